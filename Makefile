@@ -1,0 +1,77 @@
+# AT Protocol in PostgreSQL.  make; make install; make check; make demo; make bench
+# (README.md says what each does.)
+
+EXTENSION = atproto
+MODULE_big = atproto
+EXTVERSION = 1.0
+
+# Each layer's SQL stands beside its C; the install script is put together from
+# them.  What all types have stands once, in src/types/*.sql.in.
+SQL_TYPES = did handle nsid tid recordkey cidlink aturi noshuri
+SQL_PARTS = src/atproto.sql $(SQL_TYPES:%=src/types/%.sql) src/data/data.sql src/stream/stream.sql
+DATA_built = atproto--$(EXTVERSION).sql
+
+SRCS = $(sort $(wildcard src/*.c src/core/*.c src/types/*.c src/data/*.c src/stream/*.c))
+OBJS = $(SRCS:.c=.o)
+
+PG_CONFIG ?= pg_config
+PG_CPPFLAGS = -Isrc -DATP_EXTVERSION='"$(EXTVERSION)"' \
+	-isystem $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)
+PG_CFLAGS = -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare \
+	-Wno-missing-field-initializers
+ifdef WERROR
+PG_CFLAGS += -Werror
+endif
+# SAN=address,undefined: instrumented, for a server that has the runtime preloaded
+# (test/tools/check does both).
+ifdef SAN
+PG_CFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=undefined -O1
+endif
+SHLIB_LINK = $(if $(SAN),-fsanitize=$(SAN)) -lcbor -lwslay -lcurl -lcrypto
+
+REGRESS = $(sort $(patsubst sql/%.sql,%,$(wildcard sql/*.sql)))
+TAP_TESTS = 1
+PROVE_TESTS = $(sort $(wildcard test/t/*.pl))
+
+EXTRA_CLEAN = src/*.o src/*/*.o src/*/*.bc
+
+# These do their own building, elsewhere, so they work on a machine where
+# PostgreSQL is not installed yet and PGXS cannot be included.
+ifneq ($(filter check demo demo-stop bench packages,$(MAKECMDGOALS)),)
+
+packages:
+	test/tools/install-packages
+check:
+	test/tools/check
+demo:
+	demo/demo start
+demo-stop:
+	demo/demo stop
+bench:
+	bench/run
+.PHONY: packages check demo demo-stop bench
+
+else
+
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+include $(PGXS)
+
+# Headers are few: every object depends on all of them.
+$(OBJS): $(wildcard src/*.h src/*/*.h)
+
+atproto--$(EXTVERSION).sql: $(SQL_PARTS) src/types/include.awk $(wildcard src/types/*.sql.in)
+	awk -v dir=src/types -f src/types/include.awk $(SQL_PARTS) > $@.tmp && mv $@.tmp $@
+
+# One kind of test each, on a server that is running (installcheck runs both).
+check-regress:
+	$(pg_regress_installcheck) $(REGRESS_OPTS) $(REGRESS)
+check-tap:
+	$(prove_installcheck)
+
+# Tests of src/core without a server, under sanitizers; fuzz corpora replayed.
+check-unit:
+	$(MAKE) -C test check-unit
+
+.PHONY: check-regress check-tap check-unit
+
+endif

@@ -1,0 +1,101 @@
+#!/bin/bash
+# The data model: frames to checked records in C, and DAG-CBOR to jsonb against
+# PostgreSQL's own reader of JSON.  Every ratio comes from one run of one server
+# that this script starts and throws away; figures are medians.
+#
+#   bench/data.sh                   print the results
+#   bench/data.sh --write           also put them into bench/README.md
+#
+# RUNS (default 5), ROWS (default 200000), PG_CONFIG (default pg_config), CC come
+# from the environment.  The extension must be installed.
+set -euo pipefail
+RUNS=${RUNS:-5}
+ROWS=${ROWS:-200000}
+PG_CONFIG=${PG_CONFIG:-pg_config}
+BIN=$("$PG_CONFIG" --bindir)
+HERE=$(cd "$(dirname "$0")" && pwd)
+W=$(mktemp -d /tmp/atpb.XXXXXX)
+LOAD=$(cut -d' ' -f1 /proc/loadavg)
+
+if [ "$(id -u)" = 0 ]; then
+	chown postgres: "$W"
+	as() { runuser -u postgres -- "$@"; }
+else
+	as() { "$@"; }
+fi
+cleanup() {
+	as "$BIN/pg_ctl" -D "$W/data" -m immediate -w stop >/dev/null 2>&1 || true
+	rm -rf "$W"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+
+# Frames of about 5 kB, without a server.
+gzip -dc "$HERE/../test/data/pds.frames.gz" >"$W/capture"
+build() {
+	${CC:-cc} -std=gnu11 -O2 -I"$HERE/../src" -o "$W/$1" "$HERE/$1.c" "$HERE"/../src/core/*.c \
+		"$HERE/../src/data/jsonb_image.c" -lcbor -lcrypto
+}
+build make_frames
+build frames
+"$W/make_frames" 60000 300 >"$W/made"
+"$W/frames" "$W/made" 0 100000 >"$W/made.txt"
+"$W/frames" "$W/capture" 4000 6500 >"$W/captured.txt"
+
+cd "$W"
+as "$BIN/initdb" -D "$W/data" -U postgres -A trust -N -E UTF8 --locale=C.UTF-8 >/dev/null
+as tee -a "$W/data/postgresql.conf" >/dev/null <<X
+listen_addresses = ''
+unix_socket_directories = '$W'
+fsync = off
+autovacuum = off
+shared_buffers = 1GB
+max_parallel_workers_per_gather = 0
+jit = off
+X
+as "$BIN/pg_ctl" -D "$W/data" -l "$W/log" -w start >/dev/null
+PSQL=("$BIN/psql" -h "$W" -U postgres -X -q -At -v ON_ERROR_STOP=1)
+{
+	echo "CREATE EXTENSION atproto; CREATE TABLE frame (bytes bytea);"
+	echo "COPY frame FROM STDIN;"
+	python3 -c '
+import struct, sys
+data = open(sys.argv[1], "rb").read()
+at = 0
+while at < len(data):
+    n = struct.unpack_from(">I", data, at)[0]
+    print("\\\\x" + data[at + 4:at + 4 + n].hex())
+    at += 4 + n
+' "$W/capture"
+	echo '\.'
+} | "${PSQL[@]}"
+"${PSQL[@]}" -v runs="$RUNS" -v rows="$ROWS" -f "$HERE/data.sql" >"$W/table"
+
+{
+	echo "## Data"
+	echo
+	echo "\`ROWS=$ROWS RUNS=$RUNS bench/data.sh\`: PostgreSQL $("${PSQL[@]}" -c 'SHOW server_version' | cut -d' ' -f1)," \
+		"$(nproc) cores, $(date +%Y-%m-%d). Medians of one run; load of the machine before it: $LOAD."
+	echo
+	echo "From frames to records, in C, on one core. First, frames as \`make_frames\` makes them: one post of a repository with 60,000 posts each."
+	echo
+	echo '```'
+	cat "$W/made.txt"
+	echo '```'
+	echo
+	echo "Then, those of a capture: small repositories, several records a frame."
+	echo
+	echo '```'
+	cat "$W/captured.txt"
+	echo '```'
+	echo
+	echo "Microseconds a value, the scan of the table subtracted; the ratio is the extension's figure divided by the other one:"
+	echo
+	echo "| what | extension | compared with | ratio | wanted |"
+	echo "|---|---|---|---|---|"
+	cat "$W/table"
+} >"$W/section"
+cat "$W/section"
+if [ "${1:-}" = --write ]; then
+	"$HERE/put-section" "$W/section"
+fi

@@ -1,0 +1,59 @@
+-- What bench/data.sh measures in a server.  Prints the rows of a Markdown table.
+SET client_min_messages = warning;
+
+CREATE TABLE record AS
+SELECT split_part(r.uri::text, '/', 4) AS collection, r.value, jsonb_to_dagcbor(r.value) AS block, r.value::text AS json
+FROM frame, atproto.frame_records(bytes) r
+WHERE r.value IS NOT NULL;
+
+CREATE FUNCTION took(statement text) RETURNS float8 LANGUAGE plpgsql AS $$
+DECLARE
+	started timestamptz := clock_timestamp();
+BEGIN
+	EXECUTE statement;
+	RETURN extract(epoch FROM clock_timestamp() - started) * 1e6;
+END $$;
+
+CREATE TABLE result (n int GENERATED ALWAYS AS IDENTITY, line text);
+
+/* Two expressions on the rows of "sample", in turn, each less the scan of its column. */
+CREATE PROCEDURE compare(what text, ours text, our_column text, other text, other_column text, wanted text, runs int)
+LANGUAGE plpgsql AS $$
+DECLARE
+	a float8[];
+	b float8[];
+	am float8;
+	bm float8;
+	n float8 := (SELECT count(*) FROM sample);
+BEGIN
+	FOR i IN 0..runs LOOP
+		a := a || took(format('SELECT count(%s) FROM sample', ours)) - took(format('SELECT count(length(%s)) FROM sample', our_column));
+		b := b || took(format('SELECT count(%s) FROM sample', other)) - took(format('SELECT count(length(%s)) FROM sample', other_column));
+		IF i = 0 THEN a := NULL; b := NULL; END IF; -- warm up
+	END LOOP;
+	am := (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x) FROM unnest(a) x) / n;
+	bm := (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY x) FROM unnest(b) x) / n;
+	INSERT INTO result (line) VALUES (
+		format('| %s | %s | %s | %s | %s |', what, round(am::numeric, 2), round(bm::numeric, 2), round((am / bm)::numeric, 3), wanted));
+END $$;
+
+-- No value may be compressed or out of line: that would be measured too.
+CREATE TABLE sample (block bytea, json text, value jsonb);
+ALTER TABLE sample ALTER block SET STORAGE EXTERNAL, ALTER json SET STORAGE EXTERNAL, ALTER value SET STORAGE EXTERNAL;
+
+CREATE PROCEDURE fill(condition text, rows int) LANGUAGE plpgsql AS $$
+BEGIN
+	TRUNCATE sample;
+	EXECUTE format('INSERT INTO sample SELECT block, json, value FROM record, generate_series(1, 1 + %s / (SELECT count(*) FROM record WHERE %s)) WHERE %2$s LIMIT %1$s',
+				   rows, condition);
+END $$;
+
+CALL fill($$collection = 'app.bsky.feed.post' AND length(block) BETWEEN 200 AND 800$$, :rows);
+SELECT format('dagcbor_to_jsonb, posts of %s bytes (JSON text %s)', round(avg(length(block))), round(avg(length(json)))) AS posts FROM sample \gset
+CALL compare(:'posts', 'dagcbor_to_jsonb(block)', 'block', 'json::jsonb', 'json', '0.4', :runs);
+CALL compare('jsonb_to_dagcbor, the same posts; compared with jsonb to text', 'jsonb_to_dagcbor(value)', 'block', 'value::text', 'block', '', :runs);
+CALL fill($$collection <> 'app.bsky.feed.post' AND length(block) < 1500$$, :rows);
+SELECT format('dagcbor_to_jsonb, other records of %s bytes (JSON text %s)', round(avg(length(block))), round(avg(length(json)))) AS others FROM sample \gset
+CALL compare(:'others', 'dagcbor_to_jsonb(block)', 'block', 'json::jsonb', 'json', '', :runs);
+
+SELECT line FROM result ORDER BY n;

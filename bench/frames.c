@@ -1,0 +1,259 @@
+/*
+ * frames.c
+ *		How many frames a second does one core take from bytes to checked records?
+ *
+ * Reads a capture ([u32 big-endian length][message] repeated), keeps the
+ * #commit frames between two sizes, and goes over them many times, one stage
+ * further each time: the frame's two objects, the message's fields, the blocks
+ * indexed with their hashes checked and the operations found in the tree, the
+ * records checked, the records as jsonb; and once the hashes alone.  What a
+ * stage takes is the difference between two medians of five runs.
+ */
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "core/frame.h"
+#include "core/record.h"
+#include "core/repos.h"
+#include "data/jsonb_image.h"
+
+#define RUNS		5
+#define BLOCKS_CAP	4096
+#define TOKENS_CAP	65536
+
+typedef struct Frame
+{
+	uint8_t    *data;
+	size_t		len;
+} Frame;
+
+typedef enum Stage
+{
+	HASH_ONLY,
+	FRAME,
+	MESSAGE,
+	BLOCKS,
+	RECORDS,
+	JSONB,
+	NSTAGES
+} Stage;
+
+static Frame *frames;
+static size_t nframes;
+static EVP_MD *md;
+static EVP_MD_CTX *md_ctx;
+static AtpMsg msg;
+static AtpCarBlock blocks[BLOCKS_CAP];
+static uint32_t slots[2 * BLOCKS_CAP];
+static AtpJsonbToken tokens[TOKENS_CAP];
+static uint32_t image[1 << 20];
+static size_t nblocks;
+static size_t nrecords;
+
+static void
+die(const char *what)
+{
+	fprintf(stderr, "frames: %s\n", what);
+	exit(1);
+}
+
+static void
+sha256(void *ctx, const uint8_t *data, size_t len, uint8_t out[32])
+{
+	if (EVP_DigestInit_ex(md_ctx, md, NULL) != 1 ||
+		EVP_DigestUpdate(md_ctx, data, len) != 1 ||
+		EVP_DigestFinal_ex(md_ctx, out, NULL) != 1)
+		die("SHA-256");
+}
+
+static void
+run_hashes(const Frame *f)
+{
+	AtpFrame	frame;
+	AtpCar		car;
+	AtpCarBlock block;
+	size_t		at;
+
+	if (atp_frame_parse(f->data, f->len, &frame, &at) != ATP_OK ||
+		atp_repos_parse(&frame, &msg, &at) != ATP_OK ||
+		atp_car_open(&car, msg.blocks.ptr, msg.blocks.len, &at) != ATP_OK)
+		die("invalid frame");
+	while (atp_car_next(&car, &block, &at) == ATP_OK)
+	{
+		uint8_t		out[32];
+
+		sha256(NULL, block.data.ptr, block.data.len, out);
+		nblocks++;
+	}
+}
+
+static void
+run_stages(const Frame *f, Stage last)
+{
+	AtpFrame	frame;
+	AtpCarIndex index = {.blocks = blocks, .cap = BLOCKS_CAP, .slots = slots};
+	size_t		at;
+
+	if (atp_frame_parse(f->data, f->len, &frame, &at) != ATP_OK)
+		die("invalid frame");
+	if (last == FRAME)
+		return;
+	if (atp_repos_parse(&frame, &msg, &at) != ATP_OK)
+		die("invalid message");
+	if (last == MESSAGE)
+		return;
+
+	/* a table no larger than the frame can fill: it has to be cleared */
+	index.nslots = 64;
+	while (index.nslots < 2 * (msg.blocks.len / 100 + 1) && index.nslots < 2 * BLOCKS_CAP)
+		index.nslots *= 2;
+	index.cap = index.nslots / 2;
+	memset(slots, 0, index.nslots * sizeof(slots[0]));
+	if (atp_commit_check(&msg, &index, sha256, NULL, &at) != ATP_OK)
+		die("invalid commit");
+	for (unsigned i = 0; i < msg.nops && last > BLOCKS; i++)
+	{
+		const AtpCarBlock *block = msg.ops[i].block;
+		size_t		room;
+
+		if (block == NULL)
+			continue;
+		nrecords++;
+		if (atp_record_check(block->data.ptr, block->data.len, &at) != ATP_OK)
+			die("invalid record");
+		if (last == JSONB &&
+			atp_jsonb_scan(block->data.ptr, block->data.len, tokens, TOKENS_CAP,
+						   &room, &at) == ATP_OK)
+		{
+			if (room > sizeof(image))
+				die("large record");
+			atp_jsonb_build(tokens, (uint8_t *) image);
+		}
+	}
+}
+
+static double
+seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double) t.tv_sec + (double) t.tv_nsec / 1e9;
+}
+
+static int
+compare_doubles(const void *a, const void *b)
+{
+	double		x = *(const double *) a;
+	double		y = *(const double *) b;
+
+	return (x > y) - (x < y);
+}
+
+/* Microseconds of CPU time a frame. */
+static double
+measure(Stage stage, unsigned rounds)
+{
+	double		times[RUNS];
+
+	for (int run = 0; run < RUNS; run++)
+	{
+		double		start = seconds();
+
+		for (unsigned round = 0; round < rounds; round++)
+		{
+			for (size_t i = 0; i < nframes; i++)
+			{
+				if (stage == HASH_ONLY)
+					run_hashes(&frames[i]);
+				else
+					run_stages(&frames[i], stage);
+			}
+		}
+		times[run] = (seconds() - start) * 1e6 / ((double) rounds * (double) nframes);
+	}
+	qsort(times, RUNS, sizeof(times[0]), compare_doubles);
+	return times[RUNS / 2];
+}
+
+/* Keep the #commit frames of a size between min and max. */
+static size_t
+load(const char *path, size_t min, size_t max)
+{
+	FILE	   *f = fopen(path, "rb");
+	uint8_t		head[4];
+	size_t		total = 0;
+
+	if (f == NULL)
+		die("cannot open the capture");
+	while (fread(head, 1, 4, f) == 4)
+	{
+		size_t		len = (size_t) head[0] << 24 | (size_t) head[1] << 16 | head[2] << 8 | head[3];
+		uint8_t    *data = malloc(len);
+		AtpFrame	frame;
+		size_t		at;
+
+		if (data == NULL || fread(data, 1, len, f) != len)
+			die("the capture is cut short");
+		if (len < min || len > max ||
+			atp_frame_parse(data, len, &frame, &at) != ATP_OK ||
+			!atp_span_is(frame.t, "#commit"))
+		{
+			free(data);
+			continue;
+		}
+		frames = realloc(frames, (nframes + 1) * sizeof(Frame));
+		if (frames == NULL)
+			die("out of memory");
+		frames[nframes++] = (Frame) {data, len};
+		total += len;
+	}
+	fclose(f);
+	if (nframes == 0)
+		die("no frame of that size");
+	return total;
+}
+
+static void
+row(const char *what, double us, double all)
+{
+	printf("  %-32s %6.2f us %4.0f %%\n", what, us, 100 * us / all);
+}
+
+int
+main(int argc, char **argv)
+{
+	double		us[NSTAGES];
+	double		hashes;
+	size_t		total;
+	unsigned	rounds;
+
+	if (argc != 4)
+		die("usage: frames CAPTURE MIN MAX");
+	md = EVP_MD_fetch(NULL, "SHA256", NULL);
+	md_ctx = EVP_MD_CTX_new();
+	if (md == NULL || md_ctx == NULL)
+		die("OpenSSL");
+	total = load(argv[1], strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10));
+	rounds = (unsigned) (20000 / nframes) + 1;
+	for (Stage stage = 0; stage < NSTAGES; stage++)
+		us[stage] = measure(stage, rounds);
+
+	printf("%zu #commit frames, mean %zu bytes, %.1f blocks, %.2f records\n",
+		   nframes, total / nframes,
+		   (double) nblocks / ((double) RUNS * rounds * (double) nframes),
+		   (double) nrecords / (2.0 * RUNS * rounds * (double) nframes));
+	printf("frames to checked records: %.2f us, %.0f frames/s; of which\n", us[RECORDS], 1e6 / us[RECORDS]);
+
+	/* a run of the hashes had to find the blocks first */
+	hashes = us[HASH_ONLY] - us[MESSAGE];
+	row("SHA-256 of the blocks", hashes, us[RECORDS]);
+	row("the frame's two objects", us[FRAME], us[RECORDS]);
+	row("the message's fields", us[MESSAGE] - us[FRAME], us[RECORDS]);
+	row("sections, index, commit, tree", us[BLOCKS] - us[MESSAGE] - hashes, us[RECORDS]);
+	row("the records", us[RECORDS] - us[BLOCKS], us[RECORDS]);
+	printf("and then to jsonb: %.2f us\n", us[JSONB] - us[RECORDS]);
+	return 0;
+}

@@ -1,0 +1,184 @@
+#!/bin/bash
+# From a capture through a WebSocket into committed rows, against COPY of the
+# same rows.  Two captures:
+#
+#   pds     the bundled one, COPIES times over (bench/multiply.py): small and
+#           large commits, updates, deletions, accounts, invalid Unicode
+#   posts   POSTS synthetic commits of one post each, framed and sized as
+#           production traffic (test/oracle/synth.py)
+#
+# Each run begins with empty tables and a checkpoint; runs of both kinds take
+# turns; figures are medians of RUNS.  The consumer's time is from its open
+# connection until its last transaction is seen by another session, which looks
+# every 5 ms.  COPY's is psql's for one \copy of a file with the rows that the
+# consumer left, in text format, into a table with the same columns and key.
+# CPU time is that of the consumer's process, and of the backend that copies:
+# it says more than the time by the clock when the machine is not idle.
+#
+# The extension must be installed and test/server built: make bench does that.
+# PG_CONFIG, COPIES, POSTS, RUNS come from the environment.
+set -euo pipefail
+COPIES=${COPIES:-62}
+POSTS=${POSTS:-100000}
+RUNS=${RUNS:-3}
+PG_CONFIG=${PG_CONFIG:-pg_config}
+bin=$("$PG_CONFIG" --bindir)
+root=$(cd "$(dirname "$0")/.." && pwd)
+python=/usr/bin/python3		# Debian's, which has cbor2
+work=$(mktemp -d /tmp/atpb.XXXXXX)
+
+if [ "$(id -u)" = 0 ]; then
+	chown postgres: "$work"
+	as() { runuser -u postgres -- "$@"; }
+else
+	as() { "$@"; }
+fi
+server_pid=
+finish() {
+	[ -z "$server_pid" ] || kill "$server_pid" 2>/dev/null || true
+	as "$bin/pg_ctl" -D "$work/data" -m immediate -w stop >/dev/null 2>&1 || true
+	rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+cd "$work"
+
+as "$bin/initdb" -D "$work/data" -U postgres -A trust -E UTF8 --locale=C.UTF-8 >/dev/null
+as tee -a "$work/data/postgresql.conf" >/dev/null <<CONF
+listen_addresses = ''
+unix_socket_directories = '$work'
+shared_preload_libraries = 'atproto'
+shared_buffers = 1GB
+max_wal_size = 16GB
+checkpoint_timeout = 1h
+autovacuum = off
+CONF
+as "$bin/pg_ctl" -D "$work/data" -l "$work/log" -w start >/dev/null
+sql() { "$bin/psql" -h "$work" -U postgres -XqAt -v ON_ERROR_STOP=1 "$@"; }
+sql -o /dev/null -c "CREATE EXTENSION atproto" -c "SELECT atproto.create_tables('atproto')"
+
+start_server() {	# CAPTURE
+	rm -f "$work/port"
+	"$root/test/server/streamserver" --capture "$1" --port-file "$work/port" >"$work/server.log" 2>&1 &
+	server_pid=$!
+	until [ -s "$work/port" ]; do
+		kill -0 "$server_pid" || { cat "$work/server.log" >&2; exit 1; }
+		sleep 0.1
+	done
+	port=$(cat "$work/port")
+}
+
+# A process's CPU time, in seconds, from a line of /proc/PID/stat.
+cpu_seconds() { sed 's/.*) //' | awk -v hz="$(getconf CLK_TCK)" '{print ($12 + $13) / hz}'; }
+
+# Sets seconds, from the connection to the last commit, and cpu.
+consume() {	# LAST
+	sql -o /dev/null <<SQL
+SELECT atproto.unsubscribe(name) FROM atproto.subscription;
+TRUNCATE atproto.record, atproto.repo;
+CHECKPOINT;
+SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$port', cursor => 0);
+SQL
+	seconds=$(sql -f - <<SQL
+CREATE TEMPORARY TABLE t AS SELECT now() AS connected, now() AS ended;
+DO \$\$
+DECLARE
+	last bigint;
+BEGIN
+	FOR i IN 1 .. 120000 LOOP
+		SELECT seq INTO last FROM atproto.cursor WHERE subscription = 'bench';
+		EXIT WHEN last >= $1;
+		PERFORM pg_sleep(0.005);
+	END LOOP;
+	IF last IS DISTINCT FROM $1 THEN
+		RAISE 'the stream ended at % instead of $1', last;
+	END IF;
+	UPDATE t SET ended = clock_timestamp(),
+		connected = (SELECT connected_at FROM atproto.stat_subscription);
+END
+\$\$;
+SELECT extract(epoch FROM ended - connected) FROM t;
+SQL
+	)
+	cpu=$(cpu_seconds <"/proc/$(sql -c "SELECT pid FROM atproto.stat_subscription")/stat")
+}
+
+# Sets seconds and cpu: COPY of the rows in the file.
+copy() {
+	local out
+	sql -o /dev/null -c "TRUNCATE copied" -c "CHECKPOINT"
+	out=$(sql -f - <<SQL
+SELECT pg_backend_pid() AS pid \\gset
+\\setenv PID :pid
+\\timing on
+\\copy copied FROM '$work/rows'
+\\timing off
+\\! cat /proc/\$PID/stat
+SQL
+	)
+	seconds=$(sed -nE 's/^Time: ([0-9.]+) ms.*/\1/p' <<<"$out" | awk '{print $1 / 1000}')
+	cpu=$(grep -v ^Time <<<"$out" | cpu_seconds)
+}
+
+median() { printf '%s\n' "$@" | sort -g | sed -n "$((($# + 1) / 2))p"; }
+spread() { printf '%s\n' "$@" | sort -g | sed -n '1p;$p' | paste -sd' ' | awk '{printf "%.2f to %.2f", $1, $2}'; }
+
+# The largest private memory of the consumer during one run more, in MB.  (Not
+# Private_* of smaps: that has shared buffers that no other process maps, too.)
+memory() {	# LAST
+	local pid kb max=0
+	consume "$1" &
+	while kill -0 $! 2>/dev/null; do
+		pid=$(sql -c "SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'")
+		if [ -n "$pid" ]; then
+			kb=$(awk '/^RssAnon/ {print $2}' "/proc/$pid/status" 2>/dev/null || true)
+			kb=${kb:-0}
+			[ "$kb" -le "$max" ] || max=$kb
+		fi
+		sleep 0.1
+	done
+	wait $!
+	awk "BEGIN {printf \"%.1f\", $max / 1024}"
+}
+
+bench() {	# NAME CAPTURE LAST
+	local last=$3 ops rows consumed=() copied=() consumer_cpu=() copy_cpu=()
+	start_server "$2"
+	consume "$last"		# not counted: warms up, and leaves the rows for COPY
+	ops=$(sql -c "SELECT record_ops FROM atproto.cursor")
+	rows=$(sql -c "SELECT count(*) FROM atproto.record")
+	sql -o /dev/null -c "CREATE TABLE copied (LIKE atproto.record INCLUDING ALL)" \
+		-c "\\copy atproto.record TO '$work/rows'"
+	copy
+	different=$(sql -c "SELECT count(*) FROM (SELECT * FROM copied EXCEPT ALL SELECT * FROM atproto.record) d")
+	for ((i = 0; i < RUNS; i++)); do
+		consume "$last"; consumed+=("$seconds"); consumer_cpu+=("$cpu")
+		copy; copied+=("$seconds"); copy_cpu+=("$cpu")
+	done
+	if [ "$different" != 0 ] || [ "$(sql -c "SELECT count(*) FROM atproto.record")" != "$rows" ]; then
+		echo "the tables differ" >&2
+		exit 1
+	fi
+	awk -v name="$1" -v events="$last" -v ops="$ops" -v rows="$rows" \
+		-v bytes="$(stat -c %s "$2")" -v s="$(median "${consumed[@]}")" -v c="$(median "${copied[@]}")" \
+		-v ss="$(spread "${consumed[@]}")" -v cs="$(spread "${copied[@]}")" \
+		-v scpu="$(median "${consumer_cpu[@]}")" -v ccpu="$(median "${copy_cpu[@]}")" \
+		-v mb="$(memory "$last")" 'BEGIN {
+		printf "%s: %d events (%.0f MB), %d record operations, %d rows at the end\n", name, events, bytes / 1e6, ops, rows
+		printf "  consumer   %6.2f s (%s), CPU %.2f s   %d events/s, %d operations/s, %d rows/s\n", s, ss, scpu, events / s, ops / s, rows / s
+		printf "  COPY       %6.2f s (%s), CPU %.2f s   %d rows/s\n", c, cs, ccpu, rows / c
+		printf "  rows/s of the consumer divided by those of COPY: %.2f; by CPU time: %.2f\n", c / s, ccpu / scpu
+		printf "  consumer'\''s private memory at most: %s MB\n", mb
+	}'
+	sql -c "DROP TABLE copied"
+	kill "$server_pid"
+	wait "$server_pid" || true
+	server_pid=
+}
+
+echo "# fsync = $(sql -c "SHOW fsync"), synchronous_commit = $(sql -c "SHOW synchronous_commit")," \
+	"shared_buffers = $(sql -c "SHOW shared_buffers"), autovacuum = $(sql -c "SHOW autovacuum"); medians of $RUNS (least to most)"
+"$python" "$root/bench/multiply.py" "$COPIES" "$root/test/data/pds.frames.gz" >"$work/capture"
+bench pds "$work/capture" $((COPIES * 1600))
+"$python" "$root/test/oracle/synth.py" posts "$POSTS" >"$work/capture"
+bench posts "$work/capture" "$POSTS"

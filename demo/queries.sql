@@ -1,0 +1,44 @@
+-- What make demo prints at its end.  ECHO shows each query before its result.
+\set ECHO queries
+\pset footer off
+
+\echo
+\echo '== Records by collection'
+SELECT collection, count(*) AS records, count(DISTINCT did) AS accounts
+FROM atproto.record
+GROUP BY collection
+ORDER BY records DESC, collection;
+
+\echo '== The newest posts, by the time in their record keys (the type is always written atproto.tid)'
+SELECT recordkey_tid(rkey) AS tid, tid_timestamp(recordkey_tid(rkey)) AS time,
+       did, left(value->>'text', 40) AS text
+FROM atproto.record
+WHERE collection = 'app.bsky.feed.post' AND recordkey_matches(rkey, 'tid')
+ORDER BY recordkey_tid(rkey) DESC
+LIMIT 5;
+
+\echo '== One account: its repository, and its posts by their URIs'
+\set ECHO none
+SELECT did FROM atproto.record WHERE collection = 'app.bsky.feed.post'
+GROUP BY did ORDER BY count(*) DESC, did LIMIT 1 \gset
+SELECT 'at://' || :'did' || '/app.bsky.feed.post' AS posts \gset
+\set ECHO queries
+SELECT did, handle, active, rev, data FROM atproto.repo WHERE did = :'did';
+
+SELECT aturi(did, collection, rkey) AS uri, left(value->>'text', 40) AS text
+FROM atproto.record
+WHERE aturi(did, collection, rkey) <@ :'posts'
+ORDER BY aturi(did, collection, rkey)
+LIMIT 5;
+
+\echo '== Accounts that their server does not serve'
+SELECT status, count(*) FROM atproto.repo WHERE NOT active GROUP BY status ORDER BY status;
+
+\echo '== What jsonb cannot hold is kept as it came; what is invalid is kept apart, with the reason'
+SELECT count(*) FILTER (WHERE value IS NULL) AS kept_raw, count(*) AS records FROM atproto.record;
+
+SELECT stage, sqlstate, message, count(*) FROM atproto.dead_letter GROUP BY 1, 2, 3;
+
+\echo '== The consumer'
+SELECT name, state, seq, events, record_ops, batches, reconnects, pg_size_pretty(bytes) AS received
+FROM atproto.stat_subscription;

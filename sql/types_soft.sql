@@ -1,0 +1,37 @@
+-- Soft errors: PostgreSQL 16 and later.  Before, there is nothing to test.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS atproto;
+RESET client_min_messages;
+-- Both branches print the same, so that there is one expected output.
+SELECT current_setting('server_version_num')::int >= 160000 AS has_soft_errors \gset
+\if :has_soft_errors
+CREATE FUNCTION pg_temp.valid(input text, type text) RETURNS boolean LANGUAGE sql AS
+	'SELECT pg_input_is_valid(input, type)';
+CREATE FUNCTION pg_temp.detail(input text, type text) RETURNS text LANGUAGE sql AS
+	'SELECT sql_error_code || '' '' || detail FROM pg_input_error_info(input, type)';
+\else
+CREATE FUNCTION pg_temp.detail(input text, type text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	detail text;
+BEGIN
+	EXECUTE format('SELECT %L::%s', input, type);
+	RETURN NULL;
+EXCEPTION WHEN invalid_text_representation THEN
+	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
+	RETURN SQLSTATE || ' ' || detail;
+END $$;
+CREATE FUNCTION pg_temp.valid(input text, type text) RETURNS boolean LANGUAGE sql AS
+	'SELECT pg_temp.detail(input, type) IS NULL';
+\endif
+SELECT type, input, pg_temp.valid(input, type) AS valid, pg_temp.detail(input, type) AS error
+FROM (VALUES
+	('did', 'did:plc:abc'), ('did', 'did:plc'), ('did(blessed)', 'did:key:abc'),
+	('handle', 'a.b'), ('handle', 'a'),
+	('nsid', 'a.b.c'), ('nsid', 'a.b'),
+	('recordkey', 'self'), ('recordkey', 'a/b'), ('recordkey(tid)', 'self'), ('recordkey(strict)', 'a:b'),
+	('atproto.tid', '2222222222222'), ('atproto.tid', 'z'),
+	('cidlink', 'bafyreidfayvfuwqa7qlnopdjiqrxzs6blmoeu4rujcjtnci5beludirz2a'), ('cidlink', 'b'),
+	('cidlink(blessed)', 'bafybeigdyrzt5sfp7udm7hu76uh7y26nf3efuylqabf3oclgtqy55fbzdi'),
+	('aturi', 'at://a'), ('aturi', 'at://a/'), ('aturi(lexicon)', 'at://a'), ('aturi(strict)', 'at://A.b'),
+	('aturi(record)', 'at://a.b'),
+	('noshuri', 'nosh://1'), ('noshuri', 'at://1'), ('noshuri(strict)', 'nosh://a.b')) v (type, input);

@@ -1,0 +1,60 @@
+/*
+ * atp.h
+ *		What every file of src/core shares: spans, error codes, limits.
+ *
+ * src/core is the AT Protocol in plain C11: no PostgreSQL header, no
+ * allocation, no I/O, no locale, no global state.  A function takes
+ * {pointer, length}, writes into memory that the caller owns, and returns an
+ * AtpErr; when that is not ATP_OK it has stored the byte offset of the fault in
+ * *at, counted from the start of the buffer that it was given.  The words for
+ * an error are in one place, atp_err_text(); SQLSTATEs belong to the glue.
+ */
+#ifndef ATP_H
+#define ATP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* A piece of somebody else's buffer.  ptr is NULL when the thing is absent. */
+typedef struct AtpSpan
+{
+	const char *ptr;
+	size_t		len;
+} AtpSpan;
+
+typedef struct AtpBytes
+{
+	const uint8_t *ptr;
+	size_t		len;
+} AtpBytes;
+
+/* The error codes: errors.h lists each with the sentence that explains it. */
+typedef enum AtpErr
+{
+	ATP_OK = 0,
+#define ATP_ERROR(code, text) code,
+#include "errors.h"
+#undef ATP_ERROR
+	ATP_ERR_COUNT
+} AtpErr;
+
+/* One English sentence fragment, usable as a DETAIL; never NULL. */
+extern const char *atp_err_text(AtpErr err);
+
+/*
+ * SHA-256 comes from outside (OpenSSL in the server).  It must not fail, or
+ * must report through ctx and fill out with zeros.
+ */
+typedef void (*AtpSha256Fn) (void *ctx, const uint8_t *data, size_t len, uint8_t out[32]);
+
+static inline bool
+atp_span_is(AtpSpan s, const char *literal)
+{
+	size_t		n = strlen(literal);
+
+	return s.len == n && memcmp(s.ptr, literal, n) == 0;
+}
+
+#endif							/* ATP_H */

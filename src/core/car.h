@@ -1,0 +1,59 @@
+/*
+ * car.h
+ *		CAR version 1 files, rules B-50 to B-53: a reader that walks the
+ *		sections in place, and an index from CID to block in memory of the
+ *		caller's.
+ */
+#ifndef ATP_CAR_H
+#define ATP_CAR_H
+
+#include "atp.h"
+
+typedef struct AtpCarBlock
+{
+	AtpBytes	cid;			/* binary */
+	AtpBytes	data;
+	size_t		at;				/* offset of the section */
+} AtpCarBlock;
+
+typedef struct AtpCar
+{
+	const uint8_t *buf;
+	size_t		len;
+	size_t		pos;			/* of the next section */
+	AtpBytes	root;			/* roots[0]; ptr NULL when roots is empty */
+	uint64_t	nroots;
+	size_t		roots_at;		/* where the roots array's first member lies */
+} AtpCar;
+
+/* Reads the header. */
+extern AtpErr atp_car_open(AtpCar *car, const uint8_t *buf, size_t len, size_t *at);
+
+/*
+ * Next section; ATP_E_CAR_END after the last.  Does not hash.  *at is where the
+ * section begins when there is nothing wrong with it, too.
+ */
+extern AtpErr atp_car_next(AtpCar *car, AtpCarBlock *block, size_t *at);
+
+/* B-53: the block's bytes give its CID.  Other hash functions than sha2-256 are refused. */
+extern AtpErr atp_car_verify(const AtpCarBlock *block, AtpSha256Fn sha256, void *ctx);
+
+/*
+ * An index over blocks: open addressing on the digest.  slots has nslots
+ * entries, a power of two, all zero at the start; blocks holds up to cap
+ * entries.  A CID that comes twice is kept once.
+ */
+typedef struct AtpCarIndex
+{
+	AtpCarBlock *blocks;
+	size_t		cap;
+	size_t		n;
+	uint32_t   *slots;
+	size_t		nslots;			/* at least 2 * cap */
+	uint64_t	seed;			/* a random number, where blocks come from a stranger */
+} AtpCarIndex;
+
+extern bool atp_car_index_add(AtpCarIndex *index, const AtpCarBlock *block);	/* false: full */
+extern const AtpCarBlock *atp_car_index_find(const AtpCarIndex *index, AtpBytes cid);
+
+#endif							/* ATP_CAR_H */

@@ -1,0 +1,235 @@
+/*
+ * commit.c
+ *		Signed commits (rule B-60), and the blocks of a #commit or #sync message
+ *		checked against it (F-01, F-02, F-07).
+ */
+#include "cid.h"
+#include "commit.h"
+#include "dagcbor.h"
+#include "did.h"
+#include "mst.h"
+#include "repos.h"
+#include "tid.h"
+
+#define COMMIT_MAX	1000000		/* bytes, as for any record (B-28) */
+
+/* B-42: links inside of a repository's structure. */
+static bool
+is_node_link(AtpBytes cid)
+{
+	return atp_cid_is_blessed(cid.ptr, cid.len) && cid.ptr[1] == ATP_CID_CODEC_DAG_CBOR;
+}
+
+static AtpErr
+read_field(AtpSpan key, const AtpCborItem *value, AtpCommit *commit,
+		   bool *has_version, bool *has_rev, bool *has_prev)
+{
+	size_t		at;
+
+	if (atp_span_is(key, "did"))
+	{
+		commit->did = atp_cbor_span(value);
+		if (value->kind != ATP_CBOR_TEXT ||
+			atp_did_check(commit->did.ptr, commit->did.len, &at) != ATP_OK)
+			return ATP_E_COMMIT_DID;
+	}
+	else if (atp_span_is(key, "rev"))
+	{
+		if (value->kind != ATP_CBOR_TEXT ||
+			atp_tid_parse((const char *) value->str.ptr, value->str.len,
+						  &commit->rev, &at) != ATP_OK)
+			return ATP_E_COMMIT_REV;
+		*has_rev = true;
+	}
+	else if (atp_span_is(key, "sig"))
+	{
+		if (value->kind != ATP_CBOR_BYTES || value->str.len != ATP_COMMIT_SIG_LEN)
+			return ATP_E_COMMIT_SIG;
+		commit->sig = value->str;
+	}
+	else if (atp_span_is(key, "data"))
+	{
+		if (value->kind != ATP_CBOR_LINK || !is_node_link(value->str))
+			return ATP_E_COMMIT_LINK;
+		commit->data = value->str;
+	}
+	else if (atp_span_is(key, "prev"))
+	{
+		if (value->kind == ATP_CBOR_LINK && is_node_link(value->str))
+			commit->prev = value->str;
+		else if (value->kind != ATP_CBOR_NULL)
+			return ATP_E_COMMIT_LINK;
+		*has_prev = true;
+	}
+	else if (atp_span_is(key, "version"))
+	{
+		if (value->kind != ATP_CBOR_UINT || value->u != 3)
+			return ATP_E_COMMIT_VERSION;
+		*has_version = true;
+	}
+	return ATP_OK;
+}
+
+AtpErr
+atp_commit_parse(const uint8_t *block, size_t n, AtpCommit *commit, size_t *at)
+{
+	AtpCborReader r;
+	AtpCborItem item;
+	AtpErr		err;
+	bool		has_version = false;
+	bool		has_rev = false;
+	bool		has_prev = false;
+
+	*commit = (AtpCommit) {0};
+	*at = 0;
+	if (n > COMMIT_MAX)
+		return ATP_E_COMMIT_SIZE;
+	atp_cbor_init(&r, block, n, ATP_CBOR_DEPTH_DEFAULT);
+	if ((err = atp_cbor_next(&r, &item, at)) != ATP_OK)
+		return err == ATP_E_CBOR_END ? ATP_E_CBOR_TRUNCATED : err;
+	if (item.kind != ATP_CBOR_MAP)
+		return ATP_E_COMMIT_MAP;
+	for (uint64_t pairs = item.u; pairs > 0; pairs--)
+	{
+		AtpSpan		key;
+		unsigned	depth = r.depth;
+
+		if ((err = atp_cbor_next(&r, &item, at)) != ATP_OK)
+			return err;
+		key = atp_cbor_span(&item);
+		if ((err = atp_cbor_next(&r, &item, at)) != ATP_OK)
+			return err;
+		if ((err = read_field(key, &item, commit, &has_version, &has_rev, &has_prev)) != ATP_OK)
+			return err;
+		if ((err = atp_cbor_finish(&r, depth, at)) != ATP_OK)
+			return err;
+	}
+	*at = r.pos;
+	if (r.pos != n)
+		return ATP_E_CBOR_TRAILING;
+	*at = 0;
+	if (commit->did.ptr == NULL || commit->data.ptr == NULL || commit->sig.ptr == NULL ||
+		!has_version || !has_rev || !has_prev)
+		return ATP_E_COMMIT_MAP;
+	return ATP_OK;
+}
+
+void
+atp_commit_put(AtpCborWriter *w, const AtpCommit *commit)
+{
+	char		rev[ATP_TID_TEXT];
+
+	atp_tid_format(commit->rev, rev);
+	atp_cbor_put_map(w, commit->sig.ptr != NULL ? 6 : 5);
+	atp_cbor_put_key(w, "did");
+	atp_cbor_put_text(w, commit->did.ptr, commit->did.len);
+	atp_cbor_put_key(w, "rev");
+	atp_cbor_put_text(w, rev, sizeof(rev));
+	if (commit->sig.ptr != NULL)
+	{
+		atp_cbor_put_key(w, "sig");
+		atp_cbor_put_bytes(w, commit->sig.ptr, commit->sig.len);
+	}
+	atp_cbor_put_key(w, "data");
+	atp_cbor_put_link(w, commit->data.ptr, commit->data.len);
+	atp_cbor_put_key(w, "prev");
+	if (commit->prev.ptr != NULL)
+		atp_cbor_put_link(w, commit->prev.ptr, commit->prev.len);
+	else
+		atp_cbor_put_null(w);
+	atp_cbor_put_key(w, "version");
+	atp_cbor_put_uint(w, 3);
+}
+
+/* Puts every block into the index, once its hash is right; *root is roots[0]. */
+static AtpErr
+index_blocks(AtpBytes blocks, AtpCarIndex *index, AtpSha256Fn sha256, void *ctx,
+			 AtpBytes *root, size_t *at)
+{
+	AtpCar		car;
+	AtpCarBlock block;
+	AtpErr		err;
+
+	if ((err = atp_car_open(&car, blocks.ptr, blocks.len, at)) != ATP_OK)
+		return err;
+	while ((err = atp_car_next(&car, &block, at)) == ATP_OK)
+	{
+		if ((err = atp_car_verify(&block, sha256, ctx)) != ATP_OK)
+			return err;
+		if (!atp_car_index_add(index, &block))
+			return ATP_E_CAR_BLOCKS;
+	}
+	*root = car.root;
+	return err == ATP_E_CAR_END ? ATP_OK : err;
+}
+
+static inline bool
+bytes_equal(const void *a, size_t an, const void *b, size_t bn)
+{
+	return an == bn && (an == 0 || memcmp(a, b, an) == 0);
+}
+
+/*
+ * F-07: the blocks have each operation's record, and the new tree has the
+ * record (or, after a delete, nothing) at the operation's path.  Servers from
+ * before prevData did not send all that a delete needs to be seen.
+ */
+static AtpErr
+check_ops(AtpMsg *msg, const AtpCarIndex *index, size_t *at)
+{
+	for (unsigned i = 0; i < msg->nops; i++)
+	{
+		AtpOp	   *op = &msg->ops[i];
+		AtpBytes	path = {(const uint8_t *) op->path.ptr, op->path.len};
+		AtpBytes	value;
+		AtpErr		err;
+
+		err = atp_mst_find(index, msg->blocks.ptr, msg->data, path, &value, at);
+		if (err == ATP_E_MST_MISSING && op->action == ATP_DELETE && msg->prev_data.ptr == NULL)
+			continue;
+		if (err != ATP_OK)
+			return err;
+		if (!bytes_equal(value.ptr, value.len, op->cid.ptr, op->cid.len))
+			return ATP_E_MST_VALUE;
+		if (op->action != ATP_DELETE &&
+			(op->block = atp_car_index_find(index, op->cid)) == NULL)
+			return ATP_E_OP_BLOCK;
+	}
+	return ATP_OK;
+}
+
+AtpErr
+atp_commit_check(AtpMsg *msg, AtpCarIndex *index, AtpSha256Fn sha256, void *ctx, size_t *at)
+{
+	AtpBytes	root;
+	AtpCommit	commit;
+	const AtpCarBlock *block;
+	AtpErr		err;
+
+	*at = 0;
+	if ((err = index_blocks(msg->blocks, index, sha256, ctx, &root, at)) != ATP_OK)
+		return err;
+
+	/* a #sync does not name its commit: it is the root */
+	*at = 0;
+	if (root.ptr == NULL)
+		return ATP_E_CAR_NO_ROOT;
+	if (msg->kind == ATP_MSG_SYNC)
+		msg->commit = root;
+	else if (!bytes_equal(root.ptr, root.len, msg->commit.ptr, msg->commit.len))
+		return ATP_E_COMMIT_ROOT;
+	if ((block = atp_car_index_find(index, root)) == NULL)
+		return ATP_E_COMMIT_MISSING;
+
+	err = atp_commit_parse(block->data.ptr, block->data.len, &commit, at);
+	*at += block->data.ptr - msg->blocks.ptr;
+	if (err != ATP_OK)
+		return err;
+	if (!bytes_equal(commit.did.ptr, commit.did.len, msg->did.ptr, msg->did.len))
+		return ATP_E_COMMIT_DID_DIFFERS;
+	if (commit.rev != msg->rev)
+		return ATP_E_COMMIT_REV_DIFFERS;
+	msg->data = commit.data;
+
+	return check_ops(msg, index, at);
+}

@@ -1,0 +1,219 @@
+/*
+ * did.c
+ *		Decentralized identifiers: syntax, stored form, order.
+ */
+#include "base32.h"
+#include "chars.h"
+#include "did.h"
+#include "handle.h"
+
+#define PLC			"did:plc:"
+#define PLC_LEN		(sizeof(PLC) - 1)
+#define WEB			"did:web:"
+#define WEB_LEN		(sizeof(WEB) - 1)
+
+AtpErr
+atp_did_check(const char *s, size_t n, size_t *at)
+{
+	const char *end = s + n;
+	const char *p;
+	size_t		i;
+
+	if (n == 0)
+		return atp_fail(ATP_E_EMPTY, 0, at);
+	if (n > ATP_DID_MAX)
+		return atp_fail(ATP_E_DID_LONG, ATP_DID_MAX, at);
+	for (i = 0; i < 4; i++)
+	{
+		if (i == n || s[i] != PLC[i])
+			return atp_fail(ATP_E_DID_PREFIX, i, at);
+	}
+	while (i < n && atp_char_is(s[i], ATP_C_LOWER))
+		i++;
+	if (i == 4 && (i == n || s[i] == ':'))
+		return atp_fail(ATP_E_DID_METHOD_EMPTY, i, at);
+	if (i == n)
+		return atp_fail(ATP_E_DID_COLON, i, at);
+	if (s[i] != ':')
+		return atp_fail(ATP_E_DID_METHOD, i, at);
+	if (i + 1 == n)
+		return atp_fail(ATP_E_DID_ID_EMPTY, n, at);
+	p = atp_scan_encoded(s + i + 1, end, ATP_C_DID);
+	if (p < end)
+		return atp_fail(*p == '%' ? ATP_E_PERCENT : ATP_E_DID_CHAR, p - s, at);
+	if (end[-1] == ':')
+		return atp_fail(ATP_E_DID_END, n - 1, at);
+	return ATP_OK;
+}
+
+AtpSpan
+atp_did_method(const char *s, size_t n)
+{
+	const char *colon = memchr(s + 4, ':', n - 4);
+
+	return (AtpSpan) {s + 4, colon - s - 4};
+}
+
+bool
+atp_did_is_blessed(const char *s, size_t n)
+{
+	return n > PLC_LEN && (memcmp(s, PLC, PLC_LEN) == 0 || memcmp(s, WEB, WEB_LEN) == 0);
+}
+
+bool
+atp_did_is_plc(const char *s, size_t n)
+{
+	return n == ATP_DID_PLC_TEXT && memcmp(s, PLC, PLC_LEN) == 0 &&
+		atp_is_base32(s + PLC_LEN, ATP_PLC_CHARS);
+}
+
+bool
+atp_did_is_web(const char *s, size_t n)
+{
+	const char *host = s + WEB_LEN;
+	const char *end = s + n;
+	size_t		at;
+
+	if (n <= WEB_LEN || memcmp(s, WEB, WEB_LEN) != 0)
+		return false;
+	if (n - WEB_LEN >= 9 && memcmp(host, "localhost", 9) == 0)
+	{
+		const char *port = host + 12;
+
+		if (host + 9 == end)
+			return true;
+		if (port >= end || host[9] != '%' || host[10] != '3' || atp_char_lower(host[11]) != 'a')
+			return false;
+		while (port < end && atp_char_is(*port, ATP_C_DIGIT))
+			port++;
+		return port == end;
+	}
+	return atp_handle_check(host, end - host, &at) == ATP_OK &&
+		atp_handle_tld_allowed(host, end - host);
+}
+
+size_t
+atp_did_store(const char *s, size_t n, uint8_t *out)
+{
+	if (n == ATP_DID_PLC_TEXT && memcmp(s, PLC, PLC_LEN) == 0 &&
+		atp_plc_pack(s + PLC_LEN, out + 1))
+	{
+		out[0] = ATP_DID_TAG;
+		return ATP_DID_PLC_STORED;
+	}
+	memcpy(out, s, n);
+	return n;
+}
+
+size_t
+atp_did_text(const uint8_t *stored, size_t n, char *out)
+{
+	if (stored[0] == ATP_DID_TAG)
+	{
+		memcpy(out, PLC, PLC_LEN);
+		atp_plc_unpack(stored + 1, out + PLC_LEN);
+		return ATP_DID_PLC_TEXT;
+	}
+	memcpy(out, stored, n);
+	return n;
+}
+
+AtpErr
+atp_did_check_stored(const uint8_t *stored, size_t n, size_t *at)
+{
+	const char *s = (const char *) stored;
+	AtpErr		err;
+
+	if (n > 0 && stored[0] == ATP_DID_TAG)
+		return n == ATP_DID_PLC_STORED ? ATP_OK : atp_fail(ATP_E_STORED, 0, at);
+	err = atp_did_check(s, n, at);
+	if (err == ATP_OK && atp_did_is_plc(s, n))
+		return atp_fail(ATP_E_STORED, 0, at);
+	return err;
+}
+
+int
+atp_did_cmp(const uint8_t *a, size_t an, const uint8_t *b, size_t bn)
+{
+	char		text[ATP_DID_PLC_TEXT];
+	int			c;
+
+	/* of two packed ones the bytes, of two texts the texts; else unpack one */
+	if (a[0] == ATP_DID_TAG && b[0] != ATP_DID_TAG)
+	{
+		an = atp_did_text(a, an, text);
+		a = (const uint8_t *) text;
+	}
+	else if (b[0] == ATP_DID_TAG && a[0] != ATP_DID_TAG)
+	{
+		bn = atp_did_text(b, bn, text);
+		b = (const uint8_t *) text;
+	}
+	c = memcmp(a, b, an < bn ? an : bn);
+	return c != 0 ? c : (an > bn) - (an < bn);
+}
+
+/*
+ * Five bits each of the 12 characters after "did:plc:", as packing would give
+ * them.  Where a character is none of base32, it and all that follows get what
+ * the nearest base32 text before or after has: then no order is inverted.
+ */
+static uint64_t
+abbrev_id(const uint8_t *s)
+{
+	uint64_t	bits = 0;
+
+	for (int i = 0; i < 12; i++)
+	{
+		uint8_t		v = atp_base32_value[s[i]];
+
+		/* the others are below '2', the end too, or between '7' and 'a' */
+		if (v > 31 && s[i] < '2')
+			return bits << 5 * (12 - i);
+		if (v > 31)
+			return ((bits << 5 | atp_base32_value['7']) + 1) * (UINT64_C(1) << 5 * (11 - i)) - 1;
+		bits = bits << 5 | v;
+	}
+	return bits;
+}
+
+uint64_t
+atp_abbrev_text(const uint8_t head[ATP_ABBREV_CHARS])
+{
+	int			c = memcmp(head, PLC, PLC_LEN);
+	int			skip = 0;
+	uint64_t	class = 0;
+
+	if (c == 0)
+		return UINT64_C(1) << 62 | abbrev_id(head + PLC_LEN) << 2;
+	if (c > 0)
+	{
+		class = 3;
+		if (memcmp(head, PLC, 4) == 0)
+		{
+			class = 2;
+			skip = 4;
+		}
+	}
+	return class << 62 | atp_get_be64(head + skip) >> 8 << 6;
+}
+
+uint64_t
+atp_did_abbrev(const uint8_t *stored, size_t n)
+{
+	uint8_t		head[ATP_ABBREV_CHARS] = {0};
+
+	if (stored[0] == ATP_DID_TAG)
+		return UINT64_C(1) << 62 | atp_get_be64(stored + 1) >> 4 << 2;
+	memcpy(head, stored, n < sizeof(head) ? n : sizeof(head));
+	return atp_abbrev_text(head);
+}
+
+size_t
+atp_did_normalize(const char *s, size_t n, char *out)
+{
+	memmove(out, s, n);
+	if (atp_did_is_blessed(s, n))
+		atp_lower_encoded(out, n);
+	return n;
+}

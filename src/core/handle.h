@@ -1,0 +1,18 @@
+/*
+ * handle.h
+ *		Handles (rules I-10 to I-14) and at-identifiers (I-30).  Stored as
+ *		lower-case text.
+ */
+#ifndef ATP_HANDLE_H
+#define ATP_HANDLE_H
+
+#include "atp.h"
+
+#define ATP_HANDLE_MAX	253
+
+extern AtpErr atp_handle_check(const char *s, size_t n, size_t *at);	/* any case */
+extern void atp_handle_normalize(const char *s, size_t n, char *out);	/* n bytes */
+extern bool atp_handle_tld_allowed(const char *s, size_t n);	/* I-13 */
+extern AtpErr atp_identifier_check(const char *s, size_t n, size_t *at);	/* I-30 */
+
+#endif							/* ATP_HANDLE_H */

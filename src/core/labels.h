@@ -1,0 +1,58 @@
+/*
+ * labels.h
+ *		The messages of com.atproto.label.subscribeLabels (rules F-30 to F-33).
+ */
+#ifndef ATP_LABELS_H
+#define ATP_LABELS_H
+
+#include "atp.h"
+#include "dagcbor.h"
+#include "frame.h"
+
+#define ATP_LABEL_VAL_MAX	128	/* bytes, F-31 */
+
+typedef enum AtpLabelsKind
+{
+	ATP_LABELS_UNKNOWN,			/* unknown t: ignored (E-22) */
+	ATP_LABELS_LABELS,
+	ATP_LABELS_INFO
+} AtpLabelsKind;
+
+typedef struct AtpLabelsMsg
+{
+	AtpLabelsKind kind;
+	int64_t		seq;			/* 0 for #info, and unknown messages without */
+	AtpSpan		name;			/* #info */
+	uint64_t	nlabels;
+	/* where the labels lie; atp_labels_next() reads them */
+	AtpCborReader reader;
+	size_t		base;			/* offset of the payload in the message */
+} AtpLabelsMsg;
+
+/* One label: spans of the message; absent parts have ptr NULL. */
+typedef struct AtpLabel
+{
+	bool		has_ver;
+	int64_t		ver;
+	AtpSpan		src;			/* DID */
+	AtpSpan		uri;			/* AT URI, or DID */
+	uint8_t		cid[100];		/* binary (ATP_CID_MAX) */
+	size_t		cid_len;		/* 0: absent */
+	AtpSpan		val;
+	bool		neg;
+	int64_t		cts;			/* microseconds since the Unix epoch */
+	bool		has_exp;
+	int64_t		exp;
+	AtpBytes	sig;
+} AtpLabel;
+
+/* As atp_repos_parse(): ATP_E_SEQ_* is fatal, other errors reject the message. */
+extern AtpErr atp_labels_parse(const AtpFrame *frame, AtpLabelsMsg *msg, size_t *at);
+
+/*
+ * The next of the msg->nlabels labels.  An error that is about this label alone
+ * (ATP_E_LABEL_*, wrong types) leaves the reader at the next one.
+ */
+extern AtpErr atp_labels_next(AtpLabelsMsg *msg, AtpLabel *label, size_t *at);
+
+#endif							/* ATP_LABELS_H */

@@ -1,0 +1,366 @@
+/*
+ * mst.c
+ *		Reading Merkle search trees: rules B-63 to B-65.
+ *
+ * A node is {e: [{k, p, t, v}, ...], l}: l is the subtree before the first
+ * entry, t the one after an entry; a key is the first p bytes of the key before
+ * it in the node, and k.
+ */
+#include "cid.h"
+#include "dagcbor.h"
+#include "mst.h"
+
+typedef struct Entry
+{
+	size_t		at;
+	uint64_t	prefix;
+	AtpBytes	suffix;
+	AtpBytes	subtree;		/* ptr NULL for null */
+	AtpBytes	value;
+} Entry;
+
+unsigned
+atp_mst_height(const uint8_t *key, size_t n, AtpSha256Fn sha256, void *ctx)
+{
+	uint8_t		digest[32];
+	unsigned	bits = 0;
+
+	sha256(ctx, key, n, digest);
+	while (bits < 256 && (digest[bits / 8] >> (7 - bits % 8) & 1) == 0)
+		bits++;
+	return bits / 2;
+}
+
+/* The next bytes are this string literal. */
+#define EXPECT(r, literal)	atp_cbor_expect(r, literal, sizeof(literal) - 1)
+
+/* What a link to DAG-CBOR with SHA-256 begins with: only the digest follows. */
+#define NODE_LINK	"\xd8\x2a\x58\x25\x00\x01\x71\x12\x20"
+
+/*
+ * A node's shape is fixed and DAG-CBOR has one encoding for everything: so most
+ * of it is compared with what it has to be instead of being decoded item by
+ * item.  A fault is then ATP_E_MST_NODE, whatever a decoder would call it.
+ */
+static inline bool
+read_node_link(AtpCborReader *r, AtpBytes *cid)
+{
+	size_t		start = r->pos + sizeof(NODE_LINK) - 1 - 4;
+
+	if (r->len - r->pos < sizeof(NODE_LINK) - 1 + 32 || !EXPECT(r, NODE_LINK))
+		return false;
+	*cid = (AtpBytes) {r->buf + start, ATP_CID_BLESSED_LEN};
+	r->pos += 32;
+	return true;
+}
+
+static inline bool
+read_subtree(AtpCborReader *r, AtpBytes *cid)
+{
+	*cid = (AtpBytes) {NULL, 0};
+	return EXPECT(r, "\xf6") || read_node_link(r, cid);
+}
+
+static AtpErr
+read_entry(AtpCborReader *r, Entry *entry, size_t *at)
+{
+	AtpCborItem item;
+	AtpErr		err;
+
+	*at = entry->at = r->pos;
+	if (!EXPECT(r, "\xa4\x61k"))
+		return ATP_E_MST_NODE;
+	if ((err = atp_cbor_item(r, &item, at)) != ATP_OK)
+		return err;
+	if (item.kind != ATP_CBOR_BYTES || !EXPECT(r, "\x61p"))
+		return ATP_E_MST_NODE;
+	entry->suffix = item.str;
+	if ((err = atp_cbor_item(r, &item, at)) != ATP_OK)
+		return err;
+	if (item.kind != ATP_CBOR_UINT || !EXPECT(r, "\x61t"))
+		return ATP_E_MST_NODE;
+	entry->prefix = item.u;
+	*at = r->pos;
+	if (!read_subtree(r, &entry->subtree) || !EXPECT(r, "\x61v"))
+		return ATP_E_MST_NODE;
+	if (!read_node_link(r, &entry->value))
+	{
+		/* a record's CID may be of any kind (B-42) */
+		if ((err = atp_cbor_item(r, &item, at)) != ATP_OK)
+			return err;
+		if (item.kind != ATP_CBOR_LINK)
+			return ATP_E_MST_NODE;
+		entry->value = item.str;
+	}
+	return ATP_OK;
+}
+
+/* Up to the first entry. */
+static AtpErr
+read_node_head(AtpCborReader *r, AtpBytes node, uint64_t *count, size_t *at)
+{
+	AtpCborItem item;
+	AtpErr		err;
+
+	atp_cbor_init(r, node.ptr, node.len, ATP_CBOR_DEPTH_DEFAULT);
+	*at = 0;
+	if (!EXPECT(r, "\xa2\x61" "e"))
+		return ATP_E_MST_NODE;
+	if ((err = atp_cbor_item(r, &item, at)) != ATP_OK)
+		return err;
+	if (item.kind != ATP_CBOR_ARRAY)
+		return ATP_E_MST_NODE;
+	*count = item.u;
+	return ATP_OK;
+}
+
+/* After the last entry. */
+static AtpErr
+read_node_tail(AtpCborReader *r, AtpBytes *left, size_t *at)
+{
+	*at = r->pos;
+	if (!EXPECT(r, "\x61l") || !read_subtree(r, left))
+		return ATP_E_MST_NODE;
+	*at = r->pos;
+	return r->pos == r->len ? ATP_OK : ATP_E_CBOR_TRAILING;
+}
+
+/*
+ * From the key before it in the node to an entry's key, in place; *len is 0
+ * before the first.  The prefix must be as long as can be, and keys ascend.
+ */
+static AtpErr
+next_key(uint8_t *key, size_t *len, const Entry *entry)
+{
+	size_t		p = (size_t) entry->prefix;
+	AtpBytes	k = entry->suffix;
+
+	if (entry->prefix > *len)
+		return ATP_E_MST_PREFIX;
+	if (k.len == 0)
+		return ATP_E_MST_ORDER; /* a prefix of the one before, or empty */
+	if (p < *len && k.ptr[0] <= key[p])
+		return k.ptr[0] == key[p] ? ATP_E_MST_PREFIX : ATP_E_MST_ORDER;
+	if (k.len > ATP_MST_KEY_MAX - p)
+		return ATP_E_MST_KEY_LONG;
+	memcpy(key + p, k.ptr, k.len);
+	*len = p + k.len;
+	return ATP_OK;
+}
+
+/* A node's subtree before the first entry, and where its entries are. */
+static AtpErr
+open_node(AtpBytes node, AtpBytes *left, size_t *pos, uint64_t *count, size_t *at)
+{
+	AtpCborReader r;
+	Entry		entry;
+	AtpErr		err;
+
+	if ((err = read_node_head(&r, node, count, at)) != ATP_OK)
+		return err;
+	*pos = r.pos;
+	for (uint64_t i = 0; i < *count; i++)
+	{
+		if ((err = read_entry(&r, &entry, at)) != ATP_OK)
+			return err;
+	}
+	return read_node_tail(&r, left, at);
+}
+
+/* An entry of a node that open_node() has been through. */
+static AtpErr
+entry_at(AtpBytes node, size_t *pos, Entry *entry, size_t *at)
+{
+	AtpCborReader r;
+	AtpErr		err;
+
+	atp_cbor_init(&r, node.ptr, node.len, ATP_CBOR_DEPTH_DEFAULT);
+	r.pos = *pos;
+	err = read_entry(&r, entry, at);
+	*pos = r.pos;
+	return err;
+}
+
+/* Go into the node that this link names; layer is the height of its keys. */
+static AtpErr
+push(AtpMstWalk *walk, AtpBytes cid, unsigned layer, size_t *at)
+{
+	const AtpCarBlock *block = atp_car_index_find(walk->index, cid);
+	AtpMstLevel *level;
+	AtpErr		err;
+
+	*at = cid.ptr - walk->base;
+	if (block == NULL)
+		return ATP_E_MST_MISSING;
+	if (walk->depth >= ATP_MST_LEVELS_MAX)
+		return ATP_E_MST_DEPTH;
+	level = &walk->level[walk->depth];
+	level->node = block->data;
+	level->layer = layer;
+	level->key_len = 0;
+	err = open_node(level->node, &level->subtree, &level->pos, &level->left, at);
+	*at += level->node.ptr - walk->base;
+	if (err != ATP_OK)
+		return err;
+	walk->depth++;
+	return ATP_OK;
+}
+
+AtpErr
+atp_mst_begin(AtpMstWalk *walk, const AtpCarIndex *index, const uint8_t *base,
+			  AtpBytes root, AtpSha256Fn sha256, void *ctx, size_t *at)
+{
+	AtpMstLevel *top = &walk->level[0];
+	size_t		pos;
+	Entry		entry;
+	AtpErr		err;
+
+	walk->index = index;
+	walk->base = base;
+	walk->sha256 = sha256;
+	walk->ctx = ctx;
+	walk->depth = 0;
+	walk->last_len = 0;
+	*at = 0;
+	if ((err = push(walk, root, 0, at)) != ATP_OK)
+		return err;
+	if (top->left == 0)
+		return top->subtree.ptr == NULL ? ATP_OK : ATP_E_MST_EMPTY;
+
+	/* the root's first key tells how high the tree is */
+	pos = top->pos;
+	if ((err = entry_at(top->node, &pos, &entry, at)) != ATP_OK)
+		return err;
+	top->layer = atp_mst_height(entry.suffix.ptr, entry.suffix.len, sha256, ctx);
+	return ATP_OK;
+}
+
+static int
+compare_keys(const uint8_t *a, size_t an, const uint8_t *b, size_t bn)
+{
+	int			cmp = memcmp(a, b, an < bn ? an : bn);
+
+	return cmp != 0 ? cmp : (an > bn) - (an < bn);
+}
+
+/* The next entry of the lowest level. */
+static AtpErr
+next_leaf(AtpMstWalk *walk, AtpMstLevel *level, AtpMstLeaf *leaf, size_t *at)
+{
+	Entry		entry;
+	AtpErr		err;
+
+	if ((err = entry_at(level->node, &level->pos, &entry, at)) == ATP_OK)
+		*at = entry.at;
+	*at += level->node.ptr - walk->base;
+	if (err != ATP_OK ||
+		(err = next_key(level->key, &level->key_len, &entry)) != ATP_OK)
+		return err;
+	level->left--;
+	level->subtree = entry.subtree;
+	if (compare_keys(level->key, level->key_len, walk->last, walk->last_len) <= 0)
+		return ATP_E_MST_ORDER;
+	if (atp_mst_height(level->key, level->key_len, walk->sha256, walk->ctx) != level->layer)
+		return ATP_E_MST_LAYER;
+	memcpy(walk->last, level->key, level->key_len);
+	walk->last_len = level->key_len;
+	leaf->key = (AtpBytes) {walk->last, walk->last_len};
+	leaf->value = entry.value;
+	return ATP_OK;
+}
+
+AtpErr
+atp_mst_next(AtpMstWalk *walk, AtpMstLeaf *leaf, size_t *at)
+{
+	*at = 0;
+	while (walk->depth > 0)
+	{
+		AtpMstLevel *level = &walk->level[walk->depth - 1];
+
+		if (level->subtree.ptr != NULL)
+		{
+			AtpBytes	child = level->subtree;
+			AtpErr		err;
+
+			level->subtree.ptr = NULL;
+			*at = child.ptr - walk->base;
+			if (level->layer == 0)
+				return ATP_E_MST_LAYER;
+			if ((err = push(walk, child, level->layer - 1, at)) != ATP_OK)
+				return err;
+			level = &walk->level[walk->depth - 1];
+			if (level->left == 0 && level->subtree.ptr == NULL)
+				return ATP_E_MST_EMPTY;
+		}
+		else if (level->left > 0)
+			return next_leaf(walk, level, leaf, at);
+		else
+			walk->depth--;
+	}
+	return ATP_E_MST_END;
+}
+
+/* Where in a node a key is, or would be: its value, or the subtree to go into. */
+static AtpErr
+find_in_node(AtpBytes node, AtpBytes key, AtpBytes *value, AtpBytes *subtree, size_t *at)
+{
+	AtpCborReader r;
+	uint8_t		last[ATP_MST_KEY_MAX];
+	size_t		last_len = 0;
+	AtpBytes	left;
+	uint64_t	count;
+	int			cmp = 1;		/* key with the last entry that was looked at */
+	bool		is_first = true;
+	AtpErr		err;
+
+	if ((err = read_node_head(&r, node, &count, at)) != ATP_OK)
+		return err;
+	for (; count > 0; count--)
+	{
+		Entry		entry;
+
+		if ((err = read_entry(&r, &entry, at)) != ATP_OK)
+			return err;
+		if (cmp <= 0)
+			continue;
+		*at = entry.at;
+		if ((err = next_key(last, &last_len, &entry)) != ATP_OK)
+			return err;
+		cmp = compare_keys(key.ptr, key.len, last, last_len);
+		if (cmp == 0)
+			*value = entry.value;
+		else if (cmp > 0)
+		{
+			*subtree = entry.subtree;
+			is_first = false;
+		}
+	}
+	if ((err = read_node_tail(&r, &left, at)) != ATP_OK)
+		return err;
+	if (is_first)
+		*subtree = left;
+	return ATP_OK;
+}
+
+AtpErr
+atp_mst_find(const AtpCarIndex *index, const uint8_t *base, AtpBytes root,
+			 AtpBytes key, AtpBytes *value, size_t *at)
+{
+	AtpBytes	node = root;
+
+	*value = (AtpBytes) {NULL, 0};
+	for (unsigned level = 0; level < ATP_MST_LEVELS_MAX; level++)
+	{
+		const AtpCarBlock *block = atp_car_index_find(index, node);
+		AtpErr		err;
+
+		*at = node.ptr - base;
+		if (block == NULL)
+			return ATP_E_MST_MISSING;
+		err = find_in_node(block->data, key, value, &node, at);
+		*at += block->data.ptr - base;
+		if (err != ATP_OK || value->ptr != NULL || node.ptr == NULL)
+			return err;
+	}
+	return ATP_E_MST_DEPTH;
+}

@@ -1,0 +1,97 @@
+/*
+ * mst.h
+ *		Merkle search trees: a repository's map from path to record.  Rules B-63
+ *		to B-65: a walker that checks what it walks, a lookup, and a builder.
+ *
+ * Reading needs the tree's blocks in an index, their hashes checked.  The
+ * offset of a fault counts from base, the start of the buffer that all those
+ * blocks lie in.
+ */
+#ifndef ATP_MST_H
+#define ATP_MST_H
+
+#include "atp.h"
+#include "car.h"
+#include "cid.h"
+
+#define ATP_MST_KEY_MAX		1024	/* bytes, B-65 */
+
+/*
+ * Levels of a tree.  A key of height n costs its maker 4^n hashes, so that 32
+ * is out of anybody's reach.
+ */
+#define ATP_MST_LEVELS_MAX	32
+
+/* B-63: leading zero bits of the key's SHA-256, in pairs. */
+extern unsigned atp_mst_height(const uint8_t *key, size_t n, AtpSha256Fn sha256, void *ctx);
+
+/* --- walking --- */
+
+typedef struct AtpMstLevel
+{
+	AtpBytes	node;
+	size_t		pos;			/* of the next entry in it */
+	uint64_t	left;			/* entries still to come */
+	AtpBytes	subtree;		/* to go into before the next entry, or ptr NULL */
+	unsigned	layer;			/* height of the node's keys */
+	size_t		key_len;
+	uint8_t		key[ATP_MST_KEY_MAX];	/* of the last entry */
+} AtpMstLevel;
+
+typedef struct AtpMstWalk
+{
+	const AtpCarIndex *index;
+	const uint8_t *base;
+	AtpSha256Fn sha256;
+	void	   *ctx;
+	unsigned	depth;			/* levels in use */
+	size_t		last_len;
+	uint8_t		last[ATP_MST_KEY_MAX];	/* key delivered last */
+	AtpMstLevel level[ATP_MST_LEVELS_MAX];
+} AtpMstWalk;
+
+typedef struct AtpMstLeaf
+{
+	AtpBytes	key;			/* valid until the next call */
+	AtpBytes	value;			/* binary CID of the record */
+} AtpMstLeaf;
+
+extern AtpErr atp_mst_begin(AtpMstWalk *walk, const AtpCarIndex *index, const uint8_t *base,
+							AtpBytes root, AtpSha256Fn sha256, void *ctx, size_t *at);
+
+/*
+ * The next leaf in the order of keys; ATP_E_MST_END after the last.  Once the
+ * end has been reached, all of the tree's rules hold.
+ */
+extern AtpErr atp_mst_next(AtpMstWalk *walk, AtpMstLeaf *leaf, size_t *at);
+
+/*
+ * One key's value (ptr NULL: the tree does not have the key), looking at no
+ * more nodes than needed: the index may hold a part of the tree only.
+ */
+extern AtpErr atp_mst_find(const AtpCarIndex *index, const uint8_t *base, AtpBytes root,
+						   AtpBytes key, AtpBytes *value, size_t *at);
+
+/* --- building --- */
+
+typedef struct AtpMstItem
+{
+	AtpBytes	key;
+	AtpBytes	value;
+	unsigned	height;			/* set by atp_mst_build() */
+} AtpMstItem;
+
+/* Called with each block of a new tree, children before their parents. */
+typedef void (*AtpBlockFn) (void *ctx, const uint8_t cid[ATP_CID_BLESSED_LEN],
+							const uint8_t *block, size_t n);
+
+/*
+ * Build the tree of n items, sorted by key and unique.  scratch must hold the
+ * nodes of one path from the root; ATP_E_MST_ROOM when it does not.
+ */
+extern AtpErr atp_mst_build(AtpMstItem *items, size_t n, AtpSha256Fn sha256, void *sha_ctx,
+							uint8_t *scratch, size_t room,
+							AtpBlockFn emit, void *emit_ctx,
+							uint8_t root[ATP_CID_BLESSED_LEN]);
+
+#endif							/* ATP_MST_H */

@@ -1,0 +1,357 @@
+/*
+ * repos.c
+ *		The messages of com.atproto.sync.subscribeRepos, parsed in place.
+ */
+#include <stddef.h>
+
+#include "cid.h"
+#include "dagcbor.h"
+#include "field.h"
+#include "handle.h"
+#include "path.h"
+#include "repos.h"
+#include "tid.h"
+
+#define SYNC_BLOCKS_MAX	10000	/* bytes of #sync.blocks, B-28 */
+
+/* The fields of all messages, as bits. */
+enum
+{
+	F_SEQ = 1 << 0,
+	F_REPO = 1 << 1,
+	F_DID = 1 << 2,
+	F_TIME = 1 << 3,
+	F_REV = 1 << 4,
+	F_SINCE = 1 << 5,
+	F_COMMIT = 1 << 6,
+	F_BLOCKS = 1 << 7,
+	F_OPS = 1 << 8,
+	F_PREV_DATA = 1 << 9,
+	F_HANDLE = 1 << 10,
+	F_ACTIVE = 1 << 11,
+	F_STATUS = 1 << 12,
+	F_NAME = 1 << 13,
+	F_MESSAGE = 1 << 14
+};
+
+static const struct
+{
+	const char *t;
+	unsigned	required;
+	unsigned	optional;
+}			kinds[] = {
+	[ATP_MSG_UNKNOWN] = {"", 0, F_SEQ | F_REPO | F_DID},
+	[ATP_MSG_COMMIT] = {
+		"#commit", F_SEQ | F_REPO | F_TIME | F_REV | F_COMMIT | F_BLOCKS | F_OPS,
+		F_SINCE | F_PREV_DATA
+	},
+	[ATP_MSG_SYNC] = {"#sync", F_SEQ | F_DID | F_TIME | F_REV | F_BLOCKS, 0},
+	[ATP_MSG_IDENTITY] = {"#identity", F_SEQ | F_DID | F_TIME, F_HANDLE},
+	[ATP_MSG_ACCOUNT] = {"#account", F_SEQ | F_DID | F_TIME | F_ACTIVE, F_STATUS},
+	[ATP_MSG_INFO] = {"#info", F_NAME, F_MESSAGE},
+};
+
+static unsigned
+field_of(AtpSpan key)
+{
+	switch (key.len)
+	{
+		case 3:
+			return atp_span_is(key, "seq") ? F_SEQ :
+				atp_span_is(key, "rev") ? F_REV :
+				atp_span_is(key, "ops") ? F_OPS :
+				atp_span_is(key, "did") ? F_DID : 0;
+		case 4:
+			return atp_span_is(key, "repo") ? F_REPO :
+				atp_span_is(key, "time") ? F_TIME :
+				atp_span_is(key, "name") ? F_NAME : 0;
+		case 5:
+			return atp_span_is(key, "since") ? F_SINCE : 0;
+		case 6:
+			return atp_span_is(key, "commit") ? F_COMMIT :
+				atp_span_is(key, "blocks") ? F_BLOCKS :
+				atp_span_is(key, "active") ? F_ACTIVE :
+				atp_span_is(key, "status") ? F_STATUS :
+				atp_span_is(key, "handle") ? F_HANDLE : 0;
+		case 7:
+			return atp_span_is(key, "message") ? F_MESSAGE : 0;
+		case 8:
+			return atp_span_is(key, "prevData") ? F_PREV_DATA : 0;
+		default:
+			return 0;
+	}
+}
+
+static AtpErr
+set_tid(const AtpCborItem *item, uint64_t *out)
+{
+	size_t		at;
+
+	if (item->kind != ATP_CBOR_TEXT)
+		return ATP_E_MSG_TYPE;
+	if (atp_tid_parse((const char *) item->str.ptr, item->str.len, out, &at) != ATP_OK)
+		return ATP_E_MSG_REV;
+	return ATP_OK;
+}
+
+/* B-42 */
+static AtpErr
+set_node_link(const AtpCborItem *item, AtpBytes *out)
+{
+	if (item->kind != ATP_CBOR_LINK)
+		return ATP_E_MSG_TYPE;
+	if (!atp_cid_is_blessed(item->str.ptr, item->str.len) ||
+		item->str.ptr[1] != ATP_CID_CODEC_DAG_CBOR)
+		return ATP_E_MSG_LINK;
+	*out = item->str;
+	return ATP_OK;
+}
+
+static AtpErr
+set_action(const AtpCborItem *item, AtpAction *action)
+{
+	AtpSpan		s = atp_cbor_span(item);
+
+	if (item->kind != ATP_CBOR_TEXT)
+		return ATP_E_OP_FIELD;
+	if (atp_span_is(s, "create"))
+		*action = ATP_CREATE;
+	else if (atp_span_is(s, "update"))
+		*action = ATP_UPDATE;
+	else if (atp_span_is(s, "delete"))
+		*action = ATP_DELETE;
+	else
+		return ATP_E_OP_ACTION;
+	return ATP_OK;
+}
+
+/* One member of "ops", whose head is item. */
+static AtpErr
+read_op(AtpCborReader *r, const AtpCborItem *head, AtpOp *op, size_t *at)
+{
+	bool		has_action = false;
+
+	*op = (AtpOp) {0};
+	if (head->kind != ATP_CBOR_MAP)
+		return ATP_E_OP_FIELD;
+	for (uint64_t pairs = head->u; pairs > 0; pairs--)
+	{
+		AtpCborItem item;
+		AtpSpan		key;
+		unsigned	depth = r->depth;
+		AtpErr		err;
+
+		if ((err = atp_cbor_next(r, &item, at)) != ATP_OK)
+			return err;
+		key = atp_cbor_span(&item);
+		if ((err = atp_cbor_next(r, &item, at)) != ATP_OK)
+			return err;
+		if (atp_span_is(key, "action"))
+		{
+			if ((err = set_action(&item, &op->action)) != ATP_OK)
+				return err;
+			has_action = true;
+		}
+		else if (atp_span_is(key, "path"))
+		{
+			if (item.kind != ATP_CBOR_TEXT)
+				return ATP_E_OP_FIELD;
+			op->path = atp_cbor_span(&item);
+		}
+		else if (atp_span_is(key, "cid") || atp_span_is(key, "prev"))
+		{
+			if (item.kind == ATP_CBOR_LINK)
+				*(key.len == 3 ? &op->cid : &op->prev) = item.str;
+			else if (item.kind != ATP_CBOR_NULL)
+				return ATP_E_OP_FIELD;
+		}
+		if ((err = atp_cbor_finish(r, depth, at)) != ATP_OK)
+			return err;
+	}
+	*at = head->at;
+	if (!has_action || op->path.ptr == NULL)
+		return ATP_E_OP_FIELD;
+	return atp_path_split(op->path, &op->collection, &op->rkey);
+}
+
+static AtpErr
+read_ops(AtpCborReader *r, const AtpCborItem *head, AtpMsg *msg, size_t *at)
+{
+	if (head->kind != ATP_CBOR_ARRAY)
+		return ATP_E_MSG_TYPE;
+	if (head->u > ATP_OPS_MAX)
+		return ATP_E_MSG_OPS;
+	for (uint64_t n = head->u; n > 0; n--)
+	{
+		AtpOp	   *op = &msg->ops[msg->nops];
+		AtpCborItem item;
+		AtpErr		err;
+
+		if ((err = atp_cbor_next(r, &item, at)) != ATP_OK ||
+			(err = read_op(r, &item, op, at)) != ATP_OK)
+			return err;
+		for (unsigned i = 0; i < msg->nops; i++)
+		{
+			if (msg->ops[i].path.len == op->path.len &&
+				memcmp(msg->ops[i].path.ptr, op->path.ptr, op->path.len) == 0)
+				return ATP_E_OP_TWICE;
+		}
+		msg->nops++;
+	}
+	return ATP_OK;
+}
+
+static AtpErr
+set_field(AtpCborReader *r, unsigned field, const AtpCborItem *item, AtpMsg *msg, size_t *at)
+{
+	size_t		limit;
+	AtpErr		err;
+
+	switch (field)
+	{
+		case F_SEQ:
+			return atp_field_seq(item, &msg->seq);
+		case F_REPO:
+		case F_DID:
+			return atp_field_did(item, &msg->did);
+		case F_TIME:
+			return atp_field_text(item, &msg->time);
+		case F_REV:
+			return set_tid(item, &msg->rev);
+		case F_SINCE:
+			err = set_tid(item, &msg->since);
+			msg->has_since = err == ATP_OK;
+			return err;
+		case F_COMMIT:
+			return set_node_link(item, &msg->commit);
+		case F_PREV_DATA:
+			return set_node_link(item, &msg->prev_data);
+		case F_BLOCKS:
+			limit = msg->kind == ATP_MSG_SYNC ? SYNC_BLOCKS_MAX : ATP_BLOCKS_MAX;
+			if (item->kind != ATP_CBOR_BYTES)
+				return ATP_E_MSG_TYPE;
+			if (item->str.len > limit)
+				return ATP_E_MSG_BLOCKS;
+			msg->blocks = item->str;
+			return ATP_OK;
+		case F_OPS:
+			return read_ops(r, item, msg, at);
+		case F_HANDLE:
+			if ((err = atp_field_text(item, &msg->handle)) != ATP_OK)
+				return err;
+			if (atp_handle_check(msg->handle.ptr, msg->handle.len, &limit) == ATP_OK)
+				return ATP_OK;
+			msg->handle = (AtpSpan) {0};
+			return ATP_E_MSG_HANDLE;
+		case F_ACTIVE:
+			if (item->kind != ATP_CBOR_TRUE && item->kind != ATP_CBOR_FALSE)
+				return ATP_E_MSG_TYPE;
+			msg->active = item->kind == ATP_CBOR_TRUE;
+			return ATP_OK;
+		case F_STATUS:
+			return atp_field_text(item, &msg->status);
+		case F_NAME:
+			return atp_field_text(item, &msg->name);
+		case F_MESSAGE:
+			return atp_field_text(item, &msg->message);
+		default:
+			return ATP_OK;
+	}
+}
+
+/*
+ * F-07: create has a cid and no prev, update has both, delete has a prev
+ * alone.  Events from before prevData had no prev either (F-09).
+ */
+static AtpErr
+check_ops(const AtpMsg *msg)
+{
+	for (unsigned i = 0; i < msg->nops; i++)
+	{
+		const AtpOp *op = &msg->ops[i];
+
+		if ((op->cid.ptr == NULL) != (op->action == ATP_DELETE))
+			return ATP_E_OP_CID;
+		if (op->action == ATP_CREATE ? op->prev.ptr != NULL :
+			op->prev.ptr == NULL && msg->prev_data.ptr != NULL)
+			return ATP_E_OP_CID;
+	}
+	return ATP_OK;
+}
+
+/* All the fields; goes on after a fault, so that seq and did are found. */
+static AtpErr
+read_fields(AtpCborReader *r, AtpMsg *msg, AtpErr *seq_err, size_t *seq_at, size_t *at)
+{
+	const unsigned required = kinds[msg->kind].required;
+	const unsigned known = required | kinds[msg->kind].optional;
+	unsigned	seen = 0;
+	AtpErr		first = ATP_OK;
+	size_t		first_at = 0;
+	AtpCborItem item;
+	AtpErr		err;
+
+	if ((err = atp_cbor_next(r, &item, at)) != ATP_OK)
+		return err;
+	if (item.kind != ATP_CBOR_MAP)
+		return ATP_E_FRAME_PAYLOAD;
+	for (uint64_t pairs = item.u; pairs > 0; pairs--)
+	{
+		unsigned	depth = r->depth;
+		unsigned	field;
+
+		if ((err = atp_cbor_next(r, &item, at)) != ATP_OK)
+			return err;
+		field = field_of(atp_cbor_span(&item)) & known;
+		if ((err = atp_cbor_next(r, &item, at)) != ATP_OK)
+			return err;
+		seen |= field;
+		if (item.kind != ATP_CBOR_NULL || (field & required))
+			err = set_field(r, field, &item, msg, at);
+		if (field == F_SEQ)
+		{
+			*seq_err = err;
+			*seq_at = *at;
+		}
+		else if (err != ATP_OK && first == ATP_OK)
+		{
+			first = err;
+			first_at = *at;
+		}
+		if ((err = atp_cbor_finish(r, depth, at)) != ATP_OK)
+			return err;
+	}
+	*at = first_at;
+	if (first != ATP_OK)
+		return first;
+	return (required & ~seen & ~F_SEQ) ? ATP_E_MSG_FIELD : check_ops(msg);
+}
+
+AtpErr
+atp_repos_parse(const AtpFrame *frame, AtpMsg *msg, size_t *at)
+{
+	AtpCborReader r;
+	AtpErr		err;
+	AtpErr		seq_err = ATP_E_SEQ_MISSING;
+	size_t		seq_at = 0;
+
+	memset(msg, 0, offsetof(AtpMsg, ops));
+	msg->kind = ATP_MSG_UNKNOWN;
+	for (AtpMsgKind kind = ATP_MSG_COMMIT; kind <= ATP_MSG_INFO; kind++)
+	{
+		if (atp_span_is(frame->t, kinds[kind].t))
+			msg->kind = kind;
+	}
+
+	atp_cbor_init(&r, frame->payload.ptr, frame->payload.len, ATP_CBOR_DEPTH_DEFAULT);
+	err = read_fields(&r, msg, &seq_err, &seq_at, at);
+	if (msg->kind == ATP_MSG_UNKNOWN)
+		return ATP_OK;			/* seq and did, if they are any good */
+	if ((kinds[msg->kind].required & F_SEQ) && seq_err != ATP_OK)
+	{
+		err = seq_err;
+		*at = seq_at;
+	}
+	*at += frame->payload_at;
+	return err;
+}

@@ -1,0 +1,91 @@
+/*
+ * repos.h
+ *		The messages of com.atproto.sync.subscribeRepos (section 8 of the
+ *		checklist): parsed in place from a frame's payload, then checked.
+ */
+#ifndef ATP_REPOS_H
+#define ATP_REPOS_H
+
+#include "atp.h"
+#include "car.h"
+#include "field.h"
+#include "frame.h"
+
+#define ATP_OPS_MAX			200 /* F-01 */
+#define ATP_BLOCKS_MAX		2000000 /* bytes of #commit.blocks */
+
+typedef enum AtpMsgKind
+{
+	ATP_MSG_UNKNOWN,			/* unknown t: ignored (E-22) */
+	ATP_MSG_COMMIT,
+	ATP_MSG_SYNC,
+	ATP_MSG_IDENTITY,
+	ATP_MSG_ACCOUNT,
+	ATP_MSG_INFO
+} AtpMsgKind;
+
+typedef enum AtpAction
+{
+	ATP_CREATE,
+	ATP_UPDATE,
+	ATP_DELETE
+} AtpAction;
+
+typedef struct AtpOp
+{
+	AtpAction	action;
+	AtpSpan		path;			/* collection '/' rkey */
+	AtpSpan		collection;
+	AtpSpan		rkey;
+	AtpBytes	cid;			/* binary; ptr NULL for delete */
+	AtpBytes	prev;			/* binary; ptr NULL when absent */
+	const AtpCarBlock *block;	/* set by atp_commit_check() */
+} AtpOp;
+
+typedef struct AtpMsg
+{
+	AtpMsgKind	kind;
+	int64_t		seq;			/* 0 for #info and unknown messages without */
+	AtpSpan		did;			/* repo of #commit */
+	AtpSpan		time;
+	/* #commit, #sync */
+	uint64_t	rev;
+	bool		has_since;
+	uint64_t	since;
+	AtpBytes	commit;			/* binary CID */
+	AtpBytes	data;			/* MST root, set by atp_commit_check() */
+	AtpBytes	prev_data;		/* ptr NULL when absent */
+	AtpBytes	blocks;
+	/* #identity: ptr NULL when absent */
+	AtpSpan		handle;
+	/* #account */
+	bool		active;
+	AtpSpan		status;
+	/* #info */
+	AtpSpan		name;
+	AtpSpan		message;
+	unsigned	nops;
+	AtpOp		ops[ATP_OPS_MAX];
+} AtpMsg;
+
+/*
+ * Parse the payload of a frame of kind ATP_FRAME_MESSAGE.
+ *
+ * msg->kind is set first; msg->seq is set whenever the message carries a valid
+ * one, also when another error is returned.  ATP_E_SEQ_MISSING and
+ * ATP_E_SEQ_RANGE are fatal to the connection (E-40, E-50); every other error
+ * rejects this message alone (E-50), and msg->kind, seq and did (when they
+ * could be read) serve its dead letter.  *at counts from the frame's start.
+ */
+extern AtpErr atp_repos_parse(const AtpFrame *frame, AtpMsg *msg, size_t *at);
+
+/*
+ * F-01, F-02, F-07 of a #commit or #sync: reads msg->blocks into index, checks
+ * every block's hash, finds the signed commit, compares its did and rev with
+ * the message's, sets msg->data, and each op's block.  index must be empty.
+ * *at counts from the start of msg->blocks.
+ */
+extern AtpErr atp_commit_check(AtpMsg *msg, AtpCarIndex *index,
+							   AtpSha256Fn sha256, void *ctx, size_t *at);
+
+#endif							/* ATP_REPOS_H */

@@ -1,0 +1,54 @@
+/*
+ * uri_private.h
+ *		What the uri_*.c files share among themselves.
+ */
+#ifndef ATP_URI_PRIVATE_H
+#define ATP_URI_PRIVATE_H
+
+#include "chars.h"
+#include "uri.h"
+
+static inline const char *
+atp_uri_prefix(AtpScheme scheme)
+{
+	return scheme == ATP_SCHEME_AT ? "at://" : "nosh://";
+}
+
+static inline size_t
+atp_uri_prefix_len(AtpScheme scheme)
+{
+	return scheme == ATP_SCHEME_AT ? 5 : 7;
+}
+
+/* The bytes that stand for "/" and a TID. */
+#define ATP_URI_TID_STORED		9
+
+/*
+ * Beginnings of paths that are stored in one byte, ATP_URI_TAG_PATH for the
+ * first and so on: nearly all records of today's network are in collections
+ * of these.  The first one is a prefix of the others.  The list is part of
+ * the stored form: it cannot change.
+ */
+#define ATP_URI_PATHS			3
+#define ATP_URI_PATH_MAX		16	/* the longest of them */
+
+extern const AtpSpan atp_uri_path[ATP_URI_PATHS];
+
+/* Not within the 8 bytes of a packed TID or the 15 of a DID: see uri.h. */
+static inline bool
+atp_is_path_tag(uint8_t c)
+{
+	return c >= ATP_URI_TAG_PATH && c < ATP_URI_TAG_PATH + ATP_URI_PATHS;
+}
+
+/*
+ * Is an encoding of c needless, so that the normal form has c itself?  All
+ * unreserved characters are; but '~' cannot stand in a DID.
+ */
+static inline bool
+atp_is_needless_encoding(char c, bool in_did)
+{
+	return atp_char_is(c, ATP_C_UNRESERVED) && !(in_did && c == '~');
+}
+
+#endif							/* ATP_URI_PRIVATE_H */

@@ -1,0 +1,200 @@
+/*
+ * uri_store.c
+ *		The stored form of URIs: see uri.h.
+ */
+#include "base32.h"
+#include "did.h"
+#include "tid.h"
+#include "uri_private.h"
+
+#define PATH(s)			{s, sizeof(s) - 1}
+
+const AtpSpan atp_uri_path[ATP_URI_PATHS] = {
+	PATH("/app.bsky."),
+	PATH("/app.bsky.feed."),
+	PATH("/app.bsky.graph."),
+};
+
+/* Which of those s begins with; -1 for none. */
+static int
+find_path(const char *s, size_t n)
+{
+	for (int i = ATP_URI_PATHS - 1; i >= 0; i--)
+		if (n >= atp_uri_path[i].len && memcmp(s, atp_uri_path[i].ptr, atp_uri_path[i].len) == 0)
+			return i;
+	return -1;
+}
+
+/* The tag of a path in a stored form, or NULL.  It comes after the authority. */
+static const uint8_t *
+find_path_tag(const uint8_t *p, const uint8_t *end)
+{
+	if (p < end && *p == ATP_URI_TAG_PLC)
+		p += ATP_DID_PLC_STORED;
+	else
+		while (p < end && !atp_is_path_tag(*p) && *p != ATP_URI_TAG_TID &&
+			   !atp_char_is((char) *p, ATP_C_DELIMITER))
+			p++;
+	return p < end && atp_is_path_tag(*p) ? p : NULL;
+}
+
+/* The end of what begins at p: the next '/', '?' or '#', or end. */
+static const char *
+find_delimiter(const char *p, const char *end)
+{
+	while (p < end && !atp_char_is(*p, ATP_C_DELIMITER))
+		p++;
+	return p;
+}
+
+static uint8_t *
+put(uint8_t *out, const void *p, size_t n)
+{
+	memcpy(out, p, n);
+	return out + n;
+}
+
+/* The stored form, when it is known where the authority and second segment are. */
+static size_t
+store_parts(AtpSpan authority, AtpSpan seg2, const char *end, uint8_t *out)
+{
+	uint8_t    *o = out + atp_did_store(authority.ptr, authority.len, out);
+	const char *p = authority.ptr + authority.len;
+	int			path = find_path(p, end - p);
+	uint64_t	tid;
+	size_t		at;
+
+	if (path >= 0)
+	{
+		*o++ = (uint8_t) (ATP_URI_TAG_PATH + path);
+		p += atp_uri_path[path].len;
+	}
+	if (atp_tid_parse(seg2.ptr, seg2.len, &tid, &at) == ATP_OK)
+	{
+		o = put(o, p, seg2.ptr - 1 - p);
+		*o++ = ATP_URI_TAG_TID;
+		atp_put_be64(o, tid);
+		o += ATP_URI_TID_STORED - 1;
+		p = seg2.ptr + seg2.len;
+	}
+	return put(o, p, end - p) - out;
+}
+
+size_t
+atp_uri_store_parsed(const AtpUri *uri, const char *s, size_t n, uint8_t *out)
+{
+	return store_parts(uri->authority, uri->seg2, s + n, out);
+}
+
+size_t
+atp_uri_store(AtpScheme scheme, const char *s, size_t n, uint8_t *out)
+{
+	const char *end = s + n;
+	const char *authority = s + atp_uri_prefix_len(scheme);
+	const char *p = find_delimiter(authority, end);
+	const char *authority_end = p;
+	AtpSpan		seg2 = {NULL, 0};
+
+	if (p < end && *p == '/')
+		p = find_delimiter(p + 1, end);
+	if (p < end && *p == '/')
+	{
+		seg2.ptr = p + 1;
+		seg2.len = find_delimiter(p + 1, end) - seg2.ptr;
+	}
+	return store_parts((AtpSpan) {authority, authority_end - authority}, seg2, end, out);
+}
+
+size_t
+atp_uri_text(AtpScheme scheme, const uint8_t *stored, size_t n, char *out)
+{
+	const uint8_t *end = stored + n;
+	const uint8_t *path = find_path_tag(stored, end);
+	const uint8_t *tag;
+	char	   *o = out;
+
+	o = (char *) put((uint8_t *) o, atp_uri_prefix(scheme), atp_uri_prefix_len(scheme));
+	if (stored[0] == ATP_URI_TAG_PLC)
+	{
+		o += atp_did_text(stored, ATP_DID_PLC_STORED, o);
+		stored += ATP_DID_PLC_STORED;
+	}
+	if (path != NULL)
+	{
+		const AtpSpan *prefix = &atp_uri_path[*path - ATP_URI_TAG_PATH];
+
+		o = (char *) put((uint8_t *) o, stored, path - stored);
+		o = (char *) put((uint8_t *) o, prefix->ptr, prefix->len);
+		stored = path + 1;
+	}
+	tag = memchr(stored, ATP_URI_TAG_TID, end - stored);
+	if (tag != NULL)
+	{
+		o = (char *) put((uint8_t *) o, stored, tag - stored);
+		*o++ = '/';
+		atp_tid_format(atp_get_be64(tag + 1), o);
+		o += ATP_TID_TEXT;
+		stored = tag + ATP_URI_TID_STORED;
+	}
+	o = (char *) put((uint8_t *) o, stored, end - stored);
+	return o - out;
+}
+
+/*
+ * A stored form is right if it is what its text is stored as.  So it is
+ * unpacked, as far as that can be done safely, and the text is parsed.
+ */
+AtpErr
+atp_uri_check_stored(AtpScheme scheme, const uint8_t *stored, size_t n, size_t *at)
+{
+	char		text[ATP_URI_MAX + ATP_DID_PLC_TEXT + ATP_URI_PATH_MAX + 1 + ATP_TID_TEXT];
+	uint8_t		again[ATP_URI_MAX];
+	const uint8_t *p = stored;
+	const uint8_t *end = stored + n;
+	const uint8_t *path;
+	const uint8_t *tag;
+	size_t		text_len;
+	size_t		again_n;
+	size_t		i = 0;
+	AtpUri		uri;
+	AtpErr		err;
+
+	if (n == 0)
+		return atp_fail(ATP_E_EMPTY, 0, at);
+	if (n > ATP_URI_MAX - atp_uri_prefix_len(scheme))
+		return atp_fail(ATP_E_URI_LONG, ATP_URI_MAX - atp_uri_prefix_len(scheme), at);
+	if (*p == ATP_URI_TAG_PLC)
+	{
+		if (n < ATP_DID_PLC_STORED)
+			return atp_fail(ATP_E_STORED, 0, at);
+		p += ATP_DID_PLC_STORED;
+	}
+	path = find_path_tag(stored, end);
+	tag = memchr(p, ATP_URI_TAG_TID, end - p);
+	if (tag != NULL && end - tag < ATP_URI_TID_STORED)
+		return atp_fail(ATP_E_STORED, tag - stored, at);
+
+	text_len = atp_uri_text(scheme, stored, n, text);
+	err = atp_uri_parse(scheme, text, text_len, &uri, at);
+	if (err != ATP_OK)
+	{
+		/* the offset in the text, brought back to the stored form */
+		size_t		offset = *at - atp_uri_prefix_len(scheme);
+
+		if (stored[0] == ATP_URI_TAG_PLC)
+			offset -= ATP_DID_PLC_TEXT - ATP_DID_PLC_STORED;
+		if (path != NULL && offset > (size_t) (path - stored))
+		{
+			size_t		more = atp_uri_path[*path - ATP_URI_TAG_PATH].len - 1;
+
+			offset = offset > (size_t) (path - stored) + more ? offset - more : (size_t) (path - stored);
+		}
+		if (tag != NULL && offset > (size_t) (tag - stored) + ATP_TID_TEXT)
+			offset -= 1 + ATP_TID_TEXT - ATP_URI_TID_STORED;
+		return atp_fail(err, offset < n ? offset : n, at);
+	}
+	again_n = atp_uri_store_parsed(&uri, text, text_len, again);
+	while (i < n && i < again_n && again[i] == stored[i])
+		i++;
+	return i == n && i == again_n ? ATP_OK : atp_fail(ATP_E_STORED, i, at);
+}

@@ -1,0 +1,67 @@
+/*-------------------------------------------------------------------------
+ *
+ * dagcbor_sql.c
+ *		SQL functions between DAG-CBOR and jsonb.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "utils/builtins.h"
+
+#include "data/error.h"
+#include "data/jsonb_read.h"
+#include "data/jsonb_write.h"
+#include "compat.h"
+
+PG_FUNCTION_INFO_V1(atp_pg_dagcbor_to_jsonb);
+PG_FUNCTION_INFO_V1(atp_pg_jsonb_to_dagcbor);
+
+Datum
+atp_pg_dagcbor_to_jsonb(PG_FUNCTION_ARGS)
+{
+	bytea	   *in = PG_GETARG_BYTEA_PP(0);
+	AtpErr		err;
+	size_t		at;
+	Jsonb	   *result;
+
+	atp_require_utf8();
+	result = atp_jsonb_from_dagcbor((const uint8_t *) VARDATA_ANY(in),
+									VARSIZE_ANY_EXHDR(in), &err, &at);
+	if (result == NULL)
+		atp_data_error(err == ATP_E_JSON_NUL || err == ATP_E_JSON_AMBIGUOUS ||
+					   err == ATP_E_JSON_SIZE || err == ATP_E_DATA_FLOAT ?
+					   "cannot convert DAG-CBOR to jsonb" : "invalid DAG-CBOR",
+					   err, at);
+	PG_FREE_IF_COPY(in, 0);
+	PG_RETURN_JSONB_P(result);
+}
+
+Datum
+atp_pg_jsonb_to_dagcbor(PG_FUNCTION_ARGS)
+{
+	Jsonb	   *jb = PG_GETARG_JSONB_P(0);
+	AtpCborWriter w = {.len = VARSIZE(jb)};
+	bytea	   *result = NULL;
+
+	/*
+	 * CBOR is hardly ever longer than jsonb; where it is, the first attempt
+	 * tells how much.
+	 */
+	atp_require_utf8();
+	while (w.len > w.cap)
+	{
+		AtpErr		err;
+
+		if (result != NULL)
+			pfree(result);
+		result = palloc(VARHDRSZ + w.len);
+		w = (AtpCborWriter) {.buf = (uint8_t *) VARDATA(result), .cap = w.len};
+		if ((err = atp_dagcbor_from_jsonb(jb, &w)) != ATP_OK)
+			atp_data_error("cannot convert jsonb to DAG-CBOR", err, ATP_NO_OFFSET);
+	}
+	SET_VARSIZE(result, VARHDRSZ + w.len);
+	PG_FREE_IF_COPY(jb, 0);
+	PG_RETURN_BYTEA_P(result);
+}

@@ -1,0 +1,42 @@
+-- The data model: DAG-CBOR, CAR files, event-stream frames (src/data).
+
+CREATE FUNCTION dagcbor_to_jsonb(bytea) RETURNS jsonb
+	AS 'MODULE_PATHNAME', 'atp_pg_dagcbor_to_jsonb'
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION dagcbor_to_jsonb(bytea) IS
+	'one DAG-CBOR value as jsonb, with {"$link": …} for links and {"$bytes": …} for bytes';
+
+CREATE FUNCTION jsonb_to_dagcbor(jsonb) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'atp_pg_jsonb_to_dagcbor'
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+COMMENT ON FUNCTION jsonb_to_dagcbor(jsonb) IS
+	'canonical DAG-CBOR of a jsonb value; the inverse of dagcbor_to_jsonb';
+
+CREATE FUNCTION car_roots(bytea) RETURNS cidlink[]
+	AS 'MODULE_PATHNAME', 'atp_pg_car_roots'
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION car_roots(bytea) IS 'roots that the header of a CAR file names';
+
+CREATE FUNCTION car_blocks(car bytea, OUT cid cidlink, OUT block bytea) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'atp_pg_car_blocks'
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000 ROWS 1000;
+COMMENT ON FUNCTION car_blocks(bytea) IS 'blocks of a CAR file in its order, each checked against its CID';
+
+CREATE FUNCTION car_records(car bytea, OUT uri aturi, OUT cid cidlink, OUT value jsonb) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'atp_pg_car_records'
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 1000;
+COMMENT ON FUNCTION car_records(bytea) IS
+	'records of a repository export in the order of their paths; value is NULL where a record is invalid or jsonb cannot hold it';
+
+CREATE FUNCTION atproto.frame(frame bytea, OUT op integer, OUT t text, OUT payload jsonb)
+	AS 'MODULE_PATHNAME', 'atp_pg_frame'
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
+COMMENT ON FUNCTION atproto.frame(bytea) IS
+	'header and payload of an event-stream frame; payload is NULL where jsonb cannot hold it';
+
+CREATE FUNCTION atproto.frame_records(frame bytea, OUT action text, OUT uri aturi,
+		OUT cid cidlink, OUT value jsonb) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'atp_pg_frame_records'
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000 ROWS 2;
+COMMENT ON FUNCTION atproto.frame_records(bytea) IS
+	'operations of a #commit frame, its blocks checked; value is NULL after a delete, and where a record is invalid or jsonb cannot hold it';

@@ -1,0 +1,61 @@
+/*-------------------------------------------------------------------------
+ *
+ * error.c
+ *		A fault that src/core found in a value, as an error of PostgreSQL.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "mb/pg_wchar.h"
+
+#include "data/error.h"
+
+/* Bytes that break the rules are 22P03, as a bad binary value of a type is. */
+static int
+sqlstate(AtpErr err)
+{
+	switch (err)
+	{
+		case ATP_E_JSON_NUL:
+			return ERRCODE_UNTRANSLATABLE_CHARACTER;
+		case ATP_E_JSON_AMBIGUOUS:
+		case ATP_E_DATA_FLOAT:
+			return ERRCODE_DATA_EXCEPTION;
+		case ATP_E_JSON_INTEGER:
+			return ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE;
+		case ATP_E_JSON_FRACTION:
+		case ATP_E_JSON_LINK:
+		case ATP_E_JSON_BYTES:
+			return ERRCODE_INVALID_PARAMETER_VALUE;
+		case ATP_E_JSON_SIZE:
+		case ATP_E_CBOR_DEPTH:
+			return ERRCODE_PROGRAM_LIMIT_EXCEEDED;
+		default:
+			return ERRCODE_INVALID_BINARY_REPRESENTATION;
+	}
+}
+
+void
+atp_data_error(const char *what, AtpErr err, size_t at)
+{
+	if (at == ATP_NO_OFFSET)
+		ereport(ERROR,
+				(errcode(sqlstate(err)),
+				 errmsg("%s", what),
+				 errdetail("%s", atp_err_text(err))));
+	ereport(ERROR,
+			(errcode(sqlstate(err)),
+			 errmsg("%s at byte %zu", what, at),
+			 errdetail("%s", atp_err_text(err))));
+}
+
+void
+atp_require_utf8(void)
+{
+	if (GetDatabaseEncoding() != PG_UTF8)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the AT Protocol's data model needs a database with encoding UTF8"),
+				 errdetail("The encoding of this database is %s.", GetDatabaseEncodingName())));
+}

@@ -1,0 +1,65 @@
+/*-------------------------------------------------------------------------
+ *
+ * jsonb_write.c
+ *		DAG-CBOR to jsonb: memory for jsonb_image.c, and the proof that its
+ *		constants are the server's.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+
+#include "data/jsonb_image.h"
+#include "data/jsonb_write.h"
+
+StaticAssertDecl(ATP_JE_STRING == JENTRY_ISSTRING &&
+				 ATP_JE_NUMERIC == JENTRY_ISNUMERIC &&
+				 ATP_JE_FALSE == JENTRY_ISBOOL_FALSE &&
+				 ATP_JE_TRUE == JENTRY_ISBOOL_TRUE &&
+				 ATP_JE_NULL == JENTRY_ISNULL &&
+				 ATP_JE_CONTAINER == JENTRY_ISCONTAINER &&
+				 ATP_JE_TYPE_MASK == JENTRY_TYPEMASK &&
+				 ATP_JE_LEN_MASK == JENTRY_OFFLENMASK &&
+				 ATP_JE_HAS_OFF == JENTRY_HAS_OFF &&
+				 ATP_JB_STRIDE == JB_OFFSET_STRIDE,
+				 "jsonb entries are as jsonb_image.h has them");
+StaticAssertDecl(ATP_JB_SCALAR == JB_FSCALAR &&
+				 ATP_JB_OBJECT == JB_FOBJECT &&
+				 ATP_JB_ARRAY == JB_FARRAY,
+				 "jsonb container headers are as jsonb_image.h has them");
+
+/* Tokens on the stack: enough for nearly every record. */
+#define STACK_TOKENS	512
+
+Jsonb *
+atp_jsonb_from_dagcbor(const uint8_t *buf, size_t len, AtpErr *err, size_t *at)
+{
+	AtpJsonbToken stack[STACK_TOKENS];
+	AtpJsonbToken *token = stack;
+	size_t		cap = STACK_TOKENS;
+	size_t		room;
+	Jsonb	   *result = NULL;
+
+	while ((*err = atp_jsonb_scan(buf, len, token, cap, &room, at)) == ATP_E_JSON_TOKENS)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (token != stack)
+			pfree(token);
+		if (cap >= ATP_JSONB_TOKENS_MAX)
+		{
+			*err = ATP_E_JSON_SIZE;
+			return NULL;
+		}
+		cap = Min(cap * 8, ATP_JSONB_TOKENS_MAX);
+		token = palloc_extended(cap * sizeof(AtpJsonbToken), MCXT_ALLOC_HUGE);
+	}
+	if (*err == ATP_OK)
+	{
+		result = palloc(room);
+		atp_jsonb_build(token, (uint8_t *) result);
+	}
+	if (token != stack)
+		pfree(token);
+	return result;
+}

@@ -1,0 +1,13 @@
+/*
+ * sha256.h
+ *		SHA-256 for src/core, from OpenSSL.
+ */
+#ifndef ATP_SHA256_H
+#define ATP_SHA256_H
+
+#include "core/atp.h"
+
+/* An AtpSha256Fn; ctx is not used.  Raises an error when OpenSSL fails. */
+extern void atp_sha256(void *ctx, const uint8_t *data, size_t len, uint8_t out[32]);
+
+#endif							/* ATP_SHA256_H */

@@ -1,0 +1,20 @@
+/*
+ * apply_repos.h
+ *		Events into tables: repository states and records.  See AtpFamily in family.h.
+ */
+#ifndef ATP_APPLY_REPOS_H
+#define ATP_APPLY_REPOS_H
+
+#include "stream/family.h"
+
+extern void atp_apply_repos(Apply *a, int lo, int hi);
+extern bool atp_accepts_repos(Apply *a, int event);
+extern void atp_apply_repos_row(Apply *a, int row, int event);
+extern bool atp_repos_row_is_newer(const AtpRow *row);
+extern void atp_apply_repos_rest(Apply *a, int event, int unused);
+extern void atp_settle_repos(Apply *a);
+
+/* Some records of accounts that were deleted; false when none are left. */
+extern bool atp_purge_repos(void);
+
+#endif							/* ATP_APPLY_REPOS_H */

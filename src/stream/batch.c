@@ -1,0 +1,122 @@
+/*
+ * batch.c
+ *		Events between the socket and the tables: memory and bounds.
+ */
+#include "postgres.h"
+
+#include "stream/batch.h"
+#include "utils/memutils.h"
+
+static const char *const skip_names[ATP_SKIP_COUNT] = {
+	[ATP_SKIP_UNKNOWN] = "unknown",
+	[ATP_SKIP_OVERLAP] = "overlap",
+	[ATP_SKIP_FILTERED] = "filtered",
+	[ATP_SKIP_OLD] = "old",
+	[ATP_SKIP_INACTIVE] = "inactive",
+	[ATP_SKIP_INVALID] = "invalid",
+};
+
+const char *
+atp_skip_name(AtpSkip skip)
+{
+	return skip_names[skip];
+}
+
+static void
+start(AtpBatch *batch)
+{
+	MemoryContext old = MemoryContextSwitchTo(batch->cxt);
+
+	batch->messages = palloc(sizeof(AtpBytes) * ATP_BATCH_MESSAGES);
+	batch->events = palloc(sizeof(AtpEvent) * ATP_BATCH_MESSAGES);
+	batch->max_rows = ATP_BATCH_MESSAGES;
+	batch->rows = palloc(sizeof(AtpRow) * batch->max_rows);
+	MemoryContextSwitchTo(old);
+	batch->nmessages = batch->ndecoded = batch->nevents = batch->nrows = 0;
+	batch->letters = batch->gaps = NIL;
+	memset(batch->skips, 0, sizeof(batch->skips));
+	batch->purge = false;
+	batch->used = 0;
+	batch->bytes = 0;
+	batch->since = 0;
+}
+
+AtpBatch *
+atp_batch_create(MemoryContext parent)
+{
+	AtpBatch   *batch = MemoryContextAllocZero(parent, sizeof(AtpBatch));
+
+	batch->cxt = AllocSetContextCreate(parent, "atproto batch",
+									   0, 1024 * 1024, 1024 * 1024);
+	batch->buffer = MemoryContextAlloc(parent, ATP_BATCH_BYTES);
+	start(batch);
+	return batch;
+}
+
+void
+atp_batch_reset(AtpBatch *batch)
+{
+	MemoryContextReset(batch->cxt);
+	start(batch);
+}
+
+bool
+atp_batch_full(const AtpBatch *batch)
+{
+	return batch->nmessages >= ATP_BATCH_EVENTS || batch->bytes >= ATP_BATCH_BYTES;
+}
+
+bool
+atp_batch_add(AtpBatch *batch, const uint8_t *data, size_t len)
+{
+	uint8_t    *copy;
+
+	if (batch->nmessages >= ATP_BATCH_MESSAGES)
+		return false;
+	/*
+	 * Memory that stays: what malloc gives back after each batch and takes
+	 * again costs a page fault for each 4 kB received.
+	 */
+	if (len <= ATP_BATCH_BYTES - batch->used)
+	{
+		copy = batch->buffer + batch->used;
+		batch->used += len;
+	}
+	else
+		copy = MemoryContextAllocExtended(batch->cxt, Max(len, 1), MCXT_ALLOC_NO_OOM);
+	if (copy == NULL)
+		return false;
+	if (len > 0)
+		memcpy(copy, data, len);
+	if (batch->nmessages == 0)
+		batch->since = GetCurrentTimestamp();
+	batch->messages[batch->nmessages++] = (AtpBytes) {copy, len};
+	batch->bytes += len;
+	return true;
+}
+
+AtpRow *
+atp_batch_new_row(AtpBatch *batch)
+{
+	if (batch->nrows == batch->max_rows)
+	{
+		batch->max_rows *= 2;
+		batch->rows = repalloc(batch->rows, sizeof(AtpRow) * batch->max_rows);
+	}
+	return memset(&batch->rows[batch->nrows++], 0, sizeof(AtpRow));
+}
+
+AtpLetter *
+atp_batch_new_letter(AtpBatch *batch, const char *stage, AtpBytes message, int64 seq)
+{
+	MemoryContext old = MemoryContextSwitchTo(batch->cxt);
+	AtpLetter  *letter = palloc0(sizeof(AtpLetter));
+
+	letter->stage = stage;
+	letter->seq = seq;
+	letter->message = message;
+	batch->letters = lappend(batch->letters, letter);
+	batch->skips[ATP_SKIP_INVALID]++;
+	MemoryContextSwitchTo(old);
+	return letter;
+}

@@ -1,0 +1,158 @@
+/*
+ * batch.h
+ *		Events between the socket and the tables.
+ *
+ * A batch owns one memory context.  Messages are copied into it as they come;
+ * decoding turns each into an event with rows, ready to be bound to a
+ * statement; applying a batch is one transaction.  Bounded in events and in
+ * bytes (and by the worker in age): when it is full, the socket is not read.
+ */
+#ifndef ATP_BATCH_H
+#define ATP_BATCH_H
+
+#include "postgres.h"
+
+#include "core/repos.h"
+#include "lib/stringinfo.h"
+#include "nodes/pg_list.h"
+#include "stream/connection.h"
+#include "utils/jsonb.h"
+#include "utils/timestamp.h"
+
+#define ATP_BATCH_EVENTS	4096	/* then the batch is full ... */
+#define ATP_BATCH_MESSAGES	(ATP_BATCH_EVENTS + 4096)	/* ... but wslay may hold a few more */
+#define ATP_BATCH_BYTES		(8 * 1024 * 1024)	/* and one message of up to ATP_FRAME_MAX */
+
+/* What happens to one record. */
+typedef struct AtpRecordRow
+{
+	AtpAction	action;
+	struct varlena *did;
+	struct varlena *collection;
+	struct varlena *rkey;
+	uint64		rev;
+	struct varlena *cid;		/* NULL for a deletion, and the following too */
+	Jsonb	   *value;			/* NULL when jsonb cannot hold it */
+	bytea	   *raw;			/* then, or when it is to be kept, this is not */
+} AtpRecordRow;
+
+typedef struct AtpLabelRow
+{
+	struct varlena *src;
+	text	   *uri;
+	text	   *val;
+	struct varlena *cid;		/* NULL: none */
+	bool		neg;
+	TimestampTz cts;
+	bool		has_exp;
+	TimestampTz exp;
+	int32		ver;			/* -1: none */
+	bytea	   *sig;			/* NULL: none */
+} AtpLabelRow;
+
+typedef struct AtpMessageRow
+{
+	text	   *type;
+	Jsonb	   *payload;		/* as with records */
+	bytea	   *raw;
+} AtpMessageRow;
+
+/* One row of an event; which of these it is, the stream's family says. */
+typedef struct AtpRow
+{
+	AtpSpan		path;			/* names it in a dead letter; a span of the message */
+	union
+	{
+		AtpRecordRow record;
+		AtpLabelRow label;
+		AtpMessageRow message;
+	};
+} AtpRow;
+
+/* One message of the stream that counts. */
+typedef struct AtpEvent
+{
+	bool		ignored;		/* only the cursor moves */
+	int64		seq;			/* 0: the stream has none (D30) */
+	int64		time;			/* microseconds since the Unix epoch; 0: unknown */
+	AtpBytes	message;		/* as received */
+	int			first_row;
+	int			nrows;
+
+	/* subscribeRepos */
+	AtpMsgKind	kind;
+	struct varlena *did;
+	uint64		rev;
+	struct varlena *commit;
+	struct varlena *data;
+	struct varlena *handle;		/* #identity; NULL when absent */
+	bool		active;			/* #account */
+	text	   *status;			/* #account; NULL when absent */
+} AtpEvent;
+
+/* What could not be processed. */
+typedef struct AtpLetter
+{
+	int64		seq;			/* 0: unknown */
+	const char *stage;			/* as in the table's CHECK */
+	char		sqlstate[6];	/* of the error */
+	const char *text;
+	struct varlena *did;		/* NULL: unknown */
+	AtpSpan		path;			/* len 0: the whole event */
+	AtpBytes	message;
+} AtpLetter;
+
+/* A stretch of the stream that was missed. */
+typedef struct AtpGap
+{
+	int64		after;
+	int64		before;
+	const char *reason;
+} AtpGap;
+
+/* Why something was passed over: the closed list that statistics count. */
+typedef enum AtpSkip
+{
+	ATP_SKIP_UNKNOWN,			/* message of an unknown op or type (E-22) */
+	ATP_SKIP_OVERLAP,			/* the last event once more (D13) */
+	ATP_SKIP_FILTERED,			/* by the subscription's filters */
+	ATP_SKIP_OLD,				/* revision not newer than the repository's (F-03) */
+	ATP_SKIP_INACTIVE,			/* repository not active (F-05) */
+	ATP_SKIP_INVALID,			/* became a dead letter */
+	ATP_SKIP_COUNT
+} AtpSkip;
+
+extern const char *atp_skip_name(AtpSkip skip);
+
+typedef struct AtpBatch
+{
+	MemoryContext cxt;
+	uint8_t    *buffer;			/* ATP_BATCH_BYTES for messages, kept between batches */
+	size_t		used;			/* of the buffer */
+	AtpBytes   *messages;		/* received, not yet decoded from ndecoded on */
+	int			nmessages;
+	int			ndecoded;
+	AtpEvent   *events;
+	int			nevents;
+	AtpRow	   *rows;
+	int			nrows;
+	int			max_rows;
+	List	   *letters;		/* of AtpLetter */
+	List	   *gaps;			/* of AtpGap */
+	int64		skips[ATP_SKIP_COUNT];	/* events and rows that were passed over */
+	bool		purge;			/* set by applying: see atp_purge() */
+	size_t		bytes;
+	TimestampTz since;			/* when the first message came */
+} AtpBatch;
+
+extern AtpBatch *atp_batch_create(MemoryContext parent);
+extern void atp_batch_reset(AtpBatch *batch);
+extern bool atp_batch_full(const AtpBatch *batch);
+
+/* Copy a message; false when there is no memory.  Never raises an ERROR. */
+extern bool atp_batch_add(AtpBatch *batch, const uint8_t *data, size_t len);
+
+extern AtpRow *atp_batch_new_row(AtpBatch *batch);
+extern AtpLetter *atp_batch_new_letter(AtpBatch *batch, const char *stage, AtpBytes message, int64 seq);
+
+#endif							/* ATP_BATCH_H */

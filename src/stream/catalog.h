@@ -1,0 +1,43 @@
+/*
+ * catalog.h
+ *		The extension as the consumer finds it in its database.
+ */
+#ifndef ATP_CATALOG_H
+#define ATP_CATALOG_H
+
+#include "postgres.h"
+
+typedef enum AtpExtension
+{
+	ATP_EXTENSION_ABSENT,
+	ATP_EXTENSION_OTHER_VERSION,	/* a catalog that this library does not know */
+	ATP_EXTENSION_READY
+} AtpExtension;
+
+/*
+ * Inside a transaction: look the extension up and hold it against DROP
+ * EXTENSION until the transaction ends.
+ */
+extern AtpExtension atp_extension_lock(void);
+
+/* Schema of types and operators, quoted.  Inside a transaction, after the above. */
+extern const char *atp_extension_schema(void);
+
+/* OID of a relation in schema atproto; ERROR when it is missing. */
+extern Oid	atp_relation(const char *name);
+
+/* Start and end a transaction with a snapshot and SPI, for a few statements. */
+extern void atp_begin(const char *activity);
+extern void atp_commit(void);
+
+/*
+ * True once after each committed change of atproto.subscription or of the
+ * extension itself (and at the first call).  Takes in pending invalidation
+ * messages: cheap, no query.
+ */
+extern bool atp_config_changed(void);
+
+/* From now on only this relation counts; InvalidOid: any. */
+extern void atp_config_watch(Oid relid);
+
+#endif							/* ATP_CATALOG_H */

@@ -1,0 +1,480 @@
+/*
+ * control.c
+ *		SQL control of the consumer: subscribe and its siblings, and the
+ *		triggers that guard atproto.subscription.
+ *
+ * The functions maintain the table; the processes follow the table.  They run
+ * with the caller's rights: whoever may write the table may do the same by
+ * hand, and the triggers see to it that it is done right.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "commands/trigger.h"
+#include "core/nsid.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "stream/apply.h"
+#include "stream/batch.h"
+#include "stream/catalog.h"
+#include "stream/decode.h"
+#include "stream/statements.h"
+#include "stream/subscription.h"
+#include "stream/tables.h"
+#include "stream/wake.h"
+#include "stream/worker.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(atp_subscribe);
+PG_FUNCTION_INFO_V1(atp_unsubscribe);
+PG_FUNCTION_INFO_V1(atp_pause);
+PG_FUNCTION_INFO_V1(atp_resume);
+PG_FUNCTION_INFO_V1(atp_set_cursor);
+PG_FUNCTION_INFO_V1(atp_retry);
+PG_FUNCTION_INFO_V1(atp_subscription_check);
+PG_FUNCTION_INFO_V1(atp_subscription_changed);
+
+/* Run one statement on text parameters and an optional seq; the rows it touched. */
+static uint64
+run_statement(const char *sql, int nargs, Oid *types, Datum *args, const char *nulls)
+{
+	int			rc = SPI_execute_with_args(sql, nargs, types, args, nulls, false, 0);
+
+	if (rc < 0)
+		elog(ERROR, "\"%s\" failed: %s", sql, SPI_result_code_string(rc));
+	return SPI_processed;
+}
+
+static void
+no_such_subscription(text *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("subscription \"%s\" does not exist", text_to_cstring(name))));
+}
+
+/*
+ * Without a manager in this database, start the consumer right here: it waits
+ * for this transaction's end before it looks at the table.
+ */
+static void
+start_without_manager(text *name)
+{
+	AtpSubscription *sub;
+	BackgroundWorkerHandle *handle;
+
+	if (atp_is_running(ATP_MANAGER_NAME))
+		return;
+	/* the caller's snapshot does not show what has just been written */
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetLatestSnapshot());
+	sub = atp_subscription_get(text_to_cstring(name), CurrentMemoryContext);
+	PopActiveSnapshot();
+	if (sub == NULL || !sub->runnable || atp_is_running(sub->name))
+		return;
+	if (!atp_consumer_start(sub, false, GetTopTransactionId(), &handle))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+				 errmsg("no background worker slot is free for subscription \"%s\"", sub->name),
+				 errhint("Increase \"%s\".", "max_worker_processes")));
+	ereport(NOTICE,
+			(errmsg("subscription \"%s\" runs until the server stops", sub->name),
+			 errdetail("No atproto manager serves this database."),
+			 errhint("To have it started with the server, add \"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\".")));
+}
+
+/*
+ * True while subscribe() inserts its row.  A row that comes another way, by
+ * pg_restore above all, must not start to consume before everything that
+ * belongs to it is there, nor in a copy of the database that nobody watches.
+ */
+static bool subscribing = false;
+
+static void
+insert_subscription(Datum *args, const char *nulls)
+{
+	Oid			relid = atp_relation("subscription");
+	Oid			types[] = {
+		TEXTOID, TEXTOID, NAMEOID, TEXTARRAYOID, get_atttype(relid, get_attnum(relid, "dids")), TEXTARRAYOID, BOOLOID, TEXTOID, BOOLOID,
+		BOOLOID, TEXTOID, TEXTOID
+	};
+
+	subscribing = true;
+	PG_TRY();
+	{
+		run_statement("INSERT INTO atproto.subscription (name, url, target, collections, dids, actions,"
+					  " keep_records, events, keep_raw, allow_insecure, ca_file, proxy)"
+					  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+					  lengthof(types), types, args, nulls);
+	}
+	PG_FINALLY();
+	{
+		subscribing = false;
+	}
+	PG_END_TRY();
+}
+
+/* SQL: atproto.subscribe(name, url, cursor, target, ...): see stream.sql */
+Datum
+atp_subscribe(PG_FUNCTION_ARGS)
+{
+	/* the parameters that are columns of the table, in insert_subscription()'s order */
+	static const int columns[] = {0, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+	static const int required[] = {0, 1, 3, 7, 8, 9, 10};
+	Oid			cursor_types[] = {TEXTOID, INT8OID};
+	Oid			header_types[] = {TEXTOID, JSONBOID};
+	Datum		args[lengthof(columns)];
+	char		nulls[lengthof(columns) + 1] = "";
+	Datum		pair[2];
+
+	for (int i = 0; i < lengthof(required); i++)
+		if (PG_ARGISNULL(required[i]))
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("name, url, target, keep_records, events, keep_raw and allow_insecure must not be null")));
+	for (int i = 0; i < lengthof(columns); i++)
+	{
+		args[i] = PG_GETARG_DATUM(columns[i]);
+		nulls[i] = PG_ARGISNULL(columns[i]) ? 'n' : ' ';
+	}
+	SPI_connect();
+	insert_subscription(args, nulls);
+	pair[0] = args[0];
+	pair[1] = PG_GETARG_DATUM(2);
+	run_statement("INSERT INTO atproto.cursor (subscription, endpoint, seq)"
+				  " SELECT name, endpoint, $2 FROM atproto.subscription WHERE name = $1",
+				  2, cursor_types, pair, PG_ARGISNULL(2) ? " n" : NULL);
+	if (!PG_ARGISNULL(13))
+	{
+		pair[1] = PG_GETARG_DATUM(13);
+		run_statement("INSERT INTO atproto.request_header (subscription, name, value)"
+					  " SELECT $1, key, value FROM jsonb_each_text($2)", 2, header_types, pair, NULL);
+	}
+	atp_create_tables(NameStr(*PG_GETARG_NAME(3)));
+	start_without_manager(PG_GETARG_TEXT_PP(0));
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/* A statement on the one subscription that the function's first argument names. */
+static void
+on_subscription(FunctionCallInfo fcinfo, const char *sql)
+{
+	Oid			types[] = {TEXTOID};
+	Datum		args[] = {PG_GETARG_DATUM(0)};
+
+	if (run_statement(sql, 1, types, args, NULL) == 0)
+		no_such_subscription(PG_GETARG_TEXT_PP(0));
+}
+
+/* SQL: atproto.unsubscribe(name) */
+Datum
+atp_unsubscribe(PG_FUNCTION_ARGS)
+{
+	SPI_connect();
+	on_subscription(fcinfo, "DELETE FROM atproto.subscription WHERE name = $1");
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/* SQL: atproto.pause(name) */
+Datum
+atp_pause(PG_FUNCTION_ARGS)
+{
+	SPI_connect();
+	on_subscription(fcinfo, "UPDATE atproto.subscription SET enabled = false WHERE name = $1");
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/* SQL: atproto.resume(name) */
+Datum
+atp_resume(PG_FUNCTION_ARGS)
+{
+	SPI_connect();
+	on_subscription(fcinfo, "UPDATE atproto.subscription SET enabled = true, stopped = NULL,"
+					" stopped_at = NULL WHERE name = $1");
+	start_without_manager(PG_GETARG_TEXT_PP(0));
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/* SQL: atproto.set_cursor(name, seq) */
+Datum
+atp_set_cursor(PG_FUNCTION_ARGS)
+{
+	Oid			types[] = {TEXTOID, INT8OID};
+	Datum		args[2];
+
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name must not be null")));
+	args[0] = PG_GETARG_DATUM(0);
+	args[1] = PG_GETARG_DATUM(1);
+	SPI_connect();
+	/* also tells the consumer, through the table's trigger */
+	on_subscription(fcinfo, "UPDATE atproto.subscription SET name = name WHERE name = $1");
+	/* what is jumped over is a gap like any other */
+	run_statement("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason)"
+				  " SELECT subscription, endpoint, seq, $2 + 1, 'set_cursor'"
+				  " FROM atproto.cursor JOIN atproto.subscription USING (endpoint)"
+				  " WHERE subscription = $1 AND name = $1 AND seq > 0 AND ($2 > seq OR $2 IS NULL)",
+				  2, types, args, PG_ARGISNULL(1) ? " n" : NULL);
+	run_statement("INSERT INTO atproto.cursor (subscription, endpoint, seq)"
+				  " SELECT name, endpoint, $2 FROM atproto.subscription WHERE name = $1"
+				  " ON CONFLICT (subscription, endpoint) DO UPDATE SET seq = excluded.seq, updated_at = now()",
+				  2, types, args, PG_ARGISNULL(1) ? " n" : NULL);
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/* ------------------------------------------------------------------------
+ * Dead letters
+ * ------------------------------------------------------------------------
+ */
+
+/* The message through the same path as from the network; NULL: applied. */
+static const char *
+process_again(const AtpSubscription *sub, bytea *bytes, text *path)
+{
+	AtpBatch   *batch = atp_batch_create(CurrentMemoryContext);
+	AtpDecoder *decoder = atp_decoder_create(CurrentMemoryContext, sub->ep->nsid);
+	AtpPosition position = {.last = -1};
+	AtpSpan		which = {VARDATA_ANY(path), VARSIZE_ANY_EXHDR(path)};
+	const char *why;
+	const char *error_name;
+	ListCell   *lc;
+
+	atp_decoder_settings(decoder, &sub->settings);
+	if (!atp_batch_add(batch, (const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)))
+		return "out of memory";
+	if (atp_decode(decoder, batch, &position, &why, &error_name) != ATP_DROP_NONE)
+		return why;
+	foreach(lc, batch->letters)
+	{
+		const AtpLetter *letter = lfirst(lc);
+
+		if (letter->path.len == which.len &&
+			(which.len == 0 || memcmp(letter->path.ptr, which.ptr, which.len) == 0))
+			return letter->text;
+	}
+	return atp_apply_again(sub, batch, which);
+}
+
+/* SQL: atproto.retry(id) */
+Datum
+atp_retry(PG_FUNCTION_ARGS)
+{
+	Oid			types[] = {INT8OID, TEXTOID};
+	Datum		args[] = {PG_GETARG_DATUM(0), (Datum) 0};
+	AtpSubscription *sub;
+	HeapTuple	letter;
+	TupleDesc	desc;
+	const char *why;
+	bool		isnull;
+	text	   *result;
+
+	SPI_connect();
+	if (run_statement("SELECT subscription, path, bytes FROM atproto.dead_letter WHERE id = $1 FOR UPDATE",
+					  1, types, args, NULL) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("dead letter " INT64_FORMAT " does not exist", PG_GETARG_INT64(0))));
+	letter = SPI_tuptable->vals[0];
+	desc = SPI_tuptable->tupdesc;
+	sub = atp_subscription_get(SPI_getvalue(letter, desc, 1), CurrentMemoryContext);
+	if (sub == NULL)
+		no_such_subscription(DatumGetTextPP(SPI_getbinval(letter, desc, 1, &isnull)));
+	atp_statements_target(sub->target);
+	why = process_again(sub, DatumGetByteaPP(SPI_getbinval(letter, desc, 3, &isnull)),
+						DatumGetTextPP(SPI_getbinval(letter, desc, 2, &isnull)));
+	args[1] = CStringGetTextDatum(why ? why : "applied");
+	if (why == NULL || strcmp(why, "obsolete") == 0)
+		run_statement("DELETE FROM atproto.dead_letter WHERE id = $1", 1, types, args, NULL);
+	else
+		run_statement("UPDATE atproto.dead_letter SET attempts = attempts + 1, last_at = now(), message = $2"
+					  " WHERE id = $1", 2, types, args, NULL);
+	/* outlives SPI's memory */
+	result = (text *) SPI_palloc(VARSIZE_ANY(DatumGetPointer(args[1])));
+	memcpy(result, DatumGetPointer(args[1]), VARSIZE_ANY(DatumGetPointer(args[1])));
+	SPI_finish();
+	PG_RETURN_TEXT_P(result);
+}
+
+/* ------------------------------------------------------------------------
+ * Triggers
+ * ------------------------------------------------------------------------
+ */
+
+/* The owner's rights are what the consumer has: only a member may lend them. */
+static void
+check_owner(const char *owner)
+{
+	Oid			roleid = get_role_oid(owner, false);
+
+	if (!has_privs_of_role(GetUserId(), roleid))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be a member of role \"%s\" to make it a subscription's owner", owner)));
+}
+
+static void
+check_endpoint(const AtpEndpoint *ep, bool allow_insecure)
+{
+	if (!ep->tls && !ep->loopback && !allow_insecure)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the stream's connection would not be encrypted"),
+				 errhint("Use wss://, or set \"allow_insecure\".")));
+}
+
+/* I-06 */
+static void
+check_collections(ArrayType *patterns)
+{
+	Datum	   *values;
+	bool	   *nulls;
+	int			n;
+
+	deconstruct_array(patterns, TEXTOID, -1, false, TYPALIGN_INT, &values, &nulls, &n);
+	for (int i = 0; i < n; i++)
+	{
+		const char *pattern = nulls[i] ? "" : TextDatumGetCString(values[i]);
+		size_t		at = 0;
+		AtpErr		err = atp_nsid_pattern_check(pattern, strlen(pattern), &at);
+
+		if (err != ATP_OK)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("invalid collection: \"%s\"", pattern),
+					 errdetail("%s (byte %zu)", atp_err_text(err), at),
+					 errhint("Use an NSID such as app.bsky.feed.post, or a pattern such as app.bsky.*.")));
+	}
+}
+
+/* Columns that decide which of a commit's records a subscription takes. */
+static const char *const selecting[] = {"collections", "actions", "keep_records"};
+
+/* Did an update leave them, and the target, as they were? */
+static bool
+same_selection(HeapTuple a, HeapTuple b, TupleDesc desc)
+{
+	for (int i = 0; i <= lengthof(selecting); i++)
+	{
+		const char *name = i < lengthof(selecting) ? selecting[i] : "target";
+		const char *x = SPI_getvalue(a, desc, SPI_fnumber(desc, name));
+		const char *y = SPI_getvalue(b, desc, SPI_fnumber(desc, name));
+
+		if (x == NULL || y == NULL ? x != y : strcmp(x, y) != 0)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * A commit that one subscription has processed is old for every other one that
+ * fills the same tables (F-03): what its filter left out would be missing.
+ */
+static void
+warn_of_neighbours(HeapTuple row, TupleDesc desc)
+{
+	Oid			types[] = {TEXTOID, NAMEOID, TEXTARRAYOID, TEXTARRAYOID, BOOLOID};
+	const char *columns[] = {"name", "target", "collections", "actions", "keep_records"};
+	Datum		args[lengthof(columns)];
+	char		nulls[lengthof(columns) + 1] = "";
+
+	for (int i = 0; i < lengthof(columns); i++)
+	{
+		bool		isnull;
+
+		args[i] = SPI_getbinval(row, desc, SPI_fnumber(desc, columns[i]), &isnull);
+		nulls[i] = isnull ? 'n' : ' ';
+	}
+	SPI_connect();
+	if (run_statement("SELECT name FROM atproto.subscription WHERE name <> $1 AND target = $2"
+					  " AND endpoint LIKE '%/xrpc/com.atproto.sync.subscribeRepos'"
+					  " AND (collections, actions, keep_records) IS DISTINCT FROM ($3, $4, $5)"
+					  " ORDER BY name LIMIT 1", lengthof(columns), types, args, nulls) > 0)
+		ereport(WARNING,
+				(errmsg("subscriptions \"%s\" and \"%s\" fill the same tables with different filters",
+						SPI_getvalue(row, desc, SPI_fnumber(desc, "name")),
+						SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1)),
+				 errdetail("A commit that one of them has processed is ignored when it comes through the other, with all that the filter left out."),
+				 errhint("Give one of them a target of its own.")));
+	SPI_finish();
+}
+
+/* SQL: atproto.subscription_check(), BEFORE INSERT OR UPDATE, for each row */
+Datum
+atp_subscription_check(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+	TupleDesc	desc;
+	HeapTuple	row;
+	AtpEndpoint *ep;
+	char	   *url;
+	int			columns[2];
+	Datum		values[2];
+	bool		no_nulls[2] = {false, false};
+	int			n = 1;
+	Datum		value;
+	bool		isnull;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BEFORE(trigger->tg_event) ||
+		!TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" must be fired before each row", "subscription_check")));
+	desc = RelationGetDescr(trigger->tg_relation);
+	row = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple;
+
+	check_owner(SPI_getvalue(row, desc, SPI_fnumber(desc, "owner")));
+	url = SPI_getvalue(row, desc, SPI_fnumber(desc, "url"));
+	if (url == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_NOT_NULL_VIOLATION), errmsg("url must not be null")));
+	ep = atp_endpoint_parse(url);
+	value = SPI_getbinval(row, desc, SPI_fnumber(desc, "allow_insecure"), &isnull);
+	check_endpoint(ep, !isnull && DatumGetBool(value));
+	value = SPI_getbinval(row, desc, SPI_fnumber(desc, "collections"), &isnull);
+	if (!isnull)
+		check_collections(DatumGetArrayTypeP(value));
+
+	if (strcmp(ep->nsid, "com.atproto.sync.subscribeRepos") == 0 &&
+		(TRIGGER_FIRED_BY_INSERT(trigger->tg_event) || !same_selection(trigger->tg_trigtuple, row, desc)))
+		warn_of_neighbours(row, desc);
+
+	columns[0] = SPI_fnumber(desc, "endpoint");
+	values[0] = CStringGetTextDatum(ep->scope);
+	if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event) && !subscribing)
+	{
+		columns[n] = SPI_fnumber(desc, "stopped");
+		values[n++] = CStringGetTextDatum("restored, or inserted by hand; atproto.resume() starts it");
+	}
+	row = heap_modify_tuple_by_cols(row, desc, n, columns, values, no_nulls);
+	return PointerGetDatum(row);
+}
+
+/* SQL: atproto.subscription_changed(), AFTER anything, for each statement */
+Datum
+atp_subscription_changed(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(trigger->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" must be fired after the statement", "subscription_changed")));
+	CacheInvalidateRelcache(trigger->tg_relation);
+	atp_wake_at_commit();
+	return PointerGetDatum(NULL);
+}

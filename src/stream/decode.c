@@ -1,0 +1,230 @@
+/*
+ * decode.c
+ *		Messages of a stream into events and rows: what all streams share.
+ *
+ * No table is touched and no transaction is needed: src/core checks, the
+ * types' constructors build the values.  What is wrong with one message or one
+ * row becomes a dead letter; what is wrong with the stream drops it (E-24,
+ * E-40, E-41).
+ */
+#include "postgres.h"
+
+#include "core/datetime.h"
+#include "core/frame.h"
+#include "data/jsonb_write.h"
+#include "stream/decode.h"
+#include "stream/family.h"
+#include "utils/memutils.h"
+
+const AtpFamily *
+atp_family_of(const char *nsid)
+{
+	if (strcmp(nsid, "com.atproto.sync.subscribeRepos") == 0)
+		return &atp_repos_family;
+	if (strcmp(nsid, "com.atproto.label.subscribeLabels") == 0)
+		return &atp_labels_family;
+	return &atp_message_family;
+}
+
+AtpDecoder *
+atp_decoder_create(MemoryContext cxt, const char *nsid)
+{
+	AtpDecoder *decoder = MemoryContextAllocZero(cxt, sizeof(AtpDecoder));
+
+	decoder->cxt = cxt;
+	decoder->family = atp_family_of(nsid);
+	return decoder;
+}
+
+void
+atp_decoder_settings(AtpDecoder *decoder, const AtpSettings *settings)
+{
+	decoder->settings = settings;
+}
+
+/* Text of the peer's, made safe for text columns and logs. */
+static char *
+printable(AtpSpan s, size_t max)
+{
+	size_t		n = Min(s.len, max);
+	char	   *copy = palloc(n + 1);
+
+	for (size_t i = 0; i < n; i++)
+		copy[i] = (unsigned char) s.ptr[i] < ' ' || (unsigned char) s.ptr[i] >= 0x7f ? '?' : s.ptr[i];
+	copy[n] = '\0';
+	return copy;
+}
+
+static char *
+describe(AtpErr err, size_t at)
+{
+	return psprintf("%s (byte %zu)", atp_err_text(err), at);
+}
+
+static AtpLetter *
+new_letter(AtpBatch *batch, const char *stage, AtpBytes message, int64 seq, AtpErr err, size_t at)
+{
+	AtpLetter  *letter = atp_batch_new_letter(batch, stage, message, seq);
+
+	strcpy(letter->sqlstate, "22P03");	/* invalid_binary_representation */
+	letter->text = describe(err, at);
+	return letter;
+}
+
+AtpLetter *
+atp_dead_letter(AtpBatch *batch, const char *stage, const AtpEvent *event, AtpErr err, size_t at)
+{
+	AtpLetter  *letter = new_letter(batch, stage, event->message, event->seq, err, at);
+
+	letter->did = event->did;
+	return letter;
+}
+
+bytea *
+atp_bytea(const uint8_t *data, size_t len)
+{
+	bytea	   *copy = palloc(VARHDRSZ + len);
+
+	SET_VARSIZE(copy, VARHDRSZ + len);
+	memcpy(VARDATA(copy), data, len);
+	return copy;
+}
+
+AtpErr
+atp_make_jsonb(AtpBytes data, bool keep_raw, Jsonb **value, bytea **raw, size_t *at)
+{
+	AtpErr		err = ATP_OK;
+	bool		unfit;
+
+	*value = atp_jsonb_from_dagcbor(data.ptr, data.len, &err, at);
+	/* D28: valid, but not for jsonb */
+	unfit = *value == NULL && (err == ATP_E_JSON_NUL || err == ATP_E_JSON_AMBIGUOUS);
+	*raw = unfit || (keep_raw && *value != NULL) ? atp_bytea(data.ptr, data.len) : NULL;
+	return *value != NULL || unfit ? ATP_OK : err;
+}
+
+/* E-41 with D13.  *skip is set for the one repetition that is allowed. */
+static AtpErr
+check_seq(AtpPosition *position, int64 seq, bool *skip)
+{
+	*skip = false;
+	if (seq == position->last && position->overlap)
+		*skip = true;
+	else if (seq <= position->last)
+		return ATP_E_SEQ_ORDER;
+	position->overlap = false;
+	return ATP_OK;
+}
+
+static void
+note_gap(AtpBatch *batch, int64 after, int64 before)
+{
+	AtpGap	   *gap = palloc(sizeof(AtpGap));
+
+	*gap = (AtpGap) {after, before, "OutdatedCursor"};
+	batch->gaps = lappend(batch->gaps, gap);
+}
+
+/* One message; *err and *at say what is wrong when the result is not ATP_DROP_NONE. */
+static AtpDrop
+decode_message(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, AtpBytes message,
+			   AtpErr *err, size_t *at)
+{
+	AtpEvent   *event = &batch->events[batch->nevents];
+	AtpHead		head = {0};
+	size_t		unused;
+	bool		skip;
+
+	*at = 0;
+	*err = atp_frame_parse(message.ptr, message.len, &decoder->frame, at);
+	if (*err != ATP_OK)
+		return ATP_DROP_FRAME;
+	if (decoder->frame.kind == ATP_FRAME_ERROR)
+		return ATP_DROP_ERROR_FRAME;
+	if (decoder->frame.kind == ATP_FRAME_UNKNOWN)
+	{
+		batch->skips[ATP_SKIP_UNKNOWN]++;
+		return ATP_DROP_NONE;
+	}
+
+	*err = decoder->family->parse(decoder, &head, at);
+	if (*err == ATP_E_SEQ_MISSING || *err == ATP_E_SEQ_RANGE)
+		return ATP_DROP_SEQ;
+	if (head.what == ATP_HEAD_INFO)
+	{
+		if (*err == ATP_OK && atp_span_is(head.info, "OutdatedCursor"))
+			position->outdated = true;
+		return ATP_DROP_NONE;
+	}
+	if (head.what == ATP_HEAD_UNKNOWN)
+		batch->skips[ATP_SKIP_UNKNOWN]++;
+	/* an unknown message need not have a sequence number, nor a valid one */
+	if (head.what == ATP_HEAD_UNKNOWN && head.seq == 0)
+		return ATP_DROP_NONE;
+
+	if (head.seq > 0)
+	{
+		if (check_seq(position, head.seq, &skip) != ATP_OK)
+		{
+			*err = ATP_E_SEQ_ORDER;
+			return ATP_DROP_SEQ;
+		}
+		if (skip)
+		{
+			batch->skips[ATP_SKIP_OVERLAP]++;
+			return ATP_DROP_NONE;
+		}
+		/* from the oldest (0) or from nowhere, nothing was missed */
+		if (position->outdated && position->last > 0)
+			note_gap(batch, position->last, head.seq);
+		position->outdated = false;
+		position->last = head.seq;
+	}
+
+	memset(event, 0, sizeof(*event));
+	batch->nevents++;
+	event->seq = head.seq;
+	event->message = message;
+	event->first_row = batch->nrows;
+	if (head.time.ptr != NULL &&
+		atp_datetime_parse(head.time.ptr, head.time.len, &event->time, &unused) != ATP_OK)
+		event->time = 0;
+	if (*err != ATP_OK)
+		(void) atp_dead_letter(batch, "message", event, *err, *at);
+	event->ignored = *err != ATP_OK || head.what == ATP_HEAD_UNKNOWN ||
+		!decoder->family->make(decoder, batch, event);
+	return ATP_DROP_NONE;
+}
+
+AtpDrop
+atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position,
+		   const char **why, const char **error_name)
+{
+	MemoryContext old = MemoryContextSwitchTo(batch->cxt);
+	AtpDrop		drop = ATP_DROP_NONE;
+
+	*why = *error_name = NULL;
+	while (batch->ndecoded < batch->nmessages && drop == ATP_DROP_NONE)
+	{
+		AtpBytes	message = batch->messages[batch->ndecoded++];
+		const AtpFrame *frame = &decoder->frame;
+		AtpErr		err;
+		size_t		at;
+
+		drop = decode_message(decoder, batch, position, message, &err, &at);
+		if (drop == ATP_DROP_ERROR_FRAME)
+		{
+			*error_name = printable(frame->error, 64);
+			*why = frame->message.ptr != NULL
+				? psprintf("the server sent the error %s: %s", *error_name, printable(frame->message, 256))
+				: psprintf("the server sent the error %s", *error_name);
+		}
+		else if (drop != ATP_DROP_NONE)
+		{
+			(void) new_letter(batch, "frame", message, Max(position->last, 0), err, at);
+			*why = describe(err, at);
+		}
+	}
+	MemoryContextSwitchTo(old);
+	return drop;
+}

@@ -1,0 +1,39 @@
+/*
+ * decode.h
+ *		Messages of a stream into events and rows.
+ */
+#ifndef ATP_DECODE_H
+#define ATP_DECODE_H
+
+#include "postgres.h"
+
+#include "stream/batch.h"
+#include "stream/subscription.h"
+
+/* Where the stream is (rules E-40, E-41, E-43, D13). */
+typedef struct AtpPosition
+{
+	int64		last;			/* last sequence number taken; -1: none yet */
+	bool		overlap;		/* the server may send last once more (D13) */
+	bool		outdated;		/* #info OutdatedCursor came: a gap begins after last */
+} AtpPosition;
+
+typedef struct AtpDecoder AtpDecoder;
+
+/* For streams of this NSID; lives until its context is reset. */
+extern AtpDecoder *atp_decoder_create(MemoryContext cxt, const char *nsid);
+
+/* The filters and policies for what is decoded from now on. */
+extern void atp_decoder_settings(AtpDecoder *decoder, const AtpSettings *settings);
+
+/*
+ * Decode the batch's messages that are not decoded yet.  Returns
+ * ATP_DROP_NONE, or why the connection must be dropped; then *why, palloc'd in
+ * the batch's context, says it in words, and *error_name is the error frame's
+ * name (E-27) or NULL.  What came before the fault is in the batch, to be
+ * applied.
+ */
+extern AtpDrop atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position,
+						  const char **why, const char **error_name);
+
+#endif							/* ATP_DECODE_H */

@@ -1,0 +1,181 @@
+/*
+ * decode_repos.c
+ *		Messages of com.atproto.sync.subscribeRepos into events and rows.
+ */
+#include "postgres.h"
+
+#include "common/pg_prng.h"
+#include "core/cid.h"
+#include "core/record.h"
+#include "core/repos.h"
+#include "core/tid.h"
+#include "data/sha256.h"
+#include "port/pg_bitutils.h"
+#include "stream/apply_repos.h"
+#include "stream/family.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+/* F-03: a revision may not lie further ahead than this. */
+#define REV_AHEAD_MAX	(5 * USECS_PER_MINUTE)
+
+/* A section whose hash can be checked takes at least a length byte and a CID. */
+#define MIN_SECTION		(1 + ATP_CID_BLESSED_LEN)
+
+/*
+ * Make room for the blocks of a CAR file of len bytes.  The sizes come from
+ * the bytes that are there, never from a count in them, and len is limited.
+ */
+static void
+prepare_index(AtpDecoder *decoder, size_t len)
+{
+	AtpCarIndex *index = &decoder->index;
+	size_t		cap = Min(len, ATP_BLOCKS_MAX) / MIN_SECTION + 1;
+	size_t		nslots = pg_nextpower2_64(cap * 2);
+
+	if (cap > index->cap)
+	{
+		if (index->blocks != NULL)
+		{
+			pfree(index->blocks);
+			pfree(index->slots);
+		}
+		index->blocks = MemoryContextAlloc(decoder->cxt, cap * sizeof(AtpCarBlock));
+		index->slots = MemoryContextAlloc(decoder->cxt, nslots * sizeof(uint32_t));
+		index->cap = cap;
+	}
+	/* a sender must not know which slots its blocks get */
+	if (index->seed == 0)
+		index->seed = pg_prng_uint64(&pg_global_prng_state) | 1;
+	/* a small file need not clear the slots of the largest one seen */
+	index->nslots = nslots;
+	index->n = 0;
+	memset(index->slots, 0, nslots * sizeof(uint32_t));
+}
+
+static bool
+rev_too_new(uint64 rev)
+{
+	int64		now = GetCurrentTimestamp() +
+		((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY);
+
+	return (int64) atp_tid_micros(rev) > now + REV_AHEAD_MAX;
+}
+
+/* One operation of a commit that has been checked. */
+static void
+make_row(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event, const AtpOp *op)
+{
+	const AtpMsg *msg = &decoder->msg.repos;
+	Jsonb	   *value = NULL;
+	bytea	   *raw = NULL;
+	AtpRow	   *row;
+
+	if (!decoder->settings->actions[op->action] ||
+		!atp_wants_collection(decoder->settings, op->collection))
+	{
+		batch->skips[ATP_SKIP_FILTERED]++;
+		return;
+	}
+	if (op->action != ATP_DELETE)
+	{
+		AtpBytes	block = op->block->data;
+		size_t		at = 0;
+		AtpErr		err = atp_record_check(block.ptr, block.len, &at);
+
+		if (err == ATP_OK)
+			err = atp_make_jsonb(block, decoder->settings->keep_raw, &value, &raw, &at);
+		if (err != ATP_OK)
+		{
+			atp_dead_letter(batch, "record", event, err, at)->path = op->path;
+			return;
+		}
+	}
+	row = atp_batch_new_row(batch);
+	row->path = op->path;
+	row->record.action = op->action;
+	row->record.did = event->did;
+	row->record.collection = atp_nsid_make(op->collection.ptr, op->collection.len);
+	row->record.rkey = atp_rkey_make(op->rkey.ptr, op->rkey.len);
+	row->record.rev = msg->rev;
+	if (op->action != ATP_DELETE)
+	{
+		row->record.cid = atp_cidlink_make(op->cid.ptr, op->cid.len);
+		row->record.value = value;
+		row->record.raw = raw;
+	}
+	event->nrows++;
+}
+
+/* A #commit or #sync: its blocks. */
+static bool
+make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
+{
+	AtpMsg	   *msg = &decoder->msg.repos;
+	size_t		at = 0;
+	AtpErr		err;
+
+	prepare_index(decoder, msg->blocks.len);
+	err = atp_commit_check(msg, &decoder->index, atp_sha256, NULL, &at);
+	if (err == ATP_OK && rev_too_new(msg->rev))
+		err = ATP_E_REV_FUTURE;
+	if (err != ATP_OK)
+	{
+		(void) atp_dead_letter(batch, "commit", event, err, at);
+		return false;
+	}
+	event->rev = msg->rev;
+	event->commit = atp_cidlink_make(msg->commit.ptr, msg->commit.len);
+	event->data = atp_cidlink_make(msg->data.ptr, msg->data.len);
+	for (unsigned i = 0; i < msg->nops; i++)
+		make_row(decoder, batch, event, &msg->ops[i]);
+	return true;
+}
+
+static AtpErr
+parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
+{
+	AtpMsg	   *msg = &decoder->msg.repos;
+	AtpErr		err = atp_repos_parse(&decoder->frame, msg, at);
+
+	head->what = msg->kind == ATP_MSG_INFO ? ATP_HEAD_INFO
+		: msg->kind == ATP_MSG_UNKNOWN ? ATP_HEAD_UNKNOWN : ATP_HEAD_EVENT;
+	head->seq = msg->seq;
+	head->time = msg->time;
+	head->info = msg->name;
+	return err;
+}
+
+static bool
+make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
+{
+	const AtpMsg *msg = &decoder->msg.repos;
+
+	event->kind = msg->kind;
+	event->did = atp_did_make(msg->did.ptr, msg->did.len);
+	if (!atp_wants_did(decoder->settings, event->did))
+	{
+		batch->skips[ATP_SKIP_FILTERED]++;
+		return false;
+	}
+	if (msg->kind == ATP_MSG_COMMIT || msg->kind == ATP_MSG_SYNC)
+		return make_commit(decoder, batch, event);
+	if (msg->handle.ptr != NULL)
+		event->handle = atp_handle_make(msg->handle.ptr, msg->handle.len);
+	event->active = msg->active;
+	if (msg->status.ptr != NULL)
+		event->status = cstring_to_text_with_len(msg->status.ptr, msg->status.len);
+	return true;
+}
+
+const AtpFamily atp_repos_family = {
+	.parse = parse,
+	.make = make,
+	.apply = atp_apply_repos,
+	.accepts = atp_accepts_repos,
+	.apply_row = atp_apply_repos_row,
+	.apply_rest = atp_apply_repos_rest,
+	.settle = atp_settle_repos,
+	.is_newer = atp_repos_row_is_newer,
+};

@@ -1,0 +1,33 @@
+/*
+ * endpoint.h
+ *		The URL of an event stream, taken apart (rule E-01).
+ */
+#ifndef ATP_ENDPOINT_H
+#define ATP_ENDPOINT_H
+
+#include "postgres.h"
+
+typedef struct AtpEndpoint
+{
+	bool		tls;			/* wss:// */
+	bool		loopback;		/* the host is this machine, by name or address */
+	char	   *host;			/* without the brackets of an IPv6 address */
+	char	   *authority;		/* host[:port] for the Host header */
+	char	   *origin;			/* http(s)://host:port, for libcurl */
+	char	   *path;			/* /xrpc/NSID */
+	char	   *query;			/* without '?' and without cursor; may be "" */
+	char	   *nsid;			/* of the stream */
+	char	   *scope;			/* scheme://host:port/xrpc/NSID: what a cursor belongs to (E-47) */
+} AtpEndpoint;
+
+/*
+ * Parse url, palloc'ing in the current context.  Raises an ERROR with a hint
+ * when it is no ws:// or wss:// URL.  A URL without a path means
+ * /xrpc/com.atproto.sync.subscribeRepos.
+ */
+extern AtpEndpoint *atp_endpoint_parse(const char *url);
+
+/* Path and query of the request; cursor < 0 means none. */
+extern char *atp_endpoint_target(const AtpEndpoint *ep, int64 cursor);
+
+#endif							/* ATP_ENDPOINT_H */

@@ -1,0 +1,112 @@
+/*
+ * family.h
+ *		What differs between streams: how their messages are read, and which
+ *		tables they fill.  One family for each kind of stream; private to
+ *		decode*.c, apply*.c and statements.c.
+ */
+#ifndef ATP_FAMILY_H
+#define ATP_FAMILY_H
+
+#include "postgres.h"
+
+#include "core/car.h"
+#include "core/frame.h"
+#include "core/labels.h"
+#include "core/repos.h"
+#include "stream/batch.h"
+#include "stream/decode.h"
+#include "stream/subscription.h"
+
+/* What decode.c needs to know of a message before its rows are made. */
+typedef struct AtpHead
+{
+	enum
+	{
+		ATP_HEAD_EVENT,
+		ATP_HEAD_INFO,			/* carries no seq (E-42) */
+		ATP_HEAD_UNKNOWN		/* moves the cursor when it has a seq */
+	}			what;
+	int64		seq;			/* 0: none */
+	AtpSpan		time;			/* RFC 3339; ptr NULL: none */
+	AtpSpan		info;			/* name of an ATP_HEAD_INFO */
+} AtpHead;
+
+struct AtpDecoder
+{
+	MemoryContext cxt;
+	const struct AtpFamily *family;
+	const AtpSettings *settings;
+	/* the message being read */
+	AtpFrame	frame;
+	union
+	{
+		AtpMsg		repos;
+		AtpLabelsMsg labels;
+	}			msg;
+	AtpCarIndex index;
+};
+
+/* A batch on its way into the tables. */
+typedef struct Apply
+{
+	const AtpSubscription *sub;
+	const struct AtpFamily *family;
+	AtpBatch   *batch;
+	int64		rows;			/* applied */
+	bool		accepted;		/* what accepts() said, as a step that can fail */
+	int64		skips[ATP_SKIP_COUNT];
+} Apply;
+
+typedef struct AtpFamily
+{
+	/* Read the frame's payload.  ATP_E_SEQ_* is fatal to the connection. */
+	AtpErr		(*parse) (AtpDecoder *decoder, AtpHead *head, size_t *at);
+
+	/*
+	 * Make the event's rows.  False: it is ignored, after a dead letter or
+	 * because of the filters.  Only called when parse() was content.
+	 */
+	bool		(*make) (AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event);
+
+	/* Apply events [lo, hi) of the batch, all or an ERROR. */
+	void		(*apply) (Apply *a, int lo, int hi);
+
+	/* One event in pieces, for when it fails as a whole: is it to be applied ... */
+	bool		(*accepts) (Apply *a, int event);
+
+	/* ... one of its rows ... */
+	void		(*apply_row) (Apply *a, int row, int event);
+
+	/* ... and what else it changes; NULL: nothing. */
+	void		(*apply_rest) (Apply *a, int event, int unused);
+
+	/* After the batch's dead letters were stored: forget those it has overtaken; or NULL. */
+	void		(*settle) (Apply *a);
+
+	/* For a dead letter's row: is a newer one in the table?  NULL: never. */
+	bool		(*is_newer) (const AtpRow *row);
+} AtpFamily;
+
+extern const AtpFamily atp_repos_family;
+extern const AtpFamily atp_labels_family;
+extern const AtpFamily atp_message_family;
+
+/* By the stream's NSID. */
+extern const AtpFamily *atp_family_of(const char *nsid);
+
+/* Helpers for make(). */
+extern AtpLetter *atp_dead_letter(AtpBatch *batch, const char *stage, const AtpEvent *event,
+								  AtpErr err, size_t at);
+extern bytea *atp_bytea(const uint8_t *data, size_t len);
+
+/*
+ * A block or payload into jsonb, with its bytes where jsonb cannot hold it or
+ * keep_raw asks for them.  Anything but ATP_OK: it is invalid.
+ */
+extern AtpErr atp_make_jsonb(AtpBytes data, bool keep_raw, Jsonb **value, bytea **raw, size_t *at);
+
+/* The filters (F-14). */
+extern bool atp_wants_did(const AtpSettings *settings, const struct varlena *did);
+extern bool atp_wants_collection(const AtpSettings *settings, AtpSpan collection);
+
+#endif							/* ATP_FAMILY_H */

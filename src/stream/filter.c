@@ -1,0 +1,39 @@
+/*
+ * filter.c
+ *		A subscription's filters, applied before a record is decoded (F-14).
+ */
+#include "postgres.h"
+
+#include "core/did.h"
+#include "core/nsid.h"
+#include "stream/family.h"
+
+static int
+compare(const void *key, const void *element)
+{
+	const struct varlena *a = key;
+	const struct varlena *b = *(const struct varlena *const *) element;
+
+	return atp_did_cmp((const uint8_t *) VARDATA_ANY(a), VARSIZE_ANY_EXHDR(a),
+					   (const uint8_t *) VARDATA_ANY(b), VARSIZE_ANY_EXHDR(b));
+}
+
+bool
+atp_wants_did(const AtpSettings *settings, const struct varlena *did)
+{
+	return settings->ndids < 0 ||
+		(settings->ndids > 0 &&
+		 bsearch(did, settings->dids, settings->ndids, sizeof(struct varlena *), compare) != NULL);
+}
+
+bool
+atp_wants_collection(const AtpSettings *settings, AtpSpan collection)
+{
+	if (settings->ncollections < 0)
+		return true;
+	for (int i = 0; i < settings->ncollections; i++)
+		if (atp_nsid_matches(collection.ptr, collection.len,
+							 settings->collections[i], strlen(settings->collections[i])))
+			return true;
+	return false;
+}

@@ -1,0 +1,320 @@
+/*
+ * slots.c
+ *		Live status of the consumers.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_authid.h"
+#include "compat.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "stream/slots.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/json.h"
+#include "utils/jsonb.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(atp_stream_status);
+
+typedef struct AtpSlots
+{
+	LWLock	   *lock;
+	int			failed_starts[ATP_MANAGERS_MAX];
+	int			n;
+	AtpSlot		slot[FLEXIBLE_ARRAY_MEMBER];
+} AtpSlots;
+
+int			atp_max_subscriptions = 64;
+
+static AtpSlots *slots = NULL;	/* shared; NULL when not preloaded */
+static AtpSlot private_slot;
+static AtpSlot *my_slot = &private_slot;
+
+static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+#if PG_VERSION_NUM >= 150000
+static shmem_request_hook_type prev_shmem_request_hook = NULL;
+#endif
+
+static const char *const state_names[] = {
+	[ATP_STATE_STARTING] = "starting",
+	[ATP_STATE_CONNECTING] = "connecting",
+	[ATP_STATE_STREAMING] = "streaming",
+	[ATP_STATE_WAITING] = "waiting",
+	[ATP_STATE_ENDED] = "not running",
+};
+
+static Size
+slots_size(void)
+{
+	return add_size(offsetof(AtpSlots, slot), mul_size(atp_max_subscriptions, sizeof(AtpSlot)));
+}
+
+static void
+request_slots(void)
+{
+#if PG_VERSION_NUM >= 150000
+	if (prev_shmem_request_hook)
+		prev_shmem_request_hook();
+#endif
+	RequestAddinShmemSpace(slots_size());
+	RequestNamedLWLockTranche("atproto", 1);
+}
+
+static void
+create_slots(void)
+{
+	bool		found;
+
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	slots = ShmemInitStruct("atproto", slots_size(), &found);
+	if (!found)
+	{
+		memset(slots, 0, slots_size());
+		slots->lock = &GetNamedLWLockTranche("atproto")->lock;
+		slots->n = atp_max_subscriptions;
+	}
+	LWLockRelease(AddinShmemInitLock);
+}
+
+void
+atp_slots_init(void)
+{
+#if PG_VERSION_NUM >= 150000
+	prev_shmem_request_hook = shmem_request_hook;
+	shmem_request_hook = request_slots;
+#else
+	request_slots();
+#endif
+	prev_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = create_slots;
+}
+
+static void
+lock_slots(LWLockMode mode)
+{
+	if (slots != NULL)
+		LWLockAcquire(slots->lock, mode);
+}
+
+static void
+unlock_slots(void)
+{
+	if (slots != NULL)
+		LWLockRelease(slots->lock);
+}
+
+static void
+detach(int code, Datum arg)
+{
+	lock_slots(LW_EXCLUSIVE);
+	my_slot->pid = 0;
+	my_slot->state = ATP_STATE_ENDED;
+	my_slot->connected_at = 0;
+	unlock_slots();
+}
+
+void
+atp_slot_attach(const char *name)
+{
+	AtpSlot    *free_slot = NULL;
+
+	lock_slots(LW_EXCLUSIVE);
+	for (int i = 0; slots != NULL && i < slots->n; i++)
+	{
+		AtpSlot    *slot = &slots->slot[i];
+
+		if (slot->in_use && slot->database == MyDatabaseId && strcmp(slot->name, name) == 0)
+		{
+			free_slot = slot;
+			break;
+		}
+		if (!slot->in_use && free_slot == NULL)
+			free_slot = slot;
+	}
+	if (free_slot != NULL)
+		my_slot = free_slot;
+	if (!my_slot->in_use)
+	{
+		memset(my_slot, 0, sizeof(AtpSlot));
+		my_slot->in_use = true;
+		my_slot->database = MyDatabaseId;
+		strlcpy(my_slot->name, name, sizeof(my_slot->name));
+	}
+	my_slot->owner = GetUserId();
+	my_slot->pid = MyProcPid;
+	my_slot->state = ATP_STATE_STARTING;
+	unlock_slots();
+	if (slots != NULL && free_slot == NULL)
+		ereport(LOG,
+				(errmsg("no room in shared memory for the status of subscription \"%s\"", name),
+				 errhint("Increase \"%s\".", "atproto.max_subscriptions")));
+	before_shmem_exit(detach, (Datum) 0);
+}
+
+void
+atp_slot_state(AtpState state)
+{
+	lock_slots(LW_EXCLUSIVE);
+	my_slot->state = state;
+	if (state == ATP_STATE_STREAMING)
+		my_slot->connected_at = GetCurrentTimestamp();
+	else
+		my_slot->connected_at = 0;
+	unlock_slots();
+}
+
+void
+atp_slot_error(AtpDrop drop, const char *error)
+{
+	lock_slots(LW_EXCLUSIVE);
+	if (drop != ATP_DROP_NONE)
+	{
+		my_slot->drops[drop]++;
+		my_slot->reconnects++;
+	}
+	strlcpy(my_slot->error, error, sizeof(my_slot->error));
+	/* the copy may have cut a character in two */
+	my_slot->error[pg_mbcliplen(my_slot->error, strlen(my_slot->error), sizeof(my_slot->error) - 1)] = '\0';
+	my_slot->error_at = GetCurrentTimestamp();
+	unlock_slots();
+}
+
+void
+atp_slot_received(int64 messages, int64 bytes)
+{
+	lock_slots(LW_EXCLUSIVE);
+	my_slot->received += messages;
+	my_slot->bytes += bytes;
+	unlock_slots();
+}
+
+void
+atp_slot_batch(const int64 *skips)
+{
+	lock_slots(LW_EXCLUSIVE);
+	my_slot->batches++;
+	for (int i = 0; i < ATP_SKIP_COUNT; i++)
+		my_slot->skips[i] += skips[i];
+	unlock_slots();
+}
+
+int
+atp_manager_starting(int manager)
+{
+	int			failed;
+
+	lock_slots(LW_EXCLUSIVE);
+	failed = slots->failed_starts[manager]++;
+	unlock_slots();
+	return failed;
+}
+
+void
+atp_manager_connected(int manager)
+{
+	lock_slots(LW_EXCLUSIVE);
+	slots->failed_starts[manager] = 0;
+	unlock_slots();
+}
+
+void
+atp_slots_keep(List *subscriptions)
+{
+	lock_slots(LW_EXCLUSIVE);
+	for (int i = 0; slots != NULL && i < slots->n; i++)
+	{
+		AtpSlot    *slot = &slots->slot[i];
+		bool		keep = slot->pid != 0;
+		ListCell   *lc;
+
+		if (!slot->in_use || slot->database != MyDatabaseId)
+			continue;
+		foreach(lc, subscriptions)
+			keep |= strcmp(slot->name, ((AtpSubscription *) lfirst(lc))->name) == 0;
+		slot->in_use = keep;
+	}
+	unlock_slots();
+}
+
+static const char *
+drop_name(int i)
+{
+	return atp_drop_name(i);
+}
+
+static const char *
+skip_name(int i)
+{
+	return atp_skip_name(i);
+}
+
+/* Counted reasons as an object; reasons that never happened are left out. */
+static Datum
+counts_jsonb(const int64 *counts, int n, const char *(*name) (int))
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfoChar(&buf, '{');
+	for (int i = 0; i < n; i++)
+		if (counts[i] > 0)
+			appendStringInfo(&buf, "%s\"%s\": " INT64_FORMAT, buf.len > 1 ? ", " : "", name(i), counts[i]);
+	appendStringInfoChar(&buf, '}');
+	return DirectFunctionCall1(jsonb_in, CStringGetDatum(buf.data));
+}
+
+/* SQL: atproto.stream_status() */
+Datum
+atp_stream_status(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	AtpSlot    *copy = NULL;
+	int			n = 0;
+	bool		all = has_privs_of_role(GetUserId(), ROLE_PG_MONITOR);
+
+	atp_init_materialized_srf(fcinfo);
+	if (slots != NULL)
+	{
+		copy = palloc(slots->n * sizeof(AtpSlot));
+		lock_slots(LW_SHARED);
+		for (int i = 0; i < slots->n; i++)
+			if (slots->slot[i].in_use && slots->slot[i].database == MyDatabaseId)
+				copy[n++] = slots->slot[i];
+		unlock_slots();
+	}
+	for (int i = 0; i < n; i++)
+	{
+		AtpSlot    *slot = &copy[i];
+		Datum		values[12];
+		bool		nulls[12] = {0};
+
+		if (!all && !has_privs_of_role(GetUserId(), slot->owner))
+			continue;
+		values[0] = CStringGetTextDatum(slot->name);
+		values[1] = Int32GetDatum(slot->pid);
+		nulls[1] = slot->pid == 0;
+		values[2] = CStringGetTextDatum(state_names[slot->state]);
+		values[3] = TimestampTzGetDatum(slot->connected_at);
+		nulls[3] = slot->connected_at == 0;
+		values[4] = Int64GetDatum(slot->received);
+		values[5] = Int64GetDatum(slot->bytes);
+		values[6] = Int64GetDatum(slot->batches);
+		values[7] = Int64GetDatum(slot->reconnects);
+		values[8] = counts_jsonb(slot->drops, ATP_DROP_COUNT, drop_name);
+		values[9] = counts_jsonb(slot->skips, ATP_SKIP_COUNT, skip_name);
+		values[10] = CStringGetTextDatum(slot->error);
+		nulls[10] = slot->error_at == 0;
+		values[11] = TimestampTzGetDatum(slot->error_at);
+		nulls[11] = slot->error_at == 0;
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}

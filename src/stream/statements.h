@@ -1,0 +1,87 @@
+/*
+ * statements.h
+ *		The consumer's SQL statements on the data tables, prepared once per
+ *		process, and arrays of our types to bind to them.
+ */
+#ifndef ATP_STATEMENTS_H
+#define ATP_STATEMENTS_H
+
+#include "postgres.h"
+
+#include "executor/spi.h"
+#include "stream/batch.h"
+
+typedef enum AtpStatement
+{
+	ATP_SQL_LOCK_REPOS,			/* did[] -> states, locked in order */
+	ATP_SQL_ADD_REPOS,			/* did[] */
+	ATP_SQL_SET_REPOS,
+	ATP_SQL_PUT_RECORDS,
+	ATP_SQL_DELETE_RECORDS,
+	ATP_SQL_ERASE_RECORDS,		/* did, at most so many */
+	ATP_SQL_PURGE_RECORDS,		/* at most so many, of any repository to be purged */
+	ATP_SQL_PURGE_DONE,
+	ATP_SQL_NEWER_RECORD,
+	ATP_SQL_ADD_EVENTS,
+	ATP_SQL_HAND_EVENTS,
+	ATP_SQL_TAKE_EVENTS,
+	ATP_SQL_PUT_LABELS,
+	ATP_SQL_ADD_MESSAGES,
+	ATP_SQL_COUNT_LETTERS,
+	ATP_SQL_FIND_LETTER,
+	ATP_SQL_ADD_LETTER,
+	ATP_SQL_FORGET_LETTERS,		/* of records that are removed: did[], path[], seq[] */
+	ATP_SQL_ADD_GAP,
+	ATP_SQL_MOVE_CURSOR,
+	ATP_SQL_COUNT
+} AtpStatement;
+
+/* Columns of parameters that are arrays of a type of ours. */
+typedef enum AtpArrayType
+{
+	ATP_ARRAY_DID,
+	ATP_ARRAY_NSID,
+	ATP_ARRAY_RKEY,
+	ATP_ARRAY_CID,
+	ATP_ARRAY_TID,
+	ATP_ARRAY_HANDLE,
+	ATP_ARRAY_JSONB,
+	ATP_ARRAY_BYTEA,
+	ATP_ARRAY_BOOL,
+	ATP_ARRAY_TEXT,
+	ATP_ARRAY_INT4,
+	ATP_ARRAY_INT8,
+	ATP_ARRAY_TIMESTAMP,
+	ATP_ARRAY_COUNT
+} AtpArrayType;
+
+/* Microseconds from the Unix epoch to PostgreSQL's. */
+#define ATP_UNIX_TO_POSTGRES	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
+
+/*
+ * Which schema's tables the statements are about.  Forgets all plans and types
+ * that are remembered from before: call it once in a consumer, and at every
+ * call of an SQL function.
+ */
+extern void atp_statements_target(const char *schema);
+
+/*
+ * ERROR if a table is missing, or a column or key that the statements need, or
+ * if the current user lacks a privilege on one.
+ */
+extern void atp_statements_check(void);
+
+/* Run one; ERROR unless it succeeds.  Needs an open SPI connection.  Returns SPI_processed. */
+extern uint64 atp_execute(AtpStatement statement, Datum *values, const char *nulls);
+
+/* An array Datum of n elements; nulls may be NULL. */
+extern Datum atp_array(AtpArrayType type, Datum *values, bool *nulls, int n);
+
+/* ATP_SQL_HAND_EVENTS, and the rows removed again. */
+extern void atp_hand_over(Datum *args);
+
+/* The subscription's dead letters, and the sum of their bytes. */
+extern void atp_letters_kept(Datum subscription, int64 *count, int64 *bytes);
+extern bool atp_letter_exists(Datum subscription, const AtpLetter *letter);
+
+#endif							/* ATP_STATEMENTS_H */

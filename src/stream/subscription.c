@@ -1,0 +1,228 @@
+/*
+ * subscription.c
+ *		Rows of atproto.subscription and atproto.cursor.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "core/did.h"
+#include "executor/spi.h"
+#include "stream/catalog.h"
+#include "stream/subscription.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+#define COLUMNS "name, url, owner, enabled AND stopped IS NULL, xmin"
+#define MORE_COLUMNS ", target, ca_file, proxy, collections, dids, actions, keep_records," \
+	" events, keep_raw, max_dead_letters, max_dead_letter_bytes," \
+	" (SELECT string_agg(h.name || ': ' || h.value || E'\\r\\n', '' ORDER BY h.name)" \
+	"  FROM atproto.request_header h WHERE h.subscription = s.name)"
+
+static AtpSubscription *
+from_tuple(HeapTuple tuple, TupleDesc desc)
+{
+	AtpSubscription *sub = palloc0(sizeof(AtpSubscription));
+	bool		isnull;
+
+	sub->name = SPI_getvalue(tuple, desc, 1);
+	sub->url = SPI_getvalue(tuple, desc, 2);
+	sub->owner = get_role_oid(SPI_getvalue(tuple, desc, 3), true);
+	sub->runnable = DatumGetBool(SPI_getbinval(tuple, desc, 4, &isnull));
+	sub->version = DatumGetTransactionId(SPI_getbinval(tuple, desc, 5, &isnull));
+	return sub;
+}
+
+/* The elements of an array column; returns their number, or -1 when it is NULL. */
+static int
+array_column(HeapTuple tuple, TupleDesc desc, int column, Oid element, Datum **values)
+{
+	bool		isnull;
+	Datum		d = SPI_getbinval(tuple, desc, column, &isnull);
+	ArrayType  *array;
+	bool	   *nulls;
+	int			n;
+	int			kept = 0;
+	int16		len;
+	bool		byval;
+	char		align;
+
+	if (isnull)
+		return -1;
+	array = DatumGetArrayTypePCopy(d);
+	if (!OidIsValid(element))
+		element = ARR_ELEMTYPE(array);
+	get_typlenbyvalalign(element, &len, &byval, &align);
+	deconstruct_array(array, element, len, byval, align, values, &nulls, &n);
+	/* NULL matches nothing */
+	for (int i = 0; i < n; i++)
+		if (!nulls[i])
+			(*values)[kept++] = (*values)[i];
+	return kept;
+}
+
+static int
+compare_dids(const void *a, const void *b)
+{
+	const struct varlena *x = *(const struct varlena *const *) a;
+	const struct varlena *y = *(const struct varlena *const *) b;
+
+	return atp_did_cmp((const uint8_t *) VARDATA_ANY(x), VARSIZE_ANY_EXHDR(x),
+					   (const uint8_t *) VARDATA_ANY(y), VARSIZE_ANY_EXHDR(y));
+}
+
+static void
+read_settings(AtpSettings *settings, HeapTuple tuple, TupleDesc desc)
+{
+	static const char *const action_names[3] = {"create", "update", "delete"};
+	Datum	   *values;
+	bool		isnull;
+	const char *events = SPI_getvalue(tuple, desc, 13);
+	int			n;
+
+	settings->ncollections = array_column(tuple, desc, 9, TEXTOID, &values);
+	if (settings->ncollections > 0)
+		settings->collections = palloc(sizeof(char *) * settings->ncollections);
+	for (int i = 0; i < settings->ncollections; i++)
+		settings->collections[i] = TextDatumGetCString(values[i]);
+
+	settings->ndids = array_column(tuple, desc, 10, InvalidOid, &values);
+	if (settings->ndids > 0)
+	{
+		settings->dids = palloc(sizeof(struct varlena *) * settings->ndids);
+		for (int i = 0; i < settings->ndids; i++)
+			settings->dids[i] = (struct varlena *) DatumGetPointer(values[i]);
+		qsort(settings->dids, settings->ndids, sizeof(struct varlena *), compare_dids);
+	}
+
+	n = array_column(tuple, desc, 11, TEXTOID, &values);
+	for (int a = 0; a < 3; a++)
+		settings->actions[a] = n < 0;
+	for (int i = 0; i < n; i++)
+		for (int a = 0; a < 3; a++)
+			settings->actions[a] |= strcmp(TextDatumGetCString(values[i]), action_names[a]) == 0;
+
+	settings->keep_records = DatumGetBool(SPI_getbinval(tuple, desc, 12, &isnull));
+	settings->events = strcmp(events, "keep") == 0 ? ATP_EVENTS_KEEP
+		: strcmp(events, "hand") == 0 ? ATP_EVENTS_HAND : ATP_EVENTS_NONE;
+	settings->keep_raw = DatumGetBool(SPI_getbinval(tuple, desc, 14, &isnull));
+	settings->max_letters = DatumGetInt32(SPI_getbinval(tuple, desc, 15, &isnull));
+	settings->max_letter_bytes = DatumGetInt64(SPI_getbinval(tuple, desc, 16, &isnull));
+}
+
+static void
+check(int rc, int expected, const char *what)
+{
+	if (rc != expected)
+		elog(ERROR, "%s failed: %s", what, SPI_result_code_string(rc));
+}
+
+List *
+atp_subscription_list(MemoryContext cxt)
+{
+	List	   *list = NIL;
+
+	atp_config_watch(atp_relation("subscription"));
+	check(SPI_execute("SELECT " COLUMNS " FROM atproto.subscription ORDER BY name", true, 0),
+		  SPI_OK_SELECT, "reading subscriptions");
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		MemoryContext old = MemoryContextSwitchTo(cxt);
+
+		list = lappend(list, from_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc));
+		MemoryContextSwitchTo(old);
+	}
+	return list;
+}
+
+AtpSubscription *
+atp_subscription_get(const char *name, MemoryContext cxt)
+{
+	Oid			types[] = {TEXTOID};
+	Datum		args[] = {CStringGetTextDatum(name)};
+	AtpSubscription *sub;
+	MemoryContext old;
+	HeapTuple	tuple;
+	TupleDesc	desc;
+
+	atp_config_watch(atp_relation("subscription"));
+	check(SPI_execute_with_args("SELECT " COLUMNS MORE_COLUMNS " FROM atproto.subscription s WHERE name = $1",
+								1, types, args, NULL, true, 1),
+		  SPI_OK_SELECT, "reading a subscription");
+	if (SPI_processed == 0)
+		return NULL;
+	tuple = SPI_tuptable->vals[0];
+	desc = SPI_tuptable->tupdesc;
+	old = MemoryContextSwitchTo(cxt);
+	sub = from_tuple(tuple, desc);
+	sub->ep = atp_endpoint_parse(sub->url);
+	sub->target = SPI_getvalue(tuple, desc, 6);
+	sub->ca_file = SPI_getvalue(tuple, desc, 7);
+	sub->proxy = SPI_getvalue(tuple, desc, 8);
+	read_settings(&sub->settings, tuple, desc);
+	sub->headers = SPI_getvalue(tuple, desc, 17);
+	if (sub->headers == NULL)
+		sub->headers = pstrdup("");
+	MemoryContextSwitchTo(old);
+	return sub;
+}
+
+static bool
+same_text(const char *a, const char *b)
+{
+	return a == NULL ? b == NULL : b != NULL && strcmp(a, b) == 0;
+}
+
+bool
+atp_subscription_same_stream(const AtpSubscription *a, const AtpSubscription *b)
+{
+	return same_text(a->url, b->url) && same_text(a->target, b->target) &&
+		same_text(a->ca_file, b->ca_file) && same_text(a->proxy, b->proxy) &&
+		same_text(a->headers, b->headers) && a->owner == b->owner;
+}
+
+void
+atp_cursor_settings(const char *name, const char *endpoint)
+{
+	Oid			types[] = {TEXTOID, TEXTOID};
+	Datum		args[] = {CStringGetTextDatum(name), CStringGetTextDatum(endpoint)};
+
+	check(SPI_execute_with_args("UPDATE atproto.cursor c SET settings_after = c.seq, settings = s.digest"
+								" FROM (SELECT sha256(convert_to(ROW(collections, dids, actions, keep_records,"
+								"  events, keep_raw)::text, 'UTF8')) FROM atproto.subscription WHERE name = $1) s (digest)"
+								" WHERE c.subscription = $1 AND c.endpoint = $2 AND c.settings IS DISTINCT FROM s.digest",
+								2, types, args, NULL, false, 0),
+		  SPI_OK_UPDATE, "noting the settings");
+}
+
+int64
+atp_cursor_get(const char *name, const char *endpoint)
+{
+	Oid			types[] = {TEXTOID, TEXTOID};
+	Datum		args[] = {CStringGetTextDatum(name), CStringGetTextDatum(endpoint)};
+	bool		isnull;
+	int64		seq;
+
+	check(SPI_execute_with_args("INSERT INTO atproto.cursor (subscription, endpoint) VALUES ($1, $2)"
+								" ON CONFLICT DO NOTHING", 2, types, args, NULL, false, 0),
+		  SPI_OK_INSERT, "making a cursor");
+	check(SPI_execute_with_args("SELECT seq FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2",
+								2, types, args, NULL, false, 1),
+		  SPI_OK_SELECT, "reading a cursor");
+	if (SPI_processed == 0)
+		elog(ERROR, "cursor of subscription \"%s\" has vanished", name);
+	seq = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
+	return isnull ? -1 : seq;
+}
+
+void
+atp_subscription_stop(const char *name, const char *reason)
+{
+	Oid			types[] = {TEXTOID, TEXTOID};
+	Datum		args[] = {CStringGetTextDatum(name), CStringGetTextDatum(reason)};
+
+	check(SPI_execute_with_args("UPDATE atproto.subscription SET stopped = $2, stopped_at = now()"
+								" WHERE name = $1", 2, types, args, NULL, false, 0),
+		  SPI_OK_UPDATE, "stopping a subscription");
+}

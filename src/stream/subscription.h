@@ -1,0 +1,71 @@
+/*
+ * subscription.h
+ *		Rows of atproto.subscription and atproto.cursor.
+ */
+#ifndef ATP_SUBSCRIPTION_H
+#define ATP_SUBSCRIPTION_H
+
+#include "postgres.h"
+
+#include "nodes/pg_list.h"
+#include "stream/endpoint.h"
+
+#define ATP_NAME_MAX	63		/* bytes of a subscription's name */
+
+/* What table record_event is for. */
+typedef enum AtpEvents
+{
+	ATP_EVENTS_NONE,
+	ATP_EVENTS_KEEP,
+	ATP_EVENTS_HAND				/* inserted for its triggers, then removed */
+} AtpEvents;
+
+/* Settings that may change while the stream runs. */
+typedef struct AtpSettings
+{
+	int			ncollections;	/* -1: all */
+	char	  **collections;	/* valid patterns (I-06) */
+	int			ndids;			/* -1: all */
+	struct varlena **dids;		/* sorted as atp_did_cmp() does */
+	bool		actions[3];		/* by AtpAction */
+	bool		keep_records;
+	AtpEvents	events;
+	bool		keep_raw;
+	int			max_letters;
+	int64		max_letter_bytes;
+} AtpSettings;
+
+typedef struct AtpSubscription
+{
+	char	   *name;
+	char	   *url;
+	Oid			owner;			/* InvalidOid when the role is gone */
+	bool		runnable;		/* enabled and not stopped */
+	TransactionId version;		/* changes with every update of the row */
+
+	/* the following only from atp_subscription_get() */
+	AtpEndpoint *ep;
+	char	   *target;			/* schema of the data tables */
+	char	   *ca_file;		/* NULL: the system's */
+	char	   *proxy;			/* NULL: from the environment */
+	char	   *headers;		/* lines "Name: value\r\n", or "" */
+	AtpSettings settings;
+} AtpSubscription;
+
+/* Do both ask for the same connection and the same tables? */
+extern bool atp_subscription_same_stream(const AtpSubscription *a, const AtpSubscription *b);
+
+/* All of these: inside a transaction with SPI; results palloc'd in cxt. */
+extern List *atp_subscription_list(MemoryContext cxt);
+extern AtpSubscription *atp_subscription_get(const char *name, MemoryContext cxt);	/* NULL: none */
+
+/* The cursor of name at endpoint, made when missing; -1 means no position yet. */
+extern int64 atp_cursor_get(const char *name, const char *endpoint);
+
+/* Note that the present settings hold after the cursor's position, if they are others than those noted. */
+extern void atp_cursor_settings(const char *name, const char *endpoint);
+
+/* The consumer gives up until an operator resumes it. */
+extern void atp_subscription_stop(const char *name, const char *reason);
+
+#endif							/* ATP_SUBSCRIPTION_H */

@@ -1,0 +1,187 @@
+/*
+ * wake.c
+ *		Advisory locks that name the consumer's processes, and waking them.
+ */
+#include "postgres.h"
+
+#include <signal.h>
+
+#include "access/xact.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_database.h"
+#include "common/hashfn.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/latch.h"
+#include "storage/lock.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+#include "stream/wake.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+
+PG_FUNCTION_INFO_V1(atp_wake);
+PG_FUNCTION_INFO_V1(atp_consumer_pid);
+
+/* Fourth field of our advisory locks: not 1 or 2, which SQL functions use. */
+#define LOCK_CLASS	61
+
+static void
+set_tag(LOCKTAG *tag, Oid database, const char *name)
+{
+	uint64		h = hash_bytes_extended((const unsigned char *) name, strlen(name), 0);
+
+	SET_LOCKTAG_ADVISORY(*tag, database, (uint32) (h >> 32), (uint32) h, LOCK_CLASS);
+}
+
+bool
+atp_claim(const char *name)
+{
+	LOCKTAG		tag;
+
+	set_tag(&tag, MyDatabaseId, name);
+	return LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+/* The pids of all holders in a database, or of one name's; palloc'd. */
+static int
+holders(Oid database, const char *name, int **pids)
+{
+	LockData   *locks = GetLockStatusData();
+	LOCKTAG		tag;
+	int			n = 0;
+
+	set_tag(&tag, database, name ? name : ATP_MANAGER_NAME);
+	*pids = palloc(sizeof(int) * Max(locks->nelements, 1));
+	for (int i = 0; i < locks->nelements; i++)
+	{
+		const LockInstanceData *lock = &locks->locks[i];
+
+		if (lock->locktag.locktag_type != LOCKTAG_ADVISORY ||
+			lock->locktag.locktag_field4 != LOCK_CLASS ||
+			lock->locktag.locktag_field1 != database ||
+			(lock->holdMask & LOCKBIT_ON(ExclusiveLock)) == 0)
+			continue;
+		if (name == NULL || memcmp(&lock->locktag, &tag, sizeof(tag)) == 0)
+			(*pids)[n++] = lock->pid;
+	}
+	return n;
+}
+
+int
+atp_holder_pid(const char *name)
+{
+	int		   *pids;
+
+	return holders(MyDatabaseId, name, &pids) > 0 ? pids[0] : 0;
+}
+
+bool
+atp_is_running(const char *name)
+{
+	return atp_holder_pid(name) != 0;
+}
+
+/*
+ * Waking at commit.  The pids are collected before the commit, where an error
+ * is still harmless, and the latches set after it, where nothing may fail: not
+ * by a transaction callback, which would run before the invalidation messages
+ * are sent, so that a process could wake, find no change and sleep again.  A
+ * process that starts in between reads the change by itself, or is told of it
+ * by the invalidation message that goes with it.
+ */
+static bool wake_pending = false;
+static int *wake_pids;
+static int	n_wake_pids;
+
+static void
+collect_pids(XactEvent event, void *arg)
+{
+	MemoryContext old;
+
+	if (!wake_pending || event != XACT_EVENT_PRE_COMMIT)
+		return;
+	old = MemoryContextSwitchTo(TopTransactionContext);
+	n_wake_pids = holders(MyDatabaseId, NULL, &wake_pids);
+	MemoryContextSwitchTo(old);
+}
+
+/* The last that is called at a transaction's end, however it ends. */
+static void
+set_latches(ResourceReleasePhase phase, bool commit, bool top_level, void *arg)
+{
+	if (!wake_pending || !top_level || phase != RESOURCE_RELEASE_AFTER_LOCKS)
+		return;
+	for (int i = 0; commit && i < n_wake_pids; i++)
+	{
+		PGPROC	   *proc = BackendPidGetProc(wake_pids[i]);
+
+		if (proc != NULL)
+			SetLatch(&proc->procLatch);
+	}
+	wake_pending = false;
+	n_wake_pids = 0;
+}
+
+void
+atp_wake_at_commit(void)
+{
+	static bool registered = false;
+
+	if (!registered)
+	{
+		RegisterXactCallback(collect_pids, NULL);
+		RegisterResourceReleaseCallback(set_latches, NULL);
+		registered = true;
+	}
+	wake_pending = true;
+}
+
+/*
+ * DROP DATABASE waits a few seconds for sessions to leave.  Ours do so at once
+ * when they are told; the postmaster starts a manager again after a while,
+ * which it needs when the database was not dropped after all.
+ */
+static object_access_hook_type prev_object_access_hook = NULL;
+
+static void
+leave_dropped_database(ObjectAccessType access, Oid classid, Oid objid, int subid, void *arg)
+{
+	if (prev_object_access_hook)
+		prev_object_access_hook(access, classid, objid, subid, arg);
+	if (access == OAT_DROP && classid == DatabaseRelationId)
+	{
+		int		   *pids;
+		int			n = holders(objid, NULL, &pids);
+
+		for (int i = 0; i < n; i++)
+			kill(pids[i], SIGTERM);
+	}
+}
+
+void
+atp_wake_init(void)
+{
+	prev_object_access_hook = object_access_hook;
+	object_access_hook = leave_dropped_database;
+}
+
+/* SQL: atproto.wake() */
+Datum
+atp_wake(PG_FUNCTION_ARGS)
+{
+	atp_wake_at_commit();
+	PG_RETURN_VOID();
+}
+
+/* SQL: atproto.consumer_pid(name) */
+Datum
+atp_consumer_pid(PG_FUNCTION_ARGS)
+{
+	int			pid = atp_holder_pid(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+
+	if (pid == 0)
+		PG_RETURN_NULL();
+	PG_RETURN_INT32(pid);
+}

@@ -1,0 +1,616 @@
+/*
+ * worker.c
+ *		The consumer: one process for each subscription.
+ *
+ * One loop: serve interrupts, follow the subscription's row, move the
+ * connection on, decode what has come, apply it when it is time, wait.  Every
+ * transaction begins and ends inside atp_apply() or one of the small functions
+ * below; none is open when the loop comes to its wait.
+ */
+#include "postgres.h"
+
+#include <curl/curl.h>
+#include <signal.h>
+
+#include "access/xact.h"
+#include "common/pg_prng.h"
+#include "executor/spi.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/lmgr.h"
+#include "stream/apply.h"
+#include "stream/batch.h"
+#include "stream/catalog.h"
+#include "stream/connection.h"
+#include "stream/decode.h"
+#include "stream/slots.h"
+#include "stream/statements.h"
+#include "stream/wait.h"
+#include "stream/wake.h"
+#include "stream/worker.h"
+#include "tcop/tcopprot.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+int			atp_batch_delay_ms = 50;
+int			atp_reconnect_delay_ms = 1000;
+int			atp_reconnect_max_delay_ms = 64000;
+int			atp_ping_interval_ms = 30000;
+int			atp_idle_timeout_ms = 90000;
+
+#define ANSWER_TIMEOUT_MS	30000	/* from the first byte sent to the open stream */
+#define RETRY_AFTER_MAX_S	(24 * 3600)	/* a server may not send us away for longer */
+#define REFUSED_DELAY_MS	(10 * 60 * 1000)	/* after an answer that will hardly change */
+#define REPEATED_DROPS_MAX	5	/* at one place of the stream, then stop (E-48) */
+#define STATS_DELAY_MS		1000
+
+/* What a new process is told; must fit into bgw_extra. */
+typedef struct StartInfo
+{
+	Oid			database;
+	Oid			owner;
+	TransactionId wait_for;
+	bool		managed;
+	char		name[ATP_NAME_MAX + 1];
+} StartInfo;
+
+typedef struct Consumer
+{
+	const char *name;
+	bool		managed;		/* by a manager, which restarts it */
+	MemoryContext loop_cxt;		/* reset with each round of the loop */
+	MemoryContext cxt;			/* the subscription, and whatever lives as long */
+	MemoryContext conn_cxt;		/* reset with each connection */
+	AtpSubscription *sub;
+	AtpBatch   *batch;
+	AtpDecoder *decoder;
+	int64		cursor;			/* committed; -1: none */
+	AtpPosition position;		/* taken into the batch */
+	char	   *activity;		/* what pg_stat_activity shows while streaming */
+
+	AtpConn    *conn;			/* NULL between connections */
+	uint64		counted_bytes;	/* of the connection, already in the statistics */
+	TimestampTz last_data;		/* or when the present state began */
+	TimestampTz last_ping;
+	TimestampTz retry_at;
+
+	int			failures;		/* since the last progress */
+	int64		drop_seq;		/* where the stream was dropped for its contents */
+	int			drops_there;
+	bool		stats_pending;
+	bool		purging;		/* records of deleted accounts may be left */
+} Consumer;
+
+/* ------------------------------------------------------------------------
+ * Ends
+ * ------------------------------------------------------------------------
+ */
+
+/*
+ * End the process.  A manager starts it again when its subscription says so;
+ * without one, the postmaster does unless the exit code is 0.
+ */
+static void
+leave(Consumer *c, const char *why, bool again)
+{
+	atp_conn_free(c->conn);
+	c->conn = NULL;
+	ereport(LOG, (errmsg("atproto consumer of subscription \"%s\" ends: %s", c->name, why)));
+	proc_exit(again && !c->managed ? 1 : 0);
+}
+
+/* The operator has to decide. */
+static void
+stop(Consumer *c, const char *reason)
+{
+	atp_begin("stopping the subscription");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		atp_subscription_stop(c->name, reason);
+	atp_commit();
+	atp_slot_error(ATP_DROP_NONE, reason);
+	leave(c, reason, false);
+}
+
+/* ------------------------------------------------------------------------
+ * The subscription's row
+ * ------------------------------------------------------------------------
+ */
+
+/* From now on this row holds, for what is decoded after the cursor. */
+static void
+take_settings(Consumer *c, AtpSubscription *sub, MemoryContext cxt)
+{
+	if (c->sub == NULL)
+	{
+		atp_statements_target(sub->target);
+		c->decoder = atp_decoder_create(TopMemoryContext, sub->ep->nsid);
+	}
+	else
+	{
+		if (sub->version != c->sub->version)
+			ereport(LOG,
+					(errmsg("settings of atproto subscription \"%s\" changed after event " INT64_FORMAT,
+							c->name, c->cursor)));
+		MemoryContextDelete(c->cxt);
+	}
+	c->sub = sub;
+	c->cxt = cxt;
+	c->activity = MemoryContextStrdup(cxt, psprintf("streaming %s", sub->ep->scope));
+	atp_decoder_settings(c->decoder, &sub->settings);
+}
+
+static void
+read_subscription(Consumer *c)
+{
+	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "atproto subscription",
+											  ALLOCSET_SMALL_SIZES);
+	AtpSubscription *sub = NULL;
+	int64		cursor = -1;
+	AtpExtension extension;
+
+	atp_begin("reading the subscription");
+	extension = atp_extension_lock();
+	if (extension == ATP_EXTENSION_READY)
+		sub = atp_subscription_get(c->name, cxt);
+	if (sub != NULL && sub->runnable)
+	{
+		cursor = atp_cursor_get(c->name, sub->ep->scope);
+		if (c->sub == NULL || sub->version != c->sub->version)
+			atp_cursor_settings(c->name, sub->ep->scope);
+	}
+	atp_commit();
+
+	if (extension == ATP_EXTENSION_ABSENT)
+		leave(c, "the extension was dropped", false);
+	if (extension == ATP_EXTENSION_OTHER_VERSION)
+		leave(c, "the extension has another version than the library", false);
+	if (sub == NULL)
+		leave(c, "it was removed", false);
+	if (!sub->runnable)
+		leave(c, "it was paused", false);
+	if (sub->owner != GetUserId())
+		leave(c, "its owner changed", true);
+	if (c->sub != NULL && (!atp_subscription_same_stream(sub, c->sub) || cursor != c->cursor))
+		leave(c, "its settings or its cursor changed", true);
+	take_settings(c, sub, cxt);
+	c->cursor = cursor;
+}
+
+/* ------------------------------------------------------------------------
+ * Connection
+ * ------------------------------------------------------------------------
+ */
+static bool
+want_message(void *arg)
+{
+	return !atp_batch_full(((Consumer *) arg)->batch);
+}
+
+static bool
+take_message(void *arg, const uint8_t *data, size_t len)
+{
+	return atp_batch_add(((Consumer *) arg)->batch, data, len);
+}
+
+static void
+connect_stream(Consumer *c)
+{
+	AtpConnOwner owner = {.want = want_message, .message = take_message, .arg = c};
+	AtpConnOptions options;
+	MemoryContext old = MemoryContextSwitchTo(c->conn_cxt);
+
+	c->position = (AtpPosition) {.last = c->cursor, .overlap = c->cursor > 0};
+	options = (AtpConnOptions) {
+		.target = atp_endpoint_target(c->sub->ep, c->cursor),
+		.headers = c->sub->headers,
+		.ca_file = c->sub->ca_file,
+		.proxy = c->sub->proxy,
+	};
+	c->conn = atp_conn_start(c->sub->ep, &options, &owner);
+	MemoryContextSwitchTo(old);
+	if (c->conn == NULL)
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+	c->counted_bytes = 0;
+	c->last_data = c->last_ping = GetCurrentTimestamp();
+	atp_slot_state(ATP_STATE_CONNECTING);
+	pgstat_report_activity(STATE_IDLE, "connecting");
+}
+
+/* Full jitter: anything between nothing and twice the delay before, up to the limit. */
+static int
+next_delay(Consumer *c)
+{
+	double		limit = atp_reconnect_delay_ms;
+
+	for (int i = 0; i < c->failures && limit < atp_reconnect_max_delay_ms; i++)
+		limit *= 2;
+	c->failures++;
+	return (int) (pg_prng_double(&pg_global_prng_state) * Min(limit, atp_reconnect_max_delay_ms));
+}
+
+/* Retry-After in its second form, an HTTP date; 0 when it is past, or none. */
+static uint32
+seconds_until(AtpSpan date)
+{
+	char	   *text = pnstrdup(date.ptr, date.len);
+	time_t		then = curl_getdate(text, NULL);
+	time_t		now = time(NULL);
+
+	return then > now ? (uint32) Min(then - now, RETRY_AFTER_MAX_S) : 0;
+}
+
+/* E-04: what an HTTP status asks for.  Returns the shortest delay, in ms; -1: stop. */
+static int
+http_delay(const AtpUpgrade *answer)
+{
+	uint32		seconds = 0;
+
+	switch (answer->status)
+	{
+		case 405:
+		case 426:
+		case 501:
+			return -1;
+		case 429:
+		case 500:
+		case 502:
+		case 503:
+		case 504:
+			if (answer->retry_after.ptr != NULL &&
+				!atp_retry_after_seconds(answer->retry_after, &seconds))
+				seconds = seconds_until(answer->retry_after);
+			return Min(seconds, RETRY_AFTER_MAX_S) * 1000;
+		default:
+			return REFUSED_DELAY_MS;
+	}
+}
+
+/*
+ * Will a new connection probably meet the same at the same place (E-48)?  The
+ * close codes by which the server says that one of us broke the protocol count
+ * too (E-51).
+ */
+static bool
+is_about_contents(AtpDrop drop, int close_code)
+{
+	switch (drop)
+	{
+		case ATP_DROP_FRAME:
+		case ATP_DROP_SEQ:
+		case ATP_DROP_WEBSOCKET:
+		case ATP_DROP_TOO_LARGE:
+			return true;
+		case ATP_DROP_CLOSED:
+			return close_code == 1002 || close_code == 1003 || close_code == 1007 || close_code == 1009;
+		default:
+			return false;
+	}
+}
+
+/*
+ * Give the connection up and settle when to try again.  For faults of the
+ * stream's contents, which a new connection will meet again, the place is
+ * remembered, and too many at one place stop the subscription.
+ */
+static void
+drop_stream(Consumer *c, AtpDrop drop, const char *why)
+{
+	int			delay = next_delay(c);
+	bool		contents = is_about_contents(drop, atp_conn_close_code(c->conn));
+	char	   *reason = MemoryContextStrdup(c->batch->cxt, why);
+
+	if (drop == ATP_DROP_HTTP)
+	{
+		int			least = http_delay(atp_conn_answer(c->conn));
+
+		if (least < 0)
+			stop(c, reason);
+		delay = Max(delay, least);
+	}
+	atp_slot_error(drop, reason);
+	atp_slot_state(ATP_STATE_WAITING);
+	ereport(LOG, (errmsg("atproto subscription \"%s\" disconnected from %s: %s",
+						 c->name, c->sub->ep->scope, reason),
+				  errdetail("Last event " INT64_FORMAT "; trying again in %d ms.", c->cursor, delay)));
+	atp_conn_close(c->conn, drop == ATP_DROP_FRAME ? 1007 : 1000);
+	atp_conn_free(c->conn);
+	c->conn = NULL;
+	MemoryContextReset(c->conn_cxt);
+	c->retry_at = GetCurrentTimestamp() + (int64) delay * 1000;
+	pgstat_report_activity(STATE_IDLE, "waiting to reconnect");
+
+	if (contents)
+	{
+		c->drops_there = c->drop_seq == c->cursor ? c->drops_there + 1 : 1;
+		c->drop_seq = c->cursor;
+		if (c->drops_there >= REPEATED_DROPS_MAX)
+			stop(c, psprintf("dropped %d times after event " INT64_FORMAT ": %s",
+							 c->drops_there, c->cursor, reason));
+	}
+}
+
+/* ------------------------------------------------------------------------
+ * Events
+ * ------------------------------------------------------------------------
+ */
+
+/* Everything decoded so far into the tables. */
+static void
+apply_batch(Consumer *c)
+{
+	AtpBatch   *batch = c->batch;
+
+	if (batch->nmessages == 0)
+		return;
+	if (batch->nevents == 0 && batch->letters == NIL)
+	{
+		/* nothing but messages that do not count */
+		atp_slot_batch(batch->skips);
+		atp_batch_reset(batch);
+		return;
+	}
+	switch (atp_apply(c->sub, batch, &c->cursor, c->position.last))
+	{
+		case ATP_APPLIED:
+			break;
+		case ATP_APPLY_GONE:
+			leave(c, "the extension was dropped", false);
+			break;
+		case ATP_APPLY_CURSOR_MOVED:
+			leave(c, "its cursor was set", true);
+			break;
+	}
+	atp_slot_batch(batch->skips);
+	pgstat_report_activity(STATE_IDLE, c->conn ? c->activity : NULL);
+	c->stats_pending = true;
+	if (batch->nevents > 0)
+		c->failures = 0;
+	c->purging |= batch->purge;
+	atp_batch_reset(batch);
+}
+
+/* Move an existing connection on. */
+static void
+run_stream(Consumer *c)
+{
+	AtpBatch   *batch = c->batch;
+	AtpConnState before = atp_conn_state(c->conn);
+	AtpConnState state;
+	AtpDrop		drop = ATP_DROP_NONE;
+	const char *why = NULL;
+	const char *error_name = NULL;
+	int			messages = batch->nmessages;
+	uint64		bytes;
+
+	state = atp_conn_step(c->conn);
+	bytes = atp_conn_bytes(c->conn);
+	/* until the stream is open there is one limit for all, however slowly its answer trickles */
+	if (bytes > c->counted_bytes && state == ATP_CONN_OPEN)
+		c->last_data = GetCurrentTimestamp();
+	if (before != ATP_CONN_OPEN && state == ATP_CONN_OPEN)
+	{
+		atp_slot_state(ATP_STATE_STREAMING);
+		pgstat_report_activity(STATE_IDLE, c->activity);
+		ereport(LOG, (errmsg("atproto subscription \"%s\" connected to %s, cursor " INT64_FORMAT,
+							 c->name, c->sub->ep->scope, c->cursor)));
+	}
+	if (batch->nmessages > messages || bytes > c->counted_bytes)
+		atp_slot_received(batch->nmessages - messages, bytes - c->counted_bytes);
+	c->counted_bytes = bytes;
+
+	if (batch->ndecoded < batch->nmessages)
+		drop = atp_decode(c->decoder, batch, &c->position, &why, &error_name);
+	if (drop == ATP_DROP_NONE && state == ATP_CONN_CLOSED)
+	{
+		drop = atp_conn_drop(c->conn);
+		why = atp_conn_error(c->conn);
+	}
+	if (drop == ATP_DROP_NONE)
+		return;
+
+	/* keep what is good; the words outlive the batch */
+	why = MemoryContextStrdup(c->conn_cxt, why);
+	if (error_name != NULL)
+		error_name = MemoryContextStrdup(c->conn_cxt, error_name);
+	apply_batch(c);
+	if (error_name != NULL && strcmp(error_name, "FutureCursor") == 0)
+		stop(c, why);			/* E-45 */
+	drop_stream(c, drop, why);
+}
+
+/* Milliseconds from now until t plus interval; 0 when it is past. */
+static long
+remaining(TimestampTz now, TimestampTz t, int interval_ms)
+{
+	int64		ms = (t + (int64) interval_ms * 1000 - now + 999) / 1000;
+
+	return (long) Max(ms, 0);
+}
+
+static void
+sooner(long *timeout, long ms)
+{
+	if (*timeout < 0 || ms < *timeout)
+		*timeout = ms;
+}
+
+/* Time limits of the open connection (E-06); returns how long to wait for the next. */
+static long
+watch_stream(Consumer *c, TimestampTz now)
+{
+	long		timeout = -1;
+	bool		open = atp_conn_state(c->conn) == ATP_CONN_OPEN;
+	int			limit = open ? atp_idle_timeout_ms : ANSWER_TIMEOUT_MS;
+
+	if (limit > 0)
+	{
+		if (remaining(now, c->last_data, limit) == 0)
+		{
+			drop_stream(c, ATP_DROP_IDLE, open ? "nothing came from the server for too long"
+						: "the server does not answer");
+			return 0;
+		}
+		sooner(&timeout, remaining(now, c->last_data, limit));
+	}
+	if (open && atp_ping_interval_ms > 0)
+	{
+		TimestampTz last = Max(c->last_data, c->last_ping);
+
+		if (remaining(now, last, atp_ping_interval_ms) == 0)
+		{
+			atp_conn_ping(c->conn);
+			c->last_ping = last = now;
+		}
+		sooner(&timeout, remaining(now, last, atp_ping_interval_ms));
+	}
+	return timeout;
+}
+
+static void
+wait_for_more(Consumer *c)
+{
+	AtpSocketWait sockets[ATP_WAIT_SOCKETS];
+	int			nsockets = 0;
+	long		timeout = -1;
+	long		limit = -1;
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (c->conn != NULL)
+		limit = watch_stream(c, now);
+	if (c->conn != NULL)
+		nsockets = atp_conn_sockets(c->conn, sockets, &timeout);
+	else
+		sooner(&timeout, remaining(now, c->retry_at, 0));
+	if (limit >= 0)
+		sooner(&timeout, limit);
+	if (c->batch->nmessages > 0)
+		sooner(&timeout, remaining(now, c->batch->since, atp_batch_delay_ms));
+	else if (c->stats_pending)
+		sooner(&timeout, STATS_DELAY_MS);
+	atp_wait(sockets, nsockets, timeout);
+}
+
+static void
+run(Consumer *c)
+{
+	for (;;)
+	{
+		MemoryContextSwitchTo(c->loop_cxt);
+		MemoryContextReset(c->loop_cxt);
+		atp_serve_interrupts();
+		if (atp_config_changed())
+		{
+			/* what is decoded was decoded under the present settings */
+			apply_batch(c);
+			read_subscription(c);
+		}
+
+		if (c->conn == NULL && GetCurrentTimestamp() >= c->retry_at)
+			connect_stream(c);
+		if (c->conn != NULL)
+			run_stream(c);
+		if (c->batch->nmessages > 0 &&
+			(atp_batch_full(c->batch) ||
+			 remaining(GetCurrentTimestamp(), c->batch->since, atp_batch_delay_ms) == 0))
+		{
+			apply_batch(c);
+			/* one bounded step between two batches */
+			c->purging = c->purging && atp_purge(c->sub, c->loop_cxt);
+			continue;
+		}
+		if (c->purging && c->batch->nmessages == 0)
+		{
+			c->purging = atp_purge(c->sub, c->loop_cxt);
+			continue;
+		}
+		if (c->stats_pending && c->batch->nmessages == 0 &&
+			GetCurrentTimestamp() >= c->last_data + STATS_DELAY_MS * 1000)
+		{
+			pgstat_report_stat(true);
+			c->stats_pending = false;
+		}
+		wait_for_more(c);
+	}
+}
+
+/* ------------------------------------------------------------------------
+ * Start
+ * ------------------------------------------------------------------------
+ */
+static void
+init_curl(void)
+{
+	sigset_t	all,
+				before;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+		ereport(ERROR, (errcode(ERRCODE_SYSTEM_ERROR), errmsg("could not initialize libcurl")));
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void
+atp_consumer_main(Datum arg)
+{
+	StartInfo	start;
+	Consumer	c = {0};
+
+	memcpy(&start, MyBgworkerEntry->bgw_extra, sizeof(start));
+	pqsignal(SIGTERM, die);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnectionByOid(start.database, start.owner, 0);
+	SetConfigOption("search_path", "", PGC_SUSET, PGC_S_OVERRIDE);
+	pgstat_report_appname(psprintf("atproto %s", start.name));
+	c.name = start.name;
+	c.managed = start.managed;
+
+	if (TransactionIdIsValid(start.wait_for))
+	{
+		StartTransactionCommand();
+		XactLockTableWait(start.wait_for, NULL, NULL, XLTW_None);
+		CommitTransactionCommand();
+	}
+	if (!atp_claim(c.name))
+		leave(&c, "another process consumes it", false);
+	atp_slot_attach(c.name);
+	c.loop_cxt = AllocSetContextCreate(TopMemoryContext, "atproto loop", ALLOCSET_DEFAULT_SIZES);
+	c.conn_cxt = AllocSetContextCreate(TopMemoryContext, "atproto connection", ALLOCSET_DEFAULT_SIZES);
+	c.batch = atp_batch_create(TopMemoryContext);
+	c.drop_seq = -1;
+	c.purging = true;			/* whatever was left by the process before */
+	(void) atp_config_changed();
+	read_subscription(&c);
+	if (GetDatabaseEncoding() != PG_UTF8)
+		stop(&c, "the database's encoding is not UTF8");
+	init_curl();
+	run(&c);
+}
+
+bool
+atp_consumer_start(const AtpSubscription *sub, bool managed, TransactionId wait_for,
+				   BackgroundWorkerHandle **handle)
+{
+	BackgroundWorker worker;
+	StartInfo	start = {.database = MyDatabaseId, .owner = sub->owner, .wait_for = wait_for,
+	.managed = managed};
+
+	StaticAssertStmt(sizeof(StartInfo) <= BGW_EXTRALEN, "start information must fit into bgw_extra");
+	strlcpy(start.name, sub->name, sizeof(start.name));
+	memset(&worker, 0, sizeof(worker));
+	snprintf(worker.bgw_name, BGW_MAXLEN, "atproto consumer %s", sub->name);
+	strlcpy(worker.bgw_type, "atproto consumer", BGW_MAXLEN);
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = managed ? BGW_NEVER_RESTART : 5;
+	strlcpy(worker.bgw_library_name, "atproto", sizeof(worker.bgw_library_name));
+	strlcpy(worker.bgw_function_name, "atp_consumer_main", BGW_MAXLEN);
+	worker.bgw_notify_pid = managed ? MyProcPid : 0;
+	memcpy(worker.bgw_extra, &start, sizeof(start));
+	return RegisterDynamicBackgroundWorker(&worker, handle);
+}

@@ -1,0 +1,131 @@
+/*
+ * glue.c
+ *		What the SQL types share: error reports, type modifiers, varlenas.
+ *
+ * This is the only place where an AtpErr of a type's syntax becomes an error of
+ * PostgreSQL.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "libpq/pqformat.h"
+#include "mb/pg_wchar.h"
+#include "utils/builtins.h"
+
+#include "types/glue.h"
+
+/* How much of a faulty value a message quotes: a URI may have 8 kB. */
+#define QUOTED_MAX	64
+
+/* The sentence of an error without its full stop, so that a place can follow. */
+static int
+sentence_length(const char *sentence)
+{
+	size_t		n = strlen(sentence);
+
+	return (int) (n > 0 && sentence[n - 1] == '.' ? n - 1 : n);
+}
+
+/* The beginning of s, cut between characters. */
+static char *
+quotable(const char *s, size_t n)
+{
+	if (n <= QUOTED_MAX)
+		return pnstrdup(s, n);
+	return psprintf("%.*s...", pg_mbcliplen(s, (int) n, QUOTED_MAX), s);
+}
+
+void
+atp_type_error(const AtpSource *source, const char *s, size_t n, AtpErr err, size_t at)
+{
+	const char *sentence = atp_err_text(err);
+
+	/* Bytes that are no text of this server's encoding must not be quoted. */
+	if (source->binary)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
+				 errmsg("invalid binary representation of type %s", source->type),
+				 errdetail("%.*s (byte %zu).", sentence_length(sentence), sentence, at + 1)));
+
+	ereturn(source->escontext,,
+			(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+			 errmsg("invalid input syntax for type %s: \"%s\"",
+					source->type, quotable(s, n)),
+			 errdetail("%.*s (byte %zu).", sentence_length(sentence), sentence, at + 1)));
+}
+
+void
+atp_argument_error(const char *what, const char *s, size_t n, AtpErr err, size_t at)
+{
+	const char *sentence = atp_err_text(err);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid %s: \"%s\"", what, quotable(s, n)),
+			 errdetail("%.*s (byte %zu).", sentence_length(sentence), sentence, at + 1)));
+}
+
+const char *
+atp_recv_bytes(FunctionCallInfo fcinfo, size_t *n)
+{
+	StringInfo	buf = (StringInfo) PG_GETARG_POINTER(0);
+
+	*n = buf->len - buf->cursor;
+	return pq_getmsgbytes(buf, (int) *n);
+}
+
+int32
+atp_typmod_in(ArrayType *array, const char *type, const char *const *words)
+{
+	Datum	   *elems;
+	int			n;
+
+	deconstruct_array(array, CSTRINGOID, -2, false, TYPALIGN_CHAR, &elems, NULL, &n);
+	if (n == 1)
+	{
+		const char *word = DatumGetCString(elems[0]);
+
+		for (int32 i = 0; words[i] != NULL; i++)
+			if (strcmp(word, words[i]) == 0)
+				return i;
+	}
+
+	{
+		StringInfoData known;
+
+		initStringInfo(&known);
+		for (int i = 0; words[i] != NULL; i++)
+			appendStringInfo(&known, "%s%s", i > 0 ? ", " : "", words[i]);
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid type modifier for type %s", type),
+				 errdetail("The modifier is one of: %s.", known.data)));
+	}
+}
+
+char *
+atp_typmod_out(int32 typmod, const char *const *words)
+{
+	const char *word = NULL;
+
+	for (int32 i = 0; words[i] != NULL; i++)
+		if (i == typmod)
+			word = words[i];
+	if (word == NULL)
+		return pstrdup("");
+
+	/* What is no plain identifier was written as a string, and must be again. */
+	if (quote_identifier(word) == word)
+		return psprintf("(%s)", word);
+	return psprintf("('%s')", word);
+}
+
+struct varlena *
+atp_varlena(const void *bytes, size_t n)
+{
+	struct varlena *v = palloc(VARHDRSZ + n);
+
+	SET_VARSIZE(v, VARHDRSZ + n);
+	memcpy(VARDATA(v), bytes, n);
+	return v;
+}

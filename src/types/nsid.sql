@@ -1,0 +1,67 @@
+-- nsid: namespaced identifiers (nsid.c)
+
+CREATE TYPE nsid;
+
+CREATE FUNCTION nsid_in(cstring) RETURNS nsid
+	AS 'MODULE_PATHNAME', 'atp_pg_nsid_in' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION nsid_in(cstring) IS 'I/O';
+
+CREATE FUNCTION nsid_out(nsid) RETURNS cstring
+	AS 'textout' LANGUAGE internal
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION nsid_out(nsid) IS 'I/O';
+
+CREATE FUNCTION nsid_recv(internal) RETURNS nsid
+	AS 'MODULE_PATHNAME', 'atp_pg_nsid_recv' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION nsid_recv(internal) IS 'I/O';
+
+CREATE FUNCTION nsid_send(nsid) RETURNS bytea
+	AS 'byteasend' LANGUAGE internal
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION nsid_send(nsid) IS 'I/O';
+
+CREATE TYPE nsid (
+	INPUT = nsid_in,
+	OUTPUT = nsid_out,
+	RECEIVE = nsid_recv,
+	SEND = nsid_send,
+	INTERNALLENGTH = VARIABLE,
+	ALIGNMENT = int4,
+	STORAGE = main
+);
+COMMENT ON TYPE nsid IS 'AT Protocol: namespaced identifier, the name of a collection or lexicon';
+
+-- Order and equality: see compare.c.
+
+--@include order_bytes.sql.in nsid
+--@include operators.sql.in nsid
+
+-- Parts, normal form, patterns.
+
+CREATE FUNCTION nsid_authority(nsid) RETURNS text
+	AS 'MODULE_PATHNAME', 'atp_pg_nsid_authority' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 2;
+COMMENT ON FUNCTION nsid_authority(nsid) IS 'the authority as a domain name, in DNS order';
+
+CREATE FUNCTION nsid_name(nsid) RETURNS text
+	AS 'MODULE_PATHNAME', 'atp_pg_nsid_name' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION nsid_name(nsid) IS 'the last segment';
+
+CREATE FUNCTION nsid_authority_is_resolvable(nsid) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'atp_pg_nsid_authority_is_resolvable' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION nsid_authority_is_resolvable(nsid) IS 'is the authority short enough for DNS (253 bytes)?';
+
+CREATE FUNCTION nsid_normalize(nsid) RETURNS nsid
+	AS 'MODULE_PATHNAME', 'atp_pg_nsid_normalize' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION nsid_normalize(nsid) IS 'normal form: all but the name in lower case';
+
+CREATE FUNCTION nsid_matches(nsid, pattern text) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'atp_pg_nsid_matches' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION nsid_matches(nsid, text) IS 'does the NSID match the pattern: an NSID, app.bsky.* or *?';
+

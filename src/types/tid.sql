@@ -1,0 +1,332 @@
+-- atproto.tid: timestamp identifiers (tid.c, tid_generate.c)
+-- 
+-- pg_catalog.tid is always found first, so the name is qualified everywhere.  For
+-- the same reason the operator classes cannot be called tid_ops and so on.
+
+CREATE TYPE atproto.tid;
+
+CREATE FUNCTION tid_in(cstring) RETURNS atproto.tid
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_in' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tid_in(cstring) IS 'I/O';
+
+CREATE FUNCTION tid_out(atproto.tid) RETURNS cstring
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_out' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tid_out(atproto.tid) IS 'I/O';
+
+CREATE FUNCTION tid_recv(internal) RETURNS atproto.tid
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_recv' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tid_recv(internal) IS 'I/O';
+
+CREATE FUNCTION tid_send(atproto.tid) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_send' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tid_send(atproto.tid) IS 'I/O';
+
+CREATE TYPE atproto.tid (
+	INPUT = tid_in,
+	OUTPUT = tid_out,
+	RECEIVE = tid_recv,
+	SEND = tid_send,
+	LIKE = pg_catalog.int8
+);
+COMMENT ON TYPE atproto.tid IS 'AT Protocol: timestamp identifier (not the tid of pg_catalog)';
+
+-- Order and equality.
+
+CREATE FUNCTION tid_eq(atproto.tid, atproto.tid) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_eq' LANGUAGE C
+	IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
+COMMENT ON FUNCTION tid_eq(atproto.tid, atproto.tid) IS 'implementation of = operator';
+
+CREATE FUNCTION tid_ne(atproto.tid, atproto.tid) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_ne' LANGUAGE C
+	IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
+COMMENT ON FUNCTION tid_ne(atproto.tid, atproto.tid) IS 'implementation of <> operator';
+
+CREATE FUNCTION tid_lt(atproto.tid, atproto.tid) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_lt' LANGUAGE C
+	IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
+COMMENT ON FUNCTION tid_lt(atproto.tid, atproto.tid) IS 'implementation of < operator';
+
+CREATE FUNCTION tid_le(atproto.tid, atproto.tid) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_le' LANGUAGE C
+	IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
+COMMENT ON FUNCTION tid_le(atproto.tid, atproto.tid) IS 'implementation of <= operator';
+
+CREATE FUNCTION tid_ge(atproto.tid, atproto.tid) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_ge' LANGUAGE C
+	IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
+COMMENT ON FUNCTION tid_ge(atproto.tid, atproto.tid) IS 'implementation of >= operator';
+
+CREATE FUNCTION tid_gt(atproto.tid, atproto.tid) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_gt' LANGUAGE C
+	IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
+COMMENT ON FUNCTION tid_gt(atproto.tid, atproto.tid) IS 'implementation of > operator';
+
+CREATE FUNCTION tid_cmp(atproto.tid, atproto.tid) RETURNS int4
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_cmp' LANGUAGE C
+	IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
+COMMENT ON FUNCTION tid_cmp(atproto.tid, atproto.tid) IS 'less-equal-greater, for btree';
+
+CREATE FUNCTION tid_hash(atproto.tid) RETURNS int4
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_hash' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tid_hash(atproto.tid) IS 'hash';
+
+CREATE FUNCTION tid_hash_extended(atproto.tid, int8) RETURNS int8
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_hash_extended' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tid_hash_extended(atproto.tid, int8) IS 'hash';
+
+CREATE FUNCTION tid_sortsupport(internal) RETURNS void
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_sortsupport' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tid_sortsupport(internal) IS 'sort support';
+
+CREATE FUNCTION tid_in_range(atproto.tid, atproto.tid, interval, boolean, boolean) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_in_range' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tid_in_range(atproto.tid, atproto.tid, interval, boolean, boolean) IS 'window RANGE support';
+
+CREATE FUNCTION tid_brin_distance(internal, internal) RETURNS float8
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_brin_distance' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tid_brin_distance(internal, internal) IS 'BRIN minmax-multi support';
+
+CREATE OPERATOR = (
+	FUNCTION = tid_eq,
+	LEFTARG = atproto.tid,
+	RIGHTARG = atproto.tid,
+	COMMUTATOR = =,
+	NEGATOR = <>,
+	RESTRICT = eqsel,
+	JOIN = eqjoinsel,
+	HASHES,
+	MERGES
+);
+COMMENT ON OPERATOR = (atproto.tid, atproto.tid) IS 'equal';
+
+CREATE OPERATOR <> (
+	FUNCTION = tid_ne,
+	LEFTARG = atproto.tid,
+	RIGHTARG = atproto.tid,
+	COMMUTATOR = <>,
+	NEGATOR = =,
+	RESTRICT = neqsel,
+	JOIN = neqjoinsel
+);
+COMMENT ON OPERATOR <> (atproto.tid, atproto.tid) IS 'not equal';
+
+CREATE OPERATOR < (
+	FUNCTION = tid_lt,
+	LEFTARG = atproto.tid,
+	RIGHTARG = atproto.tid,
+	COMMUTATOR = >,
+	NEGATOR = >=,
+	RESTRICT = scalarltsel,
+	JOIN = scalarltjoinsel
+);
+COMMENT ON OPERATOR < (atproto.tid, atproto.tid) IS 'less than';
+
+CREATE OPERATOR <= (
+	FUNCTION = tid_le,
+	LEFTARG = atproto.tid,
+	RIGHTARG = atproto.tid,
+	COMMUTATOR = >=,
+	NEGATOR = >,
+	RESTRICT = scalarlesel,
+	JOIN = scalarlejoinsel
+);
+COMMENT ON OPERATOR <= (atproto.tid, atproto.tid) IS 'less than or equal';
+
+CREATE OPERATOR >= (
+	FUNCTION = tid_ge,
+	LEFTARG = atproto.tid,
+	RIGHTARG = atproto.tid,
+	COMMUTATOR = <=,
+	NEGATOR = <,
+	RESTRICT = scalargesel,
+	JOIN = scalargejoinsel
+);
+COMMENT ON OPERATOR >= (atproto.tid, atproto.tid) IS 'greater than or equal';
+
+CREATE OPERATOR > (
+	FUNCTION = tid_gt,
+	LEFTARG = atproto.tid,
+	RIGHTARG = atproto.tid,
+	COMMUTATOR = <,
+	NEGATOR = <=,
+	RESTRICT = scalargtsel,
+	JOIN = scalargtjoinsel
+);
+COMMENT ON OPERATOR > (atproto.tid, atproto.tid) IS 'greater than';
+
+CREATE OPERATOR CLASS atproto_tid_ops
+	DEFAULT FOR TYPE atproto.tid USING btree AS
+	OPERATOR 1 <,
+	OPERATOR 2 <=,
+	OPERATOR 3 =,
+	OPERATOR 4 >=,
+	OPERATOR 5 >,
+	FUNCTION 1 tid_cmp(atproto.tid, atproto.tid),
+	FUNCTION 2 tid_sortsupport(internal),
+	FUNCTION 3 (atproto.tid, interval) tid_in_range(atproto.tid, atproto.tid, interval, boolean, boolean),
+	FUNCTION 4 btequalimage(oid);
+COMMENT ON OPERATOR CLASS atproto_tid_ops USING btree IS 'order of atproto.tid';
+COMMENT ON OPERATOR FAMILY atproto_tid_ops USING btree IS 'order of atproto.tid';
+
+-- PostgreSQL 18 skips over the values of a leading column.
+DO $skip$
+BEGIN
+	IF current_setting('server_version_num')::int >= 180000 THEN
+		CREATE FUNCTION tid_skipsupport(internal) RETURNS void
+			AS 'MODULE_PATHNAME', 'atp_pg_tid_skipsupport' LANGUAGE C
+			IMMUTABLE STRICT PARALLEL SAFE;
+		COMMENT ON FUNCTION tid_skipsupport(internal) IS 'skip support';
+		ALTER OPERATOR FAMILY atproto_tid_ops USING btree ADD
+			FUNCTION 6 (atproto.tid, atproto.tid) tid_skipsupport(internal);
+	END IF;
+END
+$skip$;
+
+CREATE OPERATOR CLASS atproto_tid_ops
+	DEFAULT FOR TYPE atproto.tid USING hash AS
+	OPERATOR 1 =,
+	FUNCTION 1 tid_hash(atproto.tid),
+	FUNCTION 2 tid_hash_extended(atproto.tid, int8);
+COMMENT ON OPERATOR CLASS atproto_tid_ops USING hash IS 'hash of atproto.tid';
+COMMENT ON OPERATOR FAMILY atproto_tid_ops USING hash IS 'hash of atproto.tid';
+
+CREATE OPERATOR CLASS atproto_tid_minmax_ops
+	DEFAULT FOR TYPE atproto.tid USING brin AS
+	OPERATOR 1 <,
+	OPERATOR 2 <=,
+	OPERATOR 3 =,
+	OPERATOR 4 >=,
+	OPERATOR 5 >,
+	FUNCTION 1 brin_minmax_opcinfo(internal),
+	FUNCTION 2 brin_minmax_add_value(internal, internal, internal, internal),
+	FUNCTION 3 brin_minmax_consistent(internal, internal, internal),
+	FUNCTION 4 brin_minmax_union(internal, internal, internal);
+COMMENT ON OPERATOR CLASS atproto_tid_minmax_ops USING brin IS 'block ranges of atproto.tid by least and greatest value';
+COMMENT ON OPERATOR FAMILY atproto_tid_minmax_ops USING brin IS 'block ranges of atproto.tid by least and greatest value';
+
+CREATE OPERATOR CLASS atproto_tid_minmax_multi_ops
+	FOR TYPE atproto.tid USING brin AS
+	OPERATOR 1 <,
+	OPERATOR 2 <=,
+	OPERATOR 3 =,
+	OPERATOR 4 >=,
+	OPERATOR 5 >,
+	FUNCTION 1 brin_minmax_multi_opcinfo(internal),
+	FUNCTION 2 brin_minmax_multi_add_value(internal, internal, internal, internal),
+	FUNCTION 3 brin_minmax_multi_consistent(internal, internal, internal, int4),
+	FUNCTION 4 brin_minmax_multi_union(internal, internal, internal),
+	FUNCTION 5 brin_minmax_multi_options(internal),
+	FUNCTION 11 tid_brin_distance(internal, internal);
+COMMENT ON OPERATOR CLASS atproto_tid_minmax_multi_ops USING brin IS 'block ranges of atproto.tid by several intervals';
+COMMENT ON OPERATOR FAMILY atproto_tid_minmax_multi_ops USING brin IS 'block ranges of atproto.tid by several intervals';
+
+CREATE OPERATOR CLASS atproto_tid_bloom_ops
+	FOR TYPE atproto.tid USING brin AS
+	OPERATOR 1 =,
+	FUNCTION 1 brin_bloom_opcinfo(internal),
+	FUNCTION 2 brin_bloom_add_value(internal, internal, internal, internal),
+	FUNCTION 3 brin_bloom_consistent(internal, internal, internal, int4),
+	FUNCTION 4 brin_bloom_union(internal, internal, internal),
+	FUNCTION 5 brin_bloom_options(internal),
+	FUNCTION 11 tid_hash(atproto.tid);
+COMMENT ON OPERATOR CLASS atproto_tid_bloom_ops USING brin IS 'block ranges of atproto.tid by Bloom filter';
+COMMENT ON OPERATOR FAMILY atproto_tid_bloom_ops USING brin IS 'block ranges of atproto.tid by Bloom filter';
+
+CREATE FUNCTION tid_smaller(atproto.tid, atproto.tid) RETURNS atproto.tid
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_smaller' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tid_smaller(atproto.tid, atproto.tid) IS 'the smaller of two';
+
+CREATE FUNCTION tid_larger(atproto.tid, atproto.tid) RETURNS atproto.tid
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_larger' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tid_larger(atproto.tid, atproto.tid) IS 'the larger of two';
+
+CREATE AGGREGATE min(atproto.tid) (
+	SFUNC = tid_smaller,
+	STYPE = atproto.tid,
+	COMBINEFUNC = tid_smaller,
+	SORTOP = <,
+	PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE min(atproto.tid) IS 'least value of all atproto.tid inputs';
+
+CREATE AGGREGATE max(atproto.tid) (
+	SFUNC = tid_larger,
+	STYPE = atproto.tid,
+	COMBINEFUNC = tid_larger,
+	SORTOP = >,
+	PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE max(atproto.tid) IS 'greatest value of all atproto.tid inputs';
+
+-- Parts and construction.
+
+CREATE FUNCTION tid_timestamp(atproto.tid) RETURNS timestamptz
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_timestamp' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tid_timestamp(atproto.tid) IS 'the time that the author claims';
+
+CREATE FUNCTION tid_micros(atproto.tid) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_micros' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tid_micros(atproto.tid) IS 'the time in microseconds since 1970';
+
+CREATE FUNCTION tid_clock_id(atproto.tid) RETURNS int4
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_clock_id' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tid_clock_id(atproto.tid) IS 'the clock id, 0 to 1023';
+
+CREATE FUNCTION tid_is_canonical(atproto.tid) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_is_canonical' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tid_is_canonical(atproto.tid) IS 'is the top bit zero, as generators must leave it?';
+
+CREATE FUNCTION tid_floor(timestamptz) RETURNS atproto.tid
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_floor' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tid_floor(timestamptz) IS 'the first TID of a microsecond';
+
+CREATE FUNCTION tid_ceil(timestamptz) RETURNS atproto.tid
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_ceil' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tid_ceil(timestamptz) IS 'the last TID of a microsecond';
+
+CREATE FUNCTION atproto.tid(timestamptz, clock_id int4) RETURNS atproto.tid
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_make' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION atproto.tid(timestamptz, int4) IS 'the TID of a time and a clock id';
+
+CREATE FUNCTION tid_generate() RETURNS atproto.tid
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_generate' LANGUAGE C
+	VOLATILE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tid_generate() IS 'a new TID: greater than all before, and never the same';
+
+-- Casts.
+
+CREATE FUNCTION tid_to_bigint(atproto.tid) RETURNS bigint
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_to_bigint' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tid_to_bigint(atproto.tid) IS 'the TID as a number; fails when the top bit is set';
+
+CREATE FUNCTION tid_of_bigint(bigint) RETURNS atproto.tid
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_of_bigint' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tid_of_bigint(bigint) IS 'the TID of a number that is not negative';
+
+CREATE CAST (atproto.tid AS bigint) WITH FUNCTION tid_to_bigint(atproto.tid);
+COMMENT ON CAST (atproto.tid AS bigint) IS 'the TID as a number';
+
+CREATE CAST (bigint AS atproto.tid) WITH FUNCTION tid_of_bigint(bigint);
+COMMENT ON CAST (bigint AS atproto.tid) IS 'the TID of a number';
+

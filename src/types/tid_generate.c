@@ -1,0 +1,265 @@
+/*
+ * tid_generate.c
+ *		tid_generate(): TIDs that strictly increase and never repeat (T-09).
+ *
+ * When the module is preloaded, all processes of the server share one counter,
+ * the microsecond of the last TID, and one clock id, drawn at random when the
+ * server starts.  A TID's time is the clock's, or one more than the last one
+ * if the clock has not moved on (or has stepped back).
+ *
+ * The counter must not fall back at a restart either, even when the clock does.
+ * So times are reserved in blocks: the file "atproto.tid" in the data directory
+ * has a time below which TIDs may have been given out, and is written, with
+ * fsync, before the first TID at or above that time.  A server starts counting
+ * there.  (What this cannot cover: a data directory that is restored from an old
+ * copy, or a standby that is promoted, while its clock is behind.  Then the
+ * clock id, one of 1024, is what keeps TIDs apart.)
+ *
+ * When the module is not preloaded, a process counts for itself.  Its clock id
+ * is distinct among the processes that run (for up to 1024 of them), and it
+ * never runs ahead of the clock by more than a moment, so that a later process
+ * with the same clock id begins after it.  A clock that steps back is
+ * noticed by the running processes only.
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "access/xlog.h"
+#include "common/hashfn.h"
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+#include "utils/timestamp.h"
+
+#include "types/glue.h"
+#include "types/tid_generate.h"
+
+#include "core/tid.h"
+
+#define RESERVATION_FILE	"atproto.tid"
+/* So much may TIDs be ahead of the clock after a restart. */
+#define RESERVATION_MICROS	USECS_PER_SEC
+
+/* How far a process on its own may be ahead of the clock before it waits. */
+#define LEAD_MICROS			100
+/* What is more than a burst of our own can explain: the clock stepped back. */
+#define STEP_MICROS			(INT64CONST(10) * LEAD_MICROS)
+
+typedef struct TidShared
+{
+	LWLock	   *lock;			/* for extending the reservation */
+	unsigned	clock;
+	pg_atomic_uint64 last;		/* microsecond of the last TID */
+	pg_atomic_uint64 reserved;	/* TIDs must be below this microsecond */
+} TidShared;
+
+static TidShared *shared = NULL;
+
+#if PG_VERSION_NUM >= 150000
+static shmem_request_hook_type prev_shmem_request_hook = NULL;
+#endif
+static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+
+/* Microseconds since 1970, as TIDs count them. */
+static uint64
+now_micros(void)
+{
+	return (uint64) (GetCurrentTimestamp() +
+					 (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY);
+}
+
+/* The time in the reservation file; 0 when there is none. */
+static uint64
+read_reservation(void)
+{
+	FILE	   *file = AllocateFile(RESERVATION_FILE, PG_BINARY_R);
+	unsigned long long micros;
+	int			fields;
+
+	if (file == NULL)
+	{
+		if (errno == ENOENT)
+			return 0;
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not open file \"%s\": %m", RESERVATION_FILE)));
+	}
+	fields = fscanf(file, "%llu", &micros);
+	FreeFile(file);
+	if (fields != 1 || micros > ATP_TID_MAX_MICROS)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("file \"%s\" is damaged", RESERVATION_FILE),
+				 errhint("Remove it if the clock of this machine has never gone back.")));
+	return (uint64) micros;
+}
+
+/* Make sure that no later server gives out a TID before this time. */
+static void
+write_reservation(uint64 micros)
+{
+	FILE	   *file = AllocateFile(RESERVATION_FILE ".tmp", PG_BINARY_W);
+
+	if (file == NULL ||
+		fprintf(file, UINT64_FORMAT "\n", micros) < 0 ||
+		FreeFile(file) != 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not write file \"%s\": %m", RESERVATION_FILE ".tmp")));
+	/* Syncs the file, its new name and the directory. */
+	(void) durable_rename(RESERVATION_FILE ".tmp", RESERVATION_FILE, ERROR);
+}
+
+/* Reserve time until beyond micros. */
+static void
+extend_reservation(uint64 micros)
+{
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	if (micros >= pg_atomic_read_u64(&shared->reserved))
+	{
+		uint64		reserved = pg_atomic_read_u64(&shared->reserved);
+
+		/* The first one of this server: what did the server before reserve? */
+		if (reserved == 0)
+		{
+			uint64		before = read_reservation();
+
+			if (pg_atomic_read_u64(&shared->last) < before)
+				pg_atomic_write_u64(&shared->last, before);
+			micros = Max(micros, before);
+		}
+		reserved = micros + RESERVATION_MICROS;
+		write_reservation(reserved);
+		pg_atomic_write_u64(&shared->reserved, reserved);
+	}
+	LWLockRelease(shared->lock);
+}
+
+static uint64
+next_shared(void)
+{
+	for (;;)
+	{
+		uint64		now = now_micros();
+		uint64		reserved = pg_atomic_read_u64(&shared->reserved);
+		uint64		last;
+		uint64		micros;
+
+		/* "last" is read after "reserved", which is written after it. */
+		pg_read_barrier();
+		last = pg_atomic_read_u64(&shared->last);
+		micros = Max(now, last + 1);
+		if (micros >= reserved)
+		{
+			extend_reservation(micros);
+			continue;
+		}
+		if (pg_atomic_compare_exchange_u64(&shared->last, &last, micros))
+			return atp_tid_make(micros, shared->clock);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/* Not preloaded: this process on its own. */
+static uint64
+next_local(void)
+{
+	static uint64 last = 0;
+	static int	clock = -1;
+	uint64		now = now_micros();
+
+	if (clock < 0)
+	{
+		/* The same for all processes of a server, another one at the next start. */
+		uint32		salt = DatumGetUInt32(hash_uint32((uint32) PgStartTime)) ^
+			(uint32) GetSystemIdentifier();
+
+		clock = (salt + (uint32) ATP_MY_PROC_NUMBER) & ATP_TID_MAX_CLOCK;
+	}
+
+	/* In a burst wait for the clock, but not when it has stepped back. */
+	while (last > now + LEAD_MICROS && last <= now + STEP_MICROS)
+	{
+		CHECK_FOR_INTERRUPTS();
+		now = now_micros();
+	}
+	last = Max(now, last + 1);
+	return atp_tid_make(last, clock);
+}
+
+uint64_t
+atp_tid_next(void)
+{
+	uint64		tid = shared != NULL ? next_shared() : next_local();
+
+	if (tid > ATP_TID_MAX_CANONICAL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("the clock is beyond what a TID can hold")));
+	return tid;
+}
+
+PG_FUNCTION_INFO_V1(atp_pg_tid_generate);
+Datum
+atp_pg_tid_generate(PG_FUNCTION_ARGS)
+{
+	return AtpTidGetDatum(atp_tid_next());
+}
+
+/* --- shared memory --- */
+
+static void
+request(void)
+{
+#if PG_VERSION_NUM >= 150000
+	if (prev_shmem_request_hook)
+		prev_shmem_request_hook();
+#endif
+	RequestAddinShmemSpace(MAXALIGN(sizeof(TidShared)));
+	RequestNamedLWLockTranche("atproto_tid", 1);
+}
+
+static void
+startup(void)
+{
+	bool		found;
+
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	shared = ShmemInitStruct("atproto tid_generate", sizeof(TidShared), &found);
+	if (!found)
+	{
+		uint16		random;
+
+		if (!pg_strong_random(&random, sizeof(random)))
+			random = (uint16) GetCurrentTimestamp();
+		shared->lock = &GetNamedLWLockTranche("atproto_tid")->lock;
+		shared->clock = random & ATP_TID_MAX_CLOCK;
+		pg_atomic_init_u64(&shared->last, 0);
+		pg_atomic_init_u64(&shared->reserved, 0);
+	}
+	LWLockRelease(AddinShmemInitLock);
+}
+
+void
+atp_tid_init(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+#if PG_VERSION_NUM >= 150000
+	prev_shmem_request_hook = shmem_request_hook;
+	shmem_request_hook = request;
+#else
+	request();
+#endif
+	prev_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = startup;
+}

@@ -1,0 +1,25 @@
+/*
+ * types.h
+ *		What the rest of the extension needs of the SQL types: making values
+ *		from parts that src/core has already checked, and reading them.
+ */
+#ifndef ATP_TYPES_H
+#define ATP_TYPES_H
+
+#include "postgres.h"
+
+#include "core/atp.h"
+
+/* palloc'd varlenas; the text must have passed the type's check in src/core. */
+extern struct varlena *atp_did_make(const char *s, size_t n);
+extern struct varlena *atp_handle_make(const char *s, size_t n);	/* folds to lower case */
+extern struct varlena *atp_nsid_make(const char *s, size_t n);
+extern struct varlena *atp_rkey_make(const char *s, size_t n);
+extern struct varlena *atp_cidlink_make(const uint8_t *bytes, size_t n);
+extern struct varlena *atp_aturi_make(const char *s, size_t n);
+
+/* atproto.tid is passed by value. */
+#define AtpTidGetDatum(x)	UInt64GetDatum(x)
+#define DatumGetAtpTid(x)	DatumGetUInt64(x)
+
+#endif							/* ATP_TYPES_H */

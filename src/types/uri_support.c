@@ -1,0 +1,371 @@
+/*
+ * uri_support.c
+ *		How the planner uses "a <@ b" and "b @> a": what is inside a URI is one
+ *		range of the order, so a btree (or BRIN minmax) index on a finds it, and
+ *		the column's histogram tells how much there is.
+ */
+#include "postgres.h"
+
+#include "access/stratnum.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_opfamily.h"
+#include "catalog/pg_statistic.h"
+#include "catalog/pg_type.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/supportnodes.h"
+#include "optimizer/optimizer.h"
+#include "parser/parse_func.h"
+#include "utils/lsyscache.h"
+#include "utils/selfuncs.h"
+#include "utils/syscache.h"
+
+#include "types/uri.h"
+
+/* When nothing is known of the URI or of the column. */
+#define DEFAULT_INSIDE_SEL	0.005
+
+/*
+ * The upper bound of what is inside a stored URI.  *exact: everything from the
+ * URI to the bound, without the bound, is inside.  Otherwise (a URI with query
+ * or fragment, or too long to be followed by anything) all that is inside is
+ * in that range, with the bound.
+ */
+static struct varlena *
+upper_bound(AtpScheme scheme, AtpBytes base, bool *exact)
+{
+	uint8_t		stored[ATP_URI_MAX];
+	size_t		n;
+	char	   *text;
+	AtpUri		uri;
+	size_t		at;
+
+	*exact = atp_uri_upper_bound(scheme, base.ptr, base.len, stored, &n);
+	if (*exact)
+		return atp_varlena(stored, n);
+
+	text = palloc(ATP_URI_TEXT_BOUND(base.len));
+	n = atp_uri_text(scheme, base.ptr, base.len, text);
+	if (atp_uri_parse(scheme, text, n, &uri, &at) != ATP_OK)
+		elog(ERROR, "stored URI is not valid");
+
+	/* The bound of its repository, or else the greatest of all authorities. */
+	n = atp_uri_store(scheme, text, uri.authority.ptr + uri.authority.len - text, stored);
+	if (!atp_uri_upper_bound(scheme, stored, n, stored, &n))
+	{
+		n = ATP_URI_MAX - (uri.authority.ptr - text);
+		memset(stored, '~', n);
+	}
+	return atp_varlena(stored, n);
+}
+
+static Datum
+upper_bound_fn(FunctionCallInfo fcinfo, AtpScheme scheme)
+{
+	bool		exact;
+
+	PG_RETURN_POINTER(upper_bound(scheme, atp_arg_bytes(fcinfo, 0), &exact));
+}
+
+PG_FUNCTION_INFO_V1(atp_pg_aturi_upper_bound);
+Datum
+atp_pg_aturi_upper_bound(PG_FUNCTION_ARGS)
+{
+	return upper_bound_fn(fcinfo, ATP_SCHEME_AT);
+}
+
+PG_FUNCTION_INFO_V1(atp_pg_noshuri_upper_bound);
+Datum
+atp_pg_noshuri_upper_bound(PG_FUNCTION_ARGS)
+{
+	return upper_bound_fn(fcinfo, ATP_SCHEME_NOSH);
+}
+
+static AtpBytes
+datum_bytes(Datum datum)
+{
+	struct varlena *v = PG_DETOAST_DATUM_PACKED(datum);
+
+	return (AtpBytes) {(const uint8_t *) VARDATA_ANY(v), VARSIZE_ANY_EXHDR(v)};
+}
+
+/* A Const of the URI's type. */
+static Const *
+make_uri_const(Oid type, struct varlena *value)
+{
+	return makeConst(type, -1, InvalidOid, -1, PointerGetDatum(value), false, false);
+}
+
+/* --- the index condition --- */
+
+/*
+ * The base of a range must be of the indexed type.  A DID is stored as the
+ * authority of a URI is, so its bytes are those of its repository's URI.
+ */
+static Node *
+as_uri(Node *base, Oid type)
+{
+	if (exprType(base) == type)
+		return base;
+	if (IsA(base, Const))
+	{
+		Const	   *c = (Const *) copyObject(base);
+
+		c->consttype = type;
+		return (Node *) c;
+	}
+	return (Node *) makeRelabelType((Expr *) base, type, -1, InvalidOid, COERCE_IMPLICIT_CAST);
+}
+
+/* Does an index with this family understand ranges? */
+static bool
+family_has_order(Oid opfamily)
+{
+	HeapTuple	tuple = SearchSysCache1(OPFAMILYOID, ObjectIdGetDatum(opfamily));
+	bool		result;
+	Oid			am;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	am = ((Form_pg_opfamily) GETSTRUCT(tuple))->opfmethod;
+	result = am == BTREE_AM_OID || am == BRIN_AM_OID;
+	ReleaseSysCache(tuple);
+	return result;
+}
+
+/* The function aturi_upper_bound, beside the function that we support. */
+static Oid
+upper_bound_oid(AtpScheme scheme, Oid funcid, Oid type)
+{
+	char	   *schema = get_namespace_name(get_func_namespace(funcid));
+	const char *name = scheme == ATP_SCHEME_AT ? "aturi_upper_bound" : "noshuri_upper_bound";
+
+	return LookupFuncName(list_make2(makeString(schema), makeString(pstrdup(name))), 1, &type, true);
+}
+
+static List *
+index_condition(SupportRequestIndexCondition *req, AtpScheme scheme)
+{
+	List	   *args;
+	Node	   *indexed;
+	Node	   *base;
+	Node	   *bound;
+	Oid			type;
+	Oid			ge;
+	Oid			lt;
+	bool		is_inside;
+	bool		exact = false;
+
+	if (is_opclause(req->node))
+		args = ((OpExpr *) req->node)->args;
+	else if (is_funcclause(req->node))
+		args = ((FuncExpr *) req->node)->args;
+	else
+		return NIL;
+	if (list_length(args) != 2)
+		return NIL;
+
+	/* uri <@ base, or base @> uri: the index must be on the uri. */
+	is_inside = strstr(get_func_name(req->funcid), "_inside") != NULL;
+	if (req->indexarg != (is_inside ? 0 : 1))
+		return NIL;
+	indexed = (Node *) list_nth(args, req->indexarg);
+	base = (Node *) list_nth(args, 1 - req->indexarg);
+	type = exprType(indexed);
+
+	if (!family_has_order(req->opfamily))
+		return NIL;
+	ge = get_opfamily_member(req->opfamily, type, type, BTGreaterEqualStrategyNumber);
+
+	if (IsA(base, Const))
+	{
+		Const	   *c = (Const *) base;
+
+		if (c->constisnull)
+			return NIL;
+		base = as_uri(base, type);
+		bound = (Node *) make_uri_const(type, upper_bound(scheme, datum_bytes(c->constvalue), &exact));
+	}
+	else
+	{
+		Oid			bound_fn = upper_bound_oid(scheme, req->funcid, type);
+
+		/* A parameter, or a column of another table in a join. */
+		if (!OidIsValid(bound_fn) || !is_pseudo_constant_for_index(req->root, base, req->index))
+			return NIL;
+		base = as_uri(base, type);
+		bound = (Node *) makeFuncExpr(bound_fn, type, list_make1(copyObject(base)),
+									  InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
+	}
+
+	lt = get_opfamily_member(req->opfamily, type, type,
+							 exact ? BTLessStrategyNumber : BTLessEqualStrategyNumber);
+	if (!OidIsValid(ge) || !OidIsValid(lt))
+		return NIL;
+
+	/* BRIN checks rows again in any case. */
+	req->lossy = !exact;
+	return list_make2(make_opclause(ge, BOOLOID, false, (Expr *) indexed, (Expr *) base,
+									InvalidOid, InvalidOid),
+					  make_opclause(lt, BOOLOID, false, (Expr *) copyObject(indexed), (Expr *) bound,
+									InvalidOid, InvalidOid));
+}
+
+/* --- selectivity --- */
+
+/* Where a stored URI is in a histogram: 0 before its values, 1 after them. */
+static double
+histogram_position(const AttStatsSlot *histogram, AtpBytes uri)
+{
+	int			low = 0;
+	int			high = histogram->nvalues;
+
+	/* how many of the values are less */
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+		AtpBytes	value = datum_bytes(histogram->values[middle]);
+
+		if (atp_uri_cmp(value.ptr, value.len, uri.ptr, uri.len) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+
+	/* Within a bin nothing is known: in the middle of it. */
+	if (low == 0 || low == histogram->nvalues)
+		return low == 0 ? 0.0 : 1.0;
+	return (low - 0.5) / (histogram->nvalues - 1);
+}
+
+/*
+ * The share of the column that is inside a constant: what is between the two
+ * bounds in the histogram, and the most common values one by one.  That is how
+ * PostgreSQL estimates LIKE 'prefix%', but with one look at the histogram, which
+ * is what takes time in the planning of a simple query.
+ */
+static Selectivity
+inside_selectivity(AtpScheme scheme, Oid funcid, bool var_on_left,
+				   VariableStatData *vardata, Const *base)
+{
+	AtpBytes	uri = datum_bytes(base->constvalue);
+	AttStatsSlot histogram;
+	FmgrInfo	proc;
+	double		nullfrac;
+	double		mcv_sel;
+	double		mcv_sum;
+	double		sel = DEFAULT_INSIDE_SEL;
+
+	if (!HeapTupleIsValid(vardata->statsTuple))
+		return sel;
+	nullfrac = ((Form_pg_statistic) GETSTRUCT(vardata->statsTuple))->stanullfrac;
+
+	fmgr_info(funcid, &proc);
+	mcv_sel = mcv_selectivity(vardata, &proc, InvalidOid, base->constvalue, var_on_left, &mcv_sum);
+
+	if (statistic_proc_security_check(vardata, funcid) &&
+		get_attstatsslot(&histogram, vardata->statsTuple, STATISTIC_KIND_HISTOGRAM, InvalidOid,
+						 ATTSTATSSLOT_VALUES))
+	{
+		bool		exact;
+		Datum		bound = PointerGetDatum(upper_bound(scheme, uri, &exact));
+		double		rows = Max(vardata->rel->tuples, 1.0);
+
+		sel = histogram_position(&histogram, datum_bytes(bound)) - histogram_position(&histogram, uri);
+
+		/* Between two neighbours: assume one row. */
+		sel = Max(sel, 1.0 / rows);
+		free_attstatsslot(&histogram);
+	}
+
+	sel = mcv_sel + sel * Max(1.0 - nullfrac - mcv_sum, 0.0);
+	CLAMP_PROBABILITY(sel);
+	return sel;
+}
+
+/* Selectivity of a clause with these arguments, for operator and function. */
+static Selectivity
+inside_clause_selectivity(PlannerInfo *root, AtpScheme scheme, Oid funcid, List *args, int varRelid)
+{
+	VariableStatData vardata;
+	Node	   *other;
+	bool		var_on_left;
+	bool		is_inside = strstr(get_func_name(funcid), "_inside") != NULL;
+	Selectivity sel = DEFAULT_INSIDE_SEL;
+
+	if (!get_restriction_variable(root, args, varRelid, &vardata, &other, &var_on_left))
+		return sel;
+
+	/* Only "column inside constant" is a range. */
+	if (IsA(other, Const) && var_on_left == is_inside)
+	{
+		if (((Const *) other)->constisnull)
+			sel = 0.0;
+		else
+			sel = inside_selectivity(scheme, funcid, var_on_left, &vardata, (Const *) other);
+	}
+	ReleaseVariableStats(vardata);
+	return sel;
+}
+
+static Datum
+inside_sel(FunctionCallInfo fcinfo, AtpScheme scheme)
+{
+	PlannerInfo *root = (PlannerInfo *) PG_GETARG_POINTER(0);
+	Oid			operator = PG_GETARG_OID(1);
+	List	   *args = (List *) PG_GETARG_POINTER(2);
+	int			varRelid = PG_GETARG_INT32(3);
+
+	PG_RETURN_FLOAT8(inside_clause_selectivity(root, scheme, get_opcode(operator), args, varRelid));
+}
+
+PG_FUNCTION_INFO_V1(atp_pg_aturi_inside_sel);
+Datum
+atp_pg_aturi_inside_sel(PG_FUNCTION_ARGS)
+{
+	return inside_sel(fcinfo, ATP_SCHEME_AT);
+}
+
+PG_FUNCTION_INFO_V1(atp_pg_noshuri_inside_sel);
+Datum
+atp_pg_noshuri_inside_sel(PG_FUNCTION_ARGS)
+{
+	return inside_sel(fcinfo, ATP_SCHEME_NOSH);
+}
+
+/* --- the planner's requests --- */
+
+static Datum
+inside_support(FunctionCallInfo fcinfo, AtpScheme scheme)
+{
+	Node	   *request = (Node *) PG_GETARG_POINTER(0);
+
+	if (IsA(request, SupportRequestIndexCondition))
+		PG_RETURN_POINTER(index_condition((SupportRequestIndexCondition *) request, scheme));
+	if (IsA(request, SupportRequestSelectivity))
+	{
+		SupportRequestSelectivity *req = (SupportRequestSelectivity *) request;
+
+		if (!req->is_join)
+		{
+			req->selectivity = inside_clause_selectivity(req->root, scheme, req->funcid,
+												  req->args, req->varRelid);
+			PG_RETURN_POINTER(req);
+		}
+	}
+	PG_RETURN_POINTER(NULL);
+}
+
+PG_FUNCTION_INFO_V1(atp_pg_aturi_inside_support);
+Datum
+atp_pg_aturi_inside_support(PG_FUNCTION_ARGS)
+{
+	return inside_support(fcinfo, ATP_SCHEME_AT);
+}
+
+PG_FUNCTION_INFO_V1(atp_pg_noshuri_inside_support);
+Datum
+atp_pg_noshuri_inside_support(PG_FUNCTION_ARGS)
+{
+	return inside_support(fcinfo, ATP_SCHEME_NOSH);
+}

@@ -1,0 +1,97 @@
+/*
+ * fuzz_car.c
+ *		CAR files: header, sections, the index, and the tree below the root's
+ *		commit.  The sections cover the file without a hole, each block is found
+ *		again, and each key of a tree that was walked to its end is found in it.
+ */
+#include <stdlib.h>
+
+#include "agree.h"
+#include "core/car.h"
+#include "core/commit.h"
+#include "core/mst.h"
+
+#define CAP		256
+
+extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Walk the tree to its end or first fault; when told so, look up each key. */
+static AtpErr
+walk(const AtpCarIndex *index, const uint8_t *base, size_t size, AtpBytes root, bool look_up)
+{
+	static AtpMstWalk w;
+	AtpMstLeaf	leaf;
+	size_t		at;
+	AtpErr		err = atp_mst_begin(&w, index, base, root, real_sha256, NULL, &at);
+
+	while (err == ATP_OK && (err = atp_mst_next(&w, &leaf, &at)) == ATP_OK)
+	{
+		AtpBytes	value;
+
+		if (look_up &&
+			(atp_mst_find(index, base, root, leaf.key, &value, &at) != ATP_OK ||
+			 value.ptr == NULL || value.len != leaf.value.len ||
+			 memcmp(value.ptr, leaf.value.ptr, value.len) != 0))
+			abort();
+	}
+	if (err != ATP_E_MST_END && at > size)
+		abort();
+	return err;
+}
+
+/* That a key is where it should be is known at the end only. */
+static void
+check_tree(const AtpCarIndex *index, const uint8_t *base, size_t size, AtpBytes root)
+{
+	if (walk(index, base, size, root, false) == ATP_E_MST_END &&
+		walk(index, base, size, root, true) != ATP_E_MST_END)
+		abort();
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	AtpCarBlock blocks[CAP];
+	uint32_t	slots[2 * CAP] = {0};
+	AtpCarIndex index = {.blocks = blocks, .cap = CAP, .slots = slots, .nslots = 2 * CAP};
+	AtpCar		car;
+	AtpCarBlock block;
+	const AtpCarBlock *found;
+	AtpCommit	commit;
+	size_t		at;
+	size_t		pos;
+	AtpErr		err = atp_car_open(&car, data, size, &at);
+
+	if (err != ATP_OK)
+	{
+		if (at > size)
+			abort();
+		return 0;
+	}
+	pos = car.pos;
+	while ((err = atp_car_next(&car, &block, &at)) == ATP_OK)
+	{
+		if (block.at != pos || block.cid.ptr <= data + pos ||
+			block.data.ptr != block.cid.ptr + block.cid.len ||
+			block.data.ptr + block.data.len != data + car.pos)
+			abort();
+		pos = car.pos;
+		(void) atp_car_verify(&block, real_sha256, NULL);
+		if (atp_car_verify(&block, agree_sha256, NULL) != ATP_OK)
+			continue;
+		if (!atp_car_index_add(&index, &block))
+			break;
+		if (atp_car_index_find(&index, block.cid) == NULL)
+			abort();
+	}
+	if (at > size)
+		abort();
+	if (car.root.ptr == NULL || (found = atp_car_index_find(&index, car.root)) == NULL)
+		return 0;
+	check_tree(&index, data, size, car.root);
+	if (atp_commit_parse(found->data.ptr, found->data.len, &commit, &at) == ATP_OK)
+		check_tree(&index, data, size, commit.data);
+	else if (at > found->data.len)
+		abort();
+	return 0;
+}

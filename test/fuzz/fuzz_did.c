@@ -1,0 +1,31 @@
+/*
+ * fuzz_did.c
+ *		DIDs: syntax, stored form, order, normal form.
+ */
+#include "core/did.h"
+#include "syntax_fuzz.h"
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const StoredType type = {
+		atp_did_check, atp_did_store, atp_did_text, atp_did_check_stored, atp_did_cmp,
+		atp_did_abbrev, ATP_DID_MAX
+	};
+	const char *s = (const char *) data;
+	char		normal[ATP_DID_MAX];
+	char		again[ATP_DID_MAX];
+	size_t		n;
+	size_t		at;
+
+	check_stored_type(&type, data, size);
+	if (atp_did_check(s, size, &at) != ATP_OK)
+		return 0;
+	n = atp_did_normalize(s, size, normal);
+	CHECK(atp_did_check(normal, n, &at) == ATP_OK);
+	CHECK(atp_did_normalize(normal, n, again) == n && memcmp(normal, again, n) == 0);
+	CHECK(atp_did_is_blessed(s, size) == (atp_span_is(atp_did_method(s, size), "plc") ||
+										  atp_span_is(atp_did_method(s, size), "web")));
+	CHECK(!atp_did_is_web(s, size) || atp_did_is_blessed(s, size));
+	return 0;
+}

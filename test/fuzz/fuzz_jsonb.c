@@ -1,0 +1,236 @@
+/*
+ * fuzz_jsonb.c
+ *		The jsonb writer: its image, of just the size it asked for, must read
+ *		back as the value that it was made of.  The reader of images here knows
+ *		the layout from utils/jsonb.h, and checks every offset and every pad.
+ */
+#include <stdlib.h>
+
+#include "core/cid.h"
+#include "core/dagcbor.h"
+/* not in src/core, so that the test build does not know it */
+#include "data/jsonb_image.c"
+
+#define TOKENS	4096
+
+extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+typedef struct Part
+{
+	const uint8_t *image;		/* of the whole value */
+	size_t		start;			/* of this part, padding included */
+	size_t		len;
+	uint32_t	type;
+} Part;
+
+static void
+need(bool truth)
+{
+	if (!truth)
+		abort();
+}
+
+static uint32_t
+u32_at(const uint8_t *image, size_t at)
+{
+	uint32_t	v;
+
+	memcpy(&v, image + at, 4);
+	return v;
+}
+
+/* Skip padding to the next multiple of 4, which must be zero. */
+static size_t
+padded(const Part *p)
+{
+	size_t		at = p->start;
+
+	for (; at % 4 != 0; at++)
+		need(p->image[at] == 0);
+	return at;
+}
+
+/* Child i of nentries of the container at "at": by adding up all lengths before it. */
+static Part
+child(const uint8_t *image, size_t at, uint32_t nentries, uint32_t i)
+{
+	size_t		end = 0;
+	size_t		begin = 0;
+	uint32_t	entry = 0;
+
+	for (uint32_t k = 0; k <= i; k++)
+	{
+		entry = u32_at(image, at + 4 + 4 * (size_t) k);
+		begin = end;
+		need(((entry & 0x80000000) != 0) == (k % 32 == 0));
+		if (entry & 0x80000000)
+			end = entry & 0x0fffffff;
+		else
+			end += entry & 0x0fffffff;
+	}
+	return (Part) {image, at + 4 + 4 * (size_t) nentries + begin, end - begin, entry & 0x70000000};
+}
+
+static void
+check_text(const Part *p, const void *s, size_t n)
+{
+	need(p->type == 0 && p->len == n && memcmp(p->image + p->start, s, n) == 0);
+}
+
+/* Sign and magnitude of a short numeric without decimals, digit by digit. */
+static void
+check_numeric(const Part *p, bool negative, uint64_t u)
+{
+	size_t		at = padded(p);
+	size_t		size = u32_at(p->image, at) >> 2;
+	uint16_t	header;
+	unsigned	ndigits;
+	uint64_t	value = 0;
+
+	need(p->type == 0x10000000 && p->start + p->len == at + size && size >= 6);
+	memcpy(&header, p->image + at + 4, 2);
+	ndigits = (unsigned) (size - 6) / 2;
+	need((header & 0xdfc0) == 0x8000);
+	need(((header & 0x2000) != 0) == negative);
+	need(ndigits <= (header & 0x3f) + 1u);
+	for (unsigned i = 0; i <= (header & 0x3fu); i++)
+	{
+		uint16_t	digit = 0;
+
+		if (i < ndigits)
+			memcpy(&digit, p->image + at + 6 + 2 * i, 2);
+		need(digit < 10000);
+		need(i > 0 || ndigits == 0 || digit != 0);
+		need(i + 1 != ndigits || digit != 0);
+		value = value * 10000 + digit;	/* 2^64 itself comes to 0 */
+	}
+	need(value == (negative ? u + 1 : u));
+}
+
+static void check_value(const Part *p, AtpCborReader *r);
+
+static void
+check_special(const Part *p, const AtpCborItem *item)
+{
+	size_t		at = padded(p);
+	Part		key = child(p->image, at, 2, 0);
+	Part		value = child(p->image, at, 2, 1);
+	bool		is_link = item->kind == ATP_CBOR_LINK;
+
+	need(p->type == 0x50000000 && u32_at(p->image, at) == (0x20000000 | 1));
+	check_text(&key, is_link ? "$link" : "$bytes", is_link ? 5 : 6);
+	need(value.start + value.len == p->start + p->len && value.type == 0);
+	if (is_link)
+	{
+		uint8_t		cid[ATP_CID_MAX];
+		size_t		n;
+		size_t		bad;
+
+		need(atp_cid_parse((const char *) p->image + value.start, value.len, cid, &n, &bad) == ATP_OK);
+		need(n == item->str.len && memcmp(cid, item->str.ptr, n) == 0);
+	}
+	else
+		need(value.len == (item->str.len * 4 + 2) / 3);
+}
+
+static void
+check_container(const Part *p, AtpCborReader *r, bool is_map, uint32_t count)
+{
+	size_t		at = padded(p);
+	uint32_t	nentries = is_map ? 2 * count : count;
+	size_t		end = at + 4 + 4 * (size_t) nentries;
+
+	need(p->type == 0x50000000);
+	need(u32_at(p->image, at) == ((is_map ? 0x20000000u : 0x40000000u) | count));
+	for (uint32_t i = 0; i < count; i++)
+	{
+		Part		value = child(p->image, at, nentries, is_map ? count + i : i);
+
+		if (is_map)
+		{
+			Part		key = child(p->image, at, nentries, i);
+			AtpCborItem item;
+			size_t		bad;
+
+			need(atp_cbor_next(r, &item, &bad) == ATP_OK && item.is_key);
+			check_text(&key, item.str.ptr, item.str.len);
+		}
+		check_value(&value, r);
+		end = value.start + value.len;
+	}
+	need(end == p->start + p->len);
+}
+
+static void
+check_value(const Part *p, AtpCborReader *r)
+{
+	AtpCborItem item;
+	size_t		at;
+
+	need(atp_cbor_next(r, &item, &at) == ATP_OK);
+	switch (item.kind)
+	{
+		case ATP_CBOR_UINT:
+		case ATP_CBOR_NINT:
+			check_numeric(p, item.kind == ATP_CBOR_NINT, item.u);
+			return;
+		case ATP_CBOR_TEXT:
+			check_text(p, item.str.ptr, item.str.len);
+			return;
+		case ATP_CBOR_BYTES:
+		case ATP_CBOR_LINK:
+			check_special(p, &item);
+			return;
+		case ATP_CBOR_ARRAY:
+		case ATP_CBOR_MAP:
+			check_container(p, r, item.kind == ATP_CBOR_MAP, (uint32_t) item.u);
+			return;
+		case ATP_CBOR_FALSE:
+			need(p->type == 0x20000000 && p->len == 0);
+			return;
+		case ATP_CBOR_TRUE:
+			need(p->type == 0x30000000 && p->len == 0);
+			return;
+		case ATP_CBOR_NULL:
+			need(p->type == 0x40000000 && p->len == 0);
+			return;
+		default:
+			abort();
+	}
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static AtpJsonbToken tokens[TOKENS];
+	AtpCborReader r;
+	Part		root;
+	uint8_t    *image;
+	size_t		room;
+	size_t		len;
+	size_t		at;
+	AtpErr		err = atp_jsonb_scan(data, size, tokens, TOKENS, &room, &at);
+
+	need(at <= size);
+	if (err != ATP_OK)
+		return 0;
+	need(atp_cbor_check(data, size, ATP_CBOR_DEPTH_DEFAULT, &at) == ATP_OK);
+	image = malloc(room);
+	need(image != NULL);
+	memset(image, 0xee, room);	/* so that what is not written shows */
+	len = atp_jsonb_build(tokens, image);
+	need(len <= room && u32_at(image, 0) == (uint32_t) len << 2);
+
+	if (u32_at(image, 4) & 0x10000000)
+	{
+		need(u32_at(image, 4) == (0x50000000 | 1));
+		root = child(image, 4, 1, 0);
+	}
+	else
+		root = (Part) {image, 4, len - 4, 0x50000000};
+	need(root.start + root.len == len);
+	atp_cbor_init(&r, data, size, ATP_CBOR_DEPTH_DEFAULT);
+	check_value(&root, &r);
+	free(image);
+	return 0;
+}

@@ -1,0 +1,240 @@
+# AtprotoTest.pm
+#		What the TAP tests of the consumer share: a cluster with the extension,
+#		the stream server (AtprotoTest::Server), certificates
+#		(AtprotoTest::Certificates), and the comparison of tables with the oracle.
+#
+#		use FindBin;
+#		use lib "$FindBin::RealBin/../lib";
+#		use AtprotoTest;
+#
+#		my $node   = make_node('main');
+#		my $server = AtprotoTest::Server->start(capture('pds.frames.gz'));
+#		$node->safe_psql('postgres', subscribe_sql('s', $server, cursor => 0));
+#		wait_for_seq($node, 's', 1600);
+#		tables_match($node, capture('pds.frames.gz'), 'after the capture');
+
+package AtprotoTest;
+
+use strict;
+use warnings FATAL => 'all';
+
+use Cwd qw(realpath);
+use Exporter qw(import);
+use File::Basename qw(dirname);
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+use AtprotoTest::Server;
+
+our @EXPORT = qw(test_dir capture read_capture write_capture make_capture make_node subscribe_sql
+  $MEMORY_MAX private_memory consumer_memory wait_until wait_for_seq tables_match oracle table_copy);
+
+our $TIMEOUT = $ENV{PG_TEST_TIMEOUT_DEFAULT} || 180;    # seconds
+
+my $test_dir = realpath(dirname(__FILE__) . '/..');
+
+# The columns that the oracle prints, by its modes; %s is the schema.
+my %columns = (
+	record => 'SELECT did, collection, rkey, cid, rev, value FROM %s.record',
+	repo   => 'SELECT did, rev, "commit", data, active, status, handle FROM %s.repo',
+	count  => 'SELECT collection, count(*) FROM %s.record GROUP BY collection',
+	event  => 'SELECT seq, action, did, collection, rkey, rev, cid, value FROM %s.record_event',
+	label  => 'SELECT src, uri, val, cid, neg, (extract(epoch FROM cts) * 1000000)::bigint,
+		(extract(epoch FROM exp) * 1000000)::bigint, ver, encode(sig, $$hex$$), seq FROM %s.label',
+	message => 'SELECT seq, type, payload FROM %s.message');
+
+# The directory test/.
+sub test_dir
+{
+	return $test_dir;
+}
+
+# The path of a file in test/data.
+sub capture
+{
+	my ($name) = @_;
+	my $path = "$test_dir/data/$name";
+
+	BAIL_OUT("there is no $path") unless -e $path;
+	return $path;
+}
+
+# The messages of a capture file, which may be gzip.
+sub read_capture
+{
+	my ($path) = @_;
+	my $bytes = '';
+	my @messages;
+
+	IPC::Run::run([ 'gzip', '-dcf', $path ], '>', \$bytes) or die "cannot read $path";
+	for (my $pos = 0; $pos < length $bytes;)
+	{
+		my $n = unpack 'N', substr($bytes, $pos, 4);
+		push @messages, substr($bytes, $pos + 4, $n);
+		$pos += 4 + $n;
+	}
+	return @messages;
+}
+
+sub write_capture
+{
+	my ($path, @messages) = @_;
+
+	open my $f, '>:raw', $path or die "cannot write $path: $!";
+	print $f map { pack('N', length) . $_ } @messages;
+	close $f or die "cannot write $path: $!";
+	return $path;
+}
+
+# A capture file with what a program of test/oracle writes: make_capture('synth.py', 'odd').
+sub make_capture
+{
+	my ($program, @args) = @_;
+	my $python = $ENV{PYTHON} || '/usr/bin/python3';
+	my $path   = PostgreSQL::Test::Utils::tempdir('capture') . '/frames';
+
+	IPC::Run::run([ $python, '-B', "$test_dir/oracle/$program", @args ], '<', \undef, '>', $path)
+	  or BAIL_OUT("$program failed");
+	return $path;
+}
+
+# A running cluster with the extension created in its database postgres.
+# Options: conf => more of postgresql.conf, databases => atproto.databases,
+# preload => 0, create => 0 (no CREATE EXTENSION, no tables), start => 0, init => {...}.
+sub make_node
+{
+	my ($name, %o) = @_;
+	my $node      = PostgreSQL::Test::Cluster->new($name);
+	my $databases = $o{databases} // 'postgres';
+	my $preload   = $o{preload} // 1;
+
+	# Not the environment's locale: the tables must hold any text.
+	$node->init(extra => [ '--encoding=UTF8', '--locale=C' ], %{ $o{init} // {} });
+	$node->append_conf('postgresql.conf', <<"EOF");
+restart_after_crash = on
+EOF
+	$node->append_conf('postgresql.conf', <<"EOF") if $preload;
+shared_preload_libraries = 'atproto'
+atproto.databases = '$databases'
+EOF
+	$node->append_conf('postgresql.conf', $o{conf}) if $o{conf};
+	return $node unless $o{start} // 1;
+	$node->start;
+	$node->safe_psql('postgres', q{CREATE EXTENSION atproto; SELECT atproto.create_tables('atproto')})
+	  if $o{create} // 1;
+	return $node;
+}
+
+# SELECT atproto.subscribe(...) for a server; further arguments by name, as SQL.
+# Another endpoint than subscribeRepos: nsid => '...'.
+sub subscribe_sql
+{
+	my ($name, $server, %args) = @_;
+	my $url = $server->url(nsid => delete $args{nsid});
+
+	return "SELECT atproto.subscribe('$name', '$url'"
+	  . join('', map { ", $_ => $args{$_}" } sort keys %args) . ')';
+}
+
+# Calls a function until it gives true; the test ends when it never does.
+sub wait_until
+{
+	my ($function, $what) = @_;
+	my $deadline = time + $TIMEOUT;
+
+	until ($function->())
+	{
+		BAIL_OUT("timed out waiting for $what") if time > $deadline;
+		usleep(50_000);
+	}
+	return;
+}
+
+# Waits until the subscription has committed everything up to a seq.
+sub wait_for_seq
+{
+	my ($node, $name, $seq, $database) = @_;
+
+	$node->poll_query_until($database // 'postgres',
+		"SELECT coalesce(max(seq), 0) >= $seq FROM atproto.stat_subscription WHERE name = '$name'")
+	  or BAIL_OUT("timed out waiting for seq $seq of $name");
+	return;
+}
+
+# --- memory ---
+
+our $MEMORY_MAX = 64 * 1024;    # kB that a consumer may have for itself
+
+# What a process has for itself, in kB; 0 when there is no such process, and 1 under
+# a sanitizer, whose own memory it would be.
+sub private_memory
+{
+	my ($pid) = @_;
+
+	return 1 if ($ENV{LD_PRELOAD} // '') =~ /libasan/;
+	open my $status, '<', "/proc/$pid/status" or return 0;
+	my ($kb) = map { /^RssAnon:\s+(\d+) kB/ } <$status>;
+	close $status;
+	return $kb // 0;
+}
+
+# The same of a node's only consumer, which must be there.
+sub consumer_memory
+{
+	my ($node) = @_;
+	my $pid = $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
+
+	BAIL_OUT('there is not one consumer') unless $pid =~ /^\d+$/;
+	return private_memory($pid);
+}
+
+# --- the oracle ---
+
+# Runs expect.py: (output, exit status).
+sub oracle
+{
+	my ($input, @args) = @_;
+	my $python = $ENV{PYTHON} || '/usr/bin/python3';
+	my ($out, $err) = ('', '');
+
+	IPC::Run::run([ $python, '-B', "$test_dir/oracle/expect.py", @args ],
+		'<', \$input, '>', \$out, '2>', \$err);
+	my $status = $? >> 8;
+	BAIL_OUT("the oracle failed: $err") if $err ne '' || $status > 1;
+	return ($out, $status);
+}
+
+# A table's rows as COPY writes them, in UTF-8.
+sub table_copy
+{
+	my ($node, $mode, %o) = @_;
+	my $query = sprintf $columns{$mode}, $o{schema} // 'atproto';
+	my $rows  = $node->safe_psql($o{database} // 'postgres',
+		"COPY ($query) TO STDOUT (ENCODING 'UTF8')");
+
+	return $rows eq '' ? '' : "$rows\n";
+}
+
+# Tests that atproto.record and atproto.repo are what the oracle says.
+# Options: schema, database, modes => [...], args => [ --last => 100, ... ] for the oracle.
+sub tables_match
+{
+	my ($node, $capture, $name, %o) = @_;
+	my $modes = $o{modes} // [ 'record', 'repo' ];
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	return subtest $name => sub {
+		foreach my $mode (@$modes)
+		{
+			my ($out, $status) = oracle(table_copy($node, $mode, %o),
+				$mode, $capture, '--compare', @{ $o{args} // [] });
+
+			ok($status == 0, "$mode agrees with the oracle") or diag($out);
+		}
+	};
+}
+
+1;

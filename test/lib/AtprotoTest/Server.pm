@@ -1,0 +1,160 @@
+# AtprotoTest/Server.pm
+#		A stream server process (test/server) for TAP tests.
+#
+#		my $server = AtprotoTest::Server->start($capture, '--cut-after' => 100);
+#		$server->url, ->port, ->log, ->release, ->stop, ->restart(@options)
+
+package AtprotoTest::Server;
+
+use strict;
+use warnings FATAL => 'all';
+
+use Cwd qw(realpath);
+use File::Basename qw(dirname);
+use IPC::Run;
+use JSON::PP;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $dir     = realpath(dirname(__FILE__) . '/../../server');
+my $program = "$dir/streamserver";
+my $count   = 0;
+my @running;
+
+# It is built by make check; this is for running one test by hand.
+sub build
+{
+	return if -x $program;
+	system('make', '-s', '-C', $dir) == 0 && -x $program
+	  or BAIL_OUT("cannot build $program");
+	return;
+}
+
+# Starts a server on a free port; the options are those of its README.
+sub start
+{
+	my ($class, $capture, @options) = @_;
+	my $self = bless {
+		capture => $capture,
+		files   => PostgreSQL::Test::Utils::tempdir('stream'),
+		tls     => scalar(grep { $_ eq '--tls' } @options),
+		port    => 0,
+		number  => ++$count }, $class;
+
+	build();
+	$self->_run(@options);
+	return $self;
+}
+
+sub _run
+{
+	my ($self, @options) = @_;
+	my $portfile = "$self->{files}/port";
+
+	unlink $portfile;
+	$self->{stdin} = '';
+
+	# A file of its own each time: its log tells of this run only.
+	$self->{log} = "$self->{files}/log" . ++$self->{runs};
+	my $output = "$PostgreSQL::Test::Utils::log_path/streamserver$self->{number}.log";
+
+	# It ends with its standard input: whatever happens to the test, no server stays.
+	$self->{process} = IPC::Run::start(
+		[
+			$program,        '--capture',   $self->{capture}, '--port',
+			$self->{port},   '--port-file', $portfile,        '--log',
+			$self->{log},    '--exit-on-eof', @options
+		],
+		'<', \$self->{stdin}, '>>', $output, '2>>', $output);
+	AtprotoTest::wait_until(
+		sub {
+			-s $portfile or $self->{process}->pumpable or BAIL_OUT("the stream server ended: see $output");
+			return -s $portfile;
+		},
+		'the stream server');
+	$self->{port} = PostgreSQL::Test::Utils::slurp_file($portfile) + 0;
+	push @running, $self;
+	return;
+}
+
+sub port
+{
+	my ($self) = @_;
+	return $self->{port};
+}
+
+# Where subscribeRepos is; another host name or endpoint can be given.
+sub url
+{
+	my ($self, %o) = @_;
+	my $scheme = $self->{tls} ? 'wss' : 'ws';
+	my $host   = $o{host} // ($self->{tls} ? 'localhost' : '127.0.0.1');
+	my $nsid   = $o{nsid} // 'com.atproto.sync.subscribeRepos';
+
+	return "$scheme://$host:$self->{port}/xrpc/$nsid";
+}
+
+# The log so far: a list of hashes, of all kinds or of one ('request', 'end').
+sub log
+{
+	my ($self, $kind) = @_;
+	my @entries = map { decode_json($_) }
+	  grep { /\n\z/ } split /(?<=\n)/, -e $self->{log} ? PostgreSQL::Test::Utils::slurp_file($self->{log}) : '';
+
+	return grep { !defined $kind || $_->{event} eq $kind } @entries;
+}
+
+# The cursors that clients asked for, in the order of their connections.
+sub cursors
+{
+	my ($self) = @_;
+	return map { $_->{cursor} } $self->log('request');
+}
+
+# Waits until the log has so many entries of a kind.
+sub wait_for_log
+{
+	my ($self, $kind, $n) = @_;
+
+	AtprotoTest::wait_until(sub { (() = $self->log($kind)) >= $n }, "$n entries ($kind) in the stream server's log");
+	return $self->log($kind);
+}
+
+# Goes on to the next --hold-at.
+sub release
+{
+	my ($self) = @_;
+	$self->{process}->signal('USR1');
+	return;
+}
+
+sub stop
+{
+	my ($self) = @_;
+	my $process = delete $self->{process} or return;
+
+	@running = grep { $_ != $self } @running;
+	$process->signal('TERM');
+	$process->finish;
+	fail('the stream server ended well') if $process->full_result(0) != 0;
+	return;
+}
+
+# Stops it if it runs and starts it with other options on the same port.
+sub restart
+{
+	my ($self, @options) = @_;
+
+	$self->stop;
+	$self->_run(@options);
+	return;
+}
+
+END
+{
+	my $status = $?;
+	$_->stop foreach @running;
+	$? = $status;
+}
+
+1;

@@ -1,0 +1,108 @@
+/*
+ * capture.c
+ *		Reads a capture file and finds each message's seq.
+ */
+#include "capture.h"
+
+#include "buffer.h"
+#include "message.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+/* zlib passes a file that is not gzip through as it stands. */
+static void
+read_all(const char *file, Buffer *b)
+{
+	gzFile		f = gzopen(file, "rb");
+	uint8_t		chunk[65536];
+	int			n;
+
+	if (f == NULL)
+		die("cannot open %s", file);
+	while ((n = gzread(f, chunk, sizeof chunk)) > 0)
+		buffer_add(b, chunk, (size_t) n);
+	if (n < 0 || gzclose(f) != Z_OK)
+		die("cannot read %s", file);
+}
+
+static void
+number(Capture *c)
+{
+	int64_t		last = 0;
+
+	for (size_t i = 0; i < c->n; i++)
+	{
+		Message    *m = &c->msgs[i];
+
+		if (message_seq(m->data, m->len, &m->seq))
+			c->has_seq = true;
+		else
+			m->seq = last;
+		last = m->seq;
+	}
+	if (!c->has_seq)
+		for (size_t i = 0; i < c->n; i++)
+			c->msgs[i].seq = (int64_t) i + 1;
+}
+
+void
+capture_load(Capture *c, const char *file)
+{
+	Buffer		b = {0};
+	size_t		cap = 0;
+
+	memset(c, 0, sizeof *c);
+	read_all(file, &b);
+	for (size_t pos = 0; pos < b.end;)
+	{
+		const uint8_t *p = b.data + pos;
+		size_t		len;
+
+		if (b.end - pos < 4)
+			die("%s: a length is cut off at byte %zu", file, pos);
+		len = (size_t) p[0] << 24 | (size_t) p[1] << 16 | (size_t) p[2] << 8 | p[3];
+		if (b.end - pos - 4 < len)
+			die("%s: a message is cut off at byte %zu", file, pos);
+		if (c->n == cap)
+		{
+			cap = cap ? cap * 2 : 1024;
+			c->msgs = xrealloc(c->msgs, cap * sizeof *c->msgs);
+		}
+		c->msgs[c->n++] = (Message) {p + 4, len, 0};
+		pos += 4 + len;
+	}
+	c->bytes = b.data;
+	number(c);
+}
+
+size_t
+capture_find(const Capture *c, int64_t seq)
+{
+	size_t		i = 0;
+
+	/* Not a binary search: a capture may be out of order on purpose. */
+	while (i < c->n && c->msgs[i].seq < seq)
+		i++;
+	return i;
+}
+
+int64_t
+capture_last(const Capture *c)
+{
+	int64_t		last = 0;
+
+	for (size_t i = 0; i < c->n; i++)
+		if (c->msgs[i].seq > last)
+			last = c->msgs[i].seq;
+	return last;
+}
+
+void
+capture_free(Capture *c)
+{
+	free(c->bytes);
+	free(c->msgs);
+	memset(c, 0, sizeof *c);
+}

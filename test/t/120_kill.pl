@@ -1,0 +1,107 @@
+# 120_kill.pl
+#		Kills at random points of the stream: of the consumer, of the server, of
+#		the connection.  Afterwards the tables are what the oracle says, and every
+#		event was applied exactly once.  E-43, E-48.
+#
+#		ATPROTO_KILLS=200 is the long form; ATPROTO_SEED repeats a run.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use List::Util qw(shuffle);
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+my $kills = $ENV{ATPROTO_KILLS} || 20;
+my $seed  = $ENV{ATPROTO_SEED} // int rand 2**31;
+srand $seed;
+note("ATPROTO_SEED=$seed");
+
+my $pds  = capture('pds.frames.gz');
+my $last = 1600;
+my @rate = ('--rate', int(2600 / $kills) || 1);    # messages a second, so that the stream lasts for all kills
+my $node = make_node(
+	'kill', conf => <<'EOF');
+atproto.reconnect_delay = 100ms
+atproto.reconnect_max_delay = 500ms
+synchronous_commit = off
+EOF
+my $server = AtprotoTest::Server->start($pds, @rate);
+
+# A value, or undef while the server cannot say.
+sub ask
+{
+	my ($sql) = @_;
+	my ($rc, $out) = $node->psql('postgres', $sql);
+	return $rc == 0 && $out ne '' ? $out : undef;
+}
+
+sub wait_for
+{
+	my ($sql) = @_;
+	my $value;
+	AtprotoTest::wait_until(sub { defined($value = ask($sql)) }, $sql);
+	return $value;
+}
+
+sub consumer
+{
+	return wait_for("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
+}
+
+# Its children must be gone before the server can start again.
+sub kill_server
+{
+	my @orphans = split /\n/, wait_for('SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()');
+
+	$node->kill9;
+	AtprotoTest::wait_until(sub { !kill 0, @orphans }, 'the end of the server');
+	$node->start;
+	return;
+}
+
+my %kinds = (
+	'kill -9 of the consumer'    => sub { kill 'KILL', consumer() },
+	'kill -9 of the server'      => \&kill_server,
+	'immediate restart'          => sub { $node->stop('immediate'); $node->start },
+	'fast restart'               => sub { $node->restart },
+	'the connection is cut'      => sub { $server->restart(@rate) },
+	'the consumer is terminated' => sub { ask('SELECT pg_terminate_backend(' . consumer() . ')') });
+
+my @todo  = map { (sort keys %kinds)[ $_ % keys %kinds ] } shuffle 0 .. $kills - 1;
+my @times = sort { $a <=> $b } map { 1 + int rand($last - 100) } @todo;
+
+# A kill may take the last commits with it, but not the subscription itself.
+$node->safe_psql('postgres', 'SET synchronous_commit = on; ' . subscribe_sql('s', $server, cursor => 0));
+my $late = 0;
+foreach my $i (0 .. $#todo)
+{
+	wait_for("SELECT 1 FROM atproto.cursor WHERE seq >= $times[$i]");
+	usleep(rand 100_000);    # in the middle of a batch, perhaps
+	my $seq = wait_for('SELECT seq FROM atproto.cursor');
+	note("$todo[$i] after event $seq");
+	$late++ if $seq == $last;
+	$kinds{ $todo[$i] }->();
+}
+wait_for("SELECT 1 FROM atproto.cursor WHERE seq = $last");
+cmp_ok($late, '<=', $kills / 10, "of $kills kills, those after the stream's end are few");
+
+# --- nothing lost, nothing twice ---
+
+my ($events) = oracle('', 'events', $pds);
+my $ops = 0;
+$ops += $_ foreach $events =~ /^op\t\w+\t(\d+)$/mg;
+
+is(ask('SELECT events, record_ops FROM atproto.cursor'), "$last|$ops", 'every event was applied exactly once');
+tables_match($node, $pds, 'the tables are what the oracle says', modes => [ 'record', 'repo', 'count' ]);
+is(ask('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing was refused');
+is(ask('SELECT count(*) FROM atproto.gap'),         '0', 'nothing was missed');
+is(ask('SELECT stopped IS NULL FROM atproto.subscription'), 't', 'it did not stop');
+
+$node->stop;
+done_testing();

@@ -1,0 +1,120 @@
+# 145_network.pl
+#		The way to the server: IPv6, a name that does not resolve, a port that
+#		nobody listens on, and a proxy.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use IO::Select;
+use IO::Socket::IP;
+use POSIX ();
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $last = 300;
+my $dir  = PostgreSQL::Test::Utils::tempdir();
+my $part = write_capture("$dir/part", (read_capture(capture('pds.frames.gz')))[ 0 .. $last - 1 ]);
+my $path = '/xrpc/com.atproto.sync.subscribeRepos';
+my $node = make_node(
+	'network', conf => <<'EOF');
+max_worker_processes = 20
+atproto.reconnect_delay = 50ms
+atproto.reconnect_max_delay = 200ms
+EOF
+
+sub query
+{
+	return $node->safe_psql('postgres', $_[0]);
+}
+
+sub wait_for
+{
+	my ($sql) = @_;
+
+	$node->poll_query_until('postgres', "SELECT coalesce(($sql), false)") or BAIL_OUT("timed out waiting for $sql");
+	return;
+}
+
+# --- IPv6 ---
+
+SKIP:
+{
+	my $probe = IO::Socket::IP->new(LocalHost => '::1', LocalPort => 0, Listen => 1);
+
+	skip 'no IPv6 here', 2 unless $probe;
+	my $server = AtprotoTest::Server->start($part, '--bind', '::1');
+	my $port = $server->port;
+	query("SELECT atproto.subscribe('six', 'ws://[::1]:$port', 0)");
+	wait_for_seq($node, 'six', $last);
+	tables_match($node, $part, 'through IPv6');
+	like(($server->log)[0]{headers}[0][1], qr/^\[::1\]:$port$/, 'the Host header has the address in brackets');
+	query(q{SELECT atproto.unsubscribe('six'); TRUNCATE atproto.record, atproto.repo});
+}
+
+# --- nobody there ---
+
+# A name that is reserved for this (RFC 6761).
+query("SELECT atproto.subscribe('nowhere', 'wss://nowhere.invalid$path', 0)");
+wait_for(q{SELECT reconnects >= 3 FROM atproto.stat_subscription WHERE name = 'nowhere'});
+like(query(q{SELECT last_error FROM atproto.stat_subscription WHERE name = 'nowhere'}), qr/resolve host.*nowhere\.invalid/,
+	'a name that does not resolve is tried again, and said');
+is(query(q{SELECT drops - 'connect' FROM atproto.stat_subscription WHERE name = 'nowhere'}), '{}', 'it counts as connect');
+query(q{SELECT atproto.unsubscribe('nowhere')});
+
+my $closed = IO::Socket::IP->new(LocalHost => '127.0.0.1', LocalPort => 0, Listen => 1);
+my $nobody = $closed->sockport;
+close $closed;
+query("SELECT atproto.subscribe('closed', 'ws://127.0.0.1:$nobody', 0)");
+wait_for(q{SELECT reconnects >= 3 FROM atproto.stat_subscription WHERE name = 'closed'});
+like(query(q{SELECT last_error FROM atproto.stat_subscription WHERE name = 'closed'}), qr/connect to 127\.0\.0\.1/, 'so is a refused connection');
+is(query(q{SELECT stopped IS NULL FROM atproto.subscription WHERE name = 'closed'}), 't', 'it never stops for that');
+query(q{SELECT atproto.unsubscribe('closed')});
+
+# --- a proxy ---
+
+# One that only knows CONNECT, and writes down for what.
+my $listener = IO::Socket::IP->new(LocalHost => '127.0.0.1', LocalPort => 0, Listen => 5) or die "no proxy: $!";
+my $proxy_port = $listener->sockport;
+my $seen = "$dir/seen";
+my $proxy = fork // die "fork: $!";
+if ($proxy == 0)
+{
+	local $SIG{CHLD} = 'IGNORE';
+	while (my $client = $listener->accept)
+	{
+		next if fork;
+		my $head = '';
+		while ($head !~ /\r\n\r\n/) { sysread($client, $head, 1, length $head) or POSIX::_exit(0) }
+		my ($target) = $head =~ m{^CONNECT (\S+) HTTP/1};
+		open my $f, '>>', $seen;
+		print $f defined $target ? "$target\n" : "not CONNECT: $head\n";
+		close $f;
+		my $server = IO::Socket::IP->new(PeerAddr => $target) or POSIX::_exit(1);
+		syswrite($client, "HTTP/1.1 200 Connection established\r\n\r\n");
+		my $both = IO::Select->new($client, $server);
+		while (my @ready = $both->can_read)
+		{
+			for my $from (@ready)
+			{
+				sysread($from, my $bytes, 65536) or POSIX::_exit(0);
+				syswrite($from == $client ? $server : $client, $bytes);
+			}
+		}
+	}
+	POSIX::_exit(0);
+}
+
+my $server = AtprotoTest::Server->start($part);
+my $port = $server->port;
+query("SELECT atproto.subscribe('proxied', 'ws://127.0.0.1:$port', 0, proxy => 'http://127.0.0.1:$proxy_port')");
+wait_for_seq($node, 'proxied', $last);
+tables_match($node, $part, 'through a proxy');
+is(slurp_file($seen), "127.0.0.1:$port\n", 'which was asked once, for a tunnel');
+kill 'KILL', $proxy;
+waitpid $proxy, 0;
+
+done_testing();

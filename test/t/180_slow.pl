@@ -1,0 +1,155 @@
+# 180_slow.pl
+#		Slow peers, silent peers, a slow database: bounded memory, nothing lost, and
+#		no connection that is dead without anybody noticing.  E-06, E-11, E-43.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $dir        = PostgreSQL::Test::Utils::tempdir();
+my @messages   = (read_capture(capture('pds.frames.gz')))[ 0 .. 99 ];
+my $few        = write_capture("$dir/few", @messages[ 0 .. 9 ]);
+my $part       = write_capture("$dir/part", @messages);
+my $node       = make_node(
+	'slow',
+	init => { allows_streaming => 1 },
+	conf => <<'EOF');
+atproto.reconnect_delay = 20ms
+atproto.reconnect_max_delay = 100ms
+atproto.ping_interval = 200ms
+atproto.idle_timeout = 2s
+synchronous_standby_names = 'nobody'
+EOF
+my $server = AtprotoTest::Server->start($part);
+
+sub query
+{
+	my ($sql) = @_;
+	return $node->safe_psql('postgres', $sql);
+}
+
+sub wait_for
+{
+	my ($sql) = @_;
+	AtprotoTest::wait_until(sub { query($sql) eq 't' }, $sql);
+	return;
+}
+
+# A new stream, from a server of its own, into empty tables.
+sub follow
+{
+	my ($capture, @options) = @_;
+
+	query('DELETE FROM atproto.subscription');
+	wait_for('SELECT count(*) = 0 FROM atproto.stream_status()');
+	$server->stop;
+	$server = AtprotoTest::Server->start($capture, @options);
+	query('TRUNCATE atproto.record, atproto.repo');
+	query(subscribe_sql('s', $server, cursor => 0));
+	return;
+}
+
+# --- peers ---
+
+follow($few, '--trickle', '1:50');
+wait_for_seq($node, 's', 10);
+is(query('SELECT events, drops FROM atproto.stat_subscription'), '10|{}', 'byte by byte: all arrives in one connection');
+tables_match($node, $few, 'byte by byte: the tables are what the oracle says');
+
+follow($part, '--stall-after', 50);
+wait_for_seq($node, 's', 50);
+my $bytes = query('SELECT bytes FROM atproto.stat_subscription');
+
+# An answer to a ping takes 2 bytes; these are more than fit into the idle limit.
+wait_for("SELECT bytes >= $bytes + 2 * 15 FROM atproto.stat_subscription");
+is(query('SELECT state, drops FROM atproto.stat_subscription'), 'streaming|{}', 'E-06: a silent server that answers pings is kept');
+query("SELECT atproto.pause('s')");
+my ($end) = $server->wait_for_log(end => 1);
+cmp_ok($end->{pings}, '>=', 15, 'it was pinged, again and again');
+
+follow($part, '--stall-after', 50, '--ignore-pings', '--fault-times', 1);
+wait_for_seq($node, 's', 100);
+is(join(' ', $server->cursors), '0 50', 'E-06: one that does not answer is given up');
+is(query('SELECT drops FROM atproto.stat_subscription'), '{"idle": 1}', 'and counted');
+like(query('SELECT last_error FROM atproto.stat_subscription'), qr/nothing came/, 'with the reason');
+($end) = $server->log('end');
+cmp_ok($end->{pings}, '>', 0, 'it was asked before');
+
+# The limits can be changed and switched off while it runs.
+query($_) foreach 'ALTER SYSTEM SET atproto.idle_timeout = 0', 'ALTER SYSTEM SET atproto.ping_interval = 0',
+  'SELECT pg_reload_conf()';
+wait_for("SELECT setting = '0' FROM pg_settings WHERE name = 'atproto.ping_interval'");
+follow($part, '--stall-after', 50, '--ignore-pings');
+wait_for_seq($node, 's', 50);
+query('ALTER SYSTEM SET atproto.idle_timeout = 1');
+query('SELECT pg_reload_conf()');
+$server->wait_for_log(request => 2);
+is((map { $_->{pings} } $server->log('end'))[0], 0, 'no ping when they are switched off; a new limit holds at once');
+query($_) foreach 'ALTER SYSTEM RESET ALL', 'SELECT pg_reload_conf()';
+
+# --- a slow database ---
+
+# Events of a given size: identities with a field that nobody knows.
+sub large_events
+{
+	my ($n, $size) = @_;
+	my $filler = "\x61x\x5a" . pack('N', $size) . "\x00" x $size;
+
+	return map {
+		"\xa2\x61t\x69#identity\x62op\x01\xa4${filler}\x63did\x78\x20did:plc:ewvi7nxzyoun6zhxrhs64oiz\x63seq\x19"
+		  . pack('n', 1000 + $_)
+		  . "\x64time\x78\x182026-01-01T00:00:00.000Z"
+	} 1 .. $n;
+}
+
+my $session = $node->background_psql('postgres');
+foreach ([ 400, 300_000 ], [ 30, 4_999_000 ])
+{
+	my ($n, $size) = @$_;
+	my $large = write_capture("$dir/large", large_events($n, $size));
+
+	$session->query_safe('BEGIN; LOCK TABLE atproto.repo IN ACCESS EXCLUSIVE MODE');
+	query('DELETE FROM atproto.subscription');
+	wait_for('SELECT count(*) = 0 FROM atproto.stream_status()');
+	$server->stop;
+	$server = AtprotoTest::Server->start($large);
+	query(subscribe_sql('s', $server, cursor => 0));
+	wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'atproto consumer' AND wait_event_type = 'Lock'");
+	cmp_ok(consumer_memory($node), '<', $MEMORY_MAX, "$n events of $size bytes, a locked table: memory stays small");
+	$session->query_safe('COMMIT');
+	my $most = 0;
+	AtprotoTest::wait_until(
+		sub {
+			my $kb = consumer_memory($node);
+			$most = $kb if $kb > $most;
+			return query('SELECT events FROM atproto.cursor') == $n;
+		},
+		'all large events');
+	cmp_ok($most, '<', $MEMORY_MAX, "$n events of $size bytes: memory stays small");
+	is(query('SELECT seq, drops FROM atproto.stat_subscription'), 1000 + $n . '|{}', "$n events of $size bytes: all arrive");
+}
+$session->quit;
+
+# Commits that wait for a standby that does not come: those of the consumer only,
+# since the cluster's synchronous_commit is off.
+query("CREATE ROLE waits LOGIN SUPERUSER; ALTER ROLE waits SET synchronous_commit = 'on'");
+follow($part, '--hold-at', 50);
+wait_for_seq($node, 's', 49);
+query("UPDATE atproto.subscription SET owner = 'waits'");
+wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'atproto consumer' AND usename = 'waits'");
+$server->release;
+wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'atproto consumer' AND wait_event = 'SyncRep'");
+pass('a commit waits for a standby');
+query($_) foreach "ALTER SYSTEM SET synchronous_standby_names = ''", 'SELECT pg_reload_conf()';
+wait_for_seq($node, 's', 100);
+is(query('SELECT events FROM atproto.cursor'), '100', 'a slow standby: every event once');
+tables_match($node, $part, 'a slow standby: the tables are what the oracle says');
+
+$node->stop;
+done_testing();

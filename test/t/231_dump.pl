@@ -1,0 +1,125 @@
+# 231_dump.pl
+#		pg_dump of a database with subscriptions, into a new one of the same
+#		server: settings, cursor, headers, dead letters, gaps, the tables with their
+#		users' indexes and triggers.  What is restored waits for resume(), and then
+#		continues where the dump was made.  E-43.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $pds    = capture('pds.frames.gz');
+my $last   = 1600;
+my $held   = 800;
+my $node   = make_node('dump', databases => 'postgres, copy, custom', conf => "max_worker_processes = 16\n");
+my $server = AtprotoTest::Server->start($pds, '--hold-at', $held);
+my $dir    = PostgreSQL::Test::Utils::tempdir();
+
+sub query
+{
+	my ($sql, $database) = @_;
+	return $node->safe_psql($database // 'postgres', $sql);
+}
+
+# --- what there is ---
+
+query(<<'SQL');
+CREATE SCHEMA "My ""tables""";
+SELECT atproto.create_tables('My "tables"');
+CREATE INDEX text_of_posts ON "My ""tables""".record ((value ->> 'text')) WHERE collection = 'app.bsky.feed.post';
+CREATE TABLE public.seen (collection nsid PRIMARY KEY, n bigint NOT NULL);
+CREATE FUNCTION public.see() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	INSERT INTO public.seen SELECT collection, count(*) FROM new_rows GROUP BY 1
+	ON CONFLICT (collection) DO UPDATE SET n = seen.n + excluded.n;
+	RETURN NULL;
+END $$;
+CREATE TRIGGER see AFTER INSERT ON "My ""tables""".record_event REFERENCING NEW TABLE AS new_rows
+	FOR EACH STATEMENT EXECUTE FUNCTION public.see();
+SQL
+query(subscribe_sql('held', $server, cursor => 0, target => q('My "tables"'), events => "'keep'",
+		headers => q('{"Authorization": "Bearer secret"}')));
+query(subscribe_sql('paused', $server, cursor => 5, collections => "ARRAY['app.bsky.*']",
+		dids => "ARRAY['did:plc:ewvi7nxzyoun6zhxrhs64oiz']::did[]", actions => "ARRAY['delete']", keep_raw => 'true'));
+query("SELECT atproto.pause('paused')");
+query(<<'SQL');
+INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) VALUES ('held', 'x', 1, 2, 'OutdatedCursor');
+INSERT INTO atproto.dead_letter (subscription, seq, stage, sqlstate, message, digest, bytes)
+	VALUES ('held', 3, 'frame', '22P03', 'no frame', sha256('\x00'), '\x00');
+SQL
+wait_for_seq($node, 'held', $held - 1);
+my ($requests) = scalar(() = $server->cursors);
+
+# Everything but whether it runs; of one database.
+sub contents
+{
+	my ($database) = @_;
+	return query(<<'SQL', $database);
+SELECT 's', to_jsonb(s) - 'stopped' - 'stopped_at' FROM atproto.subscription s ORDER BY name;
+SELECT 'c', to_jsonb(c) - 'updated_at' - 'seq' - 'events' - 'record_ops' - 'event_time' - 'settings_after', CASE WHEN subscription = 'held' THEN seq END FROM atproto.cursor c ORDER BY subscription;
+SELECT 'h', to_jsonb(h) FROM atproto.request_header h ORDER BY subscription, name;
+SELECT 'd', to_jsonb(d) FROM atproto.dead_letter d ORDER BY id;
+SELECT 'g', to_jsonb(g) FROM atproto.gap g ORDER BY id;
+SELECT 'n', seen FROM public.seen ORDER BY collection;
+SELECT 'i', indexdef FROM pg_indexes WHERE schemaname = 'My "tables"' ORDER BY 2;
+SELECT 't', pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid::regclass::text LIKE '"My ""tables""".%' AND NOT tgisinternal ORDER BY 2;
+SQL
+}
+
+my $before = contents('postgres');
+like($before, qr/Bearer secret/, 'there is something to compare');
+
+# --- plain text through psql, and the custom format through pg_restore ---
+
+my @at = ('--host', $node->host, '--port', $node->port, '--username', getpwuid($<) // 'postgres');
+query('CREATE DATABASE copy TEMPLATE template0');
+query('CREATE DATABASE custom TEMPLATE template0');
+$node->command_ok([ 'pg_dump', @at, '--file', "$dir/plain", 'postgres' ], 'pg_dump');
+$node->command_ok([ 'psql', @at, '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', "$dir/plain", 'copy' ], 'psql');
+$node->command_ok([ 'pg_dump', @at, '--format=custom', '--file', "$dir/custom", 'postgres' ], 'pg_dump --format=custom');
+$node->command_ok([ 'pg_restore', @at, '--exit-on-error', '--dbname', 'custom', "$dir/custom" ], 'pg_restore');
+
+foreach my $database ('copy', 'custom')
+{
+	is(contents($database), $before, "$database: everything is there");
+	is(query('SELECT DISTINCT stopped FROM atproto.subscription', $database),
+		'restored, or inserted by hand; atproto.resume() starts it', "$database: and waits");
+	tables_match($node, $pds, "$database: the tables are as they were", database => $database, schema => '"My ""tables"""',
+		modes => [ 'record', 'repo', 'event' ], args => [ '--last', $held - 1 ]);
+	is(query(q{INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, digest, bytes)
+			SELECT 'held', stage, sqlstate, message, '', '' FROM atproto.dead_letter RETURNING id}, $database), '2', "$database: new dead letters have new numbers");
+	query('DELETE FROM atproto.dead_letter WHERE id = 2', $database);
+}
+
+# The manager of the copy is there, and leaves it alone.
+$node->poll_query_until('postgres', "SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'atproto manager' AND datname IN ('copy', 'custom') AND state = 'idle'");
+is(query("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'atproto consumer' AND datname <> 'postgres'"), '0', 'nothing consumes there');
+is(scalar(() = $server->cursors), $requests, 'nothing connected');
+
+# --- resumed ---
+
+query("SELECT atproto.resume('held')", 'copy');
+my @log = $server->wait_for_log(request => $requests + 1);
+is($log[-1]{cursor}, $held - 1, 'resume(): it asks for what comes after the dump');
+my %headers = map { lc $_->[0] => $_->[1] } @{ $log[-1]{headers} };
+is($headers{authorization}, 'Bearer secret', 'with its headers');
+$server->release;
+wait_for_seq($node, 'held', $last, $_) foreach 'postgres', 'copy';
+foreach my $database ('postgres', 'copy')
+{
+	tables_match($node, $pds, "$database: all is as the oracle says", database => $database, schema => '"My ""tables"""',
+		modes => [ 'record', 'repo', 'event' ]);
+	is(query("SELECT events FROM atproto.cursor WHERE subscription = 'held'", $database), $last, "$database: each event was processed once");
+	is(query('SELECT sum(n) = (SELECT count(*) FROM "My ""tables""".record_event) FROM public.seen', $database), 't', "$database: so says the trigger");
+}
+is(query("SELECT seq FROM atproto.cursor WHERE subscription = 'held'", 'custom'), $held - 1, 'the other copy still waits');
+is(query("SELECT string_agg(name || ' ' || state, ', ' ORDER BY name) FROM atproto.stat_subscription", 'copy'), 'held streaming, paused stopped', 'as does the other subscription');
+
+$node->stop;
+done_testing();

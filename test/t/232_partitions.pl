@@ -1,0 +1,99 @@
+# 232_partitions.pl
+#		Tables of the user's making in place of those of the extension: record in
+#		partitions, by collection and by a hash of the repository.  What exists,
+#		atproto.create_tables() leaves alone; what cannot work is refused.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $pds  = capture('pds.frames.gz');
+my $last = 1600;
+my $node = make_node('partitions');
+my $server = AtprotoTest::Server->start($pds);
+my $columns = <<'SQL';
+	did did NOT NULL, collection nsid NOT NULL, rkey recordkey NOT NULL, cid cidlink NOT NULL,
+	rev atproto.tid NOT NULL, indexed_at timestamptz NOT NULL DEFAULT now(), value jsonb, raw bytea,
+	PRIMARY KEY (did, collection, rkey)
+SQL
+
+sub query
+{
+	my ($sql) = @_;
+	return $node->safe_psql('postgres', $sql);
+}
+
+query(<<"SQL");
+CREATE SCHEMA lists;
+CREATE TABLE lists.record ($columns) PARTITION BY LIST (collection);
+CREATE TABLE lists.post PARTITION OF lists.record FOR VALUES IN ('app.bsky.feed.post');
+CREATE TABLE lists.graph PARTITION OF lists.record FOR VALUES IN ('app.bsky.graph.follow', 'app.bsky.graph.block');
+CREATE TABLE lists.other PARTITION OF lists.record DEFAULT;
+
+CREATE SCHEMA hashes;
+CREATE TABLE hashes.record ($columns) PARTITION BY HASH (did);
+CREATE TABLE hashes.record0 PARTITION OF hashes.record FOR VALUES WITH (MODULUS 3, REMAINDER 0);
+CREATE TABLE hashes.record1 PARTITION OF hashes.record FOR VALUES WITH (MODULUS 3, REMAINDER 1);
+CREATE TABLE hashes.record2 PARTITION OF hashes.record FOR VALUES WITH (MODULUS 3, REMAINDER 2);
+CREATE TABLE hashes.record_event (subscription text, seq bigint, action text, did did, collection nsid, rkey recordkey,
+	rev atproto.tid, cid cidlink, value jsonb, raw bytea, received_at timestamptz DEFAULT now()) PARTITION BY RANGE (seq);
+CREATE TABLE hashes.early PARTITION OF hashes.record_event FOR VALUES FROM (MINVALUE) TO (800);
+CREATE TABLE hashes.late PARTITION OF hashes.record_event FOR VALUES FROM (800) TO (MAXVALUE);
+SQL
+
+foreach my $schema ('lists', 'hashes')
+{
+	query(subscribe_sql($schema, $server, cursor => 0, target => "'$schema'", events => "'keep'"));
+	wait_for_seq($node, $schema, $last);
+	tables_match($node, $pds, "$schema: as the oracle says", schema => $schema, modes => [ 'record', 'repo', 'event' ]);
+	is(query("SELECT relkind FROM pg_class WHERE oid = '$schema.record'::regclass"), 'p', "$schema: the table is still in partitions");
+	is(query("SELECT count(*) FROM $schema.visible_record"),
+		query("SELECT count(*) FROM $schema.record r JOIN $schema.repo p USING (did) WHERE p.active"), "$schema: the view is there");
+}
+is(query('SELECT count(*) > 0, bool_and(collection = $$app.bsky.feed.post$$) FROM ONLY lists.post'), 't|t', 'lists: records are where they belong');
+is(query('SELECT count(*) FROM lists.record WHERE collection = $$app.bsky.feed.post$$'), query('SELECT count(*) FROM ONLY lists.post'), 'lists: all of them');
+is(query('SELECT min(n) > 0 FROM (SELECT count(*) n FROM hashes.record GROUP BY tableoid UNION ALL SELECT 3 - count(DISTINCT tableoid) + 1 FROM hashes.record) c'),
+	't', 'hashes: each partition has some');
+is(query('SELECT count(DISTINCT tableoid) FROM hashes.record_event'), '2', 'events as well');
+
+# Kept events and handed ones in one table of partitions: only the latter go (their places
+# repeat from partition to partition).
+my ($kept) = query('SELECT count(*) FROM hashes.record_event');
+query("SELECT atproto.unsubscribe('hashes'); TRUNCATE hashes.record, hashes.repo");
+query(subscribe_sql('hashes', $server, cursor => 0, target => "'hashes'", events => "'hand'"));
+wait_for_seq($node, 'hashes', $last);
+is(query('SELECT count(*) FROM hashes.record_event'), $kept, 'what was kept stays when events are handed over');
+tables_match($node, $pds, 'they are the same', schema => 'hashes', modes => ['event']);
+
+# --- tables that cannot work ---
+
+sub stays_at_nothing
+{
+	my ($schema, $table, $pattern) = @_;
+	my $log = -s $node->logfile;
+
+	query("CREATE SCHEMA $schema; CREATE TABLE $schema.record $table");
+	my ($rc, $out, $err) = $node->psql('postgres', subscribe_sql($schema, $server, cursor => 0, target => "'$schema'"));
+	$node->wait_for_log($pattern, $log) if $rc == 0;
+	like($err, $pattern, "$schema: refused") if $rc != 0;
+	is(query("SELECT count(*) FROM $schema.record"), '0', "$schema: nothing is stored wrong");
+	is(query("SELECT count(*) FROM atproto.dead_letter"), '0', "$schema: nor taken for bad records");
+	query("SELECT atproto.unsubscribe('$schema')") if $rc == 0;
+	return;
+}
+
+(my $texts = $columns) =~ s/rkey recordkey/rkey text/;
+stays_at_nothing("texts", "($texts)", qr/column "rkey" of table "texts.record" is of type text, not recordkey/);
+(my $no_raw = $columns) =~ s/ raw bytea,//;
+stays_at_nothing('no_raw', "($no_raw)", qr/column "raw" of relation "record" does not exist/);
+(my $no_key = $columns) =~ s/,\s+PRIMARY KEY.*\)//;
+stays_at_nothing('no_key', "($no_key)", qr/no unique or exclusion constraint matching the ON CONFLICT specification/);
+
+$node->stop;
+done_testing();

@@ -1,0 +1,144 @@
+# 260_permissions.pl
+#		Roles: one with the grants that doc/operations.md names has subscriptions
+#		of its own, and sees nothing of others'; it cannot borrow the rights of
+#		another role; a monitor sees states and no secrets; everybody else nothing.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $pds  = capture('pds.frames.gz');
+my $last = 1600;
+my $node = make_node('permissions', conf => 'max_worker_processes = 16');
+my $server = AtprotoTest::Server->start($pds);
+
+sub query
+{
+	my ($sql) = @_;
+	return $node->safe_psql('postgres', $sql);
+}
+
+# The output of a statement, or its error, as a role.
+sub as
+{
+	my ($role, $sql) = @_;
+	my ($rc, $out, $err) = $node->psql('postgres', "SET SESSION AUTHORIZATION $role; $sql");
+	return $rc == 0 ? $out : $err =~ /ERROR:  (.*)/ ? "ERROR: $1" : $err;
+}
+
+sub refused
+{
+	my ($role, $sql, $pattern, $name) = @_;
+	like(as($role, $sql), qr/^ERROR: $pattern/, $name);
+	return;
+}
+
+# The grants are those of the documentation.
+my $document = slurp_file(test_dir() . '/../doc/operations.md');
+my ($grants) = $document =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operations.md does not name the grants');
+query($grants);
+(my $others = $grants) =~ s/\b(consumer|network)\b/other_$1/g;
+query($others);
+query('CREATE ROLE monitor LOGIN; GRANT pg_monitor TO monitor; CREATE ROLE anybody LOGIN; CREATE ROLE boss SUPERUSER LOGIN');
+
+# --- a subscription of one's own ---
+
+query(subscribe_sql('super', $server, cursor => 0, headers => q('{"Authorization": "Bearer secret-of-super"}')));
+is(as('consumer', subscribe_sql('own', $server, cursor => 0, target => "'network'", headers => q('{"Authorization": "Bearer mine"}'))),
+	'', 'a role with the grants subscribes');
+is(as('other_consumer', subscribe_sql('other', $server, cursor => 0, target => "'other_network'", headers => q('{"Authorization": "Bearer others"}'))),
+	'', 'so does another');
+wait_for_seq($node, $_, $last) foreach 'super', 'own', 'other';
+tables_match($node, $pds, 'its tables are what the oracle says', schema => 'network', modes => [ 'record', 'repo' ]);
+is(query("SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname = 'network'"), 'consumer', 'they are its own');
+is(query("SELECT string_agg(usename || ' ' || application_name, ', ' ORDER BY usename) FROM pg_stat_activity WHERE backend_type = 'atproto consumer'"),
+	'consumer atproto own, other_consumer atproto other, postgres atproto super', 'each consumer runs as its owner');
+my %headers;
+foreach my $request ($server->log('request'))
+{
+	$headers{$_->[1]}++ foreach grep { lc $_->[0] eq 'authorization' } @{ $request->{headers} };
+}
+is_deeply([ sort keys %headers ], [ 'Bearer mine', 'Bearer others', 'Bearer secret-of-super' ], 'with its headers');
+
+is(as('consumer', "SELECT atproto.pause('own')"), '', 'pause');
+is(as('consumer', "SELECT atproto.set_cursor('own', 10)"), '', 'set_cursor');
+is(as('consumer', "UPDATE atproto.subscription SET collections = ARRAY['app.bsky.*']"), '', 'filters');
+is(as('consumer', "SELECT atproto.resume('own')"), '', 'resume');
+$node->poll_query_until('postgres', "SELECT seq = $last FROM atproto.cursor WHERE subscription = 'own' AND events > $last");
+is(as('consumer', q{CREATE FUNCTION network.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$no$$; END';
+	CREATE TRIGGER f BEFORE INSERT ON network.record FOR EACH ROW WHEN (NEW.collection = 'app.bsky.feed.post') EXECUTE FUNCTION network.f()}),
+	'', 'triggers on its tables');
+is(as('consumer', "TRUNCATE network.record, network.repo; SELECT atproto.set_cursor('own', 0)"), '', 'all of it again');
+$node->poll_query_until('postgres', "SELECT count(*) > 0 AND (SELECT seq = $last FROM atproto.cursor WHERE subscription = 'own') FROM atproto.dead_letter");
+is(as('consumer', 'DROP TRIGGER f ON network.record; SELECT atproto.retry(min(id)) FROM atproto.dead_letter'), 'applied', 'retry');
+
+is(as('consumer', 'SELECT name, state, seq FROM atproto.stat_subscription'), "own|streaming|$last", 'it sees its state, and no other');
+is(as('consumer', 'SELECT name FROM atproto.stream_status()'), 'own', 'there neither');
+
+# --- what belongs to others ---
+
+foreach my $table ('subscription', 'request_header', 'cursor', 'dead_letter', 'gap')
+{
+	my $column = $table eq 'subscription' ? 'name' : 'subscription';
+	my $there = query("SELECT string_agg(DISTINCT $column, ' ' ORDER BY $column) FROM atproto.$table");
+
+	like($there, qr/super/, "$table: others have rows") if $table =~ /subscription|header|cursor/;
+	like(as('consumer', "SELECT DISTINCT $column FROM atproto.$table"), qr/^(own)?$/, "$table: it sees only its own");
+	is(as('consumer', "UPDATE atproto.$table SET $column = $column WHERE $column <> 'own'; DELETE FROM atproto.$table WHERE $column <> 'own'"),
+		'', "$table: others' rows do not exist for it");
+	is(query("SELECT string_agg(DISTINCT $column, ' ' ORDER BY $column) FROM atproto.$table"), $there, "$table: they are still there");
+}
+query("INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, digest, bytes) VALUES ('super', 'frame', '22P03', 'x', 'x', 'x')");
+my $id = query("SELECT id FROM atproto.dead_letter WHERE subscription = 'super'");
+foreach my $call ("pause('super')", "resume('super')", "set_cursor('super', 1)", "unsubscribe('super')", "retry($id)")
+{
+	refused('consumer', "SELECT atproto.$call", qr/(subscription "super"|dead letter $id) does not exist/, "$call: refused");
+}
+refused('consumer', "INSERT INTO atproto.request_header VALUES ('super', 'x', 'y')", qr/new row violates row-level security/, 'no header for another');
+refused('consumer', "INSERT INTO atproto.cursor (subscription, endpoint, seq) VALUES ('super', 'x', 1)", qr/new row violates row-level security/, 'no cursor');
+unlike(as('consumer', 'SELECT * FROM atproto.subscription, atproto.request_header, atproto.dead_letter'), qr/secret|others/, 'no secret in sight');
+is(query(q{SELECT value FROM atproto.request_header WHERE subscription = 'super'}), 'Bearer secret-of-super', 'the header is untouched');
+
+# --- rights cannot be borrowed ---
+
+my $member = qr/must be a member of role "(boss|other_consumer|postgres)" to make it a subscription's owner/;
+refused('consumer', "UPDATE atproto.subscription SET owner = '$_'", $member, "owner $_: refused") foreach 'boss', 'postgres', 'other_consumer';
+refused('consumer', "INSERT INTO atproto.subscription (name, url, owner) VALUES ('x', 'wss://example.org', 'boss')", $member, 'also of a new row');
+refused('consumer', "UPDATE atproto.subscription SET owner = 'nobody'", qr/role "nobody" does not exist/, 'a role that does not exist');
+is(query("SELECT count(*) FROM atproto.subscription WHERE name = 'x'"), '0', 'nothing of it stays');
+
+# The consumer has its owner's rights and no more.
+my $log = -s $node->logfile;
+is(as('consumer', "UPDATE atproto.subscription SET target = 'other_network' WHERE name = 'own'; SELECT atproto.set_cursor('own', 0)"), '', 'the row can name any schema');
+$node->wait_for_log(qr/ERROR:  permission denied for (schema other_network|table record)/, $log);
+is(query('SELECT max(indexed_at) < (SELECT updated_at FROM atproto.cursor WHERE subscription = $$own$$) FROM other_network.record'), 't', 'but nothing is written there');
+query("SELECT atproto.unsubscribe('own')");
+
+# --- monitors, and everybody ---
+
+is(as('monitor', 'SELECT count(*), count(pid) FROM atproto.stat_subscription'), '2|2', 'pg_monitor sees the states of all');
+unlike(as('monitor', 'SELECT * FROM atproto.stat_subscription'), qr/secret|Bearer/, 'and no header');
+foreach my $role ('monitor', 'anybody')
+{
+	refused($role, "SELECT * FROM atproto.$_", qr/permission denied for table $_/, "$role: $_")
+	  foreach 'subscription', 'request_header', 'cursor', 'dead_letter', 'gap';
+	refused($role, "SELECT atproto.$_", qr/permission denied for function/, "$role: $_")
+	  foreach "subscribe('x', 'wss://example.org')", "unsubscribe('super')", "pause('super')", "resume('super')",
+	  "set_cursor('super', 0)", 'retry(1)', "create_tables('public')", 'wake()';
+}
+refused('anybody', 'SELECT * FROM atproto.stat_subscription', qr/permission denied for view stat_subscription/, 'anybody: no state');
+refused('anybody', 'SELECT * FROM atproto.stream_status()', qr/permission denied for function stream_status/, 'anybody: no status');
+is(query(<<'SQL'), '', 'PUBLIC may do nothing that opens a socket');
+SELECT p.proname FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass AND d.deptype = 'e'
+WHERE p.pronamespace = 'atproto'::regnamespace AND has_function_privilege('anybody', p.oid, 'EXECUTE')
+	AND p.provolatile = 'v' AND p.proname !~ '^tid'
+SQL
+
+$node->stop;
+done_testing();

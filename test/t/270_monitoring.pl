@@ -1,0 +1,85 @@
+# 270_monitoring.pl
+#		contrib/monitoring: each query of the exporter's file runs with the rights
+#		that its README names, and gives the columns that the file describes; the
+#		dashboard uses metrics that exist.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use JSON::PP;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $dir  = test_dir() . '/../contrib/monitoring';
+my $node = make_node('monitoring');
+
+# What there is to see: a stream that was filtered and cut, with dead letters and a gap.
+my $odd    = make_capture('synth.py', 'odd');
+my $n      = () = read_capture($odd);
+my $server = AtprotoTest::Server->start($odd, '--cut-after', 20, '--cut-times', 1);
+$node->safe_psql('postgres', subscribe_sql('watched', $server, cursor => 0, collections => "ARRAY['app.bsky.*']"));
+wait_for_seq($node, 'watched', $n);
+$node->safe_psql('postgres', "INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) VALUES ('watched', 'x', 1, 9, 'OutdatedCursor')");
+
+my ($grants) = slurp_file("$dir/README.md") =~ /^(CREATE ROLE exporter .*?)^```/ms or BAIL_OUT('the README names no grants');
+$node->safe_psql('postgres', $grants);
+
+# The file is YAML; of the form that it has, these lines are enough.
+my %queries;
+my $current;
+foreach (split /\n/, slurp_file("$dir/queries.yaml"))
+{
+	if    (/^(\w+):$/)                 { $current = $queries{$1} = { query => '', metrics => [] } }
+	elsif (/^  (?:query: \||metrics:)$/) { }
+	elsif (/^    - (\w+): \{usage: (LABEL|GAUGE|COUNTER), description: ".+"\}$/) { push @{ $current->{metrics} }, [ $1, $2 ] }
+	elsif (/^    (.*)/)                { $current->{query} .= "$1\n" }
+	else                               { like($_, qr/^(#.*)?$/, 'a line of the file is understood') }
+}
+cmp_ok(scalar keys %queries, '>=', 6, 'there are queries');
+
+my %metrics;
+foreach my $name (sort keys %queries)
+{
+	my @described = map { $_->[0] } @{ $queries{$name}{metrics} };
+	my @labels = map { $_->[0] } grep { $_->[1] eq 'LABEL' } @{ $queries{$name}{metrics} };
+	my ($rc, $out, $err) = $node->psql('postgres', "SET SESSION AUTHORIZATION exporter; COPY ($queries{$name}{query}) TO STDOUT WITH (FORMAT csv, HEADER)");
+	my ($header, @rows) = split /\n/, $out;
+
+	is($err, '', "$name: runs");
+	is_deeply([ split /,/, $header ], \@described, "$name: has the columns that are described");
+	cmp_ok(scalar @rows, '>', 0, "$name: has rows");
+	my %seen;
+	is(scalar(grep { $seen{ join ',', (split /,/)[ 0 .. $#labels ] }++ } @rows), 0, "$name: labels tell them apart");
+	is(join(',', @described[ 0 .. $#labels ]), join(',', @labels), "$name: labels come first");
+
+	# An empty value is an absent metric, any other a number.
+	is(scalar(grep { grep { $_ !~ /^(-?[0-9.]+)?$/ } (split /,/)[ $#labels + 1 .. $#described ] } @rows), 0, "$name: values are numbers");
+	$metrics{"${name}_$_->[0]"} = 1 foreach grep { $_->[1] ne 'LABEL' } @{ $queries{$name}{metrics} };
+}
+
+# Every state that the view can show is in the list.
+my ($view) = $node->safe_psql('postgres', "SELECT pg_get_viewdef('atproto.stat_subscription')");
+my %states = map { $_ => 1 } ($queries{atproto_subscription_state}{query} =~ /'([a-z ]+)'/g);
+ok($states{$_}, "state $_ is watched") foreach grep { /\w/ } $view =~ /(?:THEN|ELSE COALESCE\(p\.state,) '([a-z ]+)'/g;
+is($node->safe_psql('postgres', "SET SESSION AUTHORIZATION exporter; SELECT string_agg(state, ',') FROM ($queries{atproto_subscription_state}{query}) s WHERE current = 1"),
+	'streaming', 'one of them is the present one');
+
+my $dashboard = decode_json(slurp_file("$dir/dashboard.json"));
+my @used = map { $_->{expr} } map { @{ $_->{targets} } } @{ $dashboard->{panels} };
+cmp_ok(scalar @used, '>=', 10, 'the dashboard shows something');
+my @unknown = grep { !$metrics{$_} } map { /(atproto_\w+)/g } @used, map { $_->{definition} // () } @{ $dashboard->{templating}{list} };
+is_deeply(\@unknown, [], 'of these metrics');
+@unknown = grep { !$metrics{$_} } slurp_file("$dir/README.md") =~ /\b(atproto_subscription_\w+|atproto_dead_\w+|atproto_gaps\w*)/g;
+is_deeply(\@unknown, [], 'so do the alarms of the README');
+
+# Without the rights beyond pg_monitor, all but the last two work.
+$node->safe_psql('postgres', 'CREATE ROLE monitor LOGIN; GRANT pg_monitor TO monitor');
+my @fails = grep { ($node->psql('postgres', "SET SESSION AUTHORIZATION monitor; $queries{$_}{query}"))[0] != 0 } sort keys %queries;
+is("@fails", 'atproto_dead_letters atproto_gaps', 'pg_monitor alone is enough for the others');
+
+$node->stop;
+done_testing();

@@ -1,0 +1,167 @@
+/*
+ * test_capture.c
+ *		Captures of real servers, message by message: every frame, block, commit,
+ *		operation and record of them is valid (data/README.md says what is in).
+ */
+#include "core/cbor_write.h"
+#include "core/dagcbor.h"
+#include "core/record.h"
+#include "hex.h"
+#include "repo.h"
+
+typedef struct Count
+{
+	unsigned	frames;
+	unsigned	errors;
+	unsigned	kinds[ATP_MSG_INFO + 1];
+	unsigned	ops[3];
+	unsigned	records;
+	unsigned	faults;
+	unsigned	rewritten;		/* blocks that the writer gives back */
+	unsigned	blocks;
+} Count;
+
+/* B-11: items read and written again are the same bytes. */
+static bool
+rewrites(AtpBytes block)
+{
+	static uint8_t buf[1 << 21];
+	AtpCborWriter w = {.buf = buf, .cap = sizeof(buf)};
+	AtpCborReader r;
+	AtpCborItem item;
+	size_t		at;
+	AtpErr		err;
+
+	atp_cbor_init(&r, block.ptr, block.len, ATP_CBOR_DEPTH_DEFAULT);
+	while ((err = atp_cbor_next(&r, &item, &at)) == ATP_OK)
+	{
+		switch (item.kind)
+		{
+			case ATP_CBOR_UINT:
+				atp_cbor_put_uint(&w, item.u);
+				break;
+			case ATP_CBOR_NINT:
+				atp_cbor_put_nint(&w, item.u);
+				break;
+			case ATP_CBOR_BYTES:
+				atp_cbor_put_bytes(&w, item.str.ptr, item.str.len);
+				break;
+			case ATP_CBOR_TEXT:
+				atp_cbor_put_text(&w, (const char *) item.str.ptr, item.str.len);
+				break;
+			case ATP_CBOR_ARRAY:
+				atp_cbor_put_array(&w, item.u);
+				break;
+			case ATP_CBOR_MAP:
+				atp_cbor_put_map(&w, item.u);
+				break;
+			case ATP_CBOR_LINK:
+				atp_cbor_put_link(&w, item.str.ptr, item.str.len);
+				break;
+			case ATP_CBOR_NULL:
+				atp_cbor_put_null(&w);
+				break;
+			case ATP_CBOR_FLOAT:
+				atp_cbor_put_float(&w, item.d);
+				break;
+			default:
+				atp_cbor_put_bool(&w, item.kind == ATP_CBOR_TRUE);
+				break;
+		}
+	}
+	return err == ATP_E_CBOR_END && w.len == block.len && memcmp(buf, block.ptr, w.len) == 0;
+}
+
+static AtpErr
+one_message(const AtpFrame *frame, Count *count, size_t *at)
+{
+	static AtpMsg msg;
+	static Index ix;
+	AtpErr		err;
+
+	if ((err = atp_repos_parse(frame, &msg, at)) != ATP_OK)
+		return err;
+	count->kinds[msg.kind]++;
+	if (msg.kind != ATP_MSG_COMMIT && msg.kind != ATP_MSG_SYNC)
+		return ATP_OK;
+	index_clear(&ix);
+	if ((err = atp_commit_check(&msg, &ix.index, sha256, NULL, at)) != ATP_OK)
+		return err;
+	for (size_t i = 0; i < ix.index.n; i++)
+	{
+		count->blocks++;
+		count->rewritten += rewrites(ix.blocks[i].data);
+	}
+	for (unsigned i = 0; i < msg.nops; i++)
+	{
+		const AtpCarBlock *block = msg.ops[i].block;
+
+		count->ops[msg.ops[i].action]++;
+		if (block == NULL)
+			continue;
+		count->records++;
+		if ((err = atp_record_check(block->data.ptr, block->data.len, at)) != ATP_OK)
+			return err;
+	}
+	return ATP_OK;
+}
+
+static Count
+read_capture(const char *command)
+{
+	Count		count = {0};
+	FILE	   *f = popen(command, "r");
+	uint8_t		head[4];
+
+	ok(f != NULL, "%s", command);
+	while (f != NULL && fread(head, 1, 4, f) == 4)
+	{
+		size_t		len = (size_t) head[0] << 24 | (size_t) head[1] << 16 | head[2] << 8 | head[3];
+		uint8_t    *data = malloc(len);
+		AtpFrame	frame;
+		size_t		at;
+		AtpErr		err;
+
+		if (fread(data, 1, len, f) != len)
+			exit(2);
+		count.frames++;
+		err = atp_frame_parse(data, len, &frame, &at);
+		if (err == ATP_OK && frame.kind == ATP_FRAME_ERROR)
+			count.errors++;
+		else if (err == ATP_OK)
+			err = one_message(&frame, &count, &at);
+		if (err != ATP_OK)
+		{
+			printf("# frame %u: %s at %zu\n", count.frames, atp_err_text(err), at);
+			count.faults++;
+		}
+		free(data);
+	}
+	ok(f != NULL && pclose(f) == 0, "to its end");
+	return count;
+}
+
+int
+main(void)
+{
+	Count		c = read_capture("gzip -dc data/pds.frames.gz");
+
+	ok(c.frames == 1600 && c.faults == 0, "%u frames, %u faults", c.frames, c.faults);
+	ok(c.kinds[ATP_MSG_COMMIT] == 1390 && c.kinds[ATP_MSG_SYNC] == 58 &&
+	   c.kinds[ATP_MSG_IDENTITY] == 70 && c.kinds[ATP_MSG_ACCOUNT] == 82, "their types");
+	ok(c.ops[ATP_CREATE] == 2945 && c.ops[ATP_UPDATE] == 150 && c.ops[ATP_DELETE] == 146,
+	   "operations: %u create, %u update, %u delete", c.ops[ATP_CREATE], c.ops[ATP_UPDATE],
+	   c.ops[ATP_DELETE]);
+	ok(c.records == 3095, "%u records", c.records);
+	ok(c.blocks > 9000 && c.rewritten == c.blocks, "B-11: %u of %u blocks are written as they were",
+	   c.rewritten, c.blocks);
+
+	c = read_capture("gzip -dc data/labels.frames.gz");
+	ok(c.frames == 400 && c.faults == 0 && c.kinds[ATP_MSG_UNKNOWN] == 400,
+	   "labels: well-formed, and unknown to subscribeRepos");
+
+	c = read_capture("cat data/special.frames");
+	ok(c.frames == 9 && c.faults == 0 && c.errors == 5 && c.kinds[ATP_MSG_INFO] == 4,
+	   "errors and infos");
+	return done_testing();
+}

@@ -1,0 +1,49 @@
+/*
+ * test_datetime.c
+ *		Lexicon datetimes: the published vectors, and values.
+ */
+#include "core/datetime.h"
+#include "syntax.h"
+
+static AtpErr
+check(const char *s, size_t n, size_t *at)
+{
+	int64_t		micros;
+
+	return atp_datetime_parse(s, n, &micros, at);
+}
+
+static void
+gives(const char *text, int64_t expected)
+{
+	int64_t		micros = -1;
+	size_t		at;
+	AtpErr		err = atp_datetime_parse(text, strlen(text), &micros, &at);
+
+	ok(err == ATP_OK && micros == expected, "%s is %lld", text, (long long) micros);
+}
+
+int
+main(void)
+{
+	AtpErr		(*checker) (const char *, size_t, size_t *) = check;
+	int			lines;
+
+	check_interop("datetime", check, 35, 45);
+	/* right in form, wrong as a date or time */
+	lines = each_line(VECTORS "interop/datetime_parse_invalid.txt", expect_invalid, &checker);
+	ok(lines > 0, "datetime_parse_invalid.txt has %d lines", lines);
+
+	/* computed with GNU date -u -d TEXT +%s */
+	gives("1970-01-01T00:00:00Z", 0);
+	gives("2026-11-20T10:36:54.627Z", INT64_C(1795171014627000));
+	gives("2000-02-29T23:59:59.999999Z", INT64_C(951868799999999));
+	gives("2023-05-22T21:40:19.774+02:30", INT64_C(1684782619774000));
+	gives("1969-12-31T23:59:59.5Z", -500000);
+	gives("0000-01-01T00:00:00Z", INT64_C(-62167219200000000));
+	gives("9999-12-31T23:59:59.999999Z", INT64_C(253402300799999999));
+	/* digits beyond the sixth are dropped */
+	gives("1970-01-01T00:00:00.0000019Z", 1);
+	REFUSED("no such day", check, {"2023-02-29T00:00:00Z", ATP_E_DATETIME, 0});
+	return done_testing();
+}

@@ -1,0 +1,214 @@
+/*
+ * test_frame.c
+ *		Event-stream frames: rules E-20 to E-29, and what mutilation does to one.
+ */
+#include "core/frame.h"
+#include "core/repos.h"
+#include "hex.h"
+#include "repo.h"
+
+static AtpMsg msg;
+
+/* What a consumer would do with a frame, in the words of the vectors. */
+static const char *
+verdict(const uint8_t *buf, size_t len, AtpErr *err, size_t *at)
+{
+	AtpFrame	frame;
+
+	*at = 0;
+	if ((*err = atp_frame_parse(buf, len, &frame, at)) != ATP_OK)
+		return "fatal";
+	if (frame.kind == ATP_FRAME_ERROR)
+		return "error";
+	if (frame.kind == ATP_FRAME_UNKNOWN)
+		return "ignore";
+	*err = atp_repos_parse(&frame, &msg, at);
+	if (*err == ATP_E_SEQ_MISSING || *err == ATP_E_SEQ_RANGE)
+		return "fatal";
+	if (*err != ATP_OK)
+		return "rejected";
+	return msg.kind == ATP_MSG_UNKNOWN ? "ignore" : "message";
+}
+
+static void
+vector(char *line, size_t n, void *arg)
+{
+	char	   *expected = field(&line);
+	char	   *hex = field(&line);
+	AtpBytes	b;
+	const char *found;
+	AtpErr		err;
+	size_t		at;
+
+	if (strcmp(expected, "verdict") == 0)
+		return;
+	b = unhex(hex);
+	found = verdict(b.ptr, b.len, &err, &at);
+	ok(strcmp(found, expected) == 0 && at <= b.len, "E-30: %s: %s, %s", line, found,
+	   atp_err_text(err));
+	free((void *) b.ptr);
+}
+
+static void
+check(const char *rule, const char *hex, AtpErr expected, size_t expected_at)
+{
+	AtpBytes	b = unhex(hex);
+	AtpFrame	frame;
+	size_t		at = 0;
+	AtpErr		err = atp_frame_parse(b.ptr, b.len, &frame, &at);
+
+	ok(err == expected && (err == ATP_OK || at == expected_at), "%s: %s: %s at %zu", rule,
+	   show(hex, strlen(hex)), atp_err_text(err), at);
+	free((void *) b.ptr);
+}
+
+static void
+rules(void)
+{
+	check("E-20", "", ATP_E_FRAME_EMPTY, 0);
+	check("E-20", "a2617463" "23696e626f7001", ATP_E_FRAME_NO_PAYLOAD, 11);
+	check("E-20", "a2617463" "23696e626f7001" "a0", ATP_OK, 0);
+	check("E-20", "a2617463" "23696e626f7001" "a0a0", ATP_E_FRAME_TRAILING, 12);
+	check("E-21", "80a0", ATP_E_FRAME_HEADER, 0);
+	check("E-21", "a0a0", ATP_E_FRAME_OP, 0);
+	check("E-21", "a1626f70f6a0", ATP_E_FRAME_OP, 4);
+	check("E-21", "a1626f7001a0", ATP_E_FRAME_T, 0);
+	check("E-21", "a2617400626f7001a0", ATP_E_FRAME_T, 0);
+	check("E-21", "a2617480626f7001a0", ATP_E_FRAME_T, 0);
+	check("E-22", "a1626f7002", ATP_OK, 0);
+	check("E-22", "a1626f7002ff00", ATP_OK, 0);
+	check("E-22", "a1626f701bffffffffffffffff", ATP_OK, 0);
+	check("E-22", "a2617480626f7002", ATP_OK, 0);
+	check("E-23", "a36174617861788180626f7001a0", ATP_OK, 0);
+	check("E-24", "a1626f7002" "", ATP_OK, 0);
+	check("E-26", "a2617461" "23626f700180", ATP_E_FRAME_PAYLOAD, 9);
+	check("E-27", "a1626f7020a1656572726f726161", ATP_OK, 0);
+	check("E-27", "a1626f7020a0", ATP_E_FRAME_ERROR, 5);
+	check("E-27", "a1626f7020a1656572726f7200", ATP_E_FRAME_ERROR, 12);
+	check("E-27", "a1626f7020a2656572726f726161676d65737361676500", ATP_E_FRAME_ERROR, 22);
+	check("E-27", "a2617480626f7020a1656572726f726161", ATP_OK, 0);
+}
+
+/* A depth bomb, in the payload and in the header. */
+static void
+bombs(void)
+{
+	size_t		n = 1000000;
+	uint8_t    *b = malloc(n);
+	AtpFrame	frame;
+	size_t		at;
+
+	memset(b, 0x81, n);
+	memcpy(b, "\xa2\x61t\x61#\x62op\x01\xa1\x61x", 12);
+	ok(atp_frame_parse(b, n, &frame, &at) == ATP_E_CBOR_DEPTH && at < 200,
+	   "B-10: arrays without end in the payload");
+	memcpy(b, "\xa1\x61x", 3);
+	memset(b + 3, 0x81, 12);
+	ok(atp_frame_parse(b, n, &frame, &at) == ATP_E_CBOR_DEPTH && at < 200,
+	   "B-10: arrays without end in the header");
+	free(b);
+
+	/* not read beyond the limit: the bytes there are not CBOR */
+	b = malloc(ATP_FRAME_MAX + 1);
+	memset(b, 0xff, ATP_FRAME_MAX + 1);
+	memcpy(b, "\xa1\x62op\x02", 5);
+	ok(atp_frame_parse(b, ATP_FRAME_MAX, &frame, &at) == ATP_OK, "E-11: 5,000,000 bytes");
+	ok(atp_frame_parse(b, ATP_FRAME_MAX + 1, &frame, &at) == ATP_E_FRAME_SIZE, "E-11: one more");
+	free(b);
+}
+
+/* All that can be done with a frame, as a consumer does it. */
+static AtpErr
+consume(const uint8_t *buf, size_t len, bool *offset_good)
+{
+	static Index ix;
+	AtpFrame	frame;
+	size_t		at = 0;
+	AtpErr		err;
+
+	if ((err = atp_frame_parse(buf, len, &frame, &at)) == ATP_OK)
+	{
+		if (frame.kind != ATP_FRAME_MESSAGE)
+			err = ATP_E_FRAME_OP;
+		else if ((err = atp_repos_parse(&frame, &msg, &at)) == ATP_OK)
+		{
+			index_clear(&ix);
+			err = atp_commit_check(&msg, &ix.index, sha256, NULL, &at);
+		}
+	}
+	*offset_good = at <= len;
+	return err;
+}
+
+/*
+ * Every cut of a valid frame is refused.  Every flipped bit is refused, unless
+ * it is in something that the frame itself cannot prove: the digits of seq and
+ * time, the digest in prevData, the names of the fields that may be absent.
+ */
+static void
+mutilate(void)
+{
+	static const char *const paths[] = {
+		"app.bsky.feed.post/3jt5tsfbx2s2a", "com.example.a/1", "com.example.a/2"
+	};
+	static Repo repo;
+	static uint8_t frame[REPO_ROOM];
+	size_t		len;
+	size_t		accepted = 0;
+	size_t		in_blocks = 0;
+	size_t		blocks_at;
+	bool		good;
+	bool		all_good = true;
+
+	repo_make(&repo, paths, 3);
+	len = repo_frame(&repo, paths[1], 1000, frame, sizeof(frame));
+	ok(consume(frame, len, &good) == ATP_OK, "a frame of %zu bytes is accepted: %s", len,
+	   atp_err_text(consume(frame, len, &good)));
+	blocks_at = (size_t) (msg.blocks.ptr - frame);
+	ok(msg.seq == 1000 && msg.nops == 1 && msg.ops[0].block != NULL &&
+	   msg.data.len == sizeof(repo.root) && memcmp(msg.data.ptr, repo.root, msg.data.len) == 0,
+	   "F-02: its commit, tree and record are found");
+
+	for (size_t cut = 0; cut < len; cut++)
+	{
+		uint8_t    *copy = copy_of(frame, cut);
+
+		accepted += consume(copy, cut, &good) == ATP_OK;
+		all_good = all_good && good;
+		free(copy);
+	}
+	ok(accepted == 0, "no cut of it is accepted");
+	accepted = 0;
+	for (size_t bit = 0; bit < 8 * len; bit++)
+	{
+		uint8_t    *copy = copy_of(frame, len);
+
+		copy[bit / 8] ^= 1 << bit % 8;
+		if (consume(copy, len, &good) == ATP_OK)
+		{
+			accepted++;
+			if (bit / 8 >= blocks_at && bit / 8 < blocks_at + repo.len)
+				in_blocks++;
+		}
+		all_good = all_good && good;
+		free(copy);
+	}
+
+	/*
+	 * In the blocks: a CID's codec, which is not hashed, 7 bits of it, where no
+	 * operation leads to the block: two records and one node of the tree.
+	 */
+	ok(in_blocks == 21, "bits of the blocks that may be flipped: %zu", in_blocks);
+	ok(accepted < 600, "bits of the frame that may be flipped: %zu", accepted);
+	ok(all_good, "every fault lies in the frame");
+}
+
+int
+main(void)
+{
+	each_line(VECTORS "derived/frames.tsv", vector, NULL);
+	rules();
+	bombs();
+	mutilate();
+	return done_testing();
+}
