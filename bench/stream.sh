@@ -77,7 +77,7 @@ consume() {	# LAST
 SELECT atproto.unsubscribe(name) FROM atproto.subscription;
 TRUNCATE atproto.record, atproto.repo;
 CHECKPOINT;
-SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$port', cursor => 0);
+SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$port', cursor => 0, proxy => '');
 SQL
 	seconds=$(sql -f - <<SQL
 CREATE TEMPORARY TABLE t AS SELECT now() AS connected, now() AS ended;

@@ -511,7 +511,11 @@ atp_conn_start(const AtpEndpoint *ep, const AtpConnOptions *options, const AtpCo
 	if (options->ca_file != NULL)
 		curl_easy_setopt(conn->easy, CURLOPT_CAINFO, options->ca_file);
 	if (options->proxy != NULL)
+	{
+		/* a proxy that was asked for is used, whatever the environment excepts */
 		curl_easy_setopt(conn->easy, CURLOPT_PROXY, options->proxy);
+		curl_easy_setopt(conn->easy, CURLOPT_NOPROXY, "");
+	}
 	if (curl_multi_add_handle(conn->multi, conn->easy) != CURLM_OK)
 	{
 		atp_conn_free(conn);

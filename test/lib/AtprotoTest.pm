@@ -34,6 +34,9 @@ our @EXPORT = qw(test_dir capture read_capture write_capture make_capture make_n
 
 our $TIMEOUT = $ENV{PG_TEST_TIMEOUT_DEFAULT} || 180;    # seconds
 
+# Servers inherit the environment: a proxy of the machine is not for these tests.
+delete @ENV{ grep { /^(https?|all|no)_proxy$/i } keys %ENV };
+
 my $test_dir = realpath(dirname(__FILE__) . '/..');
 
 # The columns that the oracle prints, by its modes; %s is the schema.
