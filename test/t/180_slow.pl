@@ -25,6 +25,7 @@ atproto.reconnect_max_delay = 100ms
 atproto.ping_interval = 200ms
 atproto.idle_timeout = 2s
 synchronous_standby_names = 'nobody'
+synchronous_commit = local
 EOF
 my $server = AtprotoTest::Server->start($part);
 
@@ -137,7 +138,7 @@ foreach ([ 400, 300_000 ], [ 30, 4_999_000 ])
 $session->quit;
 
 # Commits that wait for a standby that does not come: those of the consumer only,
-# since the cluster's synchronous_commit is off.
+# since the cluster's synchronous_commit is local.
 query("CREATE ROLE waits LOGIN SUPERUSER; ALTER ROLE waits SET synchronous_commit = 'on'");
 follow($part, '--hold-at', 50);
 wait_for_seq($node, 's', 49);
