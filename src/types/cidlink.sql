@@ -55,8 +55,9 @@ COMMENT ON CAST (cidlink AS cidlink) IS 'apply a type modifier';
 
 -- Order and equality: see compare.c.
 
---@include order_bytes.sql.in cidlink
---@include operators.sql.in cidlink
+--@include order_bytes.sql.in TYPE=cidlink
+--@include equality.sql.in TYPE=cidlink
+--@include operators.sql.in TYPE=cidlink PREFIX=cidlink CLASS=cidlink
 
 -- Construction and parts.
 

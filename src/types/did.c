@@ -4,15 +4,11 @@
  */
 #include "postgres.h"
 
-#include "utils/builtins.h"
 #include "utils/sortsupport.h"
 
-#include "types/glue.h"
+#include "types/text_type.h"
 
 #include "core/did.h"
-
-/* What the text of a stored form of n bytes may take. */
-#define TEXT_BOUND(n)	((n) + ATP_DID_PLC_TEXT)
 
 static const char *const typmods[] = {"blessed", NULL};
 
@@ -30,107 +26,31 @@ atp_did_make(const char *s, size_t n)
 	return v;
 }
 
-/* The type modifier of a text that is a DID (I-23). */
-static bool
-check_typmod(const AtpSource *source, const char *s, size_t n, int32 typmod)
+/* The type modifier (I-23). */
+static AtpErr
+check_typmod(const char *s, size_t n, int32 typmod, size_t *at)
 {
-	if (typmod == DID_BLESSED && !atp_did_is_blessed(s, n))
-	{
-		atp_type_error(source, s, n, ATP_E_DID_NOT_BLESSED, strlen("did:"));
-		return false;
-	}
-	return true;
+	*at = strlen("did:");
+	return typmod == DID_BLESSED && !atp_did_is_blessed(s, n) ? ATP_E_DID_NOT_BLESSED : ATP_OK;
 }
 
-/* The one validator behind did_in and did_recv. */
-static struct varlena *
-make_checked(const AtpSource *source, const char *s, size_t n, int32 typmod)
-{
-	size_t		at;
-	AtpErr		err = atp_did_check(s, n, &at);
+static const AtpTextType type = {
+	.name = "did",
+	.check = atp_did_check,
+	.make = atp_did_make,
+	.typmods = typmods,
+	.check_typmod = check_typmod,
+	.text = atp_did_text,
+	.text_growth = ATP_DID_PLC_TEXT,
+};
 
-	if (err != ATP_OK)
-	{
-		atp_type_error(source, s, n, err, at);
-		return NULL;
-	}
-	if (!check_typmod(source, s, n, typmod))
-		return NULL;
-	return atp_did_make(s, n);
-}
-
-/* A did argument as text. */
-static AtpSpan
-text_of_arg(FunctionCallInfo fcinfo, int i)
-{
-	AtpBytes	stored = atp_arg_bytes(fcinfo, i);
-	char	   *text = palloc(TEXT_BOUND(stored.len) + 1);
-	size_t		n = atp_did_text(stored.ptr, stored.len, text);
-
-	text[n] = '\0';
-	return (AtpSpan) {text, n};
-}
-
-PG_FUNCTION_INFO_V1(atp_pg_did_in);
-Datum
-atp_pg_did_in(PG_FUNCTION_ARGS)
-{
-	const char *s = PG_GETARG_CSTRING(0);
-	AtpSource	source = {"did", false, fcinfo->context};
-
-	PG_RETURN_POINTER(make_checked(&source, s, strlen(s), PG_GETARG_INT32(2)));
-}
-
-PG_FUNCTION_INFO_V1(atp_pg_did_out);
-Datum
-atp_pg_did_out(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_CSTRING(unconstify(char *, text_of_arg(fcinfo, 0).ptr));
-}
-
-PG_FUNCTION_INFO_V1(atp_pg_did_recv);
-Datum
-atp_pg_did_recv(PG_FUNCTION_ARGS)
-{
-	size_t		n;
-	const char *s = atp_recv_bytes(fcinfo, &n);
-	AtpSource	source = {"did", true, NULL};
-
-	PG_RETURN_POINTER(make_checked(&source, s, n, PG_GETARG_INT32(2)));
-}
-
-PG_FUNCTION_INFO_V1(atp_pg_did_send);
-Datum
-atp_pg_did_send(PG_FUNCTION_ARGS)
-{
-	ATP_RETURN_SPAN_TEXT(text_of_arg(fcinfo, 0));
-}
-
-PG_FUNCTION_INFO_V1(atp_pg_did_typmod_in);
-Datum
-atp_pg_did_typmod_in(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT32(atp_typmod_in(PG_GETARG_ARRAYTYPE_P(0), "did", typmods));
-}
-
-PG_FUNCTION_INFO_V1(atp_pg_did_typmod_out);
-Datum
-atp_pg_did_typmod_out(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_CSTRING(atp_typmod_out(PG_GETARG_INT32(0), typmods));
-}
-
-/* did(did, typmod): the cast that applies a modifier. */
-PG_FUNCTION_INFO_V1(atp_pg_did_cast);
-Datum
-atp_pg_did_cast(PG_FUNCTION_ARGS)
-{
-	AtpSource	source = {"did", false, NULL};
-	AtpSpan		text = text_of_arg(fcinfo, 0);
-
-	(void) check_typmod(&source, text.ptr, text.len, PG_GETARG_INT32(1));
-	PG_RETURN_DATUM(PG_GETARG_DATUM(0));
-}
+ATP_TEXT_TYPE_DEFINE(did, &type, in)
+ATP_TEXT_TYPE_DEFINE(did, &type, recv)
+ATP_TEXT_TYPE_DEFINE(did, &type, out)
+ATP_TEXT_TYPE_DEFINE(did, &type, send)
+ATP_TEXT_TYPE_DEFINE(did, &type, typmod_in)
+ATP_TEXT_TYPE_DEFINE(did, &type, typmod_out)
+ATP_TEXT_TYPE_DEFINE(did, &type, cast)
 
 PG_FUNCTION_INFO_V1(atp_pg_did_sortsupport);
 Datum
@@ -145,7 +65,7 @@ PG_FUNCTION_INFO_V1(atp_pg_did_method);
 Datum
 atp_pg_did_method(PG_FUNCTION_ARGS)
 {
-	AtpSpan		text = text_of_arg(fcinfo, 0);
+	AtpSpan		text = atp_text_type_arg(fcinfo, 0, &type);
 
 	ATP_RETURN_SPAN_TEXT(atp_did_method(text.ptr, text.len));
 }
@@ -154,7 +74,7 @@ PG_FUNCTION_INFO_V1(atp_pg_did_identifier);
 Datum
 atp_pg_did_identifier(PG_FUNCTION_ARGS)
 {
-	AtpSpan		text = text_of_arg(fcinfo, 0);
+	AtpSpan		text = atp_text_type_arg(fcinfo, 0, &type);
 	AtpSpan		method = atp_did_method(text.ptr, text.len);
 	const char *identifier = method.ptr + method.len + 1;
 
@@ -165,7 +85,7 @@ PG_FUNCTION_INFO_V1(atp_pg_did_is_blessed);
 Datum
 atp_pg_did_is_blessed(PG_FUNCTION_ARGS)
 {
-	AtpSpan		text = text_of_arg(fcinfo, 0);
+	AtpSpan		text = atp_text_type_arg(fcinfo, 0, &type);
 
 	PG_RETURN_BOOL(atp_did_is_blessed(text.ptr, text.len));
 }
@@ -174,7 +94,7 @@ PG_FUNCTION_INFO_V1(atp_pg_did_normalize);
 Datum
 atp_pg_did_normalize(PG_FUNCTION_ARGS)
 {
-	AtpSpan		text = text_of_arg(fcinfo, 0);
+	AtpSpan		text = atp_text_type_arg(fcinfo, 0, &type);
 	char	   *normal = palloc(text.len);
 	size_t		n = atp_did_normalize(text.ptr, text.len, normal);
 

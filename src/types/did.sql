@@ -1,62 +1,13 @@
 -- did: decentralized identifiers (did.c)
 
-CREATE TYPE did;
-
-CREATE FUNCTION did_in(cstring, oid, int4) RETURNS did
-	AS 'MODULE_PATHNAME', 'atp_pg_did_in' LANGUAGE C
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION did_in(cstring, oid, int4) IS 'I/O';
-
-CREATE FUNCTION did_out(did) RETURNS cstring
-	AS 'MODULE_PATHNAME', 'atp_pg_did_out' LANGUAGE C
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION did_out(did) IS 'I/O';
-
-CREATE FUNCTION did_recv(internal, oid, int4) RETURNS did
-	AS 'MODULE_PATHNAME', 'atp_pg_did_recv' LANGUAGE C
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION did_recv(internal, oid, int4) IS 'I/O';
-
-CREATE FUNCTION did_send(did) RETURNS bytea
-	AS 'MODULE_PATHNAME', 'atp_pg_did_send' LANGUAGE C
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION did_send(did) IS 'I/O';
-
-CREATE FUNCTION did_typmod_in(cstring[]) RETURNS int4
-	AS 'MODULE_PATHNAME', 'atp_pg_did_typmod_in' LANGUAGE C
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION did_typmod_in(cstring[]) IS 'I/O typmod';
-
-CREATE FUNCTION did_typmod_out(int4) RETURNS cstring
-	AS 'MODULE_PATHNAME', 'atp_pg_did_typmod_out' LANGUAGE C
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION did_typmod_out(int4) IS 'I/O typmod';
-
-CREATE TYPE did (
-	INPUT = did_in,
-	OUTPUT = did_out,
-	RECEIVE = did_recv,
-	SEND = did_send,
-	TYPMOD_IN = did_typmod_in,
-	TYPMOD_OUT = did_typmod_out,
-	INTERNALLENGTH = VARIABLE,
-	ALIGNMENT = int4,
-	STORAGE = main
-);
+--@include type_modified.sql.in TYPE=did STORAGE=main
 COMMENT ON TYPE did IS 'AT Protocol: decentralized identifier';
-
-CREATE FUNCTION did(did, int4) RETURNS did
-	AS 'MODULE_PATHNAME', 'atp_pg_did_cast' LANGUAGE C
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION did(did, int4) IS 'apply a type modifier';
-
-CREATE CAST (did AS did) WITH FUNCTION did(did, int4) AS IMPLICIT;
-COMMENT ON CAST (did AS did) IS 'apply a type modifier';
 
 -- Order and equality: see compare.c.
 
---@include order_own.sql.in did did
---@include operators.sql.in did
+--@include order_own.sql.in TYPE=did ORDER=did
+--@include equality.sql.in TYPE=did
+--@include operators.sql.in TYPE=did PREFIX=did CLASS=did
 
 -- Parts and normal form.
 

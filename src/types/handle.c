@@ -5,9 +5,7 @@
  */
 #include "postgres.h"
 
-#include "utils/builtins.h"
-
-#include "types/glue.h"
+#include "types/text_type.h"
 
 #include "core/handle.h"
 
@@ -21,41 +19,14 @@ atp_handle_make(const char *s, size_t n)
 	return v;
 }
 
-/* The one validator behind handle_in and handle_recv. */
-static struct varlena *
-make_checked(const AtpSource *source, const char *s, size_t n)
-{
-	size_t		at;
-	AtpErr		err = atp_handle_check(s, n, &at);
+static const AtpTextType type = {
+	.name = "handle",
+	.check = atp_handle_check,
+	.make = atp_handle_make,
+};
 
-	if (err != ATP_OK)
-	{
-		atp_type_error(source, s, n, err, at);
-		return NULL;
-	}
-	return atp_handle_make(s, n);
-}
-
-PG_FUNCTION_INFO_V1(atp_pg_handle_in);
-Datum
-atp_pg_handle_in(PG_FUNCTION_ARGS)
-{
-	const char *s = PG_GETARG_CSTRING(0);
-	AtpSource	source = {"handle", false, fcinfo->context};
-
-	PG_RETURN_POINTER(make_checked(&source, s, strlen(s)));
-}
-
-PG_FUNCTION_INFO_V1(atp_pg_handle_recv);
-Datum
-atp_pg_handle_recv(PG_FUNCTION_ARGS)
-{
-	size_t		n;
-	const char *s = atp_recv_bytes(fcinfo, &n);
-	AtpSource	source = {"handle", true, NULL};
-
-	PG_RETURN_POINTER(make_checked(&source, s, n));
-}
+ATP_TEXT_TYPE_DEFINE(handle, &type, in)
+ATP_TEXT_TYPE_DEFINE(handle, &type, recv)
 
 /* handle_out and handle_send are textout and byteasend: see handle.sql. */
 

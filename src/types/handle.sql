@@ -1,42 +1,13 @@
 -- handle: domain names of accounts (handle.c)
 
-CREATE TYPE handle;
-
-CREATE FUNCTION handle_in(cstring) RETURNS handle
-	AS 'MODULE_PATHNAME', 'atp_pg_handle_in' LANGUAGE C
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION handle_in(cstring) IS 'I/O';
-
-CREATE FUNCTION handle_out(handle) RETURNS cstring
-	AS 'textout' LANGUAGE internal
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION handle_out(handle) IS 'I/O';
-
-CREATE FUNCTION handle_recv(internal) RETURNS handle
-	AS 'MODULE_PATHNAME', 'atp_pg_handle_recv' LANGUAGE C
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION handle_recv(internal) IS 'I/O';
-
-CREATE FUNCTION handle_send(handle) RETURNS bytea
-	AS 'byteasend' LANGUAGE internal
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION handle_send(handle) IS 'I/O';
-
-CREATE TYPE handle (
-	INPUT = handle_in,
-	OUTPUT = handle_out,
-	RECEIVE = handle_recv,
-	SEND = handle_send,
-	INTERNALLENGTH = VARIABLE,
-	ALIGNMENT = int4,
-	STORAGE = main
-);
+--@include type_plain.sql.in TYPE=handle
 COMMENT ON TYPE handle IS 'AT Protocol: handle, kept in lower case';
 
 -- Order and equality: see compare.c.
 
---@include order_bytes.sql.in handle
---@include operators.sql.in handle
+--@include order_bytes.sql.in TYPE=handle
+--@include equality.sql.in TYPE=handle
+--@include operators.sql.in TYPE=handle PREFIX=handle CLASS=handle
 
 -- Predicates.
 

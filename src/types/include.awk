@@ -1,11 +1,15 @@
 # Puts the install script together: a line
-#   --@include FILE TYPE [ORDER]
-# stands for FILE (beside this one), with @TYPE@ and @ORDER@ filled in.
+#   --@include FILE NAME=VALUE...
+# stands for FILE (beside this one), with each @NAME@ in it replaced.
 /^--@include / {
 	file = dir "/" $2
 	while ((status = (getline line < file)) > 0) {
-		gsub(/@TYPE@/, $3, line)
-		gsub(/@ORDER@/, $4, line)
+		for (i = 3; i <= NF; i++) {
+			name = value = $i
+			sub(/=.*/, "", name)
+			sub(/^[^=]*=/, "", value)
+			gsub("@" name "@", value, line)
+		}
 		print line
 	}
 	if (status < 0) {

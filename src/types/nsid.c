@@ -4,9 +4,7 @@
  */
 #include "postgres.h"
 
-#include "utils/builtins.h"
-
-#include "types/glue.h"
+#include "types/text_type.h"
 
 #include "core/nsid.h"
 
@@ -19,41 +17,14 @@ atp_nsid_make(const char *s, size_t n)
 	return atp_varlena(s, n);
 }
 
-/* The one validator behind nsid_in and nsid_recv. */
-static struct varlena *
-make_checked(const AtpSource *source, const char *s, size_t n)
-{
-	size_t		at;
-	AtpErr		err = atp_nsid_check(s, n, &at);
+static const AtpTextType type = {
+	.name = "nsid",
+	.check = atp_nsid_check,
+	.make = atp_nsid_make,
+};
 
-	if (err != ATP_OK)
-	{
-		atp_type_error(source, s, n, err, at);
-		return NULL;
-	}
-	return atp_nsid_make(s, n);
-}
-
-PG_FUNCTION_INFO_V1(atp_pg_nsid_in);
-Datum
-atp_pg_nsid_in(PG_FUNCTION_ARGS)
-{
-	const char *s = PG_GETARG_CSTRING(0);
-	AtpSource	source = {"nsid", false, fcinfo->context};
-
-	PG_RETURN_POINTER(make_checked(&source, s, strlen(s)));
-}
-
-PG_FUNCTION_INFO_V1(atp_pg_nsid_recv);
-Datum
-atp_pg_nsid_recv(PG_FUNCTION_ARGS)
-{
-	size_t		n;
-	const char *s = atp_recv_bytes(fcinfo, &n);
-	AtpSource	source = {"nsid", true, NULL};
-
-	PG_RETURN_POINTER(make_checked(&source, s, n));
-}
+ATP_TEXT_TYPE_DEFINE(nsid, &type, in)
+ATP_TEXT_TYPE_DEFINE(nsid, &type, recv)
 
 /* nsid_out and nsid_send are textout and byteasend: see nsid.sql. */
 

@@ -1,42 +1,13 @@
 -- nsid: namespaced identifiers (nsid.c)
 
-CREATE TYPE nsid;
-
-CREATE FUNCTION nsid_in(cstring) RETURNS nsid
-	AS 'MODULE_PATHNAME', 'atp_pg_nsid_in' LANGUAGE C
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION nsid_in(cstring) IS 'I/O';
-
-CREATE FUNCTION nsid_out(nsid) RETURNS cstring
-	AS 'textout' LANGUAGE internal
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION nsid_out(nsid) IS 'I/O';
-
-CREATE FUNCTION nsid_recv(internal) RETURNS nsid
-	AS 'MODULE_PATHNAME', 'atp_pg_nsid_recv' LANGUAGE C
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION nsid_recv(internal) IS 'I/O';
-
-CREATE FUNCTION nsid_send(nsid) RETURNS bytea
-	AS 'byteasend' LANGUAGE internal
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION nsid_send(nsid) IS 'I/O';
-
-CREATE TYPE nsid (
-	INPUT = nsid_in,
-	OUTPUT = nsid_out,
-	RECEIVE = nsid_recv,
-	SEND = nsid_send,
-	INTERNALLENGTH = VARIABLE,
-	ALIGNMENT = int4,
-	STORAGE = main
-);
+--@include type_plain.sql.in TYPE=nsid
 COMMENT ON TYPE nsid IS 'AT Protocol: namespaced identifier, the name of a collection or lexicon';
 
 -- Order and equality: see compare.c.
 
---@include order_bytes.sql.in nsid
---@include operators.sql.in nsid
+--@include order_bytes.sql.in TYPE=nsid
+--@include equality.sql.in TYPE=nsid
+--@include operators.sql.in TYPE=nsid PREFIX=nsid CLASS=nsid
 
 -- Parts, normal form, patterns.
 

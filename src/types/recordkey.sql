@@ -1,62 +1,13 @@
 -- recordkey: record keys (recordkey.c)
 
-CREATE TYPE recordkey;
-
-CREATE FUNCTION recordkey_in(cstring, oid, int4) RETURNS recordkey
-	AS 'MODULE_PATHNAME', 'atp_pg_recordkey_in' LANGUAGE C
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION recordkey_in(cstring, oid, int4) IS 'I/O';
-
-CREATE FUNCTION recordkey_out(recordkey) RETURNS cstring
-	AS 'MODULE_PATHNAME', 'atp_pg_recordkey_out' LANGUAGE C
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION recordkey_out(recordkey) IS 'I/O';
-
-CREATE FUNCTION recordkey_recv(internal, oid, int4) RETURNS recordkey
-	AS 'MODULE_PATHNAME', 'atp_pg_recordkey_recv' LANGUAGE C
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION recordkey_recv(internal, oid, int4) IS 'I/O';
-
-CREATE FUNCTION recordkey_send(recordkey) RETURNS bytea
-	AS 'MODULE_PATHNAME', 'atp_pg_recordkey_send' LANGUAGE C
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION recordkey_send(recordkey) IS 'I/O';
-
-CREATE FUNCTION recordkey_typmod_in(cstring[]) RETURNS int4
-	AS 'MODULE_PATHNAME', 'atp_pg_recordkey_typmod_in' LANGUAGE C
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION recordkey_typmod_in(cstring[]) IS 'I/O typmod';
-
-CREATE FUNCTION recordkey_typmod_out(int4) RETURNS cstring
-	AS 'MODULE_PATHNAME', 'atp_pg_recordkey_typmod_out' LANGUAGE C
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION recordkey_typmod_out(int4) IS 'I/O typmod';
-
-CREATE TYPE recordkey (
-	INPUT = recordkey_in,
-	OUTPUT = recordkey_out,
-	RECEIVE = recordkey_recv,
-	SEND = recordkey_send,
-	TYPMOD_IN = recordkey_typmod_in,
-	TYPMOD_OUT = recordkey_typmod_out,
-	INTERNALLENGTH = VARIABLE,
-	ALIGNMENT = int4,
-	STORAGE = main
-);
+--@include type_modified.sql.in TYPE=recordkey STORAGE=main
 COMMENT ON TYPE recordkey IS 'AT Protocol: record key';
-
-CREATE FUNCTION recordkey(recordkey, int4) RETURNS recordkey
-	AS 'MODULE_PATHNAME', 'atp_pg_recordkey_cast' LANGUAGE C
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION recordkey(recordkey, int4) IS 'apply a type modifier';
-
-CREATE CAST (recordkey AS recordkey) WITH FUNCTION recordkey(recordkey, int4) AS IMPLICIT;
-COMMENT ON CAST (recordkey AS recordkey) IS 'apply a type modifier';
 
 -- Order and equality: see compare.c.
 
---@include order_own.sql.in recordkey recordkey
---@include operators.sql.in recordkey
+--@include order_own.sql.in TYPE=recordkey ORDER=recordkey
+--@include equality.sql.in TYPE=recordkey
+--@include operators.sql.in TYPE=recordkey PREFIX=recordkey CLASS=recordkey
 
 -- Key types.
 

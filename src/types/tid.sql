@@ -1,5 +1,5 @@
 -- atproto.tid: timestamp identifiers (tid.c, tid_generate.c)
--- 
+--
 -- pg_catalog.tid is always found first, so the name is qualified everywhere.  For
 -- the same reason the operator classes cannot be called tid_ops and so on.
 
@@ -96,87 +96,20 @@ CREATE FUNCTION tid_brin_distance(internal, internal) RETURNS float8
 	IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION tid_brin_distance(internal, internal) IS 'BRIN minmax-multi support';
 
-CREATE OPERATOR = (
-	FUNCTION = tid_eq,
-	LEFTARG = atproto.tid,
-	RIGHTARG = atproto.tid,
-	COMMUTATOR = =,
-	NEGATOR = <>,
-	RESTRICT = eqsel,
-	JOIN = eqjoinsel,
-	HASHES,
-	MERGES
-);
-COMMENT ON OPERATOR = (atproto.tid, atproto.tid) IS 'equal';
+CREATE FUNCTION tid_smaller(atproto.tid, atproto.tid) RETURNS atproto.tid
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_smaller' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tid_smaller(atproto.tid, atproto.tid) IS 'the smaller of two';
 
-CREATE OPERATOR <> (
-	FUNCTION = tid_ne,
-	LEFTARG = atproto.tid,
-	RIGHTARG = atproto.tid,
-	COMMUTATOR = <>,
-	NEGATOR = =,
-	RESTRICT = neqsel,
-	JOIN = neqjoinsel
-);
-COMMENT ON OPERATOR <> (atproto.tid, atproto.tid) IS 'not equal';
+CREATE FUNCTION tid_larger(atproto.tid, atproto.tid) RETURNS atproto.tid
+	AS 'MODULE_PATHNAME', 'atp_pg_tid_larger' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION tid_larger(atproto.tid, atproto.tid) IS 'the larger of two';
 
-CREATE OPERATOR < (
-	FUNCTION = tid_lt,
-	LEFTARG = atproto.tid,
-	RIGHTARG = atproto.tid,
-	COMMUTATOR = >,
-	NEGATOR = >=,
-	RESTRICT = scalarltsel,
-	JOIN = scalarltjoinsel
-);
-COMMENT ON OPERATOR < (atproto.tid, atproto.tid) IS 'less than';
+--@include operators.sql.in TYPE=atproto.tid PREFIX=tid CLASS=atproto_tid
 
-CREATE OPERATOR <= (
-	FUNCTION = tid_le,
-	LEFTARG = atproto.tid,
-	RIGHTARG = atproto.tid,
-	COMMUTATOR = >=,
-	NEGATOR = >,
-	RESTRICT = scalarlesel,
-	JOIN = scalarlejoinsel
-);
-COMMENT ON OPERATOR <= (atproto.tid, atproto.tid) IS 'less than or equal';
-
-CREATE OPERATOR >= (
-	FUNCTION = tid_ge,
-	LEFTARG = atproto.tid,
-	RIGHTARG = atproto.tid,
-	COMMUTATOR = <=,
-	NEGATOR = <,
-	RESTRICT = scalargesel,
-	JOIN = scalargejoinsel
-);
-COMMENT ON OPERATOR >= (atproto.tid, atproto.tid) IS 'greater than or equal';
-
-CREATE OPERATOR > (
-	FUNCTION = tid_gt,
-	LEFTARG = atproto.tid,
-	RIGHTARG = atproto.tid,
-	COMMUTATOR = <,
-	NEGATOR = <=,
-	RESTRICT = scalargtsel,
-	JOIN = scalargtjoinsel
-);
-COMMENT ON OPERATOR > (atproto.tid, atproto.tid) IS 'greater than';
-
-CREATE OPERATOR CLASS atproto_tid_ops
-	DEFAULT FOR TYPE atproto.tid USING btree AS
-	OPERATOR 1 <,
-	OPERATOR 2 <=,
-	OPERATOR 3 =,
-	OPERATOR 4 >=,
-	OPERATOR 5 >,
-	FUNCTION 1 tid_cmp(atproto.tid, atproto.tid),
-	FUNCTION 2 tid_sortsupport(internal),
-	FUNCTION 3 (atproto.tid, interval) tid_in_range(atproto.tid, atproto.tid, interval, boolean, boolean),
-	FUNCTION 4 btequalimage(oid);
-COMMENT ON OPERATOR CLASS atproto_tid_ops USING btree IS 'order of atproto.tid';
-COMMENT ON OPERATOR FAMILY atproto_tid_ops USING btree IS 'order of atproto.tid';
+ALTER OPERATOR FAMILY atproto_tid_ops USING btree ADD
+	FUNCTION 3 (atproto.tid, interval) tid_in_range(atproto.tid, atproto.tid, interval, boolean, boolean);
 
 -- PostgreSQL 18 skips over the values of a leading column.
 DO $skip$
@@ -191,28 +124,6 @@ BEGIN
 	END IF;
 END
 $skip$;
-
-CREATE OPERATOR CLASS atproto_tid_ops
-	DEFAULT FOR TYPE atproto.tid USING hash AS
-	OPERATOR 1 =,
-	FUNCTION 1 tid_hash(atproto.tid),
-	FUNCTION 2 tid_hash_extended(atproto.tid, int8);
-COMMENT ON OPERATOR CLASS atproto_tid_ops USING hash IS 'hash of atproto.tid';
-COMMENT ON OPERATOR FAMILY atproto_tid_ops USING hash IS 'hash of atproto.tid';
-
-CREATE OPERATOR CLASS atproto_tid_minmax_ops
-	DEFAULT FOR TYPE atproto.tid USING brin AS
-	OPERATOR 1 <,
-	OPERATOR 2 <=,
-	OPERATOR 3 =,
-	OPERATOR 4 >=,
-	OPERATOR 5 >,
-	FUNCTION 1 brin_minmax_opcinfo(internal),
-	FUNCTION 2 brin_minmax_add_value(internal, internal, internal, internal),
-	FUNCTION 3 brin_minmax_consistent(internal, internal, internal),
-	FUNCTION 4 brin_minmax_union(internal, internal, internal);
-COMMENT ON OPERATOR CLASS atproto_tid_minmax_ops USING brin IS 'block ranges of atproto.tid by least and greatest value';
-COMMENT ON OPERATOR FAMILY atproto_tid_minmax_ops USING brin IS 'block ranges of atproto.tid by least and greatest value';
 
 CREATE OPERATOR CLASS atproto_tid_minmax_multi_ops
 	FOR TYPE atproto.tid USING brin AS
@@ -229,46 +140,6 @@ CREATE OPERATOR CLASS atproto_tid_minmax_multi_ops
 	FUNCTION 11 tid_brin_distance(internal, internal);
 COMMENT ON OPERATOR CLASS atproto_tid_minmax_multi_ops USING brin IS 'block ranges of atproto.tid by several intervals';
 COMMENT ON OPERATOR FAMILY atproto_tid_minmax_multi_ops USING brin IS 'block ranges of atproto.tid by several intervals';
-
-CREATE OPERATOR CLASS atproto_tid_bloom_ops
-	FOR TYPE atproto.tid USING brin AS
-	OPERATOR 1 =,
-	FUNCTION 1 brin_bloom_opcinfo(internal),
-	FUNCTION 2 brin_bloom_add_value(internal, internal, internal, internal),
-	FUNCTION 3 brin_bloom_consistent(internal, internal, internal, int4),
-	FUNCTION 4 brin_bloom_union(internal, internal, internal),
-	FUNCTION 5 brin_bloom_options(internal),
-	FUNCTION 11 tid_hash(atproto.tid);
-COMMENT ON OPERATOR CLASS atproto_tid_bloom_ops USING brin IS 'block ranges of atproto.tid by Bloom filter';
-COMMENT ON OPERATOR FAMILY atproto_tid_bloom_ops USING brin IS 'block ranges of atproto.tid by Bloom filter';
-
-CREATE FUNCTION tid_smaller(atproto.tid, atproto.tid) RETURNS atproto.tid
-	AS 'MODULE_PATHNAME', 'atp_pg_tid_smaller' LANGUAGE C
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION tid_smaller(atproto.tid, atproto.tid) IS 'the smaller of two';
-
-CREATE FUNCTION tid_larger(atproto.tid, atproto.tid) RETURNS atproto.tid
-	AS 'MODULE_PATHNAME', 'atp_pg_tid_larger' LANGUAGE C
-	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION tid_larger(atproto.tid, atproto.tid) IS 'the larger of two';
-
-CREATE AGGREGATE min(atproto.tid) (
-	SFUNC = tid_smaller,
-	STYPE = atproto.tid,
-	COMBINEFUNC = tid_smaller,
-	SORTOP = <,
-	PARALLEL = SAFE
-);
-COMMENT ON AGGREGATE min(atproto.tid) IS 'least value of all atproto.tid inputs';
-
-CREATE AGGREGATE max(atproto.tid) (
-	SFUNC = tid_larger,
-	STYPE = atproto.tid,
-	COMBINEFUNC = tid_larger,
-	SORTOP = >,
-	PARALLEL = SAFE
-);
-COMMENT ON AGGREGATE max(atproto.tid) IS 'greatest value of all atproto.tid inputs';
 
 -- Parts and construction.
 

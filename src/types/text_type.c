@@ -1,0 +1,111 @@
+/*
+ * text_type.c
+ *		Input, output and type modifiers of the types that are a text with a
+ *		syntax.
+ */
+#include "postgres.h"
+
+#include "types/text_type.h"
+
+/* Whether the modifier allows a text that is valid; without one, the typmod is -1. */
+static bool
+check_typmod(const AtpTextType *type, const AtpSource *source,
+			 const char *s, size_t n, int32 typmod)
+{
+	size_t		at = 0;
+	AtpErr		err = typmod < 0 ? ATP_OK : type->check_typmod(s, n, typmod, &at);
+
+	if (err != ATP_OK)
+		atp_type_error(source, s, n, err, at);
+	return err == ATP_OK;
+}
+
+/* The one validator behind input and receive. */
+static struct varlena *
+make_checked(const AtpTextType *type, const AtpSource *source,
+			 const char *s, size_t n, int32 typmod)
+{
+	size_t		at;
+	AtpErr		err = type->check(s, n, &at);
+
+	if (err != ATP_OK)
+	{
+		atp_type_error(source, s, n, err, at);
+		return NULL;
+	}
+	if (!check_typmod(type, source, s, n, typmod))
+		return NULL;
+	return type->make(s, n);
+}
+
+/* The third argument of the input functions of a type with modifiers. */
+static int32
+typmod_of_arg(FunctionCallInfo fcinfo, const AtpTextType *type)
+{
+	return type->typmods != NULL ? PG_GETARG_INT32(2) : -1;
+}
+
+AtpSpan
+atp_text_type_arg(FunctionCallInfo fcinfo, int i, const AtpTextType *type)
+{
+	AtpBytes	stored = atp_arg_bytes(fcinfo, i);
+	char	   *text = palloc(stored.len + type->text_growth + 1);
+	size_t		n = type->text(stored.ptr, stored.len, text);
+
+	text[n] = '\0';
+	return (AtpSpan) {text, n};
+}
+
+Datum
+atp_text_type_in(FunctionCallInfo fcinfo, const AtpTextType *type)
+{
+	const char *s = PG_GETARG_CSTRING(0);
+	AtpSource	source = {type->name, false, fcinfo->context};
+
+	PG_RETURN_POINTER(make_checked(type, &source, s, strlen(s), typmod_of_arg(fcinfo, type)));
+}
+
+Datum
+atp_text_type_recv(FunctionCallInfo fcinfo, const AtpTextType *type)
+{
+	size_t		n;
+	const char *s = atp_recv_bytes(fcinfo, &n);
+	AtpSource	source = {type->name, true, NULL};
+
+	PG_RETURN_POINTER(make_checked(type, &source, s, n, typmod_of_arg(fcinfo, type)));
+}
+
+Datum
+atp_text_type_out(FunctionCallInfo fcinfo, const AtpTextType *type)
+{
+	PG_RETURN_CSTRING(unconstify(char *, atp_text_type_arg(fcinfo, 0, type).ptr));
+}
+
+Datum
+atp_text_type_send(FunctionCallInfo fcinfo, const AtpTextType *type)
+{
+	ATP_RETURN_SPAN_TEXT(atp_text_type_arg(fcinfo, 0, type));
+}
+
+Datum
+atp_text_type_typmod_in(FunctionCallInfo fcinfo, const AtpTextType *type)
+{
+	PG_RETURN_INT32(atp_typmod_in(PG_GETARG_ARRAYTYPE_P(0), type->name, type->typmods));
+}
+
+Datum
+atp_text_type_typmod_out(FunctionCallInfo fcinfo, const AtpTextType *type)
+{
+	PG_RETURN_CSTRING(atp_typmod_out(PG_GETARG_INT32(0), type->typmods));
+}
+
+/* did(did, typmod) and its like: the cast that applies a modifier. */
+Datum
+atp_text_type_cast(FunctionCallInfo fcinfo, const AtpTextType *type)
+{
+	AtpSource	source = {type->name, false, NULL};
+	AtpSpan		text = atp_text_type_arg(fcinfo, 0, type);
+
+	(void) check_typmod(type, &source, text.ptr, text.len, PG_GETARG_INT32(1));
+	PG_RETURN_DATUM(PG_GETARG_DATUM(0));
+}

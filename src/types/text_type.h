@@ -1,0 +1,47 @@
+/*
+ * text_type.h
+ *		Input, output and type modifiers of the types that are a text with a
+ *		syntax: did, handle, nsid, recordkey.
+ *
+ * Each of them describes itself in an AtpTextType, and names with
+ * ATP_TEXT_TYPE_DEFINE the functions that SQL calls.
+ */
+#ifndef ATP_TEXT_TYPE_H
+#define ATP_TEXT_TYPE_H
+
+#include "types/glue.h"
+
+typedef struct AtpTextType
+{
+	const char *name;			/* in SQL */
+	AtpErr		(*check) (const char *s, size_t n, size_t *at);
+	struct varlena *(*make) (const char *s, size_t n);	/* of a text that was checked */
+
+	/* The rest only for a type with modifiers and a packed form. */
+	const char *const *typmods;
+	AtpErr		(*check_typmod) (const char *s, size_t n, int32 typmod, size_t *at);
+	size_t		(*text) (const uint8_t *stored, size_t n, char *text);
+	size_t		text_growth;	/* by how much a text can be longer than its packed form */
+} AtpTextType;
+
+/* An argument of a type with a packed form, as text; a NUL behind it. */
+extern AtpSpan atp_text_type_arg(FunctionCallInfo fcinfo, int i, const AtpTextType *type);
+
+extern Datum atp_text_type_in(FunctionCallInfo fcinfo, const AtpTextType *type);
+extern Datum atp_text_type_recv(FunctionCallInfo fcinfo, const AtpTextType *type);
+extern Datum atp_text_type_out(FunctionCallInfo fcinfo, const AtpTextType *type);
+extern Datum atp_text_type_send(FunctionCallInfo fcinfo, const AtpTextType *type);
+extern Datum atp_text_type_typmod_in(FunctionCallInfo fcinfo, const AtpTextType *type);
+extern Datum atp_text_type_typmod_out(FunctionCallInfo fcinfo, const AtpTextType *type);
+extern Datum atp_text_type_cast(FunctionCallInfo fcinfo, const AtpTextType *type);
+
+/* The SQL function of one type: atp_pg_did_in and so on. */
+#define ATP_TEXT_TYPE_DEFINE(sqlname, type, function) \
+	PG_FUNCTION_INFO_V1(atp_pg_##sqlname##_##function); \
+	Datum \
+	atp_pg_##sqlname##_##function(PG_FUNCTION_ARGS) \
+	{ \
+		return atp_text_type_##function(fcinfo, type); \
+	}
+
+#endif							/* ATP_TEXT_TYPE_H */
