@@ -95,7 +95,8 @@ read_subscriptions(void)
 
 	if (extension == ATP_EXTENSION_OTHER_VERSION && !warned)
 		ereport(LOG,
-				(errmsg("extension \"atproto\" is not at version %s, which is this library's", ATP_EXTVERSION),
+				(errmsg("extension \"atproto\" of database \"%s\" is not at version %s, which is this library's",
+						MyBgworkerEntry->bgw_extra, ATP_EXTVERSION),
 				 errdetail("Its subscriptions are not consumed."),
 				 errhint("Run ALTER EXTENSION atproto UPDATE.")));
 	warned = extension == ATP_EXTENSION_OTHER_VERSION;

@@ -7,8 +7,11 @@
 #include <signal.h>
 
 #include "access/xact.h"
+#include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_database.h"
+#include "catalog/pg_extension.h"
+#include "commands/extension.h"
 #include "common/hashfn.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -18,6 +21,8 @@
 #include "storage/procarray.h"
 #include "stream/wake.h"
 #include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
@@ -143,28 +148,50 @@ atp_wake_at_commit(void)
  * when they are told; the postmaster starts a manager again after a while,
  * which it needs when the database was not dropped after all.
  */
+static void
+end_processes(Oid database)
+{
+	int		   *pids;
+	int			n = holders(database, NULL, &pids);
+
+	for (int i = 0; i < n; i++)
+		kill(pids[i], SIGTERM);
+}
+
+/*
+ * ALTER EXTENSION may touch nothing but its row in pg_extension, of which no
+ * process hears; it counts as a change of the subscriptions.
+ */
+static void
+extension_changes(void)
+{
+	Oid			schema = get_namespace_oid("atproto", true);
+	Oid			relid = OidIsValid(schema) ? get_relname_relid("subscription", schema) : InvalidOid;
+
+	if (OidIsValid(relid))
+		CacheInvalidateRelcacheByRelid(relid);
+	atp_wake_at_commit();
+}
+
 static object_access_hook_type prev_object_access_hook = NULL;
 
 static void
-leave_dropped_database(ObjectAccessType access, Oid classid, Oid objid, int subid, void *arg)
+object_accessed(ObjectAccessType access, Oid classid, Oid objid, int subid, void *arg)
 {
 	if (prev_object_access_hook)
 		prev_object_access_hook(access, classid, objid, subid, arg);
 	if (access == OAT_DROP && classid == DatabaseRelationId)
-	{
-		int		   *pids;
-		int			n = holders(objid, NULL, &pids);
-
-		for (int i = 0; i < n; i++)
-			kill(pids[i], SIGTERM);
-	}
+		end_processes(objid);
+	if ((access == OAT_POST_ALTER || access == OAT_DROP) && classid == ExtensionRelationId &&
+		objid == get_extension_oid("atproto", true))
+		extension_changes();
 }
 
 void
 atp_wake_init(void)
 {
 	prev_object_access_hook = object_access_hook;
-	object_access_hook = leave_dropped_database;
+	object_access_hook = object_accessed;
 }
 
 /* SQL: atproto.wake() */

@@ -25,7 +25,10 @@ extern int	atp_holder_pid(const char *name);
 /* When the current transaction commits, wake this database's holders. */
 extern void atp_wake_at_commit(void);
 
-/* From _PG_init(), while preloading: DROP DATABASE ends the database's holders. */
+/*
+ * From _PG_init(), while preloading: DROP DATABASE ends the database's holders,
+ * ALTER and DROP EXTENSION wake them.
+ */
 extern void atp_wake_init(void);
 
 #endif							/* ATP_WAKE_H */

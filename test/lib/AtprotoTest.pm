@@ -106,11 +106,12 @@ sub make_capture
 
 # A running cluster with the extension created in its database postgres.
 # Options: conf => more of postgresql.conf, databases => atproto.databases,
-# preload => 0, create => 0 (no CREATE EXTENSION, no tables), start => 0, init => {...}.
+# preload => 0, create => 0 (no CREATE EXTENSION, no tables), start => 0, init => {...},
+# install_path => another installation.
 sub make_node
 {
 	my ($name, %o) = @_;
-	my $node      = PostgreSQL::Test::Cluster->new($name);
+	my $node      = PostgreSQL::Test::Cluster->new($name, map { $_ => $o{$_} } grep { $_ eq 'install_path' } keys %o);
 	my $databases = $o{databases} // 'postgres';
 	my $preload   = $o{preload} // 1;
 

@@ -81,7 +81,7 @@ wait_for("SELECT seq > $seq FROM atproto.cursor");
 pass('DROP EXTENSION and ROLLBACK: it goes on');
 query("UPDATE pg_extension SET extversion = '0.1' WHERE extname = 'atproto'; SELECT atproto.pause('s'), atproto.resume('s')");
 wait_for('SELECT ' . workers(consumer => 'postgres') . ' = 0');
-wait_for_log(qr/extension "atproto" is not at version/);
+wait_for_log(qr/extension "atproto" of database "postgres" is not at version/);
 query("UPDATE pg_extension SET extversion = default_version FROM pg_available_extensions
 	WHERE extname = 'atproto' AND name = 'atproto'; SELECT atproto.pause('s'), atproto.resume('s')");
 wait_for('SELECT ' . workers(consumer => 'postgres') . ' = 1');

@@ -1,0 +1,120 @@
+# AtprotoTest/NextVersion.pm
+#		An installation of PostgreSQL of its own, into which the version of the
+#		extension that follows the present one can be installed: the present
+#		sources with a new version, a few objects more, and the script that leads
+#		there.  All is done as CONTRIBUTING.md says that a release is made.
+#
+#		my $next = AtprotoTest::NextVersion->new;
+#		PostgreSQL::Test::Cluster->new('name', install_path => $next->install_path);
+#		$next->install;		# until then it is the present version
+#		$next->before, $next->version, $next->released
+
+package AtprotoTest::NextVersion;
+
+use strict;
+use warnings FATAL => 'all';
+
+use Cwd qw(realpath);
+use File::Basename qw(basename dirname);
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $tree = realpath(dirname(__FILE__) . '/../../..');
+
+# What is new.  With it come a comment, rights, and a dependence on what was
+# there; no table changes, so that nothing but the update itself wakes a process.
+my $more = <<'EOS';
+CREATE DOMAIN atproto.next AS did CHECK (did_method(VALUE) = 'plc');
+COMMENT ON DOMAIN atproto.next IS 'test: a type of the next version';
+CREATE FUNCTION atproto.next(did) RETURNS atproto.next
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN $1;
+COMMENT ON FUNCTION atproto.next(did) IS 'test: a function of the next version';
+REVOKE ALL ON FUNCTION atproto.next(did) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION atproto.next(did) TO pg_monitor;
+GRANT EXECUTE ON FUNCTION atproto.wake() TO pg_monitor;
+EOS
+
+sub run
+{
+	my (@command) = @_;
+
+	run_log([@command]) or BAIL_OUT("failed: @command");
+	return;
+}
+
+sub edit
+{
+	my ($file, $function) = @_;
+
+	local $_ = slurp_file($file);
+	$function->();
+	open my $f, '>', $file or die "cannot write $file: $!";
+	print $f $_;
+	close $f or die "cannot write $file: $!";
+	return;
+}
+
+sub new
+{
+	my ($class) = @_;
+	my ($installed) = slurp_file("$tree/atproto.control") =~ /^default_version = '(.*)'/m;
+	my $self = bless {
+		sources => PostgreSQL::Test::Utils::tempdir('next'),
+		root    => PostgreSQL::Test::Utils::tempdir('install'),
+		before  => $installed,
+		version => "${installed}next" }, $class;
+	my $src = $self->{sources};
+	my $private = `'$tree/test/tools/private-postgres' "\$(command -v pg_config)" '$self->{root}'`;
+
+	BAIL_OUT('no private PostgreSQL') unless $private;
+	chomp($self->{pg_config} = $private);
+
+	# with its objects, so that only what knows the version is compiled again
+	run('cp', '-a', (grep { -e } map { "$tree/$_" } qw(Makefile atproto.control src upgrade)), $src);
+	run('sh', '-c', 'rm -f $(grep -l ATP_EXTVERSION "$0"/src/*/*.c | sed "s/c$/o/")', $src);
+
+	# the release of the present version, unless that has been
+	mkdir "$src/upgrade";
+	run('cp', "$tree/atproto--$self->{before}.sql", "$src/upgrade/") unless -e "$src/upgrade/atproto--$self->{before}.sql";
+
+	# the next one
+	edit("$src/atproto.control", sub { s/^(default_version = ).*/$1'$self->{version}'/m });
+	edit("$src/src/stream/stream.sql", sub { $_ .= $more });
+	append_to_file("$src/upgrade/atproto--$self->{before}--$self->{version}.sql", $more);
+	return $self;
+}
+
+sub install
+{
+	my ($self) = @_;
+
+	run('make', '-s', '-C', $self->{sources}, "PG_CONFIG=$self->{pg_config}", 'with_llvm=no', 'install');
+	return;
+}
+
+sub install_path
+{
+	my ($self) = @_;
+	return dirname(dirname($self->{pg_config}));
+}
+
+# The released versions that there are scripts of, with the present one.
+sub released
+{
+	my ($self) = @_;
+	return map { /^atproto--(.*)\.sql$/ } grep { !/--.*--/ } map { basename($_) } glob("$self->{sources}/upgrade/*.sql");
+}
+
+sub before
+{
+	my ($self) = @_;
+	return $self->{before};
+}
+
+sub version
+{
+	my ($self) = @_;
+	return $self->{version};
+}
+
+1;
