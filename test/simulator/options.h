@@ -1,0 +1,49 @@
+/*
+ * options.h
+ *		The command line of the simulator.
+ */
+#ifndef SIM_OPTIONS_H
+#define SIM_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What an event can be: first the kinds of records, each of its own collection. */
+typedef enum Kind
+{
+	KIND_LIKE,
+	KIND_POST,
+	KIND_REPOST,
+	KIND_FOLLOW,
+	KIND_BLOCK,
+	KIND_LISTITEM,
+	KIND_LIST,
+	KIND_PROFILE,				/* written anew when it is there already */
+	KIND_THREADGATE,
+	KIND_OTHER,
+	RECORD_KINDS,
+	KIND_DELETE = RECORD_KINDS, /* of any record */
+	KIND_UPDATE,				/* of a post */
+	KIND_IDENTITY,
+	KIND_ACCOUNT,				/* an account goes, comes back, or is deleted */
+	KIND_SYNC,
+	KINDS
+} Kind;
+
+typedef struct Options
+{
+	uint64_t	events;
+	uint64_t	accounts;		/* at the start */
+	uint64_t	seed;
+	uint64_t	history;		/* records of the largest repositories at the start */
+	uint64_t	text;			/* mean length of a post's text, in bytes */
+	double		batches;		/* percentage of commits with several operations */
+	double		mix[KINDS];		/* weights */
+	bool		sign;
+	const char *expect;			/* directory, or NULL */
+	const char *output;			/* file; NULL: standard output */
+} Options;
+
+extern void options_parse(Options *o, int argc, char **argv);
+
+#endif							/* SIM_OPTIONS_H */

@@ -1,0 +1,14 @@
+/*
+ * record.h
+ *		What a record of each kind contains.
+ */
+#ifndef SIM_RECORD_H
+#define SIM_RECORD_H
+
+#include "network.h"
+#include "value.h"
+
+/* Fills v with the record that this account makes now, at this key of its collection. */
+extern const Value *record_make(Network *net, const Account *account, Kind kind, const char *rkey, Values *v);
+
+#endif							/* SIM_RECORD_H */

@@ -1,0 +1,181 @@
+/*
+ * simulate.c
+ *		A relay of a network that does not exist: writes a capture of its stream.
+ *		What comes next is decided here.
+ */
+#include "commit.h"
+#include "expect.h"
+#include "message.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define FRAME_ROOM	(8 * 1024 * 1024)
+#define OUTPUT_ROOM	(1024 * 1024)
+
+/* The mean time between two events, in microseconds, is one and a half of this. */
+#define PACE		1000
+
+static const char *const absences[] = {"deactivated", "takendown", "suspended"};
+
+typedef struct Simulation
+{
+	Network		net;
+	double		total;			/* of the weights */
+	uint32_t   *absent;			/* accounts that may come back */
+	uint32_t	nabsent;
+	uint32_t	cap;
+	uint32_t	newcomer;		/* an account that has just joined */
+	unsigned	greetings;		/* messages that will say so */
+} Simulation;
+
+static Kind
+choose(Simulation *s)
+{
+	const double *mix = s->net.options->mix;
+	double		at = (double) (random_next(&s->net.random) >> 11) * 0x1p-53 * s->total;
+	Kind		kind = 0;
+
+	while (kind < KINDS - 1 && at >= mix[kind])
+		at -= mix[kind++];
+	return kind;
+}
+
+static void
+leave(Simulation *s, Account *a)
+{
+	a->active = false;
+	a->status = absences[random_below(&s->net.random, sizeof absences / sizeof *absences)];
+	s->net.nactive--;
+	if (s->nabsent == s->cap)
+	{
+		s->cap = s->cap * 2 + 16;
+		s->absent = xrealloc(s->absent, s->cap * sizeof *s->absent);
+	}
+	s->absent[s->nabsent++] = (uint32_t) (a - s->net.accounts);
+}
+
+static Account *
+come_back(Simulation *s)
+{
+	uint32_t	i = (uint32_t) random_below(&s->net.random, s->nabsent);
+	Account    *a = &s->net.accounts[s->absent[i]];
+
+	s->absent[i] = s->absent[--s->nabsent];
+	a->active = true;
+	a->status = NULL;
+	s->net.nactive++;
+	return a;
+}
+
+/* A new account takes the place of one that is deleted. */
+static void
+end_for_good(Simulation *s, Account *a)
+{
+	a->active = false;
+	a->status = "deleted";
+	s->net.nactive--;
+	account_clear(a);
+	s->greetings = 2;
+}
+
+static void
+change_account(Simulation *s, AtpCborWriter *w)
+{
+	Account    *a;
+
+	if (s->nabsent > 0 && random_below(&s->net.random, 2))
+		a = come_back(s);
+	else
+	{
+		a = network_pick(&s->net);
+		if (random_below(&s->net.random, 5) == 0)
+			end_for_good(s, a);
+		else if (s->net.nactive > 1)
+			leave(s, a);
+	}
+	account_write(&s->net, a, w);
+}
+
+static void
+next_message(Simulation *s, AtpCborWriter *w)
+{
+	Network    *net = &s->net;
+	Kind		kind = choose(s);
+	unsigned	nops = 1;
+
+	net->micros += PACE + random_below(&net->random, PACE);
+	if (s->greetings == 2)
+		s->newcomer = network_join(net);
+	if (s->greetings > 0)
+		kind = s->greetings-- == 2 ? KIND_IDENTITY : KIND_ACCOUNT;
+	else
+		s->newcomer = UINT32_MAX;
+	switch (kind)
+	{
+		case KIND_IDENTITY:
+			identity_write(net, s->newcomer == UINT32_MAX ? network_pick(net) : &net->accounts[s->newcomer], w);
+			break;
+		case KIND_ACCOUNT:
+			if (s->newcomer == UINT32_MAX)
+				change_account(s, w);
+			else
+				account_write(net, &net->accounts[s->newcomer], w);
+			break;
+		case KIND_SYNC:
+			sync_write(net, network_pick(net), w);
+			break;
+		default:
+			if ((double) random_below(&net->random, 1000000) < net->options->batches * 10000)
+				nops = 2 + (unsigned) random_below(&net->random, BATCH_MAX - 1);
+			commit_write(net, network_pick(net), kind, nops, w);
+			break;
+	}
+}
+
+static void
+write_capture(Simulation *s, FILE *f)
+{
+	AtpCborWriter w = {.buf = xcalloc(FRAME_ROOM, 1), .cap = FRAME_ROOM};
+
+	setvbuf(f, NULL, _IOFBF, OUTPUT_ROOM);
+	for (uint64_t i = 0; i < s->net.options->events; i++)
+	{
+		uint8_t		head[4];
+
+		w.len = 0;
+		next_message(s, &w);
+		if (w.len > w.cap)
+			die("a message of %zu bytes", w.len);
+		for (int k = 0; k < 4; k++)
+			head[k] = (uint8_t) (w.len >> (24 - 8 * k));
+		if (fwrite(head, 1, sizeof head, f) != sizeof head || fwrite(w.buf, 1, w.len, f) != w.len)
+			die("cannot write the capture");
+	}
+	if (fflush(f) != 0)
+		die("cannot write the capture");
+	free(w.buf);
+}
+
+int
+main(int argc, char **argv)
+{
+	static Simulation s;
+	Options		options;
+	FILE	   *f = stdout;
+
+	options_parse(&options, argc, argv);
+	for (Kind kind = 0; kind < KINDS; kind++)
+		s.total += options.mix[kind];
+	if (options.output != NULL && (f = fopen(options.output, "wb")) == NULL)
+		die("cannot write %s", options.output);
+	network_start(&s.net, &options);
+	write_capture(&s, f);
+	if (fclose(f) != 0)
+		die("cannot write the capture");
+	if (options.expect != NULL)
+		expect_write(&s.net);
+	network_free(&s.net);
+	free(s.absent);
+	return 0;
+}
