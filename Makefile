@@ -1,5 +1,5 @@
-# AT Protocol in PostgreSQL.  make; make install; make check; make demo; make bench
-# (README.md says what each does.)
+# AT Protocol in PostgreSQL.  make; make install; make check; make demo; make bench;
+# make lint; make dist.  (README.md and CONTRIBUTING.md say what each does.)
 
 EXTENSION = atproto
 MODULE_big = atproto
@@ -39,7 +39,7 @@ EXTRA_CLEAN = src/*.o src/*/*.o src/*/*.bc
 
 # These do their own building, elsewhere, so they work on a machine where
 # PostgreSQL is not installed yet and PGXS cannot be included.
-ifneq ($(filter check demo demo-stop bench packages,$(MAKECMDGOALS)),)
+ifneq ($(filter check demo demo-stop bench packages lint dist,$(MAKECMDGOALS)),)
 
 packages:
 	test/tools/install-packages
@@ -51,7 +51,16 @@ demo-stop:
 	demo/demo stop
 bench:
 	bench/run
-.PHONY: packages check demo demo-stop bench
+lint:
+	test/lint/run
+
+# What a release consists of: the committed files, named as PGXN wants it.
+DISTVERSION = $(shell sed -n 's/^    "version": "\(.*\)",/\1/p' META.json)
+dist:
+	git archive --prefix=atproto-$(DISTVERSION)/ -o atproto-$(DISTVERSION).tar.gz HEAD
+	git archive --prefix=atproto-$(DISTVERSION)/ -o atproto-$(DISTVERSION).zip HEAD
+
+.PHONY: packages check demo demo-stop bench lint dist
 
 else
 

@@ -313,11 +313,13 @@ read_link(AtpCborReader *r, Head *head, AtpCborItem *item, size_t *at)
 static inline AtpErr
 check_key(AtpCborLevel *level, const AtpCborItem *item)
 {
-	const uint8_t *ptr = item->str.ptr;
-	size_t		len = item->str.len;
+	const uint8_t *ptr;
+	size_t		len;
 
 	if (item->kind != ATP_CBOR_TEXT)
 		return ATP_E_CBOR_KEY;
+	ptr = item->str.ptr;
+	len = item->str.len;
 	if (level->key.ptr != NULL && len <= level->key.len)
 	{
 		int			cmp;
@@ -396,7 +398,7 @@ read_item(AtpCborReader *r, AtpCborItem *item, size_t *at)
 					return ATP_E_CBOR_LENGTH;
 				break;
 			case ATP_CBOR_FLOAT:
-				item->d = head.d;
+				item->d = head.d;	/* NOLINT(clang-analyzer-core.uninitialized.Assign): by on_double() */
 				if (!isfinite(head.d) || (head.d == 0 && signbit(head.d)))
 					return ATP_E_CBOR_FLOAT;
 				break;

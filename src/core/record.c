@@ -146,7 +146,7 @@ atp_record_check(const uint8_t *block, size_t n, size_t *at)
 				*at = maps[depth].at;
 				return err;
 			}
-			if (depth == 1)
+			if (depth == 1)		/* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): set on the way in */
 				has_type = maps[depth].has_type;
 		}
 	} while (r.depth > 0);

@@ -69,7 +69,7 @@ store_parts(AtpSpan authority, AtpSpan seg2, const char *end, uint8_t *out)
 		*o++ = (uint8_t) (ATP_URI_TAG_PATH + path);
 		p += atp_uri_path[path].len;
 	}
-	if (atp_tid_parse(seg2.ptr, seg2.len, &tid, &at) == ATP_OK)
+	if (seg2.ptr != NULL && atp_tid_parse(seg2.ptr, seg2.len, &tid, &at) == ATP_OK)
 	{
 		o = put(o, p, seg2.ptr - 1 - p);
 		*o++ = ATP_URI_TAG_TID;

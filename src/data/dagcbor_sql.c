@@ -50,7 +50,7 @@ atp_pg_jsonb_to_dagcbor(PG_FUNCTION_ARGS)
 	 * tells how much.
 	 */
 	atp_require_utf8();
-	while (w.len > w.cap)
+	do
 	{
 		AtpErr		err;
 
@@ -60,7 +60,7 @@ atp_pg_jsonb_to_dagcbor(PG_FUNCTION_ARGS)
 		w = (AtpCborWriter) {.buf = (uint8_t *) VARDATA(result), .cap = w.len};
 		if ((err = atp_dagcbor_from_jsonb(jb, &w)) != ATP_OK)
 			atp_data_error("cannot convert jsonb to DAG-CBOR", err, ATP_NO_OFFSET);
-	}
+	} while (w.len > w.cap);
 	SET_VARSIZE(result, VARHDRSZ + w.len);
 	PG_FREE_IF_COPY(jb, 0);
 	PG_RETURN_BYTEA_P(result);

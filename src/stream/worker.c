@@ -21,6 +21,7 @@
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
+#include "compat.h"
 #include "stream/apply.h"
 #include "stream/batch.h"
 #include "stream/catalog.h"
@@ -94,7 +95,7 @@ typedef struct Consumer
  * End the process.  A manager starts it again when its subscription says so;
  * without one, the postmaster does unless the exit code is 0.
  */
-static void
+pg_noreturn static void
 leave(Consumer *c, const char *why, bool again)
 {
 	atp_conn_free(c->conn);
@@ -104,7 +105,7 @@ leave(Consumer *c, const char *why, bool again)
 }
 
 /* The operator has to decide. */
-static void
+pg_noreturn static void
 stop(Consumer *c, const char *reason)
 {
 	atp_begin("stopping the subscription");

@@ -79,8 +79,9 @@ static uint64
 read_reservation(void)
 {
 	FILE	   *file = AllocateFile(RESERVATION_FILE, PG_BINARY_R);
-	unsigned long long micros;
-	int			fields;
+	char		line[32] = "";
+	char	   *end = line;
+	unsigned long long micros = 0;
 
 	if (file == NULL)
 	{
@@ -90,9 +91,10 @@ read_reservation(void)
 				(errcode_for_file_access(),
 				 errmsg("could not open file \"%s\": %m", RESERVATION_FILE)));
 	}
-	fields = fscanf(file, "%llu", &micros);
+	if (fgets(line, sizeof(line), file) != NULL)
+		micros = strtoull(line, &end, 10);
 	FreeFile(file);
-	if (fields != 1 || micros > ATP_TID_MAX_MICROS)
+	if (end == line || *end != '\n' || micros > ATP_TID_MAX_MICROS)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("file \"%s\" is damaged", RESERVATION_FILE),
