@@ -5,6 +5,11 @@
  * network connection.
  */
 
+-- Checks, defaults, policies and views are parsed here.  Only pg_catalog is
+-- searched for what they use: in the schema of the extension somebody could have
+-- put an operator that fits better.
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 CREATE TABLE atproto.subscription (
     name text PRIMARY KEY
         CHECK (octet_length(name) BETWEEN 1 AND 63),
@@ -14,7 +19,7 @@ CREATE TABLE atproto.subscription (
     enabled boolean NOT NULL DEFAULT true,
     target name NOT NULL DEFAULT 'atproto',
     collections text[],
-    dids did[],
+    dids @extschema@.did[],
     actions text[]
         CHECK (actions <@ ARRAY['create', 'update', 'delete']),
     keep_records boolean NOT NULL DEFAULT true,
@@ -96,7 +101,7 @@ CREATE TABLE atproto.dead_letter (
     stage text NOT NULL CHECK (stage IN ('frame', 'message', 'commit', 'record', 'apply')),
     sqlstate text NOT NULL,
     message text NOT NULL,
-    did did,
+    did @extschema@.did,
     path text NOT NULL DEFAULT '',
     digest bytea NOT NULL,
     bytes bytea NOT NULL,
@@ -178,7 +183,7 @@ CREATE FUNCTION atproto.subscribe(
     cursor bigint DEFAULT NULL,
     target name DEFAULT 'atproto',
     collections text[] DEFAULT NULL,
-    dids did[] DEFAULT NULL,
+    dids @extschema@.did[] DEFAULT NULL,
     actions text[] DEFAULT NULL,
     keep_records boolean DEFAULT true,
     events text DEFAULT 'none',
@@ -189,7 +194,7 @@ CREATE FUNCTION atproto.subscribe(
     headers jsonb DEFAULT NULL
 ) RETURNS void
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_subscribe';
-COMMENT ON FUNCTION atproto.subscribe(text, text, bigint, name, text[], did[], text[], boolean, text, boolean, boolean, text, text, jsonb) IS 'follow an event stream; cursor NULL: from now on, 0: from the oldest event that the server has, n: from the event after n; the rest as the columns of atproto.subscription';
+COMMENT ON FUNCTION atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb) IS 'follow an event stream; cursor NULL: from now on, 0: from the oldest event that the server has, n: from the event after n; the rest as the columns of atproto.subscription';
 CREATE FUNCTION atproto.unsubscribe(name text) RETURNS void
     LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_unsubscribe';
 COMMENT ON FUNCTION atproto.unsubscribe(text) IS 'forget a subscription, its cursor, gaps and dead letters; records stay';
@@ -214,7 +219,7 @@ CREATE FUNCTION atproto.stream_status(
 COMMENT ON FUNCTION atproto.stream_status() IS 'live state of this database''s consumers since the server started; of others'' only for members of pg_monitor';
 
 REVOKE ALL ON FUNCTION
-    atproto.subscribe(text, text, bigint, name, text[], did[], text[], boolean, text, boolean, boolean, text, text, jsonb),
+    atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb),
     atproto.create_tables(name), atproto.retry(bigint), atproto.unsubscribe(text),
     atproto.pause(text), atproto.resume(text), atproto.set_cursor(text, bigint),
     atproto.stream_status(), atproto.subscription_check(), atproto.subscription_changed()
@@ -269,3 +274,6 @@ CREATE FUNCTION atproto.wake() RETURNS void
 COMMENT ON FUNCTION atproto.wake() IS 'at commit, make this database''s consumer processes look at the subscriptions';
 REVOKE ALL ON FUNCTION atproto.wake() FROM PUBLIC;
 SELECT atproto.wake();
+
+-- as CREATE EXTENSION had it
+SET LOCAL search_path = @extschema@, pg_temp;

@@ -114,7 +114,7 @@ ALTER OPERATOR FAMILY atproto_tid_ops USING btree ADD
 -- PostgreSQL 18 skips over the values of a leading column.
 DO $skip$
 BEGIN
-	IF current_setting('server_version_num')::int >= 180000 THEN
+	IF pg_catalog.current_setting('server_version_num')::int OPERATOR(pg_catalog.>=) 180000 THEN
 		CREATE FUNCTION tid_skipsupport(internal) RETURNS void
 			AS 'MODULE_PATHNAME', 'atp_pg_tid_skipsupport' LANGUAGE C
 			IMMUTABLE STRICT PARALLEL SAFE;
