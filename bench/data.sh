@@ -11,24 +11,10 @@
 set -euo pipefail
 RUNS=${RUNS:-5}
 ROWS=${ROWS:-200000}
-PG_CONFIG=${PG_CONFIG:-pg_config}
-BIN=$("$PG_CONFIG" --bindir)
 HERE=$(cd "$(dirname "$0")" && pwd)
-W=$(mktemp -d /tmp/atpb.XXXXXX)
 LOAD=$(cut -d' ' -f1 /proc/loadavg)
 
-if [ "$(id -u)" = 0 ]; then
-	chown postgres: "$W"
-	as() { runuser -u postgres -- "$@"; }
-else
-	as() { "$@"; }
-fi
-cleanup() {
-	as "$BIN/pg_ctl" -D "$W/data" -m immediate -w stop >/dev/null 2>&1 || true
-	rm -rf "$W"
-}
-trap cleanup EXIT
-trap 'exit 130' INT TERM
+. "$HERE/server"
 
 # Frames of about 5 kB, without a server.
 gzip -dc "$HERE/../test/data/pds.frames.gz" >"$W/capture"
@@ -42,19 +28,9 @@ build frames
 "$W/frames" "$W/made" 0 100000 >"$W/made.txt"
 "$W/frames" "$W/capture" 4000 6500 >"$W/captured.txt"
 
-cd "$W"
-as "$BIN/initdb" -D "$W/data" -U postgres -A trust -N -E UTF8 --locale=C.UTF-8 >/dev/null
-as tee -a "$W/data/postgresql.conf" >/dev/null <<X
-listen_addresses = ''
-unix_socket_directories = '$W'
-fsync = off
-autovacuum = off
+start_server <<X
 shared_buffers = 1GB
-max_parallel_workers_per_gather = 0
-jit = off
 X
-as "$BIN/pg_ctl" -D "$W/data" -l "$W/log" -w start >/dev/null
-PSQL=("$BIN/psql" -h "$W" -U postgres -X -q -At -v ON_ERROR_STOP=1)
 {
 	echo "CREATE EXTENSION atproto; CREATE TABLE frame (bytes bytea);"
 	echo "COPY frame FROM STDIN;"
@@ -74,8 +50,7 @@ while at < len(data):
 {
 	echo "## Data"
 	echo
-	echo "\`ROWS=$ROWS RUNS=$RUNS bench/data.sh\`: PostgreSQL $("${PSQL[@]}" -c 'SHOW server_version' | cut -d' ' -f1)," \
-		"$(nproc) cores, $(date +%Y-%m-%d). Medians of one run; load of the machine before it: $LOAD."
+	echo "\`ROWS=$ROWS RUNS=$RUNS bench/data.sh\`: $(machine). Medians of one run; load of the machine before it: $LOAD."
 	echo
 	echo "From frames to records, in C, on one core. First, frames as \`make_frames\` makes them: one post of a repository with 60,000 posts each."
 	echo
