@@ -213,7 +213,7 @@ store_gaps(Apply *a)
 		const AtpGap *gap = lfirst(lc);
 		Datum		args[5] = {
 			CStringGetTextDatum(a->sub->name), CStringGetTextDatum(a->sub->ep->scope),
-			Int64GetDatum(gap->after), Int64GetDatum(gap->before), CStringGetTextDatum(gap->reason)
+			Int64GetDatum(gap->after), Int64GetDatum(gap->before), CStringGetTextDatum("OutdatedCursor")
 		};
 
 		(void) atp_execute(ATP_SQL_ADD_GAP, args, NULL);
@@ -224,13 +224,14 @@ store_gaps(Apply *a)
 static bool
 move_cursor(Apply *a, int64 from, int64 to, int64 refused)
 {
-	int64		time = a->batch->nevents > 0 ? a->batch->events[a->batch->nevents - 1].time : 0;
-	Datum		args[8] = {
+	int64		time = a->batch->time;
+	Datum		args[9] = {
 		CStringGetTextDatum(a->sub->name), CStringGetTextDatum(a->sub->ep->scope),
 		Int64GetDatum(from), Int64GetDatum(to), TimestampTzGetDatum(time - ATP_UNIX_TO_POSTGRES),
-		Int64GetDatum(a->batch->nevents), Int64GetDatum(a->rows), Int64GetDatum(refused)
+		Int64GetDatum(a->batch->nevents), Int64GetDatum(a->rows), Int64GetDatum(refused),
+		Int32GetDatum(a->batch->shard)
 	};
-	char		nulls[9] = "        ";
+	char		nulls[10] = "         ";
 
 	nulls[2] = from < 0 ? 'n' : ' ';
 	nulls[3] = to < 0 ? 'n' : ' ';

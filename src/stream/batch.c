@@ -35,6 +35,7 @@ start(AtpBatch *batch)
 	batch->nmessages = batch->ndecoded = batch->nevents = batch->nrows = 0;
 	batch->letters = batch->gaps = NIL;
 	memset(batch->skips, 0, sizeof(batch->skips));
+	batch->time = 0;
 	batch->purge = false;
 	batch->used = 0;
 	batch->bytes = 0;
@@ -48,7 +49,6 @@ atp_batch_create(MemoryContext parent)
 
 	batch->cxt = AllocSetContextCreate(parent, "atproto batch",
 									   0, 1024 * 1024, 1024 * 1024);
-	batch->buffer = MemoryContextAlloc(parent, ATP_BATCH_BYTES);
 	start(batch);
 	return batch;
 }
@@ -58,6 +58,15 @@ atp_batch_reset(AtpBatch *batch)
 {
 	MemoryContextReset(batch->cxt);
 	start(batch);
+}
+
+void
+atp_batch_lend(AtpBatch *batch, uint8_t *buffer, size_t capacity)
+{
+	batch->lent = true;
+	batch->buffer = buffer;
+	batch->capacity = capacity;
+	batch->used = 0;
 }
 
 bool
@@ -77,22 +86,37 @@ atp_batch_add(AtpBatch *batch, const uint8_t *data, size_t len)
 	 * Memory that stays: what malloc gives back after each batch and takes
 	 * again costs a page fault for each 4 kB received.
 	 */
-	if (len <= ATP_BATCH_BYTES - batch->used)
+	if (batch->buffer == NULL && !batch->lent)
+	{
+		batch->buffer = MemoryContextAllocExtended(GetMemoryChunkContext(batch), ATP_BATCH_BYTES,
+												   MCXT_ALLOC_NO_OOM);
+		batch->capacity = batch->buffer ? ATP_BATCH_BYTES : 0;
+	}
+	if (len <= batch->capacity - batch->used)
 	{
 		copy = batch->buffer + batch->used;
 		batch->used += len;
 	}
+	else if (batch->lent)
+		return false;
 	else
 		copy = MemoryContextAllocExtended(batch->cxt, Max(len, 1), MCXT_ALLOC_NO_OOM);
 	if (copy == NULL)
 		return false;
 	if (len > 0)
 		memcpy(copy, data, len);
+	atp_batch_add_shared(batch, (AtpBytes) {copy, len});
+	return true;
+}
+
+void
+atp_batch_add_shared(AtpBatch *batch, AtpBytes message)
+{
+	Assert(batch->nmessages < ATP_BATCH_MESSAGES);
 	if (batch->nmessages == 0)
 		batch->since = GetCurrentTimestamp();
-	batch->messages[batch->nmessages++] = (AtpBytes) {copy, len};
-	batch->bytes += len;
-	return true;
+	batch->messages[batch->nmessages++] = message;
+	batch->bytes += message.len;
 }
 
 AtpRow *
@@ -104,6 +128,17 @@ atp_batch_new_row(AtpBatch *batch)
 		batch->rows = repalloc(batch->rows, sizeof(AtpRow) * batch->max_rows);
 	}
 	return memset(&batch->rows[batch->nrows++], 0, sizeof(AtpRow));
+}
+
+void
+atp_batch_new_gap(AtpBatch *batch, int64 after, int64 before)
+{
+	MemoryContext old = MemoryContextSwitchTo(batch->cxt);
+	AtpGap	   *gap = palloc(sizeof(AtpGap));
+
+	*gap = (AtpGap) {after, before};
+	batch->gaps = lappend(batch->gaps, gap);
+	MemoryContextSwitchTo(old);
 }
 
 AtpLetter *

@@ -76,6 +76,7 @@ typedef struct AtpEvent
 	int64		seq;			/* 0: the stream has none (D30) */
 	int64		time;			/* microseconds since the Unix epoch; 0: unknown */
 	AtpBytes	message;		/* as received */
+	uint32		key;			/* equal for events that must keep their order */
 	int			first_row;
 	int			nrows;
 
@@ -102,12 +103,11 @@ typedef struct AtpLetter
 	AtpBytes	message;
 } AtpLetter;
 
-/* A stretch of the stream that was missed. */
+/* A stretch of the stream that the server no longer had (E-44). */
 typedef struct AtpGap
 {
 	int64		after;
 	int64		before;
-	const char *reason;
 } AtpGap;
 
 /* Why something was passed over: the closed list that statistics count. */
@@ -127,8 +127,11 @@ extern const char *atp_skip_name(AtpSkip skip);
 typedef struct AtpBatch
 {
 	MemoryContext cxt;
-	uint8_t    *buffer;			/* ATP_BATCH_BYTES for messages, kept between batches */
-	size_t		used;			/* of the buffer */
+	int			shard;			/* part of the stream that it is of: 0 unless workers share it */
+	uint8_t    *buffer;			/* for messages; NULL: none yet */
+	size_t		capacity;		/* of the buffer */
+	size_t		used;			/* likewise */
+	bool		lent;			/* the buffer is not the batch's own, and no other memory is to be used */
 	AtpBytes   *messages;		/* received, not yet decoded from ndecoded on */
 	int			nmessages;
 	int			ndecoded;
@@ -139,6 +142,7 @@ typedef struct AtpBatch
 	int			max_rows;
 	List	   *letters;		/* of AtpLetter */
 	List	   *gaps;			/* of AtpGap */
+	int64		time;			/* of the last event; 0: unknown */
 	int64		skips[ATP_SKIP_COUNT];	/* events and rows that were passed over */
 	bool		purge;			/* set by applying: see atp_purge() */
 	size_t		bytes;
@@ -147,12 +151,19 @@ typedef struct AtpBatch
 
 extern AtpBatch *atp_batch_create(MemoryContext parent);
 extern void atp_batch_reset(AtpBatch *batch);
+
+/* Messages go into this memory, until the next call; NULL: there is none, now. */
+extern void atp_batch_lend(AtpBatch *batch, uint8_t *buffer, size_t capacity);
 extern bool atp_batch_full(const AtpBatch *batch);
 
 /* Copy a message; false when there is no memory.  Never raises an ERROR. */
 extern bool atp_batch_add(AtpBatch *batch, const uint8_t *data, size_t len);
 
+/* Take a message that stays where it is. */
+extern void atp_batch_add_shared(AtpBatch *batch, AtpBytes message);
+
 extern AtpRow *atp_batch_new_row(AtpBatch *batch);
+extern void atp_batch_new_gap(AtpBatch *batch, int64 after, int64 before);
 extern AtpLetter *atp_batch_new_letter(AtpBatch *batch, const char *stage, AtpBytes message, int64 seq);
 
 #endif							/* ATP_BATCH_H */

@@ -105,15 +105,15 @@ insert_subscription(Datum *args, const char *nulls)
 	Oid			relid = atp_relation("subscription");
 	Oid			types[] = {
 		TEXTOID, TEXTOID, NAMEOID, TEXTARRAYOID, get_atttype(relid, get_attnum(relid, "dids")), TEXTARRAYOID, BOOLOID, TEXTOID, BOOLOID,
-		BOOLOID, TEXTOID, TEXTOID
+		BOOLOID, TEXTOID, TEXTOID, INT4OID
 	};
 
 	subscribing = true;
 	PG_TRY();
 	{
 		run_statement("INSERT INTO atproto.subscription (name, url, target, collections, dids, actions,"
-					  " keep_records, events, keep_raw, allow_insecure, ca_file, proxy)"
-					  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+					  " keep_records, events, keep_raw, allow_insecure, ca_file, proxy, workers)"
+					  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
 					  lengthof(types), types, args, nulls);
 	}
 	PG_FINALLY();
@@ -128,8 +128,8 @@ Datum
 atp_subscribe(PG_FUNCTION_ARGS)
 {
 	/* the parameters that are columns of the table, in insert_subscription()'s order */
-	static const int columns[] = {0, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
-	static const int required[] = {0, 1, 3, 7, 8, 9, 10};
+	static const int columns[] = {0, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14};
+	static const int required[] = {0, 1, 3, 7, 8, 9, 10, 14};
 	Oid			cursor_types[] = {TEXTOID, INT8OID};
 	Oid			header_types[] = {TEXTOID, JSONBOID};
 	Datum		args[lengthof(columns)];
@@ -140,7 +140,7 @@ atp_subscribe(PG_FUNCTION_ARGS)
 		if (PG_ARGISNULL(required[i]))
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("name, url, target, keep_records, events, keep_raw and allow_insecure must not be null")));
+					 errmsg("name, url, target, keep_records, events, keep_raw, allow_insecure and workers must not be null")));
 	for (int i = 0; i < lengthof(columns); i++)
 	{
 		args[i] = PG_GETARG_DATUM(columns[i]);
@@ -225,13 +225,19 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 	on_subscription(fcinfo, "UPDATE atproto.subscription SET name = name WHERE name = $1");
 	/* what is jumped over is a gap like any other */
 	run_statement("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason)"
-				  " SELECT subscription, endpoint, seq, $2 + 1, 'set_cursor'"
+				  " SELECT subscription, endpoint, min(seq), $2 + 1, 'set_cursor'"
 				  " FROM atproto.cursor JOIN atproto.subscription USING (endpoint)"
-				  " WHERE subscription = $1 AND name = $1 AND seq > 0 AND ($2 > seq OR $2 IS NULL)",
+				  " WHERE subscription = $1 AND name = $1"
+				  " GROUP BY subscription, endpoint"
+				  " HAVING min(seq) > 0 AND ($2 > min(seq) OR $2 IS NULL)",
 				  2, types, args, PG_ARGISNULL(1) ? " n" : NULL);
 	run_statement("INSERT INTO atproto.cursor (subscription, endpoint, seq)"
 				  " SELECT name, endpoint, $2 FROM atproto.subscription WHERE name = $1"
-				  " ON CONFLICT (subscription, endpoint) DO UPDATE SET seq = excluded.seq, updated_at = now()",
+				  " ON CONFLICT DO NOTHING",
+				  2, types, args, PG_ARGISNULL(1) ? " n" : NULL);
+	/* all shards, so that none passes over what another has to do again */
+	run_statement("UPDATE atproto.cursor c SET seq = $2, updated_at = now() FROM atproto.subscription s"
+				  " WHERE s.name = $1 AND c.subscription = $1 AND c.endpoint = s.endpoint",
 				  2, types, args, PG_ARGISNULL(1) ? " n" : NULL);
 	SPI_finish();
 	PG_RETURN_VOID();
@@ -448,6 +454,13 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 	value = SPI_getbinval(row, desc, SPI_fnumber(desc, "collections"), &isnull);
 	if (!isnull)
 		check_collections(DatumGetArrayTypeP(value));
+
+	value = SPI_getbinval(row, desc, SPI_fnumber(desc, "workers"), &isnull);
+	if (!isnull && DatumGetInt32(value) > 1 && strcmp(ep->nsid, "com.atproto.sync.subscribeRepos") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("only subscriptions to com.atproto.sync.subscribeRepos can have several workers"),
+				 errdetail("Workers share a stream by its repositories.")));
 
 	if (strcmp(ep->nsid, "com.atproto.sync.subscribeRepos") == 0 &&
 		(TRIGGER_FIRED_BY_INSERT(trigger->tg_event) || !same_selection(trigger->tg_trigtuple, row, desc)))

@@ -9,6 +9,7 @@
  */
 #include "postgres.h"
 
+#include "common/hashfn.h"
 #include "core/datetime.h"
 #include "core/frame.h"
 #include "data/jsonb_write.h"
@@ -116,25 +117,38 @@ check_seq(AtpPosition *position, int64 seq, bool *skip)
 	return ATP_OK;
 }
 
-static void
-note_gap(AtpBatch *batch, int64 after, int64 before)
+/* The event of a message that counts, without rows. */
+static AtpEvent *
+new_event(AtpBatch *batch, AtpBytes message, const AtpHead *head)
 {
-	AtpGap	   *gap = palloc(sizeof(AtpGap));
+	AtpEvent   *event = &batch->events[batch->nevents++];
+	size_t		unused;
 
-	*gap = (AtpGap) {after, before, "OutdatedCursor"};
-	batch->gaps = lappend(batch->gaps, gap);
+	memset(event, 0, sizeof(*event));
+	event->seq = head->seq;
+	event->message = message;
+	event->first_row = batch->nrows;
+	if (head->repo.ptr != NULL)
+		event->key = hash_bytes((const unsigned char *) head->repo.ptr, head->repo.len);
+	if (head->time.ptr != NULL &&
+		atp_datetime_parse(head->time.ptr, head->time.len, &event->time, &unused) != ATP_OK)
+		event->time = 0;
+	batch->time = event->time;
+	return event;
 }
 
-/* One message; *err and *at say what is wrong when the result is not ATP_DROP_NONE. */
+/*
+ * What a message is to the stream.  *err and *at say what is wrong when the
+ * result is not ATP_DROP_NONE; *event is NULL when the message does not count,
+ * else *err may say what is wrong with its fields.
+ */
 static AtpDrop
-decode_message(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, AtpBytes message,
-			   AtpErr *err, size_t *at)
+decode_head(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, AtpBytes message,
+			AtpHead *head, AtpEvent **event, AtpErr *err, size_t *at)
 {
-	AtpEvent   *event = &batch->events[batch->nevents];
-	AtpHead		head = {0};
-	size_t		unused;
 	bool		skip;
 
+	*event = NULL;
 	*at = 0;
 	*err = atp_frame_parse(message.ptr, message.len, &decoder->frame, at);
 	if (*err != ATP_OK)
@@ -147,24 +161,25 @@ decode_message(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, AtpB
 		return ATP_DROP_NONE;
 	}
 
-	*err = decoder->family->parse(decoder, &head, at);
+	*err = decoder->family->parse(decoder, head, at);
 	if (*err == ATP_E_SEQ_MISSING || *err == ATP_E_SEQ_RANGE)
 		return ATP_DROP_SEQ;
-	if (head.what == ATP_HEAD_INFO)
+	if (head->what == ATP_HEAD_INFO)
 	{
-		if (*err == ATP_OK && atp_span_is(head.info, "OutdatedCursor"))
+		if (*err == ATP_OK && atp_span_is(head->info, "OutdatedCursor"))
 			position->outdated = true;
 		return ATP_DROP_NONE;
 	}
-	if (head.what == ATP_HEAD_UNKNOWN)
-		batch->skips[ATP_SKIP_UNKNOWN]++;
 	/* an unknown message need not have a sequence number, nor a valid one */
-	if (head.what == ATP_HEAD_UNKNOWN && head.seq == 0)
-		return ATP_DROP_NONE;
-
-	if (head.seq > 0)
+	if (head->what == ATP_HEAD_UNKNOWN && head->seq == 0)
 	{
-		if (check_seq(position, head.seq, &skip) != ATP_OK)
+		batch->skips[ATP_SKIP_UNKNOWN]++;
+		return ATP_DROP_NONE;
+	}
+
+	if (head->seq > 0)
+	{
+		if (check_seq(position, head->seq, &skip) != ATP_OK)
 		{
 			*err = ATP_E_SEQ_ORDER;
 			return ATP_DROP_SEQ;
@@ -176,29 +191,30 @@ decode_message(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, AtpB
 		}
 		/* from the oldest (0) or from nowhere, nothing was missed */
 		if (position->outdated && position->last > 0)
-			note_gap(batch, position->last, head.seq);
+			atp_batch_new_gap(batch, position->last, head->seq);
 		position->outdated = false;
-		position->last = head.seq;
+		position->last = head->seq;
 	}
-
-	memset(event, 0, sizeof(*event));
-	batch->nevents++;
-	event->seq = head.seq;
-	event->message = message;
-	event->first_row = batch->nrows;
-	if (head.time.ptr != NULL &&
-		atp_datetime_parse(head.time.ptr, head.time.len, &event->time, &unused) != ATP_OK)
-		event->time = 0;
-	if (*err != ATP_OK)
-		(void) atp_dead_letter(batch, "message", event, *err, *at);
-	event->ignored = *err != ATP_OK || head.what == ATP_HEAD_UNKNOWN ||
-		!decoder->family->make(decoder, batch, event);
+	*event = new_event(batch, message, head);
 	return ATP_DROP_NONE;
 }
 
-AtpDrop
-atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position,
-		   const char **why, const char **error_name)
+/* An event that counts: its rows. */
+static void
+decode_rows(AtpDecoder *decoder, AtpBatch *batch, const AtpHead *head, AtpEvent *event,
+			AtpErr err, size_t at)
+{
+	if (err != ATP_OK)
+		(void) atp_dead_letter(batch, "message", event, err, at);
+	if (head->what == ATP_HEAD_UNKNOWN)
+		batch->skips[ATP_SKIP_UNKNOWN]++;
+	event->ignored = err != ATP_OK || head->what == ATP_HEAD_UNKNOWN ||
+		!decoder->family->make(decoder, batch, event);
+}
+
+static AtpDrop
+decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, bool rows,
+	   const char **why, const char **error_name)
 {
 	MemoryContext old = MemoryContextSwitchTo(batch->cxt);
 	AtpDrop		drop = ATP_DROP_NONE;
@@ -208,10 +224,12 @@ atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position,
 	{
 		AtpBytes	message = batch->messages[batch->ndecoded++];
 		const AtpFrame *frame = &decoder->frame;
+		AtpHead		head = {0};
+		AtpEvent   *event;
 		AtpErr		err;
 		size_t		at;
 
-		drop = decode_message(decoder, batch, position, message, &err, &at);
+		drop = decode_head(decoder, batch, position, message, &head, &event, &err, &at);
 		if (drop == ATP_DROP_ERROR_FRAME)
 		{
 			*error_name = printable(frame->error, 64);
@@ -221,10 +239,27 @@ atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position,
 		}
 		else if (drop != ATP_DROP_NONE)
 		{
-			(void) new_letter(batch, "frame", message, Max(position->last, 0), err, at);
+			if (rows)
+				(void) new_letter(batch, "frame", message, Max(position->last, 0), err, at);
 			*why = describe(err, at);
 		}
+		else if (event != NULL && rows)
+			decode_rows(decoder, batch, &head, event, err, at);
 	}
 	MemoryContextSwitchTo(old);
 	return drop;
+}
+
+AtpDrop
+atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position,
+		   const char **why, const char **error_name)
+{
+	return decode(decoder, batch, position, true, why, error_name);
+}
+
+AtpDrop
+atp_decode_heads(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position,
+				 const char **why, const char **error_name)
+{
+	return decode(decoder, batch, position, false, why, error_name);
 }

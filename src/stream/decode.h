@@ -36,4 +36,12 @@ extern void atp_decoder_settings(AtpDecoder *decoder, const AtpSettings *setting
 extern AtpDrop atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position,
 						  const char **why, const char **error_name);
 
+/*
+ * The same for messages that others will decode: only what concerns the stream
+ * itself is done (E-20 to E-45).  The batch gets events without rows, with their
+ * keys, and no dead letter.
+ */
+extern AtpDrop atp_decode_heads(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position,
+								const char **why, const char **error_name);
+
 #endif							/* ATP_DECODE_H */

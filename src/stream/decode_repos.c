@@ -143,6 +143,7 @@ parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
 		: msg->kind == ATP_MSG_UNKNOWN ? ATP_HEAD_UNKNOWN : ATP_HEAD_EVENT;
 	head->seq = msg->seq;
 	head->time = msg->time;
+	head->repo = msg->did;
 	head->info = msg->name;
 	return err;
 }

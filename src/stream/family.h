@@ -28,6 +28,7 @@ typedef struct AtpHead
 	}			what;
 	int64		seq;			/* 0: none */
 	AtpSpan		time;			/* RFC 3339; ptr NULL: none */
+	AtpSpan		repo;			/* the DID whose events must keep their order; ptr NULL: none */
 	AtpSpan		info;			/* name of an ATP_HEAD_INFO */
 } AtpHead;
 

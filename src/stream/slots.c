@@ -197,13 +197,21 @@ atp_slot_received(int64 messages, int64 bytes)
 }
 
 void
+atp_slot_skips(const int64 *skips)
+{
+	lock_slots(LW_EXCLUSIVE);
+	for (int i = 0; i < ATP_SKIP_COUNT; i++)
+		my_slot->skips[i] += skips[i];
+	unlock_slots();
+}
+
+void
 atp_slot_batch(const int64 *skips)
 {
 	lock_slots(LW_EXCLUSIVE);
 	my_slot->batches++;
-	for (int i = 0; i < ATP_SKIP_COUNT; i++)
-		my_slot->skips[i] += skips[i];
 	unlock_slots();
+	atp_slot_skips(skips);
 }
 
 int

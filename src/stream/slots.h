@@ -59,6 +59,7 @@ extern void atp_slot_state(AtpState state);
 extern void atp_slot_error(AtpDrop drop, const char *error);
 extern void atp_slot_received(int64 messages, int64 bytes);
 extern void atp_slot_batch(const int64 *skips);
+extern void atp_slot_skips(const int64 *skips);	/* without a batch of their own */
 
 /*
  * How often the manager with this number has started in a row without getting

@@ -179,8 +179,8 @@ static const struct
 		"UPDATE atproto.cursor SET seq = $4, event_time = COALESCE($5, event_time),"
 		" events = events + $6, record_ops = record_ops + $7,"
 		" refused_letters = refused_letters + $8, updated_at = now()"
-		" WHERE subscription = $1 AND endpoint = $2 AND seq IS NOT DISTINCT FROM $3",
-		8, {-TEXTOID, -TEXTOID, -INT8OID, -INT8OID, -TIMESTAMPTZOID, -INT8OID, -INT8OID, -INT8OID},
+		" WHERE subscription = $1 AND endpoint = $2 AND shard = $9 AND seq IS NOT DISTINCT FROM $3",
+		9, {-TEXTOID, -TEXTOID, -INT8OID, -INT8OID, -TIMESTAMPTZOID, -INT8OID, -INT8OID, -INT8OID, -INT4OID},
 		SPI_OK_UPDATE
 	},
 };

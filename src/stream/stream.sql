@@ -33,6 +33,8 @@ CREATE TABLE atproto.subscription (
     allow_insecure boolean NOT NULL DEFAULT false,
     ca_file text,
     proxy text,
+    workers integer NOT NULL DEFAULT 1
+        CHECK (workers BETWEEN 1 AND 32),
     stopped text,
     stopped_at timestamptz,
     created_at timestamptz NOT NULL DEFAULT now()
@@ -54,6 +56,7 @@ COMMENT ON COLUMN atproto.subscription.max_dead_letter_bytes IS 'likewise, of th
 COMMENT ON COLUMN atproto.subscription.allow_insecure IS 'plain ws:// allowed to other hosts than this one';
 COMMENT ON COLUMN atproto.subscription.ca_file IS 'file on the server with the certificate authorities to trust, instead of the system''s';
 COMMENT ON COLUMN atproto.subscription.proxy IS 'URL of a proxy; NULL: as the server''s environment says; empty: none';
+COMMENT ON COLUMN atproto.subscription.workers IS 'more than 1: so many processes share the repositories of the stream, beside the one that receives it';
 COMMENT ON COLUMN atproto.subscription.stopped IS 'why the consumer gave up until atproto.resume(); NULL when it did not';
 
 -- Apart from the subscriptions, so that who may read those sees no secret.
@@ -74,6 +77,7 @@ CREATE TABLE atproto.cursor (
     subscription text NOT NULL
         REFERENCES atproto.subscription (name) ON UPDATE CASCADE ON DELETE CASCADE,
     endpoint text NOT NULL,
+    shard integer NOT NULL DEFAULT 0,
     seq bigint CHECK (seq BETWEEN 0 AND 9007199254740991),
     event_time timestamptz,
     events bigint NOT NULL DEFAULT 0,
@@ -82,9 +86,10 @@ CREATE TABLE atproto.cursor (
     settings_after bigint,
     settings bytea,
     updated_at timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (subscription, endpoint)
+    PRIMARY KEY (subscription, endpoint, shard)
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 COMMENT ON TABLE atproto.cursor IS 'last event processed of each subscription and endpoint, committed together with its rows';
+COMMENT ON COLUMN atproto.cursor.shard IS 'worker whose position this is; one row, 0, unless the subscription has several workers: then everything up to the lowest seq is processed';
 COMMENT ON COLUMN atproto.cursor.seq IS 'last sequence number processed; NULL: begin with the next live event; 0: with the oldest';
 COMMENT ON COLUMN atproto.cursor.event_time IS 'time that the last event carries';
 COMMENT ON COLUMN atproto.cursor.events IS 'events processed since the subscription was made';
@@ -191,10 +196,11 @@ CREATE FUNCTION atproto.subscribe(
     allow_insecure boolean DEFAULT false,
     ca_file text DEFAULT NULL,
     proxy text DEFAULT NULL,
-    headers jsonb DEFAULT NULL
+    headers jsonb DEFAULT NULL,
+    workers integer DEFAULT 1
 ) RETURNS void
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_subscribe';
-COMMENT ON FUNCTION atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb) IS 'follow an event stream; cursor NULL: from now on, 0: from the oldest event that the server has, n: from the event after n; the rest as the columns of atproto.subscription';
+COMMENT ON FUNCTION atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer) IS 'follow an event stream; cursor NULL: from now on, 0: from the oldest event that the server has, n: from the event after n; the rest as the columns of atproto.subscription';
 CREATE FUNCTION atproto.unsubscribe(name text) RETURNS void
     LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_unsubscribe';
 COMMENT ON FUNCTION atproto.unsubscribe(text) IS 'forget a subscription, its cursor, gaps and dead letters; records stay';
@@ -219,7 +225,7 @@ CREATE FUNCTION atproto.stream_status(
 COMMENT ON FUNCTION atproto.stream_status() IS 'live state of this database''s consumers since the server started; of others'' only for members of pg_monitor';
 
 REVOKE ALL ON FUNCTION
-    atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb),
+    atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer),
     atproto.create_tables(name), atproto.retry(bigint), atproto.unsubscribe(text),
     atproto.pause(text), atproto.resume(text), atproto.set_cursor(text, bigint),
     atproto.stream_status(), atproto.subscription_check(), atproto.subscription_changed()
@@ -261,7 +267,9 @@ CREATE VIEW atproto.stat_subscription AS
     FROM atproto.subscription s
         LEFT JOIN atproto.stream_status() p ON p.name = s.name
         CROSS JOIN LATERAL (SELECT atproto.consumer_pid(s.name) AS pid) h
-        LEFT JOIN atproto.cursor c ON c.subscription = s.name AND c.endpoint = s.endpoint
+        CROSS JOIN LATERAL (SELECT min(seq) AS seq, min(event_time) AS event_time, sum(events)::bigint AS events,
+                sum(record_ops)::bigint AS record_ops, sum(refused_letters)::bigint AS refused_letters
+            FROM atproto.cursor WHERE subscription = s.name AND endpoint = s.endpoint) c
     -- the view reads the tables as their owner, so it does what row security would
     WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR EXISTS (SELECT FROM pg_catalog.pg_roles r
         WHERE r.rolname = s.owner AND pg_catalog.pg_has_role(r.oid, 'USAGE'));

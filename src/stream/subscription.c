@@ -18,7 +18,7 @@
 #define MORE_COLUMNS ", target, ca_file, proxy, collections, dids, actions, keep_records," \
 	" events, keep_raw, max_dead_letters, max_dead_letter_bytes," \
 	" (SELECT string_agg(h.name || ': ' || h.value || E'\\r\\n', '' ORDER BY h.name)" \
-	"  FROM atproto.request_header h WHERE h.subscription = s.name)"
+	"  FROM atproto.request_header h WHERE h.subscription = s.name), workers"
 
 static AtpSubscription *
 from_tuple(HeapTuple tuple, TupleDesc desc)
@@ -145,6 +145,7 @@ atp_subscription_get(const char *name, MemoryContext cxt)
 	MemoryContext old;
 	HeapTuple	tuple;
 	TupleDesc	desc;
+	bool		isnull;
 
 	atp_config_watch(atp_relation("subscription"));
 	check(SPI_execute_with_args("SELECT " COLUMNS MORE_COLUMNS " FROM atproto.subscription s WHERE name = $1",
@@ -164,6 +165,7 @@ atp_subscription_get(const char *name, MemoryContext cxt)
 	sub->headers = SPI_getvalue(tuple, desc, 17);
 	if (sub->headers == NULL)
 		sub->headers = pstrdup("");
+	sub->workers = DatumGetInt32(SPI_getbinval(tuple, desc, 18, &isnull));
 	MemoryContextSwitchTo(old);
 	return sub;
 }
@@ -179,7 +181,7 @@ atp_subscription_same_stream(const AtpSubscription *a, const AtpSubscription *b)
 {
 	return same_text(a->url, b->url) && same_text(a->target, b->target) &&
 		same_text(a->ca_file, b->ca_file) && same_text(a->proxy, b->proxy) &&
-		same_text(a->headers, b->headers) && a->owner == b->owner;
+		same_text(a->headers, b->headers) && a->owner == b->owner && a->workers == b->workers;
 }
 
 void
@@ -196,24 +198,91 @@ atp_cursor_settings(const char *name, const char *endpoint)
 		  SPI_OK_UPDATE, "noting the settings");
 }
 
-int64
+AtpCursor
 atp_cursor_get(const char *name, const char *endpoint)
 {
 	Oid			types[] = {TEXTOID, TEXTOID};
 	Datum		args[] = {CStringGetTextDatum(name), CStringGetTextDatum(endpoint)};
+	AtpCursor	cursor;
+	HeapTuple	row;
+	TupleDesc	desc;
 	bool		isnull;
-	int64		seq;
 
 	check(SPI_execute_with_args("INSERT INTO atproto.cursor (subscription, endpoint) VALUES ($1, $2)"
 								" ON CONFLICT DO NOTHING", 2, types, args, NULL, false, 0),
 		  SPI_OK_INSERT, "making a cursor");
-	check(SPI_execute_with_args("SELECT seq FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2",
+	check(SPI_execute_with_args("SELECT count(*)::integer, min(COALESCE(seq, -1)), max(COALESCE(seq, -1)), max(shard)"
+								" FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2",
 								2, types, args, NULL, false, 1),
 		  SPI_OK_SELECT, "reading a cursor");
-	if (SPI_processed == 0)
+	row = SPI_tuptable->vals[0];
+	desc = SPI_tuptable->tupdesc;
+	cursor.shards = DatumGetInt32(SPI_getbinval(row, desc, 1, &isnull));
+	if (cursor.shards == 0)
 		elog(ERROR, "cursor of subscription \"%s\" has vanished", name);
+	cursor.lowest = DatumGetInt64(SPI_getbinval(row, desc, 2, &isnull));
+	cursor.highest = DatumGetInt64(SPI_getbinval(row, desc, 3, &isnull));
+	if (DatumGetInt32(SPI_getbinval(row, desc, 4, &isnull)) != cursor.shards - 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cursor of subscription \"%s\" has not all its shards", name),
+				 errhint("Restore the rows of table \"%s\", or unsubscribe and subscribe again.", "atproto.cursor")));
+	return cursor;
+}
+
+int64
+atp_cursor_of_shard(const char *name, const char *endpoint, int shard)
+{
+	Oid			types[] = {TEXTOID, TEXTOID, INT4OID};
+	Datum		args[] = {CStringGetTextDatum(name), CStringGetTextDatum(endpoint), Int32GetDatum(shard)};
+	bool		isnull;
+	int64		seq;
+
+	check(SPI_execute_with_args("SELECT seq FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2 AND shard = $3",
+								3, types, args, NULL, true, 1),
+		  SPI_OK_SELECT, "reading a shard's cursor");
+	if (SPI_processed == 0)
+		elog(ERROR, "cursor of shard %d of subscription \"%s\" has vanished", shard, name);
 	seq = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
 	return isnull ? -1 : seq;
+}
+
+void
+atp_cursor_share(const char *name, const char *endpoint, int shards)
+{
+	Oid			types[] = {TEXTOID, TEXTOID, INT4OID};
+	Datum		args[] = {CStringGetTextDatum(name), CStringGetTextDatum(endpoint), Int32GetDatum(shards)};
+
+	/* what the shards that go have counted is the first one's from now on */
+	check(SPI_execute_with_args("WITH gone AS (DELETE FROM atproto.cursor"
+								"  WHERE subscription = $1 AND endpoint = $2 AND shard >= $3"
+								"  RETURNING events, record_ops, refused_letters)"
+								" UPDATE atproto.cursor c SET events = c.events + g.events,"
+								"  record_ops = c.record_ops + g.record_ops, refused_letters = c.refused_letters + g.refused"
+								" FROM (SELECT COALESCE(sum(events), 0) AS events, COALESCE(sum(record_ops), 0) AS record_ops,"
+								"  COALESCE(sum(refused_letters), 0) AS refused FROM gone) g"
+								" WHERE c.subscription = $1 AND c.endpoint = $2 AND c.shard = 0 AND g.events + g.record_ops + g.refused > 0",
+								3, types, args, NULL, false, 0),
+		  SPI_OK_UPDATE, "removing shards");
+	check(SPI_execute_with_args("INSERT INTO atproto.cursor (subscription, endpoint, shard, seq, event_time, settings_after, settings)"
+								" SELECT subscription, endpoint, n, seq, event_time, settings_after, settings"
+								" FROM atproto.cursor, generate_series(1, $3 - 1) n"
+								" WHERE subscription = $1 AND endpoint = $2 AND shard = 0"
+								" ON CONFLICT DO NOTHING",
+								3, types, args, NULL, false, 0),
+		  SPI_OK_INSERT, "adding shards");
+}
+
+void
+atp_cursor_begin(const char *name, const char *endpoint, int64 seq)
+{
+	Oid			types[] = {TEXTOID, TEXTOID, INT8OID};
+	Datum		args[] = {CStringGetTextDatum(name), CStringGetTextDatum(endpoint), Int64GetDatum(seq)};
+
+	check(SPI_execute_with_args("UPDATE atproto.cursor SET seq = $3"
+								" WHERE subscription = $1 AND endpoint = $2 AND seq IS NULL",
+								3, types, args, NULL, false, 0),
+		  SPI_OK_UPDATE, "beginning a stream");
 }
 
 void

@@ -49,6 +49,7 @@ typedef struct AtpSubscription
 	char	   *ca_file;		/* NULL: the system's */
 	char	   *proxy;			/* NULL: from the environment */
 	char	   *headers;		/* lines "Name: value\r\n", or "" */
+	int			workers;
 	AtpSettings settings;
 } AtpSubscription;
 
@@ -59,8 +60,25 @@ extern bool atp_subscription_same_stream(const AtpSubscription *a, const AtpSubs
 extern List *atp_subscription_list(MemoryContext cxt);
 extern AtpSubscription *atp_subscription_get(const char *name, MemoryContext cxt);	/* NULL: none */
 
-/* The cursor of name at endpoint, made when missing; -1 means no position yet. */
-extern int64 atp_cursor_get(const char *name, const char *endpoint);
+/* Where a stream is: positions are sequence numbers, or -1 for none yet. */
+typedef struct AtpCursor
+{
+	int			shards;			/* rows; 1 unless several workers share the stream */
+	int64		lowest;			/* all up to here is processed */
+	int64		highest;		/* nothing beyond this is */
+} AtpCursor;
+
+/* The cursor of name at endpoint, made when missing. */
+extern AtpCursor atp_cursor_get(const char *name, const char *endpoint);
+
+/* One shard's position. */
+extern int64 atp_cursor_of_shard(const char *name, const char *endpoint, int shard);
+
+/* From now on there are so many shards.  All that there were are at the same position. */
+extern void atp_cursor_share(const char *name, const char *endpoint, int shards);
+
+/* A stream that had no position began: its first event comes after seq. */
+extern void atp_cursor_begin(const char *name, const char *endpoint, int64 seq);
 
 /* Note that the present settings hold after the cursor's position, if they are others than those noted. */
 extern void atp_cursor_settings(const char *name, const char *endpoint);

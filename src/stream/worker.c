@@ -6,6 +6,9 @@
  * connection on, decode what has come, apply it when it is time, wait.  Every
  * transaction begins and ends inside atp_apply() or one of the small functions
  * below; none is open when the loop comes to its wait.
+ *
+ * A subscription with several workers does the same, but that its batches go
+ * to them (pipeline.h); the cursor follows when they have committed.
  */
 #include "postgres.h"
 
@@ -27,6 +30,7 @@
 #include "stream/catalog.h"
 #include "stream/connection.h"
 #include "stream/decode.h"
+#include "stream/pipeline.h"
 #include "stream/slots.h"
 #include "stream/statements.h"
 #include "stream/wait.h"
@@ -48,6 +52,7 @@ int			atp_idle_timeout_ms = 90000;
 #define REFUSED_DELAY_MS	(10 * 60 * 1000)	/* after an answer that will hardly change */
 #define REPEATED_DROPS_MAX	5	/* at one place of the stream, then stop (E-48) */
 #define STATS_DELAY_MS		1000
+#define SETTLE_LOOK_MS		1000	/* a worker that never started tells nobody */
 
 /* What a new process is told; must fit into bgw_extra. */
 typedef struct StartInfo
@@ -69,7 +74,10 @@ typedef struct Consumer
 	AtpSubscription *sub;
 	AtpBatch   *batch;
 	AtpDecoder *decoder;
+	AtpPipeline *pipeline;		/* NULL: this process applies what it receives */
 	int64		cursor;			/* committed; -1: none */
+	int64		handed;			/* given to the workers; the cursor without them */
+	int64		level;			/* here all shards are at one position, so their number can change; -1: need not */
 	AtpPosition position;		/* taken into the batch */
 	char	   *activity;		/* what pg_stat_activity shows while streaming */
 
@@ -100,6 +108,9 @@ leave(Consumer *c, const char *why, bool again)
 {
 	atp_conn_free(c->conn);
 	c->conn = NULL;
+	if (c->pipeline != NULL)
+		atp_pipeline_end(c->pipeline);
+	c->pipeline = NULL;
 	ereport(LOG, (errmsg("atproto consumer of subscription \"%s\" ends: %s", c->name, why)));
 	proc_exit(again && !c->managed ? 1 : 0);
 }
@@ -144,14 +155,38 @@ take_settings(Consumer *c, AtpSubscription *sub, MemoryContext cxt)
 	atp_decoder_settings(c->decoder, &sub->settings);
 }
 
+/* The workers read the settings when they start: new ones for new settings. */
+static void
+start_workers(Consumer *c, int n)
+{
+	if (c->pipeline != NULL)
+		atp_pipeline_end(c->pipeline);
+	c->pipeline = NULL;
+	if (n == 1)
+		return;
+	c->purging = false;			/* they do it */
+	c->pipeline = atp_pipeline_start(c->sub, n);
+	atp_batch_lend(c->batch, NULL, 0);
+	if (c->pipeline == NULL)
+	{
+		ereport(LOG,
+				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+				 errmsg("no background worker slot is free for a worker of atproto subscription \"%s\"", c->name),
+				 errhint("Increase \"%s\".", "max_worker_processes")));
+		atp_slot_error(ATP_DROP_NONE, "no background worker slot is free for its workers");
+		leave(c, "its workers cannot be started", true);
+	}
+}
+
 static void
 read_subscription(Consumer *c)
 {
 	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "atproto subscription",
 											  ALLOCSET_SMALL_SIZES);
 	AtpSubscription *sub = NULL;
-	int64		cursor = -1;
+	AtpCursor	cursor = {0};
 	AtpExtension extension;
+	bool		changed = false;
 
 	atp_begin("reading the subscription");
 	extension = atp_extension_lock();
@@ -160,7 +195,13 @@ read_subscription(Consumer *c)
 	if (sub != NULL && sub->runnable)
 	{
 		cursor = atp_cursor_get(c->name, sub->ep->scope);
-		if (c->sub == NULL || sub->version != c->sub->version)
+		changed = c->sub == NULL || sub->version != c->sub->version;
+		if (changed && cursor.lowest == cursor.highest)
+		{
+			atp_cursor_share(c->name, sub->ep->scope, sub->workers);
+			cursor.shards = sub->workers;
+		}
+		if (changed)
 			atp_cursor_settings(c->name, sub->ep->scope);
 	}
 	atp_commit();
@@ -175,10 +216,13 @@ read_subscription(Consumer *c)
 		leave(c, "it was paused", false);
 	if (sub->owner != GetUserId())
 		leave(c, "its owner changed", true);
-	if (c->sub != NULL && (!atp_subscription_same_stream(sub, c->sub) || cursor != c->cursor))
+	if (c->sub != NULL && (!atp_subscription_same_stream(sub, c->sub) || cursor.lowest != c->cursor))
 		leave(c, "its settings or its cursor changed", true);
 	take_settings(c, sub, cxt);
-	c->cursor = cursor;
+	c->cursor = c->handed = cursor.lowest;
+	c->level = cursor.shards != sub->workers ? cursor.highest : -1;
+	if (changed)
+		start_workers(c, cursor.shards);
 }
 
 /* ------------------------------------------------------------------------
@@ -339,6 +383,44 @@ drop_stream(Consumer *c, AtpDrop drop, const char *why)
  * ------------------------------------------------------------------------
  */
 
+/* A stream without position begins here: no shard may find another place. */
+static void
+begin_shards(Consumer *c, int64 seq)
+{
+	atp_begin("beginning the stream");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		atp_cursor_begin(c->name, c->sub->ep->scope, seq);
+	atp_commit();
+	c->cursor = c->handed = seq;
+}
+
+/* What was decoded goes to the workers.  broken: with the message that the stream is dropped for. */
+static void
+hand_batch(Consumer *c, bool broken)
+{
+	AtpBatch   *batch = c->batch;
+
+	if (c->handed < 0 && batch->nevents > 0)
+		begin_shards(c, batch->events[0].seq - 1);
+	atp_slot_skips(batch->skips);
+	if (batch->nevents > 0 || broken)
+	{
+		atp_pipeline_hand(c->pipeline, batch, c->handed, c->position.last, broken);
+		c->handed = c->position.last;
+	}
+	atp_batch_reset(batch);
+}
+
+/* What the workers have committed. */
+static void
+collect(Consumer *c)
+{
+	if (atp_pipeline_collect(c->pipeline, &c->cursor))
+		c->failures = 0;
+	if (atp_pipeline_failed(c->pipeline))
+		leave(c, "one of its workers ended", true);
+}
+
 /* Everything decoded so far into the tables. */
 static void
 apply_batch(Consumer *c)
@@ -347,6 +429,11 @@ apply_batch(Consumer *c)
 
 	if (batch->nmessages == 0)
 		return;
+	if (c->pipeline != NULL)
+	{
+		hand_batch(c, false);
+		return;
+	}
 	if (batch->nevents == 0 && batch->letters == NIL)
 	{
 		/* nothing but messages that do not count */
@@ -372,6 +459,19 @@ apply_batch(Consumer *c)
 		c->failures = 0;
 	c->purging |= batch->purge;
 	atp_batch_reset(batch);
+}
+
+/* The same, and it is there when this returns: the cursor is what was decoded. */
+static void
+settle(Consumer *c)
+{
+	apply_batch(c);
+	while (c->pipeline != NULL && !atp_pipeline_idle(c->pipeline))
+	{
+		collect(c);
+		if (!atp_pipeline_idle(c->pipeline))
+			atp_wait(NULL, 0, SETTLE_LOOK_MS);
+	}
 }
 
 /* Move an existing connection on. */
@@ -404,7 +504,8 @@ run_stream(Consumer *c)
 	c->counted_bytes = bytes;
 
 	if (batch->ndecoded < batch->nmessages)
-		drop = atp_decode(c->decoder, batch, &c->position, &why, &error_name);
+		drop = (c->pipeline ? atp_decode_heads : atp_decode)
+			(c->decoder, batch, &c->position, &why, &error_name);
 	if (drop == ATP_DROP_NONE && state == ATP_CONN_CLOSED)
 	{
 		drop = atp_conn_drop(c->conn);
@@ -417,7 +518,9 @@ run_stream(Consumer *c)
 	why = MemoryContextStrdup(c->conn_cxt, why);
 	if (error_name != NULL)
 		error_name = MemoryContextStrdup(c->conn_cxt, error_name);
-	apply_batch(c);
+	if (c->pipeline != NULL && error_name == NULL && (drop == ATP_DROP_FRAME || drop == ATP_DROP_SEQ))
+		hand_batch(c, true);
+	settle(c);
 	if (error_name != NULL && strcmp(error_name, "FutureCursor") == 0)
 		stop(c, why);			/* E-45 */
 	drop_stream(c, drop, why);
@@ -471,6 +574,28 @@ watch_stream(Consumer *c, TimestampTz now)
 	return timeout;
 }
 
+/* Is there memory for what may come? */
+static bool
+can_receive(Consumer *c)
+{
+	return c->pipeline == NULL || c->batch->buffer != NULL || atp_pipeline_lend(c->pipeline, c->batch);
+}
+
+/*
+ * Is it time to apply, or to hand over, what has come?  Workers that have
+ * something to do get more when it is a full batch.
+ */
+static bool
+batch_is_due(Consumer *c)
+{
+	if (c->batch->nmessages == 0)
+		return false;
+	if (atp_batch_full(c->batch))
+		return true;
+	return (c->pipeline == NULL || atp_pipeline_idle(c->pipeline)) &&
+		remaining(GetCurrentTimestamp(), c->batch->since, atp_batch_delay_ms) == 0;
+}
+
 static void
 wait_for_more(Consumer *c)
 {
@@ -488,7 +613,9 @@ wait_for_more(Consumer *c)
 		sooner(&timeout, remaining(now, c->retry_at, 0));
 	if (limit >= 0)
 		sooner(&timeout, limit);
-	if (c->batch->nmessages > 0)
+	if (c->pipeline != NULL && !atp_pipeline_idle(c->pipeline))
+		sooner(&timeout, SETTLE_LOOK_MS);
+	else if (c->batch->nmessages > 0)
 		sooner(&timeout, remaining(now, c->batch->since, atp_batch_delay_ms));
 	else if (c->stats_pending)
 		sooner(&timeout, STATS_DELAY_MS);
@@ -506,17 +633,27 @@ run(Consumer *c)
 		if (atp_config_changed())
 		{
 			/* what is decoded was decoded under the present settings */
-			apply_batch(c);
+			settle(c);
 			read_subscription(c);
+		}
+		if (c->pipeline != NULL)
+			collect(c);
+		if (c->level >= 0 && c->position.last >= c->level)
+		{
+			settle(c);
+			leave(c, "the number of its workers changes", true);
+		}
+		if (!can_receive(c))
+		{
+			atp_wait(NULL, 0, SETTLE_LOOK_MS);
+			continue;
 		}
 
 		if (c->conn == NULL && GetCurrentTimestamp() >= c->retry_at)
 			connect_stream(c);
 		if (c->conn != NULL)
 			run_stream(c);
-		if (c->batch->nmessages > 0 &&
-			(atp_batch_full(c->batch) ||
-			 remaining(GetCurrentTimestamp(), c->batch->since, atp_batch_delay_ms) == 0))
+		if (batch_is_due(c))
 		{
 			apply_batch(c);
 			/* one bounded step between two batches */

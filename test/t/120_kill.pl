@@ -3,7 +3,8 @@
 #		the connection.  Afterwards the tables are what the oracle says, and every
 #		event was applied exactly once.  E-43, E-48.
 #
-#		ATPROTO_KILLS=200 is the long form; ATPROTO_SEED repeats a run.
+#		ATPROTO_KILLS=200 is the long form; ATPROTO_SEED repeats a run;
+#		ATPROTO_WORKERS=3 is a subscription with several workers.
 
 use strict;
 use warnings FATAL => 'all';
@@ -18,6 +19,7 @@ use Test::More;
 use Time::HiRes qw(usleep);
 
 my $kills = $ENV{ATPROTO_KILLS} || 20;
+my $workers = $ENV{ATPROTO_WORKERS} || 1;
 my $seed  = $ENV{ATPROTO_SEED} // int rand 2**31;
 srand $seed;
 note("ATPROTO_SEED=$seed");
@@ -27,6 +29,7 @@ my $last = 1600;
 my @rate = ('--rate', int(2600 / $kills) || 1);    # messages a second, so that the stream lasts for all kills
 my $node = make_node(
 	'kill', conf => <<'EOF');
+max_worker_processes = 20
 atproto.reconnect_delay = 100ms
 atproto.reconnect_max_delay = 500ms
 synchronous_commit = off
@@ -54,6 +57,11 @@ sub consumer
 	return wait_for("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
 }
 
+sub worker
+{
+	return wait_for("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto apply worker' ORDER BY random() LIMIT 1");
+}
+
 # Its children must be gone before the server can start again.
 sub kill_server
 {
@@ -72,23 +80,27 @@ my %kinds = (
 	'fast restart'               => sub { $node->restart },
 	'the connection is cut'      => sub { $server->restart(@rate) },
 	'the consumer is terminated' => sub { ask('SELECT pg_terminate_backend(' . consumer() . ')') });
+my %worker_kinds = (
+	'kill -9 of a worker'    => sub { kill 'KILL', worker() },
+	'a worker is terminated' => sub { ask('SELECT pg_terminate_backend(' . worker() . ')') });
+%kinds = (%kinds, %worker_kinds) if $workers > 1;
 
 my @todo  = map { (sort keys %kinds)[ $_ % keys %kinds ] } shuffle 0 .. $kills - 1;
 my @times = sort { $a <=> $b } map { 1 + int rand($last - 100) } @todo;
 
 # A kill may take the last commits with it, but not the subscription itself.
-$node->safe_psql('postgres', 'SET synchronous_commit = on; ' . subscribe_sql('s', $server, cursor => 0));
+$node->safe_psql('postgres', 'SET synchronous_commit = on; ' . subscribe_sql('s', $server, cursor => 0, workers => $workers));
 my $late = 0;
 foreach my $i (0 .. $#todo)
 {
-	wait_for("SELECT 1 FROM atproto.cursor WHERE seq >= $times[$i]");
+	wait_for("SELECT 1 FROM atproto.stat_subscription WHERE seq >= $times[$i]");
 	usleep(rand 100_000);    # in the middle of a batch, perhaps
-	my $seq = wait_for('SELECT seq FROM atproto.cursor');
+	my $seq = wait_for('SELECT seq FROM atproto.stat_subscription');
 	note("$todo[$i] after event $seq");
 	$late++ if $seq == $last;
 	$kinds{ $todo[$i] }->();
 }
-wait_for("SELECT 1 FROM atproto.cursor WHERE seq = $last");
+wait_for("SELECT 1 FROM atproto.stat_subscription WHERE seq = $last");
 cmp_ok($late, '<=', $kills / 10, "of $kills kills, those after the stream's end are few");
 
 # --- nothing lost, nothing twice ---
@@ -97,7 +109,7 @@ my ($events) = oracle('', 'events', $pds);
 my $ops = 0;
 $ops += $_ foreach $events =~ /^op\t\w+\t(\d+)$/mg;
 
-is(ask('SELECT events, record_ops FROM atproto.cursor'), "$last|$ops", 'every event was applied exactly once');
+is(ask('SELECT events, record_ops FROM atproto.stat_subscription'), "$last|$ops", 'every event was applied exactly once');
 tables_match($node, $pds, 'the tables are what the oracle says', modes => [ 'record', 'repo', 'count' ]);
 is(ask('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing was refused');
 is(ask('SELECT count(*) FROM atproto.gap'),         '0', 'nothing was missed');
