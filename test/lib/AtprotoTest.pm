@@ -29,7 +29,7 @@ use Time::HiRes qw(usleep);
 
 use AtprotoTest::Server;
 
-our @EXPORT = qw(test_dir capture read_capture write_capture make_capture make_node subscribe_sql
+our @EXPORT = qw(test_dir capture read_capture write_capture make_capture simulate make_node subscribe_sql
   $MEMORY_MAX private_memory consumer_memory wait_until wait_for_seq tables_match oracle table_copy);
 
 our $TIMEOUT = $ENV{PG_TEST_TIMEOUT_DEFAULT} || 180;    # seconds
@@ -102,6 +102,21 @@ sub make_capture
 	IPC::Run::run([ $python, '-B', "$test_dir/oracle/$program", @args ], '<', \undef, '>', $path)
 	  or BAIL_OUT("$program failed");
 	return $path;
+}
+
+# A capture of test/simulator, and the directory with what it must leave:
+# simulate('--events' => 1000, ...)
+sub simulate
+{
+	my @options = @_;
+	my $dir     = "$test_dir/simulator";
+	my $files   = PostgreSQL::Test::Utils::tempdir('simulate');
+
+	# It is built by make check; this is for running one test by hand.
+	-x "$dir/simulate" or system('make', '-s', '-C', $dir) == 0 or BAIL_OUT("cannot build $dir");
+	IPC::Run::run([ "$dir/simulate", @options, '--expect', "$files/expect", '--output', "$files/frames" ])
+	  or BAIL_OUT('the simulator failed');
+	return ("$files/frames", "$files/expect");
 }
 
 # A running cluster with the extension created in its database postgres.

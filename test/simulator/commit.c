@@ -3,8 +3,8 @@
  *		From operations on a repository to a #commit message, and #sync.
  *
  * A message has the nodes of the new tree that its operations changed, and those
- * that show that a deleted key is not there: with them one can go back from the
- * new tree to the one before, whose CID is prevData (F-09).
+ * on the way to each key and to the keys beside it: with them one can go back
+ * from the new tree to the one before, whose CID is prevData (F-09).
  */
 #include "commit.h"
 
@@ -326,10 +326,7 @@ commit_write(Network *net, Account *account, Kind kind, unsigned nops, AtpCborWr
 	}
 	tree_seal(&account->tree, add_block, &c.blocks, account->data);
 	for (unsigned i = 0; i < c.nops; i++)
-	{
-		if (c.op[i].action == ATP_DELETE)
-			tree_path(&account->tree, &c.op[i].leaf, add_block, &c.blocks);
-	}
+		tree_prove(&account->tree, &c.op[i].leaf, add_block, &c.blocks);
 	net->micros += REV_AHEAD;
 	put_commit(net, account, c.rev, &car);
 	atp_cbor_put_raw(&car, blocks, c.blocks.len);

@@ -23,7 +23,7 @@ typedef struct Entry
 struct Node
 {
 	uint32_t	owner;
-	uint32_t	sealed;			/* the tree_seal() or tree_path() that emitted it last */
+	uint32_t	sealed;			/* the tree_seal() after which it was emitted last */
 	uint32_t	n;
 	uint32_t	cap;
 	unsigned	layer;
@@ -392,16 +392,39 @@ tree_seal(Tree *t, TreeBlockFn emit, void *ctx, uint8_t root[ATP_CID_BLESSED_LEN
 		cid_of_digest(t->root->digest, root);
 }
 
-void
-tree_path(const Tree *t, const Leaf *leaf, TreeBlockFn emit, void *ctx)
+/* The node, if that has not been done; what is before its entry i. */
+static Node *
+go_through(Node *node, uint32_t i, TreeBlockFn emit, void *ctx)
 {
 	uint8_t		cid[ATP_CID_BLESSED_LEN];
 
-	for (Node *node = t->root; node != NULL; node = *child(node, position(node, leaf)))
+	if (node->sealed != seals)
+		emit_node(node, emit, ctx, cid);
+	return *child(node, i);
+}
+
+void
+tree_prove(const Tree *t, const Leaf *leaf, TreeBlockFn emit, void *ctx)
+{
+	Node	   *node = t->root;
+	Node	   *after = NULL;
+
+	/* to the key; if it is there, what is before and after it parts there */
+	while (node != NULL)
 	{
-		if (node->sealed != seals)
-			emit_node(node, emit, ctx, cid);
+		uint32_t	i = position(node, leaf);
+		bool		is_here = i < node->n && compare(&node->entry[i].leaf, leaf) == 0;
+
+		if (is_here)
+			after = node->entry[i].right;
+		node = go_through(node, i, emit, ctx);
+		if (is_here)
+			break;
 	}
+	while (node != NULL)
+		node = go_through(node, node->n, emit, ctx);
+	while (after != NULL)
+		after = go_through(after, 0, emit, ctx);
 }
 
 static void

@@ -50,10 +50,11 @@ extern void tree_remove(Tree *t, const Leaf *leaf);
 extern void tree_seal(Tree *t, TreeBlockFn emit, void *ctx, uint8_t root[ATP_CID_BLESSED_LEN]);
 
 /*
- * Calls emit with those nodes from the root to the place of a key that the last
- * tree_seal() did not emit: who knows them can tell that the key is not there.
+ * Calls emit with the nodes from the root to a key, or to the place where it
+ * would be, and to the keys beside it; not with those that have been emitted
+ * since tree_seal() began.  With them one can put the key in or take it out.
  */
-extern void tree_path(const Tree *t, const Leaf *leaf, TreeBlockFn emit, void *ctx);
+extern void tree_prove(const Tree *t, const Leaf *leaf, TreeBlockFn emit, void *ctx);
 
 /* Frees the nodes that are the tree's own. */
 extern void tree_free(Tree *t);
