@@ -1,12 +1,9 @@
-/*-------------------------------------------------------------------------
- *
+/*
  * car_sql.c
  *		SQL functions on CAR files: car_roots, car_blocks, car_records.
  *
  * The functions that return sets deliver one row a call, so that what they
  * hold in memory is the file and, for car_records, an index over its blocks.
- *
- *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 

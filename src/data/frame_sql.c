@@ -1,10 +1,7 @@
-/*-------------------------------------------------------------------------
- *
+/*
  * frame_sql.c
  *		SQL functions on event-stream frames, for looking into dead letters:
  *		atproto.frame and atproto.frame_records.
- *
- *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 

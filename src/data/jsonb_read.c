@@ -1,5 +1,4 @@
-/*-------------------------------------------------------------------------
- *
+/*
  * jsonb_read.c
  *		jsonb to canonical DAG-CBOR.
  *
@@ -7,8 +6,6 @@
  * is DAG-CBOR's order, so the members are written as they come.  An object
  * with the key "$link" or "$bytes" is a link or a byte string (B-25), and
  * nothing else may have those keys.
- *
- *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 

@@ -1,10 +1,7 @@
-/*-------------------------------------------------------------------------
- *
+/*
  * jsonb_write.c
  *		DAG-CBOR to jsonb: memory for jsonb_image.c, and the proof that its
  *		constants are the server's.
- *
- *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 

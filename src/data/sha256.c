@@ -1,13 +1,10 @@
-/*-------------------------------------------------------------------------
- *
+/*
  * sha256.c
  *		SHA-256 for src/core, from OpenSSL.
  *
  * The digest is fetched once and the context is reused: that takes half of the
  * time of PostgreSQL's cryptohash functions on a block of 220 bytes, which look
  * the digest up for each of them.  Both live as long as the process does.
- *
- *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 

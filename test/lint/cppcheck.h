@@ -1,0 +1,7 @@
+/*
+ * cppcheck.h
+ *		What of PostgreSQL's macros cppcheck has to know, since it reads none of
+ *		its headers.
+ */
+#define PG_FUNCTION_INFO_V1(function)
+#define foreach(cell, list) for (cell = list_head(list); cell != NULL; cell = lnext(list, cell))

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""A check that cannot fail is worth nothing: each fault planted here must be found,
+and what stands beside it must not be."""
+import os
+import sys
+import tempfile
+
+import script
+import tree
+
+COMMENTED = "%s; COMMENT ON FUNCTION f(integer) IS 'x';"
+PIN = "SET LOCAL search_path = pg_catalog, pg_temp;"
+
+GOOD_SQL = {
+    "a C function": COMMENTED % "CREATE FUNCTION f(a integer DEFAULT 1) RETURNS integer AS 'm', 'f' LANGUAGE C IMMUTABLE",
+    "a parsed body": COMMENTED % "CREATE FUNCTION f(integer) RETURNS integer LANGUAGE sql BEGIN ATOMIC; SELECT $1; END",
+    "a search_path of its own": COMMENTED % "CREATE FUNCTION f(integer) RETURNS integer LANGUAGE sql SET search_path = '' AS $$SELECT $1$$",
+    "a definer that names schemas": COMMENTED % "CREATE FUNCTION f(integer) RETURNS integer LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' "
+                                    "AS $$ BEGIN RETURN $1 OPERATOR(pg_catalog.+) pg_catalog.abs($1); END $$",
+    "a table after the search_path": PIN + "CREATE TABLE t (a integer CHECK (a > 0)); COMMENT ON TABLE t IS 'x';",
+    "a word in a string": "COMMENT ON TYPE t IS 'CREATE OR REPLACE; -- it''s';",
+}
+BAD_SQL = {
+    "takes over": COMMENTED % "CREATE OR REPLACE FUNCTION f(integer) RETURNS integer AS 'm' LANGUAGE C",
+    "no COMMENT ON FUNCTION f(integer)": "CREATE FUNCTION f(integer) RETURNS integer AS 'm' LANGUAGE C;",
+    "no COMMENT ON OPERATOR = (t, t)": "CREATE OPERATOR = (FUNCTION = f, LEFTARG = t, RIGHTARG = t);",
+    "neither a parsed body": COMMENTED % "CREATE FUNCTION f(integer) RETURNS integer LANGUAGE sql AS $$SELECT abs($1)$$",
+    "no search_path of its own": COMMENTED % "CREATE FUNCTION f(integer) RETURNS integer LANGUAGE plpgsql AS $$BEGIN RETURN 1; END$$",
+    "SECURITY DEFINER without": COMMENTED % "CREATE FUNCTION f(integer) RETURNS integer LANGUAGE plpgsql SECURITY DEFINER AS $$BEGIN RETURN 1; END$$",
+    "operator whose schema is not named": COMMENTED % "CREATE FUNCTION f(integer) RETURNS integer LANGUAGE plpgsql SECURITY DEFINER SET search_path = '' "
+                                          "AS $$BEGIN RETURN $1 + 1; END$$",
+    "search_path that others may write to": "CREATE TABLE t (a integer CHECK (a > 0)); COMMENT ON TABLE t IS 'x';",
+    "no row security": PIN + "CREATE TABLE atproto.t (a integer); COMMENT ON TABLE atproto.t IS 'x';",
+    "not revoked from PUBLIC": "CREATE FUNCTION atproto.f() RETURNS void AS 'm' LANGUAGE C; COMMENT ON FUNCTION atproto.f() IS 'x';",
+    "DO block uses": "DO $$ BEGIN IF version() = '1' THEN NULL; END IF; END $$;",
+}
+
+BAD_TREE = {
+    "no such file": {"doc/a.md": "[b](b.md)"},
+    "no such heading": {"doc/a.md": "[b](b.md#two)", "doc/b.md": "# One\n"},
+    "does not begin with its name": {"src/a.c": "/*\n * b.c\n *\t\tWhat it is for.\n */\n"},
+    "the rule A-99 is cited, but not in": {"doc/conformance.md": "| A-01 | a rule | `src/a.c` | |\n", "src/a.c": "/*\n * a.c\n *\t\tA-01, A-99\n */\n"},
+    "is listed for A-01, but does not cite it": {"doc/conformance.md": "| A-01 | a rule | `src/a.c` | |\n", "src/a.c": "/*\n * a.c\n *\t\tNothing.\n */\n"},
+    "cites A-01, but is not listed": {"doc/conformance.md": "| A-01 | a rule | `src/b.c` | |\n", "src/a.c": "/*\n * a.c\n *\t\tA-01\n */\n",
+                                      "src/b.c": "/*\n * b.c\n *\t\tA-01\n */\n"},
+    "is neither enforced nor marked": {"doc/conformance.md": "| A-01 | a rule | | |\n"},
+    "versions differ": {"META.json": '{"version": "1.1.0"}', "atproto.control": "default_version = '1.0'\n"},
+}
+GOOD_TREE = {
+    "doc/a.md": "[b](b.md#two-words) [c](../src/a.c) `[x](y)`\n", "doc/b.md": "# One\n## Two `words`\n",
+    "doc/conformance.md": "| A-01 | a rule | `src/a.c` | |\n| A-02 | a rule | **not done**: why | |\n",
+    "src/a.c": "/*\n * a.c\n *\t\tA-01\n */\n",
+}
+
+
+def found_in_tree(files):
+    with tempfile.TemporaryDirectory() as root:
+        for name, content in files.items():
+            path = os.path.join(root, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as f:
+                f.write(content)
+        return list(tree.faults(root, sorted(files)))
+
+
+def main():
+    wrong = []
+    for name, sql in GOOD_SQL.items():
+        wrong += ["%s: %s" % (name, fault) for fault in script.faults(sql)]
+    for words, sql in BAD_SQL.items():
+        if not any(words in fault for fault in script.faults(sql)):
+            wrong.append("not found: " + words)
+    wrong += ["a good tree: " + fault for fault in found_in_tree(GOOD_TREE)]
+    for words, files in BAD_TREE.items():
+        if not any(words in fault for fault in found_in_tree(files)):
+            wrong.append("not found: " + words)
+    for line in wrong:
+        print("lint itself: " + line)
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

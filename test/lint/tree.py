@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Reads the files of the tree and tells what does not agree in them.
+
+    tree.py [--write]   --write fills in the files of doc/conformance.md
+
+What it wants:
+  - Links between the pages lead to a file, and to a heading of it.
+  - A C file begins with its own name and what it is for.
+  - doc/conformance.md has every rule that a comment cites (B-10, B-20 to B-28), with the
+    files that cite it, and no rule that no file cites unless it says so in bold.
+  - The version is the same wherever it stands.
+"""
+import json
+import os
+import re
+import subprocess
+import sys
+
+PAGE = "doc/conformance.md"
+ROW = re.compile(r"^\| ([A-Z]-?\d+) \|([^|\n]*)\|([^|\n]*)\|([^|\n]*)\|$", re.M)
+RULE = re.compile(r"\b([ABEFIKNT])-(\d\d)\b(?: to (?:[ABEFIKNT]-)?(\d\d)\b)?")
+DECISION = re.compile(r"\b([DN])(\d{1,2})\b(?: to [DN]?(\d{1,2})\b)?")
+SOURCE = re.compile(r"^src/.*\.(c|h|sql|in)$")
+TEST = re.compile(r"^(sql/.*\.sql|test/(unit|fuzz|t|oracle)/[^/]*\.(c|h|pl|py))$")
+
+
+def tracked():
+    out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], capture_output=True, text=True, check=True)
+    return [f for f in out.stdout.split("\n") if f and os.path.isfile(f)]
+
+
+def read(root, name):
+    with open(os.path.join(root, name), encoding="utf-8", errors="replace") as f:
+        return f.read()
+
+
+def anchors(page):
+    """The headings, as the usual renderers name them in links."""
+    for heading in re.findall(r"^#+ (.*)$", page, re.M):
+        heading = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        yield re.sub(r"[^\w\- ]", "", heading).replace(" ", "-")
+
+
+def link_faults(root, files):
+    for name in files:
+        if not name.endswith(".md"):
+            continue
+        text = re.sub(r"^```.*?^```", "", read(root, name), flags=re.M | re.S)
+        for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", text)):
+            if re.match(r"[a-z]+:", target):
+                continue
+            path, _, anchor = target.partition("#")
+            path = os.path.normpath(os.path.join(os.path.dirname(name), path)) if path else name
+            if not os.path.exists(os.path.join(root, path)):
+                yield "%s: no such file: %s" % (name, target)
+            elif anchor and anchor not in anchors(read(root, path)):
+                yield "%s: no such heading: %s" % (name, target)
+
+
+def head_faults(root, files):
+    for name in files:
+        if re.match(r"^src/.*\.[ch]$", name):
+            if not re.match(r"/\*\n \* %s\n \*\t\t\S" % re.escape(os.path.basename(name)), read(root, name)):
+                yield "%s: does not begin with its name and what it is for" % name
+
+
+def citations(root, files, listed):
+    """rule -> files that cite it.  D and N numbers count only as listed ones: D3 could be anything."""
+    cited = {}
+    for name in files:
+        if not (SOURCE.match(name) or TEST.match(name)):
+            continue
+        text = read(root, name)
+        for pattern, form in ((RULE, "%s-%02d"), (DECISION, "%s%d")):
+            for letter, first, last in pattern.findall(text):
+                for i in range(int(first), int(last or first) + 1):
+                    rule = form % (letter, i)
+                    if pattern is RULE or rule in listed:
+                        cited.setdefault(rule, set()).add(name)
+    return cited
+
+
+def listing(names):
+    return ", ".join("`%s`" % n for n in sorted(names))
+
+
+def rows(root, cited, page):
+    """The page's rows with the files filled in."""
+    def fill(match):
+        rule, words, places, tests = match.groups()
+        files = cited.get(rule, set())
+        if not places.strip().startswith("**"):
+            places = listing(f for f in files if SOURCE.match(f))
+        return "| %s | %s | %s | %s |" % (rule, words.strip(), places.strip(), listing(f for f in files if TEST.match(f)))
+    return ROW.sub(fill, page)
+
+
+def rule_faults(root, files):
+    if PAGE not in files:
+        return
+    page = read(root, PAGE)
+    listed = {m[0]: (set(re.findall(r"`([^`]+)`", m[2] + m[3])), m[2].strip()) for m in ROW.findall(page)}
+    cited = citations(root, files, listed)
+    for rule in sorted(cited):
+        if rule not in listed:
+            yield "the rule %s is cited, but not in %s: %s" % (rule, PAGE, ", ".join(sorted(cited[rule])))
+            continue
+        there, places = listed[rule]
+        marked = places.startswith("**")
+        for name in sorted(cited[rule] - there):
+            if not (marked and SOURCE.match(name)):
+                yield "%s cites %s, but is not listed in %s (tree.py --write)" % (name, rule, PAGE)
+    for rule, (there, places) in sorted(listed.items()):
+        if not there and not places.startswith("**"):
+            yield "%s: %s is neither enforced nor marked" % (PAGE, rule)
+        for name in sorted(there - cited.get(rule, set())):
+            if not places.startswith("**"):
+                yield "%s is listed for %s, but does not cite it (tree.py --write)" % (name, rule)
+
+
+def version_faults(root, files):
+    found = {}
+    for name, pattern in (("atproto.control", r"^default_version = '(\d+\.\d+)'"),
+                          ("debian/changelog", r"\Aatproto \((\d+\.\d+)[.\d]*-")):
+        if name in files:
+            found[name] = re.search(pattern, read(root, name), re.M).group(1)
+    if "META.json" in files:
+        found["META.json"] = ".".join(json.loads(read(root, "META.json"))["version"].split(".")[:2])
+    if len(set(found.values())) > 1:
+        yield "versions differ: " + ", ".join("%s %s" % item for item in found.items())
+
+
+def faults(root, files):
+    for check in (link_faults, head_faults, rule_faults, version_faults):
+        yield from check(root, files)
+
+
+def main():
+    files = tracked()
+    if "--write" in sys.argv:
+        page = read(".", PAGE)
+        cited = citations(".", files, {m[0] for m in ROW.findall(page)})
+        with open(PAGE, "w", encoding="utf-8") as f:
+            f.write(rows(".", cited, page))
+    found = list(faults(".", files))
+    for fault in found:
+        print(fault)
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()
