@@ -428,9 +428,9 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 	HeapTuple	row;
 	AtpEndpoint *ep;
 	char	   *url;
-	int			columns[2];
-	Datum		values[2];
-	bool		no_nulls[2] = {false, false};
+	int			columns[3];
+	Datum		values[3];
+	bool		nulls[3] = {false};
 	int			n = 1;
 	Datum		value;
 	bool		isnull;
@@ -473,7 +473,16 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 		columns[n] = SPI_fnumber(desc, "stopped");
 		values[n++] = CStringGetTextDatum("restored, or inserted by hand; atproto.resume() starts it");
 	}
-	row = heap_modify_tuple_by_cols(row, desc, n, columns, values, no_nulls);
+	else if (TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) &&
+			 SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA)
+	{
+		/* nor does the publisher's resume() start it here */
+		columns[1] = SPI_fnumber(desc, "stopped");
+		columns[2] = SPI_fnumber(desc, "stopped_at");
+		for (n = 1; n < 3; n++)
+			values[n] = SPI_getbinval(trigger->tg_trigtuple, desc, columns[n], &nulls[n]);
+	}
+	row = heap_modify_tuple_by_cols(row, desc, n, columns, values, nulls);
 	return PointerGetDatum(row);
 }
 

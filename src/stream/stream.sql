@@ -176,6 +176,8 @@ CREATE FUNCTION atproto.subscription_changed() RETURNS trigger
 COMMENT ON FUNCTION atproto.subscription_changed() IS 'trigger: wakes the consumer''s processes at commit';
 CREATE TRIGGER subscription_check BEFORE INSERT OR UPDATE ON atproto.subscription
     FOR EACH ROW EXECUTE FUNCTION atproto.subscription_check();
+-- also for what comes by logical replication
+ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_check;
 CREATE TRIGGER subscription_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON atproto.subscription
     FOR EACH STATEMENT EXECUTE FUNCTION atproto.subscription_changed();
 

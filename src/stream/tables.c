@@ -85,6 +85,8 @@ static const TableDef tables[] = {
 		"  value jsonb,"
 		"  raw bytea,"
 		"  received_at timestamptz NOT NULL DEFAULT now());"
+		/* without a key, a publication would forbid to delete what was handed to triggers */
+		"ALTER TABLE #.record_event REPLICA IDENTITY FULL;"
 		"COMMENT ON TABLE #.record_event IS 'each operation on a record, for subscriptions that keep events or hand them to triggers';"
 		"COMMENT ON COLUMN #.record_event.action IS 'create, update or delete'"
 	},

@@ -1,8 +1,9 @@
 # 231_dump.pl
 #		pg_dump of a database with subscriptions, into a new one of the same
 #		server: settings, cursor, headers, dead letters, gaps, the tables with their
-#		users' indexes and triggers.  What is restored waits for resume(), and then
-#		continues where the dump was made.  E-43.
+#		users' indexes and triggers; and every type in everything that uses types.
+#		What is restored waits for resume(), and then continues where the dump was
+#		made.  E-43.
 
 use strict;
 use warnings FATAL => 'all';
@@ -43,6 +44,7 @@ END $$;
 CREATE TRIGGER see AFTER INSERT ON "My ""tables""".record_event REFERENCING NEW TABLE AS new_rows
 	FOR EACH STATEMENT EXECUTE FUNCTION public.see();
 SQL
+query(slurp_file(test_dir() . '/lib/every_type.sql'));
 query(subscribe_sql('held', $server, cursor => 0, target => q('My "tables"'), events => "'keep'",
 		headers => q('{"Authorization": "Bearer secret"}')));
 query(subscribe_sql('paused', $server, cursor => 5, collections => "ARRAY['app.bsky.*']",
@@ -67,9 +69,22 @@ SELECT 'h', to_jsonb(h) FROM atproto.request_header h ORDER BY subscription, nam
 SELECT 'd', to_jsonb(d) FROM atproto.dead_letter d ORDER BY id;
 SELECT 'g', to_jsonb(g) FROM atproto.gap g ORDER BY id;
 SELECT 'n', seen FROM public.seen ORDER BY collection;
+SELECT 'e', every.contents();
+SELECT 'f', every.found();
 SELECT 'i', indexdef FROM pg_indexes WHERE schemaname = 'My "tables"' ORDER BY 2;
 SELECT 't', pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid::regclass::text LIKE '"My ""tables""".%' AND NOT tgisinternal ORDER BY 2;
 SQL
+}
+
+# The definitions of what uses the types.
+sub definitions
+{
+	my ($database) = @_;
+	my ($out, $err) = run_command([ 'pg_dump', '--host', $node->host, '--port', $node->port, '--schema-only', '--schema', 'every', $database ]);
+
+	BAIL_OUT("no definitions: $err") if $err ne '';
+	$out =~ s/^\\(un)?restrict .*\n//mg;
+	return $out;
 }
 
 my $before = contents('postgres');
@@ -88,6 +103,7 @@ $node->command_ok([ 'pg_restore', @at, '--exit-on-error', '--dbname', 'custom', 
 foreach my $database ('copy', 'custom')
 {
 	is(contents($database), $before, "$database: everything is there");
+	is(definitions($database), definitions('postgres'), "$database: everything is defined as it was");
 	is(query('SELECT DISTINCT stopped FROM atproto.subscription', $database),
 		'restored, or inserted by hand; atproto.resume() starts it', "$database: and waits");
 	tables_match($node, $pds, "$database: the tables are as they were", database => $database, schema => '"My ""tables"""',

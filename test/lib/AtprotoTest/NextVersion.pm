@@ -1,8 +1,8 @@
 # AtprotoTest/NextVersion.pm
-#		An installation of PostgreSQL of its own, into which the version of the
-#		extension that follows the present one can be installed: the present
-#		sources with a new version, a few objects more, and the script that leads
-#		there.  All is done as CONTRIBUTING.md says that a release is made.
+#		An installation that can get the version of the extension that follows the
+#		present one: the present sources with a new version, a few objects more,
+#		and the script that leads there.  All is done as CONTRIBUTING.md says that
+#		a release is made.
 #
 #		my $next = AtprotoTest::NextVersion->new;
 #		PostgreSQL::Test::Cluster->new('name', install_path => $next->install_path);
@@ -14,12 +14,12 @@ package AtprotoTest::NextVersion;
 use strict;
 use warnings FATAL => 'all';
 
-use Cwd qw(realpath);
-use File::Basename qw(basename dirname);
+use parent 'AtprotoTest::Installation';
+
+use AtprotoTest::Installation;
+use File::Basename qw(basename);
 use PostgreSQL::Test::Utils;
 use Test::More;
-
-my $tree = realpath(dirname(__FILE__) . '/../../..');
 
 # What is new.  With it come a comment, rights, and a dependence on what was
 # there; no table changes, so that nothing but the update itself wakes a process.
@@ -33,14 +33,6 @@ REVOKE ALL ON FUNCTION atproto.next(did) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION atproto.next(did) TO pg_monitor;
 GRANT EXECUTE ON FUNCTION atproto.wake() TO pg_monitor;
 EOS
-
-sub run
-{
-	my (@command) = @_;
-
-	run_log([@command]) or BAIL_OUT("failed: @command");
-	return;
-}
 
 sub edit
 {
@@ -57,45 +49,26 @@ sub edit
 sub new
 {
 	my ($class) = @_;
-	my ($installed) = slurp_file("$tree/atproto.control") =~ /^default_version = '(.*)'/m;
-	my $self = bless {
-		sources => PostgreSQL::Test::Utils::tempdir('next'),
-		root    => PostgreSQL::Test::Utils::tempdir('install'),
-		before  => $installed,
-		version => "${installed}next" }, $class;
+	my $self = $class->SUPER::new;
 	my $src = $self->{sources};
-	my $private = `'$tree/test/tools/private-postgres' "\$(command -v pg_config)" '$self->{root}'`;
+	my ($now) = slurp_file("$src/atproto.control") =~ /^default_version = '(.*)'/m;
+	my $script = "atproto--$now.sql";
 
-	BAIL_OUT('no private PostgreSQL') unless $private;
-	chomp($self->{pg_config} = $private);
-
-	# with its objects, so that only what knows the version is compiled again
-	run('cp', '-a', (grep { -e } map { "$tree/$_" } qw(Makefile atproto.control src upgrade)), $src);
-	run('sh', '-c', 'rm -f $(grep -l ATP_EXTVERSION "$0"/src/*/*.c | sed "s/c$/o/")', $src);
+	$self->{before}  = $now;
+	$self->{version} = "${now}next";
+	# only what knows the version is compiled again
+	AtprotoTest::Installation::run('sh', '-c', 'rm -f $(grep -l ATP_EXTVERSION "$0"/src/*/*.c | sed "s/c$/o/")', $src);
 
 	# the release of the present version, unless that has been
 	mkdir "$src/upgrade";
-	run('cp', "$tree/atproto--$self->{before}.sql", "$src/upgrade/") unless -e "$src/upgrade/atproto--$self->{before}.sql";
+	AtprotoTest::Installation::run('cp', "$AtprotoTest::Installation::tree/$script", "$src/upgrade/")
+	  unless -e "$src/upgrade/$script";
 
 	# the next one
 	edit("$src/atproto.control", sub { s/^(default_version = ).*/$1'$self->{version}'/m });
 	edit("$src/src/stream/stream.sql", sub { $_ .= $more });
-	append_to_file("$src/upgrade/atproto--$self->{before}--$self->{version}.sql", $more);
+	append_to_file("$src/upgrade/atproto--$now--$self->{version}.sql", $more);
 	return $self;
-}
-
-sub install
-{
-	my ($self) = @_;
-
-	run('make', '-s', '-C', $self->{sources}, "PG_CONFIG=$self->{pg_config}", 'with_llvm=no', 'install');
-	return;
-}
-
-sub install_path
-{
-	my ($self) = @_;
-	return dirname(dirname($self->{pg_config}));
 }
 
 # The released versions that there are scripts of, with the present one.
