@@ -12,15 +12,17 @@
 # connection until its last transaction is seen by another session, which looks
 # every 5 ms.  COPY's is psql's for one \copy of a file with the rows that the
 # consumer left, in text format, into a table with the same columns and key.
-# CPU time is that of the consumer's process, and of the backend that copies:
+# CPU time is that of the consumer's processes, and of the backend that copies:
 # it says more than the time by the clock when the machine is not idle.
 #
 # The extension must be installed and test/server built: make bench does that.
-# PG_CONFIG, COPIES, POSTS, RUNS come from the environment.
+# PG_CONFIG, COPIES, POSTS, RUNS come from the environment, and WORKERS, the number
+# of the subscription's workers.
 set -euo pipefail
 COPIES=${COPIES:-62}
 POSTS=${POSTS:-100000}
 RUNS=${RUNS:-3}
+WORKERS=${WORKERS:-1}
 PG_CONFIG=${PG_CONFIG:-pg_config}
 bin=$("$PG_CONFIG" --bindir)
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -77,7 +79,7 @@ consume() {	# LAST
 SELECT atproto.unsubscribe(name) FROM atproto.subscription;
 TRUNCATE atproto.record, atproto.repo;
 CHECKPOINT;
-SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$port', cursor => 0, proxy => '');
+SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$port', cursor => 0, proxy => '', workers => $WORKERS);
 SQL
 	seconds=$(sql -f - <<SQL
 CREATE TEMPORARY TABLE t AS SELECT now() AS connected, now() AS ended;
@@ -86,7 +88,7 @@ DECLARE
 	last bigint;
 BEGIN
 	FOR i IN 1 .. 120000 LOOP
-		SELECT seq INTO last FROM atproto.cursor WHERE subscription = 'bench';
+		SELECT min(seq) INTO last FROM atproto.cursor WHERE subscription = 'bench';
 		EXIT WHEN last >= $1;
 		PERFORM pg_sleep(0.005);
 	END LOOP;
@@ -100,7 +102,9 @@ END
 SELECT extract(epoch FROM ended - connected) FROM t;
 SQL
 	)
-	cpu=$(cpu_seconds <"/proc/$(sql -c "SELECT pid FROM atproto.stat_subscription")/stat")
+	cpu=$(for pid in $(sql -c "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'atproto bench%'"); do
+		cpu_seconds <"/proc/$pid/stat"
+	done | awk '{s += $1} END {print s}')
 }
 
 # Sets seconds and cpu: COPY of the rows in the file.
@@ -123,18 +127,17 @@ SQL
 median() { printf '%s\n' "$@" | sort -g | sed -n "$((($# + 1) / 2))p"; }
 spread() { printf '%s\n' "$@" | sort -g | sed -n '1p;$p' | paste -sd' ' | awk '{printf "%.2f to %.2f", $1, $2}'; }
 
-# The largest private memory of the consumer during one run more, in MB.  (Not
+# The largest private memory of a process of the consumer during one run more, in MB.  (Not
 # Private_* of smaps: that has shared buffers that no other process maps, too.)
 memory() {	# LAST
 	local pid kb max=0
 	consume "$1" &
 	while kill -0 $! 2>/dev/null; do
-		pid=$(sql -c "SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'")
-		if [ -n "$pid" ]; then
+		for pid in $(sql -c "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'atproto bench%'"); do
 			kb=$(awk '/^RssAnon/ {print $2}' "/proc/$pid/status" 2>/dev/null || true)
 			kb=${kb:-0}
 			[ "$kb" -le "$max" ] || max=$kb
-		fi
+		done
 		sleep 0.1
 	done
 	wait $!
@@ -145,7 +148,7 @@ bench() {	# NAME CAPTURE LAST
 	local last=$3 ops rows consumed=() copied=() consumer_cpu=() copy_cpu=()
 	start_server "$2"
 	consume "$last"		# not counted: warms up, and leaves the rows for COPY
-	ops=$(sql -c "SELECT record_ops FROM atproto.cursor")
+	ops=$(sql -c "SELECT sum(record_ops) FROM atproto.cursor")
 	rows=$(sql -c "SELECT count(*) FROM atproto.record")
 	sql -o /dev/null -c "CREATE TABLE copied (LIKE atproto.record INCLUDING ALL)" \
 		-c "\\copy atproto.record TO '$work/rows'"
@@ -177,7 +180,7 @@ bench() {	# NAME CAPTURE LAST
 }
 
 echo "# fsync = $(sql -c "SHOW fsync"), synchronous_commit = $(sql -c "SHOW synchronous_commit")," \
-	"shared_buffers = $(sql -c "SHOW shared_buffers"), autovacuum = $(sql -c "SHOW autovacuum"); medians of $RUNS (least to most)"
+	"shared_buffers = $(sql -c "SHOW shared_buffers"), autovacuum = $(sql -c "SHOW autovacuum"); workers = $WORKERS; medians of $RUNS (least to most)"
 "$python" "$root/bench/multiply.py" "$COPIES" "$root/test/data/pds.frames.gz" >"$work/capture"
 bench pds "$work/capture" $((COPIES * 1600))
 "$python" "$root/test/oracle/synth.py" posts "$POSTS" >"$work/capture"
