@@ -1,11 +1,13 @@
 #!/bin/bash
 # From a capture through a WebSocket into committed rows, against COPY of the
-# same rows.  Two captures:
+# same rows.  Three captures:
 #
 #   pds     the bundled one, COPIES times over (bench/multiply.py): small and
 #           large commits, updates, deletions, accounts, invalid Unicode
 #   posts   POSTS synthetic commits of one post each, framed and sized as
 #           production traffic (test/oracle/synth.py)
+#   network EVENTS events of 10,000 accounts of a simulated network, with the sizes
+#           and the mix of production traffic (test/simulator)
 #
 # Each run begins with empty tables and a checkpoint; runs of both kinds take
 # turns; figures are medians of RUNS.  The consumer's time is from its open
@@ -15,12 +17,14 @@
 # CPU time is that of the consumer's processes, and of the backend that copies:
 # it says more than the time by the clock when the machine is not idle.
 #
-# The extension must be installed and test/server built: make bench does that.
-# PG_CONFIG, COPIES, POSTS, RUNS come from the environment, and WORKERS, the number
-# of the subscription's workers.
+# The extension must be installed, test/server and test/simulator built: make
+# bench does that.  PG_CONFIG, COPIES, POSTS, EVENTS, RUNS come from the environment;
+# WORKERS, the number of the subscription's workers; and TRAFFIC, which captures.
 set -euo pipefail
 COPIES=${COPIES:-62}
 POSTS=${POSTS:-100000}
+EVENTS=${EVENTS:-200000}
+TRAFFIC=${TRAFFIC:-pds posts network}
 RUNS=${RUNS:-3}
 WORKERS=${WORKERS:-1}
 PG_CONFIG=${PG_CONFIG:-pg_config}
@@ -181,7 +185,23 @@ bench() {	# NAME CAPTURE LAST
 
 echo "# fsync = $(sql -c "SHOW fsync"), synchronous_commit = $(sql -c "SHOW synchronous_commit")," \
 	"shared_buffers = $(sql -c "SHOW shared_buffers"), autovacuum = $(sql -c "SHOW autovacuum"); workers = $WORKERS; medians of $RUNS (least to most)"
-"$python" "$root/bench/multiply.py" "$COPIES" "$root/test/data/pds.frames.gz" >"$work/capture"
-bench pds "$work/capture" $((COPIES * 1600))
-"$python" "$root/test/oracle/synth.py" posts "$POSTS" >"$work/capture"
-bench posts "$work/capture" "$POSTS"
+for traffic in $TRAFFIC; do
+	case $traffic in
+		pds)
+			"$python" "$root/bench/multiply.py" "$COPIES" "$root/test/data/pds.frames.gz" >"$work/capture"
+			bench pds "$work/capture" $((COPIES * 1600))
+			;;
+		posts)
+			"$python" "$root/test/oracle/synth.py" posts "$POSTS" >"$work/capture"
+			bench posts "$work/capture" "$POSTS"
+			;;
+		network)
+			"$root/test/simulator/simulate" --events "$EVENTS" --accounts 10000 --output "$work/capture"
+			bench network "$work/capture" "$EVENTS"
+			;;
+		*)
+			echo "there is no traffic \"$traffic\"" >&2
+			exit 1
+			;;
+	esac
+done

@@ -287,6 +287,16 @@ def test_replay():
     equal(s.exit, 0, "the server ends well when its standard input ends")
 
 
+def test_pipe():
+    with tempfile.TemporaryDirectory() as d:
+        fifo = os.path.join(d, "fifo")
+        os.mkfifo(fifo)
+        writer = subprocess.Popen(["cp", TEN, fifo])
+        c, got, s = one("--close-at-end", capture=fifo, cursor=4)
+        equal(seqs(got), [5, 6, 7, 8, 9, 10], "a capture may come from a pipe")
+        writer.wait(TIMEOUT)
+
+
 def test_cursor():
     def replay(*options, cursor):
         c, got, s = one("--close-at-end", *options, cursor=cursor)
