@@ -233,7 +233,7 @@ SELECT rule, input, pg_temp.try('noshuri', input) FROM (VALUES
 SELECT ('at://foo.com/' || repeat('a', 1000) || ' ')::aturi;
 SELECT (repeat('é', 1000))::did;
 
--- The trap (design.md section 3): an unqualified tid is PostgreSQL's own type.
+-- The trap: an unqualified tid is PostgreSQL's own type.
 CREATE TEMP TABLE trap (a tid, b atproto.tid);
 SELECT attname, atttypid::regtype FROM pg_attribute
 WHERE attrelid = 'trap'::regclass AND attnum > 0 ORDER BY attnum;

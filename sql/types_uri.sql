@@ -5,7 +5,7 @@ RESET client_min_messages;
 \pset null '(null)'
 \set VERBOSITY default
 
--- Levels (section 0.2, A-30 to A-37, A-40), kind
+-- Levels (A-30 to A-37, A-40), kind
 SELECT rule, u, aturi_is_lexicon(u) AS lexicon, aturi_is_strict(u) AS strict, aturi_is_record(u) AS record, aturi_kind(u) AS kind
 FROM (VALUES
 	('A-19', 'at://foo.com/com.example.foo/123'::aturi),
@@ -58,7 +58,7 @@ INSERT INTO t (u) SELECT t::aturi FROM t;
 SELECT * FROM t WHERE u = 'at://a.b';
 SELECT * FROM t WHERE u = 'at://a.b'::text;
 
--- Normal form of text (section 1.3)
+-- Normal form of text (N1 to N10)
 CREATE FUNCTION pg_temp.normal(t text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	detail text;

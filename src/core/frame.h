@@ -14,7 +14,7 @@ typedef enum AtpFrameKind
 {
 	ATP_FRAME_MESSAGE,			/* op 1 */
 	ATP_FRAME_ERROR,			/* op -1 */
-	ATP_FRAME_UNKNOWN			/* any other op: to be ignored (E-22) */
+	ATP_FRAME_UNKNOWN			/* any other op: to be ignored (E-22, D14) */
 } AtpFrameKind;
 
 typedef struct AtpFrame

@@ -27,6 +27,7 @@ typedef struct Map
 	bool		size;
 } Map;
 
+/* B-20, B-21, D21: what DAG-CBOR has and the data model has not */
 static AtpErr
 check_number(const AtpCborItem *item)
 {

@@ -9,7 +9,7 @@
 
 #include "atp.h"
 
-#define ATP_RECORD_MAX		1000000 /* bytes, B-28 */
+#define ATP_RECORD_MAX		1000000 /* bytes, B-28, D22 */
 
 extern AtpErr atp_record_check(const uint8_t *block, size_t n, size_t *at);
 

@@ -17,7 +17,7 @@
 #define ATP_RKEY_TID_STORED	9
 
 extern AtpErr atp_rkey_check(const char *s, size_t n, size_t *at);	/* K-01 to K-03, D2 */
-extern AtpErr atp_rkey_check_strict(const char *s, size_t n, size_t *at);	/* S1: no ':' */
+extern AtpErr atp_rkey_check_strict(const char *s, size_t n, size_t *at);	/* D2: no ':' */
 
 /*
  * K-07.  type is "any", "tid", "nsid" or "literal:<value>".  The first

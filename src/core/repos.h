@@ -1,7 +1,7 @@
 /*
  * repos.h
- *		The messages of com.atproto.sync.subscribeRepos (section 8 of the
- *		checklist): parsed in place from a frame's payload, then checked.
+ *		The messages of com.atproto.sync.subscribeRepos (F-01 to F-15):
+ *		parsed in place from a frame's payload, then checked.
  */
 #ifndef ATP_REPOS_H
 #define ATP_REPOS_H

@@ -2,7 +2,7 @@
  * uri.h
  *		AT URIs and NOSH URIs: one parser for both schemes, the three levels of
  *		validity, normal form, stored form and order.  Rules A-01 to A-41,
- *		section 1.3, N-01 to N-10; level names from section 0.2.
+ *		N1 to N10, N-01 to N-10; its levels are those of doc/conformance.md.
  *
  * Stored form (what the SQL types aturi and noshuri hold): the text after
  * "at://" (or "nosh://"), with three substitutions: an authority that is a
@@ -23,7 +23,7 @@
 
 #include "atp.h"
 
-#define ATP_URI_MAX		8192
+#define ATP_URI_MAX		8192	/* bytes, A-17, D17 */
 #define ATP_URI_TAG_PLC	0x01
 #define ATP_URI_TAG_TID	0x02
 #define ATP_URI_TAG_PATH	0x03
@@ -76,7 +76,7 @@ extern AtpErr atp_uri_check_record(const AtpUri *uri, const char *s, size_t *at)
 extern bool atp_uri_is_strict_nosh(const AtpUri *uri, const char *s, size_t n);
 
 /*
- * Section 1.3 on liberal text.  out holds ATP_URI_MAX bytes; *on is the length
+ * The normal form (N1 to N10) of liberal text.  out holds ATP_URI_MAX bytes; *on is the length
  * of the result, which is GENERAL-valid and normalizes to itself, and is never
  * longer than the input.  A %7E stays encoded in a DID, which cannot have a '~'.
  * A valid URI can fail: "did%3APLC%3Aa" is an opaque authority, but no DID.

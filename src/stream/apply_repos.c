@@ -5,8 +5,8 @@
  * The states of all repositories of the batch are locked first, in the order
  * of their DIDs, so that two consumers that carry the same repository take
  * turns and the older revision is recognised (F-03).  Records are then written
- * in order; a key that comes twice ends one statement and begins another, so
- * that triggers see every change.
+ * in their order (F-16); a key that comes twice ends one statement and begins
+ * another, so that triggers see every change.
  */
 #include "postgres.h"
 

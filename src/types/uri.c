@@ -1,7 +1,7 @@
 /*
  * uri.c
  *		The types aturi and noshuri, for both schemes: input and output, levels
- *		of validity, parts, normal form.  Rules A-01 to A-41, section 1.3, and
+ *		of validity, parts, normal form.  Rules A-01 to A-41, N1 to N10, and
  *		N-01 to N-10.
  */
 #include "postgres.h"
@@ -45,7 +45,7 @@ check_level(const AtpUri *uri, const char *s, size_t n, AtpUriLevel level, size_
 		case ATP_URI_STRICT:
 			err = atp_uri_check_strict(uri, s, n, at);
 
-			/* N-08: a name as authority is valid only for S3's own example */
+			/* N-08: a name as authority is valid only for the RFC's own example */
 			if (err == ATP_OK && uri->scheme == ATP_SCHEME_NOSH &&
 				!atp_uri_is_strict_nosh(uri, s, n))
 			{
@@ -352,7 +352,7 @@ atp_uri_fn_kind(FunctionCallInfo fcinfo, AtpScheme scheme)
 	PG_RETURN_NULL();
 }
 
-/* --- levels (section 0.2, A-40) --- */
+/* --- levels (A-30 to) --- */
 
 static Datum
 is_level(FunctionCallInfo fcinfo, AtpScheme scheme, AtpUriLevel level)
@@ -381,7 +381,7 @@ atp_uri_fn_is_record(FunctionCallInfo fcinfo, AtpScheme scheme)
 	return is_level(fcinfo, scheme, ATP_URI_RECORD);
 }
 
-/* --- normal form (section 1.3) --- */
+/* --- normal form (N1 to N10) --- */
 
 static Datum
 normalize(AtpScheme scheme, AtpSpan text)

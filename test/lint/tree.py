@@ -65,7 +65,7 @@ def head_faults(root, files):
 
 
 def citations(root, files, listed):
-    """rule -> files that cite it.  D and N numbers count only as listed ones: D3 could be anything."""
+    """rule -> files that cite it.  D3 could be anything: D and N numbers count only if they are listed."""
     cited = {}
     for name in files:
         if not (SOURCE.match(name) or TEST.match(name)):
@@ -73,9 +73,10 @@ def citations(root, files, listed):
         text = read(root, name)
         for pattern, form in ((RULE, "%s-%02d"), (DECISION, "%s%d")):
             for letter, first, last in pattern.findall(text):
-                for i in range(int(first), int(last or first) + 1):
+                ends = (int(first), int(last or first))
+                for i in range(ends[0], ends[1] + 1):
                     rule = form % (letter, i)
-                    if pattern is RULE or rule in listed:
+                    if rule in listed or (pattern is RULE and i in ends):
                         cited.setdefault(rule, set()).add(name)
     return cited
 

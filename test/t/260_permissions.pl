@@ -2,6 +2,7 @@
 #		Roles: one with the grants that doc/operations.md names has subscriptions
 #		of its own, and sees nothing of others'; it cannot borrow the rights of
 #		another role; a monitor sees states and no secrets; everybody else nothing.
+#		Headers belong to the owner (E-07).
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,6 +1,6 @@
 /*
  * test_repos.c
- *		subscribeRepos messages (section 8 of the checklist): fields, operations,
+ *		subscribeRepos messages (F-01 to F-13): fields, operations,
  *		sequence numbers, and commits that do not fit their message.
  */
 #include "core/path.h"

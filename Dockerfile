@@ -1,0 +1,26 @@
+# PostgreSQL with the extension, on the official image.
+#
+#   docker build -t postgres-atproto .
+#   docker run -d --name pg -e POSTGRES_PASSWORD=secret postgres-atproto
+#   docker exec -it pg psql -U postgres
+#
+# then CREATE EXTENSION atproto; and so on, in the database postgres.  For others:
+#   docker run ... postgres-atproto -c shared_preload_libraries=atproto -c atproto.databases=mine
+#
+# Another version: --build-arg POSTGRES=18-trixie.  The names of the libraries
+# below are those of Debian 13 (trixie).
+ARG POSTGRES=17-trixie
+
+FROM postgres:${POSTGRES} AS build
+RUN apt-get update && apt-get install -y --no-install-recommends \
+    gcc make libcbor-dev libwslay-dev libcurl4-openssl-dev libssl-dev postgresql-server-dev-$PG_MAJOR
+COPY . /src
+WORKDIR /src
+RUN make with_llvm=no && make with_llvm=no DESTDIR=/out install
+
+FROM postgres:${POSTGRES}
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends ca-certificates libcbor0.10 libwslay1 libcurl4t64 libssl3t64 \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=build /out /
+CMD ["postgres", "-c", "shared_preload_libraries=atproto"]
