@@ -1,6 +1,6 @@
 /*
  * compat.h
- *		What differs between PostgreSQL 14 and 18, so that no function body needs
+ *		What differs between PostgreSQL 15 and 18, so that no function body needs
  *		a PG_VERSION_NUM test of its own.  Include after postgres.h.
  */
 #ifndef ATP_COMPAT_H
@@ -24,22 +24,6 @@
 #define pg_noreturn	_Noreturn
 #endif
 
-/*
- * Compares Datums as unsigned numbers; sorting knows this function and has a
- * fast path for it.  From 15 on.
- */
-#if PG_VERSION_NUM >= 150000
-#define ATP_UNSIGNED_DATUM_CMP ssup_datum_unsigned_cmp
-#else
-#include "utils/sortsupport.h"
-static inline int
-atp_unsigned_datum_cmp(Datum x, Datum y, SortSupport ssup)
-{
-	return (x > y) - (x < y);
-}
-#define ATP_UNSIGNED_DATUM_CMP atp_unsigned_datum_cmp
-#endif
-
 /* This process's number among the server's processes. */
 #if PG_VERSION_NUM >= 170000
 #define ATP_MY_PROC_NUMBER	MyProcNumber
@@ -54,11 +38,10 @@ atp_unsigned_datum_cmp(Datum x, Datum y, SortSupport ssup)
 #define atp_create_wait_event_set(n) CreateWaitEventSet(CurrentMemoryContext, (n))
 #endif
 
-/* A set-returning function that fills a tuplestore: 14 has no helper for it. */
-#if PG_VERSION_NUM >= 160000
-#define atp_init_materialized_srf(fcinfo) InitMaterializedSRF((fcinfo), 0)
-#elif PG_VERSION_NUM >= 150000
-#define atp_init_materialized_srf(fcinfo) SetSingleFuncCall((fcinfo), 0)
+/* How an index scan can skip over a leading column: since 18. */
+#if PG_VERSION_NUM >= 180000
+#include "utils/skipsupport.h"
+#define ATP_HAS_SKIP_SUPPORT
 #endif
 
 /* Custom wait events have names since 17. */

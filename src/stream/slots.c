@@ -5,7 +5,6 @@
 #include "postgres.h"
 
 #include "catalog/pg_authid.h"
-#include "compat.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
@@ -37,9 +36,7 @@ static AtpSlot private_slot;
 static AtpSlot *my_slot = &private_slot;
 
 static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
-#if PG_VERSION_NUM >= 150000
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
-#endif
 
 static const char *const state_names[] = {
 	[ATP_STATE_STARTING] = "starting",
@@ -58,10 +55,8 @@ slots_size(void)
 static void
 request_slots(void)
 {
-#if PG_VERSION_NUM >= 150000
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
-#endif
 	RequestAddinShmemSpace(slots_size());
 	RequestNamedLWLockTranche("atproto", 1);
 }
@@ -87,12 +82,8 @@ create_slots(void)
 void
 atp_slots_init(void)
 {
-#if PG_VERSION_NUM >= 150000
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = request_slots;
-#else
-	request_slots();
-#endif
 	prev_shmem_startup_hook = shmem_startup_hook;
 	shmem_startup_hook = create_slots;
 }
@@ -288,7 +279,7 @@ atp_stream_status(PG_FUNCTION_ARGS)
 	int			n = 0;
 	bool		all = has_privs_of_role(GetUserId(), ROLE_PG_MONITOR);
 
-	atp_init_materialized_srf(fcinfo);
+	InitMaterializedSRF(fcinfo, 0);
 	if (slots != NULL)
 	{
 		copy = palloc(slots->n * sizeof(AtpSlot));

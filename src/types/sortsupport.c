@@ -111,7 +111,7 @@ atp_sortsupport(SortSupport ssup, AtpCompareFn compare, AtpAbbreviateFn abbrevia
 		state->estimating = true;
 		initHyperLogLog(&state->abbr_card, 10);
 		ssup->abbrev_full_comparator = fastcmp;
-		ssup->comparator = ATP_UNSIGNED_DATUM_CMP;
+		ssup->comparator = ssup_datum_unsigned_cmp;
 		ssup->abbrev_converter = abbrev_convert;
 		ssup->abbrev_abort = abbrev_abort;
 	}

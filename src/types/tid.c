@@ -12,9 +12,6 @@
 #include "datatype/timestamp.h"
 #include "libpq/pqformat.h"
 #include "utils/builtins.h"
-#if PG_VERSION_NUM >= 180000
-#include "utils/skipsupport.h"
-#endif
 #include "utils/sortsupport.h"
 #include "utils/timestamp.h"
 
@@ -142,7 +139,7 @@ atp_pg_tid_sortsupport(PG_FUNCTION_ARGS)
 	SortSupport ssup = (SortSupport) PG_GETARG_POINTER(0);
 
 #ifdef USE_FLOAT8_BYVAL
-	ssup->comparator = ATP_UNSIGNED_DATUM_CMP;
+	ssup->comparator = ssup_datum_unsigned_cmp;
 #else
 	ssup->comparator = tid_fastcmp;
 #endif
@@ -179,7 +176,7 @@ atp_pg_tid_brin_distance(PG_FUNCTION_ARGS)
 	PG_RETURN_FLOAT8((double) (b - a));
 }
 
-#if PG_VERSION_NUM >= 180000
+#ifdef ATP_HAS_SKIP_SUPPORT
 static Datum
 tid_decrement(Relation rel, Datum existing, bool *underflow)
 {

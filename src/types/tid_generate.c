@@ -61,9 +61,7 @@ typedef struct TidShared
 
 static TidShared *shared = NULL;
 
-#if PG_VERSION_NUM >= 150000
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
-#endif
 static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
 /* Microseconds since 1970, as TIDs count them. */
@@ -219,10 +217,8 @@ atp_pg_tid_generate(PG_FUNCTION_ARGS)
 static void
 request(void)
 {
-#if PG_VERSION_NUM >= 150000
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
-#endif
 	RequestAddinShmemSpace(MAXALIGN(sizeof(TidShared)));
 	RequestNamedLWLockTranche("atproto_tid", 1);
 }
@@ -256,12 +252,8 @@ atp_tid_init(void)
 {
 	if (!process_shared_preload_libraries_in_progress)
 		return;
-#if PG_VERSION_NUM >= 150000
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = request;
-#else
-	request();
-#endif
 	prev_shmem_startup_hook = shmem_startup_hook;
 	shmem_startup_hook = startup;
 }
