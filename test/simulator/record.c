@@ -14,7 +14,7 @@ static const char *const words[] = {
 	"weather", "music", "reading", "database", "really", "thank", "you", "why", "because",
 	"great", "new", "old", "never", "again", "\xf0\x9f\xa6\x8b", "\xe2\x9d\xa4\xef\xb8\x8f",
 	"\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e", "\xec\x95\x88\xeb\x85\x95", "caf\xc3\xa9",
-	"stra\xc3\x9f" "e", "#sky", "\"quoted\"", "back\\slash", "line\nbreak", "tab\tbed", "100%"
+	"stra\303\237e", "#sky", "\"quoted\"", "back\\slash", "line\nbreak", "tab\tbed", "100%"
 };
 #define WORDS	(sizeof words / sizeof *words)
 
