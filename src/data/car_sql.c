@@ -23,7 +23,7 @@
 #include "data/block_index.h"
 #include "data/error.h"
 #include "data/record_value.h"
-#include "data/sha256.h"
+#include "sha256.h"
 #include "types/types.h"
 #include "compat.h"
 

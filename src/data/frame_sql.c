@@ -16,7 +16,7 @@
 #include "data/error.h"
 #include "data/jsonb_write.h"
 #include "data/record_value.h"
-#include "data/sha256.h"
+#include "sha256.h"
 #include "types/types.h"
 #include "compat.h"
 

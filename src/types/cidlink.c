@@ -12,7 +12,7 @@
 #include "types/glue.h"
 
 #include "core/cid.h"
-#include "data/sha256.h"
+#include "sha256.h"
 
 static const char *const typmods[] = {"blessed", NULL};
 

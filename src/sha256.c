@@ -11,7 +11,7 @@
 #include <openssl/evp.h>
 #include <openssl/opensslv.h>
 
-#include "data/sha256.h"
+#include "sha256.h"
 
 static const EVP_MD *sha256_md = NULL;
 static EVP_MD_CTX *sha256_ctx = NULL;
