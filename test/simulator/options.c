@@ -21,7 +21,7 @@ static const char usage[] =
 "  --accounts N            accounts at the start (1000)\n"
 "  --seed N                another seed, another network (1)\n"
 "  --history N             records of most repositories at the start (60000)\n"
-"  --text BYTES            mean length of a post's text (90)\n"
+"  --text BYTES            mean length of a post's text (120)\n"
 "  --batches PERCENT       commits with several operations (0.3)\n"
 "  --mix NAME=WEIGHT,...   how often what comes; see README.md\n"
 "  --no-sign               signatures are 64 random bytes: several times faster\n"
@@ -124,7 +124,7 @@ options_parse(Options *o, int argc, char **argv)
 				which;
 
 	*o = (Options) {
-		.events = 10000, .accounts = 1000, .seed = 1, .history = 60000, .text = 90,
+		.events = 10000, .accounts = 1000, .seed = 1, .history = 60000, .text = 120,
 		.batches = 0.3, .sign = true
 	};
 	for (Kind kind = 0; kind < KINDS; kind++)

@@ -54,19 +54,44 @@ put_now(Network *net, Values *v, Value *parent)
 	value_text(v, parent, "createdAt", "%s", now);
 }
 
-/* A strong reference. */
+/* A strong reference to a record. */
 static void
-put_ref(Network *net, Values *v, Value *parent, const char *key, const PostRef *post)
+put_strong_ref(Values *v, Value *parent, const char *key, const char *did, Kind kind, const char *rkey,
+			   const uint8_t digest[DIGEST_LEN])
 {
 	Value	   *ref = value_map(v, parent, key);
 	uint8_t		cid[ATP_CID_BLESSED_LEN];
 	char		text[ATP_CID_TEXT_MAX];
 	size_t		len;
 
-	cid_of_digest(post->digest, cid);
+	cid_of_digest(digest, cid);
 	len = atp_cid_format(cid, sizeof cid, text);
 	value_text(v, ref, "cid", "%.*s", (int) len, text);
-	value_text(v, ref, "uri", "at://%s/app.bsky.feed.post/%s", net->accounts[post->account].did, post->rkey);
+	value_text(v, ref, "uri", "at://%s/%s/%.*s", did, collections[kind], ATP_TID_TEXT, rkey);
+}
+
+static void
+put_ref(Network *net, Values *v, Value *parent, const char *key, const PostRef *post)
+{
+	put_strong_ref(v, parent, key, net->accounts[post->account].did, KIND_POST, post->rkey, post->digest);
+}
+
+static void
+old_rkey(Network *net, char rkey[ATP_TID_TEXT])
+{
+	atp_tid_format(atp_tid_make(EPOCH - random_below(&net->random, EPOCH / 100), 0), rkey);
+}
+
+/* The repost by which somebody came to the post. */
+static void
+put_via(Network *net, Values *v, Value *record)
+{
+	char		rkey[ATP_TID_TEXT];
+	uint8_t		digest[DIGEST_LEN];
+
+	old_rkey(net, rkey);
+	random_bytes(&net->random, digest, sizeof digest);
+	put_strong_ref(v, record, "via", some_did(net), KIND_REPOST, rkey, digest);
 }
 
 static void
@@ -74,7 +99,7 @@ put_list_uri(Network *net, Values *v, Value *parent, const char *key)
 {
 	char		rkey[ATP_TID_TEXT];
 
-	atp_tid_format(atp_tid_make(EPOCH - random_below(&net->random, EPOCH / 100), 0), rkey);
+	old_rkey(net, rkey);
 	value_text(v, parent, key, "at://%s/app.bsky.graph.list/%.*s", some_did(net), ATP_TID_TEXT, rkey);
 }
 
@@ -180,6 +205,8 @@ record_make(Network *net, const Account *account, Kind kind, const char *rkey, V
 		case KIND_REPOST:
 			post = network_post(net);
 			put_ref(net, v, record, "subject", &post);
+			if (random_below(&net->random, 4) == 0)
+				put_via(net, v, record);
 			break;
 		case KIND_POST:
 			put_post(net, v, record);

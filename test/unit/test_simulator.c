@@ -37,6 +37,7 @@ typedef struct Count
 	unsigned	faults;
 	size_t		bytes;
 	size_t		blocks;
+	size_t		record_bytes;
 } Count;
 
 static Account *accounts;
@@ -254,61 +255,70 @@ commit(const AtpMsg *msg, Account *a)
 	CHECK(a, equal(msg->data, root));
 }
 
-static void
-message(const uint8_t *data, size_t len)
+/* The message, and the blocks of a #commit or #sync; false when it is not valid. */
+static bool
+read_message(const uint8_t *data, size_t len, AtpMsg *msg, Index *ix)
 {
-	static AtpMsg msg;
-	static Index ix;
 	AtpFrame	frame;
-	Account    *a;
 	AtpErr		err;
 	size_t		at;
 
 	count.messages++;
 	count.bytes += len;
+	index_clear(ix);
 	if ((err = atp_frame_parse(data, len, &frame, &at)) != ATP_OK ||
-		(err = atp_repos_parse(&frame, &msg, &at)) != ATP_OK)
+		(err = atp_repos_parse(&frame, msg, &at)) != ATP_OK ||
+		(msg->blocks.ptr != NULL &&
+		 (err = atp_commit_check(msg, &ix->index, sha256, NULL, &at)) != ATP_OK))
 	{
 		fault("message", atp_err_text(err));
-		return;
+		return false;
 	}
-	a = find_account(msg.did);
-	count.kinds[msg.kind]++;
-	CHECK(a, msg.seq == count.messages);
-	if (msg.kind != ATP_MSG_COMMIT && msg.kind != ATP_MSG_SYNC)
-		return;
-	index_clear(&ix);
-	if ((err = atp_commit_check(&msg, &ix.index, sha256, NULL, &at)) != ATP_OK)
-	{
-		fault(a->did, atp_err_text(err));
-		return;
-	}
-	count.blocks += ix.index.n;
-	CHECK(a, msg.rev > a->rev);
-	CHECK(a, signature_is_good(a, &ix.index, msg.commit.ptr != NULL ? msg.commit : ix.blocks[0].cid));
-	if (msg.kind == ATP_MSG_COMMIT)
-		commit(&msg, a);
-	else
-		count.unchanged += equal(msg.data, a->data);
-	a->rev = msg.rev;
-	memcpy(a->data, msg.data.ptr, ATP_CID_BLESSED_LEN);
+	count.kinds[msg->kind]++;
+	count.blocks += ix->index.n;
+	return true;
 }
 
-/* Runs the simulator and checks all that it sends. */
+/* The message against what its account has. */
 static void
-simulate(const char *options)
+check_message(const AtpMsg *msg, const Index *ix)
 {
-	char		command[512];
-	FILE	   *f;
+	Account    *a = find_account(msg->did);
+
+	CHECK(a, msg->seq == count.messages);
+	if (msg->blocks.ptr == NULL)
+		return;
+	CHECK(a, msg->rev > a->rev);
+	CHECK(a, signature_is_good(a, &ix->index, msg->commit.ptr != NULL ? msg->commit : ix->blocks[0].cid));
+	if (msg->kind == ATP_MSG_COMMIT)
+		commit(msg, a);
+	else
+		count.unchanged += equal(msg->data, a->data);
+	a->rev = msg->rev;
+	memcpy(a->data, msg->data.ptr, ATP_CID_BLESSED_LEN);
+}
+
+/* Only how large it is. */
+static void
+weigh_message(const AtpMsg *msg, const Index *ix)
+{
+	for (unsigned i = 0; i < msg->nops; i++)
+	{
+		count.ops[msg->ops[i].action]++;
+		if (msg->ops[i].block != NULL)
+			count.record_bytes += msg->ops[i].block->data.len;
+	}
+}
+
+static void
+read_capture(void (*use) (const AtpMsg *msg, const Index *ix))
+{
+	static AtpMsg msg;
+	static Index ix;
+	FILE	   *f = fopen(DIR ".frames", "rb");
 	uint8_t		head[4];
 
-	count = (Count) {0};
-	naccounts = nhistory = 0;
-	snprintf(command, sizeof(command), "simulator/simulate %s --expect " DIR " > " DIR ".frames", options);
-	ok(system(command) == 0, "%s", command);
-	read_history();
-	read_accounts();
-	if ((f = fopen(DIR ".frames", "rb")) == NULL)
+	if (f == NULL)
 		exit(2);
 	while (fread(head, 1, 4, f) == 4)
 	{
@@ -317,11 +327,51 @@ simulate(const char *options)
 
 		if (fread(data, 1, len, f) != len)
 			exit(2);
-		message(data, len);
+		if (read_message(data, len, &msg, &ix))
+			use(&msg, &ix);
 		free(data);
 	}
 	fclose(f);
 	ok(count.faults == 0, "%u messages, %u faults", count.messages, count.faults);
+}
+
+static void
+simulate(const char *options)
+{
+	char		command[512];
+
+	count = (Count) {0};
+	snprintf(command, sizeof(command), "simulator/simulate %s --expect " DIR " > " DIR ".frames", options);
+	ok(system(command) == 0, "%s", command);
+}
+
+/* Runs the simulator, and checks all that it sends. */
+static void
+check(const char *options)
+{
+	simulate(options);
+	naccounts = nhistory = 0;
+	read_history();
+	read_accounts();
+	read_capture(check_message);
+}
+
+/* The usual sizes are those of production traffic: 5.5 kB, 10 blocks, 270 bytes a record. */
+static void
+check_sizes(void)
+{
+	size_t		records;
+	size_t		mean;
+
+	simulate("--events 1000 --accounts 200 --no-sign");
+	read_capture(weigh_message);
+	records = count.ops[ATP_CREATE] + count.ops[ATP_UPDATE];
+	mean = count.bytes / count.messages;
+	ok(mean > 4500 && mean < 6500, "a message has %zu bytes", mean);
+	mean = 10 * count.blocks / count.messages;
+	ok(mean > 80 && mean < 120, "and %zu.%zu blocks", mean / 10, mean % 10);
+	mean = count.record_bytes / records;
+	ok(mean > 200 && mean < 350, "a record has %zu bytes", mean);
 }
 
 int
@@ -330,20 +380,21 @@ main(void)
 	secp = secp256k1_context_create(SECP256K1_CONTEXT_NONE);
 
 	/* #sync would lose records of the history without saying which */
-	simulate("--events 1000 --accounts 40 --history 300 --batches 20 --mix delete=30,update=5,profile=5,sync=0,account=2");
+	check("--events 1000 --accounts 40 --history 300 --batches 20 --mix delete=30,update=5,profile=5,sync=0,account=2");
 	ok(count.ops[ATP_CREATE] > 800 && count.ops[ATP_UPDATE] > 20 && count.ops[ATP_DELETE] > 300,
 	   "operations: %u create, %u update, %u delete", count.ops[0], count.ops[1], count.ops[2]);
 	ok(count.batches > 100, "%u commits of several", count.batches);
 	ok(count.kinds[ATP_MSG_ACCOUNT] > 5, "%u #account", count.kinds[ATP_MSG_ACCOUNT]);
 
 	/* repositories that begin empty, and become so again */
-	simulate("--events 1000 --accounts 30 --history 0 --batches 20 --mix delete=300,update=5,profile=50,sync=8,identity=8");
+	check("--events 1000 --accounts 30 --history 0 --batches 20 --mix delete=300,update=5,profile=50,sync=8,identity=8");
 	ok(count.kinds[ATP_MSG_SYNC] > 10 && count.unchanged == count.kinds[ATP_MSG_SYNC],
 	   "%u #sync, all of them with the tree as it was", count.kinds[ATP_MSG_SYNC]);
 	ok(count.kinds[ATP_MSG_IDENTITY] > 5, "%u #identity", count.kinds[ATP_MSG_IDENTITY]);
 
-	/* the usual sizes: those of production traffic */
-	simulate("--events 200 --accounts 100 --history 2000");
+	/* higher trees */
+	check("--events 200 --accounts 100 --history 2000");
+	check_sizes();
 	secp256k1_context_destroy(secp);
 	return done_testing();
 }
