@@ -88,6 +88,18 @@ wait_for('SELECT ' . workers(consumer => 'postgres') . ' = 1');
 is(scalar(() = slurp_file($node->logfile) =~ /is not at version/g), 1, 'another version: one line in the log, and nothing runs');
 query("SELECT atproto.unsubscribe('s')");
 
+# A consumer that waits, and that nothing but the DROP can wake.
+query('ALTER SYSTEM SET atproto.ping_interval = 0');
+query('ALTER SYSTEM SET atproto.idle_timeout = 0; SELECT pg_reload_conf()');
+query(subscribe_sql('idle', $server, cursor => 0));
+wait_for("SELECT seq = $last FROM atproto.cursor");
+wait_for("SELECT state = 'idle' FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
+query('SET client_min_messages = warning; DROP EXTENSION atproto CASCADE');
+wait_for('SELECT ' . workers(consumer => 'postgres') . ' = 0');
+pass('DROP EXTENSION: a consumer on a silent stream ends, too');
+query('ALTER SYSTEM RESET ALL');
+query('SELECT pg_reload_conf(); CREATE EXTENSION atproto');
+
 # --- databases ---
 
 wait_for('SELECT ' . workers(manager => 'one') . ' = 1');
