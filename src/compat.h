@@ -51,4 +51,46 @@
 #define atp_new_wait_event(name) PG_WAIT_EXTENSION
 #endif
 
+/* Privileges of a plan are apart from its relations since 16. */
+#if PG_VERSION_NUM >= 160000
+#define atp_check_permissions(stmt) \
+	((void) ExecCheckPermissions((stmt)->rtable, (stmt)->permInfos, true))
+#else
+#define atp_check_permissions(stmt) ((void) ExecCheckRTPerms((stmt)->rtable, true))
+#endif
+
+/*
+ * Index entries of a new row, where a possible duplicate sets *duplicate; and of
+ * an updated one, where needed, as the update says.
+ */
+#if PG_VERSION_NUM >= 160000
+#define AtpUpdateIndexes TU_UpdateIndexes
+#define atp_insert_index_tuples(result, slot, estate, duplicate) \
+	ExecInsertIndexTuples((result), (slot), (estate), false, true, (duplicate), NIL, false)
+#define atp_update_index_tuples(result, slot, estate, indexes) \
+	do { \
+		if ((indexes) != TU_None) \
+			(void) ExecInsertIndexTuples((result), (slot), (estate), true, false, NULL, NIL, \
+										 (indexes) == TU_Summarizing); \
+	} while (0)
+#else
+#define AtpUpdateIndexes bool
+#define atp_insert_index_tuples(result, slot, estate, duplicate) \
+	ExecInsertIndexTuples((result), (slot), (estate), false, true, (duplicate), NIL)
+#define atp_update_index_tuples(result, slot, estate, indexes) \
+	do { \
+		if (indexes) \
+			(void) ExecInsertIndexTuples((result), (slot), (estate), true, false, NULL, NIL); \
+	} while (0)
+#endif
+
+/* Scans are counted since 18. */
+#if PG_VERSION_NUM >= 180000
+#define atp_index_beginscan(heap, index, snapshot, nkeys) \
+	index_beginscan((heap), (index), (snapshot), NULL, (nkeys), 0)
+#else
+#define atp_index_beginscan(heap, index, snapshot, nkeys) \
+	index_beginscan((heap), (index), (snapshot), (nkeys), 0)
+#endif
+
 #endif							/* ATP_COMPAT_H */

@@ -13,12 +13,16 @@
 #include "stream/apply.h"
 #include "stream/apply_repos.h"
 #include "stream/catalog.h"
+#include "stream/direct.h"
 #include "stream/family.h"
 #include "stream/statements.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/snapmgr.h"
+
+/* So many batches are applied with statements after direct writing met a conflict. */
+#define AFTER_CONFLICT	16
 
 /* ------------------------------------------------------------------------
  * What the database refuses
@@ -290,34 +294,56 @@ error_context(void *arg)
 				   a->batch->events[0].seq, a->batch->events[a->batch->nevents - 1].seq, a->sub->name);
 }
 
-AtpApplied
-atp_apply(const AtpSubscription *sub, AtpBatch *batch, int64 *cursor, int64 seq)
+/* The whole batch at once.  NULL, or the error for which nothing was applied. */
+static ErrorData *
+apply_whole(Apply *a, int64 from, int64 to, AtpApplied *result)
 {
-	Apply		a = {.sub = sub, .batch = batch, .family = atp_family_of(sub->ep->nsid)};
-	ErrorContextCallback callback = {.callback = error_context, .arg = &a};
-	ErrorData  *volatile error = NULL;
-	volatile AtpApplied result = ATP_APPLIED;
 	MemoryContext cxt = CurrentMemoryContext;
+	ErrorData  *volatile error = NULL;
 
-	callback.previous = error_context_stack;
-	error_context_stack = &callback;
 	PG_TRY();
 	{
-		result = apply_once(&a, *cursor, seq, false);
+		*result = apply_once(a, from, to, false);
 	}
 	PG_CATCH();
 	{
-		MemoryContextSwitchTo(batch->cxt);
+		MemoryContextSwitchTo(a->batch->cxt);
 		error = CopyErrorData();
 		FlushErrorState();
 		AbortOutOfAnyTransaction();
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(cxt);
+	return error;
+}
+
+AtpApplied
+atp_apply(const AtpSubscription *sub, AtpBatch *batch, int64 *cursor, int64 seq)
+{
+	/* where one row was there already, the next ones often are: with statements at once */
+	static int	batches_with_statements = 0;
+	Apply		a = {.sub = sub, .batch = batch, .family = atp_family_of(sub->ep->nsid)};
+	ErrorContextCallback callback = {.callback = error_context, .arg = &a};
+	ErrorData  *error;
+	AtpApplied	result = ATP_APPLIED;
+	MemoryContext cxt = CurrentMemoryContext;
+
+	callback.previous = error_context_stack;
+	error_context_stack = &callback;
+	a.direct = batches_with_statements == 0;
+	batches_with_statements -= a.direct ? 0 : 1;
+	error = apply_whole(&a, *cursor, seq, &result);
+	if (error != NULL && error->sqlerrcode == ATP_ERRCODE_CONFLICT)
+	{
+		batches_with_statements = AFTER_CONFLICT;
+		a.direct = false;
+		error = apply_whole(&a, *cursor, seq, &result);
+	}
 	if (error != NULL)
 	{
 		if (!lies_in_data(error->sqlerrcode))
 			ReThrowError(error);
+		a.direct = false;
 		result = apply_once(&a, *cursor, seq, true);
 		MemoryContextSwitchTo(cxt);
 	}

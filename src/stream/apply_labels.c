@@ -10,6 +10,7 @@
 
 #include "stream/apply_labels.h"
 #include "stream/keyset.h"
+#include "stream/rows.h"
 #include "stream/statements.h"
 #include "utils/timestamp.h"
 
@@ -22,8 +23,6 @@ typedef struct Labels
 	int			n;
 } Labels;
 
-#define CELL(c)		((c) * max + n)
-
 static void
 flush_labels(Labels *l)
 {
@@ -31,35 +30,27 @@ flush_labels(Labels *l)
 		ATP_ARRAY_DID, ATP_ARRAY_TEXT, ATP_ARRAY_TEXT, ATP_ARRAY_CID, ATP_ARRAY_BOOL, ATP_ARRAY_TIMESTAMP,
 		ATP_ARRAY_TIMESTAMP, ATP_ARRAY_INT4, ATP_ARRAY_BYTEA, ATP_ARRAY_INT8
 	};
-	const int	columns = lengthof(types);
-	int			max = Max(l->n, 1);
-	Datum	   *v = palloc(sizeof(Datum) * columns * max);
-	bool	   *null = palloc0(sizeof(bool) * columns * max);
+	AtpRows    *rows = atp_rows_create(types, lengthof(types), l->n);
 	Datum		args[lengthof(types)];
 
 	if (l->n == 0)
 		return;
-	for (int n = 0; n < l->n; n++)
+	for (int i = 0; i < l->n; i++)
 	{
-		const AtpLabelRow *row = l->rows[n];
+		const AtpLabelRow *row = l->rows[i];
 
-		v[CELL(0)] = PointerGetDatum(row->src);
-		v[CELL(1)] = PointerGetDatum(row->uri);
-		v[CELL(2)] = PointerGetDatum(row->val);
-		v[CELL(3)] = PointerGetDatum(row->cid);
-		null[CELL(3)] = row->cid == NULL;
-		v[CELL(4)] = BoolGetDatum(row->neg);
-		v[CELL(5)] = TimestampTzGetDatum(row->cts);
-		v[CELL(6)] = TimestampTzGetDatum(row->exp);
-		null[CELL(6)] = !row->has_exp;
-		v[CELL(7)] = Int32GetDatum(row->ver);
-		null[CELL(7)] = row->ver < 0;
-		v[CELL(8)] = PointerGetDatum(row->sig);
-		null[CELL(8)] = row->sig == NULL;
-		v[CELL(9)] = Int64GetDatum(l->seqs[n]);
+		atp_put_ref(rows, row->src);
+		atp_put_ref(rows, row->uri);
+		atp_put_ref(rows, row->val);
+		atp_put_ref(rows, row->cid);
+		atp_put(rows, BoolGetDatum(row->neg), false);
+		atp_put(rows, TimestampTzGetDatum(row->cts), false);
+		atp_put(rows, TimestampTzGetDatum(row->exp), !row->has_exp);
+		atp_put(rows, Int32GetDatum(row->ver), row->ver < 0);
+		atp_put_ref(rows, row->sig);
+		atp_put(rows, Int64GetDatum(l->seqs[i]), false);
 	}
-	for (int c = 0; c < columns; c++)
-		args[c] = atp_array(types[c], v + c * max, null + c * max, l->n);
+	atp_rows_bind(rows, args);
 	(void) atp_execute(ATP_SQL_PUT_LABELS, args, NULL);
 	l->n = 0;
 	atp_keyset_clear(l->keys);

@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "stream/apply_message.h"
+#include "stream/rows.h"
 #include "stream/statements.h"
 #include "utils/builtins.h"
 
@@ -12,38 +13,28 @@
 static void
 insert_rows(Apply *a, int lo, int hi, int first)
 {
+	static const AtpArrayType types[] = {ATP_ARRAY_INT8, ATP_ARRAY_TEXT, ATP_ARRAY_JSONB, ATP_ARRAY_BYTEA};
 	AtpBatch   *batch = a->batch;
-	int			n = hi - lo;
-	Datum	   *seqs = palloc(sizeof(Datum) * n);
-	Datum	   *types = palloc(sizeof(Datum) * n);
-	Datum	   *payloads = palloc(sizeof(Datum) * n);
-	Datum	   *raws = palloc(sizeof(Datum) * n);
-	bool	   *no_seq = palloc(sizeof(bool) * n);
-	bool	   *no_payload = palloc(sizeof(bool) * n);
-	bool	   *no_raw = palloc(sizeof(bool) * n);
-	Datum		args[5];
+	AtpRows    *rows = atp_rows_create(types, lengthof(types), hi - lo);
+	Datum		args[lengthof(types) + 1];
 
-	for (int i = 0; i < n; i++)
+	for (int i = lo; i < hi; i++)
 	{
-		const AtpMessageRow *row = &batch->rows[lo + i].message;
+		const AtpMessageRow *row = &batch->rows[i].message;
+		int64		seq;
 
-		while (batch->events[first].first_row + batch->events[first].nrows <= lo + i)
+		while (batch->events[first].first_row + batch->events[first].nrows <= i)
 			first++;
-		seqs[i] = Int64GetDatum(batch->events[first].seq);
-		no_seq[i] = batch->events[first].seq == 0;
-		types[i] = PointerGetDatum(row->type);
-		payloads[i] = PointerGetDatum(row->payload);
-		no_payload[i] = row->payload == NULL;
-		raws[i] = PointerGetDatum(row->raw);
-		no_raw[i] = row->raw == NULL;
+		seq = batch->events[first].seq;
+		atp_put(rows, Int64GetDatum(seq), seq == 0);
+		atp_put_ref(rows, row->type);
+		atp_put_ref(rows, row->payload);
+		atp_put_ref(rows, row->raw);
 	}
 	args[0] = CStringGetTextDatum(a->sub->name);
-	args[1] = atp_array(ATP_ARRAY_INT8, seqs, no_seq, n);
-	args[2] = atp_array(ATP_ARRAY_TEXT, types, NULL, n);
-	args[3] = atp_array(ATP_ARRAY_JSONB, payloads, no_payload, n);
-	args[4] = atp_array(ATP_ARRAY_BYTEA, raws, no_raw, n);
+	atp_rows_bind(rows, args + 1);
 	(void) atp_execute(ATP_SQL_ADD_MESSAGES, args, NULL);
-	a->rows += n;
+	a->rows += hi - lo;
 }
 
 void

@@ -2,19 +2,24 @@
  * apply_repos.c
  *		Events into tables: repository states and records.
  *
- * The states of all repositories of the batch are locked first, in the order
+ * The states of all repositories of the batch are written first, in the order
  * of their DIDs, so that two consumers that carry the same repository take
  * turns and the older revision is recognised (F-03).  Records are then written
  * in their order (F-16); a key that comes twice ends one statement and begins
- * another, so that triggers see every change.
+ * another, so that triggers see every change.  Where direct.c can do it, states
+ * are not locked when they are read, and new records go without a statement, by
+ * key.
  */
 #include "postgres.h"
 
 #include "core/did.h"
+#include "core/recordkey.h"
 #include "core/tid.h"
 #include "executor/spi.h"
 #include "stream/apply_repos.h"
+#include "stream/direct.h"
 #include "stream/keyset.h"
+#include "stream/rows.h"
 #include "stream/statements.h"
 #include "types/types.h"
 #include "utils/builtins.h"
@@ -34,21 +39,30 @@ typedef struct RepoState
 	bool		active;
 	text	   *status;
 	bool		has_status;		/* an #account event was seen */
-	bool		status_changed;
 	TimestampTz status_at;		/* never in the future, whatever the event says */
+	text	   *host;
 	struct varlena *handle;
 	bool		desynchronized;
-	bool		purge;			/* more records to remove than went with the event */
 	bool		found;
+	ItemPointerData place;		/* when it was read directly */
 	bool		changed;
 } RepoState;
+
+/* What an event does besides changing the state. */
+typedef struct Verdict
+{
+	bool		rows;			/* its rows are applied */
+	bool		erase;			/* all records of the repository go */
+	uint64		rev;			/* the repository's, then */
+} Verdict;
 
 /* A range of events that is being applied. */
 typedef struct Repos
 {
 	Apply	   *apply;
-	RepoState  *repos;
+	RepoState  *repos;			/* by DID */
 	int			nrepos;
+	AtpDirect  *direct;			/* the table repo; NULL: with statements */
 	AtpKeySet  *keys;			/* of the pending statements */
 	const AtpRecordRow **puts;
 	int			nputs;
@@ -85,21 +99,58 @@ repo_of(Repos *a, struct varlena *did)
 	return bsearch(&key, a->repos, a->nrepos, sizeof(RepoState), compare_repos);
 }
 
-static struct varlena *
-varlena_column(HeapTuple tuple, TupleDesc desc, int column)
-{
-	bool		isnull;
-	Datum		d = SPI_getbinval(tuple, desc, column, &isnull);
+static const char *const repo_columns[] = {
+	"did", "rev", "commit", "data", "active", "status", "status_at", "host", "handle", "desynchronized", "updated_at"
+};
+static const AtpArrayType repo_types[] = {
+	ATP_ARRAY_DID, ATP_ARRAY_TID, ATP_ARRAY_CID, ATP_ARRAY_CID, ATP_ARRAY_BOOL, ATP_ARRAY_TEXT,
+	ATP_ARRAY_TIMESTAMP, ATP_ARRAY_TEXT, ATP_ARRAY_HANDLE, ATP_ARRAY_BOOL, ATP_ARRAY_TIMESTAMP
+};
+#define REPO_COLUMNS	lengthof(repo_types)
 
-	return isnull ? NULL : (struct varlena *) PG_DETOAST_DATUM_COPY(d);
+static const AtpTable repo_table = {
+	"repo", repo_columns, repo_types, REPO_COLUMNS, true,
+	3, {ATP_SQL_LOCK_REPOS, ATP_SQL_ADD_REPOS, ATP_SQL_SET_REPOS}
+};
+
+static void *
+copy_of(Datum value, bool isnull)
+{
+	return isnull ? NULL : PG_DETOAST_DATUM_COPY(value);
 }
 
-static bool
-bool_column(HeapTuple tuple, TupleDesc desc, int column)
+/* From the row's columns. */
+static void
+read_repo(RepoState *repo, const Datum *v, const bool *null)
 {
-	bool		isnull;
+	repo->found = true;
+	repo->has_rev = !null[1];
+	repo->rev = DatumGetAtpTid(v[1]);
+	repo->commit = copy_of(v[2], null[2]);
+	repo->data = copy_of(v[3], null[3]);
+	repo->active = DatumGetBool(v[4]);
+	repo->status = copy_of(v[5], null[5]);
+	repo->has_status = !null[6];
+	repo->status_at = DatumGetTimestampTz(v[6]);
+	repo->host = copy_of(v[7], null[7]);
+	repo->handle = copy_of(v[8], null[8]);
+	repo->desynchronized = DatumGetBool(v[9]);
+}
 
-	return DatumGetBool(SPI_getbinval(tuple, desc, column, &isnull));
+static void
+put_repo(AtpRows *rows, const RepoState *repo)
+{
+	atp_put_ref(rows, repo->did);
+	atp_put(rows, AtpTidGetDatum(repo->rev), !repo->has_rev);
+	atp_put_ref(rows, repo->commit);
+	atp_put_ref(rows, repo->data);
+	atp_put(rows, BoolGetDatum(repo->active), false);
+	atp_put_ref(rows, repo->status);
+	atp_put(rows, TimestampTzGetDatum(repo->status_at), !repo->has_status);
+	atp_put_ref(rows, repo->host);
+	atp_put_ref(rows, repo->handle);
+	atp_put(rows, BoolGetDatum(repo->desynchronized), false);
+	atp_put(rows, TimestampTzGetDatum(GetCurrentTransactionStartTimestamp()), false);
 }
 
 static Datum
@@ -120,31 +171,54 @@ lock_repos(Repos *a)
 {
 	Datum		arg = did_array(a, false);
 	uint64		n = atp_execute(ATP_SQL_LOCK_REPOS, &arg, NULL);
-	TupleDesc	desc = SPI_tuptable->tupdesc;
 
 	for (uint64 i = 0; i < n; i++)
 	{
-		HeapTuple	tuple = SPI_tuptable->vals[i];
-		RepoState  *repo = repo_of(a, varlena_column(tuple, desc, 1));
-		bool		norev,
-					never;
+		Datum		values[REPO_COLUMNS];
+		bool		nulls[REPO_COLUMNS];
+		RepoState  *repo;
 
+		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, values, nulls);
+		repo = repo_of(a, PG_DETOAST_DATUM(values[0]));
 		if (repo == NULL)
 			elog(ERROR, "a repository was found that was not asked for");
-		repo->found = true;
-		repo->rev = DatumGetAtpTid(SPI_getbinval(tuple, desc, 2, &norev));
-		repo->has_rev = !norev;
-		repo->commit = varlena_column(tuple, desc, 3);
-		repo->data = varlena_column(tuple, desc, 4);
-		repo->active = bool_column(tuple, desc, 5);
-		repo->status = (text *) varlena_column(tuple, desc, 6);
-		repo->handle = varlena_column(tuple, desc, 7);
-		repo->desynchronized = bool_column(tuple, desc, 8);
-		repo->status_at = DatumGetTimestampTz(SPI_getbinval(tuple, desc, 9, &never));
-		repo->has_status = !never;
+		read_repo(repo, values, nulls);
 	}
 	SPI_freetuptable(SPI_tuptable);
 	return n;
+}
+
+static void
+lock_or_add_repos(Repos *a)
+{
+	if (lock_repos(a) < a->nrepos)
+	{
+		Datum		missing = did_array(a, true);
+
+		(void) atp_execute(ATP_SQL_ADD_REPOS, &missing, NULL);
+		/* a repository that row security or a trigger hides cannot be followed */
+		if (lock_repos(a) < a->nrepos)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("rows of table \"atproto.repo\" cannot be seen or inserted by the subscription's owner")));
+	}
+}
+
+/* Read those that exist; store_repos() sees whether that was still true. */
+static void
+find_repos(Repos *a)
+{
+	for (int i = 0; i < a->nrepos; i++)
+	{
+		RepoState  *repo = &a->repos[i];
+		Datum		values[REPO_COLUMNS];
+		bool		nulls[REPO_COLUMNS];
+
+		if (atp_direct_find(a->direct, PointerGetDatum(repo->did), &repo->place, values, nulls))
+			read_repo(repo, values, nulls);
+		else
+			repo->active = true;
+	}
 }
 
 static void
@@ -163,66 +237,46 @@ load_repos(Repos *a, int lo, int hi)
 	for (int i = 0; i < n; i++)
 		if (a->nrepos == 0 || compare_repos(&a->repos[a->nrepos - 1], &a->repos[i]) != 0)
 			a->repos[a->nrepos++].did = a->repos[i].did;
-	if (lock_repos(a) < a->nrepos)
-	{
-		Datum		missing = did_array(a, true);
-
-		(void) atp_execute(ATP_SQL_ADD_REPOS, &missing, NULL);
-		/* a repository that row security or a trigger hides cannot be followed */
-		if (lock_repos(a) < a->nrepos)
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("rows of table \"atproto.repo\" cannot be seen or inserted by the subscription's owner")));
-	}
+	if (a->apply->direct)
+		a->direct = atp_direct_open(&repo_table);
+	if (a->direct != NULL)
+		find_repos(a);
+	else
+		lock_or_add_repos(a);
 }
-
-/* Column c of row i of n, in an array that holds one column after the other. */
-#define CELL(c)		((c) * max + n)
 
 static void
 store_repos(Repos *a)
 {
-	static const AtpArrayType types[] = {
-		ATP_ARRAY_DID, ATP_ARRAY_TID, ATP_ARRAY_CID, ATP_ARRAY_CID, ATP_ARRAY_BOOL, ATP_ARRAY_TEXT,
-		ATP_ARRAY_TIMESTAMP, ATP_ARRAY_HANDLE, ATP_ARRAY_BOOL, ATP_ARRAY_BOOL
-	};
-	const int	columns = lengthof(types);
-	int			max = Max(a->nrepos, 1);
-	Datum	   *v = palloc(sizeof(Datum) * columns * max);
-	bool	   *null = palloc0(sizeof(bool) * columns * max);
-	Datum		args[lengthof(types) + 1];
-	int			n = 0;
+	AtpRows    *changed = atp_rows_create(repo_types, REPO_COLUMNS, a->nrepos);
+	AtpRows    *added = atp_rows_create(repo_types, REPO_COLUMNS, a->nrepos);
+	ItemPointer places = palloc(sizeof(ItemPointerData) * Max(a->nrepos, 1));
 
 	for (int i = 0; i < a->nrepos; i++)
 	{
 		const RepoState *repo = &a->repos[i];
 
-		if (!repo->changed)
-			continue;
-		v[CELL(0)] = PointerGetDatum(repo->did);
-		v[CELL(1)] = AtpTidGetDatum(repo->rev);
-		null[CELL(1)] = !repo->has_rev;
-		v[CELL(2)] = PointerGetDatum(repo->commit);
-		null[CELL(2)] = repo->commit == NULL;
-		v[CELL(3)] = PointerGetDatum(repo->data);
-		null[CELL(3)] = repo->data == NULL;
-		v[CELL(4)] = BoolGetDatum(repo->active);
-		v[CELL(5)] = PointerGetDatum(repo->status);
-		null[CELL(5)] = repo->status == NULL;
-		v[CELL(6)] = TimestampTzGetDatum(repo->status_at);
-		null[CELL(6)] = !repo->status_changed;
-		v[CELL(7)] = PointerGetDatum(repo->handle);
-		null[CELL(7)] = repo->handle == NULL;
-		v[CELL(8)] = BoolGetDatum(repo->desynchronized);
-		v[CELL(9)] = BoolGetDatum(repo->purge);
-		n++;
+		if (!repo->found)
+			put_repo(added, repo);
+		else if (repo->changed)
+		{
+			places[changed->n] = repo->place;
+			put_repo(changed, repo);
+		}
 	}
-	if (n == 0)
-		return;
-	for (int c = 0; c < columns; c++)
-		args[c] = atp_array(types[c], v + c * max, null + c * max, n);
-	args[columns] = CStringGetTextDatum(a->apply->sub->ep->host);
-	(void) atp_execute(ATP_SQL_SET_REPOS, args, NULL);
+	if (a->direct != NULL)
+	{
+		atp_direct_update(a->direct, places, changed);
+		atp_direct_insert(a->direct, added);
+		atp_direct_close(a->direct);
+	}
+	else if (changed->n > 0)
+	{
+		Datum		args[REPO_COLUMNS];
+
+		atp_rows_bind(changed, args);
+		(void) atp_execute(ATP_SQL_SET_REPOS, args, NULL);
+	}
 }
 
 /* ------------------------------------------------------------------------
@@ -248,57 +302,102 @@ prepare_rows(Repos *a, int nrows)
 	a->nputs = a->ndeletes = a->nhanded = 0;
 }
 
-static void
-put_records(Repos *a)
+static const char *const record_columns[] = {"did", "collection", "rkey", "rev", "cid", "value", "raw"};
+static const AtpArrayType record_types[] = {
+	ATP_ARRAY_DID, ATP_ARRAY_NSID, ATP_ARRAY_RKEY, ATP_ARRAY_TID, ATP_ARRAY_CID, ATP_ARRAY_JSONB, ATP_ARRAY_BYTEA
+};
+static const AtpTable record_table = {
+	"record", record_columns, record_types, lengthof(record_types), false, 1, {ATP_SQL_PUT_RECORDS}
+};
+
+static AtpRows *
+record_rows(const AtpRecordRow **records, int n)
 {
-	int			n = a->nputs;
-	Datum	   *v = palloc(sizeof(Datum) * 7 * n);
-	bool	   *null = palloc0(sizeof(bool) * 7 * n);
-	Datum		args[7];
-	static const AtpArrayType types[7] = {
-		ATP_ARRAY_DID, ATP_ARRAY_NSID, ATP_ARRAY_RKEY, ATP_ARRAY_TID, ATP_ARRAY_CID,
-		ATP_ARRAY_JSONB, ATP_ARRAY_BYTEA
-	};
+	AtpRows    *rows = atp_rows_create(record_types, lengthof(record_types), n);
 
 	for (int i = 0; i < n; i++)
 	{
-		const AtpRecordRow *row = a->puts[i];
+		const AtpRecordRow *row = records[i];
 
-		v[0 * n + i] = PointerGetDatum(row->did);
-		v[1 * n + i] = PointerGetDatum(row->collection);
-		v[2 * n + i] = PointerGetDatum(row->rkey);
-		v[3 * n + i] = AtpTidGetDatum(row->rev);
-		v[4 * n + i] = PointerGetDatum(row->cid);
-		v[5 * n + i] = PointerGetDatum(row->value);
-		null[5 * n + i] = row->value == NULL;
-		v[6 * n + i] = PointerGetDatum(row->raw);
-		null[6 * n + i] = row->raw == NULL;
+		atp_put_ref(rows, row->did);
+		atp_put_ref(rows, row->collection);
+		atp_put_ref(rows, row->rkey);
+		atp_put(rows, AtpTidGetDatum(row->rev), false);
+		atp_put_ref(rows, row->cid);
+		atp_put_ref(rows, row->value);
+		atp_put_ref(rows, row->raw);
 	}
-	for (int i = 0; i < 7; i++)
-		args[i] = atp_array(types[i], v + i * n, null + i * n, n);
+	return rows;
+}
+
+/* The primary key's order: neighbours share pages. */
+static int
+compare_records(const void *a, const void *b)
+{
+	const AtpRecordRow *x = *(const AtpRecordRow *const *) a;
+	const AtpRecordRow *y = *(const AtpRecordRow *const *) b;
+	int			cmp = compare_dids(x->did, y->did);
+
+	if (cmp == 0)
+		cmp = memcmp(VARDATA_ANY(x->collection), VARDATA_ANY(y->collection),
+					 Min(VARSIZE_ANY_EXHDR(x->collection), VARSIZE_ANY_EXHDR(y->collection)));
+	if (cmp == 0)
+		cmp = (int) VARSIZE_ANY_EXHDR(x->collection) - (int) VARSIZE_ANY_EXHDR(y->collection);
+	if (cmp == 0)
+		cmp = atp_rkey_cmp((const uint8_t *) VARDATA_ANY(x->rkey), VARSIZE_ANY_EXHDR(x->rkey),
+						   (const uint8_t *) VARDATA_ANY(y->rkey), VARSIZE_ANY_EXHDR(y->rkey));
+	return cmp;
+}
+
+/* New records directly, where the table allows it; what is left in puts is for the statement. */
+static void
+create_records(Repos *a)
+{
+	AtpDirect  *direct = a->apply->direct ? atp_direct_open(&record_table) : NULL;
+	const AtpRecordRow **creates;
+	int			ncreates = 0,
+				rest = 0;
+
+	if (direct == NULL)
+		return;
+	creates = palloc(sizeof(AtpRecordRow *) * a->nputs);
+	for (int i = 0; i < a->nputs; i++)
+		if (a->puts[i]->action == ATP_CREATE)
+			creates[ncreates++] = a->puts[i];
+		else
+			a->puts[rest++] = a->puts[i];
+	a->nputs = rest;
+	qsort(creates, ncreates, sizeof(AtpRecordRow *), compare_records);
+	atp_direct_insert(direct, record_rows(creates, ncreates));
+	atp_direct_close(direct);
+}
+
+static void
+put_records(Repos *a)
+{
+	Datum		args[lengthof(record_types)];
+
+	create_records(a);
+	if (a->nputs == 0)
+		return;
+	atp_rows_bind(record_rows(a->puts, a->nputs), args);
 	(void) atp_execute(ATP_SQL_PUT_RECORDS, args, NULL);
-	for (int i = 0; i < 7; i++)
-		pfree(DatumGetPointer(args[i]));
-	pfree(v);
-	pfree(null);
 }
 
 static void
 delete_records(Repos *a)
 {
-	int			n = a->ndeletes;
-	Datum	   *v = palloc(sizeof(Datum) * 3 * n);
-	Datum		args[3];
-	static const AtpArrayType types[3] = {ATP_ARRAY_DID, ATP_ARRAY_NSID, ATP_ARRAY_RKEY};
+	static const AtpArrayType types[] = {ATP_ARRAY_DID, ATP_ARRAY_NSID, ATP_ARRAY_RKEY};
+	AtpRows    *rows = atp_rows_create(types, lengthof(types), a->ndeletes);
+	Datum		args[lengthof(types)];
 
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < a->ndeletes; i++)
 	{
-		v[0 * n + i] = PointerGetDatum(a->deletes[i]->did);
-		v[1 * n + i] = PointerGetDatum(a->deletes[i]->collection);
-		v[2 * n + i] = PointerGetDatum(a->deletes[i]->rkey);
+		atp_put_ref(rows, a->deletes[i]->did);
+		atp_put_ref(rows, a->deletes[i]->collection);
+		atp_put_ref(rows, a->deletes[i]->rkey);
 	}
-	for (int i = 0; i < 3; i++)
-		args[i] = atp_array(types[i], v + i * n, NULL, n);
+	atp_rows_bind(rows, args);
 	(void) atp_execute(ATP_SQL_DELETE_RECORDS, args, NULL);
 }
 
@@ -311,32 +410,25 @@ hand_records(Repos *a)
 		ATP_ARRAY_INT8, ATP_ARRAY_TEXT, ATP_ARRAY_DID, ATP_ARRAY_NSID, ATP_ARRAY_RKEY, ATP_ARRAY_TID,
 		ATP_ARRAY_CID, ATP_ARRAY_JSONB, ATP_ARRAY_BYTEA
 	};
-	const int	columns = lengthof(types);
-	int			max = a->nhanded;
-	Datum	   *v = palloc(sizeof(Datum) * columns * max);
-	bool	   *null = palloc0(sizeof(bool) * columns * max);
+	AtpRows    *rows = atp_rows_create(types, lengthof(types), a->nhanded);
 	Datum		args[lengthof(types) + 1];
 
-	for (int n = 0; n < max; n++)
+	for (int i = 0; i < a->nhanded; i++)
 	{
-		const AtpRecordRow *row = a->handed[n];
+		const AtpRecordRow *row = a->handed[i];
 
-		v[CELL(0)] = Int64GetDatum(a->handed_seqs[n]);
-		v[CELL(1)] = CStringGetTextDatum(actions[row->action]);
-		v[CELL(2)] = PointerGetDatum(row->did);
-		v[CELL(3)] = PointerGetDatum(row->collection);
-		v[CELL(4)] = PointerGetDatum(row->rkey);
-		v[CELL(5)] = AtpTidGetDatum(row->rev);
-		v[CELL(6)] = PointerGetDatum(row->cid);
-		null[CELL(6)] = row->cid == NULL;
-		v[CELL(7)] = PointerGetDatum(row->value);
-		null[CELL(7)] = row->value == NULL;
-		v[CELL(8)] = PointerGetDatum(row->raw);
-		null[CELL(8)] = row->raw == NULL;
+		atp_put(rows, Int64GetDatum(a->handed_seqs[i]), false);
+		atp_put(rows, CStringGetTextDatum(actions[row->action]), false);
+		atp_put_ref(rows, row->did);
+		atp_put_ref(rows, row->collection);
+		atp_put_ref(rows, row->rkey);
+		atp_put(rows, AtpTidGetDatum(row->rev), false);
+		atp_put_ref(rows, row->cid);
+		atp_put_ref(rows, row->value);
+		atp_put_ref(rows, row->raw);
 	}
 	args[0] = CStringGetTextDatum(a->apply->sub->name);
-	for (int c = 0; c < columns; c++)
-		args[c + 1] = atp_array(types[c], v + c * max, null + c * max, max);
+	atp_rows_bind(rows, args + 1);
 	if (a->apply->sub->settings.events == ATP_EVENTS_HAND)
 		atp_hand_over(args);
 	else
@@ -395,16 +487,13 @@ is_deletion(const AtpEvent *event)
 		memcmp(VARDATA_ANY(event->status), "deleted", 7) == 0;
 }
 
-/*
- * Move the repository's state.  True when the event's rows are to be applied;
- * *erase when all records of the repository are to go.
- */
-static bool
-take_event(Apply *a, const AtpEvent *event, RepoState *repo, bool *erase)
+/* Move the repository's state. */
+static Verdict
+take_event(Apply *a, const AtpEvent *event, RepoState *repo)
 {
+	Verdict		verdict = {.rev = repo->rev};
 	TimestampTz status_at;
 
-	*erase = false;
 	switch (event->kind)
 	{
 		case ATP_MSG_COMMIT:
@@ -413,12 +502,12 @@ take_event(Apply *a, const AtpEvent *event, RepoState *repo, bool *erase)
 			if (!repo->active)
 			{
 				a->skips[ATP_SKIP_INACTIVE]++;
-				return false;
+				return verdict;
 			}
 			if (repo->has_rev && event->rev <= repo->rev)
 			{
 				a->skips[ATP_SKIP_OLD]++;
-				return false;
+				return verdict;
 			}
 			/* F-12: contents that did not come as commits */
 			if (event->kind == ATP_MSG_SYNC && repo->data != NULL && !same_bytes(repo->data, event->data))
@@ -443,30 +532,44 @@ take_event(Apply *a, const AtpEvent *event, RepoState *repo, bool *erase)
 			if (repo->has_status && status_at < repo->status_at)
 			{
 				a->skips[ATP_SKIP_OLD]++;
-				return false;
+				return verdict;
 			}
 			repo->active = event->active;
 			repo->status = event->status;
 			repo->status_at = status_at;
-			repo->has_status = repo->status_changed = true;
-			*erase = is_deletion(event);
+			repo->has_status = true;
+			repo->host = cstring_to_text(a->sub->ep->host);
+			verdict.erase = repo->has_rev && is_deletion(event);
 			break;
 		case ATP_MSG_INFO:
 		case ATP_MSG_UNKNOWN:
-			return false;
+			return verdict;
 	}
 	repo->changed = true;
-	return event->nrows > 0;
+	verdict.rows = event->nrows > 0;
+	return verdict;
+}
+
+/* More records to remove than go with the event: see atp_purge_repos(). */
+static void
+leave_to_purge(Apply *apply, struct varlena *did, uint64 rev)
+{
+	Datum		dids[1] = {PointerGetDatum(did)};
+	Datum		revs[1] = {AtpTidGetDatum(rev)};
+	Datum		args[2] = {atp_array(ATP_ARRAY_DID, dids, NULL, 1), atp_array(ATP_ARRAY_TID, revs, NULL, 1)};
+
+	(void) atp_execute(ATP_SQL_LEAVE_TO_PURGE, args, NULL);
+	apply->batch->purge = true;
 }
 
 /* The account was deleted: its records go, the rest of them later (F-15). */
 static void
-erase_repo(Apply *apply, const AtpEvent *event, RepoState *repo)
+erase_repo(Apply *apply, struct varlena *did, uint64 rev)
 {
-	Datum		args[2] = {PointerGetDatum(event->did), Int64GetDatum(PURGE_MAX)};
+	Datum		args[2] = {PointerGetDatum(did), Int64GetDatum(PURGE_MAX)};
 
-	repo->purge = repo->has_rev && atp_execute(ATP_SQL_ERASE_RECORDS, args, NULL) == PURGE_MAX;
-	apply->batch->purge |= repo->purge;
+	if (atp_execute(ATP_SQL_ERASE_RECORDS, args, NULL) == PURGE_MAX)
+		leave_to_purge(apply, did, rev);
 }
 
 static Repos *
@@ -488,27 +591,27 @@ atp_apply_repos(Apply *apply, int lo, int hi)
 {
 	AtpBatch   *batch = apply->batch;
 	Repos	   *a = begin_range(apply, lo, hi);
+	Verdict    *verdicts = palloc0(sizeof(Verdict) * Max(hi - lo, 1));
 
+	for (int i = lo; i < hi; i++)
+		if (!batch->events[i].ignored)
+			verdicts[i - lo] = take_event(apply, &batch->events[i], repo_of(a, batch->events[i].did));
+	/* before the rows: who gets the repositories' rows first may write the records */
+	store_repos(a);
 	for (int i = lo; i < hi; i++)
 	{
 		const AtpEvent *event = &batch->events[i];
-		RepoState  *repo;
-		bool		erase;
+		Verdict    *verdict = &verdicts[i - lo];
 
-		if (event->ignored)
-			continue;
-		repo = repo_of(a, event->did);
-		if (take_event(apply, event, repo, &erase))
-			for (int r = 0; r < event->nrows; r++)
-				queue_row(a, &batch->rows[event->first_row + r].record, event->seq);
-		if (erase)
+		for (int r = 0; verdict->rows && r < event->nrows; r++)
+			queue_row(a, &batch->rows[event->first_row + r].record, event->seq);
+		if (verdict->erase)
 		{
 			flush_rows(a);
-			erase_repo(apply, event, repo);
+			erase_repo(apply, event->did, verdict->rev);
 		}
 	}
 	flush_rows(a);
-	store_repos(a);
 }
 
 bool
@@ -516,12 +619,11 @@ atp_accepts_repos(Apply *apply, int index)
 {
 	const AtpEvent *event = &apply->batch->events[index];
 	Repos	   *a;
-	bool		erase;
 
 	if (event->ignored)
 		return false;
 	a = begin_range(apply, index, index + 1);
-	return take_event(apply, event, repo_of(a, event->did), &erase);
+	return take_event(apply, event, repo_of(a, event->did)).rows;
 }
 
 void
@@ -538,19 +640,17 @@ void
 atp_apply_repos_rest(Apply *apply, int index, int unused)
 {
 	const AtpEvent *event = &apply->batch->events[index];
-	RepoState  *repo;
+	Verdict		verdict;
 	Repos	   *a;
-	bool		erase;
 
 	if (event->ignored)
 		return;
 	a = begin_range(apply, index, index + 1);
-	repo = repo_of(a, event->did);
-	(void) take_event(apply, event, repo, &erase);
-	/* what cannot be removed must not keep the account's new state out: later */
-	repo->purge = erase && repo->has_rev;
-	apply->batch->purge |= repo->purge;
+	verdict = take_event(apply, event, repo_of(a, event->did));
 	store_repos(a);
+	/* what cannot be removed must not keep the account's new state out: later */
+	if (verdict.erase)
+		leave_to_purge(apply, event->did, verdict.rev);
 }
 
 /*
@@ -560,12 +660,10 @@ atp_apply_repos_rest(Apply *apply, int index, int unused)
 void
 atp_settle_repos(Apply *a)
 {
+	static const AtpArrayType types[] = {ATP_ARRAY_DID, ATP_ARRAY_TEXT, ATP_ARRAY_INT8};
 	AtpBatch   *batch = a->batch;
-	int			max = batch->nrows + batch->nevents;
-	Datum	   *v = palloc(sizeof(Datum) * 3 * Max(max, 1));
-	bool	   *null = palloc0(sizeof(bool) * 3 * Max(max, 1));
-	Datum		args[4];
-	int			n = 0;
+	AtpRows    *rows = atp_rows_create(types, lengthof(types), batch->nrows + batch->nevents);
+	Datum		args[lengthof(types) + 1];
 
 	for (int i = 0; i < batch->nevents; i++)
 	{
@@ -576,23 +674,19 @@ atp_settle_repos(Apply *a)
 		for (int r = 0; r <= event->nrows; r++)
 		{
 			const AtpRow *row = &batch->rows[event->first_row + r];
+			bool		all = r == event->nrows;
 
-			if (r == event->nrows ? !is_deletion(event) : row->record.action != ATP_DELETE)
+			if (all ? !is_deletion(event) : row->record.action != ATP_DELETE)
 				continue;
-			v[CELL(0)] = PointerGetDatum(event->did);
-			null[CELL(1)] = r == event->nrows;
-			if (!null[CELL(1)])
-				v[CELL(1)] = PointerGetDatum(cstring_to_text_with_len(row->path.ptr, row->path.len));
-			v[CELL(2)] = Int64GetDatum(event->seq);
-			n++;
+			atp_put_ref(rows, event->did);
+			atp_put_ref(rows, all ? NULL : cstring_to_text_with_len(row->path.ptr, row->path.len));
+			atp_put(rows, Int64GetDatum(event->seq), false);
 		}
 	}
-	if (n == 0)
+	if (rows->n == 0)
 		return;
 	args[0] = CStringGetTextDatum(a->sub->name);
-	args[1] = atp_array(ATP_ARRAY_DID, v, NULL, n);
-	args[2] = atp_array(ATP_ARRAY_TEXT, v + max, null + max, n);
-	args[3] = atp_array(ATP_ARRAY_INT8, v + 2 * max, NULL, n);
+	atp_rows_bind(rows, args + 1);
 	(void) atp_execute(ATP_SQL_FORGET_LETTERS, args, NULL);
 }
 

@@ -54,6 +54,7 @@ typedef struct Apply
 	const struct AtpFamily *family;
 	AtpBatch   *batch;
 	int64		rows;			/* applied */
+	bool		direct;			/* rows may go without statements where direct.h allows it */
 	bool		accepted;		/* what accepts() said, as a step that can fail */
 	int64		skips[ATP_SKIP_COUNT];
 } Apply;

@@ -5,9 +5,9 @@
  * Rows travel as arrays, one for each column, so that a batch is a handful of
  * statements; they are ordinary INSERT, UPDATE and DELETE, so triggers, row
  * security, generated columns, partitions and foreign keys do what they always
- * do.  The types are taken from the columns of the tables record and
- * repo; operators are named with their schema, since the search_path is
- * empty.
+ * do.  (Tables that have none of that may be written as direct.c does it.)  The
+ * types are taken from the columns of the tables record and repo; operators are
+ * named with their schema, since the search_path is empty.
  */
 #include "postgres.h"
 
@@ -15,6 +15,8 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
+#include "compat.h"
+#include "executor/executor.h"
 #include "miscadmin.h"
 #include "stream/catalog.h"
 #include "stream/family.h"
@@ -59,7 +61,7 @@ static const struct
 	int			planning;		/* CUSTOM, or 0: once */
 }			statements[ATP_SQL_COUNT] = {
 	[ATP_SQL_LOCK_REPOS] = {
-		"SELECT r.did, rev, commit, data, active, status, handle, desynchronized, status_at"
+		"SELECT r.did, rev, commit, data, active, status, status_at, host, handle, desynchronized, updated_at"
 		" FROM unnest($1) u (did) JOIN #.repo r ON r.did OPERATOR(@.=) u.did"
 		" ORDER BY r.did FOR UPDATE OF r",
 		1, {ATP_ARRAY_DID}, SPI_OK_SELECT, CUSTOM
@@ -69,18 +71,19 @@ static const struct
 		1, {ATP_ARRAY_DID}, SPI_OK_INSERT
 	},
 	[ATP_SQL_SET_REPOS] = {
-		"UPDATE #.repo r SET rev = u.rev, commit = u.commit, data = u.data,"
-		" active = u.active, status = u.status,"
-		" status_at = COALESCE(u.status_at, r.status_at),"
-		" host = CASE WHEN u.status_at IS NULL THEN r.host ELSE $11 END,"
-		" handle = u.handle, desynchronized = u.desynchronized,"
-		" purge_rev = CASE WHEN u.purge THEN u.rev ELSE r.purge_rev END, updated_at = now()"
-		" FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
-		" u (did, rev, commit, data, active, status, status_at, handle, desynchronized, purge)"
+		"UPDATE #.repo r SET rev = u.rev, commit = u.commit, data = u.data, active = u.active,"
+		" status = u.status, status_at = u.status_at, host = u.host, handle = u.handle,"
+		" desynchronized = u.desynchronized, updated_at = u.updated_at"
+		" FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) u"
+		" (did, rev, commit, data, active, status, status_at, host, handle, desynchronized, updated_at)"
 		" WHERE r.did OPERATOR(@.=) u.did",
 		11, {ATP_ARRAY_DID, ATP_ARRAY_TID, ATP_ARRAY_CID, ATP_ARRAY_CID, ATP_ARRAY_BOOL,
-			ATP_ARRAY_TEXT, ATP_ARRAY_TIMESTAMP, ATP_ARRAY_HANDLE, ATP_ARRAY_BOOL, ATP_ARRAY_BOOL,
-		-TEXTOID}, SPI_OK_UPDATE, CUSTOM
+			ATP_ARRAY_TEXT, ATP_ARRAY_TIMESTAMP, ATP_ARRAY_TEXT, ATP_ARRAY_HANDLE, ATP_ARRAY_BOOL,
+		ATP_ARRAY_TIMESTAMP}, SPI_OK_UPDATE, CUSTOM
+	},
+	[ATP_SQL_LEAVE_TO_PURGE] = {
+		"UPDATE #.repo r SET purge_rev = u.rev FROM unnest($1, $2) u (did, rev) WHERE r.did OPERATOR(@.=) u.did",
+		2, {ATP_ARRAY_DID, ATP_ARRAY_TID}, SPI_OK_UPDATE, CUSTOM
 	},
 	[ATP_SQL_PUT_RECORDS] = {
 		"INSERT INTO #.record AS r (did, collection, rkey, rev, cid, value, raw)"
@@ -222,10 +225,16 @@ load_element(AtpArrayType type, Oid oid)
 	get_typlenbyvalalign(oid, &e->len, &e->byval, &e->align);
 }
 
+Oid
+atp_target_table(const char *name)
+{
+	return get_relname_relid(name, get_namespace_oid(target, false));
+}
+
 static Oid
 column_type(const char *table, const char *column)
 {
-	Oid			relid = get_relname_relid(table, get_namespace_oid(target, false));
+	Oid			relid = atp_target_table(table);
 	AttrNumber	attnum = OidIsValid(relid) ? get_attnum(relid, column) : InvalidAttrNumber;
 
 	if (attnum == InvalidAttrNumber)
@@ -316,11 +325,10 @@ void
 atp_statements_check(void)
 {
 	static const char *const names[] = {"record", "repo", "record_event", "label", "message"};
-	Oid			schema = get_namespace_oid(target, false);
 
 	for (int i = 0; i < lengthof(names); i++)
 	{
-		Oid			relid = get_relname_relid(names[i], schema);
+		Oid			relid = atp_target_table(names[i]);
 		const AclMode needed = ACL_SELECT | ACL_INSERT | ACL_UPDATE | ACL_DELETE;
 
 		if (!OidIsValid(relid))
@@ -339,6 +347,23 @@ atp_statements_check(void)
 		if (plan != NULL)
 			ReleaseCachedPlan(plan, CurrentResourceOwner);
 	}
+}
+
+void
+atp_statement_permitted(AtpStatement statement)
+{
+	CachedPlan *plan = SPI_plan_get_cached_plan(plan_of(statement));
+
+	atp_check_permissions(linitial_node(PlannedStmt, plan->stmt_list));
+	ReleaseCachedPlan(plan, CurrentResourceOwner);
+}
+
+Oid
+atp_array_element(AtpArrayType type)
+{
+	if (!elements_loaded)
+		load_elements();
+	return elements[type].oid;
 }
 
 Datum

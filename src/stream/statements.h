@@ -15,7 +15,8 @@ typedef enum AtpStatement
 {
 	ATP_SQL_LOCK_REPOS,			/* did[] -> states, locked in order */
 	ATP_SQL_ADD_REPOS,			/* did[] */
-	ATP_SQL_SET_REPOS,
+	ATP_SQL_SET_REPOS,			/* did[] and the other columns of ATP_SQL_LOCK_REPOS */
+	ATP_SQL_LEAVE_TO_PURGE,		/* did[], rev[] */
 	ATP_SQL_PUT_RECORDS,
 	ATP_SQL_DELETE_RECORDS,
 	ATP_SQL_ERASE_RECORDS,		/* did, at most so many */
@@ -73,6 +74,15 @@ extern void atp_statements_check(void);
 
 /* Run one; ERROR unless it succeeds.  Needs an open SPI connection.  Returns SPI_processed. */
 extern uint64 atp_execute(AtpStatement statement, Datum *values, const char *nulls);
+
+/* ERROR if the current user may not run it: what the executor checks.  Locks its tables. */
+extern void atp_statement_permitted(AtpStatement statement);
+
+/* A data table of the target schema; InvalidOid: there is none. */
+extern Oid	atp_target_table(const char *name);
+
+/* The type of the elements. */
+extern Oid	atp_array_element(AtpArrayType type);
 
 /* An array Datum of n elements; nulls may be NULL. */
 extern Datum atp_array(AtpArrayType type, Datum *values, bool *nulls, int n);

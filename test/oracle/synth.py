@@ -3,6 +3,7 @@
 
     synth.py posts N > FILE      N commits with one post each, of 1,000 accounts, framed and
                                  sized as production traffic: 10 blocks, 5.5 kB
+    synth.py again > FILE        the same keys again and again, close together
     synth.py odd > FILE          the rules of state.py one by one: stale and rejected commits,
                                  invalid records, accounts that come and go
 
@@ -206,6 +207,31 @@ def posts(n):
         yield s.commit(did(i % 1000 + 1), rev, [("create", path, post(text[:200]))], nodes)
 
 
+def again():
+    """12 accounts that do the same in turns, so that each key comes back within a batch."""
+    s = Stream()
+    key = "app.bsky.feed.post/x"
+    who = list(map(did, range(1, 13)))
+    steps = [
+        # (what happens to accounts 1, 4, 7, 10), (2, 5, ...), (3, 6, ...)
+        ("create", "update", "create"),
+        ("delete", "update", "create"),
+        ("create", "delete", "erase"),
+        ("update", "delete", "create"),
+        ("delete", "create", "update"),
+        ("create", "create", "delete"),
+    ]
+    for n, step in enumerate(steps):
+        for i, account in enumerate(who):
+            action = step[i % 3]
+            if action == "erase":
+                yield s.account(account, False, "deleted")
+                yield s.account(account, True)
+            else:
+                record = None if action == "delete" else post(f"{n} {i}")
+                yield s.commit(account, tid(100 * n + i), [(action, key, record)])
+
+
 # --- the odd ones ---
 
 
@@ -319,7 +345,7 @@ def odd():
 
 
 def main():
-    makers = {"posts": lambda: posts(int(sys.argv[2])), "odd": odd}
+    makers = {"posts": lambda: posts(int(sys.argv[2])), "again": again, "odd": odd}
     if len(sys.argv) < 2 or sys.argv[1] not in makers:
         sys.exit(__doc__)
     for message in makers[sys.argv[1]]():

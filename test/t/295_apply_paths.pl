@@ -1,0 +1,202 @@
+# 295_apply_paths.pl
+#		New records go into a plain table directly, into all others with a
+#		statement; the rows are the same.  Keys that come again, that are there
+#		already, or that another session is writing; rows that are refused;
+#		logical decoding; statistics.  F-03, E-43, B-29.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $pds  = capture('pds.frames.gz');
+my $last = 1600;
+my $node = make_node(
+	'apply_paths', conf => <<'CONF');
+max_worker_processes = 40
+max_prepared_transactions = 5
+wal_level = logical
+deadlock_timeout = 100ms
+CONF
+my $server = AtprotoTest::Server->start($pds);
+
+sub query
+{
+	my ($sql) = @_;
+	return $node->safe_psql('postgres', $sql);
+}
+
+sub wait_for
+{
+	my ($sql) = @_;
+	AtprotoTest::wait_until(sub { query($sql) eq 't' }, $sql);
+	return;
+}
+
+# Whether the statement that puts records was used: it looks each of them up in the primary key.
+sub by_statement
+{
+	my ($schema, $records) = @_;
+	my $of = "schemaname = '$schema' AND relname IN ('record', 'record0', 'record1')";
+
+	wait_for("SELECT sum(n_tup_ins) >= $records FROM pg_stat_user_tables WHERE $of");
+	return query("SELECT sum(idx_scan) >= $records FROM pg_stat_user_indexes JOIN pg_index USING (indexrelid)
+		WHERE $of AND indisprimary") eq 't';
+}
+
+sub make_schema
+{
+	my ($schema, $changes) = @_;
+	query("CREATE SCHEMA $schema; SELECT atproto.create_tables('$schema'); SET search_path = $schema, public; $changes");
+	return;
+}
+
+query(<<'SQL');
+CREATE DOMAIN kind AS nsid CHECK (octet_length(VALUE::text) > 0);
+CREATE FUNCTION stay() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END';
+CREATE ROLE keeper LOGIN;
+GRANT ALL ON SCHEMA atproto TO keeper;
+GRANT ALL ON ALL TABLES IN SCHEMA atproto TO keeper;
+GRANT ALL ON ALL FUNCTIONS IN SCHEMA atproto TO keeper;
+SQL
+
+# --- which tables are written directly; subscriptions to what is created, since all else never is ---
+
+my $columns = join ', ', map { "$_->[0] $_->[1] NOT NULL" } [ did => 'did' ], [ collection => 'nsid' ],
+  [ rkey => 'recordkey' ], [ cid => 'cidlink' ], [ rev => 'atproto.tid' ], [ indexed_at => 'timestamptz DEFAULT now()' ];
+my %direct = (
+	plain   => '',
+	checked => "ALTER TABLE record ADD CHECK (octet_length(rkey::text) < 1000), ALTER indexed_at SET DEFAULT statement_timestamp()",
+	columns => "ALTER TABLE record ADD a int, ADD note text NOT NULL DEFAULT 'none', ADD day date DEFAULT CURRENT_DATE;
+		ALTER TABLE record DROP a, ADD b text",
+	indexes => 'CREATE INDEX ON record (collection) WHERE cid IS NOT NULL; CREATE INDEX ON record USING gin (value);
+		CREATE UNIQUE INDEX ON record (did, cid, collection, rkey); CREATE INDEX ON record (octet_length(rkey::text));
+		CREATE INDEX ON repo (handle)',
+	unlogged => 'ALTER TABLE record SET UNLOGGED');
+my %statement = (
+	before    => 'CREATE TRIGGER t BEFORE INSERT ON record FOR EACH ROW EXECUTE FUNCTION stay()',
+	refers    => 'ALTER TABLE record ADD FOREIGN KEY (did) REFERENCES repo DEFERRABLE INITIALLY DEFERRED',
+	policy    => 'ALTER TABLE record ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON record USING (true);
+		GRANT ALL ON SCHEMA policy TO keeper; GRANT ALL ON ALL TABLES IN SCHEMA policy TO keeper',
+	generated => 'ALTER TABLE record ADD n int GENERATED ALWAYS AS (octet_length(rkey::text)) STORED',
+	identity  => 'ALTER TABLE record ADD n int GENERATED ALWAYS AS IDENTITY',
+	serial    => 'ALTER TABLE record ADD n serial',
+	parts     => "DROP VIEW visible_record; DROP TABLE record;
+		CREATE TABLE record ($columns, value jsonb, raw bytea, PRIMARY KEY (did, collection, rkey)) PARTITION BY HASH (did);
+		CREATE TABLE record0 PARTITION OF record FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+		CREATE TABLE record1 PARTITION OF record FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
+	deferred  => 'ALTER TABLE record ADD UNIQUE (did, collection, rkey, cid) DEFERRABLE',
+	excluded  => 'ALTER TABLE record ADD EXCLUDE (did WITH =, collection WITH =, rkey WITH =)',
+	domain    => 'DROP VIEW visible_record; ALTER TABLE record ALTER collection TYPE kind',
+	modified  => "DROP VIEW visible_record; ALTER TABLE record ALTER rkey TYPE recordkey('any')");
+
+foreach my $schema (sort keys %direct, keys %statement)
+{
+	make_schema($schema, $direct{$schema} // $statement{$schema});
+	query(($schema eq 'policy' ? 'SET ROLE keeper;' : '')
+		. subscribe_sql($schema, $server, cursor => 0, target => "'$schema'", actions => "ARRAY['create']"));
+}
+my ($creates) = map { scalar(() = /\tcreate\t/g) } oracle('', 'event', $pds, '--action', 'create');
+foreach my $schema (sort keys %direct, keys %statement)
+{
+	wait_for_seq($node, $schema, $last);
+	tables_match($node, $pds, "$schema: the tables are what the oracle says", schema => $schema,
+		args => [ '--action', 'create' ]);
+	is(by_statement($schema, $creates) ? 'by the statement' : 'directly',
+		exists $direct{$schema} ? 'directly' : 'by the statement', "$schema: how they were written");
+}
+is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing was refused');
+is(query("SELECT count(DISTINCT (note, day IS NULL)), count(b) FROM columns.record"), '1|0', 'columns: the defaults');
+query("SELECT atproto.unsubscribe(name) FROM atproto.subscription");
+
+# --- the same keys again and again ---
+
+my $again = make_capture('synth.py', 'again');
+my $server2 = AtprotoTest::Server->start($again);
+make_schema('again',        '');
+make_schema('again_before', $statement{before});
+foreach my $schema ('again', 'again_before')
+{
+	query(subscribe_sql($schema, $server2, cursor => 0, target => "'$schema'", events => "'keep'"));
+	wait_for_seq($node, $schema, scalar read_capture($again));
+	tables_match($node, $again, "$schema: the last change of each key", schema => $schema, modes => [ 'record', 'repo', 'event' ]);
+}
+
+# --- records that are there already, with other contents ---
+
+make_schema('there', q{INSERT INTO record (did, collection, rkey, cid, rev, value)
+	SELECT did, collection, rkey, cid, '2222222222222', '{"old": true}' FROM plain.record WHERE hashtext(rkey::text) % 5 = 0});
+query(subscribe_sql('there', $server, cursor => 0, target => "'there'"));
+wait_for_seq($node, 'there', $last);
+tables_match($node, $pds, 'there: records that were there are replaced', schema => 'there');
+
+# --- rows that another session is writing: each way it can end ---
+
+my $did = query("SELECT did FROM plain.record GROUP BY did ORDER BY count(*) DESC LIMIT 1");
+my %other = (
+	record => [ '', "INSERT INTO race.record SELECT did, collection, rkey, cid, '2222222222222' FROM plain.record WHERE did = '$did'" ],
+	repo   => [ '', "INSERT INTO race.repo (did, rev) VALUES ('$did', 'bzzzzzzzzzzzz')" ],
+	state  => [ "INSERT INTO repo (did) VALUES ('$did')", "UPDATE race.repo SET rev = 'bzzzzzzzzzzzz' WHERE did = '$did'" ]);
+foreach my $what (sort keys %other)
+{
+	foreach my $end ('COMMIT', 'ROLLBACK')
+	{
+		make_schema('race', $other{$what}[0]);
+		query("BEGIN; $other{$what}[1]; PREPARE TRANSACTION 'other'");
+		query(subscribe_sql('race', $server, cursor => 0, target => "'race'"));
+		wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'atproto consumer' AND wait_event_type = 'Lock'");
+		query("$end PREPARED 'other'");
+		wait_for_seq($node, 'race', $last);
+		if ($what eq 'record' || $end eq 'ROLLBACK')
+		{
+			tables_match($node, $pds, "race: $what, $end", schema => 'race');
+		}
+		else
+		{
+			is(query("SELECT count(*) FILTER (WHERE did = '$did'), count(*) FROM race.record"),
+				query("SELECT 0, count(*) FILTER (WHERE did <> '$did') FROM there.record"),
+				"race: $what, $end: the other session's revision is newer");
+		}
+		query("SELECT atproto.unsubscribe('race')");
+		wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'atproto race'");
+		query('DROP SCHEMA race CASCADE');
+	}
+}
+
+# --- rows that a constraint refuses; what replication and statistics see of the rest ---
+
+my $condition = "ALTER TABLE record ADD CHECK (collection <> 'app.bsky.feed.post' OR substr(rkey::text, 11, 1) NOT BETWEEN 'a' AND 'e')";
+make_schema('refuses',        $condition);
+make_schema('refuses_before', "$condition; $statement{before}");
+query("SELECT pg_create_logical_replication_slot('changes', 'test_decoding')");
+foreach my $schema ('refuses', 'refuses_before')
+{
+	query(subscribe_sql($schema, $server, cursor => 0, target => "'$schema'"));
+	wait_for_seq($node, $schema, $last);
+}
+my ($letters, $letters_before) = map { query("SELECT seq, path, stage, sqlstate, message FROM atproto.dead_letter WHERE subscription = '$_' ORDER BY 1, 2") }
+  'refuses', 'refuses_before';
+cmp_ok(scalar(() = $letters =~ /\|23514\|/g), '>', 10, 'refuses: the records became dead letters');
+is($letters, $letters_before, 'refuses: the same as with the statement');
+is(table_copy($node, 'record', schema => 'refuses') eq '', '', 'refuses: others are stored');
+is(join('', sort split /^/, table_copy($node, 'record', schema => 'refuses')),
+	join('', sort split /^/, table_copy($node, 'record', schema => 'refuses_before')), 'refuses: the same as with the statement');
+
+make_schema('seen', '');
+query(subscribe_sql('seen', $server, cursor => 0, target => "'seen'"));
+wait_for_seq($node, 'seen', $last);
+tables_match($node, $pds, 'seen: the tables are what the oracle says', schema => 'seen');
+is(query(q{SELECT count(*) FILTER (WHERE data LIKE '%: INSERT: %') - count(*) FILTER (WHERE data LIKE '%: DELETE: %')
+	FROM pg_logical_slot_get_changes('changes', NULL, NULL) WHERE data LIKE 'table seen.record: %'}),
+	query('SELECT count(*) FROM seen.record'), 'seen: by logical decoding');
+wait_for(q{SELECT n_tup_ins - n_tup_del = (SELECT count(*) FROM seen.record) FROM pg_stat_user_tables
+	WHERE schemaname = 'seen' AND relname = 'record'});
+unlike(slurp_file($node->logfile), qr/ERROR|WARNING/, 'nothing of it is an error to anybody');
+
+$node->stop;
+done_testing();
