@@ -1,7 +1,7 @@
 /*
  * did.h
  *		Decentralized identifiers: the one validator, and the stored form.
- *		Rules I-20 to I-24 of the specification checklist.
+ *		Rules I-20 to I-24 (doc/conformance.md), D18.
  *
  * Stored form (what the SQL type did holds): the text itself, except that
  * "did:plc:" followed by exactly 24 characters of [a-z2-7] becomes

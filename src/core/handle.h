@@ -1,7 +1,7 @@
 /*
  * handle.h
  *		Handles (rules I-10 to I-14) and at-identifiers (I-30).  Stored as
- *		lower-case text.
+ *		lower-case text (D20).
  */
 #ifndef ATP_HANDLE_H
 #define ATP_HANDLE_H

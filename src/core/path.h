@@ -1,6 +1,6 @@
 /*
  * path.h
- *		Paths of records in a repository, rule B-65: collection '/' record key.
+ *		Paths of records in a repository, rule B-65, D23: collection '/' record key.
  */
 #ifndef ATP_PATH_H
 #define ATP_PATH_H

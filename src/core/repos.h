@@ -59,8 +59,8 @@ typedef struct AtpMsg
 	/* #identity: ptr NULL when absent */
 	AtpSpan		handle;
 	/* #account */
-	bool		active;
-	AtpSpan		status;
+	bool		active;			/* what counts (D29) */
+	AtpSpan		status;			/* any text (D26) */
 	/* #info */
 	AtpSpan		name;
 	AtpSpan		message;

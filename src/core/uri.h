@@ -36,7 +36,7 @@ typedef enum AtpScheme
 
 typedef enum AtpAuthority
 {
-	ATP_AUTHORITY_OPAQUE,		/* valid GENERAL, no kind */
+	ATP_AUTHORITY_OPAQUE,		/* valid, but of no kind */
 	ATP_AUTHORITY_DID,			/* at only; for nosh it has to be valid, but is opaque */
 	ATP_AUTHORITY_HANDLE,		/* for nosh: kind "name" (N-08) */
 	ATP_AUTHORITY_ADDRESS,		/* nosh only, N-02 */
@@ -59,7 +59,7 @@ typedef struct AtpUri
 	AtpSpan		rkey;			/* seg2 when it is a record key and seg1 an NSID */
 } AtpUri;
 
-/* GENERAL syntax; fills *uri. */
+/* The general syntax; fills *uri. */
 extern AtpErr atp_uri_parse(AtpScheme scheme, const char *s, size_t n, AtpUri *uri, size_t *at);
 
 /* The higher levels, of a URI that atp_uri_parse() accepted; s as given there. */
@@ -77,7 +77,7 @@ extern bool atp_uri_is_strict_nosh(const AtpUri *uri, const char *s, size_t n);
 
 /*
  * The normal form (N1 to N10) of liberal text.  out holds ATP_URI_MAX bytes; *on is the length
- * of the result, which is GENERAL-valid and normalizes to itself, and is never
+ * of the result, which is valid and normalizes to itself, and is never
  * longer than the input.  A %7E stays encoded in a DID, which cannot have a '~'.
  * A valid URI can fail: "did%3APLC%3Aa" is an opaque authority, but no DID.
  */

@@ -1,7 +1,7 @@
 /*
  * uri_level.c
- *		What a valid URI has to be besides: LEX-SYNTAX (A-30 to A-35, N-03),
- *		LEX-STRICT (A-36, A-37) and a record's URI (A-40).
+ *		What a valid URI has to be besides: lexicon (A-30 to A-35, N-03),
+ *		strict (A-36, A-37, D1) and a record's URI (A-40).
  */
 #include "did.h"
 #include "handle.h"

@@ -1,6 +1,6 @@
 /*
  * uri_normalize.c
- *		Section 1.3 of the specification checklist: the normal form of URIs, on
+ *		The normal form of URIs (N1 to N10, doc/conformance.md), on
  *		liberal text.  No step makes the text longer, so each part is written
  *		to the output once and finished there.
  */

@@ -1,7 +1,7 @@
 /*
  * uri_parse.c
- *		The GENERAL syntax of AT and NOSH URIs (rules A-01 to A-20, N-01, N-02):
- *		one pass over the text that fills AtpUri.
+ *		The general syntax of AT and NOSH URIs (rules A-01 to A-20, N-01, N-02,
+ *		D4, D5, D16): one pass over the text that fills AtpUri.
  */
 #include "base32.h"
 #include "did.h"

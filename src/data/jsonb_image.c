@@ -51,7 +51,7 @@ check_item(const AtpCborItem *item)
 	if (item->kind != ATP_CBOR_TEXT)
 		return ATP_OK;
 	if (memchr(item->str.ptr, 0, item->str.len) != NULL)
-		return ATP_E_JSON_NUL;
+		return ATP_E_JSON_NUL;	/* B-30, D28 */
 	if (item->is_key && item->str.len >= 5 && item->str.ptr[0] == '$' &&
 		(atp_span_is(atp_cbor_span(item), "$link") ||
 		 atp_span_is(atp_cbor_span(item), "$bytes")))

@@ -318,6 +318,7 @@ make_up_to(AtpScheme scheme, AtpSpan text, const char *end)
 	PG_RETURN_POINTER(atp_uri_make(scheme, text.ptr, end - text.ptr));
 }
 
+/* D7 */
 Datum
 atp_uri_fn_strip(FunctionCallInfo fcinfo, AtpScheme scheme)
 {
