@@ -5,16 +5,16 @@ SET client_min_messages = warning;
 DROP EXTENSION IF EXISTS atproto CASCADE;
 
 CREATE FUNCTION public.planted(text[], text[]) RETURNS boolean
-    LANGUAGE plpgsql AS $$ BEGIN RAISE 'planted code runs'; END $$;
+	LANGUAGE plpgsql AS $$ BEGIN RAISE 'planted code runs'; END $$;
 CREATE OPERATOR public.<@ (FUNCTION = public.planted, LEFTARG = text[], RIGHTARG = text[]);
 CREATE EXTENSION atproto;
 
 SELECT pg_describe_object(d.classid, d.objid, d.objsubid) AS uses_what_was_planted
 FROM pg_depend d
 WHERE (d.refclassid, d.refobjid) IN (
-    ('pg_proc'::regclass, 'public.planted(text[], text[])'::regprocedure::oid),
-    ('pg_operator'::regclass, 'public.<@(text[], text[])'::regoperator::oid))
-    AND d.classid <> 'pg_operator'::regclass;
+	('pg_proc'::regclass, 'public.planted(text[], text[])'::regprocedure::oid),
+	('pg_operator'::regclass, 'public.<@(text[], text[])'::regoperator::oid))
+	AND d.classid <> 'pg_operator'::regclass;
 
 DROP OPERATOR public.<@ (text[], text[]);
 DROP FUNCTION public.planted;
