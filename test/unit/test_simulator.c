@@ -374,6 +374,35 @@ check_sizes(void)
 	ok(mean > 200 && mean < 350, "a record has %zu bytes", mean);
 }
 
+/* The command line. */
+static bool
+runs(const char *options, const char *output)
+{
+	char		command[256];
+
+	snprintf(command, sizeof(command), "simulator/simulate %s > " DIR ".%s 2> " DIR ".err", options, output);
+	return system(command) == 0;
+}
+
+static void
+check_options(void)
+{
+	static const char *const wrong[] = {
+		"--events x", "--events -1", "--accounts 0", "--history", "--mix like", "--mix x=1", "--mix like=x",
+		"--batches 101", "--text 0", "--what", "more", "--output /nowhere/capture",
+		"--mix like=0,post=0,repost=0,follow=0,block=0,listitem=0,list=0,profile=0,threadgate=0,other=0,"
+		"delete=0,update=0,identity=0,account=0,sync=0"
+	};
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		ok(!runs(wrong[i], "0"), "%s is refused", wrong[i]);
+	ok(runs("--events 300 --history 500", "1") && runs("--events 300 --history 500 --seed 1", "2") &&
+	   system("cmp -s " DIR ".1 " DIR ".2") == 0, "same options, same bytes");
+	ok(runs("--events 300 --history 500 --seed 2", "2") && system("cmp -s " DIR ".1 " DIR ".2") != 0,
+	   "another seed, other bytes");
+	ok(runs("--events 0", "1") && system("test ! -s " DIR ".1") == 0, "no events, no bytes");
+}
+
 int
 main(void)
 {
@@ -395,6 +424,7 @@ main(void)
 	/* higher trees */
 	check("--events 200 --accounts 100 --history 2000");
 	check_sizes();
+	check_options();
 	secp256k1_context_destroy(secp);
 	return done_testing();
 }
