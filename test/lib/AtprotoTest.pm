@@ -30,7 +30,7 @@ use Time::HiRes qw(usleep);
 use AtprotoTest::Server;
 
 our @EXPORT = qw(test_dir capture read_capture write_capture make_capture simulate make_node subscribe_sql
-  $MEMORY_MAX private_memory consumer_memory wait_until wait_for_seq tables_match oracle table_copy);
+  $MEMORY_MAX private_memory consumer_memory wait_until wait_for_seq try_query tables_match oracle table_copy);
 
 our $TIMEOUT = $ENV{PG_TEST_TIMEOUT_DEFAULT} || 180;    # seconds
 
@@ -181,6 +181,16 @@ sub wait_for_seq
 		"SELECT coalesce(max(seq), 0) >= $seq FROM atproto.stat_subscription WHERE name = '$name'")
 	  or BAIL_OUT("timed out waiting for seq $seq of $name");
 	return;
+}
+
+# A value, or undef when there is none, or while the server cannot say.  (A psql
+# that ends before it has read its query is an exception, not a status.)
+sub try_query
+{
+	my ($node, $sql) = @_;
+	my ($rc, $out) = eval { $node->psql('postgres', $sql) };
+
+	return defined $rc && $rc == 0 && $out ne '' ? $out : undef;
 }
 
 # --- memory ---

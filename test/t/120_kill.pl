@@ -36,12 +36,10 @@ synchronous_commit = off
 EOF
 my $server = AtprotoTest::Server->start($pds, @rate);
 
-# A value, or undef while the server cannot say.
 sub ask
 {
 	my ($sql) = @_;
-	my ($rc, $out) = $node->psql('postgres', $sql);
-	return $rc == 0 && $out ne '' ? $out : undef;
+	return try_query($node, $sql);
 }
 
 sub wait_for

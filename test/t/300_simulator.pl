@@ -72,9 +72,8 @@ my $consumer = query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atp
 kill 'KILL', $consumer or BAIL_OUT('the consumer is not there');
 AtprotoTest::wait_until(
 	sub {
-		my ($rc, $out) = $node->psql('postgres',
-			"SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
-		return $rc == 0 && $out =~ /^\d+$/ && $out != $consumer;
+		my $pid = try_query($node, "SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
+		return defined $pid && $pid != $consumer;
 	},
 	'another consumer');
 $server->release;
