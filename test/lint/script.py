@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads the install script and tells what is unsafe or missing in it.
+"""Reads the install script, or one of an update, and tells what is unsafe or missing.
 
     script.py FILE      the script, put together (or - for standard input)
 
@@ -172,7 +172,7 @@ def main():
     script = sys.stdin.read() if sys.argv[1] == "-" else open(sys.argv[1], encoding="utf-8").read()
     found = list(faults(script))
     for fault in found:
-        print("install script: " + fault)
+        print("%s: %s" % ("install script" if sys.argv[1] == "-" else sys.argv[1], fault))
     sys.exit(1 if found else 0)
 
 
