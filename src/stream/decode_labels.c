@@ -64,7 +64,7 @@ make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 			fill_row(&row->label, &label);
 			event->nrows++;
 			/* labels carry their own time; the last one stands for the event */
-			event->time = label.cts;
+			batch->time = event->time = label.cts;
 		}
 	}
 	return true;
