@@ -27,7 +27,7 @@ sub query
 sub wait_for
 {
 	my ($sql) = @_;
-	AtprotoTest::wait_until(sub { my ($rc, $out) = $node->psql('postgres', $sql); $rc == 0 && $out eq 't' }, $sql);
+	AtprotoTest::wait_until(sub { (try_query($node, $sql) // '') eq 't' }, $sql);
 	return;
 }
 

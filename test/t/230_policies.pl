@@ -116,8 +116,7 @@ foreach my $seq (300, 700, 1100)
 	my $pid;
 	AtprotoTest::wait_until(
 		sub {
-			my ($rc, $out) = $node->psql('postgres', "SELECT pid FROM atproto.stat_subscription WHERE seq BETWEEN $seq AND $last - 1");
-			return $pid = $rc == 0 && $out =~ /^(\d+)$/ ? $1 : undef;
+			return $pid = try_query($node, "SELECT pid FROM atproto.stat_subscription WHERE seq BETWEEN $seq AND $last - 1");
 		},
 		"seq $seq");
 	kill 'KILL', $pid;
@@ -125,8 +124,7 @@ foreach my $seq (300, 700, 1100)
 }
 AtprotoTest::wait_until(
 	sub {
-		my ($rc, $out) = $node->psql('postgres', 'SELECT seq FROM atproto.cursor');
-		return $rc == 0 && $out eq $last;
+		return (try_query($node, 'SELECT seq FROM atproto.cursor') // 0) == $last;
 	},
 	'the end of the stream');
 cmp_ok(scalar(() = $slow->cursors), '>=', 4, 'hand: killed in the midst of the stream');
