@@ -48,7 +48,7 @@ atp_batch_create(MemoryContext parent)
 	AtpBatch   *batch = MemoryContextAllocZero(parent, sizeof(AtpBatch));
 
 	batch->cxt = AllocSetContextCreate(parent, "atproto batch",
-									   0, 1024 * 1024, 1024 * 1024);
+									   ATP_BATCH_KEPT, 1024 * 1024, 1024 * 1024);
 	start(batch);
 	return batch;
 }

@@ -23,6 +23,12 @@
 #define ATP_BATCH_MESSAGES	(ATP_BATCH_EVENTS + 4096)	/* ... but wslay may hold a few more */
 #define ATP_BATCH_BYTES		(8 * 1024 * 1024)	/* and one message of up to ATP_FRAME_MAX */
 
+/*
+ * Memory for what becomes of the messages, taken once: what goes back to the
+ * system after each batch and comes again costs a page fault for each 4 kB.
+ */
+#define ATP_BATCH_KEPT		(16 * 1024 * 1024)
+
 /* What happens to one record. */
 typedef struct AtpRecordRow
 {

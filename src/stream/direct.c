@@ -55,11 +55,12 @@ struct AtpDirect
 	TupleTableSlot *found;
 };
 
-/* No trigger, rule, policy or partition that the rows would have to pass. */
+/* No trigger, rule, policy, partition or child that the rows would have to pass. */
 static bool
 is_plain(Relation rel)
 {
-	return rel->rd_rel->relkind == RELKIND_RELATION && !rel->rd_rel->relispartition &&
+	return rel->rd_rel->relkind == RELKIND_RELATION &&
+		!rel->rd_rel->relispartition && !rel->rd_rel->relhassubclass &&
 		rel->rd_tableam == GetHeapamTableAmRoutine() &&
 		rel->trigdesc == NULL && rel->rd_rules == NULL &&
 		check_enable_rls(RelationGetRelid(rel), InvalidOid, true) != RLS_ENABLED;
