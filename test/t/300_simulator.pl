@@ -1,7 +1,7 @@
 # 300_simulator.pl
 #		A simulated network (test/simulator) with all kinds of events: what it says
 #		it leaves, what the oracle computes from its messages, and what is in the
-#		tables after cut connections and a crash are the same.
+#		tables after cut connections and a crash are the same; so it is with workers.
 #
 #		ATPROTO_EVENTS=200000 is a longer form; ATPROTO_SEED another network.
 
@@ -85,9 +85,22 @@ foreach my $mode ('record', 'repo')
 	ok($found eq expected($mode), "$mode: the table is what the simulator says");
 }
 is(query('SELECT events, record_ops FROM atproto.cursor'), "$last|$ops", 'every event was applied exactly once');
-is(query('SELECT count(*) FROM atproto.dead_letter'),      '0',          'nothing was refused');
-is(query('SELECT count(*) FROM atproto.gap'),              '0',          'nothing was missed');
 cmp_ok(scalar($server->log('request')), '>', 5, 'connections were cut');
+
+# --- through several processes ---
+
+query('CREATE SCHEMA shared');
+query(subscribe_sql('shared', $server, cursor => 0, target => q{'shared'}, workers => 3));
+wait_for_seq($node, 'shared', $last);
+foreach my $mode ('record', 'repo')
+{
+	my ($found) = oracle(table_copy($node, $mode, schema => 'shared'), 'canon');
+	ok($found eq expected($mode), "$mode: so it is when three workers share the stream");
+}
+is(query("SELECT sum(events), sum(record_ops) FROM atproto.cursor WHERE subscription = 'shared'"),
+	"$last|$ops", 'each event was applied by one of them');
+is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing was refused');
+is(query('SELECT count(*) FROM atproto.gap'),         '0', 'nothing was missed');
 
 $node->stop;
 done_testing();
