@@ -19,14 +19,14 @@
 #
 # The extension must be installed, test/server and test/simulator built: make
 # bench does that.  PG_CONFIG, COPIES, POSTS, EVENTS, RUNS come from the environment;
-# WORKERS, the number of the subscription's workers; and TRAFFIC, which captures.
+# WORKERS, the numbers of workers; and TRAFFIC, which captures.
 set -euo pipefail
 COPIES=${COPIES:-62}
 POSTS=${POSTS:-100000}
 EVENTS=${EVENTS:-200000}
 TRAFFIC=${TRAFFIC:-pds posts network}
 RUNS=${RUNS:-3}
-WORKERS=${WORKERS:-1}
+WORKERS=${WORKERS:-1 2 3}
 PG_CONFIG=${PG_CONFIG:-pg_config}
 bin=$("$PG_CONFIG" --bindir)
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -83,7 +83,7 @@ consume() {	# LAST
 SELECT atproto.unsubscribe(name) FROM atproto.subscription;
 TRUNCATE atproto.record, atproto.repo;
 CHECKPOINT;
-SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$port', cursor => 0, proxy => '', workers => $WORKERS);
+SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$port', cursor => 0, proxy => '', workers => $workers);
 SQL
 	seconds=$(sql -f - <<SQL
 CREATE TEMPORARY TABLE t AS SELECT now() AS connected, now() AS ended;
@@ -149,34 +149,51 @@ memory() {	# LAST
 }
 
 bench() {	# NAME CAPTURE LAST
-	local last=$3 ops rows consumed=() copied=() consumer_cpu=() copy_cpu=()
+	local last=$3 ops rows w copied=() copy_cpu=()
+	local -A consumed=() consumer_cpu=()
 	start_server "$2"
+	workers=1
 	consume "$last"		# not counted: warms up, and leaves the rows for COPY
 	ops=$(sql -c "SELECT sum(record_ops) FROM atproto.cursor")
 	rows=$(sql -c "SELECT count(*) FROM atproto.record")
 	sql -o /dev/null -c "CREATE TABLE copied (LIKE atproto.record INCLUDING ALL)" \
 		-c "\\copy atproto.record TO '$work/rows'"
 	copy
-	different=$(sql -c "SELECT count(*) FROM (SELECT * FROM copied EXCEPT ALL SELECT * FROM atproto.record) d")
 	for ((i = 0; i < RUNS; i++)); do
-		consume "$last"; consumed+=("$seconds"); consumer_cpu+=("$cpu")
-		copy; copied+=("$seconds"); copy_cpu+=("$cpu")
+		for workers in $WORKERS; do
+			consume "$last"
+			consumed[$workers]+=" $seconds"
+			consumer_cpu[$workers]+=" $cpu"
+			# indexed_at is the time of the transaction: COPY's rows have that of the first run
+			different=$(sql -c "SELECT count(*) FROM (SELECT did, collection, rkey, cid, rev, value, raw FROM copied
+				EXCEPT ALL SELECT did, collection, rkey, cid, rev, value, raw FROM atproto.record) d")
+			if [ "$different" != 0 ] || [ "$(sql -c "SELECT count(*) FROM atproto.record")" != "$rows" ]; then
+				echo "the tables differ" >&2
+				exit 1
+			fi
+		done
+		copy
+		copied+=("$seconds")
+		copy_cpu+=("$cpu")
 	done
-	if [ "$different" != 0 ] || [ "$(sql -c "SELECT count(*) FROM atproto.record")" != "$rows" ]; then
-		echo "the tables differ" >&2
-		exit 1
-	fi
-	awk -v name="$1" -v events="$last" -v ops="$ops" -v rows="$rows" \
-		-v bytes="$(stat -c %s "$2")" -v s="$(median "${consumed[@]}")" -v c="$(median "${copied[@]}")" \
-		-v ss="$(spread "${consumed[@]}")" -v cs="$(spread "${copied[@]}")" \
-		-v scpu="$(median "${consumer_cpu[@]}")" -v ccpu="$(median "${copy_cpu[@]}")" \
-		-v mb="$(memory "$last")" 'BEGIN {
+	awk -v name="$1" -v events="$last" -v ops="$ops" -v rows="$rows" -v bytes="$(stat -c %s "$2")" \
+		-v c="$(median "${copied[@]}")" -v cs="$(spread "${copied[@]}")" -v ccpu="$(median "${copy_cpu[@]}")" 'BEGIN {
 		printf "%s: %d events (%.0f MB), %d record operations, %d rows at the end\n", name, events, bytes / 1e6, ops, rows
-		printf "  consumer   %6.2f s (%s), CPU %.2f s   %d events/s, %d operations/s, %d rows/s\n", s, ss, scpu, events / s, ops / s, rows / s
 		printf "  COPY       %6.2f s (%s), CPU %.2f s   %d rows/s\n", c, cs, ccpu, rows / c
-		printf "  rows/s of the consumer divided by those of COPY: %.2f; by CPU time: %.2f\n", c / s, ccpu / scpu
-		printf "  consumer'\''s private memory at most: %s MB\n", mb
 	}'
+	for workers in $WORKERS; do
+		# shellcheck disable=SC2086 # lists of numbers
+		awk -v workers="$workers" -v events="$last" -v ops="$ops" -v rows="$rows" \
+			-v c="$(median "${copied[@]}")" -v ccpu="$(median "${copy_cpu[@]}")" \
+			-v s="$(median ${consumed[$workers]})" -v ss="$(spread ${consumed[$workers]})" \
+			-v cpu="$(median ${consumer_cpu[$workers]})" -v mb="$(memory "$last")" 'BEGIN {
+			printf "  %-10s %6.2f s (%s), CPU %.2f s   %d events/s, %d operations/s, %d rows/s\n",
+				workers == 1 ? "consumer" : workers " workers", s, ss, cpu, events / s, ops / s, rows / s
+			printf "    private memory of a process at most: %s MB\n", mb
+			printf "    rows/s of %s divided by those of COPY: %.2f; by CPU time: %.2f\n",
+				workers == 1 ? "the consumer" : workers " workers", c / s, ccpu / cpu
+		}'
+	done
 	sql -c "DROP TABLE copied"
 	kill "$server_pid"
 	wait "$server_pid" || true
@@ -184,7 +201,7 @@ bench() {	# NAME CAPTURE LAST
 }
 
 echo "# fsync = $(sql -c "SHOW fsync"), synchronous_commit = $(sql -c "SHOW synchronous_commit")," \
-	"shared_buffers = $(sql -c "SHOW shared_buffers"), autovacuum = $(sql -c "SHOW autovacuum"); workers = $WORKERS; medians of $RUNS (least to most)"
+	"shared_buffers = $(sql -c "SHOW shared_buffers"), autovacuum = $(sql -c "SHOW autovacuum"); medians of $RUNS (least to most)"
 for traffic in $TRAFFIC; do
 	case $traffic in
 		pds)
