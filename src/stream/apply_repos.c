@@ -62,6 +62,7 @@ typedef struct Repos
 	Apply	   *apply;
 	RepoState  *repos;			/* by DID */
 	int			nrepos;
+	RepoState **of_event;		/* from the first event of the range on; not set when it is ignored */
 	AtpDirect  *direct;			/* the table repo; NULL: with statements */
 	AtpKeySet  *keys;			/* of the pending statements */
 	const AtpRecordRow **puts;
@@ -89,6 +90,18 @@ static int
 compare_repos(const void *a, const void *b)
 {
 	return compare_dids(((const RepoState *) a)->did, ((const RepoState *) b)->did);
+}
+
+typedef struct EventDid
+{
+	struct varlena *did;
+	int			event;
+} EventDid;
+
+static int
+compare_event_dids(const void *a, const void *b)
+{
+	return compare_dids(((const EventDid *) a)->did, ((const EventDid *) b)->did);
 }
 
 static RepoState *
@@ -224,19 +237,24 @@ find_repos(Repos *a)
 static void
 load_repos(Repos *a, int lo, int hi)
 {
+	const AtpEvent *events = a->apply->batch->events;
+	EventDid   *dids = palloc(sizeof(EventDid) * (hi - lo));
 	int			n = 0;
 
-	a->nrepos = 0;
-	a->repos = palloc0(sizeof(RepoState) * (hi - lo));
 	for (int i = lo; i < hi; i++)
-		if (!a->apply->batch->events[i].ignored)
-			a->repos[n++].did = a->apply->batch->events[i].did;
+		if (!events[i].ignored)
+			dids[n++] = (EventDid) {events[i].did, i - lo};
 	if (n == 0)
 		return;
-	qsort(a->repos, n, sizeof(RepoState), compare_repos);
+	qsort(dids, n, sizeof(EventDid), compare_event_dids);
+	a->repos = palloc0(sizeof(RepoState) * n);
+	a->of_event = palloc(sizeof(RepoState *) * (hi - lo));
 	for (int i = 0; i < n; i++)
-		if (a->nrepos == 0 || compare_repos(&a->repos[a->nrepos - 1], &a->repos[i]) != 0)
-			a->repos[a->nrepos++].did = a->repos[i].did;
+	{
+		if (i == 0 || compare_event_dids(&dids[i - 1], &dids[i]) != 0)
+			a->repos[a->nrepos++].did = dids[i].did;
+		a->of_event[dids[i].event] = &a->repos[a->nrepos - 1];
+	}
 	if (a->apply->direct)
 		a->direct = atp_direct_open(&repo_table);
 	if (a->direct != NULL)
@@ -595,7 +613,7 @@ atp_apply_repos(Apply *apply, int lo, int hi)
 
 	for (int i = lo; i < hi; i++)
 		if (!batch->events[i].ignored)
-			verdicts[i - lo] = take_event(apply, &batch->events[i], repo_of(a, batch->events[i].did));
+			verdicts[i - lo] = take_event(apply, &batch->events[i], a->of_event[i - lo]);
 	/* before the rows: who gets the repositories' rows first may write the records */
 	store_repos(a);
 	for (int i = lo; i < hi; i++)
@@ -623,7 +641,7 @@ atp_accepts_repos(Apply *apply, int index)
 	if (event->ignored)
 		return false;
 	a = begin_range(apply, index, index + 1);
-	return take_event(apply, event, repo_of(a, event->did)).rows;
+	return take_event(apply, event, a->of_event[0]).rows;
 }
 
 void
@@ -646,7 +664,7 @@ atp_apply_repos_rest(Apply *apply, int index, int unused)
 	if (event->ignored)
 		return;
 	a = begin_range(apply, index, index + 1);
-	verdict = take_event(apply, event, repo_of(a, event->did));
+	verdict = take_event(apply, event, a->of_event[0]);
 	store_repos(a);
 	/* what cannot be removed must not keep the account's new state out: later */
 	if (verdict.erase)
