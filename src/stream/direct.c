@@ -66,6 +66,15 @@ is_plain(Relation rel)
 		check_enable_rls(RelationGetRelid(rel), InvalidOid, true) != RLS_ENABLED;
 }
 
+static bool
+statements_are_ordinary(const AtpTable *table)
+{
+	for (int i = 0; i < table->nstatements; i++)
+		if (!atp_statement_is_ordinary(table->statements[i]))
+			return false;
+	return true;
+}
+
 /* Each index only says "perhaps" about a duplicate. */
 static bool
 indexes_are_plain(ResultRelInfo *result)
@@ -160,15 +169,14 @@ AtpDirect *
 atp_direct_open(const AtpTable *table)
 {
 	AtpDirect  *d;
+	Oid			relid = atp_target_table(table->name);
 	Relation	rel;
 
 	/* in other isolation levels a row that cannot be seen is an error, not a conflict */
-	if (XactReadOnly || IsolationUsesXactSnapshot())
+	if (!OidIsValid(relid) || XactReadOnly || IsolationUsesXactSnapshot())
 		return NULL;
-	for (int i = 0; i < table->nstatements; i++)
-		atp_statement_permitted(table->statements[i]);
-	rel = table_open(atp_target_table(table->name), RowExclusiveLock);
-	if (!is_plain(rel))
+	rel = table_open(relid, RowExclusiveLock);
+	if (!is_plain(rel) || !statements_are_ordinary(table))
 	{
 		table_close(rel, NoLock);
 		return NULL;

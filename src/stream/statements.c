@@ -349,13 +349,16 @@ atp_statements_check(void)
 	}
 }
 
-void
-atp_statement_permitted(AtpStatement statement)
+bool
+atp_statement_is_ordinary(AtpStatement statement)
 {
 	CachedPlan *plan = SPI_plan_get_cached_plan(plan_of(statement));
+	PlannedStmt *planned = linitial_node(PlannedStmt, plan->stmt_list);
+	bool		ordinary = IsA(planned->planTree, ModifyTable) || IsA(planned->planTree, LockRows);
 
-	atp_check_permissions(linitial_node(PlannedStmt, plan->stmt_list));
+	atp_check_permissions(planned);
 	ReleaseCachedPlan(plan, CurrentResourceOwner);
+	return ordinary;
 }
 
 Oid

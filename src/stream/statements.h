@@ -75,8 +75,12 @@ extern void atp_statements_check(void);
 /* Run one; ERROR unless it succeeds.  Needs an open SPI connection.  Returns SPI_processed. */
 extern uint64 atp_execute(AtpStatement statement, Datum *values, const char *nulls);
 
-/* ERROR if the current user may not run it: what the executor checks.  Locks its tables. */
-extern void atp_statement_permitted(AtpStatement statement);
+/*
+ * Whether the table itself is what it reads or writes: not when an extension
+ * plans it, which may keep the rows elsewhere.  ERROR if the current user may not
+ * run it, as from the executor.  Locks the table.
+ */
+extern bool atp_statement_is_ordinary(AtpStatement statement);
 
 /* A data table of the target schema; InvalidOid: there is none. */
 extern Oid	atp_target_table(const char *name);
