@@ -49,6 +49,25 @@ sub by_statement
 		WHERE $of AND indisprimary") eq 't';
 }
 
+# That two schemas have the same records and states: the oracle need say it of one of them only.
+sub same_rows
+{
+	my ($schema, $other, $name) = @_;
+	my %columns = (
+		record => 'did, collection, rkey, cid, rev, value, raw',
+		repo   => 'did, rev, commit, data, active, status, status_at, host, handle, desynchronized, purge_rev');
+	my @different;
+
+	foreach my $table (sort keys %columns)
+	{
+		my ($a, $b) = map { "SELECT $columns{$table} FROM $_.$table" } $schema, $other;
+		push @different, query("SELECT count(*) FROM (($a EXCEPT ALL $b) UNION ALL ($b EXCEPT ALL $a)) d");
+	}
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is("@different", '0 0', $name);
+	return;
+}
+
 sub make_schema
 {
 	my ($schema, $changes) = @_;
@@ -102,11 +121,12 @@ foreach my $schema (sort keys %direct, keys %statement)
 		. subscribe_sql($schema, $server, cursor => 0, target => "'$schema'", actions => "ARRAY['create']"));
 }
 my ($creates) = map { scalar(() = /\tcreate\t/g) } oracle('', 'event', $pds, '--action', 'create');
+wait_for_seq($node, 'plain', $last);
+tables_match($node, $pds, 'plain: the tables are what the oracle says', schema => 'plain', args => [ '--action', 'create' ]);
 foreach my $schema (sort keys %direct, keys %statement)
 {
 	wait_for_seq($node, $schema, $last);
-	tables_match($node, $pds, "$schema: the tables are what the oracle says", schema => $schema,
-		args => [ '--action', 'create' ]);
+	same_rows($schema, 'plain', "$schema: the same rows") if $schema ne 'plain';
 	is(by_statement($schema, $creates) ? 'by the statement' : 'directly',
 		exists $direct{$schema} ? 'directly' : 'by the statement', "$schema: how they were written");
 }
@@ -154,7 +174,7 @@ foreach my $what (sort keys %other)
 		wait_for_seq($node, 'race', $last);
 		if ($what eq 'record' || $end eq 'ROLLBACK')
 		{
-			tables_match($node, $pds, "race: $what, $end", schema => 'race');
+			same_rows('race', 'there', "race: $what, $end");
 		}
 		else
 		{
@@ -183,14 +203,13 @@ my ($letters, $letters_before) = map { query("SELECT seq, path, stage, sqlstate,
   'refuses', 'refuses_before';
 cmp_ok(scalar(() = $letters =~ /\|23514\|/g), '>', 10, 'refuses: the records became dead letters');
 is($letters, $letters_before, 'refuses: the same as with the statement');
-is(table_copy($node, 'record', schema => 'refuses') eq '', '', 'refuses: others are stored');
-is(join('', sort split /^/, table_copy($node, 'record', schema => 'refuses')),
-	join('', sort split /^/, table_copy($node, 'record', schema => 'refuses_before')), 'refuses: the same as with the statement');
+isnt(query('SELECT count(*) FROM refuses.record'), '0', 'refuses: others are stored');
+same_rows('refuses', 'refuses_before', 'refuses: the same as with the statement');
 
 make_schema('seen', '');
 query(subscribe_sql('seen', $server, cursor => 0, target => "'seen'"));
 wait_for_seq($node, 'seen', $last);
-tables_match($node, $pds, 'seen: the tables are what the oracle says', schema => 'seen');
+same_rows('seen', 'there', 'seen: the same rows');
 is(query(q{SELECT count(*) FILTER (WHERE data LIKE '%: INSERT: %') - count(*) FILTER (WHERE data LIKE '%: DELETE: %')
 	FROM pg_logical_slot_get_changes('changes', NULL, NULL) WHERE data LIKE 'table seen.record: %'}),
 	query('SELECT count(*) FROM seen.record'), 'seen: by logical decoding');

@@ -1,0 +1,34 @@
+/*
+ * repo_states.h
+ *		States of repositories: read, moved by events, written.
+ */
+#ifndef ATP_REPO_STATES_H
+#define ATP_REPO_STATES_H
+
+#include "stream/family.h"
+
+typedef struct AtpRepoStates AtpRepoStates;
+
+/* What an event does besides changing the state. */
+typedef struct AtpVerdict
+{
+	bool		rows;			/* its rows are applied */
+	bool		erase;			/* all records of the repository go */
+	uint64		rev;			/* the repository's, then */
+} AtpVerdict;
+
+/* Those of the repositories of events [lo, hi). */
+extern AtpRepoStates *atp_repo_states_load(Apply *apply, int lo, int hi);
+
+/* One of these events, not an ignored one, moves the state of its repository. */
+extern AtpVerdict atp_repo_states_take(AtpRepoStates *states, int event);
+
+/* Once, before anything else is written: who gets the rows first may write the records. */
+extern void atp_repo_states_store(AtpRepoStates *states);
+
+/* F-15: the account is gone for good. */
+extern bool atp_is_deletion(const AtpEvent *event);
+
+extern int	atp_compare_dids(const struct varlena *a, const struct varlena *b);
+
+#endif							/* ATP_REPO_STATES_H */
