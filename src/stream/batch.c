@@ -48,7 +48,7 @@ atp_batch_create(MemoryContext parent)
 	AtpBatch   *batch = MemoryContextAllocZero(parent, sizeof(AtpBatch));
 
 	batch->cxt = AllocSetContextCreate(parent, "atproto batch",
-									   ATP_BATCH_KEPT, 1024 * 1024, 1024 * 1024);
+									   ATP_BATCH_KEPT, 1024 * 1024, ATP_BATCH_KEPT);
 	start(batch);
 	return batch;
 }
