@@ -11,6 +11,9 @@ use lib "$FindBin::RealBin/../lib";
 use AtprotoTest;
 use Test::More;
 
+# Of the consumer's owner, not of this test's sessions, which are the same role's.
+$ENV{PGOPTIONS} = '-c statement_timeout=0';
+
 my $pds    = capture('pds.frames.gz');
 my $node   = make_node('role_settings', conf => "atproto.reconnect_delay = 50ms\natproto.reconnect_max_delay = 200ms\n");
 my $server = AtprotoTest::Server->start($pds, '--rate', 2000);
@@ -28,13 +31,13 @@ for my $setting (
 	q{default_transaction_deferrable = on})
 {
 	query("ALTER ROLE CURRENT_USER SET $setting");
-	query('SET statement_timeout = 0; ' . subscribe_sql('s', $server, cursor => 0));
+	query(subscribe_sql('s', $server, cursor => 0));
 
 	# checkpoints all the while
 	wait_until(
 		sub {
-			query('SET statement_timeout = 0; CHECKPOINT');
-			return query(q{SET statement_timeout = 0; SELECT coalesce(max(seq), 0) = 1600 FROM atproto.cursor}) eq 't';
+			query('CHECKPOINT');
+			return query(q{SELECT coalesce(max(seq), 0) = 1600 FROM atproto.cursor}) eq 't';
 		},
 		"the stream under $setting");
 	query('ALTER ROLE CURRENT_USER RESET ALL');
