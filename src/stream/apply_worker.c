@@ -145,7 +145,6 @@ work(Worker *w, AtpRingBatch *from)
 	if (w->batch->purge)
 		atp_ring_ask_purge(w->ring);
 	atp_batch_reset(w->batch);
-	pgstat_report_activity(STATE_IDLE, NULL);
 }
 
 static void
@@ -178,6 +177,7 @@ run(Worker *w)
 		}
 		if (batch != NULL)
 			continue;
+		pgstat_report_activity(STATE_IDLE, "waiting for events");
 		atp_wait(NULL, 0, stats_pending ? STATS_DELAY_MS : -1);
 		if (stats_pending && atp_ring_work(w->ring, w->shard) == NULL)
 		{
@@ -209,6 +209,5 @@ atp_apply_worker_main(Datum arg)
 	w->batch = atp_batch_create(TopMemoryContext);
 	w->batch->shard = w->shard;
 	read_subscription(w, start.name);
-	pgstat_report_activity(STATE_IDLE, NULL);
 	run(w);
 }

@@ -241,6 +241,14 @@ take_message(void *arg, const uint8_t *data, size_t len)
 	return atp_batch_add(((Consumer *) arg)->batch, data, len);
 }
 
+/* What pg_stat_activity shows while no transaction is open. */
+static void
+report_idle(Consumer *c)
+{
+	pgstat_report_activity(STATE_IDLE, c->conn == NULL ? "waiting to reconnect"
+						   : atp_conn_state(c->conn) == ATP_CONN_OPEN ? c->activity : "connecting");
+}
+
 static void
 connect_stream(Consumer *c)
 {
@@ -262,7 +270,7 @@ connect_stream(Consumer *c)
 	c->counted_bytes = 0;
 	c->last_data = c->last_ping = GetCurrentTimestamp();
 	atp_slot_state(ATP_STATE_CONNECTING);
-	pgstat_report_activity(STATE_IDLE, "connecting");
+	report_idle(c);
 }
 
 /* Full jitter: anything between nothing and twice the delay before, up to the limit. */
@@ -366,7 +374,7 @@ drop_stream(Consumer *c, AtpDrop drop, const char *why)
 	c->conn = NULL;
 	MemoryContextReset(c->conn_cxt);
 	c->retry_at = GetCurrentTimestamp() + (int64) delay * 1000;
-	pgstat_report_activity(STATE_IDLE, "waiting to reconnect");
+	report_idle(c);
 
 	if (contents)
 	{
@@ -453,7 +461,7 @@ apply_batch(Consumer *c)
 			break;
 	}
 	atp_slot_batch(batch->skips);
-	pgstat_report_activity(STATE_IDLE, c->conn ? c->activity : NULL);
+	report_idle(c);
 	c->stats_pending = true;
 	if (batch->nevents > 0)
 		c->failures = 0;
@@ -495,7 +503,7 @@ run_stream(Consumer *c)
 	if (before != ATP_CONN_OPEN && state == ATP_CONN_OPEN)
 	{
 		atp_slot_state(ATP_STATE_STREAMING);
-		pgstat_report_activity(STATE_IDLE, c->activity);
+		report_idle(c);
 		ereport(LOG, (errmsg("atproto subscription \"%s\" connected to %s, cursor " INT64_FORMAT,
 							 c->name, c->sub->ep->scope, c->cursor)));
 	}
@@ -623,6 +631,13 @@ wait_for_more(Consumer *c)
 }
 
 static void
+purge(Consumer *c)
+{
+	c->purging = atp_purge(c->sub, c->loop_cxt);
+	report_idle(c);
+}
+
+static void
 run(Consumer *c)
 {
 	for (;;)
@@ -657,12 +672,13 @@ run(Consumer *c)
 		{
 			apply_batch(c);
 			/* one bounded step between two batches */
-			c->purging = c->purging && atp_purge(c->sub, c->loop_cxt);
+			if (c->purging)
+				purge(c);
 			continue;
 		}
 		if (c->purging && c->batch->nmessages == 0)
 		{
-			c->purging = atp_purge(c->sub, c->loop_cxt);
+			purge(c);
 			continue;
 		}
 		if (c->stats_pending && c->batch->nmessages == 0 &&

@@ -104,6 +104,8 @@ is(query('SELECT sum(events), sum(record_ops) FROM atproto.cursor'), "$last|$ops
 follow($server, workers => 2, cursor => 'NULL');
 wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription});
 is(query('SELECT count(*), count(seq) FROM atproto.cursor'), '2|0', 'from now on: no position yet');
+wait_for(q{SELECT array_agg(state || ': ' || query) = '{idle: waiting for events,idle: waiting for events}'
+	FROM pg_stat_activity WHERE backend_type = 'atproto apply worker'});
 query('DELETE FROM atproto.subscription');
 wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
 my $late = AtprotoTest::Server->start($pds, '--live-start', 999);
