@@ -12,6 +12,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "stream/manager.h"
+#include "stream/retry.h"
 #include "stream/slots.h"
 #include "stream/wake.h"
 #include "stream/worker.h"

@@ -16,7 +16,6 @@
 #include <signal.h>
 
 #include "access/xact.h"
-#include "common/pg_prng.h"
 #include "executor/spi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -31,6 +30,7 @@
 #include "stream/connection.h"
 #include "stream/decode.h"
 #include "stream/pipeline.h"
+#include "stream/retry.h"
 #include "stream/slots.h"
 #include "stream/statements.h"
 #include "stream/wait.h"
@@ -42,14 +42,10 @@
 #include "utils/timestamp.h"
 
 int			atp_batch_delay_ms = 50;
-int			atp_reconnect_delay_ms = 1000;
-int			atp_reconnect_max_delay_ms = 64000;
 int			atp_ping_interval_ms = 30000;
 int			atp_idle_timeout_ms = 90000;
 
 #define ANSWER_TIMEOUT_MS	30000	/* from the first byte sent to the open stream */
-#define RETRY_AFTER_MAX_S	(24 * 3600)	/* a server may not send us away for longer */
-#define REFUSED_DELAY_MS	(10 * 60 * 1000)	/* after an answer that will hardly change */
 #define REPEATED_DROPS_MAX	5	/* at one place of the stream, then stop (E-48) */
 #define STATS_DELAY_MS		1000
 #define SETTLE_LOOK_MS		1000	/* a worker that never started tells nobody */
@@ -273,77 +269,6 @@ connect_stream(Consumer *c)
 	report_idle(c);
 }
 
-/* Full jitter: anything between nothing and twice the delay before, up to the limit. */
-static int
-next_delay(Consumer *c)
-{
-	double		limit = atp_reconnect_delay_ms;
-
-	for (int i = 0; i < c->failures && limit < atp_reconnect_max_delay_ms; i++)
-		limit *= 2;
-	c->failures++;
-	return (int) (pg_prng_double(&pg_global_prng_state) * Min(limit, atp_reconnect_max_delay_ms));
-}
-
-/* Retry-After in its second form, an HTTP date; 0 when it is past, or none. */
-static uint32
-seconds_until(AtpSpan date)
-{
-	char	   *text = pnstrdup(date.ptr, date.len);
-	time_t		then = curl_getdate(text, NULL);
-	time_t		now = time(NULL);
-
-	return then > now ? (uint32) Min(then - now, RETRY_AFTER_MAX_S) : 0;
-}
-
-/* E-04: what an HTTP status asks for.  Returns the shortest delay, in ms; -1: stop. */
-static int
-http_delay(const AtpUpgrade *answer)
-{
-	uint32		seconds = 0;
-
-	switch (answer->status)
-	{
-		case 405:
-		case 426:
-		case 501:
-			return -1;
-		case 429:
-		case 500:
-		case 502:
-		case 503:
-		case 504:
-			if (answer->retry_after.ptr != NULL &&
-				!atp_retry_after_seconds(answer->retry_after, &seconds))
-				seconds = seconds_until(answer->retry_after);
-			return Min(seconds, RETRY_AFTER_MAX_S) * 1000;
-		default:
-			return REFUSED_DELAY_MS;
-	}
-}
-
-/*
- * Will a new connection probably meet the same at the same place (E-48)?  The
- * close codes by which the server says that one of us broke the protocol count
- * too (E-51).
- */
-static bool
-is_about_contents(AtpDrop drop, int close_code)
-{
-	switch (drop)
-	{
-		case ATP_DROP_FRAME:
-		case ATP_DROP_SEQ:
-		case ATP_DROP_WEBSOCKET:
-		case ATP_DROP_TOO_LARGE:
-			return true;
-		case ATP_DROP_CLOSED:
-			return close_code == 1002 || close_code == 1003 || close_code == 1007 || close_code == 1009;
-		default:
-			return false;
-	}
-}
-
 /*
  * Give the connection up and settle when to try again.  For faults of the
  * stream's contents, which a new connection will meet again, the place is
@@ -352,13 +277,13 @@ is_about_contents(AtpDrop drop, int close_code)
 static void
 drop_stream(Consumer *c, AtpDrop drop, const char *why)
 {
-	int			delay = next_delay(c);
-	bool		contents = is_about_contents(drop, atp_conn_close_code(c->conn));
+	int			delay = atp_retry_delay(c->failures++);
+	bool		contents = atp_drop_is_about_contents(drop, atp_conn_close_code(c->conn));
 	char	   *reason = MemoryContextStrdup(c->batch->cxt, why);
 
 	if (drop == ATP_DROP_HTTP)
 	{
-		int			least = http_delay(atp_conn_answer(c->conn));
+		int			least = atp_http_delay(atp_conn_answer(c->conn));
 
 		if (least < 0)
 			stop(c, reason);

@@ -12,8 +12,6 @@
 
 /* Settings, all changeable by a reload; times in the unit of the name. */
 extern int	atp_batch_delay_ms; /* how long an event may wait for others */
-extern int	atp_reconnect_delay_ms;
-extern int	atp_reconnect_max_delay_ms;
 extern int	atp_ping_interval_ms;	/* 0: no pings */
 extern int	atp_idle_timeout_ms;	/* 0: none */
 
