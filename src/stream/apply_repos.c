@@ -64,23 +64,26 @@ static const AtpTable record_table = {
 	"record", record_columns, record_types, lengthof(record_types), false, 1, {ATP_SQL_PUT_RECORDS}
 };
 
+/* The columns of record_types, with which those of record_event end, too. */
+static void
+put_record(AtpRows *rows, const AtpRecordRow *row)
+{
+	atp_put_ref(rows, row->did);
+	atp_put_ref(rows, row->collection);
+	atp_put_ref(rows, row->rkey);
+	atp_put(rows, AtpTidGetDatum(row->rev), false);
+	atp_put_ref(rows, row->cid);
+	atp_put_ref(rows, row->value);
+	atp_put_ref(rows, row->raw);
+}
+
 static AtpRows *
 record_rows(const AtpRecordRow **records, int n)
 {
 	AtpRows    *rows = atp_rows_create(record_types, lengthof(record_types), n);
 
 	for (int i = 0; i < n; i++)
-	{
-		const AtpRecordRow *row = records[i];
-
-		atp_put_ref(rows, row->did);
-		atp_put_ref(rows, row->collection);
-		atp_put_ref(rows, row->rkey);
-		atp_put(rows, AtpTidGetDatum(row->rev), false);
-		atp_put_ref(rows, row->cid);
-		atp_put_ref(rows, row->value);
-		atp_put_ref(rows, row->raw);
-	}
+		put_record(rows, records[i]);
 	return rows;
 }
 
@@ -173,13 +176,7 @@ hand_records(Repos *a)
 
 		atp_put(rows, Int64GetDatum(a->handed_seqs[i]), false);
 		atp_put(rows, CStringGetTextDatum(actions[row->action]), false);
-		atp_put_ref(rows, row->did);
-		atp_put_ref(rows, row->collection);
-		atp_put_ref(rows, row->rkey);
-		atp_put(rows, AtpTidGetDatum(row->rev), false);
-		atp_put_ref(rows, row->cid);
-		atp_put_ref(rows, row->value);
-		atp_put_ref(rows, row->raw);
+		put_record(rows, row);
 	}
 	args[0] = CStringGetTextDatum(a->apply->sub->name);
 	atp_rows_bind(rows, args + 1);
