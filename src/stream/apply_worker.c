@@ -13,19 +13,17 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
-#include "postmaster/interrupt.h"
 #include "storage/dsm.h"
 #include "storage/ipc.h"
 #include "stream/apply.h"
 #include "stream/catalog.h"
 #include "stream/decode.h"
 #include "stream/pipeline.h"
+#include "stream/process.h"
 #include "stream/ring.h"
 #include "stream/statements.h"
 #include "stream/wait.h"
 #include "stream/wake.h"
-#include "tcop/tcopprot.h"
-#include "utils/guc.h"
 #include "utils/memutils.h"
 
 #define STATS_DELAY_MS		1000
@@ -195,12 +193,9 @@ atp_apply_worker_main(Datum arg)
 	Worker	   *w = MemoryContextAllocZero(TopMemoryContext, sizeof(Worker));
 
 	memcpy(&start, MyBgworkerEntry->bgw_extra, sizeof(start));
-	pqsignal(SIGTERM, die);
-	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	BackgroundWorkerUnblockSignals();
+	atp_process_begin();
 	BackgroundWorkerInitializeConnectionByOid(start.database, start.owner, 0);
-	SetConfigOption("search_path", "", PGC_SUSET, PGC_S_OVERRIDE);
-	pgstat_report_appname(psprintf("atproto %s/%d", start.name, start.shard));
+	atp_process_connected(psprintf("atproto %s/%d", start.name, start.shard));
 	w->shard = start.shard;
 	attach(w, DatumGetUInt32(arg));
 	/* longer than any subscription's name */

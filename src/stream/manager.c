@@ -14,17 +14,15 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
-#include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "stream/catalog.h"
 #include "stream/manager.h"
+#include "stream/process.h"
 #include "stream/slots.h"
 #include "stream/wait.h"
 #include "stream/wake.h"
 #include "stream/worker.h"
-#include "tcop/tcopprot.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/varlena.h"
@@ -241,14 +239,11 @@ atp_manager_main(Datum arg)
 	MemoryContext subs_cxt;
 	List	   *subs = NIL;
 
-	pqsignal(SIGTERM, die);
-	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	BackgroundWorkerUnblockSignals();
+	atp_process_begin();
 	wait_before_connecting(DatumGetInt32(arg));
 	BackgroundWorkerInitializeConnection(database, NULL, 0);
 	atp_manager_connected(DatumGetInt32(arg));
-	SetConfigOption("search_path", "", PGC_SUSET, PGC_S_OVERRIDE);
-	pgstat_report_appname("atproto manager");
+	atp_process_connected("atproto manager");
 	subs_cxt = AllocSetContextCreate(TopMemoryContext, "atproto subscriptions", ALLOCSET_SMALL_SIZES);
 	if (!atp_claim(ATP_MANAGER_NAME))
 		ereport(FATAL, (errmsg("another atproto manager serves database \"%s\"", database)));
@@ -295,14 +290,8 @@ atp_manager_init(void)
 
 		if (foreach_current_index(lc) == ATP_MANAGERS_MAX)
 			break;
-		memset(&worker, 0, sizeof(worker));
-		snprintf(worker.bgw_name, BGW_MAXLEN, "atproto manager %s", database);
-		strlcpy(worker.bgw_type, "atproto manager", BGW_MAXLEN);
-		worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-		worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+		atp_process_describe(&worker, "atproto manager", database, "atp_manager_main");
 		worker.bgw_restart_time = MANAGER_RESTART_S;
-		strlcpy(worker.bgw_library_name, "atproto", sizeof(worker.bgw_library_name));
-		strlcpy(worker.bgw_function_name, "atp_manager_main", BGW_MAXLEN);
 		strlcpy(worker.bgw_extra, database, BGW_EXTRALEN);
 		worker.bgw_main_arg = Int32GetDatum(foreach_current_index(lc));
 		RegisterBackgroundWorker(&worker);

@@ -8,6 +8,7 @@
 #include "postmaster/bgworker.h"
 #include "storage/dsm.h"
 #include "stream/pipeline.h"
+#include "stream/process.h"
 #include "stream/ring.h"
 #include "stream/slots.h"
 #include "utils/memutils.h"
@@ -35,14 +36,8 @@ start_worker(AtpPipeline *pipeline, const AtpSubscription *sub, int shard)
 
 	StaticAssertStmt(sizeof(AtpWorkerStart) <= BGW_EXTRALEN, "start information must fit into bgw_extra");
 	strlcpy(start.name, sub->name, sizeof(start.name));
-	memset(&worker, 0, sizeof(worker));
-	snprintf(worker.bgw_name, BGW_MAXLEN, "atproto apply worker %s/%d", sub->name, shard);
-	strlcpy(worker.bgw_type, "atproto apply worker", BGW_MAXLEN);
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	strlcpy(worker.bgw_library_name, "atproto", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "atp_apply_worker_main", BGW_MAXLEN);
+	atp_process_describe(&worker, "atproto apply worker", psprintf("%s/%d", sub->name, shard),
+						 "atp_apply_worker_main");
 	worker.bgw_notify_pid = MyProcPid;
 	worker.bgw_main_arg = UInt32GetDatum(dsm_segment_handle(pipeline->segment));
 	memcpy(worker.bgw_extra, &start, sizeof(start));
@@ -124,11 +119,7 @@ atp_pipeline_hand(AtpPipeline *pipeline, AtpBatch *batch, int64 begin, int64 las
 	if (broken)
 		add_message(ring, to, batch->messages[batch->ndecoded - 1], 0, 0);
 	foreach(lc, batch->gaps)
-	{
-		const AtpGap *gap = lfirst(lc);
-
-		to->gaps[to->ngaps++] = (AtpRingGap) {gap->after, gap->before};
-	}
+		to->gaps[to->ngaps++] = *(const AtpGap *) lfirst(lc);
 	atp_batch_lend(batch, NULL, 0);
 	atp_ring_hand(ring);
 }

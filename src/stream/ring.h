@@ -37,12 +37,6 @@ typedef struct AtpRingMessage
 	int			shard;
 } AtpRingMessage;
 
-typedef struct AtpRingGap
-{
-	int64		after;
-	int64		before;
-} AtpRingGap;
-
 typedef struct AtpRingBatch
 {
 	int64		begin;			/* the position before the first event, for a stream that had none */
@@ -52,7 +46,7 @@ typedef struct AtpRingBatch
 	int			nmessages;
 	int			ngaps;
 	AtpRingMessage messages[ATP_BATCH_MESSAGES];
-	AtpRingGap	gaps[ATP_BATCH_MESSAGES];
+	AtpGap		gaps[ATP_BATCH_MESSAGES];
 	int64		skips[ATP_WORKERS_MAX][ATP_SKIP_COUNT]; /* counted by the workers */
 	uint8_t		bytes[ATP_RING_BYTES];
 } AtpRingBatch;

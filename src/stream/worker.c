@@ -20,7 +20,6 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "compat.h"
@@ -30,14 +29,13 @@
 #include "stream/connection.h"
 #include "stream/decode.h"
 #include "stream/pipeline.h"
+#include "stream/process.h"
 #include "stream/retry.h"
 #include "stream/slots.h"
 #include "stream/statements.h"
 #include "stream/wait.h"
 #include "stream/wake.h"
 #include "stream/worker.h"
-#include "tcop/tcopprot.h"
-#include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
@@ -640,12 +638,9 @@ atp_consumer_main(Datum arg)
 	Consumer	c = {0};
 
 	memcpy(&start, MyBgworkerEntry->bgw_extra, sizeof(start));
-	pqsignal(SIGTERM, die);
-	pqsignal(SIGHUP, SignalHandlerForConfigReload);
-	BackgroundWorkerUnblockSignals();
+	atp_process_begin();
 	BackgroundWorkerInitializeConnectionByOid(start.database, start.owner, 0);
-	SetConfigOption("search_path", "", PGC_SUSET, PGC_S_OVERRIDE);
-	pgstat_report_appname(psprintf("atproto %s", start.name));
+	atp_process_connected(psprintf("atproto %s", start.name));
 	c.name = start.name;
 	c.managed = start.managed;
 
@@ -681,14 +676,9 @@ atp_consumer_start(const AtpSubscription *sub, bool managed, TransactionId wait_
 
 	StaticAssertStmt(sizeof(StartInfo) <= BGW_EXTRALEN, "start information must fit into bgw_extra");
 	strlcpy(start.name, sub->name, sizeof(start.name));
-	memset(&worker, 0, sizeof(worker));
-	snprintf(worker.bgw_name, BGW_MAXLEN, "atproto consumer %s", sub->name);
-	strlcpy(worker.bgw_type, "atproto consumer", BGW_MAXLEN);
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = managed ? BGW_NEVER_RESTART : 5;
-	strlcpy(worker.bgw_library_name, "atproto", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "atp_consumer_main", BGW_MAXLEN);
+	atp_process_describe(&worker, "atproto consumer", sub->name, "atp_consumer_main");
+	if (!managed)
+		worker.bgw_restart_time = 5;
 	worker.bgw_notify_pid = managed ? MyProcPid : 0;
 	memcpy(worker.bgw_extra, &start, sizeof(start));
 	return RegisterDynamicBackgroundWorker(&worker, handle);

@@ -1,0 +1,42 @@
+/*
+ * process.c
+ *		What the extension's background processes have in common.
+ */
+#include "postgres.h"
+
+#include <signal.h>
+
+#include "pgstat.h"
+#include "postmaster/interrupt.h"
+#include "stream/process.h"
+#include "tcop/tcopprot.h"
+#include "utils/guc.h"
+
+void
+atp_process_describe(BackgroundWorker *worker, const char *type, const char *name,
+					 const char *function)
+{
+	memset(worker, 0, sizeof(*worker));
+	snprintf(worker->bgw_name, BGW_MAXLEN, "%s %s", type, name);
+	strlcpy(worker->bgw_type, type, BGW_MAXLEN);
+	worker->bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker->bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker->bgw_restart_time = BGW_NEVER_RESTART;
+	strlcpy(worker->bgw_library_name, "atproto", sizeof(worker->bgw_library_name));
+	strlcpy(worker->bgw_function_name, function, BGW_MAXLEN);
+}
+
+void
+atp_process_begin(void)
+{
+	pqsignal(SIGTERM, die);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	BackgroundWorkerUnblockSignals();
+}
+
+void
+atp_process_connected(const char *appname)
+{
+	SetConfigOption("search_path", "", PGC_SUSET, PGC_S_OVERRIDE);
+	pgstat_report_appname(appname);
+}

@@ -1,0 +1,26 @@
+/*
+ * process.h
+ *		What the extension's background processes have in common.
+ */
+#ifndef ATP_PROCESS_H
+#define ATP_PROCESS_H
+
+#include "postgres.h"
+
+#include "postmaster/bgworker.h"
+
+/*
+ * Describe a process, to be registered: "TYPE NAME", which runs a function of
+ * this library once the server takes writes.  It is not restarted; the rest is
+ * zero.
+ */
+extern void atp_process_describe(BackgroundWorker *worker, const char *type, const char *name,
+								 const char *function);
+
+/* First of all in the process, which has no database yet. */
+extern void atp_process_begin(void);
+
+/* When it has one: application_name, and a search_path that finds nothing of others. */
+extern void atp_process_connected(const char *appname);
+
+#endif							/* ATP_PROCESS_H */
