@@ -76,6 +76,12 @@ make_of_binary(const AtpSource *source, const uint8_t *bytes, size_t n, int32 ty
 	return make_checked(source, NULL, 0, bytes, n, typmod);
 }
 
+static int32
+typmod_of_arg(FunctionCallInfo fcinfo, int i)
+{
+	return atp_arg_typmod(fcinfo, i, "cidlink", typmods);
+}
+
 PG_FUNCTION_INFO_V1(atp_pg_cidlink_in);
 Datum
 atp_pg_cidlink_in(PG_FUNCTION_ARGS)
@@ -92,7 +98,7 @@ atp_pg_cidlink_in(PG_FUNCTION_ARGS)
 		atp_type_error(&source, s, strlen(s), err, at);
 		PG_RETURN_POINTER(NULL);
 	}
-	PG_RETURN_POINTER(make_checked(&source, s, strlen(s), bytes, n, PG_GETARG_INT32(2)));
+	PG_RETURN_POINTER(make_checked(&source, s, strlen(s), bytes, n, typmod_of_arg(fcinfo, 2)));
 }
 
 PG_FUNCTION_INFO_V1(atp_pg_cidlink_out);
@@ -111,7 +117,7 @@ atp_pg_cidlink_recv(PG_FUNCTION_ARGS)
 	const char *s = atp_recv_bytes(fcinfo, &n);
 	AtpSource	source = {"cidlink", true, NULL};
 
-	PG_RETURN_POINTER(make_of_binary(&source, (const uint8_t *) s, n, PG_GETARG_INT32(2)));
+	PG_RETURN_POINTER(make_of_binary(&source, (const uint8_t *) s, n, typmod_of_arg(fcinfo, 2)));
 }
 
 /* The cast from bytea, checked like the binary format. */
@@ -148,7 +154,7 @@ atp_pg_cidlink_cast(PG_FUNCTION_ARGS)
 	AtpBytes	bytes = atp_arg_bytes(fcinfo, 0);
 	AtpSpan		text = text_of_bytes(bytes);
 
-	(void) make_checked(&source, text.ptr, text.len, bytes.ptr, bytes.len, PG_GETARG_INT32(1));
+	(void) make_checked(&source, text.ptr, text.len, bytes.ptr, bytes.len, typmod_of_arg(fcinfo, 1));
 	PG_RETURN_DATUM(PG_GETARG_DATUM(0));
 }
 

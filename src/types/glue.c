@@ -74,6 +74,21 @@ atp_recv_bytes(FunctionCallInfo fcinfo, size_t *n)
 	return pq_getmsgbytes(buf, (int) *n);
 }
 
+/* A modifier is none of the words. */
+pg_noreturn static void
+typmod_error(const char *type, const char *const *words)
+{
+	StringInfoData known;
+
+	initStringInfo(&known);
+	for (int i = 0; words[i] != NULL; i++)
+		appendStringInfo(&known, "%s%s", i > 0 ? ", " : "", words[i]);
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid type modifier for type %s", type),
+			 errdetail("The modifier is one of: %s.", known.data)));
+}
+
 int32
 atp_typmod_in(ArrayType *array, const char *type, const char *const *words)
 {
@@ -89,18 +104,20 @@ atp_typmod_in(ArrayType *array, const char *type, const char *const *words)
 			if (strcmp(word, words[i]) == 0)
 				return i;
 	}
+	typmod_error(type, words);
+}
 
-	{
-		StringInfoData known;
+int32
+atp_arg_typmod(FunctionCallInfo fcinfo, int i, const char *type, const char *const *words)
+{
+	int32		typmod = PG_GETARG_INT32(i);
 
-		initStringInfo(&known);
-		for (int i = 0; words[i] != NULL; i++)
-			appendStringInfo(&known, "%s%s", i > 0 ? ", " : "", words[i]);
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid type modifier for type %s", type),
-				 errdetail("The modifier is one of: %s.", known.data)));
-	}
+	if (typmod < 0)
+		return -1;
+	for (int32 known = 0; words[known] != NULL; known++)
+		if (known == typmod)
+			return typmod;
+	typmod_error(type, words);
 }
 
 char *

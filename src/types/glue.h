@@ -40,10 +40,14 @@ extern const char *atp_recv_bytes(FunctionCallInfo fcinfo, size_t *n);
 
 /*
  * Type modifiers are one word out of a list that ends with NULL; the typmod is
- * its position.
+ * its position.  SQL can call the functions that take one with any number:
+ * they get it with atp_arg_typmod(), which gives a position in the list, or -1
+ * for none, and raises an error for all others.
  */
 extern int32 atp_typmod_in(ArrayType *array, const char *type, const char *const *words);
 extern char *atp_typmod_out(int32 typmod, const char *const *words);
+extern int32 atp_arg_typmod(FunctionCallInfo fcinfo, int i, const char *type,
+							const char *const *words);
 
 /* A varlena argument's content, not copied unless compressed or out of line. */
 static inline AtpBytes

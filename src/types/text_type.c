@@ -42,7 +42,7 @@ make_checked(const AtpTextType *type, const AtpSource *source,
 static int32
 typmod_of_arg(FunctionCallInfo fcinfo, const AtpTextType *type)
 {
-	return type->typmods != NULL ? PG_GETARG_INT32(2) : -1;
+	return type->typmods != NULL ? atp_arg_typmod(fcinfo, 2, type->name, type->typmods) : -1;
 }
 
 AtpSpan
@@ -105,7 +105,8 @@ atp_text_type_cast(FunctionCallInfo fcinfo, const AtpTextType *type)
 {
 	AtpSource	source = {type->name, false, NULL};
 	AtpSpan		text = atp_text_type_arg(fcinfo, 0, type);
+	int32		typmod = atp_arg_typmod(fcinfo, 1, type->name, type->typmods);
 
-	(void) check_typmod(type, &source, text.ptr, text.len, PG_GETARG_INT32(1));
+	(void) check_typmod(type, &source, text.ptr, text.len, typmod);
 	PG_RETURN_DATUM(PG_GETARG_DATUM(0));
 }

@@ -106,13 +106,19 @@ atp_uri_arg(FunctionCallInfo fcinfo, int i, AtpScheme scheme)
 
 /* --- input and output --- */
 
+static int32
+typmod_of_arg(FunctionCallInfo fcinfo, int i, AtpScheme scheme)
+{
+	return atp_arg_typmod(fcinfo, i, type_name(scheme), typmods);
+}
+
 Datum
 atp_uri_fn_in(FunctionCallInfo fcinfo, AtpScheme scheme)
 {
 	const char *s = PG_GETARG_CSTRING(0);
 	AtpSource	source = {type_name(scheme), false, fcinfo->context};
 
-	PG_RETURN_POINTER(make_checked(scheme, &source, s, strlen(s), PG_GETARG_INT32(2)));
+	PG_RETURN_POINTER(make_checked(scheme, &source, s, strlen(s), typmod_of_arg(fcinfo, 2, scheme)));
 }
 
 Datum
@@ -128,7 +134,7 @@ atp_uri_fn_recv(FunctionCallInfo fcinfo, AtpScheme scheme)
 	const char *s = atp_recv_bytes(fcinfo, &n);
 	AtpSource	source = {type_name(scheme), true, NULL};
 
-	PG_RETURN_POINTER(make_checked(scheme, &source, s, n, PG_GETARG_INT32(2)));
+	PG_RETURN_POINTER(make_checked(scheme, &source, s, n, typmod_of_arg(fcinfo, 2, scheme)));
 }
 
 Datum
@@ -155,7 +161,7 @@ atp_uri_fn_cast(FunctionCallInfo fcinfo, AtpScheme scheme)
 {
 	AtpSource	source = {type_name(scheme), false, NULL};
 	AtpUriArg	arg = atp_uri_arg(fcinfo, 0, scheme);
-	int32		typmod = PG_GETARG_INT32(1);
+	int32		typmod = typmod_of_arg(fcinfo, 1, scheme);
 	size_t		at;
 	AtpErr		err = ATP_OK;
 

@@ -1,0 +1,112 @@
+# 012_boundary_values.pl
+#		Whatever a role without rights hands to a function of the extension, the
+#		server answers, and lives.  Each function (and aggregate) that SQL can
+#		call is called with all combinations of boundary values of its arguments'
+#		types: NULL, least and greatest, empty, longest, modifiers that no type
+#		has.  Of a function with very many combinations, a fixed choice of them.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $COMBINATIONS = 400;    # of one function
+
+my $plc = 'did:plc:44ybard66vv44zksje25o7dz';
+my @int = qw(0 1 -1 2 3 4 5 6 1023 1024 55555 2147483647 -2147483648);
+
+# Expressions of SQL, without NULL.
+my %values = (
+	boolean            => [qw(true false)],
+	integer            => \@int,
+	bigint             => [ @int, qw(9223372036854775807 -9223372036854775808) ],
+	oid                => [qw(0 1 23 4294967295)],
+	name               => [ q{''}, q{'public'}, q{repeat('x', 63)}, q{'no such schema'} ],
+	cstring            => [ map { "$_\::cstring" } q{''}, q{'abc'}, q{'any'}, q{'3jwdwj2ctlk26'}, q{'self'}, "'$plc'", q{'did:web:a%3A1'},
+		"'at://$plc/a.b.c/self'", q{'nosh://1/a.b.c/self'}, q{'a.b.c'}, q{'bafyreidfayvfuwqa7qlnopdjiqrxzs6blmoeu4rujcjtnci5beludirz2a'}, q{E'\x01'} ],
+	'cstring[]'        => [ map { "$_\::cstring[]" } q{'{}'}, q{'{NULL}'}, q{'{""}'}, q{'{any}'}, q{'{blessed}'}, q{'{strict}'}, q{'{strict,strict}'}, q{'{{a,b},{c,d}}'} ],
+	text               => [ q{''}, q{'abc'}, "'$plc'", q{'at://A.b/../C.d.e//%7e?#/'}, q{'nosh://DID:1/'}, q{'tid'}, q{'literal:'}, q{'*'}, q{'a.*'}, q{'raw'},
+		q{'%'}, q{'%2'}, q{'å'}, q{repeat('a.', 126) || 'a'}, q{repeat('a', 8192)}, q{'at://' || repeat('%25', 2729)}, q{repeat('å/', 300000)} ],
+	'text[]'           => [ q{'{}'}, q{'{NULL}'}, q{'{a.b.c,*}'}, q{'{{a,b},{c,d}}'}, q{array_fill('x'::text, '{2000}')} ],
+	bytea              => [ q{''}, q{'\x00'}, q{'\xff'}, q{'\xa0'}, q{'\x9bffffffffffffffff'}, q{'\x5bffffffffffffffff'}, q{'\xd82a'},
+		q{'\x01711220' || sha256('')}, q{'\x0171ffffffffffffffffff01'}, q{'\x80808080808080808001'}, q{'\xa16261'},
+		q{decode(repeat('81', 100000), 'hex')}, q{decode(repeat('a16161', 100000), 'hex')}, q{decode(repeat('00', 1000000), 'hex')} ],
+	jsonb              => [ map { "$_\::jsonb" } q{'null'}, q{'{}'}, q{'[]'}, q{'1e400'}, q{'-9223372036854775809'}, q{'{"$link": 1}'}, q{'{"$bytes": "="}'},
+		q{'{"": "\\u00e5"}'}, q{(repeat('[', 5000) || repeat(']', 5000))}, q{(repeat('{"a":', 5000) || '1' || repeat('}', 5000))} ],
+	interval           => [ q{'0'}, q{'-1 day'}, q{'1 microsecond'}, q{'178000000 years'}, q{'-178000000 years'}, q{'2147483647 days 1 year'} ],
+	'timestamp with time zone' => [ map { "$_\::timestamptz" } q{'-infinity'}, q{'infinity'}, q{'4713-01-01 00:00+00 BC'}, q{'1969-12-31 23:59:59.999999+00'},
+		q{'1970-01-01 00:00+00'}, q{'2255-06-05 23:47:34.740991+00'}, q{'2255-06-05 23:47:34.740992+00'}, q{'294276-12-31 23:59:59.999999+00'} ],
+	'atproto.tid'      => [qw('2222222222222' '22222222222zz' '3jwdwj2ctlk26' 'bzzzzzzzzzzzz' 'c222222222222' 'jzzzzzzzzzzzz')],
+	did                => [ "'$plc'", qw('did:a:b' 'did:plc:a' 'did:web:A%3a1'), q{('did:web:' || repeat('a', 2040))}, q{('did:a:' || repeat('%25', 680))} ],
+	'did[]'            => [ q{'{}'}, q{'{NULL}'}, q{'{did:a:b}'} ],
+	handle             => [ q{'a.b'}, q{(repeat('a.', 126) || 'b')} ],
+	nsid               => [ q{'a.b.c'}, q{(repeat(repeat('a', 31) || '.', 8) || repeat('b', 61))}, q{(repeat('a.', 127) || repeat('b', 63))} ],
+	recordkey          => [ q{'a'}, q{'3jwdwj2ctlk26'}, q{'jzzzzzzzzzzzz'}, q{':'}, q{repeat('~', 512)} ],
+	cidlink            => [ q{'bafyreidfayvfuwqa7qlnopdjiqrxzs6blmoeu4rujcjtnci5beludirz2a'}, q{'\x01550000'::bytea}, q{('\x0155005e'::bytea || decode(repeat('aa', 94), 'hex'))} ],
+	aturi              => [ "'at://a'", "'at://$plc'", "'at://$plc/app.bsky.feed.post/3jwdwj2ctlk26'", "'at://$plc/a.b.c/x#/text'", "'at://$plc?#/'",
+		q{'at://did%3Aplc3Aabc'}, q{'at://%64id:plc/..'}, q{('at://' || repeat('~', 8187))}, "('at://$plc/' || repeat('a', 8154))",
+		"('at://$plc#/' || repeat('~', 8153))", q{('at://a' || repeat('/a', 4093))}, q{('at://did:web:' || repeat('a', 2040) || '?')} ],
+);
+$values{noshuri} = [ map { s{at://}{nosh://}r =~ s{8187}{8185}r =~ s{8154}{8152}r =~ s{8153}{8151}r =~ s{4093}{4092}r } @{ $values{aturi} } ];
+
+my $node = make_node('boundaries', conf => "log_min_messages = log\nlog_min_error_statement = panic\nfsync = off\n");
+$node->safe_psql('postgres', 'CREATE ROLE nobody_special LOGIN');
+
+# (name, kind, argument types) of all that SQL can call.
+my @functions = map { [ split /\|/, $_, -1 ] } split /\n/, $node->safe_psql('postgres', <<'EOQ');
+SELECT p.oid::regproc, p.prokind, array_to_string(ARRAY(SELECT format_type(t, NULL) FROM unnest(p.proargtypes) WITH ORDINALITY a (t, n) ORDER BY n), ',')
+FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid
+WHERE d.classid = 'pg_proc'::regclass AND d.deptype = 'e' AND d.refclassid = 'pg_extension'::regclass
+	AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'atproto')
+	AND 'internal'::regtype <> ALL (p.proargtypes) AND p.prorettype <> 'trigger'::regtype
+ORDER BY p.oid::regprocedure::text COLLATE "C"
+EOQ
+cmp_ok(scalar @functions, '>', 200, 'the functions are found');
+is_deeply([ grep { !$values{$_} } map { split /,/, $_->[2] } @functions ], [], 'there are values of all types');
+
+# All combinations of arguments, or a fixed choice of them.
+sub combinations
+{
+	my @types = @_;
+	my @lists = map {
+		my $type = $_;
+		[ "NULL::$type", map { "($_)::$type" } @{ $values{$type} } ]
+	} @types;
+	my $n = 1;
+	$n *= @$_ foreach @lists;
+
+	return map {
+		my $i = $_;
+		join ', ', map { my $v = $_->[ $i % @$_ ]; $i = int($i / @$_); $v } @lists
+	} 0 .. $n - 1 if $n <= $COMBINATIONS;
+	return map { join ', ', map { $_->[ int(rand @$_) ] } @lists } 1 .. $COMBINATIONS;
+}
+
+srand(1);
+my @calls;
+foreach my $f (@functions)
+{
+	my ($name, $kind, $types) = @$f;
+
+	push @calls, "SELECT $name($_);" foreach combinations(split /,/, $types);
+}
+note(scalar(@calls) . ' calls');
+
+my $script = PostgreSQL::Test::Utils::tempdir('boundaries') . '/calls.sql';
+append_to_file($script, join "\n", '\o /dev/null', "SET statement_timeout = '60s';", @calls, '\o', q{SELECT 'survived';}, '');
+my ($out, $err) = ('', '');
+IPC::Run::run([ 'psql', '-XqAt', '-U', 'nobody_special', '-d', $node->connstr('postgres'), '-f', $script ], '<', \undef, '>', \$out, '2>', \$err);
+
+is($out, "survived\n", 'the session lives after the last call');
+unlike($err, qr/statement timeout/, 'no call takes long');
+unlike($err, qr/cache lookup failed|stored \w+ is not valid|XX\d{3}/, 'no call ends in an internal error');
+unlike(slurp_file($node->logfile), qr/terminated by signal|TRAP:/, 'no process of the server has ended by a signal');
+cmp_ok(scalar(() = $err =~ /invalid type modifier/g), '>', 50, 'modifiers that do not exist are refused');
+
+$node->stop;
+done_testing();
