@@ -15,6 +15,7 @@
 #include "stream/catalog.h"
 #include "stream/direct.h"
 #include "stream/family.h"
+#include "stream/injection.h"
 #include "stream/statements.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -229,13 +230,13 @@ static bool
 move_cursor(Apply *a, int64 from, int64 to, int64 refused)
 {
 	int64		time = a->batch->time;
-	Datum		args[9] = {
+	Datum		args[10] = {
 		CStringGetTextDatum(a->sub->name), CStringGetTextDatum(a->sub->ep->scope),
 		Int64GetDatum(from), Int64GetDatum(to), TimestampTzGetDatum(time - ATP_UNIX_TO_POSTGRES),
 		Int64GetDatum(a->batch->nevents), Int64GetDatum(a->rows), Int64GetDatum(refused),
-		Int32GetDatum(a->batch->shard)
+		Int32GetDatum(a->batch->shard), TimestampTzGetDatum(a->sub->created_at)
 	};
-	char		nulls[10] = "         ";
+	char		nulls[11] = "          ";
 
 	nulls[2] = from < 0 ? 'n' : ' ';
 	nulls[3] = to < 0 ? 'n' : ' ';
@@ -272,6 +273,7 @@ apply_once(Apply *a, int64 from, int64 to, bool halving)
 	if (a->family->settle != NULL)
 		a->family->settle(a);
 	store_gaps(a);
+	ATP_INJECTION_POINT("cursor next");
 	if (!move_cursor(a, from, to, refused))
 	{
 		SPI_finish();

@@ -14,6 +14,7 @@
 #include "core/recordkey.h"
 #include "stream/apply_repos.h"
 #include "stream/direct.h"
+#include "stream/injection.h"
 #include "stream/keyset.h"
 #include "stream/repo_states.h"
 #include "stream/rows.h"
@@ -276,6 +277,7 @@ atp_apply_repos(Apply *apply, int lo, int hi)
 		if (!batch->events[i].ignored)
 			verdicts[i - lo] = atp_repo_states_take(a->states, i);
 	atp_repo_states_store(a->states);
+	ATP_INJECTION_POINT("records next");
 	for (int i = lo; i < hi; i++)
 	{
 		const AtpEvent *event = &batch->events[i];

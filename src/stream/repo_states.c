@@ -13,6 +13,7 @@
 #include "core/did.h"
 #include "executor/spi.h"
 #include "stream/direct.h"
+#include "stream/injection.h"
 #include "stream/repo_states.h"
 #include "stream/rows.h"
 #include "stream/statements.h"
@@ -235,6 +236,7 @@ atp_repo_states_load(Apply *apply, int lo, int hi)
 		find_repos(s);
 	else
 		lock_or_add_repos(s);
+	ATP_INJECTION_POINT("states read");
 	return s;
 }
 

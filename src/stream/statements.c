@@ -182,9 +182,11 @@ static const struct
 		"UPDATE atproto.cursor SET seq = $4, event_time = COALESCE($5, event_time),"
 		" events = events + $6, record_ops = record_ops + $7,"
 		" refused_letters = refused_letters + $8, updated_at = now()"
-		" WHERE subscription = $1 AND endpoint = $2 AND shard = $9 AND seq IS NOT DISTINCT FROM $3",
-		9, {-TEXTOID, -TEXTOID, -INT8OID, -INT8OID, -TIMESTAMPTZOID, -INT8OID, -INT8OID, -INT8OID, -INT4OID},
-		SPI_OK_UPDATE
+		" WHERE subscription = $1 AND endpoint = $2 AND shard = $9 AND seq IS NOT DISTINCT FROM $3"
+		/* that of another subscription of the same name is another cursor */
+		" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.name = $1 AND s.created_at = $10)",
+		10, {-TEXTOID, -TEXTOID, -INT8OID, -INT8OID, -TIMESTAMPTZOID, -INT8OID, -INT8OID, -INT8OID, -INT4OID,
+		-TIMESTAMPTZOID}, SPI_OK_UPDATE
 	},
 };
 

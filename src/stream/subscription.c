@@ -13,12 +13,13 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/timestamp.h"
 
 #define COLUMNS "name, url, owner, enabled AND stopped IS NULL, xmin"
 #define MORE_COLUMNS ", target, ca_file, proxy, collections, dids, actions, keep_records," \
 	" events, keep_raw, max_dead_letters, max_dead_letter_bytes," \
 	" (SELECT string_agg(h.name || ': ' || h.value || E'\\r\\n', '' ORDER BY h.name)" \
-	"  FROM atproto.request_header h WHERE h.subscription = s.name), workers"
+	"  FROM atproto.request_header h WHERE h.subscription = s.name), workers, created_at"
 
 static AtpSubscription *
 from_tuple(HeapTuple tuple, TupleDesc desc)
@@ -166,6 +167,7 @@ atp_subscription_get(const char *name, MemoryContext cxt)
 	if (sub->headers == NULL)
 		sub->headers = pstrdup("");
 	sub->workers = DatumGetInt32(SPI_getbinval(tuple, desc, 18, &isnull));
+	sub->created_at = DatumGetTimestampTz(SPI_getbinval(tuple, desc, 19, &isnull));
 	MemoryContextSwitchTo(old);
 	return sub;
 }
@@ -285,13 +287,16 @@ atp_cursor_begin(const char *name, const char *endpoint, int64 seq)
 		  SPI_OK_UPDATE, "beginning a stream");
 }
 
-void
-atp_subscription_stop(const char *name, const char *reason)
+bool
+atp_subscription_stop(const AtpSubscription *sub, const char *reason)
 {
-	Oid			types[] = {TEXTOID, TEXTOID};
-	Datum		args[] = {CStringGetTextDatum(name), CStringGetTextDatum(reason)};
+	Oid			types[] = {TEXTOID, TEXTOID, XIDOID};
+	Datum		args[] = {
+		CStringGetTextDatum(sub->name), CStringGetTextDatum(reason), TransactionIdGetDatum(sub->version)
+	};
 
 	check(SPI_execute_with_args("UPDATE atproto.subscription SET stopped = $2, stopped_at = now()"
-								" WHERE name = $1", 2, types, args, NULL, false, 0),
+								" WHERE name = $1 AND xmin = $3", 3, types, args, NULL, false, 0),
 		  SPI_OK_UPDATE, "stopping a subscription");
+	return SPI_processed > 0;
 }

@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "datatype/timestamp.h"
 #include "nodes/pg_list.h"
 #include "stream/endpoint.h"
 
@@ -50,6 +51,7 @@ typedef struct AtpSubscription
 	char	   *proxy;			/* NULL: from the environment */
 	char	   *headers;		/* lines "Name: value\r\n", or "" */
 	int			workers;
+	TimestampTz created_at;		/* another of this name is another subscription */
 	AtpSettings settings;
 } AtpSubscription;
 
@@ -83,7 +85,7 @@ extern void atp_cursor_begin(const char *name, const char *endpoint, int64 seq);
 /* Note that the present settings hold after the cursor's position, if they are others than those noted. */
 extern void atp_cursor_settings(const char *name, const char *endpoint);
 
-/* The consumer gives up until an operator resumes it. */
-extern void atp_subscription_stop(const char *name, const char *reason);
+/* The consumer gives up until an operator resumes it.  False: the row has been changed, or is gone. */
+extern bool atp_subscription_stop(const AtpSubscription *sub, const char *reason);
 
 #endif							/* ATP_SUBSCRIPTION_H */

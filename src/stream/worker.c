@@ -28,6 +28,7 @@
 #include "stream/catalog.h"
 #include "stream/connection.h"
 #include "stream/decode.h"
+#include "stream/injection.h"
 #include "stream/pipeline.h"
 #include "stream/process.h"
 #include "stream/retry.h"
@@ -113,10 +114,16 @@ leave(Consumer *c, const char *why, bool again)
 pg_noreturn static void
 stop(Consumer *c, const char *reason)
 {
+	bool		stopped = true;
+
+	ATP_INJECTION_POINT("stopping");
 	atp_begin("stopping the subscription");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
-		atp_subscription_stop(c->name, reason);
+		stopped = atp_subscription_stop(c->sub, reason);
 	atp_commit();
+	/* what was changed meanwhile may be the remedy */
+	if (!stopped)
+		leave(c, "its settings changed", true);
 	atp_slot_error(ATP_DROP_NONE, reason);
 	leave(c, reason, false);
 }

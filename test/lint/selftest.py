@@ -44,6 +44,9 @@ BAD_TREE = {
     "cites A-01, but is not listed": {"doc/conformance.md": "| A-01 | a rule | `src/b.c` | |\n", "src/a.c": "/*\n * a.c\n *\t\tA-01\n */\n",
                                       "src/b.c": "/*\n * b.c\n *\t\tA-01\n */\n"},
     "is neither enforced nor marked": {"doc/conformance.md": "| A-01 | a rule | | |\n"},
+    "the injection point \"two\" is not in both": {"src/a.c": "/*\n * a.c\n *\t\tOne.\n */\nATP_INJECTION_POINT(\"two\");\n"},
+    "the test 1_one does not name the point": {"doc/races.md": "| `two` | between | `1_one` |\n", "test/t/1_one.pl": "# 'one'\n",
+                                              "src/a.c": "/*\n * a.c\n *\t\tOne.\n */\nATP_INJECTION_POINT(\"two\");\n"},
     "versions differ": {"META.json": '{"version": "1.1.0"}', "atproto.control": "default_version = '1.0'\n"},
 }
 GOOD_TREE = {

@@ -8,6 +8,8 @@ What it wants:
   - A C file begins with its own name and what it is for.
   - doc/conformance.md has every rule that a comment cites (B-10, B-20 to B-28), with the
     files that cite it, and no rule that no file cites unless it says so in bold.
+  - doc/races.md has every injection point of the sources, and no other, each with a test
+    that stops a process there.
   - The version is the same wherever it stands.
 """
 import json
@@ -17,6 +19,7 @@ import subprocess
 import sys
 
 PAGE = "doc/conformance.md"
+RACES = "doc/races.md"
 ROW = re.compile(r"^\| ([A-Z]-?\d+) \|([^|\n]*)\|([^|\n]*)\|([^|\n]*)\|$", re.M)
 RULE = re.compile(r"\b([ABEFIKNT])-(\d\d)\b(?: to (?:[ABEFIKNT]-)?(\d\d)\b)?")
 DECISION = re.compile(r"\b([DN])(\d{1,2})\b(?: to [DN]?(\d{1,2})\b)?")
@@ -119,6 +122,21 @@ def rule_faults(root, files):
                 yield "%s is listed for %s, but does not cite it (tree.py --write)" % (name, rule)
 
 
+def race_faults(root, files):
+    points = set()
+    for name in files:
+        if re.match(r"^src/.*\.c$", name):
+            points.update(re.findall(r'ATP_INJECTION_POINT\("([^"]+)"\)', read(root, name)))
+    rows = re.findall(r"^\| `([^`]+)` \|.*\| ([^|]*) \|$", read(root, RACES), re.M) if RACES in files else []
+    for point in sorted(points ^ {point for point, _ in rows}):
+        yield "the injection point \"%s\" is not in both, the sources and %s" % (point, RACES)
+    for point, tests in rows:
+        for test in re.findall(r"`([^`]+)`", tests) or ["?"]:
+            path = "test/t/%s.pl" % test
+            if path not in files or "'%s'" % point not in read(root, path):
+                yield "%s: the test %s does not name the point \"%s\"" % (RACES, test, point)
+
+
 def version_faults(root, files):
     found = {}
     for name, pattern in (("atproto.control", r"^default_version = '(\d+\.\d+)'"),
@@ -132,7 +150,7 @@ def version_faults(root, files):
 
 
 def faults(root, files):
-    for check in (link_faults, head_faults, rule_faults, version_faults):
+    for check in (link_faults, head_faults, rule_faults, race_faults, version_faults):
         yield from check(root, files)
 
 

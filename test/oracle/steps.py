@@ -1,0 +1,52 @@
+#!/usr/bin/python3
+"""Makes a capture of a few events that a test spells out.
+
+    steps.py STEP... > FILE
+
+A step is one event of an account, named by a letter:
+
+    a 3 +x =y -z    its commit of revision 3: creates x, updates y, deletes z
+    a deleted       an #account event: deleted, deactivated, ..., or active
+    a sync 4        a #sync of revision 4, with a tree that nobody knows
+
+The text of a record is its key and its revision.  An #account event carries the time of its
+place in the stream.
+"""
+
+import struct
+import sys
+
+import synth
+
+POST = "app.bsky.feed.post/"
+ACTIONS = {"+": "create", "=": "update", "-": "delete"}
+
+
+class Stream(synth.Stream):
+    def step(self, words):
+        who = synth.did(ord(words[0]) - ord("a") + 1)
+        if words[1] == "sync":
+            return self.sync(who, synth.tid(int(words[2])))
+        if not words[1].isdigit():
+            active = words[1] == "active"
+            extra = {} if active else {"status": words[1]}
+            time = f"2026-01-01T00:00:{self.seq:02}Z"
+            return self.message("#account", {"did": who, "active": active, "time": time, **extra})
+        ops = [
+            (ACTIONS[op[0]], POST + op[1:], None if op[0] == "-" else synth.post(f"{op[1:]} {words[1]}"))
+            for op in words[2:]
+        ]
+        return self.commit(who, synth.tid(int(words[1])), ops)
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    stream = Stream()
+    for step in sys.argv[1:]:
+        message = stream.step(step.split())
+        sys.stdout.buffer.write(struct.pack(">I", len(message)) + message)
+
+
+if __name__ == "__main__":
+    main()
