@@ -16,10 +16,15 @@
 extern AtpErr atp_tid_parse(const char *s, size_t n, uint64_t *tid, size_t *at);
 extern void atp_tid_format(uint64_t tid, char out[ATP_TID_TEXT]);
 
+/*
+ * The time, as it counts in the order: with the top bit, where it is set.  Such
+ * a TID, which nobody may make and anybody can send, lies after the year 2255,
+ * and not in 1970.  Whoever compares a TID with a clock compares this (F-03).
+ */
 static inline uint64_t
 atp_tid_micros(uint64_t tid)
 {
-	return (tid >> 10) & ATP_TID_MAX_MICROS;
+	return tid >> 10;
 }
 
 static inline unsigned

@@ -217,9 +217,9 @@ PG_FUNCTION_INFO_V1(atp_pg_tid_in_range);
 Datum
 atp_pg_tid_in_range(PG_FUNCTION_ARGS)
 {
-	/* Bit 63, where it is set, counts as well: the order must be that of <. */
-	Timestamp	val = (Timestamp) (PG_GETARG_TID(0) >> 10) - EPOCH_MICROS;
-	Timestamp	base = (Timestamp) (PG_GETARG_TID(1) >> 10) - EPOCH_MICROS;
+	/* The order must be that of <. */
+	Timestamp	val = (Timestamp) atp_tid_micros(PG_GETARG_TID(0)) - EPOCH_MICROS;
+	Timestamp	base = (Timestamp) atp_tid_micros(PG_GETARG_TID(1)) - EPOCH_MICROS;
 	Interval   *offset = PG_GETARG_INTERVAL_P(2);
 	bool		sub = PG_GETARG_BOOL(3);
 	bool		less = PG_GETARG_BOOL(4);
@@ -238,18 +238,25 @@ atp_pg_tid_in_range(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(less ? val <= bound : val >= bound);
 }
 
+/* T-03: the 53 bits of the time, without the top bit where that is set. */
+static int64
+layout_micros(uint64 tid)
+{
+	return (int64) (atp_tid_micros(tid) & ATP_TID_MAX_MICROS);
+}
+
 PG_FUNCTION_INFO_V1(atp_pg_tid_timestamp);
 Datum
 atp_pg_tid_timestamp(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_TIMESTAMPTZ((TimestampTz) atp_tid_micros(PG_GETARG_TID(0)) - EPOCH_MICROS);
+	PG_RETURN_TIMESTAMPTZ(layout_micros(PG_GETARG_TID(0)) - EPOCH_MICROS);
 }
 
 PG_FUNCTION_INFO_V1(atp_pg_tid_micros);
 Datum
 atp_pg_tid_micros(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_INT64((int64) atp_tid_micros(PG_GETARG_TID(0)));
+	PG_RETURN_INT64(layout_micros(PG_GETARG_TID(0)));
 }
 
 PG_FUNCTION_INFO_V1(atp_pg_tid_clock_id);

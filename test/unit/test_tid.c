@@ -33,8 +33,10 @@ derived_row(char *line, size_t n, void *arg)
 	   "T-01, D3: %s", text);
 	ok(tid == value, "T-03: %s is %llu", text, value);
 	ok((tid <= ATP_TID_MAX_CANONICAL) == (top == 't'), "T-03: top bit of %s", text);
-	ok(atp_tid_micros(tid) == micros && atp_tid_clock(tid) == clock,
+	ok((atp_tid_micros(tid) & ATP_TID_MAX_MICROS) == micros && atp_tid_clock(tid) == clock,
 	   "T-06, T-08: parts of %s", text);
+	ok((atp_tid_micros(tid) > ATP_TID_MAX_MICROS) == (top != 't'),
+	   "F-03: the top bit of %s puts it after all times", text);
 	atp_tid_format(value, formatted);
 	ok(strcmp(formatted, text) == 0, "T-05: format of %llu is %s", value, formatted);
 	if (top == 't')
@@ -90,7 +92,12 @@ main(void)
 			bad++;
 			ok(false, "T-04: order of %.13s and %.13s", at, bt);
 		}
+		if (a < b && atp_tid_micros(a) > atp_tid_micros(b))
+		{
+			bad++;
+			ok(false, "F-03: times of %.13s and %.13s", at, bt);
+		}
 	}
-	ok(bad == 0, "T-04: 200000 random TIDs are read back and ordered as their texts");
+	ok(bad == 0, "T-04, F-03: 200000 random TIDs are read back, ordered as their texts, and so are their times");
 	return done_testing();
 }
