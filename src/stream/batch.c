@@ -114,7 +114,7 @@ atp_batch_add_shared(AtpBatch *batch, AtpBytes message)
 {
 	Assert(batch->nmessages < ATP_BATCH_MESSAGES);
 	if (batch->nmessages == 0)
-		batch->since = GetCurrentTimestamp();
+		batch->since = atp_now();
 	batch->messages[batch->nmessages++] = message;
 	batch->bytes += message.len;
 }

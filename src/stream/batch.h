@@ -15,6 +15,7 @@
 #include "core/repos.h"
 #include "lib/stringinfo.h"
 #include "nodes/pg_list.h"
+#include "stream/clock.h"
 #include "stream/connection.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
@@ -152,7 +153,7 @@ typedef struct AtpBatch
 	int64		skips[ATP_SKIP_COUNT];	/* events and rows that were passed over */
 	bool		purge;			/* set by applying: see atp_purge() */
 	size_t		bytes;
-	TimestampTz since;			/* when the first message came */
+	AtpTime		since;			/* when the first message came */
 } AtpBatch;
 
 extern AtpBatch *atp_batch_create(MemoryContext parent);

@@ -16,6 +16,7 @@
 #include "postmaster/bgworker.h"
 #include "storage/ipc.h"
 #include "stream/catalog.h"
+#include "stream/clock.h"
 #include "stream/manager.h"
 #include "stream/process.h"
 #include "stream/slots.h"
@@ -24,7 +25,6 @@
 #include "stream/worker.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
-#include "utils/timestamp.h"
 #include "utils/varlena.h"
 
 char	   *atp_databases = NULL;
@@ -44,8 +44,8 @@ typedef struct Child
 	TransactionId version;		/* of the row it was started for */
 	bool		wanted;			/* still in the table, and runnable */
 	BackgroundWorkerHandle *handle; /* NULL: not running */
-	TimestampTz started_at;
-	TimestampTz start_at;		/* not before */
+	AtpTime		started_at;
+	AtpTime		start_at;		/* not before */
 	int			failures;
 } Child;
 
@@ -105,7 +105,7 @@ read_subscriptions(void)
 
 /* Note the ends of consumers, and when each may start again. */
 static void
-reap(TimestampTz now)
+reap(AtpTime now)
 {
 	ListCell   *lc;
 
@@ -119,7 +119,7 @@ reap(TimestampTz now)
 			continue;
 		pfree(child->handle);
 		child->handle = NULL;
-		if (TimestampDifferenceExceeds(child->started_at, now, STEADY_MS))
+		if (atp_remaining(now, child->started_at, STEADY_MS) == 0)
 			child->failures = 0;
 		for (int i = 0; i < child->failures && delay < RESTART_MAX_DELAY_MS; i++)
 			delay *= 2;
@@ -131,7 +131,7 @@ reap(TimestampTz now)
 }
 
 static void
-start_child(Child *child, const AtpSubscription *sub, TimestampTz now)
+start_child(Child *child, const AtpSubscription *sub, AtpTime now)
 {
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 
@@ -153,7 +153,7 @@ start_child(Child *child, const AtpSubscription *sub, TimestampTz now)
 static long
 start_children(List *subs)
 {
-	TimestampTz now = GetCurrentTimestamp();
+	AtpTime		now = atp_now();
 	long		timeout = LOOK_ANYWAY_MS;
 	ListCell   *lc;
 
@@ -186,7 +186,7 @@ start_children(List *subs)
 				start_child(child, sub, now);
 		}
 		if (child->handle == NULL)
-			timeout = Min(timeout, TimestampDifferenceMilliseconds(now, child->start_at) + 1);
+			timeout = Min(timeout, atp_remaining(now, child->start_at, 0));
 	}
 	return timeout;
 }
@@ -225,11 +225,12 @@ static void
 wait_before_connecting(int manager)
 {
 	int			failed = atp_manager_starting(manager);
-	long		delay = Min(failed * MANAGER_RESTART_S * 1000L, MANAGER_MAX_DELAY_MS);
-	TimestampTz until = TimestampTzPlusMilliseconds(GetCurrentTimestamp(), delay);
+	int			delay = Min(failed * MANAGER_RESTART_S * 1000L, MANAGER_MAX_DELAY_MS);
+	AtpTime		begin = atp_now();
+	long		left;
 
-	while ((delay = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until)) > 0)
-		atp_wait(NULL, 0, delay);
+	while ((left = atp_remaining(atp_now(), begin, delay)) > 0)
+		atp_wait(NULL, 0, left);
 }
 
 void
@@ -257,7 +258,7 @@ atp_manager_main(Datum arg)
 			subs = read_subscriptions();
 		}
 		MemoryContextSwitchTo(subs_cxt);
-		reap(GetCurrentTimestamp());
+		reap(atp_now());
 		forget_children(subs);
 		atp_wait(NULL, 0, start_children(subs));
 	}

@@ -26,6 +26,7 @@
 #include "stream/apply.h"
 #include "stream/batch.h"
 #include "stream/catalog.h"
+#include "stream/clock.h"
 #include "stream/connection.h"
 #include "stream/decode.h"
 #include "stream/injection.h"
@@ -38,7 +39,6 @@
 #include "stream/wake.h"
 #include "stream/worker.h"
 #include "utils/memutils.h"
-#include "utils/timestamp.h"
 
 int			atp_batch_delay_ms = 50;
 int			atp_ping_interval_ms = 30000;
@@ -78,9 +78,9 @@ typedef struct Consumer
 
 	AtpConn    *conn;			/* NULL between connections */
 	uint64		counted_bytes;	/* of the connection, already in the statistics */
-	TimestampTz last_data;		/* or when the present state began */
-	TimestampTz last_ping;
-	TimestampTz retry_at;
+	AtpTime		last_data;		/* or when the present state began */
+	AtpTime		last_ping;
+	AtpTime		retry_at;
 
 	int			failures;		/* since the last progress */
 	int64		drop_seq;		/* where the stream was dropped for its contents */
@@ -269,7 +269,7 @@ connect_stream(Consumer *c)
 	if (c->conn == NULL)
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 	c->counted_bytes = 0;
-	c->last_data = c->last_ping = GetCurrentTimestamp();
+	c->last_data = c->last_ping = atp_now();
 	atp_slot_state(ATP_STATE_CONNECTING);
 	report_idle(c);
 }
@@ -303,7 +303,7 @@ drop_stream(Consumer *c, AtpDrop drop, const char *why)
 	atp_conn_free(c->conn);
 	c->conn = NULL;
 	MemoryContextReset(c->conn_cxt);
-	c->retry_at = GetCurrentTimestamp() + (int64) delay * 1000;
+	c->retry_at = atp_now() + (int64) delay * 1000;
 	report_idle(c);
 
 	if (contents)
@@ -429,7 +429,7 @@ run_stream(Consumer *c)
 	bytes = atp_conn_bytes(c->conn);
 	/* until the stream is open there is one limit for all, however slowly its answer trickles */
 	if (bytes > c->counted_bytes && state == ATP_CONN_OPEN)
-		c->last_data = GetCurrentTimestamp();
+		c->last_data = atp_now();
 	if (before != ATP_CONN_OPEN && state == ATP_CONN_OPEN)
 	{
 		atp_slot_state(ATP_STATE_STREAMING);
@@ -464,15 +464,6 @@ run_stream(Consumer *c)
 	drop_stream(c, drop, why);
 }
 
-/* Milliseconds from now until t plus interval; 0 when it is past. */
-static long
-remaining(TimestampTz now, TimestampTz t, int interval_ms)
-{
-	int64		ms = (t + (int64) interval_ms * 1000 - now + 999) / 1000;
-
-	return (long) Max(ms, 0);
-}
-
 static void
 sooner(long *timeout, long ms)
 {
@@ -482,7 +473,7 @@ sooner(long *timeout, long ms)
 
 /* Time limits of the open connection (E-06); returns how long to wait for the next. */
 static long
-watch_stream(Consumer *c, TimestampTz now)
+watch_stream(Consumer *c, AtpTime now)
 {
 	long		timeout = -1;
 	bool		open = atp_conn_state(c->conn) == ATP_CONN_OPEN;
@@ -490,24 +481,24 @@ watch_stream(Consumer *c, TimestampTz now)
 
 	if (limit > 0)
 	{
-		if (remaining(now, c->last_data, limit) == 0)
+		if (atp_remaining(now, c->last_data, limit) == 0)
 		{
 			drop_stream(c, ATP_DROP_IDLE, open ? "nothing came from the server for too long"
 						: "the server does not answer");
 			return 0;
 		}
-		sooner(&timeout, remaining(now, c->last_data, limit));
+		sooner(&timeout, atp_remaining(now, c->last_data, limit));
 	}
 	if (open && atp_ping_interval_ms > 0)
 	{
-		TimestampTz last = Max(c->last_data, c->last_ping);
+		AtpTime		last = Max(c->last_data, c->last_ping);
 
-		if (remaining(now, last, atp_ping_interval_ms) == 0)
+		if (atp_remaining(now, last, atp_ping_interval_ms) == 0)
 		{
 			atp_conn_ping(c->conn);
 			c->last_ping = last = now;
 		}
-		sooner(&timeout, remaining(now, last, atp_ping_interval_ms));
+		sooner(&timeout, atp_remaining(now, last, atp_ping_interval_ms));
 	}
 	return timeout;
 }
@@ -531,7 +522,7 @@ batch_is_due(Consumer *c)
 	if (atp_batch_full(c->batch))
 		return true;
 	return (c->pipeline == NULL || atp_pipeline_idle(c->pipeline)) &&
-		remaining(GetCurrentTimestamp(), c->batch->since, atp_batch_delay_ms) == 0;
+		atp_remaining(atp_now(), c->batch->since, atp_batch_delay_ms) == 0;
 }
 
 static void
@@ -541,20 +532,20 @@ wait_for_more(Consumer *c)
 	int			nsockets = 0;
 	long		timeout = -1;
 	long		limit = -1;
-	TimestampTz now = GetCurrentTimestamp();
+	AtpTime		now = atp_now();
 
 	if (c->conn != NULL)
 		limit = watch_stream(c, now);
 	if (c->conn != NULL)
 		nsockets = atp_conn_sockets(c->conn, sockets, &timeout);
 	else
-		sooner(&timeout, remaining(now, c->retry_at, 0));
+		sooner(&timeout, atp_remaining(now, c->retry_at, 0));
 	if (limit >= 0)
 		sooner(&timeout, limit);
 	if (c->pipeline != NULL && !atp_pipeline_idle(c->pipeline))
 		sooner(&timeout, SETTLE_LOOK_MS);
 	else if (c->batch->nmessages > 0)
-		sooner(&timeout, remaining(now, c->batch->since, atp_batch_delay_ms));
+		sooner(&timeout, atp_remaining(now, c->batch->since, atp_batch_delay_ms));
 	else if (c->stats_pending)
 		sooner(&timeout, STATS_DELAY_MS);
 	atp_wait(sockets, nsockets, timeout);
@@ -594,7 +585,7 @@ run(Consumer *c)
 			continue;
 		}
 
-		if (c->conn == NULL && GetCurrentTimestamp() >= c->retry_at)
+		if (c->conn == NULL && atp_now() >= c->retry_at)
 			connect_stream(c);
 		if (c->conn != NULL)
 			run_stream(c);
@@ -612,7 +603,7 @@ run(Consumer *c)
 			continue;
 		}
 		if (c->stats_pending && c->batch->nmessages == 0 &&
-			GetCurrentTimestamp() >= c->last_data + STATS_DELAY_MS * 1000)
+			atp_remaining(atp_now(), c->last_data, STATS_DELAY_MS) == 0)
 		{
 			pgstat_report_stat(true);
 			c->stats_pending = false;

@@ -1,0 +1,56 @@
+# AtprotoTest/Preload.pm
+#		Servers with test/tools/preload.c in them.
+#
+#		my $preload = AtprotoTest::Preload->make;
+#		$preload->start($node);
+#		$preload->step(-3600);		# seconds; from now on for all of its processes
+#
+#		For a server that is started so, the name unanswered.invalid is one that no
+#		name server answers for.
+
+package AtprotoTest::Preload;
+
+use strict;
+use warnings FATAL => 'all';
+
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+sub make
+{
+	my ($class) = @_;
+	my $dir = PostgreSQL::Test::Utils::tempdir('preload');
+	my $self = bless { library => "$dir/preload.so", clock => "$dir/clock", offset => 0 }, $class;
+
+	system($ENV{CC} || 'gcc', '-shared', '-fPIC', '-O1', '-Wall', '-Werror', '-o', $self->{library},
+		AtprotoTest::test_dir() . '/tools/preload.c') == 0
+	  or BAIL_OUT('cannot build test/tools/preload.c');
+	$self->step(0);
+	return $self;
+}
+
+# Starts the node's server.  A sanitizer's runtime, which must come first, does.
+sub start
+{
+	my ($self, $node) = @_;
+
+	local $ENV{LD_PRELOAD}     = join ':', grep { defined } $ENV{LD_PRELOAD}, $self->{library};
+	local $ENV{ATP_TEST_CLOCK} = $self->{clock};
+	$node->start;
+	return;
+}
+
+# Sets the time of day of the running server back or forth.
+sub step
+{
+	my ($self, $seconds) = @_;
+
+	$self->{offset} += $seconds;
+	# the server has the file mapped: it is written, not replaced
+	open my $f, (-e $self->{clock} ? '+<' : '>'), $self->{clock} or die "cannot open $self->{clock}: $!";
+	syswrite($f, pack 'q', $self->{offset}) == 8 or die "cannot write $self->{clock}: $!";
+	close $f;
+	return;
+}
+
+1;
