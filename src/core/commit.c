@@ -13,6 +13,7 @@
 
 #define COMMIT_MAX	1000000		/* bytes, as for any record (B-28) */
 
+_Static_assert(ATP_OPS_MAX <= UINT8_MAX + 1, "an operation's number fits into a byte");
 /* B-42: links inside of a repository's structure. */
 static bool
 is_node_link(AtpBytes cid)
@@ -169,26 +170,62 @@ bytes_equal(const void *a, size_t an, const void *b, size_t bn)
 	return an == bn && (an == 0 || memcmp(a, b, an) == 0);
 }
 
+/* The paths of the operations in the order of the tree; which[] tells whose each is. */
+static void
+sort_paths(const AtpMsg *msg, AtpMstLookup *list, uint8_t *which)
+{
+	for (unsigned i = 0; i < msg->nops; i++)
+	{
+		AtpBytes	path = {(const uint8_t *) msg->ops[i].path.ptr, msg->ops[i].path.len};
+		unsigned	lo = 0;
+		unsigned	hi = i;
+
+		while (lo < hi)
+		{
+			unsigned	mid = (lo + hi) / 2;
+
+			if (atp_mst_compare(path, list[mid].key) < 0)
+				hi = mid;
+			else
+				lo = mid + 1;
+		}
+		memmove(&list[lo + 1], &list[lo], (i - lo) * sizeof(list[0]));
+		memmove(&which[lo + 1], &which[lo], i - lo);
+		list[lo].key = path;
+		which[lo] = (uint8_t) i;
+	}
+}
+
 /*
- * F-07: the blocks have each operation's record, and the new tree has the
+ * F-07, V-17: the blocks have each operation's record, and the new tree has the
  * record (or, after a delete, nothing) at the operation's path.  Servers from
  * before prevData did not send all that a delete needs to be seen.
  */
 static AtpErr
-check_ops(AtpMsg *msg, const AtpCarIndex *index, size_t *at)
+check_ops(AtpMsg *msg, const AtpCarIndex *index, AtpSha256Fn sha256, void *ctx, size_t *at)
 {
+	AtpMstWalk	walk;
+	AtpMstLookup list[ATP_OPS_MAX];
+	uint8_t		which[ATP_OPS_MAX];
+	AtpErr		err;
+
+	sort_paths(msg, list, which);
+	err = atp_mst_lookup(&walk, index, msg->blocks.ptr, msg->data, list, msg->nops,
+						 sha256, ctx, at);
+	if (err != ATP_OK)
+		return err;
 	for (unsigned i = 0; i < msg->nops; i++)
 	{
-		AtpOp	   *op = &msg->ops[i];
-		AtpBytes	path = {(const uint8_t *) op->path.ptr, op->path.len};
-		AtpBytes	value;
-		AtpErr		err;
+		AtpOp	   *op = &msg->ops[which[i]];
+		AtpBytes	value = list[i].value;
 
-		err = atp_mst_find(index, msg->blocks.ptr, msg->data, path, &value, at);
-		if (err == ATP_E_MST_MISSING && op->action == ATP_DELETE && msg->prev_data.ptr == NULL)
-			continue;
-		if (err != ATP_OK)
-			return err;
+		*at = (value.ptr != NULL ? value.ptr : msg->data.ptr) - msg->blocks.ptr;
+		if (list[i].unknown)
+		{
+			if (op->action == ATP_DELETE && msg->prev_data.ptr == NULL)
+				continue;
+			return ATP_E_MST_MISSING;
+		}
 		if (!bytes_equal(value.ptr, value.len, op->cid.ptr, op->cid.len))
 			return ATP_E_MST_VALUE;
 		if (op->action != ATP_DELETE &&
@@ -231,5 +268,5 @@ atp_commit_check(AtpMsg *msg, AtpCarIndex *index, AtpSha256Fn sha256, void *ctx,
 		return ATP_E_COMMIT_REV_DIFFERS;
 	msg->data = commit.data;
 
-	return check_ops(msg, index, at);
+	return check_ops(msg, index, sha256, ctx, at);
 }

@@ -1,6 +1,6 @@
 /*
  * mst.c
- *		Reading Merkle search trees: rules B-63 to B-65.
+ *		Reading Merkle search trees: rules B-63 to B-65 and V-22 to V-24.
  *
  * A node is {e: [{k, p, t, v}, ...], l}: l is the subtree before the first
  * entry, t the one after an entry; a key is the first p bytes of the key before
@@ -9,6 +9,9 @@
 #include "cid.h"
 #include "dagcbor.h"
 #include "mst.h"
+
+/* No key is higher: its hash has 256 bits. */
+#define HEIGHT_MAX	128
 
 typedef struct Entry
 {
@@ -181,7 +184,10 @@ entry_at(AtpBytes node, size_t *pos, Entry *entry, size_t *at)
 	return err;
 }
 
-/* Go into the node that this link names; layer is the height of its keys. */
+/*
+ * Go into the node that this link names; layer is the height of its keys.  In a
+ * partial walk it may be absent.
+ */
 static AtpErr
 push(AtpMstWalk *walk, AtpBytes cid, unsigned layer, size_t *at)
 {
@@ -190,10 +196,18 @@ push(AtpMstWalk *walk, AtpBytes cid, unsigned layer, size_t *at)
 	AtpErr		err;
 
 	*at = cid.ptr - walk->base;
+	if (block == NULL && walk->partial)
+	{
+		walk->gap = layer + 1;
+		return ATP_OK;
+	}
 	if (block == NULL)
 		return ATP_E_MST_MISSING;
 	if (walk->depth >= ATP_MST_LEVELS_MAX)
 		return ATP_E_MST_DEPTH;
+	/* V-24: a tree has no two equal nodes, for no two have the same keys */
+	if (++walk->visits > walk->index->n)
+		return ATP_E_MST_TWICE;
 	level = &walk->level[walk->depth];
 	level->node = block->data;
 	level->layer = layer;
@@ -202,13 +216,16 @@ push(AtpMstWalk *walk, AtpBytes cid, unsigned layer, size_t *at)
 	*at += level->node.ptr - walk->base;
 	if (err != ATP_OK)
 		return err;
+	/* V-22: without entries is the root of nothing, and a node above others */
+	if (level->left == 0 && (level->subtree.ptr == NULL) != (walk->depth == 0))
+		return ATP_E_MST_EMPTY;
 	walk->depth++;
 	return ATP_OK;
 }
 
-AtpErr
-atp_mst_begin(AtpMstWalk *walk, const AtpCarIndex *index, const uint8_t *base,
-			  AtpBytes root, AtpSha256Fn sha256, void *ctx, size_t *at)
+static AtpErr
+begin(AtpMstWalk *walk, const AtpCarIndex *index, const uint8_t *base, AtpBytes root,
+	  bool partial, AtpSha256Fn sha256, void *ctx, size_t *at)
 {
 	AtpMstLevel *top = &walk->level[0];
 	size_t		pos;
@@ -219,13 +236,16 @@ atp_mst_begin(AtpMstWalk *walk, const AtpCarIndex *index, const uint8_t *base,
 	walk->base = base;
 	walk->sha256 = sha256;
 	walk->ctx = ctx;
+	walk->partial = partial;
+	walk->gap = 0;
+	walk->visits = 0;
 	walk->depth = 0;
 	walk->last_len = 0;
 	*at = 0;
-	if ((err = push(walk, root, 0, at)) != ATP_OK)
+	if ((err = push(walk, root, HEIGHT_MAX, at)) != ATP_OK)
 		return err;
-	if (top->left == 0)
-		return top->subtree.ptr == NULL ? ATP_OK : ATP_E_MST_EMPTY;
+	if (walk->depth == 0 || top->left == 0)
+		return ATP_OK;
 
 	/* the root's first key tells how high the tree is */
 	pos = top->pos;
@@ -235,12 +255,19 @@ atp_mst_begin(AtpMstWalk *walk, const AtpCarIndex *index, const uint8_t *base,
 	return ATP_OK;
 }
 
-static int
-compare_keys(const uint8_t *a, size_t an, const uint8_t *b, size_t bn)
+AtpErr
+atp_mst_begin(AtpMstWalk *walk, const AtpCarIndex *index, const uint8_t *base,
+			  AtpBytes root, AtpSha256Fn sha256, void *ctx, size_t *at)
 {
-	int			cmp = memcmp(a, b, an < bn ? an : bn);
+	return begin(walk, index, base, root, false, sha256, ctx, at);
+}
 
-	return cmp != 0 ? cmp : (an > bn) - (an < bn);
+int
+atp_mst_compare(AtpBytes a, AtpBytes b)
+{
+	int			cmp = memcmp(a.ptr, b.ptr, a.len < b.len ? a.len : b.len);
+
+	return cmp != 0 ? cmp : (a.len > b.len) - (a.len < b.len);
 }
 
 /* The next entry of the lowest level. */
@@ -258,7 +285,8 @@ next_leaf(AtpMstWalk *walk, AtpMstLevel *level, AtpMstLeaf *leaf, size_t *at)
 		return err;
 	level->left--;
 	level->subtree = entry.subtree;
-	if (compare_keys(level->key, level->key_len, walk->last, walk->last_len) <= 0)
+	if (atp_mst_compare((AtpBytes) {level->key, level->key_len},
+						(AtpBytes) {walk->last, walk->last_len}) <= 0)
 		return ATP_E_MST_ORDER;
 	if (atp_mst_height(level->key, level->key_len, walk->sha256, walk->ctx) != level->layer)
 		return ATP_E_MST_LAYER;
@@ -288,9 +316,6 @@ atp_mst_next(AtpMstWalk *walk, AtpMstLeaf *leaf, size_t *at)
 				return ATP_E_MST_LAYER;
 			if ((err = push(walk, child, level->layer - 1, at)) != ATP_OK)
 				return err;
-			level = &walk->level[walk->depth - 1];
-			if (level->left == 0 && level->subtree.ptr == NULL)
-				return ATP_E_MST_EMPTY;
 		}
 		else if (level->left > 0)
 			return next_leaf(walk, level, leaf, at);
@@ -300,67 +325,42 @@ atp_mst_next(AtpMstWalk *walk, AtpMstLeaf *leaf, size_t *at)
 	return ATP_E_MST_END;
 }
 
-/* Where in a node a key is, or would be: its value, or the subtree to go into. */
-static AtpErr
-find_in_node(AtpBytes node, AtpBytes key, AtpBytes *value, AtpBytes *subtree, size_t *at)
+/* A key that the walk has passed without meeting it (V-17). */
+static void
+set_absent(const AtpMstWalk *walk, AtpMstLookup *lookup)
 {
-	AtpCborReader r;
-	uint8_t		last[ATP_MST_KEY_MAX];
-	size_t		last_len = 0;
-	AtpBytes	left;
-	uint64_t	count;
-	int			cmp = 1;		/* key with the last entry that was looked at */
-	bool		is_first = true;
-	AtpErr		err;
+	lookup->value = (AtpBytes) {NULL, 0};
 
-	if ((err = read_node_head(&r, node, &count, at)) != ATP_OK)
-		return err;
-	for (; count > 0; count--)
-	{
-		Entry		entry;
-
-		if ((err = read_entry(&r, &entry, at)) != ATP_OK)
-			return err;
-		if (cmp <= 0)
-			continue;
-		*at = entry.at;
-		if ((err = next_key(last, &last_len, &entry)) != ATP_OK)
-			return err;
-		cmp = compare_keys(key.ptr, key.len, last, last_len);
-		if (cmp == 0)
-			*value = entry.value;
-		else if (cmp > 0)
-		{
-			*subtree = entry.subtree;
-			is_first = false;
-		}
-	}
-	if ((err = read_node_tail(&r, &left, at)) != ATP_OK)
-		return err;
-	if (is_first)
-		*subtree = left;
-	return ATP_OK;
+	/* a subtree has only keys that are lower than the node that links to it */
+	lookup->unknown = walk->gap > 0 &&
+		atp_mst_height(lookup->key.ptr, lookup->key.len, walk->sha256, walk->ctx) < walk->gap;
 }
 
 AtpErr
-atp_mst_find(const AtpCarIndex *index, const uint8_t *base, AtpBytes root,
-			 AtpBytes key, AtpBytes *value, size_t *at)
+atp_mst_lookup(AtpMstWalk *walk, const AtpCarIndex *index, const uint8_t *base, AtpBytes root,
+			   AtpMstLookup *list, size_t n,
+			   AtpSha256Fn sha256, void *ctx, size_t *at)
 {
-	AtpBytes	node = root;
+	size_t		i = 0;
+	AtpErr		err = begin(walk, index, base, root, true, sha256, ctx, at);
 
-	*value = (AtpBytes) {NULL, 0};
-	for (unsigned level = 0; level < ATP_MST_LEVELS_MAX; level++)
+	while (err == ATP_OK)
 	{
-		const AtpCarBlock *block = atp_car_index_find(index, node);
-		AtpErr		err;
+		AtpMstLeaf	leaf;
+		int			cmp = -1;
 
-		*at = node.ptr - base;
-		if (block == NULL)
-			return ATP_E_MST_MISSING;
-		err = find_in_node(block->data, key, value, &node, at);
-		*at += block->data.ptr - base;
-		if (err != ATP_OK || value->ptr != NULL || node.ptr == NULL)
-			return err;
+		err = atp_mst_next(walk, &leaf, at);
+		if (err != ATP_OK && err != ATP_E_MST_END)
+			break;
+		while (i < n && (err == ATP_E_MST_END ||
+						 (cmp = atp_mst_compare(list[i].key, leaf.key)) < 0))
+			set_absent(walk, &list[i++]);
+		if (i < n && cmp == 0)
+		{
+			list[i].value = leaf.value;
+			list[i++].unknown = false;
+		}
+		walk->gap = 0;
 	}
-	return ATP_E_MST_DEPTH;
+	return err == ATP_E_MST_END ? ATP_OK : err;
 }

@@ -1,7 +1,8 @@
 /*
  * mst.h
  *		Merkle search trees: a repository's map from path to record.  Rules B-63
- *		to B-65: a walker that checks what it walks, a lookup, and a builder.
+ *		to B-65 and V-23: a walker that checks what it walks, a lookup of many
+ *		keys in one walk, and a builder.
  *
  * Reading needs the tree's blocks in an index, their hashes checked.  The
  * offset of a fault counts from base, the start of the buffer that all those
@@ -44,6 +45,10 @@ typedef struct AtpMstWalk
 	const uint8_t *base;
 	AtpSha256Fn sha256;
 	void	   *ctx;
+	bool		partial;		/* nodes may be absent */
+	unsigned	gap;			/* keys lower than this may be in a node that is absent,
+								 * between the last leaf and this one; 0: there is none */
+	size_t		visits;			/* nodes read */
 	unsigned	depth;			/* levels in use */
 	size_t		last_len;
 	uint8_t		last[ATP_MST_KEY_MAX];	/* key delivered last */
@@ -65,12 +70,26 @@ extern AtpErr atp_mst_begin(AtpMstWalk *walk, const AtpCarIndex *index, const ui
  */
 extern AtpErr atp_mst_next(AtpMstWalk *walk, AtpMstLeaf *leaf, size_t *at);
 
+/* --- looking up --- */
+
+typedef struct AtpMstLookup
+{
+	AtpBytes	key;
+	AtpBytes	value;			/* set: binary CID; ptr NULL: the tree does not have the key ... */
+	bool		unknown;		/* set: ... or has it in a node that is absent */
+} AtpMstLookup;
+
 /*
- * One key's value (ptr NULL: the tree does not have the key), looking at no
- * more nodes than needed: the index may hold a part of the tree only.
+ * Look up n keys, sorted and unique, in a tree of which the index may hold a
+ * part only.  Whatever the keys are, each node that is present is read once,
+ * and has to keep the tree's rules (V-23).  The walk is the caller's memory.
  */
-extern AtpErr atp_mst_find(const AtpCarIndex *index, const uint8_t *base, AtpBytes root,
-						   AtpBytes key, AtpBytes *value, size_t *at);
+extern AtpErr atp_mst_lookup(AtpMstWalk *walk, const AtpCarIndex *index, const uint8_t *base,
+							 AtpBytes root, AtpMstLookup *list, size_t n,
+							 AtpSha256Fn sha256, void *ctx, size_t *at);
+
+/* The order of keys: that of their bytes. */
+extern int	atp_mst_compare(AtpBytes a, AtpBytes b);
 
 /* --- building --- */
 

@@ -10,20 +10,27 @@
 
 #include "core/atp.h"
 
-/*
- * The digest that the CAR file claims: it is the last 32 bytes of the CID, which
- * stands right before the block.  For blocks in a CAR file only.
- */
-static inline void
-agree_sha256(void *ctx, const uint8_t *data, size_t len, uint8_t out[32])
-{
-	memcpy(out, data - 32, 32);
-}
-
 static inline void
 real_sha256(void *ctx, const uint8_t *data, size_t len, uint8_t out[32])
 {
 	SHA256(data, len, out);
+}
+
+/*
+ * The digest that a CAR file claims for a block: the last 32 bytes of the CID,
+ * which stands right before it.  ctx is the file (AtpBytes); what does not lie in
+ * it, or has no CID before it, is hashed: the keys of trees.
+ */
+static inline void
+agree_sha256(void *ctx, const uint8_t *data, size_t len, uint8_t out[32])
+{
+	const AtpBytes *file = ctx;
+
+	if (data >= file->ptr + 36 && data <= file->ptr + file->len &&
+		data[-36] == 1 && data[-34] == 0x12 && data[-33] == 32)
+		memcpy(out, data - 32, 32);
+	else
+		real_sha256(NULL, data, len, out);
 }
 
 #endif							/* AGREE_H */

@@ -43,7 +43,7 @@ check_msg(const AtpFrame *frame, size_t size)
 	}
 	if (msg.kind != ATP_MSG_COMMIT && msg.kind != ATP_MSG_SYNC)
 		return;
-	err = atp_commit_check(&msg, &index, agree_sha256, NULL, &at);
+	err = atp_commit_check(&msg, &index, agree_sha256, &msg.blocks, &at);
 	if (err != ATP_OK)
 	{
 		if (at > msg.blocks.len)

@@ -26,12 +26,12 @@ walk(const AtpCarIndex *index, const uint8_t *base, size_t size, AtpBytes root, 
 
 	while (err == ATP_OK && (err = atp_mst_next(&w, &leaf, &at)) == ATP_OK)
 	{
-		AtpBytes	value;
+		static AtpMstWalk again;
+		AtpMstLookup lookup = {.key = leaf.key};
 
 		if (look_up &&
-			(atp_mst_find(index, base, root, leaf.key, &value, &at) != ATP_OK ||
-			 value.ptr == NULL || value.len != leaf.value.len ||
-			 memcmp(value.ptr, leaf.value.ptr, value.len) != 0))
+			(atp_mst_lookup(&again, index, base, root, &lookup, 1, real_sha256, NULL, &at) != ATP_OK ||
+			 lookup.unknown || lookup.value.ptr != leaf.value.ptr || lookup.value.len != leaf.value.len))
 			abort();
 	}
 	if (err != ATP_E_MST_END && at > size)
@@ -39,12 +39,23 @@ walk(const AtpCarIndex *index, const uint8_t *base, size_t size, AtpBytes root, 
 	return err;
 }
 
-/* That a key is where it should be is known at the end only. */
+/*
+ * That a key is where it should be is known at the end only.  A lookup takes
+ * nothing that a walk refuses, but a part of a tree.
+ */
 static void
 check_tree(const AtpCarIndex *index, const uint8_t *base, size_t size, AtpBytes root)
 {
-	if (walk(index, base, size, root, false) == ATP_E_MST_END &&
-		walk(index, base, size, root, true) != ATP_E_MST_END)
+	static AtpMstWalk w;
+	AtpErr		err = walk(index, base, size, root, false);
+	size_t		at;
+	AtpErr		in_lookup = atp_mst_lookup(&w, index, base, root, NULL, 0, real_sha256, NULL, &at);
+
+	if (in_lookup != ATP_OK && at > size)
+		abort();
+	if (err == ATP_E_MST_END && walk(index, base, size, root, true) != ATP_E_MST_END)
+		abort();
+	if (err != ATP_E_MST_MISSING && in_lookup != (err == ATP_E_MST_END ? ATP_OK : err))
 		abort();
 }
 
@@ -54,6 +65,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	AtpCarBlock blocks[CAP];
 	uint32_t	slots[2 * CAP] = {0};
 	AtpCarIndex index = {.blocks = blocks, .cap = CAP, .slots = slots, .nslots = 2 * CAP};
+	AtpBytes	file = {data, size};
 	AtpCar		car;
 	AtpCarBlock block;
 	const AtpCarBlock *found;
@@ -77,7 +89,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			abort();
 		pos = car.pos;
 		(void) atp_car_verify(&block, real_sha256, NULL);
-		if (atp_car_verify(&block, agree_sha256, NULL) != ATP_OK)
+		if (atp_car_verify(&block, agree_sha256, &file) != ATP_OK)
 			continue;
 		if (!atp_car_index_add(&index, &block))
 			break;

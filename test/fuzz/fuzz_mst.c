@@ -1,9 +1,11 @@
 /*
  * fuzz_mst.c
  *		Building a tree out of any keys, and walking it: the same keys must come
- *		back in their order, and each must be found.
+ *		back in their order, and each must be found, those that were left out must
+ *		not.  A part of the tree may not know, but never says anything else.
  *
- * Input: repeated (length byte, key bytes), sorted and made unique here.
+ * Input: repeated (length byte, key bytes), sorted and made unique here.  The
+ * first key's length also chooses which keys are left out and which node is.
  */
 #include <stdlib.h>
 
@@ -19,17 +21,34 @@ extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static int
 compare_items(const void *a, const void *b)
 {
-	AtpBytes	x = ((const AtpMstItem *) a)->key;
-	AtpBytes	y = ((const AtpMstItem *) b)->key;
-	int			cmp = memcmp(x.ptr, y.ptr, x.len < y.len ? x.len : y.len);
-
-	return cmp != 0 ? cmp : (x.len > y.len) - (x.len < y.len);
+	return atp_mst_compare(((const AtpMstItem *) a)->key, ((const AtpMstItem *) b)->key);
 }
 
 static void
 keep_block(void *ctx, const uint8_t *cid, const uint8_t *block, size_t n)
 {
 	atp_car_put_block(ctx, (AtpBytes) {cid, ATP_CID_BLESSED_LEN}, block, n);
+}
+
+/* Look all the keys up at once. */
+static void
+look_up(const AtpCarIndex *index, const uint8_t *file, AtpBytes root,
+		const AtpBytes *keys, size_t nkeys, uint64_t left_out, bool partial)
+{
+	static AtpMstWalk walk;
+	AtpMstLookup list[KEYS_MAX];
+	size_t		at;
+
+	for (size_t i = 0; i < nkeys; i++)
+		list[i].key = keys[i];
+	if (atp_mst_lookup(&walk, index, file, root, list, nkeys, real_sha256, NULL, &at) != ATP_OK)
+		abort();
+	for (size_t i = 0; i < nkeys; i++)
+	{
+		if (list[i].unknown ? !partial || list[i].value.ptr != NULL :
+			(list[i].value.ptr == NULL) != (left_out >> i & 1))
+			abort();
+	}
 }
 
 int
@@ -51,10 +70,15 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	AtpMstLeaf	leaf;
 	AtpCar		car;
 	AtpCarBlock block;
+	AtpBytes	keys[KEYS_MAX];
+	uint64_t	left_out;		/* bit i: the tree is built without key i */
+	size_t		nkeys = 0;
 	size_t		n = 0;
 	size_t		unique = 0;
 	size_t		at;
 
+	left_out = size > 0 ? data[0] * UINT64_C(0x9e3779b97f4a7c15) : 0;
+	left_out &= left_out >> 32 | left_out << 32;
 	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, data, size, real_sha256, NULL, value);
 	for (size_t pos = 0; pos < size && n < KEYS_MAX;)
 	{
@@ -68,7 +92,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	qsort(items, n, sizeof(items[0]), compare_items);
 	for (size_t i = 0; i < n; i++)
 	{
-		if (unique == 0 || compare_items(&items[unique - 1], &items[i]) != 0)
+		if (nkeys > 0 && atp_mst_compare(keys[nkeys - 1], items[i].key) == 0)
+			continue;
+		keys[nkeys] = items[i].key;
+		if ((left_out >> nkeys++ & 1) == 0)
 			items[unique++] = items[i];
 	}
 
@@ -88,17 +115,29 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	for (size_t i = 0; i < unique; i++)
 	{
-		AtpBytes	found;
-
-		if (atp_mst_next(&walk, &leaf, &at) != ATP_OK ||
-			leaf.key.len != items[i].key.len ||
-			memcmp(leaf.key.ptr, items[i].key.ptr, leaf.key.len) != 0)
-			abort();
-		if (atp_mst_find(&index, file, root_span, items[i].key, &found, &at) != ATP_OK ||
-			found.len != sizeof(value) || memcmp(found.ptr, value, found.len) != 0)
+		if (atp_mst_next(&walk, &leaf, &at) != ATP_OK || atp_mst_compare(leaf.key, items[i].key) != 0)
 			abort();
 	}
 	if (atp_mst_next(&walk, &leaf, &at) != ATP_E_MST_END)
 		abort();
+
+	look_up(&index, file, root_span, keys, nkeys, left_out, false);
+	if (index.n > 0)
+	{
+		/* without one of its nodes */
+		size_t		absent = size > 0 ? data[0] % index.n : 0;
+		AtpCarBlock all[4 * KEYS_MAX];
+		size_t		nall = index.n;
+
+		memcpy(all, blocks, nall * sizeof(all[0]));
+		memset(slots, 0, sizeof(slots));
+		index.n = 0;
+		for (size_t i = 0; i < nall; i++)
+		{
+			if (i != absent)
+				atp_car_index_add(&index, &all[i]);
+		}
+		look_up(&index, file, root_span, keys, nkeys, left_out, true);
+	}
 	return 0;
 }

@@ -21,7 +21,7 @@ import sys
 PAGE = "doc/conformance.md"
 RACES = "doc/races.md"
 ROW = re.compile(r"^\| ([A-Z]-?\d+) \|([^|\n]*)\|([^|\n]*)\|([^|\n]*)\|$", re.M)
-RULE = re.compile(r"\b([ABEFIKNT])-(\d\d)\b(?: to (?:[ABEFIKNT]-)?(\d\d)\b)?")
+RULE = re.compile(r"\b([ABEFIKNTV])-(\d\d)\b(?: to (?:[ABEFIKNTV]-)?(\d\d)\b)?")
 DECISION = re.compile(r"\b([DN])(\d{1,2})\b(?: to [DN]?(\d{1,2})\b)?")
 SOURCE = re.compile(r"^src/.*\.(c|h|sql|in)$")
 TEST = re.compile(r"^(sql/.*\.sql|test/(unit|fuzz|t|oracle)/[^/]*\.(c|h|pl|py))$")

@@ -6,6 +6,8 @@
 #ifndef REPO_H
 #define REPO_H
 
+#include <stdlib.h>
+
 #include "core/car_write.h"
 #include "core/commit.h"
 #include "core/mst.h"
@@ -146,6 +148,68 @@ index_fill(Index *ix, const uint8_t *buf, size_t len, size_t *at)
 			return ATP_E_CAR_BLOCKS;
 	}
 	return err == ATP_E_CAR_END ? ATP_OK : err;
+}
+
+/* One key in a tree of which the index may hold a part only. */
+static inline AtpErr
+mst_find(const AtpCarIndex *index, const uint8_t *base, AtpBytes root, AtpBytes key,
+		 AtpBytes *value, size_t *at)
+{
+	static AtpMstWalk walk;
+	AtpMstLookup lookup = {.key = key};
+	AtpErr		err = atp_mst_lookup(&walk, index, base, root, &lookup, 1, sha256, NULL, at);
+
+	*value = lookup.value;
+	return err == ATP_OK && lookup.unknown ? ATP_E_MST_MISSING : err;
+}
+
+typedef struct NodeEntry
+{
+	unsigned	prefix;
+	const char *suffix;
+	const uint8_t *subtree;		/* NULL: none */
+} NodeEntry;
+
+/*
+ * A tree node, right or wrong, written as a block of a CAR file; returns its CID
+ * in cid.  All its values are the CID of a block without bytes.
+ */
+static inline void
+put_node(AtpCborWriter *car, const NodeEntry *entries, size_t n, const uint8_t *left,
+		 uint8_t cid[ATP_CID_BLESSED_LEN])
+{
+	static uint8_t buf[REPO_ROOM];
+	AtpCborWriter w = {.buf = buf, .cap = sizeof(buf)};
+	uint8_t		value[ATP_CID_BLESSED_LEN];
+
+	block_cid((const uint8_t *) "", 0, value);
+	atp_cbor_put_map(&w, 2);
+	atp_cbor_put_key(&w, "e");
+	atp_cbor_put_array(&w, n);
+	for (size_t i = 0; i < n; i++)
+	{
+		atp_cbor_put_map(&w, 4);
+		atp_cbor_put_key(&w, "k");
+		atp_cbor_put_bytes(&w, (const uint8_t *) entries[i].suffix, strlen(entries[i].suffix));
+		atp_cbor_put_key(&w, "p");
+		atp_cbor_put_uint(&w, entries[i].prefix);
+		atp_cbor_put_key(&w, "t");
+		if (entries[i].subtree != NULL)
+			atp_cbor_put_link(&w, entries[i].subtree, ATP_CID_BLESSED_LEN);
+		else
+			atp_cbor_put_null(&w);
+		atp_cbor_put_key(&w, "v");
+		atp_cbor_put_link(&w, value, sizeof(value));
+	}
+	atp_cbor_put_key(&w, "l");
+	if (left != NULL)
+		atp_cbor_put_link(&w, left, ATP_CID_BLESSED_LEN);
+	else
+		atp_cbor_put_null(&w);
+	if (w.len > w.cap)
+		exit(2);
+	block_cid(buf, w.len, cid);
+	repo_block(car, cid, buf, w.len);
 }
 
 /* A #commit frame that creates one record of the repository; returns its length. */

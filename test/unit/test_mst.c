@@ -182,11 +182,11 @@ proof(char *line, size_t n, void *arg)
 		   "B-63: %s: the tree has block %zu of the proof", name, i);
 	}
 	for (size_t i = 0; i < nadds; i++)
-		ok(atp_mst_find(&part.index, tree.car, cid_span(tree.root), bytes_of(adds[i]),
+		ok(mst_find(&part.index, tree.car, cid_span(tree.root), bytes_of(adds[i]),
 						&found, &at) == ATP_OK && found.len == value.len &&
 		   memcmp(found.ptr, value.ptr, found.len) == 0, "%s: the proof shows %s", name, adds[i]);
 	for (size_t i = 0; i < ndels; i++)
-		ok(atp_mst_find(&part.index, tree.car, cid_span(tree.root), bytes_of(dels[i]),
+		ok(mst_find(&part.index, tree.car, cid_span(tree.root), bytes_of(dels[i]),
 						&found, &at) == ATP_OK && found.ptr == NULL,
 		   "%s: the proof shows that %s is gone", name, dels[i]);
 }
@@ -223,10 +223,10 @@ example_keys(void)
 	{
 		AtpBytes	found;
 
-		ok(atp_mst_find(&tree.ix.index, tree.car, cid_span(tree.root), bytes_of(keys[i]),
+		ok(mst_find(&tree.ix.index, tree.car, cid_span(tree.root), bytes_of(keys[i]),
 						&found, &at) == ATP_OK && found.ptr != NULL, "%s is found", keys[i]);
 		keys[i][0] ^= 0x40;
-		ok(atp_mst_find(&tree.ix.index, tree.car, cid_span(tree.root), bytes_of(keys[i]),
+		ok(mst_find(&tree.ix.index, tree.car, cid_span(tree.root), bytes_of(keys[i]),
 						&found, &at) == ATP_OK && found.ptr == NULL, "another is not");
 	}
 }
@@ -247,60 +247,22 @@ empty_tree(void)
 
 /* --- trees that break one rule each --- */
 
-typedef struct NodeEntry
-{
-	unsigned	prefix;
-	const char *suffix;
-	const uint8_t *subtree;		/* NULL: none */
-} NodeEntry;
-
-/* Add a node to the tree's file; returns its CID in cid. */
-static void
-put_node(const NodeEntry *entries, size_t n, const uint8_t *left, uint8_t cid[ATP_CID_BLESSED_LEN])
-{
-	uint8_t		buf[8192];
-	AtpCborWriter w = {.buf = buf, .cap = sizeof(buf)};
-	uint8_t		value[ATP_CID_BLESSED_LEN];
-
-	block_cid((const uint8_t *) "", 0, value);
-	atp_cbor_put_map(&w, 2);
-	atp_cbor_put_key(&w, "e");
-	atp_cbor_put_array(&w, n);
-	for (size_t i = 0; i < n; i++)
-	{
-		atp_cbor_put_map(&w, 4);
-		atp_cbor_put_key(&w, "k");
-		atp_cbor_put_bytes(&w, (const uint8_t *) entries[i].suffix, strlen(entries[i].suffix));
-		atp_cbor_put_key(&w, "p");
-		atp_cbor_put_uint(&w, entries[i].prefix);
-		atp_cbor_put_key(&w, "t");
-		if (entries[i].subtree != NULL)
-			atp_cbor_put_link(&w, entries[i].subtree, ATP_CID_BLESSED_LEN);
-		else
-			atp_cbor_put_null(&w);
-		atp_cbor_put_key(&w, "v");
-		atp_cbor_put_link(&w, value, sizeof(value));
-	}
-	atp_cbor_put_key(&w, "l");
-	if (left != NULL)
-		atp_cbor_put_link(&w, left, ATP_CID_BLESSED_LEN);
-	else
-		atp_cbor_put_null(&w);
-	if (w.len > w.cap)
-		exit(2);
-	block_cid(buf, w.len, cid);
-	repo_block(&tree.w, cid, buf, w.len);
-}
-
-/* The tree below root; its fault must lie inside of the file. */
+/*
+ * The tree below root; its fault must lie inside of the file.  A lookup finds
+ * the same, but that it may do without a node (V-23).
+ */
 static void
 expect(const char *name, const uint8_t *root, AtpErr expected)
 {
+	const AtpErr in_lookup = expected == ATP_E_MST_END || expected == ATP_E_MST_MISSING ? ATP_OK : expected;
 	size_t		leaves;
 	size_t		at = 0;
 	AtpErr		err;
 
 	tree_finish();
+	err = atp_mst_lookup(&walk, &tree.ix.index, tree.car, (AtpBytes) {root, ATP_CID_BLESSED_LEN},
+						 NULL, 0, sha256, NULL, &at);
+	ok(err == in_lookup && at <= tree.w.len, "%s: in a lookup: %s", name, atp_err_text(err));
 	err = walk_all((AtpBytes) {root, ATP_CID_BLESSED_LEN}, &leaves, &at);
 	ok(err == expected && (err == ATP_E_MST_MISSING || at <= tree.w.len), "%s: %s", name,
 	   atp_err_text(err));
@@ -338,7 +300,7 @@ broken_trees(void)
 #define NODE(cid, left, ...) \
 	do { \
 		const NodeEntry list_[] = {__VA_ARGS__}; \
-		put_node(list_, sizeof(list_) / sizeof(list_[0]), left, cid); \
+		put_node(&tree.w, list_, sizeof(list_) / sizeof(list_[0]), left, cid); \
 	} while (0)
 
 	tree_start();
@@ -353,7 +315,7 @@ broken_trees(void)
 
 	tree_start();
 	NODE(child, NULL, {0, a0, NULL});
-	put_node(NULL, 0, child, other);
+	put_node(&tree.w, NULL, 0, child, other);
 	NODE(root, other, {0, c2, NULL});
 	expect("B-64: a node without entries between", root, ATP_E_MST_END);
 
@@ -406,14 +368,20 @@ broken_trees(void)
 	expect("B-64: a child below layer 0", root, ATP_E_MST_LAYER);
 
 	tree_start();
-	put_node(NULL, 0, NULL, child);
+	put_node(&tree.w, NULL, 0, NULL, child);
 	NODE(root, child, {0, b1, NULL});
 	expect("B-64: an empty leaf node", root, ATP_E_MST_EMPTY);
 
 	tree_start();
 	NODE(child, NULL, {0, a0, NULL});
-	put_node(NULL, 0, child, root);
+	put_node(&tree.w, NULL, 0, child, root);
 	expect("B-64: an empty top", root, ATP_E_MST_EMPTY);
+
+	tree_start();
+	put_node(&tree.w, NULL, 0, NULL, child);
+	put_node(&tree.w, NULL, 0, child, other);
+	NODE(root, other, {0, c2, NULL});
+	expect("V-22: an empty node below one without entries", root, ATP_E_MST_EMPTY);
 
 	tree_start();
 	memset(child, 7, sizeof(child));
@@ -461,10 +429,100 @@ not_nodes(void)
 		err = walk_all(cid_span(cid), &leaves, &at);
 		ok(err != ATP_OK && err != ATP_E_MST_END && at <= tree.w.len,
 		   "B-63: %s is no node: %s", hex[i], atp_err_text(err));
-		ok(atp_mst_find(&tree.ix.index, tree.car, cid_span(cid), bytes_of("k"), &found, &at) == err,
+		ok(mst_find(&tree.ix.index, tree.car, cid_span(cid), bytes_of("k"), &found, &at) == err,
 		   "B-63: nor in a lookup");
 		free((void *) b.ptr);
 	}
+}
+
+/* --- work --- */
+
+#define MANY	3000
+
+static size_t hashes;
+
+static void
+counted_sha256(void *ctx, const uint8_t *data, size_t len, uint8_t out[32])
+{
+	hashes++;
+	sha256(ctx, data, len, out);
+}
+
+/* However many keys are looked up, a node is read once, and its keys are hashed once. */
+static void
+one_large_node(void)
+{
+	static char names[MANY][16];
+	static NodeEntry entries[MANY];
+	AtpMstLookup list[200];
+	size_t		n = 0;
+	size_t		found = 0;
+	size_t		at;
+	AtpErr		err;
+	uint8_t		root[ATP_CID_BLESSED_LEN];
+
+	for (unsigned i = 0; n < MANY; i++)
+	{
+		unsigned	shared = 0;
+
+		sprintf(names[n], "k%06u", i);
+		if (atp_mst_height((uint8_t *) names[n], 7, sha256, NULL) != 0)
+			continue;
+		while (n > 0 && names[n][shared] == names[n - 1][shared])
+			shared++;
+		entries[n] = (NodeEntry) {shared, names[n] + shared, NULL};
+		n++;
+	}
+	tree_start();
+	put_node(&tree.w, entries, n, NULL, root);
+	tree_finish();
+	for (size_t i = 0; i < 200; i++)
+		list[i].key = bytes_of(names[i * (MANY / 200)]);
+	hashes = 0;
+	err = atp_mst_lookup(&walk, &tree.ix.index, tree.car, cid_span(root), list, 200,
+						 counted_sha256, NULL, &at);
+	for (size_t i = 0; i < 200; i++)
+		found += list[i].value.ptr != NULL && !list[i].unknown;
+	ok(err == ATP_OK && found == 200, "%zu of 200 keys are in a node of %d", found, MANY);
+	ok(walk.visits == 1, "V-24: which was read %zu times", walk.visits);
+	ok(hashes <= MANY + 1, "and %zu keys hashed", hashes);
+}
+
+/* Links to one node from everywhere do not make a walk longer than the file. */
+static void
+many_links(void)
+{
+	static char names[MANY][16];
+	static NodeEntry entries[MANY];
+	size_t		n = 0;
+	size_t		at;
+	unsigned	layer = 7;
+	uint8_t		cid[ATP_CID_BLESSED_LEN];
+	uint8_t		next[ATP_CID_BLESSED_LEN];
+	AtpErr		err;
+
+	/* nodes without entries, one above the other, of which the lowest is not there */
+	tree_start();
+	memset(cid, 7, sizeof(cid));
+	memcpy(cid, "\x01\x71\x12\x20", 4);
+	for (unsigned i = 1; i < layer; i++)
+	{
+		put_node(&tree.w, NULL, 0, cid, next);
+		memcpy(cid, next, sizeof(cid));
+	}
+	for (unsigned i = 0; n < 20; i++)
+	{
+		sprintf(names[n], "%c%07u", (char) ('a' + n), i);
+		if (atp_mst_height((uint8_t *) names[n], 8, sha256, NULL) != layer)
+			continue;
+		entries[n] = (NodeEntry) {0, names[n], cid};
+		n++;
+	}
+	put_node(&tree.w, entries, n, NULL, next);
+	tree_finish();
+	err = atp_mst_lookup(&walk, &tree.ix.index, tree.car, cid_span(next), NULL, 0, sha256, NULL, &at);
+	ok(err == ATP_E_MST_TWICE, "V-24: a node that is linked 20 times: %s", atp_err_text(err));
+	ok(walk.visits <= tree.ix.index.n + 1, "V-24: after %zu reads of %zu nodes", walk.visits, tree.ix.index.n);
 }
 
 /* Too little scratch is noticed, whatever the amount. */
@@ -501,6 +559,8 @@ main(void)
 	empty_tree();
 	broken_trees();
 	not_nodes();
+	one_large_node();
+	many_links();
 	room();
 	return done_testing();
 }
