@@ -90,6 +90,11 @@ run_hashes(const Frame *f)
 }
 
 static void
+no_pause(void)
+{
+}
+
+static void
 run_stages(const Frame *f, Stage last)
 {
 	AtpFrame	frame;
@@ -116,6 +121,7 @@ run_stages(const Frame *f, Stage last)
 	for (unsigned i = 0; i < msg.nops && last > BLOCKS; i++)
 	{
 		const AtpCarBlock *block = msg.ops[i].block;
+		size_t		ntokens;
 		size_t		room;
 
 		if (block == NULL)
@@ -124,8 +130,8 @@ run_stages(const Frame *f, Stage last)
 		if (atp_record_check(block->data.ptr, block->data.len, &at) != ATP_OK)
 			die("invalid record");
 		if (last == JSONB &&
-			atp_jsonb_scan(block->data.ptr, block->data.len, tokens, TOKENS_CAP,
-						   &room, &at) == ATP_OK)
+			atp_jsonb_scan(block->data.ptr, block->data.len, tokens, TOKENS_CAP, no_pause,
+						   &ntokens, &room, &at) == ATP_OK)
 		{
 			if (room > sizeof(image))
 				die("large record");

@@ -44,5 +44,9 @@ SELECT data_fault(format('SELECT * FROM car_records(%L)', substr(car, 1, 200))),
 	data_fault(format('SELECT * FROM car_roots(%L)', set_byte(car, 10, 255)))
 FROM data_car WHERE name = 'three';
 
+-- Blocks that cannot be verified are refused before there is an index over them: they may be as small as 5 bytes.
+SELECT data_fault(format('SELECT * FROM car_records(%L)',
+	'\x11a265726f6f7473806776657273696f6e012501711220'::bytea || decode(repeat('00', 33), 'hex') || '\x0401550000'));
+
 DROP TABLE data_car;
 DROP FUNCTION data_fault(text);

@@ -43,6 +43,13 @@ typedef enum AtpErr
 /* One English sentence fragment, usable as a DETAIL; never NULL. */
 extern const char *atp_err_text(AtpErr err);
 
+/* Offsets count from 0; the byte that a message names counts from 1, as in substring(). */
+static inline size_t
+atp_byte_number(size_t at)
+{
+	return at + 1;
+}
+
 /*
  * SHA-256 comes from outside (OpenSSL in the server).  It must not fail, or
  * must report through ctx and fill out with zeros.

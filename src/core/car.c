@@ -140,18 +140,26 @@ atp_car_next(AtpCar *car, AtpCarBlock *block, size_t *at)
 	return ATP_OK;
 }
 
+bool
+atp_car_can_verify(const AtpCarBlock *block)
+{
+	AtpCid		cid;
+	size_t		at;
+
+	return atp_cid_check(block->cid.ptr, block->cid.len, &cid, &at) == ATP_OK &&
+		cid.hash == ATP_CID_SHA2_256;
+}
+
 AtpErr
 atp_car_verify(const AtpCarBlock *block, AtpSha256Fn sha256, void *ctx)
 {
 	uint8_t		digest[32];
-	AtpCid		cid;
-	size_t		at;
 
-	if (atp_cid_check(block->cid.ptr, block->cid.len, &cid, &at) != ATP_OK ||
-		cid.hash != ATP_CID_SHA2_256)
+	if (!atp_car_can_verify(block))
 		return ATP_E_CAR_HASH_FUNCTION;
 	sha256(ctx, block->data.ptr, block->data.len, digest);
-	return memcmp(digest, cid.digest.ptr, 32) == 0 ? ATP_OK : ATP_E_CAR_HASH;
+	/* the digest ends the CID */
+	return memcmp(digest, block->cid.ptr + block->cid.len - sizeof(digest), sizeof(digest)) == 0 ? ATP_OK : ATP_E_CAR_HASH;
 }
 
 /*

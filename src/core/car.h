@@ -8,6 +8,7 @@
 #define ATP_CAR_H
 
 #include "atp.h"
+#include "cid.h"
 
 typedef struct AtpCarBlock
 {
@@ -35,7 +36,16 @@ extern AtpErr atp_car_open(AtpCar *car, const uint8_t *buf, size_t len, size_t *
  */
 extern AtpErr atp_car_next(AtpCar *car, AtpCarBlock *block, size_t *at);
 
-/* B-53: the block's bytes give its CID.  Other hash functions than sha2-256 are refused. */
+/*
+ * Can the block's CID be checked?  Other hash functions than sha2-256 are refused
+ * (B-53), which a caller should know before it takes memory for the block: a
+ * section with the identity "hash" may have 5 bytes.
+ */
+#define ATP_CAR_SECTION_MIN		(1 + ATP_CID_BLESSED_LEN)	/* bytes, of one that can */
+
+extern bool atp_car_can_verify(const AtpCarBlock *block);
+
+/* B-53: the block's bytes give its CID. */
 extern AtpErr atp_car_verify(const AtpCarBlock *block, AtpSha256Fn sha256, void *ctx);
 
 /*

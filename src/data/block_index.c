@@ -24,6 +24,8 @@ atp_block_index_init(AtpCarIndex *index, const uint8_t *buf, size_t len)
 	while ((err = atp_car_next(&car, &block, &at)) == ATP_OK)
 	{
 		CHECK_FOR_INTERRUPTS();
+		if (!atp_car_can_verify(&block))
+			atp_data_error("invalid CAR file", ATP_E_CAR_HASH_FUNCTION, at);
 		n++;
 	}
 	if (err != ATP_E_CAR_END)

@@ -10,7 +10,7 @@
 /*
  * An empty index with room for all blocks of the file, in the current memory
  * context: at most one and a half times the file's size, whatever it holds.
- * Raises an error when the file is malformed.
+ * Raises an error when the file is malformed, or has blocks that cannot be verified.
  */
 extern void atp_block_index_init(AtpCarIndex *index, const uint8_t *buf, size_t len);
 

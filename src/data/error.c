@@ -43,7 +43,7 @@ atp_data_error(const char *what, AtpErr err, size_t at)
 				 errdetail("%s", atp_err_text(err))));
 	ereport(ERROR,
 			(errcode(sqlstate(err)),
-			 errmsg("%s at byte %zu", what, at),
+			 errmsg("%s at byte %zu", what, atp_byte_number(at)),
 			 errdetail("%s", atp_err_text(err))));
 }
 

@@ -13,6 +13,7 @@
 #define PAD_MAX			3
 #define HEAD			4		/* of a varlena, a container, an entry */
 #define NUMERIC_DIGITS	5		/* of base 10000, in a 64-bit number */
+#define PAUSE_STRIDE	4096	/* tokens between two pauses */
 
 #define BASE64_LEN(n)	((n) / 3 * 4 + ((n) % 3 > 0 ? (n) % 3 + 1 : 0))
 #define BASE32_LEN(n)	(((n) * 8 + 4) / 5)
@@ -59,61 +60,76 @@ check_item(const AtpCborItem *item)
 	return ATP_OK;
 }
 
+/* The token of an item, but for a container's "next". */
+static AtpErr
+set_token(AtpJsonbToken *token, const AtpCborItem *item)
+{
+	token->kind = item->kind;
+	switch (item->kind)
+	{
+		case ATP_CBOR_UINT:
+		case ATP_CBOR_NINT:
+			token->u = item->u;
+			break;
+		case ATP_CBOR_TEXT:
+		case ATP_CBOR_BYTES:
+		case ATP_CBOR_LINK:
+			if (item->str.len > ATP_JE_LEN_MASK)
+				return ATP_E_JSON_SIZE;
+			token->ptr = item->str.ptr;
+			token->len = (uint32_t) item->str.len;
+			break;
+		case ATP_CBOR_ARRAY:
+		case ATP_CBOR_MAP:
+			if (item->u > ATP_JSONB_TOKENS_MAX)
+				return ATP_E_JSON_SIZE;
+			token->len = (uint32_t) item->u;
+			break;
+		default:
+			break;
+	}
+	return ATP_OK;
+}
+
 AtpErr
-atp_jsonb_scan(const uint8_t *buf, size_t len, AtpJsonbToken *token, size_t cap,
-			   size_t *room, size_t *at)
+atp_jsonb_scan(const uint8_t *buf, size_t len, AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
+			   size_t *n, size_t *room, size_t *at)
 {
 	AtpCborReader r;
-	size_t		n = 0;
+	size_t		count = 0;
 	uint64_t	sum = HEAD + 2 * HEAD;	/* varlena; array around a root scalar */
 	uint32_t	open[ATP_CBOR_DEPTH_DEFAULT + 1];	/* container tokens, by depth */
 
 	atp_cbor_init(&r, buf, len, ATP_CBOR_DEPTH_DEFAULT);
 	do
 	{
+		AtpJsonbToken unkept;	/* beyond cap they are only counted */
+		AtpJsonbToken *t = count < cap ? &token[count] : &unkept;
 		unsigned	before = r.depth;
 		AtpCborItem item;
 		AtpErr		err;
 
 		if ((err = atp_cbor_next(&r, &item, at)) != ATP_OK)
 			return err == ATP_E_CBOR_END ? ATP_E_CBOR_TRUNCATED : err;
-		if ((err = check_item(&item)) != ATP_OK)
+		if ((err = check_item(&item)) != ATP_OK || (err = set_token(t, &item)) != ATP_OK)
 			return err;
-		if (n >= cap)
-			return ATP_E_JSON_TOKENS;
-		token[n].kind = item.kind;
-		switch (item.kind)
-		{
-			case ATP_CBOR_UINT:
-			case ATP_CBOR_NINT:
-				token[n].u = item.u;
-				break;
-			case ATP_CBOR_TEXT:
-			case ATP_CBOR_BYTES:
-			case ATP_CBOR_LINK:
-				if (item.str.len > ATP_JE_LEN_MASK)
-					return ATP_E_JSON_SIZE;
-				token[n].ptr = item.str.ptr;
-				token[n].len = (uint32_t) item.str.len;
-				break;
-			case ATP_CBOR_ARRAY:
-			case ATP_CBOR_MAP:
-				if (item.u > ATP_JSONB_TOKENS_MAX)
-					return ATP_E_JSON_SIZE;
-				token[n].len = (uint32_t) item.u;
-				token[n].next = (uint32_t) n + 1;
-				if (r.depth > before)
-					open[r.depth] = (uint32_t) n;
-				break;
-			default:
-				break;
-		}
-		sum += token_room(&token[n]);
-		if (sum > ATP_JE_LEN_MASK)
+		sum += token_room(t);
+		if (count >= ATP_JSONB_TOKENS_MAX || sum > ATP_JE_LEN_MASK)
 			return ATP_E_JSON_SIZE;
-		n++;
+		count++;
+		if (item.kind == ATP_CBOR_ARRAY || item.kind == ATP_CBOR_MAP)
+		{
+			t->next = (uint32_t) count;
+			if (r.depth > before)
+				open[r.depth] = (uint32_t) count - 1;
+		}
 		for (unsigned depth = before; depth > r.depth; depth--)
-			token[open[depth]].next = (uint32_t) n;
+		{
+			if (open[depth] < cap)
+				token[open[depth]].next = (uint32_t) count;
+		}
+		if (count % PAUSE_STRIDE == 0)
+			pause();
 	} while (r.depth > 0);
 
 	if (r.pos != len)
@@ -121,8 +137,9 @@ atp_jsonb_scan(const uint8_t *buf, size_t len, AtpJsonbToken *token, size_t cap,
 		*at = r.pos;
 		return ATP_E_CBOR_TRAILING;
 	}
+	*n = count;
 	*room = (size_t) sum;
-	return ATP_OK;
+	return count <= cap ? ATP_OK : ATP_E_JSON_TOKENS;
 }
 
 /* --- writing --- */

@@ -44,14 +44,18 @@ typedef struct AtpJsonbToken
 
 #define ATP_JSONB_TOKENS_MAX	(1 << 26)	/* 1 GB of tokens */
 
+/* Called again and again while much is read, so that it can be given up. */
+typedef void (*AtpPauseFn) (void);
+
 /*
- * Errors are those of the reader, and ATP_E_DATA_FLOAT, ATP_E_JSON_NUL,
- * ATP_E_JSON_AMBIGUOUS; ATP_E_JSON_TOKENS when cap is too small, so that the
- * caller may try again with more; ATP_E_JSON_SIZE when jsonb cannot hold as much.
+ * *n is the number of tokens.  Errors are those of the reader, and
+ * ATP_E_DATA_FLOAT, ATP_E_JSON_NUL, ATP_E_JSON_AMBIGUOUS; ATP_E_JSON_SIZE when
+ * jsonb cannot hold as much; and when there is nothing else, ATP_E_JSON_TOKENS:
+ * cap is less than *n, with which the caller may try again.
  */
 extern AtpErr atp_jsonb_scan(const uint8_t *buf, size_t len,
-							 AtpJsonbToken *token, size_t cap,
-							 size_t *room, size_t *at);
+							 AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
+							 size_t *n, size_t *room, size_t *at);
 
 /*
  * Write the value that token[0] begins, varlena header included; out has the

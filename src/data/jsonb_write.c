@@ -29,27 +29,26 @@ StaticAssertDecl(ATP_JB_SCALAR == JB_FSCALAR &&
 /* Tokens on the stack: enough for nearly every record. */
 #define STACK_TOKENS	512
 
+static void
+check_for_interrupts(void)
+{
+	CHECK_FOR_INTERRUPTS();
+}
+
 Jsonb *
 atp_jsonb_from_dagcbor(const uint8_t *buf, size_t len, AtpErr *err, size_t *at)
 {
 	AtpJsonbToken stack[STACK_TOKENS];
 	AtpJsonbToken *token = stack;
-	size_t		cap = STACK_TOKENS;
+	size_t		n;
 	size_t		room;
 	Jsonb	   *result = NULL;
 
-	while ((*err = atp_jsonb_scan(buf, len, token, cap, &room, at)) == ATP_E_JSON_TOKENS)
+	*err = atp_jsonb_scan(buf, len, token, STACK_TOKENS, check_for_interrupts, &n, &room, at);
+	if (*err == ATP_E_JSON_TOKENS)
 	{
-		CHECK_FOR_INTERRUPTS();
-		if (token != stack)
-			pfree(token);
-		if (cap >= ATP_JSONB_TOKENS_MAX)
-		{
-			*err = ATP_E_JSON_SIZE;
-			return NULL;
-		}
-		cap = Min(cap * 8, ATP_JSONB_TOKENS_MAX);
-		token = palloc_extended(cap * sizeof(AtpJsonbToken), MCXT_ALLOC_HUGE);
+		token = palloc_extended(n * sizeof(AtpJsonbToken), MCXT_ALLOC_HUGE);
+		*err = atp_jsonb_scan(buf, len, token, n, check_for_interrupts, &n, &room, at);
 	}
 	if (*err == ATP_OK)
 	{

@@ -362,7 +362,7 @@ check_collections(ArrayType *patterns)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("invalid collection: \"%s\"", pattern),
-					 errdetail("%s (byte %zu)", atp_err_text(err), at),
+					 errdetail("%s (byte %zu)", atp_err_text(err), atp_byte_number(at)),
 					 errhint("Use an NSID such as app.bsky.feed.post, or a pattern such as app.bsky.*.")));
 	}
 }

@@ -13,6 +13,7 @@
 #include "core/datetime.h"
 #include "core/frame.h"
 #include "data/jsonb_write.h"
+#include "miscadmin.h"
 #include "stream/decode.h"
 #include "stream/family.h"
 #include "utils/memutils.h"
@@ -59,7 +60,7 @@ printable(AtpSpan s, size_t max)
 static char *
 describe(AtpErr err, size_t at)
 {
-	return psprintf("%s (byte %zu)", atp_err_text(err), at);
+	return psprintf("%s (byte %zu)", atp_err_text(err), atp_byte_number(at));
 }
 
 static AtpLetter *
@@ -229,6 +230,7 @@ decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, bool rows,
 		AtpErr		err;
 		size_t		at;
 
+		CHECK_FOR_INTERRUPTS();
 		drop = decode_head(decoder, batch, position, message, &head, &event, &err, &at);
 		if (drop == ATP_DROP_ERROR_FRAME)
 		{

@@ -79,7 +79,7 @@ make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 		err = ATP_E_MSG_NUL;
 	if (err != ATP_OK)
 	{
-		(void) atp_dead_letter(batch, "message", event, err, at);
+		(void) atp_dead_letter(batch, "message", event, err, frame->payload_at + at);
 		return false;
 	}
 	row = atp_batch_new_row(batch);

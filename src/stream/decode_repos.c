@@ -20,9 +20,6 @@
 /* F-03: a revision may not lie further ahead than this. */
 #define REV_AHEAD_MAX	(5 * USECS_PER_MINUTE)
 
-/* A section whose hash can be checked takes at least a length byte and a CID. */
-#define MIN_SECTION		(1 + ATP_CID_BLESSED_LEN)
-
 /*
  * Make room for the blocks of a CAR file of len bytes.  The sizes come from
  * the bytes that are there, never from a count in them, and len is limited.
@@ -31,7 +28,7 @@ static void
 prepare_index(AtpDecoder *decoder, size_t len)
 {
 	AtpCarIndex *index = &decoder->index;
-	size_t		cap = Min(len, ATP_BLOCKS_MAX) / MIN_SECTION + 1;
+	size_t		cap = Min(len, ATP_BLOCKS_MAX) / ATP_CAR_SECTION_MIN + 1;
 	size_t		nslots = pg_nextpower2_64(cap * 2);
 
 	if (cap > index->cap)
@@ -88,6 +85,7 @@ make_row(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event, const AtpOp *op)
 			err = atp_make_jsonb(block, decoder->settings->keep_raw, &value, &raw, &at);
 		if (err != ATP_OK)
 		{
+			at += block.ptr - event->message.ptr;
 			atp_dead_letter(batch, "record", event, err, at)->path = op->path;
 			return;
 		}
@@ -122,6 +120,7 @@ make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 		err = ATP_E_REV_FUTURE;
 	if (err != ATP_OK)
 	{
+		at += msg->blocks.ptr - event->message.ptr;
 		(void) atp_dead_letter(batch, "commit", event, err, at);
 		return false;
 	}

@@ -45,13 +45,13 @@ atp_type_error(const AtpSource *source, const char *s, size_t n, AtpErr err, siz
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
 				 errmsg("invalid binary representation of type %s", source->type),
-				 errdetail("%.*s (byte %zu).", sentence_length(sentence), sentence, at + 1)));
+				 errdetail("%.*s (byte %zu).", sentence_length(sentence), sentence, atp_byte_number(at))));
 
 	ereturn(source->escontext,,
 			(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
 			 errmsg("invalid input syntax for type %s: \"%s\"",
 					source->type, quotable(s, n)),
-			 errdetail("%.*s (byte %zu).", sentence_length(sentence), sentence, at + 1)));
+			 errdetail("%.*s (byte %zu).", sentence_length(sentence), sentence, atp_byte_number(at))));
 }
 
 void
@@ -62,7 +62,7 @@ atp_argument_error(const char *what, const char *s, size_t n, AtpErr err, size_t
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("invalid %s: \"%s\"", what, quotable(s, n)),
-			 errdetail("%.*s (byte %zu).", sentence_length(sentence), sentence, at + 1)));
+			 errdetail("%.*s (byte %zu).", sentence_length(sentence), sentence, atp_byte_number(at))));
 }
 
 const char *

@@ -88,6 +88,21 @@ is( query('SELECT string_agg(line, $$,$$ ORDER BY line COLLATE "C")
 	'odd: its dead letters are those of the oracle');
 is(query('SELECT count(*) FROM atproto.dead_letter WHERE digest <> sha256(bytes)'), '0', 'with their bytes');
 
+# What is said of a commit is what frame_records() says of the letter's bytes, with the same place in them.
+$node->safe_psql('postgres', q{
+	CREATE FUNCTION fault(frame bytea) RETURNS text LANGUAGE plpgsql AS $$
+	DECLARE detail text;
+	BEGIN
+		PERFORM * FROM atproto.frame_records(frame);
+		RETURN 'none';
+	EXCEPTION WHEN OTHERS THEN
+		GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
+		RETURN format('%s (byte %s)', detail, substring(sqlerrm FROM '\d+$'));
+	END $$
+});
+is(query(q{SELECT count(*) > 3, count(*) FILTER (WHERE message <> fault(bytes)) FROM atproto.dead_letter WHERE stage = 'commit'}),
+	't|0', 'odd: the faults of commits, and their places in the frames, are those of frame_records()');
+
 # A second time: the same letters, counted.
 my $before = query('SELECT count(*), max(attempts) FROM atproto.dead_letter');
 my $n      = () = read_capture($odd);
