@@ -11,8 +11,6 @@
 /* not in src/core, so that the test build does not know it */
 #include "data/jsonb_image.c"
 
-#define TOKENS	4096
-
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 typedef struct Part
@@ -199,19 +197,43 @@ check_value(const Part *p, AtpCborReader *r)
 	}
 }
 
+static void
+no_pause(void)
+{
+}
+
+/* The scan tells how many tokens there are, and needs no more memory than for these. */
+static AtpErr
+scan(const uint8_t *data, size_t size, AtpJsonbToken **tokens, size_t *room)
+{
+	size_t		n;
+	size_t		again;
+	size_t		at;
+	AtpErr		err = atp_jsonb_scan(data, size, NULL, 0, no_pause, &n, room, &at);
+
+	need(at <= size && err != ATP_OK);
+	if (err != ATP_E_JSON_TOKENS)
+		return err;
+	need(n > 0 && n <= size);
+	*tokens = malloc(n * sizeof(AtpJsonbToken));
+	need(*tokens != NULL);
+	need(atp_jsonb_scan(data, size, *tokens, n - 1, no_pause, &again, room, &at) == ATP_E_JSON_TOKENS);
+	need(again == n);
+	return atp_jsonb_scan(data, size, *tokens, n, no_pause, &again, room, &at);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static AtpJsonbToken tokens[TOKENS];
+	AtpJsonbToken *tokens;
 	AtpCborReader r;
 	Part		root;
 	uint8_t    *image;
 	size_t		room;
 	size_t		len;
 	size_t		at;
-	AtpErr		err = atp_jsonb_scan(data, size, tokens, TOKENS, &room, &at);
+	AtpErr		err = scan(data, size, &tokens, &room);
 
-	need(at <= size);
 	if (err != ATP_OK)
 		return 0;
 	need(atp_cbor_check(data, size, ATP_CBOR_DEPTH_DEFAULT, &at) == ATP_OK);
@@ -232,5 +254,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	atp_cbor_init(&r, data, size, ATP_CBOR_DEPTH_DEFAULT);
 	check_value(&root, &r);
 	free(image);
+	free(tokens);
 	return 0;
 }
