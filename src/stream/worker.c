@@ -257,6 +257,8 @@ connect_stream(Consumer *c)
 	AtpConnOptions options;
 	MemoryContext old = MemoryContextSwitchTo(c->conn_cxt);
 
+	/* what is decoded would be decoded once more */
+	Assert(c->batch->nmessages == 0 && (c->pipeline == NULL || c->handed == c->cursor));
 	c->position = (AtpPosition) {.last = c->cursor, .overlap = c->cursor > 0};
 	options = (AtpConnOptions) {
 		.target = atp_endpoint_target(c->sub->ep, c->cursor),
@@ -274,18 +276,24 @@ connect_stream(Consumer *c)
 	report_idle(c);
 }
 
+static void settle(Consumer *c);
+
 /*
- * Give the connection up and settle when to try again.  For faults of the
- * stream's contents, which a new connection will meet again, the place is
- * remembered, and too many at one place stop the subscription.
+ * Give the connection up, and say when to try again.  What it brought is kept:
+ * the next one begins after it.  For faults of the stream's contents, which a
+ * new connection will meet again, the place is remembered, and too many at one
+ * place stop the subscription.  why must outlive the batch.
  */
 static void
 drop_stream(Consumer *c, AtpDrop drop, const char *why)
 {
-	int			delay = atp_retry_delay(c->failures++);
+	int			delay;
 	bool		contents = atp_drop_is_about_contents(drop, atp_conn_close_code(c->conn));
-	char	   *reason = MemoryContextStrdup(c->batch->cxt, why);
+	char	   *reason;
 
+	settle(c);
+	delay = atp_retry_delay(c->failures++);
+	reason = MemoryContextStrdup(c->batch->cxt, why);
 	if (drop == ATP_DROP_HTTP)
 	{
 		int			least = atp_http_delay(atp_conn_answer(c->conn));
@@ -458,9 +466,11 @@ run_stream(Consumer *c)
 		error_name = MemoryContextStrdup(c->conn_cxt, error_name);
 	if (c->pipeline != NULL && error_name == NULL && (drop == ATP_DROP_FRAME || drop == ATP_DROP_SEQ))
 		hand_batch(c, true);
-	settle(c);
 	if (error_name != NULL && strcmp(error_name, "FutureCursor") == 0)
+	{
+		settle(c);
 		stop(c, why);			/* E-45 */
+	}
 	drop_stream(c, drop, why);
 }
 

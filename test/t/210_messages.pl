@@ -112,6 +112,40 @@ is(query("SELECT atproto.retry(id) FROM atproto.dead_letter WHERE stage <> 'fram
 is(query('SELECT count(*), max(length(type)) FROM atproto.message'), '3|10001', 'then it is there');
 query("SELECT atproto.unsubscribe('types'); TRUNCATE atproto.message");
 
+# --- connections that end before a batch is due ---
+
+# Reloads the server's settings, which come last in its file.
+sub set
+{
+	$node->append_conf('postgresql.conf', $_[0]);
+	$node->reload;
+	return;
+}
+
+# The silence that ends a connection is shorter than the wait for more events.
+my $few = make_capture('streams.py', 'events', 20);
+set("atproto.batch_delay = 2s\natproto.ping_interval = 50ms\natproto.idle_timeout = 200ms");
+foreach (
+	[ 'that fall silent',  '--stall-after', 10, '--ignore-pings' ],
+	[ 'that are cut',      '--cut-after',   10 ],
+	[ 'that are closed',   '--close-after', 10 ],
+	[ 'that bring a text', '--text-at',     22, '--stall-after', 11 ],
+	[ 'with a wrong seq',  '--dup-at',      20, '--fault-times', 1 ])
+{
+	my ($what, @options) = @$_;
+	$server = AtprotoTest::Server->start($few, @options);
+	query(subscribe_sql('few', $server, nsid => $nsid, cursor => 0));
+	AtprotoTest::wait_until(sub { query('SELECT reconnects >= 4 OR seq = 40 FROM atproto.stat_subscription') eq 't' },
+		"connections $what");
+	wait_for_seq($node, 'few', 20);
+	is(query('SELECT count(*) - count(DISTINCT seq) FROM atproto.message'), '0', "connections $what: no event is there twice");
+	is(query('SELECT events - (SELECT count(*) FROM atproto.message) FROM atproto.cursor'), '0', "connections $what: or counted twice");
+	query("SELECT atproto.unsubscribe('few')");
+	$node->poll_query_until('postgres', 'SELECT count(*) = 0 FROM atproto.stream_status()');
+	query('TRUNCATE atproto.message');
+}
+set("atproto.batch_delay = 50ms\natproto.ping_interval = 30s\natproto.idle_timeout = 90s");
+
 # --- D30: without seq ---
 
 my $plain = make_capture('streams.py', 'plain', 500);
