@@ -185,6 +185,7 @@ ATP_ERROR(ATP_E_HTTP_MORE, "The HTTP response is not complete.")
 ATP_ERROR(ATP_E_HTTP_STATUS, "The answer does not begin with an HTTP/1 status line.")
 ATP_ERROR(ATP_E_HTTP_HEADER, "A header line of the HTTP response is malformed.")
 ATP_ERROR(ATP_E_HTTP_HEAD_LONG, "The head of the HTTP response is too long.")
+ATP_ERROR(ATP_E_HTTP_INTERIM, "Too many interim responses (HTTP status 1xx) come before the answer.")
 ATP_ERROR(ATP_E_DATETIME, "The text is not a datetime such as 2026-01-31T12:00:00.000Z.")
 
 /* --- consumer --- */

@@ -85,15 +85,14 @@ take_header(AtpSpan name, AtpSpan value, AtpUpgrade *up)
 		up->extension |= value.len > 0;
 }
 
-AtpErr
-atp_upgrade_parse(const char *buf, size_t n, AtpUpgrade *up, size_t *at)
+/* One head, from *where on, which moves behind it; n is at most the limit of all. */
+static AtpErr
+parse_head(const char *buf, size_t n, size_t *where, AtpUpgrade *up, size_t *at)
 {
-	size_t		pos = 0;
+	size_t		pos = *where;
 	bool		first = true;
 
 	memset(up, 0, sizeof(*up));
-	if (n > ATP_UPGRADE_HEAD_MAX)
-		n = ATP_UPGRADE_HEAD_MAX;
 	for (;;)
 	{
 		const char *line = buf + pos;
@@ -112,12 +111,15 @@ atp_upgrade_parse(const char *buf, size_t n, AtpUpgrade *up, size_t *at)
 			AtpErr		err = parse_status_line(line, len, up, at);
 
 			if (err != ATP_OK)
+			{
+				*at += *where;
 				return err;
+			}
 			first = false;
 		}
 		else if (len == 0)
 		{
-			up->head_len = pos;
+			*where = pos;
 			return ATP_OK;
 		}
 		else
@@ -130,6 +132,30 @@ atp_upgrade_parse(const char *buf, size_t n, AtpUpgrade *up, size_t *at)
 			take_header((AtpSpan) {line, colon - line}, trim(colon + 1, line + len), up);
 		}
 	}
+}
+
+AtpErr
+atp_upgrade_parse(const char *buf, size_t n, AtpUpgrade *up, size_t *at)
+{
+	size_t		pos = 0;
+
+	if (n > ATP_UPGRADE_HEAD_MAX)
+		n = ATP_UPGRADE_HEAD_MAX;
+	for (int interim = 0; interim <= ATP_UPGRADE_INTERIM_MAX; interim++)
+	{
+		AtpErr		err = parse_head(buf, n, &pos, up, at);
+
+		if (err != ATP_OK)
+			return err;
+		/* RFC 9110, section 15.2: a client must be able to take any before the answer */
+		if (up->status >= 200 || up->status == 101)
+		{
+			up->head_len = pos;
+			return ATP_OK;
+		}
+	}
+	*at = pos;
+	return ATP_E_HTTP_INTERIM;
 }
 
 bool

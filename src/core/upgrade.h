@@ -1,18 +1,20 @@
 /*
  * upgrade.h
  *		The HTTP/1.1 response that answers a WebSocket upgrade request (rules
- *		E-02, E-04, E-05): its head, parsed in place, bounded.
+ *		E-02, E-04, E-05): its head, parsed in place, bounded.  Interim responses
+ *		before it, such as 103 (Early Hints), are passed over.
  */
 #ifndef ATP_UPGRADE_H
 #define ATP_UPGRADE_H
 
 #include "atp.h"
 
-#define ATP_UPGRADE_HEAD_MAX	16384	/* bytes of status line and headers */
+#define ATP_UPGRADE_HEAD_MAX	16384	/* bytes of status line and headers, of interim responses too */
+#define ATP_UPGRADE_INTERIM_MAX	8	/* of these */
 
 typedef struct AtpUpgrade
 {
-	int			status;			/* 100 to 999 */
+	int			status;			/* 101, or 200 to 999 */
 	AtpSpan		reason;			/* the words after it; may be empty */
 	bool		upgrade;		/* Upgrade: websocket */
 	bool		connection;		/* Connection: has the token upgrade */

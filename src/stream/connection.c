@@ -29,7 +29,7 @@
 #define CONNECT_TIMEOUT_S	30L
 #define ERROR_BODY_MAX		1024	/* bytes of an error answer that are shown */
 #define CLOSE_TOO_LARGE		1009
-#define REPLIES_MAX			64	/* pongs queued for a peer that does not read */
+#define REPLIES_MAX			64	/* pongs that wait to be sent before more is read */
 #define WEBSOCKET_GUID		"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 struct AtpConn
@@ -174,15 +174,11 @@ ws_recv(wslay_event_context_ptr ws, uint8_t *buf, size_t len, int flags, void *a
 		wslay_event_set_error(ws, WSLAY_ERR_CALLBACK_FAILURE);
 		return -1;
 	}
-	/* a peer that sends pings but reads no pongs must not fill our memory */
-	if (wslay_event_get_queued_msg_count(ws) > REPLIES_MAX)
-	{
-		fail(conn, ATP_DROP_WEBSOCKET, "the server does not read the answers to its pings");
-		wslay_event_set_error(ws, WSLAY_ERR_CALLBACK_FAILURE);
-		return -1;
-	}
-	/* back-pressure; and nobody may keep us in here, with whatever he sends */
-	if (conn->budget == 0 || !conn->owner.want(conn->owner.arg))
+	/*
+	 * Back-pressure; nobody may keep us in here, with whatever he sends, nor fill
+	 * our memory with answers that he does not read.
+	 */
+	if (conn->budget == 0 || !conn->owner.want(conn->owner.arg) || atp_conn_choked(conn))
 	{
 		conn->more = true;
 		wslay_event_set_error(ws, WSLAY_ERR_WOULDBLOCK);
@@ -338,6 +334,9 @@ step_open(AtpConn *conn)
 	}
 	if (wslay_event_want_write(conn->ws) && wslay_event_send(conn->ws) != 0)
 		return fail(conn, ATP_DROP_CLOSED, "the connection was cut");
+	/* then only the peer can help */
+	if (atp_conn_choked(conn))
+		conn->more = false;
 	return conn->state;
 }
 
@@ -547,6 +546,12 @@ atp_conn_state(const AtpConn *conn)
 	return conn->state;
 }
 
+bool
+atp_conn_choked(const AtpConn *conn)
+{
+	return conn->state == ATP_CONN_OPEN && wslay_event_get_queued_msg_count(conn->ws) > REPLIES_MAX;
+}
+
 /* libcurl names its sockets as fd_sets; below FD_SETSIZE, as ours are. */
 static int
 connecting_sockets(AtpConn *conn, AtpSocketWait *sockets, long *timeout_ms)
@@ -576,11 +581,16 @@ connecting_sockets(AtpConn *conn, AtpSocketWait *sockets, long *timeout_ms)
 	return n;
 }
 
+/* Is something left that the socket did not take? */
+static bool
+wants_write(AtpConn *conn)
+{
+	return conn->state == ATP_CONN_OPEN ? wslay_event_want_write(conn->ws) : conn->want_write;
+}
+
 int
 atp_conn_sockets(AtpConn *conn, AtpSocketWait *sockets, long *timeout_ms)
 {
-	bool		write = conn->want_write;
-
 	*timeout_ms = -1;
 	if (conn->state == ATP_CONN_CLOSED)
 		return 0;
@@ -588,7 +598,10 @@ atp_conn_sockets(AtpConn *conn, AtpSocketWait *sockets, long *timeout_ms)
 		return connecting_sockets(conn, sockets, timeout_ms);
 	if (conn->more)
 		*timeout_ms = 0;
-	sockets[0] = (AtpSocketWait) {conn->fd, WL_SOCKET_READABLE | (write ? WL_SOCKET_WRITEABLE : 0)};
+	sockets[0] = (AtpSocketWait) {
+		conn->fd,
+		(atp_conn_choked(conn) ? 0 : WL_SOCKET_READABLE) | (wants_write(conn) ? WL_SOCKET_WRITEABLE : 0)
+	};
 	return 1;
 }
 
@@ -597,7 +610,10 @@ atp_conn_ping(AtpConn *conn)
 {
 	struct wslay_event_msg ping = {.opcode = WSLAY_PING};
 
-	if (conn->state == ATP_CONN_OPEN && wslay_event_queue_msg(conn->ws, &ping) == 0)
+	/* one that has not been sent yet is enough */
+	if (conn->state != ATP_CONN_OPEN || wslay_event_want_write(conn->ws))
+		return;
+	if (wslay_event_queue_msg(conn->ws, &ping) == 0)
 		(void) wslay_event_send(conn->ws);
 }
 

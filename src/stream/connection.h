@@ -78,7 +78,10 @@ extern AtpConnState atp_conn_state(const AtpConn *conn);
 /* What to wait for next, and for how long at most (milliseconds, -1: no limit). */
 extern int	atp_conn_sockets(AtpConn *conn, AtpSocketWait *sockets, long *timeout_ms);
 
-/* Queue a ping. */
+/* Is nothing read because the peer does not read our answers to its pings? */
+extern bool atp_conn_choked(const AtpConn *conn);
+
+/* Send a ping. */
 extern void atp_conn_ping(AtpConn *conn);
 
 /* Say goodbye with a close code, without waiting for the answer. */

@@ -493,8 +493,9 @@ watch_stream(Consumer *c, AtpTime now)
 	{
 		if (atp_remaining(now, c->last_data, limit) == 0)
 		{
-			drop_stream(c, ATP_DROP_IDLE, open ? "nothing came from the server for too long"
-						: "the server does not answer");
+			drop_stream(c, ATP_DROP_IDLE, !open ? "the server does not answer"
+						: atp_conn_choked(c->conn) ? "the server does not read the answers to its pings"
+						: "nothing came from the server for too long");
 			return 0;
 		}
 		sooner(&timeout, atp_remaining(now, c->last_data, limit));

@@ -369,6 +369,8 @@ def test_http():
         equal(c.file.read(), open(__file__, "rb").read(), "--body")
     with running("--status", 503, "--status-times", 2, clients=[{}, {}, {}]) as (_, *cs):
         equal([c.status for c in cs], [503, 503, 101], "--status-times")
+    with running("--interim", 2, "--fault-times", 1, clients=[{}, {}]) as (_, a, b):
+        equal([a.status, a.reply().status, a.reply().good(), b.status], [103, 103, True, 101], "--interim")
     with running("--bad-accept", "--fault-times", 1, clients=[{}, {}]) as (_, a, b):
         ok(a.status == 101 and not a.good() and b.good(), "--bad-accept")
     with running("--no-upgrade-reply") as (s,):

@@ -204,6 +204,8 @@ read_request(Conn *c, int64_t now)
 	}
 	log_request(c->number, &r);
 	status = http_check(&r);
+	if (faults && !o->no_upgrade_reply)
+		http_interim(&c->out, o->interim);
 	if (o->status != 0 && (o->status_times == NEVER || c->number <= o->status_times))
 		refuse(c, o->status, o);
 	else if (faults && o->no_upgrade_reply)

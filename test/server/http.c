@@ -147,6 +147,13 @@ put(Buffer *out, const char *s)
 }
 
 void
+http_interim(Buffer *out, int64_t n)
+{
+	while (n-- > 0)
+		put(out, "HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n");
+}
+
+void
 http_switch(Buffer *out, const Request *r, bool bad_accept)
 {
 	char		key[32];

@@ -34,6 +34,9 @@ extern void http_free(Request *r);
 /* Is it GET /xrpc/... with a WebSocket upgrade?  Otherwise the status to send. */
 extern int	http_check(const Request *r);
 
+/* So many interim responses, before the answer. */
+extern void http_interim(Buffer *out, int64_t n);
+
 extern void http_switch(Buffer *out, const Request *r, bool bad_accept);
 
 /* An answer with a JSON error; options add what was asked for, when not NULL. */

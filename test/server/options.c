@@ -34,6 +34,7 @@ static const char usage[] =
 "Faults of the upgrade:\n"
 "  --status CODE           answer with this HTTP status\n"
 "  --retry-after VALUE, --redirect URL, --body FILE, --body-size BYTES\n"
+"  --interim N             so many HTTP 103 before the answer\n"
 "  --bad-accept            wrong Sec-WebSocket-Accept\n"
 "  --no-upgrade-reply      accept, read, and say nothing\n"
 "  --status-times K        only for the first K connections\n"
@@ -68,7 +69,7 @@ static const char usage[] =
 enum
 {
 	/* numbers */
-	OPT_PORT = 256, OPT_LIVE_START, OPT_OLDEST, OPT_HOLD_AT, OPT_STATUS, OPT_BODY_SIZE,
+	OPT_PORT = 256, OPT_LIVE_START, OPT_OLDEST, OPT_HOLD_AT, OPT_STATUS, OPT_BODY_SIZE, OPT_INTERIM,
 	OPT_STATUS_TIMES, OPT_CUT_AFTER, OPT_CUT_INSIDE, OPT_CUT_TIMES, OPT_CLOSE_AFTER,
 	OPT_CLOSE_CODE, OPT_STALL_AFTER, OPT_TEXT_AT, OPT_PING_AT, OPT_GARBAGE_AT, OPT_DUP_AT,
 	OPT_SWAP_AT, OPT_SKIP_FROM, OPT_SKIP_TO, OPT_FRAGMENT, OPT_FAULT_TIMES,
@@ -99,6 +100,7 @@ static const struct option longopts[] = {
 	{"redirect", required_argument, NULL, OPT_REDIRECT},
 	{"body", required_argument, NULL, OPT_BODY},
 	{"body-size", required_argument, NULL, OPT_BODY_SIZE},
+	{"interim", required_argument, NULL, OPT_INTERIM},
 	{"bad-accept", no_argument, NULL, OPT_BAD_ACCEPT},
 	{"no-upgrade-reply", no_argument, NULL, OPT_NO_UPGRADE_REPLY},
 	{"status-times", required_argument, NULL, OPT_STATUS_TIMES},
@@ -264,6 +266,9 @@ parse_number(Options *o, int opt, int64_t v)
 			break;
 		case OPT_BODY_SIZE:
 			o->body_size = v;
+			break;
+		case OPT_INTERIM:
+			o->interim = v;
 			break;
 		case OPT_STATUS_TIMES:
 			o->status_times = v;

@@ -60,6 +60,7 @@ typedef struct Options
 	const char *redirect;
 	const char *body_file;
 	int64_t		body_size;
+	int64_t		interim;
 	bool		bad_accept;
 	bool		no_upgrade_reply;
 	int64_t		status_times;	/* how many connections; NEVER: all */

@@ -21,7 +21,7 @@ my $dir  = PostgreSQL::Test::Utils::tempdir();
 my $part = write_capture("$dir/part", (read_capture(capture('pds.frames.gz')))[ 0 .. 9 ]);
 my $node = make_node(
 	'http', conf => <<'EOF');
-max_worker_processes = 80
+max_worker_processes = 90
 atproto.reconnect_delay = 20ms
 atproto.reconnect_max_delay = 100ms
 EOF
@@ -58,6 +58,10 @@ my %case = (
 	'a huge body'        => [ 'goes on', '--status', 503, '--body-size', 50_000_000, '--status-times', 1 ],
 	'no body'            => [ [@refused], '--status', 400, '--body', '/dev/null' ],
 	'a slow good answer' => [ 'goes on', '--trickle', '20:1000' ],
+	'early hints'        => [ 'goes on', '--interim', 1 ],
+	'many early hints'   => [ 'goes on', '--interim', 8 ],
+	'hints, then busy'   => [ 'goes on', '--interim', 2, '--status', 503, '--status-times', 1 ],
+	'nothing but hints'  => [ 'stops', '--interim', 9 ],
 	'bad accept'         => [ 'stops', '--bad-accept' ],
 	'no answer'          => [ 'idle', '--no-upgrade-reply' ],
 	'an endless answer'  => [ 'idle', '--trickle', '1:400000' ]);
@@ -122,6 +126,7 @@ foreach (405, 426, 501)
 is_deeply([ $target->log ], [], 'no redirect was followed');
 is(scalar($server{'bad accept'}->cursors), 5, 'bad accept: five attempts');
 like(status('bad accept', 'last_error'), qr/no WebSocket upgrade/, 'bad accept: the reason');
+like(status('nothing but hints', 'last_error'), qr/Too many interim responses/, 'nothing but hints: the reason');
 wait_for_seq($node, 'retry soon', 10);
 pass('retry soon: goes on');
 is(status($_, 'drops'), '{"http": 3}', "$_: counted") foreach 'status 503', 'status 429';

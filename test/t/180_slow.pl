@@ -9,6 +9,9 @@ use FindBin;
 use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
+use Digest::SHA qw(sha1_base64);
+use IO::Socket::INET;
+use POSIX ();
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -82,6 +85,57 @@ like(query('SELECT last_error FROM atproto.stat_subscription'), qr/nothing came/
 ($end) = $server->log('end');
 cmp_ok($end->{pings}, '>', 0, 'it was asked before');
 
+# --- pings ---
+
+my $pings = 5000;
+follow($part, '--raw', '8900' x $pings . '@50', '--fault-times', 1);
+wait_for_seq($node, 's', 100);
+is(query('SELECT drops FROM atproto.stat_subscription'), '{}', 'a burst of pings is no fault');
+query("SELECT atproto.pause('s')");
+($end) = $server->wait_for_log(end => 1);
+is($end->{pongs}, $pings, 'and each is answered');
+
+# A server that sends nothing else, as fast as it can, and reads nothing.
+my $listener = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 5) or die "cannot listen: $!";
+my $port     = $listener->sockport;
+setsockopt($listener, Socket::SOL_SOCKET, Socket::SO_RCVBUF, pack('i', 4096)) or die "setsockopt: $!";
+my $deaf = fork // die "fork: $!";
+if ($deaf == 0)
+{
+	local $SIG{CHLD} = 'IGNORE';
+	local $SIG{PIPE} = 'IGNORE';
+	while (my $client = $listener->accept)
+	{
+		next if fork;
+		my $head = '';
+		while ($head !~ /\r\n\r\n/) { sysread($client, $head, 1, length $head) or POSIX::_exit(0) }
+		my ($key) = $head =~ /^Sec-WebSocket-Key: (\S+)/m;
+		my $accept = sha1_base64("${key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11") . '=';
+		syswrite($client, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+			  . "Sec-WebSocket-Accept: $accept\r\n\r\n");
+		1 while syswrite($client, ("\x89\x7d" . "x" x 125) x 500);
+		POSIX::_exit(0);
+	}
+	POSIX::_exit(0);
+}
+query('DELETE FROM atproto.subscription');
+query("SELECT atproto.subscribe('deaf', 'ws://127.0.0.1:$port', 0)");
+my $most_of_deaf = 0;
+AtprotoTest::wait_until(
+	sub {
+		my $kb = consumer_memory($node);
+		$most_of_deaf = $kb if $kb > $most_of_deaf;
+		return query('SELECT reconnects >= 2 FROM atproto.stat_subscription') eq 't';
+	},
+	'the ends of two deaf connections');
+like(query('SELECT last_error FROM atproto.stat_subscription'), qr/does not read the answers/, 'a server that reads no answers is given up');
+is(query(q{SELECT drops - 'idle' FROM atproto.stat_subscription}), '{}', 'as one that is silent');
+cmp_ok($most_of_deaf, '<', $MEMORY_MAX, 'memory stays small meanwhile');
+query('DELETE FROM atproto.subscription');
+kill 'KILL', $deaf;
+waitpid $deaf, 0;
+undef $deaf;
+
 # The limits can be changed and switched off while it runs.
 query($_) foreach 'ALTER SYSTEM SET atproto.idle_timeout = 0', 'ALTER SYSTEM SET atproto.ping_interval = 0',
   'SELECT pg_reload_conf()';
@@ -154,3 +208,10 @@ tables_match($node, $part, 'a slow standby: the tables are what the oracle says'
 
 $node->stop;
 done_testing();
+
+END
+{
+	my $status = $?;
+	kill 'KILL', $deaf if $deaf;
+	$? = $status;
+}

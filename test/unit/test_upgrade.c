@@ -15,6 +15,8 @@
 static AtpUpgrade up;
 static size_t at;
 
+#define HINTS	"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\nRetry-After: 5\r\n\r\n"
+
 static AtpErr
 parse(const char *s)
 {
@@ -62,17 +64,55 @@ test_refusals(void)
 	refuses("HTTP/1.1 101 y\r\nA: b\r\n folded\r\n\r\n", ATP_E_HTTP_HEADER, 22);
 }
 
+/* Interim responses come before the answer; they are not it. */
+static void
+test_interim(void)
+{
+	char		many[9 * sizeof("HTTP/1.1 100\r\n\r\n") + 1] = "";
+	char	   *full;
+	size_t		hints = strlen(HINTS);
+	size_t		n = 0;
+
+	ok(parse(HINTS GOOD "\x82\x01x") == ATP_OK && up.status == 101 && up.upgrade && up.connection, "103, then an upgrade");
+	ok(up.head_len == strlen(HINTS GOOD), "the stream begins after the last head");
+	ok(up.retry_after.ptr == NULL, "headers of the first do not count");
+	ok(parse("HTTP/1.1 100 Continue\n\nHTTP/1.1 102 \r\n\r\n" HINTS "HTTP/1.1 503 x\r\nRetry-After: 120\r\n\r\n") == ATP_OK &&
+	   up.status == 503 && atp_span_is(up.retry_after, "120"), "E-04: 100, 102, 103, then a refusal");
+	ok(parse("HTTP/1.1 101 x\r\n\r\n" GOOD) == ATP_OK && !up.upgrade, "101 is the answer, even without what it needs");
+	ok(parse(HINTS) == ATP_E_HTTP_MORE, "103 alone asks for more");
+	refuses(HINTS "<html>\n\n", ATP_E_HTTP_STATUS, hints);
+	refuses(HINTS "HTTP/1.1 1x1 y\r\n\r\n", ATP_E_HTTP_STATUS, hints + 10);
+	refuses(HINTS "HTTP/1.1 101 y\r\nno colon\r\n\r\n", ATP_E_HTTP_HEADER, hints + 16);
+
+	for (int i = 0; i < ATP_UPGRADE_INTERIM_MAX; i++)
+		strcat(many, "HTTP/1.1 100\r\n\r\n");
+	full = malloc(strlen(many) + 100 + strlen(GOOD));
+	strcat(strcpy(full, many), GOOD);
+	ok(parse(full) == ATP_OK && up.status == 101, "as many as are endured");
+	strcat(strcat(strcpy(full, many), "HTTP/1.1 199\r\n\r\n"), GOOD);
+	ok(parse(full) == ATP_E_HTTP_INTERIM, "one more");
+	free(full);
+
+	/* the limit of bytes is one for all */
+	full = malloc(ATP_UPGRADE_HEAD_MAX + 200);
+	n = sprintf(full, "HTTP/1.1 103\r\nA: ");
+	memset(full + n, 'a', ATP_UPGRADE_HEAD_MAX - 100);
+	strcpy(full + n + ATP_UPGRADE_HEAD_MAX - 100, "\r\n\r\n" GOOD);
+	ok(parse(full) == ATP_E_HTTP_HEAD_LONG, "E-05: long interim responses count to the limit");
+	free(full);
+}
+
 /* Every prefix of a head asks for more, and none is taken for the whole. */
 static void
-test_prefixes(void)
+test_prefixes(const char *head)
 {
 	int			wrong = 0;
 
-	for (size_t n = 0; n < strlen(GOOD); n++)
+	for (size_t n = 0; n < strlen(head); n++)
 	{
 		char	   *copy = malloc(n);	/* exact, so that ASan sees a read too far */
 
-		memcpy(copy, GOOD, n);
+		memcpy(copy, head, n);
 		if (atp_upgrade_parse(copy, n, &up, &at) != ATP_E_HTTP_MORE)
 			wrong++;
 		free(copy);
@@ -112,7 +152,9 @@ main(void)
 {
 	test_answers();
 	test_refusals();
-	test_prefixes();
+	test_interim();
+	test_prefixes(GOOD);
+	test_prefixes(HINTS GOOD);
 	test_bounds();
 	test_retry_after();
 	return done_testing();
