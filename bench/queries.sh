@@ -1,8 +1,9 @@
 #!/bin/bash
-# The five queries of JSONBench, which asks them of events of the network: on
-# the table "record" with the indexes and statements of doc/queries.md, and on
-# JSONBench's own layout for PostgreSQL, one jsonb document per event with one
-# index on expressions (bench/queries.sql).  Both tables have the same events,
+# The same five questions that JSONBench asks of events of the network: of the
+# table "record" with the indexes and statements of doc/queries.md, and of a
+# table as JSONBench has it for PostgreSQL, one jsonb document per event with one
+# index on expressions (bench/queries.sql).  Its rules forbid columns as those of
+# "record", so that this is not that benchmark.  Both tables have the same events,
 # in the same order; indexes are made before the rows come.  Every query must
 # give the same rows on both.  Figures are medians of RUNS hot runs, in
 # milliseconds of the server process's time on a processor (from Linux's schedstat).
@@ -122,7 +123,7 @@ blocks | grep -v '^\(ALTER TABLE\|CREATE INDEX record_\(collection\|post\)\)' | 
 {
 	echo "## Queries"
 	echo
-	echo "\`EVENTS=$EVENTS RUNS=$RUNS bench/queries.sh\`: $(machine). The five queries of JSONBench on \`record\` with the indexes and statements of [doc/queries.md](../doc/queries.md)," \
+	echo "\`EVENTS=$EVENTS RUNS=$RUNS bench/queries.sh\`: $(machine). The same five questions that JSONBench asks, of \`record\` with the indexes and statements of [doc/queries.md](../doc/queries.md)," \
 		"compared with its own layout for PostgreSQL: one jsonb document per event, and an index on five expressions. The same $EVENTS events" \
 		"(\`bench/events.sql\`) in both, the same rows as results. Medians of hot runs, in milliseconds of processor time; the ratio is the extension's figure divided" \
 		"by the other one. For both: \`shared_buffers = 2GB\`, \`work_mem = 64MB\`, \`random_page_cost = 1.1\`, no parallel query, no JIT; indexes made first, then the rows, then \`VACUUM (ANALYZE)\`."

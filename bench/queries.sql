@@ -1,4 +1,4 @@
--- The five queries of JSONBench on its own layout of the same records: one
+-- The five questions of JSONBench, asked of its own layout of the same records: one
 -- document per event, as Jetstream sends it.
 -- Q1: events by collection
 SELECT data->'commit'->>'collection' AS event, count(*) AS count

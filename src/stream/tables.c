@@ -36,7 +36,7 @@ static const TableDef tables[] = {
 		"COMMENT ON TABLE #.record IS 'current records of all repositories seen';"
 		"COMMENT ON COLUMN #.record.rev IS 'revision of the commit that last wrote the record';"
 		"COMMENT ON COLUMN #.record.indexed_at IS 'when this database took it in';"
-		"COMMENT ON COLUMN #.record.value IS 'the record; NULL where jsonb cannot hold it (U+0000), see raw';"
+		"COMMENT ON COLUMN #.record.value IS 'the record; NULL where jsonb cannot hold it, see raw';"
 		"COMMENT ON COLUMN #.record.raw IS 'the record''s DAG-CBOR, where value is NULL or the subscription keeps it'"
 	},
 	{"repo",

@@ -1,7 +1,8 @@
 # 270_monitoring.pl
 #		contrib/monitoring: each query of the exporter's file runs with the rights
 #		that its README names, and gives the columns that the file describes; the
-#		dashboard uses metrics that exist.
+#		dashboard and the alarms use metrics that exist; the alarms fire when they
+#		should (needs promtool, of the package prometheus).
 
 use strict;
 use warnings FATAL => 'all';
@@ -25,8 +26,25 @@ $node->safe_psql('postgres', subscribe_sql('watched', $server, cursor => 0, coll
 wait_for_seq($node, 'watched', $n);
 $node->safe_psql('postgres', "INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) VALUES ('watched', 'x', 1, 9, 'OutdatedCursor')");
 
-my ($grants) = slurp_file("$dir/README.md") =~ /^(CREATE ROLE exporter .*?)^```/ms or BAIL_OUT('the README names no grants');
+my $readme = slurp_file("$dir/README.md");
+my ($grants, $role) = $readme =~ /^(CREATE ROLE (\w+) .*?)^```/ms or BAIL_OUT('the README names no grants');
+my ($source) = $readme =~ /^DATA_SOURCE_NAME='(.*)'$/m or BAIL_OUT('the README has no DATA_SOURCE_NAME');
 $node->safe_psql('postgres', $grants);
+
+# Debian: the exporter's user, and "local all all peer".  A map makes the user of this test that user.
+is($role, 'prometheus', 'the role has the name of the user that the exporter runs as');
+my $me = getpwuid($<);
+$source =~ s/host=\S+/'host=' . $node->host . ' port=' . $node->port/e;
+$source =~ s/dbname=\S+/dbname=postgres/;
+rename($node->data_dir . '/pg_hba.conf', $node->data_dir . '/pg_hba.trust') or BAIL_OUT("pg_hba.conf: $!");
+append_to_file($node->data_dir . '/pg_hba.conf', "local all all peer map=as\n");
+append_to_file($node->data_dir . '/pg_ident.conf', "as $me $role\nas $me $me\n");
+$node->reload;
+my ($as, $why);
+run_log([ 'psql', '-XAtd', $source, '-c', 'SELECT current_user' ], '>', \$as, '2>', \$why);
+is("$as$why", "$role\n", 'it connects with its DATA_SOURCE_NAME, by peer authentication');
+rename($node->data_dir . '/pg_hba.trust', $node->data_dir . '/pg_hba.conf') or BAIL_OUT("pg_hba.conf: $!");
+$node->reload;
 
 # The file is YAML; of the form that it has, these lines are enough.
 my %queries;
@@ -46,7 +64,7 @@ foreach my $name (sort keys %queries)
 {
 	my @described = map { $_->[0] } @{ $queries{$name}{metrics} };
 	my @labels = map { $_->[0] } grep { $_->[1] eq 'LABEL' } @{ $queries{$name}{metrics} };
-	my ($rc, $out, $err) = $node->psql('postgres', "SET SESSION AUTHORIZATION exporter; COPY ($queries{$name}{query}) TO STDOUT WITH (FORMAT csv, HEADER)");
+	my ($rc, $out, $err) = $node->psql('postgres', "SET SESSION AUTHORIZATION $role; COPY ($queries{$name}{query}) TO STDOUT WITH (FORMAT csv, HEADER)");
 	my ($header, @rows) = split /\n/, $out;
 
 	is($err, '', "$name: runs");
@@ -65,7 +83,7 @@ foreach my $name (sort keys %queries)
 my ($view) = $node->safe_psql('postgres', "SELECT pg_get_viewdef('atproto.stat_subscription')");
 my %states = map { $_ => 1 } ($queries{atproto_subscription_state}{query} =~ /'([a-z ]+)'/g);
 ok($states{$_}, "state $_ is watched") foreach grep { /\w/ } $view =~ /(?:THEN|ELSE COALESCE\(p\.state,) '([a-z ]+)'/g;
-is($node->safe_psql('postgres', "SET SESSION AUTHORIZATION exporter; SELECT string_agg(state, ',') FROM ($queries{atproto_subscription_state}{query}) s WHERE current = 1"),
+is($node->safe_psql('postgres', "SET SESSION AUTHORIZATION $role; SELECT string_agg(state, ',') FROM ($queries{atproto_subscription_state}{query}) s WHERE current = 1"),
 	'streaming', 'one of them is the present one');
 
 my $dashboard = decode_json(slurp_file("$dir/dashboard.json"));
@@ -73,8 +91,29 @@ my @used = map { $_->{expr} } map { @{ $_->{targets} } } @{ $dashboard->{panels}
 cmp_ok(scalar @used, '>=', 10, 'the dashboard shows something');
 my @unknown = grep { !$metrics{$_} } map { /(atproto_\w+)/g } @used, map { $_->{definition} // () } @{ $dashboard->{templating}{list} };
 is_deeply(\@unknown, [], 'of these metrics');
-@unknown = grep { !$metrics{$_} } slurp_file("$dir/README.md") =~ /\b(atproto_subscription_\w+|atproto_dead_\w+|atproto_gaps\w*)/g;
-is_deeply(\@unknown, [], 'so do the alarms of the README');
+foreach my $file ('README.md', 'alerts.yaml', 'alerts-test.yaml')
+{
+	my @named = slurp_file("$dir/$file") =~ /\b(atproto_(?:subscription|dead|gaps)\w+)/g;
+	cmp_ok(scalar @named, '>', 0, "$file names metrics");
+	is_deeply([ grep { !$metrics{$_} } @named ], [], 'which exist');
+}
+
+# What the alarms of times compare with the time of Prometheus.
+is($node->safe_psql('postgres', "SELECT count(*), bool_and(newest_timestamp_seconds BETWEEN EXTRACT(epoch FROM now()) - 3600 AND EXTRACT(epoch FROM now()))
+	FROM ($queries{$_}{query}) q") =~ s/^[1-9]\d*\|//r, 't', "$_: when the last one came") foreach 'atproto_dead_letters', 'atproto_gaps';
+
+SKIP:
+{
+	skip 'no promtool', 2 if system('promtool --version >/dev/null 2>&1') != 0;
+
+	my ($out, $rc);
+	foreach my $command ('check rules alerts.yaml', 'test rules alerts-test.yaml')
+	{
+		$out = `cd '$dir' && promtool $command 2>&1`;
+		$rc = $?;
+		is($rc, 0, "promtool $command") or diag($out);
+	}
+}
 
 # Without the rights beyond pg_monitor, all but the last two work.
 $node->safe_psql('postgres', 'CREATE ROLE monitor LOGIN; GRANT pg_monitor TO monitor');
