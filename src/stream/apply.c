@@ -230,13 +230,14 @@ static bool
 move_cursor(Apply *a, int64 from, int64 to, int64 refused)
 {
 	int64		time = a->batch->time;
-	Datum		args[10] = {
+	Datum		args[11] = {
 		CStringGetTextDatum(a->sub->name), CStringGetTextDatum(a->sub->ep->scope),
 		Int64GetDatum(from), Int64GetDatum(to), TimestampTzGetDatum(time - ATP_UNIX_TO_POSTGRES),
 		Int64GetDatum(a->batch->nevents), Int64GetDatum(a->rows), Int64GetDatum(refused),
-		Int32GetDatum(a->batch->shard), TimestampTzGetDatum(a->sub->created_at)
+		Int32GetDatum(a->batch->shard), TimestampTzGetDatum(a->sub->created_at),
+		Int32GetDatum(a->batch->layout)
 	};
-	char		nulls[11] = "          ";
+	char		nulls[12] = "           ";
 
 	nulls[2] = from < 0 ? 'n' : ' ';
 	nulls[3] = to < 0 ? 'n' : ' ';

@@ -17,13 +17,13 @@
 #include "storage/ipc.h"
 #include "stream/apply.h"
 #include "stream/catalog.h"
+#include "stream/claim.h"
 #include "stream/decode.h"
 #include "stream/pipeline.h"
 #include "stream/process.h"
 #include "stream/ring.h"
 #include "stream/statements.h"
 #include "stream/wait.h"
-#include "stream/wake.h"
 #include "utils/memutils.h"
 
 #define STATS_DELAY_MS		1000
@@ -71,14 +71,16 @@ attach(Worker *w, dsm_handle handle)
 static void
 read_subscription(Worker *w, const char *name)
 {
+	bool		same;
+
 	atp_begin("reading the subscription");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 		w->sub = atp_subscription_get(name, TopMemoryContext);
 	/* it must be what the consumer read: settings hold from a known event on */
-	if (w->sub != NULL && w->sub->version == w->ring->version)
-		w->cursor = atp_cursor_of_shard(name, w->sub->ep->scope, w->shard);
+	same = w->sub != NULL && w->sub->version == w->ring->version &&
+		atp_cursor_of_shard(name, w->sub->ep->scope, w->shard, w->ring->layout, &w->cursor);
 	atp_commit();
-	if (w->sub == NULL || w->sub->version != w->ring->version)
+	if (!same)
 		leave(w, "the subscription changed");
 	atp_statements_target(w->sub->target);
 	w->decoder = atp_decoder_create(TopMemoryContext, w->sub->ep->nsid);
@@ -198,11 +200,11 @@ atp_apply_worker_main(Datum arg)
 	atp_process_connected(psprintf("atproto %s/%d", start.name, start.shard));
 	w->shard = start.shard;
 	attach(w, DatumGetUInt32(arg));
-	/* longer than any subscription's name */
-	if (!atp_claim(psprintf("%*s/%d", -(ATP_NAME_MAX + 1), start.name, start.shard)))
+	if (!atp_claim_worker(start.name, start.shard))
 		leave(w, "another process does the same");
 	w->batch = atp_batch_create(TopMemoryContext);
 	w->batch->shard = w->shard;
+	w->batch->layout = w->ring->layout;
 	read_subscription(w, start.name);
 	run(w);
 }

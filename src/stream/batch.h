@@ -135,6 +135,7 @@ typedef struct AtpBatch
 {
 	MemoryContext cxt;
 	int			shard;			/* part of the stream that it is of: 0 unless workers share it */
+	int			layout;			/* of the cursor that moves with it: see AtpCursor */
 	uint8_t    *buffer;			/* for messages; NULL: none yet */
 	size_t		capacity;		/* of the buffer */
 	size_t		used;			/* likewise */

@@ -17,6 +17,7 @@
 #include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "stream/catalog.h"
+#include "stream/claim.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
@@ -102,6 +103,7 @@ atp_begin(const char *activity)
 {
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
+	atp_claim_guard();
 	SPI_connect();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	pgstat_report_activity(STATE_RUNNING, activity);

@@ -19,6 +19,7 @@
 #include "stream/apply.h"
 #include "stream/batch.h"
 #include "stream/catalog.h"
+#include "stream/claim.h"
 #include "stream/decode.h"
 #include "stream/statements.h"
 #include "stream/subscription.h"

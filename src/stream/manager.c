@@ -16,12 +16,12 @@
 #include "postmaster/bgworker.h"
 #include "storage/ipc.h"
 #include "stream/catalog.h"
+#include "stream/claim.h"
 #include "stream/clock.h"
 #include "stream/manager.h"
 #include "stream/process.h"
 #include "stream/slots.h"
 #include "stream/wait.h"
-#include "stream/wake.h"
 #include "stream/worker.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -237,7 +237,8 @@ void
 atp_manager_main(Datum arg)
 {
 	const char *database = MyBgworkerEntry->bgw_extra;
-	MemoryContext subs_cxt;
+	MemoryContext subs_cxt,
+				loop_cxt;
 	List	   *subs = NIL;
 
 	atp_process_begin();
@@ -246,6 +247,7 @@ atp_manager_main(Datum arg)
 	atp_manager_connected(DatumGetInt32(arg));
 	atp_process_connected("atproto manager");
 	subs_cxt = AllocSetContextCreate(TopMemoryContext, "atproto subscriptions", ALLOCSET_SMALL_SIZES);
+	loop_cxt = AllocSetContextCreate(TopMemoryContext, "atproto loop", ALLOCSET_SMALL_SIZES);
 	if (!atp_claim(ATP_MANAGER_NAME))
 		ereport(FATAL, (errmsg("another atproto manager serves database \"%s\"", database)));
 	for (;;)
@@ -257,7 +259,8 @@ atp_manager_main(Datum arg)
 			MemoryContextSwitchTo(subs_cxt);
 			subs = read_subscriptions();
 		}
-		MemoryContextSwitchTo(subs_cxt);
+		MemoryContextSwitchTo(loop_cxt);
+		MemoryContextReset(loop_cxt);
 		reap(atp_now());
 		forget_children(subs);
 		atp_wait(NULL, 0, start_children(subs));

@@ -45,16 +45,17 @@ start_worker(AtpPipeline *pipeline, const AtpSubscription *sub, int shard)
 }
 
 AtpPipeline *
-atp_pipeline_start(const AtpSubscription *sub, int nworkers)
+atp_pipeline_start(const AtpSubscription *sub, int nworkers, int layout)
 {
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 	AtpPipeline *pipeline = palloc0(sizeof(AtpPipeline));
 
-	Assert(nworkers <= ATP_WORKERS_MAX);
+	if (nworkers > ATP_WORKERS_MAX)
+		elog(ERROR, "%d workers are too many", nworkers);
 	pipeline->segment = dsm_create(sizeof(AtpRing), 0);
 	dsm_pin_mapping(pipeline->segment);
 	pipeline->ring = dsm_segment_address(pipeline->segment);
-	atp_ring_init(pipeline->ring, nworkers, sub->version);
+	atp_ring_init(pipeline->ring, nworkers, sub->version, layout);
 	on_dsm_detach(pipeline->segment, close_ring, PointerGetDatum(pipeline->ring));
 	for (; pipeline->nworkers < nworkers; pipeline->nworkers++)
 		if (!start_worker(pipeline, sub, pipeline->nworkers))

@@ -21,7 +21,7 @@ typedef struct AtpPipeline AtpPipeline;
  * Start the workers.  NULL: there are not enough worker slots, and nothing was
  * started.  An ERROR when there is no shared memory.
  */
-extern AtpPipeline *atp_pipeline_start(const AtpSubscription *sub, int nworkers);
+extern AtpPipeline *atp_pipeline_start(const AtpSubscription *sub, int nworkers, int layout);
 
 /* End them; what was handed over and not committed comes again (the cursors say so). */
 extern void atp_pipeline_end(AtpPipeline *pipeline);

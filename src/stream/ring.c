@@ -8,11 +8,12 @@
 #include "stream/ring.h"
 
 void
-atp_ring_init(AtpRing *ring, int nworkers, TransactionId version)
+atp_ring_init(AtpRing *ring, int nworkers, TransactionId version, int layout)
 {
 	ring->writer = MyLatch;
 	ring->nworkers = nworkers;
 	ring->version = version;
+	ring->layout = layout;
 	pg_atomic_init_u32(&ring->closed, 0);
 	pg_atomic_init_u32(&ring->purge, 1);	/* whatever was left by processes before */
 	pg_atomic_init_u64(&ring->handed, 0);

@@ -19,8 +19,8 @@
 #include "port/atomics.h"
 #include "storage/latch.h"
 #include "stream/batch.h"
+#include "stream/subscription.h"
 
-#define ATP_WORKERS_MAX		32
 #define ATP_RING_BATCHES	3	/* one is filled, one is worked on, one is between */
 
 /*
@@ -63,6 +63,7 @@ typedef struct AtpRing
 	Latch	   *writer;
 	int			nworkers;
 	TransactionId version;		/* of the subscription whose settings hold for all batches */
+	int			layout;			/* of the cursors that move with them */
 	pg_atomic_uint32 closed;	/* the writer is gone: no batch will come */
 	pg_atomic_uint32 purge;		/* records of deleted accounts may be left */
 	pg_atomic_uint64 handed;	/* batches */
@@ -70,7 +71,7 @@ typedef struct AtpRing
 	AtpRingBatch batch[ATP_RING_BATCHES];
 } AtpRing;
 
-extern void atp_ring_init(AtpRing *ring, int nworkers, TransactionId version);
+extern void atp_ring_init(AtpRing *ring, int nworkers, TransactionId version, int layout);
 
 /* The writer: is there a batch to fill, which then is atp_ring_next()?  */
 extern bool atp_ring_has_room(AtpRing *ring, uint64 collected);

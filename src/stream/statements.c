@@ -183,10 +183,12 @@ static const struct
 		" events = events + $6, record_ops = record_ops + $7,"
 		" refused_letters = refused_letters + $8, updated_at = now()"
 		" WHERE subscription = $1 AND endpoint = $2 AND shard = $9 AND seq IS NOT DISTINCT FROM $3"
+		/* nor is that of a stream which is shared otherwise by now */
+		" AND layout = $11"
 		/* that of another subscription of the same name is another cursor */
 		" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.name = $1 AND s.created_at = $10)",
-		10, {-TEXTOID, -TEXTOID, -INT8OID, -INT8OID, -TIMESTAMPTZOID, -INT8OID, -INT8OID, -INT8OID, -INT4OID,
-		-TIMESTAMPTZOID}, SPI_OK_UPDATE
+		11, {-TEXTOID, -TEXTOID, -INT8OID, -INT8OID, -TIMESTAMPTZOID, -INT8OID, -INT8OID, -INT8OID, -INT4OID,
+		-TIMESTAMPTZOID, -INT4OID}, SPI_OK_UPDATE
 	},
 };
 

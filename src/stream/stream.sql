@@ -77,7 +77,9 @@ CREATE TABLE atproto.cursor (
     subscription text NOT NULL
         REFERENCES atproto.subscription (name) ON UPDATE CASCADE ON DELETE CASCADE,
     endpoint text NOT NULL,
-    shard integer NOT NULL DEFAULT 0,
+    shard integer NOT NULL DEFAULT 0
+        CHECK (shard BETWEEN 0 AND 31),
+    layout integer NOT NULL DEFAULT 0,
     seq bigint CHECK (seq BETWEEN 0 AND 9007199254740991),
     event_time timestamptz,
     events bigint NOT NULL DEFAULT 0,
@@ -90,6 +92,7 @@ CREATE TABLE atproto.cursor (
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 COMMENT ON TABLE atproto.cursor IS 'last event processed of each subscription and endpoint, committed together with its rows';
 COMMENT ON COLUMN atproto.cursor.shard IS 'worker whose position this is; one row, 0, unless the subscription has several workers: then everything up to the lowest seq is processed';
+COMMENT ON COLUMN atproto.cursor.layout IS 'changes with the number of workers: a worker moves only the shards that it was started for';
 COMMENT ON COLUMN atproto.cursor.seq IS 'last sequence number processed; NULL: begin with the next live event; 0: with the oldest';
 COMMENT ON COLUMN atproto.cursor.event_time IS 'time that the last event carries';
 COMMENT ON COLUMN atproto.cursor.events IS 'events processed since the subscription was made';

@@ -200,60 +200,83 @@ atp_cursor_settings(const char *name, const char *endpoint)
 		  SPI_OK_UPDATE, "noting the settings");
 }
 
+/* Its rows stay as they are until the transaction's end. */
+static AtpCursor
+read_cursor(const char *name, const char *endpoint)
+{
+	Oid			types[] = {TEXTOID, TEXTOID};
+	Datum		args[] = {CStringGetTextDatum(name), CStringGetTextDatum(endpoint)};
+	AtpCursor	cursor = {.lowest = PG_INT64_MAX, .highest = -1};
+	bool		whole;
+
+	check(SPI_execute_with_args("SELECT shard, layout, COALESCE(seq, -1) FROM atproto.cursor"
+								" WHERE subscription = $1 AND endpoint = $2 ORDER BY shard FOR NO KEY UPDATE",
+								2, types, args, NULL, false, ATP_WORKERS_MAX + 1),
+		  SPI_OK_SELECT, "reading a cursor");
+	whole = SPI_processed > 0 && SPI_processed <= ATP_WORKERS_MAX;
+	for (int i = 0; whole && i < SPI_processed; i++)
+	{
+		HeapTuple	row = SPI_tuptable->vals[i];
+		TupleDesc	desc = SPI_tuptable->tupdesc;
+		bool		isnull;
+		int			shard = DatumGetInt32(SPI_getbinval(row, desc, 1, &isnull));
+		int			layout = DatumGetInt32(SPI_getbinval(row, desc, 2, &isnull));
+		int64		seq = DatumGetInt64(SPI_getbinval(row, desc, 3, &isnull));
+
+		whole = shard == i && (i == 0 || layout == cursor.layout);
+		cursor.layout = layout;
+		cursor.shards++;
+		cursor.lowest = Min(cursor.lowest, seq);
+		cursor.highest = Max(cursor.highest, seq);
+	}
+	if (!whole)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cursor of subscription \"%s\" has not all its shards, or others", name),
+				 errhint("Restore the rows of table \"%s\", or unsubscribe and subscribe again.", "atproto.cursor")));
+	return cursor;
+}
+
 AtpCursor
 atp_cursor_get(const char *name, const char *endpoint)
 {
 	Oid			types[] = {TEXTOID, TEXTOID};
 	Datum		args[] = {CStringGetTextDatum(name), CStringGetTextDatum(endpoint)};
-	AtpCursor	cursor;
-	HeapTuple	row;
-	TupleDesc	desc;
-	bool		isnull;
 
 	check(SPI_execute_with_args("INSERT INTO atproto.cursor (subscription, endpoint) VALUES ($1, $2)"
 								" ON CONFLICT DO NOTHING", 2, types, args, NULL, false, 0),
 		  SPI_OK_INSERT, "making a cursor");
-	check(SPI_execute_with_args("SELECT count(*)::integer, min(COALESCE(seq, -1)), max(COALESCE(seq, -1)), max(shard)"
-								" FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2",
-								2, types, args, NULL, false, 1),
-		  SPI_OK_SELECT, "reading a cursor");
-	row = SPI_tuptable->vals[0];
-	desc = SPI_tuptable->tupdesc;
-	cursor.shards = DatumGetInt32(SPI_getbinval(row, desc, 1, &isnull));
-	if (cursor.shards == 0)
-		elog(ERROR, "cursor of subscription \"%s\" has vanished", name);
-	cursor.lowest = DatumGetInt64(SPI_getbinval(row, desc, 2, &isnull));
-	cursor.highest = DatumGetInt64(SPI_getbinval(row, desc, 3, &isnull));
-	if (DatumGetInt32(SPI_getbinval(row, desc, 4, &isnull)) != cursor.shards - 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cursor of subscription \"%s\" has not all its shards", name),
-				 errhint("Restore the rows of table \"%s\", or unsubscribe and subscribe again.", "atproto.cursor")));
-	return cursor;
+	return read_cursor(name, endpoint);
 }
 
-int64
-atp_cursor_of_shard(const char *name, const char *endpoint, int shard)
+bool
+atp_cursor_of_shard(const char *name, const char *endpoint, int shard, int layout, int64 *seq)
 {
-	Oid			types[] = {TEXTOID, TEXTOID, INT4OID};
-	Datum		args[] = {CStringGetTextDatum(name), CStringGetTextDatum(endpoint), Int32GetDatum(shard)};
+	Oid			types[] = {TEXTOID, TEXTOID, INT4OID, INT4OID};
+	Datum		args[] = {
+		CStringGetTextDatum(name), CStringGetTextDatum(endpoint), Int32GetDatum(shard), Int32GetDatum(layout)
+	};
 	bool		isnull;
-	int64		seq;
 
-	check(SPI_execute_with_args("SELECT seq FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2 AND shard = $3",
-								3, types, args, NULL, true, 1),
+	check(SPI_execute_with_args("SELECT COALESCE(seq, -1) FROM atproto.cursor"
+								" WHERE subscription = $1 AND endpoint = $2 AND shard = $3 AND layout = $4",
+								4, types, args, NULL, true, 1),
 		  SPI_OK_SELECT, "reading a shard's cursor");
 	if (SPI_processed == 0)
-		elog(ERROR, "cursor of shard %d of subscription \"%s\" has vanished", shard, name);
-	seq = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
-	return isnull ? -1 : seq;
+		return false;
+	*seq = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
+	return true;
 }
 
-void
+AtpCursor
 atp_cursor_share(const char *name, const char *endpoint, int shards)
 {
 	Oid			types[] = {TEXTOID, TEXTOID, INT4OID};
 	Datum		args[] = {CStringGetTextDatum(name), CStringGetTextDatum(endpoint), Int32GetDatum(shards)};
+	AtpCursor	cursor = read_cursor(name, endpoint);
+
+	if (cursor.lowest != cursor.highest)
+		return cursor;
 
 	/* what the shards that go have counted is the first one's from now on */
 	check(SPI_execute_with_args("WITH gone AS (DELETE FROM atproto.cursor"
@@ -266,13 +289,18 @@ atp_cursor_share(const char *name, const char *endpoint, int shards)
 								" WHERE c.subscription = $1 AND c.endpoint = $2 AND c.shard = 0 AND g.events + g.record_ops + g.refused > 0",
 								3, types, args, NULL, false, 0),
 		  SPI_OK_UPDATE, "removing shards");
-	check(SPI_execute_with_args("INSERT INTO atproto.cursor (subscription, endpoint, shard, seq, event_time, settings_after, settings)"
-								" SELECT subscription, endpoint, n, seq, event_time, settings_after, settings"
+	check(SPI_execute_with_args("INSERT INTO atproto.cursor (subscription, endpoint, shard, layout, seq, event_time, settings_after, settings)"
+								" SELECT subscription, endpoint, n, layout, seq, event_time, settings_after, settings"
 								" FROM atproto.cursor, generate_series(1, $3 - 1) n"
 								" WHERE subscription = $1 AND endpoint = $2 AND shard = 0"
 								" ON CONFLICT DO NOTHING",
 								3, types, args, NULL, false, 0),
 		  SPI_OK_INSERT, "adding shards");
+	/* who still believes in the shards that were moves none of these */
+	check(SPI_execute_with_args("UPDATE atproto.cursor SET layout = layout + 1 WHERE subscription = $1 AND endpoint = $2",
+								2, types, args, NULL, false, 0),
+		  SPI_OK_UPDATE, "noting that the shards are others");
+	return read_cursor(name, endpoint);
 }
 
 void

@@ -12,6 +12,7 @@
 #include "stream/endpoint.h"
 
 #define ATP_NAME_MAX	63		/* bytes of a subscription's name */
+#define ATP_WORKERS_MAX	32		/* of one subscription */
 
 /* What table record_event is for. */
 typedef enum AtpEvents
@@ -66,18 +67,25 @@ extern AtpSubscription *atp_subscription_get(const char *name, MemoryContext cxt
 typedef struct AtpCursor
 {
 	int			shards;			/* rows; 1 unless several workers share the stream */
+	int			layout;			/* another one each time that it is shared anew */
 	int64		lowest;			/* all up to here is processed */
 	int64		highest;		/* nothing beyond this is */
 } AtpCursor;
 
-/* The cursor of name at endpoint, made when missing. */
+/*
+ * The cursor of name at endpoint, made when missing.  An ERROR unless it has
+ * each of its shards, and not more than there can be.
+ */
 extern AtpCursor atp_cursor_get(const char *name, const char *endpoint);
 
-/* One shard's position. */
-extern int64 atp_cursor_of_shard(const char *name, const char *endpoint, int shard);
+/* One shard's position; false when there is none of this layout. */
+extern bool atp_cursor_of_shard(const char *name, const char *endpoint, int shard, int layout, int64 *seq);
 
-/* From now on there are so many shards.  All that there were are at the same position. */
-extern void atp_cursor_share(const char *name, const char *endpoint, int shards);
+/*
+ * From now on there are so many shards, if all that there are now are at the
+ * same position; and how it is then.  No worker of before may live.
+ */
+extern AtpCursor atp_cursor_share(const char *name, const char *endpoint, int shards);
 
 /* A stream that had no position began: its first event comes after seq. */
 extern void atp_cursor_begin(const char *name, const char *endpoint, int64 seq);

@@ -1,6 +1,6 @@
 /*
  * wake.c
- *		Advisory locks that name the consumer's processes, and waking them.
+ *		Waking the consumer's processes, and ending them for DROP DATABASE.
  */
 #include "postgres.h"
 
@@ -12,81 +12,19 @@
 #include "catalog/pg_database.h"
 #include "catalog/pg_extension.h"
 #include "commands/extension.h"
-#include "common/hashfn.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/latch.h"
-#include "storage/lock.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
+#include "stream/claim.h"
 #include "stream/wake.h"
-#include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
 PG_FUNCTION_INFO_V1(atp_wake);
-PG_FUNCTION_INFO_V1(atp_consumer_pid);
-
-/* Fourth field of our advisory locks: not 1 or 2, which SQL functions use. */
-#define LOCK_CLASS	61
-
-static void
-set_tag(LOCKTAG *tag, Oid database, const char *name)
-{
-	uint64		h = hash_bytes_extended((const unsigned char *) name, strlen(name), 0);
-
-	SET_LOCKTAG_ADVISORY(*tag, database, (uint32) (h >> 32), (uint32) h, LOCK_CLASS);
-}
-
-bool
-atp_claim(const char *name)
-{
-	LOCKTAG		tag;
-
-	set_tag(&tag, MyDatabaseId, name);
-	return LockAcquire(&tag, ExclusiveLock, true, true) != LOCKACQUIRE_NOT_AVAIL;
-}
-
-/* The pids of all holders in a database, or of one name's; palloc'd. */
-static int
-holders(Oid database, const char *name, int **pids)
-{
-	LockData   *locks = GetLockStatusData();
-	LOCKTAG		tag;
-	int			n = 0;
-
-	set_tag(&tag, database, name ? name : ATP_MANAGER_NAME);
-	*pids = palloc(sizeof(int) * Max(locks->nelements, 1));
-	for (int i = 0; i < locks->nelements; i++)
-	{
-		const LockInstanceData *lock = &locks->locks[i];
-
-		if (lock->locktag.locktag_type != LOCKTAG_ADVISORY ||
-			lock->locktag.locktag_field4 != LOCK_CLASS ||
-			lock->locktag.locktag_field1 != database ||
-			(lock->holdMask & LOCKBIT_ON(ExclusiveLock)) == 0)
-			continue;
-		if (name == NULL || memcmp(&lock->locktag, &tag, sizeof(tag)) == 0)
-			(*pids)[n++] = lock->pid;
-	}
-	return n;
-}
-
-int
-atp_holder_pid(const char *name)
-{
-	int		   *pids;
-
-	return holders(MyDatabaseId, name, &pids) > 0 ? pids[0] : 0;
-}
-
-bool
-atp_is_running(const char *name)
-{
-	return atp_holder_pid(name) != 0;
-}
 
 /*
  * Waking at commit.  The pids are collected before the commit, where an error
@@ -108,7 +46,7 @@ collect_pids(XactEvent event, void *arg)
 	if (!wake_pending || event != XACT_EVENT_PRE_COMMIT)
 		return;
 	old = MemoryContextSwitchTo(TopTransactionContext);
-	n_wake_pids = holders(MyDatabaseId, NULL, &wake_pids);
+	n_wake_pids = atp_holders(MyDatabaseId, &wake_pids);
 	MemoryContextSwitchTo(old);
 }
 
@@ -152,7 +90,7 @@ static void
 end_processes(Oid database)
 {
 	int		   *pids;
-	int			n = holders(database, NULL, &pids);
+	int			n = atp_holders(database, &pids);
 
 	for (int i = 0; i < n; i++)
 		kill(pids[i], SIGTERM);
@@ -200,15 +138,4 @@ atp_wake(PG_FUNCTION_ARGS)
 {
 	atp_wake_at_commit();
 	PG_RETURN_VOID();
-}
-
-/* SQL: atproto.consumer_pid(name) */
-Datum
-atp_consumer_pid(PG_FUNCTION_ARGS)
-{
-	int			pid = atp_holder_pid(text_to_cstring(PG_GETARG_TEXT_PP(0)));
-
-	if (pid == 0)
-		PG_RETURN_NULL();
-	PG_RETURN_INT32(pid);
 }

@@ -26,6 +26,7 @@
 #include "stream/apply.h"
 #include "stream/batch.h"
 #include "stream/catalog.h"
+#include "stream/claim.h"
 #include "stream/clock.h"
 #include "stream/connection.h"
 #include "stream/decode.h"
@@ -36,7 +37,6 @@
 #include "stream/slots.h"
 #include "stream/statements.h"
 #include "stream/wait.h"
-#include "stream/wake.h"
 #include "stream/worker.h"
 #include "utils/memutils.h"
 
@@ -166,7 +166,7 @@ start_workers(Consumer *c, int n)
 	if (n == 1)
 		return;
 	c->purging = false;			/* they do it */
-	c->pipeline = atp_pipeline_start(c->sub, n);
+	c->pipeline = atp_pipeline_start(c->sub, n, c->batch->layout);
 	atp_batch_lend(c->batch, NULL, 0);
 	if (c->pipeline == NULL)
 	{
@@ -197,11 +197,8 @@ read_subscription(Consumer *c)
 	{
 		cursor = atp_cursor_get(c->name, sub->ep->scope);
 		changed = c->sub == NULL || sub->version != c->sub->version;
-		if (changed && cursor.lowest == cursor.highest)
-		{
-			atp_cursor_share(c->name, sub->ep->scope, sub->workers);
-			cursor.shards = sub->workers;
-		}
+		if (changed && cursor.shards != sub->workers)
+			cursor = atp_cursor_share(c->name, sub->ep->scope, sub->workers);
 		if (changed)
 			atp_cursor_settings(c->name, sub->ep->scope);
 	}
@@ -217,10 +214,12 @@ read_subscription(Consumer *c)
 		leave(c, "it was paused", false);
 	if (sub->owner != GetUserId())
 		leave(c, "its owner changed", true);
-	if (c->sub != NULL && (!atp_subscription_same_stream(sub, c->sub) || cursor.lowest != c->cursor))
+	if (c->sub != NULL && (!atp_subscription_same_stream(sub, c->sub) || cursor.lowest != c->cursor ||
+						   cursor.layout != c->batch->layout))
 		leave(c, "its settings or its cursor changed", true);
 	take_settings(c, sub, cxt);
 	c->cursor = c->handed = cursor.lowest;
+	c->batch->layout = cursor.layout;
 	c->level = cursor.shards != sub->workers ? cursor.highest : -1;
 	if (changed)
 		start_workers(c, cursor.shards);
@@ -640,6 +639,20 @@ init_curl(void)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+/*
+ * When a consumer dies, its workers still bring to its end what they are at.
+ * Until then their cursors are theirs.
+ */
+static void
+wait_for_workers(const char *name)
+{
+	while (atp_has_workers(name))
+	{
+		pgstat_report_activity(STATE_IDLE, "waiting for the workers before");
+		atp_wait(NULL, 0, SETTLE_LOOK_MS);
+	}
+}
+
 void
 atp_consumer_main(Datum arg)
 {
@@ -661,6 +674,7 @@ atp_consumer_main(Datum arg)
 	}
 	if (!atp_claim(c.name))
 		leave(&c, "another process consumes it", false);
+	wait_for_workers(c.name);
 	atp_slot_attach(c.name);
 	c.loop_cxt = AllocSetContextCreate(TopMemoryContext, "atproto loop", ALLOCSET_DEFAULT_SIZES);
 	c.conn_cxt = AllocSetContextCreate(TopMemoryContext, "atproto connection", ALLOCSET_DEFAULT_SIZES);
