@@ -8,6 +8,10 @@
  * AtpErr; when that is not ATP_OK it has stored the byte offset of the fault in
  * *at, counted from the start of the buffer that it was given.  The words for
  * an error are in one place, atp_err_text(); SQLSTATEs belong to the glue.
+ *
+ * Where parameters are "restrict", what is written must not overlap what is
+ * read, and the compiler warns of a call with one buffer for both.  Where they
+ * are not, a comment says what may overlap, and a unit test does it.
  */
 #ifndef ATP_H
 #define ATP_H

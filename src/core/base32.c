@@ -19,7 +19,7 @@ const uint8_t atp_base32_value[256] = {
 const char	atp_base32_digit[33] = "234567abcdefghijklmnopqrstuvwxyz";
 
 bool
-atp_plc_pack(const char *s, uint8_t out[ATP_PLC_BYTES])
+atp_plc_pack(const char *restrict s, uint8_t out[restrict ATP_PLC_BYTES])
 {
 	unsigned	seen = 0;
 
@@ -42,7 +42,7 @@ atp_plc_pack(const char *s, uint8_t out[ATP_PLC_BYTES])
 }
 
 void
-atp_plc_unpack(const uint8_t in[ATP_PLC_BYTES], char *out)
+atp_plc_unpack(const uint8_t in[restrict ATP_PLC_BYTES], char *restrict out)
 {
 	for (int group = 0; group < ATP_PLC_CHARS / 8; group++)
 	{

@@ -18,8 +18,8 @@ extern const uint8_t atp_base32_value[256];
 extern const char atp_base32_digit[33];
 
 /* False, with out undefined, if one of the 24 is no base32 character. */
-extern bool atp_plc_pack(const char *s, uint8_t out[ATP_PLC_BYTES]);
-extern void atp_plc_unpack(const uint8_t in[ATP_PLC_BYTES], char *out);
+extern bool atp_plc_pack(const char *restrict s, uint8_t out[restrict ATP_PLC_BYTES]);
+extern void atp_plc_unpack(const uint8_t in[restrict ATP_PLC_BYTES], char *restrict out);
 
 /*
  * How many characters of a text decide its abbreviation, zeros after its end;

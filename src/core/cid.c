@@ -95,7 +95,7 @@ base32_value(char c)
 }
 
 AtpErr
-atp_cid_parse(const char *s, size_t n, uint8_t *out, size_t *on, size_t *at)
+atp_cid_parse(const char *restrict s, size_t n, uint8_t *restrict out, size_t *on, size_t *at)
 {
 	uint32_t	bits = 0;
 	unsigned	nbits = 0;
@@ -152,7 +152,7 @@ atp_cid_parse(const char *s, size_t n, uint8_t *out, size_t *on, size_t *at)
 }
 
 size_t
-atp_cid_format(const uint8_t *bytes, size_t n, char *out)
+atp_cid_format(const uint8_t *restrict bytes, size_t n, char *restrict out)
 {
 	static const char digits[] = "abcdefghijklmnopqrstuvwxyz234567";
 	uint32_t	bits = 0;

@@ -31,8 +31,8 @@ extern AtpErr atp_cid_prefix(const uint8_t *bytes, size_t n, AtpCid *cid, size_t
 extern bool atp_cid_is_blessed(const uint8_t *bytes, size_t n);
 
 /* Text to binary (out: ATP_CID_MAX bytes, *on its length) and back. */
-extern AtpErr atp_cid_parse(const char *s, size_t n, uint8_t *out, size_t *on, size_t *at);
-extern size_t atp_cid_format(const uint8_t *bytes, size_t n, char *out);	/* ATP_CID_TEXT_MAX */
+extern AtpErr atp_cid_parse(const char *restrict s, size_t n, uint8_t *restrict out, size_t *on, size_t *at);
+extern size_t atp_cid_format(const uint8_t *restrict bytes, size_t n, char *restrict out);	/* ATP_CID_TEXT_MAX */
 
 /* D11: the loose text rule of the interoperability vectors. */
 extern bool atp_cid_is_syntax(const char *s, size_t n);

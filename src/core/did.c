@@ -93,7 +93,7 @@ atp_did_is_web(const char *s, size_t n)
 }
 
 size_t
-atp_did_store(const char *s, size_t n, uint8_t *out)
+atp_did_store(const char *restrict s, size_t n, uint8_t *restrict out)
 {
 	if (n == ATP_DID_PLC_TEXT && memcmp(s, PLC, PLC_LEN) == 0 &&
 		atp_plc_pack(s + PLC_LEN, out + 1))
@@ -106,7 +106,7 @@ atp_did_store(const char *s, size_t n, uint8_t *out)
 }
 
 size_t
-atp_did_text(const uint8_t *stored, size_t n, char *out)
+atp_did_text(const uint8_t *restrict stored, size_t n, char *restrict out)
 {
 	if (stored[0] == ATP_DID_TAG)
 	{

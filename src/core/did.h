@@ -33,10 +33,10 @@ extern bool atp_did_is_plc(const char *s, size_t n);
 extern bool atp_did_is_web(const char *s, size_t n);
 
 /* Text to stored form: returns its length (never more than n). */
-extern size_t atp_did_store(const char *s, size_t n, uint8_t *out);
+extern size_t atp_did_store(const char *restrict s, size_t n, uint8_t *restrict out);
 
 /* Stored form to text: returns its length; out holds ATP_DID_MAX bytes. */
-extern size_t atp_did_text(const uint8_t *stored, size_t n, char *out);
+extern size_t atp_did_text(const uint8_t *restrict stored, size_t n, char *restrict out);
 
 /* What a receive function gets: is this the stored form of a valid DID? */
 extern AtpErr atp_did_check_stored(const uint8_t *stored, size_t n, size_t *at);

@@ -11,7 +11,8 @@
 #define ATP_HANDLE_MAX	253
 
 extern AtpErr atp_handle_check(const char *s, size_t n, size_t *at);	/* any case */
-extern void atp_handle_normalize(const char *s, size_t n, char *out);	/* n bytes */
+/* out holds n bytes, and may be s itself. */
+extern void atp_handle_normalize(const char *s, size_t n, char *out);
 extern bool atp_handle_tld_allowed(const char *s, size_t n);	/* I-13 */
 extern AtpErr atp_identifier_check(const char *s, size_t n, size_t *at);	/* I-30 */
 

@@ -15,7 +15,8 @@ extern AtpErr atp_nsid_check(const char *s, size_t n, size_t *at);
 /* The following expect a text that atp_nsid_check() accepts. */
 extern AtpSpan atp_nsid_name(const char *s, size_t n);	/* the last segment */
 extern AtpSpan atp_nsid_domain(const char *s, size_t n);	/* all but the last, as written */
-extern void atp_nsid_normalize(const char *s, size_t n, char *out); /* I-04; n bytes */
+/* I-04; out holds n bytes, and may be s itself. */
+extern void atp_nsid_normalize(const char *s, size_t n, char *out);
 
 /* I-06: "*", an NSID, or segments followed by ".*". */
 extern AtpErr atp_nsid_pattern_check(const char *s, size_t n, size_t *at);

@@ -75,7 +75,7 @@ atp_rkey_matches(const char *s, size_t n, const char *type, size_t tn)
 }
 
 size_t
-atp_rkey_store(const char *s, size_t n, uint8_t *out)
+atp_rkey_store(const char *restrict s, size_t n, uint8_t *restrict out)
 {
 	uint64_t	tid;
 	size_t		at;
@@ -91,7 +91,7 @@ atp_rkey_store(const char *s, size_t n, uint8_t *out)
 }
 
 size_t
-atp_rkey_text(const uint8_t *stored, size_t n, char *out)
+atp_rkey_text(const uint8_t *restrict stored, size_t n, char *restrict out)
 {
 	if (stored[0] != ATP_RKEY_TAG)
 	{

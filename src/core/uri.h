@@ -81,16 +81,16 @@ extern bool atp_uri_is_strict_nosh(const AtpUri *uri, const char *s, size_t n);
  * longer than the input.  A %7E stays encoded in a DID, which cannot have a '~'.
  * A valid URI can fail: "did%3APLC%3Aa" is an opaque authority, but no DID.
  */
-extern AtpErr atp_uri_normalize(AtpScheme scheme, const char *s, size_t n,
-								char *out, size_t *on, size_t *at);
+extern AtpErr atp_uri_normalize(AtpScheme scheme, const char *restrict s, size_t n,
+								char *restrict out, size_t *on, size_t *at);
 
 /*
  * As in did.h; the text is at most ATP_URI_MAX bytes.  After atp_uri_parse(),
  * atp_uri_store_parsed() does the same as atp_uri_store() without a search.
  */
-extern size_t atp_uri_store(AtpScheme scheme, const char *s, size_t n, uint8_t *out);
-extern size_t atp_uri_store_parsed(const AtpUri *uri, const char *s, size_t n, uint8_t *out);
-extern size_t atp_uri_text(AtpScheme scheme, const uint8_t *stored, size_t n, char *out);
+extern size_t atp_uri_store(AtpScheme scheme, const char *restrict s, size_t n, uint8_t *restrict out);
+extern size_t atp_uri_store_parsed(const AtpUri *uri, const char *restrict s, size_t n, uint8_t *restrict out);
+extern size_t atp_uri_text(AtpScheme scheme, const uint8_t *restrict stored, size_t n, char *restrict out);
 extern AtpErr atp_uri_check_stored(AtpScheme scheme, const uint8_t *stored, size_t n, size_t *at);
 extern int	atp_uri_cmp(const uint8_t *a, size_t an, const uint8_t *b, size_t bn);
 
@@ -106,8 +106,8 @@ extern bool atp_uri_is_inside(const uint8_t *a, size_t an, const uint8_t *b, siz
  * False when there is no such URI: with a query or fragment (what is inside is
  * then no single range), or when it would be longer than is allowed.
  */
-extern bool atp_uri_upper_bound(AtpScheme scheme, const uint8_t *stored, size_t n,
-								uint8_t *out, size_t *on);
+extern bool atp_uri_upper_bound(AtpScheme scheme, const uint8_t *restrict stored, size_t n,
+								uint8_t *restrict out, size_t *on);
 
 /* Eight bytes for sorting, as atp_did_abbrev() (did.h). */
 extern uint64_t atp_uri_abbrev(const uint8_t *stored, size_t n);

@@ -229,7 +229,7 @@ normalize_path(Work *w, size_t *at)
 }
 
 AtpErr
-atp_uri_normalize(AtpScheme scheme, const char *s, size_t n, char *out, size_t *on, size_t *at)
+atp_uri_normalize(AtpScheme scheme, const char *restrict s, size_t n, char *restrict out, size_t *on, size_t *at)
 {
 	Work		w = {s, s, s + n, out};
 	AtpErr		err;

@@ -243,8 +243,8 @@ atp_uri_is_inside(const uint8_t *a, size_t an, const uint8_t *b, size_t bn)
 }
 
 bool
-atp_uri_upper_bound(AtpScheme scheme, const uint8_t *stored, size_t n,
-					uint8_t *out, size_t *on)
+atp_uri_upper_bound(AtpScheme scheme, const uint8_t *restrict stored, size_t n,
+					uint8_t *restrict out, size_t *on)
 {
 	bool		plc = stored[0] == ATP_URI_TAG_PLC;
 	size_t		authority = plc ? ATP_DID_PLC_STORED : 0;

@@ -81,13 +81,13 @@ store_parts(AtpSpan authority, AtpSpan seg2, const char *end, uint8_t *out)
 }
 
 size_t
-atp_uri_store_parsed(const AtpUri *uri, const char *s, size_t n, uint8_t *out)
+atp_uri_store_parsed(const AtpUri *uri, const char *restrict s, size_t n, uint8_t *restrict out)
 {
 	return store_parts(uri->authority, uri->seg2, s + n, out);
 }
 
 size_t
-atp_uri_store(AtpScheme scheme, const char *s, size_t n, uint8_t *out)
+atp_uri_store(AtpScheme scheme, const char *restrict s, size_t n, uint8_t *restrict out)
 {
 	const char *end = s + n;
 	const char *authority = s + atp_uri_prefix_len(scheme);
@@ -106,7 +106,7 @@ atp_uri_store(AtpScheme scheme, const char *s, size_t n, uint8_t *out)
 }
 
 size_t
-atp_uri_text(AtpScheme scheme, const uint8_t *stored, size_t n, char *out)
+atp_uri_text(AtpScheme scheme, const uint8_t *restrict stored, size_t n, char *restrict out)
 {
 	const uint8_t *end = stored + n;
 	const uint8_t *path = find_path_tag(stored, end);

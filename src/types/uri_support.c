@@ -34,15 +34,16 @@
 static struct varlena *
 upper_bound(AtpScheme scheme, AtpBytes base, bool *exact)
 {
-	uint8_t		stored[ATP_URI_MAX];
+	uint8_t		bound[ATP_URI_MAX];
+	uint8_t		repo[ATP_URI_MAX];
 	size_t		n;
 	char	   *text;
 	AtpUri		uri;
 	size_t		at;
 
-	*exact = atp_uri_upper_bound(scheme, base.ptr, base.len, stored, &n);
+	*exact = atp_uri_upper_bound(scheme, base.ptr, base.len, bound, &n);
 	if (*exact)
-		return atp_varlena(stored, n);
+		return atp_varlena(bound, n);
 
 	text = palloc(ATP_URI_TEXT_BOUND(base.len));
 	n = atp_uri_text(scheme, base.ptr, base.len, text);
@@ -50,13 +51,13 @@ upper_bound(AtpScheme scheme, AtpBytes base, bool *exact)
 		elog(ERROR, "stored URI is not valid");
 
 	/* The bound of its repository, or else the greatest of all authorities. */
-	n = atp_uri_store(scheme, text, uri.authority.ptr + uri.authority.len - text, stored);
-	if (!atp_uri_upper_bound(scheme, stored, n, stored, &n))
+	n = atp_uri_store(scheme, text, uri.authority.ptr + uri.authority.len - text, repo);
+	if (!atp_uri_upper_bound(scheme, repo, n, bound, &n))
 	{
 		n = ATP_URI_MAX - (uri.authority.ptr - text);
-		memset(stored, '~', n);
+		memset(bound, '~', n);
 	}
-	return atp_varlena(stored, n);
+	return atp_varlena(bound, n);
 }
 
 static Datum
@@ -112,6 +113,7 @@ as_uri(Node *base, Oid type)
 		Const	   *c = (Const *) copyObject(base);
 
 		c->consttype = type;
+		c->consttypmod = -1;	/* what did(blessed) means is none of a URI's */
 		return (Node *) c;
 	}
 	return (Node *) makeRelabelType((Expr *) base, type, -1, InvalidOid, COERCE_IMPLICIT_CAST);

@@ -61,6 +61,9 @@ main(void)
 	ok(strcmp(normal, "xx.lcs.mit.edu") == 0, "I-12, D20: lower case");
 	atp_handle_normalize("xn--LS8H.Test", 13, normal);
 	ok(memcmp(normal, "xn--ls8h.test", 13) == 0, "I-14: an IDN stays ASCII");
+	strcpy(normal, "XX.LCS.MIT.EDU");
+	atp_handle_normalize(normal, 14, normal);
+	ok(strcmp(normal, "xx.lcs.mit.edu") == 0, "D20: in place as well");
 
 	ok(!tld_allowed("a.alt") && !tld_allowed("a.arpa") && !tld_allowed("a.example") &&
 	   !tld_allowed("a.internal") && !tld_allowed("handle.invalid") && !tld_allowed("a.local") &&
