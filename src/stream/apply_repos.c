@@ -21,9 +21,13 @@
 #include "stream/statements.h"
 #include "types/types.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 
 /* Records of a deleted account that go with its event, or in one purge. */
 #define PURGE_MAX	10000
+
+/* Values of rows that go to the tables in one step, which copies them several times. */
+#define FLUSH_BYTES	(4 * 1024 * 1024)
 
 /* A range of events that is being applied. */
 typedef struct Repos
@@ -39,6 +43,7 @@ typedef struct Repos
 	const AtpRecordRow **handed;
 	int64	   *handed_seqs;
 	int			nhanded;
+	Size		bytes;			/* of all those rows' values */
 } Repos;
 
 /* ------------------------------------------------------------------------
@@ -190,6 +195,9 @@ hand_records(Repos *a)
 static void
 flush_rows(Repos *a)
 {
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto rows", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+
 	if (a->nputs > 0)
 		put_records(a);
 	if (a->ndeletes > 0)
@@ -197,7 +205,10 @@ flush_rows(Repos *a)
 	if (a->nhanded > 0)
 		hand_records(a);
 	a->nputs = a->ndeletes = a->nhanded = 0;
+	a->bytes = 0;
 	atp_keyset_clear(a->keys);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
 }
 
 static void
@@ -222,7 +233,13 @@ queue_row(Repos *a, const AtpRecordRow *row, int64 seq)
 		a->handed_seqs[a->nhanded] = seq;
 		a->handed[a->nhanded++] = row;
 	}
+	if (row->value != NULL)
+		a->bytes += VARSIZE(row->value);
+	if (row->raw != NULL)
+		a->bytes += VARSIZE(row->raw);
 	a->apply->rows++;
+	if (a->bytes > FLUSH_BYTES)
+		flush_rows(a);
 }
 
 /* ------------------------------------------------------------------------

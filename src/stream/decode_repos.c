@@ -60,13 +60,45 @@ rev_too_new(uint64 rev)
 	return (int64) atp_tid_micros(rev) > now + REV_AHEAD_MAX;
 }
 
+/* The block of a record, checked and converted. */
+typedef struct Record
+{
+	const AtpCarBlock *block;
+	AtpErr		err;
+	size_t		at;
+	Jsonb	   *value;
+	bytea	   *raw;
+} Record;
+
+/* Those of a commit: each block once, however many operations name it. */
+typedef struct Records
+{
+	int			n;
+	Record		list[ATP_OPS_MAX];
+} Records;
+
+static const Record *
+convert(AtpDecoder *decoder, Records *records, const AtpCarBlock *block)
+{
+	Record	   *r;
+
+	for (int i = 0; i < records->n; i++)
+		if (records->list[i].block == block)
+			return &records->list[i];
+	r = &records->list[records->n++];
+	*r = (Record) {.block = block};
+	r->err = atp_record_check(block->data.ptr, block->data.len, &r->at);
+	if (r->err == ATP_OK)
+		r->err = atp_make_jsonb(block->data, decoder->settings->keep_raw, &r->value, &r->raw, &r->at);
+	return r;
+}
+
 /* One operation of a commit that has been checked. */
 static void
-make_row(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event, const AtpOp *op)
+make_row(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event, Records *records, const AtpOp *op)
 {
 	const AtpMsg *msg = &decoder->msg.repos;
-	Jsonb	   *value = NULL;
-	bytea	   *raw = NULL;
+	const Record *record = NULL;
 	AtpRow	   *row;
 
 	if (!decoder->settings->actions[op->action] ||
@@ -77,16 +109,11 @@ make_row(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event, const AtpOp *op)
 	}
 	if (op->action != ATP_DELETE)
 	{
-		AtpBytes	block = op->block->data;
-		size_t		at = 0;
-		AtpErr		err = atp_record_check(block.ptr, block.len, &at);
-
-		if (err == ATP_OK)
-			err = atp_make_jsonb(block, decoder->settings->keep_raw, &value, &raw, &at);
-		if (err != ATP_OK)
+		record = convert(decoder, records, op->block);
+		if (record->err != ATP_OK)
 		{
-			at += block.ptr - event->message.ptr;
-			atp_dead_letter(batch, "record", event, err, at)->path = op->path;
+			atp_dead_letter(batch, "record", event, record->err,
+							record->block->data.ptr - event->message.ptr + record->at)->path = op->path;
 			return;
 		}
 	}
@@ -97,11 +124,11 @@ make_row(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event, const AtpOp *op)
 	row->record.collection = atp_nsid_make(op->collection.ptr, op->collection.len);
 	row->record.rkey = atp_rkey_make(op->rkey.ptr, op->rkey.len);
 	row->record.rev = msg->rev;
-	if (op->action != ATP_DELETE)
+	if (record != NULL)
 	{
 		row->record.cid = atp_cidlink_make(op->cid.ptr, op->cid.len);
-		row->record.value = value;
-		row->record.raw = raw;
+		row->record.value = record->value;
+		row->record.raw = record->raw;
 	}
 	event->nrows++;
 }
@@ -111,6 +138,7 @@ static bool
 make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 {
 	AtpMsg	   *msg = &decoder->msg.repos;
+	Records		records;
 	size_t		at = 0;
 	AtpErr		err;
 
@@ -127,8 +155,9 @@ make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	event->rev = msg->rev;
 	event->commit = atp_cidlink_make(msg->commit.ptr, msg->commit.len);
 	event->data = atp_cidlink_make(msg->data.ptr, msg->data.len);
+	records.n = 0;
 	for (unsigned i = 0; i < msg->nops; i++)
-		make_row(decoder, batch, event, &msg->ops[i]);
+		make_row(decoder, batch, event, &records, &msg->ops[i]);
 	return true;
 }
 

@@ -35,8 +35,9 @@
 #include "utils/rls.h"
 #include "utils/snapmgr.h"
 
-/* Rows that go into the heap in one step. */
+/* Rows that go into the heap in one step, or fewer when they are large: they are copied for it. */
 #define CHUNK	256
+#define CHUNK_BYTES	(4 * 1024 * 1024)
 
 struct AtpDirect
 {
@@ -252,6 +253,8 @@ insert_chunk(AtpDirect *d, int n)
 		if (duplicate)
 			conflict(d);
 	}
+	for (int i = 0; i < n; i++)
+		ExecClearTuple(d->slots[i]);
 	ResetPerTupleExprContext(d->estate);
 }
 
@@ -259,15 +262,20 @@ void
 atp_direct_insert(AtpDirect *d, const AtpRows *rows)
 {
 	int			n = 0;
+	Size		bytes = 0;
 
 	for (int row = 0; row < rows->n; row++)
 	{
-		fill_slot(d, slot_of(d, n++), rows, row, d->values, d->nulls);
-		if (n == CHUNK || row == rows->n - 1)
+		TupleTableSlot *slot = slot_of(d, n++);
+
+		fill_slot(d, slot, rows, row, d->values, d->nulls);
+		bytes += heap_compute_data_size(slot->tts_tupleDescriptor, slot->tts_values, slot->tts_isnull);
+		if (n == CHUNK || bytes > CHUNK_BYTES || row == rows->n - 1)
 		{
 			CHECK_FOR_INTERRUPTS();
 			insert_chunk(d, n);
 			n = 0;
+			bytes = 0;
 		}
 	}
 }

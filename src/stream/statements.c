@@ -318,8 +318,11 @@ plan_of(AtpStatement statement)
 uint64
 atp_execute(AtpStatement statement, Datum *values, const char *nulls)
 {
+	MemoryContext old = CurrentMemoryContext;
 	int			rc = SPI_execute_plan(plan_of(statement), values, nulls, false, 0);
 
+	/* SPI leaves its own behind */
+	MemoryContextSwitchTo(old);
 	if (rc != statements[statement].result)
 		elog(ERROR, "\"%s\" failed: %s", statements[statement].sql, SPI_result_code_string(rc));
 	return SPI_processed;

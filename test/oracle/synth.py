@@ -4,6 +4,8 @@
     synth.py posts N > FILE      N commits with one post each, of 1,000 accounts, framed and
                                  sized as production traffic: 10 blocks, 5.5 kB
     synth.py again > FILE        the same keys again and again, close together
+    synth.py alike N > FILE      N commits that write one record, of which jsonb is 12 times as
+                                 large, under 200 keys each
     synth.py odd > FILE          the rules of state.py one by one: stale and rejected commits,
                                  invalid records, accounts that come and go
 
@@ -135,7 +137,8 @@ class Stream:
             op = {"action": action, "path": path, "cid": None}
             if record is not None:
                 body = record if isinstance(record, bytes) else encode(record)
-                blocks.append((cid(body), body))
+                if cid(body) not in written.values():
+                    blocks.append((cid(body), body))
                 op["cid"] = link(cid(body))
                 written[path] = cid(body)
             if action != "create":
@@ -230,6 +233,13 @@ def again():
             else:
                 record = None if action == "delete" else post(f"{n} {i}")
                 yield s.commit(account, tid(100 * n + i), [(action, key, record)])
+
+
+def alike(n):
+    s = Stream()
+    for i in range(n):
+        record = {"$type": "com.example.x", "n": [i] + [0] * 59_999}
+        yield s.commit(did(i + 1), tid(i), [("create", f"com.example.x/{k}", record) for k in range(200)])
 
 
 # --- the odd ones ---
@@ -345,7 +355,12 @@ def odd():
 
 
 def main():
-    makers = {"posts": lambda: posts(int(sys.argv[2])), "again": again, "odd": odd}
+    makers = {
+        "posts": lambda: posts(int(sys.argv[2])),
+        "again": again,
+        "alike": lambda: alike(int(sys.argv[2])),
+        "odd": odd,
+    }
     if len(sys.argv) < 2 or sys.argv[1] not in makers:
         sys.exit(__doc__)
     for message in makers[sys.argv[1]]():
