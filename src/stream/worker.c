@@ -16,6 +16,7 @@
 #include <signal.h>
 
 #include "access/xact.h"
+#include "catalog/pg_authid.h"
 #include "executor/spi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -38,6 +39,7 @@
 #include "stream/statements.h"
 #include "stream/wait.h"
 #include "stream/worker.h"
+#include "utils/acl.h"
 #include "utils/memutils.h"
 
 int			atp_batch_delay_ms = 50;
@@ -249,13 +251,30 @@ report_idle(Consumer *c)
 						   : atp_conn_state(c->conn) == ATP_CONN_OPEN ? c->activity : "connecting");
 }
 
+/* Files are read with the server's rights: its owner must be allowed to, still. */
+static void
+check_ca_file(Consumer *c)
+{
+	bool		allowed;
+
+	if (c->sub->ca_file == NULL)
+		return;
+	atp_begin("checking the rights of the subscription's owner");
+	allowed = has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES);
+	atp_commit();
+	if (!allowed)
+		stop(c, "its owner is not allowed to read files of the server (pg_read_server_files), so there can be no ca_file");
+}
+
 static void
 connect_stream(Consumer *c)
 {
 	AtpConnOwner owner = {.want = want_message, .message = take_message, .arg = c};
 	AtpConnOptions options;
-	MemoryContext old = MemoryContextSwitchTo(c->conn_cxt);
+	MemoryContext old;
 
+	check_ca_file(c);
+	old = MemoryContextSwitchTo(c->conn_cxt);
 	/* what is decoded would be decoded once more */
 	Assert(c->batch->nmessages == 0 && (c->pipeline == NULL || c->handed == c->cursor));
 	c->position = (AtpPosition) {.last = c->cursor, .overlap = c->cursor > 0};
