@@ -118,7 +118,7 @@ action old_worker => 5, undef, sub {
 	$run->later(600 + $step->{hold}, "thaw $pid", sub { kill 'CONT', $pid });
 	kill 'TERM', $consumers[0];
 	$run->{deaths}++;
-	$run->ask("UPDATE atproto.subscription SET workers = $n WHERE name = '$run->{name}'", 2);
+	$run->ask("UPDATE atproto.subscription SET workers = $n WHERE name = '$run->{sub}'", 2);
 	return "freeze worker $pid, TERM to consumer, workers = $n";
 };
 
@@ -163,7 +163,7 @@ action batch_delay => 1, undef, sub {
 action workers => 6, undef, sub {
 	my ($run, $step) = @_;
 	my $n = 1 + int(4 * $step->{u}[0]);
-	$run->ask("UPDATE atproto.subscription SET workers = $n WHERE name = '$run->{name}'", 5);
+	$run->ask("UPDATE atproto.subscription SET workers = $n WHERE name = '$run->{sub}'", 5);
 	return "workers = $n";
 };
 action touch => 1, undef, sub {
@@ -173,14 +173,14 @@ action touch => 1, undef, sub {
 };
 action pause => 2, undef, sub {
 	my ($run, $step) = @_;
-	$run->ask("SELECT atproto.pause('$run->{name}')", 5);
-	$run->later($step->{hold}, 'resume', sub { $run->must("SELECT atproto.resume('$run->{name}')") });
+	$run->ask("SELECT atproto.pause('$run->{sub}')", 5);
+	$run->later($step->{hold}, 'resume', sub { $run->must("SELECT atproto.resume('$run->{sub}')") });
 	return "pause for $step->{hold} ms";
 };
 action pause_resume => 2, undef, sub {
 	my ($run, $step) = @_;
-	$run->ask("SELECT atproto.pause('$run->{name}')", 5);
-	$run->must("SELECT atproto.resume('$run->{name}')");
+	$run->ask("SELECT atproto.pause('$run->{sub}')", 5);
+	$run->must("SELECT atproto.resume('$run->{sub}')");
 	return 'pause and resume';
 };
 action rewind => 2, undef, sub {
@@ -191,12 +191,45 @@ DO \$\$
 DECLARE
 	n bigint;
 BEGIN
-	SELECT greatest(min(seq) - $back, 0) INTO n FROM atproto.cursor WHERE subscription = '$run->{name}';
-	PERFORM atproto.set_cursor('$run->{name}', n);
+	SELECT greatest(min(seq) - $back, 0) INTO n FROM atproto.cursor WHERE subscription = '$run->{sub}';
+	PERFORM atproto.set_cursor('$run->{sub}', n);
 END \$\$;
 SQL
 	$run->{rewound} = 1;
 	return "set_cursor back by $back" . (defined $to ? '' : ': ' . $run->error);
+};
+
+action rename => 2, undef, sub {
+	my ($run) = @_;
+	my $name = $run->{name} . '_' . @{ $run->{subs} };
+
+	# one of the two, whatever happens to the answer
+	$run->ask("UPDATE atproto.subscription SET name = '$name' WHERE name = '$run->{sub}'", 5);
+	my $is = $run->must("SELECT name FROM atproto.subscription WHERE target = '$run->{name}'");
+	push @{ $run->{subs} }, $name if $is eq $name;
+	$run->{sub} = $is;
+	return "it is called $is now";
+};
+# Forgotten and made again where it was.
+action resubscribe => 2, [ 'plain', 'filters' ], sub {
+	my ($run, $step) = @_;
+	my $plan = $run->{plan};
+	my $n = 1 + int(4 * $step->{u}[0]);
+	my $url = $run->{stream}->url;
+	my $done = $run->ask(<<"SQL", 5);
+DO \$\$
+DECLARE
+	n bigint;
+BEGIN
+	SELECT min(seq) INTO n FROM atproto.cursor WHERE subscription = '$run->{sub}';
+	PERFORM atproto.unsubscribe('$run->{sub}');
+	SET LOCAL ROLE $plan->{owner};
+	PERFORM atproto.subscribe('$run->{sub}', '$url', n, target => '$run->{name}', events => '$plan->{events_mode}', workers => $n);
+END \$\$;
+SQL
+	# what was committed after n was read comes again, and is old
+	$run->{rewound} = $run->{resubscribed} = 1;
+	return "unsubscribe, subscribe with workers = $n" . (defined $done ? '' : ': ' . $run->error);
 };
 
 sub array { my ($type, @values) = @_; return 'ARRAY[' . join(',', map { "'$_'" } @values) . "]::$type\[]" }
@@ -217,7 +250,7 @@ action filter => 10, ['filters'], sub {
 		'keep_raw = ' . pick($v, 'true', 'false'),
 		'collections = NULL, dids = NULL, actions = NULL, keep_records = true');
 	$set .= ', workers = ' . (1 + int(4 * $step->{u}[4])) if $step->{u}[3] < 0.2;
-	my $done = $run->ask("UPDATE atproto.subscription SET $set WHERE name = '$run->{name}'", 5);
+	my $done = $run->ask("UPDATE atproto.subscription SET $set WHERE name = '$run->{sub}'", 5);
 	$set =~ s/ARRAY\[('did:[^]]*)\]/(my $n = () = $1 =~ m{did:}g) . ' of them'/e;
 	return $set . (defined $done ? '' : ': ' . $run->error);
 };
@@ -263,8 +296,8 @@ action write_rows => 3, undef, user(
 			$step->{u}[0],
 			"UPDATE $run->{name}.record SET indexed_at = now() WHERE hashtext(rkey::text) % 3 = 0",
 			"UPDATE $run->{name}.repo SET updated_at = now() WHERE hashtext(did::text) % 3 = 0",
-			"UPDATE atproto.cursor SET updated_at = now() WHERE subscription = '$run->{name}'",
-			"UPDATE atproto.subscription SET max_dead_letters = 9999 WHERE name = '$run->{name}'");
+			"UPDATE atproto.cursor SET updated_at = now() WHERE subscription = '$run->{sub}'",
+			"UPDATE atproto.subscription SET max_dead_letters = 9999 WHERE name = '$run->{sub}'");
 	});
 action refer => 4, undef, user(
 	sub {
@@ -353,6 +386,26 @@ action refuse => 8, ['refuse'], sub {
 	$run->later($step->{hold} * 2, 'refuse no more', sub { $run->must("DROP TRIGGER IF EXISTS refuse ON $s.record") });
 	return "records are refused $when for $step->{hold} * 2 ms";
 };
+
+# Something of the schema or of privileges is not as it must be, for a while.
+sub outage
+{
+	my ($break, $mend) = @_;
+	return sub {
+		my ($run, $step) = @_;
+		my ($no, $yes) = map { s/#/$run->{name}/gr =~ s/\@/$run->{plan}{owner}/gr } $break, $mend;
+
+		$run->{outage} = $run->{refused} = 1;
+		defined $run->ask($no, 5) or return "not broken: " . $run->error;
+		# the mending may wait, and may be done twice
+		$run->later($step->{hold} * 2, $yes, sub { $run->must("DO \$\$ BEGIN $yes; EXCEPTION WHEN undefined_object OR undefined_table OR undefined_column THEN NULL; END \$\$") });
+		return "$no, for $step->{hold} * 2 ms";
+	};
+}
+action outage_rights => 2, ['refuse'], outage('REVOKE INSERT, UPDATE ON #.record FROM @', 'GRANT INSERT, UPDATE ON #.record TO @');
+action outage_table  => 2, ['refuse'], outage('ALTER TABLE #.record RENAME TO away', 'ALTER TABLE #.away RENAME TO record');
+action outage_column => 2, ['refuse'], outage('ALTER TABLE #.repo RENAME COLUMN rev TO away', 'ALTER TABLE #.repo RENAME COLUMN away TO rev');
+action outage_trigger => 2, ['refuse'], outage('CREATE TRIGGER broken BEFORE INSERT ON #.record FOR EACH ROW EXECUTE FUNCTION chaos.broken()', 'DROP TRIGGER broken ON #.record');
 
 # --- the connection ---
 

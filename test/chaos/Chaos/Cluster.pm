@@ -63,7 +63,8 @@ sub session
 {
 	my ($self) = @_;
 	# What a question waits for may be held by who asks: it is given up, not its connection.
-	return $self->{session} //= Chaos::Session->new(first => "SET statement_timeout = '3s'");
+	# What was done stays done, whatever crashes next.
+	return $self->{session} //= Chaos::Session->new(first => "SET statement_timeout = '3s'; SET synchronous_commit = on");
 }
 
 sub postmaster

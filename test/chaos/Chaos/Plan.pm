@@ -38,8 +38,9 @@ sub make
 	$plan{synchronous} = one_of('on', 'off');
 
 	# What may not come together: see README.md.
-	$plan{kind} = one_of('plain', 'plain', 'filters', 'filters', 'refuse');
-	my @names = grep { !$o{only} || $o{only}{$_} } Chaos::Actions::names($plan{kind});
+	my %names = map { $_ => [ grep { !$o{only} || $o{only}{$_} } Chaos::Actions::names($_) ] } qw(plain filters refuse);
+	$plan{kind} = one_of(grep { @{ $names{$_} } } qw(plain plain filters filters refuse));
+	my @names = @{ $names{ $plan{kind} } };
 	my @steps;
 	my $expensive = 0;
 	foreach my $i (1 .. between(4, 10))

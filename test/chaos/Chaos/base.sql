@@ -84,4 +84,11 @@ BEGIN
     END IF;
     RETURN coalesce(NEW, OLD);
 END $$;
+
+-- Calls what is not there: not the rows' fault.
+CREATE FUNCTION chaos.broken() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM chaos.is_not_there();
+    RETURN NEW;
+END $$;
 GRANT USAGE ON SCHEMA chaos TO owner;
