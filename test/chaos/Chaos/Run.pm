@@ -171,8 +171,9 @@ sub progress
 	my ($self) = @_;
 	my $out = $self->ask("SELECT coalesce(min(seq), 0), coalesce(max(seq), 0) FROM atproto.cursor WHERE subscription = '$self->{sub}'", 2);
 
-	return unless defined $out && $out =~ /^(\d+)\|(\d+)$/m;
-	($self->{lowest}, $self->{seq}) = ($1, $2);
+	# a crash may have taken back what was seen before
+	delete $self->{lowest};
+	($self->{lowest}, $self->{seq}) = ($1, $2) if defined $out && $out =~ /^(\d+)\|(\d+)$/m;
 	return;
 }
 
@@ -200,6 +201,14 @@ sub chaos
 
 # --- rest ---
 
+# Nothing of what can be seen will be lost by a crash that is on its way: what is
+# committed after it, synchronously, has flushed it.
+sub is_durable
+{
+	my ($self) = @_;
+	return defined $self->ask('INSERT INTO chaos.flushed VALUES (1)', 5) && do { $self->progress; ($self->{lowest} // -1) == $self->{plan}{events} };
+}
+
 # Everything that was begun ends, and the stream comes to its end.
 sub rest
 {
@@ -208,10 +217,8 @@ sub rest
 
 	$self->run_timers(1);
 	$self->thaw;
-	if ($self->{refused})
-	{
-		$self->must("DROP TRIGGER IF EXISTS refuse ON $s.record");
-	}
+	# what was to be mended while something else was broken
+	$self->must("DROP TRIGGER IF EXISTS $_ ON $s.record") foreach 'refuse', 'broken';
 	my $until = time + $PATIENCE;
 	my $calm = time;
 	my $seen = -1;
@@ -219,7 +226,7 @@ sub rest
 	{
 		$self->progress;
 		if (($self->{lowest} // -1) != $seen) { $seen = $self->{lowest} // -1; $calm = time }
-		last if $seen == $n && ($self->ask("SELECT count(*) FROM $s.repo WHERE purge_rev IS NOT NULL", 5) // '1') eq '0';
+		last if $seen == $n && $self->is_durable && ($self->ask("SELECT count(*) FROM $s.repo WHERE purge_rev IS NOT NULL", 5) // '1') eq '0';
 		if (time > $until)
 		{
 			$self->differ('it did not come to rest: ' . ($self->ask("SELECT row_to_json(x) FROM atproto.stat_subscription x WHERE name = '$self->{sub}'", 5) // $self->error));
@@ -234,7 +241,8 @@ sub rest
 		# A purge that was refused is tried again when the process starts the next time.
 		if ($self->{refused} && $seen == $n && time > $calm + 0.5)
 		{
-			$self->must("SELECT atproto.pause('$self->{sub}'), atproto.resume('$self->{sub}')");
+			$self->must("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
+			$self->{deaths}++;
 			$calm = time;
 		}
 		# Who never died waits for nothing; after deaths the manager may be patient.
@@ -429,7 +437,7 @@ sub clear
 		if (time > $until) { $self->differ('its processes stay after it was removed'); last }
 		usleep(5_000);
 	}
-	$self->must("DROP SCHEMA IF EXISTS $s CASCADE; TRUNCATE chaos.cursor_log, chaos.setting;");
+	$self->must("DROP SCHEMA IF EXISTS $s CASCADE; TRUNCATE chaos.cursor_log, chaos.setting, chaos.flushed;");
 	return;
 }
 

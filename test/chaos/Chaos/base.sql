@@ -10,6 +10,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON atproto.subscription, atproto.request_he
     atproto.dead_letter, atproto.gap TO owner;
 
 CREATE SCHEMA chaos;
+CREATE TABLE chaos.flushed (n integer);
 CREATE TABLE chaos.setting (
     digest bytea PRIMARY KEY,
     collections text[],
