@@ -9,6 +9,9 @@ use warnings FATAL => 'all';
 
 # name => [ weight, kinds of plans (all: undef), function ]
 my %actions;
+# PostgreSQL's own time limits, of waiting for locks above all, are in the clock's time:
+# nobody waits for long where the clock moves.
+my $still = [ 'plain', 'filters', 'refuse' ];
 our %expensive = map { $_ => 1 } qw(kill_consumer kill_worker kill_manager kill_backend
   restart_fast restart_immediate kill_server term_consumer term_worker term_manager);
 
@@ -95,7 +98,7 @@ action cancel_worker => 1, undef, signal_one('atproto apply worker', 'INT');
 action freeze_consumer => 2, undef, freeze('atproto consumer');
 action freeze_worker => 5, undef, freeze('atproto apply worker');
 
-action kill_backend => 1, undef, sub {
+action kill_backend => 1, $still, sub {
 	my ($run) = @_;
 	my $victim = Chaos::Session->new;
 	my $pid = $victim->ask("CREATE TEMP TABLE t (); SELECT pg_backend_pid();", 2) or return;
@@ -274,7 +277,7 @@ sub user
 }
 
 my @modes = ('ACCESS SHARE', 'ROW SHARE', 'ROW EXCLUSIVE', 'SHARE UPDATE EXCLUSIVE', 'SHARE', 'SHARE ROW EXCLUSIVE', 'EXCLUSIVE', 'ACCESS EXCLUSIVE');
-action lock_table => 3, undef, user(
+action lock_table => 3, $still, user(
 	sub {
 		my ($run, $step) = @_;
 		my $table = pick($step->{u}[0], "$run->{name}.record", "$run->{name}.repo", 'atproto.cursor', 'atproto.dead_letter');
@@ -282,14 +285,14 @@ action lock_table => 3, undef, user(
 		my $mode = pick($step->{u}[1], @modes[ 0 .. ($table =~ /cursor/ ? 6 : 7) ]);
 		return "LOCK TABLE $table IN $mode MODE";
 	});
-action lock_rows => 4, undef, user(
+action lock_rows => 4, $still, user(
 	sub {
 		my ($run, $step) = @_;
 		my $table = pick($step->{u}[0], "$run->{name}.repo", "$run->{name}.repo", "$run->{name}.record", 'atproto.cursor');
 		my $mode = pick($step->{u}[1], 'UPDATE', 'NO KEY UPDATE', 'SHARE', 'KEY SHARE');
 		return "SELECT count(*) FROM (SELECT FROM $table FOR $mode) s";
 	});
-action write_rows => 3, undef, user(
+action write_rows => 3, $still, user(
 	sub {
 		my ($run, $step) = @_;
 		return pick(
@@ -299,7 +302,7 @@ action write_rows => 3, undef, user(
 			"UPDATE atproto.cursor SET updated_at = now() WHERE subscription = '$run->{sub}'",
 			"UPDATE atproto.subscription SET max_dead_letters = 9999 WHERE name = '$run->{sub}'");
 	});
-action refer => 4, undef, user(
+action refer => 4, $still, user(
 	sub {
 		my ($run, $step) = @_;
 		return undef unless $run->{plan}{foreign};
@@ -334,7 +337,7 @@ SQL
 	return "${sql}COMMIT";
 }
 
-action ddl => 6, undef, sub {
+action ddl => 6, $still, sub {
 	my ($run, $step) = @_;
 	my $s = $run->{name};
 	my ($sql, $words) = @{
@@ -406,6 +409,18 @@ action outage_rights => 2, ['refuse'], outage('REVOKE INSERT, UPDATE ON #.record
 action outage_table  => 2, ['refuse'], outage('ALTER TABLE #.record RENAME TO away', 'ALTER TABLE #.away RENAME TO record');
 action outage_column => 2, ['refuse'], outage('ALTER TABLE #.repo RENAME COLUMN rev TO away', 'ALTER TABLE #.repo RENAME COLUMN away TO rev');
 action outage_trigger => 2, ['refuse'], outage('CREATE TRIGGER broken BEFORE INSERT ON #.record FOR EACH ROW EXECUTE FUNCTION chaos.broken()', 'DROP TRIGGER broken ON #.record');
+
+# --- the clock ---
+
+action clock => 15, ['clock'], sub {
+	my ($run, $step) = @_;
+	return 'no libfaketime here' unless $run->{cluster}{clock};
+	my $offset = pick($step->{u}[0], '-1h', '-1d', '+1h', '+1d', '-90', '+90', '+0');
+
+	$run->{cluster}->set_clock($offset);
+	$run->later(4 * $step->{hold}, 'the clock is right again', sub { $run->{cluster}->set_clock('+0') }) if $step->{u}[1] < 0.6;
+	return "the clock is off by $offset";
+};
 
 # --- the connection ---
 

@@ -95,6 +95,7 @@ sub start
 {
 	my ($self) = @_;
 	my $until = time + 60;
+	local %ENV = (%ENV, %{ $self->{clock} // {} });
 
 	until (eval { run('pg_ctl', '-D', $self->{data}, '-l', $self->{log}, '-w', 'start') })
 	{
@@ -109,6 +110,36 @@ sub stop
 	my ($self, $mode) = @_;
 	run('pg_ctl', '-D', $self->{data}, '-m', $mode, '-w', 'stop');
 	return;
+}
+
+# --- the clock, which libfaketime can move while the server runs ---
+
+my ($faketime) = glob '/usr/lib/*/faketime/libfaketime.so.1';
+
+sub set_clock
+{
+	my ($self, $offset) = @_;
+	my $file = "$self->{dir}/clock";
+
+	open my $f, '>', "$file.new" or die $!;
+	print $f "$offset\n";
+	close $f;
+	rename "$file.new", $file or die $!;
+	return;
+}
+
+# From the next start on the clock can be moved; false where that is not possible.
+sub loosen_clock
+{
+	my ($self) = @_;
+
+	return 0 if !$faketime || $ENV{LD_PRELOAD};
+	$self->set_clock('+0');
+	$self->{clock} = {
+		LD_PRELOAD => $faketime, FAKETIME_TIMESTAMP_FILE => "$self->{dir}/clock", FAKETIME_NO_CACHE => 1,
+		DONT_FAKE_MONOTONIC => 1, FAKETIME_DISABLE_SHM => 1
+	};
+	return 1;
 }
 
 # The postmaster is killed; its children end when they notice.

@@ -34,12 +34,13 @@ sub make
 	$plan{tally}       = chance(0.5);
 	$plan{foreign}     = chance(0.25);
 	$plan{index}       = chance(0.3);
+	$plan{unlock}      = chance(0.15);
 	$plan{batch_delay} = one_of(1, 10, 50, 100);
 	$plan{synchronous} = one_of('on', 'off');
 
 	# What may not come together: see README.md.
-	my %names = map { $_ => [ grep { !$o{only} || $o{only}{$_} } Chaos::Actions::names($_) ] } qw(plain filters refuse);
-	$plan{kind} = one_of(grep { @{ $names{$_} } } qw(plain plain filters filters refuse));
+	my %names = map { $_ => [ grep { !$o{only} || $o{only}{$_} } Chaos::Actions::names($_) ] } qw(plain filters refuse clock);
+	$plan{kind} = one_of(grep { @{ $names{$_} } } (qw(plain filters refuse) x 3, 'clock'));
 	my @names = @{ $names{ $plan{kind} } };
 	my @steps;
 	my $expensive = 0;

@@ -97,11 +97,17 @@ sub triggers_sql
 	my ($self) = @_;
 	my $s = $self->{name};
 
-	return '' unless $self->{plan}{tally};
-	return join '', map {
-		"CREATE TRIGGER $_->[0] AFTER $_->[0] ON $s.record REFERENCING $_->[1] TABLE AS rows"
+	my $sql = '';
+
+	if ($self->{plan}{tally})
+	{
+		$sql .= "CREATE TRIGGER $_->[0] AFTER $_->[0] ON $s.record REFERENCING $_->[1] TABLE AS rows"
 		  . " FOR EACH STATEMENT EXECUTE FUNCTION chaos.tally();\n"
-	} [ 'INSERT', 'NEW' ], [ 'DELETE', 'OLD' ];
+		  foreach [ 'INSERT', 'NEW' ], [ 'DELETE', 'OLD' ];
+	}
+	$sql .= "CREATE TRIGGER unlock AFTER INSERT ON $s.record FOR EACH STATEMENT EXECUTE FUNCTION chaos.unlock();\n"
+	  if $self->{plan}{unlock};
+	return $sql;
 }
 
 sub simulate
@@ -130,6 +136,11 @@ sub prepare
 	my ($s, $plan) = ($self->{name}, $self->{plan});
 
 	$self->simulate;
+	if ($plan->{kind} eq 'clock' && $self->{cluster}->loosen_clock)
+	{
+		$self->{cluster}->stop('fast');
+		$self->{cluster}->start;
+	}
 	$self->{stream} = Chaos::Stream->new(
 		program => program('server/streamserver'), dir => $self->{dir}, capture => "$self->{dir}/frames",
 		options => [ '--rate', $plan->{rate} ]);
@@ -437,6 +448,11 @@ sub clear
 		if (time > $until) { $self->differ('its processes stay after it was removed'); last }
 		usleep(5_000);
 	}
+	if (delete $self->{cluster}{clock})
+	{
+		$self->{cluster}->stop('fast');
+		$self->{cluster}->start;
+	}
 	$self->must("DROP SCHEMA IF EXISTS $s CASCADE; TRUNCATE chaos.cursor_log, chaos.setting, chaos.flushed;");
 	return;
 }
@@ -465,7 +481,7 @@ sub report
 	my $plan = $self->{plan};
 	my @out = ("seed $plan->{seed}: $plan->{kind}, $plan->{events} events at $plan->{rate}/s, workers $plan->{workers}, owner $plan->{owner},"
 		  . " events $plan->{events_mode}, batch_delay $plan->{batch_delay} ms, synchronous_commit $plan->{synchronous}"
-		  . ($plan->{tally} ? ', tally' : '') . ($plan->{foreign} ? ', foreign keys' : '') . ($plan->{index} ? ', index' : ''));
+		  . ($plan->{tally} ? ', tally' : '') . ($plan->{unlock} ? ', unlock' : '') . ($plan->{foreign} ? ', foreign keys' : '') . ($plan->{index} ? ', index' : ''));
 
 	push @out, map { "  $_" } @{ $self->{story} };
 	push @out, map { "  DIFFERENCE: $_" } @{ $self->{differences} };

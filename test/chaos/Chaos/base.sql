@@ -77,6 +77,13 @@ BEGIN
     RETURN NEW;
 END $$;
 
+-- Takes away whatever advisory lock a user's trigger can.
+CREATE FUNCTION chaos.unlock() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_advisory_unlock_all();
+    RETURN NULL;
+END $$;
+
 -- Refuses a part of the records, by their keys.
 CREATE FUNCTION chaos.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
