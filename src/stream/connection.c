@@ -29,7 +29,7 @@
 #include "utils/memutils.h"
 
 #define RECV_BUFFER			(256 * 1024)
-#define STEP_BUDGET			(16 * 1024 * 1024)	/* bytes read before the owner has his turn */
+#define STEP_BUDGET			(4 * 1024 * 1024)	/* bytes read before the owner has his turn; a frame can have 2 */
 #define CONNECT_TIMEOUT_S	30L
 #define CONNECT_STEP_MAX	(CLOCKS_PER_SEC / 2)	/* processor time: a handshake takes a hundredth of that */
 #define ERROR_BODY_MAX		1024	/* bytes of an error answer that are shown */

@@ -82,6 +82,7 @@ typedef struct Consumer
 	uint64		counted_bytes;	/* of the connection, already in the statistics */
 	AtpTime		last_data;		/* or when the present state began */
 	AtpTime		last_ping;
+	AtpTime		listened;		/* the end of the last wait for data */
 	AtpTime		retry_at;
 
 	int			failures;		/* since the last progress */
@@ -289,7 +290,7 @@ connect_stream(Consumer *c)
 	if (c->conn == NULL)
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 	c->counted_bytes = 0;
-	c->last_data = c->last_ping = atp_now();
+	c->last_data = c->last_ping = c->listened = atp_now();
 	atp_slot_state(ATP_STATE_CONNECTING);
 	report_idle(c);
 }
@@ -563,6 +564,8 @@ wait_for_more(Consumer *c)
 	long		limit = -1;
 	AtpTime		now = atp_now();
 
+	/* what nobody listened to, while a batch was applied, was not silent */
+	c->last_data = Min(now, c->last_data + (now - c->listened));
 	if (c->conn != NULL)
 		limit = watch_stream(c, now);
 	if (c->conn != NULL)
@@ -578,6 +581,7 @@ wait_for_more(Consumer *c)
 	else if (c->stats_pending)
 		sooner(&timeout, STATS_DELAY_MS);
 	atp_wait(sockets, nsockets, timeout);
+	c->listened = atp_now();
 }
 
 static void
