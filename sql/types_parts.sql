@@ -56,7 +56,15 @@ SELECT atproto.tid('2023-01-01Z', -1);
 SELECT atproto.tid('infinity', 0);
 SELECT tid_floor('2023-05-22 21:40:19.774Z'), tid_ceil('2023-05-22 21:40:19.774Z'),
 	   tid_floor('-infinity'), tid_ceil('infinity');
-SELECT tid_floor('1960-01-01Z');
+-- bounds of times that no TID holds: conditions with them do not fail
+SELECT tid_floor('1960-01-01Z'), tid_ceil('1960-01-01Z'), tid_floor('2300-01-01Z'), tid_ceil('2300-01-01Z'), tid_ceil('-infinity'), tid_floor('infinity');
+SELECT tid_ceil('infinity') = max(t) AS last, bool_and(t BETWEEN tid_floor(f) AND tid_ceil(c)) AS all
+FROM unnest('{2222222222222, 3jwdwj2ctlk26, bzzzzzzzzzzzz, c222222222222, jzzzzzzzzzzzz}'::atproto.tid[]) t,
+	(VALUES ('-infinity'::timestamptz, 'infinity'::timestamptz), ('1960-01-01Z', '2300-01-01Z')) v (f, c);
+-- the bounds do not fall when the time rises
+SELECT bool_and(tid_floor(a) <= tid_floor(b) AND tid_ceil(a) <= tid_ceil(b) AND tid_floor(a) <= tid_ceil(a)) AS rising
+FROM (SELECT t AS b, lag(t) OVER (ORDER BY t) AS a FROM unnest('{-infinity, 4000-01-01 BC, 1969-12-31 23:59:59.999999Z, 1970-01-01Z, 1970-01-01 00:00:00.000001Z,
+	2023-05-22Z, 2255-06-05 23:47:34.740991Z, 2255-06-05 23:47:34.740992Z, 294276-01-01Z, infinity}'::timestamptz[]) t) s;
 SELECT '3jwdwj2ctlk26'::atproto.tid BETWEEN tid_floor('2023-05-22 21:40:19.774Z') AND tid_ceil('2023-05-22 21:40:19.774Z') AS within;
 -- compared without sign (D3)
 SELECT 'bzzzzzzzzzzzz'::atproto.tid < 'c222222222222'::atproto.tid AS less,

@@ -46,6 +46,14 @@ SELECT aturi_pointer('at://a.b#/%00');
 -- Constructors and casts (A-39)
 SELECT aturi('did:web:localhost%3A1234'::did), aturi('did:plc:44ybard66vv44zksje25o7dz'::did, 'app.bsky.feed.post'),
 	   aturi('did:plc:44ybard66vv44zksje25o7dz'::did, 'app.bsky.feed.post', '3jwdwj2ctlk26'), aturi('Foo.COM'::handle, 'a.b.c', 'self');
+-- Literals need no cast: the first is the text of a DID or a handle.
+SELECT aturi('did:plc:44ybard66vv44zksje25o7dz', 'app.bsky.feed.post', '3jwdwj2ctlk26'), aturi('Foo.COM', 'a.b.c', 'self'), aturi('did:web:a', 'a.b.c'), aturi('a.b', 'a.b.c');
+SELECT aturi('did:web:a', 'a.b.c'::nsid, 'x'::recordkey), aturi('did:web:a', 'a.b.c', 'x'::recordkey), aturi('did:web:a'::text, 'a.b.c'::nsid, 'x'), aturi('did:web:a', 'a.b.c'::nsid);
+SELECT aturi('a.b', 'a.b');
+SELECT aturi('did:web', 'a.b.c');
+SELECT aturi('a', 'a.b.c', 'self');
+SELECT aturi('a.b', 'a.b', 'self');
+SELECT aturi('a.b', 'a.b.c', '..');
 SELECT aturi('did:m:v'::did, NULL) AS with_null, 'did:m:v'::did::aturi AS cast_did, 'a.b'::handle::aturi AS cast_handle;
 -- A constructed value is the same as the one that was read.
 SELECT aturi('did:plc:44ybard66vv44zksje25o7dz'::did, 'app.bsky.feed.post', '3jwdwj2ctlk26') =
@@ -129,12 +137,28 @@ FROM random_uris;
 SELECT count(*) > 100 AS some, bool_and(t::aturi ~= u) AS equivalent
 FROM (SELECT replace(t, 'AT:', 'at:') AS t, u FROM random_uris WHERE t !~ '//.*//|/$|/[?#]|did%3A') s;
 
+-- Every stored value has a normal form, which is its own: an index on it takes all of them.
+CREATE TEMP TABLE nearly_dids AS SELECT DISTINCT ('at://' || a || p)::aturi AS u
+FROM (SELECT d || c || m || e || i AS a FROM unnest('{did,DID,%64id,d%49d}'::text[]) d, unnest('{:,%3A,%3a,%253A}'::text[]) c, unnest('{plc,PLC,w%45b,m1,""}'::text[]) m,
+		unnest('{:,%3A,3A,%7E}'::text[]) e, unnest('{abc,aB%2fc%7e,%25253A,""}'::text[]) i) s, unnest('{"",/A.B.c/%2E%2E/x}'::text[]) p
+WHERE a !~* '^did:|:$';
+CREATE INDEX ON nearly_dids ((~u));
+SELECT count(*) > 1000 AS many, bool_and(~(~u) = ~u) AS own, bool_and(u ~= ~u) AS equivalent, bool_and(aturi_normalize(u) = ~u) AS same, bool_and((~u)::text::aturi = ~u) AS valid,
+	   bool_and(aturi_did(~u) IS NOT DISTINCT FROM did_normalize(aturi_did(~u))) AS did FROM nearly_dids;
+SELECT u, ~u AS normal FROM unnest('{at://did%3Aplc3Aabc, at://did%3aPLC%3aABC, at://did%3Aplc%3AABC, at://%64id:Plc, at://did%3AA%61}'::aturi[]) u;
+-- Text that need not be valid is judged more strictly, in what is left out as well (A-10).
+SELECT aturi_normalize('at://did%3APLC%3Aabc');
+SELECT aturi_normalize('at://computer/>om.example.fooBar/..?a=b');
+-- The normal form of a DID is that of the URI's authority.
+SELECT d, did_normalize(d), did_normalize(d) = aturi_did(~aturi(d)) AS same, did_normalize(did_normalize(d)) = did_normalize(d) AS own
+FROM unnest('{did:web:A%3a1, did:web:a%253A1, did:web:%41%7e, did:key:zQ%2f%61, did:plc:44YBARD66VV44ZKSJE25O7DZ}'::did[]) d;
+
 -- NOSH: N-02, N-03, N-07, N-08
 SELECT u, noshuri_authority_kind(u) AS kind, noshuri_is_lexicon(u) AS lexicon, noshuri_is_strict(u) AS strict, noshuri_is_record(u) AS record, ~u AS normal
 FROM unnest('{nosh://1673/nosh.server.buyer.address/3jwdwj2ctlk26, nosh://0xb794f5ea0ba39494ce839613fffba74279579268/nosh.server.buyer.address/3jwdwj2ctlk26,
 	nosh://foo.com/com.example.foo/123, nosh://foo.com/example/123, nosh://computer, nosh://example.com:3000, nosh://1673, nosh://0, nosh://01673, nosh://-1, nosh://1673.5,
 	nosh://0xB794F5EA0BA39494CE839613FFFBA74279579268, nosh://0XB794F5EA0BA39494CE839613FFFBA74279579268, nosh://0xb794f5ea0ba39494ce839613fffba7427957926,
-	nosh://did:plc:44ybard66vv44zksje25o7dz, nosh://1673/COM.Example.foo/123, nosh://1673/com.example.foo/123?x#/y,
+	nosh://did:plc:44ybard66vv44zksje25o7dz, nosh://did:1673, nosh://DID:PLC:x~y, nosh://did:web:a%253A1, nosh://1673/COM.Example.foo/123, nosh://1673/com.example.foo/123?x#/y,
 	nosh://115792089237316195423570985008687907853269984665640564039457584007913129639935,
 	nosh://115792089237316195423570985008687907853269984665640564039457584007913129639936}'::noshuri[]) u;
 SELECT u, noshuri_authority(u) AS authority, noshuri_address(u) AS address, noshuri_agent(u) AS agent, noshuri_name(u) AS name, noshuri_kind(u) AS kind

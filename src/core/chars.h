@@ -59,6 +59,35 @@ atp_is_triplet(const char *p, const char *end)
 	return end - p >= 3 && atp_char_is(p[1], ATP_C_HEX) && atp_char_is(p[2], ATP_C_HEX);
 }
 
+/*
+ * Is an encoding of c in a URI needless, so that the normal form has c itself?  All
+ * unreserved characters are; but '~' cannot stand in a DID.
+ */
+static inline bool
+atp_is_needless_encoding(char c, bool in_did)
+{
+	return atp_char_is(c, ATP_C_UNRESERVED) && !(in_did && c == '~');
+}
+
+/* The byte that the %HH at p stands for. */
+static inline char
+atp_triplet_value(const char *p)
+{
+	return (char) (atp_hex_value(p[1]) << 4 | atp_hex_value(p[2]));
+}
+
+/* Writes c as %HH, in upper case; gives the end.  out may be where c came from. */
+static inline char *
+atp_put_triplet(char *out, char c)
+{
+	static const char digit[] = "0123456789ABCDEF";
+
+	*out++ = '%';
+	*out++ = digit[(uint8_t) c >> 4];
+	*out++ = digit[(uint8_t) c & 15];
+	return out;
+}
+
 /* Past the characters of class and the %HH; a stop at '%' is a malformed one. */
 static inline const char *
 atp_scan_encoded(const char *p, const char *end, unsigned class)

@@ -167,11 +167,14 @@ abbrev_id(const uint8_t *s)
 	{
 		uint8_t		v = atp_base32_value[s[i]];
 
-		/* the others are below '2', the end too, or between '7' and 'a' */
+		/* the others are below '2', the end too, or between '7' and 'a', or '~' (of nosh) */
 		if (v > 31 && s[i] < '2')
 			return bits << 5 * (12 - i);
 		if (v > 31)
-			return ((bits << 5 | atp_base32_value['7']) + 1) * (UINT64_C(1) << 5 * (11 - i)) - 1;
+		{
+			v = atp_base32_value[s[i] < 'a' ? '7' : 'z'];
+			return ((bits << 5 | v) + 1) * (UINT64_C(1) << 5 * (11 - i)) - 1;
+		}
 		bits = bits << 5 | v;
 	}
 	return bits;
@@ -209,11 +212,51 @@ atp_did_abbrev(const uint8_t *stored, size_t n)
 	return atp_abbrev_text(head);
 }
 
+/*
+ * N4: "%25HH" is "%HH" encoded twice.  Looks at the end of what has been
+ * written, after each character, so that it costs the same however deeply the
+ * text was encoded; returns the new end.
+ */
+static char *
+collapse_tail(const char *start, char *out)
+{
+	while (out - start >= 5 && memcmp(out - 5, "%25", 3) == 0 &&
+		   atp_char_is(out[-2], ATP_C_HEX) && atp_char_is(out[-1], ATP_C_HEX))
+	{
+		char		value = atp_triplet_value(out - 3);
+
+		out -= 5;
+		if (!atp_is_needless_encoding(value, true))
+			return atp_put_triplet(out, value);
+		*out++ = value;
+	}
+	return out;
+}
+
 size_t
 atp_did_normalize(const char *s, size_t n, char *out)
 {
-	memmove(out, s, n);
-	if (atp_did_is_blessed(s, n))
+	const char *end = s + n;
+	char	   *o = out;
+
+	while (s < end)
+	{
+		if (*s != '%')
+			*o++ = *s++;
+		else
+		{
+			char		value = atp_triplet_value(s);
+
+			s += 3;
+			if (atp_is_needless_encoding(value, true))
+				*o++ = value;
+			else
+				o = atp_put_triplet(o, value);
+		}
+		o = collapse_tail(out, o);
+	}
+	n = o - out;
+	if (atp_did_is_blessed(out, n))
 		atp_lower_encoded(out, n);
 	return n;
 }

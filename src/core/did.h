@@ -52,7 +52,11 @@ extern int	atp_did_cmp(const uint8_t *a, size_t an, const uint8_t *b, size_t bn)
  */
 extern uint64_t atp_did_abbrev(const uint8_t *stored, size_t n);
 
-/* Normal form (I-24): plc and web lower-cased outside %HH; returns length. */
+/*
+ * Normal form (I-24, and as the authority of a URI N2 to N4): %HH only where
+ * needed, in upper case, and not encoded twice; plc and web lower-cased outside
+ * of them.  Returns its length, never more than n; out may be s itself.
+ */
 extern size_t atp_did_normalize(const char *s, size_t n, char *out);
 
 #endif							/* ATP_DID_H */

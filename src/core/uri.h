@@ -37,7 +37,7 @@ typedef enum AtpScheme
 typedef enum AtpAuthority
 {
 	ATP_AUTHORITY_OPAQUE,		/* valid, but of no kind */
-	ATP_AUTHORITY_DID,			/* at only; for nosh it has to be valid, but is opaque */
+	ATP_AUTHORITY_DID,			/* at only */
 	ATP_AUTHORITY_HANDLE,		/* for nosh: kind "name" (N-08) */
 	ATP_AUTHORITY_ADDRESS,		/* nosh only, N-02 */
 	ATP_AUTHORITY_AGENT			/* nosh only, N-02 */
@@ -76,13 +76,21 @@ extern AtpErr atp_uri_check_record(const AtpUri *uri, const char *s, size_t *at)
 extern bool atp_uri_is_strict_nosh(const AtpUri *uri, const char *s, size_t n);
 
 /*
- * The normal form (N1 to N10) of liberal text.  out holds ATP_URI_MAX bytes; *on is the length
- * of the result, which is valid and normalizes to itself, and is never
+ * The normal form (N1 to N10) of liberal text.  out holds ATP_URI_MAX bytes; *on
+ * is the length of the result, which is valid and its own normal form, and never
  * longer than the input.  A %7E stays encoded in a DID, which cannot have a '~'.
- * A valid URI can fail: "did%3APLC%3Aa" is an opaque authority, but no DID.
  */
 extern AtpErr atp_uri_normalize(AtpScheme scheme, const char *restrict s, size_t n,
 								char *restrict out, size_t *on, size_t *at);
+
+/*
+ * The normal form of a valid URI: every one has one, so this is ATP_OK for them.
+ * It is what atp_uri_normalize() gives, which refuses an authority that would be a
+ * DID if its escaped colons were colons, and is not valid: "did%3Aplc3Aabc".  Of
+ * a valid URI that is an opaque authority like others.
+ */
+extern AtpErr atp_uri_normal_form(AtpScheme scheme, const char *restrict s, size_t n,
+								  char *restrict out, size_t *on);
 
 /*
  * As in did.h; the text is at most ATP_URI_MAX bytes.  After atp_uri_parse(),

@@ -46,10 +46,10 @@ atp_uri_check_lexicon(const AtpUri *uri, const char *s, size_t *at)
 static bool
 is_normal_triplet(const char *p, const char *end)
 {
-	unsigned	value = atp_hex_value(p[1]) << 4 | atp_hex_value(p[2]);
+	char		value = atp_triplet_value(p);
 
 	return !atp_char_is(p[1], ATP_C_LOWER) && !atp_char_is(p[2], ATP_C_LOWER) &&
-		!atp_is_needless_encoding((char) value, true) &&
+		!atp_is_needless_encoding(value, true) &&
 		!(value == '%' && atp_is_triplet(p + 2, end));
 }
 

@@ -15,9 +15,17 @@ typedef struct Work
 	const char *in;
 	const char *end;
 	char	   *out;
+	AtpScheme	scheme;
+	bool		valid;			/* the input is a valid URI, not any text */
 } Work;
 
-static const char hex_digit[] = "0123456789ABCDEF";
+/* Which encodings step 2 takes for needless. */
+typedef enum Decode
+{
+	DECODE,
+	DECODE_DID,					/* in a DID, which cannot have a '~' */
+	DECODE_NOTHING
+} Decode;
 
 /*
  * Steps 2 and N3: copies up to a delimiter in stop (or the end of input) what
@@ -25,7 +33,7 @@ static const char hex_digit[] = "0123456789ABCDEF";
  * upper-case digits.
  */
 static AtpErr
-copy_part(Work *w, unsigned class, const char *stop, bool in_did, size_t *at)
+copy_part(Work *w, unsigned class, const char *stop, Decode decode, size_t *at)
 {
 	const char *in = w->in;
 	const char *end = w->end;
@@ -33,7 +41,7 @@ copy_part(Work *w, unsigned class, const char *stop, bool in_did, size_t *at)
 
 	for (;;)
 	{
-		unsigned	value;
+		char		value;
 
 		while (in < end && atp_char_is(*in, class))
 			*out++ = *in++;
@@ -41,15 +49,11 @@ copy_part(Work *w, unsigned class, const char *stop, bool in_did, size_t *at)
 			break;
 		if (!atp_is_triplet(in, end))
 			return atp_fail(ATP_E_PERCENT, in - w->s, at);
-		value = atp_hex_value(in[1]) << 4 | atp_hex_value(in[2]);
-		if (atp_is_needless_encoding((char) value, in_did))
-			*out++ = (char) value;
+		value = atp_triplet_value(in);
+		if (decode != DECODE_NOTHING && atp_is_needless_encoding(value, decode == DECODE_DID))
+			*out++ = value;
 		else
-		{
-			*out++ = '%';
-			*out++ = hex_digit[value >> 4];
-			*out++ = hex_digit[value & 15];
-		}
+			out = atp_put_triplet(out, value);
 		in += 3;
 	}
 	if (in < end && (*in == '\0' || strchr(stop, *in) == NULL))
@@ -59,6 +63,15 @@ copy_part(Work *w, unsigned class, const char *stop, bool in_did, size_t *at)
 	w->in = in;
 	w->out = out;
 	return ATP_OK;
+}
+
+/* The authority, from where it begins to where it is written. */
+static AtpErr
+copy_authority(Work *w, const char *in, char *out, Decode decode, size_t *at)
+{
+	w->in = in;
+	w->out = out;
+	return copy_part(w, ATP_C_AUTHORITY, "/?#", decode, at);
 }
 
 /* D8: past the ':' or "%3A" at p, or NULL when there is none. */
@@ -81,62 +94,69 @@ begins_did(char *a, const char *end)
 }
 
 /*
- * N4: "%25HH" is "%HH" encoded twice.  Looks at the end of what has been
- * written, after each character, so that it costs the same however deeply the
- * text was encoded; returns the new end.
+ * D8: a to end begins as a DID; its first two colons are written as such.
+ * Returns its new end; *id is where the identifier begins, or the end.
  */
 static char *
-collapse_tail(const char *start, char *out)
-{
-	while (out - start >= 5 && memcmp(out - 5, "%25", 3) == 0 &&
-		   atp_char_is(out[-2], ATP_C_HEX) && atp_char_is(out[-1], ATP_C_HEX))
-	{
-		char		value = (char) (atp_hex_value(out[-2]) << 4 | atp_hex_value(out[-1]));
-
-		out -= 4;
-		if (atp_is_needless_encoding(value, true))
-			out[-1] = value;
-		else
-		{
-			out[0] = atp_char_upper(out[2]);
-			out[1] = atp_char_upper(out[3]);
-			out += 2;
-			break;
-		}
-	}
-	return out;
-}
-
-/* Step 3: a to end, a DID that has been through step 2; returns its new end. */
-static char *
-finish_did(char *a, char *end)
+unescape_did(char *a, char *end, char **id)
 {
 	char	   *in = skip_colon(a + 3, end);
 	char	   *out = a + 3;
-	char	   *id;
 
 	*out++ = ':';
 	while (in < end && *in != ':' && *in != '%')
 		*out++ = *in++;
 	in = skip_colon(in, end);
+	*id = out;
 	if (in == NULL)
 		return out;				/* no DID: it ends in its method */
 	*out++ = ':';
-	id = out;
-	if (memchr(in, '%', end - in) == NULL)
-	{
-		memmove(out, in, end - in);
-		out += end - in;
-	}
-	else
-	{
-		while (in < end)
-		{
-			*out++ = *in++;
-			out = collapse_tail(id, out);
-		}
-	}
-	return a + atp_did_normalize(a, out - a, a);
+	*id = out;
+	memmove(out, in, end - in);
+	return out + (end - in);
+}
+
+/*
+ * An authority of a valid URI that begins as a DID when its colon is decoded,
+ * and is none after all ("did%3Aplc3Aabc"): it is opaque, and step 4 applies.
+ * But that must not make it what it was not: a DID, by its case alone, or a text
+ * that begins as one, by its decoded letters.  Then it remains as written.
+ *
+ * a to id has been through step 3, up to the identifier.
+ */
+static AtpErr
+normalize_opaque(Work *w, const char *in, char *a, char *id, size_t *at)
+{
+	AtpErr		err;
+
+	for (char *p = a; p < id; p++)
+		*p = atp_char_lower(*p);
+	if (atp_did_check(a, w->out - a, at) == ATP_OK)
+		return copy_authority(w, in, a, DECODE_NOTHING, at);
+
+	err = copy_authority(w, in, a, DECODE, at);
+	if (atp_uri_begins_did(a, w->out))
+		return copy_authority(w, in, a, DECODE_NOTHING, at);
+	atp_lower_encoded(a, w->out - a);
+	return err;
+}
+
+/* Step 3: an authority that begins as a DID, when its colon is decoded. */
+static AtpErr
+normalize_did(Work *w, const char *in, char *a, size_t *at)
+{
+	AtpErr		err = copy_authority(w, in, a, DECODE_DID, at);
+	char	   *id;
+
+	if (err != ATP_OK)
+		return err;
+	w->out = unescape_did(a, w->out, &id);
+	w->out = a + atp_did_normalize(a, w->out - a, a);
+	err = atp_did_check(a, w->out - a, at);
+	/* an offset in rewritten text is none in the input */
+	if (err != ATP_OK)
+		*at = (w->in - in == w->out - a ? *at : 0) + (in - w->s);
+	return err == ATP_OK || !w->valid ? err : normalize_opaque(w, in, a, id, at);
 }
 
 /* Steps 3 and 4. */
@@ -145,30 +165,15 @@ normalize_authority(Work *w, size_t *at)
 {
 	const char *in = w->in;
 	char	   *a = w->out;
-	AtpErr		err = copy_part(w, ATP_C_AUTHORITY, "/?#", false, at);
+	AtpErr		err = copy_authority(w, in, a, DECODE, at);
 
 	if (err != ATP_OK)
 		return err;
 	if (w->in == in)
 		return atp_fail(ATP_E_URI_AUTHORITY_EMPTY, in - w->s, at);
-	if (begins_did(a, w->out))
-	{
-		if (memchr(in, '%', w->in - in) != NULL)
-		{
-			/* once more, with the encodings that a DID needs */
-			w->in = in;
-			w->out = a;
-			err = copy_part(w, ATP_C_AUTHORITY, "/?#", true, at);
-			if (err != ATP_OK)
-				return err;
-		}
-		w->out = finish_did(a, w->out);
-		err = atp_did_check(a, w->out - a, at);
-		/* an offset in rewritten text is none in the input */
-		if (err != ATP_OK)
-			*at = (w->in - in == w->out - a ? *at : 0) + (in - w->s);
-		return err;
-	}
+	/* N-07: of nosh the rules of DIDs are none */
+	if (w->scheme == ATP_SCHEME_AT && begins_did(a, w->out))
+		return normalize_did(w, in, a, at);
 	if (*a == ':' || w->out[-1] == ':')
 		return atp_fail(ATP_E_URI_AUTHORITY_COLON, (*a == ':' ? in : w->in - 1) - w->s, at);
 	atp_lower_encoded(a, w->out - a);
@@ -192,7 +197,7 @@ normalize_path(Work *w, size_t *at)
 		AtpErr		err;
 
 		*w->out++ = *w->in++;
-		err = copy_part(w, ATP_C_PCHAR, "/?#", false, at);
+		err = copy_part(w, ATP_C_PCHAR, "/?#", DECODE, at);
 		if (err != ATP_OK)
 			return err;
 		n = w->out - segment;
@@ -228,37 +233,58 @@ normalize_path(Work *w, size_t *at)
 	return ATP_OK;
 }
 
-AtpErr
-atp_uri_normalize(AtpScheme scheme, const char *restrict s, size_t n, char *restrict out, size_t *on, size_t *at)
+static AtpErr
+normalize(Work *w, size_t *at)
 {
-	Work		w = {s, s, s + n, out};
 	AtpErr		err;
 
-	if (n > ATP_URI_MAX)
+	if (w->end - w->s > ATP_URI_MAX)
 		return atp_fail(ATP_E_URI_LONG, ATP_URI_MAX, at);
-	for (const char *prefix = atp_uri_prefix(scheme); *prefix != '\0'; prefix++)
+	for (const char *prefix = atp_uri_prefix(w->scheme); *prefix != '\0'; prefix++)
 	{
-		if (w.in == w.end || atp_char_lower(*w.in) != *prefix)
-			return atp_fail(scheme == ATP_SCHEME_AT ? ATP_E_URI_SCHEME_AT :
-							ATP_E_URI_SCHEME_NOSH, w.in - s, at);
-		w.in++;
-		*w.out++ = *prefix;
+		if (w->in == w->end || atp_char_lower(*w->in) != *prefix)
+			return atp_fail(w->scheme == ATP_SCHEME_AT ? ATP_E_URI_SCHEME_AT :
+							ATP_E_URI_SCHEME_NOSH, w->in - w->s, at);
+		w->in++;
+		*w->out++ = *prefix;
 	}
-	err = normalize_authority(&w, at);
+	err = normalize_authority(w, at);
 	if (err == ATP_OK)
-		err = normalize_path(&w, at);
-	if (err == ATP_OK && w.in < w.end && *w.in == '?')
+		err = normalize_path(w, at);
+	if (err == ATP_OK && w->in < w->end && *w->in == '?')
 	{
-		*w.out++ = *w.in++;
-		err = copy_part(&w, ATP_C_QUERY, "#", false, at);
+		*w->out++ = *w->in++;
+		err = copy_part(w, ATP_C_QUERY, "#", DECODE, at);
 	}
-	if (err == ATP_OK && w.in < w.end && *w.in == '#')
+	if (err == ATP_OK && w->in < w->end && *w->in == '#')
 	{
-		*w.out++ = *w.in++;
-		if (w.in == w.end || *w.in != '/')
-			return atp_fail(ATP_E_URI_FRAGMENT, w.in - s, at);
-		err = copy_part(&w, ATP_C_QUERY, "", false, at);
+		*w->out++ = *w->in++;
+		if (w->in == w->end || *w->in != '/')
+			return atp_fail(ATP_E_URI_FRAGMENT, w->in - w->s, at);
+		err = copy_part(w, ATP_C_QUERY, "", DECODE, at);
 	}
+	return err;
+}
+
+AtpErr
+atp_uri_normalize(AtpScheme scheme, const char *restrict s, size_t n,
+				  char *restrict out, size_t *on, size_t *at)
+{
+	Work		w = {s, s, s + n, out, scheme, false};
+	AtpErr		err = normalize(&w, at);
+
+	*on = w.out - out;
+	return err;
+}
+
+AtpErr
+atp_uri_normal_form(AtpScheme scheme, const char *restrict s, size_t n,
+					char *restrict out, size_t *on)
+{
+	Work		w = {s, s, s + n, out, scheme, true};
+	size_t		unused;
+	AtpErr		err = normalize(&w, &unused);
+
 	*on = w.out - out;
 	return err;
 }

@@ -266,7 +266,7 @@ atp_uri_upper_bound(AtpScheme scheme, const uint8_t *restrict stored, size_t n,
 		memcpy(out + n, "%00", 3);
 		*on = n + 3;
 		return atp_uri_prefix_len(scheme) + *on <= ATP_URI_MAX &&
-			(*on <= ATP_DID_MAX || memcmp(out, "did:", 4) != 0);
+			(scheme != ATP_SCHEME_AT || *on <= ATP_DID_MAX || memcmp(out, "did:", 4) != 0);
 	}
 
 	/* and of a segment a '!' */

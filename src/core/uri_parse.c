@@ -10,14 +10,6 @@
 #include "recordkey.h"
 #include "uri_private.h"
 
-/* "did:" in any case: such an authority has to be a DID (D4, A-08). */
-static bool
-has_did_prefix(const char *s, const char *end)
-{
-	return end - s >= 4 && s[3] == ':' && atp_char_lower(s[0]) == 'd' &&
-		atp_char_lower(s[1]) == 'i' && atp_char_lower(s[2]) == 'd';
-}
-
 /* N-02: "0x" and 40 hexadecimal digits. */
 static bool
 is_address(AtpSpan a)
@@ -107,7 +99,7 @@ parse_authority(const char *s, const char **p, const char *end, AtpUri *uri, siz
 {
 	const char *start = *p;
 	const char *stop;
-	bool		did = has_did_prefix(start, end);
+	bool		did = uri->scheme == ATP_SCHEME_AT && atp_uri_begins_did(start, end);
 	AtpErr		err;
 
 	if (begins_with_plc(start, end))

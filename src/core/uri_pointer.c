@@ -16,7 +16,7 @@ next_char(AtpSpan fragment, size_t *pos)
 		return *p;
 	}
 	*pos += 3;
-	return (char) (atp_hex_value(p[1]) << 4 | atp_hex_value(p[2]));
+	return atp_triplet_value(p);
 }
 
 bool

@@ -20,6 +20,14 @@ atp_uri_prefix_len(AtpScheme scheme)
 	return scheme == ATP_SCHEME_AT ? 5 : 7;
 }
 
+/* "did:" in any case: such an authority has to be a DID (D4, A-08). */
+static inline bool
+atp_uri_begins_did(const char *s, const char *end)
+{
+	return end - s >= 4 && s[3] == ':' && atp_char_lower(s[0]) == 'd' &&
+		atp_char_lower(s[1]) == 'i' && atp_char_lower(s[2]) == 'd';
+}
+
 /* The bytes that stand for "/" and a TID. */
 #define ATP_URI_TID_STORED		9
 
@@ -39,16 +47,6 @@ static inline bool
 atp_is_path_tag(uint8_t c)
 {
 	return c >= ATP_URI_TAG_PATH && c < ATP_URI_TAG_PATH + ATP_URI_PATHS;
-}
-
-/*
- * Is an encoding of c needless, so that the normal form has c itself?  All
- * unreserved characters are; but '~' cannot stand in a DID.
- */
-static inline bool
-atp_is_needless_encoding(char c, bool in_did)
-{
-	return atp_char_is(c, ATP_C_UNRESERVED) && !(in_did && c == '~');
 }
 
 #endif							/* ATP_URI_PRIVATE_H */

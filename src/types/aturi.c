@@ -11,6 +11,8 @@
 #include "types/uri.h"
 
 #include "core/did.h"
+#include "core/handle.h"
+#include "core/nsid.h"
 #include "core/recordkey.h"
 #include "core/tid.h"
 
@@ -53,8 +55,8 @@ atp_pg_aturi_handle(PG_FUNCTION_ARGS)
 }
 
 /*
- * Constructors (A-39): aturi(authority [, nsid [, recordkey]]), and the casts
- * from did and handle.  Parts are taken as they are: nothing is escaped.
+ * Constructors (A-39): aturi(authority [, nsid [, recordkey]]) of a DID, a handle,
+ * or the text of either, and the casts from did and handle.  Parts are taken as they are: nothing is escaped.
  */
 static Datum
 construct(FunctionCallInfo fcinfo, AtpSpan authority)
@@ -100,6 +102,42 @@ Datum
 atp_pg_aturi_of_handle(PG_FUNCTION_ARGS)
 {
 	return construct(fcinfo, atp_arg_span(fcinfo, 0));
+}
+
+PG_FUNCTION_INFO_V1(atp_pg_aturi_of_text);
+Datum
+atp_pg_aturi_of_text(PG_FUNCTION_ARGS)
+{
+	AtpSpan		s = atp_arg_span(fcinfo, 0);
+	bool		did = s.len >= 4 && memcmp(s.ptr, "did:", 4) == 0;
+	AtpSource	source = {did ? "did" : "handle", false, NULL};
+	char		handle[ATP_HANDLE_MAX];
+	size_t		at;
+	AtpErr		err = atp_identifier_check(s.ptr, s.len, &at);
+
+	if (err != ATP_OK)
+		atp_type_error(&source, s.ptr, s.len, err, at);
+	if (!did)
+	{
+		atp_handle_normalize(s.ptr, s.len, handle);
+		s.ptr = handle;
+	}
+	return construct(fcinfo, s);
+}
+
+/* The collection is a text, too. */
+PG_FUNCTION_INFO_V1(atp_pg_aturi_of_texts);
+Datum
+atp_pg_aturi_of_texts(PG_FUNCTION_ARGS)
+{
+	AtpSpan		s = atp_arg_span(fcinfo, 1);
+	AtpSource	source = {"nsid", false, NULL};
+	size_t		at;
+	AtpErr		err = atp_nsid_check(s.ptr, s.len, &at);
+
+	if (err != ATP_OK)
+		atp_type_error(&source, s.ptr, s.len, err, at);
+	return atp_pg_aturi_of_text(fcinfo);
 }
 
 PG_FUNCTION_INFO_V1(atp_pg_uri_sortsupport);

@@ -64,6 +64,24 @@ COMMENT ON FUNCTION aturi(handle, nsid, recordkey) IS 'the URI of a record';
 CREATE CAST (handle AS aturi) WITH FUNCTION aturi(handle) AS ASSIGNMENT;
 COMMENT ON CAST (handle AS aturi) IS 'the URI of the repository';
 
+-- With literals, which could be either: the text of a DID or of a handle.
+
+CREATE FUNCTION aturi(authority text, nsid) RETURNS aturi
+	AS 'MODULE_PATHNAME', 'atp_pg_aturi_of_text' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 2;
+COMMENT ON FUNCTION aturi(text, nsid) IS 'the URI of a collection';
+
+-- (With the modifier's cast aturi(aturi, int4) beside them, two literals need this.)
+CREATE FUNCTION aturi(authority text, collection text) RETURNS aturi
+	AS 'MODULE_PATHNAME', 'atp_pg_aturi_of_texts' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 2;
+COMMENT ON FUNCTION aturi(text, text) IS 'the URI of a collection';
+
+CREATE FUNCTION aturi(authority text, nsid, recordkey) RETURNS aturi
+	AS 'MODULE_PATHNAME', 'atp_pg_aturi_of_text' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 2;
+COMMENT ON FUNCTION aturi(text, nsid, recordkey) IS 'the URI of a record';
+
 -- What lies inside a repository: see uri_support.c.
 
 CREATE FUNCTION aturi_inside(aturi, did) RETURNS boolean

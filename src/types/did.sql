@@ -29,5 +29,5 @@ COMMENT ON FUNCTION did_is_blessed(did) IS 'is the method one that the AT Protoc
 CREATE FUNCTION did_normalize(did) RETURNS did
 	AS 'MODULE_PATHNAME', 'atp_pg_did_normalize' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE COST 2;
-COMMENT ON FUNCTION did_normalize(did) IS 'normal form: did:plc and did:web in lower case';
+COMMENT ON FUNCTION did_normalize(did) IS 'normal form: no needless escapes; did:plc and did:web in lower case';
 

@@ -273,26 +273,16 @@ atp_pg_tid_is_canonical(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(PG_GETARG_TID(0) <= ATP_TID_MAX_CANONICAL);
 }
 
-/* The microseconds of a time that a TID can hold (T-08). */
-static uint64
-micros_of(TimestampTz time)
-{
-	const TimestampTz first = -EPOCH_MICROS;
-	const TimestampTz last = (TimestampTz) ATP_TID_MAX_MICROS - EPOCH_MICROS;
-
-	if (time < first || time > last)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
-				 errmsg("timestamp out of range for type %s", "atproto.tid"),
-				 errdetail("A TID holds times from 1970-01-01 to 2255-06-05 23:47:34.740991 UTC.")));
-	return (uint64) (time - first);
-}
+/* The times that a TID can hold (T-08). */
+#define FIRST_TIME	((TimestampTz) -EPOCH_MICROS)
+#define LAST_TIME	((TimestampTz) ATP_TID_MAX_MICROS - EPOCH_MICROS)
 
 /* atproto.tid(timestamptz, int) */
 PG_FUNCTION_INFO_V1(atp_pg_tid_make);
 Datum
 atp_pg_tid_make(PG_FUNCTION_ARGS)
 {
+	TimestampTz time = PG_GETARG_TIMESTAMPTZ(0);
 	int32		clock = PG_GETARG_INT32(1);
 
 	if (clock < 0 || clock > ATP_TID_MAX_CLOCK)
@@ -300,21 +290,27 @@ atp_pg_tid_make(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("clock id %d is out of range", clock),
 				 errdetail("A clock id is between 0 and %d.", ATP_TID_MAX_CLOCK)));
-	PG_RETURN_TID(atp_tid_make(micros_of(PG_GETARG_TIMESTAMPTZ(0)), clock));
+	if (time < FIRST_TIME || time > LAST_TIME)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("timestamp out of range for type %s", "atproto.tid"),
+				 errdetail("A TID holds times from 1970-01-01 to 2255-06-05 23:47:34.740991 UTC.")));
+	PG_RETURN_TID(atp_tid_make((uint64) (time - FIRST_TIME), clock));
 }
 
 /*
  * Bounds for range conditions: the first and the last TID of a microsecond.
- * Infinite times are before and after all.
+ * Times that no TID holds, the infinite ones among them, are before and after
+ * all: a condition with them is true or false, and no error.
  */
 static uint64
 bound_of(TimestampTz time, unsigned clock)
 {
-	if (TIMESTAMP_IS_NOBEGIN(time))
+	if (time < FIRST_TIME)
 		return 0;
-	if (TIMESTAMP_IS_NOEND(time))
-		return ATP_TID_MAX_CANONICAL;
-	return atp_tid_make(micros_of(time), clock);
+	if (time > LAST_TIME)
+		return PG_UINT64_MAX;
+	return atp_tid_make((uint64) (time - FIRST_TIME), clock);
 }
 
 PG_FUNCTION_INFO_V1(atp_pg_tid_floor);

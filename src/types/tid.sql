@@ -166,12 +166,12 @@ COMMENT ON FUNCTION tid_is_canonical(atproto.tid) IS 'is the top bit zero, as ge
 CREATE FUNCTION tid_floor(timestamptz) RETURNS atproto.tid
 	AS 'MODULE_PATHNAME', 'atp_pg_tid_floor' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION tid_floor(timestamptz) IS 'the first TID of a microsecond';
+COMMENT ON FUNCTION tid_floor(timestamptz) IS 'the first TID of a microsecond; of times that no TID holds, the first or last of all';
 
 CREATE FUNCTION tid_ceil(timestamptz) RETURNS atproto.tid
 	AS 'MODULE_PATHNAME', 'atp_pg_tid_ceil' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION tid_ceil(timestamptz) IS 'the last TID of a microsecond';
+COMMENT ON FUNCTION tid_ceil(timestamptz) IS 'the last TID of a microsecond; of times that no TID holds, the first or last of all';
 
 CREATE FUNCTION atproto.tid(timestamptz, clock_id int4) RETURNS atproto.tid
 	AS 'MODULE_PATHNAME', 'atp_pg_tid_make' LANGUAGE C

@@ -390,48 +390,49 @@ atp_uri_fn_is_record(FunctionCallInfo fcinfo, AtpScheme scheme)
 
 /* --- normal form (N1 to N10) --- */
 
-static Datum
-normalize(AtpScheme scheme, AtpSpan text)
+/* Of a stored value, which always has one. */
+static AtpSpan
+normal_form(FunctionCallInfo fcinfo, int i, AtpScheme scheme)
 {
-	AtpSource	source = {type_name(scheme), false, NULL};
-	char		normal[ATP_URI_MAX];
+	AtpSpan		text = atp_uri_arg_text(fcinfo, i, scheme);
+	char	   *normal = palloc(text.len);
 	size_t		n;
-	size_t		at;
-	AtpErr		err = atp_uri_normalize(scheme, text.ptr, text.len, normal, &n, &at);
 
-	/* A valid URI may have no normal form: at://%40foo.com, step 9. */
-	if (err != ATP_OK)
-		atp_type_error(&source, text.ptr, text.len, err, at);
-	PG_RETURN_POINTER(atp_uri_make(scheme, normal, n));
+	if (atp_uri_normal_form(scheme, text.ptr, text.len, normal, &n) != ATP_OK)
+		elog(ERROR, "stored %s is not valid", type_name(scheme));
+	return (AtpSpan) {normal, n};
 }
 
 Datum
 atp_uri_fn_normalize(FunctionCallInfo fcinfo, AtpScheme scheme)
 {
-	return normalize(scheme, atp_uri_arg_text(fcinfo, 0, scheme));
+	AtpSpan		normal = normal_form(fcinfo, 0, scheme);
+
+	PG_RETURN_POINTER(atp_uri_make(scheme, normal.ptr, normal.len));
 }
 
 /* Of liberal text (D6). */
 Datum
 atp_uri_fn_normalize_text(FunctionCallInfo fcinfo, AtpScheme scheme)
 {
-	return normalize(scheme, atp_arg_span(fcinfo, 0));
+	AtpSource	source = {type_name(scheme), false, NULL};
+	AtpSpan		text = atp_arg_span(fcinfo, 0);
+	char		normal[ATP_URI_MAX];
+	size_t		n;
+	size_t		at;
+	AtpErr		err = atp_uri_normalize(scheme, text.ptr, text.len, normal, &n, &at);
+
+	if (err != ATP_OK)
+		atp_type_error(&source, text.ptr, text.len, err, at);
+	PG_RETURN_POINTER(atp_uri_make(scheme, normal, n));
 }
 
-/* a ~= b.  What has no normal form is equivalent to itself only. */
+/* a ~= b */
 Datum
 atp_uri_fn_equivalent(FunctionCallInfo fcinfo, AtpScheme scheme)
 {
-	AtpSpan		a = atp_uri_arg_text(fcinfo, 0, scheme);
-	AtpSpan		b = atp_uri_arg_text(fcinfo, 1, scheme);
-	char		na[ATP_URI_MAX];
-	char		nb[ATP_URI_MAX];
-	size_t		at;
+	AtpSpan		a = normal_form(fcinfo, 0, scheme);
+	AtpSpan		b = normal_form(fcinfo, 1, scheme);
 
-	if (a.len == b.len && memcmp(a.ptr, b.ptr, a.len) == 0)
-		PG_RETURN_BOOL(true);
-	if (atp_uri_normalize(scheme, a.ptr, a.len, na, &a.len, &at) != ATP_OK ||
-		atp_uri_normalize(scheme, b.ptr, b.len, nb, &b.len, &at) != ATP_OK)
-		PG_RETURN_BOOL(false);
-	PG_RETURN_BOOL(a.len == b.len && memcmp(na, nb, a.len) == 0);
+	PG_RETURN_BOOL(a.len == b.len && memcmp(a.ptr, b.ptr, a.len) == 0);
 }

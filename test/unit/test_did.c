@@ -180,8 +180,11 @@ main(void)
 	   "I-23: no did:web of atproto");
 
 	check_normal("did:plc:EWVI7", "did:plc:ewvi7");
-	check_normal("did:web:LOCALHOST%3aAB", "did:web:localhost%3aab");
+	check_normal("did:web:LOCALHOST%3aAB", "did:web:localhost%3Aab");
 	check_normal("did:web:a%AB", "did:web:a%AB");
+	check_normal("did:web:%41%2d%7e%7Eb", "did:web:a-%7E%7Eb");
+	check_normal("did:web:a%253A1%25253a2", "did:web:a%3A1%3A2");
+	check_normal("did:key:%41b%2fC", "did:key:Ab%2FC");
 	check_normal("did:key:zQ3sh", "did:key:zQ3sh");
 
 	ok(atp_did_store(PLC, 32, stored) == 16 && stored[0] == ATP_DID_TAG, "did:plc is packed");

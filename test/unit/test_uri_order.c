@@ -226,6 +226,10 @@ random_uri(AtpScheme scheme, char *out)
 		"222222222222", "22222222222222", "2222222222222!", "222222222222-", "self", "a:b", ".", "..",
 		"%2e", "%41", "#", "", "3jwdwj2ctlk26"
 	};
+	static const char *const pieces[][4] = {
+		{"did", "DID", "%64id", "d%49d"}, {"%3A", "%3a", ":", "%253A"},
+		{"plc", "PLC", "w%45b", "m1"}, {"%3A", "3A", ":", "%7E"}
+	};
 	static const char alphabet[] = "02Az.-_~:/?#%@! \x01";
 	char	   *p = out + sprintf(out, scheme == ATP_SCHEME_AT ? "at://" : "nosh://");
 
@@ -234,6 +238,13 @@ random_uri(AtpScheme scheme, char *out)
 	{
 		p += sprintf(p, "did:plc:");
 		p = random_chars(p, random_below(2) ? "2z" : "234567abcdefghijklmnopqrstuvwxyz", 24);
+	}
+	else if (random_below(4) == 0)
+	{
+		/* a DID, or nearly one, behind encodings */
+		for (unsigned i = 0; i < 4; i++)
+			p += sprintf(p, "%s", PICK(pieces[i]));
+		p = random_chars(p, "aA%2~.:", random_below(5));
 	}
 	else
 		p += sprintf(p, "%s", PICK(authorities));

@@ -36,6 +36,7 @@ broken_text_law(AtpScheme scheme, const char *s, size_t n)
 	size_t		again_n;
 	size_t		stored_n;
 	AtpUri		uri;
+	AtpUri		form;
 	AtpErr		err;
 	bool		normalizes;
 	bool		is_normal;
@@ -61,6 +62,21 @@ broken_text_law(AtpScheme scheme, const char *s, size_t n)
 		LAW("an error is within the text", at <= n);
 		return NULL;
 	}
+	LAW("what is valid has a normal form",
+		atp_uri_normal_form(scheme, s, n, again, &again_n) == ATP_OK && again_n <= n);
+	if (normalizes)
+		LAW("it is the one of liberal text", same_bytes(again, again_n, normal, normal_n));
+	memcpy(normal, again, again_n);
+	normal_n = again_n;
+	LAW("it is valid", atp_uri_parse(scheme, normal, normal_n, &form, &at) == ATP_OK);
+	LAW("it is its own", atp_uri_normal_form(scheme, normal, normal_n, again, &again_n) == ATP_OK &&
+		same_bytes(again, again_n, normal, normal_n));
+	if (form.kind == ATP_AUTHORITY_DID)
+		LAW("and so is its DID", same_bytes(again, atp_did_normalize(form.authority.ptr, form.authority.len, again),
+											form.authority.ptr, form.authority.len));
+	if (uri.kind == ATP_AUTHORITY_DID)
+		LAW("which is the normal form of the DID", same_bytes(again, atp_did_normalize(uri.authority.ptr, uri.authority.len, again),
+															  form.authority.ptr, form.authority.len));
 	LAW("a collection is the first segment",
 		uri.collection.ptr == NULL || uri.collection.ptr == uri.seg1.ptr);
 	LAW("a record key is the second segment, of a collection",
@@ -251,7 +267,7 @@ broken_pair_law(AtpScheme scheme, const char *a, size_t an, const char *b, size_
 	else
 		LAW("there is a bound unless a query, a fragment or a limit forbids it",
 			ub.query.ptr != NULL || ub.fragment.ptr != NULL || bn + 3 > ATP_URI_MAX ||
-			ub.authority.len + 3 > ATP_DID_MAX);
+			(scheme == ATP_SCHEME_AT && ub.authority.len + 3 > ATP_DID_MAX));
 	return NULL;
 }
 
