@@ -3,8 +3,11 @@
  *		A batch into the tables, with its cursor, in one transaction.
  *
  * What the events do to the tables is the family's business; here are the
- * transaction, the search for what the database refuses, dead letters, gaps and
- * the cursor.
+ * transaction, the search for what the database refuses, gaps and the cursor.
+ *
+ * A batch in which something is refused is applied in pieces, each a transaction
+ * with a bounded number of subtransactions, and so are the next ones, in steps
+ * that follow from how often something was refused.
  */
 #include "postgres.h"
 
@@ -15,92 +18,106 @@
 #include "stream/catalog.h"
 #include "stream/direct.h"
 #include "stream/family.h"
+#include "stream/fault.h"
 #include "stream/injection.h"
+#include "stream/letters.h"
 #include "stream/statements.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
-#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 
 /* So many batches are applied with statements after direct writing met a conflict. */
 #define AFTER_CONFLICT	16
+
+/* What is kept of more subtransactions than this, other sessions have to look up on disk. */
+#define SUBTRANSACTIONS_MAX	64
+
+/* So many rows in a row refused, of so many repositories: then it is not the rows' fault. */
+#define REFUSED_ROWS	100
+#define REFUSED_REPOS	5
+
+/* Steps are no smaller because of what was refused before. */
+#define STEP_MIN	16
+
+typedef enum Way
+{
+	WAY_DIRECT,					/* all at once, new rows directly where direct.h allows it */
+	WAY_STATEMENTS,				/* all at once */
+	WAY_PIECES
+} Way;
+
+/* What this process has learnt from the batches before. */
+static struct
+{
+	int			with_statements;	/* batches yet: where one row was there already, the next ones often are */
+	int			step;			/* events that are tried at once in pieces; 0: all, there is nothing to fear */
+	/* rows that were refused since one was accepted */
+	int			refused;
+	uint32		repos[REFUSED_REPOS];
+	int			nrepos;
+}			learnt;
 
 /* ------------------------------------------------------------------------
  * What the database refuses
  * ------------------------------------------------------------------------
  */
 
-/*
- * Does the error lie in the row, so that trying again would meet it again?
- * Not: lost connections, wrong transaction states, serialization failures,
- * resources, locks, operator intervention, system and internal errors.
- */
-static bool
-lies_in_data(int sqlstate)
+/* Like atp_attempt(), for what lies in the row. */
+static ErrorData *
+attempt(Apply *a, AtpStep step, int first, int second)
 {
-	switch (ERRCODE_TO_CATEGORY(sqlstate))
+	int64		rows = a->rows;
+	ErrorData  *error = atp_attempt(a, step, first, second);
+
+	if (error == NULL)
 	{
-		case MAKE_SQLSTATE('0', '8', '0', '0', '0'):
-		case MAKE_SQLSTATE('2', '5', '0', '0', '0'):
-		case MAKE_SQLSTATE('4', '0', '0', '0', '0'):
-		case MAKE_SQLSTATE('5', '3', '0', '0', '0'):
-		case MAKE_SQLSTATE('5', '5', '0', '0', '0'):
-		case MAKE_SQLSTATE('5', '7', '0', '0', '0'):
-		case MAKE_SQLSTATE('5', '8', '0', '0', '0'):
-		case MAKE_SQLSTATE('F', '0', '0', '0', '0'):
-		case MAKE_SQLSTATE('X', 'X', '0', '0', '0'):
-			return false;
-		default:
-			return true;
+		a->kept++;
+		if (a->rows > rows)
+			learnt.refused = learnt.nrepos = 0;
 	}
+	else if (atp_fault_of(error->sqlerrcode) != ATP_FAULT_ROW)
+		ReThrowError(error);
+	return error;
 }
 
-typedef void (*Step) (Apply *a, int, int);
-
-/* Run a step in a subtransaction.  NULL, or the error that lies in the data. */
-static ErrorData *
-attempt(Apply *a, Step step, int lo, int hi)
+/* Whatever is written is refused: that is nobody's row. */
+static void
+count_refused(uint32 repo, const char *why)
 {
-	MemoryContext cxt = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	Apply		before = *a;
-	ErrorData  *volatile error = NULL;
+	int			i = 0;
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(cxt);
-	PG_TRY();
-	{
-		step(a, lo, hi);
-		ReleaseCurrentSubTransaction();
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(a->batch->cxt);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(cxt);
-	CurrentResourceOwner = owner;
-	if (error != NULL)
-	{
-		*a = before;
-		if (!lies_in_data(error->sqlerrcode))
-			ReThrowError(error);
-	}
-	return error;
+	learnt.refused++;
+	/* streams without repositories have key 0 */
+	while (i < learnt.nrepos && (learnt.repos[i] != repo || repo == 0))
+		i++;
+	if (i == learnt.nrepos && i < REFUSED_REPOS)
+		learnt.repos[learnt.nrepos++] = repo;
+	if (learnt.refused >= REFUSED_ROWS && learnt.nrepos == REFUSED_REPOS)
+		ereport(ERROR,
+				(errcode(ATP_ERRCODE_STOP),
+				 errmsg("the database refused all of the last %d rows: %s", learnt.refused, why)));
 }
 
 static void
 refuse(Apply *a, const AtpEvent *event, AtpSpan path, const ErrorData *error)
 {
+	MemoryContext old = MemoryContextSwitchTo(a->batch->cxt);
 	AtpLetter  *letter = atp_batch_new_letter(a->batch, "apply", event->message, event->seq);
 
 	strlcpy(letter->sqlstate, unpack_sql_state(error->sqlerrcode), sizeof(letter->sqlstate));
-	letter->text = error->message ? error->message : "unknown error";
+	letter->text = atp_error_text(error);
 	letter->did = event->did;
 	letter->path = path;
+	a->refused++;
+	MemoryContextSwitchTo(old);
+	count_refused(event->key, letter->text);
+}
+
+/* The whole event, or what is left of it without its rows. */
+static void
+refuse_event(Apply *a, const AtpEvent *event, const ErrorData *error)
+{
+	refuse(a, event, a->family->name ? a->family->name(event) : (AtpSpan) {NULL, 0}, error);
 }
 
 static void
@@ -115,17 +132,18 @@ apply_single(Apply *a, int index)
 {
 	const AtpEvent *event = &a->batch->events[index];
 	ErrorData  *error;
-	Apply		before = *a;
+	int64		skips[ATP_SKIP_COUNT];
 	bool		accepted;
 
+	memcpy(skips, a->skips, sizeof(skips));
 	if ((error = attempt(a, ask, index, 0)) != NULL)
 	{
-		refuse(a, event, (AtpSpan) {NULL, 0}, error);
+		refuse_event(a, event, error);
 		return;
 	}
 	accepted = a->accepted;
 	/* what was skipped is counted by the rest */
-	*a = before;
+	memcpy(a->skips, skips, sizeof(skips));
 	for (int r = 0; accepted && r < event->nrows; r++)
 	{
 		int			row = event->first_row + r;
@@ -135,85 +153,65 @@ apply_single(Apply *a, int index)
 	}
 	if (a->family->apply_rest != NULL &&
 		(error = attempt(a, a->family->apply_rest, index, 0)) != NULL)
-		refuse(a, event, (AtpSpan) {NULL, 0}, error);
+		refuse_event(a, event, error);
 }
 
-/* Events [lo, hi), halving where something fails. */
+/* Is the transaction large enough? */
+static bool
+is_full(const Apply *a)
+{
+	return a->kept >= SUBTRANSACTIONS_MAX && a->hi > a->lo;
+}
+
+/* Events [lo, hi), halving where something fails; a->hi says how far it came. */
 static void
 apply_halving(Apply *a, int lo, int hi)
 {
-	if (lo == hi || attempt(a, a->family->apply, lo, hi) == NULL)
+	int			mid = lo + (hi - lo) / 2;
+
+	if (is_full(a))
 		return;
-	if (hi - lo == 1)
+	if (attempt(a, a->family->apply, lo, hi) == NULL)
+		a->hi = hi;
+	else if (hi - lo == 1)
+	{
 		apply_single(a, lo);
+		a->hi = hi;
+	}
 	else
 	{
-		int			mid = lo + (hi - lo) / 2;
-
 		apply_halving(a, lo, mid);
-		apply_halving(a, mid, hi);
+		if (a->hi == mid)
+			apply_halving(a, mid, hi);
 	}
+}
+
+static void
+apply_piece(Apply *a)
+{
+	int			n = a->batch->nevents;
+
+	a->hi = a->lo;
+	while (a->hi < n && !is_full(a))
+		apply_halving(a, a->hi, Min(a->hi + learnt.step, n));
+	/* a step that fails half of the time */
+	if (a->refused > 0)
+		learnt.step = Max((a->hi - a->lo) / (2 * a->refused), STEP_MIN);
+	else if ((learnt.step *= 2) >= ATP_BATCH_MESSAGES)
+		learnt.step = 0;
 }
 
 /* ------------------------------------------------------------------------
  * The transaction
  * ------------------------------------------------------------------------
  */
-
-/* Store them while there is room; returns how many there was none for. */
-static int64
-store_letters(Apply *a)
-{
-	const AtpSettings *settings = &a->sub->settings;
-	Datum		name = CStringGetTextDatum(a->sub->name);
-	int64		refused = 0;
-	int64		count,
-				bytes;
-	ListCell   *lc;
-
-	if (a->batch->letters == NIL)
-		return 0;
-	atp_letters_kept(name, &count, &bytes);
-	foreach(lc, a->batch->letters)
-	{
-		const AtpLetter *letter = lfirst(lc);
-		Datum		args[8];
-		char		nulls[9] = "        ";
-
-		/* one that is there already only counts another attempt */
-		if (!atp_letter_exists(name, letter))
-		{
-			if (count >= settings->max_letters ||
-				bytes + (int64) letter->message.len > settings->max_letter_bytes)
-			{
-				refused++;
-				continue;
-			}
-			count++;
-			bytes += letter->message.len;
-		}
-		args[0] = name;
-		args[1] = Int64GetDatum(letter->seq);
-		args[2] = CStringGetTextDatum(letter->stage);
-		args[3] = CStringGetTextDatum(letter->sqlstate);
-		args[4] = CStringGetTextDatum(letter->text);
-		args[5] = PointerGetDatum(letter->did);
-		args[6] = PointerGetDatum(cstring_to_text_with_len(letter->path.ptr ? letter->path.ptr : "",
-														   letter->path.len));
-		args[7] = PointerGetDatum(atp_bytea(letter->message.ptr, letter->message.len));
-		nulls[1] = letter->seq > 0 ? ' ' : 'n';
-		nulls[5] = letter->did != NULL ? ' ' : 'n';
-		(void) atp_execute(ATP_SQL_ADD_LETTER, args, nulls);
-	}
-	return refused;
-}
-
 static void
 store_gaps(Apply *a)
 {
 	ListCell   *lc;
 
-	foreach(lc, a->batch->gaps)
+	/* a connection begins with its gap: it is before the batch's first event */
+	foreach(lc, a->lo == 0 ? a->batch->gaps : NIL)
 	{
 		const AtpGap *gap = lfirst(lc);
 		Datum		args[5] = {
@@ -227,17 +225,16 @@ store_gaps(Apply *a)
 
 /* False: the cursor is not where this consumer left it. */
 static bool
-move_cursor(Apply *a, int64 from, int64 to, int64 refused)
+move_cursor(Apply *a, int64 from, int64 to)
 {
-	int64		time = a->batch->time;
-	Datum		args[11] = {
+	int64		time = a->hi == a->batch->nevents ? a->batch->time : a->batch->events[a->hi - 1].time;
+	Datum		args[10] = {
 		CStringGetTextDatum(a->sub->name), CStringGetTextDatum(a->sub->ep->scope),
 		Int64GetDatum(from), Int64GetDatum(to), TimestampTzGetDatum(time - ATP_UNIX_TO_POSTGRES),
-		Int64GetDatum(a->batch->nevents), Int64GetDatum(a->rows), Int64GetDatum(refused),
-		Int32GetDatum(a->batch->shard), TimestampTzGetDatum(a->sub->created_at),
-		Int32GetDatum(a->batch->layout)
+		Int64GetDatum(a->hi - a->lo), Int64GetDatum(a->rows), Int32GetDatum(a->batch->shard),
+		TimestampTzGetDatum(a->sub->created_at), Int32GetDatum(a->batch->layout)
 	};
-	char		nulls[12] = "           ";
+	char		nulls[11] = "          ";
 
 	nulls[2] = from < 0 ? 'n' : ' ';
 	nulls[3] = to < 0 ? 'n' : ' ';
@@ -245,45 +242,81 @@ move_cursor(Apply *a, int64 from, int64 to, int64 refused)
 	return atp_execute(ATP_SQL_MOVE_CURSOR, args, nulls) == 1;
 }
 
-static AtpApplied
-apply_once(Apply *a, int64 from, int64 to, bool halving)
+/* Where the stream is after this transaction, when it is seq after the batch. */
+static int64
+position_after(const Apply *a, int64 from, int64 seq)
 {
-	int			letters = list_length(a->batch->letters);
-	int64		refused;
+	return a->hi == a->batch->nevents ? seq : Max(from, a->batch->events[a->hi - 1].seq);
+}
 
-	a->rows = 0;
-	memset(a->skips, 0, sizeof(a->skips));
+/* Letters of this transaction; the others of the batch go to *rest. */
+static List *
+letters_until(const Apply *a, int64 seq, List **rest)
+{
+	MemoryContext old = MemoryContextSwitchTo(a->batch->cxt);
+	List	   *letters = NIL;
+	ListCell   *lc;
+
+	*rest = NIL;
+	foreach(lc, a->batch->letters)
+	{
+		AtpLetter  *letter = lfirst(lc);
+
+		if (a->hi == a->batch->nevents || letter->seq <= seq)
+			letters = lappend(letters, letter);
+		else
+			*rest = lappend(*rest, letter);
+	}
+	MemoryContextSwitchTo(old);
+	return letters;
+}
+
+static AtpApplied
+apply_once(Apply *a, Way way, int64 *cursor, int64 seq)
+{
+	List	   *letters;
+	List	   *rest;
+	int64		to;
+
 	atp_begin("applying events");
 	if (atp_extension_lock() != ATP_EXTENSION_READY)
 	{
 		atp_commit();
 		return ATP_APPLY_GONE;
 	}
-	if (halving)
+	if (way == WAY_PIECES)
 	{
 		/* what would condemn every row is not the rows' fault */
 		atp_statements_check();
 		/* at commit it would be too late to see whose fault it is */
 		if (SPI_execute("SET CONSTRAINTS ALL IMMEDIATE", false, 0) != SPI_OK_UTILITY)
 			elog(ERROR, "could not set constraints");
-		apply_halving(a, 0, a->batch->nevents);
+		apply_piece(a);
 	}
 	else
-		a->family->apply(a, 0, a->batch->nevents);
-	refused = store_letters(a);
+	{
+		a->hi = a->batch->nevents;
+		a->family->apply(a, a->lo, a->hi);
+	}
+	to = position_after(a, *cursor, seq);
+	letters = letters_until(a, to, &rest);
+	atp_letters_store(a, letters);
 	if (a->family->settle != NULL)
 		a->family->settle(a);
 	store_gaps(a);
 	ATP_INJECTION_POINT("cursor next");
-	if (!move_cursor(a, from, to, refused))
+	if (!move_cursor(a, *cursor, to))
 	{
 		SPI_finish();
 		PopActiveSnapshot();
 		AbortCurrentTransaction();
-		a->batch->letters = list_truncate(a->batch->letters, letters);
 		return ATP_APPLY_CURSOR_MOVED;
 	}
 	atp_commit();
+	*cursor = to;
+	a->batch->letters = rest;
+	if (way != WAY_PIECES && a->rows > 0)
+		learnt.refused = learnt.nrepos = 0;
 	return ATP_APPLIED;
 }
 
@@ -297,16 +330,20 @@ error_context(void *arg)
 				   a->batch->events[0].seq, a->batch->events[a->batch->nevents - 1].seq, a->sub->name);
 }
 
-/* The whole batch at once.  NULL, or the error for which nothing was applied. */
+/* From event a->lo on.  NULL, or the error for which nothing was applied. */
 static ErrorData *
-apply_whole(Apply *a, int64 from, int64 to, AtpApplied *result)
+try_once(Apply *a, Way way, int64 *cursor, int64 seq, AtpApplied *result)
 {
 	MemoryContext cxt = CurrentMemoryContext;
+	int			letters = list_length(a->batch->letters);
 	ErrorData  *volatile error = NULL;
 
+	a->direct = way == WAY_DIRECT;
+	a->rows = a->kept = a->refused = 0;
+	memset(a->skips, 0, sizeof(a->skips));
 	PG_TRY();
 	{
-		*result = apply_once(a, from, to, false);
+		*result = apply_once(a, way, cursor, seq);
 	}
 	PG_CATCH();
 	{
@@ -314,49 +351,80 @@ apply_whole(Apply *a, int64 from, int64 to, AtpApplied *result)
 		error = CopyErrorData();
 		FlushErrorState();
 		AbortOutOfAnyTransaction();
+		a->batch->letters = list_truncate(a->batch->letters, letters);
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(cxt);
 	return error;
 }
 
-AtpApplied
-atp_apply(const AtpSubscription *sub, AtpBatch *batch, int64 *cursor, int64 seq)
+static AtpApplied
+stop(Apply *a, const ErrorData *error, const char **reason)
 {
-	/* where one row was there already, the next ones often are: with statements at once */
-	static int	batches_with_statements = 0;
+	MemoryContext old = MemoryContextSwitchTo(a->batch->cxt);
+
+	*reason = error->sqlerrcode == ATP_ERRCODE_STOP ? atp_error_text(error)
+		: psprintf("%s (SQLSTATE %s)", atp_error_text(error), unpack_sql_state(error->sqlerrcode));
+	MemoryContextSwitchTo(old);
+	ereport(LOG,
+			(errmsg("atproto subscription \"%s\" cannot go on: %s", a->sub->name, *reason),
+			 error->detail ? errdetail_internal("%s", error->detail) : 0,
+			 error->hint ? errhint("%s", error->hint) : 0,
+			 error->context ? errcontext("%s", error->context) : 0));
+	return ATP_APPLY_STOP;
+}
+
+/* Events from a->lo on, at least one of them if there is any. */
+static AtpApplied
+apply_some(Apply *a, int64 *cursor, int64 seq, const char **reason)
+{
+	Way			way = learnt.step > 0 ? WAY_PIECES
+		: learnt.with_statements > 0 ? WAY_STATEMENTS : WAY_DIRECT;
+	AtpApplied	result = ATP_APPLIED;
+	ErrorData  *error;
+
+	if (way == WAY_STATEMENTS)
+		learnt.with_statements--;
+	while ((error = try_once(a, way, cursor, seq, &result)) != NULL)
+	{
+		AtpFault	fault = atp_fault_of(error->sqlerrcode);
+
+		if (error->sqlerrcode == ATP_ERRCODE_CONFLICT && way == WAY_DIRECT)
+		{
+			learnt.with_statements = AFTER_CONFLICT;
+			way = WAY_STATEMENTS;
+		}
+		else if (fault == ATP_FAULT_ROW && way != WAY_PIECES)
+		{
+			way = WAY_PIECES;
+			learnt.step = Max((a->batch->nevents - a->lo + 1) / 2, 1);
+		}
+		else if (fault == ATP_FAULT_PASSING)
+			ReThrowError(error);
+		else
+			return stop(a, error, reason);
+	}
+	return result;
+}
+
+AtpApplied
+atp_apply(const AtpSubscription *sub, AtpBatch *batch, int64 *cursor, int64 seq, const char **reason)
+{
 	Apply		a = {.sub = sub, .batch = batch, .family = atp_family_of(sub->ep->nsid)};
 	ErrorContextCallback callback = {.callback = error_context, .arg = &a};
-	ErrorData  *error;
-	AtpApplied	result = ATP_APPLIED;
-	MemoryContext cxt = CurrentMemoryContext;
+	AtpApplied	result;
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	a.direct = batches_with_statements == 0;
-	batches_with_statements -= a.direct ? 0 : 1;
-	error = apply_whole(&a, *cursor, seq, &result);
-	if (error != NULL && error->sqlerrcode == ATP_ERRCODE_CONFLICT)
+	do
 	{
-		batches_with_statements = AFTER_CONFLICT;
-		a.direct = false;
-		error = apply_whole(&a, *cursor, seq, &result);
-	}
-	if (error != NULL)
-	{
-		if (!lies_in_data(error->sqlerrcode))
-			ReThrowError(error);
-		a.direct = false;
-		result = apply_once(&a, *cursor, seq, true);
-		MemoryContextSwitchTo(cxt);
-	}
+		a.lo = a.hi;
+		result = apply_some(&a, cursor, seq, reason);
+		if (result == ATP_APPLIED)
+			for (int i = 0; i < ATP_SKIP_COUNT; i++)
+				batch->skips[i] += a.skips[i];
+	} while (result == ATP_APPLIED && a.hi < batch->nevents);
 	error_context_stack = callback.previous;
-	if (result == ATP_APPLIED)
-	{
-		*cursor = seq;
-		for (int i = 0; i < ATP_SKIP_COUNT; i++)
-			batch->skips[i] += a.skips[i];
-	}
 	return result;
 }
 
@@ -375,35 +443,11 @@ atp_purge(const AtpSubscription *sub, MemoryContext cxt)
 	if (atp_family_of(sub->ep->nsid) != &atp_repos_family)
 		return false;
 	atp_begin("removing records of deleted accounts");
-	if (atp_extension_lock() == ATP_EXTENSION_READY && (error = attempt(&a, purge, 0, 0)) != NULL)
+	if (atp_extension_lock() == ATP_EXTENSION_READY && (error = atp_attempt(&a, purge, 0, 0)) != NULL)
 		ereport(LOG,
 				(errmsg("records of deleted accounts stay, not visible, for atproto subscription \"%s\": %s",
 						sub->name, error->message),
 				 errdetail("The consumer tries again when it starts the next time.")));
 	atp_commit();
 	return a.accepted;
-}
-
-const char *
-atp_apply_again(const AtpSubscription *sub, AtpBatch *batch, AtpSpan path)
-{
-	Apply		a = {.sub = sub, .batch = batch, .family = atp_family_of(sub->ep->nsid)};
-	ErrorData  *error = NULL;
-
-	if (path.len == 0)
-		error = attempt(&a, a.family->apply, 0, batch->nevents);
-	for (int r = 0; path.len > 0 && error == NULL && r < batch->nrows; r++)
-	{
-		AtpSpan		row = batch->rows[r].path;
-
-		if (row.len == path.len && memcmp(row.ptr, path.ptr, path.len) == 0 &&
-			(a.family->is_newer == NULL || !a.family->is_newer(&batch->rows[r])))
-			error = attempt(&a, a.family->apply_row, r, 0);
-	}
-	if (error != NULL)
-		return error->message ? error->message : "unknown error";
-	if (path.len == 0 && batch->nevents > 0 && !batch->events[0].ignored &&
-		a.skips[ATP_SKIP_OLD] + a.skips[ATP_SKIP_INACTIVE] == 0)
-		return NULL;
-	return a.rows > 0 ? NULL : "obsolete";
 }

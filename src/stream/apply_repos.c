@@ -144,14 +144,15 @@ put_records(Repos *a)
 	if (a->nputs == 0)
 		return;
 	atp_rows_bind(record_rows(a->puts, a->nputs), args);
-	(void) atp_execute(ATP_SQL_PUT_RECORDS, args, NULL);
+	(void) atp_execute(a->apply->again ? ATP_SQL_PUT_OLDER_RECORDS : ATP_SQL_PUT_RECORDS, args, NULL);
 }
 
 static void
 delete_records(Repos *a)
 {
-	static const AtpArrayType types[] = {ATP_ARRAY_DID, ATP_ARRAY_NSID, ATP_ARRAY_RKEY};
-	AtpRows    *rows = atp_rows_create(types, lengthof(types), a->ndeletes);
+	static const AtpArrayType types[] = {ATP_ARRAY_DID, ATP_ARRAY_NSID, ATP_ARRAY_RKEY, ATP_ARRAY_TID};
+	int			ncolumns = lengthof(types) - (a->apply->again ? 0 : 1);
+	AtpRows    *rows = atp_rows_create(types, ncolumns, a->ndeletes);
 	Datum		args[lengthof(types)];
 
 	for (int i = 0; i < a->ndeletes; i++)
@@ -159,9 +160,11 @@ delete_records(Repos *a)
 		atp_put_ref(rows, a->deletes[i]->did);
 		atp_put_ref(rows, a->deletes[i]->collection);
 		atp_put_ref(rows, a->deletes[i]->rkey);
+		if (a->apply->again)
+			atp_put(rows, AtpTidGetDatum(a->deletes[i]->rev), false);
 	}
 	atp_rows_bind(rows, args);
-	(void) atp_execute(ATP_SQL_DELETE_RECORDS, args, NULL);
+	(void) atp_execute(a->apply->again ? ATP_SQL_DELETE_OLDER_RECORDS : ATP_SQL_DELETE_RECORDS, args, NULL);
 }
 
 /* Each operation as a row of record_event (AtpEvents). */
@@ -347,9 +350,36 @@ atp_apply_repos_rest(Apply *apply, int index, int unused)
 		leave_to_purge(apply, event->did, verdict.rev);
 }
 
+/* What no record's path is: it has a slash. */
+AtpSpan
+atp_name_repos(const AtpEvent *event)
+{
+	static const char identity[] = "#identity";
+	static const char account[] = "#account";
+
+	switch (event->kind)
+	{
+		case ATP_MSG_IDENTITY:
+			return (AtpSpan) {identity, sizeof(identity) - 1};
+		case ATP_MSG_ACCOUNT:
+			return (AtpSpan) {account, sizeof(account) - 1};
+		default:
+			return (AtpSpan) {NULL, 0};
+	}
+}
+
+static void
+put_overtaken(AtpRows *rows, const AtpEvent *event, AtpSpan path)
+{
+	atp_put_ref(rows, event->did);
+	atp_put_ref(rows, path.len == 0 ? NULL : cstring_to_text_with_len(path.ptr, path.len));
+	atp_put(rows, Int64GetDatum(event->seq), false);
+}
+
 /*
  * A record that is removed needs no letter any more about what could not be
- * written before: tried again, it would come back.
+ * written before: tried again, it would come back.  Nor does a handle or status
+ * that is followed by another; and an account that is deleted needs none at all.
  */
 void
 atp_settle_repos(Apply *a)
@@ -359,44 +389,25 @@ atp_settle_repos(Apply *a)
 	AtpRows    *rows = atp_rows_create(types, lengthof(types), batch->nrows + batch->nevents);
 	Datum		args[lengthof(types) + 1];
 
-	for (int i = 0; i < batch->nevents; i++)
+	for (int i = a->lo; i < a->hi; i++)
 	{
 		const AtpEvent *event = &batch->events[i];
 
 		if (event->ignored)
 			continue;
-		for (int r = 0; r <= event->nrows; r++)
-		{
-			const AtpRow *row = &batch->rows[event->first_row + r];
-			bool		all = r == event->nrows;
-
-			if (all ? !atp_is_deletion(event) : row->record.action != ATP_DELETE)
-				continue;
-			atp_put_ref(rows, event->did);
-			atp_put_ref(rows, all ? NULL : cstring_to_text_with_len(row->path.ptr, row->path.len));
-			atp_put(rows, Int64GetDatum(event->seq), false);
-		}
+		for (int r = event->first_row; r < event->first_row + event->nrows; r++)
+			if (batch->rows[r].record.action == ATP_DELETE)
+				put_overtaken(rows, event, batch->rows[r].path);
+		if (atp_is_deletion(event))
+			put_overtaken(rows, event, (AtpSpan) {NULL, 0});
+		else if (event->kind == ATP_MSG_ACCOUNT || (event->kind == ATP_MSG_IDENTITY && event->handle != NULL))
+			put_overtaken(rows, event, atp_name_repos(event));
 	}
 	if (rows->n == 0)
 		return;
 	args[0] = CStringGetTextDatum(a->sub->name);
 	atp_rows_bind(rows, args + 1);
 	(void) atp_execute(ATP_SQL_FORGET_LETTERS, args, NULL);
-}
-
-bool
-atp_repos_row_is_newer(const AtpRow *row)
-{
-	Datum		did = PointerGetDatum(row->record.did);
-	Datum		collection = PointerGetDatum(row->record.collection);
-	Datum		rkey = PointerGetDatum(row->record.rkey);
-	Datum		rev = AtpTidGetDatum(row->record.rev);
-	Datum		args[4] = {
-		atp_array(ATP_ARRAY_DID, &did, NULL, 1), atp_array(ATP_ARRAY_NSID, &collection, NULL, 1),
-		atp_array(ATP_ARRAY_RKEY, &rkey, NULL, 1), atp_array(ATP_ARRAY_TID, &rev, NULL, 1)
-	};
-
-	return atp_execute(ATP_SQL_NEWER_RECORD, args, NULL) > 0;
 }
 
 bool

@@ -10,8 +10,8 @@
 extern void atp_apply_repos(Apply *a, int lo, int hi);
 extern bool atp_accepts_repos(Apply *a, int event);
 extern void atp_apply_repos_row(Apply *a, int row, int event);
-extern bool atp_repos_row_is_newer(const AtpRow *row);
 extern void atp_apply_repos_rest(Apply *a, int event, int unused);
+extern AtpSpan atp_name_repos(const AtpEvent *event);
 extern void atp_settle_repos(Apply *a);
 
 /* Some records of accounts that were deleted; false when none are left. */

@@ -46,6 +46,17 @@ leave(Worker *w, const char *why)
 	proc_exit(0);
 }
 
+/* The operator has to decide; the consumer hears of it as of any change. */
+static void
+stop(Worker *w, const char *reason)
+{
+	atp_begin("stopping the subscription");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		(void) atp_subscription_stop(w->sub, reason);
+	atp_commit();
+	leave(w, reason);
+}
+
 static void
 leave_ring(dsm_segment *segment, Datum worker)
 {
@@ -92,7 +103,7 @@ static void
 decode(Worker *w, const AtpRingBatch *from)
 {
 	AtpBatch   *batch = w->batch;
-	AtpPosition position = {.last = w->cursor};
+	AtpPosition position = {.last = w->cursor, .timed = true};
 	const char *why;
 	const char *error_name;
 	int			n = from->nmessages - (from->broken ? 1 : 0);
@@ -126,11 +137,13 @@ decode(Worker *w, const AtpRingBatch *from)
 static void
 work(Worker *w, AtpRingBatch *from)
 {
+	const char *reason;
+
 	if (w->cursor < 0)
 		w->cursor = from->begin;
 	decode(w, from);
 	if (from->last > w->cursor || w->batch->letters != NIL)
-		switch (atp_apply(w->sub, w->batch, &w->cursor, Max(from->last, w->cursor)))
+		switch (atp_apply(w->sub, w->batch, &w->cursor, Max(from->last, w->cursor), &reason))
 		{
 			case ATP_APPLIED:
 				break;
@@ -139,6 +152,9 @@ work(Worker *w, AtpRingBatch *from)
 				break;
 			case ATP_APPLY_CURSOR_MOVED:
 				leave(w, "its cursor was set");
+				break;
+			case ATP_APPLY_STOP:
+				stop(w, reason);
 				break;
 		}
 	memcpy(from->skips[w->shard], w->batch->skips, sizeof(w->batch->skips));

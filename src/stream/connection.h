@@ -38,6 +38,7 @@ typedef enum AtpDrop
 	ATP_DROP_FRAME,				/* E-24: invalid framing or DAG-CBOR */
 	ATP_DROP_SEQ,				/* E-40, E-41 */
 	ATP_DROP_ERROR_FRAME,		/* E-28 */
+	ATP_DROP_CLOCK,				/* F-03: this machine's clock is behind */
 	ATP_DROP_COUNT
 } AtpDrop;
 
@@ -60,7 +61,7 @@ typedef struct AtpConnOptions
 {
 	const char *target;			/* path and query of the request */
 	const char *headers;		/* more header lines, each with its line end; may be "" */
-	const char *ca_file;		/* NULL: the system's authorities */
+	const char *ca_file;		/* NULL: the system's */
 	const char *proxy;			/* NULL: from the environment; "": none */
 } AtpConnOptions;
 

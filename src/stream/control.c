@@ -10,19 +10,14 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "core/nsid.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "stream/apply.h"
-#include "stream/batch.h"
 #include "stream/catalog.h"
 #include "stream/claim.h"
-#include "stream/decode.h"
-#include "stream/statements.h"
 #include "stream/subscription.h"
 #include "stream/tables.h"
 #include "stream/wake.h"
@@ -41,7 +36,6 @@ PG_FUNCTION_INFO_V1(atp_unsubscribe);
 PG_FUNCTION_INFO_V1(atp_pause);
 PG_FUNCTION_INFO_V1(atp_resume);
 PG_FUNCTION_INFO_V1(atp_set_cursor);
-PG_FUNCTION_INFO_V1(atp_retry);
 PG_FUNCTION_INFO_V1(atp_subscription_check);
 PG_FUNCTION_INFO_V1(atp_subscription_changed);
 
@@ -246,79 +240,6 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 }
 
 /* ------------------------------------------------------------------------
- * Dead letters
- * ------------------------------------------------------------------------
- */
-
-/* The message through the same path as from the network; NULL: applied. */
-static const char *
-process_again(const AtpSubscription *sub, bytea *bytes, text *path)
-{
-	AtpBatch   *batch = atp_batch_create(CurrentMemoryContext);
-	AtpDecoder *decoder = atp_decoder_create(CurrentMemoryContext, sub->ep->nsid);
-	AtpPosition position = {.last = -1};
-	AtpSpan		which = {VARDATA_ANY(path), VARSIZE_ANY_EXHDR(path)};
-	const char *why;
-	const char *error_name;
-	ListCell   *lc;
-
-	atp_decoder_settings(decoder, &sub->settings);
-	if (!atp_batch_add(batch, (const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)))
-		return "out of memory";
-	if (atp_decode(decoder, batch, &position, &why, &error_name) != ATP_DROP_NONE)
-		return why;
-	foreach(lc, batch->letters)
-	{
-		const AtpLetter *letter = lfirst(lc);
-
-		if (letter->path.len == which.len &&
-			(which.len == 0 || memcmp(letter->path.ptr, which.ptr, which.len) == 0))
-			return letter->text;
-	}
-	return atp_apply_again(sub, batch, which);
-}
-
-/* SQL: atproto.retry(id) */
-Datum
-atp_retry(PG_FUNCTION_ARGS)
-{
-	Oid			types[] = {INT8OID, TEXTOID};
-	Datum		args[] = {PG_GETARG_DATUM(0), (Datum) 0};
-	AtpSubscription *sub;
-	HeapTuple	letter;
-	TupleDesc	desc;
-	const char *why;
-	bool		isnull;
-	text	   *result;
-
-	SPI_connect();
-	if (run_statement("SELECT subscription, path, bytes FROM atproto.dead_letter WHERE id = $1 FOR UPDATE",
-					  1, types, args, NULL) == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("dead letter " INT64_FORMAT " does not exist", PG_GETARG_INT64(0))));
-	letter = SPI_tuptable->vals[0];
-	desc = SPI_tuptable->tupdesc;
-	sub = atp_subscription_get(SPI_getvalue(letter, desc, 1), CurrentMemoryContext);
-	if (sub == NULL)
-		no_such_subscription(DatumGetTextPP(SPI_getbinval(letter, desc, 1, &isnull)));
-	atp_statements_target(sub->target);
-	why = process_again(sub, DatumGetByteaPP(SPI_getbinval(letter, desc, 3, &isnull)),
-						DatumGetTextPP(SPI_getbinval(letter, desc, 2, &isnull)));
-	args[1] = CStringGetTextDatum(why ? why : "applied");
-	if (why == NULL || strcmp(why, "obsolete") == 0)
-		run_statement("DELETE FROM atproto.dead_letter WHERE id = $1", 1, types, args, NULL);
-	else
-		run_statement("UPDATE atproto.dead_letter SET attempts = attempts + 1, last_at = now(), message = $2"
-					  " WHERE id = $1", 2, types, args, NULL);
-	/* outlives SPI's memory */
-	result = (text *) SPI_palloc(VARSIZE_ANY(DatumGetPointer(args[1])));
-	memcpy(result, DatumGetPointer(args[1]), VARSIZE_ANY(DatumGetPointer(args[1])));
-	SPI_finish();
-	PG_RETURN_TEXT_P(result);
-}
-
-/* ------------------------------------------------------------------------
  * Triggers
  * ------------------------------------------------------------------------
  */
@@ -421,32 +342,6 @@ warn_of_neighbours(HeapTuple row, TupleDesc desc)
 	SPI_finish();
 }
 
-static void
-check_proxy(HeapTuple row, TupleDesc desc)
-{
-	char	   *proxy = SPI_getvalue(row, desc, SPI_fnumber(desc, "proxy"));
-
-	if (proxy != NULL)
-		atp_proxy_check(proxy);
-}
-
-/* Who names a file makes the server read it.  old: the row before an update, or NULL. */
-static void
-check_ca_file(HeapTuple old, HeapTuple row, TupleDesc desc)
-{
-	char	   *ca_file = SPI_getvalue(row, desc, SPI_fnumber(desc, "ca_file"));
-	char	   *before = old ? SPI_getvalue(old, desc, SPI_fnumber(desc, "ca_file")) : NULL;
-
-	if (ca_file == NULL || (before != NULL && strcmp(ca_file, before) == 0))
-		return;
-	if (!has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied to set \"%s\"", "ca_file"),
-				 errdetail("Only roles with privileges of the role \"%s\" may name a file of the server.",
-						   "pg_read_server_files")));
-}
-
 /* SQL: atproto.subscription_check(), BEFORE INSERT OR UPDATE, for each row */
 Datum
 atp_subscription_check(PG_FUNCTION_ARGS)
@@ -479,8 +374,6 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 	ep = atp_endpoint_parse(url);
 	value = SPI_getbinval(row, desc, SPI_fnumber(desc, "allow_insecure"), &isnull);
 	check_endpoint(ep, !isnull && DatumGetBool(value));
-	check_proxy(row, desc);
-	check_ca_file(TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_trigtuple : NULL, row, desc);
 	value = SPI_getbinval(row, desc, SPI_fnumber(desc, "collections"), &isnull);
 	if (!isnull)
 		check_collections(DatumGetArrayTypeP(value));

@@ -12,10 +12,13 @@
 #include "common/hashfn.h"
 #include "core/datetime.h"
 #include "core/frame.h"
+#include "core/tid.h"
 #include "data/jsonb_write.h"
 #include "miscadmin.h"
 #include "stream/decode.h"
 #include "stream/family.h"
+#include "stream/statements.h"
+#include "types/types.h"
 #include "utils/memutils.h"
 
 const AtpFamily *
@@ -105,6 +108,64 @@ atp_make_jsonb(AtpBytes data, bool keep_raw, Jsonb **value, bytea **raw, size_t 
 	return *value != NULL || unfit ? ATP_OK : err;
 }
 
+/* F-03: no time may lie further ahead of this machine's clock. */
+#define AHEAD_MAX	(5 * USECS_PER_MINUTE)
+
+bool
+atp_is_ahead(uint64 micros)
+{
+	return micros > (uint64) (GetCurrentTimestamp() + ATP_UNIX_TO_POSTGRES + AHEAD_MAX);
+}
+
+/* 0: it says none. */
+static int64
+time_of(const AtpHead *head)
+{
+	int64		time;
+	size_t		unused;
+
+	if (head->time.ptr == NULL ||
+		atp_datetime_parse(head->time.ptr, head->time.len, &time, &unused) != ATP_OK)
+		return 0;
+	return time;
+}
+
+static AtpErr
+parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
+{
+	memset(head, 0, sizeof(*head));
+	return decoder->family->parse(decoder, head, at);
+}
+
+/*
+ * An event whose revision is ahead of this machine's clock: is the stream so, too?
+ * An event may carry any time.  It tells of the stream's unless an event of another
+ * repository after it knows better; with none after it, more have to come first.
+ */
+static bool
+stream_is_ahead(AtpDecoder *decoder, const AtpBatch *batch, const AtpHead *head)
+{
+	AtpFrame	frame = decoder->frame;
+	bool		ahead = time_of(head) > 0 && atp_is_ahead(time_of(head));
+	size_t		unused;
+
+	for (int i = batch->ndecoded; ahead && i < batch->nmessages; i++)
+	{
+		AtpBytes	message = batch->messages[i];
+		AtpHead		next;
+
+		if (atp_frame_parse(message.ptr, message.len, &decoder->frame, &unused) != ATP_OK ||
+			decoder->frame.kind != ATP_FRAME_MESSAGE ||
+			parse(decoder, &next, &unused) != ATP_OK || time_of(&next) == 0)
+			continue;
+		ahead = atp_is_ahead(time_of(&next)) ||
+			(next.repo.len == head->repo.len && memcmp(next.repo.ptr, head->repo.ptr, head->repo.len) == 0);
+	}
+	/* where decoding goes on */
+	decoder->frame = frame;
+	return ahead;
+}
+
 /* E-41 with D13.  *skip is set for the one repetition that is allowed. */
 static AtpErr
 check_seq(AtpPosition *position, int64 seq, bool *skip)
@@ -123,7 +184,6 @@ static AtpEvent *
 new_event(AtpBatch *batch, AtpBytes message, const AtpHead *head)
 {
 	AtpEvent   *event = &batch->events[batch->nevents++];
-	size_t		unused;
 
 	memset(event, 0, sizeof(*event));
 	event->seq = head->seq;
@@ -131,10 +191,7 @@ new_event(AtpBatch *batch, AtpBytes message, const AtpHead *head)
 	event->first_row = batch->nrows;
 	if (head->repo.ptr != NULL)
 		event->key = hash_bytes((const unsigned char *) head->repo.ptr, head->repo.len);
-	if (head->time.ptr != NULL &&
-		atp_datetime_parse(head->time.ptr, head->time.len, &event->time, &unused) != ATP_OK)
-		event->time = 0;
-	batch->time = event->time;
+	batch->time = event->time = time_of(head);
 	return event;
 }
 
@@ -162,7 +219,13 @@ decode_head(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, AtpByte
 		return ATP_DROP_NONE;
 	}
 
-	*err = decoder->family->parse(decoder, head, at);
+	*err = parse(decoder, head, at);
+	if (*err == ATP_OK && head->rev != 0 && !position->timed && atp_is_ahead(atp_tid_micros(head->rev)))
+	{
+		if (stream_is_ahead(decoder, batch, head))
+			return ATP_DROP_CLOCK;
+		(void) parse(decoder, head, at);
+	}
 	if (*err == ATP_E_SEQ_MISSING || *err == ATP_E_SEQ_RANGE)
 		return ATP_DROP_SEQ;
 	if (head->what == ATP_HEAD_INFO)
@@ -206,7 +269,11 @@ decode_rows(AtpDecoder *decoder, AtpBatch *batch, const AtpHead *head, AtpEvent 
 			AtpErr err, size_t at)
 {
 	if (err != ATP_OK)
+	{
+		if (head->repo.ptr != NULL)
+			event->did = atp_did_make(head->repo.ptr, head->repo.len);
 		(void) atp_dead_letter(batch, "message", event, err, at);
+	}
 	if (head->what == ATP_HEAD_UNKNOWN)
 		batch->skips[ATP_SKIP_UNKNOWN]++;
 	event->ignored = err != ATP_OK || head->what == ATP_HEAD_UNKNOWN ||
@@ -239,6 +306,9 @@ decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, bool rows,
 				? psprintf("the server sent the error %s: %s", *error_name, printable(frame->message, 256))
 				: psprintf("the server sent the error %s", *error_name);
 		}
+		else if (drop == ATP_DROP_CLOCK)
+			*why = psprintf("this machine's clock is at least %d minutes behind the stream's",
+							(int) ((time_of(&head) - ATP_UNIX_TO_POSTGRES - GetCurrentTimestamp()) / USECS_PER_MINUTE));
 		else if (drop != ATP_DROP_NONE)
 		{
 			if (rows)

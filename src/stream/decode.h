@@ -16,6 +16,7 @@ typedef struct AtpPosition
 	int64		last;			/* last sequence number taken; -1: none yet */
 	bool		overlap;		/* the server may send last once more (D13) */
 	bool		outdated;		/* #info OutdatedCursor came: a gap begins after last */
+	bool		timed;			/* somebody else has compared the stream's time with the clock */
 } AtpPosition;
 
 typedef struct AtpDecoder AtpDecoder;

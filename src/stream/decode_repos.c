@@ -11,14 +11,12 @@
 #include "core/tid.h"
 #include "port/pg_bitutils.h"
 #include "sha256.h"
+#include "stream/again.h"
 #include "stream/apply_repos.h"
 #include "stream/family.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
-
-/* F-03: a revision may not lie further ahead than this. */
-#define REV_AHEAD_MAX	(5 * USECS_PER_MINUTE)
 
 /*
  * Make room for the blocks of a CAR file of len bytes.  The sizes come from
@@ -49,15 +47,6 @@ prepare_index(AtpDecoder *decoder, size_t len)
 	index->nslots = nslots;
 	index->n = 0;
 	memset(index->slots, 0, nslots * sizeof(uint32_t));
-}
-
-static bool
-rev_too_new(uint64 rev)
-{
-	int64		now = GetCurrentTimestamp() +
-		((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY);
-
-	return (int64) atp_tid_micros(rev) > now + REV_AHEAD_MAX;
 }
 
 /* The block of a record, checked and converted. */
@@ -144,7 +133,7 @@ make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 
 	prepare_index(decoder, msg->blocks.len);
 	err = atp_commit_check(msg, &decoder->index, atp_sha256, NULL, &at);
-	if (err == ATP_OK && rev_too_new(msg->rev))
+	if (err == ATP_OK && atp_is_ahead(atp_tid_micros(msg->rev)))
 		err = ATP_E_REV_FUTURE;
 	if (err != ATP_OK)
 	{
@@ -171,6 +160,7 @@ parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
 		: msg->kind == ATP_MSG_UNKNOWN ? ATP_HEAD_UNKNOWN : ATP_HEAD_EVENT;
 	head->seq = msg->seq;
 	head->time = msg->time;
+	head->rev = msg->rev;
 	head->repo = msg->did;
 	head->info = msg->name;
 	return err;
@@ -206,5 +196,7 @@ const AtpFamily atp_repos_family = {
 	.apply_row = atp_apply_repos_row,
 	.apply_rest = atp_apply_repos_rest,
 	.settle = atp_settle_repos,
-	.is_newer = atp_repos_row_is_newer,
+	.name = atp_name_repos,
+	.again = atp_again_repos,
+	.again_row = atp_again_repos_row,
 };

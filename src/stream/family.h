@@ -2,7 +2,7 @@
  * family.h
  *		What differs between streams: how their messages are read, and which
  *		tables they fill.  One family for each kind of stream; private to
- *		decode*.c, apply*.c and statements.c.
+ *		decode*.c, apply*.c and what they use.
  */
 #ifndef ATP_FAMILY_H
 #define ATP_FAMILY_H
@@ -28,6 +28,7 @@ typedef struct AtpHead
 	}			what;
 	int64		seq;			/* 0: none */
 	AtpSpan		time;			/* RFC 3339; ptr NULL: none */
+	uint64		rev;			/* of a repository; 0: none */
 	AtpSpan		repo;			/* the DID whose events must keep their order; ptr NULL: none */
 	AtpSpan		info;			/* name of an ATP_HEAD_INFO */
 } AtpHead;
@@ -47,6 +48,17 @@ struct AtpDecoder
 	AtpCarIndex index;
 };
 
+/* Where what a dead letter is about stands, by what is in the tables now. */
+typedef enum AtpAgain
+{
+	ATP_AGAIN_NEW,				/* it is newer than all of that */
+	ATP_AGAIN_LAST,				/* nothing newer is known, but all else of it may be there */
+	ATP_AGAIN_LATE,				/* newer events were applied */
+	ATP_AGAIN_OBSOLETE,			/* what is there is as new */
+	ATP_AGAIN_MISSING,			/* of a row: it is not there */
+	ATP_AGAIN_INACTIVE			/* the repository is not active */
+} AtpAgain;
+
 /* A batch on its way into the tables. */
 typedef struct Apply
 {
@@ -56,6 +68,14 @@ typedef struct Apply
 	int64		rows;			/* applied */
 	bool		direct;			/* rows may go without statements where direct.h allows it */
 	bool		accepted;		/* what accepts() said, as a step that can fail */
+	bool		again;			/* a dead letter: nothing that is as new is overwritten */
+	AtpAgain	standing;		/* what again() said, likewise */
+	struct varlena *repo;		/* to be marked, likewise */
+	/* events of the batch that this transaction is about: [lo, hi) */
+	int			lo;
+	int			hi;
+	int			kept;			/* subtransactions of it that are not rolled back */
+	int			refused;		/* rows and events of it that are */
 	int64		skips[ATP_SKIP_COUNT];
 } Apply;
 
@@ -82,11 +102,18 @@ typedef struct AtpFamily
 	/* ... and what else it changes; NULL: nothing. */
 	void		(*apply_rest) (Apply *a, int event, int unused);
 
-	/* After the batch's dead letters were stored: forget those it has overtaken; or NULL. */
+	/* What a letter about the whole event has as its path; NULL: nothing. */
+	AtpSpan		(*name) (const AtpEvent *event);
+
+	/* After the dead letters of events [a->lo, a->hi) were stored: forget those that they overtook; or NULL. */
 	void		(*settle) (Apply *a);
 
-	/* For a dead letter's row: is a newer one in the table?  NULL: never. */
-	bool		(*is_newer) (const AtpRow *row);
+	/*
+	 * A dead letter's event, and one of its rows (_NEW: what is there is older).
+	 * Both lock what they look at.  NULL: always as if it came for the first time.
+	 */
+	AtpAgain	(*again) (Apply *a, int event);
+	AtpAgain	(*again_row) (Apply *a, int row);
 } AtpFamily;
 
 extern const AtpFamily atp_repos_family;
@@ -95,6 +122,9 @@ extern const AtpFamily atp_message_family;
 
 /* By the stream's NSID. */
 extern const AtpFamily *atp_family_of(const char *nsid);
+
+/* F-03: is a time, in microseconds since the Unix epoch, later than anybody's may be? */
+extern bool atp_is_ahead(uint64 micros);
 
 /* Helpers for make(). */
 extern AtpLetter *atp_dead_letter(AtpBatch *batch, const char *stage, const AtpEvent *event,

@@ -184,7 +184,7 @@ lock_or_add_repos(AtpRepoStates *s)
 		/* a repository that row security or a trigger hides cannot be followed */
 		if (lock_repos(s) < s->nrepos)
 			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 					 errmsg("rows of table \"atproto.repo\" cannot be seen or inserted by the subscription's owner")));
 	}
 }
@@ -281,12 +281,33 @@ same_bytes(const struct varlena *a, const struct varlena *b)
 		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
 }
 
+static bool
+is_deleted(const text *status)
+{
+	return status != NULL && VARSIZE_ANY_EXHDR(status) == 7 && memcmp(VARDATA_ANY(status), "deleted", 7) == 0;
+}
+
 bool
 atp_is_deletion(const AtpEvent *event)
 {
-	return event->kind == ATP_MSG_ACCOUNT && !event->active && event->status != NULL &&
-		VARSIZE_ANY_EXHDR(event->status) == 7 &&
-		memcmp(VARDATA_ANY(event->status), "deleted", 7) == 0;
+	return event->kind == ATP_MSG_ACCOUNT && !event->active && is_deleted(event->status);
+}
+
+AtpAgain
+atp_repo_states_standing(AtpRepoStates *s, int index)
+{
+	const AtpEvent *event = &s->apply->batch->events[index];
+	const RepoState *repo = s->of_event[index - s->first];
+
+	if (event->kind != ATP_MSG_COMMIT && event->kind != ATP_MSG_SYNC)
+		return ATP_AGAIN_NEW;
+	if (!repo->active)
+		return is_deleted(repo->status) ? ATP_AGAIN_OBSOLETE : ATP_AGAIN_INACTIVE;
+	if (!repo->has_rev || event->rev > repo->rev)
+		return ATP_AGAIN_NEW;
+	if (event->kind == ATP_MSG_SYNC)
+		return ATP_AGAIN_OBSOLETE;
+	return event->rev == repo->rev ? ATP_AGAIN_LAST : ATP_AGAIN_LATE;
 }
 
 AtpVerdict

@@ -23,6 +23,9 @@ extern AtpRepoStates *atp_repo_states_load(Apply *apply, int lo, int hi);
 /* One of these events, not an ignored one, moves the state of its repository. */
 extern AtpVerdict atp_repo_states_take(AtpRepoStates *states, int event);
 
+/* How such an event stands to the state as it was read. */
+extern AtpAgain atp_repo_states_standing(AtpRepoStates *states, int event);
+
 /* Once, before anything else is written: who gets the rows first may write the records. */
 extern void atp_repo_states_store(AtpRepoStates *states);
 

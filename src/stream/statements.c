@@ -44,12 +44,24 @@
 #define SAME_RECORD \
 	"r.did OPERATOR(@.=) u.did AND r.collection OPERATOR(@.=) u.collection AND r.rkey OPERATOR(@.=) u.rkey"
 
+#define PUT_RECORDS \
+	"INSERT INTO #.record AS r (did, collection, rkey, rev, cid, value, raw)" \
+	" SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7)" \
+	" ON CONFLICT (did, collection, rkey) DO UPDATE SET rev = excluded.rev," \
+	" cid = excluded.cid, value = excluded.value, raw = excluded.raw, indexed_at = now()"
+#define PUT_RECORDS_ARGS \
+	{ATP_ARRAY_DID, ATP_ARRAY_NSID, ATP_ARRAY_RKEY, ATP_ARRAY_TID, ATP_ARRAY_CID, ATP_ARRAY_JSONB, ATP_ARRAY_BYTEA}
+
 #define ADD_EVENTS \
 	"INSERT INTO #.record_event (subscription, seq, action, did, collection, rkey, rev, cid, value, raw)" \
 	" SELECT $1, * FROM unnest($2, $3, $4, $5, $6, $7, $8, $9, $10)"
 #define ADD_EVENTS_ARGS \
 	{-TEXTOID, ATP_ARRAY_INT8, ATP_ARRAY_TEXT, ATP_ARRAY_DID, ATP_ARRAY_NSID, ATP_ARRAY_RKEY, \
 	 ATP_ARRAY_TID, ATP_ARRAY_CID, ATP_ARRAY_JSONB, ATP_ARRAY_BYTEA}
+
+/* subscription, digest, path, seq, stage, sqlstate, message, did */
+#define LETTER_ARGS \
+	{-TEXTOID, -BYTEAOID, -TEXTOID, -INT8OID, -TEXTOID, -TEXTOID, -TEXTOID, SCALAR_DID}
 
 /* # stands for the schema of the data tables, @ for that of our operators. */
 static const struct
@@ -85,18 +97,19 @@ static const struct
 		"UPDATE #.repo r SET purge_rev = u.rev FROM unnest($1, $2) u (did, rev) WHERE r.did OPERATOR(@.=) u.did",
 		2, {ATP_ARRAY_DID, ATP_ARRAY_TID}, SPI_OK_UPDATE, CUSTOM
 	},
-	[ATP_SQL_PUT_RECORDS] = {
-		"INSERT INTO #.record AS r (did, collection, rkey, rev, cid, value, raw)"
-		" SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7)"
-		" ON CONFLICT (did, collection, rkey) DO UPDATE SET rev = excluded.rev,"
-		" cid = excluded.cid, value = excluded.value, raw = excluded.raw, indexed_at = now()",
-		7, {ATP_ARRAY_DID, ATP_ARRAY_NSID, ATP_ARRAY_RKEY, ATP_ARRAY_TID, ATP_ARRAY_CID,
-			ATP_ARRAY_JSONB, ATP_ARRAY_BYTEA}, SPI_OK_INSERT
+	[ATP_SQL_PUT_RECORDS] = {PUT_RECORDS, 7, PUT_RECORDS_ARGS, SPI_OK_INSERT},
+	[ATP_SQL_PUT_OLDER_RECORDS] = {
+		PUT_RECORDS " WHERE r.rev OPERATOR(@.<) excluded.rev", 7, PUT_RECORDS_ARGS, SPI_OK_INSERT
 	},
 	[ATP_SQL_DELETE_RECORDS] = {
 		"DELETE FROM #.record r USING unnest($1, $2, $3) u (did, collection, rkey)"
 		" WHERE " SAME_RECORD,
 		3, {ATP_ARRAY_DID, ATP_ARRAY_NSID, ATP_ARRAY_RKEY}, SPI_OK_DELETE, CUSTOM
+	},
+	[ATP_SQL_DELETE_OLDER_RECORDS] = {
+		"DELETE FROM #.record r USING unnest($1, $2, $3, $4) u (did, collection, rkey, rev)"
+		" WHERE " SAME_RECORD " AND r.rev OPERATOR(@.<) u.rev",
+		4, {ATP_ARRAY_DID, ATP_ARRAY_NSID, ATP_ARRAY_RKEY, ATP_ARRAY_TID}, SPI_OK_DELETE, CUSTOM
 	},
 	[ATP_SQL_ERASE_RECORDS] = {
 		"DELETE FROM #.record r USING"
@@ -118,10 +131,15 @@ static const struct
 		" (SELECT FROM #.record o WHERE o.did OPERATOR(@.=) p.did AND o.rev OPERATOR(@.<=) p.purge_rev)",
 		0, {0}, SPI_OK_UPDATE
 	},
-	[ATP_SQL_NEWER_RECORD] = {
-		"SELECT FROM #.record r, unnest($1, $2, $3, $4) u (did, collection, rkey, rev)"
-		" WHERE " SAME_RECORD " AND r.rev OPERATOR(@.>=) u.rev",
-		4, {ATP_ARRAY_DID, ATP_ARRAY_NSID, ATP_ARRAY_RKEY, ATP_ARRAY_TID}, SPI_OK_SELECT
+	[ATP_SQL_LOCK_RECORD] = {
+		"SELECT r.rev FROM #.record r, unnest($1, $2, $3) u (did, collection, rkey)"
+		" WHERE " SAME_RECORD " FOR NO KEY UPDATE OF r",
+		3, {ATP_ARRAY_DID, ATP_ARRAY_NSID, ATP_ARRAY_RKEY}, SPI_OK_SELECT, CUSTOM
+	},
+	[ATP_SQL_MARK_REPOS] = {
+		"UPDATE #.repo r SET desynchronized = true, updated_at = now() FROM unnest($1) u (did)"
+		" WHERE r.did OPERATOR(@.=) u.did AND NOT r.desynchronized",
+		1, {ATP_ARRAY_DID}, SPI_OK_UPDATE, CUSTOM
 	},
 	[ATP_SQL_ADD_EVENTS] = {ADD_EVENTS, 10, ADD_EVENTS_ARGS, SPI_OK_INSERT},
 	[ATP_SQL_HAND_EVENTS] = {
@@ -149,28 +167,53 @@ static const struct
 		5, {-TEXTOID, ATP_ARRAY_INT8, ATP_ARRAY_TEXT, ATP_ARRAY_JSONB, ATP_ARRAY_BYTEA}, SPI_OK_INSERT
 	},
 	[ATP_SQL_COUNT_LETTERS] = {
-		"SELECT count(*), COALESCE(sum(octet_length(bytes)), 0)::bigint"
-		" FROM atproto.dead_letter WHERE subscription = $1",
+		"SELECT (SELECT count(*) FROM atproto.dead_letter WHERE subscription = $1),"
+		" (SELECT COALESCE(sum(octet_length(bytes)), 0)::bigint FROM atproto.dead_frame WHERE subscription = $1)",
 		1, {-TEXTOID}, SPI_OK_SELECT
 	},
-	[ATP_SQL_FIND_LETTER] = {
-		"SELECT FROM atproto.dead_letter WHERE subscription = $1"
-		" AND digest = pg_catalog.sha256($2) AND path = $3",
-		3, {-TEXTOID, -BYTEAOID, -TEXTOID}, SPI_OK_SELECT
+	[ATP_SQL_COUNT_LETTERS_OF] = {
+		"WITH d AS (SELECT digest FROM atproto.dead_letter WHERE subscription = $1 AND did OPERATOR(@.=) $2)"
+		" SELECT (SELECT count(*) FROM d), (SELECT COALESCE(sum(octet_length(bytes)), 0)::bigint"
+		"  FROM atproto.dead_frame WHERE subscription = $1 AND digest IN (SELECT digest FROM d))",
+		2, {-TEXTOID, SCALAR_DID}, SPI_OK_SELECT
+	},
+	[ATP_SQL_FIND_FRAME] = {
+		"SELECT FROM atproto.dead_frame WHERE subscription = $1 AND digest = $2",
+		2, {-TEXTOID, -BYTEAOID}, SPI_OK_SELECT
+	},
+	[ATP_SQL_ADD_FRAME] = {
+		/* a row that is there is locked, and not changed */
+		"INSERT INTO atproto.dead_frame AS f (subscription, digest, bytes) VALUES ($1, $2, $3)"
+		" ON CONFLICT (subscription, digest) DO UPDATE SET bytes = f.bytes WHERE false",
+		3, {-TEXTOID, -BYTEAOID, -BYTEAOID}, SPI_OK_INSERT
+	},
+	[ATP_SQL_REPEAT_LETTER] = {
+		"UPDATE atproto.dead_letter SET attempts = attempts + 1, last_at = now(), seq = $4,"
+		" stage = $5, sqlstate = $6, message = $7, did = $8"
+		" WHERE subscription = $1 AND digest = $2 AND path = $3",
+		8, LETTER_ARGS, SPI_OK_UPDATE
 	},
 	[ATP_SQL_ADD_LETTER] = {
-		"INSERT INTO atproto.dead_letter AS d"
-		" (subscription, seq, stage, sqlstate, message, did, path, digest, bytes)"
-		" VALUES ($1, $2, $3, $4, $5, $6, $7, pg_catalog.sha256($8), $8)"
-		" ON CONFLICT (subscription, digest, path) DO UPDATE SET"
-		" attempts = d.attempts + 1, last_at = now(), seq = excluded.seq,"
-		" stage = excluded.stage, sqlstate = excluded.sqlstate, message = excluded.message",
-		8, {-TEXTOID, -INT8OID, -TEXTOID, -TEXTOID, -TEXTOID, SCALAR_DID, -TEXTOID, -BYTEAOID}, SPI_OK_INSERT
+		"INSERT INTO atproto.dead_letter (subscription, digest, path, seq, stage, sqlstate, message, did)"
+		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING",
+		8, LETTER_ARGS, SPI_OK_INSERT
+	},
+	[ATP_SQL_REPEAT_BEYOND] = {
+		"UPDATE atproto.dead_letter SET attempts = attempts + $4, last_at = now(), seq = $3"
+		" WHERE subscription = $1 AND did OPERATOR(@.=) $2 AND stage = 'beyond'",
+		4, {-TEXTOID, SCALAR_DID, -INT8OID, -INT8OID}, SPI_OK_UPDATE
+	},
+	[ATP_SQL_ADD_BEYOND] = {
+		"INSERT INTO atproto.dead_letter (subscription, did, seq, attempts, stage, sqlstate, message)"
+		" VALUES ($1, $2, $3, $4, 'beyond', '54000',"
+		"  'this repository has its share of the dead letters: what else of it could not be processed is not kept')"
+		" ON CONFLICT DO NOTHING",
+		4, {-TEXTOID, SCALAR_DID, -INT8OID, -INT8OID}, SPI_OK_INSERT
 	},
 	[ATP_SQL_FORGET_LETTERS] = {
 		"DELETE FROM atproto.dead_letter d USING unnest($2, $3, $4) u (did, path, seq)"
 		" WHERE d.subscription = $1 AND d.did OPERATOR(@.=) u.did AND d.seq < u.seq"
-		" AND d.path <> '' AND (u.path IS NULL OR d.path = u.path)",
+		" AND (u.path IS NULL OR d.path = u.path)",
 		4, {-TEXTOID, ATP_ARRAY_DID, ATP_ARRAY_TEXT, ATP_ARRAY_INT8}, SPI_OK_DELETE
 	},
 	[ATP_SQL_ADD_GAP] = {
@@ -181,13 +224,13 @@ static const struct
 	[ATP_SQL_MOVE_CURSOR] = {
 		"UPDATE atproto.cursor SET seq = $4, event_time = COALESCE($5, event_time),"
 		" events = events + $6, record_ops = record_ops + $7,"
-		" refused_letters = refused_letters + $8, updated_at = now()"
-		" WHERE subscription = $1 AND endpoint = $2 AND shard = $9 AND seq IS NOT DISTINCT FROM $3"
+		" updated_at = now()"
+		" WHERE subscription = $1 AND endpoint = $2 AND shard = $8 AND seq IS NOT DISTINCT FROM $3"
 		/* nor is that of a stream which is shared otherwise by now */
-		" AND layout = $11"
+		" AND layout = $10"
 		/* that of another subscription of the same name is another cursor */
-		" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.name = $1 AND s.created_at = $10)",
-		11, {-TEXTOID, -TEXTOID, -INT8OID, -INT8OID, -TIMESTAMPTZOID, -INT8OID, -INT8OID, -INT8OID, -INT4OID,
+		" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.name = $1 AND s.created_at = $9)",
+		10, {-TEXTOID, -TEXTOID, -INT8OID, -INT8OID, -TIMESTAMPTZOID, -INT8OID, -INT8OID, -INT4OID,
 		-TIMESTAMPTZOID, -INT4OID}, SPI_OK_UPDATE
 	},
 };
@@ -205,10 +248,17 @@ static char target[NAMEDATALEN];
 static ElementType elements[ATP_ARRAY_COUNT];
 static bool elements_loaded;
 static SPIPlanPtr plans[ATP_SQL_COUNT];
+static bool in_use;
 
 void
 atp_statements_target(const char *schema)
 {
+	/* a trigger that calls us would free the plan that runs it */
+	if (in_use)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("dead letters cannot be tried again by a trigger of the tables that are being filled")));
+	in_use = true;
 	strlcpy(target, schema, sizeof(target));
 	elements_loaded = false;
 	for (int i = 0; i < ATP_SQL_COUNT; i++)
@@ -217,6 +267,12 @@ atp_statements_target(const char *schema)
 			SPI_freeplan(plans[i]);
 		plans[i] = NULL;
 	}
+}
+
+void
+atp_statements_release(void)
+{
+	in_use = false;
 }
 
 static void
@@ -408,28 +464,4 @@ atp_hand_over(Datum *args)
 	if (n > 0)
 		(void) atp_execute(ATP_SQL_TAKE_EVENTS, take, NULL);
 	SPI_freetuptable(rows);
-}
-
-void
-atp_letters_kept(Datum subscription, int64 *count, int64 *bytes)
-{
-	bool		isnull;
-
-	(void) atp_execute(ATP_SQL_COUNT_LETTERS, &subscription, NULL);
-	*count = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
-	*bytes = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 2, &isnull));
-	SPI_freetuptable(SPI_tuptable);
-}
-
-bool
-atp_letter_exists(Datum subscription, const AtpLetter *letter)
-{
-	Datum		args[3] = {
-		subscription,
-		PointerGetDatum(atp_bytea(letter->message.ptr, letter->message.len)),
-		PointerGetDatum(cstring_to_text_with_len(letter->path.ptr ? letter->path.ptr : "",
-												 letter->path.len))
-	};
-
-	return atp_execute(ATP_SQL_FIND_LETTER, args, NULL) > 0;
 }

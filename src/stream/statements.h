@@ -19,18 +19,26 @@ typedef enum AtpStatement
 	ATP_SQL_LEAVE_TO_PURGE,		/* did[], rev[] */
 	ATP_SQL_PUT_RECORDS,
 	ATP_SQL_DELETE_RECORDS,
+	ATP_SQL_PUT_OLDER_RECORDS,	/* the same, but never over what is as new */
+	ATP_SQL_DELETE_OLDER_RECORDS,	/* with rev[] */
 	ATP_SQL_ERASE_RECORDS,		/* did, at most so many */
 	ATP_SQL_PURGE_RECORDS,		/* at most so many, of any repository to be purged */
 	ATP_SQL_PURGE_DONE,
-	ATP_SQL_NEWER_RECORD,
+	ATP_SQL_LOCK_RECORD,		/* -> rev */
+	ATP_SQL_MARK_REPOS,			/* did[]: not in step with the network */
 	ATP_SQL_ADD_EVENTS,
 	ATP_SQL_HAND_EVENTS,
 	ATP_SQL_TAKE_EVENTS,
 	ATP_SQL_PUT_LABELS,
 	ATP_SQL_ADD_MESSAGES,
-	ATP_SQL_COUNT_LETTERS,
-	ATP_SQL_FIND_LETTER,
+	ATP_SQL_COUNT_LETTERS,		/* -> letters, bytes */
+	ATP_SQL_COUNT_LETTERS_OF,	/* did -> likewise */
+	ATP_SQL_FIND_FRAME,			/* digest */
+	ATP_SQL_ADD_FRAME,
+	ATP_SQL_REPEAT_LETTER,
 	ATP_SQL_ADD_LETTER,
+	ATP_SQL_REPEAT_BEYOND,		/* did, seq, how many */
+	ATP_SQL_ADD_BEYOND,
 	ATP_SQL_FORGET_LETTERS,		/* of records that are removed: did[], path[], seq[] */
 	ATP_SQL_ADD_GAP,
 	ATP_SQL_MOVE_CURSOR,
@@ -60,11 +68,13 @@ typedef enum AtpArrayType
 #define ATP_UNIX_TO_POSTGRES	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
 
 /*
- * Which schema's tables the statements are about.  Forgets all plans and types
- * that are remembered from before: call it once in a consumer, and at every
- * call of an SQL function.
+ * Which schema's tables the statements are about, from now on.  Forgets all plans
+ * and types that are remembered from before, so it is an ERROR while somebody
+ * uses them: a process has one set.  A consumer keeps it; an SQL function gives it
+ * back, also after an ERROR.
  */
 extern void atp_statements_target(const char *schema);
+extern void atp_statements_release(void);
 
 /*
  * ERROR if a table is missing, or a column or key that the statements need, or
@@ -93,9 +103,5 @@ extern Datum atp_array(AtpArrayType type, Datum *values, bool *nulls, int n);
 
 /* ATP_SQL_HAND_EVENTS, and the rows removed again. */
 extern void atp_hand_over(Datum *args);
-
-/* The subscription's dead letters, and the sum of their bytes. */
-extern void atp_letters_kept(Datum subscription, int64 *count, int64 *bytes);
-extern bool atp_letter_exists(Datum subscription, const AtpLetter *letter);
 
 #endif							/* ATP_STATEMENTS_H */

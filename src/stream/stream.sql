@@ -51,10 +51,10 @@ COMMENT ON COLUMN atproto.subscription.actions IS 'only these actions on records
 COMMENT ON COLUMN atproto.subscription.keep_records IS 'whether the table record is kept in step';
 COMMENT ON COLUMN atproto.subscription.events IS 'table record_event: none; keep every operation; or hand it to that table''s triggers and remove it in the same transaction';
 COMMENT ON COLUMN atproto.subscription.keep_raw IS 'whether the DAG-CBOR is kept beside jsonb';
-COMMENT ON COLUMN atproto.subscription.max_dead_letters IS 'no more dead letters than this are kept; the rest are counted in atproto.cursor';
-COMMENT ON COLUMN atproto.subscription.max_dead_letter_bytes IS 'likewise, of their bytes';
+COMMENT ON COLUMN atproto.subscription.max_dead_letters IS 'with so many dead letters the subscription stops before the next one; a repository may have a twentieth of them';
+COMMENT ON COLUMN atproto.subscription.max_dead_letter_bytes IS 'likewise, of the bytes of their messages';
 COMMENT ON COLUMN atproto.subscription.allow_insecure IS 'plain ws:// allowed to other hosts than this one';
-COMMENT ON COLUMN atproto.subscription.ca_file IS 'file on the server with the certificate authorities to trust, instead of the system''s; for members of pg_read_server_files';
+COMMENT ON COLUMN atproto.subscription.ca_file IS 'file on the server with the certificate authorities to trust, instead of the system''s';
 COMMENT ON COLUMN atproto.subscription.proxy IS 'URL of a proxy; NULL: as the server''s environment says; empty: none';
 COMMENT ON COLUMN atproto.subscription.workers IS 'more than 1: so many processes share the repositories of the stream, beside the one that receives it';
 COMMENT ON COLUMN atproto.subscription.stopped IS 'why the consumer gave up until atproto.resume(); NULL when it did not';
@@ -84,7 +84,6 @@ CREATE TABLE atproto.cursor (
     event_time timestamptz,
     events bigint NOT NULL DEFAULT 0,
     record_ops bigint NOT NULL DEFAULT 0,
-    refused_letters bigint NOT NULL DEFAULT 0,
     settings_after bigint,
     settings bytea,
     updated_at timestamptz NOT NULL DEFAULT now(),
@@ -97,36 +96,47 @@ COMMENT ON COLUMN atproto.cursor.seq IS 'last sequence number processed; NULL: b
 COMMENT ON COLUMN atproto.cursor.event_time IS 'time that the last event carries';
 COMMENT ON COLUMN atproto.cursor.events IS 'events processed since the subscription was made';
 COMMENT ON COLUMN atproto.cursor.record_ops IS 'rows applied since the subscription was made: operations on records, labels, messages';
-COMMENT ON COLUMN atproto.cursor.refused_letters IS 'dead letters for which there was no room';
 COMMENT ON COLUMN atproto.cursor.settings IS 'SHA-256 of these settings: what settings_after is about';
 COMMENT ON COLUMN atproto.cursor.settings_after IS 'the present filters and storage settings hold for events after this one';
+
+CREATE TABLE atproto.dead_frame (
+    subscription text NOT NULL
+        REFERENCES atproto.subscription (name) ON UPDATE CASCADE ON DELETE CASCADE,
+    digest bytea NOT NULL,
+    bytes bytea NOT NULL,
+    PRIMARY KEY (subscription, digest)
+);
+COMMENT ON TABLE atproto.dead_frame IS 'messages that dead letters are about, each once; one goes with its last letter';
+COMMENT ON COLUMN atproto.dead_frame.digest IS 'SHA-256 of bytes';
+COMMENT ON COLUMN atproto.dead_frame.bytes IS 'the whole WebSocket message';
 
 CREATE TABLE atproto.dead_letter (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     subscription text NOT NULL
         REFERENCES atproto.subscription (name) ON UPDATE CASCADE ON DELETE CASCADE,
     seq bigint,
-    stage text NOT NULL CHECK (stage IN ('frame', 'message', 'commit', 'record', 'apply')),
+    stage text NOT NULL CHECK (stage IN ('frame', 'message', 'commit', 'record', 'apply', 'beyond')),
     sqlstate text NOT NULL,
     message text NOT NULL,
     did @extschema@.did,
     path text NOT NULL DEFAULT '',
-    digest bytea NOT NULL,
-    bytes bytea NOT NULL,
-    attempts integer NOT NULL DEFAULT 1,
+    digest bytea CHECK (digest IS NOT NULL OR stage = 'beyond'),
+    attempts bigint NOT NULL DEFAULT 1,
     first_at timestamptz NOT NULL DEFAULT now(),
     last_at timestamptz NOT NULL DEFAULT now(),
-    UNIQUE (subscription, digest, path)
+    UNIQUE (subscription, digest, path),
+    FOREIGN KEY (subscription, digest) REFERENCES atproto.dead_frame ON UPDATE CASCADE ON DELETE CASCADE
 );
 -- did alone: with the path, an index entry could become too long
 CREATE INDEX dead_letter_did ON atproto.dead_letter (did);
-COMMENT ON TABLE atproto.dead_letter IS 'what could not be processed, with its bytes and the reason';
+CREATE UNIQUE INDEX dead_letter_beyond ON atproto.dead_letter (subscription, did) WHERE stage = 'beyond';
+COMMENT ON TABLE atproto.dead_letter IS 'what could not be processed, with the reason; its bytes are in atproto.dead_frame';
 COMMENT ON COLUMN atproto.dead_letter.seq IS 'sequence number of the event; for stage frame: of the last event before it';
-COMMENT ON COLUMN atproto.dead_letter.stage IS 'frame: not an event-stream frame (the connection is dropped); message: a known message with wrong fields; commit: its blocks do not check; record: one record is invalid; apply: the database refused it';
+COMMENT ON COLUMN atproto.dead_letter.stage IS 'frame: not an event-stream frame (the connection is dropped); message: a known message with wrong fields; commit: its blocks do not check; record: one record is invalid; apply: the database refused it; beyond: the repository has its share of letters, what else of it was refused is not kept';
 COMMENT ON COLUMN atproto.dead_letter.did IS 'the repository, where that is known';
-COMMENT ON COLUMN atproto.dead_letter.path IS 'the record within the commit; empty for the whole event';
-COMMENT ON COLUMN atproto.dead_letter.digest IS 'SHA-256 of bytes: the same frame is kept once';
-COMMENT ON COLUMN atproto.dead_letter.bytes IS 'the whole WebSocket message';
+COMMENT ON COLUMN atproto.dead_letter.path IS 'the record within the commit; #identity or #account for such an event; empty for any other whole event';
+COMMENT ON COLUMN atproto.dead_letter.digest IS 'of its message in atproto.dead_frame';
+COMMENT ON COLUMN atproto.dead_letter.attempts IS 'how often it was tried; for stage beyond: how many there were';
 
 CREATE TABLE atproto.gap (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -146,6 +156,7 @@ COMMENT ON COLUMN atproto.gap.reason IS 'OutdatedCursor: the server no longer ha
 SELECT pg_catalog.pg_extension_config_dump('atproto.subscription', '');
 SELECT pg_catalog.pg_extension_config_dump('atproto.cursor', '');
 SELECT pg_catalog.pg_extension_config_dump('atproto.request_header', '');
+SELECT pg_catalog.pg_extension_config_dump('atproto.dead_frame', '');
 SELECT pg_catalog.pg_extension_config_dump('atproto.dead_letter', '');
 SELECT pg_catalog.pg_extension_config_dump('atproto.dead_letter_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('atproto.gap', '');
@@ -162,6 +173,9 @@ CREATE POLICY owner ON atproto.request_header
     USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
 ALTER TABLE atproto.cursor ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.cursor
+    USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
+ALTER TABLE atproto.dead_frame ENABLE ROW LEVEL SECURITY;
+CREATE POLICY owner ON atproto.dead_frame
     USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
 ALTER TABLE atproto.dead_letter ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.dead_letter
@@ -183,6 +197,15 @@ CREATE TRIGGER subscription_check BEFORE INSERT OR UPDATE ON atproto.subscriptio
 ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_check;
 CREATE TRIGGER subscription_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON atproto.subscription
     FOR EACH STATEMENT EXECUTE FUNCTION atproto.subscription_changed();
+
+-- The bytes go with the last letter about them.
+CREATE FUNCTION atproto.dead_letter_removed() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_dead_letter_removed';
+COMMENT ON FUNCTION atproto.dead_letter_removed() IS 'trigger: removes messages that no dead letter is about any more';
+CREATE TRIGGER dead_letter_removed AFTER DELETE ON atproto.dead_letter
+    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION atproto.dead_letter_removed();
+CREATE TRIGGER dead_letter_truncated AFTER TRUNCATE ON atproto.dead_letter
+    FOR EACH STATEMENT EXECUTE FUNCTION atproto.dead_letter_removed();
 
 CREATE FUNCTION atproto.create_tables(target name) RETURNS void
     LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_create_tables_sql';
@@ -220,7 +243,7 @@ CREATE FUNCTION atproto.set_cursor(name text, seq bigint) RETURNS void
 COMMENT ON FUNCTION atproto.set_cursor(text, bigint) IS 'continue after event seq of the present URL; NULL: from now on, 0: from the oldest event';
 CREATE FUNCTION atproto.retry(id bigint) RETURNS text
     LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_retry';
-COMMENT ON FUNCTION atproto.retry(bigint) IS 'process a dead letter again: "applied" or "obsolete" remove it, anything else is why it stays';
+COMMENT ON FUNCTION atproto.retry(bigint) IS 'process a dead letter again, as the subscription''s owner: "applied" or "obsolete" remove it, anything else is why it stays';
 CREATE FUNCTION atproto.stream_status(
     OUT name text, OUT pid integer, OUT state text, OUT connected_at timestamptz,
     OUT received bigint, OUT bytes bigint, OUT batches bigint, OUT reconnects bigint,
@@ -233,7 +256,7 @@ REVOKE ALL ON FUNCTION
     atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer),
     atproto.create_tables(name), atproto.retry(bigint), atproto.unsubscribe(text),
     atproto.pause(text), atproto.resume(text), atproto.set_cursor(text, bigint),
-    atproto.stream_status(), atproto.subscription_check(), atproto.subscription_changed()
+    atproto.stream_status(), atproto.subscription_check(), atproto.subscription_changed(), atproto.dead_letter_removed()
     FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION atproto.stream_status() TO pg_monitor;
 
@@ -266,14 +289,13 @@ CREATE VIEW atproto.stat_subscription AS
         p.reconnects,
         p.drops,
         p.skips,
-        c.refused_letters,
         COALESCE(s.stopped, p.last_error) AS last_error,
         COALESCE(s.stopped_at, p.last_error_at) AS last_error_at
     FROM atproto.subscription s
         LEFT JOIN atproto.stream_status() p ON p.name = s.name
         CROSS JOIN LATERAL (SELECT atproto.consumer_pid(s.name) AS pid) h
         CROSS JOIN LATERAL (SELECT min(seq) AS seq, min(event_time) AS event_time, sum(events)::bigint AS events,
-                sum(record_ops)::bigint AS record_ops, sum(refused_letters)::bigint AS refused_letters
+                sum(record_ops)::bigint AS record_ops
             FROM atproto.cursor WHERE subscription = s.name AND endpoint = s.endpoint) c
     -- the view reads the tables as their owner, so it does what row security would
     WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR EXISTS (SELECT FROM pg_catalog.pg_roles r

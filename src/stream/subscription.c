@@ -281,12 +281,12 @@ atp_cursor_share(const char *name, const char *endpoint, int shards)
 	/* what the shards that go have counted is the first one's from now on */
 	check(SPI_execute_with_args("WITH gone AS (DELETE FROM atproto.cursor"
 								"  WHERE subscription = $1 AND endpoint = $2 AND shard >= $3"
-								"  RETURNING events, record_ops, refused_letters)"
+								"  RETURNING events, record_ops)"
 								" UPDATE atproto.cursor c SET events = c.events + g.events,"
-								"  record_ops = c.record_ops + g.record_ops, refused_letters = c.refused_letters + g.refused"
-								" FROM (SELECT COALESCE(sum(events), 0) AS events, COALESCE(sum(record_ops), 0) AS record_ops,"
-								"  COALESCE(sum(refused_letters), 0) AS refused FROM gone) g"
-								" WHERE c.subscription = $1 AND c.endpoint = $2 AND c.shard = 0 AND g.events + g.record_ops + g.refused > 0",
+								"  record_ops = c.record_ops + g.record_ops"
+								" FROM (SELECT COALESCE(sum(events), 0) AS events, COALESCE(sum(record_ops), 0) AS record_ops"
+								"  FROM gone) g"
+								" WHERE c.subscription = $1 AND c.endpoint = $2 AND c.shard = 0 AND g.events + g.record_ops > 0",
 								3, types, args, NULL, false, 0),
 		  SPI_OK_UPDATE, "removing shards");
 	check(SPI_execute_with_args("INSERT INTO atproto.cursor (subscription, endpoint, shard, layout, seq, event_time, settings_after, settings)"

@@ -5,8 +5,10 @@
 
 A step is one event of an account, named by a letter:
 
-    a 3 +x =y -z    its commit of revision 3: creates x, updates y, deletes z
+    a 3 +x =y -z    its commit of revision 3: creates x, updates y, deletes z;
+                    !x creates what is no record; @TIME is when the event says it happened
     a deleted       an #account event: deleted, deactivated, ..., or active
+    a is NAME       an #identity event with this handle
     a sync 4        a #sync of revision 4, with a tree that nobody knows
 
 The text of a record is its key and its revision.  An #account event carries the time of its
@@ -19,12 +21,19 @@ import sys
 import synth
 
 POST = "app.bsky.feed.post/"
-ACTIONS = {"+": "create", "=": "update", "-": "delete"}
+ACTIONS = {"+": "create", "!": "create", "=": "update", "-": "delete"}
 
 
 class Stream(synth.Stream):
+    def record(self, op, rev):
+        if op[0] == "-":
+            return None
+        return {"no": "type"} if op[0] == "!" else synth.post(f"{op[1:]} {rev}")
+
     def step(self, words):
         who = synth.did(ord(words[0]) - ord("a") + 1)
+        if words[1] == "is":
+            return self.identity(who, words[2])
         if words[1] == "sync":
             return self.sync(who, synth.tid(int(words[2])))
         if not words[1].isdigit():
@@ -32,11 +41,9 @@ class Stream(synth.Stream):
             extra = {} if active else {"status": words[1]}
             time = f"2026-01-01T00:00:{self.seq:02}Z"
             return self.message("#account", {"did": who, "active": active, "time": time, **extra})
-        ops = [
-            (ACTIONS[op[0]], POST + op[1:], None if op[0] == "-" else synth.post(f"{op[1:]} {words[1]}"))
-            for op in words[2:]
-        ]
-        return self.commit(who, synth.tid(int(words[1])), ops)
+        ops = [(ACTIONS[op[0]], POST + op[1:], self.record(op, words[1])) for op in words[2:] if op[0] != "@"]
+        at = {"time": op[1:] for op in words[2:] if op[0] == "@"}
+        return self.commit(who, synth.tid(int(words[1])), ops, **at)
 
 
 def main():

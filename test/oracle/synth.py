@@ -3,6 +3,7 @@
 
     synth.py posts N > FILE      N commits with one post each, of 1,000 accounts, framed and
                                  sized as production traffic: 10 blocks, 5.5 kB
+    synth.py bad N > FILE        N commits of one account, with 200 invalid records each, 1.8 MB
     synth.py again > FILE        the same keys again and again, close together
     synth.py alike N > FILE      N commits that write one record, of which jsonb is 12 times as
                                  large, under 200 keys each
@@ -128,7 +129,7 @@ class Stream:
         }
         return encode(commit)
 
-    def commit(self, who, rev, ops, nodes=(), breaks=None, **changes):
+    def commit(self, who, rev, ops, nodes=(), breaks=None, time="2026-01-01T00:00:00.000Z", **changes):
         """ops: (action, path, record or bytes or None); breaks(parts) spoils what was made."""
         blocks = [(cid(node), node) for node in nodes]
         wire_ops = []
@@ -157,7 +158,7 @@ class Stream:
                 "repo": who,
                 "rev": rev,
                 "since": None,
-                "time": "2026-01-01T00:00:00.000Z",
+                "time": time,
                 "commit": link(root),
                 "prevData": link(data),
                 "blocks": car(parts["root"], parts["blocks"]),
@@ -208,6 +209,15 @@ def posts(n):
         rev = tid(i)
         path = f"app.bsky.feed.post/{rev}"
         yield s.commit(did(i % 1000 + 1), rev, [("create", path, post(text[:200]))], nodes)
+
+
+def bad(n):
+    s = Stream()
+    for i in range(n):
+        ops = [("create", f"app.bsky.feed.post/{j}", {"no type": f"{j}" + "x" * 9000}) for j in range(200)]
+        yield s.commit(did(1), tid(i), ops)
+    yield s.commit(did(2), tid(1), [("create", "app.bsky.feed.post/1", {"no": "type"})])
+    yield s.commit(did(2), tid(2), [("create", "app.bsky.feed.post/2", post("good"))])
 
 
 def again():
@@ -357,6 +367,7 @@ def odd():
 def main():
     makers = {
         "posts": lambda: posts(int(sys.argv[2])),
+        "bad": lambda: bad(int(sys.argv[2])),
         "again": again,
         "alike": lambda: alike(int(sys.argv[2])),
         "odd": odd,

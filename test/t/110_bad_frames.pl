@@ -47,7 +47,7 @@ sub stream
 sub dead_letters
 {
 	return query("SELECT stage, seq, path, sqlstate, attempts, encode(bytes, 'hex'),
-		digest = sha256(bytes), last_at >= first_at FROM atproto.dead_letter");
+		digest = sha256(bytes), last_at >= first_at FROM atproto.dead_letter JOIN atproto.dead_frame f USING (subscription, digest)");
 }
 
 # --- frames that are kept ---
@@ -141,7 +141,7 @@ like(query('SELECT stopped FROM atproto.subscription'),
 	qr/^dropped 5 times after event 49: /, 'and says why');
 like(query('SELECT state, last_error, last_error_at = stopped_at FROM atproto.stat_subscription JOIN atproto.subscription USING (name)'),
 	qr/^stopped\|dropped 5 times after event 49: .*\|t$/, 'in the status too');
-is(query("SELECT attempts, encode(bytes, 'escape'), last_at > first_at FROM atproto.dead_letter"),
+is(query("SELECT attempts, encode(bytes, 'escape'), last_at > first_at FROM atproto.dead_letter JOIN atproto.dead_frame f USING (subscription, digest)"),
 	'5|bad|t', 'the frame is kept once');
 tables_match($node, $part, 'what came before is committed', args => [ '--last', $place - 1 ]);
 

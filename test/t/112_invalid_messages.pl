@@ -58,7 +58,7 @@ sub slurp_pipe
 stream('violations', $violations);
 my @messages = read_capture($violations);
 my %letters  = map { my @c = split /\|/; $c[0] => \@c } split /\n/,
-  query("SELECT seq, stage, path, sqlstate, message <> '', encode(bytes, 'hex') FROM atproto.dead_letter");
+  query("SELECT seq, stage, path, sqlstate, message <> '', encode(bytes, 'hex') FROM atproto.dead_letter JOIN atproto.dead_frame f USING (subscription, digest)");
 foreach my $i (0 .. $#names)
 {
 	my $seq = 2 * $i + 2;
@@ -86,7 +86,7 @@ is( query('SELECT string_agg(line, $$,$$ ORDER BY line COLLATE "C")
 	join(',', sort map { my @c = split /\t/; join ':', @c[ 0, 1 ], $c[1] ne '' ? 'record' : $stage{ $c[2] } // $c[2] }
 		  split /\n/, $dead),
 	'odd: its dead letters are those of the oracle');
-is(query('SELECT count(*) FROM atproto.dead_letter WHERE digest <> sha256(bytes)'), '0', 'with their bytes');
+is(query('SELECT count(*) FROM atproto.dead_letter LEFT JOIN atproto.dead_frame f USING (subscription, digest) WHERE digest IS DISTINCT FROM sha256(bytes)'), '0', 'with their bytes');
 
 # What is said of a commit is what frame_records() says of the letter's bytes, with the same place in them.
 $node->safe_psql('postgres', q{
@@ -100,7 +100,7 @@ $node->safe_psql('postgres', q{
 		RETURN format('%s (byte %s)', detail, substring(sqlerrm FROM '\d+$'));
 	END $$
 });
-is(query(q{SELECT count(*) > 3, count(*) FILTER (WHERE message <> fault(bytes)) FROM atproto.dead_letter WHERE stage = 'commit'}),
+is(query(q{SELECT count(*) > 3, count(*) FILTER (WHERE message <> fault(bytes)) FROM atproto.dead_letter JOIN atproto.dead_frame f USING (subscription, digest) WHERE stage = 'commit'}),
 	't|0', 'odd: the faults of commits, and their places in the frames, are those of frame_records()');
 
 # A second time: the same letters, counted.

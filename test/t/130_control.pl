@@ -122,12 +122,13 @@ $server->wait_for_log(request => 13);
 is(($server->cursors)[-1], undef, 'set_cursor to NULL: without a cursor');
 
 query(q{INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) VALUES ('s', 'x', 1, 2, 'x');
-	INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, digest, bytes) VALUES ('s', 'frame', 'x', 'x', 'x', 'x')});
+	INSERT INTO atproto.dead_frame VALUES ('s', 'x', 'x');
+	INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, digest) VALUES ('s', 'frame', 'x', 'x', 'x')});
 my $records = query('SELECT count(*) FROM atproto.record');
 query("SELECT atproto.unsubscribe('s')");
 wait_for("SELECT $nobody");
 is(query("SELECT (SELECT count(*) FROM atproto.$_)"), '0', "unsubscribe empties $_")
-  foreach 'subscription', 'cursor', 'gap', 'dead_letter';
+  foreach 'subscription', 'cursor', 'gap', 'dead_letter', 'dead_frame';
 is(query('SELECT count(*) FROM atproto.record'), $records, 'records stay');
 wait_for('SELECT count(*) = 0 FROM atproto.stream_status()');
 pass('its status goes');
@@ -155,10 +156,10 @@ query('REVOKE INSERT ON atproto.record FROM streamer');
 $server->restart;
 query('SET ROLE streamer; ' . subscribe_sql('mine', $server, cursor => 0));
 wait_for("SELECT usename = 'streamer' FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
-AtprotoTest::wait_until(sub { slurp_file($node->logfile) =~ /permission denied for table record/ }, 'the refusal');
+wait_for(q{SELECT stopped = 'permission denied for table record (SQLSTATE 42501)' FROM atproto.subscription});
 is(query('SELECT coalesce(seq, 0), events FROM atproto.cursor'), '0|0', 'a consumer has the rights of its owner only');
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'a missing right condemns no record');
-query('GRANT INSERT ON atproto.record TO streamer');
+query("GRANT INSERT ON atproto.record TO streamer; SELECT atproto.resume('mine')");
 wait_for('SELECT seq = 1600 FROM atproto.cursor');
 tables_match($node, $pds, 'with the right, all arrives');
 

@@ -52,8 +52,9 @@ query(subscribe_sql('paused', $server, cursor => 5, collections => "ARRAY['app.b
 query("SELECT atproto.pause('paused')");
 query(<<'SQL');
 INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) VALUES ('held', 'x', 1, 2, 'OutdatedCursor');
-INSERT INTO atproto.dead_letter (subscription, seq, stage, sqlstate, message, digest, bytes)
-	VALUES ('held', 3, 'frame', '22P03', 'no frame', sha256('\x00'), '\x00');
+INSERT INTO atproto.dead_frame VALUES ('held', sha256('\x00'), '\x00');
+INSERT INTO atproto.dead_letter (subscription, seq, stage, sqlstate, message, digest)
+	VALUES ('held', 3, 'frame', '22P03', 'no frame', sha256('\x00'));
 SQL
 wait_for_seq($node, 'held', $held - 1);
 my ($requests) = scalar(() = $server->cursors);
@@ -66,7 +67,7 @@ sub contents
 SELECT 's', to_jsonb(s) - 'stopped' - 'stopped_at' FROM atproto.subscription s ORDER BY name;
 SELECT 'c', to_jsonb(c) - 'updated_at' - 'seq' - 'events' - 'record_ops' - 'event_time' - 'settings_after', CASE WHEN subscription = 'held' THEN seq END FROM atproto.cursor c ORDER BY subscription;
 SELECT 'h', to_jsonb(h) FROM atproto.request_header h ORDER BY subscription, name;
-SELECT 'd', to_jsonb(d) FROM atproto.dead_letter d ORDER BY id;
+SELECT 'd', to_jsonb(d), to_jsonb(f) FROM atproto.dead_letter d JOIN atproto.dead_frame f USING (subscription, digest) ORDER BY id;
 SELECT 'g', to_jsonb(g) FROM atproto.gap g ORDER BY id;
 SELECT 'n', seen FROM public.seen ORDER BY collection;
 SELECT 'e', every.contents();
@@ -108,8 +109,8 @@ foreach my $database ('copy', 'custom')
 		'restored, or inserted by hand; atproto.resume() starts it', "$database: and waits");
 	tables_match($node, $pds, "$database: the tables are as they were", database => $database, schema => '"My ""tables"""',
 		modes => [ 'record', 'repo', 'event' ], args => [ '--last', $held - 1 ]);
-	is(query(q{INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, digest, bytes)
-			SELECT 'held', stage, sqlstate, message, '', '' FROM atproto.dead_letter RETURNING id}, $database), '2', "$database: new dead letters have new numbers");
+	is(query(q{INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message)
+			SELECT 'held', 'beyond', sqlstate, message FROM atproto.dead_letter RETURNING id}, $database), '2', "$database: new dead letters have new numbers");
 	query('DELETE FROM atproto.dead_letter WHERE id = 2', $database);
 }
 

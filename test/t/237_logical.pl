@@ -40,7 +40,7 @@ sub contents
 {
 	my ($node, $database) = @_;
 	return join "\n", map { $node->safe_psql($database, $_) } 'REFRESH MATERIALIZED VIEW every.newest', 'SELECT every.contents()', 'SELECT every.found()',
-	  'TABLE atproto.request_header', 'TABLE atproto.dead_letter', 'TABLE atproto.gap', 'TABLE atproto.cursor';
+	  'TABLE atproto.request_header', 'TABLE atproto.dead_letter', 'TABLE atproto.dead_frame', 'TABLE atproto.gap', 'TABLE atproto.cursor';
 }
 
 sub states
@@ -54,7 +54,8 @@ on_pub(slurp_file(test_dir() . '/lib/every_type.sql'));
 on_pub(subscribe_sql('s', $server, cursor => 0, events => "'hand'", headers => q('{"Authorization": "Bearer secret"}')));
 on_pub(<<'SQL');
 INSERT INTO atproto.gap (subscription, endpoint, after_seq, reason) VALUES ('s', 'x', 1, 'OutdatedCursor');
-INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, digest, bytes) VALUES ('s', 'frame', '22P03', 'no frame', '\x', '\x');
+INSERT INTO atproto.dead_frame VALUES ('s', '\x', '\x');
+INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, digest) VALUES ('s', 'frame', '22P03', 'no frame', '\x');
 CREATE PUBLICATION everything FOR ALL TABLES;
 SQL
 

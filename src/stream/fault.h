@@ -1,0 +1,38 @@
+/*
+ * fault.h
+ *		Whose fault an error of the database is, and steps that may fail alone.
+ */
+#ifndef ATP_FAULT_H
+#define ATP_FAULT_H
+
+#include "postgres.h"
+
+#include "stream/family.h"
+
+/*
+ * SQLSTATE of an ERROR of our own: nothing of the transaction may be committed,
+ * and the subscription must stop.
+ */
+#define ATP_ERRCODE_STOP	MAKE_SQLSTATE('A', 'T', '0', '0', '2')
+
+typedef enum AtpFault
+{
+	ATP_FAULT_ROW,				/* of what was written: a dead letter */
+	ATP_FAULT_SETUP,			/* of the schema, of privileges, of the plan: stop */
+	ATP_FAULT_PASSING			/* of the moment, or of this machine: try again later */
+} AtpFault;
+
+extern AtpFault atp_fault_of(int sqlstate);
+
+typedef void (*AtpStep) (Apply *a, int, int);
+
+/*
+ * Run a step in a subtransaction, and in memory of its own.  NULL, or the error,
+ * in the batch's memory; one of ATP_FAULT_PASSING is raised.
+ */
+extern ErrorData *atp_attempt(Apply *a, AtpStep step, int, int);
+
+/* The error in one line; never NULL. */
+extern const char *atp_error_text(const ErrorData *error);
+
+#endif							/* ATP_FAULT_H */

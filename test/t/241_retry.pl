@@ -1,0 +1,277 @@
+# 241_retry.pl
+#		A dead letter is tried again: with the rights of the subscription's owner,
+#		whoever calls, so that triggers gain nothing; by nobody else; not from inside
+#		of itself.  It comes late: nothing newer is overwritten, nothing that was
+#		removed comes back, and what cannot be told stays a letter.  F-03, B-29.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = make_node('retry', conf => "atproto.reconnect_delay = 20ms\natproto.reconnect_max_delay = 100ms");
+my $log  = $node->logfile;
+
+sub query
+{
+	return $node->safe_psql('postgres', $_[0]);
+}
+
+sub wait_for
+{
+	my ($sql) = @_;
+	AtprotoTest::wait_until(sub { (try_query($node, $sql) // '') eq 't' }, $sql);
+	return;
+}
+
+# The account that a letter of steps.py names.
+sub did
+{
+	my ($letter) = @_;
+	return 'did:plc:' . (qw(2 3 4 5 6 7), 'a' .. 'z')[ ord($letter) - ord('a') + 1 ] . '2' x 23;
+}
+
+# --- whose rights ---
+
+# The grants are those of the documentation.
+my $document = slurp_file(test_dir() . '/../doc/operations.md');
+my ($grants) = $document =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operations.md does not name the grants');
+query($grants);
+query(<<'SQL');
+CREATE SCHEMA evil AUTHORIZATION consumer;
+SET ROLE consumer;
+CREATE TABLE evil.seen (who name, what text);
+CREATE FUNCTION evil.refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'not yet'; END $$;
+-- with pg_catalog after it in the search_path, this is the equality of bigint
+CREATE FUNCTION evil.equals(bigint, bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+	INSERT INTO evil.seen VALUES (current_user, 'operator');
+	RETURN $1 OPERATOR(pg_catalog.=) $2;
+END $$;
+CREATE OPERATOR evil.= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = evil.equals);
+CREATE FUNCTION evil.try(sql text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE sql;
+	INSERT INTO evil.seen VALUES (current_user, sql);
+EXCEPTION WHEN OTHERS THEN
+	NULL;
+END $$;
+CREATE FUNCTION evil.take_over() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	INSERT INTO evil.seen VALUES (current_user, TG_NAME);
+	PERFORM evil.try('ALTER ROLE consumer SUPERUSER');
+	PERFORM evil.try('RESET SESSION AUTHORIZATION');
+	PERFORM evil.try('SET ROLE postgres');
+	PERFORM evil.try('RESET ROLE');
+	PERFORM evil.try('CREATE TEMP TABLE dead_letter ()');
+	PERFORM set_config('search_path', 'evil, pg_catalog', false);
+	PERFORM set_config('application_name', 'evil', false);
+	RETURN NULL;
+END $$;
+SQL
+my $capture = make_capture('steps.py', 'a 1 +x +y', 'a 2 +z');
+my $server  = AtprotoTest::Server->start($capture);
+query('SET SESSION AUTHORIZATION consumer; ' . subscribe_sql('own', $server, target => "'network'"));
+query("SELECT atproto.pause('own')");
+query(q{SET ROLE consumer; CREATE TRIGGER refuse BEFORE INSERT ON network.record FOR EACH ROW EXECUTE FUNCTION evil.refuse()});
+query("SET SESSION AUTHORIZATION consumer; SELECT atproto.set_cursor('own', 0), atproto.resume('own')");
+wait_for_seq($node, 'own', 2);
+is(query('SELECT count(*) FROM atproto.dead_letter'), '3', 'there are letters');
+query(<<'SQL');
+SET ROLE consumer;
+DROP TRIGGER refuse ON network.record;
+CREATE TRIGGER at_once AFTER INSERT ON network.record FOR EACH ROW EXECUTE FUNCTION evil.take_over();
+CREATE CONSTRAINT TRIGGER at_the_end AFTER INSERT ON network.record DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION evil.take_over();
+SQL
+is(query('SELECT atproto.retry(min(id)) FROM atproto.dead_letter; SHOW search_path; SHOW application_name; SELECT current_user, session_user'),
+	"applied\n\"\$user\", public\n241_retry.pl\npostgres|postgres", 'a superuser tries again, and is the same afterwards');
+is(query('SELECT string_agg(what, $$ $$ ORDER BY what) FROM evil.seen'), 'at_once at_the_end', 'the triggers ran, and nothing else could');
+is(query('SELECT DISTINCT who FROM evil.seen'), 'consumer', 'as the owner');
+is(query("SELECT rolsuper FROM pg_roles WHERE rolname = 'consumer'"), 'f', 'the owner is no superuser');
+is(query('SELECT count(*) FROM atproto.dead_letter'), '2', 'the letter went');
+
+query('CREATE ROLE curious BYPASSRLS; ' . $grants =~ s/.*?(GRANT EXECUTE)/$1/sr =~ s/\bconsumer;/curious;/gr);
+my ($rc, $out, $err) = $node->psql('postgres', 'SET ROLE curious; SELECT atproto.retry(min(id)) FROM atproto.dead_letter');
+like($err, qr/must be a member of role "consumer", the owner of subscription "own"/, 'who sees the letter must also be a member of the owner');
+query('GRANT consumer TO curious');
+is(query('SET ROLE curious; SELECT atproto.retry(min(id)) FROM atproto.dead_letter'), 'applied', 'as a member he may');
+
+# --- from inside ---
+
+query(<<'SQL');
+SET ROLE consumer;
+DROP TRIGGER at_once ON network.record;
+DROP TRIGGER at_the_end ON network.record;
+CREATE FUNCTION evil.again() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM atproto.retry(id) FROM atproto.dead_letter;
+	RETURN NULL;
+END $$;
+CREATE TRIGGER again AFTER INSERT ON network.record FOR EACH ROW EXECUTE FUNCTION evil.again();
+SQL
+my $inside = 'dead letters cannot be tried again by a trigger of the tables that are being filled';
+is(query('SET ROLE consumer; SELECT atproto.retry(min(id)) FROM atproto.dead_letter'), $inside, 'not from inside of itself');
+query("SET ROLE consumer; TRUNCATE network.record, network.repo; SELECT atproto.set_cursor('own', 0)");
+wait_for("SELECT stopped = '$inside (SQLSTATE 0A000)' FROM atproto.subscription");
+pass('nor from inside of the consumer, which stops');
+query("SET ROLE consumer; DROP TRIGGER again ON network.record; SELECT atproto.resume('own')");
+wait_for_seq($node, 'own', 2);
+is(query("SELECT string_agg(rkey::text, ' ' ORDER BY rkey) FROM network.record"), 'x y z', 'it goes on');
+is(query('SET ROLE consumer; SELECT atproto.retry(min(id)) FROM atproto.dead_letter'), 'obsolete', 'what came meanwhile is obsolete');
+unlike(slurp_file($log), qr/terminated by signal|PANIC/, 'no process has crashed');
+query("SELECT atproto.unsubscribe('own')");
+
+# --- what it may write ---
+
+# The first $n events while a trigger refuses where a condition holds, then the others without it.
+sub stream
+{
+	my ($n, $when, @steps) = @_;
+
+	query('DELETE FROM atproto.subscription');
+	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
+	query("TRUNCATE atproto.record, atproto.repo; CREATE TRIGGER refuse $when EXECUTE FUNCTION evil.refuse()");
+	$server = AtprotoTest::Server->start(make_capture('steps.py', @steps), '--hold-at', $n + 1);
+	query(subscribe_sql('s', $server, cursor => 0));
+	wait_for_seq($node, 's', $n);
+	my ($table) = $when =~ /ON (\S+)/;
+	query("DROP TRIGGER refuse ON $table");
+	$server->release;
+	wait_for_seq($node, 's', scalar @steps);
+	return;
+}
+
+sub letters
+{
+	return query("SELECT string_agg(seq || ':' || path, ' ' ORDER BY seq, path) FROM atproto.dead_letter");
+}
+
+# Tried again in this order: "seq:result ...".
+sub retry
+{
+	my ($order) = @_;
+	my @ids = split /\n/, query("SELECT id FROM atproto.dead_letter ORDER BY seq $order, path");
+	return join ' ', map { query("SELECT seq FROM atproto.dead_letter WHERE id = $_") . ':' . query("SELECT atproto.retry($_)") } @ids;
+}
+
+sub records
+{
+	return query("SELECT string_agg(value->>'text', ', ' ORDER BY rkey, value->>'text') FROM atproto.record");
+}
+
+my $p = 'app.bsky.feed.post/';
+my $no_repo = 'BEFORE INSERT ON atproto.repo FOR EACH ROW';
+my $no_record = 'BEFORE INSERT ON atproto.record FOR EACH ROW';
+
+# A commit that was refused whole, and others after it.
+stream(1, $no_repo, 'a 1 +v +w +x +y', 'a 2 =x -y');
+is(letters(), '1:', 'a commit is refused');
+is(records(), 'x 2', 'the one after it is not');
+like(retry(''), qr/^1:newer commits were applied: 3 of its records are not there and may have been removed since; /, 'what cannot be told stays');
+is(letters(), '1:', 'it is still there');
+is(records(), 'x 2', 'nothing came back, nothing older was written');
+is(query('SELECT desynchronized FROM atproto.repo'), 't', 'the repository is marked');
+
+# The same when the repository has not moved on, or when somebody has set it back.
+stream(1, $no_repo, 'a 1 +v +w', 'b 1 +x');
+is(retry(''), '1:applied', 'a commit that is still the newest is applied');
+is(records(), 'v 1, w 1, x 1', 'with all its records');
+query("UPDATE atproto.repo SET rev = NULL; UPDATE atproto.record SET rev = '3zzzzzzzzzzzz' WHERE rkey = 'v'; DELETE FROM atproto.record WHERE rkey = 'w'");
+query("INSERT INTO atproto.dead_frame SELECT 's', sha256(b), b FROM (VALUES ('\\x" . unpack('H*', (read_capture(make_capture('steps.py', 'a 1 =v +w')))[0]) . "'::bytea)) m (b);
+	INSERT INTO atproto.dead_letter (subscription, seq, stage, sqlstate, message, did, digest) SELECT 's', 1, 'apply', 'x', 'x', '" . did('a') . "', digest FROM atproto.dead_frame");
+is(retry(''), '1:applied', 'one whose repository has forgotten its revision, too');
+is(query("SELECT string_agg(rkey || ' ' || (rev = '3zzzzzzzzzzzz'), ', ' ORDER BY rkey) FROM atproto.record WHERE did = '" . did('a') . "'"), 'v true, w false',
+	'but for records that are newer');
+
+# Letters of single records, in either order.
+foreach my $order ('', 'DESC')
+{
+	my $what = $order ? 'the newest first' : 'the oldest first';
+
+	stream(4, $no_record, 'a 1 +x', 'b 1 +x', 'b 2 =x', 'c 1 +x +y', 'c 2 -x', 'a 2 =z');
+	is(letters(), "1:${p}x 2:${p}x 3:${p}x 4:${p}y", "$what: a record that was removed needs none");
+	retry($order);
+	is(letters(), '', "$what: all are done");
+	is(records(), 'x 1, x 2, y 1, z 2', "$what: each record is the newest");
+}
+
+# A removal that was refused, too.
+stream(2, 'BEFORE INSERT OR DELETE ON atproto.record FOR EACH STATEMENT', 'a 1 +x', 'a 2 -x', 'a 3 +y');
+is(letters(), "2:${p}x", 'a removal that is refused overtakes what was refused before');
+is(retry(''), '2:obsolete', 'there is nothing left to remove');
+is(records(), 'y 3', 'and nothing comes back');
+
+# A record that appears while it is tried again.
+stream(1, $no_record, 'a 1 +x', 'a 2 +y');
+my $writer  = $node->background_psql('postgres');
+my $retrier = $node->background_psql('postgres');
+$writer->query_safe("BEGIN; INSERT INTO atproto.record (did, collection, rkey, cid, rev, value) SELECT did, collection, 'x', cid, rev, '{\"text\": \"x 2\"}' FROM atproto.record");
+$retrier->query_until(qr/retrying/, "\\echo retrying\nSELECT atproto.retry(id) FROM atproto.dead_letter;\n");
+wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'SELECT atproto.retry%'});
+$writer->query_safe('COMMIT');
+$retrier->query_safe('SELECT 1');
+is(letters(), '', 'a record that appears meanwhile: the letter goes');
+is(records(), 'x 2, y 2', 'and the record is the newer one');
+$_->quit foreach $writer, $retrier;
+
+# The repository's row is what decides who comes first.
+stream(1, $no_record, 'a 1 +x', 'a 2 +y');
+$writer  = $node->background_psql('postgres');
+$retrier = $node->background_psql('postgres');
+$writer->query_safe('BEGIN; SELECT FROM atproto.repo FOR UPDATE');
+$retrier->query_until(qr/retrying/, "\\echo retrying\nSELECT atproto.retry(id) FROM atproto.dead_letter;\n");
+wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'SELECT atproto.retry%'});
+$writer->query_safe('COMMIT');
+$retrier->query_safe('SELECT 1');
+is(records(), 'x 1, y 2', 'it waits for who has the repository');
+$_->quit foreach $writer, $retrier;
+
+# Records that are invalid keep letters of their own.
+stream(1, $no_repo, 'a 1 +x !y');
+is(letters(), "1: 1:${p}y", 'a commit that is refused, with an invalid record');
+query("DELETE FROM atproto.dead_letter WHERE path <> ''");
+is(retry(''), '1:applied', 'tried again, the commit is applied');
+is(letters(), "1:${p}y", 'and the record has a letter');
+
+# Handles and states: the last one counts.
+stream(2, "BEFORE UPDATE ON atproto.repo FOR EACH ROW WHEN (new.handle = 'one.test')", 'a 1 +x', 'a is one.test', 'a is two.test');
+is(letters(), '', 'a handle that is followed by another needs no letter');
+stream(2, "BEFORE UPDATE ON atproto.repo FOR EACH ROW WHEN (new.handle = 'one.test')", 'a 1 +x', 'a is one.test', 'a 2 +y');
+is(letters(), '2:#identity', 'one that is not followed has one');
+is(retry('') . ' ' . query('SELECT handle FROM atproto.repo'), '2:applied one.test', 'and is applied');
+
+# Accounts that are gone, and not active.
+stream(2, $no_record, 'b 1 +x', 'a 1 +x', 'a deleted');
+is(letters(), "1:${p}x", 'an account that is deleted needs no letters');
+stream(1, $no_repo, 'a 1 +x', 'a deactivated');
+is(retry(''), '1:the repository is not active', 'a repository that is not active waits');
+is(letters(), '1:', 'as a letter');
+
+# --- the message's bytes ---
+
+stream(1, $no_record, 'a 1 +x +y +z');
+is(query('SELECT count(*), (SELECT count(*) FROM atproto.dead_frame) FROM atproto.dead_letter'), '3|1', 'letters about one message have its bytes once');
+query("DELETE FROM atproto.dead_letter WHERE path = '${p}x'");
+is(query('SELECT count(*) FROM atproto.dead_frame'), '1', 'which stay while there is a letter');
+retry('');
+is(query('SELECT count(*), (SELECT count(*) FROM atproto.dead_frame) FROM atproto.dead_letter'), '0|0', 'and go with the last');
+stream(1, $no_record, 'a 1 +x +y');
+my ($first, $last) = map { $node->background_psql('postgres') } 1, 2;
+$first->query_safe("BEGIN; DELETE FROM atproto.dead_letter WHERE path = '${p}x'");
+$last->query_until(qr/removing/, "\\echo removing\nDELETE FROM atproto.dead_letter WHERE path = '${p}y';\n");
+wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'DELETE%'});
+$first->query_safe('COMMIT');
+$last->query_safe('SELECT 1');
+is(query('SELECT count(*) FROM atproto.dead_frame'), '0', 'also when two sessions remove one each');
+$_->quit foreach $first, $last;
+stream(1, $no_record, 'a 1 +x +y');
+query('TRUNCATE atproto.dead_letter');
+is(query('SELECT count(*) FROM atproto.dead_frame'), '0', 'also with TRUNCATE');
+
+$node->stop;
+done_testing();
