@@ -8,25 +8,30 @@
  * of its own, does the framing.
  *
  * libcurl resolves names in a thread.  A signal handler of the server must
- * never run there, so all signals are blocked while libcurl may start one.
+ * never run there, so all signals are blocked while libcurl may start one; and
+ * nobody waits for that thread's end, since name servers may not answer for
+ * minutes.  While signals are blocked nothing may wait, nor work for long.
  */
 #include "postgres.h"
 
 #include <curl/curl.h>
 #include <openssl/evp.h>
 #include <signal.h>
+#include <time.h>
 #include <wslay/wslay.h>
 
 #include "common/base64.h"
 #include "core/frame.h"
 #include "port/pg_bswap.h"
 #include "storage/latch.h"
+#include "stream/ca_file.h"
 #include "stream/connection.h"
 #include "utils/memutils.h"
 
 #define RECV_BUFFER			(256 * 1024)
-#define STEP_BUDGET			(16 * 1024 * 1024)	/* bytes read before the owner has his turn */
+#define STEP_BUDGET			(4 * 1024 * 1024)	/* bytes read before the owner has his turn; a frame can have 2 */
 #define CONNECT_TIMEOUT_S	30L
+#define CONNECT_STEP_MAX	(CLOCKS_PER_SEC / 2)	/* processor time: a handshake takes a hundredth of that */
 #define ERROR_BODY_MAX		1024	/* bytes of an error answer that are shown */
 #define CLOSE_TOO_LARGE		1009
 #define REPLIES_MAX			64	/* pongs that wait to be sent before more is read */
@@ -40,6 +45,7 @@ struct AtpConn
 	CURLM	   *multi;
 	CURL	   *easy;
 	char		curl_error[CURL_ERROR_SIZE];
+	clock_t		step_began;		/* by the process's time */
 	curl_socket_t fd;
 	bool		want_write;		/* a send came back with "again" */
 	bool		more;			/* a step ended although there was more to read */
@@ -448,6 +454,13 @@ step_upgrade(AtpConn *conn)
  * ------------------------------------------------------------------------
  */
 
+/* libcurl asks whether to go on: a proxy must not keep it busy for ever. */
+static int
+too_busy(void *arg, curl_off_t dltotal, curl_off_t dlnow, curl_off_t ultotal, curl_off_t ulnow)
+{
+	return clock() - ((AtpConn *) arg)->step_began > CONNECT_STEP_MAX;
+}
+
 static AtpConnState
 step_connect(AtpConn *conn)
 {
@@ -457,6 +470,7 @@ step_connect(AtpConn *conn)
 	sigset_t	all,
 				before;
 
+	conn->step_began = clock();
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	(void) curl_multi_perform(conn->multi, &running);
@@ -466,6 +480,8 @@ step_connect(AtpConn *conn)
 	{
 		if (msg->msg != CURLMSG_DONE)
 			continue;
+		if (msg->data.result == CURLE_ABORTED_BY_CALLBACK)
+			return fail(conn, ATP_DROP_CONNECT, "the proxy sends too much before the connection stands");
 		if (msg->data.result != CURLE_OK)
 			return fail(conn, ATP_DROP_CONNECT, "%s",
 						conn->curl_error[0] ? conn->curl_error : curl_easy_strerror(msg->data.result));
@@ -476,6 +492,28 @@ step_connect(AtpConn *conn)
 		return step_upgrade(conn);
 	}
 	return conn->state;
+}
+
+static void
+set_ca(AtpConn *conn, const char *path)
+{
+	struct curl_blob blob = {.flags = CURL_BLOB_COPY};
+	const char *why;
+	CURLcode	rc;
+
+	blob.data = atp_ca_file_read(path, &blob.len, &why);
+	if (blob.data == NULL)
+	{
+		fail(conn, ATP_DROP_CONNECT, "%s", why);
+		return;
+	}
+	rc = curl_easy_setopt(conn->easy, CURLOPT_CAINFO_BLOB, &blob);
+	/* instead of the system's, wherever libcurl looks for those */
+	if (rc == CURLE_OK)
+		rc = curl_easy_setopt(conn->easy, CURLOPT_CAPATH, NULL);
+	if (rc != CURLE_OK)
+		fail(conn, ATP_DROP_CONNECT, "%s", curl_easy_strerror(rc));
+	pfree(blob.data);
 }
 
 AtpConn *
@@ -508,8 +546,19 @@ atp_conn_start(const AtpEndpoint *ep, const AtpConnOptions *options, const AtpCo
 	curl_easy_setopt(conn->easy, CURLOPT_HTTPPROXYTUNNEL, 1L);
 	curl_easy_setopt(conn->easy, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(conn->easy, CURLOPT_ERRORBUFFER, conn->curl_error);
-	if (options->ca_file != NULL)
-		curl_easy_setopt(conn->easy, CURLOPT_CAINFO, options->ca_file);
+#if LIBCURL_VERSION_NUM >= 0x075700
+	curl_easy_setopt(conn->easy, CURLOPT_QUICK_EXIT, 1L);
+#endif
+#if LIBCURL_VERSION_NUM >= 0x081400
+	curl_multi_setopt(conn->multi, CURLMOPT_QUICK_EXIT, 1L);
+#endif
+	curl_easy_setopt(conn->easy, CURLOPT_NOPROGRESS, 0L);
+	curl_easy_setopt(conn->easy, CURLOPT_XFERINFOFUNCTION, too_busy);
+	curl_easy_setopt(conn->easy, CURLOPT_XFERINFODATA, conn);
+	/* with Kerberos, libcurl waits for a SOCKS proxy */
+	curl_easy_setopt(conn->easy, CURLOPT_SOCKS5_AUTH, (long) CURLAUTH_BASIC);
+	if (ep->tls && options->ca_file != NULL)
+		set_ca(conn, options->ca_file);
 	if (options->proxy != NULL)
 	{
 		/* a proxy that was asked for is used, whatever the environment excepts */

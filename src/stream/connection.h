@@ -61,7 +61,7 @@ typedef struct AtpConnOptions
 {
 	const char *target;			/* path and query of the request */
 	const char *headers;		/* more header lines, each with its line end; may be "" */
-	const char *ca_file;		/* NULL: the system's */
+	const char *ca_file;		/* NULL: the system's authorities */
 	const char *proxy;			/* NULL: from the environment; "": none */
 } AtpConnOptions;
 

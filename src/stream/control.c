@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "core/nsid.h"
@@ -342,6 +343,32 @@ warn_of_neighbours(HeapTuple row, TupleDesc desc)
 	SPI_finish();
 }
 
+static void
+check_proxy(HeapTuple row, TupleDesc desc)
+{
+	char	   *proxy = SPI_getvalue(row, desc, SPI_fnumber(desc, "proxy"));
+
+	if (proxy != NULL)
+		atp_proxy_check(proxy);
+}
+
+/* Who names a file makes the server read it.  old: the row before an update, or NULL. */
+static void
+check_ca_file(HeapTuple old, HeapTuple row, TupleDesc desc)
+{
+	char	   *ca_file = SPI_getvalue(row, desc, SPI_fnumber(desc, "ca_file"));
+	char	   *before = old ? SPI_getvalue(old, desc, SPI_fnumber(desc, "ca_file")) : NULL;
+
+	if (ca_file == NULL || (before != NULL && strcmp(ca_file, before) == 0))
+		return;
+	if (!has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to set \"%s\"", "ca_file"),
+				 errdetail("Only roles with privileges of the role \"%s\" may name a file of the server.",
+						   "pg_read_server_files")));
+}
+
 /* SQL: atproto.subscription_check(), BEFORE INSERT OR UPDATE, for each row */
 Datum
 atp_subscription_check(PG_FUNCTION_ARGS)
@@ -374,6 +401,8 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 	ep = atp_endpoint_parse(url);
 	value = SPI_getbinval(row, desc, SPI_fnumber(desc, "allow_insecure"), &isnull);
 	check_endpoint(ep, !isnull && DatumGetBool(value));
+	check_proxy(row, desc);
+	check_ca_file(TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_trigtuple : NULL, row, desc);
 	value = SPI_getbinval(row, desc, SPI_fnumber(desc, "collections"), &isnull);
 	if (!isnull)
 		check_collections(DatumGetArrayTypeP(value));

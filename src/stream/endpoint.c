@@ -147,3 +147,42 @@ atp_endpoint_target(const AtpEndpoint *ep, int64 cursor)
 		appendStringInfo(&out, "%ccursor=" INT64_FORMAT, ep->query[0] ? '&' : '?', cursor);
 	return out.data;
 }
+
+void
+atp_proxy_check(const char *proxy)
+{
+	static const char *const schemes[] = {"http", "https", "socks4", "socks4a", "socks5", "socks5h"};
+	CURLU	   *u;
+	char	   *scheme,
+			   *path;
+	bool		known = false;
+
+	if (proxy[0] == '\0')
+		return;
+	u = curl_url();
+	if (u == NULL)
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+	/* as libcurl reads it */
+	if (curl_url_set(u, CURLUPART_URL, proxy, CURLU_NON_SUPPORT_SCHEME | CURLU_GUESS_SCHEME) != CURLUE_OK)
+		scheme = path = NULL;
+	else
+	{
+		scheme = url_part(u, CURLUPART_SCHEME);
+		path = url_part(u, CURLUPART_PATH);
+	}
+	curl_url_cleanup(u);
+	for (int i = 0; i < lengthof(schemes) && scheme != NULL; i++)
+		known |= strcmp(scheme, schemes[i]) == 0;
+	/* the URL is not shown: it can have a password */
+	if (!known)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid URL of a proxy"),
+				 errhint("It looks like http://host:port; other schemes are https, socks4, socks4a, socks5 and socks5h.")));
+	/* for libcurl, socks5://localhost/path is a socket in the file system */
+	if (path != NULL && path[0] != '\0' && strcmp(path, "/") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid URL of a proxy"),
+				 errdetail("It must not have a path.")));
+}

@@ -30,4 +30,7 @@ extern AtpEndpoint *atp_endpoint_parse(const char *url);
 /* Path and query of the request; cursor < 0 means none. */
 extern char *atp_endpoint_target(const AtpEndpoint *ep, int64 cursor);
 
+/* Raise an ERROR unless proxy is the URL of one that can be reached over the network; "" is none. */
+extern void atp_proxy_check(const char *proxy);
+
 #endif							/* ATP_ENDPOINT_H */

@@ -54,7 +54,7 @@ COMMENT ON COLUMN atproto.subscription.keep_raw IS 'whether the DAG-CBOR is kept
 COMMENT ON COLUMN atproto.subscription.max_dead_letters IS 'with so many dead letters the subscription stops before the next one; a repository may have a twentieth of them';
 COMMENT ON COLUMN atproto.subscription.max_dead_letter_bytes IS 'likewise, of the bytes of their messages';
 COMMENT ON COLUMN atproto.subscription.allow_insecure IS 'plain ws:// allowed to other hosts than this one';
-COMMENT ON COLUMN atproto.subscription.ca_file IS 'file on the server with the certificate authorities to trust, instead of the system''s';
+COMMENT ON COLUMN atproto.subscription.ca_file IS 'file on the server with the certificate authorities to trust, instead of the system''s; for members of pg_read_server_files';
 COMMENT ON COLUMN atproto.subscription.proxy IS 'URL of a proxy; NULL: as the server''s environment says; empty: none';
 COMMENT ON COLUMN atproto.subscription.workers IS 'more than 1: so many processes share the repositories of the stream, beside the one that receives it';
 COMMENT ON COLUMN atproto.subscription.stopped IS 'why the consumer gave up until atproto.resume(); NULL when it did not';

@@ -16,6 +16,7 @@
 #include <signal.h>
 
 #include "access/xact.h"
+#include "catalog/pg_authid.h"
 #include "executor/spi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -38,6 +39,7 @@
 #include "stream/statements.h"
 #include "stream/wait.h"
 #include "stream/worker.h"
+#include "utils/acl.h"
 #include "utils/memutils.h"
 
 int			atp_batch_delay_ms = 50;
@@ -80,6 +82,7 @@ typedef struct Consumer
 	uint64		counted_bytes;	/* of the connection, already in the statistics */
 	AtpTime		last_data;		/* or when the present state began */
 	AtpTime		last_ping;
+	AtpTime		listened;		/* the end of the last wait for data */
 	AtpTime		retry_at;
 
 	int			failures;		/* since the last progress */
@@ -249,13 +252,30 @@ report_idle(Consumer *c)
 						   : atp_conn_state(c->conn) == ATP_CONN_OPEN ? c->activity : "connecting");
 }
 
+/* Files are read with the server's rights: its owner must be allowed to, still. */
+static void
+check_ca_file(Consumer *c)
+{
+	bool		allowed;
+
+	if (c->sub->ca_file == NULL)
+		return;
+	atp_begin("checking the rights of the subscription's owner");
+	allowed = has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES);
+	atp_commit();
+	if (!allowed)
+		stop(c, "its owner is not allowed to read files of the server (pg_read_server_files), so there can be no ca_file");
+}
+
 static void
 connect_stream(Consumer *c)
 {
 	AtpConnOwner owner = {.want = want_message, .message = take_message, .arg = c};
 	AtpConnOptions options;
-	MemoryContext old = MemoryContextSwitchTo(c->conn_cxt);
+	MemoryContext old;
 
+	check_ca_file(c);
+	old = MemoryContextSwitchTo(c->conn_cxt);
 	/* what is decoded would be decoded once more */
 	Assert(c->batch->nmessages == 0 && (c->pipeline == NULL || c->handed == c->cursor));
 	c->position = (AtpPosition) {.last = c->cursor, .overlap = c->cursor > 0};
@@ -270,7 +290,7 @@ connect_stream(Consumer *c)
 	if (c->conn == NULL)
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 	c->counted_bytes = 0;
-	c->last_data = c->last_ping = atp_now();
+	c->last_data = c->last_ping = c->listened = atp_now();
 	atp_slot_state(ATP_STATE_CONNECTING);
 	report_idle(c);
 }
@@ -548,6 +568,8 @@ wait_for_more(Consumer *c)
 	long		limit = -1;
 	AtpTime		now = atp_now();
 
+	/* what nobody listened to, while a batch was applied, was not silent */
+	c->last_data = Min(now, c->last_data + (now - c->listened));
 	if (c->conn != NULL)
 		limit = watch_stream(c, now);
 	if (c->conn != NULL)
@@ -563,6 +585,7 @@ wait_for_more(Consumer *c)
 	else if (c->stats_pending)
 		sooner(&timeout, STATS_DELAY_MS);
 	atp_wait(sockets, nsockets, timeout);
+	c->listened = atp_now();
 }
 
 static void

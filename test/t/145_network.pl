@@ -118,11 +118,86 @@ wait_for_seq($node, 'proxied', $last);
 tables_match($node, $part, 'through a proxy');
 is(slurp_file($seen), "127.0.0.1:$port\n", 'which was asked once, for a tunnel');
 
+query(q{SELECT atproto.unsubscribe('proxied')});
+
+# --- no proxies ---
+
+foreach (
+	[ 'socks5h://localhost/var/run/postgresql/.s.PGSQL.5432', 'a path to a socket' ],
+	[ 'socks5://u:p@localhost/s',                             'the same with a password' ],
+	[ 'file:///etc/passwd',                                   'a file' ],
+	[ 'ftp://localhost',                                      'another scheme' ],
+	[ 'http://[::1',                                          'no URL' ])
+{
+	my ($url, $what) = @$_;
+	my (undef, undef, $stderr) = $node->psql('postgres', "\\set VERBOSITY sqlstate\nSELECT atproto.subscribe('bad', 'wss://localhost:1', proxy => '$url')");
+
+	like($stderr, qr/ERROR:  22023/, "$what is no proxy");
+}
+foreach my $good ('proxy.invalid:3128', 'http://u:p@proxy.invalid:3128/', 'https://proxy.invalid', 'socks5://proxy.invalid', 'socks4a://[::1]:1080', '')
+{
+	is(query("BEGIN; SELECT atproto.subscribe('good', 'wss://localhost:1', proxy => '$good'); ROLLBACK"), '', "'$good' is one");
+}
+
+# --- hostile ones ---
+
+# A listener that does something with each connection.
+my @hostile;
+
+sub hostile
+{
+	my ($what) = @_;
+	my $socket = IO::Socket::IP->new(LocalHost => '127.0.0.1', LocalPort => 0, Listen => 5) or die "no listener: $!";
+	my $pid = fork // die "fork: $!";
+
+	if ($pid == 0)
+	{
+		local $SIG{PIPE} = 'IGNORE';
+		while (my $client = $socket->accept) { $what->($client) }
+		POSIX::_exit(0);
+	}
+	push @hostile, $pid;
+	return $socket->sockport;
+}
+
+# Negotiating Kerberos, libcurl waits for the proxy with the whole process.
+my $greeting = "$dir/greeting";
+my $socks_port = hostile(
+	sub {
+		my ($client) = @_;
+		my $n = sysread($client, my $bytes, 100);
+		open my $f, '>>', $greeting;
+		print $f unpack('H*', $bytes), "\n";
+		close $f;
+		syswrite($client, "\x05\x01");
+		sysread($client, $bytes, 100);
+	});
+query("SELECT atproto.subscribe('socks', 'ws://127.0.0.1:$port', proxy => 'socks5://127.0.0.1:$socks_port')");
+wait_for(q{SELECT reconnects > 0 FROM atproto.stat_subscription WHERE name = 'socks'});
+like(slurp_file($greeting), qr/\A(050100\n)+\z/, 'a SOCKS proxy is offered no Kerberos');
+query(q{SELECT atproto.unsubscribe('socks')});
+
+# What libcurl reads and throws away, in one go, while there is something to read.
+my $flood_port = hostile(
+	sub {
+		my ($client) = @_;
+		sysread($client, my $bytes, 10000);
+		syswrite($client, "HTTP/1.1 407 No\r\nContent-Length: 1000000000000\r\n\r\n");
+		1 while syswrite($client, 'x' x 1_000_000);
+	});
+query("SELECT atproto.subscribe('flood', 'ws://127.0.0.1:$port', proxy => 'http://127.0.0.1:$flood_port')");
+wait_for(q{SELECT reconnects > 0 FROM atproto.stat_subscription WHERE name = 'flood'});
+like(query(q{SELECT last_error FROM atproto.stat_subscription WHERE name = 'flood'}), qr/sends too much/, 'a proxy that sends without end is given up');
+query(q{SELECT atproto.unsubscribe('flood')});
+wait_for(q{SELECT count(*) = 0 FROM atproto.stream_status()});
+pass('their consumers can be ended');
+
 done_testing();
 
 END
 {
 	my $status = $?;
+	kill 'KILL', @hostile if @hostile;
 	kill 'KILL', $proxy if $proxy;
 	$? = $status;
 }

@@ -150,6 +150,18 @@ query($_) foreach 'ALTER SYSTEM RESET ALL', 'SELECT pg_reload_conf()';
 
 # --- a slow database ---
 
+# Longer than a silent connection is endured; but nobody listened meanwhile.
+my $session = $node->background_psql('postgres');
+follow($part, '--hold-at', 50);
+$session->query_safe('BEGIN; LOCK TABLE atproto.repo IN ACCESS EXCLUSIVE MODE');
+wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'atproto consumer' AND wait_event_type = 'Lock'
+	AND query_start < clock_timestamp() - interval '3s'});
+$session->query_safe('COMMIT');
+wait_for_seq($node, 's', 49);
+$server->release;
+wait_for_seq($node, 's', 100);
+is(query('SELECT events, drops FROM atproto.stat_subscription'), '100|{}', 'E-06: what is silent while a batch waits for a lock is kept');
+
 # Events of a given size: identities with a field that nobody knows.
 sub large_events
 {
@@ -163,7 +175,6 @@ sub large_events
 	} 1 .. $n;
 }
 
-my $session = $node->background_psql('postgres');
 foreach ([ 400, 300_000 ], [ 30, 4_999_000 ])
 {
 	my ($n, $size) = @$_;

@@ -4,7 +4,7 @@
 #
 #		my $certs = AtprotoTest::Certificates->make;
 #		AtprotoTest::Server->start($capture, '--tls', $certs->pair('valid'));
-#		... $certs->ca ...
+#		... $certs->ca, $certs->other_ca ...
 #
 #		The pairs: valid (localhost, 127.0.0.1, ::1), expired, not_yet_valid,
 #		wrong_host, unknown_ca (as valid, by another authority), self_signed.
@@ -47,6 +47,13 @@ sub ca
 {
 	my ($self) = @_;
 	return "$self->{dir}/ca.crt";
+}
+
+# The certificate of the authority of the pair unknown_ca.
+sub other_ca
+{
+	my ($self) = @_;
+	return "$self->{dir}/other.crt";
 }
 
 # Certificate file and key file.

@@ -1,0 +1,143 @@
+# Chaos/Model.pm
+#		What the tables must contain after a capture (history.py) that reached them
+#		in known pieces, each under known settings.
+#
+# A piece is { shard, shards, after, upto, setting }: what a cursor's move says was
+# processed.  A setting is { collections, dids, actions: lists, or undef for all;
+# keep_records; events: none, keep or hand }.  The rules are those of
+# test/oracle/state.py; they are written down here again because only here a
+# piece may come twice, and settings differ from one repository to another.
+
+package Chaos::Model;
+
+use strict;
+use warnings FATAL => 'all';
+
+sub read_history
+{
+	my ($path) = @_;
+	my @events;
+
+	open my $f, '<:raw', $path or die "cannot read $path: $!";
+	while (my $line = <$f>)
+	{
+		chomp $line;
+		my ($seq, $what, @columns) = split /\t/, $line, -1;
+		my %row = (seq => $seq);
+
+		if ($what =~ /^#/)
+		{
+			@row{qw(kind did rev commit data active status handle)} = ($what, @columns);
+			$row{ops} = [];
+			push @events, \%row;
+		}
+		else
+		{
+			@row{qw(action did rev collection rkey cid json)} = ($what, @columns);
+			push @{ $events[-1]{ops} }, \%row;
+		}
+	}
+	return \@events;
+}
+
+sub wants
+{
+	my ($setting, $op) = @_;
+
+	return 0 if $setting->{actions} && !grep { $_ eq $op->{action} } @{ $setting->{actions} };
+	return 1 unless $setting->{collections};
+	foreach my $wanted (@{ $setting->{collections} })
+	{
+		my $pattern = quotemeta $wanted;
+		$pattern =~ s/\\\*$/.*/;
+		return 1 if $op->{collection} =~ /^$pattern$/;
+	}
+	return 0;
+}
+
+sub new_repo
+{
+	return {
+		rev => '\N', commit => '\N', data => '\N', active => 't', status => '\N', handle => '\N',
+		moved => 'f', records => {}, told => 0
+	};
+}
+
+sub take_commit
+{
+	my ($self, $repo, $event, $setting) = @_;
+
+	return unless $repo->{active} eq 't' && ($repo->{rev} eq '\N' || $event->{rev} gt $repo->{rev});
+	# contents that no commit has named
+	$repo->{moved} = 't'
+	  if $event->{kind} eq '#sync' && $repo->{data} ne '\N' && $repo->{data} ne $event->{data};
+	@$repo{qw(rev commit data)} = @$event{qw(rev commit data)};
+	foreach my $op (@{ $event->{ops} })
+	{
+		next unless wants($setting, $op);
+		my $key = "$op->{collection}\t$op->{rkey}";
+
+		$self->{ops}++;
+		push @{ $self->{ $setting->{events} eq 'keep' ? 'record_event' : 'handed' } },
+		  join "\t", @$op{qw(seq action did collection rkey rev cid json)}
+		  if $setting->{events} ne 'none';
+		next unless $setting->{keep_records};
+		if ($op->{action} eq 'delete') { delete $repo->{records}{$key} }
+		else { $repo->{records}{$key} = "$op->{cid}\t$op->{rev}\t$op->{json}" }
+	}
+	return;
+}
+
+sub take
+{
+	my ($self, $event, $setting) = @_;
+
+	return if $setting->{dids} && !grep { $_ eq $event->{did} } @{ $setting->{dids} };
+	my $repo = $self->{repos}{ $event->{did} } //= new_repo();
+	if ($event->{kind} eq '#identity')
+	{
+		$repo->{handle} = $event->{handle} unless $event->{handle} eq '\N';
+	}
+	elsif ($event->{kind} eq '#account')
+	{
+		# one that comes again is older than what is known
+		return if $event->{seq} < $repo->{told};
+		$repo->{told} = $event->{seq};
+		@$repo{qw(active status)} = @$event{qw(active status)};
+		$repo->{records} = {} if $event->{active} eq 'f' && $event->{status} eq 'deleted';
+	}
+	else
+	{
+		$self->take_commit($repo, $event, $setting);
+	}
+	return;
+}
+
+# Returns the rows of record, repo, record_event and of what was handed over, as
+# lines of COPY; how many operations were applied, and events counted.
+sub expected
+{
+	my ($events, $pieces) = @_;
+	my $self = bless { repos => {}, ops => 0, events => 0, map { $_ => [] } qw(record repo record_event handed) };
+
+	foreach my $piece (@$pieces)
+	{
+		foreach my $event (@$events)
+		{
+			next if $event->{seq} <= $piece->{after} || $event->{seq} > $piece->{upto};
+			next if $event->{hash} % $piece->{shards} != $piece->{shard};
+			$event->{times}++;
+			$self->{events}++;
+			$self->take($event, $piece->{setting});
+		}
+	}
+	foreach my $did (sort keys %{ $self->{repos} })
+	{
+		my $repo = $self->{repos}{$did};
+		push @{ $self->{repo} }, join "\t", $did, @$repo{qw(rev commit data active status handle moved)};
+		push @{ $self->{record} }, map { "$did\t$_\t$repo->{records}{$_}" } sort keys %{ $repo->{records} };
+	}
+	return $self;
+}
+
+1;
