@@ -128,6 +128,9 @@ main(void)
 	text("bafyreidfayvfuwqa7qlnopdjiqrxzs6blmoeu4rujcjtnci5beludirz2aa", ATP_E_CID_BITS, 59);
 	text("bafyreidfayvfuwqa7qlnopdjiqrxzs6blmoeu4rujcjtnci5beludirz2a=", ATP_E_CHAR, 59);
 	text("b" "1", ATP_E_CHAR, 1);
+	/* five bytes are eight digits, and nothing is left over */
+	text("bafkqaaia", ATP_OK, 0);
+	text("bafkqaaiaa", ATP_E_CID_BITS, 9);
 	memset(long_text, 'a', sizeof(long_text));
 	long_text[0] = 'b';
 	long_text[sizeof(long_text) - 1] = '\0';

@@ -115,6 +115,7 @@ rules(void)
 	check("B-10", "9a05f5e100", ATP_E_CBOR_LENGTH, 0);
 	check("B-10", "ba80000000", ATP_E_CBOR_LENGTH, 0);
 	check("B-10", "8200", ATP_E_CBOR_LENGTH, 0);
+	check("B-10", "a2616100", ATP_E_CBOR_LENGTH, 0);
 	check("B-10", "a16161", ATP_E_CBOR_TRUNCATED, 3);
 	check("B-10", "818100", ATP_OK, 0);
 	check("B-10", "4200", ATP_E_CBOR_TRUNCATED, 0);

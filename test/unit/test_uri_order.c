@@ -108,6 +108,8 @@ test_order(void)
 		"did:plc:22222222222222222222222", "did:plc:222222222222222222222222",
 		"did:plc:222222222222222222222222/a", "did:plc:222222222222222222222222%00",
 		"did:plc:2222222222222222222222222", "did:plc:222222222222222222222223",
+		/* of the packed DIDs the last bytes are '"' and '#' */
+		"did:plc:222222222222222222222234", "did:plc:222222222222222222222235",
 		"did:plc:44", DID, DID "#/a", DID "/a", DID "/a/2222222222222", DID "/a/2222222222223",
 		"did:plc:44ybardb", "did:plc:8", "did:plc:a", "did:web:a", "e"
 	};

@@ -1,0 +1,151 @@
+"""The faults that `run` plants: each is a mistake that somebody could make, and that the tests
+named with it must find.  The old text occurs exactly once in its file; so anchor on short,
+telling pieces of code.  Cheap tests first.
+"""
+import collections
+
+Fault = collections.namedtuple("Fault", "name file old new tests short")
+
+FAULTS = []
+
+
+def fault(name, file, old, new, *tests, short=False):
+    FAULTS.append(Fault(name, "src/" + file, old, new, tests, short))
+
+
+# --- src/core: syntax ---
+
+fault("tid-first", "core/tid.c", "(uint8_t) s[0]] > 15", "(uint8_t) s[0]] > 16", "unit/test_tid", short=True)
+fault("tid-length", "core/tid.c", "if (n != ATP_TID_TEXT)", "if (n < ATP_TID_TEXT)", "unit/test_tid")
+fault("rkey-long", "core/recordkey.c", "if (n > ATP_RKEY_MAX)", "if (n >= ATP_RKEY_MAX)", "unit/test_recordkey")
+fault("rkey-dot", "core/recordkey.c", "(n == 1 || (n == 2 && s[1] == '.'))", "(n == 2 && s[1] == '.')", "unit/test_recordkey")
+fault("rkey-order", "core/recordkey.c", "c : (an > bn) - (an < bn)", "c : (an < bn) - (an > bn)", "unit/test_recordkey")
+fault("rkey-unpacked-tid", "core/recordkey.c", "if (err == ATP_OK && atp_tid_parse(s, n, &tid, &unused) == ATP_OK)",
+      "if (err != ATP_OK && atp_tid_parse(s, n, &tid, &unused) == ATP_OK)", "unit/test_recordkey")
+fault("did-end", "core/did.c", "if (end[-1] == ':')", "if (end[-1] == '%')", "unit/test_did")
+fault("did-long", "core/did.c", "if (n > ATP_DID_MAX)", "if (n >= ATP_DID_MAX)", "unit/test_did")
+fault("did-order", "core/did.c", "c : (an > bn) - (an < bn)", "c : (an < bn) - (an > bn)", "unit/test_did")
+fault("did-abbreviated", "core/did.c", "if (v > 31 && s[i] < '2')", "if (v > 31 && s[i] < 'a')", "unit/test_did", "unit/test_uri_order")
+fault("nsid-segments", "core/nsid.c", "if (segments < 3)", "if (segments < 2)", "unit/test_nsid")
+fault("nsid-pattern", "core/nsid.c", "return n >= pn && memcmp", "return n > pn && memcmp", "unit/test_nsid", "t/220_filters")
+fault("handle-labels", "core/handle.c", "if (labels < 2)", "if (labels < 1)", "unit/test_handle")
+fault("handle-tld", "core/handle.c", "if (atp_char_is(s[last], ATP_C_DIGIT))", "if (atp_char_is(s[0], ATP_C_DIGIT))", "unit/test_handle")
+fault("datetime-leap", "core/datetime.c", "year % 400 == 0)", "year % 400 != 0)", "unit/test_datetime", short=True)
+fault("datetime-leap-second", "core/datetime.c", "second > 60)", "second > 59)", "unit/test_datetime")
+fault("datetime-zone", "core/datetime.c", "offset = -offset;", "offset = +offset;", "unit/test_datetime")
+fault("utf8-surrogate", "core/utf8.c", "(b == 0xed && s[1] > 0x9f)", "(b == 0xed && s[1] > 0xa0)", "unit/test_dagcbor", "unit/test_record")
+fault("utf8-last", "core/utf8.c", "(b == 0xf4 && s[1] > 0x8f)", "(b == 0xf4 && s[1] > 0x90)", "unit/test_dagcbor", "unit/test_record")
+fault("uri-agent", "core/uri_parse.c", "memcmp(a.ptr, limit, digits) <= 0", "memcmp(a.ptr, limit, digits) < 0", "unit/test_uri")
+fault("uri-inside-query", "core/uri_order.c", "return last_part(b, bn) != '?';", "return last_part(b, bn) == '/';", "unit/test_uri_order")
+fault("uri-tid-bytes", "core/uri_order.c", "a + common - tag < ATP_URI_TID_STORED", "a + common - tag <= ATP_URI_TID_STORED", "unit/test_uri_order")
+fault("uri-plc-bytes", "core/uri_order.c", "if (common < ATP_DID_PLC_STORED)", "if (common < ATP_DID_PLC_STORED - 1)", "unit/test_uri_order")
+fault("uri-stored", "core/uri_store.c", "end - tag < ATP_URI_TID_STORED)", "end - tag < ATP_URI_TID_STORED - 1)", "unit/test_uri_order")
+
+# --- src/core: DAG-CBOR, CIDs, CAR files ---
+
+fault("cbor-long-form", "core/dagcbor.c", "head->u < least[info - 24]", "head->u < least[info - 24] - 1", "unit/test_dagcbor", short=True)
+fault("cbor-key-order", "core/dagcbor.c", "		if (cmp > 0)\n", "		if (cmp > 1)\n", "unit/test_dagcbor")
+fault("cbor-map-count", "core/dagcbor.c", "if (head.u > (r->len - r->pos) / 2)", "if (head.u > r->len - r->pos)", "unit/test_dagcbor")
+fault("cbor-depth", "core/dagcbor.c", "if (r->depth >= r->max_depth)", "if (r->depth > r->max_depth)", "unit/test_dagcbor")
+fault("cbor-minus-zero", "core/dagcbor.c", "!isfinite(head.d) || (head.d == 0 && signbit(head.d))", "!isfinite(head.d)", "unit/test_dagcbor")
+fault("cbor-tag", "core/dagcbor.c", "if (head->u != TAG_LINK)", "if (head->u < TAG_LINK)", "unit/test_dagcbor")
+fault("cid-spare-bits", "core/cid.c", "if (nbits >= 5 || ", "if (nbits > 5 || ", "unit/test_cid")
+fault("cid-truncated", "core/cid.c", "if (digest_len > n - pos)", "if (digest_len > n)", "unit/test_cid")
+fault("car-truncated", "core/car.c", "if (len > car->len - pos)", "if (len > car->len)", "unit/test_car", short=True)
+fault("car-hash", "core/car.c", "memcmp(digest, cid.digest.ptr, 32)", "memcmp(digest, cid.digest.ptr, 31)", "unit/test_car")
+fault("car-hash-function", "core/car.c", "cid.hash != ATP_CID_SHA2_256", "cid.hash == 0", "unit/test_car")
+fault("car-index-full", "core/car.c", "if (index->n >= index->cap)", "if (index->n > index->cap)", "unit/test_car")
+fault("frame-op", "core/frame.c", "item.u == 1 ? ATP_FRAME_MESSAGE", "item.u >= 1 ? ATP_FRAME_MESSAGE", "unit/test_frame")
+fault("frame-t", "core/frame.c", "frame->kind == ATP_FRAME_MESSAGE && frame->t.ptr == NULL", "frame->kind == ATP_FRAME_ERROR && frame->t.ptr == NULL",
+      "unit/test_frame")
+
+# --- src/core: records, commits, trees, messages ---
+
+fault("record-size", "core/record.c", "if (n > ATP_RECORD_MAX)", "if (n >= ATP_RECORD_MAX)", "unit/test_record")
+fault("record-integer", "core/record.c", "item->u > INT64_MAX)", "item->u > (uint64_t) INT64_MAX + 1)", "unit/test_record")
+fault("record-blob-mime", "core/record.c", "if (!map->mime)", "if (!map->mime && !map->size)", "unit/test_record")
+fault("record-type", "core/record.c", "				if (!is_text)\n", "				if (!is_text && value->kind != ATP_CBOR_NULL)\n", "unit/test_record")
+fault("commit-hashes", "core/commit.c", "atp_car_verify(&block, sha256, ctx)) != ATP_OK", "atp_car_verify(&block, sha256, ctx)) == ATP_E_CAR_HASH_FUNCTION",
+      "unit/test_repos", short=True)
+fault("commit-root", "core/commit.c", "else if (!bytes_equal(root.ptr, root.len, msg->commit.ptr, msg->commit.len))",
+      "else if (root.len != msg->commit.len)", "unit/test_repos")
+fault("commit-did", "core/commit.c", "if (!bytes_equal(commit.did.ptr, commit.did.len, msg->did.ptr, msg->did.len))",
+      "if (commit.did.len != msg->did.len)", "unit/test_repos")
+fault("commit-rev", "core/commit.c", "if (commit.rev != msg->rev)", "if (commit.rev < msg->rev)", "unit/test_repos")
+fault("commit-value", "core/commit.c", "if (!bytes_equal(value.ptr, value.len, op->cid.ptr, op->cid.len))", "if (value.len != op->cid.len)",
+      "unit/test_repos")
+fault("commit-prev", "core/commit.c", "!has_version || !has_rev || !has_prev)", "!has_version || !has_rev)", "unit/test_repos", "unit/test_car")
+fault("commit-version", "core/commit.c", "value->u != 3", "value->u > 3", "unit/test_repos", "unit/test_car")
+fault("mst-height", "core/mst.c", "return bits / 2;", "return (bits + 1) / 2;", "unit/test_mst")
+fault("mst-order", "core/mst.c", "k.ptr[0] <= key[p]", "k.ptr[0] == key[p]", "unit/test_mst")
+fault("mst-prefix", "core/mst.c", "if (entry->prefix > *len)", "if (entry->prefix > *len + 1)", "unit/test_mst")
+fault("mst-layer", "core/mst.c", "walk->ctx) != level->layer)", "walk->ctx) < level->layer)", "unit/test_mst")
+fault("repos-ops", "core/repos.c", "if (head->u > ATP_OPS_MAX)", "if (head->u >= ATP_OPS_MAX)", "unit/test_repos")
+fault("repos-op-twice", "core/repos.c", "for (unsigned i = 0; i < msg->nops; i++)\n		{\n			if", "for (unsigned i = 1; i < msg->nops; i++)\n		{\n			if",
+      "unit/test_repos")
+fault("repos-update-prev", "core/repos.c", "op->prev.ptr == NULL && msg->prev_data.ptr != NULL", "op->prev.ptr == NULL && msg->prev_data.ptr == NULL",
+      "unit/test_repos")
+fault("repos-blocks", "core/repos.c", "if (item->str.len > limit)", "if (item->str.len >= limit)", "unit/test_repos")
+fault("repos-null", "core/repos.c", "item.kind != ATP_CBOR_NULL || (field & required)", "item.kind != ATP_CBOR_NULL", "unit/test_repos")
+fault("labels-required", "core/labels.c", "fault == ATP_OK && seen != L_ALL", "fault == ATP_OK && seen == 0", "unit/test_labels")
+fault("labels-val", "core/labels.c", "label->val.len > ATP_LABEL_VAL_MAX", "label->val.len >= ATP_LABEL_VAL_MAX", "unit/test_labels")
+fault("upgrade-status", "core/upgrade.c", "if (up->status < 100)", "if (up->status < 0)", "unit/test_upgrade")
+fault("retry-after", "core/upgrade.c", "value.len > 9)", "value.len > 10)", "unit/test_upgrade")
+
+# --- src/types ---
+
+fault("tid-le", "types/tid.c", "COMPARISON(le, <=)", "COMPARISON(le, <)", "sql/types_order")
+fault("tid-cmp", "types/tid.c", "PG_RETURN_INT32((a > b) - (a < b));", "PG_RETURN_INT32((int64) a > (int64) b ? 1 : -(a != b));", "sql/types_order")
+fault("tid-range", "types/tid.c", "less ? val <= bound : val >= bound", "less ? val < bound : val > bound", "sql/types_order", "sql/types_parts", "t/011_types_tid")
+fault("tid-ceil", "types/tid.c", "PG_RETURN_TID(bound_of(PG_GETARG_TIMESTAMPTZ(0), ATP_TID_MAX_CLOCK))", "PG_RETURN_TID(bound_of(PG_GETARG_TIMESTAMPTZ(0), 0))",
+      "sql/types_parts", "t/011_types_tid")
+fault("tid-again", "types/tid_generate.c", "micros = Max(now, last + 1);", "micros = Max(now, last);", "t/011_types_tid")
+fault("tid-restart", "types/tid_generate.c", "pg_atomic_write_u64(&shared->last, before);", "pg_atomic_write_u64(&shared->last, reserved);", "t/011_types_tid")
+fault("min", "types/compare.c", "compare_args(fcinfo, compare) <= 0 ? 0 : 1", "compare_args(fcinfo, compare) >= 0 ? 0 : 1", "sql/types_order")
+
+# --- src/data ---
+
+fault("jsonb-stride", "data/jsonb_image.c", "entries->n % ATP_JB_STRIDE == 0", "entries->n % ATP_JB_STRIDE == 1", "sql/data_dagcbor")
+fault("jsonb-minus", "data/jsonb_image.c", "while (++digits[i] == 10000)", "while (++digits[i] > 10000)", "sql/data_dagcbor")
+fault("jsonb-base64", "data/jsonb_image.c", "*out++ = digits[(p[1] & 15) << 2];", "*out++ = digits[(p[1] & 7) << 2];", "sql/data_dagcbor")
+fault("jsonb-nul", "data/jsonb_image.c", "if (memchr(item->str.ptr, 0, item->str.len) != NULL)", "if (item->is_key && memchr(item->str.ptr, 0, item->str.len) != NULL)",
+      "sql/data_dagcbor")
+fault("dagcbor-integer", "data/jsonb_read.c", "digit > UINT64_MAX % 10 + minus_one", "digit > UINT64_MAX % 10", "sql/data_dagcbor")
+fault("dagcbor-link-alone", "data/jsonb_read.c", "if (pairs != 1)", "if (pairs == 0)", "sql/data_dagcbor")
+fault("car-record-missing", "data/car_sql.c", "atp_car_index_find(&repo->index, leaf.value)) == NULL", "atp_car_index_find(&repo->index, repo->commit.data)) == NULL",
+      "sql/data_car", "t/200_data_capture")
+
+# --- src/stream ---
+
+fault("seq-order", "stream/decode.c", "else if (seq <= position->last)", "else if (seq < position->last)", "t/160_seq")
+fault("seq-overlap", "stream/decode.c", "	position->overlap = false;\n", "	position->overlap = *skip;\n", "t/160_seq")
+fault("gap-oldest", "stream/decode.c", "if (position->outdated && position->last > 0)", "if (position->outdated && position->last >= 0)", "t/160_seq")
+fault("filter-did", "stream/decode_repos.c", "if (!atp_wants_did(decoder->settings, event->did))", "if (msg->nops > 0 && !atp_wants_did(decoder->settings, event->did))",
+      "t/220_filters")
+fault("filter-action", "stream/decode_repos.c", "if (!decoder->settings->actions[op->action] ||", "if (!decoder->settings->actions[ATP_CREATE] ||", "t/220_filters")
+fault("rev-equal", "stream/repo_states.c", "event->rev <= repo->rev", "event->rev < repo->rev", "t/290_oracle", "t/280_two_sources")
+fault("rev-newer", "stream/repo_states.c", "event->rev <= repo->rev", "event->rev >= repo->rev", "t/290_oracle")
+fault("inactive", "stream/repo_states.c", "			if (!repo->active)\n", "			if (!repo->active && repo->data == NULL)\n", "t/250_accounts")
+fault("deleted", "stream/repo_states.c", "memcmp(VARDATA_ANY(event->status), \"deleted\", 7) == 0", "memcmp(VARDATA_ANY(event->status), \"deleted\", 7) != 0", "t/250_accounts")
+fault("same-data", "stream/repo_states.c", "repo->data != NULL && !same_bytes(repo->data, event->data)", "repo->data != NULL && same_bytes(repo->data, event->data)",
+      "t/250_accounts")
+fault("repos-not-locked", "stream/statements.c", "ORDER BY r.did FOR ", "ORDER BY r.did FOR KEY SHARE OF r --", "t/285_races")
+fault("cursor-from-anywhere", "stream/statements.c", "AND shard = $9 AND seq IS NOT DISTINCT FROM $3", "AND shard = $9 AND ($3 IS NULL OR true)", "t/285_races")
+fault("cursor-of-anybody", "stream/statements.c", "s.name = $1 AND s.created_at = $10", "s.name = $1 AND s.created_at <> $10 - '1 day'::interval", "t/285_races")
+fault("stop-anybody", "stream/subscription.c", "WHERE name = $1 AND xmin = $3", "WHERE name = $1 AND (xmin = $3 OR true)", "t/285_races")
+fault("direct-duplicate", "stream/direct.c", "		if (duplicate)\n			conflict(d);", "		if (duplicate && d->table->keyed)\n			conflict(d);", "t/295_apply_paths")
+fault("direct-changed", "stream/direct.c", "&failure, &mode, &indexes) != TM_Ok)", "&failure, &mode, &indexes) == TM_Deleted)", "t/285_races")
+fault("direct-triggers", "stream/direct.c", "		rel->trigdesc == NULL && ", "		", "t/295_apply_paths", "t/170_triggers")
+fault("batch-key-twice", "stream/apply_repos.c", "	if (!atp_keyset_add(a->keys, key))\n", "	if (!atp_keyset_add(a->keys, key) && row->action == ATP_CREATE)\n", "t/295_apply_paths")
+fault("erase-before-rows", "stream/apply_repos.c", "			flush_rows(a);\n			erase_repo", "			erase_repo", "t/295_apply_paths")
+fault("letters-room", "stream/apply.c", "count >= settings->max_letters", "count > settings->max_letters", "t/240_dead_letters")
+fault("label-newer", "stream/statements.c", "(excluded.cts, excluded.seq) > (l.cts, l.seq)", "(excluded.cts, excluded.seq) < (l.cts, l.seq)", "t/200_labels")
+fault("label-key-twice", "stream/apply_labels.c", "	if (!atp_keyset_add(l->keys, key))\n", "	if (!atp_keyset_add(l->keys, key) && row->neg)\n", "t/200_labels")
+fault("keyset-part", "stream/keyset.c", "	for (int i = 0; i < 3; i++)\n		if", "	for (int i = 0; i < 2; i++)\n		if", "t/295_apply_paths", "t/200_labels")
+fault("worker-again", "stream/apply_worker.c", "message->seq > w->cursor)", "message->seq >= w->cursor)", "t/122_workers", "t/121_kill_workers")
+fault("worker-gaps", "stream/apply_worker.c", "	if (w->shard != 0)\n		return;\n", "	if (w->shard < 0)\n		return;\n", "t/122_workers")
+fault("ring-room", "stream/ring.c", "- collected < ATP_RING_BATCHES", "- collected <= ATP_RING_BATCHES", "t/122_workers", "t/121_kill_workers")
+fault("ring-finished", "stream/ring.c", "worker[i].done) <= number)", "worker[i].done) < number)", "t/122_workers", "t/121_kill_workers")
+fault("status-of-others", "stream/slots.c", "if (!all && !has_privs_of_role(GetUserId(), slot->owner))", "if (!all && slot->owner == InvalidOid)", "t/260_permissions")
+fault("owner-lent", "stream/control.c", "if (!has_privs_of_role(GetUserId(), roleid))", "if (!OidIsValid(roleid))", "t/260_permissions")
+fault("gap-of-set-cursor", "stream/control.c", "HAVING min(seq) > 0 AND ($2 > min(seq) OR $2 IS NULL)", "HAVING min(seq) > 0 AND $2 > min(seq)", "t/190_close_codes_and_gaps")
