@@ -19,6 +19,7 @@
 #include "miscadmin.h"
 #include "stream/catalog.h"
 #include "stream/claim.h"
+#include "stream/injection.h"
 #include "stream/subscription.h"
 #include "stream/tables.h"
 #include "stream/wake.h"
@@ -220,6 +221,9 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 	SPI_connect();
 	/* also tells the consumer, through the table's trigger */
 	on_subscription(fcinfo, "UPDATE atproto.subscription SET name = name WHERE name = $1");
+	/* no consumer moves it until this is committed */
+	run_statement("SELECT FROM atproto.cursor WHERE subscription = $1 ORDER BY shard FOR NO KEY UPDATE",
+				  1, types, args, NULL);
 	/* what is jumped over is a gap like any other */
 	run_statement("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason)"
 				  " SELECT subscription, endpoint, min(seq), $2 + 1, 'set_cursor'"
@@ -228,6 +232,7 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 				  " GROUP BY subscription, endpoint"
 				  " HAVING min(seq) > 0 AND ($2 > min(seq) OR $2 IS NULL)",
 				  2, types, args, PG_ARGISNULL(1) ? " n" : NULL);
+	ATP_INJECTION_POINT("gap noted");
 	run_statement("INSERT INTO atproto.cursor (subscription, endpoint, seq)"
 				  " SELECT name, endpoint, $2 FROM atproto.subscription WHERE name = $1"
 				  " ON CONFLICT DO NOTHING",

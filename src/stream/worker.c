@@ -199,6 +199,7 @@ read_subscription(Consumer *c)
 	if (sub != NULL && sub->runnable)
 	{
 		cursor = atp_cursor_get(c->name, sub->ep->scope);
+		ATP_INJECTION_POINT("cursor read");
 		changed = c->sub == NULL || sub->version != c->sub->version;
 		if (changed && cursor.shards != sub->workers)
 			cursor = atp_cursor_share(c->name, sub->ep->scope, sub->workers);

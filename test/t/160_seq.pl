@@ -121,6 +121,12 @@ follow(0, '--oldest', 60);
 wait_for_seq($node, 's', $last);
 is(query('SELECT count(*) FROM atproto.gap'), '0', 'from the oldest there is no gap');
 
+# A server that says so all the same.
+my $info = write_capture("$dir/info", "\xa2\x61t\x65#info\x62op\x01\xa1\x64name\x6eOutdatedCursor");
+follow(0, '--inject', "$info\@0");
+wait_for_seq($node, 's', $last);
+is(query('SELECT events, (SELECT count(*) FROM atproto.gap) FROM atproto.cursor'), "$last|0", 'whatever the server says');
+
 follow(0, '--error', 'ConsumerTooSlow@70', '--fault-times', 2);
 wait_for_seq($node, 's', $last);
 is(cursors(), '0 69 69', 'E-46: ConsumerTooSlow connects again');

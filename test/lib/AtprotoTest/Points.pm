@@ -26,7 +26,11 @@ sub new
 	BAIL_OUT('the extension was built without ATP_INJECTION_POINTS')
 	  unless -e $node->config_data('--pkglibdir') . '/atproto.so'
 	  && PostgreSQL::Test::Utils::slurp_file($node->config_data('--pkglibdir') . '/atproto.so') =~ /states read/;
-	return bless { node => $node, session => $node->background_psql('postgres') }, $class;
+	my $self = bless { node => $node, session => $node->background_psql('postgres') }, $class;
+
+	# it may live longer than a query may take
+	$self->{session}->set_query_timer_restart;
+	return $self;
 }
 
 # The lock that a process takes at a point, as SQL functions and as pg_locks have it.
