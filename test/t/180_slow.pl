@@ -23,6 +23,7 @@ my $node       = make_node(
 	'slow',
 	init => { allows_streaming => 1 },
 	conf => <<'EOF');
+max_worker_processes = 20
 atproto.reconnect_delay = 20ms
 atproto.reconnect_max_delay = 100ms
 atproto.ping_interval = 200ms
@@ -84,6 +85,18 @@ is(query('SELECT drops FROM atproto.stat_subscription'), '{"idle": 1}', 'and cou
 like(query('SELECT last_error FROM atproto.stat_subscription'), qr/nothing came/, 'with the reason');
 ($end) = $server->log('end');
 cmp_ok($end->{pings}, '>', 0, 'it was asked before');
+
+# Silence that ends before a batch is due, several times.
+query($_) foreach q{ALTER SYSTEM SET atproto.batch_delay = '10s'}, q{ALTER SYSTEM SET atproto.idle_timeout = '500ms'}, 'SELECT pg_reload_conf()';
+foreach my $workers (1, 2)
+{
+	follow($part, '--stall-after', 30, '--ignore-pings');
+	query("UPDATE atproto.subscription SET workers = $workers");
+	wait_for_seq($node, 's', 100);
+	is(query(q{SELECT events, drops - 'idle' FROM atproto.stat_subscription}), '100|{}', "E-06: given up before a batch is due, workers $workers: each event is applied once");
+	tables_match($node, $part, "E-06: given up before a batch is due, workers $workers: the tables are what the oracle says");
+}
+query($_) foreach 'ALTER SYSTEM RESET ALL', 'SELECT pg_reload_conf()';
 
 # --- pings ---
 
