@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -38,6 +39,36 @@ static bool
 same_path(AtpSpan a, AtpSpan b)
 {
 	return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
+pg_noreturn static void
+no_such_letter(Datum id)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("dead letter " INT64_FORMAT " does not exist", DatumGetInt64(id))));
+}
+
+static uint64
+run_statement(const char *sql, int nargs, Datum *args)
+{
+	Oid			types[] = {INT8OID, TEXTOID};
+	int			rc = SPI_execute_with_args(sql, nargs, types, args, NULL, false, 0);
+
+	if (rc < 0)
+		elog(ERROR, "\"%s\" failed: %s", sql, SPI_result_code_string(rc));
+	return SPI_processed;
+}
+
+/*
+ * From now on nobody else tries it, nor removes it.  Only after the repository is
+ * locked: consumers, too, come to a letter with that lock.
+ */
+static void
+lock_letter(Datum id)
+{
+	if (run_statement("SELECT FROM atproto.dead_letter WHERE id = $1 FOR UPDATE", 1, &id) == 0)
+		no_such_letter(id);
 }
 
 /* ------------------------------------------------------------------------
@@ -96,7 +127,7 @@ apply_rows(Apply *a, AtpSpan path, const char **why)
 }
 
 static Outcome
-apply_event(Apply *a, AtpSpan path, const char **why)
+apply_event(Apply *a, Datum id, AtpSpan path, const char **why)
 {
 	AtpSpan		name = a->family->name ? a->family->name(&a->batch->events[0]) : (AtpSpan) {NULL, 0};
 	ErrorData  *error;
@@ -106,6 +137,7 @@ apply_event(Apply *a, AtpSpan path, const char **why)
 		*why = atp_error_text(error);
 		return STAYS;
 	}
+	lock_letter(id);
 	switch (a->standing)
 	{
 		case ATP_AGAIN_OBSOLETE:
@@ -133,7 +165,7 @@ apply_event(Apply *a, AtpSpan path, const char **why)
 
 /* The message through the same path as from the network. */
 static Outcome
-process_again(const AtpSubscription *sub, bytea *bytes, AtpSpan path, const char **why)
+process_again(const AtpSubscription *sub, Datum id, bytea *bytes, AtpSpan path, const char **why)
 {
 	AtpBatch   *batch = atp_batch_create(CurrentMemoryContext);
 	AtpDecoder *decoder = atp_decoder_create(CurrentMemoryContext, sub->ep->nsid);
@@ -162,7 +194,7 @@ process_again(const AtpSubscription *sub, bytea *bytes, AtpSpan path, const char
 	if (batch->nevents == 0 || batch->events[0].ignored)
 		return OBSOLETE;
 	a.hi = batch->nevents;
-	outcome = apply_event(&a, path, why);
+	outcome = apply_event(&a, id, path, why);
 	if (outcome != STAYS)
 	{
 		/* records that are invalid have letters of their own, from now on at the latest */
@@ -176,7 +208,7 @@ process_again(const AtpSubscription *sub, bytea *bytes, AtpSpan path, const char
 
 /* The same with the owner's rights, not the caller's, and nothing of what its triggers set stays. */
 static Outcome
-process_as_owner(const AtpSubscription *sub, bytea *bytes, AtpSpan path, const char **why)
+process_as_owner(const AtpSubscription *sub, Datum id, bytea *bytes, AtpSpan path, const char **why)
 {
 	int			nest = NewGUCNestLevel();
 	Oid			user;
@@ -188,7 +220,7 @@ process_as_owner(const AtpSubscription *sub, bytea *bytes, AtpSpan path, const c
 	atp_statements_target(sub->target);
 	PG_TRY();
 	{
-		outcome = process_again(sub, bytes, path, why);
+		outcome = process_again(sub, id, bytes, path, why);
 	}
 	PG_FINALLY();
 	{
@@ -198,17 +230,6 @@ process_as_owner(const AtpSubscription *sub, bytea *bytes, AtpSpan path, const c
 	AtEOXact_GUC(false, nest);
 	SetUserIdAndSecContext(user, security);
 	return outcome;
-}
-
-static uint64
-run_statement(const char *sql, int nargs, Datum *args)
-{
-	Oid			types[] = {INT8OID, TEXTOID};
-	int			rc = SPI_execute_with_args(sql, nargs, types, args, NULL, false, 0);
-
-	if (rc < 0)
-		elog(ERROR, "\"%s\" failed: %s", sql, SPI_result_code_string(rc));
-	return SPI_processed;
 }
 
 /* The subscription of a letter that the caller may see, and lend the owner's rights. */
@@ -252,16 +273,14 @@ atp_retry(PG_FUNCTION_ARGS)
 	(void) set_config_option("search_path", "", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	if (run_statement("SELECT d.subscription, d.path, f.bytes FROM atproto.dead_letter d"
 					  " LEFT JOIN atproto.dead_frame f ON f.subscription = d.subscription AND f.digest = d.digest"
-					  " WHERE d.id = $1 FOR UPDATE OF d", 1, args) == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("dead letter " INT64_FORMAT " does not exist", PG_GETARG_INT64(0))));
+					  " WHERE d.id = $1", 1, args) == 0)
+		no_such_letter(args[0]);
 	letter = SPI_tuptable->vals[0];
 	desc = SPI_tuptable->tupdesc;
 	path = DatumGetTextPP(SPI_getbinval(letter, desc, 2, &isnull));
 	bytes = SPI_getbinval(letter, desc, 3, &isnull);
 	if (!isnull)
-		outcome = process_as_owner(subscription_of(SPI_getvalue(letter, desc, 1)), DatumGetByteaPP(bytes),
+		outcome = process_as_owner(subscription_of(SPI_getvalue(letter, desc, 1)), args[0], DatumGetByteaPP(bytes),
 								   (AtpSpan) {VARDATA_ANY(path), VARSIZE_ANY_EXHDR(path)}, &why);
 	if (outcome != STAYS)
 	{
