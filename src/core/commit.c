@@ -167,7 +167,7 @@ index_blocks(AtpBytes blocks, AtpCarIndex *index, AtpSha256Fn sha256, void *ctx,
 static inline bool
 bytes_equal(const void *a, size_t an, const void *b, size_t bn)
 {
-	return an == bn && (an == 0 || memcmp(a, b, an) == 0);
+	return an == bn && (an == 0 || (a != NULL && b != NULL && memcmp(a, b, an) == 0));
 }
 
 /* The paths of the operations in the order of the tree; which[] tells whose each is. */
