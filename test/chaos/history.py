@@ -4,7 +4,7 @@
     history.py CAPTURE
 
 Tab-separated lines in the order of the stream, with COPY's escapes.  A message is
-    seq, #type, did, rev, commit, data, active, status, handle
+    seq, #type, did, rev, commit, data, active, status, handle, prevData
 and each operation of a commit, after it,
     seq, action, did, rev, collection, rkey, cid, JSON
 """
@@ -30,8 +30,10 @@ class Reader(state.State):
         if kind in ("#commit", "#sync"):
             blocks, root, tree = self.signed(payload, did)
             rev, commit, data = payload["rev"], wire.cid_text(root), wire.cid_text(tree)
+        prev = payload.get("prevData")
+        prev = prev and wire.cid_text(wire.cid(prev))
         yield (kind, did, rev, commit, data,
-               payload.get("active"), payload.get("status"), payload.get("handle"))
+               payload.get("active"), payload.get("status"), payload.get("handle"), prev)
         for op in payload.get("ops", []):
             collection, _, rkey = op["path"].partition("/")
             cid = json = None

@@ -27,7 +27,7 @@ sub read_history
 
 		if ($what =~ /^#/)
 		{
-			@row{qw(kind did rev commit data active status handle)} = ($what, @columns);
+			@row{qw(kind did rev commit data active status handle prev)} = ($what, @columns);
 			$row{ops} = [];
 			push @events, \%row;
 		}
@@ -59,7 +59,7 @@ sub new_repo
 {
 	return {
 		rev => '\N', commit => '\N', data => '\N', active => 't', status => '\N', handle => '\N',
-		moved => 'f', records => {}, told => 0
+		first => '\N', moved => 'f', records => {}, told => 0
 	};
 }
 
@@ -67,10 +67,17 @@ sub take_commit
 {
 	my ($self, $repo, $event, $setting) = @_;
 
-	return unless $repo->{active} eq 't' && ($repo->{rev} eq '\N' || $event->{rev} gt $repo->{rev});
-	# contents that no commit has named
-	$repo->{moved} = 't'
-	  if $event->{kind} eq '#sync' && $repo->{data} ne '\N' && $repo->{data} ne $event->{data};
+	return unless $repo->{active} eq 't';
+	if ($repo->{rev} ne '\N' && $event->{rev} le $repo->{rev})
+	{
+		# from before what was seen first
+		$repo->{moved} = '?' if $event->{kind} eq '#commit' && $event->{rev} lt $repo->{first};
+		return;
+	}
+	$repo->{first} = $event->{rev} if $repo->{rev} eq '\N';
+	# contents that no commit has named, or a commit that was missed
+	$repo->{moved} = 't' if $event->{kind} eq '#sync' && $repo->{data} ne '\N' && $repo->{data} ne $event->{data};
+	$repo->{moved} = '?' if $event->{kind} eq '#commit' && $repo->{data} ne '\N' && $repo->{data} ne $event->{prev};
 	@$repo{qw(rev commit data)} = @$event{qw(rev commit data)};
 	foreach my $op (@{ $event->{ops} })
 	{
