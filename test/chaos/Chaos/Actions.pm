@@ -134,18 +134,21 @@ action restart_fast => 1.5, undef, sub {
 	$run->must('SELECT 1');
 	$run->{cluster}->stop('fast');
 	$run->{cluster}->start;
+	$run->start_alone;
 	return 'fast restart';
 };
 action restart_immediate => 1.5, undef, sub {
 	my ($run) = @_;
 	$run->{cluster}->stop('immediate');
 	$run->{cluster}->start;
+	$run->start_alone;
 	return 'immediate restart';
 };
 action kill_server => 1.5, undef, sub {
 	my ($run) = @_;
 	$run->{cluster}->kill9;
 	$run->{cluster}->start;
+	$run->start_alone;
 	return 'KILL to the postmaster, start';
 };
 action checkpoint => 0.5, undef, sub {
@@ -211,6 +214,8 @@ action rename => 2, undef, sub {
 	my $is = $run->must("SELECT name FROM atproto.subscription WHERE target = '$run->{name}'");
 	push @{ $run->{subs} }, $name if $is eq $name;
 	$run->{sub} = $is;
+	# nobody else starts it under its new name
+	$run->start_alone;
 	return "it is called $is now";
 };
 # Forgotten and made again where it was.

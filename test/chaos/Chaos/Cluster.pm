@@ -20,7 +20,8 @@ sub new
 	$ENV{PGHOST} = $dir;
 	$ENV{PGUSER} = 'postgres';
 	$ENV{PGOPTIONS} = '-c client_min_messages=error';
-	delete @ENV{qw(PGDATABASE PGPORT PGAPPNAME)};
+	$ENV{PGDATABASE} = 'postgres';
+	delete @ENV{qw(PGPORT PGAPPNAME)};
 	run('initdb', '-D', $self->{data}, qw(-U postgres -A trust -N -E UTF8 --locale=C));
 	open my $f, '>>', "$self->{data}/postgresql.conf" or die $!;
 	# The machine stays, so that what was written is there without fsync.
@@ -65,6 +66,16 @@ sub session
 	# What a question waits for may be held by who asks: it is given up, not its connection.
 	# What was done stays done, whatever crashes next.
 	return $self->{session} //= Chaos::Session->new(first => "SET statement_timeout = '3s'; SET synchronous_commit = on");
+}
+
+# All sessions from now on are with this database.
+sub use_database
+{
+	my ($self, $name) = @_;
+
+	$ENV{PGDATABASE} = $name;
+	$self->session->close;
+	return;
 }
 
 sub postmaster

@@ -35,6 +35,7 @@ sub make
 	$plan{foreign}     = chance(0.25);
 	$plan{index}       = chance(0.3);
 	$plan{unlock}      = chance(0.15);
+	$plan{database}    = chance(0.15) ? 'alone' : 'postgres';
 	$plan{batch_delay} = one_of(1, 10, 50, 100);
 	$plan{synchronous} = one_of('on', 'off');
 

@@ -79,6 +79,15 @@ sub thaw
 	return;
 }
 
+# Whoever restarts the server must start what no manager starts.
+sub start_alone
+{
+	my ($self) = @_;
+	$self->must("SELECT atproto.resume(name) FROM atproto.subscription WHERE name = '$self->{sub}' AND enabled")
+	  if $self->{plan}{database} eq 'alone';
+	return;
+}
+
 # "A changed row deserves a fresh start": the manager need not wait as long as it does after failures.
 sub touch
 {
@@ -136,6 +145,7 @@ sub prepare
 	my ($s, $plan) = ($self->{name}, $self->{plan});
 
 	$self->simulate;
+	$self->{cluster}->use_database($plan->{database});
 	if ($plan->{kind} eq 'clock' && $self->{cluster}->loosen_clock)
 	{
 		$self->{cluster}->stop('fast');
@@ -257,9 +267,10 @@ sub rest
 			$calm = time;
 		}
 		# Who never died waits for nothing; after deaths the manager may be patient.
-		if ($self->{deaths} && time > $calm + 1.5)
+		if (($self->{deaths}) && time > $calm + 1.5)
 		{
 			$self->touch;
+			$self->start_alone;
 			$calm = time;
 			$self->{touched}++;
 		}
@@ -484,7 +495,7 @@ sub report
 	my $plan = $self->{plan};
 	my @out = ("seed $plan->{seed}: $plan->{kind}, $plan->{events} events at $plan->{rate}/s, workers $plan->{workers}, owner $plan->{owner},"
 		  . " events $plan->{events_mode}, batch_delay $plan->{batch_delay} ms, synchronous_commit $plan->{synchronous}"
-		  . ($plan->{tally} ? ', tally' : '') . ($plan->{unlock} ? ', unlock' : '') . ($plan->{foreign} ? ', foreign keys' : '') . ($plan->{index} ? ', index' : ''));
+		  . ($plan->{tally} ? ', tally' : '') . ($plan->{unlock} ? ', unlock' : '') . ($plan->{database} eq 'alone' ? ', no manager' : '') . ($plan->{foreign} ? ', foreign keys' : '') . ($plan->{index} ? ', index' : ''));
 
 	push @out, map { "  $_" } @{ $self->{story} };
 	push @out, map { "  DIFFERENCE: $_" } @{ $self->{differences} };

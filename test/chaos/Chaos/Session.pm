@@ -31,7 +31,7 @@ sub _start
 		open STDIN,  '<&', $in  or POSIX::_exit(1);
 		open STDOUT, '>&', $out or POSIX::_exit(1);
 		open STDERR, '>&', $out or POSIX::_exit(1);
-		exec 'psql', '-XqAt', '-F', '|', '-d', 'postgres' or POSIX::_exit(1);
+		exec 'psql', '-XqAt', '-F', '|' or POSIX::_exit(1);
 	}
 	close $in;
 	close $out;

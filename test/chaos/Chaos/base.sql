@@ -1,9 +1,8 @@
 -- base.sql
---		Once for a cluster: what watches all seeds.  cursor_log has each move of a
+--		Once for a database: what watches all seeds.  cursor_log has each move of a
 --		cursor with the settings that it was made under; setting has their words.
 
 CREATE EXTENSION atproto;
-CREATE ROLE owner LOGIN;
 GRANT EXECUTE ON FUNCTION atproto.subscribe, atproto.unsubscribe, atproto.pause, atproto.resume,
     atproto.set_cursor, atproto.retry, atproto.create_tables TO owner;
 GRANT SELECT, INSERT, UPDATE, DELETE ON atproto.subscription, atproto.request_header, atproto.cursor,
