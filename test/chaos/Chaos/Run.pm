@@ -255,8 +255,9 @@ sub rest
 		}
 		if (my $why = $self->ask("SELECT stopped FROM atproto.subscription WHERE name = '$self->{sub}' AND stopped IS NOT NULL", 5))
 		{
-			$self->tell("it has stopped: $why");
-			$self->differ("it has stopped: $why") unless $self->{outage};
+			$self->tell("it has stopped: $why") unless $self->{stops}{$why};
+			$self->differ("it has stopped: $why") unless $self->{outage} || $self->{stops}{$why};
+			$self->{stops}{$why}++;
 			$self->must("SELECT atproto.resume('$self->{sub}')");
 		}
 		# A purge that was refused is tried again when the process starts the next time.

@@ -6,7 +6,7 @@ CREATE EXTENSION atproto;
 GRANT EXECUTE ON FUNCTION atproto.subscribe, atproto.unsubscribe, atproto.pause, atproto.resume,
     atproto.set_cursor, atproto.retry, atproto.create_tables TO owner;
 GRANT SELECT, INSERT, UPDATE, DELETE ON atproto.subscription, atproto.request_header, atproto.cursor,
-    atproto.dead_letter, atproto.gap TO owner;
+    atproto.dead_letter, atproto.dead_frame, atproto.gap TO owner;
 
 CREATE SCHEMA chaos;
 CREATE TABLE chaos.flushed (n integer);
