@@ -44,7 +44,7 @@ WHERE CASE classid::regclass::text WHEN 'pg_proc' THEN NOT pg_function_is_visibl
 -- immutable, strict and parallel safe; only the generator is volatile, and
 -- planner estimates are stable.  Aggregates are judged by their functions.
 SELECT 'volatile' AS rule, f.identity, f.provolatile FROM func f
-WHERE f.prokind = 'f' AND f.provolatile <> CASE WHEN f.proname = 'tid_generate' THEN 'v' WHEN f.proname ~ '_inside_sel$' THEN 's' ELSE 'i' END
+WHERE f.prokind = 'f' AND f.provolatile <> CASE WHEN f.proname = 'tid_generate' THEN 'v' WHEN f.proname ~ '_(inside_sel|typanalyze)$' THEN 's' ELSE 'i' END
 	AND (f.pronamespace <> 'atproto'::regnamespace OR f.proname = 'tid');
 SELECT 'not strict' AS rule, f.identity FROM func f
 WHERE f.prokind = 'f' AND NOT f.proisstrict AND (f.pronamespace <> 'atproto'::regnamespace OR f.proname = 'tid');
@@ -62,9 +62,9 @@ SELECT 'open search_path' AS rule, f.identity FROM func f JOIN pg_language l ON 
 WHERE l.lanname IN ('sql', 'plpgsql') AND f.prosqlbody IS NULL
 	AND NOT EXISTS (SELECT FROM unnest(f.proconfig) c WHERE c ~ '^search_path=pg_catalog');
 
--- 5. Leakproof are the comparisons and nothing else.
+-- 5. Leakproof are the comparisons, what compares prefixes, and nothing else.
 SELECT 'leakproof' AS rule, f.identity, f.proleakproof FROM func f
-WHERE f.proleakproof <> (f.proname ~ '_(eq|ne|lt|le|ge|gt|cmp)$' AND EXISTS (SELECT FROM base b WHERE f.proargtypes = ARRAY[b.oid, b.oid]::oidvector));
+WHERE f.proleakproof <> (f.proname ~ '_(inside|contains)$' OR f.proname ~ '_(eq|ne|lt|le|ge|gt|cmp)$' AND EXISTS (SELECT FROM base b WHERE f.proargtypes = ARRAY[b.oid, b.oid]::oidvector));
 
 -- 6. Operators: those that give boolean have a commutator, an estimate for
 -- restrictions and one for joins; comparisons have the right ones, a negator,

@@ -76,6 +76,51 @@ SELECT pg_temp.estimate($$u <@ 'at://did:plc:44ybard66vv44zksje25o7dz'$$) BETWEE
 	   pg_temp.estimate($$aturi_inside(u, 'at://did:plc:44ybard66vv44zksje25o7dz'::aturi)$$) BETWEEN 5000 AND 20000 AS as_function,
 	   pg_temp.estimate($$u <@ 'at://did:web:w1500.x'$$) <= 210 AS small, pg_temp.estimate($$o <@ 'nosh://did:plc:44ybard66vv44zksje25o7dz'$$) BETWEEN 5000 AND 20000 AS nosh;
 
+-- So it is where a bin of the histogram has many repositories: as many rows as the
+-- average has, in all and in a collection; one for a record.
+CREATE TABLE many (u aturi) WITH (autovacuum_enabled = off);
+INSERT INTO many SELECT aturi(('did:plc:' || translate(substr(md5(r::text), 1, 24), '0189', 'wxyz'))::did,
+	CASE WHEN n % 10 < 8 THEN 'app.bsky.feed.post' ELSE 'a.b.c' END::nsid, (1700000000000000000 + n)::atproto.tid::recordkey)
+FROM generate_series(1, 300) r, generate_series(1, 50) n;
+ALTER TABLE many ALTER u SET STATISTICS 20;
+ANALYZE many;
+CREATE FUNCTION pg_temp.within_bounds(bases text, low float8, high float8) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+	base text;
+	plan json;
+BEGIN
+	FOR base IN EXECUTE 'SELECT DISTINCT quote_literal(' || bases || ') || $t$::$t$ || pg_typeof(' || bases || ') FROM many' LOOP
+		EXECUTE 'EXPLAIN (FORMAT json) SELECT * FROM many WHERE u <@ ' || base INTO plan;
+		IF (plan -> 0 -> 'Plan' ->> 'Plan Rows')::float8 NOT BETWEEN low AND high THEN
+			RAISE NOTICE '%: %', base, plan -> 0 -> 'Plan' ->> 'Plan Rows';
+			RETURN false;
+		END IF;
+	END LOOP;
+	RETURN true;
+END $$;
+SELECT pg_temp.within_bounds('aturi_repo(u)', 25, 100) AS of_repository, pg_temp.within_bounds('aturi_did(u)', 25, 100) AS of_did,
+	   pg_temp.within_bounds('aturi(aturi_did(u), aturi_collection(u))', 10, 75) AS of_collection;
+SELECT count(*) FROM (SELECT pg_temp.within_bounds(quote_literal(u), 1, 1) AS one FROM many LIMIT 20) s WHERE one;
+TRUNCATE many;
+INSERT INTO many SELECT aturi(('did:web:w' || r || '.x')::did, 'a.b.c'::nsid, n::text::recordkey) FROM generate_series(1, 7500) r, generate_series(1, 2) n;
+ANALYZE many;
+SELECT count(*) FROM generate_series(1, 20) n WHERE pg_temp.within_bounds(format($$%L::aturi$$, 'at://did:web:w' || n || '.x'), 1, 10);
+DROP TABLE many;
+
+-- <@ is leakproof: with row security it uses the index.
+CREATE ROLE regress_reader;
+ALTER TABLE inside ENABLE ROW LEVEL SECURITY;
+CREATE POLICY hide ON inside USING (aturi_tid(u) IS NOT NULL);
+GRANT SELECT ON inside TO regress_reader;
+SET ROLE regress_reader;
+EXPLAIN (COSTS OFF) SELECT * FROM inside WHERE u <@ 'at://did:web:w1500.x';
+EXPLAIN (COSTS OFF) SELECT * FROM inside WHERE 'did:web:w1500.x'::did @> u;
+RESET ROLE;
+ALTER TABLE inside DISABLE ROW LEVEL SECURITY;
+DROP POLICY hide ON inside;
+REVOKE SELECT ON inside FROM regress_reader;
+DROP ROLE regress_reader;
+
 -- BRIN takes the range as well.
 DROP INDEX inside_u;
 CREATE INDEX inside_u ON inside USING brin (u) WITH (pages_per_range = 4);

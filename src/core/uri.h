@@ -117,6 +117,13 @@ extern bool atp_uri_is_inside(const uint8_t *a, size_t an, const uint8_t *b, siz
 extern bool atp_uri_upper_bound(AtpScheme scheme, const uint8_t *restrict stored, size_t n,
 								uint8_t *restrict out, size_t *on);
 
+/*
+ * How much of a stored form is its authority; and its authority and first
+ * segment, which is the same when there is no path.
+ */
+extern size_t atp_uri_repo_len(const uint8_t *stored, size_t n);
+extern size_t atp_uri_collection_len(const uint8_t *stored, size_t n);
+
 /* Eight bytes for sorting, as atp_did_abbrev() (did.h). */
 extern uint64_t atp_uri_abbrev(const uint8_t *stored, size_t n);
 

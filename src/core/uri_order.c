@@ -296,6 +296,29 @@ atp_uri_upper_bound(AtpScheme scheme, const uint8_t *restrict stored, size_t n,
 	return true;
 }
 
+/* The first delimiter from p on, or the end. */
+static size_t
+component_end(const uint8_t *stored, size_t p, size_t n)
+{
+	while (p < n && weight(stored[p]) > 3)
+		p++;
+	return p;
+}
+
+size_t
+atp_uri_repo_len(const uint8_t *stored, size_t n)
+{
+	return stored[0] == ATP_URI_TAG_PLC ? ATP_DID_PLC_STORED : component_end(stored, 0, n);
+}
+
+size_t
+atp_uri_collection_len(const uint8_t *stored, size_t n)
+{
+	size_t		repo = atp_uri_repo_len(stored, n);
+
+	return repo < n && weight(stored[repo]) == 3 ? component_end(stored, repo + 1, n) : repo;
+}
+
 uint64_t
 atp_uri_abbrev(const uint8_t *stored, size_t n)
 {

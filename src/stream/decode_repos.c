@@ -62,9 +62,17 @@ typedef struct Record
 /* Those of a commit: each block once, however many operations name it. */
 typedef struct Records
 {
+	Size		bytes;			/* of the rows so far, however many share a block */
 	int			n;
 	Record		list[ATP_OPS_MAX];
 } Records;
+
+/*
+ * A commit that does not write a record more than once stays below this: at most,
+ * a byte of DAG-CBOR becomes 24 in jsonb.  One that does could keep the database
+ * busy for a minute with a megabyte.
+ */
+#define ROWS_MAX	(64 * 1024 * 1024)
 
 static const Record *
 convert(AtpDecoder *decoder, Records *records, const AtpCarBlock *block)
@@ -88,6 +96,7 @@ make_row(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event, Records *records
 {
 	const AtpMsg *msg = &decoder->msg.repos;
 	const Record *record = NULL;
+	AtpErr		err = ATP_OK;
 	AtpRow	   *row;
 
 	if (!decoder->settings->actions[op->action] ||
@@ -99,9 +108,14 @@ make_row(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event, Records *records
 	if (op->action != ATP_DELETE)
 	{
 		record = convert(decoder, records, op->block);
-		if (record->err != ATP_OK)
+		if (record->value != NULL)
+			records->bytes += VARSIZE(record->value);
+		if (record->raw != NULL)
+			records->bytes += VARSIZE(record->raw);
+		err = records->bytes > ROWS_MAX ? ATP_E_COMMIT_ROWS : record->err;
+		if (err != ATP_OK)
 		{
-			atp_dead_letter(batch, "record", event, record->err,
+			atp_dead_letter(batch, "record", event, err,
 							record->block->data.ptr - event->message.ptr + record->at)->path = op->path;
 			return;
 		}
@@ -145,6 +159,7 @@ make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	event->commit = atp_cidlink_make(msg->commit.ptr, msg->commit.len);
 	event->data = atp_cidlink_make(msg->data.ptr, msg->data.len);
 	records.n = 0;
+	records.bytes = 0;
 	for (unsigned i = 0; i < msg->nops; i++)
 		make_row(decoder, batch, event, &records, &msg->ops[i]);
 	return true;

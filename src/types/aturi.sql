@@ -86,12 +86,12 @@ COMMENT ON FUNCTION aturi(text, nsid, recordkey) IS 'the URI of a record';
 
 CREATE FUNCTION aturi_inside(aturi, did) RETURNS boolean
 	AS 'MODULE_PATHNAME', 'atp_pg_uri_inside' LANGUAGE C
-	IMMUTABLE STRICT PARALLEL SAFE SUPPORT aturi_inside_support;
+	IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE SUPPORT aturi_inside_support;
 COMMENT ON FUNCTION aturi_inside(aturi, did) IS 'implementation of <@ operator';
 
 CREATE FUNCTION aturi_contains(did, aturi) RETURNS boolean
 	AS 'MODULE_PATHNAME', 'atp_pg_uri_contains' LANGUAGE C
-	IMMUTABLE STRICT PARALLEL SAFE SUPPORT aturi_inside_support;
+	IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE SUPPORT aturi_inside_support;
 COMMENT ON FUNCTION aturi_contains(did, aturi) IS 'implementation of @> operator';
 
 CREATE OPERATOR <@ (

@@ -8,7 +8,9 @@
 
 #include "access/stratnum.h"
 #include "catalog/pg_am.h"
+#include "catalog/pg_language.h"
 #include "catalog/pg_opfamily.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_statistic.h"
 #include "catalog/pg_type.h"
 #include "nodes/makefuncs.h"
@@ -16,11 +18,13 @@
 #include "nodes/supportnodes.h"
 #include "optimizer/optimizer.h"
 #include "parser/parse_func.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
 #include "utils/syscache.h"
 
 #include "types/uri.h"
+#include "types/uri_analyze.h"
 
 /* When nothing is known of the URI or of the column. */
 #define DEFAULT_INSIDE_SEL	0.005
@@ -80,6 +84,33 @@ Datum
 atp_pg_noshuri_upper_bound(PG_FUNCTION_ARGS)
 {
 	return upper_bound_fn(fcinfo, ATP_SCHEME_NOSH);
+}
+
+/*
+ * Which argument of the function is the URI that is searched for: 0 for what is
+ * behind <@, 1 for @>.  -1 for others: anybody may make an operator of types of
+ * his own, and give it our estimator.
+ */
+static int
+searched_arg(Oid funcid)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(funcid));
+	int			arg = -1;
+
+	if (!HeapTupleIsValid(tuple))
+		return -1;
+	if (((Form_pg_proc) GETSTRUCT(tuple))->prolang == ClanguageId)
+	{
+		bool		isnull;
+		char	   *symbol = TextDatumGetCString(SysCacheGetAttr(PROCOID, tuple, Anum_pg_proc_prosrc, &isnull));
+
+		if (strcmp(symbol, "atp_pg_uri_inside") == 0)
+			arg = 0;
+		else if (strcmp(symbol, "atp_pg_uri_contains") == 0)
+			arg = 1;
+	}
+	ReleaseSysCache(tuple);
+	return arg;
 }
 
 static AtpBytes
@@ -155,7 +186,6 @@ index_condition(SupportRequestIndexCondition *req, AtpScheme scheme)
 	Oid			type;
 	Oid			ge;
 	Oid			lt;
-	bool		is_inside;
 	bool		exact = false;
 
 	if (is_opclause(req->node))
@@ -168,8 +198,7 @@ index_condition(SupportRequestIndexCondition *req, AtpScheme scheme)
 		return NIL;
 
 	/* uri <@ base, or base @> uri: the index must be on the uri. */
-	is_inside = strstr(get_func_name(req->funcid), "_inside") != NULL;
-	if (req->indexarg != (is_inside ? 0 : 1))
+	if (req->indexarg != searched_arg(req->funcid))
 		return NIL;
 	indexed = (Node *) list_nth(args, req->indexarg);
 	base = (Node *) list_nth(args, 1 - req->indexarg);
@@ -215,14 +244,13 @@ index_condition(SupportRequestIndexCondition *req, AtpScheme scheme)
 
 /* --- selectivity --- */
 
-/* Where a stored URI is in a histogram: 0 before its values, 1 after them. */
-static double
-histogram_position(const AttStatsSlot *histogram, AtpBytes uri)
+/* How many of a histogram's values are less than a stored URI. */
+static int
+histogram_rank(const AttStatsSlot *histogram, AtpBytes uri)
 {
 	int			low = 0;
 	int			high = histogram->nvalues;
 
-	/* how many of the values are less */
 	while (low < high)
 	{
 		int			middle = (low + high) / 2;
@@ -234,10 +262,43 @@ histogram_position(const AttStatsSlot *histogram, AtpBytes uri)
 			high = middle;
 	}
 
-	/* Within a bin nothing is known: in the middle of it. */
-	if (low == 0 || low == histogram->nvalues)
-		return low == 0 ? 0.0 : 1.0;
-	return (low - 0.5) / (histogram->nvalues - 1);
+	return low;
+}
+
+/* Where that is: 0 before all values, 1 after them, else in the middle of a bin. */
+static double
+histogram_position(const AttStatsSlot *histogram, int rank)
+{
+	if (rank == 0 || rank == histogram->nvalues)
+		return rank == 0 ? 0.0 : 1.0;
+	return (rank - 0.5) / (histogram->nvalues - 1);
+}
+
+/*
+ * The share of a repository or collection of which the histogram says nothing
+ * but that it has one of its values, or none; 0 for a single record.
+ */
+static double
+small_share(VariableStatData *vardata, AtpBytes uri, bool has_value)
+{
+	AttStatsSlot shares;
+	double		share = 0.0;
+	int			which;
+
+	if (uri.len == atp_uri_repo_len(uri.ptr, uri.len))
+		which = has_value ? ATP_STATISTIC_URI_REPO_OF_ROW : ATP_STATISTIC_URI_REPO;
+	else if (uri.len == atp_uri_collection_len(uri.ptr, uri.len))
+		which = has_value ? ATP_STATISTIC_URI_COLLECTION_OF_ROW : ATP_STATISTIC_URI_COLLECTION;
+	else
+		return 0.0;
+	if (get_attstatsslot(&shares, vardata->statsTuple, ATP_STATISTIC_KIND_URI, InvalidOid,
+						 ATTSTATSSLOT_NUMBERS))
+	{
+		if (shares.nnumbers == ATP_STATISTIC_URI_NUMBERS)
+			share = shares.numbers[which];
+		free_attstatsslot(&shares);
+	}
+	return share;
 }
 
 /*
@@ -273,9 +334,15 @@ inside_selectivity(AtpScheme scheme, Oid funcid, bool var_on_left,
 		Datum		bound = PointerGetDatum(upper_bound(scheme, uri, &exact));
 		double		rows = Max(vardata->rel->tuples, 1.0);
 
-		sel = histogram_position(&histogram, datum_bytes(bound)) - histogram_position(&histogram, uri);
+		int			first = histogram_rank(&histogram, uri);
+		int			last = histogram_rank(&histogram, datum_bytes(bound));
 
-		/* Between two neighbours: assume one row. */
+		/* In a bin or two it says little: what is usual, but no more than those. */
+		if (last - first > 1)
+			sel = histogram_position(&histogram, last) - histogram_position(&histogram, first);
+		else
+			sel = Min(small_share(vardata, uri, last > first),
+					  (last - first + 1.0) / (histogram.nvalues - 1));
 		sel = Max(sel, 1.0 / rows);
 		free_attstatsslot(&histogram);
 	}
@@ -292,14 +359,14 @@ inside_clause_selectivity(PlannerInfo *root, AtpScheme scheme, Oid funcid, List 
 	VariableStatData vardata;
 	Node	   *other;
 	bool		var_on_left;
-	bool		is_inside = strstr(get_func_name(funcid), "_inside") != NULL;
+	int			searched = searched_arg(funcid);
 	Selectivity sel = DEFAULT_INSIDE_SEL;
 
-	if (!get_restriction_variable(root, args, varRelid, &vardata, &other, &var_on_left))
+	if (searched < 0 || !get_restriction_variable(root, args, varRelid, &vardata, &other, &var_on_left))
 		return sel;
 
 	/* Only "column inside constant" is a range. */
-	if (IsA(other, Const) && var_on_left == is_inside)
+	if (IsA(other, Const) && var_on_left == (searched == 0))
 	{
 		if (((Const *) other)->constisnull)
 			sel = 0.0;

@@ -5,8 +5,8 @@
                                  sized as production traffic: 10 blocks, 5.5 kB
     synth.py bad N > FILE        N commits of one account, with 200 invalid records each, 1.8 MB
     synth.py again > FILE        the same keys again and again, close together
-    synth.py alike N > FILE      N commits that write one record, of which jsonb is 12 times as
-                                 large, under 200 keys each
+    synth.py alike N ... > FILE  for each N a commit that writes one record of N bytes, of which
+                                 jsonb is 12 times as large, under 200 keys
     synth.py odd > FILE          the rules of state.py one by one: stale and rejected commits,
                                  invalid records, accounts that come and go
 
@@ -245,10 +245,10 @@ def again():
                 yield s.commit(account, tid(100 * n + i), [(action, key, record)])
 
 
-def alike(n):
+def alike(sizes):
     s = Stream()
-    for i in range(n):
-        record = {"$type": "com.example.x", "n": [i] + [0] * 59_999}
+    for i, n in enumerate(sizes):
+        record = {"$type": "com.example.x", "n": [i] + [0] * (n - 1)}
         yield s.commit(did(i + 1), tid(i), [("create", f"com.example.x/{k}", record) for k in range(200)])
 
 
@@ -369,7 +369,7 @@ def main():
         "posts": lambda: posts(int(sys.argv[2])),
         "bad": lambda: bad(int(sys.argv[2])),
         "again": again,
-        "alike": lambda: alike(int(sys.argv[2])),
+        "alike": lambda: alike(map(int, sys.argv[2:])),
         "odd": odd,
     }
     if len(sys.argv) < 2 or sys.argv[1] not in makers:
