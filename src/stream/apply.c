@@ -242,6 +242,17 @@ move_cursor(Apply *a, int64 from, int64 to)
 	return atp_execute(ATP_SQL_MOVE_CURSOR, args, nulls) == 1;
 }
 
+/* A table that the stream does not fill may be missing. */
+static int
+tables_used(const Apply *a)
+{
+	int			uses = a->family->uses;
+
+	if (uses == ATP_USE_REPOS && a->sub->settings.events != ATP_EVENTS_NONE)
+		uses |= ATP_USE_EVENTS;
+	return uses;
+}
+
 /* Where the stream is after this transaction, when it is seq after the batch. */
 static int64
 position_after(const Apply *a, int64 from, int64 seq)
@@ -287,7 +298,7 @@ apply_once(Apply *a, Way way, int64 *cursor, int64 seq)
 	if (way == WAY_PIECES)
 	{
 		/* what would condemn every row is not the rows' fault */
-		atp_statements_check();
+		atp_statements_check(tables_used(a));
 		/* at commit it would be too late to see whose fault it is */
 		if (SPI_execute("SET CONSTRAINTS ALL IMMEDIATE", false, 0) != SPI_OK_UTILITY)
 			elog(ERROR, "could not set constraints");
@@ -431,7 +442,7 @@ atp_apply(const AtpSubscription *sub, AtpBatch *batch, int64 *cursor, int64 seq,
 static void
 purge(Apply *a, int unused, int unused2)
 {
-	a->accepted = atp_purge_repos();
+	a->accepted = atp_purge_repos(a->sub);
 }
 
 bool

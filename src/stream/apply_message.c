@@ -16,7 +16,8 @@ insert_rows(Apply *a, int lo, int hi, int first)
 	static const AtpArrayType types[] = {ATP_ARRAY_INT8, ATP_ARRAY_TEXT, ATP_ARRAY_JSONB, ATP_ARRAY_BYTEA};
 	AtpBatch   *batch = a->batch;
 	AtpRows    *rows = atp_rows_create(types, lengthof(types), hi - lo);
-	Datum		args[lengthof(types) + 1];
+	Datum		args[lengthof(types) + 2];
+	int64		added;
 
 	for (int i = lo; i < hi; i++)
 	{
@@ -32,9 +33,12 @@ insert_rows(Apply *a, int lo, int hi, int first)
 		atp_put_ref(rows, row->raw);
 	}
 	args[0] = CStringGetTextDatum(a->sub->name);
-	atp_rows_bind(rows, args + 1);
-	(void) atp_execute(ATP_SQL_ADD_MESSAGES, args, NULL);
-	a->rows += hi - lo;
+	args[1] = CStringGetTextDatum(a->sub->ep->scope);
+	atp_rows_bind(rows, args + 2);
+	/* the same message once more has the same number (E-43); without numbers nothing is known of repeats (D30) */
+	added = atp_execute(ATP_SQL_ADD_MESSAGES, args, NULL);
+	a->rows += added;
+	a->skips[ATP_SKIP_OLD] += hi - lo - added;
 }
 
 void

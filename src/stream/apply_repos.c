@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "core/recordkey.h"
 #include "stream/apply_repos.h"
 #include "stream/direct.h"
@@ -21,6 +22,7 @@
 #include "stream/statements.h"
 #include "types/types.h"
 #include "utils/builtins.h"
+#include "utils/datum.h"
 #include "utils/memutils.h"
 
 /* Records of a deleted account that go with its event, or in one purge. */
@@ -28,6 +30,18 @@
 
 /* Values of rows that go to the tables in one step, which copies them several times. */
 #define FLUSH_BYTES	(4 * 1024 * 1024)
+
+/* An operation as record_event has it: with what it replaces or removes. */
+typedef struct AtpOperation
+{
+	const AtpRecordRow *row;
+	int64		seq;
+	bool		again;			/* of an event that is read again */
+	bool		found;			/* there is such a record ... */
+	uint64		old_rev;
+	struct varlena *old_cid;
+	struct varlena *old_value;	/* ... as it lies in the table; NULL when jsonb cannot hold it */
+} AtpOperation;
 
 /* A range of events that is being applied. */
 typedef struct Repos
@@ -39,10 +53,8 @@ typedef struct Repos
 	int			nputs;
 	const AtpRecordRow **deletes;
 	int			ndeletes;
-	/* for record_event */
-	const AtpRecordRow **handed;
-	int64	   *handed_seqs;
-	int			nhanded;
+	AtpOperation *operations;	/* for record_event */
+	int			noperations;
 	Size		bytes;			/* of all those rows' values */
 } Repos;
 
@@ -57,9 +69,8 @@ prepare_rows(Repos *a, int nrows)
 	a->keys = atp_keyset_create(nrows);
 	a->puts = palloc(sizeof(AtpRecordRow *) * nrows);
 	a->deletes = palloc(sizeof(AtpRecordRow *) * nrows);
-	a->handed = palloc(sizeof(AtpRecordRow *) * nrows);
-	a->handed_seqs = palloc(sizeof(int64) * nrows);
-	a->nputs = a->ndeletes = a->nhanded = 0;
+	a->operations = palloc(sizeof(AtpOperation) * nrows);
+	a->nputs = a->ndeletes = a->noperations = 0;
 }
 
 static const char *const record_columns[] = {"did", "collection", "rkey", "rev", "cid", "value", "raw"};
@@ -112,8 +123,11 @@ compare_records(const void *a, const void *b)
 	return cmp;
 }
 
-/* New records directly, where the table allows it; what is left in puts is for the statement. */
-static void
+/*
+ * New records directly, where the table allows it; what is left in puts is for the
+ * statement.  False: all are left.
+ */
+static bool
 create_records(Repos *a)
 {
 	AtpDirect  *direct = a->apply->direct ? atp_direct_open(&record_table) : NULL;
@@ -122,7 +136,7 @@ create_records(Repos *a)
 				rest = 0;
 
 	if (direct == NULL)
-		return;
+		return false;
 	creates = palloc(sizeof(AtpRecordRow *) * a->nputs);
 	for (int i = 0; i < a->nputs; i++)
 		if (a->puts[i]->action == ATP_CREATE)
@@ -133,6 +147,7 @@ create_records(Repos *a)
 	qsort(creates, ncreates, sizeof(AtpRecordRow *), compare_records);
 	atp_direct_insert(direct, record_rows(creates, ncreates));
 	atp_direct_close(direct);
+	return true;
 }
 
 static void
@@ -140,9 +155,6 @@ put_records(Repos *a)
 {
 	Datum		args[lengthof(record_types)];
 
-	create_records(a);
-	if (a->nputs == 0)
-		return;
 	atp_rows_bind(record_rows(a->puts, a->nputs), args);
 	(void) atp_execute(a->apply->again ? ATP_SQL_PUT_OLDER_RECORDS : ATP_SQL_PUT_RECORDS, args, NULL);
 }
@@ -151,8 +163,7 @@ static void
 delete_records(Repos *a)
 {
 	static const AtpArrayType types[] = {ATP_ARRAY_DID, ATP_ARRAY_NSID, ATP_ARRAY_RKEY, ATP_ARRAY_TID};
-	int			ncolumns = lengthof(types) - (a->apply->again ? 0 : 1);
-	AtpRows    *rows = atp_rows_create(types, ncolumns, a->ndeletes);
+	AtpRows    *rows = atp_rows_create(types, lengthof(types), a->ndeletes);
 	Datum		args[lengthof(types)];
 
 	for (int i = 0; i < a->ndeletes; i++)
@@ -160,39 +171,121 @@ delete_records(Repos *a)
 		atp_put_ref(rows, a->deletes[i]->did);
 		atp_put_ref(rows, a->deletes[i]->collection);
 		atp_put_ref(rows, a->deletes[i]->rkey);
-		if (a->apply->again)
-			atp_put(rows, AtpTidGetDatum(a->deletes[i]->rev), false);
+		atp_put(rows, AtpTidGetDatum(a->deletes[i]->rev), false);
 	}
 	atp_rows_bind(rows, args);
 	(void) atp_execute(a->apply->again ? ATP_SQL_DELETE_OLDER_RECORDS : ATP_SQL_DELETE_RECORDS, args, NULL);
 }
 
-/* Each operation as a row of record_event (AtpEvents). */
+/* What the operations will replace or remove; created: of those that create, it is known. */
 static void
-hand_records(Repos *a)
+find_old_records(Repos *a, bool created)
+{
+	static const AtpArrayType types[] = {ATP_ARRAY_DID, ATP_ARRAY_NSID, ATP_ARRAY_RKEY, ATP_ARRAY_INT4};
+	AtpRows    *rows = atp_rows_create(types, lengthof(types), a->noperations);
+	Datum		args[lengthof(types)];
+	uint64		n;
+
+	for (int i = 0; i < a->noperations; i++)
+	{
+		const AtpRecordRow *row = a->operations[i].row;
+
+		if (created && row->action == ATP_CREATE)
+			continue;
+		atp_put_ref(rows, row->did);
+		atp_put_ref(rows, row->collection);
+		atp_put_ref(rows, row->rkey);
+		atp_put(rows, Int32GetDatum(i), false);
+	}
+	if (rows->n == 0)
+		return;
+	atp_rows_bind(rows, args);
+	n = atp_execute(ATP_SQL_OLD_RECORDS, args, NULL);
+	for (uint64 i = 0; i < n; i++)
+	{
+		Datum		v[4];
+		bool		null[4];
+		AtpOperation *operation;
+
+		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, v, null);
+		operation = &a->operations[DatumGetInt32(v[0])];
+		operation->found = true;
+		operation->old_rev = null[1] ? 0 : DatumGetAtpTid(v[1]);
+		operation->old_cid = null[2] ? NULL : PG_DETOAST_DATUM_COPY(v[2]);
+		/* many of them may be too much for memory */
+		operation->old_value = null[3] ? NULL : (struct varlena *) DatumGetPointer(datumCopy(v[3], false, -1));
+	}
+	SPI_freetuptable(SPI_tuptable);
+}
+
+/* Did it change nothing?  Only what is read again can come too late. */
+static bool
+is_idle(const AtpOperation *operation)
+{
+	return operation->again &&
+		(operation->found ? operation->old_rev >= operation->row->rev : operation->row->action == ATP_DELETE);
+}
+
+/* A statement that inserts into record_event, for its triggers alone or to stay. */
+static uint64
+insert_events(const AtpSubscription *sub, AtpStatement keep, AtpStatement hand, Datum *args)
+{
+	return sub->settings.events == ATP_EVENTS_HAND ? atp_hand_over(hand, args) : atp_execute(keep, args, NULL);
+}
+
+/* Operations from the given one on as rows of record_event (AtpEvents), until it is much; returns the next. */
+static int
+add_some_events(Repos *a, int from)
 {
 	static const char *const actions[] = {"create", "update", "delete"};
 	static const AtpArrayType types[] = {
 		ATP_ARRAY_INT8, ATP_ARRAY_TEXT, ATP_ARRAY_DID, ATP_ARRAY_NSID, ATP_ARRAY_RKEY, ATP_ARRAY_TID,
-		ATP_ARRAY_CID, ATP_ARRAY_JSONB, ATP_ARRAY_BYTEA
+		ATP_ARRAY_CID, ATP_ARRAY_JSONB, ATP_ARRAY_BYTEA, ATP_ARRAY_CID, ATP_ARRAY_JSONB
 	};
-	AtpRows    *rows = atp_rows_create(types, lengthof(types), a->nhanded);
+	AtpRows    *rows = atp_rows_create(types, lengthof(types), a->noperations - from);
 	Datum		args[lengthof(types) + 1];
+	Size		bytes = 0;
 
-	for (int i = 0; i < a->nhanded; i++)
+	for (; from < a->noperations && bytes <= FLUSH_BYTES; from++)
 	{
-		const AtpRecordRow *row = a->handed[i];
+		const AtpOperation *operation = &a->operations[from];
+		struct varlena *old_value = operation->old_value;
 
-		atp_put(rows, Int64GetDatum(a->handed_seqs[i]), false);
-		atp_put(rows, CStringGetTextDatum(actions[row->action]), false);
-		put_record(rows, row);
+		if (is_idle(operation))
+			continue;
+		atp_put(rows, Int64GetDatum(operation->seq), false);
+		atp_put(rows, CStringGetTextDatum(actions[operation->row->action]), false);
+		put_record(rows, operation->row);
+		atp_put_ref(rows, operation->old_cid);
+		if (old_value != NULL)
+		{
+			old_value = PG_DETOAST_DATUM(PointerGetDatum(old_value));
+			bytes += VARSIZE(old_value);
+		}
+		atp_put_ref(rows, old_value);
 	}
-	args[0] = CStringGetTextDatum(a->apply->sub->name);
-	atp_rows_bind(rows, args + 1);
-	if (a->apply->sub->settings.events == ATP_EVENTS_HAND)
-		atp_hand_over(args);
-	else
-		(void) atp_execute(ATP_SQL_ADD_EVENTS, args, NULL);
+	if (rows->n > 0)
+	{
+		args[0] = CStringGetTextDatum(a->apply->sub->name);
+		atp_rows_bind(rows, args + 1);
+		(void) insert_events(a->apply->sub, ATP_SQL_ADD_EVENTS, ATP_SQL_HAND_EVENTS, args);
+	}
+	return from;
+}
+
+static void
+add_events(Repos *a)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto events", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+
+	for (int from = 0; from < a->noperations;)
+	{
+		from = add_some_events(a, from);
+		MemoryContextReset(cxt);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
 }
 
 static void
@@ -200,14 +293,17 @@ flush_rows(Repos *a)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto rows", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
+	bool		created = a->nputs > 0 && create_records(a);
 
+	if (a->noperations > 0 && a->apply->sub->settings.keep_records)
+		find_old_records(a, created);
 	if (a->nputs > 0)
 		put_records(a);
 	if (a->ndeletes > 0)
 		delete_records(a);
-	if (a->nhanded > 0)
-		hand_records(a);
-	a->nputs = a->ndeletes = a->nhanded = 0;
+	if (a->noperations > 0)
+		add_events(a);
+	a->nputs = a->ndeletes = a->noperations = 0;
 	a->bytes = 0;
 	atp_keyset_clear(a->keys);
 	MemoryContextSwitchTo(old);
@@ -215,7 +311,7 @@ flush_rows(Repos *a)
 }
 
 static void
-queue_row(Repos *a, const AtpRecordRow *row, int64 seq)
+queue_row(Repos *a, const AtpRecordRow *row, int64 seq, bool again)
 {
 	AtpKey		key = {{row->did, row->collection, row->rkey}};
 
@@ -232,10 +328,7 @@ queue_row(Repos *a, const AtpRecordRow *row, int64 seq)
 			a->puts[a->nputs++] = row;
 	}
 	if (a->apply->sub->settings.events != ATP_EVENTS_NONE)
-	{
-		a->handed_seqs[a->nhanded] = seq;
-		a->handed[a->nhanded++] = row;
-	}
+		a->operations[a->noperations++] = (AtpOperation) {.row = row, .seq = seq, .again = again || a->apply->again};
 	if (row->value != NULL)
 		a->bytes += VARSIZE(row->value);
 	if (row->raw != NULL)
@@ -250,26 +343,58 @@ queue_row(Repos *a, const AtpRecordRow *row, int64 seq)
  * ------------------------------------------------------------------------
  */
 
-/* More records to remove than go with the event: see atp_purge_repos(). */
-static void
-leave_to_purge(Apply *apply, struct varlena *did, uint64 rev)
+/* Some of the records up to a revision, of one deleted account; with the event's seq. */
+static uint64
+erase_some(const AtpSubscription *sub, struct varlena *did, uint64 rev, int64 seq)
 {
-	Datum		dids[1] = {PointerGetDatum(did)};
-	Datum		revs[1] = {AtpTidGetDatum(rev)};
-	Datum		args[2] = {atp_array(ATP_ARRAY_DID, dids, NULL, 1), atp_array(ATP_ARRAY_TID, revs, NULL, 1)};
+	Datum		args[5] = {
+		Int64GetDatum(PURGE_MAX), PointerGetDatum(did), AtpTidGetDatum(rev),
+		CStringGetTextDatum(sub->name), Int64GetDatum(seq)
+	};
 
-	(void) atp_execute(ATP_SQL_LEAVE_TO_PURGE, args, NULL);
-	apply->batch->purge = true;
+	if (sub->settings.events == ATP_EVENTS_NONE)
+		return atp_execute(ATP_SQL_ERASE_RECORDS, args, NULL);
+	return insert_events(sub, ATP_SQL_ERASE_KEEP, ATP_SQL_ERASE_HAND, args);
 }
 
-/* The account was deleted: its records go, the rest of them later (F-15). */
-static void
-erase_repo(Apply *apply, struct varlena *did, uint64 rev)
+/* The revision up to which records go; false: there are none. */
+static bool
+last_rev(const AtpEvent *event, const AtpVerdict *verdict, uint64 *rev)
 {
-	Datum		args[2] = {PointerGetDatum(did), Int64GetDatum(PURGE_MAX)};
+	Datum		did = PointerGetDatum(event->did);
+	bool		isnull = verdict->has_rev;
 
-	if (atp_execute(ATP_SQL_ERASE_RECORDS, args, NULL) == PURGE_MAX)
-		leave_to_purge(apply, did, rev);
+	*rev = verdict->rev;
+	if (verdict->has_rev)
+		return true;
+	/* somebody has made the repository's state forget it */
+	if (atp_execute(ATP_SQL_LAST_REV, &did, NULL) > 0)
+		*rev = DatumGetAtpTid(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
+	else
+		isnull = true;
+	SPI_freetuptable(SPI_tuptable);
+	return !isnull;
+}
+
+/*
+ * The account was deleted: its records go, what is too much for now later (F-15),
+ * by atp_purge_repos().
+ */
+static void
+erase_repo(Apply *apply, const AtpEvent *event, const AtpVerdict *verdict, bool now)
+{
+	uint64		rev;
+	Datum		args[3];
+
+	if (!last_rev(event, verdict, &rev))
+		return;
+	if (now)
+		(void) erase_some(apply->sub, event->did, rev, event->seq);
+	args[0] = PointerGetDatum(event->did);
+	args[1] = AtpTidGetDatum(rev);
+	args[2] = Int64GetDatum(event->seq);
+	if (atp_execute(ATP_SQL_LEAVE_TO_PURGE, args, NULL) > 0)
+		apply->batch->purge = true;
 }
 
 static Repos *
@@ -304,11 +429,11 @@ atp_apply_repos(Apply *apply, int lo, int hi)
 		AtpVerdict *verdict = &verdicts[i - lo];
 
 		for (int r = 0; verdict->rows && r < event->nrows; r++)
-			queue_row(a, &batch->rows[event->first_row + r].record, event->seq);
+			queue_row(a, &batch->rows[event->first_row + r].record, event->seq, verdict->again);
 		if (verdict->erase)
 		{
 			flush_rows(a);
-			erase_repo(apply, event->did, verdict->rev);
+			erase_repo(apply, event, verdict, true);
 		}
 	}
 	flush_rows(a);
@@ -329,7 +454,7 @@ atp_apply_repos_row(Apply *apply, int row, int event)
 	Repos		a = {.apply = apply};
 
 	prepare_rows(&a, 1);
-	queue_row(&a, &apply->batch->rows[row].record, apply->batch->events[event].seq);
+	queue_row(&a, &apply->batch->rows[row].record, apply->batch->events[event].seq, false);
 	flush_rows(&a);
 }
 
@@ -347,7 +472,7 @@ atp_apply_repos_rest(Apply *apply, int index, int unused)
 	atp_repo_states_store(states);
 	/* what cannot be removed must not keep the account's new state out: later */
 	if (verdict.erase)
-		leave_to_purge(apply, event->did, verdict.rev);
+		erase_repo(apply, event, &verdict, false);
 }
 
 /* What no record's path is: it has a slash. */
@@ -411,12 +536,20 @@ atp_settle_repos(Apply *a)
 }
 
 bool
-atp_purge_repos(void)
+atp_purge_repos(const AtpSubscription *sub)
 {
-	Datum		args[1] = {Int64GetDatum(PURGE_MAX)};
+	Datum		args[2] = {Int64GetDatum(PURGE_MAX), CStringGetTextDatum(sub->name)};
+	uint64		n;
 
-	if (atp_execute(ATP_SQL_PURGE_RECORDS, args, NULL) == PURGE_MAX)
+	if (sub->settings.events == ATP_EVENTS_NONE)
+		n = atp_execute(ATP_SQL_PURGE_RECORDS, args, NULL);
+	else
+		n = insert_events(sub, ATP_SQL_PURGE_KEEP, ATP_SQL_PURGE_HAND, args);
+	/* fewer than asked for need not be all: somebody else may have been faster */
+	if (n > 0)
 		return true;
+	/* another subscription may have just begun: only rows that are locked are looked at */
+	(void) atp_execute(ATP_SQL_LOCK_PURGED, NULL, NULL);
 	(void) atp_execute(ATP_SQL_PURGE_DONE, NULL, NULL);
 	return false;
 }

@@ -15,6 +15,6 @@ extern AtpSpan atp_name_repos(const AtpEvent *event);
 extern void atp_settle_repos(Apply *a);
 
 /* Some records of accounts that were deleted; false when none are left. */
-extern bool atp_purge_repos(void);
+extern bool atp_purge_repos(const AtpSubscription *sub);
 
 #endif							/* ATP_APPLY_REPOS_H */

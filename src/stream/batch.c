@@ -14,6 +14,7 @@ static const char *const skip_names[ATP_SKIP_COUNT] = {
 	[ATP_SKIP_OLD] = "old",
 	[ATP_SKIP_INACTIVE] = "inactive",
 	[ATP_SKIP_INVALID] = "invalid",
+	[ATP_SKIP_BREAK] = "break",
 };
 
 const char *

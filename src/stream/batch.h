@@ -91,6 +91,9 @@ typedef struct AtpEvent
 	AtpMsgKind	kind;
 	struct varlena *did;
 	uint64		rev;
+	bool		has_since;		/* #commit */
+	uint64		since;
+	struct varlena *prev_data;	/* #commit; NULL when absent */
 	struct varlena *commit;
 	struct varlena *data;
 	struct varlena *handle;		/* #identity; NULL when absent */
@@ -126,6 +129,7 @@ typedef enum AtpSkip
 	ATP_SKIP_OLD,				/* revision not newer than the repository's (F-03) */
 	ATP_SKIP_INACTIVE,			/* repository not active (F-05) */
 	ATP_SKIP_INVALID,			/* became a dead letter */
+	ATP_SKIP_BREAK,				/* what was missed before it: it does not continue the repository (F-08) */
 	ATP_SKIP_COUNT
 } AtpSkip;
 

@@ -74,15 +74,21 @@ atp_extension_lock(void)
 	return ATP_EXTENSION_READY;
 }
 
-const char *
-atp_extension_schema(void)
+Oid
+atp_extension_namespace(void)
 {
 	Oid			schema;
 	char	   *version;
 
 	if (!extension_row(get_extension_oid("atproto", false), &schema, &version))
 		elog(ERROR, "extension atproto has vanished");
-	return quote_identifier(get_namespace_name(schema));
+	return schema;
+}
+
+const char *
+atp_extension_schema(void)
+{
+	return quote_identifier(get_namespace_name(atp_extension_namespace()));
 }
 
 Oid

@@ -20,7 +20,8 @@ typedef enum AtpExtension
  */
 extern AtpExtension atp_extension_lock(void);
 
-/* Schema of types and operators, quoted.  Inside a transaction, after the above. */
+/* Schema of types and operators; quoted.  Inside a transaction, after the above. */
+extern Oid	atp_extension_namespace(void);
 extern const char *atp_extension_schema(void);
 
 /* OID of a relation in schema atproto; ERROR when it is missing. */

@@ -8,6 +8,7 @@
 #include "stream/apply_labels.h"
 #include "stream/family.h"
 #include "stream/statements.h"
+#include "stream/statements.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 
@@ -71,6 +72,7 @@ make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 }
 
 const AtpFamily atp_labels_family = {
+	.uses = ATP_USE_LABELS,
 	.parse = parse,
 	.make = make,
 	.apply = atp_apply_labels,

@@ -10,6 +10,7 @@
 #include "core/field.h"
 #include "stream/apply_message.h"
 #include "stream/family.h"
+#include "stream/statements.h"
 #include "utils/builtins.h"
 
 /*
@@ -92,6 +93,7 @@ make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 }
 
 const AtpFamily atp_message_family = {
+	.uses = ATP_USE_MESSAGES,
 	.parse = parse,
 	.make = make,
 	.apply = atp_apply_messages,

@@ -14,6 +14,7 @@
 #include "stream/again.h"
 #include "stream/apply_repos.h"
 #include "stream/family.h"
+#include "stream/statements.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -156,6 +157,10 @@ make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 		return false;
 	}
 	event->rev = msg->rev;
+	event->has_since = msg->has_since;
+	event->since = msg->since;
+	if (msg->prev_data.ptr != NULL)
+		event->prev_data = atp_cidlink_make(msg->prev_data.ptr, msg->prev_data.len);
 	event->commit = atp_cidlink_make(msg->commit.ptr, msg->commit.len);
 	event->data = atp_cidlink_make(msg->data.ptr, msg->data.len);
 	records.n = 0;
@@ -204,6 +209,7 @@ make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 }
 
 const AtpFamily atp_repos_family = {
+	.uses = ATP_USE_REPOS,
 	.parse = parse,
 	.make = make,
 	.apply = atp_apply_repos,

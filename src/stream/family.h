@@ -81,6 +81,8 @@ typedef struct Apply
 
 typedef struct AtpFamily
 {
+	int			uses;			/* which tables: ATP_USE_... of statements.h; record_event is left to the settings */
+
 	/* Read the frame's payload.  ATP_E_SEQ_* is fatal to the connection. */
 	AtpErr		(*parse) (AtpDecoder *decoder, AtpHead *head, size_t *at);
 

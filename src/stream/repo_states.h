@@ -13,8 +13,10 @@ typedef struct AtpRepoStates AtpRepoStates;
 typedef struct AtpVerdict
 {
 	bool		rows;			/* its rows are applied */
+	bool		again;			/* they were before: read again, after atproto.refill() */
 	bool		erase;			/* all records of the repository go */
-	uint64		rev;			/* the repository's, then */
+	bool		has_rev;		/* up to this revision; unless it is known, up to the last */
+	uint64		rev;
 } AtpVerdict;
 
 /* Those of the repositories of events [lo, hi). */

@@ -16,13 +16,20 @@ typedef enum AtpStatement
 	ATP_SQL_LOCK_REPOS,			/* did[] -> states, locked in order */
 	ATP_SQL_ADD_REPOS,			/* did[] */
 	ATP_SQL_SET_REPOS,			/* did[] and the other columns of ATP_SQL_LOCK_REPOS */
-	ATP_SQL_LEAVE_TO_PURGE,		/* did[], rev[] */
 	ATP_SQL_PUT_RECORDS,
-	ATP_SQL_DELETE_RECORDS,
+	ATP_SQL_DELETE_RECORDS,		/* did[], collection[], rkey[], rev[]: not what is newer */
 	ATP_SQL_PUT_OLDER_RECORDS,	/* the same, but never over what is as new */
-	ATP_SQL_DELETE_OLDER_RECORDS,	/* with rev[] */
-	ATP_SQL_ERASE_RECORDS,		/* did, at most so many */
+	ATP_SQL_DELETE_OLDER_RECORDS,
+	ATP_SQL_OLD_RECORDS,		/* did[], collection[], rkey[], n[] -> n, rev, cid, value of those that exist */
+	ATP_SQL_LAST_REV,			/* did -> the newest rev of its records */
+	ATP_SQL_ERASE_RECORDS,		/* at most so many, did, up to rev */
+	ATP_SQL_ERASE_KEEP,			/* and subscription, seq: with events */
+	ATP_SQL_ERASE_HAND,
+	ATP_SQL_LEAVE_TO_PURGE,		/* did, rev, seq: when there are any left up to it */
 	ATP_SQL_PURGE_RECORDS,		/* at most so many, of any repository to be purged */
+	ATP_SQL_PURGE_KEEP,			/* and subscription: with events */
+	ATP_SQL_PURGE_HAND,
+	ATP_SQL_LOCK_PURGED,
 	ATP_SQL_PURGE_DONE,
 	ATP_SQL_LOCK_RECORD,		/* -> rev */
 	ATP_SQL_MARK_REPOS,			/* did[]: not in step with the network */
@@ -54,7 +61,8 @@ typedef enum AtpArrayType
 	ATP_ARRAY_CID,
 	ATP_ARRAY_TID,
 	ATP_ARRAY_HANDLE,
-	ATP_ARRAY_JSONB,
+	ATP_ARRAY_OURS,				/* so many are the extension's */
+	ATP_ARRAY_JSONB = ATP_ARRAY_OURS,
 	ATP_ARRAY_BYTEA,
 	ATP_ARRAY_BOOL,
 	ATP_ARRAY_TEXT,
@@ -76,11 +84,17 @@ typedef enum AtpArrayType
 extern void atp_statements_target(const char *schema);
 extern void atp_statements_release(void);
 
+/* What of the target schema a subscription uses. */
+#define ATP_USE_REPOS		1	/* record, repo */
+#define ATP_USE_EVENTS		2	/* record_event */
+#define ATP_USE_LABELS		4
+#define ATP_USE_MESSAGES	8
+
 /*
- * ERROR if a table is missing, or a column or key that the statements need, or
- * if the current user lacks a privilege on one.
+ * ERROR if one of these tables is missing, or a column or key that the statements
+ * need, or if the current user lacks a privilege on one.
  */
-extern void atp_statements_check(void);
+extern void atp_statements_check(int uses);
 
 /* Run one; ERROR unless it succeeds.  Needs an open SPI connection.  Returns SPI_processed. */
 extern uint64 atp_execute(AtpStatement statement, Datum *values, const char *nulls);
@@ -101,7 +115,7 @@ extern Oid	atp_array_element(AtpArrayType type);
 /* An array Datum of n elements; nulls may be NULL. */
 extern Datum atp_array(AtpArrayType type, Datum *values, bool *nulls, int n);
 
-/* ATP_SQL_HAND_EVENTS, and the rows removed again. */
-extern void atp_hand_over(Datum *args);
+/* A statement that inserts into record_event, and the rows removed again: how many. */
+extern uint64 atp_hand_over(AtpStatement statement, Datum *args);
 
 #endif							/* ATP_STATEMENTS_H */

@@ -241,6 +241,9 @@ COMMENT ON FUNCTION atproto.resume(text) IS 'connect again after atproto.pause()
 CREATE FUNCTION atproto.set_cursor(name text, seq bigint) RETURNS void
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_set_cursor';
 COMMENT ON FUNCTION atproto.set_cursor(text, bigint) IS 'continue after event seq of the present URL; NULL: from now on, 0: from the oldest event';
+CREATE FUNCTION atproto.refill(name text, dids @extschema@.did[] DEFAULT NULL, seq bigint DEFAULT 0) RETURNS bigint
+    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_refill';
+COMMENT ON FUNCTION atproto.refill(text, @extschema@.did[], bigint) IS 'read the events after seq again, of these repositories or of all: what the tables lack is filled in; returns how many repositories';
 CREATE FUNCTION atproto.retry(id bigint) RETURNS text
     LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_retry';
 COMMENT ON FUNCTION atproto.retry(bigint) IS 'process a dead letter again, as the subscription''s owner: "applied" or "obsolete" remove it, anything else is why it stays';
@@ -256,6 +259,7 @@ REVOKE ALL ON FUNCTION
     atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer),
     atproto.create_tables(name), atproto.retry(bigint), atproto.unsubscribe(text),
     atproto.pause(text), atproto.resume(text), atproto.set_cursor(text, bigint),
+    atproto.refill(text, @extschema@.did[], bigint),
     atproto.stream_status(), atproto.subscription_check(), atproto.subscription_changed(), atproto.dead_letter_removed()
     FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION atproto.stream_status() TO pg_monitor;

@@ -2,7 +2,7 @@
 """What must be in the tables after a capture: an oracle that is independent of the extension.
 
     expect.py MODE CAPTURE [--first SEQ] [--last SEQ] [--collection PATTERN]... [--did DID]...
-                           [--action ACTION]... [--after SEQ PATTERNS]... [--now MICROSECONDS]
+                           [--action ACTION]... [--after SEQ PATTERNS]... [--now MICROSECONDS] [--no-records]
     expect.py MODE CAPTURE --compare < COPY-OUTPUT
     expect.py canon < COPY-OUTPUT
 
@@ -12,7 +12,8 @@ MODE: record   did, collection, rkey, cid, rev, JSON (keys sorted; \\N: jsonb ca
       events   messages by type, operations by action, what was ignored
       dead     seq, path ("" for a whole message), class of the fault
       special  how many of the records written have something unusual
-      event    seq, action, did, collection, rkey, rev, cid, JSON of each operation that is applied
+      event    seq, action, did, collection, rkey, rev, cid, JSON of each operation that is applied; with
+               --no-records without those that remove the records of a deleted account
       label    src, uri, val, cid, neg, cts, exp, ver, sig, seq; times in microseconds since 1970;
                with --now only those that hold then
       message  seq, type, JSON of each message of an unknown lexicon
@@ -143,7 +144,7 @@ def expected_rows(args):
         st.run(args.capture, args.first, args.last)
         return OTHER_MODES[args.mode](st, args.now)
     changes = {int(seq): patterns.split(",") for seq, patterns in args.after}
-    st = state.State(args.collection, args.did, args.action, changes)
+    st = state.State(args.collection, args.did, args.action, changes, not args.no_records)
     st.run(args.capture, args.first, args.last)
     return MODES[args.mode](st)
 
@@ -161,6 +162,7 @@ def main():
     parser.add_argument("--action", action="append")
     parser.add_argument("--after", action="append", nargs=2, default=[])
     parser.add_argument("--now", type=int)
+    parser.add_argument("--no-records", action="store_true")
     parser.add_argument("--compare", action="store_true")
     args = parser.parse_args()
 

@@ -18,7 +18,8 @@ The rules, in the order in which they bite (numbers are those of doc/conformance
 - A commit that does not follow the last one (F-08) is applied all the same:
   there is no resynchronization that could repair it.
 - #account (none is older than the one before, here) sets active and status, also of a repository never seen before;
-  status "deleted" (not active) removes the records; rev, commit and handle stay, so that
+  status "deleted" (not active) removes the records, each of which is an operation (with its own rev) where
+  records are kept; rev, commit and handle stay, so that
   a replay of old commits is still recognized.
 - #identity sets the handle when it has one.
 - Filters drop operations on records, nothing else (F-14); messages of DIDs that are not
@@ -46,7 +47,8 @@ class Repo:
 
 
 class State:
-    def __init__(self, collections=None, dids=None, only_actions=None, changes=None):
+    def __init__(self, collections=None, dids=None, only_actions=None, changes=None, kept=True):
+        self.kept = kept  # records, not only operations
         self.collections = collections
         self.dids = dids
         self.only_actions = only_actions
@@ -181,11 +183,14 @@ class State:
     # --- #account and #identity ---
 
     def account(self, seq, payload):
-        del seq
-        repo = self.repo(payload["did"])
+        did = payload["did"]
+        repo = self.repo(did)
         repo.active = payload["active"]
         repo.status = payload.get("status")
         if not repo.active and repo.status == "deleted":
+            for (collection, rkey), (_, rev, _) in repo.records.items():
+                if self.kept:
+                    self.operations.append((seq, "delete", did, collection, rkey, rev, None, None))
             repo.records.clear()
 
     def identity(self, seq, payload):

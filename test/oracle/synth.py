@@ -7,6 +7,8 @@
     synth.py again > FILE        the same keys again and again, close together
     synth.py alike N ... > FILE  for each N a commit that writes one record of N bytes, of which
                                  jsonb is 12 times as large, under 200 keys
+    synth.py erased > FILE       an account with three records that is deleted
+    synth.py clock > FILE        accounts that go and come while their server's clock steps back
     synth.py odd > FILE          the rules of state.py one by one: stale and rejected commits,
                                  invalid records, accounts that come and go
 
@@ -111,6 +113,7 @@ class Stream:
     def __init__(self, seed=1):
         self.seq = 0
         self.random = random.Random(seed)
+        self.heads = {}  # of repositories: rev and data, which the next commit continues
 
     def message(self, kind, payload):
         self.seq += 1
@@ -146,21 +149,25 @@ class Stream:
                 op["prev"] = link(cid(path.encode()))
             wire_ops.append(op)
         data, branches = tree(written)
+        since, before = self.heads.get(who, (None, None))
+        if since is None or since < rev:
+            self.heads[who] = rev, data
         block = self.signed(who, rev, data, **changes)
         root = cid(block)
         blocks += [*branches, (root, block)]
         parts = {"root": root, "blocks": blocks, "ops": wire_ops}
         if breaks:
             breaks(parts)
+        chain = {} if before is None else {"prevData": link(before)}
         return self.message(
             "#commit",
             {
                 "repo": who,
                 "rev": rev,
-                "since": None,
+                "since": since,
                 "time": time,
                 "commit": link(root),
-                "prevData": link(data),
+                **chain,
                 "blocks": car(parts["root"], parts["blocks"]),
                 "ops": parts["ops"],
                 "blobs": [],
@@ -169,8 +176,12 @@ class Stream:
             },
         )
 
-    def sync(self, who, rev):
-        block = self.signed(who, rev, cid(self.random.randbytes(8)))
+    def sync(self, who, rev, data=None):
+        """To a tree that nobody knows, unless it is given."""
+        data = data or cid(self.random.randbytes(8))
+        if who not in self.heads or self.heads[who][0] < rev:
+            self.heads[who] = rev, data
+        block = self.signed(who, rev, data)
         return self.message(
             "#sync",
             {
@@ -183,6 +194,8 @@ class Stream:
 
     def account(self, who, active, status=None):
         extra = {} if status is None else {"status": status}
+        if status == "deleted":
+            self.heads.pop(who, None)
         time = "2026-01-01T00:00:00.000Z"
         return self.message("#account", {"did": who, "active": active, "time": time, **extra})
 
@@ -250,6 +263,36 @@ def alike(sizes):
     for i, n in enumerate(sizes):
         record = {"$type": "com.example.x", "n": [i] + [0] * (n - 1)}
         yield s.commit(did(i + 1), tid(i), [("create", f"com.example.x/{k}", record) for k in range(200)])
+
+
+def erased():
+    """An account with three records that is deleted."""
+    s = Stream()
+    key = "app.bsky.feed.post/"
+    for n, name in enumerate("abc"):
+        yield s.commit(did(1), tid(n), [("create", key + name, post(name))])
+    yield s.account(did(1), False, "deleted")
+
+
+def clock():
+    """An account that goes and comes while its server's clock steps back; its deletion, replayed late."""
+    s = Stream()
+    key = "app.bsky.feed.post/"
+
+    def account(who, active, time, status=None):
+        if status == "deleted":
+            s.heads.pop(who, None)
+        extra = {} if status is None else {"status": status}
+        return s.message("#account", {"did": who, "active": active, "time": f"2026-01-01T{time}:00.000Z", **extra})
+
+    yield s.commit(did(1), tid(1), [("create", key + "a", post("before"))])
+    yield account(did(1), False, "12:00", "deactivated")
+    yield account(did(1), True, "11:00")
+    yield s.commit(did(1), tid(2), [("create", key + "b", post("after"))])
+    yield s.commit(did(2), tid(1), [("create", key + "a", post("goes with the account"))])
+    yield account(did(2), False, "12:00", "deleted")
+    yield account(did(2), True, "11:00")
+    yield s.commit(did(2), tid(2), [("create", key + "b", post("a new beginning"))])
 
 
 # --- the odd ones ---
@@ -370,6 +413,8 @@ def main():
         "bad": lambda: bad(int(sys.argv[2])),
         "again": again,
         "alike": lambda: alike(map(int, sys.argv[2:])),
+        "erased": erased,
+        "clock": clock,
         "odd": odd,
     }
     if len(sys.argv) < 2 or sys.argv[1] not in makers:

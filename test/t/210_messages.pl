@@ -83,6 +83,20 @@ is(scalar(split /\n/, $rows), $n, 'keep_raw: every message');
 is(scalar(wrong_bytes(\@messages, $rows)), 0, 'keep_raw: has its bytes');
 is(query('SELECT count(*) FROM atproto.message WHERE payload IS NULL'), $nul, 'keep_raw: jsonb is there as well');
 
+# --- once more ---
+
+query("SELECT atproto.set_cursor('raw', 0)");
+wait_for_events('raw', 2 * $n);
+is(query('SELECT count(*), count(DISTINCT seq) FROM atproto.message'), "$n|$n", 'repeats change nothing');
+is(query("SELECT record_ops, skips->>'old' FROM atproto.stat_subscription"), "$n|$n", 'and are counted as old');
+my $other = AtprotoTest::Server->start($capture);
+query("SELECT atproto.pause('raw')");
+$node->poll_query_until('postgres', 'SELECT pid IS NULL FROM atproto.stat_subscription');
+query("UPDATE atproto.subscription SET url = '" . $other->url(nsid => $nsid) . "'; SELECT atproto.set_cursor('raw', 0), atproto.resume('raw')");
+wait_for_seq($node, 'raw', 2 * $n);
+is(query('SELECT count(*), count(DISTINCT seq), count(DISTINCT endpoint) FROM atproto.message'), 2 * $n . "|$n|2", 'another stream has numbers of its own');
+query("UPDATE atproto.subscription SET url = '" . $server->url(nsid => $nsid) . "'; TRUNCATE atproto.message");
+
 # --- a server that does not have everything any more ---
 
 query("SELECT atproto.pause('raw')");

@@ -1,6 +1,8 @@
 # 280_two_sources.pl
 #		Two streams with the same repositories into the same tables, at the same
-#		time and out of step: each record is there as if there were one.  F-03, F-15.
+#		time and out of step: each record is there as if there were one.  What the
+#		faster one lacked cannot come through the other any more; it is noticed, and
+#		a refill brings it.  F-03, F-08, F-15.
 
 use strict;
 use warnings FATAL => 'all';
@@ -48,6 +50,41 @@ is(query("SELECT record_ops FROM atproto.cursor WHERE subscription = 's2'"), '0'
 is(query("SELECT count(*) FROM atproto.cursor WHERE record_ops > 0"), '2', 'some by each of the others');
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing was refused');
 unlike(slurp_file($node->logfile), qr/ERROR|deadlock/, 'they did not get into each other\'s way');
+
+# --- the faster one lacks 200 commits ---
+
+is(query('SELECT count(*) FROM atproto.repo WHERE desynchronized'), '0', 'F-08: every commit continued its repository');
+my @messages = read_capture($pds);
+my @commits = grep { $messages[$_] =~ /#commit/ && $messages[$_] !~ /#sync/ } 0 .. $#messages;
+my %lacking = map { $commits[ 5 * $_ + 2 ] => 1 } 0 .. 199;
+my $lame = write_capture(PostgreSQL::Test::Utils::tempdir() . '/lame', @messages[ grep { !$lacking{$_} } 0 .. $#messages ]);
+query("SELECT atproto.unsubscribe(name) FROM atproto.subscription; CREATE SCHEMA lame");
+my $faster = AtprotoTest::Server->start($lame);
+query(subscribe_sql('faster', $faster, cursor => 0, target => "'lame'"));
+wait_for_seq($node, 'faster', $last);
+cmp_ok(query("SELECT (skips->>'break')::int FROM atproto.stat_subscription WHERE name = 'faster'"), '>', 0, 'F-08: breaks are counted');
+query(subscribe_sql('slower', $servers[1], cursor => 0, target => "'lame'"));
+wait_for_seq($node, 'slower', $last);
+
+# The records of the repositories that are not marked are those of the oracle.
+my %marked = map { $_ => 1 } split /\n/, query('SELECT did FROM lame.repo WHERE desynchronized');
+my ($want) = oracle('', 'record', $pds);
+my ($have) = oracle(table_copy($node, 'record', schema => 'lame'), 'canon');
+my %lost;
+foreach my $row (split(/\n/, $want), split(/\n/, $have))
+{
+	$lost{$row}++;
+}
+my %incomplete = map { (split /\t/)[0] => 1 } grep { $lost{$_} == 1 } keys %lost;
+cmp_ok(scalar(keys %incomplete), '>', 0, 'records are missing, or stale');
+is(join(',', grep { !$marked{$_} } sort keys %incomplete), '', 'F-08: the repositories that lack them are marked');
+
+# Read again from the one that has all.
+query("SELECT atproto.unsubscribe('faster')");
+cmp_ok(query("SELECT atproto.refill('slower')"), '>', 0, 'a refill begins');
+$node->poll_query_until('postgres', "SELECT events = 2 * $last FROM atproto.cursor WHERE subscription = 'slower'") or die;
+tables_match($node, $pds, 'after it nothing is missing', schema => 'lame');
+is(query('SELECT count(*) FROM lame.repo WHERE refill_by IS NOT NULL'), '0', 'it is at its end');
 
 $node->stop;
 done_testing();

@@ -95,6 +95,22 @@ sub take_commit
 	return;
 }
 
+# The records go with their account, and each of them is an event with its own revision.
+sub erase
+{
+	my ($self, $repo, $event, $setting) = @_;
+
+	foreach my $key ($setting->{events} eq 'none' ? () : sort keys %{ $repo->{records} })
+	{
+		my (undef, $rev) = split /\t/, $repo->{records}{$key};
+
+		push @{ $self->{ $setting->{events} eq 'keep' ? 'record_event' : 'handed' } },
+		  join "\t", $event->{seq}, 'delete', $event->{did}, $key, $rev, '\N', '\N';
+	}
+	$repo->{records} = {};
+	return;
+}
+
 sub take
 {
 	my ($self, $event, $setting) = @_;
@@ -111,7 +127,7 @@ sub take
 		return if $event->{seq} < $repo->{told};
 		$repo->{told} = $event->{seq};
 		@$repo{qw(active status)} = @$event{qw(active status)};
-		$repo->{records} = {} if $event->{active} eq 'f' && $event->{status} eq 'deleted';
+		$self->erase($repo, $event, $setting) if $event->{active} eq 'f' && $event->{status} eq 'deleted';
 	}
 	else
 	{

@@ -1,0 +1,108 @@
+/*
+ * refill.c
+ *		SQL: atproto.refill(): events that were processed are read again.
+ *
+ * Each repository remembers which subscription reads it again, and how far that has
+ * come (repo_states.c).  What is newer in the tables stays: a refill adds what is
+ * missing, and takes nothing back.  What went with a deleted account stays away.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "stream/family.h"
+#include "stream/subscription.h"
+#include "stream/tables.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+
+PG_FUNCTION_INFO_V1(atp_refill);
+
+static uint64
+execute(const char *sql, int nargs, Oid *types, Datum *args, const char *nulls)
+{
+	int			rc = SPI_execute_with_args(sql, nargs, types, args, nulls, false, 0);
+
+	if (rc < 0)
+		elog(ERROR, "\"%s\" failed: %s", sql, SPI_result_code_string(rc));
+	return SPI_processed;
+}
+
+/* A subscription that the caller may see, and lend the owner's rights. */
+static AtpSubscription *
+find_subscription(const char *name)
+{
+	AtpSubscription *sub = atp_subscription_get(name, CurrentMemoryContext);
+
+	if (sub == NULL || !OidIsValid(sub->owner))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("subscription \"%s\" does not exist, or has no owner", name)));
+	if (!has_privs_of_role(GetUserId(), sub->owner))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be a member of role \"%s\", the owner of subscription \"%s\"",
+						GetUserNameFromId(sub->owner, false), name)));
+	if (atp_family_of(sub->ep->nsid) != &atp_repos_family)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("subscription \"%s\" is not about repositories", name),
+				 errhint("Use atproto.set_cursor(): its tables take repeats without harm.")));
+	if (!sub->settings.keep_records && sub->settings.events != ATP_EVENTS_NONE)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("subscription \"%s\" keeps no records", name),
+				 errdetail("They would tell which events change something when they are read again.")));
+	return sub;
+}
+
+/*
+ * Nobody moves the states meanwhile: a batch that is being applied ends first, and
+ * the next one finds the cursor moved.
+ */
+static uint64
+mark_repos(const AtpSubscription *sub, Oid *types, Datum *args, const char *nulls)
+{
+	execute(atp_expand_sql("LOCK TABLE #.repo IN SHARE ROW EXCLUSIVE MODE", sub->target), 0, NULL, NULL, NULL);
+	return execute(atp_expand_sql("UPDATE #.repo SET refill_by = $1, refill_rev = deleted_rev"
+								  " WHERE rev IS NOT NULL AND (active OR status IS DISTINCT FROM 'deleted')"
+								  " AND ($2 IS NULL OR did OPERATOR(@.=) ANY ($2))", sub->target),
+				   2, types, args, nulls);
+}
+
+/* SQL: atproto.refill(name, dids, seq) */
+Datum
+atp_refill(PG_FUNCTION_ARGS)
+{
+	Oid			types[] = {TEXTOID, get_fn_expr_argtype(fcinfo->flinfo, 1)};
+	Oid			cursor_types[] = {TEXTOID, INT8OID};
+	Datum		args[] = {PG_GETARG_DATUM(0), PG_GETARG_DATUM(1)};
+	Datum		cursor_args[] = {PG_GETARG_DATUM(0), PG_GETARG_DATUM(2)};
+	AtpSubscription *sub;
+	Oid			user;
+	int			security;
+	int			nest;
+	uint64		n;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(2))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name and seq must not be null")));
+	SPI_connect();
+	/* triggers that wait for the transaction's end would run with the caller's rights: there are none */
+	if (SPI_execute("SET CONSTRAINTS ALL IMMEDIATE", false, 0) != SPI_OK_UTILITY)
+		elog(ERROR, "could not set constraints");
+	nest = NewGUCNestLevel();
+	(void) set_config_option("search_path", "", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	sub = find_subscription(TextDatumGetCString(args[0]));
+	GetUserIdAndSecContext(&user, &security);
+	SetUserIdAndSecContext(sub->owner, security | SECURITY_RESTRICTED_OPERATION);
+	n = mark_repos(sub, types, args, PG_ARGISNULL(1) ? " n" : NULL);
+	SetUserIdAndSecContext(user, security);
+	execute("SELECT atproto.set_cursor($1, $2)", 2, cursor_types, cursor_args, NULL);
+	AtEOXact_GUC(false, nest);
+	SPI_finish();
+	PG_RETURN_INT64(n);
+}

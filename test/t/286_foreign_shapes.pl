@@ -1,0 +1,150 @@
+# 286_foreign_shapes.pl
+#		The tables are their owner's, who may change a column's type, its
+#		constraints, or the whole table: what comes back is not believed.  A table
+#		that the stream does not use may be missing, and a foreign key to a
+#		repository holds nothing up.  F-15, B-29.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $pds  = capture('pds.frames.gz');
+my $last = 1600;
+my $node = make_node(
+	'shapes', conf => <<'CONF');
+max_worker_processes = 40
+max_prepared_transactions = 2
+atproto.reconnect_delay = 100ms
+CONF
+my $server = AtprotoTest::Server->start($pds);
+
+sub query
+{
+	my ($sql) = @_;
+	return $node->safe_psql('postgres', $sql);
+}
+
+# Subscribes in a schema of its own, whose tables were changed before the first event.
+sub follow
+{
+	my ($schema, $changes, %args) = @_;
+	my $from = delete $args{from} // $server;
+
+	query("BEGIN; CREATE SCHEMA $schema; "
+		. subscribe_sql($schema, $from, cursor => 0, target => "'$schema'", %args)
+		. "; SET LOCAL search_path = $schema, public; $changes; COMMIT");
+	return;
+}
+
+query(<<'SQL');
+CREATE FUNCTION stay() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END';
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$not this one$$ USING ERRCODE = $$P0001$$; END';
+SQL
+
+# --- names of types, as the owner's settings print them ---
+
+query('CREATE ROLE quoter LOGIN; ALTER ROLE quoter SET quote_all_identifiers = on; GRANT ALL ON SCHEMA public TO quoter;
+	GRANT ALL ON ALL TABLES IN SCHEMA atproto TO quoter; GRANT ALL ON ALL FUNCTIONS IN SCHEMA atproto TO quoter;
+	GRANT CREATE ON DATABASE postgres TO quoter');
+query('CREATE SCHEMA quoter AUTHORIZATION quoter; SET ROLE quoter; ' . subscribe_sql('quoter', $server, cursor => 0, target => "'quoter'"));
+wait_for_seq($node, 'quoter', $last);
+tables_match($node, $pds, 'quote_all_identifiers: the stream is followed', schema => 'quoter');
+
+# --- other types: with a trigger, which makes the rows come through a statement, and without ---
+
+my %type = (
+	rev      => 'bigint USING 1', first_rev => 'text', commit      => 'int USING 1',
+	data     => 'text',           active    => 'text', status      => 'int USING 1',
+	handle   => 'int USING 1',    host      => 'int USING 1', status_at   => 'text',
+	refill_by => 'int USING 1',   status_seq => 'text', desynchronized => 'int USING 1',
+	status_endpoint => 'int USING 1', deleted_rev => 'bigint USING 1', refill_rev => 'text');
+my %default = (active => "'true'", desynchronized => '0');
+foreach my $trigger ('CREATE TRIGGER stay BEFORE UPDATE ON repo FOR EACH ROW EXECUTE FUNCTION stay()', '')
+{
+	foreach my $column (sort keys %type)
+	{
+		my $offset = -s $node->logfile;
+
+		follow('shape', "DROP VIEW visible_record; ALTER TABLE repo ALTER $column DROP DEFAULT, ALTER $column TYPE $type{$column}"
+			. ($default{$column} ? ", ALTER $column SET DEFAULT $default{$column}" : '') . "; $trigger");
+		$node->wait_for_log(qr/column "$column" .*(is of type|cannot be cast)|(=|CASE|COALESCE|argument|operator)[^\n]*(type|text|integer)/, $offset);
+		query("SELECT atproto.unsubscribe('shape'); SET client_min_messages = error; DROP SCHEMA shape CASCADE");
+		pass("$column: the type is noticed" . ($trigger ? ', by the statement' : ''));
+	}
+}
+is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'no event is blamed');
+unlike(slurp_file($node->logfile), qr/terminated by signal|server process \(PID \d+\) exited with exit code 2/, 'nothing crashed');
+
+# --- a view whose columns have the names of system columns ---
+
+my $offset = -s $node->logfile;
+follow('fake', <<'SQL', events => "'hand'");
+ALTER TABLE record_event RENAME TO real_event;
+CREATE VIEW record_event AS SELECT *, 3 AS tableoid, 4 AS ctid FROM real_event;
+CREATE TRIGGER stay INSTEAD OF INSERT ON record_event FOR EACH ROW EXECUTE FUNCTION stay()
+SQL
+$node->wait_for_log(qr/column "ctid" .* is of type integer, not tid/, $offset);
+query("SELECT atproto.unsubscribe('fake')");
+$offset = -s $node->logfile;
+follow('faker', <<'SQL', events => "'hand'");
+ALTER TABLE record_event RENAME TO real_event;
+CREATE VIEW record_event AS SELECT *, 'pg_type'::regclass::oid AS tableoid, '(0,1)'::pg_catalog.tid AS ctid FROM real_event;
+CREATE TRIGGER stay INSTEAD OF INSERT ON record_event FOR EACH ROW EXECUTE FUNCTION stay()
+SQL
+$node->wait_for_log(qr/"faker.record_event" is not a table/, $offset);
+query("SELECT atproto.unsubscribe('faker')");
+pass('a view is not taken for the table');
+
+# --- nulls ---
+
+my $did = query('SELECT did FROM quoter.record GROUP BY did ORDER BY count(*) DESC LIMIT 1');
+foreach my $trigger ('CREATE TRIGGER stay BEFORE UPDATE ON repo FOR EACH ROW EXECUTE FUNCTION stay()', '')
+{
+	my $name = $trigger ? 'nulls_statement' : 'nulls_direct';
+
+	follow($name, "ALTER TABLE repo ALTER active DROP NOT NULL; $trigger; INSERT INTO repo (did, active) VALUES ('$did', NULL)");
+	wait_for_seq($node, $name, $last);
+	is(query("SELECT count(*) > 0, min(did::text), max(did::text), min(sqlstate), max(sqlstate) FROM atproto.dead_letter WHERE subscription = '$name'"),
+		"t|$did|$did|22004|22004", "$name: a repository whose state is not known: its events are kept");
+	is(query("SELECT count(*) FROM (SELECT did, collection, rkey, cid FROM quoter.record WHERE did <> '$did'
+		EXCEPT SELECT did, collection, rkey, cid FROM $name.record) d"), '0', "$name: all others are there");
+	query("SELECT atproto.unsubscribe('$name')");
+}
+
+# --- tables that the stream does not use ---
+
+follow('few', <<'SQL');
+DROP VIEW current_label;
+DROP TABLE label, message, record_event;
+CREATE TRIGGER refuse BEFORE INSERT ON record FOR EACH ROW WHEN (substr(new.rkey::text, 11, 1) = 'a') EXECUTE FUNCTION refuse()
+SQL
+wait_for_seq($node, 'few', $last);
+cmp_ok(query("SELECT count(*) FROM atproto.dead_letter WHERE subscription = 'few'"), '>', 0, 'records are refused one by one');
+is(query("SELECT count(*) FROM (SELECT did, collection, rkey, cid FROM quoter.record WHERE substr(rkey::text, 11, 1) <> 'a'
+	EXCEPT SELECT did, collection, rkey, cid FROM few.record) d"), '0', 'a stream of repositories needs no table for labels');
+
+my $labels = AtprotoTest::Server->start(capture('labels.frames.gz'));
+follow('labels', 'DROP VIEW visible_record; DROP TABLE record, repo, record_event, message',
+	from => $labels, nsid => 'com.atproto.label.subscribeLabels');
+$node->poll_query_until('postgres', "SELECT count(*) > 0 FROM labels.label") or die;
+is(query("SELECT stopped FROM atproto.subscription WHERE name = 'labels'"), '', 'nor one of labels a table of records');
+
+# --- an open transaction with a foreign key to a repository ---
+
+my $held = AtprotoTest::Server->start($pds, '--hold-at', 800);
+follow('referred', 'CREATE TABLE note (did did REFERENCES repo)', from => $held);
+wait_for_seq($node, 'referred', 799);
+query("BEGIN; INSERT INTO referred.note SELECT did FROM referred.repo; PREPARE TRANSACTION 'note'");
+$held->release;
+wait_for_seq($node, 'referred', $last);
+tables_match($node, $pds, 'a foreign key to repositories holds nothing up', schema => 'referred');
+query("COMMIT PREPARED 'note'");
+
+$node->stop;
+done_testing();
