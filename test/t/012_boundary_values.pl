@@ -57,9 +57,9 @@ $values{noshuri} = [ map { s{at://}{nosh://}r =~ s{8187}{8185}r =~ s{8154}{8152}
 my $node = make_node('boundaries', conf => "log_min_messages = log\nlog_min_error_statement = panic\nfsync = off\n");
 $node->safe_psql('postgres', 'CREATE ROLE nobody_special LOGIN');
 
-# (name, kind, argument types) of all that SQL can call.
+# (name, gives a set, argument types) of all that SQL can call.
 my @functions = map { [ split /\|/, $_, -1 ] } split /\n/, $node->safe_psql('postgres', <<'EOQ');
-SELECT p.oid::regproc, p.prokind, array_to_string(ARRAY(SELECT format_type(t, NULL) FROM unnest(p.proargtypes) WITH ORDINALITY a (t, n) ORDER BY n), ',')
+SELECT p.oid::regproc, p.proretset, array_to_string(ARRAY(SELECT format_type(t, NULL) FROM unnest(p.proargtypes) WITH ORDINALITY a (t, n) ORDER BY n), ',')
 FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid
 WHERE d.classid = 'pg_proc'::regclass AND d.deptype = 'e' AND d.refclassid = 'pg_extension'::regclass
 	AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'atproto')
@@ -91,9 +91,10 @@ srand(1);
 my @calls;
 foreach my $f (@functions)
 {
-	my ($name, $kind, $types) = @$f;
+	my ($name, $set, $types) = @$f;
 
-	push @calls, "SELECT $name($_);" foreach combinations(split /,/, $types);
+	push @calls, map { ("SELECT $name($_);", $set eq 't' ? "SELECT * FROM $name($_) LIMIT 1;" : ()) }
+	  combinations(split /,/, $types);
 }
 note(scalar(@calls) . ' calls');
 

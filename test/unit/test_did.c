@@ -38,6 +38,8 @@ check_normal(const char *s, const char *expected)
 	size_t		n = atp_did_normalize(s, strlen(s), out);
 
 	ok(n == strlen(expected) && memcmp(out, expected, n) == 0, "I-24: %s becomes %s", s, out);
+	strcpy(out, s);
+	ok(atp_did_normalize(out, strlen(s), out) == n && memcmp(out, expected, n) == 0, "in place as well");
 }
 
 /* A DID that is often near the limits of packing and of the abbreviation. */
