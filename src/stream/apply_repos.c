@@ -548,6 +548,7 @@ atp_purge_repos(const AtpSubscription *sub)
 	/* fewer than asked for need not be all: somebody else may have been faster */
 	if (n > 0)
 		return true;
+	ATP_INJECTION_POINT("records purged");
 	/* another subscription may have just begun: only rows that are locked are looked at */
 	(void) atp_execute(ATP_SQL_LOCK_PURGED, NULL, NULL);
 	(void) atp_execute(ATP_SQL_PURGE_DONE, NULL, NULL);
