@@ -82,8 +82,9 @@ attempt(Apply *a, AtpStep step, int first, int second)
 
 /* Whatever is written is refused: that is nobody's row. */
 static void
-count_refused(uint32 repo, const char *why)
+count_refused(const AtpSettings *settings, uint32 repo, const char *why)
 {
+	int			repos = settings->ndids > 0 ? Min(settings->ndids, REFUSED_REPOS) : REFUSED_REPOS;
 	int			i = 0;
 
 	learnt.refused++;
@@ -92,7 +93,7 @@ count_refused(uint32 repo, const char *why)
 		i++;
 	if (i == learnt.nrepos && i < REFUSED_REPOS)
 		learnt.repos[learnt.nrepos++] = repo;
-	if (learnt.refused >= REFUSED_ROWS && learnt.nrepos == REFUSED_REPOS)
+	if (learnt.refused >= REFUSED_ROWS && learnt.nrepos >= repos)
 		ereport(ERROR,
 				(errcode(ATP_ERRCODE_STOP),
 				 errmsg("the database refused all of the last %d rows: %s", learnt.refused, why)));
@@ -110,7 +111,7 @@ refuse(Apply *a, const AtpEvent *event, AtpSpan path, const ErrorData *error)
 	letter->path = path;
 	a->refused++;
 	MemoryContextSwitchTo(old);
-	count_refused(event->key, letter->text);
+	count_refused(&a->sub->settings, event->key, letter->text);
 }
 
 /* The whole event, or what is left of it without its rows. */

@@ -1,0 +1,93 @@
+# 244_refused_pieces.pl
+#		A stream in which many rows are refused: what one batch taught serves the
+#		next, so that good rows are not written again and again; transactions have
+#		a bounded number of subtransactions; and each is complete with its cursor,
+#		letters and rows when the consumer is killed between two of them.  E-43, B-29.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $pds  = capture('pds.frames.gz');
+my $last = 1600;
+my $node = make_node('refused_pieces', conf => "atproto.reconnect_delay = 20ms\natproto.reconnect_max_delay = 100ms");
+my $server = AtprotoTest::Server->start($pds);
+
+sub query
+{
+	return $node->safe_psql('postgres', $_[0]);
+}
+
+# Refuses about one row in so many, by its key, and counts what is tried.
+sub refuse
+{
+	my ($part) = @_;
+	query(<<"SQL");
+CREATE OR REPLACE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS \$\$
+BEGIN
+	PERFORM nextval('public.tried');
+	IF hashtext(new.rkey::text || new.did::text) % $part = 0 THEN
+		RAISE EXCEPTION 'not this one';
+	END IF;
+	RETURN new;
+END \$\$
+SQL
+	return;
+}
+
+sub stream
+{
+	my (%args) = @_;
+	query('DELETE FROM atproto.subscription; TRUNCATE atproto.record, atproto.repo, atproto.record_event; ALTER SEQUENCE public.tried RESTART');
+	query(subscribe_sql('s', $server, cursor => 0, %args));
+	return;
+}
+
+query('CREATE SEQUENCE public.tried; ALTER TABLE atproto.record ADD top xid8 DEFAULT pg_current_xact_id()');
+refuse(20);
+query('CREATE TRIGGER refuse BEFORE INSERT ON atproto.record FOR EACH ROW EXECUTE FUNCTION public.refuse()');
+
+stream();
+wait_for_seq($node, 's', $last);
+my ($expected) = oracle('', 'event', $pds);
+my $rows = scalar(() = $expected =~ /^\d+\t(?:create|update)\t/mg);
+my $letters = query('SELECT count(*) FROM atproto.dead_letter');
+cmp_ok($letters, '>', 50, 'many rows are refused');
+cmp_ok(query('SELECT last_value FROM public.tried'), '<', 5 * $rows, 'the others are not written again and again');
+cmp_ok(query('SELECT max(n) FROM (SELECT count(DISTINCT xmin::text) AS n FROM atproto.record GROUP BY top) t'), '<=', 64 + 200,
+	'no transaction has many subtransactions');
+cmp_ok(query('SELECT count(DISTINCT top) FROM atproto.record'), '>', 3, 'there are several');
+is(query('SELECT events FROM atproto.cursor'), $last, 'each event counts once');
+my $contents = q{SELECT 'r', did, collection, rkey, cid FROM atproto.record ORDER BY 2, 3, 4;
+	SELECT 'l', seq, path FROM atproto.dead_letter ORDER BY 2, 3};
+my $before = query($contents);
+
+# Killed again and again.
+stream();
+my $kills = 0;
+until (query("SELECT coalesce(seq, 0) = $last FROM atproto.cursor") eq 't')
+{
+	my $seq = query('SELECT coalesce(seq, 0) FROM atproto.cursor');
+	my $pid = query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
+
+	query("SELECT pg_terminate_backend($pid)") if $pid ne '' && $kills++ < 10;
+	AtprotoTest::wait_until(sub { query("SELECT coalesce(seq, 0) > $seq OR seq = $last FROM atproto.cursor") eq 't' }, "progress after $seq");
+}
+cmp_ok($kills, '>', 0, 'the consumer was terminated');
+is(query($contents), $before, 'the same rows and letters are there');
+is(query('SELECT events FROM atproto.cursor'), $last, 'each event counts once');
+
+# When nothing is refused any more, it learns that, too.
+query('DROP TRIGGER refuse ON atproto.record; TRUNCATE atproto.record, atproto.repo');
+query("SELECT atproto.set_cursor('s', 0)");
+$node->poll_query_until('postgres', "SELECT events = 2 * $last FROM atproto.cursor");
+tables_match($node, $pds, 'nothing is refused any more');
+
+$node->stop;
+done_testing();
