@@ -68,13 +68,13 @@ foreach my $workers (1, 2)
 {
 	foreach my $rev (@odd_revs)
 	{
-		my @odd     = ('b 1 +x', "a $rev +w", 'b 2 +z', "a $rev $later +x", 'b 3 =x', 'a 1 +y', 'b 4 +y', 'a 2 +z');
+		my @odd     = ('b 1 +x', "a $rev +w", 'b 2 +z', "a $rev $later +x", 'b 3 =x', 'a 1 +y', "a sync $rev", 'b 4 +y', 'a 2 +z');
 		my $server = AtprotoTest::Server->start(make_capture('steps.py', @odd));
 
 		query('DELETE FROM atproto.subscription; TRUNCATE atproto.record, atproto.repo');
 		query(subscribe_sql('s', $server, cursor => 0, workers => $workers));
 		wait_for_seq($node, 's', scalar @odd);
-		is(query('SELECT string_agg(seq || stage, $$ $$ ORDER BY seq) FROM atproto.dead_letter'), '2commit 4commit',
+		is(query('SELECT string_agg(seq || stage, $$ $$ ORDER BY seq) FROM atproto.dead_letter'), '2commit 4commit 7commit',
 			"$workers, $rev: one event that is ahead is condemned, whatever time it carries");
 		is(query("SELECT string_agg(value->>'text', ', ' ORDER BY did, rkey) FROM atproto.record"), 'y 1, z 2, x 3, y 4, z 2',
 			"$workers, $rev: what comes after it is taken");
