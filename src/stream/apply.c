@@ -224,6 +224,50 @@ store_gaps(Apply *a)
 	}
 }
 
+/* What names the cursor, of this shard. */
+static void
+cursor_args(const Apply *a, Datum *args)
+{
+	args[0] = CStringGetTextDatum(a->sub->name);
+	args[1] = CStringGetTextDatum(a->sub->ep->scope);
+	args[2] = Int32GetDatum(a->batch->shard);
+}
+
+/*
+ * Lock what comes after the rows, without waiting: who has it may want the
+ * tables next that this transaction has written to (BEGIN; unsubscribe(); DROP
+ * SCHEMA), and would be the one whom the deadlock ends.
+ */
+static bool
+lock_cursor(Apply *a, const List *letters)
+{
+	Datum		args[3];
+
+	cursor_args(a, args);
+	a->locked = atp_execute(ATP_SQL_LOCK_CURSOR, args, NULL) == 0 ||
+		/* letters and gaps refer to it */
+		((letters != NIL || a->batch->gaps != NIL) &&
+		 atp_execute(ATP_SQL_LOCK_SUBSCRIPTION, args, NULL) == 0);
+	return !a->locked;
+}
+
+/* Wait, with no other lock, for who has it.  False: there is none any more. */
+static bool
+await_cursor(const Apply *a)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	Datum		args[3];
+	bool		there = false;
+
+	atp_begin("waiting for a change of the subscription");
+	cursor_args(a, args);
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		there = atp_execute(ATP_SQL_AWAIT_CURSOR, args, NULL) > 0;
+	atp_commit();
+	MemoryContextSwitchTo(cxt);
+	return there;
+}
+
 /* False: the cursor is not where this consumer left it. */
 static bool
 move_cursor(Apply *a, int64 from, int64 to)
@@ -283,6 +327,17 @@ letters_until(const Apply *a, int64 seq, List **rest)
 	return letters;
 }
 
+/* Everything but the events' rows. */
+static bool
+store_rest(Apply *a, List *letters, int64 from, int64 to)
+{
+	atp_letters_store(a, letters);
+	if (a->family->settle != NULL)
+		a->family->settle(a);
+	store_gaps(a);
+	return move_cursor(a, from, to);
+}
+
 static AtpApplied
 apply_once(Apply *a, Way way, int64 *cursor, int64 seq)
 {
@@ -312,12 +367,8 @@ apply_once(Apply *a, Way way, int64 *cursor, int64 seq)
 	}
 	to = position_after(a, *cursor, seq);
 	letters = letters_until(a, to, &rest);
-	atp_letters_store(a, letters);
-	if (a->family->settle != NULL)
-		a->family->settle(a);
-	store_gaps(a);
 	ATP_INJECTION_POINT("cursor next");
-	if (!move_cursor(a, *cursor, to))
+	if (!lock_cursor(a, letters) || !store_rest(a, letters, *cursor, to))
 	{
 		SPI_finish();
 		PopActiveSnapshot();
@@ -351,6 +402,7 @@ try_once(Apply *a, Way way, int64 *cursor, int64 seq, AtpApplied *result)
 	ErrorData  *volatile error = NULL;
 
 	a->direct = way == WAY_DIRECT;
+	a->locked = false;
 	a->rows = a->kept = a->refused = 0;
 	memset(a->skips, 0, sizeof(a->skips));
 	PG_TRY();
@@ -363,9 +415,10 @@ try_once(Apply *a, Way way, int64 *cursor, int64 seq, AtpApplied *result)
 		error = CopyErrorData();
 		FlushErrorState();
 		AbortOutOfAnyTransaction();
-		a->batch->letters = list_truncate(a->batch->letters, letters);
 	}
 	PG_END_TRY();
+	if (error != NULL || a->locked)
+		a->batch->letters = list_truncate(a->batch->letters, letters);
 	MemoryContextSwitchTo(cxt);
 	return error;
 }
@@ -397,10 +450,13 @@ apply_some(Apply *a, int64 *cursor, int64 seq, const char **reason)
 
 	if (way == WAY_STATEMENTS)
 		learnt.with_statements--;
-	while ((error = try_once(a, way, cursor, seq, &result)) != NULL)
+	while ((error = try_once(a, way, cursor, seq, &result)) != NULL || (a->locked && await_cursor(a)))
 	{
-		AtpFault	fault = atp_fault_of(error->sqlerrcode);
+		AtpFault	fault;
 
+		if (error == NULL)
+			continue;
+		fault = atp_fault_of(error->sqlerrcode);
 		if (error->sqlerrcode == ATP_ERRCODE_CONFLICT && way == WAY_DIRECT)
 		{
 			learnt.with_statements = AFTER_CONFLICT;

@@ -22,6 +22,7 @@
 #include "stream/pipeline.h"
 #include "stream/process.h"
 #include "stream/ring.h"
+#include "stream/slots.h"
 #include "stream/statements.h"
 #include "stream/wait.h"
 #include "utils/memutils.h"
@@ -212,6 +213,7 @@ atp_apply_worker_main(Datum arg)
 
 	memcpy(&start, MyBgworkerEntry->bgw_extra, sizeof(start));
 	atp_process_begin();
+	atp_slot_report_end(start.database, start.owner, start.name);
 	BackgroundWorkerInitializeConnectionByOid(start.database, start.owner, 0);
 	atp_process_connected(psprintf("atproto %s/%d", start.name, start.shard));
 	w->shard = start.shard;

@@ -92,13 +92,14 @@ atp_claim_guard(void)
 	in_transaction = true;
 }
 
-void
+bool
 atp_claim_release(void)
 {
 	Assert(!in_transaction);
-	if (is_holder)
-		(void) LockRelease(&claimed, ExclusiveLock, true);
+	if (!is_holder)
+		return false;
 	is_holder = false;
+	return LockRelease(&claimed, ExclusiveLock, true);
 }
 
 /* The pids of all that hold one of these locks, or any of ours when there are none; palloc'd. */

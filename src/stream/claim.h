@@ -22,8 +22,8 @@ extern bool atp_claim_worker(const char *name, int shard);
  */
 extern void atp_claim_guard(void);
 
-/* Hold it no longer. */
-extern void atp_claim_release(void);
+/* Hold it no longer; false when this process does not. */
+extern bool atp_claim_release(void);
 
 /* Does some process hold it in this database? */
 extern bool atp_is_running(const char *name);

@@ -20,6 +20,8 @@
 #include "stream/catalog.h"
 #include "stream/claim.h"
 #include "stream/injection.h"
+#include "stream/manager.h"
+#include "stream/owner.h"
 #include "stream/subscription.h"
 #include "stream/tables.h"
 #include "stream/wake.h"
@@ -61,29 +63,35 @@ no_such_subscription(text *name)
 }
 
 /*
- * Without a manager in this database, start the consumer right here: it waits
- * for this transaction's end before it looks at the table.
+ * In a database that no manager serves, start the consumer right here: it waits
+ * for this transaction's end before it looks at the table.  Also when one runs,
+ * which may be about to end for what this transaction changes: the new one ends
+ * at once when the old one did not.
  */
 static void
 start_without_manager(text *name)
 {
 	AtpSubscription *sub;
 	BackgroundWorkerHandle *handle;
+	bool		running;
 
-	if (atp_is_running(ATP_MANAGER_NAME))
+	if (atp_manager_number() >= 0)
 		return;
 	/* the caller's snapshot does not show what has just been written */
 	CommandCounterIncrement();
 	PushActiveSnapshot(GetLatestSnapshot());
 	sub = atp_subscription_get(text_to_cstring(name), CurrentMemoryContext);
 	PopActiveSnapshot();
-	if (sub == NULL || !sub->runnable || atp_is_running(sub->name))
+	if (sub == NULL || !sub->runnable)
 		return;
-	if (!atp_consumer_start(sub, false, GetTopTransactionId(), &handle))
+	running = atp_is_running(sub->name);
+	if (!atp_consumer_start(sub, false, GetTopTransactionId(), &handle) && !running)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
 				 errmsg("no background worker slot is free for subscription \"%s\"", sub->name),
 				 errhint("Increase \"%s\".", "max_worker_processes")));
+	if (running)
+		return;
 	ereport(NOTICE,
 			(errmsg("subscription \"%s\" runs until the server stops", sub->name),
 			 errdetail("No atproto manager serves this database."),
@@ -250,18 +258,6 @@ atp_set_cursor(PG_FUNCTION_ARGS)
  * ------------------------------------------------------------------------
  */
 
-/* The owner's rights are what the consumer has: only a member may lend them. */
-static void
-check_owner(const char *owner)
-{
-	Oid			roleid = get_role_oid(owner, false);
-
-	if (!has_privs_of_role(GetUserId(), roleid))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be a member of role \"%s\" to make it a subscription's owner", owner)));
-}
-
 static void
 check_endpoint(const AtpEndpoint *ep, bool allow_insecure)
 {
@@ -398,7 +394,13 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 	desc = RelationGetDescr(trigger->tg_relation);
 	row = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple;
 
-	check_owner(SPI_getvalue(row, desc, SPI_fnumber(desc, "owner")));
+	value = SPI_getbinval(row, desc, SPI_fnumber(desc, "owner"), &isnull);
+	if (isnull)
+		ereport(ERROR,
+				(errcode(ERRCODE_NOT_NULL_VIOLATION), errmsg("owner must not be null")));
+	/* what is replicated is stopped; resume() will look */
+	if (SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA)
+		atp_owner_check(DatumGetObjectId(value));
 	url = SPI_getvalue(row, desc, SPI_fnumber(desc, "url"));
 	if (url == NULL)
 		ereport(ERROR,

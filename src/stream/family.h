@@ -68,6 +68,7 @@ typedef struct Apply
 	int64		rows;			/* applied */
 	bool		direct;			/* rows may go without statements where direct.h allows it */
 	bool		accepted;		/* what accepts() said, as a step that can fail */
+	bool		locked;			/* nothing was applied: somebody changes the cursor or the subscription */
 	bool		again;			/* a dead letter: nothing that is as new is overwritten */
 	AtpAgain	standing;		/* what again() said, likewise */
 	struct varlena *repo;		/* to be marked, likewise */

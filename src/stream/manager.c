@@ -10,6 +10,7 @@
 
 #include "access/xact.h"
 #include "common/pg_prng.h"
+#include "commands/dbcommands.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -229,8 +230,30 @@ wait_before_connecting(int manager)
 	AtpTime		begin = atp_now();
 	long		left;
 
-	while ((left = atp_remaining(atp_now(), begin, delay)) > 0)
+	/* somebody may need it now: see atp_manager_pid() */
+	while ((left = atp_remaining(atp_now(), begin, delay)) > 0 && atp_manager_is_failing(manager))
 		atp_wait(NULL, 0, left);
+}
+
+/* atproto.databases; false: it is no list. */
+static bool
+split_databases(List **names)
+{
+	return SplitIdentifierString(pstrdup(atp_databases ? atp_databases : ""), ',', names);
+}
+
+int
+atp_manager_number(void)
+{
+	const char *database = get_database_name(MyDatabaseId);
+	List	   *names;
+	ListCell   *lc;
+
+	if (split_databases(&names))
+		foreach(lc, names)
+			if (strcmp(lfirst(lc), database) == 0 && foreach_current_index(lc) < ATP_MANAGERS_MAX)
+				return foreach_current_index(lc);
+	return -1;
 }
 
 void
@@ -270,11 +293,10 @@ atp_manager_main(Datum arg)
 void
 atp_manager_init(void)
 {
-	char	   *copy = pstrdup(atp_databases ? atp_databases : "");
 	List	   *names;
 	ListCell   *lc;
 
-	if (!SplitIdentifierString(copy, ',', &names))
+	if (!split_databases(&names))
 	{
 		ereport(WARNING,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

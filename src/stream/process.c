@@ -8,6 +8,7 @@
 
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
+#include "storage/ipc.h"
 #include "stream/process.h"
 #include "tcop/tcopprot.h"
 #include "utils/guc.h"
@@ -39,4 +40,32 @@ atp_process_connected(const char *appname)
 {
 	SetConfigOption("search_path", "", PGC_SUSET, PGC_S_OVERRIDE);
 	pgstat_report_appname(appname);
+}
+
+static bool database_is_gone = false;
+static emit_log_hook_type prev_emit_log_hook = NULL;
+
+static void
+look_for_database(ErrorData *edata)
+{
+	if (prev_emit_log_hook)
+		prev_emit_log_hook(edata);
+	if (edata->elevel == FATAL && edata->sqlerrcode == ERRCODE_UNDEFINED_DATABASE)
+		database_is_gone = true;
+}
+
+/* An exit code of 0 is what tells the postmaster. */
+static void
+end_for_good(int code, Datum arg)
+{
+	if (database_is_gone && code != 0)
+		proc_exit(0);
+}
+
+void
+atp_process_ends_with_database(void)
+{
+	prev_emit_log_hook = emit_log_hook;
+	emit_log_hook = look_for_database;
+	on_proc_exit(end_for_good, (Datum) 0);
 }

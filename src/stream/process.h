@@ -23,4 +23,10 @@ extern void atp_process_begin(void);
 /* When it has one: application_name, and a search_path that finds nothing of others. */
 extern void atp_process_connected(const char *appname);
 
+/*
+ * The postmaster starts this process again when it fails: not when its database
+ * has been dropped.
+ */
+extern void atp_process_ends_with_database(void);
+
 #endif							/* ATP_PROCESS_H */

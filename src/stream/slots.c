@@ -25,6 +25,7 @@ typedef struct AtpSlots
 {
 	LWLock	   *lock;
 	int			failed_starts[ATP_MANAGERS_MAX];
+	int			manager_pid[ATP_MANAGERS_MAX];
 	int			n;
 	AtpSlot		slot[FLEXIBLE_ARRAY_MEMBER];
 } AtpSlots;
@@ -112,38 +113,94 @@ detach(int code, Datum arg)
 	unlock_slots();
 }
 
-void
-atp_slot_attach(const char *name)
+/* A subscription's slot, a new one if need be; NULL: there is no room.  The lock is held. */
+static AtpSlot *
+find_slot(Oid database, Oid owner, const char *name)
 {
 	AtpSlot    *free_slot = NULL;
 
-	lock_slots(LW_EXCLUSIVE);
 	for (int i = 0; slots != NULL && i < slots->n; i++)
 	{
 		AtpSlot    *slot = &slots->slot[i];
 
-		if (slot->in_use && slot->database == MyDatabaseId && strcmp(slot->name, name) == 0)
-		{
-			free_slot = slot;
-			break;
-		}
+		if (slot->in_use && slot->database == database && strcmp(slot->name, name) == 0)
+			return slot;
 		if (!slot->in_use && free_slot == NULL)
 			free_slot = slot;
 	}
 	if (free_slot != NULL)
-		my_slot = free_slot;
-	if (!my_slot->in_use)
 	{
-		memset(my_slot, 0, sizeof(AtpSlot));
-		my_slot->in_use = true;
-		my_slot->database = MyDatabaseId;
-		strlcpy(my_slot->name, name, sizeof(my_slot->name));
+		memset(free_slot, 0, sizeof(AtpSlot));
+		free_slot->in_use = true;
+		free_slot->database = database;
+		free_slot->owner = owner;
+		free_slot->state = ATP_STATE_ENDED;
+		strlcpy(free_slot->name, name, sizeof(free_slot->name));
 	}
+	return free_slot;
+}
+
+static void
+set_error(AtpSlot *slot, const char *error)
+{
+	strlcpy(slot->error, error, sizeof(slot->error));
+	/* the copy may have cut a character in two */
+	slot->error[pg_mbcliplen(slot->error, strlen(slot->error), sizeof(slot->error) - 1)] = '\0';
+	slot->error_at = GetCurrentTimestamp();
+}
+
+/* Whose end is reported. */
+static struct
+{
+	Oid			database;
+	Oid			owner;
+	const char *name;
+}			mine;
+static emit_log_hook_type prev_emit_log_hook = NULL;
+
+/* What is caught is not logged at this level; what is logged ends the process. */
+static void
+report_end(ErrorData *edata)
+{
+	AtpSlot    *slot;
+
+	if (prev_emit_log_hook)
+		prev_emit_log_hook(edata);
+	if (edata->elevel < ERROR || edata->elevel > FATAL || edata->message == NULL || proc_exit_inprogress ||
+		/* somebody wanted it to end, or nobody can ask */
+		ERRCODE_TO_CATEGORY(edata->sqlerrcode) == ERRCODE_OPERATOR_INTERVENTION ||
+		edata->sqlerrcode == ERRCODE_UNDEFINED_DATABASE)
+		return;
+	lock_slots(LW_EXCLUSIVE);
+	if ((slot = find_slot(mine.database, mine.owner, mine.name)) != NULL)
+		set_error(slot, edata->message);
+	unlock_slots();
+}
+
+void
+atp_slot_report_end(Oid database, Oid owner, const char *name)
+{
+	mine.database = database;
+	mine.owner = owner;
+	mine.name = MemoryContextStrdup(TopMemoryContext, name);
+	prev_emit_log_hook = emit_log_hook;
+	emit_log_hook = report_end;
+}
+
+void
+atp_slot_attach(const char *name)
+{
+	AtpSlot    *slot;
+
+	lock_slots(LW_EXCLUSIVE);
+	slot = find_slot(MyDatabaseId, GetUserId(), name);
+	if (slot != NULL)
+		my_slot = slot;
 	my_slot->owner = GetUserId();
 	my_slot->pid = MyProcPid;
 	my_slot->state = ATP_STATE_STARTING;
 	unlock_slots();
-	if (slots != NULL && free_slot == NULL)
+	if (slots != NULL && slot == NULL)
 		ereport(LOG,
 				(errmsg("no room in shared memory for the status of subscription \"%s\"", name),
 				 errhint("Increase \"%s\".", "atproto.max_subscriptions")));
@@ -171,10 +228,7 @@ atp_slot_error(AtpDrop drop, const char *error)
 		my_slot->drops[drop]++;
 		my_slot->reconnects++;
 	}
-	strlcpy(my_slot->error, error, sizeof(my_slot->error));
-	/* the copy may have cut a character in two */
-	my_slot->error[pg_mbcliplen(my_slot->error, strlen(my_slot->error), sizeof(my_slot->error) - 1)] = '\0';
-	my_slot->error_at = GetCurrentTimestamp();
+	set_error(my_slot, error);
 	unlock_slots();
 }
 
@@ -205,6 +259,14 @@ atp_slot_batch(const int64 *skips)
 	atp_slot_skips(skips);
 }
 
+static void
+manager_ends(int code, Datum manager)
+{
+	lock_slots(LW_EXCLUSIVE);
+	slots->manager_pid[DatumGetInt32(manager)] = 0;
+	unlock_slots();
+}
+
 int
 atp_manager_starting(int manager)
 {
@@ -212,8 +274,33 @@ atp_manager_starting(int manager)
 
 	lock_slots(LW_EXCLUSIVE);
 	failed = slots->failed_starts[manager]++;
+	slots->manager_pid[manager] = MyProcPid;
 	unlock_slots();
+	before_shmem_exit(manager_ends, Int32GetDatum(manager));
 	return failed;
+}
+
+bool
+atp_manager_is_failing(int manager)
+{
+	bool		failing;
+
+	lock_slots(LW_SHARED);
+	failing = slots->failed_starts[manager] > 0;
+	unlock_slots();
+	return failing;
+}
+
+int
+atp_manager_pid(int manager)
+{
+	int			pid;
+
+	lock_slots(LW_EXCLUSIVE);
+	slots->failed_starts[manager] = 0;
+	pid = slots->manager_pid[manager];
+	unlock_slots();
+	return pid;
 }
 
 void
@@ -221,6 +308,16 @@ atp_manager_connected(int manager)
 {
 	lock_slots(LW_EXCLUSIVE);
 	slots->failed_starts[manager] = 0;
+	unlock_slots();
+}
+
+void
+atp_slots_forget(Oid database)
+{
+	lock_slots(LW_EXCLUSIVE);
+	for (int i = 0; slots != NULL && i < slots->n; i++)
+		if (slots->slot[i].in_use && slots->slot[i].database == database)
+			slots->slot[i].in_use = false;
 	unlock_slots();
 }
 

@@ -51,6 +51,12 @@ extern int	atp_max_subscriptions;	/* GUC: slots in shared memory */
 /* From _PG_init(), while preloading. */
 extern void atp_slots_init(void);
 
+/*
+ * From now on an ERROR or FATAL that ends this process is the last error of a
+ * subscription.  Before there is a connection to the database, too.
+ */
+extern void atp_slot_report_end(Oid database, Oid owner, const char *name);
+
 /* This process's slot for the subscription; private memory when there is no shared one. */
 extern void atp_slot_attach(const char *name);
 
@@ -67,6 +73,15 @@ extern void atp_slot_skips(const int64 *skips);	/* without a batch of their own 
  */
 extern int	atp_manager_starting(int manager);
 extern void atp_manager_connected(int manager);
+
+/* Has it failed, and has nobody asked for it since? */
+extern bool atp_manager_is_failing(int manager);
+
+/* Somebody asks for it: the next attempt is at once.  Its pid, to be woken; 0: none now. */
+extern int	atp_manager_pid(int manager);
+
+/* Forget the slots of a database that is gone. */
+extern void atp_slots_forget(Oid database);
 
 /* Forget the slots of this database whose subscription is not in the list. */
 extern void atp_slots_keep(List *subscriptions);

@@ -294,6 +294,20 @@ static const struct
 		" VALUES ($1, $2, $3, $4, $5)",
 		5, {-TEXTOID, -TEXTOID, -INT8OID, -INT8OID, -TEXTOID}, SPI_OK_INSERT
 	},
+	[ATP_SQL_LOCK_CURSOR] = {
+		"SELECT FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2 AND shard = $3"
+		" FOR NO KEY UPDATE SKIP LOCKED",
+		3, {-TEXTOID, -TEXTOID, -INT4OID}, SPI_OK_SELECT
+	},
+	[ATP_SQL_LOCK_SUBSCRIPTION] = {
+		"SELECT FROM atproto.subscription WHERE name = $1 FOR KEY SHARE SKIP LOCKED",
+		1, {-TEXTOID}, SPI_OK_SELECT
+	},
+	[ATP_SQL_AWAIT_CURSOR] = {
+		"SELECT FROM atproto.subscription s JOIN atproto.cursor c ON c.subscription = s.name"
+		" WHERE s.name = $1 AND c.endpoint = $2 AND c.shard = $3 FOR KEY SHARE OF s FOR NO KEY UPDATE OF c",
+		3, {-TEXTOID, -TEXTOID, -INT4OID}, SPI_OK_SELECT
+	},
 	[ATP_SQL_MOVE_CURSOR] = {
 		"UPDATE atproto.cursor SET seq = $4, event_time = COALESCE($5, event_time),"
 		" events = events + $6, record_ops = record_ops + $7,"

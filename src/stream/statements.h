@@ -48,6 +48,9 @@ typedef enum AtpStatement
 	ATP_SQL_ADD_BEYOND,
 	ATP_SQL_FORGET_LETTERS,		/* of records that are removed: did[], path[], seq[] */
 	ATP_SQL_ADD_GAP,
+	ATP_SQL_LOCK_CURSOR,		/* subscription, endpoint, shard: if nobody else has it */
+	ATP_SQL_LOCK_SUBSCRIPTION,	/* subscription: likewise */
+	ATP_SQL_AWAIT_CURSOR,		/* as ATP_SQL_LOCK_CURSOR: both, waiting */
 	ATP_SQL_MOVE_CURSOR,
 	ATP_SQL_COUNT
 } AtpStatement;

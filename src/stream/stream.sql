@@ -15,7 +15,7 @@ CREATE TABLE atproto.subscription (
         CHECK (octet_length(name) BETWEEN 1 AND 63),
     url text NOT NULL,
     endpoint text NOT NULL,
-    owner name NOT NULL DEFAULT current_user,
+    owner regrole NOT NULL DEFAULT to_regrole(quote_ident(current_user)),
     enabled boolean NOT NULL DEFAULT true,
     target name NOT NULL DEFAULT 'atproto',
     collections text[],
@@ -42,7 +42,7 @@ CREATE TABLE atproto.subscription (
 COMMENT ON TABLE atproto.subscription IS 'event streams that this database follows; maintained by atproto.subscribe() and its siblings';
 COMMENT ON COLUMN atproto.subscription.url IS 'wss://host/xrpc/NSID; a new URL begins with a cursor of its own';
 COMMENT ON COLUMN atproto.subscription.endpoint IS 'scheme, host, port and path of url, filled by a trigger: what a cursor belongs to';
-COMMENT ON COLUMN atproto.subscription.owner IS 'role that the consumer runs as';
+COMMENT ON COLUMN atproto.subscription.owner IS 'role that the consumer runs as; it cannot be dropped';
 COMMENT ON COLUMN atproto.subscription.enabled IS 'false after atproto.pause()';
 COMMENT ON COLUMN atproto.subscription.target IS 'schema of the tables that are filled';
 COMMENT ON COLUMN atproto.subscription.collections IS 'only records of these collections: NSIDs, or patterns like app.bsky.*; NULL: all';
@@ -166,8 +166,7 @@ SELECT pg_catalog.pg_extension_config_dump('atproto.gap_id_seq', '');
 -- of roles that he is a member of, and what belongs to them.
 ALTER TABLE atproto.subscription ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.subscription
-    USING (EXISTS (SELECT FROM pg_catalog.pg_roles r
-        WHERE r.rolname = owner AND pg_catalog.pg_has_role(r.oid, 'USAGE')));
+    USING (pg_catalog.pg_has_role(owner, 'USAGE'));
 ALTER TABLE atproto.request_header ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.request_header
     USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
@@ -197,6 +196,15 @@ CREATE TRIGGER subscription_check BEFORE INSERT OR UPDATE ON atproto.subscriptio
 ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_check;
 CREATE TRIGGER subscription_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON atproto.subscription
     FOR EACH STATEMENT EXECUTE FUNCTION atproto.subscription_changed();
+CREATE FUNCTION atproto.subscription_owned() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_subscription_owned';
+COMMENT ON FUNCTION atproto.subscription_owned() IS 'trigger: sees to it that the owner of a subscription cannot be dropped';
+CREATE TRIGGER subscription_owned AFTER INSERT OR UPDATE OF owner OR DELETE ON atproto.subscription
+    FOR EACH ROW EXECUTE FUNCTION atproto.subscription_owned();
+CREATE TRIGGER subscription_none AFTER TRUNCATE ON atproto.subscription
+    FOR EACH STATEMENT EXECUTE FUNCTION atproto.subscription_owned();
+ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_owned;
+ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_none;
 
 -- The bytes go with the last letter about them.
 CREATE FUNCTION atproto.dead_letter_removed() RETURNS trigger
@@ -260,7 +268,8 @@ REVOKE ALL ON FUNCTION
     atproto.create_tables(name), atproto.retry(bigint), atproto.unsubscribe(text),
     atproto.pause(text), atproto.resume(text), atproto.set_cursor(text, bigint),
     atproto.refill(text, @extschema@.did[], bigint),
-    atproto.stream_status(), atproto.subscription_check(), atproto.subscription_changed(), atproto.dead_letter_removed()
+    atproto.stream_status(), atproto.subscription_check(), atproto.subscription_changed(),
+    atproto.subscription_owned(), atproto.dead_letter_removed()
     FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION atproto.stream_status() TO pg_monitor;
 
@@ -302,8 +311,7 @@ CREATE VIEW atproto.stat_subscription AS
                 sum(record_ops)::bigint AS record_ops
             FROM atproto.cursor WHERE subscription = s.name AND endpoint = s.endpoint) c
     -- the view reads the tables as their owner, so it does what row security would
-    WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR EXISTS (SELECT FROM pg_catalog.pg_roles r
-        WHERE r.rolname = s.owner AND pg_catalog.pg_has_role(r.oid, 'USAGE'));
+    WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE');
 COMMENT ON VIEW atproto.stat_subscription IS 'one row for each subscription: what its consumer does and how far it is';
 GRANT SELECT ON atproto.stat_subscription TO pg_monitor;
 

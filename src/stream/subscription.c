@@ -9,10 +9,10 @@
 #include "executor/spi.h"
 #include "stream/catalog.h"
 #include "stream/subscription.h"
-#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #define COLUMNS "name, url, owner, enabled AND stopped IS NULL, xmin"
@@ -29,7 +29,9 @@ from_tuple(HeapTuple tuple, TupleDesc desc)
 
 	sub->name = SPI_getvalue(tuple, desc, 1);
 	sub->url = SPI_getvalue(tuple, desc, 2);
-	sub->owner = get_role_oid(SPI_getvalue(tuple, desc, 3), true);
+	sub->owner = DatumGetObjectId(SPI_getbinval(tuple, desc, 3, &isnull));
+	if (!SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(sub->owner)))
+		sub->owner = InvalidOid;
 	sub->runnable = DatumGetBool(SPI_getbinval(tuple, desc, 4, &isnull));
 	sub->version = DatumGetTransactionId(SPI_getbinval(tuple, desc, 5, &isnull));
 	return sub;

@@ -18,6 +18,8 @@
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "stream/claim.h"
+#include "stream/manager.h"
+#include "stream/slots.h"
 #include "stream/wake.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -42,11 +44,19 @@ static void
 collect_pids(XactEvent event, void *arg)
 {
 	MemoryContext old;
+	int			manager;
 
 	if (!wake_pending || event != XACT_EVENT_PRE_COMMIT)
 		return;
 	old = MemoryContextSwitchTo(TopTransactionContext);
 	n_wake_pids = atp_holders(MyDatabaseId, &wake_pids);
+	manager = atp_manager_number();
+	if (manager >= 0)
+	{
+		/* one that could not get into this database, and waits to try again */
+		wake_pids = repalloc(wake_pids, sizeof(int) * (n_wake_pids + 1));
+		wake_pids[n_wake_pids++] = atp_manager_pid(manager);
+	}
 	MemoryContextSwitchTo(old);
 }
 
@@ -111,6 +121,29 @@ extension_changes(void)
 	atp_wake_at_commit();
 }
 
+/* What it leaves is forgotten when it is gone. */
+static Oid	dropped_database = InvalidOid;
+
+static void
+database_dropped(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_COMMIT && OidIsValid(dropped_database))
+		atp_slots_forget(dropped_database);
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT)
+		dropped_database = InvalidOid;
+}
+
+static void
+forget_at_commit(Oid database)
+{
+	static bool registered = false;
+
+	if (!registered)
+		RegisterXactCallback(database_dropped, NULL);
+	registered = true;
+	dropped_database = database;
+}
+
 static object_access_hook_type prev_object_access_hook = NULL;
 
 static void
@@ -119,7 +152,10 @@ object_accessed(ObjectAccessType access, Oid classid, Oid objid, int subid, void
 	if (prev_object_access_hook)
 		prev_object_access_hook(access, classid, objid, subid, arg);
 	if (access == OAT_DROP && classid == DatabaseRelationId)
+	{
+		forget_at_commit(objid);
 		end_processes(objid);
+	}
 	if ((access == OAT_POST_ALTER || access == OAT_DROP) && classid == ExtensionRelationId &&
 		objid == get_extension_oid("atproto", true))
 		extension_changes();

@@ -30,8 +30,10 @@
 #include "stream/claim.h"
 #include "stream/clock.h"
 #include "stream/connection.h"
+#include "stream/crash.h"
 #include "stream/decode.h"
 #include "stream/injection.h"
+#include "stream/owner.h"
 #include "stream/pipeline.h"
 #include "stream/process.h"
 #include "stream/retry.h"
@@ -98,6 +100,25 @@ typedef struct Consumer
  */
 
 /*
+ * Who resumed it while it was about to end has found that it runs, and started
+ * a process that found so, too.  That is over when the claim is given up: look
+ * once more then.
+ */
+static bool
+wanted_again(Consumer *c)
+{
+	AtpSubscription *sub = NULL;
+
+	if (!atp_claim_release())
+		return false;
+	atp_begin("looking whether to end");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		sub = atp_subscription_get(c->name, TopMemoryContext);
+	atp_commit();
+	return sub != NULL && sub->runnable;
+}
+
+/*
  * End the process.  A manager starts it again when its subscription says so;
  * without one, the postmaster does unless the exit code is 0.
  */
@@ -110,7 +131,9 @@ leave(Consumer *c, const char *why, bool again)
 		atp_pipeline_end(c->pipeline);
 	c->pipeline = NULL;
 	ereport(LOG, (errmsg("atproto consumer of subscription \"%s\" ends: %s", c->name, why)));
-	proc_exit(again && !c->managed ? 1 : 0);
+	if (c->managed)
+		proc_exit(0);
+	proc_exit(again || wanted_again(c) ? 1 : 0);
 }
 
 /* The operator has to decide. */
@@ -205,6 +228,9 @@ read_subscription(Consumer *c)
 			cursor = atp_cursor_share(c->name, sub->ep->scope, sub->workers);
 		if (changed)
 			atp_cursor_settings(c->name, sub->ep->scope);
+		/* what came by pg_upgrade, for instance, is not noted yet */
+		if (changed && OidIsValid(sub->owner))
+			atp_owner_note(sub->owner);
 	}
 	atp_commit();
 
@@ -377,12 +403,19 @@ hand_batch(Consumer *c, bool broken)
 	atp_batch_reset(batch);
 }
 
+static void
+note_progress(Consumer *c)
+{
+	c->failures = 0;
+	atp_crash_progress();
+}
+
 /* What the workers have committed. */
 static void
 collect(Consumer *c)
 {
 	if (atp_pipeline_collect(c->pipeline, &c->cursor))
-		c->failures = 0;
+		note_progress(c);
 	if (atp_pipeline_failed(c->pipeline))
 		leave(c, "one of its workers ended", true);
 }
@@ -404,7 +437,7 @@ apply_batch(Consumer *c)
 	if (batch->nevents == 0 && batch->letters == NIL)
 	{
 		/* nothing but messages that do not count */
-		atp_slot_batch(batch->skips);
+		atp_slot_skips(batch->skips);
 		atp_batch_reset(batch);
 		return;
 	}
@@ -426,7 +459,7 @@ apply_batch(Consumer *c)
 	report_idle(c);
 	c->stats_pending = true;
 	if (batch->nevents > 0)
-		c->failures = 0;
+		note_progress(c);
 	c->purging |= batch->purge;
 	atp_batch_reset(batch);
 }
@@ -681,6 +714,26 @@ wait_for_workers(const char *name)
 	}
 }
 
+/* So that somebody can log in and mend what crashes the server. */
+static void
+wait_after_crash(const char *name)
+{
+	int			crashes = atp_crash_begin(name);
+	int			delay = atp_crash_delay(crashes);
+	AtpTime		begin = atp_now();
+	long		left;
+
+	if (crashes == 0)
+		return;
+	atp_slot_error(ATP_DROP_NONE, psprintf("the server crashed while this ran: %d times in a row, waiting for %d seconds",
+										   crashes, delay / 1000));
+	atp_slot_state(ATP_STATE_WAITING);
+	pgstat_report_activity(STATE_IDLE, "waiting after a crash");
+	while ((left = atp_remaining(atp_now(), begin, delay)) > 0)
+		atp_wait(NULL, 0, left);
+	atp_slot_state(ATP_STATE_STARTING);
+}
+
 void
 atp_consumer_main(Datum arg)
 {
@@ -689,6 +742,9 @@ atp_consumer_main(Datum arg)
 
 	memcpy(&start, MyBgworkerEntry->bgw_extra, sizeof(start));
 	atp_process_begin();
+	atp_slot_report_end(start.database, start.owner, start.name);
+	if (!start.managed)
+		atp_process_ends_with_database();
 	BackgroundWorkerInitializeConnectionByOid(start.database, start.owner, 0);
 	atp_process_connected(psprintf("atproto %s", start.name));
 	c.name = start.name;
@@ -704,6 +760,7 @@ atp_consumer_main(Datum arg)
 		leave(&c, "another process consumes it", false);
 	wait_for_workers(c.name);
 	atp_slot_attach(c.name);
+	wait_after_crash(c.name);
 	c.loop_cxt = AllocSetContextCreate(TopMemoryContext, "atproto loop", ALLOCSET_DEFAULT_SIZES);
 	c.conn_cxt = AllocSetContextCreate(TopMemoryContext, "atproto connection", ALLOCSET_DEFAULT_SIZES);
 	c.batch = atp_batch_create(TopMemoryContext);

@@ -113,7 +113,7 @@ is(query('SELECT name, sum(c.events) FROM atproto.cursor c JOIN atproto.subscrip
 # Wait until it sleeps, then look at it.
 $node->poll_query_until('postgres',
 	"SELECT wait_event IN ('Extension', 'AtprotoStream') FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
-is(query("SELECT a.pid = s.pid, a.xact_start, a.backend_xid, a.backend_xmin, a.state, a.application_name, a.usename = s2.owner
+is(query("SELECT a.pid = s.pid, a.xact_start, a.backend_xid, a.backend_xmin, a.state, a.application_name, a.usename::text = s2.owner::text
 	FROM pg_stat_activity a, atproto.stat_subscription s JOIN atproto.subscription s2 USING (name)
 	WHERE backend_type = 'atproto consumer'"),
 	't||||idle|atproto s|t', 'no transaction is open while it waits');

@@ -1,0 +1,112 @@
+# 133_managers.pl
+#		What managers and the status are to say: a database that is made later than
+#		its manager looked, errors that end a process, slots of databases that are
+#		gone, batches that were none.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $pds  = capture('pds.frames.gz');
+my $last = 1600;
+my $node = make_node('managers', databases => 'postgres, later, "Gone"',
+	conf => "max_worker_processes = 20\natproto.max_subscriptions = 2\n");
+my $server = AtprotoTest::Server->start($pds);
+
+sub query
+{
+	my ($sql, $database) = @_;
+	return $node->safe_psql($database // 'postgres', $sql);
+}
+
+sub wait_for
+{
+	my ($sql, $database) = @_;
+
+	$node->poll_query_until($database // 'postgres', "SELECT coalesce(($sql), false)") or BAIL_OUT("timed out waiting for $sql");
+	return;
+}
+
+# What a statement says beside its result.
+sub notices
+{
+	my ($sql, $database) = @_;
+	my ($rc, $out, $err) = $node->psql($database, $sql);
+
+	is($rc, 0, "$sql succeeds");
+	return $err;
+}
+
+# --- slots ---
+
+query('CREATE DATABASE "Gone"');
+query('CREATE EXTENSION atproto', 'Gone');
+foreach my $n (1, 2)
+{
+	query(subscribe_sql("g$n", $server, cursor => 0), 'Gone');
+	wait_for_seq($node, "g$n", $last, 'Gone');
+}
+is(query('SELECT count(*) FROM atproto.stream_status()', 'Gone'), '2', 'all slots are taken');
+query('DROP DATABASE "Gone" WITH (FORCE)');
+query(subscribe_sql('s', $server, cursor => 0));
+wait_for_seq($node, 's', $last);
+is(query('SELECT state FROM atproto.stat_subscription'), 'streaming', 'those of a database that is gone are free again');
+unlike(slurp_file($node->logfile), qr/no room in shared memory/, 'there was room');
+
+# --- batches ---
+
+# After a reconnection there is nothing but the event of the cursor once more.
+my $batches = query('SELECT batches FROM atproto.stat_subscription');
+cmp_ok($batches, '>', 0, 'batches are counted');
+$server->restart('--inclusive');
+wait_for(q{SELECT skips->>'overlap' = '1' FROM atproto.stat_subscription});
+is(query('SELECT batches FROM atproto.stat_subscription'), $batches, 'an event that comes once more is no batch');
+query(q{SELECT atproto.unsubscribe('s')});
+wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
+
+# --- errors that end a process ---
+
+query(<<'SQL');
+CREATE FUNCTION public.busy() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'busy, busy' USING ERRCODE = '55006'; END$$;
+CREATE TRIGGER busy BEFORE INSERT ON atproto.record FOR EACH ROW EXECUTE FUNCTION public.busy();
+SQL
+foreach my $workers (1, 2)
+{
+	query('TRUNCATE atproto.record, atproto.repo');
+	query(subscribe_sql('s', $server, cursor => 0, workers => $workers));
+	wait_for(q{SELECT last_error = 'busy, busy' AND last_error_at IS NOT NULL FROM atproto.stat_subscription});
+	pass("an error that ends a process is the last error, workers: $workers");
+	query(q{SELECT atproto.unsubscribe('s')});
+	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type IN ('atproto consumer', 'atproto apply worker')});
+}
+query('DROP TRIGGER busy ON atproto.record');
+
+# A process that somebody ends had no error.
+query(subscribe_sql('s', $server, cursor => 'NULL'));
+wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription});
+my $pid = query('SELECT pid FROM atproto.stat_subscription');
+query("SELECT pg_terminate_backend($pid)");
+wait_for("SELECT pid <> $pid AND state = 'streaming' FROM atproto.stat_subscription");
+is(query('SELECT last_error FROM atproto.stat_subscription'), '', 'an end that somebody wanted is no error');
+
+# --- a database that is made later ---
+
+AtprotoTest::wait_until(sub { (() = slurp_file($node->logfile) =~ /FATAL:  database "later" does not exist/g) >= 2 },
+	'a manager that backs off');
+query('CREATE DATABASE later');
+query('CREATE EXTENSION atproto', 'later');
+is(notices(subscribe_sql('l', $server, cursor => 0), 'later'), '', 'the manager that backs off serves it');
+wait_for_seq($node, 'l', $last, 'later');
+is(query(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'atproto manager' AND datname = 'later'}, 'later'), '1', 'and comes for it');
+query('CREATE DATABASE nobody');
+query('CREATE EXTENSION atproto', 'nobody');
+like(notices(subscribe_sql('n', $server, cursor => 0), 'nobody'), qr/No atproto manager serves this database/, 'it is said where it is true');
+
+$node->stop;
+done_testing();

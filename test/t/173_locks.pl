@@ -1,0 +1,85 @@
+# 173_locks.pl
+#		What operators do in one transaction while a batch is being applied: it is
+#		the consumer that makes room, and neither waits for the other for ever.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $pds  = capture('pds.frames.gz');
+my $last = 1600;
+my $held = 400;
+my $node = make_node('locks', conf => "max_worker_processes = 20\ndeadlock_timeout = 200ms\natproto.reconnect_delay = 50ms\n");
+
+sub query
+{
+	return $node->safe_psql('postgres', $_[0]);
+}
+
+sub wait_for
+{
+	my ($sql) = @_;
+
+	$node->poll_query_until('postgres', "SELECT coalesce(($sql), false)") or BAIL_OUT("timed out waiting for $sql");
+	return;
+}
+
+my $applying = q{FROM pg_stat_activity WHERE backend_type IN ('atproto consumer', 'atproto apply worker') AND wait_event_type = 'Lock'};
+
+foreach my $case ([ 1, 0 ], [ 1, 1 ], [ 2, 0 ], [ 2, 1 ])
+{
+	my ($workers, $letters) = @$case;
+	my $name     = "$workers worker" . ($workers > 1 ? 's' : '') . ($letters ? ', with dead letters' : '');
+	my $server   = AtprotoTest::Server->start($pds, '--hold-at', $held);
+	my $locks    = $node->background_psql('postgres');
+	my $operator = $node->background_psql('postgres');
+
+	query("CREATE SCHEMA target; SELECT atproto.create_tables('target')");
+	# dead letters refer to the subscription
+	query(<<'SQL') if $letters;
+CREATE FUNCTION target.refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '22000'; END$$;
+CREATE TRIGGER refuse BEFORE INSERT ON target.record FOR EACH ROW WHEN (NEW.rkey::text LIKE '%2k') EXECUTE FUNCTION target.refuse();
+SQL
+	query(subscribe_sql('s', $server, cursor => 0, workers => $workers, target => "'target'"));
+	wait_for_seq($node, 's', $held - 1);
+
+	# In the middle of a batch: repositories are written, records wait for $locks.
+	$locks->query_safe('BEGIN; LOCK TABLE target.record IN SHARE MODE');
+	$server->release;
+	wait_for("SELECT count(*) > 0 $applying AND wait_event = 'relation'");
+	$operator->query_safe(q{SET client_min_messages = warning; BEGIN; SELECT atproto.unsubscribe('s')});
+	# now it comes to the cursor, which is on its way out
+	$locks->query_safe('COMMIT');
+	wait_for("SELECT count(*) > 0 $applying AND wait_event = 'transactionid'");
+	ok(eval { $operator->query_safe('DROP SCHEMA target CASCADE; COMMIT'); 1 }, "$name: BEGIN; unsubscribe; DROP SCHEMA; COMMIT") or diag($@);
+	is(query(q{SELECT count(*) FROM pg_namespace WHERE nspname = 'target'}), '0', "$name: it is gone");
+	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type IN ('atproto consumer', 'atproto apply worker')});
+	unlike(slurp_file($node->logfile), qr/deadlock detected/, "$name: nobody was its victim");
+	$_->quit foreach $locks, $operator;
+}
+
+# Undone, nothing was lost by it.
+my $server = AtprotoTest::Server->start($pds, '--hold-at', $held);
+query(subscribe_sql('s', $server, cursor => 0));
+wait_for_seq($node, 's', $held - 1);
+my $operator = $node->background_psql('postgres');
+$operator->query_safe(q{BEGIN; SELECT atproto.unsubscribe('s')});
+$server->release;
+wait_for("SELECT count(*) > 0 $applying AND wait_event = 'transactionid'");
+is(query("SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+	WHERE a.backend_type = 'atproto consumer' AND l.relation = 'atproto.record'::regclass AND l.mode = 'RowExclusiveLock'"),
+	'0', 'who waits for it holds no table of records');
+$operator->query_safe('ROLLBACK');
+$operator->quit;
+wait_for_seq($node, 's', $last);
+is(query('SELECT events FROM atproto.cursor'), $last, 'undone: every event was applied once');
+tables_match($node, $pds, 'undone: the tables are what the oracle says');
+
+$node->stop;
+done_testing();
