@@ -21,7 +21,6 @@
 #include "stream/letters.h"
 #include "stream/statements.h"
 #include "stream/subscription.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 
@@ -232,24 +231,6 @@ process_as_owner(const AtpSubscription *sub, Datum id, bytea *bytes, AtpSpan pat
 	return outcome;
 }
 
-/* The subscription of a letter that the caller may see, and lend the owner's rights. */
-static AtpSubscription *
-subscription_of(char *name)
-{
-	AtpSubscription *sub = atp_subscription_get(name, CurrentMemoryContext);
-
-	if (sub == NULL || !OidIsValid(sub->owner))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("subscription \"%s\" does not exist, or has no owner", name)));
-	if (!has_privs_of_role(GetUserId(), sub->owner))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be a member of role \"%s\", the owner of subscription \"%s\"",
-						GetUserNameFromId(sub->owner, false), name)));
-	return sub;
-}
-
 /* SQL: atproto.retry(id) */
 Datum
 atp_retry(PG_FUNCTION_ARGS)
@@ -280,7 +261,7 @@ atp_retry(PG_FUNCTION_ARGS)
 	path = DatumGetTextPP(SPI_getbinval(letter, desc, 2, &isnull));
 	bytes = SPI_getbinval(letter, desc, 3, &isnull);
 	if (!isnull)
-		outcome = process_as_owner(subscription_of(SPI_getvalue(letter, desc, 1)), args[0], DatumGetByteaPP(bytes),
+		outcome = process_as_owner(atp_subscription_borrow(SPI_getvalue(letter, desc, 1), CurrentMemoryContext), args[0], DatumGetByteaPP(bytes),
 								   (AtpSpan) {VARDATA_ANY(path), VARSIZE_ANY_EXHDR(path)}, &why);
 	if (outcome != STAYS)
 	{

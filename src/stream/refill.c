@@ -15,7 +15,6 @@
 #include "stream/family.h"
 #include "stream/subscription.h"
 #include "stream/tables.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 
@@ -31,21 +30,11 @@ execute(const char *sql, int nargs, Oid *types, Datum *args, const char *nulls)
 	return SPI_processed;
 }
 
-/* A subscription that the caller may see, and lend the owner's rights. */
 static AtpSubscription *
 find_subscription(const char *name)
 {
-	AtpSubscription *sub = atp_subscription_get(name, CurrentMemoryContext);
+	AtpSubscription *sub = atp_subscription_borrow(name, CurrentMemoryContext);
 
-	if (sub == NULL || !OidIsValid(sub->owner))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("subscription \"%s\" does not exist, or has no owner", name)));
-	if (!has_privs_of_role(GetUserId(), sub->owner))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be a member of role \"%s\", the owner of subscription \"%s\"",
-						GetUserNameFromId(sub->owner, false), name)));
 	if (atp_family_of(sub->ep->nsid) != &atp_repos_family)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -61,16 +50,27 @@ find_subscription(const char *name)
 
 /*
  * Nobody moves the states meanwhile: a batch that is being applied ends first, and
- * the next one finds the cursor moved.
+ * the next one finds the cursor moved.  With the owner's rights, not the caller's,
+ * and nothing of what its triggers set stays.
  */
 static uint64
 mark_repos(const AtpSubscription *sub, Oid *types, Datum *args, const char *nulls)
 {
+	int			nest = NewGUCNestLevel();
+	Oid			user;
+	int			security;
+	uint64		n;
+
+	GetUserIdAndSecContext(&user, &security);
+	SetUserIdAndSecContext(sub->owner, security | SECURITY_RESTRICTED_OPERATION);
 	execute(atp_expand_sql("LOCK TABLE #.repo IN SHARE ROW EXCLUSIVE MODE", sub->target), 0, NULL, NULL, NULL);
-	return execute(atp_expand_sql("UPDATE #.repo SET refill_by = $1, refill_rev = deleted_rev"
-								  " WHERE rev IS NOT NULL AND (active OR status IS DISTINCT FROM 'deleted')"
-								  " AND ($2 IS NULL OR did OPERATOR(@.=) ANY ($2))", sub->target),
-				   2, types, args, nulls);
+	n = execute(atp_expand_sql("UPDATE #.repo SET refill_by = $1, refill_rev = deleted_rev"
+							   " WHERE rev IS NOT NULL AND (active OR status IS DISTINCT FROM 'deleted')"
+							   " AND ($2 IS NULL OR did OPERATOR(@.=) ANY ($2))", sub->target),
+				2, types, args, nulls);
+	AtEOXact_GUC(false, nest);
+	SetUserIdAndSecContext(user, security);
+	return n;
 }
 
 /* SQL: atproto.refill(name, dids, seq) */
@@ -82,8 +82,6 @@ atp_refill(PG_FUNCTION_ARGS)
 	Datum		args[] = {PG_GETARG_DATUM(0), PG_GETARG_DATUM(1)};
 	Datum		cursor_args[] = {PG_GETARG_DATUM(0), PG_GETARG_DATUM(2)};
 	AtpSubscription *sub;
-	Oid			user;
-	int			security;
 	int			nest;
 	uint64		n;
 
@@ -97,10 +95,7 @@ atp_refill(PG_FUNCTION_ARGS)
 	nest = NewGUCNestLevel();
 	(void) set_config_option("search_path", "", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	sub = find_subscription(TextDatumGetCString(args[0]));
-	GetUserIdAndSecContext(&user, &security);
-	SetUserIdAndSecContext(sub->owner, security | SECURITY_RESTRICTED_OPERATION);
 	n = mark_repos(sub, types, args, PG_ARGISNULL(1) ? " n" : NULL);
-	SetUserIdAndSecContext(user, security);
 	execute("SELECT atproto.set_cursor($1, $2)", 2, cursor_types, cursor_args, NULL);
 	AtEOXact_GUC(false, nest);
 	SPI_finish();

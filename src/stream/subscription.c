@@ -7,8 +7,10 @@
 #include "catalog/pg_type.h"
 #include "core/did.h"
 #include "executor/spi.h"
+#include "miscadmin.h"
 #include "stream/catalog.h"
 #include "stream/subscription.h"
+#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -171,6 +173,23 @@ atp_subscription_get(const char *name, MemoryContext cxt)
 	sub->workers = DatumGetInt32(SPI_getbinval(tuple, desc, 18, &isnull));
 	sub->created_at = DatumGetTimestampTz(SPI_getbinval(tuple, desc, 19, &isnull));
 	MemoryContextSwitchTo(old);
+	return sub;
+}
+
+AtpSubscription *
+atp_subscription_borrow(const char *name, MemoryContext cxt)
+{
+	AtpSubscription *sub = atp_subscription_get(name, cxt);
+
+	if (sub == NULL || !OidIsValid(sub->owner))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("subscription \"%s\" does not exist, or has no owner", name)));
+	if (!has_privs_of_role(GetUserId(), sub->owner))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be a member of role \"%s\", the owner of subscription \"%s\"",
+						GetUserNameFromId(sub->owner, false), name)));
 	return sub;
 }
 

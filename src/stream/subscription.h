@@ -63,6 +63,9 @@ extern bool atp_subscription_same_stream(const AtpSubscription *a, const AtpSubs
 extern List *atp_subscription_list(MemoryContext cxt);
 extern AtpSubscription *atp_subscription_get(const char *name, MemoryContext cxt);	/* NULL: none */
 
+/* For who acts with the owner's rights: an ERROR unless he is a member of that role. */
+extern AtpSubscription *atp_subscription_borrow(const char *name, MemoryContext cxt);
+
 /* Where a stream is: positions are sequence numbers, or -1 for none yet. */
 typedef struct AtpCursor
 {

@@ -98,7 +98,7 @@ foreach my $table ('subscription', 'request_header', 'cursor', 'dead_letter', 'd
 query("INSERT INTO atproto.dead_frame VALUES ('super', 'x', 'secret');
 	INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, digest) VALUES ('super', 'frame', '22P03', 'x', 'x')");
 my $id = query("SELECT id FROM atproto.dead_letter WHERE subscription = 'super'");
-foreach my $call ("pause('super')", "resume('super')", "set_cursor('super', 1)", "unsubscribe('super')", "retry($id)")
+foreach my $call ("pause('super')", "resume('super')", "set_cursor('super', 1)", "unsubscribe('super')", "refill('super')", "retry($id)")
 {
 	refused('consumer', "SELECT atproto.$call", qr/(subscription "super"|dead letter $id) does not exist/, "$call: refused");
 }
@@ -114,6 +114,31 @@ refused('consumer', "UPDATE atproto.subscription SET owner = '$_'", $member, "ow
 refused('consumer', "INSERT INTO atproto.subscription (name, url, owner) VALUES ('x', 'wss://example.org', 'boss')", $member, 'also of a new row');
 refused('consumer', "UPDATE atproto.subscription SET owner = 'nobody'", qr/role "nobody" does not exist/, 'a role that does not exist');
 is(query("SELECT count(*) FROM atproto.subscription WHERE name = 'x'"), '0', 'nothing of it stays');
+
+# Nor from a superuser who refills: triggers run as the owner, and nothing that they set stays.
+is(as('consumer', <<'SQL'), '', 'a trigger on the states of its repositories');
+CREATE TABLE network.ran_as (name text, setting text);
+CREATE FUNCTION network.min(bigint) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+	INSERT INTO network.ran_as VALUES (current_user, 'min');
+	RETURN $1;
+END $$;
+CREATE FUNCTION network.refilled() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM set_config('search_path', 'network, pg_catalog', false);
+	INSERT INTO network.ran_as VALUES (current_user, current_setting('is_superuser'));
+	RETURN NULL;
+END $$;
+CREATE TRIGGER refilled AFTER UPDATE ON network.repo FOR EACH STATEMENT EXECUTE FUNCTION network.refilled();
+CREATE CONSTRAINT TRIGGER refilled_later AFTER UPDATE ON network.repo DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION network.refilled();
+SQL
+is(as('consumer', "SELECT atproto.pause('own')"), '', 'pause');
+$node->poll_query_until('postgres', "SELECT pid IS NULL FROM atproto.stat_subscription WHERE name = 'own'");
+query('TRUNCATE network.ran_as');
+is(as('boss', "SELECT atproto.refill('own') > 0; SHOW search_path; SELECT current_user"), qq(t\n"\$user", public\nboss), 'a superuser refills, and is the same afterwards');
+is(query('SELECT DISTINCT name FROM network.ran_as'), 'consumer', 'the triggers run as the owner');
+is(as('consumer', "DROP TRIGGER refilled ON network.repo; DROP TRIGGER refilled_later ON network.repo; SELECT atproto.refill('own') > 0"), 't', 'the owner may, too');
+query("SELECT atproto.resume('own')");
 
 # The consumer has its owner's rights and no more.
 is(as('consumer', "UPDATE atproto.subscription SET target = 'other_network' WHERE name = 'own'; SELECT atproto.set_cursor('own', 0)"), '', 'the row can name any schema');
@@ -131,7 +156,7 @@ foreach my $role ('monitor', 'anybody')
 	  foreach 'subscription', 'request_header', 'cursor', 'dead_letter', 'dead_frame', 'gap';
 	refused($role, "SELECT atproto.$_", qr/permission denied for function/, "$role: $_")
 	  foreach "subscribe('x', 'wss://example.org')", "unsubscribe('super')", "pause('super')", "resume('super')",
-	  "set_cursor('super', 0)", 'retry(1)', "create_tables('public')", 'wake()';
+	  "set_cursor('super', 0)", "refill('super')", 'retry(1)', "create_tables('public')", 'wake()';
 }
 refused('anybody', 'SELECT * FROM atproto.stat_subscription', qr/permission denied for view stat_subscription/, 'anybody: no state');
 refused('anybody', 'SELECT * FROM atproto.stream_status()', qr/permission denied for function stream_status/, 'anybody: no status');
