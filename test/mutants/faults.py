@@ -158,7 +158,7 @@ fault("worker-gaps", "stream/apply_worker.c", "	if (w->shard != 0)\n		return;\n"
 fault("ring-place", "stream/ring.c", "return &ring->batch[done % ATP_RING_BATCHES];", "return &ring->batch[(done + 1) % ATP_RING_BATCHES];", "t/122_workers")
 fault("ring-finished", "stream/ring.c", "worker[i].done) <= number)", "worker[i].done) < number)", "t/122_workers", "t/121_kill_workers")
 fault("status-of-others", "stream/slots.c", "if (!all && !has_privs_of_role(GetUserId(), slot->owner))", "if (!all && slot->owner == InvalidOid)", "t/260_permissions")
-fault("owner-lent", "stream/control.c", "if (!has_privs_of_role(GetUserId(), roleid))", "if (!OidIsValid(roleid))", "t/260_permissions")
+fault("owner-lent", "stream/owner.c", "if (!has_privs_of_role(GetUserId(), role))", "if (!OidIsValid(role))", "t/260_permissions")
 fault("gap-not-locked", "stream/control.c", "ORDER BY shard FOR NO KEY UPDATE\"", "ORDER BY shard\"", "t/287_races_processes")
 fault("letter-newer", "stream/again_repos.c", "DatumGetAtpTid(rev) >= row->rev", "DatumGetAtpTid(rev) > row->rev", "t/240_dead_letters")
 fault("purged-not-locked", "stream/statements.c", "purge_rev IS NOT NULL ORDER BY did FOR NO KEY UPDATE", "purge_rev IS NOT NULL ORDER BY did", "t/288_races_purge")
