@@ -130,6 +130,7 @@ leave(Consumer *c, const char *why, bool again)
 	if (c->pipeline != NULL)
 		atp_pipeline_end(c->pipeline);
 	c->pipeline = NULL;
+	ATP_INJECTION_POINT("leaving");
 	ereport(LOG, (errmsg("atproto consumer of subscription \"%s\" ends: %s", c->name, why)));
 	if (c->managed)
 		proc_exit(0);

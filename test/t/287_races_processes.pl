@@ -1,7 +1,7 @@
 # 287_races_processes.pl
 #		A cursor is read and moved by more than one: workers that outlive their
-#		consumer, while their number changes; the operator's set_cursor().  The points
-#		are those of doc/races.md.
+#		consumer, while their number changes; the operator's set_cursor(); resume()
+#		while a consumer is on its way out.  The points are those of doc/races.md.
 #		E-43, E-44, E-49.
 
 use strict;
@@ -138,5 +138,24 @@ foreach my $to ($half + 4, $half - 4)
 		WHERE EXISTS (SELECT FROM atproto.record_event WHERE seq = n) = EXISTS (SELECT FROM atproto.gap WHERE n > after_seq AND n < before_seq)"),
 		'', "gap noted, to $to: each event was applied, or is in a gap");
 }
+$node->stop;
+
+# --- no manager: resume() while the consumer is on its way out ---
+
+$node = make_node('alone', preload => 0);
+$points = AtprotoTest::Points->new($node);
+query(subscribe_sql('s', $server, cursor => 0));
+wait_for('SELECT seq > 0 FROM atproto.cursor');
+$points->hold('leaving', 'atproto s');
+query("SELECT atproto.pause('s')");
+$points->wait('leaving', 'atproto s');
+$operator = $points->session('operator', "SELECT atproto.resume('s')");
+wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'operator' AND wait_event_type IS DISTINCT FROM 'Lock'});
+$points->release('leaving', 'atproto s');
+unlike(($operator->finish)[1], qr/ERROR/, 'leaving, then resume: done');
+wait_for("SELECT seq = $last FROM atproto.cursor") if query('SELECT seq FROM atproto.cursor') < $last;
+wait_for(q{SELECT atproto.consumer_pid('s') IN (SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer' AND state = 'idle')});
+pass('leaving, then resume: it runs');
+
 $node->stop;
 done_testing();
