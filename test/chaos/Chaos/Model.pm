@@ -63,6 +63,33 @@ sub new_repo
 	};
 }
 
+# A row of record_event, for its triggers or to stay; old: the record that was there, if that is known.
+sub note_event
+{
+	my ($self, $setting, @row) = @_;
+	my $old = pop @row;
+
+	return if $setting->{events} eq 'none';
+	my $old_cid = $setting->{keep_records} && defined $old ? (split /\t/, $old)[0] : '\N';
+	push @{ $self->{ $setting->{events} eq 'keep' ? 'record_event' : 'handed' } }, join "\t", @row, $old_cid;
+	return;
+}
+
+# All records of a deleted account go, each with an event.
+sub erase
+{
+	my ($self, $repo, $event, $setting) = @_;
+
+	foreach my $key (sort keys %{ $repo->{records} })
+	{
+		my ($cid, $rev) = split /\t/, $repo->{records}{$key};
+		$self->note_event($setting, $event->{seq}, 'delete', $event->{did}, split(/\t/, $key), $rev, '\N', '\N', $repo->{records}{$key})
+		  if $setting->{keep_records};
+	}
+	$repo->{records} = {};
+	return;
+}
+
 sub take_commit
 {
 	my ($self, $repo, $event, $setting) = @_;
@@ -85,9 +112,7 @@ sub take_commit
 		my $key = "$op->{collection}\t$op->{rkey}";
 
 		$self->{ops}++;
-		push @{ $self->{ $setting->{events} eq 'keep' ? 'record_event' : 'handed' } },
-		  join "\t", @$op{qw(seq action did collection rkey rev cid json)}
-		  if $setting->{events} ne 'none';
+		$self->note_event($setting, @$op{qw(seq action did collection rkey rev cid json)}, $repo->{records}{$key});
 		next unless $setting->{keep_records};
 		if ($op->{action} eq 'delete') { delete $repo->{records}{$key} }
 		else { $repo->{records}{$key} = "$op->{cid}\t$op->{rev}\t$op->{json}" }

@@ -67,7 +67,7 @@ END $$;
 CREATE FUNCTION chaos.handed() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('INSERT INTO %I.handed VALUES ($1.seq, $1.action, $1.did::text, $1.collection::text,'
-        ' $1.rkey::text, $1.rev::text, $1.cid::text, $1.value)', TG_TABLE_SCHEMA) USING OLD;
+        ' $1.rkey::text, $1.rev::text, $1.cid::text, $1.value, $1.old_cid::text)', TG_TABLE_SCHEMA) USING OLD;
     RETURN NULL;
 END $$;
 
