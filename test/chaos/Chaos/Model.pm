@@ -66,12 +66,11 @@ sub new_repo
 # A row of record_event, for its triggers or to stay; old: the record that was there, if that is known.
 sub note_event
 {
-	my ($self, $setting, @row) = @_;
-	my $old = pop @row;
+	my ($self, $setting, $old, @row) = @_;
 
 	return if $setting->{events} eq 'none';
-	my $old_cid = $setting->{keep_records} && defined $old ? (split /\t/, $old)[0] : '\N';
-	push @{ $self->{ $setting->{events} eq 'keep' ? 'record_event' : 'handed' } }, join "\t", @row, $old_cid;
+	push @{ $self->{ $setting->{events} eq 'keep' ? 'record_event' : 'handed' } },
+	  join "\t", @row, defined $old ? (split /\t/, $old)[0] : '\N';
 	return;
 }
 
@@ -82,9 +81,8 @@ sub erase
 
 	foreach my $key (sort keys %{ $repo->{records} })
 	{
-		my ($cid, $rev) = split /\t/, $repo->{records}{$key};
-		$self->note_event($setting, $event->{seq}, 'delete', $event->{did}, split(/\t/, $key), $rev, '\N', '\N', $repo->{records}{$key})
-		  if $setting->{keep_records};
+		my $record = $repo->{records}{$key};
+		$self->note_event($setting, $record, $event->{seq}, 'delete', $event->{did}, $key, (split /\t/, $record)[1], '\N', '\N');
 	}
 	$repo->{records} = {};
 	return;
@@ -112,27 +110,12 @@ sub take_commit
 		my $key = "$op->{collection}\t$op->{rkey}";
 
 		$self->{ops}++;
-		$self->note_event($setting, @$op{qw(seq action did collection rkey rev cid json)}, $repo->{records}{$key});
+		$self->note_event($setting, $setting->{keep_records} ? $repo->{records}{$key} : undef,
+			@$op{qw(seq action did collection rkey rev cid json)});
 		next unless $setting->{keep_records};
 		if ($op->{action} eq 'delete') { delete $repo->{records}{$key} }
 		else { $repo->{records}{$key} = "$op->{cid}\t$op->{rev}\t$op->{json}" }
 	}
-	return;
-}
-
-# The records go with their account, and each of them is an event with its own revision.
-sub erase
-{
-	my ($self, $repo, $event, $setting) = @_;
-
-	foreach my $key ($setting->{events} eq 'none' ? () : sort keys %{ $repo->{records} })
-	{
-		my (undef, $rev) = split /\t/, $repo->{records}{$key};
-
-		push @{ $self->{ $setting->{events} eq 'keep' ? 'record_event' : 'handed' } },
-		  join "\t", $event->{seq}, 'delete', $event->{did}, $key, $rev, '\N', '\N';
-	}
-	$repo->{records} = {};
 	return;
 }
 
