@@ -96,13 +96,13 @@ sub take_commit
 	if ($repo->{rev} ne '\N' && $event->{rev} le $repo->{rev})
 	{
 		# from before what was seen first
-		$repo->{moved} = '?' if $event->{kind} eq '#commit' && $event->{rev} lt $repo->{first};
+		$repo->{moved} = 't' if $event->{kind} eq '#commit' && $event->{rev} lt $repo->{first} && $repo->{status} ne 'deleted';
 		return;
 	}
 	$repo->{first} = $event->{rev} if $repo->{rev} eq '\N';
 	# contents that no commit has named, or a commit that was missed
 	$repo->{moved} = 't' if $event->{kind} eq '#sync' && $repo->{data} ne '\N' && $repo->{data} ne $event->{data};
-	$repo->{moved} = '?' if $event->{kind} eq '#commit' && $repo->{data} ne '\N' && $repo->{data} ne $event->{prev};
+	$repo->{moved} = 't' if $event->{kind} eq '#commit' && $repo->{data} ne '\N' && $repo->{data} ne $event->{prev};
 	@$repo{qw(rev commit data)} = @$event{qw(rev commit data)};
 	foreach my $op (@{ $event->{ops} })
 	{

@@ -96,6 +96,28 @@ sub touch
 	return;
 }
 
+sub nudge
+{
+	my ($self) = @_;
+	$self->touch;
+	$self->start_alone;
+	$self->{touched}++;
+	return;
+}
+
+# Only what was broken may stop it.
+sub resume_stopped
+{
+	my ($self) = @_;
+	my $why = $self->ask("SELECT stopped FROM atproto.subscription WHERE name = '$self->{sub}' AND stopped IS NOT NULL", 5) or return;
+
+	$self->tell("it has stopped: $why") unless $self->{stops}{$why};
+	$self->differ("it has stopped: $why") unless $self->{outage} || $self->{stops}{$why};
+	$self->{stops}{$why}++;
+	$self->must("SELECT atproto.resume('$self->{sub}')");
+	return;
+}
+
 # --- before ---
 
 sub program { my ($name) = @_; return "$test/$name" }
@@ -206,10 +228,17 @@ sub chaos
 	{
 		# a stream that does not come so far in this time gets the next blow nevertheless
 		my $until = time + 3;
+		my $nudge = time + 1;
 		for (;;)
 		{
 			$self->run_timers;
 			$self->progress;
+			if (time > $nudge && !@{ $self->{timers} })
+			{
+				$self->resume_stopped if $self->{outage};
+				$self->nudge if $self->{deaths};
+				$nudge = time + 1;
+			}
 			last if ($self->{seq} // 0) >= $step->{at} || time > $until;
 			usleep(5_000);
 		}
@@ -253,13 +282,7 @@ sub rest
 			$self->differ('it did not come to rest: ' . ($self->ask("SELECT row_to_json(x) FROM atproto.stat_subscription x WHERE name = '$self->{sub}'", 5) // $self->error));
 			last;
 		}
-		if (my $why = $self->ask("SELECT stopped FROM atproto.subscription WHERE name = '$self->{sub}' AND stopped IS NOT NULL", 5))
-		{
-			$self->tell("it has stopped: $why") unless $self->{stops}{$why};
-			$self->differ("it has stopped: $why") unless $self->{outage} || $self->{stops}{$why};
-			$self->{stops}{$why}++;
-			$self->must("SELECT atproto.resume('$self->{sub}')");
-		}
+		$self->resume_stopped;
 		# A purge that was refused is tried again when the process starts the next time.
 		if ($self->{refused} && $seen == $n && time > $calm + 0.5)
 		{
@@ -270,10 +293,8 @@ sub rest
 		# Who never died waits for nothing; after deaths the manager may be patient.
 		if (($self->{deaths}) && time > $calm + 1.5)
 		{
-			$self->touch;
-			$self->start_alone;
+			$self->nudge;
 			$calm = time;
-			$self->{touched}++;
 		}
 		usleep(10_000);
 	}
