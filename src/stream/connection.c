@@ -415,6 +415,7 @@ static AtpConnState
 step_upgrade(AtpConn *conn)
 {
 	size_t		at;
+	size_t		before;
 	AtpErr		err;
 	bool		more;
 
@@ -429,8 +430,13 @@ step_upgrade(AtpConn *conn)
 			return conn->state;
 		conn->request_sent += n;
 	}
-	more = fill(conn);
-	err = atp_upgrade_parse((char *) conn->in, conn->in_len, &conn->answer, &at);
+	/* until it says "again": what the TLS library has read already makes no socket readable */
+	do
+	{
+		before = conn->in_len;
+		more = fill(conn);
+		err = atp_upgrade_parse((char *) conn->in, conn->in_len, &conn->answer, &at);
+	} while (err == ATP_E_HTTP_MORE && conn->in_len > before);
 	if (err == ATP_E_HTTP_MORE)
 		return more ? conn->state
 			: fail(conn, ATP_DROP_CONNECT, "the connection was cut before the upgrade");

@@ -130,7 +130,7 @@ CREATE ROLE consumer LOGIN;
 CREATE SCHEMA network AUTHORIZATION consumer;
 GRANT EXECUTE ON FUNCTION atproto.subscribe, atproto.resume, atproto.create_tables TO consumer;
 GRANT SELECT, INSERT, UPDATE, DELETE ON atproto.subscription, atproto.request_header, atproto.cursor,
-	atproto.dead_letter, atproto.gap TO consumer;
+	atproto.dead_letter, atproto.dead_frame, atproto.gap TO consumer;
 SQL
 
 # The SQLSTATE of a statement as that role.
