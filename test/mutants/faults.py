@@ -130,7 +130,7 @@ fault("rev-newer", "stream/repo_states.c", "event->rev <= repo->rev", "event->re
 fault("inactive", "stream/repo_states.c", "F-03 */\n	if (!repo->active)\n", "F-03 */\n	if (!repo->active && repo->data == NULL)\n", "t/250_accounts")
 fault("status-order", "stream/repo_states.c", "return event->seq <= repo->status_seq;", "return event->seq < repo->status_seq;", "t/251_account_order")
 fault("status-time", "stream/repo_states.c", "repo->has_status && status_at < repo->status_at", "repo->has_status && status_at > repo->status_at", "t/251_account_order")
-fault("since", "stream/repo_states.c", "event->has_since && event->since == repo->rev", "event->has_since", "t/280_two_sources")
+fault("prev-data", "stream/repo_states.c", "bool		data_fits = known && same_bytes(event->prev_data, repo->data);", "bool		data_fits = known;", "t/280_two_sources")
 fault("first-rev", "stream/repo_states.c", "event->rev < repo->first_rev && !repo->deleted", "event->rev < repo->first_rev && repo->deleted", "t/280_two_sources")
 fault("refill-position", "stream/repo_states.c", "if (repo->refilled && event->rev <= repo->refill_rev)", "if (repo->refilled && event->rev > repo->refill_rev)", "t/255_derived")
 fault("null-believed", "stream/repo_states.c", "	if (null[column])\n", "	if (null[column] && column == 0)\n", "t/286_foreign_shapes")
