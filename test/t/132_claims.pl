@@ -41,8 +41,10 @@ CREATE FUNCTION public.unlock() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM pg_catalog.pg_advisory_lock(1);
 	PERFORM pg_catalog.pg_advisory_unlock_all();
-	IF TG_NAME = 'unlock' AND NEW.rkey::text LIKE '%2k' THEN
-		RAISE EXCEPTION 'no' USING ERRCODE = '22000';
+	IF TG_NAME = 'unlock' THEN
+		IF NEW.rkey::text LIKE '%2k' THEN
+			RAISE EXCEPTION 'no' USING ERRCODE = '22000';
+		END IF;
 	END IF;
 	RETURN NULL;
 END $$;
