@@ -373,7 +373,7 @@ action ddl => 6, $still, sub {
 			["ALTER TABLE $s.repo ADD CONSTRAINT ok CHECK (did::text <> '')"],
 			["ALTER TABLE $s.repo DROP CONSTRAINT IF EXISTS ok"],
 			["ANALYZE $s.record, $s.repo"],
-			["ALTER TABLE $s.record RENAME COLUMN raw TO dag; ALTER TABLE $s.record RENAME COLUMN dag TO raw"],
+			["BEGIN; ALTER TABLE $s.record RENAME COLUMN raw TO dag; ALTER TABLE $s.record RENAME COLUMN dag TO raw; COMMIT"],
 			[ partitions($run, 'did'), 'record into partitions' ],
 			[ partitions($run, 'rkey'), 'record into partitions by key' ],
 			[ partitions($run, undef), 'record into one table' ])
