@@ -33,7 +33,8 @@ start(AtpBatch *batch)
 	batch->max_rows = ATP_BATCH_MESSAGES;
 	batch->rows = palloc(sizeof(AtpRow) * batch->max_rows);
 	MemoryContextSwitchTo(old);
-	batch->nmessages = batch->ndecoded = batch->nevents = batch->nrows = 0;
+	batch->nmessages = batch->ndecoded = batch->nlooked = batch->nevents = batch->nrows = 0;
+	batch->on_time[0] = batch->on_time[1] = -1;
 	batch->letters = batch->gaps = NIL;
 	memset(batch->skips, 0, sizeof(batch->skips));
 	batch->time = 0;

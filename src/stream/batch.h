@@ -147,6 +147,10 @@ typedef struct AtpBatch
 	AtpBytes   *messages;		/* received, not yet decoded from ndecoded on */
 	int			nmessages;
 	int			ndecoded;
+	/* what the messages say of the stream's time: see decode.c */
+	int			nlooked;		/* messages that were looked at */
+	int			on_time[2];		/* the last one that is not ahead, and the last one of another repository; -1: none */
+	AtpSpan		on_time_repo[2];	/* of which repositories */
 	AtpEvent   *events;
 	int			nevents;
 	AtpRow	   *rows;

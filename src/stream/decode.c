@@ -137,33 +137,59 @@ parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
 	return decoder->family->parse(decoder, head, at);
 }
 
+static bool
+same_repo(AtpSpan a, AtpSpan b)
+{
+	return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
+/* Which messages from the given one on are not ahead?  Each is looked at once. */
+static void
+look_ahead(AtpDecoder *decoder, AtpBatch *batch, int from)
+{
+	for (int i = Max(batch->nlooked, from); i < batch->nmessages; i++)
+	{
+		AtpBytes	message = batch->messages[i];
+		AtpHead		head;
+		size_t		unused;
+
+		CHECK_FOR_INTERRUPTS();
+		if (atp_frame_parse(message.ptr, message.len, &decoder->frame, &unused) != ATP_OK ||
+			decoder->frame.kind != ATP_FRAME_MESSAGE ||
+			parse(decoder, &head, &unused) != ATP_OK ||
+			time_of(&head) == 0 || atp_is_ahead(time_of(&head)))
+			continue;
+		if (batch->on_time[0] >= 0 && !same_repo(batch->on_time_repo[0], head.repo))
+		{
+			batch->on_time[1] = batch->on_time[0];
+			batch->on_time_repo[1] = batch->on_time_repo[0];
+		}
+		batch->on_time[0] = i;
+		batch->on_time_repo[0] = head.repo;
+	}
+	batch->nlooked = batch->nmessages;
+}
+
 /*
  * An event whose revision is ahead of this machine's clock: is the stream so, too?
- * An event may carry any time.  It tells of the stream's unless an event of another
+ * An event may carry any time.  It may tell of the stream's unless an event of another
  * repository after it knows better; with none after it, more have to come first.
  */
 static bool
-stream_is_ahead(AtpDecoder *decoder, const AtpBatch *batch, const AtpHead *head)
+stream_may_be_ahead(AtpDecoder *decoder, AtpBatch *batch, const AtpHead *head)
 {
 	AtpFrame	frame = decoder->frame;
-	bool		ahead = time_of(head) > 0 && atp_is_ahead(time_of(head));
-	size_t		unused;
+	int			index = batch->ndecoded - 1;
 
-	for (int i = batch->ndecoded; ahead && i < batch->nmessages; i++)
-	{
-		AtpBytes	message = batch->messages[i];
-		AtpHead		next;
-
-		if (atp_frame_parse(message.ptr, message.len, &decoder->frame, &unused) != ATP_OK ||
-			decoder->frame.kind != ATP_FRAME_MESSAGE ||
-			parse(decoder, &next, &unused) != ATP_OK || time_of(&next) == 0)
-			continue;
-		ahead = atp_is_ahead(time_of(&next)) ||
-			(next.repo.len == head->repo.len && memcmp(next.repo.ptr, head->repo.ptr, head->repo.len) == 0);
-	}
+	if (time_of(head) <= 0 || !atp_is_ahead(time_of(head)))
+		return false;
+	look_ahead(decoder, batch, index + 1);
 	/* where decoding goes on */
 	decoder->frame = frame;
-	return ahead;
+	for (int i = 0; i < lengthof(batch->on_time); i++)
+		if (batch->on_time[i] > index && !same_repo(batch->on_time_repo[i], head->repo))
+			return false;
+	return true;
 }
 
 /* E-41 with D13.  *skip is set for the one repetition that is allowed. */
@@ -222,7 +248,7 @@ decode_head(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, AtpByte
 	*err = parse(decoder, head, at);
 	if (*err == ATP_OK && head->rev != 0 && !position->timed && atp_is_ahead(atp_tid_micros(head->rev)))
 	{
-		if (stream_is_ahead(decoder, batch, head))
+		if (stream_may_be_ahead(decoder, batch, head))
 			return ATP_DROP_CLOCK;
 		(void) parse(decoder, head, at);
 	}
@@ -307,8 +333,11 @@ decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, bool rows,
 				: psprintf("the server sent the error %s", *error_name);
 		}
 		else if (drop == ATP_DROP_CLOCK)
-			*why = psprintf("this machine's clock is at least %d minutes behind the stream's",
-							(int) ((time_of(&head) - ATP_UNIX_TO_POSTGRES - GetCurrentTimestamp()) / USECS_PER_MINUTE));
+		{
+			batch->ndecoded--;
+			*why = psprintf("this machine's clock is at least " INT64_FORMAT " minutes behind the stream's",
+							(time_of(&head) - ATP_UNIX_TO_POSTGRES - GetCurrentTimestamp()) / USECS_PER_MINUTE);
+		}
 		else if (drop != ATP_DROP_NONE)
 		{
 			if (rows)

@@ -33,6 +33,9 @@ extern void atp_decoder_settings(AtpDecoder *decoder, const AtpSettings *setting
  * the batch's context, says it in words, and *error_name is the error frame's
  * name (E-27) or NULL.  What came before the fault is in the batch, to be
  * applied.
+ *
+ * ATP_DROP_CLOCK: this machine's clock or one message is wrong.  That message is
+ * not decoded; events of other repositories after it may tell, in another call.
  */
 extern AtpDrop atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position,
 						  const char **why, const char **error_name);

@@ -51,6 +51,8 @@ int			atp_idle_timeout_ms = 90000;
 #define ANSWER_TIMEOUT_MS	30000	/* from the first byte sent to the open stream */
 #define REPEATED_DROPS_MAX	5	/* at one place of the stream, then stop (E-48) */
 #define STATS_DELAY_MS		1000
+#define CLOCK_WAIT_MS		1000	/* for events that tell whose clock is wrong; doubled with each failure ... */
+#define CLOCK_WAIT_DOUBLINGS	6	/* ... so often */
 #define SETTLE_LOOK_MS		1000	/* a worker that never started tells nobody */
 
 /* What a new process is told; must fit into bgw_extra. */
@@ -86,6 +88,8 @@ typedef struct Consumer
 	AtpTime		last_ping;
 	AtpTime		listened;		/* the end of the last wait for data */
 	AtpTime		retry_at;
+	const char *undecided;		/* a message waits for what comes after it (ATP_DROP_CLOCK); NULL: none does */
+	AtpTime		undecided_since;
 
 	int			failures;		/* since the last progress */
 	int64		drop_seq;		/* where the stream was dropped for its contents */
@@ -338,6 +342,7 @@ drop_stream(Consumer *c, AtpDrop drop, const char *why)
 	bool		contents = atp_drop_is_about_contents(drop, atp_conn_close_code(c->conn));
 	char	   *reason;
 
+	c->undecided = NULL;
 	settle(c);
 	delay = atp_retry_delay(c->failures++);
 	reason = MemoryContextStrdup(c->batch->cxt, why);
@@ -478,6 +483,29 @@ settle(Consumer *c)
 	}
 }
 
+/* How long events that tell whose clock is wrong are waited for. */
+static int
+clock_wait_ms(const Consumer *c)
+{
+	return CLOCK_WAIT_MS << Min(c->failures, CLOCK_WAIT_DOUBLINGS);
+}
+
+/*
+ * A message that the stream is not dropped for yet: what comes after it may tell
+ * that it is wrong itself.  Whoever wrote it could keep the stream from going on,
+ * if the connection ended before that has come.
+ */
+static bool
+may_wait(Consumer *c, const char *why)
+{
+	if (c->undecided == NULL)
+	{
+		c->undecided = MemoryContextStrdup(c->conn_cxt, why);
+		c->undecided_since = atp_now();
+	}
+	return !atp_batch_full(c->batch) && atp_remaining(atp_now(), c->undecided_since, clock_wait_ms(c)) > 0;
+}
+
 /* Move an existing connection on. */
 static void
 run_stream(Consumer *c)
@@ -510,6 +538,10 @@ run_stream(Consumer *c)
 	if (batch->ndecoded < batch->nmessages)
 		drop = (c->pipeline ? atp_decode_heads : atp_decode)
 			(c->decoder, batch, &c->position, &why, &error_name);
+	if (drop != ATP_DROP_CLOCK)
+		c->undecided = NULL;
+	else if (state == ATP_CONN_OPEN && may_wait(c, why))
+		return;
 	if (drop == ATP_DROP_NONE && state == ATP_CONN_CLOSED)
 	{
 		drop = atp_conn_drop(c->conn);
@@ -586,7 +618,7 @@ can_receive(Consumer *c)
 static bool
 batch_is_due(Consumer *c)
 {
-	if (c->batch->nmessages == 0)
+	if (c->batch->nmessages == 0 || c->undecided != NULL)
 		return false;
 	if (atp_batch_full(c->batch))
 		return true;
@@ -613,7 +645,9 @@ wait_for_more(Consumer *c)
 		sooner(&timeout, atp_remaining(now, c->retry_at, 0));
 	if (limit >= 0)
 		sooner(&timeout, limit);
-	if (c->pipeline != NULL && !atp_pipeline_idle(c->pipeline))
+	if (c->undecided != NULL)
+		sooner(&timeout, Min(atp_remaining(now, c->undecided_since, clock_wait_ms(c)), SETTLE_LOOK_MS));
+	else if (c->pipeline != NULL && !atp_pipeline_idle(c->pipeline))
 		sooner(&timeout, SETTLE_LOOK_MS);
 	else if (c->batch->nmessages > 0)
 		sooner(&timeout, atp_remaining(now, c->batch->since, atp_batch_delay_ms));
@@ -640,7 +674,9 @@ run(Consumer *c)
 		atp_serve_interrupts();
 		if (atp_config_changed())
 		{
-			/* what is decoded was decoded under the present settings */
+			/* what is decoded was decoded under the present settings; what is not comes again */
+			if (c->undecided != NULL)
+				drop_stream(c, ATP_DROP_CLOCK, c->undecided);
 			settle(c);
 			read_subscription(c);
 		}
