@@ -121,7 +121,7 @@ my @wrong = (
 	'more than there can be' => q{INSERT INTO atproto.cursor (subscription, endpoint, shard, seq, layout) SELECT 's', endpoint, n, seq, layout
 		FROM atproto.cursor, generate_series(2, 40) n WHERE shard = 0},
 	'one is missing' => 'DELETE FROM atproto.cursor WHERE shard = 0',
-	'beside them'    => 'UPDATE atproto.cursor SET shard = shard - 1',
+	'beside them'    => 'UPDATE atproto.cursor SET shard = -shard',
 	'of two layouts' => 'UPDATE atproto.cursor SET layout = layout + shard');
 while (my ($name, $sql) = splice @wrong, 0, 2)
 {
