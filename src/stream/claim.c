@@ -11,9 +11,9 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "common/hashfn.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "sha256.h"
 #include "storage/lock.h"
 #include "stream/claim.h"
 #include "stream/subscription.h"
@@ -28,10 +28,22 @@ static LOCKTAG claimed;			/* by this process */
 static bool is_holder = false;
 static bool in_transaction = false; /* the claim is the transaction's */
 
+/* Of a hash that is easily turned round, anybody could find a name with that of another. */
+uint64
+atp_claim_number(const char *name)
+{
+	uint8_t		digest[32];
+	uint64		number;
+
+	atp_sha256(NULL, (const uint8_t *) name, strlen(name), digest);
+	memcpy(&number, digest, sizeof(number));
+	return number;
+}
+
 static LOCKTAG
 tag_of(Oid database, const char *name)
 {
-	uint64		h = hash_bytes_extended((const unsigned char *) name, strlen(name), 0);
+	uint64		h = atp_claim_number(name);
 	LOCKTAG		tag;
 
 	SET_LOCKTAG_ADVISORY(tag, database, (uint32) (h >> 32), (uint32) h, LOCK_CLASS);

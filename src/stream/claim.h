@@ -12,6 +12,9 @@
 
 #define ATP_MANAGER_NAME	""	/* where a subscription's name is expected */
 
+/* What a subscription's name, or a longer one, is locked as. */
+extern uint64 atp_claim_number(const char *name);
+
 /* Become the holder; false when another process is.  Outside a transaction, once in a process. */
 extern bool atp_claim(const char *name);
 extern bool atp_claim_worker(const char *name, int shard);

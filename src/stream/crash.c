@@ -11,11 +11,11 @@
 
 #include <unistd.h>
 
-#include "common/hashfn.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
+#include "stream/claim.h"
 #include "stream/crash.h"
 
 #define FIRST_DELAY_MS	1000
@@ -62,8 +62,7 @@ atp_crash_begin(const char *subscription)
 	int			crashes;
 
 	snprintf(path, sizeof(path), "%s/atproto.%u.%016llx", PG_STAT_TMP_DIR, MyDatabaseId,
-			 (unsigned long long) hash_bytes_extended((const unsigned char *) subscription,
-													  strlen(subscription), 0));
+			 (unsigned long long) atp_claim_number(subscription));
 	crashes = read_file();
 	write_file(Min(crashes, 1000) + 1);
 	on_proc_exit(orderly_end, (Datum) 0);

@@ -124,7 +124,13 @@ find_slot(Oid database, Oid owner, const char *name)
 		AtpSlot    *slot = &slots->slot[i];
 
 		if (slot->in_use && slot->database == database && strcmp(slot->name, name) == 0)
-			return slot;
+		{
+			if (slot->owner == owner)
+				return slot;
+			/* what servers said to another owner's subscription is not for this one */
+			free_slot = slot;
+			break;
+		}
 		if (!slot->in_use && free_slot == NULL)
 			free_slot = slot;
 	}

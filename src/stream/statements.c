@@ -268,7 +268,9 @@ static const struct
 	},
 	[ATP_SQL_ADD_LETTER] = {
 		"INSERT INTO atproto.dead_letter (subscription, digest, path, seq, stage, sqlstate, message, did)"
-		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING",
+		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
+		/* an id that somebody has taken is an error */
+		" ON CONFLICT (subscription, digest, path) DO NOTHING",
 		8, LETTER_ARGS, SPI_OK_INSERT
 	},
 	[ATP_SQL_REPEAT_BEYOND] = {
@@ -280,7 +282,7 @@ static const struct
 		"INSERT INTO atproto.dead_letter (subscription, did, seq, attempts, stage, sqlstate, message)"
 		" VALUES ($1, $2, $3, $4, 'beyond', '54000',"
 		"  'this repository has its share of the dead letters: what else of it could not be processed is not kept')"
-		" ON CONFLICT DO NOTHING",
+		" ON CONFLICT (subscription, did) WHERE stage = 'beyond' DO NOTHING",
 		4, {-TEXTOID, SCALAR(ATP_ARRAY_DID), -INT8OID, -INT8OID}, SPI_OK_INSERT
 	},
 	[ATP_SQL_FORGET_LETTERS] = {

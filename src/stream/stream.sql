@@ -13,7 +13,8 @@ SET LOCAL search_path = pg_catalog, pg_temp;
 CREATE TABLE atproto.subscription (
     name text PRIMARY KEY
         CHECK (octet_length(name) BETWEEN 1 AND 63),
-    url text NOT NULL,
+    url text NOT NULL
+        CHECK (octet_length(url) <= 8192),
     endpoint text NOT NULL,
     owner regrole NOT NULL DEFAULT to_regrole(quote_ident(current_user)),
     enabled boolean NOT NULL DEFAULT true,
@@ -81,9 +82,11 @@ CREATE TABLE atproto.cursor (
         CHECK (shard BETWEEN 0 AND 31),
     layout integer NOT NULL DEFAULT 0,
     seq bigint CHECK (seq BETWEEN 0 AND 9007199254740991),
-    event_time timestamptz,
-    events bigint NOT NULL DEFAULT 0,
-    record_ops bigint NOT NULL DEFAULT 0,
+    event_time timestamptz CHECK (isfinite(event_time)),
+    events bigint NOT NULL DEFAULT 0
+        CHECK (events BETWEEN 0 AND 9007199254740991),
+    record_ops bigint NOT NULL DEFAULT 0
+        CHECK (record_ops BETWEEN 0 AND 9007199254740991),
     settings_after bigint,
     settings bytea,
     updated_at timestamptz NOT NULL DEFAULT now(),
@@ -183,9 +186,13 @@ ALTER TABLE atproto.gap ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.gap
     USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
 
+-- Functions that run SQL do so with a search_path of their own, wherever the caller
+-- looks for operators.  (retry() and refill() set it after they have settled what
+-- the caller's transaction still has to do.)
+
 -- Checks the row, and tells the processes that run it, when the change commits.
 CREATE FUNCTION atproto.subscription_check() RETURNS trigger
-    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_subscription_check';
+    LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_subscription_check';
 COMMENT ON FUNCTION atproto.subscription_check() IS 'trigger: validates a subscription';
 CREATE FUNCTION atproto.subscription_changed() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_subscription_changed';
@@ -208,7 +215,7 @@ ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_none;
 
 -- The bytes go with the last letter about them.
 CREATE FUNCTION atproto.dead_letter_removed() RETURNS trigger
-    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_dead_letter_removed';
+    LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_dead_letter_removed';
 COMMENT ON FUNCTION atproto.dead_letter_removed() IS 'trigger: removes messages that no dead letter is about any more';
 CREATE TRIGGER dead_letter_removed AFTER DELETE ON atproto.dead_letter
     REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION atproto.dead_letter_removed();
@@ -216,7 +223,7 @@ CREATE TRIGGER dead_letter_truncated AFTER TRUNCATE ON atproto.dead_letter
     FOR EACH STATEMENT EXECUTE FUNCTION atproto.dead_letter_removed();
 
 CREATE FUNCTION atproto.create_tables(target name) RETURNS void
-    LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_create_tables_sql';
+    LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_create_tables_sql';
 COMMENT ON FUNCTION atproto.create_tables(name) IS 'make the tables that subscriptions fill, those that the schema does not have yet; subscribe() does it by itself';
 CREATE FUNCTION atproto.subscribe(
     name text,
@@ -235,19 +242,19 @@ CREATE FUNCTION atproto.subscribe(
     headers jsonb DEFAULT NULL,
     workers integer DEFAULT 1
 ) RETURNS void
-    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_subscribe';
+    LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_subscribe';
 COMMENT ON FUNCTION atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer) IS 'follow an event stream; cursor NULL: from now on, 0: from the oldest event that the server has, n: from the event after n; the rest as the columns of atproto.subscription';
 CREATE FUNCTION atproto.unsubscribe(name text) RETURNS void
-    LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_unsubscribe';
+    LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_unsubscribe';
 COMMENT ON FUNCTION atproto.unsubscribe(text) IS 'forget a subscription, its cursor, gaps and dead letters; records stay';
 CREATE FUNCTION atproto.pause(name text) RETURNS void
-    LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_pause';
+    LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_pause';
 COMMENT ON FUNCTION atproto.pause(text) IS 'disconnect; the cursor stays';
 CREATE FUNCTION atproto.resume(name text) RETURNS void
-    LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_resume';
+    LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_resume';
 COMMENT ON FUNCTION atproto.resume(text) IS 'connect again after atproto.pause(), or after the consumer stopped by itself';
 CREATE FUNCTION atproto.set_cursor(name text, seq bigint) RETURNS void
-    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_set_cursor';
+    LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_set_cursor';
 COMMENT ON FUNCTION atproto.set_cursor(text, bigint) IS 'continue after event seq of the present URL; NULL: from now on, 0: from the oldest event';
 CREATE FUNCTION atproto.refill(name text, dids @extschema@.did[] DEFAULT NULL, seq bigint DEFAULT 0) RETURNS bigint
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_refill';
@@ -279,7 +286,9 @@ COMMENT ON FUNCTION atproto.consumer_pid(text) IS 'process that consumes a subsc
 REVOKE ALL ON FUNCTION atproto.consumer_pid(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION atproto.consumer_pid(text) TO pg_monitor;
 
-CREATE VIEW atproto.stat_subscription AS
+-- What a reader's functions are given is only what he may see; and nothing that an
+-- owner writes into his rows keeps others from reading theirs.
+CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
     SELECT s.name,
         COALESCE(p.pid, h.pid) AS pid,
         CASE
@@ -302,7 +311,7 @@ CREATE VIEW atproto.stat_subscription AS
         p.reconnects,
         p.drops,
         p.skips,
-        COALESCE(s.stopped, p.last_error) AS last_error,
+        left(COALESCE(s.stopped, p.last_error), 2000) AS last_error,
         COALESCE(s.stopped_at, p.last_error_at) AS last_error_at
     FROM atproto.subscription s
         LEFT JOIN atproto.stream_status() p ON p.name = s.name
