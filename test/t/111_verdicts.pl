@@ -54,8 +54,9 @@ foreach my $i (0 .. $#$frames)
 {
 	my ($name, $verdict, $hex) = @{ $frames->[$i] }{ 'name', 'verdict', 'hex' };
 	my ($drops, $events, $letters, $kept, $stage) = split /\|/, $node->safe_psql('postgres', <<"SQL");
-SELECT drops, events, count(d.id), bool_and(d.bytes = '\\x$hex'), min(d.stage)
+SELECT drops, events, count(d.id), bool_and(f.bytes = '\\x$hex'), min(d.stage)
 FROM atproto.stat_subscription s LEFT JOIN atproto.dead_letter d ON d.subscription = s.name
+	LEFT JOIN atproto.dead_frame f USING (subscription, digest)
 WHERE s.name = 'f$i' GROUP BY 1, 2
 SQL
 

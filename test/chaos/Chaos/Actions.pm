@@ -139,6 +139,8 @@ action restart_fast => 1.5, undef, sub {
 };
 action restart_immediate => 1.5, undef, sub {
 	my ($run) = @_;
+	# what does not end by itself the postmaster kills after 5 s of the clock, which may have been set back
+	$run->thaw;
 	$run->{cluster}->stop('immediate');
 	$run->{cluster}->start;
 	$run->start_alone;
