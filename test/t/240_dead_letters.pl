@@ -157,6 +157,7 @@ sub stops_without_room
 }
 
 stops_without_room('max_dead_letters', 'max_dead_letters = 7', '(SELECT count(*) <= 7 FROM atproto.dead_letter)');
+stops_without_room('one more than max_dead_letters', 'max_dead_letters = 19', '(SELECT count(*) <= 19 FROM atproto.dead_letter)');
 my $bytes = query('SELECT sum(octet_length(bytes)) FROM (SELECT bytes FROM atproto.dead_frame LIMIT 4) f');
 stops_without_room('max_dead_letter_bytes', "max_dead_letter_bytes = $bytes",
 	"(SELECT coalesce(sum(octet_length(bytes)), 0) FROM atproto.dead_frame) <= $bytes");
