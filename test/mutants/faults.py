@@ -160,6 +160,6 @@ fault("ring-finished", "stream/ring.c", "worker[i].done) <= number)", "worker[i]
 fault("status-of-others", "stream/slots.c", "if (!all && !has_privs_of_role(GetUserId(), slot->owner))", "if (!all && slot->owner == InvalidOid)", "t/260_permissions")
 fault("owner-lent", "stream/owner.c", "if (!has_privs_of_role(GetUserId(), role))", "if (!OidIsValid(role))", "t/260_permissions")
 fault("gap-not-locked", "stream/control.c", "ORDER BY shard FOR NO KEY UPDATE\"", "ORDER BY shard\"", "t/287_races_processes")
-fault("letter-newer", "stream/again_repos.c", "DatumGetAtpTid(rev) >= row->rev", "DatumGetAtpTid(rev) > row->rev", "t/240_dead_letters")
+fault("letter-newer", "stream/again_repos.c", "DatumGetAtpTid(rev) >= row->rev", "DatumGetAtpTid(rev) > row->rev", "t/286_races_letters")
 fault("purged-not-locked", "stream/statements.c", "purge_rev IS NOT NULL ORDER BY did FOR NO KEY UPDATE", "purge_rev IS NOT NULL ORDER BY did", "t/288_races_purge")
 fault("gap-of-set-cursor", "stream/control.c", "HAVING min(seq) > 0 AND ($2 > min(seq) OR $2 IS NULL)", "HAVING min(seq) > 0 AND $2 > min(seq)", "t/190_close_codes_and_gaps")

@@ -126,6 +126,14 @@ foreach my $what (sort keys %next)
 	$expected->($capture, "$what, then retry");
 }
 
+# --- somebody else has applied it ---
+
+{
+	my ($capture, $id) = with_letter();
+	query(q{UPDATE atproto.record r SET rev = p.rev FROM atproto.repo p WHERE p.did = r.did AND r.rkey = 'x'});
+	is(query("SELECT atproto.retry($id)"), 'obsolete', 'what is as new as the letter is not written again');
+}
+
 # --- two at once ---
 
 {
