@@ -25,6 +25,7 @@
 #include "stream/wait.h"
 #include "stream/worker.h"
 #include "utils/builtins.h"
+#include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/varlena.h"
 
@@ -41,7 +42,7 @@ char	   *atp_databases = NULL;
 /* What the manager knows of one subscription's consumer. */
 typedef struct Child
 {
-	char		name[ATP_NAME_MAX + 1];
+	char		name[ATP_NAME_MAX + 1]; /* the key */
 	TransactionId version;		/* of the row it was started for */
 	bool		wanted;			/* still in the table, and runnable */
 	BackgroundWorkerHandle *handle; /* NULL: not running */
@@ -50,27 +51,18 @@ typedef struct Child
 	int			failures;
 } Child;
 
-static List *children = NIL;	/* of Child, in TopMemoryContext */
+static HTAB *children;			/* of Child: anybody who may subscribe can make many */
 static AtpExtension extension = ATP_EXTENSION_ABSENT;
 
 static Child *
 child_of(const AtpSubscription *sub)
 {
-	ListCell   *lc;
-	Child	   *child;
-	MemoryContext old;
+	bool		found;
+	Child	   *child = hash_search(children, sub->name, HASH_ENTER, &found);
 
-	foreach(lc, children)
-	{
-		child = lfirst(lc);
-		if (strcmp(child->name, sub->name) == 0)
-			return child;
-	}
-	old = MemoryContextSwitchTo(TopMemoryContext);
-	child = palloc0(sizeof(Child));
-	strlcpy(child->name, sub->name, sizeof(child->name));
-	children = lappend(children, child);
-	MemoryContextSwitchTo(old);
+	CHECK_FOR_INTERRUPTS();
+	if (!found)
+		memset((char *) child + sizeof(child->name), 0, sizeof(Child) - sizeof(child->name));
 	return child;
 }
 
@@ -108,11 +100,12 @@ read_subscriptions(void)
 static void
 reap(AtpTime now)
 {
-	ListCell   *lc;
+	HASH_SEQ_STATUS seq;
+	Child	   *child;
 
-	foreach(lc, children)
+	hash_seq_init(&seq, children);
+	while ((child = hash_seq_search(&seq)) != NULL)
 	{
-		Child	   *child = lfirst(lc);
 		pid_t		pid;
 		int			delay = RESTART_DELAY_MS;
 
@@ -198,19 +191,20 @@ forget_children(List *subs)
 {
 	bool		forgotten = false;
 	ListCell   *lc;
+	HASH_SEQ_STATUS seq;
+	Child	   *child;
 
-	foreach(lc, children)
-		((Child *) lfirst(lc))->wanted = false;
+	hash_seq_init(&seq, children);
+	while ((child = hash_seq_search(&seq)) != NULL)
+		child->wanted = false;
 	foreach(lc, subs)
 		child_of(lfirst(lc))->wanted = true;
-	foreach(lc, children)
+	hash_seq_init(&seq, children);
+	while ((child = hash_seq_search(&seq)) != NULL)
 	{
-		Child	   *child = lfirst(lc);
-
 		if (!child->wanted && child->handle == NULL)
 		{
-			children = foreach_delete_current(children, lc);
-			pfree(child);
+			(void) hash_search(children, child->name, HASH_REMOVE, NULL);
 			forgotten = true;
 		}
 	}
@@ -271,6 +265,8 @@ atp_manager_main(Datum arg)
 	atp_process_connected("atproto manager");
 	subs_cxt = AllocSetContextCreate(TopMemoryContext, "atproto subscriptions", ALLOCSET_SMALL_SIZES);
 	loop_cxt = AllocSetContextCreate(TopMemoryContext, "atproto loop", ALLOCSET_SMALL_SIZES);
+	children = hash_create("atproto consumers", 64, &(HASHCTL) {.keysize = ATP_NAME_MAX + 1, .entrysize = sizeof(Child)},
+						   HASH_ELEM | HASH_STRINGS);
 	if (!atp_claim(ATP_MANAGER_NAME))
 		ereport(FATAL, (errmsg("another atproto manager serves database \"%s\"", database)));
 	for (;;)

@@ -2,7 +2,8 @@
 #		An owner with the grants of doc/operations.md, and malice: he cannot see
 #		others' names in the view of states, break it, take the numbers of others'
 #		letters and gaps, find a name that is locked as another's, or have operators
-#		of his own called; the owner before him leaves him nothing.
+#		of his own called, or keep the manager busy; the owner before him leaves him
+#		nothing.
 
 use strict;
 use warnings FATAL => 'all';
@@ -149,6 +150,19 @@ query("BEGIN; SELECT atproto.unsubscribe('heritage'); SET LOCAL SESSION AUTHORIZ
 	. subscribe_sql('heritage', $server, cursor => 0, target => "'network'") . '; COMMIT');
 wait_for_seq($node, 'heritage', 2);
 is(query("SELECT last_error, drops, reconnects FROM atproto.stat_subscription WHERE name = 'heritage'"), '|{}|0', 'leaves no errors of his');
+
+# --- subscriptions without number ---
+
+query('CREATE DATABASE unrelated');
+is(as('consumer', "INSERT INTO atproto.subscription (name, url) SELECT 'many ' || n, 'wss://example.org/xrpc/org.example.x' FROM generate_series(1, 100000) n"),
+	'', 'he may make many');
+# two looks at all of them: the first may come before the manager has begun with them
+foreach my $state ('pause', 'resume')
+{
+	is(as('other_consumer', "SELECT atproto.$state('victim')"), '', "others $state theirs");
+	wait_for("SELECT state = '" . ($state eq 'pause' ? "paused' AND pid IS NULL" : "streaming'") . " FROM atproto.stat_subscription WHERE name = 'victim'");
+}
+unlike(as('postgres', "SET statement_timeout = '30s'; DROP DATABASE unrelated"), qr/ERROR/, 'and the manager hears who wants it to listen');
 
 unlike(slurp_file($node->logfile), qr/terminated by signal|PANIC/, 'no process has crashed');
 $node->stop;
