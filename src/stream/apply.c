@@ -244,11 +244,14 @@ lock_cursor(Apply *a, const List *letters)
 	Datum		args[3];
 
 	cursor_args(a, args);
-	a->locked = atp_execute(ATP_SQL_LOCK_CURSOR, args, NULL) == 0 ||
+	if (atp_execute(ATP_SQL_LOCK_CURSOR, args, NULL) > 0 &&
 		/* letters and gaps refer to it */
-		((letters != NIL || a->batch->gaps != NIL) &&
-		 atp_execute(ATP_SQL_LOCK_SUBSCRIPTION, args, NULL) == 0);
-	return !a->locked;
+		((letters == NIL && a->batch->gaps == NIL) ||
+		 atp_execute(ATP_SQL_LOCK_SUBSCRIPTION, args, NULL) > 0))
+		return true;
+	/* what a trigger has removed in this transaction is nobody else's */
+	a->locked = atp_execute(ATP_SQL_FIND_CURSOR, args, NULL) > 0;
+	return false;
 }
 
 /* Wait, with no other lock, for who has it.  False: there is none any more. */

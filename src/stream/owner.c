@@ -128,9 +128,14 @@ atp_owner_note(Oid role)
 {
 	Oid			relid = atp_relation("subscription");
 	int			column = get_attnum(relid, "owner");
+	Relation	rel;
 
-	if (!is_noted(relid, column, role))
-		note(relid, column, role, true);
+	if (is_noted(relid, column, role))
+		return;
+	/* since its subscription was read, it may have gone to another role */
+	rel = table_open(relid, AccessShareLock);
+	settle(rel, column, role);
+	table_close(rel, NoLock);
 }
 
 static Oid

@@ -305,6 +305,10 @@ static const struct
 		"SELECT FROM atproto.subscription WHERE name = $1 FOR KEY SHARE SKIP LOCKED",
 		1, {-TEXTOID}, SPI_OK_SELECT
 	},
+	[ATP_SQL_FIND_CURSOR] = {
+		"SELECT FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2 AND shard = $3",
+		3, {-TEXTOID, -TEXTOID, -INT4OID}, SPI_OK_SELECT
+	},
 	[ATP_SQL_AWAIT_CURSOR] = {
 		"SELECT FROM atproto.subscription s JOIN atproto.cursor c ON c.subscription = s.name"
 		" WHERE s.name = $1 AND c.endpoint = $2 AND c.shard = $3 FOR KEY SHARE OF s FOR NO KEY UPDATE OF c",

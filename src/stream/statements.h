@@ -50,6 +50,7 @@ typedef enum AtpStatement
 	ATP_SQL_ADD_GAP,
 	ATP_SQL_LOCK_CURSOR,		/* subscription, endpoint, shard: if nobody else has it */
 	ATP_SQL_LOCK_SUBSCRIPTION,	/* subscription: likewise */
+	ATP_SQL_FIND_CURSOR,		/* subscription, endpoint, shard: without a lock */
 	ATP_SQL_AWAIT_CURSOR,		/* as ATP_SQL_LOCK_CURSOR: both, waiting */
 	ATP_SQL_MOVE_CURSOR,
 	ATP_SQL_COUNT

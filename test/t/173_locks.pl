@@ -81,5 +81,18 @@ wait_for_seq($node, 's', $last);
 is(query('SELECT events FROM atproto.cursor'), $last, 'undone: every event was applied once');
 tables_match($node, $pds, 'undone: the tables are what the oracle says');
 
+# A trigger that unsubscribes takes the cursor away from its own batch: there is nobody to wait for.
+query(q{SELECT atproto.unsubscribe('s'); TRUNCATE atproto.record, atproto.repo});
+query(<<'SQL');
+CREATE FUNCTION public.give_up() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN DELETE FROM atproto.subscription; RETURN NULL; END$$;
+CREATE TRIGGER give_up AFTER INSERT ON atproto.record FOR EACH STATEMENT EXECUTE FUNCTION public.give_up();
+SQL
+my $offset = -s $node->logfile;
+query(subscribe_sql('s', $server, cursor => 0));
+$node->wait_for_log(qr/consumer of subscription "s" ends: its cursor was set.*consumer of subscription "s" ends: its cursor was set/s, $offset);
+query('DROP TRIGGER give_up ON atproto.record');
+wait_for_seq($node, 's', $last);
+tables_match($node, $pds, 'a trigger that unsubscribes: its consumer comes back later, and later');
+
 $node->stop;
 done_testing();

@@ -120,6 +120,22 @@ wait_for("SELECT seq = $last AND events = $half + $last FROM atproto.cursor");
 is(query('SELECT count(*) FROM atproto.record_event'), $ops, 'cursor read, then set_cursor: all events come again, and nothing is applied twice');
 tables_match($node, $capture, 'cursor read, then set_cursor: the tables are what the oracle says');
 
+# A consumer that notes its owner, and the subscription goes to another role.
+follow();
+query("SELECT atproto.pause('s'); CREATE ROLE heir; CREATE ROLE former LOGIN; CREATE SCHEMA former AUTHORIZATION former;"
+	  . ' GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA atproto TO former');
+query("UPDATE atproto.subscription SET owner = 'former', target = 'former'");
+query("DELETE FROM pg_shdepend WHERE refobjid = 'former'::regrole AND objid = 'atproto.subscription'::regclass AND objsubid > 0");
+$points->hold('cursor read', 'atproto s');
+query("SELECT atproto.resume('s')");
+$points->wait('cursor read', 'atproto s');
+query("UPDATE atproto.subscription SET owner = 'heir', enabled = false");
+$points->release('cursor read', 'atproto s');
+wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
+is(query("SELECT refobjid::regrole FROM pg_shdepend WHERE objid = 'atproto.subscription'::regclass AND objsubid > 0"),
+	'heir', 'cursor read, then another owner: only that one cannot be dropped');
+$server->release;
+
 # While the stream goes on.  What was not applied is in a gap, and nothing else is.
 foreach my $to ($half + 4, $half - 4)
 {
