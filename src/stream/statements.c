@@ -530,8 +530,12 @@ atp_execute(AtpStatement statement, Datum *values, const char *nulls)
 
 	/* SPI leaves its own behind */
 	MemoryContextSwitchTo(old);
+	/* that is no passing fault, which another attempt would heal */
 	if (rc != statements[statement].result)
-		elog(ERROR, "\"%s\" failed: %s", statements[statement].sql, SPI_result_code_string(rc));
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("rules make a statement on a table in schema \"%s\" into another one", target),
+				 errdetail_internal("\"%s\" gives %s.", statements[statement].sql, SPI_result_code_string(rc))));
 	if (statements[statement].ncolumns > 0)
 		check_result(statement, SPI_tuptable->tupdesc);
 	return SPI_processed;

@@ -101,6 +101,17 @@ $node->wait_for_log(qr/"faker.record_event" is not a table/, $offset);
 query("SELECT atproto.unsubscribe('faker')");
 pass('a view is not taken for the table');
 
+# --- rules that leave nothing of a statement ---
+
+follow('ruled', 'CREATE RULE nothing AS ON INSERT TO record DO INSTEAD NOTHING');
+$node->poll_query_until('postgres', q{SELECT coalesce(stopped, '') ~ 'rules make a statement on a table in schema "ruled" into another one'
+	FROM atproto.subscription WHERE name = 'ruled'}) or die;
+is(query("SELECT seq FROM atproto.cursor WHERE subscription = 'ruled'"), '0', 'a rule that drops the records stops the stream');
+query("DROP RULE nothing ON ruled.record; SELECT atproto.resume('ruled')");
+wait_for_seq($node, 'ruled', $last);
+tables_match($node, $pds, 'without it, all is there', schema => 'ruled');
+query("SELECT atproto.unsubscribe('ruled')");
+
 # --- nulls ---
 
 my $did = query('SELECT did FROM quoter.record GROUP BY did ORDER BY count(*) DESC LIMIT 1');
