@@ -301,11 +301,16 @@ tables_used(const Apply *a)
 	return uses;
 }
 
-/* Where the stream is after this transaction, when it is seq after the batch. */
+/* Where the stream is after this transaction, when it is seq after the batch.  Without numbers (D30) it is nowhere. */
 static int64
 position_after(const Apply *a, int64 from, int64 seq)
 {
-	return a->hi == a->batch->nevents ? seq : Max(from, a->batch->events[a->hi - 1].seq);
+	int64		last;
+
+	if (a->hi == a->batch->nevents)
+		return seq;
+	last = a->batch->events[a->hi - 1].seq;
+	return last > 0 ? Max(from, last) : from;
 }
 
 /* Letters of this transaction; the others of the batch go to *rest. */
@@ -321,7 +326,8 @@ letters_until(const Apply *a, int64 seq, List **rest)
 	{
 		AtpLetter  *letter = lfirst(lc);
 
-		if (a->hi == a->batch->nevents || letter->seq <= seq)
+		/* without numbers (D30) all of them: what was refused in this transaction is among them */
+		if (a->hi == a->batch->nevents || letter->seq <= Max(seq, 0))
 			letters = lappend(letters, letter);
 		else
 			*rest = lappend(*rest, letter);

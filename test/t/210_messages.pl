@@ -175,5 +175,23 @@ is(query('SELECT count(*), count(seq), count(DISTINCT payload) FROM atproto.mess
 	'without seq: what the server sends again is there again');
 is(query('SELECT stopped IS NULL FROM atproto.subscription'), 't', 'without seq: it keeps following');
 
+# What goes in pieces has no position in between, either: with one it would begin with the oldest event.
+query("SELECT atproto.unsubscribe('plain'); TRUNCATE atproto.message");
+query(<<'SQL');
+CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	RAISE EXCEPTION 'no' USING ERRCODE = CASE WHEN NEW.payload->>'n' = '270' THEN '42P01' ELSE '22000' END;
+END $$;
+CREATE TRIGGER refuse BEFORE INSERT ON atproto.message FOR EACH ROW
+	WHEN ((NEW.payload->>'n')::integer % 3 = 0) EXECUTE FUNCTION public.refuse();
+SQL
+set('atproto.batch_delay = 1s');
+$server->restart;
+query(subscribe_sql('plain', $server, nsid => $nsid));
+$node->poll_query_until('postgres', 'SELECT stopped IS NOT NULL FROM atproto.subscription') or BAIL_OUT('it did not stop');
+is(query('SELECT seq, events BETWEEN 1 AND 269 FROM atproto.cursor'), '|t', 'without seq: no cursor after the first pieces of a batch');
+is(query('SELECT (SELECT count(*) FROM atproto.dead_letter) = (SELECT count(*) FROM generate_series(1, events) n WHERE n % 3 = 0 AND n % 50 > 0)
+	FROM atproto.cursor'), 't', 'without seq: what was refused in them is kept with them');
+
 $node->stop;
 done_testing();
