@@ -39,6 +39,8 @@ void
 atp_process_connected(const char *appname)
 {
 	SetConfigOption("search_path", "", PGC_SUSET, PGC_S_OVERRIDE);
+	/* ALTER ROLE ... SET role is for sessions: a subscription runs as its owner */
+	SetConfigOption("role", "none", PGC_SUSET, PGC_S_OVERRIDE);
 	pgstat_report_appname(appname);
 }
 

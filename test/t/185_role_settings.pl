@@ -12,7 +12,7 @@ use AtprotoTest;
 use Test::More;
 
 # Of the consumer's owner, not of this test's sessions, which are the same role's.
-$ENV{PGOPTIONS} = '-c statement_timeout=0';
+$ENV{PGOPTIONS} = '-c statement_timeout=0 -c role=none';
 
 my $pds    = capture('pds.frames.gz');
 my $node   = make_node('role_settings', conf => "atproto.reconnect_delay = 50ms\natproto.reconnect_max_delay = 200ms\n");
@@ -23,7 +23,9 @@ sub query
 	return $node->safe_psql('postgres', $_[0]);
 }
 
+query('CREATE ROLE another');
 for my $setting (
+	q{role = 'another'},
 	q{statement_timeout = '1ms'},
 	q{idle_in_transaction_session_timeout = '1ms'},
 	q{default_transaction_isolation = 'serializable'},
