@@ -32,8 +32,12 @@
 /* What is kept of more subtransactions than this, other sessions have to look up on disk. */
 #define SUBTRANSACTIONS_MAX	64
 
-/* So many rows in a row refused, of so many repositories: then it is not the rows' fault. */
-#define REFUSED_ROWS	100
+/*
+ * So many events in a row of which rows are refused and none is accepted, of so many
+ * repositories: then it is not the rows' fault.  Rows are not counted: with 200 in a
+ * commit, a handful of accounts could make so many between two of others.
+ */
+#define REFUSED_EVENTS	100
 #define REFUSED_REPOS	5
 
 /* Steps are no smaller because of what was refused before. */
@@ -47,15 +51,18 @@ typedef enum Way
 } Way;
 
 /* What this process has learnt from the batches before. */
-static struct
+typedef struct Learnt
 {
 	int			with_statements;	/* batches yet: where one row was there already, the next ones often are */
 	int			step;			/* events that are tried at once in pieces; 0: all, there is nothing to fear */
-	/* rows that were refused since one was accepted */
+	/* events of which rows were refused since one was accepted */
 	int			refused;
+	int64		refused_seq;	/* the last one */
 	uint32		repos[REFUSED_REPOS];
 	int			nrepos;
-}			learnt;
+} Learnt;
+
+static Learnt learnt;
 
 /* ------------------------------------------------------------------------
  * What the database refuses
@@ -66,13 +73,14 @@ static struct
 static ErrorData *
 attempt(Apply *a, AtpStep step, int first, int second)
 {
-	int64		rows = a->rows;
+	int64		changes = a->rows - a->idle;
 	ErrorData  *error = atp_attempt(a, step, first, second);
 
 	if (error == NULL)
 	{
 		a->kept++;
-		if (a->rows > rows)
+		/* who removes nothing meets no trigger */
+		if (a->rows - a->idle > changes)
 			learnt.refused = learnt.nrepos = 0;
 	}
 	else if (atp_fault_of(error->sqlerrcode) != ATP_FAULT_ROW)
@@ -82,21 +90,25 @@ attempt(Apply *a, AtpStep step, int first, int second)
 
 /* Whatever is written is refused: that is nobody's row. */
 static void
-count_refused(const AtpSettings *settings, uint32 repo, const char *why)
+count_refused(const AtpSettings *settings, const AtpEvent *event, const char *why)
 {
 	int			repos = settings->ndids > 0 ? Min(settings->ndids, REFUSED_REPOS) : REFUSED_REPOS;
+	uint32		repo = event->key;
 	int			i = 0;
 
+	if (learnt.refused > 0 && event->seq > 0 && event->seq == learnt.refused_seq)
+		return;
 	learnt.refused++;
+	learnt.refused_seq = event->seq;
 	/* streams without repositories have key 0 */
 	while (i < learnt.nrepos && (learnt.repos[i] != repo || repo == 0))
 		i++;
 	if (i == learnt.nrepos && i < REFUSED_REPOS)
 		learnt.repos[learnt.nrepos++] = repo;
-	if (learnt.refused >= REFUSED_ROWS && learnt.nrepos >= repos)
+	if (learnt.refused >= REFUSED_EVENTS && learnt.nrepos >= repos)
 		ereport(ERROR,
 				(errcode(ATP_ERRCODE_STOP),
-				 errmsg("the database refused all of the last %d rows: %s", learnt.refused, why)));
+				 errmsg("the database refused all of the last %d events: %s", learnt.refused, why)));
 }
 
 static void
@@ -111,7 +123,7 @@ refuse(Apply *a, const AtpEvent *event, AtpSpan path, const ErrorData *error)
 	letter->path = path;
 	a->refused++;
 	MemoryContextSwitchTo(old);
-	count_refused(&a->sub->settings, event->key, letter->text);
+	count_refused(&a->sub->settings, event, letter->text);
 }
 
 /* The whole event, or what is left of it without its rows. */
@@ -387,7 +399,7 @@ apply_once(Apply *a, Way way, int64 *cursor, int64 seq)
 	atp_commit();
 	*cursor = to;
 	a->batch->letters = rest;
-	if (way != WAY_PIECES && a->rows > 0)
+	if (way != WAY_PIECES && a->rows > a->idle)
 		learnt.refused = learnt.nrepos = 0;
 	return ATP_APPLIED;
 }
@@ -408,11 +420,12 @@ try_once(Apply *a, Way way, int64 *cursor, int64 seq, AtpApplied *result)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	int			letters = list_length(a->batch->letters);
+	Learnt		before = learnt;
 	ErrorData  *volatile error = NULL;
 
 	a->direct = way == WAY_DIRECT;
 	a->locked = false;
-	a->rows = a->kept = a->refused = 0;
+	a->rows = a->idle = a->kept = a->refused = 0;
 	memset(a->skips, 0, sizeof(a->skips));
 	PG_TRY();
 	{
@@ -427,7 +440,11 @@ try_once(Apply *a, Way way, int64 *cursor, int64 seq, AtpApplied *result)
 	}
 	PG_END_TRY();
 	if (error != NULL || a->locked)
+	{
 		a->batch->letters = list_truncate(a->batch->letters, letters);
+		/* it is done again, and then counted */
+		learnt = before;
+	}
 	MemoryContextSwitchTo(cxt);
 	return error;
 }

@@ -174,7 +174,8 @@ delete_records(Repos *a)
 		atp_put(rows, AtpTidGetDatum(a->deletes[i]->rev), false);
 	}
 	atp_rows_bind(rows, args);
-	(void) atp_execute(a->apply->again ? ATP_SQL_DELETE_OLDER_RECORDS : ATP_SQL_DELETE_RECORDS, args, NULL);
+	a->apply->idle += a->ndeletes -
+		(int64) atp_execute(a->apply->again ? ATP_SQL_DELETE_OLDER_RECORDS : ATP_SQL_DELETE_RECORDS, args, NULL);
 }
 
 /* What the operations will replace or remove; created: of those that create, it is known. */

@@ -66,6 +66,7 @@ typedef struct Apply
 	const struct AtpFamily *family;
 	AtpBatch   *batch;
 	int64		rows;			/* applied */
+	int64		idle;			/* of these, deletions of what was not there */
 	bool		direct;			/* rows may go without statements where direct.h allows it */
 	bool		accepted;		/* what accepts() said, as a step that can fail */
 	bool		locked;			/* nothing was applied: somebody changes the cursor or the subscription */

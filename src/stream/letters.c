@@ -15,6 +15,7 @@
 #include "sha256.h"
 #include "stream/fault.h"
 #include "stream/letters.h"
+#include "stream/repo_states.h"
 #include "stream/statements.h"
 #include "utils/builtins.h"
 
@@ -112,7 +113,8 @@ follow_repo(Letters *l, struct varlena *did)
 {
 	Datum		args[2] = {l->subscription, PointerGetDatum(did)};
 
-	if (did == l->did)
+	/* what is counted once need not be for each of its events */
+	if (did == l->did || (did != NULL && l->did != NULL && atp_compare_dids(did, l->did) == 0))
 		return;
 	store_beyond(l);
 	l->did = did;

@@ -85,5 +85,17 @@ query("SELECT atproto.set_cursor('s', 0)");
 $node->poll_query_until('postgres', "SELECT events = 2 * $last FROM atproto.cursor");
 tables_match($node, $pds, 'nothing is refused any more');
 
+# A few accounts whose rows are refused do not make it everybody's, however many rows each commit has.
+query(<<'SQL');
+CREATE TRIGGER refuse AFTER INSERT ON atproto.record FOR EACH ROW WHEN (new.rkey::text LIKE 'no%') EXECUTE FUNCTION public.refuse();
+TRUNCATE atproto.record, atproto.repo;
+DELETE FROM atproto.subscription;
+SQL
+my @steps = ('a 1 +x', (map { my $who = $_; join ' ', "$who 1", map { "+no$_" } 1 .. 40 } 'b' .. 'h'), 'i 1 +x');
+query(subscribe_sql('s', AtprotoTest::Server->start(make_capture('steps.py', @steps)), cursor => 0));
+wait_for_seq($node, 's', scalar @steps);
+is(query(q{SELECT count(*), (SELECT count(*) FROM atproto.dead_letter), (SELECT count(*) FROM atproto.repo WHERE rev IS NOT NULL) FROM atproto.record}),
+	'2|280|9', 'rows of a few accounts are refused: those of the others are there');
+
 $node->stop;
 done_testing();
