@@ -78,6 +78,8 @@ fault("commit-prev", "core/commit.c", "!has_version || !has_rev || !has_prev)", 
 fault("commit-version", "core/commit.c", "value->u != 3", "value->u > 3", "unit/test_repos", "unit/test_car")
 fault("mst-height", "core/mst.c", "return bits / 2;", "return (bits + 1) / 2;", "unit/test_mst")
 fault("mst-order", "core/mst.c", "walk->last_len}) <= 0)", "walk->last_len}) == 0)", "unit/test_mst", "unit/test_proofs")
+fault("mst-gap-before", "core/mst.c", "	walk->gap = 0;\n	walk->visits = 0;", "	walk->visits = 0;", "unit/test_mst")
+fault("mst-key-prefix", "core/mst.c", "cmp : (a.len > b.len) - (a.len < b.len)", "cmp : (a.len > b.len)", "unit/test_mst")
 fault("mst-gap", "core/mst.c", "walk->gap = layer + 1;", "walk->gap = layer;", "unit/test_mst", "unit/test_proofs")
 fault("mst-empty", "core/mst.c", "(level->subtree.ptr == NULL) != (walk->depth == 0)", "(level->subtree.ptr != NULL && walk->depth == 0)", "unit/test_mst", "unit/test_proofs")
 fault("mst-prefix", "core/mst.c", "if (entry->prefix > *len)", "if (entry->prefix > *len + 1)", "unit/test_mst")

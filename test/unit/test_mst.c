@@ -525,6 +525,44 @@ many_links(void)
 	ok(walk.visits <= tree.ix.index.n + 1, "V-24: after %zu reads of %zu nodes", walk.visits, tree.ix.index.n);
 }
 
+/*
+ * Keys that begin alike, of which some are there: each lookup gives the keys that
+ * the tree was built of, whatever the walk's memory held before.
+ */
+static void
+keys_that_begin_alike(void)
+{
+	static char *const names[] = {"a.b.c/k", "a.b.c/kk", "a.b.c/kkk", "a.b.c/kkkk", "a.b.c/l"};
+	const unsigned n = sizeof(names) / sizeof(names[0]);
+	uint8_t		value[ATP_CID_BLESSED_LEN];
+	unsigned	right = 0;
+
+	block_cid((const uint8_t *) "", 0, value);
+	for (unsigned there = 0; there < 1u << n; there++)
+	{
+		char	   *keys[KEYS_MAX];
+		AtpMstLookup list[KEYS_MAX];
+		size_t		nkeys = 0;
+		size_t		at;
+		bool		as_built;
+
+		for (unsigned i = 0; i < n; i++)
+		{
+			list[i].key = bytes_of(names[i]);
+			if (there >> i & 1)
+				keys[nkeys++] = names[i];
+		}
+		tree_build(keys, nkeys, cid_span(value));
+		memset(&walk, 0xa5, sizeof(walk));
+		as_built = atp_mst_lookup(&walk, &tree.ix.index, tree.car, cid_span(tree.root), list, n,
+								  sha256, NULL, &at) == ATP_OK;
+		for (unsigned i = 0; i < n; i++)
+			as_built = as_built && !list[i].unknown && (list[i].value.ptr != NULL) == (there >> i & 1);
+		right += as_built;
+	}
+	ok(right == 1u << n, "B-63: keys that begin alike: %u of %u trees have what they were built of", right, 1u << n);
+}
+
 /* Too little scratch is noticed, whatever the amount. */
 static void
 room(void)
@@ -561,6 +599,7 @@ main(void)
 	not_nodes();
 	one_large_node();
 	many_links();
+	keys_that_begin_alike();
 	room();
 	return done_testing();
 }
