@@ -25,6 +25,8 @@ fault("rkey-unpacked-tid", "core/recordkey.c", "if (err == ATP_OK && atp_tid_par
 fault("did-end", "core/did.c", "if (end[-1] == ':')", "if (end[-1] == '%')", "unit/test_did")
 fault("did-long", "core/did.c", "if (n > ATP_DID_MAX)", "if (n >= ATP_DID_MAX)", "unit/test_did")
 fault("did-order", "core/did.c", "c : (an > bn) - (an < bn)", "c : (an < bn) - (an > bn)", "unit/test_did")
+fault("did-collapse-first", "core/did.c", "atp_char_is(out[-2], ATP_C_HEX) && atp_char_is(out[-1], ATP_C_HEX))", "atp_char_is(out[-1], ATP_C_HEX))", "unit/test_did")
+fault("did-collapse-last", "core/did.c", "atp_char_is(out[-2], ATP_C_HEX) && atp_char_is(out[-1], ATP_C_HEX))", "atp_char_is(out[-2], ATP_C_HEX))", "unit/test_did")
 fault("did-abbreviated", "core/did.c", "if (v > 31 && s[i] < '2')", "if (v > 31 && s[i] < 'a')", "unit/test_did", "unit/test_uri_order")
 fault("nsid-segments", "core/nsid.c", "if (segments < 3)", "if (segments < 2)", "unit/test_nsid")
 fault("nsid-pattern", "core/nsid.c", "return n >= pn && memcmp", "return n > pn && memcmp", "unit/test_nsid", "t/220_filters")
@@ -39,6 +41,7 @@ fault("uri-agent", "core/uri_parse.c", "memcmp(a.ptr, limit, digits) <= 0", "mem
 fault("uri-inside-query", "core/uri_order.c", "return last_part(b, bn) != '?';", "return last_part(b, bn) == '/';", "unit/test_uri_order")
 fault("uri-tid-bytes", "core/uri_order.c", "a + common - tag < ATP_URI_TID_STORED", "a + common - tag <= ATP_URI_TID_STORED", "unit/test_uri_order")
 fault("uri-plc-bytes", "core/uri_order.c", "if (common < ATP_DID_PLC_STORED)", "if (common < ATP_DID_PLC_STORED - 1)", "unit/test_uri_order")
+fault("uri-collection-end", "core/uri_order.c", "return repo < n && weight(stored[repo]) == 3", "return repo <= n && weight(stored[repo]) == 3", "unit/test_uri_order")
 fault("uri-stored", "core/uri_store.c", "end - tag < ATP_URI_TID_STORED)", "end - tag < ATP_URI_TID_STORED - 1)", "unit/test_uri_order")
 
 # --- src/core: DAG-CBOR, CIDs, CAR files ---
@@ -78,6 +81,7 @@ fault("commit-prev", "core/commit.c", "!has_version || !has_rev || !has_prev)", 
 fault("commit-version", "core/commit.c", "value->u != 3", "value->u > 3", "unit/test_repos", "unit/test_car")
 fault("mst-height", "core/mst.c", "return bits / 2;", "return (bits + 1) / 2;", "unit/test_mst")
 fault("mst-order", "core/mst.c", "walk->last_len}) <= 0)", "walk->last_len}) == 0)", "unit/test_mst", "unit/test_proofs")
+fault("commit-ops-order", "core/commit.c", "				lo = mid + 1;", "				lo = mid + 2;", "unit/test_proofs")
 fault("mst-gap-before", "core/mst.c", "	walk->gap = 0;\n	walk->visits = 0;", "	walk->visits = 0;", "unit/test_mst")
 fault("mst-key-prefix", "core/mst.c", "cmp : (a.len > b.len) - (a.len < b.len)", "cmp : (a.len > b.len)", "unit/test_mst")
 fault("mst-gap", "core/mst.c", "walk->gap = layer + 1;", "walk->gap = layer;", "unit/test_mst", "unit/test_proofs")

@@ -186,6 +186,8 @@ main(void)
 	check_normal("did:web:a%AB", "did:web:a%AB");
 	check_normal("did:web:%41%2d%7e%7Eb", "did:web:a-%7E%7Eb");
 	check_normal("did:web:a%253A1%25253a2", "did:web:a%3A1%3A2");
+	check_normal("did:web:a%25g1", "did:web:a%25g1");
+	check_normal("did:web:a%251g", "did:web:a%251g");
 	check_normal("did:key:%41b%2fC", "did:key:Ab%2FC");
 	check_normal("did:key:zQ3sh", "did:key:zQ3sh");
 

@@ -278,8 +278,11 @@ check(Making *m, unsigned creates, unsigned deletes, bool prev_data)
 	msg.commit = cid_span(cid);
 	msg.blocks = (AtpBytes) {file, w.len};
 	msg.prev_data = prev_data ? cid_span(value) : (AtpBytes) {NULL, 0};
-	for (unsigned i = KEYS; i-- > 0;)
+	/* in many orders: KEYS is prime, so that any step comes to all of them */
+	for (unsigned n = 0; n < KEYS; n++)
 	{
+		unsigned	i = (m->mask + n * (1 + (creates | deletes) % (KEYS - 1))) % KEYS;
+
 		if ((creates | deletes) >> i & 1)
 			msg.ops[msg.nops++] = (AtpOp) {
 				.action = creates >> i & 1 ? ATP_CREATE : ATP_DELETE,
