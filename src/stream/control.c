@@ -117,10 +117,15 @@ insert_subscription(Datum *args, const char *nulls)
 	subscribing = true;
 	PG_TRY();
 	{
-		run_statement("INSERT INTO atproto.subscription (name, url, target, collections, dids, actions,"
-					  " keep_records, events, keep_raw, allow_insecure, ca_file, proxy, workers)"
-					  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
-					  lengthof(types), types, args, nulls);
+		if (run_statement("INSERT INTO atproto.subscription (name, url, target, collections, dids, actions,"
+						  " keep_records, events, keep_raw, allow_insecure, ca_file, proxy, workers)"
+						  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
+						  " ON CONFLICT DO NOTHING",
+						  lengthof(types), types, args, nulls) == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_DUPLICATE_OBJECT),
+					 errmsg("subscription \"%s\" already exists", text_to_cstring(DatumGetTextPP(args[0]))),
+					 errdetail("Names are unique in the database, whoever owns the subscription.")));
 	}
 	PG_FINALLY();
 	{

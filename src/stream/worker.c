@@ -284,6 +284,13 @@ report_idle(Consumer *c)
 						   : atp_conn_state(c->conn) == ATP_CONN_OPEN ? c->activity : "connecting");
 }
 
+/* For the log.  Without a cursor the stream begins with its next event. */
+static const char *
+cursor_text(const Consumer *c)
+{
+	return c->cursor < 0 ? "none" : psprintf(INT64_FORMAT, c->cursor);
+}
+
 /* Files are read with the server's rights: its owner must be allowed to, still. */
 static void
 check_ca_file(Consumer *c)
@@ -358,7 +365,7 @@ drop_stream(Consumer *c, AtpDrop drop, const char *why)
 	atp_slot_state(ATP_STATE_WAITING);
 	ereport(LOG, (errmsg("atproto subscription \"%s\" disconnected from %s: %s",
 						 c->name, c->sub->ep->scope, reason),
-				  errdetail("Last event " INT64_FORMAT "; trying again in %d ms.", c->cursor, delay)));
+				  errdetail("Last event %s; trying again in %d ms.", cursor_text(c), delay)));
 	atp_conn_close(c->conn, drop == ATP_DROP_FRAME ? 1007 : 1000);
 	atp_conn_free(c->conn);
 	c->conn = NULL;
@@ -389,6 +396,7 @@ begin_shards(Consumer *c, int64 seq)
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 		atp_cursor_begin(c->name, c->sub->ep->scope, seq);
 	atp_commit();
+	report_idle(c);
 	c->cursor = c->handed = seq;
 }
 
@@ -528,8 +536,8 @@ run_stream(Consumer *c)
 	{
 		atp_slot_state(ATP_STATE_STREAMING);
 		report_idle(c);
-		ereport(LOG, (errmsg("atproto subscription \"%s\" connected to %s, cursor " INT64_FORMAT,
-							 c->name, c->sub->ep->scope, c->cursor)));
+		ereport(LOG, (errmsg("atproto subscription \"%s\" connected to %s, cursor %s",
+							 c->name, c->sub->ep->scope, cursor_text(c))));
 	}
 	if (batch->nmessages > messages || bytes > c->counted_bytes)
 		atp_slot_received(batch->nmessages - messages, bytes - c->counted_bytes);
@@ -679,6 +687,7 @@ run(Consumer *c)
 				drop_stream(c, ATP_DROP_CLOCK, c->undecided);
 			settle(c);
 			read_subscription(c);
+			report_idle(c);
 		}
 		if (c->pipeline != NULL)
 			collect(c);

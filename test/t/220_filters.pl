@@ -144,6 +144,9 @@ is(query('SELECT settings_after FROM atproto.cursor'), '1299', 'it is known afte
 query("UPDATE atproto.subscription SET keep_records = false");
 $node->poll_query_until('postgres', "SELECT settings_after = $last FROM atproto.cursor") or fail('the settings did not change');
 query("UPDATE atproto.subscription SET collections = NULL");
+ok($node->poll_query_until('postgres',
+	q{SELECT state = 'idle' AND query LIKE 'streaming %' FROM pg_stat_activity WHERE backend_type = 'atproto consumer'}),
+	'the settings are read, and nothing else is going on');
 
 # --- what is no filter ---
 
@@ -164,6 +167,7 @@ foreach my $bad ('app.bsky', 'app.*.feed', '*.*', '**', '', 'app.bsky*', 'app.bs
 refused('UPDATE atproto.subscription SET collections = ARRAY[NULL]', qr/invalid collection: ""/, 'collection NULL');
 refused(subscribe_sql('x', $server, collections => "ARRAY['post']"), qr/invalid collection: "post"/, 'in subscribe()');
 refused(subscribe_sql('x', $server, actions => "ARRAY['merge']"), qr/violates check constraint "subscription_actions_check"/, 'action');
+refused(subscribe_sql('live', $server), qr/ERROR:  subscription "live" already exists\n/, 'a name that is taken');
 refused(subscribe_sql('x', $server, dids => "ARRAY['did:plc']::did[]"), qr/ERROR:  invalid/, 'DID');
 is(query('SELECT name, collections FROM atproto.subscription'), 'live|', 'nothing of that changed anything');
 
