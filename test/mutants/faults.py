@@ -169,3 +169,8 @@ fault("gap-not-locked", "stream/control.c", "ORDER BY shard FOR NO KEY UPDATE\""
 fault("letter-newer", "stream/again_repos.c", "DatumGetAtpTid(rev) >= row->rev", "DatumGetAtpTid(rev) > row->rev", "t/286_races_letters")
 fault("purged-not-locked", "stream/statements.c", "purge_rev IS NOT NULL ORDER BY did FOR NO KEY UPDATE", "purge_rev IS NOT NULL ORDER BY did", "t/288_races_purge")
 fault("gap-of-set-cursor", "stream/control.c", "HAVING min(seq) > 0 AND ($2 > min(seq) OR $2 IS NULL)", "HAVING min(seq) > 0 AND $2 > min(seq)", "t/190_close_codes_and_gaps")
+fault("letters-share-bytes", "stream/letters.c", "settings->max_letter_bytes / SHARE", "settings->max_letter_bytes", "t/242_letters_room")
+fault("again-one-record", "stream/again.c", "if (path.len > 0 && !same_path(path, name))", "if (path.len > 0 && name.len > 0 && !same_path(path, name))", "t/241_retry")
+fault("again-whole-refused", "stream/again.c", " || letter->path.len == 0)", ")", "t/241_retry")
+fault("again-obsolete", "stream/again.c", "== 0 ? APPLIED : OBSOLETE", ">= 0 ? APPLIED : OBSOLETE", "t/241_retry")
+fault("again-first-error", "stream/again.c", "		if (error == NULL)\n", "		if (refused != NULL)\n", "t/241_retry")

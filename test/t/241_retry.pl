@@ -159,6 +159,19 @@ sub retry
 	return join ' ', map { query("SELECT seq FROM atproto.dead_letter WHERE id = $_") . ':' . query("SELECT atproto.retry($_)") } @ids;
 }
 
+# A letter of an event, or of one record in it, as it may have been written long ago.
+sub add_letter
+{
+	my ($step, %letter) = @_;
+	my $bytes = (read_capture(make_capture('steps.py', $step)))[0];
+
+	$bytes = $letter{edit}->($bytes) if $letter{edit};
+	query("INSERT INTO atproto.dead_frame SELECT 's', sha256(b), b FROM (VALUES ('\\x" . unpack('H*', $bytes) . "'::bytea)) m (b);
+		INSERT INTO atproto.dead_letter (subscription, seq, stage, sqlstate, message, path, did, digest)
+		SELECT 's', 1, 'apply', 'x', 'x', '" . ($letter{path} // '') . "', '" . did('a') . "', digest FROM atproto.dead_frame");
+	return;
+}
+
 sub records
 {
 	return query("SELECT string_agg(value->>'text', ', ' ORDER BY rkey, value->>'text') FROM atproto.record");
@@ -182,11 +195,34 @@ stream(1, $no_repo, 'a 1 +v +w', 'b 1 +x');
 is(retry(''), '1:applied', 'a commit that is still the newest is applied');
 is(records(), 'v 1, w 1, x 1', 'with all its records');
 query("UPDATE atproto.repo SET rev = NULL; UPDATE atproto.record SET rev = '3zzzzzzzzzzzz' WHERE rkey = 'v'; DELETE FROM atproto.record WHERE rkey = 'w'");
-query("INSERT INTO atproto.dead_frame SELECT 's', sha256(b), b FROM (VALUES ('\\x" . unpack('H*', (read_capture(make_capture('steps.py', 'a 1 =v +w')))[0]) . "'::bytea)) m (b);
-	INSERT INTO atproto.dead_letter (subscription, seq, stage, sqlstate, message, did, digest) SELECT 's', 1, 'apply', 'x', 'x', '" . did('a') . "', digest FROM atproto.dead_frame");
+add_letter('a 1 =v +w');
 is(retry(''), '1:applied', 'one whose repository has forgotten its revision, too');
 is(query("SELECT string_agg(rkey || ' ' || (rev = '3zzzzzzzzzzzz'), ', ' ORDER BY rkey) FROM atproto.record WHERE did = '" . did('a') . "'"), 'v true, w false',
 	'but for records that are newer');
+
+# Each record is tried, and the first error is the reason.
+query("DELETE FROM atproto.record WHERE did = '" . did('a') . "'");
+query(<<'SQL');
+CREATE FUNCTION no_record() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'no % %', new.rkey, repeat(chr(233), 600); END $$;
+CREATE TRIGGER no_record BEFORE INSERT ON atproto.record FOR EACH ROW WHEN (new.rkey = 'v' OR new.rkey = 'x') EXECUTE FUNCTION no_record();
+SQL
+add_letter('a 1 +v +w +x');
+is(retry(''), '1:no v ' . "\xc3\xa9" x 497, 'of several records that are refused the first one says why, in whole characters and 1000 bytes');
+is(query("SELECT string_agg(rkey::text, ' ' ORDER BY rkey) FROM atproto.record WHERE did = '" . did('a') . "'"), 'w', 'and the others are written');
+query('DROP TRIGGER no_record ON atproto.record');
+
+# Of a record's own letter, nothing but that record comes.
+stream(1, $no_record, 'a 1 +x +y');
+query("UPDATE atproto.repo SET rev = NULL; DELETE FROM atproto.dead_letter WHERE path = '${p}x'");
+is(retry(''), '1:applied', 'the letter of one record of a commit, with a repository that has forgotten its revision');
+is(records(), 'y 1', 'brings that record only');
+
+# A commit that is refused as a whole says so to the letters of its records, too.
+stream(1, $no_repo, 'b 1 +x');
+query('DELETE FROM atproto.dead_letter');
+add_letter('a 1 +x +y', path => "${p}x", edit => sub { $_[0] =~ s/y 1/y 2/r });
+like(retry(''), qr/^1:The block's bytes do not give its CID\. \(byte \d+\)$/, 'a record of a commit that is not what was signed stays, with the reason');
+is(letters(), "1:${p}x", 'as a letter');
 
 # Letters of single records, in either order.
 foreach my $order ('', 'DESC')
@@ -244,6 +280,11 @@ is(letters(), '', 'a handle that is followed by another needs no letter');
 stream(2, "BEFORE UPDATE ON atproto.repo FOR EACH ROW WHEN (new.handle = 'one.test')", 'a 1 +x', 'a is one.test', 'a 2 +y');
 is(letters(), '2:#identity', 'one that is not followed has one');
 is(retry('') . ' ' . query('SELECT handle FROM atproto.repo'), '2:applied one.test', 'and is applied');
+
+stream(2, 'BEFORE UPDATE ON atproto.repo FOR EACH ROW WHEN (NOT new.active)', 'a 1 +x', 'a deactivated', 'a 2 +y');
+is(letters(), '2:#account', 'a state that is refused has one');
+query("UPDATE atproto.repo SET status_at = now(), status_endpoint = 'elsewhere'");
+is(retry('') . ' ' . query('SELECT active FROM atproto.repo'), '2:obsolete t', 'which is obsolete when another stream knows better');
 
 # Accounts that are gone, and not active.
 stream(2, $no_record, 'b 1 +x', 'a 1 +x', 'a deleted');

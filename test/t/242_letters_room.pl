@@ -60,10 +60,10 @@ is(query("SELECT count(*) FROM atproto.dead_letter WHERE id = $beyond"), '1', 'b
 my $server = AtprotoTest::Server->start(make_capture('synth.py', 'bad', 3), '--hold-at', 1);
 query('DELETE FROM atproto.subscription; TRUNCATE atproto.record, atproto.repo');
 query(subscribe_sql('s', $server, cursor => 0));
-query('UPDATE atproto.subscription SET max_dead_letter_bytes = 3000000');
+query('UPDATE atproto.subscription SET max_dead_letter_bytes = 6000000');
 $server->release;
 wait_for_seq($node, 's', 5);
-is(letters($a), '200|1|600', 'one message is beyond a share of the bytes: the first is kept');
+is(letters($a), '200|1|600', 'one message is beyond a share of the bytes: the first is kept, and no other although there is room');
 is(letters($b), '1|0|1', 'and another account has its letter');
 
 $node->stop;
