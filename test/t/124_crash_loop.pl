@@ -51,8 +51,22 @@ SQL
 		"SELECT pid <> $pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer' AND query LIKE 'streaming %'") // '') eq 't' },
 		'the consumer to come back');
 	like(try_query($node, 'SELECT last_error FROM atproto.stat_subscription'), qr/1 times in a row/, "$name: a later crash is a first one") if $preload;
+	my ($file) = glob($node->data_dir . '/pg_stat_tmp/atproto.*');
 	$node->stop;
 	is(scalar(() = glob($node->data_dir . '/pg_stat_tmp/atproto.*')), 0, "$name: an orderly end leaves no file");
+
+	# It may have been cut short, or count more crashes than anybody wants to wait for.
+	foreach my $case ($preload ? ([ '', 1, 1 ], [ "0\n", 1, 1 ], [ "50\n", 50, 60 ]) : ())
+	{
+		my ($content, $times, $seconds) = @$case;
+
+		append_to_file($file, $content);
+		$node->start;
+		AtprotoTest::wait_until(sub { (try_query($node, 'SELECT last_error FROM atproto.stat_subscription') // '') ne '' }, 'the consumer to wait');
+		is(try_query($node, 'SELECT last_error FROM atproto.stat_subscription'),
+			"the server crashed while this ran: $times times in a row, waiting for $seconds seconds", "$name: $times crashes, $seconds seconds");
+		$node->stop;
+	}
 }
 
 done_testing();

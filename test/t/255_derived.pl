@@ -114,6 +114,18 @@ query("DELETE FROM atproto.record r USING atproto.repo p WHERE p.did = r.did AND
 cmp_ok(query("SELECT count(*) FROM atproto.repo WHERE NOT active AND status <> 'deleted' AND refill_by IS NOT NULL"), '>', 0, 'some are not active');
 wait_for_events('network', 5 * $last);
 tables_match($node, $capture, 'refilled while not active');
+is(query("SELECT count(*) FROM atproto.repo WHERE status = 'deleted' AND refill_by IS NOT NULL"), '0', 'those that are deleted are not read again');
+
+# A batch that is being applied ends first: the refill is of its repositories, too.
+my ($batch, $refill) = map { $node->background_psql('postgres') } 1, 2;
+$batch->query_safe("BEGIN; INSERT INTO atproto.repo (did, rev) VALUES ('did:plc:new', '3zzzzzzzzzzzz')");
+$refill->query_until(qr/refilling/, "\\echo refilling\nSELECT atproto.refill('network');\n");
+$node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'SELECT atproto.refill%'")
+  or BAIL_OUT('the refill does not wait');
+$batch->query_safe('COMMIT');
+$refill->query_safe('SELECT 1');
+is(query("SELECT refill_by FROM atproto.repo WHERE did = 'did:plc:new'"), 'network', 'a repository that comes meanwhile is read again');
+$_->quit foreach $batch, $refill;
 
 query("SELECT atproto.unsubscribe('network')");
 
@@ -178,6 +190,11 @@ query('CREATE SCHEMA bare');
 query(subscribe_sql('bare', $accounts, cursor => 0, target => "'bare'", keep_records => 'false', events => "'keep'"));
 my ($rc, $out, $err) = $node->psql('postgres', "SELECT atproto.refill('bare')");
 like($err, qr/subscription "bare" keeps no records/, 'without records nobody knows what an event changes');
+query("UPDATE atproto.subscription SET events = 'none' WHERE name = 'bare'");
+like(query("SELECT atproto.refill('bare')"), qr/^\d+$/, 'when nobody asks for that, repositories can be read again');
+query("INSERT INTO atproto.subscription (name, url) VALUES ('labels', 'wss://localhost:1/xrpc/com.atproto.label.subscribeLabels')");
+($rc, $out, $err) = $node->psql('postgres', "SELECT atproto.refill('labels')");
+like($err, qr/subscription "labels" is not about repositories/, 'labels have no repositories');
 
 $node->stop;
 done_testing();

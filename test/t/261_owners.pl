@@ -85,6 +85,7 @@ like(error_of('DROP ROLE heir'), qr/column owner of table atproto\.subscription/
 
 # Two of one role; one goes in a transaction that is undone.
 query("INSERT INTO atproto.subscription (name, url, owner) VALUES ('s2', '$url', 'heir'), ('s3', '$url', 'keeper')");
+like(error_of("DROP ROLE $_"), qr/column owner of table/, "$_ is one of two owners") foreach 'heir', 'keeper';
 query("BEGIN; DELETE FROM atproto.subscription WHERE owner = 'heir'::regrole; ROLLBACK");
 query("SELECT atproto.unsubscribe('s2')");
 like(error_of('DROP ROLE heir'), qr/column owner of table/, 'not with its last but one');
