@@ -174,3 +174,8 @@ fault("again-one-record", "stream/again.c", "if (path.len > 0 && !same_path(path
 fault("again-whole-refused", "stream/again.c", " || letter->path.len == 0)", ")", "t/241_retry")
 fault("again-obsolete", "stream/again.c", "== 0 ? APPLIED : OBSOLETE", ">= 0 ? APPLIED : OBSOLETE", "t/241_retry")
 fault("again-first-error", "stream/again.c", "		if (error == NULL)\n", "		if (refused != NULL)\n", "t/241_retry")
+fault("refill-deleted", "stream/refill.c", " AND (active OR status IS DISTINCT FROM 'deleted')", "", "t/255_derived")
+fault("refill-not-locked", "stream/refill.c", "LOCK TABLE #.repo IN SHARE ROW EXCLUSIVE MODE", "LOCK TABLE #.repo IN ROW SHARE MODE", "t/255_derived")
+fault("refill-labels", "stream/refill.c", "if (atp_family_of(sub->ep->nsid) != &atp_repos_family)", "if (atp_family_of(sub->ep->nsid) == NULL)", "t/255_derived")
+fault("owner-of-others", "stream/owner.c", "((Form_pg_shdepend) GETSTRUCT(tuple))->refobjid == role;", "OidIsValid(role);", "t/261_owners")
+fault("owner-counted-alone", "stream/owner.c", "	LockSharedObject(AuthIdRelationId, role, 0, ShareUpdateExclusiveLock);\n", "", "t/261_owners")
