@@ -62,7 +62,7 @@ foreach (
 	[ q{NULL, 'wss://a.test'},             qr/^22004: /, 'no name' ],
 	[ q{'x', NULL},                        qr/^22004: /, 'no URL' ],
 	[ q{'x', 'wss://a.test', allow_insecure => NULL}, qr/^22004: /, 'neither secure nor insecure' ],
-	[ "'s', '$url'",                       qr/^23505: /, 'a name that is taken' ],
+	[ "'s', '$url'",                       qr/^42710: /, 'a name that is taken' ],
 	[ q{'', 'wss://a.test'},               qr/^23514: /, 'an empty name' ],
 	[ q{repeat('x', 64), 'wss://a.test'},  qr/^23514: /, 'a name that is too long' ],
 	[ q{'x', 'wss://a.test', -1},          qr/^23514: /, 'a negative cursor' ],
