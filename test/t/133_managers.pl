@@ -53,10 +53,13 @@ foreach my $n (1, 2)
 	wait_for_seq($node, "g$n", $last, 'Gone');
 }
 is(query('SELECT count(*) FROM atproto.stream_status()', 'Gone'), '2', 'all slots are taken');
+my $manager = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto manager' AND datname = 'postgres'};
+my $before  = query($manager);
 query('DROP DATABASE "Gone" WITH (FORCE)');
 query(subscribe_sql('s', $server, cursor => 0));
 wait_for_seq($node, 's', $last);
 is(query('SELECT state FROM atproto.stat_subscription'), 'streaming', 'those of a database that is gone are free again');
+is(query($manager), $before, 'DROP DATABASE ends no process of another database');
 unlike(slurp_file($node->logfile), qr/no room in shared memory/, 'there was room');
 
 # --- batches ---
