@@ -179,3 +179,4 @@ fault("refill-not-locked", "stream/refill.c", "LOCK TABLE #.repo IN SHARE ROW EX
 fault("refill-labels", "stream/refill.c", "if (atp_family_of(sub->ep->nsid) != &atp_repos_family)", "if (atp_family_of(sub->ep->nsid) == NULL)", "t/255_derived")
 fault("owner-of-others", "stream/owner.c", "((Form_pg_shdepend) GETSTRUCT(tuple))->refobjid == role;", "OidIsValid(role);", "t/261_owners")
 fault("owner-counted-alone", "stream/owner.c", "	LockSharedObject(AuthIdRelationId, role, 0, ShareUpdateExclusiveLock);\n", "", "t/261_owners")
+fault("refill-no-events", "stream/refill.c", "!sub->settings.keep_records && sub->settings.events != ATP_EVENTS_NONE", "!sub->settings.keep_records", "t/255_derived")
