@@ -15,6 +15,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "stream/batch.h"
+#include "stream/catalog.h"
 #include "stream/decode.h"
 #include "stream/family.h"
 #include "stream/fault.h"
@@ -52,11 +53,8 @@ static uint64
 run_statement(const char *sql, int nargs, Datum *args)
 {
 	Oid			types[] = {INT8OID, TEXTOID};
-	int			rc = SPI_execute_with_args(sql, nargs, types, args, NULL, false, 0);
 
-	if (rc < 0)
-		elog(ERROR, "\"%s\" failed: %s", sql, SPI_result_code_string(rc));
-	return SPI_processed;
+	return atp_run_sql(sql, nargs, types, args, NULL);
 }
 
 /*

@@ -156,3 +156,13 @@ atp_config_watch(Oid relid)
 {
 	subscription_relid = relid;
 }
+
+uint64
+atp_run_sql(const char *sql, int nargs, Oid *types, Datum *args, const char *nulls)
+{
+	int			rc = SPI_execute_with_args(sql, nargs, types, args, nulls, false, 0);
+
+	if (rc < 0)
+		elog(ERROR, "\"%s\" failed: %s", sql, SPI_result_code_string(rc));
+	return SPI_processed;
+}

@@ -41,4 +41,7 @@ extern bool atp_config_changed(void);
 /* From now on only this relation counts; InvalidOid: any. */
 extern void atp_config_watch(Oid relid);
 
+/* Run one statement with parameters, SPI open; the rows it touched.  An ERROR when it fails. */
+extern uint64 atp_run_sql(const char *sql, int nargs, Oid *types, Datum *args, const char *nulls);
+
 #endif							/* ATP_CATALOG_H */

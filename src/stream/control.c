@@ -43,17 +43,6 @@ PG_FUNCTION_INFO_V1(atp_set_cursor);
 PG_FUNCTION_INFO_V1(atp_subscription_check);
 PG_FUNCTION_INFO_V1(atp_subscription_changed);
 
-/* Run one statement on text parameters and an optional seq; the rows it touched. */
-static uint64
-run_statement(const char *sql, int nargs, Oid *types, Datum *args, const char *nulls)
-{
-	int			rc = SPI_execute_with_args(sql, nargs, types, args, nulls, false, 0);
-
-	if (rc < 0)
-		elog(ERROR, "\"%s\" failed: %s", sql, SPI_result_code_string(rc));
-	return SPI_processed;
-}
-
 static void
 no_such_subscription(text *name)
 {
@@ -117,7 +106,7 @@ insert_subscription(Datum *args, const char *nulls)
 	subscribing = true;
 	PG_TRY();
 	{
-		if (run_statement("INSERT INTO atproto.subscription (name, url, target, collections, dids, actions,"
+		if (atp_run_sql("INSERT INTO atproto.subscription (name, url, target, collections, dids, actions,"
 						  " keep_records, events, keep_raw, allow_insecure, ca_file, proxy, workers)"
 						  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)"
 						  " ON CONFLICT DO NOTHING",
@@ -161,13 +150,13 @@ atp_subscribe(PG_FUNCTION_ARGS)
 	insert_subscription(args, nulls);
 	pair[0] = args[0];
 	pair[1] = PG_GETARG_DATUM(2);
-	run_statement("INSERT INTO atproto.cursor (subscription, endpoint, seq)"
+	atp_run_sql("INSERT INTO atproto.cursor (subscription, endpoint, seq)"
 				  " SELECT name, endpoint, $2 FROM atproto.subscription WHERE name = $1",
 				  2, cursor_types, pair, PG_ARGISNULL(2) ? " n" : NULL);
 	if (!PG_ARGISNULL(13))
 	{
 		pair[1] = PG_GETARG_DATUM(13);
-		run_statement("INSERT INTO atproto.request_header (subscription, name, value)"
+		atp_run_sql("INSERT INTO atproto.request_header (subscription, name, value)"
 					  " SELECT $1, key, value FROM jsonb_each_text($2)", 2, header_types, pair, NULL);
 	}
 	atp_create_tables(NameStr(*PG_GETARG_NAME(3)));
@@ -183,7 +172,7 @@ on_subscription(FunctionCallInfo fcinfo, const char *sql)
 	Oid			types[] = {TEXTOID};
 	Datum		args[] = {PG_GETARG_DATUM(0)};
 
-	if (run_statement(sql, 1, types, args, NULL) == 0)
+	if (atp_run_sql(sql, 1, types, args, NULL) == 0)
 		no_such_subscription(PG_GETARG_TEXT_PP(0));
 }
 
@@ -235,10 +224,10 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 	/* also tells the consumer, through the table's trigger */
 	on_subscription(fcinfo, "UPDATE atproto.subscription SET name = name WHERE name = $1");
 	/* no consumer moves it until this is committed */
-	run_statement("SELECT FROM atproto.cursor WHERE subscription = $1 ORDER BY shard FOR NO KEY UPDATE",
+	atp_run_sql("SELECT FROM atproto.cursor WHERE subscription = $1 ORDER BY shard FOR NO KEY UPDATE",
 				  1, types, args, NULL);
 	/* what is jumped over is a gap like any other */
-	run_statement("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason)"
+	atp_run_sql("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason)"
 				  " SELECT subscription, endpoint, min(seq), $2 + 1, 'set_cursor'"
 				  " FROM atproto.cursor JOIN atproto.subscription USING (endpoint)"
 				  " WHERE subscription = $1 AND name = $1"
@@ -246,12 +235,12 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 				  " HAVING min(seq) > 0 AND ($2 > min(seq) OR $2 IS NULL)",
 				  2, types, args, PG_ARGISNULL(1) ? " n" : NULL);
 	ATP_INJECTION_POINT("gap noted");
-	run_statement("INSERT INTO atproto.cursor (subscription, endpoint, seq)"
+	atp_run_sql("INSERT INTO atproto.cursor (subscription, endpoint, seq)"
 				  " SELECT name, endpoint, $2 FROM atproto.subscription WHERE name = $1"
 				  " ON CONFLICT DO NOTHING",
 				  2, types, args, PG_ARGISNULL(1) ? " n" : NULL);
 	/* all shards, so that none passes over what another has to do again */
-	run_statement("UPDATE atproto.cursor c SET seq = $2, updated_at = now() FROM atproto.subscription s"
+	atp_run_sql("UPDATE atproto.cursor c SET seq = $2, updated_at = now() FROM atproto.subscription s"
 				  " WHERE s.name = $1 AND c.subscription = $1 AND c.endpoint = s.endpoint",
 				  2, types, args, PG_ARGISNULL(1) ? " n" : NULL);
 	SPI_finish();
@@ -336,7 +325,7 @@ warn_of_neighbours(HeapTuple row, TupleDesc desc)
 		nulls[i] = isnull ? 'n' : ' ';
 	}
 	SPI_connect();
-	if (run_statement("SELECT name FROM atproto.subscription WHERE name <> $1 AND target = $2"
+	if (atp_run_sql("SELECT name FROM atproto.subscription WHERE name <> $1 AND target = $2"
 					  " AND endpoint LIKE '%/xrpc/com.atproto.sync.subscribeRepos'"
 					  " AND (collections, actions, keep_records) IS DISTINCT FROM ($3, $4, $5)"
 					  " ORDER BY name LIMIT 1", lengthof(columns), types, args, nulls) > 0)

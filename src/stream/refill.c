@@ -12,6 +12,7 @@
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "stream/catalog.h"
 #include "stream/family.h"
 #include "stream/subscription.h"
 #include "stream/tables.h"
@@ -19,16 +20,6 @@
 #include "utils/guc.h"
 
 PG_FUNCTION_INFO_V1(atp_refill);
-
-static uint64
-execute(const char *sql, int nargs, Oid *types, Datum *args, const char *nulls)
-{
-	int			rc = SPI_execute_with_args(sql, nargs, types, args, nulls, false, 0);
-
-	if (rc < 0)
-		elog(ERROR, "\"%s\" failed: %s", sql, SPI_result_code_string(rc));
-	return SPI_processed;
-}
 
 static AtpSubscription *
 find_subscription(const char *name)
@@ -63,8 +54,8 @@ mark_repos(const AtpSubscription *sub, Oid *types, Datum *args, const char *null
 
 	GetUserIdAndSecContext(&user, &security);
 	SetUserIdAndSecContext(sub->owner, security | SECURITY_RESTRICTED_OPERATION);
-	execute(atp_expand_sql("LOCK TABLE #.repo IN SHARE ROW EXCLUSIVE MODE", sub->target), 0, NULL, NULL, NULL);
-	n = execute(atp_expand_sql("UPDATE #.repo SET refill_by = $1, refill_rev = deleted_rev"
+	atp_run_sql(atp_expand_sql("LOCK TABLE #.repo IN SHARE ROW EXCLUSIVE MODE", sub->target), 0, NULL, NULL, NULL);
+	n = atp_run_sql(atp_expand_sql("UPDATE #.repo SET refill_by = $1, refill_rev = deleted_rev"
 							   " WHERE rev IS NOT NULL AND (active OR status IS DISTINCT FROM 'deleted')"
 							   " AND ($2 IS NULL OR did OPERATOR(@.=) ANY ($2))", sub->target),
 				2, types, args, nulls);
@@ -96,7 +87,7 @@ atp_refill(PG_FUNCTION_ARGS)
 	(void) set_config_option("search_path", "", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	sub = find_subscription(TextDatumGetCString(args[0]));
 	n = mark_repos(sub, types, args, PG_ARGISNULL(1) ? " n" : NULL);
-	execute("SELECT atproto.set_cursor($1, $2)", 2, cursor_types, cursor_args, NULL);
+	atp_run_sql("SELECT atproto.set_cursor($1, $2)", 2, cursor_types, cursor_args, NULL);
 	AtEOXact_GUC(false, nest);
 	SPI_finish();
 	PG_RETURN_INT64(n);
