@@ -8,12 +8,13 @@ EXTVERSION := $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" atproto.contro
 # Each layer's SQL stands beside its C; the install script is put together from
 # them.  What all types have stands once, in src/types/*.sql.in.
 SQL_TYPES = did handle nsid tid recordkey cidlink aturi noshuri
-SQL_PARTS = src/atproto.sql $(SQL_TYPES:%=src/types/%.sql) src/data/data.sql src/stream/stream.sql
+SQL_PARTS = src/atproto.sql $(SQL_TYPES:%=src/types/%.sql) src/data/data.sql \
+	src/config/subscription.sql src/tables/tables.sql src/process/control.sql
 DATA_built = atproto--$(EXTVERSION).sql
 # Scripts of released versions, and from each to the next (CONTRIBUTING.md).
 DATA = $(filter-out upgrade/$(DATA_built),$(wildcard upgrade/*.sql))
 
-SRCS = $(sort $(wildcard src/*.c src/core/*.c src/types/*.c src/data/*.c src/stream/*.c))
+SRCS = $(sort $(wildcard src/*.c src/*/*.c))
 OBJS = $(SRCS:.c=.o)
 
 PG_CONFIG ?= pg_config

@@ -11,11 +11,11 @@
 
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "stream/manager.h"
-#include "stream/retry.h"
-#include "stream/slots.h"
-#include "stream/wake.h"
-#include "stream/worker.h"
+#include "net/retry.h"
+#include "process/consumer.h"
+#include "process/manager.h"
+#include "process/status.h"
+#include "process/wake.h"
 #include "types/tid_generate.h"
 #include "utils/guc.h"
 

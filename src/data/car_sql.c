@@ -15,6 +15,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
+#include "compat.h"
 #include "core/car.h"
 #include "core/commit.h"
 #include "core/dagcbor.h"
@@ -25,7 +26,6 @@
 #include "data/record_value.h"
 #include "sha256.h"
 #include "types/types.h"
-#include "compat.h"
 
 PG_FUNCTION_INFO_V1(atp_pg_car_roots);
 PG_FUNCTION_INFO_V1(atp_pg_car_blocks);

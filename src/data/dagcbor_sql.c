@@ -7,10 +7,10 @@
 #include "fmgr.h"
 #include "utils/builtins.h"
 
+#include "compat.h"
 #include "data/error.h"
 #include "data/jsonb_read.h"
 #include "data/jsonb_write.h"
-#include "compat.h"
 
 PG_FUNCTION_INFO_V1(atp_pg_dagcbor_to_jsonb);
 PG_FUNCTION_INFO_V1(atp_pg_jsonb_to_dagcbor);

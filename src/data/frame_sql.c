@@ -10,6 +10,7 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 
+#include "compat.h"
 #include "core/frame.h"
 #include "core/repos.h"
 #include "data/block_index.h"
@@ -18,7 +19,6 @@
 #include "data/record_value.h"
 #include "sha256.h"
 #include "types/types.h"
-#include "compat.h"
 
 PG_FUNCTION_INFO_V1(atp_pg_frame);
 PG_FUNCTION_INFO_V1(atp_pg_frame_records);

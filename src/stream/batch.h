@@ -12,11 +12,11 @@
 
 #include "postgres.h"
 
+#include "clock.h"
 #include "core/repos.h"
 #include "lib/stringinfo.h"
+#include "net/connection.h"
 #include "nodes/pg_list.h"
-#include "stream/clock.h"
-#include "stream/connection.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
 

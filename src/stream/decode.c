@@ -17,7 +17,7 @@
 #include "miscadmin.h"
 #include "stream/decode.h"
 #include "stream/family.h"
-#include "stream/statements.h"
+#include "tables/statements.h"
 #include "types/types.h"
 #include "utils/memutils.h"
 

@@ -7,8 +7,8 @@
 
 #include "postgres.h"
 
+#include "config/subscription.h"
 #include "stream/batch.h"
-#include "stream/subscription.h"
 
 /* Where the stream is (rules E-40, E-41, E-43, D13). */
 typedef struct AtpPosition

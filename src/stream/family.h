@@ -9,13 +9,13 @@
 
 #include "postgres.h"
 
+#include "config/subscription.h"
 #include "core/car.h"
 #include "core/frame.h"
 #include "core/labels.h"
 #include "core/repos.h"
 #include "stream/batch.h"
 #include "stream/decode.h"
-#include "stream/subscription.h"
 
 /* What decode.c needs to know of a message before its rows are made. */
 typedef struct AtpHead

@@ -66,7 +66,7 @@ sub new
 
 	# the next one
 	edit("$src/atproto.control", sub { s/^(default_version = ).*/$1'$self->{version}'/m });
-	edit("$src/src/stream/stream.sql", sub { $_ .= $more });
+	edit("$src/src/process/control.sql", sub { $_ .= $more });
 	append_to_file("$src/upgrade/atproto--$now--$self->{version}.sql", $more);
 	return $self;
 }

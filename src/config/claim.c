@@ -1,0 +1,194 @@
+/*
+ * claim.c
+ *		Locks by which a process is the only one of its kind.
+ *
+ * They are advisory locks with a number that SQL functions cannot name.  But
+ * pg_advisory_unlock_all() releases what a session holds without naming it, and
+ * triggers run in our processes.  So a claim is the session's only between
+ * transactions, when no code of others runs; in a transaction it is the
+ * transaction's, which nobody can release.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "config/claim.h"
+#include "config/subscription.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "sha256.h"
+#include "storage/lock.h"
+#include "utils/builtins.h"
+
+PG_FUNCTION_INFO_V1(atp_consumer_pid);
+
+/* Fourth field of our advisory locks: not 1 or 2, which SQL functions use. */
+#define LOCK_CLASS	61
+
+static LOCKTAG claimed;			/* by this process */
+static bool is_holder = false;
+static bool in_transaction = false; /* the claim is the transaction's */
+
+/* Of a hash that is easily turned round, anybody could find a name with that of another. */
+uint64
+atp_claim_number(const char *name)
+{
+	uint8_t		digest[32];
+	uint64		number;
+
+	atp_sha256(NULL, (const uint8_t *) name, strlen(name), digest);
+	memcpy(&number, digest, sizeof(number));
+	return number;
+}
+
+static LOCKTAG
+tag_of(Oid database, const char *name)
+{
+	uint64		h = atp_claim_number(name);
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_ADVISORY(tag, database, (uint32) (h >> 32), (uint32) h, LOCK_CLASS);
+	return tag;
+}
+
+static LOCKTAG
+worker_tag(const char *name, int shard)
+{
+	char		key[ATP_NAME_MAX + 16];
+
+	/* longer than any subscription's name */
+	snprintf(key, sizeof(key), "%*s/%d", -(ATP_NAME_MAX + 1), name, shard);
+	return tag_of(MyDatabaseId, key);
+}
+
+/* Nothing here can fail: a lock that is held is only counted once more. */
+static void
+transaction_ends(XactEvent event, void *arg)
+{
+	if (!in_transaction || (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT))
+		return;
+	in_transaction = false;
+	(void) LockAcquire(&claimed, ExclusiveLock, true, true);
+}
+
+static bool
+claim(LOCKTAG tag)
+{
+	Assert(!is_holder);
+	if (LockAcquire(&tag, ExclusiveLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
+		return false;
+	claimed = tag;
+	is_holder = true;
+	RegisterXactCallback(transaction_ends, NULL);
+	return true;
+}
+
+bool
+atp_claim(const char *name)
+{
+	return claim(tag_of(MyDatabaseId, name));
+}
+
+bool
+atp_claim_worker(const char *name, int shard)
+{
+	return claim(worker_tag(name, shard));
+}
+
+void
+atp_claim_guard(void)
+{
+	if (!is_holder)
+		return;
+	(void) LockAcquire(&claimed, ExclusiveLock, false, true);
+	(void) LockRelease(&claimed, ExclusiveLock, true);
+	in_transaction = true;
+}
+
+bool
+atp_claim_release(void)
+{
+	Assert(!in_transaction);
+	if (!is_holder)
+		return false;
+	is_holder = false;
+	return LockRelease(&claimed, ExclusiveLock, true);
+}
+
+/* The pids of all that hold one of these locks, or any of ours when there are none; palloc'd. */
+static int
+holders(Oid database, const LOCKTAG *tags, int ntags, int **pids)
+{
+	LockData   *locks = GetLockStatusData();
+	int			n = 0;
+
+	*pids = palloc(sizeof(int) * Max(locks->nelements, 1));
+	for (int i = 0; i < locks->nelements; i++)
+	{
+		const LockInstanceData *lock = &locks->locks[i];
+		bool		wanted = ntags == 0;
+
+		if (lock->locktag.locktag_type != LOCKTAG_ADVISORY ||
+			lock->locktag.locktag_field4 != LOCK_CLASS ||
+			lock->locktag.locktag_field1 != database ||
+			(lock->holdMask & LOCKBIT_ON(ExclusiveLock)) == 0)
+			continue;
+		for (int t = 0; t < ntags; t++)
+			wanted |= memcmp(&lock->locktag, &tags[t], sizeof(LOCKTAG)) == 0;
+		if (wanted)
+			(*pids)[n++] = lock->pid;
+	}
+	pfree(locks->locks);
+	pfree(locks);
+	return n;
+}
+
+int
+atp_holders(Oid database, int **pids)
+{
+	return holders(database, NULL, 0, pids);
+}
+
+static int
+one_holder(const LOCKTAG *tags, int ntags)
+{
+	int		   *pids;
+	int			pid = holders(MyDatabaseId, tags, ntags, &pids) > 0 ? pids[0] : 0;
+
+	pfree(pids);
+	return pid;
+}
+
+int
+atp_holder_pid(const char *name)
+{
+	LOCKTAG		tag = tag_of(MyDatabaseId, name);
+
+	return one_holder(&tag, 1);
+}
+
+bool
+atp_is_running(const char *name)
+{
+	return atp_holder_pid(name) != 0;
+}
+
+bool
+atp_has_workers(const char *name)
+{
+	LOCKTAG		tags[ATP_WORKERS_MAX];
+
+	for (int shard = 0; shard < ATP_WORKERS_MAX; shard++)
+		tags[shard] = worker_tag(name, shard);
+	return one_holder(tags, ATP_WORKERS_MAX) != 0;
+}
+
+/* SQL: atproto.consumer_pid(name) */
+Datum
+atp_consumer_pid(PG_FUNCTION_ARGS)
+{
+	int			pid = atp_holder_pid(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+
+	if (pid == 0)
+		PG_RETURN_NULL();
+	PG_RETURN_INT32(pid);
+}

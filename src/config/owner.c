@@ -1,0 +1,181 @@
+/*
+ * owner.c
+ *		Owners of subscriptions: who may be one, and what keeps them from being
+ *		dropped.
+ *
+ * An owner is stored by its OID, so that it can be renamed, and noted in
+ * pg_shdepend, so that DROP ROLE is refused, in whatever database.  The note is
+ * that of a privilege on the column "owner": DROP OWNED leaves it alone, and
+ * REASSIGN OWNED too, as they do with what a role owns in ways that they do not
+ * know.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/dependency.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_shdepend.h"
+#include "commands/trigger.h"
+#include "config/extension.h"
+#include "config/owner.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(atp_subscription_owned);
+
+void
+atp_owner_check(Oid role)
+{
+	if (!SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(role)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("role with OID %u does not exist", role)));
+	if (!has_privs_of_role(GetUserId(), role))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be a member of role \"%s\" to make it a subscription's owner",
+						GetUserNameFromId(role, false))));
+}
+
+static bool
+is_noted(Oid relid, int column, Oid role)
+{
+	Relation	rel = table_open(SharedDependRelationId, AccessShareLock);
+	ScanKeyData key[4];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		found = false;
+
+	ScanKeyInit(&key[0], Anum_pg_shdepend_dbid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(MyDatabaseId));
+	ScanKeyInit(&key[1], Anum_pg_shdepend_classid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(RelationRelationId));
+	ScanKeyInit(&key[2], Anum_pg_shdepend_objid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	ScanKeyInit(&key[3], Anum_pg_shdepend_objsubid, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(column));
+	scan = systable_beginscan(rel, SharedDependDependerIndexId, true, NULL, 4, key);
+	while (!found && HeapTupleIsValid(tuple = systable_getnext(scan)))
+		found = ((Form_pg_shdepend) GETSTRUCT(tuple))->refclassid == AuthIdRelationId &&
+			((Form_pg_shdepend) GETSTRUCT(tuple))->refobjid == role;
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return found;
+}
+
+/* Note a role, or forget it. */
+static void
+note(Oid relid, int column, Oid role, bool owns)
+{
+	/* freed by the function that gets it */
+	Oid		   *roles = palloc(sizeof(Oid));
+
+	*roles = role;
+	updateAclDependencies(RelationRelationId, relid, column, InvalidOid,
+						  owns ? 0 : 1, owns ? NULL : roles, owns ? 1 : 0, owns ? roles : NULL);
+	CommandCounterIncrement();
+}
+
+/* Has it any subscription, also one that row security hides from the current user? */
+static bool
+owns_any(Relation rel, int column, Oid role)
+{
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	TableScanDesc scan = table_beginscan(rel, snapshot, 0, NULL);
+	HeapTuple	tuple;
+	bool		found = false;
+
+	while (!found && HeapTupleIsValid(tuple = heap_getnext(scan, ForwardScanDirection)))
+	{
+		bool		isnull;
+		Datum		owner = heap_getattr(tuple, column, RelationGetDescr(rel), &isnull);
+
+		found = !isnull && DatumGetObjectId(owner) == role;
+	}
+	table_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	return found;
+}
+
+/* Subscriptions of this role came or went, in this command. */
+static void
+settle(Relation rel, int column, Oid role)
+{
+	bool		owns;
+
+	/* one transaction at a time for each role: it counts what the others have committed */
+	LockSharedObject(AuthIdRelationId, role, 0, ShareUpdateExclusiveLock);
+	if (!SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(role)))
+		return;
+	CommandCounterIncrement();
+	owns = owns_any(rel, column, role);
+	if (owns != is_noted(RelationGetRelid(rel), column, role))
+		note(RelationGetRelid(rel), column, role, owns);
+}
+
+void
+atp_owner_note(Oid role)
+{
+	Oid			relid = atp_relation("subscription");
+	int			column = get_attnum(relid, "owner");
+	Relation	rel;
+
+	if (is_noted(relid, column, role))
+		return;
+	/* since its subscription was read, it may have gone to another role */
+	rel = table_open(relid, AccessShareLock);
+	settle(rel, column, role);
+	table_close(rel, NoLock);
+}
+
+static Oid
+owner_of(HeapTuple row, TupleDesc desc, int column)
+{
+	bool		isnull;
+	Datum		owner = heap_getattr(row, column, desc, &isnull);
+
+	return isnull ? InvalidOid : DatumGetObjectId(owner);
+}
+
+/* SQL: atproto.subscription_owned(), AFTER INSERT, UPDATE OF owner or DELETE for each row, and TRUNCATE */
+Datum
+atp_subscription_owned(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+	Relation	rel;
+	int			column;
+	Oid			before,
+				after = InvalidOid;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(trigger->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" must be fired after the change", "subscription_owned")));
+	rel = trigger->tg_relation;
+	column = SPI_fnumber(RelationGetDescr(rel), "owner");
+	if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event))
+	{
+		deleteSharedDependencyRecordsFor(RelationRelationId, RelationGetRelid(rel), column);
+		return PointerGetDatum(NULL);
+	}
+	before = owner_of(trigger->tg_trigtuple, RelationGetDescr(rel), column);
+	if (TRIGGER_FIRED_BY_UPDATE(trigger->tg_event))
+		after = owner_of(trigger->tg_newtuple, RelationGetDescr(rel), column);
+	/* in one order, whoever changes what */
+	if (OidIsValid(after) && after < before)
+		settle(rel, column, after);
+	settle(rel, column, before);
+	if (OidIsValid(after) && after > before)
+		settle(rel, column, after);
+	return PointerGetDatum(NULL);
+}

@@ -1,0 +1,102 @@
+/*
+ * subscription.h
+ *		Rows of atproto.subscription and atproto.cursor.
+ */
+#ifndef ATP_SUBSCRIPTION_H
+#define ATP_SUBSCRIPTION_H
+
+#include "postgres.h"
+
+#include "datatype/timestamp.h"
+#include "net/endpoint.h"
+#include "nodes/pg_list.h"
+
+#define ATP_NAME_MAX	63		/* bytes of a subscription's name */
+#define ATP_WORKERS_MAX	32		/* of one subscription */
+
+/* What table record_event is for. */
+typedef enum AtpEvents
+{
+	ATP_EVENTS_NONE,
+	ATP_EVENTS_KEEP,
+	ATP_EVENTS_HAND				/* inserted for its triggers, then removed */
+} AtpEvents;
+
+/* Settings that may change while the stream runs. */
+typedef struct AtpSettings
+{
+	int			ncollections;	/* -1: all */
+	char	  **collections;	/* valid patterns (I-06) */
+	int			ndids;			/* -1: all */
+	struct varlena **dids;		/* sorted as atp_did_cmp() does */
+	bool		actions[3];		/* by AtpAction */
+	bool		keep_records;
+	AtpEvents	events;
+	bool		keep_raw;
+	int			max_letters;
+	int64		max_letter_bytes;
+} AtpSettings;
+
+typedef struct AtpSubscription
+{
+	char	   *name;
+	char	   *url;
+	Oid			owner;			/* InvalidOid when the role is gone */
+	bool		runnable;		/* enabled and not stopped */
+	TransactionId version;		/* changes with every update of the row */
+
+	/* the following only from atp_subscription_get() */
+	AtpEndpoint *ep;
+	char	   *target;			/* schema of the data tables */
+	char	   *ca_file;		/* NULL: the system's */
+	char	   *proxy;			/* NULL: from the environment */
+	char	   *headers;		/* lines "Name: value\r\n", or "" */
+	int			workers;
+	TimestampTz created_at;		/* another of this name is another subscription */
+	AtpSettings settings;
+} AtpSubscription;
+
+/* Do both ask for the same connection and the same tables? */
+extern bool atp_subscription_same_stream(const AtpSubscription *a, const AtpSubscription *b);
+
+/* All of these: inside a transaction with SPI; results palloc'd in cxt. */
+extern List *atp_subscription_list(MemoryContext cxt);
+extern AtpSubscription *atp_subscription_get(const char *name, MemoryContext cxt);	/* NULL: none */
+
+/* For who acts with the owner's rights: an ERROR unless he is a member of that role. */
+extern AtpSubscription *atp_subscription_borrow(const char *name, MemoryContext cxt);
+
+/* Where a stream is: positions are sequence numbers, or -1 for none yet. */
+typedef struct AtpCursor
+{
+	int			shards;			/* rows; 1 unless several workers share the stream */
+	int			layout;			/* another one each time that it is shared anew */
+	int64		lowest;			/* all up to here is processed */
+	int64		highest;		/* nothing beyond this is */
+} AtpCursor;
+
+/*
+ * The cursor of name at endpoint, made when missing.  An ERROR unless it has
+ * each of its shards, and not more than there can be.
+ */
+extern AtpCursor atp_cursor_get(const char *name, const char *endpoint);
+
+/* One shard's position; false when there is none of this layout. */
+extern bool atp_cursor_of_shard(const char *name, const char *endpoint, int shard, int layout, int64 *seq);
+
+/*
+ * From now on there are so many shards, if all that there are now are at the
+ * same position; and how it is then.  No worker of before may live.
+ */
+extern AtpCursor atp_cursor_share(const char *name, const char *endpoint, int shards);
+
+/* A stream that had no position began: its first event comes after seq. */
+extern void atp_cursor_begin(const char *name, const char *endpoint, int64 seq);
+
+/* Note that the present settings hold after the cursor's position, if they are others than those noted. */
+extern void atp_cursor_settings(const char *name, const char *endpoint);
+
+/* The consumer gives up until an operator resumes it.  False: the row has been changed, or is gone. */
+extern bool atp_subscription_stop(const AtpSubscription *sub, const char *reason);
+
+#endif							/* ATP_SUBSCRIPTION_H */

@@ -1,0 +1,145 @@
+/*
+ * src/config: what the operator wrote, and where each stream is.  Everything of the
+ * consumer lives in the fixed schema atproto.  Nothing is granted to PUBLIC: subscribing
+ * makes the server open a network connection.
+ */
+
+-- Checks, defaults, policies and views are parsed here.  Only pg_catalog is
+-- searched for what they use: in the schema of the extension somebody could have
+-- put an operator that fits better.
+SET LOCAL search_path = pg_catalog, pg_temp;
+
+CREATE TABLE atproto.subscription (
+    name text PRIMARY KEY
+        CHECK (octet_length(name) BETWEEN 1 AND 63),
+    url text NOT NULL
+        CHECK (octet_length(url) <= 8192),
+    endpoint text NOT NULL,
+    owner regrole NOT NULL DEFAULT to_regrole(quote_ident(current_user)),
+    enabled boolean NOT NULL DEFAULT true,
+    target name NOT NULL DEFAULT 'atproto',
+    collections text[],
+    dids @extschema@.did[],
+    actions text[]
+        CHECK (actions <@ ARRAY['create', 'update', 'delete']),
+    keep_records boolean NOT NULL DEFAULT true,
+    events text NOT NULL DEFAULT 'none'
+        CHECK (events IN ('none', 'keep', 'hand')),
+    keep_raw boolean NOT NULL DEFAULT false,
+    max_dead_letters integer NOT NULL DEFAULT 10000
+        CHECK (max_dead_letters >= 0),
+    max_dead_letter_bytes bigint NOT NULL DEFAULT 268435456
+        CHECK (max_dead_letter_bytes >= 0),
+    allow_insecure boolean NOT NULL DEFAULT false,
+    ca_file text,
+    proxy text,
+    workers integer NOT NULL DEFAULT 1
+        CHECK (workers BETWEEN 1 AND 32),
+    stopped text,
+    stopped_at timestamptz,
+    created_at timestamptz NOT NULL DEFAULT now()
+);
+COMMENT ON TABLE atproto.subscription IS 'event streams that this database follows; maintained by atproto.subscribe() and its siblings';
+COMMENT ON COLUMN atproto.subscription.url IS 'wss://host/xrpc/NSID; a new URL begins with a cursor of its own';
+COMMENT ON COLUMN atproto.subscription.endpoint IS 'scheme, host, port and path of url, filled by a trigger: what a cursor belongs to';
+COMMENT ON COLUMN atproto.subscription.owner IS 'role that the consumer runs as; it cannot be dropped';
+COMMENT ON COLUMN atproto.subscription.enabled IS 'false after atproto.pause()';
+COMMENT ON COLUMN atproto.subscription.target IS 'schema of the tables that are filled';
+COMMENT ON COLUMN atproto.subscription.collections IS 'only records of these collections: NSIDs, or patterns like app.bsky.*; NULL: all';
+COMMENT ON COLUMN atproto.subscription.dids IS 'only these repositories; NULL: all';
+COMMENT ON COLUMN atproto.subscription.actions IS 'only these actions on records: create, update, delete; NULL: all';
+COMMENT ON COLUMN atproto.subscription.keep_records IS 'whether the table record is kept in step';
+COMMENT ON COLUMN atproto.subscription.events IS 'table record_event: none; keep every operation; or hand it to that table''s triggers and remove it in the same transaction';
+COMMENT ON COLUMN atproto.subscription.keep_raw IS 'whether the DAG-CBOR is kept beside jsonb';
+COMMENT ON COLUMN atproto.subscription.max_dead_letters IS 'with so many dead letters the subscription stops before the next one; a repository may have a twentieth of them';
+COMMENT ON COLUMN atproto.subscription.max_dead_letter_bytes IS 'likewise, of the bytes of their messages';
+COMMENT ON COLUMN atproto.subscription.allow_insecure IS 'plain ws:// allowed to other hosts than this one';
+COMMENT ON COLUMN atproto.subscription.ca_file IS 'file on the server with the certificate authorities to trust, instead of the system''s; for members of pg_read_server_files';
+COMMENT ON COLUMN atproto.subscription.proxy IS 'URL of a proxy; NULL: as the server''s environment says; empty: none';
+COMMENT ON COLUMN atproto.subscription.workers IS 'more than 1: so many processes share the repositories of the stream, beside the one that receives it';
+COMMENT ON COLUMN atproto.subscription.stopped IS 'why the consumer gave up until atproto.resume(); NULL when it did not';
+
+-- Apart from the subscriptions, so that who may read those sees no secret.
+CREATE TABLE atproto.request_header (
+    subscription text NOT NULL
+        REFERENCES atproto.subscription (name) ON UPDATE CASCADE ON DELETE CASCADE,
+    name text NOT NULL
+        CHECK (name ~ '^[A-Za-z0-9!#$%&''*+.^_`|~-]{1,64}$'
+            AND lower(name) NOT IN ('host', 'upgrade', 'connection', 'content-length', 'transfer-encoding')
+            AND lower(name) NOT LIKE 'sec-websocket-%'),
+    value text NOT NULL
+        CHECK (value ~ '^[\x20-\x7e]*$' AND octet_length(value) <= 4096),
+    PRIMARY KEY (subscription, name)
+);
+COMMENT ON TABLE atproto.request_header IS 'HTTP headers sent with the upgrade request, such as Authorization';
+
+CREATE TABLE atproto.cursor (
+    subscription text NOT NULL
+        REFERENCES atproto.subscription (name) ON UPDATE CASCADE ON DELETE CASCADE,
+    endpoint text NOT NULL,
+    shard integer NOT NULL DEFAULT 0
+        CHECK (shard BETWEEN 0 AND 31),
+    layout integer NOT NULL DEFAULT 0,
+    seq bigint CHECK (seq BETWEEN 0 AND 9007199254740991),
+    event_time timestamptz CHECK (isfinite(event_time)),
+    events bigint NOT NULL DEFAULT 0
+        CHECK (events BETWEEN 0 AND 9007199254740991),
+    record_ops bigint NOT NULL DEFAULT 0
+        CHECK (record_ops BETWEEN 0 AND 9007199254740991),
+    settings_after bigint,
+    settings bytea,
+    updated_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (subscription, endpoint, shard)
+) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+COMMENT ON TABLE atproto.cursor IS 'last event processed of each subscription and endpoint, committed together with its rows';
+COMMENT ON COLUMN atproto.cursor.shard IS 'worker whose position this is; one row, 0, unless the subscription has several workers: then everything up to the lowest seq is processed';
+COMMENT ON COLUMN atproto.cursor.layout IS 'changes with the number of workers: a worker moves only the shards that it was started for';
+COMMENT ON COLUMN atproto.cursor.seq IS 'last sequence number processed; NULL: begin with the next live event; 0: with the oldest';
+COMMENT ON COLUMN atproto.cursor.event_time IS 'time that the last event carries';
+COMMENT ON COLUMN atproto.cursor.events IS 'events processed since the subscription was made';
+COMMENT ON COLUMN atproto.cursor.record_ops IS 'rows applied since the subscription was made: operations on records, labels, messages';
+COMMENT ON COLUMN atproto.cursor.settings IS 'SHA-256 of these settings: what settings_after is about';
+COMMENT ON COLUMN atproto.cursor.settings_after IS 'the present filters and storage settings hold for events after this one';
+
+SELECT pg_catalog.pg_extension_config_dump('atproto.subscription', '');
+SELECT pg_catalog.pg_extension_config_dump('atproto.cursor', '');
+SELECT pg_catalog.pg_extension_config_dump('atproto.request_header', '');
+
+-- Who may use the tables without being superuser still sees only subscriptions
+-- of roles that he is a member of, and what belongs to them.
+ALTER TABLE atproto.subscription ENABLE ROW LEVEL SECURITY;
+CREATE POLICY owner ON atproto.subscription
+    USING (pg_catalog.pg_has_role(owner, 'USAGE'));
+ALTER TABLE atproto.request_header ENABLE ROW LEVEL SECURITY;
+CREATE POLICY owner ON atproto.request_header
+    USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
+ALTER TABLE atproto.cursor ENABLE ROW LEVEL SECURITY;
+CREATE POLICY owner ON atproto.cursor
+    USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
+
+-- Checks the row, and tells the processes that run it, when the change commits.
+CREATE FUNCTION atproto.subscription_check() RETURNS trigger
+    LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_subscription_check';
+COMMENT ON FUNCTION atproto.subscription_check() IS 'trigger: validates a subscription';
+CREATE FUNCTION atproto.subscription_changed() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_subscription_changed';
+COMMENT ON FUNCTION atproto.subscription_changed() IS 'trigger: wakes the consumer''s processes at commit';
+CREATE TRIGGER subscription_check BEFORE INSERT OR UPDATE ON atproto.subscription
+    FOR EACH ROW EXECUTE FUNCTION atproto.subscription_check();
+-- also for what comes by logical replication
+ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_check;
+CREATE TRIGGER subscription_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON atproto.subscription
+    FOR EACH STATEMENT EXECUTE FUNCTION atproto.subscription_changed();
+CREATE FUNCTION atproto.subscription_owned() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_subscription_owned';
+COMMENT ON FUNCTION atproto.subscription_owned() IS 'trigger: sees to it that the owner of a subscription cannot be dropped';
+CREATE TRIGGER subscription_owned AFTER INSERT OR UPDATE OF owner OR DELETE ON atproto.subscription
+    FOR EACH ROW EXECUTE FUNCTION atproto.subscription_owned();
+CREATE TRIGGER subscription_none AFTER TRUNCATE ON atproto.subscription
+    FOR EACH STATEMENT EXECUTE FUNCTION atproto.subscription_owned();
+ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_owned;
+ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_none;
+
+REVOKE ALL ON FUNCTION
+    atproto.subscription_check(), atproto.subscription_changed(), atproto.subscription_owned()
+    FROM PUBLIC;

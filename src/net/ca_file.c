@@ -1,0 +1,70 @@
+/*
+ * ca_file.c
+ *		The file of certificate authorities that a subscription names.
+ *
+ * It is read here and not by libcurl, which would open whatever there is, and
+ * wait for it: the name comes from a subscription's owner.
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "net/ca_file.h"
+#include "storage/fd.h"
+
+static const char *
+unreadable(const char *path)
+{
+	return psprintf("could not read the certificate authorities in \"%s\": %m", path);
+}
+
+/* All of an open file, which is a regular one. */
+static char *
+read_all(int fd, const char *path, size_t *len, const char **why)
+{
+	char	   *data = palloc(ATP_CA_FILE_MAX + 1);
+	ssize_t		n;
+
+	*len = 0;
+	while (*len <= ATP_CA_FILE_MAX)
+	{
+		n = read(fd, data + *len, ATP_CA_FILE_MAX + 1 - *len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			*why = unreadable(path);
+		if (n <= 0)
+			return data;
+		*len += n;
+	}
+	*why = psprintf("the file of certificate authorities \"%s\" has more than %d bytes", path, ATP_CA_FILE_MAX);
+	return data;
+}
+
+char *
+atp_ca_file_read(const char *path, size_t *len, const char **why)
+{
+	struct stat st;
+	char	   *data = NULL;
+	int			fd = -1;
+
+	*why = NULL;
+	/* before it is opened, which for a device can mean anything */
+	if (stat(path, &st) != 0)
+		*why = unreadable(path);
+	else if (S_ISREG(st.st_mode))
+	{
+		fd = BasicOpenFile(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+		if (fd < 0 || fstat(fd, &st) != 0)
+			*why = unreadable(path);
+	}
+	if (*why == NULL && !S_ISREG(st.st_mode))
+		*why = psprintf("the certificate authorities \"%s\" are no regular file", path);
+	if (*why == NULL)
+		data = read_all(fd, path, len, why);
+	if (fd >= 0)
+		close(fd);
+	return *why == NULL ? data : NULL;
+}

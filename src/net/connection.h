@@ -1,0 +1,101 @@
+/*
+ * connection.h
+ *		One WebSocket connection, non-blocking: libcurl up to TLS, our own
+ *		upgrade request, wslay afterwards.
+ *
+ * Nothing here waits or raises an ERROR: the owner calls atp_conn_step(), looks
+ * at the state, and waits on what atp_conn_sockets() names.
+ */
+#ifndef ATP_CONNECTION_H
+#define ATP_CONNECTION_H
+
+#include "postgres.h"
+
+#include "core/upgrade.h"
+#include "net/endpoint.h"
+#include "net/wait.h"
+
+typedef enum AtpConnState
+{
+	ATP_CONN_CONNECTING,		/* name, TCP, TLS */
+	ATP_CONN_UPGRADING,			/* request sent, answer awaited */
+	ATP_CONN_OPEN,				/* messages flow */
+	ATP_CONN_CLOSED				/* see failure */
+} AtpConnState;
+
+/* Why a connection ended: the closed list that statistics count. */
+typedef enum AtpDrop
+{
+	ATP_DROP_NONE,
+	ATP_DROP_CONNECT,			/* name, TCP or TLS failed */
+	ATP_DROP_HTTP,				/* the answer was no upgrade: see atp_conn_answer() */
+	ATP_DROP_CLOSED,			/* the peer closed: close_code, or 0 */
+	ATP_DROP_WEBSOCKET,			/* not WebSocket, or a text message (E-10) */
+	ATP_DROP_TOO_LARGE,			/* message over the limit (E-11) */
+	ATP_DROP_IDLE,				/* nothing came in time */
+	ATP_DROP_MEMORY,			/* a message could not be stored */
+	/* raised by the consumer, not by the connection */
+	ATP_DROP_FRAME,				/* E-24: invalid framing or DAG-CBOR */
+	ATP_DROP_SEQ,				/* E-40, E-41 */
+	ATP_DROP_ERROR_FRAME,		/* E-28 */
+	ATP_DROP_CLOCK,				/* F-03: this machine's clock is behind */
+	ATP_DROP_COUNT
+} AtpDrop;
+
+extern const char *atp_drop_name(AtpDrop drop);
+
+/*
+ * What the owner supplies.  want() says whether another message may come now
+ * (back-pressure: otherwise the socket is left alone); message() takes one,
+ * valid during the call only, and returns false when it could not.  Neither
+ * may raise an ERROR.
+ */
+typedef struct AtpConnOwner
+{
+	bool		(*want) (void *arg);
+	bool		(*message) (void *arg, const uint8_t *data, size_t len);
+	void	   *arg;
+} AtpConnOwner;
+
+typedef struct AtpConnOptions
+{
+	const char *target;			/* path and query of the request */
+	const char *headers;		/* more header lines, each with its line end; may be "" */
+	const char *ca_file;		/* NULL: the system's authorities */
+	const char *proxy;			/* NULL: from the environment; "": none */
+} AtpConnOptions;
+
+typedef struct AtpConn AtpConn;
+
+/* Begin to connect.  Everything is copied.  Returns NULL when out of memory. */
+extern AtpConn *atp_conn_start(const AtpEndpoint *ep, const AtpConnOptions *options,
+							   const AtpConnOwner *owner);
+
+/* Do all that can be done without waiting. */
+extern AtpConnState atp_conn_step(AtpConn *conn);
+
+extern AtpConnState atp_conn_state(const AtpConn *conn);
+
+/* What to wait for next, and for how long at most (milliseconds, -1: no limit). */
+extern int	atp_conn_sockets(AtpConn *conn, AtpSocketWait *sockets, long *timeout_ms);
+
+/* Is nothing read because the peer does not read our answers to its pings? */
+extern bool atp_conn_choked(const AtpConn *conn);
+
+/* Send a ping. */
+extern void atp_conn_ping(AtpConn *conn);
+
+/* Say goodbye with a close code, without waiting for the answer. */
+extern void atp_conn_close(AtpConn *conn, uint16_t code);
+
+/* Frees everything; NULL is allowed. */
+extern void atp_conn_free(AtpConn *conn);
+
+/* After ATP_CONN_CLOSED. */
+extern AtpDrop atp_conn_drop(const AtpConn *conn);
+extern const char *atp_conn_error(const AtpConn *conn); /* for people; never NULL */
+extern int	atp_conn_close_code(const AtpConn *conn);	/* the peer's; 0: none */
+extern const AtpUpgrade *atp_conn_answer(const AtpConn *conn);
+extern uint64 atp_conn_bytes(const AtpConn *conn);	/* received, after TLS */
+
+#endif							/* ATP_CONNECTION_H */

@@ -1,0 +1,188 @@
+/*
+ * endpoint.c
+ *		The URL of an event stream, taken apart with libcurl's URL parser.
+ */
+#include "postgres.h"
+
+#include <arpa/inet.h>
+#include <curl/curl.h>
+#include <netinet/in.h>
+
+#include "core/nsid.h"
+#include "lib/stringinfo.h"
+#include "net/endpoint.h"
+#include "port/pg_bswap.h"
+
+#define DEFAULT_PATH	"/xrpc/com.atproto.sync.subscribeRepos"
+
+/* One part of the URL, palloc'd; NULL when it is absent. */
+static char *
+url_part(CURLU *url, CURLUPart part)
+{
+	char	   *value = NULL;
+	char	   *copy;
+
+	if (curl_url_get(url, part, &value, 0) != CURLUE_OK)
+		return NULL;
+	copy = pstrdup(value);
+	curl_free(value);
+	return copy;
+}
+
+/* The query without any "cursor" parameter: the cursor is ours to set. */
+static char *
+without_cursor(char *query)
+{
+	StringInfoData out;
+	char	   *save = NULL;
+
+	initStringInfo(&out);
+	for (char *p = query ? strtok_r(query, "&", &save) : NULL; p; p = strtok_r(NULL, "&", &save))
+	{
+		if (strncmp(p, "cursor=", 7) == 0)
+			continue;
+		if (out.len > 0)
+			appendStringInfoChar(&out, '&');
+		appendStringInfoString(&out, p);
+	}
+	return out.data;
+}
+
+/* 127.example.org is no address of this host. */
+static bool
+is_loopback(const char *host)
+{
+	struct in_addr v4;
+	struct in6_addr v6;
+
+	if (inet_pton(AF_INET, host, &v4) == 1)
+		return (pg_ntoh32(v4.s_addr) >> 24) == 127;
+	if (inet_pton(AF_INET6, host, &v6) == 1)
+		return IN6_IS_ADDR_LOOPBACK(&v6);
+	return pg_strcasecmp(host, "localhost") == 0;
+}
+
+static void
+bad_url(const char *url, const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid event stream URL: \"%s\"", url),
+			 errdetail_internal("%s", detail),
+			 errhint("An event stream URL looks like wss://host/xrpc/com.atproto.sync.subscribeRepos.")));
+}
+
+AtpEndpoint *
+atp_endpoint_parse(const char *url)
+{
+	AtpEndpoint *ep = palloc0(sizeof(AtpEndpoint));
+	CURLU	   *u = curl_url();
+	char	   *scheme,
+			   *port,
+			   *host,
+			   *user;
+	size_t		at;
+
+	if (u == NULL)
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+	if (curl_url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK)
+	{
+		curl_url_cleanup(u);
+		bad_url(url, "It cannot be parsed.");
+	}
+	scheme = url_part(u, CURLUPART_SCHEME);
+	host = url_part(u, CURLUPART_HOST);
+	port = url_part(u, CURLUPART_PORT);
+	user = url_part(u, CURLUPART_USER);
+	ep->path = url_part(u, CURLUPART_PATH);
+	ep->query = without_cursor(url_part(u, CURLUPART_QUERY));
+	curl_url_cleanup(u);
+
+	if (scheme == NULL || (strcmp(scheme, "wss") != 0 && strcmp(scheme, "ws") != 0))
+		bad_url(url, "The scheme must be wss or ws.");
+	if (host == NULL || host[0] == '\0')
+		bad_url(url, "There is no host.");
+	if (user != NULL)
+		bad_url(url, "A user name or password does not belong into it.");
+	if (ep->path == NULL || strcmp(ep->path, "/") == 0 || ep->path[0] == '\0')
+		ep->path = pstrdup(DEFAULT_PATH);
+	for (const char *p = ep->path; *p; p++)
+		if ((unsigned char) *p <= ' ' || (unsigned char) *p >= 0x7f)
+			bad_url(url, "The path has a character that must be escaped.");
+	for (const char *p = ep->query; *p; p++)
+		if ((unsigned char) *p <= ' ' || (unsigned char) *p >= 0x7f)
+			bad_url(url, "The query has a character that must be escaped.");
+	if (strncmp(ep->path, "/xrpc/", 6) != 0 ||
+		atp_nsid_check(ep->path + 6, strlen(ep->path + 6), &at) != ATP_OK)
+		bad_url(url, "The path must be /xrpc/ and an NSID.");
+
+	ep->tls = strcmp(scheme, "wss") == 0;
+	if (port == NULL)
+		port = pstrdup(ep->tls ? "443" : "80");
+	ep->nsid = ep->path + 6;
+	ep->host = pstrdup(host);
+	if (host[0] == '[')
+	{
+		ep->host = pstrdup(host + 1);
+		ep->host[strcspn(ep->host, "]")] = '\0';
+	}
+	ep->loopback = is_loopback(ep->host);
+	ep->authority = strcmp(port, ep->tls ? "443" : "80") == 0
+		? host : psprintf("%s:%s", host, port);
+	ep->origin = psprintf("%s://%s:%s", ep->tls ? "https" : "http", host, port);
+	ep->scope = psprintf("%s://%s:%s%s", scheme, host, port, ep->path);
+	return ep;
+}
+
+char *
+atp_endpoint_target(const AtpEndpoint *ep, int64 cursor)
+{
+	StringInfoData out;
+
+	initStringInfo(&out);
+	appendStringInfoString(&out, ep->path);
+	if (ep->query[0] != '\0')
+		appendStringInfo(&out, "?%s", ep->query);
+	if (cursor >= 0)
+		appendStringInfo(&out, "%ccursor=" INT64_FORMAT, ep->query[0] ? '&' : '?', cursor);
+	return out.data;
+}
+
+void
+atp_proxy_check(const char *proxy)
+{
+	static const char *const schemes[] = {"http", "https", "socks4", "socks4a", "socks5", "socks5h"};
+	CURLU	   *u;
+	char	   *scheme,
+			   *path;
+	bool		known = false;
+
+	if (proxy[0] == '\0')
+		return;
+	u = curl_url();
+	if (u == NULL)
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+	/* as libcurl reads it */
+	if (curl_url_set(u, CURLUPART_URL, proxy, CURLU_NON_SUPPORT_SCHEME | CURLU_GUESS_SCHEME) != CURLUE_OK)
+		scheme = path = NULL;
+	else
+	{
+		scheme = url_part(u, CURLUPART_SCHEME);
+		path = url_part(u, CURLUPART_PATH);
+	}
+	curl_url_cleanup(u);
+	for (int i = 0; i < lengthof(schemes) && scheme != NULL; i++)
+		known |= strcmp(scheme, schemes[i]) == 0;
+	/* the URL is not shown: it can have a password */
+	if (!known)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid URL of a proxy"),
+				 errhint("It looks like http://host:port; other schemes are https, socks4, socks4a, socks5 and socks5h.")));
+	/* for libcurl, socks5://localhost/path is a socket in the file system */
+	if (path != NULL && path[0] != '\0' && strcmp(path, "/") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid URL of a proxy"),
+				 errdetail("It must not have a path.")));
+}

@@ -1,0 +1,80 @@
+/*
+ * retry.c
+ *		After a connection has ended: whether to try again, and when.
+ */
+#include "postgres.h"
+
+#include <curl/curl.h>
+#include <time.h>
+
+#include "common/pg_prng.h"
+#include "net/retry.h"
+
+#define RETRY_AFTER_MAX_S	(24 * 3600)	/* a server may not send us away for longer */
+#define REFUSED_DELAY_MS	(10 * 60 * 1000)	/* after an answer that will hardly change */
+
+int			atp_reconnect_delay_ms = 1000;
+int			atp_reconnect_max_delay_ms = 64000;
+
+int
+atp_retry_delay(int failures)
+{
+	double		limit = atp_reconnect_delay_ms;
+
+	for (int i = 0; i < failures && limit < atp_reconnect_max_delay_ms; i++)
+		limit *= 2;
+	return (int) (pg_prng_double(&pg_global_prng_state) * Min(limit, atp_reconnect_max_delay_ms));
+}
+
+/* Retry-After in its second form, an HTTP date; 0 when it is past, or none. */
+static uint32
+seconds_until(AtpSpan date)
+{
+	char	   *text = pnstrdup(date.ptr, date.len);
+	time_t		then = curl_getdate(text, NULL);
+	time_t		now = time(NULL);
+
+	return then > now ? (uint32) Min(then - now, RETRY_AFTER_MAX_S) : 0;
+}
+
+int
+atp_http_delay(const AtpUpgrade *answer)
+{
+	uint32		seconds = 0;
+
+	switch (answer->status)
+	{
+		case 405:
+		case 426:
+		case 501:
+			return -1;
+		case 429:
+		case 500:
+		case 502:
+		case 503:
+		case 504:
+			if (answer->retry_after.ptr != NULL &&
+				!atp_retry_after_seconds(answer->retry_after, &seconds))
+				seconds = seconds_until(answer->retry_after);
+			return Min(seconds, RETRY_AFTER_MAX_S) * 1000;
+		default:
+			return REFUSED_DELAY_MS;
+	}
+}
+
+bool
+atp_drop_is_about_contents(AtpDrop drop, int close_code)
+{
+	switch (drop)
+	{
+		case ATP_DROP_FRAME:
+		case ATP_DROP_SEQ:
+		case ATP_DROP_WEBSOCKET:
+		case ATP_DROP_TOO_LARGE:
+			return true;
+		case ATP_DROP_CLOSED:
+			return close_code == 1002 || close_code == 1003 || close_code == 1007 || close_code == 1009;
+		default:
+			return false;
+	}
+}

@@ -1,0 +1,105 @@
+/*
+ * src/process: what an operator says to the consumers, and what they say of themselves.
+ */
+
+-- Functions that run SQL do so with a search_path of their own, wherever the caller
+-- looks for operators.
+CREATE FUNCTION atproto.subscribe(
+    name text,
+    url text,
+    cursor bigint DEFAULT NULL,
+    target name DEFAULT 'atproto',
+    collections text[] DEFAULT NULL,
+    dids @extschema@.did[] DEFAULT NULL,
+    actions text[] DEFAULT NULL,
+    keep_records boolean DEFAULT true,
+    events text DEFAULT 'none',
+    keep_raw boolean DEFAULT false,
+    allow_insecure boolean DEFAULT false,
+    ca_file text DEFAULT NULL,
+    proxy text DEFAULT NULL,
+    headers jsonb DEFAULT NULL,
+    workers integer DEFAULT 1
+) RETURNS void
+    LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_subscribe';
+COMMENT ON FUNCTION atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer) IS 'follow an event stream; cursor NULL: from now on, 0: from the oldest event that the server has, n: from the event after n; the rest as the columns of atproto.subscription';
+CREATE FUNCTION atproto.unsubscribe(name text) RETURNS void
+    LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_unsubscribe';
+COMMENT ON FUNCTION atproto.unsubscribe(text) IS 'forget a subscription, its cursor, gaps and dead letters; records stay';
+CREATE FUNCTION atproto.pause(name text) RETURNS void
+    LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_pause';
+COMMENT ON FUNCTION atproto.pause(text) IS 'disconnect; the cursor stays';
+CREATE FUNCTION atproto.resume(name text) RETURNS void
+    LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_resume';
+COMMENT ON FUNCTION atproto.resume(text) IS 'connect again after atproto.pause(), or after the consumer stopped by itself';
+CREATE FUNCTION atproto.set_cursor(name text, seq bigint) RETURNS void
+    LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_set_cursor';
+COMMENT ON FUNCTION atproto.set_cursor(text, bigint) IS 'continue after event seq of the present URL; NULL: from now on, 0: from the oldest event';
+CREATE FUNCTION atproto.stream_status(
+    OUT name text, OUT pid integer, OUT state text, OUT connected_at timestamptz,
+    OUT received bigint, OUT bytes bigint, OUT batches bigint, OUT reconnects bigint,
+    OUT drops jsonb, OUT skips jsonb, OUT last_error text, OUT last_error_at timestamptz
+) RETURNS SETOF record
+    LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_stream_status';
+COMMENT ON FUNCTION atproto.stream_status() IS 'live state of this database''s consumers since the server started; of others'' only for members of pg_monitor';
+
+REVOKE ALL ON FUNCTION
+    atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer),
+    atproto.unsubscribe(text), atproto.pause(text), atproto.resume(text), atproto.set_cursor(text, bigint),
+    atproto.stream_status()
+    FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION atproto.stream_status() TO pg_monitor;
+
+CREATE FUNCTION atproto.consumer_pid(name text) RETURNS integer
+    LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_consumer_pid';
+COMMENT ON FUNCTION atproto.consumer_pid(text) IS 'process that consumes a subscription of this database; NULL: none';
+REVOKE ALL ON FUNCTION atproto.consumer_pid(text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION atproto.consumer_pid(text) TO pg_monitor;
+
+-- What a reader's functions are given is only what he may see; and nothing that an
+-- owner writes into his rows keeps others from reading theirs.
+CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
+    SELECT s.name,
+        COALESCE(p.pid, h.pid) AS pid,
+        CASE
+            WHEN s.stopped IS NOT NULL THEN 'stopped'
+            WHEN NOT s.enabled THEN 'paused'
+            WHEN p.state IS NOT NULL THEN p.state
+            -- not preloaded: that it runs is all that can be seen
+            WHEN h.pid IS NOT NULL THEN 'running'
+            ELSE 'not running'
+        END AS state,
+        c.seq,
+        c.event_time,
+        EXTRACT(epoch FROM now() - c.event_time) AS lag_seconds,
+        c.events,
+        c.record_ops,
+        p.connected_at,
+        p.received,
+        p.bytes,
+        p.batches,
+        p.reconnects,
+        p.drops,
+        p.skips,
+        left(COALESCE(s.stopped, p.last_error), 2000) AS last_error,
+        COALESCE(s.stopped_at, p.last_error_at) AS last_error_at
+    FROM atproto.subscription s
+        LEFT JOIN atproto.stream_status() p ON p.name = s.name
+        CROSS JOIN LATERAL (SELECT atproto.consumer_pid(s.name) AS pid) h
+        CROSS JOIN LATERAL (SELECT min(seq) AS seq, min(event_time) AS event_time, sum(events)::bigint AS events,
+                sum(record_ops)::bigint AS record_ops
+            FROM atproto.cursor WHERE subscription = s.name AND endpoint = s.endpoint) c
+    -- the view reads the tables as their owner, so it does what row security would
+    WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE');
+COMMENT ON VIEW atproto.stat_subscription IS 'one row for each subscription: what its consumer does and how far it is';
+GRANT SELECT ON atproto.stat_subscription TO pg_monitor;
+
+-- A manager that waits for the extension is woken when it is there.
+CREATE FUNCTION atproto.wake() RETURNS void
+    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_wake';
+COMMENT ON FUNCTION atproto.wake() IS 'at commit, make this database''s consumer processes look at the subscriptions';
+REVOKE ALL ON FUNCTION atproto.wake() FROM PUBLIC;
+SELECT atproto.wake();
+
+-- as CREATE EXTENSION had it
+SET LOCAL search_path = @extschema@, pg_temp;

@@ -1,0 +1,73 @@
+/*
+ * process.c
+ *		What the extension's background processes have in common.
+ */
+#include "postgres.h"
+
+#include <signal.h>
+
+#include "pgstat.h"
+#include "postmaster/interrupt.h"
+#include "process/process.h"
+#include "storage/ipc.h"
+#include "tcop/tcopprot.h"
+#include "utils/guc.h"
+
+void
+atp_process_describe(BackgroundWorker *worker, const char *type, const char *name,
+					 const char *function)
+{
+	memset(worker, 0, sizeof(*worker));
+	snprintf(worker->bgw_name, BGW_MAXLEN, "%s %s", type, name);
+	strlcpy(worker->bgw_type, type, BGW_MAXLEN);
+	worker->bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker->bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker->bgw_restart_time = BGW_NEVER_RESTART;
+	strlcpy(worker->bgw_library_name, "atproto", sizeof(worker->bgw_library_name));
+	strlcpy(worker->bgw_function_name, function, BGW_MAXLEN);
+}
+
+void
+atp_process_begin(void)
+{
+	pqsignal(SIGTERM, die);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	BackgroundWorkerUnblockSignals();
+}
+
+void
+atp_process_connected(const char *appname)
+{
+	SetConfigOption("search_path", "", PGC_SUSET, PGC_S_OVERRIDE);
+	/* ALTER ROLE ... SET role is for sessions: a subscription runs as its owner */
+	SetConfigOption("role", "none", PGC_SUSET, PGC_S_OVERRIDE);
+	pgstat_report_appname(appname);
+}
+
+static bool database_is_gone = false;
+static emit_log_hook_type prev_emit_log_hook = NULL;
+
+static void
+look_for_database(ErrorData *edata)
+{
+	if (prev_emit_log_hook)
+		prev_emit_log_hook(edata);
+	if (edata->elevel == FATAL && edata->sqlerrcode == ERRCODE_UNDEFINED_DATABASE)
+		database_is_gone = true;
+}
+
+/* An exit code of 0 is what tells the postmaster. */
+static void
+end_for_good(int code, Datum arg)
+{
+	if (database_is_gone && code != 0)
+		proc_exit(0);
+}
+
+void
+atp_process_ends_with_database(void)
+{
+	prev_emit_log_hook = emit_log_hook;
+	emit_log_hook = look_for_database;
+	on_proc_exit(end_for_good, (Datum) 0);
+}

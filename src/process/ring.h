@@ -1,0 +1,99 @@
+/*
+ * ring.h
+ *		Batches of messages in shared memory, from the consumer that receives
+ *		them to the workers that apply them.
+ *
+ * One writer, which fills the batches in turn, and as many readers as there are
+ * workers, each of which goes through every batch and takes the messages of its
+ * shard.  A batch is written again when all readers are done with it, so memory
+ * is bounded whatever the backlog.
+ *
+ * What a side wrote, the other sees after the counter that says so: both
+ * counters are moved with a full barrier and read before one.
+ */
+#ifndef ATP_RING_H
+#define ATP_RING_H
+
+#include "postgres.h"
+
+#include "config/subscription.h"
+#include "port/atomics.h"
+#include "storage/latch.h"
+#include "stream/batch.h"
+
+#define ATP_RING_BATCHES	3	/* one is filled, one is worked on, one is between */
+
+/*
+ * Room for a full batch, the message that went over the limit, and the few that
+ * wslay may hold then.
+ */
+#define ATP_RING_BYTES		(ATP_BATCH_BYTES + ATP_FRAME_MAX + 64 * 1024)
+
+typedef struct AtpRingMessage
+{
+	int64		seq;
+	uint32		offset;			/* in the batch's bytes */
+	uint32		len;
+	int			shard;
+} AtpRingMessage;
+
+typedef struct AtpRingBatch
+{
+	int64		begin;			/* the position before the first event, for a stream that had none */
+	int64		last;			/* the position when all of it is committed */
+	int64		time;			/* of the last event; 0: unknown */
+	bool		broken;			/* the stream was dropped for the last message, which is shard 0's */
+	int			nmessages;
+	int			ngaps;
+	AtpRingMessage messages[ATP_BATCH_MESSAGES];
+	AtpGap		gaps[ATP_BATCH_MESSAGES];
+	int64		skips[ATP_WORKERS_MAX][ATP_SKIP_COUNT]; /* counted by the workers */
+	uint8_t		bytes[ATP_RING_BYTES];
+} AtpRingBatch;
+
+typedef struct AtpRingWorker
+{
+	Latch	   *latch;			/* NULL: not there yet, or gone */
+	pg_atomic_uint64 done;		/* batches */
+	pg_atomic_uint32 ended;
+} AtpRingWorker;
+
+typedef struct AtpRing
+{
+	Latch	   *writer;
+	int			nworkers;
+	TransactionId version;		/* of the subscription whose settings hold for all batches */
+	int			layout;			/* of the cursors that move with them */
+	pg_atomic_uint32 closed;	/* the writer is gone: no batch will come */
+	pg_atomic_uint32 purge;		/* records of deleted accounts may be left */
+	pg_atomic_uint64 handed;	/* batches */
+	AtpRingWorker worker[ATP_WORKERS_MAX];
+	AtpRingBatch batch[ATP_RING_BATCHES];
+} AtpRing;
+
+extern void atp_ring_init(AtpRing *ring, int nworkers, TransactionId version, int layout);
+
+/* The writer: is there a batch to fill, which then is atp_ring_next()?  */
+extern bool atp_ring_has_room(AtpRing *ring, uint64 collected);
+extern AtpRingBatch *atp_ring_next(AtpRing *ring);
+
+/* It is filled. */
+extern void atp_ring_hand(AtpRing *ring);
+
+/* No more will come. */
+extern void atp_ring_close(AtpRing *ring);
+
+/* The batch with this number when all workers are done with it, or NULL. */
+extern AtpRingBatch *atp_ring_finished(AtpRing *ring, uint64 number);
+
+/* A worker: it is there; the batch it has to work on, or NULL; it is done with that; it ends. */
+extern void atp_ring_join(AtpRing *ring, int shard);
+extern AtpRingBatch *atp_ring_work(AtpRing *ring, int shard);
+extern void atp_ring_done(AtpRing *ring, int shard);
+extern void atp_ring_leave(AtpRing *ring, int shard);
+
+/* Any worker: records of deleted accounts are left.  Shard 0, which removes them: are there? */
+extern void atp_ring_ask_purge(AtpRing *ring);
+extern bool atp_ring_take_purge(AtpRing *ring);
+
+#endif							/* ATP_RING_H */

@@ -1,0 +1,228 @@
+/*
+ * shard_worker.c
+ *		A worker of a subscription that has several: it decodes and applies the
+ *		events of the repositories of one shard.
+ *
+ * It takes batches from shared memory as the consumer takes them from its
+ * connection, and does the same with them, with a cursor of its own: after a
+ * crash the stream is read again from the lowest of the workers' cursors, and
+ * each worker passes over what it has committed already.
+ */
+#include "postgres.h"
+
+#include "config/claim.h"
+#include "config/extension.h"
+#include "miscadmin.h"
+#include "net/wait.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "process/process.h"
+#include "process/ring.h"
+#include "process/shards.h"
+#include "process/status.h"
+#include "storage/dsm.h"
+#include "storage/ipc.h"
+#include "stream/decode.h"
+#include "tables/apply.h"
+#include "tables/statements.h"
+#include "utils/memutils.h"
+
+#define STATS_DELAY_MS		1000
+
+typedef struct Worker
+{
+	AtpRing    *ring;
+	int			shard;
+	AtpSubscription *sub;
+	AtpDecoder *decoder;
+	AtpBatch   *batch;
+	int64		cursor;			/* committed; -1: none */
+} Worker;
+
+/* The consumer notices, and decides what is to be done. */
+static void
+leave(Worker *w, const char *why)
+{
+	ereport(LOG, (errmsg("%s ends: %s", MyBgworkerEntry->bgw_name, why)));
+	proc_exit(0);
+}
+
+/* The operator has to decide; the consumer hears of it as of any change. */
+static void
+stop(Worker *w, const char *reason)
+{
+	atp_begin("stopping the subscription");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		(void) atp_subscription_stop(w->sub, reason);
+	atp_commit();
+	leave(w, reason);
+}
+
+static void
+leave_ring(dsm_segment *segment, Datum worker)
+{
+	Worker	   *w = (Worker *) DatumGetPointer(worker);
+
+	atp_ring_leave(w->ring, w->shard);
+}
+
+static void
+attach(Worker *w, dsm_handle handle)
+{
+	dsm_segment *segment = dsm_attach(handle);
+
+	/* the consumer has ended already */
+	if (segment == NULL)
+		proc_exit(0);
+	dsm_pin_mapping(segment);
+	w->ring = dsm_segment_address(segment);
+	on_dsm_detach(segment, leave_ring, PointerGetDatum(w));
+	atp_ring_join(w->ring, w->shard);
+}
+
+static void
+read_subscription(Worker *w, const char *name)
+{
+	bool		same;
+
+	atp_begin("reading the subscription");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		w->sub = atp_subscription_get(name, TopMemoryContext);
+	/* it must be what the consumer read: settings hold from a known event on */
+	same = w->sub != NULL && w->sub->version == w->ring->version &&
+		atp_cursor_of_shard(name, w->sub->ep->scope, w->shard, w->ring->layout, &w->cursor);
+	atp_commit();
+	if (!same)
+		leave(w, "the subscription changed");
+	atp_statements_target(w->sub->target);
+	w->decoder = atp_decoder_create(TopMemoryContext, w->sub->ep->nsid);
+	atp_decoder_settings(w->decoder, &w->sub->settings);
+}
+
+/* The messages of this shard that are not committed yet. */
+static void
+decode(Worker *w, const AtpRingBatch *from)
+{
+	AtpBatch   *batch = w->batch;
+	AtpPosition position = {.last = w->cursor, .timed = true};
+	const char *why;
+	const char *error_name;
+	int			n = from->nmessages - (from->broken ? 1 : 0);
+
+	for (int i = 0; i < n; i++)
+	{
+		const AtpRingMessage *message = &from->messages[i];
+
+		if (message->shard == w->shard && message->seq > w->cursor)
+			atp_batch_add_shared(batch, (AtpBytes) {from->bytes + message->offset, message->len});
+	}
+	if (atp_decode(w->decoder, batch, &position, &why, &error_name) != ATP_DROP_NONE)
+		elog(ERROR, "an event that the consumer accepted is not acceptable: %s", why);
+	batch->time = from->time;
+	if (w->shard != 0)
+		return;
+	for (int i = 0; i < from->ngaps; i++)
+		if (from->gaps[i].before > w->cursor)
+			atp_batch_new_gap(batch, from->gaps[i].after, from->gaps[i].before);
+	if (from->broken)
+	{
+		const AtpRingMessage *message = &from->messages[n];
+
+		/* wrong after all events of the stream, not only those of this shard */
+		position.last = from->last;
+		atp_batch_add_shared(batch, (AtpBytes) {from->bytes + message->offset, message->len});
+		(void) atp_decode(w->decoder, batch, &position, &why, &error_name);
+	}
+}
+
+static void
+work(Worker *w, AtpRingBatch *from)
+{
+	const char *reason;
+
+	if (w->cursor < 0)
+		w->cursor = from->begin;
+	decode(w, from);
+	if (from->last > w->cursor || w->batch->letters != NIL)
+		switch (atp_apply(w->sub, w->batch, &w->cursor, Max(from->last, w->cursor), &reason))
+		{
+			case ATP_APPLIED:
+				break;
+			case ATP_APPLY_GONE:
+				leave(w, "the extension was dropped");
+				break;
+			case ATP_APPLY_CURSOR_MOVED:
+				leave(w, "its cursor was set");
+				break;
+			case ATP_APPLY_STOP:
+				stop(w, reason);
+				break;
+		}
+	memcpy(from->skips[w->shard], w->batch->skips, sizeof(w->batch->skips));
+	if (w->batch->purge)
+		atp_ring_ask_purge(w->ring);
+	atp_batch_reset(w->batch);
+}
+
+static void
+run(Worker *w)
+{
+	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "atproto loop", ALLOCSET_DEFAULT_SIZES);
+	bool		stats_pending = false;
+
+	for (;;)
+	{
+		AtpRingBatch *batch;
+
+		MemoryContextSwitchTo(cxt);
+		MemoryContextReset(cxt);
+		atp_serve_interrupts();
+		if (pg_atomic_read_u32(&w->ring->closed) != 0)
+			proc_exit(0);
+		if ((batch = atp_ring_work(w->ring, w->shard)) != NULL)
+		{
+			work(w, batch);
+			atp_ring_done(w->ring, w->shard);
+			stats_pending = true;
+		}
+		/* one bounded step between two batches */
+		if (w->shard == 0 && atp_ring_take_purge(w->ring))
+		{
+			if (atp_purge(w->sub, cxt))
+				atp_ring_ask_purge(w->ring);
+			continue;
+		}
+		if (batch != NULL)
+			continue;
+		pgstat_report_activity(STATE_IDLE, "waiting for events");
+		atp_wait(NULL, 0, stats_pending ? STATS_DELAY_MS : -1);
+		if (stats_pending && atp_ring_work(w->ring, w->shard) == NULL)
+		{
+			pgstat_report_stat(true);
+			stats_pending = false;
+		}
+	}
+}
+
+void
+atp_apply_worker_main(Datum arg)
+{
+	AtpWorkerStart start;
+	/* outlives an ERROR, which leaves this function before the process's exit looks at it */
+	Worker	   *w = MemoryContextAllocZero(TopMemoryContext, sizeof(Worker));
+
+	memcpy(&start, MyBgworkerEntry->bgw_extra, sizeof(start));
+	atp_process_begin();
+	atp_slot_report_end(start.database, start.owner, start.name);
+	BackgroundWorkerInitializeConnectionByOid(start.database, start.owner, 0);
+	atp_process_connected(psprintf("atproto %s/%d", start.name, start.shard));
+	w->shard = start.shard;
+	attach(w, DatumGetUInt32(arg));
+	if (!atp_claim_worker(start.name, start.shard))
+		leave(w, "another process does the same");
+	w->batch = atp_batch_create(TopMemoryContext);
+	w->batch->shard = w->shard;
+	w->batch->layout = w->ring->layout;
+	read_subscription(w, start.name);
+	run(w);
+}

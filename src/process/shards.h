@@ -1,0 +1,59 @@
+/*
+ * shards.h
+ *		A subscription with several workers, as its consumer sees it.
+ *
+ * The consumer receives, looks at sequence numbers and hands batches on
+ * (ring.h); each worker (shard_worker.c) decodes and applies the repositories
+ * of its shard, in transactions of its own, with a cursor of its own.  Where
+ * the subscription is, the lowest of these cursors says.
+ */
+#ifndef ATP_SHARDS_H
+#define ATP_SHARDS_H
+
+#include "postgres.h"
+
+#include "config/subscription.h"
+#include "stream/batch.h"
+
+typedef struct AtpPipeline AtpPipeline;
+
+/*
+ * Start the workers.  NULL: there are not enough worker slots, and nothing was
+ * started.  An ERROR when there is no shared memory.
+ */
+extern AtpPipeline *atp_pipeline_start(const AtpSubscription *sub, int nworkers, int layout);
+
+/* End them; what was handed over and not committed comes again (the cursors say so). */
+extern void atp_pipeline_end(AtpPipeline *pipeline);
+
+/* Give an empty batch memory that can be handed over.  False: the workers have to get on first. */
+extern bool atp_pipeline_lend(AtpPipeline *pipeline, AtpBatch *batch);
+
+/*
+ * Hand over what atp_decode_heads() found in the batch, and take its memory.
+ * begin is the position before it, last the one after it; broken: the stream
+ * was dropped for the last message, which becomes a dead letter.
+ */
+extern void atp_pipeline_hand(AtpPipeline *pipeline, AtpBatch *batch, int64 begin, int64 last, bool broken);
+
+/* Move *cursor to what all workers have committed by now; false: no further than before. */
+extern bool atp_pipeline_collect(AtpPipeline *pipeline, int64 *cursor);
+
+/* Is everything that was handed over collected? */
+extern bool atp_pipeline_idle(const AtpPipeline *pipeline);
+
+/* Has a worker ended?  Then nothing can be handed over any more. */
+extern bool atp_pipeline_failed(AtpPipeline *pipeline);
+
+extern PGDLLEXPORT void atp_apply_worker_main(Datum arg);
+
+/* What a worker is told; must fit into bgw_extra. */
+typedef struct AtpWorkerStart
+{
+	Oid			database;
+	Oid			owner;
+	int			shard;
+	char		name[ATP_NAME_MAX + 1];
+} AtpWorkerStart;
+
+#endif							/* ATP_SHARDS_H */

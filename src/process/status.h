@@ -1,0 +1,89 @@
+/*
+ * status.h
+ *		Live status of the consumers, in shared memory when the library is
+ *		preloaded (only then can other sessions see it).
+ *
+ * Plain data only: no pointer, no descriptor.  A consumer writes its own slot;
+ * readers copy it under the lock.
+ */
+#ifndef ATP_STATUS_H
+#define ATP_STATUS_H
+
+#include "postgres.h"
+
+#include "config/subscription.h"
+#include "datatype/timestamp.h"
+#include "net/connection.h"
+#include "stream/batch.h"
+
+typedef enum AtpState
+{
+	ATP_STATE_STARTING,
+	ATP_STATE_CONNECTING,
+	ATP_STATE_STREAMING,
+	ATP_STATE_WAITING,			/* between two connections */
+	ATP_STATE_ENDED				/* the process is gone */
+} AtpState;
+
+typedef struct AtpSlot
+{
+	bool		in_use;
+	Oid			database;
+	Oid			owner;			/* who may see it */
+	char		name[ATP_NAME_MAX + 1];
+	int			pid;
+	AtpState	state;
+	TimestampTz connected_at;	/* 0: not now */
+	int64		received;		/* messages */
+	int64		bytes;
+	int64		batches;
+	int64		reconnects;
+	int64		drops[ATP_DROP_COUNT];
+	int64		skips[ATP_SKIP_COUNT];
+	char		error[256];		/* last one, for people */
+	TimestampTz error_at;		/* 0: none */
+} AtpSlot;
+
+#define ATP_MANAGERS_MAX	64		/* databases that can be served */
+
+extern int	atp_max_subscriptions;	/* GUC: slots in shared memory */
+
+/* From _PG_init(), while preloading. */
+extern void atp_slots_init(void);
+
+/*
+ * From now on an ERROR or FATAL that ends this process is the last error of a
+ * subscription.  Before there is a connection to the database, too.
+ */
+extern void atp_slot_report_end(Oid database, Oid owner, const char *name);
+
+/* This process's slot for the subscription; private memory when there is no shared one. */
+extern void atp_slot_attach(const char *name);
+
+/* Every change of a slot goes through these. */
+extern void atp_slot_state(AtpState state);
+extern void atp_slot_error(AtpDrop drop, const char *error);
+extern void atp_slot_received(int64 messages, int64 bytes);
+extern void atp_slot_batch(const int64 *skips);
+extern void atp_slot_skips(const int64 *skips);	/* without a batch of their own */
+
+/*
+ * How often the manager with this number has started in a row without getting
+ * into its database; counts this start.  atp_manager_connected() begins anew.
+ */
+extern int	atp_manager_starting(int manager);
+extern void atp_manager_connected(int manager);
+
+/* Has it failed, and has nobody asked for it since? */
+extern bool atp_manager_is_failing(int manager);
+
+/* Somebody asks for it: the next attempt is at once.  Its pid, to be woken; 0: none now. */
+extern int	atp_manager_pid(int manager);
+
+/* Forget the slots of a database that is gone. */
+extern void atp_slots_forget(Oid database);
+
+/* Forget the slots of this database whose subscription is not in the list. */
+extern void atp_slots_keep(List *subscriptions);
+
+#endif							/* ATP_STATUS_H */

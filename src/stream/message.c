@@ -1,0 +1,101 @@
+/*
+ * message.c
+ *		Messages of any other lexicon's stream, kept as jsonb.
+ *
+ * Whether such a stream has sequence numbers, its messages tell (D30).
+ */
+#include "postgres.h"
+
+#include "core/dagcbor.h"
+#include "core/field.h"
+#include "stream/family.h"
+#include "tables/message.h"
+#include "tables/statements.h"
+#include "utils/builtins.h"
+
+/*
+ * Look for "seq" and "time" at the top of the payload, and for the name of an
+ * #info.  Whatever the lexicon, one without a sequence number that is called
+ * OutdatedCursor is about the stream (E-44).
+ */
+static AtpErr
+parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
+{
+	const AtpFrame *frame = &decoder->frame;
+	AtpCborReader r;
+	AtpCborItem item;
+	AtpErr		err;
+	AtpErr		seq_err = ATP_OK;
+	AtpSpan		name = {NULL, 0};
+	uint64		fields;
+
+	head->what = ATP_HEAD_EVENT;
+	atp_cbor_init(&r, frame->payload.ptr, frame->payload.len, ATP_CBOR_DEPTH_MAX);
+	if ((err = atp_cbor_next(&r, &item, at)) != ATP_OK)
+		return err;
+	fields = item.u;
+	for (uint64 i = 0; i < fields; i++)
+	{
+		AtpSpan		key;
+
+		if ((err = atp_cbor_next(&r, &item, at)) != ATP_OK)
+			return err;
+		key = atp_cbor_span(&item);
+		if ((err = atp_cbor_next(&r, &item, at)) != ATP_OK)
+			return err;
+		if (atp_span_is(key, "seq"))
+		{
+			seq_err = atp_field_seq(&item, &head->seq);
+			if (seq_err != ATP_OK)
+				*at = frame->payload_at + item.at;
+		}
+		else if (atp_span_is(key, "time") && item.kind == ATP_CBOR_TEXT)
+			head->time = atp_cbor_span(&item);
+		else if (atp_span_is(key, "name") && item.kind == ATP_CBOR_TEXT)
+			name = atp_cbor_span(&item);
+		if (seq_err != ATP_OK)
+			return seq_err;
+		if ((err = atp_cbor_finish(&r, 1, at)) != ATP_OK)
+			return err;
+	}
+	if (head->seq == 0 && atp_span_is(frame->t, "#info") && atp_span_is(name, "OutdatedCursor"))
+	{
+		head->what = ATP_HEAD_INFO;
+		head->info = name;
+	}
+	return ATP_OK;
+}
+
+static bool
+make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
+{
+	const AtpFrame *frame = &decoder->frame;
+	Jsonb	   *payload;
+	bytea	   *raw;
+	size_t		at = 0;
+	AtpErr		err = atp_make_jsonb(frame->payload, decoder->settings->keep_raw, &payload, &raw, &at);
+	AtpRow	   *row;
+
+	if (err == ATP_OK && memchr(frame->t.ptr, 0, frame->t.len) != NULL)
+		err = ATP_E_MSG_NUL;
+	if (err != ATP_OK)
+	{
+		(void) atp_dead_letter(batch, "message", event, err, frame->payload_at + at);
+		return false;
+	}
+	row = atp_batch_new_row(batch);
+	/* no path: the row is the whole event */
+	row->message.type = cstring_to_text_with_len(frame->t.ptr, frame->t.len);
+	row->message.payload = payload;
+	row->message.raw = raw;
+	event->nrows++;
+	return true;
+}
+
+const AtpFamily atp_message_family = {
+	.uses = ATP_USE_MESSAGES,
+	.parse = parse,
+	.make = make,
+	.apply = atp_apply_messages,
+	.apply_row = atp_apply_messages_row,
+};

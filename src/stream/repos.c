@@ -1,0 +1,223 @@
+/*
+ * repos.c
+ *		Messages of com.atproto.sync.subscribeRepos into events and rows.
+ */
+#include "postgres.h"
+
+#include "common/pg_prng.h"
+#include "core/cid.h"
+#include "core/record.h"
+#include "core/repos.h"
+#include "core/tid.h"
+#include "port/pg_bitutils.h"
+#include "sha256.h"
+#include "stream/family.h"
+#include "tables/letter_again.h"
+#include "tables/record.h"
+#include "tables/statements.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+/*
+ * Make room for the blocks of a CAR file of len bytes.  The sizes come from
+ * the bytes that are there, never from a count in them, and len is limited.
+ */
+static void
+prepare_index(AtpDecoder *decoder, size_t len)
+{
+	AtpCarIndex *index = &decoder->index;
+	size_t		cap = Min(len, ATP_BLOCKS_MAX) / ATP_CAR_SECTION_MIN + 1;
+	size_t		nslots = pg_nextpower2_64(cap * 2);
+
+	if (cap > index->cap)
+	{
+		if (index->blocks != NULL)
+		{
+			pfree(index->blocks);
+			pfree(index->slots);
+		}
+		index->blocks = MemoryContextAlloc(decoder->cxt, cap * sizeof(AtpCarBlock));
+		index->slots = MemoryContextAlloc(decoder->cxt, nslots * sizeof(uint32_t));
+		index->cap = cap;
+	}
+	/* a sender must not know which slots its blocks get */
+	if (index->seed == 0)
+		index->seed = pg_prng_uint64(&pg_global_prng_state) | 1;
+	/* a small file need not clear the slots of the largest one seen */
+	index->nslots = nslots;
+	index->n = 0;
+	memset(index->slots, 0, nslots * sizeof(uint32_t));
+}
+
+/* The block of a record, checked and converted. */
+typedef struct Record
+{
+	const AtpCarBlock *block;
+	AtpErr		err;
+	size_t		at;
+	Jsonb	   *value;
+	bytea	   *raw;
+} Record;
+
+/* Those of a commit: each block once, however many operations name it. */
+typedef struct Records
+{
+	Size		bytes;			/* of the rows so far, however many share a block */
+	int			n;
+	Record		list[ATP_OPS_MAX];
+} Records;
+
+/*
+ * A commit that does not write a record more than once stays below this: at most,
+ * a byte of DAG-CBOR becomes 24 in jsonb.  One that does could keep the database
+ * busy for a minute with a megabyte.
+ */
+#define ROWS_MAX	(64 * 1024 * 1024)
+
+static const Record *
+convert(AtpDecoder *decoder, Records *records, const AtpCarBlock *block)
+{
+	Record	   *r;
+
+	for (int i = 0; i < records->n; i++)
+		if (records->list[i].block == block)
+			return &records->list[i];
+	r = &records->list[records->n++];
+	*r = (Record) {.block = block};
+	r->err = atp_record_check(block->data.ptr, block->data.len, &r->at);
+	if (r->err == ATP_OK)
+		r->err = atp_make_jsonb(block->data, decoder->settings->keep_raw, &r->value, &r->raw, &r->at);
+	return r;
+}
+
+/* One operation of a commit that has been checked. */
+static void
+make_row(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event, Records *records, const AtpOp *op)
+{
+	const AtpMsg *msg = &decoder->msg.repos;
+	const Record *record = NULL;
+	AtpErr		err = ATP_OK;
+	AtpRow	   *row;
+
+	if (!decoder->settings->actions[op->action] ||
+		!atp_wants_collection(decoder->settings, op->collection))
+	{
+		batch->skips[ATP_SKIP_FILTERED]++;
+		return;
+	}
+	if (op->action != ATP_DELETE)
+	{
+		record = convert(decoder, records, op->block);
+		if (record->value != NULL)
+			records->bytes += VARSIZE(record->value);
+		if (record->raw != NULL)
+			records->bytes += VARSIZE(record->raw);
+		err = records->bytes > ROWS_MAX ? ATP_E_COMMIT_ROWS : record->err;
+		if (err != ATP_OK)
+		{
+			atp_dead_letter(batch, "record", event, err,
+							record->block->data.ptr - event->message.ptr + record->at)->path = op->path;
+			return;
+		}
+	}
+	row = atp_batch_new_row(batch);
+	row->path = op->path;
+	row->record.action = op->action;
+	row->record.did = event->did;
+	row->record.collection = atp_nsid_make(op->collection.ptr, op->collection.len);
+	row->record.rkey = atp_rkey_make(op->rkey.ptr, op->rkey.len);
+	row->record.rev = msg->rev;
+	if (record != NULL)
+	{
+		row->record.cid = atp_cidlink_make(op->cid.ptr, op->cid.len);
+		row->record.value = record->value;
+		row->record.raw = record->raw;
+	}
+	event->nrows++;
+}
+
+/* A #commit or #sync: its blocks. */
+static bool
+make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
+{
+	AtpMsg	   *msg = &decoder->msg.repos;
+	Records		records;
+	size_t		at = 0;
+	AtpErr		err;
+
+	prepare_index(decoder, msg->blocks.len);
+	err = atp_commit_check(msg, &decoder->index, atp_sha256, NULL, &at);
+	if (err == ATP_OK && atp_is_ahead(atp_tid_micros(msg->rev)))
+		err = ATP_E_REV_FUTURE;
+	if (err != ATP_OK)
+	{
+		at += msg->blocks.ptr - event->message.ptr;
+		(void) atp_dead_letter(batch, "commit", event, err, at);
+		return false;
+	}
+	event->rev = msg->rev;
+	event->has_since = msg->has_since;
+	event->since = msg->since;
+	if (msg->prev_data.ptr != NULL)
+		event->prev_data = atp_cidlink_make(msg->prev_data.ptr, msg->prev_data.len);
+	event->commit = atp_cidlink_make(msg->commit.ptr, msg->commit.len);
+	event->data = atp_cidlink_make(msg->data.ptr, msg->data.len);
+	records.n = 0;
+	records.bytes = 0;
+	for (unsigned i = 0; i < msg->nops; i++)
+		make_row(decoder, batch, event, &records, &msg->ops[i]);
+	return true;
+}
+
+static AtpErr
+parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
+{
+	AtpMsg	   *msg = &decoder->msg.repos;
+	AtpErr		err = atp_repos_parse(&decoder->frame, msg, at);
+
+	head->what = msg->kind == ATP_MSG_INFO ? ATP_HEAD_INFO
+		: msg->kind == ATP_MSG_UNKNOWN ? ATP_HEAD_UNKNOWN : ATP_HEAD_EVENT;
+	head->seq = msg->seq;
+	head->time = msg->time;
+	head->rev = msg->rev;
+	head->repo = msg->did;
+	head->info = msg->name;
+	return err;
+}
+
+static bool
+make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
+{
+	const AtpMsg *msg = &decoder->msg.repos;
+
+	event->kind = msg->kind;
+	event->did = atp_did_make(msg->did.ptr, msg->did.len);
+	if (!atp_wants_did(decoder->settings, event->did))
+	{
+		batch->skips[ATP_SKIP_FILTERED]++;
+		return false;
+	}
+	if (msg->kind == ATP_MSG_COMMIT || msg->kind == ATP_MSG_SYNC)
+		return make_commit(decoder, batch, event);
+	if (msg->handle.ptr != NULL)
+		event->handle = atp_handle_make(msg->handle.ptr, msg->handle.len);
+	event->active = msg->active;
+	if (msg->status.ptr != NULL)
+		event->status = cstring_to_text_with_len(msg->status.ptr, msg->status.len);
+	return true;
+}
+
+const AtpFamily atp_repos_family = {
+	.uses = ATP_USE_REPOS,
+	.parse = parse,
+	.make = make,
+	.apply = atp_apply_repos,
+	.accepts = atp_accepts_repos,
+	.apply_row = atp_apply_repos_row,
+	.apply_rest = atp_apply_repos_rest,
+	.settle = atp_settle_repos,
+	.name = atp_name_repos,
+	.again = atp_again_repos,
+	.again_row = atp_again_repos_row,
+};

@@ -1,0 +1,341 @@
+/*
+ * direct.c
+ *		Rows into a table without an SQL statement, where that comes to the same.
+ *
+ * An upsert looks each key up before it inserts, because most of its rows may
+ * be there.  In a stream nearly all are new: they go into the heap many at a
+ * time, and into the indexes with a check that tells of a possible duplicate
+ * but does not wait (UNIQUE_CHECK_PARTIAL, as ON CONFLICT uses it).  Looking
+ * and inserting happen under one lock of the index page, so of two sessions
+ * that insert the same key, at least the second one is told.  It gives up the
+ * whole transaction, by an ERROR that is not one (ATP_ERRCODE_CONFLICT).
+ *
+ * In the same way a row is updated without being locked when it is read: the
+ * update waits for whoever has the row, and gives up when it was changed.
+ *
+ * Only for tables where nobody can see the difference: see is_plain().
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/nbtree.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/pg_am.h"
+#include "compat.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "optimizer/optimizer.h"
+#include "rewrite/rewriteHandler.h"
+#include "tables/direct.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/rls.h"
+#include "utils/snapmgr.h"
+
+/* Rows that go into the heap in one step, or fewer when they are large: they are copied for it. */
+#define CHUNK	256
+#define CHUNK_BYTES	(4 * 1024 * 1024)
+
+struct AtpDirect
+{
+	const AtpTable *table;
+	Relation	rel;
+	EState	   *estate;
+	ResultRelInfo *result;
+	AttrNumber *attnums;		/* of the table's columns */
+	Datum	   *values;			/* what the other attributes get */
+	bool	   *nulls;
+	int			nslots;
+	TupleTableSlot *slots[CHUNK];
+	/* of a keyed table */
+	IndexScanDesc scan;
+	ScanKeyData key;
+	TupleTableSlot *found;
+};
+
+/* No trigger, rule, policy, partition or child that the rows would have to pass. */
+static bool
+is_plain(Relation rel)
+{
+	return rel->rd_rel->relkind == RELKIND_RELATION &&
+		!rel->rd_rel->relispartition && !rel->rd_rel->relhassubclass &&
+		rel->rd_tableam == GetHeapamTableAmRoutine() &&
+		rel->trigdesc == NULL && rel->rd_rules == NULL &&
+		check_enable_rls(RelationGetRelid(rel), InvalidOid, true) != RLS_ENABLED;
+}
+
+static bool
+statements_are_ordinary(const AtpTable *table)
+{
+	for (int i = 0; i < table->nstatements; i++)
+		if (!atp_statement_is_ordinary(table->statements[i]))
+			return false;
+	return true;
+}
+
+/* Each index only says "perhaps" about a duplicate. */
+static bool
+indexes_are_plain(ResultRelInfo *result)
+{
+	for (int i = 0; i < result->ri_NumIndices; i++)
+	{
+		Form_pg_index index = result->ri_IndexRelationDescs[i]->rd_index;
+
+		if (index->indisexclusion || !index->indimmediate)
+			return false;
+	}
+	return true;
+}
+
+static int
+column_of(const AtpTable *table, const char *name)
+{
+	int			c = 0;
+
+	while (c < table->ncolumns && strcmp(table->columns[c], name) != 0)
+		c++;
+	return c;
+}
+
+/*
+ * Find the columns, and what the other attributes get: the same in all rows.
+ * False when a value would have to be converted, checked by its type, or made for each row.
+ */
+static bool
+find_columns(AtpDirect *d)
+{
+	TupleDesc	desc = RelationGetDescr(d->rel);
+	int			found = 0;
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		int			c = column_of(d->table, NameStr(att->attname));
+		Expr	   *value;
+
+		d->nulls[i] = true;
+		if (att->attisdropped)
+			continue;
+		if (att->attgenerated != '\0' || att->attidentity != '\0' ||
+			get_typtype(att->atttypid) == TYPTYPE_DOMAIN)
+			return false;
+		if (c < d->table->ncolumns)
+		{
+			if (att->atttypid != atp_array_element(d->table->types[c]) || att->atttypmod >= 0)
+				return false;
+			d->attnums[c] = att->attnum;
+			found++;
+			continue;
+		}
+		value = (Expr *) build_column_default(d->rel, att->attnum);
+		if (value == NULL)
+			continue;
+		if (contain_volatile_functions((Node *) value))
+			return false;
+		d->values[i] = ExecEvalExpr(ExecPrepareExpr(value, d->estate),
+									GetPerTupleExprContext(d->estate), &d->nulls[i]);
+	}
+	return found == d->table->ncolumns;
+}
+
+/* Finds rows by the table's first column.  False: no index is right for that. */
+static bool
+begin_scan(AtpDirect *d)
+{
+	for (int i = 0; i < d->result->ri_NumIndices; i++)
+	{
+		Relation	index = d->result->ri_IndexRelationDescs[i];
+		Oid			type = TupleDescAttr(RelationGetDescr(d->rel), d->attnums[0] - 1)->atttypid;
+		Oid			equal;
+
+		if (!index->rd_index->indisunique || !index->rd_index->indisvalid ||
+			index->rd_index->indnkeyatts != 1 || index->rd_index->indkey.values[0] != d->attnums[0] ||
+			index->rd_rel->relam != BTREE_AM_OID || index->rd_opcintype[0] != type ||
+			RelationGetIndexPredicate(index) != NIL)
+			continue;
+		equal = get_opfamily_member(index->rd_opfamily[0], type, type, BTEqualStrategyNumber);
+		ScanKeyEntryInitialize(&d->key, 0, 1, BTEqualStrategyNumber, InvalidOid,
+							   index->rd_indcollation[0], get_opcode(equal), (Datum) 0);
+		d->found = table_slot_create(d->rel, NULL);
+		d->scan = atp_index_beginscan(d->rel, index, GetActiveSnapshot(), 1);
+		return true;
+	}
+	return false;
+}
+
+AtpDirect *
+atp_direct_open(const AtpTable *table)
+{
+	AtpDirect  *d;
+	Oid			relid = atp_target_table(table->name);
+	Relation	rel;
+
+	/* in other isolation levels a row that cannot be seen is an error, not a conflict */
+	if (!OidIsValid(relid) || XactReadOnly || IsolationUsesXactSnapshot())
+		return NULL;
+	rel = table_open(relid, RowExclusiveLock);
+	if (!is_plain(rel) || !statements_are_ordinary(table))
+	{
+		table_close(rel, NoLock);
+		return NULL;
+	}
+	d = palloc0(sizeof(AtpDirect));
+	d->table = table;
+	d->rel = rel;
+	d->attnums = palloc(sizeof(AttrNumber) * table->ncolumns);
+	d->values = palloc0(sizeof(Datum) * RelationGetDescr(rel)->natts);
+	d->nulls = palloc0(sizeof(bool) * RelationGetDescr(rel)->natts);
+	d->estate = CreateExecutorState();
+	d->result = makeNode(ResultRelInfo);
+	InitResultRelInfo(d->result, rel, 0, NULL, 0);
+	ExecOpenIndices(d->result, false);
+	PushActiveSnapshot(GetTransactionSnapshot());
+	if (!indexes_are_plain(d->result) || !find_columns(d) || (table->keyed && !begin_scan(d)))
+	{
+		atp_direct_close(d);
+		return NULL;
+	}
+	return d;
+}
+
+pg_noreturn static void
+conflict(AtpDirect *d)
+{
+	ereport(ERROR,
+			(errcode(ATP_ERRCODE_CONFLICT),
+			 errmsg("a row of table \"%s\" is there already, or was changed", d->table->name)));
+}
+
+static TupleTableSlot *
+slot_of(AtpDirect *d, int i)
+{
+	if (i == d->nslots)
+		d->slots[d->nslots++] = MakeSingleTupleTableSlot(RelationGetDescr(d->rel), &TTSOpsVirtual);
+	return ExecClearTuple(d->slots[i]);
+}
+
+/* One of the rows, its other attributes as given. */
+static void
+fill_slot(AtpDirect *d, TupleTableSlot *slot, const AtpRows *rows, int row,
+		  const Datum *values, const bool *nulls)
+{
+	int			natts = RelationGetDescr(d->rel)->natts;
+
+	memcpy(slot->tts_values, values, sizeof(Datum) * natts);
+	memcpy(slot->tts_isnull, nulls, sizeof(bool) * natts);
+	for (int c = 0; c < rows->ncolumns; c++)
+	{
+		int			cell = c * rows->max + row;
+
+		slot->tts_values[d->attnums[c] - 1] = rows->values[cell];
+		slot->tts_isnull[d->attnums[c] - 1] = rows->nulls[cell];
+	}
+	ExecStoreVirtualTuple(slot);
+	if (RelationGetDescr(d->rel)->constr != NULL)
+		ExecConstraints(d->result, slot, d->estate);
+}
+
+static void
+insert_chunk(AtpDirect *d, int n)
+{
+	MemoryContext old = MemoryContextSwitchTo(GetPerTupleMemoryContext(d->estate));
+
+	table_multi_insert(d->rel, d->slots, n, GetCurrentCommandId(true), 0, NULL);
+	MemoryContextSwitchTo(old);
+	for (int i = 0; i < n && d->result->ri_NumIndices > 0; i++)
+	{
+		bool		duplicate = false;
+
+		(void) atp_insert_index_tuples(d->result, d->slots[i], d->estate, &duplicate);
+		if (duplicate)
+			conflict(d);
+	}
+	for (int i = 0; i < n; i++)
+		ExecClearTuple(d->slots[i]);
+	ResetPerTupleExprContext(d->estate);
+}
+
+void
+atp_direct_insert(AtpDirect *d, const AtpRows *rows)
+{
+	int			n = 0;
+	Size		bytes = 0;
+
+	for (int row = 0; row < rows->n; row++)
+	{
+		TupleTableSlot *slot = slot_of(d, n++);
+
+		fill_slot(d, slot, rows, row, d->values, d->nulls);
+		bytes += heap_compute_data_size(slot->tts_tupleDescriptor, slot->tts_values, slot->tts_isnull);
+		if (n == CHUNK || bytes > CHUNK_BYTES || row == rows->n - 1)
+		{
+			CHECK_FOR_INTERRUPTS();
+			insert_chunk(d, n);
+			n = 0;
+			bytes = 0;
+		}
+	}
+}
+
+bool
+atp_direct_find(AtpDirect *d, Datum key, ItemPointer place, Datum *values, bool *nulls)
+{
+	d->key.sk_argument = key;
+	index_rescan(d->scan, &d->key, 1, NULL, 0);
+	if (!index_getnext_slot(d->scan, ForwardScanDirection, d->found))
+		return false;
+	*place = d->found->tts_tid;
+	for (int c = 0; c < d->table->ncolumns; c++)
+		values[c] = slot_getattr(d->found, d->attnums[c], &nulls[c]);
+	return true;
+}
+
+void
+atp_direct_update(AtpDirect *d, ItemPointer places, const AtpRows *rows)
+{
+	TupleTableSlot *slot = slot_of(d, 0);
+	MemoryContext old = MemoryContextSwitchTo(GetPerTupleMemoryContext(d->estate));
+
+	CheckCmdReplicaIdentity(d->rel, CMD_UPDATE);
+	for (int row = 0; row < rows->n; row++)
+	{
+		TM_FailureData failure;
+		LockTupleMode mode;
+		AtpUpdateIndexes indexes;
+
+		CHECK_FOR_INTERRUPTS();
+		/* seen by our snapshot, so it is still there, whatever became of it */
+		if (!table_tuple_fetch_row_version(d->rel, &places[row], SnapshotAny, d->found))
+			elog(ERROR, "a row of table \"%s\" has vanished", d->table->name);
+		slot_getallattrs(d->found);
+		ExecClearTuple(slot);
+		fill_slot(d, slot, rows, row, d->found->tts_values, d->found->tts_isnull);
+		if (table_tuple_update(d->rel, &places[row], slot, GetCurrentCommandId(true), GetActiveSnapshot(),
+							   InvalidSnapshot, true, &failure, &mode, &indexes) != TM_Ok)
+			conflict(d);
+		atp_update_index_tuples(d->result, slot, d->estate, indexes);
+		ResetPerTupleExprContext(d->estate);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/* What was written is visible to the statements that follow. */
+void
+atp_direct_close(AtpDirect *d)
+{
+	if (d->scan != NULL)
+	{
+		index_endscan(d->scan);
+		ExecDropSingleTupleTableSlot(d->found);
+	}
+	for (int i = 0; i < d->nslots; i++)
+		ExecDropSingleTupleTableSlot(d->slots[i]);
+	ExecCloseIndices(d->result);
+	FreeExecutorState(d->estate);
+	table_close(d->rel, NoLock);
+	PopActiveSnapshot();
+	CommandCounterIncrement();
+}

@@ -1,0 +1,111 @@
+/*
+ * label.c
+ *		Events into tables: labels.
+ *
+ * One row for each (subject, labeler, value); the latest creation time wins,
+ * and of equal ones the later event, whatever the order in which labels come
+ * (F-33).  The same label once more changes nothing.
+ */
+#include "postgres.h"
+
+#include "tables/keyset.h"
+#include "tables/label.h"
+#include "tables/rows.h"
+#include "tables/statements.h"
+#include "utils/timestamp.h"
+
+typedef struct Labels
+{
+	Apply	   *apply;
+	AtpKeySet  *keys;
+	const AtpLabelRow **rows;
+	int64	   *seqs;
+	int			n;
+} Labels;
+
+static void
+flush_labels(Labels *l)
+{
+	static const AtpArrayType types[] = {
+		ATP_ARRAY_DID, ATP_ARRAY_TEXT, ATP_ARRAY_TEXT, ATP_ARRAY_CID, ATP_ARRAY_BOOL, ATP_ARRAY_TIMESTAMP,
+		ATP_ARRAY_TIMESTAMP, ATP_ARRAY_INT4, ATP_ARRAY_BYTEA, ATP_ARRAY_INT8
+	};
+	AtpRows    *rows = atp_rows_create(types, lengthof(types), l->n);
+	Datum		args[lengthof(types)];
+
+	if (l->n == 0)
+		return;
+	for (int i = 0; i < l->n; i++)
+	{
+		const AtpLabelRow *row = l->rows[i];
+
+		atp_put_ref(rows, row->src);
+		atp_put_ref(rows, row->uri);
+		atp_put_ref(rows, row->val);
+		atp_put_ref(rows, row->cid);
+		atp_put(rows, BoolGetDatum(row->neg), false);
+		atp_put(rows, TimestampTzGetDatum(row->cts), false);
+		atp_put(rows, TimestampTzGetDatum(row->exp), !row->has_exp);
+		atp_put(rows, Int32GetDatum(row->ver), row->ver < 0);
+		atp_put_ref(rows, row->sig);
+		atp_put(rows, Int64GetDatum(l->seqs[i]), false);
+	}
+	atp_rows_bind(rows, args);
+	(void) atp_execute(ATP_SQL_PUT_LABELS, args, NULL);
+	l->n = 0;
+	atp_keyset_clear(l->keys);
+}
+
+static void
+begin_labels(Labels *l, Apply *apply, int n)
+{
+	l->apply = apply;
+	l->keys = atp_keyset_create(n);
+	l->rows = palloc(sizeof(AtpLabelRow *) * Max(n, 1));
+	l->seqs = palloc(sizeof(int64) * Max(n, 1));
+	l->n = 0;
+}
+
+static void
+queue_label(Labels *l, const AtpLabelRow *row, int64 seq)
+{
+	AtpKey		key = {{row->uri, row->src, row->val}};
+
+	if (!atp_keyset_add(l->keys, key))
+	{
+		flush_labels(l);
+		(void) atp_keyset_add(l->keys, key);
+	}
+	l->seqs[l->n] = seq;
+	l->rows[l->n++] = row;
+	l->apply->rows++;
+}
+
+void
+atp_apply_labels(Apply *apply, int lo, int hi)
+{
+	Labels		l;
+	int			n = 0;
+
+	for (int i = lo; i < hi; i++)
+		n += apply->batch->events[i].nrows;
+	begin_labels(&l, apply, n);
+	for (int i = lo; i < hi; i++)
+	{
+		const AtpEvent *event = &apply->batch->events[i];
+
+		for (int r = 0; r < event->nrows; r++)
+			queue_label(&l, &apply->batch->rows[event->first_row + r].label, event->seq);
+	}
+	flush_labels(&l);
+}
+
+void
+atp_apply_labels_row(Apply *apply, int row, int event)
+{
+	Labels		l;
+
+	begin_labels(&l, apply, 1);
+	queue_label(&l, &apply->batch->rows[row].label, apply->batch->events[event].seq);
+	flush_labels(&l);
+}

@@ -1,0 +1,253 @@
+/*
+ * letter.c
+ *		Dead letters, as atproto.dead_letter and atproto.dead_frame keep them.
+ *
+ * The bytes of a message are kept once, however many letters are about it.  No
+ * repository gets more than a share of the room, so that one account cannot take
+ * it all: what is beyond its share becomes one letter, without bytes, and the
+ * repository is marked.
+ */
+#include "postgres.h"
+
+#include "commands/trigger.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "sha256.h"
+#include "tables/fault.h"
+#include "tables/letter.h"
+#include "tables/repo.h"
+#include "tables/statements.h"
+#include "utils/builtins.h"
+
+PG_FUNCTION_INFO_V1(atp_dead_letter_removed);
+
+/* A repository may have this part of max_dead_letters and max_dead_letter_bytes. */
+#define SHARE	20
+
+#define SHA256_LEN	32
+
+typedef struct Room
+{
+	int64		letters;
+	int64		bytes;
+} Room;
+
+typedef struct Letters
+{
+	Apply	   *apply;
+	Datum		subscription;
+	Room		all;			/* taken */
+	/* of the letters that come one after the other */
+	struct varlena *did;		/* NULL: unknown */
+	Room		of_did;			/* taken */
+	int64		beyond;			/* of this repository, beyond its share */
+	int64		beyond_seq;		/* the last one's */
+	AtpBytes	message;
+	bytea	   *digest;
+	bool		stored;			/* the message is */
+} Letters;
+
+static Room
+read_room(AtpStatement statement, Datum *args)
+{
+	Room		room;
+	bool		isnull;
+
+	(void) atp_execute(statement, args, NULL);
+	room.letters = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
+	room.bytes = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 2, &isnull));
+	SPI_freetuptable(SPI_tuptable);
+	return room;
+}
+
+static void
+no_room(void)
+{
+	ereport(ERROR,
+			(errcode(ATP_ERRCODE_STOP),
+			 errmsg("there is no room for another dead letter"),
+			 errhint("Remove dead letters, or increase \"%s\" or \"%s\".", "max_dead_letters", "max_dead_letter_bytes")));
+}
+
+static void
+mark_repo(Apply *a, int unused, int unused2)
+{
+	Datum		did = PointerGetDatum(a->repo);
+	Datum		arg = atp_array(ATP_ARRAY_DID, &did, NULL, 1);
+
+	(void) atp_execute(ATP_SQL_MARK_REPOS, &arg, NULL);
+}
+
+void
+atp_mark_repo(Apply *a, struct varlena *did)
+{
+	a->repo = did;
+	/* who refuses that has the letter, which says it, too */
+	if (a->family->settle != NULL)
+		(void) atp_attempt(a, mark_repo, 0, 0);
+}
+
+/* What came of a repository beyond its share: one letter, and the repository is marked. */
+static void
+store_beyond(Letters *l)
+{
+	Datum		args[4] = {
+		l->subscription, PointerGetDatum(l->did), Int64GetDatum(l->beyond_seq), Int64GetDatum(l->beyond)
+	};
+
+	if (l->beyond == 0)
+		return;
+	if (atp_execute(ATP_SQL_REPEAT_BEYOND, args, NULL) == 0)
+	{
+		if (l->all.letters >= l->apply->sub->settings.max_letters)
+			no_room();
+		l->all.letters++;
+		(void) atp_execute(ATP_SQL_ADD_BEYOND, args, NULL);
+	}
+	atp_mark_repo(l->apply, l->did);
+	l->beyond = 0;
+}
+
+static void
+follow_repo(Letters *l, struct varlena *did)
+{
+	Datum		args[2] = {l->subscription, PointerGetDatum(did)};
+
+	/* what is counted once need not be for each of its events */
+	if (did == l->did || (did != NULL && l->did != NULL && atp_compare_dids(did, l->did) == 0))
+		return;
+	store_beyond(l);
+	l->did = did;
+	if (did != NULL)
+		l->of_did = read_room(ATP_SQL_COUNT_LETTERS_OF, args);
+}
+
+static void
+follow_message(Letters *l, AtpBytes message)
+{
+	Datum		args[2];
+
+	if (l->digest != NULL && message.ptr == l->message.ptr && message.len == l->message.len)
+		return;
+	l->message = message;
+	l->digest = palloc(VARHDRSZ + SHA256_LEN);
+	SET_VARSIZE(l->digest, VARHDRSZ + SHA256_LEN);
+	atp_sha256(NULL, message.ptr, message.len, (uint8_t *) VARDATA(l->digest));
+	args[0] = l->subscription;
+	args[1] = PointerGetDatum(l->digest);
+	l->stored = atp_execute(ATP_SQL_FIND_FRAME, args, NULL) > 0;
+}
+
+/* Has the letter's repository its share already?  One message it may have, however long. */
+static bool
+is_beyond(const Letters *l, int64 bytes)
+{
+	const AtpSettings *settings = &l->apply->sub->settings;
+
+	return l->did != NULL &&
+		(l->of_did.letters >= Max(settings->max_letters / SHARE, 1) ||
+		 (bytes > 0 && l->of_did.bytes > 0 && l->of_did.bytes + bytes > settings->max_letter_bytes / SHARE));
+}
+
+static void
+store_frame(Letters *l)
+{
+	bytea	   *bytes = atp_bytea(l->message.ptr, l->message.len);
+	Datum		args[3] = {l->subscription, PointerGetDatum(l->digest), PointerGetDatum(bytes)};
+
+	/* also when it is there: nobody may remove it before the letter is */
+	(void) atp_execute(ATP_SQL_ADD_FRAME, args, NULL);
+	pfree(bytes);
+}
+
+static void
+store(Letters *l, const AtpLetter *letter)
+{
+	const AtpSettings *settings = &l->apply->sub->settings;
+	int64		bytes;
+	Datum		args[8];
+	char		nulls[9] = "        ";
+
+	follow_repo(l, letter->did);
+	follow_message(l, letter->message);
+	args[0] = l->subscription;
+	args[1] = PointerGetDatum(l->digest);
+	args[2] = PointerGetDatum(cstring_to_text_with_len(letter->path.ptr ? letter->path.ptr : "",
+													   letter->path.len));
+	args[3] = Int64GetDatum(letter->seq);
+	args[4] = CStringGetTextDatum(letter->stage);
+	args[5] = CStringGetTextDatum(letter->sqlstate);
+	args[6] = CStringGetTextDatum(letter->text);
+	args[7] = PointerGetDatum(letter->did);
+	nulls[3] = letter->seq > 0 ? ' ' : 'n';
+	nulls[7] = letter->did != NULL ? ' ' : 'n';
+	/* one that is there already only counts another attempt */
+	if (l->stored && atp_execute(ATP_SQL_REPEAT_LETTER, args, nulls) > 0)
+		return;
+
+	bytes = l->stored ? 0 : l->message.len;
+	if (is_beyond(l, bytes))
+	{
+		l->beyond++;
+		l->beyond_seq = letter->seq;
+		return;
+	}
+	if (l->all.letters >= settings->max_letters || l->all.bytes + bytes > settings->max_letter_bytes)
+		no_room();
+	store_frame(l);
+	l->stored = true;
+	(void) atp_execute(ATP_SQL_ADD_LETTER, args, nulls);
+	l->all.letters++;
+	l->all.bytes += bytes;
+	l->of_did.letters++;
+	l->of_did.bytes += bytes;
+}
+
+void
+atp_letters_store(Apply *a, List *letters)
+{
+	Letters		l = {.apply = a};
+	ListCell   *lc;
+
+	if (letters == NIL)
+		return;
+	l.subscription = CStringGetTextDatum(a->sub->name);
+	l.all = read_room(ATP_SQL_COUNT_LETTERS, &l.subscription);
+	foreach(lc, letters)
+		store(&l, lfirst(lc));
+	store_beyond(&l);
+}
+
+/* SQL: atproto.dead_letter_removed(), AFTER DELETE or TRUNCATE, for each statement */
+Datum
+atp_dead_letter_removed(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+	/* who removes the last two letters at the same time waits here, and then sees the other's work */
+	static const char *const lock =
+		"SELECT FROM atproto.dead_frame f"
+		" WHERE (f.subscription, f.digest) IN (SELECT g.subscription, g.digest FROM gone g)"
+		" ORDER BY f.subscription, f.digest FOR UPDATE OF f";
+	static const char *const sweep =
+		"DELETE FROM atproto.dead_frame f"
+		" WHERE (f.subscription, f.digest) IN (SELECT g.subscription, g.digest FROM gone g)"
+		" AND NOT EXISTS (SELECT FROM atproto.dead_letter d WHERE d.subscription = f.subscription AND d.digest = f.digest)";
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(trigger->tg_event) ||
+		!TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" must be fired after the statement", "dead_letter_removed")));
+	SPI_connect();
+	if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event))
+	{
+		if (SPI_execute("DELETE FROM atproto.dead_frame", false, 0) != SPI_OK_DELETE)
+			elog(ERROR, "could not remove the frames of dead letters");
+	}
+	else if (SPI_register_trigger_data(trigger) != SPI_OK_TD_REGISTER ||
+			 SPI_execute(lock, false, 0) != SPI_OK_SELECT ||
+			 SPI_execute(sweep, false, 0) != SPI_OK_DELETE)
+		elog(ERROR, "could not remove the frames of dead letters");
+	SPI_finish();
+	return PointerGetDatum(NULL);
+}

@@ -1,0 +1,100 @@
+/*
+ * src/tables: what could not be processed, and functions for the data tables.
+ */
+
+CREATE TABLE atproto.dead_frame (
+    subscription text NOT NULL
+        REFERENCES atproto.subscription (name) ON UPDATE CASCADE ON DELETE CASCADE,
+    digest bytea NOT NULL,
+    bytes bytea NOT NULL,
+    PRIMARY KEY (subscription, digest)
+);
+COMMENT ON TABLE atproto.dead_frame IS 'messages that dead letters are about, each once; one goes with its last letter';
+COMMENT ON COLUMN atproto.dead_frame.digest IS 'SHA-256 of bytes';
+COMMENT ON COLUMN atproto.dead_frame.bytes IS 'the whole WebSocket message';
+
+CREATE TABLE atproto.dead_letter (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    subscription text NOT NULL
+        REFERENCES atproto.subscription (name) ON UPDATE CASCADE ON DELETE CASCADE,
+    seq bigint,
+    stage text NOT NULL CHECK (stage IN ('frame', 'message', 'commit', 'record', 'apply', 'beyond')),
+    sqlstate text NOT NULL,
+    message text NOT NULL,
+    did @extschema@.did,
+    path text NOT NULL DEFAULT '',
+    digest bytea CHECK (digest IS NOT NULL OR stage = 'beyond'),
+    attempts bigint NOT NULL DEFAULT 1,
+    first_at timestamptz NOT NULL DEFAULT now(),
+    last_at timestamptz NOT NULL DEFAULT now(),
+    UNIQUE (subscription, digest, path),
+    FOREIGN KEY (subscription, digest) REFERENCES atproto.dead_frame ON UPDATE CASCADE ON DELETE CASCADE
+);
+-- did alone: with the path, an index entry could become too long
+CREATE INDEX dead_letter_did ON atproto.dead_letter (did);
+CREATE UNIQUE INDEX dead_letter_beyond ON atproto.dead_letter (subscription, did) WHERE stage = 'beyond';
+COMMENT ON TABLE atproto.dead_letter IS 'what could not be processed, with the reason; its bytes are in atproto.dead_frame';
+COMMENT ON COLUMN atproto.dead_letter.seq IS 'sequence number of the event; for stage frame: of the last event before it';
+COMMENT ON COLUMN atproto.dead_letter.stage IS 'frame: not an event-stream frame (the connection is dropped); message: a known message with wrong fields; commit: its blocks do not check; record: one record is invalid; apply: the database refused it; beyond: the repository has its share of letters, what else of it was refused is not kept';
+COMMENT ON COLUMN atproto.dead_letter.did IS 'the repository, where that is known';
+COMMENT ON COLUMN atproto.dead_letter.path IS 'the record within the commit; #identity or #account for such an event; empty for any other whole event';
+COMMENT ON COLUMN atproto.dead_letter.digest IS 'of its message in atproto.dead_frame';
+COMMENT ON COLUMN atproto.dead_letter.attempts IS 'how often it was tried; for stage beyond: how many there were';
+
+CREATE TABLE atproto.gap (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    subscription text NOT NULL
+        REFERENCES atproto.subscription (name) ON UPDATE CASCADE ON DELETE CASCADE,
+    endpoint text NOT NULL,
+    after_seq bigint NOT NULL,
+    before_seq bigint,
+    reason text NOT NULL,
+    detected_at timestamptz NOT NULL DEFAULT now()
+);
+COMMENT ON TABLE atproto.gap IS 'stretches of a stream that were missed';
+COMMENT ON COLUMN atproto.gap.after_seq IS 'last event processed before the gap';
+COMMENT ON COLUMN atproto.gap.before_seq IS 'first event that was, or would be, received after it; NULL: unknown';
+COMMENT ON COLUMN atproto.gap.reason IS 'OutdatedCursor: the server no longer had what follows after_seq; set_cursor: the operator jumped ahead';
+
+SELECT pg_catalog.pg_extension_config_dump('atproto.dead_frame', '');
+SELECT pg_catalog.pg_extension_config_dump('atproto.dead_letter', '');
+SELECT pg_catalog.pg_extension_config_dump('atproto.dead_letter_id_seq', '');
+SELECT pg_catalog.pg_extension_config_dump('atproto.gap', '');
+SELECT pg_catalog.pg_extension_config_dump('atproto.gap_id_seq', '');
+
+-- seen by whom the subscription is
+ALTER TABLE atproto.dead_frame ENABLE ROW LEVEL SECURITY;
+CREATE POLICY owner ON atproto.dead_frame
+    USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
+ALTER TABLE atproto.dead_letter ENABLE ROW LEVEL SECURITY;
+CREATE POLICY owner ON atproto.dead_letter
+    USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
+ALTER TABLE atproto.gap ENABLE ROW LEVEL SECURITY;
+CREATE POLICY owner ON atproto.gap
+    USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
+
+-- The bytes go with the last letter about them.
+CREATE FUNCTION atproto.dead_letter_removed() RETURNS trigger
+    LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_dead_letter_removed';
+COMMENT ON FUNCTION atproto.dead_letter_removed() IS 'trigger: removes messages that no dead letter is about any more';
+CREATE TRIGGER dead_letter_removed AFTER DELETE ON atproto.dead_letter
+    REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION atproto.dead_letter_removed();
+CREATE TRIGGER dead_letter_truncated AFTER TRUNCATE ON atproto.dead_letter
+    FOR EACH STATEMENT EXECUTE FUNCTION atproto.dead_letter_removed();
+
+-- retry() and refill() set a search_path of their own after they have settled what the
+-- caller's transaction still has to do.
+CREATE FUNCTION atproto.create_tables(target name) RETURNS void
+    LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_create_tables_sql';
+COMMENT ON FUNCTION atproto.create_tables(name) IS 'make the tables that subscriptions fill, those that the schema does not have yet; subscribe() does it by itself';
+CREATE FUNCTION atproto.refill(name text, dids @extschema@.did[] DEFAULT NULL, seq bigint DEFAULT 0) RETURNS bigint
+    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_refill';
+COMMENT ON FUNCTION atproto.refill(text, @extschema@.did[], bigint) IS 'read the events after seq again, of these repositories or of all: what the tables lack is filled in; returns how many repositories';
+CREATE FUNCTION atproto.retry(id bigint) RETURNS text
+    LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_retry';
+COMMENT ON FUNCTION atproto.retry(bigint) IS 'process a dead letter again, as the subscription''s owner: "applied" or "obsolete" remove it, anything else is why it stays';
+
+REVOKE ALL ON FUNCTION
+    atproto.dead_letter_removed(), atproto.create_tables(name), atproto.retry(bigint),
+    atproto.refill(text, @extschema@.did[], bigint)
+    FROM PUBLIC;
