@@ -35,6 +35,8 @@ BAD_SQL = {
     "DO block uses": "DO $$ BEGIN IF version() = '1' THEN NULL; END IF; END $$;",
 }
 
+HEAD = "/*\n * %s\n *\t\tWhat it is for.\n */\n%s"
+
 BAD_TREE = {
     "no such file": {"doc/a.md": "[b](b.md)"},
     "no such heading": {"doc/a.md": "[b](b.md#two)", "doc/b.md": "# One\n"},
@@ -47,12 +49,26 @@ BAD_TREE = {
     "the injection point \"two\" is not in both": {"src/a.c": "/*\n * a.c\n *\t\tOne.\n */\nATP_INJECTION_POINT(\"two\");\n"},
     "the test 1_one does not name the point": {"doc/races.md": "| `two` | between | `1_one` |\n", "test/t/1_one.pl": "# 'one'\n",
                                               "src/a.c": "/*\n * a.c\n *\t\tOne.\n */\nATP_INJECTION_POINT(\"two\");\n"},
+    "src/net/a.c includes config/b.h: net may not": {"src/net/a.c": HEAD % ("a.c", '#include "config/b.h"\n'), "src/config/b.h": HEAD % ("b.h", "")},
+    "src/core/a.c includes clock.h: core may not": {"src/core/a.c": HEAD % ("a.c", '#include "clock.h"\n'), "src/clock.h": HEAD % ("clock.h", "")},
+    "src/clock.h includes net/b.h: src may not": {"src/clock.h": HEAD % ("clock.h", '# include "net/b.h"\n'), "src/net/b.h": HEAD % ("b.h", "")},
+    "src/core/a.c includes postgres.h: core has only": {"src/core/a.c": HEAD % ("a.c", '#include "postgres.h"\n')},
+    "src/core/a.h includes unistd.h: core has only": {"src/core/a.h": HEAD % ("a.h", "#include <unistd.h>\n")},
+    "src/tables/a.c includes curl/curl.h: that is for": {"src/tables/a.c": HEAD % ("a.c", "#include <curl/curl.h>\n")},
+    "src/attic/a.c is in a room that is not on the plan": {"src/attic/a.c": HEAD % ("a.c", "")},
+    "headers include each other: src/net/a.h > src/net/b.h > src/net/a.h": {
+        "src/net/a.h": HEAD % ("a.h", '#include "net/b.h"\n'), "src/net/b.h": HEAD % ("b.h", '#include "a.h"\n')},
     "versions differ": {"META.json": '{"version": "1.1.0"}', "atproto.control": "default_version = '1.0'\n"},
 }
 GOOD_TREE = {
     "doc/a.md": "[b](b.md#two-words) [c](../src/a.c) `[x](y)`\n", "doc/b.md": "# One\n## Two `words`\n",
     "doc/conformance.md": "| A-01 | a rule | `src/a.c` | |\n| A-02 | a rule | **not done**: why | |\n",
     "src/a.c": "/*\n * a.c\n *\t\tA-01\n */\n",
+    "src/atproto.c": HEAD % ("atproto.c", '#include "postgres.h"\n#include "process/b.h"\n'),
+    "src/process/b.h": HEAD % ("b.h", '#include <curl/curl.h>\n#include "tables/c.h"\n#include "clock.h"\n'),
+    "src/tables/c.h": HEAD % ("c.h", '#include "clock.h"\n#include "core/d.h"\n'),
+    "src/clock.h": HEAD % ("clock.h", '#include "core/d.h"\n'),
+    "src/core/d.h": HEAD % ("d.h", '#include <cbor.h>\n#include <stdint.h>\n'),
 }
 
 

@@ -10,6 +10,7 @@ What it wants:
     files that cite it, and no rule that no file cites unless it says so in bold.
   - doc/races.md has every injection point of the sources, and no other, each with a test
     that stops a process there.
+  - No room of src includes what is above it (rooms.py has the plan).
   - The version is the same wherever it stands.
 """
 import json
@@ -17,6 +18,8 @@ import os
 import re
 import subprocess
 import sys
+
+import rooms
 
 PAGE = "doc/conformance.md"
 RACES = "doc/races.md"
@@ -137,6 +140,10 @@ def race_faults(root, files):
                 yield "%s: the test %s does not name the point \"%s\"" % (RACES, test, point)
 
 
+def room_faults(root, files):
+    return rooms.faults(lambda name: read(root, name), files)
+
+
 def version_faults(root, files):
     found = {}
     for name, pattern in (("atproto.control", r"^default_version = '(\d+\.\d+)'"),
@@ -150,7 +157,7 @@ def version_faults(root, files):
 
 
 def faults(root, files):
-    for check in (link_faults, head_faults, rule_faults, race_faults, version_faults):
+    for check in (link_faults, head_faults, rule_faults, race_faults, room_faults, version_faults):
         yield from check(root, files)
 
 
