@@ -16,7 +16,7 @@
 
 #include "core/frame.h"
 #include "core/record.h"
-#include "core/repos.h"
+#include "core/repos_message.h"
 #include "data/jsonb_image.h"
 
 #define RUNS		5
@@ -44,7 +44,7 @@ static Frame *frames;
 static size_t nframes;
 static EVP_MD *md;
 static EVP_MD_CTX *md_ctx;
-static AtpMsg msg;
+static AtpReposMessage msg;
 static AtpCarBlock blocks[BLOCKS_CAP];
 static uint32_t slots[2 * BLOCKS_CAP];
 static AtpJsonbToken tokens[TOKENS_CAP];

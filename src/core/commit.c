@@ -8,7 +8,7 @@
 #include "dagcbor.h"
 #include "did.h"
 #include "mst.h"
-#include "repos.h"
+#include "repos_message.h"
 #include "tid.h"
 
 #define COMMIT_MAX	1000000		/* bytes, as for any record (B-28) */
@@ -172,7 +172,7 @@ bytes_equal(const void *a, size_t an, const void *b, size_t bn)
 
 /* The paths of the operations in the order of the tree; which[] tells whose each is. */
 static void
-sort_paths(const AtpMsg *msg, AtpMstLookup *list, uint8_t *which)
+sort_paths(const AtpReposMessage *msg, AtpMstLookup *list, uint8_t *which)
 {
 	for (unsigned i = 0; i < msg->nops; i++)
 	{
@@ -202,7 +202,7 @@ sort_paths(const AtpMsg *msg, AtpMstLookup *list, uint8_t *which)
  * before prevData did not send all that a delete needs to be seen.
  */
 static AtpErr
-check_ops(AtpMsg *msg, const AtpCarIndex *index, AtpSha256Fn sha256, void *ctx, size_t *at)
+check_ops(AtpReposMessage *msg, const AtpCarIndex *index, AtpSha256Fn sha256, void *ctx, size_t *at)
 {
 	AtpMstWalk	walk;
 	AtpMstLookup list[ATP_OPS_MAX];
@@ -236,7 +236,7 @@ check_ops(AtpMsg *msg, const AtpCarIndex *index, AtpSha256Fn sha256, void *ctx, 
 }
 
 AtpErr
-atp_commit_check(AtpMsg *msg, AtpCarIndex *index, AtpSha256Fn sha256, void *ctx, size_t *at)
+atp_commit_check(AtpReposMessage *msg, AtpCarIndex *index, AtpSha256Fn sha256, void *ctx, size_t *at)
 {
 	AtpBytes	root;
 	AtpCommit	commit;
@@ -251,7 +251,7 @@ atp_commit_check(AtpMsg *msg, AtpCarIndex *index, AtpSha256Fn sha256, void *ctx,
 	*at = 0;
 	if (root.ptr == NULL)
 		return ATP_E_CAR_NO_ROOT;
-	if (msg->kind == ATP_MSG_SYNC)
+	if (msg->kind == ATP_REPOS_SYNC)
 		msg->commit = root;
 	else if (!bytes_equal(root.ptr, root.len, msg->commit.ptr, msg->commit.len))
 		return ATP_E_COMMIT_ROOT;

@@ -1,9 +1,8 @@
 /*
  * handle.c
- *		Handles and at-identifiers.
+ *		Handles.
  */
 #include "chars.h"
-#include "did.h"
 #include "handle.h"
 
 AtpErr
@@ -55,12 +54,4 @@ atp_handle_tld_allowed(const char *s, size_t n)
 			return false;
 	}
 	return true;
-}
-
-AtpErr
-atp_identifier_check(const char *s, size_t n, size_t *at)
-{
-	if (n >= 4 && memcmp(s, "did:", 4) == 0)
-		return atp_did_check(s, n, at);
-	return atp_handle_check(s, n, at);
 }

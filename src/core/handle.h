@@ -1,7 +1,6 @@
 /*
  * handle.h
- *		Handles (rules I-10 to I-14) and at-identifiers (I-30).  Stored as
- *		lower-case text (D20).
+ *		Handles (rules I-10 to I-14).  Stored as lower-case text (D20).
  */
 #ifndef ATP_HANDLE_H
 #define ATP_HANDLE_H
@@ -14,6 +13,5 @@ extern AtpErr atp_handle_check(const char *s, size_t n, size_t *at);	/* any case
 /* out holds n bytes, and may be s itself. */
 extern void atp_handle_normalize(const char *s, size_t n, char *out);
 extern bool atp_handle_tld_allowed(const char *s, size_t n);	/* I-13 */
-extern AtpErr atp_identifier_check(const char *s, size_t n, size_t *at);	/* I-30 */
 
 #endif							/* ATP_HANDLE_H */

@@ -12,7 +12,7 @@
 
 #include "compat.h"
 #include "core/frame.h"
-#include "core/repos.h"
+#include "core/repos_message.h"
 #include "data/block_index.h"
 #include "data/error.h"
 #include "data/jsonb_write.h"
@@ -80,7 +80,7 @@ atp_pg_frame(PG_FUNCTION_ARGS)
 typedef struct Commit
 {
 	AtpCarIndex index;
-	AtpMsg		msg;
+	AtpReposMessage		msg;
 } Commit;
 
 /* Nothing but a #commit has operations: nops is 0 for the rest. */
@@ -107,7 +107,7 @@ open_commit(const bytea *in)
 }
 
 static Datum
-op_uri(const AtpMsg *msg, const AtpOp *op)
+op_uri(const AtpReposMessage *msg, const AtpOp *op)
 {
 	char	   *uri = psprintf("at://%.*s/%.*s", (int) msg->did.len, msg->did.ptr,
 							   (int) op->path.len, op->path.ptr);

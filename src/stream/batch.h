@@ -13,7 +13,7 @@
 #include "postgres.h"
 
 #include "clock.h"
-#include "core/repos.h"
+#include "core/repos_message.h"
 #include "lib/stringinfo.h"
 #include "net/connection.h"
 #include "nodes/pg_list.h"
@@ -88,7 +88,7 @@ typedef struct AtpEvent
 	int			nrows;
 
 	/* subscribeRepos */
-	AtpMsgKind	kind;
+	AtpReposKind	kind;
 	struct varlena *did;
 	uint64		rev;
 	bool		has_since;		/* #commit */

@@ -12,8 +12,8 @@
 #include "config/subscription.h"
 #include "core/car.h"
 #include "core/frame.h"
-#include "core/labels.h"
-#include "core/repos.h"
+#include "core/labels_message.h"
+#include "core/repos_message.h"
 #include "stream/batch.h"
 #include "stream/decode.h"
 
@@ -42,8 +42,8 @@ struct AtpDecoder
 	AtpFrame	frame;
 	union
 	{
-		AtpMsg		repos;
-		AtpLabelsMsg labels;
+		AtpReposMessage		repos;
+		AtpLabelsMessage labels;
 	}			msg;
 	AtpCarIndex index;
 };

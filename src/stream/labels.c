@@ -4,7 +4,7 @@
  */
 #include "postgres.h"
 
-#include "core/labels.h"
+#include "core/labels_message.h"
 #include "stream/family.h"
 #include "tables/label.h"
 #include "tables/statements.h"
@@ -30,7 +30,7 @@ fill_row(AtpLabelRow *row, const AtpLabel *label)
 static AtpErr
 parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
 {
-	AtpLabelsMsg *msg = &decoder->msg.labels;
+	AtpLabelsMessage *msg = &decoder->msg.labels;
 	AtpErr		err = atp_labels_parse(&decoder->frame, msg, at);
 
 	head->what = msg->kind == ATP_LABELS_INFO ? ATP_HEAD_INFO
@@ -43,7 +43,7 @@ parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
 static bool
 make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 {
-	AtpLabelsMsg *msg = &decoder->msg.labels;
+	AtpLabelsMessage *msg = &decoder->msg.labels;
 
 	for (uint64 i = 0; i < msg->nlabels; i++)
 	{

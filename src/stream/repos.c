@@ -7,7 +7,7 @@
 #include "common/pg_prng.h"
 #include "core/cid.h"
 #include "core/record.h"
-#include "core/repos.h"
+#include "core/repos_message.h"
 #include "core/tid.h"
 #include "port/pg_bitutils.h"
 #include "sha256.h"
@@ -95,7 +95,7 @@ convert(AtpDecoder *decoder, Records *records, const AtpCarBlock *block)
 static void
 make_row(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event, Records *records, const AtpOp *op)
 {
-	const AtpMsg *msg = &decoder->msg.repos;
+	const AtpReposMessage *msg = &decoder->msg.repos;
 	const Record *record = NULL;
 	AtpErr		err = ATP_OK;
 	AtpRow	   *row;
@@ -141,7 +141,7 @@ make_row(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event, Records *records
 static bool
 make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 {
-	AtpMsg	   *msg = &decoder->msg.repos;
+	AtpReposMessage	   *msg = &decoder->msg.repos;
 	Records		records;
 	size_t		at = 0;
 	AtpErr		err;
@@ -173,11 +173,11 @@ make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 static AtpErr
 parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
 {
-	AtpMsg	   *msg = &decoder->msg.repos;
+	AtpReposMessage	   *msg = &decoder->msg.repos;
 	AtpErr		err = atp_repos_parse(&decoder->frame, msg, at);
 
-	head->what = msg->kind == ATP_MSG_INFO ? ATP_HEAD_INFO
-		: msg->kind == ATP_MSG_UNKNOWN ? ATP_HEAD_UNKNOWN : ATP_HEAD_EVENT;
+	head->what = msg->kind == ATP_REPOS_INFO ? ATP_HEAD_INFO
+		: msg->kind == ATP_REPOS_UNKNOWN ? ATP_HEAD_UNKNOWN : ATP_HEAD_EVENT;
 	head->seq = msg->seq;
 	head->time = msg->time;
 	head->rev = msg->rev;
@@ -189,7 +189,7 @@ parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
 static bool
 make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 {
-	const AtpMsg *msg = &decoder->msg.repos;
+	const AtpReposMessage *msg = &decoder->msg.repos;
 
 	event->kind = msg->kind;
 	event->did = atp_did_make(msg->did.ptr, msg->did.len);
@@ -198,7 +198,7 @@ make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 		batch->skips[ATP_SKIP_FILTERED]++;
 		return false;
 	}
-	if (msg->kind == ATP_MSG_COMMIT || msg->kind == ATP_MSG_SYNC)
+	if (msg->kind == ATP_REPOS_COMMIT || msg->kind == ATP_REPOS_SYNC)
 		return make_commit(decoder, batch, event);
 	if (msg->handle.ptr != NULL)
 		event->handle = atp_handle_make(msg->handle.ptr, msg->handle.len);

@@ -485,9 +485,9 @@ atp_name_repos(const AtpEvent *event)
 
 	switch (event->kind)
 	{
-		case ATP_MSG_IDENTITY:
+		case ATP_REPOS_IDENTITY:
 			return (AtpSpan) {identity, sizeof(identity) - 1};
-		case ATP_MSG_ACCOUNT:
+		case ATP_REPOS_ACCOUNT:
 			return (AtpSpan) {account, sizeof(account) - 1};
 		default:
 			return (AtpSpan) {NULL, 0};
@@ -526,7 +526,7 @@ atp_settle_repos(Apply *a)
 				put_overtaken(rows, event, batch->rows[r].path);
 		if (atp_is_deletion(event))
 			put_overtaken(rows, event, (AtpSpan) {NULL, 0});
-		else if (event->kind == ATP_MSG_ACCOUNT || (event->kind == ATP_MSG_IDENTITY && event->handle != NULL))
+		else if (event->kind == ATP_REPOS_ACCOUNT || (event->kind == ATP_REPOS_IDENTITY && event->handle != NULL))
 			put_overtaken(rows, event, atp_name_repos(event));
 	}
 	if (rows->n == 0)

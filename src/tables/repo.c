@@ -342,7 +342,7 @@ is_deleted(const text *status)
 bool
 atp_is_deletion(const AtpEvent *event)
 {
-	return event->kind == ATP_MSG_ACCOUNT && !event->active && is_deleted(event->status);
+	return event->kind == ATP_REPOS_ACCOUNT && !event->active && is_deleted(event->status);
 }
 
 AtpAgain
@@ -351,13 +351,13 @@ atp_repo_states_standing(AtpRepoStates *s, int index)
 	const AtpEvent *event = &s->apply->batch->events[index];
 	const RepoState *repo = s->of_event[index - s->first];
 
-	if (event->kind != ATP_MSG_COMMIT && event->kind != ATP_MSG_SYNC)
+	if (event->kind != ATP_REPOS_COMMIT && event->kind != ATP_REPOS_SYNC)
 		return ATP_AGAIN_NEW;
 	if (!repo->active)
 		return is_deleted(repo->status) ? ATP_AGAIN_OBSOLETE : ATP_AGAIN_INACTIVE;
 	if (!repo->has_rev || event->rev > repo->rev)
 		return ATP_AGAIN_NEW;
-	if (event->kind == ATP_MSG_SYNC)
+	if (event->kind == ATP_REPOS_SYNC)
 		return ATP_AGAIN_OBSOLETE;
 	return event->rev == repo->rev ? ATP_AGAIN_LAST : ATP_AGAIN_LATE;
 }
@@ -485,14 +485,14 @@ take_commit(AtpRepoStates *s, RepoState *repo, const AtpEvent *event, AtpVerdict
 	{
 		skips[ATP_SKIP_OLD]++;
 		/* another source had more, or a replay goes further back */
-		if (event->kind == ATP_MSG_COMMIT && repo->has_first && event->rev < repo->first_rev && !repo->deleted)
+		if (event->kind == ATP_REPOS_COMMIT && repo->has_first && event->rev < repo->first_rev && !repo->deleted)
 			note_break(s, repo);
 		return;
 	}
-	if (event->kind == ATP_MSG_COMMIT && repo->has_rev)
+	if (event->kind == ATP_REPOS_COMMIT && repo->has_rev)
 		check_continuity(s, repo, event);
 	/* F-12: contents that did not come as commits */
-	else if (event->kind == ATP_MSG_SYNC && repo->data != NULL && !same_bytes(repo->data, event->data))
+	else if (event->kind == ATP_REPOS_SYNC && repo->data != NULL && !same_bytes(repo->data, event->data))
 		repo->desynchronized = true;
 	if (!repo->has_rev)
 	{
@@ -516,20 +516,20 @@ atp_repo_states_take(AtpRepoStates *s, int index)
 
 	switch (event->kind)
 	{
-		case ATP_MSG_COMMIT:
-		case ATP_MSG_SYNC:
+		case ATP_REPOS_COMMIT:
+		case ATP_REPOS_SYNC:
 			take_commit(s, repo, event, &verdict);
 			break;
-		case ATP_MSG_IDENTITY:
+		case ATP_REPOS_IDENTITY:
 			if (event->handle != NULL)
 				repo->handle = event->handle;
 			repo->changed = true;
 			break;
-		case ATP_MSG_ACCOUNT:
+		case ATP_REPOS_ACCOUNT:
 			take_account(s, repo, event, &verdict);
 			break;
-		case ATP_MSG_INFO:
-		case ATP_MSG_UNKNOWN:
+		case ATP_REPOS_INFO:
+		case ATP_REPOS_UNKNOWN:
 			break;
 	}
 	return verdict;

@@ -12,6 +12,7 @@
 
 #include "core/did.h"
 #include "core/handle.h"
+#include "core/identifier.h"
 #include "core/nsid.h"
 #include "core/recordkey.h"
 #include "core/tid.h"

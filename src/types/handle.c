@@ -8,6 +8,7 @@
 #include "types/text_type.h"
 
 #include "core/handle.h"
+#include "core/identifier.h"
 
 struct varlena *
 atp_handle_make(const char *s, size_t n)

@@ -9,14 +9,14 @@
 
 #include "agree.h"
 #include "core/record.h"
-#include "core/repos.h"
+#include "core/repos_message.h"
 
 #define CHECK_CAP	128
 
 static inline void
 check_msg(const AtpFrame *frame, size_t size)
 {
-	static AtpMsg msg;
+	static AtpReposMessage msg;
 	AtpCarBlock blocks[CHECK_CAP];
 	uint32_t	slots[2 * CHECK_CAP] = {0};
 	AtpCarIndex index = {
@@ -31,7 +31,7 @@ check_msg(const AtpFrame *frame, size_t size)
 		abort();
 	if (err != ATP_OK)
 		return;
-	if (msg.kind != ATP_MSG_UNKNOWN && msg.kind != ATP_MSG_INFO && msg.seq == 0)
+	if (msg.kind != ATP_REPOS_UNKNOWN && msg.kind != ATP_REPOS_INFO && msg.seq == 0)
 		abort();
 	for (unsigned i = 0; i < msg.nops; i++)
 	{
@@ -41,7 +41,7 @@ check_msg(const AtpFrame *frame, size_t size)
 			(op->action == ATP_DELETE) != (op->cid.ptr == NULL))
 			abort();
 	}
-	if (msg.kind != ATP_MSG_COMMIT && msg.kind != ATP_MSG_SYNC)
+	if (msg.kind != ATP_REPOS_COMMIT && msg.kind != ATP_REPOS_SYNC)
 		return;
 	err = atp_commit_check(&msg, &index, agree_sha256, &msg.blocks, &at);
 	if (err != ATP_OK)

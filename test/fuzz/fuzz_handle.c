@@ -4,6 +4,7 @@
  */
 #include "core/did.h"
 #include "core/handle.h"
+#include "core/identifier.h"
 #include "syntax_fuzz.h"
 
 static bool

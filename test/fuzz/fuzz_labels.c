@@ -4,14 +4,14 @@
  */
 #include "core/cid.h"
 #include "core/did.h"
-#include "core/labels.h"
+#include "core/labels_message.h"
 #include "syntax_fuzz.h"
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	AtpFrame	frame;
-	AtpLabelsMsg msg;
+	AtpLabelsMessage msg;
 	size_t		at;
 
 	if (atp_frame_parse(data, size, &frame, &at) != ATP_OK || frame.kind != ATP_FRAME_MESSAGE)

@@ -88,15 +88,15 @@ fault("mst-gap", "core/mst.c", "walk->gap = layer + 1;", "walk->gap = layer;", "
 fault("mst-empty", "core/mst.c", "(level->subtree.ptr == NULL) != (walk->depth == 0)", "(level->subtree.ptr != NULL && walk->depth == 0)", "unit/test_mst", "unit/test_proofs")
 fault("mst-prefix", "core/mst.c", "if (entry->prefix > *len)", "if (entry->prefix > *len + 1)", "unit/test_mst")
 fault("mst-layer", "core/mst.c", "walk->ctx) != level->layer)", "walk->ctx) < level->layer)", "unit/test_mst", "unit/test_proofs")
-fault("repos-ops", "core/repos.c", "if (head->u > ATP_OPS_MAX)", "if (head->u >= ATP_OPS_MAX)", "unit/test_repos")
-fault("repos-op-twice", "core/repos.c", "for (unsigned i = 0; i < msg->nops; i++)\n		{\n			if", "for (unsigned i = 1; i < msg->nops; i++)\n		{\n			if",
+fault("repos-ops", "core/repos_message.c", "if (head->u > ATP_OPS_MAX)", "if (head->u >= ATP_OPS_MAX)", "unit/test_repos")
+fault("repos-op-twice", "core/repos_message.c", "for (unsigned i = 0; i < msg->nops; i++)\n		{\n			if", "for (unsigned i = 1; i < msg->nops; i++)\n		{\n			if",
       "unit/test_repos")
-fault("repos-update-prev", "core/repos.c", "op->prev.ptr == NULL && msg->prev_data.ptr != NULL", "op->prev.ptr == NULL && msg->prev_data.ptr == NULL",
+fault("repos-update-prev", "core/repos_message.c", "op->prev.ptr == NULL && msg->prev_data.ptr != NULL", "op->prev.ptr == NULL && msg->prev_data.ptr == NULL",
       "unit/test_repos")
-fault("repos-blocks", "core/repos.c", "if (item->str.len > limit)", "if (item->str.len >= limit)", "unit/test_repos")
-fault("repos-null", "core/repos.c", "item.kind != ATP_CBOR_NULL || (field & required)", "item.kind != ATP_CBOR_NULL", "unit/test_repos")
-fault("labels-required", "core/labels.c", "fault == ATP_OK && seen != L_ALL", "fault == ATP_OK && seen == 0", "unit/test_labels")
-fault("labels-val", "core/labels.c", "label->val.len > ATP_LABEL_VAL_MAX", "label->val.len >= ATP_LABEL_VAL_MAX", "unit/test_labels")
+fault("repos-blocks", "core/repos_message.c", "if (item->str.len > limit)", "if (item->str.len >= limit)", "unit/test_repos")
+fault("repos-null", "core/repos_message.c", "item.kind != ATP_CBOR_NULL || (field & required)", "item.kind != ATP_CBOR_NULL", "unit/test_repos")
+fault("labels-required", "core/labels_message.c", "fault == ATP_OK && seen != L_ALL", "fault == ATP_OK && seen == 0", "unit/test_labels")
+fault("labels-val", "core/labels_message.c", "label->val.len > ATP_LABEL_VAL_MAX", "label->val.len >= ATP_LABEL_VAL_MAX", "unit/test_labels")
 fault("upgrade-status", "core/upgrade.c", "if (up->status < 100)", "if (up->status < 0)", "unit/test_upgrade")
 fault("retry-after", "core/upgrade.c", "value.len > 9)", "value.len > 10)", "unit/test_upgrade")
 

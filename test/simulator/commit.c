@@ -284,7 +284,7 @@ static void
 put_message(Commit *c, AtpCborWriter *w, const AtpCborWriter *car, uint64_t since,
 			const uint8_t prev_data[ATP_CID_BLESSED_LEN])
 {
-	message_begin(c->net, w, ATP_MSG_COMMIT, 12);
+	message_begin(c->net, w, ATP_REPOS_COMMIT, 12);
 	put_ops(w, c);
 	put_rev(w, "rev", c->rev);
 	message_put_seq(c->net, w);
@@ -364,7 +364,7 @@ sync_write(Network *net, Account *account, AtpCborWriter *frame)
 	if (account->history > 0 && random_below(&net->random, 2))
 		remove_silently(net, account);
 	put_commit(net, account, network_tid(net), &car);
-	message_begin(net, frame, ATP_MSG_SYNC, 5);
+	message_begin(net, frame, ATP_REPOS_SYNC, 5);
 	atp_cbor_put_key(frame, "did");
 	atp_cbor_put_key(frame, account->did);
 	put_rev(frame, "rev", account->rev);

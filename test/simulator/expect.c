@@ -169,10 +169,10 @@ write_events(const Network *net)
 		const char *line;
 		uint64_t	count;
 	}			rows[] = {
-		{"message\t#account", net->nmessages[ATP_MSG_ACCOUNT]},
-		{"message\t#commit", net->nmessages[ATP_MSG_COMMIT]},
-		{"message\t#identity", net->nmessages[ATP_MSG_IDENTITY]},
-		{"message\t#sync", net->nmessages[ATP_MSG_SYNC]},
+		{"message\t#account", net->nmessages[ATP_REPOS_ACCOUNT]},
+		{"message\t#commit", net->nmessages[ATP_REPOS_COMMIT]},
+		{"message\t#identity", net->nmessages[ATP_REPOS_IDENTITY]},
+		{"message\t#sync", net->nmessages[ATP_REPOS_SYNC]},
 		{"op\tcreate", net->nops[ATP_CREATE]},
 		{"op\tdelete", net->nops[ATP_DELETE]},
 		{"op\tupdate", net->nops[ATP_UPDATE]}

@@ -6,15 +6,15 @@
 
 #include <stdio.h>
 
-static const char *const types[ATP_MSG_INFO] = {
-	[ATP_MSG_COMMIT] = "#commit",
-	[ATP_MSG_SYNC] = "#sync",
-	[ATP_MSG_IDENTITY] = "#identity",
-	[ATP_MSG_ACCOUNT] = "#account"
+static const char *const types[ATP_REPOS_INFO] = {
+	[ATP_REPOS_COMMIT] = "#commit",
+	[ATP_REPOS_SYNC] = "#sync",
+	[ATP_REPOS_IDENTITY] = "#identity",
+	[ATP_REPOS_ACCOUNT] = "#account"
 };
 
 void
-message_begin(Network *net, AtpCborWriter *w, AtpMsgKind kind, unsigned fields)
+message_begin(Network *net, AtpCborWriter *w, AtpReposKind kind, unsigned fields)
 {
 	atp_cbor_put_map(w, 2);
 	atp_cbor_put_key(w, "t");
@@ -43,7 +43,7 @@ message_put_time(const Network *net, AtpCborWriter *w)
 }
 
 static void
-begin(Network *net, Account *account, AtpCborWriter *w, AtpMsgKind kind, unsigned fields)
+begin(Network *net, Account *account, AtpCborWriter *w, AtpReposKind kind, unsigned fields)
 {
 	account->is_seen = true;
 	message_begin(net, w, kind, fields);
@@ -59,7 +59,7 @@ identity_write(Network *net, Account *account, AtpCborWriter *w)
 {
 	bool		is_new = account->handle[0] == '\0' || random_below(&net->random, 2);
 
-	begin(net, account, w, ATP_MSG_IDENTITY, is_new ? 4 : 3);
+	begin(net, account, w, ATP_REPOS_IDENTITY, is_new ? 4 : 3);
 	if (!is_new)
 		return;
 	snprintf(account->handle, sizeof account->handle, "user-%lld.example.com", (long long) net->seq);
@@ -71,7 +71,7 @@ identity_write(Network *net, Account *account, AtpCborWriter *w)
 void
 account_write(Network *net, Account *account, AtpCborWriter *w)
 {
-	begin(net, account, w, ATP_MSG_ACCOUNT, account->status == NULL ? 4 : 5);
+	begin(net, account, w, ATP_REPOS_ACCOUNT, account->status == NULL ? 4 : 5);
 	atp_cbor_put_key(w, "active");
 	atp_cbor_put_bool(w, account->active);
 	if (account->status != NULL)

@@ -10,7 +10,7 @@
 #include "network.h"
 
 /* Header, and the head of a payload with so many fields; counts the message. */
-extern void message_begin(Network *net, AtpCborWriter *w, AtpMsgKind kind, unsigned fields);
+extern void message_begin(Network *net, AtpCborWriter *w, AtpReposKind kind, unsigned fields);
 
 extern void message_put_seq(Network *net, AtpCborWriter *w);	/* the next one */
 extern void message_put_time(const Network *net, AtpCborWriter *w);

@@ -5,7 +5,7 @@
 #ifndef SIM_NETWORK_H
 #define SIM_NETWORK_H
 
-#include "core/repos.h"
+#include "core/repos_message.h"
 #include "core/tid.h"
 #include "options.h"
 #include "random.h"
@@ -81,7 +81,7 @@ typedef struct Network
 	uint8_t		old_root[SIZES + 1][ATP_CID_BLESSED_LEN];
 	PostRef		post[RECENT_POSTS];
 	uint64_t	nposts;			/* ever; the last ones are kept */
-	uint64_t	nmessages[ATP_MSG_INFO];	/* by AtpMsgKind */
+	uint64_t	nmessages[ATP_REPOS_INFO];	/* by AtpReposKind */
 	uint64_t	nops[ATP_DELETE + 1];	/* by AtpAction */
 } Network;
 

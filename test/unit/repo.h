@@ -11,7 +11,7 @@
 #include "core/car_write.h"
 #include "core/commit.h"
 #include "core/mst.h"
-#include "core/repos.h"
+#include "core/repos_message.h"
 #include "core/tid.h"
 #include "sha.h"
 

@@ -13,7 +13,7 @@ typedef struct Count
 {
 	unsigned	frames;
 	unsigned	errors;
-	unsigned	kinds[ATP_MSG_INFO + 1];
+	unsigned	kinds[ATP_REPOS_INFO + 1];
 	unsigned	ops[3];
 	unsigned	records;
 	unsigned	faults;
@@ -75,14 +75,14 @@ rewrites(AtpBytes block)
 static AtpErr
 one_message(const AtpFrame *frame, Count *count, size_t *at)
 {
-	static AtpMsg msg;
+	static AtpReposMessage msg;
 	static Index ix;
 	AtpErr		err;
 
 	if ((err = atp_repos_parse(frame, &msg, at)) != ATP_OK)
 		return err;
 	count->kinds[msg.kind]++;
-	if (msg.kind != ATP_MSG_COMMIT && msg.kind != ATP_MSG_SYNC)
+	if (msg.kind != ATP_REPOS_COMMIT && msg.kind != ATP_REPOS_SYNC)
 		return ATP_OK;
 	index_clear(&ix);
 	if ((err = atp_commit_check(&msg, &ix.index, sha256, NULL, at)) != ATP_OK)
@@ -147,8 +147,8 @@ main(void)
 	Count		c = read_capture("gzip -dc data/pds.frames.gz");
 
 	ok(c.frames == 1600 && c.faults == 0, "%u frames, %u faults", c.frames, c.faults);
-	ok(c.kinds[ATP_MSG_COMMIT] == 1390 && c.kinds[ATP_MSG_SYNC] == 58 &&
-	   c.kinds[ATP_MSG_IDENTITY] == 70 && c.kinds[ATP_MSG_ACCOUNT] == 82, "their types");
+	ok(c.kinds[ATP_REPOS_COMMIT] == 1390 && c.kinds[ATP_REPOS_SYNC] == 58 &&
+	   c.kinds[ATP_REPOS_IDENTITY] == 70 && c.kinds[ATP_REPOS_ACCOUNT] == 82, "their types");
 	ok(c.ops[ATP_CREATE] == 2945 && c.ops[ATP_UPDATE] == 150 && c.ops[ATP_DELETE] == 146,
 	   "operations: %u create, %u update, %u delete", c.ops[ATP_CREATE], c.ops[ATP_UPDATE],
 	   c.ops[ATP_DELETE]);
@@ -157,11 +157,11 @@ main(void)
 	   c.rewritten, c.blocks);
 
 	c = read_capture("gzip -dc data/labels.frames.gz");
-	ok(c.frames == 400 && c.faults == 0 && c.kinds[ATP_MSG_UNKNOWN] == 400,
+	ok(c.frames == 400 && c.faults == 0 && c.kinds[ATP_REPOS_UNKNOWN] == 400,
 	   "labels: well-formed, and unknown to subscribeRepos");
 
 	c = read_capture("cat data/special.frames");
-	ok(c.frames == 9 && c.faults == 0 && c.errors == 5 && c.kinds[ATP_MSG_INFO] == 4,
+	ok(c.frames == 9 && c.faults == 0 && c.errors == 5 && c.kinds[ATP_REPOS_INFO] == 4,
 	   "errors and infos");
 	return done_testing();
 }

@@ -3,11 +3,11 @@
  *		Event-stream frames: rules E-20 to E-29, and what mutilation does to one.
  */
 #include "core/frame.h"
-#include "core/repos.h"
+#include "core/repos_message.h"
 #include "hex.h"
 #include "repo.h"
 
-static AtpMsg msg;
+static AtpReposMessage msg;
 
 /* What a consumer would do with a frame, in the words of the vectors. */
 static const char *
@@ -27,7 +27,7 @@ verdict(const uint8_t *buf, size_t len, AtpErr *err, size_t *at)
 		return "fatal";
 	if (*err != ATP_OK)
 		return "rejected";
-	return msg.kind == ATP_MSG_UNKNOWN ? "ignore" : "message";
+	return msg.kind == ATP_REPOS_UNKNOWN ? "ignore" : "message";
 }
 
 static void

@@ -3,6 +3,7 @@
  *		Handles and at-identifiers: rules I-10 to I-14 and I-30.
  */
 #include "core/handle.h"
+#include "core/identifier.h"
 #include "syntax.h"
 
 static bool

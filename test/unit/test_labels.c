@@ -3,13 +3,13 @@
  *		Messages of com.atproto.label.subscribeLabels (F-30, F-31).
  */
 #include "core/cbor_write.h"
-#include "core/labels.h"
+#include "core/labels_message.h"
 #include "unit.h"
 
 static uint8_t buf[8192];
 static AtpCborWriter w;
 static AtpFrame frame;
-static AtpLabelsMsg msg;
+static AtpLabelsMessage msg;
 static AtpLabel label;
 static size_t at;
 

@@ -8,7 +8,7 @@
  * without atp_mst_build(), so that faults can be put into them.
  */
 #include "core/path.h"
-#include "core/repos.h"
+#include "core/repos_message.h"
 #include "repo.h"
 #include "unit.h"
 
@@ -244,7 +244,7 @@ static AtpErr
 check(Making *m, unsigned creates, unsigned deletes, bool prev_data)
 {
 	static const uint8_t sig[ATP_COMMIT_SIG_LEN];
-	static AtpMsg msg;
+	static AtpReposMessage msg;
 	static Index ix;
 	static uint8_t body[16 * 1024];
 	static uint8_t file[32 * 1024];
@@ -271,8 +271,8 @@ check(Making *m, unsigned creates, unsigned deletes, bool prev_data)
 	if (body_w.len > body_w.cap || w.len > w.cap)
 		exit(2);
 
-	memset(&msg, 0, offsetof(AtpMsg, ops));
-	msg.kind = ATP_MSG_COMMIT;
+	memset(&msg, 0, offsetof(AtpReposMessage, ops));
+	msg.kind = ATP_REPOS_COMMIT;
 	msg.did = commit.did;
 	msg.rev = commit.rev;
 	msg.commit = cid_span(cid);

@@ -4,11 +4,11 @@
  *		sequence numbers, and commits that do not fit their message.
  */
 #include "core/path.h"
-#include "core/repos.h"
+#include "core/repos_message.h"
 #include "hex.h"
 #include "repo.h"
 
-static AtpMsg msg;
+static AtpReposMessage msg;
 static Repo repo;
 static Index ix;
 static const char *const paths[] = {"com.example.a/1", "com.example.a/2", "com.example.b/1"};
@@ -263,13 +263,13 @@ fields(void)
 	check("#sync", (Field) {"blocks", 'b', 0, big, 10000}, ATP_OK);
 	check("#sync", (Field) {"blocks", 'b', 0, big, 10001}, ATP_E_MSG_BLOCKS);
 	check("#tombstone", (Field) {0}, ATP_OK);
-	ok(msg.kind == ATP_MSG_UNKNOWN && msg.seq == 7, "E-22: an unknown message, its seq");
+	ok(msg.kind == ATP_REPOS_UNKNOWN && msg.seq == 7, "E-22: an unknown message, its seq");
 	check("#tombstone", TEXT("seq", "x"), ATP_OK);
 	ok(msg.seq == 0, "E-22: a seq that is none");
 	check("#tombstone", NUMBER("seq", ATP_SEQ_LIMIT), ATP_OK);
 	ok(msg.seq == 0, "E-22: a seq that is out of range");
 	check("com.atproto.sync.subscribeRepos#commit", (Field) {0}, ATP_OK);
-	ok(msg.kind == ATP_MSG_UNKNOWN, "E-25: the long form is unknown");
+	ok(msg.kind == ATP_REPOS_UNKNOWN, "E-25: the long form is unknown");
 }
 
 static void
@@ -369,7 +369,7 @@ old_protocol(void)
 /* --- commits --- */
 
 static AtpErr
-check_commit(AtpMsgKind kind)
+check_commit(AtpReposKind kind)
 {
 	size_t		at = 0;
 	AtpErr		err;
@@ -404,50 +404,50 @@ commits(void)
 	repo_make(&repo, paths, 3);
 	repo_make(&other, other_paths, 1);
 	fit();
-	ok(check_commit(ATP_MSG_COMMIT) == ATP_OK && msg.ops[0].block != NULL, "F-02: a commit");
+	ok(check_commit(ATP_REPOS_COMMIT) == ATP_OK && msg.ops[0].block != NULL, "F-02: a commit");
 	fit();
 	msg.nops = 0;
-	ok(check_commit(ATP_MSG_COMMIT) == ATP_OK, "F-13: without operations");
+	ok(check_commit(ATP_REPOS_COMMIT) == ATP_OK, "F-13: without operations");
 	msg.commit = (AtpBytes) {NULL, 0};
-	ok(check_commit(ATP_MSG_SYNC) == ATP_OK && msg.commit.len == ATP_CID_BLESSED_LEN &&
+	ok(check_commit(ATP_REPOS_SYNC) == ATP_OK && msg.commit.len == ATP_CID_BLESSED_LEN &&
 	   msg.data.len == ATP_CID_BLESSED_LEN, "F-02: a #sync, which gets its commit from the blocks");
 	fit();
 	msg.commit = cid_span(cid_a);
-	ok(check_commit(ATP_MSG_COMMIT) == ATP_E_COMMIT_ROOT, "F-02: another root");
+	ok(check_commit(ATP_REPOS_COMMIT) == ATP_E_COMMIT_ROOT, "F-02: another root");
 	fit();
 	msg.did.len--;
-	ok(check_commit(ATP_MSG_COMMIT) == ATP_E_COMMIT_DID_DIFFERS, "F-02: a shorter DID");
+	ok(check_commit(ATP_REPOS_COMMIT) == ATP_E_COMMIT_DID_DIFFERS, "F-02: a shorter DID");
 	fit();
 	msg.did.ptr = "did:plc:ewvi7nxzyoun6zhxrhs64oiy";
-	ok(check_commit(ATP_MSG_COMMIT) == ATP_E_COMMIT_DID_DIFFERS, "F-02: another DID");
+	ok(check_commit(ATP_REPOS_COMMIT) == ATP_E_COMMIT_DID_DIFFERS, "F-02: another DID");
 	fit();
 	msg.rev++;
-	ok(check_commit(ATP_MSG_COMMIT) == ATP_E_COMMIT_REV_DIFFERS, "F-02: a later rev");
+	ok(check_commit(ATP_REPOS_COMMIT) == ATP_E_COMMIT_REV_DIFFERS, "F-02: a later rev");
 	fit();
 	msg.rev--;
-	ok(check_commit(ATP_MSG_COMMIT) == ATP_E_COMMIT_REV_DIFFERS, "F-02: an earlier rev");
+	ok(check_commit(ATP_REPOS_COMMIT) == ATP_E_COMMIT_REV_DIFFERS, "F-02: an earlier rev");
 	repo.car[repo.len - 1] ^= 1;
 	fit();
-	ok(check_commit(ATP_MSG_COMMIT) == ATP_E_CAR_HASH, "B-51: a block that is not what its CID says");
+	ok(check_commit(ATP_REPOS_COMMIT) == ATP_E_CAR_HASH, "B-51: a block that is not what its CID says");
 	repo.car[repo.len - 1] ^= 1;
 	fit();
 	msg.ops[0].cid = cid_span(cid_a);
-	ok(check_commit(ATP_MSG_COMMIT) == ATP_E_MST_VALUE, "F-07: a record that the tree has not");
+	ok(check_commit(ATP_REPOS_COMMIT) == ATP_E_MST_VALUE, "F-07: a record that the tree has not");
 	fit();
 	msg.ops[0].path = (AtpSpan) {"com.example.a/9", 15};
-	ok(check_commit(ATP_MSG_COMMIT) == ATP_E_MST_VALUE, "F-07: a path that the tree has not");
+	ok(check_commit(ATP_REPOS_COMMIT) == ATP_E_MST_VALUE, "F-07: a path that the tree has not");
 	msg.ops[0].cid = (AtpBytes) {NULL, 0};
 	msg.ops[0].action = ATP_DELETE;
-	ok(check_commit(ATP_MSG_COMMIT) == ATP_OK && msg.ops[0].block == NULL,
+	ok(check_commit(ATP_REPOS_COMMIT) == ATP_OK && msg.ops[0].block == NULL,
 	   "F-07: a delete of what the tree has not");
 	msg.ops[0].path = (AtpSpan) {paths[1], strlen(paths[1])};
-	ok(check_commit(ATP_MSG_COMMIT) == ATP_E_MST_VALUE, "F-07: a delete of what the tree still has");
+	ok(check_commit(ATP_REPOS_COMMIT) == ATP_E_MST_VALUE, "F-07: a delete of what the tree still has");
 	fit();
 	msg.blocks = (AtpBytes) {other.car, other.len};
-	ok(check_commit(ATP_MSG_COMMIT) == ATP_E_COMMIT_ROOT, "F-02: another repository's blocks");
+	ok(check_commit(ATP_REPOS_COMMIT) == ATP_E_COMMIT_ROOT, "F-02: another repository's blocks");
 	fit();
 	msg.blocks.len = 0;
-	ok(check_commit(ATP_MSG_COMMIT) == ATP_E_VARINT_TRUNCATED, "B-50: no blocks");
+	ok(check_commit(ATP_REPOS_COMMIT) == ATP_E_VARINT_TRUNCATED, "B-50: no blocks");
 }
 
 /* A CAR file of one block, its root. */
@@ -464,7 +464,7 @@ one_block(const char *name, const AtpCborWriter *block, AtpErr expected)
 	repo_block(&w, cid, block->buf, block->len);
 	msg.blocks = (AtpBytes) {car, w.len};
 	msg.nops = 0;
-	err = check_commit(ATP_MSG_SYNC);
+	err = check_commit(ATP_REPOS_SYNC);
 	ok(err == expected, "B-60: %s: %s", name, atp_err_text(err));
 }
 

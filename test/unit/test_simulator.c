@@ -30,7 +30,7 @@ typedef struct Account
 typedef struct Count
 {
 	unsigned	messages;
-	unsigned	kinds[ATP_MSG_INFO + 1];
+	unsigned	kinds[ATP_REPOS_INFO + 1];
 	unsigned	ops[3];
 	unsigned	batches;		/* commits of several operations */
 	unsigned	unchanged;		/* #sync with the tree as it was */
@@ -241,7 +241,7 @@ apply(Account *a, const AtpOp *op)
 }
 
 static void
-commit(const AtpMsg *msg, Account *a)
+commit(const AtpReposMessage *msg, Account *a)
 {
 	uint8_t		root[ATP_CID_BLESSED_LEN];
 
@@ -257,7 +257,7 @@ commit(const AtpMsg *msg, Account *a)
 
 /* The message, and the blocks of a #commit or #sync; false when it is not valid. */
 static bool
-read_message(const uint8_t *data, size_t len, AtpMsg *msg, Index *ix)
+read_message(const uint8_t *data, size_t len, AtpReposMessage *msg, Index *ix)
 {
 	AtpFrame	frame;
 	AtpErr		err;
@@ -281,7 +281,7 @@ read_message(const uint8_t *data, size_t len, AtpMsg *msg, Index *ix)
 
 /* The message against what its account has. */
 static void
-check_message(const AtpMsg *msg, const Index *ix)
+check_message(const AtpReposMessage *msg, const Index *ix)
 {
 	Account    *a = find_account(msg->did);
 
@@ -290,7 +290,7 @@ check_message(const AtpMsg *msg, const Index *ix)
 		return;
 	CHECK(a, msg->rev > a->rev);
 	CHECK(a, signature_is_good(a, &ix->index, msg->commit.ptr != NULL ? msg->commit : ix->blocks[0].cid));
-	if (msg->kind == ATP_MSG_COMMIT)
+	if (msg->kind == ATP_REPOS_COMMIT)
 		commit(msg, a);
 	else
 		count.unchanged += equal(msg->data, a->data);
@@ -300,7 +300,7 @@ check_message(const AtpMsg *msg, const Index *ix)
 
 /* Only how large it is. */
 static void
-weigh_message(const AtpMsg *msg, const Index *ix)
+weigh_message(const AtpReposMessage *msg, const Index *ix)
 {
 	for (unsigned i = 0; i < msg->nops; i++)
 	{
@@ -311,9 +311,9 @@ weigh_message(const AtpMsg *msg, const Index *ix)
 }
 
 static void
-read_capture(void (*use) (const AtpMsg *msg, const Index *ix))
+read_capture(void (*use) (const AtpReposMessage *msg, const Index *ix))
 {
-	static AtpMsg msg;
+	static AtpReposMessage msg;
 	static Index ix;
 	FILE	   *f = fopen(DIR ".frames", "rb");
 	uint8_t		head[4];
@@ -413,13 +413,13 @@ main(void)
 	ok(count.ops[ATP_CREATE] > 800 && count.ops[ATP_UPDATE] > 20 && count.ops[ATP_DELETE] > 300,
 	   "operations: %u create, %u update, %u delete", count.ops[0], count.ops[1], count.ops[2]);
 	ok(count.batches > 100, "%u commits of several", count.batches);
-	ok(count.kinds[ATP_MSG_ACCOUNT] > 5, "%u #account", count.kinds[ATP_MSG_ACCOUNT]);
+	ok(count.kinds[ATP_REPOS_ACCOUNT] > 5, "%u #account", count.kinds[ATP_REPOS_ACCOUNT]);
 
 	/* repositories that begin empty, and become so again */
 	check("--events 1000 --accounts 30 --history 0 --batches 20 --mix delete=300,update=5,profile=50,sync=8,identity=8");
-	ok(count.kinds[ATP_MSG_SYNC] > 10 && count.unchanged == count.kinds[ATP_MSG_SYNC],
-	   "%u #sync, all of them with the tree as it was", count.kinds[ATP_MSG_SYNC]);
-	ok(count.kinds[ATP_MSG_IDENTITY] > 5, "%u #identity", count.kinds[ATP_MSG_IDENTITY]);
+	ok(count.kinds[ATP_REPOS_SYNC] > 10 && count.unchanged == count.kinds[ATP_REPOS_SYNC],
+	   "%u #sync, all of them with the tree as it was", count.kinds[ATP_REPOS_SYNC]);
+	ok(count.kinds[ATP_REPOS_IDENTITY] > 5, "%u #identity", count.kinds[ATP_REPOS_IDENTITY]);
 
 	/* higher trees */
 	check("--events 200 --accounts 100 --history 2000");

@@ -1,5 +1,5 @@
 /*
- * repos.c
+ * repos_message.c
  *		The messages of com.atproto.sync.subscribeRepos, parsed in place.
  */
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include "field.h"
 #include "handle.h"
 #include "path.h"
-#include "repos.h"
+#include "repos_message.h"
 #include "tid.h"
 
 #define SYNC_BLOCKS_MAX	10000	/* bytes of #sync.blocks, B-28 */
@@ -40,15 +40,15 @@ static const struct
 	unsigned	required;
 	unsigned	optional;
 }			kinds[] = {
-	[ATP_MSG_UNKNOWN] = {"", 0, F_SEQ | F_REPO | F_DID},
-	[ATP_MSG_COMMIT] = {
+	[ATP_REPOS_UNKNOWN] = {"", 0, F_SEQ | F_REPO | F_DID},
+	[ATP_REPOS_COMMIT] = {
 		"#commit", F_SEQ | F_REPO | F_TIME | F_REV | F_COMMIT | F_BLOCKS | F_OPS,
 		F_SINCE | F_PREV_DATA
 	},
-	[ATP_MSG_SYNC] = {"#sync", F_SEQ | F_DID | F_TIME | F_REV | F_BLOCKS, 0},
-	[ATP_MSG_IDENTITY] = {"#identity", F_SEQ | F_DID | F_TIME, F_HANDLE},
-	[ATP_MSG_ACCOUNT] = {"#account", F_SEQ | F_DID | F_TIME | F_ACTIVE, F_STATUS},
-	[ATP_MSG_INFO] = {"#info", F_NAME, F_MESSAGE},
+	[ATP_REPOS_SYNC] = {"#sync", F_SEQ | F_DID | F_TIME | F_REV | F_BLOCKS, 0},
+	[ATP_REPOS_IDENTITY] = {"#identity", F_SEQ | F_DID | F_TIME, F_HANDLE},
+	[ATP_REPOS_ACCOUNT] = {"#account", F_SEQ | F_DID | F_TIME | F_ACTIVE, F_STATUS},
+	[ATP_REPOS_INFO] = {"#info", F_NAME, F_MESSAGE},
 };
 
 static unsigned
@@ -175,7 +175,7 @@ read_op(AtpCborReader *r, const AtpCborItem *head, AtpOp *op, size_t *at)
 }
 
 static AtpErr
-read_ops(AtpCborReader *r, const AtpCborItem *head, AtpMsg *msg, size_t *at)
+read_ops(AtpCborReader *r, const AtpCborItem *head, AtpReposMessage *msg, size_t *at)
 {
 	if (head->kind != ATP_CBOR_ARRAY)
 		return ATP_E_MSG_TYPE;
@@ -202,7 +202,7 @@ read_ops(AtpCborReader *r, const AtpCborItem *head, AtpMsg *msg, size_t *at)
 }
 
 static AtpErr
-set_field(AtpCborReader *r, unsigned field, const AtpCborItem *item, AtpMsg *msg, size_t *at)
+set_field(AtpCborReader *r, unsigned field, const AtpCborItem *item, AtpReposMessage *msg, size_t *at)
 {
 	size_t		limit;
 	AtpErr		err;
@@ -227,7 +227,7 @@ set_field(AtpCborReader *r, unsigned field, const AtpCborItem *item, AtpMsg *msg
 		case F_PREV_DATA:
 			return set_node_link(item, &msg->prev_data);
 		case F_BLOCKS:
-			limit = msg->kind == ATP_MSG_SYNC ? SYNC_BLOCKS_MAX : ATP_BLOCKS_MAX;
+			limit = msg->kind == ATP_REPOS_SYNC ? SYNC_BLOCKS_MAX : ATP_BLOCKS_MAX;
 			if (item->kind != ATP_CBOR_BYTES)
 				return ATP_E_MSG_TYPE;
 			if (item->str.len > limit)
@@ -264,7 +264,7 @@ set_field(AtpCborReader *r, unsigned field, const AtpCborItem *item, AtpMsg *msg
  * alone.  Events from before prevData had no prev either (F-09).
  */
 static AtpErr
-check_ops(const AtpMsg *msg)
+check_ops(const AtpReposMessage *msg)
 {
 	for (unsigned i = 0; i < msg->nops; i++)
 	{
@@ -281,7 +281,7 @@ check_ops(const AtpMsg *msg)
 
 /* All the fields; goes on after a fault, so that seq and did are found. */
 static AtpErr
-read_fields(AtpCborReader *r, AtpMsg *msg, AtpErr *seq_err, size_t *seq_at, size_t *at)
+read_fields(AtpCborReader *r, AtpReposMessage *msg, AtpErr *seq_err, size_t *seq_at, size_t *at)
 {
 	const unsigned required = kinds[msg->kind].required;
 	const unsigned known = required | kinds[msg->kind].optional;
@@ -328,16 +328,16 @@ read_fields(AtpCborReader *r, AtpMsg *msg, AtpErr *seq_err, size_t *seq_at, size
 }
 
 AtpErr
-atp_repos_parse(const AtpFrame *frame, AtpMsg *msg, size_t *at)
+atp_repos_parse(const AtpFrame *frame, AtpReposMessage *msg, size_t *at)
 {
 	AtpCborReader r;
 	AtpErr		err;
 	AtpErr		seq_err = ATP_E_SEQ_MISSING;
 	size_t		seq_at = 0;
 
-	memset(msg, 0, offsetof(AtpMsg, ops));
-	msg->kind = ATP_MSG_UNKNOWN;
-	for (AtpMsgKind kind = ATP_MSG_COMMIT; kind <= ATP_MSG_INFO; kind++)
+	memset(msg, 0, offsetof(AtpReposMessage, ops));
+	msg->kind = ATP_REPOS_UNKNOWN;
+	for (AtpReposKind kind = ATP_REPOS_COMMIT; kind <= ATP_REPOS_INFO; kind++)
 	{
 		if (atp_span_is(frame->t, kinds[kind].t))
 			msg->kind = kind;
@@ -345,7 +345,7 @@ atp_repos_parse(const AtpFrame *frame, AtpMsg *msg, size_t *at)
 
 	atp_cbor_init(&r, frame->payload.ptr, frame->payload.len, ATP_CBOR_DEPTH_DEFAULT);
 	err = read_fields(&r, msg, &seq_err, &seq_at, at);
-	if (msg->kind == ATP_MSG_UNKNOWN)
+	if (msg->kind == ATP_REPOS_UNKNOWN)
 		return ATP_OK;			/* seq and did, if they are any good */
 	if ((kinds[msg->kind].required & F_SEQ) && seq_err != ATP_OK)
 	{

@@ -1,10 +1,10 @@
 /*
- * repos.h
+ * repos_message.h
  *		The messages of com.atproto.sync.subscribeRepos (F-01 to F-15):
  *		parsed in place from a frame's payload, then checked.
  */
-#ifndef ATP_REPOS_H
-#define ATP_REPOS_H
+#ifndef ATP_REPOS_MESSAGE_H
+#define ATP_REPOS_MESSAGE_H
 
 #include "atp.h"
 #include "car.h"
@@ -14,15 +14,15 @@
 #define ATP_OPS_MAX			200 /* F-01 */
 #define ATP_BLOCKS_MAX		2000000 /* bytes of #commit.blocks */
 
-typedef enum AtpMsgKind
+typedef enum AtpReposKind
 {
-	ATP_MSG_UNKNOWN,			/* unknown t: ignored (E-22) */
-	ATP_MSG_COMMIT,
-	ATP_MSG_SYNC,
-	ATP_MSG_IDENTITY,
-	ATP_MSG_ACCOUNT,
-	ATP_MSG_INFO
-} AtpMsgKind;
+	ATP_REPOS_UNKNOWN,			/* unknown t: ignored (E-22) */
+	ATP_REPOS_COMMIT,
+	ATP_REPOS_SYNC,
+	ATP_REPOS_IDENTITY,
+	ATP_REPOS_ACCOUNT,
+	ATP_REPOS_INFO
+} AtpReposKind;
 
 typedef enum AtpAction
 {
@@ -42,9 +42,9 @@ typedef struct AtpOp
 	const AtpCarBlock *block;	/* set by atp_commit_check() */
 } AtpOp;
 
-typedef struct AtpMsg
+typedef struct AtpReposMessage
 {
-	AtpMsgKind	kind;
+	AtpReposKind	kind;
 	int64_t		seq;			/* 0 for #info and unknown messages without */
 	AtpSpan		did;			/* repo of #commit */
 	AtpSpan		time;
@@ -66,7 +66,7 @@ typedef struct AtpMsg
 	AtpSpan		message;
 	unsigned	nops;
 	AtpOp		ops[ATP_OPS_MAX];
-} AtpMsg;
+} AtpReposMessage;
 
 /*
  * Parse the payload of a frame of kind ATP_FRAME_MESSAGE.
@@ -77,7 +77,7 @@ typedef struct AtpMsg
  * rejects this message alone (E-50), and msg->kind, seq and did (when they
  * could be read) serve its dead letter.  *at counts from the frame's start.
  */
-extern AtpErr atp_repos_parse(const AtpFrame *frame, AtpMsg *msg, size_t *at);
+extern AtpErr atp_repos_parse(const AtpFrame *frame, AtpReposMessage *msg, size_t *at);
 
 /*
  * F-01, F-02, F-07 of a #commit or #sync: reads msg->blocks into index, checks
@@ -85,7 +85,7 @@ extern AtpErr atp_repos_parse(const AtpFrame *frame, AtpMsg *msg, size_t *at);
  * the message's, sets msg->data, and each op's block.  index must be empty.
  * *at counts from the start of msg->blocks.
  */
-extern AtpErr atp_commit_check(AtpMsg *msg, AtpCarIndex *index,
+extern AtpErr atp_commit_check(AtpReposMessage *msg, AtpCarIndex *index,
 							   AtpSha256Fn sha256, void *ctx, size_t *at);
 
-#endif							/* ATP_REPOS_H */
+#endif							/* ATP_REPOS_MESSAGE_H */

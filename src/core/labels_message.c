@@ -1,12 +1,12 @@
 /*
- * labels.c
+ * labels_message.c
  *		The messages of com.atproto.label.subscribeLabels, parsed in place.
  */
 #include "cid.h"
 #include "datetime.h"
 #include "did.h"
 #include "field.h"
-#include "labels.h"
+#include "labels_message.h"
 #include "uri.h"
 
 /* Required fields of a label, as bits. */
@@ -20,7 +20,7 @@ enum
 };
 
 AtpErr
-atp_labels_parse(const AtpFrame *frame, AtpLabelsMsg *msg, size_t *at)
+atp_labels_parse(const AtpFrame *frame, AtpLabelsMessage *msg, size_t *at)
 {
 	AtpCborReader *r = &msg->reader;
 	AtpCborReader found;
@@ -184,7 +184,7 @@ set_field(AtpLabel *label, AtpSpan key, const AtpCborItem *item, unsigned *seen)
 }
 
 AtpErr
-atp_labels_next(AtpLabelsMsg *msg, AtpLabel *label, size_t *at)
+atp_labels_next(AtpLabelsMessage *msg, AtpLabel *label, size_t *at)
 {
 	AtpCborReader *r = &msg->reader;
 	unsigned	outside = r->depth;

@@ -1,9 +1,9 @@
 /*
- * labels.h
+ * labels_message.h
  *		The messages of com.atproto.label.subscribeLabels (rules F-30 to F-33).
  */
-#ifndef ATP_LABELS_H
-#define ATP_LABELS_H
+#ifndef ATP_LABELS_MESSAGE_H
+#define ATP_LABELS_MESSAGE_H
 
 #include "atp.h"
 #include "dagcbor.h"
@@ -18,7 +18,7 @@ typedef enum AtpLabelsKind
 	ATP_LABELS_INFO
 } AtpLabelsKind;
 
-typedef struct AtpLabelsMsg
+typedef struct AtpLabelsMessage
 {
 	AtpLabelsKind kind;
 	int64_t		seq;			/* 0 for #info, and unknown messages without */
@@ -27,7 +27,7 @@ typedef struct AtpLabelsMsg
 	/* where the labels lie; atp_labels_next() reads them */
 	AtpCborReader reader;
 	size_t		base;			/* offset of the payload in the message */
-} AtpLabelsMsg;
+} AtpLabelsMessage;
 
 /* One label: spans of the message; absent parts have ptr NULL. */
 typedef struct AtpLabel
@@ -47,12 +47,12 @@ typedef struct AtpLabel
 } AtpLabel;
 
 /* As atp_repos_parse(): ATP_E_SEQ_* is fatal, other errors reject the message. */
-extern AtpErr atp_labels_parse(const AtpFrame *frame, AtpLabelsMsg *msg, size_t *at);
+extern AtpErr atp_labels_parse(const AtpFrame *frame, AtpLabelsMessage *msg, size_t *at);
 
 /*
  * The next of the msg->nlabels labels.  An error that is about this label alone
  * (ATP_E_LABEL_*, wrong types) leaves the reader at the next one.
  */
-extern AtpErr atp_labels_next(AtpLabelsMsg *msg, AtpLabel *label, size_t *at);
+extern AtpErr atp_labels_next(AtpLabelsMessage *msg, AtpLabel *label, size_t *at);
 
-#endif							/* ATP_LABELS_H */
+#endif							/* ATP_LABELS_MESSAGE_H */
