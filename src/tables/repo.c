@@ -411,6 +411,19 @@ take_account(AtpRepoStates *s, RepoState *repo, const AtpEvent *event, AtpVerdic
 	repo->refilled = false;
 }
 
+/*
+ * Of what was before the first event nothing is known.  A #sync (F-12) names its
+ * revision, but does not bring what was written there.
+ */
+static void
+note_first(RepoState *repo, const AtpEvent *event)
+{
+	uint64		first = event->rev + (event->kind == ATP_MSG_SYNC);
+
+	repo->first_rev = repo->has_first ? Min(repo->first_rev, first) : first;
+	repo->has_first = true;
+}
+
 /* Does the event come again because of atproto.refill()?  Then the refill is as far as it. */
 static bool
 take_again(AtpRepoStates *s, RepoState *repo, const AtpEvent *event)
@@ -422,13 +435,16 @@ take_again(AtpRepoStates *s, RepoState *repo, const AtpEvent *event)
 	{
 		repo->refill_by = NULL;
 		repo->refilled = false;
-		return repo->has_rev && event->rev == repo->rev;
+		if (!repo->has_rev || event->rev > repo->rev)
+			return false;
+		note_first(repo, event);
+		return true;
 	}
 	if (repo->refilled && event->rev <= repo->refill_rev)
 		return false;
 	repo->refilled = true;
 	repo->refill_rev = event->rev;
-	repo->first_rev = Min(repo->first_rev, event->rev);
+	note_first(repo, event);
 	return true;
 }
 
@@ -495,10 +511,7 @@ take_commit(AtpRepoStates *s, RepoState *repo, const AtpEvent *event, AtpVerdict
 	else if (event->kind == ATP_REPOS_SYNC && repo->data != NULL && !same_bytes(repo->data, event->data))
 		repo->desynchronized = true;
 	if (!repo->has_rev)
-	{
-		repo->has_first = true;
-		repo->first_rev = event->rev;
-	}
+		note_first(repo, event);
 	repo->has_rev = true;
 	repo->rev = event->rev;
 	repo->commit = event->commit;

@@ -64,7 +64,7 @@ static const TableDef tables[] = {
 		"CREATE INDEX repo_purge ON #.repo (did) WHERE purge_rev IS NOT NULL;"
 		"COMMENT ON TABLE #.repo IS 'state of each repository seen';"
 		"COMMENT ON COLUMN #.repo.rev IS 'revision of the last commit processed; older ones are ignored';"
-		"COMMENT ON COLUMN #.repo.first_rev IS 'revision of the first commit processed: of what was before nothing is known';"
+		"COMMENT ON COLUMN #.repo.first_rev IS 'of what was before this revision nothing is known: that of the first commit processed, or what follows the first #sync';"
 		"COMMENT ON COLUMN #.repo.commit IS 'CID of that commit';"
 		"COMMENT ON COLUMN #.repo.data IS 'root of its Merkle search tree';"
 		"COMMENT ON COLUMN #.repo.active IS 'false while the host does not serve the repository';"

@@ -161,6 +161,16 @@ foreach my $schema ('kept', 'handed')
 tables_match($node, $frames, 'kept: every removal is an event', schema => 'kept', modes => ['event']);
 is(query("SELECT count(*), count(old_cid), count(old_value->>'text'), min(subscription) FROM kept.record_event WHERE action = 'delete'"),
 	join('|', (23000) x 3, 'kept'), 'kept: with the value that goes');
+# The first brings what was passed over while its account was not active, the second what is there.
+my @kept;
+foreach my $times (1, 2)
+{
+	cmp_ok(query("SELECT atproto.refill('kept')"), '>', 0, "kept: refill $times begins");
+	$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM kept.repo WHERE refill_by IS NOT NULL") or die;
+	wait_for_seq($node, 'kept', $new);
+	push @kept, query('SELECT count(*), count(old_cid), count(cid) FROM kept.record_event');
+}
+is($kept[1], $kept[0], 'kept: what a refill brings again is no event');
 is(query('SELECT sum(n) FROM handed.sum'), query('SELECT count(*) FROM handed.record'), 'handed: likewise');
 is(query('SELECT count(*) FROM handed.record_event'), '0', 'handed: also what a trigger has updated is removed');
 

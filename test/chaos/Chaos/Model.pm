@@ -99,7 +99,8 @@ sub take_commit
 		$repo->{moved} = 't' if $event->{kind} eq '#commit' && $event->{rev} lt $repo->{first} && $repo->{status} ne 'deleted';
 		return;
 	}
-	$repo->{first} = $event->{rev} if $repo->{rev} eq '\N';
+	# what a #sync names is not brought by it: "+" comes after this revision, and before all later ones
+	$repo->{first} = $event->{rev} . ($event->{kind} eq '#sync' ? '+' : '') if $repo->{rev} eq '\N';
 	# contents that no commit has named, or a commit that was missed
 	$repo->{moved} = 't' if $event->{kind} eq '#sync' && $repo->{data} ne '\N' && $repo->{data} ne $event->{data};
 	$repo->{moved} = 't' if $event->{kind} eq '#commit' && $repo->{data} ne '\N' && $repo->{data} ne $event->{prev};
