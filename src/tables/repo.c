@@ -418,7 +418,7 @@ take_account(AtpRepoStates *s, RepoState *repo, const AtpEvent *event, AtpVerdic
 static void
 note_first(RepoState *repo, const AtpEvent *event)
 {
-	uint64		first = event->rev + (event->kind == ATP_MSG_SYNC);
+	uint64		first = event->rev + (event->kind == ATP_REPOS_SYNC);
 
 	repo->first_rev = repo->has_first ? Min(repo->first_rev, first) : first;
 	repo->has_first = true;

@@ -138,7 +138,7 @@ fault("status-order", "tables/repo.c", "return event->seq <= repo->status_seq;",
 fault("status-time", "tables/repo.c", "repo->has_status && status_at < repo->status_at", "repo->has_status && status_at > repo->status_at", "t/251_account_order")
 fault("prev-data", "tables/repo.c", "bool		data_fits = known && same_bytes(event->prev_data, repo->data);", "bool		data_fits = known;", "t/280_two_sources")
 fault("first-rev", "tables/repo.c", "event->rev < repo->first_rev && !repo->deleted", "event->rev < repo->first_rev && repo->deleted", "t/280_two_sources")
-fault("first-sync", "tables/repo.c", "event->rev + (event->kind == ATP_MSG_SYNC)", "event->rev", "t/280_two_sources")
+fault("first-sync", "tables/repo.c", "event->rev + (event->kind == ATP_REPOS_SYNC)", "event->rev", "t/280_two_sources")
 fault("refill-position", "tables/repo.c", "if (repo->refilled && event->rev <= repo->refill_rev)", "if (repo->refilled && event->rev > repo->refill_rev)", "t/255_derived")
 fault("null-believed", "tables/repo.c", "	if (null[column])\n", "	if (null[column] && column == 0)\n", "t/286_foreign_shapes")
 fault("type-believed", "tables/statements.c", "if (att->atttypid != expected && ", "if (att->atttypid == expected && ", "t/286_foreign_shapes")
