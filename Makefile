@@ -80,7 +80,7 @@ check-regress:
 check-tap:
 	$(prove_installcheck)
 
-# Tests of src/core without a server, under sanitizers; fuzz corpora replayed.
+# Tests of src/core without a server, under sanitizers; fuzz inputs replayed.
 check-unit:
 	$(MAKE) -C test check-unit
 

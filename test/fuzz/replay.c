@@ -1,9 +1,12 @@
 /*
  * replay.c
- *		Runs a fuzz target over its committed corpus, without a fuzzer, so that
- *		ordinary tests keep what fuzzing found.  Prints TAP: one test a corpus.
+ *		Runs a fuzz target over its committed inputs, without a fuzzer, so that
+ *		ordinary tests keep what fuzzing found.  Prints TAP: one test a target.
+ *		The inputs are packed into one file (corpus.py): each with its length
+ *		before it, four bytes, big-endian.
  */
-#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,39 +16,39 @@ extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int
 main(void)
 {
-	DIR		   *dir = opendir(ATP_CORPUS);
-	struct dirent *entry;
-	int			files = 0;
+	FILE	   *f = fopen(ATP_INPUTS, "rb");
+	long		end;
+	uint8_t		head[4];
+	size_t		got;
+	int			inputs = 0;
+	bool		whole = true;
 
-	if (dir == NULL)
+	if (f == NULL && errno == ENOENT)
 	{
-		printf("1..0 # SKIP no corpus in %s\n", ATP_CORPUS);
+		printf("1..0 # SKIP no inputs in %s\n", ATP_INPUTS);
 		return 0;
 	}
-	while ((entry = readdir(dir)) != NULL)
+	if (f == NULL || fseek(f, 0, SEEK_END) != 0 || (end = ftell(f)) < 0)
+		return 1;
+	rewind(f);
+	while ((got = fread(head, 1, sizeof(head), f)) > 0)
 	{
-		char		path[4096];
-		FILE	   *f;
+		size_t		length = (size_t) head[0] << 24 | (size_t) head[1] << 16 | (size_t) head[2] << 8 | head[3];
 		uint8_t    *data;
-		long		size;
 
-		if (entry->d_name[0] == '.')
-			continue;
-		snprintf(path, sizeof(path), "%s/%s", ATP_CORPUS, entry->d_name);
-		f = fopen(path, "rb");
-		if (f == NULL || fseek(f, 0, SEEK_END) != 0 || (size = ftell(f)) < 0)
+		whole = got == sizeof(head) && length <= (size_t) (end - ftell(f));
+		if (!whole)
+			break;
+		/* exactly as long as the input, so that ASan sees a read past the end */
+		data = malloc(length);
+		if (fread(data, 1, length, f) != length)
 			return 1;
-		rewind(f);
-		/* exactly as long as the file, so that ASan sees a read past the end */
-		data = malloc(size);
-		if (fread(data, 1, size, f) != (size_t) size)
-			return 1;
-		fclose(f);
-		LLVMFuzzerTestOneInput(data, size);
+		LLVMFuzzerTestOneInput(data, length);
 		free(data);
-		files++;
+		inputs++;
 	}
-	closedir(dir);
-	printf("%s 1 - %s: %d files\n1..1\n", files > 0 ? "ok" : "not ok", ATP_CORPUS, files);
-	return files == 0;
+	fclose(f);
+	printf("%s 1 - %s: %d inputs%s\n1..1\n", inputs > 0 && whole ? "ok" : "not ok", ATP_INPUTS, inputs,
+		   whole ? "" : ", and the file is cut short");
+	return inputs == 0 || !whole;
 }

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Writes seeds for the fuzz targets of the data model: seed.py CAPTURE... DIR.
 
-One directory below DIR for each target.  From the captures come frames, their
-payloads, CAR files, blocks and CIDs; then some values that captures do not have.
+One directory below DIR for each target: test/build/new, and `make -C test keep-NAME` keeps
+of them what a target needs.  From the captures come frames, their payloads, CAR files, blocks
+and CIDs; then some values that captures do not have.
 """
 
-import gzip
-import hashlib
 import os
-import struct
 import sys
+
+from corpus import read_packed, write_input
 
 EXTRA = """
 00 17 1818 18ff 190100 1a00010000 1b0000000100000000 1bffffffffffffffff 20 37 3818
@@ -33,13 +33,6 @@ def varint(data, pos):
             return value, pos
 
 
-def messages(path):
-    opener = gzip.open if path.endswith(".gz") else open
-    with opener(path, "rb") as f:
-        while head := f.read(4):
-            yield f.read(struct.unpack(">I", head)[0])
-
-
 def byte_string_after(data, key):
     """The byte string under a key, found by its bytes; enough for a seed."""
     pos = data.find(key)
@@ -57,13 +50,10 @@ def main():
     *captures, out = sys.argv[1:]
 
     def put(target, data):
-        directory = os.path.join(out, target)
-        os.makedirs(directory, exist_ok=True)
-        with open(os.path.join(directory, hashlib.sha1(data).hexdigest()), "wb") as f:
-            f.write(data)
+        write_input(os.path.join(out, target), data)
 
     for path in captures:
-        for message in messages(path):
+        for message in read_packed(path):
             if len(message) > 8192:
                 continue
             put("frame", message)
