@@ -58,7 +58,7 @@ struct AtpConn
 	size_t		request_len;
 	size_t		request_sent;
 	char		accept[32];		/* the Sec-WebSocket-Accept that must come */
-	AtpUpgrade	answer;
+	AtpHttpHead	answer;
 
 	/* the WebSocket message that is being received */
 	uint8_t    *msg;
@@ -404,11 +404,11 @@ build_request(AtpConn *conn, const AtpEndpoint *ep, const AtpConnOptions *option
 static AtpConnState
 refused(AtpConn *conn)
 {
-	size_t		body = Min(conn->in_len - conn->answer.head_len, (size_t) ERROR_BODY_MAX);
+	size_t		body = Min(conn->in_len - conn->answer.len, (size_t) ERROR_BODY_MAX);
 
 	return fail(conn, ATP_DROP_HTTP, "HTTP status %d %.*s%s%.*s", conn->answer.status,
 				(int) Min(conn->answer.reason.len, 60), conn->answer.reason.ptr, body > 0 ? ": " : "",
-				(int) body, (char *) conn->in + conn->answer.head_len);
+				(int) body, (char *) conn->in + conn->answer.len);
 }
 
 static AtpConnState
@@ -435,7 +435,7 @@ step_upgrade(AtpConn *conn)
 	{
 		before = conn->in_len;
 		more = fill(conn);
-		err = atp_upgrade_parse((char *) conn->in, conn->in_len, &conn->answer, &at);
+		err = atp_http_head_parse((char *) conn->in, conn->in_len, &conn->answer, &at);
 	} while (err == ATP_E_HTTP_MORE && conn->in_len > before);
 	if (err == ATP_E_HTTP_MORE)
 		return more ? conn->state
@@ -448,10 +448,9 @@ step_upgrade(AtpConn *conn)
 		(void) fill(conn);
 		return refused(conn);
 	}
-	if (!conn->answer.upgrade || !conn->answer.connection || conn->answer.extension ||
-		!atp_span_is(conn->answer.accept.ptr ? conn->answer.accept : (AtpSpan) {"", 0}, conn->accept))
+	if (!atp_http_is_websocket(&conn->answer, conn->accept))
 		return fail(conn, ATP_DROP_WEBSOCKET, "the server's answer is no WebSocket upgrade");
-	conn->in_pos = conn->answer.head_len;
+	conn->in_pos = conn->answer.len;
 	return begin_open(conn);
 }
 
@@ -715,7 +714,7 @@ atp_conn_close_code(const AtpConn *conn)
 	return conn->close_code;
 }
 
-const AtpUpgrade *
+const AtpHttpHead *
 atp_conn_answer(const AtpConn *conn)
 {
 	return &conn->answer;

@@ -11,7 +11,7 @@
 
 #include "postgres.h"
 
-#include "core/upgrade.h"
+#include "core/http_head.h"
 #include "net/endpoint.h"
 #include "net/wait.h"
 
@@ -95,7 +95,7 @@ extern void atp_conn_free(AtpConn *conn);
 extern AtpDrop atp_conn_drop(const AtpConn *conn);
 extern const char *atp_conn_error(const AtpConn *conn); /* for people; never NULL */
 extern int	atp_conn_close_code(const AtpConn *conn);	/* the peer's; 0: none */
-extern const AtpUpgrade *atp_conn_answer(const AtpConn *conn);
+extern const AtpHttpHead *atp_conn_answer(const AtpConn *conn);
 extern uint64 atp_conn_bytes(const AtpConn *conn);	/* received, after TLS */
 
 #endif							/* ATP_CONNECTION_H */

@@ -38,8 +38,9 @@ seconds_until(AtpSpan date)
 }
 
 int
-atp_http_delay(const AtpUpgrade *answer)
+atp_http_delay(const AtpHttpHead *answer)
 {
+	AtpSpan		retry_after = atp_http_header(answer, "retry-after");
 	uint32		seconds = 0;
 
 	switch (answer->status)
@@ -53,9 +54,8 @@ atp_http_delay(const AtpUpgrade *answer)
 		case 502:
 		case 503:
 		case 504:
-			if (answer->retry_after.ptr != NULL &&
-				!atp_retry_after_seconds(answer->retry_after, &seconds))
-				seconds = seconds_until(answer->retry_after);
+			if (retry_after.ptr != NULL && !atp_retry_after_seconds(retry_after, &seconds))
+				seconds = seconds_until(retry_after);
 			return Min(seconds, RETRY_AFTER_MAX_S) * 1000;
 		default:
 			return REFUSED_DELAY_MS;

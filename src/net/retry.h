@@ -20,7 +20,7 @@ extern int	atp_reconnect_max_delay_ms;
 extern int	atp_retry_delay(int failures);
 
 /* What an HTTP status asks for (E-04): the shortest delay, in milliseconds; -1: stop. */
-extern int	atp_http_delay(const AtpUpgrade *answer);
+extern int	atp_http_delay(const AtpHttpHead *answer);
 
 /*
  * Will a new connection probably meet the same at the same place (E-48)?  The

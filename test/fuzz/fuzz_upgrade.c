@@ -1,32 +1,37 @@
 /*
  * fuzz_upgrade.c
- *		The HTTP answer to an upgrade request, and datetimes.
+ *		Heads of HTTP responses, and datetimes.
  */
 #include "core/datetime.h"
-#include "core/upgrade.h"
+#include "core/http_head.h"
 #include "syntax_fuzz.h"
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const char *s = (const char *) data;
-	AtpUpgrade	up;
-	AtpUpgrade	part;
+	AtpHttpHead head;
+	AtpHttpHead part;
+	AtpSpan		value;
 	uint32_t	seconds;
 	int64_t		micros;
 	size_t		at;
-	AtpErr		err = atp_upgrade_parse(s, size, &up, &at);
+	AtpErr		err = atp_http_head_parse(s, size, &head, &at);
 
 	CHECK(at <= size);
 	if (err == ATP_OK)
 	{
-		CHECK(up.head_len <= size && up.status <= 999 && (up.status == 101 || up.status >= 200));
+		CHECK(head.len <= size && head.status <= 999 && (head.status == 101 || head.status >= 200));
 		/* the head is complete at its end, and not before */
-		CHECK(atp_upgrade_parse(s, up.head_len, &part, &at) == ATP_OK);
-		CHECK(part.status == up.status && part.head_len == up.head_len);
-		CHECK(atp_upgrade_parse(s, up.head_len - 1, &part, &at) == ATP_E_HTTP_MORE);
-		if (up.retry_after.ptr != NULL)
-			(void) atp_retry_after_seconds(up.retry_after, &seconds);
+		CHECK(atp_http_head_parse(s, head.len, &part, &at) == ATP_OK);
+		CHECK(part.status == head.status && part.len == head.len);
+		CHECK(atp_http_head_parse(s, head.len - 1, &part, &at) == ATP_E_HTTP_MORE);
+		value = atp_http_header(&head, "retry-after");
+		if (value.ptr != NULL)
+			(void) atp_retry_after_seconds(value, &seconds);
+		CHECK(value.ptr == NULL || (value.ptr >= head.headers.ptr &&
+									value.ptr + value.len <= head.headers.ptr + head.headers.len));
+		(void) atp_http_is_websocket(&head, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
 	}
 	if (atp_datetime_parse(s, size, &micros, &at) == ATP_OK)
 		/* years 0000 to 9999, a day more for zones and leap seconds */

@@ -97,8 +97,9 @@ fault("repos-blocks", "core/repos_message.c", "if (item->str.len > limit)", "if 
 fault("repos-null", "core/repos_message.c", "item.kind != ATP_CBOR_NULL || (field & required)", "item.kind != ATP_CBOR_NULL", "unit/test_repos")
 fault("labels-required", "core/labels_message.c", "fault == ATP_OK && seen != L_ALL", "fault == ATP_OK && seen == 0", "unit/test_labels")
 fault("labels-val", "core/labels_message.c", "label->val.len > ATP_LABEL_VAL_MAX", "label->val.len >= ATP_LABEL_VAL_MAX", "unit/test_labels")
-fault("upgrade-status", "core/upgrade.c", "if (up->status < 100)", "if (up->status < 0)", "unit/test_upgrade")
-fault("retry-after", "core/upgrade.c", "value.len > 9)", "value.len > 10)", "unit/test_upgrade")
+fault("http-status", "core/http_head.c", "if (head->status < 100)", "if (head->status < 0)", "unit/test_http_head")
+fault("http-last-header", "core/http_head.c", "		last = value;", "		return value;", "unit/test_http_head")
+fault("retry-after", "core/http_head.c", "value.len > 9)", "value.len > 10)", "unit/test_http_head")
 
 # --- src/types ---
 
