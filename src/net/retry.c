@@ -9,12 +9,26 @@
 
 #include "common/pg_prng.h"
 #include "net/retry.h"
+#include "utils/guc.h"
 
 #define RETRY_AFTER_MAX_S	(24 * 3600)	/* a server may not send us away for longer */
 #define REFUSED_DELAY_MS	(10 * 60 * 1000)	/* after an answer that will hardly change */
 
-int			atp_reconnect_delay_ms = 1000;
-int			atp_reconnect_max_delay_ms = 64000;
+int			atp_reconnect_delay_ms;
+int			atp_reconnect_max_delay_ms;
+
+void
+atp_retry_init(void)
+{
+	DefineCustomIntVariable("atproto.reconnect_delay",
+							"Upper limit of the first random delay before a reconnection; doubled with each failure.",
+							NULL, &atp_reconnect_delay_ms, 1000, 1, 3600000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("atproto.reconnect_max_delay",
+							"Upper limit of the delay before a reconnection.",
+							NULL, &atp_reconnect_max_delay_ms, 64000, 1, 86400000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+}
 
 int
 atp_retry_delay(int failures)

@@ -42,11 +42,12 @@
 #include "tables/apply.h"
 #include "tables/statements.h"
 #include "utils/acl.h"
+#include "utils/guc.h"
 #include "utils/memutils.h"
 
-int			atp_batch_delay_ms = 50;
-int			atp_ping_interval_ms = 30000;
-int			atp_idle_timeout_ms = 90000;
+int			atp_batch_delay_ms;
+int			atp_ping_interval_ms;
+int			atp_idle_timeout_ms;
 
 #define ANSWER_TIMEOUT_MS	30000	/* from the first byte sent to the open stream */
 #define REPEATED_DROPS_MAX	5	/* at one place of the stream, then stop (E-48) */
@@ -836,4 +837,21 @@ atp_consumer_start(const AtpSubscription *sub, bool managed, TransactionId wait_
 	worker.bgw_notify_pid = managed ? MyProcPid : 0;
 	memcpy(worker.bgw_extra, &start, sizeof(start));
 	return RegisterDynamicBackgroundWorker(&worker, handle);
+}
+
+void
+atp_consumer_init(void)
+{
+	DefineCustomIntVariable("atproto.batch_delay",
+							"Longest time that an event waits for others to be committed with.",
+							NULL, &atp_batch_delay_ms, 50, 0, 60000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("atproto.ping_interval",
+							"Silence after which the consumer pings the server.",
+							"Zero: never.", &atp_ping_interval_ms, 30000, 0, 86400000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("atproto.idle_timeout",
+							"Silence after which the consumer gives the connection up.",
+							"Answers to pings count. Zero: never.", &atp_idle_timeout_ms, 90000, 0, 86400000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 }

@@ -15,6 +15,9 @@ extern int	atp_batch_delay_ms; /* how long an event may wait for others */
 extern int	atp_ping_interval_ms;	/* 0: no pings */
 extern int	atp_idle_timeout_ms;	/* 0: none */
 
+/* From _PG_init(): the settings. */
+extern void atp_consumer_init(void);
+
 /*
  * Start a consumer.  Under a manager it is not restarted by the postmaster,
  * and notify_pid is told when it ends; without one it lives until the server

@@ -14,7 +14,6 @@
 #include "common/pg_prng.h"
 #include "config/claim.h"
 #include "config/extension.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
 #include "net/wait.h"
 #include "pgstat.h"
@@ -25,11 +24,12 @@
 #include "process/status.h"
 #include "storage/ipc.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/varlena.h"
 
-char	   *atp_databases = NULL;
+static char *databases_setting; /* atproto.databases: names with commas between; NULL: not preloaded */
 
 #define RESTART_DELAY_MS		1000
 #define RESTART_MAX_DELAY_MS	60000
@@ -233,7 +233,7 @@ wait_before_connecting(int manager)
 static bool
 split_databases(List **names)
 {
-	return SplitIdentifierString(pstrdup(atp_databases ? atp_databases : ""), ',', names);
+	return SplitIdentifierString(pstrdup(databases_setting ? databases_setting : ""), ',', names);
 }
 
 int
@@ -292,12 +292,21 @@ atp_manager_init(void)
 	List	   *names;
 	ListCell   *lc;
 
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	DefineCustomStringVariable("atproto.databases",
+							   "Databases whose subscriptions are consumed.",
+							   "A comma-separated list of names.", &databases_setting, "postgres",
+							   PGC_POSTMASTER, GUC_LIST_INPUT, NULL, NULL, NULL);
+	/* pg_upgrade's server is for the upgrade alone */
+	if (IsBinaryUpgrade)
+		return;
 	if (!split_databases(&names))
 	{
 		ereport(WARNING,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid list of database names in \"%s\": \"%s\"",
-						"atproto.databases", atp_databases)));
+						"atproto.databases", databases_setting)));
 		return;
 	}
 	if (list_length(names) > ATP_MANAGERS_MAX)

@@ -8,12 +8,10 @@
 
 #include "postgres.h"
 
-extern char *atp_databases;		/* GUC: comma-separated names */
-
 /* Which of the managers serves this process's database; -1: none. */
 extern int	atp_manager_number(void);
 
-/* From _PG_init(), while preloading: register one manager for each database. */
+/* From _PG_init(): while preloading, register one manager for each database. */
 extern void atp_manager_init(void);
 
 extern PGDLLEXPORT void atp_manager_main(Datum arg);

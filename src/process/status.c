@@ -15,6 +15,7 @@
 #include "storage/shmem.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/json.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
@@ -30,7 +31,7 @@ typedef struct AtpSlots
 	AtpSlot		slot[FLEXIBLE_ARRAY_MEMBER];
 } AtpSlots;
 
-int			atp_max_subscriptions = 64;
+static int	max_subscriptions;	/* GUC: slots in shared memory */
 
 static AtpSlots *slots = NULL;	/* shared; NULL when not preloaded */
 static AtpSlot private_slot;
@@ -50,7 +51,7 @@ static const char *const state_names[] = {
 static Size
 slots_size(void)
 {
-	return add_size(offsetof(AtpSlots, slot), mul_size(atp_max_subscriptions, sizeof(AtpSlot)));
+	return add_size(offsetof(AtpSlots, slot), mul_size(max_subscriptions, sizeof(AtpSlot)));
 }
 
 static void
@@ -75,14 +76,20 @@ create_slots(void)
 	{
 		memset(slots, 0, slots_size());
 		slots->lock = &GetNamedLWLockTranche("atproto")->lock;
-		slots->n = atp_max_subscriptions;
+		slots->n = max_subscriptions;
 	}
 	LWLockRelease(AddinShmemInitLock);
 }
 
 void
-atp_slots_init(void)
+atp_status_init(void)
 {
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	DefineCustomIntVariable("atproto.max_subscriptions",
+							"Number of subscriptions, in all databases, whose live status is kept.",
+							NULL, &max_subscriptions, 64, 1, 4096,
+							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = request_slots;
 	prev_shmem_startup_hook = shmem_startup_hook;

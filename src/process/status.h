@@ -46,10 +46,8 @@ typedef struct AtpSlot
 
 #define ATP_MANAGERS_MAX	64		/* databases that can be served */
 
-extern int	atp_max_subscriptions;	/* GUC: slots in shared memory */
-
-/* From _PG_init(), while preloading. */
-extern void atp_slots_init(void);
+/* From _PG_init(): shared memory, while preloading, and how much. */
+extern void atp_status_init(void);
 
 /*
  * From now on an ERROR or FATAL that ends this process is the last error of a

@@ -164,6 +164,9 @@ object_accessed(ObjectAccessType access, Oid classid, Oid objid, int subid, void
 void
 atp_wake_init(void)
 {
+	/* pg_upgrade's server has no processes of ours */
+	if (!process_shared_preload_libraries_in_progress || IsBinaryUpgrade)
+		return;
 	prev_object_access_hook = object_access_hook;
 	object_access_hook = object_accessed;
 }

@@ -11,8 +11,8 @@
 extern void atp_wake_at_commit(void);
 
 /*
- * From _PG_init(), while preloading: DROP DATABASE ends the database's
- * processes, ALTER and DROP EXTENSION wake them.
+ * From _PG_init(): where the library is preloaded, DROP DATABASE ends the
+ * database's processes, ALTER and DROP EXTENSION wake them.
  */
 extern void atp_wake_init(void);
 
