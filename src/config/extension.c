@@ -7,25 +7,17 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
-#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_extension.h"
+#include "catalog/pg_type.h"
 #include "commands/extension.h"
-#include "config/claim.h"
 #include "config/extension.h"
 #include "executor/spi.h"
-#include "miscadmin.h"
-#include "pgstat.h"
-#include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/inval.h"
 #include "utils/lsyscache.h"
-#include "utils/snapmgr.h"
-
-static Oid	subscription_relid = InvalidOid;
-static bool config_changed = true;
+#include "utils/syscache.h"
 
 /* Namespace and version of the extension's pg_extension row. */
 static bool
@@ -92,6 +84,19 @@ atp_extension_schema(void)
 }
 
 Oid
+atp_type(const char *name)
+{
+	/* the one whose name is PostgreSQL's own stands apart */
+	Oid			schema = strcmp(name, "tid") == 0 ? get_namespace_oid("atproto", false) : atp_extension_namespace();
+	Oid			type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid, CStringGetDatum(name), ObjectIdGetDatum(schema));
+
+	if (!OidIsValid(type))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("type \"%s\" of extension atproto does not exist", name)));
+	return type;
+}
+
+Oid
 atp_relation(const char *name)
 {
 	Oid			schema = get_namespace_oid("atproto", false);
@@ -102,59 +107,6 @@ atp_relation(const char *name)
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation \"atproto.%s\" does not exist", name)));
 	return relid;
-}
-
-void
-atp_begin(const char *activity)
-{
-	SetCurrentStatementStartTimestamp();
-	StartTransactionCommand();
-	atp_claim_guard();
-	SPI_connect();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	pgstat_report_activity(STATE_RUNNING, activity);
-}
-
-void
-atp_commit(void)
-{
-	SPI_finish();
-	PopActiveSnapshot();
-	CommitTransactionCommand();
-	/* waiting for a lock may have used up a wake-up that was meant for the loop */
-	SetLatch(MyLatch);
-	pgstat_report_stat(false);
-}
-
-/* Any relation may stand for all (InvalidOid); the extension has no relcache entry. */
-static void
-relcache_callback(Datum arg, Oid relid)
-{
-	if (relid == InvalidOid || relid == subscription_relid || !OidIsValid(subscription_relid))
-		config_changed = true;
-}
-
-bool
-atp_config_changed(void)
-{
-	static bool registered = false;
-	bool		changed;
-
-	if (!registered)
-	{
-		CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
-		registered = true;
-	}
-	AcceptInvalidationMessages();
-	changed = config_changed;
-	config_changed = false;
-	return changed;
-}
-
-void
-atp_config_watch(Oid relid)
-{
-	subscription_relid = relid;
 }
 
 uint64

@@ -24,22 +24,11 @@ extern AtpExtension atp_extension_lock(void);
 extern Oid	atp_extension_namespace(void);
 extern const char *atp_extension_schema(void);
 
+/* OID of one of our types; ERROR when it is missing. */
+extern Oid	atp_type(const char *name);
+
 /* OID of a relation in schema atproto; ERROR when it is missing. */
 extern Oid	atp_relation(const char *name);
-
-/* Start and end a transaction with a snapshot and SPI, for a few statements. */
-extern void atp_begin(const char *activity);
-extern void atp_commit(void);
-
-/*
- * True once after each committed change of atproto.subscription or of the
- * extension itself (and at the first call).  Takes in pending invalidation
- * messages: cheap, no query.
- */
-extern bool atp_config_changed(void);
-
-/* From now on only this relation counts; InvalidOid: any. */
-extern void atp_config_watch(Oid relid);
 
 /* Run one statement with parameters, SPI open; the rows it touched.  An ERROR when it fails. */
 extern uint64 atp_run_sql(const char *sql, int nargs, Oid *types, Datum *args, const char *nulls);

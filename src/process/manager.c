@@ -14,6 +14,8 @@
 #include "common/pg_prng.h"
 #include "config/claim.h"
 #include "config/extension.h"
+#include "config/transaction.h"
+#include "config/watch.h"
 #include "miscadmin.h"
 #include "net/wait.h"
 #include "pgstat.h"

@@ -11,7 +11,9 @@
 #include "postgres.h"
 
 #include "config/claim.h"
+#include "config/cursor.h"
 #include "config/extension.h"
+#include "config/transaction.h"
 #include "miscadmin.h"
 #include "net/wait.h"
 #include "pgstat.h"

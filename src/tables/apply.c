@@ -13,6 +13,7 @@
 
 #include "access/xact.h"
 #include "config/extension.h"
+#include "config/transaction.h"
 #include "executor/spi.h"
 #include "injection.h"
 #include "stream/family.h"

@@ -1,0 +1,109 @@
+/*
+ * cursor.c
+ *		Rows of atproto.cursor: where each stream is.
+ */
+#include "postgres.h"
+
+#include "config/cursor.h"
+#include "config/spi.h"
+#include "config/subscription.h"
+
+void
+atp_cursor_settings(const char *name, const char *endpoint)
+{
+	atp_run("UPDATE atproto.cursor c SET settings_after = c.seq, settings = s.digest"
+			" FROM (SELECT sha256(convert_to(ROW(collections, dids, actions, keep_records,"
+			"  events, keep_raw)::text, 'UTF8')) FROM atproto.subscription WHERE name = $1) s (digest)"
+			" WHERE c.subscription = $1 AND c.endpoint = $2 AND c.settings IS DISTINCT FROM s.digest",
+			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
+}
+
+/* Its rows stay as they are until the transaction's end. */
+static AtpCursor
+read_cursor(const char *name, const char *endpoint)
+{
+	AtpCursor	cursor = {.lowest = PG_INT64_MAX, .highest = -1};
+	AtpResult	shards = atp_query("SELECT shard, layout, COALESCE(seq, -1) AS seq FROM atproto.cursor"
+								   " WHERE subscription = $1 AND endpoint = $2 ORDER BY shard FOR NO KEY UPDATE",
+								   ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
+	bool		whole = shards.n > 0 && shards.n <= ATP_WORKERS_MAX;
+
+	for (int i = 0; whole && i < shards.n; i++)
+	{
+		AtpTuple	row = atp_result_row(shards, i);
+		int			layout = atp_get_int4(row, "layout");
+		int64		seq = atp_get_int8(row, "seq");
+
+		whole = atp_get_int4(row, "shard") == i && (i == 0 || layout == cursor.layout);
+		cursor.layout = layout;
+		cursor.shards++;
+		cursor.lowest = Min(cursor.lowest, seq);
+		cursor.highest = Max(cursor.highest, seq);
+	}
+	atp_result_free(shards);
+	if (!whole)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cursor of subscription \"%s\" has not all its shards, or others", name),
+				 errhint("Restore the rows of table \"%s\", or unsubscribe and subscribe again.", "atproto.cursor")));
+	return cursor;
+}
+
+AtpCursor
+atp_cursor_get(const char *name, const char *endpoint)
+{
+	atp_run("INSERT INTO atproto.cursor (subscription, endpoint) VALUES ($1, $2) ON CONFLICT DO NOTHING",
+			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
+	return read_cursor(name, endpoint);
+}
+
+bool
+atp_cursor_of_shard(const char *name, const char *endpoint, int shard, int layout, int64 *seq)
+{
+	AtpResult	found = atp_query("SELECT COALESCE(seq, -1) AS seq FROM atproto.cursor"
+								  " WHERE subscription = $1 AND endpoint = $2 AND shard = $3 AND layout = $4",
+								  ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint),
+										   atp_int4_arg(shard), atp_int4_arg(layout)));
+
+	if (found.n > 0)
+		*seq = atp_get_int8(atp_result_row(found, 0), "seq");
+	atp_result_free(found);
+	return found.n > 0;
+}
+
+AtpCursor
+atp_cursor_share(const char *name, const char *endpoint, int shards)
+{
+	AtpCursor	cursor = read_cursor(name, endpoint);
+
+	if (cursor.lowest != cursor.highest)
+		return cursor;
+
+	/* what the shards that go have counted is the first one's from now on */
+	atp_run("WITH gone AS (DELETE FROM atproto.cursor"
+			"  WHERE subscription = $1 AND endpoint = $2 AND shard >= $3"
+			"  RETURNING events, record_ops)"
+			" UPDATE atproto.cursor c SET events = c.events + g.events,"
+			"  record_ops = c.record_ops + g.record_ops"
+			" FROM (SELECT COALESCE(sum(events), 0) AS events, COALESCE(sum(record_ops), 0) AS record_ops"
+			"  FROM gone) g"
+			" WHERE c.subscription = $1 AND c.endpoint = $2 AND c.shard = 0 AND g.events + g.record_ops > 0",
+			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int4_arg(shards)));
+	atp_run("INSERT INTO atproto.cursor (subscription, endpoint, shard, layout, seq, event_time, settings_after, settings)"
+			" SELECT subscription, endpoint, n, layout, seq, event_time, settings_after, settings"
+			" FROM atproto.cursor, generate_series(1, $3 - 1) n"
+			" WHERE subscription = $1 AND endpoint = $2 AND shard = 0"
+			" ON CONFLICT DO NOTHING",
+			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int4_arg(shards)));
+	/* who still believes in the shards that were moves none of these */
+	atp_run("UPDATE atproto.cursor SET layout = layout + 1 WHERE subscription = $1 AND endpoint = $2",
+			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
+	return read_cursor(name, endpoint);
+}
+
+void
+atp_cursor_begin(const char *name, const char *endpoint, int64 seq)
+{
+	atp_run("UPDATE atproto.cursor SET seq = $3 WHERE subscription = $1 AND endpoint = $2 AND seq IS NULL",
+			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(seq)));
+}

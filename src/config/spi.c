@@ -1,0 +1,180 @@
+/*
+ * spi.c
+ *		One way to run a statement with parameters, and to read its rows.
+ */
+#include "postgres.h"
+
+#include "config/spi.h"
+#include "parser/parse_coerce.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+AtpArg
+atp_text_arg(const char *value)
+{
+	return (AtpArg) {TEXTOID, value == NULL ? (Datum) 0 : CStringGetTextDatum(value), value == NULL};
+}
+
+AtpArg
+atp_int4_arg(int32 value)
+{
+	return (AtpArg) {INT4OID, Int32GetDatum(value), false};
+}
+
+AtpArg
+atp_int8_arg(int64 value)
+{
+	return (AtpArg) {INT8OID, Int64GetDatum(value), false};
+}
+
+/* ------------------------------------------------------------------------
+ * Running
+ * ------------------------------------------------------------------------
+ */
+
+AtpResult
+atp_query(const char *sql, const AtpArg *args, int nargs)
+{
+	MemoryContext old = CurrentMemoryContext;
+	Oid		   *types = palloc(sizeof(Oid) * Max(nargs, 1));
+	Datum	   *values = palloc(sizeof(Datum) * Max(nargs, 1));
+	char	   *nulls = palloc(Max(nargs, 1));
+	int			rc;
+
+	for (int i = 0; i < nargs; i++)
+	{
+		types[i] = args[i].type;
+		values[i] = args[i].value;
+		nulls[i] = args[i].isnull ? 'n' : ' ';
+	}
+	/* with a snapshot of its own, so that it sees what has just been written */
+	rc = SPI_execute_with_args(sql, nargs, types, values, nulls, false, 0);
+	/* SPI leaves its own behind */
+	MemoryContextSwitchTo(old);
+	if (rc < 0)
+		elog(ERROR, "\"%s\" failed: %s", sql, SPI_result_code_string(rc));
+	if (rc == SPI_OK_REWRITTEN)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("rules make a statement into another one"),
+				 errdetail_internal("\"%s\"", sql)));
+	pfree(types);
+	pfree(values);
+	pfree(nulls);
+	return (AtpResult) {SPI_processed, SPI_tuptable};
+}
+
+uint64
+atp_run(const char *sql, const AtpArg *args, int nargs)
+{
+	AtpResult	result = atp_query(sql, args, nargs);
+
+	atp_result_free(result);
+	return result.n;
+}
+
+AtpTuple
+atp_result_row(AtpResult result, uint64 i)
+{
+	Assert(i < result.n);
+	return (AtpTuple) {result.table->vals[i], result.table->tupdesc};
+}
+
+void
+atp_result_free(AtpResult result)
+{
+	SPI_freetuptable(result.table);
+}
+
+/* ------------------------------------------------------------------------
+ * Reading
+ * ------------------------------------------------------------------------
+ */
+
+int
+atp_column(AtpTuple row, const char *column)
+{
+	int			number = SPI_fnumber(row.desc, column);
+
+	if (number <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN), errmsg("column \"%s\" does not exist", column)));
+	return number;
+}
+
+Datum
+atp_get(AtpTuple row, const char *column, Oid type, bool *isnull)
+{
+	int			number = atp_column(row, column);
+	Oid			given = SPI_gettypeid(row.desc, number);
+
+	if (!IsBinaryCoercible(given, type))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("column \"%s\" is of type %s, not %s",
+						column, format_type_be(given), format_type_be(type))));
+	return SPI_getbinval(row.tuple, row.desc, number, isnull);
+}
+
+static Datum
+get_value(AtpTuple row, const char *column, Oid type)
+{
+	bool		isnull;
+	Datum		value = atp_get(row, column, type, &isnull);
+
+	if (isnull)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("column \"%s\" is null", column)));
+	return value;
+}
+
+bool
+atp_get_bool(AtpTuple row, const char *column)
+{
+	return DatumGetBool(get_value(row, column, BOOLOID));
+}
+
+int32
+atp_get_int4(AtpTuple row, const char *column)
+{
+	return DatumGetInt32(get_value(row, column, INT4OID));
+}
+
+int64
+atp_get_int8(AtpTuple row, const char *column)
+{
+	return DatumGetInt64(get_value(row, column, INT8OID));
+}
+
+char *
+atp_get_text(AtpTuple row, const char *column)
+{
+	return SPI_getvalue(row.tuple, row.desc, atp_column(row, column));
+}
+
+int
+atp_get_array(AtpTuple row, const char *column, Oid element, Datum **values, bool **nulls)
+{
+	bool		isnull;
+	Datum		d = atp_get(row, column, get_array_type(element), &isnull);
+	int16		len;
+	bool		byval;
+	char		align;
+	int			n;
+
+	if (isnull)
+		return -1;
+	get_typlenbyvalalign(element, &len, &byval, &align);
+	deconstruct_array(DatumGetArrayTypePCopy(d), element, len, byval, align, values, nulls, &n);
+	return n;
+}
+
+AtpArg
+atp_get_arg(AtpTuple row, const char *column, Oid type)
+{
+	AtpArg		arg = {.type = type};
+
+	arg.value = atp_get(row, column, type, &arg.isnull);
+	return arg;
+}

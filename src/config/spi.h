@@ -1,0 +1,76 @@
+/*
+ * spi.h
+ *		One way to run a statement with parameters, and to read its rows.
+ *
+ * SPI is connected.  Columns are read by their names and as the types that they
+ * should have: where a table or view gives something else that is an ERROR, and
+ * so is a NULL that nobody expects.
+ */
+#ifndef ATP_SPI_H
+#define ATP_SPI_H
+
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+
+/* A parameter. */
+typedef struct AtpArg
+{
+	Oid			type;
+	Datum		value;
+	bool		isnull;
+} AtpArg;
+
+/* The parameters of a statement, $1 first. */
+#define ATP_ARGS(...)	((const AtpArg[]) {__VA_ARGS__}), (int) lengthof(((const AtpArg[]) {__VA_ARGS__}))
+#define ATP_NO_ARGS		NULL, 0
+
+/* An argument of the SQL function that runs. */
+#define ATP_FUNCTION_ARG(n, type)	((AtpArg) {(type), PG_GETARG_DATUM(n), PG_ARGISNULL(n)})
+
+extern AtpArg atp_text_arg(const char *value);	/* NULL: a null */
+extern AtpArg atp_int4_arg(int32 value);
+extern AtpArg atp_int8_arg(int64 value);
+
+/* A row, of a result or as a trigger has it. */
+typedef struct AtpTuple
+{
+	HeapTuple	tuple;
+	TupleDesc	desc;
+} AtpTuple;
+
+/* Rows that came back, in memory of their own. */
+typedef struct AtpResult
+{
+	uint64		n;
+	SPITupleTable *table;
+} AtpResult;
+
+/* Run one that gives no rows; how many it touched.  An ERROR when it fails, or when rules make another of it. */
+extern uint64 atp_run(const char *sql, const AtpArg *args, int nargs);
+
+/* Run one that gives rows, and free them. */
+extern AtpResult atp_query(const char *sql, const AtpArg *args, int nargs);
+extern AtpTuple atp_result_row(AtpResult result, uint64 i);
+extern void atp_result_free(AtpResult result);
+
+/* A column's number; an ERROR when there is none of this name. */
+extern int	atp_column(AtpTuple row, const char *column);
+
+/* Its value, which lives as long as the row does where it is no copy. */
+extern Datum atp_get(AtpTuple row, const char *column, Oid type, bool *isnull);
+extern bool atp_get_bool(AtpTuple row, const char *column);
+extern int32 atp_get_int4(AtpTuple row, const char *column);
+extern int64 atp_get_int8(AtpTuple row, const char *column);
+
+/* palloc'd, as its type prints it; NULL: a null. */
+extern char *atp_get_text(AtpTuple row, const char *column);
+
+/* The elements of an array, palloc'd; how many, or -1: a null.  *nulls says which of them are. */
+extern int	atp_get_array(AtpTuple row, const char *column, Oid element, Datum **values, bool **nulls);
+
+/* The same value as a parameter. */
+extern AtpArg atp_get_arg(AtpTuple row, const char *column, Oid type);
+
+#endif							/* ATP_SPI_H */

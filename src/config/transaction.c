@@ -1,0 +1,36 @@
+/*
+ * transaction.c
+ *		A transaction of a background process.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "config/claim.h"
+#include "config/transaction.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "storage/latch.h"
+#include "utils/snapmgr.h"
+
+void
+atp_begin(const char *activity)
+{
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	atp_claim_guard();
+	SPI_connect();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	pgstat_report_activity(STATE_RUNNING, activity);
+}
+
+void
+atp_commit(void)
+{
+	SPI_finish();
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	/* waiting for a lock may have used up a wake-up that was meant for the loop */
+	SetLatch(MyLatch);
+	pgstat_report_stat(false);
+}

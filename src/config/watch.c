@@ -1,0 +1,43 @@
+/*
+ * watch.c
+ *		Whether what the operator wrote has changed: the relcache's invalidations
+ *		of atproto.subscription, which come with the commit.
+ */
+#include "postgres.h"
+
+#include "config/watch.h"
+#include "utils/inval.h"
+
+static Oid	subscription_relid = InvalidOid;
+static bool config_changed = true;
+
+/* Any relation may stand for all (InvalidOid); the extension has no relcache entry. */
+static void
+relcache_callback(Datum arg, Oid relid)
+{
+	if (relid == InvalidOid || relid == subscription_relid || !OidIsValid(subscription_relid))
+		config_changed = true;
+}
+
+bool
+atp_config_changed(void)
+{
+	static bool registered = false;
+	bool		changed;
+
+	if (!registered)
+	{
+		CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
+		registered = true;
+	}
+	AcceptInvalidationMessages();
+	changed = config_changed;
+	config_changed = false;
+	return changed;
+}
+
+void
+atp_config_watch(Oid relid)
+{
+	subscription_relid = relid;
+}

@@ -1,0 +1,20 @@
+/*
+ * watch.h
+ *		Whether what the operator wrote has changed.
+ */
+#ifndef ATP_WATCH_H
+#define ATP_WATCH_H
+
+#include "postgres.h"
+
+/*
+ * True once after each committed change of atproto.subscription or of the
+ * extension itself (and at the first call).  Takes in pending invalidation
+ * messages: cheap, no query.
+ */
+extern bool atp_config_changed(void);
+
+/* From now on only this relation counts; InvalidOid: any. */
+extern void atp_config_watch(Oid relid);
+
+#endif							/* ATP_WATCH_H */
