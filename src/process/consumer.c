@@ -38,6 +38,7 @@
 #include "process/process.h"
 #include "process/shards.h"
 #include "process/status.h"
+#include "source.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "stream/batch.h"
@@ -78,9 +79,11 @@ typedef struct Consumer
 	MemoryContext conn_cxt;		/* reset with each connection */
 	AtpSubscription *sub;
 	AtpBatch   *batch;
+	const AtpSource *source;	/* what kind of stream it is */
 	AtpDecoder *decoder;
 	AtpPipeline *pipeline;		/* NULL: this process applies what it receives */
 	int64		cursor;			/* committed; -1: none */
+	int			layout;			/* of the cursor: see AtpCursor */
 	int64		handed;			/* given to the workers; the cursor without them */
 	int64		level;			/* here all shards are at one position, so their number can change; -1: need not */
 	AtpPosition position;		/* taken into the batch */
@@ -175,7 +178,8 @@ take_settings(Consumer *c, AtpSubscription *sub, MemoryContext cxt)
 	if (c->sub == NULL)
 	{
 		atp_statements_target(sub->target);
-		c->decoder = atp_decoder_create(TopMemoryContext, sub->ep->nsid);
+		c->source = atp_source_of(sub->ep->nsid);
+		c->decoder = atp_decoder_create(TopMemoryContext, c->source->format);
 	}
 	else
 	{
@@ -201,7 +205,7 @@ start_workers(Consumer *c, int n)
 	if (n == 1)
 		return;
 	c->purging = false;			/* they do it */
-	c->pipeline = atp_pipeline_start(c->sub, n, c->batch->layout);
+	c->pipeline = atp_pipeline_start(c->sub, n, c->layout);
 	atp_batch_lend(c->batch, NULL, 0);
 	if (c->pipeline == NULL)
 	{
@@ -254,11 +258,11 @@ read_subscription(Consumer *c)
 	if (sub->owner != GetUserId())
 		leave(c, "its owner changed", true);
 	if (c->sub != NULL && (!atp_subscription_same_stream(sub, c->sub) || cursor.lowest != c->cursor ||
-						   cursor.layout != c->batch->layout))
+						   cursor.layout != c->layout))
 		leave(c, "its settings or its cursor changed", true);
 	take_settings(c, sub, cxt);
 	c->cursor = c->handed = cursor.lowest;
-	c->batch->layout = cursor.layout;
+	c->layout = cursor.layout;
 	c->level = cursor.shards != sub->workers ? cursor.highest : -1;
 	if (changed)
 		start_workers(c, cursor.shards);
@@ -443,6 +447,8 @@ static void
 apply_batch(Consumer *c)
 {
 	AtpBatch   *batch = c->batch;
+	AtpStreamProgress progress;
+	AtpApplied	result;
 	const char *reason;
 
 	if (batch->nmessages == 0)
@@ -459,7 +465,10 @@ apply_batch(Consumer *c)
 		atp_batch_reset(batch);
 		return;
 	}
-	switch (atp_apply(c->sub, batch, &c->cursor, c->position.last, &reason))
+	progress = atp_stream_progress(c->sub, 0, c->layout, c->cursor, c->position.last);
+	result = atp_apply(c->sub, c->source->sink, batch, &progress.base, &reason);
+	c->cursor = progress.position;
+	switch (result)
 	{
 		case ATP_APPLIED:
 			break;
@@ -672,7 +681,7 @@ wait_for_more(Consumer *c)
 static void
 purge(Consumer *c)
 {
-	c->purging = atp_purge(c->sub, c->loop_cxt);
+	c->purging = atp_purge(c->sub, c->source->sink, c->loop_cxt);
 	report_idle(c);
 }
 

@@ -25,6 +25,7 @@
 #include "process/consumer.h"
 #include "process/manager.h"
 #include "process/wake.h"
+#include "source.h"
 #include "tables/table.h"
 #include "utils/acl.h"
 #include "utils/array.h"
@@ -409,13 +410,13 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 		check_collections(DatumGetArrayTypeP(value));
 
 	value = SPI_getbinval(row, desc, SPI_fnumber(desc, "workers"), &isnull);
-	if (!isnull && DatumGetInt32(value) > 1 && strcmp(ep->nsid, "com.atproto.sync.subscribeRepos") != 0)
+	if (!isnull && DatumGetInt32(value) > 1 && !atp_source_of(ep->nsid)->by_repo)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("only subscriptions to com.atproto.sync.subscribeRepos can have several workers"),
+				 errmsg("subscriptions to %s cannot have several workers", ep->nsid),
 				 errdetail("Workers share a stream by its repositories.")));
 
-	if (strcmp(ep->nsid, "com.atproto.sync.subscribeRepos") == 0 &&
+	if (atp_source_of(ep->nsid)->by_repo &&
 		(TRIGGER_FIRED_BY_INSERT(trigger->tg_event) || !same_selection(trigger->tg_trigtuple, row, desc)))
 		warn_of_neighbours(row, desc);
 

@@ -22,6 +22,7 @@
 #include "process/ring.h"
 #include "process/shards.h"
 #include "process/status.h"
+#include "source.h"
 #include "storage/dsm.h"
 #include "storage/ipc.h"
 #include "stream/decode.h"
@@ -36,6 +37,7 @@ typedef struct Worker
 	AtpRing    *ring;
 	int			shard;
 	AtpSubscription *sub;
+	const AtpSource *source;
 	AtpDecoder *decoder;
 	AtpBatch   *batch;
 	int64		cursor;			/* committed; -1: none */
@@ -97,7 +99,8 @@ read_subscription(Worker *w, const char *name)
 	if (!same)
 		leave(w, "the subscription changed");
 	atp_statements_target(w->sub->target);
-	w->decoder = atp_decoder_create(TopMemoryContext, w->sub->ep->nsid);
+	w->source = atp_source_of(w->sub->ep->nsid);
+	w->decoder = atp_decoder_create(TopMemoryContext, w->source->format);
 	atp_decoder_settings(w->decoder, &w->sub->settings);
 }
 
@@ -140,13 +143,15 @@ decode(Worker *w, const AtpRingBatch *from)
 static void
 work(Worker *w, AtpRingBatch *from)
 {
+	AtpStreamProgress progress;
 	const char *reason;
 
 	if (w->cursor < 0)
 		w->cursor = from->begin;
 	decode(w, from);
+	progress = atp_stream_progress(w->sub, w->shard, w->ring->layout, w->cursor, Max(from->last, w->cursor));
 	if (from->last > w->cursor || w->batch->letters != NIL)
-		switch (atp_apply(w->sub, w->batch, &w->cursor, Max(from->last, w->cursor), &reason))
+		switch (atp_apply(w->sub, w->source->sink, w->batch, &progress.base, &reason))
 		{
 			case ATP_APPLIED:
 				break;
@@ -160,6 +165,7 @@ work(Worker *w, AtpRingBatch *from)
 				stop(w, reason);
 				break;
 		}
+	w->cursor = progress.position;
 	memcpy(from->skips[w->shard], w->batch->skips, sizeof(w->batch->skips));
 	if (w->batch->purge)
 		atp_ring_ask_purge(w->ring);
@@ -190,7 +196,7 @@ run(Worker *w)
 		/* one bounded step between two batches */
 		if (w->shard == 0 && atp_ring_take_purge(w->ring))
 		{
-			if (atp_purge(w->sub, cxt))
+			if (atp_purge(w->sub, w->source->sink, cxt))
 				atp_ring_ask_purge(w->ring);
 			continue;
 		}
@@ -223,8 +229,6 @@ atp_apply_worker_main(Datum arg)
 	if (!atp_claim_worker(start.name, start.shard))
 		leave(w, "another process does the same");
 	w->batch = atp_batch_create(TopMemoryContext);
-	w->batch->shard = w->shard;
-	w->batch->layout = w->ring->layout;
 	read_subscription(w, start.name);
 	run(w);
 }

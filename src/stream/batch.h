@@ -64,7 +64,7 @@ typedef struct AtpMessageRow
 	bytea	   *raw;
 } AtpMessageRow;
 
-/* One row of an event; which of these it is, the stream's family says. */
+/* One row of an event; which of these it is, the source says. */
 typedef struct AtpRow
 {
 	AtpSpan		path;			/* names it in a dead letter; a span of the message */
@@ -138,8 +138,6 @@ extern const char *atp_skip_name(AtpSkip skip);
 typedef struct AtpBatch
 {
 	MemoryContext cxt;
-	int			shard;			/* part of the stream that it is of: 0 unless workers share it */
-	int			layout;			/* of the cursor that moves with it: see AtpCursor */
 	uint8_t    *buffer;			/* for messages; NULL: none yet */
 	size_t		capacity;		/* of the buffer */
 	size_t		used;			/* likewise */

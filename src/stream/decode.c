@@ -16,28 +16,17 @@
 #include "data/jsonb_write.h"
 #include "miscadmin.h"
 #include "stream/decode.h"
-#include "stream/family.h"
-#include "tables/statements.h"
+#include "stream/format.h"
 #include "types/types.h"
 #include "utils/memutils.h"
 
-const AtpFamily *
-atp_family_of(const char *nsid)
-{
-	if (strcmp(nsid, "com.atproto.sync.subscribeRepos") == 0)
-		return &atp_repos_family;
-	if (strcmp(nsid, "com.atproto.label.subscribeLabels") == 0)
-		return &atp_labels_family;
-	return &atp_message_family;
-}
-
 AtpDecoder *
-atp_decoder_create(MemoryContext cxt, const char *nsid)
+atp_decoder_create(MemoryContext cxt, const AtpFormat *format)
 {
 	AtpDecoder *decoder = MemoryContextAllocZero(cxt, sizeof(AtpDecoder));
 
 	decoder->cxt = cxt;
-	decoder->family = atp_family_of(nsid);
+	decoder->format = format;
 	return decoder;
 }
 
@@ -85,16 +74,6 @@ atp_dead_letter(AtpBatch *batch, const char *stage, const AtpEvent *event, AtpEr
 	return letter;
 }
 
-bytea *
-atp_bytea(const uint8_t *data, size_t len)
-{
-	bytea	   *copy = palloc(VARHDRSZ + len);
-
-	SET_VARSIZE(copy, VARHDRSZ + len);
-	memcpy(VARDATA(copy), data, len);
-	return copy;
-}
-
 AtpErr
 atp_make_jsonb(AtpBytes data, bool keep_raw, Jsonb **value, bytea **raw, size_t *at)
 {
@@ -104,7 +83,7 @@ atp_make_jsonb(AtpBytes data, bool keep_raw, Jsonb **value, bytea **raw, size_t 
 	*value = atp_jsonb_from_dagcbor(data.ptr, data.len, &err, at);
 	/* D28: valid, but not for jsonb */
 	unfit = *value == NULL && (err == ATP_E_JSON_NUL || err == ATP_E_JSON_AMBIGUOUS);
-	*raw = unfit || (keep_raw && *value != NULL) ? atp_bytea(data.ptr, data.len) : NULL;
+	*raw = unfit || (keep_raw && *value != NULL) ? atp_varlena(data.ptr, data.len) : NULL;
 	return *value != NULL || unfit ? ATP_OK : err;
 }
 
@@ -134,7 +113,7 @@ static AtpErr
 parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
 {
 	memset(head, 0, sizeof(*head));
-	return decoder->family->parse(decoder, head, at);
+	return decoder->format->parse(decoder, head, at);
 }
 
 static bool
@@ -303,7 +282,7 @@ decode_rows(AtpDecoder *decoder, AtpBatch *batch, const AtpHead *head, AtpEvent 
 	if (head->what == ATP_HEAD_UNKNOWN)
 		batch->skips[ATP_SKIP_UNKNOWN]++;
 	event->ignored = err != ATP_OK || head->what == ATP_HEAD_UNKNOWN ||
-		!decoder->family->make(decoder, batch, event);
+		!decoder->format->make(decoder, batch, event);
 }
 
 static AtpDrop

@@ -20,9 +20,10 @@ typedef struct AtpPosition
 } AtpPosition;
 
 typedef struct AtpDecoder AtpDecoder;
+struct AtpFormat;
 
-/* For streams of this NSID; lives until its context is reset. */
-extern AtpDecoder *atp_decoder_create(MemoryContext cxt, const char *nsid);
+/* For streams of this format; lives until its context is reset. */
+extern AtpDecoder *atp_decoder_create(MemoryContext cxt, const struct AtpFormat *format);
 
 /* The filters and policies for what is decoded from now on. */
 extern void atp_decoder_settings(AtpDecoder *decoder, const AtpSettings *settings);

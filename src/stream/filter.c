@@ -6,7 +6,7 @@
 
 #include "core/did.h"
 #include "core/nsid.h"
-#include "stream/family.h"
+#include "stream/format.h"
 
 static int
 compare(const void *key, const void *element)

@@ -5,9 +5,7 @@
 #include "postgres.h"
 
 #include "core/labels_message.h"
-#include "stream/family.h"
-#include "tables/label.h"
-#include "tables/statements.h"
+#include "stream/format.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 
@@ -24,7 +22,7 @@ fill_row(AtpLabelRow *row, const AtpLabel *label)
 	row->has_exp = label->has_exp;
 	row->exp = label->exp - ATP_UNIX_TO_POSTGRES;
 	row->ver = label->has_ver ? (int32) label->ver : -1;
-	row->sig = label->sig.ptr != NULL ? atp_bytea(label->sig.ptr, label->sig.len) : NULL;
+	row->sig = label->sig.ptr != NULL ? atp_varlena(label->sig.ptr, label->sig.len) : NULL;
 }
 
 static AtpErr
@@ -70,10 +68,4 @@ make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	return true;
 }
 
-const AtpFamily atp_labels_family = {
-	.uses = ATP_USE_LABELS,
-	.parse = parse,
-	.make = make,
-	.apply = atp_apply_labels,
-	.apply_row = atp_apply_labels_row,
-};
+const AtpFormat atp_labels_format = {.parse = parse, .make = make};

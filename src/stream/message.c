@@ -8,9 +8,7 @@
 
 #include "core/dagcbor.h"
 #include "core/field.h"
-#include "stream/family.h"
-#include "tables/message.h"
-#include "tables/statements.h"
+#include "stream/format.h"
 #include "utils/builtins.h"
 
 /*
@@ -92,10 +90,4 @@ make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	return true;
 }
 
-const AtpFamily atp_message_family = {
-	.uses = ATP_USE_MESSAGES,
-	.parse = parse,
-	.make = make,
-	.apply = atp_apply_messages,
-	.apply_row = atp_apply_messages_row,
-};
+const AtpFormat atp_message_format = {.parse = parse, .make = make};

@@ -11,10 +11,7 @@
 #include "core/tid.h"
 #include "port/pg_bitutils.h"
 #include "sha256.h"
-#include "stream/family.h"
-#include "tables/letter_again.h"
-#include "tables/record.h"
-#include "tables/statements.h"
+#include "stream/format.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -141,7 +138,7 @@ make_row(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event, Records *records
 static bool
 make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 {
-	AtpReposMessage	   *msg = &decoder->msg.repos;
+	AtpReposMessage *msg = &decoder->msg.repos;
 	Records		records;
 	size_t		at = 0;
 	AtpErr		err;
@@ -173,7 +170,7 @@ make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 static AtpErr
 parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
 {
-	AtpReposMessage	   *msg = &decoder->msg.repos;
+	AtpReposMessage *msg = &decoder->msg.repos;
 	AtpErr		err = atp_repos_parse(&decoder->frame, msg, at);
 
 	head->what = msg->kind == ATP_REPOS_INFO ? ATP_HEAD_INFO
@@ -208,16 +205,4 @@ make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	return true;
 }
 
-const AtpFamily atp_repos_family = {
-	.uses = ATP_USE_REPOS,
-	.parse = parse,
-	.make = make,
-	.apply = atp_apply_repos,
-	.accepts = atp_accepts_repos,
-	.apply_row = atp_apply_repos_row,
-	.apply_rest = atp_apply_repos_rest,
-	.settle = atp_settle_repos,
-	.name = atp_name_repos,
-	.again = atp_again_repos,
-	.again_row = atp_again_repos_row,
-};
+const AtpFormat atp_repos_format = {.parse = parse, .make = make};

@@ -1,9 +1,9 @@
 /*
  * apply.c
- *		A batch into the tables, with its cursor, in one transaction.
+ *		A batch into the tables, with its progress, in one transaction.
  *
- * What the events do to the tables is the family's business; here are the
- * transaction, the search for what the database refuses, gaps and the cursor.
+ * What the events do to the tables is the sink's business; here are the
+ * transaction, and the search for what the database refuses.
  *
  * A batch in which something is refused is applied in pieces, each a transaction
  * with a bounded number of subtransactions, and so are the next ones, in steps
@@ -16,12 +16,11 @@
 #include "config/transaction.h"
 #include "executor/spi.h"
 #include "injection.h"
-#include "stream/family.h"
 #include "tables/apply.h"
 #include "tables/direct.h"
 #include "tables/fault.h"
 #include "tables/letter.h"
-#include "tables/record.h"
+#include "tables/progress.h"
 #include "tables/statements.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -72,7 +71,7 @@ static Learnt learnt;
 
 /* Like atp_attempt(), for what lies in the row. */
 static ErrorData *
-attempt(Apply *a, AtpStep step, int first, int second)
+attempt(AtpApply *a, AtpStep step, int first, int second)
 {
 	int64		changes = a->rows - a->idle;
 	ErrorData  *error = atp_attempt(a, step, first, second);
@@ -113,7 +112,7 @@ count_refused(const AtpSettings *settings, const AtpEvent *event, const char *wh
 }
 
 static void
-refuse(Apply *a, const AtpEvent *event, AtpSpan path, const ErrorData *error)
+refuse(AtpApply *a, const AtpEvent *event, AtpSpan path, const ErrorData *error)
 {
 	MemoryContext old = MemoryContextSwitchTo(a->batch->cxt);
 	AtpLetter  *letter = atp_batch_new_letter(a->batch, "apply", event->message, event->seq);
@@ -129,20 +128,20 @@ refuse(Apply *a, const AtpEvent *event, AtpSpan path, const ErrorData *error)
 
 /* The whole event, or what is left of it without its rows. */
 static void
-refuse_event(Apply *a, const AtpEvent *event, const ErrorData *error)
+refuse_event(AtpApply *a, const AtpEvent *event, const ErrorData *error)
 {
-	refuse(a, event, a->family->name ? a->family->name(event) : (AtpSpan) {NULL, 0}, error);
+	refuse(a, event, a->sink->name ? a->sink->name(event) : (AtpSpan) {NULL, 0}, error);
 }
 
 static void
-ask(Apply *a, int index, int unused)
+ask(AtpApply *a, int index, int unused)
 {
-	a->accepted = a->family->accepts == NULL || a->family->accepts(a, index);
+	a->accepted = a->sink->accepts == NULL || a->sink->accepts(a, index);
 }
 
 /* One event that fails as a whole: each row alone, then the rest of it. */
 static void
-apply_single(Apply *a, int index)
+apply_single(AtpApply *a, int index)
 {
 	const AtpEvent *event = &a->batch->events[index];
 	ErrorData  *error;
@@ -162,30 +161,30 @@ apply_single(Apply *a, int index)
 	{
 		int			row = event->first_row + r;
 
-		if ((error = attempt(a, a->family->apply_row, row, index)) != NULL)
+		if ((error = attempt(a, a->sink->apply_row, row, index)) != NULL)
 			refuse(a, event, a->batch->rows[row].path, error);
 	}
-	if (a->family->apply_rest != NULL &&
-		(error = attempt(a, a->family->apply_rest, index, 0)) != NULL)
+	if (a->sink->apply_rest != NULL &&
+		(error = attempt(a, a->sink->apply_rest, index, 0)) != NULL)
 		refuse_event(a, event, error);
 }
 
 /* Is the transaction large enough? */
 static bool
-is_full(const Apply *a)
+is_full(const AtpApply *a)
 {
 	return a->kept >= SUBTRANSACTIONS_MAX && a->hi > a->lo;
 }
 
 /* Events [lo, hi), halving where something fails; a->hi says how far it came. */
 static void
-apply_halving(Apply *a, int lo, int hi)
+apply_halving(AtpApply *a, int lo, int hi)
 {
 	int			mid = lo + (hi - lo) / 2;
 
 	if (is_full(a))
 		return;
-	if (attempt(a, a->family->apply, lo, hi) == NULL)
+	if (attempt(a, a->sink->apply, lo, hi) == NULL)
 		a->hi = hi;
 	else if (hi - lo == 1)
 	{
@@ -201,7 +200,7 @@ apply_halving(Apply *a, int lo, int hi)
 }
 
 static void
-apply_piece(Apply *a)
+apply_piece(AtpApply *a)
 {
 	int			n = a->batch->nevents;
 
@@ -219,116 +218,20 @@ apply_piece(Apply *a)
  * The transaction
  * ------------------------------------------------------------------------
  */
-static void
-store_gaps(Apply *a)
-{
-	ListCell   *lc;
-
-	/* a connection begins with its gap: it is before the batch's first event */
-	foreach(lc, a->lo == 0 ? a->batch->gaps : NIL)
-	{
-		const AtpGap *gap = lfirst(lc);
-		Datum		args[5] = {
-			CStringGetTextDatum(a->sub->name), CStringGetTextDatum(a->sub->ep->scope),
-			Int64GetDatum(gap->after), Int64GetDatum(gap->before), CStringGetTextDatum("OutdatedCursor")
-		};
-
-		(void) atp_execute(ATP_SQL_ADD_GAP, args, NULL);
-	}
-}
-
-/* What names the cursor, of this shard. */
-static void
-cursor_args(const Apply *a, Datum *args)
-{
-	args[0] = CStringGetTextDatum(a->sub->name);
-	args[1] = CStringGetTextDatum(a->sub->ep->scope);
-	args[2] = Int32GetDatum(a->batch->shard);
-}
-
-/*
- * Lock what comes after the rows, without waiting: who has it may want the
- * tables next that this transaction has written to (BEGIN; unsubscribe(); DROP
- * SCHEMA), and would be the one whom the deadlock ends.
- */
-static bool
-lock_cursor(Apply *a, const List *letters)
-{
-	Datum		args[3];
-
-	cursor_args(a, args);
-	if (atp_execute(ATP_SQL_LOCK_CURSOR, args, NULL) > 0 &&
-		/* letters and gaps refer to it */
-		((letters == NIL && a->batch->gaps == NIL) ||
-		 atp_execute(ATP_SQL_LOCK_SUBSCRIPTION, args, NULL) > 0))
-		return true;
-	/* what a trigger has removed in this transaction is nobody else's */
-	a->locked = atp_execute(ATP_SQL_FIND_CURSOR, args, NULL) > 0;
-	return false;
-}
-
-/* Wait, with no other lock, for who has it.  False: there is none any more. */
-static bool
-await_cursor(const Apply *a)
-{
-	MemoryContext cxt = CurrentMemoryContext;
-	Datum		args[3];
-	bool		there = false;
-
-	atp_begin("waiting for a change of the subscription");
-	cursor_args(a, args);
-	if (atp_extension_lock() == ATP_EXTENSION_READY)
-		there = atp_execute(ATP_SQL_AWAIT_CURSOR, args, NULL) > 0;
-	atp_commit();
-	MemoryContextSwitchTo(cxt);
-	return there;
-}
-
-/* False: the cursor is not where this consumer left it. */
-static bool
-move_cursor(Apply *a, int64 from, int64 to)
-{
-	int64		time = a->hi == a->batch->nevents ? a->batch->time : a->batch->events[a->hi - 1].time;
-	Datum		args[10] = {
-		CStringGetTextDatum(a->sub->name), CStringGetTextDatum(a->sub->ep->scope),
-		Int64GetDatum(from), Int64GetDatum(to), TimestampTzGetDatum(time - ATP_UNIX_TO_POSTGRES),
-		Int64GetDatum(a->hi - a->lo), Int64GetDatum(a->rows), Int32GetDatum(a->batch->shard),
-		TimestampTzGetDatum(a->sub->created_at), Int32GetDatum(a->batch->layout)
-	};
-	char		nulls[11] = "          ";
-
-	nulls[2] = from < 0 ? 'n' : ' ';
-	nulls[3] = to < 0 ? 'n' : ' ';
-	nulls[4] = time == 0 ? 'n' : ' ';
-	return atp_execute(ATP_SQL_MOVE_CURSOR, args, nulls) == 1;
-}
-
 /* A table that the stream does not fill may be missing. */
 static int
-tables_used(const Apply *a)
+tables_used(const AtpApply *a)
 {
-	int			uses = a->family->uses;
+	int			uses = a->sink->uses;
 
 	if (uses == ATP_USE_REPOS && a->sub->settings.events != ATP_EVENTS_NONE)
 		uses |= ATP_USE_EVENTS;
 	return uses;
 }
 
-/* Where the stream is after this transaction, when it is seq after the batch.  Without numbers (D30) it is nowhere. */
-static int64
-position_after(const Apply *a, int64 from, int64 seq)
-{
-	int64		last;
-
-	if (a->hi == a->batch->nevents)
-		return seq;
-	last = a->batch->events[a->hi - 1].seq;
-	return last > 0 ? Max(from, last) : from;
-}
-
 /* Letters of this transaction; the others of the batch go to *rest. */
 static List *
-letters_until(const Apply *a, int64 seq, List **rest)
+letters_until(const AtpApply *a, int64 seq, List **rest)
 {
 	MemoryContext old = MemoryContextSwitchTo(a->batch->cxt);
 	List	   *letters = NIL;
@@ -351,21 +254,21 @@ letters_until(const Apply *a, int64 seq, List **rest)
 
 /* Everything but the events' rows. */
 static bool
-store_rest(Apply *a, List *letters, int64 from, int64 to)
+store_rest(AtpApply *a, List *letters)
 {
 	atp_letters_store(a, letters);
-	if (a->family->settle != NULL)
-		a->family->settle(a);
-	store_gaps(a);
-	return move_cursor(a, from, to);
+	if (a->sink->settle != NULL)
+		a->sink->settle(a);
+	return a->progress->move(a->progress, a);
 }
 
 static AtpApplied
-apply_once(Apply *a, Way way, int64 *cursor, int64 seq)
+apply_once(AtpApply *a, Way way, bool *others)
 {
+	AtpProgress *progress = a->progress;
+	AtpLocked	locked;
 	List	   *letters;
 	List	   *rest;
-	int64		to;
 
 	atp_begin("applying events");
 	if (atp_extension_lock() != ATP_EXTENSION_READY)
@@ -385,12 +288,14 @@ apply_once(Apply *a, Way way, int64 *cursor, int64 seq)
 	else
 	{
 		a->hi = a->batch->nevents;
-		a->family->apply(a, a->lo, a->hi);
+		a->sink->apply(a, a->lo, a->hi);
 	}
-	to = position_after(a, *cursor, seq);
-	letters = letters_until(a, to, &rest);
+	letters = letters_until(a, progress->reach(progress, a), &rest);
 	ATP_INJECTION_POINT("cursor next");
-	if (!lock_cursor(a, letters) || !store_rest(a, letters, *cursor, to))
+	/* letters and gaps refer to the subscription */
+	locked = progress->lock(progress, letters != NIL || a->batch->gaps != NIL);
+	*others = locked == ATP_LOCKED_BY_OTHERS;
+	if (locked != ATP_LOCKED || !store_rest(a, letters))
 	{
 		SPI_finish();
 		PopActiveSnapshot();
@@ -398,7 +303,7 @@ apply_once(Apply *a, Way way, int64 *cursor, int64 seq)
 		return ATP_APPLY_CURSOR_MOVED;
 	}
 	atp_commit();
-	*cursor = to;
+	progress->moved(progress);
 	a->batch->letters = rest;
 	if (way != WAY_PIECES && a->rows > a->idle)
 		learnt.refused = learnt.nrepos = 0;
@@ -408,7 +313,7 @@ apply_once(Apply *a, Way way, int64 *cursor, int64 seq)
 static void
 error_context(void *arg)
 {
-	Apply	   *a = arg;
+	AtpApply	   *a = arg;
 
 	if (a->batch->nevents > 0)
 		errcontext("applying events " INT64_FORMAT " to " INT64_FORMAT " of subscription \"%s\"",
@@ -417,7 +322,7 @@ error_context(void *arg)
 
 /* From event a->lo on.  NULL, or the error for which nothing was applied. */
 static ErrorData *
-try_once(Apply *a, Way way, int64 *cursor, int64 seq, AtpApplied *result)
+try_once(AtpApply *a, Way way, AtpApplied *result, bool *others)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	int			letters = list_length(a->batch->letters);
@@ -425,12 +330,12 @@ try_once(Apply *a, Way way, int64 *cursor, int64 seq, AtpApplied *result)
 	ErrorData  *volatile error = NULL;
 
 	a->direct = way == WAY_DIRECT;
-	a->locked = false;
+	*others = false;
 	a->rows = a->idle = a->kept = a->refused = 0;
 	memset(a->skips, 0, sizeof(a->skips));
 	PG_TRY();
 	{
-		*result = apply_once(a, way, cursor, seq);
+		*result = apply_once(a, way, others);
 	}
 	PG_CATCH();
 	{
@@ -440,7 +345,7 @@ try_once(Apply *a, Way way, int64 *cursor, int64 seq, AtpApplied *result)
 		AbortOutOfAnyTransaction();
 	}
 	PG_END_TRY();
-	if (error != NULL || a->locked)
+	if (error != NULL || *others)
 	{
 		a->batch->letters = list_truncate(a->batch->letters, letters);
 		/* it is done again, and then counted */
@@ -451,7 +356,7 @@ try_once(Apply *a, Way way, int64 *cursor, int64 seq, AtpApplied *result)
 }
 
 static AtpApplied
-stop(Apply *a, const ErrorData *error, const char **reason)
+stop(AtpApply *a, const ErrorData *error, const char **reason)
 {
 	MemoryContext old = MemoryContextSwitchTo(a->batch->cxt);
 
@@ -468,16 +373,18 @@ stop(Apply *a, const ErrorData *error, const char **reason)
 
 /* Events from a->lo on, at least one of them if there is any. */
 static AtpApplied
-apply_some(Apply *a, int64 *cursor, int64 seq, const char **reason)
+apply_some(AtpApply *a, const char **reason)
 {
 	Way			way = learnt.step > 0 ? WAY_PIECES
 		: learnt.with_statements > 0 ? WAY_STATEMENTS : WAY_DIRECT;
 	AtpApplied	result = ATP_APPLIED;
+	bool		others;
 	ErrorData  *error;
 
 	if (way == WAY_STATEMENTS)
 		learnt.with_statements--;
-	while ((error = try_once(a, way, cursor, seq, &result)) != NULL || (a->locked && await_cursor(a)))
+	while ((error = try_once(a, way, &result, &others)) != NULL ||
+		   (others && a->progress->await(a->progress)))
 	{
 		AtpFault	fault;
 
@@ -503,9 +410,9 @@ apply_some(Apply *a, int64 *cursor, int64 seq, const char **reason)
 }
 
 AtpApplied
-atp_apply(const AtpSubscription *sub, AtpBatch *batch, int64 *cursor, int64 seq, const char **reason)
+atp_apply(const AtpSubscription *sub, const AtpSink *sink, AtpBatch *batch, AtpProgress *progress, const char **reason)
 {
-	Apply		a = {.sub = sub, .batch = batch, .family = atp_family_of(sub->ep->nsid)};
+	AtpApply		a = {.sub = sub, .sink = sink, .batch = batch, .progress = progress};
 	ErrorContextCallback callback = {.callback = error_context, .arg = &a};
 	AtpApplied	result;
 
@@ -514,7 +421,7 @@ atp_apply(const AtpSubscription *sub, AtpBatch *batch, int64 *cursor, int64 seq,
 	do
 	{
 		a.lo = a.hi;
-		result = apply_some(&a, cursor, seq, reason);
+		result = apply_some(&a, reason);
 		if (result == ATP_APPLIED)
 			for (int i = 0; i < ATP_SKIP_COUNT; i++)
 				batch->skips[i] += a.skips[i];
@@ -524,18 +431,18 @@ atp_apply(const AtpSubscription *sub, AtpBatch *batch, int64 *cursor, int64 seq,
 }
 
 static void
-purge(Apply *a, int unused, int unused2)
+purge(AtpApply *a, int unused, int unused2)
 {
-	a->accepted = atp_purge_repos(a->sub);
+	a->accepted = a->sink->purge(a->sub);
 }
 
 bool
-atp_purge(const AtpSubscription *sub, MemoryContext cxt)
+atp_purge(const AtpSubscription *sub, const AtpSink *sink, MemoryContext cxt)
 {
-	Apply		a = {.sub = sub, .batch = &(AtpBatch) {.cxt = cxt}};
+	AtpApply		a = {.sub = sub, .sink = sink, .batch = &(AtpBatch) {.cxt = cxt}};
 	ErrorData  *error;
 
-	if (atp_family_of(sub->ep->nsid) != &atp_repos_family)
+	if (sink->purge == NULL)
 		return false;
 	atp_begin("removing records of deleted accounts");
 	if (atp_extension_lock() == ATP_EXTENSION_READY && (error = atp_attempt(&a, purge, 0, 0)) != NULL)

@@ -1,6 +1,6 @@
 /*
  * apply.h
- *		A batch into the tables, with its cursor, in one transaction.
+ *		A batch into the tables, with its progress, in one transaction.
  */
 #ifndef ATP_APPLY_H
 #define ATP_APPLY_H
@@ -9,6 +9,7 @@
 
 #include "config/subscription.h"
 #include "stream/batch.h"
+#include "tables/progress.h"
 
 typedef enum AtpApplied
 {
@@ -19,10 +20,9 @@ typedef enum AtpApplied
 } AtpApplied;
 
 /*
- * Apply the batch: rows, repository states, dead letters, gaps, and the cursor
- * from *cursor to seq (-1: no position), which becomes the new *cursor.  When
- * something is refused it may take several transactions; *cursor is always what
- * is committed.
+ * Apply the batch: rows, repository states, dead letters, and the progress.  When
+ * something is refused it may take several transactions; the progress is always
+ * what is committed.
  *
  * What the database refuses for a reason that lies in a row (a trigger's
  * exception, say) becomes a dead letter and the rest is committed.  What lies in
@@ -30,10 +30,10 @@ typedef enum AtpApplied
  * ATP_APPLY_STOP, with its reason in the batch's memory.  Any other error is
  * raised: the process ends, to be started again.  See fault.c.
  */
-extern AtpApplied atp_apply(const AtpSubscription *sub, AtpBatch *batch,
-							int64 *cursor, int64 seq, const char **reason);
+extern AtpApplied atp_apply(const AtpSubscription *sub, const AtpSink *sink, AtpBatch *batch,
+							AtpProgress *progress, const char **reason);
 
-/* More records of deleted accounts away; false when none are left. */
-extern bool atp_purge(const AtpSubscription *sub, MemoryContext cxt);
+/* More of what events left to be removed (records of deleted accounts) away; false when none are left. */
+extern bool atp_purge(const AtpSubscription *sub, const AtpSink *sink, MemoryContext cxt);
 
 #endif							/* ATP_APPLY_H */

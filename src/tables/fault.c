@@ -60,12 +60,12 @@ atp_fault_of(int sqlstate)
 }
 
 ErrorData *
-atp_attempt(Apply *a, AtpStep step, int first, int second)
+atp_attempt(AtpApply *a, AtpStep step, int first, int second)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	MemoryContext own = AllocSetContextCreate(cxt, "atproto attempt", ALLOCSET_DEFAULT_SIZES);
 	ResourceOwner owner = CurrentResourceOwner;
-	Apply		before = *a;
+	AtpApply		before = *a;
 	ErrorData  *volatile error = NULL;
 
 	BeginInternalSubTransaction(NULL);

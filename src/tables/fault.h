@@ -7,7 +7,7 @@
 
 #include "postgres.h"
 
-#include "stream/family.h"
+#include "tables/sink.h"
 
 /*
  * SQLSTATE of an ERROR of our own: nothing of the transaction may be committed,
@@ -24,13 +24,13 @@ typedef enum AtpFault
 
 extern AtpFault atp_fault_of(int sqlstate);
 
-typedef void (*AtpStep) (Apply *a, int, int);
+typedef void (*AtpStep) (AtpApply *a, int, int);
 
 /*
  * Run a step in a subtransaction, and in memory of its own.  NULL, or the error,
  * in the batch's memory; one of ATP_FAULT_PASSING is raised.
  */
-extern ErrorData *atp_attempt(Apply *a, AtpStep step, int, int);
+extern ErrorData *atp_attempt(AtpApply *a, AtpStep step, int, int);
 
 /* The error in one line; never NULL. */
 extern const char *atp_error_text(const ErrorData *error);

@@ -9,14 +9,14 @@
 #include "postgres.h"
 
 #include "tables/keyset.h"
-#include "tables/label.h"
 #include "tables/rows.h"
+#include "tables/sink.h"
 #include "tables/statements.h"
 #include "utils/timestamp.h"
 
 typedef struct Labels
 {
-	Apply	   *apply;
+	AtpApply	   *apply;
 	AtpKeySet  *keys;
 	const AtpLabelRow **rows;
 	int64	   *seqs;
@@ -57,7 +57,7 @@ flush_labels(Labels *l)
 }
 
 static void
-begin_labels(Labels *l, Apply *apply, int n)
+begin_labels(Labels *l, AtpApply *apply, int n)
 {
 	l->apply = apply;
 	l->keys = atp_keyset_create(n);
@@ -81,8 +81,8 @@ queue_label(Labels *l, const AtpLabelRow *row, int64 seq)
 	l->apply->rows++;
 }
 
-void
-atp_apply_labels(Apply *apply, int lo, int hi)
+static void
+apply(AtpApply *apply, int lo, int hi)
 {
 	Labels		l;
 	int			n = 0;
@@ -100,8 +100,8 @@ atp_apply_labels(Apply *apply, int lo, int hi)
 	flush_labels(&l);
 }
 
-void
-atp_apply_labels_row(Apply *apply, int row, int event)
+static void
+apply_row(AtpApply *apply, int row, int event)
 {
 	Labels		l;
 
@@ -109,3 +109,5 @@ atp_apply_labels_row(Apply *apply, int row, int event)
 	queue_label(&l, &apply->batch->rows[row].label, apply->batch->events[event].seq);
 	flush_labels(&l);
 }
+
+const AtpSink atp_labels_sink = {.uses = ATP_USE_LABELS, .apply = apply, .apply_row = apply_row};

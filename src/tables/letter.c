@@ -17,6 +17,7 @@
 #include "tables/letter.h"
 #include "tables/repo.h"
 #include "tables/statements.h"
+#include "types/types.h"
 #include "utils/builtins.h"
 
 PG_FUNCTION_INFO_V1(atp_dead_letter_removed);
@@ -34,7 +35,7 @@ typedef struct Room
 
 typedef struct Letters
 {
-	Apply	   *apply;
+	AtpApply	   *apply;
 	Datum		subscription;
 	Room		all;			/* taken */
 	/* of the letters that come one after the other */
@@ -70,7 +71,7 @@ no_room(void)
 }
 
 static void
-mark_repo(Apply *a, int unused, int unused2)
+mark_repo(AtpApply *a, int unused, int unused2)
 {
 	Datum		did = PointerGetDatum(a->repo);
 	Datum		arg = atp_array(ATP_ARRAY_DID, &did, NULL, 1);
@@ -79,11 +80,11 @@ mark_repo(Apply *a, int unused, int unused2)
 }
 
 void
-atp_mark_repo(Apply *a, struct varlena *did)
+atp_mark_repo(AtpApply *a, struct varlena *did)
 {
 	a->repo = did;
 	/* who refuses that has the letter, which says it, too */
-	if (a->family->settle != NULL)
+	if (a->sink->settle != NULL)
 		(void) atp_attempt(a, mark_repo, 0, 0);
 }
 
@@ -152,7 +153,7 @@ is_beyond(const Letters *l, int64 bytes)
 static void
 store_frame(Letters *l)
 {
-	bytea	   *bytes = atp_bytea(l->message.ptr, l->message.len);
+	bytea	   *bytes = atp_varlena(l->message.ptr, l->message.len);
 	Datum		args[3] = {l->subscription, PointerGetDatum(l->digest), PointerGetDatum(bytes)};
 
 	/* also when it is there: nobody may remove it before the letter is */
@@ -204,7 +205,7 @@ store(Letters *l, const AtpLetter *letter)
 }
 
 void
-atp_letters_store(Apply *a, List *letters)
+atp_letters_store(AtpApply *a, List *letters)
 {
 	Letters		l = {.apply = a};
 	ListCell   *lc;

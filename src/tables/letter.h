@@ -5,15 +5,15 @@
 #ifndef ATP_LETTER_H
 #define ATP_LETTER_H
 
-#include "stream/family.h"
+#include "tables/sink.h"
 
 /*
  * Keep these letters (of AtpLetter) of the batch.  ATP_ERRCODE_STOP when there is
  * no room: nothing is passed over without a letter.
  */
-extern void atp_letters_store(Apply *a, List *letters);
+extern void atp_letters_store(AtpApply *a, List *letters);
 
 /* The repository's tables are not what the network has. */
-extern void atp_mark_repo(Apply *a, struct varlena *did);
+extern void atp_mark_repo(AtpApply *a, struct varlena *did);
 
 #endif							/* ATP_LETTER_H */

@@ -16,9 +16,9 @@
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "source.h"
 #include "stream/batch.h"
 #include "stream/decode.h"
-#include "stream/family.h"
 #include "tables/fault.h"
 #include "tables/letter.h"
 #include "tables/statements.h"
@@ -73,25 +73,25 @@ lock_letter(Datum id)
  * ------------------------------------------------------------------------
  */
 static void
-judge(Apply *a, int event, int unused)
+judge(AtpApply *a, int event, int unused)
 {
-	a->standing = a->family->again == NULL ? ATP_AGAIN_NEW : a->family->again(a, event);
+	a->standing = a->sink->again == NULL ? ATP_AGAIN_NEW : a->sink->again(a, event);
 }
 
 /* A row, unless what is there is as new; a->standing says what was found. */
 static void
-apply_row(Apply *a, int row, int event)
+apply_row(AtpApply *a, int row, int event)
 {
 	AtpAgain	late = a->standing;
 
-	a->standing = a->family->again_row == NULL ? ATP_AGAIN_NEW : a->family->again_row(a, row);
+	a->standing = a->sink->again_row == NULL ? ATP_AGAIN_NEW : a->sink->again_row(a, row);
 	if (a->standing == ATP_AGAIN_NEW || (a->standing == ATP_AGAIN_MISSING && late != ATP_AGAIN_LATE))
-		a->family->apply_row(a, row, event);
+		a->sink->apply_row(a, row, event);
 }
 
 /* Rows of the event, each alone: that of the path, or all of them. */
 static Outcome
-apply_rows(Apply *a, AtpSpan path, const char **why)
+apply_rows(AtpApply *a, AtpSpan path, const char **why)
 {
 	AtpBatch   *batch = a->batch;
 	/* of a record's own letter we know that it was not removed since: the letter would have gone */
@@ -124,9 +124,9 @@ apply_rows(Apply *a, AtpSpan path, const char **why)
 }
 
 static Outcome
-apply_event(Apply *a, Datum id, AtpSpan path, const char **why)
+apply_event(AtpApply *a, Datum id, AtpSpan path, const char **why)
 {
-	AtpSpan		name = a->family->name ? a->family->name(&a->batch->events[0]) : (AtpSpan) {NULL, 0};
+	AtpSpan		name = a->sink->name ? a->sink->name(&a->batch->events[0]) : (AtpSpan) {NULL, 0};
 	ErrorData  *error;
 
 	if ((error = atp_attempt(a, judge, 0, 0)) != NULL)
@@ -145,7 +145,7 @@ apply_event(Apply *a, Datum id, AtpSpan path, const char **why)
 		case ATP_AGAIN_NEW:
 			if (path.len > 0 && !same_path(path, name))
 				break;
-			if ((error = atp_attempt(a, a->family->apply, 0, 1)) == NULL)
+			if ((error = atp_attempt(a, a->sink->apply, 0, 1)) == NULL)
 				return a->skips[ATP_SKIP_OLD] + a->skips[ATP_SKIP_INACTIVE] == 0 ? APPLIED : OBSOLETE;
 			*why = atp_error_text(error);
 			return STAYS;
@@ -165,9 +165,10 @@ static Outcome
 process_again(const AtpSubscription *sub, Datum id, bytea *bytes, AtpSpan path, const char **why)
 {
 	AtpBatch   *batch = atp_batch_create(CurrentMemoryContext);
-	AtpDecoder *decoder = atp_decoder_create(CurrentMemoryContext, sub->ep->nsid);
+	const AtpSource *source = atp_source_of(sub->ep->nsid);
+	AtpDecoder *decoder = atp_decoder_create(CurrentMemoryContext, source->format);
 	AtpPosition position = {.last = -1};
-	Apply		a = {.sub = sub, .batch = batch, .family = atp_family_of(sub->ep->nsid), .again = true};
+	AtpApply		a = {.sub = sub, .batch = batch, .sink = source->sink, .again = true};
 	const char *error_name;
 	Outcome		outcome;
 	ListCell   *lc;
@@ -197,8 +198,8 @@ process_again(const AtpSubscription *sub, Datum id, bytea *bytes, AtpSpan path, 
 		/* records that are invalid have letters of their own, from now on at the latest */
 		if (path.len == 0)
 			atp_letters_store(&a, batch->letters);
-		if (a.family->settle != NULL)
-			a.family->settle(&a);
+		if (a.sink->settle != NULL)
+			a.sink->settle(&a);
 	}
 	return outcome;
 }

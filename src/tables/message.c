@@ -4,14 +4,14 @@
  */
 #include "postgres.h"
 
-#include "tables/message.h"
 #include "tables/rows.h"
+#include "tables/sink.h"
 #include "tables/statements.h"
 #include "utils/builtins.h"
 
 /* Rows [lo, hi) of the batch, which belong to events from first on. */
 static void
-insert_rows(Apply *a, int lo, int hi, int first)
+insert_rows(AtpApply *a, int lo, int hi, int first)
 {
 	static const AtpArrayType types[] = {ATP_ARRAY_INT8, ATP_ARRAY_TEXT, ATP_ARRAY_JSONB, ATP_ARRAY_BYTEA};
 	AtpBatch   *batch = a->batch;
@@ -41,8 +41,8 @@ insert_rows(Apply *a, int lo, int hi, int first)
 	a->skips[ATP_SKIP_OLD] += hi - lo - added;
 }
 
-void
-atp_apply_messages(Apply *a, int lo, int hi)
+static void
+apply(AtpApply *a, int lo, int hi)
 {
 	const AtpEvent *last;
 	int			from;
@@ -55,8 +55,10 @@ atp_apply_messages(Apply *a, int lo, int hi)
 		insert_rows(a, from, last->first_row + last->nrows, lo);
 }
 
-void
-atp_apply_messages_row(Apply *a, int row, int event)
+static void
+apply_row(AtpApply *a, int row, int event)
 {
 	insert_rows(a, row, row + 1, event);
 }
+
+const AtpSink atp_message_sink = {.uses = ATP_USE_MESSAGES, .apply = apply, .apply_row = apply_row};

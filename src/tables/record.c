@@ -1,6 +1,6 @@
 /*
  * record.c
- *		Events into tables: repository states and records.
+ *		Records, and what events of subscribeRepos do to the tables.
  *
  * The states of all repositories of the batch (repo.c) are written first,
  * in the order of their DIDs, so that two consumers that carry the same repository
@@ -16,8 +16,8 @@
 #include "injection.h"
 #include "tables/direct.h"
 #include "tables/keyset.h"
-#include "tables/record.h"
 #include "tables/repo.h"
+#include "tables/repo_again.h"
 #include "tables/rows.h"
 #include "tables/statements.h"
 #include "types/types.h"
@@ -46,7 +46,7 @@ typedef struct AtpOperation
 /* A range of events that is being applied. */
 typedef struct Repos
 {
-	Apply	   *apply;
+	AtpApply	   *apply;
 	AtpRepoStates *states;
 	AtpKeySet  *keys;			/* of the pending statements */
 	const AtpRecordRow **puts;
@@ -379,10 +379,10 @@ last_rev(const AtpEvent *event, const AtpVerdict *verdict, uint64 *rev)
 
 /*
  * The account was deleted: its records go, what is too much for now later (F-15),
- * by atp_purge_repos().
+ * by purge().
  */
 static void
-erase_repo(Apply *apply, const AtpEvent *event, const AtpVerdict *verdict, bool now)
+erase_repo(AtpApply *apply, const AtpEvent *event, const AtpVerdict *verdict, bool now)
 {
 	uint64		rev;
 	Datum		args[3];
@@ -399,7 +399,7 @@ erase_repo(Apply *apply, const AtpEvent *event, const AtpVerdict *verdict, bool 
 }
 
 static Repos *
-begin_range(Apply *apply, int lo, int hi)
+begin_range(AtpApply *apply, int lo, int hi)
 {
 	Repos	   *a = palloc0(sizeof(Repos));
 	int			nrows = 0;
@@ -412,8 +412,8 @@ begin_range(Apply *apply, int lo, int hi)
 	return a;
 }
 
-void
-atp_apply_repos(Apply *apply, int lo, int hi)
+static void
+apply(AtpApply *apply, int lo, int hi)
 {
 	AtpBatch   *batch = apply->batch;
 	Repos	   *a = begin_range(apply, lo, hi);
@@ -440,8 +440,8 @@ atp_apply_repos(Apply *apply, int lo, int hi)
 	flush_rows(a);
 }
 
-bool
-atp_accepts_repos(Apply *apply, int index)
+static bool
+accepts(AtpApply *apply, int index)
 {
 	const AtpEvent *event = &apply->batch->events[index];
 
@@ -449,8 +449,8 @@ atp_accepts_repos(Apply *apply, int index)
 		atp_repo_states_take(atp_repo_states_load(apply, index, index + 1), index).rows;
 }
 
-void
-atp_apply_repos_row(Apply *apply, int row, int event)
+static void
+apply_row(AtpApply *apply, int row, int event)
 {
 	Repos		a = {.apply = apply};
 
@@ -459,8 +459,8 @@ atp_apply_repos_row(Apply *apply, int row, int event)
 	flush_rows(&a);
 }
 
-void
-atp_apply_repos_rest(Apply *apply, int index, int unused)
+static void
+apply_rest(AtpApply *apply, int index, int unused)
 {
 	const AtpEvent *event = &apply->batch->events[index];
 	AtpRepoStates *states;
@@ -477,8 +477,8 @@ atp_apply_repos_rest(Apply *apply, int index, int unused)
 }
 
 /* What no record's path is: it has a slash. */
-AtpSpan
-atp_name_repos(const AtpEvent *event)
+static AtpSpan
+name(const AtpEvent *event)
 {
 	static const char identity[] = "#identity";
 	static const char account[] = "#account";
@@ -507,8 +507,8 @@ put_overtaken(AtpRows *rows, const AtpEvent *event, AtpSpan path)
  * written before: tried again, it would come back.  Nor does a handle or status
  * that is followed by another; and an account that is deleted needs none at all.
  */
-void
-atp_settle_repos(Apply *a)
+static void
+settle(AtpApply *a)
 {
 	static const AtpArrayType types[] = {ATP_ARRAY_DID, ATP_ARRAY_TEXT, ATP_ARRAY_INT8};
 	AtpBatch   *batch = a->batch;
@@ -527,7 +527,7 @@ atp_settle_repos(Apply *a)
 		if (atp_is_deletion(event))
 			put_overtaken(rows, event, (AtpSpan) {NULL, 0});
 		else if (event->kind == ATP_REPOS_ACCOUNT || (event->kind == ATP_REPOS_IDENTITY && event->handle != NULL))
-			put_overtaken(rows, event, atp_name_repos(event));
+			put_overtaken(rows, event, name(event));
 	}
 	if (rows->n == 0)
 		return;
@@ -536,8 +536,8 @@ atp_settle_repos(Apply *a)
 	(void) atp_execute(ATP_SQL_FORGET_LETTERS, args, NULL);
 }
 
-bool
-atp_purge_repos(const AtpSubscription *sub)
+static bool
+purge(const AtpSubscription *sub)
 {
 	Datum		args[2] = {Int64GetDatum(PURGE_MAX), CStringGetTextDatum(sub->name)};
 	uint64		n;
@@ -555,3 +555,16 @@ atp_purge_repos(const AtpSubscription *sub)
 	(void) atp_execute(ATP_SQL_PURGE_DONE, NULL, NULL);
 	return false;
 }
+
+const AtpSink atp_repos_sink = {
+	.uses = ATP_USE_REPOS,
+	.apply = apply,
+	.accepts = accepts,
+	.apply_row = apply_row,
+	.apply_rest = apply_rest,
+	.name = name,
+	.settle = settle,
+	.again = atp_again_repos,
+	.again_row = atp_again_repos_row,
+	.purge = purge,
+};

@@ -14,7 +14,7 @@
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "stream/family.h"
+#include "source.h"
 #include "tables/table.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -26,7 +26,7 @@ find_subscription(const char *name)
 {
 	AtpSubscription *sub = atp_subscription_borrow(name, CurrentMemoryContext);
 
-	if (atp_family_of(sub->ep->nsid) != &atp_repos_family)
+	if (!atp_source_of(sub->ep->nsid)->by_repo)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("subscription \"%s\" is not about repositories", name),

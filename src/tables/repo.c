@@ -53,7 +53,7 @@ typedef struct RepoState
 
 struct AtpRepoStates
 {
-	Apply	   *apply;
+	AtpApply	   *apply;
 	int			first;			/* event */
 	RepoState **of_event;		/* from the first one on; not set when it is ignored */
 	RepoState  *repos;			/* by DID */
@@ -257,7 +257,7 @@ find_repos(AtpRepoStates *s)
 }
 
 AtpRepoStates *
-atp_repo_states_load(Apply *apply, int lo, int hi)
+atp_repo_states_load(AtpApply *apply, int lo, int hi)
 {
 	AtpRepoStates *s = palloc0(sizeof(AtpRepoStates));
 	const AtpEvent *events = apply->batch->events;

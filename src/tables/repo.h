@@ -5,7 +5,7 @@
 #ifndef ATP_REPO_H
 #define ATP_REPO_H
 
-#include "stream/family.h"
+#include "tables/sink.h"
 
 typedef struct AtpRepoStates AtpRepoStates;
 
@@ -20,7 +20,7 @@ typedef struct AtpVerdict
 } AtpVerdict;
 
 /* Those of the repositories of events [lo, hi). */
-extern AtpRepoStates *atp_repo_states_load(Apply *apply, int lo, int hi);
+extern AtpRepoStates *atp_repo_states_load(AtpApply *apply, int lo, int hi);
 
 /* One of these events, not an ignored one, moves the state of its repository. */
 extern AtpVerdict atp_repo_states_take(AtpRepoStates *states, int event);

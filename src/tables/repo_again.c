@@ -7,19 +7,19 @@
 #include "postgres.h"
 
 #include "executor/spi.h"
-#include "tables/letter_again.h"
 #include "tables/repo.h"
+#include "tables/repo_again.h"
 #include "tables/statements.h"
 #include "types/types.h"
 
 AtpAgain
-atp_again_repos(Apply *a, int event)
+atp_again_repos(AtpApply *a, int event)
 {
 	return atp_repo_states_standing(atp_repo_states_load(a, event, event + 1), event);
 }
 
 AtpAgain
-atp_again_repos_row(Apply *a, int index)
+atp_again_repos_row(AtpApply *a, int index)
 {
 	const AtpRecordRow *row = &a->batch->rows[index].record;
 	Datum		did = PointerGetDatum(row->did);

@@ -23,7 +23,6 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "parser/parse_coerce.h"
-#include "stream/family.h"
 #include "tables/statements.h"
 #include "tables/table.h"
 #include "utils/acl.h"

@@ -76,9 +76,6 @@ typedef enum AtpArrayType
 	ATP_ARRAY_COUNT
 } AtpArrayType;
 
-/* Microseconds from the Unix epoch to PostgreSQL's. */
-#define ATP_UNIX_TO_POSTGRES	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
-
 /*
  * Which schema's tables the statements are about, from now on.  Forgets all plans
  * and types that are remembered from before, so it is an ERROR while somebody

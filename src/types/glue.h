@@ -66,9 +66,6 @@ atp_arg_span(FunctionCallInfo fcinfo, int i)
 	return (AtpSpan) {VARDATA_ANY(v), VARSIZE_ANY_EXHDR(v)};
 }
 
-/* A varlena that holds these bytes. */
-extern struct varlena *atp_varlena(const void *bytes, size_t n);
-
 /* A text, or NULL of SQL for a span that is absent. */
 #define ATP_RETURN_SPAN_TEXT(span) \
 	do { \

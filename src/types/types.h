@@ -9,6 +9,10 @@
 #include "postgres.h"
 
 #include "core/atp.h"
+#include "datatype/timestamp.h"
+
+/* A varlena that holds these bytes. */
+extern struct varlena *atp_varlena(const void *bytes, size_t n);
 
 /* palloc'd varlenas; the text must have passed the type's check in src/core. */
 extern struct varlena *atp_did_make(const char *s, size_t n);
@@ -17,6 +21,9 @@ extern struct varlena *atp_nsid_make(const char *s, size_t n);
 extern struct varlena *atp_rkey_make(const char *s, size_t n);
 extern struct varlena *atp_cidlink_make(const uint8_t *bytes, size_t n);
 extern struct varlena *atp_aturi_make(const char *s, size_t n);
+
+/* Microseconds from the Unix epoch to PostgreSQL's. */
+#define ATP_UNIX_TO_POSTGRES	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
 
 /* atproto.tid is passed by value. */
 #define AtpTidGetDatum(x)	UInt64GetDatum(x)

@@ -178,7 +178,7 @@ fault("again-obsolete", "tables/letter_again.c", "== 0 ? APPLIED : OBSOLETE", ">
 fault("again-first-error", "tables/letter_again.c", "		if (error == NULL)\n", "		if (refused != NULL)\n", "t/241_retry")
 fault("refill-deleted", "tables/refill.c", " AND (active OR status IS DISTINCT FROM 'deleted')", "", "t/255_derived")
 fault("refill-not-locked", "tables/refill.c", "LOCK TABLE #.repo IN SHARE ROW EXCLUSIVE MODE", "LOCK TABLE #.repo IN ROW SHARE MODE", "t/255_derived")
-fault("refill-labels", "tables/refill.c", "if (atp_family_of(sub->ep->nsid) != &atp_repos_family)", "if (atp_family_of(sub->ep->nsid) == NULL)", "t/255_derived")
+fault("refill-labels", "tables/refill.c", "if (!atp_source_of(sub->ep->nsid)->by_repo)", "if (atp_source_of(sub->ep->nsid) == NULL)", "t/255_derived")
 fault("owner-of-others", "config/owner.c", "((Form_pg_shdepend) GETSTRUCT(tuple))->refobjid == role;", "OidIsValid(role);", "t/261_owners")
 fault("owner-counted-alone", "config/owner.c", "	LockSharedObject(AuthIdRelationId, role, 0, ShareUpdateExclusiveLock);\n", "", "t/261_owners")
 fault("refill-no-events", "tables/refill.c", "!sub->settings.keep_records && sub->settings.events != ATP_EVENTS_NONE", "!sub->settings.keep_records", "t/255_derived")

@@ -149,7 +149,7 @@ is(query('SELECT after_seq, before_seq, reason FROM atproto.gap'), '10|300|Outda
 
 my ($rc, $out, $err) = $node->psql('postgres',
 	subscribe_sql('l', $server, nsid => 'com.atproto.label.subscribeLabels', workers => 2));
-like($err, qr/only subscriptions to com\.atproto\.sync\.subscribeRepos can have several workers/, 'labels have no shards');
+like($err, qr/subscriptions to com\.atproto\.label\.subscribeLabels cannot have several workers/, 'labels have no shards');
 ($rc, $out, $err) = $node->psql('postgres', subscribe_sql('l', $server, workers => 33));
 like($err, qr/violates check constraint/, 'not more than 32');
 follow($server, workers => 30);

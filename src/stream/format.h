@@ -1,0 +1,83 @@
+/*
+ * format.h
+ *		How the messages of one kind of stream are read: bytes into a head, which
+ *		concerns the stream, and rows.  Private to src/stream; source.c names the
+ *		formats that there are.
+ */
+#ifndef ATP_FORMAT_H
+#define ATP_FORMAT_H
+
+#include "postgres.h"
+
+#include "core/car.h"
+#include "core/frame.h"
+#include "core/labels_message.h"
+#include "core/repos_message.h"
+#include "stream/batch.h"
+#include "stream/decode.h"
+
+/* What decode.c needs to know of a message before its rows are made. */
+typedef struct AtpHead
+{
+	enum
+	{
+		ATP_HEAD_EVENT,
+		ATP_HEAD_INFO,			/* carries no seq (E-42) */
+		ATP_HEAD_UNKNOWN		/* moves the cursor when it has a seq */
+	}			what;
+	int64		seq;			/* 0: none */
+	AtpSpan		time;			/* RFC 3339; ptr NULL: none */
+	uint64		rev;			/* of a repository; 0: none */
+	AtpSpan		repo;			/* the DID whose events must keep their order; ptr NULL: none */
+	AtpSpan		info;			/* name of an ATP_HEAD_INFO */
+} AtpHead;
+
+struct AtpDecoder
+{
+	MemoryContext cxt;
+	const struct AtpFormat *format;
+	const AtpSettings *settings;
+	/* the message being read */
+	AtpFrame	frame;
+	union
+	{
+		AtpReposMessage repos;
+		AtpLabelsMessage labels;
+	}			msg;
+	AtpCarIndex index;
+};
+
+typedef struct AtpFormat
+{
+	/* Read the frame's payload.  ATP_E_SEQ_* is fatal to the connection. */
+	AtpErr		(*parse) (AtpDecoder *decoder, AtpHead *head, size_t *at);
+
+	/*
+	 * Make the event's rows.  False: it is ignored, after a dead letter or
+	 * because of the filters.  Only called when parse() was content.
+	 */
+	bool		(*make) (AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event);
+} AtpFormat;
+
+extern const AtpFormat atp_repos_format;
+extern const AtpFormat atp_labels_format;
+extern const AtpFormat atp_message_format;
+
+/* F-03: is a time, in microseconds since the Unix epoch, later than anybody's may be? */
+extern bool atp_is_ahead(uint64 micros);
+
+/* Helpers for make(). */
+extern AtpLetter *atp_dead_letter(AtpBatch *batch, const char *stage, const AtpEvent *event,
+								  AtpErr err, size_t at);
+
+/*
+ * A block or payload into jsonb, with its bytes where jsonb cannot hold it or
+ * keep_raw asks for them.  Anything but ATP_OK: it is invalid.
+ */
+extern AtpErr atp_make_jsonb(AtpBytes data, bool keep_raw, Jsonb **value, bytea **raw, size_t *at);
+
+/* The filters (F-14). */
+extern bool atp_wants_did(const AtpSettings *settings, const struct varlena *did);
+extern bool atp_wants_collection(const AtpSettings *settings, AtpSpan collection);
+
+#endif							/* ATP_FORMAT_H */

@@ -1,0 +1,127 @@
+/*
+ * stream_progress.c
+ *		A stream's cursor, moved in the transaction of the rows, with the gaps that
+ *		the stream told of.
+ */
+#include "postgres.h"
+
+#include "config/extension.h"
+#include "tables/progress.h"
+#include "tables/statements.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+
+/* Without numbers (D30) the stream is nowhere. */
+static int64
+reach(AtpProgress *progress, const AtpApply *a)
+{
+	AtpStreamProgress *p = (AtpStreamProgress *) progress;
+
+	p->next = p->last;
+	if (a->hi < a->batch->nevents)
+	{
+		int64		last = a->batch->events[a->hi - 1].seq;
+
+		p->next = last > 0 ? Max(p->position, last) : p->position;
+	}
+	return p->next;
+}
+
+/* What names the cursor, of this shard. */
+static void
+cursor_args(const AtpStreamProgress *p, Datum *args)
+{
+	args[0] = CStringGetTextDatum(p->sub->name);
+	args[1] = CStringGetTextDatum(p->sub->ep->scope);
+	args[2] = Int32GetDatum(p->shard);
+}
+
+static AtpLocked
+lock(AtpProgress *progress, bool letters)
+{
+	Datum		args[3];
+
+	cursor_args((AtpStreamProgress *) progress, args);
+	if (atp_execute(ATP_SQL_LOCK_CURSOR, args, NULL) > 0 &&
+		(!letters || atp_execute(ATP_SQL_LOCK_SUBSCRIPTION, args, NULL) > 0))
+		return ATP_LOCKED;
+	/* what a trigger has removed in this transaction is nobody else's */
+	return atp_execute(ATP_SQL_FIND_CURSOR, args, NULL) > 0 ? ATP_LOCKED_BY_OTHERS : ATP_LOCKED_NOTHING;
+}
+
+static bool
+await(AtpProgress *progress)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	Datum		args[3];
+	bool		there = false;
+
+	atp_begin("waiting for a change of the subscription");
+	cursor_args((AtpStreamProgress *) progress, args);
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		there = atp_execute(ATP_SQL_AWAIT_CURSOR, args, NULL) > 0;
+	atp_commit();
+	MemoryContextSwitchTo(cxt);
+	return there;
+}
+
+static void
+store_gaps(const AtpStreamProgress *p, const List *gaps)
+{
+	ListCell   *lc;
+
+	foreach(lc, gaps)
+	{
+		const AtpGap *gap = lfirst(lc);
+		Datum		args[5] = {
+			CStringGetTextDatum(p->sub->name), CStringGetTextDatum(p->sub->ep->scope),
+			Int64GetDatum(gap->after), Int64GetDatum(gap->before), CStringGetTextDatum("OutdatedCursor")
+		};
+
+		(void) atp_execute(ATP_SQL_ADD_GAP, args, NULL);
+	}
+}
+
+static bool
+move(AtpProgress *progress, const AtpApply *a)
+{
+	const AtpStreamProgress *p = (const AtpStreamProgress *) progress;
+	int64		time = a->hi == a->batch->nevents ? a->batch->time : a->batch->events[a->hi - 1].time;
+	Datum		args[10];
+	char		nulls[11] = "          ";
+
+	/* a connection begins with its gap: it is before the batch's first event */
+	if (a->lo == 0)
+		store_gaps(p, a->batch->gaps);
+	args[0] = CStringGetTextDatum(p->sub->name);
+	args[1] = CStringGetTextDatum(p->sub->ep->scope);
+	args[2] = Int64GetDatum(p->position);
+	args[3] = Int64GetDatum(p->next);
+	args[4] = TimestampTzGetDatum(time - ATP_UNIX_TO_POSTGRES);
+	args[5] = Int64GetDatum(a->hi - a->lo);
+	args[6] = Int64GetDatum(a->rows);
+	args[7] = Int32GetDatum(p->shard);
+	args[8] = TimestampTzGetDatum(p->sub->created_at);
+	args[9] = Int32GetDatum(p->layout);
+	nulls[2] = p->position < 0 ? 'n' : ' ';
+	nulls[3] = p->next < 0 ? 'n' : ' ';
+	nulls[4] = time == 0 ? 'n' : ' ';
+	return atp_execute(ATP_SQL_MOVE_CURSOR, args, nulls) == 1;
+}
+
+static void
+moved(AtpProgress *progress)
+{
+	AtpStreamProgress *p = (AtpStreamProgress *) progress;
+
+	p->position = p->next;
+}
+
+AtpStreamProgress
+atp_stream_progress(const AtpSubscription *sub, int shard, int layout, int64 position, int64 last)
+{
+	return (AtpStreamProgress) {
+		.base = {.reach = reach, .lock = lock, .await = await, .move = move, .moved = moved},
+		.sub = sub, .shard = shard, .layout = layout, .position = position, .last = last,
+	};
+}
