@@ -6,6 +6,7 @@
 #include "postgres.h"
 
 #include "config/extension.h"
+#include "config/transaction.h"
 #include "tables/progress.h"
 #include "tables/statements.h"
 #include "types/types.h"
