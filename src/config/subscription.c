@@ -8,8 +8,8 @@
 #include "config/spi.h"
 #include "config/subscription.h"
 #include "config/watch.h"
-#include "core/did.h"
 #include "miscadmin.h"
+#include "types/types.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -60,16 +60,6 @@ array_column(AtpTuple row, const char *column, Oid element, Datum **values)
 	return n < 0 ? n : kept;
 }
 
-static int
-compare_dids(const void *a, const void *b)
-{
-	const struct varlena *x = *(const struct varlena *const *) a;
-	const struct varlena *y = *(const struct varlena *const *) b;
-
-	return atp_did_cmp((const uint8_t *) VARDATA_ANY(x), VARSIZE_ANY_EXHDR(x),
-					   (const uint8_t *) VARDATA_ANY(y), VARSIZE_ANY_EXHDR(y));
-}
-
 static void
 read_settings(AtpSettings *settings, AtpTuple row)
 {
@@ -90,7 +80,7 @@ read_settings(AtpSettings *settings, AtpTuple row)
 		settings->dids = palloc(sizeof(struct varlena *) * settings->ndids);
 		for (int i = 0; i < settings->ndids; i++)
 			settings->dids[i] = (struct varlena *) DatumGetPointer(values[i]);
-		qsort(settings->dids, settings->ndids, sizeof(struct varlena *), compare_dids);
+		qsort(settings->dids, settings->ndids, sizeof(struct varlena *), atp_compare_did_refs);
 	}
 
 	n = array_column(row, "actions", TEXTOID, &values);

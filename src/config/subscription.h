@@ -28,7 +28,7 @@ typedef struct AtpSettings
 	int			ncollections;	/* -1: all */
 	char	  **collections;	/* valid patterns (I-06) */
 	int			ndids;			/* -1: all */
-	struct varlena **dids;		/* sorted as atp_did_cmp() does */
+	struct varlena **dids;		/* sorted: atp_compare_did_refs() */
 	bool		actions[3];		/* by AtpAction */
 	bool		keep_records;
 	AtpEvents	events;

@@ -211,6 +211,18 @@ atp_car_index_add(AtpCarIndex *index, const AtpCarBlock *block)
 	return true;
 }
 
+AtpErr
+atp_car_index_next(AtpCarIndex *index, AtpCar *car, AtpSha256Fn sha256, void *ctx, size_t *at)
+{
+	AtpCarBlock block;
+	AtpErr		err;
+
+	if ((err = atp_car_next(car, &block, at)) != ATP_OK ||
+		(err = atp_car_verify(&block, sha256, ctx)) != ATP_OK)
+		return err;
+	return atp_car_index_add(index, &block) ? ATP_OK : ATP_E_CAR_BLOCKS;
+}
+
 const AtpCarBlock *
 atp_car_index_find(const AtpCarIndex *index, AtpBytes cid)
 {

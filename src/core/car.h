@@ -63,6 +63,12 @@ typedef struct AtpCarIndex
 	uint64_t	seed;			/* a random number, where blocks come from a stranger */
 } AtpCarIndex;
 
+/*
+ * Reads the file's next block into the index, once its hash is right; ATP_E_CAR_END
+ * after the last.
+ */
+extern AtpErr atp_car_index_next(AtpCarIndex *index, AtpCar *car, AtpSha256Fn sha256, void *ctx, size_t *at);
+
 extern bool atp_car_index_add(AtpCarIndex *index, const AtpCarBlock *block);	/* false: full */
 extern const AtpCarBlock *atp_car_index_find(const AtpCarIndex *index, AtpBytes cid);
 

@@ -14,12 +14,6 @@
 #define COMMIT_MAX	1000000		/* bytes, as for any record (B-28) */
 
 _Static_assert(ATP_OPS_MAX <= UINT8_MAX + 1, "an operation's number fits into a byte");
-/* B-42: links inside of a repository's structure. */
-static bool
-is_node_link(AtpBytes cid)
-{
-	return atp_cid_is_blessed(cid.ptr, cid.len) && cid.ptr[1] == ATP_CID_CODEC_DAG_CBOR;
-}
 
 static AtpErr
 read_field(AtpSpan key, const AtpCborItem *value, AtpCommit *commit,
@@ -50,13 +44,13 @@ read_field(AtpSpan key, const AtpCborItem *value, AtpCommit *commit,
 	}
 	else if (atp_span_is(key, "data"))
 	{
-		if (value->kind != ATP_CBOR_LINK || !is_node_link(value->str))
+		if (value->kind != ATP_CBOR_LINK || !atp_cid_is_node(value->str))
 			return ATP_E_COMMIT_LINK;
 		commit->data = value->str;
 	}
 	else if (atp_span_is(key, "prev"))
 	{
-		if (value->kind == ATP_CBOR_LINK && is_node_link(value->str))
+		if (value->kind == ATP_CBOR_LINK && atp_cid_is_node(value->str))
 			commit->prev = value->str;
 		else if (value->kind != ATP_CBOR_NULL)
 			return ATP_E_COMMIT_LINK;
@@ -148,18 +142,13 @@ index_blocks(AtpBytes blocks, AtpCarIndex *index, AtpSha256Fn sha256, void *ctx,
 			 AtpBytes *root, size_t *at)
 {
 	AtpCar		car;
-	AtpCarBlock block;
 	AtpErr		err;
 
 	if ((err = atp_car_open(&car, blocks.ptr, blocks.len, at)) != ATP_OK)
 		return err;
-	while ((err = atp_car_next(&car, &block, at)) == ATP_OK)
-	{
-		if ((err = atp_car_verify(&block, sha256, ctx)) != ATP_OK)
-			return err;
-		if (!atp_car_index_add(index, &block))
-			return ATP_E_CAR_BLOCKS;
-	}
+	do
+		err = atp_car_index_next(index, &car, sha256, ctx, at);
+	while (err == ATP_OK);
 	*root = car.root;
 	return err == ATP_E_CAR_END ? ATP_OK : err;
 }

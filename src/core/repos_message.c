@@ -94,14 +94,12 @@ set_tid(const AtpCborItem *item, uint64_t *out)
 	return ATP_OK;
 }
 
-/* B-42 */
 static AtpErr
 set_node_link(const AtpCborItem *item, AtpBytes *out)
 {
 	if (item->kind != ATP_CBOR_LINK)
 		return ATP_E_MSG_TYPE;
-	if (!atp_cid_is_blessed(item->str.ptr, item->str.len) ||
-		item->str.ptr[1] != ATP_CID_CODEC_DAG_CBOR)
+	if (!atp_cid_is_node(item->str))
 		return ATP_E_MSG_LINK;
 	*out = item->str;
 	return ATP_OK;

@@ -11,6 +11,38 @@
 #include "data/error.h"
 
 void
+atp_block_index_clear(AtpCarIndex *index, MemoryContext cxt, size_t nblocks)
+{
+	size_t		cap = Max(nblocks, 1);
+	size_t		nslots = pg_nextpower2_64(2 * cap);
+
+	if (cap > index->cap)
+	{
+		AtpCarBlock *blocks = index->blocks;
+		uint32_t   *slots = index->slots;
+
+		/* what cannot be had must not leave what is gone */
+		*index = (AtpCarIndex) {.seed = index->seed};
+		if (blocks != NULL)
+			pfree(blocks);
+		if (slots != NULL)
+			pfree(slots);
+		index->blocks = MemoryContextAllocExtended(cxt, cap * sizeof(AtpCarBlock), MCXT_ALLOC_HUGE);
+		index->slots = MemoryContextAllocExtended(cxt, nslots * sizeof(uint32_t), MCXT_ALLOC_HUGE);
+		index->cap = cap;
+	}
+	/* a sender must not know which slots its blocks get */
+	if (index->seed == 0 && !pg_strong_random(&index->seed, sizeof(index->seed)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate random numbers")));
+	/* a small file need not clear the slots of the largest one seen */
+	index->nslots = nslots;
+	index->n = 0;
+	memset(index->slots, 0, nslots * sizeof(uint32_t));
+}
+
+void
 atp_block_index_init(AtpCarIndex *index, const uint8_t *buf, size_t len)
 {
 	AtpCar		car;
@@ -31,12 +63,6 @@ atp_block_index_init(AtpCarIndex *index, const uint8_t *buf, size_t len)
 	if (err != ATP_E_CAR_END)
 		atp_data_error("invalid CAR file", err, at);
 
-	*index = (AtpCarIndex) {.cap = n, .nslots = pg_nextpower2_64(2 * Max(n, 1))};
-	index->blocks = palloc_extended(Max(n, 1) * sizeof(AtpCarBlock), MCXT_ALLOC_HUGE);
-	index->slots = palloc_extended(index->nslots * sizeof(uint32_t),
-								   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
-	if (!pg_strong_random(&index->seed, sizeof(index->seed)))
-		ereport(ERROR,
-				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("could not generate random numbers")));
+	*index = (AtpCarIndex) {0};
+	atp_block_index_clear(index, CurrentMemoryContext, n);
 }

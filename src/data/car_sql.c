@@ -144,18 +144,11 @@ typedef struct Repository
 static void
 index_blocks(AtpCarIndex *index, AtpCar *car)
 {
-	AtpCarBlock block;
 	size_t		at;
 	AtpErr		err;
 
-	while ((err = atp_car_next(car, &block, &at)) == ATP_OK)
-	{
+	while ((err = atp_car_index_next(index, car, atp_sha256, NULL, &at)) == ATP_OK)
 		CHECK_FOR_INTERRUPTS();
-		if ((err = atp_car_verify(&block, atp_sha256, NULL)) != ATP_OK)
-			break;
-		if (!atp_car_index_add(index, &block))
-			elog(ERROR, "block index is too small");
-	}
 	if (err != ATP_E_CAR_END)
 		car_error(err, at);
 }

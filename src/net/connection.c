@@ -22,6 +22,7 @@
 
 #include "common/base64.h"
 #include "core/frame.h"
+#include "core/printable.h"
 #include "net/ca_file.h"
 #include "net/connection.h"
 #include "port/pg_bswap.h"
@@ -113,9 +114,7 @@ fail(AtpConn *conn, AtpDrop drop, const char *fmt,...)
 		vsnprintf(conn->error, sizeof(conn->error), fmt, args);
 		va_end(args);
 		/* what a peer wrote may be anything: keep log lines and UTF-8 intact */
-		for (char *p = conn->error; *p; p++)
-			if ((unsigned char) *p < ' ' || (unsigned char) *p >= 0x7f)
-				*p = '?';
+		atp_make_printable(conn->error, strlen(conn->error));
 		conn->drop = drop;
 		conn->state = ATP_CONN_CLOSED;
 	}

@@ -12,6 +12,7 @@
 #include "common/hashfn.h"
 #include "core/datetime.h"
 #include "core/frame.h"
+#include "core/printable.h"
 #include "core/tid.h"
 #include "data/jsonb_write.h"
 #include "miscadmin.h"
@@ -43,8 +44,8 @@ printable(AtpSpan s, size_t max)
 	size_t		n = Min(s.len, max);
 	char	   *copy = palloc(n + 1);
 
-	for (size_t i = 0; i < n; i++)
-		copy[i] = (unsigned char) s.ptr[i] < ' ' || (unsigned char) s.ptr[i] >= 0x7f ? '?' : s.ptr[i];
+	memcpy(copy, s.ptr, n);
+	atp_make_printable(copy, n);
 	copy[n] = '\0';
 	return copy;
 }

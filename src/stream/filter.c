@@ -4,26 +4,16 @@
  */
 #include "postgres.h"
 
-#include "core/did.h"
 #include "core/nsid.h"
 #include "stream/format.h"
-
-static int
-compare(const void *key, const void *element)
-{
-	const struct varlena *a = key;
-	const struct varlena *b = *(const struct varlena *const *) element;
-
-	return atp_did_cmp((const uint8_t *) VARDATA_ANY(a), VARSIZE_ANY_EXHDR(a),
-					   (const uint8_t *) VARDATA_ANY(b), VARSIZE_ANY_EXHDR(b));
-}
+#include "types/types.h"
 
 bool
 atp_wants_did(const AtpSettings *settings, const struct varlena *did)
 {
 	return settings->ndids < 0 ||
 		(settings->ndids > 0 &&
-		 bsearch(did, settings->dids, settings->ndids, sizeof(struct varlena *), compare) != NULL);
+		 bsearch(&did, settings->dids, settings->ndids, sizeof(did), atp_compare_did_refs) != NULL);
 }
 
 bool

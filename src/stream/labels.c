@@ -9,7 +9,6 @@
 #include "types/types.h"
 #include "utils/builtins.h"
 
-
 static void
 fill_row(AtpLabelRow *row, const AtpLabel *label)
 {

@@ -4,48 +4,15 @@
  */
 #include "postgres.h"
 
-#include "common/pg_prng.h"
 #include "core/cid.h"
 #include "core/record.h"
 #include "core/repos_message.h"
 #include "core/tid.h"
-#include "port/pg_bitutils.h"
+#include "data/block_index.h"
 #include "sha256.h"
 #include "stream/format.h"
 #include "types/types.h"
 #include "utils/builtins.h"
-#include "utils/memutils.h"
-
-/*
- * Make room for the blocks of a CAR file of len bytes.  The sizes come from
- * the bytes that are there, never from a count in them, and len is limited.
- */
-static void
-prepare_index(AtpDecoder *decoder, size_t len)
-{
-	AtpCarIndex *index = &decoder->index;
-	size_t		cap = Min(len, ATP_BLOCKS_MAX) / ATP_CAR_SECTION_MIN + 1;
-	size_t		nslots = pg_nextpower2_64(cap * 2);
-
-	if (cap > index->cap)
-	{
-		if (index->blocks != NULL)
-		{
-			pfree(index->blocks);
-			pfree(index->slots);
-		}
-		index->blocks = MemoryContextAlloc(decoder->cxt, cap * sizeof(AtpCarBlock));
-		index->slots = MemoryContextAlloc(decoder->cxt, nslots * sizeof(uint32_t));
-		index->cap = cap;
-	}
-	/* a sender must not know which slots its blocks get */
-	if (index->seed == 0)
-		index->seed = pg_prng_uint64(&pg_global_prng_state) | 1;
-	/* a small file need not clear the slots of the largest one seen */
-	index->nslots = nslots;
-	index->n = 0;
-	memset(index->slots, 0, nslots * sizeof(uint32_t));
-}
 
 /* The block of a record, checked and converted. */
 typedef struct Record
@@ -143,7 +110,8 @@ make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	size_t		at = 0;
 	AtpErr		err;
 
-	prepare_index(decoder, msg->blocks.len);
+	/* the room comes from the bytes that are there, never from a count in them; they are limited */
+	atp_block_index_clear(&decoder->index, decoder->cxt, msg->blocks.len / ATP_CAR_SECTION_MIN + 1);
 	err = atp_commit_check(msg, &decoder->index, atp_sha256, NULL, &at);
 	if (err == ATP_OK && atp_is_ahead(atp_tid_micros(msg->rev)))
 		err = ATP_E_REV_FUTURE;

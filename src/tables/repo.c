@@ -10,7 +10,6 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
-#include "core/did.h"
 #include "executor/spi.h"
 #include "injection.h"
 #include "tables/direct.h"
@@ -62,13 +61,6 @@ struct AtpRepoStates
 	text	   *endpoint;
 	AtpDirect  *direct;			/* the table repo; NULL: with statements */
 };
-
-int
-atp_compare_dids(const struct varlena *a, const struct varlena *b)
-{
-	return atp_did_cmp((const uint8_t *) VARDATA_ANY(a), VARSIZE_ANY_EXHDR(a),
-					   (const uint8_t *) VARDATA_ANY(b), VARSIZE_ANY_EXHDR(b));
-}
 
 static int
 compare_repos(const void *a, const void *b)

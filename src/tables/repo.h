@@ -34,6 +34,4 @@ extern void atp_repo_states_store(AtpRepoStates *states);
 /* F-15: the account is gone for good. */
 extern bool atp_is_deletion(const AtpEvent *event);
 
-extern int	atp_compare_dids(const struct varlena *a, const struct varlena *b);
-
 #endif							/* ATP_REPO_H */

@@ -26,6 +26,19 @@ atp_did_make(const char *s, size_t n)
 	return v;
 }
 
+int
+atp_compare_dids(const struct varlena *a, const struct varlena *b)
+{
+	return atp_did_cmp((const uint8_t *) VARDATA_ANY(a), VARSIZE_ANY_EXHDR(a),
+					   (const uint8_t *) VARDATA_ANY(b), VARSIZE_ANY_EXHDR(b));
+}
+
+int
+atp_compare_did_refs(const void *a, const void *b)
+{
+	return atp_compare_dids(*(const struct varlena *const *) a, *(const struct varlena *const *) b);
+}
+
 /* The type modifier (I-23). */
 static AtpErr
 check_typmod(const char *s, size_t n, int32 typmod, size_t *at)

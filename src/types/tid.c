@@ -19,10 +19,6 @@
 
 #include "core/tid.h"
 
-/* From the Unix epoch to PostgreSQL's. */
-#define EPOCH_MICROS \
-	((int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
-
 #define PG_GETARG_TID(n)	DatumGetAtpTid(PG_GETARG_DATUM(n))
 #define PG_RETURN_TID(x)	return AtpTidGetDatum(x)
 
@@ -218,8 +214,8 @@ Datum
 atp_pg_tid_in_range(PG_FUNCTION_ARGS)
 {
 	/* The order must be that of <. */
-	Timestamp	val = (Timestamp) atp_tid_micros(PG_GETARG_TID(0)) - EPOCH_MICROS;
-	Timestamp	base = (Timestamp) atp_tid_micros(PG_GETARG_TID(1)) - EPOCH_MICROS;
+	Timestamp	val = (Timestamp) atp_tid_micros(PG_GETARG_TID(0)) - ATP_UNIX_TO_POSTGRES;
+	Timestamp	base = (Timestamp) atp_tid_micros(PG_GETARG_TID(1)) - ATP_UNIX_TO_POSTGRES;
 	Interval   *offset = PG_GETARG_INTERVAL_P(2);
 	bool		sub = PG_GETARG_BOOL(3);
 	bool		less = PG_GETARG_BOOL(4);
@@ -249,7 +245,7 @@ PG_FUNCTION_INFO_V1(atp_pg_tid_timestamp);
 Datum
 atp_pg_tid_timestamp(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_TIMESTAMPTZ(layout_micros(PG_GETARG_TID(0)) - EPOCH_MICROS);
+	PG_RETURN_TIMESTAMPTZ(layout_micros(PG_GETARG_TID(0)) - ATP_UNIX_TO_POSTGRES);
 }
 
 PG_FUNCTION_INFO_V1(atp_pg_tid_micros);
@@ -274,8 +270,8 @@ atp_pg_tid_is_canonical(PG_FUNCTION_ARGS)
 }
 
 /* The times that a TID can hold (T-08). */
-#define FIRST_TIME	((TimestampTz) -EPOCH_MICROS)
-#define LAST_TIME	((TimestampTz) ATP_TID_MAX_MICROS - EPOCH_MICROS)
+#define FIRST_TIME	((TimestampTz) -ATP_UNIX_TO_POSTGRES)
+#define LAST_TIME	((TimestampTz) ATP_TID_MAX_MICROS - ATP_UNIX_TO_POSTGRES)
 
 /* atproto.tid(timestamptz, int) */
 PG_FUNCTION_INFO_V1(atp_pg_tid_make);

@@ -68,8 +68,7 @@ static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 static uint64
 now_micros(void)
 {
-	return (uint64) (GetCurrentTimestamp() +
-					 (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY);
+	return (uint64) (GetCurrentTimestamp() + ATP_UNIX_TO_POSTGRES);
 }
 
 /* The time in the reservation file; 0 when there is none. */

@@ -11,7 +11,7 @@
 #include "core/atp.h"
 #include "datatype/timestamp.h"
 
-/* A varlena that holds these bytes. */
+/* A varlena that holds these bytes: a bytea, a text, or a type's stored form. */
 extern struct varlena *atp_varlena(const void *bytes, size_t n);
 
 /* palloc'd varlenas; the text must have passed the type's check in src/core. */
@@ -22,8 +22,12 @@ extern struct varlena *atp_rkey_make(const char *s, size_t n);
 extern struct varlena *atp_cidlink_make(const uint8_t *bytes, size_t n);
 extern struct varlena *atp_aturi_make(const char *s, size_t n);
 
-/* Microseconds from the Unix epoch to PostgreSQL's. */
-#define ATP_UNIX_TO_POSTGRES	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
+/* Microseconds from the Unix epoch, which the protocol counts from, to PostgreSQL's. */
+#define ATP_UNIX_TO_POSTGRES	((int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
+
+/* The order of the type did; of an array of such pointers, for qsort() and bsearch(). */
+extern int	atp_compare_dids(const struct varlena *a, const struct varlena *b);
+extern int	atp_compare_did_refs(const void *a, const void *b);
 
 /* atproto.tid is passed by value. */
 #define AtpTidGetDatum(x)	UInt64GetDatum(x)

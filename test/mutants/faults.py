@@ -68,7 +68,7 @@ fault("record-size", "core/record.c", "if (n > ATP_RECORD_MAX)", "if (n >= ATP_R
 fault("record-integer", "core/record.c", "item->u > INT64_MAX)", "item->u > (uint64_t) INT64_MAX + 1)", "unit/test_record")
 fault("record-blob-mime", "core/record.c", "if (!map->mime)", "if (!map->mime && !map->size)", "unit/test_record")
 fault("record-type", "core/record.c", "				if (!is_text)\n", "				if (!is_text && value->kind != ATP_CBOR_NULL)\n", "unit/test_record")
-fault("commit-hashes", "core/commit.c", "atp_car_verify(&block, sha256, ctx)) != ATP_OK", "atp_car_verify(&block, sha256, ctx)) == ATP_E_CAR_HASH_FUNCTION",
+fault("commit-hashes", "core/car.c", "atp_car_verify(&block, sha256, ctx)) != ATP_OK", "atp_car_verify(&block, sha256, ctx)) == ATP_E_CAR_HASH_FUNCTION",
       "unit/test_repos", short=True)
 fault("commit-root", "core/commit.c", "else if (!bytes_equal(root.ptr, root.len, msg->commit.ptr, msg->commit.len))",
       "else if (root.len != msg->commit.len)", "unit/test_repos")

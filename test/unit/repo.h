@@ -134,19 +134,14 @@ static inline AtpErr
 index_fill(Index *ix, const uint8_t *buf, size_t len, size_t *at)
 {
 	AtpCar		car;
-	AtpCarBlock block;
 	AtpErr		err;
 
 	index_clear(ix);
 	if ((err = atp_car_open(&car, buf, len, at)) != ATP_OK)
 		return err;
-	while ((err = atp_car_next(&car, &block, at)) == ATP_OK)
-	{
-		if ((err = atp_car_verify(&block, sha256, NULL)) != ATP_OK)
-			return err;
-		if (!atp_car_index_add(&ix->index, &block))
-			return ATP_E_CAR_BLOCKS;
-	}
+	do
+		err = atp_car_index_next(&ix->index, &car, sha256, NULL, at);
+	while (err == ATP_OK);
 	return err == ATP_E_CAR_END ? ATP_OK : err;
 }
 
