@@ -81,7 +81,7 @@ typedef struct Consumer
 	AtpBatch   *batch;
 	const AtpSource *source;	/* what kind of stream it is */
 	AtpDecoder *decoder;
-	AtpPipeline *pipeline;		/* NULL: this process applies what it receives */
+	AtpShards  *shards;		/* NULL: this process applies what it receives */
 	int64		cursor;			/* committed; -1: none */
 	int			layout;			/* of the cursor: see AtpCursor */
 	int64		handed;			/* given to the workers; the cursor without them */
@@ -138,9 +138,9 @@ leave(Consumer *c, const char *why, bool again)
 {
 	atp_conn_free(c->conn);
 	c->conn = NULL;
-	if (c->pipeline != NULL)
-		atp_pipeline_end(c->pipeline);
-	c->pipeline = NULL;
+	if (c->shards != NULL)
+		atp_shards_end(c->shards);
+	c->shards = NULL;
 	ATP_INJECTION_POINT("leaving");
 	ereport(LOG, (errmsg("atproto consumer of subscription \"%s\" ends: %s", c->name, why)));
 	if (c->managed)
@@ -152,17 +152,11 @@ leave(Consumer *c, const char *why, bool again)
 pg_noreturn static void
 stop(Consumer *c, const char *reason)
 {
-	bool		stopped = true;
-
 	ATP_INJECTION_POINT("stopping");
-	atp_begin("stopping the subscription");
-	if (atp_extension_lock() == ATP_EXTENSION_READY)
-		stopped = atp_subscription_stop(c->sub, reason);
-	atp_commit();
 	/* what was changed meanwhile may be the remedy */
-	if (!stopped)
+	if (!atp_process_stop_subscription(c->sub, reason))
 		leave(c, "its settings changed", true);
-	atp_slot_error(ATP_DROP_NONE, reason);
+	atp_status_error(ATP_DROP_NONE, reason);
 	leave(c, reason, false);
 }
 
@@ -199,21 +193,21 @@ take_settings(Consumer *c, AtpSubscription *sub, MemoryContext cxt)
 static void
 start_workers(Consumer *c, int n)
 {
-	if (c->pipeline != NULL)
-		atp_pipeline_end(c->pipeline);
-	c->pipeline = NULL;
+	if (c->shards != NULL)
+		atp_shards_end(c->shards);
+	c->shards = NULL;
 	if (n == 1)
 		return;
 	c->purging = false;			/* they do it */
-	c->pipeline = atp_pipeline_start(c->sub, n, c->layout);
+	c->shards = atp_shards_start(c->sub, n, c->layout);
 	atp_batch_lend(c->batch, NULL, 0);
-	if (c->pipeline == NULL)
+	if (c->shards == NULL)
 	{
 		ereport(LOG,
 				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
 				 errmsg("no background worker slot is free for a worker of atproto subscription \"%s\"", c->name),
 				 errhint("Increase \"%s\".", "max_worker_processes")));
-		atp_slot_error(ATP_DROP_NONE, "no background worker slot is free for its workers");
+		atp_status_error(ATP_DROP_NONE, "no background worker slot is free for its workers");
 		leave(c, "its workers cannot be started", true);
 	}
 }
@@ -324,7 +318,7 @@ connect_stream(Consumer *c)
 	check_ca_file(c);
 	old = MemoryContextSwitchTo(c->conn_cxt);
 	/* what is decoded would be decoded once more */
-	Assert(c->batch->nmessages == 0 && (c->pipeline == NULL || c->handed == c->cursor));
+	Assert(c->batch->nmessages == 0 && (c->shards == NULL || c->handed == c->cursor));
 	c->position = (AtpPosition) {.last = c->cursor, .overlap = c->cursor > 0};
 	options = (AtpConnOptions) {
 		.target = atp_endpoint_target(c->sub->ep, c->cursor),
@@ -338,7 +332,7 @@ connect_stream(Consumer *c)
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 	c->counted_bytes = 0;
 	c->last_data = c->last_ping = c->listened = atp_now();
-	atp_slot_state(ATP_STATE_CONNECTING);
+	atp_status_state(ATP_STATE_CONNECTING);
 	report_idle(c);
 }
 
@@ -369,8 +363,8 @@ drop_stream(Consumer *c, AtpDrop drop, const char *why)
 			stop(c, reason);
 		delay = Max(delay, least);
 	}
-	atp_slot_error(drop, reason);
-	atp_slot_state(ATP_STATE_WAITING);
+	atp_status_error(drop, reason);
+	atp_status_state(ATP_STATE_WAITING);
 	ereport(LOG, (errmsg("atproto subscription \"%s\" disconnected from %s: %s",
 						 c->name, c->sub->ep->scope, reason),
 				  errdetail("Last event %s; trying again in %d ms.", cursor_text(c), delay)));
@@ -416,10 +410,10 @@ hand_batch(Consumer *c, bool broken)
 
 	if (c->handed < 0 && batch->nevents > 0)
 		begin_shards(c, batch->events[0].seq - 1);
-	atp_slot_skips(batch->skips);
+	atp_status_skips(batch->skips);
 	if (batch->nevents > 0 || broken)
 	{
-		atp_pipeline_hand(c->pipeline, batch, c->handed, c->position.last, broken);
+		atp_shards_hand(c->shards, batch, c->handed, c->position.last, broken);
 		c->handed = c->position.last;
 	}
 	atp_batch_reset(batch);
@@ -436,9 +430,9 @@ note_progress(Consumer *c)
 static void
 collect(Consumer *c)
 {
-	if (atp_pipeline_collect(c->pipeline, &c->cursor))
+	if (atp_shards_collect(c->shards, &c->cursor))
 		note_progress(c);
-	if (atp_pipeline_failed(c->pipeline))
+	if (atp_shards_failed(c->shards))
 		leave(c, "one of its workers ended", true);
 }
 
@@ -453,7 +447,7 @@ apply_batch(Consumer *c)
 
 	if (batch->nmessages == 0)
 		return;
-	if (c->pipeline != NULL)
+	if (c->shards != NULL)
 	{
 		hand_batch(c, false);
 		return;
@@ -461,7 +455,7 @@ apply_batch(Consumer *c)
 	if (batch->nevents == 0 && batch->letters == NIL)
 	{
 		/* nothing but messages that do not count */
-		atp_slot_skips(batch->skips);
+		atp_status_skips(batch->skips);
 		atp_batch_reset(batch);
 		return;
 	}
@@ -482,7 +476,7 @@ apply_batch(Consumer *c)
 			stop(c, reason);
 			break;
 	}
-	atp_slot_batch(batch->skips);
+	atp_status_batch(batch->skips);
 	report_idle(c);
 	c->stats_pending = true;
 	if (batch->nevents > 0)
@@ -496,10 +490,10 @@ static void
 settle(Consumer *c)
 {
 	apply_batch(c);
-	while (c->pipeline != NULL && !atp_pipeline_idle(c->pipeline))
+	while (c->shards != NULL && !atp_shards_idle(c->shards))
 	{
 		collect(c);
-		if (!atp_pipeline_idle(c->pipeline))
+		if (!atp_shards_idle(c->shards))
 			atp_wait(NULL, 0, SETTLE_LOOK_MS);
 	}
 }
@@ -547,17 +541,17 @@ run_stream(Consumer *c)
 		c->last_data = atp_now();
 	if (before != ATP_CONN_OPEN && state == ATP_CONN_OPEN)
 	{
-		atp_slot_state(ATP_STATE_STREAMING);
+		atp_status_state(ATP_STATE_STREAMING);
 		report_idle(c);
 		ereport(LOG, (errmsg("atproto subscription \"%s\" connected to %s, cursor %s",
 							 c->name, c->sub->ep->scope, cursor_text(c))));
 	}
 	if (batch->nmessages > messages || bytes > c->counted_bytes)
-		atp_slot_received(batch->nmessages - messages, bytes - c->counted_bytes);
+		atp_status_received(batch->nmessages - messages, bytes - c->counted_bytes);
 	c->counted_bytes = bytes;
 
 	if (batch->ndecoded < batch->nmessages)
-		drop = (c->pipeline ? atp_decode_heads : atp_decode)
+		drop = (c->shards ? atp_decode_heads : atp_decode)
 			(c->decoder, batch, &c->position, &why, &error_name);
 	if (drop != ATP_DROP_CLOCK)
 		c->undecided = NULL;
@@ -575,7 +569,7 @@ run_stream(Consumer *c)
 	why = MemoryContextStrdup(c->conn_cxt, why);
 	if (error_name != NULL)
 		error_name = MemoryContextStrdup(c->conn_cxt, error_name);
-	if (c->pipeline != NULL && error_name == NULL && (drop == ATP_DROP_FRAME || drop == ATP_DROP_SEQ))
+	if (c->shards != NULL && error_name == NULL && (drop == ATP_DROP_FRAME || drop == ATP_DROP_SEQ))
 		hand_batch(c, true);
 	if (error_name != NULL && strcmp(error_name, "FutureCursor") == 0)
 	{
@@ -629,7 +623,7 @@ watch_stream(Consumer *c, AtpTime now)
 static bool
 can_receive(Consumer *c)
 {
-	return c->pipeline == NULL || c->batch->buffer != NULL || atp_pipeline_lend(c->pipeline, c->batch);
+	return c->shards == NULL || c->batch->buffer != NULL || atp_shards_lend(c->shards, c->batch);
 }
 
 /*
@@ -643,7 +637,7 @@ batch_is_due(Consumer *c)
 		return false;
 	if (atp_batch_full(c->batch))
 		return true;
-	return (c->pipeline == NULL || atp_pipeline_idle(c->pipeline)) &&
+	return (c->shards == NULL || atp_shards_idle(c->shards)) &&
 		atp_remaining(atp_now(), c->batch->since, atp_batch_delay_ms) == 0;
 }
 
@@ -668,7 +662,7 @@ wait_for_more(Consumer *c)
 		sooner(&timeout, limit);
 	if (c->undecided != NULL)
 		sooner(&timeout, Min(atp_remaining(now, c->undecided_since, clock_wait_ms(c)), SETTLE_LOOK_MS));
-	else if (c->pipeline != NULL && !atp_pipeline_idle(c->pipeline))
+	else if (c->shards != NULL && !atp_shards_idle(c->shards))
 		sooner(&timeout, SETTLE_LOOK_MS);
 	else if (c->batch->nmessages > 0)
 		sooner(&timeout, atp_remaining(now, c->batch->since, atp_batch_delay_ms));
@@ -702,7 +696,7 @@ run(Consumer *c)
 			read_subscription(c);
 			report_idle(c);
 		}
-		if (c->pipeline != NULL)
+		if (c->shards != NULL)
 			collect(c);
 		if (c->level >= 0 && c->position.last >= c->level)
 		{
@@ -784,13 +778,13 @@ wait_after_crash(const char *name)
 
 	if (crashes == 0)
 		return;
-	atp_slot_error(ATP_DROP_NONE, psprintf("the server crashed while this ran: %d times in a row, waiting for %d seconds",
+	atp_status_error(ATP_DROP_NONE, psprintf("the server crashed while this ran: %d times in a row, waiting for %d seconds",
 										   crashes, delay / 1000));
-	atp_slot_state(ATP_STATE_WAITING);
+	atp_status_state(ATP_STATE_WAITING);
 	pgstat_report_activity(STATE_IDLE, "waiting after a crash");
 	while ((left = atp_remaining(atp_now(), begin, delay)) > 0)
 		atp_wait(NULL, 0, left);
-	atp_slot_state(ATP_STATE_STARTING);
+	atp_status_state(ATP_STATE_STARTING);
 }
 
 void
@@ -801,7 +795,7 @@ atp_consumer_main(Datum arg)
 
 	memcpy(&start, MyBgworkerEntry->bgw_extra, sizeof(start));
 	atp_process_begin();
-	atp_slot_report_end(start.database, start.owner, start.name);
+	atp_status_report_end(start.database, start.owner, start.name);
 	if (!start.managed)
 		atp_process_ends_with_database();
 	BackgroundWorkerInitializeConnectionByOid(start.database, start.owner, 0);
@@ -818,7 +812,7 @@ atp_consumer_main(Datum arg)
 	if (!atp_claim(c.name))
 		leave(&c, "another process consumes it", false);
 	wait_for_workers(c.name);
-	atp_slot_attach(c.name);
+	atp_status_attach(c.name);
 	wait_after_crash(c.name);
 	c.loop_cxt = AllocSetContextCreate(TopMemoryContext, "atproto loop", ALLOCSET_DEFAULT_SIZES);
 	c.conn_cxt = AllocSetContextCreate(TopMemoryContext, "atproto connection", ALLOCSET_DEFAULT_SIZES);

@@ -94,7 +94,7 @@ read_subscriptions(void)
 				 errhint("Run ALTER EXTENSION atproto UPDATE.")));
 	warned = extension == ATP_EXTENSION_OTHER_VERSION;
 	if (extension == ATP_EXTENSION_READY)
-		atp_slots_keep(subs);
+		atp_status_keep(subs);
 	return subs;
 }
 
@@ -211,7 +211,7 @@ forget_children(List *subs)
 		}
 	}
 	if (forgotten)
-		atp_slots_keep(subs);
+		atp_status_keep(subs);
 }
 
 /*

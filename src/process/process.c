@@ -6,6 +6,8 @@
 
 #include <signal.h>
 
+#include "config/extension.h"
+#include "config/transaction.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
 #include "process/process.h"
@@ -70,4 +72,16 @@ atp_process_ends_with_database(void)
 	prev_emit_log_hook = emit_log_hook;
 	emit_log_hook = look_for_database;
 	on_proc_exit(end_for_good, (Datum) 0);
+}
+
+bool
+atp_process_stop_subscription(const AtpSubscription *sub, const char *reason)
+{
+	bool		stopped = true;
+
+	atp_begin("stopping the subscription");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		stopped = atp_subscription_stop(sub, reason);
+	atp_commit();
+	return stopped;
 }

@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "config/subscription.h"
 #include "postmaster/bgworker.h"
 
 /*
@@ -28,5 +29,8 @@ extern void atp_process_connected(const char *appname);
  * has been dropped.
  */
 extern void atp_process_ends_with_database(void);
+
+/* An operator has to decide.  False: the row is another than the one that was read, so nothing is stopped. */
+extern bool atp_process_stop_subscription(const AtpSubscription *sub, const char *reason);
 
 #endif							/* ATP_PROCESS_H */

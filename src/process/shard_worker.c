@@ -10,6 +10,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "config/claim.h"
 #include "config/cursor.h"
 #include "config/extension.h"
@@ -20,7 +21,7 @@
 #include "postmaster/bgworker.h"
 #include "process/process.h"
 #include "process/ring.h"
-#include "process/shards.h"
+#include "process/shard_worker.h"
 #include "process/status.h"
 #include "source.h"
 #include "storage/dsm.h"
@@ -44,22 +45,19 @@ typedef struct Worker
 } Worker;
 
 /* The consumer notices, and decides what is to be done. */
-static void
-leave(Worker *w, const char *why)
+pg_noreturn static void
+worker_ends(const char *why)
 {
 	ereport(LOG, (errmsg("%s ends: %s", MyBgworkerEntry->bgw_name, why)));
 	proc_exit(0);
 }
 
 /* The operator has to decide; the consumer hears of it as of any change. */
-static void
-stop(Worker *w, const char *reason)
+pg_noreturn static void
+stop_subscription(Worker *w, const char *reason)
 {
-	atp_begin("stopping the subscription");
-	if (atp_extension_lock() == ATP_EXTENSION_READY)
-		(void) atp_subscription_stop(w->sub, reason);
-	atp_commit();
-	leave(w, reason);
+	(void) atp_process_stop_subscription(w->sub, reason);
+	worker_ends(reason);
 }
 
 static void
@@ -85,7 +83,7 @@ attach(Worker *w, dsm_handle handle)
 }
 
 static void
-read_subscription(Worker *w, const char *name)
+read_settings(Worker *w, const char *name)
 {
 	bool		same;
 
@@ -97,7 +95,7 @@ read_subscription(Worker *w, const char *name)
 		atp_cursor_of_shard(name, w->sub->ep->scope, w->shard, w->ring->layout, &w->cursor);
 	atp_commit();
 	if (!same)
-		leave(w, "the subscription changed");
+		worker_ends("the subscription changed");
 	atp_statements_target(w->sub->target);
 	w->source = atp_source_of(w->sub->ep->nsid);
 	w->decoder = atp_decoder_create(TopMemoryContext, w->source->format);
@@ -106,7 +104,7 @@ read_subscription(Worker *w, const char *name)
 
 /* The messages of this shard that are not committed yet. */
 static void
-decode(Worker *w, const AtpRingBatch *from)
+decode_share(Worker *w, const AtpRingBatch *from)
 {
 	AtpBatch   *batch = w->batch;
 	AtpPosition position = {.last = w->cursor, .timed = true};
@@ -141,14 +139,14 @@ decode(Worker *w, const AtpRingBatch *from)
 }
 
 static void
-work(Worker *w, AtpRingBatch *from)
+apply_share(Worker *w, AtpRingBatch *from)
 {
 	AtpStreamProgress progress;
 	const char *reason;
 
 	if (w->cursor < 0)
 		w->cursor = from->begin;
-	decode(w, from);
+	decode_share(w, from);
 	progress = atp_stream_progress(w->sub, w->shard, w->ring->layout, w->cursor, Max(from->last, w->cursor));
 	if (from->last > w->cursor || w->batch->letters != NIL)
 		switch (atp_apply(w->sub, w->source->sink, w->batch, &progress.base, &reason))
@@ -156,13 +154,13 @@ work(Worker *w, AtpRingBatch *from)
 			case ATP_APPLIED:
 				break;
 			case ATP_APPLY_GONE:
-				leave(w, "the extension was dropped");
+				worker_ends("the extension was dropped");
 				break;
 			case ATP_APPLY_CURSOR_MOVED:
-				leave(w, "its cursor was set");
+				worker_ends("its cursor was set");
 				break;
 			case ATP_APPLY_STOP:
-				stop(w, reason);
+				stop_subscription(w, reason);
 				break;
 		}
 	w->cursor = progress.position;
@@ -172,8 +170,8 @@ work(Worker *w, AtpRingBatch *from)
 	atp_batch_reset(w->batch);
 }
 
-static void
-run(Worker *w)
+pg_noreturn static void
+worker_loop(Worker *w)
 {
 	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "atproto loop", ALLOCSET_DEFAULT_SIZES);
 	bool		stats_pending = false;
@@ -189,7 +187,7 @@ run(Worker *w)
 			proc_exit(0);
 		if ((batch = atp_ring_work(w->ring, w->shard)) != NULL)
 		{
-			work(w, batch);
+			apply_share(w, batch);
 			atp_ring_done(w->ring, w->shard);
 			stats_pending = true;
 		}
@@ -213,22 +211,22 @@ run(Worker *w)
 }
 
 void
-atp_apply_worker_main(Datum arg)
+atp_shard_worker_main(Datum arg)
 {
-	AtpWorkerStart start;
+	AtpShardWorkerStart start;
 	/* outlives an ERROR, which leaves this function before the process's exit looks at it */
 	Worker	   *w = MemoryContextAllocZero(TopMemoryContext, sizeof(Worker));
 
 	memcpy(&start, MyBgworkerEntry->bgw_extra, sizeof(start));
 	atp_process_begin();
-	atp_slot_report_end(start.database, start.owner, start.name);
+	atp_status_report_end(start.database, start.owner, start.name);
 	BackgroundWorkerInitializeConnectionByOid(start.database, start.owner, 0);
 	atp_process_connected(psprintf("atproto %s/%d", start.name, start.shard));
 	w->shard = start.shard;
 	attach(w, DatumGetUInt32(arg));
 	if (!atp_claim_worker(start.name, start.shard))
-		leave(w, "another process does the same");
+		worker_ends("another process does the same");
 	w->batch = atp_batch_create(TopMemoryContext);
-	read_subscription(w, start.name);
-	run(w);
+	read_settings(w, start.name);
+	worker_loop(w);
 }

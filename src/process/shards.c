@@ -8,12 +8,13 @@
 #include "postmaster/bgworker.h"
 #include "process/process.h"
 #include "process/ring.h"
+#include "process/shard_worker.h"
 #include "process/shards.h"
 #include "process/status.h"
 #include "storage/dsm.h"
 #include "utils/memutils.h"
 
-struct AtpPipeline
+struct AtpShards
 {
 	dsm_segment *segment;
 	AtpRing    *ring;
@@ -29,65 +30,65 @@ close_ring(dsm_segment *segment, Datum ring)
 }
 
 static bool
-start_worker(AtpPipeline *pipeline, const AtpSubscription *sub, int shard)
+start_worker(AtpShards *shards, const AtpSubscription *sub, int shard)
 {
 	BackgroundWorker worker;
-	AtpWorkerStart start = {.database = MyDatabaseId, .owner = sub->owner, .shard = shard};
+	AtpShardWorkerStart start = {.database = MyDatabaseId, .owner = sub->owner, .shard = shard};
 
-	StaticAssertStmt(sizeof(AtpWorkerStart) <= BGW_EXTRALEN, "start information must fit into bgw_extra");
+	StaticAssertStmt(sizeof(AtpShardWorkerStart) <= BGW_EXTRALEN, "start information must fit into bgw_extra");
 	strlcpy(start.name, sub->name, sizeof(start.name));
 	atp_process_describe(&worker, "atproto apply worker", psprintf("%s/%d", sub->name, shard),
-						 "atp_apply_worker_main");
+						 "atp_shard_worker_main");
 	worker.bgw_notify_pid = MyProcPid;
-	worker.bgw_main_arg = UInt32GetDatum(dsm_segment_handle(pipeline->segment));
+	worker.bgw_main_arg = UInt32GetDatum(dsm_segment_handle(shards->segment));
 	memcpy(worker.bgw_extra, &start, sizeof(start));
-	return RegisterDynamicBackgroundWorker(&worker, &pipeline->workers[shard]);
+	return RegisterDynamicBackgroundWorker(&worker, &shards->workers[shard]);
 }
 
-AtpPipeline *
-atp_pipeline_start(const AtpSubscription *sub, int nworkers, int layout)
+AtpShards *
+atp_shards_start(const AtpSubscription *sub, int nworkers, int layout)
 {
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
-	AtpPipeline *pipeline = palloc0(sizeof(AtpPipeline));
+	AtpShards  *shards = palloc0(sizeof(AtpShards));
 
 	if (nworkers > ATP_WORKERS_MAX)
 		elog(ERROR, "%d workers are too many", nworkers);
-	pipeline->segment = dsm_create(sizeof(AtpRing), 0);
-	dsm_pin_mapping(pipeline->segment);
-	pipeline->ring = dsm_segment_address(pipeline->segment);
-	atp_ring_init(pipeline->ring, nworkers, sub->version, layout);
-	on_dsm_detach(pipeline->segment, close_ring, PointerGetDatum(pipeline->ring));
-	for (; pipeline->nworkers < nworkers; pipeline->nworkers++)
-		if (!start_worker(pipeline, sub, pipeline->nworkers))
+	shards->segment = dsm_create(sizeof(AtpRing), 0);
+	dsm_pin_mapping(shards->segment);
+	shards->ring = dsm_segment_address(shards->segment);
+	atp_ring_init(shards->ring, nworkers, sub->version, layout);
+	on_dsm_detach(shards->segment, close_ring, PointerGetDatum(shards->ring));
+	for (; shards->nworkers < nworkers; shards->nworkers++)
+		if (!start_worker(shards, sub, shards->nworkers))
 		{
-			atp_pipeline_end(pipeline);
-			pipeline = NULL;
+			atp_shards_end(shards);
+			shards = NULL;
 			break;
 		}
 	MemoryContextSwitchTo(old);
-	return pipeline;
+	return shards;
 }
 
 void
-atp_pipeline_end(AtpPipeline *pipeline)
+atp_shards_end(AtpShards *shards)
 {
-	atp_ring_close(pipeline->ring);
+	atp_ring_close(shards->ring);
 	/* their successors must not meet them */
-	for (int i = 0; i < pipeline->nworkers; i++)
+	for (int i = 0; i < shards->nworkers; i++)
 	{
-		(void) WaitForBackgroundWorkerShutdown(pipeline->workers[i]);
-		pfree(pipeline->workers[i]);
+		(void) WaitForBackgroundWorkerShutdown(shards->workers[i]);
+		pfree(shards->workers[i]);
 	}
-	dsm_detach(pipeline->segment);
-	pfree(pipeline);
+	dsm_detach(shards->segment);
+	pfree(shards);
 }
 
 bool
-atp_pipeline_lend(AtpPipeline *pipeline, AtpBatch *batch)
+atp_shards_lend(AtpShards *shards, AtpBatch *batch)
 {
-	if (!atp_ring_has_room(pipeline->ring, pipeline->collected))
+	if (!atp_ring_has_room(shards->ring, shards->collected))
 		return false;
-	atp_batch_lend(batch, atp_ring_next(pipeline->ring)->bytes, ATP_RING_BYTES);
+	atp_batch_lend(batch, atp_ring_next(shards->ring)->bytes, ATP_RING_BYTES);
 	return true;
 }
 
@@ -103,9 +104,9 @@ add_message(AtpRing *ring, AtpRingBatch *to, AtpBytes message, int64 seq, uint32
 }
 
 void
-atp_pipeline_hand(AtpPipeline *pipeline, AtpBatch *batch, int64 begin, int64 last, bool broken)
+atp_shards_hand(AtpShards *shards, AtpBatch *batch, int64 begin, int64 last, bool broken)
 {
-	AtpRing    *ring = pipeline->ring;
+	AtpRing    *ring = shards->ring;
 	AtpRingBatch *to = atp_ring_next(ring);
 	ListCell   *lc;
 
@@ -126,43 +127,43 @@ atp_pipeline_hand(AtpPipeline *pipeline, AtpBatch *batch, int64 begin, int64 las
 }
 
 bool
-atp_pipeline_collect(AtpPipeline *pipeline, int64 *cursor)
+atp_shards_collect(AtpShards *shards, int64 *cursor)
 {
 	AtpRingBatch *batch;
 	bool		any = false;
 
-	while ((batch = atp_ring_finished(pipeline->ring, pipeline->collected)) != NULL)
+	while ((batch = atp_ring_finished(shards->ring, shards->collected)) != NULL)
 	{
 		int64		skips[ATP_SKIP_COUNT] = {0};
 
-		for (int w = 0; w < pipeline->nworkers; w++)
+		for (int w = 0; w < shards->nworkers; w++)
 			for (int i = 0; i < ATP_SKIP_COUNT; i++)
 				skips[i] += batch->skips[w][i];
-		atp_slot_batch(skips);
+		atp_status_batch(skips);
 		*cursor = batch->last;
-		pipeline->collected++;
+		shards->collected++;
 		any = true;
 	}
 	return any;
 }
 
 bool
-atp_pipeline_idle(const AtpPipeline *pipeline)
+atp_shards_idle(const AtpShards *shards)
 {
-	return pg_atomic_read_u64(&pipeline->ring->handed) == pipeline->collected;
+	return pg_atomic_read_u64(&shards->ring->handed) == shards->collected;
 }
 
 bool
-atp_pipeline_failed(AtpPipeline *pipeline)
+atp_shards_failed(AtpShards *shards)
 {
-	for (int i = 0; i < pipeline->nworkers; i++)
+	for (int i = 0; i < shards->nworkers; i++)
 	{
 		pid_t		pid;
 
 		/* the second, for one that ended before it could say so */
-		if (pg_atomic_read_u32(&pipeline->ring->worker[i].ended) != 0 ||
-			(pipeline->ring->worker[i].latch == NULL &&
-			 GetBackgroundWorkerPid(pipeline->workers[i], &pid) == BGWH_STOPPED))
+		if (pg_atomic_read_u32(&shards->ring->worker[i].ended) != 0 ||
+			(shards->ring->worker[i].latch == NULL &&
+			 GetBackgroundWorkerPid(shards->workers[i], &pid) == BGWH_STOPPED))
 			return true;
 	}
 	return false;

@@ -15,45 +15,34 @@
 #include "config/subscription.h"
 #include "stream/batch.h"
 
-typedef struct AtpPipeline AtpPipeline;
+typedef struct AtpShards AtpShards;
 
 /*
  * Start the workers.  NULL: there are not enough worker slots, and nothing was
  * started.  An ERROR when there is no shared memory.
  */
-extern AtpPipeline *atp_pipeline_start(const AtpSubscription *sub, int nworkers, int layout);
+extern AtpShards *atp_shards_start(const AtpSubscription *sub, int nworkers, int layout);
 
 /* End them; what was handed over and not committed comes again (the cursors say so). */
-extern void atp_pipeline_end(AtpPipeline *pipeline);
+extern void atp_shards_end(AtpShards *shards);
 
 /* Give an empty batch memory that can be handed over.  False: the workers have to get on first. */
-extern bool atp_pipeline_lend(AtpPipeline *pipeline, AtpBatch *batch);
+extern bool atp_shards_lend(AtpShards *shards, AtpBatch *batch);
 
 /*
  * Hand over what atp_decode_heads() found in the batch, and take its memory.
  * begin is the position before it, last the one after it; broken: the stream
  * was dropped for the last message, which becomes a dead letter.
  */
-extern void atp_pipeline_hand(AtpPipeline *pipeline, AtpBatch *batch, int64 begin, int64 last, bool broken);
+extern void atp_shards_hand(AtpShards *shards, AtpBatch *batch, int64 begin, int64 last, bool broken);
 
 /* Move *cursor to what all workers have committed by now; false: no further than before. */
-extern bool atp_pipeline_collect(AtpPipeline *pipeline, int64 *cursor);
+extern bool atp_shards_collect(AtpShards *shards, int64 *cursor);
 
 /* Is everything that was handed over collected? */
-extern bool atp_pipeline_idle(const AtpPipeline *pipeline);
+extern bool atp_shards_idle(const AtpShards *shards);
 
 /* Has a worker ended?  Then nothing can be handed over any more. */
-extern bool atp_pipeline_failed(AtpPipeline *pipeline);
-
-extern PGDLLEXPORT void atp_apply_worker_main(Datum arg);
-
-/* What a worker is told; must fit into bgw_extra. */
-typedef struct AtpWorkerStart
-{
-	Oid			database;
-	Oid			owner;
-	int			shard;
-	char		name[ATP_NAME_MAX + 1];
-} AtpWorkerStart;
+extern bool atp_shards_failed(AtpShards *shards);
 
 #endif							/* ATP_SHARDS_H */

@@ -22,20 +22,40 @@
 
 PG_FUNCTION_INFO_V1(atp_stream_status);
 
-typedef struct AtpSlots
+/* The status of one subscription. */
+typedef struct Slot
+{
+	bool		in_use;
+	Oid			database;
+	Oid			owner;			/* who may see it */
+	char		name[ATP_NAME_MAX + 1];
+	int			pid;
+	AtpState	state;
+	TimestampTz connected_at;	/* 0: not now */
+	int64		received;		/* messages */
+	int64		bytes;
+	int64		batches;
+	int64		reconnects;
+	int64		drops[ATP_DROP_COUNT];
+	int64		skips[ATP_SKIP_COUNT];
+	char		error[256];		/* last one, for people */
+	TimestampTz error_at;		/* 0: none */
+} Slot;
+
+typedef struct Slots
 {
 	LWLock	   *lock;
 	int			failed_starts[ATP_MANAGERS_MAX];
 	int			manager_pid[ATP_MANAGERS_MAX];
 	int			n;
-	AtpSlot		slot[FLEXIBLE_ARRAY_MEMBER];
-} AtpSlots;
+	Slot		slot[FLEXIBLE_ARRAY_MEMBER];
+} Slots;
 
 static int	max_subscriptions;	/* GUC: slots in shared memory */
 
-static AtpSlots *slots = NULL;	/* shared; NULL when not preloaded */
-static AtpSlot private_slot;
-static AtpSlot *my_slot = &private_slot;
+static Slots *slots = NULL;	/* shared; NULL when not preloaded */
+static Slot private_slot;
+static Slot *my_slot = &private_slot;
 
 static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
@@ -51,7 +71,7 @@ static const char *const state_names[] = {
 static Size
 slots_size(void)
 {
-	return add_size(offsetof(AtpSlots, slot), mul_size(max_subscriptions, sizeof(AtpSlot)));
+	return add_size(offsetof(Slots, slot), mul_size(max_subscriptions, sizeof(Slot)));
 }
 
 static void
@@ -121,14 +141,14 @@ detach(int code, Datum arg)
 }
 
 /* A subscription's slot, a new one if need be; NULL: there is no room.  The lock is held. */
-static AtpSlot *
+static Slot *
 find_slot(Oid database, Oid owner, const char *name)
 {
-	AtpSlot    *free_slot = NULL;
+	Slot	   *free_slot = NULL;
 
 	for (int i = 0; slots != NULL && i < slots->n; i++)
 	{
-		AtpSlot    *slot = &slots->slot[i];
+		Slot	   *slot = &slots->slot[i];
 
 		if (slot->in_use && slot->database == database && strcmp(slot->name, name) == 0)
 		{
@@ -143,7 +163,7 @@ find_slot(Oid database, Oid owner, const char *name)
 	}
 	if (free_slot != NULL)
 	{
-		memset(free_slot, 0, sizeof(AtpSlot));
+		memset(free_slot, 0, sizeof(Slot));
 		free_slot->in_use = true;
 		free_slot->database = database;
 		free_slot->owner = owner;
@@ -154,7 +174,7 @@ find_slot(Oid database, Oid owner, const char *name)
 }
 
 static void
-set_error(AtpSlot *slot, const char *error)
+set_error(Slot *slot, const char *error)
 {
 	strlcpy(slot->error, error, sizeof(slot->error));
 	/* the copy may have cut a character in two */
@@ -175,7 +195,7 @@ static emit_log_hook_type prev_emit_log_hook = NULL;
 static void
 report_end(ErrorData *edata)
 {
-	AtpSlot    *slot;
+	Slot	   *slot;
 
 	if (prev_emit_log_hook)
 		prev_emit_log_hook(edata);
@@ -191,7 +211,7 @@ report_end(ErrorData *edata)
 }
 
 void
-atp_slot_report_end(Oid database, Oid owner, const char *name)
+atp_status_report_end(Oid database, Oid owner, const char *name)
 {
 	mine.database = database;
 	mine.owner = owner;
@@ -201,9 +221,9 @@ atp_slot_report_end(Oid database, Oid owner, const char *name)
 }
 
 void
-atp_slot_attach(const char *name)
+atp_status_attach(const char *name)
 {
-	AtpSlot    *slot;
+	Slot	   *slot;
 
 	lock_slots(LW_EXCLUSIVE);
 	slot = find_slot(MyDatabaseId, GetUserId(), name);
@@ -221,7 +241,7 @@ atp_slot_attach(const char *name)
 }
 
 void
-atp_slot_state(AtpState state)
+atp_status_state(AtpState state)
 {
 	lock_slots(LW_EXCLUSIVE);
 	my_slot->state = state;
@@ -233,7 +253,7 @@ atp_slot_state(AtpState state)
 }
 
 void
-atp_slot_error(AtpDrop drop, const char *error)
+atp_status_error(AtpDrop drop, const char *error)
 {
 	lock_slots(LW_EXCLUSIVE);
 	if (drop != ATP_DROP_NONE)
@@ -246,7 +266,7 @@ atp_slot_error(AtpDrop drop, const char *error)
 }
 
 void
-atp_slot_received(int64 messages, int64 bytes)
+atp_status_received(int64 messages, int64 bytes)
 {
 	lock_slots(LW_EXCLUSIVE);
 	my_slot->received += messages;
@@ -255,7 +275,7 @@ atp_slot_received(int64 messages, int64 bytes)
 }
 
 void
-atp_slot_skips(const int64 *skips)
+atp_status_skips(const int64 *skips)
 {
 	lock_slots(LW_EXCLUSIVE);
 	for (int i = 0; i < ATP_SKIP_COUNT; i++)
@@ -264,12 +284,12 @@ atp_slot_skips(const int64 *skips)
 }
 
 void
-atp_slot_batch(const int64 *skips)
+atp_status_batch(const int64 *skips)
 {
 	lock_slots(LW_EXCLUSIVE);
 	my_slot->batches++;
 	unlock_slots();
-	atp_slot_skips(skips);
+	atp_status_skips(skips);
 }
 
 static void
@@ -325,7 +345,7 @@ atp_manager_connected(int manager)
 }
 
 void
-atp_slots_forget(Oid database)
+atp_status_forget(Oid database)
 {
 	lock_slots(LW_EXCLUSIVE);
 	for (int i = 0; slots != NULL && i < slots->n; i++)
@@ -335,12 +355,12 @@ atp_slots_forget(Oid database)
 }
 
 void
-atp_slots_keep(List *subscriptions)
+atp_status_keep(List *subscriptions)
 {
 	lock_slots(LW_EXCLUSIVE);
 	for (int i = 0; slots != NULL && i < slots->n; i++)
 	{
-		AtpSlot    *slot = &slots->slot[i];
+		Slot	   *slot = &slots->slot[i];
 		bool		keep = slot->pid != 0;
 		ListCell   *lc;
 
@@ -385,14 +405,14 @@ Datum
 atp_stream_status(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	AtpSlot    *copy = NULL;
+	Slot	   *copy = NULL;
 	int			n = 0;
 	bool		all = has_privs_of_role(GetUserId(), ROLE_PG_MONITOR);
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (slots != NULL)
 	{
-		copy = palloc(slots->n * sizeof(AtpSlot));
+		copy = palloc(slots->n * sizeof(Slot));
 		lock_slots(LW_SHARED);
 		for (int i = 0; i < slots->n; i++)
 			if (slots->slot[i].in_use && slots->slot[i].database == MyDatabaseId)
@@ -401,7 +421,7 @@ atp_stream_status(PG_FUNCTION_ARGS)
 	}
 	for (int i = 0; i < n; i++)
 	{
-		AtpSlot    *slot = &copy[i];
+		Slot	   *slot = &copy[i];
 		Datum		values[12];
 		bool		nulls[12] = {0};
 

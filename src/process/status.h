@@ -25,25 +25,6 @@ typedef enum AtpState
 	ATP_STATE_ENDED				/* the process is gone */
 } AtpState;
 
-typedef struct AtpSlot
-{
-	bool		in_use;
-	Oid			database;
-	Oid			owner;			/* who may see it */
-	char		name[ATP_NAME_MAX + 1];
-	int			pid;
-	AtpState	state;
-	TimestampTz connected_at;	/* 0: not now */
-	int64		received;		/* messages */
-	int64		bytes;
-	int64		batches;
-	int64		reconnects;
-	int64		drops[ATP_DROP_COUNT];
-	int64		skips[ATP_SKIP_COUNT];
-	char		error[256];		/* last one, for people */
-	TimestampTz error_at;		/* 0: none */
-} AtpSlot;
-
 #define ATP_MANAGERS_MAX	64		/* databases that can be served */
 
 /* From _PG_init(): shared memory, while preloading, and how much. */
@@ -53,17 +34,17 @@ extern void atp_status_init(void);
  * From now on an ERROR or FATAL that ends this process is the last error of a
  * subscription.  Before there is a connection to the database, too.
  */
-extern void atp_slot_report_end(Oid database, Oid owner, const char *name);
+extern void atp_status_report_end(Oid database, Oid owner, const char *name);
 
 /* This process's slot for the subscription; private memory when there is no shared one. */
-extern void atp_slot_attach(const char *name);
+extern void atp_status_attach(const char *name);
 
 /* Every change of a slot goes through these. */
-extern void atp_slot_state(AtpState state);
-extern void atp_slot_error(AtpDrop drop, const char *error);
-extern void atp_slot_received(int64 messages, int64 bytes);
-extern void atp_slot_batch(const int64 *skips);
-extern void atp_slot_skips(const int64 *skips);	/* without a batch of their own */
+extern void atp_status_state(AtpState state);
+extern void atp_status_error(AtpDrop drop, const char *error);
+extern void atp_status_received(int64 messages, int64 bytes);
+extern void atp_status_batch(const int64 *skips);
+extern void atp_status_skips(const int64 *skips);	/* without a batch of their own */
 
 /*
  * How often the manager with this number has started in a row without getting
@@ -79,9 +60,9 @@ extern bool atp_manager_is_failing(int manager);
 extern int	atp_manager_pid(int manager);
 
 /* Forget the slots of a database that is gone. */
-extern void atp_slots_forget(Oid database);
+extern void atp_status_forget(Oid database);
 
 /* Forget the slots of this database whose subscription is not in the list. */
-extern void atp_slots_keep(List *subscriptions);
+extern void atp_status_keep(List *subscriptions);
 
 #endif							/* ATP_STATUS_H */

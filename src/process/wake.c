@@ -128,7 +128,7 @@ static void
 database_dropped(XactEvent event, void *arg)
 {
 	if (event == XACT_EVENT_COMMIT && OidIsValid(dropped_database))
-		atp_slots_forget(dropped_database);
+		atp_status_forget(dropped_database);
 	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT)
 		dropped_database = InvalidOid;
 }
