@@ -4,7 +4,6 @@
     accounts.py FILE      writes the capture, and prints its landmarks: name and seq
 """
 
-import struct
 import sys
 
 import synth
@@ -72,8 +71,7 @@ def main():
         print(f"{name}\t{seq}")
 
     with open(sys.argv[1], "wb") as f:
-        for message in messages(mark):
-            f.write(struct.pack(">I", len(message)) + message)
+        synth.write(messages(mark), f)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 """Does the oracle follow its rules?  What synth.py's odd stream must leave, written down by hand; TAP."""
 
-import struct
 import sys
 import tempfile
 
@@ -123,8 +122,7 @@ equal(
     "DIDs and actions",
 )
 with tempfile.NamedTemporaryFile() as f:
-    for message in odd:
-        f.write(struct.pack(">I", len(message)) + message)
+    synth.write(odd, f)
     f.flush()
     changed = state.State([], changes={3: ["app.bsky.*"], 4: []})
     changed.run(f.name)
@@ -134,8 +132,7 @@ with tempfile.NamedTemporaryFile() as f:
 # --- labels and messages ---
 
 with tempfile.NamedTemporaryFile() as f:
-    for message in streams.labels():
-        f.write(struct.pack(">I", len(message)) + message)
+    synth.write(streams.labels(), f)
     f.flush()
     labels = other.Other()
     labels.run(f.name)

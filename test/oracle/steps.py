@@ -15,7 +15,6 @@ The text of a record is its key and its revision.  An #account event carries the
 place in the stream.
 """
 
-import struct
 import sys
 
 import synth
@@ -50,9 +49,7 @@ def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     stream = Stream()
-    for step in sys.argv[1:]:
-        message = stream.step(step.split())
-        sys.stdout.buffer.write(struct.pack(">I", len(message)) + message)
+    synth.write((stream.step(step.split()) for step in sys.argv[1:]), sys.stdout.buffer)
 
 
 if __name__ == "__main__":

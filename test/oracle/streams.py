@@ -12,7 +12,6 @@ The same arguments give the same bytes.
 """
 
 import random
-import struct
 import sys
 
 import synth
@@ -167,10 +166,7 @@ def paths():
 
 def main():
     makers = {"types": types, "paths": paths, "labels": labels, "events": lambda: events(int(sys.argv[2])), "plain": lambda: plain(int(sys.argv[2]))}
-    if len(sys.argv) < 2 or sys.argv[1] not in makers:
-        sys.exit(__doc__)
-    for message in makers[sys.argv[1]]():
-        sys.stdout.buffer.write(struct.pack(">I", len(message)) + message)
+    synth.run(makers, __doc__)
 
 
 if __name__ == "__main__":

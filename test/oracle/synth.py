@@ -407,6 +407,19 @@ def odd():
     yield s.account(did(8), True, "desynchronized")
 
 
+def write(messages, f):
+    """A capture's form: each message with its length before it."""
+    for message in messages:
+        f.write(struct.pack(">I", len(message)) + message)
+
+
+def run(makers, usage):
+    """Writes what the program's first argument names."""
+    if len(sys.argv) < 2 or sys.argv[1] not in makers:
+        sys.exit(usage)
+    write(makers[sys.argv[1]](), sys.stdout.buffer)
+
+
 def main():
     makers = {
         "posts": lambda: posts(int(sys.argv[2])),
@@ -417,10 +430,7 @@ def main():
         "clock": clock,
         "odd": odd,
     }
-    if len(sys.argv) < 2 or sys.argv[1] not in makers:
-        sys.exit(__doc__)
-    for message in makers[sys.argv[1]]():
-        sys.stdout.buffer.write(struct.pack(">I", len(message)) + message)
+    run(makers, __doc__)
 
 
 if __name__ == "__main__":

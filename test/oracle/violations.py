@@ -7,7 +7,6 @@ The messages with an odd seq are commits with one post each, all of one reposito
 ones with an even seq, in the order of the names, violate the schema of their message.
 """
 
-import struct
 import sys
 
 import synth
@@ -67,11 +66,8 @@ def main():
     with open(sys.argv[1], "wb") as f:
         for i, (name, kind, payload) in enumerate(VIOLATIONS):
             path = f"app.bsky.feed.post/{i}"
-            for message in (
-                stream.commit(DID, synth.tid(i + 10), [("create", path, synth.post(name))]),
-                stream.message(kind, payload),
-            ):
-                f.write(struct.pack(">I", len(message)) + message)
+            commit = stream.commit(DID, synth.tid(i + 10), [("create", path, synth.post(name))])
+            synth.write([commit, stream.message(kind, payload)], f)
             print(name)
 
 

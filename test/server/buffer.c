@@ -1,46 +1,11 @@
 /*
  * buffer.c
- *		The byte queue, and memory that never comes back NULL.
+ *		The byte queue.
  */
 #include "buffer.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-void
-die(const char *fmt,...)
-{
-	va_list		args;
-
-	va_start(args, fmt);
-	fputs("streamserver: ", stderr);
-	vfprintf(stderr, fmt, args);
-	fputc('\n', stderr);
-	va_end(args);
-	exit(2);
-}
-
-void *
-xrealloc(void *p, size_t n)
-{
-	void	   *q = realloc(p, n);
-
-	if (q == NULL && n > 0)
-		die("out of memory (%zu bytes)", n);
-	return q;
-}
-
-void *
-xcalloc(size_t n, size_t size)
-{
-	void	   *p = calloc(n, size);
-
-	if (p == NULL)
-		die("out of memory (%zu bytes)", n * size);
-	return p;
-}
 
 void
 buffer_add(Buffer *b, const void *bytes, size_t n)

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "die.h"
+
 typedef struct Buffer
 {
 	uint8_t    *data;
@@ -31,12 +33,5 @@ buffer_bytes(const Buffer *b)
 {
 	return b->data + b->head;
 }
-
-/* Memory, or the end of the program with a message. */
-extern void *xrealloc(void *p, size_t n);
-extern void *xcalloc(size_t n, size_t size);
-
-/* Prints "streamserver: ..." and ends the program. */
-extern void die(const char *fmt,...) __attribute__((format(printf, 1, 2), noreturn));
 
 #endif							/* SRV_BUFFER_H */

@@ -1,46 +1,10 @@
 /*
  * util.c
- *		An end with a message, memory, SHA-256.
+ *		Copies of strings, SHA-256.
  */
 #include "util.h"
 
 #include <openssl/evp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-void
-die(const char *fmt,...)
-{
-	va_list		args;
-
-	va_start(args, fmt);
-	fputs("simulate: ", stderr);
-	vfprintf(stderr, fmt, args);
-	fputc('\n', stderr);
-	va_end(args);
-	exit(2);
-}
-
-void *
-xrealloc(void *p, size_t n)
-{
-	void	   *q = realloc(p, n);
-
-	if (q == NULL && n > 0)
-		die("out of memory (%zu bytes)", n);
-	return q;
-}
-
-void *
-xcalloc(size_t n, size_t size)
-{
-	void	   *p = calloc(n, size);
-
-	if (p == NULL)
-		die("out of memory (%zu bytes)", n * size);
-	return p;
-}
 
 char *
 xstrndup(const char *s, size_t n)

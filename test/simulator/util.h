@@ -1,18 +1,16 @@
 /*
  * util.h
- *		What every file of the simulator needs: an end with a message, memory that
+ *		What every file of the simulator needs: an end with a message and memory that
  *		never comes back NULL, SHA-256, and CIDs as spans.
  */
 #ifndef SIM_UTIL_H
 #define SIM_UTIL_H
 
 #include "core/cid.h"
+#include "die.h"
 
 #define DIGEST_LEN	32
 
-extern void die(const char *fmt,...) __attribute__((format(printf, 1, 2), noreturn));
-extern void *xrealloc(void *p, size_t n);
-extern void *xcalloc(size_t n, size_t size);
 extern char *xstrndup(const char *s, size_t n);
 
 /* An AtpSha256Fn. */
