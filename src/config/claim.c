@@ -137,8 +137,6 @@ holders(Oid database, const LOCKTAG *tags, int ntags, int **pids)
 		if (wanted)
 			(*pids)[n++] = lock->pid;
 	}
-	pfree(locks->locks);
-	pfree(locks);
 	return n;
 }
 
@@ -152,10 +150,8 @@ static int
 one_holder(const LOCKTAG *tags, int ntags)
 {
 	int		   *pids;
-	int			pid = holders(MyDatabaseId, tags, ntags, &pids) > 0 ? pids[0] : 0;
 
-	pfree(pids);
-	return pid;
+	return holders(MyDatabaseId, tags, ntags, &pids) > 0 ? pids[0] : 0;
 }
 
 int

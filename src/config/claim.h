@@ -28,6 +28,11 @@ extern void atp_claim_guard(void);
 /* Hold it no longer; false when this process does not. */
 extern bool atp_claim_release(void);
 
+/*
+ * What follows looks through the server's lock table, and leaves a copy of it in
+ * the current context: one that lives short.
+ */
+
 /* Does some process hold it in this database? */
 extern bool atp_is_running(const char *name);
 
@@ -37,7 +42,7 @@ extern bool atp_has_workers(const char *name);
 /* The holder's pid, or 0. */
 extern int	atp_holder_pid(const char *name);
 
-/* The pids of all holders in a database; palloc'd. */
+/* The pids of all holders in a database. */
 extern int	atp_holders(Oid database, int **pids);
 
 #endif							/* ATP_CLAIM_H */

@@ -758,13 +758,17 @@ init_curl(void)
  * Until then their cursors are theirs.
  */
 static void
-wait_for_workers(const char *name)
+wait_for_workers(Consumer *c)
 {
-	while (atp_has_workers(name))
+	MemoryContext old = MemoryContextSwitchTo(c->loop_cxt);
+
+	while (atp_has_workers(c->name))
 	{
 		pgstat_report_activity(STATE_IDLE, "waiting for the workers before");
 		atp_wait(NULL, 0, SETTLE_LOOK_MS);
+		MemoryContextReset(c->loop_cxt);
 	}
+	MemoryContextSwitchTo(old);
 }
 
 /* So that somebody can log in and mend what crashes the server. */
@@ -811,10 +815,10 @@ atp_consumer_main(Datum arg)
 	}
 	if (!atp_claim(c.name))
 		leave(&c, "another process consumes it", false);
-	wait_for_workers(c.name);
+	c.loop_cxt = AllocSetContextCreate(TopMemoryContext, "atproto loop", ALLOCSET_DEFAULT_SIZES);
+	wait_for_workers(&c);
 	atp_status_attach(c.name);
 	wait_after_crash(c.name);
-	c.loop_cxt = AllocSetContextCreate(TopMemoryContext, "atproto loop", ALLOCSET_DEFAULT_SIZES);
 	c.conn_cxt = AllocSetContextCreate(TopMemoryContext, "atproto connection", ALLOCSET_DEFAULT_SIZES);
 	c.batch = atp_batch_create(TopMemoryContext);
 	c.drop_seq = -1;

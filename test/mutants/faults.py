@@ -182,3 +182,48 @@ fault("refill-labels", "tables/refill.c", "if (!atp_source_of(sub->ep->nsid)->by
 fault("owner-of-others", "config/owner.c", "((Form_pg_shdepend) GETSTRUCT(tuple))->refobjid == role;", "OidIsValid(role);", "t/261_owners")
 fault("owner-counted-alone", "config/owner.c", "	LockSharedObject(AuthIdRelationId, role, 0, ShareUpdateExclusiveLock);\n", "", "t/261_owners")
 fault("refill-no-events", "tables/refill.c", "!sub->settings.keep_records && sub->settings.events != ATP_EVENTS_NONE", "!sub->settings.keep_records", "t/255_derived")
+
+# --- claims, layouts, crashes ---
+
+fault("claim-of-database", "config/claim.c", "lock->locktag.locktag_field1 != database ||", "(ntags > 0 && lock->locktag.locktag_field1 != database) ||",
+      "t/133_managers")
+fault("claim-after-abort", "config/claim.c", "(event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT)", "event != XACT_EVENT_COMMIT", "t/132_claims")
+fault("claim-not-guarded", "config/claim.c", "	if (!is_holder)\n		return;\n", "	if (!in_transaction)\n		return;\n", "t/132_claims")
+fault("claim-resumed", "process/consumer.c", "proc_exit(again || wanted_again(c) ? 1 : 0);", "proc_exit(again || (c->managed && wanted_again(c)) ? 1 : 0);", "t/287_races_processes")
+fault("claim-running", "process/control.c", "	running = atp_is_running(sub->name);\n", "	if ((running = atp_is_running(sub->name)))\n		return;\n", "t/132_claims")
+fault("database-gone", "process/consumer.c", "	if (!start.managed)\n		atp_process_ends", "	if (start.managed)\n		atp_process_ends", "t/132_claims")
+fault("layout-not-awaited", "process/consumer.c", "while (atp_has_workers(c->name))", "while (c->level != 0 && atp_has_workers(c->name))", "t/123_layouts")
+fault("layout-of-cursor", "tables/statements.c", "\" AND layout = $10\"", "\" AND $10 IS NOT NULL\"", "t/123_layouts")
+fault("layout-too-many", "config/subscription.c", "SPI_processed > 0 && SPI_processed <= ATP_WORKERS_MAX;", "SPI_processed > 0;", "t/123_layouts")
+fault("layout-missing", "config/subscription.c", "whole = shard == i &&", "whole = shard <= i + 1 &&", "t/123_layouts")
+fault("layout-mixed", "config/subscription.c", "(i == 0 || layout == cursor.layout);", "layout >= 0;", "t/123_layouts")
+fault("claim-memory", "process/manager.c", "		MemoryContextReset(loop_cxt);\n", "", "t/133_managers")
+fault("crash-file", "process/crash.c", "if (fscanf(file, \"%d\", &crashes) != 1 || crashes < 1)", "if (fscanf(file, \"%d\", &crashes) == 0)", "t/124_crash_loop")
+fault("crash-longest", "process/crash.c", "return Min(delay, MAX_DELAY_MS);", "return delay;", "t/124_crash_loop")
+
+# --- what is said, and to whom ---
+
+fault("fault-text", "tables/fault.c", "pg_mbcliplen(message, strlen(message), TEXT_MAX)", "Min(strlen(message), TEXT_MAX)", "t/241_retry")
+fault("manager-fails", "process/control.c", "if (atp_manager_number() >= 0)", "if (atp_manager_number() == 0)", "t/133_managers")
+fault("error-at-end", "process/status.c", "	emit_log_hook = report_end;\n", "	if (mine.name == NULL)\n		emit_log_hook = report_end;\n", "t/133_managers")
+fault("error-wanted", "process/status.c", "ERRCODE_TO_CATEGORY(edata->sqlerrcode) == ERRCODE_OPERATOR_INTERVENTION ||", "", "t/133_managers")
+fault("batch-of-none", "process/consumer.c", "if (batch->nevents == 0 && batch->letters == NIL)", "if (batch->nevents < 0)", "t/133_managers")
+fault("tables-of-others", "tables/statements.c", "		if (!(used_tables[i].use & uses))\n			continue;\n", "", "t/171_lifecycle")
+fault("hand-updated", "tables/statements.c", "atp_execute(ATP_SQL_TAKE_EVENTS, take, NULL) < n)", "atp_execute(ATP_SQL_TAKE_EVENTS, take, NULL) > n)", "t/255_derived")
+fault("hand-moved", "tables/statements.c", "if (!follow_rows(relids, ctids, n))", "if (!follow_rows(relids, ctids, n) && n == 0)", "t/255_derived")
+fault("message-again", "tables/statements.c", "unnest($3, $4, $5, $6) ON CONFLICT (subscription, endpoint, seq) DO NOTHING", "unnest($3, $4, $5, $6)", "t/210_messages")
+fault("repos-lock-keys", "tables/statements.c", "ORDER BY r.did FOR NO KEY UPDATE OF r", "ORDER BY r.did FOR UPDATE OF r", "t/286_foreign_shapes")
+
+# --- owners ---
+
+fault("owner-null", "process/control.c", "SPI_fnumber(desc, \"owner\"), &isnull);\n	if (isnull)", "SPI_fnumber(desc, \"owner\"), &isnull);\n	if (isnull && value != 0)",
+      "t/261_owners")
+fault("owner-before", "config/owner.c", "	settle(rel, column, before);\n", "", "t/261_owners")
+fault("owner-after", "config/owner.c", "	if (OidIsValid(after) && after > before)\n		settle(rel, column, after);\n", "", "t/261_owners")
+fault("owner-truncate", "config/owner.c", "		deleteSharedDependencyRecordsFor(RelationRelationId, RelationGetRelid(rel), column);\n", "", "t/261_owners")
+fault("owner-not-noted", "process/consumer.c", "if (changed && OidIsValid(sub->owner))", "if (!changed && OidIsValid(sub->owner))", "t/261_owners")
+
+# --- calls by hand ---
+
+fault("range-modifier", "types/uri_support.c", "		c->consttypmod = -1;	", "		(void) 0;	", "sql/types_inside")
+fault("modifier-believed", "types/glue.c", "		if (known == typmod)\n			return typmod;\n", "		if (known <= typmod)\n			return typmod;\n", "t/012_boundary_values", "t/013_sqlsmith")

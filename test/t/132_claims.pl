@@ -42,7 +42,7 @@ BEGIN
 	PERFORM pg_catalog.pg_advisory_lock(1);
 	PERFORM pg_catalog.pg_advisory_unlock_all();
 	IF TG_NAME = 'unlock' THEN
-		IF NEW.rkey::text LIKE '%2k' THEN
+		IF NEW.rkey::text LIKE '%k2o' THEN
 			RAISE EXCEPTION 'no' USING ERRCODE = '22000';
 		END IF;
 	END IF;
@@ -64,6 +64,9 @@ wait_for("SELECT seq = $last FROM atproto.cursor");
 wait_for("($count) = 1");
 is(query(q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 61}), '1', 'one claim, whatever triggers unlock');
 is(query('SELECT events FROM atproto.cursor'), $last, 'and every event once');
+cmp_ok(query('SELECT count(*) FROM atproto.dead_letter'), '>', 10, 'some transactions failed');
+# each transaction takes it over from the session, and says so when there was none
+unlike(slurp_file($node->logfile), qr/you don't own a lock/, 'also between one that failed and the next');
 
 # --- resume() while it ends ---
 

@@ -97,6 +97,26 @@ my $pid = query('SELECT pid FROM atproto.stat_subscription');
 query("SELECT pg_terminate_backend($pid)");
 wait_for("SELECT pid <> $pid AND state = 'streaming' FROM atproto.stat_subscription");
 is(query('SELECT last_error FROM atproto.stat_subscription'), '', 'an end that somebody wanted is no error');
+$pid = query('SELECT pid FROM atproto.stat_subscription');
+
+# --- memory ---
+
+# A manager that comes back finds a consumer that is not its own, and looks whether it still runs.
+$before = query($manager);
+query("SELECT pg_terminate_backend($before)");
+wait_for("($manager) <> $before");
+my $log;
+my @used;
+foreach my $look (1 .. 30)
+{
+	$log = -s $node->logfile;
+	query("UPDATE atproto.subscription SET name = name; SELECT pg_log_backend_memory_contexts(($manager))");
+	$node->wait_for_log(qr/Grand total: .* (\d+) used/, $log);
+	push @used, slurp_file($node->logfile, $log) =~ /Grand total: .* (\d+) used/;
+}
+is(query('SELECT pid FROM atproto.stat_subscription'), $pid, 'a new manager leaves consumers alone');
+# it has a copy of the server's locks for each look, of some 10 kB
+cmp_ok($used[29] - $used[9], '<', 50_000, 'its memory stays as it is, however often it looks') or diag "@used";
 
 # --- a database that is made later ---
 

@@ -167,6 +167,8 @@ query("SELECT atproto.pause('s')");
 $points->wait('leaving', 'atproto s');
 $operator = $points->session('operator', "SELECT atproto.resume('s')");
 wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'operator' AND wait_event_type IS DISTINCT FROM 'Lock'});
+# the one that it starts has found that it is not needed, and leaves, too
+wait_for(q{SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'atproto consumer' AND wait_event = 'advisory'});
 $points->release('leaving', 'atproto s');
 unlike(($operator->finish)[1], qr/ERROR/, 'leaving, then resume: done');
 wait_for("SELECT seq = $last FROM atproto.cursor") if query('SELECT seq FROM atproto.cursor') < $last;
