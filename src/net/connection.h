@@ -1,7 +1,8 @@
 /*
  * connection.h
- *		One WebSocket connection, non-blocking: libcurl up to TLS, our own
- *		upgrade request, wslay afterwards.
+ *		One connection to an event stream, non-blocking: a stream of bytes
+ *		(dial.h), the handshake over it (handshake.h), WebSocket from then on
+ *		(websocket.h).
  *
  * Nothing here waits or raises an ERROR: the owner calls atp_conn_step(), looks
  * at the state, and waits on what atp_conn_sockets() names.
@@ -12,50 +13,18 @@
 #include "postgres.h"
 
 #include "core/http_head.h"
+#include "net/drop.h"
 #include "net/endpoint.h"
 #include "net/wait.h"
+#include "net/websocket.h"
 
 typedef enum AtpConnState
 {
 	ATP_CONN_CONNECTING,		/* name, TCP, TLS */
 	ATP_CONN_UPGRADING,			/* request sent, answer awaited */
 	ATP_CONN_OPEN,				/* messages flow */
-	ATP_CONN_CLOSED				/* see failure */
+	ATP_CONN_CLOSED				/* see atp_conn_drop() */
 } AtpConnState;
-
-/* Why a connection ended: the closed list that statistics count. */
-typedef enum AtpDrop
-{
-	ATP_DROP_NONE,
-	ATP_DROP_CONNECT,			/* name, TCP or TLS failed */
-	ATP_DROP_HTTP,				/* the answer was no upgrade: see atp_conn_answer() */
-	ATP_DROP_CLOSED,			/* the peer closed: close_code, or 0 */
-	ATP_DROP_WEBSOCKET,			/* not WebSocket, or a text message (E-10) */
-	ATP_DROP_TOO_LARGE,			/* message over the limit (E-11) */
-	ATP_DROP_IDLE,				/* nothing came in time */
-	ATP_DROP_MEMORY,			/* a message could not be stored */
-	/* raised by the consumer, not by the connection */
-	ATP_DROP_FRAME,				/* E-24: invalid framing or DAG-CBOR */
-	ATP_DROP_SEQ,				/* E-40, E-41 */
-	ATP_DROP_ERROR_FRAME,		/* E-28 */
-	ATP_DROP_CLOCK,				/* F-03: this machine's clock is behind */
-	ATP_DROP_COUNT
-} AtpDrop;
-
-extern const char *atp_drop_name(AtpDrop drop);
-
-/*
- * What the owner supplies.  want() says whether another message may come now
- * (back-pressure: otherwise the socket is left alone); message() takes one,
- * valid during the call only, and returns false when it could not.  Neither
- * may raise an ERROR.
- */
-typedef struct AtpConnOwner
-{
-	bool		(*want) (void *arg);
-	bool		(*message) (void *arg, const uint8_t *data, size_t len);
-	void	   *arg;
-} AtpConnOwner;
 
 typedef struct AtpConnOptions
 {
@@ -69,7 +38,7 @@ typedef struct AtpConn AtpConn;
 
 /* Begin to connect.  Everything is copied.  Returns NULL when out of memory. */
 extern AtpConn *atp_conn_start(const AtpEndpoint *ep, const AtpConnOptions *options,
-							   const AtpConnOwner *owner);
+							   const AtpReceiver *receiver);
 
 /* Do all that can be done without waiting. */
 extern AtpConnState atp_conn_step(AtpConn *conn);

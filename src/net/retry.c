@@ -75,20 +75,3 @@ atp_http_delay(const AtpHttpHead *answer)
 			return REFUSED_DELAY_MS;
 	}
 }
-
-bool
-atp_drop_is_about_contents(AtpDrop drop, int close_code)
-{
-	switch (drop)
-	{
-		case ATP_DROP_FRAME:
-		case ATP_DROP_SEQ:
-		case ATP_DROP_WEBSOCKET:
-		case ATP_DROP_TOO_LARGE:
-			return true;
-		case ATP_DROP_CLOSED:
-			return close_code == 1002 || close_code == 1003 || close_code == 1007 || close_code == 1009;
-		default:
-			return false;
-	}
-}

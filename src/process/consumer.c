@@ -12,9 +12,6 @@
  */
 #include "postgres.h"
 
-#include <curl/curl.h>
-#include <signal.h>
-
 #include "access/xact.h"
 #include "catalog/pg_authid.h"
 #include "clock.h"
@@ -30,6 +27,7 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "net/connection.h"
+#include "net/dial.h"
 #include "net/retry.h"
 #include "net/wait.h"
 #include "pgstat.h"
@@ -311,7 +309,7 @@ check_ca_file(Consumer *c)
 static void
 connect_stream(Consumer *c)
 {
-	AtpConnOwner owner = {.want = want_message, .message = take_message, .arg = c};
+	AtpReceiver receiver = {.want = want_message, .message = take_message, .arg = c};
 	AtpConnOptions options;
 	MemoryContext old;
 
@@ -326,7 +324,7 @@ connect_stream(Consumer *c)
 		.ca_file = c->sub->ca_file,
 		.proxy = c->sub->proxy,
 	};
-	c->conn = atp_conn_start(c->sub->ep, &options, &owner);
+	c->conn = atp_conn_start(c->sub->ep, &options, &receiver);
 	MemoryContextSwitchTo(old);
 	if (c->conn == NULL)
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
@@ -740,19 +738,6 @@ run(Consumer *c)
  * Start
  * ------------------------------------------------------------------------
  */
-static void
-init_curl(void)
-{
-	sigset_t	all,
-				before;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-		ereport(ERROR, (errcode(ERRCODE_SYSTEM_ERROR), errmsg("could not initialize libcurl")));
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
 /*
  * When a consumer dies, its workers still bring to its end what they are at.
  * Until then their cursors are theirs.
@@ -827,7 +812,7 @@ atp_consumer_main(Datum arg)
 	read_subscription(&c);
 	if (GetDatabaseEncoding() != PG_UTF8)
 		stop(&c, "the database's encoding is not UTF8");
-	init_curl();
+	atp_dial_init();
 	run(&c);
 }
 

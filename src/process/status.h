@@ -13,7 +13,7 @@
 
 #include "config/subscription.h"
 #include "datatype/timestamp.h"
-#include "net/connection.h"
+#include "net/drop.h"
 #include "stream/batch.h"
 
 typedef enum AtpState

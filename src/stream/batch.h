@@ -15,7 +15,7 @@
 #include "clock.h"
 #include "core/repos_message.h"
 #include "lib/stringinfo.h"
-#include "net/connection.h"
+#include "net/drop.h"
 #include "nodes/pg_list.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"

@@ -24,7 +24,7 @@ ALL = ["src/atproto.c", "src/source.c"]
 # Libraries: header, and who may include it.
 LIBRARIES = {
     "cbor.h": ["core"],
-    "curl/": ["net", "process"],
+    "curl/": ["net"],
     "wslay/": ["net"],
     "openssl/": ["net", "src"],
 }

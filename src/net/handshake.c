@@ -1,0 +1,72 @@
+/*
+ * handshake.c
+ *		How a WebSocket begins.
+ */
+#include "net/handshake.h"
+
+#include <openssl/evp.h>
+#include <stdio.h>
+
+#define WEBSOCKET_GUID		"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+#define ERROR_BODY_MAX		1024	/* bytes of an error answer that are shown */
+#define REASON_MAX			60
+
+void
+atp_handshake_start(AtpHandshake *hs, const uint8_t nonce[16])
+{
+	char		proof[sizeof(hs->key) + sizeof(WEBSOCKET_GUID)];
+	uint8_t		sha1[20];
+
+	memset(hs, 0, sizeof(*hs));
+	(void) EVP_EncodeBlock((unsigned char *) hs->key, nonce, 16);
+	(void) snprintf(proof, sizeof(proof), "%s%s", hs->key, WEBSOCKET_GUID);
+	(void) EVP_Digest(proof, strlen(proof), sha1, NULL, EVP_sha1(), NULL);
+	(void) EVP_EncodeBlock((unsigned char *) hs->accept, sha1, sizeof(sha1));
+}
+
+size_t
+atp_handshake_request(const AtpHandshake *hs, const char *host, const char *target,
+					  const char *headers, char *out, size_t size)
+{
+	return snprintf(out, size,
+					"GET %s HTTP/1.1\r\n"
+					"Host: %s\r\n"
+					"Upgrade: websocket\r\n"
+					"Connection: Upgrade\r\n"
+					"Sec-WebSocket-Key: %s\r\n"
+					"Sec-WebSocket-Version: 13\r\n"
+					"%s\r\n",
+					target, host, hs->key, headers);
+}
+
+AtpHandshakeState
+atp_handshake_answer(AtpHandshake *hs, const char *buf, size_t n)
+{
+	const AtpHttpHead *answer = &hs->answer;
+	size_t		at;
+
+	hs->err = atp_http_head_parse(buf, n, &hs->answer, &at);
+	if (hs->err == ATP_E_HTTP_MORE)
+		return ATP_HANDSHAKE_MORE;
+	if (hs->err != ATP_OK)
+		return ATP_HANDSHAKE_BROKEN;
+	if (answer->status != 101)
+		return ATP_HANDSHAKE_REFUSED;
+	return atp_http_is_websocket(answer, hs->accept) ? ATP_HANDSHAKE_DONE : ATP_HANDSHAKE_BROKEN;
+}
+
+void
+atp_handshake_end(const AtpHandshake *hs, const char *buf, size_t n, AtpEnd *end)
+{
+	const AtpHttpHead *answer = &hs->answer;
+	size_t		reason = answer->reason.len < REASON_MAX ? answer->reason.len : REASON_MAX;
+	size_t		body = n - answer->len < ERROR_BODY_MAX ? n - answer->len : ERROR_BODY_MAX;
+
+	if (hs->err != ATP_OK)
+		atp_end(end, ATP_DROP_WEBSOCKET, "%s", atp_err_text(hs->err));
+	else if (answer->status == 101)
+		atp_end(end, ATP_DROP_WEBSOCKET, "the server's answer is no WebSocket upgrade");
+	else
+		atp_end(end, ATP_DROP_HTTP, "HTTP status %d %.*s%s%.*s", answer->status, (int) reason,
+				answer->reason.ptr, body > 0 ? ": " : "", (int) body, buf + answer->len);
+}

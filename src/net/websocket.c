@@ -1,0 +1,303 @@
+/*
+ * websocket.c
+ *		The WebSocket protocol of a client, bytes in and out.
+ */
+#include "net/websocket.h"
+
+#include <stdlib.h>
+#include <wslay/wslay.h>
+
+#include "core/frame.h"
+
+#define MESSAGE_MIN			(16 * 1024)
+#define MESSAGE_KEEP		(256 * 1024)	/* one large message is no reason to keep its memory */
+#define OUTPUT_BUFFER		4096
+#define REPLIES_MAX			64	/* pongs that wait to be sent before more is taken */
+
+struct AtpWebSocket
+{
+	wslay_event_context_ptr wslay;
+	AtpReceiver receiver;
+	AtpRandomFn random;
+	AtpEnd	   *end;
+
+	/* offered, not yet taken */
+	const uint8_t *in;
+	size_t		in_len;
+
+	/* the message that is being received */
+	uint8_t    *msg;
+	size_t		msg_len;
+	size_t		msg_cap;
+	bool		in_data_frame;	/* and no ping or close frame in between */
+
+	/* to be sent */
+	uint8_t		out[OUTPUT_BUFFER];
+	size_t		out_pos;
+	size_t		out_len;
+};
+
+/* The peer is told why, as far as he will read it. */
+static void
+too_large(AtpWebSocket *ws)
+{
+	atp_websocket_close(ws, WSLAY_CODE_MESSAGE_TOO_BIG);
+	atp_end(ws->end, ATP_DROP_TOO_LARGE, "a message is longer than %d bytes", ATP_FRAME_MAX);
+}
+
+/* ------------------------------------------------------------------------
+ * What wslay calls
+ * ------------------------------------------------------------------------
+ */
+static ssize_t
+recv_callback(wslay_event_context_ptr wslay, uint8_t *buf, size_t len, int flags, void *arg)
+{
+	AtpWebSocket *ws = arg;
+	size_t		n = len < ws->in_len ? len : ws->in_len;
+
+	/*
+	 * Back-pressure; nobody may fill our memory with answers that he does not
+	 * read.
+	 */
+	if (n == 0 || !atp_websocket_ready(ws))
+	{
+		wslay_event_set_error(wslay, ws->end->drop == ATP_DROP_NONE ? WSLAY_ERR_WOULDBLOCK : WSLAY_ERR_CALLBACK_FAILURE);
+		return -1;
+	}
+	memcpy(buf, ws->in, n);
+	ws->in += n;
+	ws->in_len -= n;
+	return n;
+}
+
+static ssize_t
+send_callback(wslay_event_context_ptr wslay, const uint8_t *data, size_t len, int flags, void *arg)
+{
+	AtpWebSocket *ws = arg;
+	size_t		room = OUTPUT_BUFFER - ws->out_len;
+	size_t		n = len < room ? len : room;
+
+	if (n == 0)
+	{
+		wslay_event_set_error(wslay, WSLAY_ERR_WOULDBLOCK);
+		return -1;
+	}
+	memcpy(ws->out + ws->out_len, data, n);
+	ws->out_len += n;
+	return n;
+}
+
+static int
+genmask_callback(wslay_event_context_ptr wslay, uint8_t *buf, size_t len, void *arg)
+{
+	return ((AtpWebSocket *) arg)->random(buf, len) ? 0 : -1;
+}
+
+/*
+ * Messages are put together here, not by wslay, whose memory for a message
+ * grows with the number of its fragments: a peer could send them byte by byte.
+ */
+static bool
+make_room(AtpWebSocket *ws, size_t more)
+{
+	size_t		cap = ws->msg_cap > MESSAGE_MIN ? ws->msg_cap : MESSAGE_MIN;
+	uint8_t    *bigger;
+
+	if (ws->msg_len + more <= ws->msg_cap)
+		return true;
+	while (cap < ws->msg_len + more)
+		cap *= 2;
+	bigger = realloc(ws->msg, cap);
+	if (bigger == NULL)
+		return false;
+	ws->msg = bigger;
+	ws->msg_cap = cap;
+	return true;
+}
+
+static void
+frame_start_callback(wslay_event_context_ptr wslay, const struct wslay_event_on_frame_recv_start_arg *frame, void *arg)
+{
+	AtpWebSocket *ws = arg;
+
+	ws->in_data_frame = !wslay_is_ctrl_frame(frame->opcode);
+	/* wslay has checked the frame's own length */
+	if (ws->in_data_frame && ws->msg_len + frame->payload_length > ATP_FRAME_MAX)
+		too_large(ws);
+}
+
+static void
+frame_chunk_callback(wslay_event_context_ptr wslay, const struct wslay_event_on_frame_recv_chunk_arg *chunk, void *arg)
+{
+	AtpWebSocket *ws = arg;
+
+	if (!ws->in_data_frame || chunk->data_length == 0 || ws->end->drop != ATP_DROP_NONE)
+		return;
+	if (!make_room(ws, chunk->data_length))
+	{
+		atp_end(ws->end, ATP_DROP_MEMORY, "no memory for a message of more than %zu bytes", ws->msg_len);
+		return;
+	}
+	memcpy(ws->msg + ws->msg_len, chunk->data, chunk->data_length);
+	ws->msg_len += chunk->data_length;
+}
+
+static void
+take_message(AtpWebSocket *ws)
+{
+	if (ws->end->drop == ATP_DROP_NONE && !ws->receiver.message(ws->receiver.arg, ws->msg, ws->msg_len))
+		atp_end(ws->end, ATP_DROP_MEMORY, "no memory for a message of %zu bytes", ws->msg_len);
+	ws->msg_len = 0;
+	if (ws->msg_cap > MESSAGE_KEEP)
+	{
+		free(ws->msg);
+		ws->msg = NULL;
+		ws->msg_cap = 0;
+	}
+}
+
+static void
+message_callback(wslay_event_context_ptr wslay, const struct wslay_event_on_msg_recv_arg *msg, void *arg)
+{
+	AtpWebSocket *ws = arg;
+
+	if (msg->opcode == WSLAY_BINARY_FRAME)
+		take_message(ws);
+	else if (msg->opcode == WSLAY_TEXT_FRAME)
+	{
+		atp_websocket_close(ws, WSLAY_CODE_UNSUPPORTED_DATA);
+		atp_end(ws->end, ATP_DROP_WEBSOCKET, "the server sent a text message");
+	}
+	else if (msg->opcode == WSLAY_CONNECTION_CLOSE && ws->end->drop == ATP_DROP_NONE)
+	{
+		ws->end->close_code = msg->status_code;
+		atp_end(ws->end, ATP_DROP_CLOSED, "the server closed the stream with code %d%s%.*s",
+				msg->status_code, msg->msg_length > 2 ? ": " : "",
+				(int) (msg->msg_length > 2 ? msg->msg_length - 2 : 0),
+				msg->msg_length > 2 ? (const char *) msg->msg + 2 : "");
+	}
+}
+
+/* ------------------------------------------------------------------------
+ * What the owner calls
+ * ------------------------------------------------------------------------
+ */
+AtpWebSocket *
+atp_websocket_start(const AtpReceiver *receiver, AtpRandomFn random, AtpEnd *end)
+{
+	struct wslay_event_callbacks callbacks = {
+		.recv_callback = recv_callback,
+		.send_callback = send_callback,
+		.genmask_callback = genmask_callback,
+		.on_frame_recv_start_callback = frame_start_callback,
+		.on_frame_recv_chunk_callback = frame_chunk_callback,
+		.on_msg_recv_callback = message_callback,
+	};
+	AtpWebSocket *ws = calloc(1, sizeof(AtpWebSocket));
+
+	if (ws == NULL)
+		return NULL;
+	if (wslay_event_context_client_init(&ws->wslay, &callbacks, ws) != 0)
+	{
+		free(ws);
+		return NULL;
+	}
+	wslay_event_config_set_no_buffering(ws->wslay, 1);
+	wslay_event_config_set_max_recv_msg_length(ws->wslay, ATP_FRAME_MAX);
+	ws->receiver = *receiver;
+	ws->random = random;
+	ws->end = end;
+	return ws;
+}
+
+bool
+atp_websocket_choked(const AtpWebSocket *ws)
+{
+	return wslay_event_get_queued_msg_count(ws->wslay) > REPLIES_MAX;
+}
+
+bool
+atp_websocket_ready(const AtpWebSocket *ws)
+{
+	return ws->end->drop == ATP_DROP_NONE && ws->receiver.want(ws->receiver.arg) && !atp_websocket_choked(ws);
+}
+
+/* wslay has sent a close frame, or wants to: it answers so what it cannot accept. */
+static void
+broken(AtpWebSocket *ws)
+{
+	int			code;
+
+	/* only what has been sent has a code */
+	(void) wslay_event_send(ws->wslay);
+	code = wslay_event_get_status_code_sent(ws->wslay);
+	if (code == WSLAY_CODE_MESSAGE_TOO_BIG)
+		too_large(ws);
+	else
+		atp_end(ws->end, ATP_DROP_WEBSOCKET, "the server broke the WebSocket protocol (code %d)", code);
+}
+
+size_t
+atp_websocket_take(AtpWebSocket *ws, const uint8_t *data, size_t len)
+{
+	int			rc;
+
+	if (!atp_websocket_ready(ws))
+		return 0;
+	ws->in = data;
+	ws->in_len = len;
+	rc = wslay_event_recv(ws->wslay);
+	if (rc == WSLAY_ERR_NOMEM)
+		atp_end(ws->end, ATP_DROP_MEMORY, "out of memory");
+	else if (rc != 0)
+		atp_end(ws->end, ATP_DROP_WEBSOCKET, "the server broke the WebSocket protocol");
+	else if (ws->end->drop == ATP_DROP_NONE &&
+			 (wslay_event_get_read_enabled(ws->wslay) == 0 || wslay_event_get_close_sent(ws->wslay)))
+		broken(ws);
+	return len - ws->in_len;
+}
+
+const uint8_t *
+atp_websocket_output(AtpWebSocket *ws, size_t *len)
+{
+	if (ws->out_pos == ws->out_len)
+	{
+		ws->out_pos = ws->out_len = 0;
+		if (wslay_event_send(ws->wslay) != 0)
+			atp_end(ws->end, ATP_DROP_WEBSOCKET, "no WebSocket frame can be made");
+	}
+	*len = ws->out_len - ws->out_pos;
+	return ws->out + ws->out_pos;
+}
+
+void
+atp_websocket_sent(AtpWebSocket *ws, size_t len)
+{
+	ws->out_pos += len;
+}
+
+void
+atp_websocket_ping(AtpWebSocket *ws)
+{
+	struct wslay_event_msg ping = {.opcode = WSLAY_PING};
+
+	/* one that has not been sent yet is enough */
+	if (ws->out_pos == ws->out_len && !wslay_event_want_write(ws->wslay))
+		(void) wslay_event_queue_msg(ws->wslay, &ping);
+}
+
+void
+atp_websocket_close(AtpWebSocket *ws, uint16_t code)
+{
+	(void) wslay_event_queue_close(ws->wslay, code, NULL, 0);
+}
+
+void
+atp_websocket_free(AtpWebSocket *ws)
+{
+	if (ws == NULL)
+		return;
+	wslay_event_context_free(ws->wslay);
+	free(ws->msg);
+	free(ws);
+}

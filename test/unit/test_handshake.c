@@ -1,0 +1,134 @@
+/*
+ * test_handshake.c
+ *		How a WebSocket begins: the request, and each answer that a server may
+ *		give to it (E-02, E-05, E-09).
+ */
+#include "net/handshake.h"
+#include "unit.h"
+
+static AtpHandshake hs;
+static AtpEnd end;
+
+#define ACCEPT	"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"
+#define SWITCH	"HTTP/1.1 101 Switching Protocols\r\n"
+#define UP		"Upgrade: websocket\r\nConnection: Upgrade\r\n"
+
+/* RFC 6455, section 1.3, has this nonce and its proof. */
+static void
+begin(void)
+{
+	atp_handshake_start(&hs, (const uint8_t *) "the sample nonce");
+	memset(&end, 0, sizeof(end));
+}
+
+static AtpHandshakeState
+answer(const char *s)
+{
+	size_t		n = strlen(s);
+	char	   *copy = malloc(n);	/* exact, so that ASan sees a read too far */
+	AtpHandshakeState state;
+
+	begin();
+	memcpy(copy, s, n);
+	state = atp_handshake_answer(&hs, copy, n);
+	if (state == ATP_HANDSHAKE_REFUSED || state == ATP_HANDSHAKE_BROKEN)
+		atp_handshake_end(&hs, copy, n, &end);
+	free(copy);
+	return state;
+}
+
+static void
+test_request(void)
+{
+	const char *expected = "GET /xrpc/a.b.c?cursor=5 HTTP/1.1\r\n"
+		"Host: example.com:8080\r\n"
+		"Upgrade: websocket\r\n"
+		"Connection: Upgrade\r\n"
+		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+		"Sec-WebSocket-Version: 13\r\n"
+		"X-More: yes\r\n"
+		"\r\n";
+	char		out[512];
+	size_t		n;
+
+	begin();
+	n = atp_handshake_request(&hs, "example.com:8080", "/xrpc/a.b.c?cursor=5", "X-More: yes\r\n", out, sizeof(out));
+	ok(n == strlen(expected) && strcmp(out, expected) == 0, "the request, with the key of its nonce");
+	ok(atp_handshake_request(&hs, "example.com:8080", "/xrpc/a.b.c?cursor=5", "X-More: yes\r\n", NULL, 0) == n, "its length");
+}
+
+static void
+test_answers(void)
+{
+	const char *good = SWITCH UP ACCEPT "\r\n";
+	int			wrong = 0;
+
+	ok(answer(SWITCH UP ACCEPT "\r\n\x82\x01x") == ATP_HANDSHAKE_DONE && hs.answer.len == strlen(good),
+	   "the proof of the request: the stream begins after the head");
+	ok(answer("HTTP/1.1 103 Early Hints\r\n\r\n" SWITCH UP ACCEPT "\r\n") == ATP_HANDSHAKE_DONE, "an interim response before it");
+	for (size_t n = 0; n < strlen(good); n++)
+	{
+		char		part[256];
+
+		snprintf(part, sizeof(part), "%.*s", (int) n, good);
+		wrong += answer(part) != ATP_HANDSHAKE_MORE;
+	}
+	ok(wrong == 0, "every prefix asks for more");
+}
+
+static void
+breaks(const char *s, const char *why, const char *name)
+{
+	ok(answer(s) == ATP_HANDSHAKE_BROKEN && end.drop == ATP_DROP_WEBSOCKET && strstr(end.why, why) != NULL, "%s: %s", name, end.why);
+}
+
+static void
+test_broken(void)
+{
+	breaks(SWITCH UP "\r\n", "no WebSocket upgrade", "no proof");
+	breaks(SWITCH UP "Sec-WebSocket-Accept:\r\n\r\n", "no WebSocket upgrade", "an empty proof");
+	breaks(SWITCH UP "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo\r\n\r\n", "no WebSocket upgrade", "a proof cut short");
+	breaks(SWITCH UP "Sec-WebSocket-Accept: S3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n", "no WebSocket upgrade", "another one's proof");
+	breaks(SWITCH "Connection: Upgrade\r\n" ACCEPT "\r\n", "no WebSocket upgrade", "no Upgrade");
+	breaks(SWITCH "Upgrade: websocket\r\n" ACCEPT "\r\n", "no WebSocket upgrade", "no Connection");
+	breaks(SWITCH UP ACCEPT "Sec-WebSocket-Extensions: permessage-deflate\r\n\r\n", "no WebSocket upgrade", "E-09: an extension");
+	breaks(SWITCH UP ACCEPT "Sec-WebSocket-Protocol: chat\r\n\r\n", "no WebSocket upgrade", "E-09: a subprotocol");
+	breaks("220 ftp.example.com\r\n", "status line", "no HTTP");
+	breaks(SWITCH "nonsense\r\n\r\n", "header line", "no header");
+}
+
+static void
+test_refused(void)
+{
+	char		big[8192];
+	char		expected[2048];
+	int			n;
+
+	ok(answer("HTTP/1.1 404 Not Found\r\n\r\n") == ATP_HANDSHAKE_REFUSED && end.drop == ATP_DROP_HTTP &&
+	   strcmp(end.why, "HTTP status 404 Not Found") == 0, "a refusal without a body");
+	ok(answer("HTTP/1.1 200 \r\n\r\n{\"error\":\"No\"}") == ATP_HANDSHAKE_REFUSED &&
+	   strcmp(end.why, "HTTP status 200 : {\"error\":\"No\"}") == 0, "200 is one, too; its body is shown");
+	ok(answer("HTTP/1.1 400 \x1b[2J\r\n\r\n<b>\n\xc3\xa9</b>") == ATP_HANDSHAKE_REFUSED &&
+	   strcmp(end.why, "HTTP status 400 ?[2J: <b>?" "?" "?</b>") == 0, "E-05: what is not printable is not shown");
+
+	n = snprintf(big, sizeof(big), "HTTP/1.1 500 ");
+	memset(big + n, 'r', 100);
+	n += 100;
+	n += snprintf(big + n, sizeof(big) - n, "\r\n\r\n");
+	memset(big + n, 'b', 4000);
+	big[n + 4000] = '\0';
+	n = snprintf(expected, sizeof(expected), "HTTP status 500 %.60s: ", big + 13);
+	memset(expected + n, 'b', sizeof(expected) - n);
+	expected[sizeof(end.why) - 1] = '\0';
+	ok(answer(big) == ATP_HANDSHAKE_REFUSED && strcmp(end.why, expected) == 0, "E-05: a long reason and a long body are cut");
+}
+
+int
+main(void)
+{
+	test_request();
+	test_answers();
+	test_broken();
+	test_refused();
+	return done_testing();
+}

@@ -1,0 +1,632 @@
+/*
+ * test_websocket.c
+ *		A scripted server's bytes through the WebSocket layer: what comes out must
+ *		not depend on how they are cut, nor on when answers can be sent.  E-10, E-11.
+ */
+#include "net/websocket.h"
+
+#include <stdarg.h>
+
+#include "core/frame.h"
+#include "unit.h"
+
+/* ------------------------------------------------------------------------
+ * A server's script
+ * ------------------------------------------------------------------------
+ */
+#define FIN			0x80
+#define CONTINUE	0x0
+#define TEXT		0x1
+#define BINARY		0x2
+#define CLOSE		0x8
+#define PING		0x9
+#define PONG		0xa
+
+static uint8_t *script;
+static size_t script_len;
+static size_t script_cap;
+
+static void
+put(const void *data, size_t len)
+{
+	if (script_len + len > script_cap)
+	{
+		script_cap = 2 * (script_len + len);
+		script = realloc(script, script_cap);
+	}
+	if (len > 0)
+		memcpy(script + script_len, data, len);
+	script_len += len;
+}
+
+/* The head of a frame: the first byte, and the length in the shortest form. */
+static void
+put_head(int first, uint64_t len)
+{
+	uint8_t		head[10] = {first};
+	int			more = len < 126 ? 0 : len < 65536 ? 2 : 8;
+
+	head[1] = more == 0 ? len : more == 2 ? 126 : 127;
+	for (int i = 0; i < more; i++)
+		head[2 + i] = len >> (8 * (more - 1 - i));
+	put(head, 2 + more);
+}
+
+static void
+put_frame(int first, const char *text)
+{
+	put_head(first, strlen(text));
+	put(text, strlen(text));
+}
+
+static void
+put_close(int code, const char *reason)
+{
+	uint8_t		bytes[2] = {code >> 8, code};
+
+	put_head(FIN | CLOSE, 2 + strlen(reason));
+	put(bytes, 2);
+	put(reason, strlen(reason));
+}
+
+/* len bytes, each its place's number. */
+static void
+put_run(int first, size_t len)
+{
+	uint8_t	   *bytes = malloc(len);
+
+	for (size_t i = 0; i < len; i++)
+		bytes[i] = i;
+	put_head(first, len);
+	put(bytes, len);
+	free(bytes);
+}
+
+/* ------------------------------------------------------------------------
+ * The client, and what it did
+ * ------------------------------------------------------------------------
+ */
+typedef struct Client
+{
+	AtpWebSocket *ws;
+	AtpEnd		end;
+	bool		full;			/* there is no room for messages */
+	bool		no_memory;
+	int			messages;
+	int			pings;			/* answers and frames of its own */
+	int			pongs;
+	int			closes;
+	size_t		taken;
+	char		received[4096]; /* the messages */
+	char		sent[4096];		/* the frames, unmasked */
+} Client;
+
+static Client client;
+static bool no_random;
+
+static void
+note(char *log, const char *fmt,...)
+{
+	size_t		n = strlen(log);
+	va_list		args;
+
+	va_start(args, fmt);
+	vsnprintf(log + n, sizeof(client.sent) - n, fmt, args);
+	va_end(args);
+}
+
+static bool
+want(void *arg)
+{
+	return !((Client *) arg)->full;
+}
+
+static bool
+take_message(void *arg, const uint8_t *data, size_t len)
+{
+	Client	   *c = arg;
+	uint32_t	sum = 0;
+
+	if (c->no_memory)
+		return false;
+	for (size_t i = 0; i < len; i++)
+		sum = sum * 31 + data[i];
+	note(c->received, "%zu:%.*s:%u ", len, len < 20 ? (int) len : 0, (const char *) data, len < 20 ? 0 : sum);
+	c->messages++;
+	return true;
+}
+
+static bool
+random_bytes(void *buf, size_t len)
+{
+	memset(buf, 0x5a, len);
+	return !no_random;
+}
+
+static void
+start(void)
+{
+	AtpReceiver receiver = {.want = want, .message = take_message, .arg = &client};
+
+	atp_websocket_free(client.ws);
+	memset(&client, 0, sizeof(client));
+	client.ws = atp_websocket_start(&receiver, random_bytes, &client.end);
+}
+
+/* Sends what there is to send; each frame of a client is masked, and short here. */
+static void
+drain(void)
+{
+	uint8_t		all[65536];
+	size_t		total = 0;
+	size_t		len;
+	const uint8_t *out;
+
+	while (out = atp_websocket_output(client.ws, &len), len > 0 && total + len <= sizeof(all))
+	{
+		/* in two parts, as sockets do it */
+		size_t		part = len > 1 ? len / 2 : 1;
+
+		memcpy(all + total, out, part);
+		total += part;
+		atp_websocket_sent(client.ws, part);
+	}
+	for (size_t at = 0; at < total;)
+	{
+		uint8_t    *frame = all + at;
+		size_t		n = frame[1] & 0x7f;
+		char		payload[128] = "";
+
+		if (at + 6 + n > total || !(frame[1] & 0x80) || !(frame[0] & FIN))
+		{
+			note(client.sent, "no frame ");
+			return;
+		}
+		for (size_t i = 0; i < n; i++)
+			payload[i] = frame[6 + i] ^ frame[2 + i % 4];
+		at += 6 + n;
+		if (frame[0] == (FIN | CLOSE))
+			note(client.sent, "close %d ", n < 2 ? 0 : (uint8_t) payload[0] << 8 | (uint8_t) payload[1]);
+		else
+			note(client.sent, "%s(%s) ", frame[0] == (FIN | PING) ? "ping" : frame[0] == (FIN | PONG) ? "pong" : "?", payload);
+		client.pings += frame[0] == (FIN | PING);
+		client.pongs += frame[0] == (FIN | PONG);
+		client.closes += frame[0] == (FIN | CLOSE);
+	}
+}
+
+/* Offers bytes as far as they are taken. */
+static void
+offer(const uint8_t *data, size_t len)
+{
+	uint8_t    *copy = malloc(len); /* exact, so that ASan sees a read too far */
+	size_t		n = 0;
+	size_t		taken;
+
+	memcpy(copy, data, len);
+	do
+	{
+		taken = atp_websocket_take(client.ws, copy + n, len - n);
+		n += taken;
+		drain();
+	} while (taken > 0 && n < len);
+	client.taken += n;
+	free(copy);
+}
+
+/* The script, so many bytes at a time (0: as they come by chance). */
+static void
+play(size_t piece)
+{
+	start();
+	for (size_t at = 0, n; at < script_len; at += n)
+	{
+		n = piece > 0 ? piece : 1 + (size_t) rand() % 40;
+		if (n > script_len - at)
+			n = script_len - at;
+		offer(script + at, n);
+	}
+}
+
+/* Plays it all at once; then the same must come out however it is cut. */
+static void
+run(const char *name)
+{
+	const size_t pieces[] = {1, 2, 3, 7, 125, 4096, 4097, 0};
+	Client		whole;
+	int			differ = 0;
+
+	play(script_len + 1);
+	whole = client;
+	for (size_t i = 0; i < sizeof(pieces) / sizeof(pieces[0]); i++)
+	{
+		/* byte by byte takes long with megabytes */
+		if (script_len > 200000 && pieces[i] < 4096)
+			continue;
+		play(pieces[i]);
+		differ += strcmp(client.received, whole.received) != 0 || strcmp(client.sent, whole.sent) != 0 ||
+			client.end.drop != whole.end.drop || client.end.close_code != whole.end.close_code ||
+			strcmp(client.end.why, whole.end.why) != 0;
+	}
+	ok(differ == 0, "%s: the same however it is cut", name);
+	script_len = 0;
+}
+
+/* Sums are not spelled: so large a message is compared with the same one in one frame. */
+static void
+gives(const char *name, const char *received, const char *sent, AtpDrop drop, const char *why)
+{
+	run(name);
+	ok(strcmp(client.received, received) == 0, "%s: messages: %s", name, client.received);
+	ok(strcmp(client.sent, sent) == 0, "%s: sends: %s", name, client.sent);
+	ok(client.end.drop == drop && strstr(client.end.why, why) != NULL, "%s: %s, %s", name, atp_drop_name(client.end.drop), client.end.why);
+}
+
+/* ------------------------------------------------------------------------
+ * Tests
+ * ------------------------------------------------------------------------
+ */
+static void
+test_messages(void)
+{
+	const size_t lengths[] = {125, 126, 65535, 65536};
+	char		one[sizeof(client.received)];
+
+	put_frame(FIN | BINARY, "one");
+	put_frame(FIN | BINARY, "");
+	put_frame(FIN | BINARY, "two");
+	gives("messages", "3:one:0 0::0 3:two:0 ", "", ATP_DROP_NONE, "");
+
+	put_frame(BINARY, "a");
+	put_frame(CONTINUE, "");
+	put_frame(CONTINUE, "b");
+	put_frame(FIN | CONTINUE, "c");
+	put_frame(FIN | BINARY, "d");
+	gives("fragments", "3:abc:0 1:d:0 ", "", ATP_DROP_NONE, "");
+
+	put_frame(BINARY, "a");
+	put_frame(FIN | PING, "first");
+	put_frame(CONTINUE, "b");
+	put_frame(FIN | PONG, "nobody asked");
+	put_frame(FIN | PING, "");
+	put_frame(FIN | CONTINUE, "c");
+	gives("control frames between fragments", "3:abc:0 ", "pong(first) pong() ", ATP_DROP_NONE, "");
+
+	for (int i = 0; i < 4; i++)
+	{
+		put_run(FIN | BINARY, lengths[i]);
+		run("a length");
+		strcpy(one, client.received);
+		ok(client.messages == 1 && client.end.drop == ATP_DROP_NONE, "%zu bytes arrive", lengths[i]);
+		put_head(BINARY, 100);
+		for (int j = 0; j < 100; j++)
+			put(&(uint8_t) {j}, 1);
+		put_head(FIN | CONTINUE, lengths[i] - 100);
+		for (size_t j = 100; j < lengths[i]; j++)
+			put(&(uint8_t) {j}, 1);
+		run("two parts");
+		ok(strcmp(one, client.received) == 0, "%zu bytes are the same in two parts", lengths[i]);
+	}
+}
+
+static void
+test_limit(void)
+{
+	put_run(FIN | BINARY, ATP_FRAME_MAX);
+	put_frame(FIN | BINARY, "next");
+	run("E-11: the limit");
+	ok(client.messages == 2 && client.end.drop == ATP_DROP_NONE, "E-11: the longest message");
+
+	put_run(FIN | BINARY, ATP_FRAME_MAX + 1);
+	gives("E-11: one byte too long", "", "close 1009 ", ATP_DROP_TOO_LARGE, "longer than 5000000 bytes");
+	put_head(FIN | BINARY, ATP_FRAME_MAX + 1);
+	put("x", 1);
+	gives("E-11: the beginning of it", "", "close 1009 ", ATP_DROP_TOO_LARGE, "longer");
+	put_head(FIN | BINARY, INT64_MAX);
+	put("x", 1);
+	gives("E-11: the longest length", "", "close 1009 ", ATP_DROP_TOO_LARGE, "longer");
+
+	put_run(BINARY, ATP_FRAME_MAX);
+	put_run(FIN | CONTINUE, 1);
+	gives("E-11: one byte too long, in the last fragment", "", "close 1009 ", ATP_DROP_TOO_LARGE, "longer");
+	put_run(BINARY, ATP_FRAME_MAX);
+	put_frame(FIN | PING, "x");
+	put_frame(FIN | CONTINUE, "");
+	run("E-11: nothing in the last fragment");
+	ok(client.messages == 1 && client.pongs == 1 && client.end.drop == ATP_DROP_NONE, "E-11: a ping and nothing more after the limit");
+	put_run(BINARY, 100);
+	put_head(FIN | CONTINUE, INT64_MAX);
+	put("x", 1);
+	gives("E-11: the longest length in a fragment", "", "close 1009 ", ATP_DROP_TOO_LARGE, "longer");
+}
+
+/* 0: wslay gives no code for what is no frame at all. */
+static void
+breaks(const char *name, const char *sent)
+{
+	put_frame(FIN | BINARY, "not this");
+	gives(name, "4:good:0 ", sent, ATP_DROP_WEBSOCKET, "the server broke the WebSocket protocol");
+}
+
+static void
+test_broken(void)
+{
+	static const uint8_t masked[] = {FIN | BINARY, 0x81, 1, 2, 3, 4, 'x'};
+	static const uint8_t long16[] = {FIN | BINARY, 126, 0, 1, 'x'};
+	static const uint8_t long64[] = {FIN | BINARY, 127, 0, 0, 0, 0, 0, 0, 0, 1, 'x'};
+	static const uint8_t negative[] = {FIN | BINARY, 127, 0x80, 0, 0, 0, 0, 0, 0, 1, 'x'};
+	static const uint8_t long_ping[] = {FIN | PING, 126, 0, 126};
+
+	put_frame(FIN | BINARY, "good");
+	put(masked, sizeof(masked));
+	breaks("a masked frame", "close 1002 ");
+	put_frame(FIN | BINARY, "good");
+	put_frame(FIN | 0x40 | BINARY, "compressed");
+	breaks("E-09: a reserved bit", "close 1002 ");
+	put_frame(FIN | BINARY, "good");
+	put_frame(FIN | 0x3, "x");
+	breaks("an unknown opcode", "close 1002 ");
+	put_frame(FIN | BINARY, "good");
+	put_frame(FIN | 0xb, "x");
+	breaks("an unknown control frame", "close 1002 ");
+	put_frame(FIN | BINARY, "good");
+	put_frame(PING, "x");
+	breaks("a ping in fragments", "close 0 ");
+	put_frame(FIN | BINARY, "good");
+	put(long_ping, sizeof(long_ping));
+	breaks("a ping that is too long", "close 0 ");
+	put_frame(FIN | BINARY, "good");
+	put_frame(FIN | CONTINUE, "x");
+	breaks("a fragment of nothing", "close 1002 ");
+	put_frame(FIN | BINARY, "good");
+	put_frame(BINARY, "x");
+	put_frame(FIN | BINARY, "y");
+	breaks("a message inside another", "close 1002 ");
+	put_frame(FIN | BINARY, "good");
+	put(long16, sizeof(long16));
+	breaks("a length that is not the shortest", "close 0 ");
+	put_frame(FIN | BINARY, "good");
+	put(long64, sizeof(long64));
+	breaks("a length that is not the shortest, 64 bits", "close 0 ");
+	put_frame(FIN | BINARY, "good");
+	put(negative, sizeof(negative));
+	breaks("a length of 2^63", "close 0 ");
+}
+
+static void
+test_text(void)
+{
+	put_frame(FIN | BINARY, "good");
+	put_frame(FIN | TEXT, "h\xc3\xa9llo");
+	put_frame(FIN | BINARY, "not this");
+	gives("E-10: a text message", "4:good:0 ", "close 1003 ", ATP_DROP_WEBSOCKET, "text message");
+	put_frame(FIN | TEXT, "h\xc3(");
+	gives("a text that is no UTF-8", "", "close 1007 ", ATP_DROP_WEBSOCKET, "broke the WebSocket protocol (code 1007)");
+	put_frame(TEXT, "\xed");
+	put_frame(FIN | CONTINUE, "\xa0\x80");
+	gives("half a surrogate, in two fragments", "", "close 1007 ", ATP_DROP_WEBSOCKET, "1007");
+	put_frame(FIN | TEXT, "\xe2\x82");
+	gives("a character cut short", "", "close 1007 ", ATP_DROP_WEBSOCKET, "1007");
+}
+
+static void
+test_close(void)
+{
+	static const int codes[] = {1000, 1001, 1002, 1003, 1007, 1009, 1011, 3000, 4999};
+	static const int bad[] = {999, 1004, 1005, 1006, 1016, 2999, 5000};
+	char		sent[32];
+	char		why[64];
+
+	for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+	{
+		put_frame(FIN | BINARY, "last");
+		put_close(codes[i], "");
+		put_frame(FIN | BINARY, "after the end");
+		snprintf(sent, sizeof(sent), "close %d ", codes[i]);
+		snprintf(why, sizeof(why), "with code %d", codes[i]);
+		gives("a close code", "4:last:0 ", sent, ATP_DROP_CLOSED, why);
+		ok(client.end.close_code == codes[i], "%d is kept", codes[i]);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	{
+		put_close(bad[i], "");
+		gives("a code that must not be sent", "", "close 1002 ", ATP_DROP_WEBSOCKET, "code 1002");
+	}
+	put_close(1008, "go\naway \xc3\xa9");
+	gives("a reason", "", "close 1008 ", ATP_DROP_CLOSED, "with code 1008: go?away ??");
+	put_close(1008, "\xff");
+	play(script_len);
+	ok(client.closes == 1 && client.end.drop == ATP_DROP_WEBSOCKET, "a reason that is no UTF-8: %s", client.end.why);
+	play(1);
+	ok(client.closes == 1 && client.end.drop != ATP_DROP_NONE && strchr(client.end.why, '\xff') == NULL,
+	   "or comes in pieces, and then wslay takes it: %s", client.end.why);
+	script_len = 0;
+	put_frame(FIN | CLOSE, "");
+	gives("a close frame without a code", "", "close 0 ", ATP_DROP_CLOSED, "with code 0");
+	put_frame(FIN | CLOSE, "x");
+	gives("half a code", "", "close 0 ", ATP_DROP_CLOSED, "with code 0");
+	put_frame(BINARY, "half of");
+	put_close(1000, "bye");
+	gives("a close in the middle of a message", "", "close 1000 ", ATP_DROP_CLOSED, "bye");
+}
+
+/* A connection that is cut anywhere: what is whole has arrived, once, and nothing else. */
+static void
+test_cut(void)
+{
+	size_t		ends[4];
+	int			wrong = 0;
+
+	put_frame(FIN | BINARY, "one");
+	ends[0] = script_len;
+	put_frame(BINARY, "tw");
+	put_frame(FIN | PING, "x");
+	put_frame(FIN | CONTINUE, "o");
+	ends[1] = script_len;
+	put_run(FIN | BINARY, 300);
+	ends[2] = script_len;
+	put_frame(FIN | BINARY, "");
+	ends[3] = script_len;
+	for (size_t n = 0; n <= script_len; n++)
+	{
+		start();
+		if (n > 0)
+			offer(script, n);
+		wrong += client.end.drop != ATP_DROP_NONE || client.taken != n ||
+			client.messages != (n >= ends[0]) + (n >= ends[1]) + (n >= ends[2]) + (n >= ends[3]);
+	}
+	ok(wrong == 0, "cut anywhere: what was whole has arrived");
+	script_len = 0;
+}
+
+/* A peer that pings and reads nothing: nothing more is taken, until the answers can be sent. */
+static void
+test_choked(void)
+{
+	const int	pings = 5000;
+	size_t		taken = 0;
+	size_t		n;
+
+	for (int i = 0; i < pings; i++)
+		put_frame(FIN | PING, "");
+	put_frame(FIN | BINARY, "at last");
+	start();
+	ok(atp_websocket_ready(client.ws) && !atp_websocket_choked(client.ws), "ready at first");
+	while ((n = atp_websocket_take(client.ws, script + taken, script_len - taken)) > 0)
+	{
+		/* the socket takes nothing: what is to be sent is only looked at */
+		(void) atp_websocket_output(client.ws, &n);
+		taken += n > 0 ? 0 : 1;
+		if (atp_websocket_choked(client.ws))
+			break;
+	}
+	ok(atp_websocket_choked(client.ws) && !atp_websocket_ready(client.ws), "choked when no answer is read");
+	ok(atp_websocket_take(client.ws, script, 1) == 0, "nothing is taken then");
+	ok(client.messages == 0 && client.end.drop == ATP_DROP_NONE, "which is no fault");
+
+	start();
+	taken = 0;
+	while (taken < script_len)
+	{
+		n = atp_websocket_take(client.ws, script + taken, script_len - taken);
+		taken += n;
+		if (n == 0 && !atp_websocket_choked(client.ws))
+			break;
+		drain();
+	}
+	ok(taken == script_len && client.pongs == pings, "%d of %d answered when they can be sent", client.pongs, pings);
+	ok(strcmp(client.received, "7:at last:0 ") == 0, "and then goes on");
+	script_len = 0;
+}
+
+static void
+test_back_pressure(void)
+{
+	put_frame(FIN | BINARY, "one");
+	start();
+	client.full = true;
+	ok(!atp_websocket_ready(client.ws) && atp_websocket_take(client.ws, script, script_len) == 0, "nothing is taken without room");
+	client.full = false;
+	ok(atp_websocket_take(client.ws, script, script_len) == script_len && client.messages == 1, "and all of it with room");
+	script_len = 0;
+
+	put_frame(FIN | BINARY, "one");
+	put_frame(FIN | BINARY, "two");
+	start();
+	client.no_memory = true;
+	offer(script, script_len);
+	ok(client.end.drop == ATP_DROP_MEMORY && client.messages == 0, "a message that cannot be kept: %s", client.end.why);
+	ok(!atp_websocket_ready(client.ws) && atp_websocket_take(client.ws, script, script_len) == 0, "nothing is taken after the end");
+	script_len = 0;
+}
+
+static void
+test_own_frames(void)
+{
+	size_t		len;
+
+	start();
+	(void) atp_websocket_output(client.ws, &len);
+	ok(len == 0, "nothing to send at first");
+	atp_websocket_ping(client.ws);
+	atp_websocket_ping(client.ws);
+	(void) atp_websocket_output(client.ws, &len);
+	atp_websocket_ping(client.ws);
+	drain();
+	ok(strcmp(client.sent, "ping() ") == 0, "one ping waits to be sent, not more: %s", client.sent);
+	atp_websocket_ping(client.ws);
+	drain();
+	ok(client.pings == 2, "another one when it has been sent");
+	atp_websocket_close(client.ws, 1007);
+	atp_websocket_ping(client.ws);
+	drain();
+	ok(strcmp(client.sent, "ping() ping() close 1007 ") == 0, "a close frame is the last: %s", client.sent);
+
+	start();
+	no_random = true;
+	atp_websocket_ping(client.ws);
+	drain();
+	ok(client.end.drop == ATP_DROP_WEBSOCKET && client.pings == 0, "no frame is sent with a mask that can be guessed: %s", client.end.why);
+	no_random = false;
+}
+
+/* Frames by chance, good and bad. */
+static void
+test_random(void)
+{
+	static const int firsts[] = {FIN | BINARY, FIN | BINARY, FIN | BINARY, BINARY, CONTINUE, FIN | CONTINUE, FIN | PING, FIN | PING,
+	FIN | PONG, FIN | TEXT, FIN | CLOSE, PING, FIN | 0x3, FIN | 0x10 | BINARY};
+	int			drops[ATP_DROP_COUNT] = {0};
+	int			differ = 0;
+	int			messages = 0;
+
+	srand(20260101);
+	for (int round = 0; round < 3000; round++)
+	{
+		Client		whole;
+		bool		open = false;
+
+		for (int i = rand() % 8; i >= 0; i--)
+		{
+			int			first = firsts[rand() % (sizeof(firsts) / sizeof(firsts[0]))];
+
+			/* mostly what may come now, so that it goes on */
+			if (rand() % 8 > 0 && (first & 0xf) <= BINARY)
+				first = (first & ~0xf) | (open ? CONTINUE : BINARY);
+			if ((first & 0xf) <= BINARY)
+				open = !(first & FIN);
+			put_run(first, rand() % (first & 8 ? 126 : 300));
+		}
+		play(script_len);
+		whole = client;
+		play(0);
+		/* but for answers to pings: those that are not sent when the end comes stay away */
+		differ += strcmp(client.received, whole.received) != 0 || client.closes != whole.closes ||
+			client.pongs < whole.pongs || (client.pongs > whole.pongs && client.end.drop == ATP_DROP_NONE) ||
+			strcmp(client.end.why, whole.end.why) != 0 || client.end.close_code != whole.end.close_code;
+		drops[client.end.drop]++;
+		messages += client.messages;
+		script_len = 0;
+	}
+	ok(differ == 0, "frames by chance: the same however they are cut");
+	ok(drops[ATP_DROP_NONE] > 100 && drops[ATP_DROP_WEBSOCKET] > 100 && messages > 1000,
+	   "of each kind: %d streams go on, %d break, %d messages", drops[ATP_DROP_NONE], drops[ATP_DROP_WEBSOCKET], messages);
+}
+
+int
+main(void)
+{
+	test_messages();
+	test_limit();
+	test_broken();
+	test_text();
+	test_close();
+	test_cut();
+	test_choked();
+	test_back_pressure();
+	test_own_frames();
+	test_random();
+	atp_websocket_free(client.ws);
+	free(script);
+	return done_testing();
+}
