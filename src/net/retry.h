@@ -13,6 +13,9 @@
 extern int	atp_reconnect_delay_ms;
 extern int	atp_reconnect_max_delay_ms;
 
+/* From _PG_init(): the settings. */
+extern void atp_retry_init(void);
+
 /*
  * Milliseconds to wait after so many failures in a row (E-48).  Full jitter:
  * anything between nothing and a limit that each failure doubles.
