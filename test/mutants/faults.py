@@ -101,6 +101,29 @@ fault("http-status", "core/http_head.c", "if (head->status < 100)", "if (head->s
 fault("http-last-header", "core/http_head.c", "		last = value;", "		return value;", "unit/test_http_head")
 fault("retry-after", "core/http_head.c", "value.len > 9)", "value.len > 10)", "unit/test_http_head")
 
+# --- src/net: what needs no socket ---
+
+fault("ws-limit", "net/websocket.c", "ws->msg_len + frame->payload_length > ATP_FRAME_MAX)", "ws->msg_len + frame->payload_length > ATP_FRAME_MAX + 1)",
+      "unit/test_websocket", short=True)
+fault("ws-limit-fragments", "net/websocket.c", "ws->msg_len + frame->payload_length > ATP_FRAME_MAX)", "frame->payload_length > ATP_FRAME_MAX)", "unit/test_websocket")
+fault("ws-control-inside", "net/websocket.c", "if (!ws->in_data_frame || chunk->data_length == 0", "if (chunk->data_length == 0", "unit/test_websocket")
+fault("ws-message-again", "net/websocket.c", "	ws->msg_len = 0;\n", "	ws->msg_len = ws->msg_len > 0 ? 1 : 0;\n", "unit/test_websocket")
+fault("ws-room", "net/websocket.c", "while (cap < ws->msg_len + more)", "while (cap < more)", "unit/test_websocket")
+fault("ws-text", "net/websocket.c", "if (msg->opcode == WSLAY_BINARY_FRAME)", "if (msg->opcode <= WSLAY_BINARY_FRAME)", "unit/test_websocket")
+fault("ws-close-code", "net/websocket.c", "ws->end->close_code = msg->status_code;", "", "unit/test_websocket")
+fault("ws-want", "net/websocket.c", " && ws->receiver.want(ws->receiver.arg)", "", "unit/test_websocket")
+fault("ws-choked", "net/websocket.c", "(ws->wslay) > REPLIES_MAX", "(ws->wslay) > 1000 * REPLIES_MAX", "unit/test_websocket")
+fault("ws-after-end", "net/websocket.c", "if (ws->end->drop == ATP_DROP_NONE && !ws->receiver.message(", "if (!ws->receiver.message(", "unit/test_websocket")
+fault("ws-sent", "net/websocket.c", "ws->out_pos += len;", "ws->out_pos = ws->out_len;", "unit/test_websocket")
+fault("ws-ping-again", "net/websocket.c", "if (ws->out_pos == ws->out_len && !wslay_event_want_write(ws->wslay))", "if (!wslay_event_want_write(ws->wslay))", "unit/test_websocket")
+fault("ws-mask", "net/websocket.c", "->random(buf, len) ? 0 : -1;", "->random(buf, len) ? 0 : 0;", "unit/test_websocket")
+fault("end-first", "net/drop.c", "	if (end->drop != ATP_DROP_NONE)\n		return;\n", "", "unit/test_websocket")
+fault("end-printable", "net/drop.c", "(unsigned char) *p < ' ' || (unsigned char) *p >= 0x7f", "(unsigned char) *p < ' '", "unit/test_handshake", "unit/test_websocket")
+fault("handshake-proof", "net/handshake.c", "return atp_http_is_websocket(answer, hs->accept) ? ATP_HANDSHAKE_DONE", "return answer->len > 0 ? ATP_HANDSHAKE_DONE", "unit/test_handshake")
+fault("handshake-key", "net/handshake.c", "nonce, 16);", "nonce, 15);", "unit/test_handshake")
+fault("handshake-body", "net/handshake.c", "(int) body, buf + answer->len);", "(int) body, buf);", "unit/test_handshake")
+fault("handshake-reason", "net/handshake.c", "answer->reason.len < REASON_MAX ? answer->reason.len : REASON_MAX;", "answer->reason.len;", "unit/test_handshake")
+
 # --- src/types ---
 
 fault("tid-le", "types/tid.c", "COMPARISON(le, <=)", "COMPARISON(le, <)", "sql/types_order")
