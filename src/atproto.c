@@ -12,9 +12,9 @@
 #include "fmgr.h"
 #include "net/retry.h"
 #include "process/consumer.h"
+#include "process/ddl.h"
 #include "process/manager.h"
 #include "process/status.h"
-#include "process/wake.h"
 #include "types/tid_generate.h"
 #include "utils/guc.h"
 
@@ -29,7 +29,7 @@ _PG_init(void)
 	atp_retry_init();
 	atp_consumer_init();
 	atp_status_init();
-	atp_wake_init();
+	atp_ddl_init();
 	atp_manager_init();
 	MarkGUCPrefixReserved("atproto");
 }

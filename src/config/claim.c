@@ -13,13 +13,9 @@
 #include "access/xact.h"
 #include "config/claim.h"
 #include "config/subscription.h"
-#include "fmgr.h"
 #include "miscadmin.h"
 #include "sha256.h"
 #include "storage/lock.h"
-#include "utils/builtins.h"
-
-PG_FUNCTION_INFO_V1(atp_consumer_pid);
 
 /* Fourth field of our advisory locks: not 1 or 2, which SQL functions use. */
 #define LOCK_CLASS	61
@@ -176,15 +172,4 @@ atp_has_workers(const char *name)
 	for (int shard = 0; shard < ATP_WORKERS_MAX; shard++)
 		tags[shard] = worker_tag(name, shard);
 	return one_holder(tags, ATP_WORKERS_MAX) != 0;
-}
-
-/* SQL: atproto.consumer_pid(name) */
-Datum
-atp_consumer_pid(PG_FUNCTION_ARGS)
-{
-	int			pid = atp_holder_pid(text_to_cstring(PG_GETARG_TEXT_PP(0)));
-
-	if (pid == 0)
-		PG_RETURN_NULL();
-	PG_RETURN_INT32(pid);
 }

@@ -12,7 +12,6 @@
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "config/extension.h"
-#include "executor/spi.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -107,14 +106,4 @@ atp_relation(const char *name)
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation \"atproto.%s\" does not exist", name)));
 	return relid;
-}
-
-uint64
-atp_run_sql(const char *sql, int nargs, Oid *types, Datum *args, const char *nulls)
-{
-	int			rc = SPI_execute_with_args(sql, nargs, types, args, nulls, false, 0);
-
-	if (rc < 0)
-		elog(ERROR, "\"%s\" failed: %s", sql, SPI_result_code_string(rc));
-	return SPI_processed;
 }

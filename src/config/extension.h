@@ -30,7 +30,4 @@ extern Oid	atp_type(const char *name);
 /* OID of a relation in schema atproto; ERROR when it is missing. */
 extern Oid	atp_relation(const char *name);
 
-/* Run one statement with parameters, SPI open; the rows it touched.  An ERROR when it fails. */
-extern uint64 atp_run_sql(const char *sql, int nargs, Oid *types, Datum *args, const char *nulls);
-
 #endif							/* ATP_EXTENSION_H */

@@ -1,7 +1,7 @@
 /*
  * owner.c
- *		Owners of subscriptions: who may be one, and what keeps them from being
- *		dropped.
+ *		Owners of subscriptions: who may be one, what keeps them from being
+ *		dropped, and acting for one.
  *
  * An owner is stored by its OID, so that it can be renamed, and noted in
  * pg_shdepend, so that DROP ROLE is refused, in whatever database.  The note is
@@ -25,12 +25,13 @@
 #include "commands/trigger.h"
 #include "config/extension.h"
 #include "config/owner.h"
-#include "executor/spi.h"
+#include "config/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/fmgroids.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -139,10 +140,10 @@ atp_owner_note(Oid role)
 }
 
 static Oid
-owner_of(HeapTuple row, TupleDesc desc, int column)
+owner_of(HeapTuple row, TupleDesc desc)
 {
 	bool		isnull;
-	Datum		owner = heap_getattr(row, column, desc, &isnull);
+	Datum		owner = atp_get((AtpTuple) {row, desc}, "owner", OIDOID, &isnull);
 
 	return isnull ? InvalidOid : DatumGetObjectId(owner);
 }
@@ -162,15 +163,15 @@ atp_subscription_owned(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("function \"%s\" must be fired after the change", "subscription_owned")));
 	rel = trigger->tg_relation;
-	column = SPI_fnumber(RelationGetDescr(rel), "owner");
+	column = get_attnum(RelationGetRelid(rel), "owner");
 	if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event))
 	{
 		deleteSharedDependencyRecordsFor(RelationRelationId, RelationGetRelid(rel), column);
 		return PointerGetDatum(NULL);
 	}
-	before = owner_of(trigger->tg_trigtuple, RelationGetDescr(rel), column);
+	before = owner_of(trigger->tg_trigtuple, RelationGetDescr(rel));
 	if (TRIGGER_FIRED_BY_UPDATE(trigger->tg_event))
-		after = owner_of(trigger->tg_newtuple, RelationGetDescr(rel), column);
+		after = owner_of(trigger->tg_newtuple, RelationGetDescr(rel));
 	/* in one order, whoever changes what */
 	if (OidIsValid(after) && after < before)
 		settle(rel, column, after);
@@ -178,4 +179,38 @@ atp_subscription_owned(PG_FUNCTION_ARGS)
 	if (OidIsValid(after) && after > before)
 		settle(rel, column, after);
 	return PointerGetDatum(NULL);
+}
+
+int
+atp_caller_begin(void)
+{
+	int			nest;
+
+	atp_run("SET CONSTRAINTS ALL IMMEDIATE", ATP_NO_ARGS);
+	nest = NewGUCNestLevel();
+	(void) set_config_option("search_path", "", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	return nest;
+}
+
+void
+atp_caller_end(int nest)
+{
+	AtEOXact_GUC(false, nest);
+}
+
+AtpCaller
+atp_owner_begin(Oid owner)
+{
+	AtpCaller	caller = {.nest = NewGUCNestLevel()};
+
+	GetUserIdAndSecContext(&caller.user, &caller.security);
+	SetUserIdAndSecContext(owner, caller.security | SECURITY_RESTRICTED_OPERATION);
+	return caller;
+}
+
+void
+atp_owner_end(AtpCaller caller)
+{
+	AtEOXact_GUC(false, caller.nest);
+	SetUserIdAndSecContext(caller.user, caller.security);
 }

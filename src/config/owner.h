@@ -1,7 +1,7 @@
 /*
  * owner.h
- *		Owners of subscriptions: who may be one, and what keeps them from being
- *		dropped.
+ *		Owners of subscriptions: who may be one, what keeps them from being
+ *		dropped, and acting for one.
  */
 #ifndef ATP_OWNER_H
 #define ATP_OWNER_H
@@ -13,5 +13,28 @@ extern void atp_owner_check(Oid role);
 
 /* See to it that the role has been noted as an owner; for what came without triggers. */
 extern void atp_owner_note(Oid role);
+
+/*
+ * A function that acts for an owner, whoever calls it, does so in two nested
+ * stretches, with SPI connected.  An ERROR in one of them ends both.
+ *
+ * In the outer one it works with the caller's rights: names mean the same whatever
+ * his search_path is, and no trigger waits for the transaction's end, where it
+ * would run with his rights.
+ *
+ * In the inner one it works with the owner's rights, and nothing of what his
+ * triggers set stays.
+ */
+typedef struct AtpCaller
+{
+	Oid			user;
+	int			security;
+	int			nest;
+} AtpCaller;
+
+extern int	atp_caller_begin(void);
+extern void atp_caller_end(int nest);
+extern AtpCaller atp_owner_begin(Oid owner);
+extern void atp_owner_end(AtpCaller caller);
 
 #endif							/* ATP_OWNER_H */

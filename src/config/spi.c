@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "config/spi.h"
 #include "parser/parse_coerce.h"
 #include "utils/array.h"
@@ -117,6 +118,13 @@ atp_get(AtpTuple row, const char *column, Oid type, bool *isnull)
 	return SPI_getbinval(row.tuple, row.desc, number, isnull);
 }
 
+pg_noreturn static void
+unexpected_null(const char *column)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("column \"%s\" is null", column)));
+}
+
 static Datum
 get_value(AtpTuple row, const char *column, Oid type)
 {
@@ -124,8 +132,7 @@ get_value(AtpTuple row, const char *column, Oid type)
 	Datum		value = atp_get(row, column, type, &isnull);
 
 	if (isnull)
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("column \"%s\" is null", column)));
+		unexpected_null(column);
 	return value;
 }
 
@@ -148,9 +155,19 @@ atp_get_int8(AtpTuple row, const char *column)
 }
 
 char *
-atp_get_text(AtpTuple row, const char *column)
+atp_get_text_or_null(AtpTuple row, const char *column)
 {
 	return SPI_getvalue(row.tuple, row.desc, atp_column(row, column));
+}
+
+char *
+atp_get_text(AtpTuple row, const char *column)
+{
+	char	   *text = atp_get_text_or_null(row, column);
+
+	if (text == NULL)
+		unexpected_null(column);
+	return text;
 }
 
 int

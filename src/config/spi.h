@@ -64,8 +64,9 @@ extern bool atp_get_bool(AtpTuple row, const char *column);
 extern int32 atp_get_int4(AtpTuple row, const char *column);
 extern int64 atp_get_int8(AtpTuple row, const char *column);
 
-/* palloc'd, as its type prints it; NULL: a null. */
+/* palloc'd, as its type prints it. */
 extern char *atp_get_text(AtpTuple row, const char *column);
+extern char *atp_get_text_or_null(AtpTuple row, const char *column);
 
 /* The elements of an array, palloc'd; how many, or -1: a null.  *nulls says which of them are. */
 extern int	atp_get_array(AtpTuple row, const char *column, Oid element, Datum **values, bool **nulls);

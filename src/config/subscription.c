@@ -17,12 +17,6 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
-static bool
-same_text(const char *a, const char *b)
-{
-	return a == NULL ? b == NULL : b != NULL && strcmp(a, b) == 0;
-}
-
 #define COLUMNS "name, url, owner, enabled AND stopped IS NULL AS runnable, xmin AS version"
 #define MORE_COLUMNS ", target, ca_file, proxy, collections, dids, actions, keep_records," \
 	" events, keep_raw, max_dead_letters, max_dead_letter_bytes," \
@@ -91,8 +85,8 @@ read_settings(AtpSettings *settings, AtpTuple row)
 			settings->actions[a] |= strcmp(TextDatumGetCString(values[i]), action_names[a]) == 0;
 
 	settings->keep_records = atp_get_bool(row, "keep_records");
-	settings->events = same_text(events, "keep") ? ATP_EVENTS_KEEP
-		: same_text(events, "hand") ? ATP_EVENTS_HAND : ATP_EVENTS_NONE;
+	settings->events = strcmp(events, "keep") == 0 ? ATP_EVENTS_KEEP
+		: strcmp(events, "hand") == 0 ? ATP_EVENTS_HAND : ATP_EVENTS_NONE;
 	settings->keep_raw = atp_get_bool(row, "keep_raw");
 	settings->max_letters = atp_get_int4(row, "max_dead_letters");
 	settings->max_letter_bytes = atp_get_int8(row, "max_dead_letter_bytes");
@@ -123,10 +117,10 @@ from_whole_tuple(AtpTuple row)
 
 	sub->ep = atp_endpoint_parse(sub->url);
 	sub->target = atp_get_text(row, "target");
-	sub->ca_file = atp_get_text(row, "ca_file");
-	sub->proxy = atp_get_text(row, "proxy");
+	sub->ca_file = atp_get_text_or_null(row, "ca_file");
+	sub->proxy = atp_get_text_or_null(row, "proxy");
 	read_settings(&sub->settings, row);
-	sub->headers = atp_get_text(row, "headers");
+	sub->headers = atp_get_text_or_null(row, "headers");
 	if (sub->headers == NULL)
 		sub->headers = pstrdup("");
 	sub->workers = atp_get_int4(row, "workers");
@@ -167,6 +161,12 @@ atp_subscription_borrow(const char *name, MemoryContext cxt)
 				 errmsg("must be a member of role \"%s\", the owner of subscription \"%s\"",
 						GetUserNameFromId(sub->owner, false), name)));
 	return sub;
+}
+
+static bool
+same_text(const char *a, const char *b)
+{
+	return a == NULL ? b == NULL : b != NULL && strcmp(a, b) == 0;
 }
 
 bool

@@ -117,19 +117,14 @@ ALTER TABLE atproto.cursor ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.cursor
     USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
 
--- Checks the row, and tells the processes that run it, when the change commits.
+-- Checks the row.
 CREATE FUNCTION atproto.subscription_check() RETURNS trigger
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_subscription_check';
 COMMENT ON FUNCTION atproto.subscription_check() IS 'trigger: validates a subscription';
-CREATE FUNCTION atproto.subscription_changed() RETURNS trigger
-    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_subscription_changed';
-COMMENT ON FUNCTION atproto.subscription_changed() IS 'trigger: wakes the consumer''s processes at commit';
 CREATE TRIGGER subscription_check BEFORE INSERT OR UPDATE ON atproto.subscription
     FOR EACH ROW EXECUTE FUNCTION atproto.subscription_check();
 -- also for what comes by logical replication
 ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_check;
-CREATE TRIGGER subscription_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON atproto.subscription
-    FOR EACH STATEMENT EXECUTE FUNCTION atproto.subscription_changed();
 CREATE FUNCTION atproto.subscription_owned() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_subscription_owned';
 COMMENT ON FUNCTION atproto.subscription_owned() IS 'trigger: sees to it that the owner of a subscription cannot be dropped';
@@ -141,5 +136,5 @@ ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_owned;
 ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_none;
 
 REVOKE ALL ON FUNCTION
-    atproto.subscription_check(), atproto.subscription_changed(), atproto.subscription_owned()
+    atproto.subscription_check(), atproto.subscription_owned()
     FROM PUBLIC;

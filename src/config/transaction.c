@@ -24,13 +24,28 @@ atp_begin(const char *activity)
 	pgstat_report_activity(STATE_RUNNING, activity);
 }
 
+static void
+ended(void)
+{
+	/* waiting for a lock may have used up a wake-up that was meant for the loop */
+	SetLatch(MyLatch);
+	pgstat_report_stat(false);
+}
+
 void
 atp_commit(void)
 {
 	SPI_finish();
 	PopActiveSnapshot();
 	CommitTransactionCommand();
-	/* waiting for a lock may have used up a wake-up that was meant for the loop */
-	SetLatch(MyLatch);
-	pgstat_report_stat(false);
+	ended();
+}
+
+void
+atp_abort(void)
+{
+	SPI_finish();
+	PopActiveSnapshot();
+	AbortCurrentTransaction();
+	ended();
 }

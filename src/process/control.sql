@@ -94,6 +94,14 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
 COMMENT ON VIEW atproto.stat_subscription IS 'one row for each subscription: what its consumer does and how far it is';
 GRANT SELECT ON atproto.stat_subscription TO pg_monitor;
 
+-- Tells the processes of a change, when it commits.
+CREATE FUNCTION atproto.subscription_changed() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_subscription_changed';
+COMMENT ON FUNCTION atproto.subscription_changed() IS 'trigger: wakes the consumer''s processes at commit';
+CREATE TRIGGER subscription_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON atproto.subscription
+    FOR EACH STATEMENT EXECUTE FUNCTION atproto.subscription_changed();
+REVOKE ALL ON FUNCTION atproto.subscription_changed() FROM PUBLIC;
+
 -- A manager that waits for the extension is woken when it is there.
 CREATE FUNCTION atproto.wake() RETURNS void
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_wake';

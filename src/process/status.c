@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_authid.h"
+#include "config/claim.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
@@ -21,6 +22,7 @@
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(atp_stream_status);
+PG_FUNCTION_INFO_V1(atp_consumer_pid);
 
 /* The status of one subscription. */
 typedef struct Slot
@@ -446,4 +448,15 @@ atp_stream_status(PG_FUNCTION_ARGS)
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;
+}
+
+/* SQL: atproto.consumer_pid(name) */
+Datum
+atp_consumer_pid(PG_FUNCTION_ARGS)
+{
+	int			pid = atp_holder_pid(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+
+	if (pid == 0)
+		PG_RETURN_NULL();
+	PG_RETURN_INT32(pid);
 }

@@ -1,17 +1,11 @@
 /*
  * wake.c
- *		Waking the consumer's processes, and ending them for DROP DATABASE.
+ *		Waking the consumer's processes when a transaction commits.
  */
 #include "postgres.h"
 
-#include <signal.h>
-
 #include "access/xact.h"
-#include "catalog/namespace.h"
-#include "catalog/objectaccess.h"
-#include "catalog/pg_database.h"
-#include "catalog/pg_extension.h"
-#include "commands/extension.h"
+#include "commands/trigger.h"
 #include "config/claim.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -22,14 +16,15 @@
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "utils/inval.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
 #include "utils/resowner.h"
 
 PG_FUNCTION_INFO_V1(atp_wake);
+PG_FUNCTION_INFO_V1(atp_subscription_changed);
 
 /*
- * Waking at commit.  The pids are collected before the commit, where an error
+ * The pids are collected before the commit, where an error
  * is still harmless, and the latches set after it, where nothing may fail: not
  * by a transaction callback, which would run before the invalidation messages
  * are sent, so that a process could wake, find no change and sleep again.  A
@@ -91,90 +86,25 @@ atp_wake_at_commit(void)
 	wake_pending = true;
 }
 
-/*
- * DROP DATABASE waits a few seconds for sessions to leave.  Ours do so at once
- * when they are told; the postmaster starts a manager again after a while,
- * which it needs when the database was not dropped after all.
- */
-static void
-end_processes(Oid database)
-{
-	int		   *pids;
-	int			n = atp_holders(database, &pids);
-
-	for (int i = 0; i < n; i++)
-		kill(pids[i], SIGTERM);
-}
-
-/*
- * ALTER EXTENSION may touch nothing but its row in pg_extension, of which no
- * process hears; it counts as a change of the subscriptions.
- */
-static void
-extension_changes(void)
-{
-	Oid			schema = get_namespace_oid("atproto", true);
-	Oid			relid = OidIsValid(schema) ? get_relname_relid("subscription", schema) : InvalidOid;
-
-	if (OidIsValid(relid))
-		CacheInvalidateRelcacheByRelid(relid);
-	atp_wake_at_commit();
-}
-
-/* What it leaves is forgotten when it is gone. */
-static Oid	dropped_database = InvalidOid;
-
-static void
-database_dropped(XactEvent event, void *arg)
-{
-	if (event == XACT_EVENT_COMMIT && OidIsValid(dropped_database))
-		atp_status_forget(dropped_database);
-	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT)
-		dropped_database = InvalidOid;
-}
-
-static void
-forget_at_commit(Oid database)
-{
-	static bool registered = false;
-
-	if (!registered)
-		RegisterXactCallback(database_dropped, NULL);
-	registered = true;
-	dropped_database = database;
-}
-
-static object_access_hook_type prev_object_access_hook = NULL;
-
-static void
-object_accessed(ObjectAccessType access, Oid classid, Oid objid, int subid, void *arg)
-{
-	if (prev_object_access_hook)
-		prev_object_access_hook(access, classid, objid, subid, arg);
-	if (access == OAT_DROP && classid == DatabaseRelationId)
-	{
-		forget_at_commit(objid);
-		end_processes(objid);
-	}
-	if ((access == OAT_POST_ALTER || access == OAT_DROP) && classid == ExtensionRelationId &&
-		objid == get_extension_oid("atproto", true))
-		extension_changes();
-}
-
-void
-atp_wake_init(void)
-{
-	/* pg_upgrade's server has no processes of ours */
-	if (!process_shared_preload_libraries_in_progress || IsBinaryUpgrade)
-		return;
-	prev_object_access_hook = object_access_hook;
-	object_access_hook = object_accessed;
-}
-
 /* SQL: atproto.wake() */
 Datum
 atp_wake(PG_FUNCTION_ARGS)
 {
 	atp_wake_at_commit();
 	PG_RETURN_VOID();
+}
+
+/* SQL: atproto.subscription_changed(), AFTER anything, for each statement */
+Datum
+atp_subscription_changed(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(trigger->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" must be fired after the statement", "subscription_changed")));
+	CacheInvalidateRelcache(trigger->tg_relation);
+	atp_wake_at_commit();
+	return PointerGetDatum(NULL);
 }

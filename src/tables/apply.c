@@ -13,8 +13,8 @@
 
 #include "access/xact.h"
 #include "config/extension.h"
+#include "config/spi.h"
 #include "config/transaction.h"
-#include "executor/spi.h"
 #include "injection.h"
 #include "tables/apply.h"
 #include "tables/direct.h"
@@ -24,7 +24,6 @@
 #include "tables/statements.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
-#include "utils/snapmgr.h"
 
 /* So many batches are applied with statements after direct writing met a conflict. */
 #define AFTER_CONFLICT	16
@@ -281,8 +280,7 @@ apply_once(AtpApply *a, Way way, bool *others)
 		/* what would condemn every row is not the rows' fault */
 		atp_statements_check(tables_used(a));
 		/* at commit it would be too late to see whose fault it is */
-		if (SPI_execute("SET CONSTRAINTS ALL IMMEDIATE", false, 0) != SPI_OK_UTILITY)
-			elog(ERROR, "could not set constraints");
+		atp_run("SET CONSTRAINTS ALL IMMEDIATE", ATP_NO_ARGS);
 		apply_piece(a);
 	}
 	else
@@ -297,9 +295,7 @@ apply_once(AtpApply *a, Way way, bool *others)
 	*others = locked == ATP_LOCKED_BY_OTHERS;
 	if (locked != ATP_LOCKED || !store_rest(a, letters))
 	{
-		SPI_finish();
-		PopActiveSnapshot();
-		AbortCurrentTransaction();
+		atp_abort();
 		return ATP_APPLY_CURSOR_MOVED;
 	}
 	atp_commit();

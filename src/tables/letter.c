@@ -10,7 +10,7 @@
 #include "postgres.h"
 
 #include "commands/trigger.h"
-#include "executor/spi.h"
+#include "config/spi.h"
 #include "fmgr.h"
 #include "sha256.h"
 #include "tables/fault.h"
@@ -241,14 +241,14 @@ atp_dead_letter_removed(PG_FUNCTION_ARGS)
 				 errmsg("function \"%s\" must be fired after the statement", "dead_letter_removed")));
 	SPI_connect();
 	if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event))
+		atp_run("DELETE FROM atproto.dead_frame", ATP_NO_ARGS);
+	else
 	{
-		if (SPI_execute("DELETE FROM atproto.dead_frame", false, 0) != SPI_OK_DELETE)
-			elog(ERROR, "could not remove the frames of dead letters");
+		if (SPI_register_trigger_data(trigger) != SPI_OK_TD_REGISTER)
+			elog(ERROR, "could not read the dead letters that were removed");
+		atp_run(lock, ATP_NO_ARGS);
+		atp_run(sweep, ATP_NO_ARGS);
 	}
-	else if (SPI_register_trigger_data(trigger) != SPI_OK_TD_REGISTER ||
-			 SPI_execute(lock, false, 0) != SPI_OK_SELECT ||
-			 SPI_execute(sweep, false, 0) != SPI_OK_DELETE)
-		elog(ERROR, "could not remove the frames of dead letters");
 	SPI_finish();
 	return PointerGetDatum(NULL);
 }

@@ -9,13 +9,11 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_type.h"
 #include "compat.h"
-#include "config/extension.h"
+#include "config/owner.h"
+#include "config/spi.h"
 #include "config/subscription.h"
-#include "executor/spi.h"
 #include "fmgr.h"
-#include "miscadmin.h"
 #include "source.h"
 #include "stream/batch.h"
 #include "stream/decode.h"
@@ -23,7 +21,7 @@
 #include "tables/letter.h"
 #include "tables/statements.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
+#include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(atp_retry);
 
@@ -42,19 +40,11 @@ same_path(AtpSpan a, AtpSpan b)
 }
 
 pg_noreturn static void
-no_such_letter(Datum id)
+no_such_letter(int64 id)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("dead letter " INT64_FORMAT " does not exist", DatumGetInt64(id))));
-}
-
-static uint64
-run_statement(const char *sql, int nargs, Datum *args)
-{
-	Oid			types[] = {INT8OID, TEXTOID};
-
-	return atp_run_sql(sql, nargs, types, args, NULL);
+			 errmsg("dead letter " INT64_FORMAT " does not exist", id)));
 }
 
 /*
@@ -62,9 +52,9 @@ run_statement(const char *sql, int nargs, Datum *args)
  * locked: consumers, too, come to a letter with that lock.
  */
 static void
-lock_letter(Datum id)
+lock_letter(int64 id)
 {
-	if (run_statement("SELECT FROM atproto.dead_letter WHERE id = $1 FOR UPDATE", 1, &id) == 0)
+	if (atp_run("SELECT FROM atproto.dead_letter WHERE id = $1 FOR UPDATE", ATP_ARGS(atp_int8_arg(id))) == 0)
 		no_such_letter(id);
 }
 
@@ -124,7 +114,7 @@ apply_rows(AtpApply *a, AtpSpan path, const char **why)
 }
 
 static Outcome
-apply_event(AtpApply *a, Datum id, AtpSpan path, const char **why)
+apply_event(AtpApply *a, int64 id, AtpSpan path, const char **why)
 {
 	AtpSpan		name = a->sink->name ? a->sink->name(&a->batch->events[0]) : (AtpSpan) {NULL, 0};
 	ErrorData  *error;
@@ -162,13 +152,13 @@ apply_event(AtpApply *a, Datum id, AtpSpan path, const char **why)
 
 /* The message through the same path as from the network. */
 static Outcome
-process_again(const AtpSubscription *sub, Datum id, bytea *bytes, AtpSpan path, const char **why)
+process_again(const AtpSubscription *sub, int64 id, bytea *bytes, AtpSpan path, const char **why)
 {
 	AtpBatch   *batch = atp_batch_create(CurrentMemoryContext);
 	const AtpSource *source = atp_source_of(sub->ep->nsid);
 	AtpDecoder *decoder = atp_decoder_create(CurrentMemoryContext, source->format);
 	AtpPosition position = {.last = -1};
-	AtpApply		a = {.sub = sub, .batch = batch, .sink = source->sink, .again = true};
+	AtpApply	a = {.sub = sub, .batch = batch, .sink = source->sink, .again = true};
 	const char *error_name;
 	Outcome		outcome;
 	ListCell   *lc;
@@ -204,17 +194,13 @@ process_again(const AtpSubscription *sub, Datum id, bytea *bytes, AtpSpan path, 
 	return outcome;
 }
 
-/* The same with the owner's rights, not the caller's, and nothing of what its triggers set stays. */
+/* The same with the owner's rights. */
 static Outcome
-process_as_owner(const AtpSubscription *sub, Datum id, bytea *bytes, AtpSpan path, const char **why)
+process_as_owner(const AtpSubscription *sub, int64 id, bytea *bytes, AtpSpan path, const char **why)
 {
-	int			nest = NewGUCNestLevel();
-	Oid			user;
-	int			security;
+	AtpCaller	caller = atp_owner_begin(sub->owner);
 	volatile Outcome outcome;
 
-	GetUserIdAndSecContext(&user, &security);
-	SetUserIdAndSecContext(sub->owner, security | SECURITY_RESTRICTED_OPERATION);
 	atp_statements_target(sub->target);
 	PG_TRY();
 	{
@@ -225,59 +211,54 @@ process_as_owner(const AtpSubscription *sub, Datum id, bytea *bytes, AtpSpan pat
 		atp_statements_release();
 	}
 	PG_END_TRY();
-	AtEOXact_GUC(false, nest);
-	SetUserIdAndSecContext(user, security);
+	atp_owner_end(caller);
 	return outcome;
+}
+
+/* What becomes of it is written down; as text, too. */
+static const char *
+retry(int64 id)
+{
+	AtpResult	found = atp_query("SELECT d.subscription, d.path, f.bytes FROM atproto.dead_letter d"
+								  " LEFT JOIN atproto.dead_frame f ON f.subscription = d.subscription AND f.digest = d.digest"
+								  " WHERE d.id = $1", ATP_ARGS(atp_int8_arg(id)));
+	const char *why = "it is beyond the repository's share of dead letters: nothing is kept of it";
+	AtpTuple	letter;
+	const char *path;
+	bool		beyond;
+	Datum		bytes;
+	Outcome		outcome;
+
+	if (found.n == 0)
+		no_such_letter(id);
+	letter = atp_result_row(found, 0);
+	bytes = atp_get(letter, "bytes", BYTEAOID, &beyond);
+	if (beyond)
+		return why;
+	path = atp_get_text(letter, "path");
+	outcome = process_as_owner(atp_subscription_borrow(atp_get_text(letter, "subscription"), CurrentMemoryContext),
+							   id, DatumGetByteaPP(bytes), (AtpSpan) {path, strlen(path)}, &why);
+	atp_result_free(found);
+	if (outcome == STAYS)
+		atp_run("UPDATE atproto.dead_letter SET attempts = attempts + 1, last_at = now(), message = $2 WHERE id = $1",
+				ATP_ARGS(atp_int8_arg(id), atp_text_arg(why)));
+	else
+		atp_run("DELETE FROM atproto.dead_letter WHERE id = $1", ATP_ARGS(atp_int8_arg(id)));
+	return outcome == STAYS ? why : outcome == APPLIED ? "applied" : "obsolete";
 }
 
 /* SQL: atproto.retry(id) */
 Datum
 atp_retry(PG_FUNCTION_ARGS)
 {
-	Datum		args[] = {PG_GETARG_DATUM(0), (Datum) 0};
+	MemoryContext caller_cxt = CurrentMemoryContext;
 	int			nest;
-	HeapTuple	letter;
-	TupleDesc	desc;
-	Datum		bytes;
-	text	   *path;
-	const char *why = "it is beyond the repository's share of dead letters: nothing is kept of it";
-	Outcome		outcome = STAYS;
-	bool		isnull;
-	text	   *result;
+	char	   *why;
 
 	SPI_connect();
-	/* triggers that wait for the transaction's end would run with the caller's rights: there are none */
-	if (SPI_execute("SET CONSTRAINTS ALL IMMEDIATE", false, 0) != SPI_OK_UTILITY)
-		elog(ERROR, "could not set constraints");
-	nest = NewGUCNestLevel();
-	(void) set_config_option("search_path", "", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	if (run_statement("SELECT d.subscription, d.path, f.bytes FROM atproto.dead_letter d"
-					  " LEFT JOIN atproto.dead_frame f ON f.subscription = d.subscription AND f.digest = d.digest"
-					  " WHERE d.id = $1", 1, args) == 0)
-		no_such_letter(args[0]);
-	letter = SPI_tuptable->vals[0];
-	desc = SPI_tuptable->tupdesc;
-	path = DatumGetTextPP(SPI_getbinval(letter, desc, 2, &isnull));
-	bytes = SPI_getbinval(letter, desc, 3, &isnull);
-	if (!isnull)
-		outcome = process_as_owner(atp_subscription_borrow(SPI_getvalue(letter, desc, 1), CurrentMemoryContext), args[0], DatumGetByteaPP(bytes),
-								   (AtpSpan) {VARDATA_ANY(path), VARSIZE_ANY_EXHDR(path)}, &why);
-	if (outcome != STAYS)
-	{
-		why = outcome == APPLIED ? "applied" : "obsolete";
-		(void) run_statement("DELETE FROM atproto.dead_letter WHERE id = $1", 1, args);
-	}
-	else if (!isnull)
-	{
-		args[1] = CStringGetTextDatum(why);
-		(void) run_statement("UPDATE atproto.dead_letter SET attempts = attempts + 1, last_at = now(), message = $2"
-							 " WHERE id = $1", 2, args);
-	}
-	AtEOXact_GUC(false, nest);
-	/* outlives SPI's memory */
-	args[1] = CStringGetTextDatum(why);
-	result = (text *) SPI_palloc(VARSIZE_ANY(DatumGetPointer(args[1])));
-	memcpy(result, DatumGetPointer(args[1]), VARSIZE_ANY(DatumGetPointer(args[1])));
+	nest = atp_caller_begin();
+	why = MemoryContextStrdup(caller_cxt, retry(PG_GETARG_INT64(0)));
+	atp_caller_end(nest);
 	SPI_finish();
-	PG_RETURN_TEXT_P(result);
+	PG_RETURN_TEXT_P(cstring_to_text(why));
 }

@@ -8,16 +8,15 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_type.h"
 #include "config/extension.h"
+#include "config/owner.h"
+#include "config/spi.h"
 #include "config/subscription.h"
-#include "executor/spi.h"
 #include "fmgr.h"
-#include "miscadmin.h"
 #include "source.h"
 #include "tables/table.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
+#include "utils/lsyscache.h"
 
 PG_FUNCTION_INFO_V1(atp_refill);
 
@@ -41,26 +40,20 @@ find_subscription(const char *name)
 
 /*
  * Nobody moves the states meanwhile: a batch that is being applied ends first, and
- * the next one finds the cursor moved.  With the owner's rights, not the caller's,
- * and nothing of what its triggers set stays.
+ * the next one finds the cursor moved.
  */
 static uint64
-mark_repos(const AtpSubscription *sub, Oid *types, Datum *args, const char *nulls)
+mark_repos(const AtpSubscription *sub, AtpArg name, AtpArg dids)
 {
-	int			nest = NewGUCNestLevel();
-	Oid			user;
-	int			security;
+	AtpCaller	caller = atp_owner_begin(sub->owner);
 	uint64		n;
 
-	GetUserIdAndSecContext(&user, &security);
-	SetUserIdAndSecContext(sub->owner, security | SECURITY_RESTRICTED_OPERATION);
-	atp_run_sql(atp_expand_sql("LOCK TABLE #.repo IN SHARE ROW EXCLUSIVE MODE", sub->target), 0, NULL, NULL, NULL);
-	n = atp_run_sql(atp_expand_sql("UPDATE #.repo SET refill_by = $1, refill_rev = deleted_rev"
+	atp_run(atp_expand_sql("LOCK TABLE #.repo IN SHARE ROW EXCLUSIVE MODE", sub->target), ATP_NO_ARGS);
+	n = atp_run(atp_expand_sql("UPDATE #.repo SET refill_by = $1, refill_rev = deleted_rev"
 							   " WHERE rev IS NOT NULL AND (active OR status IS DISTINCT FROM 'deleted')"
 							   " AND ($2 IS NULL OR did OPERATOR(@.=) ANY ($2))", sub->target),
-				2, types, args, nulls);
-	AtEOXact_GUC(false, nest);
-	SetUserIdAndSecContext(user, security);
+				ATP_ARGS(name, dids));
+	atp_owner_end(caller);
 	return n;
 }
 
@@ -68,27 +61,20 @@ mark_repos(const AtpSubscription *sub, Oid *types, Datum *args, const char *null
 Datum
 atp_refill(PG_FUNCTION_ARGS)
 {
-	Oid			types[] = {TEXTOID, get_fn_expr_argtype(fcinfo->flinfo, 1)};
-	Oid			cursor_types[] = {TEXTOID, INT8OID};
-	Datum		args[] = {PG_GETARG_DATUM(0), PG_GETARG_DATUM(1)};
-	Datum		cursor_args[] = {PG_GETARG_DATUM(0), PG_GETARG_DATUM(2)};
-	AtpSubscription *sub;
+	AtpArg		name = ATP_FUNCTION_ARG(0, TEXTOID);
+	AtpArg		seq = ATP_FUNCTION_ARG(2, INT8OID);
 	int			nest;
 	uint64		n;
 
-	if (PG_ARGISNULL(0) || PG_ARGISNULL(2))
+	if (name.isnull || seq.isnull)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name and seq must not be null")));
 	SPI_connect();
-	/* triggers that wait for the transaction's end would run with the caller's rights: there are none */
-	if (SPI_execute("SET CONSTRAINTS ALL IMMEDIATE", false, 0) != SPI_OK_UTILITY)
-		elog(ERROR, "could not set constraints");
-	nest = NewGUCNestLevel();
-	(void) set_config_option("search_path", "", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	sub = find_subscription(TextDatumGetCString(args[0]));
-	n = mark_repos(sub, types, args, PG_ARGISNULL(1) ? " n" : NULL);
-	atp_run_sql("SELECT atproto.set_cursor($1, $2)", 2, cursor_types, cursor_args, NULL);
-	AtEOXact_GUC(false, nest);
+	nest = atp_caller_begin();
+	n = mark_repos(find_subscription(TextDatumGetCString(name.value)), name,
+				   ATP_FUNCTION_ARG(1, get_array_type(atp_type("did"))));
+	atp_run("SELECT atproto.set_cursor($1, $2)", ATP_ARGS(name, seq));
+	atp_caller_end(nest);
 	SPI_finish();
 	PG_RETURN_INT64(n);
 }

@@ -6,7 +6,7 @@
 
 #include "catalog/namespace.h"
 #include "config/extension.h"
-#include "executor/spi.h"
+#include "config/spi.h"
 #include "fmgr.h"
 #include "tables/table.h"
 #include "utils/builtins.h"
@@ -184,15 +184,8 @@ atp_create_tables(const char *target)
 	Oid			schema = get_namespace_oid(target, false);
 
 	for (int i = 0; i < lengthof(tables); i++)
-	{
-		int			rc;
-
-		if (OidIsValid(get_relname_relid(tables[i].name, schema)))
-			continue;
-		rc = SPI_execute(atp_expand_sql(tables[i].sql, target), false, 0);
-		if (rc < 0)
-			elog(ERROR, "making table \"%s\" failed: %s", tables[i].name, SPI_result_code_string(rc));
-	}
+		if (!OidIsValid(get_relname_relid(tables[i].name, schema)))
+			atp_run(atp_expand_sql(tables[i].sql, target), ATP_NO_ARGS);
 }
 
 /* SQL: atproto.create_tables(schema) */

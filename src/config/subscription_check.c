@@ -1,0 +1,290 @@
+/*
+ * subscription_check.c
+ *		What may stand in a row of atproto.subscription, and how one gets in.
+ *
+ * Whoever may write the table may do by hand what subscribe() does; this trigger
+ * sees to it that it is done right.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_authid.h"
+#include "commands/trigger.h"
+#include "config/owner.h"
+#include "config/spi.h"
+#include "config/subscription_check.h"
+#include "core/nsid.h"
+#include "fmgr.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "net/endpoint.h"
+#include "source.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/rel.h"
+
+PG_FUNCTION_INFO_V1(atp_subscription_check);
+
+/*
+ * True while subscribe() inserts its row.  A row that comes another way, by
+ * pg_restore above all, must not start to consume before everything that
+ * belongs to it is there, nor in a copy of the database that nobody watches.
+ */
+static bool subscribing = false;
+
+static uint64
+insert_row(const char *const *columns, const AtpArg *values, int n)
+{
+	StringInfoData names,
+				params;
+	uint64		inserted;
+
+	initStringInfo(&names);
+	initStringInfo(&params);
+	for (int i = 0; i < n; i++)
+	{
+		appendStringInfo(&names, "%s%s", i > 0 ? ", " : "", quote_identifier(columns[i]));
+		appendStringInfo(&params, "%s$%d", i > 0 ? ", " : "", i + 1);
+	}
+	inserted = atp_run(psprintf("INSERT INTO atproto.subscription (%s) VALUES (%s) ON CONFLICT DO NOTHING",
+								names.data, params.data), values, n);
+	return inserted;
+}
+
+bool
+atp_subscription_insert(const char *const *columns, const AtpArg *values, int n)
+{
+	uint64		inserted;
+
+	subscribing = true;
+	PG_TRY();
+	{
+		inserted = insert_row(columns, values, n);
+	}
+	PG_FINALLY();
+	{
+		subscribing = false;
+	}
+	PG_END_TRY();
+	return inserted > 0;
+}
+
+static void
+check_endpoint(const AtpEndpoint *ep, bool allow_insecure)
+{
+	if (!ep->tls && !ep->loopback && !allow_insecure)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the stream's connection would not be encrypted"),
+				 errhint("Use wss://, or set \"allow_insecure\".")));
+}
+
+/* I-06 */
+static void
+check_collections(AtpTuple row)
+{
+	Datum	   *values;
+	bool	   *nulls;
+	int			n = atp_get_array(row, "collections", TEXTOID, &values, &nulls);
+
+	for (int i = 0; i < n; i++)
+	{
+		const char *pattern = nulls[i] ? "" : TextDatumGetCString(values[i]);
+		size_t		at = 0;
+		AtpErr		err = atp_nsid_pattern_check(pattern, strlen(pattern), &at);
+
+		if (err != ATP_OK)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("invalid collection: \"%s\"", pattern),
+					 errdetail("%s (byte %zu)", atp_err_text(err), atp_byte_number(at)),
+					 errhint("Use an NSID such as app.bsky.feed.post, or a pattern such as app.bsky.*.")));
+	}
+}
+
+/* Columns that decide which of a commit's records a subscription takes, and where they go. */
+static const struct
+{
+	const char *name;
+	Oid			type;
+}			selecting[] = {
+	{"target", NAMEOID}, {"collections", TEXTARRAYOID}, {"actions", TEXTARRAYOID}, {"keep_records", BOOLOID}
+};
+
+/* Did an update leave them as they were? */
+static bool
+same_selection(AtpTuple a, AtpTuple b)
+{
+	for (int i = 0; i < lengthof(selecting); i++)
+	{
+		const char *x = atp_get_text_or_null(a, selecting[i].name);
+		const char *y = atp_get_text_or_null(b, selecting[i].name);
+
+		if (x == NULL || y == NULL ? x != y : strcmp(x, y) != 0)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * A commit that one subscription has processed is old for every other one that
+ * fills the same tables (F-03): what its filter left out would be missing.
+ */
+static void
+warn_of_neighbours(AtpTuple row)
+{
+	AtpArg		args[1 + lengthof(selecting)];
+	AtpResult	neighbour;
+
+	args[0] = atp_get_arg(row, "name", TEXTOID);
+	for (int i = 0; i < lengthof(selecting); i++)
+		args[i + 1] = atp_get_arg(row, selecting[i].name, selecting[i].type);
+	SPI_connect();
+	neighbour = atp_query("SELECT name FROM atproto.subscription WHERE name <> $1 AND target = $2"
+						  " AND endpoint LIKE '%/xrpc/com.atproto.sync.subscribeRepos'"
+						  " AND (collections, actions, keep_records) IS DISTINCT FROM ($3, $4, $5)"
+						  " ORDER BY name LIMIT 1", args, lengthof(args));
+	if (neighbour.n > 0)
+		ereport(WARNING,
+				(errmsg("subscriptions \"%s\" and \"%s\" fill the same tables with different filters",
+						atp_get_text(row, "name"), atp_get_text(atp_result_row(neighbour, 0), "name")),
+				 errdetail("A commit that one of them has processed is ignored when it comes through the other, with all that the filter left out."),
+				 errhint("Give one of them a target of its own.")));
+	SPI_finish();
+}
+
+static void
+check_proxy(AtpTuple row)
+{
+	char	   *proxy = atp_get_text_or_null(row, "proxy");
+
+	if (proxy != NULL)
+		atp_proxy_check(proxy);
+}
+
+/* Who names a file makes the server read it.  old: the row before an update, or NULL. */
+static void
+check_ca_file(const AtpTuple *old, AtpTuple row)
+{
+	char	   *ca_file = atp_get_text_or_null(row, "ca_file");
+	char	   *before = old ? atp_get_text_or_null(*old, "ca_file") : NULL;
+
+	if (ca_file == NULL || (before != NULL && strcmp(ca_file, before) == 0))
+		return;
+	if (!has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to set \"%s\"", "ca_file"),
+				 errdetail("Only roles with privileges of the role \"%s\" may name a file of the server.",
+						   "pg_read_server_files")));
+}
+
+/* A value that is NULL is for the table's own checks. */
+static bool
+get_bool(AtpTuple row, const char *column)
+{
+	bool		isnull;
+	Datum		value = atp_get(row, column, BOOLOID, &isnull);
+
+	return !isnull && DatumGetBool(value);
+}
+
+static void
+check_workers(AtpTuple row, const AtpEndpoint *ep)
+{
+	bool		isnull;
+	Datum		value = atp_get(row, "workers", INT4OID, &isnull);
+
+	if (!isnull && DatumGetInt32(value) > 1 && !atp_source_of(ep->nsid)->by_repo)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("subscriptions to %s cannot have several workers", ep->nsid),
+				 errdetail("Workers share a stream by its repositories.")));
+}
+
+static void
+check_owner(AtpTuple row)
+{
+	AtpArg		owner = atp_get_arg(row, "owner", OIDOID);
+
+	if (owner.isnull)
+		ereport(ERROR,
+				(errcode(ERRCODE_NOT_NULL_VIOLATION), errmsg("owner must not be null")));
+	/* what is replicated is stopped; resume() will look */
+	if (SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA)
+		atp_owner_check(DatumGetObjectId(owner.value));
+}
+
+static AtpEndpoint *
+check_url(AtpTuple row)
+{
+	char	   *url = atp_get_text_or_null(row, "url");
+	AtpEndpoint *ep;
+
+	if (url == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_NOT_NULL_VIOLATION), errmsg("url must not be null")));
+	ep = atp_endpoint_parse(url);
+	check_endpoint(ep, get_bool(row, "allow_insecure"));
+	return ep;
+}
+
+/* The row as it will stand: with what only we write.  old: the row before an update, or NULL. */
+static HeapTuple
+complete(const AtpTuple *old, AtpTuple row, const AtpEndpoint *ep)
+{
+	int			columns[3];
+	Datum		values[3];
+	bool		nulls[3] = {false};
+	int			n = 1;
+
+	columns[0] = atp_column(row, "endpoint");
+	values[0] = CStringGetTextDatum(ep->scope);
+	if (old == NULL && !subscribing)
+	{
+		columns[n] = atp_column(row, "stopped");
+		values[n++] = CStringGetTextDatum("restored, or inserted by hand; atproto.resume() starts it");
+	}
+	else if (old != NULL && SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA)
+	{
+		/* nor does the publisher's resume() start it here */
+		columns[1] = atp_column(row, "stopped");
+		columns[2] = atp_column(row, "stopped_at");
+		for (n = 1; n < 3; n++)
+			values[n] = SPI_getbinval(old->tuple, old->desc, columns[n], &nulls[n]);
+	}
+	return heap_modify_tuple_by_cols(row.tuple, row.desc, n, columns, values, nulls);
+}
+
+/* SQL: atproto.subscription_check(), BEFORE INSERT OR UPDATE, for each row */
+Datum
+atp_subscription_check(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+	AtpTuple	first,
+				row;
+	AtpTuple   *old = NULL;
+	AtpEndpoint *ep;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BEFORE(trigger->tg_event) ||
+		!TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" must be fired before each row", "subscription_check")));
+	row = first = (AtpTuple) {trigger->tg_trigtuple, RelationGetDescr(trigger->tg_relation)};
+	if (TRIGGER_FIRED_BY_UPDATE(trigger->tg_event))
+	{
+		old = &first;
+		row.tuple = trigger->tg_newtuple;
+	}
+
+	check_owner(row);
+	ep = check_url(row);
+	check_proxy(row);
+	check_ca_file(old, row);
+	check_collections(row);
+	check_workers(row, ep);
+	if (atp_source_of(ep->nsid)->by_repo && (old == NULL || !same_selection(*old, row)))
+		warn_of_neighbours(row);
+	return PointerGetDatum(complete(old, row, ep));
+}
