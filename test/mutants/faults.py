@@ -239,7 +239,7 @@ fault("repos-lock-keys", "tables/statements.c", "ORDER BY r.did FOR NO KEY UPDAT
 
 # --- owners ---
 
-fault("owner-null", "process/control.c", "SPI_fnumber(desc, \"owner\"), &isnull);\n	if (isnull)", "SPI_fnumber(desc, \"owner\"), &isnull);\n	if (isnull && value != 0)",
+fault("owner-null", "config/subscription_check.c", "if (owner.isnull)", "if (owner.isnull && owner.value != 0)",
       "t/261_owners")
 fault("owner-before", "config/owner.c", "	settle(rel, column, before);\n", "", "t/261_owners")
 fault("owner-after", "config/owner.c", "	if (OidIsValid(after) && after > before)\n		settle(rel, column, after);\n", "", "t/261_owners")
