@@ -9,6 +9,7 @@
  */
 #include "postgres.h"
 
+#include "clock.h"
 #include "fmgr.h"
 #include "net/retry.h"
 #include "process/consumer.h"
@@ -25,6 +26,7 @@ extern PGDLLEXPORT void _PG_init(void);
 void
 _PG_init(void)
 {
+	atp_clock_init();
 	atp_tid_init();
 	atp_retry_init();
 	atp_consumer_init();

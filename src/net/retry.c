@@ -7,9 +7,11 @@
 #include <curl/curl.h>
 #include <time.h>
 
+#include "clock.h"
 #include "common/pg_prng.h"
 #include "net/retry.h"
 #include "utils/guc.h"
+#include "utils/timestamp.h"
 
 #define RETRY_AFTER_MAX_S	(24 * 3600)	/* a server may not send us away for longer */
 #define REFUSED_DELAY_MS	(10 * 60 * 1000)	/* after an answer that will hardly change */
@@ -46,7 +48,7 @@ seconds_until(AtpSpan date)
 {
 	char	   *text = pnstrdup(date.ptr, date.len);
 	time_t		then = curl_getdate(text, NULL);
-	time_t		now = time(NULL);
+	time_t		now = timestamptz_to_time_t(atp_time_of_day());
 
 	return then > now ? (uint32) Min(then - now, RETRY_AFTER_MAX_S) : 0;
 }

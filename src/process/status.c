@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_authid.h"
+#include "clock.h"
 #include "config/claim.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -181,7 +182,7 @@ set_error(Slot *slot, const char *error)
 	strlcpy(slot->error, error, sizeof(slot->error));
 	/* the copy may have cut a character in two */
 	slot->error[pg_mbcliplen(slot->error, strlen(slot->error), sizeof(slot->error) - 1)] = '\0';
-	slot->error_at = GetCurrentTimestamp();
+	slot->error_at = atp_time_of_day();
 }
 
 /* Whose end is reported. */
@@ -248,7 +249,7 @@ atp_status_state(AtpState state)
 	lock_slots(LW_EXCLUSIVE);
 	my_slot->state = state;
 	if (state == ATP_STATE_STREAMING)
-		my_slot->connected_at = GetCurrentTimestamp();
+		my_slot->connected_at = atp_time_of_day();
 	else
 		my_slot->connected_at = 0;
 	unlock_slots();

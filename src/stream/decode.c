@@ -9,6 +9,7 @@
  */
 #include "postgres.h"
 
+#include "clock.h"
 #include "common/hashfn.h"
 #include "core/datetime.h"
 #include "core/frame.h"
@@ -94,7 +95,7 @@ atp_make_jsonb(AtpBytes data, bool keep_raw, Jsonb **value, bytea **raw, size_t 
 bool
 atp_is_ahead(uint64 micros)
 {
-	return micros > (uint64) (GetCurrentTimestamp() + ATP_UNIX_TO_POSTGRES + AHEAD_MAX);
+	return micros > (uint64) (atp_time_of_day() + ATP_UNIX_TO_POSTGRES + AHEAD_MAX);
 }
 
 /* 0: it says none. */
@@ -316,7 +317,7 @@ decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, bool rows,
 		{
 			batch->ndecoded--;
 			*why = psprintf("this machine's clock is at least " INT64_FORMAT " minutes behind the stream's",
-							(time_of(&head) - ATP_UNIX_TO_POSTGRES - GetCurrentTimestamp()) / USECS_PER_MINUTE);
+							(time_of(&head) - ATP_UNIX_TO_POSTGRES - atp_time_of_day()) / USECS_PER_MINUTE);
 		}
 		else if (drop != ATP_DROP_NONE)
 		{

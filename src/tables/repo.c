@@ -10,6 +10,7 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "clock.h"
 #include "executor/spi.h"
 #include "injection.h"
 #include "tables/direct.h"
@@ -370,7 +371,7 @@ is_old_status(AtpRepoStates *s, const RepoState *repo, const AtpEvent *event, Ti
 static void
 take_account(AtpRepoStates *s, RepoState *repo, const AtpEvent *event, AtpVerdict *verdict)
 {
-	TimestampTz status_at = GetCurrentTimestamp();
+	TimestampTz status_at = atp_time_of_day();
 
 	if (event->time != 0)
 		status_at = Min(status_at, event->time - ATP_UNIX_TO_POSTGRES);

@@ -49,6 +49,8 @@ BAD_TREE = {
     "the injection point \"two\" is not in both": {"src/a.c": "/*\n * a.c\n *\t\tOne.\n */\nATP_INJECTION_POINT(\"two\");\n"},
     "the test 1_one does not name the point": {"doc/races.md": "| `two` | between | `1_one` |\n", "test/t/1_one.pl": "# 'one'\n",
                                               "src/a.c": "/*\n * a.c\n *\t\tOne.\n */\nATP_INJECTION_POINT(\"two\");\n"},
+    "src/net/a.c asks the time by time:": {"src/net/a.c": HEAD % ("a.c", "t = time(NULL);\n")},
+    "src/stream/a.c asks the time by GetCurrentTimestamp:": {"src/stream/a.c": HEAD % ("a.c", "t = GetCurrentTimestamp();\n")},
     "src/net/a.c includes config/b.h: net may not": {"src/net/a.c": HEAD % ("a.c", '#include "config/b.h"\n'), "src/config/b.h": HEAD % ("b.h", "")},
     "src/core/a.c includes clock.h: core may not": {"src/core/a.c": HEAD % ("a.c", '#include "clock.h"\n'), "src/clock.h": HEAD % ("clock.h", "")},
     "src/clock.h includes net/b.h: src may not": {"src/clock.h": HEAD % ("clock.h", '# include "net/b.h"\n'), "src/net/b.h": HEAD % ("b.h", "")},
@@ -65,9 +67,10 @@ GOOD_TREE = {
     "doc/conformance.md": "| A-01 | a rule | `src/a.c` | |\n| A-02 | a rule | **not done**: why | |\n",
     "src/a.c": "/*\n * a.c\n *\t\tA-01\n */\n",
     "src/atproto.c": HEAD % ("atproto.c", '#include "postgres.h"\n#include "process/b.h"\n'),
-    "src/process/b.h": HEAD % ("b.h", '#include <curl/curl.h>\n#include "tables/c.h"\n#include "clock.h"\n'),
+    "src/process/b.h": HEAD % ("b.h", '#include "tables/c.h"\n#include "clock.h"\n'),
     "src/tables/c.h": HEAD % ("c.h", '#include "clock.h"\n#include "core/d.h"\n'),
-    "src/clock.h": HEAD % ("clock.h", '#include "core/d.h"\n'),
+    "src/clock.h": HEAD % ("clock.h", '#include "core/d.h"\nGetCurrentTimestamp();\n'),
+    "src/net/e.c": HEAD % ("e.c", "#include <curl/curl.h>\natp_now(); /* time (of the day) */ runtime(NULL);\n"),
     "src/core/d.h": HEAD % ("d.h", '#include <cbor.h>\n#include <stdint.h>\n'),
 }
 

@@ -8,6 +8,7 @@ What it wants:
   - A C file begins with its own name and what it is for.
   - doc/conformance.md has every rule that a comment cites (B-10, B-20 to B-28), with the
     files that cite it, and no rule that no file cites unless it says so in bold.
+  - What runs in the consumer's processes asks clock.c for the time, nothing else.
   - doc/races.md has every injection point of the sources, and no other, each with a test
     that stops a process there.
   - No room of src includes what is above it (rooms.py has the plan).
@@ -27,6 +28,7 @@ ROW = re.compile(r"^\| ([A-Z]-?\d+) \|([^|\n]*)\|([^|\n]*)\|([^|\n]*)\|$", re.M)
 RULE = re.compile(r"\b([ABEFIKNTV])-(\d\d)\b(?: to (?:[ABEFIKNTV]-)?(\d\d)\b)?")
 DECISION = re.compile(r"\b([DN])(\d{1,2})\b(?: to [DN]?(\d{1,2})\b)?")
 SOURCE = re.compile(r"^src/.*\.(c|h|sql|in)$")
+CLOCK = re.compile(r"\b(GetCurrentTimestamp|GetSQLCurrentTimestamp|INSTR_TIME_SET_CURRENT|gettimeofday|clock_gettime|time)(?=\((?:NULL|0|\)|&|CLOCK|\w+\)))")
 TEST = re.compile(r"^(sql/.*\.sql|test/(unit|fuzz|t|oracle)/[^/]*\.(c|h|pl|py))$")
 
 
@@ -140,6 +142,13 @@ def race_faults(root, files):
                 yield "%s: the test %s does not name the point \"%s\"" % (RACES, test, point)
 
 
+def clock_faults(root, files):
+    for name in files:
+        if re.match(r"^src/(net|config|stream|tables|process)/.*\.[ch]$", name):
+            for asked in sorted(set(CLOCK.findall(read(root, name)))):
+                yield "%s asks the time by %s: that is for clock.c" % (name, asked)
+
+
 def room_faults(root, files):
     return rooms.faults(lambda name: read(root, name), files)
 
@@ -157,7 +166,7 @@ def version_faults(root, files):
 
 
 def faults(root, files):
-    for check in (link_faults, head_faults, rule_faults, race_faults, room_faults, version_faults):
+    for check in (link_faults, head_faults, rule_faults, race_faults, clock_faults, room_faults, version_faults):
         yield from check(root, files)
 
 

@@ -124,6 +124,11 @@ fault("handshake-key", "net/handshake.c", "nonce, 16);", "nonce, 15);", "unit/te
 fault("handshake-body", "net/handshake.c", "(int) body, buf + answer->len);", "(int) body, buf);", "unit/test_handshake")
 fault("handshake-reason", "net/handshake.c", "answer->reason.len < REASON_MAX ? answer->reason.len : REASON_MAX;", "answer->reason.len;", "unit/test_handshake")
 
+# --- the clocks ---
+
+fault("clock-of-day", "clock.c", "return (AtpTime) INSTR_TIME_GET_MICROSEC(now) +", "return 0 * (AtpTime) INSTR_TIME_GET_MICROSEC(now) + GetCurrentTimestamp() +",
+      "t/146_clock")
+
 # --- src/types ---
 
 fault("tid-le", "types/tid.c", "COMPARISON(le, <=)", "COMPARISON(le, <)", "sql/types_order")

@@ -1,7 +1,8 @@
 # 146_clock.pl
 #		The time of day steps: back by an hour, and forward again.  Nothing that
 #		waits, waits by it: batches, reconnections, the silence that ends a
-#		connection, restarts of consumers.  E-06, E-48.
+#		connection, restarts of consumers.  What they wait by is the other clock, which
+#		is put forward by what they wait for.  E-06, E-48.
 
 use strict;
 use warnings FATAL => 'all';
@@ -10,6 +11,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
+use AtprotoTest::Clock;
 use AtprotoTest::Preload;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -17,14 +19,14 @@ use Test::More;
 my $dir   = PostgreSQL::Test::Utils::tempdir();
 my $part  = write_capture("$dir/part", (read_capture(capture('pds.frames.gz')))[ 0 .. 99 ]);
 my $hour  = 3600;
-my $clock = AtprotoTest::Preload->make;
+my $clock = AtprotoTest::Preload->make;    # the time of day
 my $node  = make_node(
 	'clock', start => 0, conf => <<'EOF');
 atproto.batch_delay = 1s
 atproto.reconnect_delay = 2s
 atproto.reconnect_max_delay = 2s
 atproto.ping_interval = 500ms
-atproto.idle_timeout = 3s
+atproto.idle_timeout = 60s
 EOF
 
 sub query
@@ -43,6 +45,7 @@ sub wait_for
 my $status = 'FROM atproto.stat_subscription';
 
 $clock->start($node);
+my $waited = AtprotoTest::Clock->new($node);
 query(q{CREATE EXTENSION atproto; SELECT atproto.create_tables('atproto')});
 
 my $before = query('SELECT extract(epoch FROM now())::bigint');
@@ -81,15 +84,16 @@ $server->restart('--stall-after', 20, '--ignore-pings');
 wait_for_seq($node, 's', 80);
 wait_for("SELECT state = 'streaming' $status");
 $clock->step(-$hour);
+is(query("SELECT drops ? 'idle' $status"), 'f', 'back, while the server is silent: that is no silence');
+$waited->advance(60);
 wait_for("SELECT drops ? 'idle' $status");
-pass('back, while the server is silent: the connection is given up');
+pass('but when the limit has passed, the connection is given up');
 $server->restart;
 wait_for_seq($node, 's', 100);
 tables_match($node, $part, 'nothing is lost, and nothing doubled');
 
 # --- a server that says nothing at all ---
 
-# Its limit is 30 seconds.
 query(q{SELECT atproto.pause('s')});
 $server->restart('--no-upgrade-reply');
 query(q{UPDATE atproto.repo SET rev = NULL; SELECT atproto.set_cursor('s', 0); SELECT atproto.resume('s')});
@@ -97,8 +101,10 @@ wait_for("SELECT state = 'connecting' $status");
 $server->wait_for_log(request => 1);
 my $idle = query("SELECT coalesce((drops->>'idle')::integer, 0) $status");
 $clock->step(-$hour);
+is(query("SELECT coalesce((drops->>'idle')::integer, 0) - $idle $status"), '0', 'back, while an answer is awaited: it still is');
+$waited->advance(30);
 wait_for("SELECT coalesce((drops->>'idle')::integer, 0) > $idle $status");
-like(query("SELECT last_error $status"), qr/does not answer/, 'back, while an answer is awaited: the connection is given up');
+like(query("SELECT last_error $status"), qr/does not answer/, 'but when its limit has passed, the connection is given up');
 $server->restart;
 wait_for_seq($node, 's', 100);
 
@@ -110,6 +116,7 @@ foreach my $attempt (1 .. 3)
 	query("SELECT pg_terminate_backend($pid)");
 	wait_for("SELECT pid IS DISTINCT FROM $pid $status");
 	$clock->step(-$hour);
+	$waited->advance(60);
 	wait_for("SELECT state = 'streaming' $status");
 }
 pass('back, while the manager waits before it starts a consumer again: it does');

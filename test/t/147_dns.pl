@@ -10,6 +10,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
+use AtprotoTest::Clock;
 use AtprotoTest::Preload;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -86,6 +87,7 @@ foreach my $name (sort keys %url)
 
 # --- when time is up ---
 
+AtprotoTest::Clock->new($node)->advance(30);
 wait_for("SELECT reconnects > 0 FROM atproto.stat_subscription WHERE name = 'patient'");
 others_go_on('time is up');
 like(query("SELECT last_error FROM atproto.stat_subscription WHERE name = 'patient'"), qr/does not answer|timed out/i, 'time is up: the reason');

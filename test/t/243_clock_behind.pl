@@ -10,30 +10,37 @@ use FindBin;
 use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
-use AtprotoTest::Preload;
+use AtprotoTest::Clock;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $clock = AtprotoTest::Preload->make;
-my $node  = make_node('clock_behind', start => 0, conf => "atproto.reconnect_delay = 20ms\natproto.reconnect_max_delay = 100ms");
+my $node  = make_node('clock_behind', conf => "atproto.reconnect_delay = 20ms\natproto.reconnect_max_delay = 100ms");
 
 sub query
 {
 	return $node->safe_psql('postgres', $_[0]);
 }
 
-$clock->start($node);
-query(q{CREATE EXTENSION atproto; SELECT atproto.create_tables('atproto')});
+my $clock = AtprotoTest::Clock->new($node);
 
 # To so many seconds after the moment at which the events of steps.py happen.
-my $offset = 0;
-
 sub set_clock
 {
 	my ($seconds) = @_;
-	my $step = 1767225600 + $seconds - time - $offset;
-	$offset += $step;
-	$clock->step($step);
+	$clock->time_of_day(1767225600 + $seconds - time);
+	return;
+}
+
+# Until it has given up so many connections; it would wait longer each time.
+sub wait_for_drops
+{
+	my ($n) = @_;
+	AtprotoTest::wait_until(
+		sub {
+			$clock->advance(1);
+			return query("SELECT (drops->>'clock')::int >= $n FROM atproto.stat_subscription") eq 't';
+		},
+		"$n drops");
 	return;
 }
 
@@ -48,7 +55,7 @@ foreach my $workers (1, 2)
 	query('DELETE FROM atproto.subscription; TRUNCATE atproto.record, atproto.repo');
 	set_clock(-1200);
 	query(subscribe_sql('s', $server, cursor => 0, workers => $workers));
-	$node->poll_query_until('postgres', "SELECT (drops->>'clock')::int > 1 FROM atproto.stat_subscription");
+	wait_for_drops(2);
 	is(query('SELECT count(*), (SELECT count(*) FROM atproto.repo), (SELECT coalesce(seq, 0) FROM atproto.stat_subscription) FROM atproto.dead_letter'),
 		'0|0|0', "$workers: with a clock that is behind, nothing is condemned, nothing is passed over");
 	like(query("SELECT state || ' ' || last_error FROM atproto.stat_subscription"),
@@ -101,7 +108,7 @@ foreach my $workers (1, 2)
 my $server = AtprotoTest::Server->start(make_capture('steps.py', 'b 1 +x', "a $odd_revs[0] $later +x", 'b 2 +y'), '--hold-at', 3);
 query('DELETE FROM atproto.subscription; TRUNCATE atproto.record, atproto.repo');
 query(subscribe_sql('s', $server, cursor => 0));
-$node->poll_query_until('postgres', "SELECT (drops->>'clock')::int > 1 FROM atproto.stat_subscription");
+wait_for_drops(2);
 is(query('SELECT seq, (SELECT count(*) FROM atproto.dead_letter) FROM atproto.stat_subscription'), '1|0', 'the last event, alone ahead, waits');
 $node->poll_query_until('postgres', "SELECT state = 'streaming' FROM atproto.stat_subscription");
 my $drops = query("SELECT drops->>'clock' FROM atproto.stat_subscription");

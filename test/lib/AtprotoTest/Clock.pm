@@ -1,0 +1,53 @@
+# AtprotoTest/Clock.pm
+#		The clocks of the consumer's processes (src/clock.h), put forward or back, so
+#		that a test need not wait for a time limit.
+#
+#		my $clock = AtprotoTest::Clock->new($node);
+#		$clock->advance(30);			# so many seconds pass, for whoever waits
+#		$clock->time_of_day(-1200);	# so many seconds from the machine's, for whoever judges an event
+
+package AtprotoTest::Clock;
+
+use strict;
+use warnings FATAL => 'all';
+
+use Test::More ();
+
+sub new
+{
+	my ($class, $node) = @_;
+
+	Test::More::BAIL_OUT('the extension was built without ATP_INJECTION_POINTS')
+	  unless -e $node->config_data('--pkglibdir') . '/atproto.so'
+	  && PostgreSQL::Test::Utils::slurp_file($node->config_data('--pkglibdir') . '/atproto.so') =~ /test_monotonic_ahead/;
+	return bless { node => $node, passed => 0 }, $class;
+}
+
+# Processes that start from now on have it; those that run hear of it.
+sub _set
+{
+	my ($self, $name, $value) = @_;
+	my $node = $self->{node};
+
+	$node->safe_psql('postgres', $_) foreach "ALTER SYSTEM SET atproto.$name = $value", 'SELECT pg_reload_conf()';
+	AtprotoTest::wait_until(
+		sub { $node->safe_psql('postgres', "SELECT setting = '$value' FROM pg_settings WHERE name = 'atproto.$name'") eq 't' },
+		"$name to be $value");
+	return;
+}
+
+sub advance
+{
+	my ($self, $seconds) = @_;
+
+	$self->{passed} += 1000 * $seconds;
+	return $self->_set('test_monotonic_ahead', $self->{passed});
+}
+
+sub time_of_day
+{
+	my ($self, $seconds) = @_;
+	return $self->_set('test_time_of_day_ahead', $seconds);
+}
+
+1;
