@@ -207,7 +207,9 @@ CREATE FUNCTION no_record() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EX
 CREATE TRIGGER no_record BEFORE INSERT ON atproto.record FOR EACH ROW WHEN (new.rkey = 'v' OR new.rkey = 'x') EXECUTE FUNCTION no_record();
 SQL
 add_letter('a 1 +v +w +x');
-is(retry(''), '1:no v ' . "\xc3\xa9" x 497, 'of several records that are refused the first one says why, in whole characters and 1000 bytes');
+is(retry(''), '1:no v ' . "\xc3\xa9" x 497, 'of several records that are refused the first one says why');
+# psql shows whole characters, whatever it gets
+is(query('SELECT octet_length(message) FROM atproto.dead_letter'), 5 + 2 * 497, 'in whole characters and 1000 bytes');
 is(query("SELECT string_agg(rkey::text, ' ' ORDER BY rkey) FROM atproto.record WHERE did = '" . did('a') . "'"), 'w', 'and the others are written');
 query('DROP TRIGGER no_record ON atproto.record');
 
