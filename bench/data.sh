@@ -19,8 +19,8 @@ LOAD=$(cut -d' ' -f1 /proc/loadavg)
 # Frames of about 5 kB, without a server.
 gzip -dc "$HERE/../test/data/pds.frames.gz" >"$W/capture"
 build() {
-	${CC:-cc} -std=gnu11 -O2 -I"$HERE/../src" -o "$W/$1" "$HERE/$1.c" "$HERE"/../src/core/*.c \
-		"$HERE/../src/data/jsonb_image.c" -lcbor -lcrypto
+	${CC:-cc} -std=gnu11 -O2 -I"$HERE/../src" -I"$HERE/../test" -o "$W/$1" "$HERE/$1.c" "$HERE"/../src/core/*.c \
+		"$HERE"/../test/protocol/*.c "$HERE/../src/data/jsonb_image.c" -lcbor -lcrypto
 }
 build make_frames
 build frames

@@ -12,10 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/car_write.h"
 #include "core/commit.h"
 #include "core/mst.h"
 #include "core/tid.h"
+#include "protocol/car_write.h"
+#include "protocol/commit_write.h"
+#include "protocol/mst_build.h"
 
 #define DID			"did:plc:ewvi7nxzyoun6zhxrhs64oiz"
 #define COLLECTION	"app.bsky.feed.post"

@@ -37,21 +37,6 @@ atp_cbor_put_nint(AtpCborWriter *w, uint64_t u)
 }
 
 void
-atp_cbor_put_int(AtpCborWriter *w, int64_t value)
-{
-	if (value >= 0)
-		atp_cbor_put_uint(w, (uint64_t) value);
-	else
-		atp_cbor_put_nint(w, (uint64_t) (-1 - value));
-}
-
-void
-atp_cbor_put_float(AtpCborWriter *w, double value)
-{
-	PUT_HEAD(w, cbor_encode_double, value);
-}
-
-void
 atp_cbor_put_null(AtpCborWriter *w)
 {
 	uint8_t		head[HEAD_MAX];

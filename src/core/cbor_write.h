@@ -3,8 +3,7 @@
  *		A writer of canonical DAG-CBOR (rule B-11) into a buffer of the caller's.
  *
  * Every head is in its shortest form.  The order of a map's keys and the number
- * of a container's members are the caller's to get right: atp_cbor_check()
- * tells whether they are.
+ * of a container's members are the caller's to get right.
  */
 #ifndef ATP_CBOR_WRITE_H
 #define ATP_CBOR_WRITE_H
@@ -24,8 +23,6 @@ typedef struct AtpCborWriter
 
 extern void atp_cbor_put_uint(AtpCborWriter *w, uint64_t u);
 extern void atp_cbor_put_nint(AtpCborWriter *w, uint64_t u);	/* -1 - u */
-extern void atp_cbor_put_int(AtpCborWriter *w, int64_t value);
-extern void atp_cbor_put_float(AtpCborWriter *w, double value);
 extern void atp_cbor_put_null(AtpCborWriter *w);
 extern void atp_cbor_put_bool(AtpCborWriter *w, bool value);
 extern void atp_cbor_put_bytes(AtpCborWriter *w, const uint8_t *p, size_t n);

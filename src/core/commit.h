@@ -6,7 +6,6 @@
 #define ATP_COMMIT_H
 
 #include "atp.h"
-#include "cbor_write.h"
 
 #define ATP_COMMIT_SIG_LEN	64
 
@@ -21,8 +20,5 @@ typedef struct AtpCommit
 
 /* Structure only: the signature is not verified.  Version 3 alone. */
 extern AtpErr atp_commit_parse(const uint8_t *block, size_t n, AtpCommit *commit, size_t *at);
-
-/* Canonical DAG-CBOR; without "sig" when commit->sig.ptr is NULL: what is signed. */
-extern void atp_commit_put(AtpCborWriter *w, const AtpCommit *commit);
 
 #endif							/* ATP_COMMIT_H */

@@ -478,20 +478,3 @@ atp_cbor_skip(AtpCborReader *r, size_t *at)
 		return err;
 	return atp_cbor_finish(r, depth, at);
 }
-
-AtpErr
-atp_cbor_check(const uint8_t *buf, size_t len, unsigned max_depth, size_t *at)
-{
-	AtpCborReader r;
-	AtpErr		err;
-
-	atp_cbor_init(&r, buf, len, max_depth);
-	if ((err = atp_cbor_skip(&r, at)) != ATP_OK)
-		return err;
-	if (r.pos != len)
-	{
-		*at = r.pos;
-		return ATP_E_CBOR_TRAILING;
-	}
-	return ATP_OK;
-}

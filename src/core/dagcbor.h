@@ -109,7 +109,4 @@ atp_cbor_expect(AtpCborReader *r, const char *literal, size_t n)
 	return true;
 }
 
-/* One whole value of any kind, and nothing after it (B-09). */
-extern AtpErr atp_cbor_check(const uint8_t *buf, size_t len, unsigned max_depth, size_t *at);
-
 #endif							/* ATP_DAGCBOR_H */

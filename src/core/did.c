@@ -5,7 +5,6 @@
 #include "base32.h"
 #include "chars.h"
 #include "did.h"
-#include "handle.h"
 
 #define PLC			"did:plc:"
 #define PLC_LEN		(sizeof(PLC) - 1)
@@ -67,31 +66,6 @@ atp_did_is_plc(const char *s, size_t n)
 		atp_is_base32(s + PLC_LEN, ATP_PLC_CHARS);
 }
 
-bool
-atp_did_is_web(const char *s, size_t n)
-{
-	const char *host = s + WEB_LEN;
-	const char *end = s + n;
-	size_t		at;
-
-	if (n <= WEB_LEN || memcmp(s, WEB, WEB_LEN) != 0)
-		return false;
-	if (n - WEB_LEN >= 9 && memcmp(host, "localhost", 9) == 0)
-	{
-		const char *port = host + 12;
-
-		if (host + 9 == end)
-			return true;
-		if (port >= end || host[9] != '%' || host[10] != '3' || atp_char_lower(host[11]) != 'a')
-			return false;
-		while (port < end && atp_char_is(*port, ATP_C_DIGIT))
-			port++;
-		return port == end;
-	}
-	return atp_handle_check(host, end - host, &at) == ATP_OK &&
-		atp_handle_tld_allowed(host, end - host);
-}
-
 size_t
 atp_did_store(const char *restrict s, size_t n, uint8_t *restrict out)
 {
@@ -116,20 +90,6 @@ atp_did_text(const uint8_t *restrict stored, size_t n, char *restrict out)
 	}
 	memcpy(out, stored, n);
 	return n;
-}
-
-AtpErr
-atp_did_check_stored(const uint8_t *stored, size_t n, size_t *at)
-{
-	const char *s = (const char *) stored;
-	AtpErr		err;
-
-	if (n > 0 && stored[0] == ATP_DID_TAG)
-		return n == ATP_DID_PLC_STORED ? ATP_OK : atp_fail(ATP_E_STORED, 0, at);
-	err = atp_did_check(s, n, at);
-	if (err == ATP_OK && atp_did_is_plc(s, n))
-		return atp_fail(ATP_E_STORED, 0, at);
-	return err;
 }
 
 int

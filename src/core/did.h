@@ -28,18 +28,14 @@ extern AtpErr atp_did_check(const char *s, size_t n, size_t *at);
 extern AtpSpan atp_did_method(const char *s, size_t n);
 extern bool atp_did_is_blessed(const char *s, size_t n);	/* I-23: plc, web */
 
-/* I-23: 24 characters of [a-z2-7]; a host name, with a port if "localhost". */
+/* "did:plc:" and 24 characters of [a-z2-7]. */
 extern bool atp_did_is_plc(const char *s, size_t n);
-extern bool atp_did_is_web(const char *s, size_t n);
 
 /* Text to stored form: returns its length (never more than n). */
 extern size_t atp_did_store(const char *restrict s, size_t n, uint8_t *restrict out);
 
 /* Stored form to text: returns its length; out holds ATP_DID_MAX bytes. */
 extern size_t atp_did_text(const uint8_t *restrict stored, size_t n, char *restrict out);
-
-/* What a receive function gets: is this the stored form of a valid DID? */
-extern AtpErr atp_did_check_stored(const uint8_t *stored, size_t n, size_t *at);
 
 /* Order of the texts, bytewise, computed on stored forms: <0, 0, >0. */
 extern int	atp_did_cmp(const uint8_t *a, size_t an, const uint8_t *b, size_t bn);

@@ -1,8 +1,8 @@
 /*
  * mst.h
  *		Merkle search trees: a repository's map from path to record.  Rules B-63
- *		to B-65 and V-23: a walker that checks what it walks, a lookup of many
- *		keys in one walk, and a builder.
+ *		to B-65 and V-23: a walker that checks what it walks, and a lookup of many
+ *		keys in one walk.
  *
  * Reading needs the tree's blocks in an index, their hashes checked.  The
  * offset of a fault counts from base, the start of the buffer that all those
@@ -90,27 +90,5 @@ extern AtpErr atp_mst_lookup(AtpMstWalk *walk, const AtpCarIndex *index, const u
 
 /* The order of keys: that of their bytes. */
 extern int	atp_mst_compare(AtpBytes a, AtpBytes b);
-
-/* --- building --- */
-
-typedef struct AtpMstItem
-{
-	AtpBytes	key;
-	AtpBytes	value;
-	unsigned	height;			/* set by atp_mst_build() */
-} AtpMstItem;
-
-/* Called with each block of a new tree, children before their parents. */
-typedef void (*AtpBlockFn) (void *ctx, const uint8_t cid[ATP_CID_BLESSED_LEN],
-							const uint8_t *block, size_t n);
-
-/*
- * Build the tree of n items, sorted by key and unique.  scratch must hold the
- * nodes of one path from the root; ATP_E_MST_ROOM when it does not.
- */
-extern AtpErr atp_mst_build(AtpMstItem *items, size_t n, AtpSha256Fn sha256, void *sha_ctx,
-							uint8_t *scratch, size_t room,
-							AtpBlockFn emit, void *emit_ctx,
-							uint8_t root[ATP_CID_BLESSED_LEN]);
 
 #endif							/* ATP_MST_H */

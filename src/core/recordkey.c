@@ -102,22 +102,6 @@ atp_rkey_text(const uint8_t *restrict stored, size_t n, char *restrict out)
 	return ATP_TID_TEXT;
 }
 
-AtpErr
-atp_rkey_check_stored(const uint8_t *stored, size_t n, size_t *at)
-{
-	const char *s = (const char *) stored;
-	uint64_t	tid;
-	size_t		unused;
-	AtpErr		err;
-
-	if (n > 0 && stored[0] == ATP_RKEY_TAG)
-		return n == ATP_RKEY_TID_STORED ? ATP_OK : atp_fail(ATP_E_STORED, 0, at);
-	err = atp_rkey_check(s, n, at);
-	if (err == ATP_OK && atp_tid_parse(s, n, &tid, &unused) == ATP_OK)
-		return atp_fail(ATP_E_STORED, 0, at);
-	return err;
-}
-
 int
 atp_rkey_cmp(const uint8_t *a, size_t an, const uint8_t *b, size_t bn)
 {

@@ -99,7 +99,6 @@ extern AtpErr atp_uri_normal_form(AtpScheme scheme, const char *restrict s, size
 extern size_t atp_uri_store(AtpScheme scheme, const char *restrict s, size_t n, uint8_t *restrict out);
 extern size_t atp_uri_store_parsed(const AtpUri *uri, const char *restrict s, size_t n, uint8_t *restrict out);
 extern size_t atp_uri_text(AtpScheme scheme, const uint8_t *restrict stored, size_t n, char *restrict out);
-extern AtpErr atp_uri_check_stored(AtpScheme scheme, const uint8_t *stored, size_t n, size_t *at);
 extern int	atp_uri_cmp(const uint8_t *a, size_t an, const uint8_t *b, size_t bn);
 
 /*

@@ -49,4 +49,7 @@ atp_is_path_tag(uint8_t c)
 	return c >= ATP_URI_TAG_PATH && c < ATP_URI_TAG_PATH + ATP_URI_PATHS;
 }
 
+/* The tag of a path in a stored form, or NULL.  It comes after the authority. */
+extern const uint8_t *atp_uri_path_tag(const uint8_t *p, const uint8_t *end);
+
 #endif							/* ATP_URI_PRIVATE_H */

@@ -8,6 +8,7 @@
 
 #include "core/cid.h"
 #include "core/dagcbor.h"
+#include "protocol/cbor.h"
 /* not in src/core, so that the test build does not know it */
 #include "data/jsonb_image.c"
 

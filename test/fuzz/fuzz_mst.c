@@ -10,8 +10,9 @@
 #include <stdlib.h>
 
 #include "agree.h"
-#include "core/car_write.h"
 #include "core/mst.h"
+#include "protocol/car_write.h"
+#include "protocol/mst_build.h"
 
 #define KEYS_MAX	64
 #define ROOM		(64 * 1024)

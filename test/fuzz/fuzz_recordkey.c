@@ -4,6 +4,7 @@
  */
 #include "core/recordkey.h"
 #include "core/tid.h"
+#include "protocol/stored.h"
 #include "syntax_fuzz.h"
 
 int

@@ -5,6 +5,7 @@
  */
 #include "check_msg.h"
 #include "core/dagcbor.h"
+#include "protocol/cbor.h"
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -60,6 +60,8 @@ BAD_TREE = {
     "src/attic/a.c is in a room that is not on the plan": {"src/attic/a.c": HEAD % ("a.c", "")},
     "headers include each other: src/net/a.h > src/net/b.h > src/net/a.h": {
         "src/net/a.h": HEAD % ("a.h", '#include "net/b.h"\n'), "src/net/b.h": HEAD % ("b.h", '#include "a.h"\n')},
+    "src/core/a.h: nothing in src uses atp_a": {"src/core/a.h": HEAD % ("a.h", "extern bool atp_a(int *b); /* atp_a */\n"),
+                                               "src/core/a.c": HEAD % ("a.c", "bool\natp_a(int *b)\n{\n}\n"), "test/unit/a.c": "atp_a(0);\n"},
     "versions differ": {"META.json": '{"version": "1.1.0"}', "atproto.control": "default_version = '1.0'\n"},
 }
 GOOD_TREE = {
@@ -71,7 +73,8 @@ GOOD_TREE = {
     "src/tables/c.h": HEAD % ("c.h", '#include "clock.h"\n#include "core/d.h"\n'),
     "src/clock.h": HEAD % ("clock.h", '#include "core/d.h"\nGetCurrentTimestamp();\n'),
     "src/net/e.c": HEAD % ("e.c", "#include <curl/curl.h>\natp_now(); /* time (of the day) */ runtime(NULL);\n"),
-    "src/core/d.h": HEAD % ("d.h", '#include <cbor.h>\n#include <stdint.h>\n'),
+    "src/core/d.h": HEAD % ("d.h", '#include <cbor.h>\n#include <stdint.h>\nextern int atp_d[3];\nextern int atp_in(void);\n'),
+    "src/core/d.c": HEAD % ("d.c", 'int atp_d[3];\nint\natp_in(void)\n{\n\treturn atp_d[0];\n}\n#define IN(x) atp_##x()\n'),
 }
 
 

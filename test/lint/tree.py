@@ -12,8 +12,10 @@ What it wants:
   - doc/races.md has every injection point of the sources, and no other, each with a test
     that stops a process there.
   - No room of src includes what is above it (rooms.py has the plan).
+  - What a header of src/core declares, something in src uses; what only tests need is in test/protocol.
   - The version is the same wherever it stands.
 """
+import collections
 import json
 import os
 import re
@@ -153,6 +155,17 @@ def room_faults(root, files):
     return rooms.faults(lambda name: read(root, name), files)
 
 
+def declaration_faults(root, files):
+    code = {name: re.sub(r"/\*.*?\*/", " ", read(root, name), flags=re.S) for name in files if re.match(r"^src/.*\.[ch]$", name)}
+    words = collections.Counter(re.findall(r"\w+", " ".join(code.values())))
+    pasted = tuple(re.findall(r"\w+(?=##)", " ".join(code.values())))
+    for name, text in sorted(code.items()):
+        for declared in re.findall(r"^(?:\w+ )?extern [^;{=]*?(\w+)(?:\(|\[|;)", text, re.M) if re.match(r"src/core/.*\.h$", name) else ():
+            # once here, once where it is defined
+            if words[declared] < 3 and not (pasted and declared.startswith(pasted)):
+                yield "%s: nothing in src uses %s" % (name, declared)
+
+
 def version_faults(root, files):
     found = {}
     for name, pattern in (("atproto.control", r"^default_version = '(\d+\.\d+)'"),
@@ -166,7 +179,7 @@ def version_faults(root, files):
 
 
 def faults(root, files):
-    for check in (link_faults, head_faults, rule_faults, race_faults, clock_faults, room_faults, version_faults):
+    for check in (link_faults, head_faults, rule_faults, race_faults, clock_faults, room_faults, declaration_faults, version_faults):
         yield from check(root, files)
 
 

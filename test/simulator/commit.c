@@ -8,8 +8,9 @@
  */
 #include "commit.h"
 
-#include "core/car_write.h"
 #include "core/commit.h"
+#include "protocol/car_write.h"
+#include "protocol/commit_write.h"
 #include "message.h"
 #include "record.h"
 #include "sign.h"

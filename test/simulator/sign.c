@@ -6,6 +6,7 @@
 #include "sign.h"
 
 #include <secp256k1.h>
+#include "protocol/commit_write.h"
 
 static const secp256k1_context *
 context(void)

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "protocol/cbor.h"
 
 #define MEMBERS_MAX	32			/* of one map */
 

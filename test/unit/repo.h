@@ -8,11 +8,13 @@
 
 #include <stdlib.h>
 
-#include "core/car_write.h"
 #include "core/commit.h"
 #include "core/mst.h"
 #include "core/repos_message.h"
 #include "core/tid.h"
+#include "protocol/car_write.h"
+#include "protocol/commit_write.h"
+#include "protocol/mst_build.h"
 #include "sha.h"
 
 #define REPO_ROOM	(256 * 1024)

@@ -6,6 +6,7 @@
 #include "core/cbor_write.h"
 #include "core/dagcbor.h"
 #include "core/record.h"
+#include "protocol/cbor.h"
 #include "hex.h"
 #include "repo.h"
 

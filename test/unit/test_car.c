@@ -3,9 +3,9 @@
  *		CAR files: rules B-50 to B-53, and the index over their blocks.
  */
 #include "core/car.h"
-#include "core/car_write.h"
 #include "core/cid.h"
 #include "core/varint.h"
+#include "protocol/car_write.h"
 #include "hex.h"
 #include "repo.h"
 

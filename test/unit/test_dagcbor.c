@@ -5,6 +5,7 @@
 #include "../fuzz/tiny_cbor.h"
 #include "core/cbor_write.h"
 #include "core/dagcbor.h"
+#include "protocol/cbor.h"
 #include "hex.h"
 
 #define CID_LINK	"d82a582500015512200000000000000000000000000000000000000000000000000000000000000000"

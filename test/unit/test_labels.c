@@ -4,6 +4,7 @@
  */
 #include "core/cbor_write.h"
 #include "core/labels_message.h"
+#include "protocol/cbor.h"
 #include "unit.h"
 
 static uint8_t buf[8192];

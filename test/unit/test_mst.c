@@ -6,6 +6,7 @@
 #include "core/cbor_write.h"
 #include "core/cid.h"
 #include "core/mst.h"
+#include "protocol/mst_build.h"
 #include "hex.h"
 #include "repo.h"
 

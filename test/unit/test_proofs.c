@@ -9,6 +9,8 @@
  */
 #include "core/path.h"
 #include "core/repos_message.h"
+#include "protocol/commit_write.h"
+#include "protocol/mst_build.h"
 #include "repo.h"
 #include "unit.h"
 

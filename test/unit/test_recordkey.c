@@ -3,6 +3,7 @@
  *		Record keys: rules K-01 to K-10, their types and stored form.
  */
 #include "core/recordkey.h"
+#include "protocol/stored.h"
 #include "syntax.h"
 
 static bool

@@ -5,6 +5,8 @@
  */
 #include "core/path.h"
 #include "core/repos_message.h"
+#include "protocol/cbor.h"
+#include "protocol/commit_write.h"
 #include "hex.h"
 #include "repo.h"
 

@@ -4,6 +4,7 @@
  *		and abbreviations: examples, and the laws of uri_laws.h on random values.
  */
 #include "core/uri.h"
+#include "protocol/stored.h"
 #include "syntax.h"
 #include "uri_laws.h"
 

@@ -10,6 +10,7 @@
 #include "core/did.h"
 #include "core/recordkey.h"
 #include "core/uri.h"
+#include "protocol/stored.h"
 
 #define LAW(law, cond) \
 	do { \

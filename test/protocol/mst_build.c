@@ -1,9 +1,10 @@
 /*
  * mst_build.c
- *		Building Merkle search trees, for tests and tools.
+ *		Building Merkle search trees.
  */
-#include "cbor_write.h"
-#include "mst.h"
+#include "core/cbor_write.h"
+#include "core/mst.h"
+#include "mst_build.h"
 
 typedef struct Build
 {

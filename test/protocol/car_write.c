@@ -1,10 +1,10 @@
 /*
  * car_write.c
- *		A writer of CAR version 1 files, for tests and tools.
+ *		A writer of CAR version 1 files.
  */
 #include "car_write.h"
-#include "cid.h"
-#include "varint.h"
+#include "core/cid.h"
+#include "core/varint.h"
 
 /* Room for {roots: [cid], version: 1}. */
 #define HEADER_MAX	(ATP_CID_MAX + 32)

@@ -1,0 +1,14 @@
+/*
+ * commit_write.h
+ *		A writer of a repository's commits.
+ */
+#ifndef ATP_COMMIT_WRITE_H
+#define ATP_COMMIT_WRITE_H
+
+#include "core/cbor_write.h"
+#include "core/commit.h"
+
+/* Canonical DAG-CBOR; without "sig" when commit->sig.ptr is NULL: what is signed. */
+extern void atp_commit_put(AtpCborWriter *w, const AtpCommit *commit);
+
+#endif							/* ATP_COMMIT_WRITE_H */
