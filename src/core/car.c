@@ -5,6 +5,7 @@
 #include "car.h"
 #include "cid.h"
 #include "dagcbor.h"
+#include "field.h"
 #include "varint.h"
 
 #define HEADER_MAX	1000000		/* bytes; one root takes 60 */
@@ -29,18 +30,16 @@ read_section(AtpCar *car, AtpBytes *section, size_t *at)
 	return ATP_OK;
 }
 
-/* The members of "roots"; remembers the first, and where they lie. */
+/* The members of "roots", whose head is given; remembers the first, and where they lie. */
 static AtpErr
-read_roots(AtpCar *car, AtpCborReader *r, size_t header_at, size_t *at)
+read_roots(AtpCar *car, AtpCborReader *r, const AtpCborItem *head, size_t header_at, size_t *at)
 {
 	AtpCborItem item;
 	AtpErr		err;
 
-	if ((err = atp_cbor_next(r, &item, at)) != ATP_OK)
-		return err;
-	if (item.kind != ATP_CBOR_ARRAY)
+	if (head->kind != ATP_CBOR_ARRAY)
 		return ATP_E_CAR_ROOTS;
-	car->nroots = item.u;
+	car->nroots = head->u;
 	car->roots_at = header_at + r->pos;
 	for (uint64_t i = 0; i < car->nroots; i++)
 	{
@@ -59,9 +58,10 @@ static AtpErr
 read_header(AtpCar *car, AtpBytes header, size_t header_at, size_t *at)
 {
 	AtpCborReader r;
+	AtpFields	fields;
+	AtpSpan		key;
 	AtpCborItem item;
 	AtpErr		err;
-	uint64_t	pairs;
 	bool		has_roots = false;
 	bool		has_version = false;
 
@@ -70,30 +70,24 @@ read_header(AtpCar *car, AtpBytes header, size_t header_at, size_t *at)
 		return err;
 	if (item.kind != ATP_CBOR_MAP)
 		return ATP_E_CAR_HEADER;
-	for (pairs = item.u; pairs > 0; pairs--)
+	fields = atp_fields(&r, &item);
+	while ((err = atp_fields_next(&fields, &key, &item, at)) == ATP_OK)
 	{
-		AtpSpan		key;
-
-		if ((err = atp_cbor_next(&r, &item, at)) != ATP_OK)
-			return err;
-		key = atp_cbor_span(&item);
 		if (atp_span_is(key, "roots"))
 		{
-			if ((err = read_roots(car, &r, header_at, at)) != ATP_OK)
+			if ((err = read_roots(car, &r, &item, header_at, at)) != ATP_OK)
 				return err;
 			has_roots = true;
 		}
 		else if (atp_span_is(key, "version"))
 		{
-			if ((err = atp_cbor_next(&r, &item, at)) != ATP_OK)
-				return err;
 			if (item.kind != ATP_CBOR_UINT || item.u != 1)
 				return ATP_E_CAR_VERSION;
 			has_version = true;
 		}
-		else if ((err = atp_cbor_skip(&r, at)) != ATP_OK)
-			return err;
 	}
+	if (err != ATP_E_CBOR_END)
+		return err;
 	*at = r.pos;
 	if (r.pos != header.len)
 		return ATP_E_CBOR_TRAILING;

@@ -7,6 +7,7 @@
 #include "commit.h"
 #include "dagcbor.h"
 #include "did.h"
+#include "field.h"
 #include "mst.h"
 #include "repos_message.h"
 #include "tid.h"
@@ -69,6 +70,8 @@ AtpErr
 atp_commit_parse(const uint8_t *block, size_t n, AtpCommit *commit, size_t *at)
 {
 	AtpCborReader r;
+	AtpFields	fields;
+	AtpSpan		key;
 	AtpCborItem item;
 	AtpErr		err;
 	bool		has_version = false;
@@ -84,21 +87,14 @@ atp_commit_parse(const uint8_t *block, size_t n, AtpCommit *commit, size_t *at)
 		return err == ATP_E_CBOR_END ? ATP_E_CBOR_TRUNCATED : err;
 	if (item.kind != ATP_CBOR_MAP)
 		return ATP_E_COMMIT_MAP;
-	for (uint64_t pairs = item.u; pairs > 0; pairs--)
+	fields = atp_fields(&r, &item);
+	while ((err = atp_fields_next(&fields, &key, &item, at)) == ATP_OK)
 	{
-		AtpSpan		key;
-		unsigned	depth = r.depth;
-
-		if ((err = atp_cbor_next(&r, &item, at)) != ATP_OK)
-			return err;
-		key = atp_cbor_span(&item);
-		if ((err = atp_cbor_next(&r, &item, at)) != ATP_OK)
-			return err;
 		if ((err = read_field(key, &item, commit, &has_version, &has_rev, &has_prev)) != ATP_OK)
 			return err;
-		if ((err = atp_cbor_finish(&r, depth, at)) != ATP_OK)
-			return err;
 	}
+	if (err != ATP_E_CBOR_END)
+		return err;
 	*at = r.pos;
 	if (r.pos != n)
 		return ATP_E_CBOR_TRAILING;

@@ -466,15 +466,3 @@ atp_cbor_finish(AtpCborReader *r, unsigned depth, size_t *at)
 	}
 	return ATP_OK;
 }
-
-AtpErr
-atp_cbor_skip(AtpCborReader *r, size_t *at)
-{
-	unsigned	depth = r->depth;
-	AtpCborItem item;
-	AtpErr		err;
-
-	if ((err = atp_cbor_next(r, &item, at)) != ATP_OK)
-		return err;
-	return atp_cbor_finish(r, depth, at);
-}

@@ -75,12 +75,6 @@ extern void atp_cbor_init(AtpCborReader *r, const uint8_t *buf, size_t len, unsi
 extern AtpErr atp_cbor_next(AtpCborReader *r, AtpCborItem *item, size_t *at);
 
 /*
- * Read one whole value, checking it, and throw it away.  ATP_E_CBOR_END when
- * there is none.
- */
-extern AtpErr atp_cbor_skip(AtpCborReader *r, size_t *at);
-
-/*
  * After atp_cbor_next() delivered a value at this depth (as r->depth was before
  * it): when that was the head of a container, read over its members.
  */

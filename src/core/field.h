@@ -1,7 +1,7 @@
 /*
  * field.h
- *		Fields that messages of several streams have in common: one item of a
- *		payload, checked.
+ *		The fields of a map, and those that messages of several streams have in
+ *		common: one item of a payload, checked.
  */
 #ifndef ATP_FIELD_H
 #define ATP_FIELD_H
@@ -10,6 +10,27 @@
 #include "dagcbor.h"
 
 #define ATP_SEQ_LIMIT		(INT64_C(1) << 53)	/* E-40: exclusive */
+
+/*
+ * The fields of a map, one after the other.  What nobody reads of a value that is
+ * a container is read over.
+ */
+typedef struct AtpFields
+{
+	AtpCborReader *r;
+	uint64_t	left;			/* pairs still to come */
+	unsigned	depth;			/* of the map's members */
+} AtpFields;
+
+/* Of a map whose head r has just delivered. */
+static inline AtpFields
+atp_fields(AtpCborReader *r, const AtpCborItem *head)
+{
+	return (AtpFields) {r, head->u, r->depth};
+}
+
+/* ATP_E_CBOR_END after the last; *at as atp_cbor_next() sets it. */
+extern AtpErr atp_fields_next(AtpFields *fields, AtpSpan *key, AtpCborItem *value, size_t *at);
 
 /* Text for people and tables: PostgreSQL's text cannot hold U+0000. */
 extern AtpErr atp_field_text(const AtpCborItem *item, AtpSpan *out);

@@ -3,12 +3,15 @@
  *		Event-stream framing, rules E-20 to E-29.
  */
 #include "dagcbor.h"
+#include "field.h"
 #include "frame.h"
 
 /* E-21: {op, t}; anything else in it is ignored (E-23). */
 static AtpErr
 read_header(AtpCborReader *r, AtpFrame *frame, size_t *at)
 {
+	AtpFields	fields;
+	AtpSpan		key;
 	AtpCborItem item;
 	AtpErr		err;
 	bool		has_op = false;
@@ -17,16 +20,9 @@ read_header(AtpCborReader *r, AtpFrame *frame, size_t *at)
 		return err == ATP_E_CBOR_END ? ATP_E_FRAME_EMPTY : err;
 	if (item.kind != ATP_CBOR_MAP)
 		return ATP_E_FRAME_HEADER;
-	for (uint64_t pairs = item.u; pairs > 0; pairs--)
+	fields = atp_fields(r, &item);
+	while ((err = atp_fields_next(&fields, &key, &item, at)) == ATP_OK)
 	{
-		AtpSpan		key;
-		unsigned	depth = r->depth;
-
-		if ((err = atp_cbor_next(r, &item, at)) != ATP_OK)
-			return err;
-		key = atp_cbor_span(&item);
-		if ((err = atp_cbor_next(r, &item, at)) != ATP_OK)
-			return err;
 		if (atp_span_is(key, "op"))
 		{
 			if (item.kind == ATP_CBOR_UINT)
@@ -41,9 +37,9 @@ read_header(AtpCborReader *r, AtpFrame *frame, size_t *at)
 		}
 		else if (atp_span_is(key, "t") && item.kind == ATP_CBOR_TEXT)
 			frame->t = atp_cbor_span(&item);
-		if ((err = atp_cbor_finish(r, depth, at)) != ATP_OK)
-			return err;
 	}
+	if (err != ATP_E_CBOR_END)
+		return err;
 	*at = 0;
 	if (!has_op)
 		return ATP_E_FRAME_OP;
@@ -52,37 +48,26 @@ read_header(AtpCborReader *r, AtpFrame *frame, size_t *at)
 	return ATP_OK;
 }
 
-/* E-27: {error, message}, when pairs of the payload's map are still to come. */
+/* E-27: {error, message}. */
 static AtpErr
-read_error(AtpCborReader *r, uint64_t pairs, AtpFrame *frame, size_t *at)
+read_error(AtpFields fields, AtpFrame *frame, size_t *at)
 {
+	AtpSpan		key;
 	AtpCborItem item;
 	AtpErr		err;
 
-	for (; pairs > 0; pairs--)
+	while ((err = atp_fields_next(&fields, &key, &item, at)) == ATP_OK)
 	{
-		AtpSpan		key;
-		AtpSpan    *field = NULL;
-		unsigned	depth = r->depth;
+		bool		is_error = atp_span_is(key, "error");
 
-		if ((err = atp_cbor_next(r, &item, at)) != ATP_OK)
-			return err;
-		key = atp_cbor_span(&item);
-		if (atp_span_is(key, "error"))
-			field = &frame->error;
-		else if (atp_span_is(key, "message"))
-			field = &frame->message;
-		if ((err = atp_cbor_next(r, &item, at)) != ATP_OK)
-			return err;
-		if (field != NULL)
-		{
-			if (item.kind != ATP_CBOR_TEXT)
-				return ATP_E_FRAME_ERROR;
-			*field = atp_cbor_span(&item);
-		}
-		if ((err = atp_cbor_finish(r, depth, at)) != ATP_OK)
-			return err;
+		if (!is_error && !atp_span_is(key, "message"))
+			continue;
+		if (item.kind != ATP_CBOR_TEXT)
+			return ATP_E_FRAME_ERROR;
+		*(is_error ? &frame->error : &frame->message) = atp_cbor_span(&item);
 	}
+	if (err != ATP_E_CBOR_END)
+		return err;
 	*at = frame->payload_at;
 	return frame->error.ptr != NULL ? ATP_OK : ATP_E_FRAME_ERROR;
 }
@@ -111,7 +96,7 @@ atp_frame_parse(const uint8_t *buf, size_t len, AtpFrame *frame, size_t *at)
 	if (item.kind != ATP_CBOR_MAP)
 		return ATP_E_FRAME_PAYLOAD;
 	if (frame->kind == ATP_FRAME_ERROR)
-		err = read_error(&r, item.u, frame, at);
+		err = read_error(atp_fields(&r, &item), frame, at);
 	else
 		err = atp_cbor_finish(&r, 0, at);
 	if (err != ATP_OK)

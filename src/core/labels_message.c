@@ -24,13 +24,14 @@ atp_labels_parse(const AtpFrame *frame, AtpLabelsMessage *msg, size_t *at)
 {
 	AtpCborReader *r = &msg->reader;
 	AtpCborReader found;
+	AtpFields	fields;
+	AtpSpan		key;
 	AtpCborItem item;
 	AtpErr		err;
 	AtpErr		fault = ATP_OK;
 	AtpErr		seq_fault = ATP_E_SEQ_MISSING;
 	size_t		fault_at = 0;
 	bool		has_labels = false;
-	uint64_t	fields;
 
 	msg->seq = 0;
 	msg->nlabels = 0;
@@ -43,17 +44,11 @@ atp_labels_parse(const AtpFrame *frame, AtpLabelsMessage *msg, size_t *at)
 	*at = msg->base;
 	if ((err = atp_cbor_next(r, &item, at)) != ATP_OK)
 		return err;
-	fields = item.u;
-	for (uint64_t i = 0; i < fields; i++)
+	fields = atp_fields(r, &item);
+	while ((err = atp_fields_next(&fields, &key, &item, at)) == ATP_OK)
 	{
-		AtpSpan		key;
 		AtpErr		bad = ATP_OK;
 
-		if ((err = atp_cbor_next(r, &item, at)) != ATP_OK)
-			return err;
-		key = atp_cbor_span(&item);
-		if ((err = atp_cbor_next(r, &item, at)) != ATP_OK)
-			return err;
 		if (atp_span_is(key, "seq"))
 			seq_fault = atp_field_seq(&item, &msg->seq);
 		else if (msg->kind == ATP_LABELS_INFO && atp_span_is(key, "name"))
@@ -74,10 +69,9 @@ atp_labels_parse(const AtpFrame *frame, AtpLabelsMessage *msg, size_t *at)
 			fault = bad;
 			fault_at = item.at;
 		}
-		/* depth 1: inside the payload's map */
-		if ((err = atp_cbor_finish(r, 1, at)) != ATP_OK)
-			return err;
 	}
+	if (err != ATP_E_CBOR_END)
+		return err;
 	*at = msg->base;
 	if (msg->kind == ATP_LABELS_UNKNOWN)
 		return ATP_OK;
@@ -188,12 +182,13 @@ atp_labels_next(AtpLabelsMessage *msg, AtpLabel *label, size_t *at)
 {
 	AtpCborReader *r = &msg->reader;
 	unsigned	outside = r->depth;
+	AtpFields	fields;
+	AtpSpan		key;
 	AtpCborItem item;
 	AtpErr		err;
 	AtpErr		fault = ATP_OK;
 	size_t		fault_at = 0;
 	unsigned	seen = 0;
-	uint64_t	fields;
 
 	memset(label, 0, sizeof(*label));
 	if ((err = atp_cbor_next(r, &item, at)) != ATP_OK)
@@ -206,23 +201,14 @@ atp_labels_next(AtpLabelsMessage *msg, AtpLabel *label, size_t *at)
 		*at = msg->base + fault_at;
 		return ATP_E_MSG_TYPE;
 	}
-	fields = item.u;
-	for (uint64_t i = 0; i < fields; i++)
+	fields = atp_fields(r, &item);
+	while ((err = atp_fields_next(&fields, &key, &item, at)) == ATP_OK)
 	{
-		AtpSpan		key;
-		unsigned	inside = r->depth;
-
-		if ((err = atp_cbor_next(r, &item, at)) != ATP_OK)
-			return err;
-		key = atp_cbor_span(&item);
-		if ((err = atp_cbor_next(r, &item, at)) != ATP_OK)
-			return err;
 		if (fault == ATP_OK && (fault = set_field(label, key, &item, &seen)) != ATP_OK)
 			fault_at = item.at;
-		/* the last member may have closed the map itself */
-		if (r->depth > inside && (err = atp_cbor_finish(r, inside, at)) != ATP_OK)
-			return err;
 	}
+	if (err != ATP_E_CBOR_END)
+		return err;
 	*at = msg->base + fault_at;
 	if (fault == ATP_OK && seen != L_ALL)
 		fault = ATP_E_MSG_FIELD;

@@ -127,23 +127,17 @@ set_action(const AtpCborItem *item, AtpAction *action)
 static AtpErr
 read_op(AtpCborReader *r, const AtpCborItem *head, AtpOp *op, size_t *at)
 {
+	AtpFields	fields = atp_fields(r, head);
+	AtpSpan		key;
+	AtpCborItem item;
+	AtpErr		err;
 	bool		has_action = false;
 
 	*op = (AtpOp) {0};
 	if (head->kind != ATP_CBOR_MAP)
 		return ATP_E_OP_FIELD;
-	for (uint64_t pairs = head->u; pairs > 0; pairs--)
+	while ((err = atp_fields_next(&fields, &key, &item, at)) == ATP_OK)
 	{
-		AtpCborItem item;
-		AtpSpan		key;
-		unsigned	depth = r->depth;
-		AtpErr		err;
-
-		if ((err = atp_cbor_next(r, &item, at)) != ATP_OK)
-			return err;
-		key = atp_cbor_span(&item);
-		if ((err = atp_cbor_next(r, &item, at)) != ATP_OK)
-			return err;
 		if (atp_span_is(key, "action"))
 		{
 			if ((err = set_action(&item, &op->action)) != ATP_OK)
@@ -163,9 +157,9 @@ read_op(AtpCborReader *r, const AtpCborItem *head, AtpOp *op, size_t *at)
 			else if (item.kind != ATP_CBOR_NULL)
 				return ATP_E_OP_FIELD;
 		}
-		if ((err = atp_cbor_finish(r, depth, at)) != ATP_OK)
-			return err;
 	}
+	if (err != ATP_E_CBOR_END)
+		return err;
 	*at = head->at;
 	if (!has_action || op->path.ptr == NULL)
 		return ATP_E_OP_FIELD;
@@ -286,6 +280,8 @@ read_fields(AtpCborReader *r, AtpReposMessage *msg, AtpErr *seq_err, size_t *seq
 	unsigned	seen = 0;
 	AtpErr		first = ATP_OK;
 	size_t		first_at = 0;
+	AtpFields	fields;
+	AtpSpan		key;
 	AtpCborItem item;
 	AtpErr		err;
 
@@ -293,16 +289,11 @@ read_fields(AtpCborReader *r, AtpReposMessage *msg, AtpErr *seq_err, size_t *seq
 		return err;
 	if (item.kind != ATP_CBOR_MAP)
 		return ATP_E_FRAME_PAYLOAD;
-	for (uint64_t pairs = item.u; pairs > 0; pairs--)
+	fields = atp_fields(r, &item);
+	while ((err = atp_fields_next(&fields, &key, &item, at)) == ATP_OK)
 	{
-		unsigned	depth = r->depth;
-		unsigned	field;
+		unsigned	field = field_of(key) & known;
 
-		if ((err = atp_cbor_next(r, &item, at)) != ATP_OK)
-			return err;
-		field = field_of(atp_cbor_span(&item)) & known;
-		if ((err = atp_cbor_next(r, &item, at)) != ATP_OK)
-			return err;
 		seen |= field;
 		if (item.kind != ATP_CBOR_NULL || (field & required))
 			err = set_field(r, field, &item, msg, at);
@@ -316,9 +307,9 @@ read_fields(AtpCborReader *r, AtpReposMessage *msg, AtpErr *seq_err, size_t *seq
 			first = err;
 			first_at = *at;
 		}
-		if ((err = atp_cbor_finish(r, depth, at)) != ATP_OK)
-			return err;
 	}
+	if (err != ATP_E_CBOR_END)
+		return err;
 	*at = first_at;
 	if (first != ATP_OK)
 		return first;

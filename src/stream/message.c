@@ -21,41 +21,34 @@ parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
 {
 	const AtpFrame *frame = &decoder->frame;
 	AtpCborReader r;
+	AtpFields	fields;
+	AtpSpan		key;
 	AtpCborItem item;
 	AtpErr		err;
-	AtpErr		seq_err = ATP_OK;
 	AtpSpan		name = {NULL, 0};
-	uint64		fields;
 
 	head->what = ATP_HEAD_EVENT;
 	atp_cbor_init(&r, frame->payload.ptr, frame->payload.len, ATP_CBOR_DEPTH_MAX);
 	if ((err = atp_cbor_next(&r, &item, at)) != ATP_OK)
 		return err;
-	fields = item.u;
-	for (uint64 i = 0; i < fields; i++)
+	fields = atp_fields(&r, &item);
+	while ((err = atp_fields_next(&fields, &key, &item, at)) == ATP_OK)
 	{
-		AtpSpan		key;
-
-		if ((err = atp_cbor_next(&r, &item, at)) != ATP_OK)
-			return err;
-		key = atp_cbor_span(&item);
-		if ((err = atp_cbor_next(&r, &item, at)) != ATP_OK)
-			return err;
 		if (atp_span_is(key, "seq"))
 		{
-			seq_err = atp_field_seq(&item, &head->seq);
-			if (seq_err != ATP_OK)
+			if ((err = atp_field_seq(&item, &head->seq)) != ATP_OK)
+			{
 				*at = frame->payload_at + item.at;
+				return err;
+			}
 		}
 		else if (atp_span_is(key, "time") && item.kind == ATP_CBOR_TEXT)
 			head->time = atp_cbor_span(&item);
 		else if (atp_span_is(key, "name") && item.kind == ATP_CBOR_TEXT)
 			name = atp_cbor_span(&item);
-		if (seq_err != ATP_OK)
-			return seq_err;
-		if ((err = atp_cbor_finish(&r, 1, at)) != ATP_OK)
-			return err;
 	}
+	if (err != ATP_E_CBOR_END)
+		return err;
 	if (head->seq == 0 && atp_span_is(frame->t, "#info") && atp_span_is(name, "OutdatedCursor"))
 	{
 		head->what = ATP_HEAD_INFO;

@@ -10,6 +10,19 @@
 #include "core/cbor_write.h"
 #include "core/dagcbor.h"
 
+/* Read one whole value, checking it, and throw it away. */
+static inline AtpErr
+atp_cbor_skip(AtpCborReader *r, size_t *at)
+{
+	unsigned	depth = r->depth;
+	AtpCborItem item;
+	AtpErr		err;
+
+	if ((err = atp_cbor_next(r, &item, at)) != ATP_OK)
+		return err;
+	return atp_cbor_finish(r, depth, at);
+}
+
 /* One whole value of any kind, and nothing after it (B-09). */
 static inline AtpErr
 atp_cbor_check(const uint8_t *buf, size_t len, unsigned max_depth, size_t *at)
