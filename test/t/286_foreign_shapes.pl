@@ -30,6 +30,16 @@ sub query
 	return $node->safe_psql('postgres', $sql);
 }
 
+# What a statement that fails says.
+sub refusal
+{
+	my ($sql) = @_;
+	my ($rc, undef, $error) = $node->psql('postgres', $sql);
+
+	isnt($rc, 0, 'it fails');
+	return $error;
+}
+
 # Subscribes in a schema of its own, whose tables were changed before the first event.
 sub follow
 {
@@ -110,7 +120,25 @@ is(query("SELECT seq FROM atproto.cursor WHERE subscription = 'ruled'"), '0', 'a
 query("DROP RULE nothing ON ruled.record; SELECT atproto.resume('ruled')");
 wait_for_seq($node, 'ruled', $last);
 tables_match($node, $pds, 'without it, all is there', schema => 'ruled');
+query('CREATE RULE nothing AS ON UPDATE TO ruled.repo DO INSTEAD NOTHING');
+like(refusal("SELECT atproto.refill('ruled')"), qr/rules make a statement into another one\nDETAIL:  "UPDATE ruled\.repo SET/, 'nor does a refill that marks nothing pass for one');
 query("SELECT atproto.unsubscribe('ruled')");
+
+# --- the extension's own table, after a superuser's ALTER: an error, not a crash ---
+
+query('BEGIN; ' . subscribe_sql('altered', $server) . "; SELECT atproto.pause('altered'); COMMIT");
+foreach my $case (
+	['ALTER dids TYPE integer[] USING ARRAY[7, 8]', '', qr/column "dids" is of type integer\[\], not (public\.)?did\[\]/],
+	['DROP CONSTRAINT subscription_max_dead_letters_check, ALTER max_dead_letters DROP DEFAULT, ALTER max_dead_letters TYPE text', '',
+		qr/column "max_dead_letters" is of type text, not integer/],
+	['ALTER events DROP NOT NULL', 'UPDATE atproto.subscription SET events = NULL', qr/column "events" is null/],
+	['ALTER workers DROP NOT NULL', 'UPDATE atproto.subscription SET workers = NULL', qr/column "workers" is null/])
+{
+	my ($change, $update, $error) = @$case;
+
+	like(refusal("BEGIN; ALTER TABLE atproto.subscription $change; $update; SELECT atproto.refill('altered'); ROLLBACK"), $error, "subscription: $change");
+}
+query("SELECT atproto.unsubscribe('altered')");
 
 # --- nulls ---
 
