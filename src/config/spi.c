@@ -14,19 +14,19 @@
 AtpArg
 atp_text_arg(const char *value)
 {
-	return (AtpArg) {TEXTOID, value == NULL ? (Datum) 0 : CStringGetTextDatum(value), value == NULL};
+	return (AtpArg) {value == NULL ? (Datum) 0 : CStringGetTextDatum(value), TEXTOID, value == NULL};
 }
 
 AtpArg
 atp_int4_arg(int32 value)
 {
-	return (AtpArg) {INT4OID, Int32GetDatum(value), false};
+	return (AtpArg) {Int32GetDatum(value), INT4OID, false};
 }
 
 AtpArg
 atp_int8_arg(int64 value)
 {
-	return (AtpArg) {INT8OID, Int64GetDatum(value), false};
+	return (AtpArg) {Int64GetDatum(value), INT8OID, false};
 }
 
 /* ------------------------------------------------------------------------

@@ -17,8 +17,8 @@
 /* A parameter. */
 typedef struct AtpArg
 {
-	Oid			type;
 	Datum		value;
+	Oid			type;
 	bool		isnull;
 } AtpArg;
 
@@ -27,7 +27,7 @@ typedef struct AtpArg
 #define ATP_NO_ARGS		NULL, 0
 
 /* An argument of the SQL function that runs. */
-#define ATP_FUNCTION_ARG(n, type)	((AtpArg) {(type), PG_GETARG_DATUM(n), PG_ARGISNULL(n)})
+#define ATP_FUNCTION_ARG(n, type)	((AtpArg) {PG_GETARG_DATUM(n), (type), PG_ARGISNULL(n)})
 
 extern AtpArg atp_text_arg(const char *value);	/* NULL: a null */
 extern AtpArg atp_int4_arg(int32 value);

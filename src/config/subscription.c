@@ -11,9 +11,7 @@
 #include "miscadmin.h"
 #include "types/types.h"
 #include "utils/acl.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
@@ -180,7 +178,7 @@ atp_subscription_same_stream(const AtpSubscription *a, const AtpSubscription *b)
 bool
 atp_subscription_stop(const AtpSubscription *sub, const char *reason)
 {
-	AtpArg		version = {XIDOID, TransactionIdGetDatum(sub->version), false};
+	AtpArg		version = {TransactionIdGetDatum(sub->version), XIDOID, false};
 
 	return atp_run("UPDATE atproto.subscription SET stopped = $2, stopped_at = now()"
 				   " WHERE name = $1 AND xmin = $3",

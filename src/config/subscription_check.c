@@ -37,7 +37,6 @@ insert_row(const char *const *columns, const AtpArg *values, int n)
 {
 	StringInfoData names,
 				params;
-	uint64		inserted;
 
 	initStringInfo(&names);
 	initStringInfo(&params);
@@ -46,9 +45,8 @@ insert_row(const char *const *columns, const AtpArg *values, int n)
 		appendStringInfo(&names, "%s%s", i > 0 ? ", " : "", quote_identifier(columns[i]));
 		appendStringInfo(&params, "%s$%d", i > 0 ? ", " : "", i + 1);
 	}
-	inserted = atp_run(psprintf("INSERT INTO atproto.subscription (%s) VALUES (%s) ON CONFLICT DO NOTHING",
-								names.data, params.data), values, n);
-	return inserted;
+	return atp_run(psprintf("INSERT INTO atproto.subscription (%s) VALUES (%s) ON CONFLICT DO NOTHING",
+							names.data, params.data), values, n);
 }
 
 bool

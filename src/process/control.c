@@ -77,7 +77,7 @@ make_cursor(AtpArg name, AtpArg seq)
 			ATP_ARGS(name, seq));
 }
 
-/* subscribe()'s parameters that are columns of the table. */
+/* subscribe()'s parameters that are columns of the table, and which these are. */
 static const struct
 {
 	const char *column;

@@ -24,12 +24,12 @@ PG_FUNCTION_INFO_V1(atp_wake);
 PG_FUNCTION_INFO_V1(atp_subscription_changed);
 
 /*
- * The pids are collected before the commit, where an error
- * is still harmless, and the latches set after it, where nothing may fail: not
- * by a transaction callback, which would run before the invalidation messages
- * are sent, so that a process could wake, find no change and sleep again.  A
- * process that starts in between reads the change by itself, or is told of it
- * by the invalidation message that goes with it.
+ * The pids are collected before the commit, where an error is still harmless, and
+ * the latches set after it, where nothing may fail: not by a transaction callback,
+ * which would run before the invalidation messages are sent, so that a process
+ * could wake, find no change and sleep again.  A process that starts in between
+ * reads the change by itself, or is told of it by the invalidation message that
+ * goes with it.
  */
 static bool wake_pending = false;
 static int *wake_pids;
