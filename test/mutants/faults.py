@@ -125,6 +125,7 @@ fault("handshake-reason", "net/handshake.c", "answer->reason.len < REASON_MAX ? 
 
 fault("clock-of-day", "clock.c", "return (AtpTime) INSTR_TIME_GET_MICROSEC(now) +", "return 0 * (AtpTime) INSTR_TIME_GET_MICROSEC(now) + GetCurrentTimestamp() +",
       "t/146_clock")
+fault("not-listened", "process/consumer.c", "	c->last_data = Min(now, c->last_data + (now - c->listened));\n", "", "t/180_slow")
 
 # --- src/types ---
 

@@ -9,6 +9,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
+use AtprotoTest::Clock;
 use Digest::SHA qw(sha1_base64);
 use IO::Socket::INET;
 use POSIX ();
@@ -167,8 +168,8 @@ query($_) foreach 'ALTER SYSTEM RESET ALL', 'SELECT pg_reload_conf()';
 my $session = $node->background_psql('postgres');
 follow($part, '--hold-at', 50);
 $session->query_safe('BEGIN; LOCK TABLE atproto.repo IN ACCESS EXCLUSIVE MODE');
-wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'atproto consumer' AND wait_event_type = 'Lock'
-	AND query_start < clock_timestamp() - interval '3s'});
+wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'atproto consumer' AND wait_event_type = 'Lock'");
+AtprotoTest::Clock->new($node)->advance(3);
 $session->query_safe('COMMIT');
 wait_for_seq($node, 's', 49);
 $server->release;
