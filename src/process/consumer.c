@@ -317,7 +317,7 @@ connect_stream(Consumer *c)
 	old = MemoryContextSwitchTo(c->conn_cxt);
 	/* what is decoded would be decoded once more */
 	Assert(c->batch->nmessages == 0 && (c->shards == NULL || c->handed == c->cursor));
-	c->position = (AtpPosition) {.last = c->cursor, .overlap = c->cursor > 0};
+	c->position = atp_position_after(c->cursor);
 	options = (AtpConnOptions) {
 		.target = atp_endpoint_target(c->sub->ep, c->cursor),
 		.headers = c->sub->headers,
@@ -526,9 +526,7 @@ run_stream(Consumer *c)
 	AtpBatch   *batch = c->batch;
 	AtpConnState before = atp_conn_state(c->conn);
 	AtpConnState state;
-	AtpDrop		drop = ATP_DROP_NONE;
-	const char *why = NULL;
-	const char *error_name = NULL;
+	AtpVerdict	verdict = {.drop = ATP_DROP_NONE};
 	int			messages = batch->nmessages;
 	uint64		bytes;
 
@@ -549,32 +547,26 @@ run_stream(Consumer *c)
 	c->counted_bytes = bytes;
 
 	if (batch->ndecoded < batch->nmessages)
-		drop = (c->shards ? atp_decode_heads : atp_decode)
-			(c->decoder, batch, &c->position, &why, &error_name);
-	if (drop != ATP_DROP_CLOCK)
+		verdict = atp_decode(c->decoder, batch, &c->position, c->shards ? ATP_DECODE_HEADS : ATP_DECODE_ALL);
+	if (verdict.drop != ATP_DROP_CLOCK)
 		c->undecided = NULL;
-	else if (state == ATP_CONN_OPEN && may_wait(c, why))
+	else if (state == ATP_CONN_OPEN && may_wait(c, verdict.why))
 		return;
-	if (drop == ATP_DROP_NONE && state == ATP_CONN_CLOSED)
-	{
-		drop = atp_conn_drop(c->conn);
-		why = atp_conn_error(c->conn);
-	}
-	if (drop == ATP_DROP_NONE)
+	if (verdict.drop == ATP_DROP_NONE && state == ATP_CONN_CLOSED)
+		verdict = (AtpVerdict) {.drop = atp_conn_drop(c->conn), .why = atp_conn_error(c->conn)};
+	if (verdict.drop == ATP_DROP_NONE)
 		return;
 
 	/* keep what is good; the words outlive the batch */
-	why = MemoryContextStrdup(c->conn_cxt, why);
-	if (error_name != NULL)
-		error_name = MemoryContextStrdup(c->conn_cxt, error_name);
-	if (c->shards != NULL && error_name == NULL && (drop == ATP_DROP_FRAME || drop == ATP_DROP_SEQ))
+	verdict.why = MemoryContextStrdup(c->conn_cxt, verdict.why);
+	if (c->shards != NULL && (verdict.drop == ATP_DROP_FRAME || verdict.drop == ATP_DROP_SEQ))
 		hand_batch(c, true);
-	if (error_name != NULL && strcmp(error_name, "FutureCursor") == 0)
+	if (verdict.error == ATP_SERVER_ERROR_FUTURE_CURSOR)
 	{
 		settle(c);
-		stop(c, why);			/* E-45 */
+		stop(c, verdict.why);	/* E-45 */
 	}
-	drop_stream(c, drop, why);
+	drop_stream(c, verdict.drop, verdict.why);
 }
 
 static void

@@ -107,9 +107,8 @@ static void
 decode_share(Worker *w, const AtpRingBatch *from)
 {
 	AtpBatch   *batch = w->batch;
-	AtpPosition position = {.last = w->cursor, .timed = true};
-	const char *why;
-	const char *error_name;
+	AtpPosition position = {.last = w->cursor};
+	AtpVerdict	verdict;
 	int			n = from->nmessages - (from->broken ? 1 : 0);
 
 	for (int i = 0; i < n; i++)
@@ -119,14 +118,15 @@ decode_share(Worker *w, const AtpRingBatch *from)
 		if (message->shard == w->shard && message->seq > w->cursor)
 			atp_batch_add_shared(batch, (AtpBytes) {from->bytes + message->offset, message->len});
 	}
-	if (atp_decode(w->decoder, batch, &position, &why, &error_name) != ATP_DROP_NONE)
-		elog(ERROR, "an event that the consumer accepted is not acceptable: %s", why);
+	verdict = atp_decode(w->decoder, batch, &position, ATP_DECODE_ROWS);
+	if (verdict.drop != ATP_DROP_NONE)
+		elog(ERROR, "an event that the consumer accepted is not acceptable: %s", verdict.why);
 	batch->time = from->time;
 	if (w->shard != 0)
 		return;
 	for (int i = 0; i < from->ngaps; i++)
 		if (from->gaps[i].before > w->cursor)
-			atp_batch_new_gap(batch, from->gaps[i].after, from->gaps[i].before);
+			atp_batch_new_gap(batch, &from->gaps[i]);
 	if (from->broken)
 	{
 		const AtpRingMessage *message = &from->messages[n];
@@ -134,7 +134,7 @@ decode_share(Worker *w, const AtpRingBatch *from)
 		/* wrong after all events of the stream, not only those of this shard */
 		position.last = from->last;
 		atp_batch_add_shared(batch, (AtpBytes) {from->bytes + message->offset, message->len});
-		(void) atp_decode(w->decoder, batch, &position, &why, &error_name);
+		(void) atp_decode(w->decoder, batch, &position, ATP_DECODE_ROWS);
 	}
 }
 

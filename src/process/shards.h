@@ -30,7 +30,7 @@ extern void atp_shards_end(AtpShards *shards);
 extern bool atp_shards_lend(AtpShards *shards, AtpBatch *batch);
 
 /*
- * Hand over what atp_decode_heads() found in the batch, and take its memory.
+ * Hand over what ATP_DECODE_HEADS found in the batch, and take its memory.
  * begin is the position before it, last the one after it; broken: the stream
  * was dropped for the last message, which becomes a dead letter.
  */

@@ -33,8 +33,8 @@ start(AtpBatch *batch)
 	batch->max_rows = ATP_BATCH_MESSAGES;
 	batch->rows = palloc(sizeof(AtpRow) * batch->max_rows);
 	MemoryContextSwitchTo(old);
-	batch->nmessages = batch->ndecoded = batch->nlooked = batch->nevents = batch->nrows = 0;
-	batch->on_time[0] = batch->on_time[1] = -1;
+	batch->nmessages = batch->ndecoded = batch->nevents = batch->nrows = 0;
+	atp_on_time_reset(&batch->on_time);
 	batch->letters = batch->gaps = NIL;
 	memset(batch->skips, 0, sizeof(batch->skips));
 	batch->time = 0;
@@ -133,13 +133,13 @@ atp_batch_new_row(AtpBatch *batch)
 }
 
 void
-atp_batch_new_gap(AtpBatch *batch, int64 after, int64 before)
+atp_batch_new_gap(AtpBatch *batch, const AtpGap *gap)
 {
 	MemoryContext old = MemoryContextSwitchTo(batch->cxt);
-	AtpGap	   *gap = palloc(sizeof(AtpGap));
+	AtpGap	   *copy = palloc(sizeof(AtpGap));
 
-	*gap = (AtpGap) {after, before};
-	batch->gaps = lappend(batch->gaps, gap);
+	*copy = *gap;
+	batch->gaps = lappend(batch->gaps, copy);
 	MemoryContextSwitchTo(old);
 }
 

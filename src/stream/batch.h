@@ -17,6 +17,8 @@
 #include "lib/stringinfo.h"
 #include "net/drop.h"
 #include "nodes/pg_list.h"
+#include "stream/position.h"
+#include "stream/stream_time.h"
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
 
@@ -113,13 +115,6 @@ typedef struct AtpLetter
 	AtpBytes	message;
 } AtpLetter;
 
-/* A stretch of the stream that the server no longer had (E-44). */
-typedef struct AtpGap
-{
-	int64		after;
-	int64		before;
-} AtpGap;
-
 /* Why something was passed over: the closed list that statistics count. */
 typedef enum AtpSkip
 {
@@ -145,10 +140,7 @@ typedef struct AtpBatch
 	AtpBytes   *messages;		/* received, not yet decoded from ndecoded on */
 	int			nmessages;
 	int			ndecoded;
-	/* what the messages say of the stream's time: see decode.c */
-	int			nlooked;		/* messages that were looked at */
-	int			on_time[2];		/* the last one that is not ahead, and the last one of another repository; -1: none */
-	AtpSpan		on_time_repo[2];	/* of which repositories */
+	AtpOnTime	on_time;		/* what the messages say of the stream's time */
 	AtpEvent   *events;
 	int			nevents;
 	AtpRow	   *rows;
@@ -177,7 +169,7 @@ extern bool atp_batch_add(AtpBatch *batch, const uint8_t *data, size_t len);
 extern void atp_batch_add_shared(AtpBatch *batch, AtpBytes message);
 
 extern AtpRow *atp_batch_new_row(AtpBatch *batch);
-extern void atp_batch_new_gap(AtpBatch *batch, int64 after, int64 before);
+extern void atp_batch_new_gap(AtpBatch *batch, const AtpGap *gap);
 extern AtpLetter *atp_batch_new_letter(AtpBatch *batch, const char *stage, AtpBytes message, int64 seq);
 
 #endif							/* ATP_BATCH_H */

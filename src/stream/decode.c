@@ -11,7 +11,6 @@
 
 #include "clock.h"
 #include "common/hashfn.h"
-#include "core/datetime.h"
 #include "core/frame.h"
 #include "core/printable.h"
 #include "core/tid.h"
@@ -19,6 +18,7 @@
 #include "miscadmin.h"
 #include "stream/decode.h"
 #include "stream/format.h"
+#include "stream/stream_time.h"
 #include "types/types.h"
 #include "utils/memutils.h"
 
@@ -89,259 +89,192 @@ atp_make_jsonb(AtpBytes data, bool keep_raw, Jsonb **value, bytea **raw, size_t 
 	return *value != NULL || unfit ? ATP_OK : err;
 }
 
-/* F-03: no time may lie further ahead of this machine's clock. */
-#define AHEAD_MAX	(5 * USECS_PER_MINUTE)
-
-bool
-atp_is_ahead(uint64 micros)
-{
-	return micros > (uint64) (atp_time_of_day() + ATP_UNIX_TO_POSTGRES + AHEAD_MAX);
-}
-
-/* 0: it says none. */
-static int64
-time_of(const AtpHead *head)
-{
-	int64		time;
-	size_t		unused;
-
-	if (head->time.ptr == NULL ||
-		atp_datetime_parse(head->time.ptr, head->time.len, &time, &unused) != ATP_OK)
-		return 0;
-	return time;
-}
-
-static AtpErr
-parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
+AtpErr
+atp_parse_head(AtpDecoder *decoder, AtpHead *head, size_t *at)
 {
 	memset(head, 0, sizeof(*head));
 	return decoder->format->parse(decoder, head, at);
 }
 
-static bool
-same_repo(AtpSpan a, AtpSpan b)
+AtpHeadKind
+atp_head_of_info(AtpSpan name)
 {
-	return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+	return atp_span_is(name, "OutdatedCursor") ? ATP_HEAD_OUTDATED : ATP_HEAD_INFO;
 }
 
-/* Which messages from the given one on are not ahead?  Each is looked at once. */
-static void
-look_ahead(AtpDecoder *decoder, AtpBatch *batch, int from)
+/* E-45: what the name of an error frame says, to this program. */
+static AtpServerError
+server_error(AtpSpan name)
 {
-	for (int i = Max(batch->nlooked, from); i < batch->nmessages; i++)
-	{
-		AtpBytes	message = batch->messages[i];
-		AtpHead		head;
-		size_t		unused;
-
-		CHECK_FOR_INTERRUPTS();
-		if (atp_frame_parse(message.ptr, message.len, &decoder->frame, &unused) != ATP_OK ||
-			decoder->frame.kind != ATP_FRAME_MESSAGE ||
-			parse(decoder, &head, &unused) != ATP_OK ||
-			time_of(&head) == 0 || atp_is_ahead(time_of(&head)))
-			continue;
-		if (batch->on_time[0] >= 0 && !same_repo(batch->on_time_repo[0], head.repo))
-		{
-			batch->on_time[1] = batch->on_time[0];
-			batch->on_time_repo[1] = batch->on_time_repo[0];
-		}
-		batch->on_time[0] = i;
-		batch->on_time_repo[0] = head.repo;
-	}
-	batch->nlooked = batch->nmessages;
+	return atp_span_is(name, "FutureCursor") ? ATP_SERVER_ERROR_FUTURE_CURSOR : ATP_SERVER_ERROR_OTHER;
 }
 
-/*
- * An event whose revision is ahead of this machine's clock: is the stream so, too?
- * An event may carry any time.  It may tell of the stream's unless an event of another
- * repository after it knows better; with none after it, more have to come first.
- */
-static bool
-stream_may_be_ahead(AtpDecoder *decoder, AtpBatch *batch, const AtpHead *head)
+/* A message that is being decoded, and what is known of it. */
+typedef struct Incoming
 {
-	AtpFrame	frame = decoder->frame;
-	int			index = batch->ndecoded - 1;
-
-	if (time_of(head) <= 0 || !atp_is_ahead(time_of(head)))
-		return false;
-	look_ahead(decoder, batch, index + 1);
-	/* where decoding goes on */
-	decoder->frame = frame;
-	for (int i = 0; i < lengthof(batch->on_time); i++)
-		if (batch->on_time[i] > index && !same_repo(batch->on_time_repo[i], head->repo))
-			return false;
-	return true;
-}
-
-/* E-41 with D13.  *skip is set for the one repetition that is allowed. */
-static AtpErr
-check_seq(AtpPosition *position, int64 seq, bool *skip)
-{
-	*skip = false;
-	if (seq == position->last && position->overlap)
-		*skip = true;
-	else if (seq <= position->last)
-		return ATP_E_SEQ_ORDER;
-	position->overlap = false;
-	return ATP_OK;
-}
+	AtpDecoder *decoder;
+	AtpBatch   *batch;
+	AtpBytes	message;
+	AtpHead		head;
+	AtpEvent   *event;			/* NULL: the message does not count */
+	AtpErr		err;			/* what is wrong with it ... */
+	size_t		at;				/* ... and where */
+} Incoming;
 
 /* The event of a message that counts, without rows. */
 static AtpEvent *
-new_event(AtpBatch *batch, AtpBytes message, const AtpHead *head)
+new_event(const Incoming *in)
 {
+	AtpBatch   *batch = in->batch;
+	AtpSpan		repo = in->head.repo;
 	AtpEvent   *event = &batch->events[batch->nevents++];
 
 	memset(event, 0, sizeof(*event));
-	event->seq = head->seq;
-	event->message = message;
+	event->seq = in->head.seq;
+	event->message = in->message;
 	event->first_row = batch->nrows;
-	if (head->repo.ptr != NULL)
-		event->key = hash_bytes((const unsigned char *) head->repo.ptr, head->repo.len);
-	batch->time = event->time = time_of(head);
+	if (repo.ptr != NULL)
+		event->key = hash_bytes((const unsigned char *) repo.ptr, repo.len);
+	batch->time = event->time = atp_head_time(&in->head);
 	return event;
 }
 
+/* Is the revision of a message wrong, or the clock?  True: nobody knows yet. */
+static bool
+clock_may_be_wrong(Incoming *in)
+{
+	return in->err == ATP_OK && in->head.rev != 0 && atp_is_ahead(atp_tid_micros(in->head.rev)) &&
+		atp_stream_may_be_ahead(in->decoder, in->batch, &in->head);
+}
+
+/* A message that does not count, but in the statistics. */
+static AtpDrop
+pass_over(Incoming *in, AtpSkip skip)
+{
+	in->batch->skips[skip]++;
+	return ATP_DROP_NONE;
+}
+
 /*
- * What a message is to the stream.  *err and *at say what is wrong when the
- * result is not ATP_DROP_NONE; *event is NULL when the message does not count,
- * else *err may say what is wrong with its fields.
+ * What a message is to the stream.  What is wrong with it is in in->err when the
+ * result is not ATP_DROP_NONE; and with its fields, when it has become an event.
  */
 static AtpDrop
-decode_head(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, AtpBytes message,
-			AtpHead *head, AtpEvent **event, AtpErr *err, size_t *at)
+decode_head(Incoming *in, AtpPosition *position, bool judge_clock)
 {
-	bool		skip;
+	AtpDecoder *decoder = in->decoder;
+	AtpHead    *head = &in->head;
 
-	*event = NULL;
-	*at = 0;
-	*err = atp_frame_parse(message.ptr, message.len, &decoder->frame, at);
-	if (*err != ATP_OK)
+	in->err = atp_frame_parse(in->message.ptr, in->message.len, &decoder->frame, &in->at);
+	if (in->err != ATP_OK)
 		return ATP_DROP_FRAME;
 	if (decoder->frame.kind == ATP_FRAME_ERROR)
 		return ATP_DROP_ERROR_FRAME;
 	if (decoder->frame.kind == ATP_FRAME_UNKNOWN)
-	{
-		batch->skips[ATP_SKIP_UNKNOWN]++;
-		return ATP_DROP_NONE;
-	}
+		return pass_over(in, ATP_SKIP_UNKNOWN);
 
-	*err = parse(decoder, head, at);
-	if (*err == ATP_OK && head->rev != 0 && !position->timed && atp_is_ahead(atp_tid_micros(head->rev)))
-	{
-		if (stream_may_be_ahead(decoder, batch, head))
-			return ATP_DROP_CLOCK;
-		(void) parse(decoder, head, at);
-	}
-	if (*err == ATP_E_SEQ_MISSING || *err == ATP_E_SEQ_RANGE)
+	in->err = atp_parse_head(decoder, head, &in->at);
+	if (judge_clock && clock_may_be_wrong(in))
+		return ATP_DROP_CLOCK;
+	if (in->err == ATP_E_SEQ_MISSING || in->err == ATP_E_SEQ_RANGE)
 		return ATP_DROP_SEQ;
-	if (head->what == ATP_HEAD_INFO)
+	if (head->what == ATP_HEAD_INFO || head->what == ATP_HEAD_OUTDATED)
 	{
-		if (*err == ATP_OK && atp_span_is(head->info, "OutdatedCursor"))
-			position->outdated = true;
+		position->outdated |= in->err == ATP_OK && head->what == ATP_HEAD_OUTDATED;
 		return ATP_DROP_NONE;
 	}
 	/* an unknown message need not have a sequence number, nor a valid one */
 	if (head->what == ATP_HEAD_UNKNOWN && head->seq == 0)
-	{
-		batch->skips[ATP_SKIP_UNKNOWN]++;
-		return ATP_DROP_NONE;
-	}
+		return pass_over(in, ATP_SKIP_UNKNOWN);
 
 	if (head->seq > 0)
 	{
-		if (check_seq(position, head->seq, &skip) != ATP_OK)
+		AtpGap		gap;
+
+		switch (atp_position_take(position, head->seq, &gap))
 		{
-			*err = ATP_E_SEQ_ORDER;
-			return ATP_DROP_SEQ;
+			case ATP_PLACE_NEXT:
+				break;
+			case ATP_PLACE_REPEATED:
+				return pass_over(in, ATP_SKIP_OVERLAP);
+			case ATP_PLACE_BACK:
+				in->err = ATP_E_SEQ_ORDER;
+				return ATP_DROP_SEQ;
 		}
-		if (skip)
-		{
-			batch->skips[ATP_SKIP_OVERLAP]++;
-			return ATP_DROP_NONE;
-		}
-		/* from the oldest (0) or from nowhere, nothing was missed */
-		if (position->outdated && position->last > 0)
-			atp_batch_new_gap(batch, position->last, head->seq);
-		position->outdated = false;
-		position->last = head->seq;
+		if (gap.before > 0)
+			atp_batch_new_gap(in->batch, &gap);
 	}
-	*event = new_event(batch, message, head);
+	in->event = new_event(in);
 	return ATP_DROP_NONE;
 }
 
 /* An event that counts: its rows. */
 static void
-decode_rows(AtpDecoder *decoder, AtpBatch *batch, const AtpHead *head, AtpEvent *event,
-			AtpErr err, size_t at)
+decode_rows(const Incoming *in)
 {
-	if (err != ATP_OK)
+	AtpEvent   *event = in->event;
+	AtpSpan		repo = in->head.repo;
+	bool		unknown = in->head.what == ATP_HEAD_UNKNOWN;
+
+	if (in->err != ATP_OK)
 	{
-		if (head->repo.ptr != NULL)
-			event->did = atp_did_make(head->repo.ptr, head->repo.len);
-		(void) atp_dead_letter(batch, "message", event, err, at);
+		if (repo.ptr != NULL)
+			event->did = atp_did_make(repo.ptr, repo.len);
+		(void) atp_dead_letter(in->batch, "message", event, in->err, in->at);
 	}
-	if (head->what == ATP_HEAD_UNKNOWN)
-		batch->skips[ATP_SKIP_UNKNOWN]++;
-	event->ignored = err != ATP_OK || head->what == ATP_HEAD_UNKNOWN ||
-		!decoder->format->make(decoder, batch, event);
+	if (unknown)
+		in->batch->skips[ATP_SKIP_UNKNOWN]++;
+	event->ignored = in->err != ATP_OK || unknown ||
+		!in->decoder->format->make(in->decoder, in->batch, event);
 }
 
-static AtpDrop
-decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, bool rows,
-	   const char **why, const char **error_name)
+/* Why the stream is dropped for a message, in words. */
+static char *
+explain(const Incoming *in, AtpDrop drop)
+{
+	const AtpFrame *frame = &in->decoder->frame;
+
+	switch (drop)
+	{
+		case ATP_DROP_ERROR_FRAME:
+			return frame->message.ptr == NULL
+				? psprintf("the server sent the error %s", printable(frame->error, 64))
+				: psprintf("the server sent the error %s: %s", printable(frame->error, 64),
+						   printable(frame->message, 256));
+		case ATP_DROP_CLOCK:
+			return psprintf("this machine's clock is at least " INT64_FORMAT " minutes behind the stream's",
+							(atp_head_time(&in->head) - ATP_UNIX_TO_POSTGRES - atp_time_of_day()) / USECS_PER_MINUTE);
+		default:
+			return describe(in->err, in->at);
+	}
+}
+
+AtpVerdict
+atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, AtpDecodePart part)
 {
 	MemoryContext old = MemoryContextSwitchTo(batch->cxt);
-	AtpDrop		drop = ATP_DROP_NONE;
+	AtpVerdict	verdict = {.drop = ATP_DROP_NONE};
 
-	*why = *error_name = NULL;
-	while (batch->ndecoded < batch->nmessages && drop == ATP_DROP_NONE)
+	while (batch->ndecoded < batch->nmessages && verdict.drop == ATP_DROP_NONE)
 	{
-		AtpBytes	message = batch->messages[batch->ndecoded++];
-		const AtpFrame *frame = &decoder->frame;
-		AtpHead		head = {0};
-		AtpEvent   *event;
-		AtpErr		err;
-		size_t		at;
+		Incoming	in = {decoder, batch, batch->messages[batch->ndecoded++]};
 
 		CHECK_FOR_INTERRUPTS();
-		drop = decode_head(decoder, batch, position, message, &head, &event, &err, &at);
-		if (drop == ATP_DROP_ERROR_FRAME)
+		verdict.drop = decode_head(&in, position, part != ATP_DECODE_ROWS);
+		if (verdict.drop == ATP_DROP_NONE)
 		{
-			*error_name = printable(frame->error, 64);
-			*why = frame->message.ptr != NULL
-				? psprintf("the server sent the error %s: %s", *error_name, printable(frame->message, 256))
-				: psprintf("the server sent the error %s", *error_name);
+			if (in.event != NULL && part != ATP_DECODE_HEADS)
+				decode_rows(&in);
+			continue;
 		}
-		else if (drop == ATP_DROP_CLOCK)
-		{
+		verdict.why = explain(&in, verdict.drop);
+		if (verdict.drop == ATP_DROP_ERROR_FRAME)
+			verdict.error = server_error(decoder->frame.error);
+		else if (verdict.drop == ATP_DROP_CLOCK)
 			batch->ndecoded--;
-			*why = psprintf("this machine's clock is at least " INT64_FORMAT " minutes behind the stream's",
-							(time_of(&head) - ATP_UNIX_TO_POSTGRES - atp_time_of_day()) / USECS_PER_MINUTE);
-		}
-		else if (drop != ATP_DROP_NONE)
-		{
-			if (rows)
-				(void) new_letter(batch, "frame", message, Max(position->last, 0), err, at);
-			*why = describe(err, at);
-		}
-		else if (event != NULL && rows)
-			decode_rows(decoder, batch, &head, event, err, at);
+		else if (part != ATP_DECODE_HEADS)
+			(void) new_letter(batch, "frame", in.message, Max(position->last, 0), in.err, in.at);
 	}
 	MemoryContextSwitchTo(old);
-	return drop;
-}
-
-AtpDrop
-atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position,
-		   const char **why, const char **error_name)
-{
-	return decode(decoder, batch, position, true, why, error_name);
-}
-
-AtpDrop
-atp_decode_heads(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position,
-				 const char **why, const char **error_name)
-{
-	return decode(decoder, batch, position, false, why, error_name);
+	return verdict;
 }

@@ -9,15 +9,7 @@
 
 #include "config/subscription.h"
 #include "stream/batch.h"
-
-/* Where the stream is (rules E-40, E-41, E-43, D13). */
-typedef struct AtpPosition
-{
-	int64		last;			/* last sequence number taken; -1: none yet */
-	bool		overlap;		/* the server may send last once more (D13) */
-	bool		outdated;		/* #info OutdatedCursor came: a gap begins after last */
-	bool		timed;			/* somebody else has compared the stream's time with the clock */
-} AtpPosition;
+#include "stream/position.h"
 
 typedef struct AtpDecoder AtpDecoder;
 struct AtpFormat;
@@ -28,25 +20,44 @@ extern AtpDecoder *atp_decoder_create(MemoryContext cxt, const struct AtpFormat 
 /* The filters and policies for what is decoded from now on. */
 extern void atp_decoder_settings(AtpDecoder *decoder, const AtpSettings *settings);
 
+/* What is to be done with messages. */
+typedef enum AtpDecodePart
+{
+	ATP_DECODE_ALL,
+
+	/*
+	 * Others will decode them: only what concerns the stream itself (E-20 to
+	 * E-45).  The batch gets events without rows, with their keys, and no dead
+	 * letter.
+	 */
+	ATP_DECODE_HEADS,
+	/* What those others do; the stream's time has been judged. */
+	ATP_DECODE_ROWS
+} AtpDecodePart;
+
+/* Error frames (E-27) that mean something to this program. */
+typedef enum AtpServerError
+{
+	ATP_SERVER_ERROR_NONE,
+	ATP_SERVER_ERROR_FUTURE_CURSOR, /* E-45 */
+	ATP_SERVER_ERROR_OTHER
+} AtpServerError;
+
+/* Whether the stream goes on. */
+typedef struct AtpVerdict
+{
+	AtpDrop		drop;			/* ATP_DROP_NONE: it does; else the connection must be dropped */
+	AtpServerError error;		/* of ATP_DROP_ERROR_FRAME */
+	const char *why;			/* in words, palloc'd in the batch's context; NULL: it goes on */
+} AtpVerdict;
+
 /*
- * Decode the batch's messages that are not decoded yet.  Returns
- * ATP_DROP_NONE, or why the connection must be dropped; then *why, palloc'd in
- * the batch's context, says it in words, and *error_name is the error frame's
- * name (E-27) or NULL.  What came before the fault is in the batch, to be
- * applied.
+ * Decode the batch's messages that are not decoded yet.  What came before a
+ * fault of the stream is in the batch, to be applied.
  *
  * ATP_DROP_CLOCK: this machine's clock or one message is wrong.  That message is
  * not decoded; events of other repositories after it may tell, in another call.
  */
-extern AtpDrop atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position,
-						  const char **why, const char **error_name);
-
-/*
- * The same for messages that others will decode: only what concerns the stream
- * itself is done (E-20 to E-45).  The batch gets events without rows, with their
- * keys, and no dead letter.
- */
-extern AtpDrop atp_decode_heads(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position,
-								const char **why, const char **error_name);
+extern AtpVerdict atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, AtpDecodePart part);
 
 #endif							/* ATP_DECODE_H */

@@ -16,20 +16,22 @@
 #include "stream/batch.h"
 #include "stream/decode.h"
 
+typedef enum AtpHeadKind
+{
+	ATP_HEAD_EVENT,
+	ATP_HEAD_INFO,				/* carries no seq (E-42) */
+	ATP_HEAD_OUTDATED,			/* one that is called OutdatedCursor (E-44) */
+	ATP_HEAD_UNKNOWN			/* moves the cursor when it has a seq */
+} AtpHeadKind;
+
 /* What decode.c needs to know of a message before its rows are made. */
 typedef struct AtpHead
 {
-	enum
-	{
-		ATP_HEAD_EVENT,
-		ATP_HEAD_INFO,			/* carries no seq (E-42) */
-		ATP_HEAD_UNKNOWN		/* moves the cursor when it has a seq */
-	}			what;
+	AtpHeadKind what;
 	int64		seq;			/* 0: none */
 	AtpSpan		time;			/* RFC 3339; ptr NULL: none */
 	uint64		rev;			/* of a repository; 0: none */
 	AtpSpan		repo;			/* the DID whose events must keep their order; ptr NULL: none */
-	AtpSpan		info;			/* name of an ATP_HEAD_INFO */
 } AtpHead;
 
 struct AtpDecoder
@@ -63,8 +65,11 @@ extern const AtpFormat atp_repos_format;
 extern const AtpFormat atp_labels_format;
 extern const AtpFormat atp_message_format;
 
-/* F-03: is a time, in microseconds since the Unix epoch, later than anybody's may be? */
-extern bool atp_is_ahead(uint64 micros);
+/* Read the head of the message whose frame the decoder has. */
+extern AtpErr atp_parse_head(AtpDecoder *decoder, AtpHead *head, size_t *at);
+
+/* For parse(): what an #info of this name is. */
+extern AtpHeadKind atp_head_of_info(AtpSpan name);
 
 /* Helpers for make(). */
 extern AtpLetter *atp_dead_letter(AtpBatch *batch, const char *stage, const AtpEvent *event,

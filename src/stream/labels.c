@@ -30,10 +30,9 @@ parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
 	AtpLabelsMessage *msg = &decoder->msg.labels;
 	AtpErr		err = atp_labels_parse(&decoder->frame, msg, at);
 
-	head->what = msg->kind == ATP_LABELS_INFO ? ATP_HEAD_INFO
+	head->what = msg->kind == ATP_LABELS_INFO ? atp_head_of_info(msg->name)
 		: msg->kind == ATP_LABELS_UNKNOWN ? ATP_HEAD_UNKNOWN : ATP_HEAD_EVENT;
 	head->seq = msg->seq;
-	head->info = msg->name;
 	return err;
 }
 

@@ -49,11 +49,8 @@ parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
 	}
 	if (err != ATP_E_CBOR_END)
 		return err;
-	if (head->seq == 0 && atp_span_is(frame->t, "#info") && atp_span_is(name, "OutdatedCursor"))
-	{
-		head->what = ATP_HEAD_INFO;
-		head->info = name;
-	}
+	if (head->seq == 0 && atp_span_is(frame->t, "#info") && atp_head_of_info(name) == ATP_HEAD_OUTDATED)
+		head->what = ATP_HEAD_OUTDATED;
 	return ATP_OK;
 }
 

@@ -11,6 +11,7 @@
 #include "data/block_index.h"
 #include "sha256.h"
 #include "stream/format.h"
+#include "stream/stream_time.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 
@@ -141,13 +142,12 @@ parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
 	AtpReposMessage *msg = &decoder->msg.repos;
 	AtpErr		err = atp_repos_parse(&decoder->frame, msg, at);
 
-	head->what = msg->kind == ATP_REPOS_INFO ? ATP_HEAD_INFO
+	head->what = msg->kind == ATP_REPOS_INFO ? atp_head_of_info(msg->name)
 		: msg->kind == ATP_REPOS_UNKNOWN ? ATP_HEAD_UNKNOWN : ATP_HEAD_EVENT;
 	head->seq = msg->seq;
 	head->time = msg->time;
 	head->rev = msg->rev;
 	head->repo = msg->did;
-	head->info = msg->name;
 	return err;
 }
 

@@ -157,16 +157,18 @@ process_again(const AtpSubscription *sub, int64 id, bytea *bytes, AtpSpan path, 
 	AtpBatch   *batch = atp_batch_create(CurrentMemoryContext);
 	const AtpSource *source = atp_source_of(sub->ep->nsid);
 	AtpDecoder *decoder = atp_decoder_create(CurrentMemoryContext, source->format);
-	AtpPosition position = {.last = -1};
+	AtpPosition position = atp_position_after(-1);
 	AtpApply	a = {.sub = sub, .batch = batch, .sink = source->sink, .again = true};
-	const char *error_name;
+	AtpVerdict	verdict;
 	Outcome		outcome;
 	ListCell   *lc;
 
 	atp_decoder_settings(decoder, &sub->settings);
 	if (!atp_batch_add(batch, (const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)))
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
-	if (atp_decode(decoder, batch, &position, why, &error_name) != ATP_DROP_NONE)
+	verdict = atp_decode(decoder, batch, &position, ATP_DECODE_ALL);
+	*why = verdict.why;
+	if (verdict.drop != ATP_DROP_NONE)
 		return STAYS;
 	foreach(lc, batch->letters)
 	{

@@ -1,0 +1,107 @@
+/*
+ * stream_time.c
+ *		The times that messages say, and this machine's clock.
+ */
+#include "postgres.h"
+
+#include "clock.h"
+#include "core/datetime.h"
+#include "core/frame.h"
+#include "miscadmin.h"
+#include "stream/format.h"
+#include "stream/stream_time.h"
+#include "types/types.h"
+#include "utils/timestamp.h"
+
+/* F-03: no time may lie further ahead of this machine's clock. */
+#define AHEAD_MAX	(5 * USECS_PER_MINUTE)
+
+bool
+atp_is_ahead(uint64 micros)
+{
+	return micros > (uint64) (atp_time_of_day() + ATP_UNIX_TO_POSTGRES + AHEAD_MAX);
+}
+
+int64
+atp_head_time(const AtpHead *head)
+{
+	int64		time;
+	size_t		at;
+
+	if (head->time.ptr == NULL ||
+		atp_datetime_parse(head->time.ptr, head->time.len, &time, &at) != ATP_OK)
+		return 0;
+	return time;
+}
+
+void
+atp_on_time_reset(AtpOnTime *on_time)
+{
+	*on_time = (AtpOnTime) {.message = {-1, -1}};
+}
+
+static bool
+same_repo(AtpSpan a, AtpSpan b)
+{
+	return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
+/* A message that can be read, and whose time is not ahead. */
+static bool
+is_on_time(AtpDecoder *decoder, AtpBytes message, AtpHead *head)
+{
+	size_t		at;
+	int64		time;
+
+	if (atp_frame_parse(message.ptr, message.len, &decoder->frame, &at) != ATP_OK ||
+		decoder->frame.kind != ATP_FRAME_MESSAGE ||
+		atp_parse_head(decoder, head, &at) != ATP_OK)
+		return false;
+	time = atp_head_time(head);
+	return time != 0 && !atp_is_ahead(time);
+}
+
+/* Which messages from the given one on are not ahead?  Each is looked at once. */
+static void
+look_ahead(AtpDecoder *decoder, AtpBatch *batch, int from)
+{
+	AtpOnTime  *on_time = &batch->on_time;
+
+	for (int i = Max(on_time->nlooked, from); i < batch->nmessages; i++)
+	{
+		AtpHead		head;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!is_on_time(decoder, batch->messages[i], &head))
+			continue;
+		if (on_time->message[0] >= 0 && !same_repo(on_time->repo[0], head.repo))
+		{
+			on_time->message[1] = on_time->message[0];
+			on_time->repo[1] = on_time->repo[0];
+		}
+		on_time->message[0] = i;
+		on_time->repo[0] = head.repo;
+	}
+	on_time->nlooked = batch->nmessages;
+}
+
+bool
+atp_stream_may_be_ahead(AtpDecoder *decoder, AtpBatch *batch, AtpHead *head)
+{
+	const AtpOnTime *on_time = &batch->on_time;
+	AtpFrame	frame = decoder->frame;
+	int			index = batch->ndecoded - 1;
+	int64		time = atp_head_time(head);
+	size_t		at;
+
+	if (time <= 0 || !atp_is_ahead(time))
+		return false;
+	look_ahead(decoder, batch, index + 1);
+	/* where decoding goes on */
+	decoder->frame = frame;
+	(void) atp_parse_head(decoder, head, &at);
+	for (int i = 0; i < lengthof(on_time->message); i++)
+		if (on_time->message[i] > index && !same_repo(on_time->repo[i], head->repo))
+			return false;
+	return true;
+}
