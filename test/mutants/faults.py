@@ -152,9 +152,9 @@ fault("car-record-missing", "data/car_sql.c", "atp_car_index_find(&repo->index, 
 
 # --- src/net, src/config, src/stream, src/tables, src/process ---
 
-fault("seq-order", "stream/position.c", "if (seq <= position->last && !again)", "if (seq < position->last && !again)", "t/160_seq")
-fault("seq-overlap", "stream/position.c", "	position->overlap = false;\n", "	position->overlap = again;\n", "t/160_seq")
-fault("gap-oldest", "stream/position.c", "if (position->outdated && position->last > 0)", "if (position->outdated && position->last >= 0)", "t/160_seq")
+fault("seq-order", "stream/position.c", "if (seq <= position->last && !again)", "if (seq < position->last && !again)", "unit/test_position", "t/160_seq")
+fault("seq-overlap", "stream/position.c", "	position->overlap = false;\n", "	position->overlap = again;\n", "unit/test_position", "t/160_seq")
+fault("gap-oldest", "stream/position.c", "if (position->outdated && position->last > 0)", "if (position->outdated && position->last >= 0)", "unit/test_position", "t/160_seq")
 fault("filter-did", "stream/repos.c", "if (!atp_wants_did(decoder->settings, event->did))", "if (msg->nops > 0 && !atp_wants_did(decoder->settings, event->did))",
       "t/220_filters")
 fault("filter-action", "stream/repos.c", "if (!decoder->settings->actions[op->action] ||", "if (!decoder->settings->actions[ATP_CREATE] ||", "t/220_filters")

@@ -1,0 +1,77 @@
+/*
+ * test_position.c
+ *		Which sequence numbers a stream may bring (E-41, D13), and what it missed
+ *		when its cursor was outdated (E-43, E-44).
+ */
+#include "stream/position.h"
+#include "unit.h"
+
+static AtpPosition at;
+static AtpGap gap;
+
+static bool
+comes(int64_t seq, AtpPlace place, int64_t last)
+{
+	return atp_position_take(&at, seq, &gap) == place && at.last == last;
+}
+
+static bool
+missed(int64_t after, int64_t before)
+{
+	return gap.after == after && gap.before == before;
+}
+
+static void
+test_order(void)
+{
+	at = atp_position_after(-1);
+	ok(comes(7, ATP_PLACE_NEXT, 7) && missed(0, 0), "E-43: without a cursor the stream begins anywhere, and nothing is missed");
+	ok(comes(8, ATP_PLACE_NEXT, 8) && comes(20, ATP_PLACE_NEXT, 20) && missed(0, 0), "E-41: holes are normal");
+	ok(comes(20, ATP_PLACE_BACK, 20), "E-41: the same again");
+	ok(comes(19, ATP_PLACE_BACK, 20), "E-41: a step back");
+	ok(comes(21, ATP_PLACE_NEXT, 21), "what is refused moves nothing");
+}
+
+static void
+test_overlap(void)
+{
+	at = atp_position_after(5);
+	ok(comes(5, ATP_PLACE_REPEATED, 5), "D13: the event of the cursor once more");
+	ok(comes(5, ATP_PLACE_BACK, 5), "D13: only once");
+	ok(comes(6, ATP_PLACE_NEXT, 6), "and what follows it");
+	at = atp_position_after(5);
+	ok(comes(6, ATP_PLACE_NEXT, 6) && comes(6, ATP_PLACE_BACK, 6), "D13: only the cursor's, not the first event");
+	at = atp_position_after(5);
+	ok(comes(4, ATP_PLACE_BACK, 5), "E-41: before the cursor");
+	at = atp_position_after(0);
+	ok(comes(1, ATP_PLACE_NEXT, 1), "from the oldest");
+	ok(!atp_position_after(0).overlap && !atp_position_after(-1).overlap, "D13: there is no event 0");
+}
+
+static void
+test_gap(void)
+{
+	at = atp_position_after(5);
+	at.outdated = true;
+	ok(comes(9, ATP_PLACE_NEXT, 9) && missed(5, 9), "E-44: what an outdated cursor missed");
+	ok(comes(12, ATP_PLACE_NEXT, 12) && missed(0, 0), "E-44: once");
+	at = atp_position_after(5);
+	at.outdated = true;
+	ok(comes(5, ATP_PLACE_REPEATED, 5) && missed(0, 0) && comes(9, ATP_PLACE_NEXT, 9) && missed(5, 9),
+	   "E-44: not before the event of the cursor");
+	at = atp_position_after(0);
+	at.outdated = true;
+	ok(comes(9, ATP_PLACE_NEXT, 9) && missed(0, 0), "E-44: from the oldest nothing is missed");
+	at = atp_position_after(-1);
+	at.outdated = true;
+	ok(comes(9, ATP_PLACE_NEXT, 9) && missed(0, 0), "E-44: nor from nowhere");
+}
+
+int
+main(void)
+{
+	test_order();
+	test_overlap();
+	test_gap();
+	return done_testing();
+}
