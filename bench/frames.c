@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "core/commit_check.h"
 #include "core/frame.h"
 #include "core/record.h"
 #include "core/repos_message.h"

@@ -219,7 +219,7 @@ main(int argc, char **argv)
 	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, commit_buf, commit_w.len, sha256, NULL, commit_cid);
 	atp_tid_format(commit.rev, rev);
 
-	if (atp_mst_begin(&walk, &index, tree.buf, span(root), sha256, NULL, &at) != ATP_OK)
+	if (atp_mst_begin(&walk, &(AtpMstTree) {&index, tree.buf, span(root), sha256, NULL}, &at) != ATP_OK)
 		die("the tree cannot be walked");
 	for (size_t i = 0; atp_mst_next(&walk, &leaf, &at) == ATP_OK; i++)
 	{

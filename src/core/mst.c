@@ -191,11 +191,11 @@ entry_at(AtpBytes node, size_t *pos, Entry *entry, size_t *at)
 static AtpErr
 push(AtpMstWalk *walk, AtpBytes cid, unsigned layer, size_t *at)
 {
-	const AtpCarBlock *block = atp_car_index_find(walk->index, cid);
+	const AtpCarBlock *block = atp_car_index_find(walk->tree.index, cid);
 	AtpMstLevel *level;
 	AtpErr		err;
 
-	*at = cid.ptr - walk->base;
+	*at = cid.ptr - walk->tree.base;
 	if (block == NULL && walk->partial)
 	{
 		walk->gap = layer + 1;
@@ -206,14 +206,14 @@ push(AtpMstWalk *walk, AtpBytes cid, unsigned layer, size_t *at)
 	if (walk->depth >= ATP_MST_LEVELS_MAX)
 		return ATP_E_MST_DEPTH;
 	/* V-24: a tree has no two equal nodes, for no two have the same keys */
-	if (++walk->visits > walk->index->n)
+	if (++walk->visits > walk->tree.index->n)
 		return ATP_E_MST_TWICE;
 	level = &walk->level[walk->depth];
 	level->node = block->data;
 	level->layer = layer;
 	level->key_len = 0;
 	err = open_node(level->node, &level->subtree, &level->pos, &level->left, at);
-	*at += level->node.ptr - walk->base;
+	*at += level->node.ptr - walk->tree.base;
 	if (err != ATP_OK)
 		return err;
 	/* V-22: without entries is the root of nothing, and a node above others */
@@ -224,25 +224,21 @@ push(AtpMstWalk *walk, AtpBytes cid, unsigned layer, size_t *at)
 }
 
 static AtpErr
-begin(AtpMstWalk *walk, const AtpCarIndex *index, const uint8_t *base, AtpBytes root,
-	  bool partial, AtpSha256Fn sha256, void *ctx, size_t *at)
+begin(AtpMstWalk *walk, const AtpMstTree *tree, bool partial, size_t *at)
 {
 	AtpMstLevel *top = &walk->level[0];
 	size_t		pos;
 	Entry		entry;
 	AtpErr		err;
 
-	walk->index = index;
-	walk->base = base;
-	walk->sha256 = sha256;
-	walk->ctx = ctx;
+	walk->tree = *tree;
 	walk->partial = partial;
 	walk->gap = 0;
 	walk->visits = 0;
 	walk->depth = 0;
 	walk->last_len = 0;
 	*at = 0;
-	if ((err = push(walk, root, HEIGHT_MAX, at)) != ATP_OK)
+	if ((err = push(walk, tree->root, HEIGHT_MAX, at)) != ATP_OK)
 		return err;
 	if (walk->depth == 0 || top->left == 0)
 		return ATP_OK;
@@ -251,15 +247,14 @@ begin(AtpMstWalk *walk, const AtpCarIndex *index, const uint8_t *base, AtpBytes 
 	pos = top->pos;
 	if ((err = entry_at(top->node, &pos, &entry, at)) != ATP_OK)
 		return err;
-	top->layer = atp_mst_height(entry.suffix.ptr, entry.suffix.len, sha256, ctx);
+	top->layer = atp_mst_height(entry.suffix.ptr, entry.suffix.len, tree->sha256, tree->ctx);
 	return ATP_OK;
 }
 
 AtpErr
-atp_mst_begin(AtpMstWalk *walk, const AtpCarIndex *index, const uint8_t *base,
-			  AtpBytes root, AtpSha256Fn sha256, void *ctx, size_t *at)
+atp_mst_begin(AtpMstWalk *walk, const AtpMstTree *tree, size_t *at)
 {
-	return begin(walk, index, base, root, false, sha256, ctx, at);
+	return begin(walk, tree, false, at);
 }
 
 int
@@ -279,7 +274,7 @@ next_leaf(AtpMstWalk *walk, AtpMstLevel *level, AtpMstLeaf *leaf, size_t *at)
 
 	if ((err = entry_at(level->node, &level->pos, &entry, at)) == ATP_OK)
 		*at = entry.at;
-	*at += level->node.ptr - walk->base;
+	*at += level->node.ptr - walk->tree.base;
 	if (err != ATP_OK ||
 		(err = next_key(level->key, &level->key_len, &entry)) != ATP_OK)
 		return err;
@@ -288,7 +283,7 @@ next_leaf(AtpMstWalk *walk, AtpMstLevel *level, AtpMstLeaf *leaf, size_t *at)
 	if (atp_mst_compare((AtpBytes) {level->key, level->key_len},
 						(AtpBytes) {walk->last, walk->last_len}) <= 0)
 		return ATP_E_MST_ORDER;
-	if (atp_mst_height(level->key, level->key_len, walk->sha256, walk->ctx) != level->layer)
+	if (atp_mst_height(level->key, level->key_len, walk->tree.sha256, walk->tree.ctx) != level->layer)
 		return ATP_E_MST_LAYER;
 	memcpy(walk->last, level->key, level->key_len);
 	walk->last_len = level->key_len;
@@ -311,7 +306,7 @@ atp_mst_next(AtpMstWalk *walk, AtpMstLeaf *leaf, size_t *at)
 			AtpErr		err;
 
 			level->subtree.ptr = NULL;
-			*at = child.ptr - walk->base;
+			*at = child.ptr - walk->tree.base;
 			if (level->layer == 0)
 				return ATP_E_MST_LAYER;
 			if ((err = push(walk, child, level->layer - 1, at)) != ATP_OK)
@@ -333,16 +328,14 @@ set_absent(const AtpMstWalk *walk, AtpMstLookup *lookup)
 
 	/* a subtree has only keys that are lower than the node that links to it */
 	lookup->unknown = walk->gap > 0 &&
-		atp_mst_height(lookup->key.ptr, lookup->key.len, walk->sha256, walk->ctx) < walk->gap;
+		atp_mst_height(lookup->key.ptr, lookup->key.len, walk->tree.sha256, walk->tree.ctx) < walk->gap;
 }
 
 AtpErr
-atp_mst_lookup(AtpMstWalk *walk, const AtpCarIndex *index, const uint8_t *base, AtpBytes root,
-			   AtpMstLookup *list, size_t n,
-			   AtpSha256Fn sha256, void *ctx, size_t *at)
+atp_mst_lookup(AtpMstWalk *walk, const AtpMstTree *tree, AtpMstLookup *list, size_t n, size_t *at)
 {
 	size_t		i = 0;
-	AtpErr		err = begin(walk, index, base, root, true, sha256, ctx, at);
+	AtpErr		err = begin(walk, tree, true, at);
 
 	while (err == ATP_OK)
 	{

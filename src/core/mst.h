@@ -39,12 +39,18 @@ typedef struct AtpMstLevel
 	uint8_t		key[ATP_MST_KEY_MAX];	/* of the last entry */
 } AtpMstLevel;
 
-typedef struct AtpMstWalk
+typedef struct AtpMstTree
 {
 	const AtpCarIndex *index;
 	const uint8_t *base;
+	AtpBytes	root;			/* binary CID */
 	AtpSha256Fn sha256;
 	void	   *ctx;
+} AtpMstTree;
+
+typedef struct AtpMstWalk
+{
+	AtpMstTree	tree;
 	bool		partial;		/* nodes may be absent */
 	unsigned	gap;			/* keys lower than this may be in a node that is absent,
 								 * between the last leaf and this one; 0: there is none */
@@ -61,8 +67,7 @@ typedef struct AtpMstLeaf
 	AtpBytes	value;			/* binary CID of the record */
 } AtpMstLeaf;
 
-extern AtpErr atp_mst_begin(AtpMstWalk *walk, const AtpCarIndex *index, const uint8_t *base,
-							AtpBytes root, AtpSha256Fn sha256, void *ctx, size_t *at);
+extern AtpErr atp_mst_begin(AtpMstWalk *walk, const AtpMstTree *tree, size_t *at);
 
 /*
  * The next leaf in the order of keys; ATP_E_MST_END after the last.  Once the
@@ -84,9 +89,8 @@ typedef struct AtpMstLookup
  * part only.  Whatever the keys are, each node that is present is read once,
  * and has to keep the tree's rules (V-23).  The walk is the caller's memory.
  */
-extern AtpErr atp_mst_lookup(AtpMstWalk *walk, const AtpCarIndex *index, const uint8_t *base,
-							 AtpBytes root, AtpMstLookup *list, size_t n,
-							 AtpSha256Fn sha256, void *ctx, size_t *at);
+extern AtpErr atp_mst_lookup(AtpMstWalk *walk, const AtpMstTree *tree, AtpMstLookup *list,
+							 size_t n, size_t *at);
 
 /* The order of keys: that of their bytes. */
 extern int	atp_mst_compare(AtpBytes a, AtpBytes b);

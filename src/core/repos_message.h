@@ -79,13 +79,4 @@ typedef struct AtpReposMessage
  */
 extern AtpErr atp_repos_parse(const AtpFrame *frame, AtpReposMessage *msg, size_t *at);
 
-/*
- * F-01, F-02, F-07 of a #commit or #sync: reads msg->blocks into index, checks
- * every block's hash, finds the signed commit, compares its did and rev with
- * the message's, sets msg->data, and each op's block.  index must be empty.
- * *at counts from the start of msg->blocks.
- */
-extern AtpErr atp_commit_check(AtpReposMessage *msg, AtpCarIndex *index,
-							   AtpSha256Fn sha256, void *ctx, size_t *at);
-
 #endif							/* ATP_REPOS_MESSAGE_H */

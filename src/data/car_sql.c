@@ -157,6 +157,7 @@ static Repository *
 open_repository(const bytea *file)
 {
 	Repository *repo = palloc(sizeof(Repository));
+	AtpMstTree	tree;
 	AtpCar		car;
 	const AtpCarBlock *block;
 	size_t		at;
@@ -174,8 +175,8 @@ open_repository(const bytea *file)
 	err = atp_commit_parse(block->data.ptr, block->data.len, &repo->commit, &at);
 	if (err != ATP_OK)
 		car_error(err, block->data.ptr - car.buf + at);
-	err = atp_mst_begin(&repo->walk, &repo->index, repo->base, repo->commit.data,
-						atp_sha256, NULL, &at);
+	tree = (AtpMstTree) {&repo->index, repo->base, repo->commit.data, atp_sha256, NULL};
+	err = atp_mst_begin(&repo->walk, &tree, &at);
 	if (err != ATP_OK)
 		car_error(err, at);
 

@@ -11,6 +11,7 @@
 #include "utils/builtins.h"
 
 #include "compat.h"
+#include "core/commit_check.h"
 #include "core/frame.h"
 #include "core/repos_message.h"
 #include "data/block_index.h"

@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "core/cid.h"
+#include "core/commit_check.h"
 #include "core/record.h"
 #include "core/repos_message.h"
 #include "core/tid.h"

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "agree.h"
+#include "core/commit_check.h"
 #include "core/record.h"
 #include "core/repos_message.h"
 

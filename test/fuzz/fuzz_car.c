@@ -22,7 +22,8 @@ walk(const AtpCarIndex *index, const uint8_t *base, size_t size, AtpBytes root, 
 	static AtpMstWalk w;
 	AtpMstLeaf	leaf;
 	size_t		at;
-	AtpErr		err = atp_mst_begin(&w, index, base, root, real_sha256, NULL, &at);
+	const AtpMstTree tree = {index, base, root, real_sha256, NULL};
+	AtpErr		err = atp_mst_begin(&w, &tree, &at);
 
 	while (err == ATP_OK && (err = atp_mst_next(&w, &leaf, &at)) == ATP_OK)
 	{
@@ -30,7 +31,7 @@ walk(const AtpCarIndex *index, const uint8_t *base, size_t size, AtpBytes root, 
 		AtpMstLookup lookup = {.key = leaf.key};
 
 		if (look_up &&
-			(atp_mst_lookup(&again, index, base, root, &lookup, 1, real_sha256, NULL, &at) != ATP_OK ||
+			(atp_mst_lookup(&again, &tree, &lookup, 1, &at) != ATP_OK ||
 			 lookup.unknown || lookup.value.ptr != leaf.value.ptr || lookup.value.len != leaf.value.len))
 			abort();
 	}
@@ -49,7 +50,7 @@ check_tree(const AtpCarIndex *index, const uint8_t *base, size_t size, AtpBytes 
 	static AtpMstWalk w;
 	AtpErr		err = walk(index, base, size, root, false);
 	size_t		at;
-	AtpErr		in_lookup = atp_mst_lookup(&w, index, base, root, NULL, 0, real_sha256, NULL, &at);
+	AtpErr		in_lookup = atp_mst_lookup(&w, &tree, NULL, 0, &at);
 
 	if (in_lookup != ATP_OK && at > size)
 		abort();

@@ -67,24 +67,24 @@ fault("record-blob-mime", "core/record.c", "if (!map->mime)", "if (!map->mime &&
 fault("record-type", "core/record.c", "				if (!is_text)\n", "				if (!is_text && value->kind != ATP_CBOR_NULL)\n", "unit/test_record")
 fault("commit-hashes", "core/car.c", "atp_car_verify(&block, sha256, ctx)) != ATP_OK", "atp_car_verify(&block, sha256, ctx)) == ATP_E_CAR_HASH_FUNCTION",
       "unit/test_repos", short=True)
-fault("commit-root", "core/commit.c", "else if (!bytes_equal(root.ptr, root.len, msg->commit.ptr, msg->commit.len))",
+fault("commit-root", "core/commit_check.c", "else if (!bytes_equal(root.ptr, root.len, msg->commit.ptr, msg->commit.len))",
       "else if (root.len != msg->commit.len)", "unit/test_repos")
-fault("commit-did", "core/commit.c", "if (!bytes_equal(commit.did.ptr, commit.did.len, msg->did.ptr, msg->did.len))",
+fault("commit-did", "core/commit_check.c", "if (!bytes_equal(commit.did.ptr, commit.did.len, msg->did.ptr, msg->did.len))",
       "if (commit.did.len != msg->did.len)", "unit/test_repos")
-fault("commit-rev", "core/commit.c", "if (commit.rev != msg->rev)", "if (commit.rev < msg->rev)", "unit/test_repos")
-fault("commit-value", "core/commit.c", "if (!bytes_equal(value.ptr, value.len, op->cid.ptr, op->cid.len))", "if (value.len != op->cid.len)",
+fault("commit-rev", "core/commit_check.c", "if (commit.rev != msg->rev)", "if (commit.rev < msg->rev)", "unit/test_repos")
+fault("commit-value", "core/commit_check.c", "if (!bytes_equal(value.ptr, value.len, op->cid.ptr, op->cid.len))", "if (value.len != op->cid.len)",
       "unit/test_repos")
 fault("commit-prev", "core/commit.c", "!has_version || !has_rev || !has_prev)", "!has_version || !has_rev)", "unit/test_repos", "unit/test_car")
 fault("commit-version", "core/commit.c", "value->u != 3", "value->u > 3", "unit/test_repos", "unit/test_car")
 fault("mst-height", "core/mst.c", "return bits / 2;", "return (bits + 1) / 2;", "unit/test_mst")
 fault("mst-order", "core/mst.c", "walk->last_len}) <= 0)", "walk->last_len}) == 0)", "unit/test_mst", "unit/test_proofs")
-fault("commit-ops-order", "core/commit.c", "				lo = mid + 1;", "				lo = mid + 2;", "unit/test_proofs")
+fault("commit-ops-order", "core/commit_check.c", "				lo = mid + 1;", "				lo = mid + 2;", "unit/test_proofs")
 fault("mst-gap-before", "core/mst.c", "	walk->gap = 0;\n	walk->visits = 0;", "	walk->visits = 0;", "unit/test_mst")
 fault("mst-key-prefix", "core/mst.c", "cmp : (a.len > b.len) - (a.len < b.len)", "cmp : (a.len > b.len)", "unit/test_mst")
 fault("mst-gap", "core/mst.c", "walk->gap = layer + 1;", "walk->gap = layer;", "unit/test_mst", "unit/test_proofs")
 fault("mst-empty", "core/mst.c", "(level->subtree.ptr == NULL) != (walk->depth == 0)", "(level->subtree.ptr != NULL && walk->depth == 0)", "unit/test_mst", "unit/test_proofs")
 fault("mst-prefix", "core/mst.c", "if (entry->prefix > *len)", "if (entry->prefix > *len + 1)", "unit/test_mst")
-fault("mst-layer", "core/mst.c", "walk->ctx) != level->layer)", "walk->ctx) < level->layer)", "unit/test_mst", "unit/test_proofs")
+fault("mst-layer", "core/mst.c", "walk->tree.ctx) != level->layer)", "walk->tree.ctx) < level->layer)", "unit/test_mst", "unit/test_proofs")
 fault("repos-ops", "core/repos_message.c", "if (head->u > ATP_OPS_MAX)", "if (head->u >= ATP_OPS_MAX)", "unit/test_repos")
 fault("repos-op-twice", "core/repos_message.c", "for (unsigned i = 0; i < msg->nops; i++)\n		{\n			if", "for (unsigned i = 1; i < msg->nops; i++)\n		{\n			if",
       "unit/test_repos")

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "core/commit.h"
+#include "core/commit_check.h"
 #include "core/mst.h"
 #include "core/repos_message.h"
 #include "core/tid.h"
@@ -154,7 +155,7 @@ mst_find(const AtpCarIndex *index, const uint8_t *base, AtpBytes root, AtpBytes 
 {
 	static AtpMstWalk walk;
 	AtpMstLookup lookup = {.key = key};
-	AtpErr		err = atp_mst_lookup(&walk, index, base, root, &lookup, 1, sha256, NULL, at);
+	AtpErr		err = atp_mst_lookup(&walk, &(AtpMstTree) {index, base, root, sha256, NULL}, &lookup, 1, at);
 
 	*value = lookup.value;
 	return err == ATP_OK && lookup.unknown ? ATP_E_MST_MISSING : err;

@@ -2,6 +2,7 @@
  * test_frame.c
  *		Event-stream frames: rules E-20 to E-29, and what mutilation does to one.
  */
+#include "core/commit_check.h"
 #include "core/frame.h"
 #include "core/repos_message.h"
 #include "hex.h"

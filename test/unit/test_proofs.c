@@ -7,6 +7,7 @@
  * each two of those are a commit: 16,384.  The trees are made here once more,
  * without atp_mst_build(), so that faults can be put into them.
  */
+#include "core/commit_check.h"
 #include "core/path.h"
 #include "core/repos_message.h"
 #include "protocol/commit_write.h"

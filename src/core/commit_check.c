@@ -1,0 +1,134 @@
+/*
+ * commit_check.c
+ *		The blocks of a #commit or #sync message, checked against its signed
+ *		commit and its operations (F-01, F-02, F-07).
+ */
+#include "commit.h"
+#include "commit_check.h"
+#include "mst.h"
+
+_Static_assert(ATP_OPS_MAX <= UINT8_MAX + 1, "an operation's number fits into a byte");
+
+/* Puts every block into the index, once its hash is right; *root is roots[0]. */
+static AtpErr
+index_blocks(AtpBytes blocks, AtpCarIndex *index, AtpSha256Fn sha256, void *ctx,
+			 AtpBytes *root, size_t *at)
+{
+	AtpCar		car;
+	AtpErr		err;
+
+	if ((err = atp_car_open(&car, blocks.ptr, blocks.len, at)) != ATP_OK)
+		return err;
+	do
+		err = atp_car_index_next(index, &car, sha256, ctx, at);
+	while (err == ATP_OK);
+	*root = car.root;
+	return err == ATP_E_CAR_END ? ATP_OK : err;
+}
+
+static inline bool
+bytes_equal(const void *a, size_t an, const void *b, size_t bn)
+{
+	return an == bn && (an == 0 || (a != NULL && b != NULL && memcmp(a, b, an) == 0));
+}
+
+/* The paths of the operations in the order of the tree; which[] tells whose each is. */
+static void
+sort_paths(const AtpReposMessage *msg, AtpMstLookup *list, uint8_t *which)
+{
+	for (unsigned i = 0; i < msg->nops; i++)
+	{
+		AtpBytes	path = {(const uint8_t *) msg->ops[i].path.ptr, msg->ops[i].path.len};
+		unsigned	lo = 0;
+		unsigned	hi = i;
+
+		while (lo < hi)
+		{
+			unsigned	mid = (lo + hi) / 2;
+
+			if (atp_mst_compare(path, list[mid].key) < 0)
+				hi = mid;
+			else
+				lo = mid + 1;
+		}
+		memmove(&list[lo + 1], &list[lo], (i - lo) * sizeof(list[0]));
+		memmove(&which[lo + 1], &which[lo], i - lo);
+		list[lo].key = path;
+		which[lo] = (uint8_t) i;
+	}
+}
+
+/*
+ * F-07, V-17: the blocks have each operation's record, and the new tree has the
+ * record (or, after a delete, nothing) at the operation's path.  Servers from
+ * before prevData did not send all that a delete needs to be seen.
+ */
+static AtpErr
+check_ops(AtpReposMessage *msg, const AtpCarIndex *index, AtpSha256Fn sha256, void *ctx, size_t *at)
+{
+	const AtpMstTree tree = {index, msg->blocks.ptr, msg->data, sha256, ctx};
+	AtpMstWalk	walk;
+	AtpMstLookup list[ATP_OPS_MAX];
+	uint8_t		which[ATP_OPS_MAX];
+	AtpErr		err;
+
+	sort_paths(msg, list, which);
+	err = atp_mst_lookup(&walk, &tree, list, msg->nops, at);
+	if (err != ATP_OK)
+		return err;
+	for (unsigned i = 0; i < msg->nops; i++)
+	{
+		AtpOp	   *op = &msg->ops[which[i]];
+		AtpBytes	value = list[i].value;
+
+		*at = (value.ptr != NULL ? value.ptr : msg->data.ptr) - msg->blocks.ptr;
+		if (list[i].unknown)
+		{
+			if (op->action == ATP_DELETE && msg->prev_data.ptr == NULL)
+				continue;
+			return ATP_E_MST_MISSING;
+		}
+		if (!bytes_equal(value.ptr, value.len, op->cid.ptr, op->cid.len))
+			return ATP_E_MST_VALUE;
+		if (op->action != ATP_DELETE &&
+			(op->block = atp_car_index_find(index, op->cid)) == NULL)
+			return ATP_E_OP_BLOCK;
+	}
+	return ATP_OK;
+}
+
+AtpErr
+atp_commit_check(AtpReposMessage *msg, AtpCarIndex *index, AtpSha256Fn sha256, void *ctx, size_t *at)
+{
+	AtpBytes	root;
+	AtpCommit	commit;
+	const AtpCarBlock *block;
+	AtpErr		err;
+
+	*at = 0;
+	if ((err = index_blocks(msg->blocks, index, sha256, ctx, &root, at)) != ATP_OK)
+		return err;
+
+	/* a #sync does not name its commit: it is the root */
+	*at = 0;
+	if (root.ptr == NULL)
+		return ATP_E_CAR_NO_ROOT;
+	if (msg->kind == ATP_REPOS_SYNC)
+		msg->commit = root;
+	else if (!bytes_equal(root.ptr, root.len, msg->commit.ptr, msg->commit.len))
+		return ATP_E_COMMIT_ROOT;
+	if ((block = atp_car_index_find(index, root)) == NULL)
+		return ATP_E_COMMIT_MISSING;
+
+	err = atp_commit_parse(block->data.ptr, block->data.len, &commit, at);
+	*at += block->data.ptr - msg->blocks.ptr;
+	if (err != ATP_OK)
+		return err;
+	if (!bytes_equal(commit.did.ptr, commit.did.len, msg->did.ptr, msg->did.len))
+		return ATP_E_COMMIT_DID_DIFFERS;
+	if (commit.rev != msg->rev)
+		return ATP_E_COMMIT_REV_DIFFERS;
+	msg->data = commit.data;
+
+	return check_ops(msg, index, sha256, ctx, at);
+}
