@@ -149,12 +149,14 @@ static void
 build_request(AtpConn *conn, const AtpEndpoint *ep, const AtpConnOptions *options)
 {
 	uint8		nonce[16];
+	char		none[1];
 	char	   *headers = psprintf("User-Agent: atproto-postgresql/" ATP_EXTVERSION "\r\n%s", options->headers);
 
 	if (!pg_strong_random(nonce, sizeof(nonce)))
 		memset(nonce, 0x5a, sizeof(nonce)); /* the key is no secret */
 	atp_handshake_start(&conn->handshake, nonce);
-	conn->request_len = atp_handshake_request(&conn->handshake, ep->authority, options->target, headers, NULL, 0);
+	conn->request_len = atp_handshake_request(&conn->handshake, ep->authority, options->target, headers,
+											  none, sizeof(none));
 	conn->request = palloc(conn->request_len + 1);
 	(void) atp_handshake_request(&conn->handshake, ep->authority, options->target, headers,
 								 conn->request, conn->request_len + 1);

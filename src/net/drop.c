@@ -55,7 +55,7 @@ atp_end(AtpEnd *end, AtpDrop drop, const char *fmt,...)
 	if (end->drop != ATP_DROP_NONE)
 		return;
 	va_start(args, fmt);
-	(void) vsnprintf(end->why, sizeof(end->why), fmt, args);
+	(void) vsnprintf(end->why, sizeof(end->why), fmt, args);	/* NOLINT(clang-analyzer-valist.Uninitialized): it is */
 	va_end(args);
 	/* what a peer wrote may be anything: keep log lines and UTF-8 intact */
 	atp_make_printable(end->why, strlen(end->why));
