@@ -10,8 +10,9 @@
 #		my $node   = make_node('main');
 #		my $server = AtprotoTest::Server->start(capture('pds.frames.gz'));
 #		$node->safe_psql('postgres', subscribe_sql('s', $server, cursor => 0));
-#		wait_for_seq($node, 's', 1600);
+#		wait_for_seq($node, 's', $PDS_LAST);
 #		tables_match($node, capture('pds.frames.gz'), 'after the capture');
+#		is(query('SELECT count(*) FROM atproto.gap'), '0', 'nothing was missed');
 
 package AtprotoTest;
 
@@ -29,8 +30,9 @@ use Time::HiRes qw(usleep);
 
 use AtprotoTest::Server;
 
-our @EXPORT = qw(test_dir capture read_capture write_capture make_capture simulate make_node subscribe_sql
-  $MEMORY_MAX private_memory consumer_memory wait_until wait_for_seq try_query tables_match oracle table_copy);
+our @EXPORT = qw(test_dir capture $PDS_LAST read_capture write_capture make_capture simulate make_node subscribe_sql
+  query try_query wait_until wait_for wait_for_seq start_over $MEMORY_MAX private_memory consumer_memory
+  tables_match oracle table_copy);
 
 our $TIMEOUT = $ENV{PG_TEST_TIMEOUT_DEFAULT} || 180;    # seconds
 
@@ -64,6 +66,9 @@ sub capture
 	BAIL_OUT("there is no $path") unless -e $path;
 	return $path;
 }
+
+# pds.frames.gz has the events 1 to this, without a gap.
+our $PDS_LAST = 1600;
 
 # The messages of a capture file, which may be gzip.
 sub read_capture
@@ -119,6 +124,9 @@ sub simulate
 	return ("$files/frames", "$files/expect");
 }
 
+# The cluster that query() and the like ask, when no other is named: the last that was made.
+my $last_made;
+
 # A running cluster with the extension created in its database postgres.
 # Options: conf => more of postgresql.conf, databases => atproto.databases,
 # preload => 0, create => 0 (no CREATE EXTENSION, no tables), start => 0, init => {...},
@@ -140,6 +148,7 @@ shared_preload_libraries = 'atproto'
 atproto.databases = '$databases'
 EOF
 	$node->append_conf('postgresql.conf', $o{conf}) if $o{conf};
+	$last_made = $node;
 	return $node unless $o{start} // 1;
 	$node->start;
 	$node->safe_psql('postgres', q{CREATE EXTENSION atproto; SELECT atproto.create_tables('atproto')})
@@ -172,6 +181,36 @@ sub wait_until
 	return;
 }
 
+# What a query gives; an error ends the test.  Options, here and in the two that follow:
+# node => a cluster, database => 'name'.
+sub query
+{
+	my ($sql, %o) = @_;
+
+	return ($o{node} // $last_made)->safe_psql($o{database} // 'postgres', $sql);
+}
+
+# A value, or undef when there is none, or while the server cannot say.  (A psql
+# that ends before it has read its query is an exception, not a status.)
+sub try_query
+{
+	my ($sql, %o) = @_;
+	my ($rc, $out) = eval { ($o{node} // $last_made)->psql($o{database} // 'postgres', $sql) };
+
+	return defined $rc && $rc == 0 && $out ne '' ? $out : undef;
+}
+
+# Waits until a query gives true.  With gone => 1 the server, or what the query asks,
+# need not be there yet; otherwise an error ends the test.
+sub wait_for
+{
+	my ($sql, %o) = @_;
+	my $ask = delete $o{gone} ? \&try_query : \&query;
+
+	wait_until(sub { ($ask->($sql, %o) // '') eq 't' }, $sql);
+	return;
+}
+
 # Waits until the subscription has committed everything up to a seq.
 sub wait_for_seq
 {
@@ -183,14 +222,15 @@ sub wait_for_seq
 	return;
 }
 
-# A value, or undef when there is none, or while the server cannot say.  (A psql
-# that ends before it has read its query is an exception, not a status.)
-sub try_query
+# No subscription any more, no process of one, and nothing in these tables.
+sub start_over
 {
-	my ($node, $sql) = @_;
-	my ($rc, $out) = eval { $node->psql('postgres', $sql) };
+	my (@tables) = @_;
 
-	return defined $rc && $rc == 0 && $out ne '' ? $out : undef;
+	query('DELETE FROM atproto.subscription');
+	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type IN ('atproto consumer', 'atproto apply worker')});
+	query('TRUNCATE ' . join(', ', map { "atproto.$_" } 'record', 'repo', @tables));
+	return;
 }
 
 # --- memory ---

@@ -21,7 +21,7 @@ my $pds = capture('pds.frames.gz');
 # --- captures ---
 
 my @messages = read_capture($pds);
-is(scalar @messages, 1600, 'read_capture reads all messages');
+is(scalar @messages, $PDS_LAST, 'read_capture reads all messages');
 my $part = write_capture(PostgreSQL::Test::Utils::tempdir() . '/part', @messages[ 0 .. 99 ]);
 is_deeply([ read_capture($part) ], [ @messages[ 0 .. 99 ] ], 'write_capture writes what read_capture reads');
 

@@ -16,15 +16,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $pds  = capture('pds.frames.gz');
-my $last = 1600;
 my $node = make_node('stream');
 my $server = AtprotoTest::Server->start($pds);
-
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
 
 # The most memory that a consumer was seen with until its events were so many.
 sub consume
@@ -32,7 +25,7 @@ sub consume
 	my ($name, $events) = @_;
 	my $most = 0;
 
-	AtprotoTest::wait_until(
+	wait_until(
 		sub {
 			my ($n, $pid) = split /\|/,
 			  query("SELECT coalesce(max(events), 0), max(pid) FROM atproto.stat_subscription WHERE name = '$name'");
@@ -54,7 +47,7 @@ sub fingerprint
 # --- the stream, once ---
 
 query(subscribe_sql('s', $server, cursor => 0));
-cmp_ok(consume('s', $last), '<', $MEMORY_MAX, 'the memory of the consumer stays small');
+cmp_ok(consume('s', $PDS_LAST), '<', $MEMORY_MAX, 'the memory of the consumer stays small');
 tables_match($node, $pds, 'the tables are what the oracle says', modes => [ 'record', 'repo', 'count' ]);
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing was refused');
 is(query('SELECT count(*) FROM atproto.gap'),         '0', 'nothing was missed');
@@ -105,10 +98,10 @@ $ops += $_ foreach $events =~ /^op\t\w+\t(\d+)$/mg;
 is(query("SELECT state, seq, events, record_ops, received, reconnects, drops, last_error, last_error_at,
 	event_time = '$time', lag_seconds > 0, connected_at < now(), batches > 0
 	FROM atproto.stat_subscription"),
-	"streaming|$last|$last|$ops|$last|0|{}|||t|t|t|t", 'atproto.stat_subscription');
+	"streaming|$PDS_LAST|$PDS_LAST|$ops|$PDS_LAST|0|{}|||t|t|t|t", 'atproto.stat_subscription');
 cmp_ok(query('SELECT bytes FROM atproto.stat_subscription'), '>', $bytes, 'its bytes are those of the socket');
 is(query('SELECT name, sum(c.events) FROM atproto.cursor c JOIN atproto.subscription s ON s.name = c.subscription GROUP BY 1'),
-	"s|$last", 'E-43: the cursor');
+	"s|$PDS_LAST", 'E-43: the cursor');
 
 # Wait until it sleeps, then look at it.
 $node->poll_query_until('postgres',
@@ -127,14 +120,14 @@ ok( $node->poll_query_until(
 
 my $before = fingerprint();
 query("SELECT atproto.set_cursor('s', 0)");
-cmp_ok(consume('s', 2 * $last), '<', $MEMORY_MAX, 'a replay takes no more memory');
+cmp_ok(consume('s', 2 * $PDS_LAST), '<', $MEMORY_MAX, 'a replay takes no more memory');
 is(fingerprint(), $before, 'F-03: it changes no row of atproto.record');
 is(query("SELECT seq, events, record_ops FROM atproto.cursor WHERE subscription = 's'"),
-	join('|', $last, 2 * $last, $ops), 'it applies no operation');
+	join('|', $PDS_LAST, 2 * $PDS_LAST, $ops), 'it applies no operation');
 tables_match($node, $pds, 'the tables are still what the oracle says');
 
 query(subscribe_sql('again', $server, cursor => 0));
-cmp_ok(consume('again', $last), '<', $MEMORY_MAX, 'nor does a second subscription');
+cmp_ok(consume('again', $PDS_LAST), '<', $MEMORY_MAX, 'nor does a second subscription');
 is(fingerprint(), $before, 'it changes no row of atproto.record');
 tables_match($node, $pds, 'the tables are still what the oracle says');
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing was refused');

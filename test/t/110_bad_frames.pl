@@ -25,19 +25,13 @@ atproto.reconnect_max_delay = 100ms
 EOF
 my $server = AtprotoTest::Server->start($part);
 
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
-
 # One stream with faults.  Gives the cursors that the consumer asked for, and
 # leaves the subscription there.
 sub stream
 {
 	my ($name, @options) = @_;
 
-	query('TRUNCATE atproto.record, atproto.repo; DELETE FROM atproto.subscription');
+	start_over();
 	$server->restart(@options);
 	query(subscribe_sql($name, $server, cursor => 0));
 	wait_for_seq($node, $name, $last);
@@ -131,7 +125,7 @@ my $file = write_capture("$dir/frame", 'bad');
 my @bad  = ('--inject', "$file\@$place");
 
 is(stream('four', '--fault-times', 4, @bad), '0 49 49 49 49', 'E-48: it goes on after four drops at one place');
-query('TRUNCATE atproto.record, atproto.repo; DELETE FROM atproto.subscription');
+start_over();
 $server->restart(@bad);
 query(subscribe_sql('five', $server, cursor => 0));
 $node->poll_query_until('postgres', 'SELECT stopped IS NOT NULL FROM atproto.subscription')

@@ -19,12 +19,6 @@ my $oracle = test_dir() . '/oracle';
 my $dir    = PostgreSQL::Test::Utils::tempdir();
 my $node   = make_node('invalid_messages');
 
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
-
 # Streams a whole capture through one connection.
 sub stream
 {
@@ -32,7 +26,7 @@ sub stream
 	my $n      = () = read_capture($capture);
 	my $server = AtprotoTest::Server->start($capture);
 
-	query('TRUNCATE atproto.record, atproto.repo; DELETE FROM atproto.subscription');
+	start_over();
 	query(subscribe_sql($name, $server, cursor => 0));
 	wait_for_seq($node, $name, $n);
 	is(query('SELECT seq, s.events, drops, stopped FROM atproto.stat_subscription s JOIN atproto.subscription USING (name)'),

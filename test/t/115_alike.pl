@@ -17,8 +17,6 @@ my $capture = make_capture('synth.py', 'alike', 25_000, 50_000);
 my $node    = make_node('main');
 my $server  = AtprotoTest::Server->start($capture);
 
-sub query { return $node->safe_psql('postgres', $_[0]) }
-
 # The most memory that the consumer has until the commit is stored.
 sub most_memory
 {
@@ -26,7 +24,7 @@ sub most_memory
 	my $most = 0;
 
 	query(subscribe_sql($name, $server, cursor => 0, %options));
-	AtprotoTest::wait_until(
+	wait_until(
 		sub {
 			my $pid = query("SELECT COALESCE(pid, 0) FROM atproto.stat_subscription WHERE name = '$name'");
 			my $kb  = private_memory($pid);

@@ -25,7 +25,6 @@ srand $seed;
 note("ATPROTO_SEED=$seed");
 
 my $pds  = capture('pds.frames.gz');
-my $last = 1600;
 my @rate = ('--rate', int(2600 / $kills) || 1);    # messages a second, so that the stream lasts for all kills
 my $node = make_node(
 	'kill', conf => <<'EOF');
@@ -36,37 +35,32 @@ synchronous_commit = off
 EOF
 my $server = AtprotoTest::Server->start($pds, @rate);
 
-sub ask
-{
-	my ($sql) = @_;
-	return try_query($node, $sql);
-}
-
-sub wait_for
+# A value, as soon as there is one.
+sub wait_for_value
 {
 	my ($sql) = @_;
 	my $value;
-	AtprotoTest::wait_until(sub { defined($value = ask($sql)) }, $sql);
+	wait_until(sub { defined($value = try_query($sql)) }, $sql);
 	return $value;
 }
 
 sub consumer
 {
-	return wait_for("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
+	return wait_for_value("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
 }
 
 sub worker
 {
-	return wait_for("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto apply worker' ORDER BY random() LIMIT 1");
+	return wait_for_value("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto apply worker' ORDER BY random() LIMIT 1");
 }
 
 # Its children must be gone before the server can start again.
 sub kill_server
 {
-	my @orphans = split /\n/, wait_for('SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()');
+	my @orphans = split /\n/, wait_for_value('SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()');
 
 	$node->kill9;
-	AtprotoTest::wait_until(sub { !kill 0, @orphans }, 'the end of the server');
+	wait_until(sub { !kill 0, @orphans }, 'the end of the server');
 	$node->start;
 	return;
 }
@@ -77,28 +71,28 @@ my %kinds = (
 	'immediate restart'          => sub { $node->stop('immediate'); $node->start },
 	'fast restart'               => sub { $node->restart },
 	'the connection is cut'      => sub { $server->restart(@rate) },
-	'the consumer is terminated' => sub { ask('SELECT pg_terminate_backend(' . consumer() . ')') });
+	'the consumer is terminated' => sub { try_query('SELECT pg_terminate_backend(' . consumer() . ')') });
 my %worker_kinds = (
 	'kill -9 of a worker'    => sub { kill 'KILL', worker() },
-	'a worker is terminated' => sub { ask('SELECT pg_terminate_backend(' . worker() . ')') });
+	'a worker is terminated' => sub { try_query('SELECT pg_terminate_backend(' . worker() . ')') });
 %kinds = (%kinds, %worker_kinds) if $workers > 1;
 
 my @todo  = map { (sort keys %kinds)[ $_ % keys %kinds ] } shuffle 0 .. $kills - 1;
-my @times = sort { $a <=> $b } map { 1 + int rand($last - 100) } @todo;
+my @times = sort { $a <=> $b } map { 1 + int rand($PDS_LAST - 100) } @todo;
 
 # A kill may take the last commits with it, but not the subscription itself.
 $node->safe_psql('postgres', 'SET synchronous_commit = on; ' . subscribe_sql('s', $server, cursor => 0, workers => $workers));
 my $late = 0;
 foreach my $i (0 .. $#todo)
 {
-	wait_for("SELECT 1 FROM atproto.stat_subscription WHERE seq >= $times[$i]");
+	wait_for_value("SELECT 1 FROM atproto.stat_subscription WHERE seq >= $times[$i]");
 	usleep(rand 100_000);    # in the middle of a batch, perhaps
-	my $seq = wait_for('SELECT seq FROM atproto.stat_subscription');
+	my $seq = wait_for_value('SELECT seq FROM atproto.stat_subscription');
 	note("$todo[$i] after event $seq");
-	$late++ if $seq == $last;
+	$late++ if $seq == $PDS_LAST;
 	$kinds{ $todo[$i] }->();
 }
-wait_for("SELECT 1 FROM atproto.stat_subscription WHERE seq = $last");
+wait_for_value("SELECT 1 FROM atproto.stat_subscription WHERE seq = $PDS_LAST");
 cmp_ok($late, '<=', $kills / 10, "of $kills kills, those after the stream's end are few");
 
 # --- nothing lost, nothing twice ---
@@ -107,11 +101,11 @@ my ($events) = oracle('', 'events', $pds);
 my $ops = 0;
 $ops += $_ foreach $events =~ /^op\t\w+\t(\d+)$/mg;
 
-is(ask('SELECT events, record_ops FROM atproto.stat_subscription'), "$last|$ops", 'every event was applied exactly once');
+is(try_query('SELECT events, record_ops FROM atproto.stat_subscription'), "$PDS_LAST|$ops", 'every event was applied exactly once');
 tables_match($node, $pds, 'the tables are what the oracle says', modes => [ 'record', 'repo', 'count' ]);
-is(ask('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing was refused');
-is(ask('SELECT count(*) FROM atproto.gap'),         '0', 'nothing was missed');
-is(ask('SELECT stopped IS NULL FROM atproto.subscription'), 't', 'it did not stop');
+is(try_query('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing was refused');
+is(try_query('SELECT count(*) FROM atproto.gap'),         '0', 'nothing was missed');
+is(try_query('SELECT stopped IS NULL FROM atproto.subscription'), 't', 'it did not stop');
 
 $node->stop;
 done_testing();

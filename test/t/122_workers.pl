@@ -14,26 +14,12 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $pds  = capture('pds.frames.gz');
-my $last = 1600;
 my $node = make_node(
 	'workers', conf => <<'EOF');
 max_worker_processes = 12
 atproto.reconnect_delay = 50ms
 atproto.reconnect_max_delay = 200ms
 EOF
-
-sub query
-{
-	return $node->safe_psql('postgres', $_[0]);
-}
-
-sub wait_for
-{
-	my ($sql) = @_;
-
-	$node->poll_query_until('postgres', "SELECT coalesce(($sql), false)") or BAIL_OUT("timed out waiting for $sql");
-	return;
-}
 
 sub workers
 {
@@ -45,9 +31,7 @@ sub follow
 {
 	my ($server, %args) = @_;
 
-	query('DELETE FROM atproto.subscription');
-	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type LIKE 'atproto %worker' OR backend_type = 'atproto consumer'});
-	query('TRUNCATE atproto.record, atproto.repo, atproto.dead_letter, atproto.gap');
+	start_over('dead_letter', 'gap');
 	query(subscribe_sql('s', $server, cursor => 0, %args));
 	return;
 }
@@ -60,13 +44,13 @@ $ops += $_ foreach $events =~ /^op\t\w+\t(\d+)$/mg;
 
 my $server = AtprotoTest::Server->start($pds);
 follow($server, workers => 3);
-wait_for_seq($node, 's', $last);
+wait_for_seq($node, 's', $PDS_LAST);
 is(workers(), 3, 'three workers');
-is(query('SELECT count(*), min(seq), max(seq) FROM atproto.cursor'), "3|$last|$last", 'each has a position, all at the end');
+is(query('SELECT count(*), min(seq), max(seq) FROM atproto.cursor'), "3|$PDS_LAST|$PDS_LAST", 'each has a position, all at the end');
 is(query('SELECT count(*) FROM atproto.cursor WHERE events > 0'), '3', 'each had its share');
-is(query('SELECT events, record_ops FROM atproto.stat_subscription'), "$last|$ops", 'every event was applied once');
+is(query('SELECT events, record_ops FROM atproto.stat_subscription'), "$PDS_LAST|$ops", 'every event was applied once');
 tables_match($node, $pds, 'the tables are what the oracle says', modes => [ 'record', 'repo', 'count' ]);
-is(query('SELECT state, received, drops FROM atproto.stat_subscription'), "streaming|$last|{}", 'the status is that of the whole');
+is(query('SELECT state, received, drops FROM atproto.stat_subscription'), "streaming|$PDS_LAST|{}", 'the status is that of the whole');
 is(query(q{SELECT bool_and(state = 'idle') FROM pg_stat_activity WHERE backend_type LIKE 'atproto %worker'}), 't', 'no transaction is open');
 wait_for(q{SELECT n_tup_ins > 0 FROM pg_stat_user_tables WHERE relid = 'atproto.record'::regclass});
 
@@ -85,19 +69,19 @@ query("SELECT atproto.set_cursor('s', 799)");
 my $session = $node->background_psql('postgres');
 $session->query_safe("BEGIN; SELECT FROM atproto.repo WHERE did = '$did' FOR UPDATE");
 query(q{SELECT atproto.resume('s')});
-wait_for("SELECT max(seq) = $last AND min(seq) < $last FROM atproto.cursor WHERE endpoint = (SELECT endpoint FROM atproto.subscription)");
-cmp_ok(query('SELECT seq FROM atproto.stat_subscription'), '<', $last, 'the status says the lowest');
+wait_for("SELECT max(seq) = $PDS_LAST AND min(seq) < $PDS_LAST FROM atproto.cursor WHERE endpoint = (SELECT endpoint FROM atproto.subscription)");
+cmp_ok(query('SELECT seq FROM atproto.stat_subscription'), '<', $PDS_LAST, 'the status says the lowest');
 $node->stop('immediate');
 $session->{run}->finish;
 $node->start;
 query('UPDATE atproto.subscription SET workers = 2');
-wait_for("SELECT count(*) = 2 AND min(seq) = $last FROM atproto.cursor WHERE endpoint = (SELECT endpoint FROM atproto.subscription)");
-is(query('SELECT sum(events), sum(record_ops) FROM atproto.cursor'), "$last|$ops", 'every event once, whatever the number of workers');
+wait_for("SELECT count(*) = 2 AND min(seq) = $PDS_LAST FROM atproto.cursor WHERE endpoint = (SELECT endpoint FROM atproto.subscription)");
+is(query('SELECT sum(events), sum(record_ops) FROM atproto.cursor'), "$PDS_LAST|$ops", 'every event once, whatever the number of workers');
 tables_match($node, $pds, 'and the tables are what the oracle says');
 query('UPDATE atproto.subscription SET workers = 1');
-wait_for("SELECT count(*) = 1 AND min(seq) = $last FROM atproto.cursor WHERE endpoint = (SELECT endpoint FROM atproto.subscription)");
+wait_for("SELECT count(*) = 1 AND min(seq) = $PDS_LAST FROM atproto.cursor WHERE endpoint = (SELECT endpoint FROM atproto.subscription)");
 wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type LIKE 'atproto %worker'});
-is(query('SELECT sum(events), sum(record_ops) FROM atproto.cursor'), "$last|$ops", 'the counts stay');
+is(query('SELECT sum(events), sum(record_ops) FROM atproto.cursor'), "$PDS_LAST|$ops", 'the counts stay');
 
 # --- the newest position ---
 
@@ -106,12 +90,10 @@ wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription});
 is(query('SELECT count(*), count(seq) FROM atproto.cursor'), '2|0', 'from now on: no position yet');
 wait_for(q{SELECT array_agg(state || ': ' || query) = '{idle: waiting for events,idle: waiting for events}'
 	FROM pg_stat_activity WHERE backend_type = 'atproto apply worker'});
-query('DELETE FROM atproto.subscription');
-wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
 my $late = AtprotoTest::Server->start($pds, '--live-start', 999);
 follow($late, workers => 2, cursor => 'NULL');
-wait_for_seq($node, 's', $last);
-is(query('SELECT count(*), min(seq), sum(events) FROM atproto.cursor'), '2|' . "$last|" . ($last - 999), 'both begin with the first event that comes');
+wait_for_seq($node, 's', $PDS_LAST);
+is(query('SELECT count(*), min(seq), sum(events) FROM atproto.cursor'), '2|' . "$PDS_LAST|" . ($PDS_LAST - 999), 'both begin with the first event that comes');
 
 # --- settings ---
 
@@ -122,7 +104,7 @@ query(q{UPDATE atproto.subscription SET keep_raw = true, collections = '{app.bsk
 wait_for('SELECT bool_and(settings_after = 800) FROM atproto.cursor');
 is(query('SELECT count(*) FROM atproto.record WHERE raw IS NOT NULL AND value IS NOT NULL'), '0', 'raw is not kept yet');
 $held->release;
-wait_for_seq($node, 's', $last);
+wait_for_seq($node, 's', $PDS_LAST);
 is((() = $held->cursors), 1, 'without another connection');
 is(query(q{SELECT string_agg(DISTINCT collection::text, ' ') FROM atproto.record WHERE raw IS NOT NULL AND value IS NOT NULL}),
 	'app.bsky.feed.like', 'both settings hold for what comes after it');
@@ -142,7 +124,7 @@ is(query('SELECT min(seq), max(seq), sum(events) FROM atproto.cursor'), '200|200
 query('DELETE FROM atproto.subscription');
 my $gap = AtprotoTest::Server->start($pds, '--oldest', 300);
 query(subscribe_sql('s', $gap, cursor => 10, workers => 3));
-wait_for_seq($node, 's', $last);
+wait_for_seq($node, 's', $PDS_LAST);
 is(query('SELECT after_seq, before_seq, reason FROM atproto.gap'), '10|300|OutdatedCursor', 'E-44: a gap is noted once');
 
 # --- limits ---
@@ -155,7 +137,7 @@ like($err, qr/violates check constraint/, 'not more than 32');
 follow($server, workers => 30);
 wait_for(q{SELECT last_error LIKE 'no background worker slot%' FROM atproto.stat_subscription});
 query('UPDATE atproto.subscription SET workers = 3');
-wait_for_seq($node, 's', $last);
+wait_for_seq($node, 's', $PDS_LAST);
 pass('too many are not started; fewer are');
 
 $node->stop;

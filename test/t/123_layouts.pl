@@ -15,7 +15,6 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $pds  = capture('pds.frames.gz');
-my $last = 1600;
 my $held = 400;
 my $node = make_node(
 	'layouts', conf => <<'EOF');
@@ -25,28 +24,13 @@ atproto.reconnect_max_delay = 200ms
 EOF
 my $workers = q{SELECT string_agg(pid::text, ',' ORDER BY pid) FROM pg_stat_activity WHERE backend_type = 'atproto apply worker'};
 
-sub query
-{
-	return $node->safe_psql('postgres', $_[0]);
-}
-
-sub wait_for
-{
-	my ($sql) = @_;
-
-	$node->poll_query_until('postgres', "SELECT coalesce(($sql), false)") or BAIL_OUT("timed out waiting for $sql");
-	return;
-}
-
 # A new stream into empty tables, which is at the event before $held.
 sub follow
 {
 	my %args   = @_;
 	my $server = AtprotoTest::Server->start($pds, '--hold-at', $held);
 
-	query('DELETE FROM atproto.subscription');
-	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto apply worker' OR backend_type = 'atproto consumer'});
-	query('TRUNCATE atproto.record, atproto.repo, atproto.dead_letter, atproto.gap');
+	start_over('dead_letter', 'gap');
 	query(subscribe_sql('s', $server, cursor => 0, %args));
 	wait_for_seq($node, 's', $held - 1);
 	return $server;
@@ -78,8 +62,8 @@ foreach my $change ([ 3, 2 ], [ 2, 4 ], [ 3, 1 ], [ 2, 2 ])
 	is(query('SELECT count(*) FROM atproto.cursor'), $from, "$name: and leaves their cursors alone");
 	$session->query_safe('COMMIT');
 	$session->quit;
-	wait_for("SELECT count(*) = $to AND min(seq) = $last FROM atproto.cursor");
-	is(query('SELECT events, record_ops FROM atproto.stat_subscription'), "$last|$ops", "$name: every event was applied once");
+	wait_for("SELECT count(*) = $to AND min(seq) = $PDS_LAST FROM atproto.cursor");
+	is(query('SELECT events, record_ops FROM atproto.stat_subscription'), "$PDS_LAST|$ops", "$name: every event was applied once");
 	tables_match($node, $pds, "$name: the tables are what the oracle says", modes => [ 'record', 'repo', 'count' ]);
 }
 
@@ -94,8 +78,8 @@ foreach my $n (1, 3)
 	query('UPDATE atproto.cursor SET layout = layout + 1');
 	$server->release;
 	wait_for("SELECT pid <> $consumer FROM atproto.stat_subscription");
-	wait_for_seq($node, 's', $last);
-	is(query('SELECT events, record_ops FROM atproto.stat_subscription'), "$last|$ops", "of another layout, $n: nothing was applied for it");
+	wait_for_seq($node, 's', $PDS_LAST);
+	is(query('SELECT events, record_ops FROM atproto.stat_subscription'), "$PDS_LAST|$ops", "of another layout, $n: nothing was applied for it");
 	tables_match($node, $pds, "of another layout, $n: the tables are what the oracle says");
 }
 
@@ -139,8 +123,8 @@ unlike(slurp_file($node->logfile), qr/terminated by signal|TRAP/, 'nothing crash
 query(q{SELECT atproto.pause('s')});
 query(q{SELECT atproto.resume('s')});
 $server->release;
-wait_for_seq($node, 's', $last);
-is(query('SELECT events, record_ops FROM atproto.stat_subscription'), "$last|$ops", 'mended, it goes on');
+wait_for_seq($node, 's', $PDS_LAST);
+is(query('SELECT events, record_ops FROM atproto.stat_subscription'), "$PDS_LAST|$ops", 'mended, it goes on');
 
 $node->stop;
 done_testing();

@@ -30,27 +30,27 @@ END $$;
 CREATE TRIGGER crash AFTER INSERT ON atproto.repo FOR EACH ROW EXECUTE FUNCTION public.crash();
 SQL
 	$node->safe_psql('postgres', subscribe_sql('s', $server, cursor => 0));
-	AtprotoTest::wait_until(sub { $crashes->() >= 3 }, 'three crashes');
-	AtprotoTest::wait_until(sub { (try_query($node,
+	wait_until(sub { $crashes->() >= 3 }, 'three crashes');
+	wait_until(sub { (try_query(
 		q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'atproto consumer' AND query = 'waiting after a crash'}) // '') eq '1' },
 		'the consumer to wait');
 	my $before = $crashes->();
-	is(try_query($node, q{SELECT last_error FROM atproto.stat_subscription}),
+	is(try_query(q{SELECT last_error FROM atproto.stat_subscription}),
 		"the server crashed while this ran: $before times in a row, waiting for " . 2**($before - 1) . ' seconds', "$name: the status says so")
 	  if $preload;
-	is(try_query($node, 'SELECT 1'), '1', "$name: somebody can log in");
-	is(try_query($node, 'DROP TRIGGER crash ON atproto.repo; SELECT 2'), '2', "$name: and mend it");
-	wait_for_seq($node, 's', 1600);
+	is(try_query('SELECT 1'), '1', "$name: somebody can log in");
+	is(try_query('DROP TRIGGER crash ON atproto.repo; SELECT 2'), '2', "$name: and mend it");
+	wait_for_seq($node, 's', $PDS_LAST);
 	tables_match($node, $pds, "$name: then it goes on");
 	is($crashes->(), $before, "$name: without another crash");
 
 	# A crash when it got somewhere begins anew.
-	my $pid = try_query($node, q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
+	my $pid = try_query(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
 	kill 'KILL', $pid;
-	AtprotoTest::wait_until(sub { (try_query($node,
+	wait_until(sub { (try_query(
 		"SELECT pid <> $pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer' AND query LIKE 'streaming %'") // '') eq 't' },
 		'the consumer to come back');
-	like(try_query($node, 'SELECT last_error FROM atproto.stat_subscription'), qr/1 times in a row/, "$name: a later crash is a first one") if $preload;
+	like(try_query('SELECT last_error FROM atproto.stat_subscription'), qr/1 times in a row/, "$name: a later crash is a first one") if $preload;
 	my ($file) = glob($node->data_dir . '/pg_stat_tmp/atproto.*');
 	$node->stop;
 	is(scalar(() = glob($node->data_dir . '/pg_stat_tmp/atproto.*')), 0, "$name: an orderly end leaves no file");
@@ -62,8 +62,8 @@ SQL
 
 		append_to_file($file, $content);
 		$node->start;
-		AtprotoTest::wait_until(sub { (try_query($node, 'SELECT last_error FROM atproto.stat_subscription') // '') ne '' }, 'the consumer to wait');
-		is(try_query($node, 'SELECT last_error FROM atproto.stat_subscription'),
+		wait_until(sub { (try_query('SELECT last_error FROM atproto.stat_subscription') // '') ne '' }, 'the consumer to wait');
+		is(try_query('SELECT last_error FROM atproto.stat_subscription'),
 			"the server crashed while this ran: $times times in a row, waiting for $seconds seconds", "$name: $times crashes, $seconds seconds");
 		$node->stop;
 	}

@@ -25,25 +25,12 @@ $AtprotoTest::TIMEOUT = 40;
 my $server = AtprotoTest::Server->start($pds, '--hold-at', 300);
 my $url    = $server->url;
 
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
-
 # The SQLSTATE and message of an error, or '' when there was none.
 sub error_of
 {
 	my ($sql) = @_;
 	my ($rc, $out, $err) = $node->psql('postgres', "\\set VERBOSITY verbose\n$sql");
 	return $err =~ /ERROR:\s+(\w+: [^\n]*)/ ? $1 : '';
-}
-
-sub wait_for
-{
-	my ($sql) = @_;
-	AtprotoTest::wait_until(sub { query($sql) eq 't' }, $sql);
-	return;
 }
 
 my $nobody = "NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'atproto consumer')";
@@ -160,7 +147,7 @@ wait_for(q{SELECT stopped = 'permission denied for table record (SQLSTATE 42501)
 is(query('SELECT coalesce(seq, 0), events FROM atproto.cursor'), '0|0', 'a consumer has the rights of its owner only');
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'a missing right condemns no record');
 query("GRANT INSERT ON atproto.record TO streamer; SELECT atproto.resume('mine')");
-wait_for('SELECT seq = 1600 FROM atproto.cursor');
+wait_for("SELECT seq = $PDS_LAST FROM atproto.cursor");
 tables_match($node, $pds, 'with the right, all arrives');
 
 like(error_of("SET ROLE other; SELECT atproto.$_"), qr/^42704: subscription "mine" does not exist/, "another role cannot $_")

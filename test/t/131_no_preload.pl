@@ -18,19 +18,6 @@ my $node   = make_node('no_preload', preload => 0,
 my $server = AtprotoTest::Server->start($pds, '--hold-at', 500, '--hold-at', 1000);
 my $pid    = "(SELECT max(pid) FROM pg_stat_activity WHERE backend_type = 'atproto consumer')";
 
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
-
-sub wait_for
-{
-	my ($sql) = @_;
-	AtprotoTest::wait_until(sub { (try_query($node, $sql) // '') eq 't' }, $sql);
-	return;
-}
-
 # What a statement says beside its result.
 sub notices
 {
@@ -57,7 +44,7 @@ wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'atprot
 # The server starts it again after a crash.
 my $before = query("SELECT $pid");
 kill 'KILL', $before;
-wait_for("SELECT $pid <> $before");
+wait_for("SELECT $pid <> $before", gone => 1);
 $server->wait_for_log(request => 3);
 is(($server->cursors)[-1], '499', 'killed, it comes back and goes on');
 $before = query("SELECT $pid");
@@ -78,8 +65,8 @@ is(query("SELECT $pid"), '', 'it does not survive a restart');
 notices("SELECT atproto.resume('s')");
 $server->release;
 $server->restart;
-wait_for('SELECT seq = 1600 FROM atproto.cursor');
-is(query('SELECT events FROM atproto.cursor'), '1600', 'every event once');
+wait_for("SELECT seq = $PDS_LAST FROM atproto.cursor");
+is(query('SELECT events FROM atproto.cursor'), $PDS_LAST, 'every event once');
 tables_match($node, $pds, 'the tables are what the oracle says');
 
 $node->stop;

@@ -16,22 +16,7 @@ use Test::More;
 my $pds    = capture('pds.frames.gz');
 my $node   = make_node('claims', preload => 0, conf => "max_worker_processes = 20\n");
 my $server = AtprotoTest::Server->start($pds, '--rate', 400);
-my $last   = 1600;
 my $count  = q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'atproto consumer'};
-
-sub query
-{
-	my ($sql, $database) = @_;
-	return $node->safe_psql($database // 'postgres', $sql);
-}
-
-sub wait_for
-{
-	my ($sql, $database) = @_;
-
-	$node->poll_query_until($database // 'postgres', "SELECT coalesce(($sql), false)") or BAIL_OUT("timed out waiting for $sql");
-	return;
-}
 
 # --- locks of triggers ---
 
@@ -60,10 +45,10 @@ foreach my $seq (1 .. 4)
 	query(q{SELECT atproto.resume('s')});
 }
 query('DROP TRIGGER unlock ON atproto.record; DROP TRIGGER unlock_late ON atproto.repo');
-wait_for("SELECT seq = $last FROM atproto.cursor");
-wait_for("($count) = 1");
+wait_for("SELECT seq = $PDS_LAST FROM atproto.cursor");
+wait_for("SELECT ($count) = 1");
 is(query(q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 61}), '1', 'one claim, whatever triggers unlock');
-is(query('SELECT events FROM atproto.cursor'), $last, 'and every event once');
+is(query('SELECT events FROM atproto.cursor'), $PDS_LAST, 'and every event once');
 cmp_ok(query('SELECT count(*) FROM atproto.dead_letter'), '>', 10, 'some transactions failed');
 # each transaction takes it over from the session, and says so when there was none
 unlike(slurp_file($node->logfile), qr/you don't own a lock/, 'also between one that failed and the next');
@@ -72,7 +57,7 @@ unlike(slurp_file($node->logfile), qr/you don't own a lock/, 'also between one t
 
 # It finds that it is paused when nobody can resume it any more, or before who does has committed.
 query(q{SELECT atproto.pause('s')});
-wait_for("($count) = 0");
+wait_for("SELECT ($count) = 0");
 query('TRUNCATE atproto.record, atproto.repo; UPDATE atproto.subscription SET workers = 2');
 query(q{SELECT atproto.set_cursor('s', 0)});
 my $locks  = $node->background_psql('postgres');
@@ -87,7 +72,7 @@ $locks->query_safe('COMMIT');
 wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $before");
 $resume->query_safe('COMMIT');
 $_->quit foreach $locks, $resume;
-wait_for("SELECT min(seq) = $last FROM atproto.cursor");
+wait_for("SELECT min(seq) = $PDS_LAST FROM atproto.cursor");
 tables_match($node, $pds, 'resumed while it ended, it goes on');
 foreach my $round (1 .. 10)
 {
@@ -100,9 +85,9 @@ pass('paused and resumed in a row, one of it runs');
 # --- its database is dropped ---
 
 query('CREATE DATABASE gone');
-query('CREATE EXTENSION atproto', 'gone');
-query(subscribe_sql('g', $server, cursor => 0), 'gone');
-wait_for(q{SELECT seq > 10 FROM atproto.cursor}, 'gone');
+query('CREATE EXTENSION atproto', database => 'gone');
+query(subscribe_sql('g', $server, cursor => 0), database => 'gone');
+wait_for(q{SELECT seq > 10 FROM atproto.cursor}, database => 'gone');
 my $log = -s $node->logfile;
 query('DROP DATABASE gone WITH (FORCE)');
 $node->wait_for_log(qr/FATAL:  database \d+ does not exist/, $log);

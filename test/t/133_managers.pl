@@ -14,24 +14,9 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $pds  = capture('pds.frames.gz');
-my $last = 1600;
 my $node = make_node('managers', databases => 'postgres, later, "Gone"',
 	conf => "max_worker_processes = 20\natproto.max_subscriptions = 2\n");
 my $server = AtprotoTest::Server->start($pds);
-
-sub query
-{
-	my ($sql, $database) = @_;
-	return $node->safe_psql($database // 'postgres', $sql);
-}
-
-sub wait_for
-{
-	my ($sql, $database) = @_;
-
-	$node->poll_query_until($database // 'postgres', "SELECT coalesce(($sql), false)") or BAIL_OUT("timed out waiting for $sql");
-	return;
-}
 
 # What a statement says beside its result.
 sub notices
@@ -46,18 +31,18 @@ sub notices
 # --- slots ---
 
 query('CREATE DATABASE "Gone"');
-query('CREATE EXTENSION atproto', 'Gone');
+query('CREATE EXTENSION atproto', database => 'Gone');
 foreach my $n (1, 2)
 {
-	query(subscribe_sql("g$n", $server, cursor => 0), 'Gone');
-	wait_for_seq($node, "g$n", $last, 'Gone');
+	query(subscribe_sql("g$n", $server, cursor => 0), database => 'Gone');
+	wait_for_seq($node, "g$n", $PDS_LAST, 'Gone');
 }
-is(query('SELECT count(*) FROM atproto.stream_status()', 'Gone'), '2', 'all slots are taken');
+is(query('SELECT count(*) FROM atproto.stream_status()', database => 'Gone'), '2', 'all slots are taken');
 my $manager = q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto manager' AND datname = 'postgres'};
 my $before  = query($manager);
 query('DROP DATABASE "Gone" WITH (FORCE)');
 query(subscribe_sql('s', $server, cursor => 0));
-wait_for_seq($node, 's', $last);
+wait_for_seq($node, 's', $PDS_LAST);
 is(query('SELECT state FROM atproto.stat_subscription'), 'streaming', 'those of a database that is gone are free again');
 is(query($manager), $before, 'DROP DATABASE ends no process of another database');
 unlike(slurp_file($node->logfile), qr/no room in shared memory/, 'there was room');
@@ -104,7 +89,7 @@ $pid = query('SELECT pid FROM atproto.stat_subscription');
 # A manager that comes back finds a consumer that is not its own, and looks whether it still runs.
 $before = query($manager);
 query("SELECT pg_terminate_backend($before)");
-wait_for("($manager) <> $before");
+wait_for("SELECT ($manager) <> $before");
 my $log;
 my @used;
 foreach my $look (1 .. 30)
@@ -120,15 +105,15 @@ cmp_ok($used[29] - $used[9], '<', 50_000, 'its memory stays as it is, however of
 
 # --- a database that is made later ---
 
-AtprotoTest::wait_until(sub { (() = slurp_file($node->logfile) =~ /FATAL:  database "later" does not exist/g) >= 2 },
+wait_until(sub { (() = slurp_file($node->logfile) =~ /FATAL:  database "later" does not exist/g) >= 2 },
 	'a manager that backs off');
 query('CREATE DATABASE later');
-query('CREATE EXTENSION atproto', 'later');
+query('CREATE EXTENSION atproto', database => 'later');
 is(notices(subscribe_sql('l', $server, cursor => 0), 'later'), '', 'the manager that backs off serves it');
-wait_for_seq($node, 'l', $last, 'later');
-is(query(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'atproto manager' AND datname = 'later'}, 'later'), '1', 'and comes for it');
+wait_for_seq($node, 'l', $PDS_LAST, 'later');
+is(query(q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'atproto manager' AND datname = 'later'}, database => 'later'), '1', 'and comes for it');
 query('CREATE DATABASE nobody');
-query('CREATE EXTENSION atproto', 'nobody');
+query('CREATE EXTENSION atproto', database => 'nobody');
 like(notices(subscribe_sql('n', $server, cursor => 0), 'nobody'), qr/No atproto manager serves this database/, 'it is said where it is true');
 
 $node->stop;

@@ -101,14 +101,14 @@ foreach my $name (sort keys %case)
 	if (ref $what)
 	{
 		my ($least, $most) = @$what;
-		AtprotoTest::wait_until(sub { delays($name) > 0 }, "the delay of $name");
+		wait_until(sub { delays($name) > 0 }, "the delay of $name");
 		my ($delay) = delays($name);
 		ok($delay >= $least && $delay <= $most, "$name: tries again after $least seconds") or diag($delay);
 		like(status($name, 'last_error'), qr/^HTTP status $options{'--status'} /, "$name: the reason");
 	}
 	elsif ($what eq 'stops')
 	{
-		AtprotoTest::wait_until(sub { status($name, 'state') eq 'stopped' }, "the stop of $name");
+		wait_until(sub { status($name, 'state') eq 'stopped' }, "the stop of $name");
 		pass("$name: stops");
 	}
 	else

@@ -29,19 +29,6 @@ atproto.reconnect_delay = 50ms
 atproto.reconnect_max_delay = 200ms
 EOF
 
-sub query
-{
-	return $node->safe_psql('postgres', $_[0]);
-}
-
-sub wait_for
-{
-	my ($sql) = @_;
-
-	$node->poll_query_until('postgres', "SELECT coalesce(($sql), false)") or BAIL_OUT("timed out waiting for $sql");
-	return;
-}
-
 # --- IPv6 ---
 
 SKIP:

@@ -29,19 +29,6 @@ atproto.ping_interval = 500ms
 atproto.idle_timeout = 60s
 EOF
 
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
-
-sub wait_for
-{
-	my ($sql) = @_;
-	AtprotoTest::wait_until(sub { query("SELECT coalesce(($sql), false)") eq 't' }, $sql);
-	return;
-}
-
 my $status = 'FROM atproto.stat_subscription';
 
 $clock->start($node);

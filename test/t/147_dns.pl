@@ -25,19 +25,6 @@ atproto.reconnect_delay = 1s
 atproto.reconnect_max_delay = 1s
 EOF
 
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
-
-sub wait_for
-{
-	my ($sql) = @_;
-	AtprotoTest::wait_until(sub { query("SELECT coalesce(($sql), false)") eq 't' }, $sql);
-	return;
-}
-
 # Does it happen soon?
 sub soon
 {

@@ -24,19 +24,6 @@ atproto.reconnect_max_delay = 100ms
 EOF
 my $server = AtprotoTest::Server->start($part);
 
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
-
-sub wait_for
-{
-	my ($sql) = @_;
-	$node->poll_query_until('postgres', $sql) or BAIL_OUT("never true: $sql");
-	return;
-}
-
 # Another server, which no consumer of the one before connects to.
 sub serve
 {

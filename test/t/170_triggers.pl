@@ -14,7 +14,6 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $pds  = capture('pds.frames.gz');
-my $last = 1600;
 my $node = make_node(
 	'triggers', conf => <<'EOF');
 atproto.reconnect_delay = 20ms
@@ -22,28 +21,13 @@ atproto.reconnect_max_delay = 100ms
 EOF
 my $server = AtprotoTest::Server->start($pds);
 
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
-
-sub wait_for
-{
-	my ($sql) = @_;
-	AtprotoTest::wait_until(sub { (try_query($node, $sql) // '') eq 't' }, $sql);
-	return;
-}
-
 # The whole stream once more, into empty tables.
 sub follow
 {
 	my (@options) = @_;
 
-	query('DELETE FROM atproto.subscription');
-	wait_for('SELECT count(*) = 0 FROM atproto.stream_status()');
+	start_over();
 	$server->restart(@options);
-	query('TRUNCATE atproto.record, atproto.repo');
 	query(subscribe_sql('s', $server, cursor => 0));
 	return;
 }
@@ -75,7 +59,7 @@ wait_for('SELECT seq = 699 FROM atproto.cursor');
 kill 'KILL', query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
 $server->wait_for_log(request => 2);
 $server->release;
-wait_for("SELECT seq = $last FROM atproto.cursor");
+wait_for("SELECT seq = $PDS_LAST FROM atproto.cursor");
 tables_match($node, $pds, 'statement-level triggers: the tables are what the oracle says');
 is(query('SELECT count(*) FROM (SELECT collection::text, count(*) AS n FROM atproto.record GROUP BY 1) r
 	FULL JOIN (SELECT * FROM counter WHERE n <> 0) c USING (collection) WHERE c.n IS DISTINCT FROM r.n'),
@@ -96,11 +80,11 @@ CREATE TRIGGER refuse BEFORE INSERT ON atproto.record FOR EACH ROW
 	WHEN (NEW.collection::text = 'app.bsky.feed.like') EXECUTE FUNCTION refuse();
 SQL
 follow();
-wait_for("SELECT seq = $last FROM atproto.cursor");
+wait_for("SELECT seq = $PDS_LAST FROM atproto.cursor");
 my ($expected) = oracle('', 'record', $pds);
 my ($likes)    = scalar(() = $expected =~ /^\S+\tapp\.bsky\.feed\.like\t/mg);
 cmp_ok($likes, '>', 0, 'there are likes');
-is(query('SELECT events, drops FROM atproto.stat_subscription'), "$last|{}", 'a failing trigger: the stream goes on');
+is(query('SELECT events, drops FROM atproto.stat_subscription'), "$PDS_LAST|{}", 'a failing trigger: the stream goes on');
 is(query("SELECT count(*) FROM atproto.record WHERE collection = 'app.bsky.feed.like'"), '0', 'what it refuses is not there');
 my @others = grep { !/^\S+\tapp\.bsky\.feed\.like\t/ } split /\n/, $expected;
 is(query('SELECT count(*) FROM atproto.record'), scalar(@others), 'the rest is');
@@ -122,7 +106,7 @@ like(query('SELECT last_error FROM atproto.stat_subscription'), qr/^the database
 is(query('SELECT (SELECT count(*) FROM atproto.record), count(DISTINCT seq) < 100, bool_and(seq <= (SELECT seq FROM atproto.cursor)) FROM atproto.dead_letter'),
 	'0|t|t', 'a trigger that always fails: what was refused until then are dead letters');
 query("DROP TRIGGER refuse ON atproto.record; SELECT atproto.resume('s')");
-wait_for("SELECT seq = $last FROM atproto.cursor");
+wait_for("SELECT seq = $PDS_LAST FROM atproto.cursor");
 query('SELECT atproto.retry(id) FROM (SELECT id FROM atproto.dead_letter ORDER BY seq, id) d');
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'a trigger that is gone: they can be tried again');
 tables_match($node, $pds, 'a trigger that is gone: the tables are what the oracle says');
@@ -130,8 +114,8 @@ tables_match($node, $pds, 'a trigger that is gone: the tables are what the oracl
 # Deletes that are refused, when the consumer starts and later.
 query('CREATE TRIGGER refuse BEFORE DELETE ON atproto.record FOR EACH STATEMENT EXECUTE FUNCTION refuse()');
 follow();
-wait_for("SELECT seq = $last FROM atproto.cursor");
-is(query('SELECT events, drops FROM atproto.stat_subscription'), "$last|{}", 'refused deletes: the stream goes on');
+wait_for("SELECT seq = $PDS_LAST FROM atproto.cursor");
+is(query('SELECT events, drops FROM atproto.stat_subscription'), "$PDS_LAST|{}", 'refused deletes: the stream goes on');
 cmp_ok(query('SELECT count(*) FROM atproto.record'), '>', scalar(split /\n/, $expected), 'refused deletes: the records stay');
 tables_match($node, $pds, 'refused deletes: the repositories are what the oracle says', modes => ['repo']);
 query('DROP TRIGGER refuse ON atproto.record');
@@ -158,8 +142,8 @@ $session->query_safe('COMMIT');
 wait_for("SELECT state = 'paused' AND pid IS NULL FROM atproto.stat_subscription");
 pass('a pause that came meanwhile is heard afterwards');
 query("SELECT atproto.resume('s')");
-wait_for("SELECT seq = $last FROM atproto.cursor");
-is(query('SELECT events FROM atproto.cursor'), $last, 'every event was applied once');
+wait_for("SELECT seq = $PDS_LAST FROM atproto.cursor");
+is(query('SELECT events FROM atproto.cursor'), $PDS_LAST, 'every event was applied once');
 tables_match($node, $pds, 'a locked table: the tables are what the oracle says');
 
 # A time limit of the role is no reason to condemn a row.
@@ -168,11 +152,11 @@ follow('--hold-at', 300);
 wait_for('SELECT seq = 299 FROM atproto.cursor');
 $session->query_safe('BEGIN; LOCK TABLE atproto.repo IN ACCESS EXCLUSIVE MODE');
 $server->release;
-AtprotoTest::wait_until(sub { slurp_file($node->logfile) =~ /canceling statement due to lock timeout/ }, 'the lock timeout');
+wait_until(sub { slurp_file($node->logfile) =~ /canceling statement due to lock timeout/ }, 'the lock timeout');
 $session->query_safe('COMMIT');
 $session->quit;
-wait_for("SELECT seq = $last FROM atproto.cursor");
-is(query('SELECT events, (SELECT count(*) FROM atproto.dead_letter) FROM atproto.cursor'), "$last|0",
+wait_for("SELECT seq = $PDS_LAST FROM atproto.cursor");
+is(query('SELECT events, (SELECT count(*) FROM atproto.dead_letter) FROM atproto.cursor'), "$PDS_LAST|0",
 	'a lock timeout: every event was applied once, none refused');
 tables_match($node, $pds, 'a lock timeout: the tables are what the oracle says');
 like(slurp_file($node->logfile), qr/lock timeout\n.*CONTEXT:.*applying events \d+ to \d+ of subscription "s"/s,
@@ -185,7 +169,7 @@ follow('--hold-at', 800);
 wait_for('SELECT seq = 799 FROM atproto.cursor');
 query('TRUNCATE atproto.record, atproto.repo');
 $server->release;
-wait_for("SELECT seq = $last FROM atproto.cursor");
+wait_for("SELECT seq = $PDS_LAST FROM atproto.cursor");
 tables_match($node, $pds, 'TRUNCATE: what comes after it is there', modes => ['record'], args => [ '--first', 800 ]);
 
 $node->stop;

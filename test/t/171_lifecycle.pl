@@ -15,7 +15,6 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $pds  = capture('pds.frames.gz');
-my $last = 1600;
 my $node = make_node(
 	'lifecycle',
 	databases => 'postgres, one, two, never',
@@ -35,24 +34,10 @@ sub workers
 	return "(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'atproto $kind' AND datname = '$database')";
 }
 
-sub query
-{
-	my ($sql, $database) = @_;
-	return $node->safe_psql($database // 'postgres', $sql);
-}
-
-sub wait_for
-{
-	my ($sql, $database) = @_;
-	AtprotoTest::wait_until(
-		sub { my ($rc, $out) = $node->psql($database // 'postgres', $sql); $rc == 0 && $out eq 't' }, $sql);
-	return;
-}
-
 sub wait_for_log
 {
 	my ($pattern) = @_;
-	AtprotoTest::wait_until(sub { slurp_file($node->logfile) =~ $pattern }, $pattern);
+	wait_until(sub { slurp_file($node->logfile) =~ $pattern }, $pattern);
 	return;
 }
 
@@ -60,8 +45,8 @@ sub start_stream
 {
 	my ($database) = @_;
 
-	query('CREATE EXTENSION IF NOT EXISTS atproto; ' . subscribe_sql('s', $stream, cursor => 0), $database);
-	wait_for('SELECT seq BETWEEN 10 AND 1599 FROM atproto.cursor', $database);
+	query('CREATE EXTENSION IF NOT EXISTS atproto; ' . subscribe_sql('s', $stream, cursor => 0), database => $database);
+	wait_for("SELECT seq BETWEEN 10 AND $PDS_LAST - 1 FROM atproto.cursor", database => $database);
 	return;
 }
 
@@ -92,7 +77,7 @@ query("SELECT atproto.unsubscribe('s')");
 query('ALTER SYSTEM SET atproto.ping_interval = 0');
 query('ALTER SYSTEM SET atproto.idle_timeout = 0; SELECT pg_reload_conf()');
 query(subscribe_sql('idle', $server, cursor => 0));
-wait_for("SELECT seq = $last FROM atproto.cursor");
+wait_for("SELECT seq = $PDS_LAST FROM atproto.cursor");
 wait_for("SELECT state = 'idle' FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
 query('SET client_min_messages = warning; DROP EXTENSION atproto CASCADE');
 wait_for('SELECT ' . workers(consumer => 'postgres') . ' = 0');
@@ -111,21 +96,21 @@ query('ALTER DATABASE one ALLOW_CONNECTIONS false; SELECT pg_terminate_backend(p
 wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE datname = 'one'");
 query('CREATE DATABASE two TEMPLATE one');
 query('ALTER DATABASE one ALLOW_CONNECTIONS true');
-wait_for("SELECT seq = $last FROM atproto.cursor", 'one');
+wait_for("SELECT seq = $PDS_LAST FROM atproto.cursor", database => 'one');
 tables_match($node, $pds, 'it is made when connections are not allowed, and the stream goes on after it', database => 'one');
 wait_for('SELECT ' . workers(manager => 'two') . ' = 1');
-wait_for("SELECT seq = $last FROM atproto.cursor", 'two');
+wait_for("SELECT seq = $PDS_LAST FROM atproto.cursor", database => 'two');
 tables_match($node, $pds, 'the copy follows the stream, too', database => 'two');
 
 query('DROP DATABASE two WITH (FORCE)');
-query("SELECT atproto.unsubscribe('s')", 'one');
+query("SELECT atproto.unsubscribe('s')", database => 'one');
 start_stream('one');
 my $session = $node->background_psql('one');
 ($rc, undef, $err) = $node->psql('postgres', 'DROP DATABASE one');
 like($err, qr/There is 1 other session using the database/, 'DROP DATABASE in mid-stream: the consumer leaves, other sessions stay');
 $session->quit;
-$seq = query('SELECT seq FROM atproto.cursor', 'one');
-wait_for("SELECT seq > $seq FROM atproto.cursor", 'one');
+$seq = query('SELECT seq FROM atproto.cursor', database => 'one');
+wait_for("SELECT seq > $seq FROM atproto.cursor", database => 'one');
 pass('when it fails, the stream goes on');
 query('DROP DATABASE one');
 pass('DROP DATABASE in mid-stream');
@@ -139,8 +124,8 @@ pass('DROP DATABASE WITH (FORCE) in mid-stream');
 query('CREATE DATABASE one; CREATE DATABASE two');
 foreach my $database ('one', 'two')
 {
-	query('CREATE EXTENSION atproto', $database);
-	query(subscribe_sql('s', $server, cursor => 0), $database);
+	query('CREATE EXTENSION atproto', database => $database);
+	query(subscribe_sql('s', $server, cursor => 0), database => $database);
 }
 query(subscribe_sql("s$_", $server, cursor => 0)) foreach 1 .. 4;
 # three managers, the launcher of logical replication and four consumers are all that there is room for
@@ -149,10 +134,10 @@ like(slurp_file($node->logfile), qr/no background worker slot is free.*\n.*HINT:
 	'no free slot for a worker: the log says so');
 $node->append_conf('postgresql.conf', 'max_worker_processes = 20');
 $node->restart;
-wait_for('SELECT count(*) = 4 AND min(events) = 1600 AND max(events) = 1600 FROM atproto.cursor');
-wait_for('SELECT seq = 1600 AND events = 1600 FROM atproto.cursor', $_) foreach 'one', 'two';
+wait_for("SELECT count(*) = 4 AND min(events) = $PDS_LAST AND max(events) = $PDS_LAST FROM atproto.cursor");
+wait_for("SELECT seq = $PDS_LAST AND events = $PDS_LAST FROM atproto.cursor", database => $_) foreach 'one', 'two';
 tables_match($node, $pds, "several subscriptions and databases: $_", database => $_) foreach 'postgres', 'one', 'two';
-is(query('SELECT count(*) FROM atproto.stream_status()') . query('SELECT count(*) FROM atproto.stream_status()', 'one'),
+is(query('SELECT count(*) FROM atproto.stream_status()') . query('SELECT count(*) FROM atproto.stream_status()', database => 'one'),
 	'41', 'each database sees its own');
 query('DROP DATABASE one WITH (FORCE); DROP DATABASE two WITH (FORCE)');
 query("SELECT atproto.unsubscribe(name) FROM atproto.subscription WHERE name <> 's1'");

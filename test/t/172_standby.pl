@@ -14,7 +14,6 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $pds  = capture('pds.frames.gz');
-my $last = 1600;
 my $node = make_node(
 	'primary',
 	init => { allows_streaming => 1 },
@@ -26,14 +25,6 @@ EOF
 my $server = AtprotoTest::Server->start($pds, '--hold-at', 500, '--hold-at', 900);
 my $workers = "FROM pg_stat_activity WHERE backend_type LIKE 'atproto%'";
 
-sub wait_for
-{
-	my ($on, $sql, $database) = @_;
-	AtprotoTest::wait_until(
-		sub { my ($rc, $out) = $on->psql($database // 'postgres', $sql); $rc == 0 && $out eq 't' }, $sql);
-	return;
-}
-
 # --- a standby ---
 
 $node->backup('base');
@@ -41,20 +32,20 @@ my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, 'base', has_streaming => 1);
 $standby->start;
 $node->safe_psql('postgres', subscribe_sql('s', $server, cursor => 0));
-wait_for($node, 'SELECT seq = 499 FROM atproto.cursor');
+wait_for('SELECT seq = 499 FROM atproto.cursor');
 $node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
 is($standby->safe_psql('postgres', "SELECT count(*) $workers"), '0', 'on a standby nothing runs');
 tables_match($standby, $pds, 'it has what the primary has', args => [ '--last', 499 ]);
 
 # The primary is lost in mid-stream.
 $server->release;
-wait_for($node, 'SELECT seq = 899 FROM atproto.cursor');
+wait_for('SELECT seq = 899 FROM atproto.cursor');
 $node->stop('immediate');
 $standby->promote;
-wait_for($standby, "SELECT count(*) = 2 $workers");
+wait_for("SELECT count(*) = 2 $workers", node => $standby);
 $server->release;
-wait_for($standby, "SELECT seq = $last FROM atproto.cursor");
-is($standby->safe_psql('postgres', 'SELECT events FROM atproto.cursor'), $last, 'promoted, it has applied every event once');
+wait_for("SELECT seq = $PDS_LAST FROM atproto.cursor", node => $standby);
+is($standby->safe_psql('postgres', 'SELECT events FROM atproto.cursor'), $PDS_LAST, 'promoted, it has applied every event once');
 tables_match($standby, $pds, 'promoted: the tables are what the oracle says', modes => [ 'record', 'repo', 'count' ]);
 
 # --- dump and restore ---
@@ -64,7 +55,7 @@ my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump';
 $standby->command_ok([ 'pg_dump', '-Fc', '-f', $dump, $standby->connstr('postgres') ], 'pg_dump');
 $standby->command_ok([ 'pg_restore', '-d', $standby->connstr('restored'), '--exit-on-error', $dump ], 'pg_restore');
 tables_match($standby, $pds, 'the restored tables are what the oracle says', database => 'restored');
-is($standby->safe_psql('restored', 'SELECT seq, events FROM atproto.cursor'), "$last|$last", 'with their cursor');
+is($standby->safe_psql('restored', 'SELECT seq, events FROM atproto.cursor'), "$PDS_LAST|$PDS_LAST", 'with their cursor');
 like($standby->safe_psql('restored', 'SELECT name, owner = current_user::regrole, stopped FROM atproto.subscription'), qr/^s\|t\|restored/,
 	'a subscription that is restored waits until it is resumed');
 
@@ -72,7 +63,7 @@ like($standby->safe_psql('restored', 'SELECT name, owner = current_user::regrole
 $standby->append_conf('postgresql.conf', "atproto.databases = 'postgres, restored'");
 $standby->restart;
 $standby->safe_psql('restored', "SELECT atproto.set_cursor('s', 1000); SELECT atproto.resume('s')");
-wait_for($standby, "SELECT seq = $last AND events = $last + 600 FROM atproto.cursor", 'restored');
+wait_for("SELECT seq = $PDS_LAST AND events = $PDS_LAST + 600 FROM atproto.cursor", node => $standby, database => 'restored');
 tables_match($standby, $pds, 'resumed: the tables are still what the oracle says', database => 'restored');
 
 # --- a fast shutdown, whatever the peers do ---
@@ -80,7 +71,8 @@ tables_match($standby, $pds, 'resumed: the tables are still what the oracle says
 my @peers = map { AtprotoTest::Server->start($pds, @$_) } [ '--stall-after', 5 ], [ '--trickle', '1:1000' ],
   ['--no-upgrade-reply'], [ '--rate', 100 ];
 $standby->safe_psql('postgres', subscribe_sql("p$_", $peers[$_], cursor => 0)) foreach 0 .. $#peers;
-wait_for($standby, "SELECT count(*) FILTER (WHERE state IN ('streaming', 'connecting')) = 5 AND count(*) FILTER (WHERE state = 'streaming') >= 3 FROM atproto.stat_subscription");
+wait_for("SELECT count(*) FILTER (WHERE state IN ('streaming', 'connecting')) = 5 AND count(*) FILTER (WHERE state = 'streaming') >= 3 FROM atproto.stat_subscription",
+	node => $standby);
 my $start = time;
 $standby->stop('fast');
 cmp_ok(time - $start, '<', 5, 'a fast shutdown takes less than 5 seconds');

@@ -13,22 +13,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $pds  = capture('pds.frames.gz');
-my $last = 1600;
 my $held = 400;
 my $node = make_node('locks', conf => "max_worker_processes = 20\ndeadlock_timeout = 200ms\natproto.reconnect_delay = 50ms\n");
-
-sub query
-{
-	return $node->safe_psql('postgres', $_[0]);
-}
-
-sub wait_for
-{
-	my ($sql) = @_;
-
-	$node->poll_query_until('postgres', "SELECT coalesce(($sql), false)") or BAIL_OUT("timed out waiting for $sql");
-	return;
-}
 
 my $applying = q{FROM pg_stat_activity WHERE backend_type IN ('atproto consumer', 'atproto apply worker') AND wait_event_type = 'Lock'};
 
@@ -77,8 +63,8 @@ is(query("SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
 	'0', 'who waits for it holds no table of records');
 $operator->query_safe('ROLLBACK');
 $operator->quit;
-wait_for_seq($node, 's', $last);
-is(query('SELECT events FROM atproto.cursor'), $last, 'undone: every event was applied once');
+wait_for_seq($node, 's', $PDS_LAST);
+is(query('SELECT events FROM atproto.cursor'), $PDS_LAST, 'undone: every event was applied once');
 tables_match($node, $pds, 'undone: the tables are what the oracle says');
 
 # A trigger that unsubscribes takes the cursor away from its own batch: there is nobody to wait for.
@@ -91,7 +77,7 @@ my $offset = -s $node->logfile;
 query(subscribe_sql('s', $server, cursor => 0));
 $node->wait_for_log(qr/consumer of subscription "s" ends: its cursor was set.*consumer of subscription "s" ends: its cursor was set/s, $offset);
 query('DROP TRIGGER give_up ON atproto.record');
-wait_for_seq($node, 's', $last);
+wait_for_seq($node, 's', $PDS_LAST);
 tables_match($node, $pds, 'a trigger that unsubscribes: its consumer comes back later, and later');
 
 $node->stop;

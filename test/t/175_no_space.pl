@@ -16,11 +16,6 @@ my $pds    = capture('pds.frames.gz');
 my $node   = make_node('no_space', conf => "atproto.reconnect_delay = 50ms\natproto.reconnect_max_delay = 200ms\n");
 my $server = AtprotoTest::Server->start($pds);
 
-sub query
-{
-	return $node->safe_psql('postgres', $_[0]);
-}
-
 query(<<'SQL');
 CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -44,9 +39,9 @@ for my $state (qw(53100 53200 58030 57014 40001))
 	is(query('SELECT stopped IS NULL FROM atproto.subscription'), 't', "$state: the subscription does not stop");
 
 	query('DROP TRIGGER full_disk ON atproto.record');
-	wait_for_seq($node, 's', 1600);
+	wait_for_seq($node, 's', $PDS_LAST);
 	tables_match($node, $pds, "$state: when there is space again, everything is there");
-	is(query('SELECT events FROM atproto.cursor'), '1600', "$state: every event once");
+	is(query('SELECT events FROM atproto.cursor'), $PDS_LAST, "$state: every event once");
 	query(q{SELECT atproto.unsubscribe('s'); TRUNCATE atproto.record, atproto.repo});
 }
 

@@ -34,29 +34,14 @@ synchronous_commit = local
 EOF
 my $server = AtprotoTest::Server->start($part);
 
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
-
-sub wait_for
-{
-	my ($sql) = @_;
-	AtprotoTest::wait_until(sub { query($sql) eq 't' }, $sql);
-	return;
-}
-
 # A new stream, from a server of its own, into empty tables.
 sub follow
 {
 	my ($capture, @options) = @_;
 
-	query('DELETE FROM atproto.subscription');
-	wait_for('SELECT count(*) = 0 FROM atproto.stream_status()');
+	start_over();
 	$server->stop;
 	$server = AtprotoTest::Server->start($capture, @options);
-	query('TRUNCATE atproto.record, atproto.repo');
 	query(subscribe_sql('s', $server, cursor => 0));
 	return;
 }
@@ -135,7 +120,7 @@ if ($deaf == 0)
 query('DELETE FROM atproto.subscription');
 query("SELECT atproto.subscribe('deaf', 'ws://127.0.0.1:$port', 0)");
 my $most_of_deaf = 0;
-AtprotoTest::wait_until(
+wait_until(
 	sub {
 		my $kb = consumer_memory($node);
 		$most_of_deaf = $kb if $kb > $most_of_deaf;
@@ -204,7 +189,7 @@ foreach ([ 400, 300_000 ], [ 30, 4_999_000 ])
 	cmp_ok(consumer_memory($node), '<', $MEMORY_MAX, "$n events of $size bytes, a locked table: memory stays small");
 	$session->query_safe('COMMIT');
 	my $most = 0;
-	AtprotoTest::wait_until(
+	wait_until(
 		sub {
 			my $kb = consumer_memory($node);
 			$most = $kb if $kb > $most;

@@ -18,11 +18,6 @@ my $pds    = capture('pds.frames.gz');
 my $node   = make_node('role_settings', conf => "atproto.reconnect_delay = 50ms\natproto.reconnect_max_delay = 200ms\n");
 my $server = AtprotoTest::Server->start($pds, '--rate', 2000);
 
-sub query
-{
-	return $node->safe_psql('postgres', $_[0]);
-}
-
 query('CREATE ROLE another');
 for my $setting (
 	q{role = 'another'},
@@ -39,12 +34,12 @@ for my $setting (
 	wait_until(
 		sub {
 			query('CHECKPOINT');
-			return query(q{SELECT coalesce(max(seq), 0) = 1600 FROM atproto.cursor}) eq 't';
+			return query("SELECT coalesce(max(seq), 0) = $PDS_LAST FROM atproto.cursor") eq 't';
 		},
 		"the stream under $setting");
 	query('ALTER ROLE CURRENT_USER RESET ALL');
 	tables_match($node, $pds, "$setting: everything is there");
-	is(query('SELECT events, (SELECT count(*) FROM atproto.dead_letter) FROM atproto.cursor'), '1600|0', "$setting: every event once");
+	is(query('SELECT events, (SELECT count(*) FROM atproto.dead_letter) FROM atproto.cursor'), "$PDS_LAST|0", "$setting: every event once");
 	query(q{SELECT atproto.unsubscribe('s'); TRUNCATE atproto.record, atproto.repo});
 }
 
@@ -55,7 +50,7 @@ query('SET default_transaction_read_only = off; ' . subscribe_sql('s', $server, 
 $node->wait_for_log(qr/read-only transaction.*read-only transaction/s, $log);
 is(query('SELECT seq, (SELECT count(*) FROM atproto.dead_letter) FROM atproto.cursor'), '0|0', 'read-only: nothing is taken');
 query('SET default_transaction_read_only = off; ALTER ROLE CURRENT_USER RESET ALL');
-wait_for_seq($node, 's', 1600);
+wait_for_seq($node, 's', $PDS_LAST);
 tables_match($node, $pds, 'no longer read-only: everything is there');
 
 done_testing();

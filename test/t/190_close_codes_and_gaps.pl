@@ -17,17 +17,12 @@ atproto.reconnect_delay = 5ms
 atproto.reconnect_max_delay = 20ms
 EOF
 
-sub query
-{
-	return $node->safe_psql('postgres', $_[0]);
-}
-
 # --- close codes ---
 
 # 1001 (going away) is what a server does when it is restarted: never a reason to stop.
 my $server = AtprotoTest::Server->start(capture('pds.frames.gz'), '--close-code', 1001, '--close-after', 400);
 query(subscribe_sql('away', $server, cursor => 0));
-wait_for_seq($node, 'away', 1600);
+wait_for_seq($node, 'away', $PDS_LAST);
 tables_match($node, capture('pds.frames.gz'), 'E-51: 1001 only means to connect again');
 query(q{SELECT atproto.unsubscribe('away')});
 
@@ -52,7 +47,7 @@ for my $code (1002, 1003, 1007, 1009)
 
 $server = AtprotoTest::Server->start(capture('pds.frames.gz'));
 query(subscribe_sql('jump', $server, cursor => 0));
-wait_for_seq($node, 'jump', 1600);
+wait_for_seq($node, 'jump', $PDS_LAST);
 query(q{SELECT atproto.pause('jump')});
 query(q{SELECT atproto.set_cursor('jump', 100)});
 is(query('SELECT count(*) FROM atproto.gap'), 0, 'going back leaves no gap');
@@ -65,7 +60,7 @@ is(query('SELECT after_seq, before_seq IS NULL FROM atproto.gap ORDER BY id DESC
 query(q{SELECT atproto.set_cursor('jump', 0)});
 is(query('SELECT count(*) FROM atproto.gap'), 2, 'the oldest event is never a jump ahead');
 query(q{SELECT atproto.resume('jump')});
-wait_for_seq($node, 'jump', 1600);
+wait_for_seq($node, 'jump', $PDS_LAST);
 is(query(q{SELECT state FROM atproto.stat_subscription WHERE name = 'jump'}), 'streaming', 'and the stream goes on');
 
 done_testing();

@@ -17,12 +17,6 @@ use Test::More;
 my $nsid = 'com.atproto.label.subscribeLabels';
 my $node = make_node('labels');
 
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
-
 # Changes with any change of any row, even one to the same values.
 sub fingerprint
 {

@@ -20,12 +20,6 @@ atproto.reconnect_delay = 1ms
 atproto.reconnect_max_delay = 100ms
 EOF
 
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
-
 sub wait_for_events
 {
 	my ($name, $n) = @_;
@@ -149,7 +143,7 @@ foreach (
 	my ($what, @options) = @$_;
 	$server = AtprotoTest::Server->start($few, @options);
 	query(subscribe_sql('few', $server, nsid => $nsid, cursor => 0));
-	AtprotoTest::wait_until(sub { query('SELECT reconnects >= 4 OR seq = 40 FROM atproto.stat_subscription') eq 't' },
+	wait_until(sub { query('SELECT reconnects >= 4 OR seq = 40 FROM atproto.stat_subscription') eq 't' },
 		"connections $what");
 	wait_for_seq($node, 'few', 20);
 	is(query('SELECT count(*) - count(DISTINCT seq) FROM atproto.message'), '0', "connections $what: no event is there twice");

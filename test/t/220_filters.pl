@@ -15,15 +15,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $pds  = capture('pds.frames.gz');
-my $last = 1600;
 my $node = make_node('filters', conf => 'max_worker_processes = 20');
 my $server = AtprotoTest::Server->start($pds);
-
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
 
 sub sql_array
 {
@@ -69,7 +62,7 @@ foreach my $name (sort keys %filters)
 	my $filter = $filters{$name};
 	my @args = map { my $what = $_; map { ($option{$what}, $_) } @{ $filter->{$what} } } keys %$filter;
 
-	wait_for_seq($node, $name, $last);
+	wait_for_seq($node, $name, $PDS_LAST);
 	tables_match($node, $pds, "$name: as the oracle says", schema => $name, args => \@args,
 		modes => [ 'record', ($name =~ /dids|wildcard/ ? 'repo' : ()) ]);
 }
@@ -82,14 +75,14 @@ foreach my $name (grep { $_ ne 'everything' } sort keys %filters)
 }
 foreach my $name (sort keys %empty)
 {
-	wait_for_seq($node, $name, $last);
+	wait_for_seq($node, $name, $PDS_LAST);
 	is(query("SELECT count(*) FROM $name.record"), '0', "$name: an empty list is none, not all");
 }
 tables_match($node, $pds, 'no_collection: F-14: the repositories are there all the same',
 	schema => 'no_collection', modes => ['repo']);
 is(query('SELECT count(*) FROM no_did.repo'), '0', 'no_did: without repositories');
-is(query("SELECT skips ->> 'filtered' FROM atproto.stat_subscription WHERE name = 'no_did'"), $last, 'what was passed over is counted');
-is(query('SELECT count(*) FROM atproto.stat_subscription WHERE events = 1600 AND reconnects = 0'),
+is(query("SELECT skips ->> 'filtered' FROM atproto.stat_subscription WHERE name = 'no_did'"), $PDS_LAST, 'what was passed over is counted');
+is(query("SELECT count(*) FROM atproto.stat_subscription WHERE events = $PDS_LAST AND reconnects = 0"),
 	keys(%filters) + keys(%empty), 'every event was processed, whatever the filter');
 
 # --- a change while the stream runs ---
@@ -118,15 +111,15 @@ sub change_at
 change_at(500, "collections = ARRAY['app.bsky.feed.like', 'app.bsky.feed.repost']");
 change_at(900, 'collections = NULL, keep_raw = true');
 change_at(1300, "actions = '{}', keep_raw = false");
-wait_for_seq($node, 'live', $last);
+wait_for_seq($node, 'live', $PDS_LAST);
 
 tables_match($node, $pds, 'each change holds from exactly its event on', modes => ['record'],
 	args => [ '--collection', 'app.bsky.graph.*', '--after', 499, 'app.bsky.feed.like,app.bsky.feed.repost',
 		'--after', 899, '*', '--after', 1299, 'nothing' ]);
 tables_match($node, $pds, 'F-14: the repositories moved all the time', modes => ['repo']);
-is(query("SELECT reconnects, drops, received FROM atproto.stat_subscription"), "0|{}|$last", 'without a reconnection');
+is(query("SELECT reconnects, drops, received FROM atproto.stat_subscription"), "0|{}|$PDS_LAST", 'without a reconnection');
 is(join(' ', $server->cursors), '0', 'through one connection');
-is(query('SELECT events, settings_after FROM atproto.cursor'), "$last|1299", 'atproto.cursor knows the last of them');
+is(query('SELECT events, settings_after FROM atproto.cursor'), "$PDS_LAST|1299", 'atproto.cursor knows the last of them');
 
 # keep_raw held from 900 to 1299
 my ($events) = oracle('', 'event', $pds, '--first', 900, '--last', 1299);
@@ -142,7 +135,7 @@ query("SELECT atproto.pause('live'); SELECT atproto.resume('live'); UPDATE atpro
 $node->poll_query_until('postgres', "SELECT state = 'streaming' FROM atproto.stat_subscription");
 is(query('SELECT settings_after FROM atproto.cursor'), '1299', 'it is known after a restart, too');
 query("UPDATE atproto.subscription SET keep_records = false");
-$node->poll_query_until('postgres', "SELECT settings_after = $last FROM atproto.cursor") or fail('the settings did not change');
+$node->poll_query_until('postgres', "SELECT settings_after = $PDS_LAST FROM atproto.cursor") or fail('the settings did not change');
 query("UPDATE atproto.subscription SET collections = NULL");
 ok($node->poll_query_until('postgres',
 	q{SELECT state = 'idle' AND query LIKE 'streaming %' FROM pg_stat_activity WHERE backend_type = 'atproto consumer'}),

@@ -14,19 +14,12 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $pds  = capture('pds.frames.gz');
-my $last = 1600;
 my $node = make_node(
 	'policies', conf => <<'CONF');
 max_worker_processes = 20
 atproto.reconnect_delay = 100ms
 CONF
 my $server = AtprotoTest::Server->start($pds);
-
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
 
 sub subscribe
 {
@@ -46,7 +39,7 @@ my $ndeletes = () = $stream =~ /\tdelete\t/g;
 subscribe('neither', $server, keep_records => 'false');
 subscribe('two', $server, events => "'keep'");
 subscribe('only_events', $server, events => "'keep'", keep_records => 'false', keep_raw => 'true');
-wait_for_seq($node, $_, $last) foreach 'neither', 'two', 'only_events';
+wait_for_seq($node, $_, $PDS_LAST) foreach 'neither', 'two', 'only_events';
 
 is(query('SELECT (SELECT count(*) FROM neither.record), (SELECT count(*) FROM neither.record_event)'), '0|0',
 	'neither: no record, no event');
@@ -65,7 +58,7 @@ is(query('SELECT count(*) FROM atproto.record'), '0', 'nothing went into the sch
 
 # A replay hands no event twice (F-03).
 query("SELECT atproto.set_cursor('two', 0)");
-$node->poll_query_until('postgres', "SELECT events = 2 * $last FROM atproto.cursor WHERE subscription = 'two'");
+$node->poll_query_until('postgres', "SELECT events = 2 * $PDS_LAST FROM atproto.cursor WHERE subscription = 'two'");
 is(query('SELECT count(*) FROM two.record_event'), $nevents, 'F-03: a replay adds no event');
 
 # --- handed to triggers, through kills ---
@@ -115,17 +108,17 @@ subscribe('hand', $slow, events => "'hand'");
 foreach my $seq (300, 700, 1100)
 {
 	my $pid;
-	AtprotoTest::wait_until(
+	wait_until(
 		sub {
-			return $pid = try_query($node, "SELECT pid FROM atproto.stat_subscription WHERE seq BETWEEN $seq AND $last - 1");
+			return $pid = try_query("SELECT pid FROM atproto.stat_subscription WHERE seq BETWEEN $seq AND $PDS_LAST - 1");
 		},
 		"seq $seq");
 	kill 'KILL', $pid;
-	AtprotoTest::wait_until(sub { !kill 0, $pid }, 'the end of the process');
+	wait_until(sub { !kill 0, $pid }, 'the end of the process');
 }
-AtprotoTest::wait_until(
+wait_until(
 	sub {
-		return (try_query($node, 'SELECT seq FROM atproto.cursor') // 0) == $last;
+		return (try_query('SELECT seq FROM atproto.cursor') // 0) == $PDS_LAST;
 	},
 	'the end of the stream');
 cmp_ok(scalar(() = $slow->cursors), '>=', 4, 'hand: killed in the midst of the stream');

@@ -16,17 +16,10 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $pds    = capture('pds.frames.gz');
-my $last   = 1600;
 my $held   = 800;
 my $node   = make_node('dump', databases => 'postgres, copy, custom', conf => "max_worker_processes = 16\n");
 my $server = AtprotoTest::Server->start($pds, '--hold-at', $held);
 my $dir    = PostgreSQL::Test::Utils::tempdir();
-
-sub query
-{
-	my ($sql, $database) = @_;
-	return $node->safe_psql($database // 'postgres', $sql);
-}
 
 # --- what there is ---
 
@@ -63,7 +56,7 @@ my ($requests) = scalar(() = $server->cursors);
 sub contents
 {
 	my ($database) = @_;
-	return query(<<'SQL', $database);
+	return query(<<'SQL', database => $database);
 SELECT 's', to_jsonb(s) - 'stopped' - 'stopped_at' FROM atproto.subscription s ORDER BY name;
 SELECT 'c', to_jsonb(c) - 'updated_at' - 'seq' - 'events' - 'record_ops' - 'event_time' - 'settings_after', CASE WHEN subscription = 'held' THEN seq END FROM atproto.cursor c ORDER BY subscription;
 SELECT 'h', to_jsonb(h) FROM atproto.request_header h ORDER BY subscription, name;
@@ -105,13 +98,14 @@ foreach my $database ('copy', 'custom')
 {
 	is(contents($database), $before, "$database: everything is there");
 	is(definitions($database), definitions('postgres'), "$database: everything is defined as it was");
-	is(query('SELECT DISTINCT stopped FROM atproto.subscription', $database),
+	is(query('SELECT DISTINCT stopped FROM atproto.subscription', database => $database),
 		'restored, or inserted by hand; atproto.resume() starts it', "$database: and waits");
 	tables_match($node, $pds, "$database: the tables are as they were", database => $database, schema => '"My ""tables"""',
 		modes => [ 'record', 'repo', 'event' ], args => [ '--last', $held - 1 ]);
 	is(query(q{INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message)
-			SELECT 'held', 'beyond', sqlstate, message FROM atproto.dead_letter RETURNING id}, $database), '2', "$database: new dead letters have new numbers");
-	query('DELETE FROM atproto.dead_letter WHERE id = 2', $database);
+			SELECT 'held', 'beyond', sqlstate, message FROM atproto.dead_letter RETURNING id}, database => $database),
+		'2', "$database: new dead letters have new numbers");
+	query('DELETE FROM atproto.dead_letter WHERE id = 2', database => $database);
 }
 
 # The manager of the copy is there, and leaves it alone.
@@ -121,22 +115,22 @@ is(scalar(() = $server->cursors), $requests, 'nothing connected');
 
 # --- resumed ---
 
-query("SELECT atproto.resume('held')", 'copy');
+query("SELECT atproto.resume('held')", database => 'copy');
 my @log = $server->wait_for_log(request => $requests + 1);
 is($log[-1]{cursor}, $held - 1, 'resume(): it asks for what comes after the dump');
 my %headers = map { lc $_->[0] => $_->[1] } @{ $log[-1]{headers} };
 is($headers{authorization}, 'Bearer secret', 'with its headers');
 $server->release;
-wait_for_seq($node, 'held', $last, $_) foreach 'postgres', 'copy';
+wait_for_seq($node, 'held', $PDS_LAST, $_) foreach 'postgres', 'copy';
 foreach my $database ('postgres', 'copy')
 {
 	tables_match($node, $pds, "$database: all is as the oracle says", database => $database, schema => '"My ""tables"""',
 		modes => [ 'record', 'repo', 'event' ]);
-	is(query("SELECT events FROM atproto.cursor WHERE subscription = 'held'", $database), $last, "$database: each event was processed once");
-	is(query('SELECT sum(n) = (SELECT count(*) FROM "My ""tables""".record_event) FROM public.seen', $database), 't', "$database: so says the trigger");
+	is(query("SELECT events FROM atproto.cursor WHERE subscription = 'held'", database => $database), $PDS_LAST, "$database: each event was processed once");
+	is(query('SELECT sum(n) = (SELECT count(*) FROM "My ""tables""".record_event) FROM public.seen', database => $database), 't', "$database: so says the trigger");
 }
-is(query("SELECT seq FROM atproto.cursor WHERE subscription = 'held'", 'custom'), $held - 1, 'the other copy still waits');
-is(query("SELECT string_agg(name || ' ' || state, ', ' ORDER BY name) FROM atproto.stat_subscription", 'copy'), 'held streaming, paused stopped', 'as does the other subscription');
+is(query("SELECT seq FROM atproto.cursor WHERE subscription = 'held'", database => 'custom'), $held - 1, 'the other copy still waits');
+is(query("SELECT string_agg(name || ' ' || state, ', ' ORDER BY name) FROM atproto.stat_subscription", database => 'copy'), 'held streaming, paused stopped', 'as does the other subscription');
 
 $node->stop;
 done_testing();

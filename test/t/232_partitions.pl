@@ -14,7 +14,6 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $pds  = capture('pds.frames.gz');
-my $last = 1600;
 my $node = make_node('partitions');
 my $server = AtprotoTest::Server->start($pds);
 my $columns = <<'SQL';
@@ -22,12 +21,6 @@ my $columns = <<'SQL';
 	rev atproto.tid NOT NULL, indexed_at timestamptz NOT NULL DEFAULT now(), value jsonb, raw bytea,
 	PRIMARY KEY (did, collection, rkey)
 SQL
-
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
 
 query(<<"SQL");
 CREATE SCHEMA lists;
@@ -54,7 +47,7 @@ SQL
 foreach my $schema ('lists', 'hashes')
 {
 	query(subscribe_sql($schema, $server, cursor => 0, target => "'$schema'", events => "'keep'"));
-	wait_for_seq($node, $schema, $last);
+	wait_for_seq($node, $schema, $PDS_LAST);
 	tables_match($node, $pds, "$schema: as the oracle says", schema => $schema, modes => [ 'record', 'repo', 'event' ]);
 	is(query("SELECT relkind FROM pg_class WHERE oid = '$schema.record'::regclass"), 'p', "$schema: the table is still in partitions");
 	is(query("SELECT count(*) FROM $schema.visible_record"),
@@ -67,7 +60,7 @@ is(query('SELECT count(*) FROM lists.record WHERE collection = $$app.bsky.feed.p
 my $early = query('SELECT count(*) FROM lists.like_early');
 cmp_ok($early, '>', 0, 'lists: by the time in their keys, too');
 query("DROP TABLE lists.like_early; SELECT atproto.refill('lists')");
-wait_for_seq($node, 'lists', $last);
+wait_for_seq($node, 'lists', $PDS_LAST);
 tables_match($node, $pds, 'lists: as before when the stream comes again', schema => 'lists', modes => ['record']);
 is(query('SELECT count(*) FROM lists.like_other'), $early, 'lists: old ones in the default partition');
 
@@ -80,7 +73,7 @@ is(query('SELECT count(DISTINCT tableoid) FROM hashes.record_event'), '2', 'even
 my ($kept) = query('SELECT count(*) FROM hashes.record_event');
 query("SELECT atproto.unsubscribe('hashes'); TRUNCATE hashes.record, hashes.repo");
 query(subscribe_sql('hashes', $server, cursor => 0, target => "'hashes'", events => "'hand'"));
-wait_for_seq($node, 'hashes', $last);
+wait_for_seq($node, 'hashes', $PDS_LAST);
 is(query('SELECT count(*) FROM hashes.record_event'), $kept, 'what was kept stays when events are handed over');
 tables_match($node, $pds, 'they are the same', schema => 'hashes', modes => ['event']);
 

@@ -16,19 +16,12 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $pds    = capture('pds.frames.gz');
-my $last   = 1600;
 my $held   = 800;
 my $server = AtprotoTest::Server->start($pds, '--hold-at', $held);
 my $next   = AtprotoTest::NextVersion->new;
 my ($old, $new) = ($next->before, $next->version);
 # without autovacuum nothing wakes a process by chance
 my $node = make_node('upgrade', install_path => $next->install_path, conf => "autovacuum = off\nlog_min_messages = debug1\n");
-
-sub query
-{
-	my ($sql, $database) = @_;
-	return $node->safe_psql($database // 'postgres', $sql);
-}
 
 # How often the log says something.
 sub logged
@@ -90,24 +83,24 @@ $node->poll_query_until('postgres', "SELECT state = 'streaming' FROM atproto.sta
   or BAIL_OUT('the update woke nobody');
 is(($server->cursors)[-1], $held - 1, 'ALTER EXTENSION UPDATE: it goes on where it was');
 $server->release;
-wait_for_seq($node, 's', $last);
+wait_for_seq($node, 's', $PDS_LAST);
 tables_match($node, $pds, 'all is as the oracle says', modes => [ 'record', 'repo', 'event' ]);
-is(query('SELECT events FROM atproto.cursor'), $last, "each event was processed once, $events of them before");
+is(query('SELECT events FROM atproto.cursor'), $PDS_LAST, "each event was processed once, $events of them before");
 is(query($kept), $before, 'data and indexes serve');
 is(query("SELECT atproto.next('did:plc:ewvi7nxzyoun6zhxrhs64oiz')"), 'did:plc:ewvi7nxzyoun6zhxrhs64oiz', 'so does what is new');
 
 # --- what the catalogues contain ---
 
 query('CREATE DATABASE fresh');
-query('CREATE EXTENSION atproto', 'fresh');
+query('CREATE EXTENSION atproto', database => 'fresh');
 my $fresh = catalog('fresh');
 like($fresh, qr/^version \Q$new\E$/m, "version $new");
 foreach my $version ($next->released)
 {
 	query('CREATE DATABASE updated');
-	query("CREATE EXTENSION atproto VERSION '$version'", 'updated');
+	query("CREATE EXTENSION atproto VERSION '$version'", database => 'updated');
 	isnt(differences(catalog('updated'), $fresh), '', "$version differs");
-	query('ALTER EXTENSION atproto UPDATE', 'updated');
+	query('ALTER EXTENSION atproto UPDATE', database => 'updated');
 	is(differences(catalog('updated'), $fresh), '', "$version, updated, is the same as $new");
 	query('DROP DATABASE updated');
 }
@@ -121,12 +114,12 @@ query('CREATE DATABASE alone');
 $node->stop;
 $node->append_conf('postgresql.conf', "shared_preload_libraries = ''");
 $node->start;
-query("CREATE EXTENSION atproto VERSION '$old'; " . subscribe_sql('alone', $server, cursor => 0), 'alone');
+query("CREATE EXTENSION atproto VERSION '$old'; " . subscribe_sql('alone', $server, cursor => 0), database => 'alone');
 my $ends = qr/atproto consumer of subscription "alone" ends: the extension has another version than the library/;
-AtprotoTest::wait_until(sub { logged(qr/unregistering background worker "atproto consumer alone"/) }, 'the consumer to end for good');
+wait_until(sub { logged(qr/unregistering background worker "atproto consumer alone"/) }, 'the consumer to end for good');
 is(logged($ends), 1, 'without a manager: a consumer starts, says why it cannot work, and does not come back');
-query("ALTER EXTENSION atproto UPDATE; SELECT atproto.resume('alone')", 'alone');
-$node->poll_query_until('alone', "SELECT max(seq) = $last FROM atproto.cursor") or BAIL_OUT('it does not go on');
+query("ALTER EXTENSION atproto UPDATE; SELECT atproto.resume('alone')", database => 'alone');
+$node->poll_query_until('alone', "SELECT max(seq) = $PDS_LAST FROM atproto.cursor") or BAIL_OUT('it does not go on');
 pass('after the update, resume() lets it go on');
 
 $node->stop;

@@ -15,7 +15,6 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $pds    = capture('pds.frames.gz');
-my $last   = 1600;
 my $held   = 800;
 my $server = AtprotoTest::Server->start($pds, '--hold-at', $held);
 # both with checksums, since the default depends on the version
@@ -75,9 +74,9 @@ $new->poll_query_until('postgres', "SELECT state = 'streaming' FROM atproto.stat
   or BAIL_OUT('the subscription does not go on');
 is(($server->cursors)[-1], $held - 1, 'the subscription goes on where it was');
 $server->release;
-wait_for_seq($new, 's', $last);
+wait_for_seq($new, 's', $PDS_LAST);
 tables_match($new, $pds, 'all is as the oracle says', modes => [ 'record', 'repo', 'event' ]);
-is($new->safe_psql('postgres', 'SELECT events FROM atproto.cursor'), $last, 'each event was processed once');
+is($new->safe_psql('postgres', 'SELECT events FROM atproto.cursor'), $PDS_LAST, 'each event was processed once');
 
 $new->stop;
 done_testing();

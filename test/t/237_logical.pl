@@ -15,7 +15,6 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $pds    = capture('pds.frames.gz');
-my $last   = 1600;
 my $held   = 800;
 my $server = AtprotoTest::Server->start($pds, '--hold-at', $held);
 my @copies = ('as_text', 'as_binary');
@@ -127,9 +126,9 @@ $sub->poll_query_until('as_binary', "SELECT state = 'streaming' FROM atproto.sta
   or BAIL_OUT('the subscriber does not consume');
 is(($server->cursors)[-1], $held - 1, 'resume() on the subscriber: it goes on where the publisher stopped');
 $server->release;
-wait_for_seq($sub, 's', $last, 'as_binary');
+wait_for_seq($sub, 's', $PDS_LAST, 'as_binary');
 tables_match($sub, $pds, 'all is as the oracle says', database => 'as_binary');
-is($sub->safe_psql('as_binary', 'SELECT events FROM atproto.cursor'), $last, 'each event was processed once, here or there');
+is($sub->safe_psql('as_binary', 'SELECT events FROM atproto.cursor'), $PDS_LAST, 'each event was processed once, here or there');
 is($sub->safe_psql('as_binary', q{INSERT INTO atproto.gap (subscription, endpoint, after_seq, reason) VALUES ('s', 'x', 2, 'x') RETURNING id}), '2', 'numbers go on');
 
 $sub->stop;

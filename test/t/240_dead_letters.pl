@@ -15,23 +15,16 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $pds  = capture('pds.frames.gz');
-my $last = 1600;
 my $node = make_node('dead_letters', conf => 'atproto.reconnect_delay = 100ms');
 my $server = AtprotoTest::Server->start($pds);
-
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
 
 # From an empty database through the whole capture.
 sub stream
 {
 	my (%args) = @_;
-	query('DELETE FROM atproto.subscription; TRUNCATE atproto.record, atproto.repo');
+	start_over();
 	query(subscribe_sql('s', $server, cursor => 0, %args));
-	wait_for_seq($node, 's', $last);
+	wait_for_seq($node, 's', $PDS_LAST);
 	return;
 }
 
@@ -79,7 +72,7 @@ is_deeply([ sort @letters ], [ sort @hit ], 'each is a dead letter, no other is'
 tables_match($node, $pds, 'F-14: every repository is at its last commit', modes => ['repo']);
 is(query('SELECT count(*) FROM atproto.record new WHERE ' . $condition), '0', 'none of them is stored');
 is(query('SELECT p.events, stopped, drops FROM atproto.stat_subscription p JOIN atproto.subscription USING (name)'),
-	"$last||{}", 'the stream went on');
+	"$PDS_LAST||{}", 'the stream went on');
 
 # Tried again too early: it stays, and is counted.
 my $id = query('SELECT min(id) FROM atproto.dead_letter');
@@ -147,11 +140,11 @@ sub stops_without_room
 	from_the_start($limits);
 	$node->poll_query_until('postgres', "SELECT state = 'stopped' FROM atproto.stat_subscription");
 	is(query('SELECT last_error FROM atproto.stat_subscription'), 'there is no room for another dead letter', "$name: it stops");
-	is(query("SELECT $kept, (SELECT coalesce(seq, 0) < $last FROM atproto.cursor)"), 't|t', "$name: no more are kept");
+	is(query("SELECT $kept, (SELECT coalesce(seq, 0) < $PDS_LAST FROM atproto.cursor)"), 't|t', "$name: no more are kept");
 	query("UPDATE atproto.subscription SET max_dead_letters = 10000, max_dead_letter_bytes = 268435456; SELECT atproto.resume('s')");
-	wait_for_seq($node, 's', $last);
+	wait_for_seq($node, 's', $PDS_LAST);
 	is(query("SELECT count(*), count(DISTINCT digest), (SELECT events FROM atproto.cursor) FROM atproto.dead_letter"),
-		"20|20|$last", "$name: with room it goes on, and none is missing");
+		"20|20|$PDS_LAST", "$name: with room it goes on, and none is missing");
 	tables_match($node, $pds, "$name: every event was applied", modes => ['repo']);
 	return;
 }
@@ -165,7 +158,7 @@ stops_without_room('max_dead_letter_bytes', "max_dead_letter_bytes = $bytes",
 # Those that are there count as themselves.
 query("SELECT atproto.pause('s'); TRUNCATE atproto.record, atproto.repo;
 	UPDATE atproto.subscription SET max_dead_letters = 20; SELECT atproto.set_cursor('s', 0); SELECT atproto.resume('s')");
-wait_for_seq($node, 's', $last);
+wait_for_seq($node, 's', $PDS_LAST);
 is(query('SELECT count(*), sum(attempts) FROM atproto.dead_letter'), '20|40', 'a replay counts attempts, and needs no room');
 query('DROP TRIGGER fail ON atproto.record');
 
@@ -174,7 +167,7 @@ query('DROP TRIGGER fail ON atproto.record');
 my $odd = make_capture('synth.py', 'odd');
 my $n   = () = read_capture($odd);
 my $odd_server = AtprotoTest::Server->start($odd);
-query('DELETE FROM atproto.subscription; TRUNCATE atproto.record, atproto.repo');
+start_over();
 query(subscribe_sql('odd', $odd_server, cursor => 0));
 wait_for_seq($node, 'odd', $n);
 my $before = query('SELECT id, stage, message FROM atproto.dead_letter ORDER BY id');
@@ -188,7 +181,7 @@ tables_match($node, $odd, 'nothing else changes', modes => [ 'record', 'repo' ])
 
 my $paths = make_capture('streams.py', 'paths');
 my $paths_server = AtprotoTest::Server->start($paths, '--hold-at', 4);
-query('DELETE FROM atproto.subscription; TRUNCATE atproto.record, atproto.repo');
+start_over();
 query(subscribe_sql('paths', $paths_server, cursor => 0));
 wait_for_seq($node, 'paths', 3);
 is(query('SELECT stage, sqlstate, length(did::text), length(path) FROM atproto.dead_letter'), 'apply|54000|2012|762',
@@ -204,7 +197,7 @@ sub condemns_nothing
 {
 	my ($name, $break, $mend, $message, %args) = @_;
 
-	query('DELETE FROM atproto.subscription; TRUNCATE atproto.record, atproto.repo');
+	start_over();
 	$server->restart('--hold-at', 700);
 	query(subscribe_sql('s', $server, cursor => 0, %args));
 	wait_for_seq($node, 's', 699);
@@ -215,8 +208,8 @@ sub condemns_nothing
 	is(query('SELECT (SELECT min(seq) FROM atproto.cursor), count(*) FROM atproto.dead_letter'), '699|0', "$name: condemns nothing");
 	query($mend);
 	query("SELECT atproto.resume('s')");
-	wait_for_seq($node, 's', $last);
-	is(query('SELECT sum(events), (SELECT count(*) FROM atproto.dead_letter) FROM atproto.cursor'), "$last|0", "$name: put right, it goes on");
+	wait_for_seq($node, 's', $PDS_LAST);
+	is(query('SELECT sum(events), (SELECT count(*) FROM atproto.dead_letter) FROM atproto.cursor'), "$PDS_LAST|0", "$name: put right, it goes on");
 	tables_match($node, $pds, "$name: nothing is lost", modes => [ 'record', 'repo' ]);
 	return;
 }

@@ -17,18 +17,6 @@ use Test::More;
 my $node = make_node('retry', conf => "atproto.reconnect_delay = 20ms\natproto.reconnect_max_delay = 100ms");
 my $log  = $node->logfile;
 
-sub query
-{
-	return $node->safe_psql('postgres', $_[0]);
-}
-
-sub wait_for
-{
-	my ($sql) = @_;
-	AtprotoTest::wait_until(sub { (try_query($node, $sql) // '') eq 't' }, $sql);
-	return;
-}
-
 # The account that a letter of steps.py names.
 sub did
 {
@@ -133,9 +121,8 @@ sub stream
 {
 	my ($n, $when, @steps) = @_;
 
-	query('DELETE FROM atproto.subscription');
-	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
-	query("TRUNCATE atproto.record, atproto.repo; CREATE TRIGGER refuse $when EXECUTE FUNCTION evil.refuse()");
+	start_over();
+	query("CREATE TRIGGER refuse $when EXECUTE FUNCTION evil.refuse()");
 	$server = AtprotoTest::Server->start(make_capture('steps.py', @steps), '--hold-at', $n + 1);
 	query(subscribe_sql('s', $server, cursor => 0));
 	wait_for_seq($node, 's', $n);

@@ -18,11 +18,6 @@ my $node = make_node('letters_room');
 my $a    = 'did:plc:3' . '2' x 23;
 my $b    = 'did:plc:4' . '2' x 23;
 
-sub query
-{
-	return $node->safe_psql('postgres', $_[0]);
-}
-
 sub letters
 {
 	my ($did) = @_;
@@ -35,7 +30,7 @@ foreach my $workers (1, 2)
 	my $commits = 12;
 	my $server  = AtprotoTest::Server->start(make_capture('synth.py', 'bad', $commits), '--hold-at', $commits + 1);
 
-	query('DELETE FROM atproto.subscription; TRUNCATE atproto.record, atproto.repo');
+	start_over();
 	query(subscribe_sql('s', $server, cursor => 0, workers => $workers));
 	wait_for_seq($node, 's', $commits);
 	my $all = 200 * $commits;
@@ -58,7 +53,7 @@ is(query("SELECT count(*) FROM atproto.dead_letter WHERE id = $beyond"), '1', 'b
 
 # Bytes have a limit of their own: one message, at least.
 my $server = AtprotoTest::Server->start(make_capture('synth.py', 'bad', 3), '--hold-at', 1);
-query('DELETE FROM atproto.subscription; TRUNCATE atproto.record, atproto.repo');
+start_over();
 query(subscribe_sql('s', $server, cursor => 0));
 query('UPDATE atproto.subscription SET max_dead_letter_bytes = 6000000');
 $server->release;

@@ -16,11 +16,6 @@ use Test::More;
 
 my $node  = make_node('clock_behind', conf => "atproto.reconnect_delay = 20ms\natproto.reconnect_max_delay = 100ms");
 
-sub query
-{
-	return $node->safe_psql('postgres', $_[0]);
-}
-
 my $clock = AtprotoTest::Clock->new($node);
 
 # To so many seconds after the moment at which the events of steps.py happen.
@@ -35,7 +30,7 @@ sub set_clock
 sub wait_for_drops
 {
 	my ($n) = @_;
-	AtprotoTest::wait_until(
+	wait_until(
 		sub {
 			$clock->advance(1);
 			return query("SELECT (drops->>'clock')::int >= $n FROM atproto.stat_subscription") eq 't';
@@ -52,7 +47,7 @@ foreach my $workers (1, 2)
 {
 	my $server = AtprotoTest::Server->start($capture);
 
-	query('DELETE FROM atproto.subscription; TRUNCATE atproto.record, atproto.repo');
+	start_over();
 	set_clock(-1200);
 	query(subscribe_sql('s', $server, cursor => 0, workers => $workers));
 	wait_for_drops(2);
@@ -78,7 +73,7 @@ foreach my $workers (1, 2)
 		my @odd     = ('b 1 +x', "a $rev +w", 'b 2 +z', "a $rev $later +x", 'b 3 =x', 'a 1 +y', "a sync $rev", 'b 4 +y', 'a 2 +z');
 		my $server = AtprotoTest::Server->start(make_capture('steps.py', @odd));
 
-		query('DELETE FROM atproto.subscription; TRUNCATE atproto.record, atproto.repo');
+		start_over();
 		query(subscribe_sql('s', $server, cursor => 0, workers => $workers));
 		wait_for_seq($node, 's', scalar @odd);
 		is(query('SELECT string_agg(seq || stage, $$ $$ ORDER BY seq) FROM atproto.dead_letter'), '2commit 4commit 7commit',
@@ -97,7 +92,7 @@ foreach my $workers (1, 2)
 {
 	my $server = AtprotoTest::Server->start(make_capture('steps.py', @slow), '--rate', 10);
 
-	query('DELETE FROM atproto.subscription; TRUNCATE atproto.record, atproto.repo');
+	start_over();
 	query(subscribe_sql('s', $server, cursor => 0, workers => $workers));
 	wait_for_seq($node, 's', scalar @slow);
 	is(query('SELECT (SELECT string_agg(seq || stage, $$ $$) FROM atproto.dead_letter), drops, count FROM atproto.stat_subscription, (SELECT count(*) FROM atproto.record) r'),
@@ -106,7 +101,7 @@ foreach my $workers (1, 2)
 
 # The last event that there is tells nothing: it waits for another.
 my $server = AtprotoTest::Server->start(make_capture('steps.py', 'b 1 +x', "a $odd_revs[0] $later +x", 'b 2 +y'), '--hold-at', 3);
-query('DELETE FROM atproto.subscription; TRUNCATE atproto.record, atproto.repo');
+start_over();
 query(subscribe_sql('s', $server, cursor => 0));
 wait_for_drops(2);
 is(query('SELECT seq, (SELECT count(*) FROM atproto.dead_letter) FROM atproto.stat_subscription'), '1|0', 'the last event, alone ahead, waits');

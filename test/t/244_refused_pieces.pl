@@ -15,14 +15,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $pds  = capture('pds.frames.gz');
-my $last = 1600;
 my $node = make_node('refused_pieces', conf => "atproto.reconnect_delay = 20ms\natproto.reconnect_max_delay = 100ms");
 my $server = AtprotoTest::Server->start($pds);
-
-sub query
-{
-	return $node->safe_psql('postgres', $_[0]);
-}
 
 # About one row in twenty is refused, by its key; what is tried is counted.
 query(<<'SQL');
@@ -42,13 +36,14 @@ SQL
 sub stream
 {
 	my (%args) = @_;
-	query('DELETE FROM atproto.subscription; TRUNCATE atproto.record, atproto.repo, atproto.record_event; ALTER SEQUENCE public.tried RESTART');
+	start_over('record_event');
+	query('ALTER SEQUENCE public.tried RESTART');
 	query(subscribe_sql('s', $server, cursor => 0, %args));
 	return;
 }
 
 stream();
-wait_for_seq($node, 's', $last);
+wait_for_seq($node, 's', $PDS_LAST);
 my ($expected) = oracle('', 'event', $pds);
 my $rows = scalar(() = $expected =~ /^\d+\t(?:create|update)\t/mg);
 my $letters = query('SELECT count(*) FROM atproto.dead_letter');
@@ -59,7 +54,7 @@ cmp_ok($tried, '<', 7 * $rows, 'the others are not written again and again');
 cmp_ok(query('SELECT max(n) FROM (SELECT count(DISTINCT xmin::text) AS n FROM atproto.record GROUP BY top) t'), '<=', 64 + 200,
 	'no transaction has many subtransactions');
 cmp_ok(query('SELECT count(DISTINCT top) FROM atproto.record'), '>', 3, 'there are several');
-is(query('SELECT events FROM atproto.cursor'), $last, 'each event counts once');
+is(query('SELECT events FROM atproto.cursor'), $PDS_LAST, 'each event counts once');
 my $contents = q{SELECT 'r', did, collection, rkey, cid FROM atproto.record ORDER BY 2, 3, 4;
 	SELECT 'l', seq, path FROM atproto.dead_letter ORDER BY 2, 3};
 my $before = query($contents);
@@ -67,22 +62,22 @@ my $before = query($contents);
 # Killed again and again.
 stream();
 my $kills = 0;
-until (query("SELECT coalesce(seq, 0) = $last FROM atproto.cursor") eq 't')
+until (query("SELECT coalesce(seq, 0) = $PDS_LAST FROM atproto.cursor") eq 't')
 {
 	my $seq = query('SELECT coalesce(seq, 0) FROM atproto.cursor');
 	my $pid = query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
 
 	query("SELECT pg_terminate_backend($pid)") if $pid ne '' && $kills++ < 10;
-	AtprotoTest::wait_until(sub { query("SELECT coalesce(seq, 0) > $seq OR seq = $last FROM atproto.cursor") eq 't' }, "progress after $seq");
+	wait_until(sub { query("SELECT coalesce(seq, 0) > $seq OR seq = $PDS_LAST FROM atproto.cursor") eq 't' }, "progress after $seq");
 }
 cmp_ok($kills, '>', 0, 'the consumer was terminated');
 is(query($contents), $before, 'the same rows and letters are there');
-is(query('SELECT events FROM atproto.cursor'), $last, 'each event counts once');
+is(query('SELECT events FROM atproto.cursor'), $PDS_LAST, 'each event counts once');
 
 # When nothing is refused any more, it learns that, too.
 query('DROP TRIGGER refuse ON atproto.record; DROP TRIGGER count_tries ON atproto.record; TRUNCATE atproto.record, atproto.repo');
 query("SELECT atproto.set_cursor('s', 0)");
-$node->poll_query_until('postgres', "SELECT events = 2 * $last FROM atproto.cursor");
+$node->poll_query_until('postgres', "SELECT events = 2 * $PDS_LAST FROM atproto.cursor");
 tables_match($node, $pds, 'nothing is refused any more');
 
 # A few accounts whose rows are refused do not make it everybody's, however many rows each commit has.

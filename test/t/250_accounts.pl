@@ -34,19 +34,6 @@ CONF
 my @stops  = map { $at{$_} } 'deactivated', 'first sync', 'same data', 'other data', 'many', 'deleted', 'goes on';
 my $server = AtprotoTest::Server->start($capture, map { ('--hold-at', $_ + 1) } @stops);
 
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
-
-sub wait_for
-{
-	my ($sql) = @_;
-	AtprotoTest::wait_until(sub { (try_query($node, $sql) // '') eq 't' }, $sql);
-	return;
-}
-
 sub at
 {
 	my ($name) = @_;
@@ -59,7 +46,7 @@ sub kill_consumer
 {
 	my $pid = query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
 	kill 'KILL', $pid;
-	AtprotoTest::wait_until(sub { !kill 0, $pid }, 'the end of the process');
+	wait_until(sub { !kill 0, $pid }, 'the end of the process');
 	return;
 }
 
@@ -135,10 +122,10 @@ is(query("SELECT reconnects, count(d.id) FROM atproto.stat_subscription LEFT JOI
 # The next process makes the second step, and waits before the third.
 query("DELETE FROM public.fails; BEGIN; LOCK TABLE public.gate IN ACCESS EXCLUSIVE MODE; PREPARE TRANSACTION 'gate'");
 kill_consumer();
-wait_for("SELECT count(*) = 1 FROM pg_locks WHERE relation = 'public.gate'::regclass AND NOT granted");
+wait_for("SELECT count(*) = 1 FROM pg_locks WHERE relation = 'public.gate'::regclass AND NOT granted", gone => 1);
 is(query('SELECT count(*) FROM atproto.record WHERE did = ' . $many), $MANY - 2 * $STEP, 'the next process goes on with it');
 kill_consumer();
-wait_for("SELECT count(*) = 1 FROM pg_locks WHERE relation = 'public.gate'::regclass AND NOT granted");
+wait_for("SELECT count(*) = 1 FROM pg_locks WHERE relation = 'public.gate'::regclass AND NOT granted", gone => 1);
 is(query('SELECT count(*) FROM atproto.record WHERE did = ' . $many), $MANY - 2 * $STEP, 'killed between two steps: what was done is done');
 
 # Back again before all is gone: what was before stays hidden, and goes.

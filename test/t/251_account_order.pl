@@ -18,12 +18,6 @@ my $node    = make_node('account_order', conf => 'atproto.reconnect_delay = 50ms
 my $server  = AtprotoTest::Server->start($capture);
 my ($comes, $goes) = map { "did:plc:" . $_ . '2' x 23 } 3, 4;
 
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
-
 query(subscribe_sql('s', $server, cursor => 0));
 wait_for_seq($node, 's', $last);
 tables_match($node, $capture, 'the clock of the server steps back: the last event counts');

@@ -21,12 +21,6 @@ my $last   = read_capture($capture);
 my $server = AtprotoTest::Server->start($capture, '--hold-at', 1000);
 my $node   = make_node('derived', conf => 'atproto.reconnect_delay = 100ms');
 
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
-
 sub wait_for_events
 {
 	my ($name, $n) = @_;

@@ -18,12 +18,6 @@ my $node    = make_node('purge', conf => 'max_prepared_transactions = 3');
 my ($erased, $purged, $twice) = map { "did:plc:" . $_ . '2' x 23 } 3 .. 5;
 my $server = AtprotoTest::Server->start($capture, '--hold-at', 4);
 
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
-
 sub wait_for_lock
 {
 	my ($what) = @_;

@@ -15,15 +15,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $pds  = capture('pds.frames.gz');
-my $last = 1600;
 my $node = make_node('permissions', conf => 'max_worker_processes = 16');
 my $server = AtprotoTest::Server->start($pds);
-
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
 
 # The output of a statement, or its error, as a role.
 sub as
@@ -55,7 +48,7 @@ is(as('consumer', subscribe_sql('own', $server, cursor => 0, target => "'network
 	'', 'a role with the grants subscribes');
 is(as('other_consumer', subscribe_sql('other', $server, cursor => 0, target => "'other_network'", headers => q('{"Authorization": "Bearer others"}'))),
 	'', 'so does another');
-wait_for_seq($node, $_, $last) foreach 'super', 'own', 'other';
+wait_for_seq($node, $_, $PDS_LAST) foreach 'super', 'own', 'other';
 tables_match($node, $pds, 'its tables are what the oracle says', schema => 'network', modes => [ 'record', 'repo' ]);
 is(query("SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname = 'network'"), 'consumer', 'they are its own');
 is(query("SELECT string_agg(usename || ' ' || application_name, ', ' ORDER BY usename) FROM pg_stat_activity WHERE backend_type = 'atproto consumer'"),
@@ -71,15 +64,15 @@ is(as('consumer', "SELECT atproto.pause('own')"), '', 'pause');
 is(as('consumer', "SELECT atproto.set_cursor('own', 10)"), '', 'set_cursor');
 is(as('consumer', "UPDATE atproto.subscription SET collections = ARRAY['app.bsky.*']"), '', 'filters');
 is(as('consumer', "SELECT atproto.resume('own')"), '', 'resume');
-$node->poll_query_until('postgres', "SELECT seq = $last FROM atproto.cursor WHERE subscription = 'own' AND events > $last");
+$node->poll_query_until('postgres', "SELECT seq = $PDS_LAST FROM atproto.cursor WHERE subscription = 'own' AND events > $PDS_LAST");
 is(as('consumer', q{CREATE FUNCTION network.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$no$$; END';
 	CREATE TRIGGER f BEFORE INSERT ON network.record FOR EACH ROW WHEN (NEW.collection = 'app.bsky.feed.post') EXECUTE FUNCTION network.f()}),
 	'', 'triggers on its tables');
 is(as('consumer', "TRUNCATE network.record, network.repo; SELECT atproto.set_cursor('own', 0)"), '', 'all of it again');
-$node->poll_query_until('postgres', "SELECT count(*) > 0 AND (SELECT seq = $last FROM atproto.cursor WHERE subscription = 'own') FROM atproto.dead_letter");
+$node->poll_query_until('postgres', "SELECT count(*) > 0 AND (SELECT seq = $PDS_LAST FROM atproto.cursor WHERE subscription = 'own') FROM atproto.dead_letter");
 is(as('consumer', 'DROP TRIGGER f ON network.record; SELECT atproto.retry(min(id)) FROM atproto.dead_letter'), 'applied', 'retry');
 
-is(as('consumer', 'SELECT name, state, seq FROM atproto.stat_subscription'), "own|streaming|$last", 'it sees its state, and no other');
+is(as('consumer', 'SELECT name, state, seq FROM atproto.stat_subscription'), "own|streaming|$PDS_LAST", 'it sees its state, and no other');
 is(as('consumer', 'SELECT name FROM atproto.stream_status()'), 'own', 'there neither');
 
 # --- what belongs to others ---

@@ -17,26 +17,12 @@ my $node   = make_node('owners', databases => 'postgres, other');
 my $server = AtprotoTest::Server->start($pds);
 my $url    = $server->url;
 
-sub query
-{
-	my ($sql, $database) = @_;
-	return $node->safe_psql($database // 'postgres', $sql);
-}
-
 # What a statement says when it fails.
 sub error_of
 {
 	my ($sql, $database) = @_;
 	my ($rc, $out, $err) = $node->psql($database // 'postgres', $sql);
 	return $rc == 0 ? '' : $err;
-}
-
-sub wait_for
-{
-	my ($sql) = @_;
-
-	$node->poll_query_until('postgres', "SELECT coalesce(($sql), false)") or BAIL_OUT("timed out waiting for $sql");
-	return;
 }
 
 query('CREATE ROLE "Odd ""name"; CREATE ROLE heir LOGIN; CREATE ROLE keeper LOGIN');
@@ -60,7 +46,7 @@ query("SELECT atproto.unsubscribe('x')");
 # --- names ---
 
 query('SET SESSION AUTHORIZATION "Odd ""name"; ' . subscribe_sql('s', $server, cursor => 0, target => "'odd'"));
-wait_for_seq($node, 's', 1600);
+wait_for_seq($node, 's', $PDS_LAST);
 is(query('SELECT owner::oid = (SELECT oid FROM pg_roles WHERE rolname = $$Odd "name$$) FROM atproto.subscription'), 't', 'any name of a role is that role');
 query('ALTER ROLE "Odd ""name" RENAME TO even');
 my $pid = query('SELECT pid FROM atproto.stat_subscription');

@@ -22,24 +22,12 @@ atproto.reconnect_max_delay = 100ms
 CONF
 my $server = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x +y', 'a 2 +z'));
 
-sub query
-{
-	return $node->safe_psql('postgres', $_[0]);
-}
-
 # The output of statements as a role, and what else psql prints.
 sub as
 {
 	my ($role, $sql) = @_;
 	my (undef, $out, $err) = $node->psql('postgres', "SET SESSION AUTHORIZATION $role; $sql");
 	return "$out$err";
-}
-
-sub wait_for
-{
-	my ($sql) = @_;
-	$node->poll_query_until('postgres', "SELECT coalesce(($sql), false)") or BAIL_OUT("timed out waiting for $sql");
-	return;
 }
 
 # The grants are those of the documentation.

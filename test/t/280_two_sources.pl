@@ -15,14 +15,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $pds  = capture('pds.frames.gz');
-my $last = 1600;
 my $node = make_node('two_sources', conf => 'atproto.reconnect_delay = 50ms');
-
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
 
 # One is ahead, then the other, then both run at once, one of them cut now and then; a
 # third begins when they are done.
@@ -35,17 +28,17 @@ wait_for_seq($node, 's0', 499);
 query(subscribe_sql('s1', $servers[1], cursor => 0));
 wait_for_seq($node, 's1', 799);
 $_->release foreach @servers[ 0, 1 ];
-wait_for_seq($node, "s$_", $last) foreach 0, 1;
+wait_for_seq($node, "s$_", $PDS_LAST) foreach 0, 1;
 tables_match($node, $pds, 'the tables are what the oracle says');
 query(subscribe_sql('s2', $servers[2], cursor => 0));
-wait_for_seq($node, 's2', $last);
+wait_for_seq($node, 's2', $PDS_LAST);
 tables_match($node, $pds, 'they still are after a third');
 
 # Each operation was applied by one of them.
 my ($events) = oracle('', 'events', $pds);
 my $ops = 0;
 $ops += $_ foreach $events =~ /^op\t\w+\t(\d+)$/mg;
-is(query('SELECT sum(record_ops), min(events), max(events) FROM atproto.cursor'), "$ops|$last|$last", 'each operation was applied by one of them');
+is(query('SELECT sum(record_ops), min(events), max(events) FROM atproto.cursor'), "$ops|$PDS_LAST|$PDS_LAST", 'each operation was applied by one of them');
 is(query("SELECT record_ops FROM atproto.cursor WHERE subscription = 's2'"), '0', 'none by the one that was late');
 is(query("SELECT count(*) FROM atproto.cursor WHERE record_ops > 0"), '2', 'some by each of the others');
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing was refused');
@@ -71,10 +64,10 @@ my $lame = write_capture(PostgreSQL::Test::Utils::tempdir() . '/lame', @messages
 query("SELECT atproto.unsubscribe(name) FROM atproto.subscription; CREATE SCHEMA lame");
 my $faster = AtprotoTest::Server->start($lame);
 query(subscribe_sql('faster', $faster, cursor => 0, target => "'lame'"));
-wait_for_seq($node, 'faster', $last);
+wait_for_seq($node, 'faster', $PDS_LAST);
 cmp_ok(query("SELECT (skips->>'break')::int FROM atproto.stat_subscription WHERE name = 'faster'"), '>', 0, 'F-08: breaks are counted');
 query(subscribe_sql('slower', $servers[1], cursor => 0, target => "'lame'"));
-wait_for_seq($node, 'slower', $last);
+wait_for_seq($node, 'slower', $PDS_LAST);
 
 # The records of the repositories that are not marked are those of the oracle.
 my %marked = map { $_ => 1 } split /\n/, query('SELECT did FROM lame.repo WHERE desynchronized');
@@ -95,7 +88,7 @@ is(join(',', grep { !$marked{$_} } sort keys %incomplete), '', 'F-08: the reposi
 # Read again from the one that has all.
 query("SELECT atproto.unsubscribe('faster')");
 cmp_ok(query("SELECT atproto.refill('slower')"), '>', 0, 'a refill begins');
-$node->poll_query_until('postgres', "SELECT events = 2 * $last FROM atproto.cursor WHERE subscription = 'slower'") or die;
+$node->poll_query_until('postgres', "SELECT events = 2 * $PDS_LAST FROM atproto.cursor WHERE subscription = 'slower'") or die;
 tables_match($node, $pds, 'after it nothing is missing', schema => 'lame');
 is(query('SELECT count(*) FROM lame.repo WHERE refill_by IS NOT NULL'), '0', 'it is at its end');
 

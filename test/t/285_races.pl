@@ -47,26 +47,12 @@ my $a       = 'did:plc:3' . '2' x 23;
 my $server = AtprotoTest::Server->start($capture);
 my $other  = AtprotoTest::Server->start($capture);
 
-sub query
-{
-	return $node->safe_psql('postgres', $_[0]);
-}
-
-sub wait_for
-{
-	my ($sql) = @_;
-	AtprotoTest::wait_until(sub { (try_query($node, $sql) // '') eq 't' }, $sql);
-	return;
-}
-
 # To where the race begins, in empty tables: the consumer of s is at the point, with the batch.
 sub bring_to
 {
 	my ($point, %args) = @_;
 
-	query('DELETE FROM atproto.subscription');
-	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
-	query('TRUNCATE atproto.record, atproto.repo, atproto.record_event');
+	start_over('record_event');
 	$server->restart('--hold-at', @before + 1);
 	query(subscribe_sql('s', $server, cursor => 0, %args));
 	wait_for_seq($node, 's', scalar @before);

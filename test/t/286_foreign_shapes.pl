@@ -15,7 +15,6 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $pds  = capture('pds.frames.gz');
-my $last = 1600;
 my $node = make_node(
 	'shapes', conf => <<'CONF');
 max_worker_processes = 40
@@ -23,12 +22,6 @@ max_prepared_transactions = 2
 atproto.reconnect_delay = 100ms
 CONF
 my $server = AtprotoTest::Server->start($pds);
-
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
 
 # What a statement that fails says.
 sub refusal
@@ -63,7 +56,7 @@ query('CREATE ROLE quoter LOGIN; ALTER ROLE quoter SET quote_all_identifiers = o
 	GRANT ALL ON ALL TABLES IN SCHEMA atproto TO quoter; GRANT ALL ON ALL FUNCTIONS IN SCHEMA atproto TO quoter;
 	GRANT CREATE ON DATABASE postgres TO quoter');
 query('CREATE SCHEMA quoter AUTHORIZATION quoter; SET ROLE quoter; ' . subscribe_sql('quoter', $server, cursor => 0, target => "'quoter'"));
-wait_for_seq($node, 'quoter', $last);
+wait_for_seq($node, 'quoter', $PDS_LAST);
 tables_match($node, $pds, 'quote_all_identifiers: the stream is followed', schema => 'quoter');
 
 # --- other types: with a trigger, which makes the rows come through a statement, and without ---
@@ -118,7 +111,7 @@ $node->poll_query_until('postgres', q{SELECT coalesce(stopped, '') ~ 'rules make
 	FROM atproto.subscription WHERE name = 'ruled'}) or die;
 is(query("SELECT seq FROM atproto.cursor WHERE subscription = 'ruled'"), '0', 'a rule that drops the records stops the stream');
 query("DROP RULE nothing ON ruled.record; SELECT atproto.resume('ruled')");
-wait_for_seq($node, 'ruled', $last);
+wait_for_seq($node, 'ruled', $PDS_LAST);
 tables_match($node, $pds, 'without it, all is there', schema => 'ruled');
 query('CREATE RULE nothing AS ON UPDATE TO ruled.repo DO INSTEAD NOTHING');
 like(refusal("SELECT atproto.refill('ruled')"), qr/rules make a statement into another one\nDETAIL:  "UPDATE ruled\.repo SET/, 'nor does a refill that marks nothing pass for one');
@@ -148,7 +141,7 @@ foreach my $trigger ('CREATE TRIGGER stay BEFORE UPDATE ON repo FOR EACH ROW EXE
 	my $name = $trigger ? 'nulls_statement' : 'nulls_direct';
 
 	follow($name, "ALTER TABLE repo ALTER active DROP NOT NULL; $trigger; INSERT INTO repo (did, active) VALUES ('$did', NULL)");
-	wait_for_seq($node, $name, $last);
+	wait_for_seq($node, $name, $PDS_LAST);
 	is(query("SELECT count(*) > 0, min(did::text), max(did::text), min(sqlstate), max(sqlstate) FROM atproto.dead_letter WHERE subscription = '$name'"),
 		"t|$did|$did|22004|22004", "$name: a repository whose state is not known: its events are kept");
 	is(query("SELECT count(*) FROM (SELECT did, collection, rkey, cid FROM quoter.record WHERE did <> '$did'
@@ -163,7 +156,7 @@ DROP VIEW current_label;
 DROP TABLE label, message, record_event;
 CREATE TRIGGER refuse BEFORE INSERT ON record FOR EACH ROW WHEN (substr(new.rkey::text, 11, 1) = 'a') EXECUTE FUNCTION refuse()
 SQL
-wait_for_seq($node, 'few', $last);
+wait_for_seq($node, 'few', $PDS_LAST);
 cmp_ok(query("SELECT count(*) FROM atproto.dead_letter WHERE subscription = 'few'"), '>', 0, 'records are refused one by one');
 is(query("SELECT count(*) FROM (SELECT did, collection, rkey, cid FROM quoter.record WHERE substr(rkey::text, 11, 1) <> 'a'
 	EXCEPT SELECT did, collection, rkey, cid FROM few.record) d"), '0', 'a stream of repositories needs no table for labels');
@@ -181,7 +174,7 @@ follow('referred', 'CREATE TABLE note (did did REFERENCES repo)', from => $held)
 wait_for_seq($node, 'referred', 799);
 query("BEGIN; INSERT INTO referred.note SELECT did FROM referred.repo; PREPARE TRANSACTION 'note'");
 $held->release;
-wait_for_seq($node, 'referred', $last);
+wait_for_seq($node, 'referred', $PDS_LAST);
 tables_match($node, $pds, 'a foreign key to repositories holds nothing up', schema => 'referred');
 query("COMMIT PREPARED 'note'");
 

@@ -23,27 +23,13 @@ EOF
 my $points = AtprotoTest::Points->new($node);
 my $server;
 
-sub query
-{
-	return $node->safe_psql('postgres', $_[0]);
-}
-
-sub wait_for
-{
-	my ($sql) = @_;
-	AtprotoTest::wait_until(sub { (try_query($node, $sql) // '') eq 't' }, $sql);
-	return;
-}
-
 # A subscription to these steps, from the first one on, in empty tables; it gets so many at first.
 sub follow
 {
 	my ($first, $steps, %args) = @_;
 	my $capture = make_capture('steps.py', @$steps);
 
-	query('DELETE FROM atproto.subscription');
-	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type IN ('atproto consumer', 'atproto apply worker')});
-	query('TRUNCATE atproto.record, atproto.repo');
+	start_over();
 	$server = AtprotoTest::Server->start($capture, '--hold-at', $first + 1);
 	query(subscribe_sql('s', $server, cursor => 0, %args));
 	wait_for_seq($node, 's', $first);

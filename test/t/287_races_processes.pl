@@ -29,26 +29,12 @@ EOF
 my $points = AtprotoTest::Points->new($node);
 my $server = AtprotoTest::Server->start($capture);
 
-sub query
-{
-	return $node->safe_psql('postgres', $_[0]);
-}
-
-sub wait_for
-{
-	my ($sql) = @_;
-	AtprotoTest::wait_until(sub { (try_query($node, $sql) // '') eq 't' }, $sql);
-	return;
-}
-
 # In empty tables; the first half of the stream.
 sub follow
 {
 	my (%args) = @_;
 
-	query('DELETE FROM atproto.subscription');
-	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type IN ('atproto consumer', 'atproto apply worker')});
-	query('TRUNCATE atproto.record, atproto.repo, atproto.record_event');
+	start_over('record_event');
 	$server->restart('--hold-at', $half + 1);
 	query(subscribe_sql('s', $server, cursor => 0, events => "'keep'", %args));
 	wait_for_seq($node, 's', $half);

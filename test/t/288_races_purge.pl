@@ -18,24 +18,10 @@ my $points = AtprotoTest::Points->new($node);
 my $server = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x +y +z', 'b 1 +x', 'a 2 +w'));
 my ($a, $b) = map { 'did:plc:' . $_ . '2' x 23 } 3, 4;
 
-sub query
-{
-	return $node->safe_psql('postgres', $_[0]);
-}
-
-sub wait_for
-{
-	my ($sql) = @_;
-	AtprotoTest::wait_until(sub { (try_query($node, $sql) // '') eq 't' }, $sql);
-	return;
-}
-
 # Records of a, with the account deleted and what is left of it to be purged.
 sub with_purge
 {
-	query('DELETE FROM atproto.subscription');
-	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
-	query('TRUNCATE atproto.record, atproto.repo');
+	start_over();
 	query(subscribe_sql('s', $server, cursor => 0));
 	wait_for_seq($node, 's', 3);
 	query("SELECT atproto.pause('s')");

@@ -15,7 +15,6 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $pds  = capture('pds.frames.gz');
-my $last = 1600;
 my $node = make_node(
 	'apply_paths', conf => <<'CONF');
 max_worker_processes = 40
@@ -24,19 +23,6 @@ wal_level = logical
 deadlock_timeout = 100ms
 CONF
 my $server = AtprotoTest::Server->start($pds);
-
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
-
-sub wait_for
-{
-	my ($sql) = @_;
-	AtprotoTest::wait_until(sub { query($sql) eq 't' }, $sql);
-	return;
-}
 
 # Whether the statement that puts records was used: it looks each of them up in the primary key.
 sub by_statement
@@ -121,11 +107,11 @@ foreach my $schema (sort keys %direct, keys %statement)
 		. subscribe_sql($schema, $server, cursor => 0, target => "'$schema'", actions => "ARRAY['create']"));
 }
 my ($creates) = map { scalar(() = /\tcreate\t/g) } oracle('', 'event', $pds, '--action', 'create');
-wait_for_seq($node, 'plain', $last);
+wait_for_seq($node, 'plain', $PDS_LAST);
 tables_match($node, $pds, 'plain: the tables are what the oracle says', schema => 'plain', args => [ '--action', 'create' ]);
 foreach my $schema (sort keys %direct, keys %statement)
 {
-	wait_for_seq($node, $schema, $last);
+	wait_for_seq($node, $schema, $PDS_LAST);
 	same_rows($schema, 'plain', "$schema: the same rows") if $schema ne 'plain';
 	is(by_statement($schema, $creates) ? 'by the statement' : 'directly',
 		exists $direct{$schema} ? 'directly' : 'by the statement', "$schema: how they were written");
@@ -152,7 +138,7 @@ foreach my $schema ('again', 'again_before')
 make_schema('there', q{INSERT INTO record (did, collection, rkey, cid, rev, value)
 	SELECT did, collection, rkey, cid, '2222222222222', '{"old": true}' FROM plain.record WHERE hashtext(rkey::text) % 5 = 0});
 query(subscribe_sql('there', $server, cursor => 0, target => "'there'"));
-wait_for_seq($node, 'there', $last);
+wait_for_seq($node, 'there', $PDS_LAST);
 tables_match($node, $pds, 'there: records that were there are replaced', schema => 'there');
 
 # --- rows that another session is writing: each way it can end ---
@@ -171,7 +157,7 @@ foreach my $what (sort keys %other)
 		query(subscribe_sql('race', $server, cursor => 0, target => "'race'"));
 		wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'atproto consumer' AND wait_event_type = 'Lock'");
 		query("$end PREPARED 'other'");
-		wait_for_seq($node, 'race', $last);
+		wait_for_seq($node, 'race', $PDS_LAST);
 		if ($what eq 'record' || $end eq 'ROLLBACK')
 		{
 			same_rows('race', 'there', "race: $what, $end");
@@ -197,7 +183,7 @@ query("SELECT pg_create_logical_replication_slot('changes', 'test_decoding')");
 foreach my $schema ('refuses', 'refuses_before')
 {
 	query(subscribe_sql($schema, $server, cursor => 0, target => "'$schema'"));
-	wait_for_seq($node, $schema, $last);
+	wait_for_seq($node, $schema, $PDS_LAST);
 }
 my ($letters, $letters_before) = map { query("SELECT seq, path, stage, sqlstate, message FROM atproto.dead_letter WHERE subscription = '$_' ORDER BY 1, 2") }
   'refuses', 'refuses_before';
@@ -208,7 +194,7 @@ same_rows('refuses', 'refuses_before', 'refuses: the same as with the statement'
 
 make_schema('seen', '');
 query(subscribe_sql('seen', $server, cursor => 0, target => "'seen'"));
-wait_for_seq($node, 'seen', $last);
+wait_for_seq($node, 'seen', $PDS_LAST);
 same_rows('seen', 'there', 'seen: the same rows');
 is(query(q{SELECT count(*) FILTER (WHERE data LIKE '%: INSERT: %') - count(*) FILTER (WHERE data LIKE '%: DELETE: %')
 	FROM pg_logical_slot_get_changes('changes', NULL, NULL) WHERE data LIKE 'table seen.record: %'}),

@@ -24,7 +24,7 @@ $node->safe_psql('postgres', "SELECT atproto.create_tables('atproto')");
 is($node->psql('postgres', $_), 0, 'runs: ' . (split /\n/)[0]) foreach @blocks;
 
 $node->safe_psql('postgres', subscribe_sql('queries', $server, cursor => 0));
-wait_for_seq($node, 'queries', 1600);
+wait_for_seq($node, 'queries', $PDS_LAST);
 tables_match($node, $pds, 'nothing is refused for an index', modes => ['record']);
 is($node->safe_psql('postgres', q{SELECT count(*) > 0, bool_and(subject_uri(value)::text = value->'subject'->>'uri')
 	FROM atproto.record WHERE collection = 'app.bsky.feed.like'}), 't|t', 'likes have subjects');

@@ -58,21 +58,15 @@ like($undone, qr/^2\d{3} commits undone/, 'so many were');
 my $node   = make_node('simulator', conf => "atproto.reconnect_delay = 50ms\n");
 my $server = AtprotoTest::Server->start($capture, '--cut-after', int($last / 5), '--cut-inside', 700, '--hold-at', $half);
 
-sub query
-{
-	my ($sql) = @_;
-	return $node->safe_psql('postgres', $sql);
-}
-
 query(subscribe_sql('s', $server, cursor => 0));
 wait_for_seq($node, 's', $half - 1);
 
 # The crash of a process takes the others with it; the next event comes once it is over.
 my $consumer = query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
 kill 'KILL', $consumer or BAIL_OUT('the consumer is not there');
-AtprotoTest::wait_until(
+wait_until(
 	sub {
-		my $pid = try_query($node, "SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
+		my $pid = try_query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
 		return defined $pid && $pid != $consumer;
 	},
 	'another consumer');

@@ -56,20 +56,12 @@ sub release
 	return;
 }
 
-sub _wait_for
-{
-	my ($self, $sql) = @_;
-
-	AtprotoTest::wait_until(sub { (AtprotoTest::try_query($self->{node}, $sql) // '') eq 't' }, $sql);
-	return;
-}
-
 sub wait
 {
 	my ($self, $point, $process) = @_;
 
-	$self->_wait_for("SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND NOT granted"
-		  . " AND (classid::bigint, objid::bigint) = (hashtext('$point')::bigint & 4294967295, hashtext('$process')::bigint & 4294967295)");
+	AtprotoTest::wait_for("SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2 AND NOT granted"
+		  . " AND (classid::bigint, objid::bigint) = (hashtext('$point')::bigint & 4294967295, hashtext('$process')::bigint & 4294967295)", node => $self->{node});
 	return;
 }
 
@@ -78,8 +70,8 @@ sub blocked
 {
 	my ($self, $process) = @_;
 
-	$self->_wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = '$process'"
-		  . " AND wait_event_type = 'Lock' AND wait_event <> 'advisory'");
+	AtprotoTest::wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = '$process'"
+		  . " AND wait_event_type = 'Lock' AND wait_event <> 'advisory'", node => $self->{node});
 	return;
 }
 
