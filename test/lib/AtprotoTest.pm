@@ -30,9 +30,9 @@ use Time::HiRes qw(usleep);
 
 use AtprotoTest::Server;
 
-our @EXPORT = qw(test_dir capture $PDS_LAST read_capture write_capture make_capture simulate make_node subscribe_sql
+our @EXPORT = qw(test_dir capture $PDS_LAST read_capture write_capture make_capture did simulate make_node subscribe_sql
   query try_query wait_until wait_for wait_for_seq start_over $MEMORY_MAX private_memory consumer_memory
-  tables_match oracle table_copy);
+  tables_match oracle operations table_copy);
 
 our $TIMEOUT = $ENV{PG_TEST_TIMEOUT_DEFAULT} || 180;    # seconds
 
@@ -109,6 +109,13 @@ sub make_capture
 	return $path;
 }
 
+# The account that steps.py calls by this letter; of synth.py's, a is the first.
+sub did
+{
+	my ($letter) = @_;
+	return 'did:plc:' . (qw(2 3 4 5 6 7), 'a' .. 'z')[ ord($letter) - ord('a') + 1 ] . '2' x 23;
+}
+
 # A capture of test/simulator, and the directory with what it must leave:
 # simulate('--events' => 1000, ...)
 sub simulate
@@ -129,8 +136,8 @@ my $last_made;
 
 # A running cluster with the extension created in its database postgres.
 # Options: conf => more of postgresql.conf, databases => atproto.databases,
-# preload => 0, create => 0 (no CREATE EXTENSION, no tables), start => 0, init => {...},
-# install_path => another installation.
+# preload => 0, create => 0 (no CREATE EXTENSION, no tables), start => 0 or an
+# AtprotoTest::Preload, which starts it, init => {...}, install_path => another installation.
 sub make_node
 {
 	my ($name, %o) = @_;
@@ -150,7 +157,7 @@ EOF
 	$node->append_conf('postgresql.conf', $o{conf}) if $o{conf};
 	$last_made = $node;
 	return $node unless $o{start} // 1;
-	$node->start;
+	ref $o{start} ? $o{start}->start($node) : $node->start;
 	$node->safe_psql('postgres', q{CREATE EXTENSION atproto; SELECT atproto.create_tables('atproto')})
 	  if $o{create} // 1;
 	return $node;
@@ -274,6 +281,17 @@ sub oracle
 	my $status = $? >> 8;
 	BAIL_OUT("the oracle failed: $err") if $err ne '' || $status > 1;
 	return ($out, $status);
+}
+
+# How many operations the capture's commits have.
+sub operations
+{
+	my ($capture) = @_;
+	my ($events) = oracle('', 'events', $capture);
+	my $n = 0;
+
+	$n += $_ foreach $events =~ /^op\t\w+\t(\d+)$/mg;
+	return $n;
 }
 
 # A table's rows as COPY writes them, in UTF-8.

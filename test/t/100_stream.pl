@@ -91,9 +91,7 @@ my @messages = read_capture($pds);
 my ($time)   = $messages[-1] =~ /dtimex.(\d{4}-\d\d-\d\dT[0-9:.]+Z)/s;
 my $bytes    = 0;
 $bytes += length foreach @messages;
-my ($events) = oracle('', 'events', $pds);
-my $ops = 0;
-$ops += $_ foreach $events =~ /^op\t\w+\t(\d+)$/mg;
+my $ops = operations($pds);
 
 is(query("SELECT state, seq, events, record_ops, received, reconnects, drops, last_error, last_error_at,
 	event_time = '$time', lag_seconds > 0, connected_at < now(), batches > 0

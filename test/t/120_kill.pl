@@ -97,9 +97,7 @@ cmp_ok($late, '<=', $kills / 10, "of $kills kills, those after the stream's end 
 
 # --- nothing lost, nothing twice ---
 
-my ($events) = oracle('', 'events', $pds);
-my $ops = 0;
-$ops += $_ foreach $events =~ /^op\t\w+\t(\d+)$/mg;
+my $ops = operations($pds);
 
 is(try_query('SELECT events, record_ops FROM atproto.stat_subscription'), "$PDS_LAST|$ops", 'every event was applied exactly once');
 tables_match($node, $pds, 'the tables are what the oracle says', modes => [ 'record', 'repo', 'count' ]);

@@ -36,9 +36,7 @@ sub follow
 	return;
 }
 
-my ($events) = oracle('', 'events', $pds);
-my $ops = 0;
-$ops += $_ foreach $events =~ /^op\t\w+\t(\d+)$/mg;
+my $ops = operations($pds);
 
 # --- the whole stream ---
 

@@ -36,9 +36,7 @@ sub follow
 	return $server;
 }
 
-my ($events) = oracle('', 'events', $pds);
-my $ops = 0;
-$ops += $_ foreach $events =~ /^op\t\w+\t(\d+)$/mg;
+my $ops = operations($pds);
 
 # --- another number of workers while those of before live ---
 

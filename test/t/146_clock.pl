@@ -21,7 +21,7 @@ my $part  = write_capture("$dir/part", (read_capture(capture('pds.frames.gz')))[
 my $hour  = 3600;
 my $clock = AtprotoTest::Preload->make;    # the time of day
 my $node  = make_node(
-	'clock', start => 0, conf => <<'EOF');
+	'clock', start => $clock, conf => <<'EOF');
 atproto.batch_delay = 1s
 atproto.reconnect_delay = 2s
 atproto.reconnect_max_delay = 2s
@@ -30,10 +30,7 @@ atproto.idle_timeout = 60s
 EOF
 
 my $status = 'FROM atproto.stat_subscription';
-
-$clock->start($node);
 my $waited = AtprotoTest::Clock->new($node);
-query(q{CREATE EXTENSION atproto; SELECT atproto.create_tables('atproto')});
 
 my $before = query('SELECT extract(epoch FROM now())::bigint');
 $clock->step(-$hour);

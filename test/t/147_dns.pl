@@ -19,7 +19,7 @@ use Time::HiRes;
 my $limit   = 15;    # seconds, on any machine; what hangs, hangs for ever
 my $preload = AtprotoTest::Preload->make;
 my $node    = make_node(
-	'dns', start => 0, conf => <<'EOF');
+	'dns', start => $preload, conf => <<'EOF');
 max_worker_processes = 20
 atproto.reconnect_delay = 1s
 atproto.reconnect_max_delay = 1s
@@ -56,8 +56,6 @@ my %url = (
 	proxy  => "'wss://localhost:1', proxy => 'http://unanswered.invalid:3128'",
 	socks  => "'wss://localhost:1', proxy => 'socks5://unanswered.invalid:1080'");
 
-$preload->start($node);
-query(q{CREATE EXTENSION atproto; SELECT atproto.create_tables('atproto')});
 query("SELECT atproto.subscribe('patient', $url{server})");
 
 # --- while the names are looked up ---

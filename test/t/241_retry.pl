@@ -17,13 +17,6 @@ use Test::More;
 my $node = make_node('retry', conf => "atproto.reconnect_delay = 20ms\natproto.reconnect_max_delay = 100ms");
 my $log  = $node->logfile;
 
-# The account that a letter of steps.py names.
-sub did
-{
-	my ($letter) = @_;
-	return 'did:plc:' . (qw(2 3 4 5 6 7), 'a' .. 'z')[ ord($letter) - ord('a') + 1 ] . '2' x 23;
-}
-
 # --- whose rights ---
 
 # The grants are those of the documentation.

@@ -15,8 +15,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = make_node('letters_room');
-my $a    = 'did:plc:3' . '2' x 23;
-my $b    = 'did:plc:4' . '2' x 23;
+my $a    = did('a');
+my $b    = did('b');
 
 sub letters
 {

@@ -15,7 +15,6 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node  = make_node('clock_behind', conf => "atproto.reconnect_delay = 20ms\natproto.reconnect_max_delay = 100ms");
-
 my $clock = AtprotoTest::Clock->new($node);
 
 # To so many seconds after the moment at which the events of steps.py happen.

@@ -50,7 +50,7 @@ sub kill_consumer
 	return;
 }
 
-my ($comes, $syncs, $many, $other) = map { "'did:plc:" . $_ . '2' x 23 . "'" } 3 .. 6;
+my ($comes, $syncs, $many, $other) = map { "'" . did($_) . "'" } 'a' .. 'd';
 
 # --- deactivated, and back ---
 

@@ -16,7 +16,7 @@ my $capture = make_capture('synth.py', 'clock');
 my $last    = 8;
 my $node    = make_node('account_order', conf => 'atproto.reconnect_delay = 50ms');
 my $server  = AtprotoTest::Server->start($capture);
-my ($comes, $goes) = map { "did:plc:" . $_ . '2' x 23 } 3, 4;
+my ($comes, $goes) = map { did($_) } 'a', 'b';
 
 query(subscribe_sql('s', $server, cursor => 0));
 wait_for_seq($node, 's', $last);

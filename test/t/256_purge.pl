@@ -15,7 +15,7 @@ use Test::More;
 
 my $capture = make_capture('synth.py', 'erased');
 my $node    = make_node('purge', conf => 'max_prepared_transactions = 3');
-my ($erased, $purged, $twice) = map { "did:plc:" . $_ . '2' x 23 } 3 .. 5;
+my ($erased, $purged, $twice) = map { did($_) } 'a' .. 'c';
 my $server = AtprotoTest::Server->start($capture, '--hold-at', 4);
 
 sub wait_for_lock

@@ -35,9 +35,7 @@ wait_for_seq($node, 's2', $PDS_LAST);
 tables_match($node, $pds, 'they still are after a third');
 
 # Each operation was applied by one of them.
-my ($events) = oracle('', 'events', $pds);
-my $ops = 0;
-$ops += $_ foreach $events =~ /^op\t\w+\t(\d+)$/mg;
+my $ops = operations($pds);
 is(query('SELECT sum(record_ops), min(events), max(events) FROM atproto.cursor'), "$ops|$PDS_LAST|$PDS_LAST", 'each operation was applied by one of them');
 is(query("SELECT record_ops FROM atproto.cursor WHERE subscription = 's2'"), '0', 'none by the one that was late');
 is(query("SELECT count(*) FROM atproto.cursor WHERE record_ops > 0"), '2', 'some by each of the others');

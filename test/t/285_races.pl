@@ -42,7 +42,7 @@ my @batch   = ('a 2 =x +w', 'b 2 -z', 'c 1 +x', 'a 3 -y +v', 'b 3 +z');
 my $capture = make_capture('steps.py', @before, @batch);
 my $last    = @before + @batch;
 my $ops     = () = "@before @batch" =~ /[-+=]/g;
-my $a       = 'did:plc:3' . '2' x 23;
+my $a       = did('a');
 
 my $server = AtprotoTest::Server->start($capture);
 my $other  = AtprotoTest::Server->start($capture);

@@ -16,7 +16,7 @@ use Test::More;
 my $node   = make_node('races');
 my $points = AtprotoTest::Points->new($node);
 my $server = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x +y +z', 'b 1 +x', 'a 2 +w'));
-my ($a, $b) = map { 'did:plc:' . $_ . '2' x 23 } 3, 4;
+my ($a, $b) = map { did($_) } 'a', 'b';
 
 # Records of a, with the account deleted and what is left of it to be purged.
 sub with_purge
