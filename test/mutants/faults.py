@@ -196,6 +196,10 @@ fault("spi-rewritten", "config/spi.c", "if (rc == SPI_OK_REWRITTEN)", "if (rc ==
 fault("spi-type", "config/spi.c", "if (!IsBinaryCoercible(given, type))", "if (!OidIsValid(given))", "t/286_foreign_shapes")
 fault("spi-null", "config/spi.c", "	if (isnull)\n		unexpected_null", "	if (isnull && type == InvalidOid)\n		unexpected_null", "t/286_foreign_shapes")
 fault("spi-null-text", "config/spi.c", "if (text == NULL)", "if (row.tuple == NULL)", "t/286_foreign_shapes")
+fault("acting-rights", "config/owner.c", "	SetUserIdAndSecContext(owner, caller.security | SECURITY_RESTRICTED_OPERATION);\n",
+      "	SetUserIdAndSecContext(caller.user, caller.security | SECURITY_RESTRICTED_OPERATION);\n", "t/260_permissions")
+fault("acting-settings", "config/owner.c", "	AtEOXact_GUC(false, caller.nest);\n", "	AtEOXact_GUC(true, caller.nest);\n", "t/241_retry")
+fault("acting-later", "config/owner.c", "	atp_run(\"SET CONSTRAINTS ALL IMMEDIATE\", ATP_NO_ARGS);\n", "", "t/260_permissions")
 fault("owner-lent", "config/owner.c", "if (!has_privs_of_role(GetUserId(), role))", "if (!OidIsValid(role))", "t/260_permissions")
 fault("gap-not-locked", "process/control.c", "ORDER BY shard FOR NO KEY UPDATE\"", "ORDER BY shard\"", "t/287_races_processes")
 fault("letter-newer", "tables/repo_again.c", "DatumGetAtpTid(rev) >= row->rev", "DatumGetAtpTid(rev) > row->rev", "t/286_races_letters")
