@@ -151,12 +151,14 @@ query($_) foreach 'ALTER SYSTEM RESET ALL', 'SELECT pg_reload_conf()';
 
 # Longer than a silent connection is endured; but nobody listened meanwhile.
 my $session = $node->background_psql('postgres');
-follow($part, '--hold-at', 50);
+follow($part, '--hold-at', 50, '--hold-at', 60);
+wait_for_seq($node, 's', 49);
 $session->query_safe('BEGIN; LOCK TABLE atproto.repo IN ACCESS EXCLUSIVE MODE');
+$server->release;
 wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'atproto consumer' AND wait_event_type = 'Lock'");
 AtprotoTest::Clock->new($node)->advance(3);
 $session->query_safe('COMMIT');
-wait_for_seq($node, 's', 49);
+wait_for_seq($node, 's', 59);
 $server->release;
 wait_for_seq($node, 's', 100);
 is(query('SELECT events, drops FROM atproto.stat_subscription'), '100|{}', 'E-06: what is silent while a batch waits for a lock is kept');
