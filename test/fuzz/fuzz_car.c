@@ -50,7 +50,7 @@ check_tree(const AtpCarIndex *index, const uint8_t *base, size_t size, AtpBytes 
 	static AtpMstWalk w;
 	AtpErr		err = walk(index, base, size, root, false);
 	size_t		at;
-	AtpErr		in_lookup = atp_mst_lookup(&w, &tree, NULL, 0, &at);
+	AtpErr		in_lookup = atp_mst_lookup(&w, &(AtpMstTree) {index, base, root, real_sha256, NULL}, NULL, 0, &at);
 
 	if (in_lookup != ATP_OK && at > size)
 		abort();
