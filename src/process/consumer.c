@@ -78,6 +78,7 @@ typedef struct Consumer
 	AtpSubscription *sub;
 	AtpBatch   *batch;
 	const AtpSource *source;	/* what kind of stream it is */
+	AtpStatements *statements;
 	AtpDecoder *decoder;
 	AtpShards  *shards;		/* NULL: this process applies what it receives */
 	int64		cursor;			/* committed; -1: none */
@@ -169,7 +170,7 @@ take_settings(Consumer *c, AtpSubscription *sub, MemoryContext cxt)
 {
 	if (c->sub == NULL)
 	{
-		atp_statements_target(sub->target);
+		c->statements = atp_statements_create(sub->target);
 		c->source = atp_source_of(sub->ep->nsid);
 		c->decoder = atp_decoder_create(TopMemoryContext, c->source->format);
 	}
@@ -458,7 +459,7 @@ apply_batch(Consumer *c)
 		return;
 	}
 	progress = atp_stream_progress(c->sub, 0, c->layout, c->cursor, c->position.last);
-	result = atp_apply(c->sub, c->source->sink, batch, &progress.base, &reason);
+	result = atp_apply(c->sub, c->source->sink, c->statements, batch, &progress.base, &reason);
 	c->cursor = progress.position;
 	switch (result)
 	{
@@ -665,7 +666,7 @@ wait_for_more(Consumer *c)
 static void
 purge(Consumer *c)
 {
-	c->purging = atp_purge(c->sub, c->source->sink, c->loop_cxt);
+	c->purging = atp_purge(c->sub, c->source->sink, c->statements, c->loop_cxt);
 	report_idle(c);
 }
 

@@ -39,6 +39,7 @@ typedef struct Worker
 	int			shard;
 	AtpSubscription *sub;
 	const AtpSource *source;
+	AtpStatements *statements;
 	AtpDecoder *decoder;
 	AtpBatch   *batch;
 	int64		cursor;			/* committed; -1: none */
@@ -96,7 +97,7 @@ read_settings(Worker *w, const char *name)
 	atp_commit();
 	if (!same)
 		worker_ends("the subscription changed");
-	atp_statements_target(w->sub->target);
+	w->statements = atp_statements_create(w->sub->target);
 	w->source = atp_source_of(w->sub->ep->nsid);
 	w->decoder = atp_decoder_create(TopMemoryContext, w->source->format);
 	atp_decoder_settings(w->decoder, &w->sub->settings);
@@ -149,7 +150,7 @@ apply_share(Worker *w, AtpRingBatch *from)
 	decode_share(w, from);
 	progress = atp_stream_progress(w->sub, w->shard, w->ring->layout, w->cursor, Max(from->last, w->cursor));
 	if (from->last > w->cursor || w->batch->letters != NIL)
-		switch (atp_apply(w->sub, w->source->sink, w->batch, &progress.base, &reason))
+		switch (atp_apply(w->sub, w->source->sink, w->statements, w->batch, &progress.base, &reason))
 		{
 			case ATP_APPLIED:
 				break;
@@ -194,7 +195,7 @@ worker_loop(Worker *w)
 		/* one bounded step between two batches */
 		if (w->shard == 0 && atp_ring_take_purge(w->ring))
 		{
-			if (atp_purge(w->sub, w->source->sink, cxt))
+			if (atp_purge(w->sub, w->source->sink, w->statements, cxt))
 				atp_ring_ask_purge(w->ring);
 			continue;
 		}

@@ -17,15 +17,15 @@
 #include "config/transaction.h"
 #include "injection.h"
 #include "tables/apply.h"
-#include "tables/direct.h"
+#include "tables/derived.h"
+#include "tables/heap.h"
 #include "tables/fault.h"
 #include "tables/letter.h"
 #include "tables/progress.h"
-#include "tables/statements.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
-/* So many batches are applied with statements after direct writing met a conflict. */
+/* So many batches are applied with statements after writing into the heap met a conflict. */
 #define AFTER_CONFLICT	16
 
 /* What is kept of more subtransactions than this, other sessions have to look up on disk. */
@@ -44,7 +44,7 @@
 
 typedef enum Way
 {
-	WAY_DIRECT,					/* all at once, new rows directly where direct.h allows it */
+	WAY_HEAP,					/* all at once, new rows without statements where heap.h allows it */
 	WAY_STATEMENTS,				/* all at once */
 	WAY_PIECES
 } Way;
@@ -223,8 +223,8 @@ tables_used(const AtpApply *a)
 {
 	int			uses = a->sink->uses;
 
-	if (uses == ATP_USE_REPOS && a->sub->settings.events != ATP_EVENTS_NONE)
-		uses |= ATP_USE_EVENTS;
+	if (uses & ATP_USE_REPOS)
+		uses |= atp_derived_uses(a->sub);
 	return uses;
 }
 
@@ -278,7 +278,7 @@ apply_once(AtpApply *a, Way way, bool *others)
 	if (way == WAY_PIECES)
 	{
 		/* what would condemn every row is not the rows' fault */
-		atp_statements_check(tables_used(a));
+		atp_statements_check(a->statements, tables_used(a));
 		/* at commit it would be too late to see whose fault it is */
 		atp_run("SET CONSTRAINTS ALL IMMEDIATE", ATP_NO_ARGS);
 		apply_piece(a);
@@ -291,7 +291,7 @@ apply_once(AtpApply *a, Way way, bool *others)
 	letters = letters_until(a, progress->reach(progress, a), &rest);
 	ATP_INJECTION_POINT("cursor next");
 	/* letters and gaps refer to the subscription */
-	locked = progress->lock(progress, letters != NIL || a->batch->gaps != NIL);
+	locked = progress->lock(progress, a, letters != NIL || a->batch->gaps != NIL);
 	*others = locked == ATP_LOCKED_BY_OTHERS;
 	if (locked != ATP_LOCKED || !store_rest(a, letters))
 	{
@@ -325,7 +325,7 @@ try_once(AtpApply *a, Way way, AtpApplied *result, bool *others)
 	Learnt		before = learnt;
 	ErrorData  *volatile error = NULL;
 
-	a->direct = way == WAY_DIRECT;
+	a->heap = way == WAY_HEAP;
 	*others = false;
 	a->rows = a->idle = a->kept = a->refused = 0;
 	memset(a->skips, 0, sizeof(a->skips));
@@ -372,7 +372,7 @@ static AtpApplied
 apply_some(AtpApply *a, const char **reason)
 {
 	Way			way = learnt.step > 0 ? WAY_PIECES
-		: learnt.with_statements > 0 ? WAY_STATEMENTS : WAY_DIRECT;
+		: learnt.with_statements > 0 ? WAY_STATEMENTS : WAY_HEAP;
 	AtpApplied	result = ATP_APPLIED;
 	bool		others;
 	ErrorData  *error;
@@ -380,14 +380,14 @@ apply_some(AtpApply *a, const char **reason)
 	if (way == WAY_STATEMENTS)
 		learnt.with_statements--;
 	while ((error = try_once(a, way, &result, &others)) != NULL ||
-		   (others && a->progress->await(a->progress)))
+		   (others && a->progress->await(a->progress, a)))
 	{
 		AtpFault	fault;
 
 		if (error == NULL)
 			continue;
 		fault = atp_fault_of(error->sqlerrcode);
-		if (error->sqlerrcode == ATP_ERRCODE_CONFLICT && way == WAY_DIRECT)
+		if (error->sqlerrcode == ATP_ERRCODE_CONFLICT && way == WAY_HEAP)
 		{
 			learnt.with_statements = AFTER_CONFLICT;
 			way = WAY_STATEMENTS;
@@ -406,9 +406,10 @@ apply_some(AtpApply *a, const char **reason)
 }
 
 AtpApplied
-atp_apply(const AtpSubscription *sub, const AtpSink *sink, AtpBatch *batch, AtpProgress *progress, const char **reason)
+atp_apply(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statements, AtpBatch *batch,
+		  AtpProgress *progress, const char **reason)
 {
-	AtpApply		a = {.sub = sub, .sink = sink, .batch = batch, .progress = progress};
+	AtpApply	a = {.sub = sub, .sink = sink, .statements = statements, .batch = batch, .progress = progress};
 	ErrorContextCallback callback = {.callback = error_context, .arg = &a};
 	AtpApplied	result;
 
@@ -429,13 +430,13 @@ atp_apply(const AtpSubscription *sub, const AtpSink *sink, AtpBatch *batch, AtpP
 static void
 purge(AtpApply *a, int unused, int unused2)
 {
-	a->accepted = a->sink->purge(a->sub);
+	a->accepted = a->sink->purge(a);
 }
 
 bool
-atp_purge(const AtpSubscription *sub, const AtpSink *sink, MemoryContext cxt)
+atp_purge(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statements, MemoryContext cxt)
 {
-	AtpApply		a = {.sub = sub, .sink = sink, .batch = &(AtpBatch) {.cxt = cxt}};
+	AtpApply	a = {.sub = sub, .sink = sink, .statements = statements, .batch = &(AtpBatch) {.cxt = cxt}};
 	ErrorData  *error;
 
 	if (sink->purge == NULL)

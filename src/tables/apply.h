@@ -30,10 +30,10 @@ typedef enum AtpApplied
  * ATP_APPLY_STOP, with its reason in the batch's memory.  Any other error is
  * raised: the process ends, to be started again.  See fault.c.
  */
-extern AtpApplied atp_apply(const AtpSubscription *sub, const AtpSink *sink, AtpBatch *batch,
-							AtpProgress *progress, const char **reason);
+extern AtpApplied atp_apply(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statements,
+							AtpBatch *batch, AtpProgress *progress, const char **reason);
 
 /* More of what events left to be removed (records of deleted accounts) away; false when none are left. */
-extern bool atp_purge(const AtpSubscription *sub, const AtpSink *sink, MemoryContext cxt);
+extern bool atp_purge(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statements, MemoryContext cxt);
 
 #endif							/* ATP_APPLY_H */

@@ -1,6 +1,6 @@
 /*
  * label.c
- *		Events into tables: labels.
+ *		The table label, and what events of subscribeLabels do to it.
  *
  * One row for each (subject, labeler, value); the latest creation time wins,
  * and of equal ones the later event, whatever the order in which labels come
@@ -11,12 +11,46 @@
 #include "tables/keyset.h"
 #include "tables/rows.h"
 #include "tables/sink.h"
-#include "tables/statements.h"
 #include "utils/timestamp.h"
+
+static const AtpColumn columns[] = {
+	{"src", ATP_TYPE_DID, ATP_KEY, "NOT NULL", "labeler"},
+	{"uri", ATP_TYPE_TEXT, ATP_KEY, "NOT NULL", "subject: an AT URI or a DID"},
+	{"val", ATP_TYPE_TEXT, ATP_KEY, "NOT NULL"},
+	{"cid", ATP_TYPE_CID, ATP_VALUE, NULL, "version of the subject that is meant; NULL: all"},
+	{"neg", ATP_TYPE_BOOL, ATP_VALUE, "NOT NULL", "true: the label was taken back"},
+	{"cts", ATP_TYPE_TIMESTAMP, ATP_VALUE, "NOT NULL"},
+	{"exp", ATP_TYPE_TIMESTAMP, ATP_VALUE},
+	{"ver", ATP_TYPE_INT4, ATP_VALUE},
+	{"sig", ATP_TYPE_BYTEA, ATP_VALUE, NULL, "signature, not verified"},
+	{"seq", ATP_TYPE_INT8, ATP_VALUE},
+	{"indexed_at", ATP_TYPE_TIMESTAMP, ATP_APART, "NOT NULL DEFAULT now()"},
+};
+
+static const AtpStatement put_labels = {
+	"INSERT INTO #.label AS l ({columns}) SELECT * FROM unnest({arrays})"
+	" ON CONFLICT (uri, src, val) DO UPDATE SET {set excluded}, indexed_at = now()"
+	" WHERE (excluded.cts, excluded.seq) > (l.cts, l.seq)",
+	SPI_OK_INSERT, {0}, {0}, &atp_label_table, ATP_ROWS_IN
+};
+
+const AtpTable atp_label_table = {
+	.name = "label",
+	.use = ATP_USE_LABELS,
+	.columns = columns,
+	.ncolumns = lengthof(columns),
+	.key = "PRIMARY KEY (uri, src, val)",
+	.comment = "the last label of each labeler on each subject with each value, negations included",
+	.view = "current_label",
+	.view_query = "SELECT * FROM #.label WHERE NOT neg AND (exp IS NULL OR exp > now())",
+	.view_comment = "labels that hold now: not taken back, not expired",
+	.statements = &put_labels,
+	.nstatements = 1,
+};
 
 typedef struct Labels
 {
-	AtpApply	   *apply;
+	AtpApply   *apply;
 	AtpKeySet  *keys;
 	const AtpLabelRow **rows;
 	int64	   *seqs;
@@ -26,12 +60,9 @@ typedef struct Labels
 static void
 flush_labels(Labels *l)
 {
-	static const AtpArrayType types[] = {
-		ATP_ARRAY_DID, ATP_ARRAY_TEXT, ATP_ARRAY_TEXT, ATP_ARRAY_CID, ATP_ARRAY_BOOL, ATP_ARRAY_TIMESTAMP,
-		ATP_ARRAY_TIMESTAMP, ATP_ARRAY_INT4, ATP_ARRAY_BYTEA, ATP_ARRAY_INT8
-	};
-	AtpRows    *rows = atp_rows_create(types, lengthof(types), l->n);
-	Datum		args[lengthof(types)];
+	AtpStatements *set = l->apply->statements;
+	AtpRows    *rows = atp_rows_of(set, &atp_label_table, l->n);
+	Datum		args[ATP_STATEMENT_ARGS];
 
 	if (l->n == 0)
 		return;
@@ -51,7 +82,7 @@ flush_labels(Labels *l)
 		atp_put(rows, Int64GetDatum(l->seqs[i]), false);
 	}
 	atp_rows_bind(rows, args);
-	(void) atp_execute(ATP_SQL_PUT_LABELS, args, NULL);
+	(void) atp_execute(set, &put_labels, args, NULL);
 	l->n = 0;
 	atp_keyset_clear(l->keys);
 }

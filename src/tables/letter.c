@@ -16,7 +16,6 @@
 #include "tables/fault.h"
 #include "tables/letter.h"
 #include "tables/repo.h"
-#include "tables/statements.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 
@@ -27,6 +26,79 @@ PG_FUNCTION_INFO_V1(atp_dead_letter_removed);
 
 #define SHA256_LEN	32
 
+/* subscription, digest, path, seq, stage, sqlstate, message, did */
+#define LETTER_ARGS \
+	{ATP_TYPE_TEXT, ATP_TYPE_BYTEA, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_DID}
+
+enum
+{
+	COUNT_LETTERS,				/* -> letters, bytes */
+	COUNT_LETTERS_OF,			/* did -> likewise */
+	FIND_FRAME,					/* digest */
+	ADD_FRAME,
+	REPEAT_LETTER,
+	ADD_LETTER,
+	REPEAT_BEYOND,				/* did, seq, how many */
+	ADD_BEYOND,
+	FORGET_LETTERS				/* of records that are removed: did[], path[], seq[] */
+};
+
+static const AtpStatement statements[] = {
+	[COUNT_LETTERS] = {
+		"SELECT (SELECT count(*) FROM atproto.dead_letter WHERE subscription = $1),"
+		" (SELECT COALESCE(sum(octet_length(bytes)), 0)::bigint FROM atproto.dead_frame WHERE subscription = $1)",
+		SPI_OK_SELECT, {ATP_TYPE_TEXT}, {ATP_TYPE_INT8, ATP_TYPE_INT8}
+	},
+	[COUNT_LETTERS_OF] = {
+		"WITH d AS (SELECT digest FROM atproto.dead_letter WHERE subscription = $1 AND did OPERATOR(@.=) $2)"
+		" SELECT (SELECT count(*) FROM d), (SELECT COALESCE(sum(octet_length(bytes)), 0)::bigint"
+		"  FROM atproto.dead_frame WHERE subscription = $1 AND digest IN (SELECT digest FROM d))",
+		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_DID}, {ATP_TYPE_INT8, ATP_TYPE_INT8}
+	},
+	[FIND_FRAME] = {
+		"SELECT FROM atproto.dead_frame WHERE subscription = $1 AND digest = $2",
+		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_BYTEA}
+	},
+	[ADD_FRAME] = {
+		/* a row that is there is locked, and not changed */
+		"INSERT INTO atproto.dead_frame AS f (subscription, digest, bytes) VALUES ($1, $2, $3)"
+		" ON CONFLICT (subscription, digest) DO UPDATE SET bytes = f.bytes WHERE false",
+		SPI_OK_INSERT, {ATP_TYPE_TEXT, ATP_TYPE_BYTEA, ATP_TYPE_BYTEA}
+	},
+	[REPEAT_LETTER] = {
+		"UPDATE atproto.dead_letter SET attempts = attempts + 1, last_at = now(), seq = $4,"
+		" stage = $5, sqlstate = $6, message = $7, did = $8"
+		" WHERE subscription = $1 AND digest = $2 AND path = $3",
+		SPI_OK_UPDATE, LETTER_ARGS
+	},
+	[ADD_LETTER] = {
+		"INSERT INTO atproto.dead_letter (subscription, digest, path, seq, stage, sqlstate, message, did)"
+		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
+		/* an id that somebody has taken is an error */
+		" ON CONFLICT (subscription, digest, path) DO NOTHING",
+		SPI_OK_INSERT, LETTER_ARGS
+	},
+	[REPEAT_BEYOND] = {
+		"UPDATE atproto.dead_letter SET attempts = attempts + $4, last_at = now(), seq = $3"
+		" WHERE subscription = $1 AND did OPERATOR(@.=) $2 AND stage = 'beyond'",
+		SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_DID, ATP_TYPE_INT8, ATP_TYPE_INT8}
+	},
+	[ADD_BEYOND] = {
+		"INSERT INTO atproto.dead_letter (subscription, did, seq, attempts, stage, sqlstate, message)"
+		" VALUES ($1, $2, $3, $4, 'beyond', '54000',"
+		"  'this repository has its share of the dead letters: what else of it could not be processed is not kept')"
+		" ON CONFLICT (subscription, did) WHERE stage = 'beyond' DO NOTHING",
+		SPI_OK_INSERT, {ATP_TYPE_TEXT, ATP_TYPE_DID, ATP_TYPE_INT8, ATP_TYPE_INT8}
+	},
+	[FORGET_LETTERS] = {
+		"DELETE FROM atproto.dead_letter d USING unnest($2, $3, $4) u (did, path, seq)"
+		" WHERE d.subscription = $1 AND d.did OPERATOR(@.=) u.did AND d.seq < u.seq"
+		" AND (u.path IS NULL OR d.path = u.path)",
+		SPI_OK_DELETE,
+		{ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_TEXT), ATP_ARRAY(ATP_TYPE_INT8)}
+	},
+};
+
 typedef struct Room
 {
 	int64		letters;
@@ -35,7 +107,7 @@ typedef struct Room
 
 typedef struct Letters
 {
-	AtpApply	   *apply;
+	AtpApply   *apply;
 	Datum		subscription;
 	Room		all;			/* taken */
 	/* of the letters that come one after the other */
@@ -49,12 +121,12 @@ typedef struct Letters
 } Letters;
 
 static Room
-read_room(AtpStatement statement, Datum *args)
+read_room(const AtpApply *a, int statement, Datum *args)
 {
 	Room		room;
 	bool		isnull;
 
-	(void) atp_execute(statement, args, NULL);
+	(void) atp_execute(a->statements, &statements[statement], args, NULL);
 	room.letters = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
 	room.bytes = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 2, &isnull));
 	SPI_freetuptable(SPI_tuptable);
@@ -73,10 +145,7 @@ no_room(void)
 static void
 mark_repo(AtpApply *a, int unused, int unused2)
 {
-	Datum		did = PointerGetDatum(a->repo);
-	Datum		arg = atp_array(ATP_ARRAY_DID, &did, NULL, 1);
-
-	(void) atp_execute(ATP_SQL_MARK_REPOS, &arg, NULL);
+	atp_repo_mark(a, a->repo);
 }
 
 void
@@ -98,12 +167,12 @@ store_beyond(Letters *l)
 
 	if (l->beyond == 0)
 		return;
-	if (atp_execute(ATP_SQL_REPEAT_BEYOND, args, NULL) == 0)
+	if (atp_execute(l->apply->statements, &statements[REPEAT_BEYOND], args, NULL) == 0)
 	{
 		if (l->all.letters >= l->apply->sub->settings.max_letters)
 			no_room();
 		l->all.letters++;
-		(void) atp_execute(ATP_SQL_ADD_BEYOND, args, NULL);
+		(void) atp_execute(l->apply->statements, &statements[ADD_BEYOND], args, NULL);
 	}
 	atp_mark_repo(l->apply, l->did);
 	l->beyond = 0;
@@ -120,7 +189,7 @@ follow_repo(Letters *l, struct varlena *did)
 	store_beyond(l);
 	l->did = did;
 	if (did != NULL)
-		l->of_did = read_room(ATP_SQL_COUNT_LETTERS_OF, args);
+		l->of_did = read_room(l->apply, COUNT_LETTERS_OF, args);
 }
 
 static void
@@ -136,7 +205,7 @@ follow_message(Letters *l, AtpBytes message)
 	atp_sha256(NULL, message.ptr, message.len, (uint8_t *) VARDATA(l->digest));
 	args[0] = l->subscription;
 	args[1] = PointerGetDatum(l->digest);
-	l->stored = atp_execute(ATP_SQL_FIND_FRAME, args, NULL) > 0;
+	l->stored = atp_execute(l->apply->statements, &statements[FIND_FRAME], args, NULL) > 0;
 }
 
 /* Has the letter's repository its share already?  One message it may have, however long. */
@@ -157,7 +226,7 @@ store_frame(Letters *l)
 	Datum		args[3] = {l->subscription, PointerGetDatum(l->digest), PointerGetDatum(bytes)};
 
 	/* also when it is there: nobody may remove it before the letter is */
-	(void) atp_execute(ATP_SQL_ADD_FRAME, args, NULL);
+	(void) atp_execute(l->apply->statements, &statements[ADD_FRAME], args, NULL);
 	pfree(bytes);
 }
 
@@ -183,7 +252,7 @@ store(Letters *l, const AtpLetter *letter)
 	nulls[3] = letter->seq > 0 ? ' ' : 'n';
 	nulls[7] = letter->did != NULL ? ' ' : 'n';
 	/* one that is there already only counts another attempt */
-	if (l->stored && atp_execute(ATP_SQL_REPEAT_LETTER, args, nulls) > 0)
+	if (l->stored && atp_execute(l->apply->statements, &statements[REPEAT_LETTER], args, nulls) > 0)
 		return;
 
 	bytes = l->stored ? 0 : l->message.len;
@@ -197,7 +266,7 @@ store(Letters *l, const AtpLetter *letter)
 		no_room();
 	store_frame(l);
 	l->stored = true;
-	(void) atp_execute(ATP_SQL_ADD_LETTER, args, nulls);
+	(void) atp_execute(l->apply->statements, &statements[ADD_LETTER], args, nulls);
 	l->all.letters++;
 	l->all.bytes += bytes;
 	l->of_did.letters++;
@@ -213,10 +282,19 @@ atp_letters_store(AtpApply *a, List *letters)
 	if (letters == NIL)
 		return;
 	l.subscription = CStringGetTextDatum(a->sub->name);
-	l.all = read_room(ATP_SQL_COUNT_LETTERS, &l.subscription);
+	l.all = read_room(a, COUNT_LETTERS, &l.subscription);
 	foreach(lc, letters)
 		store(&l, lfirst(lc));
 	store_beyond(&l);
+}
+
+void
+atp_letters_forget(AtpApply *a, const AtpRows *overtaken)
+{
+	Datum		args[4] = {CStringGetTextDatum(a->sub->name)};
+
+	atp_rows_bind(overtaken, args + 1);
+	(void) atp_execute(a->statements, &statements[FORGET_LETTERS], args, NULL);
 }
 
 /* SQL: atproto.dead_letter_removed(), AFTER DELETE or TRUNCATE, for each statement */

@@ -5,6 +5,7 @@
 #ifndef ATP_LETTER_H
 #define ATP_LETTER_H
 
+#include "tables/rows.h"
 #include "tables/sink.h"
 
 /*
@@ -12,6 +13,9 @@
  * no room: nothing is passed over without a letter.
  */
 extern void atp_letters_store(AtpApply *a, List *letters);
+
+/* Forget letters that newer events overtook: did, path (NULL: all), seq. */
+extern void atp_letters_forget(AtpApply *a, const AtpRows *overtaken);
 
 /* The repository's tables are not what the network has. */
 extern void atp_mark_repo(AtpApply *a, struct varlena *did);

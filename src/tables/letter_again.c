@@ -65,17 +65,17 @@ lock_letter(int64 id)
 static void
 judge(AtpApply *a, int event, int unused)
 {
-	a->standing = a->sink->again == NULL ? ATP_AGAIN_NEW : a->sink->again(a, event);
+	a->standing = a->sink->standing == NULL ? ATP_STANDING_NEW : a->sink->standing(a, event);
 }
 
 /* A row, unless what is there is as new; a->standing says what was found. */
 static void
 apply_row(AtpApply *a, int row, int event)
 {
-	AtpAgain	late = a->standing;
+	AtpStanding	late = a->standing;
 
-	a->standing = a->sink->again_row == NULL ? ATP_AGAIN_NEW : a->sink->again_row(a, row);
-	if (a->standing == ATP_AGAIN_NEW || (a->standing == ATP_AGAIN_MISSING && late != ATP_AGAIN_LATE))
+	a->standing = a->sink->row_standing == NULL ? ATP_STANDING_NEW : a->sink->row_standing(a, row);
+	if (a->standing == ATP_STANDING_NEW || (a->standing == ATP_STANDING_MISSING && late != ATP_STANDING_LATE))
 		a->sink->apply_row(a, row, event);
 }
 
@@ -85,7 +85,7 @@ apply_rows(AtpApply *a, AtpSpan path, const char **why)
 {
 	AtpBatch   *batch = a->batch;
 	/* of a record's own letter we know that it was not removed since: the letter would have gone */
-	AtpAgain	standing = path.len > 0 ? ATP_AGAIN_LAST : a->standing;
+	AtpStanding	standing = path.len > 0 ? ATP_STANDING_LAST : a->standing;
 	int			unknown = 0;
 	ErrorData  *error = NULL;
 
@@ -99,7 +99,7 @@ apply_rows(AtpApply *a, AtpSpan path, const char **why)
 		refused = atp_attempt(a, apply_row, r, 0);
 		if (error == NULL)
 			error = refused;
-		if (refused == NULL && a->standing == ATP_AGAIN_MISSING && standing == ATP_AGAIN_LATE)
+		if (refused == NULL && a->standing == ATP_STANDING_MISSING && standing == ATP_STANDING_LATE)
 			unknown++;
 	}
 	if (unknown > 0)
@@ -127,12 +127,12 @@ apply_event(AtpApply *a, int64 id, AtpSpan path, const char **why)
 	lock_letter(id);
 	switch (a->standing)
 	{
-		case ATP_AGAIN_OBSOLETE:
+		case ATP_STANDING_OBSOLETE:
 			return OBSOLETE;
-		case ATP_AGAIN_INACTIVE:
+		case ATP_STANDING_INACTIVE:
 			*why = "the repository is not active";
 			return STAYS;
-		case ATP_AGAIN_NEW:
+		case ATP_STANDING_NEW:
 			if (path.len > 0 && !same_path(path, name))
 				break;
 			if ((error = atp_attempt(a, a->sink->apply, 0, 1)) == NULL)
@@ -152,13 +152,13 @@ apply_event(AtpApply *a, int64 id, AtpSpan path, const char **why)
 
 /* The message through the same path as from the network. */
 static Outcome
-process_again(const AtpSubscription *sub, int64 id, bytea *bytes, AtpSpan path, const char **why)
+process_again(const AtpSubscription *sub, AtpStatements *set, int64 id, bytea *bytes, AtpSpan path, const char **why)
 {
 	AtpBatch   *batch = atp_batch_create(CurrentMemoryContext);
 	const AtpSource *source = atp_source_of(sub->ep->nsid);
 	AtpDecoder *decoder = atp_decoder_create(CurrentMemoryContext, source->format);
 	AtpPosition position = atp_position_after(-1);
-	AtpApply	a = {.sub = sub, .batch = batch, .sink = source->sink, .again = true};
+	AtpApply	a = {.sub = sub, .statements = set, .batch = batch, .sink = source->sink, .again = true};
 	AtpVerdict	verdict;
 	Outcome		outcome;
 	ListCell   *lc;
@@ -200,17 +200,27 @@ process_again(const AtpSubscription *sub, int64 id, bytea *bytes, AtpSpan path, 
 static Outcome
 process_as_owner(const AtpSubscription *sub, int64 id, bytea *bytes, AtpSpan path, const char **why)
 {
-	AtpCaller	caller = atp_owner_begin(sub->owner);
+	AtpCaller	caller;
+	AtpStatements *set;
 	volatile Outcome outcome;
 
-	atp_statements_target(sub->target);
+	/*
+	 * What is being applied was judged by what the tables had: nothing else may
+	 * come in between.
+	 */
+	if (atp_statements_in_use())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("dead letters cannot be tried again by a trigger of the tables that are being filled")));
+	caller = atp_owner_begin(sub->owner);
+	set = atp_statements_create(sub->target);
 	PG_TRY();
 	{
-		outcome = process_again(sub, id, bytes, path, why);
+		outcome = process_again(sub, set, id, bytes, path, why);
 	}
 	PG_FINALLY();
 	{
-		atp_statements_release();
+		atp_statements_free(set);
 	}
 	PG_END_TRY();
 	atp_owner_end(caller);

@@ -1,22 +1,49 @@
 /*
  * message.c
- *		Events into tables: messages kept as jsonb.
+ *		The table message: messages kept as jsonb.
  */
 #include "postgres.h"
 
 #include "tables/rows.h"
 #include "tables/sink.h"
-#include "tables/statements.h"
 #include "utils/builtins.h"
+
+static const AtpColumn columns[] = {
+	{"id", ATP_TYPE_INT8, ATP_APART, "GENERATED ALWAYS AS IDENTITY PRIMARY KEY"},
+	{"subscription", ATP_TYPE_TEXT, ATP_COMMON, "NOT NULL"},
+	{"endpoint", ATP_TYPE_TEXT, ATP_COMMON, "NOT NULL", "stream that it is of, as in atproto.cursor"},
+	{"seq", ATP_TYPE_INT8, ATP_VALUE, NULL,
+	"its number there: one that comes again is passed over; NULL: the stream has none"},
+	{"type", ATP_TYPE_TEXT, ATP_VALUE, "NOT NULL", "short form, such as #event"},
+	{"payload", ATP_TYPE_JSONB, ATP_VALUE, NULL, "the message; NULL where jsonb cannot hold it, see raw"},
+	{"raw", ATP_TYPE_BYTEA, ATP_VALUE, NULL, "its DAG-CBOR, where payload is NULL or the subscription keeps it"},
+	{"received_at", ATP_TYPE_TIMESTAMP, ATP_APART, "NOT NULL DEFAULT now()"},
+};
+
+static const AtpStatement add_messages = {
+	"INSERT INTO #.message (subscription, endpoint, {columns}) SELECT $1, $2, * FROM unnest({arrays})"
+	" ON CONFLICT (subscription, endpoint, seq) DO NOTHING",
+	SPI_OK_INSERT, {ATP_TYPE_TEXT, ATP_TYPE_TEXT}, {0}, &atp_message_table, ATP_ROWS_IN
+};
+
+const AtpTable atp_message_table = {
+	.name = "message",
+	.use = ATP_USE_MESSAGES,
+	.columns = columns,
+	.ncolumns = lengthof(columns),
+	.key = "UNIQUE (subscription, endpoint, seq)",
+	.comment = "messages of streams that this extension has no tables for",
+	.statements = &add_messages,
+	.nstatements = 1,
+};
 
 /* Rows [lo, hi) of the batch, which belong to events from first on. */
 static void
 insert_rows(AtpApply *a, int lo, int hi, int first)
 {
-	static const AtpArrayType types[] = {ATP_ARRAY_INT8, ATP_ARRAY_TEXT, ATP_ARRAY_JSONB, ATP_ARRAY_BYTEA};
 	AtpBatch   *batch = a->batch;
-	AtpRows    *rows = atp_rows_create(types, lengthof(types), hi - lo);
-	Datum		args[lengthof(types) + 2];
+	AtpRows    *rows = atp_rows_of(a->statements, &atp_message_table, hi - lo);
+	Datum		args[ATP_STATEMENT_ARGS];
 	int64		added;
 
 	for (int i = lo; i < hi; i++)
@@ -36,7 +63,7 @@ insert_rows(AtpApply *a, int lo, int hi, int first)
 	args[1] = CStringGetTextDatum(a->sub->ep->scope);
 	atp_rows_bind(rows, args + 2);
 	/* the same message once more has the same number (E-43); without numbers nothing is known of repeats (D30) */
-	added = atp_execute(ATP_SQL_ADD_MESSAGES, args, NULL);
+	added = atp_execute(a->statements, &add_messages, args, NULL);
 	a->rows += added;
 	a->skips[ATP_SKIP_OLD] += hi - lo - added;
 }

@@ -33,10 +33,10 @@ typedef struct AtpProgress
 	 * DROP SCHEMA), and would be the one whom the deadlock ends.  With letters,
 	 * what they refer to, too.
 	 */
-	AtpLocked	(*lock) (struct AtpProgress *progress, bool letters);
+	AtpLocked	(*lock) (struct AtpProgress *progress, const AtpApply *a, bool letters);
 
 	/* Wait, in a transaction of its own that has no other lock, for who has it.  False: it is gone. */
-	bool		(*await) (struct AtpProgress *progress);
+	bool		(*await) (struct AtpProgress *progress, const AtpApply *a);
 
 	/* As far as reach() said.  False: it is not where it was left. */
 	bool		(*move) (struct AtpProgress *progress, const AtpApply *a);

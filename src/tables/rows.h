@@ -1,7 +1,7 @@
 /*
  * rows.h
  *		Rows on their way into a table, one column after the other: how
- *		statements take them (an array of each column), and direct.h.
+ *		statements take them (an array of each column), and heap.h.
  */
 #ifndef ATP_ROWS_H
 #define ATP_ROWS_H
@@ -12,8 +12,9 @@
 
 typedef struct AtpRows
 {
+	AtpStatements *set;
 	int			ncolumns;
-	const AtpArrayType *types;	/* of the columns */
+	AtpType		types[ATP_STATEMENT_ARGS];	/* of the columns */
 	int			max;
 	int			n;				/* complete rows */
 	int			column;			/* the next one of the row that is being filled */
@@ -21,7 +22,9 @@ typedef struct AtpRows
 	bool	   *nulls;
 } AtpRows;
 
-extern AtpRows *atp_rows_create(const AtpArrayType *types, int ncolumns, int max);
+/* Of columns of these types, ATP_TYPE_END after the last one; or of those of a table that are written with each row. */
+extern AtpRows *atp_rows_create(AtpStatements *set, const AtpType *types, int max);
+extern AtpRows *atp_rows_of(AtpStatements *set, const AtpTable *table, int max);
 
 /* An array of each column. */
 extern void atp_rows_bind(const AtpRows *rows, Datum *args);

@@ -10,17 +10,18 @@
 
 #include "config/subscription.h"
 #include "stream/batch.h"
+#include "tables/statements.h"
 
-/* Where what a dead letter is about stands, by what is in the tables now. */
-typedef enum AtpAgain
+/* Where a message that comes once more stands, or one of its rows, by what is in the tables now. */
+typedef enum AtpStanding
 {
-	ATP_AGAIN_NEW,				/* it is newer than all of that */
-	ATP_AGAIN_LAST,				/* nothing newer is known, but all else of it may be there */
-	ATP_AGAIN_LATE,				/* newer events were applied */
-	ATP_AGAIN_OBSOLETE,			/* what is there is as new */
-	ATP_AGAIN_MISSING,			/* of a row: it is not there */
-	ATP_AGAIN_INACTIVE			/* the repository is not active */
-} AtpAgain;
+	ATP_STANDING_NEW,				/* it is newer than all of that */
+	ATP_STANDING_LAST,				/* nothing newer is known, but all else of it may be there */
+	ATP_STANDING_LATE,				/* newer events were applied */
+	ATP_STANDING_OBSOLETE,			/* what is there is as new */
+	ATP_STANDING_MISSING,			/* of a row: it is not there */
+	ATP_STANDING_INACTIVE			/* the repository is not active */
+} AtpStanding;
 
 /* A batch on its way into the tables. */
 typedef struct AtpApply
@@ -28,13 +29,14 @@ typedef struct AtpApply
 	const AtpSubscription *sub;
 	const struct AtpSink *sink;
 	AtpBatch   *batch;
+	AtpStatements *statements;	/* on the tables of the subscription */
 	struct AtpProgress *progress;	/* what else the transaction moves */
 	int64		rows;			/* applied */
 	int64		idle;			/* of these, deletions of what was not there */
-	bool		direct;			/* rows may go without statements where direct.h allows it */
+	bool		heap;			/* rows may go without statements where heap.h allows it */
 	bool		accepted;		/* what accepts() said, as a step that can fail */
-	bool		again;			/* a dead letter: nothing that is as new is overwritten */
-	AtpAgain	standing;		/* what again() said, likewise */
+	bool		again;			/* it comes once more: nothing that is as new is overwritten */
+	AtpStanding standing;		/* what standing() said, likewise */
 	struct varlena *repo;		/* to be marked, likewise */
 	/* events of the batch that this transaction is about: [lo, hi) */
 	int			lo;
@@ -46,7 +48,7 @@ typedef struct AtpApply
 
 typedef struct AtpSink
 {
-	int			uses;			/* which tables: ATP_USE_... of statements.h; record_event is left to the settings */
+	int			uses;			/* which tables: ATP_USE_...; those that are derived from them are left to the settings */
 
 	/* Apply events [lo, hi) of the batch, all or an ERROR. */
 	void		(*apply) (AtpApply *a, int lo, int hi);
@@ -67,14 +69,15 @@ typedef struct AtpSink
 	void		(*settle) (AtpApply *a);
 
 	/*
-	 * A dead letter's event, and one of its rows (_NEW: what is there is older).
-	 * Both lock what they look at.  NULL: always as if it came for the first time.
+	 * Where an event that comes once more stands, and one of its rows (_NEW: what
+	 * is there is older).  Both lock what they look at.  NULL: always as if it
+	 * came for the first time.
 	 */
-	AtpAgain	(*again) (AtpApply *a, int event);
-	AtpAgain	(*again_row) (AtpApply *a, int row);
+	AtpStanding (*standing) (AtpApply *a, int event);
+	AtpStanding (*row_standing) (AtpApply *a, int row);
 
 	/* Remove a bounded part of what events left to be removed; false when nothing is left.  Or NULL. */
-	bool		(*purge) (const AtpSubscription *sub);
+	bool		(*purge) (AtpApply *a);
 } AtpSink;
 
 extern const AtpSink atp_repos_sink;

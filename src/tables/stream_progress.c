@@ -8,9 +8,53 @@
 #include "config/extension.h"
 #include "config/transaction.h"
 #include "tables/progress.h"
-#include "tables/statements.h"
 #include "types/types.h"
 #include "utils/builtins.h"
+
+/* subscription, endpoint, shard */
+#define CURSOR_ARGS	{ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT4}
+
+/* if nobody else has it */
+static const AtpStatement lock_cursor = {
+	"SELECT FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2 AND shard = $3"
+	" FOR NO KEY UPDATE SKIP LOCKED",
+	SPI_OK_SELECT, CURSOR_ARGS
+};
+
+static const AtpStatement lock_subscription = {
+	"SELECT FROM atproto.subscription WHERE name = $1 FOR KEY SHARE SKIP LOCKED",
+	SPI_OK_SELECT, {ATP_TYPE_TEXT}
+};
+
+static const AtpStatement find_cursor = {
+	"SELECT FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2 AND shard = $3",
+	SPI_OK_SELECT, CURSOR_ARGS
+};
+
+/* both, waiting */
+static const AtpStatement await_cursor = {
+	"SELECT FROM atproto.subscription s JOIN atproto.cursor c ON c.subscription = s.name"
+	" WHERE s.name = $1 AND c.endpoint = $2 AND c.shard = $3 FOR KEY SHARE OF s FOR NO KEY UPDATE OF c",
+	SPI_OK_SELECT, CURSOR_ARGS
+};
+
+static const AtpStatement move_cursor = {
+	"UPDATE atproto.cursor SET seq = $4, event_time = COALESCE($5, event_time),"
+	" events = events + $6, record_ops = record_ops + $7,"
+	" updated_at = now()"
+	" WHERE subscription = $1 AND endpoint = $2 AND shard = $8 AND seq IS NOT DISTINCT FROM $3"
+	/* nor is that of a stream which is shared otherwise by now */
+	" AND layout = $10"
+	/* that of another subscription of the same name is another cursor */
+	" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.name = $1 AND s.created_at = $9)",
+	SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TIMESTAMP, ATP_TYPE_INT8,
+	ATP_TYPE_INT8, ATP_TYPE_INT4, ATP_TYPE_TIMESTAMP, ATP_TYPE_INT4}
+};
+
+static const AtpStatement add_gap = {
+	"INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) VALUES ($1, $2, $3, $4, $5)",
+	SPI_OK_INSERT, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT}
+};
 
 /* Without numbers (D30) the stream is nowhere. */
 static int64
@@ -38,20 +82,20 @@ cursor_args(const AtpStreamProgress *p, Datum *args)
 }
 
 static AtpLocked
-lock(AtpProgress *progress, bool letters)
+lock(AtpProgress *progress, const AtpApply *a, bool letters)
 {
 	Datum		args[3];
 
 	cursor_args((AtpStreamProgress *) progress, args);
-	if (atp_execute(ATP_SQL_LOCK_CURSOR, args, NULL) > 0 &&
-		(!letters || atp_execute(ATP_SQL_LOCK_SUBSCRIPTION, args, NULL) > 0))
+	if (atp_execute(a->statements, &lock_cursor, args, NULL) > 0 &&
+		(!letters || atp_execute(a->statements, &lock_subscription, args, NULL) > 0))
 		return ATP_LOCKED;
 	/* what a trigger has removed in this transaction is nobody else's */
-	return atp_execute(ATP_SQL_FIND_CURSOR, args, NULL) > 0 ? ATP_LOCKED_BY_OTHERS : ATP_LOCKED_NOTHING;
+	return atp_execute(a->statements, &find_cursor, args, NULL) > 0 ? ATP_LOCKED_BY_OTHERS : ATP_LOCKED_NOTHING;
 }
 
 static bool
-await(AtpProgress *progress)
+await(AtpProgress *progress, const AtpApply *a)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	Datum		args[3];
@@ -60,18 +104,18 @@ await(AtpProgress *progress)
 	atp_begin("waiting for a change of the subscription");
 	cursor_args((AtpStreamProgress *) progress, args);
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
-		there = atp_execute(ATP_SQL_AWAIT_CURSOR, args, NULL) > 0;
+		there = atp_execute(a->statements, &await_cursor, args, NULL) > 0;
 	atp_commit();
 	MemoryContextSwitchTo(cxt);
 	return there;
 }
 
 static void
-store_gaps(const AtpStreamProgress *p, const List *gaps)
+store_gaps(const AtpStreamProgress *p, const AtpApply *a)
 {
 	ListCell   *lc;
 
-	foreach(lc, gaps)
+	foreach(lc, a->batch->gaps)
 	{
 		const AtpGap *gap = lfirst(lc);
 		Datum		args[5] = {
@@ -79,7 +123,7 @@ store_gaps(const AtpStreamProgress *p, const List *gaps)
 			Int64GetDatum(gap->after), Int64GetDatum(gap->before), CStringGetTextDatum("OutdatedCursor")
 		};
 
-		(void) atp_execute(ATP_SQL_ADD_GAP, args, NULL);
+		(void) atp_execute(a->statements, &add_gap, args, NULL);
 	}
 }
 
@@ -93,7 +137,7 @@ move(AtpProgress *progress, const AtpApply *a)
 
 	/* a connection begins with its gap: it is before the batch's first event */
 	if (a->lo == 0)
-		store_gaps(p, a->batch->gaps);
+		store_gaps(p, a);
 	args[0] = CStringGetTextDatum(p->sub->name);
 	args[1] = CStringGetTextDatum(p->sub->ep->scope);
 	args[2] = Int64GetDatum(p->position);
@@ -107,7 +151,7 @@ move(AtpProgress *progress, const AtpApply *a)
 	nulls[2] = p->position < 0 ? 'n' : ' ';
 	nulls[3] = p->next < 0 ? 'n' : ' ';
 	nulls[4] = time == 0 ? 'n' : ' ';
-	return atp_execute(ATP_SQL_MOVE_CURSOR, args, nulls) == 1;
+	return atp_execute(a->statements, &move_cursor, args, nulls) == 1;
 }
 
 static void

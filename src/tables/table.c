@@ -1,10 +1,13 @@
 /*
  * table.c
- *		The data tables that consumers fill: their definitions.
+ *		SQL from the descriptions of the data tables: what makes them, and the
+ *		statements with their columns.
  */
 #include "postgres.h"
 
 #include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
 #include "config/extension.h"
 #include "config/spi.h"
 #include "fmgr.h"
@@ -14,147 +17,55 @@
 
 PG_FUNCTION_INFO_V1(atp_create_tables_sql);
 
-/* One relation: its name, and the statements that make it. */
-typedef struct TableDef
+const AtpTable *const atp_tables[] = {
+	&atp_record_table, &atp_repo_table, &atp_record_event_table, &atp_label_table, &atp_message_table, NULL
+};
+
+static const struct
 {
 	const char *name;
-	const char *sql;
-} TableDef;
-
-static const TableDef tables[] = {
-	{"record",
-		"CREATE TABLE #.record ("
-		"  did @.did NOT NULL,"
-		"  collection @.nsid NOT NULL,"
-		"  rkey @.recordkey NOT NULL,"
-		"  cid @.cidlink NOT NULL,"
-		"  rev atproto.tid NOT NULL,"
-		"  indexed_at timestamptz NOT NULL DEFAULT now(),"
-		"  value jsonb,"
-		"  raw bytea,"
-		"  PRIMARY KEY (did, collection, rkey));"
-		"COMMENT ON TABLE #.record IS 'current records of all repositories seen';"
-		"COMMENT ON COLUMN #.record.rev IS 'revision of the commit that last wrote the record';"
-		"COMMENT ON COLUMN #.record.indexed_at IS 'when this database took it in';"
-		"COMMENT ON COLUMN #.record.value IS 'the record; NULL where jsonb cannot hold it, see raw';"
-		"COMMENT ON COLUMN #.record.raw IS 'the record''s DAG-CBOR, where value is NULL or the subscription keeps it'"
-	},
-	{"repo",
-		"CREATE TABLE #.repo ("
-		"  did @.did PRIMARY KEY,"
-		"  rev atproto.tid,"
-		"  first_rev atproto.tid,"
-		"  commit @.cidlink,"
-		"  data @.cidlink,"
-		"  active boolean NOT NULL DEFAULT true,"
-		"  status text,"
-		"  status_at timestamptz,"
-		"  status_endpoint text,"
-		"  status_seq bigint,"
-		"  host text,"
-		"  handle @.handle,"
-		"  desynchronized boolean NOT NULL DEFAULT false,"
-		"  purge_rev atproto.tid,"
-		"  purge_seq bigint,"
-		"  deleted_rev atproto.tid,"
-		"  refill_by text,"
-		"  refill_rev atproto.tid,"
-		"  updated_at timestamptz NOT NULL DEFAULT now())"
-		"  WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);"
-		"CREATE INDEX repo_purge ON #.repo (did) WHERE purge_rev IS NOT NULL;"
-		"COMMENT ON TABLE #.repo IS 'state of each repository seen';"
-		"COMMENT ON COLUMN #.repo.rev IS 'revision of the last commit processed; older ones are ignored';"
-		"COMMENT ON COLUMN #.repo.first_rev IS 'of what was before this revision nothing is known: that of the first commit processed, or what follows the first #sync';"
-		"COMMENT ON COLUMN #.repo.commit IS 'CID of that commit';"
-		"COMMENT ON COLUMN #.repo.data IS 'root of its Merkle search tree';"
-		"COMMENT ON COLUMN #.repo.active IS 'false while the host does not serve the repository';"
-		"COMMENT ON COLUMN #.repo.status IS 'why it is not active: takendown, suspended, deleted, deactivated, ...';"
-		"COMMENT ON COLUMN #.repo.status_at IS 'time of the event that said so';"
-		"COMMENT ON COLUMN #.repo.status_endpoint IS 'the stream that said so, as in atproto.cursor';"
-		"COMMENT ON COLUMN #.repo.status_seq IS 'its event: older ones of the same stream are ignored; of another stream, those before status_at';"
-		"COMMENT ON COLUMN #.repo.host IS 'host that said so';"
-		"COMMENT ON COLUMN #.repo.handle IS 'last handle announced; unverified';"
-		"COMMENT ON COLUMN #.repo.desynchronized IS 'events were missed: a commit did not continue the one before, or #sync announced other contents';"
-		"COMMENT ON COLUMN #.repo.purge_rev IS 'records up to this revision are being removed: the account was deleted';"
-		"COMMENT ON COLUMN #.repo.purge_seq IS 'event that said so';"
-		"COMMENT ON COLUMN #.repo.deleted_rev IS 'when the account was last deleted, this was rev: records up to here do not come back';"
-		"COMMENT ON COLUMN #.repo.refill_by IS 'subscription that reads the events up to rev again: see atproto.refill()';"
-		"COMMENT ON COLUMN #.repo.refill_rev IS 'it has come as far as this'"
-	},
-	{"visible_record",
-		"CREATE VIEW #.visible_record AS SELECT r.* FROM #.record r JOIN #.repo p ON p.did OPERATOR(@.=) r.did"
-		" WHERE p.active AND (p.purge_rev IS NULL OR r.rev OPERATOR(@.>) p.purge_rev);"
-		"COMMENT ON VIEW #.visible_record IS 'records of active repositories'"
-	},
-	{"record_event",
-		"CREATE TABLE #.record_event ("
-		"  subscription text NOT NULL,"
-		"  seq bigint NOT NULL,"
-		"  action text NOT NULL,"
-		"  did @.did NOT NULL,"
-		"  collection @.nsid NOT NULL,"
-		"  rkey @.recordkey NOT NULL,"
-		"  rev atproto.tid NOT NULL,"
-		"  cid @.cidlink,"
-		"  value jsonb,"
-		"  raw bytea,"
-		"  old_cid @.cidlink,"
-		"  old_value jsonb,"
-		"  received_at timestamptz NOT NULL DEFAULT now());"
-		/* without a key, a publication would forbid to delete what was handed to triggers */
-		"ALTER TABLE #.record_event REPLICA IDENTITY FULL;"
-		"COMMENT ON TABLE #.record_event IS 'each operation on a record, for subscriptions that keep events or hand them to triggers';"
-		"COMMENT ON COLUMN #.record_event.seq IS 'event that it comes from; of records that go with their account: that of the deletion';"
-		"COMMENT ON COLUMN #.record_event.action IS 'create, update or delete';"
-		"COMMENT ON COLUMN #.record_event.rev IS 'revision of the commit; of records that go with their account: their own';"
-		"COMMENT ON COLUMN #.record_event.old_cid IS 'what was in the table record before; NULL: no such record';"
-		"COMMENT ON COLUMN #.record_event.old_value IS 'likewise; NULL also where jsonb cannot hold it'"
-	},
-	{"label",
-		"CREATE TABLE #.label ("
-		"  src @.did NOT NULL,"
-		"  uri text NOT NULL,"
-		"  val text NOT NULL,"
-		"  cid @.cidlink,"
-		"  neg boolean NOT NULL,"
-		"  cts timestamptz NOT NULL,"
-		"  exp timestamptz,"
-		"  ver integer,"
-		"  sig bytea,"
-		"  seq bigint,"
-		"  indexed_at timestamptz NOT NULL DEFAULT now(),"
-		"  PRIMARY KEY (uri, src, val));"
-		"COMMENT ON TABLE #.label IS 'the last label of each labeler on each subject with each value, negations included';"
-		"COMMENT ON COLUMN #.label.src IS 'labeler';"
-		"COMMENT ON COLUMN #.label.uri IS 'subject: an AT URI or a DID';"
-		"COMMENT ON COLUMN #.label.cid IS 'version of the subject that is meant; NULL: all';"
-		"COMMENT ON COLUMN #.label.neg IS 'true: the label was taken back';"
-		"COMMENT ON COLUMN #.label.sig IS 'signature, not verified'"
-	},
-	{"current_label",
-		"CREATE VIEW #.current_label AS SELECT * FROM #.label"
-		" WHERE NOT neg AND (exp IS NULL OR exp > now());"
-		"COMMENT ON VIEW #.current_label IS 'labels that hold now: not taken back, not expired'"
-	},
-	{"message",
-		"CREATE TABLE #.message ("
-		"  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
-		"  subscription text NOT NULL,"
-		"  endpoint text NOT NULL,"
-		"  seq bigint,"
-		"  type text NOT NULL,"
-		"  payload jsonb,"
-		"  raw bytea,"
-		"  received_at timestamptz NOT NULL DEFAULT now(),"
-		"  UNIQUE (subscription, endpoint, seq));"
-		"COMMENT ON TABLE #.message IS 'messages of streams that this extension has no tables for';"
-		"COMMENT ON COLUMN #.message.endpoint IS 'stream that it is of, as in atproto.cursor';"
-		"COMMENT ON COLUMN #.message.seq IS 'its number there: one that comes again is passed over; NULL: the stream has none';"
-		"COMMENT ON COLUMN #.message.type IS 'short form, such as #event';"
-		"COMMENT ON COLUMN #.message.payload IS 'the message; NULL where jsonb cannot hold it, see raw';"
-		"COMMENT ON COLUMN #.message.raw IS 'its DAG-CBOR, where payload is NULL or the subscription keeps it'"
-	},
+	Oid			oid;
+}			types[ATP_TYPE_COUNT] = {
+	[ATP_TYPE_DID] = {"did"},
+	[ATP_TYPE_NSID] = {"nsid"},
+	[ATP_TYPE_RKEY] = {"recordkey"},
+	[ATP_TYPE_CID] = {"cidlink"},
+	[ATP_TYPE_TID] = {"tid"},
+	[ATP_TYPE_HANDLE] = {"handle"},
+	[ATP_TYPE_JSONB] = {"jsonb", JSONBOID},
+	[ATP_TYPE_BYTEA] = {"bytea", BYTEAOID},
+	[ATP_TYPE_BOOL] = {"boolean", BOOLOID},
+	[ATP_TYPE_TEXT] = {"text", TEXTOID},
+	[ATP_TYPE_INT4] = {"integer", INT4OID},
+	[ATP_TYPE_INT8] = {"bigint", INT8OID},
+	[ATP_TYPE_TIMESTAMP] = {"timestamptz", TIMESTAMPTZOID},
+	[ATP_TYPE_OID] = {"oid", OIDOID},
+	[ATP_TYPE_PLACE] = {"tid", TIDOID},
 };
+
+const char *
+atp_type_name(AtpType type)
+{
+	return types[type].name;
+}
+
+Oid
+atp_type_oid(AtpType type)
+{
+	return types[type].oid;
+}
+
+const AtpColumn **
+atp_row_columns(const AtpTable *table, int *n)
+{
+	const AtpColumn **columns = palloc(sizeof(AtpColumn *) * table->ncolumns);
+
+	*n = 0;
+	for (int i = 0; i < table->ncolumns; i++)
+		if (table->columns[i].written == ATP_KEY || table->columns[i].written == ATP_VALUE)
+			columns[(*n)++] = &table->columns[i];
+	return columns;
+}
 
 char *
 atp_expand_sql(const char *sql, const char *target)
@@ -178,14 +89,159 @@ atp_expand_sql(const char *sql, const char *target)
 	return out.data;
 }
 
+/* ------------------------------------------------------------------------
+ * Statements
+ * ------------------------------------------------------------------------
+ */
+
+/* What stands for {word}. */
+static void
+append_columns(StringInfo out, const char *word, const AtpTable *table, int nargs)
+{
+	int			n;
+	const AtpColumn **columns = atp_row_columns(table, &n);
+	const char *dot = strchr(word, '.');
+	const char *comma = "";
+
+	for (int i = 0; i < n; i++)
+	{
+		const char *name = columns[i]->name;
+		bool		set = strncmp(word, "set ", 4) == 0;
+
+		if (set && columns[i]->written == ATP_KEY)
+			continue;
+		appendStringInfoString(out, comma);
+		comma = ", ";
+		if (set)
+			appendStringInfo(out, "%s = %s.%s", name, word + 4, name);
+		else if (strcmp(word, "arrays") == 0)
+			appendStringInfo(out, "$%d", nargs + i + 1);
+		else if (dot != NULL)
+			appendStringInfo(out, "%.*s.%s", (int) (dot - word), word, name);
+		else
+			appendStringInfoString(out, name);
+	}
+}
+
+char *
+atp_expand_statement(const AtpStatement *statement, int nargs, const char *target)
+{
+	const char *sql = statement->sql;
+	StringInfoData out;
+
+	initStringInfo(&out);
+	for (const char *open; (open = strchr(sql, '{')) != NULL;)
+	{
+		const char *close = strchr(open, '}');
+
+		appendBinaryStringInfo(&out, sql, open - sql);
+		append_columns(&out, pnstrdup(open + 1, close - open - 1), statement->table, nargs);
+		sql = close + 1;
+	}
+	appendStringInfoString(&out, sql);
+	return atp_expand_sql(out.data, target);
+}
+
+/* ------------------------------------------------------------------------
+ * Tables
+ * ------------------------------------------------------------------------
+ */
+static void
+append_column(StringInfo sql, const AtpColumn *column)
+{
+	/* the type tid is always in the schema atproto */
+	appendStringInfo(sql, "%s %s%s", column->name,
+					 column->type == ATP_TYPE_TID ? "atproto." : atp_type_is_ours(column->type) ? "@." : "",
+					 types[column->type].name);
+	if (column->constraints != NULL)
+		appendStringInfo(sql, " %s", column->constraints);
+}
+
+static void
+append_column_comment(StringInfo sql, const AtpTable *table, const AtpColumn *column)
+{
+	if (column->comment != NULL)
+		appendStringInfo(sql, ";COMMENT ON COLUMN #.%s.%s IS %s", table->name, column->name,
+						 quote_literal_cstr(column->comment));
+}
+
+static void
+create_table(const AtpTable *table, const char *target)
+{
+	StringInfoData sql;
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "CREATE TABLE #.%s (", table->name);
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		appendStringInfoString(&sql, i == 0 ? "" : ", ");
+		append_column(&sql, &table->columns[i]);
+	}
+	if (table->key != NULL)
+		appendStringInfo(&sql, ", %s", table->key);
+	appendStringInfo(&sql, ")%s", table->options != NULL ? table->options : "");
+	if (table->more != NULL)
+		appendStringInfo(&sql, ";%s", table->more);
+	appendStringInfo(&sql, ";COMMENT ON TABLE #.%s IS %s", table->name, quote_literal_cstr(table->comment));
+	for (int i = 0; i < table->ncolumns; i++)
+		append_column_comment(&sql, table, &table->columns[i]);
+	atp_run(atp_expand_sql(sql.data, target), ATP_NO_ARGS);
+}
+
+bool
+atp_column_can_be_added(const AtpColumn *column)
+{
+	return column->constraints == NULL || strstr(column->constraints, "DEFAULT") != NULL;
+}
+
+/* A table that a version before this one has made; what a user has put in its place is the user's. */
+static void
+add_columns(const AtpTable *table, Oid relid, const char *target)
+{
+	char		kind = get_rel_relkind(relid);
+
+	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
+		return;
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		const AtpColumn *column = &table->columns[i];
+		StringInfoData sql;
+
+		if (get_attnum(relid, column->name) != InvalidAttrNumber || !atp_column_can_be_added(column))
+			continue;
+		initStringInfo(&sql);
+		appendStringInfo(&sql, "ALTER TABLE #.%s ADD COLUMN ", table->name);
+		append_column(&sql, column);
+		append_column_comment(&sql, table, column);
+		atp_run(atp_expand_sql(sql.data, target), ATP_NO_ARGS);
+	}
+}
+
+static void
+create_view(const AtpTable *table, const char *target)
+{
+	const char *sql = psprintf("CREATE VIEW #.%s AS %s;COMMENT ON VIEW #.%s IS %s", table->view, table->view_query,
+							   table->view, quote_literal_cstr(table->view_comment));
+
+	atp_run(atp_expand_sql(sql, target), ATP_NO_ARGS);
+}
+
 void
 atp_create_tables(const char *target)
 {
 	Oid			schema = get_namespace_oid(target, false);
 
-	for (int i = 0; i < lengthof(tables); i++)
-		if (!OidIsValid(get_relname_relid(tables[i].name, schema)))
-			atp_run(atp_expand_sql(tables[i].sql, target), ATP_NO_ARGS);
+	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
+	{
+		Oid			relid = get_relname_relid((*table)->name, schema);
+
+		if (OidIsValid(relid))
+			add_columns(*table, relid, target);
+		else
+			create_table(*table, target);
+		if ((*table)->view != NULL && !OidIsValid(get_relname_relid((*table)->view, schema)))
+			create_view(*table, target);
+	}
 }
 
 /* SQL: atproto.create_tables(schema) */

@@ -86,7 +86,7 @@ CREATE TRIGGER dead_letter_truncated AFTER TRUNCATE ON atproto.dead_letter
 -- caller's transaction still has to do.
 CREATE FUNCTION atproto.create_tables(target name) RETURNS void
     LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_create_tables_sql';
-COMMENT ON FUNCTION atproto.create_tables(name) IS 'make the tables that subscriptions fill, those that the schema does not have yet; subscribe() does it by itself';
+COMMENT ON FUNCTION atproto.create_tables(name) IS 'make the tables that subscriptions fill, those that the schema does not have yet, and add columns that its tables lack; subscribe() does it by itself';
 CREATE FUNCTION atproto.refill(name text, dids @extschema@.did[] DEFAULT NULL, seq bigint DEFAULT 0) RETURNS bigint
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_refill';
 COMMENT ON FUNCTION atproto.refill(text, @extschema@.did[], bigint) IS 'read the events after seq again, of these repositories or of all: what the tables lack is filled in; returns how many repositories';

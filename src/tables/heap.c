@@ -1,5 +1,5 @@
 /*
- * direct.c
+ * heap.c
  *		Rows into a table without an SQL statement, where that comes to the same.
  *
  * An upsert looks each key up before it inserts, because most of its rows may
@@ -29,7 +29,7 @@
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
 #include "rewrite/rewriteHandler.h"
-#include "tables/direct.h"
+#include "tables/heap.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/rls.h"
@@ -39,13 +39,16 @@
 #define CHUNK	256
 #define CHUNK_BYTES	(4 * 1024 * 1024)
 
-struct AtpDirect
+struct AtpHeap
 {
+	AtpStatements *set;
 	const AtpTable *table;
+	const AtpColumn **columns;	/* that are written with each row */
+	int			ncolumns;
 	Relation	rel;
 	EState	   *estate;
 	ResultRelInfo *result;
-	AttrNumber *attnums;		/* of the table's columns */
+	AttrNumber *attnums;		/* of these columns */
 	Datum	   *values;			/* what the other attributes get */
 	bool	   *nulls;
 	int			nslots;
@@ -68,10 +71,11 @@ is_plain(Relation rel)
 }
 
 static bool
-statements_are_ordinary(const AtpTable *table)
+statements_are_ordinary(AtpStatements *set, const AtpTable *table)
 {
 	for (int i = 0; i < table->nstatements; i++)
-		if (!atp_statement_is_ordinary(table->statements[i]))
+		if ((table->statements[i].flags & ATP_AS_HEAP) &&
+			!atp_statement_is_ordinary(set, &table->statements[i]))
 			return false;
 	return true;
 }
@@ -91,11 +95,11 @@ indexes_are_plain(ResultRelInfo *result)
 }
 
 static int
-column_of(const AtpTable *table, const char *name)
+column_of(const AtpHeap *d, const char *name)
 {
 	int			c = 0;
 
-	while (c < table->ncolumns && strcmp(table->columns[c], name) != 0)
+	while (c < d->ncolumns && strcmp(d->columns[c]->name, name) != 0)
 		c++;
 	return c;
 }
@@ -105,7 +109,7 @@ column_of(const AtpTable *table, const char *name)
  * False when a value would have to be converted, checked by its type, or made for each row.
  */
 static bool
-find_columns(AtpDirect *d)
+find_columns(AtpHeap *d)
 {
 	TupleDesc	desc = RelationGetDescr(d->rel);
 	int			found = 0;
@@ -113,7 +117,7 @@ find_columns(AtpDirect *d)
 	for (int i = 0; i < desc->natts; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, i);
-		int			c = column_of(d->table, NameStr(att->attname));
+		int			c = column_of(d, NameStr(att->attname));
 		Expr	   *value;
 
 		d->nulls[i] = true;
@@ -122,9 +126,9 @@ find_columns(AtpDirect *d)
 		if (att->attgenerated != '\0' || att->attidentity != '\0' ||
 			get_typtype(att->atttypid) == TYPTYPE_DOMAIN)
 			return false;
-		if (c < d->table->ncolumns)
+		if (c < d->ncolumns)
 		{
-			if (att->atttypid != atp_array_element(d->table->types[c]) || att->atttypmod >= 0)
+			if (att->atttypid != atp_element(d->set, d->columns[c]->type) || att->atttypmod >= 0)
 				return false;
 			d->attnums[c] = att->attnum;
 			found++;
@@ -138,12 +142,12 @@ find_columns(AtpDirect *d)
 		d->values[i] = ExecEvalExpr(ExecPrepareExpr(value, d->estate),
 									GetPerTupleExprContext(d->estate), &d->nulls[i]);
 	}
-	return found == d->table->ncolumns;
+	return found == d->ncolumns;
 }
 
 /* Finds rows by the table's first column.  False: no index is right for that. */
 static bool
-begin_scan(AtpDirect *d)
+begin_scan(AtpHeap *d)
 {
 	for (int i = 0; i < d->result->ri_NumIndices; i++)
 	{
@@ -166,26 +170,28 @@ begin_scan(AtpDirect *d)
 	return false;
 }
 
-AtpDirect *
-atp_direct_open(const AtpTable *table)
+AtpHeap *
+atp_heap_open(AtpStatements *set, const AtpTable *table)
 {
-	AtpDirect  *d;
-	Oid			relid = atp_target_table(table->name);
+	AtpHeap    *d;
+	Oid			relid = atp_target_table(set, table->name);
 	Relation	rel;
 
 	/* in other isolation levels a row that cannot be seen is an error, not a conflict */
 	if (!OidIsValid(relid) || XactReadOnly || IsolationUsesXactSnapshot())
 		return NULL;
 	rel = table_open(relid, RowExclusiveLock);
-	if (!is_plain(rel) || !statements_are_ordinary(table))
+	if (!is_plain(rel) || !statements_are_ordinary(set, table))
 	{
 		table_close(rel, NoLock);
 		return NULL;
 	}
-	d = palloc0(sizeof(AtpDirect));
+	d = palloc0(sizeof(AtpHeap));
+	d->set = set;
 	d->table = table;
+	d->columns = atp_row_columns(table, &d->ncolumns);
 	d->rel = rel;
-	d->attnums = palloc(sizeof(AttrNumber) * table->ncolumns);
+	d->attnums = palloc(sizeof(AttrNumber) * d->ncolumns);
 	d->values = palloc0(sizeof(Datum) * RelationGetDescr(rel)->natts);
 	d->nulls = palloc0(sizeof(bool) * RelationGetDescr(rel)->natts);
 	d->estate = CreateExecutorState();
@@ -195,14 +201,14 @@ atp_direct_open(const AtpTable *table)
 	PushActiveSnapshot(GetTransactionSnapshot());
 	if (!indexes_are_plain(d->result) || !find_columns(d) || (table->keyed && !begin_scan(d)))
 	{
-		atp_direct_close(d);
+		atp_heap_close(d);
 		return NULL;
 	}
 	return d;
 }
 
 pg_noreturn static void
-conflict(AtpDirect *d)
+conflict(AtpHeap *d)
 {
 	ereport(ERROR,
 			(errcode(ATP_ERRCODE_CONFLICT),
@@ -210,7 +216,7 @@ conflict(AtpDirect *d)
 }
 
 static TupleTableSlot *
-slot_of(AtpDirect *d, int i)
+slot_of(AtpHeap *d, int i)
 {
 	if (i == d->nslots)
 		d->slots[d->nslots++] = MakeSingleTupleTableSlot(RelationGetDescr(d->rel), &TTSOpsVirtual);
@@ -219,7 +225,7 @@ slot_of(AtpDirect *d, int i)
 
 /* One of the rows, its other attributes as given. */
 static void
-fill_slot(AtpDirect *d, TupleTableSlot *slot, const AtpRows *rows, int row,
+fill_slot(AtpHeap *d, TupleTableSlot *slot, const AtpRows *rows, int row,
 		  const Datum *values, const bool *nulls)
 {
 	int			natts = RelationGetDescr(d->rel)->natts;
@@ -239,7 +245,7 @@ fill_slot(AtpDirect *d, TupleTableSlot *slot, const AtpRows *rows, int row,
 }
 
 static void
-insert_chunk(AtpDirect *d, int n)
+insert_chunk(AtpHeap *d, int n)
 {
 	MemoryContext old = MemoryContextSwitchTo(GetPerTupleMemoryContext(d->estate));
 
@@ -259,7 +265,7 @@ insert_chunk(AtpDirect *d, int n)
 }
 
 void
-atp_direct_insert(AtpDirect *d, const AtpRows *rows)
+atp_heap_insert(AtpHeap *d, const AtpRows *rows)
 {
 	int			n = 0;
 	Size		bytes = 0;
@@ -281,20 +287,20 @@ atp_direct_insert(AtpDirect *d, const AtpRows *rows)
 }
 
 bool
-atp_direct_find(AtpDirect *d, Datum key, ItemPointer place, Datum *values, bool *nulls)
+atp_heap_find(AtpHeap *d, Datum key, ItemPointer place, Datum *values, bool *nulls)
 {
 	d->key.sk_argument = key;
 	index_rescan(d->scan, &d->key, 1, NULL, 0);
 	if (!index_getnext_slot(d->scan, ForwardScanDirection, d->found))
 		return false;
 	*place = d->found->tts_tid;
-	for (int c = 0; c < d->table->ncolumns; c++)
+	for (int c = 0; c < d->ncolumns; c++)
 		values[c] = slot_getattr(d->found, d->attnums[c], &nulls[c]);
 	return true;
 }
 
 void
-atp_direct_update(AtpDirect *d, ItemPointer places, const AtpRows *rows)
+atp_heap_update(AtpHeap *d, ItemPointer places, const AtpRows *rows)
 {
 	TupleTableSlot *slot = slot_of(d, 0);
 	MemoryContext old = MemoryContextSwitchTo(GetPerTupleMemoryContext(d->estate));
@@ -324,7 +330,7 @@ atp_direct_update(AtpDirect *d, ItemPointer places, const AtpRows *rows)
 
 /* What was written is visible to the statements that follow. */
 void
-atp_direct_close(AtpDirect *d)
+atp_heap_close(AtpHeap *d)
 {
 	if (d->scan != NULL)
 	{

@@ -1,0 +1,37 @@
+/*
+ * heap.h
+ *		Rows into a table without an SQL statement, where that comes to the same.
+ */
+#ifndef ATP_HEAP_H
+#define ATP_HEAP_H
+
+#include "postgres.h"
+
+#include "storage/itemptr.h"
+#include "tables/rows.h"
+#include "tables/statements.h"
+
+/*
+ * SQLSTATE of the ERROR when a row may be there already, or somebody else is
+ * writing it: nothing is wrong, the transaction is to be done again with
+ * statements, which wait and look.  No user sees it.
+ */
+#define ATP_ERRCODE_CONFLICT	MAKE_SQLSTATE('A', 'T', '0', '0', '1')
+
+typedef struct AtpHeap AtpHeap;
+
+/* NULL when it would not come to the same; the statements always do. */
+extern AtpHeap *atp_heap_open(AtpStatements *set, const AtpTable *table);
+extern void atp_heap_insert(AtpHeap *heap, const AtpRows *rows);
+
+/*
+ * The row with this key, as of now: where it lies, and its columns, which stay
+ * valid until the next call.  Only of a keyed table.
+ */
+extern bool atp_heap_find(AtpHeap *heap, Datum key, ItemPointer place, Datum *values, bool *nulls);
+
+/* Replace rows that were found, in this order; a conflict if one has changed since. */
+extern void atp_heap_update(AtpHeap *heap, ItemPointer places, const AtpRows *rows);
+extern void atp_heap_close(AtpHeap *heap);
+
+#endif							/* ATP_HEAP_H */

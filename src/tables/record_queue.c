@@ -1,0 +1,256 @@
+/*
+ * record_queue.c
+ *		Records that are put and removed, many at a time.
+ *
+ * They are written in their order (F-16); a key that comes twice ends one statement
+ * and begins another, so that triggers see every change.  Where heap.c can do it,
+ * new records go without a statement, by key.  Tables that are derived from
+ * records are told of every change (derived.h).
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "core/recordkey.h"
+#include "tables/derived.h"
+#include "tables/heap.h"
+#include "tables/keyset.h"
+#include "tables/record.h"
+#include "tables/rows.h"
+#include "types/types.h"
+#include "utils/datum.h"
+#include "utils/memutils.h"
+
+/* Values of rows that go to the tables in one step, which copies them several times. */
+#define FLUSH_BYTES	(4 * 1024 * 1024)
+
+struct AtpRecords
+{
+	AtpApply   *apply;
+	AtpKeySet  *keys;			/* of the pending statements */
+	const AtpRecordRow **puts;
+	int			nputs;
+	const AtpRecordRow **deletes;
+	int			ndeletes;
+	AtpChange  *changes;		/* for derived tables; NULL: there are none */
+	int			nchanges;
+	Size		bytes;			/* of all those rows' values */
+};
+
+AtpRecords *
+atp_records_begin(AtpApply *a, int n)
+{
+	AtpRecords *r = palloc0(sizeof(AtpRecords));
+
+	n = Max(n, 1);
+	r->apply = a;
+	r->keys = atp_keyset_create(n);
+	r->puts = palloc(sizeof(AtpRecordRow *) * n);
+	r->deletes = palloc(sizeof(AtpRecordRow *) * n);
+	if (atp_derived_uses(a->sub) != 0)
+		r->changes = palloc(sizeof(AtpChange) * n);
+	return r;
+}
+
+/* ------------------------------------------------------------------------
+ * Put and remove
+ * ------------------------------------------------------------------------
+ */
+static AtpRows *
+record_rows(AtpStatements *set, const AtpRecordRow **records, int n)
+{
+	AtpRows    *rows = atp_rows_of(set, &atp_record_table, n);
+
+	for (int i = 0; i < n; i++)
+	{
+		const AtpRecordRow *row = records[i];
+
+		atp_put_ref(rows, row->did);
+		atp_put_ref(rows, row->collection);
+		atp_put_ref(rows, row->rkey);
+		atp_put_ref(rows, row->cid);
+		atp_put(rows, AtpTidGetDatum(row->rev), false);
+		atp_put_ref(rows, row->value);
+		atp_put_ref(rows, row->raw);
+	}
+	return rows;
+}
+
+/* The primary key's order: neighbours share pages. */
+static int
+compare_records(const void *a, const void *b)
+{
+	const AtpRecordRow *x = *(const AtpRecordRow *const *) a;
+	const AtpRecordRow *y = *(const AtpRecordRow *const *) b;
+	int			cmp = atp_compare_dids(x->did, y->did);
+
+	if (cmp == 0)
+		cmp = memcmp(VARDATA_ANY(x->collection), VARDATA_ANY(y->collection),
+					 Min(VARSIZE_ANY_EXHDR(x->collection), VARSIZE_ANY_EXHDR(y->collection)));
+	if (cmp == 0)
+		cmp = (int) VARSIZE_ANY_EXHDR(x->collection) - (int) VARSIZE_ANY_EXHDR(y->collection);
+	if (cmp == 0)
+		cmp = atp_rkey_cmp((const uint8_t *) VARDATA_ANY(x->rkey), VARSIZE_ANY_EXHDR(x->rkey),
+						   (const uint8_t *) VARDATA_ANY(y->rkey), VARSIZE_ANY_EXHDR(y->rkey));
+	return cmp;
+}
+
+/*
+ * New records into the heap, where the table allows it; what is left in puts is for
+ * the statement.  False: all are left.
+ */
+static bool
+create_records(AtpRecords *r)
+{
+	AtpStatements *set = r->apply->statements;
+	AtpHeap    *heap = r->apply->heap ? atp_heap_open(set, &atp_record_table) : NULL;
+	const AtpRecordRow **creates;
+	int			ncreates = 0,
+				rest = 0;
+
+	if (heap == NULL)
+		return false;
+	creates = palloc(sizeof(AtpRecordRow *) * r->nputs);
+	for (int i = 0; i < r->nputs; i++)
+		if (r->puts[i]->action == ATP_CREATE)
+			creates[ncreates++] = r->puts[i];
+		else
+			r->puts[rest++] = r->puts[i];
+	r->nputs = rest;
+	qsort(creates, ncreates, sizeof(AtpRecordRow *), compare_records);
+	atp_heap_insert(heap, record_rows(set, creates, ncreates));
+	atp_heap_close(heap);
+	return true;
+}
+
+static void
+put_records(AtpRecords *r)
+{
+	AtpStatements *set = r->apply->statements;
+	Datum		args[ATP_STATEMENT_ARGS];
+
+	atp_rows_bind(record_rows(set, r->puts, r->nputs), args);
+	(void) atp_execute(set, &atp_record_table.statements[r->apply->again ? ATP_PUT_OLDER_RECORDS : ATP_PUT_RECORDS], args, NULL);
+}
+
+/* Keys of records, and one more column. */
+static AtpRows *
+key_rows(AtpStatements *set, AtpType more, int n)
+{
+	const AtpType types[] = {ATP_TYPE_DID, ATP_TYPE_NSID, ATP_TYPE_RKEY, more, ATP_TYPE_END};
+
+	return atp_rows_create(set, types, n);
+}
+
+static void
+put_key(AtpRows *rows, const AtpRecordRow *row)
+{
+	atp_put_ref(rows, row->did);
+	atp_put_ref(rows, row->collection);
+	atp_put_ref(rows, row->rkey);
+}
+
+static void
+delete_records(AtpRecords *r)
+{
+	AtpApply   *a = r->apply;
+	AtpRows    *rows = key_rows(a->statements, ATP_TYPE_TID, r->ndeletes);
+	Datum		args[4];
+
+	for (int i = 0; i < r->ndeletes; i++)
+	{
+		put_key(rows, r->deletes[i]);
+		atp_put(rows, AtpTidGetDatum(r->deletes[i]->rev), false);
+	}
+	atp_rows_bind(rows, args);
+	a->idle += r->ndeletes -
+		(int64) atp_execute(a->statements, &atp_record_table.statements[a->again ? ATP_DELETE_OLDER_RECORDS : ATP_DELETE_RECORDS], args, NULL);
+}
+
+/* What the operations will replace or remove; created: of those that create, it is known. */
+static void
+find_old_records(AtpRecords *r, bool created)
+{
+	AtpStatements *set = r->apply->statements;
+	AtpRows    *rows = key_rows(set, ATP_TYPE_INT4, r->nchanges);
+	Datum		args[4];
+	uint64		n;
+
+	for (int i = 0; i < r->nchanges; i++)
+	{
+		const AtpRecordRow *row = r->changes[i].row;
+
+		if (created && row->action == ATP_CREATE)
+			continue;
+		put_key(rows, row);
+		atp_put(rows, Int32GetDatum(i), false);
+	}
+	if (rows->n == 0)
+		return;
+	atp_rows_bind(rows, args);
+	n = atp_execute(set, &atp_record_table.statements[ATP_OLD_RECORDS], args, NULL);
+	for (uint64 i = 0; i < n; i++)
+	{
+		Datum		v[4];
+		bool		null[4];
+		AtpChange  *change;
+
+		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, v, null);
+		change = &r->changes[DatumGetInt32(v[0])];
+		change->found = true;
+		change->old_rev = null[1] ? 0 : DatumGetAtpTid(v[1]);
+		change->old_cid = null[2] ? NULL : PG_DETOAST_DATUM_COPY(v[2]);
+		/* many of them may be too much for memory */
+		change->old_value = null[3] ? NULL : (struct varlena *) DatumGetPointer(datumCopy(v[3], false, -1));
+	}
+	SPI_freetuptable(SPI_tuptable);
+}
+
+void
+atp_records_flush(AtpRecords *r)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto rows", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	bool		created = r->nputs > 0 && create_records(r);
+
+	if (r->nchanges > 0 && r->apply->sub->settings.keep_records)
+		find_old_records(r, created);
+	if (r->nputs > 0)
+		put_records(r);
+	if (r->ndeletes > 0)
+		delete_records(r);
+	if (r->nchanges > 0)
+		atp_derived_flush(r->apply, r->changes, r->nchanges);
+	r->nputs = r->ndeletes = r->nchanges = 0;
+	r->bytes = 0;
+	atp_keyset_clear(r->keys);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+}
+
+void
+atp_records_queue(AtpRecords *r, const AtpRecordRow *row, int64 seq, bool again)
+{
+	AtpKey		key = {{row->did, row->collection, row->rkey}};
+
+	if (!atp_keyset_add(r->keys, key))
+	{
+		atp_records_flush(r);
+		(void) atp_keyset_add(r->keys, key);
+	}
+	if (r->apply->sub->settings.keep_records)
+	{
+		if (row->action == ATP_DELETE)
+			r->deletes[r->ndeletes++] = row;
+		else
+			r->puts[r->nputs++] = row;
+	}
+	if (r->changes != NULL)
+		r->changes[r->nchanges++] = (AtpChange) {.row = row, .seq = seq, .again = again || r->apply->again};
+	if (row->value != NULL)
+		r->bytes += VARSIZE(row->value);
+	if (row->raw != NULL)
+		r->bytes += VARSIZE(row->raw);
+	r->apply->rows++;
+	if (r->bytes > FLUSH_BYTES)
+		atp_records_flush(r);
+}
