@@ -141,7 +141,7 @@ compare_event_dids(const void *a, const void *b)
 static AtpRepoState *
 repo_of(AtpRepos *s, struct varlena *did)
 {
-	AtpRepoState	key = {.did = did};
+	AtpRepoState key = {.did = did};
 
 	return bsearch(&key, s->repos, s->nrepos, sizeof(AtpRepoState), compare_repos);
 }
@@ -248,7 +248,7 @@ lock_repos(AtpRepos *s)
 	{
 		Datum		values[lengthof(columns)];
 		bool		nulls[lengthof(columns)];
-		AtpRepoState  *repo;
+		AtpRepoState *repo;
 
 		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, values, nulls);
 		/* a view may show anything */
@@ -287,7 +287,7 @@ find_repos(AtpRepos *s)
 {
 	for (int i = 0; i < s->nrepos; i++)
 	{
-		AtpRepoState  *repo = &s->repos[i];
+		AtpRepoState *repo = &s->repos[i];
 		Datum		values[lengthof(columns)];
 		bool		nulls[lengthof(columns)];
 

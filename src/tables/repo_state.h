@@ -46,8 +46,8 @@ struct AtpRepos
 	const AtpColumn **columns;	/* of the rows */
 	int			ncolumns;
 	int			first;			/* event */
-	AtpRepoState **of_event;		/* from the first one on; not set when it is ignored */
-	AtpRepoState  *repos;			/* by DID */
+	AtpRepoState **of_event;	/* from the first one on; not set when it is ignored */
+	AtpRepoState *repos;		/* by DID */
 	int			nrepos;
 	text	   *subscription;
 	text	   *endpoint;
