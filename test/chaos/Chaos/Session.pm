@@ -78,6 +78,8 @@ sub finish
 	my $until = time + ($timeout // 30);
 	my $done;
 
+	# psql ended while it was asked
+	$self->{error} = 'lost: psql has ended';
 	return undef unless $self->{pid};
 	until ($done = $self->_read($until - time))
 	{
