@@ -26,8 +26,10 @@ sub _start
 	pipe(my $in, my $to)   or die "pipe: $!";
 	pipe(my $from, my $out) or die "pipe: $!";
 	my $pid = fork // die "fork: $!";
+	$self->{appname} //= sprintf "chaos %d %d", $$, ++$count;
 	if ($pid == 0)
 	{
+		$ENV{PGAPPNAME} = $self->{appname};
 		open STDIN,  '<&', $in  or POSIX::_exit(1);
 		open STDOUT, '>&', $out or POSIX::_exit(1);
 		open STDERR, '>&', $out or POSIX::_exit(1);
@@ -37,6 +39,10 @@ sub _start
 	close $out;
 	$to->autoflush(1);
 	@$self{qw(pid to from buffer asked answered)} = ($pid, $to, $from, '', 0, 0);
+	# what nobody waits for any more would be done at a time of its own
+	$self->send("DO \$\$ BEGIN PERFORM pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+		  . " WHERE application_name = '$self->{appname}' AND pid <> pg_backend_pid(); END \$\$")
+	  if delete $self->{given_up};
 	$self->send($self->{first}) if defined $self->{first};
 	return;
 }
@@ -91,6 +97,7 @@ sub finish
 		if (time > $until)
 		{
 			$self->{error} = 'no answer';
+			$self->{given_up} = 1;
 			$self->close;
 			return undef;
 		}
