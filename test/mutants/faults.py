@@ -244,6 +244,8 @@ fault("error-wanted", "process/status.c", "ERRCODE_TO_CATEGORY(edata->sqlerrcode
 fault("batch-of-none", "process/consumer.c", "if (batch->nevents == 0 && batch->letters == NIL)", "if (batch->nevents < 0)", "t/133_managers")
 fault("tables-of-others", "tables/statements.c", "		if ((*table)->use & uses)\n			check_privileges", "		if (uses)\n			check_privileges", "t/171_lifecycle")
 fault("column-not-added", "tables/table.c", " || !atp_column_can_be_added(column))", " || atp_column_can_be_added(column))", "sql/tables")
+fault("gone-untold", "tables/record.c", "if (atp_derived_uses(a->sub) == 0)", "if (atp_derived_uses(a->sub) >= 0)", "t/255_derived")
+fault("gone-without-values", "tables/record.c", ".old_value = null[5] ?", ".old_value = !null[5] ?", "t/255_derived")
 fault("hand-updated", "tables/record_event.c", "atp_execute(set, &statements[TAKE_EVENTS], take, NULL) < n)", "atp_execute(set, &statements[TAKE_EVENTS], take, NULL) > n)", "t/255_derived")
 fault("hand-moved", "tables/record_event.c", "if (!follow_rows(relids, ctids, n))", "if (!follow_rows(relids, ctids, n) && n == 0)", "t/255_derived")
 fault("message-again", "tables/message.c", "\" ON CONFLICT (subscription, endpoint, seq) DO NOTHING\"", "\"\"", "t/210_messages")
