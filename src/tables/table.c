@@ -11,6 +11,7 @@
 #include "config/extension.h"
 #include "config/spi.h"
 #include "fmgr.h"
+#include "lib/stringinfo.h"
 #include "tables/table.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
