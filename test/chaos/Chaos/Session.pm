@@ -53,6 +53,8 @@ sub send
 	my ($self, $sql) = @_;
 
 	$self->_start unless $self->{pid};
+	# it had no server to connect to
+	return unless $self->{pid};
 	my $mark = sprintf 'answer-%d', ++$self->{asked};
 	$sql .= ';' unless $sql =~ /;\s*\z/;
 	local $SIG{PIPE} = 'IGNORE';
