@@ -42,7 +42,7 @@ look_up(const AtpCarIndex *index, const uint8_t *file, AtpBytes root,
 
 	for (size_t i = 0; i < nkeys; i++)
 		list[i].key = keys[i];
-	if (atp_mst_lookup(&walk, index, file, root, list, nkeys, real_sha256, NULL, &at) != ATP_OK)
+	if (atp_mst_lookup(&walk, &(AtpMstTree) {index, file, root, real_sha256, NULL}, list, nkeys, &at) != ATP_OK)
 		abort();
 	for (size_t i = 0; i < nkeys; i++)
 	{
@@ -112,7 +112,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			!atp_car_index_add(&index, &block))
 			abort();
 	}
-	if (atp_mst_begin(&walk, &index, file, root_span, real_sha256, NULL, &at) != ATP_OK)
+	if (atp_mst_begin(&walk, &(AtpMstTree) {&index, file, root_span, real_sha256, NULL}, &at) != ATP_OK)
 		abort();
 	for (size_t i = 0; i < unique; i++)
 	{
