@@ -20,6 +20,12 @@ OBJS = $(SRCS:.c=.o)
 PG_CONFIG ?= pg_config
 PG_CPPFLAGS = -Isrc -DATP_EXTVERSION='"$(EXTVERSION)"' \
 	-isystem $(shell $(PG_CONFIG) --includedir-server 2>/dev/null)
+# Signatures by secp256k1 need its library; without it everything else is built.
+SECP256K1 := $(shell (pkg-config --exists libsecp256k1 || \
+	echo '\#include <secp256k1.h>' | cc -E -x c - ) >/dev/null 2>&1 && echo yes)
+ifdef SECP256K1
+PG_CPPFLAGS += -DATP_SECP256K1
+endif
 PG_CFLAGS = -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare \
 	-Wno-missing-field-initializers
 ifdef WERROR
@@ -30,7 +36,7 @@ endif
 ifdef SAN
 PG_CFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=undefined -O1
 endif
-SHLIB_LINK = $(if $(SAN),-fsanitize=$(SAN)) -lcbor -lwslay -lcurl -lcrypto
+SHLIB_LINK = $(if $(SAN),-fsanitize=$(SAN)) -lcbor -lwslay -lcurl -lcrypto $(if $(SECP256K1),-lsecp256k1)
 
 REGRESS = $(sort $(patsubst sql/%.sql,%,$(wildcard sql/*.sql)))
 TAP_TESTS = 1

@@ -64,16 +64,26 @@ sort_paths(const AtpReposMessage *msg, AtpMstLookup *list, uint8_t *which)
  * before prevData did not send all that a delete needs to be seen.
  */
 static AtpErr
-check_ops(AtpReposMessage *msg, const AtpCarIndex *index, AtpSha256Fn sha256, void *ctx, size_t *at)
+check_ops(AtpReposMessage *msg, const AtpCarIndex *index, AtpInversion *inversion,
+		  AtpSha256Fn sha256, void *ctx, size_t *at)
 {
 	const AtpMstTree tree = {index, msg->blocks.ptr, msg->data, sha256, ctx};
 	AtpMstWalk	walk;
 	AtpMstLookup list[ATP_OPS_MAX];
 	uint8_t		which[ATP_OPS_MAX];
+	bool		undone = true;
 	AtpErr		err;
 
 	sort_paths(msg, list, which);
-	err = atp_mst_lookup(&walk, &tree, list, msg->nops, at);
+	for (unsigned i = 0; i < msg->nops; i++)
+	{
+		const AtpOp *op = &msg->ops[which[i]];
+
+		list[i].before = op->prev;
+		undone = undone && (op->action == ATP_CREATE || op->prev.ptr != NULL);
+	}
+	err = atp_mst_lookup(&walk, &tree, list, msg->nops,
+						 inversion != NULL && msg->nops > 0 ? &inversion->builder : NULL, at);
 	if (err != ATP_OK)
 		return err;
 	for (unsigned i = 0; i < msg->nops; i++)
@@ -94,11 +104,18 @@ check_ops(AtpReposMessage *msg, const AtpCarIndex *index, AtpSha256Fn sha256, vo
 			(op->block = atp_car_index_find(index, op->cid)) == NULL)
 			return ATP_E_OP_BLOCK;
 	}
+	if (inversion == NULL)
+		return ATP_OK;
+	*at = msg->data.ptr - msg->blocks.ptr;
+	if (msg->nops > 0)
+		return atp_invert_end(inversion, msg->prev_data, undone);
+	atp_invert_nothing(inversion, msg->data, msg->prev_data);
 	return ATP_OK;
 }
 
 AtpErr
-atp_commit_check(AtpReposMessage *msg, AtpCarIndex *index, AtpSha256Fn sha256, void *ctx, size_t *at)
+atp_commit_invert(AtpReposMessage *msg, AtpCarIndex *index, AtpInversion *inversion,
+				  AtpSha256Fn sha256, void *ctx, size_t *at)
 {
 	AtpBytes	root;
 	AtpCommit	commit;
@@ -130,5 +147,11 @@ atp_commit_check(AtpReposMessage *msg, AtpCarIndex *index, AtpSha256Fn sha256, v
 		return ATP_E_COMMIT_REV_DIFFERS;
 	msg->data = commit.data;
 
-	return check_ops(msg, index, sha256, ctx, at);
+	return check_ops(msg, index, inversion, sha256, ctx, at);
+}
+
+AtpErr
+atp_commit_check(AtpReposMessage *msg, AtpCarIndex *index, AtpSha256Fn sha256, void *ctx, size_t *at)
+{
+	return atp_commit_invert(msg, index, NULL, sha256, ctx, at);
 }

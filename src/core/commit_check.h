@@ -7,6 +7,7 @@
 #define ATP_COMMIT_CHECK_H
 
 #include "car.h"
+#include "invert.h"
 #include "repos_message.h"
 
 /*
@@ -17,5 +18,12 @@
  */
 extern AtpErr atp_commit_check(AtpReposMessage *msg, AtpCarIndex *index,
 							   AtpSha256Fn sha256, void *ctx, size_t *at);
+
+/*
+ * The same, and V-18: with an inversion that was begun, whether the operations
+ * lead from msg->prev_data to msg->data.
+ */
+extern AtpErr atp_commit_invert(AtpReposMessage *msg, AtpCarIndex *index, AtpInversion *inversion,
+								AtpSha256Fn sha256, void *ctx, size_t *at);
 
 #endif							/* ATP_COMMIT_CHECK_H */

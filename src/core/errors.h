@@ -149,6 +149,20 @@ ATP_ERROR(ATP_E_JSON_LINK, "An object with the key \"$link\" must have no other,
 ATP_ERROR(ATP_E_JSON_BYTES, "An object with the key \"$bytes\" must have no other, and base64 as its value.")
 ATP_ERROR(ATP_E_JSON_AMBIGUOUS, "A map with the key \"$link\" or \"$bytes\" cannot be told from a link or bytes in JSON.")
 
+/* --- keys and signatures: multikey sig --- */
+ATP_ERROR(ATP_E_KEY_BASE, "A key begins with \"z\" (base58btc), after \"did:key:\" or alone.")
+ATP_ERROR(ATP_E_KEY_LONG, "A key has at most 128 characters.")
+ATP_ERROR(ATP_E_KEY_BASE58, "A character is not a digit of base58btc.")
+ATP_ERROR(ATP_E_KEY_TYPE, "The key is not one of secp256k1 or P-256.")
+ATP_ERROR(ATP_E_KEY_LENGTH, "The key has a wrong length.")
+ATP_ERROR(ATP_E_KEY_POINT, "The key is not a point of its curve.")
+ATP_ERROR(ATP_E_KEY_BUILD, "This build has no library for secp256k1.")
+ATP_ERROR(ATP_E_SIG_MAP, "What is signed must be a map with the bytes \"sig\".")
+ATP_ERROR(ATP_E_SIG_LENGTH, "A signature has 64 bytes.")
+ATP_ERROR(ATP_E_SIG_RANGE, "A part of the signature is zero, or not below the order of the curve.")
+ATP_ERROR(ATP_E_SIG_HIGH, "The signature's s is in the upper half of its range.")
+ATP_ERROR(ATP_E_SIG_WRONG, "The signature is not the key's.")
+
 /* --- types: type modifiers --- */
 ATP_ERROR(ATP_E_DID_NOT_BLESSED, "The DID method is not one that the AT Protocol supports (plc, web).")
 ATP_ERROR(ATP_E_CID_NOT_BLESSED, "The CID is not a SHA-256 hash with the codec dag-cbor or raw.")

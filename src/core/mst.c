@@ -199,6 +199,7 @@ push(AtpMstWalk *walk, AtpBytes cid, unsigned layer, size_t *at)
 	if (block == NULL && walk->partial)
 	{
 		walk->gap = layer + 1;
+		walk->stub = cid;
 		return ATP_OK;
 	}
 	if (block == NULL)
@@ -322,17 +323,29 @@ atp_mst_next(AtpMstWalk *walk, AtpMstLeaf *leaf, size_t *at)
 
 /* A key that the walk has passed without meeting it (V-17). */
 static void
-set_absent(const AtpMstWalk *walk, AtpMstLookup *lookup)
+set_absent(const AtpMstWalk *walk, AtpMstLookup *lookup, AtpMstBuilder *before)
 {
+	bool		is_undone = before != NULL && lookup->before.ptr != NULL;
+	unsigned	height = 0;
+
 	lookup->value = (AtpBytes) {NULL, 0};
+	if (walk->gap > 0 || is_undone)
+		height = atp_mst_height(lookup->key.ptr, lookup->key.len, walk->tree.sha256, walk->tree.ctx);
 
 	/* a subtree has only keys that are lower than the node that links to it */
-	lookup->unknown = walk->gap > 0 &&
-		atp_mst_height(lookup->key.ptr, lookup->key.len, walk->tree.sha256, walk->tree.ctx) < walk->gap;
+	lookup->unknown = height < walk->gap;
+	if (before == NULL)
+		return;
+	/* V-20: on which side of the subtree, or where in it, nobody knows */
+	if (walk->gap > 0)
+		atp_mst_root_unknown(before);
+	else if (is_undone)
+		atp_mst_root_leaf(before, lookup->key, lookup->before, height);
 }
 
 AtpErr
-atp_mst_lookup(AtpMstWalk *walk, const AtpMstTree *tree, AtpMstLookup *list, size_t n, size_t *at)
+atp_mst_lookup(AtpMstWalk *walk, const AtpMstTree *tree, AtpMstLookup *list, size_t n,
+			   AtpMstBuilder *before, size_t *at)
 {
 	size_t		i = 0;
 	AtpErr		err = begin(walk, tree, true, at);
@@ -347,13 +360,18 @@ atp_mst_lookup(AtpMstWalk *walk, const AtpMstTree *tree, AtpMstLookup *list, siz
 			break;
 		while (i < n && (err == ATP_E_MST_END ||
 						 (cmp = atp_mst_compare(list[i].key, leaf.key)) < 0))
-			set_absent(walk, &list[i++]);
+			set_absent(walk, &list[i++], before);
+		if (before != NULL && walk->gap > 0)
+			atp_mst_root_stub(before, walk->stub, walk->gap - 1);
+		walk->gap = 0;
 		if (i < n && cmp == 0)
 		{
 			list[i].value = leaf.value;
-			list[i++].unknown = false;
+			list[i].unknown = false;
+			leaf.value = list[i++].before;
 		}
-		walk->gap = 0;
+		if (before != NULL && err == ATP_OK && leaf.value.ptr != NULL)
+			atp_mst_root_leaf(before, leaf.key, leaf.value, walk->level[walk->depth - 1].layer);
 	}
 	return err == ATP_E_MST_END ? ATP_OK : err;
 }

@@ -2,7 +2,7 @@
  * mst.h
  *		Merkle search trees: a repository's map from path to record.  Rules B-63
  *		to B-65 and V-23: a walker that checks what it walks, and a lookup of many
- *		keys in one walk.
+ *		keys in one walk, which may undo what was done to them.
  *
  * Reading needs the tree's blocks in an index, their hashes checked.  The
  * offset of a fault counts from base, the start of the buffer that all those
@@ -14,17 +14,7 @@
 #include "atp.h"
 #include "car.h"
 #include "cid.h"
-
-#define ATP_MST_KEY_MAX		1024	/* bytes, B-65 */
-
-/*
- * Levels of a tree.  A key of height n costs its maker 4^n hashes, so that 32
- * is out of anybody's reach.
- */
-#define ATP_MST_LEVELS_MAX	32
-
-/* B-63: leading zero bits of the key's SHA-256, in pairs. */
-extern unsigned atp_mst_height(const uint8_t *key, size_t n, AtpSha256Fn sha256, void *ctx);
+#include "mst_root.h"
 
 /* --- walking --- */
 
@@ -54,6 +44,7 @@ typedef struct AtpMstWalk
 	bool		partial;		/* nodes may be absent */
 	unsigned	gap;			/* keys lower than this may be in a node that is absent,
 								 * between the last leaf and this one; 0: there is none */
+	AtpBytes	stub;			/* the CID of that node */
 	size_t		visits;			/* nodes read */
 	unsigned	depth;			/* levels in use */
 	size_t		last_len;
@@ -82,15 +73,19 @@ typedef struct AtpMstLookup
 	AtpBytes	key;
 	AtpBytes	value;			/* set: binary CID; ptr NULL: the tree does not have the key ... */
 	bool		unknown;		/* set: ... or has it in a node that is absent */
+	AtpBytes	before;			/* for the builder: the value that it had; ptr NULL: none */
 } AtpMstLookup;
 
 /*
  * Look up n keys, sorted and unique, in a tree of which the index may hold a
  * part only.  Whatever the keys are, each node that is present is read once,
  * and has to keep the tree's rules (V-23).  The walk is the caller's memory.
+ *
+ * With a builder that was begun (NULL: none), the tree in which each of the keys has the
+ * value that it had before is put into it in the same walk (V-19).
  */
 extern AtpErr atp_mst_lookup(AtpMstWalk *walk, const AtpMstTree *tree, AtpMstLookup *list,
-							 size_t n, size_t *at);
+							 size_t n, AtpMstBuilder *before, size_t *at);
 
 /* The order of keys: that of their bytes. */
 extern int	atp_mst_compare(AtpBytes a, AtpBytes b);

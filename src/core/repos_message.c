@@ -344,3 +344,18 @@ atp_repos_parse(const AtpFrame *frame, AtpReposMessage *msg, size_t *at)
 	*at += frame->payload_at;
 	return err;
 }
+
+AtpErr
+atp_repos_parse_ops(const uint8_t *buf, size_t n, AtpReposMessage *msg, size_t *at)
+{
+	AtpCborReader r;
+	AtpCborItem item;
+	AtpErr		err;
+
+	msg->nops = 0;
+	atp_cbor_init(&r, buf, n, ATP_CBOR_DEPTH_DEFAULT);
+	if ((err = atp_cbor_next(&r, &item, at)) != ATP_OK ||
+		(err = read_ops(&r, &item, msg, at)) != ATP_OK)
+		return err;
+	return check_ops(msg);
+}

@@ -79,4 +79,7 @@ typedef struct AtpReposMessage
  */
 extern AtpErr atp_repos_parse(const AtpFrame *frame, AtpReposMessage *msg, size_t *at);
 
+/* A #commit's "ops" alone, as DAG-CBOR: sets msg->ops.  *at counts from its start. */
+extern AtpErr atp_repos_parse_ops(const uint8_t *buf, size_t n, AtpReposMessage *msg, size_t *at);
+
 #endif							/* ATP_REPOS_MESSAGE_H */

@@ -40,3 +40,21 @@ CREATE FUNCTION atproto.frame_records(frame bytea, OUT action text, OUT uri atur
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000 ROWS 2;
 COMMENT ON FUNCTION atproto.frame_records(bytea) IS
 	'operations of a #commit frame, its blocks checked; value is NULL after a delete, and where a record is invalid or jsonb cannot hold it';
+
+CREATE FUNCTION atproto.verify_commit(blocks bytea, key text) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'atp_pg_verify_commit'
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION atproto.verify_commit(bytea, text) IS
+	'did the owner of this key (did:key or Multikey) sign the commit of a CAR file';
+
+CREATE FUNCTION atproto.verify_label(label jsonb, key text) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'atp_pg_verify_label'
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
+COMMENT ON FUNCTION atproto.verify_label(jsonb, text) IS
+	'did the owner of this key (did:key or Multikey) sign the label';
+
+CREATE FUNCTION atproto.invert(blocks bytea, ops jsonb) RETURNS cidlink
+	AS 'MODULE_PATHNAME', 'atp_pg_invert'
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000;
+COMMENT ON FUNCTION atproto.invert(bytea, jsonb) IS
+	'root of the tree before a commit, whose operations are undone on the nodes that came with it; NULL when these do not suffice';

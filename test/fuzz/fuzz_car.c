@@ -31,7 +31,7 @@ walk(const AtpCarIndex *index, const uint8_t *base, size_t size, AtpBytes root, 
 		AtpMstLookup lookup = {.key = leaf.key};
 
 		if (look_up &&
-			(atp_mst_lookup(&again, &tree, &lookup, 1, &at) != ATP_OK ||
+			(atp_mst_lookup(&again, &tree, &lookup, 1, NULL, &at) != ATP_OK ||
 			 lookup.unknown || lookup.value.ptr != leaf.value.ptr || lookup.value.len != leaf.value.len))
 			abort();
 	}
@@ -50,7 +50,7 @@ check_tree(const AtpCarIndex *index, const uint8_t *base, size_t size, AtpBytes 
 	static AtpMstWalk w;
 	AtpErr		err = walk(index, base, size, root, false);
 	size_t		at;
-	AtpErr		in_lookup = atp_mst_lookup(&w, &(AtpMstTree) {index, base, root, real_sha256, NULL}, NULL, 0, &at);
+	AtpErr		in_lookup = atp_mst_lookup(&w, &(AtpMstTree) {index, base, root, real_sha256, NULL}, NULL, 0, NULL, &at);
 
 	if (in_lookup != ATP_OK && at > size)
 		abort();

@@ -42,7 +42,7 @@ look_up(const AtpCarIndex *index, const uint8_t *file, AtpBytes root,
 
 	for (size_t i = 0; i < nkeys; i++)
 		list[i].key = keys[i];
-	if (atp_mst_lookup(&walk, &(AtpMstTree) {index, file, root, real_sha256, NULL}, list, nkeys, &at) != ATP_OK)
+	if (atp_mst_lookup(&walk, &(AtpMstTree) {index, file, root, real_sha256, NULL}, list, nkeys, NULL, &at) != ATP_OK)
 		abort();
 	for (size_t i = 0; i < nkeys; i++)
 	{

@@ -27,6 +27,7 @@ LIBRARIES = {
     "curl/": ["net"],
     "wslay/": ["net"],
     "openssl/": ["net", "src"],
+    "secp256k1": ["src"],
 }
 # core is plain C11, without I/O.
 PLAIN = {"ctype.h", "float.h", "inttypes.h", "limits.h", "math.h", "stdalign.h", "stdarg.h", "stdbool.h",

@@ -155,7 +155,7 @@ mst_find(const AtpCarIndex *index, const uint8_t *base, AtpBytes root, AtpBytes 
 {
 	static AtpMstWalk walk;
 	AtpMstLookup lookup = {.key = key};
-	AtpErr		err = atp_mst_lookup(&walk, &(AtpMstTree) {index, base, root, sha256, NULL}, &lookup, 1, at);
+	AtpErr		err = atp_mst_lookup(&walk, &(AtpMstTree) {index, base, root, sha256, NULL}, &lookup, 1, NULL, at);
 
 	*value = lookup.value;
 	return err == ATP_OK && lookup.unknown ? ATP_E_MST_MISSING : err;

@@ -18,6 +18,9 @@ typedef struct Count
 	unsigned	ops[3];
 	unsigned	records;
 	unsigned	faults;
+	unsigned	proven;			/* commits whose operations lead from prevData to data */
+	unsigned	first;			/* of those, from nothing */
+	unsigned	continued;		/* commits that follow the one before */
 	unsigned	rewritten;		/* blocks that the writer gives back */
 	unsigned	blocks;
 } Count;
@@ -73,11 +76,38 @@ rewrites(AtpBytes block)
 	return err == ATP_E_CBOR_END && w.len == block.len && memcmp(buf, block.ptr, w.len) == 0;
 }
 
+#define ACCOUNTS_MAX	100
+
+typedef struct Account
+{
+	char		did[64];
+	uint8_t		data[ATP_CID_BLESSED_LEN];	/* all zeros: unknown */
+} Account;
+
+/* What the account had last. */
+static uint8_t *
+data_of(AtpSpan did)
+{
+	static Account accounts[ACCOUNTS_MAX];
+	size_t		i = 0;
+
+	while (accounts[i].did[0] != '\0' && !atp_span_is(did, accounts[i].did))
+		i++;
+	if (i == ACCOUNTS_MAX - 1 || did.len >= sizeof(accounts[i].did))
+		exit(2);
+	memcpy(accounts[i].did, did.ptr, did.len);
+	return accounts[i].data;
+}
+
 static AtpErr
 one_message(const AtpFrame *frame, Count *count, size_t *at)
 {
 	static AtpReposMessage msg;
 	static Index ix;
+	static AtpInversion inversion;
+	static uint8_t before[2 * ATP_BLOCKS_MAX];
+	static const uint8_t unknown[ATP_CID_BLESSED_LEN];
+	uint8_t    *data;
 	AtpErr		err;
 
 	if ((err = atp_repos_parse(frame, &msg, at)) != ATP_OK)
@@ -86,8 +116,20 @@ one_message(const AtpFrame *frame, Count *count, size_t *at)
 	if (msg.kind != ATP_REPOS_COMMIT && msg.kind != ATP_REPOS_SYNC)
 		return ATP_OK;
 	index_clear(&ix);
-	if ((err = atp_commit_check(&msg, &ix.index, sha256, NULL, at)) != ATP_OK)
+	atp_invert_begin(&inversion, before, sizeof(before), sha256, NULL);
+	if ((err = atp_commit_invert(&msg, &ix.index, &inversion, sha256, NULL, at)) != ATP_OK)
 		return err;
+	data = data_of(msg.did);
+	if (msg.kind == ATP_REPOS_COMMIT)
+	{
+		bool		is_first = inversion.known && inversion.first && !msg.has_since;
+
+		count->proven += inversion.verdict == ATP_PROVEN || is_first;
+		count->first += is_first;
+		count->continued += is_first ? memcmp(data, unknown, sizeof(unknown)) == 0 :
+			memcmp(data, inversion.root, sizeof(inversion.root)) == 0;
+	}
+	memcpy(data, msg.data.ptr, msg.data.len);
 	for (size_t i = 0; i < ix.index.n; i++)
 	{
 		count->blocks++;
@@ -153,6 +195,8 @@ main(void)
 	ok(c.ops[ATP_CREATE] == 2945 && c.ops[ATP_UPDATE] == 150 && c.ops[ATP_DELETE] == 146,
 	   "operations: %u create, %u update, %u delete", c.ops[ATP_CREATE], c.ops[ATP_UPDATE],
 	   c.ops[ATP_DELETE]);
+	ok(c.proven == 1390 && c.first == 52, "V-18, V-28: %u commits proven, of which %u the first", c.proven, c.first);
+	ok(c.continued == 1390, "V-31: %u follow the one before", c.continued);
 	ok(c.records == 3095, "%u records", c.records);
 	ok(c.blocks > 9000 && c.rewritten == c.blocks, "B-11: %u of %u blocks are written as they were",
 	   c.rewritten, c.blocks);

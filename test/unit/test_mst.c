@@ -261,7 +261,7 @@ expect(const char *name, const uint8_t *root, AtpErr expected)
 	AtpErr		err;
 
 	tree_finish();
-	err = atp_mst_lookup(&walk, &(AtpMstTree) {&tree.ix.index, tree.car, cid_span(root), sha256, NULL}, NULL, 0, &at);
+	err = atp_mst_lookup(&walk, &(AtpMstTree) {&tree.ix.index, tree.car, cid_span(root), sha256, NULL}, NULL, 0, NULL, &at);
 	ok(err == in_lookup && at <= tree.w.len, "%s: in a lookup: %s", name, atp_err_text(err));
 	err = walk_all((AtpBytes) {root, ATP_CID_BLESSED_LEN}, &leaves, &at);
 	ok(err == expected && (err == ATP_E_MST_MISSING || at <= tree.w.len), "%s: %s", name,
@@ -479,7 +479,7 @@ one_large_node(void)
 	for (size_t i = 0; i < 200; i++)
 		list[i].key = bytes_of(names[i * (MANY / 200)]);
 	hashes = 0;
-	err = atp_mst_lookup(&walk, &(AtpMstTree) {&tree.ix.index, tree.car, cid_span(root), counted_sha256, NULL}, list, 200, &at);
+	err = atp_mst_lookup(&walk, &(AtpMstTree) {&tree.ix.index, tree.car, cid_span(root), counted_sha256, NULL}, list, 200, NULL, &at);
 	for (size_t i = 0; i < 200; i++)
 		found += list[i].value.ptr != NULL && !list[i].unknown;
 	ok(err == ATP_OK && found == 200, "%zu of 200 keys are in a node of %d", found, MANY);
@@ -519,7 +519,7 @@ many_links(void)
 	}
 	put_node(&tree.w, entries, n, NULL, next);
 	tree_finish();
-	err = atp_mst_lookup(&walk, &(AtpMstTree) {&tree.ix.index, tree.car, cid_span(next), sha256, NULL}, NULL, 0, &at);
+	err = atp_mst_lookup(&walk, &(AtpMstTree) {&tree.ix.index, tree.car, cid_span(next), sha256, NULL}, NULL, 0, NULL, &at);
 	ok(err == ATP_E_MST_TWICE, "V-24: a node that is linked 20 times: %s", atp_err_text(err));
 	ok(walk.visits <= tree.ix.index.n + 1, "V-24: after %zu reads of %zu nodes", walk.visits, tree.ix.index.n);
 }
@@ -553,7 +553,7 @@ keys_that_begin_alike(void)
 		}
 		tree_build(keys, nkeys, cid_span(value));
 		memset(&walk, 0xa5, sizeof(walk));
-		as_built = atp_mst_lookup(&walk, &(AtpMstTree) {&tree.ix.index, tree.car, cid_span(tree.root), sha256, NULL}, list, n, &at) == ATP_OK;
+		as_built = atp_mst_lookup(&walk, &(AtpMstTree) {&tree.ix.index, tree.car, cid_span(tree.root), sha256, NULL}, list, n, NULL, &at) == ATP_OK;
 		for (unsigned i = 0; i < n; i++)
 			as_built = as_built && !list[i].unknown && (list[i].value.ptr != NULL) == (there >> i & 1);
 		right += as_built;

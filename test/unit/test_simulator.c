@@ -48,6 +48,8 @@ static AtpMstItem *history;
 static size_t nhistory;
 static secp256k1_context *secp;
 static Count count;
+static AtpInversion inversion;
+static uint8_t tree_before[2 * ATP_BLOCKS_MAX];
 
 static void
 fault(const char *did, const char *what)
@@ -249,6 +251,7 @@ commit(const AtpReposMessage *msg, Account *a)
 
 	CHECK(a, msg->nops > 0);
 	CHECK(a, msg->prev_data.ptr != NULL && equal(msg->prev_data, a->data));
+	CHECK(a, inversion.verdict == ATP_PROVEN);
 	CHECK(a, msg->has_since && (a->rev == 0 || msg->since == a->rev));
 	count.batches += msg->nops > 1;
 	for (unsigned i = 0; i < msg->nops; i++)
@@ -268,10 +271,11 @@ read_message(const uint8_t *data, size_t len, AtpReposMessage *msg, Index *ix)
 	count.messages++;
 	count.bytes += len;
 	index_clear(ix);
+	atp_invert_begin(&inversion, tree_before, sizeof(tree_before), sha256, NULL);
 	if ((err = atp_frame_parse(data, len, &frame, &at)) != ATP_OK ||
 		(err = atp_repos_parse(&frame, msg, &at)) != ATP_OK ||
 		(msg->blocks.ptr != NULL &&
-		 (err = atp_commit_check(msg, &ix->index, sha256, NULL, &at)) != ATP_OK))
+		 (err = atp_commit_invert(msg, &ix->index, &inversion, sha256, NULL, &at)) != ATP_OK))
 	{
 		fault("message", atp_err_text(err));
 		return false;

@@ -1,0 +1,14 @@
+/*
+ * signature.h
+ *		The curves for src/core: k256 by libsecp256k1, P-256 by OpenSSL.
+ */
+#ifndef ATP_SIGNATURE_H
+#define ATP_SIGNATURE_H
+
+#include "core/sig.h"
+
+/* An AtpVerifyFn; ctx is not used.  Raises an error when memory runs out. */
+extern AtpErr atp_signature_verify(void *ctx, const uint8_t key[ATP_MULTIKEY_LEN],
+								   const uint8_t digest[32], const uint8_t sig[ATP_SIG_LEN]);
+
+#endif							/* ATP_SIGNATURE_H */
