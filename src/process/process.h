@@ -10,6 +10,8 @@
 #include "config/subscription.h"
 #include "postmaster/bgworker.h"
 
+#define ATP_STATS_DELAY_MS	1000	/* of rest, until PostgreSQL's statistics are told */
+
 /*
  * Describe a process, to be registered: "TYPE NAME", which runs a function of
  * this library once the server takes writes.  It is not restarted; the rest is

@@ -31,8 +31,6 @@
 #include "tables/statements.h"
 #include "utils/memutils.h"
 
-#define STATS_DELAY_MS		1000
-
 typedef struct Worker
 {
 	AtpRing    *ring;
@@ -202,7 +200,7 @@ worker_loop(Worker *w)
 		if (batch != NULL)
 			continue;
 		pgstat_report_activity(STATE_IDLE, "waiting for events");
-		atp_wait(NULL, 0, stats_pending ? STATS_DELAY_MS : -1);
+		atp_wait(NULL, 0, stats_pending ? ATP_STATS_DELAY_MS : -1);
 		if (stats_pending && atp_ring_work(w->ring, w->shard) == NULL)
 		{
 			pgstat_report_stat(true);

@@ -246,6 +246,7 @@ atp_status_attach(const char *name)
 void
 atp_status_state(AtpState state)
 {
+	Assert(state <= ATP_STATE_ENDED);
 	lock_slots(LW_EXCLUSIVE);
 	my_slot->state = state;
 	if (state == ATP_STATE_STREAMING)

@@ -16,13 +16,19 @@
 #include "net/drop.h"
 #include "stream/batch.h"
 
+/* What a consumer does: doc/consumer.md has the table, consumer_state.c the ways between them. */
 typedef enum AtpState
 {
 	ATP_STATE_STARTING,
 	ATP_STATE_CONNECTING,
 	ATP_STATE_STREAMING,
-	ATP_STATE_WAITING,			/* between two connections */
-	ATP_STATE_ENDED				/* the process is gone */
+	ATP_STATE_WAITING,			/* between two connections, or after a crash */
+	ATP_STATE_ENDED,			/* the process is gone */
+	/* in these, others see the state before */
+	ATP_STATE_UNDECIDED,		/* a message waits for what comes after it (ATP_DROP_CLOCK) */
+	ATP_STATE_SETTLING,			/* what was decoded is being committed */
+	ATP_STATE_STOPPING,			/* an operator will have to decide */
+	ATP_STATE_LEAVING			/* the process ends */
 } AtpState;
 
 #define ATP_MANAGERS_MAX	64		/* databases that can be served */

@@ -125,7 +125,7 @@ fault("handshake-reason", "net/handshake.c", "answer->reason.len < REASON_MAX ? 
 
 fault("clock-of-day", "clock.c", "return (AtpTime) INSTR_TIME_GET_MICROSEC(now) +", "return 0 * (AtpTime) INSTR_TIME_GET_MICROSEC(now) + GetCurrentTimestamp() +",
       "t/146_clock")
-fault("not-listened", "process/consumer.c", "	c->last_data = Min(now, c->last_data + (now - c->listened));\n", "", "t/180_slow")
+fault("not-listened", "process/consumer_loop.c", "	c->last_data = Min(now, c->last_data + (now - c->listened));\n", "", "t/180_slow")
 
 # --- src/types ---
 
@@ -241,7 +241,7 @@ fault("fault-text", "tables/fault.c", "pg_mbcliplen(message, strlen(message), TE
 fault("manager-fails", "process/control.c", "if (atp_manager_number() >= 0)", "if (atp_manager_number() == 0)", "t/133_managers")
 fault("error-at-end", "process/status.c", "	emit_log_hook = report_end;\n", "	if (mine.name == NULL)\n		emit_log_hook = report_end;\n", "t/133_managers")
 fault("error-wanted", "process/status.c", "ERRCODE_TO_CATEGORY(edata->sqlerrcode) == ERRCODE_OPERATOR_INTERVENTION ||", "", "t/133_managers")
-fault("batch-of-none", "process/consumer.c", "if (batch->nevents == 0 && batch->letters == NIL)", "if (batch->nevents < 0)", "t/133_managers")
+fault("batch-of-none", "process/consumer_batch.c", "else if (batch->nevents > 0 || batch->letters != NIL)", "else if (batch->nevents >= 0)", "t/133_managers")
 fault("tables-of-others", "tables/statements.c", "		if ((*table)->use & uses)\n			check_privileges", "		if (uses)\n			check_privileges", "t/171_lifecycle")
 fault("column-not-added", "tables/table.c", " || !atp_column_can_be_added(column))", " || atp_column_can_be_added(column))", "sql/tables")
 fault("gone-untold", "tables/record.c", "if (atp_derived_uses(a->sub) == 0)", "if (atp_derived_uses(a->sub) >= 0)", "t/255_derived")
@@ -258,7 +258,7 @@ fault("owner-null", "config/subscription_check.c", "if (owner.isnull)", "if (own
 fault("owner-before", "config/owner.c", "	settle(rel, column, before);\n", "", "t/261_owners")
 fault("owner-after", "config/owner.c", "	if (OidIsValid(after) && after > before)\n		settle(rel, column, after);\n", "", "t/261_owners")
 fault("owner-truncate", "config/owner.c", "		deleteSharedDependencyRecordsFor(RelationRelationId, RelationGetRelid(rel), column);\n", "", "t/261_owners")
-fault("owner-not-noted", "process/consumer.c", "if (changed && OidIsValid(sub->owner))", "if (!changed && OidIsValid(sub->owner))", "t/261_owners")
+fault("owner-not-noted", "process/consumer_settings.c", "if (changed && OidIsValid(sub->owner))", "if (!changed && OidIsValid(sub->owner))", "t/261_owners")
 
 # --- calls by hand ---
 

@@ -1,0 +1,157 @@
+/*
+ * consumer_batch.c
+ *		What the consumer received, into the tables: by itself, or by its workers.
+ *
+ * With workers the batch goes to them (shards.h), and the cursor follows when they
+ * have committed.
+ */
+#include "postgres.h"
+
+#include "config/cursor.h"
+#include "config/extension.h"
+#include "config/transaction.h"
+#include "net/wait.h"
+#include "process/consumer_private.h"
+#include "process/crash.h"
+#include "tables/apply.h"
+
+bool
+atp_consumer_can_receive(Consumer *c)
+{
+	return c->shards == NULL || c->batch->buffer != NULL || atp_shards_lend(c->shards, c->batch);
+}
+
+/* Workers that have something to do get more when it is a full batch. */
+bool
+atp_consumer_batch_is_due(const Consumer *c)
+{
+	if (c->batch->nmessages == 0 || c->state == ATP_STATE_UNDECIDED)
+		return false;
+	if (atp_batch_full(c->batch))
+		return true;
+	return (c->shards == NULL || atp_shards_idle(c->shards)) &&
+		atp_remaining(atp_now(), c->batch->since, atp_batch_delay_ms) == 0;
+}
+
+/* A stream without position begins here: no shard may find another place. */
+static void
+begin_shards(Consumer *c, int64 seq)
+{
+	atp_begin("beginning the stream");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		atp_cursor_begin(c->name, c->sub->ep->scope, seq);
+	atp_commit();
+	atp_consumer_report(c);
+	c->cursor = c->handed = seq;
+}
+
+static void
+hand_batch(Consumer *c, bool broken)
+{
+	AtpBatch   *batch = c->batch;
+
+	if (c->handed < 0 && batch->nevents > 0)
+		begin_shards(c, batch->events[0].seq - 1);
+	atp_status_skips(batch->skips);
+	if (batch->nevents > 0 || broken)
+	{
+		atp_shards_hand(c->shards, batch, c->handed, c->position.last, broken);
+		c->handed = c->position.last;
+	}
+	atp_batch_reset(batch);
+}
+
+void
+atp_consumer_hand_broken(Consumer *c)
+{
+	hand_batch(c, true);
+}
+
+static void
+note_progress(Consumer *c)
+{
+	c->failures = 0;
+	atp_crash_progress();
+}
+
+void
+atp_consumer_collect(Consumer *c)
+{
+	if (atp_shards_collect(c->shards, &c->cursor))
+		note_progress(c);
+	if (atp_shards_failed(c->shards))
+		atp_consumer_leave(c, "one of its workers ended", true);
+}
+
+/* One transaction, or several pieces. */
+static void
+apply_batch(Consumer *c)
+{
+	AtpBatch   *batch = c->batch;
+	AtpStreamProgress progress = atp_stream_progress(c->sub, 0, c->layout, c->cursor, c->position.last);
+	const char *reason;
+	AtpApplied	result = atp_apply(c->sub, c->source->sink, c->statements, batch, &progress.base, &reason);
+
+	c->cursor = progress.position;
+	switch (result)
+	{
+		case ATP_APPLIED:
+			break;
+		case ATP_APPLY_GONE:
+			atp_consumer_leave(c, "the extension was dropped", false);
+			break;
+		case ATP_APPLY_CURSOR_MOVED:
+			atp_consumer_leave(c, "its cursor was set", true);
+			break;
+		case ATP_APPLY_STOP:
+			atp_consumer_stop(c, reason);
+			break;
+	}
+	atp_status_batch(batch->skips);
+	atp_consumer_report(c);
+	c->stats_pending = true;
+	if (batch->nevents > 0)
+		note_progress(c);
+	c->purge_due |= batch->purge;
+	atp_batch_reset(batch);
+}
+
+void
+atp_consumer_apply(Consumer *c)
+{
+	AtpBatch   *batch = c->batch;
+
+	if (batch->nmessages == 0)
+		return;
+	Assert(c->state == ATP_STATE_STREAMING || c->state == ATP_STATE_SETTLING);
+	if (c->shards != NULL)
+		hand_batch(c, false);
+	else if (batch->nevents > 0 || batch->letters != NIL)
+		apply_batch(c);
+	else
+	{
+		/* nothing but messages that do not count */
+		atp_status_skips(batch->skips);
+		atp_batch_reset(batch);
+	}
+}
+
+void
+atp_consumer_settle(Consumer *c)
+{
+	atp_consumer_is_settling(c);
+	atp_consumer_apply(c);
+	while (c->shards != NULL && !atp_shards_idle(c->shards))
+	{
+		atp_consumer_collect(c);
+		if (!atp_shards_idle(c->shards))
+			atp_wait(NULL, 0, ATP_LOOK_MS);
+	}
+}
+
+void
+atp_consumer_purge(Consumer *c)
+{
+	c->purge_due = atp_purge(c->sub, c->source->sink, c->statements, c->loop_cxt);
+	atp_consumer_report(c);
+}

@@ -1,0 +1,159 @@
+/*
+ * consumer_private.h
+ *		What the files of the consumer share.
+ *
+ * consumer.c begins and ends it, consumer_loop.c is its loop, consumer_state.c
+ * its states, consumer_settings.c follows the subscription's row,
+ * consumer_stream.c the connection, consumer_batch.c brings what came into the
+ * tables.
+ */
+#ifndef ATP_CONSUMER_PRIVATE_H
+#define ATP_CONSUMER_PRIVATE_H
+
+#include "postgres.h"
+
+#include "clock.h"
+#include "compat.h"
+#include "config/subscription.h"
+#include "net/connection.h"
+#include "process/consumer.h"
+#include "process/shards.h"
+#include "process/status.h"
+#include "source.h"
+#include "stream/batch.h"
+#include "stream/decode.h"
+#include "tables/statements.h"
+
+#define ATP_LOOK_MS		1000	/* workers tell what they have done; one that never started tells nobody */
+
+typedef struct Consumer
+{
+	const char *name;
+	bool		managed;		/* by a manager, which restarts it */
+	MemoryContext loop_cxt;		/* reset with each round of the loop */
+	AtpState	state;
+	AtpState	shown;			/* the last one that others could see */
+
+	/* the subscription's row */
+	MemoryContext cxt;			/* the subscription, and whatever lives as long */
+	AtpSubscription *sub;
+	const AtpSource *source;	/* what kind of stream it is */
+	char	   *activity;		/* what pg_stat_activity shows while streaming */
+
+	/* the stream */
+	MemoryContext conn_cxt;		/* reset with each connection */
+	AtpConn    *conn;			/* NULL between connections */
+	uint64		counted_bytes;	/* of the connection, already in the statistics */
+	AtpTime		last_data;		/* or when the present connection began */
+	AtpTime		last_ping;
+	AtpTime		listened;		/* the end of the last wait for data */
+	AtpTime		waiting_until;	/* ATP_STATE_WAITING */
+	AtpTime		undecided_since;	/* ATP_STATE_UNDECIDED */
+	const char *undecided_why;
+	int			failures;		/* since the last progress */
+	int64		drop_seq;		/* where the stream was dropped for its contents */
+	int			drops_there;
+
+	/* what came */
+	AtpBatch   *batch;
+	AtpDecoder *decoder;
+	AtpStatements *statements;
+	AtpShards  *shards;			/* NULL: this process applies what it receives */
+	AtpPosition position;		/* taken into the batch */
+	int64		handed;			/* given to the workers; the cursor without them */
+	int64		cursor;			/* committed; -1: none */
+	int			layout;			/* of the cursor: see AtpCursor */
+
+	/*
+	 * The number of workers has been changed, and their cursors differ, so it
+	 * cannot be obeyed yet: a worker passes over what is in its cursor.  At this
+	 * position, the highest of them, all have the same, and the consumer starts
+	 * anew.  -1: nothing was changed.
+	 */
+	int64		reshard_at;
+
+	/*
+	 * Records of deleted accounts may be left: more than one transaction should
+	 * remove.  Each round of the loop removes some, until none are found.  With
+	 * workers, the first of them does it.
+	 */
+	bool		purge_due;
+	bool		stats_pending;	/* PostgreSQL's, of our transactions */
+} Consumer;
+
+/* --- consumer.c --- */
+
+/* End the process; again: it is to come back. */
+pg_noreturn extern void atp_consumer_leave(Consumer *c, const char *why, bool again);
+
+/* End the subscription, too: an operator has to decide. */
+pg_noreturn extern void atp_consumer_stop(Consumer *c, const char *reason);
+
+/* --- consumer_loop.c --- */
+
+pg_noreturn extern void atp_consumer_loop(Consumer *c);
+
+/* --- consumer_state.c: a function for each way from one state to another --- */
+
+extern void atp_consumer_is_starting(Consumer *c);	/* the wait after a crash is over */
+extern void atp_consumer_is_waiting(Consumer *c, int delay_ms);
+extern void atp_consumer_is_connecting(Consumer *c);
+extern void atp_consumer_is_streaming(Consumer *c);
+extern void atp_consumer_is_undecided(Consumer *c, const char *why);
+extern void atp_consumer_is_decided(Consumer *c);
+extern void atp_consumer_is_settling(Consumer *c);
+extern void atp_consumer_is_settled(Consumer *c, AtpState before);
+extern void atp_consumer_is_stopping(Consumer *c);
+extern void atp_consumer_is_leaving(Consumer *c);
+
+/* What pg_stat_activity shows while no transaction is open. */
+extern void atp_consumer_report(const Consumer *c);
+
+/* --- consumer_settings.c --- */
+
+/* Take the subscription's row as it is now, or leave. */
+extern void atp_consumer_read_settings(Consumer *c);
+
+/* --- consumer_stream.c --- */
+
+extern void atp_consumer_connect(Consumer *c);
+
+/* Move the connection on, and decode what has come. */
+extern void atp_consumer_receive(Consumer *c);
+
+/* How long events that tell whose clock is wrong are waited for (ATP_STATE_UNDECIDED). */
+extern int	atp_consumer_patience_ms(const Consumer *c);
+
+/*
+ * Give the connection up, and say when to try again.  What it brought is kept:
+ * the next one begins after it.  why must outlive the batch.
+ */
+extern void atp_consumer_drop(Consumer *c, AtpDrop drop, const char *why);
+
+/* Time limits of the connection (E-06); returns milliseconds until the next, -1: none. */
+extern long atp_consumer_watch(Consumer *c, AtpTime now);
+
+/* --- consumer_batch.c --- */
+
+/* Is there memory for what may come? */
+extern bool atp_consumer_can_receive(Consumer *c);
+
+/* Is it time to bring what has come into the tables? */
+extern bool atp_consumer_batch_is_due(const Consumer *c);
+
+/* Everything decoded so far into the tables, or to the workers. */
+extern void atp_consumer_apply(Consumer *c);
+
+/* To the workers, with the message that the stream is dropped for. */
+extern void atp_consumer_hand_broken(Consumer *c);
+
+/* What the workers have committed. */
+extern void atp_consumer_collect(Consumer *c);
+
+/* Apply, and it is there when this returns: the cursor is what was decoded. */
+extern void atp_consumer_settle(Consumer *c);
+
+/* One bounded step. */
+extern void atp_consumer_purge(Consumer *c);
+
+#endif							/* ATP_CONSUMER_PRIVATE_H */
