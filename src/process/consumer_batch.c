@@ -21,7 +21,10 @@ atp_consumer_can_receive(Consumer *c)
 	return c->shards == NULL || c->batch->buffer != NULL || atp_shards_lend(c->shards, c->batch);
 }
 
-/* Workers that have something to do get more when it is a full batch. */
+/*
+ * Workers that have something to do get no more until the batch is full: each
+ * batch is a transaction for each of them.
+ */
 bool
 atp_consumer_batch_is_due(const Consumer *c)
 {

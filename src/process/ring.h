@@ -8,8 +8,12 @@
  * shard.  A batch is written again when all readers are done with it, so memory
  * is bounded whatever the backlog.
  *
- * What a side wrote, the other sees after the counter that says so: both
- * counters are moved with a full barrier and read before one.
+ * No lock guards a batch; two counters say whose it is.  The consumer fills a
+ * batch and then counts it in "handed"; a worker that finds "handed" beyond its own
+ * "done" may read what was filled.  When it is ready it counts that in "done", and
+ * when all have, the consumer may read what they left in the batch, and fill it
+ * again.  So that nobody sees a counter before what it speaks of, they are moved
+ * with a full barrier, and there is one between reading a counter and the batch.
  */
 #ifndef ATP_RING_H
 #define ATP_RING_H
@@ -21,7 +25,8 @@
 #include "storage/latch.h"
 #include "stream/batch.h"
 
-#define ATP_RING_BATCHES	3	/* one is filled, one is worked on, one is between */
+/* One is being filled, one is worked on; the third is there so that neither side waits for the other. */
+#define ATP_RING_BATCHES	3
 
 /*
  * Room for a full batch, the message that went over the limit, and the few that
@@ -39,7 +44,7 @@ typedef struct AtpRingMessage
 
 typedef struct AtpRingBatch
 {
-	int64		begin;			/* the position before the first event, for a stream that had none */
+	int64		begin;			/* the position before the first event: where a worker without a cursor begins */
 	int64		last;			/* the position when all of it is committed */
 	int64		time;			/* of the last event; 0: unknown */
 	bool		broken;			/* the stream was dropped for the last message, which is shard 0's */
@@ -54,8 +59,8 @@ typedef struct AtpRingBatch
 typedef struct AtpRingWorker
 {
 	Latch	   *latch;			/* NULL: not there yet, or gone */
-	pg_atomic_uint64 done;		/* batches */
-	pg_atomic_uint32 ended;
+	pg_atomic_uint64 done;		/* batches, since the ring began */
+	pg_atomic_uint32 ended;		/* it will do no more of them */
 } AtpRingWorker;
 
 typedef struct AtpRing
@@ -66,7 +71,7 @@ typedef struct AtpRing
 	int			layout;			/* of the cursors that move with them */
 	pg_atomic_uint32 closed;	/* the writer is gone: no batch will come */
 	pg_atomic_uint32 purge;		/* records of deleted accounts may be left */
-	pg_atomic_uint64 handed;	/* batches */
+	pg_atomic_uint64 handed;	/* batches, since the ring began */
 	AtpRingWorker worker[ATP_WORKERS_MAX];
 	AtpRingBatch batch[ATP_RING_BATCHES];
 } AtpRing;

@@ -160,7 +160,7 @@ atp_shards_failed(AtpShards *shards)
 	{
 		pid_t		pid;
 
-		/* the second, for one that ended before it could say so */
+		/* the second is for one that ended before it had joined, and could say so */
 		if (pg_atomic_read_u32(&shards->ring->worker[i].ended) != 0 ||
 			(shards->ring->worker[i].latch == NULL &&
 			 GetBackgroundWorkerPid(shards->workers[i], &pid) == BGWH_STOPPED))
