@@ -117,7 +117,7 @@ append_columns(StringInfo out, const char *word, const AtpTable *table, int narg
 			appendStringInfo(out, "%s = %s.%s", name, word + 4, name);
 		else if (strcmp(word, "arrays") == 0)
 			appendStringInfo(out, "$%d", nargs + i + 1);
-		else if (dot != NULL)
+		else if (dot != NULL && columns[i]->written == ATP_KEY)
 			appendStringInfo(out, "%.*s.%s", (int) (dot - word), word, name);
 		else
 			appendStringInfoString(out, name);

@@ -69,7 +69,7 @@ typedef struct AtpColumn
  * that of our operators; and of the table's columns that are written with each row,
  *
  *		{columns}		their names
- *		{r.columns}		likewise, of r
+ *		{r.columns}		likewise, an ATP_KEY as r.name: what it is joined with has it, too
  *		{arrays}		the parameters after args, each an array of one of them
  *		{set u}			name = u.name of each ATP_VALUE
  */
