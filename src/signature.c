@@ -84,7 +84,10 @@ k256_verify(const uint8_t key[ATP_MULTIKEY_LEN], const uint8_t digest[32], const
 
 #endif							/* ATP_SECP256K1 */
 
-/* A P-256 key as a SubjectPublicKeyInfo, up to the compressed point. */
+/*
+ * A P-256 key as a SubjectPublicKeyInfo, up to the compressed point; a long point
+ * adds its length to two of the bytes.
+ */
 static const uint8_t p256_info[] = {
 	0x30, 0x39, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01,
 	0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x22, 0x00
@@ -117,18 +120,30 @@ check_memory(void)
 				 errdetail("Failed while verifying a signature.")));
 }
 
-/* NULL when the key is not a point of the curve. */
+/* NULL when it is not a point of the curve. */
+static EVP_PKEY *
+p256_point(const uint8_t *point, size_t n)
+{
+	uint8_t		info[sizeof(p256_info) + ATP_POINT_LONG_LEN];
+	const uint8_t *p = info;
+	EVP_PKEY   *parsed;
+
+	memcpy(info, p256_info, sizeof(p256_info));
+	info[1] += (uint8_t) (n - ATP_POINT_LEN);
+	info[sizeof(p256_info) - 2] += (uint8_t) (n - ATP_POINT_LEN);
+	memcpy(info + sizeof(p256_info), point, n);
+	parsed = d2i_PUBKEY(NULL, &p, sizeof(p256_info) + n);
+	if (parsed == NULL)
+		check_memory();
+	return parsed;
+}
+
 static EVP_PKEY_CTX *
 p256_parse(const uint8_t key[ATP_MULTIKEY_LEN])
 {
-	uint8_t		info[sizeof(p256_info) + ATP_POINT_LEN];
-	const uint8_t *p = info;
-	EVP_PKEY   *parsed;
+	EVP_PKEY   *parsed = p256_point(key + 2, ATP_POINT_LEN);
 	EVP_PKEY_CTX *ctx = NULL;
 
-	memcpy(info, p256_info, sizeof(p256_info));
-	memcpy(info + sizeof(p256_info), key + 2, ATP_POINT_LEN);
-	parsed = d2i_PUBKEY(NULL, &p, sizeof(info));
 	if (parsed != NULL)
 		ctx = EVP_PKEY_CTX_new(parsed, NULL);
 	EVP_PKEY_free(parsed);		/* the context keeps it */
@@ -205,4 +220,28 @@ atp_signature_verify(void *ctx, const uint8_t key[ATP_MULTIKEY_LEN],
 #else
 	return ATP_E_KEY_BUILD;
 #endif
+}
+
+bool
+atp_signature_point(void *ctx, AtpCurve curve, const uint8_t *point, size_t n)
+{
+	EVP_PKEY   *parsed;
+
+	if (curve == ATP_K256)
+	{
+#ifdef ATP_SECP256K1
+		secp256k1_pubkey key;
+
+		if (k256_keys == NULL)
+			k256_init();
+		return secp256k1_ec_pubkey_parse(k256_ctx, &key, point, n);
+#else
+		return false;
+#endif
+	}
+	parsed = p256_point(point, n);
+	if (parsed == NULL)
+		return false;
+	EVP_PKEY_free(parsed);
+	return true;
 }

@@ -5,10 +5,14 @@
 #ifndef ATP_SIGNATURE_H
 #define ATP_SIGNATURE_H
 
+#include "core/diddoc.h"
 #include "core/sig.h"
 
 /* An AtpVerifyFn; ctx is not used.  Raises an error when memory runs out. */
 extern AtpErr atp_signature_verify(void *ctx, const uint8_t key[ATP_MULTIKEY_LEN],
 								   const uint8_t digest[32], const uint8_t sig[ATP_SIG_LEN]);
+
+/* An AtpPointFn (W-11); ctx is not used. */
+extern bool atp_signature_point(void *ctx, AtpCurve curve, const uint8_t *point, size_t n);
 
 #endif							/* ATP_SIGNATURE_H */

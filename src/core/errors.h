@@ -149,7 +149,7 @@ ATP_ERROR(ATP_E_JSON_LINK, "An object with the key \"$link\" must have no other,
 ATP_ERROR(ATP_E_JSON_BYTES, "An object with the key \"$bytes\" must have no other, and base64 as its value.")
 ATP_ERROR(ATP_E_JSON_AMBIGUOUS, "A map with the key \"$link\" or \"$bytes\" cannot be told from a link or bytes in JSON.")
 
-/* --- keys and signatures: multikey sig --- */
+/* --- keys and signatures: multikey json diddoc sig --- */
 ATP_ERROR(ATP_E_KEY_BASE, "A key begins with \"z\" (base58btc), after \"did:key:\" or alone.")
 ATP_ERROR(ATP_E_KEY_LONG, "A key has at most 128 characters.")
 ATP_ERROR(ATP_E_KEY_BASE58, "A character is not a digit of base58btc.")
@@ -157,6 +157,13 @@ ATP_ERROR(ATP_E_KEY_TYPE, "The key is not one of secp256k1 or P-256.")
 ATP_ERROR(ATP_E_KEY_LENGTH, "The key has a wrong length.")
 ATP_ERROR(ATP_E_KEY_POINT, "The key is not a point of its curve.")
 ATP_ERROR(ATP_E_KEY_BUILD, "This build has no library for secp256k1.")
+ATP_ERROR(ATP_E_JSON_END, "The JSON ends here.")
+ATP_ERROR(ATP_E_JSON_SYNTAX, "The text is not JSON.")
+ATP_ERROR(ATP_E_JSON_DEPTH, "The JSON is nested more than 32 deep.")
+ATP_ERROR(ATP_E_DOC_SIZE, "A DID document has at most 65,536 bytes.")
+ATP_ERROR(ATP_E_DOC_OBJECT, "A DID document is a JSON object.")
+ATP_ERROR(ATP_E_DOC_TWICE, "A member of the DID document is repeated.")
+ATP_ERROR(ATP_E_DOC_ID, "The DID document is of another DID.")
 ATP_ERROR(ATP_E_SIG_MAP, "What is signed must be a map with the bytes \"sig\".")
 ATP_ERROR(ATP_E_SIG_LENGTH, "A signature has 64 bytes.")
 ATP_ERROR(ATP_E_SIG_RANGE, "A part of the signature is zero, or not below the order of the curve.")

@@ -1,6 +1,6 @@
 /*
  * multikey.c
- *		Public keys as text: W-09, W-11, W-12.
+ *		Public keys as text: W-09 to W-12.
  */
 #include "chars.h"
 #include "multikey.h"
@@ -86,4 +86,29 @@ atp_multikey_parse(const char *s, size_t n, uint8_t key[ATP_MULTIKEY_LEN], size_
 	if (len != ATP_MULTIKEY_LEN)
 		return ATP_E_KEY_LENGTH;
 	return key[2] == 2 || key[2] == 3 ? ATP_OK : ATP_E_KEY_POINT;
+}
+
+AtpErr
+atp_multikey_parse_bare(const char *s, size_t n, AtpCurve curve, uint8_t key[ATP_MULTIKEY_LEN],
+						uint8_t point[ATP_POINT_LONG_LEN], size_t *len, size_t *at)
+{
+	AtpErr		err;
+
+	if (n == 0 || s[0] != 'z')
+		return atp_fail(ATP_E_KEY_BASE, 0, at);
+	if ((err = base58_decode(s + 1, n - 1, point, ATP_POINT_LONG_LEN, len, at)) != ATP_OK)
+	{
+		*at += 1;
+		return err;
+	}
+	*at = 1;
+	if (*len != ATP_POINT_LEN && *len != ATP_POINT_LONG_LEN)
+		return ATP_E_KEY_LENGTH;
+	if (*len == ATP_POINT_LEN ? point[0] != 2 && point[0] != 3 : point[0] != 4)
+		return ATP_E_KEY_POINT;
+	memcpy(key, prefixes[curve], 2);
+	memcpy(key + 2, point, ATP_POINT_LEN);
+	if (*len == ATP_POINT_LONG_LEN)
+		key[2] = 2 | (point[ATP_POINT_LONG_LEN - 1] & 1);
+	return ATP_OK;
 }

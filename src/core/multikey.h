@@ -1,6 +1,6 @@
 /*
  * multikey.h
- *		Public keys as text, did:key and Multikey (W-09, W-11, W-12).  A key is kept
+ *		Public keys as text, did:key, Multikey and older (W-09 to W-12).  A key is kept
  *		as the bytes of its Multikey: two that name the curve, and a compressed
  *		point.
  */
@@ -10,6 +10,7 @@
 #include "atp.h"
 
 #define ATP_POINT_LEN		33	/* 02 or 03, and x */
+#define ATP_POINT_LONG_LEN	65	/* 04, x and y */
 #define ATP_MULTIKEY_LEN	(2 + ATP_POINT_LEN)
 #define ATP_BASE58_MAX		128	/* characters, W-12: the time it takes grows with the square */
 
@@ -30,5 +31,12 @@ atp_multikey_curve(const uint8_t key[ATP_MULTIKEY_LEN])
  * of whoever knows the curve (W-11).
  */
 extern AtpErr atp_multikey_parse(const char *s, size_t n, uint8_t key[ATP_MULTIKEY_LEN], size_t *at);
+
+/*
+ * W-10: "z…" of a point alone, compressed or not.  The point is given as it was
+ * written, too: compressing would hide that it is not on the curve.
+ */
+extern AtpErr atp_multikey_parse_bare(const char *s, size_t n, AtpCurve curve, uint8_t key[ATP_MULTIKEY_LEN],
+									  uint8_t point[ATP_POINT_LONG_LEN], size_t *len, size_t *at);
 
 #endif							/* ATP_MULTIKEY_H */
