@@ -454,7 +454,7 @@ atp_cbor_next(AtpCborReader *r, AtpCborItem *item, size_t *at)
 }
 
 AtpErr
-atp_cbor_finish(AtpCborReader *r, unsigned depth, size_t *at)
+atp_cbor_read_over(AtpCborReader *r, unsigned depth, size_t *at)
 {
 	AtpCborItem item;
 	AtpErr		err;

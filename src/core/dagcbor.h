@@ -78,7 +78,13 @@ extern AtpErr atp_cbor_next(AtpCborReader *r, AtpCborItem *item, size_t *at);
  * After atp_cbor_next() delivered a value at this depth (as r->depth was before
  * it): when that was the head of a container, read over its members.
  */
-extern AtpErr atp_cbor_finish(AtpCborReader *r, unsigned depth, size_t *at);
+extern AtpErr atp_cbor_read_over(AtpCborReader *r, unsigned depth, size_t *at);
+
+static inline AtpErr
+atp_cbor_finish(AtpCborReader *r, unsigned depth, size_t *at)
+{
+	return r->depth > depth ? atp_cbor_read_over(r, depth, at) : ATP_OK;
+}
 
 /* The text of a text item. */
 static inline AtpSpan

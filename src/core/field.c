@@ -7,21 +7,6 @@
 #include "field.h"
 
 AtpErr
-atp_fields_next(AtpFields *fields, AtpSpan *key, AtpCborItem *value, size_t *at)
-{
-	AtpErr		err;
-
-	if ((err = atp_cbor_finish(fields->r, fields->depth, at)) != ATP_OK)
-		return err;
-	if (fields->left-- == 0)
-		return ATP_E_CBOR_END;
-	if ((err = atp_cbor_next(fields->r, value, at)) != ATP_OK)
-		return err;
-	*key = atp_cbor_span(value);
-	return atp_cbor_next(fields->r, value, at);
-}
-
-AtpErr
 atp_field_text(const AtpCborItem *item, AtpSpan *out)
 {
 	if (item->kind != ATP_CBOR_TEXT)

@@ -30,7 +30,20 @@ atp_fields(AtpCborReader *r, const AtpCborItem *head)
 }
 
 /* ATP_E_CBOR_END after the last; *at as atp_cbor_next() sets it. */
-extern AtpErr atp_fields_next(AtpFields *fields, AtpSpan *key, AtpCborItem *value, size_t *at);
+static inline AtpErr
+atp_fields_next(AtpFields *fields, AtpSpan *key, AtpCborItem *value, size_t *at)
+{
+	AtpErr		err;
+
+	if ((err = atp_cbor_finish(fields->r, fields->depth, at)) != ATP_OK)
+		return err;
+	if (fields->left-- == 0)
+		return ATP_E_CBOR_END;
+	if ((err = atp_cbor_next(fields->r, value, at)) != ATP_OK)
+		return err;
+	*key = atp_cbor_span(value);
+	return atp_cbor_next(fields->r, value, at);
+}
 
 /* Text for people and tables: PostgreSQL's text cannot hold U+0000. */
 extern AtpErr atp_field_text(const AtpCborItem *item, AtpSpan *out);
