@@ -59,6 +59,42 @@ fault("frame-op", "core/frame.c", "item.u == 1 ? ATP_FRAME_MESSAGE", "item.u >= 
 fault("frame-t", "core/frame.c", "frame->kind == ATP_FRAME_MESSAGE && frame->t.ptr == NULL", "frame->kind == ATP_FRAME_ERROR && frame->t.ptr == NULL",
       "unit/test_frame")
 
+# --- src/core: the tree before a commit, keys, signatures, DID documents ---
+
+fault("root-beside", "core/mst_root.c", "height <= below.layer", "height < below.layer", "unit/test_invert")
+fault("root-two-stubs", "core/mst_root.c", "if (b->stub.present || (", "if ((", "unit/test_invert")
+fault("root-below-stub", "core/mst_root.c", "b->open[b->depth - 1].layer <= layer", "b->open[b->depth - 1].layer < layer", "unit/test_invert")
+fault("root-lift", "core/mst_root.c", "subtree->layer + 1 < layer", "subtree->layer + 2 < layer", "unit/test_invert")
+fault("root-prefix", "core/mst_root.c", "memcpy(node->key + p, key.ptr + p, key.len - p);", "memcpy(node->key + p, key.ptr + p, 1);", "unit/test_invert")
+fault("undo-gap", "core/mst.c", "		atp_mst_root_unknown(before);\n", "		;\n", "unit/test_invert")
+fault("undo-create", "core/mst.c", "leaf.value = list[i++].before;", "leaf.value = list[i].before.ptr != NULL ? list[i].before : leaf.value, i++;",
+      "unit/test_invert")
+fault("invert-mismatch", "core/invert.c", "? ATP_PROVEN : ATP_MISMATCH", "? ATP_PROVEN : ATP_INCOMPLETE", "unit/test_invert", short=True)
+fault("invert-prev-data", "core/invert.c", "is_root(inversion, prev_data) ? ATP_PROVEN", "prev_data.len > 0 ? ATP_PROVEN", "unit/test_invert")
+fault("invert-alone", "core/invert.c", "else if (prev_data.ptr != NULL && is_root(inversion, prev_data))", "else if (prev_data.ptr != NULL)", "unit/test_invert")
+fault("invert-first", "core/invert.c", "memcmp(inversion->root, atp_mst_empty, sizeof(atp_mst_empty)) == 0", "false", "unit/test_capture")
+fault("invert-prev-missing", "core/commit_check.c", "(op->action == ATP_CREATE || op->prev.ptr != NULL)", "(op->action != ATP_UPDATE || op->prev.ptr != NULL)",
+      "sql/data_verify")
+fault("sig-high-s", "core/sig.c", "return memcmp(sig.ptr + 32, orders[curve].half, 32) <= 0", "return curve == ATP_P256 || memcmp(sig.ptr + 32, orders[curve].half, 32) <= 0",
+      "unit/test_sig", "sql/data_verify", short=True)
+fault("sig-range", "core/sig.c", "memcmp(sig.ptr, orders[curve].n, 32) >= 0", "memcmp(sig.ptr, orders[curve].n, 32) > 0", "unit/test_sig")
+fault("sig-null", "core/sig.c", "if (is_sig || (is_label", "if ((is_label", "unit/test_sig")
+fault("sig-type", "core/sig.c", "(is_label && atp_span_is", "(!is_label && atp_span_is", "unit/test_sig")
+fault("sig-trailing", "core/sig.c", "if (r.pos != n)", "if (r.pos > n)", "unit/test_sig")
+fault("key-long", "core/multikey.c", "if (n > ATP_BASE58_MAX)", "if (n > 2 * ATP_BASE58_MAX)", "unit/test_sig")
+fault("key-point", "core/multikey.c", "return key[2] == 2 || key[2] == 3 ?", "return key[2] != 0 ?", "unit/test_sig")
+fault("key-parity", "core/multikey.c", "point[ATP_POINT_LONG_LEN - 1] & 1", "point[ATP_POINT_LEN - 1] & 1", "unit/test_diddoc")
+fault("doc-id", "core/diddoc.c", "return is_its ? ATP_OK :", "return seen[0] ? ATP_OK :", "unit/test_diddoc")
+fault("doc-twice", "core/diddoc.c", "if (which < 4 && seen[which])", "if (which < 4 && seen[which] && which > 0)", "unit/test_diddoc")
+fault("doc-controller", "core/diddoc.c", " &&\n			is_did(d, &entry->field[CONTROLLER], \"\"))", ")", "unit/test_diddoc")
+fault("doc-first-pds", "core/diddoc.c", "	d->pds_seen = true;\n", "", "unit/test_diddoc")
+fault("doc-address", "core/diddoc.c", " || atp_char_is(s[last], ATP_C_DIGIT))", ")", "unit/test_diddoc")
+fault("doc-entries", "core/diddoc.c", "if (i < ATP_DIDDOC_ENTRIES && take != NULL", "if (i <= ATP_DIDDOC_ENTRIES && take != NULL", "unit/test_diddoc")
+fault("json-control", "core/json.c", "if ((uint8_t) *p < ' ')", "if (*p == '\\0')", "unit/test_diddoc")
+fault("json-depth", "core/json.c", "if (r->depth == ATP_JSON_DEPTH_MAX)", "if (r->depth == ATP_JSON_DEPTH_MAX - 1)", "unit/test_diddoc")
+fault("json-surrogates", "core/json.c", "return *c < 0xd800 || *c > 0xdfff;", "return true;", "unit/test_diddoc")
+fault("verify-cached-key", "signature.c", "if (slot->ctx == NULL || memcmp(slot->key, key, sizeof(slot->key)) != 0)", "if (slot->ctx == NULL)", "sql/data_verify")
+
 # --- src/core: records, commits, trees, messages ---
 
 fault("record-size", "core/record.c", "if (n > ATP_RECORD_MAX)", "if (n >= ATP_RECORD_MAX)", "unit/test_record")
