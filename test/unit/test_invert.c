@@ -426,6 +426,6 @@ main(void)
 	memcpy(values[3], "\x01\x55\x00\x60", 4);
 	memset(values[3] + 4, 7, 96);
 	each_commit();
-	at_random(1500);
+	at_random(400);
 	return done_testing();
 }
