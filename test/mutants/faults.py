@@ -84,7 +84,7 @@ fault("sig-trailing", "core/sig.c", "if (r.pos != n)", "if (r.pos > n)", "unit/t
 fault("key-long", "core/multikey.c", "if (n > ATP_BASE58_MAX)", "if (n > 2 * ATP_BASE58_MAX)", "unit/test_sig")
 fault("key-point", "core/multikey.c", "return key[2] == 2 || key[2] == 3 ?", "return key[2] != 0 ?", "unit/test_sig")
 fault("key-parity", "core/multikey.c", "point[ATP_POINT_LONG_LEN - 1] & 1", "point[ATP_POINT_LEN - 1] & 1", "unit/test_diddoc")
-fault("doc-id", "core/diddoc.c", "return is_its ? ATP_OK :", "return seen[0] ? ATP_OK :", "unit/test_diddoc")
+fault("doc-id", "core/diddoc.c", "return is_its ? ATP_OK :", "return is_its || seen[0] ? ATP_OK :", "unit/test_diddoc")
 fault("doc-twice", "core/diddoc.c", "if (which < 4 && seen[which])", "if (which < 4 && seen[which] && which > 0)", "unit/test_diddoc")
 fault("doc-controller", "core/diddoc.c", " &&\n			is_did(d, &entry->field[CONTROLLER], \"\"))", ")", "unit/test_diddoc")
 fault("doc-first-pds", "core/diddoc.c", "	d->pds_seen = true;\n", "", "unit/test_diddoc")

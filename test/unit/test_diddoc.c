@@ -329,7 +329,7 @@ base58(const uint8_t *bytes, size_t n, char *out)
 static void
 long_keys(void)
 {
-	static const uint8_t secret[32] = {[31] = 7};
+	uint8_t		secret[32] = {0};
 	uint8_t		point[ATP_POINT_LONG_LEN];
 	size_t		n = sizeof(point);
 	secp256k1_pubkey key;
@@ -337,9 +337,15 @@ long_keys(void)
 	char		json_text[1000];
 	AtpDidDoc	doc;
 
-	if (!secp256k1_ec_pubkey_create(secp, &key, secret))
-		exit(2);
-	secp256k1_ec_pubkey_serialize(secp, point, &n, &key, SECP256K1_EC_UNCOMPRESSED);
+	/* one whose x and y are not both odd or both even */
+	do
+	{
+		secret[31]++;
+		n = sizeof(point);
+		if (!secp256k1_ec_pubkey_create(secp, &key, secret))
+			exit(2);
+		secp256k1_ec_pubkey_serialize(secp, point, &n, &key, SECP256K1_EC_UNCOMPRESSED);
+	} while (((point[32] ^ point[64]) & 1) == 0);
 	for (int fault = 0; fault < 5; fault++)
 	{
 		/* as it is, hybrid, y of the same parity, y of the other, too short */
