@@ -42,15 +42,30 @@ CREATE TEMP TABLE before AS SELECT * FROM shape;
 SELECT atproto.create_tables('earlier');
 SELECT * FROM shape EXCEPT SELECT * FROM before;
 
--- What cannot be added is left alone, and so is what a user has put in the place of a table; partitions get columns with their table
+-- What a user has put in the place of a table is left alone; partitions get columns with their table
 CREATE SCHEMA own;
 CREATE TABLE own.record (LIKE fresh.record) PARTITION BY HASH (did);
 CREATE TABLE own.record_all PARTITION OF own.record FOR VALUES WITH (MODULUS 1, REMAINDER 0);
-ALTER TABLE own.record DROP COLUMN cid, DROP COLUMN value;
+ALTER TABLE own.record DROP COLUMN value;
 CREATE VIEW own.repo AS SELECT did, rev FROM fresh.repo;
 CREATE TABLE own.visible_record ();
 SELECT atproto.create_tables('own');
 SELECT relname, attname FROM shape WHERE schema = 'own' AND relname IN ('record', 'record_all', 'repo', 'visible_record') ORDER BY 1, 2;
+
+-- and so is a table that has nothing of ours but the name: it lacks what a table of any version has, or has something else there
+SET client_min_messages = warning;
+DROP SCHEMA own CASCADE;
+RESET client_min_messages;
+CREATE SCHEMA own;
+CREATE TABLE own.message (id integer PRIMARY KEY, type text, body text);
+CREATE TABLE own.label (src text, uri text, val text, neg boolean, cts timestamptz, exp timestamptz);
+CREATE TABLE own.record (LIKE fresh.record);
+ALTER TABLE own.record DROP COLUMN cid, DROP COLUMN value;
+CREATE TYPE own.half AS (did did, rev atproto.tid);
+CREATE TABLE own.record_event OF own.half;
+SELECT atproto.create_tables('own');
+SELECT relname, string_agg(attname, ' ' ORDER BY attname) FROM shape
+WHERE schema = 'own' AND relname IN ('message', 'label', 'record', 'record_event') GROUP BY 1 ORDER BY 1;
 
 -- Only who owns a table may have it changed
 CREATE ROLE regress_tables;

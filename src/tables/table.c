@@ -195,13 +195,34 @@ atp_column_can_be_added(const AtpColumn *column)
 	return column->constraints == NULL || strstr(column->constraints, "DEFAULT") != NULL;
 }
 
-/* A table that a version before this one has made; what a user has put in its place is the user's. */
-static void
-add_columns(const AtpTable *table, Oid relid, const char *target)
+/*
+ * Has a version before this one made it?  Then it has every column that cannot be
+ * added.  Any other is somebody's own, which only has the name.
+ */
+static bool
+is_ours(const AtpTable *table, Oid relid)
 {
 	char		kind = get_rel_relkind(relid);
 
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
+		return false;
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		const AtpColumn *column = &table->columns[i];
+		AttrNumber	attnum = get_attnum(relid, column->name);
+		Oid			type = atp_type_is_ours(column->type) ? atp_type(atp_type_name(column->type)) : atp_type_oid(column->type);
+
+		if (!atp_column_can_be_added(column) &&
+			(attnum == InvalidAttrNumber || getBaseType(get_atttype(relid, attnum)) != type))
+			return false;
+	}
+	return true;
+}
+
+static void
+add_columns(const AtpTable *table, Oid relid, const char *target)
+{
+	if (!is_ours(table, relid))
 		return;
 	for (int i = 0; i < table->ncolumns; i++)
 	{
@@ -211,7 +232,8 @@ add_columns(const AtpTable *table, Oid relid, const char *target)
 		if (get_attnum(relid, column->name) != InvalidAttrNumber || !atp_column_can_be_added(column))
 			continue;
 		initStringInfo(&sql);
-		appendStringInfo(&sql, "ALTER TABLE #.%s ADD COLUMN ", table->name);
+		/* who waits for another who does the same finds it there */
+		appendStringInfo(&sql, "ALTER TABLE #.%s ADD COLUMN IF NOT EXISTS ", table->name);
 		append_column(&sql, column);
 		append_column_comment(&sql, table, column);
 		atp_run(atp_expand_sql(sql.data, target), ATP_NO_ARGS);

@@ -80,5 +80,15 @@ query('DROP TRIGGER give_up ON atproto.record');
 wait_for_seq($node, 's', $PDS_LAST);
 tables_match($node, $pds, 'a trigger that unsubscribes: its consumer comes back later, and later');
 
+# Two who make the tables of one schema: the second finds the column that the first has added.
+query(q{CREATE SCHEMA target; SELECT atproto.create_tables('target'); ALTER TABLE target.message DROP COLUMN raw});
+my ($first, $second) = map { $node->background_psql('postgres') } 1 .. 2;
+$first->query_safe(q{BEGIN; SELECT atproto.create_tables('target')});
+$second->query_until(qr/begun/, "\\echo begun\nSELECT atproto.create_tables('target');\n");
+wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE query ~ 'create_tables' AND wait_event_type = 'Lock'});
+$first->query_safe('COMMIT');
+ok(eval { $second->query('SELECT 1'); $second->quit }, 'both have made the tables') or diag($@);
+$first->quit;
+
 $node->stop;
 done_testing();
