@@ -73,6 +73,10 @@ FROM verify_key k, verify_label_table l ORDER BY 1, 2;
 SELECT l, verify_fault(format('SELECT atproto.verify_label(%L, %L)', l, key)) FROM verify_key,
 	unnest(ARRAY['{}', '[]', '"x"', '{"val": "x"}', '{"sig": "x"}', '{"sig": {"$bytes": "?"}}', '{"sig": {"$bytes": ""}}', '{"sig": {"$bytes": ""}, "n": 1.5}']) l WHERE name = 'k256';
 
+-- Two keys that take the same place in the cache of parsed ones.
+SELECT atproto.verify_label(label, key) AS own, atproto.verify_label(label, 'did:key:zDnaexNVS5ZTCeWhDk7EbjofBrT7quWoQRgWpa7ofTFAEVzmU') AS other, atproto.verify_label(label, key) AS own_again
+FROM verify_label_table JOIN verify_key USING (name) WHERE name = 'p256';
+
 -- Keys.
 SELECT left(k, 50) AS key, length(k), verify_fault(format('SELECT atproto.verify_label(%L, %L)', label, k)) FROM verify_label_table, unnest(ARRAY[
 	'', 'z', 'did:key:', 'did:key:z', 'did:key:Q3sh', 'zQ3sh0', 'did:key:zQ3shoI', 'zQ3shokFTS3brHcDQrn82RUDfCZESWL1ZdCEJwekUDPQiYBme1',
