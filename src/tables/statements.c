@@ -149,7 +149,10 @@ atp_array(AtpStatements *set, AtpType type, Datum *values, bool *nulls, int n)
  * ------------------------------------------------------------------------
  */
 
-/* A column of our types, or a domain over one: what an assignment would make of another type, nobody asks. */
+/*
+ * Is it there?  A table of a version before this one may lack it.  One of our types is of
+ * that or a domain over it: what an assignment would make of another type, nobody asks.
+ */
 static void
 check_column(AtpStatements *set, const AtpTable *table, const AtpColumn *column)
 {
@@ -163,6 +166,8 @@ check_column(AtpStatements *set, const AtpTable *table, const AtpColumn *column)
 				 errmsg("schema \"%s\" has no table \"%s\" with a column \"%s\"", set->target, table->name, column->name),
 				 !OidIsValid(relid) || atp_column_can_be_added(column)
 				 ? errhint("Run SELECT atproto.create_tables('%s').", set->target) : 0));
+	if (!atp_type_is_ours(column->type))
+		return;
 	base = getBaseType(get_atttype(relid, attnum));
 	if (base != atp_element(set, column->type))
 		ereport(ERROR,
@@ -177,8 +182,13 @@ check_columns(AtpStatements *set, int uses)
 	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
 		if ((*table)->use & uses & ~set->checked)
 			for (int i = 0; i < (*table)->ncolumns; i++)
-				if (atp_type_is_ours((*table)->columns[i].type))
-					check_column(set, *table, &(*table)->columns[i]);
+			{
+				const AtpColumn *column = &(*table)->columns[i];
+
+				/* what no row brings may be missing */
+				if (column->written != ATP_APART || atp_type_is_ours(column->type))
+					check_column(set, *table, column);
+			}
 	set->checked |= uses;
 }
 

@@ -111,5 +111,14 @@ query(subscribe_sql('no_raw', $server, cursor => 0, target => "'no_raw'"));
 wait_for_seq($node, 'no_raw', $PDS_LAST);
 tables_match($node, $pds, 'a table without a column gets it when it is subscribed to', schema => 'no_raw', modes => [ 'record', 'repo' ]);
 
+# Without that, the operator is told which column of which table is missing, whatever its type.
+my $log = -s $node->logfile;
+query(q{ALTER TABLE no_raw.repo DROP COLUMN host; SELECT atproto.set_cursor('no_raw', 0)});
+$node->wait_for_log(qr/schema "no_raw" has no table "repo" with a column "host".*HINT:\s+Run SELECT atproto.create_tables\('no_raw'\)/s, $log);
+wait_for(q{SELECT stopped ~ 'no table "repo" with a column "host"' FROM atproto.subscription WHERE name = 'no_raw'});
+query(q{SELECT atproto.create_tables('no_raw'); SELECT atproto.resume('no_raw')});
+wait_for_seq($node, 'no_raw', $PDS_LAST);
+tables_match($node, $pds, 'it goes on when the column is there', schema => 'no_raw', modes => [ 'record', 'repo' ]);
+
 $node->stop;
 done_testing();
