@@ -90,6 +90,12 @@ atp_make_jsonb(AtpBytes data, bool keep_raw, Jsonb **value, bytea **raw, size_t 
 }
 
 AtpErr
+atp_cut_frame(AtpDecoder *decoder, AtpBytes message, size_t *at)
+{
+	return atp_frame_parse(message.ptr, message.len, &decoder->frame, at);
+}
+
+AtpErr
 atp_parse_head(AtpDecoder *decoder, AtpHead *head, size_t *at)
 {
 	memset(head, 0, sizeof(*head));
@@ -165,7 +171,7 @@ decode_head(Incoming *in, AtpPosition *position, bool judge_clock)
 	AtpDecoder *decoder = in->decoder;
 	AtpHead    *head = &in->head;
 
-	in->err = atp_frame_parse(in->message.ptr, in->message.len, &decoder->frame, &in->at);
+	in->err = decoder->format->cut(decoder, in->message, &in->at);
 	if (in->err != ATP_OK)
 		return ATP_DROP_FRAME;
 	if (decoder->frame.kind == ATP_FRAME_ERROR)

@@ -1,7 +1,7 @@
 /*
  * format.h
- *		How the messages of one kind of stream are read: bytes into a head, which
- *		concerns the stream, and rows.  Private to src/stream; source.c names the
+ *		How the messages of one kind of stream are read: bytes into a frame, its
+ *		payload into a head, which concerns the stream, and rows.  Private to src/stream; source.c names the
  *		formats that there are.
  */
 #ifndef ATP_FORMAT_H
@@ -51,6 +51,9 @@ struct AtpDecoder
 
 typedef struct AtpFormat
 {
+	/* Cut a message into decoder->frame.  Any error is fatal to the connection. */
+	AtpErr		(*cut) (AtpDecoder *decoder, AtpBytes message, size_t *at);
+
 	/* Read the frame's payload.  ATP_E_SEQ_* is fatal to the connection. */
 	AtpErr		(*parse) (AtpDecoder *decoder, AtpHead *head, size_t *at);
 
@@ -64,6 +67,9 @@ typedef struct AtpFormat
 extern const AtpFormat atp_repos_format;
 extern const AtpFormat atp_labels_format;
 extern const AtpFormat atp_message_format;
+
+/* For cut(): the event-stream framing of XRPC. */
+extern AtpErr atp_cut_frame(AtpDecoder *decoder, AtpBytes message, size_t *at);
 
 /* Read the head of the message whose frame the decoder has. */
 extern AtpErr atp_parse_head(AtpDecoder *decoder, AtpHead *head, size_t *at);

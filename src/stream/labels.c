@@ -66,4 +66,4 @@ make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	return true;
 }
 
-const AtpFormat atp_labels_format = {.parse = parse, .make = make};
+const AtpFormat atp_labels_format = {.cut = atp_cut_frame, .parse = parse, .make = make};

@@ -53,7 +53,7 @@ is_on_time(AtpDecoder *decoder, AtpBytes message, AtpHead *head)
 	size_t		at;
 	int64		time;
 
-	if (atp_frame_parse(message.ptr, message.len, &decoder->frame, &at) != ATP_OK ||
+	if (decoder->format->cut(decoder, message, &at) != ATP_OK ||
 		decoder->frame.kind != ATP_FRAME_MESSAGE ||
 		atp_parse_head(decoder, head, &at) != ATP_OK)
 		return false;
