@@ -270,6 +270,7 @@ atp_heap_insert(AtpHeap *d, const AtpRows *rows)
 	int			n = 0;
 	Size		bytes = 0;
 
+	Assert(rows->column == 0);
 	for (int row = 0; row < rows->n; row++)
 	{
 		TupleTableSlot *slot = slot_of(d, n++);

@@ -153,7 +153,7 @@ atp_mark_repo(AtpApply *a, struct varlena *did)
 {
 	a->repo = did;
 	/* who refuses that has the letter, which says it, too */
-	if (a->sink->settle != NULL)
+	if (a->sink->uses & ATP_USE_REPOS)
 		(void) atp_attempt(a, mark_repo, 0, 0);
 }
 

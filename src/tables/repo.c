@@ -16,6 +16,7 @@
 #include "tables/rows.h"
 #include "types/types.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 
 #define MEMBER(member)	offsetof(AtpRepoState, member)
 
@@ -190,6 +191,7 @@ read_repo(const AtpRepos *s, AtpRepoState *repo, const Datum *values, const bool
 				*(TimestampTz *) at = nulls[c] ? 0 : DatumGetTimestampTz(values[c]);
 				break;
 			default:
+				Assert(get_typlen(atp_element(s->apply->statements, column->type)) == -1);
 				*(void **) at = copy_of(values[c], nulls[c]);
 		}
 	}
@@ -219,6 +221,7 @@ put_repo(const AtpRepos *s, AtpRows *rows, const AtpRepoState *repo)
 				atp_put(rows, TimestampTzGetDatum(*(const TimestampTz *) at), isnull);
 				break;
 			default:
+				Assert(get_typlen(atp_element(s->apply->statements, column->type)) == -1);
 				atp_put_ref(rows, *(void *const *) at);
 		}
 	}

@@ -22,7 +22,10 @@ atp_rows_create(AtpStatements *set, const AtpType *types, int max)
 
 	rows->set = set;
 	for (; types[rows->ncolumns] != ATP_TYPE_END; rows->ncolumns++)
+	{
+		Assert(rows->ncolumns < ATP_STATEMENT_ARGS);
 		rows->types[rows->ncolumns] = types[rows->ncolumns];
+	}
 	return make_cells(rows, max);
 }
 
@@ -32,6 +35,7 @@ atp_rows_of(AtpStatements *set, const AtpTable *table, int max)
 	AtpRows    *rows = palloc0(sizeof(AtpRows));
 	const AtpColumn **columns = atp_row_columns(table, &rows->ncolumns);
 
+	Assert(rows->ncolumns <= ATP_STATEMENT_ARGS);
 	rows->set = set;
 	for (int i = 0; i < rows->ncolumns; i++)
 		rows->types[i] = columns[i]->type;
@@ -41,6 +45,8 @@ atp_rows_of(AtpStatements *set, const AtpTable *table, int max)
 void
 atp_rows_bind(const AtpRows *rows, Datum *args)
 {
+	/* who fills them has another number of columns than the table */
+	Assert(rows->column == 0);
 	for (int c = 0; c < rows->ncolumns; c++)
 		args[c] = atp_array(rows->set, rows->types[c], rows->values + c * rows->max,
 							rows->nulls + c * rows->max, rows->n);

@@ -202,19 +202,25 @@ arg_types(AtpStatements *set, const AtpStatement *statement, Oid *types)
 	int			n = 0;
 
 	for (; statement->args[n] != ATP_TYPE_END; n++)
+	{
+		/* room for the end */
+		Assert(n < lengthof(statement->args) - 1);
 		types[n] = statement->args[n] > ATP_TYPE_COUNT
 			? element(set, statement->args[n] - ATP_TYPE_COUNT)->array : atp_element(set, statement->args[n]);
+	}
 	return n;
 }
 
+/* After the n that are there; returns how many there are then. */
 static int
-row_types(AtpStatements *set, const AtpTable *table, bool arrays, Oid *types)
+add_row_types(AtpStatements *set, const AtpTable *table, bool arrays, Oid *types, int n)
 {
-	int			n;
-	const AtpColumn **columns = atp_row_columns(table, &n);
+	int			ncolumns;
+	const AtpColumn **columns = atp_row_columns(table, &ncolumns);
 
-	for (int i = 0; i < n; i++)
-		types[i] = arrays ? element(set, columns[i]->type)->array : atp_element(set, columns[i]->type);
+	Assert(n + ncolumns <= ATP_STATEMENT_ARGS);
+	for (int i = 0; i < ncolumns; i++)
+		types[n++] = arrays ? element(set, columns[i]->type)->array : atp_element(set, columns[i]->type);
 	pfree(columns);
 	return n;
 }
@@ -232,7 +238,7 @@ prepare(AtpStatements *set, const AtpStatement *statement)
 	if (statement->table != NULL)
 		check_columns(set, statement->table->use);
 	if (statement->flags & ATP_ROWS_IN)
-		nargs += row_types(set, statement->table, true, types + nargs);
+		nargs = add_row_types(set, statement->table, true, types, nargs);
 	plan = SPI_prepare_cursor(sql, nargs, types,
 							  statement->flags & ATP_PLANNED_ANEW ? CURSOR_OPT_CUSTOM_PLAN : CURSOR_OPT_GENERIC_PLAN);
 	if (plan == NULL || SPI_keepplan(plan) != 0)
@@ -271,9 +277,12 @@ check_result(AtpStatements *set, const AtpStatement *statement, TupleDesc desc)
 	int			n = 0;
 
 	for (; statement->columns[n] != ATP_TYPE_END; n++)
+	{
+		Assert(n < lengthof(statement->columns) - 1);
 		types[n] = atp_element(set, statement->columns[n]);
+	}
 	if (statement->flags & ATP_ROWS_OUT)
-		n += row_types(set, statement->table, false, types + n);
+		n = add_row_types(set, statement->table, false, types, n);
 	for (int i = 0; i < n; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, i);
