@@ -159,6 +159,14 @@ atp_pg_verify_label(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(verify(key, &w, sig));
 }
 
+/* For core, which serves no interrupts: a file can have millions of blocks and keys, and each is hashed. */
+static void
+interruptible_sha256(void *ctx, const uint8_t *data, size_t len, uint8_t out[32])
+{
+	CHECK_FOR_INTERRUPTS();
+	atp_sha256(ctx, data, len, out);
+}
+
 Datum
 atp_pg_invert(PG_FUNCTION_ARGS)
 {
@@ -187,8 +195,8 @@ atp_pg_invert(PG_FUNCTION_ARGS)
 
 	atp_block_index_init(&index, msg->blocks.ptr, msg->blocks.len);
 	room = atp_invert_room(msg->blocks.len, msg->nops);
-	atp_invert_begin(inversion, palloc_extended(room, MCXT_ALLOC_HUGE), room, atp_sha256, NULL);
-	if ((err = atp_commit_invert(msg, &index, inversion, atp_sha256, NULL, &at)) != ATP_OK)
+	atp_invert_begin(inversion, palloc_extended(room, MCXT_ALLOC_HUGE), room, interruptible_sha256, NULL);
+	if ((err = atp_commit_invert(msg, &index, inversion, interruptible_sha256, NULL, &at)) != ATP_OK)
 		atp_data_error("invalid commit", err, at);
 	if (!inversion->known)
 		PG_RETURN_NULL();

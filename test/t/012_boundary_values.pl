@@ -12,8 +12,10 @@ use FindBin;
 use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
+use Digest::SHA qw(sha256);
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(time);
 
 my $COMBINATIONS = 400;    # of one function
 
@@ -108,6 +110,39 @@ unlike($err, qr/statement timeout/, 'no call takes long');
 unlike($err, qr/cache lookup failed|stored \w+ is not valid|XX\d{3}/, 'no call ends in an internal error');
 unlike(slurp_file($node->logfile), qr/terminated by signal|TRAP:/, 'no process of the server has ended by a signal');
 cmp_ok(scalar(() = $err =~ /invalid type modifier/g), '>', 50, 'modifiers that do not exist are refused');
+
+# --- who asks for much can be interrupted ---
+
+# A CAR file of a commit and of empty blocks, in hexadecimal.  A section is its length, the block's CID, the block.
+sub large_car
+{
+	my ($nblocks) = @_;
+	my $cid    = sub { pack('C4', 1, $_[0], 0x12, 0x20) . sha256($_[1]) };
+	my $link   = sub { "\xd8\x2a\x58\x25\0" . $cid->(0x71, $_[0]) };
+	my $commit = "\xa6cdidx\x20${plc}crevm3jt5tsfbx2s2acsigX\x40" . "\1" x 64 . 'ddata' . $link->('');
+	my $header;
+
+	$commit .= "dprev\xf6gversion\3";
+	$header = "\xa2eroots\x81" . $link->($commit) . "gversion\1";
+	return unpack 'H*', pack('C', length $header) . $header .
+	  pack('C2', 0x80 | (36 + length $commit) % 128, int((36 + length $commit) / 128)) . $cid->(0x71, $commit) . $commit .
+	  (pack('C', 36) . $cid->(0x55, '')) x $nblocks;
+}
+
+query('CREATE TABLE large AS SELECT decode($$' . large_car(500_000) . '$$, $$hex$$) AS car; CREATE SEQUENCE after_it');
+
+# An interrupt that comes while blocks are hashed is served there, so that nextval() is not called any more.
+my $invert = q{SELECT atproto.invert(car, '[]'), nextval('after_it') FROM large};
+my ($began, $state) = (time, '');
+like(query($invert), qr/^bafyrei\w+\|1$/, 'a commit with very many blocks is looked at');
+my $took = time - $began;
+for (my $i = 0; $i < 20 && $state !~ /canceling statement/; $i++)
+{
+	query("SELECT setval('after_it', 1)");
+	(undef, undef, $state) = $node->psql('postgres', sprintf("SET statement_timeout = '%dms'; %s", 1 + 600 * $took, $invert));
+}
+like($state, qr/canceling statement due to statement timeout/, 'and the statement can be cancelled,');
+is(query('SELECT last_value FROM after_it'), '1', 'while the blocks are hashed');
 
 $node->stop;
 done_testing();
