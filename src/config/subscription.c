@@ -17,7 +17,7 @@
 
 #define COLUMNS "name, url, owner, enabled AND stopped IS NULL AS runnable, xmin AS version"
 #define MORE_COLUMNS ", target, ca_file, proxy, collections, dids, actions, keep_records," \
-	" events, keep_raw, max_dead_letters, max_dead_letter_bytes," \
+	" events, keep_raw, verify, max_dead_letters, max_dead_letter_bytes," \
 	" (SELECT string_agg(h.name || ': ' || h.value || E'\\r\\n', '' ORDER BY h.name)" \
 	"  FROM atproto.request_header h WHERE h.subscription = s.name) AS headers, workers, created_at"
 
@@ -86,6 +86,7 @@ read_settings(AtpSettings *settings, AtpTuple row)
 	settings->events = strcmp(events, "keep") == 0 ? ATP_EVENTS_KEEP
 		: strcmp(events, "hand") == 0 ? ATP_EVENTS_HAND : ATP_EVENTS_NONE;
 	settings->keep_raw = atp_get_bool(row, "keep_raw");
+	settings->verify = strcmp(atp_get_text(row, "verify"), "chain") == 0 ? ATP_VERIFY_CHAIN : ATP_VERIFY_HASH;
 	settings->max_letters = atp_get_int4(row, "max_dead_letters");
 	settings->max_letter_bytes = atp_get_int8(row, "max_dead_letter_bytes");
 }

@@ -22,6 +22,13 @@ typedef enum AtpEvents
 	ATP_EVENTS_HAND				/* inserted for its triggers, then removed */
 } AtpEvents;
 
+/* How much of a repository's events is verified (V-01); each level accepts a part of what the one before it does. */
+typedef enum AtpVerify
+{
+	ATP_VERIFY_HASH,			/* what is in the blocks */
+	ATP_VERIFY_CHAIN			/* and that nothing was left out: of a commit, nor between two of them */
+} AtpVerify;
+
 /* Settings that may change while the stream runs. */
 typedef struct AtpSettings
 {
@@ -33,6 +40,7 @@ typedef struct AtpSettings
 	bool		keep_records;
 	AtpEvents	events;
 	bool		keep_raw;
+	AtpVerify	verify;
 	int			max_letters;
 	int64		max_letter_bytes;
 } AtpSettings;

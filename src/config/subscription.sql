@@ -26,6 +26,8 @@ CREATE TABLE atproto.subscription (
     events text NOT NULL DEFAULT 'none'
         CHECK (events IN ('none', 'keep', 'hand')),
     keep_raw boolean NOT NULL DEFAULT false,
+    verify text NOT NULL DEFAULT 'chain'
+        CHECK (verify IN ('hash', 'chain')),
     max_dead_letters integer NOT NULL DEFAULT 10000
         CHECK (max_dead_letters >= 0),
     max_dead_letter_bytes bigint NOT NULL DEFAULT 268435456
@@ -51,6 +53,7 @@ COMMENT ON COLUMN atproto.subscription.actions IS 'only these actions on records
 COMMENT ON COLUMN atproto.subscription.keep_records IS 'whether the table record is kept in step';
 COMMENT ON COLUMN atproto.subscription.events IS 'table record_event: none; keep every operation; or hand it to that table''s triggers and remove it in the same transaction';
 COMMENT ON COLUMN atproto.subscription.keep_raw IS 'whether the DAG-CBOR is kept beside jsonb';
+COMMENT ON COLUMN atproto.subscription.verify IS 'hash: what is in a message''s blocks; chain: also that its operations, and no others, lead from the tree before to the one that is signed';
 COMMENT ON COLUMN atproto.subscription.max_dead_letters IS 'with so many dead letters the subscription stops before the next one; a repository may have a twentieth of them';
 COMMENT ON COLUMN atproto.subscription.max_dead_letter_bytes IS 'likewise, of the bytes of their messages';
 COMMENT ON COLUMN atproto.subscription.allow_insecure IS 'plain ws:// allowed to other hosts than this one';

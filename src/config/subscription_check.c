@@ -200,6 +200,19 @@ check_workers(AtpTuple row, const AtpEndpoint *ep)
 				 errdetail("Workers share a stream by its repositories.")));
 }
 
+/* What is neither, the table's own check tells. */
+static void
+check_verify(AtpTuple row)
+{
+	const char *verify = atp_get_text_or_null(row, "verify");
+
+	if (verify != NULL && strcmp(verify, "full") == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("signatures of commits are not verified by this version"),
+				 errhint("Set \"%s\" to \"%s\".", "verify", "chain")));
+}
+
 static void
 check_owner(AtpTuple row)
 {
@@ -282,6 +295,7 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 	check_ca_file(old, row);
 	check_collections(row);
 	check_workers(row, ep);
+	check_verify(row);
 	if (atp_source_of(ep->nsid)->by_repo && (old == NULL || !same_selection(*old, row)))
 		warn_of_neighbours(row);
 	return PointerGetDatum(complete(old, row, ep));

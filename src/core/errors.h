@@ -212,5 +212,6 @@ ATP_ERROR(ATP_E_DATETIME, "The text is not a datetime such as 2026-01-31T12:00:0
 /* --- consumer --- */
 ATP_ERROR(ATP_E_SEQ_ORDER, "\"seq\" is not greater than that of the event before.")
 ATP_ERROR(ATP_E_LABEL_VAL, "A label's value must have 1 to 128 bytes.")
+ATP_ERROR(ATP_E_COMMIT_MISMATCH, "The commit's operations do not lead from prevData to the tree that is signed: some are left out, or are others.")
 ATP_ERROR(ATP_E_COMMIT_ROWS, "The commit's records take more than 64 MB in the database, since it writes the same ones again and again.")
 ATP_ERROR(ATP_E_REV_FUTURE, "The commit's revision lies in the future.")

@@ -98,6 +98,7 @@ static const struct
 	{"ca_file", 11, TEXTOID},
 	{"proxy", 12, TEXTOID},
 	{"workers", 14, INT4OID, true},
+	{"verify", 15, TEXTOID, true},
 };
 
 static void
@@ -131,7 +132,7 @@ atp_subscribe(PG_FUNCTION_ARGS)
 		if (parameters[i].required && PG_ARGISNULL(parameters[i].number))
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("name, url, target, keep_records, events, keep_raw, allow_insecure and workers must not be null")));
+					 errmsg("name, url, target, keep_records, events, keep_raw, allow_insecure, workers and verify must not be null")));
 	SPI_connect();
 	insert_subscription(fcinfo);
 	make_cursor(name, ATP_FUNCTION_ARG(2, INT8OID));

@@ -15,6 +15,9 @@ static const char *const skip_names[ATP_SKIP_COUNT] = {
 	[ATP_SKIP_INACTIVE] = "inactive",
 	[ATP_SKIP_INVALID] = "invalid",
 	[ATP_SKIP_BREAK] = "break",
+	[ATP_SKIP_SKIPPED_REVS] = "skipped_revs",
+	[ATP_SKIP_INCOMPLETE] = "incomplete",
+	[ATP_SKIP_MISMATCH] = "mismatch",
 };
 
 const char *

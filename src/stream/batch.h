@@ -78,6 +78,16 @@ typedef struct AtpRow
 	};
 } AtpRow;
 
+/* What is known of a commit's operations, beyond that each is in its tree. */
+typedef enum AtpProven
+{
+	ATP_NOT_ASKED,				/* at level hash */
+	ATP_OPS_PROVEN,				/* they are all */
+	ATP_OPS_PROVEN_FIRST,		/* likewise, and there was nothing before them (V-28) */
+	ATP_OPS_INCOMPLETE,			/* the nodes do not tell */
+	ATP_OPS_REFUTED				/* they are not what the account has done: there is a dead letter */
+} AtpProven;
+
 /* One message of the stream that counts. */
 typedef struct AtpEvent
 {
@@ -98,6 +108,8 @@ typedef struct AtpEvent
 	struct varlena *prev_data;	/* #commit; NULL when absent */
 	struct varlena *commit;
 	struct varlena *data;
+	AtpProven	proven;			/* #commit; of a #sync, which has none, ATP_OPS_PROVEN where it is asked */
+	bool		lacking;		/* some of its records are dead letters */
 	struct varlena *handle;		/* #identity; NULL when absent */
 	bool		active;			/* #account */
 	text	   *status;			/* #account; NULL when absent */
@@ -125,6 +137,10 @@ typedef enum AtpSkip
 	ATP_SKIP_INACTIVE,			/* repository not active (F-05) */
 	ATP_SKIP_INVALID,			/* became a dead letter */
 	ATP_SKIP_BREAK,				/* what was missed before it: it does not continue the repository (F-08) */
+	ATP_SKIP_SKIPPED_REVS,		/* likewise, but it comes to nothing: the tree is the one that it continues (V-32) */
+	/* nothing is passed over by these two: what the inversion said of commits */
+	ATP_SKIP_INCOMPLETE,		/* nobody can tell whether it names all its operations (V-27) */
+	ATP_SKIP_MISMATCH,			/* it does not, and is invalid (V-26) */
 	ATP_SKIP_COUNT
 } AtpSkip;
 

@@ -11,6 +11,7 @@
 
 #include "core/car.h"
 #include "core/frame.h"
+#include "core/invert.h"
 #include "core/labels_message.h"
 #include "core/repos_message.h"
 #include "stream/batch.h"
@@ -47,6 +48,10 @@ struct AtpDecoder
 		AtpLabelsMessage labels;
 	}			msg;
 	AtpCarIndex index;
+	/* ATP_VERIFY_CHAIN: the tree before a commit, and memory for the nodes that it takes */
+	AtpInversion inversion;
+	uint8_t    *nodes;			/* NULL: none yet */
+	size_t		room;			/* there */
 };
 
 typedef struct AtpFormat

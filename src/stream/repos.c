@@ -84,6 +84,7 @@ make_row(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event, Records *records
 		{
 			atp_dead_letter(batch, "record", event, err,
 							record->block->data.ptr - event->message.ptr + record->at)->path = op->path;
+			event->lacking = true;
 			return;
 		}
 	}
@@ -103,27 +104,80 @@ make_row(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event, Records *records
 	event->nrows++;
 }
 
+/* V-18: room for the tree before the commit, kept from one to the next. */
+static AtpInversion *
+begin_inversion(AtpDecoder *decoder)
+{
+	const AtpReposMessage *msg = &decoder->msg.repos;
+	size_t		room = atp_invert_room(msg->blocks.len, msg->nops);
+
+	if (room > decoder->room)
+	{
+		if (decoder->nodes != NULL)
+			pfree(decoder->nodes);
+		decoder->nodes = NULL;
+		decoder->room = 0;
+		decoder->nodes = MemoryContextAlloc(decoder->cxt, room);
+		decoder->room = room;
+	}
+	atp_invert_begin(&decoder->inversion, decoder->nodes, decoder->room, atp_sha256, NULL);
+	return &decoder->inversion;
+}
+
+static AtpProven
+proven(const AtpReposMessage *msg, const AtpInversion *inversion)
+{
+	if (inversion == NULL)
+		return ATP_NOT_ASKED;
+	if (msg->kind == ATP_REPOS_SYNC)
+		return ATP_OPS_PROVEN;
+	/* V-26 */
+	if (inversion->verdict == ATP_MISMATCH)
+		return ATP_OPS_REFUTED;
+	/* V-28: with prevData or without */
+	if (inversion->known && inversion->first && !msg->has_since)
+		return ATP_OPS_PROVEN_FIRST;
+	return inversion->verdict == ATP_PROVEN ? ATP_OPS_PROVEN : ATP_OPS_INCOMPLETE;
+}
+
 /* A #commit or #sync: its blocks. */
 static bool
 make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 {
 	AtpReposMessage *msg = &decoder->msg.repos;
+	AtpInversion *inversion = NULL;
 	Records		records;
 	size_t		at = 0;
 	AtpErr		err;
 
 	/* the room comes from the bytes that are there, never from a count in them; they are limited */
 	atp_block_index_clear(&decoder->index, decoder->cxt, msg->blocks.len / ATP_CAR_SECTION_MIN + 1);
-	err = atp_commit_check(msg, &decoder->index, atp_sha256, NULL, &at);
-	if (err == ATP_OK && atp_is_ahead(atp_tid_micros(msg->rev)))
+	if (decoder->settings->verify == ATP_VERIFY_CHAIN)
+		inversion = begin_inversion(decoder);
+	msg->data = (AtpBytes) {NULL, 0};
+	err = atp_commit_invert(msg, &decoder->index, inversion, atp_sha256, NULL, &at);
+	event->proven = proven(msg, inversion);
+	/* V-17: it is a commit of this account, but not one of these operations */
+	if (err != ATP_OK && inversion != NULL && msg->kind == ATP_REPOS_COMMIT && msg->data.ptr != NULL)
+		event->proven = ATP_OPS_REFUTED;
+	else if (err == ATP_OK && event->proven == ATP_OPS_REFUTED)
+	{
+		err = ATP_E_COMMIT_MISMATCH;
+		batch->skips[ATP_SKIP_MISMATCH]++;
+	}
+	/* V-14: whatever else it is, nothing follows from it */
+	if (atp_is_ahead(atp_tid_micros(msg->rev)) && (err == ATP_OK || event->proven == ATP_OPS_REFUTED))
+	{
 		err = ATP_E_REV_FUTURE;
+		event->proven = ATP_NOT_ASKED;
+	}
+	event->rev = msg->rev;
 	if (err != ATP_OK)
 	{
 		at += msg->blocks.ptr - event->message.ptr;
 		(void) atp_dead_letter(batch, "commit", event, err, at);
-		return false;
+		return event->proven == ATP_OPS_REFUTED;
 	}
-	event->rev = msg->rev;
 	event->has_since = msg->has_since;
 	event->since = msg->since;
 	if (msg->prev_data.ptr != NULL)

@@ -161,7 +161,10 @@ apply_single(AtpApply *a, int index)
 		int			row = event->first_row + r;
 
 		if ((error = attempt(a, a->sink->apply_row, row, index)) != NULL)
+		{
 			refuse(a, event, a->batch->rows[row].path, error);
+			a->batch->events[index].lacking = true;
+		}
 	}
 	if (a->sink->apply_rest != NULL &&
 		(error = attempt(a, a->sink->apply_rest, index, 0)) != NULL)

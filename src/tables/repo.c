@@ -42,9 +42,9 @@ static const AtpColumn columns[] = {
 	MEMBER(status_seq), MEMBER(has_status_seq)},
 	{"host", ATP_TYPE_TEXT, ATP_VALUE, NULL, "host that said so", MEMBER(host)},
 	{"handle", ATP_TYPE_HANDLE, ATP_VALUE, NULL, "last handle announced; unverified", MEMBER(handle)},
-	{"desynchronized", ATP_TYPE_BOOL, ATP_VALUE, "NOT NULL DEFAULT false",
-		"events were missed: a commit did not continue the one before, or #sync announced other contents",
-	MEMBER(desynchronized)},
+	{"sync", ATP_TYPE_TEXT, ATP_VALUE, "NOT NULL DEFAULT 'partial'",
+		"whether the records are those of the account: partial, unproven, desynchronized or synchronized",
+	MEMBER(sync)},
 	{"purge_rev", ATP_TYPE_TID, ATP_APART, NULL,
 	"records up to this revision are being removed: the account was deleted"},
 	{"purge_seq", ATP_TYPE_INT8, ATP_APART, NULL, "event that said so"},
@@ -84,8 +84,8 @@ static const AtpStatement statements[] = {
 		SPI_OK_UPDATE, {0}, {0}, &atp_repo_table, ATP_ROWS_IN | ATP_PLANNED_ANEW | ATP_AS_HEAP
 	},
 	[MARK_REPO] = {
-		"UPDATE #.repo r SET desynchronized = true, updated_at = now() FROM unnest($1) u (did)"
-		" WHERE r.did OPERATOR(@.=) u.did AND NOT r.desynchronized",
+		"UPDATE #.repo r SET sync = 'desynchronized', updated_at = now() FROM unnest($1) u (did)"
+		" WHERE r.did OPERATOR(@.=) u.did AND r.sync IS DISTINCT FROM 'desynchronized'",
 		SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
 	[LEAVE_TO_PURGE] = {
@@ -297,7 +297,10 @@ find_repos(AtpRepos *s)
 		if (atp_heap_find(s->heap, PointerGetDatum(repo->did), &repo->place, values, nulls))
 			read_repo(s, repo, values, nulls);
 		else
+		{
 			repo->active = true;
+			atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
+		}
 	}
 }
 

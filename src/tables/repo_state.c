@@ -16,6 +16,32 @@ same_bytes(const struct varlena *a, const struct varlena *b)
 		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
 }
 
+static const char *const sync_names[] = {
+	[ATP_SYNC_PARTIAL] = "partial",
+	[ATP_SYNC_UNPROVEN] = "unproven",
+	[ATP_SYNC_DESYNCHRONIZED] = "desynchronized",
+	[ATP_SYNC_SYNCHRONIZED] = "synchronized",
+};
+
+static bool
+is_sync(const AtpRepoState *repo, AtpSync sync)
+{
+	const char *name = sync_names[sync];
+
+	/* a user may have dropped the constraint */
+	return repo->sync != NULL && VARSIZE_ANY_EXHDR(repo->sync) == strlen(name) &&
+		memcmp(VARDATA_ANY(repo->sync), name, strlen(name)) == 0;
+}
+
+bool
+atp_repo_set_sync(AtpRepoState *repo, AtpSync sync)
+{
+	if (is_sync(repo, sync))
+		return false;
+	repo->sync = cstring_to_text(sync_names[sync]);
+	return true;
+}
+
 static bool
 is_deleted(const text *status)
 {
@@ -136,13 +162,19 @@ static void
 note_break(AtpRepos *s, AtpRepoState *repo)
 {
 	s->apply->skips[ATP_SKIP_BREAK]++;
-	repo->changed = repo->changed || !repo->desynchronized;
-	repo->desynchronized = true;
+	repo->changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
+}
+
+/* After a deletion there are no records: only a repository that begins anew continues it. */
+static bool
+is_empty(const AtpRepoState *repo)
+{
+	return !repo->has_rev || (repo->deleted && repo->deleted_rev == repo->rev);
 }
 
 /*
- * F-08: a commit that does not continue what is known tells that others were
- * missed.  The tree's root decides; where one is not known, the revision.
+ * F-08, V-31 to V-33: a commit that does not continue what is known tells that others
+ * were missed.  The tree's root decides; where one is not known, the revision.
  */
 static void
 check_continuity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
@@ -151,8 +183,7 @@ check_continuity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 	bool		known = event->prev_data != NULL && repo->data != NULL;
 	bool		data_fits = known && same_bytes(event->prev_data, repo->data);
 
-	/* after a deletion there are no records: only a repository that begins anew fits */
-	if (repo->deleted && repo->deleted_rev == repo->rev)
+	if (is_empty(repo))
 	{
 		rev_fits = !event->has_since;
 		known = data_fits = false;
@@ -160,9 +191,44 @@ check_continuity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 	if (rev_fits && (data_fits || !known))
 		return;
 	if (data_fits)
-		s->apply->skips[ATP_SKIP_BREAK]++;
+		s->apply->skips[ATP_SKIP_SKIPPED_REVS]++;
 	else
 		note_break(s, repo);
+}
+
+/* What a commit that is newer says of the records in the tables. */
+static void
+judge_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
+{
+	/* V-35: nothing was before it, and we know all that it does */
+	if (event->proven == ATP_OPS_PROVEN_FIRST && is_empty(repo))
+		(void) atp_repo_set_sync(repo, ATP_SYNC_SYNCHRONIZED);
+	else if (repo->has_rev)
+		check_continuity(s, repo, event);
+	if (event->proven == ATP_OPS_INCOMPLETE)
+		s->apply->skips[ATP_SKIP_INCOMPLETE]++;
+	/* V-27; or it was not asked what else the commit did */
+	if (event->proven == ATP_NOT_ASKED && (is_sync(repo, ATP_SYNC_SYNCHRONIZED) || is_sync(repo, ATP_SYNC_UNPROVEN)))
+		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
+	else if ((event->proven == ATP_OPS_INCOMPLETE || event->lacking) && is_sync(repo, ATP_SYNC_SYNCHRONIZED))
+		(void) atp_repo_set_sync(repo, ATP_SYNC_UNPROVEN);
+}
+
+/* V-17, V-26: the account has made a commit, but what it did is not known.  Its letter says so, and counts it. */
+static void
+take_refuted(AtpRepoState *repo, const AtpEvent *event)
+{
+	if (repo->active && (!repo->has_rev || event->rev > repo->rev))
+		repo->changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
+}
+
+/* F-12, V-36: has a #sync other contents than the tables, as far as anybody can tell? */
+static bool
+announces_others(const AtpRepoState *repo, const AtpEvent *event)
+{
+	if (is_empty(repo))
+		return repo->has_rev || event->proven != ATP_NOT_ASKED;
+	return repo->data != NULL && !same_bytes(repo->data, event->data);
 }
 
 static void
@@ -170,6 +236,11 @@ take_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *e
 {
 	int64	   *skips = s->apply->skips;
 
+	if (event->proven == ATP_OPS_REFUTED)
+	{
+		take_refuted(repo, event);
+		return;
+	}
 	effect->again = take_again(s, repo, event);
 	effect->rows = effect->again && event->nrows > 0;
 	if (effect->again)
@@ -184,15 +255,15 @@ take_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *e
 	{
 		skips[ATP_SKIP_OLD]++;
 		/* another source had more, or a replay goes further back */
-		if (event->kind == ATP_REPOS_COMMIT && repo->has_first && event->rev < repo->first_rev && !repo->deleted)
+		if (event->kind == ATP_REPOS_COMMIT && repo->has_first && event->rev < repo->first_rev && !repo->deleted &&
+			!is_sync(repo, ATP_SYNC_SYNCHRONIZED))
 			note_break(s, repo);
 		return;
 	}
-	if (event->kind == ATP_REPOS_COMMIT && repo->has_rev)
-		check_continuity(s, repo, event);
-	/* F-12: contents that did not come as commits */
-	else if (event->kind == ATP_REPOS_SYNC && repo->data != NULL && !same_bytes(repo->data, event->data))
-		repo->desynchronized = true;
+	if (event->kind == ATP_REPOS_COMMIT)
+		judge_commit(s, repo, event);
+	else if (announces_others(repo, event))
+		(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 	if (!repo->has_rev)
 		note_first(repo, event);
 	repo->has_rev = true;

@@ -9,6 +9,15 @@
 #include "tables/heap.h"
 #include "tables/repo.h"
 
+/* V-37: are the records in the tables those of the account? */
+typedef enum AtpSync
+{
+	ATP_SYNC_PARTIAL,			/* what is there is true; older records may be missing */
+	ATP_SYNC_UNPROVEN,			/* they were, until commits came of which nobody can tell */
+	ATP_SYNC_DESYNCHRONIZED,	/* changes were missed */
+	ATP_SYNC_SYNCHRONIZED		/* they are */
+} AtpSync;
+
 /* State of a repository, as its row has it and the events change it. */
 typedef struct AtpRepoState
 {
@@ -28,7 +37,7 @@ typedef struct AtpRepoState
 	int64		status_seq;		/* ... and which event of it */
 	text	   *host;
 	struct varlena *handle;
-	bool		desynchronized;
+	text	   *sync;
 	bool		deleted;		/* at some time, with all records up to deleted_rev */
 	uint64		deleted_rev;
 	text	   *refill_by;		/* subscription that reads the repository again; NULL: none */
@@ -53,5 +62,8 @@ struct AtpRepos
 	text	   *endpoint;
 	AtpHeap    *heap;			/* the table repo; NULL: with statements */
 };
+
+/* Its state is this one from now on; true: it was another. */
+extern bool atp_repo_set_sync(AtpRepoState *repo, AtpSync sync);
 
 #endif							/* ATP_REPO_STATE_H */

@@ -108,12 +108,17 @@ def tree(records):
 
 
 class Stream:
-    """Messages with a seq that counts up."""
+    """Messages with a seq that counts up.
+
+    A commit brings its whole tree: of all that the account has written.  prevData is there when it is the
+    tree of the commit before; not when an operation is one that cannot be, or #sync named another tree.
+    """
 
     def __init__(self, seed=1):
         self.seq = 0
         self.random = random.Random(seed)
         self.heads = {}  # of repositories: rev and data, which the next commit continues
+        self.records = {}  # of repositories: path -> CID
 
     def message(self, kind, payload):
         self.seq += 1
@@ -136,7 +141,8 @@ class Stream:
         """ops: (action, path, record or bytes or None); breaks(parts) spoils what was made."""
         blocks = [(cid(node), node) for node in nodes]
         wire_ops = []
-        written = {}
+        written, present = {}, self.records.get(who, {})
+        after, before = dict(present), {}
         for action, path, record in ops:
             op = {"action": action, "path": path, "cid": None}
             if record is not None:
@@ -145,20 +151,27 @@ class Stream:
                     blocks.append((cid(body), body))
                 op["cid"] = link(cid(body))
                 written[path] = cid(body)
+                after[path] = written[path]
+            else:
+                after.pop(path, None)
+            before[path] = None
             if action != "create":
-                op["prev"] = link(cid(path.encode()))
+                before[path] = present.get(path, cid(path.encode()))
+                op["prev"] = link(before[path])
             wire_ops.append(op)
-        data, branches = tree(written)
-        since, before = self.heads.get(who, (None, None))
+        data, branches = tree(after)
+        before = tree({path: value for path, value in {**after, **before}.items() if value})[0]
+        since, head = self.heads.get(who, (None, None))
         if since is None or since < rev:
             self.heads[who] = rev, data
+            self.records[who] = after
         block = self.signed(who, rev, data, **changes)
         root = cid(block)
         blocks += [*branches, (root, block)]
         parts = {"root": root, "blocks": blocks, "ops": wire_ops}
         if breaks:
             breaks(parts)
-        chain = {} if before is None else {"prevData": link(before)}
+        chain = {"prevData": link(before)} if before == head else {}
         return self.message(
             "#commit",
             {
@@ -196,6 +209,7 @@ class Stream:
         extra = {} if status is None else {"status": status}
         if status == "deleted":
             self.heads.pop(who, None)
+            self.records.pop(who, None)
         time = "2026-01-01T00:00:00.000Z"
         return self.message("#account", {"did": who, "active": active, "time": time, **extra})
 

@@ -168,7 +168,7 @@ is(records(), 'x 2', 'the one after it is not');
 like(retry(''), qr/^1:newer commits were applied: 3 of its records are not there and may have been removed since; /, 'what cannot be told stays');
 is(letters(), '1:', 'it is still there');
 is(records(), 'x 2', 'nothing came back, nothing older was written');
-is(query('SELECT desynchronized FROM atproto.repo'), 't', 'the repository is marked');
+is(query('SELECT sync FROM atproto.repo'), 'desynchronized', 'the repository is marked');
 
 # The same when the repository has not moved on, or when somebody has set it back.
 stream(1, $no_repo, 'a 1 +v +w', 'b 1 +x');

@@ -36,14 +36,14 @@ foreach my $workers (1, 2)
 	my $all = 200 * $commits;
 	my $kept = 10000 / 20;
 	is(letters($a), "$kept|1|$all", "$workers: an account has a twentieth of the room, and one letter for the rest");
-	is(query("SELECT desynchronized FROM atproto.repo WHERE did = '$a'"), 't', "$workers: its repository is marked");
+	is(query("SELECT sync FROM atproto.repo WHERE did = '$a'"), 'desynchronized', "$workers: its repository is marked");
 	is(query("SELECT count(*) FROM atproto.dead_frame"), '3', "$workers: the bytes of three commits are there, each once");
 	cmp_ok(AtprotoTest::private_memory($_), '<', 2 * $MEMORY_MAX, "$workers: memory stays small")
 	  foreach split /\n/, query("SELECT pid FROM pg_stat_activity WHERE backend_type LIKE 'atproto %er' AND backend_type <> 'atproto manager'");
 	$server->release;
 	wait_for_seq($node, 's', $commits + 2);
 	is(letters($b), '1|0|1', "$workers: another one has its letter");
-	is(query("SELECT did = '$b', desynchronized FROM atproto.repo JOIN atproto.record USING (did)"), 't|f', "$workers: and its records");
+	is(query("SELECT did = '$b', sync FROM atproto.repo JOIN atproto.record USING (did)"), 't|unproven', "$workers: and its records");
 	is(query('SELECT state FROM atproto.stat_subscription'), 'streaming', "$workers: the stream goes on");
 }
 

@@ -68,14 +68,14 @@ is(query("SELECT active, status FROM atproto.repo WHERE did = $comes"), 't|', 'F
 
 # --- F-12 ---
 
-is(query("SELECT desynchronized FROM atproto.repo WHERE did = $syncs"), 'f', 'F-12: #sync of a repository never seen');
+is(query("SELECT sync FROM atproto.repo WHERE did = $syncs"), 'partial', 'F-12: #sync of a repository never seen');
 $server->release;
 at('same data');
-is(query("SELECT desynchronized FROM atproto.repo WHERE did = $syncs"), 'f', 'F-12: #sync with the same data, #sync that is old');
+is(query("SELECT sync FROM atproto.repo WHERE did = $syncs"), 'partial', 'F-12: #sync with the same data, #sync that is old');
 tables_match($node, $capture, 'F-12: the revisions', modes => ['repo'], args => [ '--last', $at{'same data'} ]);
 $server->release;
 at('other data');
-is(query("SELECT desynchronized FROM atproto.repo WHERE did = $syncs"), 't', 'F-12: #sync with other data');
+is(query("SELECT sync FROM atproto.repo WHERE did = $syncs"), 'desynchronized', 'F-12: #sync with other data');
 is(query("SELECT count(*) FROM atproto.visible_record WHERE did = $syncs"), '2', 'its records stay');
 $server->release;
 

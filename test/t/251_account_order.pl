@@ -22,11 +22,11 @@ query(subscribe_sql('s', $server, cursor => 0));
 wait_for_seq($node, 's', $last);
 tables_match($node, $capture, 'the clock of the server steps back: the last event counts');
 is(query("SELECT string_agg(rkey::text, ',' ORDER BY rkey) FROM atproto.visible_record WHERE did = '$comes'"), 'a,b', 'the account is there');
-is(query("SELECT status_seq, status_at = '2026-01-01 11:00Z', desynchronized FROM atproto.repo WHERE did = '$comes'"), '3|t|f', 'which event said so');
+is(query("SELECT status_seq, status_at = '2026-01-01 11:00Z', sync FROM atproto.repo WHERE did = '$comes'"), '3|t|synchronized', 'which event said so');
 is(query("SELECT status_endpoint = endpoint FROM atproto.repo, atproto.subscription WHERE did = '$comes'"), 't', 'and of which stream');
 
 # Once more: the deletion is later by its time than the account's return, and yet it is old.
-my $state = 'SELECT did, rev, active, status, status_at, status_seq, deleted_rev, desynchronized FROM atproto.repo ORDER BY did';
+my $state = 'SELECT did, rev, active, status, status_at, status_seq, deleted_rev, sync FROM atproto.repo ORDER BY did';
 my $before = query($state);
 query("SELECT atproto.set_cursor('s', 0)");
 $node->poll_query_until('postgres', "SELECT events = 2 * $last FROM atproto.cursor") or die;

@@ -93,7 +93,7 @@ cmp_ok(query('SELECT count(*) FROM like_count WHERE n > 0'), '>', 100, 'the like
 is(query('SELECT count(*) FROM atproto.repo WHERE refill_by IS NOT NULL AND rev IS NULL'), '0', 'it is at its end');
 
 # One when all is there changes nothing, of one repository or of all.
-my $state = 'SELECT did, rev, commit, data, active, status, status_seq, deleted_rev, desynchronized FROM atproto.repo ORDER BY did';
+my $state = 'SELECT did, rev, commit, data, active, status, status_seq, deleted_rev, sync FROM atproto.repo ORDER BY did';
 my $before = query($state);
 is(query("SELECT atproto.refill('network', dids => (SELECT array_agg(did) FROM (SELECT did FROM atproto.repo WHERE active LIMIT 1) r))"), '1', 'of one repository');
 wait_for_events('network', 3 * $last);

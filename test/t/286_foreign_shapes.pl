@@ -65,9 +65,9 @@ my %type = (
 	rev      => 'bigint USING 1', first_rev => 'text', commit      => 'int USING 1',
 	data     => 'text',           active    => 'text', status      => 'int USING 1',
 	handle   => 'int USING 1',    host      => 'int USING 1', status_at   => 'text',
-	refill_by => 'int USING 1',   status_seq => 'text', desynchronized => 'int USING 1',
+	refill_by => 'int USING 1',   status_seq => 'text', sync => 'int USING 1',
 	status_endpoint => 'int USING 1', deleted_rev => 'bigint USING 1', refill_rev => 'text');
-my %default = (active => "'true'", desynchronized => '0');
+my %default = (active => "'true'", sync => '0');
 foreach my $trigger ('CREATE TRIGGER stay BEFORE UPDATE ON repo FOR EACH ROW EXECUTE FUNCTION stay()', '')
 {
 	foreach my $column (sort keys %type)

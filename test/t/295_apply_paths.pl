@@ -41,7 +41,7 @@ sub same_rows
 	my ($schema, $other, $name) = @_;
 	my %columns = (
 		record => 'did, collection, rkey, cid, rev, value, raw',
-		repo   => 'did, rev, commit, data, active, status, status_at, host, handle, desynchronized, purge_rev');
+		repo   => 'did, rev, commit, data, active, status, status_at, host, handle, sync, purge_rev');
 	my @different;
 
 	foreach my $table (sort keys %columns)

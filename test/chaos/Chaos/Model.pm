@@ -59,7 +59,7 @@ sub new_repo
 {
 	return {
 		rev => '\N', commit => '\N', data => '\N', active => 't', status => '\N', handle => '\N',
-		first => '\N', moved => 'f', records => {}, told => 0
+		first => '\N', sync => 'partial', records => {}, told => 0
 	};
 }
 
@@ -96,14 +96,14 @@ sub take_commit
 	if ($repo->{rev} ne '\N' && $event->{rev} le $repo->{rev})
 	{
 		# from before what was seen first
-		$repo->{moved} = 't' if $event->{kind} eq '#commit' && $event->{rev} lt $repo->{first} && $repo->{status} ne 'deleted';
+		$repo->{sync} = 'desynchronized' if $event->{kind} eq '#commit' && $event->{rev} lt $repo->{first} && $repo->{status} ne 'deleted';
 		return;
 	}
 	# what a #sync names is not brought by it: "+" comes after this revision, and before all later ones
 	$repo->{first} = $event->{rev} . ($event->{kind} eq '#sync' ? '+' : '') if $repo->{rev} eq '\N';
 	# contents that no commit has named, or a commit that was missed
-	$repo->{moved} = 't' if $event->{kind} eq '#sync' && $repo->{data} ne '\N' && $repo->{data} ne $event->{data};
-	$repo->{moved} = 't' if $event->{kind} eq '#commit' && $repo->{data} ne '\N' && $repo->{data} ne $event->{prev};
+	$repo->{sync} = 'desynchronized' if $event->{kind} eq '#sync' && $repo->{data} ne '\N' && $repo->{data} ne $event->{data};
+	$repo->{sync} = 'desynchronized' if $event->{kind} eq '#commit' && $repo->{data} ne '\N' && $repo->{data} ne $event->{prev};
 	@$repo{qw(rev commit data)} = @$event{qw(rev commit data)};
 	foreach my $op (@{ $event->{ops} })
 	{
@@ -166,7 +166,7 @@ sub expected
 	foreach my $did (sort keys %{ $self->{repos} })
 	{
 		my $repo = $self->{repos}{$did};
-		push @{ $self->{repo} }, join "\t", $did, @$repo{qw(rev commit data active status handle moved)};
+		push @{ $self->{repo} }, join "\t", $did, @$repo{qw(rev commit data active status handle sync)};
 		push @{ $self->{record} }, map { "$did\t$_\t$repo->{records}{$_}" } sort keys %{ $repo->{records} };
 	}
 	return $self;

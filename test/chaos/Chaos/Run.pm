@@ -358,13 +358,13 @@ SQL
 
 my %columns = (
 	record       => 'did text, collection text, rkey text, cid text, rev text, value jsonb',
-	repo         => 'did text, rev text, commit text, data text, active text, status text, handle text, moved text',
+	repo         => 'did text, rev text, commit text, data text, active text, status text, handle text, sync text',
 	record_event => 'seq bigint, action text, did text, collection text, rkey text, rev text, cid text, value jsonb, old_cid text',
 	handed       => 'seq bigint, action text, did text, collection text, rkey text, rev text, cid text, value jsonb, old_cid text');
 my %have = (
 	record       => 'did::text, collection::text, rkey::text, cid::text, rev::text, value',
 	repo         => 'did::text, rev::text, "commit"::text, data::text, CASE WHEN active THEN $$t$$ ELSE $$f$$ END,'
-	  . ' status, handle::text, CASE WHEN desynchronized THEN $$t$$ ELSE $$f$$ END',
+	  . ' status, handle::text, sync',
 	record_event => 'seq, action, did::text, collection::text, rkey::text, rev::text, cid::text, value, old_cid::text',
 	handed       => '*');
 
@@ -424,10 +424,10 @@ sub verify
 	$self->compare('record', $records, 'record', more => join ';', map {
 		"DELETE FROM $_ t USING $waits AND t.did = l.did::text AND l.path IN ('', t.collection || '/' || t.rkey)"
 	} 'want', 'have');
-	# what the model does not say of desynchronized; a letter may have to mark its repository
+	# what the model does not say of sync; a letter may have to mark its repository
 	$self->compare('repo', $want->{repo}, 'repo',
-		more => $self->{refused} ? "UPDATE want SET moved = '?'; UPDATE have SET moved = '?'"
-		: "UPDATE have SET moved = '?' FROM want WHERE want.did = have.did AND want.moved = '?'");
+		more => $self->{refused} ? "UPDATE want SET sync = '?'; UPDATE have SET sync = '?'"
+		: "UPDATE have SET sync = '?' FROM want WHERE want.did = have.did AND want.sync = '?'");
 	# what was refused and is obsolete by now leaves none; what was there before is another when others came late
 	my %late = $self->{refused} ? (subset => 1, more => "UPDATE want SET old_cid = NULL; UPDATE have SET old_cid = NULL;"
 		. " DELETE FROM have WHERE seq IN (0" . join('', map { ", $_->{seq}" } grep { $_->{kind} eq '#account' } @$events) . ')') : ();
