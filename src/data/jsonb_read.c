@@ -248,3 +248,24 @@ atp_dagcbor_from_jsonb(Jsonb *jb, AtpCborWriter *w)
 	}
 	return err;
 }
+
+AtpErr
+atp_dagcbor_of_jsonb(Jsonb *jb, AtpBytes *bytes)
+{
+	AtpCborWriter w = {.len = VARSIZE(jb)};
+
+	/*
+	 * CBOR is hardly ever longer than jsonb; where it is, the first attempt
+	 * tells how much.
+	 */
+	do
+	{
+		AtpErr		err;
+
+		w = (AtpCborWriter) {.buf = palloc(w.len), .cap = w.len};
+		if ((err = atp_dagcbor_from_jsonb(jb, &w)) != ATP_OK)
+			return err;
+	} while (w.len > w.cap);
+	*bytes = (AtpBytes) {w.buf, w.len};
+	return ATP_OK;
+}

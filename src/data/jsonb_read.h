@@ -17,4 +17,7 @@
  */
 extern AtpErr atp_dagcbor_from_jsonb(Jsonb *jb, AtpCborWriter *w);
 
+/* The value in memory of its own. */
+extern AtpErr atp_dagcbor_of_jsonb(Jsonb *jb, AtpBytes *bytes);
+
 #endif							/* ATP_JSONB_READ_H */

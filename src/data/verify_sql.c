@@ -123,22 +123,15 @@ atp_pg_verify_commit(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(verify(key, &w, sig));
 }
 
-/* DAG-CBOR of a jsonb value, in memory of its own. */
 static AtpBytes
 dagcbor_of(Jsonb *jb, const char *what)
 {
-	AtpCborWriter w = {.len = VARSIZE(jb)};
+	AtpBytes	bytes;
+	AtpErr		err = atp_dagcbor_of_jsonb(jb, &bytes);
 
-	/* as jsonb_to_dagcbor: the first attempt tells how much it takes */
-	do
-	{
-		AtpErr		err;
-
-		w = (AtpCborWriter) {.buf = palloc(w.len), .cap = w.len};
-		if ((err = atp_dagcbor_from_jsonb(jb, &w)) != ATP_OK)
-			atp_data_error(what, err, ATP_NO_OFFSET);
-	} while (w.len > w.cap);
-	return (AtpBytes) {w.buf, w.len};
+	if (err != ATP_OK)
+		atp_data_error(what, err, ATP_NO_OFFSET);
+	return bytes;
 }
 
 Datum

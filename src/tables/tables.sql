@@ -94,7 +94,19 @@ CREATE FUNCTION atproto.retry(id bigint) RETURNS text
     LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_retry';
 COMMENT ON FUNCTION atproto.retry(bigint) IS 'process a dead letter again, as the subscription''s owner: "applied" or "obsolete" remove it, anything else is why it stays';
 
+CREATE FUNCTION atproto.audit(
+    did @extschema@.did, target name DEFAULT 'atproto', deep boolean DEFAULT false,
+    OUT equal boolean, OUT reason text, OUT records bigint,
+    OUT root @extschema@.cidlink, OUT data @extschema@.cidlink, OUT rev atproto.tid
+) RETURNS record
+    LANGUAGE c STABLE STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_audit';
+COMMENT ON FUNCTION atproto.audit(@extschema@.did, name, boolean) IS 'are the repository''s records in the tables those of its last commit: is root, of the tree over all of them, the signed data; deep: and is each value what its CID says';
+CREATE PROCEDURE atproto.audit_all(target name DEFAULT 'atproto')
+    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_audit_all';
+COMMENT ON PROCEDURE atproto.audit_all(name) IS 'audit every repository and write the outcome into repo.sync; commits now and then';
+
+REVOKE ALL ON PROCEDURE atproto.audit_all(name) FROM PUBLIC;
 REVOKE ALL ON FUNCTION
-    atproto.dead_letter_removed(), atproto.create_tables(name), atproto.retry(bigint),
+    atproto.audit(@extschema@.did, name, boolean), atproto.dead_letter_removed(), atproto.create_tables(name), atproto.retry(bigint),
     atproto.refill(text, @extschema@.did[], bigint)
     FROM PUBLIC;

@@ -4,7 +4,7 @@
     history.py CAPTURE
 
 Tab-separated lines in the order of the stream, with COPY's escapes.  A message is
-    seq, #type, did, rev, commit, data, active, status, handle, prevData
+    seq, #type, did, rev, commit, data, active, status, handle, prevData, since
 and each operation of a commit, after it,
     seq, action, did, rev, collection, rkey, cid, JSON
 """
@@ -33,7 +33,7 @@ class Reader(state.State):
         prev = payload.get("prevData")
         prev = prev and wire.cid_text(wire.cid(prev))
         yield (kind, did, rev, commit, data,
-               payload.get("active"), payload.get("status"), payload.get("handle"), prev)
+               payload.get("active"), payload.get("status"), payload.get("handle"), prev, payload.get("since"))
         for op in payload.get("ops", []):
             collection, _, rkey = op["path"].partition("/")
             cid = json = None

@@ -54,7 +54,7 @@ my ($comes, $syncs, $many, $other) = map { "'" . did($_) . "'" } 'a' .. 'd';
 
 # --- deactivated, and back ---
 
-query(subscribe_sql('s', $server, cursor => 0));
+query(subscribe_sql('s', $server, cursor => 0, verify => "'hash'"));
 at('deactivated');
 is(query("SELECT active, status, status_at = '2026-01-01 00:00:01Z', host FROM atproto.repo"), 'f|deactivated|t|127.0.0.1',
 	'F-15: the state of a deactivated account, with its time and who said so');

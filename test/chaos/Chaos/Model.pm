@@ -13,6 +13,9 @@ package Chaos::Model;
 use strict;
 use warnings FATAL => 'all';
 
+# The tree without records.
+my $EMPTY = 'bafyreie5737gdxlw5i64vzichcalba3z2v5n6icifvx5xytvske7mr3hpm';
+
 sub read_history
 {
 	my ($path) = @_;
@@ -27,7 +30,7 @@ sub read_history
 
 		if ($what =~ /^#/)
 		{
-			@row{qw(kind did rev commit data active status handle prev)} = ($what, @columns);
+			@row{qw(kind did rev commit data active status handle prev since)} = ($what, @columns);
 			$row{ops} = [];
 			push @events, \%row;
 		}
@@ -96,14 +99,17 @@ sub take_commit
 	if ($repo->{rev} ne '\N' && $event->{rev} le $repo->{rev})
 	{
 		# from before what was seen first
-		$repo->{sync} = 'desynchronized' if $event->{kind} eq '#commit' && $event->{rev} lt $repo->{first} && $repo->{status} ne 'deleted';
+		$repo->{sync} = 'desynchronized' if $event->{kind} eq '#commit' && $event->{rev} lt $repo->{first} && $repo->{status} ne 'deleted'
+		  && $repo->{sync} ne 'synchronized';
 		return;
 	}
 	# what a #sync names is not brought by it: "+" comes after this revision, and before all later ones
 	$repo->{first} = $event->{rev} . ($event->{kind} eq '#sync' ? '+' : '') if $repo->{rev} eq '\N';
 	# contents that no commit has named, or a commit that was missed
-	$repo->{sync} = 'desynchronized' if $event->{kind} eq '#sync' && $repo->{data} ne '\N' && $repo->{data} ne $event->{data};
+	$repo->{sync} = 'desynchronized' if $event->{kind} eq '#sync' && $repo->{data} ne $event->{data};
 	$repo->{sync} = 'desynchronized' if $event->{kind} eq '#commit' && $repo->{data} ne '\N' && $repo->{data} ne $event->{prev};
+	# of an account that begins, all is known
+	$repo->{sync} = 'synchronized' if $event->{kind} eq '#commit' && $repo->{data} eq '\N' && $event->{prev} eq $EMPTY && $event->{since} eq '\N';
 	@$repo{qw(rev commit data)} = @$event{qw(rev commit data)};
 	foreach my $op (@{ $event->{ops} })
 	{
