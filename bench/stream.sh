@@ -19,14 +19,15 @@
 #
 # The extension must be installed, test/server and test/simulator built: make
 # bench does that.  PG_CONFIG, COPIES, POSTS, EVENTS, RUNS come from the environment;
-# WORKERS, the numbers of workers; and TRAFFIC, which captures.
+# WORKERS, the numbers of workers (1/hash: at that level of verification instead of chain);
+# and TRAFFIC, which captures.
 set -euo pipefail
 COPIES=${COPIES:-62}
 POSTS=${POSTS:-100000}
 EVENTS=${EVENTS:-200000}
 TRAFFIC=${TRAFFIC:-pds posts network}
 RUNS=${RUNS:-3}
-WORKERS=${WORKERS:-1 2 3}
+WORKERS=${WORKERS:-1 2 3 1/hash}
 PG_CONFIG=${PG_CONFIG:-pg_config}
 bin=$("$PG_CONFIG" --bindir)
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -79,11 +80,13 @@ cpu_seconds() { sed 's/.*) //' | awk -v hz="$(getconf CLK_TCK)" '{print ($12 + $
 
 # Sets seconds, from the connection to the last commit, and cpu.
 consume() {	# LAST
+	local level=chain
+	[ "${workers#*/}" = "$workers" ] || level=${workers#*/}
 	sql -o /dev/null <<SQL
 SELECT atproto.unsubscribe(name) FROM atproto.subscription;
 TRUNCATE atproto.record, atproto.repo;
 CHECKPOINT;
-SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$port', cursor => 0, proxy => '', workers => $workers);
+SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$port', cursor => 0, proxy => '', workers => ${workers%/*}, verify => '$level');
 SQL
 	seconds=$(sql -f - <<SQL
 CREATE TEMPORARY TABLE t AS SELECT now() AS connected, now() AS ended;
@@ -187,11 +190,12 @@ bench() {	# NAME CAPTURE LAST
 			-v c="$(median "${copied[@]}")" -v ccpu="$(median "${copy_cpu[@]}")" \
 			-v s="$(median ${consumed[$workers]})" -v ss="$(spread ${consumed[$workers]})" \
 			-v cpu="$(median ${consumer_cpu[$workers]})" -v mb="$(memory "$last")" 'BEGIN {
+			who = workers == 1 ? "consumer" : workers ~ /^1\// ? "at " substr(workers, 3) : workers " workers"
 			printf "  %-10s %6.2f s (%s), CPU %.2f s   %d events/s, %d operations/s, %d rows/s\n",
-				workers == 1 ? "consumer" : workers " workers", s, ss, cpu, events / s, ops / s, rows / s
+				who, s, ss, cpu, events / s, ops / s, rows / s
 			printf "    private memory of a process at most: %s MB\n", mb
 			printf "    rows/s of %s divided by those of COPY: %.2f; by CPU time: %.2f\n",
-				workers == 1 ? "the consumer" : workers " workers", c / s, ccpu / cpu
+				workers == 1 ? "the consumer" : who, c / s, ccpu / cpu
 		}'
 	done
 	sql -c "DROP TABLE copied"

@@ -161,6 +161,11 @@ def capture(s):
     yield s.commit(named, rev_of(30), create("c"))
     spoilt = synth.did(len(CASES) + 3)
     yield s.commit(spoilt, rev_of(10), create("a"), breaks=drop_ops)
+    # nothing comes after it that would tell
+    for i, breaks in enumerate((alter_cid, drop_op)):
+        ended = synth.did(len(CASES) + 4 + i)
+        yield s.commit(ended, rev_of(10), create("a"))
+        yield s.commit(ended, rev_of(20), create("x", "y"), breaks=breaks)
 
 
 class Revs:
@@ -185,6 +190,8 @@ def expected():
     yield synth.did(len(CASES) + 1), "its first commit not seen", "partial", "nothing"
     yield synth.did(len(CASES) + 2), "a #sync is the first of it", BROKEN, "nothing"
     yield synth.did(len(CASES) + 3), "its first commit without its operations", "partial", "nothing"
+    yield synth.did(len(CASES) + 4), "at its end, another record than the tree's", BROKEN, "refused"
+    yield synth.did(len(CASES) + 5), "at its end, an operation omitted", BROKEN, "refused"
 
 
 def main():

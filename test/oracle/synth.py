@@ -235,6 +235,7 @@ def posts(n):
         text = s.random.randbytes(s.random.randrange(10, 140)).hex()
         rev = tid(i)
         path = f"app.bsky.feed.post/{rev}"
+        s.records.clear()  # the random nodes stand for what the accounts had before
         yield s.commit(did(i % 1000 + 1), rev, [("create", path, post(text[:200]))], nodes)
 
 
