@@ -36,6 +36,8 @@ wait_for('SELECT seq = 499 FROM atproto.cursor');
 $node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
 is($standby->safe_psql('postgres', "SELECT count(*) $workers"), '0', 'on a standby nothing runs');
 tables_match($standby, $pds, 'it has what the primary has', args => [ '--last', 499 ]);
+is($standby->safe_psql('postgres', "SELECT count(*) FROM atproto.repo r, LATERAL atproto.audit(r.did) a WHERE a.equal IS NOT TRUE AND r.status IS DISTINCT FROM 'deleted'"),
+	'0', 'V-46: and that is what the accounts signed');
 
 # The primary is lost in mid-stream.
 $server->release;
