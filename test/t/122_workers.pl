@@ -138,5 +138,20 @@ query('UPDATE atproto.subscription SET workers = 3');
 wait_for_seq($node, 's', $PDS_LAST);
 pass('too many are not started; fewer are');
 
+# --- a worker that is ahead begins after its position, not with it ---
+
+follow(AtprotoTest::Server->start($pds), workers => 2, events => "'keep'");
+wait_for_seq($node, 's', $PDS_LAST);
+query(q{SELECT atproto.pause('s')});
+wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type LIKE 'atproto %worker'});
+# an event of shard 1
+my $ahead = query(q{SELECT seq FROM atproto.record_event
+	WHERE (hashtext(did::text)::bigint & 4294967295) % 2 = 1 ORDER BY seq OFFSET 50 LIMIT 1});
+query("UPDATE atproto.cursor SET seq = CASE shard WHEN 1 THEN $ahead ELSE $ahead - 20 END");
+my $begin = -s $node->logfile;
+query(q{SELECT atproto.resume('s')});
+wait_for_seq($node, 's', $PDS_LAST);
+unlike(slurp_file($node->logfile, $begin), qr/ERROR/, 'what it has done does not come to it again');
+
 $node->stop;
 done_testing();
