@@ -275,7 +275,7 @@ fault("claim-not-guarded", "config/claim.c", "	if (!is_holder)\n		return;\n", "	
 fault("claim-resumed", "process/consumer.c", "proc_exit(again || wanted_again(c) ? 1 : 0);", "proc_exit(again || (c->managed && wanted_again(c)) ? 1 : 0);", "t/287_races_processes")
 fault("claim-running", "process/control.c", "	running = atp_is_running(sub->name);\n", "	if ((running = atp_is_running(sub->name)))\n		return;\n", "t/132_claims")
 fault("database-gone", "process/consumer.c", "	if (!start.managed)\n		atp_process_ends", "	if (start.managed)\n		atp_process_ends", "t/132_claims")
-fault("layout-not-awaited", "process/consumer.c", "while (atp_has_workers(c->name))", "while (c->level != 0 && atp_has_workers(c->name))", "t/123_layouts")
+fault("layout-not-awaited", "process/consumer.c", "while (atp_has_workers(c->name))", "while (c->sub != NULL && atp_has_workers(c->name))", "t/123_layouts")
 fault("layout-of-cursor", "tables/stream_progress.c", "\" AND layout = $10\"", "\" AND $10 IS NOT NULL\"", "t/123_layouts")
 fault("layout-too-many", "config/cursor.c", "shards.n > 0 && shards.n <= ATP_WORKERS_MAX;", "shards.n > 0;", "t/123_layouts")
 fault("layout-missing", "config/cursor.c", "atp_get_int4(row, \"shard\") == i &&", "atp_get_int4(row, \"shard\") <= i + 1 &&", "t/123_layouts")
