@@ -39,26 +39,12 @@ Datum
 atp_pg_jsonb_to_dagcbor(PG_FUNCTION_ARGS)
 {
 	Jsonb	   *jb = PG_GETARG_JSONB_P(0);
-	AtpCborWriter w = {.len = VARSIZE(jb)};
-	bytea	   *result = NULL;
+	bytea	   *result;
+	AtpErr		err;
 
-	/*
-	 * CBOR is hardly ever longer than jsonb; where it is, the first attempt
-	 * tells how much.
-	 */
 	atp_require_utf8();
-	do
-	{
-		AtpErr		err;
-
-		if (result != NULL)
-			pfree(result);
-		result = palloc(VARHDRSZ + w.len);
-		w = (AtpCborWriter) {.buf = (uint8_t *) VARDATA(result), .cap = w.len};
-		if ((err = atp_dagcbor_from_jsonb(jb, &w)) != ATP_OK)
-			atp_data_error("cannot convert jsonb to DAG-CBOR", err, ATP_NO_OFFSET);
-	} while (w.len > w.cap);
-	SET_VARSIZE(result, VARHDRSZ + w.len);
+	if ((err = atp_dagcbor_of_jsonb(jb, &result)) != ATP_OK)
+		atp_data_error("cannot convert jsonb to DAG-CBOR", err, ATP_NO_OFFSET);
 	PG_FREE_IF_COPY(jb, 0);
 	PG_RETURN_BYTEA_P(result);
 }

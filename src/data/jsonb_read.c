@@ -196,8 +196,9 @@ put_scalar(AtpCborWriter *w, const JsonbValue *v)
 	}
 }
 
-AtpErr
-atp_dagcbor_from_jsonb(Jsonb *jb, AtpCborWriter *w)
+/* When w is too small, w->len tells how much it takes. */
+static AtpErr
+write_jsonb(Jsonb *jb, AtpCborWriter *w)
 {
 	JsonbIterator *it = JsonbIteratorInit(&jb->root);
 	JsonbIteratorToken token;
@@ -250,7 +251,7 @@ atp_dagcbor_from_jsonb(Jsonb *jb, AtpCborWriter *w)
 }
 
 AtpErr
-atp_dagcbor_of_jsonb(Jsonb *jb, AtpBytes *bytes)
+atp_dagcbor_of_jsonb(Jsonb *jb, bytea **result)
 {
 	AtpCborWriter w = {.len = VARSIZE(jb)};
 
@@ -258,14 +259,18 @@ atp_dagcbor_of_jsonb(Jsonb *jb, AtpBytes *bytes)
 	 * CBOR is hardly ever longer than jsonb; where it is, the first attempt
 	 * tells how much.
 	 */
+	*result = NULL;
 	do
 	{
 		AtpErr		err;
 
-		w = (AtpCborWriter) {.buf = palloc(w.len), .cap = w.len};
-		if ((err = atp_dagcbor_from_jsonb(jb, &w)) != ATP_OK)
+		if (*result != NULL)
+			pfree(*result);
+		*result = palloc(VARHDRSZ + w.len);
+		w = (AtpCborWriter) {.buf = (uint8_t *) VARDATA(*result), .cap = w.len};
+		if ((err = write_jsonb(jb, &w)) != ATP_OK)
 			return err;
 	} while (w.len > w.cap);
-	*bytes = (AtpBytes) {w.buf, w.len};
+	SET_VARSIZE(*result, VARHDRSZ + w.len);
 	return ATP_OK;
 }

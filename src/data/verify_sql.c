@@ -126,12 +126,12 @@ atp_pg_verify_commit(PG_FUNCTION_ARGS)
 static AtpBytes
 dagcbor_of(Jsonb *jb, const char *what)
 {
-	AtpBytes	bytes;
+	bytea	   *bytes;
 	AtpErr		err = atp_dagcbor_of_jsonb(jb, &bytes);
 
 	if (err != ATP_OK)
 		atp_data_error(what, err, ATP_NO_OFFSET);
-	return bytes;
+	return (AtpBytes) {(const uint8_t *) VARDATA(bytes), VARSIZE(bytes) - VARHDRSZ};
 }
 
 Datum

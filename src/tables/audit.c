@@ -132,11 +132,11 @@ read_repo(const char *target, Repo *repo, Audit *audit)
 
 /* V-46: do the bytes of a record have this CID? */
 static bool
-is_of(AtpBytes bytes, const struct varlena *cid)
+is_of(const bytea *bytes, const struct varlena *cid)
 {
 	uint8_t		binary[ATP_CID_BLESSED_LEN] = {1, ATP_CID_CODEC_DAG_CBOR, ATP_CID_SHA2_256, 32};
 
-	atp_sha256(NULL, bytes.ptr, bytes.len, binary + 4);
+	atp_sha256(NULL, (const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes), binary + 4);
 	return VARSIZE_ANY_EXHDR(cid) == sizeof(binary) && memcmp(VARDATA_ANY(cid), binary, sizeof(binary)) == 0;
 }
 
@@ -147,15 +147,10 @@ value_fits(AtpTuple row, const struct varlena *cid)
 	bool		no_raw;
 	Datum		value = atp_get(row, "value", JSONBOID, &no_value);
 	Datum		raw = atp_get(row, "raw", BYTEAOID, &no_raw);
-	AtpBytes	bytes;
+	bytea	   *bytes;
 
-	if (!no_raw)
-	{
-		bytea	   *b = DatumGetByteaPP(raw);
-
-		if (!is_of((AtpBytes) {(const uint8_t *) VARDATA_ANY(b), VARSIZE_ANY_EXHDR(b)}, cid))
-			return false;
-	}
+	if (!no_raw && !is_of(DatumGetByteaPP(raw), cid))
+		return false;
 	if (no_value)
 		return !no_raw;
 	return atp_dagcbor_of_jsonb(DatumGetJsonbP(value), &bytes) == ATP_OK && is_of(bytes, cid);
