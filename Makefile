@@ -9,7 +9,8 @@ EXTVERSION := $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" atproto.contro
 # them.  What all types have stands once, in src/types/*.sql.in.
 SQL_TYPES = did handle nsid tid recordkey cidlink aturi noshuri
 SQL_PARTS = src/atproto.sql $(SQL_TYPES:%=src/types/%.sql) src/data/data.sql \
-	src/config/subscription.sql src/tables/tables.sql src/process/control.sql
+	src/config/subscription.sql src/identity/identity.sql src/tables/tables.sql src/tables/held.sql src/tables/status_wish.sql \
+	src/fetch/identity.sql src/fetch/fetch.sql src/fetch/job.sql src/fetch/repo.sql src/process/control.sql
 DATA_built = atproto--$(EXTVERSION).sql
 # Scripts of released versions, and from each to the next (CONTRIBUTING.md).
 DATA = $(filter-out upgrade/$(DATA_built),$(wildcard upgrade/*.sql))
@@ -26,6 +27,12 @@ SECP256K1 := $(shell (pkg-config --exists libsecp256k1 || \
 ifdef SECP256K1
 PG_CPPFLAGS += -DATP_SECP256K1
 endif
+# TXT records, by which handles are verified, need c-ares; likewise.
+CARES := $(shell (pkg-config --exists libcares || \
+	echo '\#include <ares.h>' | cc -E -x c - ) >/dev/null 2>&1 && echo yes)
+ifdef CARES
+PG_CPPFLAGS += -DATP_CARES
+endif
 PG_CFLAGS = -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare \
 	-Wno-missing-field-initializers
 ifdef WERROR
@@ -36,7 +43,7 @@ endif
 ifdef SAN
 PG_CFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=undefined -O1
 endif
-SHLIB_LINK = $(if $(SAN),-fsanitize=$(SAN)) -lcbor -lwslay -lcurl -lcrypto $(if $(SECP256K1),-lsecp256k1)
+SHLIB_LINK = $(if $(SAN),-fsanitize=$(SAN)) -lcbor -lwslay -lcurl -lz -lcrypto $(if $(SECP256K1),-lsecp256k1) $(if $(CARES),-lcares)
 
 REGRESS = $(sort $(patsubst sql/%.sql,%,$(wildcard sql/*.sql)))
 TAP_TESTS = 1

@@ -19,14 +19,18 @@ LOAD=$(cut -d' ' -f1 /proc/loadavg)
 # Frames of about 5 kB, without a server.
 gzip -dc "$HERE/../test/data/pds.frames.gz" >"$W/capture"
 build() {
-	${CC:-cc} -std=gnu11 -O2 -I"$HERE/../src" -I"$HERE/../test" -o "$W/$1" "$HERE/$1.c" "$HERE"/../src/core/*.c \
-		"$HERE"/../test/protocol/*.c "$HERE/../src/data/jsonb_image.c" -lcbor -lcrypto
+	${CC:-cc} -std=gnu11 -O2 -DATP_SECP256K1 -I"$HERE/shim" -I"$HERE/../src" -I"$HERE/../test" -o "$W/$1" "$HERE/$1.c" "$HERE"/../src/core/*.c \
+		"$HERE"/../test/protocol/*.c "$HERE/../src/data/jsonb_image.c" "$HERE/../src/signature.c" -lcbor -lcrypto -lsecp256k1
 }
 build make_frames
 build frames
 "$W/make_frames" 60000 300 >"$W/made"
 "$W/frames" "$W/made" 0 100000 >"$W/made.txt"
 "$W/frames" "$W/capture" 4000 6500 >"$W/captured.txt"
+for percent in 0 100; do
+	"$HERE/../test/simulator/simulate" --events 3000 --accounts 500 --p256 $percent --directory "$W/directory" --output "$W/simulated"
+	"$W/frames" "$W/simulated" 0 100000 "$W/directory/keys" | grep -v jsonb >"$W/verified$percent.txt"
+done
 
 start_server <<X
 shared_buffers = 1GB
@@ -62,6 +66,12 @@ while at < len(data):
 	echo
 	echo '```'
 	cat "$W/captured.txt"
+	echo '```'
+	echo
+	echo "What is verified at level \`full\`, with keys that have been used before: first k256, then P-256; commits of the simulator."
+	echo
+	echo '```'
+	cat "$W/verified0.txt" "$W/verified100.txt"
 	echo '```'
 	echo
 	echo "Microseconds a value, the scan of the table subtracted; the ratio is the extension's figure divided by the other one:"

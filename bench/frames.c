@@ -7,7 +7,8 @@
  * further each time: the frame's two objects, the message's fields, the blocks
  * indexed with their hashes checked and the operations found in the tree, the
  * records checked, the records as jsonb; once the hashes alone, and once the
- * operations undone (V-18).  What a stage takes is the difference between two medians of five runs.
+ * operations undone (V-18), and then the signature verified, when a file says the keys
+ * (the simulator's --directory).  What a stage takes is the difference between two medians of five runs.
  */
 #include <openssl/evp.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include "core/record.h"
 #include "core/repos_message.h"
 #include "data/jsonb_image.h"
+#include "signature.h"
 
 #define RUNS		5
 #define BLOCKS_CAP	4096
@@ -28,6 +30,7 @@ typedef struct Frame
 {
 	uint8_t    *data;
 	size_t		len;
+	uint8_t		key[ATP_MULTIKEY_LEN];	/* of its account */
 } Frame;
 
 typedef enum Stage
@@ -39,6 +42,7 @@ typedef enum Stage
 	RECORDS,
 	JSONB,
 	INVERSION,					/* BLOCKS, and the tree before the commit */
+	SIGNATURE,					/* and the account's signature */
 	NSTAGES
 } Stage;
 
@@ -94,6 +98,22 @@ run_hashes(const Frame *f)
 	}
 }
 
+/* The commit is signed by the key. */
+static void
+verify(const AtpCarIndex *index, const uint8_t key[ATP_MULTIKEY_LEN])
+{
+	const AtpCarBlock *block = atp_car_index_find(index, msg.commit);
+	uint8_t		bytes[512];
+	AtpCborWriter w = {.buf = bytes, .cap = sizeof bytes};
+	AtpBytes	sig;
+	size_t		at;
+
+	if (block == NULL || block->data.len > sizeof bytes ||
+		atp_sig_cut(block->data.ptr, block->data.len, false, &w, &sig, &at) != ATP_OK ||
+		atp_sig_verify(key, w.buf, w.len, sig, sha256, NULL, atp_signature_verify, NULL) != ATP_OK)
+		die("a signature is wrong");
+}
+
 static void
 no_pause(void)
 {
@@ -121,15 +141,16 @@ run_stages(const Frame *f, Stage last)
 		index.nslots *= 2;
 	index.cap = index.nslots / 2;
 	memset(slots, 0, index.nslots * sizeof(slots[0]));
-	if (last == INVERSION)
+	if (last >= INVERSION)
 		atp_invert_begin(&inversion, nodes, atp_invert_room(msg.blocks.len, msg.nops), sha256, NULL);
-	if (atp_commit_invert(&msg, &index, last == INVERSION ? &inversion : NULL, sha256, NULL, &at) != ATP_OK)
+	if (atp_commit_invert(&msg, &index, last >= INVERSION ? &inversion : NULL, sha256, NULL, &at) != ATP_OK)
 		die("invalid commit");
+	if (last == SIGNATURE)
+		verify(&index, f->key);
 	if (last == INVERSION)
-	{
 		nproven += inversion.verdict == ATP_PROVEN;
+	if (last >= INVERSION)
 		return;
-	}
 	for (unsigned i = 0; i < msg.nops && last > BLOCKS; i++)
 	{
 		const AtpCarBlock *block = msg.ops[i].block;
@@ -234,6 +255,33 @@ load(const char *path, size_t min, size_t max)
 	return total;
 }
 
+/* Each frame's account has a key in the file: did, seq, key, ... */
+static void
+load_keys(const char *path)
+{
+	FILE	   *f = fopen(path, "r");
+	char		did[64];
+	char		hex[2 * ATP_MULTIKEY_LEN + 1];
+
+	if (f == NULL)
+		die("cannot open the keys");
+	while (fscanf(f, "%63s %*s %70s %*[^\n]", did, hex) == 2)
+	{
+		for (size_t i = 0; i < nframes; i++)
+		{
+			AtpFrame	frame;
+			size_t		at;
+
+			if (atp_frame_parse(frames[i].data, frames[i].len, &frame, &at) != ATP_OK ||
+				atp_repos_parse(&frame, &msg, &at) != ATP_OK)
+				die("invalid frame");
+			for (int k = 0; k < ATP_MULTIKEY_LEN && atp_span_is(msg.did, did); k++)
+				sscanf(hex + 2 * k, "%2hhx", &frames[i].key[k]);
+		}
+	}
+	fclose(f);
+}
+
 static void
 row(const char *what, double us, double all)
 {
@@ -248,16 +296,18 @@ main(int argc, char **argv)
 	size_t		total;
 	unsigned	rounds;
 
-	if (argc != 4)
-		die("usage: frames CAPTURE MIN MAX");
+	if (argc != 4 && argc != 5)
+		die("usage: frames CAPTURE MIN MAX [KEYS]");
 	md = EVP_MD_fetch(NULL, "SHA256", NULL);
 	md_ctx = EVP_MD_CTX_new();
 	nodes = malloc(atp_invert_room(ATP_BLOCKS_MAX, ATP_OPS_MAX));
 	if (md == NULL || md_ctx == NULL || nodes == NULL)
 		die("OpenSSL, or memory");
 	total = load(argv[1], strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10));
+	if (argc == 5)
+		load_keys(argv[4]);
 	rounds = (unsigned) (20000 / nframes) + 1;
-	for (Stage stage = 0; stage < NSTAGES; stage++)
+	for (Stage stage = 0; stage < (argc == 5 ? NSTAGES : SIGNATURE); stage++)
 		us[stage] = measure(stage, rounds);
 
 	printf("%zu #commit frames, mean %zu bytes, %.1f blocks, %.2f records\n",
@@ -276,5 +326,8 @@ main(int argc, char **argv)
 	printf("and then to jsonb: %.2f us\n", us[JSONB] - us[RECORDS]);
 	printf("the operations undone: %.2f us; proven: %.0f %%\n", us[INVERSION] - us[BLOCKS],
 		   100.0 * (double) nproven / (RUNS * (double) rounds * (double) nframes));
+	if (argc == 5)
+		printf("the signature: %.2f us; all that is verified: %.2f us, %.0f commits/s\n",
+			   us[SIGNATURE] - us[INVERSION], us[SIGNATURE], 1e6 / us[SIGNATURE]);
 	return 0;
 }

@@ -7,7 +7,9 @@
 #   posts   POSTS synthetic commits of one post each, framed and sized as
 #           production traffic (test/oracle/synth.py)
 #   network EVENTS events of 10,000 accounts of a simulated network, with the sizes
-#           and the mix of production traffic (test/simulator)
+#           and the mix of production traffic (test/simulator), but no news of accounts:
+#           these would need a directory
+#   p256    the same, with keys of P-256 instead of k256
 #
 # Each run begins with empty tables and a checkpoint; runs of both kinds take
 # turns; figures are medians of RUNS.  The consumer's time is from its open
@@ -19,15 +21,16 @@
 #
 # The extension must be installed, test/server and test/simulator built: make
 # bench does that.  PG_CONFIG, COPIES, POSTS, EVENTS, RUNS come from the environment;
-# WORKERS, the numbers of workers (1/hash: at that level of verification instead of chain);
+# WORKERS, the numbers of workers (1/hash, 2/full: at that level of verification instead of chain; at
+# full, which only network and p256 can be, the keys are in atproto.identity beforehand);
 # and TRAFFIC, which captures.
 set -euo pipefail
 COPIES=${COPIES:-62}
 POSTS=${POSTS:-100000}
 EVENTS=${EVENTS:-200000}
-TRAFFIC=${TRAFFIC:-pds posts network}
+TRAFFIC=${TRAFFIC:-pds posts network p256}
 RUNS=${RUNS:-3}
-WORKERS=${WORKERS:-1 2 3 1/hash}
+WORKERS=${WORKERS:-1 2 3 1/hash 1/full 2/full}
 PG_CONFIG=${PG_CONFIG:-pg_config}
 bin=$("$PG_CONFIG" --bindir)
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -78,10 +81,23 @@ start_server() {	# CAPTURE
 # A process's CPU time, in seconds, from a line of /proc/PID/stat.
 cpu_seconds() { sed 's/.*) //' | awk -v hz="$(getconf CLK_TCK)" '{print ($12 + $13) / hz}'; }
 
+# Every account's key is known, as if it had been looked up just now.
+known() {
+	sql -o /dev/null <<SQL
+CREATE TEMPORARY TABLE k (did did, seq bigint, key text, secret text, pds text, handle text);
+\copy k FROM '$work/directory/keys'
+TRUNCATE atproto.identity;
+INSERT INTO atproto.identity (did, state, key, pds, resolved_at, asked_at)
+	SELECT did, 'good', decode(key, 'hex'), pds, now(), now() FROM k;
+ANALYZE atproto.identity;
+SQL
+}
+
 # Sets seconds, from the connection to the last commit, and cpu.
 consume() {	# LAST
 	local level=chain
 	[ "${workers#*/}" = "$workers" ] || level=${workers#*/}
+	[ "$level" != full ] || known
 	sql -o /dev/null <<SQL
 SELECT atproto.unsubscribe(name) FROM atproto.subscription;
 TRUNCATE atproto.record, atproto.repo;
@@ -152,8 +168,11 @@ memory() {	# LAST
 }
 
 bench() {	# NAME CAPTURE LAST
-	local last=$3 ops rows w copied=() copy_cpu=()
+	local last=$3 ops rows copied=() copy_cpu=() list=$WORKERS
 	local -A consumed=() consumer_cpu=()
+	# only the simulator says whose keys these are
+	# shellcheck disable=SC2086 # a list
+	case $1 in pds | posts) list=$(printf '%s\n' $WORKERS | grep -v full | paste -sd' ') ;; esac
 	start_server "$2"
 	workers=1
 	consume "$last"		# not counted: warms up, and leaves the rows for COPY
@@ -163,7 +182,7 @@ bench() {	# NAME CAPTURE LAST
 		-c "\\copy atproto.record TO '$work/rows'"
 	copy
 	for ((i = 0; i < RUNS; i++)); do
-		for workers in $WORKERS; do
+		for workers in $list; do
 			consume "$last"
 			consumed[$workers]+=" $seconds"
 			consumer_cpu[$workers]+=" $cpu"
@@ -184,13 +203,13 @@ bench() {	# NAME CAPTURE LAST
 		printf "%s: %d events (%.0f MB), %d record operations, %d rows at the end\n", name, events, bytes / 1e6, ops, rows
 		printf "  COPY       %6.2f s (%s), CPU %.2f s   %d rows/s\n", c, cs, ccpu, rows / c
 	}'
-	for workers in $WORKERS; do
+	for workers in $list; do
 		# shellcheck disable=SC2086 # lists of numbers
 		awk -v workers="$workers" -v events="$last" -v ops="$ops" -v rows="$rows" \
 			-v c="$(median "${copied[@]}")" -v ccpu="$(median "${copy_cpu[@]}")" \
 			-v s="$(median ${consumed[$workers]})" -v ss="$(spread ${consumed[$workers]})" \
 			-v cpu="$(median ${consumer_cpu[$workers]})" -v mb="$(memory "$last")" 'BEGIN {
-			who = workers == 1 ? "consumer" : workers ~ /^1\// ? "at " substr(workers, 3) : workers " workers"
+			who = workers == 1 ? "consumer" : workers ~ /^1\// ? "at " substr(workers, 3) : workers ~ /\// ? substr(workers, 1, 1) " at " substr(workers, 3) : workers " workers"
 			printf "  %-10s %6.2f s (%s), CPU %.2f s   %d events/s, %d operations/s, %d rows/s\n",
 				who, s, ss, cpu, events / s, ops / s, rows / s
 			printf "    private memory of a process at most: %s MB\n", mb
@@ -216,9 +235,12 @@ for traffic in $TRAFFIC; do
 			"$python" "$root/test/oracle/synth.py" posts "$POSTS" >"$work/capture"
 			bench posts "$work/capture" "$POSTS"
 			;;
-		network)
-			"$root/test/simulator/simulate" --events "$EVENTS" --accounts 10000 --output "$work/capture"
-			bench network "$work/capture" "$EVENTS"
+		network | p256)
+			percent=0
+			[ "$traffic" = network ] || percent=100
+			"$root/test/simulator/simulate" --events "$EVENTS" --accounts 10000 --p256 $percent --mix identity=0,account=0 \
+				--directory "$work/directory" --output "$work/capture"
+			bench "$traffic" "$work/capture" "$EVENTS"
 			;;
 		*)
 			echo "there is no traffic \"$traffic\"" >&2

@@ -44,6 +44,79 @@ SELECT * FROM audits WHERE did = 'did:web:a.test';
 ROLLBACK;
 SELECT sync FROM audited.repo WHERE did = 'did:web:a.test';
 
+-- The index's order and that of a statement come to the same tree: names inside names, many
+-- of them, and the cost is a few descents of the index for each.
+INSERT INTO audited.record (did, collection, rkey, rev, cid)
+SELECT 'did:web:names.test', collection, rkey, '3aaaaaaaaaa22', ('\x01711220' || sha256(convert_to(collection::text || rkey::text, 'UTF8')))::cidlink
+FROM (SELECT DISTINCT (array_to_string((ARRAY['a', 'b', 'a-b', 'a-c', 'aa', 'b-a'])[1 + (h >> 4) % 6] || ARRAY['x']
+		|| (ARRAY['a', 'a-a', 'b', 'aa', 'a0'])[1 + (h >> 7) % 5]
+		|| (ARRAY['a', 'a-a', 'a-a-b', 'b', 'aa', 'c'])[1 + (h >> 10) % 6 : (h >> 13) % 7]
+		|| (ARRAY['a', 'b', 'ab', 'a', 'a0'])[1 + (h >> 16) % 5 : (h >> 19) % 7] || (ARRAY['a', 'aa', 'b'])[1 + (h >> 22) % 3], '.'))::nsid AS collection
+	FROM (SELECT abs(hashint4(i)) AS h FROM generate_series(1, 3000) i) h) n,
+	LATERAL (SELECT unnest(ARRAY['self', '3aaaaaaaaaa22', '-', '0', collection::text]) AS k) r, LATERAL (SELECT k::recordkey AS rkey) k
+WHERE hashtext(collection::text || k) % 3 <> 0;
+INSERT INTO audited.repo (did, rev, data) SELECT 'did:web:names.test', '3aaaaaaaaaa22', data FROM audited.repo WHERE did = 'did:web:a.test';
+CREATE SCHEMA viewed;
+CREATE VIEW viewed.record AS SELECT * FROM audited.record;
+CREATE VIEW viewed.repo AS SELECT * FROM audited.repo;
+BEGIN;
+SELECT x.records, v.records = x.records AS records, v.root = x.root AS root FROM atproto.audit('did:web:names.test', 'audited') x, atproto.audit('did:web:names.test', 'viewed') v;
+SELECT count(*) > 500 AS names FROM (SELECT DISTINCT collection FROM audited.record WHERE did = 'did:web:names.test') c;
+COMMIT;
+SELECT v.root = x.root AS root FROM atproto.audit('did:web:a.test', 'audited') x, atproto.audit('did:web:a.test', 'viewed') v;
+CREATE FUNCTION pg_temp.scans() RETURNS bigint LANGUAGE sql VOLATILE AS
+	$$SELECT idx_scan FROM pg_stat_xact_all_tables WHERE relid = 'audited.record'::regclass$$;
+CREATE FUNCTION pg_temp.scans_of(d did) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE before bigint := pg_temp.scans();
+BEGIN
+	PERFORM atproto.audit(d, 'audited');
+	RETURN pg_temp.scans() - before;
+END $$;
+SELECT pg_temp.scans_of('did:web:names.test') BETWEEN n AND 4 * n AS a_few, n > 500 AS for_many
+FROM (SELECT count(DISTINCT collection) AS n FROM audited.record WHERE did = 'did:web:names.test') c;
+-- what is left out here is left out there
+BEGIN;
+UPDATE audited.record SET rev = '3aaaaaaaaaa23' WHERE did = 'did:web:names.test' AND hashtext(rkey::text || collection::text) % 2 = 0;
+UPDATE audited.repo SET purge_rev = rev, rev = '3aaaaaaaaaa23' WHERE did = 'did:web:names.test';
+SELECT x.records = (SELECT count(*) FROM audited.record WHERE did = 'did:web:names.test' AND rev = '3aaaaaaaaaa23') AS new,
+	v.records = x.records AS records, v.root = x.root AS root FROM atproto.audit('did:web:names.test', 'audited') x, atproto.audit('did:web:names.test', 'viewed') v;
+ROLLBACK;
+-- Row security, and partitions, are what a statement makes of them.
+BEGIN;
+CREATE ROLE seer;
+GRANT USAGE ON SCHEMA audited, atproto TO seer;
+GRANT EXECUTE ON FUNCTION atproto.audit TO seer;
+GRANT SELECT ON audited.record, audited.repo TO seer;
+ALTER TABLE audited.record ENABLE ROW LEVEL SECURITY;
+CREATE POLICY few ON audited.record USING (rkey::text < '2');
+SET LOCAL ROLE seer;
+SELECT equal, records FROM atproto.audit('did:web:a.test', 'audited');
+RESET ROLE;
+SELECT equal, records FROM atproto.audit('did:web:a.test', 'audited');
+ROLLBACK;
+BEGIN;
+ALTER TABLE audited.record RENAME TO whole;
+CREATE TABLE audited.record (LIKE audited.whole) PARTITION BY LIST (collection);
+CREATE TABLE audited.record_a PARTITION OF audited.record FOR VALUES IN ('app.bsky.feed', 'app.bsky-x.feed');
+CREATE TABLE audited.record_b PARTITION OF audited.record DEFAULT;
+INSERT INTO audited.record SELECT * FROM audited.whole;
+SELECT equal, records FROM atproto.audit('did:web:a.test', 'audited');
+ROLLBACK;
+-- Another index in its place, or none.
+BEGIN;
+ALTER TABLE audited.record DROP CONSTRAINT record_pkey;
+SELECT equal, records FROM atproto.audit('did:web:a.test', 'audited');
+CREATE INDEX ON audited.record (did, collection DESC, rkey);
+CREATE INDEX ON audited.record (did, rkey, collection);
+CREATE INDEX ON audited.record (did, collection, rkey) WHERE rkey <> '7';
+SELECT equal, records FROM atproto.audit('did:web:a.test', 'audited');
+CREATE INDEX ON audited.record (did, collection, rkey, rev);
+SELECT equal, records FROM atproto.audit('did:web:a.test', 'audited');
+ROLLBACK;
+DROP SCHEMA viewed CASCADE;
+DELETE FROM audited.repo WHERE did = 'did:web:names.test';
+DELETE FROM audited.record WHERE did = 'did:web:names.test';
+
 -- deep: the values, too
 SELECT equal, reason FROM atproto.audit('did:web:a.test', 'audited', deep => true);
 BEGIN;
@@ -124,6 +197,7 @@ SET ROLE auditor;
 SELECT equal, reason FROM atproto.audit('did:web:a.test', 'audited');
 RESET ROLE;
 CALL atproto.audit_all('audited');
+CALL atproto.audit_all(NULL);
 UPDATE atproto.subscription SET collections = NULL, dids = '{did:web:a.test}';
 SELECT * FROM audits ORDER BY did;
 DELETE FROM atproto.subscription;

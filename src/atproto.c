@@ -10,12 +10,27 @@
 #include "postgres.h"
 
 #include "clock.h"
+#include "fetch/audit.h"
+#include "fetch/errand.h"
+#include "fetch/handle.h"
+#include "fetch/host.h"
+#include "fetch/identity.h"
+#include "fetch/list_rows.h"
 #include "fmgr.h"
+#include "identity/identity.h"
+#include "identity/wish.h"
+#include "net/dns.h"
+#include "net/http.h"
 #include "net/retry.h"
 #include "process/consumer.h"
 #include "process/ddl.h"
+#include "process/fetcher_status.h"
 #include "process/manager.h"
+#include "process/manager_status.h"
+#include "process/shared.h"
 #include "process/status.h"
+#include "tables/export.h"
+#include "tables/job.h"
 #include "types/tid_generate.h"
 #include "utils/guc.h"
 
@@ -29,8 +44,23 @@ _PG_init(void)
 	atp_clock_init();
 	atp_tid_init();
 	atp_retry_init();
+	atp_http_init();
+	atp_host_init();
+	atp_identity_errand_init();
+	atp_audit_errand_init();
+	atp_handle_errand_init();
+	atp_dns_init();
+	atp_identity_init();
+	atp_wish_init();
+	atp_export_init();
+	atp_repo_errand_init();
+	atp_job_init();
+	atp_list_init();
 	atp_consumer_init();
 	atp_status_init();
+	atp_manager_status_init();
+	atp_fetcher_status_init();
+	atp_shared_init();
 	atp_ddl_init();
 	atp_manager_init();
 	MarkGUCPrefixReserved("atproto");

@@ -24,6 +24,13 @@ extern AtpTime atp_now(void);
 /* Milliseconds from now until so many after t, rounded up; 0 when that is past. */
 extern long atp_remaining(AtpTime now, AtpTime t, int interval_ms);
 
+/* The earlier of two timeouts, of which -1 is none. */
+static inline long
+atp_earlier(long a, long b)
+{
+	return a < 0 ? b : b < 0 ? a : Min(a, b);
+}
+
 extern TimestampTz atp_time_of_day(void);
 
 #ifdef ATP_INJECTION_POINTS

@@ -93,4 +93,11 @@
 	index_beginscan((heap), (index), (snapshot), (nkeys), 0)
 #endif
 
+/* What is written to a temporary file is const since 16. */
+#if PG_VERSION_NUM >= 160000
+#define atp_buffile_write(file, bytes, n)	BufFileWrite((file), (bytes), (n))
+#else
+#define atp_buffile_write(file, bytes, n)	((void) BufFileWrite((file), unconstify(uint8_t *, (bytes)), (n)))
+#endif
+
 #endif							/* ATP_COMPAT_H */

@@ -209,6 +209,16 @@ p256_verify(const uint8_t key[ATP_MULTIKEY_LEN], const uint8_t digest[32], const
 	return ATP_E_SIG_WRONG;
 }
 
+bool
+atp_signature_has_k256(void)
+{
+#ifdef ATP_SECP256K1
+	return true;
+#else
+	return false;
+#endif
+}
+
 AtpErr
 atp_signature_verify(void *ctx, const uint8_t key[ATP_MULTIKEY_LEN],
 					 const uint8_t digest[32], const uint8_t sig[ATP_SIG_LEN])

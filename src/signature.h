@@ -8,6 +8,9 @@
 #include "core/diddoc.h"
 #include "core/sig.h"
 
+/* Can this build tell of k256, which most accounts have? */
+extern bool atp_signature_has_k256(void);
+
 /* An AtpVerifyFn; ctx is not used.  Raises an error when memory runs out. */
 extern AtpErr atp_signature_verify(void *ctx, const uint8_t key[ATP_MULTIKEY_LEN],
 								   const uint8_t digest[32], const uint8_t sig[ATP_SIG_LEN]);

@@ -9,8 +9,8 @@
 #include "tables/sink.h"
 
 static const AtpSource sources[] = {
-	{"com.atproto.sync.subscribeRepos", &atp_repos_format, &atp_repos_sink, .by_repo = true},
-	{"com.atproto.label.subscribeLabels", &atp_labels_format, &atp_labels_sink},
+	{"com.atproto.sync.subscribeRepos", &atp_repos_format, &atp_repos_sink, .by_repo = true, .is_signed = true},
+	{"com.atproto.label.subscribeLabels", &atp_labels_format, &atp_labels_sink, .is_signed = true},
 	/* whatever it is, its messages are kept */
 	{NULL, &atp_message_format, &atp_message_sink},
 };

@@ -14,6 +14,7 @@ typedef struct AtpSource
 	const struct AtpFormat *format;
 	const struct AtpSink *sink;
 	bool		by_repo;		/* events are of repositories (tables repo and record): workers can share them */
+	bool		is_signed;		/* what they say is: level full is possible */
 } AtpSource;
 
 /* By the stream's NSID; never NULL. */

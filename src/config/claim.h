@@ -2,7 +2,7 @@
  * claim.h
  *		Locks by which a process is the only one of its kind.
  *
- * Each manager, consumer and apply worker holds one for as long as it lives.
+ * Each manager, fetcher, consumer and apply worker holds one for as long as it lives.
  * Any session finds its pid in the lock table, preloaded or not.
  */
 #ifndef ATP_CLAIM_H
@@ -10,7 +10,9 @@
 
 #include "postgres.h"
 
-#define ATP_MANAGER_NAME	""	/* where a subscription's name is expected */
+/* Where a subscription's name is expected: shorter, or longer, than any. */
+#define ATP_MANAGER_NAME	""
+#define ATP_FETCHER_NAME	"fetcher: longer than the name of any subscription, so that none is this"
 
 /* What a subscription's name, or a longer one, is locked as. */
 extern uint64 atp_claim_number(const char *name);

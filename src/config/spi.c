@@ -10,6 +10,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/timestamp.h"
 
 AtpArg
 atp_text_arg(const char *value)
@@ -27,6 +28,33 @@ AtpArg
 atp_int8_arg(int64 value)
 {
 	return (AtpArg) {Int64GetDatum(value), INT8OID, false};
+}
+
+AtpArg
+atp_bool_arg(bool value)
+{
+	return (AtpArg) {BoolGetDatum(value), BOOLOID, false};
+}
+
+AtpArg
+atp_time_arg(TimestampTz value)
+{
+	return (AtpArg) {TimestampTzGetDatum(value), TIMESTAMPTZOID, false};
+}
+
+AtpArg
+atp_array_arg(Oid element, Datum *values, bool *nulls, int n)
+{
+	int16		len;
+	bool		byval;
+	char		align;
+	int			lbound = 1;
+
+	get_typlenbyvalalign(element, &len, &byval, &align);
+	return (AtpArg) {
+		PointerGetDatum(construct_md_array(values, nulls, 1, &n, &lbound, element, len, byval, align)),
+		get_array_type(element), false
+	};
 }
 
 /* ------------------------------------------------------------------------

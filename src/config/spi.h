@@ -12,6 +12,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
+#include "datatype/timestamp.h"
 #include "executor/spi.h"
 
 /* A parameter. */
@@ -32,6 +33,9 @@ typedef struct AtpArg
 extern AtpArg atp_text_arg(const char *value);	/* NULL: a null */
 extern AtpArg atp_int4_arg(int32 value);
 extern AtpArg atp_int8_arg(int64 value);
+extern AtpArg atp_bool_arg(bool value);
+extern AtpArg atp_time_arg(TimestampTz value);
+extern AtpArg atp_array_arg(Oid element, Datum *values, bool *nulls, int n);	/* nulls: NULL when there are none */
 
 /* A row, of a result or as a trigger has it. */
 typedef struct AtpTuple

@@ -17,7 +17,7 @@
 
 #define COLUMNS "name, url, owner, enabled AND stopped IS NULL AS runnable, xmin AS version"
 #define MORE_COLUMNS ", target, ca_file, proxy, collections, dids, actions, keep_records," \
-	" events, keep_raw, verify, max_dead_letters, max_dead_letter_bytes," \
+	" events, keep_raw, verify, backfill, max_dead_letters, max_dead_letter_bytes, max_held_events, max_held_bytes, host_is_pds," \
 	" (SELECT string_agg(h.name || ': ' || h.value || E'\\r\\n', '' ORDER BY h.name)" \
 	"  FROM atproto.request_header h WHERE h.subscription = s.name) AS headers, workers, created_at"
 
@@ -52,12 +52,24 @@ array_column(AtpTuple row, const char *column, Oid element, Datum **values)
 	return n < 0 ? n : kept;
 }
 
+static AtpBackfill
+backfill_of(const char *name)
+{
+	static const char *const names[] = {"none", "repair", "seen", "collections", "network"};
+	AtpBackfill backfill = ATP_BACKFILL_NETWORK;
+
+	while (backfill > ATP_BACKFILL_NONE && strcmp(name, names[backfill]) != 0)
+		backfill--;
+	return backfill;
+}
+
 static void
 read_settings(AtpSettings *settings, AtpTuple row)
 {
 	static const char *const action_names[3] = {"create", "update", "delete"};
 	Datum	   *values;
 	const char *events = atp_get_text(row, "events");
+	const char *verify = atp_get_text(row, "verify");
 	int			n;
 
 	settings->ncollections = array_column(row, "collections", TEXTOID, &values);
@@ -86,9 +98,14 @@ read_settings(AtpSettings *settings, AtpTuple row)
 	settings->events = strcmp(events, "keep") == 0 ? ATP_EVENTS_KEEP
 		: strcmp(events, "hand") == 0 ? ATP_EVENTS_HAND : ATP_EVENTS_NONE;
 	settings->keep_raw = atp_get_bool(row, "keep_raw");
-	settings->verify = strcmp(atp_get_text(row, "verify"), "chain") == 0 ? ATP_VERIFY_CHAIN : ATP_VERIFY_HASH;
+	settings->verify = strcmp(verify, "full") == 0 ? ATP_VERIFY_FULL
+		: strcmp(verify, "chain") == 0 ? ATP_VERIFY_CHAIN : ATP_VERIFY_HASH;
+	settings->backfill = backfill_of(atp_get_text(row, "backfill"));
 	settings->max_letters = atp_get_int4(row, "max_dead_letters");
 	settings->max_letter_bytes = atp_get_int8(row, "max_dead_letter_bytes");
+	settings->max_held = atp_get_int4(row, "max_held_events");
+	settings->max_held_bytes = atp_get_int8(row, "max_held_bytes");
+	settings->host_is_pds = atp_get_bool(row, "host_is_pds");
 }
 
 List *

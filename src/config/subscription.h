@@ -26,8 +26,19 @@ typedef enum AtpEvents
 typedef enum AtpVerify
 {
 	ATP_VERIFY_HASH,			/* what is in the blocks */
-	ATP_VERIFY_CHAIN			/* and that nothing was left out: of a commit, nor between two of them */
+	ATP_VERIFY_CHAIN,			/* and that nothing was left out: of a commit, nor between two of them */
+	ATP_VERIFY_FULL				/* and that the account has signed it */
 } AtpVerify;
+
+/* Which repositories are fetched; each value means what the one before it does, too. */
+typedef enum AtpBackfill
+{
+	ATP_BACKFILL_NONE,
+	ATP_BACKFILL_REPAIR,		/* those that are not in step */
+	ATP_BACKFILL_SEEN,			/* those of which something came */
+	ATP_BACKFILL_COLLECTIONS,	/* those that have records of these collections */
+	ATP_BACKFILL_NETWORK
+} AtpBackfill;
 
 /* Settings that may change while the stream runs. */
 typedef struct AtpSettings
@@ -41,8 +52,12 @@ typedef struct AtpSettings
 	AtpEvents	events;
 	bool		keep_raw;
 	AtpVerify	verify;
+	AtpBackfill backfill;
 	int			max_letters;
 	int64		max_letter_bytes;
+	int			max_held;		/* events of a repository that may wait ... */
+	int64		max_held_bytes; /* ... and their bytes, of all repositories */
+	bool		host_is_pds;	/* V-44: only accounts of the stream's host are followed */
 } AtpSettings;
 
 typedef struct AtpSubscription

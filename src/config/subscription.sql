@@ -27,11 +27,22 @@ CREATE TABLE atproto.subscription (
         CHECK (events IN ('none', 'keep', 'hand')),
     keep_raw boolean NOT NULL DEFAULT false,
     verify text NOT NULL DEFAULT 'chain'
-        CHECK (verify IN ('hash', 'chain')),
+        CHECK (verify IN ('hash', 'chain', 'full')),
+    host_is_pds boolean NOT NULL DEFAULT false,
+    handles text NOT NULL DEFAULT 'none'
+        CHECK (handles IN ('none', 'verify')),
     max_dead_letters integer NOT NULL DEFAULT 10000
         CHECK (max_dead_letters >= 0),
     max_dead_letter_bytes bigint NOT NULL DEFAULT 268435456
         CHECK (max_dead_letter_bytes >= 0),
+    backfill text NOT NULL DEFAULT 'none'
+        CHECK (backfill IN ('none', 'repair', 'seen', 'collections', 'network')),
+    list_source text
+        CHECK (list_source ~ '^https?://[^/?#@[:space:]]+$' AND octet_length(list_source) <= 300),
+    max_held_events integer NOT NULL DEFAULT 2000
+        CHECK (max_held_events >= 0),
+    max_held_bytes bigint NOT NULL DEFAULT 1073741824
+        CHECK (max_held_bytes >= 0),
     allow_insecure boolean NOT NULL DEFAULT false,
     ca_file text,
     proxy text,
@@ -53,9 +64,15 @@ COMMENT ON COLUMN atproto.subscription.actions IS 'only these actions on records
 COMMENT ON COLUMN atproto.subscription.keep_records IS 'whether the table record is kept in step';
 COMMENT ON COLUMN atproto.subscription.events IS 'table record_event: none; keep every operation; or hand it to that table''s triggers and remove it in the same transaction';
 COMMENT ON COLUMN atproto.subscription.keep_raw IS 'whether the DAG-CBOR is kept beside jsonb';
-COMMENT ON COLUMN atproto.subscription.verify IS 'hash: what is in a message''s blocks; chain: also that its operations, and no others, lead from the tree before to the one that is signed';
+COMMENT ON COLUMN atproto.subscription.verify IS 'hash: what is in a message''s blocks; chain: also that its operations, and no others, lead from the tree before to the one that is signed; full: also that the account, or the labeler of a label, has signed it, by the key in its DID document';
+COMMENT ON COLUMN atproto.subscription.host_is_pds IS 'at level full: the stream''s server is a PDS, and accounts that are elsewhere are not its business; never for a relay';
+COMMENT ON COLUMN atproto.subscription.handles IS 'verify: the domains of accounts'' handles are asked whether they name the account (atproto.identity), now and again';
 COMMENT ON COLUMN atproto.subscription.max_dead_letters IS 'with so many dead letters the subscription stops before the next one; a repository may have a twentieth of them';
 COMMENT ON COLUMN atproto.subscription.max_dead_letter_bytes IS 'likewise, of the bytes of their messages';
+COMMENT ON COLUMN atproto.subscription.backfill IS 'which repositories are put into atproto.repo_job: none; repair, those that are not in step; seen, also those of which something came; collections, also all that have records of these collections; network, also all that there are. The repositories in dids are put there by all but none';
+COMMENT ON COLUMN atproto.subscription.list_source IS 'scheme and host of the server whose lists of repositories are read; NULL: the one of url';
+COMMENT ON COLUMN atproto.subscription.max_held_events IS 'so many events of a repository may wait for its key; beyond, they are dropped and counted';
+COMMENT ON COLUMN atproto.subscription.max_held_bytes IS 'likewise, of the bytes of all repositories'' events: those that have most are dropped; a repository may have a 64th of them';
 COMMENT ON COLUMN atproto.subscription.allow_insecure IS 'plain ws:// allowed to other hosts than this one';
 COMMENT ON COLUMN atproto.subscription.ca_file IS 'file on the server with the certificate authorities to trust, instead of the system''s; for members of pg_read_server_files';
 COMMENT ON COLUMN atproto.subscription.proxy IS 'URL of a proxy; NULL: as the server''s environment says; empty: none';

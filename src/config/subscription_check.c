@@ -17,7 +17,9 @@
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "net/dns.h"
 #include "net/endpoint.h"
+#include "signature.h"
 #include "source.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -200,17 +202,89 @@ check_workers(AtpTuple row, const AtpEndpoint *ep)
 				 errdetail("Workers share a stream by its repositories.")));
 }
 
-/* What is neither, the table's own check tells. */
+/* What is no level, the table's own check tells. */
 static void
-check_verify(AtpTuple row)
+check_verify(AtpTuple row, const AtpEndpoint *ep)
 {
 	const char *verify = atp_get_text_or_null(row, "verify");
 
-	if (verify != NULL && strcmp(verify, "full") == 0)
+	if (verify == NULL || strcmp(verify, "full") != 0)
+		return;
+	if (!atp_source_of(ep->nsid)->is_signed)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("signatures of commits are not verified by this version"),
+				 errmsg("messages of %s cannot be verified by their signatures", ep->nsid),
 				 errhint("Set \"%s\" to \"%s\".", "verify", "chain")));
+	if (!atp_signature_has_k256())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("signatures by secp256k1 are not supported by this build"),
+				 errhint("Set \"%s\" to \"%s\", or build the extension where libsecp256k1 and its header are installed.",
+						 "verify", "chain")));
+}
+
+/* V-44 is about accounts and their repositories. */
+static void
+check_host_is_pds(AtpTuple row, const AtpEndpoint *ep)
+{
+	if (get_bool(row, "host_is_pds") && !atp_source_of(ep->nsid)->by_repo)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("subscriptions to %s cannot have \"%s\"", ep->nsid, "host_is_pds"),
+				 errdetail("Its events are not of repositories.")));
+}
+
+/* a server lists the repositories with a collection, not with a pattern of them. */
+static void
+check_backfill(AtpTuple row, const AtpEndpoint *ep)
+{
+	const char *backfill = atp_get_text_or_null(row, "backfill");
+	Datum	   *values;
+	bool	   *nulls;
+	int			n;
+
+	if (backfill == NULL || strcmp(backfill, "none") == 0)
+		return;
+	if (!atp_source_of(ep->nsid)->by_repo)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("subscriptions to %s cannot have \"%s\"", ep->nsid, "backfill"),
+				 errdetail("Its events are not of repositories.")));
+	if (strcmp(backfill, "collections") != 0)
+		return;
+	n = atp_get_array(row, "collections", TEXTOID, &values, &nulls);
+	for (int i = 0; i < n; i++)
+		if (!nulls[i] && strchr(TextDatumGetCString(values[i]), '*') != NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("\"%s\" is \"%s\", and \"%s\" is no collection", "backfill", backfill, TextDatumGetCString(values[i])),
+					 errdetail("Servers list the repositories with one collection."),
+					 errhint("Name the collections, or use %s.", "backfill => 'network'")));
+	if (n < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"%s\" is \"%s\", and there are none", "backfill", backfill),
+				 errhint("Name the collections, or use %s.", "backfill => 'network'")));
+}
+
+static void
+check_handles(AtpTuple row)
+{
+	const char *handles = atp_get_text_or_null(row, "handles");
+	const char *verify = atp_get_text_or_null(row, "verify");
+
+	if (handles == NULL || strcmp(handles, "verify") != 0)
+		return;
+	if (!atp_dns_supported)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("handles are not verified by this build"),
+				 errhint("Build the extension where c-ares and its header are installed.")));
+	if (verify == NULL || strcmp(verify, "full") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("handles are verified only of accounts whose identities are"),
+				 errhint("Set \"%s\" to \"%s\".", "verify", "full")));
 }
 
 static void
@@ -295,7 +369,10 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 	check_ca_file(old, row);
 	check_collections(row);
 	check_workers(row, ep);
-	check_verify(row);
+	check_verify(row, ep);
+	check_host_is_pds(row, ep);
+	check_backfill(row, ep);
+	check_handles(row);
 	if (atp_source_of(ep->nsid)->by_repo && (old == NULL || !same_selection(*old, row)))
 		warn_of_neighbours(row);
 	return PointerGetDatum(complete(old, row, ep));

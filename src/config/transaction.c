@@ -13,9 +13,16 @@
 #include "storage/latch.h"
 #include "utils/snapmgr.h"
 
+/*
+ * The caller's: from PostgreSQL 18 on the server leaves it as it was; before, what is
+ * allocated after a transaction would be in memory that nobody ever resets.
+ */
+static MemoryContext before;
+
 void
 atp_begin(const char *activity)
 {
+	before = CurrentMemoryContext;
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	atp_claim_guard();
@@ -38,6 +45,7 @@ atp_commit(void)
 	SPI_finish();
 	PopActiveSnapshot();
 	CommitTransactionCommand();
+	MemoryContextSwitchTo(before);
 	ended();
 }
 
@@ -47,5 +55,6 @@ atp_abort(void)
 	SPI_finish();
 	PopActiveSnapshot();
 	AbortCurrentTransaction();
+	MemoryContextSwitchTo(before);
 	ended();
 }

@@ -8,8 +8,6 @@
 #include "field.h"
 #include "varint.h"
 
-#define HEADER_MAX	1000000		/* bytes; one root takes 60 */
-
 /* Reads the varint at car->pos and the bytes that it counts. */
 static AtpErr
 read_section(AtpCar *car, AtpBytes *section, size_t *at)
@@ -95,6 +93,18 @@ read_header(AtpCar *car, AtpBytes header, size_t header_at, size_t *at)
 }
 
 AtpErr
+atp_car_header(AtpCar *car, AtpBytes header, size_t header_at, size_t *at)
+{
+	AtpErr		err;
+
+	if (header.len > ATP_CAR_HEADER_MAX)
+		return ATP_E_CAR_HEADER_SIZE;
+	if ((err = read_header(car, header, header_at, at)) != ATP_OK)
+		*at += header_at;
+	return err;
+}
+
+AtpErr
 atp_car_open(AtpCar *car, const uint8_t *buf, size_t len, size_t *at)
 {
 	AtpBytes	header;
@@ -103,7 +113,7 @@ atp_car_open(AtpCar *car, const uint8_t *buf, size_t len, size_t *at)
 	*car = (AtpCar) {.buf = buf, .len = len};
 	if ((err = read_section(car, &header, at)) != ATP_OK)
 		return err;
-	if (header.len > HEADER_MAX)
+	if (header.len > ATP_CAR_HEADER_MAX)
 		return ATP_E_CAR_HEADER_SIZE;
 	if ((err = read_header(car, header, header.ptr - buf, at)) != ATP_OK)
 		*at += header.ptr - buf;

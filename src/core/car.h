@@ -27,6 +27,14 @@ typedef struct AtpCar
 	size_t		roots_at;		/* where the roots array's first member lies */
 } AtpCar;
 
+#define ATP_CAR_HEADER_MAX	1000000 /* bytes; one root takes 60 */
+
+/*
+ * A header alone, without the varint before it: root, nroots and roots_at are set.
+ * header_at is where it lies in the file, from whose start *at counts.
+ */
+extern AtpErr atp_car_header(AtpCar *car, AtpBytes header, size_t header_at, size_t *at);
+
 /* Reads the header. */
 extern AtpErr atp_car_open(AtpCar *car, const uint8_t *buf, size_t len, size_t *at);
 

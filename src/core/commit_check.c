@@ -146,6 +146,7 @@ atp_commit_invert(AtpReposMessage *msg, AtpCarIndex *index, AtpInversion *invers
 	if (commit.rev != msg->rev)
 		return ATP_E_COMMIT_REV_DIFFERS;
 	msg->data = commit.data;
+	msg->block = block->data;
 
 	return check_ops(msg, index, inversion, sha256, ctx, at);
 }

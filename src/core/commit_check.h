@@ -13,7 +13,7 @@
 /*
  * F-01, F-02, F-07 of a #commit or #sync: reads msg->blocks into index, checks
  * every block's hash, finds the signed commit, compares its did and rev with
- * the message's, sets msg->data, and each op's block.  index must be empty.
+ * the message's, sets msg->data and msg->block, and each op's block.  index must be empty.
  * *at counts from the start of msg->blocks.
  */
 extern AtpErr atp_commit_check(AtpReposMessage *msg, AtpCarIndex *index,

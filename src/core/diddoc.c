@@ -63,30 +63,10 @@ is_did(const Reading *d, const AtpJsonItem *item, const char *fragment)
 static AtpErr
 read_entry(Reading *d, Entry *entry)
 {
-	AtpJsonItem item;
-	AtpErr		err;
+	bool		repeated;
+	AtpErr		err = atp_json_members(&d->r, field_names, NFIELDS, entry->field, &repeated, d->at);
 
-	for (int i = 0; i < NFIELDS; i++)
-		entry->field[i].kind = ATP_JSON_NULL;
-	for (;;)
-	{
-		int			which = 0;
-
-		if ((err = atp_json_next(&d->r, &item, d->at)) != ATP_OK)
-			return err;
-		if (item.kind == ATP_JSON_END)
-			return ATP_OK;
-		while (which < NFIELDS && !atp_json_is(&item, field_names[which], strlen(field_names[which])))
-			which++;
-		if (which < NFIELDS && entry->field[which].kind != ATP_JSON_NULL)
-			return ATP_E_DOC_TWICE;
-		if ((err = atp_json_next(&d->r, &item, d->at)) != ATP_OK)
-			return err;
-		if (which < NFIELDS)
-			entry->field[which] = item;
-		if ((err = atp_json_finish(&d->r, &item, d->at)) != ATP_OK)
-			return err;
-	}
+	return err == ATP_OK && repeated ? ATP_E_DOC_TWICE : err;
 }
 
 /* W-09 to W-12 */
@@ -147,11 +127,6 @@ read_endpoint(AtpDidDoc *doc, const char *s, size_t n)
 {
 	static const char *const schemes[2] = {"https://", "http://"};
 	const char *end = s + n;
-	const char *colon;
-	unsigned	labels;
-	size_t		last;
-	size_t		at;
-	uint32_t	port = 0;
 
 	for (int i = 0; i < 2; i++)
 	{
@@ -168,30 +143,7 @@ read_endpoint(AtpDidDoc *doc, const char *s, size_t n)
 		return false;
 	if (end > s && end[-1] == '/')
 		end--;
-	colon = memchr(s, ':', end - s);
-	if (colon != NULL)
-	{
-		if (end - colon < 2 || end - colon > 6 || colon[1] == '0')
-			return false;
-		for (const char *p = colon + 1; p < end; p++)
-		{
-			if (!atp_char_is(*p, ATP_C_DIGIT))
-				return false;
-			port = port * 10 + (uint32_t) (*p - '0');
-		}
-		if (port > UINT16_MAX)
-			return false;
-		doc->pds_port = (uint16_t) port;
-		end = colon;
-	}
-	/* a name: what ends in a label of digits is an address, in one way or another */
-	if (end == s || end - s > ATP_HOST_MAX ||
-		atp_labels_check(s, end - s, &labels, &last, &at) != ATP_OK || atp_char_is(s[last], ATP_C_DIGIT))
-		return false;
-	doc->pds_len = end - s;
-	for (size_t i = 0; i < doc->pds_len; i++)
-		doc->pds[i] = atp_char_lower(s[i]);
-	return true;
+	return atp_host_port_parse(s, end - s, doc->pds, &doc->pds_len, &doc->pds_port);
 }
 
 /* W-13: the first that is one, be its URL good or bad. */

@@ -9,11 +9,11 @@
 #include "atp.h"
 #include "did.h"
 #include "handle.h"
+#include "host_port.h"
 #include "multikey.h"
 
 #define ATP_DIDDOC_MAX		65536	/* bytes, W-07 */
 #define ATP_DIDDOC_ENTRIES	64	/* of an array: those after are not looked at */
-#define ATP_HOST_MAX		253
 
 /*
  * W-11: are the n bytes (compressed, or 04 and both coordinates) a point of the

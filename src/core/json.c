@@ -236,6 +236,37 @@ atp_json_finish(AtpJsonReader *r, const AtpJsonItem *item, size_t *at)
 	return ATP_OK;
 }
 
+AtpErr
+atp_json_members(AtpJsonReader *r, const char *const *names, unsigned n,
+				 AtpJsonItem *values, bool *repeated, size_t *at)
+{
+	uint32_t	seen = 0;
+	AtpJsonItem item;
+	AtpErr		err;
+
+	*repeated = false;
+	for (unsigned i = 0; i < n; i++)
+		values[i] = (AtpJsonItem) {.kind = ATP_JSON_NULL};
+	while ((err = atp_json_next(r, &item, at)) == ATP_OK && item.kind != ATP_JSON_END)
+	{
+		unsigned	which = 0;
+
+		while (which < n && !atp_json_is(&item, names[which], strlen(names[which])))
+			which++;
+		if ((err = atp_json_next(r, &item, at)) != ATP_OK)
+			return err;
+		if (which < n)
+		{
+			*repeated = *repeated || (seen >> which & 1);
+			seen |= UINT32_C(1) << which;
+			values[which] = item;
+		}
+		if ((err = atp_json_finish(r, &item, at)) != ATP_OK)
+			return err;
+	}
+	return err;
+}
+
 static size_t
 put_utf8(uint32_t c, char out[4])
 {

@@ -54,6 +54,14 @@ extern AtpErr atp_json_next(AtpJsonReader *r, AtpJsonItem *item, size_t *at);
 extern AtpErr atp_json_finish(AtpJsonReader *r, const AtpJsonItem *item, size_t *at);
 
 /*
+ * After an OBJECT: all of it, and the values of these members (32 at most), of which those
+ * that are absent are NULL.  Of a container only its first item is given.
+ * *repeated: one of them comes twice, and others could read it otherwise.
+ */
+extern AtpErr atp_json_members(AtpJsonReader *r, const char *const *names, unsigned n,
+							   AtpJsonItem *values, bool *repeated, size_t *at);
+
+/*
  * The text of a KEY or TEXT.  False when it takes more than room bytes, or is no
  * text: half of a surrogate pair.
  */

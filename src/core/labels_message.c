@@ -182,6 +182,7 @@ atp_labels_next(AtpLabelsMessage *msg, AtpLabel *label, size_t *at)
 {
 	AtpCborReader *r = &msg->reader;
 	unsigned	outside = r->depth;
+	size_t		from = r->pos;
 	AtpFields	fields;
 	AtpSpan		key;
 	AtpCborItem item;
@@ -209,6 +210,7 @@ atp_labels_next(AtpLabelsMessage *msg, AtpLabel *label, size_t *at)
 	}
 	if (err != ATP_E_CBOR_END)
 		return err;
+	label->map = (AtpBytes) {r->buf + from, r->pos - from};
 	*at = msg->base + fault_at;
 	if (fault == ATP_OK && seen != L_ALL)
 		fault = ATP_E_MSG_FIELD;

@@ -44,6 +44,7 @@ typedef struct AtpLabel
 	bool		has_exp;
 	int64_t		exp;
 	AtpBytes	sig;
+	AtpBytes	map;			/* all of it, as it is in the message */
 } AtpLabel;
 
 /* As atp_repos_parse(): ATP_E_SEQ_* is fatal, other errors reject the message. */

@@ -184,6 +184,27 @@ entry_at(AtpBytes node, size_t *pos, Entry *entry, size_t *at)
 	return err;
 }
 
+/* The offset of a node, or of a link to one: see atp_mst_begin_source(). */
+static inline size_t
+offset_of(const AtpMstWalk *walk, const uint8_t *place)
+{
+	return walk->source != NULL ? 0 : (size_t) (place - walk->tree.base);
+}
+
+static inline bool
+find_node(const AtpMstWalk *walk, AtpBytes cid, AtpBytes *node)
+{
+	const AtpCarBlock *block;
+
+	if (walk->source != NULL)
+		return walk->source->read(walk->source->ctx, walk->depth, cid, node);
+	block = atp_car_index_find(walk->tree.index, cid);
+	if (block == NULL)
+		return false;
+	*node = block->data;
+	return true;
+}
+
 /*
  * Go into the node that this link names; layer is the height of its keys.  In a
  * partial walk it may be absent.
@@ -191,30 +212,27 @@ entry_at(AtpBytes node, size_t *pos, Entry *entry, size_t *at)
 static AtpErr
 push(AtpMstWalk *walk, AtpBytes cid, unsigned layer, size_t *at)
 {
-	const AtpCarBlock *block = atp_car_index_find(walk->tree.index, cid);
-	AtpMstLevel *level;
+	AtpMstLevel *level = &walk->level[walk->depth];
 	AtpErr		err;
 
-	*at = cid.ptr - walk->tree.base;
-	if (block == NULL && walk->partial)
+	*at = offset_of(walk, cid.ptr);
+	if (walk->depth >= ATP_MST_LEVELS_MAX)
+		return ATP_E_MST_DEPTH;
+	if (!find_node(walk, cid, &level->node))
 	{
+		if (!walk->partial)
+			return ATP_E_MST_MISSING;
 		walk->gap = layer + 1;
 		walk->stub = cid;
 		return ATP_OK;
 	}
-	if (block == NULL)
-		return ATP_E_MST_MISSING;
-	if (walk->depth >= ATP_MST_LEVELS_MAX)
-		return ATP_E_MST_DEPTH;
 	/* V-24: a tree has no two equal nodes, for no two have the same keys */
-	if (++walk->visits > walk->tree.index->n)
+	if (++walk->visits > (walk->source != NULL ? walk->source->blocks : walk->tree.index->n))
 		return ATP_E_MST_TWICE;
-	level = &walk->level[walk->depth];
-	level->node = block->data;
 	level->layer = layer;
 	level->key_len = 0;
 	err = open_node(level->node, &level->subtree, &level->pos, &level->left, at);
-	*at += level->node.ptr - walk->tree.base;
+	*at += offset_of(walk, level->node.ptr);
 	if (err != ATP_OK)
 		return err;
 	/* V-22: without entries is the root of nothing, and a node above others */
@@ -225,7 +243,7 @@ push(AtpMstWalk *walk, AtpBytes cid, unsigned layer, size_t *at)
 }
 
 static AtpErr
-begin(AtpMstWalk *walk, const AtpMstTree *tree, bool partial, size_t *at)
+begin(AtpMstWalk *walk, const AtpMstTree *tree, const AtpMstSource *source, bool partial, size_t *at)
 {
 	AtpMstLevel *top = &walk->level[0];
 	size_t		pos;
@@ -233,6 +251,7 @@ begin(AtpMstWalk *walk, const AtpMstTree *tree, bool partial, size_t *at)
 	AtpErr		err;
 
 	walk->tree = *tree;
+	walk->source = source;
 	walk->partial = partial;
 	walk->gap = 0;
 	walk->visits = 0;
@@ -255,7 +274,14 @@ begin(AtpMstWalk *walk, const AtpMstTree *tree, bool partial, size_t *at)
 AtpErr
 atp_mst_begin(AtpMstWalk *walk, const AtpMstTree *tree, size_t *at)
 {
-	return begin(walk, tree, false, at);
+	return begin(walk, tree, NULL, false, at);
+}
+
+AtpErr
+atp_mst_begin_source(AtpMstWalk *walk, const AtpMstSource *source, AtpBytes root,
+					 AtpSha256Fn sha256, void *ctx, size_t *at)
+{
+	return begin(walk, &(AtpMstTree) {.root = root, .sha256 = sha256, .ctx = ctx}, source, false, at);
 }
 
 int
@@ -275,7 +301,7 @@ next_leaf(AtpMstWalk *walk, AtpMstLevel *level, AtpMstLeaf *leaf, size_t *at)
 
 	if ((err = entry_at(level->node, &level->pos, &entry, at)) == ATP_OK)
 		*at = entry.at;
-	*at += level->node.ptr - walk->tree.base;
+	*at += offset_of(walk, level->node.ptr);
 	if (err != ATP_OK ||
 		(err = next_key(level->key, &level->key_len, &entry)) != ATP_OK)
 		return err;
@@ -307,7 +333,7 @@ atp_mst_next(AtpMstWalk *walk, AtpMstLeaf *leaf, size_t *at)
 			AtpErr		err;
 
 			level->subtree.ptr = NULL;
-			*at = child.ptr - walk->tree.base;
+			*at = offset_of(walk, child.ptr);
 			if (level->layer == 0)
 				return ATP_E_MST_LAYER;
 			if ((err = push(walk, child, level->layer - 1, at)) != ATP_OK)
@@ -348,7 +374,7 @@ atp_mst_lookup(AtpMstWalk *walk, const AtpMstTree *tree, AtpMstLookup *list, siz
 			   AtpMstBuilder *before, size_t *at)
 {
 	size_t		i = 0;
-	AtpErr		err = begin(walk, tree, true, at);
+	AtpErr		err = begin(walk, tree, NULL, true, at);
 
 	while (err == ATP_OK)
 	{

@@ -38,14 +38,26 @@ typedef struct AtpMstTree
 	void	   *ctx;
 } AtpMstTree;
 
+/*
+ * Blocks that are in no index.  What read() gave for a level must stay as it is
+ * until it is called for that level, or a higher one (of a smaller number), again.
+ */
+typedef struct AtpMstSource
+{
+	bool		(*read) (void *ctx, unsigned level, AtpBytes cid, AtpBytes *node);	/* false: absent */
+	void	   *ctx;
+	uint64_t	blocks;			/* how many there are (V-24) */
+} AtpMstSource;
+
 typedef struct AtpMstWalk
 {
 	AtpMstTree	tree;
+	const AtpMstSource *source; /* NULL: the tree's index */
 	bool		partial;		/* nodes may be absent */
 	unsigned	gap;			/* keys lower than this may be in a node that is absent,
 								 * between the last leaf and this one; 0: there is none */
 	AtpBytes	stub;			/* the CID of that node */
-	size_t		visits;			/* nodes read */
+	uint64_t	visits;			/* nodes read */
 	unsigned	depth;			/* levels in use */
 	size_t		last_len;
 	uint8_t		last[ATP_MST_KEY_MAX];	/* key delivered last */
@@ -59,6 +71,10 @@ typedef struct AtpMstLeaf
 } AtpMstLeaf;
 
 extern AtpErr atp_mst_begin(AtpMstWalk *walk, const AtpMstTree *tree, size_t *at);
+
+/* The same from a source: offsets count from the start of the node that was read last. */
+extern AtpErr atp_mst_begin_source(AtpMstWalk *walk, const AtpMstSource *source, AtpBytes root,
+								   AtpSha256Fn sha256, void *ctx, size_t *at);
 
 /*
  * The next leaf in the order of keys; ATP_E_MST_END after the last.  Once the

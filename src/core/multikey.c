@@ -112,3 +112,25 @@ atp_multikey_parse_bare(const char *s, size_t n, AtpCurve curve, uint8_t key[ATP
 		key[2] = 2 | (point[ATP_POINT_LONG_LEN - 1] & 1);
 	return ATP_OK;
 }
+
+size_t
+atp_multikey_text(const uint8_t key[ATP_MULTIKEY_LEN], char out[ATP_MULTIKEY_TEXT])
+{
+	uint8_t		number[ATP_MULTIKEY_LEN];
+
+	memcpy(number, key, sizeof(number));
+	out[0] = 'z';
+	for (size_t i = ATP_MULTIKEY_TEXT; --i > 0;)
+	{
+		unsigned	rest = 0;
+
+		for (size_t j = 0; j < sizeof(number); j++)
+		{
+			rest = rest << 8 | number[j];
+			number[j] = (uint8_t) (rest / 58);
+			rest %= 58;
+		}
+		out[i] = base58[rest];
+	}
+	return ATP_MULTIKEY_TEXT;
+}

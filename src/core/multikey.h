@@ -39,4 +39,9 @@ extern AtpErr atp_multikey_parse(const char *s, size_t n, uint8_t key[ATP_MULTIK
 extern AtpErr atp_multikey_parse_bare(const char *s, size_t n, AtpCurve curve, uint8_t key[ATP_MULTIKEY_LEN],
 									  uint8_t point[ATP_POINT_LONG_LEN], size_t *len, size_t *at);
 
+#define ATP_MULTIKEY_TEXT	49	/* "z" and 48 digits: with what they begin with, keys have so many */
+
+/* As text, "z…"; returns its length. */
+extern size_t atp_multikey_text(const uint8_t key[ATP_MULTIKEY_LEN], char out[ATP_MULTIKEY_TEXT]);
+
 #endif							/* ATP_MULTIKEY_H */

@@ -54,6 +54,7 @@ typedef struct AtpReposMessage
 	uint64_t	since;
 	AtpBytes	commit;			/* binary CID */
 	AtpBytes	data;			/* MST root, set by atp_commit_check() */
+	AtpBytes	block;			/* the signed commit, likewise: of this account and revision */
 	AtpBytes	prev_data;		/* ptr NULL when absent */
 	AtpBytes	blocks;
 	/* #identity: ptr NULL when absent */

@@ -13,57 +13,16 @@
 #include "core/car.h"
 #include "core/commit.h"
 #include "core/commit_check.h"
-#include "core/sig.h"
 #include "data/block_index.h"
 #include "data/error.h"
 #include "data/jsonb_read.h"
+#include "data/signed.h"
 #include "sha256.h"
-#include "signature.h"
 #include "types/types.h"
 
 PG_FUNCTION_INFO_V1(atp_pg_verify_commit);
 PG_FUNCTION_INFO_V1(atp_pg_verify_label);
 PG_FUNCTION_INFO_V1(atp_pg_invert);
-
-static void
-parse_key(const text *in, uint8_t key[ATP_MULTIKEY_LEN])
-{
-	size_t		at;
-	AtpErr		err = atp_multikey_parse(VARDATA_ANY(in), VARSIZE_ANY_EXHDR(in), key, &at);
-
-	if (err != ATP_OK)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid key at byte %zu", atp_byte_number(at)),
-				 errdetail("%s", atp_err_text(err))));
-}
-
-/* False says that the signature is not the key's; what else is wrong is an error. */
-static bool
-verify(const uint8_t key[ATP_MULTIKEY_LEN], const AtpCborWriter *w, AtpBytes sig)
-{
-	AtpErr		err = atp_sig_verify(key, w->buf, w->len, sig, atp_sha256, NULL, atp_signature_verify, NULL);
-
-	if (err == ATP_E_KEY_BUILD)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("signatures by secp256k1 are not supported by this build"),
-				 errhint("Build the extension where libsecp256k1 and its header are installed.")));
-	if (err == ATP_E_KEY_POINT)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid key"),
-				 errdetail("%s", atp_err_text(err))));
-	return err == ATP_OK;
-}
-
-/* What is signed of a map in DAG-CBOR, in memory of its own. */
-static AtpErr
-cut(AtpBytes map, bool is_label, AtpCborWriter *w, AtpBytes *sig, size_t *at)
-{
-	*w = (AtpCborWriter) {.buf = palloc(Max(map.len, 1)), .cap = map.len};
-	return atp_sig_cut(map.ptr, map.len, is_label, w, sig, at);
-}
 
 /* The block that a CAR file's first root names, its hash checked. */
 static AtpBytes
@@ -111,16 +70,11 @@ atp_pg_verify_commit(PG_FUNCTION_ARGS)
 	bytea	   *file = PG_GETARG_BYTEA_PP(0);
 	uint8_t		key[ATP_MULTIKEY_LEN];
 	AtpBytes	block;
-	AtpBytes	sig;
 	AtpCommit	commit;
-	AtpCborWriter w;
-	size_t		at;
 
-	parse_key(PG_GETARG_TEXT_PP(1), key);
+	atp_key_of_text(PG_GETARG_TEXT_PP(1), key);
 	read_commit(file, &commit, &block);
-	if (cut(block, false, &w, &sig, &at) != ATP_OK)
-		elog(ERROR, "a commit that was read cannot be cut");
-	PG_RETURN_BOOL(verify(key, &w, sig));
+	PG_RETURN_BOOL(atp_is_signed(key, block, false));
 }
 
 static AtpBytes
@@ -139,17 +93,11 @@ atp_pg_verify_label(PG_FUNCTION_ARGS)
 {
 	AtpBytes	label;
 	uint8_t		key[ATP_MULTIKEY_LEN];
-	AtpBytes	sig;
-	AtpCborWriter w;
-	size_t		at;
-	AtpErr		err;
 
 	atp_require_utf8();
-	parse_key(PG_GETARG_TEXT_PP(1), key);
+	atp_key_of_text(PG_GETARG_TEXT_PP(1), key);
 	label = dagcbor_of(PG_GETARG_JSONB_P(0), "invalid label");
-	if ((err = cut(label, true, &w, &sig, &at)) != ATP_OK)
-		atp_data_error("invalid label", err, ATP_NO_OFFSET);
-	PG_RETURN_BOOL(verify(key, &w, sig));
+	PG_RETURN_BOOL(atp_is_signed(key, label, true));
 }
 
 /* For core, which serves no interrupts: a file can have millions of blocks and keys, and each is hashed. */

@@ -148,8 +148,8 @@ atp_endpoint_target(const AtpEndpoint *ep, int64 cursor)
 	return out.data;
 }
 
-void
-atp_proxy_check(const char *proxy)
+const char *
+atp_proxy_fault(const char *proxy)
 {
 	static const char *const schemes[] = {"http", "https", "socks4", "socks4a", "socks5", "socks5h"};
 	CURLU	   *u;
@@ -158,10 +158,10 @@ atp_proxy_check(const char *proxy)
 	bool		known = false;
 
 	if (proxy[0] == '\0')
-		return;
+		return NULL;
 	u = curl_url();
 	if (u == NULL)
-		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+		return "There is no memory left.";
 	/* as libcurl reads it */
 	if (curl_url_set(u, CURLUPART_URL, proxy, CURLU_NON_SUPPORT_SCHEME | CURLU_GUESS_SCHEME) != CURLUE_OK)
 		scheme = path = NULL;
@@ -173,16 +173,23 @@ atp_proxy_check(const char *proxy)
 	curl_url_cleanup(u);
 	for (int i = 0; i < lengthof(schemes) && scheme != NULL; i++)
 		known |= strcmp(scheme, schemes[i]) == 0;
-	/* the URL is not shown: it can have a password */
 	if (!known)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid URL of a proxy"),
-				 errhint("It looks like http://host:port; other schemes are https, socks4, socks4a, socks5 and socks5h.")));
+		return "It must look like http://host:port; other schemes are https, socks4, socks4a, socks5 and socks5h.";
 	/* for libcurl, socks5://localhost/path is a socket in the file system */
 	if (path != NULL && path[0] != '\0' && strcmp(path, "/") != 0)
+		return "It must not have a path.";
+	return NULL;
+}
+
+void
+atp_proxy_check(const char *proxy)
+{
+	const char *fault = atp_proxy_fault(proxy);
+
+	/* the URL is not shown: it can have a password */
+	if (fault != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid URL of a proxy"),
-				 errdetail("It must not have a path.")));
+				 errdetail_internal("%s", fault)));
 }

@@ -86,16 +86,10 @@ atp_consumer_collect(Consumer *c)
 		atp_consumer_leave(c, "one of its workers ended", true);
 }
 
-/* One transaction, or several pieces. */
+/* What became of it decides whether the consumer goes on. */
 static void
-apply_batch(Consumer *c)
+obey(Consumer *c, AtpApplied result, const char *reason)
 {
-	AtpBatch   *batch = c->batch;
-	AtpStreamProgress progress = atp_stream_progress(c->sub, 0, c->layout, c->cursor, c->position.last);
-	const char *reason;
-	AtpApplied	result = atp_apply(c->sub, c->source->sink, c->statements, batch, &progress.base, &reason);
-
-	c->cursor = progress.position;
 	switch (result)
 	{
 		case ATP_APPLIED:
@@ -110,12 +104,26 @@ apply_batch(Consumer *c)
 			atp_consumer_stop(c, reason);
 			break;
 	}
+}
+
+/* One transaction, or several pieces. */
+static void
+apply_batch(Consumer *c)
+{
+	AtpBatch   *batch = c->batch;
+	AtpStreamProgress progress = atp_stream_progress(c->sub, 0, c->layout, c->cursor, c->position.last);
+	const char *reason;
+	AtpApplied	result = atp_apply(c->sub, c->source->sink, c->statements, batch, &progress.base, &reason);
+
+	c->cursor = progress.position;
+	obey(c, result, reason);
 	atp_status_batch(batch->skips);
 	atp_consumer_report(c);
 	c->stats_pending = true;
 	if (batch->nevents > 0)
 		note_progress(c);
 	c->purge_due |= batch->purge;
+	c->releaser.waits |= batch->held;
 	atp_batch_reset(batch);
 }
 
@@ -157,4 +165,25 @@ atp_consumer_purge(Consumer *c)
 {
 	c->purge_due = atp_purge(c->sub, c->source->sink, c->statements, c->loop_cxt);
 	atp_consumer_report(c);
+}
+
+long
+atp_consumer_release_due(const Consumer *c)
+{
+	if (c->shards != NULL || c->state == ATP_STATE_UNDECIDED || !c->source->is_signed)
+		return -1;
+	return atp_release_due(&c->releaser, atp_now());
+}
+
+void
+atp_consumer_release(Consumer *c)
+{
+	int64		skips[ATP_SKIP_COUNT] = {0};
+	const char *reason = NULL;
+
+	obey(c, atp_release(&c->releaser, c->sub, c->source->sink, c->decoder, c->statements, c->loop_cxt, skips, &reason),
+		 reason);
+	atp_status_skips(skips);
+	atp_consumer_report(c);
+	c->stats_pending = true;
 }

@@ -83,6 +83,8 @@ wait_for_more(Consumer *c)
 		sooner(&timeout, atp_remaining(now, c->waiting_until, 0));
 	sooner(&timeout, limit);
 	sooner(&timeout, batch_may_stay(c, now));
+	if (c->batch->nmessages == 0)
+		sooner(&timeout, atp_consumer_release_due(c));
 	atp_wait(sockets, nsockets, timeout);
 	c->listened = atp_now();
 }
@@ -120,11 +122,18 @@ atp_consumer_loop(Consumer *c)
 			/* one bounded step between two batches */
 			if (c->purge_due)
 				atp_consumer_purge(c);
+			if (atp_consumer_release_due(c) == 0)
+				atp_consumer_release(c);
 			continue;
 		}
 		if (c->purge_due && c->batch->nmessages == 0)
 		{
 			atp_consumer_purge(c);
+			continue;
+		}
+		if (atp_consumer_release_due(c) == 0 && c->batch->nmessages == 0)
+		{
+			atp_consumer_release(c);
 			continue;
 		}
 		if (statistics_are_due(c))

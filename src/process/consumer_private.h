@@ -22,6 +22,7 @@
 #include "source.h"
 #include "stream/batch.h"
 #include "stream/decode.h"
+#include "tables/release.h"
 #include "tables/statements.h"
 
 #define ATP_LOOK_MS		1000	/* workers tell what they have done; one that never started tells nobody */
@@ -78,6 +79,7 @@ typedef struct Consumer
 	 * workers, the first of them does it.
 	 */
 	bool		purge_due;
+	AtpReleaser releaser;		/* of what is held, without workers */
 	bool		stats_pending;	/* PostgreSQL's, of our transactions */
 } Consumer;
 
@@ -153,7 +155,11 @@ extern void atp_consumer_collect(Consumer *c);
 /* Apply, and it is there when this returns: the cursor is what was decoded. */
 extern void atp_consumer_settle(Consumer *c);
 
-/* One bounded step. */
+/* One bounded step each. */
 extern void atp_consumer_purge(Consumer *c);
+extern void atp_consumer_release(Consumer *c);
+
+/* Milliseconds until held events are to be looked at; -1: they are not. */
+extern long atp_consumer_release_due(const Consumer *c);
 
 #endif							/* ATP_CONSUMER_PRIVATE_H */

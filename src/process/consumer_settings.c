@@ -106,6 +106,9 @@ atp_consumer_read_settings(Consumer *c)
 	take_settings(c, sub, cxt);
 	c->cursor = c->handed = cursor.lowest;
 	c->layout = cursor.layout;
+	/* at another level, it may be that nothing has to wait */
+	if (changed)
+		c->releaser = atp_releaser(0, 1);
 	c->reshard_at = cursor.shards != sub->workers ? cursor.highest : -1;
 	if (changed)
 		start_workers(c, cursor.shards);

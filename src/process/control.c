@@ -68,6 +68,20 @@ start_without_manager(text *name)
 			 errhint("To have it started with the server, add \"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\".")));
 }
 
+/* V-02: what waits for keys of accounts waits for ever when nobody reads their documents. */
+static void
+warn_without_fetcher(text *name)
+{
+	AtpSubscription *sub = atp_subscription_get(text_to_cstring(name), CurrentMemoryContext);
+
+	if (atp_manager_number() >= 0 || sub == NULL || sub->settings.verify != ATP_VERIFY_FULL)
+		return;
+	ereport(WARNING,
+			(errmsg("events of subscription \"%s\" will wait: nobody looks up the keys that verify them", sub->name),
+			 errdetail("The fetcher runs only in databases that an atproto manager serves."),
+			 errhint("Add \"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\".")));
+}
+
 /* The cursor of the present URL, unless there is one. */
 static void
 make_cursor(AtpArg name, AtpArg seq)
@@ -99,6 +113,10 @@ static const struct
 	{"proxy", 12, TEXTOID},
 	{"workers", 14, INT4OID, true},
 	{"verify", 15, TEXTOID, true},
+	{"backfill", 16, TEXTOID, true},
+	{"list_source", 17, TEXTOID},
+	{"handles", 18, TEXTOID, true},
+	{"host_is_pds", 19, BOOLOID, true},
 };
 
 static void
@@ -132,7 +150,7 @@ atp_subscribe(PG_FUNCTION_ARGS)
 		if (parameters[i].required && PG_ARGISNULL(parameters[i].number))
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("name, url, target, keep_records, events, keep_raw, allow_insecure, workers and verify must not be null")));
+					 errmsg("name, url, target, keep_records, events, keep_raw, allow_insecure, workers, verify, backfill and handles must not be null")));
 	SPI_connect();
 	insert_subscription(fcinfo);
 	make_cursor(name, ATP_FUNCTION_ARG(2, INT8OID));
@@ -140,6 +158,7 @@ atp_subscribe(PG_FUNCTION_ARGS)
 		atp_run("INSERT INTO atproto.request_header (subscription, name, value)"
 				" SELECT $1, key, value FROM jsonb_each_text($2)", ATP_ARGS(name, headers));
 	atp_create_tables(NameStr(*PG_GETARG_NAME(3)));
+	warn_without_fetcher(PG_GETARG_TEXT_PP(0));
 	start_without_manager(PG_GETARG_TEXT_PP(0));
 	SPI_finish();
 	PG_RETURN_VOID();

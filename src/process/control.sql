@@ -20,10 +20,14 @@ CREATE FUNCTION atproto.subscribe(
     proxy text DEFAULT NULL,
     headers jsonb DEFAULT NULL,
     workers integer DEFAULT 1,
-    verify text DEFAULT 'chain'
+    verify text DEFAULT 'chain',
+    backfill text DEFAULT 'none',
+    list_source text DEFAULT NULL,
+    handles text DEFAULT 'none',
+    host_is_pds boolean DEFAULT false
 ) RETURNS void
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_subscribe';
-COMMENT ON FUNCTION atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text) IS 'follow an event stream; cursor NULL: from now on, 0: from the oldest event that the server has, n: from the event after n; the rest as the columns of atproto.subscription';
+COMMENT ON FUNCTION atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean) IS 'follow an event stream; cursor NULL: from now on, 0: from the oldest event that the server has, n: from the event after n; the rest as the columns of atproto.subscription';
 CREATE FUNCTION atproto.unsubscribe(name text) RETURNS void
     LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_unsubscribe';
 COMMENT ON FUNCTION atproto.unsubscribe(text) IS 'forget a subscription, its cursor, gaps and dead letters; records stay';
@@ -45,7 +49,7 @@ CREATE FUNCTION atproto.stream_status(
 COMMENT ON FUNCTION atproto.stream_status() IS 'live state of this database''s consumers since the server started; of others'' only for members of pg_monitor';
 
 REVOKE ALL ON FUNCTION
-    atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text),
+    atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean),
     atproto.unsubscribe(text), atproto.pause(text), atproto.resume(text), atproto.set_cursor(text, bigint),
     atproto.stream_status()
     FROM PUBLIC;
@@ -82,6 +86,17 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
         p.reconnects,
         p.drops,
         p.skips,
+        COALESCE((p.skips ->> 'verified')::bigint, 0) AS verified,
+        COALESCE((p.skips ->> 'bad_signature')::bigint, 0) AS bad_signatures,
+        COALESCE((p.skips ->> 'break')::bigint, 0) AS breaks,
+        COALESCE((p.skips ->> 'incomplete')::bigint, 0) AS incomplete,
+        COALESCE((p.skips ->> 'mismatch')::bigint, 0) AS mismatches,
+        COALESCE((p.skips ->> 'forked')::bigint, 0) AS forked,
+        COALESCE((p.skips ->> 'old')::bigint, 0) AS old,
+        COALESCE((p.skips ->> 'skipped_revs')::bigint, 0) AS skipped_revs,
+        e.held_events,
+        e.held_bytes,
+        e.held_since,
         left(COALESCE(s.stopped, p.last_error), 2000) AS last_error,
         COALESCE(s.stopped_at, p.last_error_at) AS last_error_at
     FROM atproto.subscription s
@@ -90,10 +105,27 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
         CROSS JOIN LATERAL (SELECT min(seq) AS seq, min(event_time) AS event_time, sum(events)::bigint AS events,
                 sum(record_ops)::bigint AS record_ops
             FROM atproto.cursor WHERE subscription = s.name AND endpoint = s.endpoint) c
+        CROSS JOIN LATERAL (SELECT count(*) AS held_events, COALESCE(sum(octet_length(bytes)), 0)::bigint AS held_bytes,
+                min(held_at) AS held_since
+            FROM atproto.held_event WHERE subscription = s.name) e
     -- the view reads the tables as their owner, so it does what row security would
     WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE');
 COMMENT ON VIEW atproto.stat_subscription IS 'one row for each subscription: what its consumer does and how far it is';
 GRANT SELECT ON atproto.stat_subscription TO pg_monitor;
+
+CREATE FUNCTION atproto.fetcher_status(
+    OUT pid integer, OUT state text, OUT since timestamptz, OUT transfers integer, OUT requests bigint, OUT bytes bigint,
+    OUT refused bigint, OUT errors jsonb, OUT last_error text, OUT last_error_at timestamptz
+) RETURNS record
+    LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_fetcher_status';
+COMMENT ON FUNCTION atproto.fetcher_status() IS 'live state of this database''s fetcher, and what it has done since it began';
+REVOKE ALL ON FUNCTION atproto.fetcher_status() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION atproto.fetcher_status() TO pg_monitor;
+CREATE VIEW atproto.stat_fetcher AS
+    SELECT pid, state, since, transfers, requests, bytes, refused, errors, last_error, last_error_at
+    FROM atproto.fetcher_status();
+COMMENT ON VIEW atproto.stat_fetcher IS 'the process that asks other hosts: one row; state waiting: there is work for it, but it does not run';
+GRANT SELECT ON atproto.stat_fetcher TO pg_monitor;
 
 -- Tells the processes of a change, when it commits.
 CREATE FUNCTION atproto.subscription_changed() RETURNS trigger

@@ -15,10 +15,11 @@
 #include "catalog/pg_extension.h"
 #include "commands/extension.h"
 #include "config/claim.h"
+#include "config/wake.h"
 #include "miscadmin.h"
 #include "process/ddl.h"
+#include "process/fetcher_status.h"
 #include "process/status.h"
-#include "process/wake.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 
@@ -59,7 +60,10 @@ static void
 database_dropped(XactEvent event, void *arg)
 {
 	if (event == XACT_EVENT_COMMIT && OidIsValid(dropped_database))
+	{
 		atp_status_forget(dropped_database);
+		atp_fetcher_status_forget(dropped_database);
+	}
 	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT)
 		dropped_database = InvalidOid;
 }

@@ -1,6 +1,7 @@
 /*
  * manager.c
- *		One process for each database: it starts that database's consumers.
+ *		One process for each database: it starts that database's consumers, and
+ *		its fetcher.
  *
  * It reads atproto.subscription when it starts and when it is told that the
  * table changed, starts a consumer for each subscription that should run, and
@@ -15,13 +16,17 @@
 #include "config/claim.h"
 #include "config/extension.h"
 #include "config/transaction.h"
+#include "config/wake.h"
 #include "config/watch.h"
 #include "miscadmin.h"
 #include "net/wait.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "process/consumer.h"
+#include "process/fetcher.h"
+#include "process/fetcher_status.h"
 #include "process/manager.h"
+#include "process/manager_status.h"
 #include "process/process.h"
 #include "process/status.h"
 #include "storage/ipc.h"
@@ -37,6 +42,7 @@ static char *databases_setting; /* atproto.databases: names with commas between;
 #define RESTART_MAX_DELAY_MS	60000
 #define STEADY_MS				60000	/* a consumer that ran so long had no failure */
 #define LOOK_AGAIN_MS			5000
+#define LOOK_SOON_MS			1000
 #define LOOK_ANYWAY_MS			60000	/* in case a wake-up was missed */
 #define MANAGER_RESTART_S		5	/* and as much more for each start that failed ... */
 #define MANAGER_MAX_DELAY_MS	300000	/* ... up to this */
@@ -54,6 +60,7 @@ typedef struct Child
 } Child;
 
 static HTAB *children;			/* of Child: anybody who may subscribe can make many */
+static Child fetcher;			/* the one that has no subscription */
 static AtpExtension extension = ATP_EXTENSION_ABSENT;
 
 static Child *
@@ -83,7 +90,6 @@ read_subscriptions(void)
 	else
 		atp_config_watch(InvalidOid);
 	atp_commit();
-	MemoryContextSwitchTo(cxt);
 	pgstat_report_activity(STATE_IDLE, "watching the subscriptions");
 
 	if (extension == ATP_EXTENSION_OTHER_VERSION && !warned)
@@ -98,51 +104,131 @@ read_subscriptions(void)
 	return subs;
 }
 
-/* Note the ends of consumers, and when each may start again. */
+/* Note the end of one, and when it may start again. */
 static void
-reap(AtpTime now)
+reap(Child *child, AtpTime now)
+{
+	pid_t		pid;
+	int			delay = RESTART_DELAY_MS;
+
+	if (child->handle == NULL || GetBackgroundWorkerPid(child->handle, &pid) != BGWH_STOPPED)
+		return;
+	pfree(child->handle);
+	child->handle = NULL;
+	if (atp_remaining(now, child->started_at, STEADY_MS) == 0)
+		child->failures = 0;
+	for (int i = 0; i < child->failures && delay < RESTART_MAX_DELAY_MS; i++)
+		delay *= 2;
+	delay = Min(delay, RESTART_MAX_DELAY_MS);
+	child->failures++;
+	child->start_at = now +
+		(int64) (delay * 1000.0 * (0.5 + pg_prng_double(&pg_global_prng_state) / 2));
+}
+
+static void
+reap_all(AtpTime now)
 {
 	HASH_SEQ_STATUS seq;
 	Child	   *child;
 
 	hash_seq_init(&seq, children);
 	while ((child = hash_seq_search(&seq)) != NULL)
-	{
-		pid_t		pid;
-		int			delay = RESTART_DELAY_MS;
+		reap(child, now);
+	reap(&fetcher, now);
+}
 
-		if (child->handle == NULL || GetBackgroundWorkerPid(child->handle, &pid) != BGWH_STOPPED)
-			continue;
-		pfree(child->handle);
-		child->handle = NULL;
-		if (atp_remaining(now, child->started_at, STEADY_MS) == 0)
-			child->failures = 0;
-		for (int i = 0; i < child->failures && delay < RESTART_MAX_DELAY_MS; i++)
-			delay *= 2;
-		delay = Min(delay, RESTART_MAX_DELAY_MS);
-		child->failures++;
-		child->start_at = now +
-			(int64) (delay * 1000.0 * (0.5 + pg_prng_double(&pg_global_prng_state) / 2));
-	}
+/* No slot is free for one. */
+static void
+no_slot(Child *child, AtpTime now, const char *what)
+{
+	child->handle = NULL;
+	child->start_at = now + RESTART_MAX_DELAY_MS * INT64CONST(1000);
+	ereport(LOG,
+			(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+			 errmsg("no background worker slot is free for %s", what),
+			 errhint("Increase \"%s\".", "max_worker_processes")));
 }
 
 static void
 start_child(Child *child, const AtpSubscription *sub, AtpTime now)
 {
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+	bool		started;
 
 	child->version = sub->version;
 	child->started_at = now;
-	if (!atp_consumer_start(sub, true, InvalidTransactionId, &child->handle))
-	{
-		child->handle = NULL;
-		child->start_at = now + RESTART_MAX_DELAY_MS * INT64CONST(1000);
-		ereport(LOG,
-				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
-				 errmsg("no background worker slot is free for atproto subscription \"%s\"", child->name),
-				 errhint("Increase \"%s\".", "max_worker_processes")));
-	}
+	started = atp_consumer_start(sub, true, InvalidTransactionId, &child->handle);
 	MemoryContextSwitchTo(old);
+	if (!started)
+		no_slot(child, now, psprintf("atproto subscription \"%s\"", child->name));
+}
+
+/*
+ * When to ask again whether the fetcher is wanted: soon after something woke us, then
+ * less and less often.  The end of a transaction sets our latch (config/transaction.c), so
+ * the round after the question is not one that somebody asked for; who really did in
+ * that moment is heard at the next time.
+ */
+static AtpTime look_at;
+static long look_pause_ms;
+static bool looked;				/* in the last round */
+
+static bool
+fetcher_look_is_due(AtpTime now)
+{
+	bool		echo = looked;
+
+	looked = false;
+	if (now < look_at)
+	{
+		if (echo)
+			return false;
+		look_pause_ms = LOOK_SOON_MS;
+	}
+	else
+		look_pause_ms = Min(Max(look_pause_ms, LOOK_SOON_MS) * 2, LOOK_ANYWAY_MS);
+	look_at = now + look_pause_ms * INT64CONST(1000);
+	return looked = true;
+}
+
+/* Is the fetcher wanted, and is there none? */
+static bool
+fetcher_is_wanted(void)
+{
+	bool		wanted;
+
+	atp_begin("looking for work of the fetcher");
+	wanted = atp_extension_lock() == ATP_EXTENSION_READY && atp_fetcher_is_wanted() &&
+		/* by a manager before this one */
+		!atp_is_running(ATP_FETCHER_NAME);
+	atp_commit();
+	pgstat_report_activity(STATE_IDLE, "watching the subscriptions");
+	return wanted;
+}
+
+/* Start it, if it should run; returns how long until there is more to do, in ms. */
+static long
+start_fetcher(void)
+{
+	static bool wanted = false;
+	AtpTime		now = atp_now();
+	bool		due;
+
+	if (extension != ATP_EXTENSION_READY || fetcher.handle != NULL)
+		return LOOK_ANYWAY_MS;
+	due = fetcher_look_is_due(now);
+	if (due)
+		wanted = fetcher_is_wanted();
+	/* also when it has just ended: it forgets that */
+	atp_fetcher_status_wanted(wanted);
+	if (due && wanted && now >= fetcher.start_at)
+	{
+		MemoryContextSwitchTo(TopMemoryContext);
+		fetcher.started_at = now;
+		if (!atp_fetcher_start(MyBgworkerEntry->bgw_extra, &fetcher.handle))
+			no_slot(&fetcher, now, "the atproto fetcher");
+	}
+	return atp_remaining(now, wanted && now < fetcher.start_at ? Min(fetcher.start_at, look_at) : look_at, 0);
 }
 
 /* Start what should run; returns how long until something more is to do, in ms. */
@@ -252,6 +338,15 @@ atp_manager_number(void)
 	return -1;
 }
 
+/* For atp_wake_at_commit(). */
+static int
+my_manager_pid(void)
+{
+	int			manager = atp_manager_number();
+
+	return manager >= 0 ? atp_manager_pid(manager) : 0;
+}
+
 void
 atp_manager_main(Datum arg)
 {
@@ -259,6 +354,8 @@ atp_manager_main(Datum arg)
 	MemoryContext subs_cxt,
 				loop_cxt;
 	List	   *subs = NIL;
+	long		timeout,
+				fetcher_timeout;
 
 	atp_process_begin();
 	wait_before_connecting(DatumGetInt32(arg));
@@ -282,9 +379,11 @@ atp_manager_main(Datum arg)
 		}
 		MemoryContextSwitchTo(loop_cxt);
 		MemoryContextReset(loop_cxt);
-		reap(atp_now());
+		reap_all(atp_now());
 		forget_children(subs);
-		atp_wait(NULL, 0, start_children(subs));
+		timeout = start_children(subs);
+		fetcher_timeout = start_fetcher();
+		atp_wait(NULL, 0, Min(timeout, fetcher_timeout));
 	}
 }
 
@@ -303,6 +402,7 @@ atp_manager_init(void)
 	/* pg_upgrade's server is for the upgrade alone */
 	if (IsBinaryUpgrade)
 		return;
+	atp_wake_manager_by(my_manager_pid);
 	if (!split_databases(&names))
 	{
 		ereport(WARNING,

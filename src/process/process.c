@@ -46,14 +46,39 @@ atp_process_connected(const char *appname)
 	pgstat_report_appname(appname);
 }
 
+static void (*end_report) (const char *error) = NULL;
+static emit_log_hook_type log_hook_before_report = NULL;
+
+/* What is caught is not logged at this level; what is logged ends the process. */
+static void
+report_end(ErrorData *edata)
+{
+	if (log_hook_before_report)
+		log_hook_before_report(edata);
+	if (edata->elevel < ERROR || edata->elevel > FATAL || edata->message == NULL || proc_exit_inprogress ||
+		/* somebody wanted it to end, or nobody can ask */
+		ERRCODE_TO_CATEGORY(edata->sqlerrcode) == ERRCODE_OPERATOR_INTERVENTION ||
+		edata->sqlerrcode == ERRCODE_UNDEFINED_DATABASE)
+		return;
+	end_report(edata->message);
+}
+
+void
+atp_process_report_end(void (*report) (const char *error))
+{
+	end_report = report;
+	log_hook_before_report = emit_log_hook;
+	emit_log_hook = report_end;
+}
+
 static bool database_is_gone = false;
-static emit_log_hook_type prev_emit_log_hook = NULL;
+static emit_log_hook_type log_hook_before_look = NULL;
 
 static void
 look_for_database(ErrorData *edata)
 {
-	if (prev_emit_log_hook)
-		prev_emit_log_hook(edata);
+	if (log_hook_before_look)
+		log_hook_before_look(edata);
 	if (edata->elevel == FATAL && edata->sqlerrcode == ERRCODE_UNDEFINED_DATABASE)
 		database_is_gone = true;
 }
@@ -69,7 +94,7 @@ end_for_good(int code, Datum arg)
 void
 atp_process_ends_with_database(void)
 {
-	prev_emit_log_hook = emit_log_hook;
+	log_hook_before_look = emit_log_hook;
 	emit_log_hook = look_for_database;
 	on_proc_exit(end_for_good, (Datum) 0);
 }

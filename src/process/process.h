@@ -27,6 +27,12 @@ extern void atp_process_begin(void);
 extern void atp_process_connected(const char *appname);
 
 /*
+ * From now on an ERROR or FATAL that ends this process is reported so, unless
+ * somebody wanted it to end.  Before there is a connection to the database, too.
+ */
+extern void atp_process_report_end(void (*report) (const char *error));
+
+/*
  * The postmaster starts this process again when it fails: not when its database
  * has been dropped.
  */

@@ -17,6 +17,9 @@ atp_ring_init(AtpRing *ring, int nworkers, TransactionId version, int layout)
 	pg_atomic_init_u32(&ring->closed, 0);
 	pg_atomic_init_u32(&ring->purge, 1);	/* whatever was left by processes before */
 	pg_atomic_init_u64(&ring->handed, 0);
+	pg_atomic_init_u32(&ring->counted, 0);
+	for (int i = 0; i < ATP_SKIP_COUNT; i++)
+		pg_atomic_init_u64(&ring->skips[i], 0);
 	for (int i = 0; i < nworkers; i++)
 	{
 		ring->worker[i].latch = NULL;
@@ -125,4 +128,24 @@ bool
 atp_ring_take_purge(AtpRing *ring)
 {
 	return pg_atomic_exchange_u32(&ring->purge, 0) != 0;
+}
+
+void
+atp_ring_add_skips(AtpRing *ring, const int64 *skips)
+{
+	for (int i = 0; i < ATP_SKIP_COUNT; i++)
+		pg_atomic_fetch_add_u64(&ring->skips[i], skips[i]);
+	(void) pg_atomic_exchange_u32(&ring->counted, 1);
+	SetLatch(ring->writer);
+}
+
+bool
+atp_ring_take_skips(AtpRing *ring, int64 *skips)
+{
+	if (pg_atomic_read_u32(&ring->counted) == 0)
+		return false;
+	(void) pg_atomic_exchange_u32(&ring->counted, 0);
+	for (int i = 0; i < ATP_SKIP_COUNT; i++)
+		skips[i] = (int64) pg_atomic_exchange_u64(&ring->skips[i], 0);
+	return true;
 }

@@ -72,6 +72,8 @@ typedef struct AtpRing
 	pg_atomic_uint32 closed;	/* the writer is gone: no batch will come */
 	pg_atomic_uint32 purge;		/* records of deleted accounts may be left */
 	pg_atomic_uint64 handed;	/* batches, since the ring began */
+	pg_atomic_uint32 counted;	/* there are ... */
+	pg_atomic_uint64 skips[ATP_SKIP_COUNT];	/* ... of events that were released, not yet told */
 	AtpRingWorker worker[ATP_WORKERS_MAX];
 	AtpRingBatch batch[ATP_RING_BATCHES];
 } AtpRing;
@@ -96,6 +98,10 @@ extern void atp_ring_join(AtpRing *ring, int shard);
 extern AtpRingBatch *atp_ring_work(AtpRing *ring, int shard);
 extern void atp_ring_done(AtpRing *ring, int shard);
 extern void atp_ring_leave(AtpRing *ring, int shard);
+
+/* A worker has counted these apart from any batch; the writer takes them, if there are any. */
+extern void atp_ring_add_skips(AtpRing *ring, const int64 *skips);
+extern bool atp_ring_take_skips(AtpRing *ring, int64 *skips);
 
 /* Any worker: records of deleted accounts are left.  Shard 0, which removes them: are there? */
 extern void atp_ring_ask_purge(AtpRing *ring);

@@ -28,6 +28,7 @@
 #include "storage/ipc.h"
 #include "stream/decode.h"
 #include "tables/apply.h"
+#include "tables/release.h"
 #include "tables/statements.h"
 #include "utils/memutils.h"
 
@@ -41,6 +42,7 @@ typedef struct Worker
 	AtpDecoder *decoder;
 	AtpBatch   *batch;
 	int64		cursor;			/* committed; -1: none */
+	AtpReleaser releaser;		/* of what is held of its shard */
 } Worker;
 
 /* The consumer notices, and decides what is to be done. */
@@ -98,6 +100,7 @@ read_settings(Worker *w, const char *name)
 	w->statements = atp_statements_create(w->sub->target);
 	w->source = atp_source_of(w->sub->ep->nsid);
 	w->decoder = atp_decoder_create(TopMemoryContext, w->source->format);
+	w->releaser = atp_releaser(w->shard, w->ring->nworkers);
 	atp_decoder_settings(w->decoder, &w->sub->settings);
 }
 
@@ -137,36 +140,70 @@ decode_share(Worker *w, const AtpRingBatch *from)
 	}
 }
 
+/* What became of it decides whether the worker goes on. */
+static void
+obey(Worker *w, AtpApplied result, const char *reason)
+{
+	switch (result)
+	{
+		case ATP_APPLIED:
+			break;
+		case ATP_APPLY_GONE:
+			worker_ends("the extension was dropped");
+			break;
+		case ATP_APPLY_CURSOR_MOVED:
+			worker_ends("its cursor was set");
+			break;
+		case ATP_APPLY_STOP:
+			stop_subscription(w, reason);
+			break;
+	}
+}
+
 static void
 apply_share(Worker *w, AtpRingBatch *from)
 {
 	AtpStreamProgress progress;
-	const char *reason;
+	const char *reason = NULL;
 
 	if (w->cursor < 0)
 		w->cursor = from->begin;
 	decode_share(w, from);
 	progress = atp_stream_progress(w->sub, w->shard, w->ring->layout, w->cursor, Max(from->last, w->cursor));
 	if (from->last > w->cursor || w->batch->letters != NIL)
-		switch (atp_apply(w->sub, w->source->sink, w->statements, w->batch, &progress.base, &reason))
-		{
-			case ATP_APPLIED:
-				break;
-			case ATP_APPLY_GONE:
-				worker_ends("the extension was dropped");
-				break;
-			case ATP_APPLY_CURSOR_MOVED:
-				worker_ends("its cursor was set");
-				break;
-			case ATP_APPLY_STOP:
-				stop_subscription(w, reason);
-				break;
-		}
+	{
+		AtpApplied	result = atp_apply(w->sub, w->source->sink, w->statements, w->batch, &progress.base, &reason);
+
+		obey(w, result, reason);
+	}
 	w->cursor = progress.position;
+	w->releaser.waits |= w->batch->held;
 	memcpy(from->skips[w->shard], w->batch->skips, sizeof(w->batch->skips));
 	if (w->batch->purge)
 		atp_ring_ask_purge(w->ring);
 	atp_batch_reset(w->batch);
+}
+
+static void
+release(Worker *w, MemoryContext cxt)
+{
+	int64		skips[ATP_SKIP_COUNT] = {0};
+	const char *reason = NULL;
+	AtpApplied	result = atp_release(&w->releaser, w->sub, w->source->sink, w->decoder, w->statements, cxt, skips, &reason);
+
+	obey(w, result, reason);
+	atp_ring_add_skips(w->ring, skips);
+}
+
+/* How long there is nothing to do by itself. */
+static long
+may_rest(const Worker *w, bool stats_pending)
+{
+	long		due = atp_release_due(&w->releaser, atp_now());
+
+	if (!stats_pending)
+		return due;
+	return due < 0 ? ATP_STATS_DELAY_MS : Min(due, ATP_STATS_DELAY_MS);
 }
 
 pg_noreturn static void
@@ -197,10 +234,16 @@ worker_loop(Worker *w)
 				atp_ring_ask_purge(w->ring);
 			continue;
 		}
+		if (atp_release_due(&w->releaser, atp_now()) == 0)
+		{
+			release(w, cxt);
+			stats_pending = true;
+			continue;
+		}
 		if (batch != NULL)
 			continue;
 		pgstat_report_activity(STATE_IDLE, "waiting for events");
-		atp_wait(NULL, 0, stats_pending ? ATP_STATS_DELAY_MS : -1);
+		atp_wait(NULL, 0, may_rest(w, stats_pending));
 		if (stats_pending && atp_ring_work(w->ring, w->shard) == NULL)
 		{
 			pgstat_report_stat(true);

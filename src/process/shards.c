@@ -131,7 +131,10 @@ atp_shards_collect(AtpShards *shards, int64 *cursor)
 {
 	AtpRingBatch *batch;
 	bool		any = false;
+	int64		released[ATP_SKIP_COUNT];
 
+	if (atp_ring_take_skips(shards->ring, released))
+		atp_status_skips(released);
 	while ((batch = atp_ring_finished(shards->ring, shards->collected)) != NULL)
 	{
 		int64		skips[ATP_SKIP_COUNT] = {0};

@@ -9,12 +9,11 @@
 #include "config/claim.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "process/process.h"
+#include "process/shared.h"
 #include "process/status.h"
 #include "storage/ipc.h"
-#include "storage/lwlock.h"
-#include "storage/shmem.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -45,23 +44,11 @@ typedef struct Slot
 	TimestampTz error_at;		/* 0: none */
 } Slot;
 
-typedef struct Slots
-{
-	LWLock	   *lock;
-	int			failed_starts[ATP_MANAGERS_MAX];
-	int			manager_pid[ATP_MANAGERS_MAX];
-	int			n;
-	Slot		slot[FLEXIBLE_ARRAY_MEMBER];
-} Slots;
-
 static int	max_subscriptions;	/* GUC: slots in shared memory */
 
-static Slots *slots = NULL;	/* shared; NULL when not preloaded */
+static Slot *slots = NULL;		/* shared; NULL when not preloaded */
 static Slot private_slot;
 static Slot *my_slot = &private_slot;
-
-static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
-static shmem_request_hook_type prev_shmem_request_hook = NULL;
 
 static const char *const state_names[] = {
 	[ATP_STATE_STARTING] = "starting",
@@ -74,34 +61,7 @@ static const char *const state_names[] = {
 static Size
 slots_size(void)
 {
-	return add_size(offsetof(Slots, slot), mul_size(max_subscriptions, sizeof(Slot)));
-}
-
-static void
-request_slots(void)
-{
-	if (prev_shmem_request_hook)
-		prev_shmem_request_hook();
-	RequestAddinShmemSpace(slots_size());
-	RequestNamedLWLockTranche("atproto", 1);
-}
-
-static void
-create_slots(void)
-{
-	bool		found;
-
-	if (prev_shmem_startup_hook)
-		prev_shmem_startup_hook();
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	slots = ShmemInitStruct("atproto", slots_size(), &found);
-	if (!found)
-	{
-		memset(slots, 0, slots_size());
-		slots->lock = &GetNamedLWLockTranche("atproto")->lock;
-		slots->n = max_subscriptions;
-	}
-	LWLockRelease(AddinShmemInitLock);
+	return mul_size(max_subscriptions, sizeof(Slot));
 }
 
 void
@@ -113,34 +73,17 @@ atp_status_init(void)
 							"Number of subscriptions, in all databases, whose live status is kept.",
 							NULL, &max_subscriptions, 64, 1, 4096,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
-	prev_shmem_request_hook = shmem_request_hook;
-	shmem_request_hook = request_slots;
-	prev_shmem_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = create_slots;
-}
-
-static void
-lock_slots(LWLockMode mode)
-{
-	if (slots != NULL)
-		LWLockAcquire(slots->lock, mode);
-}
-
-static void
-unlock_slots(void)
-{
-	if (slots != NULL)
-		LWLockRelease(slots->lock);
+	atp_shared_part(slots_size, (void **) &slots);
 }
 
 static void
 detach(int code, Datum arg)
 {
-	lock_slots(LW_EXCLUSIVE);
+	atp_shared_lock(LW_EXCLUSIVE);
 	my_slot->pid = 0;
 	my_slot->state = ATP_STATE_ENDED;
 	my_slot->connected_at = 0;
-	unlock_slots();
+	atp_shared_unlock();
 }
 
 /* A subscription's slot, a new one if need be; NULL: there is no room.  The lock is held. */
@@ -149,9 +92,9 @@ find_slot(Oid database, Oid owner, const char *name)
 {
 	Slot	   *free_slot = NULL;
 
-	for (int i = 0; slots != NULL && i < slots->n; i++)
+	for (int i = 0; slots != NULL && i < max_subscriptions; i++)
 	{
-		Slot	   *slot = &slots->slot[i];
+		Slot	   *slot = &slots[i];
 
 		if (slot->in_use && slot->database == database && strcmp(slot->name, name) == 0)
 		{
@@ -179,9 +122,7 @@ find_slot(Oid database, Oid owner, const char *name)
 static void
 set_error(Slot *slot, const char *error)
 {
-	strlcpy(slot->error, error, sizeof(slot->error));
-	/* the copy may have cut a character in two */
-	slot->error[pg_mbcliplen(slot->error, strlen(slot->error), sizeof(slot->error) - 1)] = '\0';
+	atp_shared_text(slot->error, sizeof(slot->error), error);
 	slot->error_at = atp_time_of_day();
 }
 
@@ -192,25 +133,16 @@ static struct
 	Oid			owner;
 	const char *name;
 }			mine;
-static emit_log_hook_type prev_emit_log_hook = NULL;
 
-/* What is caught is not logged at this level; what is logged ends the process. */
 static void
-report_end(ErrorData *edata)
+report_end(const char *error)
 {
 	Slot	   *slot;
 
-	if (prev_emit_log_hook)
-		prev_emit_log_hook(edata);
-	if (edata->elevel < ERROR || edata->elevel > FATAL || edata->message == NULL || proc_exit_inprogress ||
-		/* somebody wanted it to end, or nobody can ask */
-		ERRCODE_TO_CATEGORY(edata->sqlerrcode) == ERRCODE_OPERATOR_INTERVENTION ||
-		edata->sqlerrcode == ERRCODE_UNDEFINED_DATABASE)
-		return;
-	lock_slots(LW_EXCLUSIVE);
+	atp_shared_lock(LW_EXCLUSIVE);
 	if ((slot = find_slot(mine.database, mine.owner, mine.name)) != NULL)
-		set_error(slot, edata->message);
-	unlock_slots();
+		set_error(slot, error);
+	atp_shared_unlock();
 }
 
 void
@@ -219,8 +151,7 @@ atp_status_report_end(Oid database, Oid owner, const char *name)
 	mine.database = database;
 	mine.owner = owner;
 	mine.name = MemoryContextStrdup(TopMemoryContext, name);
-	prev_emit_log_hook = emit_log_hook;
-	emit_log_hook = report_end;
+	atp_process_report_end(report_end);
 }
 
 void
@@ -228,14 +159,14 @@ atp_status_attach(const char *name)
 {
 	Slot	   *slot;
 
-	lock_slots(LW_EXCLUSIVE);
+	atp_shared_lock(LW_EXCLUSIVE);
 	slot = find_slot(MyDatabaseId, GetUserId(), name);
 	if (slot != NULL)
 		my_slot = slot;
 	my_slot->owner = GetUserId();
 	my_slot->pid = MyProcPid;
 	my_slot->state = ATP_STATE_STARTING;
-	unlock_slots();
+	atp_shared_unlock();
 	if (slots != NULL && slot == NULL)
 		ereport(LOG,
 				(errmsg("no room in shared memory for the status of subscription \"%s\"", name),
@@ -247,124 +178,72 @@ void
 atp_status_state(AtpState state)
 {
 	Assert(state <= ATP_STATE_ENDED);
-	lock_slots(LW_EXCLUSIVE);
+	atp_shared_lock(LW_EXCLUSIVE);
 	my_slot->state = state;
 	if (state == ATP_STATE_STREAMING)
 		my_slot->connected_at = atp_time_of_day();
 	else
 		my_slot->connected_at = 0;
-	unlock_slots();
+	atp_shared_unlock();
 }
 
 void
 atp_status_error(AtpDrop drop, const char *error)
 {
-	lock_slots(LW_EXCLUSIVE);
+	atp_shared_lock(LW_EXCLUSIVE);
 	if (drop != ATP_DROP_NONE)
 	{
 		my_slot->drops[drop]++;
 		my_slot->reconnects++;
 	}
 	set_error(my_slot, error);
-	unlock_slots();
+	atp_shared_unlock();
 }
 
 void
 atp_status_received(int64 messages, int64 bytes)
 {
-	lock_slots(LW_EXCLUSIVE);
+	atp_shared_lock(LW_EXCLUSIVE);
 	my_slot->received += messages;
 	my_slot->bytes += bytes;
-	unlock_slots();
+	atp_shared_unlock();
 }
 
 void
 atp_status_skips(const int64 *skips)
 {
-	lock_slots(LW_EXCLUSIVE);
+	atp_shared_lock(LW_EXCLUSIVE);
 	for (int i = 0; i < ATP_SKIP_COUNT; i++)
 		my_slot->skips[i] += skips[i];
-	unlock_slots();
+	atp_shared_unlock();
 }
 
 void
 atp_status_batch(const int64 *skips)
 {
-	lock_slots(LW_EXCLUSIVE);
+	atp_shared_lock(LW_EXCLUSIVE);
 	my_slot->batches++;
-	unlock_slots();
+	atp_shared_unlock();
 	atp_status_skips(skips);
-}
-
-static void
-manager_ends(int code, Datum manager)
-{
-	lock_slots(LW_EXCLUSIVE);
-	slots->manager_pid[DatumGetInt32(manager)] = 0;
-	unlock_slots();
-}
-
-int
-atp_manager_starting(int manager)
-{
-	int			failed;
-
-	lock_slots(LW_EXCLUSIVE);
-	failed = slots->failed_starts[manager]++;
-	slots->manager_pid[manager] = MyProcPid;
-	unlock_slots();
-	before_shmem_exit(manager_ends, Int32GetDatum(manager));
-	return failed;
-}
-
-bool
-atp_manager_is_failing(int manager)
-{
-	bool		failing;
-
-	lock_slots(LW_SHARED);
-	failing = slots->failed_starts[manager] > 0;
-	unlock_slots();
-	return failing;
-}
-
-int
-atp_manager_pid(int manager)
-{
-	int			pid;
-
-	lock_slots(LW_EXCLUSIVE);
-	slots->failed_starts[manager] = 0;
-	pid = slots->manager_pid[manager];
-	unlock_slots();
-	return pid;
-}
-
-void
-atp_manager_connected(int manager)
-{
-	lock_slots(LW_EXCLUSIVE);
-	slots->failed_starts[manager] = 0;
-	unlock_slots();
 }
 
 void
 atp_status_forget(Oid database)
 {
-	lock_slots(LW_EXCLUSIVE);
-	for (int i = 0; slots != NULL && i < slots->n; i++)
-		if (slots->slot[i].in_use && slots->slot[i].database == database)
-			slots->slot[i].in_use = false;
-	unlock_slots();
+	atp_shared_lock(LW_EXCLUSIVE);
+	for (int i = 0; slots != NULL && i < max_subscriptions; i++)
+		if (slots[i].in_use && slots[i].database == database)
+			slots[i].in_use = false;
+	atp_shared_unlock();
 }
 
 void
 atp_status_keep(List *subscriptions)
 {
-	lock_slots(LW_EXCLUSIVE);
-	for (int i = 0; slots != NULL && i < slots->n; i++)
+	atp_shared_lock(LW_EXCLUSIVE);
+	for (int i = 0; slots != NULL && i < max_subscriptions; i++)
 	{
-		Slot	   *slot = &slots->slot[i];
+		Slot	   *slot = &slots[i];
 		bool		keep = slot->pid != 0;
 		ListCell   *lc;
 
@@ -374,7 +253,7 @@ atp_status_keep(List *subscriptions)
 			keep |= strcmp(slot->name, ((AtpSubscription *) lfirst(lc))->name) == 0;
 		slot->in_use = keep;
 	}
-	unlock_slots();
+	atp_shared_unlock();
 }
 
 static const char *
@@ -416,12 +295,12 @@ atp_stream_status(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	if (slots != NULL)
 	{
-		copy = palloc(slots->n * sizeof(Slot));
-		lock_slots(LW_SHARED);
-		for (int i = 0; i < slots->n; i++)
-			if (slots->slot[i].in_use && slots->slot[i].database == MyDatabaseId)
-				copy[n++] = slots->slot[i];
-		unlock_slots();
+		copy = palloc(max_subscriptions * sizeof(Slot));
+		atp_shared_lock(LW_SHARED);
+		for (int i = 0; i < max_subscriptions; i++)
+			if (slots[i].in_use && slots[i].database == MyDatabaseId)
+				copy[n++] = slots[i];
+		atp_shared_unlock();
 	}
 	for (int i = 0; i < n; i++)
 	{

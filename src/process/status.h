@@ -31,9 +31,7 @@ typedef enum AtpState
 	ATP_STATE_LEAVING			/* the process ends */
 } AtpState;
 
-#define ATP_MANAGERS_MAX	64		/* databases that can be served */
-
-/* From _PG_init(): shared memory, while preloading, and how much. */
+/* From _PG_init(): its place in shared memory, and how large that is. */
 extern void atp_status_init(void);
 
 /*
@@ -51,19 +49,6 @@ extern void atp_status_error(AtpDrop drop, const char *error);
 extern void atp_status_received(int64 messages, int64 bytes);
 extern void atp_status_batch(const int64 *skips);
 extern void atp_status_skips(const int64 *skips);	/* without a batch of their own */
-
-/*
- * How often the manager with this number has started in a row without getting
- * into its database; counts this start.  atp_manager_connected() begins anew.
- */
-extern int	atp_manager_starting(int manager);
-extern void atp_manager_connected(int manager);
-
-/* Has it failed, and has nobody asked for it since? */
-extern bool atp_manager_is_failing(int manager);
-
-/* Somebody asks for it: the next attempt is at once.  Its pid, to be woken; 0: none now. */
-extern int	atp_manager_pid(int manager);
 
 /* Forget the slots of a database that is gone. */
 extern void atp_status_forget(Oid database);

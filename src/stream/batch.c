@@ -7,6 +7,8 @@
 #include "stream/batch.h"
 #include "utils/memutils.h"
 
+const char	atp_stage_signature[] = "signature";
+
 static const char *const skip_names[ATP_SKIP_COUNT] = {
 	[ATP_SKIP_UNKNOWN] = "unknown",
 	[ATP_SKIP_OVERLAP] = "overlap",
@@ -18,6 +20,13 @@ static const char *const skip_names[ATP_SKIP_COUNT] = {
 	[ATP_SKIP_SKIPPED_REVS] = "skipped_revs",
 	[ATP_SKIP_INCOMPLETE] = "incomplete",
 	[ATP_SKIP_MISMATCH] = "mismatch",
+	[ATP_SKIP_VERIFIED] = "verified",
+	[ATP_SKIP_HELD] = "held",
+	[ATP_SKIP_HELD_DROPPED] = "held_dropped",
+	[ATP_SKIP_BAD_SIGNATURE] = "bad_signature",
+	[ATP_SKIP_NO_IDENTITY] = "no_identity",
+	[ATP_SKIP_OTHER_HOST] = "other_host",
+	[ATP_SKIP_FORKED] = "forked",
 };
 
 const char *
@@ -41,7 +50,7 @@ start(AtpBatch *batch)
 	batch->letters = batch->gaps = NIL;
 	memset(batch->skips, 0, sizeof(batch->skips));
 	batch->time = 0;
-	batch->purge = false;
+	batch->purge = batch->held = batch->wished = false;
 	batch->used = 0;
 	batch->bytes = 0;
 	batch->since = 0;

@@ -13,7 +13,9 @@
 #include "postgres.h"
 
 #include "clock.h"
+#include "core/multikey.h"
 #include "core/repos_message.h"
+#include "core/sig.h"
 #include "lib/stringinfo.h"
 #include "net/drop.h"
 #include "nodes/pg_list.h"
@@ -45,6 +47,16 @@ typedef struct AtpRecordRow
 	bytea	   *raw;			/* then, or when it is to be kept, this is not */
 } AtpRecordRow;
 
+/* At level full: what a commit's or label's signature is about, and what is known of it by now. */
+typedef struct AtpSigned
+{
+	uint8_t		digest[32];
+	uint8_t		sig[ATP_SIG_LEN];
+	bool		tried;			/* with this key, which has made it or not */
+	bool		fits;
+	uint8_t		key[ATP_MULTIKEY_LEN];
+} AtpSigned;
+
 typedef struct AtpLabelRow
 {
 	struct varlena *src;
@@ -57,6 +69,11 @@ typedef struct AtpLabelRow
 	TimestampTz exp;
 	int32		ver;			/* -1: none */
 	bytea	   *sig;			/* NULL: none */
+	/* level full */
+	AtpBytes	map;			/* all of it, in the message */
+	struct AtpEvent *part;		/* its labeler's part of that */
+	AtpSigned  *signature;		/* NULL: it has none that could be one */
+	bool		refuted;		/* the labeler has not signed it */
 } AtpLabelRow;
 
 typedef struct AtpMessageRow
@@ -85,8 +102,77 @@ typedef enum AtpProven
 	ATP_OPS_PROVEN,				/* they are all */
 	ATP_OPS_PROVEN_FIRST,		/* likewise, and there was nothing before them (V-28) */
 	ATP_OPS_INCOMPLETE,			/* the nodes do not tell */
-	ATP_OPS_REFUTED				/* they are not what the account has done: there is a dead letter */
+	ATP_OPS_REFUTED,			/* they are not what the account has done: there is a dead letter */
+	ATP_REV_AHEAD				/* at level full: its rev lies in the future; likewise */
 } AtpProven;
+
+/* Why something was passed over: the closed list that statistics count. */
+typedef enum AtpSkip
+{
+	ATP_SKIP_UNKNOWN,			/* message of an unknown op or type (E-22) */
+	ATP_SKIP_OVERLAP,			/* the last event once more (D13) */
+	ATP_SKIP_FILTERED,			/* by the subscription's filters */
+	ATP_SKIP_OLD,				/* revision not newer than the repository's (F-03) */
+	ATP_SKIP_INACTIVE,			/* repository not active (F-05) */
+	ATP_SKIP_INVALID,			/* became a dead letter */
+	ATP_SKIP_BREAK,				/* what was missed before it: it does not continue the repository (F-08) */
+	ATP_SKIP_SKIPPED_REVS,		/* likewise, but it comes to nothing: the tree is the one that it continues (V-32) */
+	/* nothing is passed over by these two: what the inversion said of commits */
+	ATP_SKIP_INCOMPLETE,		/* nobody can tell whether it names all its operations (V-27) */
+	ATP_SKIP_MISMATCH,			/* it does not, and is invalid (V-26) */
+	/* level full */
+	ATP_SKIP_VERIFIED,			/* nothing is passed over: the account has signed it */
+	ATP_SKIP_HELD,				/* it waits (V-40 to V-42) */
+	ATP_SKIP_HELD_DROPPED,		/* there was no room to wait */
+	ATP_SKIP_BAD_SIGNATURE,		/* the account has not signed it (V-41) */
+	ATP_SKIP_NO_IDENTITY,		/* there is no account that could (V-43) */
+	ATP_SKIP_OTHER_HOST,		/* the account is elsewhere (V-44) */
+	ATP_SKIP_FORKED,			/* the account has signed another commit of this revision, too (V-15) */
+	ATP_SKIP_COUNT
+} AtpSkip;
+
+/* What becomes of a #commit or #sync (judge.h). */
+typedef enum AtpJudged
+{
+	ATP_JUDGED_TRUE,			/* it is taken */
+	ATP_JUDGED_IGNORED,			/* nothing follows from it */
+	ATP_JUDGED_FALSE,			/* the account has not signed it: a dead letter */
+	ATP_JUDGED_HELD				/* it waits in atproto.held_event */
+} AtpJudged;
+
+/* Why it waits: the column why there. */
+typedef enum AtpWhyHeld
+{
+	ATP_HELD_IDENTITY,			/* the key is not known, or not any more */
+	ATP_HELD_SIGNATURE,			/* the signature is not by the key that is known */
+	ATP_HELD_ORDER,				/* others of its repository wait */
+	ATP_HELD_RESYNC,			/* the repository is being fetched */
+	ATP_HELD_COUNT
+} AtpWhyHeld;
+
+/* What an event means for who fetches its repository. */
+typedef enum AtpFetchWhy
+{
+	ATP_FETCH_NOT,				/* nothing */
+	ATP_FETCH_BREAK,			/* it is not in step: commits were missed ... */
+	ATP_FETCH_MISMATCH,			/* ... or one did something else than it says ... */
+	ATP_FETCH_SYNC,				/* ... or its account says so ... */
+	ATP_FETCH_FORK,				/* ... or says two things at once */
+	ATP_FETCH_SEEN,				/* nobody knows what was there before */
+	ATP_FETCH_ACTIVE,			/* its server serves it again */
+	ATP_FETCH_DELETED			/* it is gone */
+} AtpFetchWhy;
+
+/* An event that waits, as its row has it. */
+typedef struct AtpHeldRow
+{
+	struct varlena *did;
+	uint64		rev;
+	text	   *subscription;
+	int64		seq;
+	AtpWhyHeld	why;
+	TimestampTz asked_at;		/* when the account's identity had been asked for last, when it came; DT_NOBEGIN: never */
+} AtpHeldRow;
 
 /* One message of the stream that counts. */
 typedef struct AtpEvent
@@ -109,11 +195,36 @@ typedef struct AtpEvent
 	struct varlena *commit;
 	struct varlena *data;
 	AtpProven	proven;			/* #commit; of a #sync, which has none, ATP_OPS_PROVEN where it is asked */
+	bool		mismatch;		/* likewise: refuted by the inversion */
 	bool		lacking;		/* some of its records are dead letters */
+	AtpSigned  *signature;		/* NULL: not asked, or there is no commit whose it could be */
+	const AtpHeldRow *held;		/* NULL: it comes from the stream; else it has waited */
+	AtpJudged	judged;
+	AtpSkip		ignored_as;		/* ATP_JUDGED_IGNORED */
+	AtpWhyHeld	why_held;		/* ATP_JUDGED_HELD ... */
+	TimestampTz asked_at;		/* ... until another look-up has ended than this one */
+	bool		wish;			/* its account's identity is to be asked for ... */
+	bool		refresh;		/* ... although it is known */
+	bool		doubts;			/* likewise its server, whether it is active: by the tables it is not ... */
+	bool		has_status;		/* ... as of this #account event */
+	TimestampTz status_at;
+	bool		has_status_seq;
+	int64		status_seq;
+	AtpFetchWhy fetch;			/* set with its effects */
 	struct varlena *handle;		/* #identity; NULL when absent */
 	bool		active;			/* #account */
 	text	   *status;			/* #account; NULL when absent */
+
+	/*
+	 * subscribeLabels at level full: of each labeler an event of its own (did, and seq as rev), which
+	 * is judged, and held, by itself.  It has no rows: they say whose they are.
+	 */
+	struct AtpEvent *parts;
+	int			nparts;
 } AtpEvent;
+
+/* The stage that it has whose verdict is ATP_JUDGED_FALSE: told by its address. */
+extern const char atp_stage_signature[];
 
 /* What could not be processed. */
 typedef struct AtpLetter
@@ -125,24 +236,8 @@ typedef struct AtpLetter
 	struct varlena *did;		/* NULL: unknown */
 	AtpSpan		path;			/* len 0: the whole event */
 	AtpBytes	message;
+	const AtpEvent *event;		/* which has to be true for it; NULL: none */
 } AtpLetter;
-
-/* Why something was passed over: the closed list that statistics count. */
-typedef enum AtpSkip
-{
-	ATP_SKIP_UNKNOWN,			/* message of an unknown op or type (E-22) */
-	ATP_SKIP_OVERLAP,			/* the last event once more (D13) */
-	ATP_SKIP_FILTERED,			/* by the subscription's filters */
-	ATP_SKIP_OLD,				/* revision not newer than the repository's (F-03) */
-	ATP_SKIP_INACTIVE,			/* repository not active (F-05) */
-	ATP_SKIP_INVALID,			/* became a dead letter */
-	ATP_SKIP_BREAK,				/* what was missed before it: it does not continue the repository (F-08) */
-	ATP_SKIP_SKIPPED_REVS,		/* likewise, but it comes to nothing: the tree is the one that it continues (V-32) */
-	/* nothing is passed over by these two: what the inversion said of commits */
-	ATP_SKIP_INCOMPLETE,		/* nobody can tell whether it names all its operations (V-27) */
-	ATP_SKIP_MISMATCH,			/* it does not, and is invalid (V-26) */
-	ATP_SKIP_COUNT
-} AtpSkip;
 
 extern const char *atp_skip_name(AtpSkip skip);
 
@@ -167,6 +262,8 @@ typedef struct AtpBatch
 	int64		time;			/* of the last event; 0: unknown */
 	int64		skips[ATP_SKIP_COUNT];	/* events and rows that were passed over */
 	bool		purge;			/* set by applying: see atp_purge() */
+	bool		held;			/* likewise: events wait, see atp_release() */
+	bool		wished;			/* likewise: the fetcher has to do */
 	size_t		bytes;
 	AtpTime		since;			/* when the first message came */
 } AtpBatch;

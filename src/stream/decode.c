@@ -13,9 +13,11 @@
 #include "common/hashfn.h"
 #include "core/frame.h"
 #include "core/printable.h"
+#include "core/record.h"
 #include "core/tid.h"
 #include "data/jsonb_write.h"
 #include "miscadmin.h"
+#include "sha256.h"
 #include "stream/decode.h"
 #include "stream/format.h"
 #include "stream/stream_time.h"
@@ -73,6 +75,7 @@ atp_dead_letter(AtpBatch *batch, const char *stage, const AtpEvent *event, AtpEr
 	AtpLetter  *letter = new_letter(batch, stage, event->message, event->seq, err, at);
 
 	letter->did = event->did;
+	letter->event = event;
 	return letter;
 }
 
@@ -87,6 +90,32 @@ atp_make_jsonb(AtpBytes data, bool keep_raw, Jsonb **value, bytea **raw, size_t 
 	unfit = *value == NULL && (err == ATP_E_JSON_NUL || err == ATP_E_JSON_AMBIGUOUS);
 	*raw = unfit || (keep_raw && *value != NULL) ? atp_varlena(data.ptr, data.len) : NULL;
 	return *value != NULL || unfit ? ATP_OK : err;
+}
+
+AtpErr
+atp_make_record(AtpBytes block, bool keep_raw, Jsonb **value, bytea **raw, size_t *at)
+{
+	AtpErr		err = atp_record_check(block.ptr, block.len, at);
+
+	return err == ATP_OK ? atp_make_jsonb(block, keep_raw, value, raw, at) : err;
+}
+
+AtpSigned *
+atp_make_signed(AtpBytes map, bool is_label)
+{
+	AtpSigned  *signature = NULL;
+	AtpCborWriter w = {.buf = palloc(map.len), .cap = map.len};
+	AtpBytes	sig;
+	size_t		at;
+
+	if (atp_sig_cut(map.ptr, map.len, is_label, &w, &sig, &at) == ATP_OK && sig.len == ATP_SIG_LEN)
+	{
+		signature = palloc0(sizeof(AtpSigned));
+		atp_sha256(NULL, w.buf, w.len, signature->digest);
+		memcpy(signature->sig, sig.ptr, ATP_SIG_LEN);
+	}
+	pfree(w.buf);
+	return signature;
 }
 
 AtpErr

@@ -48,7 +48,7 @@ struct AtpDecoder
 		AtpLabelsMessage labels;
 	}			msg;
 	AtpCarIndex index;
-	/* ATP_VERIFY_CHAIN: the tree before a commit, and memory for the nodes that it takes */
+	/* from ATP_VERIFY_CHAIN on: the tree before a commit, and memory for the nodes that it takes */
 	AtpInversion inversion;
 	uint8_t    *nodes;			/* NULL: none yet */
 	size_t		room;			/* there */
@@ -91,6 +91,12 @@ extern AtpLetter *atp_dead_letter(AtpBatch *batch, const char *stage, const AtpE
  * keep_raw asks for them.  Anything but ATP_OK: it is invalid.
  */
 extern AtpErr atp_make_jsonb(AtpBytes data, bool keep_raw, Jsonb **value, bytea **raw, size_t *at);
+
+/* The same of a record's block, which has to be one (B-20 to B-28). */
+extern AtpErr atp_make_record(AtpBytes block, bool keep_raw, Jsonb **value, bytea **raw, size_t *at);
+
+/* What has been signed of a commit or label, and the signature; NULL: it has none of that length (V-05, V-49). */
+extern AtpSigned *atp_make_signed(AtpBytes map, bool is_label);
 
 /* The filters (F-14). */
 extern bool atp_wants_did(const AtpSettings *settings, const struct varlena *did);

@@ -6,7 +6,6 @@
 
 #include "core/cid.h"
 #include "core/commit_check.h"
-#include "core/record.h"
 #include "core/repos_message.h"
 #include "core/tid.h"
 #include "data/block_index.h"
@@ -51,9 +50,7 @@ convert(AtpDecoder *decoder, Records *records, const AtpCarBlock *block)
 			return &records->list[i];
 	r = &records->list[records->n++];
 	*r = (Record) {.block = block};
-	r->err = atp_record_check(block->data.ptr, block->data.len, &r->at);
-	if (r->err == ATP_OK)
-		r->err = atp_make_jsonb(block->data, decoder->settings->keep_raw, &r->value, &r->raw, &r->at);
+	r->err = atp_make_record(block->data, decoder->settings->keep_raw, &r->value, &r->raw, &r->at);
 	return r;
 }
 
@@ -152,9 +149,9 @@ make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 
 	/* the room comes from the bytes that are there, never from a count in them; they are limited */
 	atp_block_index_clear(&decoder->index, decoder->cxt, msg->blocks.len / ATP_CAR_SECTION_MIN + 1);
-	if (decoder->settings->verify == ATP_VERIFY_CHAIN)
+	if (decoder->settings->verify != ATP_VERIFY_HASH)
 		inversion = begin_inversion(decoder);
-	msg->data = (AtpBytes) {NULL, 0};
+	msg->data = msg->block = (AtpBytes) {NULL, 0};
 	err = atp_commit_invert(msg, &decoder->index, inversion, atp_sha256, NULL, &at);
 	event->proven = proven(msg, inversion);
 	/* V-17: it is a commit of this account, but not one of these operations */
@@ -163,20 +160,28 @@ make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	else if (err == ATP_OK && event->proven == ATP_OPS_REFUTED)
 	{
 		err = ATP_E_COMMIT_MISMATCH;
-		batch->skips[ATP_SKIP_MISMATCH]++;
+		event->mismatch = true;
 	}
-	/* V-14: whatever else it is, nothing follows from it */
+	event->rev = msg->rev;
+	if (decoder->settings->verify == ATP_VERIFY_FULL && msg->block.ptr != NULL)
+	{
+		event->signature = atp_make_signed(msg->block, false);
+		if (event->signature == NULL)
+			/* the block is a commit, so it has one of this length */
+			elog(ERROR, "a commit has no signature");
+	}
+	/* V-14: whatever else it is, nothing follows from it; at level full, unless it is nobody's (V-12) */
 	if (atp_is_ahead(atp_tid_micros(msg->rev)) && (err == ATP_OK || event->proven == ATP_OPS_REFUTED))
 	{
 		err = ATP_E_REV_FUTURE;
-		event->proven = ATP_NOT_ASKED;
+		event->proven = event->signature != NULL ? ATP_REV_AHEAD : ATP_NOT_ASKED;
+		event->mismatch = false;
 	}
-	event->rev = msg->rev;
 	if (err != ATP_OK)
 	{
 		at += msg->blocks.ptr - event->message.ptr;
 		(void) atp_dead_letter(batch, "commit", event, err, at);
-		return event->proven == ATP_OPS_REFUTED;
+		return event->proven == ATP_OPS_REFUTED || event->proven == ATP_REV_AHEAD;
 	}
 	event->has_since = msg->has_since;
 	event->since = msg->since;

@@ -9,6 +9,7 @@
 #include "stream/decode.h"
 #include "tables/again.h"
 #include "tables/fault.h"
+#include "tables/judge.h"
 #include "tables/letter.h"
 
 static bool
@@ -42,6 +43,7 @@ apply_rows(AtpApply *a, AtpSpan path, const char **why)
 	/* of one record we know that it was not removed since */
 	AtpStanding	standing = path.len > 0 ? ATP_STANDING_LAST : a->standing;
 	int			unknown = 0;
+	int			unjudged = 0;
 	ErrorData  *error = NULL;
 
 	for (int r = 0; r < batch->nrows; r++)
@@ -56,6 +58,11 @@ apply_rows(AtpApply *a, AtpSpan path, const char **why)
 			error = refused;
 		if (refused == NULL && a->standing == ATP_STANDING_MISSING && standing == ATP_STANDING_LATE)
 			unknown++;
+		if (refused == NULL && a->standing == ATP_STANDING_UNJUDGED)
+		{
+			unjudged++;
+			*why = atp_judge_reason(&batch->events[0]);
+		}
 	}
 	if (unknown > 0)
 	{
@@ -65,7 +72,7 @@ apply_rows(AtpApply *a, AtpSpan path, const char **why)
 	}
 	if (error != NULL)
 		*why = atp_error_text(error);
-	return unknown > 0 || error != NULL ? ATP_OUTCOME_STAYS : a->rows > 0 ? ATP_OUTCOME_APPLIED : ATP_OUTCOME_OBSOLETE;
+	return unknown + unjudged > 0 || error != NULL ? ATP_OUTCOME_STAYS : a->rows > 0 ? ATP_OUTCOME_APPLIED : ATP_OUTCOME_OBSOLETE;
 }
 
 static AtpOutcome
@@ -86,6 +93,9 @@ apply_event(AtpApply *a, const AtpAgain *again, const char **why)
 			return ATP_OUTCOME_OBSOLETE;
 		case ATP_STANDING_INACTIVE:
 			*why = "the repository is not active";
+			return ATP_OUTCOME_STAYS;
+		case ATP_STANDING_UNJUDGED:
+			*why = atp_judge_reason(&a->batch->events[0]);
 			return ATP_OUTCOME_STAYS;
 		case ATP_STANDING_NEW:
 			if (again->path.len > 0 && !same_path(again->path, name))

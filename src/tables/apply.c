@@ -111,7 +111,7 @@ count_refused(const AtpSettings *settings, const AtpEvent *event, const char *wh
 }
 
 static void
-refuse(AtpApply *a, const AtpEvent *event, AtpSpan path, const ErrorData *error)
+refuse(AtpApply *a, AtpEvent *event, AtpSpan path, const ErrorData *error)
 {
 	MemoryContext old = MemoryContextSwitchTo(a->batch->cxt);
 	AtpLetter  *letter = atp_batch_new_letter(a->batch, "apply", event->message, event->seq);
@@ -120,6 +120,7 @@ refuse(AtpApply *a, const AtpEvent *event, AtpSpan path, const ErrorData *error)
 	letter->text = atp_error_text(error);
 	letter->did = event->did;
 	letter->path = path;
+	letter->event = event;
 	a->refused++;
 	MemoryContextSwitchTo(old);
 	count_refused(&a->sub->settings, event, letter->text);
@@ -127,8 +128,10 @@ refuse(AtpApply *a, const AtpEvent *event, AtpSpan path, const ErrorData *error)
 
 /* The whole event, or what is left of it without its rows. */
 static void
-refuse_event(AtpApply *a, const AtpEvent *event, const ErrorData *error)
+refuse_event(AtpApply *a, AtpEvent *event, const ErrorData *error)
 {
+	/* whatever the verdict on it would have been */
+	event->judged = ATP_JUDGED_TRUE;
 	refuse(a, event, a->sink->name ? a->sink->name(event) : (AtpSpan) {NULL, 0}, error);
 }
 
@@ -142,7 +145,7 @@ ask(AtpApply *a, int index, int unused)
 static void
 apply_single(AtpApply *a, int index)
 {
-	const AtpEvent *event = &a->batch->events[index];
+	AtpEvent   *event = &a->batch->events[index];
 	ErrorData  *error;
 	int64		skips[ATP_SKIP_COUNT];
 	bool		accepted;
@@ -163,7 +166,7 @@ apply_single(AtpApply *a, int index)
 		if ((error = attempt(a, a->sink->apply_row, row, index)) != NULL)
 		{
 			refuse(a, event, a->batch->rows[row].path, error);
-			a->batch->events[index].lacking = true;
+			event->lacking = true;
 		}
 	}
 	if (a->sink->apply_rest != NULL &&
@@ -231,9 +234,28 @@ tables_used(const AtpApply *a)
 	return uses;
 }
 
+/* Is it about what an event says that is not taken?  Then it comes again with the event, if it does. */
+static bool
+is_void(const AtpLetter *letter)
+{
+	return letter->event != NULL && letter->event->judged != ATP_JUDGED_TRUE && letter->stage != atp_stage_signature;
+}
+
+/* Of this transaction, which comes to an event, or to a sequence number? */
+static bool
+is_due(const AtpApply *a, const AtpLetter *letter, int64 seq)
+{
+	if (a->hi == a->batch->nevents)
+		return true;
+	if (letter->event != NULL)
+		return letter->event < &a->batch->events[a->hi];
+	/* without numbers (D30) all of them: what was refused in this transaction is among them */
+	return letter->seq <= Max(seq, 0);
+}
+
 /* Letters of this transaction; the others of the batch go to *rest. */
 static List *
-letters_until(const AtpApply *a, int64 seq, List **rest)
+letters_until(AtpApply *a, int64 seq, List **rest)
 {
 	MemoryContext old = MemoryContextSwitchTo(a->batch->cxt);
 	List	   *letters = NIL;
@@ -244,14 +266,25 @@ letters_until(const AtpApply *a, int64 seq, List **rest)
 	{
 		AtpLetter  *letter = lfirst(lc);
 
-		/* without numbers (D30) all of them: what was refused in this transaction is among them */
-		if (a->hi == a->batch->nevents || letter->seq <= Max(seq, 0))
-			letters = lappend(letters, letter);
-		else
+		if (!is_due(a, letter, seq))
 			*rest = lappend(*rest, letter);
+		else if (is_void(letter))
+			a->skips[ATP_SKIP_INVALID]--;
+		else
+			letters = lappend(letters, letter);
 	}
 	MemoryContextSwitchTo(old);
 	return letters;
+}
+
+static bool
+has_jobs(const AtpApply *a)
+{
+	bool		has = false;
+
+	for (int i = a->lo; i < a->hi && !has; i++)
+		has = a->batch->events[i].fetch != ATP_FETCH_NOT && !a->batch->events[i].ignored;
+	return has;
 }
 
 /* Everything but the events' rows. */
@@ -259,6 +292,8 @@ static bool
 store_rest(AtpApply *a, List *letters)
 {
 	atp_letters_store(a, letters);
+	if (a->sink->conclude != NULL)
+		a->sink->conclude(a);
 	if (a->sink->settle != NULL)
 		a->sink->settle(a);
 	return a->progress->move(a->progress, a);
@@ -291,10 +326,12 @@ apply_once(AtpApply *a, Way way, bool *others)
 		a->hi = a->batch->nevents;
 		a->sink->apply(a, a->lo, a->hi);
 	}
+	if (a->sink->condemn != NULL)
+		a->sink->condemn(a);
 	letters = letters_until(a, progress->reach(progress, a), &rest);
 	ATP_INJECTION_POINT("cursor next");
-	/* letters and gaps refer to the subscription */
-	locked = progress->lock(progress, a, letters != NIL || a->batch->gaps != NIL);
+	/* letters, gaps, jobs and events that wait refer to the subscription */
+	locked = progress->lock(progress, a, letters != NIL || a->batch->gaps != NIL || a->skips[ATP_SKIP_HELD] > 0 || has_jobs(a));
 	*others = locked == ATP_LOCKED_BY_OTHERS;
 	if (locked != ATP_LOCKED || !store_rest(a, letters))
 	{

@@ -12,6 +12,9 @@
 
 #include "tables/sink.h"
 
+/* A record comes from an export, and from no event. */
+#define ATP_SEQ_NONE	(-1)
+
 typedef struct AtpChange
 {
 	const AtpRecordRow *row;	/* of what goes with its account: ATP_DELETE, of the revision that it had */
@@ -36,6 +39,9 @@ typedef struct AtpDerived
 } AtpDerived;
 
 extern const AtpDerived atp_record_event_derived;
+
+/* ERROR unless the table, if the subscription fills it, takes what comes from an export: an older one may not. */
+extern void atp_record_event_check(const AtpSubscription *sub, AtpStatements *set);
 
 /* ATP_USE_... of those that the subscription fills; 0: none. */
 extern int	atp_derived_uses(const AtpSubscription *sub);

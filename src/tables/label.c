@@ -9,6 +9,7 @@
 #include "postgres.h"
 
 #include "tables/keyset.h"
+#include "tables/label_judge.h"
 #include "tables/rows.h"
 #include "tables/sink.h"
 #include "utils/timestamp.h"
@@ -22,15 +23,18 @@ static const AtpColumn columns[] = {
 	{"cts", ATP_TYPE_TIMESTAMP, ATP_VALUE, "NOT NULL"},
 	{"exp", ATP_TYPE_TIMESTAMP, ATP_VALUE},
 	{"ver", ATP_TYPE_INT4, ATP_VALUE},
-	{"sig", ATP_TYPE_BYTEA, ATP_VALUE, NULL, "signature, not verified"},
+	{"sig", ATP_TYPE_BYTEA, ATP_VALUE, NULL, "signature"},
 	{"seq", ATP_TYPE_INT8, ATP_VALUE},
+	{"verified", ATP_TYPE_BOOL, ATP_VALUE, NULL, "at level full: the labeler has signed it; null: nobody has looked"},
 	{"indexed_at", ATP_TYPE_TIMESTAMP, ATP_APART, "NOT NULL DEFAULT now()"},
 };
 
 static const AtpStatement put_labels = {
 	"INSERT INTO #.label AS l ({columns}) SELECT * FROM unnest({arrays})"
 	" ON CONFLICT (uri, src, val) DO UPDATE SET {set excluded}, indexed_at = now()"
-	" WHERE (excluded.cts, excluded.seq) > (l.cts, l.seq)",
+	" WHERE (excluded.cts, excluded.seq) > (l.cts, l.seq)"
+	/* that it is true may become known later */
+	" OR (excluded.verified AND l.verified IS NULL AND (excluded.cts, excluded.seq) = (l.cts, l.seq))",
 	SPI_OK_INSERT, {0}, {0}, &atp_label_table, ATP_ROWS_IN
 };
 
@@ -80,6 +84,7 @@ flush_labels(Labels *l)
 		atp_put(rows, Int32GetDatum(row->ver), row->ver < 0);
 		atp_put_ref(rows, row->sig);
 		atp_put(rows, Int64GetDatum(l->seqs[i]), false);
+		atp_put(rows, BoolGetDatum(true), row->part == NULL);
 	}
 	atp_rows_bind(rows, args);
 	(void) atp_execute(set, &put_labels, args, NULL);
@@ -102,6 +107,8 @@ queue_label(Labels *l, const AtpLabelRow *row, int64 seq)
 {
 	AtpKey		key = {{row->uri, row->src, row->val}};
 
+	if (!atp_label_is_taken(row))
+		return;
 	if (!atp_keyset_add(l->keys, key))
 	{
 		flush_labels(l);
@@ -118,6 +125,8 @@ apply(AtpApply *apply, int lo, int hi)
 	Labels		l;
 	int			n = 0;
 
+	atp_labels_judge(apply, lo, hi);
+	atp_labels_count(apply, lo, hi);
 	for (int i = lo; i < hi; i++)
 		n += apply->batch->events[i].nrows;
 	begin_labels(&l, apply, n);
@@ -141,4 +150,50 @@ apply_row(AtpApply *apply, int row, int event)
 	flush_labels(&l);
 }
 
-const AtpSink atp_labels_sink = {.uses = ATP_USE_LABELS, .apply = apply, .apply_row = apply_row};
+static bool
+accepts(AtpApply *apply, int event)
+{
+	atp_labels_judge(apply, event, event + 1);
+	return !apply->batch->events[event].ignored;
+}
+
+/* Its rows were written, or not, by the verdicts that there are. */
+static void
+apply_rest(AtpApply *apply, int event, int unused)
+{
+	atp_labels_count(apply, event, event + 1);
+}
+
+/* The order in which labels come does not matter; at level full each has to be true. */
+static AtpStanding
+standing(AtpApply *apply, int event)
+{
+	return apply->batch->events[event].nparts > 0 ? ATP_STANDING_LAST : ATP_STANDING_NEW;
+}
+
+static AtpStanding
+row_standing(AtpApply *apply, int index)
+{
+	const AtpLabelRow *row = &apply->batch->rows[index].label;
+	AtpEvent   *event = &apply->batch->events[0];
+
+	atp_labels_judge(apply, 0, 1);
+	if (atp_label_is_taken(row))
+		return ATP_STANDING_NEW;
+	/* for whoever asks why */
+	event->judged = row->part->judged == ATP_JUDGED_IGNORED ? ATP_JUDGED_IGNORED : ATP_JUDGED_HELD;
+	event->why_held = row->signature == NULL ? ATP_HELD_SIGNATURE : row->part->why_held;
+	return ATP_STANDING_UNJUDGED;
+}
+
+const AtpSink atp_labels_sink = {
+	.uses = ATP_USE_LABELS,
+	.apply = apply,
+	.accepts = accepts,
+	.apply_row = apply_row,
+	.apply_rest = apply_rest,
+	.condemn = atp_labels_condemn,
+	.conclude = atp_labels_conclude,
+	.standing = standing,
+	.row_standing = row_standing,
+};

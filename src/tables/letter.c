@@ -18,6 +18,7 @@
 #include "tables/repo.h"
 #include "types/types.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(atp_dead_letter_removed);
 
@@ -37,10 +38,12 @@ enum
 	FIND_FRAME,					/* digest */
 	ADD_FRAME,
 	REPEAT_LETTER,
+	REPEAT_SIGNATURE,			/* did, seq, message */
 	ADD_LETTER,
 	REPEAT_BEYOND,				/* did, seq, how many */
 	ADD_BEYOND,
-	FORGET_LETTERS				/* of records that are removed: did[], path[], seq[] */
+	FORGET_LETTERS,				/* of records that are removed: did[], path[], seq[] */
+	FORGET_REPO					/* did */
 };
 
 static const AtpStatement statements[] = {
@@ -71,6 +74,11 @@ static const AtpStatement statements[] = {
 		" WHERE subscription = $1 AND digest = $2 AND path = $3",
 		SPI_OK_UPDATE, LETTER_ARGS
 	},
+	[REPEAT_SIGNATURE] = {
+		"UPDATE atproto.dead_letter SET attempts = attempts + 1, last_at = now(), seq = $3"
+		" WHERE subscription = $1 AND did OPERATOR(@.=) $2 AND stage = 'signature' AND message = $4",
+		SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_DID, ATP_TYPE_INT8, ATP_TYPE_TEXT}
+	},
 	[ADD_LETTER] = {
 		"INSERT INTO atproto.dead_letter (subscription, digest, path, seq, stage, sqlstate, message, did)"
 		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
@@ -96,6 +104,11 @@ static const AtpStatement statements[] = {
 		" AND (u.path IS NULL OR d.path = u.path)",
 		SPI_OK_DELETE,
 		{ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_TEXT), ATP_ARRAY(ATP_TYPE_INT8)}
+	},
+	[FORGET_REPO] = {
+		"DELETE FROM atproto.dead_letter WHERE subscription = $1 AND did OPERATOR(@.=) $2"
+		" AND stage IN ('commit', 'record', 'apply', 'beyond') AND (seq IS NULL OR path NOT LIKE '#%')",
+		SPI_OK_DELETE, {ATP_TYPE_TEXT, ATP_TYPE_DID}
 	},
 };
 
@@ -165,14 +178,16 @@ store_beyond(Letters *l)
 		l->subscription, PointerGetDatum(l->did), Int64GetDatum(l->beyond_seq), Int64GetDatum(l->beyond)
 	};
 
+	const char *nulls = l->beyond_seq > 0 ? "    " : "  n ";
+
 	if (l->beyond == 0)
 		return;
-	if (atp_execute(l->apply->statements, &statements[REPEAT_BEYOND], args, NULL) == 0)
+	if (atp_execute(l->apply->statements, &statements[REPEAT_BEYOND], args, nulls) == 0)
 	{
 		if (l->all.letters >= l->apply->sub->settings.max_letters)
 			no_room();
 		l->all.letters++;
-		(void) atp_execute(l->apply->statements, &statements[ADD_BEYOND], args, NULL);
+		(void) atp_execute(l->apply->statements, &statements[ADD_BEYOND], args, nulls);
 	}
 	atp_mark_repo(l->apply, l->did);
 	l->beyond = 0;
@@ -197,15 +212,15 @@ follow_message(Letters *l, AtpBytes message)
 {
 	Datum		args[2];
 
-	if (l->digest != NULL && message.ptr == l->message.ptr && message.len == l->message.len)
+	if (l->message.ptr != NULL && message.ptr == l->message.ptr && message.len == l->message.len)
 		return;
 	l->message = message;
-	l->digest = palloc(VARHDRSZ + SHA256_LEN);
 	SET_VARSIZE(l->digest, VARHDRSZ + SHA256_LEN);
 	atp_sha256(NULL, message.ptr, message.len, (uint8_t *) VARDATA(l->digest));
 	args[0] = l->subscription;
 	args[1] = PointerGetDatum(l->digest);
 	l->stored = atp_execute(l->apply->statements, &statements[FIND_FRAME], args, NULL) > 0;
+	SPI_freetuptable(SPI_tuptable);
 }
 
 /* Has the letter's repository its share already?  One message it may have, however long. */
@@ -230,6 +245,18 @@ store_frame(Letters *l)
 	pfree(bytes);
 }
 
+/* V-48: one for each repository and key, which stands in its message, counts the others. */
+static bool
+repeats_signature(Letters *l, const AtpLetter *letter)
+{
+	Datum		args[4] = {
+		l->subscription, PointerGetDatum(letter->did), Int64GetDatum(letter->seq), CStringGetTextDatum(letter->text)
+	};
+
+	return letter->stage == atp_stage_signature &&
+		atp_execute(l->apply->statements, &statements[REPEAT_SIGNATURE], args, NULL) > 0;
+}
+
 static void
 store(Letters *l, const AtpLetter *letter)
 {
@@ -238,6 +265,8 @@ store(Letters *l, const AtpLetter *letter)
 	Datum		args[8];
 	char		nulls[9] = "        ";
 
+	if (repeats_signature(l, letter))
+		return;
 	follow_repo(l, letter->did);
 	follow_message(l, letter->message);
 	args[0] = l->subscription;
@@ -258,6 +287,9 @@ store(Letters *l, const AtpLetter *letter)
 	bytes = l->stored ? 0 : l->message.len;
 	if (is_beyond(l, bytes))
 	{
+		/* V-11: nothing follows from it, and it is counted where it was judged */
+		if (letter->stage == atp_stage_signature)
+			return;
 		l->beyond++;
 		l->beyond_seq = letter->seq;
 		return;
@@ -277,14 +309,25 @@ void
 atp_letters_store(AtpApply *a, List *letters)
 {
 	Letters		l = {.apply = a};
+	MemoryContext cxt;
+	MemoryContext old;
 	ListCell   *lc;
 
 	if (letters == NIL)
 		return;
 	l.subscription = CStringGetTextDatum(a->sub->name);
+	l.digest = palloc(VARHDRSZ + SHA256_LEN);
 	l.all = read_room(a, COUNT_LETTERS, &l.subscription);
+	/* there may be very many */
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto dead letter", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(cxt);
 	foreach(lc, letters)
+	{
 		store(&l, lfirst(lc));
+		MemoryContextReset(cxt);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
 	store_beyond(&l);
 }
 
@@ -295,6 +338,14 @@ atp_letters_forget(AtpApply *a, const AtpRows *overtaken)
 
 	atp_rows_bind(overtaken, args + 1);
 	(void) atp_execute(a->statements, &statements[FORGET_LETTERS], args, NULL);
+}
+
+void
+atp_letters_forget_repo(AtpApply *a, struct varlena *did)
+{
+	Datum		args[2] = {CStringGetTextDatum(a->sub->name), PointerGetDatum(did)};
+
+	(void) atp_execute(a->statements, &statements[FORGET_REPO], args, NULL);
 }
 
 /* SQL: atproto.dead_letter_removed(), AFTER DELETE or TRUNCATE, for each statement */

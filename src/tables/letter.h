@@ -17,6 +17,9 @@ extern void atp_letters_store(AtpApply *a, List *letters);
 /* Forget letters that newer events overtook: did, path (NULL: all), seq. */
 extern void atp_letters_forget(AtpApply *a, const AtpRows *overtaken);
 
+/* Forget those about a repository's commits and records: an export says anew what cannot be stored. */
+extern void atp_letters_forget_repo(AtpApply *a, struct varlena *did);
+
 /* The repository's tables are not what the network has. */
 extern void atp_mark_repo(AtpApply *a, struct varlena *did);
 

@@ -67,7 +67,8 @@ try_again(const AtpSubscription *sub, int64 id, bytea *bytes, AtpSpan path, cons
 static const char *
 retry(int64 id)
 {
-	AtpResult	found = atp_query("SELECT d.subscription, d.path, f.bytes FROM atproto.dead_letter d"
+	AtpResult	found = atp_query("SELECT d.subscription, d.path, f.bytes,"
+								  " d.seq IS NULL AND d.stage IN ('record', 'apply') AND d.did IS NOT NULL AS exported FROM atproto.dead_letter d"
 								  " LEFT JOIN atproto.dead_frame f ON f.subscription = d.subscription AND f.digest = d.digest"
 								  " WHERE d.id = $1", ATP_ARGS(atp_int8_arg(id)));
 	const char *why = "it is beyond the repository's share of dead letters: nothing is kept of it";
@@ -83,6 +84,8 @@ retry(int64 id)
 	bytes = atp_get(letter, "bytes", BYTEAOID, &beyond);
 	if (beyond)
 		return why;
+	if (atp_get_bool(letter, "exported"))
+		return "it is of a record in an export: it is tried again with the next export of the repository";
 	path = atp_get_text(letter, "path");
 	outcome = try_again(atp_subscription_borrow(atp_get_text(letter, "subscription"), CurrentMemoryContext),
 						id, DatumGetByteaPP(bytes), (AtpSpan) {path, strlen(path)}, &why);

@@ -110,6 +110,29 @@ static const AtpStatement statements[] = {
 		" WHERE " SAME_RECORD " FOR NO KEY UPDATE OF r",
 		SPI_OK_SELECT, KEYS_ARGS(ATP_TYPE_END), {ATP_TYPE_TID}, &atp_record_table, ATP_PLANNED_ANEW
 	},
+	[ATP_FORCE_RECORDS] = {
+		PUT,
+		SPI_OK_INSERT, {0}, {0}, &atp_record_table, ATP_ROWS_IN
+	},
+	[ATP_FIRST_COLLECTION] = {
+		"SELECT collection FROM #.record WHERE did OPERATOR(@.=) $1 ORDER BY collection LIMIT 1",
+		SPI_OK_SELECT, {ATP_TYPE_DID}, {ATP_TYPE_NSID}, &atp_record_table, ATP_BY_INDEX
+	},
+	[ATP_NEXT_COLLECTION] = {
+		"SELECT collection FROM #.record WHERE did OPERATOR(@.=) $1 AND collection OPERATOR(@.>) $2"
+		" ORDER BY collection LIMIT 1",
+		SPI_OK_SELECT, {ATP_TYPE_DID, ATP_TYPE_NSID}, {ATP_TYPE_NSID}, &atp_record_table, ATP_BY_INDEX
+	},
+	[ATP_ROWS_OF] = {
+		"SELECT rkey, cid FROM #.record WHERE did OPERATOR(@.=) $1 AND collection OPERATOR(@.=) $2 ORDER BY rkey",
+		SPI_OK_SELECT, {ATP_TYPE_DID, ATP_TYPE_NSID}, {ATP_TYPE_RKEY, ATP_TYPE_CID}, &atp_record_table, ATP_BY_INDEX
+	},
+	[ATP_ROWS_AFTER] = {
+		"SELECT rkey, cid FROM #.record WHERE did OPERATOR(@.=) $1 AND collection OPERATOR(@.=) $2"
+		" AND rkey OPERATOR(@.>) $3 ORDER BY rkey",
+		SPI_OK_SELECT, {ATP_TYPE_DID, ATP_TYPE_NSID, ATP_TYPE_RKEY}, {ATP_TYPE_RKEY, ATP_TYPE_CID},
+		&atp_record_table, ATP_BY_INDEX
+	},
 };
 
 const AtpTable atp_record_table = {

@@ -20,7 +20,13 @@ typedef enum AtpRecordStatement
 	ATP_ERASE_RECORDS_TOLD,			/* and seq */
 	ATP_PURGE_RECORDS,				/* at most so many, of any repository to be purged */
 	ATP_PURGE_RECORDS_TOLD,
-	ATP_LOCK_RECORD					/* -> rev */
+	ATP_LOCK_RECORD,				/* -> rev */
+	ATP_FORCE_RECORDS,				/* put them, whatever is there */
+	/* a repository's rows in order */
+	ATP_FIRST_COLLECTION,			/* did -> collection */
+	ATP_NEXT_COLLECTION,			/* did, the one before */
+	ATP_ROWS_OF,					/* did, collection -> rkey, cid */
+	ATP_ROWS_AFTER					/* and rkey */
 } AtpRecordStatement;
 
 /* Operations that wait to be written together. */

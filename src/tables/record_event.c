@@ -20,20 +20,21 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 /* Values of rows that go to the table in one step, which copies them several times. */
 #define STEP_BYTES	(4 * 1024 * 1024)
 
 static const AtpColumn columns[] = {
 	{"subscription", ATP_TYPE_TEXT, ATP_COMMON, "NOT NULL"},
-	{"seq", ATP_TYPE_INT8, ATP_VALUE, "NOT NULL",
-	"event that it comes from; of records that go with their account: that of the deletion"},
+	{"seq", ATP_TYPE_INT8, ATP_VALUE, NULL,
+	"event that it comes from; of records that go with their account: that of the deletion; NULL: from an export"},
 	{"action", ATP_TYPE_TEXT, ATP_VALUE, "NOT NULL", "create, update or delete"},
 	{"did", ATP_TYPE_DID, ATP_VALUE, "NOT NULL"},
 	{"collection", ATP_TYPE_NSID, ATP_VALUE, "NOT NULL"},
 	{"rkey", ATP_TYPE_RKEY, ATP_VALUE, "NOT NULL"},
 	{"rev", ATP_TYPE_TID, ATP_VALUE, "NOT NULL",
-	"revision of the commit; of records that go with their account: their own"},
+	"revision of the commit, or of the export; of records that go with their account: their own"},
 	{"cid", ATP_TYPE_CID, ATP_VALUE},
 	{"value", ATP_TYPE_JSONB, ATP_VALUE},
 	{"raw", ATP_TYPE_BYTEA, ATP_VALUE},
@@ -164,13 +165,33 @@ wanted(const AtpSubscription *sub)
 	return sub->settings.events != ATP_EVENTS_NONE;
 }
 
+void
+atp_record_event_check(const AtpSubscription *sub, AtpStatements *set)
+{
+	HeapTuple	seq;
+	bool		not_null;
+
+	if (!wanted(sub))
+		return;
+	seq = SearchSysCacheAttName(atp_target_table(set, "record_event"), "seq");
+	not_null = HeapTupleIsValid(seq) && ((Form_pg_attribute) GETSTRUCT(seq))->attnotnull;
+	if (HeapTupleIsValid(seq))
+		ReleaseSysCache(seq);
+	if (not_null)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("column \"seq\" of table \"%s.record_event\" must not be null", atp_target(set)),
+				 errdetail("What comes from an export has no number."),
+				 errhint("ALTER TABLE %s.record_event ALTER seq DROP NOT NULL", quote_identifier(atp_target(set)))));
+}
+
 static void
 put_event(AtpRows *rows, const AtpChange *change, struct varlena *old_value)
 {
 	static const char *const actions[] = {"create", "update", "delete"};
 	const AtpRecordRow *row = change->row;
 
-	atp_put(rows, Int64GetDatum(change->seq), false);
+	atp_put(rows, Int64GetDatum(change->seq), change->seq == ATP_SEQ_NONE);
 	atp_put(rows, CStringGetTextDatum(actions[row->action]), false);
 	atp_put_ref(rows, row->did);
 	atp_put_ref(rows, row->collection);

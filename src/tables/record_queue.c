@@ -11,6 +11,7 @@
 
 #include "access/htup_details.h"
 #include "core/recordkey.h"
+#include "core/tid.h"
 #include "tables/derived.h"
 #include "tables/heap.h"
 #include "tables/keyset.h"
@@ -129,7 +130,7 @@ put_records(AtpRecords *r)
 	Datum		args[ATP_STATEMENT_ARGS];
 
 	atp_rows_bind(record_rows(set, r->puts, r->nputs), args);
-	(void) atp_execute(set, &atp_record_table.statements[r->apply->again ? ATP_PUT_OLDER_RECORDS : ATP_PUT_RECORDS], args, NULL);
+	(void) atp_execute(set, &atp_record_table.statements[r->apply->force ? ATP_FORCE_RECORDS : r->apply->again ? ATP_PUT_OLDER_RECORDS : ATP_PUT_RECORDS], args, NULL);
 }
 
 /* Keys of records, and one more column. */
@@ -159,7 +160,7 @@ delete_records(AtpRecords *r)
 	for (int i = 0; i < r->ndeletes; i++)
 	{
 		put_key(rows, r->deletes[i]);
-		atp_put(rows, AtpTidGetDatum(r->deletes[i]->rev), false);
+		atp_put(rows, AtpTidGetDatum(a->force ? ATP_TID_MAX_CANONICAL : r->deletes[i]->rev), false);
 	}
 	atp_rows_bind(rows, args);
 	a->idle += r->ndeletes -

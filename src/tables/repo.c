@@ -12,6 +12,9 @@
 #include "access/xact.h"
 #include "executor/spi.h"
 #include "injection.h"
+#include "tables/audit_wish.h"
+#include "tables/held.h"
+#include "tables/judge.h"
 #include "tables/repo_state.h"
 #include "tables/rows.h"
 #include "types/types.h"
@@ -43,8 +46,15 @@ static const AtpColumn columns[] = {
 	{"host", ATP_TYPE_TEXT, ATP_VALUE, NULL, "host that said so", MEMBER(host)},
 	{"handle", ATP_TYPE_HANDLE, ATP_VALUE, NULL, "last handle announced; unverified", MEMBER(handle)},
 	{"sync", ATP_TYPE_TEXT, ATP_VALUE, "NOT NULL DEFAULT 'partial'",
-		"whether the records are those of the account: partial, unproven, desynchronized or synchronized",
+		"whether the records are those of the account: partial, unproven, desynchronized, resyncing or synchronized",
 	MEMBER(sync)},
+	{"hold", ATP_TYPE_TEXT, ATP_VALUE, NULL,
+		"why events of it wait in atproto.held_event: identity, resync; release: they are about to be taken; null: none do",
+	MEMBER(hold), 0, "CREATE INDEX IF NOT EXISTS repo_hold ON #.repo (hold, did) WHERE hold IS NOT NULL"},
+	{"verified", ATP_TYPE_BOOL, ATP_VALUE, "NOT NULL DEFAULT false",
+	"whether rev and data are of a commit whose signature by the account was verified", MEMBER(verified)},
+	{"synced_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, NULL, "when an export of the repository last came into the tables",
+	MEMBER(synced_at), MEMBER(has_synced)},
 	{"purge_rev", ATP_TYPE_TID, ATP_APART, NULL,
 	"records up to this revision are being removed: the account was deleted"},
 	{"purge_seq", ATP_TYPE_INT8, ATP_APART, NULL, "event that said so"},
@@ -54,6 +64,7 @@ static const AtpColumn columns[] = {
 	{"refill_by", ATP_TYPE_TEXT, ATP_VALUE, NULL,
 	"subscription that reads the events up to rev again: see atproto.refill()", MEMBER(refill_by)},
 	{"refill_rev", ATP_TYPE_TID, ATP_VALUE, NULL, "it has come as far as this", MEMBER(refill_rev), MEMBER(refilled)},
+	{"audited_at", ATP_TYPE_TIMESTAMP, ATP_APART, NULL, "when an audit last settled sync, or was tried by itself"},
 	{"updated_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, "NOT NULL DEFAULT now()", NULL, MEMBER(updated_at)},
 };
 
@@ -65,7 +76,13 @@ enum
 	MARK_REPO,					/* did: not in step with the network */
 	LEAVE_TO_PURGE,				/* did, rev, seq: when there are any records left up to it */
 	LOCK_PURGED,
-	PURGE_DONE
+	PURGE_DONE,
+	IS_PURGED,					/* did */
+	HOLDING,					/* did[] or null -> did: of which events may be held */
+	RELEASED,					/* did[] or null -> did */
+	LOCK_HOLDING,				/* did[] */
+	UNHOLD,						/* did[] */
+	FORGET_REPOS				/* did[]: of which nothing is known but that events waited */
 };
 
 static const AtpStatement statements[] = {
@@ -102,6 +119,31 @@ static const AtpStatement statements[] = {
 		" (SELECT FROM #.record o WHERE o.did OPERATOR(@.=) p.did AND o.rev OPERATOR(@.<=) p.purge_rev)",
 		SPI_OK_UPDATE, {0}, {0}, &atp_repo_table
 	},
+	[IS_PURGED] = {
+		"SELECT FROM #.repo WHERE did OPERATOR(@.=) $1 AND purge_rev IS NOT NULL",
+		SPI_OK_SELECT, {ATP_TYPE_DID}, {0}, &atp_repo_table
+	},
+	[HOLDING] = {
+		"SELECT did FROM #.repo WHERE hold IN ('identity', 'release') AND ($1 IS NULL OR did OPERATOR(@.=) ANY ($1))",
+		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
+	},
+	[RELEASED] = {
+		"SELECT did FROM #.repo WHERE hold = 'release' AND ($1 IS NULL OR did OPERATOR(@.=) ANY ($1)) LIMIT $2",
+		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_INT8}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
+	},
+	[LOCK_HOLDING] = {
+		"SELECT FROM #.repo WHERE did OPERATOR(@.=) ANY ($1) ORDER BY did FOR NO KEY UPDATE",
+		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
+	},
+	[UNHOLD] = {
+		"UPDATE #.repo SET hold = NULL, updated_at = now() WHERE did OPERATOR(@.=) ANY ($1) AND hold IN ('identity', 'release')",
+		SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
+	},
+	[FORGET_REPOS] = {
+		"DELETE FROM #.repo r USING unnest($1) u (did) WHERE r.did OPERATOR(@.=) u.did"
+		" AND (r.rev, r.hold, r.status_at, r.handle, r.deleted_rev) IS NULL AND r.sync = 'partial'",
+		SPI_OK_DELETE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
+	},
 };
 
 const AtpTable atp_repo_table = {
@@ -110,7 +152,8 @@ const AtpTable atp_repo_table = {
 	.columns = columns,
 	.ncolumns = lengthof(columns),
 	.options = " WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02)",
-	.more = "CREATE INDEX repo_purge ON #.repo (did) WHERE purge_rev IS NOT NULL",
+	.more = "CREATE INDEX repo_purge ON #.repo (did) WHERE purge_rev IS NOT NULL;"
+	" CREATE INDEX repo_unproven ON #.repo (audited_at NULLS FIRST) WHERE sync = 'unproven'",
 	.comment = "state of each repository seen",
 	.view = "visible_record",
 	.view_query = "SELECT r.* FROM #.record r JOIN #.repo p ON p.did OPERATOR(@.=) r.did"
@@ -139,8 +182,8 @@ compare_event_dids(const void *a, const void *b)
 	return atp_compare_dids(((const EventDid *) a)->did, ((const EventDid *) b)->did);
 }
 
-static AtpRepoState *
-repo_of(AtpRepos *s, struct varlena *did)
+AtpRepoState *
+atp_repo_of(const AtpRepos *s, struct varlena *did)
 {
 	AtpRepoState key = {.did = did};
 
@@ -255,7 +298,7 @@ lock_repos(AtpRepos *s)
 
 		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, values, nulls);
 		/* a view may show anything */
-		repo = nulls[0] ? NULL : repo_of(s, PG_DETOAST_DATUM(values[0]));
+		repo = nulls[0] ? NULL : atp_repo_of(s, PG_DETOAST_DATUM(values[0]));
 		if (repo == NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -337,8 +380,15 @@ atp_repos_load(AtpApply *apply, int lo, int hi)
 		find_repos(s);
 	else
 		lock_or_add_repos(s);
+	atp_judge_begin(s, lo, hi);
 	ATP_INJECTION_POINT("states read");
 	return s;
+}
+
+void
+atp_repos_judged(AtpRepos *s)
+{
+	s->judged = true;
 }
 
 void
@@ -374,6 +424,9 @@ atp_repos_store(AtpRepos *s)
 		atp_rows_bind(changed, args);
 		(void) atp_execute(s->apply->statements, &statements[SET_REPOS], args, NULL);
 	}
+	/* V-27: an audit tells */
+	if (s->unproven)
+		atp_audit_wish(atp_target(s->apply->statements));
 }
 
 void
@@ -383,6 +436,67 @@ atp_repo_mark(AtpApply *a, struct varlena *did)
 	Datum		arg = atp_array(a->statements, ATP_TYPE_DID, &value, NULL, 1);
 
 	(void) atp_execute(a->statements, &statements[MARK_REPO], &arg, NULL);
+}
+
+/* A statement with these DIDs as its parameter; NULL: null. */
+static uint64
+with_dids(AtpStatements *set, int statement, struct varlena *const *dids, int n)
+{
+	Datum		arg = dids == NULL ? (Datum) 0 : atp_array(set, ATP_TYPE_DID, (Datum *) dids, NULL, n);
+
+	return atp_execute(set, &statements[statement], &arg, dids == NULL ? "n" : NULL);
+}
+
+void
+atp_repos_forget(AtpApply *a, struct varlena *const *dids, int n)
+{
+	(void) with_dids(a->statements, FORGET_REPOS, dids, n);
+}
+
+/* Those DIDs that came back, of which nothing is held. */
+static int
+without_held(AtpApply *a, uint64 n, struct varlena ***dids)
+{
+	AtpHeldCount *counts = palloc(sizeof(AtpHeldCount) * Max(n, 1));
+	int			kept = 0;
+
+	*dids = palloc(sizeof(struct varlena *) * Max(n, 1));
+	n = atp_take_dids(*dids, n);
+	atp_held_count(a, *dids, n, counts);
+	for (uint64 i = 0; i < n; i++)
+		if (counts[i].n == 0)
+			(*dids)[kept++] = (*dids)[i];
+	return kept;
+}
+
+void
+atp_repos_unhold(AtpApply *a, struct varlena *const *some, int nsome)
+{
+	struct varlena **dids;
+	int			n = without_held(a, with_dids(a->statements, HOLDING, some, nsome), &dids);
+
+	if (n == 0)
+		return;
+	/* who was about to hold something has done it when this goes on */
+	(void) with_dids(a->statements, LOCK_HOLDING, dids, n);
+	n = without_held(a, with_dids(a->statements, HOLDING, dids, n), &dids);
+	if (n == 0)
+		return;
+	(void) with_dids(a->statements, UNHOLD, dids, n);
+	atp_repos_forget(a, dids, n);
+}
+
+int
+atp_repos_released(const AtpSubscription *sub, AtpStatements *set, struct varlena **dids, int max)
+{
+	const AtpSettings *settings = &sub->settings;
+	Datum		args[2] = {(Datum) 0, Int64GetDatum(max)};
+	int			n;
+
+	if (settings->ndids >= 0)
+		args[0] = atp_array(set, ATP_TYPE_DID, (Datum *) settings->dids, NULL, settings->ndids);
+	n = atp_execute(set, &statements[RELEASED], args, settings->ndids >= 0 ? NULL : "n ");
+	return atp_take_dids(dids, n);
 }
 
 bool
@@ -399,4 +513,12 @@ atp_repo_end_purge(AtpApply *a)
 	/* another subscription may have just begun: only rows that are locked are looked at */
 	(void) atp_execute(a->statements, &statements[LOCK_PURGED], NULL, NULL);
 	(void) atp_execute(a->statements, &statements[PURGE_DONE], NULL, NULL);
+}
+
+bool
+atp_repo_is_purged(AtpApply *a, struct varlena *did)
+{
+	Datum		arg = PointerGetDatum(did);
+
+	return atp_execute(a->statements, &statements[IS_PURGED], &arg, NULL) > 0;
 }

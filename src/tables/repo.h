@@ -22,7 +22,10 @@ typedef struct AtpEffect
 /* Those of the repositories of events [lo, hi). */
 extern AtpRepos *atp_repos_load(AtpApply *apply, int lo, int hi);
 
-/* One of these events, not an ignored one, moves the state of its repository. */
+/* The verdicts on the events (judge.h) stand from before, in this transaction. */
+extern void atp_repos_judged(AtpRepos *states);
+
+/* One of these events, not an ignored one, is judged, and moves the state of its repository. */
 extern AtpEffect atp_repos_take(AtpRepos *states, int event);
 
 /* How such an event stands to the state as it was read. */
@@ -37,10 +40,22 @@ extern bool atp_is_deletion(const AtpEvent *event);
 /* What the tables have of the repository is not what the network has. */
 extern void atp_repo_mark(AtpApply *a, struct varlena *did);
 
+/* Of these nothing is known any more, unless somebody else has told something. */
+extern void atp_repos_forget(AtpApply *a, struct varlena *const *dids, int n);
+
+/* They say that events wait, of which there are none: not any more.  NULL: all that say so. */
+extern void atp_repos_unhold(AtpApply *a, struct varlena *const *dids, int n);
+
+/* Some whose held events are to be taken, as their rows say; how many. */
+extern int	atp_repos_released(const AtpSubscription *sub, AtpStatements *set, struct varlena **dids, int max);
+
 /* Records up to this revision go later; false: there are none. */
 extern bool atp_repo_leave_to_purge(AtpApply *a, const AtpEvent *event, uint64 rev);
 
 /* Of those of which no record is left that was to go. */
 extern void atp_repo_end_purge(AtpApply *a);
+
+/* Are records of it, when the account was deleted, still about to go? */
+extern bool atp_repo_is_purged(AtpApply *a, struct varlena *did);
 
 #endif							/* ATP_REPO_H */

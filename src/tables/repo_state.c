@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "clock.h"
+#include "tables/judge.h"
 #include "tables/repo_state.h"
 #include "types/types.h"
 #include "utils/builtins.h"
@@ -20,17 +21,28 @@ static const char *const sync_names[] = {
 	[ATP_SYNC_PARTIAL] = "partial",
 	[ATP_SYNC_UNPROVEN] = "unproven",
 	[ATP_SYNC_DESYNCHRONIZED] = "desynchronized",
+	[ATP_SYNC_RESYNCING] = "resyncing",
 	[ATP_SYNC_SYNCHRONIZED] = "synchronized",
 };
+
+/* A user may have dropped the constraint by which it is not null. */
+static bool
+is_text(const text *value, const char *name)
+{
+	return value != NULL && VARSIZE_ANY_EXHDR(value) == strlen(name) &&
+		memcmp(VARDATA_ANY(value), name, strlen(name)) == 0;
+}
 
 static bool
 is_sync(const AtpRepoState *repo, AtpSync sync)
 {
-	const char *name = sync_names[sync];
+	return is_text(repo->sync, sync_names[sync]);
+}
 
-	/* a user may have dropped the constraint */
-	return repo->sync != NULL && VARSIZE_ANY_EXHDR(repo->sync) == strlen(name) &&
-		memcmp(VARDATA_ANY(repo->sync), name, strlen(name)) == 0;
+bool
+atp_repo_is_held(const AtpRepoState *repo, const char *why)
+{
+	return is_text(repo->hold, why);
 }
 
 bool
@@ -45,7 +57,7 @@ atp_repo_set_sync(AtpRepoState *repo, AtpSync sync)
 static bool
 is_deleted(const text *status)
 {
-	return status != NULL && VARSIZE_ANY_EXHDR(status) == 7 && memcmp(VARDATA_ANY(status), "deleted", 7) == 0;
+	return is_text(status, "deleted");
 }
 
 bool
@@ -133,11 +145,32 @@ note_first(AtpRepoState *repo, const AtpEvent *event)
 	repo->has_first = true;
 }
 
+bool
+atp_repo_is_refilled(const AtpRepos *s, const AtpRepoState *repo)
+{
+	return repo->refill_by != NULL && same_bytes(repo->refill_by, s->subscription);
+}
+
+bool
+atp_repo_is_forked(const AtpRepoState *repo, const AtpEvent *event)
+{
+	return repo->has_rev && event->rev == repo->rev && event->commit != NULL && repo->commit != NULL &&
+		!same_bytes(event->commit, repo->commit);
+}
+
+/* Another source had more, or a replay goes further back. */
+bool
+atp_repo_lacks(const AtpRepoState *repo, const AtpEvent *event)
+{
+	return event->kind == ATP_REPOS_COMMIT && repo->has_first && event->rev < repo->first_rev && !repo->deleted &&
+		!is_sync(repo, ATP_SYNC_SYNCHRONIZED) && !is_sync(repo, ATP_SYNC_RESYNCING);
+}
+
 /* Does the event come again because of atproto.refill()?  Then the refill is as far as it. */
 static bool
 take_again(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 {
-	if (repo->refill_by == NULL || !same_bytes(repo->refill_by, s->subscription))
+	if (!atp_repo_is_refilled(s, repo))
 		return false;
 	repo->changed = true;
 	if (!repo->has_rev || event->rev >= repo->rev)
@@ -211,13 +244,15 @@ judge_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 	if (event->proven == ATP_NOT_ASKED && (is_sync(repo, ATP_SYNC_SYNCHRONIZED) || is_sync(repo, ATP_SYNC_UNPROVEN)))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
 	else if ((event->proven == ATP_OPS_INCOMPLETE || event->lacking) && is_sync(repo, ATP_SYNC_SYNCHRONIZED))
-		(void) atp_repo_set_sync(repo, ATP_SYNC_UNPROVEN);
+		s->unproven |= atp_repo_set_sync(repo, ATP_SYNC_UNPROVEN);
 }
 
 /* V-17, V-26: the account has made a commit, but what it did is not known.  Its letter says so, and counts it. */
 static void
-take_refuted(AtpRepoState *repo, const AtpEvent *event)
+take_refuted(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 {
+	if (event->mismatch)
+		s->apply->skips[ATP_SKIP_MISMATCH]++;
 	if (repo->active && (!repo->has_rev || event->rev > repo->rev))
 		repo->changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 }
@@ -237,10 +272,9 @@ take_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *e
 	int64	   *skips = s->apply->skips;
 
 	if (event->proven == ATP_OPS_REFUTED)
-	{
-		take_refuted(repo, event);
+		take_refuted(s, repo, event);
+	if (event->proven == ATP_OPS_REFUTED || event->proven == ATP_REV_AHEAD)
 		return;
-	}
 	effect->again = take_again(s, repo, event);
 	effect->rows = effect->again && event->nrows > 0;
 	if (effect->again)
@@ -254,9 +288,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *e
 	if (repo->has_rev && event->rev <= repo->rev)
 	{
 		skips[ATP_SKIP_OLD]++;
-		/* another source had more, or a replay goes further back */
-		if (event->kind == ATP_REPOS_COMMIT && repo->has_first && event->rev < repo->first_rev && !repo->deleted &&
-			!is_sync(repo, ATP_SYNC_SYNCHRONIZED))
+		if (atp_repo_lacks(repo, event))
 			note_break(s, repo);
 		return;
 	}
@@ -270,22 +302,79 @@ take_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *e
 	repo->rev = event->rev;
 	repo->commit = event->commit;
 	repo->data = event->data;
+	repo->verified = event->signature != NULL;
 	repo->changed = true;
 	effect->rows = event->nrows > 0;
+}
+
+/*
+ * R-01: what the event tells of a repository that is followed, and not in step; or of which
+ * nobody knows what was there before.  At level full only what the account has signed says so.
+ */
+static AtpFetchWhy
+why_fetched(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
+{
+	AtpBackfill backfill = s->apply->sub->settings.backfill;
+
+	if (backfill == ATP_BACKFILL_NONE || !repo->active || (event->kind != ATP_REPOS_COMMIT && event->kind != ATP_REPOS_SYNC))
+		return ATP_FETCH_NOT;
+	if (is_sync(repo, ATP_SYNC_DESYNCHRONIZED))
+		return event->proven == ATP_OPS_REFUTED ? ATP_FETCH_MISMATCH
+			: event->judged == ATP_JUDGED_IGNORED ? ATP_FETCH_FORK
+			: event->kind == ATP_REPOS_SYNC ? ATP_FETCH_SYNC : ATP_FETCH_BREAK;
+	/* at level hash it stays so */
+	return backfill >= ATP_BACKFILL_SEEN && is_sync(repo, ATP_SYNC_PARTIAL) && !repo->has_synced ? ATP_FETCH_SEEN : ATP_FETCH_NOT;
+}
+
+/* It has no effect on rows (judge.h). */
+static void
+pass_over(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
+{
+	int64	   *skips = s->apply->skips;
+
+	switch (event->judged)
+	{
+		case ATP_JUDGED_HELD:
+			repo->stays = repo->waits = true;
+			skips[ATP_SKIP_HELD] += event->held == NULL;
+			break;
+		case ATP_JUDGED_FALSE:
+			skips[ATP_SKIP_BAD_SIGNATURE]++;
+			break;
+		default:
+			skips[event->ignored_as]++;
+			/* V-15: which of the two is the account's, only its server knows */
+			if (event->ignored_as == ATP_SKIP_FORKED)
+			{
+				repo->changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
+				event->fetch = why_fetched(s, repo, event);
+			}
+	}
 }
 
 AtpEffect
 atp_repos_take(AtpRepos *s, int index)
 {
-	const AtpEvent *event = &s->apply->batch->events[index];
+	AtpEvent   *event = &s->apply->batch->events[index];
 	AtpRepoState  *repo = s->of_event[index - s->first];
 	AtpEffect	effect = {0};
 
+	event->fetch = ATP_FETCH_NOT;
+	if (!s->judged)
+		atp_judge(s, index);
+	if (event->judged != ATP_JUDGED_TRUE)
+	{
+		pass_over(s, repo, event);
+		return effect;
+	}
+	if (event->signature != NULL)
+		s->apply->skips[ATP_SKIP_VERIFIED]++;
 	switch (event->kind)
 	{
 		case ATP_REPOS_COMMIT:
 		case ATP_REPOS_SYNC:
 			take_commit(s, repo, event, &effect);
+			event->fetch = why_fetched(s, repo, event);
 			break;
 		case ATP_REPOS_IDENTITY:
 			if (event->handle != NULL)
@@ -294,6 +383,7 @@ atp_repos_take(AtpRepos *s, int index)
 			break;
 		case ATP_REPOS_ACCOUNT:
 			take_account(s, repo, event, &effect);
+			event->fetch = effect.erase ? ATP_FETCH_DELETED : repo->active ? ATP_FETCH_ACTIVE : ATP_FETCH_NOT;
 			break;
 		case ATP_REPOS_INFO:
 		case ATP_REPOS_UNKNOWN:

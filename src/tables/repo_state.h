@@ -6,6 +6,7 @@
 #ifndef ATP_REPO_STATE_H
 #define ATP_REPO_STATE_H
 
+#include "identity/identity.h"
 #include "tables/heap.h"
 #include "tables/repo.h"
 
@@ -15,6 +16,7 @@ typedef enum AtpSync
 	ATP_SYNC_PARTIAL,			/* what is there is true; older records may be missing */
 	ATP_SYNC_UNPROVEN,			/* they were, until commits came of which nobody can tell */
 	ATP_SYNC_DESYNCHRONIZED,	/* changes were missed */
+	ATP_SYNC_RESYNCING,			/* an export is on its way into the tables */
 	ATP_SYNC_SYNCHRONIZED		/* they are */
 } AtpSync;
 
@@ -38,6 +40,10 @@ typedef struct AtpRepoState
 	text	   *host;
 	struct varlena *handle;
 	text	   *sync;
+	text	   *hold;			/* why events of it wait; NULL: they do not */
+	bool		has_synced;
+	TimestampTz synced_at;		/* an export of it came into the tables */
+	bool		verified;		/* at level full: the account has signed the commit */
 	bool		deleted;		/* at some time, with all records up to deleted_rev */
 	uint64		deleted_rev;
 	text	   *refill_by;		/* subscription that reads the repository again; NULL: none */
@@ -47,6 +53,13 @@ typedef struct AtpRepoState
 	bool		found;
 	ItemPointerData place;		/* when it was read directly */
 	bool		changed;
+
+	/* judge.c: events of it that are held in the table, when it says so */
+	int64		nheld;
+	uint64		first_held;
+	bool		waits;			/* there are some: what comes from the stream waits, too */
+	bool		follows;		/* some of them come now ... */
+	bool		stays;			/* ... but go on waiting from here on; so does what comes */
 } AtpRepoState;
 
 struct AtpRepos
@@ -61,9 +74,28 @@ struct AtpRepos
 	text	   *subscription;
 	text	   *endpoint;
 	AtpHeap    *heap;			/* the table repo; NULL: with statements */
+	bool		unproven;		/* one has become so */
+	AtpIdentity *identities;	/* of each of them; NULL: below level full */
+	TimestampTz now;			/* when these were read */
+	bool		judged;			/* the events are, from before */
 };
 
 /* Its state is this one from now on; true: it was another. */
 extern bool atp_repo_set_sync(AtpRepoState *repo, AtpSync sync);
+
+/* Does it wait, for this (identity, resync, release)? */
+extern bool atp_repo_is_held(const AtpRepoState *repo, const char *why);
+
+/* Of a commit that is not newer than the repository: is it read again (atproto.refill()) ... */
+extern bool atp_repo_is_refilled(const AtpRepos *s, const AtpRepoState *repo);
+
+/* ... is it another of the same revision (V-15) ... */
+extern bool atp_repo_is_forked(const AtpRepoState *repo, const AtpEvent *event);
+
+/* ... does it tell that the tables lack what was before their first one? */
+extern bool atp_repo_lacks(const AtpRepoState *repo, const AtpEvent *event);
+
+/* By its DID; NULL: it is not among them. */
+extern AtpRepoState *atp_repo_of(const AtpRepos *s, struct varlena *did);
 
 #endif							/* ATP_REPO_STATE_H */

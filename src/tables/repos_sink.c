@@ -10,6 +10,8 @@
 #include "postgres.h"
 
 #include "injection.h"
+#include "tables/heal.h"
+#include "tables/judge.h"
 #include "tables/letter.h"
 #include "tables/record.h"
 #include "tables/repo.h"
@@ -55,6 +57,7 @@ apply(AtpApply *a, int lo, int hi)
 	for (int i = lo; i < hi; i++)
 		if (!batch->events[i].ignored)
 			effects[i - lo] = atp_repos_take(repos, i);
+	atp_judge_end(repos, lo, hi);
 	atp_repos_store(repos);
 	ATP_INJECTION_POINT("records next");
 	for (int i = lo; i < hi; i++)
@@ -101,7 +104,10 @@ apply_rest(AtpApply *a, int index, int unused)
 	if (event->ignored)
 		return;
 	repos = atp_repos_load(a, index, index + 1);
+	/* its rows are written, or not, by the verdict that there is */
+	atp_repos_judged(repos);
 	effect = atp_repos_take(repos, index);
+	atp_judge_end(repos, index, index + 1);
 	atp_repos_store(repos);
 	/* what cannot be removed must not keep the account's new state out: later */
 	if (effect.erase)
@@ -150,7 +156,7 @@ settle(AtpApply *a)
 	{
 		const AtpEvent *event = &batch->events[i];
 
-		if (event->ignored)
+		if (event->ignored || event->judged != ATP_JUDGED_TRUE)
 			continue;
 		for (int r = event->first_row; r < event->first_row + event->nrows; r++)
 			if (batch->rows[r].record.action == ATP_DELETE)
@@ -179,7 +185,13 @@ purge(AtpApply *a)
 static AtpStanding
 standing(AtpApply *a, int event)
 {
-	return atp_repos_standing(atp_repos_load(a, event, event + 1), event);
+	AtpRepos   *repos = atp_repos_load(a, event, event + 1);
+	AtpStanding there = atp_repos_standing(repos, event);
+
+	if (there == ATP_STANDING_OBSOLETE || there == ATP_STANDING_INACTIVE)
+		return there;
+	atp_judge(repos, event);
+	return a->batch->events[event].judged == ATP_JUDGED_TRUE ? there : ATP_STANDING_UNJUDGED;
 }
 
 static AtpStanding
@@ -195,6 +207,13 @@ row_standing(AtpApply *a, int index)
 	return there == ATP_STANDING_MISSING && row->action == ATP_DELETE ? ATP_STANDING_OBSOLETE : there;
 }
 
+static void
+conclude(AtpApply *a)
+{
+	atp_judge_conclude(a);
+	atp_heal_conclude(a);
+}
+
 const AtpSink atp_repos_sink = {
 	.uses = ATP_USE_REPOS,
 	.apply = apply,
@@ -202,6 +221,8 @@ const AtpSink atp_repos_sink = {
 	.apply_row = apply_row,
 	.apply_rest = apply_rest,
 	.name = name,
+	.condemn = atp_judge_condemn,
+	.conclude = conclude,
 	.settle = settle,
 	.standing = standing,
 	.row_standing = row_standing,

@@ -20,7 +20,8 @@ typedef enum AtpStanding
 	ATP_STANDING_LATE,				/* newer events were applied */
 	ATP_STANDING_OBSOLETE,			/* what is there is as new */
 	ATP_STANDING_MISSING,			/* of a row: it is not there */
-	ATP_STANDING_INACTIVE			/* the repository is not active */
+	ATP_STANDING_INACTIVE,			/* the repository is not active */
+	ATP_STANDING_UNJUDGED			/* nobody knows whether it is true: atp_judge_reason() */
 } AtpStanding;
 
 /* A batch on its way into the tables. */
@@ -36,6 +37,7 @@ typedef struct AtpApply
 	bool		heap;			/* rows may go without statements where heap.h allows it */
 	bool		accepted;		/* what accepts() said, as a step that can fail */
 	bool		again;			/* it comes once more: nothing that is as new is overwritten */
+	bool		force;			/* whatever is there is overwritten, also what is newer */
 	AtpStanding standing;		/* what standing() said, likewise */
 	struct varlena *repo;		/* to be marked, likewise */
 	/* events of the batch that this transaction is about: [lo, hi) */
@@ -64,6 +66,12 @@ typedef struct AtpSink
 
 	/* What a letter about the whole event has as its path; NULL: nothing. */
 	AtpSpan		(*name) (const AtpEvent *event);
+
+	/* Add dead letters that follow from verdicts on the events [a->lo, a->hi); or NULL. */
+	void		(*condemn) (AtpApply *a);
+
+	/* Write what else follows from these, once in a transaction; or NULL. */
+	void		(*conclude) (AtpApply *a);
 
 	/* After the dead letters of events [a->lo, a->hi) were stored: forget those that they overtook; or NULL. */
 	void		(*settle) (AtpApply *a);

@@ -14,6 +14,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "compat.h"
@@ -25,9 +26,11 @@
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/plancache.h"
+#include "utils/portal.h"
 #include "utils/resowner.h"
 #include "utils/syscache.h"
 
@@ -296,14 +299,51 @@ check_result(AtpStatements *set, const AtpStatement *statement, TupleDesc desc)
 	}
 }
 
+/* What has to be said to the planner, until the nest ends; 0: nothing. */
+static int
+begin_planning(const AtpStatement *statement)
+{
+	static const char *const other_ways[] = {"enable_seqscan", "enable_bitmapscan", "enable_sort"};
+	int			nest;
+
+	if (!(statement->flags & ATP_BY_INDEX))
+		return 0;
+	nest = NewGUCNestLevel();
+	for (int i = 0; i < lengthof(other_ways); i++)
+		(void) set_config_option(other_ways[i], "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	return nest;
+}
+
+static void
+end_planning(int nest)
+{
+	if (nest > 0)
+		AtEOXact_GUC(false, nest);
+}
+
+Portal
+atp_open(AtpStatements *set, const AtpStatement *statement, Datum *values)
+{
+	MemoryContext old = CurrentMemoryContext;
+	int			nest = begin_planning(statement);
+	Portal		portal = SPI_cursor_open(NULL, plan_of(set, statement), values, NULL, false);
+
+	MemoryContextSwitchTo(old);
+	end_planning(nest);
+	check_result(set, statement, portal->tupDesc);
+	return portal;
+}
+
 uint64
 atp_execute(AtpStatements *set, const AtpStatement *statement, Datum *values, const char *nulls)
 {
 	MemoryContext old = CurrentMemoryContext;
+	int			nest = begin_planning(statement);
 	int			rc = SPI_execute_plan(plan_of(set, statement), values, nulls, false, 0);
 
 	/* SPI leaves its own behind */
 	MemoryContextSwitchTo(old);
+	end_planning(nest);
 	/* that is no passing fault, which another attempt would heal */
 	if (rc != statement->result)
 		ereport(ERROR,
@@ -312,6 +352,24 @@ atp_execute(AtpStatements *set, const AtpStatement *statement, Datum *values, co
 				 errdetail_internal("\"%s\" gives %s.", statement->sql, SPI_result_code_string(rc))));
 	check_result(set, statement, SPI_tuptable != NULL ? SPI_tuptable->tupdesc : NULL);
 	return SPI_processed;
+}
+
+int
+atp_take_dids(struct varlena **dids, int n)
+{
+	int			taken = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		Datum		did;
+		bool		null;
+
+		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, &did, &null);
+		if (!null)
+			dids[taken++] = PG_DETOAST_DATUM_COPY(did);
+	}
+	SPI_freetuptable(SPI_tuptable);
+	return taken;
 }
 
 static void

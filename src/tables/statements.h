@@ -33,6 +33,15 @@ extern void atp_statements_check(AtpStatements *set, int uses);
 extern uint64 atp_execute(AtpStatements *set, const AtpStatement *statement, Datum *values, const char *nulls);
 
 /*
+ * Of what that gave back, n rows of one DID each: copies; then it is freed.  Returns how
+ * many: in a table that somebody has altered they may be null, and are nobody's.
+ */
+extern int	atp_take_dids(struct varlena **dids, int n);
+
+/* The same for one whose rows are fetched from a cursor, until the transaction ends. */
+extern Portal atp_open(AtpStatements *set, const AtpStatement *statement, Datum *values);
+
+/*
  * Whether the table itself is what it reads or writes: not when an extension
  * plans it, which may keep the rows elsewhere.  ERROR if the current user may not
  * run it, as from the executor.  Locks the table.

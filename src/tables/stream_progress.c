@@ -97,7 +97,6 @@ lock(AtpProgress *progress, const AtpApply *a, bool letters)
 static bool
 await(AtpProgress *progress, const AtpApply *a)
 {
-	MemoryContext cxt = CurrentMemoryContext;
 	Datum		args[3];
 	bool		there = false;
 
@@ -106,7 +105,6 @@ await(AtpProgress *progress, const AtpApply *a)
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 		there = atp_execute(a->statements, &await_cursor, args, NULL) > 0;
 	atp_commit();
-	MemoryContextSwitchTo(cxt);
 	return there;
 }
 

@@ -159,8 +159,10 @@ append_column(StringInfo sql, const AtpColumn *column)
 }
 
 static void
-append_column_comment(StringInfo sql, const AtpTable *table, const AtpColumn *column)
+append_column_rest(StringInfo sql, const AtpTable *table, const AtpColumn *column)
 {
+	if (column->more != NULL)
+		appendStringInfo(sql, ";%s", column->more);
 	if (column->comment != NULL)
 		appendStringInfo(sql, ";COMMENT ON COLUMN #.%s.%s IS %s", table->name, column->name,
 						 quote_literal_cstr(column->comment));
@@ -185,7 +187,7 @@ create_table(const AtpTable *table, const char *target)
 		appendStringInfo(&sql, ";%s", table->more);
 	appendStringInfo(&sql, ";COMMENT ON TABLE #.%s IS %s", table->name, quote_literal_cstr(table->comment));
 	for (int i = 0; i < table->ncolumns; i++)
-		append_column_comment(&sql, table, &table->columns[i]);
+		append_column_rest(&sql, table, &table->columns[i]);
 	atp_run(atp_expand_sql(sql.data, target), ATP_NO_ARGS);
 }
 
@@ -235,7 +237,7 @@ add_columns(const AtpTable *table, Oid relid, const char *target)
 		/* who waits for another who does the same finds it there */
 		appendStringInfo(&sql, "ALTER TABLE #.%s ADD COLUMN IF NOT EXISTS ", table->name);
 		append_column(&sql, column);
-		append_column_comment(&sql, table, column);
+		append_column_rest(&sql, table, column);
 		atp_run(atp_expand_sql(sql.data, target), ATP_NO_ARGS);
 	}
 }

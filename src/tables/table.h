@@ -60,6 +60,7 @@ typedef struct AtpColumn
 	/* where it is in the struct that a row becomes, for tables that have such a one */
 	size_t		at;
 	size_t		known;			/* a bool, false: null; 0: a null pointer tells */
+	const char *more;			/* SQL after it was added, or its table made; NULL: none */
 } AtpColumn;
 
 #define ATP_STATEMENT_ARGS	24
@@ -92,6 +93,11 @@ typedef struct AtpStatement
  */
 #define ATP_PLANNED_ANEW	4
 #define ATP_AS_HEAP		8		/* heap.c does the same: who may run it may do that */
+/*
+ * Planned once, and for an index in whose order the rows come, however small the
+ * table is at that time.
+ */
+#define ATP_BY_INDEX	16
 
 typedef struct AtpTable
 {

@@ -18,7 +18,7 @@ CREATE TABLE atproto.dead_letter (
     subscription text NOT NULL
         REFERENCES atproto.subscription (name) ON UPDATE CASCADE ON DELETE CASCADE,
     seq bigint,
-    stage text NOT NULL CHECK (stage IN ('frame', 'message', 'commit', 'record', 'apply', 'beyond')),
+    stage text NOT NULL CHECK (stage IN ('frame', 'message', 'commit', 'record', 'apply', 'signature', 'beyond')),
     sqlstate text NOT NULL,
     message text NOT NULL,
     did @extschema@.did,
@@ -35,7 +35,7 @@ CREATE INDEX dead_letter_did ON atproto.dead_letter (did);
 CREATE UNIQUE INDEX dead_letter_beyond ON atproto.dead_letter (subscription, did) WHERE stage = 'beyond';
 COMMENT ON TABLE atproto.dead_letter IS 'what could not be processed, with the reason; its bytes are in atproto.dead_frame';
 COMMENT ON COLUMN atproto.dead_letter.seq IS 'sequence number of the event; for stage frame: of the last event before it';
-COMMENT ON COLUMN atproto.dead_letter.stage IS 'frame: not an event-stream frame (the connection is dropped); message: a known message with wrong fields; commit: its blocks do not check; record: one record is invalid; apply: the database refused it; beyond: the repository has its share of letters, what else of it was refused is not kept';
+COMMENT ON COLUMN atproto.dead_letter.stage IS 'frame: not an event-stream frame (the connection is dropped); message: a known message with wrong fields; commit: its blocks do not check; record: one record is invalid; apply: the database refused it; signature: the account has not signed it, one for each repository (or labeler) and key; beyond: the repository has its share of letters, what else of it was refused is not kept';
 COMMENT ON COLUMN atproto.dead_letter.did IS 'the repository, where that is known';
 COMMENT ON COLUMN atproto.dead_letter.path IS 'the record within the commit; #identity or #account for such an event; empty for any other whole event';
 COMMENT ON COLUMN atproto.dead_letter.digest IS 'of its message in atproto.dead_frame';
@@ -82,7 +82,7 @@ CREATE TRIGGER dead_letter_removed AFTER DELETE ON atproto.dead_letter
 CREATE TRIGGER dead_letter_truncated AFTER TRUNCATE ON atproto.dead_letter
     FOR EACH STATEMENT EXECUTE FUNCTION atproto.dead_letter_removed();
 
--- retry() and refill() set a search_path of their own after they have settled what the
+-- retry(), refill() and load_car() set a search_path of their own after they have settled what the
 -- caller's transaction still has to do.
 CREATE FUNCTION atproto.create_tables(target name) RETURNS void
     LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_create_tables_sql';
@@ -105,8 +105,42 @@ CREATE PROCEDURE atproto.audit_all(target name DEFAULT 'atproto')
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_audit_all';
 COMMENT ON PROCEDURE atproto.audit_all(name) IS 'audit every repository and write the outcome into repo.sync; commits now and then';
 
+CREATE FUNCTION atproto.load_car(
+    did @extschema@.did, car bytea, target name DEFAULT 'atproto', key text DEFAULT NULL,
+    OUT rev atproto.tid, OUT created bigint, OUT updated bigint, OUT deleted bigint, OUT same bigint, OUT refused bigint
+) RETURNS record
+    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_load_car';
+COMMENT ON FUNCTION atproto.load_car(@extschema@.did, bytea, name, text) IS 'bring a repository''s export, a CAR file, into the tables of a subscription, as its owner: afterwards they have the records that it has; key: of the account, to verify it with';
+
+-- The fetcher looks here for work: what it does in the tables themselves, it does as their owner.
+CREATE TABLE atproto.audit_state (
+    target name PRIMARY KEY,
+    next_at timestamptz,
+    tries integer NOT NULL DEFAULT 0
+        CHECK (tries >= 0),
+    audited bigint NOT NULL DEFAULT 0
+        CHECK (audited >= 0),
+    different bigint NOT NULL DEFAULT 0
+        CHECK (different >= 0),
+    different_at timestamptz,
+    error text
+        CHECK (octet_length(error) <= 1000)
+) WITH (fillfactor = 70);
+COMMENT ON TABLE atproto.audit_state IS 'audits that are made by themselves, of repositories that are unproven; one row for each target that had such';
+COMMENT ON COLUMN atproto.audit_state.next_at IS 'when the next ones are due; NULL: nothing is unproven';
+COMMENT ON COLUMN atproto.audit_state.tries IS 'failures in a row; each doubles the wait';
+COMMENT ON COLUMN atproto.audit_state.audited IS 'repositories so far';
+COMMENT ON COLUMN atproto.audit_state.different IS 'how many of them had other records than their account signed: they are desynchronized';
+COMMENT ON COLUMN atproto.audit_state.different_at IS 'when the last one was found';
+COMMENT ON COLUMN atproto.audit_state.error IS 'why the last audits failed; NULL: they did not';
+ALTER TABLE atproto.audit_state ENABLE ROW LEVEL SECURITY;
+CREATE POLICY target ON atproto.audit_state FOR SELECT USING (pg_catalog.pg_has_role('pg_monitor', 'USAGE')
+    OR EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = target AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')));
+GRANT SELECT ON atproto.audit_state TO pg_monitor;
+SELECT pg_catalog.pg_extension_config_dump('atproto.audit_state', '');
+
 REVOKE ALL ON PROCEDURE atproto.audit_all(name) FROM PUBLIC;
 REVOKE ALL ON FUNCTION
     atproto.audit(@extschema@.did, name, boolean), atproto.dead_letter_removed(), atproto.create_tables(name), atproto.retry(bigint),
-    atproto.refill(text, @extschema@.did[], bigint)
+    atproto.refill(text, @extschema@.did[], bigint), atproto.load_car(@extschema@.did, bytea, name, text)
     FROM PUBLIC;

@@ -1,8 +1,9 @@
 /*
  * fuzz_did.c
- *		DIDs: syntax, stored form, order, normal form.
+ *		DIDs: syntax, stored form, order, normal form, the host of a did:web.
  */
 #include "core/did.h"
+#include "core/did_web.h"
 #include "protocol/stored.h"
 #include "syntax_fuzz.h"
 
@@ -16,6 +17,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const char *s = (const char *) data;
 	char		normal[ATP_DID_MAX];
 	char		again[ATP_DID_MAX];
+	char		host[ATP_DID_WEB_HOST];
 	size_t		n;
 	size_t		at;
 
@@ -27,5 +29,12 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(atp_did_normalize(normal, n, again) == n && memcmp(normal, again, n) == 0);
 	CHECK(atp_did_is_blessed(s, size) == (atp_span_is(atp_did_method(s, size), "plc") ||
 										  atp_span_is(atp_did_method(s, size), "web")));
+	/* what becomes part of a URL */
+	if (atp_did_document_host(s, size, host, &n, &at) == ATP_OK)
+	{
+		CHECK(n <= sizeof(host) && (n > 0) == (atp_did_is_plc(s, size) == false));
+		for (size_t i = 0; i < n; i++)
+			CHECK(strchr("abcdefghijklmnopqrstuvwxyz0123456789-.:", host[i]) != NULL);
+	}
 	return 0;
 }

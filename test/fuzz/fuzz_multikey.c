@@ -13,6 +13,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint8_t		key[ATP_MULTIKEY_LEN];
+	char		own[ATP_MULTIKEY_TEXT];
 	uint8_t		point[ATP_POINT_LONG_LEN];
 	AtpSpan		text;
 	AtpSpan		map;
@@ -27,6 +28,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		CHECK(text.len <= strlen("did:key:z") + ATP_BASE58_MAX);
 		CHECK(memcmp(key, atp_multikey_curve(key) == ATP_K256 ? "\xe7\x01" : "\x80\x24", 2) == 0);
 		CHECK(key[2] == 2 || key[2] == 3);
+		/* a key has one text */
+		CHECK(atp_multikey_text(key, own) == ATP_MULTIKEY_TEXT && text.len >= ATP_MULTIKEY_TEXT &&
+			  memcmp(text.ptr + text.len - ATP_MULTIKEY_TEXT, own, ATP_MULTIKEY_TEXT) == 0);
 	}
 	else
 		CHECK(at <= text.len);

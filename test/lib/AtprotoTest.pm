@@ -135,7 +135,7 @@ sub simulate
 my $last_made;
 
 # A running cluster with the extension created in its database postgres.
-# Options: conf => more of postgresql.conf, databases => atproto.databases,
+# Nothing is audited by itself, unless conf says so.  Options: conf => more of postgresql.conf, databases => atproto.databases,
 # preload => 0, create => 0 (no CREATE EXTENSION, no tables), start => 0 or an
 # AtprotoTest::Preload, which starts it, init => {...}, install_path => another installation.
 sub make_node
@@ -153,6 +153,7 @@ EOF
 	$node->append_conf('postgresql.conf', <<"EOF") if $preload;
 shared_preload_libraries = 'atproto'
 atproto.databases = '$databases'
+atproto.audits = off
 EOF
 	$node->append_conf('postgresql.conf', $o{conf}) if $o{conf};
 	$last_made = $node;

@@ -14,9 +14,11 @@ ROOMS = {
     "net": ["core"],
     "data": ["core", "types"],
     "config": ["core", "types", "net"],
+    "identity": ["core", "types", "data", "config"],
     "stream": ["core", "types", "net", "data", "config"],
-    "tables": ["core", "types", "data", "config", "stream"],
-    "process": ["core", "types", "net", "data", "config", "stream", "tables"],
+    "tables": ["core", "types", "data", "config", "identity", "stream"],
+    "fetch": ["core", "types", "net", "data", "config", "identity", "stream", "tables"],
+    "process": ["core", "types", "net", "data", "config", "identity", "stream", "tables", "fetch"],
 }
 # The module, and the table of the kinds of streams: what puts the rooms together.
 ALL = ["src/atproto.c", "src/source.c"]
@@ -25,7 +27,9 @@ ALL = ["src/atproto.c", "src/source.c"]
 LIBRARIES = {
     "cbor.h": ["core"],
     "curl/": ["net"],
+    "ares.h": ["net"],
     "wslay/": ["net"],
+    "zlib.h": ["net"],
     "openssl/": ["net", "src"],
     "secp256k1": ["src"],
 }

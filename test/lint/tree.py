@@ -27,7 +27,7 @@ import rooms
 PAGE = "doc/conformance.md"
 RACES = "doc/races.md"
 ROW = re.compile(r"^\| ([A-Z]-?\d+) \|([^|\n]*)\|([^|\n]*)\|([^|\n]*)\|$", re.M)
-RULE = re.compile(r"\b([ABEFIKNTVW])-(\d\d)\b(?: to (?:[ABEFIKNTVW]-)?(\d\d)\b)?")
+RULE = re.compile(r"\b([ABEFIKNRTVW])-(\d\d)\b(?: to (?:[ABEFIKNRTVW]-)?(\d\d)\b)?")
 DECISION = re.compile(r"\b([DN])(\d{1,2})\b(?: to [DN]?(\d{1,2})\b)?")
 SOURCE = re.compile(r"^src/.*\.(c|h|sql|in)$")
 CLOCK = re.compile(r"\b(GetCurrentTimestamp|GetSQLCurrentTimestamp|INSTR_TIME_SET_CURRENT|gettimeofday|clock_gettime|time)(?=\((?:NULL|0|\)|&|CLOCK|\w+\)))")
@@ -156,7 +156,8 @@ def room_faults(root, files):
 
 
 # What the processes to come are for: each goes from here when it is used.
-AHEAD = {"atp_diddoc_parse"}
+AHEAD = {"atp_diddoc_parse",
+         "atp_car_push_begin", "atp_car_push", "atp_car_push_end", "atp_export_commit", "atp_export_begin", "atp_export_next"}
 
 
 def declaration_faults(root, files):

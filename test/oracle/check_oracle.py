@@ -4,6 +4,7 @@
 import sys
 import tempfile
 
+import exports
 import other
 import record
 import state
@@ -148,6 +149,59 @@ equal([x in current for x in ("expired", "expired-twice", "not-expired", "taken-
       [False, False, True, False, True, True], "those that hold")
 equal(len(labels.dead), len(streams.BAD) + 2, "each bad label is bad alone, and two messages")
 equal([m[2] is None for m in labels.messages[:3]], [False] * 3, "messages of labels have JSON")
+# --- exports ---
+
+posts = {f"app.bsky.feed.post/{n:05}": synth.post(str(n)) for n in range(300)}
+file = exports.make(synth.did(1), synth.tid(7), posts)
+whole = exports.Export(file, synth.did(1))
+equal({path: wire.decode(block) for path, (_, block) in whole.records.items()}, posts, "an export gives its records")
+equal(whole.rev, synth.tid(7), "and its revision")
+
+
+def refused(file, who=None):
+    try:
+        exports.Export(file, who)
+    except wire.Malformed as e:
+        return str(e)
+
+
+equal(refused(exports.make(synth.did(1), synth.tid(7), {})), None, "so does one without records")
+equal(refused(file, synth.did(2)), "did", "R-42: another account's")
+equal(refused(file[:-1]), "car", "R-40: cut in a block")
+equal(refused(file[:-1] + bytes([file[-1] ^ 1])), "hash", "R-41: a byte is wrong")
+roots, blocks = wire.car(file)
+equal({refused(synth.car(roots[0], [block for block in blocks.items() if block[0] != key])) for key in blocks},
+      {"missing"}, "R-43: each block is needed")
+equal(refused(synth.car(roots[0], [*blocks.items(), *blocks.items(), (synth.cid(b"x"), b"x")])), None,
+      "R-40: blocks that come twice, or that nobody needs")
+
+
+def with_tree(*nodes):
+    """An export whose tree is these nodes, the top one last."""
+    signed = wire.decode(blocks[roots[0]])
+    signed["data"] = synth.link(synth.cid(nodes[-1]))
+    top = synth.encode(signed)
+    return synth.car(synth.cid(top), [(synth.cid(b), b) for b in (top, b"", *nodes)])
+
+
+def entry(key, shared=0, below=None):
+    return {"k": key, "p": shared, "v": synth.link(synth.cid(b"")), "t": below}
+
+
+low = [key for key in (b"a%d" % n for n in range(50)) if synth.layer(key) == 0][:2]
+high = next(key for key in (b"b%d" % n for n in range(50)) if synth.layer(key) == 1)
+leaf = synth.encode({"l": None, "e": [entry(low[0])]})
+equal(refused(with_tree(leaf, synth.encode({"l": synth.link(synth.cid(leaf)), "e": [entry(high)]}))), None, "a tree by hand")
+for name, *nodes in (
+    ("order", synth.encode({"l": None, "e": [entry(low[1]), entry(low[0])]})),
+    ("prefix", synth.encode({"l": None, "e": [entry(low[0]), entry(low[1])]})),
+    ("height", synth.encode({"l": None, "e": [entry(low[0]), entry(high)]})),
+    ("layer", leaf, synth.encode({"l": synth.link(synth.cid(leaf)), "e": [entry(low[1], 1)]})),
+    ("twice", leaf, synth.encode({"l": synth.link(synth.cid(leaf)), "e": [entry(high, 0, synth.link(synth.cid(leaf)))]})),
+    ("empty top", leaf, synth.encode({"l": synth.link(synth.cid(leaf)), "e": []})),
+):
+    equal(refused(with_tree(*nodes)), "tree", f"R-44: {name}")
+
 equal(list(synth.posts(3)), list(synth.posts(3)), "synth.py repeats exactly")
 sizes = [len(m) for m in synth.posts(300)]
 equal(5000 < sum(sizes) / 300 < 6000, True, "its posts have the size of production frames")

@@ -16,6 +16,7 @@ Commits are not signed, and each tree has only what its commit writes.  The same
 give the same bytes.
 """
 
+import functools
 import hashlib
 import random
 import struct
@@ -66,45 +67,52 @@ def car(root, blocks):
     return b"".join(out)
 
 
+@functools.lru_cache(maxsize=None)
 def layer(key):
     """The layer of the Merkle search tree that a key belongs to: pairs of leading zero bits."""
     digest = int.from_bytes(hashlib.sha256(key).digest(), "big")
     return (256 - digest.bit_length()) // 2
 
 
+@functools.lru_cache(maxsize=100_000)
+def node(items, level):
+    """A node of this level, of (key, CID) pairs: its CID, and with it all nodes below as (CID, bytes).
+
+    Kept, since of a large tree most is in the next one, too.
+    """
+    entries, below, last, left, nodes = [], [], b"", None, []
+
+    def subtree():
+        if not below:
+            return None
+        root, blocks = node(tuple(below), level - 1)
+        nodes.extend(blocks)
+        return link(root)
+
+    for item in [*items, None]:
+        if item is not None and layer(item[0]) < level:
+            below.append(item)
+            continue
+        if entries:
+            entries[-1]["t"] = subtree()
+        else:
+            left = subtree()
+        below = []
+        if item is not None:
+            key, value = item
+            shared = 0
+            while shared < min(len(key), len(last)) and key[shared] == last[shared]:
+                shared += 1
+            entries.append({"p": shared, "k": key[shared:], "v": link(value), "t": None})
+            last = key
+    block = encode({"l": left, "e": entries})
+    return cid(block), (*nodes, (cid(block), block))
+
+
 def tree(records):
     """The Merkle search tree of {path: CID}: its root, and its nodes as (CID, bytes)."""
-    nodes = []
-
-    def node(items, level):
-        """A node of this level: its keys, and between them what is below."""
-        entries, below, last, left = [], [], b"", None
-
-        def subtree():
-            return link(node(below, level - 1)) if below else None
-
-        for item in [*items, None]:
-            if item is not None and layer(item[0]) < level:
-                below.append(item)
-                continue
-            if entries:
-                entries[-1]["t"] = subtree()
-            else:
-                left = subtree()
-            below = []
-            if item is not None:
-                key, value = item
-                shared = 0
-                while shared < min(len(key), len(last)) and key[shared] == last[shared]:
-                    shared += 1
-                entries.append({"p": shared, "k": key[shared:], "v": link(value), "t": None})
-                last = key
-        block = encode({"l": left, "e": entries})
-        nodes.append((cid(block), block))
-        return nodes[-1][0]
-
-    items = sorted((path.encode(), value) for path, value in records.items())
-    return node(items, max((layer(key) for key, _ in items), default=0)), nodes
+    items = tuple(sorted((path.encode(errors="surrogateescape"), value) for path, value in records.items()))
+    return node(items, max((layer(key) for key, _ in items), default=0))
 
 
 class Stream:

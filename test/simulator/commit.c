@@ -11,6 +11,7 @@
 #include "core/commit.h"
 #include "protocol/car_write.h"
 #include "protocol/commit_write.h"
+#include "export.h"
 #include "message.h"
 #include "record.h"
 #include "sign.h"
@@ -83,6 +84,12 @@ fill_record(Commit *c, Record *record)
 	{
 		free(record->json);
 		record->json = xstrndup(json, value_json(value, json));
+	}
+	if (c->net->options->exports != NULL || c->net->options->export != NULL)
+	{
+		free(record->block);
+		record->block = (uint8_t *) xstrndup((const char *) block, w.len);
+		record->block_len = w.len;
 	}
 }
 
@@ -208,8 +215,7 @@ operate(Commit *c, Kind kind)
 static void
 put_commit(Network *net, Account *a, uint64_t rev, AtpCborWriter *car)
 {
-	uint8_t		buf[512];
-	AtpCborWriter w = {.buf = buf, .cap = sizeof buf};
+	AtpCborWriter w = {.buf = a->commit_block, .cap = sizeof a->commit_block};
 	uint8_t		sig[ATP_COMMIT_SIG_LEN];
 	AtpCommit	commit = {.did = {a->did, DID_LEN}, .rev = rev, .data = cid_span(a->data)};
 
@@ -224,11 +230,15 @@ put_commit(Network *net, Account *a, uint64_t rev, AtpCborWriter *car)
 	}
 	commit.sig = (AtpBytes) {sig, sizeof sig};
 	atp_commit_put(&w, &commit);
-	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, buf, w.len, sha256, NULL, a->commit);
+	if (w.len > w.cap)
+		die("a commit of %zu bytes", w.len);
+	a->commit_len = w.len;
+	atp_cid_of(ATP_CID_CODEC_DAG_CBOR, a->commit_block, w.len, sha256, NULL, a->commit);
 	atp_car_put_header(car, cid_span(a->commit));
-	add_block(car, a->commit, buf, w.len);
+	add_block(car, a->commit, a->commit_block, w.len);
 	a->rev = rev;
 	a->has_commit = a->is_seen = true;
+	export_if_asked(net, a);
 }
 
 static void
@@ -294,7 +304,13 @@ put_message(Commit *c, AtpCborWriter *w, const AtpCborWriter *car, uint64_t sinc
 	message_put_time(c->net, w);
 	atp_cbor_put_key(w, "blobs");
 	atp_cbor_put_array(w, 0);
-	put_rev(w, "since", since);
+	if (since != 0)
+		put_rev(w, "since", since);
+	else
+	{
+		atp_cbor_put_key(w, "since");
+		atp_cbor_put_null(w);
+	}
 	atp_cbor_put_key(w, "blocks");
 	atp_cbor_put_bytes(w, car->buf, car->len);
 	put_digest(w, "commit", c->account->commit + ATP_CID_BLESSED_LEN - DIGEST_LEN);
@@ -316,7 +332,8 @@ commit_write(Network *net, Account *account, Kind kind, unsigned nops, AtpCborWr
 		.net = net, .account = account, .blocks = {.buf = blocks, .cap = sizeof blocks},
 		.rev = atp_tid_make(net->micros + REV_AHEAD, 0)
 	};
-	uint64_t	since = account->rev;
+	/* V-28: nothing was before the first commit of all */
+	uint64_t	since = account->has_commit || account->history > 0 ? account->rev : 0;
 	uint8_t		prev_data[ATP_CID_BLESSED_LEN];
 
 	memcpy(prev_data, account->data, sizeof prev_data);

@@ -84,17 +84,34 @@ records_of(const Network *net, unsigned size)
 	return net->options->history * size / SIZES;
 }
 
+void
+old_record(const char *path, AtpCborWriter *w)
+{
+	const char *rkey = strchr(path, '/') + 1;
+
+	atp_cbor_put_map(w, 2);
+	atp_cbor_put_key(w, "rkey");
+	atp_cbor_put_key(w, rkey);
+	atp_cbor_put_key(w, "$type");
+	atp_cbor_put_text(w, path, (size_t) (rkey - 1 - path));
+}
+
 static void
 make_old(Network *net, uint64_t i)
 {
 	Old		   *old = &net->old[i];
 	uint64_t	micros = EPOCH - OLD_SPAN + OLD_SPAN / net->options->history * i;
+	char	   *path;
+	uint8_t		block[512];
+	AtpCborWriter w = {.buf = block, .cap = sizeof block};
 	uint8_t		digest[DIGEST_LEN];
 
-	random_bytes(&net->random, digest, sizeof digest);
 	old->kind = old_kind(net, i);
-	old->leaf = tree_leaf(old->kind == KIND_PROFILE ? xstrndup("app.bsky.actor.profile/self", 27) :
-						  path_of(old->kind, atp_tid_make(micros, 0)), digest);
+	path = old->kind == KIND_PROFILE ? xstrndup("app.bsky.actor.profile/self", 27) :
+		path_of(old->kind, atp_tid_make(micros, 0));
+	old_record(path, &w);
+	sha256(NULL, block, w.len, digest);
+	old->leaf = tree_leaf(path, digest);
 }
 
 /* The history that accounts share, and the trees of its beginnings. */
@@ -126,12 +143,20 @@ set_size(Network *net, Account *a, unsigned size)
 	memcpy(a->data, net->old_root[size], sizeof a->data);
 }
 
+void
+account_set_key(const Network *net, Account *a, unsigned key)
+{
+	uint64_t	seed[3] = {net->options->seed, (uint64_t) (a - net->accounts), key};
+
+	a->key = key;
+	sha256(NULL, (const uint8_t *) seed, sizeof seed, a->secret);
+}
+
 uint32_t
 network_join(Network *net)
 {
 	Account    *a;
 	Random		own = {.state = net->options->seed * UINT64_C(0x100000001) + net->naccounts};
-	uint64_t	seed[2] = {net->options->seed, net->naccounts};
 
 	if (net->naccounts == net->cap)
 	{
@@ -143,7 +168,9 @@ network_join(Network *net)
 	memcpy(a->did, "did:plc:", 8);
 	for (int i = 8; i < DID_LEN; i++)
 		a->did[i] = atp_base32_digit[random_below(&own, 32)];
-	sha256(NULL, (const uint8_t *) seed, sizeof seed, a->secret);
+	a->host = (unsigned) random_below(&own, HOSTS);
+	a->curve = (double) random_below(&own, 1000000) < net->options->p256 * 10000 ? ATP_P256 : ATP_K256;
+	account_set_key(net, a, 0);
 	a->tree.owner = SIZES + 2 + net->naccounts;
 	set_size(net, a, 0);
 	net->nactive++;
@@ -261,6 +288,7 @@ void
 account_forget(Account *a, Record *record)
 {
 	free(record->json);
+	free(record->block);
 	*record = a->records[--a->nrecords];
 }
 
@@ -272,6 +300,7 @@ account_clear(Account *a)
 	{
 		free(a->records[i].path);
 		free(a->records[i].json);
+		free(a->records[i].block);
 	}
 	a->nrecords = 0;
 }

@@ -5,6 +5,8 @@
 #ifndef SIM_NETWORK_H
 #define SIM_NETWORK_H
 
+#include "core/cbor_write.h"
+#include "core/multikey.h"
 #include "core/repos_message.h"
 #include "core/tid.h"
 #include "options.h"
@@ -13,8 +15,10 @@
 
 #define DID_LEN			32		/* did:plc: and 24 characters */
 #define SECRET_LEN		32
+#define COMMIT_MAX		256
 #define HANDLE_MAX		64
 #define RECENT_POSTS	8192
+#define HOSTS			20		/* of accounts */
 #define TIME_TEXT		25		/* 2024-01-01T00:00:00.000Z */
 
 /* The time before the first event: 2024-01-01, in microseconds. */
@@ -28,6 +32,8 @@ typedef struct Record
 	uint64_t	rev;
 	uint8_t		digest[DIGEST_LEN];
 	char	   *json;			/* NULL without --expect */
+	uint8_t    *block;			/* NULL without --exports and --export */
+	size_t		block_len;
 } Record;
 
 typedef struct Account
@@ -42,7 +48,12 @@ typedef struct Account
 	uint64_t	rev;
 	uint8_t		data[ATP_CID_BLESSED_LEN];
 	uint8_t		commit[ATP_CID_BLESSED_LEN];
-	uint8_t		secret[SECRET_LEN]; /* k256 */
+	AtpCurve	curve;
+	unsigned	key;			/* counts its keys */
+	uint8_t		secret[SECRET_LEN]; /* of that key */
+	unsigned	host;
+	uint8_t		commit_block[COMMIT_MAX];	/* the last one, signed */
+	size_t		commit_len;
 	Tree		tree;
 	Record	   *records;
 	uint32_t	nrecords;
@@ -99,6 +110,12 @@ extern Account *network_pick(Network *net);
 /* A post, preferably a recent one. */
 extern PostRef network_post(Network *net);
 extern void network_posted(Network *net, const Account *account, const Record *post);
+
+/* It signs with its nth key from now on; the first is 0. */
+extern void account_set_key(const Network *net, Account *a, unsigned key);
+
+/* The record that repositories have from the start at this path. */
+extern void old_record(const char *path, AtpCborWriter *w);
 
 extern Record *account_add(Account *a, Kind kind, const char *path);
 extern Record *account_find(Account *a, const char *path);	/* or NULL */

@@ -24,6 +24,13 @@ static const char usage[] =
 "  --text BYTES            mean length of a post's text (120)\n"
 "  --batches PERCENT       commits with several operations (0.3)\n"
 "  --mix NAME=WEIGHT,...   how often what comes; see README.md\n"
+"  --p256 PERCENT          accounts whose key is of P-256 (0)\n"
+"  --epoch N               messages between two changes of the directory (0: none)\n"
+"  --rotations N           accounts that get another key with each of them (0)\n"
+"  --migrations N          accounts that move to another host with each (0)\n"
+"  --directory DIR         write DID documents and keys there; see README.md\n"
+"  --exports DIR           write the repositories at each change, and at the end\n"
+"  --export DID,REV,FILE   write one repository as it was at a revision\n"
 "  --no-sign               signatures are 64 random bytes: several times faster\n"
 "  --expect DIR            write there what tables must contain in the end\n"
 "  --output FILE           instead of standard output\n";
@@ -31,6 +38,7 @@ static const char usage[] =
 enum
 {
 	OPT_EVENTS = 256, OPT_ACCOUNTS, OPT_SEED, OPT_HISTORY, OPT_TEXT, OPT_BATCHES, OPT_MIX,
+	OPT_P256, OPT_EPOCH, OPT_ROTATIONS, OPT_MIGRATIONS, OPT_DIRECTORY, OPT_EXPORTS, OPT_EXPORT,
 	OPT_NO_SIGN, OPT_EXPECT, OPT_OUTPUT, OPT_HELP
 };
 
@@ -42,6 +50,13 @@ static const struct option longopts[] = {
 	{"text", required_argument, NULL, OPT_TEXT},
 	{"batches", required_argument, NULL, OPT_BATCHES},
 	{"mix", required_argument, NULL, OPT_MIX},
+	{"p256", required_argument, NULL, OPT_P256},
+	{"epoch", required_argument, NULL, OPT_EPOCH},
+	{"rotations", required_argument, NULL, OPT_ROTATIONS},
+	{"migrations", required_argument, NULL, OPT_MIGRATIONS},
+	{"directory", required_argument, NULL, OPT_DIRECTORY},
+	{"exports", required_argument, NULL, OPT_EXPORTS},
+	{"export", required_argument, NULL, OPT_EXPORT},
 	{"no-sign", no_argument, NULL, OPT_NO_SIGN},
 	{"expect", required_argument, NULL, OPT_EXPECT},
 	{"output", required_argument, NULL, OPT_OUTPUT},
@@ -154,6 +169,27 @@ options_parse(Options *o, int argc, char **argv)
 			case OPT_MIX:
 				parse_mix(o, optarg);
 				break;
+			case OPT_P256:
+				o->p256 = fraction("p256", optarg, 100);
+				break;
+			case OPT_EPOCH:
+				o->epoch = number("epoch", optarg, 0, UINT64_C(1) << 40);
+				break;
+			case OPT_ROTATIONS:
+				o->rotations = number("rotations", optarg, 0, 100000000);
+				break;
+			case OPT_MIGRATIONS:
+				o->migrations = number("migrations", optarg, 0, 100000000);
+				break;
+			case OPT_DIRECTORY:
+				o->directory = optarg;
+				break;
+			case OPT_EXPORTS:
+				o->exports = optarg;
+				break;
+			case OPT_EXPORT:
+				o->export = optarg;
+				break;
 			case OPT_NO_SIGN:
 				o->sign = false;
 				break;
@@ -176,4 +212,6 @@ options_parse(Options *o, int argc, char **argv)
 		total += o->mix[kind];
 	if (total == 0)
 		die("--mix: nothing is left");
+	if (o->epoch == 0 && o->rotations + o->migrations > 0)
+		die("--rotations and --migrations happen when an --epoch ends");
 }

@@ -39,6 +39,13 @@ typedef struct Options
 	uint64_t	text;			/* mean length of a post's text, in bytes */
 	double		batches;		/* percentage of commits with several operations */
 	double		mix[KINDS];		/* weights */
+	double		p256;			/* percentage of accounts with a key of this curve; the others have k256 */
+	uint64_t	epoch;			/* messages between two changes of the directory; 0: none */
+	uint64_t	rotations;		/* accounts that get another key with each of them */
+	uint64_t	migrations;		/* that move to another host, and get another key */
+	const char *directory;		/* for documents and keys, or NULL */
+	const char *exports;		/* directory for all repositories at each of them and at the end, or NULL */
+	const char *export;			/* DID,REV,FILE: one repository as it was, or NULL */
 	bool		sign;
 	const char *expect;			/* directory, or NULL */
 	const char *output;			/* file; NULL: standard output */

@@ -1,6 +1,6 @@
 /*
  * sign.h
- *		Signatures of commits, rule B-61: k256, 64 bytes, low S.
+ *		Signatures of commits, rule B-61: k256 or P-256, 64 bytes, low S.
  */
 #ifndef SIM_SIGN_H
 #define SIM_SIGN_H

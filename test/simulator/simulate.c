@@ -4,7 +4,10 @@
  *		What comes next is decided here.
  */
 #include "commit.h"
+#include "directory.h"
+#include "epoch.h"
 #include "expect.h"
+#include "export.h"
 #include "message.h"
 
 #include <stdio.h>
@@ -76,6 +79,7 @@ end_for_good(Simulation *s, Account *a)
 	a->status = "deleted";
 	s->net.nactive--;
 	account_clear(a);
+	directory_forget(a, epoch_next(&s->net));
 	s->greetings = 2;
 }
 
@@ -98,15 +102,39 @@ change_account(Simulation *s, AtpCborWriter *w)
 }
 
 static void
+join(Simulation *s)
+{
+	s->newcomer = network_join(&s->net);
+	directory_tell(&s->net, &s->net.accounts[s->newcomer], epoch_now(&s->net), false);
+}
+
+static void
+write_commit(Network *net, Kind kind, AtpCborWriter *w)
+{
+	Account    *a = network_pick(net);
+	unsigned	nops = 1;
+
+	if ((double) random_below(&net->random, 1000000) < net->options->batches * 10000)
+		nops = 2 + (unsigned) random_below(&net->random, BATCH_MAX - 1);
+	commit_write(net, a, kind, nops, w);
+}
+
+static void
 next_message(Simulation *s, AtpCborWriter *w)
 {
 	Network    *net = &s->net;
 	Kind		kind = choose(s);
-	unsigned	nops = 1;
 
 	net->micros += PACE + random_below(&net->random, PACE);
+	if (epoch_begins(net))
+	{
+		export_all(net, (uint64_t) net->seq / net->options->epoch);
+		epoch_change(net);
+	}
+	if (epoch_write(net, w))
+		return;
 	if (s->greetings == 2)
-		s->newcomer = network_join(net);
+		join(s);
 	if (s->greetings > 0)
 		kind = s->greetings-- == 2 ? KIND_IDENTITY : KIND_ACCOUNT;
 	else
@@ -126,9 +154,7 @@ next_message(Simulation *s, AtpCborWriter *w)
 			sync_write(net, network_pick(net), w);
 			break;
 		default:
-			if ((double) random_below(&net->random, 1000000) < net->options->batches * 10000)
-				nops = 2 + (unsigned) random_below(&net->random, BATCH_MAX - 1);
-			commit_write(net, network_pick(net), kind, nops, w);
+			write_commit(net, kind, w);
 			break;
 	}
 }
@@ -170,12 +196,18 @@ main(int argc, char **argv)
 	if (options.output != NULL && (f = fopen(options.output, "wb")) == NULL)
 		die("cannot write %s", options.output);
 	network_start(&s.net, &options);
+	directory_open(&options);
+	for (uint32_t i = 0; i < s.net.naccounts; i++)
+		directory_tell(&s.net, &s.net.accounts[i], 1, false);
 	write_capture(&s, f);
+	export_all(&s.net, options.epoch == 0 ? 1 : (options.events + options.epoch - 1) / options.epoch);
+	directory_close();
 	if (fclose(f) != 0)
 		die("cannot write the capture");
 	if (options.expect != NULL)
 		expect_write(&s.net);
 	network_free(&s.net);
+	epoch_free();
 	free(s.absent);
 	return 0;
 }

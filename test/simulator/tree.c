@@ -428,6 +428,25 @@ tree_prove(const Tree *t, const Leaf *leaf, TreeBlockFn emit, void *ctx)
 }
 
 static void
+walk(Node *node, TreeBlockFn emit, void *ctx)
+{
+	uint8_t		cid[ATP_CID_BLESSED_LEN];
+
+	emit_node(node, emit, ctx, cid);
+	for (uint32_t i = 0; node != NULL && i <= node->n; i++)
+	{
+		if (*child(node, i) != NULL)
+			walk(*child(node, i), emit, ctx);
+	}
+}
+
+void
+tree_walk(const Tree *t, TreeBlockFn emit, void *ctx)
+{
+	walk(t->root, emit, ctx);
+}
+
+static void
 free_own(const Tree *t, Node *node)
 {
 	if (node == NULL || node->owner != t->owner)

@@ -56,6 +56,9 @@ extern void tree_seal(Tree *t, TreeBlockFn emit, void *ctx, uint8_t root[ATP_CID
  */
 extern void tree_prove(const Tree *t, const Leaf *leaf, TreeBlockFn emit, void *ctx);
 
+/* Calls emit with every node of a tree that has been sealed. */
+extern void tree_walk(const Tree *t, TreeBlockFn emit, void *ctx);
+
 /* Frees the nodes that are the tree's own. */
 extern void tree_free(Tree *t);
 

@@ -10,6 +10,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
+use List::Util qw(min);
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -46,6 +47,12 @@ wait_for_seq($node, 's', $PDS_LAST);
 is(query('SELECT state FROM atproto.stat_subscription'), 'streaming', 'those of a database that is gone are free again');
 is(query($manager), $before, 'DROP DATABASE ends no process of another database');
 unlike(slurp_file($node->logfile), qr/no room in shared memory/, 'there was room');
+
+# --- idle ---
+
+# Each look at the tables is a transaction: it is made when something happens, and then less and less often.
+wait_for("SELECT state = 'idle' AND clock_timestamp() - state_change > '3 s' FROM pg_stat_activity WHERE pid = ($manager)");
+pass('a manager that has nothing to do does nothing');
 
 # --- batches ---
 
@@ -100,8 +107,8 @@ foreach my $look (1 .. 30)
 	push @used, slurp_file($node->logfile, $log) =~ /Grand total: .* (\d+) used/;
 }
 is(query('SELECT pid FROM atproto.stat_subscription'), $pid, 'a new manager leaves consumers alone');
-# it has a copy of the server's locks for each look, of some 10 kB
-cmp_ok($used[29] - $used[9], '<', 50_000, 'its memory stays as it is, however often it looks') or diag "@used";
+# It has a copy of the server's locks for each look, of some 10 kB; what catalog caches have comes and goes.
+cmp_ok(min(@used[20 .. 29]) - min(@used[0 .. 9]), '<', 50_000, 'its memory stays as it is, however often it looks') or diag "@used";
 
 # --- a database that is made later ---
 

@@ -131,10 +131,10 @@ query('TRUNCATE network.ran_as');
 is(as('boss', "SELECT atproto.refill('own') > 0; SHOW search_path; SELECT current_user"), qq(t\n"\$user", public\nboss), 'a superuser refills, and is the same afterwards');
 is(query('SELECT DISTINCT name FROM network.ran_as'), 'consumer', 'the triggers run as the owner');
 is(as('consumer', "DROP TRIGGER refilled ON network.repo; DROP TRIGGER refilled_later ON network.repo; SELECT atproto.refill('own') > 0"), 't', 'the owner may, too');
-query("SELECT atproto.resume('own')");
 
-# The consumer has its owner's rights and no more.
+# The consumer has its owner's rights and no more.  (It is paused: what it would have read by then cannot be refused.)
 is(as('consumer', "UPDATE atproto.subscription SET target = 'other_network' WHERE name = 'own'; SELECT atproto.set_cursor('own', 0)"), '', 'the row can name any schema');
+query("SELECT atproto.resume('own')");
 $node->poll_query_until('postgres', q{SELECT stopped ~ 'permission denied for (schema other_network|table record)' FROM atproto.subscription WHERE name = 'own'});
 is(query('SELECT max(indexed_at) < (SELECT updated_at FROM atproto.cursor WHERE subscription = $$own$$) FROM other_network.record'), 't', 'but nothing is written there');
 query("SELECT atproto.unsubscribe('own')");

@@ -25,6 +25,7 @@ my $server = AtprotoTest::Server->start($odd, '--cut-after', 20, '--cut-times', 
 $node->safe_psql('postgres', subscribe_sql('watched', $server, cursor => 0, collections => "ARRAY['app.bsky.*']"));
 wait_for_seq($node, 'watched', $n);
 $node->safe_psql('postgres', "INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) VALUES ('watched', 'x', 1, 9, 'OutdatedCursor')");
+$node->safe_psql('postgres', "UPDATE atproto.audit_state SET audited = 9, different = 1, different_at = now()");
 
 my $readme = slurp_file("$dir/README.md");
 my ($grants, $role) = $readme =~ /^(CREATE ROLE (\w+) .*?)^```/ms or BAIL_OUT('the README names no grants');
@@ -93,7 +94,7 @@ my @unknown = grep { !$metrics{$_} } map { /(atproto_\w+)/g } @used, map { $_->{
 is_deeply(\@unknown, [], 'of these metrics');
 foreach my $file ('README.md', 'alerts.yaml', 'alerts-test.yaml')
 {
-	my @named = slurp_file("$dir/$file") =~ /\b(atproto_(?:subscription|dead|gaps)\w+)/g;
+	my @named = slurp_file("$dir/$file") =~ /\b(atproto_(?:subscription|identity|audits|fetcher|hosts|dead|gaps)\w+)/g;
 	cmp_ok(scalar @named, '>', 0, "$file names metrics");
 	is_deeply([ grep { !$metrics{$_} } @named ], [], 'which exist');
 }

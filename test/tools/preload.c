@@ -1,17 +1,30 @@
 /*
  * preload.c
  *		Preloaded into a server by tests (AtprotoTest::Preload): a time of day that
- *		the test sets while the server runs, and a name that no name server
- *		answers for.
+ *		the test sets while the server runs, a name that no name server answers
+ *		for, and a network of the test's own (AtprotoTest::Network).
  *
  * ATP_TEST_CLOCK names a file with one int64: the seconds that the time of day
  * is off.  The monotonic clock is right.
+ *
+ * ATP_TEST_NAMES names a file with lines "NAME ADDRESS...", which is read again
+ * at each look-up: a process is given the addresses one after the other, the
+ * last one for ever.  ".example.com" is each name below that one.  Other names
+ * are looked up as ever.  ATP_TEST_PORTS is "FROM:TO,...": connections to a
+ * port FROM of any address but those of this machine go to TO at 127.0.0.1, and
+ * to every other port are refused.  So a test's servers have names, addresses
+ * and ports as on the Internet, and nothing of a test leaves the machine.
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <pthread.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -70,13 +83,130 @@ time(time_t *t)
 	return now.tv_sec;
 }
 
+/* --- the test's network --- */
+
+#define MAX_NAMES 256
+
+/* How often this process has looked a name of the file up. */
+static struct
+{
+	char		name[256];
+	int			times;
+}			looked_up[MAX_NAMES];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int
+look_up_number(const char *name)
+{
+	int			n = 0;
+
+	pthread_mutex_lock(&lock);
+	for (int i = 0; i < MAX_NAMES; i++)
+	{
+		if (looked_up[i].name[0] && strcasecmp(looked_up[i].name, name) != 0)
+			continue;
+		snprintf(looked_up[i].name, sizeof(looked_up[i].name), "%s", name);
+		n = looked_up[i].times++;
+		break;
+	}
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
+/* Does a line's pattern mean this name? */
+static int
+means(const char *pattern, const char *name)
+{
+	size_t		p = strlen(pattern),
+				n = strlen(name);
+
+	return strcasecmp(pattern, name) == 0 ||
+		(pattern[0] == '.' && n > p && strcasecmp(name + n - p, pattern) == 0);
+}
+
+/* The address that the file has for a name: 1, "none" there: -1, not in it: 0. */
+static int
+from_file(const char *name, char *address, size_t size)
+{
+	const char *path = getenv("ATP_TEST_NAMES");
+	FILE	   *f = path ? fopen(path, "re") : NULL;
+	char		line[1024];
+	int			found = 0;
+
+	while (f && !found && fgets(line, sizeof(line), f))
+	{
+		char	   *rest;
+		char	   *word = strtok_r(line, " \n", &rest);
+		char	   *next;
+		int			n;
+
+		if (!word || !means(word, name))
+			continue;
+		for (n = look_up_number(name); (next = strtok_r(NULL, " \n", &rest)); n--)
+		{
+			found = strcmp(next, "none") == 0 ? -1 : 1;
+			snprintf(address, size, "%s", next);
+			if (n == 0)
+				break;
+		}
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
 int
 getaddrinfo(const char *name, const char *service, const struct addrinfo *hints, struct addrinfo **result)
 {
 	int			(*real) (const char *, const char *, const struct addrinfo *, struct addrinfo **);
+	struct addrinfo numeric = hints ? *hints : (struct addrinfo) {0};
+	char		address[128];
+	int			known;
 
 	while (name && strcmp(name, "unanswered.invalid") == 0)
 		pause();
 	*(void **) &real = dlsym(RTLD_NEXT, "getaddrinfo");
-	return real(name, service, hints, result);
+	known = name ? from_file(name, address, sizeof(address)) : 0;
+	if (known < 0)
+		return EAI_NONAME;
+	if (known == 0)
+		return real(name, service, hints, result);
+	numeric.ai_flags = (numeric.ai_flags | AI_NUMERICHOST) & ~AI_ADDRCONFIG;
+	return real(address, service, &numeric, result);
+}
+
+int
+connect(int fd, const struct sockaddr *to, socklen_t size)
+{
+	int			(*real) (int, const struct sockaddr *, socklen_t);
+	const char *ports = getenv("ATP_TEST_PORTS");
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *) to;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *) to;
+	struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in6 here6 = {.sin6_family = AF_INET6, .sin6_addr = {{{[10] = 0xff, 0xff, 127, 0, 0, 1}}}};
+	int			port;
+
+	*(void **) &real = dlsym(RTLD_NEXT, "connect");
+	if (!ports || (to->sa_family != AF_INET && to->sa_family != AF_INET6) ||
+		(to->sa_family == AF_INET && (ntohl(v4->sin_addr.s_addr) >> 24) == 127) ||
+		(to->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr)))
+		return real(fd, to, size);
+
+	port = ntohs(to->sa_family == AF_INET ? v4->sin_port : v6->sin6_port);
+	while (ports)
+	{
+		int			from,
+					instead;
+
+		if (sscanf(ports, "%d:%d", &from, &instead) == 2 && from == port)
+		{
+			here.sin_port = here6.sin6_port = htons(instead);
+			return to->sa_family == AF_INET ? real(fd, (struct sockaddr *) &here, sizeof(here)) :
+				real(fd, (struct sockaddr *) &here6, sizeof(here6));
+		}
+		ports = strchr(ports, ',');
+		ports += ports != NULL;
+	}
+	errno = ECONNREFUSED;
+	return -1;
 }

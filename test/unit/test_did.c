@@ -1,8 +1,10 @@
 /*
  * test_did.c
- *		DIDs: rules I-20 to I-24, D9, stored form and order.
+ *		DIDs: rules I-20 to I-24, D9, stored form and order; who is asked for a
+ *		document, W-01 and W-04.
  */
 #include "core/did.h"
+#include "core/did_web.h"
 #include "protocol/stored.h"
 #include "syntax.h"
 
@@ -35,6 +37,58 @@ check_normal(const char *s, const char *expected)
 	ok(n == strlen(expected) && memcmp(out, expected, n) == 0, "I-24: %s becomes %s", s, out);
 	strcpy(out, s);
 	ok(atp_did_normalize(out, strlen(s), out) == n && memcmp(out, expected, n) == 0, "in place as well");
+}
+
+/* The host that has the document; "" for did:plc. */
+static void
+check_host(const char *did, const char *expected)
+{
+	char		host[ATP_DID_WEB_HOST];
+	size_t		n;
+	size_t		at;
+
+	ok(atp_did_document_host(did, strlen(did), host, &n, &at) == ATP_OK &&
+	   n == strlen(expected) && memcmp(host, expected, n) == 0, "W-04: %s is at \"%s\"", did, expected);
+}
+
+static AtpErr
+no_host(const char *s, size_t n, size_t *at)
+{
+	char		host[ATP_DID_WEB_HOST];
+	size_t		len;
+
+	return atp_did_document_host(s, n, host, &len, at);
+}
+
+static void
+test_hosts(void)
+{
+	check_host(PLC, "");
+	check_host("did:web:example.com", "example.com");
+	check_host("did:web:A.Example.COM", "a.example.com");
+	check_host("did:web:localhost", "localhost");
+	check_host("did:web:localhost%3A8080", "localhost:8080");
+	check_host("did:web:localhost%3a1", "localhost:1");
+	check_host("did:web:localhost.com", "localhost.com");
+	REFUSED("W-01", no_host,
+			{"did:key:zQ3sh", ATP_E_DID_NOT_BLESSED, 0},
+			{"did:webs:example.com", ATP_E_DID_NOT_BLESSED, 0},
+			{"did:plc:asdf123", ATP_E_DID_PLC, 8},
+			{"did:plc:ewvi7nxzyoun6zhxrhs64oi1", ATP_E_DID_PLC, 8});
+	REFUSED("W-04", no_host,
+			{"did:web:example.com:user", ATP_E_DID_WEB, 19},
+			{"did:web:example.com%3A443", ATP_E_DID_WEB, 19},
+			{"did:web:example.com%2Fpath", ATP_E_DID_WEB, 19},
+			{"did:web:example", ATP_E_DID_WEB, 15},
+			{"did:web:127.0.0.1", ATP_E_DID_WEB, 16},
+			{"did:web:localhost%3A", ATP_E_DID_WEB, 17},
+			{"did:web:localhost%3A123456", ATP_E_DID_WEB, 17},
+			{"did:web:localhost%3A8a", ATP_E_DID_WEB, 17},
+			{"did:web:localhost%2F80", ATP_E_DID_WEB, 17},
+			{"did:web:printer.local", ATP_E_DID_WEB_TLD, 0},
+			{"did:web:db.internal", ATP_E_DID_WEB_TLD, 0},
+			{"did:web:a.localhost", ATP_E_DID_WEB_TLD, 0},
+			{"did:web:A.ONION", ATP_E_DID_WEB_TLD, 0});
 }
 
 /* A DID that is often near the limits of packing and of the abbreviation. */
@@ -195,6 +249,7 @@ main(void)
 			{"\x01" "1234567890123456", ATP_E_STORED, 0},
 			{"\x02" "123456789012345", ATP_E_DID_PREFIX, 0},
 			{"did:m123:val", ATP_E_DID_METHOD, 5});
+	test_hosts();
 	test_random();
 	return done_testing();
 }

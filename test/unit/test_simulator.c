@@ -252,7 +252,8 @@ commit(const AtpReposMessage *msg, Account *a)
 	CHECK(a, msg->nops > 0);
 	CHECK(a, msg->prev_data.ptr != NULL && equal(msg->prev_data, a->data));
 	CHECK(a, inversion.verdict == ATP_PROVEN);
-	CHECK(a, msg->has_since && (a->rev == 0 || msg->since == a->rev));
+	/* V-28: of a repository that has had nothing yet, only the first commit has none */
+	CHECK(a, msg->has_since ? a->rev == 0 || msg->since == a->rev : a->rev == 0 && a->n == 0);
 	count.batches += msg->nops > 1;
 	for (unsigned i = 0; i < msg->nops; i++)
 		apply(a, &msg->ops[i]);

@@ -7,7 +7,8 @@
 #		... $certs->ca, $certs->other_ca ...
 #
 #		The pairs: valid (localhost, 127.0.0.1, ::1), expired, not_yet_valid,
-#		wrong_host, unknown_ca (as valid, by another authority), self_signed.
+#		wrong_host, unknown_ca (as valid, by another authority), self_signed;
+#		network (all names below example.com, .net, .org and .test).
 
 package AtprotoTest::Certificates;
 
@@ -18,6 +19,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $localhost = 'DNS:localhost,IP:127.0.0.1,IP:::1';
+my $network   = join ',', $localhost, map { ("DNS:example.$_", "DNS:*.example.$_") } qw(com net org test);
 
 # UTC, as openssl ca takes them; far enough that no clock can come between.
 my ($long_ago, $past, $future, $far) =
@@ -29,6 +31,7 @@ my @pairs = (
 	[ 'expired',       'ca',    $localhost,        $long_ago, $past ],
 	[ 'not_yet_valid', 'ca',    $localhost,        $future,   $far ],
 	[ 'wrong_host',    'ca',    'DNS:example.org', $long_ago, $far ],
+	[ 'network',       'ca',    $network,          $long_ago, $far ],
 	[ 'unknown_ca',    'other', $localhost,        $long_ago, $far ],
 	[ 'self_signed',   undef,   $localhost,        $long_ago, $far ]);
 

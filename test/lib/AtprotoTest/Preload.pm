@@ -6,7 +6,8 @@
 #		$preload->step(-3600);		# seconds; from now on for all of its processes
 #
 #		For a server that is started so, the name unanswered.invalid is one that no
-#		name server answers for.
+#		name server answers for.  With make(network => $network) names, addresses and
+#		ports are those of a network of the test (AtprotoTest::Network).
 
 package AtprotoTest::Preload;
 
@@ -18,24 +19,34 @@ use Test::More;
 
 sub make
 {
-	my ($class) = @_;
+	my ($class, %o) = @_;
 	my $dir = PostgreSQL::Test::Utils::tempdir('preload');
-	my $self = bless { library => "$dir/preload.so", clock => "$dir/clock", offset => 0 }, $class;
+	my $self = bless { library => "$dir/preload.so", clock => "$dir/clock", offset => 0, %o }, $class;
 
 	system($ENV{CC} || 'gcc', '-shared', '-fPIC', '-O1', '-Wall', '-Werror', '-o', $self->{library},
-		AtprotoTest::test_dir() . '/tools/preload.c') == 0
+		AtprotoTest::test_dir() . '/tools/preload.c', '-ldl', '-pthread') == 0
 	  or BAIL_OUT('cannot build test/tools/preload.c');
 	$self->step(0);
 	return $self;
 }
 
-# Starts the node's server.  A sanitizer's runtime, which must come first, does.
+# The environment of a program that is to have it.  A sanitizer's runtime must come first.
+sub environment
+{
+	my ($self) = @_;
+
+	return (
+		LD_PRELOAD     => join(':', grep { defined } $ENV{LD_PRELOAD}, $self->{library}),
+		ATP_TEST_CLOCK => $self->{clock},
+		$self->{network} ? $self->{network}->preload : ());
+}
+
+# Starts the node's server.
 sub start
 {
 	my ($self, $node) = @_;
 
-	local $ENV{LD_PRELOAD}     = join ':', grep { defined } $ENV{LD_PRELOAD}, $self->{library};
-	local $ENV{ATP_TEST_CLOCK} = $self->{clock};
+	local %ENV = (%ENV, $self->environment);
 	$node->start;
 	return;
 }

@@ -11,15 +11,15 @@ use warnings FATAL => 'all';
 
 use Cwd qw(realpath);
 use File::Basename qw(dirname);
-use IPC::Run;
 use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
+use AtprotoTest::Process;
+
 my $dir     = realpath(dirname(__FILE__) . '/../../server');
 my $program = "$dir/streamserver";
 my $count   = 0;
-my @running;
 
 # It is built by make check; this is for running one test by hand.
 sub build
@@ -51,29 +51,12 @@ sub _run
 	my ($self, @options) = @_;
 	my $portfile = "$self->{files}/port";
 
-	unlink $portfile;
-	$self->{stdin} = '';
-
 	# A file of its own each time: its log tells of this run only.
 	$self->{log} = "$self->{files}/log" . ++$self->{runs};
-	my $output = "$PostgreSQL::Test::Utils::log_path/streamserver$self->{number}.log";
-
-	# It ends with its standard input: whatever happens to the test, no server stays.
-	$self->{process} = IPC::Run::start(
-		[
-			$program,        '--capture',   $self->{capture}, '--port',
-			$self->{port},   '--port-file', $portfile,        '--log',
-			$self->{log},    '--exit-on-eof', @options
-		],
-		'<', \$self->{stdin}, '>>', $output, '2>>', $output);
-	AtprotoTest::wait_until(
-		sub {
-			-s $portfile or $self->{process}->pumpable or BAIL_OUT("the stream server ended: see $output");
-			return -s $portfile;
-		},
-		'the stream server');
+	$self->{process} = AtprotoTest::Process->start("streamserver$self->{number}", $portfile,
+		$program, '--capture', $self->{capture}, '--port', $self->{port}, '--port-file', $portfile,
+		'--log', $self->{log}, '--exit-on-eof', @options);
 	$self->{port} = PostgreSQL::Test::Utils::slurp_file($portfile) + 0;
-	push @running, $self;
 	return;
 }
 
@@ -133,10 +116,7 @@ sub stop
 	my ($self) = @_;
 	my $process = delete $self->{process} or return;
 
-	@running = grep { $_ != $self } @running;
-	$process->signal('TERM');
-	$process->finish;
-	fail('the stream server ended well') if $process->full_result(0) != 0;
+	$process->stop;
 	return;
 }
 
@@ -148,13 +128,6 @@ sub restart
 	$self->stop;
 	$self->_run(@options);
 	return;
-}
-
-END
-{
-	my $status = $?;
-	$_->stop foreach @running;
-	$? = $status;
 }
 
 1;

@@ -7,11 +7,9 @@
 #include "access/xact.h"
 #include "commands/trigger.h"
 #include "config/claim.h"
+#include "config/wake.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "process/manager.h"
-#include "process/status.h"
-#include "process/wake.h"
 #include "storage/latch.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
@@ -31,26 +29,45 @@ PG_FUNCTION_INFO_V1(atp_subscription_changed);
  * reads the change by itself, or is told of it by the invalidation message that
  * goes with it.
  */
-static bool wake_pending = false;
+typedef enum Wake
+{
+	WAKE_NOBODY,
+	WAKE_FETCHER,
+	WAKE_ALL					/* the fetcher, too */
+} Wake;
+
+static Wake wake_pending = WAKE_NOBODY;
 static int *wake_pids;
 static int	n_wake_pids;
+static int	(*manager_outside) (void) = NULL;
+
+void
+atp_wake_manager_by(int (*pid) (void))
+{
+	manager_outside = pid;
+}
 
 static void
 collect_pids(XactEvent event, void *arg)
 {
 	MemoryContext old;
-	int			manager;
 
-	if (!wake_pending || event != XACT_EVENT_PRE_COMMIT)
+	if (wake_pending == WAKE_NOBODY || event != XACT_EVENT_PRE_COMMIT)
 		return;
 	old = MemoryContextSwitchTo(TopTransactionContext);
-	n_wake_pids = atp_holders(MyDatabaseId, &wake_pids);
-	manager = atp_manager_number();
-	if (manager >= 0)
+	if (wake_pending == WAKE_FETCHER)
 	{
-		/* one that could not get into this database, and waits to try again */
+		int			pid = atp_holder_pid(ATP_FETCHER_NAME);
+
+		wake_pids = palloc(sizeof(int));
+		wake_pids[0] = pid != 0 ? pid : atp_holder_pid(ATP_MANAGER_NAME);
+		n_wake_pids = 1;
+	}
+	else
+	{
+		n_wake_pids = atp_holders(MyDatabaseId, &wake_pids);
 		wake_pids = repalloc(wake_pids, sizeof(int) * (n_wake_pids + 1));
-		wake_pids[n_wake_pids++] = atp_manager_pid(manager);
+		wake_pids[n_wake_pids++] = manager_outside != NULL ? manager_outside() : 0;
 	}
 	MemoryContextSwitchTo(old);
 }
@@ -59,7 +76,7 @@ collect_pids(XactEvent event, void *arg)
 static void
 set_latches(ResourceReleasePhase phase, bool commit, bool top_level, void *arg)
 {
-	if (!wake_pending || !top_level || phase != RESOURCE_RELEASE_AFTER_LOCKS)
+	if (wake_pending == WAKE_NOBODY || !top_level || phase != RESOURCE_RELEASE_AFTER_LOCKS)
 		return;
 	for (int i = 0; commit && i < n_wake_pids; i++)
 	{
@@ -68,12 +85,12 @@ set_latches(ResourceReleasePhase phase, bool commit, bool top_level, void *arg)
 		if (proc != NULL)
 			SetLatch(&proc->procLatch);
 	}
-	wake_pending = false;
+	wake_pending = WAKE_NOBODY;
 	n_wake_pids = 0;
 }
 
-void
-atp_wake_at_commit(void)
+static void
+wake(Wake whom)
 {
 	static bool registered = false;
 
@@ -83,7 +100,19 @@ atp_wake_at_commit(void)
 		RegisterResourceReleaseCallback(set_latches, NULL);
 		registered = true;
 	}
-	wake_pending = true;
+	wake_pending = Max(wake_pending, whom);
+}
+
+void
+atp_wake_at_commit(void)
+{
+	wake(WAKE_ALL);
+}
+
+void
+atp_wake_fetcher(void)
+{
+	wake(WAKE_FETCHER);
 }
 
 /* SQL: atproto.wake() */

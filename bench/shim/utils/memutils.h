@@ -1,0 +1,4 @@
+/*
+ * memutils.h
+ *		See postgres.h beside this directory.
+ */

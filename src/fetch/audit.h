@@ -1,0 +1,11 @@
+/*
+ * audit.h
+ *		The errand that audits what is unproven.
+ */
+#ifndef ATP_FETCH_AUDIT_H
+#define ATP_FETCH_AUDIT_H
+
+/* From _PG_init(): its setting. */
+extern void atp_audit_errand_init(void);
+
+#endif							/* ATP_FETCH_AUDIT_H */

@@ -1,0 +1,110 @@
+/*
+ * src/fetch: repositories that are to be fetched, and the lists that they come from.
+ */
+
+CREATE TABLE atproto.repo_job (
+    target name NOT NULL,
+    did @extschema@.did NOT NULL,
+    subscription text NOT NULL
+        REFERENCES atproto.subscription (name) ON UPDATE CASCADE ON DELETE CASCADE,
+    kind text NOT NULL DEFAULT 'repo'
+        CHECK (kind IN ('repo', 'status', 'audit')),
+    priority smallint NOT NULL
+        CHECK (priority BETWEEN 0 AND 3),
+    reason text NOT NULL
+        CHECK (octet_length(reason) <= 100),
+    state text NOT NULL DEFAULT 'queued'
+        CHECK (state IN ('queued', 'running', 'throttled', 'suspended')),
+    host text
+        CHECK (octet_length(host) <= 300),
+    tries integer NOT NULL DEFAULT 0
+        CHECK (tries >= 0),
+    next_try timestamptz NOT NULL DEFAULT '-infinity',
+    error text
+        CHECK (octet_length(error) <= 1000),
+    force boolean NOT NULL DEFAULT false,
+    queued_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (target, did)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
+CREATE INDEX repo_job_due ON atproto.repo_job (priority, next_try) WHERE state = 'queued';
+CREATE INDEX repo_job_subscription ON atproto.repo_job (subscription);
+COMMENT ON TABLE atproto.repo_job IS 'repositories that are to be fetched: one row each, as long as it is outstanding';
+COMMENT ON COLUMN atproto.repo_job.target IS 'schema of the tables';
+COMMENT ON COLUMN atproto.repo_job.subscription IS 'whose settings and owner count';
+COMMENT ON COLUMN atproto.repo_job.kind IS 'repo: its export; status: only whether it is active; audit: only a comparison';
+COMMENT ON COLUMN atproto.repo_job.priority IS '0: somebody asked; 1: it is followed, and not in step; 2: something of it came; 3: a list has it';
+COMMENT ON COLUMN atproto.repo_job.reason IS 'why, in a word';
+COMMENT ON COLUMN atproto.repo_job.state IS 'throttled: it was fetched too often lately; suspended: its account is not active';
+COMMENT ON COLUMN atproto.repo_job.host IS 'server that is asked, or was asked last';
+COMMENT ON COLUMN atproto.repo_job.tries IS 'failures in a row';
+COMMENT ON COLUMN atproto.repo_job.next_try IS 'not before';
+COMMENT ON COLUMN atproto.repo_job.error IS 'what it failed with last';
+COMMENT ON COLUMN atproto.repo_job.force IS 'also an export that is older than what is stored';
+
+CREATE TABLE atproto.enumeration (
+    subscription text NOT NULL
+        REFERENCES atproto.subscription (name) ON UPDATE CASCADE ON DELETE CASCADE,
+    source text NOT NULL
+        CHECK (octet_length(source) <= 400),
+    cursor text
+        CHECK (octet_length(cursor) <= 4096),
+    started_at timestamptz NOT NULL,
+    finished_at timestamptz,
+    pages bigint NOT NULL DEFAULT 0
+        CHECK (pages >= 0),
+    seen bigint NOT NULL DEFAULT 0
+        CHECK (seen >= 0),
+    queued bigint NOT NULL DEFAULT 0
+        CHECK (queued >= 0),
+    skipped bigint NOT NULL DEFAULT 0
+        CHECK (skipped >= 0),
+    empty integer NOT NULL DEFAULT 0
+        CHECK (empty >= 0),
+    tries integer NOT NULL DEFAULT 0
+        CHECK (tries >= 0),
+    next_try timestamptz NOT NULL DEFAULT '-infinity',
+    error text
+        CHECK (octet_length(error) <= 1000),
+    PRIMARY KEY (subscription, source)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+COMMENT ON TABLE atproto.enumeration IS 'lists of repositories that are read, page by page, and again each atproto.enumerate_interval';
+COMMENT ON COLUMN atproto.enumeration.source IS 'listRepos, listReposByCollection and a collection, or dids: those of the subscription';
+COMMENT ON COLUMN atproto.enumeration.cursor IS 'where the next page begins; it moves with what the page brought';
+COMMENT ON COLUMN atproto.enumeration.started_at IS 'when the first page was asked for';
+COMMENT ON COLUMN atproto.enumeration.finished_at IS 'when there was no next one; NULL: it is being read';
+COMMENT ON COLUMN atproto.enumeration.seen IS 'entries so far, since started_at, as are the others';
+COMMENT ON COLUMN atproto.enumeration.queued IS 'of which so many are new in atproto.repo_job';
+COMMENT ON COLUMN atproto.enumeration.skipped IS 'entries without a valid DID';
+COMMENT ON COLUMN atproto.enumeration.empty IS 'pages in a row without an entry';
+COMMENT ON COLUMN atproto.enumeration.tries IS 'failures in a row';
+COMMENT ON COLUMN atproto.enumeration.next_try IS 'the next page is not asked for before';
+COMMENT ON COLUMN atproto.enumeration.error IS 'what the last page failed with, or why the list was given up';
+
+SELECT pg_catalog.pg_extension_config_dump('atproto.repo_job', '');
+SELECT pg_catalog.pg_extension_config_dump('atproto.enumeration', '');
+
+-- As the subscriptions that they belong to.
+ALTER TABLE atproto.repo_job ENABLE ROW LEVEL SECURITY;
+CREATE POLICY owner ON atproto.repo_job
+    USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
+ALTER TABLE atproto.enumeration ENABLE ROW LEVEL SECURITY;
+CREATE POLICY owner ON atproto.enumeration
+    USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
+
+-- Which lists the subscriptions want.  With dids, nothing of others is looked at.
+CREATE VIEW atproto.wanted_list AS
+    SELECT DISTINCT s.name AS subscription,
+        l.source,
+        COALESCE(s.list_source, pg_catalog.regexp_replace(s.endpoint, '^ws(s?://[^/]+)/.*$', 'http\1')) AS server,
+        s.enabled AND s.stopped IS NULL AS runs
+    FROM atproto.subscription s
+        CROSS JOIN LATERAL (
+            SELECT 'dids' WHERE s.dids IS NOT NULL
+            UNION ALL
+            SELECT 'listRepos' WHERE s.dids IS NULL AND s.backfill = 'network'
+            UNION ALL
+            SELECT 'listReposByCollection ' || c FROM pg_catalog.unnest(s.collections) c
+            WHERE s.dids IS NULL AND s.backfill = 'collections' AND c IS NOT NULL
+        ) l (source)
+    WHERE s.backfill <> 'none';
+COMMENT ON VIEW atproto.wanted_list IS 'lists that are to be read, by subscriptions'' backfill; for the fetcher';

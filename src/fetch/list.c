@@ -1,0 +1,294 @@
+/*
+ * list.c
+ *		The errand that reads lists of repositories, page by page (R-60 to R-63): of
+ *		the server of a subscription, or another one.
+ *
+ * Each list has one request at a time, whose answer is written before the next
+ * page is asked for.  list_rows.c has what is written.
+ */
+#include "postgres.h"
+
+#include "config/transaction.h"
+#include "config/wake.h"
+#include "core/list_page.h"
+#include "fetch/errand.h"
+#include "fetch/fetch.h"
+#include "fetch/list_rows.h"
+#include "lib/ilist.h"
+#include "lib/stringinfo.h"
+#include "utils/memutils.h"
+
+#define LISTS_MAX		16		/* at a time */
+#define LOOK_MS			1000	/* so long between two looks, unless a page came */
+#define IDLE_LOOK_MS	10000
+
+#define REPOS_LIMIT			1000	/* entries of a page that are asked for: the most that servers give */
+#define COLLECTION_LIMIT	2000
+
+/* A list that is being read, in memory of its own. */
+typedef struct Reading
+{
+	dlist_node	node;
+	MemoryContext cxt;
+	AtpListing	listing;
+	AtpListSeen seen;
+	AtpHttp    *http;			/* NULL: between two pages */
+	bool		due;			/* as of the last look */
+} Reading;
+
+static dlist_head readings = DLIST_STATIC_INIT(readings);
+static AtpTime looked;
+static bool look_now;
+
+static void
+forget(Reading *reading)
+{
+	dlist_delete(&reading->node);
+	atp_fetch_free(reading->http);
+	MemoryContextDelete(reading->cxt);
+}
+
+static Reading *
+find_reading(const AtpListing *listing)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &readings)
+	{
+		Reading    *reading = dlist_container(Reading, node, iter.cur);
+
+		if (strcmp(reading->listing.subscription, listing->subscription) == 0 &&
+			strcmp(reading->listing.source, listing->source) == 0)
+			return reading;
+	}
+	return NULL;
+}
+
+static char *
+copy_text(MemoryContext cxt, const char *s)
+{
+	return s == NULL ? NULL : MemoryContextStrdup(cxt, s);
+}
+
+/* What is asked next, in place of what was asked before. */
+static void
+set_listing(Reading *reading, const AtpListing *listing)
+{
+	AtpListing *own = &reading->listing;
+
+	if (own->started_at != listing->started_at)
+		memset(&reading->seen, 0, sizeof(reading->seen));
+	if (own->cursor != NULL)
+		pfree(own->cursor);
+	if (own->server != NULL)
+		pfree(own->server);
+	own->cursor = copy_text(reading->cxt, listing->cursor);
+	own->server = copy_text(reading->cxt, listing->server);
+	own->started_at = listing->started_at;
+}
+
+static Reading *
+make_reading(const AtpListing *listing)
+{
+	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "atproto list", ALLOCSET_SMALL_SIZES);
+	Reading    *reading = MemoryContextAllocZero(cxt, sizeof(Reading));
+
+	reading->cxt = cxt;
+	reading->listing.subscription = copy_text(cxt, listing->subscription);
+	reading->listing.source = copy_text(cxt, listing->source);
+	dlist_push_tail(&readings, &reading->node);
+	return reading;
+}
+
+/* From the table to the lists in memory: those that are not due any more are forgotten. */
+static void
+look(void)
+{
+	dlist_mutable_iter iter;
+	ListCell   *cell;
+
+	dlist_foreach_modify(iter, &readings)
+		dlist_container(Reading, node, iter.cur)->due = false;
+	foreach(cell, atp_lists_due(LISTS_MAX))
+	{
+		const AtpListing *listing = lfirst(cell);
+		Reading    *reading = find_reading(listing);
+
+		if (reading == NULL)
+			reading = make_reading(listing);
+		if (reading->http == NULL)
+			set_listing(reading, listing);
+		reading->due = true;
+	}
+	dlist_foreach_modify(iter, &readings)
+	{
+		Reading    *reading = dlist_container(Reading, node, iter.cur);
+
+		if (!reading->due && reading->http == NULL)
+			forget(reading);
+	}
+}
+
+/* ------------------------------------------------------------------------
+ * Requests
+ * ------------------------------------------------------------------------
+ */
+
+/* The source is the name of the method, and maybe a collection. */
+static char *
+url_of(const AtpListing *listing)
+{
+	const char *space = strchr(listing->source, ' ');
+	StringInfoData url;
+
+	initStringInfo(&url);
+	appendStringInfo(&url, "%s/xrpc/com.atproto.sync.%.*s?limit=%d", listing->server,
+					 (int) (space != NULL ? space - listing->source : strlen(listing->source)), listing->source,
+					 space != NULL ? COLLECTION_LIMIT : REPOS_LIMIT);
+	if (space != NULL)
+	{
+		appendStringInfoString(&url, "&collection=");
+		atp_fetch_append_escaped(&url, space + 1);
+	}
+	if (listing->cursor != NULL)
+	{
+		appendStringInfoString(&url, "&cursor=");
+		atp_fetch_append_escaped(&url, listing->cursor);
+	}
+	return url.data;
+}
+
+static long
+earlier(long a, long b)
+{
+	return a < 0 ? b : b < 0 ? a : Min(a, b);
+}
+
+/* Returns ms until there may be more of them, -1: when one ends. */
+static long
+start_requests(void)
+{
+	long		timeout = -1;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &readings)
+	{
+		Reading    *reading = dlist_container(Reading, node, iter.cur);
+		long		wait_ms = -1;
+
+		if (reading->http != NULL || !reading->due || strcmp(reading->listing.source, "dids") == 0)
+			continue;
+		reading->http = atp_fetch_start(&(AtpHttpRequest) {
+										.owner = &readings, .arg = reading, .url = url_of(&reading->listing),
+										.accept = "application/json", .body_max = ATP_LIST_PAGE_MAX, .gzip = true
+										}, NULL, &wait_ms);
+		if (reading->http == NULL)
+			timeout = earlier(timeout, wait_ms);
+	}
+	return timeout;
+}
+
+/* ------------------------------------------------------------------------
+ * Answers
+ * ------------------------------------------------------------------------
+ */
+
+/* a host that wants to be left alone is no fault of the list. */
+static AtpListFault
+fault_of(const AtpListing *listing, const AtpHttpAnswer *answer)
+{
+	if (answer->outcome == ATP_HTTP_BUSY || answer->status == 429 || answer->status == 503)
+		return ATP_LIST_BUSY;
+	return answer->status == 400 && listing->cursor != NULL ? ATP_LIST_ANEW : ATP_LIST_AGAIN;
+}
+
+static void
+note(const AtpListing *listing)
+{
+	atp_begin("reading a list of repositories");
+	atp_list_note(listing);
+	atp_commit();
+}
+
+static void
+take_answer(Reading *reading)
+{
+	const AtpHttpAnswer *answer = atp_http_answer(reading->http);
+	bool		is_page = answer->outcome == ATP_HTTP_OK && answer->status == 200;
+
+	if (is_page)
+		note(&reading->listing);
+	atp_begin("reading a list of repositories");
+	if (is_page)
+	{
+		(void) atp_list_take(&reading->listing, answer->body, answer->body_len, &reading->seen);
+		/* for the errand that fetches them */
+		atp_wake_fetcher();
+	}
+	else
+		atp_list_failed(&reading->listing, answer->error != NULL ? answer->error : "the answer is not of status 200",
+						fault_of(&reading->listing, answer));
+	atp_commit();
+	atp_fetch_free(reading->http);
+	reading->http = NULL;
+	reading->due = false;
+	look_now = true;
+}
+
+static void
+take_answers(void)
+{
+	AtpHttp    *http;
+
+	while ((http = atp_fetch_next(&readings)) != NULL)
+		take_answer(atp_http_arg(http));
+}
+
+/* Those that need no request. */
+static void
+take_dids(void)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &readings)
+	{
+		Reading    *reading = dlist_container(Reading, node, iter.cur);
+
+		if (!reading->due || strcmp(reading->listing.source, "dids") != 0)
+			continue;
+		note(&reading->listing);
+		atp_begin("queueing the repositories of a subscription");
+		atp_list_take_dids(&reading->listing);
+		atp_wake_fetcher();
+		atp_commit();
+		reading->due = false;
+	}
+}
+
+static long
+step(AtpTime now)
+{
+	bool		looks;
+	long		timeout;
+
+	take_answers();
+	looks = look_now || atp_remaining(now, looked, LOOK_MS) == 0;
+	if (looks)
+	{
+		look_now = false;
+		looked = now;
+		atp_begin("looking for lists of repositories");
+		look();
+		atp_commit();
+		take_dids();
+	}
+	timeout = start_requests();
+	/* who was woken for something new, but too early to look, has to */
+	return earlier(timeout, looks ? IDLE_LOOK_MS : atp_remaining(now, looked, LOOK_MS));
+}
+
+const AtpErrand atp_list_errand = {
+	.name = "list",
+	.wanted = atp_list_is_wanted,
+	.step = step,
+};

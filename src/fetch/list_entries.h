@@ -1,0 +1,47 @@
+/*
+ * list_entries.h
+ *		The accounts that a page of a list names (R-61, R-62), and whether a list
+ *		still names new ones.
+ */
+#ifndef ATP_LIST_ENTRIES_H
+#define ATP_LIST_ENTRIES_H
+
+#include "postgres.h"
+
+typedef struct AtpListedAccount
+{
+	struct varlena *did;
+	bool		has_rev;
+	uint64		rev;
+} AtpListedAccount;
+
+typedef struct AtpListed
+{
+	int64		entries;		/* valid ones */
+	int64		skipped;
+	int			n;				/* active accounts; once sorted, each once, in the order of their DIDs */
+	int			room;
+	AtpListedAccount *accounts;
+	char	   *cursor;			/* of the next page; NULL: none */
+} AtpListed;
+
+/* The caller fills what is returned, and counts it. */
+extern AtpListedAccount *atp_listed_add(AtpListed *listed);
+extern void atp_listed_sort(AtpListed *listed);
+
+/*
+ * Which accounts a list has named since this process reads it; a sketch, which
+ * notices a new one among millions with some probability, and never an old one.
+ */
+#define ATP_LIST_REGISTERS	16384
+
+typedef struct AtpListSeen
+{
+	int			fruitless;		/* pages in a row that named no new one */
+	uint8		registers[ATP_LIST_REGISTERS];
+} AtpListSeen;
+
+/* Reads a page into one that is all zeros, and sorts it.  NULL, or what is wrong with it, palloc'd. */
+extern char *atp_listed_read(AtpListed *listed, AtpListSeen *seen, const char *text, size_t n);
+
+#endif							/* ATP_LIST_ENTRIES_H */

@@ -1,0 +1,361 @@
+/*
+ * list_rows.c
+ *		Lists of repositories: how far each has been read, and what its entries
+ *		become (R-60 to R-63).
+ *
+ * A page's cursor and the jobs that its entries become are written in one
+ * transaction.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "config/extension.h"
+#include "config/spi.h"
+#include "config/subscription.h"
+#include "fetch/bounded.h"
+#include "fetch/list_rows.h"
+#include "identity/identity.h"
+#include "tables/fault.h"
+#include "tables/job.h"
+#include "tables/table.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+#include "utils/timestamp.h"
+
+#define EMPTY_MAX		3		/* pages in a row without an entry */
+#define FRUITLESS_MAX	100		/* ... without a new account */
+#define SOON_S			60
+#define FIND_MS			1000	/* for the owner, whose table is looked at */
+
+static int	enumerate_interval_s;
+
+void
+atp_list_init(void)
+{
+	DefineCustomIntVariable("atproto.enumerate_interval",
+							"Time after which a list of repositories is read again.",
+							NULL, &enumerate_interval_s, 7 * 24 * 3600, 1, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+}
+
+/* ------------------------------------------------------------------------
+ * Which are due
+ * ------------------------------------------------------------------------
+ */
+
+/* Those that are due at $1; $2: what was finished before is read again. */
+#define DUE \
+	" FROM atproto.wanted_list l LEFT JOIN atproto.enumeration e USING (subscription, source)" \
+	" WHERE l.runs AND CASE WHEN e.subscription IS NULL THEN true" \
+	" WHEN e.finished_at IS NULL THEN e.next_try <= $1 ELSE e.finished_at <= $2 END"
+
+static AtpResult
+query_due(const char *sql, TimestampTz now, int limit)
+{
+	return atp_query(sql, ATP_ARGS(atp_time_arg(now), atp_time_arg(now - enumerate_interval_s * USECS_PER_SEC), atp_int8_arg(limit)));
+}
+
+bool
+atp_list_is_wanted(void)
+{
+	AtpCaller	caller = atp_as_table_owner("enumeration");
+	AtpResult	found = query_due("SELECT" DUE " LIMIT $3", atp_time_of_day() + SOON_S * USECS_PER_SEC, 1);
+
+	atp_owner_end(caller);
+	atp_result_free(found);
+	return found.n > 0;
+}
+
+/* From its first page on. */
+static void
+begin_list(AtpListing *listing, TimestampTz now)
+{
+	listing->cursor = NULL;
+	listing->started_at = now;
+	atp_run("INSERT INTO atproto.enumeration (subscription, source, started_at) VALUES ($1, $2, $3)"
+			" ON CONFLICT (subscription, source) DO UPDATE SET cursor = NULL, started_at = excluded.started_at,"
+			"  finished_at = NULL, pages = 0, seen = 0, queued = 0, skipped = 0, empty = 0, tries = 0,"
+			"  next_try = '-infinity', error = NULL",
+			ATP_ARGS(atp_text_arg(listing->subscription), atp_text_arg(listing->source), atp_time_arg(now)));
+}
+
+static AtpListing *
+read_listing(AtpTuple row, TimestampTz now)
+{
+	AtpListing *listing = palloc(sizeof(AtpListing));
+	bool		isnull;
+
+	listing->subscription = atp_get_text(row, "subscription");
+	listing->source = atp_get_text(row, "source");
+	listing->server = atp_get_text(row, "server");
+	listing->cursor = atp_get_text_or_null(row, "cursor");
+	listing->started_at = DatumGetTimestampTz(atp_get(row, "started_at", TIMESTAMPTZOID, &isnull));
+	if (!atp_get_bool(row, "begun"))
+		begin_list(listing, now);
+	return listing;
+}
+
+List *
+atp_lists_due(int limit)
+{
+	TimestampTz now = atp_time_of_day();
+	AtpCaller	caller = atp_as_table_owner("enumeration");
+	List	   *due = NIL;
+	AtpResult	found;
+
+	atp_run("DELETE FROM atproto.enumeration e WHERE NOT EXISTS"
+			" (SELECT FROM atproto.wanted_list l WHERE (l.subscription, l.source) = (e.subscription, e.source))", ATP_NO_ARGS);
+	if (!atp_jobs_are_many())
+	{
+		found = query_due("SELECT subscription, source, l.server, e.cursor, e.started_at,"
+						  " e.subscription IS NOT NULL AND e.finished_at IS NULL AS begun" DUE
+						  " ORDER BY e.subscription IS NULL OR e.finished_at IS NOT NULL, subscription, source LIMIT $3",
+						  now, limit);
+		for (uint64 i = 0; i < found.n; i++)
+			due = lappend(due, read_listing(atp_result_row(found, i), now));
+		atp_result_free(found);
+	}
+	atp_owner_end(caller);
+	return due;
+}
+
+/* ------------------------------------------------------------------------
+ * From entries to jobs
+ * ------------------------------------------------------------------------
+ */
+
+/*
+ * R-61: those that are not stored as they are now, in the order of their DIDs.  As
+ * the owner of the subscription, who reads his own table.
+ */
+static int
+find_needed(const AtpSubscription *sub, const AtpListed *page, struct varlena **needed)
+{
+	Datum	   *dids = palloc(sizeof(Datum) * page->n);
+	Datum	   *revs = palloc(sizeof(Datum) * page->n);
+	bool	   *nulls = palloc(sizeof(bool) * page->n);
+	AtpCaller	caller;
+	AtpResult	found;
+	int			n;
+
+	for (int i = 0; i < page->n; i++)
+	{
+		dids[i] = PointerGetDatum(page->accounts[i].did);
+		revs[i] = AtpTidGetDatum(page->accounts[i].rev);
+		nulls[i] = !page->accounts[i].has_rev;
+	}
+	caller = atp_owner_begin(sub->owner);
+	found = atp_query(atp_expand_sql("SELECT u.did FROM unnest($1, $2) u (did, rev)"
+									 " LEFT JOIN #.repo r ON r.did OPERATOR(@.=) u.did"
+									 " WHERE r.did IS NULL OR (r.active AND"
+									 "  (r.sync IS DISTINCT FROM 'synchronized' OR u.rev OPERATOR(@.>) r.rev))"
+									 " ORDER BY u.did", sub->target),
+					  ATP_ARGS(atp_array_arg(atp_type("did"), dids, NULL, page->n),
+							   atp_array_arg(atp_type("tid"), revs, nulls, page->n)));
+	n = (int) found.n;
+	for (int i = 0; i < n; i++)
+	{
+		bool		isnull;
+
+		needed[i] = PG_DETOAST_DATUM_COPY(atp_get(atp_result_row(found, i), "did", atp_type("did"), &isnull));
+	}
+	atp_owner_end(caller);
+	atp_result_free(found);
+	return n;
+}
+
+/* The same; -1 and the error's text where he may not, has no such table, or keeps us waiting. */
+static int
+try_to_find_needed(const AtpSubscription *sub, const AtpListed *page, struct varlena **needed, char **error)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	volatile int n = -1;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(cxt);
+	PG_TRY();
+	{
+		atp_limit_begin(sub->owner, FIND_MS);
+		n = find_needed(sub, page, needed);
+		atp_limit_end();
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		ErrorData  *data;
+
+		atp_limit_end();
+		MemoryContextSwitchTo(cxt);
+		data = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		n = -1;
+		*error = pstrdup(atp_error_text(data));
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(cxt);
+	CurrentResourceOwner = owner;
+	return n;
+}
+
+/* The list's row is locked if it still waits for this page. */
+static bool
+is_still_asked(const AtpListing *listing)
+{
+	AtpResult	found = atp_query("SELECT FROM atproto.enumeration e JOIN atproto.wanted_list l USING (subscription, source)"
+								  " WHERE subscription = $1 AND source = $2 AND l.runs AND e.finished_at IS NULL"
+								  " AND e.cursor IS NOT DISTINCT FROM $3 AND e.started_at = $4 FOR UPDATE OF e",
+								  ATP_ARGS(atp_text_arg(listing->subscription), atp_text_arg(listing->source),
+										   atp_text_arg(listing->cursor), atp_time_arg(listing->started_at)));
+
+	atp_result_free(found);
+	return found.n > 0;
+}
+
+/* How many jobs the page gives; -1: it is told why not. */
+static int64
+add_jobs(const AtpSubscription *sub, const AtpListed *page, const char *reason, char **error)
+{
+	struct varlena **needed = palloc(sizeof(struct varlena *) * Max(page->n, 1));
+	int			n;
+
+	if (page->n == 0)
+		return 0;
+	n = try_to_find_needed(sub, page, needed, error);
+	return n < 0 ? -1 : (int64) atp_jobs_add(sub, needed, n, ATP_JOB_LISTED, reason);
+}
+
+/* why nothing more is asked, though a page would follow; NULL: it is asked. */
+static const char *
+why_given_up(const AtpListing *listing, const AtpListed *page, int empty, const AtpListSeen *seen)
+{
+	if (page->cursor == NULL)
+		return NULL;
+	if (listing->cursor != NULL && strcmp(listing->cursor, page->cursor) == 0)
+		return "the list was given up: the server repeats its cursor";
+	if (empty >= EMPTY_MAX)
+		return "the list was given up: three pages in a row have no entry";
+	if (seen != NULL && seen->fruitless >= FRUITLESS_MAX)
+		return "the list was given up: 100 pages in a row name no other accounts than those before";
+	return NULL;
+}
+
+/* The row after a page; false: the list is finished. */
+static bool
+move_on(const AtpListing *listing, const AtpListed *page, int64 queued, const AtpListSeen *seen)
+{
+	AtpArg		name = atp_text_arg(listing->subscription);
+	AtpArg		source = atp_text_arg(listing->source);
+	AtpResult	row = atp_query("SELECT empty FROM atproto.enumeration WHERE subscription = $1 AND source = $2", ATP_ARGS(name, source));
+	int			empty = page->entries + page->skipped > 0 ? 0 : atp_get_int4(atp_result_row(row, 0), "empty") + 1;
+	const char *why = why_given_up(listing, page, empty, seen);
+	bool		more = page->cursor != NULL && why == NULL;
+
+	atp_result_free(row);
+	atp_run("UPDATE atproto.enumeration SET cursor = $3, pages = pages + 1, seen = seen + $4, queued = queued + $5,"
+			" skipped = skipped + $6, empty = $7, tries = 0, next_try = '-infinity', error = $8, finished_at = $9"
+			" WHERE subscription = $1 AND source = $2",
+			ATP_ARGS(name, source, atp_text_arg(more ? page->cursor : NULL), atp_int8_arg(page->entries),
+					 atp_int8_arg(queued), atp_int8_arg(page->skipped), atp_int4_arg(empty), atp_text_arg(why),
+					 (AtpArg) {TimestampTzGetDatum(atp_time_of_day()), TIMESTAMPTZOID, more}));
+	return more;
+}
+
+/* */
+static void
+put_off(const AtpListing *listing, const char *why, AtpListFault fault)
+{
+	atp_run("UPDATE atproto.enumeration SET error = left($3, 300), tries = tries + CASE WHEN $4 OR $8 THEN 0 ELSE 1 END,"
+			" cursor = CASE WHEN $5 THEN NULL ELSE cursor END,"
+			" next_try = CASE WHEN $4 THEN '-infinity' ELSE $6 + make_interval(secs =>"
+			"  LEAST($7 * power(2, LEAST(tries - CASE WHEN $8 THEN 1 ELSE 0 END, 20)), 86400) * (0.8 + 0.4 * random())) END"
+			" WHERE subscription = $1 AND source = $2",
+			ATP_ARGS(atp_text_arg(listing->subscription), atp_text_arg(listing->source), atp_text_arg(why),
+					 (AtpArg) {BoolGetDatum(fault == ATP_LIST_BUSY), BOOLOID},
+					 (AtpArg) {BoolGetDatum(fault == ATP_LIST_ANEW), BOOLOID},
+					 atp_time_arg(atp_time_of_day()), atp_int4_arg(atp_fetch_retry_s),
+					 (AtpArg) {BoolGetDatum(fault == ATP_LIST_NOTED), BOOLOID}));
+}
+
+/* An ERROR in the owner's tables is the list's, which is put off. */
+static bool
+take(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, const char *reason, const AtpListSeen *seen)
+{
+	char	   *error = NULL;
+	int64		queued = add_jobs(sub, page, reason, &error);
+
+	if (queued < 0)
+	{
+		put_off(listing, error, ATP_LIST_NOTED);
+		return false;
+	}
+	return move_on(listing, page, queued, seen);
+}
+
+/* The subscription, where the list still waits for what came. */
+static AtpSubscription *
+subscription_of(const AtpListing *listing)
+{
+	AtpSubscription *sub = is_still_asked(listing) ? atp_subscription_get(listing->subscription, CurrentMemoryContext) : NULL;
+
+	return sub != NULL && OidIsValid(sub->owner) ? sub : NULL;
+}
+
+bool
+atp_list_take(const AtpListing *listing, const char *text, size_t n, AtpListSeen *seen)
+{
+	AtpCaller	caller = atp_as_table_owner("enumeration");
+	AtpSubscription *sub = subscription_of(listing);
+	AtpListed	page = {0};
+	bool		more = false;
+	char	   *wrong;
+
+	if (sub != NULL)
+	{
+		wrong = atp_listed_read(&page, seen, text, n);
+		if (wrong != NULL)
+			put_off(listing, wrong, ATP_LIST_NOTED);
+		else
+			more = take(listing, sub, &page, "listed", seen);
+	}
+	atp_owner_end(caller);
+	return more;
+}
+
+void
+atp_list_take_dids(const AtpListing *listing)
+{
+	AtpCaller	caller = atp_as_table_owner("enumeration");
+	AtpSubscription *sub = subscription_of(listing);
+	AtpListed	page = {0};
+
+	if (sub != NULL)
+	{
+		for (int i = 0; i < sub->settings.ndids; i++)
+			*atp_listed_add(&page) = (AtpListedAccount) {.did = sub->settings.dids[i]};
+		page.entries = page.n;
+		atp_listed_sort(&page);
+		(void) take(listing, sub, &page, "dids", NULL);
+	}
+	atp_owner_end(caller);
+}
+
+void
+atp_list_note(const AtpListing *listing)
+{
+	atp_list_failed(listing, "the subscription's owner has tables that keep the fetcher from its work", ATP_LIST_AGAIN);
+}
+
+void
+atp_list_failed(const AtpListing *listing, const char *why, AtpListFault fault)
+{
+	AtpCaller	caller = atp_as_table_owner("enumeration");
+
+	if (is_still_asked(listing))
+		put_off(listing, why, fault);
+	atp_owner_end(caller);
+}

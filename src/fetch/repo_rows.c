@@ -1,0 +1,174 @@
+/*
+ * repo_rows.c
+ *		Jobs of repositories that are to be fetched, as atproto.repo_job has them, and
+ *		what happens to their repositories meanwhile.
+ */
+#include "postgres.h"
+
+#include "config/extension.h"
+#include "config/owner.h"
+#include "config/spi.h"
+#include "core/did.h"
+#include "fetch/repo_rows.h"
+#include "identity/identity.h"
+#include "identity/wish.h"
+#include "mb/pg_wchar.h"
+#include "tables/job.h"
+#include "tables/repo_export.h"
+#include "types/types.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+/* W-36: an identity that was looked up so long ago is looked up again. */
+#define IDENTITY_AGE	"'1 hour'"
+
+/* So long a job waits for a look-up, or for a host that wants to be left alone. */
+#define SOON			"'2 s'"
+
+/* Bytes of an error that are kept. */
+#define ERROR_MAX		1000
+
+bool
+atp_repo_jobs_wanted(void)
+{
+	AtpResult	found = atp_query("SELECT FROM atproto.repo_job WHERE kind = 'repo' AND state IN ('queued', 'running') LIMIT 1", ATP_NO_ARGS);
+
+	atp_result_free(found);
+	return found.n > 0;
+}
+
+void
+atp_repo_jobs_reset(void)
+{
+	atp_run("UPDATE atproto.repo_job SET state = 'queued' WHERE kind = 'repo' AND state = 'running'", ATP_NO_ARGS);
+}
+
+static AtpRepoJob *
+read_job(AtpTuple row)
+{
+	AtpRepoJob *job = palloc0(sizeof(AtpRepoJob));
+	char		text[ATP_DID_MAX];
+	char	   *state = atp_get_text_or_null(row, "identity");
+	bool		isnull;
+
+	job->target = atp_get_text(row, "target");
+	job->did = PG_DETOAST_DATUM_COPY(atp_get(row, "did", atp_type("did"), &isnull));
+	job->did_text = pnstrdup(text, atp_did_text((const uint8_t *) VARDATA_ANY(job->did), VARSIZE_ANY_EXHDR(job->did), text));
+	job->subscription = atp_get_text(row, "subscription");
+	job->server = atp_get_text_or_null(row, "server");
+	job->force = atp_get_bool(row, "force");
+	job->asks = atp_get_bool(row, "asks");
+	if (!job->asks && job->server == NULL)
+		job->problem = psprintf("the account's identity is %s", state == NULL ? "not known" : state);
+	return job;
+}
+
+List *
+atp_repo_jobs_due(char **hosts, int nhosts, int max)
+{
+	Datum	   *values = palloc(sizeof(Datum) * Max(nhosts, 1));
+	List	   *jobs = NIL;
+	AtpArg		busy;
+	AtpResult	found;
+
+	for (int i = 0; i < nhosts; i++)
+		values[i] = CStringGetTextDatum(hosts[i]);
+	busy = (AtpArg) {PointerGetDatum(construct_array(values, nhosts, TEXTOID, -1, false, TYPALIGN_INT)), TEXTARRAYOID, false};
+	found = atp_query(atp_identity_sql("SELECT j.target::text, j.did, j.subscription, j.force, i.state AS identity,"
+									   " CASE WHEN s.verify <> 'full' THEN regexp_replace(s.endpoint, '^ws(s?://[^/]+)/.*$', 'http\\1')"
+									   "  WHEN i.pds LIKE 'http://%' THEN i.pds WHEN i.pds IS NOT NULL THEN 'https://' || i.pds END AS server,"
+									   " s.verify = 'full' AND (i.resolved_at IS NULL OR i.resolved_at < now() - interval " IDENTITY_AGE ")"
+									   "  AND (i.asked_at IS NULL OR i.asked_at < now() - interval " IDENTITY_AGE ") AS asks"
+									   " FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription"
+									   " LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) j.did"
+									   " WHERE j.kind = 'repo' AND j.state = 'queued' AND j.next_try <= now()"
+									   " AND (j.host IS NULL OR j.host <> ALL ($1))"
+									   " ORDER BY j.priority, j.next_try LIMIT $2"),
+					  ATP_ARGS(busy, atp_int4_arg(max)));
+	for (uint64 i = 0; i < found.n; i++)
+		jobs = lappend(jobs, read_job(atp_result_row(found, i)));
+	atp_result_free(found);
+	return jobs;
+}
+
+static AtpArg
+did_arg(const AtpRepoJob *job)
+{
+	return (AtpArg) {PointerGetDatum(job->did), atp_type("did"), false};
+}
+
+#define OF_JOB	" WHERE target = $1::name AND did OPERATOR(@.=) $2"
+
+void
+atp_repo_job_waits(const AtpRepoJob *job, const char *host)
+{
+	atp_run(atp_identity_sql("UPDATE atproto.repo_job SET host = $3" OF_JOB " AND host IS DISTINCT FROM $3"),
+			ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(host)));
+}
+
+void
+atp_repo_job_asks(const AtpRepoJob *job)
+{
+	atp_run(atp_identity_sql("UPDATE atproto.repo_job SET next_try = now() + interval " SOON OF_JOB),
+			ATP_ARGS(atp_text_arg(job->target), did_arg(job)));
+	atp_wishes_add(&job->did, 1, true, ATP_WISH_HELD, InvalidOid);
+}
+
+AtpRefusal
+atp_repo_job_begin(const AtpRepoJob *job, const AtpSubscription *sub, AtpStatements *set,
+				   const char *host, const char **why)
+{
+	AtpApply	a = {.sub = sub, .sink = &atp_repos_sink, .statements = set};
+	AtpRepoExport *repo = atp_repo_export_begin(&a, job->did);
+	AtpRefusal	refusal = atp_repo_export_refused(repo, NULL, false, false, why);
+	AtpCaller	caller;
+
+	if (refusal != ATP_REFUSED_NOT)
+		return refusal;
+	atp_repo_export_hold(repo);
+	caller = atp_as_table_owner("repo_job");
+	atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'running', host = $3" OF_JOB),
+			ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(host)));
+	atp_owner_end(caller);
+	return ATP_REFUSED_NOT;
+}
+
+void
+atp_repo_job_release(const AtpRepoJob *job, const AtpSubscription *sub, AtpStatements *set, uint64 rev)
+{
+	AtpApply	a = {.sub = sub, .sink = &atp_repos_sink, .statements = set};
+
+	atp_repo_export_release(atp_repo_export_begin(&a, job->did), rev);
+}
+
+/* a minute, doubled each time up to a day, a fifth more or less. */
+void
+atp_repo_job_failed(const AtpRepoJob *job, const char *error, AtpRepoFault fault)
+{
+	char	   *text = pnstrdup(error, pg_mbcliplen(error, strlen(error), ERROR_MAX));
+
+	switch (fault)
+	{
+		case ATP_REPO_FAULT:
+			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, tries = tries + 1, next_try = now()"
+									 " + least($4 * interval '1 s' * power(2, least(tries, 20)), interval '1 day') * (0.8 + 0.4 * random())"
+									 OF_JOB),
+					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(text), atp_int4_arg(atp_fetch_retry_s)));
+			break;
+		case ATP_REPO_LATER:
+			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, next_try = now() + interval " SOON OF_JOB),
+					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(text)));
+			break;
+		case ATP_REPO_INACTIVE:
+			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'suspended', error = $3" OF_JOB),
+					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(text)));
+			break;
+	}
+}
+
+void
+atp_repo_job_done(const AtpRepoJob *job)
+{
+	atp_run(atp_identity_sql("DELETE FROM atproto.repo_job" OF_JOB),
+			ATP_ARGS(atp_text_arg(job->target), did_arg(job)));
+}

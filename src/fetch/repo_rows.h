@@ -1,0 +1,68 @@
+/*
+ * repo_rows.h
+ *		Jobs of repositories that are to be fetched, as atproto.repo_job has them, and
+ *		what happens to their repositories meanwhile.
+ *
+ * All of it in a transaction of the fetcher, with SPI connected.
+ */
+#ifndef ATP_REPO_ROWS_H
+#define ATP_REPO_ROWS_H
+
+#include "config/subscription.h"
+#include "tables/export.h"
+#include "tables/merge.h"
+#include "tables/repo_export.h"
+
+typedef struct AtpRepoJob
+{
+	char	   *target;
+	struct varlena *did;
+	char	   *did_text;
+	char	   *subscription;
+	char	   *server;			/* URL of who is asked; NULL: nobody knows yet */
+	bool		force;
+	bool		asks;			/* its identity is to be looked up before */
+	const char *problem;		/* why nobody can be asked; NULL: somebody can */
+} AtpRepoJob;
+
+typedef enum AtpRepoFault
+{
+	ATP_REPO_FAULT,				/* tried again later, each time more so */
+	ATP_REPO_LATER,				/* no fault of the repository: tried again soon */
+	ATP_REPO_INACTIVE			/* its account is not active: when it is */
+} AtpRepoFault;
+
+/* Is any outstanding? */
+extern bool atp_repo_jobs_wanted(void);
+
+/* what was running when the last fetcher ended. */
+extern void atp_repo_jobs_reset(void);
+
+/* Jobs that are due, the most urgent first, but of these hosts; in the current memory. */
+extern List *atp_repo_jobs_due(char **hosts, int nhosts, int max);
+
+/* It waits for this host: it is not looked at as long as nobody may ask there. */
+extern void atp_repo_job_waits(const AtpRepoJob *job, const char *host);
+
+/* It waits for the account's identity. */
+extern void atp_repo_job_asks(const AtpRepoJob *job);
+
+/*
+ * In the tables of the subscription's owner, as he.
+ *
+ * R-04: from the commit on nobody else writes its records.  ATP_REFUSED_NOT: it has
+ * begun, at this host.
+ */
+extern AtpRefusal atp_repo_job_begin(const AtpRepoJob *job, const AtpSubscription *sub, AtpStatements *set,
+									 const char *host, const char **why);
+
+/* Likewise.  What was begun has failed: its events are not kept back any longer.  rev: of the export, of which some may be in the tables; 0: none. */
+extern void atp_repo_job_release(const AtpRepoJob *job, const AtpSubscription *sub, AtpStatements *set, uint64 rev);
+
+/* It is to be tried again. */
+extern void atp_repo_job_failed(const AtpRepoJob *job, const char *error, AtpRepoFault fault);
+
+/* the export is in the tables. */
+extern void atp_repo_job_done(const AtpRepoJob *job);
+
+#endif							/* ATP_REPO_ROWS_H */

@@ -1,0 +1,282 @@
+/*
+ * repo_transfer.c
+ *		A repository on its way from its server into the tables (R-12, R-40 to R-58).
+ *
+ * It goes through its phases in steps that are short, so that a large one does
+ * not keep the others, nor other errands, waiting: bytes are read as they come,
+ * the tree is checked, and the rows are written, some at a time.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "config/owner.h"
+#include "config/spi.h"
+#include "config/transaction.h"
+#include "fetch/bounded.h"
+#include "fetch/repo_transfer.h"
+#include "identity/identity.h"
+#include "tables/fault.h"
+#include "tables/letter.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+
+#define READ_BYTES		(64 * 1024)
+#define READ_STEP		(1024 * 1024)	/* bytes of a transfer in a step */
+#define CHECK_STEP		5000	/* records */
+#define MERGE_ROWS		10000	/* */
+#define MERGE_US		(500 * 1000)
+#define MERGE_MAX_MS	10000	/* ... whatever triggers make of it */
+
+int			atp_transfers;
+
+void
+atp_transfer_free(AtpTransfer *t)
+{
+	dlist_delete(&t->node);
+	atp_transfers--;
+	atp_fetch_free(t->http);
+	if (t->export != NULL)
+		atp_export_free(t->export);
+	if (t->statements != NULL)
+		atp_statements_free(t->statements);
+	MemoryContextDelete(t->cxt);
+}
+
+/* In the owner's tables. */
+static void
+let_go(void *arg)
+{
+	AtpTransfer   *t = arg;
+
+	atp_repo_job_release(&t->job, t->sub, t->statements, t->merge != NULL ? atp_export_head(t->export)->rev : 0);
+}
+
+/* Where he refuses that, events go on waiting until the job comes to its end, or is gone. */
+static void
+fail(AtpTransfer *t, const char *why, AtpRepoFault fault)
+{
+	char	   *text = pstrdup(why);
+	char	   *refused;
+
+	if (t->began)
+		(void) atp_bounded(t->sub->owner, "letting go of a repository", ATP_TRANSFER_MS, let_go, t, &refused);
+	atp_begin("giving up a repository");
+	atp_repo_job_failed(&t->job, text, fault);
+	atp_commit();
+	atp_transfer_free(t);
+}
+
+static void
+fail_export(AtpTransfer *t)
+{
+	const AtpExportFault *fault = atp_export_fault(t->export);
+
+	fail(t, fault->detail == NULL ? fault->text : psprintf("%s: %s", fault->text, fault->detail), ATP_REPO_FAULT);
+}
+
+/* ------------------------------------------------------------------------
+ * Reading
+ * ------------------------------------------------------------------------
+ */
+
+/* */
+static void
+fail_answer(AtpTransfer *t)
+{
+	const AtpHttpAnswer *answer = atp_http_answer(t->http);
+	bool		later = answer->outcome == ATP_HTTP_BUSY || answer->status == 429 || answer->status == 503;
+
+	fail(t, answer->error != NULL ? answer->error : "the answer is not of status 200", later ? ATP_REPO_LATER : ATP_REPO_FAULT);
+}
+
+/* V-05 to V-08 */
+static bool
+is_signed(AtpTransfer *t)
+{
+	AtpIdentity identity;
+	bool		is;
+
+	if (t->sub->settings.verify != ATP_VERIFY_FULL)
+		return true;
+	atp_begin("reading an account's key");
+	atp_identities_read(&t->job.did, 1, &identity);
+	is = identity.has_key && atp_export_is_signed(t->export, identity.key);
+	atp_commit();
+	return is;
+}
+
+/* False: nothing more now, or it has ended. */
+static bool
+read_some(AtpTransfer *t)
+{
+	uint8_t    *buf = palloc(READ_BYTES);
+	Size		bytes = 0;
+	size_t		n = 0;
+
+	if (atp_http_status(t->http) != 200 && !t->ended)
+		return false;
+	while (atp_http_status(t->http) == 200 && bytes < READ_STEP && (n = atp_http_read(t->http, buf, READ_BYTES)) > 0)
+	{
+		bytes += n;
+		if (!atp_export_take(t->export, buf, n))
+		{
+			fail_export(t);
+			return false;
+		}
+	}
+	pfree(buf);
+	if (n > 0 || !t->ended)
+		return n > 0;
+	if (atp_http_answer(t->http)->outcome != ATP_HTTP_OK || atp_http_answer(t->http)->status != 200)
+		fail_answer(t);
+	else if (!atp_export_finish(t->export))
+		fail_export(t);
+	else if (!is_signed(t))
+		fail(t, "the export's commit is not signed by the account's key", ATP_REPO_FAULT);
+	else
+	{
+		t->phase = ATP_TRANSFER_CHECKING;
+		return true;
+	}
+	return false;
+}
+
+static bool
+check_some(AtpTransfer *t)
+{
+	switch (atp_export_check(t->export, CHECK_STEP))
+	{
+		case ATP_EXPORT_MORE:
+			return true;
+		case ATP_EXPORT_DONE:
+			t->phase = ATP_TRANSFER_MERGING;
+			return true;
+		default:
+			fail_export(t);
+			return false;
+	}
+}
+
+/* ------------------------------------------------------------------------
+ * Merging
+ * ------------------------------------------------------------------------
+ */
+
+/* Rows until the step is over; then the state.  NULL: that is committed with them, *more says whether there are more; else why not. */
+static const char *
+merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
+{
+	AtpApply	a = {.sub = t->sub, .sink = &atp_repos_sink, .statements = t->statements};
+	const AtpCommit *commit = atp_export_head(t->export);
+	AtpCaller	caller = atp_owner_begin(t->sub->owner);
+	const char *why = NULL;
+	bool		whole = true;
+
+	/* */
+	(void) set_config_option("lock_timeout", "1s", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	/* at commit it would be too late to see whose fault it is */
+	atp_run("SET CONSTRAINTS ALL IMMEDIATE", ATP_NO_ARGS);
+	if (t->merge == NULL)
+	{
+		atp_letters_forget_repo(&a, t->job.did);
+		t->merge = atp_merge_begin(t->cxt, t->sub, t->statements, t->export, t->job.did, t->job.force);
+	}
+	*more = atp_merge_some(t->merge, MERGE_ROWS, atp_now() + MERGE_US);
+	if (!*more)
+	{
+		AtpRepoExport *repo = atp_repo_export_begin(&a, t->job.did);
+
+		*refusal = atp_repo_export_refused(repo, commit, t->job.force, true, &why);
+		if (*refusal == ATP_REFUSED_NOT)
+			whole = atp_repo_export_end(repo, t->export, t->sub->settings.verify == ATP_VERIFY_FULL);
+	}
+	atp_owner_end(caller);
+	if (*more || why != NULL)
+		return why;
+	if (whole)
+		atp_repo_job_done(&t->job);
+	else
+		atp_repo_job_failed(&t->job, "events of the repository were lost while it was fetched", ATP_REPO_LATER);
+	return NULL;
+}
+
+typedef struct Look
+{
+	AtpTransfer   *t;
+	MemoryContext cxt;
+	AtpRefusal	refusal;
+	char	   *why;			/* NULL: it is taken */
+} Look;
+
+/* Is it still ours, and new enough?  Before the first row is touched, and between two transactions. */
+static void
+look_at_state(void *arg)
+{
+	Look	   *look = arg;
+	AtpTransfer   *t = look->t;
+	AtpApply	a = {.sub = t->sub, .sink = &atp_repos_sink, .statements = t->statements};
+	const char *why;
+
+	look->refusal = atp_repo_export_refused(atp_repo_export_begin(&a, t->job.did), atp_export_head(t->export), t->job.force, true, &why);
+	if (look->refusal != ATP_REFUSED_NOT)
+		look->why = MemoryContextStrdup(look->cxt, why);
+}
+
+static bool
+merge_some(AtpTransfer *t)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	Look		look = {t, cxt, ATP_REFUSED_NOT, NULL};
+	AtpRefusal	refusal;
+	const char *why;
+	bool		more = false;
+
+	if (atp_bounded(t->sub->owner, "looking at the state of a repository", ATP_TRANSFER_MS, look_at_state, &look, &look.why) != ATP_BOUNDED_DONE)
+		look.refusal = ATP_REFUSED_WAITING;
+	refusal = look.refusal;
+	why = look.why;
+	if (why == NULL)
+	{
+		atp_begin("bringing an export into the tables");
+		atp_limit_begin(t->sub->owner, MERGE_MAX_MS);
+		why = merge_slice(t, &more, &refusal);
+		atp_limit_end();
+		why = why == NULL ? NULL : MemoryContextStrdup(cxt, why);
+		if (why == NULL)
+			atp_commit();
+		else
+			atp_abort();
+	}
+	MemoryContextSwitchTo(cxt);
+	if (why != NULL)
+		fail(t, why, refusal == ATP_REFUSED_INACTIVE ? ATP_REPO_INACTIVE : ATP_REPO_FAULT);
+	else if (!more)
+		atp_transfer_free(t);
+	return why == NULL && more;
+}
+
+bool
+atp_transfer_move_on(AtpTransfer *t)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ErrorData  *volatile error = NULL;
+	volatile bool more = false;
+
+	PG_TRY();
+	{
+		more = t->phase == ATP_TRANSFER_READING ? read_some(t) : t->phase == ATP_TRANSFER_CHECKING ? check_some(t) : merge_some(t);
+	}
+	PG_CATCH();
+	{
+		atp_limit_end();
+		MemoryContextSwitchTo(cxt);
+		error = CopyErrorData();
+		FlushErrorState();
+		AbortOutOfAnyTransaction();
+		MemoryContextSwitchTo(cxt);
+	}
+	PG_END_TRY();
+	if (error != NULL)
+		fail(t, atp_error_text(error), ATP_REPO_FAULT);
+	return more;
+}

@@ -1,0 +1,49 @@
+/*
+ * repo_transfer.h
+ *		A repository on its way from its server into the tables.
+ */
+#ifndef ATP_REPO_TRANSFER_H
+#define ATP_REPO_TRANSFER_H
+
+#include "fetch/fetch.h"
+#include "fetch/repo_rows.h"
+#include "lib/ilist.h"
+
+typedef enum AtpTransferPhase
+{
+	ATP_TRANSFER_READING,
+	ATP_TRANSFER_CHECKING,
+	ATP_TRANSFER_MERGING
+} AtpTransferPhase;
+
+typedef struct AtpTransfer
+{
+	dlist_node	node;
+	MemoryContext cxt;
+	AtpRepoJob	job;
+	AtpSubscription *sub;
+	AtpStatements *statements;
+	AtpHttp    *http;
+	bool		ended;			/* the request has */
+	AtpExport  *export;
+	AtpMerge   *merge;			/* NULL: not begun */
+	bool		began;			/* the repository's events are kept back */
+	AtpTransferPhase phase;
+} AtpTransfer;
+
+/*
+ * One short step of it; what goes wrong, an ERROR too, is written down and is its end.
+ * True: there is more to do at once.
+ */
+extern bool atp_transfer_move_on(AtpTransfer *t);
+
+/* So long the owner's tables may take for the state of a repository. */
+#define ATP_TRANSFER_MS		2000
+
+/* It leaves its list, and its memory, temporary file and request go. */
+extern void atp_transfer_free(AtpTransfer *t);
+
+/* How many there are. */
+extern int	atp_transfers;
+
+#endif							/* ATP_REPO_TRANSFER_H */

@@ -1,0 +1,328 @@
+/*
+ * status.c
+ *		The errand that asks accounts' own servers whether they are active (V-39),
+ *		by com.atproto.sync.getRepoStatus.
+ *
+ * A row of atproto.status_wish is claimed by putting its next turn off: so nobody is
+ * asked more often than once in ten minutes, whatever becomes of this process.  What
+ * cannot be asked now, since its host rests, gets its turn soon after that, and is in
+ * nobody's way.  The answer is written with the rights of the subscription's owner,
+ * if the tables still say what they said when it was wished for.
+ */
+#include "postgres.h"
+
+#include "clock.h"
+#include "config/extension.h"
+#include "config/spi.h"
+#include "config/transaction.h"
+#include "core/repo_status.h"
+#include "fetch/bounded.h"
+#include "fetch/errand.h"
+#include "fetch/fetch.h"
+#include "identity/identity.h"
+#include "identity/wish.h"
+#include "tables/table.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#define ASKED_MAX		32		/* at a time */
+#define LOOK_MS			1000	/* so long between two looks, unless there was more */
+#define IDLE_LOOK_MS	10000
+#define APPLY_MS		1000
+#define WAIT_MIN_MS		1000	/* what cannot be asked now comes again, not before ... */
+#define WAIT_MAX_MS		600000	/* ... nor after */
+#define DAYS			"interval '7 days'"	/* no answer in so long: it is given up */
+
+/* One that is asked, in memory of its own. */
+typedef struct Asking
+{
+	MemoryContext cxt;
+	char	   *target;
+	struct varlena *did;
+	char	   *did_text;
+	char	   *pds;			/* NULL: its identity is not known any more */
+	Oid			owner;
+	AtpArg		status_at;		/* as it was wished */
+	AtpArg		status_seq;
+
+	/* what its server says */
+	bool		active;
+	char	   *status;			/* NULL: nothing more than that */
+} Asking;
+
+static int	nasked;
+static AtpTime looked;
+static bool idle;				/* at the last look there was nothing */
+
+static bool
+wanted(void)
+{
+	AtpResult	found = atp_query("SELECT FROM atproto.status_wish LIMIT 1", ATP_NO_ARGS);
+	bool		any = found.n > 0;
+
+	atp_result_free(found);
+	return any;
+}
+
+static void
+forget(Asking *asking)
+{
+	MemoryContextDelete(asking->cxt);
+}
+
+/* ------------------------------------------------------------------------
+ * Rows
+ * ------------------------------------------------------------------------
+ */
+
+/* A value of the row that outlives it; these types are passed by value, or may be. */
+static AtpArg
+keep(Asking *asking, AtpTuple row, const char *column, Oid type)
+{
+	MemoryContext old = MemoryContextSwitchTo(asking->cxt);
+	AtpArg		arg = atp_get_arg(row, column, type);
+
+	if (!arg.isnull)
+		arg.value = type == INT8OID ? Int64GetDatum(DatumGetInt64(arg.value)) : TimestampTzGetDatum(DatumGetTimestampTz(arg.value));
+	MemoryContextSwitchTo(old);
+	return arg;
+}
+
+static Asking *
+read_asking(AtpTuple row)
+{
+	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "atproto status", ALLOCSET_SMALL_SIZES);
+	Asking	   *asking = MemoryContextAllocZero(cxt, sizeof(Asking));
+	MemoryContext old;
+	bool		isnull;
+
+	asking->cxt = cxt;
+	old = MemoryContextSwitchTo(cxt);
+	asking->target = atp_get_text(row, "target");
+	asking->did = PG_DETOAST_DATUM_COPY(atp_get(row, "did", atp_type("did"), &isnull));
+	asking->did_text = atp_get_text(row, "did");
+	asking->pds = atp_get_text_or_null(row, "pds");
+	MemoryContextSwitchTo(old);
+	asking->owner = DatumGetObjectId(atp_get(row, "owner", OIDOID, &isnull));
+	asking->status_at = keep(asking, row, "status_at", TIMESTAMPTZOID);
+	asking->status_seq = keep(asking, row, "status_seq", INT8OID);
+	return asking;
+}
+
+/* Of the rows that are due, those that are over are removed, the others given, as many as may be asked. */
+static List *
+claim(TimestampTz now)
+{
+	List	   *claimed = NIL;
+	AtpResult	found;
+
+	atp_run("DELETE FROM atproto.status_wish WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.status_wish WHERE next_try <= $1"
+			" AND (answered_at IS NOT NULL OR wished_at < $1 - " DAYS ") FOR UPDATE SKIP LOCKED))", ATP_ARGS(atp_time_arg(now)));
+	found = atp_query(atp_identity_sql("WITH due AS (SELECT target, did FROM atproto.status_wish WHERE next_try <= $1 AND answered_at IS NULL"
+									   "  ORDER BY next_try LIMIT $2 FOR UPDATE SKIP LOCKED)"
+									   " UPDATE atproto.status_wish w SET tries = w.tries + 1,"
+									   "  next_try = $1 + LEAST(interval '10 min' * power(2, LEAST(w.tries, 10)), interval '1 day')"
+									   " FROM due LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) due.did AND i.state = 'good',"
+									   "  atproto.subscription s WHERE w.target = due.target AND w.did OPERATOR(@.=) due.did"
+									   "  AND s.name = w.subscription"
+									   " RETURNING w.target, w.did, i.pds, w.status_at, w.status_seq, s.owner::oid AS owner"),
+					  ATP_ARGS(atp_time_arg(now), atp_int8_arg(ASKED_MAX - nasked)));
+	for (uint64 i = 0; i < found.n; i++)
+		claimed = lappend(claimed, read_asking(atp_result_row(found, i)));
+	atp_result_free(found);
+	return claimed;
+}
+
+static void
+change_wish(const Asking *asking, const char *set, AtpArg value)
+{
+	atp_run(atp_identity_sql(psprintf("UPDATE atproto.status_wish SET %s WHERE target = $1::name AND did OPERATOR(@.=) $2", set)),
+			ATP_ARGS(atp_text_arg(asking->target), (AtpArg) {PointerGetDatum(asking->did), atp_type("did")}, value));
+}
+
+static void
+put_off(const Asking *asking, TimestampTz now, long wait_ms)
+{
+	long		ms = Min(Max(wait_ms, WAIT_MIN_MS), WAIT_MAX_MS);
+
+	change_wish(asking, "next_try = $3, tries = GREATEST(tries - 1, 0)", atp_time_arg(now + (TimestampTz) ms * 1000));
+}
+
+/* ------------------------------------------------------------------------
+ * Requests
+ * ------------------------------------------------------------------------
+ */
+
+static char *
+url_of(const Asking *asking)
+{
+	StringInfoData url;
+
+	initStringInfo(&url);
+	appendStringInfo(&url, "%s%s/xrpc/com.atproto.sync.getRepoStatus?did=",
+					 strncmp(asking->pds, "http://", 7) == 0 ? "" : "https://", asking->pds);
+	atp_fetch_append_escaped(&url, asking->did_text);
+	return url.data;
+}
+
+/* False: it cannot be asked now. */
+static bool
+ask(Asking *asking, TimestampTz now)
+{
+	AtpHttp    *http;
+	long		wait_ms = -1;
+
+	if (asking->pds == NULL)
+	{
+		atp_wishes_add(&asking->did, 1, false, ATP_WISH_REST, InvalidOid);
+		change_wish(asking, "error = $3", atp_text_arg("the account's server is not known"));
+		return false;
+	}
+	http = atp_fetch_start(&(AtpHttpRequest) {
+						   .owner = &nasked, .arg = asking, .url = url_of(asking),
+						   .accept = "application/json", .body_max = ATP_ANSWER_MAX, .gzip = true
+						   }, NULL, &wait_ms);
+	if (http == NULL)
+		put_off(asking, now, wait_ms);
+	return http != NULL;
+}
+
+static void
+look(void)
+{
+	TimestampTz now = atp_time_of_day();
+	List	   *claimed = NIL;
+	ListCell   *cell;
+
+	atp_begin("looking for accounts that may be active");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		claimed = claim(now);
+	foreach(cell, claimed)
+	{
+		if (ask(lfirst(cell), now))
+			nasked++;
+		else
+			forget(lfirst(cell));
+	}
+	idle = claimed == NIL;
+	atp_commit();
+}
+
+/* ------------------------------------------------------------------------
+ * Answers
+ * ------------------------------------------------------------------------
+ */
+
+/* NULL: the server says whether it is active; else why nothing is known. */
+static const char *
+read_answer(Asking *asking, const AtpHttpAnswer *answer, bool *not_found)
+{
+	static const char *const refusals[] = {
+		[ATP_REPO_TAKENDOWN] = "takendown",
+		[ATP_REPO_SUSPENDED] = "suspended",
+		[ATP_REPO_DEACTIVATED] = "deactivated",
+		[ATP_REPO_DELETED] = "deleted"
+	};
+	AtpRepoStatus status;
+	AtpRepoRefusal refusal;
+	size_t		at;
+
+	if (answer->outcome != ATP_HTTP_OK)
+		return answer->error;
+	if (answer->status == 200)
+	{
+		if (atp_repo_status_parse(answer->body, answer->body_len,
+								  (AtpSpan) {asking->did_text, strlen(asking->did_text)}, &status, &at) != ATP_OK)
+			return "the answer is no status of this account";
+		asking->active = status.active;
+		if (!status.active && status.status.len > 0)
+			asking->status = pnstrdup(status.status.text, status.status.len);
+		return NULL;
+	}
+	refusal = atp_repo_refusal(answer->body, answer->body_len);
+	*not_found = refusal == ATP_REPO_NOT_FOUND;
+	if (refusal < ATP_REPO_TAKENDOWN || answer->status < 400 || answer->status > 499)
+		return answer->error != NULL ? answer->error : "the answer is not of status 200";
+	asking->active = false;
+	asking->status = pstrdup(refusals[refusal]);
+	return NULL;
+}
+
+/* As the owner.  An #account that came since knows better (section G). */
+static void
+apply(void *arg)
+{
+	const Asking *asking = arg;
+
+	atp_run(atp_expand_sql("UPDATE #.repo SET active = $2, status = $3, host = $4,"
+						   " sync = CASE WHEN $2 THEN 'desynchronized' ELSE sync END, updated_at = now()"
+						   " WHERE did OPERATOR(@.=) $1 AND NOT active"
+						   " AND status_at IS NOT DISTINCT FROM $5 AND status_seq IS NOT DISTINCT FROM $6"
+						   " AND (active, status) IS DISTINCT FROM ($2, $3)", asking->target),
+			ATP_ARGS((AtpArg) {PointerGetDatum(asking->did), atp_type("did")}, atp_bool_arg(asking->active),
+					 atp_text_arg(asking->status), atp_text_arg(asking->pds), asking->status_at, asking->status_seq));
+}
+
+static void
+take_answer(Asking *asking, const AtpHttpAnswer *answer)
+{
+	bool		not_found = false;
+	const char *fault = read_answer(asking, answer, &not_found);
+	char	   *why = NULL;
+
+	if (fault == NULL && atp_bounded(asking->owner, "writing an account's status", APPLY_MS, apply, asking, &why) != ATP_BOUNDED_DONE)
+	{
+		ereport(LOG,
+				(errmsg("the status of account %s could not be written in schema \"%s\": %s",
+						asking->did_text, asking->target, why)));
+		fault = why;
+	}
+	atp_begin("noting an account's status");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	{
+		/* it may be elsewhere by now */
+		if (not_found)
+			atp_wishes_add(&asking->did, 1, true, ATP_WISH_REST, InvalidOid);
+		if (fault == NULL)
+			change_wish(asking, "answered_at = $3, error = NULL", atp_time_arg(atp_time_of_day()));
+		else
+			change_wish(asking, "error = left($3, 250)", atp_text_arg(fault));
+	}
+	atp_commit();
+}
+
+static void
+take_answers(void)
+{
+	AtpHttp    *http;
+
+	while ((http = atp_fetch_next(&nasked)) != NULL)
+	{
+		Asking	   *asking = atp_http_arg(http);
+
+		take_answer(asking, atp_http_answer(http));
+		atp_fetch_free(http);
+		forget(asking);
+		nasked--;
+	}
+}
+
+static long
+step(AtpTime now)
+{
+	long		left;
+
+	take_answers();
+	left = atp_remaining(now, looked, LOOK_MS);
+	if (left == 0 && nasked < ASKED_MAX)
+	{
+		looked = now;
+		look();
+		left = idle ? IDLE_LOOK_MS : LOOK_MS;
+	}
+	return left > 0 ? left : LOOK_MS;
+}
+
+const AtpErrand atp_status_errand = {.name = "status", .wanted = wanted, .step = step};

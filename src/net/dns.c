@@ -1,0 +1,248 @@
+/*
+ * dns.c
+ *		TXT records, many look-ups at a time.
+ */
+#include "postgres.h"
+
+#ifdef ATP_CARES
+#define CARES_NO_DEPRECATED		/* what is newer is not everywhere */
+#include <ares.h>
+#include <arpa/nameser.h>
+#endif
+
+#include "net/dns.h"
+#include "net/poll.h"
+#include "storage/latch.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+
+static char *name_servers;
+
+void
+atp_dns_init(void)
+{
+	DefineCustomStringVariable("atproto.name_servers",
+							   "Name servers that are asked for the TXT records of handles.",
+							   "Addresses, each perhaps with a port, separated by commas; empty: those of the operating system.",
+							   &name_servers, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY, NULL, NULL, NULL);
+}
+
+#ifndef ATP_CARES
+
+const bool	atp_dns_supported = false;
+
+void
+atp_dns_begin(void)
+{
+}
+
+void
+atp_dns_txt(const char *name, AtpDnsString string, AtpDnsDone done, void *arg)
+{
+	done(arg, ATP_DNS_FAILED, "this build has no c-ares");
+}
+
+void
+atp_dns_pump(AtpTime now)
+{
+}
+
+long
+atp_dns_timeout(AtpTime now)
+{
+	return -1;
+}
+
+int
+atp_dns_running(void)
+{
+	return 0;
+}
+
+#else
+
+const bool	atp_dns_supported = true;
+
+/* One try; a second one follows, perhaps at another server. */
+#define TRY_MS			1000
+#define TRIES			2
+/* Answers up to this come by UDP: what passes all networks whole. */
+#define UDP_MAX			1232
+/* A channel knows the name servers as they were when it was made. */
+#define CHANNEL_MS		60000
+
+typedef struct LookUp
+{
+	AtpDnsString string;
+	AtpDnsDone	done;			/* NULL: nobody waits any more */
+	void	   *arg;
+	AtpTime		begun;
+	struct LookUp *next;
+} LookUp;
+
+static ares_channel channel = NULL;
+static AtpTime made_at;
+static char *made_for = NULL;	/* atproto.name_servers */
+static LookUp *look_ups = NULL;
+
+/* --- the channel --- */
+
+static void
+socket_ready(pgsocket fd, uint32 events, void *arg)
+{
+	ares_process_fd(channel, (events & WL_SOCKET_READABLE) ? fd : ARES_SOCKET_BAD,
+					(events & WL_SOCKET_WRITEABLE) ? fd : ARES_SOCKET_BAD);
+}
+
+static void
+socket_state(void *data, ares_socket_t fd, int readable, int writable)
+{
+	atp_poll_set(fd, (readable ? WL_SOCKET_READABLE : 0) | (writable ? WL_SOCKET_WRITEABLE : 0), socket_ready, NULL);
+}
+
+static void
+make_channel(AtpTime now)
+{
+	struct ares_options options = {
+		.flags = ARES_FLAG_EDNS,
+		.timeout = TRY_MS,
+		.tries = TRIES,
+		.ednspsz = UDP_MAX,
+		.sock_state_cb = socket_state
+	};
+	int			mask = ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_EDNSPSZ | ARES_OPT_SOCK_STATE_CB;
+	int			rc;
+
+#ifdef ARES_OPT_QUERY_CACHE
+	/* who asks again wants to know whether something changed; that is zero seconds */
+	mask |= ARES_OPT_QUERY_CACHE;
+#endif
+	if (channel != NULL)
+		ares_destroy(channel);
+	channel = NULL;
+	rc = ares_init_options(&channel, &options, mask);
+	if (rc == ARES_SUCCESS && name_servers[0] != '\0')
+	{
+		rc = ares_set_servers_ports_csv(channel, name_servers);
+		if (rc != ARES_SUCCESS)
+			ereport(LOG,
+					(errmsg("invalid value for parameter \"%s\": \"%s\"", "atproto.name_servers", name_servers),
+					 errdetail("%s", ares_strerror(rc))));
+	}
+	else if (rc != ARES_SUCCESS)
+		ereport(ERROR, (errmsg("could not begin to use the domain name system: %s", ares_strerror(rc))));
+	made_at = now;
+	if (made_for != NULL)
+		pfree(made_for);
+	made_for = MemoryContextStrdup(TopMemoryContext, name_servers);
+}
+
+void
+atp_dns_begin(void)
+{
+	int			rc = ares_library_init(ARES_LIB_INIT_ALL);
+
+	if (rc != ARES_SUCCESS)
+		ereport(ERROR, (errmsg("could not begin to use the domain name system: %s", ares_strerror(rc))));
+}
+
+/* --- look-ups --- */
+
+/* What came, or did not, to who waits for it. */
+static void
+give(const LookUp *it, int status, const unsigned char *message, int len)
+{
+	struct ares_txt_ext *strings = NULL;
+
+	if (status == ARES_SUCCESS)
+		status = ares_parse_txt_reply_ext(message, len, &strings);
+	if (status == ARES_SUCCESS)
+	{
+		for (struct ares_txt_ext *s = strings; s != NULL; s = s->next)
+			it->string(it->arg, (const char *) s->txt, s->length, s->record_start != 0);
+		ares_free_data(strings);
+		it->done(it->arg, ATP_DNS_RECORDS, NULL);
+	}
+	else if (status == ARES_ENODATA || status == ARES_ENOTFOUND)
+		it->done(it->arg, ATP_DNS_NONE, NULL);
+	else
+		it->done(it->arg, ATP_DNS_FAILED, ares_strerror(status));
+}
+
+static void
+answered(void *arg, int status, int timeouts, unsigned char *message, int len)
+{
+	LookUp	   *it = arg;
+
+	for (LookUp **p = &look_ups; *p != NULL; p = &(*p)->next)
+		if (*p == it)
+		{
+			*p = it->next;
+			break;
+		}
+	if (it->done != NULL)
+		give(it, status, message, len);
+	pfree(it);
+}
+
+void
+atp_dns_txt(const char *name, AtpDnsString string, AtpDnsDone done, void *arg)
+{
+	AtpTime		now = atp_now();
+	LookUp	   *it;
+
+	/* nothing of a channel changes while it is in use */
+	if (channel == NULL ||
+		(look_ups == NULL && (strcmp(made_for, name_servers) != 0 || atp_remaining(now, made_at, CHANNEL_MS) == 0)))
+		make_channel(now);
+	it = MemoryContextAlloc(TopMemoryContext, sizeof(LookUp));
+	*it = (LookUp) {string, done, arg, now, look_ups};
+	look_ups = it;
+	ares_query(channel, name, C_IN, T_TXT, answered, it);
+}
+
+void
+atp_dns_pump(AtpTime now)
+{
+	if (look_ups == NULL)
+		return;
+	ares_process_fd(channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
+	/* c-ares cannot end one of them: it is left to end by itself */
+	for (LookUp *it = look_ups; it != NULL; it = it->next)
+		if (it->done != NULL && atp_remaining(now, it->begun, ATP_DNS_MS) == 0)
+		{
+			AtpDnsDone	done = it->done;
+
+			it->done = NULL;
+			done(it->arg, ATP_DNS_FAILED, "the name servers do not answer");
+		}
+}
+
+long
+atp_dns_timeout(AtpTime now)
+{
+	struct timeval most = {ATP_DNS_MS / 1000, 0};
+	struct timeval wait;
+	long		ms;
+
+	if (look_ups == NULL)
+		return -1;
+	(void) ares_timeout(channel, &most, &wait);
+	ms = wait.tv_sec * 1000 + wait.tv_usec / 1000 + 1;
+	for (LookUp *it = look_ups; it != NULL; it = it->next)
+		if (it->done != NULL)
+			ms = Min(ms, atp_remaining(now, it->begun, ATP_DNS_MS));
+	return ms;
+}
+
+int
+atp_dns_running(void)
+{
+	int			n = 0;
+
+	for (LookUp *it = look_ups; it != NULL; it = it->next)
+		n += it->done != NULL;
+	return n;
+}
+
+#endif

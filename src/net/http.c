@@ -1,0 +1,318 @@
+/*
+ * http.c
+ *		One request, from its start over redirects to its answer.
+ */
+#include "postgres.h"
+
+#include "core/printable.h"
+#include "net/http_private.h"
+#include "utils/memutils.h"
+
+#define WHOLE_MS		10000
+#define BODY_MAX		65536
+#define URL_SHOWN		500
+#define BODY_SHOWN		200		/* W-58 */
+
+static AtpHttpRedirect may_redirect = NULL;
+
+static const char *const outcome_names[] = {
+	[ATP_HTTP_OK] = "ok",
+	[ATP_HTTP_POLICY] = "policy",
+	[ATP_HTTP_ADDRESS] = "address",
+	[ATP_HTTP_DNS] = "dns",
+	[ATP_HTTP_CONNECT] = "connect",
+	[ATP_HTTP_TLS] = "tls",
+	[ATP_HTTP_TIMEOUT] = "timeout",
+	[ATP_HTTP_SLOW] = "slow",
+	[ATP_HTTP_TOO_LARGE] = "too_large",
+	[ATP_HTTP_REDIRECT] = "redirect",
+	[ATP_HTTP_BUSY] = "busy",
+	[ATP_HTTP_BROKEN] = "broken",
+};
+
+const char *
+atp_http_outcome_name(int outcome)
+{
+	return outcome_names[outcome];
+}
+
+void
+atp_http_init(void)
+{
+	atp_http_policy_init();
+}
+
+void
+atp_http_on_redirect(AtpHttpRedirect redirect)
+{
+	may_redirect = redirect;
+}
+
+/* Of a stranger's text no more than n characters, all printable; in the current context. */
+static char *
+shown(const char *text, size_t n)
+{
+	size_t		len = strlen(text);
+	char	   *copy = len > n ? psprintf("%.*s...", (int) n, text) : pstrdup(text);
+
+	atp_make_printable(copy, strlen(copy));
+	return copy;
+}
+
+/* The answer is what has come. */
+static void
+answer(AtpHttp *http, AtpHttpOutcome outcome, const char *why)
+{
+	AtpHttpAnswer *a = &http->answer;
+	MemoryContext old = MemoryContextSwitchTo(http->cxt);
+	const char *url = shown(http->url.url, URL_SHOWN);
+
+	a->outcome = outcome;
+	a->status = http->status;
+	a->url = http->url.url;
+	a->host = http->url.host;
+	a->content_type = http->content_type[0] != '\0' ? http->content_type : NULL;
+	a->body = http->body.stream ? NULL : http->body.kept != NULL ? http->body.kept : "";
+	a->body_len = http->body.len;
+	a->error = NULL;
+	if (outcome != ATP_HTTP_OK)
+		a->error = psprintf("%s: %s", url, shown(why, 2 * BODY_SHOWN));
+	else if (http->status < 200 || http->status > 299)
+	{
+		const char *body = shown(a->body != NULL ? a->body : "", BODY_SHOWN);
+
+		a->error = psprintf("%s: HTTP status %d%s%s", url, http->status, body[0] != '\0' ? ": " : "", body);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+void
+atp_http_end(AtpHttp *http, AtpHttpOutcome outcome, const char *why)
+{
+	answer(http, outcome, why);
+	atp_multi_ended(http);
+}
+
+/* Ask what http->url has. */
+static void
+ask(AtpHttp *http)
+{
+	http->curl_error[0] = '\0';
+	if (!atp_http_prepare(http) || !atp_multi_add(http))
+		atp_http_end(http, ATP_HTTP_BROKEN, "out of memory");
+}
+
+AtpHttp *
+atp_http_start(const AtpHttpRequest *request)
+{
+	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "atproto request", ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+	AtpHttp    *http = palloc0(sizeof(AtpHttp));
+	const char *why;
+
+	http->cxt = cxt;
+	http->request = *request;
+	http->request.url = pstrdup(request->url);
+	http->request.accept = request->accept != NULL ? pstrdup(request->accept) : NULL;
+	if (http->request.whole_ms <= 0)
+		http->request.whole_ms = WHOLE_MS;
+	http->body.max = request->body_max > 0 ? request->body_max : BODY_MAX;
+	http->answer.retry_after_s = http->answer.limit = http->answer.remaining = http->answer.reset_s = -1;
+	http->started = atp_now();
+	why = atp_http_url(http->request.url, &http->url);
+	if (http->url.url == NULL)
+		http->url.url = pstrdup(http->request.url);
+	if (http->url.host == NULL)
+		http->url.host = "";
+	if (why != NULL)
+		atp_http_end(http, ATP_HTTP_POLICY, why);
+	else if ((why = atp_http_read_ca()) != NULL)
+		atp_http_end(http, ATP_HTTP_TLS, why);
+	else
+		ask(http);
+	MemoryContextSwitchTo(old);
+	return http;
+}
+
+/* libcurl has one code for all limits of time. */
+static AtpHttpOutcome
+which_timeout(AtpHttp *http)
+{
+	curl_off_t	connected = 0;
+	curl_off_t	secured = 0;
+
+	if (atp_remaining(atp_now(), http->started, http->request.whole_ms) == 0)
+		return ATP_HTTP_TIMEOUT;
+	(void) curl_easy_getinfo(http->easy, CURLINFO_CONNECT_TIME_T, &connected);
+	(void) curl_easy_getinfo(http->easy, CURLINFO_PRETRANSFER_TIME_T, &secured);
+	return http->looking_up != 0 ? ATP_HTTP_DNS : connected == 0 ? ATP_HTTP_CONNECT :
+		secured == 0 ? ATP_HTTP_TLS : ATP_HTTP_SLOW;
+}
+
+static AtpHttpOutcome
+classify(AtpHttp *http, CURLcode rc)
+{
+	switch (rc)
+	{
+		case CURLE_COULDNT_RESOLVE_HOST:
+			return ATP_HTTP_DNS;
+		case CURLE_COULDNT_RESOLVE_PROXY:
+		case CURLE_COULDNT_CONNECT:
+		case CURLE_PROXY:
+			/* one address of several may have been refused, and another have failed */
+			return http->why != ATP_HTTP_OK ? http->why : ATP_HTTP_CONNECT;
+		case CURLE_SSL_CONNECT_ERROR:
+		case CURLE_PEER_FAILED_VERIFICATION:
+		case CURLE_SSL_CERTPROBLEM:
+		case CURLE_SSL_CIPHER:
+		case CURLE_SSL_CACERT_BADFILE:
+		case CURLE_SSL_ISSUER_ERROR:
+		case CURLE_SSL_INVALIDCERTSTATUS:
+		case CURLE_SSL_PINNEDPUBKEYNOTMATCH:
+			return ATP_HTTP_TLS;
+		case CURLE_OPERATION_TIMEDOUT:
+			return which_timeout(http);
+		case CURLE_WRITE_ERROR:
+			return http->why != ATP_HTTP_OK ? http->why : ATP_HTTP_BROKEN;
+		default:
+			return ATP_HTTP_BROKEN;
+	}
+}
+
+static bool
+is_redirect(int status)
+{
+	return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
+
+/* W-53: what a redirect leads to is judged as if somebody had asked for it. */
+static void
+follow(AtpHttp *http)
+{
+	char	   *location = NULL;
+	AtpHttpUrl	to;
+	const char *why;
+
+	if (http->redirected++ == http->request.redirects)
+	{
+		atp_http_end(http, ATP_HTTP_REDIRECT, "there are too many redirects");
+		return;
+	}
+	(void) curl_easy_getinfo(http->easy, CURLINFO_REDIRECT_URL, &location);
+	if (location == NULL)
+	{
+		atp_http_end(http, ATP_HTTP_REDIRECT, "it redirects to nowhere");
+		return;
+	}
+	why = atp_http_url(location, &to);
+	if (why == NULL && http->url.tls && !to.tls)
+		why = "from https to http";
+	if (why != NULL)
+	{
+		atp_http_end(http, ATP_HTTP_REDIRECT, psprintf("it redirects to %s: %s", shown(location, BODY_SHOWN), why));
+		return;
+	}
+	if (may_redirect != NULL && strcmp(http->url.host, to.host) != 0 && !may_redirect(http, http->url.host, to.host))
+	{
+		atp_http_end(http, ATP_HTTP_BUSY, psprintf("it redirects to %s, which has to rest", to.host));
+		return;
+	}
+	atp_multi_remove(http);
+	atp_body_reset(&http->body);
+	http->url = to;
+	http->status = 0;
+	http->why = ATP_HTTP_OK;
+	http->has_head = http->cut = false;
+	http->body.stream = false;
+	http->body.max = http->request.body_max > 0 ? http->request.body_max : BODY_MAX;
+	ask(http);
+}
+
+void
+atp_http_done(AtpHttp *http, CURLcode rc)
+{
+	MemoryContext old = MemoryContextSwitchTo(http->cxt);
+
+	if (rc != CURLE_OK && !(rc == CURLE_WRITE_ERROR && http->cut))
+	{
+		AtpHttpOutcome outcome = classify(http, rc);
+		const char *why = outcome == http->why && http->why_text != NULL ? http->why_text :
+			outcome == ATP_HTTP_TIMEOUT ? "it took too long" :
+			http->curl_error[0] != '\0' ? http->curl_error : curl_easy_strerror(rc);
+
+		atp_http_end(http, outcome, why);
+	}
+	else if (is_redirect(http->status) && http->request.redirects > 0)
+	{
+		/* libcurl says only at the end where it leads */
+		if (http->cut)
+			atp_http_end(http, ATP_HTTP_TOO_LARGE, "the redirect has too large a body");
+		else
+			follow(http);
+	}
+	else if (!http->has_head)
+		atp_http_end(http, ATP_HTTP_BROKEN, "there is no answer");
+	else if (!http->cut && !http->body.stream && !atp_body_is_whole(&http->body))
+		atp_http_end(http, ATP_HTTP_BROKEN, "the answer's encoding is wrong");
+	else
+		atp_http_end(http, ATP_HTTP_OK, NULL);
+	MemoryContextSwitchTo(old);
+}
+
+const AtpHttpAnswer *
+atp_http_answer(const AtpHttp *http)
+{
+	return http->running ? NULL : &http->answer;
+}
+
+int
+atp_http_status(const AtpHttp *http)
+{
+	return !http->has_head || (is_redirect(http->status) && http->request.redirects > 0) ? 0 : http->status;
+}
+
+size_t
+atp_http_read(AtpHttp *http, void *buf, size_t size)
+{
+	AtpHttpBodyResult result = ATP_BODY_TAKEN;
+	size_t		got = 0;
+
+	if (http->body.stream)
+		got = atp_body_read(&http->body, buf, size, &result);
+	if (result == ATP_BODY_TAKEN && http->body.stream && got == 0 && !http->running &&
+		http->answer.outcome == ATP_HTTP_OK && !atp_body_is_whole(&http->body))
+		result = ATP_BODY_BROKEN;
+	if (result != ATP_BODY_TAKEN)
+	{
+		AtpHttpOutcome outcome = result == ATP_BODY_FULL ? ATP_HTTP_TOO_LARGE : ATP_HTTP_BROKEN;
+		const char *why = result == ATP_BODY_FULL ? "the answer is too large" :
+			result == ATP_BODY_BROKEN ? "the answer's encoding is wrong" : "out of memory";
+
+		if (http->running)
+			atp_http_end(http, outcome, why);
+		else
+			answer(http, outcome, why);
+	}
+	else if (http->paused && atp_body_has_room(&http->body))
+		atp_multi_resume(http);
+	http->answer.body_len = http->body.len;
+	return got;
+}
+
+void *
+atp_http_arg(const AtpHttp *http)
+{
+	return http->request.arg;
+}
+
+void *
+atp_http_place(const AtpHttp *http)
+{
+	return http->request.place;
+}
+
+const char *
+atp_http_host(const AtpHttp *http)
+{
+	return http->url.host;
+}

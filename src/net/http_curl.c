@@ -1,0 +1,153 @@
+/*
+ * http_curl.c
+ *		What libcurl is told of a request.
+ */
+#include "postgres.h"
+
+#include <sys/stat.h>
+
+#include "net/ca_file.h"
+#include "net/http_private.h"
+#include "utils/memutils.h"
+
+#define CONNECT_MS	5000
+
+/* The file of authorities, as it was when it was read. */
+static struct
+{
+	char	   *path;			/* "": the system's */
+	time_t		mtime;
+	off_t		size;
+	struct curl_blob blob;
+}			ca;
+
+const char *
+atp_http_read_ca(void)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+	struct stat st = {0};
+	const char *why = NULL;
+
+	if (atp_fetch_ca_file[0] != '\0')
+		(void) stat(atp_fetch_ca_file, &st);
+	if (ca.path == NULL || strcmp(ca.path, atp_fetch_ca_file) != 0 || ca.mtime != st.st_mtime || ca.size != st.st_size)
+	{
+		if (ca.path != NULL)
+			pfree(ca.path);
+		if (ca.blob.data != NULL)
+			pfree(ca.blob.data);
+		ca.path = NULL;
+		ca.blob.data = NULL;
+		if (atp_fetch_ca_file[0] != '\0')
+			ca.blob.data = atp_ca_file_read(atp_fetch_ca_file, &ca.blob.len, &why);
+		if (why == NULL)
+		{
+			ca.path = pstrdup(atp_fetch_ca_file);
+			ca.mtime = st.st_mtime;
+			ca.size = st.st_size;
+		}
+	}
+	MemoryContextSwitchTo(old);
+	return why;
+}
+
+static struct curl_slist *
+append(struct curl_slist *list, const char *header)
+{
+	struct curl_slist *more = list == NULL ? NULL : curl_slist_append(list, header);
+
+	if (more == NULL)
+		curl_slist_free_all(list);
+	return more;
+}
+
+static void
+set_protocol(CURL *e, const AtpHttp *http)
+{
+#if LIBCURL_VERSION_NUM >= 0x075500
+	curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
+#else
+	curl_easy_setopt(e, CURLOPT_PROTOCOLS, (long) (CURLPROTO_HTTP | CURLPROTO_HTTPS));
+#endif
+	curl_easy_setopt(e, CURLOPT_HTTP_VERSION,
+					 http->request.http2 ? (long) CURL_HTTP_VERSION_2TLS : (long) CURL_HTTP_VERSION_1_1);
+	curl_easy_setopt(e, CURLOPT_PIPEWAIT, http->request.http2 ? 1L : 0L);
+	curl_easy_setopt(e, CURLOPT_HTTP09_ALLOWED, 0L);
+	/* redirects are followed here, where each is judged */
+	curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
+	curl_easy_setopt(e, CURLOPT_SSLVERSION, (long) CURL_SSLVERSION_TLSv1_2);
+	curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, 1L);
+	curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, 2L);
+	if (ca.blob.data != NULL)
+	{
+		ca.blob.flags = CURL_BLOB_COPY;
+		curl_easy_setopt(e, CURLOPT_CAINFO_BLOB, &ca.blob);
+		/* instead of the system's, wherever libcurl looks for those */
+		curl_easy_setopt(e, CURLOPT_CAPATH, NULL);
+	}
+}
+
+/* Nothing of the environment, and nothing that is remembered (W-54): most of it has to be asked for, which is not done. */
+static void
+set_manners(CURL *e)
+{
+	char		agent[600];
+
+	snprintf(agent, sizeof(agent), "pg_atproto/%s%s%.500s", ATP_EXTVERSION,
+			 atp_fetch_contact[0] != '\0' ? " " : "", atp_fetch_contact);
+	curl_easy_setopt(e, CURLOPT_USERAGENT, agent);
+	curl_easy_setopt(e, CURLOPT_NETRC, (long) CURL_NETRC_IGNORED);
+	curl_easy_setopt(e, CURLOPT_PROXY, atp_fetch_proxy);
+	curl_easy_setopt(e, CURLOPT_NOPROXY, "");
+	/* with Kerberos, libcurl waits for a SOCKS proxy */
+	curl_easy_setopt(e, CURLOPT_SOCKS5_AUTH, (long) CURLAUTH_BASIC);
+	curl_easy_setopt(e, CURLOPT_HTTPPROXYTUNNEL, 1L);
+	curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+	curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+#if LIBCURL_VERSION_NUM >= 0x075700
+	curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
+#endif
+}
+
+static void
+set_limits(CURL *e, const AtpHttp *http)
+{
+	long		left = atp_remaining(atp_now(), http->started, http->request.whole_ms);
+
+	curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, Max(left, 1L));
+	curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS,
+					 (long) (http->request.connect_ms > 0 ? http->request.connect_ms : CONNECT_MS));
+	if (http->request.slow_s > 0)
+	{
+		curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, (long) http->request.slow_bytes);
+		curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, (long) http->request.slow_s);
+	}
+}
+
+bool
+atp_http_prepare(AtpHttp *http)
+{
+	const AtpHttpRequest *r = &http->request;
+	CURL	   *e = http->easy;
+
+	if (e == NULL)
+	{
+		char		accept[256];
+
+		if ((http->easy = e = curl_easy_init()) == NULL)
+			return false;
+		/* never decoded by libcurl: see http_body.c */
+		http->headers = curl_slist_append(NULL, r->gzip ? "Accept-Encoding: gzip" : "Accept-Encoding: identity");
+		snprintf(accept, sizeof(accept), "Accept:%s%s", r->accept != NULL ? " " : "", r->accept != NULL ? r->accept : "");
+		http->headers = append(http->headers, accept);
+		if (http->headers == NULL)
+			return false;
+		curl_easy_setopt(e, CURLOPT_HTTPHEADER, http->headers);
+		curl_easy_setopt(e, CURLOPT_HTTP_CONTENT_DECODING, 0L);
+		set_protocol(e, http);
+		set_manners(e);
+		atp_http_listen(http);
+	}
+	set_limits(e, http);
+	return curl_easy_setopt(e, CURLOPT_URL, http->url.url) == CURLE_OK;
+}

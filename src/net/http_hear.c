@@ -1,0 +1,232 @@
+/*
+ * http_hear.c
+ *		What libcurl tells of a request: where it opens a socket, each header, each
+ *		piece of the body.
+ *
+ * These functions run in libcurl, with signals blocked: they raise no ERROR.
+ */
+#include "postgres.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/http_head.h"
+#include "core/printable.h"
+#include "net/http_private.h"
+#include "net/poll.h"
+#include "storage/fd.h"
+#include "utils/timestamp.h"
+
+/* A name is looked up: none was known. */
+static int
+on_look_up(void *resolver, void *reserved, void *arg)
+{
+	((AtpHttp *) arg)->looking_up = atp_now();
+	return 0;
+}
+
+/* W-51: here, where no second answer of a name server can come in between. */
+static curl_socket_t
+on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
+{
+	AtpHttp    *http = arg;
+	curl_socket_t fd;
+
+	http->looking_up = 0;
+	if (purpose != CURLSOCKTYPE_IPCXN || !(http->url.named || atp_http_address_allowed(&address->addr)))
+	{
+		http->why = ATP_HTTP_ADDRESS;
+		http->why_text = "its address is not on the public Internet";
+		return CURL_SOCKET_BAD;
+	}
+	fd = socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+	if (fd != CURL_SOCKET_BAD)
+		ReserveExternalFD();
+	return fd;
+}
+
+/* A connection may outlive the request that it was opened for. */
+static int
+on_close(void *arg, curl_socket_t fd)
+{
+	atp_poll_set(fd, 0, NULL, NULL);
+	ReleaseExternalFD();
+	return close(fd);
+}
+
+static int64
+number(AtpSpan value)
+{
+	uint32_t	n;
+
+	return atp_retry_after_seconds(value, &n) ? (int64) n : -1;
+}
+
+/* Seconds from now: a number of them, a time of day in seconds since 1970, or a date. */
+static int64
+seconds_until(AtpSpan value)
+{
+	char		text[64];
+	int64		now = timestamptz_to_time_t(atp_time_of_day());
+	int64		then = number(value);
+
+	if (then >= 0 && then < INT64CONST(1000000000))
+		return then;
+	if (value.len == 0 || value.len >= sizeof(text))
+		return -1;
+	memcpy(text, value.ptr, value.len);
+	text[value.len] = '\0';
+	if (value.len == 10 && strspn(text, "0123456789") == 10)
+		then = strtoll(text, NULL, 10);
+	else
+		then = curl_getdate(text, NULL);
+	return then < 0 ? -1 : Max(then - now, 0);
+}
+
+static bool
+is_header(AtpSpan name, const char *wanted)
+{
+	return name.len == strlen(wanted) && pg_strncasecmp(name.ptr, wanted, name.len) == 0;
+}
+
+static void
+take_header(AtpHttp *http, AtpSpan name, AtpSpan value)
+{
+	AtpHttpAnswer *a = &http->answer;
+
+	if (is_header(name, "retry-after"))
+		a->retry_after_s = seconds_until(value);
+	else if (is_header(name, "ratelimit-limit"))
+		a->limit = number(value);
+	else if (is_header(name, "ratelimit-remaining"))
+		a->remaining = number(value);
+	else if (is_header(name, "ratelimit-reset"))
+		a->reset_s = seconds_until(value);
+	else if (is_header(name, "content-type"))
+	{
+		size_t		n = 0;
+
+		while (n < value.len && n < sizeof(http->content_type) - 1 && value.ptr[n] != ';' && value.ptr[n] != ' ')
+		{
+			http->content_type[n] = pg_ascii_tolower((unsigned char) value.ptr[n]);
+			n++;
+		}
+		atp_make_printable(http->content_type, n);
+		http->content_type[n] = '\0';
+	}
+	else if (is_header(name, "content-encoding"))
+	{
+		http->body.gzip = http->request.gzip && (is_header(value, "gzip") || is_header(value, "x-gzip"));
+		http->other_encoding = !http->body.gzip && value.len > 0 && !is_header(value, "identity");
+	}
+}
+
+/* A new answer begins: what was said before, of a 1xx or by a proxy, does not count. */
+static void
+begin_head(AtpHttp *http)
+{
+	AtpHttpAnswer *a = &http->answer;
+
+	a->retry_after_s = a->limit = a->remaining = a->reset_s = -1;
+	http->content_type[0] = '\0';
+	http->body.gzip = http->other_encoding = http->has_head = false;
+}
+
+static bool
+is_success(int status)
+{
+	return status >= 200 && status <= 299;
+}
+
+/* The headers are complete; what is not the wanted answer is short, and kept. */
+static void
+end_head(AtpHttp *http)
+{
+	long		status = 0;
+
+	(void) curl_easy_getinfo(http->easy, CURLINFO_RESPONSE_CODE, &status);
+	http->status = (int) status;
+	if (status < 200)
+		return;
+	http->has_head = true;
+	http->body.stream = http->request.stream && is_success(http->status);
+	if (http->request.stream && !http->body.stream)
+		http->body.max = ATP_HTTP_HEADERS_MAX;
+}
+
+static size_t
+on_header(char *data, size_t size, size_t n, void *arg)
+{
+	AtpHttp    *http = arg;
+	const char *end = data + n;
+	const char *colon = memchr(data, ':', n);
+
+	http->answer.received += n;
+	http->header_bytes += n;
+	if (http->header_bytes > ATP_HTTP_HEADERS_MAX)
+	{
+		http->why = ATP_HTTP_TOO_LARGE;
+		http->why_text = "the headers of the answer are too long";
+		return 0;
+	}
+	while (end > data && (end[-1] == '\n' || end[-1] == '\r' || end[-1] == ' ' || end[-1] == '\t'))
+		end--;
+	if (end == data)
+		end_head(http);
+	else if (n >= 5 && pg_strncasecmp(data, "HTTP/", 5) == 0)
+		begin_head(http);
+	/* what comes after the body changes nothing */
+	else if (colon != NULL && colon < end && !http->has_head)
+	{
+		const char *value = colon + 1;
+
+		while (value < end && (*value == ' ' || *value == '\t'))
+			value++;
+		take_header(http, (AtpSpan) {data, colon - data}, (AtpSpan) {value, end - value});
+	}
+	return n;
+}
+
+static size_t
+on_body(char *data, size_t size, size_t n, void *arg)
+{
+	AtpHttp    *http = arg;
+	AtpHttpBodyResult result = http->other_encoding ? ATP_BODY_BROKEN : atp_body_take(&http->body, data, n);
+
+	if (result == ATP_BODY_LATER)
+	{
+		http->paused = true;
+		return CURL_WRITEFUNC_PAUSE;
+	}
+	http->answer.received += n;
+	if (result == ATP_BODY_TAKEN)
+		return n;
+	/* of what is not the wanted answer nobody needs more */
+	if (result == ATP_BODY_FULL && (http->request.cut || !is_success(http->status)))
+		http->cut = true;
+	else
+	{
+		http->why = result == ATP_BODY_FULL ? ATP_HTTP_TOO_LARGE : ATP_HTTP_BROKEN;
+		http->why_text = result == ATP_BODY_FULL ? "the answer is too large" :
+			result == ATP_BODY_BROKEN ? "the answer's encoding is wrong" : "out of memory";
+	}
+	return 0;
+}
+
+void
+atp_http_listen(AtpHttp *http)
+{
+	CURL	   *e = http->easy;
+
+	curl_easy_setopt(e, CURLOPT_PRIVATE, http);
+	curl_easy_setopt(e, CURLOPT_ERRORBUFFER, http->curl_error);
+	curl_easy_setopt(e, CURLOPT_RESOLVER_START_FUNCTION, on_look_up);
+	curl_easy_setopt(e, CURLOPT_RESOLVER_START_DATA, http);
+	curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_open);
+	curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, http);
+	curl_easy_setopt(e, CURLOPT_CLOSESOCKETFUNCTION, on_close);
+	curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
+	curl_easy_setopt(e, CURLOPT_HEADERDATA, http);
+	curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
+	curl_easy_setopt(e, CURLOPT_WRITEDATA, http);
+}

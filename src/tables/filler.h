@@ -1,0 +1,19 @@
+/*
+ * filler.h
+ *		Which subscription's settings and rights count for an account's export.
+ */
+#ifndef ATP_FILLER_H
+#define ATP_FILLER_H
+
+#include "postgres.h"
+
+#include "config/subscription.h"
+
+/*
+ * The first by name of those that fill the tables of a schema with the account's
+ * records; an ERROR when there is none, or when the current user is no member of
+ * its owner.  SPI is connected.
+ */
+extern const AtpSubscription *atp_filler_of(const char *target, const struct varlena *did);
+
+#endif							/* ATP_FILLER_H */

@@ -1,0 +1,52 @@
+/*
+ * held.h
+ *		Events that wait until they can be judged: atproto.held_event (R-30 to R-35).
+ *
+ * An event that cannot be judged is written there in the transaction that moves the
+ * cursor past it, in place of its effects; and taken from there in the transaction
+ * that brings these.  A repository of which events are held says so in its row
+ * (repo.hold): who has that row may add to them or take them, nobody else.
+ *
+ * All of it is done with the rights of the table's owner.  SPI is connected, in a
+ * transaction with a snapshot.
+ */
+#ifndef ATP_HELD_H
+#define ATP_HELD_H
+
+#include "tables/sink.h"
+
+/*
+ * The column kind: what events of this sink are.  Those of labels are held as those of a repository are,
+ * beside them: did is the labeler, and seq stands for the revision.
+ */
+extern const char *atp_held_kind(const AtpSink *sink);
+
+/* What is held of a repository. */
+typedef struct AtpHeldCount
+{
+	int64		n;
+	uint64		first_rev;		/* n > 0 */
+} AtpHeldCount;
+
+/* Of n repositories of the target, whose DIDs are given in their order, each once. */
+extern void atp_held_count(AtpApply *a, struct varlena *const *dids, int n, AtpHeldCount *counts);
+
+/*
+ * Keep these events of the batch, which come from the stream.  What has no room is dropped,
+ * with all that its repository has (R-34).
+ */
+extern void atp_held_add(AtpApply *a, AtpEvent *const *events, int n);
+
+/* All that is held of the repository waits for another look-up than the one of this time. */
+extern void atp_held_wait_again(AtpApply *a, struct varlena *did, TimestampTz asked_at);
+
+/*
+ * The events of these repositories that are held, wherever they are to go, are to be
+ * judged again: in the transaction that makes that possible.
+ */
+extern void atp_held_release(struct varlena *const *dids, int n);
+
+/* By its name in the table. */
+extern AtpWhyHeld atp_held_why(const char *name);
+
+#endif							/* ATP_HELD_H */

@@ -1,0 +1,53 @@
+/*
+ * src/tables: events that wait until they can be judged.
+ */
+
+CREATE TABLE atproto.held_event (
+    target name NOT NULL,
+    did @extschema@.did NOT NULL,
+    rev atproto.tid NOT NULL,
+    subscription text NOT NULL
+        REFERENCES atproto.subscription (name) ON UPDATE CASCADE ON DELETE CASCADE,
+    seq bigint NOT NULL,
+    why text NOT NULL
+        CHECK (why IN ('identity', 'signature', 'order', 'resync')),
+    asked_at timestamptz,
+    held_at timestamptz NOT NULL DEFAULT now(),
+    shard_key bigint NOT NULL,
+    bytes bytea NOT NULL,
+    kind text NOT NULL DEFAULT 'repo'
+        CHECK (kind IN ('repo', 'label')),
+    PRIMARY KEY (target, did, rev, subscription, seq)
+);
+-- DAG-CBOR of hashes and signatures does not become smaller
+ALTER TABLE atproto.held_event ALTER bytes SET STORAGE EXTERNAL;
+CREATE INDEX held_event_subscription ON atproto.held_event (subscription);
+CREATE INDEX held_event_did ON atproto.held_event (did);
+COMMENT ON TABLE atproto.held_event IS 'events that wait until they can be judged: they take their places in the tables then, in the order of rev';
+COMMENT ON COLUMN atproto.held_event.target IS 'schema of the tables that they are for';
+COMMENT ON COLUMN atproto.held_event.subscription IS 'what they came by; any that fills these tables takes them';
+COMMENT ON COLUMN atproto.held_event.why IS 'identity: the account''s key is not known, or may be another by now; signature: it is not that of the key which is known; order: others of the repository wait; resync: the repository is being fetched';
+COMMENT ON COLUMN atproto.held_event.asked_at IS 'when the account''s identity had been asked for last, as the event came: it waits for another look-up';
+COMMENT ON COLUMN atproto.held_event.shard_key IS 'which of a subscription''s workers has the repository';
+COMMENT ON COLUMN atproto.held_event.bytes IS 'the whole WebSocket message; of labels, one with those of this labeler alone';
+COMMENT ON COLUMN atproto.held_event.rev IS 'the order in which they are taken; of labels seq, as a revision';
+COMMENT ON COLUMN atproto.held_event.kind IS 'repo: an event of the account''s repository; label: labels that it has given';
+
+-- One row for each time, so that nobody who says so waits for one who is at it.
+CREATE TABLE atproto.held_release (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    target name NOT NULL,
+    did @extschema@.did NOT NULL,
+    shard_key bigint NOT NULL,
+    kind text NOT NULL DEFAULT 'repo'
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+COMMENT ON TABLE atproto.held_release IS 'repositories whose held events are to be judged again; consumers take the rows';
+
+-- a consumer that starts looks at all that is held
+SELECT pg_catalog.pg_extension_config_dump('atproto.held_event', '');
+
+-- seen by whom the subscription is
+ALTER TABLE atproto.held_event ENABLE ROW LEVEL SECURITY;
+CREATE POLICY owner ON atproto.held_event
+    USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
+ALTER TABLE atproto.held_release ENABLE ROW LEVEL SECURITY;

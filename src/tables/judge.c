@@ -1,0 +1,367 @@
+/*
+ * judge.c
+ *		Which events of repositories are taken, and which wait (V-11 to V-15, V-40 to V-44).
+ */
+#include "postgres.h"
+
+#include "clock.h"
+#include "tables/held.h"
+#include "tables/judge.h"
+#include "tables/judged.h"
+#include "tables/repo_state.h"
+#include "tables/status_wish.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+
+/* V-44: whose account is elsewhere is not looked up anew for each of its events. */
+#define ELSEWHERE_US	(USECS_PER_HOUR)
+
+static bool
+is_of_repo(const AtpEvent *event)
+{
+	return event->kind == ATP_REPOS_COMMIT || event->kind == ATP_REPOS_SYNC;
+}
+
+/* W-31: does the account say that its identity has changed? */
+static bool
+is_announcement(const AtpEvent *event)
+{
+	return event->kind == ATP_REPOS_IDENTITY && !event->ignored;
+}
+
+/* ------------------------------------------------------------------------
+ * What is to be known
+ * ------------------------------------------------------------------------
+ */
+
+/* Of repositories that say that events of theirs are held: are there any?  Who removed them need not have said so. */
+static void
+find_held(AtpRepos *s)
+{
+	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(s->nrepos, 1));
+	AtpRepoState **waiting = palloc(sizeof(AtpRepoState *) * Max(s->nrepos, 1));
+	AtpHeldCount *counts;
+	int			n = 0;
+
+	for (int i = 0; i < s->nrepos; i++)
+		if (s->repos[i].hold != NULL)
+		{
+			waiting[n] = &s->repos[i];
+			dids[n++] = s->repos[i].did;
+		}
+	if (n == 0)
+		return;
+	counts = palloc(sizeof(AtpHeldCount) * n);
+	atp_held_count(s->apply, dids, n, counts);
+	for (int i = 0; i < n; i++)
+	{
+		waiting[i]->nheld = counts[i].n;
+		waiting[i]->first_held = counts[i].first_rev;
+		waiting[i]->waits = counts[i].n > 0 || atp_repo_is_held(waiting[i], "resync");
+	}
+}
+
+/*
+ * Events that have waited are taken in the order of their revisions: where another
+ * came meanwhile that is before them, or one of them goes on waiting, so do the
+ * others.  Some may have been taken in this transaction already; and what of the stream
+ * is to wait is in the table only when the transaction ends.
+ */
+static void
+follow_released(AtpRepos *s, int lo, int hi)
+{
+	const AtpApply *a = s->apply;
+
+	for (int i = a->lo; i < hi; i++)
+	{
+		const AtpEvent *event = &a->batch->events[i];
+		AtpRepoState *repo = event->held != NULL ? atp_repo_of(s, event->held->did)
+			: i < lo && !event->ignored && atp_judged_waits_from_now(event) ? atp_repo_of(s, event->did) : NULL;
+
+		if (repo == NULL)
+			continue;
+		if (event->held == NULL)
+		{
+			repo->stays = repo->waits = true;
+			continue;
+		}
+		if (!repo->follows && (repo->nheld == 0 || event->held->rev != repo->first_held))
+			repo->stays = true;
+		repo->follows = true;
+		if (i >= lo)
+			continue;
+		if (event->judged == ATP_JUDGED_HELD)
+			repo->stays = true;
+		else
+			repo->nheld--;
+	}
+	for (int i = 0; i < s->nrepos; i++)
+		s->repos[i].stays |= s->repos[i].follows && atp_repo_is_held(&s->repos[i], "resync");
+}
+
+void
+atp_judge_begin(AtpRepos *s, int lo, int hi)
+{
+	struct varlena **dids;
+
+	find_held(s);
+	follow_released(s, lo, hi);
+	if (s->apply->sub->settings.verify != ATP_VERIFY_FULL || s->nrepos == 0)
+		return;
+	dids = palloc(sizeof(struct varlena *) * s->nrepos);
+	for (int i = 0; i < s->nrepos; i++)
+		dids[i] = s->repos[i].did;
+	s->identities = palloc(sizeof(AtpIdentity) * s->nrepos);
+	atp_identities_read(dids, s->nrepos, s->identities);
+	s->now = atp_time_of_day();
+	/* what the transaction will write of them, when it ends */
+	for (int i = s->apply->lo; i < hi; i++)
+	{
+		const AtpEvent *event = &s->apply->batch->events[i];
+		AtpRepoState *repo = is_announcement(event) ? atp_repo_of(s, event->did) : NULL;
+
+		if (repo != NULL && s->identities[repo - s->repos].state != ATP_IDENTITY_UNKNOWN)
+			s->identities[repo - s->repos].doubtful = true;
+	}
+}
+
+/* ------------------------------------------------------------------------
+ * Verdicts
+ * ------------------------------------------------------------------------
+ */
+/* V-44: the identity's PDS, as atproto.identity has it, is the stream's server. */
+static bool
+is_here(const AtpEndpoint *ep, const char *pds)
+{
+	const char *here = ep->tls ? ep->authority : psprintf("http://%s", ep->authority);
+
+	return pds == NULL || strcmp(pds, here) == 0;
+}
+
+static bool
+is_elsewhere(const AtpRepos *s, AtpEvent *event, const AtpIdentity *who)
+{
+	if (!s->apply->sub->settings.host_is_pds || is_here(s->apply->sub->ep, who->pds))
+		return false;
+	atp_judged_ignore(event, ATP_SKIP_OTHER_HOST);
+	if (who->asked_at == DT_NOBEGIN || who->asked_at > s->now || who->asked_at < s->now - ELSEWHERE_US)
+		atp_judged_wish(event, true);
+	return true;
+}
+
+/* At level full: is it the account's? */
+static void
+judge_signature(AtpRepos *s, AtpEvent *event, const AtpIdentity *who)
+{
+	if (atp_judged_known(event, who, who->has_key ? who->key : NULL, s->now) && !is_elsewhere(s, event, who))
+		atp_judged_signed(event, who, atp_signed_fits(event->signature, who->key));
+}
+
+/* V-13: can anything follow from an event that is not newer than what is known? */
+static bool
+matters(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
+{
+	if (atp_repo_is_refilled(s, repo))
+		return true;
+	return atp_repo_is_forked(repo, event) || atp_repo_lacks(repo, event);
+}
+
+/*
+ * V-39: who signs a commit is active, whatever the stream has said.  An event that has
+ * waited, or is tried again, is of another time.
+ */
+static void
+judge_inactive(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event)
+{
+	const AtpIdentity *who = &s->identities[repo - s->repos];
+
+	/* V-14: nothing follows from one of the future */
+	if (event->kind != ATP_REPOS_COMMIT || event->proven == ATP_REV_AHEAD || event->held != NULL || s->apply->again)
+		return;
+	if (atp_identity_is_due(who, s->now))
+		atp_judged_wish(event, who->stale);
+	if (who->doubtful || !atp_identity_is_usable(who, s->now) || !atp_signed_fits(event->signature, who->key))
+		return;
+	event->doubts = true;
+	event->has_status = repo->has_status;
+	event->status_at = repo->status_at;
+	event->has_status_seq = repo->has_status_seq;
+	event->status_seq = repo->status_seq;
+}
+
+static void
+judge_event(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
+{
+	bool		full = s->identities != NULL;
+	bool		old = repo->has_rev && event->rev <= repo->rev && !s->apply->again;
+
+	/* V-38; below level full repo_state.c does it */
+	if (full && !repo->active)
+	{
+		atp_judged_ignore(event, ATP_SKIP_INACTIVE);
+		if (!old)
+			judge_inactive(s, repo, event);
+	}
+	else if (full && old && !matters(s, repo, event))
+		atp_judged_ignore(event, ATP_SKIP_OLD);
+	/* V-42 */
+	else if (!old && (repo->stays || (repo->waits && event->held == NULL)))
+		atp_judged_hold(event, atp_repo_is_held(repo, "resync") ? ATP_HELD_RESYNC : ATP_HELD_ORDER);
+	else if (full)
+		judge_signature(s, event, &s->identities[repo - s->repos]);
+	/* nobody waits for what is known */
+	if (old && event->judged != ATP_JUDGED_TRUE && !atp_repo_is_refilled(s, repo))
+		atp_judged_ignore(event, ATP_SKIP_OLD);
+	else if (full && old && event->judged == ATP_JUDGED_TRUE && atp_repo_is_forked(repo, event))
+		atp_judged_ignore(event, ATP_SKIP_FORKED);
+}
+
+void
+atp_judge(AtpRepos *s, int index)
+{
+	AtpEvent   *event = &s->apply->batch->events[index];
+	AtpRepoState *repo = s->of_event[index - s->first];
+
+	event->judged = ATP_JUDGED_TRUE;
+	event->wish = event->refresh = event->doubts = false;
+	if (is_of_repo(event))
+		judge_event(s, repo, event);
+	else if (event->kind == ATP_REPOS_ACCOUNT && s->identities != NULL)
+		(void) is_elsewhere(s, event, &s->identities[repo - s->repos]);
+	event->asked_at = s->identities != NULL ? s->identities[repo - s->repos].asked_at : DT_NOBEGIN;
+}
+
+/* ------------------------------------------------------------------------
+ * What follows
+ * ------------------------------------------------------------------------
+ */
+void
+atp_judge_end(AtpRepos *s, int lo, int hi)
+{
+	for (int i = lo; i < hi; i++)
+	{
+		const AtpEvent *event = &s->apply->batch->events[i];
+		AtpRepoState *repo = event->held != NULL ? atp_repo_of(s, event->held->did) : NULL;
+
+		if (repo != NULL && (event->ignored || event->judged != ATP_JUDGED_HELD))
+			repo->nheld--;
+	}
+	for (int i = 0; i < s->nrepos; i++)
+	{
+		AtpRepoState *repo = &s->repos[i];
+		bool		waits = repo->stays || repo->nheld > 0;
+
+		/* who adds to what is held or takes from it has written the row: so there is never but one */
+		repo->changed |= repo->stays || repo->follows;
+		if (repo->hold == NULL ? !waits : waits ? !repo->follows : atp_repo_is_held(repo, "resync"))
+			continue;
+		if (waits && repo->hold != NULL && !atp_repo_is_held(repo, "release"))
+			continue;
+		repo->hold = waits ? cstring_to_text("identity") : NULL;
+		repo->changed = true;
+	}
+}
+
+/* Does it leave no trace in its repository's row, which may have been made for it alone? */
+static bool
+says_nothing(const AtpEvent *event)
+{
+	switch (event->judged)
+	{
+		case ATP_JUDGED_TRUE:
+			return event->proven == ATP_REV_AHEAD;
+		case ATP_JUDGED_IGNORED:
+			return event->held != NULL || event->ignored_as == ATP_SKIP_NO_IDENTITY || event->ignored_as == ATP_SKIP_OTHER_HOST;
+		default:
+			return event->judged == ATP_JUDGED_FALSE;
+	}
+}
+
+/* W-31: what is known of an account that says that its identity changed is to be looked at again. */
+static void
+tell_identities(AtpApply *a)
+{
+	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(a->hi - a->lo, 1));
+	int			n = 0;
+
+	for (int i = a->lo; i < a->hi; i++)
+		if (is_announcement(&a->batch->events[i]))
+			dids[n++] = a->batch->events[i].did;
+	atp_identities_set_stale(dids, atp_sort_dids(dids, n), true);
+}
+
+/* V-48: of repositories of which nothing is known but events that are nobody's there is no row. */
+static void
+forget_repos(AtpApply *a)
+{
+	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(a->hi - a->lo, 1));
+	int			n = 0;
+
+	for (int i = a->lo; i < a->hi; i++)
+	{
+		const AtpEvent *event = &a->batch->events[i];
+
+		if (!event->ignored && says_nothing(event))
+			dids[n++] = event->did;
+	}
+	if (n > 0)
+		atp_repos_forget(a, dids, atp_sort_dids(dids, n));
+}
+
+void
+atp_judge_condemn(AtpApply *a)
+{
+	MemoryContext old = MemoryContextSwitchTo(a->batch->cxt);
+
+	for (int i = a->lo; i < a->hi; i++)
+	{
+		const AtpEvent *event = &a->batch->events[i];
+
+		if (!event->ignored && event->judged == ATP_JUDGED_FALSE)
+			(void) atp_judged_letter(a->batch, event, event->did,
+									 psprintf("The commit is not signed by the account's key, \\x%s.", atp_signed_key(event->signature)));
+	}
+	MemoryContextSwitchTo(old);
+}
+
+void
+atp_judge_conclude(AtpApply *a)
+{
+	AtpEvent  **events = palloc(sizeof(AtpEvent *) * Max(a->hi - a->lo, 1));
+	AtpEvent  **doubts = palloc(sizeof(AtpEvent *) * Max(a->hi - a->lo, 1));
+	int			n = 0;
+	int			ndoubts = 0;
+
+	for (int i = a->lo; i < a->hi; i++)
+	{
+		AtpEvent   *event = &a->batch->events[i];
+
+		if (event->ignored)
+			continue;
+		events[n++] = event;
+		if (event->doubts)
+			doubts[ndoubts++] = event;
+	}
+	atp_judged_conclude(a, events, n);
+	qsort(doubts, ndoubts, sizeof(AtpEvent *), atp_judged_compare);
+	atp_status_wish(a, doubts, ndoubts);
+	/* wishes first: the fetcher has these rows in the same order */
+	tell_identities(a);
+	forget_repos(a);
+}
+
+const char *
+atp_judge_reason(const AtpEvent *event)
+{
+	if (event->judged == ATP_JUDGED_IGNORED)
+		return "the account's identity does not function, or it is elsewhere";
+	switch (event->why_held)
+	{
+		case ATP_HELD_IDENTITY:
+			return "the account's key is not known";
+		case ATP_HELD_SIGNATURE:
+			return "it is not signed by the account's key";
+		default:
+			return "other events of the repository wait";
+	}
+}

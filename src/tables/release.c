@@ -1,0 +1,521 @@
+/*
+ * release.c
+ *		Events that were held are judged again, and taken (R-32).
+ *
+ * Whoever made that possible has named their repositories in atproto.held_release, in the
+ * same transaction.  A consumer, or the worker whose shard it is, reads the events
+ * in the order of their revisions into a batch, which goes through the same code as
+ * one from the stream; its progress is that their rows are removed.  So each event
+ * counts once, whoever else is at it, and whenever the process ends.
+ *
+ * Some are named by nobody: a look-up ended before they were held, their level is a
+ * lower one by now, a table was emptied.  A process looks at all of its own when it starts, and
+ * now and then.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_type.h"
+#include "config/extension.h"
+#include "config/transaction.h"
+#include "executor/spi.h"
+#include "identity/identity.h"
+#include "injection.h"
+#include "tables/fault.h"
+#include "tables/heal.h"
+#include "tables/held.h"
+#include "tables/progress.h"
+#include "tables/release.h"
+#include "tables/repo.h"
+#include "tables/rows.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+#define LOOK_MS		1000
+#define SWEEP_MS	(5 * 60 * 1000)
+#define NAMED		64			/* repositories in one step */
+#define FETCH		64			/* events that are read at a time */
+
+enum
+{
+	NAMED_REPOS,				/* target, shards, shard, kind, did[] or null -> id, did */
+	NAME_ALL,					/* likewise */
+	FORGET_NAMED,				/* id[] */
+	READ_HELD,					/* target, did[], kind */
+	LOCK_HELD,					/* target, did[], rev[], subscription[], seq[] */
+	AWAIT_HELD,					/* likewise */
+	FIND_HELD,					/* likewise */
+	REMOVE_HELD,				/* likewise */
+	LOCK_SUBSCRIPTION
+};
+
+#define KEYS	{ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_TID), ATP_ARRAY(ATP_TYPE_TEXT), ATP_ARRAY(ATP_TYPE_INT8)}
+#define BY_KEY	" FROM unnest($2, $3, $4, $5) u (did, rev, subscription, seq) JOIN atproto.held_event h" \
+	" ON h.target = $1::name AND h.did OPERATOR(@.=) u.did AND h.rev OPERATOR(@.=) u.rev" \
+	" AND h.subscription = u.subscription AND h.seq = u.seq"
+#define IN_ORDER	" ORDER BY h.did, h.rev, h.subscription, h.seq"
+
+static const AtpStatement statements[] = {
+	[NAMED_REPOS] = {
+		"SELECT id, did FROM atproto.held_release WHERE target = $1::name AND shard_key % $2 = $3"
+		" AND kind = $4 AND ($5 IS NULL OR did OPERATOR(@.=) ANY ($5)) ORDER BY id LIMIT " CppAsString2(NAMED),
+		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_INT8, ATP_TYPE_DID}
+	},
+	[NAME_ALL] = {
+		"INSERT INTO atproto.held_release (target, kind, did, shard_key)"
+		" SELECT DISTINCT ON (did) target, kind, did, shard_key FROM atproto.held_event"
+		" WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4 AND ($5 IS NULL OR did OPERATOR(@.=) ANY ($5))",
+		SPI_OK_INSERT, {ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID)}
+	},
+	[FORGET_NAMED] = {
+		"DELETE FROM atproto.held_release WHERE id = ANY ($1)",
+		SPI_OK_DELETE, {ATP_ARRAY(ATP_TYPE_INT8)}
+	},
+	[READ_HELD] = {
+		"SELECT did, rev, subscription, seq, why, asked_at, bytes FROM atproto.held_event h"
+		" WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2) AND kind = $3" IN_ORDER,
+		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_TEXT},
+		{ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TIMESTAMP, ATP_TYPE_BYTEA}
+	},
+	[LOCK_HELD] = {"SELECT" BY_KEY IN_ORDER " FOR UPDATE OF h SKIP LOCKED", SPI_OK_SELECT, KEYS},
+	[AWAIT_HELD] = {"SELECT" BY_KEY IN_ORDER " FOR UPDATE OF h", SPI_OK_SELECT, KEYS},
+	[FIND_HELD] = {"SELECT" BY_KEY, SPI_OK_SELECT, KEYS},
+	[REMOVE_HELD] = {
+		"DELETE FROM atproto.held_event WHERE ctid = ANY (ARRAY (SELECT h.ctid" BY_KEY "))", SPI_OK_DELETE, KEYS
+	},
+	[LOCK_SUBSCRIPTION] = {
+		"SELECT FROM atproto.subscription WHERE name = $1 FOR KEY SHARE SKIP LOCKED", SPI_OK_SELECT, {ATP_TYPE_TEXT}
+	},
+};
+
+/* What is read of it. */
+typedef struct Held
+{
+	AtpProgress base;
+	AtpBatch   *batch;
+	AtpHeldRow *rows;			/* of the batch's events */
+	struct varlena **dids;		/* whose events these are, each once, in order */
+	int			ndids;
+	Datum	   *named;			/* ids of the rows that named them; 0: by their state */
+	struct varlena **named_dids;
+	int			nnamed;
+	bool		all;			/* of the last repository, and of any */
+} Held;
+
+static uint64
+execute(AtpStatements *set, int statement, Datum *args, const char *nulls)
+{
+	AtpCaller	caller = atp_as_table_owner("held_event");
+	uint64		n = atp_execute(set, &statements[statement], args, nulls);
+
+	atp_owner_end(caller);
+	return n;
+}
+
+static Datum
+target_of(AtpStatements *set)
+{
+	return CStringGetTextDatum(atp_target(set));
+}
+
+static Datum
+kind_of(const AtpApply *a)
+{
+	return CStringGetTextDatum(atp_held_kind(a->sink));
+}
+
+/* Have they rows that say that events wait? */
+static bool
+are_repos(const AtpApply *a)
+{
+	return (a->sink->uses & ATP_USE_REPOS) != 0;
+}
+
+/* ------------------------------------------------------------------------
+ * Rows are removed with what comes of them
+ * ------------------------------------------------------------------------
+ */
+
+/* Arguments that name the rows of events [lo, hi), or those alone that do not go on waiting; how many. */
+static int
+key_args(const Held *held, AtpStatements *set, int lo, int hi, bool only_done, Datum *args)
+{
+	static const AtpType types[] = {ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_END};
+	AtpRows    *rows = atp_rows_create(set, types, hi - lo);
+
+	for (int i = lo; i < hi; i++)
+	{
+		const AtpHeldRow *row = &held->rows[i];
+
+		if (only_done && !held->batch->events[i].ignored && held->batch->events[i].judged == ATP_JUDGED_HELD)
+			continue;
+		atp_put_ref(rows, row->did);
+		atp_put(rows, AtpTidGetDatum(row->rev), false);
+		atp_put_ref(rows, row->subscription);
+		atp_put(rows, Int64GetDatum(row->seq), false);
+	}
+	args[0] = target_of(set);
+	atp_rows_bind(rows, args + 1);
+	return rows->n;
+}
+
+static int64
+reach(AtpProgress *progress, const AtpApply *a)
+{
+	return PG_INT64_MAX;
+}
+
+static AtpLocked
+lock(AtpProgress *progress, const AtpApply *a, bool letters)
+{
+	const Held *held = (const Held *) progress;
+	Datum		subscription = CStringGetTextDatum(a->sub->name);
+	Datum		args[5];
+	int			n = key_args(held, a->statements, a->lo, a->hi, false, args);
+
+	if (execute(a->statements, LOCK_HELD, args, NULL) == n &&
+		(!letters || execute(a->statements, LOCK_SUBSCRIPTION, &subscription, NULL) > 0))
+		return ATP_LOCKED;
+	return execute(a->statements, FIND_HELD, args, NULL) == n ? ATP_LOCKED_BY_OTHERS : ATP_LOCKED_NOTHING;
+}
+
+static bool
+await(AtpProgress *progress, const AtpApply *a)
+{
+	const Held *held = (const Held *) progress;
+	Datum		args[5];
+	bool		there = false;
+
+	atp_begin("waiting for a change of held events");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	{
+		int			n = key_args(held, a->statements, a->lo, held->batch->nevents, false, args);
+
+		there = execute(a->statements, AWAIT_HELD, args, NULL) == n;
+	}
+	atp_commit();
+	return there;
+}
+
+/*
+ * Is all of this repository in the batch?  It ends within one that may have more events;
+ * but where one waits, those after it need not be looked at.
+ */
+static bool
+is_done(const Held *held, struct varlena *did)
+{
+	int			last = held->batch->nmessages - 1;
+	int			cmp = held->all ? -1 : atp_compare_dids(did, held->rows[last].did);
+
+	return cmp < 0 || (cmp == 0 && held->batch->nevents > 0 && held->batch->events[last].judged == ATP_JUDGED_HELD);
+}
+
+static void
+forget_named(const Held *held, AtpStatements *set)
+{
+	Datum	   *ids = palloc(sizeof(Datum) * Max(held->nnamed, 1));
+	int			n = 0;
+	Datum		arg;
+
+	for (int i = 0; i < held->nnamed; i++)
+		if (DatumGetInt64(held->named[i]) != 0 && is_done(held, held->named_dids[i]))
+			ids[n++] = held->named[i];
+	if (n == 0)
+		return;
+	arg = atp_array(set, ATP_TYPE_INT8, ids, NULL, n);
+	(void) execute(set, FORGET_NAMED, &arg, NULL);
+}
+
+static bool
+move(AtpProgress *progress, const AtpApply *a)
+{
+	const Held *held = (const Held *) progress;
+	Datum		args[5];
+	int			n = key_args(held, a->statements, a->lo, a->hi, true, args);
+
+	if (n > 0 && execute(a->statements, REMOVE_HELD, args, NULL) != n)
+		return false;
+	if (a->hi == held->batch->nevents)
+		forget_named(held, a->statements);
+	ATP_INJECTION_POINT("held events next");
+	return true;
+}
+
+static void
+moved(AtpProgress *progress)
+{
+}
+
+/* ------------------------------------------------------------------------
+ * What there is to do
+ * ------------------------------------------------------------------------
+ */
+static void
+add_named(Held *held, int64 id, struct varlena *did)
+{
+	held->named[held->nnamed] = Int64GetDatum(id);
+	held->named_dids[held->nnamed++] = did;
+}
+
+/* NAMED_REPOS or NAME_ALL.  What this subscription does not follow is for another one. */
+static uint64
+execute_of_shard(const AtpReleaser *r, const AtpApply *a, int statement)
+{
+	const AtpSettings *settings = &a->sub->settings;
+	AtpStatements *set = a->statements;
+	Datum		args[5] = {target_of(set), Int64GetDatum(r->shards), Int64GetDatum(r->shard), kind_of(a)};
+	bool		some = are_repos(a) && settings->ndids >= 0;
+
+	if (some)
+		args[4] = atp_array(set, ATP_TYPE_DID, (Datum *) settings->dids, NULL, settings->ndids);
+	return execute(set, statement, args, some ? NULL : "    n");
+}
+
+/* Repositories that are named, in memory that lasts; dids has each of them once. */
+static void
+read_named(const AtpReleaser *r, const AtpApply *a, Held *held)
+{
+	uint64		n = execute_of_shard(r, a, NAMED_REPOS);
+
+	held->named = palloc(sizeof(Datum) * 2 * NAMED);
+	held->named_dids = palloc(sizeof(struct varlena *) * 2 * NAMED);
+	for (uint64 i = 0; i < n; i++)
+	{
+		Datum		v[2];
+		bool		null[2];
+
+		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, v, null);
+		add_named(held, DatumGetInt64(v[0]), PG_DETOAST_DATUM_COPY(v[1]));
+	}
+	SPI_freetuptable(SPI_tuptable);
+	held->dids = palloc(sizeof(struct varlena *) * 2 * NAMED);
+	/* who has the repository's row locked may say so there */
+	if (r->shard == 0 && are_repos(a))
+	{
+		int			nreleased = atp_repos_released(a->sub, a->statements, held->dids, NAMED);
+
+		for (int i = 0; i < nreleased; i++)
+			add_named(held, 0, held->dids[i]);
+	}
+	memcpy(held->dids, held->named_dids, sizeof(struct varlena *) * held->nnamed);
+	held->ndids = atp_sort_dids(held->dids, held->nnamed);
+}
+
+/* One event into the batch. */
+static void
+add_event(Held *held, HeapTuple tuple, TupleDesc desc, int max)
+{
+	AtpHeldRow *row = &held->rows[held->batch->nmessages];
+	Datum		v[7];
+	bool		null[7];
+	bytea	   *bytes;
+
+	Assert(held->batch->nmessages < max);
+	heap_deform_tuple(tuple, desc, v, null);
+	bytes = DatumGetByteaPP(v[6]);
+	row->did = PG_DETOAST_DATUM_COPY(v[0]);
+	row->rev = DatumGetAtpTid(v[1]);
+	row->subscription = DatumGetTextPCopy(v[2]);
+	row->seq = DatumGetInt64(v[3]);
+	row->why = atp_held_why(TextDatumGetCString(v[4]));
+	row->asked_at = null[5] ? DT_NOBEGIN : DatumGetTimestampTz(v[5]);
+	if (!atp_batch_add(held->batch, (const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)))
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+}
+
+/* Their events, as many as a batch takes. */
+static void
+read_events(const AtpApply *a, Held *held)
+{
+	AtpStatements *set = a->statements;
+	Datum		args[3] = {target_of(set), PointerGetDatum(NULL), kind_of(a)};
+	AtpCaller	caller = atp_as_table_owner("held_event");
+	MemoryContext old = CurrentMemoryContext;
+	Portal		portal;
+	uint64		n;
+
+	args[1] = atp_array(set, ATP_TYPE_DID, (Datum *) held->dids, NULL, held->ndids);
+	portal = atp_open(set, &statements[READ_HELD], args);
+	held->rows = palloc(sizeof(AtpHeldRow) * ATP_BATCH_EVENTS);
+	held->all = true;
+	do
+	{
+		SPI_cursor_fetch(portal, true, FETCH);
+		/* SPI leaves its own behind */
+		MemoryContextSwitchTo(old);
+		n = SPI_processed;
+		for (uint64 i = 0; i < n && held->all; i++)
+		{
+			if (atp_batch_full(held->batch))
+				held->all = false;
+			else
+				add_event(held, SPI_tuptable->vals[i], SPI_tuptable->tupdesc, ATP_BATCH_EVENTS);
+		}
+		SPI_freetuptable(SPI_tuptable);
+	} while (n > 0 && held->all);
+	SPI_cursor_close(portal);
+	MemoryContextSwitchTo(old);
+	atp_owner_end(caller);
+}
+
+/* Of some there is nothing: no batch will say so of them. */
+static void
+unhold_empty(const Held *held, AtpApply *a)
+{
+	struct varlena **empty = palloc(sizeof(struct varlena *) * held->ndids);
+	int			n = 0;
+	int			row = 0;
+
+	for (int i = 0; i < held->ndids && is_done(held, held->dids[i]); i++)
+	{
+		while (row < held->batch->nmessages && atp_compare_dids(held->rows[row].did, held->dids[i]) < 0)
+			row++;
+		if (row == held->batch->nmessages || atp_compare_dids(held->rows[row].did, held->dids[i]) != 0)
+			empty[n++] = held->dids[i];
+	}
+	if (n > 0)
+		atp_repos_unhold(a, empty, n);
+}
+
+/* Each becomes one event of the batch: in order of revisions, whatever their places in the stream. */
+static void
+decode(Held *held, AtpDecoder *decoder)
+{
+	AtpBatch   *batch = held->batch;
+	int			n = batch->nmessages;
+
+	batch->nmessages = 0;
+	for (int i = 0; i < n; i++)
+	{
+		AtpPosition position = atp_position_after(-1);
+
+		batch->nmessages = i + 1;
+		(void) atp_decode(decoder, batch, &position, ATP_DECODE_ROWS);
+		batch->ndecoded = i + 1;
+		/* somebody has written into the table */
+		if (batch->nevents == i)
+		{
+			memset(&batch->events[i], 0, sizeof(AtpEvent));
+			batch->events[batch->nevents++].ignored = true;
+		}
+		batch->events[i].held = &held->rows[i];
+	}
+}
+
+static void
+unhold(AtpApply *a, int unused, int unused2)
+{
+	Held	   *held = (Held *) a->progress;
+
+	if (held != NULL)
+	{
+		unhold_empty(held, a);
+		return;
+	}
+	atp_heal_abandoned(a);
+	atp_repos_unhold(a, NULL, 0);
+}
+
+/* What the owner of the tables refuses stays as it is: no more than a mark. */
+static void
+try_unhold(AtpApply *a)
+{
+	ErrorData  *error = are_repos(a) ? atp_attempt(a, unhold, 0, 0) : NULL;
+
+	if (error != NULL)
+		ereport(LOG,
+				(errmsg("rows of table \"repo\" say that events wait, for atproto subscription \"%s\": %s",
+						a->sub->name, error->message)));
+}
+
+/* All that is held of this shard is named. */
+static bool
+sweep(AtpReleaser *r, AtpApply *a)
+{
+	bool		any = false;
+
+	atp_begin("looking for held events");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	{
+		any = execute_of_shard(r, a, NAME_ALL) > 0;
+		if (r->shard == 0)
+			try_unhold(a);
+	}
+	atp_commit();
+	return any;
+}
+
+AtpReleaser
+atp_releaser(int shard, int shards)
+{
+	return (AtpReleaser) {.shard = shard, .shards = shards};
+}
+
+long
+atp_release_due(const AtpReleaser *r, AtpTime now)
+{
+	if (r->more || !r->swept)
+		return 0;
+	return r->waits ? atp_remaining(now, r->look, LOOK_MS) : -1;
+}
+
+AtpApplied
+atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, AtpDecoder *decoder,
+			AtpStatements *set, MemoryContext cxt, int64 *skips, const char **reason)
+{
+	Held		held = {
+		.base = {.reach = reach, .lock = lock, .await = await, .move = move, .moved = moved}
+	};
+	AtpApply	a = {.sub = sub, .sink = sink, .statements = set, .batch = &(AtpBatch) {.cxt = cxt}};
+	AtpApplied	result = ATP_APPLIED;
+	AtpExtension extension;
+
+	r->look = atp_now();
+	if (!r->swept || (!r->more && atp_remaining(r->look, r->sweep, SWEEP_MS) == 0))
+	{
+		r->waits = sweep(r, &a);
+		r->swept = true;
+		r->sweep = r->look;
+	}
+	r->more = false;
+	if (!r->waits)
+		return ATP_APPLIED;
+	held.batch = atp_batch_create(cxt);
+	MemoryContextSwitchTo(held.batch->cxt);
+	atp_begin("looking for held events");
+	MemoryContextSwitchTo(held.batch->cxt);
+	if ((extension = atp_extension_lock()) == ATP_EXTENSION_READY)
+	{
+		read_named(r, &a, &held);
+		if (held.ndids > 0)
+		{
+			read_events(&a, &held);
+			a.batch = held.batch;
+			a.progress = &held.base;
+			try_unhold(&a);
+			if (held.batch->nmessages == 0)
+				forget_named(&held, set);
+		}
+	}
+	atp_commit();
+	if (extension != ATP_EXTENSION_READY)
+		return ATP_APPLY_GONE;
+	r->more = held.ndids > 0;
+	MemoryContextSwitchTo(cxt);
+	if (held.ndids > 0 && held.batch->nmessages > 0)
+	{
+		ATP_INJECTION_POINT("held events read");
+		decode(&held, decoder);
+		result = atp_apply(sub, sink, set, held.batch, &held.base, reason);
+		if (result == ATP_APPLIED)
+			memcpy(skips, held.batch->skips, sizeof(held.batch->skips));
+		else if (result == ATP_APPLY_CURSOR_MOVED)
+		{
+			/* somebody else was at them */
+			r->more = false;
+			result = ATP_APPLIED;
+		}
+	}
+	return result;
+}

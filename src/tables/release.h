@@ -1,0 +1,34 @@
+/*
+ * release.h
+ *		Events that were held are judged again, and taken (R-32): a step of who
+ *		consumes a stream, between two batches.
+ */
+#ifndef ATP_RELEASE_H
+#define ATP_RELEASE_H
+
+#include "clock.h"
+#include "stream/decode.h"
+#include "tables/apply.h"
+
+typedef struct AtpReleaser
+{
+	/* whose repositories: those of one shard of so many */
+	int			shard;
+	int			shards;
+	bool		waits;			/* some may be held: looked at now and then */
+	bool		more;			/* there was something to do the last time */
+	bool		swept;			/* all that is held has been looked at, then ... */
+	AtpTime		sweep;			/* ... */
+	AtpTime		look;			/* the last time for those that are named */
+} AtpReleaser;
+
+extern AtpReleaser atp_releaser(int shard, int shards);
+
+/* Milliseconds until there may be something to do; -1: not before events are held. */
+extern long atp_release_due(const AtpReleaser *r, AtpTime now);
+
+/* One bounded step; skips are what it counted.  As atp_apply(), the reason in cxt. */
+extern AtpApplied atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, AtpDecoder *decoder,
+							  AtpStatements *statements, MemoryContext cxt, int64 *skips, const char **reason);
+
+#endif							/* ATP_RELEASE_H */

@@ -1,0 +1,36 @@
+/*
+ * stored_rows.h
+ *		The rows of a repository in the order of their paths, which is that of the
+ *		tree and not that of the table's key.
+ */
+#ifndef ATP_STORED_ROWS_H
+#define ATP_STORED_ROWS_H
+
+#include "core/mst.h"
+#include "tables/sink.h"
+
+typedef struct AtpStoredRow
+{
+	AtpBytes	path;
+	struct varlena *collection;
+	struct varlena *rkey;
+	AtpBytes	cid;
+} AtpStoredRow;
+
+typedef struct AtpStoredRows AtpStoredRows;
+
+/* Those of collections that the filter wants. */
+extern AtpStoredRows *atp_stored_begin(MemoryContext parent, AtpStatements *set, const AtpSettings *settings,
+									   struct varlena *did);
+
+/*
+ * The one that is next, valid until atp_stored_next(); NULL: there are no more.
+ * Nobody else may write rows of this repository.
+ */
+extern const AtpStoredRow *atp_stored_row(AtpStoredRows *s);
+extern void atp_stored_next(AtpStoredRows *s);
+
+/* Before the transaction ends; the next one goes on. */
+extern void atp_stored_rest(AtpStoredRows *s);
+
+#endif							/* ATP_STORED_ROWS_H */

@@ -1,0 +1,97 @@
+# AtprotoTest/Identities.pm
+#		What the tests of identities share: a server, its network and its clocks, DIDs
+#		that were not used before, documents that are good.
+#
+#		my $node = begin_identities('name', "atproto.queue_limit = 500\n");
+#		my $did = plc();
+#		$network->documents({ $did => $good->($did) });
+#		resolve($did);
+#		wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$did'", gone => 1);
+#		later(61);
+
+package AtprotoTest::Identities;
+
+use strict;
+use warnings FATAL => 'all';
+
+use Exporter qw(import);
+
+use AtprotoTest;
+use AtprotoTest::Clock;
+use AtprotoTest::Network;
+use AtprotoTest::Preload;
+
+our @EXPORT = qw($K256 $P256 $network $preload $clock $ahead $good begin_identities plc later requests row settle resolve refresh);
+
+our $K256 = 'zQ3shokFTS3brHcDQrn82RUDfCZESWL1ZdCEJwekUDPQiYBme';
+our $P256 = 'zDnaerDaTF5BXEavCrfRZEk316dpbLsfPDZ3WJ5hRTPFU2169';
+our ($network, $preload, $clock);
+our $ahead = 0;    # seconds that have passed
+my $count = 0;
+
+our $good = sub { my ($did, %o) = @_; return $network->document($did, key => $K256, pds => 'pds.example.com', handle => 'Some.Example.COM', %o) };
+
+# The cluster; more of postgresql.conf.
+sub begin_identities
+{
+	my ($name, $conf) = @_;
+
+	$network = AtprotoTest::Network->start;
+	$preload = AtprotoTest::Preload->make(network => $network);
+	my $node = make_node($name, start => $preload, conf => $network->settings . "autovacuum = off\n" . ($conf // ''));
+	$clock = AtprotoTest::Clock->new($node);
+	return $node;
+}
+
+# A did:plc that was not used before.
+sub plc
+{
+	my @digits = ('a' .. 'z');
+	my $n = ++$count;
+	return 'did:plc:' . 'q' x 21 . join '', map { $digits[ int($n / $_) % 26 ] } 676, 26, 1;
+}
+
+# So much later, for whoever judges times that are in tables, and for whoever waits.
+sub later
+{
+	my ($seconds) = @_;
+	$ahead += $seconds;
+	$clock->time_of_day($ahead);
+	$clock->advance(400);    # what a host may have to rest
+	return;
+}
+
+sub requests
+{
+	my (%want) = @_;
+	return scalar(() = $network->log(kind => 'http', %want));
+}
+
+sub row
+{
+	my ($did) = @_;
+	return query("SELECT concat_ws(' ', state, pds, handle_claimed) FROM atproto.identity WHERE did = '$did'");
+}
+
+# Until nothing is wished for any more but what has to wait.
+sub settle
+{
+	wait_for("SELECT NOT EXISTS (SELECT FROM atproto.identity_wish WHERE next_try <= now() + '$ahead s'::interval)");
+	return;
+}
+
+sub resolve
+{
+	query(join ';', map { "SELECT state FROM atproto.resolve('$_')" } @_);
+	return;
+}
+
+# As a consumer does it, whose event does not fit what is known.
+sub refresh
+{
+	my ($did) = @_;
+	query("SELECT atproto.identity_refresh('$did')");
+	return;
+}
+
+1;

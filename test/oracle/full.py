@@ -1,0 +1,274 @@
+#!/usr/bin/python3
+"""Signed commits, true and forged, of accounts each of which is a case (V-05 to V-15, V-40 to V-44, V-48).
+
+    full.py attacks > FILE             an honest commit, one that is wrong, and an honest one, of each account
+    full.py attacks --expect           did, its key, case, what becomes of the wrong one, state at the end
+    full.py rotations > FILE           accounts whose keys change, whose keys are not known, or that fork
+    full.py rotations --keys           did, first key, second key
+    full.py statuses > FILE            accounts that are not active, and sign commits
+    full.py statuses --keys            name, did, key
+    full.py refused > FILE             two accounts, one of which is not known
+    full.py flood N M > FILE           N forged commits of one account, and one each of M others
+
+The messages of all accounts come one after the other: first all first ones, and so on.
+"""
+
+import random
+import sys
+
+import sign
+import synth
+
+POST = "app.bsky.feed.post/"
+
+
+def post(name):
+    return ("create", POST + name, synth.post(name))
+
+
+def rev(n):
+    return synth.tid(n)
+
+
+class Stream(synth.Stream):
+    """Commits are signed by the keys of their accounts; how() gives another signature of a commit."""
+
+    def __init__(self):
+        super().__init__()
+        self.keys = {}
+        self.how = None
+
+    def signed(self, who, rev, data, **changes):
+        commit = {"did": who, "version": 3, "data": synth.link(data), "rev": rev, "prev": None, **changes}
+        key = self.keys[who]
+        sig = self.how(key, commit) if self.how else key.sign(synth.encode(commit))
+        return synth.encode({**commit, "sig": sig})
+
+    def beside(self, who, make):
+        """A message that the account's next one does not follow."""
+        head, records = self.heads.get(who), self.records.get(who)
+        message = make()
+        for known, value in ((self.heads, head), (self.records, records)):
+            known.pop(who, None)
+            if value is not None:
+                known[who] = value
+        return message
+
+
+# --- attacks ---
+
+OTHER = sign.Key("somebody else's")
+OTHER_P256 = sign.Key("somebody else's", "p256")
+
+
+# 50 years
+FUTURE = 50 * 365 * 24 * 3600 * 10**6
+
+
+def numbers(change):
+    def how(key, commit):
+        r, s = key.numbers(synth.encode(commit))
+        return change(key, r, s)
+
+    return how
+
+
+def signed_as(**changes):
+    """The signature of another commit."""
+    return lambda key, commit: key.sign(synth.encode({**commit, **changes}))
+
+
+def wrong(how=None, ops=None, curve="k256", stage="signature", kind="commit", at=None, **commit):
+    """A case: how the wrong commit is made, and the stage of the dead letter that it becomes."""
+
+    def make(s, who, n):
+        s.how = how
+        try:
+            if kind == "sync":
+                return s.sync(who, rev(at or n))
+            return s.commit(who, rev(at or n), ops or [post("x")], **commit)
+        finally:
+            s.how = None
+
+    return make, curve, stage
+
+
+def by(key):
+    return lambda _, commit: key.sign(synth.encode(commit))
+
+
+def pad(n):
+    return numbers(lambda key, r, s: (sign.pack(r, s) + b"\0\0")[:n])
+
+
+def omit(parts):
+    parts["ops"].pop()
+
+
+ATTACKS = {
+    "by another key": wrong(by(OTHER)),
+    "by a key of the other curve": wrong(by(OTHER_P256)),
+    "by another key, P-256": wrong(by(OTHER_P256), curve="p256"),
+    "high S": wrong(numbers(lambda key, r, s: sign.pack(r, key.order - s))),
+    "high S, P-256": wrong(numbers(lambda key, r, s: sign.pack(r, key.order - s)), curve="p256"),
+    "r is 0": wrong(numbers(lambda key, r, s: sign.pack(0, s))),
+    "s is 0": wrong(numbers(lambda key, r, s: sign.pack(r, 0))),
+    "r is n": wrong(numbers(lambda key, r, s: sign.pack(key.order, s))),
+    "s is n": wrong(numbers(lambda key, r, s: sign.pack(r, key.order))),
+    "r is 0, P-256": wrong(numbers(lambda key, r, s: sign.pack(0, s)), curve="p256"),
+    "s is n, P-256": wrong(numbers(lambda key, r, s: sign.pack(r, key.order)), curve="p256"),
+    "r and s changed places": wrong(numbers(lambda key, r, s: sign.pack(s, r))),
+    "of another revision": wrong(signed_as(rev=synth.tid(19))),
+    "of another account": wrong(signed_as(did=synth.did(1))),
+    "with sig null": wrong(signed_as(sig=None)),
+    "a field added afterwards": wrong(lambda key, commit: key.sign(synth.encode({k: v for k, v in commit.items() if k != "more"})), more=1),
+    "zeros": wrong(lambda *_: bytes(64)),
+    "forged, with an operation left out": wrong(by(OTHER), ops=[post("x"), post("y")], breaks=omit),
+    "forged, with a record that is none": wrong(by(OTHER), ops=[("create", POST + "x", {"no": "type"})]),
+    "forged, with a delete of a record": wrong(by(OTHER), ops=[("delete", POST + "a", None)]),
+    "a forged #sync": wrong(by(OTHER), kind="sync"),
+    "forged, of a future revision": wrong(by(OTHER), at=FUTURE),
+    "a forged #sync of a future revision": wrong(by(OTHER), at=FUTURE, kind="sync"),
+    "honest, but of a future revision": wrong(stage="commit", at=FUTURE),
+    "DER": wrong(numbers(lambda key, r, s: sign.der(r, s)), stage="commit"),
+    "63 bytes": wrong(pad(63), stage="commit"),
+    "65 bytes": wrong(pad(65), stage="commit"),
+    "no bytes": wrong(lambda *_: b"", stage="commit"),
+    "null": wrong(lambda *_: None, stage="commit"),
+    "version 2": wrong(stage="commit", version=2),
+    "a field that nobody knows": wrong(stage="", more={"a": [1, 2]}),
+    "P-256": wrong(stage="", curve="p256"),
+    "honest, with an operation left out": wrong(ops=[post("x"), post("y")], breaks=omit, stage="commit"),
+}
+
+
+def attacks(s):
+    accounts = []
+    for i, (make, curve, stage) in enumerate(ATTACKS.values()):
+        who = synth.did(i + 1)
+        s.keys[who] = sign.Key(who, curve)
+        accounts.append((who, make, stage))
+    for who, _, _ in accounts:
+        yield s.commit(who, rev(10), [post("a")])
+    for who, make, stage in accounts:
+        yield make(s, who, 20) if stage == "" else s.beside(who, lambda: make(s, who, 20))
+    for who, _, _ in accounts:
+        yield s.commit(who, rev(30), [post("b")])
+
+
+def expect_attacks():
+    for i, (name, (_, curve, stage)) in enumerate(ATTACKS.items()):
+        who = synth.did(i + 1)
+        # one that the account has signed says that there is more than is known
+        state = "desynchronized" if name.startswith("honest, with") else "synchronized"
+        yield who, sign.Key(who, curve).multikey.hex(), name, stage, state
+
+
+# --- keys that change ---
+
+NAMES = ("unknown", "rotated", "announced", "former", "gone", "forked", "old", "deleted", "elsewhere")
+WHO = {name: synth.did(100 + i) for i, name in enumerate(NAMES)}
+FIRST = {name: sign.Key(name + " 1") for name in NAMES}
+SECOND = {name: sign.Key(name + " 2", "p256") for name in NAMES}
+
+
+def rotations(s):
+    def commit(name, n, key):
+        s.keys[WHO[name]] = key[name]
+        return s.commit(WHO[name], rev(n), [post(str(n))])
+
+    # to 9: all begin
+    for name in NAMES:
+        yield commit(name, 10, FIRST)
+    # to 14
+    yield commit("unknown", 20, FIRST)
+    yield commit("rotated", 20, SECOND)
+    yield s.identity(WHO["announced"], "announced.example.com")
+    yield commit("announced", 20, SECOND)
+    yield s.identity(WHO["former"])
+    # to 19: some of whom one waits
+    yield commit("former", 20, FIRST)
+    yield commit("unknown", 30, FIRST)
+    yield commit("rotated", 30, SECOND)
+    yield commit("gone", 20, FIRST)
+    s.keys[WHO["forked"]] = FIRST["forked"]
+    yield s.beside(WHO["forked"], lambda: s.commit(WHO["forked"], rev(10), [post("other")]))
+    # to 24
+    s.keys[WHO["old"]] = SECOND["old"]
+    yield s.beside(WHO["old"], lambda: s.commit(WHO["old"], rev(5), [post("forged")]))
+    yield commit("former", 30, SECOND)
+    yield commit("deleted", 20, SECOND)
+    yield s.account(WHO["deleted"], False, "deleted")
+    yield commit("elsewhere", 20, FIRST)
+
+
+def refused(s):
+    """The test refuses the third one's record; the second one waits."""
+    for name, n in (("rotated", 10), ("unknown", 10), ("rotated", 20)):
+        s.keys[WHO[name]] = FIRST[name]
+        yield s.commit(WHO[name], rev(n), [post(str(n))])
+    yield s.account(WHO["unknown"], True)
+    yield s.commit(WHO["unknown"], rev(30), [post("30")])
+
+
+def keys():
+    for name in NAMES:
+        yield name, WHO[name], FIRST[name].multikey.hex(), SECOND[name].multikey.hex()
+
+
+# --- accounts that are not active, and sign commits (V-39) ---
+
+STATUSES = ("active", "takendown", "refused", "not-found", "forged", "raced", "back", "silent", "parked")
+HAS = {name: synth.did(200 + i) for i, name in enumerate(STATUSES)}
+
+
+def statuses(s):
+    """All begin; none is active; all sign a commit; one is active again; another commit each; once more."""
+    for name in STATUSES:
+        s.keys[HAS[name]] = sign.Key(name)
+        yield s.commit(HAS[name], rev(10), [post("10")])
+    for name in STATUSES:
+        yield s.account(HAS[name], False, "deactivated")
+    for name in STATUSES:
+        s.how = by(OTHER) if name == "forged" else None
+        yield s.commit(HAS[name], rev(20), [post("20")])
+    yield s.account(HAS["raced"], False, "suspended")
+    for n in (30, 40):
+        for name in STATUSES:
+            s.how = by(OTHER) if name == "forged" else None
+            yield s.commit(HAS[name], rev(n), [post(str(n))])
+
+
+def status_keys():
+    for name in STATUSES:
+        yield name, HAS[name], sign.Key(name).multikey.hex()
+
+
+# --- floods ---
+
+
+def flood(s, n, m):
+    """No signature at all is made of these: only random bytes."""
+    seed = random.Random(1)
+    s.how = lambda key, commit: seed.randbytes(64)
+    for i in range(m + 1):
+        s.keys[synth.did(1000 + i)] = OTHER
+    for i in range(max(n, m)):
+        if i < n:
+            yield s.commit(synth.did(1000), rev(10 + i), [post(str(i))])
+        if i < m:
+            yield s.commit(synth.did(1001 + i), rev(10), [post("x")])
+
+
+def main():
+    what, *more = sys.argv[1:]
+    if more in (["--expect"], ["--keys"]):
+        for row in {"attacks": expect_attacks, "rotations": keys, "statuses": status_keys}[what]():
+            print("\t".join(row))
+        return
+    s = Stream()
+    synth.write({"attacks": attacks, "rotations": rotations, "statuses": statuses, "refused": refused, "flood": flood}[what](s, *map(int, more)), sys.stdout.buffer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+#!/usr/bin/python3
+"""A capture without some of its commits.
+
+    lost.py CAPTURE BEFORE EVERY > FILE
+
+Each EVERY-th commit before the message BEFORE is left out which another of its account follows there, so that
+who reads the rest can tell.
+"""
+
+import sys
+
+import synth
+import wire
+
+
+def main():
+    capture, before, every = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    last, out, commits = {}, [], 0
+    for message in wire.messages(capture):
+        header, payload = wire.frame(message)
+        if header["t"] == "#commit" and payload["seq"] < before:
+            last[payload["repo"]] = payload["seq"]
+    for message in wire.messages(capture):
+        header, payload = wire.frame(message)
+        if header["t"] == "#commit" and payload["seq"] < last.get(payload["repo"], 0):
+            commits += 1
+            if commits % every == 0:
+                continue
+        out.append(message)
+    synth.write(out, sys.stdout.buffer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+# 282_full_held.pl
+#		What waits at level full: floods of it and limits, whatever else is refused in the
+#		same batch, what becomes of it when a subscription, its level, its accounts change.
+#		As in 282_full.pl no fetcher runs.  V-12, V-42, V-48, W-30, R-30 to R-35.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use AtprotoTest::Lookups;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = make_node('held_full', databases => '', conf => "max_worker_processes = 16\natproto.reconnect_delay = 50ms");
+my %who;
+foreach (split /\n/, slurp_file(make_capture('full.py', 'rotations', '--keys')))
+{
+	my ($name, $did, $first, $second) = split /\t/;
+	$who{$name} = { did => $did, first => $first, second => $second };
+}
+
+# --- floods: nothing is stored of them but what waits, and nobody is asked twice ---
+
+my $server = AtprotoTest::Server->start(make_capture('full.py', 'flood', 60, 100));
+begin_again();
+query('CREATE SCHEMA flood');
+query(subscribe_sql('flood', $server, cursor => 0, target => "'flood'", verify => "'full'"));
+wait_for_seq($node, 'flood', 160);
+is(query('SELECT count(*), count(DISTINCT did) FROM atproto.identity_wish'), '101|101', 'W-34: one wish for each account');
+is(query('SELECT count(*) FROM flood.repo WHERE rev IS NOT NULL OR sync <> $$partial$$'), '0', 'V-11: no state of any');
+my $most = query('SELECT did FROM atproto.held_event GROUP BY did ORDER BY count(*) DESC LIMIT 1');
+is(query("SELECT count(*) FROM atproto.held_event WHERE did = '$most'"), '60', 'R-34: they wait');
+query("INSERT INTO atproto.identity (did, state, key, pds, resolved_at, asked_at) SELECT did, 'good', '\\x$who{gone}{first}', 'pds.example.com', now(), now() FROM atproto.identity_wish");
+looked_up('', 'true');
+is(query("SELECT count(*) FROM atproto.held_event WHERE why <> 'signature'"), '0', 'V-41: none is by the key that is known now; once more, all of them');
+is(query('SELECT count(*), count(DISTINCT did) FROM atproto.identity_wish'), '101|101', 'V-41: again one wish for each account');
+looked_up('', 'true');
+wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+is(query('SELECT count(*), sum(attempts) FROM atproto.dead_letter'), '101|160', 'V-48: one letter for each account and key, which counts the others');
+is(query('SELECT count(*) FROM flood.repo'), '0', 'V-48: and of none is there a row');
+query("SELECT atproto.unsubscribe('flood')");
+
+# no room
+$server = AtprotoTest::Server->start(make_capture('full.py', 'flood', 60, 10));
+begin_again();
+query('CREATE SCHEMA room');
+query(subscribe_sql('room', $server, cursor => 0, target => "'room'", verify => "'full'") . "; UPDATE atproto.subscription SET max_held_events = 25 WHERE name = 'room'");
+wait_for_seq($node, 'room', 70);
+cmp_ok(query("SELECT count(*) FROM atproto.held_event WHERE did = '$most'"), '<=', 25, 'R-34: a repository has no more than its share');
+is(query("SELECT count(DISTINCT did) FROM atproto.held_event WHERE did <> '$most'"), '10', 'R-34: and others theirs');
+like(skips('room'), qr/held_dropped \d+/, 'R-34: what was dropped is counted');
+is(query('SELECT count(*) FROM room.repo WHERE rev IS NOT NULL OR sync <> $$partial$$'), '0', 'R-34: nothing follows from it');
+
+# --- what is held goes with its subscription; nobody waits for it then ---
+
+query("SELECT atproto.unsubscribe('room')");
+is(query('SELECT count(*) FROM atproto.held_event'), '0', 'R-35: unsubscribe() removes it');
+cmp_ok(query('SELECT count(*) FROM room.repo WHERE hold IS NOT NULL'), '>', 0, 'the rows still say that something waits');
+$server = AtprotoTest::Server->start(make_capture('full.py', 'flood', 1, 10));
+query(subscribe_sql('again', $server, cursor => 0, target => "'room'", verify => "'chain'"));
+wait_for_seq($node, 'again', 11);
+wait_for('SELECT count(*) = 0 FROM room.repo WHERE hold IS NOT NULL');
+is(query('SELECT count(*), bool_or(verified) FROM room.repo WHERE rev IS NOT NULL'), '11|f', 'V-37: what comes is taken, at another level');
+query("SELECT atproto.unsubscribe('again')");
+
+# --- a lower level judges what waits by what it asks ---
+
+$server = AtprotoTest::Server->start(make_capture('full.py', 'flood', 3, 3));
+begin_again();
+query('CREATE SCHEMA lower');
+query(subscribe_sql('lower', $server, cursor => 0, target => "'lower'", verify => "'full'"));
+wait_for_seq($node, 'lower', 6);
+is(query('SELECT count(*) FROM atproto.held_event'), '6', 'V-40: all wait');
+query("UPDATE atproto.subscription SET verify = 'chain' WHERE name = 'lower'");
+wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+is(query('SELECT count(*) FROM lower.record'), '6', 'V-03: at level chain nobody has to sign');
+query("SELECT atproto.unsubscribe('lower')");
+
+# --- levels that are not there ---
+
+my (undef, undef, $out) = $node->psql('postgres', subscribe_sql('labels', $server, nsid => 'com.example.subscribeOther', verify => "'full'"));
+like($out, qr/cannot be verified by their signatures/, 'V-01: messages of other streams');
+
+# --- a row that is refused, in the batch of which an event waits ---
+
+my ($unknown, $known) = @who{qw(unknown rotated)};
+my $refusing = AtprotoTest::Server->start(make_capture('full.py', 'refused'), '--hold-at', 2, '--hold-at', 5);
+begin_again();
+know($known->{did}, $known->{first});
+query('CREATE SCHEMA pieces');
+query(subscribe_sql('pieces', $refusing, cursor => 0, target => "'pieces'", verify => "'full'"));
+wait_for_seq($node, 'pieces', 1);
+query("ALTER TABLE pieces.record ADD CHECK (rkey::text <> '20')");
+$refusing->release;
+wait_for_seq($node, 'pieces', 4);
+is(query('SELECT stage, did FROM atproto.dead_letter'), "apply|$known->{did}", 'a record is refused');
+is(query("SELECT hold FROM pieces.repo WHERE did = '$unknown->{did}'"), 'identity', 'V-42: an event of another account waits, and its row says so, whatever comes after it');
+know($unknown->{did}, $unknown->{first});
+query("UPDATE atproto.identity SET asked_at = NULL");
+$refusing->release;
+wait_for_seq($node, 'pieces', 5);
+is(query('SELECT why FROM atproto.held_event ORDER BY rev'), "identity\norder", 'V-42: so that the next one waits behind it');
+looked_up('', 'true');
+wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+is(query("SELECT string_agg(rkey::text, ',' ORDER BY rkey) FROM pieces.record WHERE did = '$unknown->{did}'"), '10,30', 'R-32: and both are taken');
+
+# --- who follows other accounts by now ---
+
+$server = AtprotoTest::Server->start(make_capture('full.py', 'flood', 3, 3));
+begin_again();
+query('CREATE SCHEMA narrow');
+query(subscribe_sql('narrow', $server, cursor => 0, target => "'narrow'", verify => "'full'"));
+wait_for_seq($node, 'narrow', 6);
+query("UPDATE atproto.subscription SET dids = '{$unknown->{did}}' WHERE name = 'narrow'");
+wait_for("SELECT count(*) = 0 FROM atproto.held_release");
+foreach (1 .. 2)
+{
+	query("SELECT atproto.pause('narrow')");
+	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
+	query("SELECT atproto.resume('narrow')");
+	wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 'narrow'});
+}
+is(query('SELECT count(*) FROM atproto.held_event'), '6', 'what waits goes on waiting');
+is(query('SELECT count(*) FROM atproto.held_release'), '0', 'and is not named each time by somebody who does not take it');
+query("SELECT atproto.unsubscribe('narrow')");
+
+# --- a key that was read long ago; an account that does not function ---
+
+$server = AtprotoTest::Server->start(make_capture('full.py', 'refused'), '--hold-at', 5);
+begin_again();
+know($known->{did}, $known->{first});
+query("UPDATE atproto.identity SET resolved_at = now() - interval '7 days'; UPDATE atproto.identity SET asked_at = resolved_at");
+query("INSERT INTO atproto.identity (did, state, asked_at, next_try) VALUES ('$unknown->{did}', 'gone', now(), now() + interval '1 h')");
+query('CREATE SCHEMA aged');
+query(subscribe_sql('aged', $server, cursor => 0, target => "'aged'", verify => "'full'"));
+wait_for_seq($node, 'aged', 4);
+is(query("SELECT DISTINCT why FROM atproto.held_event WHERE did = '$known->{did}'"), "identity\norder", 'W-30: after 7 days a key is not believed');
+query("UPDATE aged.repo SET status_at = NULL, status = NULL WHERE did = '$unknown->{did}'; DELETE FROM aged.repo WHERE did = '$unknown->{did}'");
+$server->release;
+wait_for_seq($node, 'aged', 5);
+is(query("SELECT count(*) FROM aged.repo WHERE did = '$unknown->{did}'"), '0', 'V-43: of an account that is gone there is no row');
+query("SELECT atproto.unsubscribe('aged')");
+
+$node->stop;
+done_testing();

@@ -1,0 +1,225 @@
+# 285_full_labels.pl
+#		At level full only what a labeler has signed becomes a row of label; labels whose
+#		key is not known, or not theirs, wait, those of each labeler by themselves.
+#		As in 282_full.pl, identities are rows that the test writes, and no manager runs.
+#		V-49, with V-40 to V-43, V-48 and R-30 to R-35 for labelers.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use AtprotoTest::Lookups qw(looked_up);
+use AtprotoTest::Points;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $nsid   = 'com.atproto.label.subscribeLabels';
+my $node   = make_node('full_labels', databases => '', conf => "max_worker_processes = 12\natproto.reconnect_delay = 50ms");
+my $points = AtprotoTest::Points->new($node);
+
+my %who;
+foreach my $row (map { [ split /\t/ ] } split /\n/, slurp_file(make_capture('full_labels.py', 'cases', '--keys')))
+{
+	$who{ $row->[0] } = { did => $row->[1], first => $row->[2], second => $row->[3] };
+}
+
+# The account's own key is another one: no label is signed by it.
+sub know
+{
+	my ($name, $key) = @_;
+
+	query("INSERT INTO atproto.identity (did, state, key, label_key, pds, resolved_at, asked_at)"
+		. " VALUES ('$who{$name}{did}', 'good', '\\x$who{gone}{second}', " . ($key ? "'\\x$key'" : 'NULL') . ", 'pds.example.com', now(), now())"
+		. " ON CONFLICT (did) DO UPDATE SET label_key = excluded.label_key, state = 'good', resolved_at = now()");
+	return;
+}
+
+sub begin_again
+{
+	query('DELETE FROM atproto.subscription; TRUNCATE atproto.identity, atproto.identity_wish, atproto.held_release');
+	return;
+}
+
+sub know_all
+{
+	know($_, $who{$_}{first}) foreach qw(known forged rotated other);
+	know('keyless', undef);
+	query("INSERT INTO atproto.identity (did, state, next_try, asked_at, resolved_at) VALUES ('$who{gone}{did}', 'gone', now() + '1 h', now(), now())");
+	return;
+}
+
+sub values_of
+{
+	my ($schema, $name) = @_;
+
+	return query("SELECT string_agg(val, ',' ORDER BY val) FROM $schema.label WHERE src = '$who{$name}{did}' AND verified");
+}
+
+sub held_of
+{
+	my ($name) = @_;
+
+	return query("SELECT string_agg(seq || ' ' || why, ', ' ORDER BY rev) FROM atproto.held_event WHERE did = '$who{$name}{did}' AND kind = 'label'");
+}
+
+# Subscribe at level full, into a schema of the same name.
+sub follow
+{
+	my ($name, $capture, $last, %o) = @_;
+	my $server = AtprotoTest::Server->start($capture);
+
+	query("CREATE SCHEMA IF NOT EXISTS $name; " . subscribe_sql($name, $server, nsid => $nsid, cursor => 0, target => "'$name'", verify => "'full'", %o));
+	wait_for_seq($node, $name, $last);
+	return $server;
+}
+
+# --- known, unknown, forged, rotated, none ---
+
+my $cases = make_capture('full_labels.py', 'cases');
+my $n     = () = read_capture($cases);
+
+begin_again();
+know_all();
+follow('cases', $cases, $n);
+is(values_of('cases', 'known'), 'a1,a2,a5,a6', 'V-49: what its key has signed is taken, with $type or without');
+is(values_of('cases', 'other'), 'g1', 'V-49: with another one in the same message');
+is(query('SELECT count(*) FROM cases.label'), '5', 'V-49: and nothing else');
+is(held_of('unknown'), '2 identity, 7 order', 'V-40: labels of who is not known wait, in their order');
+is(held_of('forged'), '3 signature, 8 order, 11 order', 'V-41: those that are not by the key that is known wait, and others behind them');
+is(held_of('rotated'), '4 signature, 10 order', 'V-41: likewise those by a key that nobody has told of');
+is(held_of('keyless') . held_of('gone'), '', 'V-43: where there is no key nobody waits');
+is(query("SELECT string_agg(did || ' ' || refresh, ', ' ORDER BY did) FROM atproto.identity_wish"),
+	join(', ', sort "$who{unknown}{did} false", "$who{forged}{did} true", "$who{rotated}{did} true"), 'V-40, V-41: their identities are asked for');
+is(query("SELECT string_agg(concat_ws(':', seq, path, stage, attempts), ' ' ORDER BY stage, seq) FROM atproto.dead_letter"),
+	'7:labels/2:record:1 9:labels/0:signature:2', 'V-49: without a signature of 64 bytes it is nobody\'s; one letter counts them');
+like(query("SELECT message FROM atproto.dead_letter WHERE stage = 'signature'"), qr/is not signed\.$/, 'V-49: which says so');
+is(query("SELECT skips - 'invalid' FROM atproto.stat_subscription WHERE name = 'cases'"),
+	'{"held": 7, "verified": 5, "no_identity": 2, "bad_signature": 2}', 'what was counted');
+
+looked_up(", label_key = '\\x$who{rotated}{second}', resolved_at = now()", "did = '$who{rotated}{did}'");
+wait_for("SELECT count(*) = 0 FROM atproto.held_event WHERE did = '$who{rotated}{did}'");
+is(values_of('cases', 'rotated'), 'd1,d2', 'V-41: the new key has signed them');
+is(query("SELECT neg, seq FROM cases.label WHERE val = 'd1'"), 't|10', 'R-32: the last one counts');
+looked_up(", resolved_at = now()", "did = '$who{forged}{did}'");
+wait_for("SELECT count(*) = 0 FROM atproto.held_event WHERE did = '$who{forged}{did}'");
+is(values_of('cases', 'forged'), 'c2', 'V-41: they were none of its labels; the one between them is');
+is(query("SELECT stage, path, attempts, seq FROM atproto.dead_letter WHERE did = '$who{forged}{did}'"), 'signature|labels/0|2|11', 'V-48: one letter for each labeler and key');
+is(query("SELECT count(*) FROM cases.label WHERE val IN ('c1', 'c3', 'c4')"), '0', 'V-49: nothing of it is a row');
+know('unknown', $who{unknown}{first});
+looked_up('', "did = '$who{unknown}{did}'");
+wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+is(values_of('cases', 'unknown'), 'b1,b2', 'R-32: all that waited, when its key is known');
+is(query("SELECT count(*), bool_and(verified) FROM cases.label"), '10|t', 'V-49: every row is verified');
+is(query('SELECT count(*) FROM atproto.dead_letter'), '3', 'what was said once is not said again');
+
+# --- letters once more ---
+
+my $id = query("SELECT id FROM atproto.dead_letter WHERE did = '$who{forged}{did}'");
+like(query("SELECT atproto.retry($id)"), qr/not signed by/, 'V-41: tried again, it stays');
+like(query("SELECT atproto.retry(id) FROM atproto.dead_letter WHERE did = '$who{known}{did}'"), qr/not signed by/, 'V-49: likewise');
+is(query("SELECT count(*) FROM cases.label WHERE val IN ('c1', 'a3')"), '0', 'and no row');
+query("SELECT atproto.unsubscribe('cases')");
+
+# What the tables refuse is tried again under its signature.
+begin_again();
+know_all();
+query('CREATE SCHEMA refused');
+query("SELECT atproto.create_tables('refused'); ALTER TABLE refused.label ADD CONSTRAINT no CHECK (val NOT IN ('a1', 'd2'))");
+follow('refused', $cases, $n);
+looked_up(", label_key = '\\x$who{rotated}{second}', resolved_at = now()", "did = '$who{rotated}{did}'");
+wait_for("SELECT count(*) = 0 FROM atproto.held_event WHERE did = '$who{rotated}{did}'");
+is(query("SELECT string_agg(seq || path, ', ' ORDER BY seq) FROM atproto.dead_letter WHERE stage = 'apply'"), '1labels/0, 10labels/0', 'E-50: labels that the table refuses are letters, also after they have waited');
+is(values_of('refused', 'known') . ' ' . values_of('refused', 'rotated'), 'a2,a5,a6 d1', 'E-50: the others are taken');
+is(held_of('forged') . query('SELECT count(*) FROM refused.label WHERE NOT verified IS TRUE'), '3 signature, 8 order, 11 order0', 'V-49: and what is not signed still is not');
+query('ALTER TABLE refused.label DROP CONSTRAINT no');
+query("UPDATE atproto.identity SET label_key = '\\x$who{known}{second}' WHERE did = '$who{known}{did}'");
+my ($a1) = split /\n/, query("SELECT id FROM atproto.dead_letter WHERE stage = 'apply' AND seq = 1");
+like(query("SELECT atproto.retry($a1)"), qr/not signed by/, 'V-49: tried again, it has to be signed by the key of now');
+query("UPDATE atproto.identity SET label_key = '\\x$who{known}{first}' WHERE did = '$who{known}{did}'");
+is(query("SELECT atproto.retry($a1)"), 'applied', 'V-49: then it is taken');
+is(values_of('refused', 'known'), 'a1,a2,a5,a6', 'V-49: as verified');
+query("SELECT atproto.unsubscribe('refused')");
+
+# --- a document that names no key for labels, and is old ---
+
+begin_again();
+know_all();
+query("UPDATE atproto.identity SET resolved_at = now() - interval '2 h' WHERE did = '$who{keyless}{did}'");
+follow('keyless', $cases, $n);
+is(held_of('keyless'), '5 identity', 'V-49: it may have one by now');
+is(query("SELECT refresh FROM atproto.identity_wish WHERE did = '$who{keyless}{did}'"), 't', 'V-49: it is read again');
+looked_up(", label_key = '\\x$who{keyless}{first}', resolved_at = now()", "did = '$who{keyless}{did}'");
+is(values_of('keyless', 'keyless'), 'e1', 'V-49: it had');
+
+# --- a lower level, and full after it ---
+
+query("UPDATE atproto.subscription SET verify = 'hash' WHERE name = 'keyless'");
+wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+is(query("SELECT string_agg(val, ',' ORDER BY val) FROM keyless.label WHERE verified IS NULL"), 'b1,b2,c1,c2,c4,d1,d2', 'V-49: at another level nobody has to sign what waits');
+know('unknown', $who{unknown}{first});
+query("UPDATE atproto.subscription SET verify = 'full' WHERE name = 'keyless'; SELECT atproto.set_cursor('keyless', 0)");
+wait_for("SELECT verified FROM keyless.label WHERE val = 'b2'");
+is(query("SELECT string_agg(val, ',' ORDER BY val) FROM keyless.label WHERE verified IS NULL"), 'c1,c2,c4,d1,d2', 'V-49: a replay at level full says what is true');
+query("SELECT atproto.unsubscribe('keyless')");
+
+# --- the end between holding and taking ---
+
+begin_again();
+follow('crash', make_capture('full_labels.py', 'flood', 3), 3);
+is(held_of('unknown'), '1 identity, 2 order, 3 order', 'three wait');
+$points->hold('held events next', 'atproto crash');
+know('unknown', $who{unknown}{first});
+query('INSERT INTO atproto.held_release (target, kind, did, shard_key) SELECT target, kind, did, shard_key FROM atproto.held_event LIMIT 1');
+$points->wait('held events next', 'atproto crash');
+my $pid = query("SELECT pid FROM pg_stat_activity WHERE application_name = 'atproto crash'");
+kill 'KILL', $pid;
+$points = undef;
+wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $pid", gone => 1);
+is(query('SELECT count(*) FROM atproto.held_event') . query('SELECT count(*) FROM crash.label'), '30', 'R-30: nothing is done when the server dies');
+query("SELECT atproto.resume('crash')");
+wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+is(values_of('crash', 'unknown'), 'x0,x1,x2', 'R-32: then all of it');
+query("SELECT atproto.unsubscribe('crash')");
+
+# --- limits ---
+
+begin_again();
+query('CREATE SCHEMA room; ' . subscribe_sql('room', AtprotoTest::Server->start(make_capture('full_labels.py', 'flood', 40)),
+	nsid => $nsid, cursor => 0, target => "'room'", verify => "'full'") . "; UPDATE atproto.subscription SET max_held_events = 25 WHERE name = 'room'");
+wait_for_seq($node, 'room', 40);
+cmp_ok(query('SELECT count(*) FROM atproto.held_event'), '<=', 25, 'R-34: a labeler has no more than its share');
+is(query("SELECT count(*) + (SELECT (skips->>'held_dropped')::int FROM atproto.stat_subscription WHERE name = 'room') FROM atproto.held_event"), '40', 'R-34: what was dropped is counted');
+query("SELECT atproto.unsubscribe('room')");
+is(query('SELECT count(*) FROM atproto.held_event'), '0', 'R-35: unsubscribe() removes it');
+
+begin_again();
+my $many = make_capture('full_labels.py', 'many', 500);
+follow('many', $many, 1);
+is(query('SELECT count(*), count(DISTINCT did) FROM atproto.held_event'), '500|500', 'V-49: each labeler of a message waits by itself');
+cmp_ok(query('SELECT sum(octet_length(bytes)) FROM atproto.held_event'), '<', 2 * -s $many, 'V-49: with its own labels alone');
+query("SELECT atproto.unsubscribe('many')");
+
+# --- an account whose commits and labels wait, for the same tables ---
+
+begin_again();
+my ($unknown) = grep { $_->[0] eq 'unknown' } map { [ split /\t/ ] } split /\n/, slurp_file(make_capture('full.py', 'rotations', '--keys'));
+my $did = $unknown->[1];
+query(subscribe_sql('repos', AtprotoTest::Server->start(make_capture('full.py', 'rotations')), cursor => 0, verify => "'full'", dids => "'{$did}'"));
+follow('beside', make_capture('full_labels.py', 'of', $did), 1, target => "'atproto'");
+wait_for("SELECT count(*) FILTER (WHERE kind = 'repo') = 3 AND count(*) FILTER (WHERE kind = 'label') = 1 FROM atproto.held_event WHERE did = '$did'");
+query("INSERT INTO atproto.identity (did, state, key, label_key, pds, resolved_at, asked_at) VALUES ('$did', 'good', '\\x$unknown->[2]', '\\x$unknown->[2]', 'pds.example.com', now(), now())");
+looked_up('', "did = '$did'");
+wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+is(query('SELECT (SELECT count(*) FROM atproto.record), (SELECT count(*) FROM atproto.label WHERE verified)'), '3|1', 'V-49: each goes where it came from');
+is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'and nobody complains');
+
+# --- what is not for labels ---
+
+my (undef, undef, $out) = $node->psql('postgres', subscribe_sql('pds', AtprotoTest::Server->start($many), nsid => $nsid, verify => "'full'", host_is_pds => 'true'));
+like($out, qr/cannot have "host_is_pds"/, 'V-44: is about repositories');
+
+$node->stop;
+done_testing();

@@ -1,0 +1,269 @@
+# 345_lists.pl
+#		Lists of repositories (R-60 to R-63): what of them is to be fetched, cursors
+#		that survive a crash, lists without end, hosts that refuse, limits.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use AtprotoTest::Network;
+use AtprotoTest::Preload;
+use Test::More;
+
+my $network = AtprotoTest::Network->start;
+my $preload = AtprotoTest::Preload->make(network => $network);
+my $node    = make_node(
+	'lists',
+	start => $preload,
+	conf  => $network->settings . <<'EOF');
+atproto.fetch_host_rate = 10000
+atproto.fetch_retry = '1h'
+max_worker_processes = 20
+EOF
+my $hosts = 0;
+my $rev   = '3jqfcqzm3fo2j';
+my $later = '3jqfcqzm3fo3j';
+
+# A subscription whose stream nobody serves, and whose lists are those of a host of its own.
+sub follow
+{
+	my ($name, $backfill, %o) = @_;
+	my $host = 'relay' . ++$hosts . '.example.com';
+
+	$network->hosts({ $host => delete $o{host} }) if $o{host};
+	$network->fault({ host => $host, %$_ }) foreach @{ delete $o{faults} // [] };
+	query("SELECT atproto.subscribe('$name', 'wss://stream.example.com', backfill => '$backfill',"
+		  . " list_source => 'https://$host'" . join('', map { ", $_ => $o{$_}" } sort keys %o) . ')');
+	return $host;
+}
+
+sub forget
+{
+	my ($name) = @_;
+	query("SELECT atproto.unsubscribe('$name')");
+	return;
+}
+
+# Waits until all lists of a subscription have ended; each with its counts.
+sub finished
+{
+	my ($name, %o) = @_;
+
+	wait_for("SELECT count(*) > 0 AND bool_and(finished_at IS NOT NULL) FROM atproto.enumeration WHERE subscription = '$name'");
+	my $queued = $o{queued} // 'queued';
+	return query("SELECT source, pages, seen, $queued, skipped, tries, cursor IS NULL, error"
+		  . " FROM atproto.enumeration WHERE subscription = '$name' ORDER BY source COLLATE \"C\"");
+}
+
+sub jobs
+{
+	my ($name) = @_;
+	return query("SELECT string_agg(did::text, ' ' ORDER BY did::text) FROM atproto.repo_job WHERE subscription = '$name'");
+}
+
+sub dids
+{
+	return join ' ', sort map { did($_) } @_;
+}
+
+# What a host was asked for, without limit.
+sub asked
+{
+	my ($host) = @_;
+	return [ map { $_->{path} =~ s/^\/xrpc\/com\.atproto\.sync\.//r } $network->log(host => $host, kind => 'http') ];
+}
+
+sub entry
+{
+	my ($letter, %o) = @_;
+	return { did => did($letter), head => 'bafy', rev => $rev, active => JSON::PP::true, %o };
+}
+
+# --- what may be asked for ---
+
+sub refused
+{
+	my ($sql, $error, $what) = @_;
+	my (undef, undef, $err) = $node->psql('postgres', $sql);
+
+	like($err, $error, $what);
+	return;
+}
+
+refused("SELECT atproto.subscribe('x', 'wss://stream.example.com', backfill => 'collections', collections => '{app.example.*}')",
+	qr/"backfill" is "collections", and "app\.example\.\*" is no collection/, 'R-01: no list is of a pattern');
+refused("SELECT atproto.subscribe('x', 'wss://stream.example.com', backfill => 'collections')",
+	qr/"backfill" is "collections", and there are none/, 'R-01: nor of all collections');
+refused("SELECT atproto.subscribe('x', 'wss://stream.example.com/xrpc/com.atproto.label.subscribeLabels', backfill => 'network')",
+	qr/cannot have "backfill"/, 'no repositories, no list of them');
+refused("SELECT atproto.subscribe('x', 'wss://stream.example.com', backfill => 'network', list_source => 'https://a\@b/c')",
+	qr/check constraint/, 'a list is at a host');
+
+# --- collections ---
+
+query("INSERT INTO atproto.repo (did, rev, sync, active) VALUES ('" . did('b') . "', '$later', 'synchronized', true), ('"
+	  . did('c') . "', '$rev', 'partial', true), ('" . did('d') . "', '$later', 'partial', false)");
+my $host = follow(
+	'collections', 'collections',
+	collections => q('{app.example.one, app.example.two}'),
+	host        => {
+		page        => 2,
+		collections => { 'app.example.one' => [ map { did($_) } 'a' .. 'e' ], 'app.example.two' => [ map { did($_) } 'e', 'f' ] } });
+is(finished('collections', queued => '(sum(queued) OVER ())::int'), <<"EOF" =~ s/\n\z//r, 'R-60: two lists, the counts of each');
+listReposByCollection app.example.one|3|5|4|0|0|t|
+listReposByCollection app.example.two|1|2|4|0|0|t|
+EOF
+is(jobs('collections'), dids(qw(a c e f)), 'R-61: what is synchronized, or not active, is not fetched; what is in two lists, once');
+is(query("SELECT DISTINCT target, kind, priority, reason, state FROM atproto.repo_job"), 'atproto|repo|3|listed|queued', 'the jobs');
+is_deeply(
+	[ sort @{ asked($host) } ],
+	[
+		sort map { "listReposByCollection?limit=2000&collection=app.example.$_" } 'one', 'one&cursor=2', 'one&cursor=4', 'two'
+	],
+	'the pages that were asked for');
+query("UPDATE atproto.subscription SET collections = '{app.example.two}' WHERE name = 'collections'");
+wait_for("SELECT array_agg(source) = '{listReposByCollection app.example.two}' FROM atproto.enumeration");
+pass('a list that is not wanted any more is forgotten');
+forget('collections');
+is(query('SELECT count(*) FROM atproto.repo_job'), '0', 'jobs go with their subscription');
+
+# --- the whole network ---
+
+$host = follow(
+	'network',
+	'network',
+	host => {
+		list => [
+			entry('a'), entry('b'), entry('a', rev => ''), entry('c', active => JSON::PP::false, status => 'takendown'),
+			{ did => 'did:plc:' }, { did => did('e') }, entry('d', rev => $rev) ] });
+is(finished('network'), 'listRepos|1|6|2|1|0|t|', 'R-61, R-62: what is not active, not a DID, or as it is stored');
+is(jobs('network'), dids(qw(a e)), 'is not fetched');
+forget('network');
+$host = follow('newer', 'network', host => { list => [ entry('b', rev => '3jqfcqzm3fo4j') ] });
+is(finished('newer'), 'listRepos|1|1|1|0|0|t|', 'R-61: one that is newer than what is stored');
+forget('newer');
+
+# --- DIDs of the subscription ---
+
+follow('dids', 'repair', dids => "'{" . did('a') . ',' . did('b') . "}'");
+is(finished('dids'), 'dids|1|2|1|0|0|t|', 'R-01: those that the subscription names');
+is(jobs('dids'), dids('a'), 'but what is synchronized');
+forget('dids');
+
+# --- a crash between two pages ---
+
+$host = follow(
+	'crash', 'network',
+	host   => { page => 2, list => [ map { entry($_) } 'a' .. 'h' ] },
+	faults => [ { path => 'cursor=4', hold => 'gate', times => 1 } ]);
+$network->wait_for_log(1, host => $host, path => qr/cursor=4/);
+wait_for("SELECT cursor = '4' FROM atproto.enumeration");
+$node->stop('immediate');
+$preload->start($node);
+is(finished('crash'), 'listRepos|4|8|6|0|0|t|', 'R-60: after a crash, the list goes on where it was');
+is_deeply(
+	asked($host),
+	[ map { "listRepos?limit=1000$_" } '', '&cursor=2', '&cursor=4', '&cursor=4', '&cursor=6' ],
+	'with the page that was not written');
+$network->release('gate');
+forget('crash');
+
+# --- lists without end ---
+
+follow('same', 'network', faults => [ { times => 9, status => 200, body => '{"cursor":"7","repos":[{"did":"' . did('a') . '"}]}' } ]);
+is(finished('same'), 'listRepos|2|2|1|0|0|t|the list was given up: the server repeats its cursor', 'R-62: a cursor that comes again');
+forget('same');
+follow('empty', 'network', faults => [ map { { status => 200, body => qq({"cursor":"7$_","repos":[]}), times => 1 } } 1 .. 4 ]);
+is(finished('empty'), 'listRepos|3|0|0|0|0|t|the list was given up: three pages in a row have no entry', 'R-62: pages without entries');
+forget('empty');
+follow('same accounts', 'network', host => { page => 1, list => [ (entry('a')) x 150 ] });
+is(finished('same accounts'),
+	'listRepos|101|101|1|0|0|t|the list was given up: 100 pages in a row name no other accounts than those before',
+	'R-62: pages without other accounts');
+forget('same accounts');
+
+# --- failures ---
+
+my $good = { list => [ entry('a') ] };
+
+# Waits until the list has failed once: cursor, tries, error.
+sub failed
+{
+	my ($name) = @_;
+	wait_for("SELECT count(*) = 1 FROM atproto.enumeration WHERE subscription = '$name' AND error IS NOT NULL");
+	return query("SELECT cursor, tries, next_try > now() + interval '30 min', finished_at, error FROM atproto.enumeration WHERE subscription = '$name'");
+}
+
+follow('broken', 'network', host => $good, faults => [ { status => 500, times => 1 } ]);
+like(failed('broken'), qr/^\|1\|t\|\|https:\/\/relay\d+\.example\.com\/\S*: HTTP status 500/, 'R-24: an error of the server');
+query("UPDATE atproto.enumeration SET next_try = '-infinity'");
+is(finished('broken'), 'listRepos|1|1|1|0|0|t|', 'the next try');
+forget('broken');
+foreach (
+	[ 'HTML',     { status => 200, body => '<html>' },                        qr/the page is not valid: The text is not JSON/ ],
+	[ 'too long', { status => 200, body => '{"repos":[]', size => 4_000_001 }, qr/too large|larger|body/i ],
+	[ 'cut',      { status => 200, body => '{"repos":[{"did":"' . did('a') . '"}' }, qr/the page is not valid/ ])
+{
+	my ($name, $fault, $error) = @$_;
+
+	follow($name, 'network', faults => [$fault]);
+	my $got = failed($name);
+	like($got, qr/^\|1\|t\|\|/, "$name: tried again later");
+	like($got, $error, "$name: why");
+	is(jobs($name), '', "$name: no job");
+	forget($name);
+}
+follow('busy', 'network', host => $good, faults => [ { status => 429, headers => { 'Retry-After' => '1' }, times => 1 } ]);
+is(finished('busy'), 'listRepos|1|1|1|0|0|t|', 'R-21: a host that has too much to do is asked again, and that is no failure');
+forget('busy');
+follow(
+	'cursor', 'network',
+	host   => { page => 1, list => [ map { entry($_) } 'a', 'e' ] },
+	faults => [ { path => 'cursor=1', status => 400, body => '{"error":"InvalidCursor"}', times => 1 } ]);
+like(failed('cursor'), qr/^\|1\|t\|/, 'a cursor that the server has forgotten: from the beginning');
+query("UPDATE atproto.enumeration SET next_try = '-infinity'");
+is(finished('cursor'), 'listRepos|3|3|2|0|0|t|', 'and to the end');
+forget('cursor');
+
+# --- an owner without rights; nobody else's list waits for his ---
+
+query("CREATE ROLE poor; CREATE SCHEMA poor; SELECT atproto.create_tables('poor')");
+follow('poor', 'network', host => $good, target => q('poor'));
+finished('poor');
+query("UPDATE atproto.subscription SET owner = 'poor' WHERE name = 'poor';"
+	  . " UPDATE atproto.enumeration SET finished_at = '-infinity' WHERE subscription = 'poor'");
+like(failed('poor'), qr/^\|1\|t\|\|permission denied for (schema|table)/, 'the owner reads his own tables');
+follow('rich', 'network', host => $good);
+is(finished('rich'), 'listRepos|1|1|1|0|0|t|', 'and the fetcher goes on');
+forget('rich');
+forget('poor');
+is(query("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'"), '1', 'one fetcher');
+
+# --- limits ---
+
+query('ALTER SYSTEM SET atproto.fetch_queue = 3; SELECT pg_reload_conf()');
+follow('full', 'network', host => { page => 2, list => [ map { entry($_) } 'e' .. 'l' ] });
+wait_for("SELECT cursor = '4' FROM atproto.enumeration");
+follow('other', 'network', host => $good, target => q('poor'));
+query('UPDATE atproto.repo_job SET state = $$throttled$$');
+wait_for("SELECT cursor IS NULL OR cursor <> '4' FROM atproto.enumeration WHERE subscription = 'full'");
+is(query("SELECT count(*) >= 6 FROM atproto.repo_job WHERE subscription = 'full'"), 't', 'R-63: with a long queue, no list is read');
+query('ALTER SYSTEM RESET atproto.fetch_queue; SELECT pg_reload_conf()');
+is(finished('full'), 'listRepos|4|8|8|0|0|t|', 'then it goes on');
+forget('full');
+forget('other');
+
+$host = follow('again', 'network', host => $good);
+finished('again');
+query("ALTER SYSTEM SET atproto.enumerate_interval = '1s'; SELECT pg_reload_conf()");
+$network->wait_for_log(3, host => $host);
+pass('R-60: a list is read again');
+query('SELECT atproto.pause($$again$$)');
+
+ok(!$node->log_contains(qr/PANIC|terminated by signal|TRAP/), 'no process died');
+$node->stop;
+$network->stop;
+done_testing();

@@ -1,0 +1,149 @@
+# 346_repos.pl
+#		Repositories that are fetched: resync() and backfill_repo() bring the export of a
+#		server into the tables; what goes wrong with one is told, tried again later,
+#		and keeps no other waiting; its events are kept back meanwhile and no longer.
+#		R-04, R-05, R-10 to R-13, R-21, R-24, R-50, R-55.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use AtprotoTest::Network;
+use AtprotoTest::Preload;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $python = $ENV{PYTHON} || '/usr/bin/python3';
+my $files  = PostgreSQL::Test::Utils::tempdir('exports');
+my $host   = 'stream.example.com';
+
+IPC::Run::run([ $python, '-B', test_dir() . '/oracle/export.py', $files ]) or BAIL_OUT('no exports were made');
+
+my $network = AtprotoTest::Network->start(cars => $files);
+my $node    = make_node(
+	'repos',
+	start => AtprotoTest::Preload->make(network => $network),
+	conf  => $network->settings . "atproto.fetch_retry = '1s'\natproto.fetch_host_rate = 1000\nmax_worker_processes = 20\n");
+my ($me, $big, $many) = map { did($_) } qw(a c d);
+
+sub serve
+{
+	my (%cars) = @_;
+	$network->repos({ $host => { map { $_ => defined $cars{$_} ? { car => "$files/$cars{$_}.car" } : undef } keys %cars } });
+	return;
+}
+
+sub wait_for_repo
+{
+	my ($did, $what) = @_;
+	wait_for("SELECT EXISTS (SELECT FROM atproto.repo WHERE did = '$did' AND $what)");
+	return;
+}
+
+sub wait_for_error
+{
+	my ($did, $error) = @_;
+	wait_for("SELECT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$did' AND error ~ '$error' AND state <> 'running')");
+	return;
+}
+
+query("SELECT atproto.subscribe('none', 'wss://$host')");
+like(($node->psql('postgres', "SELECT atproto.resync('$me')"))[2], qr/subscription "none" fetches no repositories/, 'R-01: backfill none never fetches');
+query("UPDATE atproto.subscription SET backfill = 'repair'");
+
+# --- it is there ---
+
+serve($me => 'first', $big => 'big', $many => 'collections');
+query("SELECT atproto.resync('$me'), atproto.backfill_repo('$big'), atproto.backfill_repo('$many')");
+wait_for_repo($_, "sync = 'synchronized'") foreach ($me, $big, $many);
+is(query("SELECT count(*), count(hold), count(synced_at) FROM atproto.repo"), '3|0|3', 'R-55: they are fetched, and nothing of them waits');
+is(query('SELECT count(*) FROM atproto.repo_job'), '0', 'R-02: no job is left');
+is(query("SELECT did, count(*) FROM atproto.record GROUP BY 1 ORDER BY 1"), join("\n", "$me|537", "$big|20000", "$many|3000"), 'R-52: all records are there');
+is(query("SELECT bool_and((atproto.audit(did, deep => true)).equal) FROM atproto.repo"), 't', 'R-52: and no others');
+
+my $before = query('SELECT md5(string_agg(concat_ws($$ $$, did, collection, rkey, ctid, xmin), $$,$$ ORDER BY did, collection, rkey)) FROM atproto.record WHERE did <> $$' . $me . '$$');
+serve($me => 'second', $big => 'big', $many => 'collections');
+query("SELECT atproto.resync(did) FROM atproto.repo; UPDATE atproto.repo SET sync = 'desynchronized', synced_at = NULL");
+wait_for_repo($_, "sync = 'synchronized' AND synced_at IS NOT NULL AND hold IS NULL") foreach ($me, $big, $many);
+is(query("SELECT records FROM atproto.audit('$me')"), '531', 'R-52: a newer one');
+is(query('SELECT md5(string_agg(concat_ws($$ $$, did, collection, rkey, ctid, xmin), $$,$$ ORDER BY did, collection, rkey)) FROM atproto.record WHERE did <> $$' . $me . '$$'),
+	$before, 'R-52: where nothing is new, nothing is touched');
+
+# --- what goes wrong ---
+
+foreach my $case (
+	[ 'older',          'older than the repository',       'R-50' ],
+	[ 'other',          'of another account',              'R-42' ],
+	[ 'future',         'lies in the future',              'V-14' ],
+	[ 'without_node',   'A tree node is not among',        'R-43' ],
+	[ 'without_record', 'A record of the tree is not',     'R-43' ],
+	[ 'wrong_hash',     'bytes do not give its CID',       'R-41' ])
+{
+	my ($car, $error, $rule) = @$case;
+
+	serve($me => $car);
+	query("DELETE FROM atproto.repo_job; SELECT atproto.resync('$me')");
+	wait_for_error($me, $error);
+	wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo WHERE hold IS NOT NULL) OR EXISTS (SELECT FROM atproto.repo_job WHERE state = 'running')");
+	is(query("SELECT records FROM atproto.audit('$me')"), '531', "$rule: $car: not a row is touched");
+}
+cmp_ok(query("SELECT max(tries) FROM atproto.repo_job"), '>', 0, 'R-24: it is tried again');
+serve($me => 'again');
+wait_for_repo($me, "sync = 'synchronized'");
+is(query("SELECT records FROM atproto.audit('$me')"), '531', 'R-24: and is there in the end');
+serve($me => 'older');
+query("SELECT atproto.resync('$me', force => true)");
+wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job)");
+is(query("SELECT equal, records FROM atproto.audit('$me')"), 't|537', 'R-50: an older one, by force');
+
+serve($me => undef);
+query("SELECT atproto.resync('$me')");
+wait_for_error($me, 'RepoNotFound|status 400');
+is(query("SELECT records FROM atproto.audit('$me')"), '537', 'R-13: a repository that its server does not have keeps its rows');
+query("UPDATE atproto.repo SET active = false, status = 'takendown' WHERE did = '$big'; SELECT atproto.resync('$big')");
+wait_for("SELECT state = 'suspended' FROM atproto.repo_job WHERE did = '$big'");
+is(query("SELECT error FROM atproto.repo_job WHERE did = '$big'"), 'the account is not active: takendown', 'R-07: an account that is not active is not fetched');
+
+# --- whose tables nobody can write to ---
+
+my $fetcher = query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'");
+query("DELETE FROM atproto.repo_job; CREATE ROLE poor; GRANT USAGE ON SCHEMA atproto TO poor");
+query("INSERT INTO atproto.subscription (name, url, target, enabled, backfill) VALUES ('gone', 'wss://$host', 'gone', false, 'repair');
+	CREATE SCHEMA poor; INSERT INTO atproto.subscription (name, url, target, enabled, backfill) VALUES ('poor', 'wss://$host', 'poor', false, 'repair');
+	SELECT atproto.create_tables('poor')");
+query("UPDATE atproto.subscription SET owner = 'poor' WHERE name = 'poor'");
+serve($me => 'first', $many => 'collections');
+query("SELECT atproto.resync('$me', 'poor'), atproto.resync('$me', 'gone')");
+wait_for("SELECT bool_and(error ~ 'permission denied|does not exist' AND tries > 0) AND count(*) = 2 FROM atproto.repo_job");
+query("UPDATE atproto.repo SET synced_at = NULL; SELECT atproto.resync('$many')");
+wait_for_repo($many, 'synced_at IS NOT NULL AND hold IS NULL');
+is(query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'"), $fetcher, 'R-57: tables that their owner cannot write to, or that are gone, are a fault of their jobs alone');
+query("DELETE FROM atproto.subscription WHERE name IN ('gone', 'poor')");
+
+# --- whose job is gone ---
+
+query("UPDATE atproto.repo SET hold = 'resync', sync = 'resyncing' WHERE did IN ('$me', '$many')");
+query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, next_try) VALUES ('atproto', '$many', 'none', 3, 'test', 'infinity')");
+query("SELECT atproto.pause('none')");
+query("SELECT atproto.resume('none')");
+wait_for_repo($me, "hold IS NULL AND sync = 'desynchronized'");
+is(query("SELECT hold, sync FROM atproto.repo WHERE did = '$many'"), 'resync|resyncing', 'R-04: events wait for a job, and not when it is gone');
+
+# --- whose turn it is ---
+
+query('DELETE FROM atproto.repo_job');
+query("UPDATE atproto.repo SET rev = NULL, sync = 'partial', hold = NULL");
+$network->fault({ host => $host, did => $me, path => 'getRepo\\b', hang => 1000 });
+query("SELECT atproto.resync('$me'), atproto.resync('$many')");
+wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$many')");
+is(query("SELECT state FROM atproto.repo_job WHERE did = '$me'"), 'running', 'a server that hangs keeps no other waiting');
+is(query("SELECT sync, hold FROM atproto.repo WHERE did = '$me'"), 'resyncing|resync', 'R-04: its events are kept back before it is asked');
+query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'");
+$network->unfault(undef);
+wait_for_repo($me, "sync = 'synchronized' AND hold IS NULL");
+is(query("SELECT equal, records FROM atproto.audit('$me')"), 't|537', 'R-05: what was running goes on when the fetcher has ended in the middle');
+
+done_testing();
