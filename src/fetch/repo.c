@@ -142,12 +142,23 @@ begin_transfer(AtpTransfer *t, const char *host)
 	return false;
 }
 
+static char *
+url_of(const AtpRepoJob *job)
+{
+	StringInfoData url;
+
+	initStringInfo(&url);
+	appendStringInfo(&url, "%s/xrpc/com.atproto.sync.getRepo?did=", job->server);
+	atp_fetch_append_escaped(&url, job->did_text);
+	return url.data;
+}
+
 /* The request is made, but not sent before the repository's state is committed.  False: nobody may ask there now. */
 static bool
 start(const AtpRepoJob *job, const char *host, long *wait_ms)
 {
 	AtpHttp    *http = atp_fetch_start(&(AtpHttpRequest) {
-									   .owner = &transfers, .url = psprintf("%s/xrpc/com.atproto.sync.getRepo?did=%s", job->server, job->did_text),
+									   .owner = &transfers, .url = url_of(job),
 									   .accept = "application/vnd.ipld.car", .redirects = REDIRECTS, .whole_ms = WHOLE_MS, .gzip = true, .stream = true,
 									   .body_max = (int64) atp_max_repo_kb * 1024, .slow_bytes = SLOW_BYTES, .slow_s = SLOW_S
 									   }, NULL, wait_ms);
