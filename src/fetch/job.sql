@@ -27,6 +27,8 @@ CREATE TABLE atproto.repo_job (
     PRIMARY KEY (target, did)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX repo_job_due ON atproto.repo_job (priority, next_try) WHERE state = 'queued';
+CREATE INDEX repo_job_throttled ON atproto.repo_job (next_try) WHERE state = 'throttled';
+CREATE INDEX repo_job_breaks ON atproto.repo_job (queued_at) WHERE priority = 1;
 CREATE INDEX repo_job_subscription ON atproto.repo_job (subscription);
 COMMENT ON TABLE atproto.repo_job IS 'repositories that are to be fetched: one row each, as long as it is outstanding';
 COMMENT ON COLUMN atproto.repo_job.target IS 'schema of the tables';
@@ -40,6 +42,25 @@ COMMENT ON COLUMN atproto.repo_job.tries IS 'failures in a row';
 COMMENT ON COLUMN atproto.repo_job.next_try IS 'not before';
 COMMENT ON COLUMN atproto.repo_job.error IS 'what it failed with last';
 COMMENT ON COLUMN atproto.repo_job.force IS 'also an export that is older than what is stored';
+
+CREATE TABLE atproto.repo_fetched (
+    target name NOT NULL,
+    did @extschema@.did NOT NULL,
+    at timestamptz[] NOT NULL
+        CHECK (cardinality(at) BETWEEN 1 AND 20),
+    PRIMARY KEY (target, did)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+COMMENT ON TABLE atproto.repo_fetched IS 'repositories that were not in step and were fetched by themselves within the last day; in no dump';
+COMMENT ON COLUMN atproto.repo_fetched.at IS 'when, the last time first, 20 times at most';
+
+CREATE TABLE atproto.repo_storm (
+    one boolean PRIMARY KEY DEFAULT true
+        CHECK (one),
+    until timestamptz NOT NULL
+);
+COMMENT ON TABLE atproto.repo_storm IS 'too many repositories came out of step at once; in no dump';
+COMMENT ON COLUMN atproto.repo_storm.one IS 'there is one row, or none';
+COMMENT ON COLUMN atproto.repo_storm.until IS 'only those that somebody asks for are fetched until then';
 
 CREATE TABLE atproto.enumeration (
     subscription text NOT NULL
@@ -87,6 +108,11 @@ SELECT pg_catalog.pg_extension_config_dump('atproto.enumeration', '');
 ALTER TABLE atproto.repo_job ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.repo_job
     USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
+-- nothing here is any role's own; who reads it needs a grant all the same
+ALTER TABLE atproto.repo_fetched ENABLE ROW LEVEL SECURITY;
+ALTER TABLE atproto.repo_storm ENABLE ROW LEVEL SECURITY;
+CREATE POLICY readers ON atproto.repo_fetched FOR SELECT USING (true);
+CREATE POLICY readers ON atproto.repo_storm FOR SELECT USING (true);
 ALTER TABLE atproto.enumeration ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.enumeration
     USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));

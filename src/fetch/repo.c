@@ -10,6 +10,7 @@
 #include "fetch/bounded.h"
 #include "fetch/errand.h"
 #include "fetch/fetch.h"
+#include "fetch/repo_limits.h"
 #include "fetch/repo_transfer.h"
 #include "miscadmin.h"
 #include "utils/guc.h"
@@ -18,6 +19,7 @@
 #define LOOK_MS			1000	/* so long between two looks */
 #define TRANSFERS_MAX	32		/* at a time */
 #define DUE_MAX			64		/* jobs that are looked at */
+#define FORGET_MS		(60 * 60 * 1000)	/* ... of what limits go by */
 #define WHOLE_MS		(60 * 60 * 1000)	/* */
 #define SLOW_BYTES		1024
 #define SLOW_S			30
@@ -28,6 +30,7 @@ static int	fetch_memory_kb;
 
 static dlist_head transfers = DLIST_STATIC_INIT(transfers);
 static AtpTime looked;
+static AtpTime forgot;
 
 void
 atp_repo_errand_init(void)
@@ -173,12 +176,14 @@ start(const AtpRepoJob *job, const char *host, long *wait_ms)
 	return true;
 }
 
-/* In a transaction of its own: consumers have rows of jobs in another order. */
+/* Somebody else has to do something before it can be fetched: in a transaction of its own, for consumers have rows of jobs in another order. */
 static void
-wait_for_identity(const AtpRepoJob *job)
+put_off(const AtpRepoJob *job)
 {
 	atp_begin("putting off a repository");
-	if (job->asks)
+	if (job->too_often)
+		atp_repo_throttle(job);
+	else if (job->asks)
 		atp_repo_job_asks(job);
 	else
 		atp_repo_job_failed(job, job->problem, ATP_REPO_FAULT);
@@ -192,8 +197,13 @@ look(void)
 	char	   *busy[DUE_MAX];
 	int			nbusy = 0;
 	bool		again;
+	bool		storm;
 	long		timeout = LOOK_MS;
 
+	atp_begin("looking for repositories that may be fetched again");
+	storm = atp_repo_storm();
+	atp_repos_unthrottle();
+	atp_commit();
 	do
 	{
 		List	   *jobs;
@@ -203,7 +213,7 @@ look(void)
 		again = false;
 		atp_begin("looking for repositories to fetch");
 		MemoryContextSwitchTo(cxt);
-		jobs = atp_repo_jobs_due(busy, nbusy, DUE_MAX);
+		jobs = atp_repo_jobs_due(storm, busy, nbusy, DUE_MAX);
 		atp_commit();
 		foreach(cell, jobs)
 		{
@@ -212,9 +222,9 @@ look(void)
 			long		wait_ms = -1;
 			bool		is_busy = false;
 
-			if (job->asks || job->problem != NULL)
+			if (job->too_often || job->asks || job->problem != NULL)
 			{
-				wait_for_identity(job);
+				put_off(job);
 				continue;
 			}
 			if (is_running(job) || !has_room())
@@ -277,6 +287,13 @@ step(AtpTime now)
 		MemoryContextSwitchTo(cxt);
 		CHECK_FOR_INTERRUPTS();
 		atp_http_pump();
+	}
+	if (atp_remaining(now, forgot, FORGET_MS) == 0)
+	{
+		forgot = now;
+		atp_begin("forgetting repositories that were fetched");
+		atp_repos_forget_fetched();
+		atp_commit();
 	}
 	if (has_room() && atp_remaining(now, looked, LOOK_MS) == 0)
 	{

@@ -9,6 +9,7 @@
 #include "config/owner.h"
 #include "config/spi.h"
 #include "core/did.h"
+#include "fetch/repo_limits.h"
 #include "fetch/repo_rows.h"
 #include "identity/identity.h"
 #include "identity/wish.h"
@@ -31,16 +32,22 @@
 bool
 atp_repo_jobs_wanted(void)
 {
-	AtpResult	found = atp_query("SELECT FROM atproto.repo_job WHERE kind = 'repo' AND state IN ('queued', 'running') LIMIT 1", ATP_NO_ARGS);
+	AtpResult	found = atp_query("SELECT FROM atproto.repo_job WHERE kind = 'repo' AND state IN ('queued', 'running', 'throttled') LIMIT 1", ATP_NO_ARGS);
 
 	atp_result_free(found);
 	return found.n > 0;
 }
 
+/* A fifth more or less than so long, doubled with each failure in a row, up to a day. */
+#define BACK_OFF(first)	"least(" first " * power(2, least(tries, 20)), interval '1 day') * (0.8 + 0.4 * random())"
+
+/* It may have ended because of one of them: that one comes back less and less often. */
 void
 atp_repo_jobs_reset(void)
 {
-	atp_run("UPDATE atproto.repo_job SET state = 'queued' WHERE kind = 'repo' AND state = 'running'", ATP_NO_ARGS);
+	atp_run("UPDATE atproto.repo_job SET state = 'queued', tries = tries + 1, next_try = now() + " BACK_OFF("interval " SOON) ","
+			" error = 'the fetcher ended while the repository was being fetched'"
+			" WHERE kind = 'repo' AND state = 'running'", ATP_NO_ARGS);
 }
 
 static AtpRepoJob *
@@ -58,13 +65,15 @@ read_job(AtpTuple row)
 	job->server = atp_get_text_or_null(row, "server");
 	job->force = atp_get_bool(row, "force");
 	job->asks = atp_get_bool(row, "asks");
+	job->by_itself = atp_get_bool(row, "by_itself");
+	job->too_often = atp_get_bool(row, "too_often");
 	if (!job->asks && job->server == NULL)
 		job->problem = psprintf("the account's identity is %s", state == NULL ? "not known" : state);
 	return job;
 }
 
 List *
-atp_repo_jobs_due(char **hosts, int nhosts, int max)
+atp_repo_jobs_due(bool asked_for, char **hosts, int nhosts, int max)
 {
 	Datum	   *values = palloc(sizeof(Datum) * Max(nhosts, 1));
 	List	   *jobs = NIL;
@@ -78,13 +87,15 @@ atp_repo_jobs_due(char **hosts, int nhosts, int max)
 									   " CASE WHEN s.verify <> 'full' THEN regexp_replace(s.endpoint, '^ws(s?://[^/]+)/.*$', 'http\\1')"
 									   "  WHEN i.pds LIKE 'http://%' THEN i.pds WHEN i.pds IS NOT NULL THEN 'https://' || i.pds END AS server,"
 									   " s.verify = 'full' AND (i.resolved_at IS NULL OR i.resolved_at < now() - interval " IDENTITY_AGE ")"
-									   "  AND (i.asked_at IS NULL OR i.asked_at < now() - interval " IDENTITY_AGE ") AS asks"
+									   "  AND (i.asked_at IS NULL OR i.asked_at < now() - interval " IDENTITY_AGE ") AS asks,"
+									   " j.priority = 1 AS by_itself, j.priority > 0 AND COALESCE(" ATP_REPO_MAY_BE_FETCHED " > now(), false) AS too_often"
 									   " FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription"
 									   " LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) j.did"
+									   " LEFT JOIN atproto.repo_fetched f ON f.target = j.target AND f.did OPERATOR(@.=) j.did"
 									   " WHERE j.kind = 'repo' AND j.state = 'queued' AND j.next_try <= now()"
-									   " AND (j.host IS NULL OR j.host <> ALL ($1))"
+									   " AND (j.priority = 0 OR NOT $3) AND (j.host IS NULL OR j.host <> ALL ($1))"
 									   " ORDER BY j.priority, j.next_try LIMIT $2"),
-					  ATP_ARGS(busy, atp_int4_arg(max)));
+					  ATP_ARGS(busy, atp_int4_arg(max), atp_bool_arg(asked_for)));
 	for (uint64 i = 0; i < found.n; i++)
 		jobs = lappend(jobs, read_job(atp_result_row(found, i)));
 	atp_result_free(found);
@@ -141,7 +152,6 @@ atp_repo_job_release(const AtpRepoJob *job, const AtpSubscription *sub, AtpState
 	atp_repo_export_release(atp_repo_export_begin(&a, job->did), rev);
 }
 
-/* a minute, doubled each time up to a day, a fifth more or less. */
 void
 atp_repo_job_failed(const AtpRepoJob *job, const char *error, AtpRepoFault fault)
 {
@@ -151,8 +161,7 @@ atp_repo_job_failed(const AtpRepoJob *job, const char *error, AtpRepoFault fault
 	{
 		case ATP_REPO_FAULT:
 			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, tries = tries + 1, next_try = now()"
-									 " + least($4 * interval '1 s' * power(2, least(tries, 20)), interval '1 day') * (0.8 + 0.4 * random())"
-									 OF_JOB),
+									 " + " BACK_OFF("$4 * interval '1 s'") OF_JOB),
 					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(text), atp_int4_arg(atp_fetch_retry_s)));
 			break;
 		case ATP_REPO_LATER:

@@ -21,6 +21,8 @@ typedef struct AtpRepoJob
 	char	   *subscription;
 	char	   *server;			/* URL of who is asked; NULL: nobody knows yet */
 	bool		force;
+	bool		by_itself;		/* it is not in step */
+	bool		too_often;		/* it was fetched by itself */
 	bool		asks;			/* its identity is to be looked up before */
 	const char *problem;		/* why nobody can be asked; NULL: somebody can */
 } AtpRepoJob;
@@ -35,11 +37,14 @@ typedef enum AtpRepoFault
 /* Is any outstanding? */
 extern bool atp_repo_jobs_wanted(void);
 
-/* what was running when the last fetcher ended. */
+/* what was running when the last fetcher ended is tried again, and that counts as a failure. */
 extern void atp_repo_jobs_reset(void);
 
-/* Jobs that are due, the most urgent first, but of these hosts; in the current memory. */
-extern List *atp_repo_jobs_due(char **hosts, int nhosts, int max);
+/*
+ * Jobs that are due, the most urgent first, but of these hosts; in the current memory.
+ * asked_for: only those that somebody asked for.
+ */
+extern List *atp_repo_jobs_due(bool asked_for, char **hosts, int nhosts, int max);
 
 /* It waits for this host: it is not looked at as long as nobody may ask there. */
 extern void atp_repo_job_waits(const AtpRepoJob *job, const char *host);

@@ -13,6 +13,7 @@
 #include "config/spi.h"
 #include "config/transaction.h"
 #include "fetch/bounded.h"
+#include "fetch/repo_limits.h"
 #include "fetch/repo_transfer.h"
 #include "identity/identity.h"
 #include "tables/fault.h"
@@ -193,6 +194,9 @@ merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
 	atp_owner_end(caller);
 	if (*more || why != NULL)
 		return why;
+	/* what is lost again and again while it is fetched would be fetched for ever */
+	if (t->job.by_itself || !whole)
+		atp_repo_fetched(&t->job);
 	if (whole)
 		atp_repo_job_done(&t->job);
 	else

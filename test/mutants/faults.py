@@ -383,6 +383,17 @@ fault("list-anew", "fetch/list.c", "? ATP_LIST_ANEW : ATP_LIST_AGAIN", "? ATP_LI
 fault("list-owner", "fetch/list_rows.c", "caller = atp_owner_begin(sub->owner);", "caller = atp_as_table_owner(\"subscription\");", "t/345_lists")
 fault("list-many", "tables/job.c", "bool		many = found.n > 0;", "bool		many = found.n > 1;", "t/345_lists")
 
+# --- how often repositories are fetched ---
+
+fault("limit-hour", "fetch/repo_limits.h", "greatest(f.at[5] +", "greatest(f.at[6] +", "t/348_repo_limits")
+fault("limit-day", "fetch/repo_limits.h", "f.at[20] +", "f.at[19] +", "t/348_repo_limits")
+fault("limit-asked-for", "fetch/repo_rows.c", "j.priority > 0 AND COALESCE(", "j.priority >= 0 AND COALESCE(", "t/348_repo_limits")
+fault("limit-again", "fetch/repo_limits.c", "WHERE state = 'throttled' AND next_try <= now()", "WHERE state = 'throttled' AND next_try = 'infinity'", "t/348_repo_limits")
+fault("limit-storm", "fetch/repo_limits.c", "#define STORM_JOBS		1000", "#define STORM_JOBS		999", "t/348_repo_limits")
+fault("limit-storm-over", "fetch/repo_limits.c", "greatest(now() - \" STORM_WITHIN \", s.until)", "(now() - \" STORM_WITHIN \")", "t/348_repo_limits")
+fault("limit-storm-asked-for", "fetch/repo_rows.c", "(j.priority = 0 OR NOT $3)", "(j.priority <= 1 OR NOT $3)", "t/348_repo_limits")
+fault("limit-reset", "fetch/repo_rows.c", "tries = tries + 1, next_try = now() + \" BACK_OFF(\"interval \" SOON) \",", "next_try = now(),", "t/346_repos")
+
 # --- requests to other hosts ---
 
 fault("net-list", "core/address.c", "{{true, {169, 254}}, 16}", "{{true, {169, 254}}, 17}", "unit/test_address", short=True)

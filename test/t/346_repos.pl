@@ -146,4 +146,19 @@ $network->unfault(undef);
 wait_for_repo($me, "sync = 'synchronized' AND hold IS NULL");
 is(query("SELECT equal, records FROM atproto.audit('$me')"), 't|537', 'R-05: what was running goes on when the fetcher has ended in the middle');
 
+# --- what may be the end of the fetcher ---
+
+wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job)");
+$network->fault({ host => $host, did => $me, path => 'getRepo\\b', hang => 1000 });
+query("SELECT atproto.resync('$me')");
+wait_for("SELECT state = 'running' FROM atproto.repo_job");
+query("UPDATE atproto.repo_job SET tries = 20");
+query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'");
+wait_for("SELECT state = 'queued' FROM atproto.repo_job");
+is(query("SELECT tries, next_try > now() + interval '12 hours', error FROM atproto.repo_job"), '21|t|the fetcher ended while the repository was being fetched',
+	'R-05: a repository with which the fetcher ends again and again is tried less and less often');
+$network->unfault(undef);
+query("SELECT atproto.resync('$me')");
+wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job)");
+
 done_testing();
