@@ -30,6 +30,7 @@ CREATE INDEX repo_job_due ON atproto.repo_job (priority, next_try) WHERE state =
 CREATE INDEX repo_job_throttled ON atproto.repo_job (next_try) WHERE state = 'throttled';
 CREATE INDEX repo_job_breaks ON atproto.repo_job (queued_at) WHERE priority = 1;
 CREATE INDEX repo_job_subscription ON atproto.repo_job (subscription);
+CREATE INDEX repo_job_problem ON atproto.repo_job (subscription) WHERE error IS NOT NULL OR state IN ('throttled', 'suspended');
 COMMENT ON TABLE atproto.repo_job IS 'repositories that are to be fetched: one row each, as long as it is outstanding';
 COMMENT ON COLUMN atproto.repo_job.target IS 'schema of the tables';
 COMMENT ON COLUMN atproto.repo_job.subscription IS 'whose settings and owner count';

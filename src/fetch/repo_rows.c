@@ -175,9 +175,24 @@ atp_repo_job_failed(const AtpRepoJob *job, const char *error, AtpRepoFault fault
 	}
 }
 
+/* */
+static void
+count_fetched(const AtpRepoJob *job, int64 records, int64 bytes)
+{
+	AtpArg		args[] = {atp_text_arg(job->subscription), atp_int8_arg(records), atp_int8_arg(bytes)};
+
+	if (atp_run("UPDATE atproto.repo_total SET repositories = repositories + 1, records = records + $2, bytes = bytes + $3,"
+				" rate = atproto.rate_now(rate, fetched_at) + 1 / 60.0, fetched_at = now() WHERE subscription = $1",
+				args, lengthof(args)) == 0)
+		/* one who removes the subscription waits for the job that we have removed: we do not wait for him */
+		atp_run("INSERT INTO atproto.repo_total SELECT name, 1, $2, $3, 1 / 60.0, now() FROM atproto.subscription"
+				" WHERE name = $1 FOR KEY SHARE SKIP LOCKED", args, lengthof(args));
+}
+
 void
-atp_repo_job_done(const AtpRepoJob *job)
+atp_repo_job_done(const AtpRepoJob *job, int64 records, int64 bytes)
 {
 	atp_run(atp_identity_sql("DELETE FROM atproto.repo_job" OF_JOB),
 			ATP_ARGS(atp_text_arg(job->target), did_arg(job)));
+	count_fetched(job, records, bytes);
 }

@@ -67,7 +67,7 @@ extern void atp_repo_job_release(const AtpRepoJob *job, const AtpSubscription *s
 /* It is to be tried again. */
 extern void atp_repo_job_failed(const AtpRepoJob *job, const char *error, AtpRepoFault fault);
 
-/* the export is in the tables. */
-extern void atp_repo_job_done(const AtpRepoJob *job);
+/* the export is in the tables; R-65: it has so many records and bytes. */
+extern void atp_repo_job_done(const AtpRepoJob *job, int64 records, int64 bytes);
 
 #endif							/* ATP_REPO_ROWS_H */

@@ -119,6 +119,7 @@ read_some(AtpTransfer *t)
 	while (atp_http_status(t->http) == 200 && bytes < READ_STEP && (n = atp_http_read(t->http, buf, READ_BYTES)) > 0)
 	{
 		bytes += n;
+		t->bytes += n;
 		if (!atp_export_take(t->export, buf, n))
 		{
 			fail_export(t);
@@ -198,7 +199,11 @@ merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
 	if (t->job.by_itself || !whole)
 		atp_repo_fetched(&t->job);
 	if (whole)
-		atp_repo_job_done(&t->job);
+	{
+		AtpMerged	merged = atp_merge_done(t->merge);
+
+		atp_repo_job_done(&t->job, merged.created + merged.updated + merged.same, t->bytes);
+	}
 	else
 		atp_repo_job_failed(&t->job, "events of the repository were lost while it was fetched", ATP_REPO_LATER);
 	return NULL;

@@ -25,6 +25,7 @@ typedef struct AtpTransfer
 	AtpStatements *statements;
 	AtpHttp    *http;
 	bool		ended;			/* the request has */
+	int64		bytes;			/* of the export, so far */
 	AtpExport  *export;
 	AtpMerge   *merge;			/* NULL: not begun */
 	bool		began;			/* the repository's events are kept back */

@@ -123,6 +123,8 @@ CREATE TABLE atproto.audit_state (
     different bigint NOT NULL DEFAULT 0
         CHECK (different >= 0),
     different_at timestamptz,
+    rate double precision NOT NULL DEFAULT 0,
+    audited_at timestamptz NOT NULL DEFAULT now(),
     error text
         CHECK (octet_length(error) <= 1000)
 ) WITH (fillfactor = 70);
@@ -132,6 +134,7 @@ COMMENT ON COLUMN atproto.audit_state.tries IS 'failures in a row; each doubles 
 COMMENT ON COLUMN atproto.audit_state.audited IS 'repositories so far';
 COMMENT ON COLUMN atproto.audit_state.different IS 'how many of them had other records than their account signed: they are desynchronized';
 COMMENT ON COLUMN atproto.audit_state.different_at IS 'when the last one was found';
+COMMENT ON COLUMN atproto.audit_state.rate IS 'repositories a second, about, over the minute before audited_at';
 COMMENT ON COLUMN atproto.audit_state.error IS 'why the last audits failed; NULL: they did not';
 ALTER TABLE atproto.audit_state ENABLE ROW LEVEL SECURITY;
 CREATE POLICY target ON atproto.audit_state FOR SELECT USING (pg_catalog.pg_has_role('pg_monitor', 'USAGE')

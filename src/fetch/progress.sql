@@ -1,0 +1,119 @@
+/*
+ * src/fetch: what has been fetched, what is left, and what keeps the rest from it (R-65).
+ */
+
+CREATE TABLE atproto.repo_total (
+    subscription text PRIMARY KEY
+        REFERENCES atproto.subscription (name) ON UPDATE CASCADE ON DELETE CASCADE,
+    repositories bigint NOT NULL,
+    records bigint NOT NULL,
+    bytes bigint NOT NULL,
+    rate double precision NOT NULL,
+    fetched_at timestamptz NOT NULL
+) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+COMMENT ON TABLE atproto.repo_total IS 'exports that have come into the tables, by subscription; counted by the fetcher, in no dump';
+COMMENT ON COLUMN atproto.repo_total.repositories IS 'exports; one repository counts each time';
+COMMENT ON COLUMN atproto.repo_total.records IS 'that they have, among those that the subscription keeps';
+COMMENT ON COLUMN atproto.repo_total.bytes IS 'of the exports, decoded';
+COMMENT ON COLUMN atproto.repo_total.rate IS 'repositories a second, about, over the minute before fetched_at';
+ALTER TABLE atproto.repo_total ENABLE ROW LEVEL SECURITY;
+CREATE POLICY owner ON atproto.repo_total
+    USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
+
+-- Each of what is counted adds 1/60; in a minute without any, the rate falls to 1/e of itself.
+CREATE FUNCTION atproto.rate_now(rate double precision, since timestamptz) RETURNS double precision
+    LANGUAGE sql STABLE
+    RETURN rate * exp(-LEAST(GREATEST(EXTRACT(epoch FROM now() - since), 0), 3600)::double precision / 60);
+COMMENT ON FUNCTION atproto.rate_now(double precision, timestamptz) IS 'what is left of a rate, in 1/s over about a minute, that was so then';
+
+CREATE FUNCTION atproto.repo_states(subscription text) RETURNS jsonb
+    LANGUAGE c STABLE STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_repo_states';
+COMMENT ON FUNCTION atproto.repo_states(text) IS 'how many repositories of a subscription''s target are in which state (repo.sync): reads the whole table repo, with the rights of the subscription''s owner; for him and members of pg_monitor; NULL: he cannot';
+
+CREATE VIEW atproto.repo_progress WITH (security_barrier) AS
+    SELECT s.name AS subscription,
+        s.target,
+        s.backfill,
+        -- not looked up where nobody asks for it
+        atproto.repo_states(s.name) AS repositories,
+        l.lists,
+        l.lists_ended,
+        l.enumerated,
+        j.queued,
+        j.running,
+        j.failed,
+        j.throttled,
+        j.suspended,
+        j.oldest,
+        (SELECT pg_catalog.jsonb_object_agg(r.reason, r.n)
+            FROM (SELECT reason, count(*) AS n FROM atproto.repo_job WHERE subscription = s.name GROUP BY reason) r) AS reasons,
+        (SELECT pg_catalog.jsonb_object_agg(h.host, h.n)
+            FROM (SELECT host, count(*) AS n FROM atproto.repo_job WHERE subscription = s.name AND host IS NOT NULL
+                GROUP BY host ORDER BY count(*) DESC, host LIMIT 10) h) AS hosts,
+        COALESCE(f.repositories, 0) AS done,
+        COALESCE(f.records, 0) AS records,
+        COALESCE(f.bytes, 0) AS bytes,
+        pg_catalog.round(COALESCE(f.rate, 0)::numeric, 2) AS rate,
+        CASE WHEN f.rate > 0.001 AND j.queued + j.running > 0
+            THEN now() + (j.queued + j.running) / f.rate * interval '1 s' END AS ends_at
+    FROM atproto.subscription s
+        LEFT JOIN (SELECT subscription, repositories, records, bytes, atproto.rate_now(rate, fetched_at) AS rate
+            FROM atproto.repo_total) f ON f.subscription = s.name
+        CROSS JOIN LATERAL (SELECT count(*) AS lists, count(e.finished_at) AS lists_ended,
+                COALESCE(sum(e.seen), 0)::bigint AS enumerated
+            FROM atproto.wanted_list w LEFT JOIN atproto.enumeration e USING (subscription, source)
+            WHERE w.subscription = s.name) l
+        CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE state = 'queued' AND tries = 0) AS queued,
+                count(*) FILTER (WHERE state = 'running') AS running,
+                count(*) FILTER (WHERE state = 'queued' AND tries > 0) AS failed,
+                count(*) FILTER (WHERE state = 'throttled') AS throttled,
+                count(*) FILTER (WHERE state = 'suspended') AS suspended,
+                min(queued_at) FILTER (WHERE state IN ('queued', 'running')) AS oldest
+            FROM atproto.repo_job WHERE subscription = s.name) j
+    -- as atproto.stat_subscription
+    WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE');
+COMMENT ON VIEW atproto.repo_progress IS 'one row for each subscription: lists that are read, repositories that are to be fetched, by their jobs'' state, reason and host (the ten with most), what has been fetched, and when that will be all';
+
+CREATE VIEW atproto.repo_problem WITH (security_barrier) AS
+    SELECT j.subscription, j.target, j.did,
+        CASE WHEN j.state IN ('throttled', 'suspended') THEN j.state WHEN j.tries > 0 THEN 'failed' ELSE 'waits' END AS problem,
+        j.host, j.tries, j.next_try, j.error
+    FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription
+    WHERE (j.error IS NOT NULL OR j.state IN ('throttled', 'suspended'))
+        AND (pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE'))
+    UNION ALL
+    SELECT e.subscription, s.target, NULL, 'list', NULL, e.tries, e.next_try, e.source || ': ' || e.error
+    FROM atproto.enumeration e JOIN atproto.subscription s ON s.name = e.subscription
+    WHERE e.error IS NOT NULL
+        AND (pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE'))
+    UNION ALL
+    SELECT NULL, NULL, NULL, 'parked', host, rests, parked_until, park_reason
+    FROM atproto.host
+    WHERE parked_until > now()
+    UNION ALL
+    SELECT NULL, NULL, NULL, 'storm', NULL, NULL, until, 'too many repositories came out of step at once'
+    FROM atproto.repo_storm
+    WHERE until > now()
+    UNION ALL
+    SELECT NULL, NULL, did, state, pds, tries, next_try, error
+    FROM atproto.identity
+    WHERE error IS NOT NULL AND state IN ('gone', 'invalid', 'no_key', 'no_pds', 'unreachable');
+COMMENT ON VIEW atproto.repo_problem IS 'repositories that are not fetched (failed, throttled, suspended, or waits: for its host, say), lists that are not read, hosts that rest (parked), a storm, when only what was asked for is fetched, and accounts whose identity does not function (gone, invalid, no_key, no_pds, unreachable), with the reason';
+
+CREATE VIEW atproto.audit_progress WITH (security_barrier) AS
+    SELECT a.target,
+        -- not looked up where nobody asks for it
+        (atproto.repo_states((SELECT name FROM atproto.subscription s WHERE s.target = a.target
+            ORDER BY enabled DESC, name LIMIT 1)) ->> 'unproven')::bigint AS unproven,
+        a.audited,
+        a.different,
+        pg_catalog.round(atproto.rate_now(a.rate, a.audited_at)::numeric, 2) AS rate,
+        a.next_at,
+        a.error
+    FROM atproto.audit_state a
+    -- as the table's policy
+    WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE')
+        OR EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = a.target AND pg_catalog.has_schema_privilege(n.oid, 'USAGE'));
+COMMENT ON VIEW atproto.audit_progress IS 'one row for each target that had repositories that were unproven: how many there are, how many were audited by themselves, how many a second, and when the next ones are due';
+
+GRANT SELECT ON atproto.repo_progress, atproto.repo_problem, atproto.audit_progress TO pg_monitor;
