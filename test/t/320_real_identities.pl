@@ -1,8 +1,8 @@
 # 320_real_identities.pl
 #		A real PLC directory and two real PDSs (test/real): accounts that write,
 #		replace their keys, move, are deactivated, come back and are deleted, followed
-#		from their first event on at each level of verification.  Afterwards the rows
-#		are what the servers list, and every audit agrees.
+#		from their first event on at each level of verification, at full with repair.
+#		Afterwards the rows are what the servers list, and every audit agrees.
 #
 #		ATPROTO_REAL_ACCOUNTS=200: the long form.
 
@@ -89,7 +89,9 @@ work($_, 1) foreach @accounts;
 foreach my $level (@levels)
 {
 	query("CREATE SCHEMA \"$level\"");
-	query("SELECT atproto.subscribe('$level$_', '" . $real->stream_url($_) . "', cursor => 0, target => '$level', verify => '$level')") foreach 0, 1;
+	my $backfill = $level eq 'full' ? 'repair' : 'none';
+
+	query("SELECT atproto.subscribe('$level$_', '" . $real->stream_url($_) . "', cursor => 0, target => '$level', verify => '$level', backfill => '$backfill')") foreach 0, 1;
 }
 push @accounts, map { $real->account(0, sprintf 'user%03d', $_) } $n / 2 + 1 .. $n;
 work($_, 1) foreach @accounts[ $n / 2 .. $n - 1 ];
@@ -117,6 +119,7 @@ foreach (@moved)
 	wait_for_account($_, 'active');
 }
 work($_, 3) foreach @moved;
+# V-48: what was signed before this may not have been judged yet; then nobody knows its key any more
 $real->do(rotate => $moved[0]);
 work($moved[0], 4);
 caught_up(@moved);
@@ -140,6 +143,7 @@ pass('accounts come and go');
 
 # --- the end ---
 
+wait_for("SELECT NOT EXISTS (SELECT FROM \"$_\".repo WHERE active AND sync <> 'synchronized')") foreach @levels;
 foreach my $account (grep { $_ != $away && $_ != $deleted } @accounts)
 {
 	my $listed = $real->records($account);
@@ -156,10 +160,14 @@ foreach my $account (grep { $_ != $away && $_ != $deleted } @accounts)
 }
 foreach my $schema (@levels)
 {
-	# this PDS gives an imported commit a new revision, in its events but not in the commit
-	my $other_rev = "l::text LIKE '%another revision than the message%'";
-	is(query("SELECT count(*) FILTER (WHERE $other_rev), count(*) FILTER (WHERE NOT $other_rev) FROM atproto.dead_letter l WHERE subscription LIKE '$schema%'"),
-		scalar(@moved) . '|0', "$schema: no dead letters but one of each move");
+	# this PDS gives an imported commit a new revision, in its events but not in the commit; at
+	# full, a repair may have brought a later one before it is judged
+	my $other_rev  = "l::text LIKE '%another revision than the message%'";
+	my $former_key = "stage = 'signature' AND did = '$moved[0]{did}'";
+	my ($moves_seen, $others) = split /\|/, query("SELECT count(*) FILTER (WHERE $other_rev), count(*) FILTER (WHERE NOT $other_rev AND NOT ($former_key))"
+		  . " FROM atproto.dead_letter l WHERE subscription LIKE '$schema%'");
+	ok($schema eq 'full' ? $moves_seen <= @moved : $moves_seen == @moved, "$schema: one dead letter of each move");
+	is($others, '0', "$schema: no others");
 	is(query("SELECT count(*) FROM atproto.gap WHERE subscription LIKE '$schema%'"), '0', "$schema: no gaps");
 }
 
