@@ -249,7 +249,7 @@ follow('full', 'network', host => { page => 2, list => [ map { entry($_) } 'e' .
 wait_for("SELECT cursor = '4' FROM atproto.enumeration");
 follow('other', 'network', host => $good, target => q('poor'));
 # again and again: what is being fetched meanwhile comes back to the queue
-wait_for('WITH jobs AS (UPDATE atproto.repo_job SET state = $$throttled$$)'
+wait_for('WITH jobs AS (UPDATE atproto.repo_job SET state = $$throttled$$, next_try = $$infinity$$)'
 	  . " SELECT cursor IS NULL OR cursor <> '4' FROM atproto.enumeration WHERE subscription = 'full'");
 is(query("SELECT count(*) >= 6 FROM atproto.repo_job WHERE subscription = 'full'"), 't', 'R-63: with a long queue, no list is read');
 query('ALTER SYSTEM RESET atproto.fetch_queue; SELECT pg_reload_conf()');
