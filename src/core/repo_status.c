@@ -100,3 +100,23 @@ atp_repo_refusal(const char *s, size_t n)
 	}
 	return ATP_REPO_REFUSED;
 }
+
+const char *
+atp_repo_refusal_status(AtpRepoRefusal refusal)
+{
+	switch (refusal)
+	{
+		case ATP_REPO_TAKENDOWN:
+			return "takendown";
+		case ATP_REPO_SUSPENDED:
+			return "suspended";
+		case ATP_REPO_DEACTIVATED:
+			return "deactivated";
+		case ATP_REPO_DELETED:
+			return "deleted";
+		case ATP_REPO_REFUSED:
+		case ATP_REPO_NOT_FOUND:
+			break;
+	}
+	return NULL;
+}

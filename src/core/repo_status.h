@@ -49,4 +49,7 @@ typedef enum AtpRepoRefusal
 /* The body of an answer whose status says that it is an error: anything at all. */
 extern AtpRepoRefusal atp_repo_refusal(const char *s, size_t n);
 
+/* What an #account event calls such an account; NULL: the refusal says nothing of it. */
+extern const char *atp_repo_refusal_status(AtpRepoRefusal refusal);
+
 #endif							/* ATP_REPO_STATUS_H */

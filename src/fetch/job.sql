@@ -22,6 +22,9 @@ CREATE TABLE atproto.repo_job (
     next_try timestamptz NOT NULL DEFAULT '-infinity',
     error text
         CHECK (octet_length(error) <= 1000),
+    doubted text
+        CHECK (octet_length(doubted) <= 400),
+    doubted_at timestamptz,
     force boolean NOT NULL DEFAULT false,
     queued_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (target, did)
@@ -42,6 +45,8 @@ COMMENT ON COLUMN atproto.repo_job.host IS 'server that is asked, or was asked l
 COMMENT ON COLUMN atproto.repo_job.tries IS 'failures in a row';
 COMMENT ON COLUMN atproto.repo_job.next_try IS 'not before';
 COMMENT ON COLUMN atproto.repo_job.error IS 'what it failed with last';
+COMMENT ON COLUMN atproto.repo_job.doubted IS 'server and key with which it failed, until the account''s document has been read again: if that has others, they are tried at once';
+COMMENT ON COLUMN atproto.repo_job.doubted_at IS 'since when that is waited for';
 COMMENT ON COLUMN atproto.repo_job.force IS 'also an export that is older than what is stored';
 
 CREATE TABLE atproto.repo_fetched (

@@ -31,6 +31,7 @@ static int	fetch_memory_kb;
 static dlist_head transfers = DLIST_STATIC_INIT(transfers);
 static AtpTime looked;
 static AtpTime forgot;
+static AtpTime looked_for_ends;
 
 void
 atp_repo_errand_init(void)
@@ -117,7 +118,7 @@ hold_events(void *arg)
 
 	if (refusal == ATP_REFUSED_NOT)
 		return;
-	b->fault = refusal == ATP_REFUSED_INACTIVE ? ATP_REPO_INACTIVE : ATP_REPO_LATER;
+	b->fault = refusal == ATP_REFUSED_INACTIVE ? ATP_REPO_NOTED : ATP_REPO_LATER;
 	b->why = MemoryContextStrdup(b->cxt, why);
 }
 
@@ -262,6 +263,27 @@ begin(void)
 	atp_commit();
 }
 
+/* whose jobs were suspended or removed meanwhile. */
+static void
+cancel_some(void)
+{
+	dlist_mutable_iter iter;
+	AtpTransfer   *gone[TRANSFERS_MAX];
+	int			ngone = 0;
+
+	atp_begin("looking for repositories that are not to be fetched any more");
+	dlist_foreach_modify(iter, &transfers)
+	{
+		AtpTransfer   *t = dlist_container(AtpTransfer, node, iter.cur);
+
+		if (!atp_repo_job_is_running(&t->job))
+			gone[ngone++] = t;
+	}
+	atp_commit();
+	for (int i = 0; i < ngone; i++)
+		atp_transfer_cancel(gone[i]);
+}
+
 static long
 step(AtpTime now)
 {
@@ -287,6 +309,11 @@ step(AtpTime now)
 		MemoryContextSwitchTo(cxt);
 		CHECK_FOR_INTERRUPTS();
 		atp_http_pump();
+	}
+	if (atp_transfers > 0 && atp_remaining(now, looked_for_ends, LOOK_MS) == 0)
+	{
+		looked_for_ends = now;
+		cancel_some();
 	}
 	if (atp_remaining(now, forgot, FORGET_MS) == 0)
 	{

@@ -5,6 +5,7 @@
  */
 #include "postgres.h"
 
+#include "clock.h"
 #include "config/extension.h"
 #include "config/owner.h"
 #include "config/spi.h"
@@ -25,6 +26,9 @@
 
 /* So long a job waits for a look-up, or for a host that wants to be left alone. */
 #define SOON			"'2 s'"
+
+/* W-36: what a row i of atproto.identity says, as far as another look-up may bring something else. */
+#define KNOWN			"concat_ws(' ', i.pds, encode(i.key, 'hex'))"
 
 /* Bytes of an error that are kept. */
 #define ERROR_MAX		1000
@@ -67,7 +71,8 @@ read_job(AtpTuple row)
 	job->asks = atp_get_bool(row, "asks");
 	job->by_itself = atp_get_bool(row, "by_itself");
 	job->too_often = atp_get_bool(row, "too_often");
-	if (!job->asks && job->server == NULL)
+	job->problem = atp_get_text_or_null(row, "failed");
+	if (job->server == NULL)
 		job->problem = psprintf("the account's identity is %s", state == NULL ? "not known" : state);
 	return job;
 }
@@ -87,7 +92,9 @@ atp_repo_jobs_due(bool asked_for, char **hosts, int nhosts, int max)
 									   " CASE WHEN s.verify <> 'full' THEN regexp_replace(s.endpoint, '^ws(s?://[^/]+)/.*$', 'http\\1')"
 									   "  WHEN i.pds LIKE 'http://%' THEN i.pds WHEN i.pds IS NOT NULL THEN 'https://' || i.pds END AS server,"
 									   " s.verify = 'full' AND (i.resolved_at IS NULL OR i.resolved_at < now() - interval " IDENTITY_AGE ")"
-									   "  AND (i.asked_at IS NULL OR i.asked_at < now() - interval " IDENTITY_AGE ") AS asks,"
+									   "  AND (i.asked_at IS NULL OR i.asked_at < now() - interval " IDENTITY_AGE ")"
+									   "  OR j.doubted_at IS NOT NULL AND COALESCE(i.asked_at < j.doubted_at, true) AS asks,"
+									   " CASE WHEN j.doubted = " KNOWN " THEN j.error END AS failed,"
 									   " j.priority = 1 AS by_itself, j.priority > 0 AND COALESCE(" ATP_REPO_MAY_BE_FETCHED " > now(), false) AS too_often"
 									   " FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription"
 									   " LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) j.did"
@@ -117,6 +124,16 @@ atp_repo_job_waits(const AtpRepoJob *job, const char *host)
 			ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(host)));
 }
 
+bool
+atp_repo_job_is_running(const AtpRepoJob *job)
+{
+	AtpResult	found = atp_query(atp_identity_sql("SELECT FROM atproto.repo_job" OF_JOB " AND state = 'running'"),
+								  ATP_ARGS(atp_text_arg(job->target), did_arg(job)));
+
+	atp_result_free(found);
+	return found.n > 0;
+}
+
 void
 atp_repo_job_asks(const AtpRepoJob *job)
 {
@@ -126,7 +143,33 @@ atp_repo_job_asks(const AtpRepoJob *job)
 }
 
 AtpRefusal
-atp_repo_job_begin(const AtpRepoJob *job, const AtpSubscription *sub, AtpStatements *set,
+atp_repo_job_look(const AtpRepoJob *job, const AtpSubscription *sub, AtpStatements *set, const AtpCommit *commit, const char **why)
+{
+	AtpApply	a = {.sub = sub, .sink = &atp_repos_sink, .statements = set};
+	AtpRefusal	refusal = atp_repo_export_refused(atp_repo_export_begin(&a, job->did), commit, job->force, true, why);
+
+	/* while the repository is locked: an #account that makes it active comes before that, or finds the job so */
+	if (refusal == ATP_REFUSED_INACTIVE)
+		atp_jobs_suspend(job->target, &job->did, 1);
+	return refusal;
+}
+
+bool
+atp_repo_job_inactive(const AtpRepoJob *job, const AtpSubscription *sub, AtpStatements *set,
+					  const char *status, const char *host)
+{
+	AtpApply	a = {.sub = sub, .sink = &atp_repos_sink, .statements = set};
+	AtpRepoExport *repo = atp_repo_export_begin(&a, job->did);
+	bool		active = atp_repo_export_inactive(repo, &job->account, status, host);
+
+	atp_repo_export_release(repo, 0);
+	if (!active)
+		atp_jobs_suspend(job->target, &job->did, 1);
+	return !active;
+}
+
+AtpRefusal
+atp_repo_job_begin(AtpRepoJob *job, const AtpSubscription *sub, AtpStatements *set,
 				   const char *host, const char **why)
 {
 	AtpApply	a = {.sub = sub, .sink = &atp_repos_sink, .statements = set};
@@ -134,11 +177,14 @@ atp_repo_job_begin(const AtpRepoJob *job, const AtpSubscription *sub, AtpStateme
 	AtpRefusal	refusal = atp_repo_export_refused(repo, NULL, false, false, why);
 	AtpCaller	caller;
 
+	if (refusal == ATP_REFUSED_INACTIVE)
+		atp_jobs_suspend(job->target, &job->did, 1);
 	if (refusal != ATP_REFUSED_NOT)
 		return refusal;
+	job->account = atp_repo_export_account(repo);
 	atp_repo_export_hold(repo);
 	caller = atp_as_table_owner("repo_job");
-	atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'running', host = $3" OF_JOB),
+	atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'running', host = $3, doubted = NULL, doubted_at = NULL" OF_JOB),
 			ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(host)));
 	atp_owner_end(caller);
 	return ATP_REFUSED_NOT;
@@ -160,7 +206,7 @@ atp_repo_job_failed(const AtpRepoJob *job, const char *error, AtpRepoFault fault
 	switch (fault)
 	{
 		case ATP_REPO_FAULT:
-			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, tries = tries + 1, next_try = now()"
+			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, doubted = NULL, doubted_at = NULL, tries = tries + 1, next_try = now()"
 									 " + " BACK_OFF("$4 * interval '1 s'") OF_JOB),
 					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(text), atp_int4_arg(atp_fetch_retry_s)));
 			break;
@@ -168,9 +214,13 @@ atp_repo_job_failed(const AtpRepoJob *job, const char *error, AtpRepoFault fault
 			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, next_try = now() + interval " SOON OF_JOB),
 					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(text)));
 			break;
-		case ATP_REPO_INACTIVE:
-			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'suspended', error = $3" OF_JOB),
-					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(text)));
+		case ATP_REPO_DOUBTED:
+			atp_wishes_add(&job->did, 1, true, ATP_WISH_HELD, InvalidOid);
+			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, next_try = now(), doubted_at = $4,"
+									 " doubted = COALESCE((SELECT " KNOWN " FROM atproto.identity i WHERE i.did OPERATOR(@.=) $2), '')" OF_JOB),
+					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(text), atp_time_arg(atp_time_of_day())));
+			break;
+		case ATP_REPO_NOTED:
 			break;
 	}
 }

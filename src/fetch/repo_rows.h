@@ -24,6 +24,7 @@ typedef struct AtpRepoJob
 	bool		by_itself;		/* it is not in step */
 	bool		too_often;		/* it was fetched by itself */
 	bool		asks;			/* its identity is to be looked up before */
+	AtpAccountSaid account;		/* before it was asked for */
 	const char *problem;		/* why nobody can be asked; NULL: somebody can */
 } AtpRepoJob;
 
@@ -31,7 +32,8 @@ typedef enum AtpRepoFault
 {
 	ATP_REPO_FAULT,				/* tried again later, each time more so */
 	ATP_REPO_LATER,				/* no fault of the repository: tried again soon */
-	ATP_REPO_INACTIVE			/* its account is not active: when it is */
+	ATP_REPO_DOUBTED,			/* what is known of its account may be old: tried again when that has been read again (W-36) */
+	ATP_REPO_NOTED				/* its job says so already, or is not ours any more */
 } AtpRepoFault;
 
 /* Is any outstanding? */
@@ -49,6 +51,9 @@ extern List *atp_repo_jobs_due(bool asked_for, char **hosts, int nhosts, int max
 /* It waits for this host: it is not looked at as long as nobody may ask there. */
 extern void atp_repo_job_waits(const AtpRepoJob *job, const char *host);
 
+/* It is being fetched, as its job has it: nobody has suspended or removed that. */
+extern bool atp_repo_job_is_running(const AtpRepoJob *job);
+
 /* It waits for the account's identity. */
 extern void atp_repo_job_asks(const AtpRepoJob *job);
 
@@ -56,10 +61,21 @@ extern void atp_repo_job_asks(const AtpRepoJob *job);
  * In the tables of the subscription's owner, as he.
  *
  * R-04: from the commit on nobody else writes its records.  ATP_REFUSED_NOT: it has
- * begun, at this host.
+ * begun, at this host.  ATP_REFUSED_INACTIVE: it is suspended.
  */
-extern AtpRefusal atp_repo_job_begin(const AtpRepoJob *job, const AtpSubscription *sub, AtpStatements *set,
+extern AtpRefusal atp_repo_job_begin(AtpRepoJob *job, const AtpSubscription *sub, AtpStatements *set,
 									 const char *host, const char **why);
+
+/* Likewise.  The same question, before the export's rows are touched. */
+extern AtpRefusal atp_repo_job_look(const AtpRepoJob *job, const AtpSubscription *sub, AtpStatements *set,
+									const AtpCommit *commit, const char **why);
+
+/*
+ * Likewise.  R-13: this host says that the account has this status: its events are let go.  True: the
+ * account is not active, as that or a newer #account says, and the job is suspended.
+ */
+extern bool atp_repo_job_inactive(const AtpRepoJob *job, const AtpSubscription *sub, AtpStatements *set,
+								  const char *status, const char *host);
 
 /* Likewise.  What was begun has failed: its events are not kept back any longer.  rev: of the export, of which some may be in the tables; 0: none. */
 extern void atp_repo_job_release(const AtpRepoJob *job, const AtpSubscription *sub, AtpStatements *set, uint64 rev);

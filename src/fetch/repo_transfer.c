@@ -12,6 +12,7 @@
 #include "config/owner.h"
 #include "config/spi.h"
 #include "config/transaction.h"
+#include "core/repo_status.h"
 #include "fetch/bounded.h"
 #include "fetch/repo_limits.h"
 #include "fetch/repo_transfer.h"
@@ -67,6 +68,12 @@ fail(AtpTransfer *t, const char *why, AtpRepoFault fault)
 	atp_transfer_free(t);
 }
 
+void
+atp_transfer_cancel(AtpTransfer *t)
+{
+	fail(t, "", ATP_REPO_NOTED);
+}
+
 static void
 fail_export(AtpTransfer *t)
 {
@@ -80,14 +87,51 @@ fail_export(AtpTransfer *t)
  * ------------------------------------------------------------------------
  */
 
+typedef struct Inactive
+{
+	AtpTransfer *t;
+	const char *status;
+	bool		taken;
+} Inactive;
+
+/* In the owner's tables. */
+static void
+say_inactive(void *arg)
+{
+	Inactive   *i = arg;
+
+	i->taken = atp_repo_job_inactive(&i->t->job, i->t->sub, i->t->statements, i->status, atp_http_answer(i->t->http)->host);
+}
+
+/* The account is not active, its server says.  True: so it is, and the job waits; false: the stream says something newer. */
+static bool
+is_inactive(AtpTransfer *t, const char *status)
+{
+	Inactive	inactive = {t, status, false};
+	char	   *refused;
+
+	(void) atp_bounded(t->sub->owner, "writing an account's status", ATP_TRANSFER_MS, say_inactive, &inactive, &refused);
+	if (inactive.taken)
+		atp_transfer_free(t);
+	return inactive.taken;
+}
+
 /* */
 static void
 fail_answer(AtpTransfer *t)
 {
 	const AtpHttpAnswer *answer = atp_http_answer(t->http);
-	bool		later = answer->outcome == ATP_HTTP_BUSY || answer->status == 429 || answer->status == 503;
+	bool		refused = answer->outcome == ATP_HTTP_OK && answer->status >= 400 && answer->status <= 499 && answer->status != 429;
+	AtpRepoRefusal refusal = refused ? atp_repo_refusal(answer->body, strlen(answer->body)) : ATP_REPO_REFUSED;
+	const char *status = atp_repo_refusal_status(refusal);
+	AtpRepoFault fault = ATP_REPO_FAULT;
 
-	fail(t, answer->error != NULL ? answer->error : "the answer is not of status 200", later ? ATP_REPO_LATER : ATP_REPO_FAULT);
+	if (answer->outcome == ATP_HTTP_BUSY || answer->status == 429 || answer->status == 503)
+		fault = ATP_REPO_LATER;
+	else if (refusal == ATP_REPO_NOT_FOUND && t->sub->settings.verify == ATP_VERIFY_FULL)
+		fault = ATP_REPO_DOUBTED;
+	if (status == NULL || !is_inactive(t, status))
+		fail(t, answer->error != NULL ? answer->error : "the answer is not of status 200", fault);
 }
 
 /* V-05 to V-08 */
@@ -134,7 +178,7 @@ read_some(AtpTransfer *t)
 	else if (!atp_export_finish(t->export))
 		fail_export(t);
 	else if (!is_signed(t))
-		fail(t, "the export's commit is not signed by the account's key", ATP_REPO_FAULT);
+		fail(t, "the export's commit is not signed by the account's key", ATP_REPO_DOUBTED);
 	else
 	{
 		t->phase = ATP_TRANSFER_CHECKING;
@@ -223,10 +267,9 @@ look_at_state(void *arg)
 {
 	Look	   *look = arg;
 	AtpTransfer   *t = look->t;
-	AtpApply	a = {.sub = t->sub, .sink = &atp_repos_sink, .statements = t->statements};
 	const char *why;
 
-	look->refusal = atp_repo_export_refused(atp_repo_export_begin(&a, t->job.did), atp_export_head(t->export), t->job.force, true, &why);
+	look->refusal = atp_repo_job_look(&t->job, t->sub, t->statements, atp_export_head(t->export), &why);
 	if (look->refusal != ATP_REFUSED_NOT)
 		look->why = MemoryContextStrdup(look->cxt, why);
 }
@@ -257,8 +300,9 @@ merge_some(AtpTransfer *t)
 			atp_abort();
 	}
 	MemoryContextSwitchTo(cxt);
+	/* who finds out only with the last rows finds it again before the next try */
 	if (why != NULL)
-		fail(t, why, refusal == ATP_REFUSED_INACTIVE ? ATP_REPO_INACTIVE : ATP_REPO_FAULT);
+		fail(t, why, refusal != ATP_REFUSED_INACTIVE ? ATP_REPO_FAULT : look.why != NULL ? ATP_REPO_NOTED : ATP_REPO_LATER);
 	else if (!more)
 		atp_transfer_free(t);
 	return why == NULL && more;

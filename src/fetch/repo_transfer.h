@@ -38,6 +38,9 @@ typedef struct AtpTransfer
  */
 extern bool atp_transfer_move_on(AtpTransfer *t);
 
+/* Its job is not ours any more. */
+extern void atp_transfer_cancel(AtpTransfer *t);
+
 /* So long the owner's tables may take for the state of a repository. */
 #define ATP_TRANSFER_MS		2000
 

@@ -21,6 +21,7 @@
 #include "fetch/fetch.h"
 #include "identity/identity.h"
 #include "identity/wish.h"
+#include "tables/job.h"
 #include "tables/table.h"
 #include "types/types.h"
 #include "utils/builtins.h"
@@ -219,12 +220,6 @@ look(void)
 static const char *
 read_answer(Asking *asking, const AtpHttpAnswer *answer, bool *not_found)
 {
-	static const char *const refusals[] = {
-		[ATP_REPO_TAKENDOWN] = "takendown",
-		[ATP_REPO_SUSPENDED] = "suspended",
-		[ATP_REPO_DEACTIVATED] = "deactivated",
-		[ATP_REPO_DELETED] = "deleted"
-	};
 	AtpRepoStatus status;
 	AtpRepoRefusal refusal;
 	size_t		at;
@@ -243,10 +238,10 @@ read_answer(Asking *asking, const AtpHttpAnswer *answer, bool *not_found)
 	}
 	refusal = atp_repo_refusal(answer->body, answer->body_len);
 	*not_found = refusal == ATP_REPO_NOT_FOUND;
-	if (refusal < ATP_REPO_TAKENDOWN || answer->status < 400 || answer->status > 499)
+	if (atp_repo_refusal_status(refusal) == NULL || answer->status < 400 || answer->status > 499)
 		return answer->error != NULL ? answer->error : "the answer is not of status 200";
 	asking->active = false;
-	asking->status = pstrdup(refusals[refusal]);
+	asking->status = pstrdup(atp_repo_refusal_status(refusal));
 	return NULL;
 }
 
@@ -286,7 +281,12 @@ take_answer(Asking *asking, const AtpHttpAnswer *answer)
 		if (not_found)
 			atp_wishes_add(&asking->did, 1, true, ATP_WISH_REST, InvalidOid);
 		if (fault == NULL)
+		{
 			change_wish(asking, "answered_at = $3, error = NULL", atp_time_arg(atp_time_of_day()));
+			/* V-39: what was ignored is fetched */
+			if (asking->active)
+				atp_jobs_resume(asking->target, &asking->did, 1);
+		}
 		else
 			change_wish(asking, "error = left($3, 250)", atp_text_arg(fault));
 	}

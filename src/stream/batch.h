@@ -159,7 +159,8 @@ typedef enum AtpFetchWhy
 	ATP_FETCH_SYNC,				/* ... or its account says so ... */
 	ATP_FETCH_FORK,				/* ... or says two things at once */
 	ATP_FETCH_SEEN,				/* nobody knows what was there before */
-	ATP_FETCH_ACTIVE,			/* its server serves it again */
+	ATP_FETCH_ACTIVE,			/* its server serves it again ... */
+	ATP_FETCH_INACTIVE,			/* ... or does not */
 	ATP_FETCH_DELETED			/* it is gone */
 } AtpFetchWhy;
 

@@ -68,22 +68,24 @@ compare_events(const void *x, const void *y)
 	return cmp != 0 ? cmp : a < b ? -1 : a > b;
 }
 
-/* What follows from the events of one repository, in their order. */
+/* What follows from the events of one repository, in their order.  *account: whether its account is active, as the last one says; *deleted: also before that. */
 static AtpFetchWhy
-fold(AtpEvent *const *events, int n, bool *deleted, bool *active)
+fold(AtpEvent *const *events, int n, bool *deleted, AtpFetchWhy *account)
 {
 	AtpFetchWhy why = ATP_FETCH_NOT;
 
-	*deleted = *active = false;
+	*deleted = false;
+	*account = ATP_FETCH_NOT;
 	for (int i = 0; i < n; i++)
 		switch (events[i]->fetch)
 		{
 			case ATP_FETCH_DELETED:
 				*deleted = true;
-				why = ATP_FETCH_NOT;
+				why = *account = ATP_FETCH_NOT;
 				break;
 			case ATP_FETCH_ACTIVE:
-				*active = true;
+			case ATP_FETCH_INACTIVE:
+				*account = events[i]->fetch;
 				break;
 			default:
 				if (why == ATP_FETCH_NOT || reasons[events[i]->fetch].priority < reasons[why].priority)
@@ -101,9 +103,11 @@ atp_heal_conclude(AtpApply *a)
 	AtpJobWish *wishes;
 	struct varlena **deleted;
 	struct varlena **active;
+	struct varlena **inactive;
 	int			nwishes = 0;
 	int			ndeleted = 0;
 	int			nactive = 0;
+	int			ninactive = 0;
 
 	for (int i = a->lo; i < a->hi; i++)
 		if (!a->batch->events[i].ignored && a->batch->events[i].fetch != ATP_FETCH_NOT)
@@ -114,19 +118,22 @@ atp_heal_conclude(AtpApply *a)
 	wishes = palloc(sizeof(AtpJobWish) * n);
 	deleted = palloc(sizeof(struct varlena *) * n);
 	active = palloc(sizeof(struct varlena *) * n);
+	inactive = palloc(sizeof(struct varlena *) * n);
 	for (int i = 0, end; i < n; i = end)
 	{
 		AtpFetchWhy why;
+		AtpFetchWhy account;
 		bool		is_deleted;
-		bool		is_active;
 
 		for (end = i; end < n && atp_compare_dids(events[end]->did, events[i]->did) == 0; end++)
 			;
-		why = fold(&events[i], end - i, &is_deleted, &is_active);
+		why = fold(&events[i], end - i, &is_deleted, &account);
 		if (is_deleted)
 			deleted[ndeleted++] = events[i]->did;
-		if (is_active)
+		if (account == ATP_FETCH_ACTIVE)
 			active[nactive++] = events[i]->did;
+		else if (account == ATP_FETCH_INACTIVE)
+			inactive[ninactive++] = events[i]->did;
 		if (why != ATP_FETCH_NOT)
 			wishes[nwishes++] = (AtpJobWish) {events[i]->did, reasons[why].priority, reasons[why].name};
 	}
@@ -134,6 +141,7 @@ atp_heal_conclude(AtpApply *a)
 	atp_jobs_resume(target, active, nactive);
 	if (atp_jobs_wish(target, a->sub->name, wishes, nwishes) > 0)
 		atp_wake_fetcher();
+	atp_jobs_suspend(target, inactive, ninactive);
 }
 
 /* ------------------------------------------------------------------------

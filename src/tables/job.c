@@ -71,32 +71,39 @@ atp_jobs_add(const AtpSubscription *sub, struct varlena *const *dids, int n,
 	return atp_jobs_wish(sub->target, sub->name, wishes, n);
 }
 
+/* Of the jobs of n accounts; how many it changed. */
+static uint64
+change(const char *target, struct varlena *const *dids, int n, const char *sql)
+{
+	AtpCaller	caller;
+	uint64		changed;
+
+	if (n == 0)
+		return 0;
+	caller = atp_as_table_owner("repo_job");
+	changed = atp_run(atp_identity_sql(psprintf("%s target = $1::name AND did OPERATOR(@.=) ANY ($2)", sql)),
+					  ATP_ARGS(atp_text_arg(target), atp_dids_arg(dids, n)));
+	atp_owner_end(caller);
+	return changed;
+}
+
 void
 atp_jobs_remove(const char *target, struct varlena *const *dids, int n)
 {
-	AtpCaller	caller;
+	(void) change(target, dids, n, "DELETE FROM atproto.repo_job WHERE");
+}
 
-	if (n == 0)
-		return;
-	caller = atp_as_table_owner("repo_job");
-	atp_run(atp_identity_sql("DELETE FROM atproto.repo_job WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2)"),
-			ATP_ARGS(atp_text_arg(target), atp_dids_arg(dids, n)));
-	atp_owner_end(caller);
+void
+atp_jobs_suspend(const char *target, struct varlena *const *dids, int n)
+{
+	(void) change(target, dids, n, "UPDATE atproto.repo_job SET state = 'suspended', error = 'the account is not active' WHERE state <> 'suspended' AND");
 }
 
 void
 atp_jobs_resume(const char *target, struct varlena *const *dids, int n)
 {
-	AtpCaller	caller;
-
-	if (n == 0)
-		return;
-	caller = atp_as_table_owner("repo_job");
-	if (atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', next_try = '-infinity'"
-								 " WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2) AND state = 'suspended'"),
-				ATP_ARGS(atp_text_arg(target), atp_dids_arg(dids, n))) > 0)
+	if (change(target, dids, n, "UPDATE atproto.repo_job SET state = 'queued', next_try = '-infinity' WHERE state = 'suspended' AND") > 0)
 		atp_wake_fetcher();
-	atp_owner_end(caller);
 }
 
 void

@@ -43,8 +43,12 @@ extern uint64 atp_jobs_add(const AtpSubscription *sub, struct varlena *const *di
 /* The same, each with its own reason; the target may be another subscription's, too. */
 extern uint64 atp_jobs_wish(const char *target, const char *subscription, const AtpJobWish *wishes, int n);
 
-/* of accounts that are gone, nothing is fetched; and those that are active again need not wait for it. */
+/*
+ * R-07: of accounts that are gone, nothing is fetched; those that are not active wait until they are, also
+ * where they are just being fetched; and those that are active again need not wait for it.
+ */
 extern void atp_jobs_remove(const char *target, struct varlena *const *dids, int n);
+extern void atp_jobs_suspend(const char *target, struct varlena *const *dids, int n);
 extern void atp_jobs_resume(const char *target, struct varlena *const *dids, int n);
 
 /* An audit has found that their tables have other records: they are to be fetched, if a subscription does so. */

@@ -86,6 +86,30 @@ atp_repo_export_refused(AtpRepoExport *r, const AtpCommit *commit, bool force, b
 	return ATP_REFUSED_NOT;
 }
 
+AtpAccountSaid
+atp_repo_export_account(const AtpRepoExport *r)
+{
+	const AtpRepoState *repo = r->repo;
+
+	return (AtpAccountSaid) {repo->has_status, repo->has_status ? repo->status_at : 0,
+							 repo->has_status_seq, repo->has_status_seq ? repo->status_seq : 0};
+}
+
+bool
+atp_repo_export_inactive(AtpRepoExport *r, const AtpAccountSaid *then, const char *status, const char *host)
+{
+	AtpRepoState *repo = r->repo;
+	AtpAccountSaid now = atp_repo_export_account(r);
+
+	if (now.has_at == then->has_at && now.at == then->at && now.has_seq == then->has_seq && now.seq == then->seq)
+	{
+		repo->active = false;
+		repo->status = cstring_to_text(status);
+		repo->host = cstring_to_text(host);
+	}
+	return repo->active;
+}
+
 void
 atp_repo_export_hold(AtpRepoExport *r)
 {

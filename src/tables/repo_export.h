@@ -27,6 +27,23 @@ extern AtpRepoExport *atp_repo_export_begin(AtpApply *a, struct varlena *did);
  */
 extern AtpRefusal atp_repo_export_refused(AtpRepoExport *r, const AtpCommit *commit, bool force, bool held, const char **why);
 
+/* The #account event that the tables know of. */
+typedef struct AtpAccountSaid
+{
+	bool		has_at;
+	TimestampTz at;
+	bool		has_seq;
+	int64		seq;
+} AtpAccountSaid;
+
+extern AtpAccountSaid atp_repo_export_account(const AtpRepoExport *r);
+
+/*
+ * R-13: its server, this host, says that the account is not active; that is stored by what follows.
+ * Not where an #account came since that one, which knows better.  Is the account active?
+ */
+extern bool atp_repo_export_inactive(AtpRepoExport *r, const AtpAccountSaid *then, const char *status, const char *host);
+
 /* its events are kept back from now on. */
 extern void atp_repo_export_hold(AtpRepoExport *r);
 

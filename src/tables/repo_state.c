@@ -383,7 +383,7 @@ atp_repos_take(AtpRepos *s, int index)
 			break;
 		case ATP_REPOS_ACCOUNT:
 			take_account(s, repo, event, &effect);
-			event->fetch = effect.erase ? ATP_FETCH_DELETED : repo->active ? ATP_FETCH_ACTIVE : ATP_FETCH_NOT;
+			event->fetch = effect.erase ? ATP_FETCH_DELETED : repo->active ? ATP_FETCH_ACTIVE : ATP_FETCH_INACTIVE;
 			break;
 		case ATP_REPOS_INFO:
 		case ATP_REPOS_UNKNOWN:

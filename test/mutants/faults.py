@@ -394,6 +394,16 @@ fault("limit-storm-over", "fetch/repo_limits.c", "greatest(now() - \" STORM_WITH
 fault("limit-storm-asked-for", "fetch/repo_rows.c", "(j.priority = 0 OR NOT $3)", "(j.priority <= 1 OR NOT $3)", "t/348_repo_limits")
 fault("limit-reset", "fetch/repo_rows.c", "tries = tries + 1, next_try = now() + \" BACK_OFF(\"interval \" SOON) \",", "next_try = now(),", "t/346_repos")
 
+# --- what a server says instead of a repository ---
+
+REFUSALS = "t/348_repo_refusals"
+fault("refusal-moved", "fetch/repo_transfer.c", "		fault = ATP_REPO_DOUBTED;", "		fault = ATP_REPO_FAULT;", REFUSALS)
+fault("refusal-signed", "fetch/repo_transfer.c", "not signed by the account's key\", ATP_REPO_DOUBTED)", "not signed by the account's key\", ATP_REPO_FAULT)", REFUSALS)
+fault("refusal-same", "fetch/repo_rows.c", "CASE WHEN j.doubted = \" KNOWN", "CASE WHEN j.doubted <> \" KNOWN", REFUSALS)
+fault("refusal-since", "tables/repo_export.c", "if (now.has_at == then->has_at && now.at == then->at && now.has_seq == then->has_seq && now.seq == then->seq)", "if (now.at >= then->at)", REFUSALS)
+fault("refusal-running", "fetch/repo.c", "if (!atp_repo_job_is_running(&t->job))", "if (ngone > ngone + 1)", REFUSALS)
+fault("refusal-queued", "tables/heal.c", "atp_jobs_suspend(target, inactive, ninactive);", "atp_jobs_suspend(target, inactive, 0);", REFUSALS)
+
 # --- requests to other hosts ---
 
 fault("net-list", "core/address.c", "{{true, {169, 254}}, 16}", "{{true, {169, 254}}, 17}", "unit/test_address", short=True)

@@ -79,6 +79,7 @@ query(subscribe_sql('s', $server, cursor => 0, verify => "'full'"));
 wait_for_seq($node, 's', 2 * $all);
 is(query('SELECT count(*) FROM atproto.repo WHERE NOT active AND verified'), $all, 'none is active any more');
 is(query('SELECT count(*) FROM atproto.status_wish'), '0', 'V-39: an #account alone is believed');
+query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, state) VALUES ('atproto', '$who{active}{did}', 's', 1, 'test', 'suspended')");
 $server->release;
 wait_for_seq($node, 's', 3 * $all);
 is(query('SELECT count(*) FROM atproto.status_wish'), $all - 1, 'V-39: who has signed a commit is asked for');
@@ -87,6 +88,9 @@ is(query("SELECT count(*) FROM atproto.record WHERE rkey = '20'"), '0', 'V-38: t
 
 answered(qw(active takendown refused back));
 is(state_of('active'), 't||desynchronized|active.example.com', 'V-39: active there: active here, and something was missed');
+wait_for("SELECT state <> 'suspended' FROM atproto.repo_job WHERE did = '$who{active}{did}'");
+query('DELETE FROM atproto.repo_job');
+pass('V-39: what was ignored is fetched');
 is(state_of('takendown'), 'f|takendown|synchronized|takendown.example.com', 'V-39: another status there is taken over');
 is(state_of('refused'), 'f|suspended|synchronized|refused.example.com', 'R-12: also when it is said as an error');
 wait_for("SELECT error ~ 'status 400' FROM atproto.status_wish WHERE did = '$who{'not-found'}{did}'");

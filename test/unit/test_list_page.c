@@ -208,6 +208,8 @@ statuses(void)
 	refusal("{\"error\":\"RepoNotFound\"", ATP_REPO_REFUSED);
 	refusal("<html>RepoNotFound</html>", ATP_REPO_REFUSED);
 	refusal("", ATP_REPO_REFUSED);
+	ok(strcmp(atp_repo_refusal_status(ATP_REPO_DELETED), "deleted") == 0 && atp_repo_refusal_status(ATP_REPO_NOT_FOUND) == NULL &&
+	   atp_repo_refusal_status(ATP_REPO_REFUSED) == NULL, "R-13: which refusals are of accounts that are not active");
 }
 
 int

@@ -1,0 +1,213 @@
+# 348_repo_refusals.pl
+#		What becomes of a repository that its server does not give: it has none, and the
+#		account is looked up again; the account is not active, there or by the stream,
+#		before or while it is fetched; the export is not signed by the key that is known.
+#		R-07, R-12, R-13, W-36, and section G's of these.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use AtprotoTest::Network;
+use AtprotoTest::Preload;
+use JSON::PP;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $python = $ENV{PYTHON} || '/usr/bin/python3';
+my $files  = PostgreSQL::Test::Utils::tempdir('exports');
+my $host   = 'stream.example.com';
+
+IPC::Run::run([ $python, '-B', test_dir() . '/oracle/export.py', $files ]) or BAIL_OUT('no exports were made');
+simulate('--events' => 100, '--accounts' => 12, '--history' => 0, '--epoch' => 50, '--batches' => 5,
+	'--mix' => 'account=0,identity=0', '--directory' => "$files/directory", '--exports' => "$files/exports");
+
+my $network = AtprotoTest::Network->start;
+my $node    = make_node(
+	'refusals',
+	start => AtprotoTest::Preload->make(network => $network),
+	conf  => $network->settings . "atproto.fetch_retry = '1h'\natproto.fetch_host_rate = 1000\nmax_worker_processes = 20\n"
+	  . "atproto.reconnect_delay = 50ms\natproto.fetch_allow = 'http://$host'\n");
+
+my %documents = map { $_->{did} => $_->{document} } grep { $_->{document} && -e "$files/exports/2/$_->{did}.car" }
+  map { decode_json($_) } split /\n/, slurp_file("$files/directory/documents");
+my @dids = sort keys %documents;
+cmp_ok(scalar @dids, '>=', 8, 'there are accounts') or BAIL_OUT('too few');
+
+# How often a host was asked for a repository.
+sub asked
+{
+	my ($at, $did) = @_;
+	my $escaped = $did =~ s/:/%3A/gr;
+	return scalar(() = $network->log(kind => 'http', host => $at, path => qr/getRepo\?did=\Q$escaped\E/));
+}
+
+# The account's document, with another server or another account's key.
+sub document
+{
+	my ($did, %o) = @_;
+	my $document = decode_json(encode_json($documents{$did}));
+
+	$document->{service}[0]{serviceEndpoint} = "https://$o{pds}";
+	$_->{publicKeyMultibase} = $o{key} foreach grep { defined $o{key} && $_->{id} =~ /#atproto$/ } @{ $document->{verificationMethod} };
+	$network->documents({ $did => $document });
+	return;
+}
+
+sub key_of
+{
+	my ($did) = @_;
+	return (map { $_->{publicKeyMultibase} } grep { $_->{id} =~ /#atproto$/ } @{ $documents{$did}{verificationMethod} })[0];
+}
+
+# The document is known as it is now, and may be read again.
+sub look_up
+{
+	my ($did) = @_;
+
+	query("SELECT atproto.identity_refresh('$did')");
+	wait_for("SELECT EXISTS (SELECT FROM atproto.identity WHERE did = '$did' AND state = 'good') AND NOT EXISTS (SELECT FROM atproto.identity_wish WHERE did = '$did')");
+	query("UPDATE atproto.identity SET asked_at = asked_at - interval '30 min' WHERE did = '$did'");
+	return;
+}
+
+sub serve
+{
+	my ($at, $did, $car) = @_;
+	$network->repos({ $at => { $did => $car ? { car => $car } : undef } });
+	return;
+}
+
+sub wait_for_repo
+{
+	my ($target, $did, $what) = @_;
+	wait_for("SELECT EXISTS (SELECT FROM $target.repo WHERE did = '$did' AND $what) AND NOT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$did')");
+	return;
+}
+
+sub wait_for_failure
+{
+	my ($did) = @_;
+	wait_for("SELECT state = 'queued' AND tries = 1 AND doubted IS NULL FROM atproto.repo_job WHERE did = '$did'");
+	return;
+}
+
+query("CREATE SCHEMA f; SELECT atproto.create_tables('f'); SELECT atproto.subscribe('full', 'wss://quiet.example.com', target => 'f', verify => 'full', backfill => 'repair')");
+
+# --- it is not there ---
+
+my $did = shift @dids;
+document($did, pds => 'old.example.com');
+look_up($did);
+document($did, pds => 'new.example.com');
+serve('new.example.com', $did, "$files/exports/2/$did.car");
+serve('old.example.com', $did);
+query("SELECT atproto.resync('$did', 'f')");
+wait_for_repo('f', $did, "sync = 'synchronized' AND verified");
+is(join(',', asked('old.example.com', $did), asked('new.example.com', $did)), '1,1', 'R-13: it is where it is now, as a new look-up says, at once');
+
+my $rows = query("SELECT count(*) FROM f.record WHERE did = '$did'");
+serve('new.example.com', $did);
+query("UPDATE atproto.identity SET asked_at = now() - interval '30 min' WHERE did = '$did'; SELECT atproto.resync('$did', 'f')");
+wait_for_failure($did);
+is(asked('new.example.com', $did), 2, 'R-13: where the look-up says nothing new, nobody is asked again at once');
+is(query("SELECT next_try > now() + interval '30 min', error ~ 'status 400' FROM atproto.repo_job WHERE did = '$did'"), 't|t', 'R-13: but later');
+is(query("SELECT asked_at > now() - interval '20 min' FROM atproto.identity WHERE did = '$did'"), 't', 'W-36: it was looked up, although it was not old');
+is(query("SELECT count(*) FROM f.record WHERE did = '$did'"), $rows, 'R-13: its rows stay');
+is(query("SELECT sync, active, hold IS NULL FROM f.repo WHERE did = '$did'"), 'desynchronized|t|t', 'R-13: it is as it was, but for what may have been missed');
+
+# --- it is not signed by the key that is known ---
+
+$did = shift @dids;
+document($did, pds => 'keys.example.com', key => key_of($dids[0]));
+look_up($did);
+document($did, pds => 'keys.example.com');
+serve('keys.example.com', $did, "$files/exports/2/$did.car");
+query("SELECT atproto.resync('$did', 'f')");
+wait_for_repo('f', $did, "sync = 'synchronized' AND verified");
+is(asked('keys.example.com', $did), 2, 'W-36: an export that is signed by a newer key');
+
+$did = shift @dids;
+document($did, pds => 'keys.example.com', key => key_of($dids[0]));
+look_up($did);
+serve('keys.example.com', $did, "$files/exports/2/$did.car");
+query("SELECT atproto.resync('$did', 'f')");
+wait_for_failure($did);
+is(asked('keys.example.com', $did), 1, 'W-36: one that is signed by no key is not fetched twice');
+is(query("SELECT error FROM atproto.repo_job WHERE did = '$did'"), "the export's commit is not signed by the account's key", 'and the job says so');
+is(query("SELECT count(*) FROM f.record WHERE did = '$did'"), '0', 'R-42: nothing of it is in the tables');
+
+# --- the account is not active there ---
+
+foreach my $case ([ 'RepoTakendown', 'takendown', 400 ], [ 'RepoSuspended', 'suspended', 403 ], [ 'RepoDeactivated', 'deactivated', 400 ])
+{
+	my ($error, $status, $code) = @$case;
+	my $pds = "$status.example.com";
+
+	$did = shift @dids;
+	document($did, pds => $pds);
+	look_up($did);
+	$network->fault({ host => $pds, status => $code, body => encode_json({ error => $error, message => 'x' x 3000 }) });
+	query("SELECT atproto.resync('$did', 'f')");
+	wait_for("SELECT state = 'suspended' FROM atproto.repo_job WHERE did = '$did'");
+	is(query("SELECT active, status, host, sync, hold IS NULL FROM f.repo WHERE did = '$did'"), "f|$status|$pds|partial|t", "R-13: $error: the account is not active");
+	is(asked($pds, $did), 1, 'and its server is left alone');
+}
+
+# what the stream says while it is asked is newer
+$did = shift @dids;
+document($did, pds => 'raced.example.com');
+look_up($did);
+$network->fault({ host => 'raced.example.com', path => 'getRepo\\b', status => 400, body => '{"error":"RepoTakendown"}', hold => 'raced' });
+query("SELECT atproto.resync('$did', 'f')");
+$network->wait_for_log(1, host => 'raced.example.com', path => qr/getRepo\?/);
+query("UPDATE f.repo SET status_at = now(), status_seq = 7 WHERE did = '$did'");
+$network->release('raced');
+wait_for_failure($did);
+is(query("SELECT active, status, sync, hold IS NULL FROM f.repo WHERE did = '$did'"), 't||partial|t', 'G, R-13: an #account since the request wins');
+
+# --- the account is not active by the stream ---
+
+my $me     = did('a');
+my $server = AtprotoTest::Server->start(
+	make_capture('steps.py', 'b 1 +x', 'a takendown', 'a active', 'a deactivated', 'a active', 'a deleted'),
+	map { ('--hold-at', $_) } 2 .. 6);
+$network->hosts({ $host => { stream => $server->port } });
+serve($host, $me, "$files/first.car");
+$network->fault({ host => $host, path => 'getRepo\\b', hang => 1000 });
+query("SELECT atproto.subscribe('s', 'ws://$host', allow_insecure => true, cursor => 0, backfill => 'repair')");
+wait_for_seq($node, 's', 1);
+query("SELECT atproto.resync('$me')");
+wait_for("SELECT state = 'running' FROM atproto.repo_job WHERE did = '$me'");
+$server->release;
+wait_for("SELECT state = 'suspended' FROM atproto.repo_job WHERE did = '$me'");
+wait_for("SELECT hold IS NULL FROM atproto.repo WHERE did = '$me'");
+wait_for('SELECT transfers = 0 FROM atproto.stat_fetcher');
+is(query("SELECT active, status, sync FROM atproto.repo WHERE did = '$me'"), 'f|takendown|partial', 'R-07: the fetch of an account that becomes inactive is ended in the middle');
+is(query("SELECT state, error FROM atproto.repo_job WHERE did = '$me'"), 'suspended|the account is not active', 'R-07: its job waits');
+$network->unfault(undef);
+$server->release;
+wait_for_repo('atproto', $me, "sync = 'synchronized' AND hold IS NULL");
+is(query("SELECT count(*) FROM atproto.record WHERE did = '$me'"), '537', 'R-07: it goes on when the account is active');
+
+sub put_off
+{
+	query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, next_try) VALUES ('atproto', '$me', 's', 1, 'break', 'infinity')");
+	return;
+}
+
+put_off();
+$server->release;
+wait_for("SELECT state = 'suspended' FROM atproto.repo_job WHERE did = '$me'");
+$server->release;
+wait_for_repo('atproto', $me, "sync = 'synchronized' AND active");
+pass('R-07: likewise while it is in the queue');
+put_off();
+$server->release;
+wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$me')");
+is(query("SELECT status FROM atproto.repo WHERE did = '$me'"), 'deleted', 'R-07: of an account that is gone nothing is fetched');
+
+done_testing();
