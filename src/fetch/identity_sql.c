@@ -14,13 +14,12 @@
 #include "config/wake.h"
 #include "core/did.h"
 #include "core/did_web.h"
+#include "fetch/waiting.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "identity/identity.h"
 #include "identity/wish.h"
 #include "miscadmin.h"
-#include "pgstat.h"
-#include "storage/latch.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
@@ -152,14 +151,6 @@ atp_identity_refresh(PG_FUNCTION_ARGS)
  * ------------------------------------------------------------------------
  */
 
-static int64
-milliseconds(const Interval *interval)
-{
-	int64		ms = interval->time / 1000 + interval->day * INT64CONST(86400000) + interval->month * 30 * INT64CONST(86400000);
-
-	return Min(Max(ms, 0), 86400000);
-}
-
 /* Is nothing wished for any more that this role has asked of the account? */
 static bool
 is_settled(struct varlena *did)
@@ -175,20 +166,10 @@ is_settled(struct varlena *did)
 	return settled;
 }
 
-/* Names mean the same whatever the caller's search_path is. */
-static int
-begin_step(void)
-{
-	int			nest = NewGUCNestLevel();
-
-	(void) set_config_option("search_path", "", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	return nest;
-}
-
 static bool
 check_step(struct varlena *did, bool first)
 {
-	int			nest = begin_step();
+	int			nest = atp_waiting_step();
 	AtpIdentity identity;
 	bool		settled;
 
@@ -207,7 +188,7 @@ give_up(struct varlena *did)
 {
 	AtpIdentity identity;
 
-	(void) begin_step();
+	(void) atp_waiting_step();
 	atp_identities_read(&did, 1, &identity);
 	ereport(ERROR,
 			(errcode(ERRCODE_QUERY_CANCELED),
@@ -217,33 +198,19 @@ give_up(struct varlena *did)
 			 errhint("It is still asked for: see table \"%s\".", "atproto.identity_wish")));
 }
 
-static void
-wait_a_moment(void)
-{
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, POLL_MS, PG_WAIT_EXTENSION);
-	ResetLatch(MyLatch);
-	CHECK_FOR_INTERRUPTS();
-}
-
 /* SQL: CALL atproto.await(did, timeout) */
 Datum
 atp_await(PG_FUNCTION_ARGS)
 {
-	CallContext *context = fcinfo->context != NULL && IsA(fcinfo->context, CallContext) ? (CallContext *) fcinfo->context : NULL;
 	AtpTime		begin = atp_now();
 	int			ms;
 	struct varlena *did;
 
-	if (context == NULL || context->atomic)
-		ereport(ERROR,
-				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-				 errmsg("procedure \"%s\" cannot run inside a transaction block or a function", "atproto.await"),
-				 errdetail("Nobody sees what it asks for before that is committed.")));
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("did and timeout must not be null")));
-	ms = milliseconds(PG_GETARG_INTERVAL_P(1));
-	SPI_connect_ext(SPI_OPT_NONATOMIC);
+	ms = atp_interval_ms(PG_GETARG_INTERVAL_P(1));
+	atp_waiting_begin(fcinfo, "atproto.await", "Nobody sees what it asks for before that is committed.");
 	/* SPI's memory outlives transactions here */
 	did = (struct varlena *) DatumGetPointer(datumCopy(PointerGetDatum(PG_GETARG_VARLENA_PP(0)), false, -1));
 	check_method(did);
@@ -251,10 +218,9 @@ atp_await(PG_FUNCTION_ARGS)
 	SPI_commit();
 	while (!check_step(did, false))
 	{
-		SPI_commit();
 		if (atp_remaining(atp_now(), begin, ms) == 0)
 			give_up(did);
-		wait_a_moment();
+		atp_waiting_pause(POLL_MS);
 	}
 	SPI_finish();
 	PG_RETURN_VOID();

@@ -117,3 +117,8 @@ CREATE VIEW atproto.audit_progress WITH (security_barrier) AS
 COMMENT ON VIEW atproto.audit_progress IS 'one row for each target that had repositories that were unproven: how many there are, how many were audited by themselves, how many a second, and when the next ones are due';
 
 GRANT SELECT ON atproto.repo_progress, atproto.repo_problem, atproto.audit_progress TO pg_monitor;
+
+CREATE PROCEDURE atproto.await_backfill(name text, timeout interval DEFAULT NULL)
+    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_await_backfill';
+COMMENT ON PROCEDURE atproto.await_backfill(text, interval) IS 'wait until a subscription''s lists are read and what is to be fetched into its target by then is there, or has failed; says how far it is; an ERROR after this time';
+REVOKE ALL ON PROCEDURE atproto.await_backfill(text, interval) FROM PUBLIC;

@@ -1,0 +1,129 @@
+# 349_await.pl
+#		CALL atproto.await_backfill(): how far a backfill is, and that it has ended; for
+#		which repositories it waits; what it says of those that fail, and what it refuses.
+#		R-65.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use AtprotoTest::Network;
+use AtprotoTest::Preload;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $python = $ENV{PYTHON} || '/usr/bin/python3';
+my $files  = PostgreSQL::Test::Utils::tempdir('exports');
+my $host   = 'stream.example.com';
+
+IPC::Run::run([ $python, '-B', test_dir() . '/oracle/export.py', $files ]) or BAIL_OUT('no exports were made');
+
+my $network = AtprotoTest::Network->start(cars => $files);
+my $node    = make_node(
+	'await',
+	start => AtprotoTest::Preload->make(network => $network),
+	conf  => $network->settings . "atproto.fetch_retry = '1h'\natproto.fetch_host_rate = 1000\nmax_worker_processes = 20\n");
+my ($first, $many, $absent) = map { did($_) } qw(a d e);
+my $never = did('b');
+
+# What it says.
+sub await
+{
+	my ($arguments) = @_;
+	my (undef, undef, $err) = $node->psql('postgres', "CALL atproto.await_backfill($arguments)");
+	return $err =~ s/^psql:\S+ //mgr;
+}
+
+# In a session of its own; returns once it waits.
+sub await_elsewhere
+{
+	my ($arguments) = @_;
+	my ($out, $err) = ('', '');
+	my $session = IPC::Run::start([ 'psql', '-XAtd', $node->connstr('postgres'), '-c', "CALL atproto.await_backfill($arguments)" ], '<', \undef, '>', \$out, '2>', \$err);
+
+	wait_for("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE 'CALL atproto.await_backfill%' AND wait_event_type = 'Extension')");
+	return sub { $session->finish; return $err };
+}
+
+# A job that nobody does.
+sub add_job
+{
+	my ($name, $queued_at) = @_;
+	query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, next_try, queued_at) VALUES ('atproto', '$never', '$name', 1, 'test', 'infinity', $queued_at)");
+	return;
+}
+
+# --- a whole backfill ---
+
+$network->hosts({ $host => { collections => { 'app.bsky.feed.post' => [ $first, $many ] } } });
+$network->repos({ $host => { $first => { car => "$files/first.car" }, $many => { car => "$files/collections.car" }, $absent => undef } });
+query("SELECT atproto.subscribe('posts', 'wss://$host', collections => '{app.bsky.feed.post}', backfill => 'collections')");
+my $said = await("'posts'");
+my $rows = query('SELECT count(*) FROM atproto.record');
+like($said, qr/NOTICE:  backfill of subscription "posts" has ended: 2 repositories were fetched, with $rows records\z/, 'R-65: it ends when all is there');
+unlike($said, qr/ERROR|WARNING/, 'without a fault');
+cmp_ok($rows, '>', 0, 'which is so');
+is(query("SELECT count(*) FROM atproto.repo WHERE sync = 'synchronized'"), '2', 'they are in step');
+like(await("'posts', '0 s'"), qr/\ANOTICE:  backfill of subscription "posts" has ended: 2/, 'R-65: and there is nothing to wait for any more');
+
+# --- for what it waits ---
+
+query("SELECT atproto.subscribe('more', 'wss://$host', backfill => 'repair', dids => '{$first}')");
+like(await("'more'"), qr/has ended: 2 repositories/, 'another one');
+add_job('posts', "now() + interval '1 day'");
+like(await("'more'"), qr/has ended/, 'what comes later does not count');
+query("UPDATE atproto.repo_job SET queued_at = now() - interval '1 day'");
+my $await = await_elsewhere("'more'");
+is(query("SELECT backend_xmin IS NULL FROM pg_stat_activity WHERE query LIKE 'CALL atproto.await_backfill%'"), 't', 'no snapshot while it waits');
+query('DELETE FROM atproto.repo_job');
+$said = $await->();
+like($said, qr/\ANOTICE:  more: \[\.{30}\] 0 %; 0 repositories fetched, 1 to go\n/, 'R-65: it says how far it is');
+like($said, qr/has ended/, 'it waits for a repository of another subscription to the same tables');
+
+add_job('posts', 'now()');
+like(await("'more', '100 ms'"),
+	qr/ERROR:  the backfill of subscription "more" has not ended yet\nDETAIL:  1 of 1 lists were read; 1 repositories are to be fetched\.[^\n]*\nHINT:  It goes on: see view "atproto\.repo_progress"/, 'a timeout');
+$await = await_elsewhere("'posts'");
+query("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE 'CALL atproto.await_backfill%'");
+like($await->(), qr/ERROR:  canceling statement due to user request/, 'it can be cancelled');
+$await = await_elsewhere("'posts'");
+query("SELECT atproto.pause('posts')");
+like($await->(), qr/ERROR:  subscription "posts" is paused\nHINT:  Its lists are read after atproto\.resume\(\)/, 'a subscription that is paused meanwhile');
+like(await("'posts'"), qr/ERROR:  subscription "posts" is paused/, 'or before');
+query("DELETE FROM atproto.repo_job; UPDATE atproto.subscription SET stopped = 'no reason' WHERE name = 'posts'");
+like(await("'posts'"), qr/ERROR:  subscription "posts" is stopped\nDETAIL:  no reason\n/, 'or stopped');
+query("SELECT atproto.resume('posts')");
+
+# --- what fails ---
+
+query("SELECT atproto.subscribe('failing', 'wss://$host', backfill => 'repair', dids => '{$absent}')");
+$said = await("'failing'");
+like($said, qr/WARNING:  1 repositories of subscription "failing" could not be fetched\nDETAIL:  $absent: [^\n]*RepoNotFound[^\n]*\nHINT:  [^\n]*atproto\.repo_problem/, 'R-65: which have failed, and why');
+like($said, qr/NOTICE:  backfill of subscription "failing" has ended/, 'and it ends');
+query("SELECT atproto.unsubscribe('failing'); SELECT atproto.unsubscribe('more')");
+query("UPDATE atproto.enumeration SET error = 'the list was given up'");
+like(await("'posts'"), qr/WARNING:  lists of subscription "posts" were not read to their end\nDETAIL:  listReposByCollection app\.bsky\.feed\.post: the list was given up\n/, 'lists that were given up');
+query("UPDATE atproto.enumeration SET finished_at = NULL, next_try = 'infinity'");
+like(await("'posts', '0 s'"), qr/DETAIL:  0 of 1 lists were read; 0 repositories are to be fetched\.\nlistReposByCollection app\.bsky\.feed\.post: the list was given up\n/, 'and those that are not');
+
+# --- what it refuses ---
+
+query("INSERT INTO atproto.subscription (name, url, enabled) VALUES ('none', 'wss://$host', false)");
+like(await("'none'"), qr/ERROR:  subscription "none" fetches no repositories\nHINT:  Set "backfill"/, 'backfill => none');
+like(await("'nobody'"), qr/ERROR:  subscription "nobody" does not exist/, 'a name that is none');
+like(await('NULL'), qr/ERROR:  name must not be null/, 'null');
+my (undef, undef, $err) = $node->psql('postgres', "BEGIN; CALL atproto.await_backfill('posts')");
+like($err, qr/ERROR:  procedure "atproto\.await_backfill" cannot run inside a transaction block/, 'a transaction block');
+query('CREATE ROLE stranger; GRANT EXECUTE ON PROCEDURE atproto.await_backfill TO stranger');
+(undef, undef, $err) = $node->psql('postgres', "SET SESSION AUTHORIZATION stranger; CALL atproto.await_backfill('posts')");
+like($err, qr/ERROR:  subscription "posts" does not exist/, q(somebody else's));
+query('CREATE ROLE anybody');
+(undef, undef, $err) = $node->psql('postgres', "SET SESSION AUTHORIZATION anybody; CALL atproto.await_backfill('posts')");
+like($err, qr/ERROR:  permission denied for procedure await_backfill/, 'nobody without the grant');
+
+$node->stop;
+$network->stop;
+done_testing();
