@@ -6,6 +6,8 @@
     export.py --long             the DID of some
     export.py --many N SMALL LARGE DIR
                                  N of SMALL posts each and one of LARGE, in the order of a server's table
+    export.py --recipes N DIR    those of N accounts as DIR/DID.car, each with three recipes among other records;
+                                 prints the DIDs
 
 The same arguments give the same bytes.
 """
@@ -107,6 +109,13 @@ def collections(n=3_000):
     return {f"com.example.c{i % 60}.d{i}/self": note(str(i)) for i in range(n)}
 
 
+def recipes(n):
+    """Three recipes of the n-th account, and posts."""
+    records = {f"exchange.recipe.recipe/{tid(i)}": encode({"$type": "exchange.recipe.recipe", "name": f"recipe {3 * n + i}"}) for i in range(3)}
+    records.update({f"{POST}{tid(i)}": encode(synth.post(f"post {i}")) for i in range(20)})
+    return export(records, tid(50), who=synth.did(n))
+
+
 # The last record but two has a block of its own.
 def without_record(blocks, nodes, root):
     del blocks[-3]
@@ -179,6 +188,12 @@ def main():
             name = f"{'small' if i < n else 'large'}-{synth.did(i)}.car"
             with open(os.path.join(sys.argv[5], name), "wb") as f:
                 f.write(posts(synth.did(i), small if i < n else large))
+        return
+    if sys.argv[1:2] == ["--recipes"] and len(sys.argv) == 4:
+        for n in range(int(sys.argv[2])):
+            with open(os.path.join(sys.argv[3], synth.did(n) + ".car"), "wb") as f:
+                f.write(recipes(n))
+            print(synth.did(n))
         return
     if len(sys.argv) != 2:
         sys.exit(__doc__)
