@@ -95,7 +95,7 @@ CREATE TABLE atproto.enumeration (
     PRIMARY KEY (subscription, source)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 COMMENT ON TABLE atproto.enumeration IS 'lists of repositories that are read, page by page, and again each atproto.enumerate_interval';
-COMMENT ON COLUMN atproto.enumeration.source IS 'listRepos, listReposByCollection and a collection, or dids: those of the subscription';
+COMMENT ON COLUMN atproto.enumeration.source IS 'listRepos, listReposByCollection and a collection, or dids: those of the subscription; recheck: listRepos, once, for what is stored and newer there';
 COMMENT ON COLUMN atproto.enumeration.cursor IS 'where the next page begins; it moves with what the page brought';
 COMMENT ON COLUMN atproto.enumeration.started_at IS 'when the first page was asked for';
 COMMENT ON COLUMN atproto.enumeration.finished_at IS 'when there was no next one; NULL: it is being read';
@@ -137,6 +137,8 @@ CREATE VIEW atproto.wanted_list AS
             UNION ALL
             SELECT 'listReposByCollection ' || c FROM pg_catalog.unnest(s.collections) c
             WHERE s.dids IS NULL AND s.backfill = 'collections' AND c IS NOT NULL
+            UNION ALL
+            SELECT e.source FROM atproto.enumeration e WHERE e.subscription = s.name AND e.source = 'recheck'
         ) l (source)
     WHERE s.backfill <> 'none';
 COMMENT ON VIEW atproto.wanted_list IS 'lists that are to be read, by subscriptions'' backfill; for the fetcher';

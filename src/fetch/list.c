@@ -138,12 +138,13 @@ look(void)
 static char *
 url_of(const AtpListing *listing)
 {
-	const char *space = strchr(listing->source, ' ');
+	const char *source = atp_list_is_recheck(listing) ? "listRepos" : listing->source;
+	const char *space = strchr(source, ' ');
 	StringInfoData url;
 
 	initStringInfo(&url);
 	appendStringInfo(&url, "%s/xrpc/com.atproto.sync.%.*s?limit=%d", listing->server,
-					 (int) (space != NULL ? space - listing->source : strlen(listing->source)), listing->source,
+					 (int) (space != NULL ? space - source : strlen(source)), source,
 					 space != NULL ? COLLECTION_LIMIT : REPOS_LIMIT);
 	if (space != NULL)
 	{

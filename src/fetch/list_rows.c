@@ -50,7 +50,7 @@ atp_list_init(void)
 #define DUE \
 	" FROM atproto.wanted_list l LEFT JOIN atproto.enumeration e USING (subscription, source)" \
 	" WHERE l.runs AND CASE WHEN e.subscription IS NULL THEN true" \
-	" WHEN e.finished_at IS NULL THEN e.next_try <= $1 ELSE e.finished_at <= $2 END"
+	" WHEN e.finished_at IS NULL THEN e.next_try <= $1 ELSE e.finished_at <= $2 AND source <> '" ATP_LIST_RECHECK "' END"
 
 static AtpResult
 query_due(const char *sql, TimestampTz now, int limit)
@@ -71,15 +71,28 @@ atp_list_is_wanted(void)
 
 /* From its first page on. */
 static void
-begin_list(AtpListing *listing, TimestampTz now)
+begin_list(const char *subscription, const char *source, TimestampTz now)
 {
-	listing->cursor = NULL;
-	listing->started_at = now;
 	atp_run("INSERT INTO atproto.enumeration (subscription, source, started_at) VALUES ($1, $2, $3)"
 			" ON CONFLICT (subscription, source) DO UPDATE SET cursor = NULL, started_at = excluded.started_at,"
 			"  finished_at = NULL, pages = 0, seen = 0, queued = 0, skipped = 0, empty = 0, tries = 0,"
 			"  next_try = '-infinity', error = NULL",
-			ATP_ARGS(atp_text_arg(listing->subscription), atp_text_arg(listing->source), atp_time_arg(now)));
+			ATP_ARGS(atp_text_arg(subscription), atp_text_arg(source), atp_time_arg(now)));
+}
+
+void
+atp_list_recheck(const char *subscription)
+{
+	AtpCaller	caller = atp_as_table_owner("enumeration");
+
+	begin_list(subscription, ATP_LIST_RECHECK, atp_time_of_day());
+	atp_owner_end(caller);
+}
+
+bool
+atp_list_is_recheck(const AtpListing *listing)
+{
+	return strcmp(listing->source, ATP_LIST_RECHECK) == 0;
 }
 
 static AtpListing *
@@ -94,7 +107,11 @@ read_listing(AtpTuple row, TimestampTz now)
 	listing->cursor = atp_get_text_or_null(row, "cursor");
 	listing->started_at = DatumGetTimestampTz(atp_get(row, "started_at", TIMESTAMPTZOID, &isnull));
 	if (!atp_get_bool(row, "begun"))
-		begin_list(listing, now);
+	{
+		listing->cursor = NULL;
+		listing->started_at = now;
+		begin_list(listing->subscription, listing->source, now);
+	}
 	return listing;
 }
 
@@ -127,12 +144,15 @@ atp_lists_due(int limit)
  * ------------------------------------------------------------------------
  */
 
-/*
- * R-61: those that are not stored as they are now, in the order of their DIDs.  As
- * the owner of the subscription, who reads his own table.
- */
+/* those that are not stored as they are now ... */
+#define NOT_STORED	"r.did IS NULL OR (r.active AND (r.sync IS DISTINCT FROM 'synchronized' OR u.rev OPERATOR(@.>) r.rev))"
+
+/* ... R-64: or are, but as they were. */
+#define STORED_OLD	"r.active AND u.rev OPERATOR(@.>) r.rev"
+
+/* Those, in the order of their DIDs.  As the owner of the subscription, who reads his own table. */
 static int
-find_needed(const AtpSubscription *sub, const AtpListed *page, struct varlena **needed)
+find_needed(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, struct varlena **needed)
 {
 	Datum	   *dids = palloc(sizeof(Datum) * page->n);
 	Datum	   *revs = palloc(sizeof(Datum) * page->n);
@@ -148,11 +168,9 @@ find_needed(const AtpSubscription *sub, const AtpListed *page, struct varlena **
 		nulls[i] = !page->accounts[i].has_rev;
 	}
 	caller = atp_owner_begin(sub->owner);
-	found = atp_query(atp_expand_sql("SELECT u.did FROM unnest($1, $2) u (did, rev)"
-									 " LEFT JOIN #.repo r ON r.did OPERATOR(@.=) u.did"
-									 " WHERE r.did IS NULL OR (r.active AND"
-									 "  (r.sync IS DISTINCT FROM 'synchronized' OR u.rev OPERATOR(@.>) r.rev))"
-									 " ORDER BY u.did", sub->target),
+	found = atp_query(atp_expand_sql(psprintf("SELECT u.did FROM unnest($1, $2) u (did, rev)"
+											  " LEFT JOIN #.repo r ON r.did OPERATOR(@.=) u.did WHERE %s ORDER BY u.did",
+											  atp_list_is_recheck(listing) ? STORED_OLD : NOT_STORED), sub->target),
 					  ATP_ARGS(atp_array_arg(atp_type("did"), dids, NULL, page->n),
 							   atp_array_arg(atp_type("tid"), revs, nulls, page->n)));
 	n = (int) found.n;
@@ -169,7 +187,7 @@ find_needed(const AtpSubscription *sub, const AtpListed *page, struct varlena **
 
 /* The same; -1 and the error's text where he may not, has no such table, or keeps us waiting. */
 static int
-try_to_find_needed(const AtpSubscription *sub, const AtpListed *page, struct varlena **needed, char **error)
+try_to_find_needed(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, struct varlena **needed, char **error)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -180,7 +198,7 @@ try_to_find_needed(const AtpSubscription *sub, const AtpListed *page, struct var
 	PG_TRY();
 	{
 		atp_limit_begin(sub->owner, FIND_MS);
-		n = find_needed(sub, page, needed);
+		n = find_needed(listing, sub, page, needed);
 		atp_limit_end();
 		ReleaseCurrentSubTransaction();
 	}
@@ -218,14 +236,14 @@ is_still_asked(const AtpListing *listing)
 
 /* How many jobs the page gives; -1: it is told why not. */
 static int64
-add_jobs(const AtpSubscription *sub, const AtpListed *page, const char *reason, char **error)
+add_jobs(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, const char *reason, char **error)
 {
 	struct varlena **needed = palloc(sizeof(struct varlena *) * Max(page->n, 1));
 	int			n;
 
 	if (page->n == 0)
 		return 0;
-	n = try_to_find_needed(sub, page, needed, error);
+	n = try_to_find_needed(listing, sub, page, needed, error);
 	return n < 0 ? -1 : (int64) atp_jobs_add(sub, needed, n, ATP_JOB_LISTED, reason);
 }
 
@@ -286,7 +304,7 @@ static bool
 take(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, const char *reason, const AtpListSeen *seen)
 {
 	char	   *error = NULL;
-	int64		queued = add_jobs(sub, page, reason, &error);
+	int64		queued = add_jobs(listing, sub, page, reason, &error);
 
 	if (queued < 0)
 	{
@@ -320,7 +338,7 @@ atp_list_take(const AtpListing *listing, const char *text, size_t n, AtpListSeen
 		if (wrong != NULL)
 			put_off(listing, wrong, ATP_LIST_NOTED);
 		else
-			more = take(listing, sub, &page, "listed", seen);
+			more = take(listing, sub, &page, atp_list_is_recheck(listing) ? ATP_LIST_RECHECK : "listed", seen);
 	}
 	atp_owner_end(caller);
 	return more;

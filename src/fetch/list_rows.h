@@ -35,6 +35,14 @@ typedef enum AtpListFault
 /* From _PG_init(): the setting. */
 extern void atp_list_init(void);
 
+/*
+ * R-64: atproto.recheck() has the list read, once, for those that are stored and newer there; this is
+ * its source.
+ */
+#define ATP_LIST_RECHECK	"recheck"
+extern void atp_list_recheck(const char *subscription);
+extern bool atp_list_is_recheck(const AtpListing *listing);
+
 /* Is there one that is due, or soon will be? */
 extern bool atp_list_is_wanted(void);
 

@@ -1,7 +1,7 @@
 /*
  * repo_sql.c
- *		SQL: atproto.resync() and atproto.backfill_repo(): a repository is to be
- *		fetched.
+ *		SQL: atproto.resync(), resync_all(), backfill_repo() and recheck():
+ *		repositories are to be fetched.
  */
 #include "postgres.h"
 
@@ -9,13 +9,23 @@
 #include "config/owner.h"
 #include "config/spi.h"
 #include "config/wake.h"
+#include "fetch/list_rows.h"
 #include "fmgr.h"
 #include "identity/identity.h"
+#include "miscadmin.h"
+#include "stream/format.h"
 #include "tables/filler.h"
 #include "tables/job.h"
+#include "tables/table.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(atp_resync);
+PG_FUNCTION_INFO_V1(atp_resync_all);
+PG_FUNCTION_INFO_V1(atp_recheck);
+
+/* Repositories that are read at a time. */
+#define SOME	"1000"
 
 /* What was put off, or waits for its account, is tried at once. */
 static void
@@ -31,9 +41,8 @@ hasten(const char *target, AtpArg did, bool force)
 }
 
 static void
-resync(struct varlena *did, const char *target, bool force)
+check_fetches(const AtpSubscription *sub)
 {
-	const AtpSubscription *sub = atp_filler_of(target, did);
 	AtpResult	found = atp_query("SELECT FROM atproto.subscription WHERE name = $1 AND backfill = 'none'",
 								  ATP_ARGS(atp_text_arg(sub->name)));
 
@@ -43,8 +52,99 @@ resync(struct varlena *did, const char *target, bool force)
 				 errmsg("subscription \"%s\" fetches no repositories", sub->name),
 				 errhint("Set \"backfill\" to \"repair\", or more.")));
 	atp_result_free(found);
+}
+
+static void
+resync(struct varlena *did, const char *target, bool force)
+{
+	const AtpSubscription *sub = atp_filler_of(target, did);
+
+	check_fetches(sub);
 	(void) atp_jobs_add(sub, &did, 1, ATP_JOB_USER, "asked for");
 	hasten(target, (AtpArg) {PointerGetDatum(did), atp_type("did"), false}, force);
+	atp_wake_fetcher();
+}
+
+/* The first that fetches repositories into the schema. */
+static const AtpSubscription *
+fetcher_of(const char *target)
+{
+	AtpResult	found = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND keep_records AND backfill <> 'none'"
+								  " ORDER BY name LIMIT 1", ATP_ARGS(atp_text_arg(target)));
+
+	if (found.n == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("no subscription fetches repositories into schema \"%s\"", target),
+				 errhint("Set \"backfill\" of one to \"repair\", or more.")));
+	return atp_subscription_borrow(atp_get_text(atp_result_row(found, 0), "name"), CurrentMemoryContext);
+}
+
+/* Active repositories after this one, some, in their order, as the owner reads his table; NULL: none. */
+static AtpResult
+next_repos(const AtpSubscription *sub, struct varlena *after)
+{
+	AtpCaller	caller = atp_owner_begin(sub->owner);
+	AtpResult	found = atp_query(atp_expand_sql("SELECT did FROM #.repo WHERE active AND ($1 IS NULL OR did OPERATOR(@.>) $1)"
+												 " ORDER BY did LIMIT " SOME, sub->target),
+								  ATP_ARGS((AtpArg) {PointerGetDatum(after), atp_type("did"), after == NULL}));
+
+	atp_owner_end(caller);
+	return found;
+}
+
+static struct varlena *
+did_of(AtpTuple row)
+{
+	bool		isnull;
+	Datum		did = atp_get(row, "did", atp_type("did"), &isnull);
+
+	if (isnull)
+		ereport(ERROR,
+				(errcode(ERRCODE_NOT_NULL_VIOLATION), errmsg("table \"%s\" has a row without a DID", "repo")));
+	return PG_DETOAST_DATUM_COPY(did);
+}
+
+static int64
+resync_all(const char *target)
+{
+	const AtpSubscription *sub = fetcher_of(target);
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto resync_all", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = CurrentMemoryContext;
+	struct varlena *last = NULL;
+	int64		added = 0;
+	AtpResult	repos;
+
+	while ((repos = next_repos(sub, last)).n > 0)
+	{
+		struct varlena **dids;
+		int			n = 0;
+
+		last = did_of(atp_result_row(repos, repos.n - 1));
+		MemoryContextSwitchTo(cxt);
+		dids = palloc(sizeof(struct varlena *) * repos.n);
+		for (uint64 i = 0; i < repos.n; i++)
+		{
+			dids[n] = did_of(atp_result_row(repos, i));
+			n += atp_wants_did(&sub->settings, dids[n]);
+		}
+		added += atp_jobs_add(sub, dids, n, ATP_JOB_LISTED, "resync_all");
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(cxt);
+		atp_result_free(repos);
+		CHECK_FOR_INTERRUPTS();
+	}
+	atp_wake_fetcher();
+	return added;
+}
+
+static void
+recheck(const char *name)
+{
+	const AtpSubscription *sub = atp_subscription_borrow(name, CurrentMemoryContext);
+
+	check_fetches(sub);
+	atp_list_recheck(sub->name);
 	atp_wake_fetcher();
 }
 
@@ -57,6 +157,35 @@ atp_resync(PG_FUNCTION_ARGS)
 	SPI_connect();
 	nest = atp_caller_begin();
 	resync((struct varlena *) PG_GETARG_VARLENA_P(0), NameStr(*PG_GETARG_NAME(1)), PG_GETARG_BOOL(2));
+	atp_caller_end(nest);
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/* SQL: atproto.resync_all(target) */
+Datum
+atp_resync_all(PG_FUNCTION_ARGS)
+{
+	int			nest;
+	int64		added;
+
+	SPI_connect();
+	nest = atp_caller_begin();
+	added = resync_all(NameStr(*PG_GETARG_NAME(0)));
+	atp_caller_end(nest);
+	SPI_finish();
+	PG_RETURN_INT64(added);
+}
+
+/* SQL: atproto.recheck(subscription) */
+Datum
+atp_recheck(PG_FUNCTION_ARGS)
+{
+	int			nest;
+
+	SPI_connect();
+	nest = atp_caller_begin();
+	recheck(text_to_cstring(PG_GETARG_TEXT_PP(0)));
 	atp_caller_end(nest);
 	SPI_finish();
 	PG_RETURN_VOID();

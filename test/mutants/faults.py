@@ -381,6 +381,8 @@ fault("list-fruitless", "fetch/list_entries.c", "if (rank <= *reg)", "if (rank <
 fault("list-busy", "fetch/list.c", "answer->status == 429 || ", "", "t/345_lists")
 fault("list-anew", "fetch/list.c", "? ATP_LIST_ANEW : ATP_LIST_AGAIN", "? ATP_LIST_AGAIN : ATP_LIST_AGAIN", "t/345_lists")
 fault("list-owner", "fetch/list_rows.c", "caller = atp_owner_begin(sub->owner);", "caller = atp_as_table_owner(\"subscription\");", "t/345_lists")
+fault("list-recheck", "fetch/list_rows.c", "atp_list_is_recheck(listing) ? STORED_OLD : NOT_STORED", "NOT_STORED", "t/345_lists")
+fault("list-recheck-once", "fetch/list_rows.c", " AND source <> '\" ATP_LIST_RECHECK \"' END", " END", "t/345_lists")
 fault("list-many", "tables/job.c", "bool		many = found.n > 0;", "bool		many = found.n > 1;", "t/345_lists")
 
 # --- how often repositories are fetched ---

@@ -264,6 +264,34 @@ $network->wait_for_log(3, host => $host);
 pass('R-60: a list is read again');
 query('SELECT atproto.pause($$again$$)');
 
+query("SELECT atproto.unsubscribe('again'); ALTER SYSTEM RESET atproto.enumerate_interval; SELECT pg_reload_conf()");
+
+# --- what is stored, and newer at the server ---
+
+query("CREATE SCHEMA stored; SELECT atproto.create_tables('stored'); INSERT INTO stored.repo (did, rev, sync, active) VALUES " . join ', ',
+	map { sprintf "('%s', %s, '%s', %s)", did($_->[0]), @$_[ 1 .. 3 ] }
+	[ 'a', "'$later'", 'synchronized', 'true' ], [ 'b', "'$rev'", 'synchronized', 'true' ], [ 'c', "'$rev'", 'partial', 'true' ],
+	[ 'd', "'$rev'", 'partial', 'false' ], [ 'e', "'$rev'", 'synchronized', 'true' ], [ 'f', 'NULL', 'partial', 'true' ]);
+$host = follow('stored', 'repair', target => q('stored'),
+	host => { page => 3, list => [ (map { entry($_, rev => $later) } 'a' .. 'd'), entry('e', rev => ''), map { entry($_, rev => $later) } 'f', 'g' ] });
+query("SELECT atproto.recheck('stored')");
+is(finished('stored'), 'recheck|3|7|2|0|0|t|', 'R-64: the list is read');
+is(jobs('stored'), dids(qw(b c)), 'R-64: what is stored, active, and newer at the server is fetched, and nothing else');
+is(query("SELECT DISTINCT priority, reason FROM atproto.repo_job WHERE subscription = 'stored'"), '3|recheck', 'after all others');
+query("UPDATE atproto.enumeration SET finished_at = '-infinity'; DELETE FROM atproto.repo_job");
+$host = follow('read', 'network', host => $good, target => q('poor'));
+finished('read');
+is(query("SELECT finished_at FROM atproto.enumeration WHERE subscription = 'stored'"), '-infinity', 'R-64: it is read once');
+query("SELECT atproto.recheck('stored')");
+wait_for("SELECT finished_at > '-infinity' FROM atproto.enumeration WHERE subscription = 'stored'");
+is(finished('stored'), 'recheck|3|7|2|0|0|t|', 'R-64: until somebody asks again');
+query('DELETE FROM atproto.repo_job');
+is(query("SELECT atproto.resync_all('stored')"), '5', 'resync_all: all that are active');
+is(jobs('stored'), dids(qw(a b c e f)), 'are fetched');
+query("UPDATE atproto.subscription SET backfill = 'none' WHERE name = 'stored'");
+refused("SELECT atproto.recheck('stored')", qr/subscription "stored" fetches no repositories/, 'R-01: but where none is');
+refused("SELECT atproto.resync_all('stored')", qr/no subscription fetches repositories into schema "stored"/, 'R-01: likewise');
+
 ok(!$node->log_contains(qr/PANIC|terminated by signal|TRAP/), 'no process died');
 $node->stop;
 $network->stop;
