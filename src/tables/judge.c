@@ -204,8 +204,8 @@ judge_event(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 	}
 	else if (full && old && !matters(s, repo, event))
 		atp_judged_ignore(event, ATP_SKIP_OLD);
-	/* V-42 */
-	else if (!old && (repo->stays || (repo->waits && event->held == NULL)))
+	/* V-42; what is read again has an order, too */
+	else if ((!old || atp_repo_is_refilled(s, repo)) && (repo->stays || (repo->waits && event->held == NULL)))
 		atp_judged_hold(event, atp_repo_is_held(repo, "resync") ? ATP_HELD_RESYNC : ATP_HELD_ORDER);
 	else if (full)
 		judge_signature(s, event, &s->identities[repo - s->repos]);

@@ -8,6 +8,13 @@
     full.py statuses > FILE            accounts that are not active, and sign commits
     full.py statuses --keys            name, did, key
     full.py refused > FILE             two accounts, one of which is not known
+    full.py again > FILE               accounts whose events are read or tried again, after their keys have changed
+    full.py again --keys               name, did, first key, second key
+    full.py hosts > FILE               accounts of one server, and of others; their keys are those that rotations calls their first
+    full.py outage > FILE              accounts that are known when the directory goes away, and such as come meanwhile and later
+    full.py outage --keys              did, key
+    full.py large N BYTES > FILE       N commits of the account that rotations calls unknown, each with a record of so many bytes
+    full.py sizes BYTES... > FILE      likewise a commit of it and of other accounts each
     full.py flood N M > FILE           N forged commits of one account, and one each of M others
 
 The messages of all accounts come one after the other: first all first ones, and so on.
@@ -216,6 +223,109 @@ def keys():
         yield name, WHO[name], FIRST[name].multikey.hex(), SECOND[name].multikey.hex()
 
 
+# --- a server's accounts, and others' (V-44) ---
+
+HERE, MOVED, ELSEWHERE, UNKNOWN = "announced", "former", "elsewhere", "unknown"
+
+
+def hosts(s):
+    def commit(name, n):
+        s.keys[WHO[name]] = FIRST[name]
+        return s.commit(WHO[name], rev(n), [post(str(n))])
+
+    # to 4
+    for name in (HERE, MOVED, ELSEWHERE, UNKNOWN):
+        yield commit(name, 10)
+    # to 10: one has moved away by now
+    yield s.account(WHO[MOVED], False, "deleted")
+    yield commit(MOVED, 20)
+    yield s.account(WHO[HERE], False, "deactivated")
+    yield s.account(WHO[ELSEWHERE], False, "takendown")
+    yield s.sync(WHO[ELSEWHERE], rev(15))
+    yield commit(UNKNOWN, 20)
+    # to 13: one has come
+    yield commit(ELSEWHERE, 20)
+    yield s.account(WHO[ELSEWHERE], False, "suspended")
+    yield commit(MOVED, 30)
+
+
+# --- the directory goes away ---
+
+MANY = [sign.Key(f"outage {i}", "p256" if i % 3 == 0 else "k256") for i in range(10)]
+
+
+def outage(s):
+    def commit(i, n):
+        s.keys[synth.did(400 + i)] = MANY[i]
+        return s.commit(synth.did(400 + i), rev(n), [post(str(n))])
+
+    # to 3: these are known
+    for i in range(3):
+        yield commit(i, 10)
+    # to 13: others come
+    yield commit(0, 20)
+    yield commit(3, 10)
+    yield commit(4, 10)
+    yield s.identity(synth.did(401))
+    yield commit(1, 20)
+    yield commit(3, 20)
+    yield commit(5, 10)
+    yield commit(2, 20)
+    yield commit(4, 20)
+    yield commit(3, 30)
+    # to 17, 20, 23: one, one, and one more
+    for i in (6, 7, 8):
+        yield commit(i, 10)
+        yield commit(0, 10 * i - 30)
+        if i == 6:
+            yield commit(1, 30)
+        yield commit(i, 20)
+    # to 26
+    for i in (3, 6, 7):
+        yield commit(i, 40)
+
+
+def outage_keys():
+    for i, key in enumerate(MANY[:9]):
+        yield synth.did(400 + i), key.multikey.hex()
+
+
+# --- what is read, or tried, again ---
+
+AGAIN = ("same", "turned", "late")
+OF = {name: synth.did(150 + i) for i, name in enumerate(AGAIN)}
+KEYS = {name: (sign.Key(name + " 1"), sign.Key(name + " 2")) for name in AGAIN}
+
+
+def again(s):
+    def commit(name, n, key=0):
+        s.keys[OF[name]] = KEYS[name][key]
+        return s.commit(OF[name], rev(n), [post(str(n))])
+
+    # to 4
+    yield commit("same", 10)
+    yield commit("turned", 10)
+    yield commit("same", 20)
+    yield commit("turned", 20, 1)
+    # to 7: the last two come in the wrong order
+    yield commit("late", 10)
+    s.seq += 1
+    older = commit("late", 20)
+    s.seq -= 2
+    yield commit("late", 30)
+    s.seq += 1
+    yield older
+    # to 9, 10
+    yield commit("same", 30)
+    yield commit("turned", 30, 1)
+    yield commit("turned", 40, 1)
+
+
+def again_keys():
+    for name in AGAIN:
+        yield name, OF[name], *(key.multikey.hex() for key in KEYS[name])
+
+
 # --- accounts that are not active, and sign commits (V-39) ---
 
 STATUSES = ("active", "takendown", "refused", "not-found", "forged", "raced", "back", "silent", "parked")
@@ -260,14 +370,46 @@ def flood(s, n, m):
             yield s.commit(synth.did(1001 + i), rev(10), [post("x")])
 
 
+# --- what does not fit ---
+
+
+def sized(name, size):
+    return "create", f"{POST}{name}", synth.post("x" * size)
+
+
+def large(s, n, size):
+    s.keys[WHO["unknown"]] = FIRST["unknown"]
+    for i in range(n):
+        yield s.commit(WHO["unknown"], rev(10 * i + 10), [sized(i, size)])
+
+
+def sizes(s, *sizes):
+    for i, size in enumerate(sizes):
+        who = synth.did(1000 + i) if i > 0 else WHO["unknown"]
+        s.keys[who] = FIRST["unknown"]
+        yield s.commit(who, rev(10), [sized(i, size)])
+
+
 def main():
     what, *more = sys.argv[1:]
     if more in (["--expect"], ["--keys"]):
-        for row in {"attacks": expect_attacks, "rotations": keys, "statuses": status_keys}[what]():
+        for row in {"attacks": expect_attacks, "rotations": keys, "statuses": status_keys, "outage": outage_keys, "again": again_keys}[what]():
             print("\t".join(row))
         return
     s = Stream()
-    synth.write({"attacks": attacks, "rotations": rotations, "statuses": statuses, "refused": refused, "flood": flood}[what](s, *map(int, more)), sys.stdout.buffer)
+    make = {
+        "attacks": attacks,
+        "rotations": rotations,
+        "statuses": statuses,
+        "refused": refused,
+        "again": again,
+        "hosts": hosts,
+        "outage": outage,
+        "flood": flood,
+        "large": large,
+        "sizes": sizes,
+    }[what]
+    synth.write(make(s, *map(int, more)), sys.stdout.buffer)
 
 
 if __name__ == "__main__":

@@ -15,12 +15,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = make_node('held_full', databases => '', conf => "max_worker_processes = 16\natproto.reconnect_delay = 50ms");
-my %who;
-foreach (split /\n/, slurp_file(make_capture('full.py', 'rotations', '--keys')))
-{
-	my ($name, $did, $first, $second) = split /\t/;
-	$who{$name} = { did => $did, first => $first, second => $second };
-}
+my %who = accounts_of('full.py', 'rotations');
 
 # --- floods: nothing is stored of them but what waits, and nobody is asked twice ---
 

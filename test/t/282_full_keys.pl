@@ -19,10 +19,8 @@ my $node = make_node('full_keys', databases => '', conf => "max_worker_processes
 
 # --- keys that change ---
 
-my %who;
-my @rotations = map { [ split /\t/ ] } split /\n/, slurp_file(make_capture('full.py', 'rotations', '--keys'));
-$who{ $_->[0] } = { did => $_->[1], first => $_->[2], second => $_->[3] } foreach @rotations;
-my $names = @rotations;
+my %who   = accounts_of('full.py', 'rotations');
+my $names = keys %who;
 
 sub of
 {
@@ -60,8 +58,10 @@ foreach my $workers (1, 3)
 	is(of('gone', $s), '10|', "V-43: $workers: nothing of an account that is gone");
 	is(query("SELECT sync, verified FROM $s.repo WHERE did = '$who{forked}{did}'"), 'desynchronized|t', "V-15: $workers: two commits of one revision");
 
-	# what the look-ups bring: the second key, the first, nothing
-	looked_up(", key = '\\x$who{rotated}{second}', resolved_at = now()", "did = '$who{rotated}{did}'");
+	# what the look-ups bring: nothing and the second key, nothing, the first
+	looked_up(", tries = 1, error = 'no answer'", "did = '$who{rotated}{did}'");
+	like(of('rotated', $s), qr/^10\|signature,\w+$/, "V-41: $workers: a look-up without an answer does not say that the account has not signed it");
+	looked_up(", key = '\\x$who{rotated}{second}', tries = 0, error = NULL, resolved_at = now()", "did = '$who{rotated}{did}'");
 	wait_for("SELECT count(*) = 0 FROM atproto.held_event WHERE did = '$who{rotated}{did}'");
 	is(of('rotated', $s), '10,20,30|', "V-41: $workers: the new key has signed it, and what waited behind it");
 	looked_up(", doubtful = false, tries = 1, error = 'no answer'", "did = '$who{announced}{did}'");

@@ -10,16 +10,16 @@ use FindBin;
 use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
+use AtprotoTest::Lookups;
 use AtprotoTest::Points;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node   = make_node('held', databases => '', conf => "max_worker_processes = 12\natproto.reconnect_delay = 50ms");
 my $points = AtprotoTest::Points->new($node);
-my @who    = map { [ split /\t/ ] } split /\n/, slurp_file(make_capture('full.py', 'rotations', '--keys'));
-my $names  = @who;
-my ($unknown) = grep { $_->[0] eq 'unknown' } @who;
-my ($did, $key) = @$unknown[ 1, 2 ];
+my %who    = accounts_of('full.py', 'rotations');
+my $names  = keys %who;
+my ($did, $key) = @{ $who{unknown} }{qw(did first)};
 
 # Three events of an account wait, and come by a stream that goes on with others'.
 sub with_held

@@ -11,7 +11,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
-use AtprotoTest::Lookups qw(looked_up);
+use AtprotoTest::Lookups;
 use AtprotoTest::Points;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -20,34 +20,22 @@ my $nsid   = 'com.atproto.label.subscribeLabels';
 my $node   = make_node('full_labels', databases => '', conf => "max_worker_processes = 12\natproto.reconnect_delay = 50ms");
 my $points = AtprotoTest::Points->new($node);
 
-my %who;
-foreach my $row (map { [ split /\t/ ] } split /\n/, slurp_file(make_capture('full_labels.py', 'cases', '--keys')))
-{
-	$who{ $row->[0] } = { did => $row->[1], first => $row->[2], second => $row->[3] };
-}
+my %who = accounts_of('full_labels.py', 'cases');
 
 # The account's own key is another one: no label is signed by it.
-sub know
+sub know_labels
 {
 	my ($name, $key) = @_;
 
-	query("INSERT INTO atproto.identity (did, state, key, label_key, pds, resolved_at, asked_at)"
-		. " VALUES ('$who{$name}{did}', 'good', '\\x$who{gone}{second}', " . ($key ? "'\\x$key'" : 'NULL') . ", 'pds.example.com', now(), now())"
-		. " ON CONFLICT (did) DO UPDATE SET label_key = excluded.label_key, state = 'good', resolved_at = now()");
-	return;
-}
-
-sub begin_again
-{
-	query('DELETE FROM atproto.subscription; TRUNCATE atproto.identity, atproto.identity_wish, atproto.held_release');
+	know($who{$name}{did}, $who{gone}{second}, label_key => $key);
 	return;
 }
 
 sub know_all
 {
-	know($_, $who{$_}{first}) foreach qw(known forged rotated other);
-	know('keyless', undef);
-	query("INSERT INTO atproto.identity (did, state, next_try, asked_at, resolved_at) VALUES ('$who{gone}{did}', 'gone', now() + '1 h', now(), now())");
+	know_labels($_, $who{$_}{first}) foreach qw(known forged rotated other);
+	know_labels('keyless', undef);
+	know_gone($who{gone}{did});
 	return;
 }
 
@@ -65,13 +53,19 @@ sub held_of
 	return query("SELECT string_agg(seq || ' ' || why, ', ' ORDER BY rev) FROM atproto.held_event WHERE did = '$who{$name}{did}' AND kind = 'label'");
 }
 
-# Subscribe at level full, into a schema of the same name.
+# Subscribe at level full, into a schema of the same name.  What is before hold_at is in batches of its own.
 sub follow
 {
 	my ($name, $capture, $last, %o) = @_;
-	my $server = AtprotoTest::Server->start($capture);
+	my $hold_at = delete $o{hold_at};
+	my $server = AtprotoTest::Server->start($capture, $hold_at ? ('--hold-at', $hold_at) : ());
 
 	query("CREATE SCHEMA IF NOT EXISTS $name; " . subscribe_sql($name, $server, nsid => $nsid, cursor => 0, target => "'$name'", verify => "'full'", %o));
+	if ($hold_at)
+	{
+		wait_for_seq($node, $name, $hold_at - 1);
+		$server->release;
+	}
 	wait_for_seq($node, $name, $last);
 	return $server;
 }
@@ -83,7 +77,8 @@ my $n     = () = read_capture($cases);
 
 begin_again();
 know_all();
-follow('cases', $cases, $n);
+# the eighth is not in the same batch as what it waits behind
+follow('cases', $cases, $n, hold_at => 8);
 is(values_of('cases', 'known'), 'a1,a2,a5,a6', 'V-49: what its key has signed is taken, with $type or without');
 is(values_of('cases', 'other'), 'g1', 'V-49: with another one in the same message');
 is(query('SELECT count(*) FROM cases.label'), '5', 'V-49: and nothing else');
@@ -108,7 +103,7 @@ wait_for("SELECT count(*) = 0 FROM atproto.held_event WHERE did = '$who{forged}{
 is(values_of('cases', 'forged'), 'c2', 'V-41: they were none of its labels; the one between them is');
 is(query("SELECT stage, path, attempts, seq FROM atproto.dead_letter WHERE did = '$who{forged}{did}'"), 'signature|labels/0|2|11', 'V-48: one letter for each labeler and key');
 is(query("SELECT count(*) FROM cases.label WHERE val IN ('c1', 'c3', 'c4')"), '0', 'V-49: nothing of it is a row');
-know('unknown', $who{unknown}{first});
+know_labels('unknown', $who{unknown}{first});
 looked_up('', "did = '$who{unknown}{did}'");
 wait_for('SELECT count(*) = 0 FROM atproto.held_event');
 is(values_of('cases', 'unknown'), 'b1,b2', 'R-32: all that waited, when its key is known');
@@ -159,7 +154,7 @@ is(values_of('keyless', 'keyless'), 'e1', 'V-49: it had');
 query("UPDATE atproto.subscription SET verify = 'hash' WHERE name = 'keyless'");
 wait_for('SELECT count(*) = 0 FROM atproto.held_event');
 is(query("SELECT string_agg(val, ',' ORDER BY val) FROM keyless.label WHERE verified IS NULL"), 'b1,b2,c1,c2,c4,d1,d2', 'V-49: at another level nobody has to sign what waits');
-know('unknown', $who{unknown}{first});
+know_labels('unknown', $who{unknown}{first});
 query("UPDATE atproto.subscription SET verify = 'full' WHERE name = 'keyless'; SELECT atproto.set_cursor('keyless', 0)");
 wait_for("SELECT verified FROM keyless.label WHERE val = 'b2'");
 is(query("SELECT string_agg(val, ',' ORDER BY val) FROM keyless.label WHERE verified IS NULL"), 'c1,c2,c4,d1,d2', 'V-49: a replay at level full says what is true');
@@ -171,7 +166,7 @@ begin_again();
 follow('crash', make_capture('full_labels.py', 'flood', 3), 3);
 is(held_of('unknown'), '1 identity, 2 order, 3 order', 'three wait');
 $points->hold('held events next', 'atproto crash');
-know('unknown', $who{unknown}{first});
+know_labels('unknown', $who{unknown}{first});
 query('INSERT INTO atproto.held_release (target, kind, did, shard_key) SELECT target, kind, did, shard_key FROM atproto.held_event LIMIT 1');
 $points->wait('held events next', 'atproto crash');
 my $pid = query("SELECT pid FROM pg_stat_activity WHERE application_name = 'atproto crash'");
@@ -205,12 +200,12 @@ query("SELECT atproto.unsubscribe('many')");
 # --- an account whose commits and labels wait, for the same tables ---
 
 begin_again();
-my ($unknown) = grep { $_->[0] eq 'unknown' } map { [ split /\t/ ] } split /\n/, slurp_file(make_capture('full.py', 'rotations', '--keys'));
-my $did = $unknown->[1];
+my %accounts = accounts_of('full.py', 'rotations');
+my ($did, $key) = @{ $accounts{unknown} }{qw(did first)};
 query(subscribe_sql('repos', AtprotoTest::Server->start(make_capture('full.py', 'rotations')), cursor => 0, verify => "'full'", dids => "'{$did}'"));
 follow('beside', make_capture('full_labels.py', 'of', $did), 1, target => "'atproto'");
 wait_for("SELECT count(*) FILTER (WHERE kind = 'repo') = 3 AND count(*) FILTER (WHERE kind = 'label') = 1 FROM atproto.held_event WHERE did = '$did'");
-query("INSERT INTO atproto.identity (did, state, key, label_key, pds, resolved_at, asked_at) VALUES ('$did', 'good', '\\x$unknown->[2]', '\\x$unknown->[2]', 'pds.example.com', now(), now())");
+know($did, $key, label_key => $key);
 looked_up('', "did = '$did'");
 wait_for('SELECT count(*) = 0 FROM atproto.held_event');
 is(query('SELECT (SELECT count(*) FROM atproto.record), (SELECT count(*) FROM atproto.label WHERE verified)'), '3|1', 'V-49: each goes where it came from');

@@ -2,7 +2,9 @@
 #		What the tests of level full share that write identities by themselves: no
 #		fetcher runs, and look-ups are what the test says that they brought.
 #
-#		know($did, $key);
+#		my %who = accounts_of('full.py', 'rotations');
+#		know($did, $key);							# hexadecimal
+#		know($did, $key, label_key => $key);		# undef: it has none
 #		looked_up(", key = '\\x$key', resolved_at = now()", "did = '$did'");
 
 package AtprotoTest::Lookups;
@@ -12,8 +14,23 @@ use warnings FATAL => 'all';
 
 use AtprotoTest;
 use Exporter qw(import);
+use PostgreSQL::Test::Utils;
 
-our @EXPORT = qw(skips looked_up know begin_again);
+our @EXPORT = qw(skips looked_up know know_gone begin_again accounts_of);
+
+# Whose events a program of test/oracle makes: name => { did, first, second }, the latter its keys.
+sub accounts_of
+{
+	my ($program, $what) = @_;
+	my %who;
+
+	foreach (split /\n/, slurp_file(make_capture($program, $what, '--keys')))
+	{
+		my ($name, $did, $first, $second) = split /\t/;
+		$who{$name} = { did => $did, first => $first, second => $second };
+	}
+	return %who;
+}
 
 # As the statistics have them; those that are not named are not there.
 sub skips
@@ -38,19 +55,29 @@ EOSQL
 	return;
 }
 
+# What the directory says of an account: its key, and what else is named (pds, label_key).
 sub know
 {
-	my ($did, $key, $pds) = @_;
+	my ($did, $key, %o) = @_;
+	my ($key_sql, $label_key_sql) = map { defined $_ ? "'\\x$_'" : 'NULL' } $key, $o{label_key};
+	my $pds = $o{pds} // 'pds.example.com';
 
-	$pds //= 'pds.example.com';
-	query("INSERT INTO atproto.identity (did, state, key, pds, resolved_at, asked_at) VALUES ('$did', 'good', '\\x$key', '$pds', now(), now())"
-		. " ON CONFLICT (did) DO UPDATE SET key = excluded.key, state = 'good', pds = excluded.pds, resolved_at = now()");
+	query("INSERT INTO atproto.identity (did, state, key, label_key, pds, resolved_at, asked_at) VALUES ('$did', 'good', $key_sql, $label_key_sql, '$pds', now(), now())"
+		. " ON CONFLICT (did) DO UPDATE SET key = excluded.key, label_key = excluded.label_key, pds = excluded.pds, state = 'good', resolved_at = now()");
+	return;
+}
+
+# And that it does not function, and is not to be asked again soon.
+sub know_gone
+{
+	my ($did) = @_;
+	query("INSERT INTO atproto.identity (did, state, next_try, asked_at, resolved_at) VALUES ('$did', 'gone', now() + '1 h', now(), now())");
 	return;
 }
 
 sub begin_again
 {
-	query('DELETE FROM atproto.subscription; TRUNCATE atproto.identity, atproto.identity_wish');
+	query('DELETE FROM atproto.subscription; TRUNCATE atproto.identity, atproto.identity_wish, atproto.held_release');
 	return;
 }
 
