@@ -43,7 +43,7 @@ enum
 	COUNT_BYTES,				/* subscription */
 	ADD_HELD,
 	DROP_HELD,					/* target, did[], kind */
-	DROP_LARGEST,				/* subscription, bytes */
+	DROP_LARGEST,				/* subscription, bytes, target -> did, events, of this target, and being fetched? */
 	WAIT_AGAIN
 };
 
@@ -79,9 +79,10 @@ static const AtpStatement statements[] = {
 		"   WHERE before < $2),"
 		/* what somebody else is at, he takes */
 		" gone AS (SELECT h.ctid FROM atproto.held_event h JOIN large l ON h.target = l.target AND h.kind = l.kind AND h.did OPERATOR(@.=) l.did"
-		"   FOR UPDATE OF h SKIP LOCKED)"
-		" DELETE FROM atproto.held_event WHERE ctid IN (SELECT ctid FROM gone)",
-		SPI_OK_DELETE, {ATP_TYPE_TEXT, ATP_TYPE_INT8}
+		"   FOR UPDATE OF h SKIP LOCKED),"
+		" dropped AS (DELETE FROM atproto.held_event WHERE ctid IN (SELECT ctid FROM gone) RETURNING did, target, why)"
+		" SELECT did, count(*), bool_or(target = $3::name AND why = 'resync') FROM dropped GROUP BY did ORDER BY did",
+		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_TEXT}, {ATP_TYPE_DID, ATP_TYPE_INT8, ATP_TYPE_BOOL}
 	},
 	[WAIT_AGAIN] = {
 		"UPDATE atproto.held_event SET why = 'signature', asked_at = $3"
@@ -172,28 +173,46 @@ static struct
 	int64		added;			/* by this process since that was looked up */
 }			total;
 
-/* room for so many bytes more of the subscription.  What has most goes. */
+/* What has most goes.  Of what nobody has verified nothing follows; what is being fetched will have to be fetched once more. */
 static void
-make_room(AtpApply *a, int64 bytes)
+drop_largest(AtpApply *a, int64 bytes)
+{
+	Datum		args[3] = {CStringGetTextDatum(a->sub->name), Int64GetDatum(bytes), target_of(a)};
+	uint64		n = execute(a, DROP_LARGEST, args, NULL);
+	SPITupleTable *dropped = SPI_tuptable;
+
+	for (uint64 i = 0; i < n; i++)
+	{
+		Datum		v[3];
+		bool		null[3];
+
+		heap_deform_tuple(dropped->vals[i], dropped->tupdesc, v, null);
+		a->skips[ATP_SKIP_HELD_DROPPED] += DatumGetInt64(v[1]);
+		if (DatumGetBool(v[2]))
+			atp_repo_mark(a, PG_DETOAST_DATUM(v[0]));
+	}
+	SPI_freetuptable(dropped);
+}
+
+/* of the subscription so many bytes more are held.  Are these too many? */
+static void
+limit(AtpApply *a, int64 bytes)
 {
 	int64		max = a->sub->settings.max_held_bytes;
-	Datum		args[2] = {CStringGetTextDatum(a->sub->name)};
+	Datum		arg = CStringGetTextDatum(a->sub->name);
 	bool		isnull;
 
 	total.added += bytes;
 	if (total.known && total.bytes + total.added <= max && total.added <= max / LOOK)
 		return;
-	(void) execute(a, COUNT_BYTES, args, NULL);
+	(void) execute(a, COUNT_BYTES, &arg, NULL);
 	total.bytes = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
 	SPI_freetuptable(SPI_tuptable);
-	total.added = bytes;
-	total.known = true;
-	if (total.bytes + bytes <= max)
-		return;
+	total.added = 0;
+	total.known = total.bytes <= max;
 	/* a tenth more, so that it is not the same for the next event */
-	args[1] = Int64GetDatum(total.bytes + bytes - max + max / 10);
-	a->skips[ATP_SKIP_HELD_DROPPED] += execute(a, DROP_LARGEST, args, NULL);
-	total.known = false;
+	if (!total.known)
+		drop_largest(a, total.bytes - max + max / 10);
 }
 
 /* ------------------------------------------------------------------------
@@ -274,12 +293,12 @@ atp_held_add(AtpApply *a, AtpEvent *const *events, int n)
 	}
 	if (rows->n == 0)
 		return;
-	make_room(a, sum);
 	args[0] = target_of(a);
 	args[1] = CStringGetTextDatum(a->sub->name);
 	args[2] = kind_of(a);
 	atp_rows_bind(rows, args + 3);
 	(void) execute(a, ADD_HELD, args, NULL);
+	limit(a, sum);
 }
 
 void
