@@ -21,7 +21,7 @@ use AtprotoTest::Clock;
 use AtprotoTest::Network;
 use AtprotoTest::Preload;
 
-our @EXPORT = qw($K256 $P256 $network $preload $clock $ahead $good begin_identities plc later requests row settle resolve refresh);
+our @EXPORT = qw($K256 $P256 $network $preload $clock $ahead $good begin_identities plc later sooner_or_later requests row settle resolve refresh);
 
 our $K256 = 'zQ3shokFTS3brHcDQrn82RUDfCZESWL1ZdCEJwekUDPQiYBme';
 our $P256 = 'zDnaerDaTF5BXEavCrfRZEk316dpbLsfPDZ3WJ5hRTPFU2169';
@@ -58,6 +58,26 @@ sub later
 	$ahead += $seconds;
 	$clock->time_of_day($ahead);
 	$clock->advance(400);    # what a host may have to rest
+	return;
+}
+
+# Minutes pass until a query gives true.
+sub sooner_or_later
+{
+	my ($sql, %o) = @_;
+	my $since = time;
+
+	AtprotoTest::wait_until(
+		sub {
+			return 1 if query($sql, %o) eq 't';
+			if (time > $since)
+			{
+				later(61);
+				$since = time;
+			}
+			return 0;
+		},
+		$sql);
 	return;
 }
 

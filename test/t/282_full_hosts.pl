@@ -1,0 +1,83 @@
+# 282_full_hosts.pl
+#		A subscription to a PDS (host_is_pds) at level full: what it says of accounts that are
+#		elsewhere is ignored, that they are deleted, too; of a relay, which is asked for
+#		the same, it is believed.  As in 282_full.pl no fetcher runs.  V-43, V-44.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use AtprotoTest::Lookups;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = make_node('full_hosts', databases => '', conf => "max_worker_processes = 16\natproto.reconnect_delay = 50ms");
+my %accounts = accounts_of('full.py', 'rotations');
+my %who;
+@who{qw(here moved elsewhere unknown)} = @accounts{qw(announced former elsewhere unknown)};
+my ($here, $moved, $elsewhere, $unknown) = map { $who{$_}{did} } qw(here moved elsewhere unknown);
+my $capture = make_capture('full.py', 'hosts');
+
+# Its records, and whether it is active; what was asked, and counted.
+sub of
+{
+	my ($name, $schema) = @_;
+	return query("SELECT (SELECT string_agg(rkey::text, ',' ORDER BY rkey) FROM $schema.record WHERE did = '$who{$name}{did}')"
+		. ", (SELECT concat_ws(' ', active, status, hold) FROM $schema.repo WHERE did = '$who{$name}{did}')");
+}
+
+sub wishes
+{
+	return query("SELECT string_agg(did || ' ' || refresh, ', ' ORDER BY did) FROM atproto.identity_wish");
+}
+
+foreach my $host_is_pds ('true', 'false')
+{
+	my $pds    = $host_is_pds eq 'true';
+	my $s      = $pds ? 'pds' : 'relay';
+	my $server = AtprotoTest::Server->start($capture, map { ('--hold-at', $_ + 1) } 4, 10);
+	my $name   = 'http://127.0.0.1:' . $server->port;
+
+	begin_again();
+	know($who{$_}{did}, $who{$_}{first}, pds => $name) foreach 'here', 'moved';
+	know($elsewhere, $who{elsewhere}{first});
+	query("UPDATE atproto.identity SET asked_at = now() - interval '2 h' WHERE did = '$elsewhere'; CREATE SCHEMA $s");
+	query(subscribe_sql($s, $server, cursor => 0, target => "'$s'", verify => "'full'", host_is_pds => $host_is_pds));
+	wait_for_seq($node, $s, 4);
+	is(of('here', $s), '10|t', "V-44: $s: an account of the server");
+	is(of('moved', $s), '10|t', "V-44: $s: another one");
+	is(of('elsewhere', $s), $pds ? '|' : '10|t', "V-44: $s: of an account that is elsewhere nothing, not even a row");
+	is(of('unknown', $s), '|t identity', "V-40: $s: of one that is not known it waits");
+	is(wishes(), join(', ', sort "$unknown false", $pds ? "$elsewhere true" : ()), "V-44: $s: whether it still is elsewhere is asked");
+
+	# the look-up says that it still is; of another account, that it has moved there
+	looked_up('', "did = '$elsewhere'") if $pds;
+	know($moved, $who{moved}{first});
+	$server->release;
+	wait_for_seq($node, $s, 10);
+	is(of('moved', $s), $pds ? '10|t' : '|f deleted', "V-44: $s: a former server deletes nothing");
+	is(of('here', $s), '10|f deactivated', "V-44: $s: the account's own is believed");
+	is(of('elsewhere', $s), $pds ? '|' : '10|f takendown', "V-44: $s: likewise when it does not say that it is deleted");
+	is(query("SELECT sync, rev IS NOT NULL FROM $s.repo WHERE did = '$moved'"), 'synchronized|t', "V-44: $s: nor does anything follow from its commits");
+	is(wishes(), "$unknown false", "V-44: $s: and nobody is asked again for each of these");
+
+	# one that waited turns out to be elsewhere; another one comes
+	know($unknown, $who{unknown}{first});
+	know($elsewhere, $who{elsewhere}{first}, pds => $name);
+	looked_up('', "did = '$unknown'");
+	wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+	is(of('unknown', $s), $pds ? '|' : '10,20|t', "V-44: $s: what waited, of an account that is elsewhere");
+	$server->release;
+	wait_for_seq($node, $s, 13);
+	is(of('elsewhere', $s), $pds ? '20|f suspended' : '10|f suspended', "V-44: $s: one that has come is of the server from now on");
+	is(of('moved', $s), $pds ? '10|t' : '|f deleted', "V-44: $s: and one that has gone is not");
+	like(skips($s), $pds ? qr/\bother_host 8\b/ : qr/^(?!.*other_host)/, "V-44: $s: what was counted");
+	is(query('SELECT count(*) FROM atproto.dead_letter'), '0', "V-44: $s: nobody complains");
+	query("SELECT atproto.unsubscribe('$s')");
+}
+
+$node->stop;
+done_testing();
