@@ -12,55 +12,18 @@ use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
 use AtprotoTest::Levels;
-use AtprotoTest::Network;
-use AtprotoTest::Preload;
-use JSON::PP;
-use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
 my $kills = $ENV{ATPROTO_KILLS} || 8;
 my $seed  = $ENV{ATPROTO_SEED} // int rand 2**31;
 my $epoch = 120;
-my $events = 2 * $epoch;
 srand $seed;
 note("ATPROTO_SEED=$seed");
 
-my $spoilt = spoil(
-	[
-		'--events' => $events, '--accounts' => 40, '--seed' => $seed, '--history' => 16, '--batches' => 3,
-		'--p256' => 30, '--epoch' => $epoch, '--rotations' => 8, '--migrations' => 2,
-		'--mix' => 'delete=4,update=2,account=0.5,identity=0.5,sync=0.2'
-	],
-	[ '--percent' => 8, '--seed' => $seed, '--sure' ]);
-my @documents = map { decode_json($_) } split /\n/, slurp_file("$spoilt/documents");
-my @changes   = changes($spoilt);
-my $last      = last_seq($spoilt);
-my %faults;
-$faults{ $_->[2] }++ foreach truth($spoilt);
-note("$last events, faults: ", join ', ', map { "$_ $faults{$_}" } sort keys %faults);
-
-my $network = AtprotoTest::Network->start;
-my $preload = AtprotoTest::Preload->make(network => $network);
-my $node = make_node('full_kills', start => $preload, conf => "max_worker_processes = 20\natproto.reconnect_delay = 50ms\nsynchronous_commit = off\n" . $network->settings);
-my $server = AtprotoTest::Server->start("$spoilt/frames", (map { ('--hold-at', $_) } grep { $_ > 1 && $_ <= $last } @changes), '--rate', 100);
-
-# What the directory says from a seq on.  One that lags tells the first who asks what was before.
-my %now;
-
-sub change_directory
-{
-	my ($seq) = @_;
-	my @new = grep { $_->{seq} == $seq } @documents;
-
-	foreach my $d (grep { $_->{lags} } @new)
-	{
-		$network->fault({ host => 'plc.example.com', did => $d->{did}, times => 1, body => encode_json($now{ $d->{did} }) });
-	}
-	$now{ $_->{did} } = $_->{document} foreach @new;
-	$network->documents({ map { $_->{did} => $_->{document} } @new });
-	return;
-}
+my $full = begin_full('full_kills',
+	events => 2 * $epoch, epoch => $epoch, accounts => 40, history => 16, seed => $seed, percent => 8, rate => 100, conf => "synchronous_commit = off\n");
+my ($node, $preload) = @$full{qw(node preload)};
 
 sub value
 {
@@ -125,22 +88,10 @@ sub settle
 	return;
 }
 
-change_directory(1);
-query('SET synchronous_commit = on; ' . subscribe_sql('full', $server, cursor => 0, workers => 2, verify => "'full'"));
-foreach my $seq (grep { $_ > 1 && $_ <= $last } @changes)
-{
-	settle($seq - 1);
-	change_directory($seq);
-	$server->release;
-}
-settle($last);
+query('SET synchronous_commit = on; ' . subscribe_sql('full', $full->{server}, cursor => 0, workers => 2, verify => "'full'"));
+follow_full($full, \&settle);
 # what a process counted before it was killed is not all known
-level_matches('full', $spoilt, 'full', files => [ 'record', 'repo', 'dead' ]);
-is(query("SELECT string_agg(did || coalesce(reason, ''), ',') FROM (SELECT p.did, a.reason FROM atproto.repo p, LATERAL atproto.audit(p.did) a"
-		. " WHERE p.sync = 'synchronized' AND a.equal IS NOT TRUE AND p.status IS DISTINCT FROM 'deleted') x"),
-	'', 'V-46: an audit of what is synchronized says the same');
-query('CALL atproto.audit_all()');
-level_matches('full', $spoilt, 'full', files => ['audited'], name => 'V-45: what audits find of all');
+full_matches($full, files => [ 'record', 'repo', 'dead' ]);
 
 $node->stop;
 done_testing();

@@ -15,10 +15,6 @@ use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
 use AtprotoTest::Levels;
-use AtprotoTest::Network;
-use AtprotoTest::Preload;
-use JSON::PP;
-use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
@@ -29,42 +25,10 @@ my $percent = $ENV{ATPROTO_PERCENT} || ($minutes ? 1 : 8);
 my $epoch   = $minutes ? 60 * $rate : 250;
 my $events  = $minutes ? $minutes * $epoch : 3 * $epoch;
 
-my $spoilt = spoil(
-	[
-		'--events' => $events, '--accounts' => $minutes ? 1000 : 60, '--seed' => $seed, '--history' => $minutes ? 200 : 16, '--batches' => 3,
-		'--p256' => 30, '--epoch' => $epoch, '--rotations' => 8, '--migrations' => 2,
-		'--mix' => 'delete=4,update=2,account=0.5,identity=0.5,sync=0.2'
-	],
-	[ '--percent' => $percent, '--seed' => $seed, '--sure' ]);
-my @documents = map { decode_json($_) } split /\n/, slurp_file("$spoilt/documents");
-my @changes   = changes($spoilt);
-my $last      = last_seq($spoilt);
-my %faults;
-$faults{ $_->[2] }++ foreach truth($spoilt);
-note("$last events, faults: ", join ', ', map { "$_ $faults{$_}" } sort keys %faults);
-
-my $network = AtprotoTest::Network->start;
-my $preload = AtprotoTest::Preload->make(network => $network);
-my $node = make_node('full_network', start => $preload, conf => "max_worker_processes = 12\natproto.reconnect_delay = 50ms\n" . $network->settings);
-my $server = AtprotoTest::Server->start("$spoilt/frames", (map { ('--hold-at', $_) } grep { $_ > 1 && $_ <= $last } @changes),
-	$minutes ? ('--rate', $rate) : ());
-
-# What the directory says from a seq on.  One that lags tells the first who asks what was before.
-my %now;
-
-sub change_directory
-{
-	my ($seq) = @_;
-	my @new = grep { $_->{seq} == $seq } @documents;
-
-	foreach my $d (grep { $_->{lags} } @new)
-	{
-		$network->fault({ host => 'plc.example.com', did => $d->{did}, times => 1, body => encode_json($now{ $d->{did} }) });
-	}
-	$now{ $_->{did} } = $_->{document} foreach @new;
-	$network->documents({ map { $_->{did} => $_->{document} } @new });
-	return;
-}
+my $full = begin_full('full_network',
+	events => $events, epoch => $epoch, accounts => $minutes ? 1000 : 60, history => $minutes ? 200 : 16,
+	seed => $seed, percent => $percent, $minutes ? (rate => $rate) : ());
+my ($node, $preload) = @$full{qw(node preload)};
 
 # Nothing waits any more.  Look-ups of an account are a minute apart: in the short form the clock is put forward.
 sub settle
@@ -89,25 +53,13 @@ sub settle
 	return;
 }
 
-change_directory(1);
-query(subscribe_sql('full', $server, cursor => 0, verify => "'full'"));
-foreach my $seq (grep { $_ > 1 && $_ <= $last } @changes)
-{
-	settle($seq - 1);
-	change_directory($seq);
-	$server->release;
-}
-settle($last);
-level_matches('full', $spoilt, 'full');
-is(query("SELECT string_agg(did || coalesce(reason, ''), ',') FROM (SELECT p.did, a.reason FROM atproto.repo p, LATERAL atproto.audit(p.did) a"
-		. " WHERE p.sync = 'synchronized' AND a.equal IS NOT TRUE AND p.status IS DISTINCT FROM 'deleted') x"),
-	'', 'V-46: an audit of what is synchronized says the same');
-query('CALL atproto.audit_all()');
-level_matches('full', $spoilt, 'full', files => ['audited'], name => 'V-45: what audits find of all');
+query(subscribe_sql('full', $full->{server}, cursor => 0, verify => "'full'"));
+follow_full($full, \&settle);
+full_matches($full);
 
 # G, V-41: an account is not asked for more than once a minute, and once more after an #identity.
 my %asked;
-$asked{ $_->{path} }++ foreach $network->log(host => 'plc.example.com');
+$asked{ $_->{path} }++ foreach $full->{network}->log(host => 'plc.example.com');
 note('requests: ', scalar(map { ($_) x $asked{$_} } keys %asked));
 
 $node->stop;

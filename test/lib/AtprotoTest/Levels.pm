@@ -10,6 +10,13 @@
 #		my $server = AtprotoTest::Server->start("$spoilt/frames");
 #		...
 #		level_matches('chain', $spoilt, 's', schema => 'atproto');
+#
+#		A simulated network at level full, with a directory that changes as its stream goes on:
+#
+#		my $full = begin_full('node', events => 240, epoch => 120, accounts => 40, history => 16, seed => 1, percent => 8);
+#		query(subscribe_sql('full', $full->{server}, cursor => 0, verify => "'full'"));
+#		follow_full($full, sub { my ($seq) = @_; ... });	# until nothing waits
+#		full_matches($full);
 
 package AtprotoTest::Levels;
 
@@ -17,12 +24,15 @@ use strict;
 use warnings FATAL => 'all';
 
 use AtprotoTest;
+use AtprotoTest::Network;
+use AtprotoTest::Preload;
 use Exporter qw(import);
 use IPC::Run;
+use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(spoil last_seq truth changes level_matches);
+our @EXPORT = qw(spoil last_seq truth changes level_matches begin_full follow_full full_matches);
 
 # The columns of the files that levels.py writes; %1$s is the schema, %2$s the subscription.
 my %columns = (
@@ -106,6 +116,85 @@ sub level_matches
 			ok($status == 0, "$file: what the oracle says") or diag($out);
 		}
 	};
+}
+
+# --- a network at level full ---
+
+# The cluster (node, preload), the network, and the stream's server, which waits wherever the
+# directory changes; last is the last seq.  conf is more of postgresql.conf, rate the stream's.
+sub begin_full
+{
+	my ($name, %o) = @_;
+	my $spoilt = spoil(
+		[
+			'--events' => $o{events}, '--accounts' => $o{accounts}, '--seed' => $o{seed}, '--history' => $o{history}, '--batches' => 3,
+			'--p256' => 30, '--epoch' => $o{epoch}, '--rotations' => 8, '--migrations' => 2,
+			'--mix' => 'delete=4,update=2,account=0.5,identity=0.5,sync=0.2'
+		],
+		[ '--percent' => $o{percent}, '--seed' => $o{seed}, '--sure' ]);
+	my $last    = last_seq($spoilt);
+	my @stops   = grep { $_ > 1 && $_ <= $last } changes($spoilt);
+	my $network = AtprotoTest::Network->start;
+	my $preload = AtprotoTest::Preload->make(network => $network);
+	my %faults;
+
+	$faults{ $_->[2] }++ foreach truth($spoilt);
+	note("$last events, faults: ", join ', ', map { "$_ $faults{$_}" } sort keys %faults);
+	my $full = {
+		spoilt    => $spoilt,
+		last      => $last,
+		stops     => \@stops,
+		documents => [ map { decode_json($_) } split /\n/, slurp_file("$spoilt/documents") ],
+		network   => $network,
+		preload   => $preload,
+		node      => make_node($name, start => $preload, conf => "max_worker_processes = 20\natproto.reconnect_delay = 50ms\n" . $network->settings . ($o{conf} // '')),
+		server    => AtprotoTest::Server->start("$spoilt/frames", (map { ('--hold-at', $_) } @stops), $o{rate} ? ('--rate', $o{rate}) : ()) };
+	change_directory($full, 1);
+	return $full;
+}
+
+# What the directory says from a seq on.  One that lags tells the first who asks what was before.
+sub change_directory
+{
+	my ($full, $seq) = @_;
+	my @new = grep { $_->{seq} == $seq } @{ $full->{documents} };
+
+	foreach my $d (grep { $_->{lags} } @new)
+	{
+		$full->{network}->fault({ host => 'plc.example.com', did => $d->{did}, times => 1, body => encode_json($full->{now}{ $d->{did} }) });
+	}
+	$full->{now}{ $_->{did} } = $_->{document} foreach @new;
+	$full->{network}->documents({ map { $_->{did} => $_->{document} } @new });
+	return;
+}
+
+# Goes on to the end; settle->(seq) returns when all up to a seq is done and nothing waits.
+sub follow_full
+{
+	my ($full, $settle) = @_;
+
+	foreach my $seq (@{ $full->{stops} })
+	{
+		$settle->($seq - 1);
+		change_directory($full, $seq);
+		$full->{server}->release;
+	}
+	$settle->($full->{last});
+	return;
+}
+
+# Tests that all is as the oracle says, and as audits find it.  Option: files.
+sub full_matches
+{
+	my ($full, %o) = @_;
+
+	level_matches('full', $full->{spoilt}, 'full', %o);
+	is(query("SELECT string_agg(did || coalesce(reason, ''), ',') FROM (SELECT p.did, a.reason FROM atproto.repo p, LATERAL atproto.audit(p.did) a"
+			. " WHERE p.sync = 'synchronized' AND a.equal IS NOT TRUE AND p.status IS DISTINCT FROM 'deleted') x"),
+		'', 'V-46: an audit of what is synchronized says the same');
+	query('CALL atproto.audit_all()');
+	level_matches('full', $full->{spoilt}, 'full', files => ['audited'], name => 'V-45: what audits find of all');
+	return;
 }
 
 1;
