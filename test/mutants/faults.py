@@ -364,12 +364,12 @@ fault("identity-clock", "fetch/identity_queue.c", "if (identity->asked_at > now 
 fault("identity-old", "fetch/identity_queue.c", " AND NOT EXISTS (SELECT FROM atproto.identity_wish w WHERE w.did OPERATOR(@.=) t.did)", "", WISHES)
 fault("identity-once", "fetch/identity.c", "list_has(&waiting[k], did) || list_has(&asked[k], did)", "list_has(&waiting[k], did)", STATES)
 fault("identity-site", "fetch/identity.c", "#define SITE_PARALLEL	4", "#define SITE_PARALLEL	400", WISHES)
-fault("identity-clock-back", "fetch/identity.c", "if (clock_went_back(today, now))", "if (false)", WISHES)
+fault("identity-clock-back", "fetch/identity.c", "return before - clock_offset > CLOCK_BACK_US;", "return before < clock_offset - PG_INT64_MAX;", WISHES)
 fault("identity-two-answers", "fetch/identity_answer.c", "if (apart_s > 0 && !atp", "if (apart_s < 0 && !atp", STATES)
 fault("identity-hour", "fetch/identity_answer.c", "asked.web ? HOUR_S : minute", "asked.web ? 0 : minute", STATES)
 fault("identity-dead", "fetch/identity_answer.c", "identity->state = ATP_IDENTITY_UNREACHABLE;", "(void) 0;", STATES)
 fault("identity-busy", "fetch/identity_answer.c", "		case 429:\n", "", STATES)
-fault("identity-port", "fetch/identity_answer.c", "if (doc->pds_port == standard)", "if (doc->pds_port != 0)", STATES)
+fault("identity-port", "fetch/identity_answer.c", "if (doc->pds_port == standard)", "if (doc->pds_port >= standard)", STATES)
 
 # --- lists ---
 
@@ -460,6 +460,46 @@ fault("status-raced", "fetch/status.c", "AND status_seq IS NOT DISTINCT FROM $6"
 fault("status-often", "tables/status_wish.c", "ON CONFLICT (target, did) DO NOTHING", "ON CONFLICT (target, did) DO UPDATE SET answered_at = NULL, next_try = '-infinity'", T)
 fault("status-missed", "fetch/status.c", "CASE WHEN $2 THEN 'desynchronized' ELSE sync END", "CASE WHEN NOT $2 THEN 'desynchronized' ELSE sync END", T)
 fault("status-not-found", "fetch/status.c", "*not_found = refusal == ATP_REPO_NOT_FOUND", "*not_found = refusal == ATP_REPO_DELETED", T)
+
+# --- level full: who has signed, what waits, what becomes of it ---
+
+KEYS, HELD, AGAIN, LIMITS, HOSTS = "t/282_full_keys", "t/282_full_held", "t/282_full_again", "t/282_full_limits", "t/282_full_hosts"
+fault("held-identity", "tables/judged.c", "		atp_judged_hold(event, ATP_HELD_IDENTITY);\n		/* what is known", "		/* what is known", KEYS)
+fault("held-signature", "tables/judged.c", "		atp_judged_hold(event, ATP_HELD_SIGNATURE);\n", "", KEYS)
+fault("held-doubtful", "tables/judged.c", "if (who->doubtful && !was_asked(event, who))", "if (who->doubtful && was_asked(event, who))", KEYS)
+fault("held-one-answer", "tables/judged.c", "event->held->why != ATP_HELD_IDENTITY && who->error == NULL)", "who->error == NULL)", KEYS)
+fault("held-no-answer", "tables/judged.c", "event->held->why != ATP_HELD_IDENTITY && who->error == NULL)", "event->held->why != ATP_HELD_IDENTITY)", KEYS)
+fault("held-order", "tables/judge.c", "(repo->stays || (repo->waits && event->held == NULL))", "repo->stays", KEYS)
+fault("held-order-again", "tables/judge.c", "((!old || atp_repo_is_refilled(s, repo)) && (repo->stays", "(!old && (repo->stays", AGAIN)
+fault("held-not-removed", "tables/release.c", "if (n > 0 && execute(a->statements, REMOVE_HELD, args, NULL) != n)", "if (n < 0 && execute(a->statements, REMOVE_HELD, args, NULL) != n)", KEYS)
+fault("held-seq", "tables/release.c", "\" ORDER BY h.did, h.rev, h.subscription, h.seq\"", "\" ORDER BY h.did, h.seq, h.subscription, h.rev\"", AGAIN)
+fault("held-share", "tables/held.c", "bytes[d] + new_bytes > settings->max_held_bytes / SHARE", "bytes[d] + new_bytes > settings->max_held_bytes", LIMITS)
+fault("held-limit", "tables/held.c", "	total.known = total.bytes <= max;", "	total.known = total.bytes > 0;", LIMITS)
+fault("held-largest", "tables/held.c", "OVER (ORDER BY bytes DESC, did)", "OVER (ORDER BY bytes, did)", LIMITS)
+fault("held-limit-fetched", "tables/held.c", "		if (DatumGetBool(v[2]))\n", "		if (DatumGetInt64(v[1]) < 0)\n", LIMITS)
+fault("unverified-marks", "tables/held.c", "if (events[0]->why_held == ATP_HELD_RESYNC)", "if (n > 0)", HELD)
+fault("unverified-letter-marks", "tables/repo_state.c", "			skips[ATP_SKIP_BAD_SIGNATURE]++;\n", "			skips[ATP_SKIP_BAD_SIGNATURE]++;\n			repo->changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);\n", "t/282_full")
+fault("letter-once", "tables/letter.c", "stage = 'signature' AND message = $4\"", "stage = 'signature' AND message <> $4\"", HELD)
+fault("letter-of-key", "tables/letter.c", "stage = 'signature' AND message = $4\"", "stage = 'signature' AND $4 <> ''\"", AGAIN)
+fault("host-is-here", "tables/judge.c", "return pds == NULL || strcmp(pds, here) == 0;", "return pds == NULL || here != NULL;", HOSTS)
+fault("host-account", "tables/judge.c", "else if (event->kind == ATP_REPOS_ACCOUNT && s->identities != NULL)", "else if (event->kind == ATP_REPOS_INFO && s->identities != NULL)", HOSTS)
+fault("host-hourly", "tables/judge.c", "who->asked_at < s->now - ELSEWHERE_US)", "who->asked_at < s->now)", HOSTS)
+fault("host-unasked", "tables/judge.c", "who->asked_at < s->now - ELSEWHERE_US)", "who->asked_at < 0)", HOSTS)
+
+# --- exports, and repositories that are not in step ---
+
+EXPORTS, REPOS, HEAL = "t/340_exports", "t/346_repos", "t/347_heal"
+fault("export-older", "tables/repo_export.c", "commit->rev < repo->rev && !force)", "commit->rev + 1 < 1 && !force)", EXPORTS)
+fault("export-deletes", "tables/merge.c", "		remove_row(m, row);\n", "		m->merged.same++;\n", EXPORTS)
+fault("export-filter", "tables/stored_rows.c", "s->found != NULL && !atp_wants_collection(s->settings, name_of(s->found))", "s->found != NULL && s->settings == NULL", EXPORTS)
+fault("export-lost", "tables/repo_export.c", "bool		whole = !is_text(repo->hold, \"resync\") || is_text(repo->sync, \"resyncing\");", "bool		whole = true;", REPOS)
+fault("repo-busy", "fetch/repo_transfer.c", "answer->outcome == ATP_HTTP_BUSY || answer->status == 429 || ", "answer->outcome == ATP_HTTP_BUSY || ", REPOS)
+fault("heal-inactive", "tables/repo_state.c", "if (backfill == ATP_BACKFILL_NONE || !repo->active || ", "if (backfill == ATP_BACKFILL_NONE || ", REPOS, HEAL)
+fault("heal-break", "tables/repo_state.c", "if (is_sync(repo, ATP_SYNC_DESYNCHRONIZED))\n		return", "if (is_sync(repo, ATP_SYNC_UNPROVEN))\n		return", HEAL)
+fault("heal-deleted", "tables/heal.c", "	atp_jobs_remove(target, deleted, ndeleted);\n", "	atp_jobs_remove(target, deleted, 0);\n", REPOS)
+fault("heal-active", "tables/heal.c", "	atp_jobs_resume(target, active, nactive);\n", "	atp_jobs_resume(target, active, 0);\n", REPOS)
+fault("heal-abandoned", "tables/heal.c", "	(void) atp_execute(a->statements, &statements[LET_GO], &arg, NULL);\n", "	(void) LET_GO;\n", REPOS)
+fault("heal-fetched", "tables/heal.c", "\" (SELECT FROM atproto.repo_job j WHERE", "\" (SELECT FROM atproto.repo_job j WHERE j.state = 'suspended' AND", REPOS, HEAL)
 
 # --- labels at level full ---
 
