@@ -125,5 +125,24 @@ foreach my $workers (1, 3)
 	query("SELECT atproto.unsubscribe('$s')");
 }
 
+# --- also below level full, while a repository is being fetched (R-04) ---
+
+my $server = AtprotoTest::Server->start(make_capture('full.py', 'again'));
+my $did    = $who{same}{did};
+query('CREATE SCHEMA fetched');
+query(subscribe_sql('fetched', $server, cursor => 0, target => "'fetched'"));
+wait_for_seq($node, 'fetched', 10);
+# as the fetcher leaves it, while it waits for the answer
+query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, state) VALUES ('fetched', '$did', 'fetched', 1, 'break', 'running');"
+	. " UPDATE fetched.repo SET hold = 'resync', sync = 'resyncing' WHERE did = '$did'; DELETE FROM fetched.record WHERE did = '$did'");
+is(query("SELECT atproto.refill('fetched', dids => ARRAY['$did']::did[])"), '1', 'a repository is read again while it is being fetched');
+wait_for("SELECT count(*) = 3 FROM atproto.held_event WHERE target = 'fetched'");
+is(of('same', 'fetched'), '|resync,resync,resync', 'R-04: that waits, too');
+query("DELETE FROM atproto.repo_job; UPDATE fetched.repo SET hold = 'release', sync = 'desynchronized' WHERE did = '$did';"
+	. " INSERT INTO atproto.held_release (target, kind, did, shard_key) SELECT DISTINCT target, kind, did, shard_key FROM atproto.held_event");
+none_waits('same');
+is(of('same', 'fetched'), '10,20,30|', 'R-32: until nobody fetches it any more');
+is(query("SELECT count(*) FROM fetched.repo WHERE hold IS NOT NULL OR refill_by IS NOT NULL"), '0', 'and nothing is left of it');
+
 $node->stop;
 done_testing();
