@@ -227,6 +227,16 @@ like(failed('cursor'), qr/^\|1\|t\|/, 'a cursor that the server has forgotten: f
 query("UPDATE atproto.enumeration SET next_try = '-infinity'");
 is(finished('cursor'), 'listRepos|3|3|2|0|0|t|', 'and to the end');
 forget('cursor');
+my $asked = () = $network->log;
+follow(
+	'back', 'network',
+	host   => { page => 1, list => [ map { entry($_) } 'a', 'e' ] },
+	faults => [ { path => 'cursor=1', hold => 'back', times => 1 } ]);
+$network->wait_for_log(1, path => qr/listRepos\S*cursor=1/, since => $asked);
+query("UPDATE atproto.enumeration SET cursor = NULL WHERE subscription = 'back'");
+$network->release('back');
+is(finished('back'), 'listRepos|3|3|2|0|0|t|', 'R-60: a page that comes when somebody has put the list back does not count');
+forget('back');
 
 # --- an owner without rights; nobody else's list waits for his ---
 
