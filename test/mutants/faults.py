@@ -368,7 +368,7 @@ fault("identity-clock-back", "fetch/identity.c", "return before - clock_offset >
 fault("identity-two-answers", "fetch/identity_answer.c", "if (apart_s > 0 && !atp", "if (apart_s < 0 && !atp", STATES)
 fault("identity-hour", "fetch/identity_answer.c", "asked.web ? HOUR_S : minute", "asked.web ? 0 : minute", STATES)
 fault("identity-dead", "fetch/identity_answer.c", "identity->state = ATP_IDENTITY_UNREACHABLE;", "(void) 0;", STATES)
-fault("identity-busy", "fetch/identity_answer.c", "		case 429:\n", "", STATES)
+fault("identity-busy", "fetch/identity_answer.c", "		case 429:\n", "", "t/289_full_outage")
 fault("identity-port", "fetch/identity_answer.c", "if (doc->pds_port == standard)", "if (doc->pds_port >= standard)", STATES)
 
 # --- lists ---
