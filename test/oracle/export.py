@@ -6,12 +6,13 @@
     export.py --long             the DID of some
     export.py --many N SMALL LARGE DIR
                                  N of SMALL posts each and one of LARGE, in the order of a server's table
-    export.py --recipes N DIR    those of N accounts as DIR/DID.car, each with three recipes among other records;
-                                 prints the DIDs
+    export.py --recipes N DIR    those of N accounts as DIR/DID.car, each with three recipes among other records, and
+                                 in DIR/DID.json their collections; prints the DIDs
 
 The same arguments give the same bytes.
 """
 
+import json
 import os
 import random
 import sys
@@ -191,8 +192,11 @@ def main():
         return
     if sys.argv[1:2] == ["--recipes"] and len(sys.argv) == 4:
         for n in range(int(sys.argv[2])):
-            with open(os.path.join(sys.argv[3], synth.did(n) + ".car"), "wb") as f:
+            path = os.path.join(sys.argv[3], synth.did(n))
+            with open(path + ".car", "wb") as f:
                 f.write(recipes(n))
+            with open(path + ".json", "w", encoding="ascii") as f:
+                json.dump({"collections": ["app.bsky.feed.post", "exchange.recipe.recipe"]}, f)
             print(synth.did(n))
         return
     if len(sys.argv) != 2:
