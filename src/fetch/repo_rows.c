@@ -27,6 +27,9 @@
 /* So long a job waits for a look-up, or for a host that wants to be left alone. */
 #define SOON			"'2 s'"
 
+/* who is asked for the repositories of a row s of atproto.subscription. */
+#define SOURCE			"COALESCE(s.repo_source, CASE s.verify WHEN 'full' THEN 'pds' ELSE 'upstream' END)"
+
 /* W-36: what a row i of atproto.identity says, as far as another look-up may bring something else. */
 #define KNOWN			"concat_ws(' ', i.pds, encode(i.key, 'hex'))"
 
@@ -69,6 +72,7 @@ read_job(AtpTuple row)
 	job->server = atp_get_text_or_null(row, "server");
 	job->force = atp_get_bool(row, "force");
 	job->asks = atp_get_bool(row, "asks");
+	job->at_pds = atp_get_bool(row, "at_pds");
 	job->by_itself = atp_get_bool(row, "by_itself");
 	job->too_often = atp_get_bool(row, "too_often");
 	job->problem = atp_get_text_or_null(row, "failed");
@@ -89,9 +93,11 @@ atp_repo_jobs_due(bool asked_for, char **hosts, int nhosts, int max)
 		values[i] = CStringGetTextDatum(hosts[i]);
 	busy = (AtpArg) {PointerGetDatum(construct_array(values, nhosts, TEXTOID, -1, false, TYPALIGN_INT)), TEXTARRAYOID, false};
 	found = atp_query(atp_identity_sql("SELECT j.target::text, j.did, j.subscription, j.force, i.state AS identity,"
-									   " CASE WHEN s.verify <> 'full' THEN regexp_replace(s.endpoint, '^ws(s?://[^/]+)/.*$', 'http\\1')"
+									   " CASE WHEN " SOURCE " = 'upstream' THEN regexp_replace(s.endpoint, '^ws(s?://[^/]+)/.*$', 'http\\1')"
+									   "  WHEN " SOURCE " <> 'pds' THEN " SOURCE
 									   "  WHEN i.pds LIKE 'http://%' THEN i.pds WHEN i.pds IS NOT NULL THEN 'https://' || i.pds END AS server,"
-									   " s.verify = 'full' AND (i.resolved_at IS NULL OR i.resolved_at < now() - interval " IDENTITY_AGE ")"
+									   SOURCE " = 'pds' AS at_pds,"
+									   " (" SOURCE " = 'pds' OR s.verify = 'full') AND (i.resolved_at IS NULL OR i.resolved_at < now() - interval " IDENTITY_AGE ")"
 									   "  AND (i.asked_at IS NULL OR i.asked_at < now() - interval " IDENTITY_AGE ")"
 									   "  OR j.doubted_at IS NOT NULL AND COALESCE(i.asked_at < j.doubted_at, true) AS asks,"
 									   " CASE WHEN j.doubted = " KNOWN " THEN j.error END AS failed,"

@@ -20,6 +20,7 @@ typedef struct AtpRepoJob
 	char	   *did_text;
 	char	   *subscription;
 	char	   *server;			/* URL of who is asked; NULL: nobody knows yet */
+	bool		at_pds;			/* that is the account's own server */
 	bool		force;
 	bool		by_itself;		/* it is not in step */
 	bool		too_often;		/* it was fetched by itself */

@@ -128,7 +128,7 @@ fail_answer(AtpTransfer *t)
 
 	if (answer->outcome == ATP_HTTP_BUSY || answer->status == 429 || answer->status == 503)
 		fault = ATP_REPO_LATER;
-	else if (refusal == ATP_REPO_NOT_FOUND && t->sub->settings.verify == ATP_VERIFY_FULL)
+	else if (refusal == ATP_REPO_NOT_FOUND && t->job.at_pds)
 		fault = ATP_REPO_DOUBTED;
 	if (status == NULL || !is_inactive(t, status))
 		fail(t, answer->error != NULL ? answer->error : "the answer is not of status 200", fault);

@@ -117,6 +117,7 @@ static const struct
 	{"list_source", 17, TEXTOID},
 	{"handles", 18, TEXTOID, true},
 	{"host_is_pds", 19, BOOLOID, true},
+	{"repo_source", 20, TEXTOID},
 };
 
 static void

@@ -400,6 +400,7 @@ fault("limit-reset", "fetch/repo_rows.c", "tries = tries + 1, next_try = now() +
 
 REFUSALS = "t/348_repo_refusals"
 fault("refusal-moved", "fetch/repo_transfer.c", "		fault = ATP_REPO_DOUBTED;", "		fault = ATP_REPO_FAULT;", REFUSALS)
+fault("refusal-source", "fetch/repo_rows.c", "\"  WHEN \" SOURCE \" <> 'pds' THEN \" SOURCE", "\"  WHEN false THEN \" SOURCE", REFUSALS)
 fault("refusal-signed", "fetch/repo_transfer.c", "not signed by the account's key\", ATP_REPO_DOUBTED)", "not signed by the account's key\", ATP_REPO_FAULT)", REFUSALS)
 fault("refusal-same", "fetch/repo_rows.c", "CASE WHEN j.doubted = \" KNOWN", "CASE WHEN j.doubted <> \" KNOWN", REFUSALS)
 fault("refusal-since", "tables/repo_export.c", "if (now.has_at == then->has_at && now.at == then->at && now.has_seq == then->has_seq && now.seq == then->seq)", "if (now.at >= then->at)", REFUSALS)

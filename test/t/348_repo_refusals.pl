@@ -2,7 +2,8 @@
 #		What becomes of a repository that its server does not give: it has none, and the
 #		account is looked up again; the account is not active, there or by the stream,
 #		before or while it is fetched; the export is not signed by the key that is known.
-#		R-07, R-12, R-13, W-36, and section G's of these.
+#		And who is asked.
+#		R-07, R-10, R-12, R-13, W-36, and section G's of these.
 
 use strict;
 use warnings FATAL => 'all';
@@ -209,5 +210,41 @@ put_off();
 $server->release;
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$me')");
 is(query("SELECT status FROM atproto.repo WHERE did = '$me'"), 'deleted', 'R-07: of an account that is gone nothing is fetched');
+
+# --- who is asked ---
+
+sub source
+{
+	my ($subscription, $source) = @_;
+	query("UPDATE atproto.subscription SET repo_source = $source WHERE name = '$subscription'");
+	return;
+}
+
+my $other = did('d');
+my %sources = (upstream => $host, pds => 'own.example.com', 'https://mirror.example.com' => 'mirror.example.com');
+$network->documents({ $other => $network->document($other, key => key_of((keys %documents)[0]), pds => 'own.example.com') });
+serve($_, $other, "$files/collections.car") foreach values %sources;
+my $asked = 0;
+foreach my $source (sort keys %sources)
+{
+	source('s', "'$source'");
+	query("SELECT atproto.resync('$other')");
+	wait_for_repo('atproto', $other, "sync = 'synchronized'");
+	is(asked($sources{$source}, $other), 1, "R-10: repo_source $source");
+	is(scalar(map { (1) x asked($_, $other) } values %sources), ++$asked, 'and nobody else');
+}
+source('s', 'NULL');
+query("SELECT atproto.resync('$other')");
+wait_for_repo('atproto', $other, "sync = 'synchronized'");
+is(asked($host, $other), 2, 'R-10: below level full, the server of the stream');
+
+$did = shift @dids;
+document($did, pds => 'unasked.example.com');
+source('full', "'https://mirror.example.com'");
+serve('mirror.example.com', $did, "$files/exports/2/$did.car");
+query("SELECT atproto.resync('$did', 'f')");
+wait_for_repo('f', $did, "sync = 'synchronized' AND verified");
+is(asked('unasked.example.com', $did), 0, 'R-10: a mirror is believed what the account has signed');
+like(($node->psql('postgres', "SELECT atproto.subscribe('x', 'wss://$host', repo_source => 'https://a/b')"))[2], qr/repo_source_check/, 'R-10: a mirror is a host');
 
 done_testing();
