@@ -76,7 +76,7 @@ foreach my $name (sort keys %queries)
 	is(join(',', @described[ 0 .. $#labels ]), join(',', @labels), "$name: labels come first");
 
 	# An empty value is an absent metric, any other a number.
-	is(scalar(grep { grep { $_ !~ /^(-?[0-9.]+)?$/ } (split /,/)[ $#labels + 1 .. $#described ] } @rows), 0, "$name: values are numbers");
+	is(scalar(grep { grep { $_ !~ /^(-?[0-9.]+)?$/ } (split /,/, $_, -1)[ $#labels + 1 .. $#described ] } @rows), 0, "$name: values are numbers");
 	$metrics{"${name}_$_->[0]"} = 1 foreach grep { $_->[1] ne 'LABEL' } @{ $queries{$name}{metrics} };
 }
 
@@ -87,6 +87,13 @@ ok($states{$_}, "state $_ is watched") foreach grep { /\w/ } $view =~ /(?:THEN|E
 is($node->safe_psql('postgres', "SET SESSION AUTHORIZATION $role; SELECT string_agg(state, ',') FROM ($queries{atproto_subscription_state}{query}) s WHERE current = 1"),
 	'streaming', 'one of them is the present one');
 
+# Every problem that the view can show is in the list.
+($view) = $node->safe_psql('postgres', "SELECT pg_get_viewdef('atproto.repo_problem')");
+my %problems = map { $_ => 1 } ($queries{atproto_problems}{query} =~ /'(\w+)'/g);
+my %can = map { $_ => 1 } ($view =~ /'(\w+)'::text/g);
+delete @can{qw(pg_monitor USAGE)};
+is_deeply([ sort keys %problems ], [ sort keys %can ], 'each problem is counted');
+
 my $dashboard = decode_json(slurp_file("$dir/dashboard.json"));
 my @used = map { $_->{expr} } map { @{ $_->{targets} } } @{ $dashboard->{panels} };
 cmp_ok(scalar @used, '>=', 10, 'the dashboard shows something');
@@ -94,7 +101,7 @@ my @unknown = grep { !$metrics{$_} } map { /(atproto_\w+)/g } @used, map { $_->{
 is_deeply(\@unknown, [], 'of these metrics');
 foreach my $file ('README.md', 'alerts.yaml', 'alerts-test.yaml')
 {
-	my @named = slurp_file("$dir/$file") =~ /\b(atproto_(?:subscription|identity|audits|fetcher|hosts|dead|gaps)\w+)/g;
+	my @named = slurp_file("$dir/$file") =~ /\b(atproto_(?:subscription|identity|audits|fetcher|hosts|held|repos|problems|dead|gaps)\w+)/g;
 	cmp_ok(scalar @named, '>', 0, "$file names metrics");
 	is_deeply([ grep { !$metrics{$_} } @named ], [], 'which exist');
 }
