@@ -73,6 +73,7 @@ read_job(AtpTuple row)
 	job->force = atp_get_bool(row, "force");
 	job->asks = atp_get_bool(row, "asks");
 	job->at_pds = atp_get_bool(row, "at_pds");
+	job->broke = atp_get_bool(row, "broke");
 	job->by_itself = atp_get_bool(row, "by_itself");
 	job->too_often = atp_get_bool(row, "too_often");
 	job->problem = atp_get_text_or_null(row, "failed");
@@ -101,7 +102,7 @@ atp_repo_jobs_due(bool asked_for, char **hosts, int nhosts, int max)
 									   "  AND (i.asked_at IS NULL OR i.asked_at < now() - interval " IDENTITY_AGE ")"
 									   "  OR j.doubted_at IS NOT NULL AND COALESCE(i.asked_at < j.doubted_at, true) AS asks,"
 									   " CASE WHEN j.doubted = " KNOWN " THEN j.error END AS failed,"
-									   " j.priority = 1 AS by_itself, j.priority > 0 AND COALESCE(" ATP_REPO_MAY_BE_FETCHED " > now(), false) AS too_often"
+									   " j.priority = 1 AS broke, j.priority > 0 AS by_itself, j.priority > 0 AND COALESCE(" ATP_REPO_MAY_BE_FETCHED " > now(), false) AS too_often"
 									   " FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription"
 									   " LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) j.did"
 									   " LEFT JOIN atproto.repo_fetched f ON f.target = j.target AND f.did OPERATOR(@.=) j.did"

@@ -22,7 +22,8 @@ typedef struct AtpRepoJob
 	char	   *server;			/* URL of who is asked; NULL: nobody knows yet */
 	bool		at_pds;			/* that is the account's own server */
 	bool		force;
-	bool		by_itself;		/* it is not in step */
+	bool		broke;			/* it is not in step */
+	bool		by_itself;		/* nobody asked for it */
 	bool		too_often;		/* it was fetched by itself */
 	bool		asks;			/* its identity is to be looked up before */
 	AtpAccountSaid account;		/* before it was asked for */

@@ -240,7 +240,7 @@ merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
 	if (*more || why != NULL)
 		return why;
 	/* what is lost again and again while it is fetched would be fetched for ever */
-	if (t->job.by_itself || !whole)
+	if (t->job.broke || (t->job.by_itself && !whole))
 		atp_repo_fetched(&t->job);
 	if (whole)
 	{

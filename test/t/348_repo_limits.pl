@@ -147,4 +147,16 @@ wait_for_no_job($me);
 is(asked(), 10, 'R-06: afterwards all are');
 is(storms(), 1, 'R-06: what came before its end is no storm once more');
 
+# --- what is lost while it is fetched ---
+
+query("DELETE FROM atproto.repo_fetched");
+$network->fault({ host => $host, path => 'getRepo\\b', hold => 'gate', times => 1 });
+query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason) VALUES ('atproto', '$me', 'limits', 3, 'listed')");
+wait_until(sub { asked() == 11 }, 'the request');
+query("UPDATE atproto.repo SET sync = 'desynchronized' WHERE did = '$me' AND hold = 'resync'");
+$network->release('gate');
+wait_for_no_job($me);
+is(asked(), 12, 'R-34: a repository whose events were lost while it was fetched is fetched again');
+is(query("SELECT cardinality(at) FROM atproto.repo_fetched WHERE did = '$me'"), '1', 'R-06: which counts, and a fetch of what a list has does not');
+
 done_testing();
