@@ -43,7 +43,7 @@ enum
 	COUNT_BYTES,				/* subscription */
 	ADD_HELD,
 	DROP_HELD,					/* target, did[], kind */
-	DROP_LARGEST,				/* subscription, bytes, target -> did, events, of this target, and being fetched? */
+	FIND_LARGEST,				/* target, subscription, kind, bytes -> did */
 	WAIT_AGAIN
 };
 
@@ -69,20 +69,21 @@ static const AtpStatement statements[] = {
 		ATP_ARRAY(ATP_TYPE_BYTEA)}
 	},
 	[DROP_HELD] = {
-		"DELETE FROM atproto.held_event WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2) AND kind = $3",
+		/* what somebody else is at, he takes */
+		"WITH gone AS (SELECT ctid FROM atproto.held_event WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2) AND kind = $3"
+		"   FOR UPDATE SKIP LOCKED)"
+		" DELETE FROM atproto.held_event WHERE ctid = ANY (ARRAY (SELECT ctid FROM gone))",
 		SPI_OK_DELETE, {ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_TEXT}
 	},
-	[DROP_LARGEST] = {
-		"WITH repo AS (SELECT target, kind, did, sum(octet_length(bytes)) AS bytes FROM atproto.held_event"
-		"   WHERE subscription = $1 GROUP BY target, kind, did),"
-		" large AS (SELECT target, kind, did FROM (SELECT *, sum(bytes) OVER (ORDER BY bytes DESC, did) - bytes AS before FROM repo) r"
-		"   WHERE before < $2),"
-		/* what somebody else is at, he takes */
-		" gone AS (SELECT h.ctid FROM atproto.held_event h JOIN large l ON h.target = l.target AND h.kind = l.kind AND h.did OPERATOR(@.=) l.did"
-		"   FOR UPDATE OF h SKIP LOCKED),"
-		" dropped AS (DELETE FROM atproto.held_event WHERE ctid IN (SELECT ctid FROM gone) RETURNING did, target, why)"
-		" SELECT did, count(*), bool_or(target = $3::name AND why = 'resync') FROM dropped GROUP BY did ORDER BY did",
-		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_TEXT}, {ATP_TYPE_DID, ATP_TYPE_INT8, ATP_TYPE_BOOL}
+	[FIND_LARGEST] = {
+		/* who has many names below one domain is one, as far as anybody knows */
+		"WITH repo AS (SELECT did, COALESCE(substring(did::text FROM '^did:web:.*?([^.:]+[.][^.:]+)$'), did::text) AS site,"
+		"   sum(octet_length(bytes)) AS bytes FROM atproto.held_event"
+		"   WHERE target = $1::name AND subscription = $2 AND kind = $3 GROUP BY did),"
+		" site AS (SELECT site, sum(bytes) AS bytes FROM repo GROUP BY site)"
+		" SELECT did FROM (SELECT r.did, sum(r.bytes) OVER (ORDER BY s.bytes DESC, s.site, r.bytes DESC, r.did) - r.bytes AS before"
+		"   FROM repo r JOIN site s USING (site)) l WHERE before < $4",
+		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT8}, {ATP_TYPE_DID}
 	},
 	[WAIT_AGAIN] = {
 		"UPDATE atproto.held_event SET why = 'signature', asked_at = $3"
@@ -173,25 +174,33 @@ static struct
 	int64		added;			/* by this process since that was looked up */
 }			total;
 
-/* What has most goes.  Of what nobody has verified nothing follows; what is being fetched will have to be fetched once more. */
+/*
+ * All that is held of these repositories, but of those whose rows somebody else has: who
+ * has the row may take it.  Nobody has verified it, so nothing follows from it; but where
+ * a repository is being fetched, what it fetches may lack what has gone.
+ */
+static void
+drop(AtpApply *a, struct varlena **dids, int n)
+{
+	Datum		args[3] = {target_of(a), (Datum) 0, kind_of(a)};
+
+	if (a->sink->uses & ATP_USE_REPOS)
+		n = atp_repos_mark_fetched(a, dids, n);
+	if (n == 0)
+		return;
+	args[1] = did_array(a, dids, n);
+	a->skips[ATP_SKIP_HELD_DROPPED] += execute(a, DROP_HELD, args, NULL);
+}
+
+/* Those that hold most, until it is so many bytes. */
 static void
 drop_largest(AtpApply *a, int64 bytes)
 {
-	Datum		args[3] = {CStringGetTextDatum(a->sub->name), Int64GetDatum(bytes), target_of(a)};
-	uint64		n = execute(a, DROP_LARGEST, args, NULL);
-	SPITupleTable *dropped = SPI_tuptable;
+	Datum		args[4] = {target_of(a), CStringGetTextDatum(a->sub->name), kind_of(a), Int64GetDatum(bytes)};
+	uint64		n = execute(a, FIND_LARGEST, args, NULL);
+	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(n, 1));
 
-	for (uint64 i = 0; i < n; i++)
-	{
-		Datum		v[3];
-		bool		null[3];
-
-		heap_deform_tuple(dropped->vals[i], dropped->tupdesc, v, null);
-		a->skips[ATP_SKIP_HELD_DROPPED] += DatumGetInt64(v[1]);
-		if (DatumGetBool(v[2]))
-			atp_repo_mark(a, PG_DETOAST_DATUM(v[0]));
-	}
-	SPI_freetuptable(dropped);
+	drop(a, dids, atp_take_dids(dids, n));
 }
 
 /* of the subscription so many bytes more are held.  Are these too many? */
@@ -233,12 +242,10 @@ compare_events(const void *a, const void *b)
 static void
 drop_repo(AtpApply *a, AtpEvent *const *events, int n)
 {
-	Datum		args[3] = {target_of(a), did_array(a, &events[0]->did, 1), kind_of(a)};
+	struct varlena *did = events[0]->did;
 
-	a->skips[ATP_SKIP_HELD_DROPPED] += n + execute(a, DROP_HELD, args, NULL);
-	/* nobody has verified the others: nothing follows from them */
-	if (events[0]->why_held == ATP_HELD_RESYNC)
-		atp_repo_mark(a, events[0]->did);
+	a->skips[ATP_SKIP_HELD_DROPPED] += n;
+	drop(a, &did, 1);
 }
 
 static void

@@ -74,6 +74,8 @@ enum
 	ADD_REPOS,					/* did[] */
 	SET_REPOS,
 	MARK_REPO,					/* did: not in step with the network */
+	LOCK_FREE,					/* did[] -> did: those that nobody else has */
+	MARK_FETCHED,				/* did[] */
 	LEAVE_TO_PURGE,				/* did, rev, seq: when there are any records left up to it */
 	LOCK_PURGED,
 	PURGE_DONE,
@@ -103,6 +105,15 @@ static const AtpStatement statements[] = {
 	[MARK_REPO] = {
 		"UPDATE #.repo r SET sync = 'desynchronized', updated_at = now() FROM unnest($1) u (did)"
 		" WHERE r.did OPERATOR(@.=) u.did AND r.sync IS DISTINCT FROM 'desynchronized'",
+		SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
+	},
+	[LOCK_FREE] = {
+		"SELECT did FROM #.repo WHERE did OPERATOR(@.=) ANY ($1) ORDER BY did FOR NO KEY UPDATE SKIP LOCKED",
+		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
+	},
+	[MARK_FETCHED] = {
+		"UPDATE #.repo SET sync = 'desynchronized', updated_at = now()"
+		" WHERE did OPERATOR(@.=) ANY ($1) AND hold = 'resync' AND sync IS DISTINCT FROM 'desynchronized'",
 		SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
 	[LEAVE_TO_PURGE] = {
@@ -445,6 +456,15 @@ with_dids(AtpStatements *set, int statement, struct varlena *const *dids, int n)
 	Datum		arg = dids == NULL ? (Datum) 0 : atp_array(set, ATP_TYPE_DID, (Datum *) dids, NULL, n);
 
 	return atp_execute(set, &statements[statement], &arg, dids == NULL ? "n" : NULL);
+}
+
+int
+atp_repos_mark_fetched(AtpApply *a, struct varlena **dids, int n)
+{
+	n = atp_take_dids(dids, with_dids(a->statements, LOCK_FREE, dids, n));
+	if (n > 0)
+		(void) with_dids(a->statements, MARK_FETCHED, dids, n);
+	return n;
 }
 
 void

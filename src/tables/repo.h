@@ -40,6 +40,12 @@ extern bool atp_is_deletion(const AtpEvent *event);
 /* What the tables have of the repository is not what the network has. */
 extern void atp_repo_mark(AtpApply *a, struct varlena *did);
 
+/*
+ * What the export that is being fetched lacks is not held any more: another one has to follow
+ * (R-34).  Leaves those whose rows nobody else has, which are locked then; how many.
+ */
+extern int	atp_repos_mark_fetched(AtpApply *a, struct varlena **dids, int n);
+
 /* Of these nothing is known any more, unless somebody else has told something. */
 extern void atp_repos_forget(AtpApply *a, struct varlena *const *dids, int n);
 

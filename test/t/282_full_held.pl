@@ -26,6 +26,7 @@ query(subscribe_sql('flood', $server, cursor => 0, target => "'flood'", verify =
 wait_for_seq($node, 'flood', 160);
 is(query('SELECT count(*), count(DISTINCT did) FROM atproto.identity_wish'), '101|101', 'W-34: one wish for each account');
 is(query('SELECT count(*) FROM flood.repo WHERE rev IS NOT NULL OR sync <> $$partial$$'), '0', 'V-11: no state of any');
+query('CREATE TABLE forged AS SELECT did FROM atproto.identity_wish');
 my $most = query('SELECT did FROM atproto.held_event GROUP BY did ORDER BY count(*) DESC LIMIT 1');
 is(query("SELECT count(*) FROM atproto.held_event WHERE did = '$most'"), '60', 'R-34: they wait');
 query("INSERT INTO atproto.identity (did, state, key, pds, resolved_at, asked_at) SELECT did, 'good', '\\x$who{gone}{first}', 'pds.example.com', now(), now() FROM atproto.identity_wish");
@@ -49,7 +50,65 @@ is(query("SELECT count(DISTINCT did) FROM atproto.held_event WHERE did <> '$most
 like(skips('room'), qr/held_dropped \d+/, 'R-34: what was dropped is counted');
 is(query('SELECT count(*) FROM room.repo WHERE rev IS NOT NULL OR sync <> $$partial$$'), '0', 'R-34: nothing follows from it');
 
+# --- no room while repositories are fetched: what they fetch may lack what has gone ---
+
+sub begin_fetched
+{
+	my ($name, $server) = @_;
+
+	query("CREATE SCHEMA $name; SELECT atproto.create_tables('$name')");
+	query("INSERT INTO $name.repo (did, sync, hold) SELECT did, 'resyncing', 'resync' FROM forged");
+	query('BEGIN; ' . subscribe_sql($name, $server, cursor => 0, target => "'$name'", verify => "'full'")
+		. "; INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, state) SELECT '$name', did, '$name', 1, 'break', 'running' FROM forged; COMMIT");
+	return;
+}
+
+# what may be held from now on is what is held
+sub fill
+{
+	my ($name) = @_;
+
+	query("UPDATE atproto.subscription SET max_held_bytes = (SELECT sum(octet_length(bytes)) FROM atproto.held_event) WHERE name = '$name'");
+	return;
+}
+
+query("SELECT atproto.unsubscribe('room')");
+$server = AtprotoTest::Server->start(make_capture('full.py', 'flood', 1, 100), '--hold-at', 81);
+begin_again();
+begin_fetched('fetched', $server);
+wait_for_seq($node, 'fetched', 80);
+is(query('SELECT DISTINCT why FROM atproto.held_event'), 'resync', 'R-30: they wait for what is fetched');
+fill('fetched');
+$server->release;
+wait_for_seq($node, 'fetched', 101);
+like(skips('fetched'), qr/held_dropped \d+/, 'R-34: there is no room for all');
+is(query("SELECT count(*) FROM fetched.repo r WHERE sync <> 'desynchronized' AND NOT EXISTS (SELECT FROM atproto.held_event h WHERE h.did = r.did)"),
+	'0', 'R-34: of which something was dropped is to be fetched once more');
+is(query("SELECT count(*) FROM fetched.repo r WHERE sync = 'resyncing'"), query('SELECT count(DISTINCT did) FROM atproto.held_event'), 'R-34: and no other');
+query("SELECT atproto.unsubscribe('fetched')");
+
+# somebody who has many names below one domain does not push out who has one
+$server = AtprotoTest::Server->start(make_capture('full.py', 'flood', 1, 100), '--hold-at', 81);
+begin_again();
+begin_fetched('names', $server);
+wait_for_seq($node, 'names', 80);
+query("INSERT INTO names.repo (did, hold) SELECT ('did:web:n' || n || '.many.example.com')::did, 'identity' FROM generate_series(1, 500) n");
+query("INSERT INTO atproto.held_event (target, subscription, kind, did, rev, seq, why, shard_key, bytes)"
+	. " SELECT 'names', 'names', 'repo', ('did:web:n' || n || '.many.example.com')::did, h.rev, n, 'identity', 0, repeat('x', 100)::bytea"
+	. " FROM generate_series(1, 500) n, (SELECT rev FROM atproto.held_event LIMIT 1) h");
+fill('names');
+$server->release;
+wait_for_seq($node, 'names', 101);
+cmp_ok(query(q{SELECT count(*) FROM atproto.held_event WHERE did::text LIKE 'did:web:%'}), '<', 500, 'R-34: what has no room is of who has most');
+is(query(q{SELECT count(*) FROM atproto.held_event WHERE did::text NOT LIKE 'did:web:%' AND seq <= 80}), '80', 'R-34: all his names together, small as each is');
+query("SELECT atproto.unsubscribe('names')");
+
 # --- what is held goes with its subscription; nobody waits for it then ---
+
+$server = AtprotoTest::Server->start(make_capture('full.py', 'flood', 60, 10));
+begin_again();
+query(subscribe_sql('room', $server, cursor => 0, target => "'room'", verify => "'full'"));
+wait_for_seq($node, 'room', 70);
 
 query("SELECT atproto.unsubscribe('room')");
 is(query('SELECT count(*) FROM atproto.held_event'), '0', 'R-35: unsubscribe() removes it');
