@@ -115,6 +115,17 @@ deny(AtpIdentity *identity, AtpIdentityState state, int apart_s, const char *err
 	return settle_broken(identity, state, error, now);
 }
 
+/* The directory has no document of an account of which nothing is known: it may be too new for it. */
+static bool
+deny_new(AtpIdentity *identity, const char *error, TimestampTz now)
+{
+	(void) settle_broken(identity, ATP_IDENTITY_GONE, error, now);
+	identity->tries = 0;
+	identity->denied_at = now;
+	identity->next_try = later(now, ATP_IDENTITY_LEAST_S);
+	return true;
+}
+
 static int
 minute_if_good(const AtpIdentity *identity)
 {
@@ -186,6 +197,7 @@ atp_identity_take(AtpIdentity *identity, AtpAsked asked, const AtpHttpAnswer *an
 		case ATP_HTTP_REDIRECT: /* W-05 */
 			return deny(identity, ATP_IDENTITY_INVALID, minute_if_good(identity), answer->error, now);
 		case ATP_HTTP_BUSY:
+		case ATP_HTTP_SETTINGS:
 			return put_off(identity, answer, now);
 		default:
 			return fail(identity, answer->error, now);
@@ -202,6 +214,8 @@ atp_identity_take(AtpIdentity *identity, AtpAsked asked, const AtpHttpAnswer *an
 			return deny(identity, ATP_IDENTITY_INVALID, minute_if_good(identity), answer->error, now);
 		case 404:
 		case 410:
+			if (!asked.web && (identity->state == ATP_IDENTITY_UNKNOWN || identity->state == ATP_IDENTITY_WANTED))
+				return deny_new(identity, answer->error, now);
 			return deny(identity, ATP_IDENTITY_GONE, asked.web ? HOUR_S : minute_if_good(identity), answer->error, now);
 		case 429:
 		case 503:

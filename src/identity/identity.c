@@ -339,6 +339,12 @@ atp_identity_is_broken(const AtpIdentity *identity)
 	}
 }
 
+bool
+atp_identity_is_denied(const AtpIdentity *identity)
+{
+	return identity->state == ATP_IDENTITY_GONE && identity->denied_at != DT_NOBEGIN;
+}
+
 /* A time of the future is none that can be believed: the clock was set back. */
 static bool
 is_older(TimestampTz t, TimestampTz now, int seconds)

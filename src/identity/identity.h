@@ -89,6 +89,12 @@ extern void atp_identities_set_stale(struct varlena *const *dids, int n, bool st
 /* V-43: an identity that definitively does not function, as long as nothing newer is known. */
 extern bool atp_identity_is_broken(const AtpIdentity *identity);
 
+/*
+ * W-33: the directory has said once that there is no such account, of which nothing was known;
+ * it may be too new for it.  Such an identity is broken, but another answer comes in a minute.
+ */
+extern bool atp_identity_is_denied(const AtpIdentity *identity);
+
 /* W-30: has it a key that is to be believed? */
 extern bool atp_identity_is_usable(const AtpIdentity *identity, TimestampTz now);
 

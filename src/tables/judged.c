@@ -52,8 +52,17 @@ atp_judged_known(AtpEvent *event, const AtpIdentity *who, const uint8_t *key, Ti
 {
 	if (atp_identity_is_due(who, now))
 		atp_judged_wish(event, who->stale);
-	/* W-31: the key may be a former one; a look-up that failed leaves what was known */
-	if (who->doubtful && !was_asked(event, who))
+	/*
+	 * W-31: the key may be a former one.  The first look-up that ends may have begun before the account
+	 * said so, the second one has not: nobody waits longer, however often it is said.
+	 */
+	if (who->doubtful && !(was_asked(event, who) && event->held->why == ATP_HELD_SIGNATURE))
+	{
+		atp_judged_hold(event, was_asked(event, who) ? ATP_HELD_SIGNATURE : ATP_HELD_IDENTITY);
+		atp_judged_wish(event, true);
+	}
+	/* W-33: the directory may not know of it yet */
+	else if (atp_identity_is_denied(who))
 	{
 		atp_judged_hold(event, ATP_HELD_IDENTITY);
 		atp_judged_wish(event, true);

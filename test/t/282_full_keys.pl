@@ -68,8 +68,12 @@ foreach my $workers (1, 3)
 	is(of('announced', $s), '10|signature', "V-41: $workers: without an answer the old key has not");
 	looked_up(", key = '\\x$who{announced}{second}', stale = false, doubtful = false, tries = 0, error = NULL, resolved_at = now()", "did = '$who{announced}{did}'");
 	is(of('announced', $s), '10,20|', "V-41: $workers: with one it is the new one's");
-	know($who{unknown}{did}, $who{unknown}{first});
+	query("INSERT INTO atproto.identity (did, state, asked_at, denied_at, next_try, error) VALUES ('$who{unknown}{did}', 'gone', now(), now(), now() + '1 min', 'HTTP status 404')");
 	looked_up('', "did = '$who{unknown}{did}'");
+	is(of('unknown', $s), '|identity,order,order', "W-33: $workers: of whom the directory has not heard yet, events wait");
+	is(query("SELECT refresh FROM atproto.identity_wish WHERE did = '$who{unknown}{did}'"), 't', "W-33: $workers: until it has been asked again");
+	know($who{unknown}{did}, $who{unknown}{first});
+	looked_up(', denied_at = NULL', "did = '$who{unknown}{did}'");
 	is(of('unknown', $s), '10,20,30|', "R-32: $workers: all that waited, in its order");
 	is(query("SELECT string_agg(rkey::text, ',' ORDER BY rev, seq) FROM $s.record_event WHERE did = '$who{unknown}{did}'"), '10,20,30', "R-32: $workers: each once");
 	is(query("SELECT sync, hold, verified FROM $s.repo WHERE did = '$who{unknown}{did}'"), 'synchronized||t', "V-35: $workers: its first commit is proven");
@@ -103,6 +107,24 @@ foreach my $workers (1, 3)
 	}
 	query("SELECT atproto.unsubscribe('$s')");
 }
+
+# --- a look-up that was under way when #identity came ---
+
+my $server = AtprotoTest::Server->start(make_capture('full.py', 'rotations'), '--hold-at', $names + 1, '--hold-at', $names + 11);
+begin_again();
+know($who{$_}{did}, $who{$_}{first}) foreach keys %who;
+query('CREATE SCHEMA under_way');
+query(subscribe_sql('under_way', $server, cursor => 0, target => "'under_way'", verify => "'full'"));
+wait_for_seq($node, 'under_way', $names);
+$server->release;
+wait_for_seq($node, 'under_way', $names + 10);
+is(of('former', 'under_way'), '10|identity', 'W-31: after an #identity events wait for a look-up');
+looked_up(', resolved_at = now()', "did = '$who{former}{did}'");
+is(of('former', 'under_way'), '10|signature', 'W-31: one that ends, but began before it, says nothing');
+is(query("SELECT refresh FROM atproto.identity_wish WHERE did = '$who{former}{did}'"), 't', 'W-31: another one is asked for');
+looked_up(", key = '\\x$who{former}{second}', resolved_at = now()", "did = '$who{former}{did}'");
+is(of('former', 'under_way'), '10|', 'W-31: the second one decides, however often #identity comes');
+is(query("SELECT stage FROM atproto.dead_letter WHERE did = '$who{former}{did}'"), 'signature', 'W-31: it was a former key');
 
 $node->stop;
 done_testing();

@@ -133,6 +133,17 @@ is(requests(path => "/$many"), 2, 'W-31: and one after it');
 
 # --- from state to state ---
 
+# W-33: of whom nothing was known, the directory may not know yet, either
+my ($unheard, $too_new) = @dids[ -2, -1 ];
+is(query("SELECT denied_at = asked_at AND next_try - asked_at = '1 min' FROM atproto.identity WHERE did = '$unheard'"), 't', 'W-33: one answer about somebody unheard of is none');
+$network->documents({ $too_new => $good->($too_new) });
+later(61);
+resolve($unheard, $too_new);
+wait_for("SELECT denied_at IS NULL AND next_try - asked_at = '1 hour' FROM atproto.identity WHERE did = '$unheard'");
+pass('W-33: two are');
+wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$too_new'");
+pass('W-33: and who was too new for it is there a minute later');
+
 # W-33: what was good is gone by two answers
 my ($was_good, $was_web) = ($dids[1], $honest);
 $network->documents({ $was_good => 404, $was_web => 404 });
