@@ -22,7 +22,9 @@
 
 #define AFTER_EVENT_MS	2000	/* W-31: the directory may not know yet what the stream says */
 #define FORGET_S		(30 * 24 * 3600)
-#define CLEAN_ROWS		1000
+#define BROKEN_S		(24 * 3600)	/* what does not function is soon asked for anew */
+#define FORSAKEN_S		3600	/* whoever still wants it has asked again */
+#define CLEAN_ROWS		10000
 
 /* All that the index begins with, most urgent first. */
 #define CLASSES	"(VALUES (false, 0), (false, 1), (false, 2), (true, 0), (true, 1), (true, 2)) c (failed, priority)"
@@ -70,11 +72,13 @@ get_did(AtpTuple row)
 static int
 read_wishes(const AtpIdentityWork *work, TimestampTz now, Wish **wishes)
 {
+	/* who is more urgent gets more, and nobody nothing: of eleven, sessions six, held events three */
 	AtpResult	found = atp_query("SELECT w.did, w.role, w.refresh, w.wished_at FROM " CLASSES
-								  " CROSS JOIN LATERAL (SELECT * FROM atproto.identity_wish w WHERE w.web = $1 AND w.failed = c.failed"
+								  " CROSS JOIN LATERAL (SELECT *, row_number() OVER (ORDER BY w.next_try) AS n"
+								  "  FROM atproto.identity_wish w WHERE w.web = $1 AND w.failed = c.failed"
 								  "  AND w.priority = c.priority AND w.next_try <= $2"
 								  "  ORDER BY w.next_try LIMIT CASE WHEN c.failed THEN $4 ELSE $3 END) w"
-								  " ORDER BY c.failed, c.priority",
+								  " ORDER BY c.failed, w.n * (c.priority + 1), c.priority",
 								  ATP_ARGS(atp_bool_arg(work->web), atp_time_arg(now),
 										   atp_int8_arg(work->limit), atp_int8_arg(work->retried)));
 	int			n = found.n;
@@ -292,17 +296,21 @@ atp_identity_granted(struct varlena *const *dids, int n)
 void
 atp_identity_wake_all(TimestampTz now)
 {
-	atp_run("UPDATE atproto.identity_wish SET next_try = '-infinity' WHERE next_try > $1", ATP_ARGS(atp_time_arg(now)));
+	atp_run(atp_identity_sql("WITH l AS (SELECT did, role, refresh FROM atproto.identity_wish WHERE next_try > $1 FOR UPDATE SKIP LOCKED)"
+							 " UPDATE atproto.identity_wish w SET next_try = '-infinity' FROM l" OF_KEYS), ATP_ARGS(atp_time_arg(now)));
 }
 
 /*
  * Names below a host that answers for all of them cost nothing: what nobody asked
- * for any more is forgotten.  The table is walked, since an index would cost more.
+ * for any more is forgotten, and what does not function sooner; so is a wish of
+ * events that have gone.  The table is walked, since an index would cost more.
  */
 struct varlena *
 atp_identity_clean(struct varlena *after, TimestampTz now)
 {
 	TimestampTz before = now - (TimestampTz) FORGET_S * USECS_PER_SEC;
+	TimestampTz broken_before = now - (TimestampTz) BROKEN_S * USECS_PER_SEC;
+	TimestampTz forsaken_before = now - (TimestampTz) FORSAKEN_S * USECS_PER_SEC;
 	AtpArg		from = {PointerGetDatum(after), atp_type("did"), after == NULL};
 	AtpResult	found = atp_query(atp_identity_sql("SELECT did FROM atproto.identity WHERE $1 IS NULL OR did OPERATOR(@.>) $1"
 												   " ORDER BY did USING OPERATOR(@.<) OFFSET $2 LIMIT 1"),
@@ -314,13 +322,15 @@ atp_identity_clean(struct varlena *after, TimestampTz now)
 		to.value = PointerGetDatum(get_did(atp_result_row(found, 0)));
 	atp_result_free(found);
 	atp_run(atp_identity_sql(psprintf("WITH l AS (SELECT t.did, t.role, t.refresh FROM atproto.identity_wish t"
-									  "  WHERE t.wished_at < $3 AND %s FOR UPDATE SKIP LOCKED)"
+									  "  WHERE (t.wished_at < $3 OR (t.wished_at < $4 AND t.role = 0 AND t.priority = 1"
+									  "   AND NOT EXISTS (SELECT FROM atproto.held_event h WHERE h.did OPERATOR(@.=) t.did))) AND %s FOR UPDATE SKIP LOCKED)"
 									  " DELETE FROM atproto.identity_wish w USING l" OF_KEYS, range)),
-			ATP_ARGS(from, to, atp_time_arg(before)));
-	atp_run(atp_identity_sql(psprintf("WITH l AS (SELECT t.did FROM atproto.identity t WHERE t.asked_at < $3 AND %s"
+			ATP_ARGS(from, to, atp_time_arg(before), atp_time_arg(forsaken_before)));
+	atp_run(atp_identity_sql(psprintf("WITH l AS (SELECT t.did FROM atproto.identity t"
+									  "  WHERE t.asked_at < CASE WHEN t.key IS NULL THEN $4 ELSE $3 END AND %s"
 									  "  AND NOT EXISTS (SELECT FROM atproto.identity_wish w WHERE w.did OPERATOR(@.=) t.did)"
 									  "  FOR UPDATE SKIP LOCKED)"
 									  " DELETE FROM atproto.identity t USING l WHERE t.did OPERATOR(@.=) l.did", range)),
-			ATP_ARGS(from, to, atp_time_arg(before)));
+			ATP_ARGS(from, to, atp_time_arg(before), atp_time_arg(broken_before)));
 	return to.isnull ? NULL : (struct varlena *) DatumGetPointer(to.value);
 }

@@ -71,16 +71,47 @@ cmp_ok(requests(host => qr/hanging/), '<=', 40, 'hosts that hang, below one name
 $network->unfault($_) foreach $pass, $hang;
 query('DELETE FROM atproto.identity_wish');
 
+# --- who asks much does not hold up events that wait ---
+
+my @asked = map { plc() } 1 .. 450;
+my $waiting = plc();
+query('BEGIN; ' . join(';', map { "SELECT state FROM atproto.resolve('$_')" } @asked)
+	. "; INSERT INTO atproto.identity_wish (did, priority, web) VALUES ('$waiting', 1, false); COMMIT");
+settle();
+my @order = map { $_->{path} } $network->log(kind => 'http', host => 'plc.example.com');
+my %at = map { $order[$_] => $_ } 0 .. $#order;
+my $first = (sort { $a <=> $b } map { $at{"/$_"} } @asked)[0];
+cmp_ok($at{"/$waiting"} - $first, '<', 100, 'V-40: what events wait for is not behind all that a role asks for');
+
+# --- the clock goes back while somebody has a wish ---
+
+my ($locked, $free) = map { plc() } 1, 2;
+$network->documents({ $free => $good->($free) });
+query("INSERT INTO atproto.identity_wish (did, web, next_try) VALUES ('$locked', false, 'infinity')");
+my $holder = $node->background_psql('postgres');
+$holder->query_safe("BEGIN; SELECT FROM atproto.identity_wish WHERE did = '$locked' FOR UPDATE");
+later(-3600);
+resolve($free);
+wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$free'", gone => 1);
+pass('the fetcher does not wait for who has a wish');
+$holder->query_safe('COMMIT');
+$holder->quit;
+query('DELETE FROM atproto.identity_wish');
+
 # --- old ones go ---
 
-my ($old, $wished, $young) = map { plc() } 1 .. 3;
+my ($old, $wished, $young, $none, $forsaken) = map { plc() } 1 .. 5;
 $network->documents({ map { $_ => $good->($_) } $old, $wished, $young });
 resolve($old, $wished, $young);
 wait_for("SELECT count(*) = 3 FROM atproto.identity WHERE did IN ('$old', '$wished', '$young')");
 query("INSERT INTO atproto.identity_wish (did, web, next_try, wished_at) VALUES ('$wished', false, 'infinity', now() + '$ahead s'::interval)");
 query("UPDATE atproto.identity SET asked_at = asked_at - '31 days'::interval WHERE did IN ('$old', '$wished')");
+# what does not function, for a day; a wish of events that have gone
+query("INSERT INTO atproto.identity (did, state, asked_at, next_try) VALUES ('$none', 'gone', now() + '@{[ $ahead - 25 * 3600 ]} s', now() + '7 days'::interval)");
+query("INSERT INTO atproto.identity_wish (did, web, next_try, priority) VALUES ('$forsaken', false, 'infinity', 1)");
 # no clock is moved: if the two disagree, what was put off is looked at again
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.identity WHERE did = '$old') FROM (SELECT atproto.wake()) w");
+wait_for("SELECT NOT EXISTS (SELECT FROM atproto.identity WHERE did = '$none') AND NOT EXISTS (SELECT FROM atproto.identity_wish WHERE did = '$forsaken') FROM (SELECT atproto.wake()) w");
 is(query("SELECT count(*) FROM atproto.identity WHERE did IN ('$wished', '$young')"), '2', 'what nobody asked for in 30 days is forgotten, and nothing else');
 query('DELETE FROM atproto.identity_wish');
 
