@@ -7,6 +7,7 @@
 #define SECOND			INT64_C(1000000)
 #define REFUSED_S		60		/* without a word of its own, doubled ... */
 #define REFUSED_MAX_S	330		/* ... up to this */
+#define REFUSED_LEAST_S	1		/* who says so often "at once": doubled likewise */
 #define REST_S			60		/* after too many failures, doubled ... */
 #define REST_MAX_S		3600	/* ... up to this; nobody is believed who asks for more */
 #define FAILURES_MAX	5		/* in a row */
@@ -94,13 +95,11 @@ atp_manners_told(AtpManners *m, AtpManner what, int64_t wait_s, int64_t now)
 			m->refusals = m->failures = m->rests = 0;
 			break;
 		case ATP_MANNER_REFUSED:
-			/* those that were begun at the same time are one refusal */
 			if (wait_s >= 0)
 				rest(m, wait_s, now);
-			else if (!resting)
-				rest(m, doubled(REFUSED_S, m->refusals, REFUSED_MAX_S), now);
+			/* those that were begun at the same time are one refusal */
 			if (!resting)
-				m->refusals++;
+				rest(m, doubled(wait_s < 0 ? REFUSED_S : REFUSED_LEAST_S, m->refusals++, REFUSED_MAX_S), now);
 			return now < m->rest_until;
 		case ATP_MANNER_FAILED:
 			if (resting || ++m->failures < FAILURES_MAX)

@@ -108,7 +108,18 @@ main(void)
 	ok(wait_of(&m, now) == 3600000, "R-21: an hour at most");
 	now = known(&m);
 	told(&m, ATP_MANNER_REFUSED, 4, 0, now);
-	ok(begin(&m, now) > 0 && m.failures == 0, "R-21: now is now; a refusal is no failure");
+	ok(wait_of(&m, now) == 1000 && m.failures == 0, "R-21: who says \"at once\" rests for a second; a refusal is no failure");
+	for (int i = 2; i < 2000; i *= 2)
+	{
+		now += 330 * SECOND;
+		ok(begin(&m, now) > 0, "it is asked again");
+		told(&m, ATP_MANNER_REFUSED, m.running, 0, now);
+		ok(wait_of(&m, now) == (i < 330 ? i : 330) * 1000L, "R-21: and for longer each time that it does: %d", i);
+	}
+	now += 330 * SECOND;
+	(void) begin(&m, now);
+	told(&m, ATP_MANNER_REFUSED, m.running, 500, now);
+	ok(wait_of(&m, now) == 500000, "R-21: or for as long as it says");
 
 	/* few are left */
 	now = known(&m);
