@@ -193,6 +193,7 @@ manner_of(const AtpHttpAnswer *answer)
 		case ATP_HTTP_TOO_LARGE:
 		case ATP_HTTP_REDIRECT:
 		case ATP_HTTP_BUSY:
+		case ATP_HTTP_SETTINGS:
 		case ATP_HTTP_COUNT:
 			return ATP_MANNER_NOTHING;
 		case ATP_HTTP_ADDRESS:

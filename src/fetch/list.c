@@ -198,7 +198,7 @@ start_requests(void)
 static AtpListFault
 fault_of(const AtpListing *listing, const AtpHttpAnswer *answer)
 {
-	if (answer->outcome == ATP_HTTP_BUSY || answer->status == 429 || answer->status == 503)
+	if (atp_http_is_later(answer))
 		return ATP_LIST_BUSY;
 	return answer->status == 400 && listing->cursor != NULL ? ATP_LIST_ANEW : ATP_LIST_AGAIN;
 }

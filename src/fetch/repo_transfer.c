@@ -126,7 +126,7 @@ fail_answer(AtpTransfer *t)
 	const char *status = atp_repo_refusal_status(refusal);
 	AtpRepoFault fault = ATP_REPO_FAULT;
 
-	if (answer->outcome == ATP_HTTP_BUSY || answer->status == 429 || answer->status == 503)
+	if (atp_http_is_later(answer))
 		fault = ATP_REPO_LATER;
 	else if (refusal == ATP_REPO_NOT_FOUND && t->job.at_pds)
 		fault = ATP_REPO_DOUBTED;

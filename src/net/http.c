@@ -27,6 +27,7 @@ static const char *const outcome_names[] = {
 	[ATP_HTTP_TOO_LARGE] = "too_large",
 	[ATP_HTTP_REDIRECT] = "redirect",
 	[ATP_HTTP_BUSY] = "busy",
+	[ATP_HTTP_SETTINGS] = "settings",
 	[ATP_HTTP_BROKEN] = "broken",
 };
 
@@ -127,7 +128,7 @@ atp_http_start(const AtpHttpRequest *request)
 	if (why != NULL)
 		atp_http_end(http, ATP_HTTP_POLICY, why);
 	else if ((why = atp_http_read_ca()) != NULL)
-		atp_http_end(http, ATP_HTTP_TLS, why);
+		atp_http_end(http, ATP_HTTP_SETTINGS, why);
 	else
 		ask(http);
 	MemoryContextSwitchTo(old);
@@ -165,11 +166,12 @@ classify(AtpHttp *http, CURLcode rc)
 		case CURLE_PEER_FAILED_VERIFICATION:
 		case CURLE_SSL_CERTPROBLEM:
 		case CURLE_SSL_CIPHER:
-		case CURLE_SSL_CACERT_BADFILE:
 		case CURLE_SSL_ISSUER_ERROR:
 		case CURLE_SSL_INVALIDCERTSTATUS:
 		case CURLE_SSL_PINNEDPUBKEYNOTMATCH:
 			return ATP_HTTP_TLS;
+		case CURLE_SSL_CACERT_BADFILE:
+			return ATP_HTTP_SETTINGS;
 		case CURLE_OPERATION_TIMEDOUT:
 			return which_timeout(http);
 		case CURLE_WRITE_ERROR:
@@ -263,6 +265,12 @@ const AtpHttpAnswer *
 atp_http_answer(const AtpHttp *http)
 {
 	return http->running ? NULL : &http->answer;
+}
+
+bool
+atp_http_is_later(const AtpHttpAnswer *answer)
+{
+	return answer->outcome == ATP_HTTP_BUSY || answer->outcome == ATP_HTTP_SETTINGS || answer->status == 429 || answer->status == 503;
 }
 
 int

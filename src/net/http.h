@@ -34,6 +34,7 @@ typedef enum AtpHttpOutcome
 	ATP_HTTP_TOO_LARGE,			/* body, after decoding, or headers */
 	ATP_HTTP_REDIRECT,			/* one more than allowed, or a bad one (W-53) */
 	ATP_HTTP_BUSY,				/* one to a host that has to rest now: try again later */
+	ATP_HTTP_SETTINGS,			/* nobody is asked: what fetch_ca_file names cannot be used; likewise */
 	ATP_HTTP_BROKEN,			/* no HTTP, cut in the middle, or an encoding that is wrong */
 	ATP_HTTP_COUNT
 } AtpHttpOutcome;
@@ -112,6 +113,9 @@ extern bool atp_http_is_taken(const AtpHttp *http);
 
 /* When it has ended; before, NULL. */
 extern const AtpHttpAnswer *atp_http_answer(const AtpHttp *http);
+
+/* was it not the time for it?  Then it says nothing of what was asked for. */
+extern bool atp_http_is_later(const AtpHttpAnswer *answer);
 
 /* Status of a request with stream, as soon as it is known (after redirects); 0: not yet. */
 extern int	atp_http_status(const AtpHttp *http);

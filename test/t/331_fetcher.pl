@@ -230,7 +230,11 @@ set(fetch_allow => '10.0.0.0/8');
 is(until_outcome('ok', sub { 'https://private' . ++$private . '.example.com/' })->{status}, 404, 'a network that is allowed');
 is($probe->get('https://metadata.example.com/')->{outcome}, 'address', 'W-50: others are not');
 set(fetch_ca_file => '/nowhere');
-like(until_outcome('tls', sub { 'https://' . host() . '/' })->{error}, qr/could not read the certificate authorities/, 'which it says');
+like(until_outcome('settings', sub { 'https://' . host() . '/' })->{error}, qr/could not read the certificate authorities/, 'which it says');
+is($probe->get('https://private1000.example.com/')->{outcome}, 'settings', 'a host is not asked with such a file') foreach 1 .. 6;
+set(fetch_ca_file => $certs->ca);
+until_outcome('ok', sub { 'https://private' . ++$private . '.example.com/' });
+is($probe->get('https://private1000.example.com/')->{outcome}, 'ok', 'R-23: which is no failure of it');
 
 # --- a proxy (W-54) ---
 
@@ -262,7 +266,6 @@ if ($proxy == 0)
 	}
 	POSIX::_exit(0);
 }
-set(fetch_ca_file => $certs->ca);
 set(fetch_allow   => '');
 set(fetch_proxy   => 'http://127.0.0.1:' . $listener->sockport);
 until_outcome('address', sub { 'https://' . host() . '/' });
