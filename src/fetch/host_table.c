@@ -6,11 +6,13 @@
 #include "postgres.h"
 
 #include "compat.h"
+#include "config/extension.h"
 #include "config/spi.h"
 #include "config/transaction.h"
 #include "config/wake.h"
 #include "fetch/host_private.h"
 #include "fmgr.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -18,7 +20,7 @@ PG_FUNCTION_INFO_V1(atp_unpark);
 
 #define WRITE_MS		1000	/* at most so often */
 #define WRITE_MAX		256		/* hosts in a transaction */
-#define FORGET_MS		3600000
+#define FORGET_MS		60000
 #define KEPT			"10000" /* rows; strangers name hosts */
 
 static AtpTime written = 0;
@@ -54,6 +56,15 @@ atp_host_begin(void)
 	atp_commit();
 }
 
+/* Somebody is at it, who may not be done soon. */
+static bool
+is_locked(const AtpHost *host)
+{
+	return atp_run("WITH free AS (SELECT host FROM atproto.host WHERE host = $1 FOR UPDATE SKIP LOCKED)"
+				   " SELECT FROM atproto.host WHERE host = $1 AND NOT EXISTS (SELECT FROM free)",
+				   ATP_ARGS(atp_text_arg(host->name))) > 0;
+}
+
 static void
 write_row(AtpHost *host, AtpTime now)
 {
@@ -82,7 +93,8 @@ write_row(AtpHost *host, AtpTime now)
 static void
 unpark(void)
 {
-	AtpResult	rows = atp_query("SELECT host FROM atproto.host WHERE unpark", ATP_NO_ARGS);
+	AtpResult	rows = atp_query("UPDATE atproto.host SET unpark = false WHERE host IN"
+								 " (SELECT host FROM atproto.host WHERE unpark FOR UPDATE SKIP LOCKED) RETURNING host", ATP_NO_ARGS);
 
 	for (uint64 i = 0; i < rows.n; i++)
 	{
@@ -91,8 +103,6 @@ unpark(void)
 		if (host != NULL)
 			atp_manners_forgive(&host->manners);
 	}
-	if (rows.n > 0)
-		(void) atp_run("UPDATE atproto.host SET unpark = false WHERE unpark", ATP_NO_ARGS);
 	atp_result_free(rows);
 }
 
@@ -100,9 +110,10 @@ unpark(void)
 static void
 forget(void)
 {
-	(void) atp_run("DELETE FROM atproto.host WHERE (parked_until IS NULL OR parked_until < now()) AND host IN ("
-				   " SELECT host FROM atproto.host ORDER BY updated_at DESC OFFSET " KEPT ")", ATP_NO_ARGS);
-	(void) atp_run("DELETE FROM atproto.host WHERE updated_at < now() - interval '7 days'", ATP_NO_ARGS);
+	(void) atp_run("DELETE FROM atproto.host WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.host"
+				   " WHERE (parked_until IS NULL OR parked_until < now()) AND updated_at <= GREATEST(now() - interval '7 days',"
+				   "  (SELECT updated_at FROM atproto.host ORDER BY updated_at DESC OFFSET " KEPT " LIMIT 1))"
+				   " FOR UPDATE SKIP LOCKED))", ATP_NO_ARGS);
 }
 
 long
@@ -112,25 +123,35 @@ atp_host_write(AtpTime now)
 	bool		resting = atp_host_any_rests(now);
 	bool		full = atp_remaining(now, forgotten, FORGET_MS) == 0;
 	long		left = atp_remaining(now, written, WRITE_MS);
+	bool		locked = false;
 
 	if (host == NULL && !resting && !full)
 		return -1;
 	if (left > 0)
 		return left;
+	written = now;
 	atp_begin("writing the hosts");
+	/* who has the right to end a host's rest can lock the table, too: nothing waits for him */
+	if (!ConditionalLockRelationOid(atp_relation("host"), RowExclusiveLock))
+	{
+		atp_commit();
+		return WRITE_MS;
+	}
 	unpark();
 	for (int i = 0; host != NULL && i < WRITE_MAX; i++)
 	{
-		write_row(host, now);
+		if (is_locked(host))
+			locked = true;
+		else
+			write_row(host, now);
 		host = atp_host_dirty(host);
 	}
 	if (full)
 		forget();
 	atp_commit();
-	written = now;
 	if (full)
 		forgotten = now;
-	return host != NULL || resting ? WRITE_MS : -1;
+	return host != NULL || resting || locked ? WRITE_MS : -1;
 }
 
 /* SQL: atproto.unpark(host) */

@@ -127,6 +127,31 @@ $probe->answers(@trials);
 wait_for_state('bad.example.com', 'good');
 is(requests('bad.example.com'), 11, 'R-23: and then the others');
 
+# --- a session that has rows of the table, or all of it ---
+
+my $session = $node->background_psql('postgres');
+my $written = state_of('quiet.example.com', 'requests');
+foreach my $lock (q{SELECT atproto.unpark('quiet.example.com')}, 'LOCK TABLE atproto.host IN SHARE MODE')
+{
+	$session->query_safe("BEGIN; $lock");
+	is($probe->get('https://quiet.example.com/')->{outcome}, 'ok', "the fetcher does not wait: $lock") foreach 1, 2;
+	$clock->advance(2);
+	is($probe->get('https://quiet.example.com/')->{outcome}, 'ok', 'nor when it is time to write');
+	$session->query_safe('COMMIT');
+}
+$session->quit;
+wait_until(sub { state_of('quiet.example.com', 'requests') >= $written + 6 }, 'its requests to be written after all');
+
+# names of strangers do not fill it
+query(q{INSERT INTO atproto.host (host, updated_at) SELECT 'n' || n || '.strangers.example.net', now() - n * interval '1 s' FROM generate_series(1, 12000) n});
+foreach (1, 2)
+{
+	$clock->advance(40);
+	$probe->get('https://quiet.example.com/');
+}
+wait_for(q{SELECT count(*) <= 10000 FROM atproto.host});
+is(query(q{SELECT count(*) FROM atproto.host WHERE host IN ('n1.strangers.example.net', 'n12000.strangers.example.net', 'quiet.example.com')}), '2', 'the oldest have gone');
+
 # --- the process ---
 
 $network->fault({ path => '^/hang', hang => -1 });
