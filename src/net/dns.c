@@ -73,6 +73,7 @@ const bool	atp_dns_supported = true;
 
 typedef struct LookUp
 {
+	ares_channel channel;
 	AtpDnsString string;
 	AtpDnsDone	done;			/* NULL: nobody waits any more */
 	void	   *arg;
@@ -81,17 +82,48 @@ typedef struct LookUp
 } LookUp;
 
 static ares_channel channel = NULL;
+static ares_channel former = NULL;	/* whose look-ups have not ended yet */
 static AtpTime made_at;
 static char *made_for = NULL;	/* atproto.name_servers */
 static LookUp *look_ups = NULL;
 
 /* --- the channel --- */
 
+/* Whose a socket is, a channel knows. */
+static void
+process(ares_socket_t readable, ares_socket_t writable)
+{
+	if (channel != NULL)
+		ares_process_fd(channel, readable, writable);
+	if (former != NULL)
+		ares_process_fd(former, readable, writable);
+}
+
+static bool
+is_in_use(ares_channel which)
+{
+	for (const LookUp *it = look_ups; it != NULL; it = it->next)
+		if (it->channel == which)
+			return true;
+	return false;
+}
+
+/* Look-ups that it still has fail. */
+static void
+end_former(void)
+{
+	ares_channel which = former;
+
+	former = NULL;
+	if (which != NULL)
+		ares_destroy(which);
+}
+
 static void
 socket_ready(pgsocket fd, uint32 events, void *arg)
 {
-	ares_process_fd(channel, (events & WL_SOCKET_READABLE) ? fd : ARES_SOCKET_BAD,
-					(events & WL_SOCKET_WRITEABLE) ? fd : ARES_SOCKET_BAD);
+	process((events & WL_SOCKET_READABLE) ? fd : ARES_SOCKET_BAD,
+			(events & WL_SOCKET_WRITEABLE) ? fd : ARES_SOCKET_BAD);
 }
 
 static void
@@ -100,6 +132,7 @@ socket_state(void *data, ares_socket_t fd, int readable, int writable)
 	atp_poll_set(fd, (readable ? WL_SOCKET_READABLE : 0) | (writable ? WL_SOCKET_WRITEABLE : 0), socket_ready, NULL);
 }
 
+/* Nothing of a channel changes while it is in use: another one takes its place. */
 static void
 make_channel(AtpTime now)
 {
@@ -117,8 +150,8 @@ make_channel(AtpTime now)
 	/* who asks again wants to know whether something changed; that is zero seconds */
 	mask |= ARES_OPT_QUERY_CACHE;
 #endif
-	if (channel != NULL)
-		ares_destroy(channel);
+	end_former();
+	former = channel;
 	channel = NULL;
 	rc = ares_init_options(&channel, &options, mask);
 	if (rc == ARES_SUCCESS && name_servers[0] != '\0')
@@ -191,12 +224,13 @@ atp_dns_txt(const char *name, AtpDnsString string, AtpDnsDone done, void *arg)
 	AtpTime		now = atp_now();
 	LookUp	   *it;
 
-	/* nothing of a channel changes while it is in use */
-	if (channel == NULL ||
-		(look_ups == NULL && (strcmp(made_for, name_servers) != 0 || atp_remaining(now, made_at, CHANNEL_MS) == 0)))
+	if (!is_in_use(former))
+		end_former();
+	if (channel == NULL || strcmp(made_for, name_servers) != 0 ||
+		(former == NULL && atp_remaining(now, made_at, CHANNEL_MS) == 0))
 		make_channel(now);
 	it = MemoryContextAlloc(TopMemoryContext, sizeof(LookUp));
-	*it = (LookUp) {string, done, arg, now, look_ups};
+	*it = (LookUp) {channel, string, done, arg, now, look_ups};
 	look_ups = it;
 	ares_query(channel, name, C_IN, T_TXT, answered, it);
 }
@@ -206,7 +240,7 @@ atp_dns_pump(AtpTime now)
 {
 	if (look_ups == NULL)
 		return;
-	ares_process_fd(channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
+	process(ARES_SOCKET_BAD, ARES_SOCKET_BAD);
 	/* c-ares cannot end one of them: it is left to end by itself */
 	for (LookUp *it = look_ups; it != NULL; it = it->next)
 		if (it->done != NULL && atp_remaining(now, it->begun, ATP_DNS_MS) == 0)
@@ -218,17 +252,25 @@ atp_dns_pump(AtpTime now)
 		}
 }
 
+static long
+timeout_of(ares_channel which)
+{
+	struct timeval wait = {ATP_DNS_MS / 1000, 0};
+	struct timeval most = wait;
+
+	if (which != NULL)
+		(void) ares_timeout(which, &most, &wait);
+	return wait.tv_sec * 1000 + wait.tv_usec / 1000 + 1;
+}
+
 long
 atp_dns_timeout(AtpTime now)
 {
-	struct timeval most = {ATP_DNS_MS / 1000, 0};
-	struct timeval wait;
 	long		ms;
 
 	if (look_ups == NULL)
 		return -1;
-	(void) ares_timeout(channel, &most, &wait);
-	ms = wait.tv_sec * 1000 + wait.tv_usec / 1000 + 1;
+	ms = Min(timeout_of(channel), timeout_of(former));
 	for (LookUp *it = look_ups; it != NULL; it = it->next)
 		if (it->done != NULL)
 			ms = Min(ms, atp_remaining(now, it->begun, ATP_DNS_MS));

@@ -12,6 +12,7 @@ use lib "$FindBin::RealBin/../lib";
 use AtprotoTest;
 use AtprotoTest::Network;
 use AtprotoTest::Preload;
+use IO::Socket::IP;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -234,6 +235,33 @@ $network->fault({ path => 'more|' . join('|', $two, $three), hold => 'more' });
 (undef, undef, $error) = $node->psql('postgres', "BEGIN; SELECT atproto.check_handle('$two'); SELECT atproto.check_handle('$three')");
 like($error, qr/has asked for 1/, 'nor as many as one likes');
 query("ALTER SYSTEM RESET atproto.queue_limit; SELECT pg_reload_conf()");
+
+# --- other name servers, while look-ups run ---
+
+my $mute = IO::Socket::IP->new(LocalHost => '127.0.0.1', LocalPort => 0, Proto => 'udp') or BAIL_OUT("no socket: $!");
+my $named = 0;
+my $made  = 0;
+
+# One a second, each of which runs for longer: some run all the time.
+sub one_more
+{
+	return if time == $made;
+	$made = time;
+	my $handle = 'named' . ++$named . '.example.com';
+	my $did    = account($handle);
+	$network->dns({ "_atproto.$handle" => { TXT => [ ["did=$did"] ] } });
+	query("SELECT atproto.check_handle('$did')");
+	return;
+}
+
+query("ALTER SYSTEM SET atproto.name_servers = '127.0.0.1:@{[ $mute->sockport ]}'");
+query('SELECT pg_reload_conf()');
+wait_until(sub { one_more(); query(q{SELECT count(*) > 0 FROM atproto.identity WHERE handle_claimed::text LIKE 'named%' AND handle_state = 'unreachable'}) eq 't' }, 'a name server that is mute');
+query('ALTER SYSTEM RESET atproto.name_servers');
+query('SELECT pg_reload_conf()');
+wait_until(sub { one_more(); query(q{SELECT count(*) > 0 FROM atproto.identity WHERE handle_claimed::text LIKE 'named%' AND handle_state = 'valid'}) eq 't' }, 'the other one to be asked');
+pass('other name servers are asked from then on, although look-ups run');
+wait_for('SELECT count(*) = 0 FROM atproto.handle_wish');
 
 # --- a name server that does not answer ---
 
