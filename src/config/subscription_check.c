@@ -268,13 +268,18 @@ check_backfill(AtpTuple row, const AtpEndpoint *ep)
 }
 
 static void
-check_handles(AtpTuple row)
+check_handles(AtpTuple row, const AtpEndpoint *ep)
 {
 	const char *handles = atp_get_text_or_null(row, "handles");
 	const char *verify = atp_get_text_or_null(row, "verify");
 
 	if (handles == NULL || strcmp(handles, "verify") != 0)
 		return;
+	if (!atp_source_of(ep->nsid)->by_repo)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("subscriptions to %s cannot have \"%s\"", ep->nsid, "handles"),
+				 errdetail("Its events are not of repositories.")));
 	if (!atp_dns_supported)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -372,7 +377,7 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 	check_verify(row, ep);
 	check_host_is_pds(row, ep);
 	check_backfill(row, ep);
-	check_handles(row);
+	check_handles(row, ep);
 	if (atp_source_of(ep->nsid)->by_repo && (old == NULL || !same_selection(*old, row)))
 		warn_of_neighbours(row);
 	return PointerGetDatum(complete(old, row, ep));
