@@ -34,13 +34,14 @@
 
 #define LOOK_MS		1000
 #define SWEEP_MS	(5 * 60 * 1000)
+#define UNSTICK_MS	10000
 #define NAMED		64			/* repositories in one step */
 #define FETCH		64			/* events that are read at a time */
 
 enum
 {
 	NAMED_REPOS,				/* target, shards, shard, kind, did[] or null -> id, did */
-	NAME_ALL,					/* likewise */
+	NAME_ALL,					/* likewise, and whether only those that wait for nothing */
 	FORGET_NAMED,				/* id[] */
 	READ_HELD,					/* target, did[], kind */
 	LOCK_HELD,					/* target, did[], rev[], subscription[], seq[] */
@@ -64,9 +65,12 @@ static const AtpStatement statements[] = {
 	},
 	[NAME_ALL] = {
 		"INSERT INTO atproto.held_release (target, kind, did, shard_key)"
-		" SELECT DISTINCT ON (did) target, kind, did, shard_key FROM atproto.held_event"
-		" WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4 AND ($5 IS NULL OR did OPERATOR(@.=) ANY ($5))",
-		SPI_OK_INSERT, {ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID)}
+		" SELECT DISTINCT ON (did) target, kind, did, shard_key"
+		" FROM atproto.held_event h WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4"
+		" AND ($5 IS NULL OR did OPERATOR(@.=) ANY ($5))"
+		" AND NOT ($6 AND EXISTS (SELECT FROM atproto.held_event e WHERE e.target = h.target AND e.did OPERATOR(@.=) h.did"
+		"  AND e.kind = h.kind AND e.why <> 'order'))",
+		SPI_OK_INSERT, {ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_BOOL}
 	},
 	[FORGET_NAMED] = {
 		"DELETE FROM atproto.held_release WHERE id = ANY ($1)",
@@ -260,23 +264,23 @@ add_named(Held *held, int64 id, struct varlena *did)
 
 /* NAMED_REPOS or NAME_ALL.  What this subscription does not follow is for another one. */
 static uint64
-execute_of_shard(const AtpReleaser *r, const AtpApply *a, int statement)
+execute_of_shard(const AtpReleaser *r, const AtpApply *a, int statement, bool stuck)
 {
 	const AtpSettings *settings = &a->sub->settings;
 	AtpStatements *set = a->statements;
-	Datum		args[5] = {target_of(set), Int64GetDatum(r->shards), Int64GetDatum(r->shard), kind_of(a)};
+	Datum		args[6] = {target_of(set), Int64GetDatum(r->shards), Int64GetDatum(r->shard), kind_of(a), (Datum) 0, BoolGetDatum(stuck)};
 	bool		some = are_repos(a) && settings->ndids >= 0;
 
 	if (some)
 		args[4] = atp_array(set, ATP_TYPE_DID, (Datum *) settings->dids, NULL, settings->ndids);
-	return execute(set, statement, args, some ? NULL : "    n");
+	return execute(set, statement, args, some ? NULL : "    n ");
 }
 
 /* Repositories that are named, in memory that lasts; dids has each of them once. */
 static void
 read_named(const AtpReleaser *r, const AtpApply *a, Held *held)
 {
-	uint64		n = execute_of_shard(r, a, NAMED_REPOS);
+	uint64		n = execute_of_shard(r, a, NAMED_REPOS, false);
 
 	held->named = palloc(sizeof(Datum) * 2 * NAMED);
 	held->named_dids = palloc(sizeof(struct varlena *) * 2 * NAMED);
@@ -429,17 +433,21 @@ try_unhold(AtpApply *a)
 						a->sub->name, error->message)));
 }
 
-/* All that is held of this shard is named. */
+/*
+ * All that is held of this shard is named; or that alone which waits behind nothing.  Labels have
+ * no row that says that something of their labeler waits: what another subscription took
+ * meanwhile, an event may still have been put behind.
+ */
 static bool
-sweep(AtpReleaser *r, AtpApply *a)
+sweep(AtpReleaser *r, AtpApply *a, bool stuck)
 {
 	bool		any = false;
 
 	atp_begin("looking for held events");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 	{
-		any = execute_of_shard(r, a, NAME_ALL) > 0;
-		if (r->shard == 0)
+		any = execute_of_shard(r, a, NAME_ALL, stuck) > 0;
+		if (r->shard == 0 && !stuck)
 			try_unhold(a);
 	}
 	atp_commit();
@@ -474,9 +482,14 @@ atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, Atp
 	r->look = atp_now();
 	if (!r->swept || (!r->more && atp_remaining(r->look, r->sweep, SWEEP_MS) == 0))
 	{
-		r->waits = sweep(r, &a);
+		r->waits = sweep(r, &a, false);
 		r->swept = true;
-		r->sweep = r->look;
+		r->sweep = r->unstick = r->look;
+	}
+	else if (r->waits && !are_repos(&a) && atp_remaining(r->look, r->unstick, UNSTICK_MS) == 0)
+	{
+		(void) sweep(r, &a, true);
+		r->unstick = r->look;
 	}
 	r->more = false;
 	if (!r->waits)

@@ -19,6 +19,7 @@ typedef struct AtpReleaser
 	bool		more;			/* there was something to do the last time */
 	bool		swept;			/* all that is held has been looked at, then ... */
 	AtpTime		sweep;			/* ... */
+	AtpTime		unstick;		/* and those that wait behind nothing */
 	AtpTime		look;			/* the last time for those that are named */
 } AtpReleaser;
 

@@ -160,6 +160,16 @@ wait_for("SELECT verified FROM keyless.label WHERE val = 'b2'");
 is(query("SELECT string_agg(val, ',' ORDER BY val) FROM keyless.label WHERE verified IS NULL"), 'c1,c2,c4,d1,d2', 'V-49: a replay at level full says what is true');
 query("SELECT atproto.unsubscribe('keyless')");
 
+# --- behind what another subscription took meanwhile ---
+
+begin_again();
+follow('behind', make_capture('full_labels.py', 'flood', 3), 3);
+query("UPDATE atproto.held_event SET why = 'order'");
+know('unknown', $who{unknown}{first});
+wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+is(values_of('behind', 'unknown'), 'x0,x1,x2', 'V-49: labels that wait behind nothing are taken, although nobody names their labeler');
+query("SELECT atproto.unsubscribe('behind')");
+
 # --- the end between holding and taking ---
 
 begin_again();
