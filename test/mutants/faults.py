@@ -491,9 +491,9 @@ fault("host-unasked", "tables/judge.c", "who->asked_at < s->now - ELSEWHERE_US)"
 
 EXPORTS, REPOS, HEAL = "t/340_exports", "t/346_repos", "t/347_heal"
 fault("export-older", "tables/repo_export.c", "commit->rev < repo->rev && !force)", "commit->rev + 1 < 1 && !force)", EXPORTS)
-fault("export-deletes", "tables/merge.c", "		remove_row(m, row);\n", "		m->merged.same++;\n", EXPORTS)
+fault("export-deletes", "tables/merge.c", "if (!m->sub->settings.actions[ATP_DELETE])", "if (m->sub->settings.actions[ATP_DELETE])", EXPORTS)
 fault("export-filter", "tables/stored_rows.c", "s->found != NULL && !atp_wants_collection(s->settings, name_of(s->found))", "s->found != NULL && s->settings == NULL", EXPORTS)
-fault("export-lost", "tables/repo_export.c", "bool		whole = !is_text(repo->hold, \"resync\") || is_text(repo->sync, \"resyncing\");", "bool		whole = true;", REPOS)
+fault("export-lost", "tables/repo_export.c", "bool		whole = !is_text(repo->hold, \"resync\") || is_text(repo->sync, \"resyncing\");", "bool		whole = true;", HEAL)
 fault("repo-busy", "fetch/repo_transfer.c", "answer->outcome == ATP_HTTP_BUSY || answer->status == 429 || ", "answer->outcome == ATP_HTTP_BUSY || ", REPOS)
 fault("heal-inactive", "tables/repo_state.c", "if (backfill == ATP_BACKFILL_NONE || !repo->active || ", "if (backfill == ATP_BACKFILL_NONE || ", REPOS, HEAL)
 fault("heal-break", "tables/repo_state.c", "if (is_sync(repo, ATP_SYNC_DESYNCHRONIZED))\n		return", "if (is_sync(repo, ATP_SYNC_UNPROVEN))\n		return", HEAL)

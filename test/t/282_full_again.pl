@@ -84,6 +84,12 @@ foreach my $workers (1, 3)
 		none_waits('turned');
 		is(of('turned', $s), '10|', "V-41: $workers: if that is its key, what it has signed is taken, although a newer one is known");
 		is(query("SELECT stage, attempts FROM atproto.dead_letter WHERE did = '$who{turned}{did}'"), 'signature|2', "V-48: $workers: and those behind it are not");
+		know($who{turned}{did}, $who{late}{second});
+		$server->release;
+		wait_for_seq($node, $s, 10);
+		looked_up(', resolved_at = now()', "did = '$who{turned}{did}'");
+		none_waits('turned');
+		is(query("SELECT attempts FROM atproto.dead_letter WHERE did = '$who{turned}{did}' ORDER BY id"), "2\n1", "V-48: $workers: what is not signed by another key is another letter");
 		query("SELECT atproto.unsubscribe('$s')");
 		next;
 	}

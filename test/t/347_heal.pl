@@ -129,9 +129,33 @@ foreach my $case ([ 'chain', 1 ], [ 'chain', 3 ], [ 'full', 1 ], [ 'full', 3 ])
 	query("SELECT atproto.unsubscribe('$s')");
 }
 
+# --- more comes than may wait: what was fetched is not all (R-34) ---
+
+my $server = AtprotoTest::Server->start($lossy, '--hold-at', $half + 1);
+$network->hosts({ $host => { stream => $server->port } });
+serve(1);
+$network->fault({ path => 'getRepo\\b', hold => 'gate' });
+make_target('few');
+query("BEGIN; SELECT atproto.subscribe('few', 'ws://$host', allow_insecure => true, cursor => 0, target => 'few', backfill => 'repair');
+	UPDATE atproto.subscription SET max_held_events = 1 WHERE name = 'few'; COMMIT");
+wait_for("SELECT count(*) > 0 FROM few.repo WHERE hold = 'resync'");
+wait_for_seq($node, 'few', $half);
+$server->release;
+wait_for("SELECT (skips->>'held_dropped')::integer > 0 FROM atproto.stat_subscription WHERE name = 'few'", gone => 1);
+$network->release('gate');
+wait_for("SELECT EXISTS (SELECT FROM atproto.repo_job WHERE target = 'few' AND error = 'events of the repository were lost while it was fetched')");
+pass('R-34: what was dropped while a repository was fetched lets another fetch follow');
+serve(2);
+$network->unfault(undef);
+wait_for_seq($node, 'few', $last);
+wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE target = 'few' AND state <> 'suspended') AND NOT EXISTS (SELECT FROM atproto.held_event WHERE target = 'few')");
+is(query('SELECT DISTINCT sync FROM few.repo WHERE active'), 'synchronized', 'R-34: then every repository is in step');
+is(rows('few'), $all, 'R-34: and nothing is missing');
+query("SELECT atproto.unsubscribe('few')");
+
 # --- nothing of what was before the first event is lacking ---
 
-my $server = AtprotoTest::Server->start($capture);
+$server = AtprotoTest::Server->start($capture);
 $network->hosts({ $host => { stream => $server->port } });
 serve(2);
 make_target('seen');
