@@ -143,6 +143,9 @@ is_elsewhere(const AtpRepos *s, AtpEvent *event, const AtpIdentity *who)
 {
 	if (!s->apply->sub->settings.host_is_pds || is_here(s->apply->sub->ep, who->pds))
 		return false;
+	/* what came from another server says nothing of this one; that its account has signed it is enough */
+	if (atp_repos_came_by_others(s, event))
+		return false;
 	atp_judged_ignore(event, ATP_SKIP_OTHER_HOST);
 	if (who->asked_at == DT_NOBEGIN || who->asked_at > s->now || who->asked_at < s->now - ELSEWHERE_US)
 		atp_judged_wish(event, true);
@@ -161,7 +164,7 @@ judge_signature(AtpRepos *s, AtpEvent *event, const AtpIdentity *who)
 static bool
 matters(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 {
-	if (atp_repo_is_refilled(s, repo))
+	if (atp_repo_is_refilled(s, repo, event))
 		return true;
 	return atp_repo_is_forked(repo, event) || atp_repo_lacks(repo, event);
 }
@@ -205,12 +208,12 @@ judge_event(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 	else if (full && old && !matters(s, repo, event))
 		atp_judged_ignore(event, ATP_SKIP_OLD);
 	/* V-42; what is read again has an order, too */
-	else if ((!old || atp_repo_is_refilled(s, repo)) && (repo->stays || (repo->waits && event->held == NULL)))
+	else if ((!old || atp_repo_is_refilled(s, repo, event)) && (repo->stays || (repo->waits && event->held == NULL)))
 		atp_judged_hold(event, atp_repo_is_held(repo, "resync") ? ATP_HELD_RESYNC : ATP_HELD_ORDER);
 	else if (full)
 		judge_signature(s, event, &s->identities[repo - s->repos]);
 	/* nobody waits for what is known */
-	if (old && event->judged != ATP_JUDGED_TRUE && !atp_repo_is_refilled(s, repo))
+	if (old && event->judged != ATP_JUDGED_TRUE && !atp_repo_is_refilled(s, repo, event))
 		atp_judged_ignore(event, ATP_SKIP_OLD);
 	else if (full && old && event->judged == ATP_JUDGED_TRUE && atp_repo_is_forked(repo, event))
 		atp_judged_ignore(event, ATP_SKIP_FORKED);

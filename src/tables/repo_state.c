@@ -146,9 +146,15 @@ note_first(AtpRepoState *repo, const AtpEvent *event)
 }
 
 bool
-atp_repo_is_refilled(const AtpRepos *s, const AtpRepoState *repo)
+atp_repos_came_by_others(const AtpRepos *s, const AtpEvent *event)
 {
-	return repo->refill_by != NULL && same_bytes(repo->refill_by, s->subscription);
+	return event->held != NULL && !same_bytes(event->held->subscription, s->subscription);
+}
+
+bool
+atp_repo_is_refilled(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
+{
+	return repo->refill_by != NULL && same_bytes(repo->refill_by, event->held != NULL ? event->held->subscription : s->subscription);
 }
 
 bool
@@ -170,7 +176,7 @@ atp_repo_lacks(const AtpRepoState *repo, const AtpEvent *event)
 static bool
 take_again(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 {
-	if (!atp_repo_is_refilled(s, repo))
+	if (!atp_repo_is_refilled(s, repo, event))
 		return false;
 	repo->changed = true;
 	if (!repo->has_rev || event->rev >= repo->rev)

@@ -86,8 +86,11 @@ extern bool atp_repo_set_sync(AtpRepoState *repo, AtpSync sync);
 /* Does it wait, for this (identity, resync, release)? */
 extern bool atp_repo_is_held(const AtpRepoState *repo, const char *why);
 
+/* Who takes what has waited need not be the subscription that it came by. */
+extern bool atp_repos_came_by_others(const AtpRepos *s, const AtpEvent *event);
+
 /* Of a commit that is not newer than the repository: is it read again (atproto.refill()) ... */
-extern bool atp_repo_is_refilled(const AtpRepos *s, const AtpRepoState *repo);
+extern bool atp_repo_is_refilled(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event);
 
 /* ... is it another of the same revision (V-15) ... */
 extern bool atp_repo_is_forked(const AtpRepoState *repo, const AtpEvent *event);

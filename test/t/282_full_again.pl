@@ -150,5 +150,26 @@ none_waits('same');
 is(of('same', 'fetched'), '10,20,30|', 'R-32: until nobody fetches it any more');
 is(query("SELECT count(*) FROM fetched.repo WHERE hold IS NOT NULL OR refill_by IS NOT NULL"), '0', 'and nothing is left of it');
 
+# --- two subscriptions fill the same tables: what one of them reads again, the other one may take ---
+
+begin_again();
+know($did, $who{same}{first});
+query('CREATE SCHEMA shared');
+# of the second one something else waits: so it looks at what may go on
+my %dids = (one => $did, two => "$did,$who{late}{did}");
+query(subscribe_sql($_, $server, cursor => 0, target => "'shared'", verify => "'full'", dids => "'{$dids{$_}}'")) foreach 'one', 'two';
+wait_for_seq($node, $_, 10) foreach 'one', 'two';
+is(of('late', 'shared'), '|identity,order,order', 'events of another account wait');
+query("DELETE FROM shared.record; DELETE FROM atproto.identity");
+query("SELECT atproto.refill('one')");
+wait_for("SELECT count(*) = 3 FROM atproto.held_event WHERE subscription = 'one'");
+query("SELECT atproto.pause('one')");
+wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
+know($did, $who{same}{first});
+looked_up('', "did = '$did'");
+none_waits('same');
+is(of('same', 'shared'), '10,20,30|', 'R-32: what waits of a refill is taken as such, whoever takes it');
+is(query("SELECT hold, refill_by FROM shared.repo WHERE did = '$did'"), '|', 'and the refill is at its end');
+
 $node->stop;
 done_testing();

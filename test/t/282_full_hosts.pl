@@ -79,5 +79,23 @@ foreach my $host_is_pds ('true', 'false')
 	query("SELECT atproto.unsubscribe('$s')");
 }
 
+# --- two servers fill the same tables: what has waited is of the one that it came by, whoever takes it ---
+
+my %others = accounts_of('full.py', 'again');
+my $late   = $others{late}{did};
+my ($first, $second) = map { AtprotoTest::Server->start(@$_) } [ $capture, '--hold-at', 5 ], [ make_capture('full.py', 'again') ];
+begin_again();
+query('CREATE SCHEMA shared');
+query(subscribe_sql('first', $first, cursor => 0, target => "'shared'", verify => "'full'", host_is_pds => 'true', dids => "'{$unknown}'"));
+# of the second one something waits, too: so it looks at what may go on
+query(subscribe_sql('second', $second, cursor => 0, target => "'shared'", verify => "'full'", host_is_pds => 'true', dids => "'{$unknown,$late}'"));
+wait_for("SELECT count(DISTINCT did) = 2 FROM atproto.held_event");
+query("SELECT atproto.pause('first')");
+wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
+know($unknown, $who{unknown}{first}, pds => 'http://127.0.0.1:' . $first->port);
+looked_up('', "did = '$unknown'");
+wait_for("SELECT count(*) = 0 FROM atproto.held_event WHERE did = '$unknown'");
+is(of('unknown', 'shared'), '10|t', 'V-44: an event of the first server that the second one takes is not of an account that is elsewhere');
+
 $node->stop;
 done_testing();
