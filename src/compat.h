@@ -95,9 +95,9 @@
 
 /* What is written to a temporary file is const since 16. */
 #if PG_VERSION_NUM >= 160000
-#define atp_buffile_write(file, bytes, n)	BufFileWrite((file), (bytes), (n))
+#define atp_file_write(file, bytes, n, at, event)	((int) FileWrite((file), (bytes), (n), (at), (event)))
 #else
-#define atp_buffile_write(file, bytes, n)	((void) BufFileWrite((file), unconstify(uint8_t *, (bytes)), (n)))
+#define atp_file_write(file, bytes, n, at, event)	FileWrite((file), unconstify(char *, (const char *) (bytes)), (n), (at), (event))
 #endif
 
 #endif							/* ATP_COMPAT_H */

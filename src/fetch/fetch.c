@@ -67,6 +67,12 @@ has_place(const Asker *asker)
 	return shared < atp_host_concurrency() - ERRANDS * own;
 }
 
+bool
+atp_fetch_has_place(const void *owner)
+{
+	return has_place(asker_of(owner, false));
+}
+
 static bool
 on_redirect(AtpHttp *http, const char *from, const char *to)
 {

@@ -36,6 +36,9 @@ extern void atp_fetch_append_escaped(StringInfo url, const char *s);
  */
 extern AtpHttp *atp_fetch_start(const AtpHttpRequest *request, const AtpHostLimits *limits, long *wait_ms);
 
+/* May this owner start one at all? */
+extern bool atp_fetch_has_place(const void *owner);
+
 /* The next request of this owner that has ended, or NULL.  The host has learned from it. */
 extern AtpHttp *atp_fetch_next(const void *owner);
 

@@ -30,6 +30,7 @@ CREATE TABLE atproto.repo_job (
     PRIMARY KEY (target, did)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX repo_job_due ON atproto.repo_job (priority, next_try) WHERE state = 'queued';
+CREATE INDEX repo_job_new ON atproto.repo_job (priority, next_try) WHERE state = 'queued' AND host IS NULL;
 CREATE INDEX repo_job_throttled ON atproto.repo_job (next_try) WHERE state = 'throttled';
 CREATE INDEX repo_job_breaks ON atproto.repo_job (queued_at) WHERE priority = 1;
 CREATE INDEX repo_job_subscription ON atproto.repo_job (subscription);
@@ -41,7 +42,7 @@ COMMENT ON COLUMN atproto.repo_job.kind IS 'repo: its export; status: only wheth
 COMMENT ON COLUMN atproto.repo_job.priority IS '0: somebody asked; 1: it is followed, and not in step; 2: something of it came; 3: a list has it';
 COMMENT ON COLUMN atproto.repo_job.reason IS 'why, in a word';
 COMMENT ON COLUMN atproto.repo_job.state IS 'throttled: it was fetched too often lately; suspended: its account is not active';
-COMMENT ON COLUMN atproto.repo_job.host IS 'server that is asked, or was asked last';
+COMMENT ON COLUMN atproto.repo_job.host IS 'server that is asked, or was asked last; NULL: nobody has looked who is to be';
 COMMENT ON COLUMN atproto.repo_job.tries IS 'failures in a row';
 COMMENT ON COLUMN atproto.repo_job.next_try IS 'not before';
 COMMENT ON COLUMN atproto.repo_job.error IS 'what it failed with last';

@@ -11,27 +11,40 @@
 #include "fetch/errand.h"
 #include "fetch/fetch.h"
 #include "fetch/repo_limits.h"
+#include "fetch/repo_statements.h"
 #include "fetch/repo_transfer.h"
 #include "miscadmin.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
-#define LOOK_MS			1000	/* so long between two looks */
+#define LOOK_MS			1000	/* so long between two looks, unless a transfer ended */
+#define LOOK_LEAST_MS	20		/* ... or this, and so many times as long as finding jobs took */
+#define LOOK_SHARE		3
 #define TRANSFERS_MAX	32		/* at a time */
 #define DUE_MAX			64		/* jobs that are looked at */
+#define BUSY_MAX		64		/* hosts */
+#define PLACED_MAX		1000	/* jobs, of which it is found out who is to be asked */
 #define FORGET_MS		(60 * 60 * 1000)	/* ... of what limits go by */
 #define WHOLE_MS		(60 * 60 * 1000)	/* */
 #define SLOW_BYTES		1024
 #define SLOW_S			30
 #define REDIRECTS		3		/* W-53 */
-#define TRANSFER_BYTES	(4 * 1024 * 1024)	/* what one may come to need */
+#define TRANSFER_BYTES	(4 * 1024 * 1024)	/* what one may come to need, without its index */
+#define INDEX_BYTES		(1024 * 1024)	/* an index that is larger may have to wait */
 
 static int	fetch_memory_kb;
 
 static dlist_head transfers = DLIST_STATIC_INIT(transfers);
-static AtpTime looked;
+static AtpTime prepared;
 static AtpTime forgot;
 static AtpTime looked_for_ends;
+static bool storm;				/* as of the last look at it */
+
+/* The next look at jobs: soon when there is news, later at any rate. */
+static AtpTime looked;			/* it was over */
+static long look_least_ms;
+static long look_most_ms;
+static int	news;				/* transfers that have ended since, and jobs that have come */
 
 void
 atp_repo_errand_init(void)
@@ -61,7 +74,7 @@ is_running(const AtpRepoJob *job)
 	return false;
 }
 
-/* */
+/* Those that are still read may come to need all. */
 static bool
 has_room(void)
 {
@@ -72,9 +85,35 @@ has_room(void)
 	{
 		AtpTransfer   *t = dlist_container(AtpTransfer, node, iter.cur);
 
-		bytes += Max(atp_export_memory(t->export), TRANSFER_BYTES / 8);
+		bytes += t->phase == ATP_TRANSFER_READING ? TRANSFER_BYTES : atp_export_memory(t->export);
 	}
-	return atp_transfers == 0 || (atp_transfers < TRANSFERS_MAX && bytes + TRANSFER_BYTES <= (Size) fetch_memory_kb * 1024);
+	return atp_fetch_has_place(&transfers) &&
+		(atp_transfers == 0 || (atp_transfers < TRANSFERS_MAX && bytes + TRANSFER_BYTES <= (Size) fetch_memory_kb * 1024));
+}
+
+/*
+ * Indexes grow with what strangers send: those that are large may together have as much as is
+ * for the rest.  Where they have more, one at a time is read on.
+ */
+static bool
+waits_for_memory(const AtpTransfer *t)
+{
+	const AtpTransfer *first = NULL;
+	Size		bytes = 0;
+	dlist_iter	iter;
+
+	if (t->phase != ATP_TRANSFER_READING || atp_export_index(t->export) < INDEX_BYTES)
+		return false;
+	dlist_foreach(iter, &transfers)
+	{
+		const AtpTransfer *other = dlist_container(AtpTransfer, node, iter.cur);
+		Size		index = atp_export_index(other->export);
+
+		if (first == NULL && index >= INDEX_BYTES)
+			first = other;
+		bytes += index;
+	}
+	return bytes > (Size) fetch_memory_kb * 1024 && t != first;
 }
 
 static AtpTransfer *
@@ -135,8 +174,8 @@ begin_transfer(AtpTransfer *t, const char *host)
 		b.why = pstrdup("its subscription has no owner");
 	else
 	{
-		t->statements = atp_statements_create(t->job.target);
-		(void) atp_bounded(t->sub->owner, "beginning to fetch a repository", ATP_TRANSFER_MS, hold_events, &b, &b.why);
+		t->statements = atp_repo_statements_get(t->job.target, t->sub->owner);
+		t->spoilt = atp_bounded(t->sub->owner, "beginning to fetch a repository", ATP_TRANSFER_MS, hold_events, &b, &b.why) != ATP_BOUNDED_DONE;
 	}
 	if (b.why == NULL)
 		return true;
@@ -185,69 +224,114 @@ put_off(const AtpRepoJob *job)
 	if (job->too_often)
 		atp_repo_throttle(job);
 	else if (job->asks)
-		atp_repo_job_asks(job);
+		atp_repo_job_moves(job, NULL);
 	else
 		atp_repo_job_failed(job, job->problem, ATP_REPO_FAULT);
 	atp_commit();
 }
 
-/* Jobs whose hosts may be asked, the most urgent first. */
-static long
-look(void)
+/* Once in a while: what jobs wait for is begun, or over. */
+static void
+prepare(void)
 {
-	char	   *busy[DUE_MAX];
-	int			nbusy = 0;
-	bool		again;
-	bool		storm;
-	long		timeout = LOOK_MS;
+	MemoryContext cxt = CurrentMemoryContext;
+	List	   *problems;
+	ListCell   *cell;
+	int			placed;
 
-	atp_begin("looking for repositories that may be fetched again");
+	atp_begin("looking for repositories that may be fetched");
+	MemoryContextSwitchTo(cxt);
 	storm = atp_repo_storm();
 	atp_repos_unthrottle();
+	problems = atp_repo_jobs_place(storm, PLACED_MAX, &placed);
 	atp_commit();
+	foreach(cell, problems)
+		put_off(lfirst(cell));
+	news += placed;
+}
+
+/* Is it begun?  If not, *waits says whether that is its host's doing. */
+static bool
+try_start(const AtpRepoJob *job, const char *host, long *wait_ms, bool *waits)
+{
+	*waits = false;
+	if (job->too_often || job->asks || job->problem != NULL)
+		put_off(job);
+	else if (!is_running(job) && has_room())
+	{
+		if (start(job, host, wait_ms))
+			return true;
+		*waits = true;
+		if (host != NULL && strcmp(job->host, host) != 0)
+		{
+			atp_begin("putting off a repository");
+			atp_repo_job_moves(job, host);
+			atp_commit();
+		}
+	}
+	return false;
+}
+
+/* Jobs whose hosts may be asked, the most urgent first.  Returns ms until there may be more of them; *us: what finding them took. */
+static long
+look(int64 *us)
+{
+	char	   *busy[BUSY_MAX];
+	int			nbusy = 0;
+	bool		again;
+	long		timeout = LOOK_MS;
+
 	do
 	{
 		List	   *jobs;
 		ListCell   *cell;
 		MemoryContext cxt = CurrentMemoryContext;
+		AtpTime		began = atp_now();
 
 		again = false;
 		atp_begin("looking for repositories to fetch");
 		MemoryContextSwitchTo(cxt);
 		jobs = atp_repo_jobs_due(storm, busy, nbusy, DUE_MAX);
 		atp_commit();
+		*us += atp_now() - began;
 		foreach(cell, jobs)
 		{
-			AtpRepoJob *job = lfirst(cell);
-			char	   *host;
+			const AtpRepoJob *job = lfirst(cell);
+			char	   *host = job->server != NULL ? atp_http_host_of(job->server) : NULL;
 			long		wait_ms = -1;
-			bool		is_busy = false;
+			bool		waits = false;
 
-			if (job->too_often || job->asks || job->problem != NULL)
-			{
-				put_off(job);
-				continue;
-			}
-			if (is_running(job) || !has_room())
-				continue;
-			host = atp_http_host_of(job->server);
 			for (int i = 0; host != NULL && i < nbusy; i++)
-				is_busy |= strcmp(busy[i], host) == 0;
-			if (!is_busy && start(job, host, &wait_ms))
-				continue;
+				waits |= strcmp(busy[i], host) == 0;
 			/* others, of other hosts, may be behind it */
-			atp_begin("putting off a repository");
-			atp_repo_job_waits(job, host);
-			atp_commit();
+			again |= waits;
+			if (waits || try_start(job, host, &wait_ms, &waits) || !waits)
+				continue;
 			again = true;
-			if (!is_busy && nbusy < DUE_MAX)
+			if (nbusy < BUSY_MAX)
 				busy[nbusy++] = host;
 			if (wait_ms >= 0)
 				timeout = Min(timeout, wait_ms);
 		}
-		again = again && list_length(jobs) == DUE_MAX && nbusy < DUE_MAX;
+		again = again && list_length(jobs) == DUE_MAX && nbusy < BUSY_MAX;
 	} while (again && has_room());
 	return timeout;
+}
+
+/* The same, unless the last one was just now. */
+static long
+look_if_due(void)
+{
+	long		wait_ms = atp_remaining(atp_now(), looked, news > 0 ? look_least_ms : look_most_ms);
+	int64		us = 0;
+
+	if (wait_ms > 0)
+		return wait_ms;
+	news = 0;
+	look_most_ms = look(&us);
+	looked = atp_now();
+	look_least_ms = Min(Max(LOOK_LEAST_MS, LOOK_SHARE * us / 1000), LOOK_MS);
+	return look_most_ms;
 }
 
 /* ------------------------------------------------------------------------
@@ -289,8 +373,9 @@ step(AtpTime now)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	dlist_mutable_iter iter;
+	int			before = atp_transfers;
 	bool		more = false;
-	long		timeout = -1;
+	long		timeout = LOOK_MS;
 	AtpHttp    *http;
 
 	while ((http = atp_fetch_next(&transfers)) != NULL)
@@ -304,7 +389,12 @@ step(AtpTime now)
 	dlist_foreach_modify(iter, &transfers)
 	{
 		AtpTransfer   *t = dlist_container(AtpTransfer, node, iter.cur);
+		long		rests = atp_transfer_rests(t, now);
 
+		if (rests > 0)
+			timeout = Min(timeout, rests);
+		if (rests > 0 || waits_for_memory(t))
+			continue;
 		more |= atp_transfer_move_on(t);
 		MemoryContextSwitchTo(cxt);
 		CHECK_FOR_INTERRUPTS();
@@ -315,6 +405,7 @@ step(AtpTime now)
 		looked_for_ends = now;
 		cancel_some();
 	}
+	news += before - atp_transfers;
 	if (atp_remaining(now, forgot, FORGET_MS) == 0)
 	{
 		forgot = now;
@@ -322,12 +413,14 @@ step(AtpTime now)
 		atp_repos_forget_fetched();
 		atp_commit();
 	}
-	if (has_room() && atp_remaining(now, looked, LOOK_MS) == 0)
+	if (atp_remaining(now, prepared, LOOK_MS) == 0)
 	{
-		looked = now;
-		timeout = look();
+		prepared = now;
+		prepare();
 	}
-	return more ? 0 : timeout >= 0 ? timeout : atp_remaining(now, looked, LOOK_MS);
+	if (has_room())
+		timeout = Min(timeout, look_if_due());
+	return more ? 0 : Min(timeout, atp_remaining(now, prepared, LOOK_MS));
 }
 
 const AtpErrand atp_repo_errand = {.name = "repo", .wanted = atp_repo_jobs_wanted, .begin = begin, .step = step};

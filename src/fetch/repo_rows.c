@@ -15,10 +15,10 @@
 #include "identity/identity.h"
 #include "identity/wish.h"
 #include "mb/pg_wchar.h"
+#include "net/http.h"
 #include "tables/job.h"
 #include "tables/repo_export.h"
 #include "types/types.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 
 /* W-36: an identity that was looked up so long ago is looked up again. */
@@ -70,6 +70,8 @@ read_job(AtpTuple row)
 	job->did_text = pnstrdup(text, atp_did_text((const uint8_t *) VARDATA_ANY(job->did), VARSIZE_ANY_EXHDR(job->did), text));
 	job->subscription = atp_get_text(row, "subscription");
 	job->server = atp_get_text_or_null(row, "server");
+	job->host = atp_get_text_or_null(row, "host");
+	job->urgent = atp_get_bool(row, "urgent");
 	job->force = atp_get_bool(row, "force");
 	job->asks = atp_get_bool(row, "asks");
 	job->at_pds = atp_get_bool(row, "at_pds");
@@ -82,38 +84,118 @@ read_job(AtpTuple row)
 	return job;
 }
 
-List *
-atp_repo_jobs_due(bool asked_for, char **hosts, int nhosts, int max)
-{
-	Datum	   *values = palloc(sizeof(Datum) * Max(nhosts, 1));
-	List	   *jobs = NIL;
-	AtpArg		busy;
-	AtpResult	found;
+/* Those that are due, with what is known of who is to be asked.  $1: only those that somebody asked for. */
+#define DUE_JOBS	"SELECT j.target::text, j.did, j.subscription, j.host, j.force, i.state AS identity," \
+	" CASE WHEN " SOURCE " = 'upstream' THEN regexp_replace(s.endpoint, '^ws(s?://[^/]+)/.*$', 'http\\1')" \
+	"  WHEN " SOURCE " <> 'pds' THEN " SOURCE \
+	"  WHEN i.pds LIKE 'http://%' THEN i.pds WHEN i.pds IS NOT NULL THEN 'https://' || i.pds END AS server," \
+	" " SOURCE " = 'pds' AS at_pds," \
+	" (" SOURCE " = 'pds' OR s.verify = 'full') AND (i.resolved_at IS NULL OR i.resolved_at < now() - interval " IDENTITY_AGE ")" \
+	"  AND (i.asked_at IS NULL OR i.asked_at < now() - interval " IDENTITY_AGE ")" \
+	"  OR j.doubted_at IS NOT NULL AND COALESCE(i.asked_at < j.doubted_at, true) AS asks," \
+	" CASE WHEN j.doubted = " KNOWN " THEN j.error END AS failed," \
+	" j.priority <= 1 AS urgent, j.priority = 1 AS broke, j.priority > 0 AS by_itself," \
+	" j.priority > 0 AND COALESCE(" ATP_REPO_MAY_BE_FETCHED " > now(), false) AS too_often" \
+	" FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription" \
+	" LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) j.did" \
+	" LEFT JOIN atproto.repo_fetched f ON f.target = j.target AND f.did OPERATOR(@.=) j.did" \
+	" WHERE j.kind = 'repo' AND j.state = 'queued' AND j.next_try <= now() AND (j.priority = 0 OR NOT $1)"
 
-	for (int i = 0; i < nhosts; i++)
-		values[i] = CStringGetTextDatum(hosts[i]);
-	busy = (AtpArg) {PointerGetDatum(construct_array(values, nhosts, TEXTOID, -1, false, TYPALIGN_INT)), TEXTARRAYOID, false};
-	found = atp_query(atp_identity_sql("SELECT j.target::text, j.did, j.subscription, j.force, i.state AS identity,"
-									   " CASE WHEN " SOURCE " = 'upstream' THEN regexp_replace(s.endpoint, '^ws(s?://[^/]+)/.*$', 'http\\1')"
-									   "  WHEN " SOURCE " <> 'pds' THEN " SOURCE
-									   "  WHEN i.pds LIKE 'http://%' THEN i.pds WHEN i.pds IS NOT NULL THEN 'https://' || i.pds END AS server,"
-									   SOURCE " = 'pds' AS at_pds,"
-									   " (" SOURCE " = 'pds' OR s.verify = 'full') AND (i.resolved_at IS NULL OR i.resolved_at < now() - interval " IDENTITY_AGE ")"
-									   "  AND (i.asked_at IS NULL OR i.asked_at < now() - interval " IDENTITY_AGE ")"
-									   "  OR j.doubted_at IS NOT NULL AND COALESCE(i.asked_at < j.doubted_at, true) AS asks,"
-									   " CASE WHEN j.doubted = " KNOWN " THEN j.error END AS failed,"
-									   " j.priority = 1 AS broke, j.priority > 0 AS by_itself, j.priority > 0 AND COALESCE(" ATP_REPO_MAY_BE_FETCHED " > now(), false) AS too_often"
-									   " FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription"
-									   " LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) j.did"
-									   " LEFT JOIN atproto.repo_fetched f ON f.target = j.target AND f.did OPERATOR(@.=) j.did"
-									   " WHERE j.kind = 'repo' AND j.state = 'queued' AND j.next_try <= now()"
-									   " AND (j.priority = 0 OR NOT $3) AND (j.host IS NULL OR j.host <> ALL ($1))"
-									   " ORDER BY j.priority, j.next_try LIMIT $2"),
-					  ATP_ARGS(busy, atp_int4_arg(max), atp_bool_arg(asked_for)));
+static List *
+read_jobs(const char *sql, const AtpArg *args, int nargs)
+{
+	AtpResult	found = atp_query(atp_identity_sql(sql), args, nargs);
+	List	   *jobs = NIL;
+
 	for (uint64 i = 0; i < found.n; i++)
 		jobs = lappend(jobs, read_job(atp_result_row(found, i)));
 	atp_result_free(found);
 	return jobs;
+}
+
+static AtpArg
+texts_arg(char **texts, int n)
+{
+	Datum	   *values = palloc(sizeof(Datum) * Max(n, 1));
+	bool	   *nulls = palloc(sizeof(bool) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+	{
+		nulls[i] = texts[i] == NULL;
+		values[i] = nulls[i] ? (Datum) 0 : CStringGetTextDatum(texts[i]);
+	}
+	return atp_array_arg(TEXTOID, values, nulls, n);
+}
+
+List *
+atp_repo_jobs_due(bool asked_for, char **hosts, int nhosts, int max)
+{
+	return read_jobs(DUE_JOBS " AND j.host IS NOT NULL AND j.host <> ALL ($2) ORDER BY j.priority, j.next_try LIMIT $3",
+					 ATP_ARGS(atp_bool_arg(asked_for), texts_arg(hosts, nhosts), atp_int4_arg(max)));
+}
+
+/* Their identities are looked up, the more urgent the more urgent they are. */
+static void
+ask(List *jobs, bool urgent)
+{
+	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(list_length(jobs), 1));
+	ListCell   *cell;
+	int			n = 0;
+
+	foreach(cell, jobs)
+	{
+		const AtpRepoJob *job = lfirst(cell);
+
+		if (job->asks && job->urgent == urgent)
+			dids[n++] = job->did;
+	}
+	atp_wishes_add(dids, atp_sort_dids(dids, n), true, urgent ? ATP_WISH_HELD : ATP_WISH_REST, InvalidOid);
+}
+
+/*
+ * Rows that a consumer has locked wait for the next time: he has them in another
+ * order.
+ */
+List *
+atp_repo_jobs_place(bool asked_for, int max, int *placed)
+{
+	List	   *jobs = read_jobs(DUE_JOBS " AND j.host IS NULL ORDER BY j.priority, j.next_try LIMIT $2",
+							 ATP_ARGS(atp_bool_arg(asked_for), atp_int4_arg(max)));
+	char	  **targets = palloc(sizeof(char *) * Max(list_length(jobs), 1));
+	Datum	   *dids = palloc(sizeof(Datum) * Max(list_length(jobs), 1));
+	char	  **hosts = palloc(sizeof(char *) * Max(list_length(jobs), 1));
+	List	   *problems = NIL;
+	ListCell   *cell;
+	int			n = 0;
+
+	*placed = 0;
+	foreach(cell, jobs)
+	{
+		AtpRepoJob *job = lfirst(cell);
+
+		if (!job->asks && job->problem == NULL && (job->host = atp_http_host_of(job->server)) == NULL)
+			job->problem = "the account's server has no valid URL";
+		if (!job->asks && job->problem != NULL)
+		{
+			problems = lappend(problems, job);
+			continue;
+		}
+		targets[n] = job->target;
+		dids[n] = PointerGetDatum(job->did);
+		hosts[n++] = job->asks ? NULL : job->host;
+		*placed += !job->asks;
+	}
+	if (n > 0)
+		atp_run(atp_identity_sql("WITH l AS (SELECT j.target, j.did, u.host FROM unnest($1, $2, $3) u (target, did, host)"
+								 "  JOIN atproto.repo_job j ON j.target = u.target::name AND j.did OPERATOR(@.=) u.did"
+								 "  FOR UPDATE OF j SKIP LOCKED)"
+								 " UPDATE atproto.repo_job j SET host = l.host,"
+								 "  next_try = CASE WHEN l.host IS NULL THEN now() + interval " SOON " ELSE j.next_try END"
+								 " FROM l WHERE j.target = l.target AND j.did OPERATOR(@.=) l.did"),
+				ATP_ARGS(texts_arg(targets, n), atp_array_arg(atp_type("did"), dids, NULL, n), texts_arg(hosts, n)));
+	ask(jobs, true);
+	ask(jobs, false);
+	return problems;
 }
 
 static AtpArg
@@ -125,9 +207,9 @@ did_arg(const AtpRepoJob *job)
 #define OF_JOB	" WHERE target = $1::name AND did OPERATOR(@.=) $2"
 
 void
-atp_repo_job_waits(const AtpRepoJob *job, const char *host)
+atp_repo_job_moves(const AtpRepoJob *job, const char *host)
 {
-	atp_run(atp_identity_sql("UPDATE atproto.repo_job SET host = $3" OF_JOB " AND host IS DISTINCT FROM $3"),
+	atp_run(atp_identity_sql("UPDATE atproto.repo_job SET host = $3" OF_JOB),
 			ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(host)));
 }
 
@@ -139,14 +221,6 @@ atp_repo_job_is_running(const AtpRepoJob *job)
 
 	atp_result_free(found);
 	return found.n > 0;
-}
-
-void
-atp_repo_job_asks(const AtpRepoJob *job)
-{
-	atp_run(atp_identity_sql("UPDATE atproto.repo_job SET next_try = now() + interval " SOON OF_JOB),
-			ATP_ARGS(atp_text_arg(job->target), did_arg(job)));
-	atp_wishes_add(&job->did, 1, true, ATP_WISH_HELD, InvalidOid);
 }
 
 AtpRefusal

@@ -21,6 +21,8 @@ typedef struct AtpRepoJob
 	char	   *subscription;
 	char	   *server;			/* URL of who is asked; NULL: nobody knows yet */
 	bool		at_pds;			/* that is the account's own server */
+	char	   *host;			/* its name, or that of who was asked last; NULL: nobody has looked */
+	bool		urgent;
 	bool		force;
 	bool		broke;			/* it is not in step */
 	bool		by_itself;		/* nobody asked for it */
@@ -45,19 +47,20 @@ extern bool atp_repo_jobs_wanted(void);
 extern void atp_repo_jobs_reset(void);
 
 /*
- * Jobs that are due, the most urgent first, but of these hosts; in the current memory.
- * asked_for: only those that somebody asked for.
+ * Whoever is to be asked for jobs that are new is written down, or the account's identity is
+ * looked up.  Returns those for which there is nobody.  asked_for: only those that somebody
+ * asked for.  *placed: how many can be fetched now.
  */
-extern List *atp_repo_jobs_due(bool asked_for, char **hosts, int nhosts, int max);
+extern List *atp_repo_jobs_place(bool asked_for, int max, int *placed);
 
-/* It waits for this host: it is not looked at as long as nobody may ask there. */
-extern void atp_repo_job_waits(const AtpRepoJob *job, const char *host);
+/* Jobs that are due, of which that is known, the most urgent first, but of these hosts; in the current memory. */
+extern List *atp_repo_jobs_due(bool asked_for, char **hosts, int nhosts, int max);
 
 /* It is being fetched, as its job has it: nobody has suspended or removed that. */
 extern bool atp_repo_job_is_running(const AtpRepoJob *job);
 
-/* It waits for the account's identity. */
-extern void atp_repo_job_asks(const AtpRepoJob *job);
+/* Another host is asked for it than was written down; NULL: that has to be found anew. */
+extern void atp_repo_job_moves(const AtpRepoJob *job, const char *host);
 
 /*
  * In the tables of the subscription's owner, as he.

@@ -15,6 +15,7 @@
 #include "core/repo_status.h"
 #include "fetch/bounded.h"
 #include "fetch/repo_limits.h"
+#include "fetch/repo_statements.h"
 #include "fetch/repo_transfer.h"
 #include "identity/identity.h"
 #include "tables/fault.h"
@@ -28,6 +29,8 @@
 #define MERGE_ROWS		10000	/* */
 #define MERGE_US		(500 * 1000)
 #define MERGE_MAX_MS	10000	/* ... whatever triggers make of it */
+#define MERGE_TRIES		10		/* of one chunk ... */
+#define MERGE_REST_MS	100		/* ... and after the first of them, doubled each time */
 
 int			atp_transfers;
 
@@ -40,7 +43,7 @@ atp_transfer_free(AtpTransfer *t)
 	if (t->export != NULL)
 		atp_export_free(t->export);
 	if (t->statements != NULL)
-		atp_statements_free(t->statements);
+		atp_repo_statements_put(t->statements, t->spoilt);
 	MemoryContextDelete(t->cxt);
 }
 
@@ -50,7 +53,7 @@ let_go(void *arg)
 {
 	AtpTransfer   *t = arg;
 
-	atp_repo_job_release(&t->job, t->sub, t->statements, t->merge != NULL ? atp_export_head(t->export)->rev : 0);
+	atp_repo_job_release(&t->job, t->sub, t->statements, t->touched ? atp_export_head(t->export)->rev : 0);
 }
 
 /* Where he refuses that, events go on waiting until the job comes to its end, or is gone. */
@@ -226,8 +229,11 @@ merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
 	{
 		atp_letters_forget_repo(&a, t->job.did);
 		t->merge = atp_merge_begin(t->cxt, t->sub, t->statements, t->export, t->job.did, t->job.force);
+		t->touched = true;
 	}
-	*more = atp_merge_some(t->merge, MERGE_ROWS, atp_now() + MERGE_US);
+	if (t->rows == 0)
+		t->rows = ATP_MERGE_ROWS;
+	*more = atp_merge_some(t->merge, t->rows, MERGE_ROWS, atp_now() + MERGE_US);
 	if (!*more)
 	{
 		AtpRepoExport *repo = atp_repo_export_begin(&a, t->job.did);
@@ -274,17 +280,40 @@ look_at_state(void *arg)
 		look->why = MemoryContextStrdup(look->cxt, why);
 }
 
+/*
+ * R-58: a chunk that could not be written for now is tried again after a while, from the first
+ * record on: those that are there are passed.  False: often enough.
+ */
+static bool
+rest(AtpTransfer *t)
+{
+	if (t->tries == MERGE_TRIES)
+		return false;
+	if (t->merge != NULL)
+		atp_merge_free(t->merge);
+	t->merge = NULL;
+	t->rests_until = atp_now() + (AtpTime) MERGE_REST_MS * 1000 * (1 << t->tries++);
+	return true;
+}
+
 static bool
 merge_some(AtpTransfer *t)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	Look		look = {t, cxt, ATP_REFUSED_NOT, NULL};
+	AtpBounded	bounded;
 	AtpRefusal	refusal;
 	const char *why;
 	bool		more = false;
 
-	if (atp_bounded(t->sub->owner, "looking at the state of a repository", ATP_TRANSFER_MS, look_at_state, &look, &look.why) != ATP_BOUNDED_DONE)
+	bounded = atp_bounded(t->sub->owner, "looking at the state of a repository", ATP_TRANSFER_MS, look_at_state, &look, &look.why);
+	if (bounded == ATP_BOUNDED_LATE && rest(t))
+		return false;
+	if (bounded != ATP_BOUNDED_DONE)
+	{
 		look.refusal = ATP_REFUSED_WAITING;
+		t->spoilt = true;
+	}
 	refusal = look.refusal;
 	why = look.why;
 	if (why == NULL)
@@ -305,7 +334,26 @@ merge_some(AtpTransfer *t)
 		fail(t, why, refusal != ATP_REFUSED_INACTIVE ? ATP_REPO_FAULT : look.why != NULL ? ATP_REPO_NOTED : ATP_REPO_LATER);
 	else if (!more)
 		atp_transfer_free(t);
+	else
+		t->tries = 0;
 	return why == NULL && more;
+}
+
+/* What took too long is tried in smaller pieces.  False: it is to be given up. */
+static bool
+try_again(AtpTransfer *t, const ErrorData *error)
+{
+	if (t->phase != ATP_TRANSFER_MERGING || atp_fault_of(error->sqlerrcode) != ATP_FAULT_PASSING)
+		return false;
+	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		t->rows = Max(t->rows / 8, 1);
+	return rest(t);
+}
+
+long
+atp_transfer_rests(const AtpTransfer *t, AtpTime now)
+{
+	return t->rests_until <= now ? 0 : (long) ((t->rests_until - now + 999) / 1000);
 }
 
 bool
@@ -329,7 +377,10 @@ atp_transfer_move_on(AtpTransfer *t)
 		MemoryContextSwitchTo(cxt);
 	}
 	PG_END_TRY();
-	if (error != NULL)
+	if (error == NULL)
+		return more;
+	t->spoilt = true;
+	if (!try_again(t, error))
 		fail(t, atp_error_text(error), ATP_REPO_FAULT);
-	return more;
+	return false;
 }

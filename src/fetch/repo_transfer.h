@@ -23,11 +23,16 @@ typedef struct AtpTransfer
 	AtpRepoJob	job;
 	AtpSubscription *sub;
 	AtpStatements *statements;
+	bool		spoilt;			/* ... which an ERROR may be due to */
 	AtpHttp    *http;
 	bool		ended;			/* the request has */
 	int64		bytes;			/* of the export, so far */
 	AtpExport  *export;
 	AtpMerge   *merge;			/* NULL: not begun */
+	bool		touched;		/* some of it may be in the tables */
+	int			tries;			/* of a chunk, that have failed */
+	int			rows;			/* of a chunk that is written at once */
+	AtpTime		rests_until;
 	bool		began;			/* the repository's events are kept back */
 	AtpTransferPhase phase;
 } AtpTransfer;
@@ -40,6 +45,9 @@ extern bool atp_transfer_move_on(AtpTransfer *t);
 
 /* Its job is not ours any more. */
 extern void atp_transfer_cancel(AtpTransfer *t);
+
+/* In ms: until it can go on; 0: now. */
+extern long atp_transfer_rests(const AtpTransfer *t, AtpTime now);
 
 /* So long the owner's tables may take for the state of a repository. */
 #define ATP_TRANSFER_MS		2000

@@ -14,8 +14,9 @@
 #include "compat.h"
 #include "core/cid.h"
 #include "tables/block_store.h"
-#include "storage/buffile.h"
+#include "storage/fd.h"
 #include "utils/memutils.h"
+#include "utils/wait_event.h"
 
 /*
  * The index is in parts, each of which grows by itself: so what is copied then is
@@ -25,6 +26,9 @@
 #define PART_MIN	8
 
 #define KEPT_MIN	(64 * 1024)
+
+/* Bytes that are written to the file at a time. */
+#define WRITE_BYTES	(64 * 1024)
 
 /* Of an entry's place: the lower bits are the length. */
 #define LENGTH_BITS	21
@@ -50,9 +54,12 @@ struct AtpBlockStore
 	Size		memory;			/* bytes that may be kept */
 	uint8_t    *kept;
 	Size		kept_room;
-	uint64		used;			/* bytes of all blocks with their CIDs; those from kept_used on are in the file */
+	uint64		used;			/* bytes of all blocks with their CIDs; those from kept_used on are for the file ... */
 	Size		kept_used;
-	BufFile    *file;			/* NULL: none yet */
+	bool		has_file;
+	File		file;
+	uint64		written;		/* ... and those from here on not yet in it, but in unwritten */
+	uint8_t    *unwritten;
 	AtpBlockBuffer cid;			/* for comparing */
 	uint64		n;
 	Size		index_bytes;
@@ -81,8 +88,8 @@ atp_blocks_create(MemoryContext parent, Size memory, bool across)
 void
 atp_blocks_free(AtpBlockStore *s)
 {
-	if (s->file != NULL)
-		BufFileClose(s->file);
+	if (s->has_file)
+		FileClose(s->file);
 	MemoryContextDelete(s->cxt);
 }
 
@@ -95,7 +102,13 @@ atp_blocks_count(const AtpBlockStore *s)
 Size
 atp_blocks_memory(const AtpBlockStore *s)
 {
-	return s->kept_room + s->index_bytes + s->cid.room + (s->file != NULL ? BLCKSZ : 0);
+	return s->kept_room + s->cid.room + (s->has_file ? WRITE_BYTES : 0);
+}
+
+Size
+atp_blocks_index(const AtpBlockStore *s)
+{
+	return s->index_bytes;
 }
 
 /* ------------------------------------------------------------------------
@@ -160,38 +173,57 @@ grow(AtpBlockStore *s, Part *part)
  * Bytes
  * ------------------------------------------------------------------------
  */
+
+/*
+ * No BufFile: that one writes what is left when it is closed, which fails once more
+ * where there was no room for it before.
+ */
 static void
-seek(AtpBlockStore *s, uint64 place)
+write_out(AtpBlockStore *s)
 {
-	/* BufFile finds the segment itself */
-	if (BufFileSeek(s->file, 0, (off_t) (place - s->kept_used), SEEK_SET) != 0)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not seek in a temporary file: %m")));
+	const uint8_t *bytes = s->unwritten;
+
+	while (s->written < s->used)
+	{
+		int			n = (int) (s->used - s->written);
+		int			done = atp_file_write(s->file, bytes, n, (off_t) (s->written - s->kept_used), WAIT_EVENT_BUFFILE_WRITE);
+
+		if (done <= 0)
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 errmsg("could not write to a temporary file: %m")));
+		bytes += done;
+		s->written += done;
+	}
 }
 
 static void
 append(AtpBlockStore *s, AtpBytes bytes)
 {
-	if (s->file == NULL)
+	if (!s->has_file)
 	{
 		memcpy(s->kept + s->used, bytes.ptr, bytes.len);
 		s->kept_used = s->used += bytes.len;
 		return;
 	}
-	atp_buffile_write(s->file, bytes.ptr, bytes.len);
-	s->used += bytes.len;
+	while (bytes.len > 0)
+	{
+		Size		n = Min(bytes.len, WRITE_BYTES - (Size) (s->used - s->written));
+
+		memcpy(s->unwritten + (s->used - s->written), bytes.ptr, n);
+		s->used += n;
+		bytes = (AtpBytes) {bytes.ptr + n, bytes.len - n};
+		if (s->used - s->written == WRITE_BYTES)
+			write_out(s);
+	}
 }
 
-/* There is memory for so many bytes more, or a file whose end is where it is written. */
+/* There is memory for so many bytes more, or a file. */
 static void
 make_room(AtpBlockStore *s, Size n)
 {
-	if (s->file != NULL)
-	{
-		seek(s, s->used);
+	if (s->has_file)
 		return;
-	}
 	if (s->used + n <= s->memory)
 	{
 		Size		room = Max(s->kept_room, KEPT_MIN);
@@ -207,10 +239,10 @@ make_room(AtpBlockStore *s, Size n)
 	}
 	else
 	{
-		MemoryContext old = MemoryContextSwitchTo(s->cxt);
-
-		s->file = BufFileCreateTemp(s->across);
-		MemoryContextSwitchTo(old);
+		s->unwritten = MemoryContextAlloc(s->cxt, WRITE_BYTES);
+		s->file = OpenTemporaryFile(s->across);
+		s->has_file = true;
+		s->written = s->used;
 	}
 }
 
@@ -220,6 +252,10 @@ bytes_at(AtpBlockStore *s, uint64 place, Size n, AtpBlockBuffer *buffer)
 {
 	if (place < s->kept_used)
 		return s->kept + place;
+	if (place >= s->written)
+		return s->unwritten + (place - s->written);
+	if (place + n > s->written)
+		write_out(s);
 	if (buffer->room < n)
 	{
 		if (buffer->bytes != NULL)
@@ -228,11 +264,17 @@ bytes_at(AtpBlockStore *s, uint64 place, Size n, AtpBlockBuffer *buffer)
 		buffer->bytes = MemoryContextAlloc(s->cxt, n);
 		buffer->room = n;
 	}
-	seek(s, place);
-	if (BufFileRead(s->file, buffer->bytes, n) != n)
-		ereport(ERROR,
-				(errcode_for_file_access(),
-				 errmsg("could not read from a temporary file")));
+	for (Size done = 0; done < n;)
+	{
+		int			got = FileRead(s->file, (void *) (buffer->bytes + done), n - done, (off_t) (place + done - s->kept_used), WAIT_EVENT_BUFFILE_READ);
+
+		if (got <= 0)
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 got < 0 ? errmsg("could not read from a temporary file: %m")
+					 : errmsg("could not read from a temporary file: it is too short")));
+		done += got;
+	}
 	return buffer->bytes;
 }
 

@@ -31,8 +31,9 @@ extern void atp_blocks_add(AtpBlockStore *store, AtpBytes cid, AtpBytes block);
 
 extern uint64 atp_blocks_count(const AtpBlockStore *store);
 
-/* Bytes of memory that it has now, its index included. */
+/* Bytes of memory that it has now, and those of its index. */
 extern Size atp_blocks_memory(const AtpBlockStore *store);
+extern Size atp_blocks_index(const AtpBlockStore *store);
 
 /* Very probably: who reads it will see. */
 extern bool atp_blocks_has(const AtpBlockStore *store, AtpBytes cid);

@@ -205,6 +205,12 @@ atp_export_memory(const AtpExport *e)
 	return n;
 }
 
+Size
+atp_export_index(const AtpExport *e)
+{
+	return atp_blocks_index(e->blocks);
+}
+
 bool
 atp_export_take(AtpExport *e, const uint8_t *data, Size n)
 {

@@ -41,8 +41,9 @@ typedef struct AtpExportFault
 extern AtpExport *atp_export_create(MemoryContext parent, AtpSpan did, bool across);
 extern void atp_export_free(AtpExport *e);
 
-/* Bytes of memory that it has now. */
+/* Bytes of memory that it has now: what is bounded, and the index of its blocks. */
 extern Size atp_export_memory(const AtpExport *e);
+extern Size atp_export_index(const AtpExport *e);
 
 /* The next bytes of the file; then that they were all.  False: it is bad. */
 extern bool atp_export_take(AtpExport *e, const uint8_t *data, Size n);

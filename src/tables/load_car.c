@@ -123,7 +123,7 @@ apply_export(Load *load)
 				 errdetail_internal("%s", why)));
 	atp_letters_forget_repo(&a, load->did);
 	merge = atp_merge_begin(CurrentMemoryContext, load->sub, load->statements, load->export, load->did, false);
-	while (atp_merge_some(merge, PG_INT64_MAX, PG_INT64_MAX))
+	while (atp_merge_some(merge, ATP_MERGE_ROWS, PG_INT64_MAX, PG_INT64_MAX))
 		;
 	load->merged = atp_merge_done(merge);
 	(void) atp_repo_export_end(repo, load->export, load->verified);

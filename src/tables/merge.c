@@ -28,8 +28,7 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
-/* Changes that are written in one step: so many, or fewer when their values are large. */
-#define STEP_ROWS	2000
+/* Changes that are written in one step, or fewer than the caller wants when their values are large. */
 #define STEP_BYTES	(4 * 1024 * 1024)
 
 /* What a dead letter takes beside its bytes and its path. */
@@ -86,6 +85,13 @@ atp_merge_begin(MemoryContext parent, const AtpSubscription *sub, AtpStatements 
 		atp_export_error(e);
 	m->state = atp_export_fetch(e, &m->record);
 	return m;
+}
+
+void
+atp_merge_free(AtpMerge *m)
+{
+	MemoryContextDelete(m->cxt);
+	pfree(m);
 }
 
 AtpMerged
@@ -356,12 +362,12 @@ write_step(AtpMerge *m)
 
 /* Collect changes until they are enough for a step.  False: there are no more. */
 static bool
-fill_step(AtpMerge *m, AtpTime until)
+fill_step(AtpMerge *m, int rows, AtpTime until)
 {
 	MemoryContext old = MemoryContextSwitchTo(m->batch->cxt);
 	bool		more = true;
 
-	for (int i = 1; more && m->batch->nrows < STEP_ROWS && m->bytes < STEP_BYTES; i++)
+	for (int i = 1; more && m->batch->nrows < rows && m->bytes < STEP_BYTES; i++)
 	{
 		more = compare_one(m);
 		if (i % LOOK != 0)
@@ -375,7 +381,7 @@ fill_step(AtpMerge *m, AtpTime until)
 }
 
 bool
-atp_merge_some(AtpMerge *m, int64 changes, AtpTime until)
+atp_merge_some(AtpMerge *m, int rows, int64 changes, AtpTime until)
 {
 	int64		before = m->merged.created + m->merged.updated + m->merged.deleted + m->merged.refused;
 	int			subtransactions = 0;
@@ -383,7 +389,7 @@ atp_merge_some(AtpMerge *m, int64 changes, AtpTime until)
 
 	do
 	{
-		more = fill_step(m, until);
+		more = fill_step(m, rows, until);
 		subtransactions += write_step(m);
 	} while (more && atp_now() < until && subtransactions < SUBTRANSACTIONS_MAX &&
 			 m->merged.created + m->merged.updated + m->merged.deleted + m->merged.refused - before < changes);

@@ -27,13 +27,19 @@ typedef struct AtpMerge AtpMerge;
 extern AtpMerge *atp_merge_begin(MemoryContext parent, const AtpSubscription *sub, AtpStatements *statements,
 								 AtpExport *e, struct varlena *did, bool force);
 
+/* So many rows are written in one statement, or fewer where triggers take their time. */
+#define ATP_MERGE_ROWS	2000
+
 /*
  * More of it, in the transaction that runs, as the subscription's owner, with SPI
- * connected: until so many rows are changed, or it is so late.  False: that was
+ * connected: in steps of so many rows, until so many are changed, or it is so late.  False: that was
  * all.  After an ERROR, the transaction being rolled back, it is to be begun anew;
  * what was committed is not done again.
  */
-extern bool atp_merge_some(AtpMerge *m, int64 changes, AtpTime until);
+extern bool atp_merge_some(AtpMerge *m, int rows, int64 changes, AtpTime until);
+
+/* It is not gone on with; the transaction in which it was may be over. */
+extern void atp_merge_free(AtpMerge *m);
 
 extern AtpMerged atp_merge_done(const AtpMerge *m);
 
