@@ -31,6 +31,7 @@
 #include "process/status.h"
 #include "tables/export.h"
 #include "tables/job.h"
+#include "tables/status_wish.h"
 #include "types/tid_generate.h"
 #include "utils/guc.h"
 
@@ -55,6 +56,7 @@ _PG_init(void)
 	atp_export_init();
 	atp_repo_errand_init();
 	atp_job_init();
+	atp_status_wish_init();
 	atp_list_init();
 	atp_consumer_init();
 	atp_status_init();

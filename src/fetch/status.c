@@ -1,13 +1,17 @@
 /*
  * status.c
- *		The errand that asks accounts' own servers whether they are active (V-39),
- *		by com.atproto.sync.getRepoStatus.
+ *		The errand that asks accounts' own servers whether they are active (V-39), or
+ *		deleted (V-47), by com.atproto.sync.getRepoStatus.
  *
  * A row of atproto.status_wish is claimed by putting its next turn off: so nobody is
  * asked more often than once in ten minutes, whatever becomes of this process.  What
  * cannot be asked now, since its host rests, gets its turn soon after that, and is in
  * nobody's way.  The answer is written with the rights of the subscription's owner,
  * if the tables still say what they said when it was wished for.
+ *
+ * An account of which the stream says that it was deleted is gone when its server says so, too, or the
+ * directory; when the server that its document names, read since, does not know it; or when
+ * nobody has said anything for atproto.purge_after.  Its records are then left to a consumer to purge.
  */
 #include "postgres.h"
 
@@ -21,7 +25,9 @@
 #include "fetch/fetch.h"
 #include "identity/identity.h"
 #include "identity/wish.h"
+#include "injection.h"
 #include "tables/job.h"
+#include "tables/status_wish.h"
 #include "tables/table.h"
 #include "types/types.h"
 #include "utils/builtins.h"
@@ -32,6 +38,7 @@
 #define LOOK_MS			1000	/* so long between two looks, unless there was more */
 #define IDLE_LOOK_MS	10000
 #define APPLY_MS		1000
+#define PURGE_MS		10000	/* its newest record is looked for, among all of them */
 #define WAIT_MIN_MS		1000	/* what cannot be asked now comes again, not before ... */
 #define WAIT_MAX_MS		600000	/* ... nor after */
 #define DAYS			"interval '7 days'"	/* no answer in so long: it is given up */
@@ -41,16 +48,22 @@ typedef struct Asking
 {
 	MemoryContext cxt;
 	char	   *target;
+	char	   *subscription;
 	struct varlena *did;
 	char	   *did_text;
 	char	   *pds;			/* NULL: its identity is not known any more */
 	Oid			owner;
 	AtpArg		status_at;		/* as it was wished */
 	AtpArg		status_seq;
+	bool		deletion;		/* the stream says that it was deleted ... */
+	bool		fresh;			/* ... and its document was read since */
 
 	/* what its server says */
 	bool		active;
 	char	   *status;			/* NULL: nothing more than that */
+
+	bool		gone;			/* it is: for good, or long enough for us */
+	bool		applied;		/* the tables say so, too */
 } Asking;
 
 static int	nasked;
@@ -102,6 +115,7 @@ read_asking(AtpTuple row)
 	asking->cxt = cxt;
 	old = MemoryContextSwitchTo(cxt);
 	asking->target = atp_get_text(row, "target");
+	asking->subscription = atp_get_text(row, "subscription");
 	asking->did = PG_DETOAST_DATUM_COPY(atp_get(row, "did", atp_type("did"), &isnull));
 	asking->did_text = atp_get_text(row, "did");
 	asking->pds = atp_get_text_or_null(row, "pds");
@@ -109,6 +123,9 @@ read_asking(AtpTuple row)
 	asking->owner = DatumGetObjectId(atp_get(row, "owner", OIDOID, &isnull));
 	asking->status_at = keep(asking, row, "status_at", TIMESTAMPTZOID);
 	asking->status_seq = keep(asking, row, "status_seq", INT8OID);
+	asking->deletion = atp_get_bool(row, "deletion");
+	asking->fresh = atp_get_bool(row, "fresh");
+	asking->gone = atp_get_bool(row, "gone");
 	return asking;
 }
 
@@ -120,27 +137,35 @@ claim(TimestampTz now)
 	AtpResult	found;
 
 	atp_run("DELETE FROM atproto.status_wish WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.status_wish WHERE next_try <= $1"
-			" AND (answered_at IS NOT NULL OR wished_at < $1 - " DAYS ") FOR UPDATE SKIP LOCKED))", ATP_ARGS(atp_time_arg(now)));
+			" AND (answered_at IS NOT NULL OR (why <> 'deleted' AND wished_at < $1 - " DAYS ")) FOR UPDATE SKIP LOCKED))", ATP_ARGS(atp_time_arg(now)));
 	found = atp_query(atp_identity_sql("WITH due AS (SELECT target, did FROM atproto.status_wish WHERE next_try <= $1 AND answered_at IS NULL"
 									   "  ORDER BY next_try LIMIT $2 FOR UPDATE SKIP LOCKED)"
 									   " UPDATE atproto.status_wish w SET tries = w.tries + 1,"
-									   "  next_try = $1 + LEAST(interval '10 min' * power(2, LEAST(w.tries, 10)), interval '1 day')"
-									   " FROM due LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) due.did AND i.state = 'good',"
+									   "  next_try = LEAST($1 + LEAST(interval '10 min' * power(2, LEAST(w.tries, 10)), interval '1 day'),"
+									   "   CASE WHEN w.why = 'deleted' AND w.wished_at + $3 * interval '1 s' > $1 THEN w.wished_at + $3 * interval '1 s' END)"
+									   " FROM due LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) due.did,"
 									   "  atproto.subscription s WHERE w.target = due.target AND w.did OPERATOR(@.=) due.did"
 									   "  AND s.name = w.subscription"
-									   " RETURNING w.target, w.did, i.pds, w.status_at, w.status_seq, s.owner::oid AS owner"),
-					  ATP_ARGS(atp_time_arg(now), atp_int8_arg(ASKED_MAX - nasked)));
+									   " RETURNING w.target, w.subscription, w.did, CASE WHEN i.state = 'good' THEN i.pds END AS pds,"
+									   "  w.status_at, w.status_seq, s.owner::oid AS owner,"
+									   "  w.why = 'deleted' AS deletion, COALESCE(i.resolved_at > w.wished_at, false) AS fresh,"
+									   "  w.why = 'deleted' AND (w.wished_at + $3 * interval '1 s' <= $1"
+									   "   OR COALESCE(i.state = 'gone' AND i.asked_at > w.wished_at, false)) AS gone"),
+					  ATP_ARGS(atp_time_arg(now), atp_int8_arg(ASKED_MAX - nasked), atp_int4_arg(atp_purge_after_s)));
 	for (uint64 i = 0; i < found.n; i++)
 		claimed = lappend(claimed, read_asking(atp_result_row(found, i)));
 	atp_result_free(found);
 	return claimed;
 }
 
+/* Unless it is about another deletion by now. */
 static void
 change_wish(const Asking *asking, const char *set, AtpArg value)
 {
-	atp_run(atp_identity_sql(psprintf("UPDATE atproto.status_wish SET %s WHERE target = $1::name AND did OPERATOR(@.=) $2", set)),
-			ATP_ARGS(atp_text_arg(asking->target), (AtpArg) {PointerGetDatum(asking->did), atp_type("did")}, value));
+	atp_run(atp_identity_sql(psprintf("UPDATE atproto.status_wish SET %s WHERE target = $1::name AND did OPERATOR(@.=) $2"
+									  " AND status_seq IS NOT DISTINCT FROM $4", set)),
+			ATP_ARGS(atp_text_arg(asking->target), (AtpArg) {PointerGetDatum(asking->did), atp_type("did")}, value,
+					 asking->status_seq));
 }
 
 static void
@@ -177,7 +202,7 @@ ask(Asking *asking, TimestampTz now)
 
 	if (asking->pds == NULL)
 	{
-		atp_wishes_add(&asking->did, 1, false, ATP_WISH_REST, InvalidOid);
+		atp_wishes_add(&asking->did, 1, asking->deletion, ATP_WISH_REST, InvalidOid);
 		change_wish(asking, "error = $3", atp_text_arg("the account's server is not known"));
 		return false;
 	}
@@ -187,28 +212,10 @@ ask(Asking *asking, TimestampTz now)
 						   }, NULL, &wait_ms);
 	if (http == NULL)
 		put_off(asking, now, wait_ms);
+	/* the directory may know, or that it is elsewhere by now */
+	else if (asking->deletion)
+		atp_wishes_add(&asking->did, 1, true, ATP_WISH_REST, InvalidOid);
 	return http != NULL;
-}
-
-static void
-look(void)
-{
-	TimestampTz now = atp_time_of_day();
-	List	   *claimed = NIL;
-	ListCell   *cell;
-
-	atp_begin("looking for accounts that may be active");
-	if (atp_extension_lock() == ATP_EXTENSION_READY)
-		claimed = claim(now);
-	foreach(cell, claimed)
-	{
-		if (ask(lfirst(cell), now))
-			nasked++;
-		else
-			forget(lfirst(cell));
-	}
-	idle = claimed == NIL;
-	atp_commit();
 }
 
 /* ------------------------------------------------------------------------
@@ -236,28 +243,89 @@ read_answer(Asking *asking, const AtpHttpAnswer *answer, bool *not_found)
 			asking->status = pnstrdup(status.status.text, status.status.len);
 		return NULL;
 	}
-	refusal = atp_repo_refusal(answer->body, answer->body_len);
+	/* what else fails says nothing of the account, whatever comes along */
+	refusal = answer->status >= 400 && answer->status <= 499
+		? atp_repo_refusal(answer->body, answer->body_len) : ATP_REPO_REFUSED;
 	*not_found = refusal == ATP_REPO_NOT_FOUND;
-	if (atp_repo_refusal_status(refusal) == NULL || answer->status < 400 || answer->status > 499)
+	if (atp_repo_refusal_status(refusal) == NULL)
 		return answer->error != NULL ? answer->error : "the answer is not of status 200";
 	asking->active = false;
 	asking->status = pstrdup(atp_repo_refusal_status(refusal));
 	return NULL;
 }
 
+#define AS_WISHED \
+	" WHERE did OPERATOR(@.=) $1 AND NOT active" \
+	" AND status_at IS NOT DISTINCT FROM $2 AND status_seq IS NOT DISTINCT FROM $3"
+
 /* As the owner.  An #account that came since knows better (section G). */
 static void
 apply(void *arg)
 {
-	const Asking *asking = arg;
+	Asking	   *asking = arg;
+	AtpArg		did = {PointerGetDatum(asking->did), atp_type("did")};
 
-	atp_run(atp_expand_sql("UPDATE #.repo SET active = $2, status = $3, host = $4,"
-						   " sync = CASE WHEN $2 THEN 'desynchronized' ELSE sync END, updated_at = now()"
-						   " WHERE did OPERATOR(@.=) $1 AND NOT active"
-						   " AND status_at IS NOT DISTINCT FROM $5 AND status_seq IS NOT DISTINCT FROM $6"
-						   " AND (active, status) IS DISTINCT FROM ($2, $3)", asking->target),
-			ATP_ARGS((AtpArg) {PointerGetDatum(asking->did), atp_type("did")}, atp_bool_arg(asking->active),
-					 atp_text_arg(asking->status), atp_text_arg(asking->pds), asking->status_at, asking->status_seq));
+	/* as repo_state.c does it at once, below level full; but an export may have been on its way into the tables */
+	if (asking->gone)
+		asking->applied = atp_run(atp_expand_sql("UPDATE #.repo SET status = 'deleted', host = COALESCE($4, host),"
+												 " deleted_rev = COALESCE(rev, deleted_rev), purge_seq = status_seq,"
+												 " purge_rev = GREATEST(purge_rev, rev, (SELECT o.rev FROM #.record o"
+												 "  WHERE o.did OPERATOR(@.=) $1 ORDER BY o.rev DESC LIMIT 1)),"
+												 " refill_by = NULL, refill_rev = NULL, updated_at = now()" AS_WISHED, asking->target),
+								  ATP_ARGS(did, asking->status_at, asking->status_seq, atp_text_arg(asking->pds))) > 0;
+	else
+		atp_run(atp_expand_sql("UPDATE #.repo SET active = $5, status = $6, host = $4,"
+							   " sync = CASE WHEN $5 THEN 'desynchronized' ELSE sync END, updated_at = now()"
+							   AS_WISHED " AND (active, status) IS DISTINCT FROM ($5, $6)", asking->target),
+				ATP_ARGS(did, asking->status_at, asking->status_seq, atp_text_arg(asking->pds),
+						 atp_bool_arg(asking->active), atp_text_arg(asking->status)));
+}
+
+/* What goes with the account, besides its records. */
+static void
+forget_account(const Asking *asking)
+{
+	atp_jobs_remove(asking->target, &asking->did, 1);
+	atp_run(atp_identity_sql("DELETE FROM atproto.dead_letter WHERE subscription = $1 AND did OPERATOR(@.=) $2 AND seq < $3"),
+			ATP_ARGS(atp_text_arg(asking->subscription), (AtpArg) {PointerGetDatum(asking->did), atp_type("did")},
+					 asking->status_seq));
+}
+
+/* fault: why nothing is known; NULL: it is written what is. */
+static void
+settle(Asking *asking, const char *fault, bool not_found)
+{
+	char	   *why = NULL;
+
+	if (fault == NULL && atp_bounded(asking->owner, "writing an account's status", asking->gone ? PURGE_MS : APPLY_MS,
+									 apply, asking, &why) != ATP_BOUNDED_DONE)
+	{
+		ereport(LOG,
+				(errmsg("the status of account %s could not be written in schema \"%s\": %s",
+						asking->did_text, asking->target, why)));
+		fault = why;
+	}
+	if (fault == NULL)
+		ATP_INJECTION_POINT("status written");
+	atp_begin("noting an account's status");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	{
+		if (fault == NULL)
+		{
+			change_wish(asking, "answered_at = $3, error = NULL", atp_time_arg(atp_time_of_day()));
+			if (asking->applied)
+				forget_account(asking);
+			/* V-39: what was ignored is fetched */
+			if (asking->active)
+				atp_jobs_resume(asking->target, &asking->did, 1);
+		}
+		else
+			change_wish(asking, "error = left($3, 250)", atp_text_arg(fault));
+		/* it may be elsewhere by now */
+		if (not_found)
+			atp_wishes_add(&asking->did, 1, true, ATP_WISH_REST, InvalidOid);
+	}
+	atp_commit();
 }
 
 static void
@@ -265,32 +333,10 @@ take_answer(Asking *asking, const AtpHttpAnswer *answer)
 {
 	bool		not_found = false;
 	const char *fault = read_answer(asking, answer, &not_found);
-	char	   *why = NULL;
 
-	if (fault == NULL && atp_bounded(asking->owner, "writing an account's status", APPLY_MS, apply, asking, &why) != ATP_BOUNDED_DONE)
-	{
-		ereport(LOG,
-				(errmsg("the status of account %s could not be written in schema \"%s\": %s",
-						asking->did_text, asking->target, why)));
-		fault = why;
-	}
-	atp_begin("noting an account's status");
-	if (atp_extension_lock() == ATP_EXTENSION_READY)
-	{
-		/* it may be elsewhere by now */
-		if (not_found)
-			atp_wishes_add(&asking->did, 1, true, ATP_WISH_REST, InvalidOid);
-		if (fault == NULL)
-		{
-			change_wish(asking, "answered_at = $3, error = NULL", atp_time_arg(atp_time_of_day()));
-			/* V-39: what was ignored is fetched */
-			if (asking->active)
-				atp_jobs_resume(asking->target, &asking->did, 1);
-		}
-		else
-			change_wish(asking, "error = left($3, 250)", atp_text_arg(fault));
-	}
-	atp_commit();
+	asking->gone = fault == NULL ? asking->status != NULL && strcmp(asking->status, "deleted") == 0
+		: not_found && asking->deletion && asking->fresh;
+	settle(asking, asking->gone ? NULL : fault, not_found && !asking->deletion);
 }
 
 static void
@@ -306,6 +352,43 @@ take_answers(void)
 		atp_fetch_free(http);
 		forget(asking);
 		nasked--;
+	}
+}
+
+static void
+look(void)
+{
+	TimestampTz now = atp_time_of_day();
+	MemoryContext cxt = CurrentMemoryContext;
+	List	   *claimed = NIL;
+	List	   *gone = NIL;
+	ListCell   *cell;
+
+	atp_begin("looking for accounts that may be active, or deleted");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		claimed = claim(now);
+	foreach(cell, claimed)
+	{
+		Asking	   *asking = lfirst(cell);
+
+		if (asking->gone)
+		{
+			MemoryContext old = MemoryContextSwitchTo(cxt);
+
+			gone = lappend(gone, asking);
+			MemoryContextSwitchTo(old);
+		}
+		else if (ask(asking, now))
+			nasked++;
+		else
+			forget(asking);
+	}
+	idle = claimed == NIL;
+	atp_commit();
+	foreach(cell, gone)
+	{
+		settle(lfirst(cell), NULL, false);
+		forget(lfirst(cell));
 	}
 }
 

@@ -15,6 +15,8 @@
 #include "process/crash.h"
 #include "tables/apply.h"
 
+#define PURGE_LOOK_MS	(5 * 60 * 1000)
+
 bool
 atp_consumer_can_receive(Consumer *c)
 {
@@ -165,6 +167,22 @@ atp_consumer_purge(Consumer *c)
 {
 	c->purge_due = atp_purge(c->sub, c->source->sink, c->statements, c->loop_cxt);
 	atp_consumer_report(c);
+}
+
+long
+atp_consumer_purge_look_due(const Consumer *c)
+{
+	return c->source->by_repo ? atp_remaining(atp_now(), c->purge_look, PURGE_LOOK_MS) : -1;
+}
+
+void
+atp_consumer_purge_look(Consumer *c)
+{
+	c->purge_look = atp_now();
+	if (c->shards != NULL)
+		atp_shards_purge(c->shards);
+	else
+		c->purge_due = true;
 }
 
 long

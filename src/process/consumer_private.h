@@ -79,6 +79,7 @@ typedef struct Consumer
 	 * workers, the first of them does it.
 	 */
 	bool		purge_due;
+	AtpTime		purge_look;		/* when that was last taken for possible: the fetcher may leave some (V-47) */
 	AtpReleaser releaser;		/* of what is held, without workers */
 	bool		stats_pending;	/* PostgreSQL's, of our transactions */
 } Consumer;
@@ -157,6 +158,8 @@ extern void atp_consumer_settle(Consumer *c);
 
 /* One bounded step each. */
 extern void atp_consumer_purge(Consumer *c);
+extern long atp_consumer_purge_look_due(const Consumer *c);
+extern void atp_consumer_purge_look(Consumer *c);
 extern void atp_consumer_release(Consumer *c);
 
 /* Milliseconds until held events are to be looked at; -1: they are not. */

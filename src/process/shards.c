@@ -156,6 +156,12 @@ atp_shards_idle(const AtpShards *shards)
 	return pg_atomic_read_u64(&shards->ring->handed) == shards->collected;
 }
 
+void
+atp_shards_purge(AtpShards *shards)
+{
+	atp_ring_ask_purge(shards->ring);
+}
+
 bool
 atp_shards_failed(AtpShards *shards)
 {

@@ -42,6 +42,9 @@ extern bool atp_shards_collect(AtpShards *shards, int64 *cursor);
 /* Is everything that was handed over collected? */
 extern bool atp_shards_idle(const AtpShards *shards);
 
+/* Records of deleted accounts may be left: the first worker looks. */
+extern void atp_shards_purge(AtpShards *shards);
+
 /* Has a worker ended?  Then nothing can be handed over any more. */
 extern bool atp_shards_failed(AtpShards *shards);
 

@@ -486,7 +486,7 @@ atp_purge(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statem
 		ereport(LOG,
 				(errmsg("records of deleted accounts stay, not visible, for atproto subscription \"%s\": %s",
 						sub->name, error->message),
-				 errdetail("The consumer tries again when it starts the next time.")));
+				 errdetail("The consumer tries again in some minutes, or when it starts the next time.")));
 	atp_commit();
 	return a.accepted;
 }

@@ -185,11 +185,7 @@ judge_inactive(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event)
 		atp_judged_wish(event, who->stale);
 	if (who->doubtful || !atp_identity_is_usable(who, s->now) || !atp_signed_fits(event->signature, who->key))
 		return;
-	event->doubts = true;
-	event->has_status = repo->has_status;
-	event->status_at = repo->status_at;
-	event->has_status_seq = repo->has_status_seq;
-	event->status_seq = repo->status_seq;
+	atp_repo_doubt(repo, event);
 }
 
 static void
@@ -328,27 +324,30 @@ atp_judge_condemn(AtpApply *a)
 }
 
 void
+atp_judge_ask(AtpApply *a)
+{
+	AtpEvent  **doubts = palloc(sizeof(AtpEvent *) * Max(a->hi - a->lo, 1));
+	int			n = 0;
+
+	for (int i = a->lo; i < a->hi; i++)
+		if (!a->batch->events[i].ignored && a->batch->events[i].doubts)
+			doubts[n++] = &a->batch->events[i];
+	qsort(doubts, n, sizeof(AtpEvent *), atp_judged_compare);
+	atp_status_wish(a, doubts, n);
+}
+
+void
 atp_judge_conclude(AtpApply *a)
 {
 	AtpEvent  **events = palloc(sizeof(AtpEvent *) * Max(a->hi - a->lo, 1));
-	AtpEvent  **doubts = palloc(sizeof(AtpEvent *) * Max(a->hi - a->lo, 1));
 	int			n = 0;
-	int			ndoubts = 0;
 
 	for (int i = a->lo; i < a->hi; i++)
-	{
-		AtpEvent   *event = &a->batch->events[i];
-
-		if (event->ignored)
-			continue;
-		events[n++] = event;
-		if (event->doubts)
-			doubts[ndoubts++] = event;
-	}
+		if (!a->batch->events[i].ignored)
+			events[n++] = &a->batch->events[i];
+	/* the fetcher has these rows in the same order: wishes first, and of these those for a status */
+	atp_judge_ask(a);
 	atp_judged_conclude(a, events, n);
-	qsort(doubts, ndoubts, sizeof(AtpEvent *), atp_judged_compare);
-	atp_status_wish(a, doubts, ndoubts);
-	/* wishes first: the fetcher has these rows in the same order */
 	tell_identities(a);
 	forget_repos(a);
 }

@@ -27,7 +27,10 @@ extern void atp_judge_end(AtpRepos *repos, int lo, int hi);
 /* Dead letters of the events [a->lo, a->hi) that are false. */
 extern void atp_judge_condemn(AtpApply *a);
 
-/* What follows from the verdicts on them besides rows and letters: they are held, identities asked for. */
+/* Of the events [a->lo, a->hi), those that are in doubt: servers are asked. */
+extern void atp_judge_ask(AtpApply *a);
+
+/* What else follows from the verdicts on them besides rows and letters: they are held, identities asked for. */
 extern void atp_judge_conclude(AtpApply *a);
 
 /* Why an event that comes once more is not taken. */

@@ -136,7 +136,7 @@ void
 atp_repo_export_release(AtpRepoExport *r, uint64 rev)
 {
 	AtpRepoState *repo = r->repo;
-	bool		deleted = !repo->active && is_text(repo->status, "deleted");
+	bool		deleted = atp_repo_is_deleted(repo);
 
 	let_go(r);
 	if (is_text(repo->sync, "resyncing"))

@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "tables/judge.h"
 #include "tables/repo_state.h"
+#include "tables/status_wish.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 
@@ -66,6 +67,19 @@ atp_is_deletion(const AtpEvent *event)
 	return event->kind == ATP_REPOS_ACCOUNT && !event->active && is_deleted(event->status);
 }
 
+/* After a deletion there are no records: only a repository that begins anew continues it. */
+static bool
+is_empty(const AtpRepoState *repo)
+{
+	return !repo->has_rev || (repo->deleted && repo->deleted_rev == repo->rev);
+}
+
+bool
+atp_repo_is_deleted(const AtpRepoState *repo)
+{
+	return !repo->active && is_deleted(repo->status) && is_empty(repo);
+}
+
 AtpStanding
 atp_repos_standing(AtpRepos *s, int index)
 {
@@ -75,7 +89,7 @@ atp_repos_standing(AtpRepos *s, int index)
 	if (event->kind != ATP_REPOS_COMMIT && event->kind != ATP_REPOS_SYNC)
 		return ATP_STANDING_NEW;
 	if (!repo->active)
-		return is_deleted(repo->status) ? ATP_STANDING_OBSOLETE : ATP_STANDING_INACTIVE;
+		return atp_repo_is_deleted(repo) ? ATP_STANDING_OBSOLETE : ATP_STANDING_INACTIVE;
 	if (!repo->has_rev || event->rev > repo->rev)
 		return ATP_STANDING_NEW;
 	if (event->kind == ATP_REPOS_SYNC)
@@ -96,11 +110,23 @@ is_old_status(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event, Time
 	return repo->has_status && status_at < repo->status_at;
 }
 
+void
+atp_repo_doubt(const AtpRepoState *repo, AtpEvent *event)
+{
+	event->doubts = true;
+	event->has_status = repo->has_status;
+	event->status_at = repo->status_at;
+	event->has_status_seq = repo->has_status_seq;
+	event->status_seq = repo->status_seq;
+}
+
 static void
-take_account(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect)
+take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 {
 	TimestampTz status_at = atp_time_of_day();
 
+	/* V-47 */
+	event->unconfirmed = s->identities != NULL && atp_purge_after_s > 0 && atp_is_deletion(event) && !is_empty(repo);
 	if (event->time != 0)
 		status_at = Min(status_at, event->time - ATP_UNIX_TO_POSTGRES);
 	if (is_old_status(s, repo, event, status_at))
@@ -117,7 +143,9 @@ take_account(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *
 	repo->has_status_seq = true;
 	repo->host = cstring_to_text(s->apply->sub->ep->host);
 	repo->changed = true;
-	if (!atp_is_deletion(event))
+	if (event->unconfirmed)
+		atp_repo_doubt(repo, event);
+	if (event->unconfirmed || !atp_is_deletion(event))
 		return;
 	effect->erase = true;
 	effect->has_rev = repo->has_rev;
@@ -202,13 +230,6 @@ note_break(AtpRepos *s, AtpRepoState *repo)
 {
 	s->apply->skips[ATP_SKIP_BREAK]++;
 	repo->changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
-}
-
-/* After a deletion there are no records: only a repository that begins anew continues it. */
-static bool
-is_empty(const AtpRepoState *repo)
-{
-	return !repo->has_rev || (repo->deleted && repo->deleted_rev == repo->rev);
 }
 
 /*

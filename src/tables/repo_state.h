@@ -98,6 +98,12 @@ extern bool atp_repo_is_forked(const AtpRepoState *repo, const AtpEvent *event);
 /* ... does it tell that the tables lack what was before their first one? */
 extern bool atp_repo_lacks(const AtpRepoState *repo, const AtpEvent *event);
 
+/* Its server is to be asked, because of this event, whether it is as the state says (V-39, V-47). */
+extern void atp_repo_doubt(const AtpRepoState *repo, AtpEvent *event);
+
+/* Has its account been deleted, and does nobody doubt that any more? */
+extern bool atp_repo_is_deleted(const AtpRepoState *repo);
+
 /* By its DID; NULL: it is not among them. */
 extern AtpRepoState *atp_repo_of(const AtpRepos *s, struct varlena *did);
 

@@ -74,6 +74,9 @@ apply(AtpApply *a, int lo, int hi)
 		}
 	}
 	atp_records_flush(records);
+	/* what comes once more is not concluded */
+	if (a->again)
+		atp_judge_ask(a);
 }
 
 static bool
@@ -143,7 +146,8 @@ put_overtaken(AtpRows *rows, const AtpEvent *event, AtpSpan path)
 /*
  * A record that is removed needs no letter any more about what could not be
  * written before: tried again, it would come back.  Nor does a handle or status
- * that is followed by another; and an account that is deleted needs none at all.
+ * that is followed by another; and an account that is deleted needs none at all,
+ * once that is sure.
  */
 static void
 settle(AtpApply *a)
@@ -161,7 +165,7 @@ settle(AtpApply *a)
 		for (int r = event->first_row; r < event->first_row + event->nrows; r++)
 			if (batch->rows[r].record.action == ATP_DELETE)
 				put_overtaken(rows, event, batch->rows[r].path);
-		if (atp_is_deletion(event))
+		if (atp_is_deletion(event) && !event->unconfirmed)
 			put_overtaken(rows, event, (AtpSpan) {NULL, 0});
 		else if (event->kind == ATP_REPOS_ACCOUNT || (event->kind == ATP_REPOS_IDENTITY && event->handle != NULL))
 			put_overtaken(rows, event, name(event));

@@ -1,8 +1,10 @@
 /*
  * status_wish.c
- *		The table status_wish: accounts whose server is asked whether they are active (V-39).
+ *		The table status_wish: accounts whose server is asked whether they are active (V-39),
+ *		or deleted (V-47).
  *
- * A row stays for a while after the answer: as long as it does, nobody asks again.
+ * A row stays for a while after the answer: as long as it does, nobody asks again but
+ * for another deletion.
  */
 #include "postgres.h"
 
@@ -12,41 +14,83 @@
 #include "identity/identity.h"
 #include "tables/status_wish.h"
 #include "types/types.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+
+int			atp_purge_after_s;
+
+void
+atp_status_wish_init(void)
+{
+	DefineCustomIntVariable("atproto.purge_after",
+							"Time after which the records of a deleted account go although neither its server nor the directory agrees.",
+							"At level full.  0: at once.", &atp_purge_after_s, 7 * 24 * 3600, 0, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+}
+
+static bool
+is_deletion(const AtpEvent *event)
+{
+	return event->kind == ATP_REPOS_ACCOUNT;
+}
+
+/* One event of each account: the last deletion, if there is one. */
+static int
+choose(AtpEvent *const *events, int n, AtpEvent **chosen)
+{
+	int			nchosen = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		AtpEvent   *last = nchosen > 0 ? chosen[nchosen - 1] : NULL;
+
+		if (last == NULL || atp_compare_dids(last->did, events[i]->did) != 0)
+			chosen[nchosen++] = events[i];
+		/* they are sorted by DID alone, and lie in the batch as they came */
+		else if (is_deletion(events[i]) && (!is_deletion(last) || events[i] > last))
+			chosen[nchosen - 1] = events[i];
+	}
+	return nchosen;
+}
 
 void
 atp_status_wish(const AtpApply *a, AtpEvent *const *events, int n)
 {
+	AtpEvent  **chosen = palloc(sizeof(AtpEvent *) * Max(n, 1));
 	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(n, 1));
-	Datum	   *values[2];
-	bool	   *nulls[2];
-	int			ndids = 0;
+	Datum	   *values[3];		/* why, status_at, status_seq */
+	bool	   *nulls[3];
 	AtpCaller	caller;
 
-	for (int c = 0; c < 2; c++)
+	n = choose(events, n, chosen);
+	if (n == 0)
+		return;
+	for (int c = 0; c < lengthof(values); c++)
 	{
-		values[c] = palloc(sizeof(Datum) * Max(n, 1));
-		nulls[c] = palloc(sizeof(bool) * Max(n, 1));
+		values[c] = palloc(sizeof(Datum) * n);
+		nulls[c] = palloc0(sizeof(bool) * n);
 	}
 	for (int i = 0; i < n; i++)
 	{
-		if (ndids > 0 && atp_compare_dids(dids[ndids - 1], events[i]->did) == 0)
-			continue;
-		values[0][ndids] = TimestampTzGetDatum(events[i]->status_at);
-		nulls[0][ndids] = !events[i]->has_status;
-		values[1][ndids] = Int64GetDatum(events[i]->status_seq);
-		nulls[1][ndids] = !events[i]->has_status_seq;
-		dids[ndids++] = events[i]->did;
+		dids[i] = chosen[i]->did;
+		values[0][i] = CStringGetTextDatum(is_deletion(chosen[i]) ? "deleted" : "inactive");
+		values[1][i] = TimestampTzGetDatum(chosen[i]->status_at);
+		nulls[1][i] = !chosen[i]->has_status;
+		values[2][i] = Int64GetDatum(chosen[i]->status_seq);
+		nulls[2][i] = !chosen[i]->has_status_seq;
 	}
-	if (ndids == 0)
-		return;
 	caller = atp_as_table_owner("status_wish");
-	if (atp_run(atp_identity_sql("INSERT INTO atproto.status_wish (target, subscription, wished_at, did, status_at, status_seq)"
-								 " SELECT $1::name, $2, $3, u.* FROM unnest($4, $5, $6) u (did, status_at, status_seq)"
-								 " ORDER BY u.did USING OPERATOR(@.<) ON CONFLICT (target, did) DO NOTHING"),
+	if (atp_run(atp_identity_sql("INSERT INTO atproto.status_wish AS w (target, subscription, wished_at, did, why, status_at, status_seq)"
+								 " SELECT $1::name, $2, $3, u.* FROM unnest($4, $5, $6, $7) u (did, why, status_at, status_seq)"
+								 " ORDER BY u.did USING OPERATOR(@.<)"
+								 " ON CONFLICT (target, did) DO UPDATE SET subscription = excluded.subscription, wished_at = excluded.wished_at,"
+								 "  why = excluded.why, status_at = excluded.status_at, status_seq = excluded.status_seq,"
+								 "  answered_at = NULL, error = NULL, tries = 0, next_try = LEAST(w.next_try, excluded.wished_at + interval '10 min')"
+								 "  WHERE excluded.why = 'deleted'"),
 				ATP_ARGS(atp_text_arg(a->sub->target), atp_text_arg(a->sub->name), atp_time_arg(atp_time_of_day()),
-						 atp_dids_arg(dids, ndids),
-						 atp_array_arg(TIMESTAMPTZOID, values[0], nulls[0], ndids),
-						 atp_array_arg(INT8OID, values[1], nulls[1], ndids))) > 0)
+						 atp_dids_arg(dids, n), atp_array_arg(TEXTOID, values[0], NULL, n),
+						 atp_array_arg(TIMESTAMPTZOID, values[1], nulls[1], n),
+						 atp_array_arg(INT8OID, values[2], nulls[2], n))) > 0)
 		atp_wake_fetcher();
 	atp_owner_end(caller);
 }

@@ -1,16 +1,23 @@
 /*
  * status_wish.h
- *		The table status_wish: accounts whose server is asked whether they are active (V-39).
+ *		The table status_wish: accounts whose server is asked whether they are active (V-39),
+ *		or deleted (V-47).
  */
 #ifndef ATP_STATUS_WISH_H
 #define ATP_STATUS_WISH_H
 
 #include "tables/sink.h"
 
+/* How long nobody need agree that an account was deleted, before its records go: a setting; 0: at once. */
+extern int	atp_purge_after_s;
+
+/* From _PG_init(): the setting. */
+extern void atp_status_wish_init(void);
+
 /*
  * The servers of these events' accounts are to be asked, once the transaction commits:
- * the events are sorted by DID.  Who was asked lately is not asked again.
- * SPI is connected.
+ * the events are sorted by DID.  Who was asked lately is not asked again before it is time; but
+ * a deletion is another question than what was asked before.  SPI is connected.
  */
 extern void atp_status_wish(const AtpApply *a, AtpEvent *const *events, int n);
 

@@ -462,10 +462,21 @@ fault("handle-other", "identity/identity.c", "THEN i.handle_state ELSE 'unknown'
 
 T = "t/289_status"
 fault("status-signed", "tables/judge.c", "|| !atp_identity_is_usable(who, s->now) || !atp_signed_fits(event->signature, who->key))\n", "|| !atp_identity_is_usable(who, s->now))\n", T)
-fault("status-raced", "fetch/status.c", "AND status_seq IS NOT DISTINCT FROM $6", "AND ($6::int8 IS NULL OR true)", T)
-fault("status-often", "tables/status_wish.c", "ON CONFLICT (target, did) DO NOTHING", "ON CONFLICT (target, did) DO UPDATE SET answered_at = NULL, next_try = '-infinity'", T)
-fault("status-missed", "fetch/status.c", "CASE WHEN $2 THEN 'desynchronized' ELSE sync END", "CASE WHEN NOT $2 THEN 'desynchronized' ELSE sync END", T)
+fault("status-raced", "fetch/status.c", "AND status_seq IS NOT DISTINCT FROM $3", "AND ($3::int8 IS NULL OR true)", T)
+fault("status-often", "tables/status_wish.c", "next_try = LEAST(w.next_try, excluded.wished_at + interval '10 min')\"\n\t\t\t\t\t\t\t\t \"  WHERE excluded.why = 'deleted'\"", "next_try = '-infinity'\"", T)
+fault("status-missed", "fetch/status.c", "CASE WHEN $5 THEN 'desynchronized' ELSE sync END", "CASE WHEN NOT $5 THEN 'desynchronized' ELSE sync END", T)
 fault("status-not-found", "fetch/status.c", "*not_found = refusal == ATP_REPO_NOT_FOUND", "*not_found = refusal == ATP_REPO_DELETED", T)
+
+# --- who agrees with a deletion ---
+
+T = "t/289_deletions"
+fault("deletion-at-once", "tables/repo_state.c", "event->unconfirmed = s->identities != NULL &&", "event->unconfirmed = s->identities == NULL &&", T)
+fault("deletion-letters", "tables/repos_sink.c", " && !event->unconfirmed)", ")", T)
+fault("deletion-former-server", "fetch/status.c", "not_found && asking->deletion && asking->fresh", "not_found && asking->deletion", T)
+fault("deletion-broken-server", "fetch/status.c", "answer->status >= 400 && answer->status <= 499\n", "answer->status >= 400\n", T)
+fault("deletion-another", "fetch/status.c", " AND status_seq IS NOT DISTINCT FROM $4", " AND ($4::int8 IS NULL OR true)", T)
+fault("deletion-never", "fetch/status.c", "(w.wished_at + $3 * interval '1 s' <= $1", "(w.wished_at + $3 * interval '1 year' <= $1", T)
+fault("deletion-letters-stay", "fetch/status.c", "			if (asking->applied)\n", "			if (!asking->applied)\n", T)
 
 # --- level full: who has signed, what waits, what becomes of it ---
 

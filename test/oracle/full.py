@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Signed commits, true and forged, of accounts each of which is a case (V-05 to V-15, V-40 to V-44, V-48).
+"""Signed commits, true and forged, of accounts each of which is a case (V-05 to V-15, V-40 to V-44, V-47, V-48).
 
     full.py attacks > FILE             an honest commit, one that is wrong, and an honest one, of each account
     full.py attacks --expect           did, its key, case, what becomes of the wrong one, state at the end
@@ -7,6 +7,8 @@
     full.py rotations --keys           did, first key, second key
     full.py statuses > FILE            accounts that are not active, and sign commits
     full.py statuses --keys            name, did, key
+    full.py deletions > FILE           accounts of which the stream says that they were deleted
+    full.py deletions --keys           name, did, key
     full.py refused > FILE             two accounts, one of which is not known
     full.py again > FILE               accounts whose events are read or tried again, after their keys have changed
     full.py again --keys               name, did, first key, second key
@@ -354,6 +356,42 @@ def status_keys():
         yield name, HAS[name], sign.Key(name).multikey.hex()
 
 
+# --- accounts that are deleted, by the stream (V-47) ---
+
+DELETIONS = ("deleted", "refused", "unknown", "tombstoned", "alive", "takendown", "silent", "back", "again")
+GOES = {name: synth.did(300 + i) for i, name in enumerate(DELETIONS)}
+
+
+def deletions(s):
+    """All begin, with a record that the test refuses; all are deleted, and one that is not known; two are active again,
+    one of them until it is deleted once more; commits of one that was not, and of one that is not active for another reason."""
+
+    def account(who, active):
+        # what the account has stays what it was: the stream may be wrong
+        status = {} if active else {"status": "deleted"}
+        return s.message("#account", {"did": who, "active": active, "time": "2026-01-01T12:00:00.000Z", **status})
+
+    for name in DELETIONS:
+        s.keys[GOES[name]] = sign.Key(name)
+        yield s.commit(GOES[name], rev(10), [post("10"), post("bad")])
+    for name in DELETIONS:
+        yield s.commit(GOES[name], rev(20), [post("20")])
+    for name in DELETIONS:
+        yield account(GOES[name], False)
+    yield account(synth.did(399), False)
+    for name in ("back", "again"):
+        yield account(GOES[name], True)
+        yield s.commit(GOES[name], rev(30), [post("30")])
+    yield account(GOES["again"], False)
+    for name in ("alive", "takendown"):
+        yield s.commit(GOES[name], rev(30), [post("30")])
+
+
+def deletion_keys():
+    for name in DELETIONS:
+        yield name, GOES[name], sign.Key(name).multikey.hex()
+
+
 # --- floods ---
 
 
@@ -393,7 +431,7 @@ def sizes(s, *sizes):
 def main():
     what, *more = sys.argv[1:]
     if more in (["--expect"], ["--keys"]):
-        for row in {"attacks": expect_attacks, "rotations": keys, "statuses": status_keys, "outage": outage_keys, "again": again_keys}[what]():
+        for row in {"attacks": expect_attacks, "rotations": keys, "statuses": status_keys, "deletions": deletion_keys, "outage": outage_keys, "again": again_keys}[what]():
             print("\t".join(row))
         return
     s = Stream()
@@ -401,6 +439,7 @@ def main():
         "attacks": attacks,
         "rotations": rotations,
         "statuses": statuses,
+        "deletions": deletions,
         "refused": refused,
         "again": again,
         "hosts": hosts,

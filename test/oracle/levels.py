@@ -32,7 +32,7 @@ state.py (numbers are those of doc/conformance.md):
 - A commit that does not come from the tree that is known, or where none is known from its rev: desynchronized (V-31 to V-33).
 - The first commit of all: synchronized (V-35).
 - #sync to another tree than the one that is known, or of a repository of which nothing is: desynchronized (V-36).
-- With a deleted account its letters go.
+- With a deleted account its letters and records go; at full when its server or the directory agrees, which they do in the end.
 - A rev in the future (V-14) is refused, and nothing follows from it; at full, only when the account has signed it.
 """
 

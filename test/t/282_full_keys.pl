@@ -2,7 +2,7 @@
 #		Keys that change, at level full: events whose key is not known, or not theirs, wait in
 #		atproto.held_event, and are taken in their order when it is.  Identities are rows that the test writes, and look-ups
 #		are what it says that they brought: no manager runs, and so no fetcher.  With one
-#		process and with several.  V-13, V-15, V-38 to V-43, V-48, R-30 to R-32.
+#		process and with several.  V-13, V-15, V-38 to V-43, V-47, V-48, R-30 to R-32.
 
 use strict;
 use warnings FATAL => 'all';
@@ -91,9 +91,10 @@ foreach my $workers (1, 3)
 	is(query("SELECT sync, verified FROM $s.repo WHERE did = '$who{former}{did}'"), 'desynchronized|t', "V-48: $workers: and tells that something is missing");
 	is(query("SELECT count(*) FROM atproto.held_event WHERE did = '$who{old}{did}'"), '0', "V-13: $workers: what is old does not wait");
 	is(query("SELECT sync FROM $s.repo WHERE did = '$who{old}{did}'"), 'synchronized', "V-13: $workers: nor does anything follow from it");
-	is(of('deleted', $s), '|signature', "F-15: $workers: an account that is deleted has no records");
+	is(of('deleted', $s), '10|signature', "V-47: $workers: records of an account that is deleted stay while nobody else says so");
+	is(query("SELECT count(*) FROM $s.visible_record WHERE did = '$who{deleted}{did}'"), '0', "V-47: $workers: but are hidden");
 	looked_up(", key = '\\x$who{deleted}{second}', resolved_at = now()", "did = '$who{deleted}{did}'");
-	is(of('deleted', $s), '|', "V-38: $workers: nor do those that waited come back");
+	is(of('deleted', $s), '10|', "V-38: $workers: those that waited do not come");
 	is(query("SELECT count(*) FROM $s.repo WHERE hold IS NOT NULL"), '0', "$workers: nobody waits any more");
 	my $counted = skips($s);
 	like($counted, qr/\bbad_signature 1, .*\bforked 1, .*\bno_identity 1, .*\bverified \d+/, "$workers: what was counted");

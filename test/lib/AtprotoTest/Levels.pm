@@ -24,6 +24,7 @@ use strict;
 use warnings FATAL => 'all';
 
 use AtprotoTest;
+use AtprotoTest::Clock;
 use AtprotoTest::Network;
 use AtprotoTest::Preload;
 use Exporter qw(import);
@@ -129,7 +130,7 @@ sub begin_full
 		[
 			'--events' => $o{events}, '--accounts' => $o{accounts}, '--seed' => $o{seed}, '--history' => $o{history}, '--batches' => 3,
 			'--p256' => 30, '--epoch' => $o{epoch}, '--rotations' => 8, '--migrations' => 2,
-			'--mix' => 'delete=4,update=2,account=0.5,identity=0.5,sync=0.2'
+			'--mix' => 'delete=4,update=2,account=4,identity=0.5,sync=0.2'
 		],
 		[ '--percent' => $o{percent}, '--seed' => $o{seed}, '--sure' ]);
 	my $last    = last_seq($spoilt);
@@ -183,11 +184,35 @@ sub follow_full
 	return;
 }
 
+# V-47: at level full, somebody else has to agree with what deletes an account.  Who is asked once
+# more is asked ten minutes later: time passes until all have.
+sub settle_deletions
+{
+	my ($full) = @_;
+	my $clock = AtprotoTest::Clock->new($full->{node});
+
+	wait_until(
+		sub {
+			return 1 if query(<<'EOSQL') eq 't';
+SELECT NOT EXISTS (SELECT FROM atproto.repo WHERE purge_rev IS NOT NULL
+		OR (NOT active AND status = 'deleted' AND rev IS NOT NULL AND deleted_rev IS DISTINCT FROM rev))
+	AND NOT EXISTS (SELECT FROM atproto.status_wish WHERE why = 'deleted' AND answered_at IS NULL)
+EOSQL
+			$full->{preload}->step(700);
+			$clock->advance(400);
+			return 0;
+		},
+		'what deleted accounts had to go');
+	note(query(q{SELECT count(*) || ' accounts were deleted' FROM atproto.repo WHERE status = 'deleted'}));
+	return;
+}
+
 # Tests that all is as the oracle says, and as audits find it.  Option: files.
 sub full_matches
 {
 	my ($full, %o) = @_;
 
+	settle_deletions($full);
 	level_matches('full', $full->{spoilt}, 'full', %o);
 	is(query("SELECT string_agg(did || coalesce(reason, ''), ',') FROM (SELECT p.did, a.reason FROM atproto.repo p, LATERAL atproto.audit(p.did) a"
 			. " WHERE p.sync = 'synchronized' AND a.equal IS NOT TRUE AND p.status IS DISTINCT FROM 'deleted') x"),
