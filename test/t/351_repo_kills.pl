@@ -3,7 +3,7 @@
 #		fetcher are killed at random moments: the tables are the network's in the end, audits
 #		say so, and triggers and record_event have each change once.  R-05, R-30, R-52, R-53, R-55.
 #
-#		ATPROTO_SEED repeats a run; ATPROTO_KILLS are how many.
+#		ATPROTO_SEED=n is another run; ATPROTO_KILLS are how many.
 
 use strict;
 use warnings FATAL => 'all';
@@ -20,7 +20,7 @@ use Test::More;
 use Time::HiRes qw(usleep);
 
 my $kills = $ENV{ATPROTO_KILLS} || 6;
-my $seed  = $ENV{ATPROTO_SEED} // int rand 2**31;
+my $seed  = $ENV{ATPROTO_SEED} // 1;
 srand $seed;
 
 my $half     = 300;
@@ -28,7 +28,7 @@ my $last     = 2 * $half;
 my $verify   = (qw(chain full))[ rand 2 ];
 my $backfill = (qw(network seen))[ rand 2 ];
 my $workers  = 1 + int rand 2;
-# everything, or without what was before; at level chain, the first half has to be lost before it is known of
+# a list brings what was before the first event
 my $cursor = $backfill eq 'network' ? int rand $half : 0;
 note("ATPROTO_SEED=$seed: $verify, $backfill, $workers, from $cursor");
 
