@@ -516,8 +516,8 @@ fault("export-filter", "tables/stored_rows.c", "s->found != NULL && !atp_wants_c
 fault("export-lost", "tables/repo_export.c", "bool		whole = !is_text(repo->hold, \"resync\") || is_text(repo->sync, \"resyncing\");", "bool		whole = true;", HEAL)
 fault("heal-inactive", "tables/repo_state.c", "if (backfill == ATP_BACKFILL_NONE || !repo->active || ", "if (backfill == ATP_BACKFILL_NONE || ", REPOS, HEAL)
 fault("heal-break", "tables/repo_state.c", "if (is_sync(repo, ATP_SYNC_DESYNCHRONIZED))\n		return", "if (is_sync(repo, ATP_SYNC_UNPROVEN))\n		return", HEAL)
-fault("heal-deleted", "tables/heal.c", "	atp_jobs_remove(target, deleted, ndeleted);\n", "	atp_jobs_remove(target, deleted, 0);\n", REPOS)
-fault("heal-active", "tables/heal.c", "	atp_jobs_resume(target, active, nactive);\n", "	atp_jobs_resume(target, active, 0);\n", REPOS)
+fault("heal-deleted", "tables/heal.c", "	atp_jobs_remove(target, deleted, ndeleted);\n", "	atp_jobs_remove(target, deleted, 0);\n", "t/348_repo_refusals")
+fault("heal-active", "tables/heal.c", "	atp_jobs_resume(target, active, nactive);\n", "	atp_jobs_resume(target, active, 0);\n", "t/348_repo_refusals")
 fault("heal-abandoned", "tables/heal.c", "	(void) atp_execute(a->statements, &statements[LET_GO], &arg, NULL);\n", "	(void) LET_GO;\n", REPOS)
 fault("heal-fetched", "tables/heal.c", "\" (SELECT FROM atproto.repo_job j WHERE", "\" (SELECT FROM atproto.repo_job j WHERE j.state = 'suspended' AND", REPOS, HEAL)
 
