@@ -395,7 +395,7 @@ fault("limit-asked-for", "fetch/repo_rows.c", "j.priority > 0 AND COALESCE(", "j
 fault("limit-again", "fetch/repo_limits.c", "WHERE state = 'throttled' AND next_try <= now()", "WHERE state = 'throttled' AND next_try = 'infinity'", "t/348_repo_limits")
 fault("limit-storm", "fetch/repo_limits.c", "#define STORM_JOBS		1000", "#define STORM_JOBS		999", "t/348_repo_limits")
 fault("limit-storm-over", "fetch/repo_limits.c", "greatest(now() - \" STORM_WITHIN \", s.until)", "(now() - \" STORM_WITHIN \")", "t/348_repo_limits")
-fault("limit-storm-asked-for", "fetch/repo_rows.c", "(j.priority = 0 OR NOT $3)", "(j.priority <= 1 OR NOT $3)", "t/348_repo_limits")
+fault("limit-storm-asked-for", "fetch/repo_rows.c", "(j.priority = 0 OR NOT $1)", "(j.priority <= 1 OR NOT $1)", "t/348_repo_limits")
 fault("limit-reset", "fetch/repo_rows.c", "tries = tries + 1, next_try = now() + \" BACK_OFF(\"interval \" SOON) \",", "next_try = now(),", "t/346_repos")
 
 # --- what a server says instead of a repository ---
