@@ -165,7 +165,7 @@ query("SELECT atproto.unsubscribe('keyless')");
 begin_again();
 follow('behind', make_capture('full_labels.py', 'flood', 3), 3);
 query("UPDATE atproto.held_event SET why = 'order'");
-know('unknown', $who{unknown}{first});
+know_labels('unknown', $who{unknown}{first});
 wait_for('SELECT count(*) = 0 FROM atproto.held_event');
 is(values_of('behind', 'unknown'), 'x0,x1,x2', 'V-49: labels that wait behind nothing are taken, although nobody names their labeler');
 query("SELECT atproto.unsubscribe('behind')");
