@@ -26,6 +26,7 @@
 #include "identity/identity.h"
 #include "identity/wish.h"
 #include "injection.h"
+#include "miscadmin.h"
 #include "tables/job.h"
 #include "tables/status_wish.h"
 #include "tables/table.h"
@@ -150,7 +151,7 @@ claim(TimestampTz now)
 									   "  w.status_at, w.status_seq, s.owner::oid AS owner,"
 									   "  w.why = 'deleted' AS deletion, COALESCE(i.resolved_at > w.wished_at, false) AS fresh,"
 									   "  w.why = 'deleted' AND (w.wished_at + $3 * interval '1 s' <= $1"
-									   "   OR COALESCE(i.state = 'gone' AND i.asked_at > w.wished_at, false)) AS gone"),
+									   "   OR COALESCE(i.state = 'gone' AND i.denied_at IS NULL AND i.asked_at > w.wished_at, false)) AS gone"),
 					  ATP_ARGS(atp_time_arg(now), atp_int8_arg(ASKED_MAX - nasked), atp_int4_arg(atp_purge_after_s)));
 	for (uint64 i = 0; i < found.n; i++)
 		claimed = lappend(claimed, read_asking(atp_result_row(found, i)));
@@ -291,7 +292,40 @@ forget_account(const Asking *asking)
 					 asking->status_seq));
 }
 
-/* fault: why nothing is known; NULL: it is written what is. */
+/* What has come of it. */
+typedef struct Outcome
+{
+	const Asking *asking;
+	const char *fault;			/* why nothing is known; NULL: it is written what is */
+	bool		not_found;
+} Outcome;
+
+static void
+note(void *arg)
+{
+	const Outcome *outcome = arg;
+	const Asking *asking = outcome->asking;
+
+	if (outcome->fault == NULL)
+	{
+		change_wish(asking, "answered_at = $3, error = NULL", atp_time_arg(atp_time_of_day()));
+		if (asking->applied)
+			forget_account(asking);
+		/* V-39: what was ignored is fetched */
+		if (asking->active)
+		{
+			atp_jobs_resume(asking->target, &asking->did, 1);
+			atp_jobs_repair(asking->target, &asking->did, 1, "active");
+		}
+	}
+	else
+		change_wish(asking, "error = left($3, 250)", atp_text_arg(outcome->fault));
+	/* it may be elsewhere by now */
+	if (outcome->not_found)
+		atp_wishes_add(&asking->did, 1, true, ATP_WISH_REST, InvalidOid);
+}
+
+/* What cannot be noted, since a session has locked the wish or the job, is asked once more. */
 static void
 settle(Asking *asking, const char *fault, bool not_found)
 {
@@ -307,25 +341,10 @@ settle(Asking *asking, const char *fault, bool not_found)
 	}
 	if (fault == NULL)
 		ATP_INJECTION_POINT("status written");
-	atp_begin("noting an account's status");
-	if (atp_extension_lock() == ATP_EXTENSION_READY)
-	{
-		if (fault == NULL)
-		{
-			change_wish(asking, "answered_at = $3, error = NULL", atp_time_arg(atp_time_of_day()));
-			if (asking->applied)
-				forget_account(asking);
-			/* V-39: what was ignored is fetched */
-			if (asking->active)
-				atp_jobs_resume(asking->target, &asking->did, 1);
-		}
-		else
-			change_wish(asking, "error = left($3, 250)", atp_text_arg(fault));
-		/* it may be elsewhere by now */
-		if (not_found)
-			atp_wishes_add(&asking->did, 1, true, ATP_WISH_REST, InvalidOid);
-	}
-	atp_commit();
+	if (atp_bounded(GetUserId(), "noting an account's status", APPLY_MS,
+					note, &(Outcome) {asking, fault, not_found}, &why) != ATP_BOUNDED_DONE)
+		ereport(LOG,
+				(errmsg("the status of account %s could not be noted: %s", asking->did_text, why)));
 }
 
 static void

@@ -192,7 +192,7 @@ settle(Share *share)
 	share->nchanged = left;
 	/* */
 	if (nwrong > 0)
-		atp_jobs_audited(share->target, wrong, atp_sort_dids(wrong, nwrong));
+		atp_jobs_repair(share->target, wrong, atp_sort_dids(wrong, nwrong), "audit");
 	atp_result_free(settled);
 }
 

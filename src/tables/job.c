@@ -107,7 +107,7 @@ atp_jobs_resume(const char *target, struct varlena *const *dids, int n)
 }
 
 void
-atp_jobs_audited(const char *target, struct varlena *const *dids, int n)
+atp_jobs_repair(const char *target, struct varlena *const *dids, int n, const char *reason)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	AtpJobWish *wishes = palloc(sizeof(AtpJobWish) * Max(n, 1));
@@ -116,7 +116,7 @@ atp_jobs_audited(const char *target, struct varlena *const *dids, int n)
 
 	atp_owner_end(caller);
 	for (int i = 0; i < n; i++)
-		wishes[i] = (AtpJobWish) {dids[i], ATP_JOB_BREAK, "audit"};
+		wishes[i] = (AtpJobWish) {dids[i], ATP_JOB_BREAK, reason};
 	if (found.n > 0 && atp_jobs_wish(target, atp_get_text(atp_result_row(found, 0), "name"), wishes, n) > 0)
 		atp_wake_fetcher();
 	atp_result_free(found);

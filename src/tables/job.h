@@ -51,8 +51,8 @@ extern void atp_jobs_remove(const char *target, struct varlena *const *dids, int
 extern void atp_jobs_suspend(const char *target, struct varlena *const *dids, int n);
 extern void atp_jobs_resume(const char *target, struct varlena *const *dids, int n);
 
-/* An audit has found that their tables have other records: they are to be fetched, if a subscription does so. */
-extern void atp_jobs_audited(const char *target, struct varlena *const *dids, int n);
+/* They are not in step, as somebody else than a stream has found: they are to be fetched, if a subscription does so. */
+extern void atp_jobs_repair(const char *target, struct varlena *const *dids, int n, const char *reason);
 
 /* are there as many as there should be? */
 extern bool atp_jobs_are_many(void);

@@ -476,7 +476,7 @@ fault("deletion-former-server", "fetch/status.c", "not_found && asking->deletion
 fault("deletion-broken-server", "fetch/status.c", "answer->status >= 400 && answer->status <= 499\n", "answer->status >= 400\n", T)
 fault("deletion-another", "fetch/status.c", " AND status_seq IS NOT DISTINCT FROM $4", " AND ($4::int8 IS NULL OR true)", T)
 fault("deletion-never", "fetch/status.c", "(w.wished_at + $3 * interval '1 s' <= $1", "(w.wished_at + $3 * interval '1 year' <= $1", T)
-fault("deletion-letters-stay", "fetch/status.c", "			if (asking->applied)\n", "			if (!asking->applied)\n", T)
+fault("deletion-letters-stay", "fetch/status.c", "		if (asking->applied)\n", "		if (!asking->applied)\n", T)
 
 # --- level full: who has signed, what waits, what becomes of it ---
 

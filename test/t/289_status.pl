@@ -129,6 +129,17 @@ is(state_of('raced'), 't||desynchronized|raced.example.com', 'V-39: likewise');
 is(asked('active'), 1, 'V-39: who is active is not asked');
 is(asked('forged'), 0, 'V-39: nor whose commits are forged');
 
+# --- and its records come ---
+
+query("INSERT INTO atproto.subscription (name, url, target, enabled, backfill) VALUES ('fetches', 'wss://stream.example.com', 'atproto', false, 'repair');"
+	. " UPDATE atproto.repo SET active = false, status = 'deactivated' WHERE did = '$who{back}{did}';"
+	. " INSERT INTO atproto.status_wish (target, did, subscription, why, status_at, status_seq, wished_at)"
+	. " SELECT 'atproto', did, 's', 'inactive', status_at, status_seq, now() FROM atproto.repo WHERE did = '$who{back}{did}'"
+	. " ON CONFLICT (target, did) DO UPDATE SET answered_at = NULL, next_try = '-infinity', status_at = excluded.status_at, status_seq = excluded.status_seq");
+wait_for("SELECT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$who{back}{did}' AND reason = 'active')");
+pass('V-39: where a subscription fetches repositories, what was ignored is fetched');
+query("DELETE FROM atproto.subscription WHERE name = 'fetches'");
+
 # --- of whom nobody knows the server, and whoever never answers ---
 
 query("UPDATE atproto.status_wish SET answered_at = NULL, next_try = '-infinity', wished_at = now() - interval '8 d' WHERE did = '$who{raced}{did}';"
