@@ -31,6 +31,7 @@ CREATE TABLE atproto.repo_job (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX repo_job_due ON atproto.repo_job (priority, next_try) WHERE state = 'queued';
 CREATE INDEX repo_job_new ON atproto.repo_job (priority, next_try) WHERE state = 'queued' AND host IS NULL;
+CREATE INDEX repo_job_running ON atproto.repo_job (target, did) WHERE state = 'running';
 CREATE INDEX repo_job_throttled ON atproto.repo_job (next_try) WHERE state = 'throttled';
 CREATE INDEX repo_job_breaks ON atproto.repo_job (queued_at) WHERE priority = 1;
 CREATE INDEX repo_job_subscription ON atproto.repo_job (subscription);

@@ -230,6 +230,19 @@ put_off(const AtpRepoJob *job)
 	atp_commit();
 }
 
+/* Jobs whose end could not be written. */
+static void
+reset_some(void)
+{
+	const AtpRepoJob *running[TRANSFERS_MAX];
+	dlist_iter	iter;
+	int			n = 0;
+
+	dlist_foreach(iter, &transfers)
+		running[n++] = &dlist_container(AtpTransfer, node, iter.cur)->job;
+	atp_repo_jobs_reset(running, n, "its job was locked when fetching it ended");
+}
+
 /* Once in a while: what jobs wait for is begun, or over. */
 static void
 prepare(void)
@@ -243,6 +256,7 @@ prepare(void)
 	MemoryContextSwitchTo(cxt);
 	storm = atp_repo_storm();
 	atp_repos_unthrottle();
+	reset_some();
 	problems = atp_repo_jobs_place(storm, PLACED_MAX, &placed);
 	atp_commit();
 	foreach(cell, problems)
@@ -343,7 +357,7 @@ static void
 begin(void)
 {
 	atp_begin("looking for repositories that were being fetched");
-	atp_repo_jobs_reset();
+	atp_repo_jobs_reset(NULL, 0, "the fetcher ended while the repository was being fetched");
 	atp_commit();
 }
 

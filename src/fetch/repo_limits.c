@@ -52,8 +52,9 @@ atp_repo_throttle(const AtpRepoJob *job)
 	/* unless somebody has asked for it now */
 	atp_run(atp_identity_sql("UPDATE atproto.repo_job j SET state = 'throttled', next_try = " ATP_REPO_MAY_BE_FETCHED ","
 							 " error = 'it was fetched 5 times within an hour, or 20 times within a day'"
-							 " FROM atproto.repo_fetched f WHERE j.target = $1::name AND j.did OPERATOR(@.=) $2"
-							 " AND j.state = 'queued' AND j.priority > 0 AND f.target = j.target AND f.did OPERATOR(@.=) j.did"),
+							 " FROM atproto.repo_fetched f WHERE f.target = j.target AND f.did OPERATOR(@.=) j.did"
+							 " AND j.ctid = (SELECT ctid FROM atproto.repo_job WHERE target = $1::name AND did OPERATOR(@.=) $2"
+							 "  AND state = 'queued' AND priority > 0 FOR UPDATE SKIP LOCKED)"),
 			ATP_ARGS(atp_text_arg(job->target), did_arg(job)));
 }
 

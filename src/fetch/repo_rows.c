@@ -48,13 +48,23 @@ atp_repo_jobs_wanted(void)
 /* A fifth more or less than so long, doubled with each failure in a row, up to a day. */
 #define BACK_OFF(first)	"least(" first " * power(2, least(tries, 20)), interval '1 day') * (0.8 + 0.4 * random())"
 
-/* It may have ended because of one of them: that one comes back less and less often. */
+/* The fetcher may have ended because of one of them: that one comes back less and less often. */
 void
-atp_repo_jobs_reset(void)
+atp_repo_jobs_reset(const AtpRepoJob **running, int n, const char *error)
 {
-	atp_run("UPDATE atproto.repo_job SET state = 'queued', tries = tries + 1, next_try = now() + " BACK_OFF("interval " SOON) ","
-			" error = 'the fetcher ended while the repository was being fetched'"
-			" WHERE kind = 'repo' AND state = 'running'", ATP_NO_ARGS);
+	Datum	   *targets = palloc(sizeof(Datum) * Max(n, 1));
+	Datum	   *dids = palloc(sizeof(Datum) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+	{
+		targets[i] = CStringGetTextDatum(running[i]->target);
+		dids[i] = PointerGetDatum(running[i]->did);
+	}
+	atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', tries = tries + 1, next_try = now() + " BACK_OFF("interval " SOON) ","
+							 " error = $3 WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.repo_job j WHERE kind = 'repo' AND state = 'running'"
+							 "  AND NOT EXISTS (SELECT FROM unnest($1, $2) u (target, did) WHERE u.target::name = j.target AND u.did OPERATOR(@.=) j.did)"
+							 "  FOR UPDATE SKIP LOCKED))"),
+			ATP_ARGS(atp_array_arg(TEXTOID, targets, NULL, n), atp_array_arg(atp_type("did"), dids, NULL, n), atp_text_arg(error)));
 }
 
 static AtpRepoJob *
@@ -206,10 +216,13 @@ did_arg(const AtpRepoJob *job)
 
 #define OF_JOB	" WHERE target = $1::name AND did OPERATOR(@.=) $2"
 
+/* The same where the fetcher has no time limit: it does not wait for a session that has the row locked. */
+#define OF_FREE_JOB	" WHERE ctid = (SELECT ctid FROM atproto.repo_job" OF_JOB " FOR UPDATE SKIP LOCKED)"
+
 void
 atp_repo_job_moves(const AtpRepoJob *job, const char *host)
 {
-	atp_run(atp_identity_sql("UPDATE atproto.repo_job SET host = $3" OF_JOB),
+	atp_run(atp_identity_sql("UPDATE atproto.repo_job SET host = $3" OF_FREE_JOB),
 			ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(host)));
 }
 
@@ -288,17 +301,17 @@ atp_repo_job_failed(const AtpRepoJob *job, const char *error, AtpRepoFault fault
 	{
 		case ATP_REPO_FAULT:
 			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, doubted = NULL, doubted_at = NULL, tries = tries + 1, next_try = now()"
-									 " + " BACK_OFF("$4 * interval '1 s'") OF_JOB),
+									 " + " BACK_OFF("$4 * interval '1 s'") OF_FREE_JOB),
 					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(text), atp_int4_arg(atp_fetch_retry_s)));
 			break;
 		case ATP_REPO_LATER:
-			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, next_try = now() + interval " SOON OF_JOB),
+			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, next_try = now() + interval " SOON OF_FREE_JOB),
 					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(text)));
 			break;
 		case ATP_REPO_DOUBTED:
 			atp_wishes_add(&job->did, 1, true, ATP_WISH_HELD, InvalidOid);
 			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, next_try = now(), doubted_at = $4,"
-									 " doubted = COALESCE((SELECT " KNOWN " FROM atproto.identity i WHERE i.did OPERATOR(@.=) $2), '')" OF_JOB),
+									 " doubted = COALESCE((SELECT " KNOWN " FROM atproto.identity i WHERE i.did OPERATOR(@.=) $2), '')" OF_FREE_JOB),
 					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(text), atp_time_arg(atp_time_of_day())));
 			break;
 		case ATP_REPO_NOTED:

@@ -43,8 +43,12 @@ typedef enum AtpRepoFault
 /* Is any outstanding? */
 extern bool atp_repo_jobs_wanted(void);
 
-/* what was running when the last fetcher ended is tried again, and that counts as a failure. */
-extern void atp_repo_jobs_reset(void);
+/*
+ * R-05: what is marked as running, but is not among these n, is tried again, and that
+ * counts as a failure, with this error: the last fetcher ended, or a session had locked
+ * the job when its fetch ended, and may have it locked still: then it is the next time.
+ */
+extern void atp_repo_jobs_reset(const AtpRepoJob **running, int n, const char *error);
 
 /*
  * Whoever is to be asked for jobs that are new is written down, or the account's identity is

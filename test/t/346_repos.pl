@@ -171,4 +171,22 @@ $network->unfault(undef);
 query("SELECT atproto.resync('$me')");
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job)");
 
+# --- whose job a session has locked ---
+
+$network->fault({ host => $host, did => $me, path => 'getRepo\\b', hold => 'locked', status => 500, body => 'x', times => 1 });
+query("SELECT atproto.resync('$me')");
+wait_for("SELECT state = 'running' FROM atproto.repo_job");
+my $session = $node->background_psql('postgres');
+$session->query_safe("BEGIN; SELECT atproto.resync('$me')");
+$network->release('locked');
+wait_for_repo($me, 'hold IS NULL');
+query("UPDATE atproto.repo SET synced_at = NULL WHERE did = '$many'; SELECT atproto.resync('$many')");
+wait_for_repo($many, 'synced_at IS NOT NULL AND hold IS NULL');
+pass('who asks for a repository and does not commit keeps no other waiting');
+query("UPDATE atproto.repo SET synced_at = NULL WHERE did = '$me'");
+$session->query_safe('COMMIT');
+$session->quit;
+wait_for_repo($me, 'synced_at IS NOT NULL AND hold IS NULL');
+pass('and has it fetched when that is committed');
+
 done_testing();
