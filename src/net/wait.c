@@ -14,7 +14,9 @@
 #include "net/wait.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
+#include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/pmsignal.h"
 #include "utils/guc.h"
 
 /* What pg_stat_activity.wait_event shows. */
@@ -63,6 +65,9 @@ atp_wait(const AtpSocketWait *sockets, int nsockets, long timeout_ms)
 void
 atp_serve_interrupts(void)
 {
+	/* who always has work finds his latch set, and then waiting does not tell; a new server could not start meanwhile */
+	if (!PostmasterIsAlive())
+		proc_exit(1);
 	CHECK_FOR_INTERRUPTS();
 	if (ConfigReloadPending)
 	{
