@@ -11,15 +11,18 @@
 #include "config/transaction.h"
 #include "config/wake.h"
 #include "core/list_page.h"
+#include "fetch/bounded.h"
 #include "fetch/errand.h"
 #include "fetch/fetch.h"
 #include "fetch/list_rows.h"
 #include "lib/ilist.h"
 #include "lib/stringinfo.h"
+#include "miscadmin.h"
 #include "utils/memutils.h"
 
 #define LISTS_MAX		16		/* at a time */
 #define LOOK_MS			1000	/* so long between two looks, unless a page came */
+#define LOOK_MAX_MS		2000	/* ... and for one */
 #define IDLE_LOOK_MS	10000
 
 #define REPOS_LIMIT			1000	/* entries of a page that are asked for: the most that servers give */
@@ -102,7 +105,7 @@ make_reading(const AtpListing *listing)
 
 /* From the table to the lists in memory: those that are not due any more are forgotten. */
 static void
-look(void)
+look(void *arg)
 {
 	dlist_mutable_iter iter;
 	ListCell   *cell;
@@ -271,6 +274,7 @@ step(AtpTime now)
 {
 	bool		looks;
 	long		timeout;
+	char	   *why;
 
 	take_answers();
 	looks = look_now || atp_remaining(now, looked, LOOK_MS) == 0;
@@ -278,9 +282,10 @@ step(AtpTime now)
 	{
 		look_now = false;
 		looked = now;
-		atp_begin("looking for lists of repositories");
-		look();
-		atp_commit();
+		/* a session may be about to remove the subscription of one */
+		if (atp_bounded(GetUserId(), "looking for lists of repositories", LOOK_MAX_MS, look, NULL, &why) != ATP_BOUNDED_DONE)
+			ereport(LOG,
+					(errmsg("could not look for lists of repositories: %s", why)));
 		take_dids();
 	}
 	timeout = start_requests();

@@ -29,6 +29,7 @@
 #define FRUITLESS_MAX	100		/* ... without a new account */
 #define SOON_S			60
 #define FIND_MS			1000	/* for the owner, whose table is looked at */
+#define ADD_MS			2000	/* for sessions that have jobs of the same repositories locked */
 
 static int	enumerate_interval_s;
 
@@ -95,6 +96,20 @@ atp_list_is_recheck(const AtpListing *listing)
 	return strcmp(listing->source, ATP_LIST_RECHECK) == 0;
 }
 
+/* What a session has locked is not due before that has ended: nothing could be written of it. */
+static bool
+is_free(AtpTuple row)
+{
+	AtpResult	found;
+
+	if (!atp_get_bool(row, "known"))
+		return true;
+	found = atp_query("SELECT FROM atproto.enumeration WHERE subscription = $1 AND source = $2 FOR UPDATE SKIP LOCKED",
+					  ATP_ARGS(atp_text_arg(atp_get_text(row, "subscription")), atp_text_arg(atp_get_text(row, "source"))));
+	atp_result_free(found);
+	return found.n > 0;
+}
+
 static AtpListing *
 read_listing(AtpTuple row, TimestampTz now)
 {
@@ -123,16 +138,18 @@ atp_lists_due(int limit)
 	List	   *due = NIL;
 	AtpResult	found;
 
-	atp_run("DELETE FROM atproto.enumeration e WHERE NOT EXISTS"
-			" (SELECT FROM atproto.wanted_list l WHERE (l.subscription, l.source) = (e.subscription, e.source))", ATP_NO_ARGS);
+	atp_run("DELETE FROM atproto.enumeration WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.enumeration e WHERE NOT EXISTS"
+			" (SELECT FROM atproto.wanted_list l WHERE (l.subscription, l.source) = (e.subscription, e.source)) FOR UPDATE SKIP LOCKED))",
+			ATP_NO_ARGS);
 	if (!atp_jobs_are_many())
 	{
 		found = query_due("SELECT subscription, source, l.server, e.cursor, e.started_at,"
-						  " e.subscription IS NOT NULL AND e.finished_at IS NULL AS begun" DUE
+						  " e.subscription IS NOT NULL AS known, e.subscription IS NOT NULL AND e.finished_at IS NULL AS begun" DUE
 						  " ORDER BY e.subscription IS NULL OR e.finished_at IS NOT NULL, subscription, source LIMIT $3",
 						  now, limit);
 		for (uint64 i = 0; i < found.n; i++)
-			due = lappend(due, read_listing(atp_result_row(found, i), now));
+			if (is_free(atp_result_row(found, i)))
+				due = lappend(due, read_listing(atp_result_row(found, i), now));
 		atp_result_free(found);
 	}
 	atp_owner_end(caller);
@@ -185,20 +202,29 @@ find_needed(const AtpListing *listing, const AtpSubscription *sub, const AtpList
 	return n;
 }
 
-/* The same; -1 and the error's text where he may not, has no such table, or keeps us waiting. */
-static int
-try_to_find_needed(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, struct varlena **needed, char **error)
+/*
+ * How many jobs the page gives; -1 and the error's text where he may not, has no such table, or
+ * keeps us waiting, there or by a job that a session of his asks for.
+ */
+static int64
+add_jobs(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, const char *reason, char **error)
 {
+	struct varlena **needed = palloc(sizeof(struct varlena *) * Max(page->n, 1));
 	MemoryContext cxt = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
-	volatile int n = -1;
+	volatile int64 n = -1;
 
+	if (page->n == 0)
+		return 0;
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(cxt);
 	PG_TRY();
 	{
 		atp_limit_begin(sub->owner, FIND_MS);
 		n = find_needed(listing, sub, page, needed);
+		atp_limit_end();
+		atp_limit_begin(sub->owner, ADD_MS);
+		n = (int64) atp_jobs_add(sub, needed, (int) n, ATP_JOB_LISTED, reason);
 		atp_limit_end();
 		ReleaseCurrentSubTransaction();
 	}
@@ -220,31 +246,18 @@ try_to_find_needed(const AtpListing *listing, const AtpSubscription *sub, const 
 	return n;
 }
 
-/* The list's row is locked if it still waits for this page. */
+/* The list's row is locked if it still waits for this page, and nobody else has it locked: then it is asked for again. */
 static bool
 is_still_asked(const AtpListing *listing)
 {
 	AtpResult	found = atp_query("SELECT FROM atproto.enumeration e JOIN atproto.wanted_list l USING (subscription, source)"
 								  " WHERE subscription = $1 AND source = $2 AND l.runs AND e.finished_at IS NULL"
-								  " AND e.cursor IS NOT DISTINCT FROM $3 AND e.started_at = $4 FOR UPDATE OF e",
+								  " AND e.cursor IS NOT DISTINCT FROM $3 AND e.started_at = $4 FOR UPDATE OF e SKIP LOCKED",
 								  ATP_ARGS(atp_text_arg(listing->subscription), atp_text_arg(listing->source),
 										   atp_text_arg(listing->cursor), atp_time_arg(listing->started_at)));
 
 	atp_result_free(found);
 	return found.n > 0;
-}
-
-/* How many jobs the page gives; -1: it is told why not. */
-static int64
-add_jobs(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, const char *reason, char **error)
-{
-	struct varlena **needed = palloc(sizeof(struct varlena *) * Max(page->n, 1));
-	int			n;
-
-	if (page->n == 0)
-		return 0;
-	n = try_to_find_needed(listing, sub, page, needed, error);
-	return n < 0 ? -1 : (int64) atp_jobs_add(sub, needed, n, ATP_JOB_LISTED, reason);
 }
 
 /* why nothing more is asked, though a page would follow; NULL: it is asked. */

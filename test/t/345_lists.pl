@@ -252,6 +252,32 @@ forget('rich');
 forget('poor');
 is(query("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'"), '1', 'one fetcher');
 
+# --- sessions that do not commit ---
+
+follow('locked', 'network', host => $good);
+finished('locked');
+query("SELECT atproto.pause('locked'); UPDATE atproto.enumeration SET finished_at = '-infinity' WHERE subscription = 'locked'");
+my $session = $node->background_psql('postgres');
+$session->query_safe("BEGIN; SELECT FROM atproto.enumeration WHERE subscription = 'locked' FOR UPDATE");
+query("SELECT atproto.resume('locked')");
+follow('free', 'network', host => $good);
+is(finished('free'), 'listRepos|1|1|0|0|0|t|', 'a list that a session has locked is nobody else\'s');
+$session->query_safe('COMMIT');
+wait_for("SELECT finished_at > now() - interval '1 h' FROM atproto.enumeration WHERE subscription = 'locked'");
+pass('and is read when that has ended');
+forget('locked');
+query('DELETE FROM atproto.repo_job');
+$session->query_safe("BEGIN; INSERT INTO atproto.repo_job (target, did, subscription, priority, reason) VALUES ('atproto', '" . did('a') . "', 'free', 0, 'test')");
+follow('asked', 'network', host => $good);
+wait_for("SELECT error ~ '^cancel' FROM atproto.enumeration WHERE subscription = 'asked'");
+pass('nor is a repository that a session asks for');
+$session->query_safe('ROLLBACK');
+$session->quit;
+query("UPDATE atproto.enumeration SET next_try = '-infinity'");
+is(finished('asked'), 'listRepos|1|1|1|0|0|t|', 'which is queued when that has ended');
+forget('asked');
+forget('free');
+
 # --- limits ---
 
 query('ALTER SYSTEM SET atproto.fetch_queue = 3; SELECT pg_reload_conf()');
