@@ -93,10 +93,11 @@ sub row
 	return query("SELECT concat_ws(' ', state, pds, handle_claimed) FROM atproto.identity WHERE did = '$did'");
 }
 
-# Until nothing is wished for any more but what has to wait.
+# Until nothing is wished for any more but what has to wait; who was put off since others of his domain are asked has not.
 sub settle
 {
-	wait_for("SELECT NOT EXISTS (SELECT FROM atproto.identity_wish WHERE next_try <= now() + '$ahead s'::interval)");
+	wait_for("SELECT NOT EXISTS (SELECT FROM atproto.identity_wish"
+		  . " WHERE next_try <= now() + '$ahead s'::interval + CASE WHEN failed THEN '0' ELSE '5 s' END::interval)");
 	return;
 }
 
