@@ -39,6 +39,7 @@ CREATE TABLE atproto.subscription (
         CHECK (backfill IN ('none', 'repair', 'seen', 'collections', 'network')),
     list_source text
         CHECK (list_source ~ '^https?://[^/?#@[:space:]]+$' AND octet_length(list_source) <= 300),
+    list_hosts boolean NOT NULL DEFAULT false,
     repo_source text
         CHECK (repo_source ~ '^(pds|upstream|https?://[^/?#@[:space:]]+)$' AND octet_length(repo_source) <= 300),
     max_held_events integer NOT NULL DEFAULT 2000
@@ -73,6 +74,7 @@ COMMENT ON COLUMN atproto.subscription.max_dead_letters IS 'with so many dead le
 COMMENT ON COLUMN atproto.subscription.max_dead_letter_bytes IS 'likewise, of the bytes of their messages';
 COMMENT ON COLUMN atproto.subscription.backfill IS 'which repositories are put into atproto.repo_job: none; repair, those that are not in step; seen, also those of which something came; collections, also all that have records of these collections; network, also all that there are. The repositories in dids are put there by all but none';
 COMMENT ON COLUMN atproto.subscription.list_source IS 'scheme and host of the server whose lists of repositories are read; NULL: the one of url';
+COMMENT ON COLUMN atproto.subscription.list_hosts IS 'with backfill network: that server''s list of hosts is read, and the list of repositories of each of them, instead of its own';
 COMMENT ON COLUMN atproto.subscription.repo_source IS 'who is asked for repositories: pds, each account''s own server; upstream, the server of url; scheme and host of a mirror of them all. NULL: pds at level full, else upstream';
 COMMENT ON COLUMN atproto.subscription.max_held_events IS 'so many events of a repository may wait for its key; beyond, they are dropped and counted';
 COMMENT ON COLUMN atproto.subscription.max_held_bytes IS 'likewise, of the bytes of all repositories'' events: those that have most are dropped; a repository may have a 64th of them';

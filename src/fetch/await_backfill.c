@@ -13,6 +13,7 @@
 #include "compat.h"
 #include "config/spi.h"
 #include "executor/spi.h"
+#include "fetch/list_rows.h"
 #include "fetch/waiting.h"
 #include "fmgr.h"
 #include "identity/identity.h"
@@ -51,7 +52,7 @@ typedef struct Backfill
 	int64		done;
 	int64		records;
 	const char *trouble;		/* why it does not go on; NULL: it does */
-	const char *given_up;		/* lists that were not read to their end; NULL: none */
+	const char *given_up;		/* some lists that were not read to their end; NULL: none */
 
 	int64		done_before;
 } Backfill;
@@ -63,14 +64,22 @@ typedef struct Backfill
 #define IS_FAILED \
 	"(j.state IN ('throttled', 'suspended') OR (j.state = 'queued' AND j.tries > 0 AND j.next_try > now() + interval '5 s'))"
 
+/* Likewise of a host's list: of very many hosts, some never answer. */
+#define HOST_FAILED \
+	"(e.named_at IS NOT NULL AND e.finished_at IS NULL AND e.tries > 0 AND e.next_try > now() + interval '5 s' AND e.error <> $4)"
+
+/* Some lists, with their errors. */
+#define LISTS_WITH_ERRORS(condition) \
+	"array_to_string((array_agg(e.source || ': ' || e.error ORDER BY e.source) FILTER (WHERE e.error IS NOT NULL AND " condition "))[:5], '; ')"
+
 #define LOOK_SQL \
 	"SELECT s.enabled, s.stopped, s.backfill, l.lists, l.ended, l.listed, l.given_up, j.waiting, j.failed, t.done, t.records," \
 	" COALESCE(l.trouble, CASE WHEN f.state <> 'running' AND j.waiting + l.lists - l.ended > 0" \
 	"  THEN 'the fetcher is ' || f.state || COALESCE(': ' || f.last_error, '') END) AS trouble" \
 	" FROM atproto.subscription s," \
-	" LATERAL (SELECT count(*) AS lists, count(e.finished_at) AS ended, COALESCE(sum(e.seen), 0)::bigint AS listed, max(e.finished_at) AS last," \
-	"   string_agg(e.source || ': ' || e.error, '; ') FILTER (WHERE e.finished_at IS NULL) AS trouble," \
-	"   string_agg(e.source || ': ' || e.error, '; ') FILTER (WHERE e.finished_at IS NOT NULL) AS given_up" \
+	" LATERAL (SELECT count(*) AS lists, count(*) FILTER (WHERE e.finished_at IS NOT NULL OR " HOST_FAILED ") AS ended, COALESCE(sum(e.seen), 0)::bigint AS listed, max(e.finished_at) AS last," \
+	"   " LISTS_WITH_ERRORS("e.finished_at IS NULL AND NOT " HOST_FAILED) " AS trouble," \
+	"   " LISTS_WITH_ERRORS("(e.finished_at IS NOT NULL OR " HOST_FAILED ")") " AS given_up" \
 	"  FROM atproto.wanted_list w LEFT JOIN atproto.enumeration e USING (subscription, source) WHERE w.subscription = s.name) l," \
 	" LATERAL (SELECT count(*) FILTER (WHERE NOT " IS_FAILED ") AS waiting, count(*) FILTER (WHERE " IS_FAILED ") AS failed" \
 	"  FROM atproto.repo_job j WHERE j.target = s.target AND j.queued_at <= GREATEST(l.last, $3)) j," \
@@ -113,7 +122,7 @@ look(Backfill *b)
 	int			nest = atp_waiting_step();
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	AtpResult	found = atp_query(LOOK_SQL, ATP_ARGS(atp_text_arg(b->name), (AtpArg) {ObjectIdGetDatum(b->role), OIDOID, false},
-													 atp_time_arg(b->since)));
+													 atp_time_arg(b->since), atp_text_arg(ATP_LIST_NOTE)));
 	AtpTuple	row;
 
 	atp_owner_end(caller);
@@ -209,7 +218,8 @@ tell_end(const Backfill *b)
 				 errhint("They are tried again later: see view \"%s\".", "atproto.repo_problem")));
 	if (b->given_up != NULL)
 		ereport(WARNING,
-				(errmsg("lists of subscription \"%s\" were not read to their end", b->name), errdetail("%s", b->given_up)));
+				(errmsg("lists of subscription \"%s\" were not read to their end", b->name), errdetail("%s", b->given_up),
+				 errhint("They are read again later: see view \"%s\".", "atproto.repo_problem")));
 	ereport(NOTICE,
 			(errmsg("backfill of subscription \"%s\" has ended: " INT64_FORMAT " repositories were fetched, with " INT64_FORMAT " records",
 					b->name, b->done, b->records)));

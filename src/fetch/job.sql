@@ -94,20 +94,22 @@ CREATE TABLE atproto.enumeration (
     next_try timestamptz NOT NULL DEFAULT '-infinity',
     error text
         CHECK (octet_length(error) <= 1000),
+    named_at timestamptz,
     PRIMARY KEY (subscription, source)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 COMMENT ON TABLE atproto.enumeration IS 'lists of repositories that are read, page by page, and again each atproto.enumerate_interval';
-COMMENT ON COLUMN atproto.enumeration.source IS 'listRepos, listReposByCollection and a collection, or dids: those of the subscription; recheck: listRepos, once, for what is stored and newer there';
+COMMENT ON COLUMN atproto.enumeration.source IS 'listRepos, listReposByCollection and a collection, or dids: those of the subscription; listHosts, and listRepos and scheme and host for each host that it names; recheck: listRepos, once, for what is stored and newer there';
 COMMENT ON COLUMN atproto.enumeration.cursor IS 'where the next page begins; it moves with what the page brought';
 COMMENT ON COLUMN atproto.enumeration.started_at IS 'when the first page was asked for';
 COMMENT ON COLUMN atproto.enumeration.finished_at IS 'when there was no next one; NULL: it is being read';
 COMMENT ON COLUMN atproto.enumeration.seen IS 'entries so far, since started_at, as are the others';
-COMMENT ON COLUMN atproto.enumeration.queued IS 'of which so many are new in atproto.repo_job';
-COMMENT ON COLUMN atproto.enumeration.skipped IS 'entries without a valid DID';
+COMMENT ON COLUMN atproto.enumeration.queued IS 'of which so many are new in atproto.repo_job; of hosts, in this table';
+COMMENT ON COLUMN atproto.enumeration.skipped IS 'entries without a valid DID, or host';
 COMMENT ON COLUMN atproto.enumeration.empty IS 'pages in a row without an entry';
 COMMENT ON COLUMN atproto.enumeration.tries IS 'failures in a row';
 COMMENT ON COLUMN atproto.enumeration.next_try IS 'the next page is not asked for before';
 COMMENT ON COLUMN atproto.enumeration.error IS 'what the last page failed with, or why the list was given up';
+COMMENT ON COLUMN atproto.enumeration.named_at IS 'of a host''s list: started_at of listHosts when that named the host last';
 
 SELECT pg_catalog.pg_extension_config_dump('atproto.repo_job', '');
 SELECT pg_catalog.pg_extension_config_dump('atproto.enumeration', '');
@@ -129,18 +131,20 @@ CREATE POLICY owner ON atproto.enumeration
 CREATE VIEW atproto.wanted_list AS
     SELECT DISTINCT s.name AS subscription,
         l.source,
-        COALESCE(s.list_source, pg_catalog.regexp_replace(s.endpoint, '^ws(s?://[^/]+)/.*$', 'http\1')) AS server,
+        COALESCE(pg_catalog.substring(l.source, '^listRepos (.*)$'), s.list_source, pg_catalog.regexp_replace(s.endpoint, '^ws(s?://[^/]+)/.*$', 'http\1')) AS server,
         s.enabled AND s.stopped IS NULL AS runs
     FROM atproto.subscription s
         CROSS JOIN LATERAL (
             SELECT 'dids' WHERE s.dids IS NOT NULL
             UNION ALL
-            SELECT 'listRepos' WHERE s.dids IS NULL AND s.backfill = 'network'
+            SELECT CASE WHEN s.list_hosts THEN 'listHosts' ELSE 'listRepos' END WHERE s.dids IS NULL AND s.backfill = 'network'
             UNION ALL
             SELECT 'listReposByCollection ' || c FROM pg_catalog.unnest(s.collections) c
             WHERE s.dids IS NULL AND s.backfill = 'collections' AND c IS NOT NULL
             UNION ALL
-            SELECT e.source FROM atproto.enumeration e WHERE e.subscription = s.name AND e.source = 'recheck'
+            SELECT e.source FROM atproto.enumeration e
+            WHERE e.subscription = s.name AND (e.source = 'recheck'
+                OR (e.source LIKE 'listRepos %' AND s.list_hosts AND s.dids IS NULL AND s.backfill = 'network'))
         ) l (source)
     WHERE s.backfill <> 'none';
 COMMENT ON VIEW atproto.wanted_list IS 'lists that are to be read, by subscriptions'' backfill; for the fetcher';

@@ -1,10 +1,13 @@
 /*
  * list.c
  *		The errand that reads lists of repositories, page by page (R-60 to R-63): of
- *		the server of a subscription, or another one.
+ *		the server of a subscription, or another one, or of all hosts that it names.
  *
  * Each list has one request at a time, whose answer is written before the next
  * page is asked for.  list_rows.c has what is written.
+ *
+ * There may be thousands of lists, of hosts that strangers name.  Where more are due than can be
+ * read at a time, each has its turn, and what cannot be read now makes room.
  */
 #include "postgres.h"
 
@@ -22,10 +25,12 @@
 
 #define LISTS_MAX		16		/* at a time */
 #define LOOK_MS			1000	/* so long between two looks, unless a page came */
-#define LOOK_MAX_MS		2000	/* ... and for one */
+#define LOOK_SHARE		3		/* ... and not before so many times as long as the last one took */
+#define LOOK_MAX_MS		2000	/* for one */
+#define TURN_MS			60000	/* of a list for which others wait */
 #define IDLE_LOOK_MS	10000
 
-#define REPOS_LIMIT			1000	/* entries of a page that are asked for: the most that servers give */
+#define LIMIT				1000	/* entries of a page that are asked for: the most that servers give */
 #define COLLECTION_LIMIT	2000
 
 /* A list that is being read, in memory of its own. */
@@ -37,16 +42,20 @@ typedef struct Reading
 	AtpListSeen seen;
 	AtpHttp    *http;			/* NULL: between two pages */
 	bool		due;			/* as of the last look */
+	AtpTime		turn;			/* its turn began */
 } Reading;
 
 static dlist_head readings = DLIST_STATIC_INIT(readings);
-static AtpTime looked;
+static int	nreadings;
+static AtpTime looked;			/* it was over */
+static long look_least_ms;
 static bool look_now;
 
 static void
 forget(Reading *reading)
 {
 	dlist_delete(&reading->node);
+	nreadings--;
 	atp_fetch_free(reading->http);
 	MemoryContextDelete(reading->cxt);
 }
@@ -99,29 +108,36 @@ make_reading(const AtpListing *listing)
 	reading->cxt = cxt;
 	reading->listing.subscription = copy_text(cxt, listing->subscription);
 	reading->listing.source = copy_text(cxt, listing->source);
+	reading->turn = atp_now();
 	dlist_push_tail(&readings, &reading->node);
+	nreadings++;
 	return reading;
+}
+
+static void
+take_up(Reading *reading, const AtpListing *listing)
+{
+	if (reading->http == NULL)
+		set_listing(reading, listing);
+	reading->due = true;
 }
 
 /* From the table to the lists in memory: those that are not due any more are forgotten. */
 static void
 look(void *arg)
 {
+	List	   *due = atp_lists_due(LISTS_MAX);
 	dlist_mutable_iter iter;
 	ListCell   *cell;
 
 	dlist_foreach_modify(iter, &readings)
 		dlist_container(Reading, node, iter.cur)->due = false;
-	foreach(cell, atp_lists_due(LISTS_MAX))
+	foreach(cell, due)
 	{
-		const AtpListing *listing = lfirst(cell);
-		Reading    *reading = find_reading(listing);
+		Reading    *reading = find_reading(lfirst(cell));
 
-		if (reading == NULL)
-			reading = make_reading(listing);
-		if (reading->http == NULL)
-			set_listing(reading, listing);
-		reading->due = true;
+		if (reading != NULL)
+			take_up(reading, lfirst(cell));
 	}
 	dlist_foreach_modify(iter, &readings)
 	{
@@ -130,6 +146,9 @@ look(void *arg)
 		if (!reading->due && reading->http == NULL)
 			forget(reading);
 	}
+	foreach(cell, due)
+		if (nreadings < LISTS_MAX && find_reading(lfirst(cell)) == NULL)
+			take_up(make_reading(lfirst(cell)), lfirst(cell));
 }
 
 /* ------------------------------------------------------------------------
@@ -137,22 +156,22 @@ look(void *arg)
  * ------------------------------------------------------------------------
  */
 
-/* The source is the name of the method, and maybe a collection. */
+/* The source is the name of the method, and maybe a collection, or the host. */
 static char *
 url_of(const AtpListing *listing)
 {
 	const char *source = atp_list_is_recheck(listing) ? "listRepos" : listing->source;
-	const char *space = strchr(source, ' ');
+	size_t		method = strcspn(source, " ");
+	bool		by_collection = source[method] != '\0' && !atp_list_is_of_host(listing);
 	StringInfoData url;
 
 	initStringInfo(&url);
-	appendStringInfo(&url, "%s/xrpc/com.atproto.sync.%.*s?limit=%d", listing->server,
-					 (int) (space != NULL ? space - source : strlen(source)), source,
-					 space != NULL ? COLLECTION_LIMIT : REPOS_LIMIT);
-	if (space != NULL)
+	appendStringInfo(&url, "%s/xrpc/com.atproto.sync.%.*s?limit=%d", listing->server, (int) method, source,
+					 by_collection ? COLLECTION_LIMIT : LIMIT);
+	if (by_collection)
 	{
 		appendStringInfoString(&url, "&collection=");
-		atp_fetch_append_escaped(&url, space + 1);
+		atp_fetch_append_escaped(&url, source + method + 1);
 	}
 	if (listing->cursor != NULL)
 	{
@@ -162,10 +181,21 @@ url_of(const AtpListing *listing)
 	return url.data;
 }
 
-static long
-earlier(long a, long b)
+static bool
+all_places_are_taken(void)
 {
-	return a < 0 ? b : b < 0 ? a : Min(a, b);
+	return nreadings >= LISTS_MAX;
+}
+
+/* Its host is not asked for a while: whoever waits has its place. */
+static void
+rest(Reading *reading, long ms)
+{
+	atp_begin("reading a list of repositories");
+	atp_list_rests(&reading->listing, ms);
+	atp_commit();
+	reading->due = false;
+	look_now = true;
 }
 
 /* Returns ms until there may be more of them, -1: when one ends. */
@@ -186,8 +216,10 @@ start_requests(void)
 										.owner = &readings, .arg = reading, .url = url_of(&reading->listing),
 										.accept = "application/json", .body_max = ATP_LIST_PAGE_MAX, .gzip = true
 										}, NULL, &wait_ms);
+		if (reading->http == NULL && wait_ms > LOOK_MS && all_places_are_taken())
+			rest(reading, wait_ms);
 		if (reading->http == NULL)
-			timeout = earlier(timeout, wait_ms);
+			timeout = atp_earlier(timeout, wait_ms);
 	}
 	return timeout;
 }
@@ -214,18 +246,29 @@ note(const AtpListing *listing)
 	atp_commit();
 }
 
+/* Not where it names nobody new: that it has no end would never come out. */
+static bool
+turn_is_over(Reading *reading)
+{
+	if (!all_places_are_taken() || reading->seen.fruitless > 0 || atp_remaining(atp_now(), reading->turn, TURN_MS) > 0)
+		return false;
+	reading->turn = atp_now();
+	return true;
+}
+
 static void
 take_answer(Reading *reading)
 {
 	const AtpHttpAnswer *answer = atp_http_answer(reading->http);
 	bool		is_page = answer->outcome == ATP_HTTP_OK && answer->status == 200;
+	bool		yields = turn_is_over(reading);
 
 	if (is_page)
 		note(&reading->listing);
 	atp_begin("reading a list of repositories");
 	if (is_page)
 	{
-		(void) atp_list_take(&reading->listing, answer->body, answer->body_len, &reading->seen);
+		(void) atp_list_take(&reading->listing, answer->body, answer->body_len, &reading->seen, yields);
 		/* for the errand that fetches them */
 		atp_wake_fetcher();
 	}
@@ -277,20 +320,23 @@ step(AtpTime now)
 	char	   *why;
 
 	take_answers();
-	looks = look_now || atp_remaining(now, looked, LOOK_MS) == 0;
+	looks = atp_remaining(now, looked, look_now ? look_least_ms : LOOK_MS) == 0;
 	if (looks)
 	{
+		AtpTime		begun = atp_now();
+
 		look_now = false;
-		looked = now;
 		/* a session may be about to remove the subscription of one */
 		if (atp_bounded(GetUserId(), "looking for lists of repositories", LOOK_MAX_MS, look, NULL, &why) != ATP_BOUNDED_DONE)
 			ereport(LOG,
 					(errmsg("could not look for lists of repositories: %s", why)));
+		looked = atp_now();
+		look_least_ms = Min(LOOK_SHARE * (looked - begun) / 1000, LOOK_MS);
 		take_dids();
 	}
 	timeout = start_requests();
 	/* who was woken for something new, but too early to look, has to */
-	return earlier(timeout, looks ? IDLE_LOOK_MS : atp_remaining(now, looked, LOOK_MS));
+	return atp_earlier(timeout, looks && !look_now ? IDLE_LOOK_MS : atp_remaining(atp_now(), looked, look_now ? look_least_ms : LOOK_MS));
 }
 
 const AtpErrand atp_list_errand = {

@@ -1,13 +1,13 @@
 /*
  * list_entries.c
- *		The accounts that a page of a list names (R-61, R-62), and whether a list
- *		still names new ones.
+ *		The accounts, or hosts, that a page of a list names (R-61, R-62), and whether a
+ *		list still names new ones.
  */
 #include "postgres.h"
 
 #include "common/hashfn.h"
-#include "core/list_page.h"
 #include "fetch/list_entries.h"
+#include "net/http.h"
 #include "port/pg_bitutils.h"
 #include "types/types.h"
 
@@ -65,33 +65,81 @@ is_new(AtpListSeen *seen, const AtpListEntry *entry)
 	return true;
 }
 
+static void
+add_account(AtpListed *listed, const AtpListEntry *entry)
+{
+	AtpListedAccount *account;
+
+	/* */
+	if (!entry->active)
+		return;
+	account = atp_listed_add(listed);
+	account->did = atp_did_make(entry->name, entry->name_len);
+	account->has_rev = entry->has_rev;
+	account->rev = entry->rev;
+}
+
+static bool
+has_status(const AtpListEntry *entry, const char *status)
+{
+	return entry->status.len == strlen(status) && memcmp(entry->status.text, status, entry->status.len) == 0;
+}
+
+/* The URL of a host in one way of writing it; NULL: it is not asked (W-50, W-52). */
+static char *
+url_with(const char *scheme, const AtpListEntry *entry)
+{
+	char	   *url = psprintf("%s://%.*s", scheme, (int) entry->name_len, entry->name);
+
+	if (entry->port != 0)
+		url = psprintf("%s:%u", url, entry->port);
+	return atp_http_refused(url) == NULL ? psprintf("%s://%s", scheme, atp_http_host_of(url)) : NULL;
+}
+
+/* R-62, as the server means it: those that it reaches no more, or has banned, have no list.  False: nobody may ask there. */
+static bool
+add_host(AtpListed *listed, const AtpListEntry *entry)
+{
+	char	   *url;
+
+	if (!entry->active || has_status(entry, "banned") || has_status(entry, "offline"))
+		return true;
+	/* plain only where that is allowed by name */
+	url = url_with("https", entry);
+	if (url == NULL && (url = url_with("http", entry)) == NULL)
+		return false;
+	listed->hosts = lappend(listed->hosts, url);
+	return true;
+}
+
 char *
-atp_listed_read(AtpListed *listed, AtpListSeen *seen, const char *text, size_t n)
+atp_listed_read(AtpListed *listed, AtpListKind kind, AtpListSeen *seen, const char *text, size_t n)
 {
 	AtpListPage *reader = palloc(sizeof(AtpListPage));
 	AtpListEntry *entry = palloc(sizeof(AtpListEntry));
 	bool		any_new = false;
 	size_t		at;
-	AtpErr		err = atp_list_open(reader, ATP_LIST_REPOS, text, n, &at);
+	AtpErr		err = atp_list_open(reader, kind, text, n, &at);
+	int64		refused = 0;
 
 	while (err == ATP_OK && (err = atp_list_next(reader, entry, &at)) == ATP_OK)
 	{
-		AtpListedAccount *account;
-
+		if (kind == ATP_LIST_HOSTS && listed->entries == listed->room_for_hosts)
+		{
+			listed->is_over = true;
+			continue;
+		}
 		listed->entries++;
 		any_new |= is_new(seen, entry);
-		/* */
-		if (!entry->active)
-			continue;
-		account = atp_listed_add(listed);
-		account->did = atp_did_make(entry->name, entry->name_len);
-		account->has_rev = entry->has_rev;
-		account->rev = entry->rev;
+		if (kind == ATP_LIST_REPOS)
+			add_account(listed, entry);
+		else
+			refused += !add_host(listed, entry);
 	}
 	if (err != ATP_E_JSON_END)
 		return psprintf("the page is not valid: %s (byte %zu)", atp_err_text(err), atp_byte_number(at));
 	seen->fruitless = any_new ? 0 : seen->fruitless + 1;
-	listed->skipped = reader->skipped;
+	listed->skipped = reader->skipped + refused;
 	if (reader->cursor_len > 0)
 		listed->cursor = pnstrdup(reader->cursor, reader->cursor_len);
 	atp_listed_sort(listed);

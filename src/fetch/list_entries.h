@@ -1,12 +1,15 @@
 /*
  * list_entries.h
- *		The accounts that a page of a list names (R-61, R-62), and whether a list
- *		still names new ones.
+ *		The accounts, or hosts, that a page of a list names (R-61, R-62), and whether a
+ *		list still names new ones.
  */
 #ifndef ATP_LIST_ENTRIES_H
 #define ATP_LIST_ENTRIES_H
 
 #include "postgres.h"
+
+#include "core/list_page.h"
+#include "nodes/pg_list.h"
 
 typedef struct AtpListedAccount
 {
@@ -22,6 +25,9 @@ typedef struct AtpListed
 	int			n;				/* active accounts; once sorted, each once, in the order of their DIDs */
 	int			room;
 	AtpListedAccount *accounts;
+	int64		room_for_hosts; /* so many entries of a list of hosts count; the caller's */
+	bool		is_over;		/* there were more */
+	List	   *hosts;			/* those of them that may be asked: scheme and host, char *, palloc'd */
 	char	   *cursor;			/* of the next page; NULL: none */
 } AtpListed;
 
@@ -41,7 +47,7 @@ typedef struct AtpListSeen
 	uint8		registers[ATP_LIST_REGISTERS];
 } AtpListSeen;
 
-/* Reads a page into one that is all zeros, and sorts it.  NULL, or what is wrong with it, palloc'd. */
-extern char *atp_listed_read(AtpListed *listed, AtpListSeen *seen, const char *text, size_t n);
+/* Reads a page into one that is all zeros, but for the room, and sorts it.  NULL, or what is wrong with it, palloc'd. */
+extern char *atp_listed_read(AtpListed *listed, AtpListKind kind, AtpListSeen *seen, const char *text, size_t n);
 
 #endif							/* ATP_LIST_ENTRIES_H */

@@ -13,6 +13,7 @@
 #include "config/spi.h"
 #include "config/subscription.h"
 #include "fetch/bounded.h"
+#include "fetch/list_hosts.h"
 #include "fetch/list_rows.h"
 #include "identity/identity.h"
 #include "tables/fault.h"
@@ -40,6 +41,7 @@ atp_list_init(void)
 							"Time after which a list of repositories is read again.",
 							NULL, &enumerate_interval_s, 7 * 24 * 3600, 1, INT_MAX,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+	atp_list_hosts_init();
 }
 
 /* ------------------------------------------------------------------------
@@ -96,19 +98,28 @@ atp_list_is_recheck(const AtpListing *listing)
 	return strcmp(listing->source, ATP_LIST_RECHECK) == 0;
 }
 
-/* What a session has locked is not due before that has ended: nothing could be written of it. */
-static bool
-is_free(AtpTuple row)
+bool
+atp_list_is_of_hosts(const AtpListing *listing)
 {
-	AtpResult	found;
-
-	if (!atp_get_bool(row, "known"))
-		return true;
-	found = atp_query("SELECT FROM atproto.enumeration WHERE subscription = $1 AND source = $2 FOR UPDATE SKIP LOCKED",
-					  ATP_ARGS(atp_text_arg(atp_get_text(row, "subscription")), atp_text_arg(atp_get_text(row, "source"))));
-	atp_result_free(found);
-	return found.n > 0;
+	return strcmp(listing->source, ATP_LIST_HOSTS_SOURCE) == 0;
 }
+
+bool
+atp_list_is_of_host(const AtpListing *listing)
+{
+	return strncmp(listing->source, ATP_LIST_OF_HOST, strlen(ATP_LIST_OF_HOST)) == 0;
+}
+
+/* Since when a list has waited; one that is being read, or was never, waits for nobody. */
+#define WAITS_SINCE	"COALESCE(e.finished_at, e.next_try, '-infinity')"
+
+/* What a session has locked is not due before that has ended: nothing could be written of it. */
+#define DUE_AND_FREE \
+	"WITH due AS (SELECT subscription, source, l.server, e.cursor, e.started_at," \
+	"  e.subscription IS NOT NULL AS known, e.subscription IS NOT NULL AND e.finished_at IS NULL AS begun," \
+	"  row_number() OVER (PARTITION BY subscription ORDER BY " WAITS_SINCE ", source) AS turn" DUE " ORDER BY turn, subscription LIMIT $3)," \
+	" free AS (SELECT e.subscription, e.source FROM atproto.enumeration e JOIN due USING (subscription, source) FOR UPDATE OF e SKIP LOCKED)" \
+	" SELECT d.* FROM due d LEFT JOIN free f USING (subscription, source) WHERE NOT d.known OR f.source IS NOT NULL ORDER BY d.turn, subscription"
 
 static AtpListing *
 read_listing(AtpTuple row, TimestampTz now)
@@ -143,13 +154,9 @@ atp_lists_due(int limit)
 			ATP_NO_ARGS);
 	if (!atp_jobs_are_many())
 	{
-		found = query_due("SELECT subscription, source, l.server, e.cursor, e.started_at,"
-						  " e.subscription IS NOT NULL AS known, e.subscription IS NOT NULL AND e.finished_at IS NULL AS begun" DUE
-						  " ORDER BY e.subscription IS NULL OR e.finished_at IS NOT NULL, subscription, source LIMIT $3",
-						  now, limit);
+		found = query_due(DUE_AND_FREE, now, limit);
 		for (uint64 i = 0; i < found.n; i++)
-			if (is_free(atp_result_row(found, i)))
-				due = lappend(due, read_listing(atp_result_row(found, i), now));
+			due = lappend(due, read_listing(atp_result_row(found, i), now));
 		atp_result_free(found);
 	}
 	atp_owner_end(caller);
@@ -202,29 +209,44 @@ find_needed(const AtpListing *listing, const AtpSubscription *sub, const AtpList
 	return n;
 }
 
-/*
- * How many jobs the page gives; -1 and the error's text where he may not, has no such table, or
- * keeps us waiting, there or by a job that a session of his asks for.
- */
 static int64
-add_jobs(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, const char *reason, char **error)
+add_jobs(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, const char *reason)
 {
 	struct varlena **needed = palloc(sizeof(struct varlena *) * Max(page->n, 1));
+	int			n;
+
+	if (page->n == 0)
+		return 0;
+	atp_limit_begin(sub->owner, FIND_MS);
+	n = find_needed(listing, sub, page, needed);
+	atp_limit_end();
+	atp_limit_begin(sub->owner, ADD_MS);
+	return (int64) atp_jobs_add(sub, needed, n, ATP_JOB_LISTED, reason);
+}
+
+static int64
+add_hosts(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page)
+{
+	atp_limit_begin(sub->owner, ADD_MS);
+	return atp_list_hosts_add(listing, page->hosts);
+}
+
+/*
+ * How many jobs, or hosts, the page gives; -1 and the error's text where its owner may not, has no such
+ * table, or keeps us waiting, there or by a row that a session of his asks for.
+ */
+static int64
+add_page(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, const char *reason, char **error)
+{
 	MemoryContext cxt = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 	volatile int64 n = -1;
 
-	if (page->n == 0)
-		return 0;
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(cxt);
 	PG_TRY();
 	{
-		atp_limit_begin(sub->owner, FIND_MS);
-		n = find_needed(listing, sub, page, needed);
-		atp_limit_end();
-		atp_limit_begin(sub->owner, ADD_MS);
-		n = (int64) atp_jobs_add(sub, needed, (int) n, ATP_JOB_LISTED, reason);
+		n = atp_list_is_of_hosts(listing) ? add_hosts(listing, sub, page) : add_jobs(listing, sub, page, reason);
 		atp_limit_end();
 		ReleaseCurrentSubTransaction();
 	}
@@ -264,6 +286,8 @@ is_still_asked(const AtpListing *listing)
 static const char *
 why_given_up(const AtpListing *listing, const AtpListed *page, int empty, const AtpListSeen *seen)
 {
+	if (page->is_over)
+		return "the list was given up: it has more entries than \"atproto.fetch_hosts\"";
 	if (page->cursor == NULL)
 		return NULL;
 	if (listing->cursor != NULL && strcmp(listing->cursor, page->cursor) == 0)
@@ -277,7 +301,7 @@ why_given_up(const AtpListing *listing, const AtpListed *page, int empty, const 
 
 /* The row after a page; false: the list is finished. */
 static bool
-move_on(const AtpListing *listing, const AtpListed *page, int64 queued, const AtpListSeen *seen)
+move_on(const AtpListing *listing, const AtpListed *page, int64 queued, const AtpListSeen *seen, bool yields)
 {
 	AtpArg		name = atp_text_arg(listing->subscription);
 	AtpArg		source = atp_text_arg(listing->source);
@@ -288,11 +312,15 @@ move_on(const AtpListing *listing, const AtpListed *page, int64 queued, const At
 
 	atp_result_free(row);
 	atp_run("UPDATE atproto.enumeration SET cursor = $3, pages = pages + 1, seen = seen + $4, queued = queued + $5,"
-			" skipped = skipped + $6, empty = $7, tries = 0, next_try = '-infinity', error = $8, finished_at = $9"
+			" skipped = skipped + $6, empty = $7, tries = 0, next_try = $10, error = $8, finished_at = $9"
 			" WHERE subscription = $1 AND source = $2",
 			ATP_ARGS(name, source, atp_text_arg(more ? page->cursor : NULL), atp_int8_arg(page->entries),
 					 atp_int8_arg(queued), atp_int8_arg(page->skipped), atp_int4_arg(empty), atp_text_arg(why),
-					 (AtpArg) {TimestampTzGetDatum(atp_time_of_day()), TIMESTAMPTZOID, more}));
+					 (AtpArg) {TimestampTzGetDatum(atp_time_of_day()), TIMESTAMPTZOID, more},
+					 atp_time_arg(yields ? atp_time_of_day() : DT_NOBEGIN)));
+	/* what it has not named to its end is gone */
+	if (atp_list_is_of_hosts(listing) && (page->cursor == NULL || page->is_over))
+		atp_list_hosts_forget(listing);
 	return more;
 }
 
@@ -314,17 +342,17 @@ put_off(const AtpListing *listing, const char *why, AtpListFault fault)
 
 /* An ERROR in the owner's tables is the list's, which is put off. */
 static bool
-take(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, const char *reason, const AtpListSeen *seen)
+take(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, const char *reason, const AtpListSeen *seen, bool yields)
 {
 	char	   *error = NULL;
-	int64		queued = add_jobs(listing, sub, page, reason, &error);
+	int64		queued = add_page(listing, sub, page, reason, &error);
 
 	if (queued < 0)
 	{
 		put_off(listing, error, ATP_LIST_NOTED);
 		return false;
 	}
-	return move_on(listing, page, queued, seen);
+	return move_on(listing, page, queued, seen, yields);
 }
 
 /* The subscription, where the list still waits for what came. */
@@ -337,7 +365,7 @@ subscription_of(const AtpListing *listing)
 }
 
 bool
-atp_list_take(const AtpListing *listing, const char *text, size_t n, AtpListSeen *seen)
+atp_list_take(const AtpListing *listing, const char *text, size_t n, AtpListSeen *seen, bool yields)
 {
 	AtpCaller	caller = atp_as_table_owner("enumeration");
 	AtpSubscription *sub = subscription_of(listing);
@@ -347,11 +375,15 @@ atp_list_take(const AtpListing *listing, const char *text, size_t n, AtpListSeen
 
 	if (sub != NULL)
 	{
-		wrong = atp_listed_read(&page, seen, text, n);
+		if (atp_list_is_of_hosts(listing))
+			page.room_for_hosts = atp_list_hosts_room(listing);
+		wrong = atp_listed_read(&page, atp_list_is_of_hosts(listing) ? ATP_LIST_HOSTS : ATP_LIST_REPOS, seen, text, n);
+		if (wrong == NULL && atp_list_is_of_host(listing))
+			atp_list_of_host_judge(listing, &page);
 		if (wrong != NULL)
 			put_off(listing, wrong, ATP_LIST_NOTED);
 		else
-			more = take(listing, sub, &page, atp_list_is_recheck(listing) ? ATP_LIST_RECHECK : "listed", seen);
+			more = take(listing, sub, &page, atp_list_is_recheck(listing) ? ATP_LIST_RECHECK : "listed", seen, yields);
 	}
 	atp_owner_end(caller);
 	return more;
@@ -370,7 +402,7 @@ atp_list_take_dids(const AtpListing *listing)
 			*atp_listed_add(&page) = (AtpListedAccount) {.did = sub->settings.dids[i]};
 		page.entries = page.n;
 		atp_listed_sort(&page);
-		(void) take(listing, sub, &page, "dids", NULL);
+		(void) take(listing, sub, &page, "dids", NULL, false);
 	}
 	atp_owner_end(caller);
 }
@@ -378,7 +410,7 @@ atp_list_take_dids(const AtpListing *listing)
 void
 atp_list_note(const AtpListing *listing)
 {
-	atp_list_failed(listing, "the subscription's owner has tables that keep the fetcher from its work", ATP_LIST_AGAIN);
+	atp_list_failed(listing, ATP_LIST_NOTE, ATP_LIST_AGAIN);
 }
 
 void
@@ -388,5 +420,17 @@ atp_list_failed(const AtpListing *listing, const char *why, AtpListFault fault)
 
 	if (is_still_asked(listing))
 		put_off(listing, why, fault);
+	atp_owner_end(caller);
+}
+
+void
+atp_list_rests(const AtpListing *listing, long ms)
+{
+	AtpCaller	caller = atp_as_table_owner("enumeration");
+
+	if (is_still_asked(listing))
+		atp_run("UPDATE atproto.enumeration SET next_try = $3 WHERE subscription = $1 AND source = $2",
+				ATP_ARGS(atp_text_arg(listing->subscription), atp_text_arg(listing->source),
+						 atp_time_arg(atp_time_of_day() + (TimestampTz) ms * 1000)));
 	atp_owner_end(caller);
 }

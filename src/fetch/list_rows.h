@@ -35,6 +35,12 @@ typedef enum AtpListFault
 /* From _PG_init(): the setting. */
 extern void atp_list_init(void);
 
+/* Sources: R-60: whose page is one of hosts; and with a host's URL after it, the host's own list. */
+#define ATP_LIST_HOSTS_SOURCE	"listHosts"
+#define ATP_LIST_OF_HOST		"listRepos "
+extern bool atp_list_is_of_hosts(const AtpListing *listing);
+extern bool atp_list_is_of_host(const AtpListing *listing);
+
 /*
  * R-64: atproto.recheck() has the list read, once, for those that are stored and newer there; this is
  * its source.
@@ -46,21 +52,28 @@ extern bool atp_list_is_recheck(const AtpListing *listing);
 /* Is there one that is due, or soon will be? */
 extern bool atp_list_is_wanted(void);
 
-/* Those that are due, at most so many; a list that was not being read is begun. */
+/*
+ * Those that are due, at most so many; a list that was not being read is begun.  Each subscription has
+ * as many as the others; of its own, those come first that are being read, then those that have waited longest.
+ */
 extern List *atp_lists_due(int limit);
 
 /*
  * Its owner's tables are about to be looked at, which may be the end of this process (bounded.h):
  * in a transaction before, it is noted as a failure, which what follows revokes.
  */
+#define ATP_LIST_NOTE	"the subscription's owner has tables that keep the fetcher from its work"
 extern void atp_list_note(const AtpListing *listing);
 
-/* What the page brought.  False: it is not wanted any more, or nothing follows. */
-extern bool atp_list_take(const AtpListing *listing, const char *page, size_t n, AtpListSeen *seen);
+/* What the page brought.  yields: others that wait come before the next one.  False: it is not wanted any more, or nothing follows. */
+extern bool atp_list_take(const AtpListing *listing, const char *page, size_t n, AtpListSeen *seen, bool yields);
 
 /* The list "dids", which is in the subscription. */
 extern void atp_list_take_dids(const AtpListing *listing);
 
 extern void atp_list_failed(const AtpListing *listing, const char *why, AtpListFault fault);
+
+/* Its host is not asked for so long: others have its place meanwhile. */
+extern void atp_list_rests(const AtpListing *listing, long ms);
 
 #endif							/* ATP_LIST_ROWS_H */
