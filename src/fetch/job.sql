@@ -127,11 +127,12 @@ ALTER TABLE atproto.enumeration ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.enumeration
     USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
 
--- Which lists the subscriptions want.  With dids, nothing of others is looked at.
+-- Which lists the subscriptions want, each once.  With dids, nothing of others is looked at.  There may be thousands of hosts.
 CREATE VIEW atproto.wanted_list AS
-    SELECT DISTINCT s.name AS subscription,
+    SELECT s.name AS subscription,
         l.source,
-        COALESCE(pg_catalog.substring(l.source, '^listRepos (.*)$'), s.list_source, pg_catalog.regexp_replace(s.endpoint, '^ws(s?://[^/]+)/.*$', 'http\1')) AS server,
+        CASE WHEN l.source LIKE 'listRepos %' THEN pg_catalog.substr(l.source, 11)
+            ELSE COALESCE(s.list_source, pg_catalog.regexp_replace(s.endpoint, '^ws(s?://[^/]+)/.*$', 'http\1')) END AS server,
         s.enabled AND s.stopped IS NULL AS runs
     FROM atproto.subscription s
         CROSS JOIN LATERAL (
@@ -139,7 +140,7 @@ CREATE VIEW atproto.wanted_list AS
             UNION ALL
             SELECT CASE WHEN s.list_hosts THEN 'listHosts' ELSE 'listRepos' END WHERE s.dids IS NULL AND s.backfill = 'network'
             UNION ALL
-            SELECT 'listReposByCollection ' || c FROM pg_catalog.unnest(s.collections) c
+            SELECT DISTINCT 'listReposByCollection ' || c FROM pg_catalog.unnest(s.collections) c
             WHERE s.dids IS NULL AND s.backfill = 'collections' AND c IS NOT NULL
             UNION ALL
             SELECT e.source FROM atproto.enumeration e

@@ -24,8 +24,9 @@
 #include "utils/memutils.h"
 
 #define LISTS_MAX		16		/* at a time */
-#define LOOK_MS			1000	/* so long between two looks, unless a page came */
-#define LOOK_SHARE		3		/* ... and not before so many times as long as the last one took */
+#define LOOK_MS			1000	/* so long between two looks, and so many times as long as the last one took */
+#define LOOK_REST		20
+#define LOOK_SHARE		3		/* ... or so many times alone, when a page came */
 #define LOOK_MAX_MS		2000	/* for one */
 #define TURN_MS			60000	/* of a list for which others wait */
 #define IDLE_LOOK_MS	10000
@@ -49,6 +50,7 @@ static dlist_head readings = DLIST_STATIC_INIT(readings);
 static int	nreadings;
 static AtpTime looked;			/* it was over */
 static long look_least_ms;
+static long look_most_ms;
 static bool look_now;
 
 static void
@@ -320,7 +322,7 @@ step(AtpTime now)
 	char	   *why;
 
 	take_answers();
-	looks = atp_remaining(now, looked, look_now ? look_least_ms : LOOK_MS) == 0;
+	looks = atp_remaining(now, looked, look_now ? look_least_ms : look_most_ms) == 0;
 	if (looks)
 	{
 		AtpTime		begun = atp_now();
@@ -332,11 +334,12 @@ step(AtpTime now)
 					(errmsg("could not look for lists of repositories: %s", why)));
 		looked = atp_now();
 		look_least_ms = Min(LOOK_SHARE * (looked - begun) / 1000, LOOK_MS);
+		look_most_ms = Min(LOOK_MS + LOOK_REST * (looked - begun) / 1000, IDLE_LOOK_MS);
 		take_dids();
 	}
 	timeout = start_requests();
 	/* who was woken for something new, but too early to look, has to */
-	return atp_earlier(timeout, looks && !look_now ? IDLE_LOOK_MS : atp_remaining(atp_now(), looked, look_now ? look_least_ms : LOOK_MS));
+	return atp_earlier(timeout, looks && !look_now ? IDLE_LOOK_MS : atp_remaining(atp_now(), looked, look_now ? look_least_ms : look_most_ms));
 }
 
 const AtpErrand atp_list_errand = {
