@@ -37,7 +37,6 @@
 #define CLEAN_MS		10000
 #define SITE_WAIT_MS	2000
 #define LEAST_WAIT_MS	1000
-#define CLOCK_BACK_US	(5 * USECS_PER_SEC)
 
 /* Of each of the two kinds, plc and web. */
 enum
@@ -431,7 +430,7 @@ clock_went_back(TimestampTz today, AtpTime now)
 	int64		before = clock_offset;
 
 	clock_offset = today - now;
-	return before - clock_offset > CLOCK_BACK_US;
+	return before - clock_offset > ATP_CLOCK_BACK_US;
 }
 
 static void

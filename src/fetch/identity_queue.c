@@ -142,7 +142,7 @@ judge(Wish *wish, const AtpIdentity *identity, TimestampTz now)
 	TimestampTz until = DT_NOBEGIN;
 
 	/* the clock was set back since: what these times are is not known */
-	if (identity->asked_at > now || wish->wished_at > now)
+	if (identity->asked_at > now || wish->wished_at > now + ATP_CLOCK_BACK_US)
 		return ASK;
 	if (is_granted(wish, identity, unanswered, now))
 		return GRANTED;

@@ -11,6 +11,9 @@
 #include "datatype/timestamp.h"
 #include "nodes/pg_list.h"
 
+/* By so much the time of day is set back, not only looked at by one process sooner than by another. */
+#define ATP_CLOCK_BACK_US	(5 * USECS_PER_SEC)
+
 /* What is looked for. */
 typedef struct AtpIdentityWork
 {

@@ -371,7 +371,8 @@ atp_identity_is_due(const AtpIdentity *identity, TimestampTz now)
 			/* W-30 */
 			return identity->stale || is_older(identity->resolved_at, now, atp_identity_ttl_s);
 		default:
-			/* W-33 */
-			return identity->stale || identity->next_try <= now || identity->asked_at > now;
+			/* W-33; W-30: whoever lacks something else may be a labeler */
+			return identity->stale || identity->next_try <= now || identity->asked_at > now ||
+				(identity->has_label_key && is_older(identity->asked_at, now, atp_identity_ttl_s));
 	}
 }

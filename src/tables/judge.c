@@ -156,7 +156,7 @@ is_elsewhere(const AtpRepos *s, AtpEvent *event, const AtpIdentity *who)
 static void
 judge_signature(AtpRepos *s, AtpEvent *event, const AtpIdentity *who)
 {
-	if (atp_judged_known(event, who, who->has_key ? who->key : NULL, s->now) && !is_elsewhere(s, event, who))
+	if (atp_judged_known(event, who, s->now) && !is_elsewhere(s, event, who))
 		atp_judged_signed(event, who, atp_signed_fits(event->signature, who->key));
 }
 

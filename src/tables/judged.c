@@ -48,7 +48,13 @@ was_asked(const AtpEvent *event, const AtpIdentity *who)
 }
 
 bool
-atp_judged_known(AtpEvent *event, const AtpIdentity *who, const uint8_t *key, TimestampTz now)
+atp_judged_was_answered(const AtpEvent *event, const AtpIdentity *who)
+{
+	return was_asked(event, who) && who->error == NULL;
+}
+
+bool
+atp_judged_known(AtpEvent *event, const AtpIdentity *who, TimestampTz now)
 {
 	if (atp_identity_is_due(who, now))
 		atp_judged_wish(event, who->stale);
@@ -70,7 +76,7 @@ atp_judged_known(AtpEvent *event, const AtpIdentity *who, const uint8_t *key, Ti
 	else if (atp_identity_is_broken(who))
 		atp_judged_ignore(event, ATP_SKIP_NO_IDENTITY);
 	/* V-40, W-30 */
-	else if (!atp_identity_is_usable(who, now) || key == NULL)
+	else if (!atp_identity_is_usable(who, now))
 	{
 		atp_judged_hold(event, ATP_HELD_IDENTITY);
 		/* what is known already has no such key */
@@ -108,7 +114,7 @@ atp_judged_signed(AtpEvent *event, const AtpIdentity *who, bool fits)
 	if (fits)
 		event->judged = ATP_JUDGED_TRUE;
 	/* V-41: a look-up without an answer says nothing */
-	else if (was_asked(event, who) && event->held->why != ATP_HELD_IDENTITY && who->error == NULL)
+	else if (atp_judged_was_answered(event, who) && event->held->why != ATP_HELD_IDENTITY)
 		event->judged = ATP_JUDGED_FALSE;
 	else
 	{

@@ -15,9 +15,6 @@
 #include "tables/label_judge.h"
 #include "types/types.h"
 
-/* A document without a key for labels that is older is read again: there may be one now. */
-#define NO_KEY_US	(USECS_PER_HOUR)
-
 /* What is known of a labeler. */
 typedef struct Labeler
 {
@@ -35,6 +32,24 @@ typedef struct Labelers
 	Labeler    *list;
 	TimestampTz now;
 } Labelers;
+
+/*
+ * What is known of an account, as of a labeler: no other key counts, and it needs no server.  Where that alone
+ * was missing, the document was read all the same.
+ */
+static AtpIdentity
+as_labeler(AtpIdentity who)
+{
+	if ((who.state == ATP_IDENTITY_NO_KEY || who.state == ATP_IDENTITY_NO_PDS) && who.has_label_key)
+	{
+		who.state = ATP_IDENTITY_GOOD;
+		if (who.resolved_at == who.asked_at)
+			who.error = NULL;
+	}
+	who.has_key = who.has_label_key;
+	memcpy(who.key, who.label_key, ATP_MULTIKEY_LEN);
+	return who;
+}
 
 /* Of all labelers of these events. */
 static void
@@ -62,7 +77,7 @@ read_labelers(Labelers *l, AtpApply *a, int lo, int hi)
 	atp_held_count(a, l->dids, l->n, counts);
 	for (int i = 0; i < l->n; i++)
 	{
-		l->list[i].who = identities[i];
+		l->list[i].who = as_labeler(identities[i]);
 		l->list[i].held = counts[i];
 	}
 	l->now = atp_time_of_day();
@@ -90,12 +105,11 @@ follow(Labeler *labeler, const AtpEvent *part)
 	labeler->follows |= part->held != NULL;
 }
 
-/* A document that names no key for labels, and would hardly name one by now. */
+/* V-41: a document that names no key for labels, and was read since they came: there might have been one by then. */
 static bool
-has_no_key(const AtpIdentity *who, TimestampTz now)
+has_no_key(const AtpEvent *part, const AtpIdentity *who)
 {
-	return who->state == ATP_IDENTITY_GOOD && !who->has_label_key && !who->doubtful &&
-		who->resolved_at <= now && who->resolved_at > now - NO_KEY_US;
+	return who->state == ATP_IDENTITY_GOOD && !who->has_key && !who->doubtful && atp_judged_was_answered(part, who);
 }
 
 /* By what is known of its labeler.  True: the signatures decide. */
@@ -110,10 +124,10 @@ judge_part(Labelers *l, AtpEvent *part, const Labeler *labeler, bool is_signed)
 	/* no key would make any of it true */
 	else if (!is_signed)
 		part->judged = ATP_JUDGED_TRUE;
-	else if (has_no_key(who, l->now))
+	else if (has_no_key(part, who))
 		atp_judged_ignore(part, ATP_SKIP_NO_IDENTITY);
 	else
-		return atp_judged_known(part, who, who->has_label_key ? who->label_key : NULL, l->now);
+		return atp_judged_known(part, who, l->now);
 	return false;
 }
 
@@ -146,7 +160,7 @@ judge_event(Labelers *l, AtpEvent *event)
 		int			p = row->part - event->parts;
 
 		row->refuted = row->signature == NULL ||
-			(asks[p] && !atp_signed_fits(row->signature, labeler_of(l, row->part)->who.label_key));
+			(asks[p] && !atp_signed_fits(row->signature, labeler_of(l, row->part)->who.key));
 		if (row->signature != NULL && row->refuted)
 			fits[p] = false;
 	}

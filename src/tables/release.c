@@ -40,8 +40,9 @@
 
 enum
 {
-	NAMED_REPOS,				/* target, shards, shard, kind, did[] or null -> id, did */
+	NAMED_REPOS,				/* target, shards, shard, kind, subscription, did[] or null -> id, did */
 	NAME_ALL,					/* likewise, and whether only those that wait for nothing */
+	DROP_STRAY,					/* target, kind, subscription */
 	FORGET_NAMED,				/* id[] */
 	READ_HELD,					/* target, did[], kind */
 	LOCK_HELD,					/* target, did[], rev[], subscription[], seq[] */
@@ -51,6 +52,7 @@ enum
 	LOCK_SUBSCRIPTION
 };
 
+#define OF_SHARD	{ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_BOOL}
 #define KEYS	{ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_TID), ATP_ARRAY(ATP_TYPE_TEXT), ATP_ARRAY(ATP_TYPE_INT8)}
 #define BY_KEY	" FROM unnest($2, $3, $4, $5) u (did, rev, subscription, seq) JOIN atproto.held_event h" \
 	" ON h.target = $1::name AND h.did OPERATOR(@.=) u.did AND h.rev OPERATOR(@.=) u.rev" \
@@ -59,18 +61,28 @@ enum
 
 static const AtpStatement statements[] = {
 	[NAMED_REPOS] = {
-		"SELECT id, did FROM atproto.held_release WHERE target = $1::name AND shard_key % $2 = $3"
-		" AND kind = $4 AND ($5 IS NULL OR did OPERATOR(@.=) ANY ($5)) ORDER BY id LIMIT " CppAsString2(NAMED),
-		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_INT8, ATP_TYPE_DID}
+		"SELECT id, did FROM atproto.held_release r WHERE target = $1::name AND shard_key % $2 = $3"
+		" AND kind = $4 AND ($6 IS NULL OR did OPERATOR(@.=) ANY ($6)"
+		/* it may have followed it, or nobody has anything of it any more */
+		"  OR (SELECT COALESCE(bool_or(h.subscription = $5), true) FROM atproto.held_event h"
+		"   WHERE h.target = r.target AND h.did OPERATOR(@.=) r.did AND h.kind = r.kind))"
+		" ORDER BY id LIMIT " CppAsString2(NAMED),
+		SPI_OK_SELECT, OF_SHARD, {ATP_TYPE_INT8, ATP_TYPE_DID}
 	},
 	[NAME_ALL] = {
 		"INSERT INTO atproto.held_release (target, kind, did, shard_key)"
 		" SELECT DISTINCT ON (did) target, kind, did, shard_key"
 		" FROM atproto.held_event h WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4"
-		" AND ($5 IS NULL OR did OPERATOR(@.=) ANY ($5))"
-		" AND NOT ($6 AND EXISTS (SELECT FROM atproto.held_event e WHERE e.target = h.target AND e.did OPERATOR(@.=) h.did"
+		" AND ($6 IS NULL OR did OPERATOR(@.=) ANY ($6) OR subscription = $5)"
+		" AND NOT ($7 AND EXISTS (SELECT FROM atproto.held_event e WHERE e.target = h.target AND e.did OPERATOR(@.=) h.did"
 		"  AND e.kind = h.kind AND e.why <> 'order'))",
-		SPI_OK_INSERT, {ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_BOOL}
+		SPI_OK_INSERT, OF_SHARD
+	},
+	[DROP_STRAY] = {
+		/* who is at some of it takes it */
+		"DELETE FROM atproto.held_event WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.held_event"
+		"  WHERE subscription = $3 AND (target, kind) <> ($1::name, $2) FOR UPDATE SKIP LOCKED))",
+		SPI_OK_DELETE, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT}
 	},
 	[FORGET_NAMED] = {
 		"DELETE FROM atproto.held_release WHERE id = ANY ($1)",
@@ -262,18 +274,21 @@ add_named(Held *held, int64 id, struct varlena *did)
 	held->named_dids[held->nnamed++] = did;
 }
 
-/* NAMED_REPOS or NAME_ALL.  What this subscription does not follow is for another one. */
+/* NAMED_REPOS or NAME_ALL.  What this subscription does not follow is for another one, unless it did. */
 static uint64
 execute_of_shard(const AtpReleaser *r, const AtpApply *a, int statement, bool stuck)
 {
 	const AtpSettings *settings = &a->sub->settings;
 	AtpStatements *set = a->statements;
-	Datum		args[6] = {target_of(set), Int64GetDatum(r->shards), Int64GetDatum(r->shard), kind_of(a), (Datum) 0, BoolGetDatum(stuck)};
+	Datum		args[7] = {
+		target_of(set), Int64GetDatum(r->shards), Int64GetDatum(r->shard), kind_of(a), CStringGetTextDatum(a->sub->name),
+		(Datum) 0, BoolGetDatum(stuck)
+	};
 	bool		some = are_repos(a) && settings->ndids >= 0;
 
 	if (some)
-		args[4] = atp_array(set, ATP_TYPE_DID, (Datum *) settings->dids, NULL, settings->ndids);
-	return execute(set, statement, args, some ? NULL : "    n ");
+		args[5] = atp_array(set, ATP_TYPE_DID, (Datum *) settings->dids, NULL, settings->ndids);
+	return execute(set, statement, args, some ? NULL : "     n ");
 }
 
 /* Repositories that are named, in memory that lasts; dids has each of them once. */
@@ -382,13 +397,19 @@ unhold_empty(const Held *held, AtpApply *a)
 		atp_repos_unhold(a, empty, n);
 }
 
-/* Each becomes one event of the batch: in order of revisions, whatever their places in the stream. */
+/*
+ * Each becomes one event of the batch: in order of revisions, whatever their places in the stream.  Its account was
+ * followed when it came.
+ */
 static void
-decode(Held *held, AtpDecoder *decoder)
+decode(Held *held, AtpDecoder *decoder, const AtpSettings *settings)
 {
 	AtpBatch   *batch = held->batch;
 	int			n = batch->nmessages;
+	AtpSettings all = *settings;
 
+	all.ndids = -1;
+	atp_decoder_settings(decoder, &all);
 	batch->nmessages = 0;
 	for (int i = 0; i < n; i++)
 	{
@@ -405,6 +426,7 @@ decode(Held *held, AtpDecoder *decoder)
 		}
 		batch->events[i].held = &held->rows[i];
 	}
+	atp_decoder_settings(decoder, settings);
 }
 
 static void
@@ -433,6 +455,19 @@ try_unhold(AtpApply *a)
 						a->sub->name, error->message)));
 }
 
+/* What came for other tables, or from a stream of another kind, nobody takes: as with unsubscribe(), it goes. */
+static void
+drop_stray(AtpApply *a)
+{
+	Datum		args[3] = {target_of(a->statements), kind_of(a), CStringGetTextDatum(a->sub->name)};
+	uint64		n = execute(a->statements, DROP_STRAY, args, NULL);
+
+	if (n > 0)
+		ereport(LOG,
+				(errmsg(UINT64_FORMAT " events that waited for other tables than those of atproto subscription \"%s\" were dropped",
+						n, a->sub->name)));
+}
+
 /*
  * All that is held of this shard is named; or that alone which waits behind nothing.  Labels have
  * no row that says that something of their labeler waits: what another subscription took
@@ -446,6 +481,8 @@ sweep(AtpReleaser *r, AtpApply *a, bool stuck)
 	atp_begin("looking for held events");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 	{
+		if (r->shard == 0 && !stuck)
+			drop_stray(a);
 		any = execute_of_shard(r, a, NAME_ALL, stuck) > 0;
 		if (r->shard == 0 && !stuck)
 			try_unhold(a);
@@ -519,7 +556,7 @@ atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, Atp
 	if (held.ndids > 0 && held.batch->nmessages > 0)
 	{
 		ATP_INJECTION_POINT("held events read");
-		decode(&held, decoder);
+		decode(&held, decoder, &sub->settings);
 		result = atp_apply(sub, sink, set, held.batch, &held.base, reason);
 		if (result == ATP_APPLIED)
 			memcpy(skips, held.batch->skips, sizeof(held.batch->skips));

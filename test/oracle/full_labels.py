@@ -6,6 +6,8 @@
     full_labels.py many N > FILE       a message that names N labelers
     full_labels.py flood N > FILE      N labels of one labeler
     full_labels.py of DID > FILE       one label of this labeler, by the key that full.py calls unknown's first
+    full_labels.py new > FILE          labels of keyless, known, other and unknown: the first one's has a key for labels by the second
+                                       message, the others' documents name nothing else; unknown's rotates before the third
 """
 
 import sys
@@ -56,6 +58,12 @@ def cases(s):
     yield s.labels(of("known", "a6"))
 
 
+def new(s):
+    for n in (1, 2, 3):
+        keys = SECOND if n == 3 else FIRST
+        yield s.labels(*(label(WHO[name], f"{name}{n}", (keys if name == "unknown" else FIRST)[name]) for name in ("keyless", "known", "other", "unknown")))
+
+
 def main():
     what, *more = sys.argv[1:]
     if more == ["--keys"]:
@@ -65,6 +73,8 @@ def main():
     s = Stream()
     if what == "cases":
         messages = cases(s)
+    elif what == "new":
+        messages = new(s)
     elif what == "many":
         messages = [s.labels(*({**label(synth.did(1000 + i), "x", None), "sig": bytes([1]) * 64} for i in range(int(more[0]))))]
     elif what == "of":

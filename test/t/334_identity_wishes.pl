@@ -54,6 +54,15 @@ later(-9 * 24 * 3600);
 wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$back'");
 pass('the clock is set back: nobody waits for a time that was');
 
+# who wishes may look at the clock after whoever looks for wishes has
+my $soon = plc();
+$network->documents({ $soon => $good->($soon) });
+resolve($soon);
+wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$soon'", gone => 1);
+query("INSERT INTO atproto.identity_wish (did, refresh, wished_at, priority, web) VALUES ('$soon', true, now() + '$ahead s'::interval + '3 s', 1, false); SELECT atproto.wake()");
+wait_for("SELECT count(*) = 0 FROM atproto.identity_wish WHERE did = '$soon' AND next_try = '-infinity'");
+is(requests(path => "/$soon"), 1, 'G, V-41: that is not taken for a clock that was set back: a minute is between two look-ups');
+
 # --- hosts that hang ---
 
 my $pass = $network->fault({ host => 'patient.example.com', delay => 0 });
