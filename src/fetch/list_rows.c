@@ -18,6 +18,7 @@
 #include "identity/identity.h"
 #include "tables/fault.h"
 #include "tables/job.h"
+#include "tables/status_wish.h"
 #include "tables/table.h"
 #include "types/types.h"
 #include "utils/builtins.h"
@@ -154,9 +155,16 @@ atp_lists_due(int limit)
 			ATP_NO_ARGS);
 	if (!atp_jobs_are_many())
 	{
+		bool		many = atp_status_revs_are_many();
+
 		found = query_due(DUE_AND_FREE, now, limit);
 		for (uint64 i = 0; i < found.n; i++)
-			due = lappend(due, read_listing(atp_result_row(found, i), now));
+		{
+			AtpListing *listing = read_listing(atp_result_row(found, i), now);
+
+			if (!many || !atp_list_is_recheck(listing))
+				due = lappend(due, listing);
+		}
 		atp_result_free(found);
 	}
 	atp_owner_end(caller);
@@ -174,9 +182,12 @@ atp_lists_due(int limit)
 /* ... R-64: or are, but as they were. */
 #define STORED_OLD	"r.active AND u.rev OPERATOR(@.>) r.rev"
 
-/* Those, in the order of their DIDs.  As the owner of the subscription, who reads his own table. */
+/* ... R-64: or may be, for the list does not say. */
+#define STORED_UNSURE	"r.active AND r.rev IS NOT NULL AND u.rev IS NULL"
+
+/* Those of one of these kinds, in the order of their DIDs.  As the owner of the subscription, who reads his own table. */
 static int
-find_needed(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, struct varlena **needed)
+find_repos(const AtpSubscription *sub, const AtpListed *page, const char *kind, struct varlena **needed)
 {
 	Datum	   *dids = palloc(sizeof(Datum) * page->n);
 	Datum	   *revs = palloc(sizeof(Datum) * page->n);
@@ -193,8 +204,7 @@ find_needed(const AtpListing *listing, const AtpSubscription *sub, const AtpList
 	}
 	caller = atp_owner_begin(sub->owner);
 	found = atp_query(atp_expand_sql(psprintf("SELECT u.did FROM unnest($1, $2) u (did, rev)"
-											  " LEFT JOIN #.repo r ON r.did OPERATOR(@.=) u.did WHERE %s ORDER BY u.did",
-											  atp_list_is_recheck(listing) ? STORED_OLD : NOT_STORED), sub->target),
+											  " LEFT JOIN #.repo r ON r.did OPERATOR(@.=) u.did WHERE %s ORDER BY u.did", kind), sub->target),
 					  ATP_ARGS(atp_array_arg(atp_type("did"), dids, NULL, page->n),
 							   atp_array_arg(atp_type("tid"), revs, nulls, page->n)));
 	n = (int) found.n;
@@ -213,14 +223,19 @@ static int64
 add_jobs(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, const char *reason)
 {
 	struct varlena **needed = palloc(sizeof(struct varlena *) * Max(page->n, 1));
-	int			n;
+	struct varlena **unsure = palloc(sizeof(struct varlena *) * Max(page->n, 1));
+	bool		is_recheck = atp_list_is_recheck(listing);
+	int			n,
+				nunsure;
 
 	if (page->n == 0)
 		return 0;
 	atp_limit_begin(sub->owner, FIND_MS);
-	n = find_needed(listing, sub, page, needed);
+	n = find_repos(sub, page, is_recheck ? STORED_OLD : NOT_STORED, needed);
+	nunsure = is_recheck ? find_repos(sub, page, STORED_UNSURE, unsure) : 0;
 	atp_limit_end();
 	atp_limit_begin(sub->owner, ADD_MS);
+	atp_status_wish_revs(sub, unsure, nunsure);
 	return (int64) atp_jobs_add(sub, needed, n, ATP_JOB_LISTED, reason);
 }
 

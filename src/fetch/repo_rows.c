@@ -27,9 +27,6 @@
 /* So long a job waits for a look-up, or for a host that wants to be left alone. */
 #define SOON			"'2 s'"
 
-/* who is asked for the repositories of a row s of atproto.subscription. */
-#define SOURCE			"COALESCE(s.repo_source, CASE s.verify WHEN 'full' THEN 'pds' ELSE 'upstream' END)"
-
 /* W-36: what a row i of atproto.identity says, as far as another look-up may bring something else. */
 #define KNOWN			"concat_ws(' ', i.pds, encode(i.key, 'hex'))"
 
@@ -96,11 +93,8 @@ read_job(AtpTuple row)
 
 /* Those that are due, with what is known of who is to be asked.  $1: only those that somebody asked for. */
 #define DUE_JOBS	"SELECT j.target::text, j.did, j.subscription, j.host, j.force, i.state AS identity," \
-	" CASE WHEN " SOURCE " = 'upstream' THEN regexp_replace(s.endpoint, '^ws(s?://[^/]+)/.*$', 'http\\1')" \
-	"  WHEN " SOURCE " <> 'pds' THEN " SOURCE \
-	"  WHEN i.pds LIKE 'http://%' THEN i.pds WHEN i.pds IS NOT NULL THEN 'https://' || i.pds END AS server," \
-	" " SOURCE " = 'pds' AS at_pds," \
-	" (" SOURCE " = 'pds' OR s.verify = 'full') AND (i.resolved_at IS NULL OR i.resolved_at < now() - interval " IDENTITY_AGE ")" \
+	" " ATP_REPO_SERVER " AS server, " ATP_REPO_SOURCE " = 'pds' AS at_pds," \
+	" (" ATP_REPO_SOURCE " = 'pds' OR s.verify = 'full') AND (i.resolved_at IS NULL OR i.resolved_at < now() - interval " IDENTITY_AGE ")" \
 	"  AND (i.asked_at IS NULL OR i.asked_at < now() - interval " IDENTITY_AGE ")" \
 	"  OR j.doubted_at IS NOT NULL AND COALESCE(i.asked_at < j.doubted_at, true) AS asks," \
 	" CASE WHEN j.doubted = " KNOWN " THEN j.error END AS failed," \

@@ -13,6 +13,15 @@
 #include "tables/merge.h"
 #include "tables/repo_export.h"
 
+/* who is asked for the repositories of a row s of atproto.subscription. */
+#define ATP_REPO_SOURCE	"COALESCE(s.repo_source, CASE s.verify WHEN 'full' THEN 'pds' ELSE 'upstream' END)"
+
+/* ... of an account whose row of atproto.identity, if there is one, is i: scheme and host; NULL: nobody knows. */
+#define ATP_REPO_SERVER \
+	"CASE WHEN " ATP_REPO_SOURCE " = 'upstream' THEN regexp_replace(s.endpoint, '^ws(s?://[^/]+)/.*$', 'http\\1')" \
+	" WHEN " ATP_REPO_SOURCE " <> 'pds' THEN " ATP_REPO_SOURCE \
+	" WHEN i.pds LIKE 'http://%' THEN i.pds WHEN i.pds IS NOT NULL THEN 'https://' || i.pds END"
+
 typedef struct AtpRepoJob
 {
 	char	   *target;

@@ -1,7 +1,8 @@
 /*
  * status.c
  *		The errand that asks accounts' own servers whether they are active (V-39), or
- *		deleted (V-47), by com.atproto.sync.getRepoStatus.
+ *		deleted (V-47), by com.atproto.sync.getRepoStatus; and who is asked for their
+ *		repositories, whether they are newer than what is stored (R-64).
  *
  * A row of atproto.status_wish is claimed by putting its next turn off: so nobody is
  * asked more often than once in ten minutes, whatever becomes of this process.  What
@@ -12,6 +13,8 @@
  * An account of which the stream says that it was deleted is gone when its server says so, too, or the
  * directory; when the server that its document names, read since, does not know it; or when
  * nobody has said anything for atproto.purge_after.  Its records are then left to a consumer to purge.
+ *
+ * Revisions are asked for at the lowest priority: in few places, apart from those of the others.
  */
 #include "postgres.h"
 
@@ -19,10 +22,12 @@
 #include "config/extension.h"
 #include "config/spi.h"
 #include "config/transaction.h"
+#include "config/wake.h"
 #include "core/repo_status.h"
 #include "fetch/bounded.h"
 #include "fetch/errand.h"
 #include "fetch/fetch.h"
+#include "fetch/repo_rows.h"
 #include "identity/identity.h"
 #include "identity/wish.h"
 #include "injection.h"
@@ -36,6 +41,7 @@
 #include "utils/timestamp.h"
 
 #define ASKED_MAX		32		/* at a time */
+#define REVS_MAX		8		/* ... and so many more for their revisions */
 #define LOOK_MS			1000	/* so long between two looks, unless there was more */
 #define IDLE_LOOK_MS	10000
 #define APPLY_MS		1000
@@ -52,24 +58,38 @@ typedef struct Asking
 	char	   *subscription;
 	struct varlena *did;
 	char	   *did_text;
-	char	   *pds;			/* NULL: its identity is not known any more */
+	char	   *server;			/* scheme and host; NULL: its identity is not known any more */
+	bool		at_pds;			/* that is the account's own, ... */
+	char	   *pds;			/* ... as its identity has it */
 	Oid			owner;
 	AtpArg		status_at;		/* as it was wished */
 	AtpArg		status_seq;
 	bool		deletion;		/* the stream says that it was deleted ... */
 	bool		fresh;			/* ... and its document was read since */
+	bool		asks_rev;
 
 	/* what its server says */
 	bool		active;
+	bool		has_rev;
+	uint64		rev;
 	char	   *status;			/* NULL: nothing more than that */
 
 	bool		gone;			/* it is: for good, or long enough for us */
 	bool		applied;		/* the tables say so, too */
+	bool		newer;			/* than the tables */
 } Asking;
 
-static int	nasked;
+static int	nasked;				/* without those of revisions */
+static int	nrevs;
 static AtpTime looked;
 static bool idle;				/* at the last look there was nothing */
+
+/* Which of them it takes one of. */
+static int *
+places(const Asking *asking)
+{
+	return asking->asks_rev ? &nrevs : &nasked;
+}
 
 static bool
 wanted(void)
@@ -119,6 +139,7 @@ read_asking(AtpTuple row)
 	asking->subscription = atp_get_text(row, "subscription");
 	asking->did = PG_DETOAST_DATUM_COPY(atp_get(row, "did", atp_type("did"), &isnull));
 	asking->did_text = atp_get_text(row, "did");
+	asking->server = atp_get_text_or_null(row, "server");
 	asking->pds = atp_get_text_or_null(row, "pds");
 	MemoryContextSwitchTo(old);
 	asking->owner = DatumGetObjectId(atp_get(row, "owner", OIDOID, &isnull));
@@ -127,6 +148,8 @@ read_asking(AtpTuple row)
 	asking->deletion = atp_get_bool(row, "deletion");
 	asking->fresh = atp_get_bool(row, "fresh");
 	asking->gone = atp_get_bool(row, "gone");
+	asking->asks_rev = atp_get_bool(row, "asks_rev");
+	asking->at_pds = atp_get_bool(row, "at_pds");
 	return asking;
 }
 
@@ -139,34 +162,41 @@ claim(TimestampTz now)
 
 	atp_run("DELETE FROM atproto.status_wish WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.status_wish WHERE next_try <= $1"
 			" AND (answered_at IS NOT NULL OR (why <> 'deleted' AND wished_at < $1 - " DAYS ")) FOR UPDATE SKIP LOCKED))", ATP_ARGS(atp_time_arg(now)));
-	found = atp_query(atp_identity_sql("WITH due AS (SELECT target, did FROM atproto.status_wish WHERE next_try <= $1 AND answered_at IS NULL"
-									   "  ORDER BY next_try LIMIT $2 FOR UPDATE SKIP LOCKED)"
+	found = atp_query(atp_identity_sql("WITH others AS (SELECT target, did FROM atproto.status_wish WHERE why <> 'rev' AND next_try <= $1 AND answered_at IS NULL"
+									   "  ORDER BY next_try LIMIT $2 FOR UPDATE SKIP LOCKED),"
+									   " revs AS (SELECT target, did FROM atproto.status_wish WHERE why = 'rev' AND next_try <= $1 AND answered_at IS NULL"
+									   "  ORDER BY next_try LIMIT $4 FOR UPDATE SKIP LOCKED),"
+									   " due AS (SELECT * FROM others UNION ALL SELECT * FROM revs)"
 									   " UPDATE atproto.status_wish w SET tries = w.tries + 1,"
 									   "  next_try = LEAST($1 + LEAST(interval '10 min' * power(2, LEAST(w.tries, 10)), interval '1 day'),"
 									   "   CASE WHEN w.why = 'deleted' AND w.wished_at + $3 * interval '1 s' > $1 THEN w.wished_at + $3 * interval '1 s' END)"
 									   " FROM due LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) due.did,"
 									   "  atproto.subscription s WHERE w.target = due.target AND w.did OPERATOR(@.=) due.did"
 									   "  AND s.name = w.subscription"
-									   " RETURNING w.target, w.subscription, w.did, CASE WHEN i.state = 'good' THEN i.pds END AS pds,"
+									   " RETURNING w.target, w.subscription, w.did, CASE WHEN i.state = 'good' THEN i.pds END AS pds, w.why = 'rev' AS asks_rev,"
+									   "  w.why <> 'rev' OR " ATP_REPO_SOURCE " = 'pds' AS at_pds,"
+									   "  CASE WHEN w.why = 'rev' THEN " ATP_REPO_SERVER
+									   "   WHEN i.state = 'good' THEN CASE WHEN i.pds LIKE 'http://%' THEN i.pds ELSE 'https://' || i.pds END END AS server,"
 									   "  w.status_at, w.status_seq, s.owner::oid AS owner,"
 									   "  w.why = 'deleted' AS deletion, COALESCE(i.resolved_at > w.wished_at, false) AS fresh,"
 									   "  w.why = 'deleted' AND (w.wished_at + $3 * interval '1 s' <= $1"
 									   "   OR COALESCE(i.state = 'gone' AND i.denied_at IS NULL AND i.asked_at > w.wished_at, false)) AS gone"),
-					  ATP_ARGS(atp_time_arg(now), atp_int8_arg(ASKED_MAX - nasked), atp_int4_arg(atp_purge_after_s)));
+					  ATP_ARGS(atp_time_arg(now), atp_int8_arg(ASKED_MAX - nasked), atp_int4_arg(atp_purge_after_s),
+							   atp_int8_arg(REVS_MAX - nrevs)));
 	for (uint64 i = 0; i < found.n; i++)
 		claimed = lappend(claimed, read_asking(atp_result_row(found, i)));
 	atp_result_free(found);
 	return claimed;
 }
 
-/* Unless it is about another deletion by now. */
+/* Unless it is about another deletion by now, or about more than a revision. */
 static void
 change_wish(const Asking *asking, const char *set, AtpArg value)
 {
 	atp_run(atp_identity_sql(psprintf("UPDATE atproto.status_wish SET %s WHERE target = $1::name AND did OPERATOR(@.=) $2"
-									  " AND status_seq IS NOT DISTINCT FROM $4", set)),
+									  " AND status_seq IS NOT DISTINCT FROM $4 AND (why = 'rev') = $5", set)),
 			ATP_ARGS(atp_text_arg(asking->target), (AtpArg) {PointerGetDatum(asking->did), atp_type("did")}, value,
-					 asking->status_seq));
+					 asking->status_seq, atp_bool_arg(asking->asks_rev)));
 }
 
 static void
@@ -188,8 +218,7 @@ url_of(const Asking *asking)
 	StringInfoData url;
 
 	initStringInfo(&url);
-	appendStringInfo(&url, "%s%s/xrpc/com.atproto.sync.getRepoStatus?did=",
-					 strncmp(asking->pds, "http://", 7) == 0 ? "" : "https://", asking->pds);
+	appendStringInfo(&url, "%s/xrpc/com.atproto.sync.getRepoStatus?did=", asking->server);
 	atp_fetch_append_escaped(&url, asking->did_text);
 	return url.data;
 }
@@ -201,7 +230,7 @@ ask(Asking *asking, TimestampTz now)
 	AtpHttp    *http;
 	long		wait_ms = -1;
 
-	if (asking->pds == NULL)
+	if (asking->server == NULL)
 	{
 		atp_wishes_add(&asking->did, 1, asking->deletion, ATP_WISH_REST, InvalidOid);
 		change_wish(asking, "error = $3", atp_text_arg("the account's server is not known"));
@@ -240,6 +269,8 @@ read_answer(Asking *asking, const AtpHttpAnswer *answer, bool *not_found)
 								  (AtpSpan) {asking->did_text, strlen(asking->did_text)}, &status, &at) != ATP_OK)
 			return "the answer is no status of this account";
 		asking->active = status.active;
+		asking->has_rev = status.has_rev;
+		asking->rev = status.rev;
 		if (!status.active && status.status.len > 0)
 			asking->status = pnstrdup(status.status.text, status.status.len);
 		return NULL;
@@ -259,6 +290,20 @@ read_answer(Asking *asking, const AtpHttpAnswer *answer, bool *not_found)
 	" WHERE did OPERATOR(@.=) $1 AND NOT active" \
 	" AND status_at IS NOT DISTINCT FROM $2 AND status_seq IS NOT DISTINCT FROM $3"
 
+/* is it newer than the tables? */
+static void
+compare(Asking *asking, AtpArg did)
+{
+	AtpResult	found;
+
+	if (!asking->active || !asking->has_rev)
+		return;
+	found = atp_query(atp_expand_sql("SELECT FROM #.repo WHERE did OPERATOR(@.=) $1 AND active AND rev OPERATOR(@.<) $2", asking->target),
+					  ATP_ARGS(did, (AtpArg) {AtpTidGetDatum(asking->rev), atp_type("tid")}));
+	asking->newer = found.n > 0;
+	atp_result_free(found);
+}
+
 /* As the owner.  An #account that came since knows better (section G). */
 static void
 apply(void *arg)
@@ -266,6 +311,11 @@ apply(void *arg)
 	Asking	   *asking = arg;
 	AtpArg		did = {PointerGetDatum(asking->did), atp_type("did")};
 
+	if (asking->asks_rev)
+	{
+		compare(asking, did);
+		return;
+	}
 	/* as repo_state.c does it at once, below level full; but an export may have been on its way into the tables */
 	if (asking->gone)
 		asking->applied = atp_run(atp_expand_sql("UPDATE #.repo SET status = 'deleted', host = COALESCE($4, host),"
@@ -311,8 +361,13 @@ note(void *arg)
 		change_wish(asking, "answered_at = $3, error = NULL", atp_time_arg(atp_time_of_day()));
 		if (asking->applied)
 			forget_account(asking);
+		if (asking->newer)
+		{
+			(void) atp_jobs_wish(asking->target, asking->subscription, &(AtpJobWish) {asking->did, ATP_JOB_LISTED, "recheck"}, 1);
+			atp_wake_fetcher();
+		}
 		/* V-39: what was ignored is fetched */
-		if (asking->active)
+		if (asking->active && !asking->asks_rev)
 		{
 			atp_jobs_resume(asking->target, &asking->did, 1);
 			atp_jobs_repair(asking->target, &asking->did, 1, "active");
@@ -335,7 +390,7 @@ settle(Asking *asking, const char *fault, bool not_found)
 									 apply, asking, &why) != ATP_BOUNDED_DONE)
 	{
 		ereport(LOG,
-				(errmsg("the status of account %s could not be written in schema \"%s\": %s",
+				(errmsg("the status of account %s could not be brought into schema \"%s\": %s",
 						asking->did_text, asking->target, why)));
 		fault = why;
 	}
@@ -353,9 +408,9 @@ take_answer(Asking *asking, const AtpHttpAnswer *answer)
 	bool		not_found = false;
 	const char *fault = read_answer(asking, answer, &not_found);
 
-	asking->gone = fault == NULL ? asking->status != NULL && strcmp(asking->status, "deleted") == 0
+	asking->gone = asking->asks_rev ? false : fault == NULL ? asking->status != NULL && strcmp(asking->status, "deleted") == 0
 		: not_found && asking->deletion && asking->fresh;
-	settle(asking, asking->gone ? NULL : fault, not_found && !asking->deletion);
+	settle(asking, asking->gone ? NULL : fault, not_found && !asking->deletion && asking->at_pds);
 }
 
 static void
@@ -369,8 +424,8 @@ take_answers(void)
 
 		take_answer(asking, atp_http_answer(http));
 		atp_fetch_free(http);
+		*places(asking) -= 1;
 		forget(asking);
-		nasked--;
 	}
 }
 
@@ -398,7 +453,7 @@ look(void)
 			MemoryContextSwitchTo(old);
 		}
 		else if (ask(asking, now))
-			nasked++;
+			*places(asking) += 1;
 		else
 			forget(asking);
 	}
@@ -418,7 +473,7 @@ step(AtpTime now)
 
 	take_answers();
 	left = atp_remaining(now, looked, LOOK_MS);
-	if (left == 0 && nasked < ASKED_MAX)
+	if (left == 0 && (nasked < ASKED_MAX || nrevs < REVS_MAX))
 	{
 		looked = now;
 		look();

@@ -13,7 +13,7 @@
 #include "utils/guc.h"
 
 int			atp_fetch_retry_s;
-static int	fetch_queue;
+int			atp_fetch_queue;
 
 void
 atp_job_init(void)
@@ -24,7 +24,7 @@ atp_job_init(void)
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	DefineCustomIntVariable("atproto.fetch_queue",
 							"Number of repositories waiting to be fetched from which on no lists are read.",
-							NULL, &fetch_queue, 100000, 1, INT_MAX,
+							NULL, &atp_fetch_queue, 100000, 1, INT_MAX,
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
@@ -126,7 +126,7 @@ bool
 atp_jobs_are_many(void)
 {
 	AtpResult	found = atp_query("SELECT FROM atproto.repo_job WHERE state = 'queued' OFFSET $1 LIMIT 1",
-								  ATP_ARGS(atp_int8_arg((int64) fetch_queue - 1)));
+								  ATP_ARGS(atp_int8_arg((int64) atp_fetch_queue - 1)));
 	bool		many = found.n > 0;
 
 	atp_result_free(found);

@@ -28,6 +28,9 @@ typedef struct AtpJobWish
 /* the least wait after a failure; a setting. */
 extern int	atp_fetch_retry_s;
 
+/* with so many repositories that wait, no lists are read; a setting. */
+extern int	atp_fetch_queue;
+
 /* From _PG_init(): the settings. */
 extern void atp_job_init(void);
 

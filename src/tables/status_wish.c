@@ -1,10 +1,10 @@
 /*
  * status_wish.c
  *		The table status_wish: accounts whose server is asked whether they are active (V-39),
- *		or deleted (V-47).
+ *		deleted (V-47), or newer than what is stored (R-64).
  *
  * A row stays for a while after the answer: as long as it does, nobody asks again but
- * for another deletion.
+ * for another deletion, or for more than a revision.
  */
 #include "postgres.h"
 
@@ -12,6 +12,7 @@
 #include "config/spi.h"
 #include "config/wake.h"
 #include "identity/identity.h"
+#include "tables/job.h"
 #include "tables/status_wish.h"
 #include "types/types.h"
 #include "utils/builtins.h"
@@ -86,11 +87,37 @@ atp_status_wish(const AtpApply *a, AtpEvent *const *events, int n)
 								 " ON CONFLICT (target, did) DO UPDATE SET subscription = excluded.subscription, wished_at = excluded.wished_at,"
 								 "  why = excluded.why, status_at = excluded.status_at, status_seq = excluded.status_seq,"
 								 "  answered_at = NULL, error = NULL, tries = 0, next_try = LEAST(w.next_try, excluded.wished_at + interval '10 min')"
-								 "  WHERE excluded.why = 'deleted'"),
+								 "  WHERE excluded.why = 'deleted' OR w.why = 'rev'"),
 				ATP_ARGS(atp_text_arg(a->sub->target), atp_text_arg(a->sub->name), atp_time_arg(atp_time_of_day()),
 						 atp_dids_arg(dids, n), atp_array_arg(TEXTOID, values[0], NULL, n),
 						 atp_array_arg(TIMESTAMPTZOID, values[1], nulls[1], n),
 						 atp_array_arg(INT8OID, values[2], nulls[2], n))) > 0)
 		atp_wake_fetcher();
 	atp_owner_end(caller);
+}
+
+void
+atp_status_wish_revs(const AtpSubscription *sub, struct varlena *const *dids, int n)
+{
+	AtpCaller	caller;
+
+	if (n == 0)
+		return;
+	caller = atp_as_table_owner("status_wish");
+	atp_run(atp_identity_sql("INSERT INTO atproto.status_wish (target, subscription, wished_at, did, why)"
+							 " SELECT $1::name, $2, $3, u.did, 'rev' FROM unnest($4) u (did) ORDER BY u.did USING OPERATOR(@.<)"
+							 " ON CONFLICT (target, did) DO NOTHING"),
+			ATP_ARGS(atp_text_arg(sub->target), atp_text_arg(sub->name), atp_time_arg(atp_time_of_day()), atp_dids_arg(dids, n)));
+	atp_owner_end(caller);
+}
+
+bool
+atp_status_revs_are_many(void)
+{
+	AtpResult	found = atp_query("SELECT FROM atproto.status_wish WHERE why = 'rev' AND answered_at IS NULL OFFSET $1 LIMIT 1",
+								  ATP_ARGS(atp_int8_arg((int64) atp_fetch_queue - 1)));
+	bool		many = found.n > 0;
+
+	atp_result_free(found);
+	return many;
 }

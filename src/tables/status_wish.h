@@ -1,7 +1,7 @@
 /*
  * status_wish.h
  *		The table status_wish: accounts whose server is asked whether they are active (V-39),
- *		or deleted (V-47).
+ *		deleted (V-47), or newer than what is stored (R-64).
  */
 #ifndef ATP_STATUS_WISH_H
 #define ATP_STATUS_WISH_H
@@ -20,5 +20,14 @@ extern void atp_status_wish_init(void);
  * a deletion is another question than what was asked before.  SPI is connected.
  */
 extern void atp_status_wish(const AtpApply *a, AtpEvent *const *events, int n);
+
+/*
+ * So are those of n DIDs, given in their order, each once, for their revisions, after all others; who is
+ * to be asked already is not asked for this.  SPI is connected.  The caller wakes the fetcher.
+ */
+extern void atp_status_wish_revs(const AtpSubscription *sub, struct varlena *const *dids, int n);
+
+/* Are there as many of these as there should be? */
+extern bool atp_status_revs_are_many(void);
 
 #endif							/* ATP_STATUS_WISH_H */

@@ -384,7 +384,7 @@ fault("list-fruitless", "fetch/list_entries.c", "if (rank <= *reg)", "if (rank <
 fault("list-busy", "net/http.c", "ATP_HTTP_SETTINGS || answer->status == 429 || ", "ATP_HTTP_SETTINGS || ", "t/345_lists", "t/346_repos")
 fault("list-anew", "fetch/list.c", "? ATP_LIST_ANEW : ATP_LIST_AGAIN", "? ATP_LIST_AGAIN : ATP_LIST_AGAIN", "t/345_lists")
 fault("list-owner", "fetch/list_rows.c", "caller = atp_owner_begin(sub->owner);", "caller = atp_as_table_owner(\"subscription\");", "t/345_lists")
-fault("list-host-elsewhere", "fetch/list_hosts.c", ", \"here\"))\n			continue;", ", \"here\"))\n			;", "t/345_lists_of_hosts")
+fault("list-host-elsewhere", "fetch/list_hosts.c", ", \"here\"))\n			continue;", ", \"here\"))\n			account.has_rev = true;", "t/345_lists_of_hosts")
 fault("list-host-newer", "fetch/list_hosts.c", "account.has_rev = false;", "account.has_rev &= true;", "t/345_lists_of_hosts")
 fault("list-host-gone", "fetch/list_hosts.c", "named_at IS DISTINCT FROM $2 FOR", "named_at > $2 FOR", "t/345_lists_of_hosts")
 fault("list-host-room", "fetch/list_hosts.c", "Max(fetch_hosts - seen, 0)", "fetch_hosts + seen", "t/345_lists_of_hosts")
@@ -396,6 +396,11 @@ fault("list-shares", "fetch/list_rows.c", "PARTITION BY subscription ORDER BY", 
 fault("list-host-failed", "fetch/await_backfill.c", "e.finished_at IS NOT NULL OR \" HOST_FAILED \") AS ended", "e.finished_at IS NOT NULL) AS ended", "t/345_lists_of_hosts")
 fault("list-recheck", "fetch/list_rows.c", "atp_list_is_recheck(listing) ? STORED_OLD : NOT_STORED", "NOT_STORED", "t/345_lists")
 fault("list-recheck-once", "fetch/list_rows.c", " AND source <> '\" ATP_LIST_RECHECK \"' END", " END", "t/345_lists")
+fault("list-unsure", "fetch/list_rows.c", "r.rev IS NOT NULL AND u.rev IS NULL", "r.rev IS NOT NULL AND u.rev IS NOT NULL", "t/345_lists")
+fault("list-revs-many", "fetch/list_rows.c", "if (!many || ", "if (many || !many || ", "t/345_lists")
+fault("rev-newer", "fetch/status.c", "AND active AND rev OPERATOR(@.<) $2", "AND active AND rev OPERATOR(@.<=) $2", "t/345_lists")
+fault("rev-active", "fetch/status.c", "if (!asking->active || !asking->has_rev)", "if (!asking->has_rev)", "t/345_lists")
+fault("rev-replaced", "tables/status_wish.c", "excluded.why = 'deleted' OR w.why = 'rev'", "excluded.why = 'deleted'", "t/289_status")
 fault("list-many", "tables/job.c", "bool		many = found.n > 0;", "bool		many = found.n > 1;", "t/345_lists")
 
 # --- how often repositories are fetched ---
@@ -417,6 +422,7 @@ fault("refusal-source", "fetch/repo_rows.c", "\"  WHEN \" SOURCE \" <> 'pds' THE
 fault("refusal-signed", "fetch/repo_transfer.c", "not signed by the account's key\", ATP_REPO_DOUBTED)", "not signed by the account's key\", ATP_REPO_FAULT)", REFUSALS)
 fault("refusal-same", "fetch/repo_rows.c", "CASE WHEN j.doubted = \" KNOWN", "CASE WHEN j.doubted <> \" KNOWN", REFUSALS)
 fault("refusal-since", "tables/repo_export.c", "if (now.has_at == then->has_at && now.at == then->at && now.has_seq == then->has_seq && now.seq == then->seq)", "if (now.at >= then->at)", REFUSALS)
+fault("repo-hosts", "fetch/repo.c", "busy[nbusy++] = host;", "busy[nbusy] = host;", "t/346_repos")
 fault("refusal-running", "fetch/repo.c", "if (!atp_repo_job_is_running(&t->job))", "if (ngone > ngone + 1)", REFUSALS)
 fault("refusal-queued", "tables/heal.c", "atp_jobs_suspend(target, inactive, ninactive);", "atp_jobs_suspend(target, inactive, 0);", REFUSALS)
 

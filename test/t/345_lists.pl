@@ -307,12 +307,26 @@ query("SELECT atproto.unsubscribe('again'); ALTER SYSTEM RESET atproto.enumerate
 query("CREATE SCHEMA stored; SELECT atproto.create_tables('stored'); INSERT INTO stored.repo (did, rev, sync, active) VALUES " . join ', ',
 	map { sprintf "('%s', %s, '%s', %s)", did($_->[0]), @$_[ 1 .. 3 ] }
 	[ 'a', "'$later'", 'synchronized', 'true' ], [ 'b', "'$rev'", 'synchronized', 'true' ], [ 'c', "'$rev'", 'partial', 'true' ],
-	[ 'd', "'$rev'", 'partial', 'false' ], [ 'e', "'$rev'", 'synchronized', 'true' ], [ 'f', 'NULL', 'partial', 'true' ]);
+	[ 'd', "'$rev'", 'partial', 'false' ], [ 'e', "'$rev'", 'synchronized', 'true' ], [ 'f', 'NULL', 'partial', 'true' ],
+	[ 'h', "'$rev'", 'synchronized', 'true' ], [ 'i', "'$rev'", 'partial', 'false' ], [ 'k', "'$rev'", 'synchronized', 'true' ], [ 'l', 'NULL', 'partial', 'true' ]);
+my $upstream = 'stream.example.com';
+my $active   = JSON::PP::true;
+$network->repos({ $upstream => {
+	did('e') => { active => $active, rev => $later }, did('h') => { active => $active, rev => $rev },
+	did('k') => { active => JSON::PP::false, rev => $later, status => 'takendown' } } });
+$asked = () = $network->log;
 $host = follow('stored', 'repair', target => q('stored'),
-	host => { page => 3, list => [ (map { entry($_, rev => $later) } 'a' .. 'd'), entry('e', rev => ''), map { entry($_, rev => $later) } 'f', 'g' ] });
+	host => { page => 3, list => [ (map { entry($_, rev => $later) } 'a' .. 'd'), (map { entry($_, rev => $later) } 'f', 'g'), map { entry($_, rev => '') } 'e', 'h' .. 'l' ] });
 query("SELECT atproto.recheck('stored')");
-is(finished('stored'), 'recheck|3|7|2|0|0|t|', 'R-64: the list is read');
-is(jobs('stored'), dids(qw(b c)), 'R-64: what is stored, active, and newer at the server is fetched, and nothing else');
+is(finished('stored'), 'recheck|4|12|2|0|0|t|', 'R-64: the list is read');
+wait_for("SELECT count(*) = 3 AND bool_and(why = 'rev' AND answered_at IS NOT NULL) FROM atproto.status_wish");
+is(query("SELECT string_agg(did::text, ' ' ORDER BY did::text) FROM atproto.status_wish"), dids(qw(e h k)), 'R-64: of whom the list has no revision, and who is stored and active, is asked for');
+is(scalar(() = $network->log(host => $upstream, path => qr/getRepoStatus/, since => $asked)), 3, 'once, at the server that repositories come from');
+is(jobs('stored'), dids(qw(b c e)), 'R-64: what is stored, active, and newer at the server is fetched, and nothing else');
+is(query("SELECT count(*) FROM stored.repo WHERE active"), '8', 'what else that server says is not believed');
+query("SELECT atproto.recheck('stored')");
+wait_for("SELECT finished_at > '-infinity' FROM atproto.enumeration WHERE subscription = 'stored'");
+is(scalar(() = $network->log(host => $upstream, path => qr/getRepoStatus/, since => $asked)), 3, 'nor is anybody asked again within ten minutes');
 is(query("SELECT DISTINCT priority, reason FROM atproto.repo_job WHERE subscription = 'stored'"), '3|recheck', 'after all others');
 query("UPDATE atproto.enumeration SET finished_at = '-infinity'; DELETE FROM atproto.repo_job");
 $host = follow('read', 'network', host => $good, target => q('poor'));
@@ -320,10 +334,33 @@ finished('read');
 is(query("SELECT finished_at FROM atproto.enumeration WHERE subscription = 'stored'"), '-infinity', 'R-64: it is read once');
 query("SELECT atproto.recheck('stored')");
 wait_for("SELECT finished_at > '-infinity' FROM atproto.enumeration WHERE subscription = 'stored'");
-is(finished('stored'), 'recheck|3|7|2|0|0|t|', 'R-64: until somebody asks again');
+is(finished('stored'), 'recheck|4|12|2|0|0|t|', 'R-64: until somebody asks again');
 query('DELETE FROM atproto.repo_job');
-is(query("SELECT atproto.resync_all('stored')"), '5', 'resync_all: all that are active');
-is(jobs('stored'), dids(qw(a b c e f)), 'are fetched');
+is(query("SELECT atproto.resync_all('stored')"), '8', 'resync_all: all that are active');
+is(jobs('stored'), dids(qw(a b c e f h k l)), 'are fetched');
+
+# --- those of whom no revision is known, once more: the last of all ---
+
+$network->fault({ host => $upstream, path => 'getRepoStatus', hold => 'revs' });
+query("ALTER SYSTEM SET atproto.fetch_queue = 3; SELECT pg_reload_conf(); DELETE FROM atproto.status_wish; DELETE FROM atproto.repo_job");
+query("UPDATE stored.repo SET active = true, rev = '$later' WHERE rev IS NOT NULL; SELECT atproto.recheck('stored')");
+wait_for("SELECT count(*) >= 3 FROM atproto.status_wish");
+forget('read');
+$host = follow('besides', 'network', host => { list => [ entry('a') ] }, target => q('poor'));
+finished('besides');
+is(query("SELECT count(*) FILTER (WHERE finished_at IS NULL), (SELECT count(*) FROM atproto.status_wish WHERE answered_at IS NULL) FROM atproto.enumeration"), '1|3', 'R-63: while many wait, that list is not read on, others are');
+query("INSERT INTO atproto.identity (did, state, key, pds, resolved_at, asked_at) VALUES ('" . did('m') . "', 'good', decode(repeat('e7', 35), 'hex'), 'own.example.com', now(), now());"
+	  . " INSERT INTO atproto.status_wish (target, did, subscription, why, wished_at) VALUES ('stored', '" . did('m') . "', 'stored', 'inactive', now());"
+	  . " INSERT INTO atproto.status_wish (target, did, subscription, why, wished_at) SELECT 'stored', ('did:web:w' || n || '.example.com')::did, 'stored', 'rev', now() FROM generate_series(1, 50) n");
+$network->repos({ 'own.example.com' => { did('m') => { active => $active } } });
+wait_for("SELECT answered_at IS NOT NULL FROM atproto.status_wish WHERE did = '" . did('m') . "'");
+is(query("SELECT count(*) FROM atproto.status_wish WHERE answered_at IS NOT NULL"), '1', 'R-64: others are asked before them');
+$network->unfault(undef);
+$network->release('revs');
+query("ALTER SYSTEM RESET atproto.fetch_queue; SELECT pg_reload_conf(); DELETE FROM atproto.status_wish");
+wait_for("SELECT finished_at IS NOT NULL FROM atproto.enumeration WHERE subscription = 'stored'");
+pass('R-64: then the list is read to its end');
+forget('besides');
 query("UPDATE atproto.subscription SET backfill = 'none' WHERE name = 'stored'");
 refused("SELECT atproto.recheck('stored')", qr/subscription "stored" fetches no repositories/, 'R-01: but where none is');
 refused("SELECT atproto.resync_all('stored')", qr/no subscription fetches repositories into schema "stored"/, 'R-01: likewise');

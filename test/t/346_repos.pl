@@ -156,6 +156,21 @@ $network->unfault(undef);
 wait_for_repo($me, "sync = 'synchronized' AND hold IS NULL");
 is(query("SELECT equal, records FROM atproto.audit('$me')"), 't|537', 'R-05: what was running goes on when the fetcher has ended in the middle');
 
+# --- hosts in turn ---
+
+wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job)");
+$network->repos({ 'quick.example.net' => { $many => { car => "$files/collections.car" } } });
+$network->fault({ host => 'slow.example.com', hold => 'slow' });
+query("UPDATE atproto.subscription SET repo_source = 'pds'; UPDATE atproto.repo SET synced_at = NULL WHERE did = '$many';
+	INSERT INTO atproto.identity (did, state, key, pds, resolved_at, asked_at) SELECT did, 'good', decode(repeat('e7', 35), 'hex'), pds, now(), now()
+	FROM (SELECT ('did:web:s' || n || '.example.com')::did, 'slow.example.com' FROM generate_series(1, 300) n UNION ALL SELECT '$many', 'quick.example.net') i (did, pds);
+	INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, next_try)
+	SELECT 'atproto', did, 'none', 3, 'test', CASE WHEN did = '$many' THEN now() ELSE '-infinity' END FROM atproto.identity");
+wait_for_repo($many, 'synced_at IS NOT NULL AND hold IS NULL');
+is(query("SELECT count(*) FROM atproto.repo_job WHERE host = 'slow.example.com' AND tries = 0"), '300', 'R-03: hundreds of a host that is slow keep no other host waiting');
+query("UPDATE atproto.subscription SET repo_source = NULL; DELETE FROM atproto.repo_job; DELETE FROM atproto.identity");
+$network->unfault(undef);
+
 # --- what may be the end of the fetcher ---
 
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job)");
