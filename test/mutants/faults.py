@@ -394,13 +394,13 @@ fault("list-host-rests", "fetch/list.c", "wait_ms > LOOK_MS && all_places_are_ta
 fault("list-turn", "fetch/list.c", "if (!all_places_are_taken() || ", "if (nreadings <= LISTS_MAX || ", "t/345_lists_of_hosts")
 fault("list-shares", "fetch/list_rows.c", "PARTITION BY subscription ORDER BY", "PARTITION BY true ORDER BY", "t/345_lists_of_hosts")
 fault("list-host-failed", "fetch/await_backfill.c", "e.finished_at IS NOT NULL OR \" HOST_FAILED \") AS ended", "e.finished_at IS NOT NULL) AS ended", "t/345_lists_of_hosts")
-fault("list-recheck", "fetch/list_rows.c", "atp_list_is_recheck(listing) ? STORED_OLD : NOT_STORED", "NOT_STORED", "t/345_lists")
+fault("list-recheck", "fetch/list_rows.c", "is_recheck ? STORED_OLD : NOT_STORED", "NOT_STORED", "t/345_lists")
 fault("list-recheck-once", "fetch/list_rows.c", " AND source <> '\" ATP_LIST_RECHECK \"' END", " END", "t/345_lists")
 fault("list-unsure", "fetch/list_rows.c", "r.rev IS NOT NULL AND u.rev IS NULL", "r.rev IS NOT NULL AND u.rev IS NOT NULL", "t/345_lists")
 fault("list-revs-many", "fetch/list_rows.c", "if (!many || ", "if (many || !many || ", "t/345_lists")
-fault("rev-newer", "fetch/status.c", "AND active AND rev OPERATOR(@.<) $2", "AND active AND rev OPERATOR(@.<=) $2", "t/345_lists")
-fault("rev-active", "fetch/status.c", "if (!asking->active || !asking->has_rev)", "if (!asking->has_rev)", "t/345_lists")
-fault("rev-replaced", "tables/status_wish.c", "excluded.why = 'deleted' OR w.why = 'rev'", "excluded.why = 'deleted'", "t/289_status")
+fault("status-rev-newer", "fetch/status.c", "AND active AND rev OPERATOR(@.<) $2", "AND active AND rev OPERATOR(@.<=) $2", "t/345_lists")
+fault("status-rev-active", "fetch/status.c", "if (!asking->active || !asking->has_rev)", "if (!asking->has_rev)", "t/345_lists")
+fault("status-rev-replaced", "tables/status_wish.c", "excluded.why = 'deleted' OR w.why = 'rev'", "excluded.why = 'deleted'", "t/289_status")
 fault("list-many", "tables/job.c", "bool		many = found.n > 0;", "bool		many = found.n > 1;", "t/345_lists")
 
 # --- how often repositories are fetched ---
@@ -418,7 +418,7 @@ fault("limit-reset", "fetch/repo_rows.c", "tries = tries + 1, next_try = now() +
 
 REFUSALS = "t/348_repo_refusals"
 fault("refusal-moved", "fetch/repo_transfer.c", "		fault = ATP_REPO_DOUBTED;", "		fault = ATP_REPO_FAULT;", REFUSALS)
-fault("refusal-source", "fetch/repo_rows.c", "\"  WHEN \" SOURCE \" <> 'pds' THEN \" SOURCE", "\"  WHEN false THEN \" SOURCE", REFUSALS)
+fault("refusal-source", "fetch/repo_rows.h", "\" WHEN \" ATP_REPO_SOURCE \" <> 'pds' THEN \" ATP_REPO_SOURCE", "\" WHEN false THEN \" ATP_REPO_SOURCE", REFUSALS)
 fault("refusal-signed", "fetch/repo_transfer.c", "not signed by the account's key\", ATP_REPO_DOUBTED)", "not signed by the account's key\", ATP_REPO_FAULT)", REFUSALS)
 fault("refusal-same", "fetch/repo_rows.c", "CASE WHEN j.doubted = \" KNOWN", "CASE WHEN j.doubted <> \" KNOWN", REFUSALS)
 fault("refusal-since", "tables/repo_export.c", "if (now.has_at == then->has_at && now.at == then->at && now.has_seq == then->has_seq && now.seq == then->seq)", "if (now.at >= then->at)", REFUSALS)
@@ -480,7 +480,7 @@ fault("handle-other", "identity/identity.c", "THEN i.handle_state ELSE 'unknown'
 T = "t/289_status"
 fault("status-signed", "tables/judge.c", "|| !atp_identity_is_usable(who, s->now) || !atp_signed_fits(event->signature, who->key))\n", "|| !atp_identity_is_usable(who, s->now))\n", T)
 fault("status-raced", "fetch/status.c", "AND status_seq IS NOT DISTINCT FROM $3", "AND ($3::int8 IS NULL OR true)", T)
-fault("status-often", "tables/status_wish.c", "next_try = LEAST(w.next_try, excluded.wished_at + interval '10 min')\"\n\t\t\t\t\t\t\t\t \"  WHERE excluded.why = 'deleted'\"", "next_try = '-infinity'\"", T)
+fault("status-often", "tables/status_wish.c", "next_try = LEAST(w.next_try, excluded.wished_at + interval '10 min')\"\n\t\t\t\t\t\t\t\t \"  WHERE excluded.why = 'deleted' OR w.why = 'rev'\"", "next_try = '-infinity'\"", T)
 fault("status-missed", "fetch/status.c", "CASE WHEN $5 THEN 'desynchronized' ELSE sync END", "CASE WHEN NOT $5 THEN 'desynchronized' ELSE sync END", T)
 fault("status-not-found", "fetch/status.c", "*not_found = refusal == ATP_REPO_NOT_FOUND", "*not_found = refusal == ATP_REPO_DELETED", T)
 
