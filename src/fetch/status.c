@@ -75,6 +75,7 @@ typedef struct Asking
 	char	   *status;			/* NULL: nothing more than that */
 
 	bool		gone;			/* it is: for good, or long enough for us */
+	bool		many;			/* it has so many records that the newest is not looked for */
 	bool		applied;		/* the tables say so, too */
 	bool		newer;			/* than the tables */
 } Asking;
@@ -316,14 +317,17 @@ apply(void *arg)
 		compare(asking, did);
 		return;
 	}
-	/* as repo_state.c does it at once, below level full; but an export may have been on its way into the tables */
+	/*
+	 * As repo_state.c does it at once, below level full; but an export may have been on its way into the tables, of which the
+	 * revision is not known yet.
+	 */
 	if (asking->gone)
 		asking->applied = atp_run(atp_expand_sql("UPDATE #.repo SET status = 'deleted', host = COALESCE($4, host),"
 												 " deleted_rev = COALESCE(rev, deleted_rev), purge_seq = status_seq,"
-												 " purge_rev = GREATEST(purge_rev, rev, (SELECT o.rev FROM #.record o"
-												 "  WHERE o.did OPERATOR(@.=) $1 ORDER BY o.rev DESC LIMIT 1)),"
+												 " purge_rev = GREATEST(purge_rev, rev, CASE WHEN NOT $5 AND sync NOT IN ('synchronized', 'unproven')"
+												 "  THEN (SELECT o.rev FROM #.record o WHERE o.did OPERATOR(@.=) $1 ORDER BY o.rev DESC LIMIT 1) END),"
 												 " refill_by = NULL, refill_rev = NULL, updated_at = now()" AS_WISHED, asking->target),
-								  ATP_ARGS(did, asking->status_at, asking->status_seq, atp_text_arg(asking->pds))) > 0;
+								  ATP_ARGS(did, asking->status_at, asking->status_seq, atp_text_arg(asking->pds), atp_bool_arg(asking->many))) > 0;
 	else
 		atp_run(atp_expand_sql("UPDATE #.repo SET active = $5, status = $6, host = $4,"
 							   " sync = CASE WHEN $5 THEN 'desynchronized' ELSE sync END, updated_at = now()"
@@ -380,14 +384,26 @@ note(void *arg)
 		atp_wishes_add(&asking->did, 1, true, ATP_WISH_REST, InvalidOid);
 }
 
+static AtpBounded
+try_apply(Asking *asking, char **why)
+{
+	bool		looks = asking->gone && !asking->many;
+	AtpBounded	result = atp_bounded(asking->owner, "writing an account's status", looks ? PURGE_MS : APPLY_MS, apply, asking, why);
+
+	/* the others go all the same */
+	if (result != ATP_BOUNDED_LATE || !looks)
+		return result;
+	asking->many = true;
+	return atp_bounded(asking->owner, "writing an account's status", APPLY_MS, apply, asking, why);
+}
+
 /* What cannot be noted, since a session has locked the wish or the job, is asked once more. */
 static void
 settle(Asking *asking, const char *fault, bool not_found)
 {
 	char	   *why = NULL;
 
-	if (fault == NULL && atp_bounded(asking->owner, "writing an account's status", asking->gone ? PURGE_MS : APPLY_MS,
-									 apply, asking, &why) != ATP_BOUNDED_DONE)
+	if (fault == NULL && try_apply(asking, &why) != ATP_BOUNDED_DONE)
 	{
 		ereport(LOG,
 				(errmsg("the status of account %s could not be brought into schema \"%s\": %s",

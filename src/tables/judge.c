@@ -226,7 +226,12 @@ atp_judge(AtpRepos *s, int index)
 	if (is_of_repo(event))
 		judge_event(s, repo, event);
 	else if (event->kind == ATP_REPOS_ACCOUNT && s->identities != NULL)
-		(void) is_elsewhere(s, event, &s->identities[repo - s->repos]);
+	{
+		const AtpIdentity *who = &s->identities[repo - s->repos];
+
+		(void) is_elsewhere(s, event, who);
+		event->by_stranger = s->apply->sub->settings.host_is_pds && who->pds == NULL;
+	}
 	event->asked_at = s->identities != NULL ? s->identities[repo - s->repos].asked_at : DT_NOBEGIN;
 }
 

@@ -125,8 +125,10 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 {
 	TimestampTz status_at = atp_time_of_day();
 
-	/* V-47 */
-	event->unconfirmed = s->identities != NULL && atp_purge_after_s > 0 && atp_is_deletion(event) && !is_empty(repo);
+	/* V-47; of what is being fetched for the first time there may be records, too */
+	bool		has_some = !is_empty(repo) || atp_repo_is_held(repo, "resync");
+
+	event->unconfirmed = s->identities != NULL && atp_purge_after_s > 0 && atp_is_deletion(event) && has_some;
 	if (event->time != 0)
 		status_at = Min(status_at, event->time - ATP_UNIX_TO_POSTGRES);
 	if (is_old_status(s, repo, event, status_at))
@@ -143,7 +145,7 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	repo->has_status_seq = true;
 	repo->host = cstring_to_text(s->apply->sub->ep->host);
 	repo->changed = true;
-	if (event->unconfirmed)
+	if (event->unconfirmed || (event->by_stranger && !repo->active && has_some))
 		atp_repo_doubt(repo, event);
 	if (event->unconfirmed || !atp_is_deletion(event))
 		return;

@@ -4,7 +4,7 @@
  *		deleted (V-47), or newer than what is stored (R-64).
  *
  * A row stays for a while after the answer: as long as it does, nobody asks again but
- * for another deletion, or for more than a revision.
+ * for another deletion, for more than a revision, or about what was said since; and that not sooner.
  */
 #include "postgres.h"
 
@@ -32,7 +32,7 @@ atp_status_wish_init(void)
 static bool
 is_deletion(const AtpEvent *event)
 {
-	return event->kind == ATP_REPOS_ACCOUNT;
+	return event->unconfirmed;
 }
 
 /* One event of each account: the last deletion, if there is one. */
@@ -87,7 +87,8 @@ atp_status_wish(const AtpApply *a, AtpEvent *const *events, int n)
 								 " ON CONFLICT (target, did) DO UPDATE SET subscription = excluded.subscription, wished_at = excluded.wished_at,"
 								 "  why = excluded.why, status_at = excluded.status_at, status_seq = excluded.status_seq,"
 								 "  answered_at = NULL, error = NULL, tries = 0, next_try = LEAST(w.next_try, excluded.wished_at + interval '10 min')"
-								 "  WHERE excluded.why = 'deleted' OR w.why = 'rev'"),
+								 "  WHERE excluded.why = 'deleted' OR w.why = 'rev'"
+								 "  OR (w.status_at, w.status_seq) IS DISTINCT FROM (excluded.status_at, excluded.status_seq)"),
 				ATP_ARGS(atp_text_arg(a->sub->target), atp_text_arg(a->sub->name), atp_time_arg(atp_time_of_day()),
 						 atp_dids_arg(dids, n), atp_array_arg(TEXTOID, values[0], NULL, n),
 						 atp_array_arg(TIMESTAMPTZOID, values[1], nulls[1], n),

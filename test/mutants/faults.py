@@ -495,6 +495,12 @@ fault("deletion-another", "fetch/status.c", " AND status_seq IS NOT DISTINCT FRO
 fault("deletion-never", "fetch/status.c", "(w.wished_at + $3 * interval '1 s' <= $1", "(w.wished_at + $3 * interval '1 year' <= $1", T)
 fault("deletion-letters-stay", "fetch/status.c", "		if (asking->applied)\n", "		if (!asking->applied)\n", T)
 
+T = "t/289_account_lies"
+fault("deletion-fetched", "tables/repo_state.c", "bool		has_some = !is_empty(repo) || atp_repo_is_held(repo, \"resync\");", "bool		has_some = !is_empty(repo);", T)
+fault("account-of-stranger", "tables/judge.c", "event->by_stranger = s->apply->sub->settings.host_is_pds && who->pds == NULL;", "event->by_stranger = s->apply->sub->settings.host_is_pds && who->pds != NULL;", T)
+fault("status-of-another-time", "tables/status_wish.c", "  OR (w.status_at, w.status_seq) IS DISTINCT FROM (excluded.status_at, excluded.status_seq)\"", "\"", T)
+fault("deletion-many", "fetch/status.c", "	if (result != ATP_BOUNDED_LATE || !looks)\n", "	if (result != ATP_BOUNDED_LATE || looks)\n", T)
+
 # --- level full: who has signed, what waits, what becomes of it ---
 
 KEYS, HELD, AGAIN, LIMITS, HOSTS = "t/282_full_keys", "t/282_full_held", "t/282_full_again", "t/282_full_limits", "t/282_full_hosts"

@@ -9,6 +9,8 @@
     full.py statuses --keys            name, did, key
     full.py deletions > FILE           accounts of which the stream says that they were deleted
     full.py deletions --keys           name, did, key
+    full.py lies > FILE                accounts of which the stream says what is not so, one thing after the other
+    full.py lies --keys                name, did, key
     full.py refused > FILE             two accounts, one of which is not known
     full.py again > FILE               accounts whose events are read or tried again, after their keys have changed
     full.py again --keys               name, did, first key, second key
@@ -392,6 +394,42 @@ def deletion_keys():
         yield name, GOES[name], sign.Key(name).multikey.hex()
 
 
+# --- what a stream says of accounts, and is not so ---
+
+LIES = ("asked", "fetched", "former", "refused", "copied", "giant", "large")
+LIED = {name: synth.did(500 + i) for i, name in enumerate(LIES)}
+
+
+def lies(s):
+    def commit(name, n):
+        return s.commit(LIED[name], rev(n), [post(str(n))])
+
+    def account(name, status=None):
+        fields = {"did": LIED[name], "active": status is None, "time": "2026-01-01T12:00:00.000Z"}
+        return s.message("#account", fields | ({"status": status} if status else {}))
+
+    # to 6: all begin but one
+    for name in LIES:
+        s.keys[LIED[name]] = sign.Key(name)
+        if name != "fetched":
+            yield commit(name, 10)
+    # to 14
+    yield account("asked", "deactivated")
+    yield commit("asked", 20)
+    yield account("former", "deactivated")
+    for name in ("fetched", "refused", "copied", "giant", "large"):
+        yield account(name, "deleted")
+    # to 17: what was asked about is of another time
+    yield account("asked")
+    yield account("asked", "takendown")
+    yield commit("asked", 30)
+
+
+def lie_keys():
+    for name in LIES:
+        yield name, LIED[name], sign.Key(name).multikey.hex()
+
+
 # --- floods ---
 
 
@@ -431,7 +469,7 @@ def sizes(s, *sizes):
 def main():
     what, *more = sys.argv[1:]
     if more in (["--expect"], ["--keys"]):
-        for row in {"attacks": expect_attacks, "rotations": keys, "statuses": status_keys, "deletions": deletion_keys, "outage": outage_keys, "again": again_keys}[what]():
+        for row in {"attacks": expect_attacks, "rotations": keys, "statuses": status_keys, "deletions": deletion_keys, "lies": lie_keys, "outage": outage_keys, "again": again_keys}[what]():
             print("\t".join(row))
         return
     s = Stream()
@@ -440,6 +478,7 @@ def main():
         "rotations": rotations,
         "statuses": statuses,
         "deletions": deletions,
+        "lies": lies,
         "refused": refused,
         "again": again,
         "hosts": hosts,
