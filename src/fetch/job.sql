@@ -27,6 +27,8 @@ CREATE TABLE atproto.repo_job (
     doubted_at timestamptz,
     force boolean NOT NULL DEFAULT false,
     queued_at timestamptz NOT NULL DEFAULT now(),
+    listed_by text
+        CHECK (octet_length(listed_by) <= 400),
     PRIMARY KEY (target, did)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX repo_job_due ON atproto.repo_job (priority, next_try) WHERE state = 'queued';
@@ -35,6 +37,7 @@ CREATE INDEX repo_job_running ON atproto.repo_job (target, did) WHERE state = 'r
 CREATE INDEX repo_job_throttled ON atproto.repo_job (next_try) WHERE state = 'throttled';
 CREATE INDEX repo_job_breaks ON atproto.repo_job (queued_at) WHERE priority = 1;
 CREATE INDEX repo_job_subscription ON atproto.repo_job (subscription);
+CREATE INDEX repo_job_listed ON atproto.repo_job (subscription, listed_by) WHERE listed_by IS NOT NULL;
 CREATE INDEX repo_job_problem ON atproto.repo_job (subscription) WHERE error IS NOT NULL OR state IN ('throttled', 'suspended');
 COMMENT ON TABLE atproto.repo_job IS 'repositories that are to be fetched: one row each, as long as it is outstanding';
 COMMENT ON COLUMN atproto.repo_job.target IS 'schema of the tables';
@@ -50,6 +53,7 @@ COMMENT ON COLUMN atproto.repo_job.error IS 'what it failed with last';
 COMMENT ON COLUMN atproto.repo_job.doubted IS 'server and key with which it failed, until the account''s document has been read again: if that has others, they are tried at once';
 COMMENT ON COLUMN atproto.repo_job.doubted_at IS 'since when that is waited for';
 COMMENT ON COLUMN atproto.repo_job.force IS 'also an export that is older than what is stored';
+COMMENT ON COLUMN atproto.repo_job.listed_by IS 'source of the list of a host, in atproto.enumeration, that named it first';
 
 CREATE TABLE atproto.repo_fetched (
     target name NOT NULL,

@@ -30,6 +30,7 @@
 #define EMPTY_MAX		3		/* pages in a row without an entry */
 #define FRUITLESS_MAX	100		/* ... without a new account */
 #define SOON_S			60
+#define JOBS_WAIT		"10 s"	/* for repositories that a host has named */
 #define FIND_MS			1000	/* for the owner, whose table is looked at */
 #define ADD_MS			2000	/* for sessions that have jobs of the same repositories locked */
 
@@ -114,13 +115,18 @@ atp_list_is_of_host(const AtpListing *listing)
 /* Since when a list has waited; one that is being read, or was never, waits for nobody. */
 #define WAITS_SINCE	"COALESCE(e.finished_at, e.next_try, '-infinity')"
 
-/* What a session has locked is not due before that has ended: nothing could be written of it. */
+/*
+ * What a session has locked is not due before that has ended: nothing could be written of it.  A subscription is kept
+ * before its lists are locked: who removes it locks them in this order, too, and what is written refers to it.
+ */
 #define DUE_AND_FREE \
 	"WITH due AS (SELECT subscription, source, l.server, e.cursor, e.started_at," \
 	"  e.subscription IS NOT NULL AS known, e.subscription IS NOT NULL AND e.finished_at IS NULL AS begun," \
 	"  row_number() OVER (PARTITION BY subscription ORDER BY " WAITS_SINCE ", source) AS turn" DUE " ORDER BY turn, subscription LIMIT $3)," \
-	" free AS (SELECT e.subscription, e.source FROM atproto.enumeration e JOIN due USING (subscription, source) FOR UPDATE OF e SKIP LOCKED)" \
-	" SELECT d.* FROM due d LEFT JOIN free f USING (subscription, source) WHERE NOT d.known OR f.source IS NOT NULL ORDER BY d.turn, subscription"
+	" kept AS (SELECT name AS subscription FROM atproto.subscription WHERE name IN (SELECT subscription FROM due) FOR KEY SHARE SKIP LOCKED)," \
+	" free AS (SELECT e.subscription, e.source FROM atproto.enumeration e JOIN due USING (subscription, source) JOIN kept USING (subscription)" \
+	"  FOR UPDATE OF e SKIP LOCKED)" \
+	" SELECT d.* FROM due d JOIN kept USING (subscription) LEFT JOIN free f USING (subscription, source) WHERE NOT d.known OR f.source IS NOT NULL ORDER BY d.turn, subscription"
 
 static AtpListing *
 read_listing(AtpTuple row, TimestampTz now)
@@ -140,6 +146,15 @@ read_listing(AtpTuple row, TimestampTz now)
 		begin_list(listing->subscription, listing->source, now);
 	}
 	return listing;
+}
+
+/* R-63, of one host: strangers may name what nobody can fetch, as much as they like.  Others have its place. */
+static void
+wait_for_jobs(const AtpListing *listing, TimestampTz now)
+{
+	atp_run("UPDATE atproto.enumeration SET next_try = $3 + interval '" JOBS_WAIT "',"
+			" error = 'as many repositories wait as one host may name' WHERE subscription = $1 AND source = $2",
+			ATP_ARGS(atp_text_arg(listing->subscription), atp_text_arg(listing->source), atp_time_arg(now)));
 }
 
 List *
@@ -162,7 +177,9 @@ atp_lists_due(int limit)
 		{
 			AtpListing *listing = read_listing(atp_result_row(found, i), now);
 
-			if (!many || !atp_list_is_recheck(listing))
+			if (atp_list_is_of_host(listing) && atp_jobs_of_list_are_many(listing->subscription, listing->source))
+				wait_for_jobs(listing, now);
+			else if (!many || !atp_list_is_recheck(listing))
 				due = lappend(due, listing);
 		}
 		atp_result_free(found);
@@ -224,6 +241,7 @@ add_jobs(const AtpListing *listing, const AtpSubscription *sub, const AtpListed 
 {
 	struct varlena **needed = palloc(sizeof(struct varlena *) * Max(page->n, 1));
 	struct varlena **unsure = palloc(sizeof(struct varlena *) * Max(page->n, 1));
+	AtpJobWish *wishes = palloc(sizeof(AtpJobWish) * Max(page->n, 1));
 	bool		is_recheck = atp_list_is_recheck(listing);
 	int			n,
 				nunsure;
@@ -236,7 +254,12 @@ add_jobs(const AtpListing *listing, const AtpSubscription *sub, const AtpListed 
 	atp_limit_end();
 	atp_limit_begin(sub->owner, ADD_MS);
 	atp_status_wish_revs(sub, unsure, nunsure);
-	return (int64) atp_jobs_add(sub, needed, n, ATP_JOB_LISTED, reason);
+	for (int i = 0; i < n; i++)
+		wishes[i] = (AtpJobWish) {
+			.did = needed[i], .priority = ATP_JOB_LISTED, .reason = reason,
+			.listed_by = atp_list_is_of_host(listing) ? listing->source : NULL
+		};
+	return (int64) atp_jobs_wish(sub->target, sub->name, wishes, n);
 }
 
 static int64
@@ -283,13 +306,14 @@ add_page(const AtpListing *listing, const AtpSubscription *sub, const AtpListed 
 	return n;
 }
 
-/* The list's row is locked if it still waits for this page, and nobody else has it locked: then it is asked for again. */
+/* The list's row is locked, and its subscription kept, if it still waits for this page, and nobody else has them locked: then it is asked for again. */
 static bool
 is_still_asked(const AtpListing *listing)
 {
 	AtpResult	found = atp_query("SELECT FROM atproto.enumeration e JOIN atproto.wanted_list l USING (subscription, source)"
-								  " WHERE subscription = $1 AND source = $2 AND l.runs AND e.finished_at IS NULL"
-								  " AND e.cursor IS NOT DISTINCT FROM $3 AND e.started_at = $4 FOR UPDATE OF e SKIP LOCKED",
+								  " JOIN atproto.subscription s ON s.name = subscription WHERE subscription = $1 AND source = $2 AND l.runs AND e.finished_at IS NULL"
+								  " AND e.cursor IS NOT DISTINCT FROM $3 AND e.started_at = $4"
+								  " FOR KEY SHARE OF s SKIP LOCKED FOR UPDATE OF e SKIP LOCKED",
 								  ATP_ARGS(atp_text_arg(listing->subscription), atp_text_arg(listing->source),
 										   atp_text_arg(listing->cursor), atp_time_arg(listing->started_at)));
 

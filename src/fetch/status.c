@@ -27,6 +27,7 @@
 #include "fetch/bounded.h"
 #include "fetch/errand.h"
 #include "fetch/fetch.h"
+#include "fetch/list_rows.h"
 #include "fetch/repo_rows.h"
 #include "identity/identity.h"
 #include "identity/wish.h"
@@ -367,7 +368,8 @@ note(void *arg)
 			forget_account(asking);
 		if (asking->newer)
 		{
-			(void) atp_jobs_wish(asking->target, asking->subscription, &(AtpJobWish) {asking->did, ATP_JOB_LISTED, "recheck"}, 1);
+			(void) atp_jobs_wish(asking->target, asking->subscription, 
+								 &(AtpJobWish) {.did = asking->did, .priority = ATP_JOB_LISTED, .reason = ATP_LIST_RECHECK}, 1);
 			atp_wake_fetcher();
 		}
 		/* V-39: what was ignored is fetched */

@@ -135,7 +135,9 @@ atp_heal_conclude(AtpApply *a)
 		else if (account == ATP_FETCH_INACTIVE)
 			inactive[ninactive++] = events[i]->did;
 		if (why != ATP_FETCH_NOT)
-			wishes[nwishes++] = (AtpJobWish) {events[i]->did, reasons[why].priority, reasons[why].name};
+			wishes[nwishes++] = (AtpJobWish) {
+				.did = events[i]->did, .priority = reasons[why].priority, .reason = reasons[why].name
+			};
 	}
 	atp_jobs_remove(target, deleted, ndeleted);
 	atp_jobs_resume(target, active, nactive);

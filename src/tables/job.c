@@ -12,6 +12,10 @@
 #include "utils/builtins.h"
 #include "utils/guc.h"
 
+/* So many times as many as wait may be there, with those that failed; and a share of that many may be one host's. */
+#define MANY_FAILED		10
+#define HOST_SHARE		16
+
 int			atp_fetch_retry_s;
 int			atp_fetch_queue;
 
@@ -34,6 +38,8 @@ atp_jobs_wish(const char *target, const char *subscription, const AtpJobWish *wi
 	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(n, 1));
 	Datum	   *priorities = palloc(sizeof(Datum) * Max(n, 1));
 	Datum	   *reasons = palloc(sizeof(Datum) * Max(n, 1));
+	Datum	   *listed_by = palloc0(sizeof(Datum) * Max(n, 1));
+	bool	   *unlisted = palloc(sizeof(bool) * Max(n, 1));
 	AtpCaller	caller;
 	uint64		added;
 
@@ -44,18 +50,23 @@ atp_jobs_wish(const char *target, const char *subscription, const AtpJobWish *wi
 		dids[i] = wishes[i].did;
 		priorities[i] = Int16GetDatum(wishes[i].priority);
 		reasons[i] = CStringGetTextDatum(wishes[i].reason);
+		unlisted[i] = wishes[i].listed_by == NULL;
+		if (!unlisted[i])
+			listed_by[i] = CStringGetTextDatum(wishes[i].listed_by);
 	}
 	caller = atp_as_table_owner("repo_job");
 	/* rows that need no change are not locked, either */
-	added = atp_run(atp_identity_sql("INSERT INTO atproto.repo_job AS j (target, did, subscription, priority, reason)"
-									 " SELECT $1::name, u.did, $2, u.priority, u.reason FROM unnest($3, $4, $5) u (did, priority, reason)"
+	added = atp_run(atp_identity_sql("INSERT INTO atproto.repo_job AS j (target, did, subscription, priority, reason, listed_by)"
+									 " SELECT $1::name, u.did, $2, u.priority, u.reason, u.listed_by"
+									 " FROM unnest($3, $4, $5, $6) u (did, priority, reason, listed_by)"
 									 " WHERE NOT EXISTS (SELECT FROM atproto.repo_job o WHERE o.target = $1::name"
 									 "  AND o.did OPERATOR(@.=) u.did AND o.priority <= u.priority)"
 									 " ORDER BY u.did USING OPERATOR(@.<)"
 									 " ON CONFLICT (target, did) DO UPDATE SET priority = excluded.priority, reason = excluded.reason"
 									 " WHERE excluded.priority < j.priority"),
 					ATP_ARGS(atp_text_arg(target), atp_text_arg(subscription), atp_dids_arg(dids, n),
-							 atp_array_arg(INT2OID, priorities, NULL, n), atp_array_arg(TEXTOID, reasons, NULL, n)));
+							 atp_array_arg(INT2OID, priorities, NULL, n), atp_array_arg(TEXTOID, reasons, NULL, n),
+							 atp_array_arg(TEXTOID, listed_by, unlisted, n)));
 	atp_owner_end(caller);
 	return added;
 }
@@ -67,7 +78,7 @@ atp_jobs_add(const AtpSubscription *sub, struct varlena *const *dids, int n,
 	AtpJobWish *wishes = palloc(sizeof(AtpJobWish) * Max(n, 1));
 
 	for (int i = 0; i < n; i++)
-		wishes[i] = (AtpJobWish) {dids[i], priority, reason};
+		wishes[i] = (AtpJobWish) {.did = dids[i], .priority = priority, .reason = reason};
 	return atp_jobs_wish(sub->target, sub->name, wishes, n);
 }
 
@@ -116,19 +127,34 @@ atp_jobs_repair(const char *target, struct varlena *const *dids, int n, const ch
 
 	atp_owner_end(caller);
 	for (int i = 0; i < n; i++)
-		wishes[i] = (AtpJobWish) {dids[i], ATP_JOB_BREAK, reason};
+		wishes[i] = (AtpJobWish) {.did = dids[i], .priority = ATP_JOB_BREAK, .reason = reason};
 	if (found.n > 0 && atp_jobs_wish(target, atp_get_text(atp_result_row(found, 0), "name"), wishes, n) > 0)
 		atp_wake_fetcher();
 	atp_result_free(found);
 }
 
-bool
-atp_jobs_are_many(void)
+/* Are there so many queued jobs, of those of which this is true?  It has parameters from $2 on. */
+static bool
+are_queued(int64 n, const char *condition, const char *a, const char *b)
 {
-	AtpResult	found = atp_query("SELECT FROM atproto.repo_job WHERE state = 'queued' OFFSET $1 LIMIT 1",
-								  ATP_ARGS(atp_int8_arg((int64) atp_fetch_queue - 1)));
+	AtpResult	found = atp_query(psprintf("SELECT FROM atproto.repo_job WHERE state = 'queued' AND %s OFFSET $1 LIMIT 1", condition),
+								  ATP_ARGS(atp_int8_arg(n - 1), atp_text_arg(a), atp_text_arg(b)));
 	bool		many = found.n > 0;
 
 	atp_result_free(found);
 	return many;
+}
+
+/* What has failed is never given up, and would keep everything else from being listed for ever. */
+bool
+atp_jobs_are_many(void)
+{
+	return are_queued(atp_fetch_queue, "tries = 0", NULL, NULL) ||
+		are_queued((int64) MANY_FAILED * atp_fetch_queue, "true", NULL, NULL);
+}
+
+bool
+atp_jobs_of_list_are_many(const char *subscription, const char *listed_by)
+{
+	return are_queued(Max(atp_fetch_queue / HOST_SHARE, 1), "subscription = $2 AND listed_by = $3", subscription, listed_by);
 }

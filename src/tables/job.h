@@ -23,6 +23,7 @@ typedef struct AtpJobWish
 	struct varlena *did;
 	AtpJobPriority priority;
 	const char *reason;
+	const char *listed_by;		/* the list of a host; NULL: none */
 } AtpJobWish;
 
 /* the least wait after a failure; a setting. */
@@ -57,7 +58,10 @@ extern void atp_jobs_resume(const char *target, struct varlena *const *dids, int
 /* They are not in step, as somebody else than a stream has found: they are to be fetched, if a subscription does so. */
 extern void atp_jobs_repair(const char *target, struct varlena *const *dids, int n, const char *reason);
 
-/* are there as many as there should be? */
+/* are there as many as there should be?  Those that failed may be far more. */
 extern bool atp_jobs_are_many(void);
+
+/* ... of those that one host's list has named? */
+extern bool atp_jobs_of_list_are_many(const char *subscription, const char *listed_by);
 
 #endif							/* ATP_JOB_H */

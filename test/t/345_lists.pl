@@ -142,7 +142,8 @@ $host = follow(
 is(finished('network'), 'listRepos|1|6|2|1|0|t|', 'R-61, R-62: what is not active, not a DID, or as it is stored');
 is(jobs('network'), dids(qw(a e)), 'is not fetched');
 forget('network');
-$host = follow('newer', 'network', host => { list => [ entry('b', rev => '3jqfcqzm3fo4j') ] });
+# of nobody knows which server: what is stored stays as it is
+$host = follow('newer', 'network', repo_source => q('pds'), host => { list => [ entry('b', rev => '3jqfcqzm3fo4j') ] });
 is(finished('newer'), 'listRepos|1|1|1|0|0|t|', 'R-61: one that is newer than what is stored');
 forget('newer');
 
@@ -266,6 +267,16 @@ $session->query_safe('COMMIT');
 wait_for("SELECT finished_at > now() - interval '1 h' FROM atproto.enumeration WHERE subscription = 'locked'");
 pass('and is read when that has ended');
 forget('locked');
+follow('removed', 'network', host => $good, faults => [ { hold => 'removed', times => 1 } ]);
+$network->wait_for_log(1, host => "relay$hosts.example.com");
+$session->query_safe("BEGIN; SELECT FROM atproto.subscription WHERE name = 'removed' FOR UPDATE");
+$network->release('removed');
+$network->wait_for_log(1, host => "relay$hosts.example.com", end => 'sent');
+follow('later', 'network', host => $good, target => q('poor'));
+finished('later');
+is(query("SELECT tries, error FROM atproto.enumeration WHERE subscription = 'removed'"), '0|', 'who is about to remove a subscription is not waited for');
+$session->query_safe("SELECT atproto.unsubscribe('removed'); COMMIT");
+forget('later');
 query('DELETE FROM atproto.repo_job');
 $session->query_safe("BEGIN; INSERT INTO atproto.repo_job (target, did, subscription, priority, reason) VALUES ('atproto', '" . did('a') . "', 'free', 0, 'test')");
 follow('asked', 'network', host => $good);
@@ -280,18 +291,40 @@ forget('free');
 
 # --- limits ---
 
+# Jobs that nobody has tried, or that have failed.
+sub fill
+{
+	my ($n, $tries) = @_;
+	query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, tries, next_try)"
+		  . " SELECT 'atproto', ('did:web:f' || n || '.example.com')::did, 'filling', 3, 'test', $tries, 'infinity' FROM generate_series(1, $n) n");
+	return;
+}
+
+# The fetcher has looked for lists since: what nobody wants is gone.
+sub wait_for_look
+{
+	query("INSERT INTO atproto.enumeration (subscription, source, started_at) VALUES ('filling', 'listReposByCollection of nobody', now())");
+	wait_for("SELECT NOT EXISTS (SELECT FROM atproto.enumeration WHERE source = 'listReposByCollection of nobody')");
+	return;
+}
+
+follow('filling', 'repair', host => $good);
+fill(3, 0);
 query('ALTER SYSTEM SET atproto.fetch_queue = 3; SELECT pg_reload_conf()');
 follow('full', 'network', host => { page => 2, list => [ map { entry($_) } 'e' .. 'l' ] });
-wait_for("SELECT cursor = '4' FROM atproto.enumeration");
-follow('other', 'network', host => $good, target => q('poor'));
-# again and again: what is being fetched meanwhile comes back to the queue
-wait_for('WITH jobs AS (UPDATE atproto.repo_job SET state = $$throttled$$, next_try = $$infinity$$)'
-	  . " SELECT cursor IS NULL OR cursor <> '4' FROM atproto.enumeration WHERE subscription = 'full'");
-is(query("SELECT count(*) >= 6 FROM atproto.repo_job WHERE subscription = 'full'"), 't', 'R-63: with a long queue, no list is read');
-query('ALTER SYSTEM RESET atproto.fetch_queue; SELECT pg_reload_conf()');
-is(finished('full'), 'listRepos|4|8|8|0|0|t|', 'then it goes on');
+wait_for_look();
+is(query("SELECT count(*) FROM atproto.enumeration WHERE subscription = 'full'"), '0', 'R-63: with a long queue, no list is read');
+query("UPDATE atproto.repo_job SET tries = 1");
+is(finished('full'), 'listRepos|4|8|8|0|0|t|', 'but what has failed keeps none from it');
 forget('full');
-forget('other');
+query("DELETE FROM atproto.repo_job");
+fill(30, 1);
+follow('very full', 'network', host => { list => [ entry('e') ] });
+wait_for_look();
+is(query("SELECT count(*) FROM atproto.enumeration WHERE subscription = 'very full'"), '0', 'R-63: unless it is ten times as much');
+query('ALTER SYSTEM RESET atproto.fetch_queue; SELECT pg_reload_conf()');
+is(finished('very full'), 'listRepos|1|1|1|0|0|t|', 'then it goes on');
+forget($_) foreach ('very full', 'filling');
 
 $host = follow('again', 'network', host => $good);
 finished('again');

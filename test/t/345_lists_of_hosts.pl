@@ -171,6 +171,20 @@ like($said, qr/backfill of subscription "failing" has ended/, 'R-65: and nobody 
 is(query("SELECT problem, tries FROM atproto.repo_problem WHERE error LIKE 'listRepos https://inside%'"), 'list|1', 'R-65: it is a problem, of which there is a view');
 query("SELECT atproto.unsubscribe('failing')");
 
+# --- a host that names what nobody can fetch ---
+
+query('DELETE FROM atproto.repo_job; ALTER SYSTEM SET atproto.fetch_queue = 32; SELECT pg_reload_conf()');
+$network->hosts({ 'invents.example.com' => { page => 1, list => [ map { entry($_) } 'h' .. 'n' ] }, 'honest.example.com' => { page => 1, list => [ map { entry($_) } 'a' .. 'b' ] } });
+follow('quota', [ 'invents.example.com', 'honest.example.com' ], target => q('stored'));
+wait_for("SELECT error IS NOT NULL FROM atproto.enumeration WHERE source = 'listRepos https://invents.example.com'");
+is(query("SELECT pages, finished_at, error FROM atproto.enumeration WHERE source = 'listRepos https://invents.example.com'"), '2||as many repositories wait as one host may name', 'R-63: a host has a share of the queue, and no more');
+is(query("SELECT DISTINCT listed_by FROM atproto.repo_job"), 'listRepos https://invents.example.com', 'of what its list names');
+wait_for("SELECT finished_at IS NOT NULL FROM atproto.enumeration WHERE source = 'listRepos https://honest.example.com'");
+query('DELETE FROM atproto.repo_job; ALTER SYSTEM RESET atproto.fetch_queue; SELECT pg_reload_conf()');
+wait_until_read('quota');
+is(query("SELECT pages, error FROM atproto.enumeration WHERE source = 'listRepos https://invents.example.com'"), '7|', 'then its list is read on');
+query("SELECT atproto.unsubscribe('quota')");
+
 # --- hosts that rest, and lists that are long ---
 
 my @resting = map { sprintf 'a%02d.example.com', $_ } 1 .. 40;
