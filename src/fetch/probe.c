@@ -31,10 +31,14 @@ typedef struct Probe
 	AtpHttp    *http;
 } Probe;
 
+/* How often the table is looked at, in ms; and whether there is one, which most tests have not. */
+#define PROBE_MS		10
+#define PROBE_TABLE_MS	1000
+
 static List *probes = NIL;		/* those that are read as streams */
 static const char owner;
 
-/* Asked in every round of a test's fetcher, most of which have no such table: so it is not asked by a query. */
+/* Asked by each test's fetcher, most of which have no such table: so it is not asked by a query. */
 static bool
 table_exists(void)
 {
@@ -65,10 +69,11 @@ probe_begin(void)
 	atp_commit();
 }
 
-/* False: later, in *wait_ms. */
+/* False: its host has to rest; it is tried again with the next look. */
 static bool
-start(AtpTuple row, long *wait_ms)
+start(AtpTuple row)
 {
+	long		wait_ms;
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 	Probe	   *probe = palloc0(sizeof(Probe));
 	AtpHostLimits limits = {atp_get_int4(row, "parallel"), atp_get_int4(row, "rate"), atp_get_int4(row, "rate")};
@@ -90,7 +95,7 @@ start(AtpTuple row, long *wait_ms)
 	probe->id = atp_get_int4(row, "id");
 	probe->piece = atp_get_int4(row, "piece");
 	request.stream = probe->piece > 0;
-	probe->http = atp_fetch_start(&request, limits.parallel > 0 ? &limits : NULL, wait_ms);
+	probe->http = atp_fetch_start(&request, limits.parallel > 0 ? &limits : NULL, &wait_ms);
 	if (probe->http == NULL)
 		pfree(probe);
 	else if (request.stream)
@@ -143,14 +148,26 @@ drain(Probe *probe)
 		probe->read += n;
 }
 
+/*
+ * Its transactions would wake the process each time: then tests would not see what
+ * nothing else wakes it for.
+ */
 static long
 probe_step(AtpTime now)
 {
+	static AtpTime looked = 0;
+	static bool exists = false;
 	AtpHttp    *http;
-	long		timeout = probes != NIL ? 10 : -1;
+	long		timeout;
 
 	read_streams();
+	timeout = looked == 0 ? 0 : atp_remaining(now, looked, exists ? PROBE_MS : PROBE_TABLE_MS);
+	if (timeout > 0)
+		return timeout;
+	looked = now;
 	atp_begin("probing");
+	exists = table_exists();
+	timeout = exists ? PROBE_MS : PROBE_TABLE_MS;
 	if (probe_wanted())
 	{
 		AtpResult	rows = atp_query("SELECT * FROM atproto_probe.request WHERE state = 'new' ORDER BY id", ATP_NO_ARGS);
@@ -166,13 +183,10 @@ probe_step(AtpTime now)
 		for (uint64 i = 0; i < rows.n; i++)
 		{
 			AtpTuple	row = atp_result_row(rows, i);
-			long		wait;
 
-			if (start(row, &wait))
+			if (start(row))
 				(void) atp_run("UPDATE atproto_probe.request SET state = 'running' WHERE id = $1",
 							   ATP_ARGS(atp_int4_arg(atp_get_int4(row, "id"))));
-			else if (wait >= 0 && (timeout < 0 || wait < timeout))
-				timeout = wait;
 		}
 		atp_result_free(rows);
 	}
