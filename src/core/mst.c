@@ -64,6 +64,63 @@ read_subtree(AtpCborReader *r, AtpBytes *cid)
 	return EXPECT(r, "\xf6") || read_node_link(r, cid);
 }
 
+/* A head of one byte, or of two in its shortest form; what else it may be is the decoder's to say. */
+static inline bool
+read_short_head(AtpCborReader *r, uint8_t major, uint64_t *n)
+{
+	const uint8_t *p = r->buf + r->pos;
+	size_t		left = r->len - r->pos;
+
+	if (left >= 1 && p[0] >> 5 == major && (p[0] & 31) < 24)
+	{
+		*n = p[0] & 31;
+		r->pos++;
+		return true;
+	}
+	if (left >= 2 && p[0] == (major << 5 | 24) && p[1] >= 24)
+	{
+		*n = p[1];
+		r->pos += 2;
+		return true;
+	}
+	return false;
+}
+
+static inline AtpErr
+read_suffix(AtpCborReader *r, AtpBytes *suffix, size_t *at)
+{
+	size_t		start = r->pos;
+	AtpCborItem item;
+	uint64_t	n;
+	AtpErr		err;
+
+	if (read_short_head(r, 2, &n) && n <= r->len - r->pos)
+	{
+		*suffix = (AtpBytes) {r->buf + r->pos, (size_t) n};
+		r->pos += (size_t) n;
+		return ATP_OK;
+	}
+	r->pos = start;
+	if ((err = atp_cbor_item(r, &item, at)) != ATP_OK)
+		return err;
+	*suffix = item.str;
+	return item.kind == ATP_CBOR_BYTES ? ATP_OK : ATP_E_MST_NODE;
+}
+
+static inline AtpErr
+read_prefix(AtpCborReader *r, uint64_t *prefix, size_t *at)
+{
+	AtpCborItem item;
+	AtpErr		err;
+
+	if (read_short_head(r, 0, prefix))
+		return ATP_OK;
+	if ((err = atp_cbor_item(r, &item, at)) != ATP_OK)
+		return err;
+	*prefix = item.u;
+	return item.kind == ATP_CBOR_UINT ? ATP_OK : ATP_E_MST_NODE;
+}
+
 static AtpErr
 read_entry(AtpCborReader *r, Entry *entry, size_t *at)
 {
@@ -73,16 +130,14 @@ read_entry(AtpCborReader *r, Entry *entry, size_t *at)
 	*at = entry->at = r->pos;
 	if (!EXPECT(r, "\xa4\x61k"))
 		return ATP_E_MST_NODE;
-	if ((err = atp_cbor_item(r, &item, at)) != ATP_OK)
+	if ((err = read_suffix(r, &entry->suffix, at)) != ATP_OK)
 		return err;
-	if (item.kind != ATP_CBOR_BYTES || !EXPECT(r, "\x61p"))
+	if (!EXPECT(r, "\x61p"))
 		return ATP_E_MST_NODE;
-	entry->suffix = item.str;
-	if ((err = atp_cbor_item(r, &item, at)) != ATP_OK)
+	if ((err = read_prefix(r, &entry->prefix, at)) != ATP_OK)
 		return err;
-	if (item.kind != ATP_CBOR_UINT || !EXPECT(r, "\x61t"))
+	if (!EXPECT(r, "\x61t"))
 		return ATP_E_MST_NODE;
-	entry->prefix = item.u;
 	*at = r->pos;
 	if (!read_subtree(r, &entry->subtree) || !EXPECT(r, "\x61v"))
 		return ATP_E_MST_NODE;
