@@ -12,7 +12,13 @@
 
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/opensslv.h>
+#if OPENSSL_VERSION_NUMBER >= 0x30000000L
+#include <openssl/core_names.h>
+#include <openssl/params.h>
+#else
 #include <openssl/x509.h>
+#endif
 #ifdef ATP_SECP256K1
 #include <secp256k1.h>
 #endif
@@ -84,15 +90,6 @@ k256_verify(const uint8_t key[ATP_MULTIKEY_LEN], const uint8_t digest[32], const
 
 #endif							/* ATP_SECP256K1 */
 
-/*
- * A P-256 key as a SubjectPublicKeyInfo, up to the compressed point; a long point
- * adds its length to two of the bytes.
- */
-static const uint8_t p256_info[] = {
-	0x30, 0x39, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01,
-	0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x22, 0x00
-};
-
 typedef struct P256Key
 {
 	uint8_t		key[ATP_MULTIKEY_LEN];
@@ -121,6 +118,45 @@ check_memory(void)
 }
 
 /* NULL when it is not a point of the curve. */
+#if OPENSSL_VERSION_NUMBER >= 0x30000000L
+static EVP_PKEY *
+p256_point(const uint8_t *point, size_t n)
+{
+	/* d2i_PUBKEY() would look for a decoder each time, which takes four times as long */
+	static EVP_PKEY_CTX *maker = NULL;
+	OSSL_PARAM	params[] = {
+		OSSL_PARAM_construct_utf8_string(OSSL_PKEY_PARAM_GROUP_NAME, (char *) "P-256", 0),
+		OSSL_PARAM_construct_octet_string(OSSL_PKEY_PARAM_PUB_KEY, (void *) point, n),
+		OSSL_PARAM_construct_end()
+	};
+	EVP_PKEY   *parsed = NULL;
+
+	if (maker == NULL)
+		maker = EVP_PKEY_CTX_new_from_name(NULL, "EC", NULL);
+	if (maker == NULL || EVP_PKEY_fromdata_init(maker) != 1)
+	{
+		check_memory();
+		ereport(ERROR,
+				(errcode(ERRCODE_EXTERNAL_ROUTINE_EXCEPTION),
+				 errmsg("OpenSSL does not offer elliptic curves")));
+	}
+	if (EVP_PKEY_fromdata(maker, &parsed, EVP_PKEY_PUBLIC_KEY, params) != 1)
+	{
+		check_memory();
+		return NULL;
+	}
+	return parsed;
+}
+#else
+/*
+ * A P-256 key as a SubjectPublicKeyInfo, up to the compressed point; a long point
+ * adds its length to two of the bytes.
+ */
+static const uint8_t p256_info[] = {
+	0x30, 0x39, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01,
+	0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x22, 0x00
+};
+
 static EVP_PKEY *
 p256_point(const uint8_t *point, size_t n)
 {
@@ -137,6 +173,7 @@ p256_point(const uint8_t *point, size_t n)
 		check_memory();
 	return parsed;
 }
+#endif
 
 static EVP_PKEY_CTX *
 p256_parse(const uint8_t key[ATP_MULTIKEY_LEN])
