@@ -13,8 +13,8 @@ use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
 use AtprotoTest::Backfill;
+use AtprotoTest::Kills;
 use Test::More;
-use Time::HiRes qw(usleep);
 
 my $kills = $ENV{ATPROTO_KILLS} || 6;
 my $seed  = $ENV{ATPROTO_SEED} // 1;
@@ -32,61 +32,15 @@ my $preload = $simulated->preload;
 my $node    = make_node('repo_kills', start => $preload, conf => $simulated->settings . "synchronous_commit = off\n");
 my $server  = AtprotoTest::Server->start($simulated->capture, '--hold-at', $simulated->half + 1, '--rate', 100);
 
-sub value
-{
-	my ($sql) = @_;
-	my $value;
-	wait_until(sub { defined($value = try_query($sql)) }, $sql);
-	return $value;
-}
+my $killer  = AtprotoTest::Kills->new($node, $preload);
 
-sub kill_one
-{
-	my ($signal, $type) = @_;
-	my $pid = try_query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto $type' ORDER BY random() LIMIT 1");
-	kill $signal, $pid if $pid;
-	return;
-}
-
-sub restart
-{
-	my ($how) = @_;
-	my @orphans = split /\n/, value('SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()');
-
-	$how->();
-	wait_until(sub { !kill 0, @orphans }, 'the end of the server');
-	$preload->start($node);
-	return;
-}
-
-my @kinds = (
-	(map { my $type = $_; [ "kill -9 of a $type", sub { kill_one('KILL', $type) } ], [ "a $type ends", sub { kill_one('TERM', $type) } ] } 'consumer', 'apply worker', 'fetcher'),
-	[ 'the fetcher ends',      sub { kill_one('TERM', 'fetcher') } ],
-	[ 'kill -9 of the server', sub { restart(sub { $node->kill9 }) } ],
-	[ 'immediate restart',     sub { restart(sub { $node->stop('immediate') }) } ]);
-
-# Nothing is outstanding.
+# Nothing is outstanding up to this event.
 sub settle
 {
 	my ($seq, $n) = @_;
-	my $deadline = time + 4 * $AtprotoTest::TIMEOUT;
 
-	for (;;)
-	{
-		my $left = $simulated->outstanding('kills', $seq) // 'no answer';
-		last if $left eq 'nothing' && $n == 0;
-		BAIL_OUT("event $seq: $left") if time > $deadline;
-		if ($n > 0 && rand() < 0.5)
-		{
-			my $kind = $kinds[ rand @kinds ];
-			note("$left: $kind->[0]");
-			$kind->[1]->();
-			$n--;
-		}
-		# what ends with a fetcher comes back later each time
-		$simulated->hurry;
-		usleep(rand 300_000);
-	}
+	# what ends with a fetcher comes back later each time
+	$killer->settle($n, sub { $simulated->outstanding('kills', $seq) }, 'nothing', sub { $simulated->hurry });
 	return;
 }
 
