@@ -13,61 +13,13 @@ use FindBin;
 use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
-use AtprotoTest::Network;
-use AtprotoTest::Preload;
-use JSON::PP;
-use PostgreSQL::Test::Utils;
+use AtprotoTest::Backfill;
 use Test::More;
 
-my $half    = 400;
-my $last    = 2 * $half;
-my $files   = PostgreSQL::Test::Utils::tempdir('simulated');
-my ($capture, $expect) = simulate(
-	'--events' => $last, '--accounts' => 12, '--history' => 0, '--epoch' => $half, '--batches' => 5,
-	'--mix' => 'delete=12,update=8,profile=2,account=0.5,identity=0,sync=1', '--directory' => "$files/directory", '--exports' => "$files/exports");
-my $lossy   = make_capture('lost.py', $capture, $half, 9);
-my $network = AtprotoTest::Network->start;
-my $host    = 'stream.example.com';
-my $node    = make_node(
-	'heal',
-	start => AtprotoTest::Preload->make(network => $network),
-	conf  => $network->settings . "atproto.fetch_retry = '1s'\natproto.fetch_host_rate = 1000\nmax_worker_processes = 24\n"
-	  . "atproto.reconnect_delay = 50ms\natproto.fetch_allow = 'http://$host'\n");
-my (%pds, %documents);
-
-foreach my $line (split /\n/, slurp_file("$files/directory/documents"))
-{
-	my $entry = decode_json($line);
-
-	next unless $entry->{document};
-	$documents{ $entry->{did} } = $entry->{document};
-	($pds{ $entry->{did} }) = $entry->{document}{service}[0]{serviceEndpoint} =~ m{//(.*)};
-}
-$network->documents(\%documents);
-
-# The servers have what they had after so many events: 1, half of them; 2, all.
-sub serve
-{
-	my ($epoch) = @_;
-	my %repos;
-
-	foreach my $did (keys %pds)
-	{
-		my $car = "$files/exports/$epoch/$did.car";
-
-		$repos{$_}{$did} = -e $car ? { car => $car } : undef foreach ($host, $pds{$did});
-	}
-	$network->repos(\%repos);
-	return;
-}
-
-sub rows
-{
-	my ($schema) = @_;
-	return join "\n", sort split /\n/, query("SELECT did, collection, rkey, cid FROM $schema.record");
-}
-
-my $all = join "\n", sort map { join '|', (split /\t/)[ 0 .. 3 ] } split /\n/, slurp_file("$expect/record");
+my $simulated = AtprotoTest::Backfill->begin(half => 400, account => 0.5);
+my ($half, $last) = ($simulated->half, $simulated->last);
+my $network = $simulated->network;
+my $node    = make_node('heal', start => $simulated->preload, conf => $simulated->settings);
 
 # Each change once: what a trigger has seen of a record, one after the other, is what happened to it.
 sub make_target
@@ -99,30 +51,28 @@ foreach my $case ([ 'chain', 1 ], [ 'chain', 3 ], [ 'full', 1 ], [ 'full', 3 ])
 	my ($verify, $workers) = @$case;
 	my $s      = "$verify$workers";
 	my $name   = "$verify, $workers";
-	my $server = AtprotoTest::Server->start($lossy, '--hold-at', $half + 1);
+	my $server = AtprotoTest::Server->start($simulated->capture, '--hold-at', $half + 1);
 
-	$network->hosts({ $host => { stream => $server->port } });
-	serve(1);
+	$simulated->serve(1, $server);
 	# the answers wait until commits have come that are newer
 	$network->fault({ path => 'getRepo\\b', hold => 'gate' });
 	make_target($s);
-	query("SELECT atproto.subscribe('$s', 'ws://$host', allow_insecure => true, cursor => 0, target => '$s', verify => '$verify', workers => $workers, events => 'keep', backfill => 'repair')");
+	query($simulated->subscribe_sql($s, cursor => 0, target => "'$s'", verify => "'$verify'", workers => $workers, events => "'keep'", backfill => "'repair'"));
 	wait_for("SELECT count(*) > 0 FROM $s.repo WHERE hold = 'resync'");
 	wait_for("SELECT COALESCE(max(seq), 0) >= $half FROM atproto.stat_subscription WHERE name = '$s'");
 	isnt(query("SELECT count(*) FROM atproto.repo_job WHERE target = '$s' AND priority = 1 AND reason IN ('break', 'mismatch', 'sync')"), '0', "R-03: $name: breaks are jobs");
 	$server->release;
 	wait_for("SELECT count(*) > 0 FROM atproto.held_event WHERE target = '$s' AND why = 'resync'");
 	is(query("SELECT count(*) FROM $s.repo WHERE hold = 'resync' AND sync <> 'resyncing'"), '0', "R-04: $name: events wait while a repository is fetched");
-	serve(2);
+	$simulated->serve(2, $server);
 	$network->unfault(undef);
 	$network->release('gate');
 	wait_for_seq($node, $s, $last);
 	wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE target = '$s' AND state <> 'suspended') AND NOT EXISTS (SELECT FROM atproto.held_event WHERE target = '$s')");
 	is(query("SELECT DISTINCT sync FROM $s.repo WHERE active"), 'synchronized', "R-55: $name: every repository is in step");
 	is(query("SELECT count(*) FROM $s.repo WHERE hold IS NOT NULL"), '0', "R-32: $name: and nothing waits");
-	is(rows($s), $all, "R-52: $name: the rows are those that the network has");
+	is($simulated->difference(schema => $s), '', "R-52, V-45: $name: the rows are those that the network has, and so audits say");
 	cmp_ok(query("SELECT count(*) FROM $s.repo WHERE synced_at IS NOT NULL"), '>', 2, "$name: several were fetched");
-	is(query("SELECT count(*) FROM $s.repo r, LATERAL atproto.audit(r.did, '$s', deep => true) a WHERE r.active AND a.equal IS NOT TRUE"), '0', "V-45: $name: and so audits say");
 	seen_once($s, $name);
 	cmp_ok(query("SELECT count(*) FROM $s.record_event WHERE seq IS NULL"), '>', 0, "R-53: $name: what the exports brought is in record_event");
 	is(query("SELECT count(*) FROM $s.repo WHERE synced_at IS NOT NULL AND NOT verified"), '0', "R-42: $name: exports were verified") if $verify eq 'full';
@@ -131,12 +81,11 @@ foreach my $case ([ 'chain', 1 ], [ 'chain', 3 ], [ 'full', 1 ], [ 'full', 3 ])
 
 # --- more comes than may wait: what was fetched is not all (R-34) ---
 
-my $server = AtprotoTest::Server->start($lossy, '--hold-at', $half + 1);
-$network->hosts({ $host => { stream => $server->port } });
-serve(1);
+my $server = AtprotoTest::Server->start($simulated->capture, '--hold-at', $half + 1);
+$simulated->serve(1, $server);
 $network->fault({ path => 'getRepo\\b', hold => 'gate' });
 make_target('few');
-query("BEGIN; SELECT atproto.subscribe('few', 'ws://$host', allow_insecure => true, cursor => 0, target => 'few', backfill => 'repair');
+query('BEGIN; ' . $simulated->subscribe_sql('few', cursor => 0, target => "'few'", backfill => "'repair'") . ";
 	UPDATE atproto.subscription SET max_held_events = 1 WHERE name = 'few'; COMMIT");
 wait_for("SELECT count(*) > 0 FROM few.repo WHERE hold = 'resync'");
 wait_for_seq($node, 'few', $half);
@@ -145,21 +94,20 @@ wait_for("SELECT (skips->>'held_dropped')::integer > 0 FROM atproto.stat_subscri
 $network->release('gate');
 wait_for("SELECT EXISTS (SELECT FROM atproto.repo_job WHERE target = 'few' AND error = 'events of the repository were lost while it was fetched')");
 pass('R-34: what was dropped while a repository was fetched lets another fetch follow');
-serve(2);
+$simulated->serve(2, $server);
 $network->unfault(undef);
 wait_for_seq($node, 'few', $last);
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE target = 'few' AND state <> 'suspended') AND NOT EXISTS (SELECT FROM atproto.held_event WHERE target = 'few')");
 is(query('SELECT DISTINCT sync FROM few.repo WHERE active'), 'synchronized', 'R-34: then every repository is in step');
-is(rows('few'), $all, 'R-34: and nothing is missing');
+is($simulated->difference(schema => 'few'), '', 'R-34: and nothing is missing');
 query("SELECT atproto.unsubscribe('few')");
 
 # --- nothing of what was before the first event is lacking ---
 
-$server = AtprotoTest::Server->start($capture);
-$network->hosts({ $host => { stream => $server->port } });
-serve(2);
+$server = AtprotoTest::Server->start($simulated->capture);
+$simulated->serve(2, $server);
 make_target('seen');
-query("SELECT atproto.subscribe('seen', 'ws://$host', allow_insecure => true, cursor => $half, target => 'seen', backfill => 'seen')");
+query($simulated->subscribe_sql('seen', cursor => $half, target => "'seen'", backfill => "'seen'"));
 wait_for_seq($node, 'seen', $last);
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE target = 'seen' AND state <> 'suspended')");
 is(query('SELECT DISTINCT sync FROM seen.repo WHERE active AND rev IS NOT NULL'), 'synchronized', 'R-01: what is seen is fetched');

@@ -27,20 +27,20 @@ use Time::HiRes qw(usleep);
 # The host of the stream and of the list.
 our $HOST = 'stream.example.com';
 
-# Twice so many events as half, of which the stream lacks one in lost of the first half.
+# Twice so many events as half, of which the stream lacks some of the first half; accounts that the mix makes inactive have no export then.
 sub begin
 {
 	my ($class, %o) = @_;
 	my $half  = $o{half} // 300;
 	my $files = PostgreSQL::Test::Utils::tempdir('simulated');
 	my ($capture, $expect) = AtprotoTest::simulate(
-		'--events' => 2 * $half, '--accounts' => $o{accounts} // 12, '--seed' => 1 + $o{seed} % 1000, '--history' => 0, '--epoch' => $half,
-		'--batches' => 5, '--mix' => 'delete=12,update=8,profile=2,account=0,identity=0,sync=1', '--directory' => "$files/directory",
+		'--events' => 2 * $half, '--accounts' => 12, '--seed' => 1 + ($o{seed} // 0) % 1000, '--history' => 0, '--epoch' => $half, '--batches' => 5,
+		'--mix' => 'delete=12,update=8,profile=2,identity=0,sync=1,account=' . ($o{account} // 0), '--directory' => "$files/directory",
 		'--exports' => "$files/exports");
 	my $network = AtprotoTest::Network->start;
 	my $self = bless {
 		half => $half, files => $files, expect => $expect, network => $network, preload => AtprotoTest::Preload->make(network => $network),
-		capture => AtprotoTest::make_capture('lost.py', $capture, $half, $o{lost} // 9),
+		capture => AtprotoTest::make_capture('lost.py', $capture, $half, 9),
 	}, $class;
 	my %documents;
 
@@ -141,15 +141,17 @@ sub finish
 	return;
 }
 
-# Where the tables are not what the network has after all events: rows, and repositories of which an audit does not say so.
+# Where the tables are not what the network has after all events: rows, and repositories of which an audit does not
+# say so.  Of another target than atproto: schema => its name.
 sub difference
 {
 	my ($self, %where) = @_;
-	my %rows = map { $_ => 1 } split /\n/, AtprotoTest::query('SELECT did, collection, rkey, cid FROM atproto.record', %where);
+	my $schema = delete $where{schema} // 'atproto';
+	my %rows = map { $_ => 1 } split /\n/, AtprotoTest::query("SELECT did, collection, rkey, cid FROM $schema.record", %where);
 	my @lacking = grep { !delete $rows{$_} } map { join '|', (split /\t/)[ 0 .. 3 ] } split /\n/, slurp_file("$self->{expect}/record");
 
 	return join "\n", (map { "lacking $_" } @lacking), (map { "too many $_" } sort keys %rows), map { "audit $_" } split /\n/,
-	  AtprotoTest::query('SELECT r.did, a.reason FROM atproto.repo r, LATERAL atproto.audit(r.did, deep => true) a WHERE r.active AND a.equal IS NOT TRUE', %where);
+	  AtprotoTest::query("SELECT r.did, a.reason FROM $schema.repo r, LATERAL atproto.audit(r.did, '$schema', deep => true) a WHERE r.active AND a.equal IS NOT TRUE", %where);
 }
 
 1;
