@@ -51,7 +51,6 @@ typedef struct AtpHttpRequest
 	const char *accept;			/* media types; NULL: no such header */
 	int			redirects;		/* how many are followed */
 	int			whole_ms;		/* time limit of all, redirects too; 10 s */
-	int			connect_ms;		/* of name, TCP and TLS; 5 s */
 	int64		body_max;		/* bytes, after decoding; 64 KiB */
 	bool		cut;			/* a longer body is cut there, and that is ATP_HTTP_OK (W-21) */
 	bool		gzip;			/* accept it, and decode it */

@@ -10,7 +10,7 @@
 #include "net/http_private.h"
 #include "utils/memutils.h"
 
-#define CONNECT_MS	5000
+#define CONNECT_MS	5000L	/* of name, TCP and TLS (W-55) */
 
 /* The file of authorities, as it was when it was read. */
 static struct
@@ -115,8 +115,7 @@ set_limits(CURL *e, const AtpHttp *http)
 	long		left = atp_remaining(atp_now(), http->started, http->request.whole_ms);
 
 	curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, Max(left, 1L));
-	curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS,
-					 (long) (http->request.connect_ms > 0 ? http->request.connect_ms : CONNECT_MS));
+	curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
 	if (http->request.slow_s > 0)
 	{
 		curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, (long) http->request.slow_bytes);

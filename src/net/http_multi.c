@@ -179,6 +179,8 @@ atp_http_pump(void)
 	int			left;
 
 	atp_poll_serve();
+	/* before libcurl ends them by its limit for a whole connection */
+	(void) look_at_names(atp_now());
 	if (timer >= 0 && atp_now() >= timer)
 	{
 		timer = -1;
@@ -192,7 +194,6 @@ atp_http_pump(void)
 			curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &http) == CURLE_OK)
 			atp_http_done((AtpHttp *) http, msg->data.result);
 	}
-	(void) look_at_names(atp_now());
 }
 
 long
