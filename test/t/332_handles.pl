@@ -59,7 +59,7 @@ sub state_of
 
 # --- what domains say ---
 
-my $other = 'did:web:other.example.com';
+my $other = 'did:plc:' . 'z' x 24;
 my $own   = 'OWN';                         # stands for the account's own DID
 my $n     = 0;
 
@@ -240,7 +240,9 @@ query("ALTER SYSTEM RESET atproto.queue_limit; SELECT pg_reload_conf()");
 
 # --- other name servers, while look-ups run ---
 
-my $mute = IO::Socket::IP->new(LocalHost => '127.0.0.1', LocalPort => 0, Proto => 'udp') or BAIL_OUT("no socket: $!");
+my $mute = IO::Socket::IP->new(LocalHost => '0.0.0.0', LocalPort => 0, Proto => 'udp') or BAIL_OUT("no socket: $!");
+# so many that nobody could wait for each of them
+my $mutes = join ',', map { "127.0.0.$_:@{[ $mute->sockport ]}" } 1 .. 100;
 my $named = 0;
 my $made  = 0;
 
@@ -256,9 +258,9 @@ sub one_more
 	return;
 }
 
-query("ALTER SYSTEM SET atproto.name_servers = '127.0.0.1:@{[ $mute->sockport ]}'");
+query("ALTER SYSTEM SET atproto.name_servers = '$mutes'");
 query('SELECT pg_reload_conf()');
-wait_until(sub { one_more(); query(q{SELECT count(*) > 0 FROM atproto.identity WHERE handle_claimed::text LIKE 'named%' AND handle_state = 'unreachable'}) eq 't' }, 'a name server that is mute');
+wait_until(sub { one_more(); query(q{SELECT count(*) > 0 FROM atproto.identity WHERE handle_claimed::text LIKE 'named%' AND handle_state = 'unreachable'}) eq 't' }, 'name servers that are mute');
 query('ALTER SYSTEM RESET atproto.name_servers');
 query('SELECT pg_reload_conf()');
 wait_until(sub { one_more(); query(q{SELECT count(*) > 0 FROM atproto.identity WHERE handle_claimed::text LIKE 'named%' AND handle_state = 'valid'}) eq 't' }, 'the other one to be asked');
