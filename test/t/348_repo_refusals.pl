@@ -174,8 +174,8 @@ is(query("SELECT active, status, sync, hold IS NULL FROM f.repo WHERE did = '$di
 
 my $me     = did('a');
 my $server = AtprotoTest::Server->start(
-	make_capture('steps.py', 'b 1 +x', 'a takendown', 'a active', 'a deactivated', 'a active', 'a deleted'),
-	map { ('--hold-at', $_) } 2 .. 6);
+	make_capture('steps.py', 'b 1 +x', 'a takendown', 'a active', 'a deactivated', 'a active', 'a deleted', 'c 1 +x', 'c takendown', 'c 2 +y'),
+	map { ('--hold-at', $_) } 2 .. 6, 9);
 $network->hosts({ $host => { stream => $server->port } });
 serve($host, $me, "$files/first.car");
 $network->fault({ host => $host, path => 'getRepo\\b', hang => 1000 });
@@ -210,6 +210,14 @@ put_off();
 $server->release;
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$me')");
 is(query("SELECT status FROM atproto.repo WHERE did = '$me'"), 'deleted', 'R-07: of an account that is gone nothing is fetched');
+
+my $silent = did('c');
+wait_for_seq($node, 's', 8);
+query("UPDATE atproto.repo SET sync = 'desynchronized' WHERE did = '$silent'");
+$server->release;
+wait_for_seq($node, 's', 9);
+is(query("SELECT r.active, r.sync, j.did FROM atproto.repo r LEFT JOIN atproto.repo_job j USING (did) WHERE did = '$silent'"), 'f|desynchronized|',
+	'V-38: a commit of an account that is not active has nothing fetched');
 
 # --- who is asked ---
 
