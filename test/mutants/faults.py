@@ -88,7 +88,9 @@ fault("invert-prev-missing", "core/commit_check.c", "(op->action == ATP_CREATE |
 fault("sig-high-s", "core/sig.c", "return memcmp(sig.ptr + 32, orders[curve].half, 32) <= 0", "return curve == ATP_P256 || memcmp(sig.ptr + 32, orders[curve].half, 32) <= 0",
       "unit/test_sig", "sql/data_verify", short=True)
 fault("sig-range", "core/sig.c", "memcmp(sig.ptr, orders[curve].n, 32) >= 0", "memcmp(sig.ptr, orders[curve].n, 32) > 0", "unit/test_sig")
-fault("sig-null", "core/sig.c", "if (is_sig || (is_label", "if ((is_label", "unit/test_sig")
+fault("sig-kept", "core/sig.c", "if (is_sig || (is_label", "if ((is_label", "unit/test_sig")
+fault("sig-null", "core/sig.c", "				left_out += round == 0;\n",
+      "			{\n				if (is_sig && round == 1)\n					atp_cbor_put_raw(w, (const uint8_t *) \"\\x63sig\\xf6\", 5);\n				left_out += round == 0 && !is_sig;\n			}\n", "unit/test_sig")
 fault("sig-type", "core/sig.c", "(is_label && atp_span_is", "(!is_label && atp_span_is", "unit/test_sig")
 fault("sig-trailing", "core/sig.c", "if (r.pos != n)", "if (r.pos > n)", "unit/test_sig")
 fault("key-long", "core/multikey.c", "if (n > ATP_BASE58_MAX)", "if (n > 2 * ATP_BASE58_MAX)", "unit/test_sig")
@@ -451,10 +453,19 @@ fault("host-many-names", "fetch/host.c", "unknown >= Max(fetch_concurrency / 4, 
 fault("host-forgotten", "fetch/host_table.c", "	host->manners.rest_until = atp_now() + ", "	host->manners.rest_until = 0 * ", "t/332_fetcher_hosts")
 fault("host-locked", "fetch/host_table.c", "		if (is_locked(host))\n", "		if (false && is_locked(host))\n", "t/332_fetcher_hosts")
 fault("http-address", "net/http_hear.c", "!(http->url.named || atp_http_address_allowed(&address->addr))", "!(http->url.named || address->addrlen > 0)", "t/331_fetcher")
+fault("http-address-before", "net/http_hear.c",
+      "static curl_socket_t\non_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)\n{\n	AtpHttp    *http = arg;\n	curl_socket_t fd;\n\n"
+      "	http->looking_up = 0;\n	if (purpose != CURLSOCKTYPE_IPCXN || !(http->url.named || atp_http_address_allowed(&address->addr)))",
+      "#include <netdb.h>\nstatic curl_socket_t\non_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)\n{\n	AtpHttp    *http = arg;\n	curl_socket_t fd;\n"
+      "	struct addrinfo *before;\n\n	http->looking_up = 0;\n	if (purpose != CURLSOCKTYPE_IPCXN || !(http->url.named ||\n"
+      "		(getaddrinfo(http->url.host, NULL, NULL, &before) == 0 && atp_http_address_allowed(before->ai_addr))))", "t/331_fetcher")
 fault("http-settings", "net/http.c", "atp_http_end(http, ATP_HTTP_SETTINGS, why);", "atp_http_end(http, ATP_HTTP_TLS, why);", "t/331_fetcher")
 fault("http-headers", "net/http_hear.c", "if (http->header_bytes > ATP_HTTP_HEADERS_MAX)", "if (http->header_bytes < 0)", "t/331_fetcher")
 fault("http-body", "net/http_body.c", "			result = ATP_BODY_FULL;\n", "", "t/331_fetcher")
 fault("http-stream", "net/http_body.c", "		*result = ATP_BODY_FULL;\n", "		*result = ATP_BODY_TAKEN;\n", "t/331_fetcher")
+fault("http-packed", "net/http_body.c", "	body->raw_from = body->raw_to - n;\n	body->len += got;\n",
+      "	body->len += body->raw_to - n - body->raw_from;\n	body->raw_from = body->raw_to - n;\n", "t/331_fetcher")
+fault("http-redirect-unjudged", "net/http.c", "	if (why == NULL && http->url.tls", "	if (to.url != NULL)\n		why = NULL;\n	if (why == NULL && http->url.tls", "t/331_fetcher")
 fault("http-downgrade", "net/http.c", "if (why == NULL && http->url.tls && !to.tls)", "if (why == NULL && !http->url.tls && !to.tls)", "t/331_fetcher")
 fault("http-redirects", "net/http.c", "if (http->redirected++ == http->request.redirects)", "if (http->redirected++ > http->request.redirects)", "t/331_fetcher")
 fault("http-names", "net/http_multi.c", "		if (now >= until)\n", "		if (until < 0)\n", "t/331_fetcher")
@@ -469,10 +480,10 @@ fault("handle-join", "core/handle_txt.c", "	if (first)\n		end_record(txt);", "	e
 fault("handle-over", "core/handle_txt.c", "		txt->record_len = sizeof(txt->record) + 1;\n", "", "unit/test_handle_txt")
 fault("handle-file", "core/handle_txt.c", "	if (n > ATP_HANDLE_FILE_MAX)\n		n = ATP_HANDLE_FILE_MAX;\n", "", "unit/test_handle_txt")
 fault("handle-both-ways", "fetch/handle.c", "memcmp(did, check->did, n) == 0)", "memcmp(did, check->did, 8) == 0)", T)
-fault("handle-records-win", "fetch/handle.c", "check->phase == FILE_WAITS && !records_decide(check))", "check->phase == FILE_WAITS)", T)
+fault("handle-records-win", "fetch/handle.c", "check->phase == FILE_WAITS && !records_decide(check))", "check->phase == FILE_WAITS && (!records_decide(check) || check->phase == DONE))", T)
 fault("handle-silent", "net/dns.c", "it->done != NULL && atp_remaining(now, it->begun, ATP_DNS_MS) == 0", "false", T)
 fault("handle-no-dns", "fetch/handle.c", "len > 0 && n > len && pg_strncasecmp", "len > n && pg_strncasecmp", T)
-fault("handle-domain", "fetch/handle.c", "	if (!may_be_asked(check->handle))", "	if (check->handle[0] == '.')", T)
+fault("handle-domain", "fetch/handle.c", "	if (!may_be_asked(check->handle))", "	if (check->handle[0] == '.' && !may_be_asked(check->handle))", T)
 fault("handle-stale-if-error", "fetch/handle.c", "				state = ATP_HANDLE_VALID;", "				(void) 0;", T)
 fault("handle-not-for-ever", "fetch/handle.c", "now - row->checked_at < ATP_IDENTITY_DEAD_S * USECS_PER_SEC", "now > row->checked_at", T)
 fault("handle-records-failed", "fetch/handle.c", "!is_final(answer) || check->records_failed)", "!is_final(answer))", T)
@@ -508,6 +519,7 @@ fault("deletion-many", "fetch/status.c", "	if (result != ATP_BOUNDED_LATE || !lo
 # --- level full: who has signed, what waits, what becomes of it ---
 
 KEYS, HELD, AGAIN, LIMITS, HOSTS = "t/282_full_keys", "t/282_full_held", "t/282_full_again", "t/282_full_limits", "t/282_full_hosts"
+HEAL = "t/347_heal"
 fault("held-identity", "tables/judged.c", "		atp_judged_hold(event, ATP_HELD_IDENTITY);\n		/* what is known", "		/* what is known", KEYS)
 fault("held-signature", "tables/judged.c", "		atp_judged_hold(event, ATP_HELD_SIGNATURE);\n", "", KEYS)
 fault("held-doubtful", "tables/judged.c", "if (who->doubtful && !(was_asked(event, who) && event->held->why == ATP_HELD_SIGNATURE))", "if (who->doubtful && !was_asked(event, who))", KEYS)
@@ -516,6 +528,7 @@ fault("held-one-answer", "tables/judged.c", "atp_judged_was_answered(event, who)
 fault("held-no-answer", "tables/judged.c", "return was_asked(event, who) && who->error == NULL;", "return was_asked(event, who);", KEYS)
 fault("held-order", "tables/judge.c", "(repo->stays || (repo->waits && event->held == NULL))", "repo->stays", KEYS)
 fault("held-order-again", "tables/judge.c", "((!old || atp_repo_is_refilled(s, repo, event)) && (repo->stays", "(!old && (repo->stays", AGAIN)
+fault("held-fetched", "tables/judge.c", "counts[i].n > 0 || atp_repo_is_held(waiting[i], \"resync\");", "counts[i].n > 0;", HEAL)
 fault("held-again-by-others", "tables/repo_state.c", "same_bytes(repo->refill_by, event->held != NULL ? event->held->subscription : s->subscription)", "same_bytes(repo->refill_by, s->subscription)", AGAIN)
 fault("held-not-removed", "tables/release.c", "if (n > 0 && execute(a->statements, REMOVE_HELD, args, NULL) != n)", "if (n < 0 && execute(a->statements, REMOVE_HELD, args, NULL) != n)", KEYS)
 fault("held-seq", "tables/release.c", "\" ORDER BY h.did, h.rev, h.subscription, h.seq\"", "\" ORDER BY h.did, h.seq, h.subscription, h.rev\"", AGAIN)
@@ -536,12 +549,12 @@ fault("host-unasked", "tables/judge.c", "who->asked_at < s->now - ELSEWHERE_US)"
 
 # --- exports, and repositories that are not in step ---
 
-EXPORTS, REPOS, HEAL = "t/340_exports", "t/346_repos", "t/347_heal"
+EXPORTS, REPOS = "t/340_exports", "t/346_repos"
 fault("export-older", "tables/repo_export.c", "commit->rev < repo->rev && !force)", "commit->rev + 1 < 1 && !force)", EXPORTS)
 fault("export-deletes", "tables/merge.c", "if (!m->sub->settings.actions[ATP_DELETE])", "if (m->sub->settings.actions[ATP_DELETE])", EXPORTS)
 fault("export-filter", "tables/stored_rows.c", "s->found != NULL && !atp_wants_collection(s->settings, name_of(s->found))", "s->found != NULL && s->settings == NULL", EXPORTS)
 fault("export-lost", "tables/repo_export.c", "bool		whole = !is_text(repo->hold, \"resync\") || is_text(repo->sync, \"resyncing\");", "bool		whole = true;", HEAL)
-fault("heal-inactive", "tables/repo_state.c", "if (backfill == ATP_BACKFILL_NONE || !repo->active || ", "if (backfill == ATP_BACKFILL_NONE || ", REPOS, HEAL)
+fault("heal-inactive", "tables/repo_state.c", "if (backfill == ATP_BACKFILL_NONE || !repo->active || ", "if (backfill == ATP_BACKFILL_NONE || ", REFUSALS)
 fault("heal-break", "tables/repo_state.c", "if (is_sync(repo, ATP_SYNC_DESYNCHRONIZED))\n		return", "if (is_sync(repo, ATP_SYNC_UNPROVEN))\n		return", HEAL)
 fault("heal-deleted", "tables/heal.c", "	atp_jobs_remove(target, deleted, ndeleted);\n", "	atp_jobs_remove(target, deleted, 0);\n", "t/348_repo_refusals")
 fault("heal-active", "tables/heal.c", "	atp_jobs_resume(target, active, nactive);\n", "	atp_jobs_resume(target, active, 0);\n", "t/348_repo_refusals")
