@@ -54,7 +54,6 @@ _PG_init(void)
 	atp_identity_init();
 	atp_wish_init();
 	atp_export_init();
-	atp_repo_errand_init();
 	atp_job_init();
 	atp_status_wish_init();
 	atp_list_init();

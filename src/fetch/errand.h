@@ -50,7 +50,4 @@ extern const AtpErrand atp_handle_errand;
 extern const AtpErrand atp_probe_errand;	/* of tests */
 #endif
 
-/* From _PG_init(): settings of the errand that fetches repositories. */
-extern void atp_repo_errand_init(void);
-
 #endif							/* ATP_ERRAND_H */

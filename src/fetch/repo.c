@@ -14,7 +14,6 @@
 #include "fetch/repo_statements.h"
 #include "fetch/repo_transfer.h"
 #include "miscadmin.h"
-#include "utils/guc.h"
 #include "utils/memutils.h"
 
 #define LOOK_MS			1000	/* so long between two looks, unless a transfer ended */
@@ -31,8 +30,8 @@
 #define REDIRECTS		3		/* W-53 */
 #define TRANSFER_BYTES	(4 * 1024 * 1024)	/* what one may come to need, without its index */
 #define INDEX_BYTES		(1024 * 1024)	/* an index that is larger may have to wait */
-
-static int	fetch_memory_kb;
+#define HURRY_MS		30000	/* so long has who is waited for, ... */
+#define HURRY_BYTES		(1024 * 1024)	/* ... for so much more of the export */
 
 static dlist_head transfers = DLIST_STATIC_INIT(transfers);
 static AtpTime prepared;
@@ -45,15 +44,6 @@ static AtpTime looked;			/* it was over */
 static long look_least_ms;
 static long look_most_ms;
 static int	news;				/* transfers that have ended since, and jobs that have come */
-
-void
-atp_repo_errand_init(void)
-{
-	DefineCustomIntVariable("atproto.fetch_memory",
-							"Memory for the repositories that are being fetched.",
-							"One is always fetched; the rest goes through temporary files.", &fetch_memory_kb, 64 * 1024, 1024, INT_MAX,
-							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
-}
 
 /* ------------------------------------------------------------------------
  * Beginning
@@ -88,32 +78,72 @@ has_room(void)
 		bytes += t->phase == ATP_TRANSFER_READING ? TRANSFER_BYTES : atp_export_memory(t->export);
 	}
 	return atp_fetch_has_place(&transfers) &&
-		(atp_transfers == 0 || (atp_transfers < TRANSFERS_MAX && bytes + TRANSFER_BYTES <= (Size) fetch_memory_kb * 1024));
+		(atp_transfers == 0 || (atp_transfers < TRANSFERS_MAX && bytes + TRANSFER_BYTES <= (Size) atp_fetch_memory_kb * 1024));
 }
 
 /*
  * Indexes grow with what strangers send: those that are large may together have as much as is
  * for the rest.  Where they have more, one at a time is read on.
  */
+static AtpTransfer *
+first_large(Size *bytes)
+{
+	AtpTransfer *first = NULL;
+	dlist_iter	iter;
+
+	*bytes = 0;
+	dlist_foreach(iter, &transfers)
+	{
+		AtpTransfer *t = dlist_container(AtpTransfer, node, iter.cur);
+		Size		index = atp_export_index(t->export);
+
+		if (first == NULL && index >= INDEX_BYTES)
+			first = t;
+		*bytes += index;
+	}
+	return first;
+}
+
 static bool
 waits_for_memory(const AtpTransfer *t)
 {
-	const AtpTransfer *first = NULL;
-	Size		bytes = 0;
+	Size		bytes;
+
+	return t->phase == ATP_TRANSFER_READING && atp_export_index(t->export) >= INDEX_BYTES &&
+		first_large(&bytes) != t && bytes > (Size) atp_fetch_memory_kb * 1024;
+}
+
+/* Who is waited for has to get on: his server decides how fast its bytes come, and might let the others wait for an hour. */
+static void
+end_idle(AtpTime now)
+{
+	Size		bytes;
+	AtpTransfer *first = first_large(&bytes);
+	bool		waited_for = false;
 	dlist_iter	iter;
 
-	if (t->phase != ATP_TRANSFER_READING || atp_export_index(t->export) < INDEX_BYTES)
-		return false;
 	dlist_foreach(iter, &transfers)
 	{
-		const AtpTransfer *other = dlist_container(AtpTransfer, node, iter.cur);
-		Size		index = atp_export_index(other->export);
+		AtpTransfer *t = dlist_container(AtpTransfer, node, iter.cur);
 
-		if (first == NULL && index >= INDEX_BYTES)
-			first = other;
-		bytes += index;
+		if (waits_for_memory(t))
+			waited_for = true;
+		if (t != first)
+			t->waited_for = false;
 	}
-	return bytes > (Size) fetch_memory_kb * 1024 && t != first;
+	if (first == NULL)
+		return;
+	waited_for &= first->phase == ATP_TRANSFER_READING;
+	if (waited_for && first->waited_for && atp_remaining(now, first->waited_since, HURRY_MS) > 0)
+		return;
+	if (waited_for && first->waited_for && first->bytes - first->waited_bytes < HURRY_BYTES)
+	{
+		atp_transfer_give_up(first, "the export came too slowly, while others waited for the memory that it has");
+		return;
+	}
+	first->waited_for = waited_for;
+	first->waited_since = now;
+	first->waited_bytes = first->bytes;
 }
 
 static AtpTransfer *
@@ -203,7 +233,8 @@ start(const AtpRepoJob *job, const char *host, long *wait_ms)
 	AtpHttp    *http = atp_fetch_start(&(AtpHttpRequest) {
 									   .owner = &transfers, .url = url_of(job),
 									   .accept = "application/vnd.ipld.car", .redirects = REDIRECTS, .whole_ms = WHOLE_MS, .gzip = true, .stream = true,
-									   .body_max = (int64) atp_max_repo_kb * 1024, .slow_bytes = SLOW_BYTES, .slow_s = SLOW_S
+									   /* what is larger the export refuses, and says by which limit */
+									   .body_max = (int64) atp_max_repo_kb * 1024 + 1, .slow_bytes = SLOW_BYTES, .slow_s = SLOW_S
 									   }, NULL, wait_ms);
 	AtpTransfer   *t;
 
@@ -418,6 +449,7 @@ step(AtpTime now)
 	{
 		looked_for_ends = now;
 		cancel_some();
+		end_idle(now);
 	}
 	news += before - atp_transfers;
 	if (atp_remaining(now, forgot, FORGET_MS) == 0)

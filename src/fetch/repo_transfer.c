@@ -77,6 +77,12 @@ atp_transfer_cancel(AtpTransfer *t)
 	fail(t, "", ATP_REPO_NOTED);
 }
 
+void
+atp_transfer_give_up(AtpTransfer *t, const char *why)
+{
+	fail(t, why, ATP_REPO_FAULT);
+}
+
 static void
 fail_export(AtpTransfer *t)
 {

@@ -34,6 +34,9 @@ typedef struct AtpTransfer
 	int			rows;			/* of a chunk that is written at once */
 	AtpTime		rests_until;
 	bool		began;			/* the repository's events are kept back */
+	bool		waited_for;		/* others wait for the memory of its index: since then, at so many bytes */
+	AtpTime		waited_since;
+	int64		waited_bytes;
 	AtpTransferPhase phase;
 } AtpTransfer;
 
@@ -45,6 +48,9 @@ extern bool atp_transfer_move_on(AtpTransfer *t);
 
 /* Its job is not ours any more. */
 extern void atp_transfer_cancel(AtpTransfer *t);
+
+/* It is to be tried again another time. */
+extern void atp_transfer_give_up(AtpTransfer *t, const char *why);
 
 /* In ms: until it can go on; 0: now. */
 extern long atp_transfer_rests(const AtpTransfer *t, AtpTime now);

@@ -24,9 +24,13 @@
 /* Bytes of blocks that are kept in memory. */
 #define KEPT_MAX	(4 * 1024 * 1024)
 
+/* The index of its blocks may take so many times the memory of all exports: more blocks than those of a large repository. */
+#define INDEX_SHARE	4
+
 /* A node that is larger has its memory until the next one is read above it, and no longer. */
 #define NODE_KEPT	(32 * 1024)
 
+int			atp_fetch_memory_kb;
 int			atp_max_repo_kb;
 int			atp_max_repo_records;
 
@@ -50,6 +54,11 @@ struct AtpExport
 void
 atp_export_init(void)
 {
+	DefineCustomIntVariable("atproto.fetch_memory",
+							"Memory for the repositories that are being fetched.",
+							"What is read of them goes through temporary files beyond that. The index of one may have four times as much.",
+							&atp_fetch_memory_kb, 64 * 1024, 1024, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
 	DefineCustomIntVariable("atproto.max_repo_bytes",
 							"Largest export of one repository that is read.",
 							"Uncompressed.", &atp_max_repo_kb, 2 * 1024 * 1024, 1, INT_MAX,
@@ -78,6 +87,18 @@ refuse_limit(AtpExport *e, const char *setting, const char *value)
 
 	(void) refuse(e, ERRCODE_PROGRAM_LIMIT_EXCEEDED, psprintf("the export exceeds \"%s\"", setting),
 				  psprintf("It is %s.", value));
+	MemoryContextSwitchTo(old);
+	return false;
+}
+
+static bool
+refuse_blocks(AtpExport *e)
+{
+	MemoryContext old = MemoryContextSwitchTo(e->cxt);
+
+	(void) refuse(e, ERRCODE_PROGRAM_LIMIT_EXCEEDED, "the export exceeds what \"atproto.fetch_memory\" allows",
+				  psprintf("The index of its blocks takes more than %d times %s.", INDEX_SHARE,
+						   GetConfigOption("atproto.fetch_memory", false, false)));
 	MemoryContextSwitchTo(old);
 	return false;
 }
@@ -220,7 +241,9 @@ atp_export_take(AtpExport *e, const uint8_t *data, Size n)
 	if (e->push.bytes + n > (uint64) atp_max_repo_kb * 1024)
 		return refuse_limit(e, "atproto.max_repo_bytes", GetConfigOption("atproto.max_repo_bytes", false, false));
 	err = atp_car_push(&e->push, data, n, &at);
-	return err == ATP_OK || refuse_bytes(e, err, at);
+	if (err != ATP_OK)
+		return refuse_bytes(e, err, at);
+	return atp_blocks_index(e->blocks) / 1024 <= (Size) atp_fetch_memory_kb * INDEX_SHARE || refuse_blocks(e);
 }
 
 bool

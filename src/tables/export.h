@@ -15,7 +15,8 @@
 #include "compat.h"
 #include "core/export_walk.h"
 
-/* Settings: bounds of one export. */
+/* Settings: bounds of one export, and of the memory of all. */
+extern int	atp_fetch_memory_kb;
 extern int	atp_max_repo_kb;
 extern int	atp_max_repo_records;
 

@@ -86,6 +86,11 @@ def forever(piece):
         yield piece
 
 
+def tail(body, piece):
+    yield body
+    yield from forever(piece * (4096 // len(piece) + 1))
+
+
 def change(answer, fault):
     """The answer's status, headers and body as the fault wants them."""
     if "redirect" in fault:
@@ -129,6 +134,8 @@ def bytes_of(answer, fault):
         body, length, keep = bomb(fault["bomb"]), None, False
     elif fault.get("endless"):
         body, length, keep = forever((answer.load() or b"x") * (4096 // max(len(answer.load()), 1) + 1)), None, False
+    elif "repeat" in fault:
+        body, length, keep = tail(answer.load(), base64.b64decode(fault["repeat"])), None, False
     else:
         body = answer.pieces()
     if fault.get("endless_headers"):
@@ -163,18 +170,20 @@ def send(connection, answer, fault, faults):
     ends = [n for n in (reset, cut, hang) if n is not None]
     limit = min(ends) if ends else None
     rate = fault.get("rate")
+    slow = head + fault.get("rate_after", 0)
     sent = 0
 
     for piece in pieces:
         while piece:
             part = piece if limit is None else piece[: limit - sent]
+            fast = sent < slow and slow > head
             if rate:
-                part = part[: max(1, rate // 10)]
+                part = part[: slow - sent] if fast else part[: max(1, rate // 10)]
             if part:
                 connection.sendall(part)
                 sent += len(part)
                 piece = piece[len(part) :]
-            if rate:
+            if rate and not fast:
                 time.sleep(len(part) / rate)
             if limit is not None and sent >= limit:
                 if hang is not None and limit == hang:
