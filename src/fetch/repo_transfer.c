@@ -302,6 +302,23 @@ rest(AtpTransfer *t)
 	return true;
 }
 
+/* Of an export that is refused, before a row is touched, or with the last ones. */
+static AtpRepoFault
+fault_of(const AtpTransfer *t, AtpRefusal refusal, bool before)
+{
+	switch (refusal)
+	{
+		case ATP_REFUSED_INACTIVE:
+			/* who finds out only with the last rows finds it again before the next try */
+			return before ? ATP_REPO_NOTED : ATP_REPO_LATER;
+		case ATP_REFUSED_OLD:
+			/* W-36: a server that the account has left goes on giving what it had */
+			return t->job.at_pds ? ATP_REPO_DOUBTED : ATP_REPO_FAULT;
+		default:
+			return ATP_REPO_FAULT;
+	}
+}
+
 static bool
 merge_some(AtpTransfer *t)
 {
@@ -335,9 +352,8 @@ merge_some(AtpTransfer *t)
 			atp_abort();
 	}
 	MemoryContextSwitchTo(cxt);
-	/* who finds out only with the last rows finds it again before the next try */
 	if (why != NULL)
-		fail(t, why, refusal != ATP_REFUSED_INACTIVE ? ATP_REPO_FAULT : look.why != NULL ? ATP_REPO_NOTED : ATP_REPO_LATER);
+		fail(t, why, fault_of(t, refusal, look.why != NULL));
 	else if (!more)
 		atp_transfer_free(t);
 	else

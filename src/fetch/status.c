@@ -10,9 +10,10 @@
  * nobody's way.  The answer is written with the rights of the subscription's owner,
  * if the tables still say what they said when it was wished for.
  *
- * An account of which the stream says that it was deleted is gone when its server says so, too, or the
- * directory; when the server that its document names, read since, does not know it; or when
- * nobody has said anything for atproto.purge_after.  Its records are then left to a consumer to purge.
+ * An account of which the stream says that it was deleted, or who was asked for its repository, is gone when
+ * the directory says so; when the server that its document names, read since, says so too, or does not know it;
+ * or when nobody has said anything for atproto.purge_after.  Its records are then left to a consumer to purge.
+ * A server that it has left may say anything.
  *
  * Revisions are asked for at the lowest priority: in few places, apart from those of the others.
  */
@@ -49,6 +50,7 @@
 #define PURGE_MS		10000	/* its newest record is looked for, among all of them */
 #define WAIT_MIN_MS		1000	/* what cannot be asked now comes again, not before ... */
 #define WAIT_MAX_MS		600000	/* ... nor after */
+#define DOCUMENT_MS		2000	/* so long a deleted account's document has, before its server is asked */
 #define DAYS			"interval '7 days'"	/* no answer in so long: it is given up */
 
 /* One that is asked, in memory of its own. */
@@ -65,8 +67,9 @@ typedef struct Asking
 	Oid			owner;
 	AtpArg		status_at;		/* as it was wished */
 	AtpArg		status_seq;
-	bool		deletion;		/* the stream says that it was deleted ... */
-	bool		fresh;			/* ... and its document was read since */
+	bool		deletion;		/* it was deleted, somebody says: just now ... */
+	bool		young;
+	bool		fresh;			/* its document was read since it was wished for */
 	bool		asks_rev;
 
 	/* what its server says */
@@ -148,6 +151,7 @@ read_asking(AtpTuple row)
 	asking->status_at = keep(asking, row, "status_at", TIMESTAMPTZOID);
 	asking->status_seq = keep(asking, row, "status_seq", INT8OID);
 	asking->deletion = atp_get_bool(row, "deletion");
+	asking->young = atp_get_bool(row, "young");
 	asking->fresh = atp_get_bool(row, "fresh");
 	asking->gone = atp_get_bool(row, "gone");
 	asking->asks_rev = atp_get_bool(row, "asks_rev");
@@ -180,11 +184,12 @@ claim(TimestampTz now)
 									   "  CASE WHEN w.why = 'rev' THEN " ATP_REPO_SERVER
 									   "   WHEN i.state = 'good' THEN CASE WHEN i.pds LIKE 'http://%' THEN i.pds ELSE 'https://' || i.pds END END AS server,"
 									   "  w.status_at, w.status_seq, s.owner::oid AS owner,"
-									   "  w.why = 'deleted' AS deletion, COALESCE(i.resolved_at > w.wished_at, false) AS fresh,"
+									   "  w.why = 'deleted' AS deletion, w.wished_at > $1 - $5 * interval '1 ms' AS young,"
+									   "  COALESCE(i.resolved_at > w.wished_at, false) AS fresh,"
 									   "  w.why = 'deleted' AND (w.wished_at + $3 * interval '1 s' <= $1"
 									   "   OR COALESCE(i.state = 'gone' AND i.denied_at IS NULL AND i.asked_at > w.wished_at, false)) AS gone"),
 					  ATP_ARGS(atp_time_arg(now), atp_int8_arg(ASKED_MAX - nasked), atp_int4_arg(atp_purge_after_s),
-							   atp_int8_arg(REVS_MAX - nrevs)));
+							   atp_int8_arg(REVS_MAX - nrevs), atp_int4_arg(DOCUMENT_MS)));
 	for (uint64 i = 0; i < found.n; i++)
 		claimed = lappend(claimed, read_asking(atp_result_row(found, i)));
 	atp_result_free(found);
@@ -236,6 +241,12 @@ ask(Asking *asking, TimestampTz now)
 	{
 		atp_wishes_add(&asking->did, 1, asking->deletion, ATP_WISH_REST, InvalidOid);
 		change_wish(asking, "error = $3", atp_text_arg("the account's server is not known"));
+		return false;
+	}
+	if (asking->deletion && asking->young && !asking->fresh)
+	{
+		atp_wishes_add(&asking->did, 1, true, ATP_WISH_REST, InvalidOid);
+		put_off(asking, now, DOCUMENT_MS);
 		return false;
 	}
 	http = atp_fetch_start(&(AtpHttpRequest) {
@@ -342,7 +353,9 @@ static void
 forget_account(const Asking *asking)
 {
 	atp_jobs_remove(asking->target, &asking->did, 1);
-	atp_run(atp_identity_sql("DELETE FROM atproto.dead_letter WHERE subscription = $1 AND did OPERATOR(@.=) $2 AND seq < $3"),
+	/* those of an export have no number; nor has what a server says */
+	atp_run(atp_identity_sql("DELETE FROM atproto.dead_letter WHERE subscription = $1 AND did OPERATOR(@.=) $2"
+							 " AND (seq IS NULL OR $3 IS NULL OR seq < $3)"),
 			ATP_ARGS(atp_text_arg(asking->subscription), (AtpArg) {PointerGetDatum(asking->did), atp_type("did")},
 					 asking->status_seq));
 }
@@ -352,7 +365,7 @@ typedef struct Outcome
 {
 	const Asking *asking;
 	const char *fault;			/* why nothing is known; NULL: it is written what is */
-	bool		not_found;
+	bool		moved;			/* it may be elsewhere by now */
 } Outcome;
 
 static void
@@ -381,8 +394,8 @@ note(void *arg)
 	}
 	else
 		change_wish(asking, "error = left($3, 250)", atp_text_arg(outcome->fault));
-	/* it may be elsewhere by now */
-	if (outcome->not_found)
+	/* */
+	if (outcome->moved)
 		atp_wishes_add(&asking->did, 1, true, ATP_WISH_REST, InvalidOid);
 }
 
@@ -401,7 +414,7 @@ try_apply(Asking *asking, char **why)
 
 /* What cannot be noted, since a session has locked the wish or the job, is asked once more. */
 static void
-settle(Asking *asking, const char *fault, bool not_found)
+settle(Asking *asking, const char *fault, bool moved)
 {
 	char	   *why = NULL;
 
@@ -415,7 +428,7 @@ settle(Asking *asking, const char *fault, bool not_found)
 	if (fault == NULL)
 		ATP_INJECTION_POINT("status written");
 	if (atp_bounded(GetUserId(), "noting an account's status", APPLY_MS,
-					note, &(Outcome) {asking, fault, not_found}, &why) != ATP_BOUNDED_DONE)
+					note, &(Outcome) {asking, fault, moved}, &why) != ATP_BOUNDED_DONE)
 		ereport(LOG,
 				(errmsg("the status of account %s could not be noted: %s", asking->did_text, why)));
 }
@@ -425,10 +438,14 @@ take_answer(Asking *asking, const AtpHttpAnswer *answer)
 {
 	bool		not_found = false;
 	const char *fault = read_answer(asking, answer, &not_found);
+	bool		deleted = fault == NULL && !asking->asks_rev && asking->status != NULL && strcmp(asking->status, "deleted") == 0;
 
-	asking->gone = asking->asks_rev ? false : fault == NULL ? asking->status != NULL && strcmp(asking->status, "deleted") == 0
-		: not_found && asking->deletion && asking->fresh;
-	settle(asking, asking->gone ? NULL : fault, not_found && !asking->deletion && asking->at_pds);
+	/* a server that it has left forgets it */
+	asking->gone = asking->fresh && (deleted || (not_found && asking->deletion));
+	deleted = deleted && !asking->gone;
+	if (deleted)
+		fault = "the account's server says that it is deleted; the account's document has to be read first";
+	settle(asking, asking->gone ? NULL : fault, deleted || (not_found && !asking->deletion && asking->at_pds));
 }
 
 static void

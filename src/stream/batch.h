@@ -207,7 +207,7 @@ typedef struct AtpEvent
 	bool		wish;			/* its account's identity is to be asked for ... */
 	bool		refresh;		/* ... although it is known */
 	bool		by_stranger;	/* #account: nobody knows whether the server that says so is the account's (V-44) */
-	bool		unconfirmed;	/* likewise: a deletion with which nobody has agreed yet (V-47) */
+	bool		unconfirmed;	/* or a server instead of it: a deletion with which nobody has agreed yet (V-47) */
 	bool		doubts;			/* its server is to be asked: for its status ... */
 	bool		has_status;		/* ... as of this #account event */
 	TimestampTz status_at;

@@ -100,7 +100,7 @@ static const AtpStatement statements[] = {
 	},
 	[FORGET_LETTERS] = {
 		"DELETE FROM atproto.dead_letter d USING unnest($2, $3, $4) u (did, path, seq)"
-		" WHERE d.subscription = $1 AND d.did OPERATOR(@.=) u.did AND d.seq < u.seq"
+		" WHERE d.subscription = $1 AND d.did OPERATOR(@.=) u.did AND (d.seq < u.seq OR d.seq IS NULL)"
 		" AND (u.path IS NULL OR d.path = u.path)",
 		SPI_OK_DELETE,
 		{ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_TEXT), ATP_ARRAY(ATP_TYPE_INT8)}

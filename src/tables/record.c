@@ -102,7 +102,7 @@ static const AtpStatement statements[] = {
 		SPI_OK_DELETE, {ATP_TYPE_INT8}, {0}, &atp_record_table
 	},
 	[ATP_PURGE_RECORDS_TOLD] = {
-		PURGE GONE("COALESCE(u.purge_seq, 0)"),
+		PURGE GONE("COALESCE(u.purge_seq, " CppAsString2(ATP_SEQ_NONE) ")"),
 		SPI_OK_DELETE_RETURNING, {ATP_TYPE_INT8}, GONE_COLUMNS, &atp_record_table
 	},
 	[ATP_LOCK_RECORD] = {

@@ -9,6 +9,7 @@
 #include "tables/held.h"
 #include "tables/repo_export.h"
 #include "tables/repo_state.h"
+#include "tables/status_wish.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 
@@ -100,14 +101,26 @@ atp_repo_export_inactive(AtpRepoExport *r, const AtpAccountSaid *then, const cha
 {
 	AtpRepoState *repo = r->repo;
 	AtpAccountSaid now = atp_repo_export_account(r);
+	bool		deleted = strcmp(status, "deleted") == 0;
+	bool		confirm = deleted && r->apply->sub->settings.verify == ATP_VERIFY_FULL;
 
-	if (now.has_at == then->has_at && now.at == then->at && now.has_seq == then->has_seq && now.seq == then->seq)
+	if (now.has_at != then->has_at || now.at != then->at || now.has_seq != then->has_seq || now.seq != then->seq)
+		return repo->active;
+	if (confirm && atp_status_is_answered(r->apply, repo->did))
+		return repo->active;
+	repo->active = false;
+	repo->status = cstring_to_text(status);
+	repo->host = cstring_to_text(host);
+	/* V-47: as when a stream says so; of one that never came whole there may be records, too */
+	if (confirm)
 	{
-		repo->active = false;
-		repo->status = cstring_to_text(status);
-		repo->host = cstring_to_text(host);
+		AtpEvent   *event = &r->event;
+
+		event->unconfirmed = true;
+		atp_repo_doubt(repo, event);
+		atp_status_wish(r->apply, &event, 1);
 	}
-	return repo->active;
+	return false;
 }
 
 void

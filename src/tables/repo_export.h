@@ -40,7 +40,8 @@ extern AtpAccountSaid atp_repo_export_account(const AtpRepoExport *r);
 
 /*
  * R-13: its server, this host, says that the account is not active; that is stored by what follows.
- * Not where an #account came since that one, which knows better.  Is the account active?
+ * Not where an #account came since that one, which knows better.  At level full, that it is deleted
+ * is asked of its own server, or has just been (V-47).  Is the account active?
  */
 extern bool atp_repo_export_inactive(AtpRepoExport *r, const AtpAccountSaid *then, const char *status, const char *host);
 

@@ -122,3 +122,16 @@ atp_status_revs_are_many(void)
 	atp_result_free(found);
 	return many;
 }
+
+bool
+atp_status_is_answered(const AtpApply *a, struct varlena *did)
+{
+	AtpCaller	caller = atp_as_table_owner("status_wish");
+	AtpResult	found = atp_query(atp_identity_sql("SELECT FROM atproto.status_wish WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2)"
+												   " AND why <> 'rev' AND answered_at IS NOT NULL"),
+								  ATP_ARGS(atp_text_arg(a->sub->target), atp_dids_arg(&did, 1)));
+
+	atp_owner_end(caller);
+	atp_result_free(found);
+	return found.n > 0;
+}

@@ -30,4 +30,7 @@ extern void atp_status_wish_revs(const AtpSubscription *sub, struct varlena *con
 /* Are there as many of these as there should be? */
 extern bool atp_status_revs_are_many(void);
 
+/* Has the account's server answered, and would not be asked again now? */
+extern bool atp_status_is_answered(const AtpApply *a, struct varlena *did);
+
 #endif							/* ATP_STATUS_WISH_H */

@@ -26,7 +26,7 @@ CREATE INDEX status_wish_subscription ON atproto.status_wish (subscription);
 COMMENT ON TABLE atproto.status_wish IS 'accounts whose own servers are asked for their status, at most once in ten minutes; only the fetcher removes a row';
 COMMENT ON COLUMN atproto.status_wish.target IS 'schema of the tables';
 COMMENT ON COLUMN atproto.status_wish.subscription IS 'what the event came by; its owner''s rights count';
-COMMENT ON COLUMN atproto.status_wish.why IS 'inactive: it is not active, by the tables, and has signed a commit all the same; deleted: the stream says so, and its records are hidden: they go when its server or the directory agrees; rev: atproto.recheck() has found it in a list that does not say its revision: it is asked when nobody else is to be';
+COMMENT ON COLUMN atproto.status_wish.why IS 'inactive: it is not active, by the tables, and has signed a commit all the same; deleted: the stream says so, or a server that was asked for its repository, and its records are hidden: they go when its server or the directory agrees; rev: atproto.recheck() has found it in a list that does not say its revision: it is asked when nobody else is to be';
 COMMENT ON COLUMN atproto.status_wish.status_at IS 'as in the repository''s row then: the answer counts if it is still the same; not of a rev';
 COMMENT ON COLUMN atproto.status_wish.status_seq IS 'likewise';
 COMMENT ON COLUMN atproto.status_wish.answered_at IS 'when the server has answered; the row stays until it may be asked again';

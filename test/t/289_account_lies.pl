@@ -116,6 +116,8 @@ is(state_of('asked'), 'f|takendown', 'V-39: the stream says something else meanw
 
 query("SELECT atproto.pause(name) FROM atproto.subscription");
 wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
+# nobody asks again for ten minutes
+wait_for('SELECT count(*) = 1 FROM atproto.status_wish WHERE error IS NOT NULL AND ' . of('copied'));
 my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump';
 my @at = ('--host', $node->host, '--port', $node->port, '--username', getpwuid($<) // 'postgres');
 $node->command_ok([ 'pg_dump', @at, '--file', $dump, 'postgres' ], 'pg_dump');

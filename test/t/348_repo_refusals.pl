@@ -207,8 +207,10 @@ $server->release;
 wait_for_repo('atproto', $me, "sync = 'synchronized' AND active");
 pass('R-07: likewise while it is in the queue');
 put_off();
+query("INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, did, message) VALUES ('s', 'beyond', '54000', '$me', 'of an export')");
 $server->release;
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$me')");
+is(query("SELECT count(*) FROM atproto.dead_letter WHERE did = '$me'"), '0', 'nor are letters left of one');
 is(query("SELECT status FROM atproto.repo WHERE did = '$me'"), 'deleted', 'R-07: of an account that is gone nothing is fetched');
 
 my $silent = did('c');
