@@ -1,4 +1,4 @@
-# 352_repo_attacks.pl
+# 355_repo_attacks.pl
 #		Servers that answer with what is no export, or none that anybody could take: cut, endless, of lengths
 #		that nothing has, packed to burst, made of blocks that nothing needs.  Of each no row
 #		changes, the problem is told, and the fetcher lives, in bounded memory.  And one that lets
