@@ -66,7 +66,7 @@ atp_export_next(AtpExportWalk *walk, AtpExportRecord *record, size_t *at)
 		return reason(walk, err);
 	if (walk->records >= walk->source.max_records)
 		return ATP_E_EXPORT_RECORDS;
-	if (!walk->source.has(walk->source.ctx, leaf.value))
+	if (walk->source.has != NULL && !walk->source.has(walk->source.ctx, leaf.value))
 		return ATP_E_RECORD_MISSING;
 	walk->records++;
 	record->path = (AtpSpan) {(const char *) leaf.key.ptr, leaf.key.len};

@@ -27,7 +27,7 @@ typedef struct AtpExportSource
 	 */
 	bool		(*read) (void *ctx, unsigned level, AtpBytes cid, AtpBytes *node);
 
-	/* Is the block of a record there? */
+	/* Is the block of a record there?  NULL: that is known of all. */
 	bool		(*has) (void *ctx, AtpBytes cid);
 	void	   *ctx;
 	uint64_t	blocks;			/* how many there are */

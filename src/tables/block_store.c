@@ -144,6 +144,47 @@ next_slot(const Part *part, uint32 slot)
 	return slot + 1 < part->room ? slot + 1 : 0;
 }
 
+/* A search: entries of one key lie behind its slot, with others between them. */
+typedef struct Probe
+{
+	const Part *part;			/* NULL: there is none */
+	uint64		key;
+	uint32		slot;
+} Probe;
+
+static Probe
+probe_for(const AtpBlockStore *s, AtpBytes cid)
+{
+	Probe		probe = {NULL};
+
+	if (atp_cid_is_blessed(cid.ptr, cid.len))
+	{
+		uint64		key = key_of(s, cid);
+		const Part *part = part_of(s, key);
+
+		if (part->n > 0)
+			probe = (Probe) {part, key, slot_of(part, key)};
+	}
+	return probe;
+}
+
+/* Very probably the only one; NULL: no more. */
+static const Entry *
+next_entry(Probe *probe)
+{
+	const Part *part = probe->part;
+
+	while (part != NULL && part->entries[probe->slot].place != 0)
+	{
+		const Entry *entry = &part->entries[probe->slot];
+
+		probe->slot = next_slot(part, probe->slot);
+		if (entry->key == probe->key)
+			return entry;
+	}
+	return NULL;
+}
+
 static void
 put_entry(Part *part, Entry entry)
 {
@@ -282,22 +323,13 @@ bytes_at(AtpBlockStore *s, uint64 place, Size n, AtpBlockBuffer *buffer)
 static const uint8_t *
 find(AtpBlockStore *s, AtpBytes cid, bool whole, AtpBlockBuffer *buffer, Size *length)
 {
-	uint64		key;
-	const Part *part;
+	Probe		probe = probe_for(s, cid);
+	const Entry *entry;
 
-	if (!atp_cid_is_blessed(cid.ptr, cid.len))
-		return NULL;
-	key = key_of(s, cid);
-	part = part_of(s, key);
-	if (part->n == 0)
-		return NULL;
-	for (uint32 slot = slot_of(part, key); part->entries[slot].place != 0; slot = next_slot(part, slot))
+	while ((entry = next_entry(&probe)) != NULL)
 	{
-		const Entry *entry = &part->entries[slot];
 		const uint8_t *bytes;
 
-		if (entry->key != key)
-			continue;
 		*length = entry->place & LENGTH_MAX;
 		bytes = bytes_at(s, entry->place >> LENGTH_BITS, whole ? *length : ATP_CID_BLESSED_LEN, buffer);
 		if (memcmp(bytes, cid.ptr, ATP_CID_BLESSED_LEN) == 0)
@@ -330,19 +362,9 @@ atp_blocks_add(AtpBlockStore *s, AtpBytes cid, AtpBytes block)
 bool
 atp_blocks_has(const AtpBlockStore *s, AtpBytes cid)
 {
-	uint64		key;
-	const Part *part;
+	Probe		probe = probe_for(s, cid);
 
-	if (!atp_cid_is_blessed(cid.ptr, cid.len))
-		return false;
-	key = key_of(s, cid);
-	part = part_of(s, key);
-	if (part->n == 0)
-		return false;
-	for (uint32 slot = slot_of(part, key); part->entries[slot].place != 0; slot = next_slot(part, slot))
-		if (part->entries[slot].key == key)
-			return true;
-	return false;
+	return next_entry(&probe) != NULL;
 }
 
 bool

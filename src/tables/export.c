@@ -47,7 +47,8 @@ struct AtpExport
 	AtpBlockBuffer nodes[ATP_MST_LEVELS_MAX];
 	uint8_t		node[ATP_CID_BLESSED_LEN];	/* read last */
 	AtpBlockBuffer record;
-	bool		checking;		/* the walk has begun */
+	bool		checking;		/* the walk has begun ... */
+	bool		checked;		/* ... and found all that is to be there */
 	AtpExportFault fault;
 };
 
@@ -322,7 +323,7 @@ bool
 atp_export_rewind(AtpExport *e)
 {
 	AtpExportSource source = {
-		read_node, has_block, e, atp_blocks_count(e->blocks), atp_max_repo_records, atp_sha256, NULL
+		read_node, e->checked ? NULL : has_block, e, atp_blocks_count(e->blocks), atp_max_repo_records, atp_sha256, NULL
 	};
 	size_t		at;
 	AtpErr		err = atp_export_begin(&e->walk, &source, e->commit.data, &at);
@@ -350,6 +351,7 @@ atp_export_check(AtpExport *e, int records)
 	e->checking = true;
 	for (int i = 0; state == ATP_EXPORT_MORE && i < records; i++)
 		state = atp_export_fetch(e, &record);
+	e->checked = state == ATP_EXPORT_DONE;
 	return state;
 }
 

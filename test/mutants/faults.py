@@ -60,7 +60,7 @@ fault("car-push-end", "core/car_push.c", "if (push->counted)\n", "if (push->coun
 fault("car-push-root", "core/car_push.c", "if (!atp_cid_is_node(car.root))", "if (car.root.len != ATP_CID_BLESSED_LEN)", "unit/test_car_push")
 fault("car-push-codec", "core/car_push.c", "if (!atp_cid_is_blessed(block.cid.ptr, block.cid.len))", "if (block.cid.len < ATP_CID_BLESSED_LEN)", "unit/test_car_push")
 fault("car-push-piece", "core/car_push.c", "if (taken == push->len)", "if (taken > 0 && push->have == 0)", "unit/test_car_push", short=True)
-fault("export-record", "core/export_walk.c", "if (!walk->source.has(walk->source.ctx, leaf.value))", "if (leaf.value.ptr == NULL)", "unit/test_export_walk", short=True)
+fault("export-record", "core/export_walk.c", "if (walk->source.has != NULL && !walk->source.has(walk->source.ctx, leaf.value))", "if (leaf.value.ptr == NULL)", "unit/test_export_walk", short=True)
 fault("export-records", "core/export_walk.c", "if (walk->records >= walk->source.max_records)", "if (walk->records > walk->source.max_records)", "unit/test_export_walk")
 fault("export-path", "core/export_walk.c", "above + node->len > ATP_EXPORT_PATH_MAX", "node->len > ATP_EXPORT_PATH_MAX", "unit/test_export_walk")
 fault("export-did", "core/export_walk.c", "if (commit->did.len != did.len || ", "if (commit->did.len < did.len || ", "unit/test_export_walk")
