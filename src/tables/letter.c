@@ -19,6 +19,7 @@
 #include "types/types.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
+#include "utils/tuplestore.h"
 
 PG_FUNCTION_INFO_V1(atp_dead_letter_removed);
 
@@ -371,7 +372,7 @@ atp_dead_letter_removed(PG_FUNCTION_ARGS)
 	SPI_connect();
 	if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event))
 		atp_run("DELETE FROM atproto.dead_frame", ATP_NO_ARGS);
-	else
+	else if (tuplestore_tuple_count(trigger->tg_oldtable) > 0)
 	{
 		if (SPI_register_trigger_data(trigger) != SPI_OK_TD_REGISTER)
 			elog(ERROR, "could not read the dead letters that were removed");
