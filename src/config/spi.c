@@ -4,12 +4,17 @@
  */
 #include "postgres.h"
 
+#include "clock.h"
+#include "common/hashfn.h"
 #include "compat.h"
 #include "config/spi.h"
+#include "miscadmin.h"
 #include "parser/parse_coerce.h"
+#include "postmaster/bgworker.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 AtpArg
@@ -58,9 +63,124 @@ atp_array_arg(Oid element, Datum *values, bool *nulls, int n)
 }
 
 /* ------------------------------------------------------------------------
+ * Plans
+ * ------------------------------------------------------------------------
+ */
+
+/*
+ * The processes in the background run the same statements over and over, and to parse and plan one takes several times as long
+ * as to run it.  So they keep the plans of those that they ran last, as prepared statements have them: PostgreSQL makes them
+ * anew when tables, functions, schemas or the search_path are others, and looks at the rights on tables and functions when they run.
+ *
+ * What it looks at when a statement is parsed and not again, the right to use a schema, is why a plan is of one role; how
+ * large tables are is why it lasts for a second.
+ */
+#define PLANS_MAX	32
+#define PLAN_MS		1000
+
+typedef struct KeptPlan
+{
+	MemoryContext cxt;			/* NULL: there is none here */
+	uint32		hash;			/* of the text */
+	const char *sql;
+	Oid			role;
+	int			nargs;
+	const Oid  *types;
+	SPIPlanPtr	plan;
+	AtpTime		made;
+	uint64		used;			/* when, in statements */
+} KeptPlan;
+
+static KeptPlan plans[PLANS_MAX];
+static uint64 nstatements;
+static bool running;			/* one of them is */
+
+static void
+forget(KeptPlan *p)
+{
+	MemoryContext cxt = p->cxt;
+
+	/* it is forgotten, whatever happens to it */
+	p->cxt = NULL;
+	if (p->plan != NULL)
+		SPI_freeplan(p->plan);
+	MemoryContextDelete(cxt);
+}
+
+static void
+make_plan(KeptPlan *p, uint32 hash, const char *sql, const Oid *types, int nargs)
+{
+	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "atproto plan", ALLOCSET_SMALL_SIZES);
+	SPIPlanPtr	plan;
+
+	*p = (KeptPlan) {
+		.cxt = cxt, .hash = hash, .sql = MemoryContextStrdup(cxt, sql), .role = GetUserId(), .nargs = nargs,
+		.types = memcpy(MemoryContextAlloc(cxt, sizeof(Oid) * Max(nargs, 1)), types, sizeof(Oid) * nargs), .made = atp_now()
+	};
+	plan = SPI_prepare(sql, nargs, unconstify(Oid *, types));
+	if (plan == NULL || SPI_keepplan(plan) != 0)
+		elog(ERROR, "could not prepare \"%s\": %s", sql, SPI_result_code_string(SPI_result));
+	p->plan = plan;
+}
+
+/* That of this statement; what has become too old, or was not made because of an ERROR, makes room. */
+static SPIPlanPtr
+plan_of(const char *sql, const Oid *types, int nargs)
+{
+	uint32		hash = hash_bytes((const unsigned char *) sql, strlen(sql));
+	AtpTime		now = atp_now();
+	KeptPlan   *oldest = &plans[0];
+
+	for (int i = 0; i < PLANS_MAX; i++)
+	{
+		KeptPlan   *p = &plans[i];
+
+		if (p->cxt != NULL && (p->plan == NULL || atp_remaining(now, p->made, PLAN_MS) == 0))
+			forget(p);
+		if (p->cxt != NULL && p->hash == hash && p->role == GetUserId() && p->nargs == nargs &&
+			memcmp(p->types, types, sizeof(Oid) * nargs) == 0 && strcmp(p->sql, sql) == 0)
+		{
+			p->used = ++nstatements;
+			return p->plan;
+		}
+		if (oldest->cxt != NULL && (p->cxt == NULL || p->used < oldest->used))
+			oldest = p;
+	}
+	if (oldest->cxt != NULL)
+		forget(oldest);
+	make_plan(oldest, hash, sql, types, nargs);
+	oldest->used = ++nstatements;
+	return oldest->plan;
+}
+
+/* ------------------------------------------------------------------------
  * Running
  * ------------------------------------------------------------------------
  */
+
+/*
+ * With a snapshot of its own, so that it sees what has just been written.  Who is called by a statement, as a trigger's
+ * function is, must not take that one's plan away, and gets none.
+ */
+static int
+execute(const char *sql, Oid *types, Datum *values, const char *nulls, int nargs)
+{
+	int			rc;
+
+	if (MyBgworkerEntry == NULL || running || nargs == 0)
+		return SPI_execute_with_args(sql, nargs, types, values, nulls, false, 0);
+	running = true;
+	PG_TRY();
+	{
+		rc = SPI_execute_plan(plan_of(sql, types, nargs), values, nulls, false, 0);
+	}
+	PG_FINALLY();
+	{
+		running = false;
+	}
+	PG_END_TRY();
+	return rc;
+}
 
 AtpResult
 atp_query(const char *sql, const AtpArg *args, int nargs)
@@ -77,8 +197,7 @@ atp_query(const char *sql, const AtpArg *args, int nargs)
 		values[i] = args[i].value;
 		nulls[i] = args[i].isnull ? 'n' : ' ';
 	}
-	/* with a snapshot of its own, so that it sees what has just been written */
-	rc = SPI_execute_with_args(sql, nargs, types, values, nulls, false, 0);
+	rc = execute(sql, types, values, nulls, nargs);
 	/* SPI leaves its own behind */
 	MemoryContextSwitchTo(old);
 	if (rc < 0)
