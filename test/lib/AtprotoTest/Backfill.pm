@@ -27,14 +27,15 @@ use Time::HiRes qw(usleep);
 # The host of the stream and of the list.
 our $HOST = 'stream.example.com';
 
-# Twice so many events as half, of which the stream lacks some of the first half; accounts that the mix makes inactive have no export then.
+# Twice so many events as half, of which the stream lacks some of the first half; accounts that the mix makes inactive
+# have no export then.  With hosts, the accounts are spread evenly over so many: pds0.example.net, ...
 sub begin
 {
 	my ($class, %o) = @_;
 	my $half  = $o{half} // 300;
 	my $files = PostgreSQL::Test::Utils::tempdir('simulated');
 	my ($capture, $expect) = AtprotoTest::simulate(
-		'--events' => 2 * $half, '--accounts' => 12, '--seed' => 1 + ($o{seed} // 0) % 1000, '--history' => 0, '--epoch' => $half, '--batches' => 5,
+		'--events' => 2 * $half, '--accounts' => $o{accounts} // 12, '--seed' => 1 + ($o{seed} // 0) % 1000, '--history' => 0, '--epoch' => $half, '--batches' => 5,
 		'--mix' => 'delete=12,update=8,profile=2,identity=0,sync=1,account=' . ($o{account} // 0), '--directory' => "$files/directory",
 		'--exports' => "$files/exports");
 	my $network = AtprotoTest::Network->start;
@@ -48,7 +49,8 @@ sub begin
 	{
 		my $entry = decode_json($line);
 
-		next unless $entry->{document};
+		next unless $entry->{document} && -e "$files/exports/2/$entry->{did}.car";
+		$entry->{document}{service}[0]{serviceEndpoint} = 'https://pds' . keys(%documents) % $o{hosts} . '.example.net' if $o{hosts} && !$documents{ $entry->{did} };
 		$documents{ $entry->{did} } = $entry->{document};
 		($self->{pds}{ $entry->{did} }) = $entry->{document}{service}[0]{serviceEndpoint} =~ m{//(.*)};
 	}
@@ -66,6 +68,14 @@ sub preload { my ($self) = @_; return $self->{preload} }
 sub dids { my ($self) = @_; return sort keys %{ $self->{pds} } }
 sub pds { my ($self, $did) = @_; return $self->{pds}{$did} }
 
+# The file with what an account had after half of the events (1), or all (2); undef when that was nothing.
+sub export
+{
+	my ($self, $did, $epoch) = @_;
+	my $car = "$self->{files}/exports/$epoch/$did.car";
+	return -e $car ? $car : undef;
+}
+
 sub settings
 {
 	my ($self) = @_;
@@ -82,16 +92,16 @@ EOF
 sub serve
 {
 	my ($self, $epoch, $server) = @_;
-	my $pds = $self->{pds};
-	my %repos;
+	my (%repos, @list);
 
-	foreach my $did (keys %$pds)
+	foreach my $did ($self->dids)
 	{
-		my $car = "$self->{files}/exports/$epoch/$did.car";
+		my $car = $self->export($did, $epoch);
 
-		$repos{$_}{$did} = -e $car ? { car => $car } : undef foreach ($HOST, $pds->{$did});
+		push @list, { did => $did } if $car;
+		$repos{$_}{$did} = $car ? { car => $car } : undef foreach ($HOST, $self->pds($did));
 	}
-	$self->{network}->hosts({ $HOST => { stream => $server->port, list => [ map { +{ did => $_ } } sort keys %$pds ], page => 5 } });
+	$self->{network}->hosts({ $HOST => { stream => $server->port, list => \@list, page => 5 } });
 	$self->{network}->repos(\%repos);
 	return;
 }
