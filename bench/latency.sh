@@ -20,7 +20,7 @@ start_server <<-X
 	fsync = on
 	shared_preload_libraries = 'atproto'
 X
-"${PSQL[@]}" -o /dev/null -c "CREATE EXTENSION atproto"
+"${PSQL[@]}" -o /dev/null -c "CREATE EXTENSION atproto" -f "$HERE/latency.sql"
 "$HERE/../test/simulator/simulate" --events "$events" >"$W/capture"
 "$HERE/../test/server/streamserver" --capture "$W/capture" --rate "$RATE" --port-file "$W/port" >"$W/server.log" 2>&1 &
 server=$!
@@ -31,32 +31,7 @@ echo "# $(machine); $events events at $RATE a second, workers = $WORKERS"
 echo "# fsync = on, atproto.batch_delay = $("${PSQL[@]}" -c "SHOW atproto.batch_delay"); load before: $(cut -d' ' -f1 /proc/loadavg)"
 "${PSQL[@]}" -o /dev/null -c "SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$(cat "$W/port")', cursor => 0, proxy => '', workers => $WORKERS)"
 "${PSQL[@]}" -F ' ' <<SQL
-CREATE TEMPORARY TABLE seen (seq bigint, at timestamptz);
-CREATE TEMPORARY TABLE started (at timestamptz);
-DO \$\$
-DECLARE
-	before bigint := 0;
-	now_at bigint;
-BEGIN
-	LOOP
-		SELECT min(seq) INTO now_at FROM atproto.cursor;
-		IF now_at > before THEN
-			INSERT INTO seen VALUES (now_at, clock_timestamp());
-			before := now_at;
-		END IF;
-		EXIT WHEN now_at >= $events;
-		PERFORM pg_sleep(0.002);
-	END LOOP;
-	INSERT INTO started SELECT connected_at FROM atproto.stat_subscription;
-END
-\$\$;
-SELECT 'milliseconds until visible: median', round(p[1]), ', 99 %', round(p[2]), ', 99.9 %', round(p[3]), ', most', round(most)
-FROM (
-	SELECT percentile_cont(ARRAY[0.5, 0.99, 0.999]) WITHIN GROUP (ORDER BY ms) AS p, max(ms) AS most
-	FROM (
-		SELECT 1000 * extract(epoch FROM s.at - b.at) - (e - 1) * 1000.0 / $RATE AS ms
-		FROM generate_series(1, $events) e
-			CROSS JOIN started b
-			CROSS JOIN LATERAL (SELECT at FROM seen WHERE seq >= e ORDER BY seq LIMIT 1) s) m) q;
+CALL seen.look('SELECT min(seq) >= $events FROM atproto.cursor');
+SELECT 'milliseconds until visible: median', round(median), ', 99 %', round(p99), ', 99.9 %', round(p999), ', most', round(most) FROM seen.latency($RATE, 1, $events);
 SELECT 'transactions:', batches, ', events in each, on average:', $events / batches FROM atproto.stat_subscription;
 SQL
