@@ -19,6 +19,7 @@ CREATE FUNCTION made.cpu() RETURNS float8 LANGUAGE sql AS $$
 CREATE PROCEDURE made.measure(size text) LANGUAGE plpgsql AS $$
 DECLARE
 	began float8;
+	seconds float8 := 0;
 	n bigint;
 	made bigint;
 	d did;
@@ -30,14 +31,15 @@ BEGIN
 	INSERT INTO made.time VALUES ('new', size, made.cpu() - began, made);
 	COMMIT;
 	-- the key is somebody else's, which is found out when the tree has been walked
-	began := made.cpu();
 	FOR d, c IN SELECT did, car FROM made.export x WHERE x.size = measure.size LOOP
+		began := made.cpu();
 		BEGIN
 			PERFORM atproto.load_car(d, c, 'atproto', 'zQ3shokFTS3brHcDQrn82RUDfCZESWL1ZdCEJwekUDPQiYBme');
 		EXCEPTION WHEN invalid_parameter_value THEN
 		END;
+		seconds := seconds + made.cpu() - began;
 	END LOOP;
-	INSERT INTO made.time VALUES ('checked', size, made.cpu() - began, made);
+	INSERT INTO made.time VALUES ('checked', size, seconds, made);
 	began := made.cpu();
 	SELECT sum(l.same) INTO n FROM made.export e, atproto.load_car(e.did, e.car) l WHERE e.size = measure.size;
 	INSERT INTO made.time VALUES ('equal', size, made.cpu() - began, n);
