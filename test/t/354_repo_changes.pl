@@ -20,7 +20,7 @@ use Test::More;
 
 my $files = PostgreSQL::Test::Utils::tempdir('simulated');
 
-simulate('--events' => 200, '--accounts' => 14, '--history' => 0, '--epoch' => 100, '--batches' => 5,
+simulate('--events' => 250, '--accounts' => 18, '--history' => 0, '--epoch' => 125, '--batches' => 5,
 	'--mix' => 'account=0,identity=0', '--directory' => "$files/directory", '--exports' => "$files/exports");
 
 my $network = AtprotoTest::Network->start;
@@ -33,7 +33,7 @@ my ($ahead, $dids) = (0, 0);
 
 my %documents = map { $_->{did} => $_->{document} } grep { $_->{document} } map { decode_json($_) } split /\n/, slurp_file("$files/directory/documents");
 my @dids = grep { -e car($_, 1) && slurp_file(car($_, 1)) ne slurp_file(car($_, 2)) } sort keys %documents;
-cmp_ok(scalar @dids, '>=', 12, 'there are accounts') or BAIL_OUT('too few');
+cmp_ok(scalar @dids, '>=', 13, 'there are accounts') or BAIL_OUT('too few');
 
 # What there was of an account: 1, earlier; 2, later.
 sub car { return "$files/exports/$_[1]/$_[0].car" }
@@ -247,6 +247,21 @@ try_change('V-47: a server that it has left says that it is deleted',
 	taken => 1,
 	asked => '2 1',
 	after => sub { my ($did, undef, $new) = @_; is(query("SELECT active, host FROM f.repo WHERE did = '$did'"), "t|$new", 'V-47: it is where it says that it is') });
+try_change('V-47: a server that it may have left says so, while the directory does not answer',
+	answer    => \%deleted,
+	meanwhile => sub {
+		my ($did, $old) = @_;
+		serve($old, $did, { active => JSON::PP::false, status => 'deleted' });
+		$network->fault({ host => 'plc.example.com', did => $did, status => 500 });
+	},
+	suspended => 1,
+	asked     => '2 0',
+	after     => sub {
+		my ($did, $old) = @_;
+		wait_for("SELECT EXISTS (SELECT FROM atproto.status_wish WHERE did = '$did' AND error ~ 'has to be read first')");
+		is(query("SELECT count(*) > 0, (SELECT active FROM f.repo WHERE did = '$did') FROM f.record WHERE did = '$did'"), 't|f', 'V-47: its records are hidden, and stay');
+		is(asked($old, $did, 'getRepoStatus'), 1, 'V-47: and it is asked again another time');
+	});
 
 # below level full there is nobody whose word counts
 my $did = shift @dids;
