@@ -18,6 +18,7 @@
 #include "injection.h"
 #include "process/consumer.h"
 #include "process/manager.h"
+#include "tables/status_wish.h"
 #include "tables/table.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -179,6 +180,7 @@ Datum
 atp_unsubscribe(PG_FUNCTION_ARGS)
 {
 	SPI_connect();
+	atp_status_wishes_leave(text_to_cstring(PG_GETARG_TEXT_PP(0)));
 	on_subscription(fcinfo, "DELETE FROM atproto.subscription WHERE name = $1");
 	SPI_finish();
 	PG_RETURN_VOID();

@@ -321,6 +321,18 @@ read_named(const AtpReleaser *r, const AtpApply *a, Held *held)
 	held->ndids = atp_sort_dids(held->dids, held->nnamed);
 }
 
+/*
+ * What it waits for: what waits behind another one, for the same.  Where that has been taken or has gone, it
+ * has not been compared with any answer yet.
+ */
+static AtpWhyHeld
+why_of(const Held *held, const AtpHeldRow *row, AtpWhyHeld why)
+{
+	if (why != ATP_HELD_ORDER)
+		return why;
+	return row > held->rows && atp_compare_dids(row[-1].did, row->did) == 0 ? row[-1].why : ATP_HELD_IDENTITY;
+}
+
 /* One event into the batch. */
 static void
 add_event(Held *held, HeapTuple tuple, TupleDesc desc, int max)
@@ -337,7 +349,7 @@ add_event(Held *held, HeapTuple tuple, TupleDesc desc, int max)
 	row->rev = DatumGetAtpTid(v[1]);
 	row->subscription = DatumGetTextPCopy(v[2]);
 	row->seq = DatumGetInt64(v[3]);
-	row->why = atp_held_why(TextDatumGetCString(v[4]));
+	row->why = why_of(held, row, atp_held_why(TextDatumGetCString(v[4])));
 	row->asked_at = null[5] ? DT_NOBEGIN : DatumGetTimestampTz(v[5]);
 	if (!atp_batch_add(held->batch, (const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)))
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));

@@ -27,7 +27,10 @@ extern void atp_status_wish(const AtpApply *a, AtpEvent *const *events, int n);
  */
 extern void atp_status_wish_revs(const AtpSubscription *sub, struct varlena *const *dids, int n);
 
-/* Are there as many of these as there should be? */
+/* The subscription is about to be removed: what another one would ask for, it goes on to ask for.  SPI is connected. */
+extern void atp_status_wishes_leave(const char *name);
+
+/* Are there as many of those for revisions as there should be? */
 extern bool atp_status_revs_are_many(void);
 
 /* Has the account's server answered, and would not be asked again now? */

@@ -31,7 +31,7 @@ use Time::HiRes qw(usleep);
 use AtprotoTest::Server;
 
 our @EXPORT = qw(test_dir capture $PDS_LAST read_capture write_capture make_capture did simulate make_node subscribe_sql
-  query try_query wait_until wait_for wait_for_seq start_over $MEMORY_MAX private_memory consumer_memory
+  query try_query ask_from_now_on wait_until wait_for wait_for_seq start_over $MEMORY_MAX private_memory consumer_memory
   tables_match oracle operations table_copy);
 
 our $TIMEOUT = $ENV{PG_TEST_TIMEOUT_DEFAULT} || 180;    # seconds
@@ -186,6 +186,14 @@ sub wait_until
 		BAIL_OUT("timed out waiting for $what") if time > $deadline;
 		usleep(50_000);
 	}
+	return;
+}
+
+# Another cluster is asked from now on, when no other is named.
+sub ask_from_now_on
+{
+	my ($node) = @_;
+	$last_made = $node;
 	return;
 }
 

@@ -533,6 +533,7 @@ fault("held-signature", "tables/judged.c", "		atp_judged_hold(event, ATP_HELD_SI
 fault("held-doubtful", "tables/judged.c", "if (who->doubtful && !(was_asked(event, who) && event->held->why == ATP_HELD_SIGNATURE))", "if (who->doubtful && !was_asked(event, who))", KEYS)
 fault("held-too-new", "tables/judged.c", "else if (atp_identity_is_denied(who))", "else if (false)", KEYS)
 fault("held-one-answer", "tables/judged.c", "atp_judged_was_answered(event, who) && event->held->why != ATP_HELD_IDENTITY)", "atp_judged_was_answered(event, who))", KEYS)
+fault("held-one-answer-behind", "tables/release.c", "	if (why != ATP_HELD_ORDER)\n", "	if (why != ATP_HELD_COUNT)\n", "t/282_full_moves")
 fault("held-no-answer", "tables/judged.c", "return was_asked(event, who) && who->error == NULL;", "return was_asked(event, who);", KEYS)
 fault("held-order", "tables/judge.c", "(repo->stays || (repo->waits && event->held == NULL))", "repo->stays", KEYS)
 fault("held-order-again", "tables/judge.c", "((!old || atp_repo_is_refilled(s, repo, event)) && (repo->stays", "(!old && (repo->stays", AGAIN)
@@ -582,6 +583,7 @@ fault("label-no-key", "tables/label_judge.c", " && !who->doubtful && atp_judged_
 fault("label-alone", "tables/label_judge.c", "		who.state = ATP_IDENTITY_GOOD;\n", "", T)
 fault("label-old", "identity/identity.c", "(identity->has_label_key && is_older(identity->asked_at, now, atp_identity_ttl_s))", "false", T)
 T = "t/282_full_moves"
+fault("deletion-left", "process/control.c", "	atp_status_wishes_leave(text_to_cstring(PG_GETARG_TEXT_PP(0)));\n", "", T)
 fault("held-narrowed", "tables/release.c", "COALESCE(bool_or(h.subscription = $5), true)", "COALESCE(bool_and(h.subscription = $5), true)", T)
 fault("held-narrowed-filter", "tables/release.c", "	all.ndids = -1;\n", "", T)
 fault("held-stray", "tables/release.c", "			drop_stray(a);\n", "			(void) drop_stray;\n", T)

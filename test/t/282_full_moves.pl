@@ -1,7 +1,7 @@
 # 282_full_moves.pl
 #		What waits at level full, when the subscription that it came by does not follow the account any
-#		more, or fills other tables: none of it waits for ever.  As in 282_full.pl, no fetcher
-#		runs.  R-30, R-32, R-35.
+#		more, or fills other tables: none of it waits for ever; and behind what has been taken.  As in
+#		282_full.pl, no fetcher runs.  R-30, R-32, R-35, V-41.
 
 use strict;
 use warnings FATAL => 'all';
@@ -79,6 +79,10 @@ query("UPDATE atproto.subscription SET dids = '{$other}'");
 wait_for('SELECT count(settings_after) = 2 FROM atproto.cursor');
 look_up();
 is_taken('shared', 'R-32: two subscriptions');
+query("INSERT INTO atproto.status_wish (target, did, subscription, why, wished_at) VALUES ('shared', '$did', 'second', 'deleted', now()); SELECT atproto.unsubscribe('second')");
+is(query('SELECT subscription FROM atproto.status_wish'), 'shared', 'V-47: what one asks for the other one goes on to ask for');
+query("SELECT atproto.unsubscribe('shared')");
+is(query('SELECT count(*) FROM atproto.status_wish'), '0', 'V-47: until nobody is left');
 
 # --- other tables ---
 
@@ -97,6 +101,24 @@ my $labels = AtprotoTest::Server->start(make_capture('full_labels.py', 'flood', 
 query("UPDATE atproto.subscription SET url = '" . $labels->url(nsid => 'com.atproto.label.subscribeLabels') . "'");
 wait_for("SELECT count(*) = 0 FROM atproto.held_event WHERE kind = 'repo'");
 pass('R-35: likewise of another kind of stream');
+
+# --- behind one that is true by the key that a directory still has ---
+
+my %others = accounts_of('full.py', 'again');
+my ($turned, $first, $next) = @{ $others{turned} }{qw(did first second)};
+query('DELETE FROM atproto.subscription; CREATE SCHEMA lags');
+begin_again();
+query(subscribe_sql('lags', AtprotoTest::Server->start(make_capture('full.py', 'again')), cursor => 0, target => "'lags'", verify => "'full'", dids => "'{$turned}'"));
+wait_for_seq($node, 'lags', 10);
+is(query("SELECT string_agg(why, ' ' ORDER BY rev) FROM atproto.held_event"), 'identity order order order', 'four events wait, three of them behind the first');
+know($turned, $first);
+looked_up('', "did = '$turned'");
+wait_for("SELECT count(*) = 3 FROM atproto.held_event WHERE why = 'signature'");
+is(query("SELECT string_agg(rkey::text, ',') FROM lags.record") . query('SELECT count(*) FROM atproto.dead_letter'), '100',
+	'V-41: what is not by the key of the first answer waits for another one, also behind what is');
+looked_up(", key = '\\x$next', resolved_at = now()", "did = '$turned'");
+wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+is(query("SELECT string_agg(rkey::text, ',' ORDER BY rkey) FROM lags.record"), '10,20,30,40', 'V-41: which brings its key');
 
 $node->stop;
 done_testing();

@@ -33,7 +33,7 @@ use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(spoil last_seq truth changes level_matches begin_full follow_full full_matches);
+our @EXPORT = qw(spoil last_seq truth changes level_matches begin_full begin_epoch follow_full full_matches);
 
 # The columns of the files that levels.py writes; %1$s is the schema, %2$s the subscription.
 my %columns = (
@@ -122,7 +122,8 @@ sub level_matches
 # --- a network at level full ---
 
 # The cluster (node, preload), the network, and the stream's server, which waits wherever the
-# directory changes; last is the last seq.  conf is more of postgresql.conf, rate the stream's.
+# directory changes; last is the last seq.  conf is more of postgresql.conf, init what make_node()
+# has, rate the stream's.
 sub begin_full
 {
 	my ($name, %o) = @_;
@@ -148,7 +149,7 @@ sub begin_full
 		documents => [ map { decode_json($_) } split /\n/, slurp_file("$spoilt/documents") ],
 		network   => $network,
 		preload   => $preload,
-		node      => make_node($name, start => $preload, conf => "max_worker_processes = 20\natproto.reconnect_delay = 50ms\n" . $network->settings . ($o{conf} // '')),
+		node      => make_node($name, start => $preload, init => $o{init}, conf => "max_worker_processes = 20\natproto.reconnect_delay = 50ms\n" . $network->settings . ($o{conf} // '')),
 		server    => AtprotoTest::Server->start("$spoilt/frames", (map { ('--hold-at', $_) } @stops), $o{rate} ? ('--rate', $o{rate}) : ()) };
 	change_directory($full, 1);
 	return $full;
@@ -174,13 +175,20 @@ sub follow_full
 {
 	my ($full, $settle) = @_;
 
-	foreach my $seq (@{ $full->{stops} })
-	{
-		$settle->($seq - 1);
-		change_directory($full, $seq);
-		$full->{server}->release;
-	}
+	begin_epoch($full, $settle) while @{ $full->{stops} };
 	$settle->($full->{last});
+	return;
+}
+
+# To the next change of the directory, and past it.
+sub begin_epoch
+{
+	my ($full, $settle) = @_;
+	my $seq = shift @{ $full->{stops} };
+
+	$settle->($seq - 1);
+	change_directory($full, $seq);
+	$full->{server}->release;
 	return;
 }
 
@@ -189,7 +197,7 @@ sub follow_full
 sub settle_deletions
 {
 	my ($full) = @_;
-	my $clock = AtprotoTest::Clock->new($full->{node});
+	my $clock = $full->{clock} // AtprotoTest::Clock->new($full->{node});
 
 	wait_until(
 		sub {
