@@ -12,6 +12,12 @@ CREATE FUNCTION jsonb_to_dagcbor(jsonb) RETURNS bytea
 COMMENT ON FUNCTION jsonb_to_dagcbor(jsonb) IS
 	'canonical DAG-CBOR of a jsonb value; the inverse of dagcbor_to_jsonb';
 
+CREATE FUNCTION record_links(value jsonb, OUT path text, OUT target aturi) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'atp_pg_record_links'
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10 ROWS 2;
+COMMENT ON FUNCTION record_links(jsonb) IS
+	'the AT URIs and DIDs that a record has as whole texts, at any depth, and where: subject.uri, facets[].features[app.bsky.richtext.facet#mention].did; a DID as at://did';
+
 CREATE FUNCTION car_roots(bytea) RETURNS cidlink[]
 	AS 'MODULE_PATHNAME', 'atp_pg_car_roots'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;

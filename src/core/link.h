@@ -1,0 +1,42 @@
+/*
+ * link.h
+ *		Links between records: what in a record is one, and where it stands.
+ *
+ * A link is a text that as a whole is an AT URI, in the general syntax, or a DID.  Its path is
+ * that of indexes of the field: names joined by '.', "[]" for the elements of an array, with
+ * the "$type" of those that have one in it: "subject.uri",
+ * "facets[].features[app.bsky.richtext.facet#mention].did".  In a name all but [A-Za-z0-9_$-]
+ * is written %HH, and an empty one '%', so that each path has one reading; in a type '.' and
+ * '#' stay, too.
+ */
+#ifndef ATP_LINK_H
+#define ATP_LINK_H
+
+#include "atp.h"
+#include "uri.h"
+
+/* Bytes; strangers choose names, and nothing is linked from a longer path. */
+#define ATP_LINK_PATH_MAX	256
+
+/* To go back to the level before, set len to what it was.  Beyond the maximum it counts what is not there. */
+typedef struct AtpLinkPath
+{
+	size_t		len;
+	char		text[ATP_LINK_PATH_MAX];
+} AtpLinkPath;
+
+extern void atp_link_path_name(AtpLinkPath *path, AtpSpan name);
+
+/* type: ptr NULL when the element has none. */
+extern void atp_link_path_element(AtpLinkPath *path, AtpSpan type);
+
+/* Texts under these names are about the value that has them, and link to nothing: $type, $link, $bytes. */
+extern bool atp_link_is_name_of_model(AtpSpan name);
+
+/*
+ * The URI that a text links to; "at://" and the DID, for one.  *target is text itself, or buf,
+ * which holds ATP_URI_MAX bytes.  False when it is no link.
+ */
+extern bool atp_link_target(AtpSpan text, char *buf, AtpSpan *target);
+
+#endif							/* ATP_LINK_H */
