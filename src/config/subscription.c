@@ -193,6 +193,28 @@ atp_subscription_same_stream(const AtpSubscription *a, const AtpSubscription *b)
 		same_text(a->headers, b->headers) && a->owner == b->owner && a->workers == b->workers;
 }
 
+static bool
+same_filters(const AtpSettings *a, const AtpSettings *b)
+{
+	if (a->ncollections != b->ncollections || a->ndids != b->ndids || memcmp(a->actions, b->actions, sizeof(a->actions)) != 0)
+		return false;
+	for (int i = 0; i < a->ncollections; i++)
+		if (strcmp(a->collections[i], b->collections[i]) != 0)
+			return false;
+	for (int i = 0; i < a->ndids; i++)
+		if (atp_compare_dids(a->dids[i], b->dids[i]) != 0)
+			return false;
+	return true;
+}
+
+bool
+atp_subscription_same_rows(const AtpSubscription *a, const AtpSubscription *b)
+{
+	return a->owner == b->owner && same_text(a->target, b->target) && same_filters(&a->settings, &b->settings) &&
+		a->settings.keep_records == b->settings.keep_records && a->settings.events == b->settings.events &&
+		a->settings.keep_raw == b->settings.keep_raw && a->settings.verify == b->settings.verify;
+}
+
 bool
 atp_subscription_stop(const AtpSubscription *sub, const char *reason)
 {

@@ -82,6 +82,9 @@ typedef struct AtpSubscription
 /* Do both ask for the same connection and the same tables? */
 extern bool atp_subscription_same_stream(const AtpSubscription *a, const AtpSubscription *b);
 
+/* Do both make the same rows of what they take, of the same accounts, in the same tables, with the same rights? */
+extern bool atp_subscription_same_rows(const AtpSubscription *a, const AtpSubscription *b);
+
 /* All of these: inside a transaction with SPI; results palloc'd in cxt. */
 extern List *atp_subscription_list(MemoryContext cxt);
 extern AtpSubscription *atp_subscription_get(const char *name, MemoryContext cxt);	/* NULL: none */

@@ -55,6 +55,15 @@ COMMENT ON COLUMN atproto.repo_job.doubted_at IS 'since when that is waited for'
 COMMENT ON COLUMN atproto.repo_job.force IS 'also an export that is older than what is stored';
 COMMENT ON COLUMN atproto.repo_job.listed_by IS 'source of the list of a host, in atproto.enumeration, that named it first';
 
+-- also for what comes by logical replication
+CREATE FUNCTION atproto.subscription_jobs() RETURNS trigger
+    LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_subscription_jobs';
+COMMENT ON FUNCTION atproto.subscription_jobs() IS 'trigger: gives the jobs of a subscription that goes, or fetches nothing more into its target, to another one that does';
+CREATE TRIGGER subscription_jobs BEFORE UPDATE OF target, backfill OR DELETE ON atproto.subscription
+    FOR EACH ROW EXECUTE FUNCTION atproto.subscription_jobs();
+ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_jobs;
+REVOKE ALL ON FUNCTION atproto.subscription_jobs() FROM PUBLIC;
+
 CREATE TABLE atproto.repo_fetched (
     target name NOT NULL,
     did @extschema@.did NOT NULL,

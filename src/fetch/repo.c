@@ -10,6 +10,7 @@
 #include "fetch/bounded.h"
 #include "fetch/errand.h"
 #include "fetch/fetch.h"
+#include "fetch/patience.h"
 #include "fetch/repo_limits.h"
 #include "fetch/repo_statements.h"
 #include "fetch/repo_transfer.h"
@@ -205,7 +206,9 @@ begin_transfer(AtpTransfer *t, const char *host)
 	else
 	{
 		t->statements = atp_repo_statements_get(t->job.target, t->sub->owner);
-		t->spoilt = atp_bounded(t->sub->owner, "beginning to fetch a repository", ATP_TRANSFER_MS, hold_events, &b, &b.why) != ATP_BOUNDED_DONE;
+		(void) atp_transfer_act(t, "beginning to fetch a repository", hold_events, &b, &b.why);
+		if (t->job.locked)
+			atp_owner_kept_waiting(t->sub->owner);
 	}
 	if (b.why == NULL)
 		return true;
@@ -332,11 +335,13 @@ look(int64 *us)
 		ListCell   *cell;
 		MemoryContext cxt = CurrentMemoryContext;
 		AtpTime		began = atp_now();
+		Oid			resting[ATP_IMPATIENT_MAX];
+		int			nresting = atp_owners_resting(resting);
 
 		again = false;
 		atp_begin("looking for repositories to fetch");
 		MemoryContextSwitchTo(cxt);
-		jobs = atp_repo_jobs_due(storm, busy, nbusy, DUE_MAX);
+		jobs = atp_repo_jobs_due(storm, busy, nbusy, resting, nresting, DUE_MAX);
 		atp_commit();
 		*us += atp_now() - began;
 		foreach(cell, jobs)
@@ -346,6 +351,12 @@ look(int64 *us)
 			long		wait_ms = -1;
 			bool		waits = false;
 
+			/* since he was looked for: who locks one row of his may have locked all */
+			if (atp_owner_rests(job->owner) > 0)
+			{
+				again = true;
+				continue;
+			}
 			for (int i = 0; host != NULL && i < nbusy; i++)
 				waits |= strcmp(busy[i], host) == 0;
 			/* others, of other hosts, may be behind it */
@@ -410,7 +421,8 @@ cancel_some(void)
 	}
 	atp_commit();
 	for (int i = 0; i < ngone; i++)
-		atp_transfer_cancel(gone[i]);
+		if (atp_owner_rests(gone[i]->sub->owner) == 0)
+			atp_transfer_cancel(gone[i]);
 }
 
 static long
@@ -434,7 +446,7 @@ step(AtpTime now)
 	dlist_foreach_modify(iter, &transfers)
 	{
 		AtpTransfer   *t = dlist_container(AtpTransfer, node, iter.cur);
-		long		rests = atp_transfer_rests(t, now);
+		long		rests = Max(atp_transfer_rests(t, now), atp_owner_rests(t->sub->owner));
 
 		if (rests > 0)
 			timeout = Min(timeout, rests);

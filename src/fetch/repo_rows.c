@@ -36,7 +36,8 @@
 bool
 atp_repo_jobs_wanted(void)
 {
-	AtpResult	found = atp_query("SELECT FROM atproto.repo_job WHERE kind = 'repo' AND state IN ('queued', 'running', 'throttled') LIMIT 1", ATP_NO_ARGS);
+	AtpResult	found = atp_query("SELECT FROM atproto.subscription s WHERE backfill <> 'none' AND EXISTS (SELECT FROM atproto.repo_job j"
+								  " WHERE j.subscription = s.name AND kind = 'repo' AND state IN ('queued', 'running', 'throttled')) LIMIT 1", ATP_NO_ARGS);
 
 	atp_result_free(found);
 	return found.n > 0;
@@ -81,6 +82,7 @@ read_job(AtpTuple row)
 	job->urgent = atp_get_bool(row, "urgent");
 	job->force = atp_get_bool(row, "force");
 	job->asks = atp_get_bool(row, "asks");
+	job->owner = DatumGetObjectId(atp_get(row, "owner", OIDOID, &isnull));
 	job->at_pds = atp_get_bool(row, "at_pds");
 	job->broke = atp_get_bool(row, "broke");
 	job->by_itself = atp_get_bool(row, "by_itself");
@@ -97,10 +99,10 @@ read_job(AtpTuple row)
 	" (" ATP_REPO_SOURCE " = 'pds' OR s.verify = 'full') AND (i.resolved_at IS NULL OR i.resolved_at < now() - interval " IDENTITY_AGE ")" \
 	"  AND (i.asked_at IS NULL OR i.asked_at < now() - interval " IDENTITY_AGE ")" \
 	"  OR j.doubted_at IS NOT NULL AND COALESCE(i.asked_at < j.doubted_at, true) AS asks," \
-	" CASE WHEN j.doubted = " KNOWN " THEN j.error END AS failed," \
+	" CASE WHEN j.doubted = " KNOWN " THEN j.error END AS failed, s.owner::oid AS owner," \
 	" j.priority <= 1 AS urgent, j.priority = 1 AS broke, j.priority > 0 AS by_itself," \
 	" j.priority > 0 AND COALESCE(" ATP_REPO_MAY_BE_FETCHED " > now(), false) AS too_often" \
-	" FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription" \
+	" FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription AND s.backfill <> 'none'" \
 	" LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) j.did" \
 	" LEFT JOIN atproto.repo_fetched f ON f.target = j.target AND f.did OPERATOR(@.=) j.did" \
 	" WHERE j.kind = 'repo' AND j.state = 'queued' AND j.next_try <= now() AND (j.priority = 0 OR NOT $1)"
@@ -132,10 +134,14 @@ texts_arg(char **texts, int n)
 }
 
 List *
-atp_repo_jobs_due(bool asked_for, char **hosts, int nhosts, int max)
+atp_repo_jobs_due(bool asked_for, char **hosts, int nhosts, const Oid *owners, int nowners, int max)
 {
-	return read_jobs(DUE_JOBS " AND j.host IS NOT NULL AND j.host <> ALL ($2) ORDER BY j.priority, j.next_try LIMIT $3",
-					 ATP_ARGS(atp_bool_arg(asked_for), texts_arg(hosts, nhosts), atp_int4_arg(max)));
+	Datum	   *resting = palloc(sizeof(Datum) * Max(nowners, 1));
+
+	for (int i = 0; i < nowners; i++)
+		resting[i] = ObjectIdGetDatum(owners[i]);
+	return read_jobs(DUE_JOBS " AND j.host IS NOT NULL AND j.host <> ALL ($2) AND s.owner::oid <> ALL ($3) ORDER BY j.priority, j.next_try LIMIT $4",
+					 ATP_ARGS(atp_bool_arg(asked_for), texts_arg(hosts, nhosts), atp_array_arg(OIDOID, resting, NULL, nowners), atp_int4_arg(max)));
 }
 
 /* Their identities are looked up, the more urgent the more urgent they are. */
@@ -264,6 +270,7 @@ atp_repo_job_begin(AtpRepoJob *job, const AtpSubscription *sub, AtpStatements *s
 	AtpRepoExport *repo = atp_repo_export_begin(&a, job->did);
 	AtpRefusal	refusal = atp_repo_export_refused(repo, NULL, false, false, why);
 	AtpCaller	caller;
+	uint64		begun;
 
 	if (refusal == ATP_REFUSED_INACTIVE)
 		atp_jobs_suspend(job->target, &job->did, 1);
@@ -272,9 +279,13 @@ atp_repo_job_begin(AtpRepoJob *job, const AtpSubscription *sub, AtpStatements *s
 	job->account = atp_repo_export_account(repo);
 	atp_repo_export_hold(repo);
 	caller = atp_as_table_owner("repo_job");
-	atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'running', host = $3, doubted = NULL, doubted_at = NULL" OF_JOB),
-			ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(host)));
+	begun = atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'running', host = $3, doubted = NULL, doubted_at = NULL" OF_FREE_JOB),
+					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(host)));
 	atp_owner_end(caller);
+	job->locked = begun == 0;
+	if (job->locked)
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE), errmsg("a session has locked its job, or removed it")));
 	return ATP_REFUSED_NOT;
 }
 
@@ -330,7 +341,7 @@ count_fetched(const AtpRepoJob *job, int64 records, int64 bytes)
 void
 atp_repo_job_done(const AtpRepoJob *job, int64 records, int64 bytes)
 {
-	atp_run(atp_identity_sql("DELETE FROM atproto.repo_job" OF_JOB),
+	atp_run(atp_identity_sql("DELETE FROM atproto.repo_job" OF_FREE_JOB),
 			ATP_ARGS(atp_text_arg(job->target), did_arg(job)));
 	count_fetched(job, records, bytes);
 }

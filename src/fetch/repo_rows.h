@@ -37,6 +37,8 @@ typedef struct AtpRepoJob
 	bool		by_itself;		/* nobody asked for it */
 	bool		too_often;		/* it was fetched by itself */
 	bool		asks;			/* its identity is to be looked up before */
+	Oid			owner;			/* of the subscription */
+	bool		locked;			/* by a session, when it was to begin */
 	AtpAccountSaid account;		/* before it was asked for */
 	const char *problem;		/* why nobody can be asked; NULL: somebody can */
 } AtpRepoJob;
@@ -66,8 +68,8 @@ extern void atp_repo_jobs_reset(const AtpRepoJob **running, int n, const char *e
  */
 extern List *atp_repo_jobs_place(bool asked_for, int max, int *placed);
 
-/* Jobs that are due, of which that is known, the most urgent first, but of these hosts; in the current memory. */
-extern List *atp_repo_jobs_due(bool asked_for, char **hosts, int nhosts, int max);
+/* Jobs that are due, of which that is known, the most urgent first, but of these hosts and owners; in the current memory. */
+extern List *atp_repo_jobs_due(bool asked_for, char **hosts, int nhosts, const Oid *owners, int nowners, int max);
 
 /* It is being fetched, as its job has it: nobody has suspended or removed that. */
 extern bool atp_repo_job_is_running(const AtpRepoJob *job);
@@ -101,7 +103,10 @@ extern void atp_repo_job_release(const AtpRepoJob *job, const AtpSubscription *s
 /* It is to be tried again. */
 extern void atp_repo_job_failed(const AtpRepoJob *job, const char *error, AtpRepoFault fault);
 
-/* the export is in the tables; R-65: it has so many records and bytes. */
+/*
+ * R-55: the export is in the tables; R-65: it has so many records and bytes.  A job that a
+ * session has locked, which asks for it, stays, and is done again (atp_repo_jobs_reset()).
+ */
 extern void atp_repo_job_done(const AtpRepoJob *job, int64 records, int64 bytes);
 
 #endif							/* ATP_REPO_ROWS_H */

@@ -27,17 +27,18 @@ PG_FUNCTION_INFO_V1(atp_recheck);
 /* Repositories that are read at a time. */
 #define SOME	"1000"
 
-/* What was put off, or waits for its account, is tried at once. */
-static void
-hasten(const char *target, AtpArg did, bool force)
+/* What was put off, or waits for its account, is tried at once.  False: it has been fetched just now. */
+static bool
+hasten(const AtpSubscription *sub, AtpArg did, bool force)
 {
 	AtpCaller	caller = atp_as_table_owner("repo_job");
+	uint64		n = atp_run(atp_identity_sql("UPDATE atproto.repo_job SET next_try = '-infinity', tries = 0, force = force OR $3, subscription = $4,"
+											 " state = CASE state WHEN 'running' THEN state ELSE 'queued' END"
+											 " WHERE target = $1::name AND did OPERATOR(@.=) $2"),
+							ATP_ARGS(atp_text_arg(sub->target), did, (AtpArg) {BoolGetDatum(force), BOOLOID, false}, atp_text_arg(sub->name)));
 
-	atp_run(atp_identity_sql("UPDATE atproto.repo_job SET next_try = '-infinity', tries = 0, force = force OR $3,"
-							 " state = CASE state WHEN 'running' THEN state ELSE 'queued' END"
-							 " WHERE target = $1::name AND did OPERATOR(@.=) $2"),
-			ATP_ARGS(atp_text_arg(target), did, (AtpArg) {BoolGetDatum(force), BOOLOID, false}));
 	atp_owner_end(caller);
+	return n > 0;
 }
 
 static void
@@ -60,8 +61,10 @@ resync(struct varlena *did, const char *target, bool force)
 	const AtpSubscription *sub = atp_filler_of(target, did);
 
 	check_fetches(sub);
-	(void) atp_jobs_add(sub, &did, 1, ATP_JOB_USER, "asked for");
-	hasten(target, (AtpArg) {PointerGetDatum(did), atp_type("did"), false}, force);
+	/* a fetch that is ending has its job, which is gone then: it began before this was asked for */
+	do
+		(void) atp_jobs_add(sub, &did, 1, ATP_JOB_USER, "asked for");
+	while (!hasten(sub, (AtpArg) {PointerGetDatum(did), atp_type("did"), false}, force));
 	atp_wake_fetcher();
 }
 
@@ -105,6 +108,17 @@ did_of(AtpTuple row)
 	return PG_DETOAST_DATUM_COPY(did);
 }
 
+/* Fetches that are ending began before this was asked for: their jobs are gone then. */
+static void
+await_endings(const char *target)
+{
+	AtpCaller	caller = atp_as_table_owner("repo_job");
+
+	atp_result_free(atp_query("SELECT FROM atproto.repo_job WHERE target = $1::name AND state = 'running' FOR NO KEY UPDATE",
+							  ATP_ARGS(atp_text_arg(target))));
+	atp_owner_end(caller);
+}
+
 static int64
 resync_all(const char *target)
 {
@@ -115,6 +129,7 @@ resync_all(const char *target)
 	int64		added = 0;
 	AtpResult	repos;
 
+	await_endings(target);
 	while ((repos = next_repos(sub, last)).n > 0)
 	{
 		struct varlena **dids;

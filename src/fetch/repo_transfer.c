@@ -13,7 +13,7 @@
 #include "config/spi.h"
 #include "config/transaction.h"
 #include "core/repo_status.h"
-#include "fetch/bounded.h"
+#include "fetch/patience.h"
 #include "fetch/repo_limits.h"
 #include "fetch/repo_statements.h"
 #include "fetch/repo_transfer.h"
@@ -23,6 +23,7 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
+#define STATE_MS		2000	/* so long the owner's tables may take for the state of a repository */
 #define READ_BYTES		(64 * 1024)
 #define READ_STEP		(1024 * 1024)	/* bytes of a transfer in a step */
 #define CHECK_STEP		5000	/* records */
@@ -47,6 +48,17 @@ atp_transfer_free(AtpTransfer *t)
 	MemoryContextDelete(t->cxt);
 }
 
+AtpBounded
+atp_transfer_act(AtpTransfer *t, const char *activity, void (*work) (void *), void *arg, char **why)
+{
+	AtpBounded	bounded = atp_bounded(t->sub->owner, activity, STATE_MS, work, arg, why);
+
+	t->spoilt |= bounded != ATP_BOUNDED_DONE;
+	if (bounded == ATP_BOUNDED_LATE)
+		atp_owner_kept_waiting(t->sub->owner);
+	return bounded;
+}
+
 /* In the owner's tables. */
 static void
 let_go(void *arg)
@@ -64,7 +76,7 @@ fail(AtpTransfer *t, const char *why, AtpRepoFault fault)
 	char	   *refused;
 
 	if (t->began)
-		(void) atp_bounded(t->sub->owner, "letting go of a repository", ATP_TRANSFER_MS, let_go, t, &refused);
+		(void) atp_transfer_act(t, "letting go of a repository", let_go, t, &refused);
 	atp_begin("giving up a repository");
 	atp_repo_job_failed(&t->job, text, fault);
 	atp_commit();
@@ -119,7 +131,7 @@ is_inactive(AtpTransfer *t, const char *status)
 	Inactive	inactive = {t, status, false};
 	char	   *refused;
 
-	(void) atp_bounded(t->sub->owner, "writing an account's status", ATP_TRANSFER_MS, say_inactive, &inactive, &refused);
+	(void) atp_transfer_act(t, "writing an account's status", say_inactive, &inactive, &refused);
 	if (inactive.taken)
 		atp_transfer_free(t);
 	return inactive.taken;
@@ -217,6 +229,15 @@ check_some(AtpTransfer *t)
  * ------------------------------------------------------------------------
  */
 
+/* Its rows are those that the subscription wants now. */
+static bool
+settings_hold(const AtpTransfer *t)
+{
+	const AtpSubscription *sub = atp_subscription_get(t->sub->name, CurrentMemoryContext);
+
+	return sub != NULL && (sub->version == t->sub->version || atp_subscription_same_rows(sub, t->sub));
+}
+
 /* Rows until the step is over; then the state.  NULL: that is committed with them, *more says whether there are more; else why not. */
 static const char *
 merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
@@ -251,6 +272,12 @@ merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
 	atp_owner_end(caller);
 	if (*more || why != NULL)
 		return why;
+	/* who has changed them asks for what they leave out now, and finds this job */
+	if (!settings_hold(t))
+	{
+		*refusal = ATP_REFUSED_CHANGED;
+		return "the subscription was changed while the repository was fetched";
+	}
 	/* what is lost again and again while it is fetched would be fetched for ever */
 	if (t->job.broke || (t->job.by_itself && !whole))
 		atp_repo_fetched(&t->job);
@@ -314,6 +341,8 @@ fault_of(const AtpTransfer *t, AtpRefusal refusal, bool before)
 		case ATP_REFUSED_OLD:
 			/* W-36: a server that the account has left goes on giving what it had */
 			return t->job.at_pds ? ATP_REPO_DOUBTED : ATP_REPO_FAULT;
+		case ATP_REFUSED_CHANGED:
+			return ATP_REPO_LATER;
 		default:
 			return ATP_REPO_FAULT;
 	}
@@ -329,14 +358,11 @@ merge_some(AtpTransfer *t)
 	const char *why;
 	bool		more = false;
 
-	bounded = atp_bounded(t->sub->owner, "looking at the state of a repository", ATP_TRANSFER_MS, look_at_state, &look, &look.why);
+	bounded = atp_transfer_act(t, "looking at the state of a repository", look_at_state, &look, &look.why);
 	if (bounded == ATP_BOUNDED_LATE && rest(t))
 		return false;
 	if (bounded != ATP_BOUNDED_DONE)
-	{
 		look.refusal = ATP_REFUSED_WAITING;
-		t->spoilt = true;
-	}
 	refusal = look.refusal;
 	why = look.why;
 	if (why == NULL)
@@ -369,6 +395,8 @@ try_again(AtpTransfer *t, const ErrorData *error)
 		return false;
 	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
 		t->rows = Max(t->rows / 8, 1);
+	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED || error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE)
+		atp_owner_kept_waiting(t->sub->owner);
 	return rest(t);
 }
 

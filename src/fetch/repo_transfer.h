@@ -5,6 +5,7 @@
 #ifndef ATP_REPO_TRANSFER_H
 #define ATP_REPO_TRANSFER_H
 
+#include "fetch/bounded.h"
 #include "fetch/fetch.h"
 #include "fetch/repo_rows.h"
 #include "lib/ilist.h"
@@ -52,11 +53,14 @@ extern void atp_transfer_cancel(AtpTransfer *t);
 /* It is to be tried again another time. */
 extern void atp_transfer_give_up(AtpTransfer *t, const char *why);
 
+/*
+ * Work in the owner's tables (bounded.h), where it may take seconds; for what comes to
+ * nothing for that, he rests (patience.h).
+ */
+extern AtpBounded atp_transfer_act(AtpTransfer *t, const char *activity, void (*work) (void *), void *arg, char **why);
+
 /* In ms: until it can go on; 0: now. */
 extern long atp_transfer_rests(const AtpTransfer *t, AtpTime now);
-
-/* So long the owner's tables may take for the state of a repository. */
-#define ATP_TRANSFER_MS		2000
 
 /* It leaves its list, and its memory, temporary file and request go. */
 extern void atp_transfer_free(AtpTransfer *t);

@@ -11,7 +11,7 @@
 
 /*
  * The first by name of those that fill the tables of a schema with the account's
- * records; an ERROR when there is none, or when the current user is no member of
+ * records, one that fetches repositories if there is any; an ERROR when there is none, or when the current user is no member of
  * its owner.  SPI is connected.
  */
 extern const AtpSubscription *atp_filler_of(const char *target, const struct varlena *did);

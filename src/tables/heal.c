@@ -171,7 +171,8 @@ without_job(const AtpApply *a, struct varlena **dids, int n)
 {
 	AtpCaller	caller = atp_as_table_owner("repo_job");
 	AtpResult	found = atp_query(atp_identity_sql("SELECT n::integer FROM unnest($2) WITH ORDINALITY u (did, n) WHERE NOT EXISTS"
-												   " (SELECT FROM atproto.repo_job j WHERE j.target = $1::name AND j.did OPERATOR(@.=) u.did)"
+												   " (SELECT FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription AND s.backfill <> 'none'"
+												   "  WHERE j.target = $1::name AND j.did OPERATOR(@.=) u.did)"
 												   " ORDER BY n"),
 								  ATP_ARGS(atp_text_arg(atp_target(a->statements)), atp_dids_arg(dids, n)));
 	int			left = (int) found.n;

@@ -15,7 +15,8 @@ typedef enum AtpRefusal
 	ATP_REFUSED_NOT,
 	ATP_REFUSED_INACTIVE,		/* while the account is not active */
 	ATP_REFUSED_WAITING,		/* while others are at it */
-	ATP_REFUSED_OLD				/* this export; R-50 */
+	ATP_REFUSED_OLD,			/* this export; R-50 */
+	ATP_REFUSED_CHANGED			/* it was read for another filter, or another role, than are set now */
 } AtpRefusal;
 
 /* Lock the repository, with a row made for it if there is none. */
