@@ -60,9 +60,10 @@ typedef struct Backfill
 /* What is asked of whom is nobody else's: only the subscription's owner sees it. */
 #define OF_HIS	" AND pg_has_role($2, owner::oid, 'USAGE')"
 
-/* A job that is put off for long, or until something happens. */
+/* A job that is put off for long, or until something happens; or whose host rests since it failed: that has one trial then, whatever waits for it. */
 #define IS_FAILED \
-	"(j.state IN ('throttled', 'suspended') OR (j.state = 'queued' AND j.tries > 0 AND j.next_try > now() + interval '5 s'))"
+	"(j.state IN ('throttled', 'suspended') OR (j.state = 'queued' AND (j.tries > 0 AND j.next_try > now() + interval '5 s'" \
+	" OR COALESCE(j.host IN (SELECT h.host FROM atproto.host h WHERE h.failures >= 5 AND h.parked_until > now() + interval '5 s'), false))))"
 
 /* Likewise of a host's list: of very many hosts, some never answer. */
 #define HOST_FAILED \
@@ -147,7 +148,7 @@ list_failures(const Backfill *b)
 {
 	int			nest = atp_waiting_step();
 	AtpCaller	caller = atp_as_table_owner("subscription");
-	AtpResult	found = atp_query("SELECT string_agg(did || ': ' || COALESCE(error, state), E'\\n') AS failures"
+	AtpResult	found = atp_query("SELECT string_agg(did || ': ' || COALESCE(error, CASE state WHEN 'queued' THEN 'its host has failed, and rests' ELSE state END), E'\\n') AS failures"
 								  " FROM (SELECT j.did::text AS did, j.error, j.state FROM atproto.repo_job j JOIN atproto.subscription o ON o.name = j.subscription"
 								  "  WHERE j.target = (SELECT target FROM atproto.subscription WHERE name = $1" OF_HIS ")" OF_HIS " AND " IS_FAILED
 								  "  ORDER BY j.queued_at LIMIT 5) f",

@@ -27,6 +27,9 @@ PG_FUNCTION_INFO_V1(atp_recheck);
 /* Repositories that are read at a time. */
 #define SOME	"1000"
 
+/* Fetches of a repository that may end while it is asked for, one after the other. */
+#define ENDINGS_MAX	3
+
 /* What was put off, or waits for its account, is tried at once.  False: it has been fetched just now. */
 static bool
 hasten(const AtpSubscription *sub, AtpArg did, bool force)
@@ -62,9 +65,12 @@ resync(struct varlena *did, const char *target, bool force)
 
 	check_fetches(sub);
 	/* a fetch that is ending has its job, which is gone then: it began before this was asked for */
-	do
+	for (int i = 0; i < ENDINGS_MAX; i++)
+	{
 		(void) atp_jobs_add(sub, &did, 1, ATP_JOB_USER, "asked for");
-	while (!hasten(sub, (AtpArg) {PointerGetDatum(did), atp_type("did"), false}, force));
+		if (hasten(sub, (AtpArg) {PointerGetDatum(did), atp_type("did"), false}, force))
+			break;
+	}
 	atp_wake_fetcher();
 }
 

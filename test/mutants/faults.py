@@ -420,6 +420,20 @@ fault("limit-storm-over", "fetch/repo_limits.c", "greatest(now() - \" STORM_WITH
 fault("limit-storm-asked-for", "fetch/repo_rows.c", "(j.priority = 0 OR NOT $1)", "(j.priority <= 1 OR NOT $1)", "t/348_repo_limits")
 fault("limit-reset", "fetch/repo_rows.c", "tries = tries + 1, next_try = now() + \" BACK_OFF(\"interval \" SOON) \",", "next_try = now(),", "t/346_repos")
 
+# --- owners ---
+
+OWNERS = "t/356_repo_owners"
+fault("owner-rests", "fetch/patience.c", "if (owners[i].until > now)", "if (owners[i].until > now + 1000000000000)", OWNERS)
+fault("owner-locked-job", "fetch/repo_rows.c", "atp_run(atp_identity_sql(\"DELETE FROM atproto.repo_job\" OF_FREE_JOB)", "atp_run(atp_identity_sql(\"DELETE FROM atproto.repo_job\" OF_JOB)", OWNERS)
+fault("owner-changed", "config/subscription.c", "if (a->ncollections != b->ncollections || a->ndids", "if (a->ndids", OWNERS)
+fault("owner-unchanged", "fetch/repo_transfer.c", "(sub->version == t->sub->version || atp_subscription_same_rows(sub, t->sub))", "sub->version == t->sub->version", OWNERS)
+fault("owner-filler", "tables/filler.c", "ORDER BY backfill = 'none', name", "ORDER BY name", OWNERS)
+fault("owner-none", "fetch/repo_rows.c", "s.name = j.subscription AND s.backfill <> 'none'", "s.name = j.subscription", OWNERS)
+fault("owner-heir", "tables/job_heir.c", "CROSS JOIN o WHERE k.subscription = $1", "CROSS JOIN o WHERE false AND k.subscription = $1", OWNERS)
+fault("owner-heir-dids", "tables/job_heir.c", "AND o.dids IS NULL", "", OWNERS)
+fault("owner-leaves", "tables/job_heir.c", "hand_over(old, true);", "hand_over(old, false);", OWNERS)
+fault("await-host", "fetch/await_backfill.c", "WHERE h.failures >= 5 AND", "WHERE h.failures >= 500 AND", "t/349_await")
+
 # --- what a server says instead of a repository ---
 
 REFUSALS = "t/348_repo_refusals"

@@ -69,6 +69,17 @@ cmp_ok($rows, '>', 0, 'which is so');
 is(query("SELECT count(*) FROM atproto.repo WHERE sync = 'synchronized'"), '2', 'they are in step');
 like(await("'posts', '0 s'"), qr/\ANOTICE:  backfill of subscription "posts" has ended: 2/, 'R-65: and there is nothing to wait for any more');
 
+# --- a host that fails ---
+
+my @of_dead = map { did($_) } qw(g h i j k l m);
+$network->fault({ host => 'dead.example.com', status => 500 });
+query("CREATE SCHEMA dead; SELECT atproto.create_tables('dead'); SELECT atproto.subscribe('dead', 'wss://$host', target => 'dead', repo_source => 'https://dead.example.com', backfill => 'repair', dids => '{@{[ join ',', @of_dead ]}}')");
+$said = await("'dead', '1 min'");
+like($said, qr/WARNING:  7 repositories of subscription "dead" could not be fetched/, 'R-65: nor does it wait for all that a host has that fails, and of which it is asked for one at a time');
+cmp_ok(query("SELECT count(*) FROM atproto.repo_job WHERE target = 'dead' AND tries = 0"), '>', 0, 'for it has not been asked for all of them');
+query("SELECT atproto.unsubscribe('dead')");
+$network->unfault(undef);
+
 # --- for what it waits ---
 
 query("SELECT atproto.subscribe('more', 'wss://$host', backfill => 'repair', dids => '{$first}')");

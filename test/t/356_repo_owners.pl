@@ -1,4 +1,4 @@
-# 353_repo_owners.pl
+# 356_repo_owners.pl
 #		What owners do while repositories are fetched: they lock their tables and their jobs,
 #		change what their subscription takes, where to, and whether it fetches at all, or
 #		remove it while another one fills the same tables.  Others' repositories come all
