@@ -582,7 +582,7 @@ fault("heal-break", "tables/repo_state.c", "if (is_sync(repo, ATP_SYNC_DESYNCHRO
 fault("heal-deleted", "tables/heal.c", "	atp_jobs_remove(target, deleted, ndeleted);\n", "	atp_jobs_remove(target, deleted, 0);\n", "t/348_repo_refusals")
 fault("heal-active", "tables/heal.c", "	atp_jobs_resume(target, active, nactive);\n", "	atp_jobs_resume(target, active, 0);\n", "t/348_repo_refusals")
 fault("heal-abandoned", "tables/heal.c", "	(void) atp_execute(a->statements, &statements[LET_GO], &arg, NULL);\n", "	(void) LET_GO;\n", REPOS)
-fault("heal-fetched", "tables/heal.c", "\" (SELECT FROM atproto.repo_job j WHERE", "\" (SELECT FROM atproto.repo_job j WHERE j.state = 'suspended' AND", REPOS, HEAL)
+fault("heal-fetched", "tables/heal.c", "WHERE j.target = $1::name AND j.did", "WHERE j.state = 'suspended' AND j.target = $1::name AND j.did", REPOS, HEAL)
 
 # --- labels at level full ---
 
