@@ -20,6 +20,7 @@
 #define LOOK_MS			1000	/* so long between two looks, unless a transfer ended */
 #define LOOK_LEAST_MS	20		/* ... or this, and so many times as long as finding jobs took */
 #define LOOK_SHARE		3
+#define PREPARE_MS		500		/* jobs that are new are looked for so often: what breaks is to heal within a second */
 #define TRANSFERS_MAX	32		/* at a time */
 #define DUE_MAX			64		/* jobs that are looked at */
 #define BUSY_MAX		64		/* hosts */
@@ -471,14 +472,14 @@ step(AtpTime now)
 		atp_repos_forget_fetched();
 		atp_commit();
 	}
-	if (atp_remaining(now, prepared, LOOK_MS) == 0)
+	if (atp_remaining(now, prepared, PREPARE_MS) == 0)
 	{
 		prepared = now;
 		prepare();
 	}
 	if (has_room())
 		timeout = Min(timeout, look_if_due());
-	return more ? 0 : Min(timeout, atp_remaining(now, prepared, LOOK_MS));
+	return more ? 0 : Min(timeout, atp_remaining(now, prepared, PREPARE_MS));
 }
 
 const AtpErrand atp_repo_errand = {.name = "repo", .wanted = atp_repo_jobs_wanted, .begin = begin, .step = step};
