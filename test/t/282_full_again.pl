@@ -136,7 +136,7 @@ foreach my $workers (1, 3)
 my $server = AtprotoTest::Server->start(make_capture('full.py', 'again'));
 my $did    = $who{same}{did};
 query('CREATE SCHEMA fetched');
-query(subscribe_sql('fetched', $server, cursor => 0, target => "'fetched'"));
+query(subscribe_sql('fetched', $server, cursor => 0, target => "'fetched'", backfill => "'repair'"));
 wait_for_seq($node, 'fetched', 10);
 # as the fetcher leaves it, while it waits for the answer
 query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, state) VALUES ('fetched', '$did', 'fetched', 1, 'break', 'running');"

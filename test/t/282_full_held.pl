@@ -58,7 +58,7 @@ sub begin_fetched
 
 	query("CREATE SCHEMA $name; SELECT atproto.create_tables('$name')");
 	query("INSERT INTO $name.repo (did, sync, hold) SELECT did, 'resyncing', 'resync' FROM forged");
-	query('BEGIN; ' . subscribe_sql($name, $server, cursor => 0, target => "'$name'", verify => "'full'")
+	query('BEGIN; ' . subscribe_sql($name, $server, cursor => 0, target => "'$name'", verify => "'full'", backfill => "'repair'")
 		. "; INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, state) SELECT '$name', did, '$name', 1, 'break', 'running' FROM forged; COMMIT");
 	return;
 }
