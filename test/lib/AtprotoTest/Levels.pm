@@ -123,7 +123,7 @@ sub level_matches
 
 # The cluster (node, preload), the network, and the stream's server, which waits wherever the
 # directory changes; last is the last seq.  conf is more of postgresql.conf, init what make_node()
-# has, rate the stream's.
+# has, rate the stream's, faults the only ones that are made (test/oracle/spoil.py).
 sub begin_full
 {
 	my ($name, %o) = @_;
@@ -133,7 +133,7 @@ sub begin_full
 			'--p256' => 30, '--epoch' => $o{epoch}, '--rotations' => 8, '--migrations' => 2,
 			'--mix' => 'delete=4,update=2,account=4,identity=0.5,sync=0.2'
 		],
-		[ '--percent' => $o{percent}, '--seed' => $o{seed}, '--sure' ]);
+		[ '--percent' => $o{percent}, '--seed' => $o{seed}, '--sure', $o{faults} ? ('--only' => $o{faults}) : () ]);
 	my $last    = last_seq($spoilt);
 	my @stops   = grep { $_ > 1 && $_ <= $last } changes($spoilt);
 	my $network = AtprotoTest::Network->start;
