@@ -124,8 +124,8 @@ is(state_of('raced'), 't||desynchronized|raced.example.com', 'V-39: what the str
 is(asked('raced'), 2, 'V-39: ten minutes after the first time');
 wait_for("SELECT count(*) = 0 FROM atproto.status_wish WHERE did = '$who{takendown}{did}'");
 $network->repos({ $who{takendown}{pds} => { $who{takendown}{did} => { active => JSON::PP::true } } });
-query("INSERT INTO atproto.status_wish (target, did, subscription, why, wished_at, answered_at, next_try)"
-	. " VALUES ('atproto', '$who{takendown}{did}', 's', 'rev', now(), now(), 'infinity')");
+query("INSERT INTO atproto.status_wish (target, did, subscription, why, wished_at, answered_at, next_try, status_at, status_seq)"
+	. " SELECT 'atproto', did, 's', 'rev', now(), now(), 'infinity', status_at, status_seq FROM atproto.repo WHERE did = '$who{takendown}{did}'");
 $server->release;
 wait_for_seq($node, 's', 5 * $all + 1);
 is(query("SELECT why, answered_at, next_try < 'infinity' FROM atproto.status_wish WHERE did = '$who{takendown}{did}'"), 'inactive||t', 'V-39: whoever was asked for its revision alone is asked anew');

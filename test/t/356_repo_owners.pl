@@ -82,7 +82,7 @@ make_target('locked', locked => "backfill => 'repair'");
 query("CREATE ROLE locker LOGIN SUPERUSER; UPDATE atproto.subscription SET owner = 'locker' WHERE name = 'locked'");
 my $session = $node->background_psql('postgres');
 $session->query_safe('BEGIN; LOCK TABLE locked.repo IN EXCLUSIVE MODE');
-query("SELECT atproto.resync(('did:plc:' || translate(lpad(i::text, 24, 'a'), '0189', 'bcde'))::did, 'locked') FROM generate_series(1, 20) i");
+query("SELECT atproto.resync(('did:plc:' || translate(lpad(i::text, 24, 'a'), '0189', 'bcde'))::did, 'locked') FROM generate_series(1, 100) i");
 wait_for("SELECT EXISTS (SELECT FROM atproto.repo_job WHERE target = 'locked' AND tries > 0)");
 query("SELECT atproto.resync('$me', 'other')");
 wait_for_repo('other', $me);
