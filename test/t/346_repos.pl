@@ -11,28 +11,17 @@ use FindBin;
 use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
-use AtprotoTest::Network;
-use AtprotoTest::Preload;
+use AtprotoTest::Exports;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $python = $ENV{PYTHON} || '/usr/bin/python3';
-my $files  = PostgreSQL::Test::Utils::tempdir('exports');
-my $host   = 'stream.example.com';
-
-IPC::Run::run([ $python, '-B', test_dir() . '/oracle/export.py', $files ]) or BAIL_OUT('no exports were made');
-
-my $network = AtprotoTest::Network->start(cars => $files);
-my $node    = make_node(
-	'repos',
-	start => AtprotoTest::Preload->make(network => $network),
-	conf  => $network->settings . "atproto.fetch_retry = '1s'\natproto.fetch_host_rate = 1000\nmax_worker_processes = 20\n");
+my ($network, $node, $files) = begin_exports('repos', "atproto.fetch_retry = '1s'\n");
 my ($me, $big, $many) = map { did($_) } qw(a c d);
 
 sub serve
 {
 	my (%cars) = @_;
-	$network->repos({ $host => { map { $_ => defined $cars{$_} ? { car => "$files/$cars{$_}.car" } : undef } keys %cars } });
+	$network->repos({ $HOST => { map { $_ => defined $cars{$_} ? { car => "$files/$cars{$_}.car" } : undef } keys %cars } });
 	return;
 }
 
@@ -50,7 +39,7 @@ sub wait_for_error
 	return;
 }
 
-query("SELECT atproto.subscribe('none', 'wss://$host')");
+query("SELECT atproto.subscribe('none', 'wss://$HOST')");
 like(($node->psql('postgres', "SELECT atproto.resync('$me')"))[2], qr/subscription "none" fetches no repositories/, 'R-01: backfill none never fetches');
 query("UPDATE atproto.subscription SET backfill = 'repair'");
 
@@ -103,12 +92,12 @@ serve($me => undef);
 query("SELECT atproto.resync('$me')");
 wait_for_error($me, 'RepoNotFound|status 400');
 is(query("SELECT records FROM atproto.audit('$me')"), '537', 'R-13: a repository that its server does not have keeps its rows');
-$network->fault({ host => $host, did => $many, path => 'getRepo\\b', status => 429, headers => { 'Retry-After' => '3000' }, times => 1 });
+$network->fault({ host => $HOST, did => $many, path => 'getRepo\\b', status => 429, headers => { 'Retry-After' => '3000' }, times => 1 });
 serve($me => undef, $many => 'collections');
 query("SELECT atproto.resync('$many')");
 wait_for("SELECT error ~ '429' FROM atproto.repo_job WHERE did = '$many'");
 is(query("SELECT tries FROM atproto.repo_job WHERE did = '$many'"), '0', 'R-21: a server that has too much to do is no failure of the repository');
-query("SELECT atproto.unpark('$host')");
+query("SELECT atproto.unpark('$HOST')");
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$many')");
 pass('R-21: which is fetched when it may be asked');
 query("UPDATE atproto.repo SET active = false, status = 'takendown' WHERE did = '$big'; SELECT atproto.resync('$big')");
@@ -119,8 +108,8 @@ is(query("SELECT error FROM atproto.repo_job WHERE did = '$big'"), 'the account 
 
 my $fetcher = query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'");
 query("DELETE FROM atproto.repo_job; CREATE ROLE poor; GRANT USAGE ON SCHEMA atproto TO poor");
-query("INSERT INTO atproto.subscription (name, url, target, enabled, backfill) VALUES ('gone', 'wss://$host', 'gone', false, 'repair');
-	CREATE SCHEMA poor; INSERT INTO atproto.subscription (name, url, target, enabled, backfill) VALUES ('poor', 'wss://$host', 'poor', false, 'repair');
+query("INSERT INTO atproto.subscription (name, url, target, enabled, backfill) VALUES ('gone', 'wss://$HOST', 'gone', false, 'repair');
+	CREATE SCHEMA poor; INSERT INTO atproto.subscription (name, url, target, enabled, backfill) VALUES ('poor', 'wss://$HOST', 'poor', false, 'repair');
 	SELECT atproto.create_tables('poor')");
 query("UPDATE atproto.subscription SET owner = 'poor' WHERE name = 'poor'");
 serve($me => 'first', $many => 'collections');
@@ -145,7 +134,7 @@ is(query("SELECT hold, sync FROM atproto.repo WHERE did = '$many'"), 'resync|res
 
 query('DELETE FROM atproto.repo_job');
 query("UPDATE atproto.repo SET rev = NULL, sync = 'partial', hold = NULL");
-$network->fault({ host => $host, did => $me, path => 'getRepo\\b', hang => 1000 });
+$network->fault({ host => $HOST, did => $me, path => 'getRepo\\b', hang => 1000 });
 query("SELECT atproto.resync('$me'), atproto.resync('$many')");
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$many')");
 # after half a minute it is given up, and asked once more
@@ -174,7 +163,7 @@ $network->unfault(undef);
 # --- what may be the end of the fetcher ---
 
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job)");
-$network->fault({ host => $host, did => $me, path => 'getRepo\\b', hang => 1000 });
+$network->fault({ host => $HOST, did => $me, path => 'getRepo\\b', hang => 1000 });
 query("SELECT atproto.resync('$me')");
 wait_for("SELECT state = 'running' FROM atproto.repo_job");
 query("UPDATE atproto.repo_job SET tries = 20");
@@ -188,7 +177,7 @@ wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job)");
 
 # --- whose job a session has locked ---
 
-$network->fault({ host => $host, did => $me, path => 'getRepo\\b', hold => 'locked', status => 500, body => 'x', times => 1 });
+$network->fault({ host => $HOST, did => $me, path => 'getRepo\\b', hold => 'locked', status => 500, body => 'x', times => 1 });
 query("SELECT atproto.resync('$me')");
 wait_for("SELECT state = 'running' FROM atproto.repo_job");
 my $session = $node->background_psql('postgres');

@@ -11,22 +11,11 @@ use FindBin;
 use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
-use AtprotoTest::Network;
-use AtprotoTest::Preload;
+use AtprotoTest::Exports;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $python = $ENV{PYTHON} || '/usr/bin/python3';
-my $files  = PostgreSQL::Test::Utils::tempdir('exports');
-my $host   = 'stream.example.com';
-
-IPC::Run::run([ $python, '-B', test_dir() . '/oracle/export.py', $files ]) or BAIL_OUT('no exports were made');
-
-my $network = AtprotoTest::Network->start(cars => $files);
-my $node    = make_node(
-	'limits',
-	start => AtprotoTest::Preload->make(network => $network),
-	conf  => $network->settings . "atproto.fetch_retry = '1s'\natproto.fetch_host_rate = 1000\nmax_worker_processes = 20\n");
+my ($network, $node, $files) = begin_exports('limits', "atproto.fetch_retry = '1s'\n");
 my ($me, $other) = map { did($_) } qw(a d);
 
 # How often the server was asked for it.
@@ -83,8 +72,8 @@ sub fill
 	return;
 }
 
-query("SELECT atproto.subscribe('limits', 'wss://$host', backfill => 'repair')");
-$network->repos({ $host => { $me => { car => "$files/first.car" }, $other => { car => "$files/collections.car" } } });
+query("SELECT atproto.subscribe('limits', 'wss://$HOST', backfill => 'repair')");
+$network->repos({ $HOST => { $me => { car => "$files/first.car" }, $other => { car => "$files/collections.car" } } });
 fill(1, 1);
 
 # --- one repository ---
@@ -150,7 +139,7 @@ is(storms(), 1, 'R-06: what came before its end is no storm once more');
 # --- what is lost while it is fetched ---
 
 query("DELETE FROM atproto.repo_fetched");
-$network->fault({ host => $host, path => 'getRepo\\b', hold => 'gate', times => 1 });
+$network->fault({ host => $HOST, path => 'getRepo\\b', hold => 'gate', times => 1 });
 query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason) VALUES ('atproto', '$me', 'limits', 3, 'listed')");
 wait_until(sub { asked() == 11 }, 'the request');
 query("UPDATE atproto.repo SET sync = 'desynchronized' WHERE did = '$me' AND hold = 'resync'");
