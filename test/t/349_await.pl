@@ -10,22 +10,11 @@ use FindBin;
 use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
-use AtprotoTest::Network;
-use AtprotoTest::Preload;
+use AtprotoTest::Exports;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $python = $ENV{PYTHON} || '/usr/bin/python3';
-my $files  = PostgreSQL::Test::Utils::tempdir('exports');
-my $host   = 'stream.example.com';
-
-IPC::Run::run([ $python, '-B', test_dir() . '/oracle/export.py', $files ]) or BAIL_OUT('no exports were made');
-
-my $network = AtprotoTest::Network->start(cars => $files);
-my $node    = make_node(
-	'await',
-	start => AtprotoTest::Preload->make(network => $network),
-	conf  => $network->settings . "atproto.fetch_retry = '1h'\natproto.fetch_host_rate = 1000\nmax_worker_processes = 20\n");
+my ($network, $node, $files) = begin_exports('await', "atproto.fetch_retry = '1h'\n");
 my ($first, $many, $absent) = map { did($_) } qw(a d e);
 my $never = did('b');
 
@@ -58,9 +47,9 @@ sub add_job
 
 # --- a whole backfill ---
 
-$network->hosts({ $host => { collections => { 'app.bsky.feed.post' => [ $first, $many ] } } });
-$network->repos({ $host => { $first => { car => "$files/first.car" }, $many => { car => "$files/collections.car" }, $absent => undef } });
-query("SELECT atproto.subscribe('posts', 'wss://$host', collections => '{app.bsky.feed.post}', backfill => 'collections')");
+$network->hosts({ $HOST => { collections => { 'app.bsky.feed.post' => [ $first, $many ] } } });
+$network->repos({ $HOST => { $first => { car => "$files/first.car" }, $many => { car => "$files/collections.car" }, $absent => undef } });
+query("SELECT atproto.subscribe('posts', 'wss://$HOST', collections => '{app.bsky.feed.post}', backfill => 'collections')");
 my $said = await("'posts'");
 my $rows = query('SELECT count(*) FROM atproto.record');
 like($said, qr/NOTICE:  backfill of subscription "posts" has ended: 2 repositories were fetched, with $rows records\z/, 'R-65: it ends when all is there');
@@ -73,7 +62,7 @@ like(await("'posts', '0 s'"), qr/\ANOTICE:  backfill of subscription "posts" has
 
 my @of_dead = map { did($_) } qw(g h i j k l m);
 $network->fault({ host => 'dead.example.com', status => 500 });
-query("CREATE SCHEMA dead; SELECT atproto.create_tables('dead'); SELECT atproto.subscribe('dead', 'wss://$host', target => 'dead', repo_source => 'https://dead.example.com', backfill => 'repair', dids => '{@{[ join ',', @of_dead ]}}')");
+query("CREATE SCHEMA dead; SELECT atproto.create_tables('dead'); SELECT atproto.subscribe('dead', 'wss://$HOST', target => 'dead', repo_source => 'https://dead.example.com', backfill => 'repair', dids => '{@{[ join ',', @of_dead ]}}')");
 $said = await("'dead', '1 min'");
 like($said, qr/WARNING:  7 repositories of subscription "dead" could not be fetched/, 'R-65: nor does it wait for all that a host has that fails, and of which it is asked for one at a time');
 cmp_ok(query("SELECT count(*) FROM atproto.repo_job WHERE target = 'dead' AND tries = 0"), '>', 0, 'for it has not been asked for all of them');
@@ -82,7 +71,7 @@ $network->unfault(undef);
 
 # --- for what it waits ---
 
-query("SELECT atproto.subscribe('more', 'wss://$host', backfill => 'repair', dids => '{$first}')");
+query("SELECT atproto.subscribe('more', 'wss://$HOST', backfill => 'repair', dids => '{$first}')");
 like(await("'more'"), qr/has ended: 2 repositories/, 'another one');
 add_job('posts', "now() + interval '1 day'");
 like(await("'more'"), qr/has ended/, 'what comes later does not count');
@@ -110,7 +99,7 @@ query("SELECT atproto.resume('posts')");
 
 # --- what fails ---
 
-query("SELECT atproto.subscribe('failing', 'wss://$host', backfill => 'repair', dids => '{$absent}')");
+query("SELECT atproto.subscribe('failing', 'wss://$HOST', backfill => 'repair', dids => '{$absent}')");
 $said = await("'failing'");
 like($said, qr/WARNING:  1 repositories of subscription "failing" could not be fetched\nDETAIL:  $absent: [^\n]*RepoNotFound[^\n]*\nHINT:  [^\n]*atproto\.repo_problem/, 'R-65: which have failed, and why');
 like($said, qr/NOTICE:  backfill of subscription "failing" has ended/, 'and it ends');
@@ -122,7 +111,7 @@ like(await("'posts', '0 s'"), qr/DETAIL:  0 of 1 lists were read; 0 repositories
 
 # --- what it refuses ---
 
-query("INSERT INTO atproto.subscription (name, url, enabled) VALUES ('none', 'wss://$host', false)");
+query("INSERT INTO atproto.subscription (name, url, enabled) VALUES ('none', 'wss://$HOST', false)");
 like(await("'none'"), qr/ERROR:  subscription "none" fetches no repositories\nHINT:  Set "backfill"/, 'backfill => none');
 like(await("'nobody'"), qr/ERROR:  subscription "nobody" does not exist/, 'a name that is none');
 like(await('NULL'), qr/ERROR:  name must not be null/, 'null');

@@ -9,22 +9,11 @@ use FindBin;
 use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
-use AtprotoTest::Network;
-use AtprotoTest::Preload;
+use AtprotoTest::Exports;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $python = $ENV{PYTHON} || '/usr/bin/python3';
-my $files  = PostgreSQL::Test::Utils::tempdir('exports');
-my $host   = 'stream.example.com';
-
-IPC::Run::run([ $python, '-B', test_dir() . '/oracle/export.py', $files ]) or BAIL_OUT('no exports were made');
-
-my $network = AtprotoTest::Network->start(cars => $files);
-my $node    = make_node(
-	'progress',
-	start => AtprotoTest::Preload->make(network => $network),
-	conf  => $network->settings . "atproto.fetch_retry = '1h'\natproto.fetch_host_rate = 1000\natproto.audits = on\nmax_worker_processes = 20\n");
+my ($network, $node, $files) = begin_exports('progress', "atproto.fetch_retry = '1h'\natproto.audits = on\n");
 my ($first, $many, $absent) = map { did($_) } qw(a d e);
 
 # Columns of the view.
@@ -44,9 +33,9 @@ sub as
 
 # --- a backfill ---
 
-$network->hosts({ $host => { collections => { 'app.bsky.feed.post' => [ $first, $many, $absent ] } } });
-$network->repos({ $host => { $first => { car => "$files/first.car" }, $many => { car => "$files/collections.car" }, $absent => undef } });
-query("SELECT atproto.subscribe('posts', 'wss://$host', collections => '{app.bsky.feed.post}', backfill => 'collections')");
+$network->hosts({ $HOST => { collections => { 'app.bsky.feed.post' => [ $first, $many, $absent ] } } });
+$network->repos({ $HOST => { $first => { car => "$files/first.car" }, $many => { car => "$files/collections.car" }, $absent => undef } });
+query("SELECT atproto.subscribe('posts', 'wss://$HOST', collections => '{app.bsky.feed.post}', backfill => 'collections')");
 wait_for("SELECT done = 2 AND failed = 1 AND lists_ended = 1 FROM atproto.repo_progress");
 is(progress('target, backfill, lists, lists_ended, enumerated, queued, running, failed, throttled, suspended, done'),
 	'atproto|collections|1|1|3|0|0|1|0|0|2', 'R-65: what was listed, fetched, and failed');
@@ -65,14 +54,14 @@ INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, state
 UPDATE atproto.repo_total SET rate = 0.5, fetched_at = now();
 SQL
 is(query("BEGIN; $jobs SELECT queued, running, failed, throttled, suspended, now() - oldest, reasons, hosts, rate, ends_at - now() FROM atproto.repo_progress; ROLLBACK"),
-	'1|1|1|1|1|1 day|{"sync": 1, "audit": 1, "break": 2, "listed": 1}|{"a.example.com": 2, "b.example.com": 1, "' . $host . '": 1}|0.50|00:00:04',
+	'1|1|1|1|1|1 day|{"sync": 1, "audit": 1, "break": 2, "listed": 1}|{"a.example.com": 2, "b.example.com": 1, "' . $HOST . '": 1}|0.50|00:00:04',
 	'R-65: jobs by state, reason and host, the oldest, the rate and the end');
 is(query("BEGIN; $jobs SELECT problem FROM atproto.repo_problem WHERE did IS NOT NULL ORDER BY problem; ROLLBACK"), "failed\nsuspended\nthrottled", 'problems among them');
 
 # --- what keeps it ---
 
 like(query("SELECT subscription, target, problem, host, tries, error FROM atproto.repo_problem WHERE did = '$absent'"),
-	qr/^posts\|atproto\|failed\|\Q$host\E\|1\|.*RepoNotFound/, 'R-65: one that its server does not have, with its answer');
+	qr/^posts\|atproto\|failed\|\Q$HOST\E\|1\|.*RepoNotFound/, 'R-65: one that its server does not have, with its answer');
 query("INSERT INTO atproto.host (host, rests, parked_until, park_reason) VALUES ('parked.example.com', 3, 'infinity', 'HTTP status 429'), ('other.example.com', 1, '-infinity', 'over')");
 query("INSERT INTO atproto.identity (did, state, error) VALUES ('$many', 'gone', 'HTTP status 410');
 	INSERT INTO atproto.identity (did, state, key, pds, error) VALUES ('$first', 'good', decode(repeat('e7', 35), 'hex'), 'x', 'busy')");
@@ -109,7 +98,7 @@ like(query('EXPLAIN SELECT * FROM atproto.repo_problem'), qr/repo_job_problem/, 
 
 query("CREATE ROLE monitor; GRANT pg_monitor TO monitor; CREATE ROLE owner; CREATE ROLE anybody; CREATE SCHEMA owner AUTHORIZATION owner;
 	GRANT SELECT ON atproto.repo_progress, atproto.repo_problem, atproto.audit_progress TO owner;
-	INSERT INTO atproto.subscription (name, url, target, enabled) VALUES ('owned', 'wss://$host', 'owner', false)");
+	INSERT INTO atproto.subscription (name, url, target, enabled) VALUES ('owned', 'wss://$HOST', 'owner', false)");
 query("UPDATE atproto.subscription SET owner = 'owner' WHERE name = 'owned'");
 is(as('monitor', "SELECT subscription, repositories IS NULL FROM atproto.repo_progress ORDER BY 1"), "owned|t\nposts|f", 'a monitor sees all; an owner without tables has none');
 is(as('owner', 'SELECT subscription, repositories FROM atproto.repo_progress'), 'owned|', 'an owner sees his own');

@@ -10,26 +10,15 @@ use FindBin;
 use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
-use AtprotoTest::Network;
-use AtprotoTest::Preload;
+use AtprotoTest::Exports;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $python = $ENV{PYTHON} || '/usr/bin/python3';
-my $files  = PostgreSQL::Test::Utils::tempdir('exports');
-my $host   = 'stream.example.com';
-
-IPC::Run::run([ $python, '-B', test_dir() . '/oracle/export.py', $files ]) or BAIL_OUT('no exports were made');
-
-my $network = AtprotoTest::Network->start(cars => $files);
-my $node    = make_node(
-	'repo_faults',
-	start => AtprotoTest::Preload->make(network => $network),
-	conf  => $network->settings . "atproto.fetch_retry = '1s'\natproto.fetch_host_rate = 1000\nmax_worker_processes = 20\ntemp_file_limit = '1MB'\n");
+my ($network, $node, $files) = begin_exports('repo_faults', "atproto.fetch_retry = '1s'\ntemp_file_limit = '1MB'\n");
 my ($me, $big, $many) = map { did($_) } qw(a c d);
 
-$network->repos({ $host => { $me => { car => "$files/first.car" }, $big => { car => "$files/big.car" }, $many => { car => "$files/collections.car" } } });
-query("SELECT atproto.subscribe('faults', 'wss://$host', backfill => 'repair')");
+$network->repos({ $HOST => { $me => { car => "$files/first.car" }, $big => { car => "$files/big.car" }, $many => { car => "$files/collections.car" } } });
+query("SELECT atproto.subscribe('faults', 'wss://$HOST', backfill => 'repair')");
 
 sub wait_for_repo
 {
@@ -41,7 +30,7 @@ sub wait_for_repo
 sub requests
 {
 	my ($did) = @_;
-	return scalar grep { $_->{path} =~ /getRepo\?.*\Q@{[ $did =~ s{:}{%3A}gr ]}\E/ } $network->log(host => $host);
+	return scalar grep { $_->{path} =~ /getRepo\?.*\Q@{[ $did =~ s{:}{%3A}gr ]}\E/ } $network->log(host => $HOST);
 }
 
 # --- no room for temporary files ---
@@ -80,7 +69,7 @@ CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 	IF (SELECT count(*) > 1000 FROM gone) THEN PERFORM pg_sleep(3600); END IF; RETURN NULL; END $$;
 CREATE TRIGGER slow AFTER DELETE ON atproto.record REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION slow();
 EOS
-$network->repos({ $host => { $many => { car => "$files/no_collections.car" } } });
+$network->repos({ $HOST => { $many => { car => "$files/no_collections.car" } } });
 query("SELECT atproto.resync('$many')");
 wait_for("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'atproto fetcher' AND wait_event = 'PgSleep')");
 $requests = requests($many);
