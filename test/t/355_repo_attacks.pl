@@ -13,24 +13,12 @@ use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
 use AtprotoTest::Clock;
-use AtprotoTest::Network;
-use AtprotoTest::Preload;
+use AtprotoTest::Exports;
 use MIME::Base64;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $python = $ENV{PYTHON} || '/usr/bin/python3';
-my $files  = PostgreSQL::Test::Utils::tempdir('exports');
-my $host   = 'stream.example.com';
-
-IPC::Run::run([ $python, '-B', test_dir() . '/oracle/export.py', $files ]) or BAIL_OUT('no exports were made');
-
-my $network = AtprotoTest::Network->start;
-my $node    = make_node(
-	'attacks',
-	start => AtprotoTest::Preload->make(network => $network),
-	conf  => $network->settings . "atproto.fetch_retry = '1h'\natproto.fetch_host_rate = 1000\nmax_worker_processes = 20\n"
-	  . "atproto.fetch_memory = '1MB'\natproto.max_repo_bytes = '16MB'\natproto.max_repo_records = 600\n");
+my ($network, $node, $files) = begin_exports('attacks', "atproto.fetch_retry = '1h'\natproto.fetch_memory = '1MB'\natproto.max_repo_bytes = '16MB'\natproto.max_repo_records = 600\n");
 my $clock = AtprotoTest::Clock->new($node);
 my ($me, $other, $many) = map { did($_) } qw(a c d);
 
@@ -77,9 +65,9 @@ sub serve
 	open my $f, '>:raw', "$files/made.$did" or die;
 	print $f $car;
 	close $f or die;
-	$network->repos({ $host => { $did => { car => "$files/made.$did" } } });
+	$network->repos({ $HOST => { $did => { car => "$files/made.$did" } } });
 	return unless %fault;
-	return $network->fault({ host => $host, did => $did, path => 'getRepo\\b', %fault });
+	return $network->fault({ host => $HOST, did => $did, path => 'getRepo\\b', %fault });
 }
 
 sub fetcher { return query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'") }
@@ -94,7 +82,7 @@ my @at          = sections($second);
 my $last        = substr $second, $at[-1];
 my $tiny        = sub { my ($n) = @_; join '', map { block(pack 'N', $_) } 1 .. $n };
 
-query("SELECT atproto.subscribe('attacks', 'wss://$host', backfill => 'repair')");
+query("SELECT atproto.subscribe('attacks', 'wss://$HOST', backfill => 'repair')");
 serve($me, $first);
 query("SELECT atproto.resync('$me')");
 wait_for("SELECT EXISTS (SELECT FROM atproto.repo WHERE did = '$me' AND sync = 'synchronized' AND hold IS NULL)");

@@ -12,25 +12,13 @@ use FindBin;
 use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
-use AtprotoTest::Network;
-use AtprotoTest::Preload;
-use PostgreSQL::Test::Utils;
+use AtprotoTest::Exports;
 use Test::More;
 
-my $python = $ENV{PYTHON} || '/usr/bin/python3';
-my $files  = PostgreSQL::Test::Utils::tempdir('exports');
-my $host   = 'stream.example.com';
-
-IPC::Run::run([ $python, '-B', test_dir() . '/oracle/export.py', $files ]) or BAIL_OUT('no exports were made');
-
-my $network = AtprotoTest::Network->start(cars => $files);
-my $node    = make_node(
-	'repo_owners',
-	start => AtprotoTest::Preload->make(network => $network),
-	conf  => $network->settings . "atproto.fetch_retry = '1s'\natproto.fetch_host_rate = 1000\nmax_worker_processes = 30\n");
+my ($network, $node, $files) = begin_exports('repo_owners', "atproto.fetch_retry = '1s'\n");
 my ($me, $many, $never) = map { did($_) } qw(a d b);
 
-$network->repos({ $host => { $me => { car => "$files/first.car" }, $many => { car => "$files/collections.car" } } });
+$network->repos({ $HOST => { $me => { car => "$files/first.car" }, $many => { car => "$files/collections.car" } } });
 
 # A schema, and subscriptions of these names and options that fill it.
 sub make_target
@@ -38,7 +26,7 @@ sub make_target
 	my ($s, %subscriptions) = @_;
 
 	query("CREATE SCHEMA $s; SELECT atproto.create_tables('$s')");
-	query("SELECT atproto.subscribe('$_', 'wss://$host', target => '$s', $subscriptions{$_})") foreach sort keys %subscriptions;
+	query("SELECT atproto.subscribe('$_', 'wss://$HOST', target => '$s', $subscriptions{$_})") foreach sort keys %subscriptions;
 	return;
 }
 
@@ -46,24 +34,6 @@ sub wait_for_repo
 {
 	my ($s, $did) = @_;
 	wait_for("SELECT EXISTS (SELECT FROM $s.repo WHERE did = '$did' AND sync = 'synchronized' AND hold IS NULL) AND NOT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$did' AND target = '$s')");
-	return;
-}
-
-# It is being fetched, and the server does not answer before go_on().
-sub stop_at_fetch
-{
-	my ($s, $did) = @_;
-
-	$network->fault({ path => 'getRepo\\b', hold => 'gate' });
-	query("SELECT atproto.resync('$did', '$s')");
-	wait_for("SELECT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$did' AND target = '$s' AND state = 'running')");
-	return;
-}
-
-sub go_on
-{
-	$network->unfault(undef);
-	$network->release('gate');
 	return;
 }
 
@@ -94,7 +64,7 @@ pass('and has them fetched when he is done');
 
 # --- a job is locked ---
 
-stop_at_fetch('locked', $many);
+stop_at_fetch($many, 'locked');
 $session->query_safe("BEGIN; SELECT FROM atproto.repo_job WHERE target = 'locked' FOR UPDATE");
 go_on();
 wait_for("SELECT EXISTS (SELECT FROM locked.repo WHERE did = '$many' AND sync = 'synchronized' AND hold IS NULL)");
@@ -106,18 +76,18 @@ pass('its job is done once more');
 # --- a filter is widened meanwhile ---
 
 make_target('wider', wider => "backfill => 'repair', collections => '{com.example.nothing}'");
-stop_at_fetch('wider', $many);
+stop_at_fetch($many, 'wider');
 query("UPDATE atproto.subscription SET collections = NULL WHERE name = 'wider'");
 is(query("SELECT atproto.resync_all('wider')"), '0', 'R-02: what is being fetched is no new job');
 go_on();
 wait_for_repo('wider', $many);
 is(query("SELECT equal, records FROM atproto.audit('$many', 'wider')"), 't|3000', 'a filter that was widened while a repository was fetched counts for it');
-stop_at_fetch('wider', $me);
+stop_at_fetch($me, 'wider');
 query("UPDATE atproto.subscription SET max_held_events = max_held_events + 1 WHERE name = 'wider'");
-my $asked = () = $network->log(host => $host, path => qr/getRepo/);
+my $asked = () = $network->log(host => $HOST, path => qr/getRepo/);
 go_on();
 wait_for_repo('wider', $me);
-is(scalar(() = $network->log(host => $host, path => qr/getRepo/)), $asked, 'what changes no row has nothing fetched again');
+is(scalar(() = $network->log(host => $HOST, path => qr/getRepo/)), $asked, 'what changes no row has nothing fetched again');
 
 # --- two subscriptions, one target ---
 
@@ -130,7 +100,7 @@ query("UPDATE atproto.subscription SET backfill = 'repair' WHERE name = 'two_a';
 is(query("SELECT subscription FROM atproto.repo_job WHERE target = 'two'"), 'two_a', 'R-02: a job of one that fetches no more is the other one\'s');
 query("UPDATE atproto.subscription SET backfill = 'repair', dids = '{$me}' WHERE name = 'two_b'; SELECT atproto.unsubscribe('two_a')");
 is(query("SELECT count(*) FROM atproto.repo_job WHERE target = 'two'"), '0', 'but not of one that does not follow the account');
-query("SELECT atproto.subscribe('two_a', 'wss://$host', target => 'two', backfill => 'repair')");
+query("SELECT atproto.subscribe('two_a', 'wss://$HOST', target => 'two', backfill => 'repair')");
 add_job('two', 'two_a', $me);
 query("SELECT atproto.unsubscribe('two_a')");
 is(query("SELECT subscription FROM atproto.repo_job WHERE target = 'two'"), 'two_b', 'R-02: unsubscribe() leaves the jobs of one target to the other one');

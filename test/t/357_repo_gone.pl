@@ -10,25 +10,14 @@ use FindBin;
 use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
-use AtprotoTest::Network;
-use AtprotoTest::Preload;
+use AtprotoTest::Exports;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $python = $ENV{PYTHON} || '/usr/bin/python3';
-my $files  = PostgreSQL::Test::Utils::tempdir('exports');
-my $host   = 'stream.example.com';
-
-IPC::Run::run([ $python, '-B', test_dir() . '/oracle/export.py', $files ]) or BAIL_OUT('no exports were made');
-
-my $network = AtprotoTest::Network->start(cars => $files);
-my $node    = make_node(
-	'repo_gone',
-	start => AtprotoTest::Preload->make(network => $network),
-	conf  => $network->settings . "atproto.fetch_retry = '1s'\natproto.fetch_host_rate = 1000\nmax_worker_processes = 30\n");
+my ($network, $node, $files) = begin_exports('repo_gone', "atproto.fetch_retry = '1s'\n");
 my ($me, $many) = map { did($_) } qw(a d);
 
-$network->repos({ $host => { $me => { car => "$files/first.car" }, $many => { car => "$files/collections.car" } } });
+$network->repos({ $HOST => { $me => { car => "$files/first.car" }, $many => { car => "$files/collections.car" } } });
 
 sub make_target
 {
@@ -40,7 +29,7 @@ sub make_target
 sub subscription
 {
 	my ($s) = @_;
-	return "SELECT atproto.subscribe('$s', 'wss://$host', target => '$s', backfill => 'repair')";
+	return "SELECT atproto.subscribe('$s', 'wss://$HOST', target => '$s', backfill => 'repair')";
 }
 
 sub follow
@@ -53,24 +42,6 @@ sub follow
 sub fetcher
 {
 	return query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'");
-}
-
-# It is being fetched, and its server does not answer before go_on().
-sub stop_at_fetch
-{
-	my ($s) = @_;
-
-	$network->fault({ path => 'getRepo\\b', did => $many, hold => 'gate' });
-	query("SELECT atproto.resync('$many', '$s')");
-	wait_for("SELECT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$many' AND target = '$s' AND state = 'running')");
-	return;
-}
-
-sub go_on
-{
-	$network->unfault(undef);
-	$network->release('gate');
-	return;
 }
 
 sub fails_and_others_come
@@ -102,7 +73,7 @@ follow('other');
 
 make_target('away');
 follow('away');
-stop_at_fetch('away');
+stop_at_fetch($many, 'away');
 query('DROP SCHEMA away CASCADE');
 fails_and_others_come('away', 'away');
 make_target('away');
@@ -113,7 +84,7 @@ comes('away', 'R-24: tables that are there again are filled');
 my ($grants) = slurp_file(test_dir() . '/../doc/operations.md') =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operations.md does not name the grants');
 query($grants);
 query('SET SESSION AUTHORIZATION consumer; ' . subscription('network'));
-stop_at_fetch('network');
+stop_at_fetch($many, 'network');
 query('ALTER TABLE network.record OWNER TO CURRENT_USER; REVOKE ALL ON network.record FROM consumer');
 fails_and_others_come('network', 'permission denied for table record');
 is(query('SELECT count(*) FROM network.record'), '0', 'R-57: not a row came with rights that he has no more');
@@ -123,7 +94,7 @@ comes('network', 'R-57: with rights it comes');
 # --- the extension is dropped ---
 
 my $began = query('SELECT pg_postmaster_start_time()');
-stop_at_fetch('other');
+stop_at_fetch($many, 'other');
 query('DROP EXTENSION atproto CASCADE; DROP SCHEMA other, away, network CASCADE; DROP SCHEMA IF EXISTS atproto CASCADE');
 go_on();
 wait_for("SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE backend_type ~ '^atproto (fetcher|consumer)')");
