@@ -12,15 +12,13 @@ use FindBin;
 use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
+use AtprotoTest::Exports;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $python = $ENV{PYTHON} || '/usr/bin/python3';
-my $files  = PostgreSQL::Test::Utils::tempdir('exports');
-my $node   = make_node('exports', conf => "max_worker_processes = 12\nlog_temp_files = 0");
-my %who    = (big => did('c'), collections => did('d'), no_collections => did('d'));
-
-IPC::Run::run([ $python, '-B', test_dir() . '/oracle/export.py', $files ]) or BAIL_OUT('no exports were made');
+my $files = make_exports();
+my $node  = make_node('exports', conf => "max_worker_processes = 12\nlog_temp_files = 0");
+my %who   = (big => did('c'), collections => did('d'), no_collections => did('d'));
 
 sub load_sql
 {
@@ -208,7 +206,7 @@ SKIP:
 
 # --- what is stored compressed is still there when a step's memory is given back ---
 
-my ($long) = run_command([ $python, '-B', test_dir() . '/oracle/export.py', '--long' ]);
+my ($long) = run_command([ $ENV{PYTHON} || '/usr/bin/python3', '-B', test_dir() . '/oracle/export.py', '--long' ]);
 @who{qw(long longer)} = ($long, $long);
 is(load('long', 'plain'), '1 0 0 0 0', 'an account whose DID is long');
 is(query("SELECT pg_column_size(rkey) < length(rkey::text) FROM plain.record WHERE did = '$long'"), 't', 'its row is compressed');

@@ -12,68 +12,15 @@ use FindBin;
 use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
-use AtprotoTest::Network;
-use AtprotoTest::Preload;
+use AtprotoTest::Exports;
+use AtprotoTest::Simulated;
 use JSON::PP;
-use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $python = $ENV{PYTHON} || '/usr/bin/python3';
-my $files  = PostgreSQL::Test::Utils::tempdir('exports');
-my $host   = 'stream.example.com';
-
-IPC::Run::run([ $python, '-B', test_dir() . '/oracle/export.py', $files ]) or BAIL_OUT('no exports were made');
-simulate('--events' => 100, '--accounts' => 12, '--history' => 0, '--epoch' => 50, '--batches' => 5,
-	'--mix' => 'account=0,identity=0', '--directory' => "$files/directory", '--exports' => "$files/exports");
-
-my $network = AtprotoTest::Network->start;
-my $node    = make_node(
-	'refusals',
-	start => AtprotoTest::Preload->make(network => $network),
-	conf  => $network->settings . "atproto.fetch_retry = '1h'\natproto.fetch_host_rate = 1000\nmax_worker_processes = 20\n"
-	  . "atproto.reconnect_delay = 50ms\natproto.fetch_allow = 'http://$host'\n");
-
-my %documents = map { $_->{did} => $_->{document} } grep { $_->{document} && -e "$files/exports/2/$_->{did}.car" }
-  map { decode_json($_) } split /\n/, slurp_file("$files/directory/documents");
-my @dids = sort keys %documents;
+my ($network, $node) = begin_simulated('refusals', "atproto.fetch_allow = 'http://$HOST'\n", '--events' => 100, '--accounts' => 12, '--epoch' => 50);
+my $files = make_exports();
+my @dids = simulated_dids();
 cmp_ok(scalar @dids, '>=', 8, 'there are accounts') or BAIL_OUT('too few');
-
-# How often a host was asked for a repository.
-sub asked
-{
-	my ($at, $did) = @_;
-	my $escaped = $did =~ s/:/%3A/gr;
-	return scalar(() = $network->log(kind => 'http', host => $at, path => qr/getRepo\?did=\Q$escaped\E/));
-}
-
-# The account's document, with another server or another account's key.
-sub document
-{
-	my ($did, %o) = @_;
-	my $document = decode_json(encode_json($documents{$did}));
-
-	$document->{service}[0]{serviceEndpoint} = "https://$o{pds}";
-	$_->{publicKeyMultibase} = $o{key} foreach grep { defined $o{key} && $_->{id} =~ /#atproto$/ } @{ $document->{verificationMethod} };
-	$network->documents({ $did => $document });
-	return;
-}
-
-sub key_of
-{
-	my ($did) = @_;
-	return (map { $_->{publicKeyMultibase} } grep { $_->{id} =~ /#atproto$/ } @{ $documents{$did}{verificationMethod} })[0];
-}
-
-# The document is known as it is now, and may be read again.
-sub look_up
-{
-	my ($did) = @_;
-
-	query("SELECT atproto.identity_refresh('$did')");
-	wait_for("SELECT EXISTS (SELECT FROM atproto.identity WHERE did = '$did' AND state = 'good') AND NOT EXISTS (SELECT FROM atproto.identity_wish WHERE did = '$did')");
-	query("UPDATE atproto.identity SET asked_at = asked_at - interval '30 min' WHERE did = '$did'");
-	return;
-}
 
 sub serve
 {
@@ -89,22 +36,13 @@ sub wait_for_repo
 	return;
 }
 
-sub wait_for_failure
-{
-	my ($did) = @_;
-	wait_for("SELECT state = 'queued' AND tries = 1 AND doubted IS NULL FROM atproto.repo_job WHERE did = '$did'");
-	return;
-}
-
-query("CREATE SCHEMA f; SELECT atproto.create_tables('f'); SELECT atproto.subscribe('full', 'wss://quiet.example.com', target => 'f', verify => 'full', backfill => 'repair')");
-
 # --- it is not there ---
 
 my $did = shift @dids;
 document($did, pds => 'old.example.com');
 look_up($did);
 document($did, pds => 'new.example.com');
-serve('new.example.com', $did, "$files/exports/2/$did.car");
+serve('new.example.com', $did, car($did, 2));
 serve('old.example.com', $did);
 query("SELECT atproto.resync('$did', 'f')");
 wait_for_repo('f', $did, "sync = 'synchronized' AND verified");
@@ -126,7 +64,7 @@ $did = shift @dids;
 document($did, pds => 'keys.example.com', key => key_of($dids[0]));
 look_up($did);
 document($did, pds => 'keys.example.com');
-serve('keys.example.com', $did, "$files/exports/2/$did.car");
+serve('keys.example.com', $did, car($did, 2));
 query("SELECT atproto.resync('$did', 'f')");
 wait_for_repo('f', $did, "sync = 'synchronized' AND verified");
 is(asked('keys.example.com', $did), 2, 'W-36: an export that is signed by a newer key');
@@ -134,7 +72,7 @@ is(asked('keys.example.com', $did), 2, 'W-36: an export that is signed by a newe
 $did = shift @dids;
 document($did, pds => 'keys.example.com', key => key_of($dids[0]));
 look_up($did);
-serve('keys.example.com', $did, "$files/exports/2/$did.car");
+serve('keys.example.com', $did, car($did, 2));
 query("SELECT atproto.resync('$did', 'f')");
 wait_for_failure($did);
 is(asked('keys.example.com', $did), 1, 'W-36: one that is signed by no key is not fetched twice');
@@ -176,10 +114,10 @@ my $me     = did('a');
 my $server = AtprotoTest::Server->start(
 	make_capture('steps.py', 'b 1 +x', 'a takendown', 'a active', 'a deactivated', 'a active', 'a deleted', 'c 1 +x', 'c takendown', 'c 2 +y'),
 	map { ('--hold-at', $_) } 2 .. 6, 9);
-$network->hosts({ $host => { stream => $server->port } });
-serve($host, $me, "$files/first.car");
-$network->fault({ host => $host, path => 'getRepo\\b', hang => 1000 });
-query("SELECT atproto.subscribe('s', 'ws://$host', allow_insecure => true, cursor => 0, backfill => 'repair')");
+$network->hosts({ $HOST => { stream => $server->port } });
+serve($HOST, $me, "$files/first.car");
+$network->fault({ host => $HOST, path => 'getRepo\\b', hang => 1000 });
+query("SELECT atproto.subscribe('s', 'ws://$HOST', allow_insecure => true, cursor => 0, backfill => 'repair')");
 wait_for_seq($node, 's', 1);
 query("SELECT atproto.resync('$me')");
 wait_for("SELECT state = 'running' FROM atproto.repo_job WHERE did = '$me'");
@@ -231,8 +169,8 @@ sub source
 }
 
 my $other = did('d');
-my %sources = (upstream => $host, pds => 'own.example.com', 'https://mirror.example.com' => 'mirror.example.com');
-$network->documents({ $other => $network->document($other, key => key_of((keys %documents)[0]), pds => 'own.example.com') });
+my %sources = (upstream => $HOST, pds => 'own.example.com', 'https://mirror.example.com' => 'mirror.example.com');
+$network->documents({ $other => $network->document($other, key => key_of((simulated_dids())[0]), pds => 'own.example.com') });
 serve($_, $other, "$files/collections.car") foreach values %sources;
 my $asked = 0;
 foreach my $source (sort keys %sources)
@@ -246,15 +184,15 @@ foreach my $source (sort keys %sources)
 source('s', 'NULL');
 query("SELECT atproto.resync('$other')");
 wait_for_repo('atproto', $other, "sync = 'synchronized'");
-is(asked($host, $other), 2, 'R-10: below level full, the server of the stream');
+is(asked($HOST, $other), 2, 'R-10: below level full, the server of the stream');
 
 $did = shift @dids;
 document($did, pds => 'unasked.example.com');
 source('full', "'https://mirror.example.com'");
-serve('mirror.example.com', $did, "$files/exports/2/$did.car");
+serve('mirror.example.com', $did, car($did, 2));
 query("SELECT atproto.resync('$did', 'f')");
 wait_for_repo('f', $did, "sync = 'synchronized' AND verified");
 is(asked('unasked.example.com', $did), 0, 'R-10: a mirror is believed what the account has signed');
-like(($node->psql('postgres', "SELECT atproto.subscribe('x', 'wss://$host', repo_source => 'https://a/b')"))[2], qr/repo_source_check/, 'R-10: a mirror is a host');
+like(($node->psql('postgres', "SELECT atproto.subscribe('x', 'wss://$HOST', repo_source => 'https://a/b')"))[2], qr/repo_source_check/, 'R-10: a mirror is a host');
 
 done_testing();

@@ -12,68 +12,17 @@ use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
 use AtprotoTest::Clock;
-use AtprotoTest::Network;
-use AtprotoTest::Preload;
+use AtprotoTest::Simulated;
 use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $files = PostgreSQL::Test::Utils::tempdir('simulated');
-
-simulate('--events' => 250, '--accounts' => 18, '--history' => 0, '--epoch' => 125, '--batches' => 5,
-	'--mix' => 'account=0,identity=0', '--directory' => "$files/directory", '--exports' => "$files/exports");
-
-my $network = AtprotoTest::Network->start;
-my $node    = make_node(
-	'changes',
-	start => AtprotoTest::Preload->make(network => $network),
-	conf  => $network->settings . "atproto.fetch_retry = '1h'\natproto.fetch_host_rate = 1000\nmax_worker_processes = 20\natproto.reconnect_delay = 50ms\n");
+my ($network, $node) = begin_simulated('changes', '', '--events' => 250, '--accounts' => 18, '--epoch' => 125, options => ", events => 'keep'");
 my $clock = AtprotoTest::Clock->new($node);
 my ($ahead, $dids) = (0, 0);
 
-my %documents = map { $_->{did} => $_->{document} } grep { $_->{document} } map { decode_json($_) } split /\n/, slurp_file("$files/directory/documents");
-my @dids = grep { -e car($_, 1) && slurp_file(car($_, 1)) ne slurp_file(car($_, 2)) } sort keys %documents;
+my @dids = grep { -e car($_, 1) && slurp_file(car($_, 1)) ne slurp_file(car($_, 2)) } simulated_dids();
 cmp_ok(scalar @dids, '>=', 13, 'there are accounts') or BAIL_OUT('too few');
-
-# What there was of an account: 1, earlier; 2, later.
-sub car { return "$files/exports/$_[1]/$_[0].car" }
-
-sub asked
-{
-	my ($at, $did, $what) = @_;
-	my $escaped = $did =~ s/:/%3A/gr;
-	$what //= 'getRepo';
-	return scalar(() = $network->log(kind => 'http', host => $at, path => qr/$what\?did=\Q$escaped\E/));
-}
-
-# The account's document, with another server or another account's key.
-sub document
-{
-	my ($did, $pds, $key) = @_;
-	my $document = decode_json(encode_json($documents{$did}));
-
-	$document->{service}[0]{serviceEndpoint} = "https://$pds";
-	$_->{publicKeyMultibase} = $key foreach grep { defined $key && $_->{id} =~ /#atproto$/ } @{ $document->{verificationMethod} };
-	$network->documents({ $did => $document });
-	return;
-}
-
-sub key_of
-{
-	my ($did) = @_;
-	return (map { $_->{publicKeyMultibase} } grep { $_->{id} =~ /#atproto$/ } @{ $documents{$did}{verificationMethod} })[0];
-}
-
-# The document is read as it is now, and may be read again.
-sub look_up
-{
-	my ($did) = @_;
-
-	query("SELECT atproto.identity_refresh('$did')");
-	wait_for("SELECT EXISTS (SELECT FROM atproto.identity WHERE did = '$did' AND state = 'good') AND NOT EXISTS (SELECT FROM atproto.identity_wish WHERE did = '$did')");
-	query("UPDATE atproto.identity SET asked_at = asked_at - interval '30 min' WHERE did = '$did'");
-	return;
-}
 
 sub serve
 {
@@ -89,20 +38,11 @@ sub wait_for_repo
 	return;
 }
 
-sub wait_for_failure
-{
-	my ($did) = @_;
-	wait_for("SELECT state = 'queued' AND tries = 1 AND doubted IS NULL FROM atproto.repo_job WHERE did = '$did'");
-	return;
-}
-
 sub rows_of { return query("SELECT md5(string_agg(concat_ws(' ', collection, rkey, ctid, xmin), E'\\n' ORDER BY collection, rkey)), count(*) > 0 FROM f.record WHERE did = '$_[0]'") }
 
 sub state_of { return query("SELECT active, status, sync, hold IS NULL FROM f.repo WHERE did = '$_[0]'") }
 
 sub job_of { return query("SELECT state FROM atproto.repo_job WHERE did = '$_[0]'") }
-
-query("CREATE SCHEMA f; SELECT atproto.create_tables('f'); SELECT atproto.subscribe('full', 'wss://quiet.example.com', target => 'f', verify => 'full', backfill => 'repair', events => 'keep')");
 
 # Each has its records of before in the tables, from a server of its own; it is asked for again, and something happens before that server answers.
 sub try_change
@@ -112,7 +52,7 @@ sub try_change
 	my ($old, $new) = ("old$dids.example.com", "new$dids.example.com");
 
 	$dids++;
-	document($did, $old);
+	document($did, pds => $old);
 	look_up($did);
 	serve($old, $did, $case{first} // 1);
 	query("SELECT atproto.resync('$did', 'f')");
@@ -153,17 +93,17 @@ sub try_change
 my $other = key_of($dids[-1]);
 
 try_change('W-36: another key, which is known by the time the export has come',
-	before    => sub { my ($did, $old) = @_; document($did, $old, $other); look_up($did) },
-	meanwhile => sub { my ($did, $old) = @_; document($did, $old); look_up($did) },
+	before    => sub { my ($did, $old) = @_; document($did, pds => $old, key => $other); look_up($did) },
+	meanwhile => sub { my ($did, $old) = @_; document($did, pds => $old); look_up($did) },
 	taken     => 1,
 	asked     => '2 0');
 try_change('W-36: another key, while an export comes that the former one has signed',
-	meanwhile => sub { my ($did, $old) = @_; document($did, $old, $other); look_up($did) },
+	meanwhile => sub { my ($did, $old) = @_; document($did, pds => $old, key => $other); look_up($did) },
 	error     => qr/not signed by the account's key/,
 	asked     => '2 0',
 	after     => sub {
 		my ($did, $old) = @_;
-		document($did, $old);
+		document($did, pds => $old);
 		query("UPDATE atproto.identity SET asked_at = now() - interval '30 min' WHERE did = '$did'; SELECT atproto.resync('$did', 'f')");
 		wait_for_repo($did, "sync = 'synchronized' AND verified");
 		is(asked($old, $did), 4, 'R-24: when it fits again, it is taken: after one that did not, its document was read');
@@ -173,13 +113,13 @@ try_change('W-36: another key, while an export comes that the former one has sig
 
 try_change('R-13: it goes to another server, and the former one has none',
 	answer    => { status => 400, body => '{"error":"RepoNotFound","message":"x"}' },
-	meanwhile => sub { my ($did, undef, $new) = @_; document($did, $new); serve($new, $did, 2) },
+	meanwhile => sub { my ($did, undef, $new) = @_; document($did, pds => $new); serve($new, $did, 2) },
 	taken     => 1,
 	asked     => '2 1');
 try_change('R-50, W-36: it goes to another server, and the former one still gives what it had',
 	first     => 2,
 	before    => sub { my ($did, $old) = @_; serve($old, $did, 1); query("DELETE FROM f.record WHERE did = '$did' AND rkey = (SELECT min(rkey) FROM f.record WHERE did = '$did')") },
-	meanwhile => sub { my ($did, undef, $new) = @_; document($did, $new); serve($new, $did, 2) },
+	meanwhile => sub { my ($did, undef, $new) = @_; document($did, pds => $new); serve($new, $did, 2) },
 	taken     => 1,
 	asked     => '2 1');
 try_change('R-50: an export that is older than the tables, from the server that it has',
@@ -241,7 +181,7 @@ try_change('V-47: a server that it has left says that it is deleted',
 	meanwhile => sub {
 		my ($did, $old, $new) = @_;
 		serve($old, $did, { active => JSON::PP::false, status => 'deleted' });
-		document($did, $new);
+		document($did, pds => $new);
 		serve($new, $did, 2);
 	},
 	taken => 1,

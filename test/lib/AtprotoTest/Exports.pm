@@ -19,20 +19,28 @@ use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw($HOST begin_exports stop_at_fetch go_on);
+our @EXPORT = qw($HOST make_exports begin_exports stop_at_fetch go_on);
 
 # The server of streams, lists and repositories.
 our $HOST = 'stream.example.com';
 
 my $network;
 
+# A directory with the exports.
+sub make_exports
+{
+	my $files = PostgreSQL::Test::Utils::tempdir('exports');
+
+	IPC::Run::run([ $ENV{PYTHON} || '/usr/bin/python3', '-B', test_dir() . '/oracle/export.py', $files ]) or BAIL_OUT('no exports were made');
+	return $files;
+}
+
 # The cluster's name, and more of postgresql.conf.
 sub begin_exports
 {
 	my ($name, $conf) = @_;
-	my $files = PostgreSQL::Test::Utils::tempdir('exports');
+	my $files = make_exports();
 
-	IPC::Run::run([ $ENV{PYTHON} || '/usr/bin/python3', '-B', test_dir() . '/oracle/export.py', $files ]) or BAIL_OUT('no exports were made');
 	$network = AtprotoTest::Network->start(cars => $files);
 	my $node = make_node(
 		$name,
