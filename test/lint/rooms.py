@@ -14,6 +14,7 @@ ROOMS = {
     "net": ["core"],
     "data": ["core", "types"],
     "config": ["core", "types", "net"],
+    "lexicon": ["core", "types", "data", "config"],
     "identity": ["core", "types", "data", "config"],
     "stream": ["core", "types", "net", "data", "config"],
     "tables": ["core", "types", "data", "config", "identity", "stream"],
