@@ -30,7 +30,7 @@ INSERT INTO earlier.repo (did) VALUES ('did:web:example.com');
 ALTER TABLE earlier.repo DROP COLUMN first_rev, DROP COLUMN active CASCADE, DROP COLUMN status_seq, DROP COLUMN handle;
 ALTER TABLE earlier.label DROP COLUMN sig CASCADE;
 ALTER TABLE earlier.record DROP COLUMN raw CASCADE;
-DROP TABLE earlier.record_event;
+DROP TABLE earlier.record_event, earlier.link, earlier.link_source;
 SELECT atproto.create_tables('earlier');
 SELECT did, first_rev, active, status_seq, handle FROM earlier.repo;
 SELECT relname, attname, type, attnotnull, value, comment FROM shape WHERE schema = 'fresh'
@@ -49,6 +49,7 @@ CREATE TABLE own.record_all PARTITION OF own.record FOR VALUES WITH (MODULUS 1, 
 ALTER TABLE own.record DROP COLUMN value;
 CREATE VIEW own.repo AS SELECT did, rev FROM fresh.repo;
 CREATE TABLE own.visible_record ();
+CREATE VIEW own.visible_link AS SELECT 1 AS "one";
 SELECT atproto.create_tables('own');
 SELECT relname, attname FROM shape WHERE schema = 'own' AND relname IN ('record', 'record_all', 'repo', 'visible_record') ORDER BY 1, 2;
 

@@ -19,7 +19,8 @@
 PG_FUNCTION_INFO_V1(atp_create_tables_sql);
 
 const AtpTable *const atp_tables[] = {
-	&atp_record_table, &atp_repo_table, &atp_record_event_table, &atp_label_table, &atp_message_table, NULL
+	&atp_record_table, &atp_repo_table, &atp_record_event_table, &atp_label_table, &atp_message_table,
+	&atp_link_source_table, &atp_link_table, NULL
 };
 
 static const struct
@@ -33,6 +34,7 @@ static const struct
 	[ATP_TYPE_CID] = {"cidlink"},
 	[ATP_TYPE_TID] = {"tid"},
 	[ATP_TYPE_HANDLE] = {"handle"},
+	[ATP_TYPE_ATURI] = {"aturi"},
 	[ATP_TYPE_JSONB] = {"jsonb", JSONBOID},
 	[ATP_TYPE_BYTEA] = {"bytea", BYTEAOID},
 	[ATP_TYPE_BOOL] = {"boolean", BOOLOID},

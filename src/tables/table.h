@@ -23,6 +23,7 @@ typedef enum AtpType
 	ATP_TYPE_CID,
 	ATP_TYPE_TID,
 	ATP_TYPE_HANDLE,
+	ATP_TYPE_ATURI,
 	/* PostgreSQL's */
 	ATP_TYPE_JSONB,
 	ATP_TYPE_BYTEA,
@@ -39,7 +40,7 @@ typedef enum AtpType
 /* A parameter that is an array of these. */
 #define ATP_ARRAY(type)	(ATP_TYPE_COUNT + (type))
 
-#define atp_type_is_ours(type)	((type) >= ATP_TYPE_DID && (type) <= ATP_TYPE_HANDLE)
+#define atp_type_is_ours(type)	((type) >= ATP_TYPE_DID && (type) <= ATP_TYPE_ATURI)
 
 /* How a column gets its values. */
 typedef enum AtpWritten
@@ -123,12 +124,15 @@ typedef struct AtpTable
 #define ATP_USE_EVENTS		2	/* record_event */
 #define ATP_USE_LABELS		4
 #define ATP_USE_MESSAGES	8
+#define ATP_USE_LINKS		16	/* link, link_source */
 
 extern const AtpTable atp_record_table;
 extern const AtpTable atp_repo_table;
 extern const AtpTable atp_record_event_table;
 extern const AtpTable atp_label_table;
 extern const AtpTable atp_message_table;
+extern const AtpTable atp_link_source_table;
+extern const AtpTable atp_link_table;
 
 /* All of them, in the order in which they are made; ends with NULL. */
 extern const AtpTable *const atp_tables[];

@@ -74,7 +74,7 @@ foreach my $trigger ('CREATE TRIGGER stay BEFORE UPDATE ON repo FOR EACH ROW EXE
 	{
 		my $offset = -s $node->logfile;
 
-		follow('shape', "DROP VIEW visible_record; DROP INDEX repo_unproven; ALTER TABLE repo ALTER $column DROP DEFAULT, ALTER $column TYPE $type{$column}"
+		follow('shape', "DROP VIEW visible_record, visible_link; DROP INDEX repo_unproven; ALTER TABLE repo ALTER $column DROP DEFAULT, ALTER $column TYPE $type{$column}"
 			. ($default{$column} ? ", ALTER $column SET DEFAULT $default{$column}" : '') . "; $trigger");
 		$node->wait_for_log(qr/column "$column" .*(is of type|cannot be cast)|(=|CASE|COALESCE|argument|operator)[^\n]*(type|text|integer)/, $offset);
 		query("SELECT atproto.unsubscribe('shape'); SET client_min_messages = error; DROP SCHEMA shape CASCADE");
@@ -164,7 +164,8 @@ query("SELECT atproto.unsubscribe('nobody')");
 
 follow('few', <<'SQL');
 DROP VIEW current_label;
-DROP TABLE label, message, record_event;
+DROP VIEW visible_link;
+DROP TABLE label, message, record_event, link, link_source;
 CREATE TRIGGER refuse BEFORE INSERT ON record FOR EACH ROW WHEN (substr(new.rkey::text, 11, 1) = 'a') EXECUTE FUNCTION refuse()
 SQL
 wait_for_seq($node, 'few', $PDS_LAST);
@@ -173,7 +174,7 @@ is(query("SELECT count(*) FROM (SELECT did, collection, rkey, cid FROM quoter.re
 	EXCEPT SELECT did, collection, rkey, cid FROM few.record) d"), '0', 'a stream of repositories needs no table for labels');
 
 my $labels = AtprotoTest::Server->start(capture('labels.frames.gz'));
-follow('labels', 'DROP VIEW visible_record; DROP TABLE record, repo, record_event, message',
+follow('labels', 'DROP VIEW visible_record, visible_link; DROP TABLE record, repo, record_event, message, link, link_source',
 	from => $labels, nsid => 'com.atproto.label.subscribeLabels');
 $node->poll_query_until('postgres', "SELECT count(*) > 0 FROM labels.label") or die;
 is(query("SELECT stopped FROM atproto.subscription WHERE name = 'labels'"), '', 'nor one of labels a table of records');

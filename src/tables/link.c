@@ -1,0 +1,33 @@
+/*
+ * link.c
+ *		The table link: what records link to.
+ */
+#include "postgres.h"
+
+#include "tables/link.h"
+
+static const AtpColumn columns[] = {
+	{"target", ATP_TYPE_ATURI, ATP_KEY, "NOT NULL", "as record_links() gives it"},
+	{"source", ATP_TYPE_INT4, ATP_KEY, "NOT NULL", "link_source.id: collection of the record, and where in it the link stands"},
+	{"rkey", ATP_TYPE_RKEY, ATP_KEY, "NOT NULL", "of the record that links"},
+	{"did", ATP_TYPE_DID, ATP_KEY, "NOT NULL", "likewise"},
+};
+
+const AtpTable atp_link_table = {
+	.name = "link",
+	.use = ATP_USE_LINKS,
+	.columns = columns,
+	.ncolumns = lengthof(columns),
+	/* one index: a target's links from one place lie together, in the order of their record keys */
+	.key = "PRIMARY KEY (target, source, rkey, did)",
+	.comment = "what records link to, each link of a record at one path once",
+	/*
+	 * of an account that was deleted and came back none, until what was before is gone: when a
+	 * link came is not known
+	 */
+	.view = "visible_link",
+	.view_query = "SELECT l.*, s.collection, s.path FROM #.link l"
+	" JOIN #.link_source s ON s.id = l.source JOIN #.repo p ON p.did OPERATOR(@.=) l.did"
+	" WHERE p.active AND p.purge_rev IS NULL",
+	.view_comment = "links of active repositories, with their sources",
+};
