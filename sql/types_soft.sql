@@ -35,3 +35,12 @@ FROM (VALUES
 	('aturi', 'at://a'), ('aturi', 'at://a/'), ('aturi(lexicon)', 'at://a'), ('aturi(strict)', 'at://A.b'),
 	('aturi(record)', 'at://a.b'),
 	('noshuri', 'nosh://1'), ('noshuri', 'at://1'), ('noshuri(strict)', 'nosh://a.b')) v (type, input);
+
+-- Texts that never fail, on all versions; datetimes, which no type of ours stands for
+SELECT type, try_did(v), try_handle(v), try_nsid(v), try_recordkey(v) AS rkey, try_tid(v), try_cidlink(v) IS NOT NULL AS cid, try_aturi(v), try_noshuri(v)
+FROM (VALUES ('did', 'did:plc:abc'), ('handle', 'A.b'), ('nsid', 'a.b.c'), ('tid', '2222222222222'), ('recordkey', 'self'),
+	('cidlink', 'bafyreidfayvfuwqa7qlnopdjiqrxzs6blmoeu4rujcjtnci5beludirz2a'), ('aturi', 'at://a'), ('noshuri', 'nosh://1'), ('none', ''), ('none', 'é'),
+	('long', repeat('a', 100000))) t (type, v);
+SET TimeZone = 'America/St_Johns';
+SELECT v, try_datetime(v) AT TIME ZONE 'UTC' AS utc FROM unnest('{1985-04-12T23:20:50.123Z,1985-04-12T23:20:50.123456789-02:30,0000-01-01T00:00:00Z,9999-12-31T23:59:59Z,
+	now,infinity,epoch,1985-04-12,1985-04-12T23:20:50,1985-04-12 23:20:50Z,1985-04-12T23:20:50z,2023-02-29T00:00:00Z,""}'::text[]) v;

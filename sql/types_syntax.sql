@@ -10,12 +10,20 @@ CREATE FUNCTION pg_temp.try(type text, input text) RETURNS text LANGUAGE plpgsql
 DECLARE
 	result text;
 	detail text;
+	soft text;
 BEGIN
+	-- try_did() and its like give the same, or NULL for an error
+	IF type !~ '[(]' THEN
+		EXECUTE format('SELECT try_%s(%L)::text', replace(type, 'atproto.', ''), input) INTO soft;
+	END IF;
 	EXECUTE format('SELECT %L::%s::text', input, type) INTO result;
+	IF type !~ '[(]' AND soft IS DISTINCT FROM result THEN
+		RETURN 'not what try_ gives: ' || coalesce(soft, 'NULL');
+	END IF;
 	RETURN CASE WHEN result = input THEN 'ok' ELSE 'ok: ' || result END;
 EXCEPTION WHEN OTHERS THEN
 	GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
-	RETURN SQLSTATE || ' ' || detail;
+	RETURN SQLSTATE || ' ' || detail || coalesce(' but try_ gives ' || soft, '');
 END $$;
 
 -- DIDs

@@ -22,6 +22,19 @@ extern struct varlena *atp_rkey_make(const char *s, size_t n);
 extern struct varlena *atp_cidlink_make(const uint8_t *bytes, size_t n);
 extern struct varlena *atp_aturi_make(const char *s, size_t n);
 
+/* A text that may be anything, as a value; false: it is none. */
+typedef bool (*AtpTry) (const char *s, size_t n, Datum *value);
+
+extern bool atp_try_did(const char *s, size_t n, Datum *value);
+extern bool atp_try_handle(const char *s, size_t n, Datum *value);
+extern bool atp_try_nsid(const char *s, size_t n, Datum *value);
+extern bool atp_try_recordkey(const char *s, size_t n, Datum *value);
+extern bool atp_try_tid(const char *s, size_t n, Datum *value);
+extern bool atp_try_cidlink(const char *s, size_t n, Datum *value);
+extern bool atp_try_aturi(const char *s, size_t n, Datum *value);
+extern bool atp_try_noshuri(const char *s, size_t n, Datum *value);
+extern bool atp_try_datetime(const char *s, size_t n, Datum *value);	/* timestamptz */
+
 /* Microseconds from the Unix epoch, which the protocol counts from, to PostgreSQL's. */
 #define ATP_UNIX_TO_POSTGRES	((int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
 

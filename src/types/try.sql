@@ -1,0 +1,15 @@
+-- Any text as a value of a type, NULL when it is none (try.c).
+
+--@include try.sql.in NAME=did TYPE=did
+--@include try.sql.in NAME=handle TYPE=handle
+--@include try.sql.in NAME=nsid TYPE=nsid
+--@include try.sql.in NAME=recordkey TYPE=recordkey
+--@include try.sql.in NAME=cidlink TYPE=cidlink
+--@include try.sql.in NAME=aturi TYPE=aturi
+--@include try.sql.in NAME=noshuri TYPE=noshuri
+--@include try.sql.in NAME=tid TYPE=atproto.tid
+
+CREATE FUNCTION try_datetime(text) RETURNS timestamptz
+	AS 'MODULE_PATHNAME', 'atp_pg_try_datetime' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION try_datetime(text) IS 'a datetime of a Lexicon as timestamptz, microseconds and all; NULL when it is none';
