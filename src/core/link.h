@@ -12,7 +12,7 @@
 #ifndef ATP_LINK_H
 #define ATP_LINK_H
 
-#include "atp.h"
+#include "dagcbor.h"
 #include "uri.h"
 
 /* Bytes; strangers choose names, and nothing is linked from a longer path. */
@@ -35,8 +35,33 @@ extern bool atp_link_is_name_of_model(AtpSpan name);
 
 /*
  * The URI that a text links to; "at://" and the DID, for one.  *target is text itself, or buf,
- * which holds ATP_URI_MAX bytes.  False when it is no link.
+ * which holds ATP_URI_MAX bytes, and *uri its parts.  False when it is no link.
  */
-extern bool atp_link_target(AtpSpan text, char *buf, AtpSpan *target);
+extern bool atp_link_target(AtpSpan text, char *buf, AtpSpan *target, AtpUri *uri);
+
+/* A walk through a record, in the order of its bytes; found() is told of each link, duplicates too. */
+typedef struct AtpLinkWalk
+{
+	void		(*found) (struct AtpLinkWalk *walk, AtpSpan target, const AtpUri *uri);
+	void	   *arg;			/* for found() */
+	AtpLinkPath path;			/* of the link */
+	uint64_t	deeper;			/* links that were passed over, because their paths are too long */
+	char		buf[ATP_URI_MAX];
+} AtpLinkWalk;
+
+static inline void
+atp_link_walk_begin(AtpLinkWalk *walk, void (*found) (AtpLinkWalk *walk, AtpSpan target, const AtpUri *uri), void *arg)
+{
+	walk->found = found;
+	walk->arg = arg;
+	walk->path.len = 0;
+	walk->deeper = 0;
+}
+
+/* A text of the record, at walk->path. */
+extern void atp_link_walk_text(AtpLinkWalk *walk, AtpSpan text);
+
+/* All of a value in DAG-CBOR.  Other than ATP_OK: it is not; links before that byte have been found. */
+extern AtpErr atp_link_walk_dagcbor(AtpLinkWalk *walk, const uint8_t *buf, size_t n, size_t *at);
 
 #endif							/* ATP_LINK_H */

@@ -80,7 +80,8 @@ targets(void)
 	{
 		char		buf[ATP_URI_MAX];
 		AtpSpan		target;
-		bool		is_link = atp_link_target(span(table[i].text), buf, &target);
+		AtpUri		uri;
+		bool		is_link = atp_link_target(span(table[i].text), buf, &target, &uri);
 
 		ok(is_link == (table[i].target != NULL) && (!is_link || atp_span_is(target, table[i].target)), "target of \"%s\"", table[i].text);
 	}
@@ -93,20 +94,72 @@ longest(void)
 	char		did[ATP_URI_MAX + 1];
 	char		buf[ATP_URI_MAX];
 	AtpSpan		target;
+	AtpUri		uri;
 
 	memset(did, 'a', sizeof(did));
 	memcpy(did, "did:web:", 8);
 	for (size_t n = sizeof(did); n > 0; n /= 2)
 	{
-		bool		is_link = atp_link_target((AtpSpan) {did, n}, buf, &target);
+		bool		is_link = atp_link_target((AtpSpan) {did, n}, buf, &target, &uri);
 
 		ok(!is_link || target.len == n + 5, "a DID of %zu bytes", n);
 	}
 }
 
+/* What a walk finds, as "path target\n". */
+static void
+note(AtpLinkWalk *walk, AtpSpan target, const AtpUri *uri)
+{
+	char	   *notes = walk->arg;
+
+	ok(uri->authority.len > 0, "with its parts");
+	snprintf(notes + strlen(notes), 1024 - strlen(notes), "%.*s %.*s\n", (int) walk->path.len, walk->path.text,
+			 (int) target.len, target.ptr);
+}
+
+#define DID		"\x6b" "did:web:a.b"
+#define TYPED(members)	"\xa2" members "\x65$type\x63x#y"
+
+static void
+walks(void)
+{
+	/* a text under a name of the model is none; one in an array under such a name is */
+	static const char record[] =
+		"\xa4" "\x61" "f\x83" TYPED("\x61" "d" DID) "\xa1\x61" "d" DID "\x68" "at://h.x"
+		"\x61" "g" DID
+		"\x63" "did\xa1\x65$link" DID
+		"\x65$type\x81" DID;
+	/* the type of what follows an empty container, and one that is not a text */
+	static const char arrays[] =
+		"\x84\x80" "\xa0" "\xa1\x65$type\x80" "\x82" "\xa1\x65$type\x61" "a" DID;
+	char		notes[1024] = "";
+	AtpLinkWalk walk;
+	size_t		at;
+
+	atp_link_walk_begin(&walk, note, notes);
+	ok(atp_link_walk_dagcbor(&walk, (const uint8_t *) record, sizeof(record) - 1, &at) == ATP_OK, "a record");
+	ok(strcmp(notes, "f[x#y].d at://did:web:a.b\nf[].d at://did:web:a.b\nf[] at://h.x\n"
+			  "g at://did:web:a.b\n$type[] at://did:web:a.b\n") == 0, "its links: %s", notes);
+	*notes = '\0';
+	atp_link_walk_begin(&walk, note, notes);
+	ok(atp_link_walk_dagcbor(&walk, (const uint8_t *) arrays, sizeof(arrays) - 1, &at) == ATP_OK, "an array");
+	ok(strcmp(notes, "[][] at://did:web:a.b\n") == 0, "its link: %s", notes);
+	for (size_t n = 0; n < sizeof(record) - 1; n++)
+	{
+		atp_link_walk_begin(&walk, note, notes);
+		ok(atp_link_walk_dagcbor(&walk, (const uint8_t *) record, n, &at) != ATP_OK, "%zu bytes of it", n);
+		*notes = '\0';
+	}
+	atp_link_walk_begin(&walk, note, notes);
+	walk.path.len = ATP_LINK_PATH_MAX;
+	ok(atp_link_walk_dagcbor(&walk, (const uint8_t *) record, sizeof(record) - 1, &at) == ATP_OK && *notes == '\0' &&
+	   walk.deeper == 5, "paths that are too long");
+}
+
 int
 main(void)
 {
+	walks();
 	paths();
 	targets();
 	longest();

@@ -1,0 +1,63 @@
+/*
+ * links.c
+ *		The links of a record that is jsonb.
+ */
+#include "postgres.h"
+
+#include "data/links.h"
+#include "miscadmin.h"
+
+static AtpSpan
+span_of(const JsonbValue *string)
+{
+	return (AtpSpan) {string->val.string.val, string->val.string.len};
+}
+
+static bool
+is_object(const JsonbValue *v)
+{
+	return v->type == jbvBinary && JsonContainerIsObject(v->val.binary.data);
+}
+
+/* The "$type" of an element of an array; ptr NULL: it has none. */
+static AtpSpan
+type_of(const JsonbValue *element)
+{
+	JsonbValue	type;
+
+	if (is_object(element) &&
+		getKeyJsonValueFromContainer(element->val.binary.data, "$type", 5, &type) != NULL && type.type == jbvString)
+		return span_of(&type);
+	return (AtpSpan) {NULL, 0};
+}
+
+void
+atp_link_walk_jsonb(AtpLinkWalk *walk, JsonbContainer *container)
+{
+	JsonbIterator *it = JsonbIteratorInit(container);
+	AtpSpan		name = {NULL, 0};
+	JsonbValue	v;
+	JsonbIteratorToken token;
+
+	check_stack_depth();
+	CHECK_FOR_INTERRUPTS();
+	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	{
+		size_t		len = walk->path.len;
+
+		if (token == WJB_KEY)
+			name = span_of(&v);
+		if (token != WJB_VALUE && token != WJB_ELEM)
+			continue;
+		if (token == WJB_VALUE)
+			atp_link_path_name(&walk->path, name);
+		/* a scalar by itself is stored as an array of one */
+		else if (!JsonContainerIsScalar(container))
+			atp_link_path_element(&walk->path, type_of(&v));
+		if (v.type == jbvBinary)
+			atp_link_walk_jsonb(walk, v.val.binary.data);
+		else if (v.type == jbvString && !(token == WJB_VALUE && atp_link_is_name_of_model(name)))
+			atp_link_walk_text(walk, span_of(&v));
+		walk->path.len = len;
+	}
+}
