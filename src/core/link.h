@@ -18,6 +18,12 @@
 /* Bytes; strangers choose names, and nothing is linked from a longer path. */
 #define ATP_LINK_PATH_MAX	256
 
+/*
+ * A link is an entry of an index, with who links: target, record key and DID, as they are stored,
+ * have so many bytes at most.  Less than an index of pages of 8 kB takes, whatever it can compress.
+ */
+#define ATP_LINK_ENTRY_MAX	2600
+
 /* To go back to the level before, set len to what it was.  Beyond the maximum it counts what is not there. */
 typedef struct AtpLinkPath
 {
