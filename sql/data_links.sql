@@ -39,4 +39,16 @@ SELECT count(*) FROM links((repeat('[', 3000) || '"did:web:a.example"' || repeat
 SELECT source, path FROM (VALUES (1, '{"subject": "did:web:a.example"}'::jsonb), (2, '{"subject": {"uri": "at://did:web:a.example/app.bsky.feed.post/1"}}'), (3, '{"subject": {"uri": "at://did:web:a.example.com/app.bsky.feed.post/1"}}')) v (source, value),
 	record_links(value) WHERE target <@ 'at://did:web:a.example' ORDER BY source;
 
+-- the same in DAG-CBOR
+SELECT count(path) AS links, count(there) AS same, count(*)
+FROM (VALUES ('{"facets": [{"index": {"byteEnd": 3}, "features": [{"$type": "app.bsky.richtext.facet#mention", "did": "did:plc:ewvi7nxzyoun6zhxrhs64oiz"}, {"tag": "did:web:a.example"}]}]}'::jsonb),
+		('{"a.b": "did:web:a.example", "": {"b": "did:web:d.example"}, "x": [{"a": [{"$type": "n", "b": "at://did:web:e.example"}], "$type": "]. [", "y": "did:web:f.example"}], "t": {"$type": ["did:web:d.example"]}}')) v (value),
+	LATERAL (SELECT r.path, d.path AS there FROM record_links(value) r FULL JOIN dagcbor_links(jsonb_to_dagcbor(value)) d USING (path, target)) l (path, there);
+SELECT path, target FROM dagcbor_links('\xa163646964a0');
+-- what jsonb cannot hold, and what is none
+SELECT path, target FROM dagcbor_links('\xa2616141006162756469643a7765623a612e6578616d706c652e636f6d');
+SELECT path, target FROM dagcbor_links('\xa26161614061626b6469643a7765623a612e62');
+SELECT path, target FROM dagcbor_links('\xa261616100');
+SELECT path, target FROM dagcbor_links('\xa0a0');
+
 DROP FUNCTION links(jsonb);

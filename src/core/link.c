@@ -175,5 +175,6 @@ atp_link_walk_dagcbor(AtpLinkWalk *walk, const uint8_t *buf, size_t n, size_t *a
 			of_model = false;
 		}
 	} while (r.depth > 0);
-	return ATP_OK;
+	*at = r.pos;
+	return r.pos == n ? ATP_OK : ATP_E_CBOR_TRAILING;
 }

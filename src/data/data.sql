@@ -18,6 +18,12 @@ CREATE FUNCTION record_links(value jsonb, OUT path text, OUT target aturi) RETUR
 COMMENT ON FUNCTION record_links(jsonb) IS
 	'the AT URIs and DIDs that a record has as whole texts, at any depth, and where: subject.uri, facets[].features[app.bsky.richtext.facet#mention].did; a DID as at://did';
 
+CREATE FUNCTION dagcbor_links(value bytea, OUT path text, OUT target aturi) RETURNS SETOF record
+	AS 'MODULE_PATHNAME', 'atp_pg_dagcbor_links'
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10 ROWS 2;
+COMMENT ON FUNCTION dagcbor_links(bytea) IS
+	'the same as record_links(), of a record in DAG-CBOR';
+
 CREATE FUNCTION car_roots(bytea) RETURNS cidlink[]
 	AS 'MODULE_PATHNAME', 'atp_pg_car_roots'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;

@@ -1,15 +1,18 @@
 /*
  * links_sql.c
- *		The SQL function record_links(): the links of a record, and where they stand.
+ *		The SQL functions record_links() and dagcbor_links(): the links of a record, and where
+ *		they stand.
  */
 #include "postgres.h"
 
+#include "data/error.h"
 #include "data/links.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "types/types.h"
 
 PG_FUNCTION_INFO_V1(atp_pg_record_links);
+PG_FUNCTION_INFO_V1(atp_pg_dagcbor_links);
 
 static void
 put_link(AtpLinkWalk *walk, AtpSpan target, const AtpUri *uri)
@@ -26,13 +29,33 @@ put_link(AtpLinkWalk *walk, AtpSpan target, const AtpUri *uri)
 	pfree(DatumGetPointer(values[1]));
 }
 
-Datum
-atp_pg_record_links(PG_FUNCTION_ARGS)
+static AtpLinkWalk *
+begin(FunctionCallInfo fcinfo)
 {
 	AtpLinkWalk *walk = palloc(sizeof(AtpLinkWalk));
 
 	InitMaterializedSRF(fcinfo, 0);
 	atp_link_walk_begin(walk, put_link, fcinfo->resultinfo);
-	atp_link_walk_jsonb(walk, &PG_GETARG_JSONB_P(0)->root);
+	return walk;
+}
+
+Datum
+atp_pg_record_links(PG_FUNCTION_ARGS)
+{
+	atp_link_walk_jsonb(begin(fcinfo), &PG_GETARG_JSONB_P(0)->root);
+	return (Datum) 0;
+}
+
+Datum
+atp_pg_dagcbor_links(PG_FUNCTION_ARGS)
+{
+	bytea	   *in = PG_GETARG_BYTEA_PP(0);
+	size_t		at;
+	AtpErr		err;
+
+	atp_require_utf8();
+	err = atp_link_walk_dagcbor(begin(fcinfo), (const uint8_t *) VARDATA_ANY(in), VARSIZE_ANY_EXHDR(in), &at);
+	if (err != ATP_OK)
+		atp_data_error("invalid DAG-CBOR", err, at);
 	return (Datum) 0;
 }
