@@ -4,7 +4,11 @@
  */
 #include "postgres.h"
 
+#include "core/link.h"
+#include "fmgr.h"
 #include "tables/link.h"
+
+PG_FUNCTION_INFO_V1(atp_link_fits_sql);
 
 static const AtpColumn columns[] = {
 	{"target", ATP_TYPE_ATURI, ATP_KEY, "NOT NULL", "as record_links() gives it"},
@@ -31,3 +35,16 @@ const AtpTable atp_link_table = {
 	" WHERE p.active AND p.purge_rev IS NULL",
 	.view_comment = "links of active repositories, with their sources",
 };
+
+bool
+atp_link_fits(const struct varlena *target, const struct varlena *rkey, const struct varlena *did)
+{
+	return VARSIZE_ANY_EXHDR(target) + VARSIZE_ANY_EXHDR(rkey) + VARSIZE_ANY_EXHDR(did) <= ATP_LINK_ENTRY_MAX;
+}
+
+/* SQL: atproto.link_fits(target, rkey, did) */
+Datum
+atp_link_fits_sql(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(atp_link_fits(PG_GETARG_VARLENA_PP(0), PG_GETARG_VARLENA_PP(1), PG_GETARG_VARLENA_PP(2)));
+}

@@ -3,10 +3,12 @@
  *		The tables link and link_source: what records link to, and from where.
  *
  * link is the image of record: a row for each target that record_links() finds in its value,
- * or dagcbor_links() in raw where there is no value, at a path that is a source.  They are the
- * same in content at the end of each transaction that writes both.
+ * or dagcbor_links() in raw where there is no value, at a path that is a source, if it
+ * fits into the index.  Whoever changes record changes link in the same transaction (derived.h);
+ * link_rebuild.c has that as SQL.
  *
- * Nobody has to lock link_source.  Who needs a source that is not there inserts it, ON CONFLICT
+ * Who writes links has link locked (ROW EXCLUSIVE, as any INSERT does) before sources are
+ * inserted, and nobody has to lock link_source.  Who needs a source that is not there inserts it, ON CONFLICT
  * DO NOTHING, with an id that is free:
  *
  *		the highest of 1 to ATP_LINK_SOURCES_MAX, and 1, when a record brings it
@@ -30,5 +32,8 @@
 
 /* of one record */
 #define ATP_LINK_SOURCES_NEW	16
+
+/* Is it no longer than ATP_LINK_ENTRY_MAX?  Longer ones are left out. */
+extern bool atp_link_fits(const struct varlena *target, const struct varlena *rkey, const struct varlena *did);
 
 #endif							/* ATP_TABLES_LINK_H */

@@ -1,0 +1,21 @@
+/*
+ * src/tables: links between records.
+ */
+
+CREATE FUNCTION atproto.link_fits(target @extschema@.aturi, rkey @extschema@.recordkey, did @extschema@.did) RETURNS boolean
+    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'atp_link_fits_sql';
+COMMENT ON FUNCTION atproto.link_fits(@extschema@.aturi, @extschema@.recordkey, @extschema@.did) IS 'can a link of this record to this target be a row of the table link, whose key has them all? Longer ones are left out';
+
+CREATE FUNCTION atproto.link_problems(
+    target name DEFAULT 'atproto',
+    OUT problem text, OUT target @extschema@.aturi, OUT source integer, OUT rkey @extschema@.recordkey, OUT did @extschema@.did
+) RETURNS SETOF record
+    LANGUAGE c STABLE STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_link_problems';
+COMMENT ON FUNCTION atproto.link_problems(name) IS 'how the table link differs from what the table record says: links that are missing, and such that are none; reads both tables';
+CREATE FUNCTION atproto.rebuild_links(
+    target name DEFAULT 'atproto', OUT added bigint, OUT removed bigint
+) RETURNS record
+    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_rebuild_links';
+COMMENT ON FUNCTION atproto.rebuild_links(name) IS 'make the table link what the table record says, as its owner; who writes links waits meanwhile, who reads them does not';
+
+REVOKE ALL ON FUNCTION atproto.link_problems(name), atproto.rebuild_links(name) FROM PUBLIC;

@@ -1,0 +1,170 @@
+/*
+ * link_rebuild.c
+ *		SQL: atproto.link_problems() and atproto.rebuild_links(): the table link and
+ *		what it should be, by the table record.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/tupconvert.h"
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "config/extension.h"
+#include "config/owner.h"
+#include "config/spi.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "tables/link.h"
+#include "utils/acl.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(atp_link_problems);
+PG_FUNCTION_INFO_V1(atp_rebuild_links);
+
+#define FETCH	1000			/* rows at a time */
+
+/* Each place in a record that links, k, as the record's source should have it. */
+#define PLACES \
+	"#.record r CROSS JOIN LATERAL (SELECT * FROM @.record_links(r.value)" \
+	" UNION ALL SELECT * FROM @.dagcbor_links(CASE WHEN r.value IS NULL THEN r.raw END)) k"
+#define FITS		"atproto.link_fits(k.target, r.rkey, r.did)"
+#define IS_SOURCE	"s.collection OPERATOR(@.=) r.collection AND s.path = k.path"
+
+/* What link should be, but that rows may come several times. */
+#define IMAGE \
+	"SELECT k.target, s.id AS source, r.rkey, r.did FROM " PLACES \
+	" JOIN #.link_source s ON " IS_SOURCE " WHERE " FITS
+
+#define SAME_LINK(a, b) \
+	a ".target OPERATOR(@.=) " b ".target AND " a ".source = " b ".source" \
+	" AND " a ".rkey OPERATOR(@.=) " b ".rkey AND " a ".did OPERATOR(@.=) " b ".did"
+#define MISSING \
+	"SELECT DISTINCT i.* FROM (" IMAGE ") i WHERE NOT EXISTS (SELECT FROM #.link l WHERE " SAME_LINK("l", "i") ")"
+#define IS_EXTRA \
+	"NOT EXISTS (SELECT FROM (" IMAGE ") i WHERE " SAME_LINK("l", "i") ")"
+
+/*
+ * What most records have comes first: there is room for so many, and names are chosen by
+ * strangers.
+ */
+#define ADD_SOURCES \
+	"INSERT INTO #.link_source (id, collection, path)" \
+	" SELECT (m.id + row_number() OVER (ORDER BY u.n DESC, u.collection USING OPERATOR(@.<), u.path COLLATE pg_catalog.\"C\"))::pg_catalog.int4," \
+	"  u.collection, u.path" \
+	" FROM (SELECT r.collection, k.path, count(*) AS n FROM " PLACES \
+	"   WHERE " FITS " AND NOT EXISTS (SELECT FROM #.link_source s WHERE " IS_SOURCE ") GROUP BY 1, 2) u," \
+	"  (SELECT COALESCE(max(id), 0) AS id FROM #.link_source WHERE id <= " CppAsString2(ATP_LINK_SOURCES_MAX) ") m" \
+	" ORDER BY 1 LIMIT (SELECT " CppAsString2(ATP_LINK_SOURCES_MAX) " - COALESCE(max(id), 0) FROM #.link_source" \
+	"  WHERE id <= " CppAsString2(ATP_LINK_SOURCES_MAX) ")"
+
+/* ------------------------------------------------------------------------
+ * What is wrong
+ * ------------------------------------------------------------------------
+ */
+
+/* SQL: atproto.link_problems(target) */
+Datum
+atp_link_problems(PG_FUNCTION_ARGS)
+{
+	const char *sql = "SELECT 'missing'::pg_catalog.text AS problem, m.target, m.source, m.rkey, m.did FROM (" MISSING ") m"
+		" UNION ALL SELECT 'extra', l.target, l.source, l.rkey, l.did FROM #.link l WHERE " IS_EXTRA;
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	Portal		portal;
+
+	InitMaterializedSRF(fcinfo, 0);
+	SPI_connect();
+	portal = SPI_cursor_open_with_args(NULL, atp_expand_sql(sql, NameStr(*PG_GETARG_NAME(0))), 0, NULL, NULL, NULL, true, 0);
+	/* the tables are their owner's, who may have other types in them */
+	(void) convert_tuples_by_position(portal->tupDesc, result->setDesc,
+									  gettext_noop("the columns of the table \"link\" are not of its types"));
+	for (SPI_cursor_fetch(portal, true, FETCH); SPI_processed > 0; SPI_cursor_fetch(portal, true, FETCH))
+	{
+		for (uint64 i = 0; i < SPI_processed; i++)
+			tuplestore_puttuple(result->setResult, SPI_tuptable->vals[i]);
+		SPI_freetuptable(SPI_tuptable);
+	}
+	SPI_cursor_close(portal);
+	SPI_finish();
+	return (Datum) 0;
+}
+
+/* ------------------------------------------------------------------------
+ * Mending it
+ * ------------------------------------------------------------------------
+ */
+
+/* Who the table link belongs to: somebody whose rights the current user has. */
+static Oid
+owner_of_links(const char *target)
+{
+	Oid			relid = get_relname_relid("link", get_namespace_oid(target, false));
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			owner;
+
+	if (!HeapTupleIsValid(tuple))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("schema \"%s\" has no table \"%s\"", target, "link"),
+				 errhint("Run SELECT atproto.create_tables('%s').", target)));
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	if (!has_privs_of_role(GetUserId(), owner))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, "link");
+	return owner;
+}
+
+static uint64
+run(const char *sql, const char *target)
+{
+	return atp_run(atp_expand_sql(sql, target), ATP_NO_ARGS);
+}
+
+/*
+ * Who writes links has the table locked until he commits (link.h): when the lock is
+ * there, what he wrote can be seen, in record, too.  Whoever comes later waits with
+ * what he has to change, and has not changed anything that was looked at.
+ */
+static void
+rebuild(const char *target, int64 *added, int64 *removed)
+{
+	AtpCaller	caller = atp_owner_begin(owner_of_links(target));
+
+	run("LOCK TABLE #.link IN SHARE ROW EXCLUSIVE MODE", target);
+	run(ADD_SOURCES, target);
+	*removed = run("DELETE FROM #.link l WHERE " IS_EXTRA, target);
+	/* in the order of the key */
+	*added = run("INSERT INTO #.link (target, source, rkey, did) SELECT target, source, rkey, did FROM (" MISSING ") m"
+				 " ORDER BY target USING OPERATOR(@.<), source, rkey USING OPERATOR(@.<), did USING OPERATOR(@.<)", target);
+	atp_owner_end(caller);
+}
+
+/* SQL: atproto.rebuild_links(target) */
+Datum
+atp_rebuild_links(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	int64		added;
+	int64		removed;
+	int			nest;
+
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("target must not be null")));
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	/* its snapshot may be older than the lock */
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("links are rebuilt at isolation level \"read committed\" only")));
+	SPI_connect();
+	nest = atp_caller_begin();
+	rebuild(NameStr(*PG_GETARG_NAME(0)), &added, &removed);
+	atp_caller_end(nest);
+	SPI_finish();
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), (Datum[]) {Int64GetDatum(added), Int64GetDatum(removed)},
+											 (bool[]) {false, false}));
+}
