@@ -7,20 +7,21 @@
  * fits into the index.  Whoever changes record changes link in the same transaction (derived.h);
  * link_rebuild.c has that as SQL.
  *
- * Who writes links has link locked (ROW EXCLUSIVE, as any INSERT does) before sources are
- * inserted, and nobody has to lock link_source.  Who needs a source that is not there inserts it, ON CONFLICT
+ * Who writes links has link locked (ROW EXCLUSIVE, as any INSERT does) before he inserts
+ * sources: rebuild_links() waits for that lock, and must not have to wait for anything else.
+ *
+ * Nobody has to lock link_source.  Who needs a source that is not there inserts it, ON CONFLICT
  * DO NOTHING, with an id that is free:
  *
- *		the highest of 1 to ATP_LINK_SOURCES_MAX, and 1, when a record brings it
- *		the highest id, ATP_LINK_SOURCES_MAX at least, and 1, when a subscription's "links"
- *		or an operator names it
+ *		the highest up to ATP_LINK_SOURCES_MAX, and 1, when a record brings it
+ *		the highest of all, ATP_LINK_SOURCES_MAX at least, and 1, when a subscription's
+ *		"links" or an operator names it
  *
  * and looks again.  Another who does so at the same time is waited for, since the ids are the
  * same: so the key is what holds the limit.  When there is no free one for what records bring,
- * its links are passed over, and counted.  Sources are never removed, nor their ids given to
- * others: processes remember them.
- *
- * That is a strangers' choice of paths, and a record may bring ATP_LINK_SOURCES_NEW of them.
+ * its links are passed over, and counted; likewise what is beyond the ATP_LINK_SOURCES_NEW
+ * that one record may bring.  Sources are never removed, nor their ids given to others:
+ * processes remember them.
  */
 #ifndef ATP_TABLES_LINK_H
 #define ATP_TABLES_LINK_H
