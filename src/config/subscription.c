@@ -18,6 +18,7 @@
 #define COLUMNS "name, url, owner, enabled AND stopped IS NULL AS runnable, xmin AS version"
 #define MORE_COLUMNS ", target, ca_file, proxy, collections, dids, actions, keep_records," \
 	" events, keep_raw, verify, backfill, max_dead_letters, max_dead_letter_bytes, max_held_events, max_held_bytes, host_is_pds," \
+	" count_collections," \
 	" (SELECT string_agg(h.name || ': ' || h.value || E'\\r\\n', '' ORDER BY h.name)" \
 	"  FROM atproto.request_header h WHERE h.subscription = s.name) AS headers, workers, created_at"
 
@@ -106,6 +107,7 @@ read_settings(AtpSettings *settings, AtpTuple row)
 	settings->max_held = atp_get_int4(row, "max_held_events");
 	settings->max_held_bytes = atp_get_int8(row, "max_held_bytes");
 	settings->host_is_pds = atp_get_bool(row, "host_is_pds");
+	settings->count_collections = atp_get_bool(row, "count_collections");
 }
 
 List *

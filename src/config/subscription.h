@@ -58,6 +58,7 @@ typedef struct AtpSettings
 	int			max_held;		/* events of a repository that may wait ... */
 	int64		max_held_bytes; /* ... and their bytes, of all repositories */
 	bool		host_is_pds;	/* V-44: only accounts of the stream's host are followed */
+	bool		count_collections;
 } AtpSettings;
 
 typedef struct AtpSubscription

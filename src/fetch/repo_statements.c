@@ -63,7 +63,7 @@ atp_repo_statements_get(const char *target, Oid owner)
 		return set->statements;
 	}
 	set = MemoryContextAllocZero(TopMemoryContext, sizeof(Set));
-	set->statements = atp_statements_create(target);
+	set->statements = atp_statements_create(target, ATP_WRITER_OTHER);
 	set->owner = owner;
 	set->users = 1;
 	dlist_push_head(&sets, &set->node);

@@ -20,7 +20,7 @@ take_settings(Consumer *c, AtpSubscription *sub, MemoryContext cxt)
 {
 	if (c->sub == NULL)
 	{
-		c->statements = atp_statements_create(sub->target);
+		c->statements = atp_statements_create(sub->target, 0);
 		c->source = atp_source_of(sub->ep->nsid);
 		c->decoder = atp_decoder_create(TopMemoryContext, c->source->format);
 	}

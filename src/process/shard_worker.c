@@ -97,7 +97,7 @@ read_settings(Worker *w, const char *name)
 	atp_commit();
 	if (!same)
 		worker_ends("the subscription changed");
-	w->statements = atp_statements_create(w->sub->target);
+	w->statements = atp_statements_create(w->sub->target, w->shard);
 	w->source = atp_source_of(w->sub->ep->nsid);
 	w->decoder = atp_decoder_create(TopMemoryContext, w->source->format);
 	w->releaser = atp_releaser(w->shard, w->ring->nworkers);

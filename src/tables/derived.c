@@ -7,7 +7,7 @@
 #include "tables/derived.h"
 
 static const AtpDerived *const tables[] = {
-	&atp_record_event_derived,
+	&atp_record_event_derived, &atp_collection_count_derived,
 };
 
 int
@@ -19,6 +19,16 @@ atp_derived_uses(const AtpSubscription *sub)
 		if (tables[i]->wanted(sub))
 			uses |= tables[i]->use;
 	return uses;
+}
+
+bool
+atp_derived_remembers(const AtpSubscription *sub)
+{
+	bool		remembers = false;
+
+	for (int i = 0; i < lengthof(tables); i++)
+		remembers |= !tables[i]->forgets && tables[i]->wanted(sub);
+	return remembers;
 }
 
 /* Did it change nothing?  Only what is read again can come too late. */

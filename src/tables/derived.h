@@ -30,6 +30,7 @@ typedef struct AtpChange
 typedef struct AtpDerived
 {
 	int			use;			/* ATP_USE_... */
+	bool		forgets;		/* what was there before is not its business */
 
 	/* Does this subscription fill it? */
 	bool		(*wanted) (const AtpSubscription *sub);
@@ -39,12 +40,16 @@ typedef struct AtpDerived
 } AtpDerived;
 
 extern const AtpDerived atp_record_event_derived;
+extern const AtpDerived atp_collection_count_derived;
 
 /* ERROR unless the table, if the subscription fills it, takes what comes from an export: an older one may not. */
 extern void atp_record_event_check(const AtpSubscription *sub, AtpStatements *set);
 
 /* ATP_USE_... of those that the subscription fills; 0: none. */
 extern int	atp_derived_uses(const AtpSubscription *sub);
+
+/* Has one of them to know what was there before?  Of what is read again, it is looked up in any case. */
+extern bool atp_derived_remembers(const AtpSubscription *sub);
 
 /* Tell them.  Those that changed nothing, because they came too late, are taken out. */
 extern void atp_derived_flush(AtpApply *a, AtpChange *changes, int n);

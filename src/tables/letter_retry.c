@@ -50,7 +50,7 @@ try_again(const AtpSubscription *sub, int64 id, bytea *bytes, AtpSpan path, cons
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("dead letters cannot be tried again by a trigger of the tables that are being filled")));
-	again.statements = atp_statements_create(sub->target);
+	again.statements = atp_statements_create(sub->target, ATP_WRITER_OTHER);
 	PG_TRY();
 	{
 		outcome = atp_again(&again, why);

@@ -142,7 +142,7 @@ load_car(Load *load, const bytea *file, const text *key)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("exports cannot be brought in by a trigger of the tables that are being filled")));
-	load->statements = atp_statements_create(load->sub->target);
+	load->statements = atp_statements_create(load->sub->target, ATP_WRITER_OTHER);
 	PG_TRY();
 	{
 		caller = atp_owner_begin(load->sub->owner);

@@ -173,6 +173,7 @@ find_old_records(AtpRecords *r, bool created)
 {
 	AtpStatements *set = r->apply->statements;
 	AtpRows    *rows = key_rows(set, ATP_TYPE_INT4, r->nchanges);
+	bool		remember = atp_derived_remembers(r->apply->sub);
 	Datum		args[4];
 	uint64		n;
 
@@ -180,7 +181,7 @@ find_old_records(AtpRecords *r, bool created)
 	{
 		const AtpRecordRow *row = r->changes[i].row;
 
-		if (created && row->action == ATP_CREATE)
+		if ((created && row->action == ATP_CREATE) || !(remember || r->changes[i].again))
 			continue;
 		put_key(rows, row);
 		atp_put(rows, Int32GetDatum(i), false);

@@ -53,6 +53,7 @@ struct AtpStatements
 {
 	MemoryContext cxt;
 	char		target[NAMEDATALEN];
+	int			writer;
 	ElementType elements[ATP_TYPE_COUNT];
 	bool		loaded;			/* the elements are */
 	int			checked;		/* ATP_USE_... whose columns are of the right types */
@@ -62,13 +63,14 @@ struct AtpStatements
 static int	nsets;
 
 AtpStatements *
-atp_statements_create(const char *schema)
+atp_statements_create(const char *schema, int writer)
 {
 	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "atproto statements", ALLOCSET_SMALL_SIZES);
 	AtpStatements *set = MemoryContextAllocZero(cxt, sizeof(AtpStatements));
 
 	set->cxt = cxt;
 	strlcpy(set->target, schema, sizeof(set->target));
+	set->writer = writer;
 	nsets++;
 	return set;
 }
@@ -94,6 +96,12 @@ const char *
 atp_target(const AtpStatements *set)
 {
 	return set->target;
+}
+
+int
+atp_writer(const AtpStatements *set)
+{
+	return set->writer;
 }
 
 Oid

@@ -17,7 +17,10 @@
  */
 typedef struct AtpStatements AtpStatements;
 
-extern AtpStatements *atp_statements_create(const char *schema);
+/* Who runs them: a worker of a subscription, by its number, or somebody else. */
+#define ATP_WRITER_OTHER	(-1)
+
+extern AtpStatements *atp_statements_create(const char *schema, int writer);
 extern void atp_statements_free(AtpStatements *set);
 
 /* Does anybody in this process have such a set: are tables being filled? */
@@ -48,8 +51,9 @@ extern Portal atp_open(AtpStatements *set, const AtpStatement *statement, Datum 
  */
 extern bool atp_statement_is_ordinary(AtpStatements *set, const AtpStatement *statement);
 
-/* The schema. */
+/* The schema, and the writer. */
 extern const char *atp_target(const AtpStatements *set);
+extern int	atp_writer(const AtpStatements *set);
 
 /* A table there; InvalidOid: there is none. */
 extern Oid	atp_target_table(const AtpStatements *set, const char *name);

@@ -125,6 +125,7 @@ typedef struct AtpTable
 #define ATP_USE_LABELS		4
 #define ATP_USE_MESSAGES	8
 #define ATP_USE_LINKS		16	/* link, link_source */
+#define ATP_USE_COUNTS		32	/* collection_count */
 
 extern const AtpTable atp_record_table;
 extern const AtpTable atp_repo_table;
@@ -133,6 +134,7 @@ extern const AtpTable atp_label_table;
 extern const AtpTable atp_message_table;
 extern const AtpTable atp_link_source_table;
 extern const AtpTable atp_link_table;
+extern const AtpTable atp_collection_count_table;
 
 /* All of them, in the order in which they are made; ends with NULL. */
 extern const AtpTable *const atp_tables[];

@@ -32,7 +32,7 @@ use AtprotoTest::Server;
 
 our @EXPORT = qw(test_dir capture $PDS_LAST read_capture write_capture make_capture did simulate make_node subscribe_sql
   query try_query ask_from_now_on wait_until wait_for wait_for_seq start_over $MEMORY_MAX private_memory consumer_memory
-  tables_match oracle operations table_copy);
+  tables_match oracle operations table_copy counts_match);
 
 our $TIMEOUT = $ENV{PG_TEST_TIMEOUT_DEFAULT} || 180;    # seconds
 
@@ -331,6 +331,19 @@ sub tables_match
 			ok($status == 0, "$mode agrees with the oracle") or diag($out);
 		}
 	};
+}
+
+# Tests that collection_stat has what record_event has of events, neither more nor less.
+sub counts_match
+{
+	my ($node, $name, %o) = @_;
+	my $schema = $o{schema} // 'atproto';
+	my $events = join ', ', map { "count(*) FILTER (WHERE action = '$_')" } qw(create update delete);
+	my $counts = "SELECT hour, collection, creates, updates, deletes FROM $schema.collection_stat";
+	my $kept   = "SELECT date_trunc('hour', received_at, 'UTC'), collection, $events FROM $schema.record_event WHERE seq IS NOT NULL GROUP BY 1, 2";
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	return is(query("SELECT count(*) FROM (($counts EXCEPT ALL $kept) UNION ALL ($kept EXCEPT ALL $counts)) d", node => $node), '0', $name);
 }
 
 1;

@@ -6,7 +6,8 @@
 A step is one event of an account, named by a letter:
 
     a 3 +x =y -z    its commit of revision 3: creates x, updates y, deletes z;
-                    !x creates what is no record; @TIME is when the event says it happened
+                    !x creates what is no record; @TIME is when the event says it happened;
+                    a name with a slash is a path, any other that of a post
     a deleted       an #account event: deleted, deactivated, ..., or active
     a is NAME       an #identity event with this handle
     a sync 4        a #sync of revision 4, with a tree that nobody knows
@@ -40,7 +41,8 @@ class Stream(synth.Stream):
             extra = {} if active else {"status": words[1]}
             time = f"2026-01-01T00:00:{self.seq:02}Z"
             return self.message("#account", {"did": who, "active": active, "time": time, **extra})
-        ops = [(ACTIONS[op[0]], POST + op[1:], self.record(op, words[1])) for op in words[2:] if op[0] != "@"]
+        ops = [(ACTIONS[op[0]], op[1:] if "/" in op else POST + op[1:], self.record(op, words[1]))
+               for op in words[2:] if op[0] != "@"]
         at = {"time": op[1:] for op in words[2:] if op[0] == "@"}
         return self.commit(who, synth.tid(int(words[1])), ops, **at)
 

@@ -22,9 +22,12 @@ my $node = make_node('monitoring');
 my $odd    = make_capture('synth.py', 'odd');
 my $n      = () = read_capture($odd);
 my $server = AtprotoTest::Server->start($odd, '--cut-after', 20, '--cut-times', 1);
-$node->safe_psql('postgres', subscribe_sql('watched', $server, cursor => 0, collections => "ARRAY['app.bsky.*']"));
+$node->safe_psql('postgres', subscribe_sql('watched', $server, cursor => 0, collections => "ARRAY['app.bsky.*']", count_collections => 'true'));
 wait_for_seq($node, 'watched', $n);
 $node->safe_psql('postgres', "INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) VALUES ('watched', 'x', 1, 9, 'OutdatedCursor')");
+# Of this hour, whichever it is by now.
+$node->safe_psql('postgres', "INSERT INTO atproto.collection_count SELECT date_trunc('hour', now(), 'UTC') + n * interval '1 hour', 'watched', 7, 'app.bsky.feed.post', 3, 2, 1
+	FROM generate_series(0, 1) n");
 $node->safe_psql('postgres', "UPDATE atproto.audit_state SET audited = 9, different = 1, different_at = now()");
 
 my $readme = slurp_file("$dir/README.md");
@@ -101,7 +104,7 @@ my @unknown = grep { !$metrics{$_} } map { /(atproto_\w+)/g } @used, map { $_->{
 is_deeply(\@unknown, [], 'of these metrics');
 foreach my $file ('README.md', 'alerts.yaml', 'alerts-test.yaml')
 {
-	my @named = slurp_file("$dir/$file") =~ /\b(atproto_(?:subscription|identity|audits|fetcher|hosts|held|repos|problems|dead|gaps)\w+)/g;
+	my @named = slurp_file("$dir/$file") =~ /\b(atproto_(?:subscription|collection|identity|audits|fetcher|hosts|held|repos|problems|dead|gaps)\w+)/g;
 	cmp_ok(scalar @named, '>', 0, "$file names metrics");
 	is_deeply([ grep { !$metrics{$_} } @named ], [], 'which exist');
 }
@@ -123,10 +126,10 @@ SKIP:
 	}
 }
 
-# Without the rights beyond pg_monitor, all but the last two work.
+# Without the rights beyond pg_monitor, all but the last three work.
 $node->safe_psql('postgres', 'CREATE ROLE monitor LOGIN; GRANT pg_monitor TO monitor');
 my @fails = grep { ($node->psql('postgres', "SET SESSION AUTHORIZATION monitor; $queries{$_}{query}"))[0] != 0 } sort keys %queries;
-is("@fails", 'atproto_dead_letters atproto_gaps', 'pg_monitor alone is enough for the others');
+is("@fails", 'atproto_collection atproto_dead_letters atproto_gaps', 'pg_monitor alone is enough for the others');
 
 $node->stop;
 done_testing();

@@ -164,8 +164,8 @@ query("SELECT atproto.unsubscribe('nobody')");
 
 follow('few', <<'SQL');
 DROP VIEW current_label;
-DROP VIEW visible_link;
-DROP TABLE label, message, record_event, link, link_source;
+DROP VIEW visible_link, collection_stat;
+DROP TABLE label, message, record_event, link, link_source, collection_count;
 CREATE TRIGGER refuse BEFORE INSERT ON record FOR EACH ROW WHEN (substr(new.rkey::text, 11, 1) = 'a') EXECUTE FUNCTION refuse()
 SQL
 wait_for_seq($node, 'few', $PDS_LAST);
@@ -174,7 +174,7 @@ is(query("SELECT count(*) FROM (SELECT did, collection, rkey, cid FROM quoter.re
 	EXCEPT SELECT did, collection, rkey, cid FROM few.record) d"), '0', 'a stream of repositories needs no table for labels');
 
 my $labels = AtprotoTest::Server->start(capture('labels.frames.gz'));
-follow('labels', 'DROP VIEW visible_record, visible_link; DROP TABLE record, repo, record_event, message, link, link_source',
+follow('labels', 'DROP VIEW visible_record, visible_link, collection_stat; DROP TABLE record, repo, record_event, message, link, link_source, collection_count',
 	from => $labels, nsid => 'com.atproto.label.subscribeLabels');
 $node->poll_query_until('postgres', "SELECT count(*) > 0 FROM labels.label") or die;
 is(query("SELECT stopped FROM atproto.subscription WHERE name = 'labels'"), '', 'nor one of labels a table of records');

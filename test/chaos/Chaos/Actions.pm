@@ -258,6 +258,7 @@ action filter => 10, ['filters'], sub {
 		'keep_records = ' . pick($v, 'true', 'true', 'false'),
 		"events = '" . pick($v, 'none', 'keep', 'keep', 'hand') . q{'},
 		'keep_raw = ' . pick($v, 'true', 'false'),
+		'count_collections = ' . pick($v, 'true', 'false'),
 		'collections = NULL, dids = NULL, actions = NULL, keep_records = true');
 	$set .= ', workers = ' . (1 + int(4 * $step->{u}[4])) if $step->{u}[3] < 0.2;
 	my $done = $run->ask("UPDATE atproto.subscription SET $set WHERE name = '$run->{sub}'", 5);
