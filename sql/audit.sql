@@ -202,6 +202,8 @@ UPDATE atproto.subscription SET collections = NULL, dids = '{did:web:a.test}';
 SELECT * FROM audits ORDER BY did;
 DELETE FROM atproto.subscription;
 
+-- whatever tables there are
+SET client_min_messages = warning;
 DROP SCHEMA audited, decoy CASCADE;
 REVOKE ALL ON SCHEMA atproto FROM auditor;
 REVOKE ALL ON FUNCTION atproto.audit FROM auditor;
