@@ -4,10 +4,12 @@
  */
 #include "postgres.h"
 
+#include "access/tupconvert.h"
 #include "clock.h"
 #include "common/hashfn.h"
 #include "compat.h"
 #include "config/spi.h"
+#include "funcapi.h"
 #include "miscadmin.h"
 #include "parser/parse_coerce.h"
 #include "postmaster/bgworker.h"
@@ -182,22 +184,38 @@ execute(const char *sql, Oid *types, Datum *values, const char *nulls, int nargs
 	return rc;
 }
 
+/* Parameters as SPI takes them. */
+typedef struct Bound
+{
+	Oid		   *types;
+	Datum	   *values;
+	char	   *nulls;
+} Bound;
+
+static Bound
+bind_args(const AtpArg *args, int nargs)
+{
+	Bound		b = {
+		palloc(sizeof(Oid) * Max(nargs, 1)), palloc(sizeof(Datum) * Max(nargs, 1)), palloc(Max(nargs, 1))
+	};
+
+	for (int i = 0; i < nargs; i++)
+	{
+		b.types[i] = args[i].type;
+		b.values[i] = args[i].value;
+		b.nulls[i] = args[i].isnull ? 'n' : ' ';
+	}
+	return b;
+}
+
 AtpResult
 atp_query(const char *sql, const AtpArg *args, int nargs)
 {
 	MemoryContext old = CurrentMemoryContext;
-	Oid		   *types = palloc(sizeof(Oid) * Max(nargs, 1));
-	Datum	   *values = palloc(sizeof(Datum) * Max(nargs, 1));
-	char	   *nulls = palloc(Max(nargs, 1));
+	Bound		b = bind_args(args, nargs);
 	int			rc;
 
-	for (int i = 0; i < nargs; i++)
-	{
-		types[i] = args[i].type;
-		values[i] = args[i].value;
-		nulls[i] = args[i].isnull ? 'n' : ' ';
-	}
-	rc = execute(sql, types, values, nulls, nargs);
+	rc = execute(sql, b.types, b.values, b.nulls, nargs);
 	/* SPI leaves its own behind */
 	MemoryContextSwitchTo(old);
 	if (rc < 0)
@@ -207,9 +225,9 @@ atp_query(const char *sql, const AtpArg *args, int nargs)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("rules make a statement into another one"),
 				 errdetail_internal("\"%s\"", sql)));
-	pfree(types);
-	pfree(values);
-	pfree(nulls);
+	pfree(b.types);
+	pfree(b.values);
+	pfree(b.nulls);
 	return (AtpResult) {SPI_processed, SPI_tuptable};
 }
 
@@ -220,6 +238,32 @@ atp_run(const char *sql, const AtpArg *args, int nargs)
 
 	atp_result_free(result);
 	return result.n;
+}
+
+#define RETURN_ROWS	1000		/* at a time */
+
+void
+atp_return_query(FunctionCallInfo fcinfo, const char *sql, const AtpArg *args, int nargs)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	Bound		b = bind_args(args, nargs);
+	Portal		portal;
+
+	/* of rows, or of values */
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	SPI_connect();
+	portal = SPI_cursor_open_with_args(NULL, sql, nargs, b.types, b.values, b.nulls, true, 0);
+	/* tables are their owners', who may have other types in them */
+	(void) convert_tuples_by_position(portal->tupDesc, result->setDesc,
+									  gettext_noop("the columns of a table are not of the types that they should have"));
+	for (SPI_cursor_fetch(portal, true, RETURN_ROWS); SPI_processed > 0; SPI_cursor_fetch(portal, true, RETURN_ROWS))
+	{
+		for (uint64 i = 0; i < SPI_processed; i++)
+			tuplestore_puttuple(result->setResult, SPI_tuptable->vals[i]);
+		SPI_freetuptable(SPI_tuptable);
+	}
+	SPI_cursor_close(portal);
+	SPI_finish();
 }
 
 AtpTuple

@@ -14,6 +14,7 @@
 #include "catalog/pg_type.h"
 #include "datatype/timestamp.h"
 #include "executor/spi.h"
+#include "fmgr.h"
 
 /* A parameter. */
 typedef struct AtpArg
@@ -58,6 +59,12 @@ extern uint64 atp_run(const char *sql, const AtpArg *args, int nargs);
 extern AtpResult atp_query(const char *sql, const AtpArg *args, int nargs);
 extern AtpTuple atp_result_row(AtpResult result, uint64 i);
 extern void atp_result_free(AtpResult result);
+
+/*
+ * What a set-returning function gives: the rows of a query, which changes nothing.  An ERROR when
+ * their columns are not of the function's types.  SPI need not be connected.
+ */
+extern void atp_return_query(FunctionCallInfo fcinfo, const char *sql, const AtpArg *args, int nargs);
 
 /* A column's number; an ERROR when there is none of this name. */
 extern int	atp_column(AtpTuple row, const char *column);

@@ -6,7 +6,6 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "access/tupconvert.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
@@ -23,8 +22,6 @@
 
 PG_FUNCTION_INFO_V1(atp_link_problems);
 PG_FUNCTION_INFO_V1(atp_rebuild_links);
-
-#define FETCH	1000			/* rows at a time */
 
 /* Each place in a record that links, k, as the record's source should have it. */
 #define PLACES \
@@ -71,23 +68,8 @@ atp_link_problems(PG_FUNCTION_ARGS)
 {
 	const char *sql = "SELECT 'missing'::pg_catalog.text AS problem, m.target, m.source, m.rkey, m.did FROM (" MISSING ") m"
 		" UNION ALL SELECT 'extra', l.target, l.source, l.rkey, l.did FROM #.link l WHERE " IS_EXTRA;
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	Portal		portal;
 
-	InitMaterializedSRF(fcinfo, 0);
-	SPI_connect();
-	portal = SPI_cursor_open_with_args(NULL, atp_expand_sql(sql, NameStr(*PG_GETARG_NAME(0))), 0, NULL, NULL, NULL, true, 0);
-	/* the tables are their owner's, who may have other types in them */
-	(void) convert_tuples_by_position(portal->tupDesc, result->setDesc,
-									  gettext_noop("the columns of the table \"link\" are not of its types"));
-	for (SPI_cursor_fetch(portal, true, FETCH); SPI_processed > 0; SPI_cursor_fetch(portal, true, FETCH))
-	{
-		for (uint64 i = 0; i < SPI_processed; i++)
-			tuplestore_puttuple(result->setResult, SPI_tuptable->vals[i]);
-		SPI_freetuptable(SPI_tuptable);
-	}
-	SPI_cursor_close(portal);
-	SPI_finish();
+	atp_return_query(fcinfo, atp_expand_sql(sql, NameStr(*PG_GETARG_NAME(0))), ATP_NO_ARGS);
 	return (Datum) 0;
 }
 
