@@ -84,6 +84,13 @@
 	} while (0)
 #endif
 
+/* How a row of the whole table is laid out in a partition; NULL: as there. */
+#if PG_VERSION_NUM >= 160000
+#define atp_map_to_partition(leaf, estate)	ExecGetRootToChildMap((leaf), (estate))
+#else
+#define atp_map_to_partition(leaf, estate)	((leaf)->ri_RootToPartitionMap)
+#endif
+
 /* Scans are counted since 18. */
 #if PG_VERSION_NUM >= 180000
 #define atp_index_beginscan(heap, index, snapshot, nkeys) \

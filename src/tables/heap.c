@@ -30,6 +30,7 @@
 #include "optimizer/optimizer.h"
 #include "rewrite/rewriteHandler.h"
 #include "tables/heap.h"
+#include "tables/heap_partitions.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/rls.h"
@@ -53,21 +54,28 @@ struct AtpHeap
 	bool	   *nulls;
 	int			nslots;
 	TupleTableSlot *slots[CHUNK];
+	/* of a table in partitions: where each row of a chunk goes, and as what */
+	AtpPartitions *partitions;
+	ResultRelInfo *leaves[CHUNK];
+	TupleTableSlot *routed[CHUNK];
 	/* of a keyed table */
 	IndexScanDesc scan;
 	ScanKeyData key;
 	TupleTableSlot *found;
 };
 
-/* No trigger, rule, policy, partition or child that the rows would have to pass. */
+/*
+ * No trigger, rule, policy or child that the rows would have to pass.  Rows are not
+ * looked for in partitions: a keyed table has none.
+ */
 static bool
-is_plain(Relation rel)
+is_plain(Relation rel, const AtpTable *table)
 {
-	return rel->rd_rel->relkind == RELKIND_RELATION &&
-		!rel->rd_rel->relispartition && !rel->rd_rel->relhassubclass &&
-		rel->rd_tableam == GetHeapamTableAmRoutine() &&
-		rel->trigdesc == NULL && rel->rd_rules == NULL &&
-		check_enable_rls(RelationGetRelid(rel), InvalidOid, true) != RLS_ENABLED;
+	if (rel->rd_rel->relispartition || check_enable_rls(RelationGetRelid(rel), InvalidOid, true) == RLS_ENABLED)
+		return false;
+	if (rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
+		return !table->keyed && rel->trigdesc == NULL && rel->rd_rules == NULL && atp_partitions_are_plain(rel);
+	return atp_leaf_is_plain(rel) && !rel->rd_rel->relhassubclass;
 }
 
 static bool
@@ -181,7 +189,7 @@ atp_heap_open(AtpStatements *set, const AtpTable *table)
 	if (!OidIsValid(relid) || XactReadOnly || IsolationUsesXactSnapshot())
 		return NULL;
 	rel = table_open(relid, RowExclusiveLock);
-	if (!is_plain(rel) || !statements_are_ordinary(set, table))
+	if (!is_plain(rel, table) || !statements_are_ordinary(set, table))
 	{
 		table_close(rel, NoLock);
 		return NULL;
@@ -204,6 +212,8 @@ atp_heap_open(AtpStatements *set, const AtpTable *table)
 		atp_heap_close(d);
 		return NULL;
 	}
+	if (rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
+		d->partitions = atp_partitions_open(d->result, d->estate);
 	return d;
 }
 
@@ -240,25 +250,73 @@ fill_slot(AtpHeap *d, TupleTableSlot *slot, const AtpRows *rows, int row,
 		slot->tts_isnull[d->attnums[c] - 1] = rows->nulls[cell];
 	}
 	ExecStoreVirtualTuple(slot);
-	if (RelationGetDescr(d->rel)->constr != NULL)
-		ExecConstraints(d->result, slot, d->estate);
+}
+
+static void
+check_constraints(AtpHeap *d, ResultRelInfo *result, TupleTableSlot *slot)
+{
+	if (RelationGetDescr(result->ri_RelationDesc)->constr != NULL)
+		ExecConstraints(result, slot, d->estate);
+}
+
+/* Rows into one table or partition. */
+static void
+insert_slots(AtpHeap *d, ResultRelInfo *result, TupleTableSlot **slots, int n)
+{
+	MemoryContext old = MemoryContextSwitchTo(GetPerTupleMemoryContext(d->estate));
+
+	for (int i = 0; i < n; i++)
+		check_constraints(d, result, slots[i]);
+	table_multi_insert(result->ri_RelationDesc, slots, n, GetCurrentCommandId(true), 0, NULL);
+	MemoryContextSwitchTo(old);
+	for (int i = 0; i < n && result->ri_NumIndices > 0; i++)
+	{
+		bool		duplicate = false;
+
+		(void) atp_insert_index_tuples(result, slots[i], d->estate, &duplicate);
+		if (duplicate)
+			conflict(d);
+	}
+}
+
+/* Each row into its partition, many at a time: partition by partition, in the order in which they are met. */
+static void
+insert_routed(AtpHeap *d, int n)
+{
+	TupleTableSlot *together[CHUNK];
+
+	for (int i = 0; i < n; i++)
+	{
+		d->routed[i] = d->slots[i];
+		d->leaves[i] = atp_partition_of(d->partitions, &d->routed[i]);
+		if (d->leaves[i] == NULL || !indexes_are_plain(d->leaves[i]))
+			conflict(d);
+	}
+	for (int i = 0; i < n; i++)
+	{
+		ResultRelInfo *leaf = d->leaves[i];
+		int			ntogether = 0;
+
+		if (leaf == NULL)
+			continue;
+		for (int j = i; j < n; j++)
+			if (d->leaves[j] == leaf)
+			{
+				together[ntogether++] = d->routed[j];
+				d->leaves[j] = NULL;
+			}
+		insert_slots(d, leaf, together, ntogether);
+	}
+	atp_partitions_clear(d->partitions);
 }
 
 static void
 insert_chunk(AtpHeap *d, int n)
 {
-	MemoryContext old = MemoryContextSwitchTo(GetPerTupleMemoryContext(d->estate));
-
-	table_multi_insert(d->rel, d->slots, n, GetCurrentCommandId(true), 0, NULL);
-	MemoryContextSwitchTo(old);
-	for (int i = 0; i < n && d->result->ri_NumIndices > 0; i++)
-	{
-		bool		duplicate = false;
-
-		(void) atp_insert_index_tuples(d->result, d->slots[i], d->estate, &duplicate);
-		if (duplicate)
-			conflict(d);
-	}
+	if (d->partitions != NULL)
+		insert_routed(d, n);
+	else
+		insert_slots(d, d->result, d->slots, n);
 	for (int i = 0; i < n; i++)
 		ExecClearTuple(d->slots[i]);
 	ResetPerTupleExprContext(d->estate);
@@ -320,6 +378,7 @@ atp_heap_update(AtpHeap *d, ItemPointer places, const AtpRows *rows)
 		slot_getallattrs(d->found);
 		ExecClearTuple(slot);
 		fill_slot(d, slot, rows, row, d->found->tts_values, d->found->tts_isnull);
+		check_constraints(d, d->result, slot);
 		if (table_tuple_update(d->rel, &places[row], slot, GetCurrentCommandId(true), GetActiveSnapshot(),
 							   InvalidSnapshot, true, &failure, &mode, &indexes) != TM_Ok)
 			conflict(d);
@@ -340,6 +399,8 @@ atp_heap_close(AtpHeap *d)
 	}
 	for (int i = 0; i < d->nslots; i++)
 		ExecDropSingleTupleTableSlot(d->slots[i]);
+	if (d->partitions != NULL)
+		atp_partitions_close(d->partitions);
 	ExecCloseIndices(d->result);
 	FreeExecutorState(d->estate);
 	table_close(d->rel, NoLock);

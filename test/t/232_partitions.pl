@@ -78,6 +78,20 @@ wait_for_seq($node, 'hashes', $PDS_LAST);
 is(query('SELECT count(*) FROM hashes.record_event'), $kept, 'what was kept stays when events are handed over');
 tables_match($node, $pds, 'they are the same', schema => 'hashes', modes => ['event']);
 
+
+# A row that no partition takes is refused, and no other.
+query('CREATE SCHEMA strict; SELECT atproto.create_tables($$strict$$); DROP VIEW strict.visible_record; DROP TABLE strict.record');
+query("CREATE TABLE strict.record ($columns) PARTITION BY LIST (collection);
+	CREATE TABLE strict.post PARTITION OF strict.record FOR VALUES IN ('app.bsky.feed.post');
+	CREATE TABLE strict.none PARTITION OF strict.record FOR VALUES IN ('com.example.none')");
+query(subscribe_sql('strict', $server, cursor => 0, target => "'strict'"));
+wait_for_seq($node, 'strict', $PDS_LAST);
+is(query("SELECT count(*) FROM (SELECT did, collection, rkey FROM lists.post EXCEPT SELECT did, collection, rkey FROM strict.post) d"), '0', 'strict: what belongs into a partition is there');
+my ($refused, $states) = split /\|/, query("SELECT count(*), string_agg(DISTINCT sqlstate, ' ') FROM atproto.dead_letter WHERE subscription = 'strict'");
+cmp_ok($refused, '>', 0, 'strict: what no partition takes is a dead letter');
+is($states, '23514', 'strict: for that reason');
+query("DELETE FROM atproto.dead_letter; SELECT atproto.unsubscribe('strict')");
+
 # --- tables that cannot work ---
 
 sub stays_at_nothing

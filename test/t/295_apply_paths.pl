@@ -74,7 +74,21 @@ SQL
 
 my $columns = join ', ', map { "$_->[0] $_->[1] NOT NULL" } [ did => 'did' ], [ collection => 'nsid' ],
   [ rkey => 'recordkey' ], [ cid => 'cidlink' ], [ rev => 'atproto.tid' ], [ indexed_at => 'timestamptz DEFAULT now()' ];
+
+my $parts = "DROP VIEW visible_record; DROP TABLE record;
+	CREATE TABLE record ($columns, value jsonb, raw bytea, PRIMARY KEY (did, collection, rkey)) PARTITION BY HASH (did);
+	CREATE TABLE record0 PARTITION OF record FOR VALUES WITH (MODULUS 2, REMAINDER 0);
+	CREATE TABLE record1 PARTITION OF record FOR VALUES WITH (MODULUS 2, REMAINDER 1)";
+# one below another; and one whose columns stand in another order, with a hole between them
+my $nested = "DROP VIEW visible_record; DROP TABLE record;
+	CREATE TABLE record ($columns, value jsonb, raw bytea, PRIMARY KEY (did, collection, rkey)) PARTITION BY LIST (collection);
+	CREATE TABLE record_like PARTITION OF record FOR VALUES IN ('app.bsky.feed.like') PARTITION BY HASH (did);
+	CREATE TABLE record0 PARTITION OF record_like FOR VALUES WITH (MODULUS 1, REMAINDER 0);
+	CREATE TABLE record1 (hole int, raw bytea, value jsonb, $columns, PRIMARY KEY (did, collection, rkey)); ALTER TABLE record1 DROP hole;
+	ALTER TABLE record ATTACH PARTITION record1 DEFAULT";
 my %direct = (
+	parts   => $parts,
+	nested  => "$nested; ALTER TABLE record1 ADD CHECK (octet_length(rkey::text) < 1000)",
 	plain   => '',
 	checked => "ALTER TABLE record ADD CHECK (octet_length(rkey::text) < 1000), ALTER indexed_at SET DEFAULT statement_timestamp()",
 	columns => "ALTER TABLE record ADD a int, ADD note text NOT NULL DEFAULT 'none', ADD day date DEFAULT CURRENT_DATE;
@@ -91,10 +105,8 @@ my %statement = (
 	generated => 'ALTER TABLE record ADD n int GENERATED ALWAYS AS (octet_length(rkey::text)) STORED',
 	identity  => 'ALTER TABLE record ADD n int GENERATED ALWAYS AS IDENTITY',
 	serial    => 'ALTER TABLE record ADD n serial',
-	parts     => "DROP VIEW visible_record; DROP TABLE record;
-		CREATE TABLE record ($columns, value jsonb, raw bytea, PRIMARY KEY (did, collection, rkey)) PARTITION BY HASH (did);
-		CREATE TABLE record0 PARTITION OF record FOR VALUES WITH (MODULUS 2, REMAINDER 0);
-		CREATE TABLE record1 PARTITION OF record FOR VALUES WITH (MODULUS 2, REMAINDER 1)",
+	parts_before => "$parts; CREATE TRIGGER t BEFORE INSERT ON record1 FOR EACH ROW EXECUTE FUNCTION stay()",
+	parts_deep   => "$nested; CREATE RULE r AS ON DELETE TO record0 DO ALSO NOTHING",
 	deferred  => 'ALTER TABLE record ADD UNIQUE (did, collection, rkey, cid) DEFERRABLE',
 	excluded  => 'ALTER TABLE record ADD EXCLUDE (did WITH =, collection WITH =, rkey WITH =)',
 	domain    => 'DROP VIEW visible_record; ALTER TABLE record ALTER collection TYPE kind',

@@ -1,0 +1,31 @@
+/*
+ * heap_partitions.h
+ *		Which partition each row goes into, for heap.h.
+ */
+#ifndef ATP_HEAP_PARTITIONS_H
+#define ATP_HEAP_PARTITIONS_H
+
+#include "postgres.h"
+
+#include "nodes/execnodes.h"
+
+typedef struct AtpPartitions AtpPartitions;
+
+/* No trigger, rule, or access method that the rows would have to pass, if they go into this table. */
+extern bool atp_leaf_is_plain(Relation rel);
+
+/* Likewise any of the partitions, at any depth.  They are not opened, since there may be many. */
+extern bool atp_partitions_are_plain(Relation rel);
+
+extern AtpPartitions *atp_partitions_open(ResultRelInfo *root, EState *estate);
+
+/*
+ * The partition for a row of the whole table, and the row as it is there: in the same slot, or another one
+ * that the partitions own, until the next atp_partitions_clear().  NULL: that partition is not plain.
+ * ERROR, as from INSERT, when there is none.
+ */
+extern ResultRelInfo *atp_partition_of(AtpPartitions *p, TupleTableSlot **slot);
+extern void atp_partitions_clear(AtpPartitions *p);
+extern void atp_partitions_close(AtpPartitions *p);
+
+#endif							/* ATP_HEAP_PARTITIONS_H */
