@@ -19,6 +19,7 @@
 #include "core/nsid.h"
 #include "data/links.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "tables/derived.h"
 #include "tables/heap.h"
 #include "tables/link.h"
@@ -57,6 +58,16 @@ typedef struct Links
 	Size		bytes;
 	int			nnew;			/* sources that the record brings */
 } Links;
+
+/* Whoever rebuilds the table has it for himself: what sources there are is looked up after that. */
+static void
+lock_links(AtpApply *a)
+{
+	Oid			relid = atp_target_table(a->statements, atp_link_table.name);
+
+	if (OidIsValid(relid))
+		LockRelationOid(relid, RowExclusiveLock);
+}
 
 static Links *
 begin_step(AtpApply *a)
@@ -218,8 +229,10 @@ static void
 name_sources(AtpApply *a)
 {
 	const AtpSettings *settings = &a->sub->settings;
-	AtpLinkIds *ids = atp_link_ids_begin(a);
+	AtpLinkIds *ids;
 
+	lock_links(a);
+	ids = atp_link_ids_begin(a);
 	for (int i = 0; i < settings->nlinks; i++)
 	{
 		const AtpLinkFilter *filter = &settings->links[i];
@@ -239,6 +252,7 @@ bring_sources(AtpApply *a)
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto sources", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 
+	lock_links(a);
 	/* who writes the links counts */
 	memcpy(skips, a->skips, sizeof(skips));
 	for (int from = 0; from < a->batch->nrows;)
@@ -434,6 +448,7 @@ flush(AtpApply *a, const AtpChange *changes, int n)
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto links", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 
+	lock_links(a);
 	for (int from = 0; from < n;)
 	{
 		from = flush_some(a, changes, from, n);
