@@ -48,3 +48,16 @@ CREATE FUNCTION atproto.unload_lexicon(id @extschema@.nsid) RETURNS void
     LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_unload_lexicon';
 COMMENT ON FUNCTION atproto.unload_lexicon(@extschema@.nsid) IS 'forget a Lexicon that was loaded: the one that comes with the extension, if there is one, counts again';
 REVOKE ALL ON FUNCTION atproto.load_lexicon(jsonb, boolean), atproto.unload_lexicon(@extschema@.nsid) FROM PUBLIC;
+
+-- The type is named by a null of it, so that one function serves all.
+CREATE FUNCTION atproto.record_field(value jsonb, path text[], type anyelement) RETURNS anyelement
+    LANGUAGE c IMMUTABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'atp_record_field';
+COMMENT ON FUNCTION atproto.record_field(jsonb, text[], anyelement) IS 'what stands in a record under these names, as a value of the type of the third argument; NULL where it is none, in arrays element by element';
+
+CREATE FUNCTION atproto.create_view(
+    collection @extschema@.nsid, lexicon jsonb DEFAULT NULL, target name DEFAULT 'atproto', schema name DEFAULT NULL, view name DEFAULT NULL,
+    active boolean DEFAULT false
+) RETURNS regclass
+    LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_create_view';
+COMMENT ON FUNCTION atproto.create_view(@extschema@.nsid, jsonb, name, name, name, boolean) IS 'make a view of a target''s records of a collection, with a column for each field that its Lexicon describes, or add columns to it; schema: of the view, NULL: the target''s; active: only of active repositories';
+REVOKE ALL ON FUNCTION atproto.create_view(@extschema@.nsid, jsonb, name, name, name, boolean) FROM PUBLIC;

@@ -34,6 +34,7 @@ my %values = (
 	'cstring[]'        => [ map { "$_\::cstring[]" } q{'{}'}, q{'{NULL}'}, q{'{""}'}, q{'{any}'}, q{'{blessed}'}, q{'{strict}'}, q{'{strict,strict}'}, q{'{{a,b},{c,d}}'} ],
 	text               => [ q{''}, q{'abc'}, "'$plc'", q{'at://A.b/../C.d.e//%7e?#/'}, q{'nosh://DID:1/'}, q{'tid'}, q{'literal:'}, q{'*'}, q{'a.*'}, q{'raw'},
 		q{'%'}, q{'%2'}, q{'å'}, q{repeat('a.', 126) || 'a'}, q{repeat('a', 8192)}, q{'at://' || repeat('%25', 2729)}, q{repeat('å/', 300000)} ],
+	anyelement         => [ qw(NULL::text NULL::bigint NULL::boolean NULL::jsonb NULL::timestamptz NULL::did[] '{}'::cidlink[] NULL::atproto.tid 1 NULL::point) ],
 	'text[]'           => [ q{'{}'}, q{'{NULL}'}, q{'{a.b.c,*}'}, q{'{{a,b},{c,d}}'}, q{array_fill('x'::text, '{2000}')} ],
 	bytea              => [ q{''}, q{'\x00'}, q{'\xff'}, q{'\xa0'}, q{'\x9bffffffffffffffff'}, q{'\x5bffffffffffffffff'}, q{'\xd82a'},
 		q{'\x01711220' || sha256('')}, q{'\x0171ffffffffffffffffff01'}, q{'\x80808080808080808001'}, q{'\xa16261'},
@@ -78,7 +79,7 @@ sub combinations
 	my @types = @_;
 	my @lists = map {
 		my $type = $_;
-		[ "NULL::$type", map { "($_)::$type" } @{ $values{$type} } ]
+		$type =~ /^any/ ? $values{$type} : [ "NULL::$type", map { "($_)::$type" } @{ $values{$type} } ]
 	} @types;
 	my $n = 1;
 	$n *= @$_ foreach @lists;

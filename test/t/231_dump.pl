@@ -1,7 +1,7 @@
 # 231_dump.pl
 #		pg_dump of a database with subscriptions, into a new one of the same
 #		server: settings, cursor, headers, dead letters, gaps, the tables with their
-#		users' indexes and triggers; and every type in everything that uses types.
+#		users' indexes and triggers; Lexicons and views of collections; and every type in everything that uses types.
 #		What is restored waits for resume(), and then continues where the dump was
 #		made.  E-43.
 
@@ -49,6 +49,15 @@ INSERT INTO atproto.dead_frame VALUES ('held', sha256('\x00'), '\x00');
 INSERT INTO atproto.dead_letter (subscription, seq, stage, sqlstate, message, digest)
 	VALUES ('held', 3, 'frame', '22P03', 'no frame', sha256('\x00'));
 SQL
+# a Lexicon in the place of one that comes with the extension, and views, one with a column of an earlier revision
+my $without = q{jsonb_set(doc, '{defs,main,record,properties}', (doc #> '{defs,main,record,properties}') - 'tags')};
+query(<<"SQL");
+SELECT atproto.create_view('app.bsky.feed.post', target => 'My "tables"');
+SELECT atproto.load_lexicon($without, replace => true) FROM atproto.lexicon WHERE id = 'app.bsky.feed.post';
+SELECT atproto.load_lexicon('{"lexicon": 1, "id": "org.example.own", "defs": {"main": {"type": "record", "record": {"type": "object", "properties": {"end\\"": {"type": "string"}}}}}}');
+SELECT atproto.create_view('org.example.own', target => 'My "tables"', schema => 'public', view => 'My "own"');
+CREATE VIEW public.on_it AS SELECT uri, text, reply_parent_uri, tags FROM "My ""tables""".app_bsky_feed_post;
+SQL
 wait_for_seq($node, 'held', $held - 1);
 my ($requests) = scalar(() = $server->cursors);
 
@@ -65,6 +74,9 @@ SELECT 'g', to_jsonb(g) FROM atproto.gap g ORDER BY id;
 SELECT 'n', seen FROM public.seen ORDER BY collection;
 SELECT 'e', every.contents();
 SELECT 'f', every.found();
+SELECT 'l', to_jsonb(l) FROM atproto.lexicon_loaded l ORDER BY id;
+SELECT 'v', count(text) > 0, md5(string_agg(v::text, ' ' ORDER BY uri)) FROM public.on_it v;
+SELECT 'w', count(*), obj_description('public."My ""own"""'::regclass) FROM public."My ""own""";
 SELECT 'i', indexdef FROM pg_indexes WHERE schemaname = 'My "tables"' ORDER BY 2;
 SELECT 't', pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid::regclass::text LIKE '"My ""tables""".%' AND NOT tgisinternal ORDER BY 2;
 SQL
@@ -98,6 +110,13 @@ foreach my $database ('copy', 'custom')
 {
 	is(contents($database), $before, "$database: everything is there");
 	is(definitions($database), definitions('postgres'), "$database: everything is defined as it was");
+	is(query(q{SELECT source FROM atproto.lexicon WHERE id IN ('app.bsky.feed.like', 'app.bsky.feed.post', 'org.example.own') ORDER BY id}, database => $database),
+		"bundled\nloaded\nloaded", "$database: each Lexicon is there once");
+	query(q{SELECT atproto.create_view('app.bsky.feed.post', target => 'My "tables"')}, database => $database);
+	query(q{SELECT atproto.create_view('org.example.own', '{"lexicon": 1, "id": "org.example.own", "defs": {"main": {"type": "record", "record": {"type": "object", "properties": {"end\"": {"type": "string"}, "end": {"type": "string"}}}}}}',
+			'My "tables"', 'public', 'My "own"')}, database => $database);
+	is(query(q{SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'public."My ""own"""'::regclass AND attnum > 5}, database => $database),
+		'end_ end__2', "$database: a view gets a column that is new");
 	is(query('SELECT DISTINCT stopped FROM atproto.subscription', database => $database),
 		'restored, or inserted by hand; atproto.resume() starts it', "$database: and waits");
 	tables_match($node, $pds, "$database: the tables are as they were", database => $database, schema => '"My ""tables"""',

@@ -1,0 +1,286 @@
+/*
+ * fields.c
+ *		The fields of the records that a Lexicon describes.
+ *
+ * Whoever wrote the document may have written anything: what is not as the language
+ * wants it is a column of jsonb, or none.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type.h"
+#include "compat.h"
+#include "config/extension.h"
+#include "lexicon/document.h"
+#include "lexicon/fields.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+/* Of a description, what becomes a comment. */
+#define DESCRIPTION_MAX	1000
+
+#define STRONG_REF	"com.atproto.repo.strongRef"
+
+/* A document, which names without an NSID are of. */
+typedef struct Document
+{
+	const char *id;
+	JsonbContainer *defs;		/* NULL: there is none of this id */
+} Document;
+
+typedef struct Walk
+{
+	List	   *fields;
+	List	   *documents;
+	int			max;
+} Walk;
+
+static void add_property(Walk *walk, const Document *doc, AtpField field, JsonbContainer *schema);
+
+/* ------------------------------------------------------------------------
+ * Reading a document
+ * ------------------------------------------------------------------------
+ */
+static JsonbContainer *
+member(JsonbContainer *object, const char *name, bool array)
+{
+	JsonbValue	v;
+
+	if (object == NULL || getKeyJsonValueFromContainer(object, name, strlen(name), &v) == NULL || v.type != jbvBinary ||
+		JsonContainerIsArray(v.val.binary.data) != array)
+		return NULL;
+	return v.val.binary.data;
+}
+
+/* palloc'd; NULL when it is no text. */
+static char *
+member_text(JsonbContainer *object, const char *name)
+{
+	JsonbValue	v;
+
+	if (object == NULL || getKeyJsonValueFromContainer(object, name, strlen(name), &v) == NULL || v.type != jbvString)
+		return NULL;
+	return pnstrdup(v.val.string.val, v.val.string.len);
+}
+
+static bool
+member_is(JsonbContainer *object, const char *name, const char *text)
+{
+	char	   *is = member_text(object, name);
+
+	return is != NULL && strcmp(is, text) == 0;
+}
+
+static char *
+description_of(JsonbContainer *schema)
+{
+	char	   *text = member_text(schema, "description");
+
+	if (text != NULL)
+		text[pg_mbcliplen(text, strlen(text), DESCRIPTION_MAX)] = '\0';
+	return text;
+}
+
+static Document *
+document_make(const char *id, Jsonb *doc)
+{
+	Document   *document = palloc(sizeof(Document));
+
+	document->id = id;
+	document->defs = doc != NULL && JB_ROOT_IS_OBJECT(doc) ? member(&doc->root, "defs", false) : NULL;
+	return document;
+}
+
+static Document *
+document_of(Walk *walk, const char *id)
+{
+	Document   *document;
+	ListCell   *lc;
+
+	foreach(lc, walk->documents)
+		if (strcmp(((Document *) lfirst(lc))->id, id) == 0)
+			return lfirst(lc);
+	document = document_make(id, atp_lexicon_find(id));
+	walk->documents = lappend(walk->documents, document);
+	return document;
+}
+
+/* What a reference leads to, and in which document that stands; NULL: nowhere. */
+static JsonbContainer *
+resolve(Walk *walk, const Document **doc, JsonbContainer *ref)
+{
+	char	   *to = member_text(ref, "ref");
+	char	   *name = to == NULL ? NULL : strchr(to, '#');
+
+	if (to == NULL)
+		return NULL;
+	if (name != NULL)
+		*name++ = '\0';
+	if (*to != '\0')
+		*doc = document_of(walk, to);
+	return member((*doc)->defs, name == NULL ? "main" : name, false);
+}
+
+/* ------------------------------------------------------------------------
+ * Fields
+ * ------------------------------------------------------------------------
+ */
+static Oid
+type_of_format(JsonbContainer *schema)
+{
+	static const char *const types[][2] = {
+		{"at-uri", "aturi"}, {"did", "did"}, {"handle", "handle"}, {"nsid", "nsid"},
+		{"tid", "tid"}, {"record-key", "recordkey"}, {"cid", "cidlink"}
+	};
+
+	if (member_is(schema, "format", "datetime"))
+		return TIMESTAMPTZOID;
+	for (int i = 0; i < lengthof(types); i++)
+		if (member_is(schema, "format", types[i][0]))
+			return atp_type(types[i][1]);
+	return TEXTOID;
+}
+
+/* InvalidOid: no scalar. */
+static Oid
+scalar_type(JsonbContainer *schema)
+{
+	if (member_is(schema, "type", "string"))
+		return type_of_format(schema);
+	if (member_is(schema, "type", "integer"))
+		return INT8OID;
+	if (member_is(schema, "type", "boolean"))
+		return BOOLOID;
+	if (member_is(schema, "type", "cid-link"))
+		return atp_type("cidlink");
+	return InvalidOid;
+}
+
+static Oid
+array_type(Walk *walk, const Document *doc, JsonbContainer *schema)
+{
+	JsonbContainer *items = member(schema, "items", false);
+	Oid			scalar;
+
+	if (member_is(items, "type", "ref"))
+		items = resolve(walk, &doc, items);
+	scalar = scalar_type(items);
+	return OidIsValid(scalar) ? get_array_type(scalar) : InvalidOid;
+}
+
+pg_noreturn static void
+too_many(const Walk *walk)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_TOO_MANY_COLUMNS),
+			 errmsg("the Lexicon describes more than %d fields", walk->max)));
+}
+
+static void
+add_field(Walk *walk, AtpField field, Oid type)
+{
+	AtpField   *added = palloc(sizeof(AtpField));
+
+	if (list_length(walk->fields) >= walk->max)
+		too_many(walk);
+	*added = field;
+	added->type = type;
+	walk->fields = lappend(walk->fields, added);
+}
+
+/* A field of this one. */
+static AtpField
+field_in(AtpField field, const char *name, const char *description)
+{
+	if (strlen(name) > ATP_FIELD_NAME_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("the Lexicon has a property whose name is longer than %d bytes", ATP_FIELD_NAME_MAX)));
+	field.path[field.depth++] = name;
+	field.description = description;
+	return field;
+}
+
+static void
+add_properties(Walk *walk, const Document *doc, AtpField field, JsonbContainer *properties, JsonbContainer *required, bool wanted)
+{
+	JsonbIterator *it = JsonbIteratorInit(properties);
+	JsonbIteratorToken token;
+	JsonbValue	v,
+				name;
+
+	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (token == WJB_KEY)
+			name = v;
+		else if (token == WJB_VALUE &&
+				 (required != NULL && findJsonbValueFromContainer(required, JB_FARRAY, &name) != NULL) == wanted)
+		{
+			JsonbContainer *schema = v.type == jbvBinary && JsonContainerIsObject(v.val.binary.data) ? v.val.binary.data : NULL;
+
+			add_property(walk, doc,
+						 field_in(field, pnstrdup(name.val.string.val, name.val.string.len), description_of(schema)), schema);
+		}
+	}
+}
+
+/* False: it has no properties. */
+static bool
+add_object(Walk *walk, const Document *doc, AtpField field, JsonbContainer *schema)
+{
+	JsonbContainer *properties = member(schema, "properties", false);
+	JsonbContainer *required = member(schema, "required", true);
+
+	if (properties == NULL || JsonContainerSize(properties) == 0)
+		return false;
+	/* each property is one field at least, and is looked up here */
+	if (JsonContainerSize(properties) > walk->max)
+		too_many(walk);
+	if (required != NULL && JsonContainerSize(required) > walk->max)
+		required = NULL;
+	add_properties(walk, doc, field, properties, required, true);
+	add_properties(walk, doc, field, properties, required, false);
+	return true;
+}
+
+static void
+add_property(Walk *walk, const Document *doc, AtpField field, JsonbContainer *schema)
+{
+	Oid			type;
+
+	if (member_is(schema, "type", "ref"))
+	{
+		if (member_is(schema, "ref", STRONG_REF))
+		{
+			add_field(walk, field_in(field, "uri", field.description), atp_type("aturi"));
+			add_field(walk, field_in(field, "cid", NULL), atp_type("cidlink"));
+			return;
+		}
+		schema = resolve(walk, &doc, schema);
+		if (field.description == NULL)
+			field.description = description_of(schema);
+	}
+	if (member_is(schema, "type", "object") && field.depth == 1 && add_object(walk, doc, field, schema))
+		return;
+	type = member_is(schema, "type", "array") ? array_type(walk, doc, schema) : scalar_type(schema);
+	add_field(walk, field, OidIsValid(type) ? type : JSONBOID);
+}
+
+List *
+atp_lexicon_fields(Jsonb *doc, int max, const char **description)
+{
+	Walk		walk = {.max = max};
+	const Document *document = document_make(member_text(&doc->root, "id"), doc);
+	JsonbContainer *record = member(document->defs, "main", false);
+
+	if (!member_is(record, "type", "record"))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("Lexicon \"%s\" does not describe records", document->id)));
+	*description = description_of(record);
+	walk.documents = list_make1(unconstify(Document *, document));
+	(void) add_object(&walk, document, (AtpField) {0}, member(record, "record", false));
+	return walk.fields;
+}

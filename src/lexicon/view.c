@@ -1,0 +1,393 @@
+/*
+ * view.c
+ *		create_view(): a view of a collection's records, with a column for each field
+ *		that its Lexicon describes.
+ *
+ * The view says all that has to be known of it: which collection it shows, and, in the
+ * calls of record_field(), which column is which field.  So a later revision of the Lexicon
+ * adds columns, and leaves those that are there as they are, whatever they are called.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "config/extension.h"
+#include "config/spi.h"
+#include "fmgr.h"
+#include "lexicon/document.h"
+#include "lexicon/fields.h"
+#include "lexicon/names.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/parsenodes.h"
+#include "parser/parsetree.h"
+#include "rewrite/rewriteHandler.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+PG_FUNCTION_INFO_V1(atp_create_view);
+
+/* Columns that every view has before those of its fields. */
+static const char *const fixed[] = {"uri", "did", "rkey", "cid", "indexed_at"};
+
+/* A view can have 1600 columns. */
+#define FIELDS_MAX	(MaxHeapAttributeNumber - (int) lengthof(fixed))
+
+typedef struct Column
+{
+	char	   *name;
+	char	   *path;			/* as an array of texts prints */
+	Oid			type;
+	const AtpField *field;		/* of the Lexicon; NULL: of an earlier revision only */
+} Column;
+
+typedef struct View
+{
+	const char *schema;			/* quoted, as all here */
+	const char *name;
+	const char *source;
+	const char *collection;		/* a literal */
+	List	   *columns;
+} View;
+
+/* ------------------------------------------------------------------------
+ * The view that is there
+ * ------------------------------------------------------------------------
+ */
+
+/* Is it "collection = …" with this NSID? */
+static bool
+shows_collection(Node *quals, const char *nsid)
+{
+	Const	   *c;
+
+	if (quals == NULL || !IsA(quals, OpExpr) || list_length(((OpExpr *) quals)->args) != 2)
+		return false;
+	c = lsecond(((OpExpr *) quals)->args);
+	return IsA(c, Const) && !c->constisnull && c->consttype == atp_type("nsid") &&
+		strcmp(TextDatumGetCString(c->constvalue), nsid) == 0;
+}
+
+static bool
+shows_table(Query *query, Oid table, Oid active)
+{
+	RangeTblEntry *rte;
+
+	if (list_length(query->jointree->fromlist) != 1 || !IsA(linitial(query->jointree->fromlist), RangeTblRef))
+		return false;
+	rte = rt_fetch(linitial_node(RangeTblRef, query->jointree->fromlist)->rtindex, query->rtable);
+	return rte->rtekind == RTE_RELATION && (rte->relid == table || rte->relid == active);
+}
+
+/* Paths are compared, and written into SQL, as an array prints. */
+static char *
+print_path(Datum path)
+{
+	Oid			out;
+	bool		varlena;
+
+	getTypeOutputInfo(TEXTARRAYOID, &out, &varlena);
+	return OidOutputFunctionCall(out, path);
+}
+
+/* NULL: it is not a call of record_field() as we write it. */
+static Column *
+column_of(TargetEntry *entry)
+{
+	FuncExpr   *call = (FuncExpr *) entry->expr;
+	Const	   *path;
+	Column	   *column;
+
+	if (!IsA(call, FuncExpr) || get_func_namespace(call->funcid) != get_namespace_oid("atproto", false) ||
+		strcmp(get_func_name(call->funcid), "record_field") != 0)
+		return NULL;
+	path = lsecond(call->args);
+	if (!IsA(path, Const) || path->constisnull)
+		return NULL;
+	column = palloc0(sizeof(Column));
+	column->name = pstrdup(entry->resname);
+	column->path = print_path(path->constvalue);
+	column->type = call->funcresulttype;
+	return column;
+}
+
+/* The columns of a view of ours, without the fixed ones; false: it is none, or of other records. */
+static bool
+columns_of(Query *query, const char *nsid, Oid table, Oid active, List **columns)
+{
+	int			n = 0;
+	ListCell   *lc;
+
+	*columns = NIL;
+	if (query->commandType != CMD_SELECT || !shows_table(query, table, active) || !shows_collection(query->jointree->quals, nsid))
+		return false;
+	foreach(lc, query->targetList)
+	{
+		TargetEntry *entry = lfirst(lc);
+		Column	   *column;
+
+		if (n < (int) lengthof(fixed))
+		{
+			if (entry->resname == NULL || strcmp(entry->resname, fixed[n++]) != 0)
+				return false;
+			continue;
+		}
+		column = column_of(entry);
+		if (column == NULL)
+			return false;
+		*columns = lappend(*columns, column);
+	}
+	return n == lengthof(fixed);
+}
+
+static List *
+existing_columns(Oid view, const char *nsid, Oid table, Oid active)
+{
+	Relation	rel;
+	List	   *columns = NIL;
+	bool		ours;
+
+	if (!OidIsValid(view))
+		return NIL;
+	rel = relation_open(view, AccessShareLock);
+	ours = rel->rd_rel->relkind == RELKIND_VIEW && columns_of(get_view_query(rel), nsid, table, active, &columns);
+	if (!ours)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_TABLE),
+				 errmsg("relation \"%s\" exists, and is no view of these records that create_view() made", RelationGetRelationName(rel)),
+				 errhint("Give the view another name: atproto.create_view(..., view => 'name').")));
+	relation_close(rel, AccessShareLock);
+	return columns;
+}
+
+/* ------------------------------------------------------------------------
+ * Its columns from now on
+ * ------------------------------------------------------------------------
+ */
+static char *
+field_path(const AtpField *field)
+{
+	Datum		names[ATP_FIELD_DEPTH];
+
+	for (int i = 0; i < field->depth; i++)
+		names[i] = CStringGetTextDatum(field->path[i]);
+	return print_path(PointerGetDatum(construct_array(names, field->depth, TEXTOID, -1, false, TYPALIGN_INT)));
+}
+
+static char *
+field_name(const AtpField *field, HTAB *names)
+{
+	StringInfoData name;
+
+	initStringInfo(&name);
+	for (int i = 0; i < field->depth; i++)
+		atp_name_append(&name, field->path[i]);
+	return atp_names_take_free(names, atp_name_finish(&name));
+}
+
+static Column *
+find_column(List *columns, const char *path, Oid type)
+{
+	ListCell   *lc;
+
+	foreach(lc, columns)
+	{
+		Column	   *column = lfirst(lc);
+
+		if (column->type == type && strcmp(column->path, path) == 0)
+			return column;
+	}
+	return NULL;
+}
+
+/* Those that are there, then those that are new. */
+static List *
+add_fields(List *columns, List *fields)
+{
+	HTAB	   *names = atp_names_make();
+	List	   *known = list_copy(columns);
+	ListCell   *lc;
+
+	for (int i = 0; i < (int) lengthof(fixed); i++)
+		atp_names_take(names, fixed[i]);
+	foreach(lc, columns)
+		atp_names_take(names, ((Column *) lfirst(lc))->name);
+	foreach(lc, fields)
+	{
+		const AtpField *field = lfirst(lc);
+		char	   *path = field_path(field);
+		Column	   *column = find_column(known, path, field->type);
+
+		if (column == NULL)
+		{
+			column = palloc0(sizeof(Column));
+			*column = (Column) {.name = field_name(field, names), .path = path, .type = field->type};
+			columns = lappend(columns, column);
+		}
+		column->field = field;
+	}
+	if (list_length(columns) > FIELDS_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_TOO_MANY_COLUMNS),
+				 errmsg("with the columns that it has, the view would have more than %d", MaxHeapAttributeNumber),
+				 errhint("Drop it, and make it anew.")));
+	return columns;
+}
+
+/* ------------------------------------------------------------------------
+ * SQL
+ * ------------------------------------------------------------------------
+ */
+static void
+make_view(const View *view)
+{
+	const char *ours = atp_extension_schema();
+	StringInfoData sql;
+	ListCell   *lc;
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "CREATE OR REPLACE VIEW %s.%s WITH (security_invoker = true) AS"
+					 " SELECT %s.aturi(r.did, r.collection, r.rkey) AS uri, r.did, r.rkey, r.cid, r.indexed_at",
+					 view->schema, view->name, ours);
+	foreach(lc, view->columns)
+	{
+		const Column *column = lfirst(lc);
+
+		appendStringInfo(&sql, ", atproto.record_field(r.value, %s, NULL::%s) AS %s", quote_literal_cstr(column->path),
+						 format_type_be_qualified(column->type), quote_identifier(column->name));
+	}
+	appendStringInfo(&sql, " FROM %s r WHERE r.collection OPERATOR(%s.=) %s::%s.nsid", view->source, ours, view->collection, ours);
+	atp_run(sql.data, ATP_NO_ARGS);
+}
+
+/* "reply.parent.uri: what its author says of it" */
+static char *
+comment_of(const AtpField *field)
+{
+	StringInfoData text;
+
+	initStringInfo(&text);
+	for (int i = 0; i < field->depth; i++)
+		appendStringInfo(&text, "%s%s", i > 0 ? "." : "", field->path[i]);
+	if (field->description != NULL)
+		appendStringInfo(&text, ": %s", field->description);
+	return text.data;
+}
+
+static void
+make_comments(const View *view, const char *nsid, const char *description)
+{
+	StringInfoData sql;
+	ListCell   *lc;
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "COMMENT ON VIEW %s.%s IS %s", view->schema, view->name,
+					 quote_literal_cstr(psprintf("records of %s%s%s", nsid, description == NULL ? "" : ": ",
+												 description == NULL ? "" : description)));
+	foreach(lc, view->columns)
+	{
+		const Column *column = lfirst(lc);
+
+		if (column->field != NULL)
+			appendStringInfo(&sql, ";COMMENT ON COLUMN %s.%s.%s IS %s", view->schema, view->name, quote_identifier(column->name),
+							 quote_literal_cstr(comment_of(column->field)));
+	}
+	atp_run(sql.data, ATP_NO_ARGS);
+}
+
+/* ------------------------------------------------------------------------
+ * create_view()
+ * ------------------------------------------------------------------------
+ */
+static const char *
+view_name(FunctionCallInfo fcinfo, int arg, const char *nsid)
+{
+	StringInfoData name;
+
+	if (!PG_ARGISNULL(arg))
+		return pstrdup(NameStr(*PG_GETARG_NAME(arg)));
+	initStringInfo(&name);
+	atp_name_append(&name, nsid);
+	if (name.len >= NAMEDATALEN)
+		ereport(ERROR,
+				(errcode(ERRCODE_NAME_TOO_LONG),
+				 errmsg("a view of \"%s\" would have a name of more than %d bytes", nsid, NAMEDATALEN - 1),
+				 errhint("Give it one: atproto.create_view(..., view => 'name').")));
+	return name.data;
+}
+
+static Jsonb *
+known_lexicon(const char *nsid)
+{
+	Jsonb	   *doc = atp_lexicon_find(nsid);
+
+	if (doc == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("no Lexicon \"%s\" is known", nsid),
+				 errhint("Load it with atproto.load_lexicon(), or give it here.")));
+	return doc;
+}
+
+static Oid
+table_of(Oid schema, const char *name)
+{
+	Oid			table = get_relname_relid(name, schema);
+
+	if (!OidIsValid(table))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("schema \"%s\" has no table \"%s\"", get_namespace_name(schema), name),
+				 errhint("atproto.create_tables() makes the tables that subscriptions fill.")));
+	return table;
+}
+
+/* SQL: atproto.create_view(collection, lexicon, target, schema, view, active) */
+Datum
+atp_create_view(PG_FUNCTION_ARGS)
+{
+	const char *description;
+	const char *nsid;
+	const char *target;
+	const char *schema;
+	const char *name;
+	bool		active;
+	Oid			target_id,
+				schema_id;
+	Jsonb	   *doc;
+	View		view;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(2) || PG_ARGISNULL(5))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("collection, target and active must not be null")));
+	nsid = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	target = NameStr(*PG_GETARG_NAME(2));
+	schema = PG_ARGISNULL(3) ? target : NameStr(*PG_GETARG_NAME(3));
+	name = view_name(fcinfo, 4, nsid);
+	active = PG_GETARG_BOOL(5);
+	target_id = get_namespace_oid(target, false);
+	schema_id = get_namespace_oid(schema, false);
+
+	SPI_connect();
+	doc = PG_ARGISNULL(1) ? known_lexicon(nsid) : PG_GETARG_JSONB_P(1);
+	if (strcmp(atp_lexicon_id(doc), nsid) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the Lexicon is of \"%s\", not of \"%s\"", atp_lexicon_id(doc), nsid)));
+	view = (View) {
+		.schema = quote_identifier(schema), .name = quote_identifier(name),
+		.source = quote_qualified_identifier(target, active ? "visible_record" : "record"),
+		.collection = quote_literal_cstr(nsid)
+	};
+	view.columns = existing_columns(get_relname_relid(name, schema_id), nsid, table_of(target_id, "record"),
+									get_relname_relid("visible_record", target_id));
+	view.columns = add_fields(view.columns, atp_lexicon_fields(doc, FIELDS_MAX, &description));
+	make_view(&view);
+	make_comments(&view, nsid, description);
+	SPI_finish();
+	PG_RETURN_OID(get_relname_relid(name, schema_id));
+}
