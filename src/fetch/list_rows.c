@@ -220,8 +220,10 @@ find_repos(const AtpSubscription *sub, const AtpListed *page, const char *kind, 
 		nulls[i] = !page->accounts[i].has_rev;
 	}
 	caller = atp_owner_begin(sub->owner);
+	/* $1 twice: where Citus keeps the rows, no more of them than these come over */
 	found = atp_query(atp_expand_sql(psprintf("SELECT u.did FROM unnest($1, $2) u (did, rev)"
-											  " LEFT JOIN #.repo r ON r.did OPERATOR(@.=) u.did WHERE %s ORDER BY u.did", kind), sub->target),
+											  " LEFT JOIN (SELECT * FROM #.repo WHERE did OPERATOR(@.=) ANY ($1)) r ON r.did OPERATOR(@.=) u.did"
+											  " WHERE %s ORDER BY u.did", kind), sub->target),
 					  ATP_ARGS(atp_array_arg(atp_type("did"), dids, NULL, page->n),
 							   atp_array_arg(atp_type("tid"), revs, nulls, page->n)));
 	n = (int) found.n;

@@ -9,6 +9,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/namespace.h"
 #include "clock.h"
 #include "config/extension.h"
 #include "identity/identity.h"
@@ -16,6 +17,7 @@
 #include "miscadmin.h"
 #include "tables/audit.h"
 #include "tables/audit_share.h"
+#include "tables/distributed.h"
 #include "tables/job.h"
 #include "tables/table.h"
 #include "types/types.h"
@@ -149,6 +151,11 @@ get_updated_at(const AtpAudit *audit)
 	return audit->updated_at;
 }
 
+#define JUDGED	"unnest($1, $2, $3, $4, $5) u (did, sync, rev, data, updated_at)"
+#define AS_JUDGED \
+	"p.did OPERATOR(@.=) u.did AND p.rev OPERATOR(@.=) u.rev AND p.data OPERATOR(@.=) u.data" \
+	" AND COALESCE(p.updated_at, '-infinity') = u.updated_at AND p.sync IS DISTINCT FROM 'resyncing'"
+
 /*
  * Those that are still at that commit and in that state, in the order of their DIDs; the others
  * remain in changed[].  An export of the same commit brings other rows.
@@ -156,14 +163,15 @@ get_updated_at(const AtpAudit *audit)
 static void
 settle(Share *share)
 {
-	AtpResult	settled = atp_query(atp_expand_sql(
-		"UPDATE #.repo r SET sync = u.sync, audited_at = now(), updated_at = now() FROM"
-		" (SELECT p.did, u.sync FROM unnest($1, $2, $3, $4, $5) u (did, sync, rev, data, updated_at)"
-		"  JOIN #.repo p ON p.did OPERATOR(@.=) u.did"
-		"  WHERE p.rev OPERATOR(@.=) u.rev AND p.data OPERATOR(@.=) u.data"
-		"   AND COALESCE(p.updated_at, '-infinity') = u.updated_at AND p.sync IS DISTINCT FROM 'resyncing'"
+	const char *sql = atp_is_distributed(get_relname_relid("repo", get_namespace_oid(share->target, false)))
+		/* rows of many servers cannot be locked by a SELECT */
+		? "UPDATE #.repo p SET sync = u.sync, audited_at = now(), updated_at = now() FROM " JUDGED
+		" WHERE " AS_JUDGED " RETURNING p.did"
+		: "UPDATE #.repo r SET sync = u.sync, audited_at = now(), updated_at = now() FROM"
+		" (SELECT p.did, u.sync FROM " JUDGED " JOIN #.repo p ON " AS_JUDGED
 		"  ORDER BY p.did USING OPERATOR(@.<) FOR NO KEY UPDATE OF p) u"
-		" WHERE r.did OPERATOR(@.=) u.did RETURNING r.did", share->target),
+		" WHERE r.did OPERATOR(@.=) u.did RETURNING r.did";
+	AtpResult	settled = atp_query(atp_expand_sql(sql, share->target),
 		ATP_ARGS(column_arg(share, atp_type("did"), get_did), column_arg(share, TEXTOID, get_sync),
 				 column_arg(share, atp_type("tid"), get_rev), column_arg(share, atp_type("cidlink"), get_data),
 				 column_arg(share, TIMESTAMPTZOID, get_updated_at)));

@@ -32,7 +32,11 @@ static const AtpStatement statements[] = {
 	},
 	[LOCK_FETCHED] = {
 		"SELECT did FROM #.repo WHERE did OPERATOR(@.=) ANY ($1) AND hold = 'resync' ORDER BY did FOR NO KEY UPDATE",
-		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
+		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW,
+		&(const AtpStatement) {
+			"UPDATE #.repo SET hold = hold WHERE did OPERATOR(@.=) ANY ($1) AND hold = 'resync' RETURNING did",
+			SPI_OK_UPDATE_RETURNING, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table
+		}
 	},
 	[LET_GO] = {
 		"UPDATE #.repo SET hold = 'release', updated_at = now(),"

@@ -29,6 +29,7 @@
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
 #include "rewrite/rewriteHandler.h"
+#include "tables/distributed.h"
 #include "tables/heap.h"
 #include "tables/heap_partitions.h"
 #include "utils/lsyscache.h"
@@ -189,7 +190,7 @@ atp_heap_open(AtpStatements *set, const AtpTable *table)
 	if (!OidIsValid(relid) || XactReadOnly || IsolationUsesXactSnapshot())
 		return NULL;
 	rel = table_open(relid, RowExclusiveLock);
-	if (!is_plain(rel, table) || !statements_are_ordinary(set, table))
+	if (!is_plain(rel, table) || atp_is_distributed(relid) || !statements_are_ordinary(set, table))
 	{
 		table_close(rel, NoLock);
 		return NULL;

@@ -31,7 +31,7 @@ static const AtpColumn columns[] = {
 
 static const AtpStatement put_labels = {
 	"INSERT INTO #.label AS l ({columns}) SELECT * FROM unnest({arrays})"
-	" ON CONFLICT (uri, src, val) DO UPDATE SET {set excluded}, indexed_at = now()"
+	" ON CONFLICT (uri, src, val) DO UPDATE SET {set excluded}, indexed_at = excluded.indexed_at"
 	" WHERE (excluded.cts, excluded.seq) > (l.cts, l.seq)"
 	/* that it is true may become known later */
 	" OR (excluded.verified AND l.verified IS NULL AND (excluded.cts, excluded.seq) = (l.cts, l.seq))",
@@ -50,6 +50,7 @@ const AtpTable atp_label_table = {
 	.view_comment = "labels that hold now: not taken back, not expired",
 	.statements = &put_labels,
 	.nstatements = 1,
+	.shard_by = "uri",
 };
 
 typedef struct Labels

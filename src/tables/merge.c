@@ -21,7 +21,6 @@
 #include "tables/fault.h"
 #include "tables/heap.h"
 #include "tables/letter.h"
-#include "tables/link_rows.h"
 #include "tables/merge.h"
 #include "tables/record.h"
 #include "tables/stored_rows.h"
@@ -347,7 +346,6 @@ write_step(AtpMerge *m)
 	/* it all goes with the step */
 	MemoryContext old = MemoryContextSwitchTo(m->batch->cxt);
 
-	atp_link_sources(&a);
 	if (m->batch->nrows > 0)
 		write_rows(m, &a, 0, m->batch->nrows);
 	atp_letters_store(&a, m->batch->letters);

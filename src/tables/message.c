@@ -31,6 +31,7 @@ const AtpTable atp_message_table = {
 	.use = ATP_USE_MESSAGES,
 	.columns = columns,
 	.ncolumns = lengthof(columns),
+	/* two keys without a column in common: no column says which server has a row (shard_by) */
 	.key = "UNIQUE (subscription, endpoint, seq)",
 	.comment = "messages of streams that this extension has no tables for",
 	.statements = &add_messages,

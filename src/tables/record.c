@@ -30,10 +30,17 @@ static const AtpColumn columns[] = {
 
 #define PUT \
 	"INSERT INTO #.record AS r ({columns}) SELECT * FROM unnest({arrays})" \
-	" ON CONFLICT (did, collection, rkey) DO UPDATE SET {set excluded}, indexed_at = now()"
+	" ON CONFLICT (did, collection, rkey) DO UPDATE SET {set excluded}, indexed_at = excluded.indexed_at"
 
 #define DELETE \
 	"DELETE FROM #.record r USING unnest($1, $2, $3, $4) u (did, collection, rkey, rev) WHERE " SAME_RECORD
+
+/* Where Citus keeps the rows, who has the repository's has those of its records: rows of many servers cannot be locked by a SELECT. */
+#define OLD_RECORDS \
+	"SELECT u.n, r.rev, r.cid, r.value FROM unnest($1, $2, $3, $4) u (did, collection, rkey, n)" \
+	" JOIN #.record r ON " SAME_RECORD
+#define RECORD_REV \
+	"SELECT r.rev FROM #.record r, unnest($1, $2, $3) u (did, collection, rkey) WHERE " SAME_RECORD
 
 /*
  * Records of deleted accounts.  Their revision is tested on the row that goes:
@@ -53,10 +60,9 @@ static const AtpColumn columns[] = {
 	" WHERE " SAME_RECORD " AND r.rev OPERATOR(@.<=) u.purge_rev"
 
 /* What goes, for derived tables. */
-#define CONTENT		"r.cid, r.value, CASE WHEN r.value IS NULL THEN r.raw END"
-#define GONE(seq)	" RETURNING r.did, r.collection, r.rkey, r.rev, " CONTENT ", " seq
+#define GONE(seq)	" RETURNING r.did, r.collection, r.rkey, r.rev, r.cid, r.value, " seq
 #define GONE_COLUMNS \
-	{ATP_TYPE_DID, ATP_TYPE_NSID, ATP_TYPE_RKEY, ATP_TYPE_TID, ATP_TYPE_CID, ATP_TYPE_JSONB, ATP_TYPE_BYTEA, ATP_TYPE_INT8}
+	{ATP_TYPE_DID, ATP_TYPE_NSID, ATP_TYPE_RKEY, ATP_TYPE_TID, ATP_TYPE_CID, ATP_TYPE_JSONB, ATP_TYPE_INT8}
 
 /* did[], collection[], rkey[], and one more */
 #define KEYS_ARGS(type) \
@@ -81,10 +87,13 @@ static const AtpStatement statements[] = {
 		SPI_OK_DELETE, KEYS_ARGS(ATP_ARRAY(ATP_TYPE_TID)), {0}, &atp_record_table, ATP_PLANNED_ANEW
 	},
 	[ATP_OLD_RECORDS] = {
-		"SELECT u.n, r.rev, " CONTENT " FROM unnest($1, $2, $3, $4) u (did, collection, rkey, n)"
-		" JOIN #.record r ON " SAME_RECORD " FOR NO KEY UPDATE OF r",
+		OLD_RECORDS " FOR NO KEY UPDATE OF r",
 		SPI_OK_SELECT, KEYS_ARGS(ATP_ARRAY(ATP_TYPE_INT4)),
-		{ATP_TYPE_INT4, ATP_TYPE_TID, ATP_TYPE_CID, ATP_TYPE_JSONB, ATP_TYPE_BYTEA}, &atp_record_table, ATP_PLANNED_ANEW
+		{ATP_TYPE_INT4, ATP_TYPE_TID, ATP_TYPE_CID, ATP_TYPE_JSONB}, &atp_record_table, ATP_PLANNED_ANEW,
+		&(const AtpStatement) {
+			OLD_RECORDS, SPI_OK_SELECT, KEYS_ARGS(ATP_ARRAY(ATP_TYPE_INT4)),
+			{ATP_TYPE_INT4, ATP_TYPE_TID, ATP_TYPE_CID, ATP_TYPE_JSONB}, &atp_record_table
+		}
 	},
 	[ATP_LAST_REV] = {
 		"SELECT rev FROM #.record WHERE did OPERATOR(@.=) $1 ORDER BY rev DESC LIMIT 1",
@@ -107,9 +116,9 @@ static const AtpStatement statements[] = {
 		SPI_OK_DELETE_RETURNING, {ATP_TYPE_INT8}, GONE_COLUMNS, &atp_record_table
 	},
 	[ATP_LOCK_RECORD] = {
-		"SELECT r.rev FROM #.record r, unnest($1, $2, $3) u (did, collection, rkey)"
-		" WHERE " SAME_RECORD " FOR NO KEY UPDATE OF r",
-		SPI_OK_SELECT, KEYS_ARGS(ATP_TYPE_END), {ATP_TYPE_TID}, &atp_record_table, ATP_PLANNED_ANEW
+		RECORD_REV " FOR NO KEY UPDATE OF r",
+		SPI_OK_SELECT, KEYS_ARGS(ATP_TYPE_END), {ATP_TYPE_TID}, &atp_record_table, ATP_PLANNED_ANEW,
+		&(const AtpStatement) {RECORD_REV, SPI_OK_SELECT, KEYS_ARGS(ATP_TYPE_END), {ATP_TYPE_TID}, &atp_record_table}
 	},
 	[ATP_FORCE_RECORDS] = {
 		PUT,
@@ -145,6 +154,7 @@ const AtpTable atp_record_table = {
 	.comment = "current records of all repositories seen",
 	.statements = statements,
 	.nstatements = lengthof(statements),
+	.shard_by = "did",
 };
 
 /* ------------------------------------------------------------------------
@@ -162,8 +172,8 @@ tell_gone(AtpApply *a, int n)
 
 	for (int i = 0; i < n; i++)
 	{
-		Datum		v[8];
-		bool		null[8];
+		Datum		v[7];
+		bool		null[7];
 
 		heap_deform_tuple(gone->vals[i], gone->tupdesc, v, null);
 		/* a view may show anything */
@@ -177,10 +187,9 @@ tell_gone(AtpApply *a, int n)
 			.rkey = PG_DETOAST_DATUM_PACKED(v[2]), .rev = DatumGetAtpTid(v[3])
 		};
 		changes[i] = (AtpChange) {
-			.row = &rows[i], .seq = DatumGetInt64(v[7]), .found = true, .old_rev = rows[i].rev,
+			.row = &rows[i], .seq = DatumGetInt64(v[6]), .found = true, .old_rev = rows[i].rev,
 			.old_cid = null[4] ? NULL : PG_DETOAST_DATUM_PACKED(v[4]),
-			.old_value = null[5] ? NULL : (struct varlena *) DatumGetPointer(v[5]),
-			.old_raw = null[6] ? NULL : (struct varlena *) DatumGetPointer(v[6])
+			.old_value = null[5] ? NULL : (struct varlena *) DatumGetPointer(v[5])
 		};
 	}
 	atp_derived_flush(a, changes, n);

@@ -80,6 +80,7 @@ const AtpTable atp_record_event_table = {
 	.comment = "each operation on a record, for subscriptions that keep events or hand them to triggers",
 	.statements = statements,
 	.nstatements = lengthof(statements),
+	.shard_by = "did",
 };
 
 /*
@@ -121,18 +122,34 @@ follow_rows(const Datum *relids, Datum *ctids, uint64 n)
 	return found;
 }
 
+/* Rows are found again by their places: shards on two servers may have the same OIDs, and have no triggers. */
+static void
+refuse_hand(AtpStatements *set)
+{
+	if (atp_target_is_distributed(set, &atp_record_event_table))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("table \"%s.record_event\" is distributed: its rows cannot be handed to triggers", atp_target(set)),
+				 errhint("Set \"events\" to \"keep\" or \"none\".")));
+}
+
 /* Insert them for the triggers alone, and remove them again. */
 static void
 hand_over(AtpStatements *set, Datum *args)
 {
-	uint64		n = atp_execute(set, &statements[HAND_EVENTS], args, NULL);
-	SPITupleTable *rows = SPI_tuptable;
-	Datum	   *relids = palloc(sizeof(Datum) * Max(n, 1));
-	Datum	   *ctids = palloc(sizeof(Datum) * Max(n, 1));
+	uint64		n;
+	SPITupleTable *rows;
+	Datum	   *relids;
+	Datum	   *ctids;
 	Datum		take[2];
 	char		kind = get_rel_relkind(atp_target_table(set, "record_event"));
 	bool		isnull;
 
+	refuse_hand(set);
+	n = atp_execute(set, &statements[HAND_EVENTS], args, NULL);
+	rows = SPI_tuptable;
+	relids = palloc(sizeof(Datum) * Max(n, 1));
+	ctids = palloc(sizeof(Datum) * Max(n, 1));
 	/* the columns of a view may have these names, and any content */
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
 		ereport(ERROR,

@@ -13,6 +13,7 @@
 #include "executor/spi.h"
 #include "injection.h"
 #include "tables/audit_wish.h"
+#include "tables/fault.h"
 #include "tables/held.h"
 #include "tables/judge.h"
 #include "tables/repo_state.h"
@@ -92,7 +93,16 @@ static const AtpStatement statements[] = {
 		/* foreign keys to the table need not wait for us, nor we for them */
 		"SELECT {r.columns} FROM unnest($1) u (did) JOIN #.repo r ON r.did OPERATOR(@.=) u.did"
 		" ORDER BY r.did FOR NO KEY UPDATE OF r",
-		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_ROWS_OUT | ATP_PLANNED_ANEW | ATP_AS_HEAP
+		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_ROWS_OUT | ATP_PLANNED_ANEW | ATP_AS_HEAP,
+		/*
+		 * Locks, adds and reads them, each on its server.  Unlike a SELECT it waits for what a server
+		 * has prepared and not committed yet, the last transaction before a crash, and sees it.
+		 */
+		&(const AtpStatement) {
+			"INSERT INTO #.repo AS r (did) SELECT d FROM unnest($1) d"
+			" ON CONFLICT (did) DO UPDATE SET did = excluded.did RETURNING {r.columns}",
+			SPI_OK_INSERT_RETURNING, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_ROWS_OUT
+		}
 	},
 	[ADD_REPOS] = {
 		"INSERT INTO #.repo (did) SELECT d FROM unnest($1) d ON CONFLICT DO NOTHING",
@@ -100,7 +110,13 @@ static const AtpStatement statements[] = {
 	},
 	[SET_REPOS] = {
 		"UPDATE #.repo r SET {set u} FROM unnest({arrays}) u ({columns}) WHERE r.did OPERATOR(@.=) u.did",
-		SPI_OK_UPDATE, {0}, {0}, &atp_repo_table, ATP_ROWS_IN | ATP_PLANNED_ANEW | ATP_AS_HEAP
+		SPI_OK_UPDATE, {0}, {0}, &atp_repo_table, ATP_ROWS_IN | ATP_PLANNED_ANEW | ATP_AS_HEAP,
+		/* each row to its server; how many there were, only what is returned tells */
+		&(const AtpStatement) {
+			"INSERT INTO #.repo AS r ({columns}) SELECT * FROM unnest({arrays})"
+			" ON CONFLICT (did) DO UPDATE SET {set excluded} RETURNING r.did",
+			SPI_OK_INSERT_RETURNING, {0}, {ATP_TYPE_DID}, &atp_repo_table, ATP_ROWS_IN
+		}
 	},
 	[MARK_REPO] = {
 		"UPDATE #.repo r SET sync = 'desynchronized', updated_at = now() FROM unnest($1) u (did)"
@@ -123,7 +139,10 @@ static const AtpStatement statements[] = {
 	},
 	[LOCK_PURGED] = {
 		"SELECT FROM #.repo WHERE purge_rev IS NOT NULL ORDER BY did FOR NO KEY UPDATE",
-		SPI_OK_SELECT, {0}, {0}, &atp_repo_table
+		SPI_OK_SELECT, {0}, {0}, &atp_repo_table, 0,
+		&(const AtpStatement) {
+			"UPDATE #.repo SET purge_rev = purge_rev WHERE purge_rev IS NOT NULL", SPI_OK_UPDATE, {0}, {0}, &atp_repo_table
+		}
 	},
 	[PURGE_DONE] = {
 		"UPDATE #.repo p SET purge_rev = NULL WHERE p.purge_rev IS NOT NULL AND NOT EXISTS"
@@ -144,7 +163,11 @@ static const AtpStatement statements[] = {
 	},
 	[LOCK_HOLDING] = {
 		"SELECT FROM #.repo WHERE did OPERATOR(@.=) ANY ($1) ORDER BY did FOR NO KEY UPDATE",
-		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
+		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW,
+		&(const AtpStatement) {
+			"UPDATE #.repo SET hold = hold WHERE did OPERATOR(@.=) ANY ($1)",
+			SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table
+		}
 	},
 	[UNHOLD] = {
 		"UPDATE #.repo SET hold = NULL, updated_at = now() WHERE did OPERATOR(@.=) ANY ($1) AND hold IN ('identity', 'release')",
@@ -173,6 +196,7 @@ const AtpTable atp_repo_table = {
 	.statements = statements,
 	.nstatements = lengthof(statements),
 	.keyed = true,
+	.shard_by = "did",
 };
 
 static int
@@ -433,7 +457,13 @@ atp_repos_store(AtpRepos *s)
 		Datum		args[lengthof(columns)];
 
 		atp_rows_bind(changed, args);
-		(void) atp_execute(s->apply->statements, &statements[SET_REPOS], args, NULL);
+		if (atp_execute(s->apply->statements, &statements[SET_REPOS], args, NULL) < changed->n &&
+			atp_target_is_distributed(s->apply->statements, &atp_repo_table))
+			ereport(ERROR,
+					(errcode(ATP_ERRCODE_STOP),
+					 errmsg("rows of table \"%s.repo\" were not written", atp_target(s->apply->statements)),
+					 errdetail("They were locked before, on the servers that Citus keeps them on.")));
+		SPI_freetuptable(SPI_tuptable);
 	}
 	/* V-27: an audit tells */
 	if (s->unproven)
@@ -461,7 +491,15 @@ with_dids(AtpStatements *set, int statement, struct varlena *const *dids, int n)
 int
 atp_repos_mark_fetched(AtpApply *a, struct varlena **dids, int n)
 {
-	n = atp_take_dids(dids, with_dids(a->statements, LOCK_FREE, dids, n));
+	int			found = 0;
+
+	if (!atp_target_is_distributed(a->statements, &atp_repo_table))
+		found = atp_take_dids(dids, with_dids(a->statements, LOCK_FREE, dids, n));
+	else
+		/* one server at a time, or it could not be done */
+		for (int i = 0; i < n; i++)
+			found += atp_take_dids(&dids[found], with_dids(a->statements, LOCK_FREE, &dids[i], 1));
+	n = found;
 	if (n > 0)
 		(void) with_dids(a->statements, MARK_FETCHED, dids, n);
 	return n;

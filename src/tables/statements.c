@@ -22,6 +22,7 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "parser/parse_coerce.h"
+#include "tables/distributed.h"
 #include "tables/statements.h"
 #include "utils/acl.h"
 #include "utils/array.h"
@@ -46,6 +47,7 @@ typedef struct ElementType
 typedef struct Prepared
 {
 	const AtpStatement *statement;
+	bool		distributed;	/* it was made for a table that is */
 	SPIPlanPtr	plan;
 } Prepared;
 
@@ -236,8 +238,15 @@ add_row_types(AtpStatements *set, const AtpTable *table, bool arrays, Oid *types
 	return n;
 }
 
+/* Citus can plan nothing whose parameters it does not know. */
+static int
+plan_options(const AtpStatement *statement, bool distributed)
+{
+	return distributed || (statement->flags & ATP_PLANNED_ANEW) ? CURSOR_OPT_CUSTOM_PLAN : CURSOR_OPT_GENERIC_PLAN;
+}
+
 static SPIPlanPtr
-prepare(AtpStatements *set, const AtpStatement *statement)
+prepare(AtpStatements *set, const AtpStatement *statement, bool distributed)
 {
 	Oid			types[ATP_STATEMENT_ARGS];
 	int			nargs = arg_types(set, statement, types);
@@ -250,31 +259,43 @@ prepare(AtpStatements *set, const AtpStatement *statement)
 		check_columns(set, statement->table->use);
 	if (statement->flags & ATP_ROWS_IN)
 		nargs = add_row_types(set, statement->table, true, types, nargs);
-	plan = SPI_prepare_cursor(sql, nargs, types,
-							  statement->flags & ATP_PLANNED_ANEW ? CURSOR_OPT_CUSTOM_PLAN : CURSOR_OPT_GENERIC_PLAN);
+	plan = SPI_prepare_cursor(sql, nargs, types, plan_options(statement, distributed));
 	if (plan == NULL || SPI_keepplan(plan) != 0)
 		elog(ERROR, "could not prepare \"%s\": %s", sql, SPI_result_code_string(SPI_result));
 	old = MemoryContextSwitchTo(set->cxt);
 	prepared = palloc(sizeof(Prepared));
-	*prepared = (Prepared) {statement, plan};
+	*prepared = (Prepared) {statement, distributed, plan};
 	set->prepared = lappend(set->prepared, prepared);
 	MemoryContextSwitchTo(old);
 	return plan;
 }
 
-static SPIPlanPtr
-plan_of(AtpStatements *set, const AtpStatement *statement)
+bool
+atp_target_is_distributed(AtpStatements *set, const AtpTable *table)
 {
+	return atp_is_distributed(atp_target_table(set, table->name));
+}
+
+/*
+ * The plan of a statement, or of the one that stands for it where its table is distributed:
+ * *statement is that one from now on.
+ */
+static SPIPlanPtr
+plan_of(AtpStatements *set, const AtpStatement **statement)
+{
+	bool		distributed = (*statement)->table != NULL && atp_target_is_distributed(set, (*statement)->table);
 	ListCell   *lc;
 
+	if (distributed && (*statement)->distributed != NULL)
+		*statement = (*statement)->distributed;
 	foreach(lc, set->prepared)
 	{
 		const Prepared *prepared = lfirst(lc);
 
-		if (prepared->statement == statement)
+		if (prepared->statement == *statement && prepared->distributed == distributed)
 			return prepared->plan;
 	}
-	return prepare(set, statement);
+	return prepare(set, *statement, distributed);
 }
 
 /*
@@ -333,8 +354,9 @@ Portal
 atp_open(AtpStatements *set, const AtpStatement *statement, Datum *values)
 {
 	MemoryContext old = CurrentMemoryContext;
+	SPIPlanPtr	plan = plan_of(set, &statement);
 	int			nest = begin_planning(statement);
-	Portal		portal = SPI_cursor_open(NULL, plan_of(set, statement), values, NULL, false);
+	Portal		portal = SPI_cursor_open(NULL, plan, values, NULL, false);
 
 	MemoryContextSwitchTo(old);
 	end_planning(nest);
@@ -346,8 +368,9 @@ uint64
 atp_execute(AtpStatements *set, const AtpStatement *statement, Datum *values, const char *nulls)
 {
 	MemoryContext old = CurrentMemoryContext;
+	SPIPlanPtr	plan = plan_of(set, &statement);
 	int			nest = begin_planning(statement);
-	int			rc = SPI_execute_plan(plan_of(set, statement), values, nulls, false, 0);
+	int			rc = SPI_execute_plan(plan, values, nulls, false, 0);
 
 	/* SPI leaves its own behind */
 	MemoryContextSwitchTo(old);
@@ -399,7 +422,7 @@ check_privileges(AtpStatements *set, const AtpTable *table)
 static void
 check_statement(AtpStatements *set, const AtpStatement *statement)
 {
-	SPIPlanPtr	plan = plan_of(set, statement);
+	SPIPlanPtr	plan = plan_of(set, &statement);
 	CachedPlan *cached = SPI_plan_get_cached_plan(plan);
 
 	if (cached != NULL)
@@ -423,7 +446,7 @@ atp_statements_check(AtpStatements *set, int uses)
 bool
 atp_statement_is_ordinary(AtpStatements *set, const AtpStatement *statement)
 {
-	CachedPlan *plan = SPI_plan_get_cached_plan(plan_of(set, statement));
+	CachedPlan *plan = SPI_plan_get_cached_plan(plan_of(set, &statement));
 	PlannedStmt *planned = linitial_node(PlannedStmt, plan->stmt_list);
 	bool		ordinary = IsA(planned->planTree, ModifyTable) || IsA(planned->planTree, LockRows);
 

@@ -58,6 +58,9 @@ extern int	atp_writer(const AtpStatements *set);
 /* A table there; InvalidOid: there is none. */
 extern Oid	atp_target_table(const AtpStatements *set, const char *name);
 
+/* Does Citus keep its rows (distributed.h)? */
+extern bool atp_target_is_distributed(AtpStatements *set, const AtpTable *table);
+
 /* The type's OID. */
 extern Oid	atp_element(AtpStatements *set, AtpType type);
 

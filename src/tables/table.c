@@ -12,6 +12,7 @@
 #include "config/spi.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
+#include "tables/distributed.h"
 #include "tables/table.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -77,6 +78,7 @@ atp_expand_sql(const char *sql, const char *target)
 	StringInfoData out;
 	bool		quoted = false;
 
+	atp_check_distributed(target);
 	initStringInfo(&out);
 	for (; *sql; sql++)
 	{

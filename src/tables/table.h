@@ -80,9 +80,10 @@ typedef struct AtpStatement
 	const char *sql;
 	int			result;			/* SPI_OK_... */
 	int			args[12];		/* AtpType, or ATP_ARRAY of it */
-	AtpType		columns[9];		/* that come back and are read */
+	AtpType		columns[8];		/* that come back and are read */
 	const struct AtpTable *table;	/* NULL: none of the data tables */
 	int			flags;
+	const struct AtpStatement *distributed;	/* instead, where Citus keeps the table's rows; NULL: the same */
 } AtpStatement;
 
 /* Flags. */
@@ -117,7 +118,11 @@ typedef struct AtpTable
 	const AtpStatement *statements;
 	int			nstatements;
 	bool		keyed;			/* rows are found by the first column, which is unique */
+	const char *shard_by;		/* atproto.distribute(): this column says which server has a row; NULL: this one has all */
 } AtpTable;
+
+/* As shard_by: each server has a copy of all rows. */
+#define ATP_EVERYWHERE	""
 
 /* What of the target schema a subscription uses. */
 #define ATP_USE_REPOS		1	/* record, repo */

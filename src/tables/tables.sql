@@ -87,6 +87,9 @@ CREATE TRIGGER dead_letter_truncated AFTER TRUNCATE ON atproto.dead_letter
 CREATE FUNCTION atproto.create_tables(target name) RETURNS void
     LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_create_tables_sql';
 COMMENT ON FUNCTION atproto.create_tables(name) IS 'make the tables that subscriptions fill, those that the schema does not have yet, and add columns that its tables lack; subscribe() does it by itself';
+CREATE FUNCTION atproto.distribute(target name DEFAULT 'atproto', shards integer DEFAULT NULL) RETURNS void
+    LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_distribute';
+COMMENT ON FUNCTION atproto.distribute(name, integer) IS 'have Citus keep the rows of a schema''s data tables on its nodes, with what they have, and say how; shards NULL: 4 for each node';
 CREATE FUNCTION atproto.refill(name text, dids @extschema@.did[] DEFAULT NULL, seq bigint DEFAULT 0) RETURNS bigint
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_refill';
 COMMENT ON FUNCTION atproto.refill(text, @extschema@.did[], bigint) IS 'read the events after seq again, of these repositories or of all: what the tables lack is filled in; returns how many repositories';
@@ -144,6 +147,6 @@ SELECT pg_catalog.pg_extension_config_dump('atproto.audit_state', '');
 
 REVOKE ALL ON PROCEDURE atproto.audit_all(name) FROM PUBLIC;
 REVOKE ALL ON FUNCTION
-    atproto.audit(@extschema@.did, name, boolean), atproto.dead_letter_removed(), atproto.create_tables(name), atproto.retry(bigint),
+    atproto.audit(@extschema@.did, name, boolean), atproto.dead_letter_removed(), atproto.create_tables(name), atproto.distribute(name, integer), atproto.retry(bigint),
     atproto.refill(text, @extschema@.did[], bigint), atproto.load_car(@extschema@.did, bytea, name, text)
     FROM PUBLIC;

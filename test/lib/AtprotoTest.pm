@@ -138,6 +138,9 @@ my $last_made;
 # Nothing is audited by itself, unless conf says so.  Options: conf => more of postgresql.conf, databases => atproto.databases,
 # preload => 0, create => 0 (no CREATE EXTENSION, no tables), start => 0 or an
 # AtprotoTest::Preload, which starts it, init => {...}, install_path => another installation.
+#
+# ATPROTO_DISTRIBUTED=1, with a PostgreSQL that has Citus: the data tables are distributed, to the one server that there
+# is.  That is for trying the tests so; those that are about plain tables fail.
 sub make_node
 {
 	my ($name, %o) = @_;
@@ -155,13 +158,31 @@ shared_preload_libraries = 'atproto'
 atproto.databases = '$databases'
 atproto.audits = off
 EOF
+	my $distributed = $preload && $ENV{ATPROTO_DISTRIBUTED};
+	$node->append_conf('postgresql.conf', <<"EOF") if $distributed;
+shared_preload_libraries = 'citus,atproto'
+listen_addresses = '127.0.0.1'
+citus.node_conninfo = 'sslmode=disable'
+EOF
 	$node->append_conf('postgresql.conf', $o{conf}) if $o{conf};
 	$last_made = $node;
 	return $node unless $o{start} // 1;
 	ref $o{start} ? $o{start}->start($node) : $node->start;
 	$node->safe_psql('postgres', q{CREATE EXTENSION atproto; SELECT atproto.create_tables('atproto')})
 	  if $o{create} // 1;
+	distribute_to_itself($node) if $distributed && ($o{create} // 1);
 	return $node;
+}
+
+sub distribute_to_itself
+{
+	my ($node) = @_;
+	my $address = "'127.0.0.1', " . $node->port;
+
+	$node->safe_psql('postgres', "CREATE EXTENSION citus; SELECT citus_set_coordinator_host($address)");
+	$node->safe_psql('postgres',
+		"SELECT citus_set_node_property($address, 'shouldhaveshards', true); SELECT atproto.distribute('atproto')");
+	return;
 }
 
 # SELECT atproto.subscribe(...) for a server; further arguments by name, as SQL.

@@ -1,0 +1,113 @@
+/*
+ * distributed.c
+ *		Tables whose rows Citus keeps on other servers.
+ *
+ * What PostgreSQL has of such a table is an empty shell, and its planner is
+ * replaced, so that statements find the rows.  When the line of
+ * shared_preload_libraries is lost, the shells are ordinary tables to everybody:
+ * without any error, rows go there and are hidden as soon as Citus is back.  So it is
+ * asked before each statement, by a look into the syscache where there is no Citus.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/skey.h"
+#include "access/table.h"
+#include "access/xlog.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_namespace.h"
+#include "storage/lmgr.h"
+#include "tables/distributed.h"
+#include "tables/fault.h"
+#include "tables/table.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+
+/* Its table of tables; InvalidOid: this database has no Citus. */
+static Oid
+citus_catalog(void)
+{
+	return get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE);
+}
+
+/* It defines its settings when it is loaded; a line of postgresql.conf makes a placeholder. */
+static bool
+citus_is_loaded(void)
+{
+	return GetConfigOption("citus.version", true, false) != NULL &&
+		!(GetConfigOptionFlags("citus.version", true) & GUC_CUSTOM_PLACEHOLDER);
+}
+
+bool
+atp_has_citus(void)
+{
+	return OidIsValid(citus_catalog()) && citus_is_loaded();
+}
+
+static bool
+is_listed(Oid catalog, Oid relid)
+{
+	Oid			index = get_relname_relid("pg_dist_partition_logical_relid_index", PG_CATALOG_NAMESPACE);
+	AttrNumber	attnum = get_attnum(catalog, "logicalrelid");
+	Relation	rel;
+	SysScanDesc scan;
+	ScanKeyData key;
+	bool		found;
+
+	if (attnum == InvalidAttrNumber)
+		return false;
+	rel = table_open(catalog, AccessShareLock);
+	ScanKeyInit(&key, attnum, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	scan = systable_beginscan(rel, index, OidIsValid(index), NULL, 1, &key);
+	found = HeapTupleIsValid(systable_getnext(scan));
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return found;
+}
+
+static void
+check_loaded(Oid relid)
+{
+	if (citus_is_loaded())
+		return;
+	ereport(ERROR,
+			(errcode(ATP_ERRCODE_STOP),
+			 errmsg("the rows of table \"%s.%s\" are kept by Citus, which is not loaded",
+					get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid)),
+			 errdetail("What is written without it is hidden as soon as it is back."),
+			 errhint("shared_preload_libraries has to be 'citus,atproto'; restart the server, then SELECT atproto.resume(...).")));
+}
+
+bool
+atp_is_distributed(Oid relid)
+{
+	Oid			catalog = citus_catalog();
+
+	if (!OidIsValid(catalog) || !OidIsValid(relid))
+		return false;
+	LockRelationOid(relid, RecoveryInProgress() ? AccessShareLock : RowExclusiveLock);
+	if (!is_listed(catalog, relid))
+		return false;
+	check_loaded(relid);
+	return true;
+}
+
+void
+atp_check_distributed(const char *target)
+{
+	Oid			catalog = citus_catalog();
+	Oid			schema;
+
+	if (!OidIsValid(catalog) || citus_is_loaded())
+		return;
+	schema = get_namespace_oid(target, true);
+	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
+	{
+		Oid			relid = OidIsValid(schema) ? get_relname_relid((*table)->name, schema) : InvalidOid;
+
+		if (OidIsValid(relid) && is_listed(catalog, relid))
+			check_loaded(relid);
+	}
+}

@@ -1,0 +1,139 @@
+# 380_citus.pl
+#		Tables that Citus distributes: atproto.distribute() and what it refuses, the
+#		tables of a stream there, and that nothing is written where nobody finds it
+#		when Citus is not loaded.
+#
+#		Needs Citus: see test/citus/build.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use AtprotoTest::Citus;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+if (my $why = AtprotoTest::Citus::missing())
+{
+	plan skip_all => $why;
+}
+
+my $pds = capture('pds.frames.gz');
+my $ops = operations($pds);
+my ($node, @workers) = make_citus('citus', conf => "atproto.reconnect_delay = 100ms\n");
+
+# What a statement says when it fails, or beside its result.
+sub said
+{
+	my ($sql, $database) = @_;
+	my ($rc, $out, $err) = $node->psql($database // 'postgres', $sql);
+	return ($rc, $err);
+}
+
+sub refused
+{
+	my ($sql, $pattern, $name, $database) = @_;
+	my ($rc, $err) = said($sql, $database);
+
+	isnt($rc, 0, "$name: refused");
+	like($err, $pattern, "$name: it says why");
+	return;
+}
+
+# --- what cannot work ---
+
+query('CREATE DATABASE without');
+query('CREATE EXTENSION atproto; SELECT atproto.create_tables(\'atproto\')', database => 'without');
+refused('SELECT atproto.distribute()', qr/this database has no Citus\nHINT/, 'a database without Citus', 'without');
+refused(q{SELECT atproto.distribute('nowhere')}, qr/schema "nowhere" does not exist/, 'a schema that does not exist');
+refused(q{SELECT atproto.distribute('public')}, qr/schema "public" has no table "repo"\nHINT:.*create_tables/, 'a schema without the tables');
+refused(q{SELECT atproto.distribute(shards => 0)}, qr/at least one shard/, 'no shards');
+refused(q{SELECT atproto.distribute(NULL)}, qr/target must not be null/, 'no target');
+query(q{CREATE SCHEMA hand; SELECT atproto.create_tables('hand')});
+query('CREATE SCHEMA wrong');
+query(q{SELECT atproto.create_tables('wrong'); SELECT create_distributed_table('wrong.record', 'collection')});
+refused(q{SELECT atproto.distribute('wrong')}, qr/table "wrong.record" is distributed, and not by column "did"/, 'a table by another column');
+is(query(q{SELECT count(*) FROM citus_tables WHERE table_name = 'wrong.repo'::regclass}), '0', 'and nothing is done by halves');
+query(q{CREATE ROLE nobody; GRANT USAGE ON SCHEMA atproto TO nobody});
+refused(q{SET ROLE nobody; SELECT atproto.distribute()}, qr/permission denied for function distribute/, 'somebody');
+
+# --- while the stream is followed ---
+
+my $server = AtprotoTest::Server->start($pds, '--hold-at', 500);
+query(subscribe_sql('s', $server, cursor => 0, events => q{'keep'}));
+wait_for_seq($node, 's', 499);
+my ($rc, $notices) = said(q{SELECT atproto.distribute()});
+is($rc, 0, 'the tables are distributed while a consumer fills them');
+like($notices, qr/"atproto.repo": 8 shards by "did".*"atproto.record": by "did", beside atproto.repo.*"atproto.message" stays on this server/s,
+	'it says what it does');
+(undef, $notices) = said(q{SELECT atproto.distribute()});
+unlike($notices, qr/shards by/, 'once more it does nothing');
+my @beside = split /\n/, query(q{SELECT table_name FROM citus_tables WHERE colocation_id =
+	(SELECT colocation_id FROM citus_tables WHERE table_name = 'atproto.repo'::regclass) ORDER BY table_name::text});
+is_deeply(\@beside, [ map { "atproto.$_" } qw(link record record_event repo) ], 'what is of a repository lies together');
+my $shell = sub {
+	return query('BEGIN; SET LOCAL citus.enable_ddl_propagation = off; '
+		  . q{SELECT sum(pg_relation_size(format('atproto.%s', t)::regclass)) FROM unnest(ARRAY['record', 'repo', 'record_event']) t; COMMIT});
+};
+is($shell->(), '0', 'nothing of it is left on the coordinator');
+$server->release;
+wait_for_seq($node, 's', $PDS_LAST);
+tables_match($node, $pds, 'the tables are what the oracle says', modes => [ 'record', 'repo', 'count', 'event' ]);
+is(query('SELECT events, record_ops FROM atproto.cursor'), "$PDS_LAST|$ops", 'every event once');
+is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'none is a dead letter');
+is($shell->(), '0', 'nothing went to the coordinator');
+is(query(q{SELECT count(DISTINCT nodeport) FROM citus_shards WHERE table_name = 'atproto.record'::regclass AND shard_size > 50000}),
+	scalar @workers, 'all workers have rows');
+
+# --- what depends on counts, and on places ---
+
+query(q{UPDATE atproto.subscription SET events = 'hand' WHERE name = 's'});
+query(q{SELECT atproto.set_cursor('s', 0); DELETE FROM atproto.record; DELETE FROM atproto.repo});
+wait_for(q{SELECT stopped IS NOT NULL FROM atproto.subscription WHERE name = 's'});
+like(query(q{SELECT last_error FROM atproto.stat_subscription WHERE name = 's'}),
+	qr/"atproto.record_event" is distributed: its rows cannot be handed to triggers/, 'events cannot be handed to triggers');
+is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'that is no fault of any event');
+query(q{UPDATE atproto.subscription SET target = 'hand' WHERE name = 's'});
+refused(q{SELECT atproto.distribute('hand')}, qr/subscription "s" hands events to triggers/, 'a target whose events are handed to triggers');
+query(q{UPDATE atproto.subscription SET target = 'atproto', events = 'none' WHERE name = 's'});
+query(q{SELECT atproto.resume('s')});
+wait_for_seq($node, 's', $PDS_LAST);
+tables_match($node, $pds, 'without that it goes on');
+
+# --- Citus is not loaded ---
+
+query(q{SELECT atproto.pause('s'); DELETE FROM atproto.record; DELETE FROM atproto.repo; SELECT atproto.set_cursor('s', 0)});
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'atproto'\ncitus.shard_count = 4\n");
+$node->restart;
+query(q{SELECT atproto.resume('s')});
+wait_for(q{SELECT stopped IS NOT NULL FROM atproto.subscription WHERE name = 's'});
+like(query(q{SELECT last_error FROM atproto.stat_subscription WHERE name = 's'}), qr/are kept by Citus, which is not loaded/,
+	'without its library the subscription stops, and says why');
+like(slurp_file($node->logfile), qr/HINT:  shared_preload_libraries has to be 'citus,atproto'/, 'the log has a hint');
+is(query('SELECT (SELECT count(*) FROM ONLY atproto.record) + (SELECT count(*) FROM ONLY atproto.repo)'), '0', 'nothing is written into the shells');
+is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing is a dead letter');
+refused(q{SELECT atproto.audit('did:plc:aaaaaaaaaaaaaaaaaaaaaaaa')}, qr/which is not loaded/, 'an audit');
+refused('SELECT atproto.distribute()', qr/which is not loaded/, 'distribute()');
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'citus,atproto'\n");
+$node->restart;
+query(q{SELECT atproto.resume('s')});
+wait_for_seq($node, 's', $PDS_LAST);
+tables_match($node, $pds, 'with it, it goes on where it was');
+
+# --- labels, audits, and the way back ---
+
+is(query(q{SELECT count(*) FROM atproto.visible_record}), query('SELECT count(*) FROM atproto.record WHERE did IN (SELECT did FROM atproto.repo WHERE active)'),
+	'the view joins on the nodes');
+query('CALL atproto.audit_all()');
+is(query(q{SELECT count(*) FROM atproto.repo WHERE sync = 'desynchronized'}), '0', 'audits find what is there');
+query(q{SELECT atproto.pause('s')});
+query(qq{SELECT undistribute_table('atproto.$_')}) foreach 'record', 'repo', 'record_event', 'link';
+query(q{DELETE FROM atproto.record; DELETE FROM atproto.repo; SELECT atproto.set_cursor('s', 0); SELECT atproto.resume('s')});
+wait_for_seq($node, 's', $PDS_LAST);
+tables_match($node, $pds, 'as plain tables again they are the same');
+
+stop_citus();
+done_testing();
