@@ -13,6 +13,7 @@
 #include "utils/builtins.h"
 #include "utils/numeric.h"
 
+#include "core/base64.h"
 #include "core/cbor_write.h"
 #include "core/cid.h"
 #include "core/dagcbor.h"
@@ -20,46 +21,6 @@
 
 /* Members between two looks for a cancel request. */
 #define INTERRUPT_STRIDE	4096
-
-/* Value of a base64 digit (RFC 4648 section 4), or -1. */
-static inline int
-base64_value(char c)
-{
-	if (c >= 'A' && c <= 'Z')
-		return c - 'A';
-	if (c >= 'a' && c <= 'z')
-		return c - 'a' + 26;
-	if (c >= '0' && c <= '9')
-		return c - '0' + 52;
-	return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-/* Padding is optional, but whole if there; unused bits must be zero. */
-static bool
-base64_decode(const char *s, size_t n, uint8_t *out, size_t *on)
-{
-	uint32_t	bits = 0;
-	unsigned	nbits = 0;
-
-	*on = 0;
-	if (n % 4 == 0 && n > 0 && s[n - 1] == '=')
-		n -= s[n - 2] == '=' ? 2 : 1;
-	for (size_t i = 0; i < n; i++)
-	{
-		int			value = base64_value(s[i]);
-
-		if (value < 0)
-			return false;
-		bits = bits << 6 | (uint32_t) value;
-		nbits += 6;
-		if (nbits >= 8)
-		{
-			nbits -= 8;
-			out[(*on)++] = (uint8_t) (bits >> nbits);
-		}
-	}
-	return nbits < 6 && (bits & ((1u << nbits) - 1)) == 0;
-}
 
 /*
  * The text of an integer of the range -2^64 to 2^64 - 1, which is wider than
@@ -129,8 +90,9 @@ put_special(AtpCborWriter *w, const JsonbValue *value, bool is_link)
 	{
 		uint8_t    *bytes = palloc(n + 1);
 		size_t		len;
+		bool		exact;
 
-		if (base64_decode(s, n, bytes, &len))
+		if (atp_base64_decode(s, n, bytes, &len, &exact) && exact)
 		{
 			atp_cbor_put_bytes(w, bytes, len);
 			err = ATP_OK;
