@@ -56,4 +56,10 @@ CALL fill($$collection <> 'app.bsky.feed.post' AND length(block) < 1500$$, :rows
 SELECT format('dagcbor_to_jsonb, other records of %s bytes (JSON text %s)', round(avg(length(block))), round(avg(length(json)))) AS others FROM sample \gset
 CALL compare(:'others', 'dagcbor_to_jsonb(block)', 'block', 'json::jsonb', 'json', '', :runs);
 
+-- Records by their Lexicons, at most 1 µs a like
+CALL fill($$collection = 'app.bsky.feed.like'$$, :rows);
+CALL compare('lexicon_valid, likes; compared with JSON text to jsonb', $$atproto.lexicon_valid(value, 'app.bsky.feed.like')$$, 'block', 'json::jsonb', 'json', '', :runs);
+CALL fill($$collection = 'app.bsky.feed.post' AND length(block) BETWEEN 200 AND 800$$, :rows);
+CALL compare('lexicon_valid, posts; likewise', $$atproto.lexicon_valid(value, 'app.bsky.feed.post')$$, 'block', 'json::jsonb', 'json', '', :runs);
+
 SELECT line FROM result ORDER BY n;

@@ -1,0 +1,75 @@
+/*
+ * valid_sql.c
+ *		The SQL functions lexicon_check() and lexicon_valid().
+ */
+#include "postgres.h"
+
+#include "core/recordkey.h"
+#include "data/error.h"
+#include "fmgr.h"
+#include "lexicon/judge.h"
+#include "utils/builtins.h"
+
+PG_FUNCTION_INFO_V1(atp_lexicon_check);
+PG_FUNCTION_INFO_V1(atp_lexicon_valid);
+PG_FUNCTION_INFO_V1(atp_lexicon_valid_given);
+
+/* SQL: atproto.lexicon_check(doc) */
+Datum
+atp_lexicon_check(PG_FUNCTION_ARGS)
+{
+	char	   *fault;
+
+	atp_require_utf8();
+	if (atp_lexicon_compile(PG_GETARG_JSONB_P(0), &fault) != NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(cstring_to_text(fault));
+}
+
+static Datum
+judge(FunctionCallInfo fcinfo, AtpLexicons *lexicons, const char *hint)
+{
+	text	   *collection = PG_GETARG_TEXT_PP(1);
+	char		buf[ATP_RKEY_MAX];
+	AtpSpan		rkey = {NULL, 0};
+	char	   *why;
+
+	if (!PG_ARGISNULL(2))
+	{
+		struct varlena *key = PG_GETARG_VARLENA_PP(2);
+
+		rkey = (AtpSpan) {buf, atp_rkey_text((uint8_t *) VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), buf)};
+	}
+	switch (atp_lexicon_judge(lexicons, PG_GETARG_JSONB_P(0), (AtpSpan) {VARDATA_ANY(collection), VARSIZE_ANY_EXHDR(collection)},
+							  rkey, &why))
+	{
+		case ATP_LEX_VALID:
+			break;
+		case ATP_LEX_INVALID:
+			PG_RETURN_TEXT_P(cstring_to_text(why));
+		case ATP_LEX_UNJUDGED:
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("%s", why), errhint("%s", hint)));
+	}
+	PG_RETURN_NULL();
+}
+
+/* SQL: atproto.lexicon_valid(record, collection, rkey) */
+Datum
+atp_lexicon_valid(PG_FUNCTION_ARGS)
+{
+	atp_require_utf8();
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		PG_RETURN_NULL();
+	return judge(fcinfo, atp_lexicons_known(), "Use atproto.load_lexicon(); atproto.lexicon has those that are known.");
+}
+
+/* SQL: atproto.lexicon_valid(record, collection, rkey, lexicons) */
+Datum
+atp_lexicon_valid_given(PG_FUNCTION_ARGS)
+{
+	atp_require_utf8();
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(3))
+		PG_RETURN_NULL();
+	return judge(fcinfo, atp_lexicons_given(PG_GETARG_JSONB_P(3)), "Give its document, too, in an array.");
+}
