@@ -16,7 +16,8 @@
 #include "utils/timestamp.h"
 
 #define COLUMNS "name, url, owner, enabled AND stopped IS NULL AS runnable, xmin AS version"
-#define MORE_COLUMNS ", target, ca_file, proxy, collections, dids, actions, keep_records," \
+#define MORE_COLUMNS ", links <> 'none' AS has_links, CASE WHEN links NOT IN ('none', 'all') THEN links::text[] END AS links" \
+	", target, ca_file, proxy, collections, dids, actions, keep_records," \
 	" events, keep_raw, verify, backfill, max_dead_letters, max_dead_letter_bytes, max_held_events, max_held_bytes, host_is_pds," \
 	" count_collections," \
 	" (SELECT string_agg(h.name || ': ' || h.value || E'\\r\\n', '' ORDER BY h.name)" \
@@ -64,6 +65,29 @@ backfill_of(const char *name)
 	return backfill;
 }
 
+AtpLinkFilter
+atp_link_filter(char *text)
+{
+	char	   *path = strchr(text, ':');
+
+	if (path != NULL)
+		*path++ = '\0';
+	return (AtpLinkFilter) {text, path};
+}
+
+static void
+read_links(AtpSettings *settings, AtpTuple row)
+{
+	Datum	   *values;
+
+	settings->has_links = atp_get_bool(row, "has_links");
+	settings->nlinks = array_column(row, "links", TEXTOID, &values);
+	if (settings->nlinks > 0)
+		settings->links = palloc(sizeof(AtpLinkFilter) * settings->nlinks);
+	for (int i = 0; i < settings->nlinks; i++)
+		settings->links[i] = atp_link_filter(TextDatumGetCString(values[i]));
+}
+
 static void
 read_settings(AtpSettings *settings, AtpTuple row)
 {
@@ -99,6 +123,7 @@ read_settings(AtpSettings *settings, AtpTuple row)
 	settings->events = strcmp(events, "keep") == 0 ? ATP_EVENTS_KEEP
 		: strcmp(events, "hand") == 0 ? ATP_EVENTS_HAND : ATP_EVENTS_NONE;
 	settings->keep_raw = atp_get_bool(row, "keep_raw");
+	read_links(settings, row);
 	settings->verify = strcmp(verify, "full") == 0 ? ATP_VERIFY_FULL
 		: strcmp(verify, "chain") == 0 ? ATP_VERIFY_CHAIN : ATP_VERIFY_HASH;
 	settings->backfill = backfill_of(atp_get_text(row, "backfill"));
@@ -209,12 +234,23 @@ same_filters(const AtpSettings *a, const AtpSettings *b)
 	return true;
 }
 
+static bool
+same_links(const AtpSettings *a, const AtpSettings *b)
+{
+	if (a->has_links != b->has_links || a->nlinks != b->nlinks)
+		return false;
+	for (int i = 0; i < a->nlinks; i++)
+		if (strcmp(a->links[i].collection, b->links[i].collection) != 0 || !same_text(a->links[i].path, b->links[i].path))
+			return false;
+	return true;
+}
+
 bool
 atp_subscription_same_rows(const AtpSubscription *a, const AtpSubscription *b)
 {
 	return a->owner == b->owner && same_text(a->target, b->target) && same_filters(&a->settings, &b->settings) &&
 		a->settings.keep_records == b->settings.keep_records && a->settings.events == b->settings.events &&
-		a->settings.keep_raw == b->settings.keep_raw && a->settings.verify == b->settings.verify;
+		a->settings.keep_raw == b->settings.keep_raw && same_links(&a->settings, &b->settings) && a->settings.verify == b->settings.verify;
 }
 
 bool

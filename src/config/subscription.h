@@ -40,6 +40,13 @@ typedef enum AtpBackfill
 	ATP_BACKFILL_NETWORK
 } AtpBackfill;
 
+/* Links that are kept: of records of these collections, at this path. */
+typedef struct AtpLinkFilter
+{
+	char	   *collection;		/* valid pattern (I-06) */
+	char	   *path;			/* NULL: any */
+} AtpLinkFilter;
+
 /* Settings that may change while the stream runs. */
 typedef struct AtpSettings
 {
@@ -51,6 +58,9 @@ typedef struct AtpSettings
 	bool		keep_records;
 	AtpEvents	events;
 	bool		keep_raw;
+	bool		has_links;		/* table link is kept in step ... */
+	int			nlinks;			/* ... with links from these places; -1: all */
+	AtpLinkFilter *links;
 	AtpVerify	verify;
 	AtpBackfill backfill;
 	int			max_letters;
@@ -85,6 +95,9 @@ extern bool atp_subscription_same_stream(const AtpSubscription *a, const AtpSubs
 
 /* Do both make the same rows of what they take, of the same accounts, in the same tables, with the same rights? */
 extern bool atp_subscription_same_rows(const AtpSubscription *a, const AtpSubscription *b);
+
+/* An element of the column links, "collection:path" or "collection": cuts it. */
+extern AtpLinkFilter atp_link_filter(char *text);
 
 /* All of these: inside a transaction with SPI; results palloc'd in cxt. */
 extern List *atp_subscription_list(MemoryContext cxt);

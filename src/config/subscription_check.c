@@ -9,10 +9,13 @@
 
 #include "access/htup_details.h"
 #include "catalog/pg_authid.h"
+#include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "config/owner.h"
 #include "config/spi.h"
+#include "config/subscription.h"
 #include "config/subscription_check.h"
+#include "core/link.h"
 #include "core/nsid.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
@@ -22,7 +25,9 @@
 #include "signature.h"
 #include "source.h"
 #include "utils/acl.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 
 PG_FUNCTION_INFO_V1(atp_subscription_check);
@@ -79,7 +84,31 @@ check_endpoint(const AtpEndpoint *ep, bool allow_insecure)
 				 errhint("Use wss://, or set \"allow_insecure\".")));
 }
 
-/* I-06 */
+/* A value that is NULL is for the table's own checks. */
+static bool
+get_bool(AtpTuple row, const char *column)
+{
+	bool		isnull;
+	Datum		value = atp_get(row, column, BOOLOID, &isnull);
+
+	return !isnull && DatumGetBool(value);
+}
+
+/* I-06; what: "collection".  whole: what it is in. */
+static void
+check_pattern(const char *what, const char *pattern, const char *whole, const char *hint)
+{
+	size_t		at = 0;
+	AtpErr		err = atp_nsid_pattern_check(pattern, strlen(pattern), &at);
+
+	if (err != ATP_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid %s: \"%s\"", what, whole),
+				 errdetail("%s (byte %zu)", atp_err_text(err), atp_byte_number(at)),
+				 errhint("%s", hint)));
+}
+
 static void
 check_collections(AtpTuple row)
 {
@@ -90,16 +119,62 @@ check_collections(AtpTuple row)
 	for (int i = 0; i < n; i++)
 	{
 		const char *pattern = nulls[i] ? "" : TextDatumGetCString(values[i]);
-		size_t		at = 0;
-		AtpErr		err = atp_nsid_pattern_check(pattern, strlen(pattern), &at);
 
-		if (err != ATP_OK)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("invalid collection: \"%s\"", pattern),
-					 errdetail("%s (byte %zu)", atp_err_text(err), atp_byte_number(at)),
-					 errhint("Use an NSID such as app.bsky.feed.post, or a pattern such as app.bsky.*.")));
+		check_pattern("collection", pattern, pattern, "Use an NSID such as app.bsky.feed.post, or a pattern such as app.bsky.*.");
 	}
+}
+
+static void
+check_link_source(const char *text)
+{
+	static const char hint[] = "Use a collection and a path, such as app.bsky.feed.like:subject.uri, or a collection or a pattern alone, such as app.bsky.graph.*.";
+	AtpLinkFilter filter = atp_link_filter(pstrdup(text));
+
+	check_pattern("source of links", filter.collection, text, hint);
+	if (filter.path != NULL && !atp_link_path_is_valid((AtpSpan) {filter.path, strlen(filter.path)}))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid source of links: \"%s\"", text),
+				 errdetail("A path is written as record_links() gives it, and has at most %d bytes.", ATP_LINK_PATH_MAX),
+				 errhint("%s", hint)));
+}
+
+/* What is to be kept in table link. */
+static void
+check_links(AtpTuple row, const AtpEndpoint *ep)
+{
+	char	   *links = atp_get_text_or_null(row, "links");
+	Oid			input;
+	Oid			element;
+	Datum	   *values;
+	bool	   *nulls;
+	int			n;
+
+	if (links == NULL || strcmp(links, "none") == 0)
+		return;
+	if (!atp_source_of(ep->nsid)->by_repo)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("subscriptions to %s cannot have \"%s\"", ep->nsid, "links"),
+				 errdetail("Its events are not of repositories.")));
+	if (!get_bool(row, "keep_records"))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("links are kept only with records"),
+				 errdetail("Which links go with a record that is updated or deleted, the table \"%s\" tells.", "record"),
+				 errhint("Set \"%s\" to \"%s\", or \"%s\" to \"%s\".", "keep_records", "true", "links", "none")));
+	if (strcmp(links, "all") == 0)
+		return;
+	if (links[0] != '{')
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for \"%s\": \"%s\"", "links", links),
+				 errhint("Use %s, %s, or an array of sources such as %s.", "'none'", "'all'", "'{app.bsky.feed.like:subject.uri,app.bsky.graph.*}'")));
+	getTypeInputInfo(TEXTARRAYOID, &input, &element);
+	deconstruct_array(DatumGetArrayTypeP(OidInputFunctionCall(input, links, element, -1)),
+					  TEXTOID, -1, false, TYPALIGN_INT, &values, &nulls, &n);
+	for (int i = 0; i < n; i++)
+		check_link_source(nulls[i] ? "" : TextDatumGetCString(values[i]));
 }
 
 /* Columns that decide which of a commit's records a subscription takes, and where they go. */
@@ -108,7 +183,7 @@ static const struct
 	const char *name;
 	Oid			type;
 }			selecting[] = {
-	{"target", NAMEOID}, {"collections", TEXTARRAYOID}, {"actions", TEXTARRAYOID}, {"keep_records", BOOLOID}
+	{"target", NAMEOID}, {"collections", TEXTARRAYOID}, {"actions", TEXTARRAYOID}, {"keep_records", BOOLOID}, {"links", TEXTOID}
 };
 
 /* Did an update leave them as they were? */
@@ -142,7 +217,7 @@ warn_of_neighbours(AtpTuple row)
 	SPI_connect();
 	neighbour = atp_query("SELECT name FROM atproto.subscription WHERE name <> $1 AND target = $2"
 						  " AND endpoint LIKE '%/xrpc/com.atproto.sync.subscribeRepos'"
-						  " AND (collections, actions, keep_records) IS DISTINCT FROM ($3, $4, $5)"
+						  " AND (collections, actions, keep_records, links) IS DISTINCT FROM ($3, $4, $5, $6)"
 						  " ORDER BY name LIMIT 1", args, lengthof(args));
 	if (neighbour.n > 0)
 		ereport(WARNING,
@@ -177,16 +252,6 @@ check_ca_file(const AtpTuple *old, AtpTuple row)
 				 errmsg("permission denied to set \"%s\"", "ca_file"),
 				 errdetail("Only roles with privileges of the role \"%s\" may name a file of the server.",
 						   "pg_read_server_files")));
-}
-
-/* A value that is NULL is for the table's own checks. */
-static bool
-get_bool(AtpTuple row, const char *column)
-{
-	bool		isnull;
-	Datum		value = atp_get(row, column, BOOLOID, &isnull);
-
-	return !isnull && DatumGetBool(value);
 }
 
 static void
@@ -378,6 +443,7 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 	check_host_is_pds(row, ep);
 	check_backfill(row, ep);
 	check_handles(row, ep);
+	check_links(row, ep);
 	if (atp_source_of(ep->nsid)->by_repo && (old == NULL || !same_selection(*old, row)))
 		warn_of_neighbours(row);
 	return PointerGetDatum(complete(old, row, ep));

@@ -61,6 +61,15 @@ atp_link_path_element(AtpLinkPath *path, AtpSpan type)
 }
 
 bool
+atp_link_path_is_valid(AtpSpan path)
+{
+	for (size_t i = 0; i < path.len; i++)
+		if (!is_plain(path.ptr[i]) && (path.ptr[i] == '\0' || strchr(".#%[]", path.ptr[i]) == NULL))
+			return false;
+	return path.len > 0 && path.len <= ATP_LINK_PATH_MAX;
+}
+
+bool
 atp_link_is_name_of_model(AtpSpan name)
 {
 	return atp_span_is(name, "$type") || atp_span_is(name, "$link") || atp_span_is(name, "$bytes");

@@ -33,6 +33,9 @@ typedef struct AtpLinkPath
 
 extern void atp_link_path_name(AtpLinkPath *path, AtpSpan name);
 
+/* Could it be written like that? */
+extern bool atp_link_path_is_valid(AtpSpan path);
+
 /* type: ptr NULL when the element has none. */
 extern void atp_link_path_element(AtpLinkPath *path, AtpSpan type);
 

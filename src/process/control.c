@@ -121,6 +121,7 @@ static const struct
 	{"repo_source", 20, TEXTOID},
 	{"list_hosts", 21, BOOLOID, true},
 	{"count_collections", 22, BOOLOID, true},
+	{"links", 23, TEXTOID, true},
 };
 
 static void
@@ -154,7 +155,7 @@ atp_subscribe(PG_FUNCTION_ARGS)
 		if (parameters[i].required && PG_ARGISNULL(parameters[i].number))
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("name, url, target, keep_records, events, keep_raw, allow_insecure, workers, verify, backfill, handles, list_hosts and count_collections must not be null")));
+					 errmsg("name, url, target, keep_records, events, keep_raw, allow_insecure, workers, verify, backfill, handles, list_hosts, count_collections and links must not be null")));
 	SPI_connect();
 	insert_subscription(fcinfo);
 	make_cursor(name, ATP_FUNCTION_ARG(2, INT8OID));

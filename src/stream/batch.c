@@ -27,6 +27,9 @@ static const char *const skip_names[ATP_SKIP_COUNT] = {
 	[ATP_SKIP_NO_IDENTITY] = "no_identity",
 	[ATP_SKIP_OTHER_HOST] = "other_host",
 	[ATP_SKIP_FORKED] = "forked",
+	[ATP_SKIP_LINK_PATH] = "link_path",
+	[ATP_SKIP_LINK_TARGET] = "link_target",
+	[ATP_SKIP_LINK_SOURCE] = "link_source",
 };
 
 const char *

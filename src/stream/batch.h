@@ -128,6 +128,10 @@ typedef enum AtpSkip
 	ATP_SKIP_NO_IDENTITY,		/* there is no account that could (V-43) */
 	ATP_SKIP_OTHER_HOST,		/* the account is elsewhere (V-44) */
 	ATP_SKIP_FORKED,			/* the account has signed another commit of this revision, too (V-15) */
+	/* links of records that are stored */
+	ATP_SKIP_LINK_PATH,			/* too long */
+	ATP_SKIP_LINK_TARGET,		/* likewise, for an entry of an index */
+	ATP_SKIP_LINK_SOURCE,		/* there is no room for another source */
 	ATP_SKIP_COUNT
 } AtpSkip;
 

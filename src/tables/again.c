@@ -11,6 +11,7 @@
 #include "tables/fault.h"
 #include "tables/judge.h"
 #include "tables/letter.h"
+#include "tables/link_rows.h"
 
 static bool
 same_path(AtpSpan a, AtpSpan b)
@@ -150,6 +151,7 @@ process(const AtpAgain *again, const char **why)
 	if (batch->nevents == 0 || batch->events[0].ignored)
 		return ATP_OUTCOME_OBSOLETE;
 	a.hi = batch->nevents;
+	atp_link_sources(&a);
 	outcome = apply_event(&a, again, why);
 	if (outcome != ATP_OUTCOME_STAYS)
 	{

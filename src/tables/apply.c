@@ -21,6 +21,7 @@
 #include "tables/heap.h"
 #include "tables/fault.h"
 #include "tables/letter.h"
+#include "tables/link_rows.h"
 #include "tables/progress.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -432,6 +433,8 @@ apply_some(AtpApply *a, const char **reason)
 			learnt.with_statements = AFTER_CONFLICT;
 			way = WAY_STATEMENTS;
 		}
+		else if (error->sqlerrcode == ATP_ERRCODE_SOURCES && !a->has_sources)
+			atp_link_sources_ahead(a);
 		else if (fault == ATP_FAULT_ROW && way != WAY_PIECES)
 		{
 			way = WAY_PIECES;

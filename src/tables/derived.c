@@ -7,7 +7,7 @@
 #include "tables/derived.h"
 
 static const AtpDerived *const tables[] = {
-	&atp_record_event_derived, &atp_collection_count_derived,
+	&atp_record_event_derived, &atp_collection_count_derived, &atp_link_derived,
 };
 
 int

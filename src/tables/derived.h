@@ -24,7 +24,8 @@ typedef struct AtpChange
 	bool		found;
 	uint64		old_rev;
 	struct varlena *old_cid;
-	struct varlena *old_value;	/* as it lies in the table; NULL when jsonb cannot hold it */
+	struct varlena *old_value;	/* as it lies in the table; NULL when jsonb cannot hold it ... */
+	struct varlena *old_raw;	/* ... and then, likewise, this */
 } AtpChange;
 
 typedef struct AtpDerived
@@ -41,6 +42,7 @@ typedef struct AtpDerived
 
 extern const AtpDerived atp_record_event_derived;
 extern const AtpDerived atp_collection_count_derived;
+extern const AtpDerived atp_link_derived;
 
 /* ERROR unless the table, if the subscription fills it, takes what comes from an export: an older one may not. */
 extern void atp_record_event_check(const AtpSubscription *sub, AtpStatements *set);

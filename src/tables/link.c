@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "core/link.h"
+#include "executor/spi.h"
 #include "fmgr.h"
 #include "tables/link.h"
 
@@ -15,6 +16,18 @@ static const AtpColumn columns[] = {
 	{"source", ATP_TYPE_INT4, ATP_KEY, "NOT NULL", "link_source.id: collection of the record, and where in it the link stands"},
 	{"rkey", ATP_TYPE_RKEY, ATP_KEY, "NOT NULL", "of the record that links"},
 	{"did", ATP_TYPE_DID, ATP_KEY, "NOT NULL", "likewise"},
+};
+
+static const AtpStatement statements[] = {
+	[ATP_PUT_LINKS] = {
+		"INSERT INTO #.link ({columns}) SELECT * FROM unnest({arrays}) ON CONFLICT (target, source, rkey, did) DO NOTHING",
+		SPI_OK_INSERT, {0}, {0}, &atp_link_table, ATP_ROWS_IN | ATP_AS_HEAP
+	},
+	[ATP_DELETE_LINKS] = {
+		"DELETE FROM #.link l USING unnest({arrays}) u (target, source, rkey, did)"
+		" WHERE l.target OPERATOR(@.=) u.target AND l.source = u.source AND l.rkey OPERATOR(@.=) u.rkey AND l.did OPERATOR(@.=) u.did",
+		SPI_OK_DELETE, {0}, {0}, &atp_link_table, ATP_ROWS_IN | ATP_PLANNED_ANEW
+	},
 };
 
 const AtpTable atp_link_table = {
@@ -34,6 +47,8 @@ const AtpTable atp_link_table = {
 	" JOIN #.link_source s ON s.id = l.source JOIN #.repo p ON p.did OPERATOR(@.=) l.did"
 	" WHERE p.active AND p.purge_rev IS NULL",
 	.view_comment = "links of active repositories, with their sources",
+	.statements = statements,
+	.nstatements = lengthof(statements),
 	.shard_by = "did",
 };
 

@@ -28,6 +28,22 @@
 
 #include "tables/table.h"
 
+/* Statements of link. */
+typedef enum AtpLinkStatement
+{
+	ATP_PUT_LINKS,				/* those that are not there */
+	ATP_DELETE_LINKS
+} AtpLinkStatement;
+
+/* Statements of link_source. */
+typedef enum AtpLinkSourceStatement
+{
+	ATP_FIND_SOURCES,			/* collection[], path[], n[] -> n, id of those that exist */
+	ATP_ADD_SOURCES,			/* collection[], path[]: as what records bring, while there is room */
+	ATP_NAME_SOURCES,			/* likewise: as what somebody names */
+	ATP_LAST_SOURCE				/* -> the highest id of what records have brought */
+} AtpLinkSourceStatement;
+
 /* Literals: they are put into SQL. */
 #define ATP_LINK_SOURCES_MAX	10000
 

@@ -21,6 +21,7 @@
 #include "tables/fault.h"
 #include "tables/heap.h"
 #include "tables/letter.h"
+#include "tables/link_rows.h"
 #include "tables/merge.h"
 #include "tables/record.h"
 #include "tables/stored_rows.h"
@@ -346,6 +347,7 @@ write_step(AtpMerge *m)
 	/* it all goes with the step */
 	MemoryContext old = MemoryContextSwitchTo(m->batch->cxt);
 
+	atp_link_sources(&a);
 	if (m->batch->nrows > 0)
 		write_rows(m, &a, 0, m->batch->nrows);
 	atp_letters_store(&a, m->batch->letters);

@@ -37,7 +37,7 @@ static const AtpColumn columns[] = {
 
 /* Where Citus keeps the rows, who has the repository's has those of its records: rows of many servers cannot be locked by a SELECT. */
 #define OLD_RECORDS \
-	"SELECT u.n, r.rev, r.cid, r.value FROM unnest($1, $2, $3, $4) u (did, collection, rkey, n)" \
+	"SELECT u.n, r.rev, " CONTENT " FROM unnest($1, $2, $3, $4) u (did, collection, rkey, n)" \
 	" JOIN #.record r ON " SAME_RECORD
 #define RECORD_REV \
 	"SELECT r.rev FROM #.record r, unnest($1, $2, $3) u (did, collection, rkey) WHERE " SAME_RECORD
@@ -60,9 +60,10 @@ static const AtpColumn columns[] = {
 	" WHERE " SAME_RECORD " AND r.rev OPERATOR(@.<=) u.purge_rev"
 
 /* What goes, for derived tables. */
-#define GONE(seq)	" RETURNING r.did, r.collection, r.rkey, r.rev, r.cid, r.value, " seq
+#define CONTENT		"r.cid, r.value, CASE WHEN r.value IS NULL THEN r.raw END"
+#define GONE(seq)	" RETURNING r.did, r.collection, r.rkey, r.rev, " CONTENT ", " seq
 #define GONE_COLUMNS \
-	{ATP_TYPE_DID, ATP_TYPE_NSID, ATP_TYPE_RKEY, ATP_TYPE_TID, ATP_TYPE_CID, ATP_TYPE_JSONB, ATP_TYPE_INT8}
+	{ATP_TYPE_DID, ATP_TYPE_NSID, ATP_TYPE_RKEY, ATP_TYPE_TID, ATP_TYPE_CID, ATP_TYPE_JSONB, ATP_TYPE_BYTEA, ATP_TYPE_INT8}
 
 /* did[], collection[], rkey[], and one more */
 #define KEYS_ARGS(type) \
@@ -89,10 +90,10 @@ static const AtpStatement statements[] = {
 	[ATP_OLD_RECORDS] = {
 		OLD_RECORDS " FOR NO KEY UPDATE OF r",
 		SPI_OK_SELECT, KEYS_ARGS(ATP_ARRAY(ATP_TYPE_INT4)),
-		{ATP_TYPE_INT4, ATP_TYPE_TID, ATP_TYPE_CID, ATP_TYPE_JSONB}, &atp_record_table, ATP_PLANNED_ANEW,
+		{ATP_TYPE_INT4, ATP_TYPE_TID, ATP_TYPE_CID, ATP_TYPE_JSONB, ATP_TYPE_BYTEA}, &atp_record_table, ATP_PLANNED_ANEW,
 		&(const AtpStatement) {
 			OLD_RECORDS, SPI_OK_SELECT, KEYS_ARGS(ATP_ARRAY(ATP_TYPE_INT4)),
-			{ATP_TYPE_INT4, ATP_TYPE_TID, ATP_TYPE_CID, ATP_TYPE_JSONB}, &atp_record_table
+			{ATP_TYPE_INT4, ATP_TYPE_TID, ATP_TYPE_CID, ATP_TYPE_JSONB, ATP_TYPE_BYTEA}, &atp_record_table
 		}
 	},
 	[ATP_LAST_REV] = {
@@ -172,8 +173,8 @@ tell_gone(AtpApply *a, int n)
 
 	for (int i = 0; i < n; i++)
 	{
-		Datum		v[7];
-		bool		null[7];
+		Datum		v[8];
+		bool		null[8];
 
 		heap_deform_tuple(gone->vals[i], gone->tupdesc, v, null);
 		/* a view may show anything */
@@ -187,9 +188,10 @@ tell_gone(AtpApply *a, int n)
 			.rkey = PG_DETOAST_DATUM_PACKED(v[2]), .rev = DatumGetAtpTid(v[3])
 		};
 		changes[i] = (AtpChange) {
-			.row = &rows[i], .seq = DatumGetInt64(v[6]), .found = true, .old_rev = rows[i].rev,
+			.row = &rows[i], .seq = DatumGetInt64(v[7]), .found = true, .old_rev = rows[i].rev,
 			.old_cid = null[4] ? NULL : PG_DETOAST_DATUM_PACKED(v[4]),
-			.old_value = null[5] ? NULL : (struct varlena *) DatumGetPointer(v[5])
+			.old_value = null[5] ? NULL : (struct varlena *) DatumGetPointer(v[5]),
+			.old_raw = null[6] ? NULL : (struct varlena *) DatumGetPointer(v[6])
 		};
 	}
 	atp_derived_flush(a, changes, n);

@@ -14,7 +14,7 @@ typedef enum AtpRecordStatement
 	ATP_PUT_OLDER_RECORDS,			/* the same, but never over what is as new */
 	ATP_DELETE_RECORDS,				/* keys, rev[]: not what is newer */
 	ATP_DELETE_OLDER_RECORDS,
-	ATP_OLD_RECORDS,				/* keys, n[] -> n, rev, cid, value of those that exist */
+	ATP_OLD_RECORDS,				/* keys, n[] -> n, rev, cid, value, raw where there is no value, of those that exist */
 	ATP_LAST_REV,					/* did -> the newest rev of its records */
 	ATP_ERASE_RECORDS,				/* at most so many, did, up to rev */
 	ATP_ERASE_RECORDS_TOLD,			/* and seq */

@@ -192,8 +192,8 @@ find_old_records(AtpRecords *r, bool created)
 	n = atp_execute(set, &atp_record_table.statements[ATP_OLD_RECORDS], args, NULL);
 	for (uint64 i = 0; i < n; i++)
 	{
-		Datum		v[4];
-		bool		null[4];
+		Datum		v[5];
+		bool		null[5];
 		AtpChange  *change;
 
 		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, v, null);
@@ -203,6 +203,7 @@ find_old_records(AtpRecords *r, bool created)
 		change->old_cid = null[2] ? NULL : PG_DETOAST_DATUM_COPY(v[2]);
 		/* many of them may be too much for memory */
 		change->old_value = null[3] ? NULL : (struct varlena *) DatumGetPointer(datumCopy(v[3], false, -1));
+		change->old_raw = null[4] ? NULL : (struct varlena *) DatumGetPointer(datumCopy(v[4], false, -1));
 	}
 	SPI_freetuptable(SPI_tuptable);
 }

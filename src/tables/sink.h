@@ -38,6 +38,7 @@ typedef struct AtpApply
 	bool		accepted;		/* what accepts() said, as a step that can fail */
 	bool		again;			/* it comes once more: nothing that is as new is overwritten */
 	bool		force;			/* whatever is there is overwritten, also what is newer */
+	bool		has_sources;	/* those that its links need are there, as far as there is room (link_rows.h) */
 	AtpStanding standing;		/* what standing() said, likewise */
 	struct varlena *repo;		/* to be marked, likewise */
 	/* events of the batch that this transaction is about: [lo, hi) */

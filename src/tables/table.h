@@ -80,7 +80,7 @@ typedef struct AtpStatement
 	const char *sql;
 	int			result;			/* SPI_OK_... */
 	int			args[12];		/* AtpType, or ATP_ARRAY of it */
-	AtpType		columns[8];		/* that come back and are read */
+	AtpType		columns[9];		/* that come back and are read */
 	const struct AtpTable *table;	/* NULL: none of the data tables */
 	int			flags;
 	const struct AtpStatement *distributed;	/* instead, where Citus keeps the table's rows; NULL: the same */

@@ -26,6 +26,15 @@ atp_aturi_make(const char *s, size_t n)
 	return atp_uri_make(ATP_SCHEME_AT, s, n);
 }
 
+struct varlena *
+atp_aturi_make_parsed(const AtpUri *uri, const char *s, size_t n)
+{
+	struct varlena *v = palloc(VARHDRSZ + n);
+
+	SET_VARSIZE(v, VARHDRSZ + atp_uri_store_parsed(uri, s, n, (uint8_t *) VARDATA(v)));
+	return v;
+}
+
 PG_FUNCTION_INFO_V1(atp_pg_aturi_did);
 Datum
 atp_pg_aturi_did(PG_FUNCTION_ARGS)

@@ -22,6 +22,10 @@ extern struct varlena *atp_rkey_make(const char *s, size_t n);
 extern struct varlena *atp_cidlink_make(const uint8_t *bytes, size_t n);
 extern struct varlena *atp_aturi_make(const char *s, size_t n);
 
+/* The same of what has been parsed just now; uri: what atp_uri_parse() has made of it. */
+struct AtpUri;
+extern struct varlena *atp_aturi_make_parsed(const struct AtpUri *uri, const char *s, size_t n);
+
 /* A text that may be anything, as a value; false: it is none. */
 typedef bool (*AtpTry) (const char *s, size_t n, Datum *value);
 
