@@ -19,7 +19,7 @@
 #define MORE_COLUMNS ", links <> 'none' AS has_links, CASE WHEN links NOT IN ('none', 'all') THEN links::text[] END AS links" \
 	", target, ca_file, proxy, collections, dids, actions, keep_records," \
 	" events, keep_raw, verify, backfill, max_dead_letters, max_dead_letter_bytes, max_held_events, max_held_bytes, host_is_pds," \
-	" count_collections," \
+	" count_collections, slice," \
 	" (SELECT string_agg(h.name || ': ' || h.value || E'\\r\\n', '' ORDER BY h.name)" \
 	"  FROM atproto.request_header h WHERE h.subscription = s.name) AS headers, workers, created_at"
 
@@ -95,6 +95,8 @@ read_settings(AtpSettings *settings, AtpTuple row)
 	Datum	   *values;
 	const char *events = atp_get_text(row, "events");
 	const char *verify = atp_get_text(row, "verify");
+	const char *slice;
+	size_t		at;
 	int			n;
 
 	settings->ncollections = array_column(row, "collections", TEXTOID, &values);
@@ -111,6 +113,10 @@ read_settings(AtpSettings *settings, AtpTuple row)
 			settings->dids[i] = (struct varlena *) DatumGetPointer(values[i]);
 		qsort(settings->dids, settings->ndids, sizeof(struct varlena *), atp_compare_did_refs);
 	}
+
+	slice = atp_get_text_or_null(row, "slice");
+	if (slice != NULL && atp_slice_parse(slice, strlen(slice), &settings->slice, &at) != ATP_OK)
+		elog(ERROR, "column \"slice\" is \"%s\"", slice);
 
 	n = array_column(row, "actions", TEXTOID, &values);
 	for (int a = 0; a < 3; a++)
@@ -223,7 +229,8 @@ atp_subscription_same_stream(const AtpSubscription *a, const AtpSubscription *b)
 static bool
 same_filters(const AtpSettings *a, const AtpSettings *b)
 {
-	if (a->ncollections != b->ncollections || a->ndids != b->ndids || memcmp(a->actions, b->actions, sizeof(a->actions)) != 0)
+	if (a->ncollections != b->ncollections || a->ndids != b->ndids || memcmp(a->actions, b->actions, sizeof(a->actions)) != 0 ||
+		a->slice.number != b->slice.number || a->slice.of != b->slice.of)
 		return false;
 	for (int i = 0; i < a->ncollections; i++)
 		if (strcmp(a->collections[i], b->collections[i]) != 0)

@@ -7,6 +7,7 @@
 
 #include "postgres.h"
 
+#include "core/slice.h"
 #include "datatype/timestamp.h"
 #include "net/endpoint.h"
 #include "nodes/pg_list.h"
@@ -54,6 +55,7 @@ typedef struct AtpSettings
 	char	  **collections;	/* valid patterns (I-06) */
 	int			ndids;			/* -1: all */
 	struct varlena **dids;		/* sorted: atp_compare_did_refs() */
+	AtpSlice	slice;
 	bool		actions[3];		/* by AtpAction */
 	bool		keep_records;
 	AtpEvents	events;

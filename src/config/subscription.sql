@@ -20,6 +20,7 @@ CREATE TABLE atproto.subscription (
     target name NOT NULL DEFAULT 'atproto',
     collections text[],
     dids @extschema@.did[],
+    slice text,
     actions text[]
         CHECK (actions <@ ARRAY['create', 'update', 'delete']),
     keep_records boolean NOT NULL DEFAULT true,
@@ -65,6 +66,7 @@ COMMENT ON COLUMN atproto.subscription.enabled IS 'false after atproto.pause()';
 COMMENT ON COLUMN atproto.subscription.target IS 'schema of the tables that are filled';
 COMMENT ON COLUMN atproto.subscription.collections IS 'only records of these collections: NSIDs, or patterns like app.bsky.*; NULL: all';
 COMMENT ON COLUMN atproto.subscription.dids IS 'only these repositories; NULL: all';
+COMMENT ON COLUMN atproto.subscription.slice IS 'only repositories of this part of all: 3/16 are those with did_slice(did, 16) = 3; NULL: all';
 COMMENT ON COLUMN atproto.subscription.actions IS 'only these actions on records: create, update, delete; NULL: all';
 COMMENT ON COLUMN atproto.subscription.keep_records IS 'whether the table record is kept in step';
 COMMENT ON COLUMN atproto.subscription.events IS 'table record_event: none; keep every operation; or hand it to that table''s triggers and remove it in the same transaction';

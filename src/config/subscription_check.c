@@ -17,6 +17,7 @@
 #include "config/subscription_check.h"
 #include "core/link.h"
 #include "core/nsid.h"
+#include "core/slice.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
@@ -175,6 +176,30 @@ check_links(AtpTuple row, const AtpEndpoint *ep)
 					  TEXTOID, -1, false, TYPALIGN_INT, &values, &nulls, &n);
 	for (int i = 0; i < n; i++)
 		check_link_source(nulls[i] ? "" : TextDatumGetCString(values[i]));
+}
+
+static void
+check_slice(AtpTuple row, const AtpEndpoint *ep)
+{
+	const char *text = atp_get_text_or_null(row, "slice");
+	AtpSlice	slice;
+	size_t		at;
+	AtpErr		err;
+
+	if (text == NULL)
+		return;
+	if (!atp_source_of(ep->nsid)->by_repo)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("subscriptions to %s cannot have \"%s\"", ep->nsid, "slice"),
+				 errdetail("Its events are not of repositories.")));
+	err = atp_slice_parse(text, strlen(text), &slice, &at);
+	if (err != ATP_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid slice: \"%s\"", text),
+				 errdetail("%s (byte %zu)", atp_err_text(err), atp_byte_number(at)),
+				 errhint("The slices of four servers are 0/4, 1/4, 2/4 and 3/4.")));
 }
 
 /* Columns that decide which of a commit's records a subscription takes, and where they go. */
@@ -438,6 +463,7 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 	check_proxy(row);
 	check_ca_file(old, row);
 	check_collections(row);
+	check_slice(row, ep);
 	check_workers(row, ep);
 	check_verify(row, ep);
 	check_host_is_pds(row, ep);

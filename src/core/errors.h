@@ -237,6 +237,9 @@ ATP_ERROR(ATP_E_ALLOW_PORT, "A port is a number from 1 to 65535.")
 ATP_ERROR(ATP_E_ALLOW_NETWORK, "A network is written as its first address, \"/\", and a number of bits.")
 
 /* --- consumer --- */
+ATP_ERROR(ATP_E_SLICE, "A slice is a number, \"/\", and how many slices there are, such as 3/16.")
+ATP_ERROR(ATP_E_SLICE_NONE, "There must be one slice or more.")
+ATP_ERROR(ATP_E_SLICE_NUMBER, "Slices are numbered from 0, so that the number is less than how many there are.")
 ATP_ERROR(ATP_E_SEQ_ORDER, "\"seq\" is not greater than that of the event before.")
 ATP_ERROR(ATP_E_LABEL_VAL, "A label's value must have 1 to 128 bytes.")
 ATP_ERROR(ATP_E_COMMIT_MISMATCH, "The commit's operations do not lead from prevData to the tree that is signed: some are left out, or are others.")

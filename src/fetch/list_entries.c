@@ -9,6 +9,7 @@
 #include "fetch/list_entries.h"
 #include "net/http.h"
 #include "port/pg_bitutils.h"
+#include "stream/format.h"
 #include "types/types.h"
 
 static int
@@ -47,6 +48,17 @@ atp_listed_sort(AtpListed *listed)
 		else if (account->has_rev && (!last->has_rev || account->rev > last->rev))
 			*last = *account;
 	}
+	listed->n = kept;
+}
+
+void
+atp_listed_keep(AtpListed *listed, const AtpSettings *settings)
+{
+	int			kept = 0;
+
+	for (int i = 0; i < listed->n; i++)
+		if (atp_wants_did(settings, listed->accounts[i].did))
+			listed->accounts[kept++] = listed->accounts[i];
 	listed->n = kept;
 }
 

@@ -8,6 +8,7 @@
 
 #include "postgres.h"
 
+#include "config/subscription.h"
 #include "core/list_page.h"
 #include "nodes/pg_list.h"
 
@@ -34,6 +35,9 @@ typedef struct AtpListed
 /* The caller fills what is returned, and counts it. */
 extern AtpListedAccount *atp_listed_add(AtpListed *listed);
 extern void atp_listed_sort(AtpListed *listed);
+
+/* Leave out the accounts that the subscription does not follow. */
+extern void atp_listed_keep(AtpListed *listed, const AtpSettings *settings);
 
 /*
  * Which accounts a list has named since this process reads it; a sketch, which

@@ -421,6 +421,7 @@ atp_list_take(const AtpListing *listing, const char *text, size_t n, AtpListSeen
 		wrong = atp_listed_read(&page, atp_list_is_of_hosts(listing) ? ATP_LIST_HOSTS : ATP_LIST_REPOS, seen, text, n);
 		if (wrong == NULL && atp_list_is_of_host(listing))
 			atp_list_of_host_judge(listing, &page);
+		atp_listed_keep(&page, &sub->settings);
 		if (wrong != NULL)
 			put_off(listing, wrong, ATP_LIST_NOTED);
 		else
@@ -443,6 +444,7 @@ atp_list_take_dids(const AtpListing *listing)
 			*atp_listed_add(&page) = (AtpListedAccount) {.did = sub->settings.dids[i]};
 		page.entries = page.n;
 		atp_listed_sort(&page);
+		atp_listed_keep(&page, &sub->settings);
 		(void) take(listing, sub, &page, "dids", NULL, false);
 	}
 	atp_owner_end(caller);

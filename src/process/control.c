@@ -122,6 +122,7 @@ static const struct
 	{"list_hosts", 21, BOOLOID, true},
 	{"count_collections", 22, BOOLOID, true},
 	{"links", 23, TEXTOID, true},
+	{"slice", 24, TEXTOID},
 };
 
 static void

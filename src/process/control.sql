@@ -28,10 +28,11 @@ CREATE FUNCTION atproto.subscribe(
     repo_source text DEFAULT NULL,
     list_hosts boolean DEFAULT false,
     count_collections boolean DEFAULT false,
-    links text DEFAULT 'none'
+    links text DEFAULT 'none',
+    slice text DEFAULT NULL
 ) RETURNS void
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_subscribe';
-COMMENT ON FUNCTION atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text) IS 'follow an event stream; cursor NULL: from now on, 0: from the oldest event that the server has, n: from the event after n; the rest as the columns of atproto.subscription';
+COMMENT ON FUNCTION atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text, text) IS 'follow an event stream; cursor NULL: from now on, 0: from the oldest event that the server has, n: from the event after n; the rest as the columns of atproto.subscription';
 CREATE FUNCTION atproto.unsubscribe(name text) RETURNS void
     LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_unsubscribe';
 COMMENT ON FUNCTION atproto.unsubscribe(text) IS 'forget a subscription, its cursor, gaps and dead letters; records stay';
@@ -53,7 +54,7 @@ CREATE FUNCTION atproto.stream_status(
 COMMENT ON FUNCTION atproto.stream_status() IS 'live state of this database''s consumers since the server started; of others'' only for members of pg_monitor';
 
 REVOKE ALL ON FUNCTION
-    atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text),
+    atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text, text),
     atproto.unsubscribe(text), atproto.pause(text), atproto.resume(text), atproto.set_cursor(text, bigint),
     atproto.stream_status()
     FROM PUBLIC;
@@ -102,7 +103,8 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
         e.held_bytes,
         e.held_since,
         left(COALESCE(s.stopped, p.last_error), 2000) AS last_error,
-        COALESCE(s.stopped_at, p.last_error_at) AS last_error_at
+        COALESCE(s.stopped_at, p.last_error_at) AS last_error_at,
+        s.slice
     FROM atproto.subscription s
         LEFT JOIN atproto.stream_status() p ON p.name = s.name
         CROSS JOIN LATERAL (SELECT atproto.consumer_pid(s.name) AS pid) h

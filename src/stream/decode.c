@@ -255,6 +255,13 @@ decode_rows(const Incoming *in)
 	{
 		if (repo.ptr != NULL)
 			event->did = atp_did_make(repo.ptr, repo.len);
+		/* nor is it looked at what is wrong with those of others */
+		if (event->did != NULL && !atp_wants_did(in->decoder->settings, event->did))
+		{
+			in->batch->skips[ATP_SKIP_FILTERED]++;
+			event->ignored = true;
+			return;
+		}
 		(void) atp_dead_letter(in->batch, "message", event, in->err, in->at);
 	}
 	if (unknown)

@@ -11,6 +11,8 @@
 bool
 atp_wants_did(const AtpSettings *settings, const struct varlena *did)
 {
+	if (settings->slice.of > 0 && atp_did_slice(did, settings->slice.of) != settings->slice.number)
+		return false;
 	return settings->ndids < 0 ||
 		(settings->ndids > 0 &&
 		 bsearch(&did, settings->dids, settings->ndids, sizeof(did), atp_compare_did_refs) != NULL);

@@ -421,6 +421,7 @@ decode(Held *held, AtpDecoder *decoder, const AtpSettings *settings)
 	AtpSettings all = *settings;
 
 	all.ndids = -1;
+	all.slice.of = 0;
 	atp_decoder_settings(decoder, &all);
 	batch->nmessages = 0;
 	for (int i = 0; i < n; i++)

@@ -4,6 +4,8 @@
  */
 #include "postgres.h"
 
+#include "catalog/partition.h"
+#include "common/hashfn.h"
 #include "utils/sortsupport.h"
 
 #include "types/text_type.h"
@@ -37,6 +39,16 @@ int
 atp_compare_did_refs(const void *a, const void *b)
 {
 	return atp_compare_dids(*(const struct varlena *const *) a, *(const struct varlena *const *) b);
+}
+
+/* As compute_partition_hash_value() does it with did_hash_extended(), which is hashvarlenaextended(). */
+uint32
+atp_did_slice(const struct varlena *did, uint32 slices)
+{
+	uint64		hash = hash_bytes_extended((const unsigned char *) VARDATA_ANY(did), VARSIZE_ANY_EXHDR(did),
+										   HASH_PARTITION_SEED);
+
+	return hash_combine64(0, hash) % slices;
 }
 
 /* The type modifier (I-23). */
@@ -101,6 +113,20 @@ atp_pg_did_is_blessed(PG_FUNCTION_ARGS)
 	AtpSpan		text = atp_text_type_arg(fcinfo, 0, &type);
 
 	PG_RETURN_BOOL(atp_did_is_blessed(text.ptr, text.len));
+}
+
+PG_FUNCTION_INFO_V1(atp_pg_did_slice);
+Datum
+atp_pg_did_slice(PG_FUNCTION_ARGS)
+{
+	struct varlena *did = PG_GETARG_VARLENA_PP(0);
+	int32		slices = PG_GETARG_INT32(1);
+
+	if (slices < 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("number of slices must be positive, not %d", slices)));
+	PG_RETURN_INT32((int32) atp_did_slice(did, (uint32) slices));
 }
 
 PG_FUNCTION_INFO_V1(atp_pg_did_normalize);

@@ -31,3 +31,9 @@ CREATE FUNCTION did_normalize(did) RETURNS did
 	IMMUTABLE STRICT PARALLEL SAFE COST 2;
 COMMENT ON FUNCTION did_normalize(did) IS 'normal form: no needless escapes; did:plc and did:web in lower case';
 
+-- Parts of all repositories.
+
+CREATE FUNCTION did_slice(did, slices integer) RETURNS integer
+	AS 'MODULE_PATHNAME', 'atp_pg_did_slice' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 2;
+COMMENT ON FUNCTION did_slice(did, integer) IS 'which of so many slices it is in, from 0: the remainder by which a table PARTITION BY HASH (did) places it';

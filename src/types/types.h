@@ -46,6 +46,9 @@ extern bool atp_try_datetime(const char *s, size_t n, Datum *value);	/* timestam
 extern int	atp_compare_dids(const struct varlena *a, const struct varlena *b);
 extern int	atp_compare_did_refs(const void *a, const void *b);
 
+/* The slice of so many, one or more, that a DID is in: the remainder by which a table PARTITION BY HASH places it. */
+extern uint32 atp_did_slice(const struct varlena *did, uint32 slices);
+
 /* atproto.tid is passed by value. */
 #define AtpTidGetDatum(x)	UInt64GetDatum(x)
 #define DatumGetAtpTid(x)	DatumGetUInt64(x)

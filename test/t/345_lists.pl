@@ -154,6 +154,20 @@ is(finished('dids'), 'dids|1|2|1|0|0|t|', 'R-01: those that the subscription nam
 is(jobs('dids'), dids('a'), 'but what is synchronized');
 forget('dids');
 
+# --- a slice ---
+
+my $in_slice = query("SELECT string_agg(did, ' ' ORDER BY did) FROM unnest('{" . join(',', split / /, dids('a', 'd' .. 'i')) . "}'::text[]) did WHERE did_slice(did::did, 2) = 1");
+follow('slice', 'network', slice => q('1/2'), host => { page => 3, list => [ map { entry($_) } 'a', 'd' .. 'i' ] });
+is(finished('slice'), 'listRepos|3|7|' . scalar(split / /, $in_slice) . '|0|0|t|', 'of a slice, the whole list is read');
+is(jobs('slice'), $in_slice, 'and what is in it is fetched');
+my ($other) = grep { index($in_slice, $_) < 0 } split / /, dids('a', 'd' .. 'i');
+refused("SELECT atproto.resync('$other')", qr/no subscription keeps records of account "$other"/, 'nothing else is, when somebody asks for it');
+forget('slice');
+follow('slice', 'repair', slice => q('1/2'), dids => "'{" . join(',', split / /, dids('a', 'd' .. 'i')) . "}'");
+is(finished('slice'), 'dids|1|7|' . scalar(split / /, $in_slice) . '|0|0|t|', 'nor of the accounts that the subscription names');
+is(jobs('slice'), $in_slice, 'those that are in both');
+forget('slice');
+
 # --- a crash between two pages ---
 
 $host = follow(
