@@ -603,3 +603,13 @@ fault("deletion-left", "process/control.c", "	atp_status_wishes_leave(text_to_cs
 fault("held-narrowed", "tables/release.c", "COALESCE(bool_or(h.subscription = $5), true)", "COALESCE(bool_and(h.subscription = $5), true)", T)
 fault("held-narrowed-filter", "tables/release.c", "	all.ndids = -1;\n", "", T)
 fault("held-stray", "tables/release.c", "			drop_stray(a);\n", "			(void) drop_stray;\n", T)
+
+# slices, counts by collection
+fault("slice-number", "core/slice.c", "slice->number < slice->of ?", "slice->number <= slice->of ?", "unit/test_slice")
+fault("slice-digits", "core/slice.c", "value <= ATP_SLICES_MAX && (", "(", "unit/test_slice")
+fault("slice-hash", "types/did.c", "hash_combine64(0, hash) % slices", "hash % slices", "t/221_slices")
+fault("slice-letters", "stream/decode.c", "event->did != NULL && !atp_wants_did", "event->did == NULL && !atp_wants_did", "t/221_slices")
+fault("slice-lists", "fetch/list_entries.c", "if (atp_wants_did(settings,", "if (settings->ndids < 0 || atp_wants_did(settings,", "t/345_lists")
+fault("count-exports", "tables/collection_count.c", "changes[i].seq != ATP_SEQ_NONE", "changes[i].seq >= ATP_SEQ_NONE", "t/258_collection_stat")
+fault("count-room", "tables/collection_count.c", "COLLECTIONS_MAX - n", "COLLECTIONS_MAX + n", "t/258_collection_stat")
+fault("count-others", "tables/collection_count.c", "if (compare_collections(collection, others->collection) != 0)", "if (true)", "t/258_collection_stat")
