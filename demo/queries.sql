@@ -17,6 +17,14 @@ WHERE collection = 'app.bsky.feed.post' AND recordkey_matches(rkey, 'tid')
 ORDER BY recordkey_tid(rkey) DESC
 LIMIT 5;
 
+\echo '== The same from a view, with a typed column for each field that posts have'
+SELECT atproto.create_view('app.bsky.feed.post', schema => 'public');
+
+SELECT text FROM app_bsky_feed_post WHERE text <> '' ORDER BY created_at DESC LIMIT 5;
+
+SELECT unnest(langs) AS language, count(*) AS posts, count(reply_parent_uri) AS replies
+FROM app_bsky_feed_post GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5;
+
 \echo '== One account: its repository, and its posts by their URIs'
 \set ECHO none
 SELECT did FROM atproto.record WHERE collection = 'app.bsky.feed.post'
