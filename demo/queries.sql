@@ -20,7 +20,7 @@ LIMIT 5;
 \echo '== The same from a view, with a typed column for each field that posts have'
 SELECT atproto.create_view('app.bsky.feed.post', schema => 'public');
 
-SELECT text FROM app_bsky_feed_post WHERE text <> '' ORDER BY created_at DESC LIMIT 5;
+SELECT text FROM app_bsky_feed_post WHERE length(text) BETWEEN 20 AND 60 ORDER BY created_at DESC LIMIT 5;
 
 SELECT unnest(langs) AS language, count(*) AS posts, count(reply_parent_uri) AS replies
 FROM app_bsky_feed_post GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5;

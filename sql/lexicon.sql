@@ -59,6 +59,45 @@ SELECT left(doc, 60) AS doc, pg_temp.refusal(doc::jsonb) FROM unnest(ARRAY['1', 
 	'{"lexicon": 1, "id": 7, "defs": {}}', '{"lexicon": 1, "defs": {}}',
 	'{"lexicon": 1, "id": "a.b.c", "defs": {"' || repeat('x', 1048576) || '": {}}}']) doc;
 
+-- Those that accounts have published: who speaks for a name is said by who calls
+CREATE SCHEMA lexicon_net;
+SELECT atproto.create_tables('lexicon_net');
+CREATE FUNCTION pg_temp.publish(did did, rkey recordkey, value jsonb, n int DEFAULT 1) RETURNS void LANGUAGE sql AS $$
+	INSERT INTO lexicon_net.record AS r (did, collection, rkey, cid, rev, indexed_at, value) VALUES ($1, 'com.atproto.lexicon.schema', $2, cidlink_of(int4send(n)), '2222222222222', '2026-01-01 UTC', $3)
+	ON CONFLICT (did, collection, rkey) DO UPDATE SET cid = excluded.cid, value = excluded.value $$;
+CREATE FUNCTION pg_temp.lexicon(id text, n int DEFAULT 1) RETURNS jsonb LANGUAGE sql AS
+	$$ SELECT format('{"$type": "com.atproto.lexicon.schema", "lexicon": 1, "id": "%s", "defs": {"main": {"type": "token"}, "n%s": {"type": "token"}}}', id, n)::jsonb $$;
+SELECT count(pg_temp.publish(did, id, pg_temp.lexicon(id::text))) FROM unnest('{did:plc:owner,did:plc:stranger}'::did[]) did, unnest('{org.example.one,org.example.two,org.other.one,app.bsky.feed.post}'::recordkey[]) id;
+SELECT count(pg_temp.publish('did:plc:owner', rkey, value)) FROM (VALUES ('org.example.array'::recordkey, '[]'::jsonb), ('org.example.null', NULL), ('org.example.else', pg_temp.lexicon('org.example.one')), ('self', pg_temp.lexicon('org.example.self')),
+	('org.example.none', '{"lexicon": 1, "id": "org.example.none"}'), ('org.example.large', pg_temp.lexicon('org.example.large') || jsonb_build_object('x', repeat('x', 1048576)))) v (rkey, value);
+SELECT * FROM atproto.load_published('did:plc:owner', 'org.example.*', 'lexicon_net');
+SELECT * FROM atproto.load_published('did:plc:owner', 'org.example.one', 'lexicon_net');
+SELECT id, source, did, cid = cidlink_of(int4send(1)) AS cid, indexed_at AT TIME ZONE 'UTC' AS indexed_at, doc FROM atproto.lexicon WHERE id IN ('org.example.one', 'org.other.one');
+-- a newer one of the same account, and what a stranger says
+SELECT count(pg_temp.publish('did:plc:owner', 'org.example.one', pg_temp.lexicon('org.example.one', 2), 2));
+SELECT * FROM atproto.load_published('did:plc:stranger', 'org.example.one', 'lexicon_net');
+SELECT * FROM atproto.load_published('did:plc:owner', 'org.example.one', 'lexicon_net');
+SELECT did, cid = cidlink_of(int4send(2)) AS new, doc->'defs' ? 'n2' AS doc FROM atproto.lexicon WHERE id = 'org.example.one';
+-- nobody takes the place of what comes with the extension, or was given, by himself
+SELECT * FROM atproto.load_published('did:plc:stranger', '*', 'lexicon_net');
+SELECT source FROM atproto.lexicon WHERE id = 'app.bsky.feed.post';
+SELECT * FROM atproto.load_published('did:plc:owner', 'app.bsky.feed.post', 'lexicon_net', replace => true);
+SELECT source, did FROM atproto.lexicon WHERE id = 'app.bsky.feed.post';
+SELECT atproto.load_lexicon(pg_temp.lexicon('org.other.one', 3) - '$type', replace => true);
+SELECT * FROM atproto.load_published('did:plc:stranger', 'org.other.one', 'lexicon_net');
+SELECT source, did FROM atproto.lexicon WHERE id = 'org.other.one';
+-- bounds, and what is no pattern, no target
+SELECT count(pg_temp.publish('did:plc:many', ('a.b.c' || n)::recordkey, '{}')) FROM generate_series(1, 1001) n;
+SELECT count(*) FROM atproto.load_published('did:plc:many', 'a.b.c1', 'lexicon_net');
+SAVEPOINT s;
+SELECT * FROM atproto.load_published('did:plc:many', 'a.b.*', 'lexicon_net');
+ROLLBACK TO s;
+SELECT * FROM atproto.load_published('did:plc:owner', 'org.', 'lexicon_net');
+ROLLBACK TO s;
+SELECT * FROM atproto.load_published('did:plc:owner', 'org.example.*', 'lexicon_nowhere');
+ROLLBACK TO s;
+SELECT count(*) FROM atproto.load_published('did:plc:nobody', '*', 'lexicon_net');
+
 -- All may read, few may write
 CREATE ROLE regress_lexicon;
 SET ROLE regress_lexicon;

@@ -4,7 +4,6 @@
  */
 #include "postgres.h"
 
-#include "compat.h"
 #include "config/extension.h"
 #include "config/spi.h"
 #include "core/nsid.h"
@@ -13,31 +12,37 @@
 #include "utils/builtins.h"
 #include "utils/numeric.h"
 
-pg_noreturn static void
-not_a_lexicon(const char *why)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("not a Lexicon document"), errdetail("%s", why)));
-}
-
-char *
-atp_lexicon_id(Jsonb *doc)
+const char *
+atp_lexicon_problem(Jsonb *doc)
 {
 	JsonbValue	v;
 	size_t		at;
 
 	if (!JB_ROOT_IS_OBJECT(doc))
-		not_a_lexicon("It is no object.");
+		return "It is no object.";
 	if (getKeyJsonValueFromContainer(&doc->root, "lexicon", 7, &v) == NULL || v.type != jbvNumeric ||
 		strcmp(numeric_normalize(v.val.numeric), "1") != 0)
-		not_a_lexicon("Its \"lexicon\" is not 1, the version of the language.");
+		return "Its \"lexicon\" is not 1, the version of the language.";
 	if (getKeyJsonValueFromContainer(&doc->root, "defs", 4, &v) == NULL || v.type != jbvBinary ||
 		!JsonContainerIsObject(v.val.binary.data))
-		not_a_lexicon("Its \"defs\" is no object.");
+		return "Its \"defs\" is no object.";
 	if (getKeyJsonValueFromContainer(&doc->root, "id", 2, &v) == NULL || v.type != jbvString ||
 		atp_nsid_check(v.val.string.val, v.val.string.len, &at) != ATP_OK)
-		not_a_lexicon("Its \"id\" is no NSID.");
+		return "Its \"id\" is no NSID.";
+	return NULL;
+}
+
+char *
+atp_lexicon_id(Jsonb *doc)
+{
+	const char *problem = atp_lexicon_problem(doc);
+	JsonbValue	v;
+
+	if (problem != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("not a Lexicon document"), errdetail("%s", problem)));
+	(void) getKeyJsonValueFromContainer(&doc->root, "id", 2, &v);
 	return pnstrdup(v.val.string.val, v.val.string.len);
 }
 

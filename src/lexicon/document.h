@@ -9,6 +9,9 @@
 
 #include "utils/jsonb.h"
 
+/* Why it cannot be a Lexicon, a sentence; NULL: it can. */
+extern const char *atp_lexicon_problem(Jsonb *doc);
+
 /* Its id, palloc'd; an ERROR when it cannot be a Lexicon. */
 extern char *atp_lexicon_id(Jsonb *doc);
 

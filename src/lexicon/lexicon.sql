@@ -47,7 +47,14 @@ COMMENT ON FUNCTION atproto.load_lexicon(jsonb, boolean) IS 'take a Lexicon docu
 CREATE FUNCTION atproto.unload_lexicon(id @extschema@.nsid) RETURNS void
     LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_unload_lexicon';
 COMMENT ON FUNCTION atproto.unload_lexicon(@extschema@.nsid) IS 'forget a Lexicon that was loaded: the one that comes with the extension, if there is one, counts again';
-REVOKE ALL ON FUNCTION atproto.load_lexicon(jsonb, boolean), atproto.unload_lexicon(@extschema@.nsid) FROM PUBLIC;
+CREATE FUNCTION atproto.load_published(
+    did @extschema@.did, pattern text, target name DEFAULT 'atproto', replace boolean DEFAULT false,
+    OUT id @extschema@.nsid, OUT outcome text
+) RETURNS SETOF record
+    LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_load_published';
+COMMENT ON FUNCTION atproto.load_published(@extschema@.did, text, name, boolean) IS 'take the Lexicons that an account has published, of names that match, out of a target''s records; that it may speak for them is for the caller to know. outcome: new, replaced, same, or why it was refused; replace: also in the place of those that others published, were given, or come with the extension';
+REVOKE ALL ON FUNCTION atproto.load_lexicon(jsonb, boolean), atproto.unload_lexicon(@extschema@.nsid),
+    atproto.load_published(@extschema@.did, text, name, boolean) FROM PUBLIC;
 
 -- The type is named by a null of it, so that one function serves all.
 CREATE FUNCTION atproto.record_field(value jsonb, path text[], type anyelement) RETURNS anyelement
