@@ -90,6 +90,12 @@ COMMENT ON FUNCTION atproto.create_tables(name) IS 'make the tables that subscri
 CREATE FUNCTION atproto.distribute(target name DEFAULT 'atproto', shards integer DEFAULT NULL) RETURNS void
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_distribute';
 COMMENT ON FUNCTION atproto.distribute(name, integer) IS 'have Citus keep the rows of a schema''s data tables on its nodes, with what they have, and say how; shards NULL: 4 for each node';
+CREATE FUNCTION atproto.partition(
+    target name DEFAULT 'atproto', by text DEFAULT NULL, collections @extschema@.nsid[] DEFAULT NULL,
+    ahead integer DEFAULT 3, keep interval DEFAULT NULL, keep_events interval DEFAULT NULL
+) RETURNS SETOF text
+    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_partition';
+COMMENT ON FUNCTION atproto.partition(name, text, @extschema@.nsid[], integer, interval, interval) IS 'put the table record into partitions, by collection or by month, and record_event, by month; make those of the months ahead, and of more collections; drop months of records (keep) and events (keep_events) that are over; returns what it did';
 CREATE FUNCTION atproto.refill(name text, dids @extschema@.did[] DEFAULT NULL, seq bigint DEFAULT 0) RETURNS bigint
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_refill';
 COMMENT ON FUNCTION atproto.refill(text, @extschema@.did[], bigint) IS 'read the events after seq again, of these repositories or of all: what the tables lack is filled in; returns how many repositories';
@@ -148,5 +154,6 @@ SELECT pg_catalog.pg_extension_config_dump('atproto.audit_state', '');
 REVOKE ALL ON PROCEDURE atproto.audit_all(name) FROM PUBLIC;
 REVOKE ALL ON FUNCTION
     atproto.audit(@extschema@.did, name, boolean), atproto.dead_letter_removed(), atproto.create_tables(name), atproto.distribute(name, integer), atproto.retry(bigint),
+    atproto.partition(name, text, @extschema@.nsid[], integer, interval, interval),
     atproto.refill(text, @extschema@.did[], bigint), atproto.load_car(@extschema@.did, bytea, name, text)
     FROM PUBLIC;

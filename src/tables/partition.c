@@ -1,0 +1,413 @@
+/*
+ * partition.c
+ *		SQL: atproto.partition(), which makes partitions of the tables record and
+ *		record_event, and drops those of months that are over.
+ *
+ * Partitions are recognized by their names, table_2026_01 and table_rest, so that
+ * those which somebody has made by hand are as good.  Rows for which there is no
+ * other are in the default partition, since anybody can write any record key:
+ * whoever makes a partition takes its rows out of there.
+ */
+#include "postgres.h"
+
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "common/cryptohash.h"
+#include "common/md5.h"
+#include "config/extension.h"
+#include "config/owner.h"
+#include "config/spi.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "tables/link.h"
+#include "tables/partition_swap.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(atp_partition);
+
+#define MONTHS_AHEAD_MAX	120
+
+/* When the network began: no month before that is anybody's. */
+#define FIRST_MONTH	"2022-11-01"
+
+/* What most accounts have, when nobody says which collections. */
+static const char *const usual[] = {
+	"app.bsky.feed.like", "app.bsky.feed.post", "app.bsky.feed.repost", "app.bsky.graph.block", "app.bsky.graph.follow"
+};
+
+/* How a table is cut. */
+typedef struct Cut
+{
+	const char *table;
+	const char *key;			/* as pg_get_partkeydef() says it */
+	const char *column;			/* whose values have months, in an order that "C" has, too; NULL: collections */
+	const char *bound;			/* SQL: such a value, where month m begins, m a timestamp in UTC */
+} Cut;
+
+static const Cut record_collection = {"record", "LIST (collection)"};
+static const Cut record_month = {
+	"record", "RANGE (rkey)", "rkey::text COLLATE \"C\"", "@.tid_floor(m AT TIME ZONE 'UTC')::text"
+};
+static const Cut event_month = {
+	"record_event", "RANGE (received_at)", "received_at", "(m AT TIME ZONE 'UTC')"
+};
+
+typedef struct Work
+{
+	FunctionCallInfo fcinfo;
+	const char *schema;
+	const Cut  *cut;
+	char	   *name;			/* the table's, quoted, with its schema */
+	char	   *options;		/* storage parameters of new partitions: those of the table, or of its default partition */
+} Work;
+
+static void
+say(Work *w, const char *text)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) w->fcinfo->resultinfo;
+
+	tuplestore_putvalues(result->setResult, result->setDesc, (Datum[]) {CStringGetTextDatum(text)}, (bool[]) {false});
+}
+
+/* One value, as text; NULL: null, or no row. */
+static char *
+ask(const char *sql)
+{
+	AtpResult	result = atp_query(sql, ATP_NO_ARGS);
+	char	   *value = result.n > 0 ? atp_get_text_or_null(atp_result_row(result, 0), "v") : NULL;
+
+	atp_result_free(result);
+	return value;
+}
+
+static Oid
+relid_of(Work *w, const char *table)
+{
+	return get_relname_relid(table, get_namespace_oid(w->schema, false));
+}
+
+/* The collection's partition. */
+static char *
+name_for(const char *collection)
+{
+	char	   *name = psprintf("record_%s", collection);
+
+	for (char *c = name; *c != '\0'; c++)
+		*c = *c == '.' || *c == '-' ? '_' : pg_tolower((unsigned char) *c);
+	if (strlen(name) >= NAMEDATALEN)
+	{
+		char		hash[33];
+		const char *error;
+
+		if (!pg_md5_hash(collection, strlen(collection), hash, &error))
+			elog(ERROR, "%s", error);
+		name = psprintf("%.*s_%.8s", NAMEDATALEN - 10, name, hash);
+	}
+	return name;
+}
+
+/* ------------------------------------------------------------------------
+ * Partitions
+ * ------------------------------------------------------------------------
+ */
+
+/*
+ * Make one, with the rows that the default partition has of it.  values: after FOR
+ * VALUES; condition: the same, as SQL on a row.
+ */
+static void
+make(Work *w, const char *part, const char *values, const char *condition)
+{
+	char	   *name = quote_qualified_identifier(w->schema, part);
+	char	   *rest = quote_qualified_identifier(w->schema, psprintf("%s_rest", w->cut->table));
+	uint64		moved = 0;
+
+	if (OidIsValid(relid_of(w, part)))
+		return;
+	if (ask(psprintf("SELECT 'yes' AS v FROM %s WHERE %s LIMIT 1", rest, condition)) == NULL)
+		atp_run(psprintf("CREATE TABLE %s PARTITION OF %s FOR VALUES %s%s", name, w->name, values, w->options), ATP_NO_ARGS);
+	else
+	{
+		atp_run(psprintf("CREATE TABLE %s (LIKE %s INCLUDING ALL)%s", name, w->name, w->options), ATP_NO_ARGS);
+		moved = atp_run(psprintf("WITH gone AS (DELETE FROM %s WHERE %s RETURNING *) INSERT INTO %s SELECT * FROM gone",
+								 rest, condition, name), ATP_NO_ARGS);
+		atp_run(psprintf("ALTER TABLE %s ATTACH PARTITION %s FOR VALUES %s", w->name, name, values), ATP_NO_ARGS);
+	}
+	say(w, moved > 0 ? psprintf("made %s, with " UINT64_FORMAT " rows of %s", name, moved, rest) : psprintf("made %s", name));
+}
+
+static void
+make_rest(Work *w)
+{
+	char	   *rest = psprintf("%s_rest", w->cut->table);
+
+	if (OidIsValid(relid_of(w, rest)))
+		return;
+	rest = quote_qualified_identifier(w->schema, rest);
+	atp_run(psprintf("CREATE TABLE %s PARTITION OF %s DEFAULT%s", rest, w->name, w->options), ATP_NO_ARGS);
+	say(w, psprintf("made %s", rest));
+}
+
+static void
+make_collections(Work *w, char **collections, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		char	   *literal = quote_literal_cstr(collections[i]);
+
+		make(w, name_for(collections[i]), psprintf("IN (%s)", literal),
+			 atp_expand_sql(psprintf("collection OPERATOR(@.=) %s", literal), w->schema));
+	}
+}
+
+/* A month of a table of months that begins at m, or of all that there might be. */
+#define MONTHS \
+	"SELECT to_char(m, 'YYYY_MM') AS name, quote_literal((%s)::text) AS lower," \
+	" (SELECT quote_literal((%s)::text) FROM (SELECT m + interval '1 month') n (m)) AS upper" \
+	" FROM generate_series(%s, date_trunc('month', now() AT TIME ZONE 'UTC') + interval '%d months', interval '1 month') g (m)"
+
+static void
+make_months(Work *w, int ahead, const char *old)
+{
+	const char *first = old == NULL ? "date_trunc('month', now() AT TIME ZONE 'UTC')" : "timestamp '" FIRST_MONTH "'";
+	char	   *months = atp_expand_sql(psprintf(MONTHS, w->cut->bound, w->cut->bound, first, ahead), w->schema);
+	AtpResult	result;
+
+	/* those of which there are rows, and those to come; one look at the table is enough */
+	if (old != NULL)
+		months = psprintf("WITH months AS (%s), bounds AS (SELECT array_agg(%s ORDER BY name) AS b FROM months)"
+						  " SELECT m.* FROM (SELECT *, row_number() OVER (ORDER BY name) AS n FROM months) m"
+						  " WHERE m.name >= to_char(now() AT TIME ZONE 'UTC', 'YYYY_MM') OR m.n IN"
+						  "  (SELECT DISTINCT width_bucket(%s, b) FROM %s, bounds) ORDER BY n",
+						  months, w->cut == &record_month ? "btrim(lower, '''') COLLATE \"C\"" : "btrim(lower, '''')::timestamptz",
+						  w->cut->column, old);
+	result = atp_query(months, ATP_NO_ARGS);
+	for (uint64 i = 0; i < result.n; i++)
+	{
+		AtpTuple	row = atp_result_row(result, i);
+		char	   *lower = atp_get_text(row, "lower");
+		char	   *upper = atp_get_text(row, "upper");
+		char	   *condition = psprintf("%s >= %s AND %s < %s", w->cut->column, lower, w->cut->column, upper);
+
+		make(w, psprintf("%s_%s", w->cut->table, atp_get_text(row, "name")), psprintf("FROM (%s) TO (%s)", lower, upper), condition);
+	}
+	atp_result_free(result);
+}
+
+/* ------------------------------------------------------------------------
+ * Retention
+ * ------------------------------------------------------------------------
+ */
+
+/* Links of records that go with their partition; rows of record are not looked for one by one otherwise. */
+#define DROP_LINKS \
+	"DELETE FROM #.link l USING (SELECT k.target, s.id, r.rkey, r.did FROM %s r" \
+	" CROSS JOIN LATERAL (SELECT * FROM @.record_links(r.value)" \
+	"  UNION ALL SELECT * FROM @.dagcbor_links(CASE WHEN r.value IS NULL THEN r.raw END)) k" \
+	" JOIN #.link_source s ON s.collection OPERATOR(@.=) r.collection AND s.path = k.path) i" \
+	" WHERE l.target OPERATOR(@.=) i.target AND l.source = i.id AND l.rkey OPERATOR(@.=) i.rkey AND l.did OPERATOR(@.=) i.did"
+
+static void
+drop_months(Work *w, char *keep)
+{
+	AtpResult	result = atp_query("SELECT c.relname::text AS name FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid"
+								   " WHERE i.inhparent = $1 AND CASE WHEN c.relname ~ ('^' || $2 || '_[0-9]{4}_(0[1-9]|1[0-2])$')"
+								   "  THEN to_date(right(c.relname, 7), 'YYYY_MM') + interval '1 month' <= now() AT TIME ZONE 'UTC' - $3::interval END"
+								   " ORDER BY 1",
+								   ATP_ARGS({ObjectIdGetDatum(relid_of(w, w->cut->table)), OIDOID, false},
+											atp_text_arg(w->cut->table), atp_text_arg(keep)));
+
+	for (uint64 i = 0; i < result.n; i++)
+	{
+		char	   *name = quote_qualified_identifier(w->schema, atp_get_text(atp_result_row(result, i), "name"));
+
+		if (w->cut == &record_month && OidIsValid(relid_of(w, "link")))
+			atp_run(atp_expand_sql(psprintf(DROP_LINKS, name), w->schema), ATP_NO_ARGS);
+		atp_run(psprintf("DROP TABLE %s", name), ATP_NO_ARGS);
+		say(w, psprintf("dropped %s", name));
+	}
+	atp_result_free(result);
+}
+
+/* What is dropped would be fetched again, and said to be missing. */
+static void
+check_no_backfill(Work *w)
+{
+	AtpResult	result = atp_query("SELECT name AS v FROM atproto.subscription WHERE target = $1 AND backfill <> 'none' ORDER BY name",
+								   ATP_ARGS(atp_text_arg(w->schema)));
+
+	if (result.n > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("months of records cannot be dropped, since subscription \"%s\" fetches repositories",
+						atp_get_text(atp_result_row(result, 0), "v")),
+				 errdetail("It would bring them again."),
+				 errhint("Set its backfill to 'none', or drop only events (keep_events).")));
+	atp_result_free(result);
+}
+
+/* ------------------------------------------------------------------------
+ * The function
+ * ------------------------------------------------------------------------
+ */
+
+/* As the table's owner, whose rights the caller must have. */
+static Oid
+owner_of(Work *w)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid_of(w, w->cut->table)));
+	Oid			owner;
+
+	if (!HeapTupleIsValid(tuple))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("schema \"%s\" has no table \"%s\"", w->schema, w->cut->table),
+				 errhint("Run SELECT atproto.create_tables('%s').", w->schema)));
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	if (!has_privs_of_role(GetUserId(), owner))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, w->cut->table);
+	return owner;
+}
+
+/* How the table is cut already; NULL: not at all. */
+static char *
+present_key(Work *w)
+{
+	Oid			relid = relid_of(w, w->cut->table);
+
+	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+		return NULL;
+	return ask(psprintf("SELECT pg_get_partkeydef(%u) AS v", relid));
+}
+
+static void
+partition(Work *w, int ahead, char **collections, int n, char *keep)
+{
+	AtpCaller	caller = atp_owner_begin(owner_of(w));
+	AtpSwap    *swap = NULL;
+	char	   *key = present_key(w);
+
+	w->name = quote_qualified_identifier(w->schema, w->cut->table);
+	if (key != NULL && strcmp(key, w->cut->key) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table %s is in partitions already, by %s", w->name, key)));
+	atp_run(psprintf("LOCK TABLE %s IN ACCESS EXCLUSIVE MODE", w->name), ATP_NO_ARGS);
+	w->options = ask(psprintf("SELECT ' WITH (' || array_to_string(reloptions, ', ') || ')' AS v FROM pg_class WHERE oid = %u",
+							  key == NULL ? relid_of(w, w->cut->table) : relid_of(w, psprintf("%s_rest", w->cut->table))));
+	if (w->options == NULL)
+		w->options = "";
+	if (key == NULL)
+		swap = atp_swap_begin(w->schema, w->cut->table, w->cut->key);
+	make_rest(w);
+	if (w->cut->column == NULL)
+		make_collections(w, collections, n);
+	else
+		make_months(w, ahead, swap != NULL ? atp_swap_old(swap) : NULL);
+	if (swap != NULL)
+		say(w, psprintf("moved " UINT64_FORMAT " rows of %s", atp_swap_end(swap), w->name));
+	if (keep != NULL)
+		drop_months(w, keep);
+	atp_owner_end(caller);
+}
+
+/* The collections, each a valid NSID. */
+static char **
+read_collections(ArrayType *array, int *n)
+{
+	Datum	   *values;
+	bool	   *nulls;
+	char	  **names;
+	Oid			output;
+	bool		varlena;
+
+	deconstruct_array(array, ARR_ELEMTYPE(array), -1, false, TYPALIGN_INT, &values, &nulls, n);
+	getTypeOutputInfo(ARR_ELEMTYPE(array), &output, &varlena);
+	names = palloc(sizeof(char *) * Max(*n, 1));
+	for (int i = 0; i < *n; i++)
+	{
+		if (nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("a collection must not be null")));
+		names[i] = OidOutputFunctionCall(output, values[i]);
+	}
+	return names;
+}
+
+static char *
+interval_arg(FunctionCallInfo fcinfo, int n)
+{
+	return PG_ARGISNULL(n) ? NULL : DatumGetCString(DirectFunctionCall1(interval_out, PG_GETARG_DATUM(n)));
+}
+
+static const Cut *
+cut_by(Work *w, const char *by)
+{
+	char	   *key;
+
+	if (by != NULL && strcmp(by, "collection") == 0)
+		return &record_collection;
+	if (by != NULL && strcmp(by, "month") == 0)
+		return &record_month;
+	if (by != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for parameter \"%s\": \"%s\"", "by", by),
+				 errhint("It is \"collection\" or \"month\".")));
+	w->cut = &record_month;
+	key = present_key(w);
+	if (key == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("table \"%s\" is not in partitions yet: by must be \"collection\" or \"month\"", "record")));
+	return strcmp(key, record_collection.key) == 0 ? &record_collection : &record_month;
+}
+
+/* SQL: atproto.partition(target, by, collections, ahead, keep, keep_events) */
+Datum
+atp_partition(PG_FUNCTION_ARGS)
+{
+	Work		w = {.fcinfo = fcinfo};
+	char	  **collections = (char **) usual;
+	int			ncollections = lengthof(usual);
+	char	   *keep = interval_arg(fcinfo, 4);
+	int			ahead;
+	int			nest;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(3))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be null", PG_ARGISNULL(0) ? "target" : "ahead")));
+	ahead = PG_GETARG_INT32(3);
+	if (ahead < 0 || ahead > MONTHS_AHEAD_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("ahead must be between %d and %d", 0, MONTHS_AHEAD_MAX)));
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	w.schema = NameStr(*PG_GETARG_NAME(0));
+	SPI_connect();
+	nest = atp_caller_begin();
+	w.cut = cut_by(&w, PG_ARGISNULL(1) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	if (!PG_ARGISNULL(2))
+		collections = read_collections(PG_GETARG_ARRAYTYPE_P(2), &ncollections);
+	if (!PG_ARGISNULL(2) && w.cut != &record_collection)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("collections are for partitions by collection")));
+	if (keep != NULL && w.cut != &record_month)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("records are kept for a time only in partitions by month"),
+				 errhint("keep_events is for the table \"record_event\".")));
+	if (keep != NULL)
+		check_no_backfill(&w);
+	partition(&w, ahead, collections, ncollections, keep);
+	w.cut = &event_month;
+	partition(&w, ahead, NULL, 0, interval_arg(fcinfo, 5));
+	atp_caller_end(nest);
+	SPI_finish();
+	return (Datum) 0;
+}

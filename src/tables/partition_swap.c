@@ -1,0 +1,148 @@
+/*
+ * partition_swap.c
+ *		A table in partitions in the place of one without.
+ *
+ * PostgreSQL cannot turn one into the other.  What stands on the table is noted as
+ * SQL while it is there, and run again on the new one.  Views are replaced, so that what
+ * stands on them stays; their text names the table, which is another one by then.
+ */
+#include "postgres.h"
+
+#include "catalog/namespace.h"
+#include "config/spi.h"
+#include "tables/partition_swap.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+struct AtpSwap
+{
+	char	   *name;			/* quoted, with its schema */
+	char	   *old;
+	List	   *views;			/* SQL, before the old table is dropped */
+	List	   *rest;			/* after that: names of indexes are free */
+};
+
+/* What would be lost, or would stay with the old table; of anybody's making. */
+#define IN_THE_WAY \
+	"SELECT 'trigger ' || tgname AS what FROM pg_trigger WHERE tgrelid = $1 AND NOT tgisinternal" \
+	" UNION ALL SELECT 'rule ' || rulename FROM pg_rewrite WHERE ev_class = $1" \
+	" UNION ALL SELECT 'row security' FROM pg_class WHERE oid = $1 AND relrowsecurity" \
+	" UNION ALL SELECT 'policy ' || polname FROM pg_policy WHERE polrelid = $1" \
+	" UNION ALL SELECT pg_describe_object('pg_constraint'::regclass, oid, 0) FROM pg_constraint" \
+	"  WHERE conrelid = $1 AND contype IN ('f', 'x', 't') OR confrelid = $1" \
+	" UNION ALL SELECT 'inheritance' FROM pg_inherits WHERE $1 IN (inhrelid, inhparent)" \
+	" UNION ALL SELECT 'publication ' || pubname FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE prrelid = $1" \
+	" UNION ALL SELECT 'identity of column ' || attname FROM pg_attribute WHERE attrelid = $1 AND attidentity <> ''" \
+	" UNION ALL SELECT DISTINCT pg_describe_object(d.classid, d.objid, d.objsubid) FROM pg_depend d" \
+	"  LEFT JOIN pg_rewrite w ON d.classid = 'pg_rewrite'::regclass AND w.oid = d.objid LEFT JOIN pg_class v ON v.oid = w.ev_class" \
+	"  LEFT JOIN pg_constraint c ON d.classid = 'pg_constraint'::regclass AND c.oid = d.objid" \
+	"  LEFT JOIN pg_attrdef a ON d.classid = 'pg_attrdef'::regclass AND a.oid = d.objid" \
+	"  LEFT JOIN pg_index i ON d.classid = 'pg_class'::regclass AND i.indexrelid = d.objid" \
+	"  WHERE d.deptype = 'n' AND v.relkind IS DISTINCT FROM 'v' AND $1 IS DISTINCT FROM COALESCE(c.conrelid, a.adrelid, i.indrelid) AND" \
+	"   (d.refclassid = 'pg_class'::regclass AND d.refobjid = $1 AND NOT (d.classid = 'pg_class'::regclass AND d.objid = $1)" \
+	"   OR d.refclassid = 'pg_type'::regclass AND d.refobjid IN (SELECT reltype FROM pg_class WHERE oid = $1))"
+
+/* Each of them a row sql.  $1 the table, $2 its name. */
+#define VIEWS \
+	"SELECT format('CREATE OR REPLACE VIEW %s%s AS %s', v.oid::regclass," \
+	"  ' WITH (' || array_to_string(v.reloptions, ', ') || ')', pg_get_viewdef(v.oid)) AS sql FROM pg_class v" \
+	" WHERE v.relkind = 'v' AND v.oid IN (SELECT w.ev_class FROM pg_rewrite w JOIN pg_depend d ON d.objid = w.oid" \
+	"  WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = $1) ORDER BY v.oid"
+
+#define REST \
+	"SELECT sql FROM (" \
+	"SELECT 1 AS n, oid, format('ALTER TABLE %s ADD CONSTRAINT %I %s', $2, conname, pg_get_constraintdef(oid)) AS sql" \
+	"  FROM pg_constraint WHERE conrelid = $1 AND contype IN ('p', 'u')" \
+	" UNION ALL SELECT 2, indexrelid, pg_get_indexdef(indexrelid) FROM pg_index i WHERE indrelid = $1" \
+	"  AND NOT EXISTS (SELECT FROM pg_constraint c WHERE c.conindid = i.indexrelid AND c.conrelid = $1)" \
+	" UNION ALL SELECT 3, indexrelid, format('COMMENT ON INDEX %s IS %L', indexrelid::regclass, obj_description(indexrelid, 'pg_class'))" \
+	"  FROM pg_index WHERE indrelid = $1 AND obj_description(indexrelid, 'pg_class') IS NOT NULL" \
+	" UNION ALL SELECT 4, 0, format('ALTER TABLE %s REPLICA IDENTITY FULL', $2) FROM pg_class WHERE oid = $1 AND relreplident = 'f'" \
+	" UNION ALL SELECT 5, 0, format('COMMENT ON TABLE %s IS %L', $2, obj_description($1, 'pg_class'))" \
+	"  WHERE obj_description($1, 'pg_class') IS NOT NULL" \
+	" UNION ALL SELECT 6, 0, format('REVOKE ALL ON TABLE %s FROM %s', $2, relowner::regrole) FROM pg_class WHERE oid = $1 AND relacl IS NOT NULL" \
+	" UNION ALL SELECT 7, 0, format('GRANT %s ON TABLE %s TO %s%s', a.privilege_type, $2," \
+	"   CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END, CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' END)" \
+	"  FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = $1" \
+	" UNION ALL SELECT 8, 0, format('GRANT %s (%I) ON TABLE %s TO %s%s', a.privilege_type, t.attname, $2," \
+	"   CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END, CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' END)" \
+	"  FROM pg_attribute t, aclexplode(t.attacl) a WHERE t.attrelid = $1 AND t.attnum > 0 AND NOT t.attisdropped" \
+	") r ORDER BY n, oid"
+
+#define IN_CATALOG(oid, name) \
+	ATP_ARGS({ObjectIdGetDatum(oid), OIDOID, false}, atp_text_arg(name))
+
+static List *
+read_texts(const char *sql, const char *column, Oid relid, const char *name)
+{
+	AtpResult	result = atp_query(sql, IN_CATALOG(relid, name));
+	List	   *texts = NIL;
+
+	for (uint64 i = 0; i < result.n; i++)
+		texts = lappend(texts, atp_get_text(atp_result_row(result, i), column));
+	atp_result_free(result);
+	return texts;
+}
+
+static void
+refuse_what_would_be_lost(Oid relid, const char *name)
+{
+	List	   *found = read_texts("SELECT what FROM (" IN_THE_WAY ") w ORDER BY what", "what", relid, name);
+	StringInfoData detail;
+	ListCell   *cell;
+
+	if (found == NIL)
+		return;
+	initStringInfo(&detail);
+	foreach(cell, found)
+		appendStringInfo(&detail, "%s%s", detail.len > 0 ? "\n" : "", (char *) lfirst(cell));
+	ereport(ERROR,
+			(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+			 errmsg("cannot make partitions of table %s, because of what is on it", name),
+			 errdetail_internal("%s", detail.data),
+			 errhint("Remove it, and make it again afterwards.")));
+}
+
+AtpSwap *
+atp_swap_begin(const char *schema, const char *table, const char *key)
+{
+	AtpSwap    *swap = palloc0(sizeof(AtpSwap));
+	Oid			relid = get_relname_relid(table, get_namespace_oid(schema, false));
+	char	   *plain = psprintf("%s_plain", table);
+
+	swap->name = quote_qualified_identifier(schema, table);
+	swap->old = quote_qualified_identifier(schema, plain);
+	refuse_what_would_be_lost(relid, swap->name);
+	swap->views = read_texts(VIEWS, "sql", relid, swap->name);
+	swap->rest = read_texts(REST, "sql", relid, swap->name);
+	atp_run(psprintf("ALTER TABLE %s RENAME TO %s", swap->name, quote_identifier(plain)), ATP_NO_ARGS);
+	atp_run(psprintf("CREATE TABLE %s (LIKE %s INCLUDING ALL EXCLUDING INDEXES) PARTITION BY %s", swap->name, swap->old, key), ATP_NO_ARGS);
+	return swap;
+}
+
+const char *
+atp_swap_old(const AtpSwap *swap)
+{
+	return swap->old;
+}
+
+static void
+run_all(List *statements)
+{
+	ListCell   *cell;
+
+	foreach(cell, statements)
+		atp_run(lfirst(cell), ATP_NO_ARGS);
+}
+
+uint64
+atp_swap_end(AtpSwap *swap)
+{
+	/* LIKE has made the columns in the same order, without those that were dropped */
+	uint64		rows = atp_run(psprintf("INSERT INTO %s SELECT * FROM %s", swap->name, swap->old), ATP_NO_ARGS);
+
+	run_all(swap->views);
+	atp_run(psprintf("DROP TABLE %s", swap->old), ATP_NO_ARGS);
+	run_all(swap->rest);
+	return rows;
+}
