@@ -28,6 +28,22 @@
 
 #include "tables/table.h"
 
+/*
+ * The same in SQL: each place k of a record r that links; whether it may be a row; its source s; what link should
+ * be, but that rows may come several times; and whether two rows are of one link.
+ */
+#define ATP_LINK_PLACES(record) \
+	record " r CROSS JOIN LATERAL (SELECT * FROM @.record_links(r.value)" \
+	" UNION ALL SELECT * FROM @.dagcbor_links(CASE WHEN r.value IS NULL THEN r.raw END)) k"
+#define ATP_LINK_FITS		"atproto.link_fits(k.target, r.rkey, r.did)"
+#define ATP_IS_LINK_SOURCE	"s.collection OPERATOR(@.=) r.collection AND s.path = k.path"
+#define ATP_LINK_IMAGE(record) \
+	"SELECT k.target, s.id AS source, r.rkey, r.did FROM " ATP_LINK_PLACES(record) \
+	" JOIN #.link_source s ON " ATP_IS_LINK_SOURCE " WHERE " ATP_LINK_FITS
+#define ATP_SAME_LINK(a, b) \
+	a ".target OPERATOR(@.=) " b ".target AND " a ".source = " b ".source" \
+	" AND " a ".rkey OPERATOR(@.=) " b ".rkey AND " a ".did OPERATOR(@.=) " b ".did"
+
 /* Statements of link. */
 typedef enum AtpLinkStatement
 {

@@ -23,25 +23,11 @@
 PG_FUNCTION_INFO_V1(atp_link_problems);
 PG_FUNCTION_INFO_V1(atp_rebuild_links);
 
-/* Each place in a record that links, k, as the record's source should have it. */
-#define PLACES \
-	"#.record r CROSS JOIN LATERAL (SELECT * FROM @.record_links(r.value)" \
-	" UNION ALL SELECT * FROM @.dagcbor_links(CASE WHEN r.value IS NULL THEN r.raw END)) k"
-#define FITS		"atproto.link_fits(k.target, r.rkey, r.did)"
-#define IS_SOURCE	"s.collection OPERATOR(@.=) r.collection AND s.path = k.path"
-
-/* What link should be, but that rows may come several times. */
-#define IMAGE \
-	"SELECT k.target, s.id AS source, r.rkey, r.did FROM " PLACES \
-	" JOIN #.link_source s ON " IS_SOURCE " WHERE " FITS
-
-#define SAME_LINK(a, b) \
-	a ".target OPERATOR(@.=) " b ".target AND " a ".source = " b ".source" \
-	" AND " a ".rkey OPERATOR(@.=) " b ".rkey AND " a ".did OPERATOR(@.=) " b ".did"
+#define IMAGE	ATP_LINK_IMAGE("#.record")
 #define MISSING \
-	"SELECT DISTINCT i.* FROM (" IMAGE ") i WHERE NOT EXISTS (SELECT FROM #.link l WHERE " SAME_LINK("l", "i") ")"
+	"SELECT DISTINCT i.* FROM (" IMAGE ") i WHERE NOT EXISTS (SELECT FROM #.link l WHERE " ATP_SAME_LINK("l", "i") ")"
 #define IS_EXTRA \
-	"NOT EXISTS (SELECT FROM (" IMAGE ") i WHERE " SAME_LINK("l", "i") ")"
+	"NOT EXISTS (SELECT FROM (" IMAGE ") i WHERE " ATP_SAME_LINK("l", "i") ")"
 
 /*
  * What most records have comes first: there is room for so many, and names are chosen by
@@ -51,8 +37,8 @@ PG_FUNCTION_INFO_V1(atp_rebuild_links);
 	"INSERT INTO #.link_source (id, collection, path)" \
 	" SELECT (m.id + row_number() OVER (ORDER BY u.n DESC, u.collection USING OPERATOR(@.<), u.path COLLATE pg_catalog.\"C\"))::pg_catalog.int4," \
 	"  u.collection, u.path" \
-	" FROM (SELECT r.collection, k.path, count(*) AS n FROM " PLACES \
-	"   WHERE " FITS " AND NOT EXISTS (SELECT FROM #.link_source s WHERE " IS_SOURCE ") GROUP BY 1, 2) u," \
+	" FROM (SELECT r.collection, k.path, count(*) AS n FROM " ATP_LINK_PLACES("#.record") \
+	"   WHERE " ATP_LINK_FITS " AND NOT EXISTS (SELECT FROM #.link_source s WHERE " ATP_IS_LINK_SOURCE ") GROUP BY 1, 2) u," \
 	"  (SELECT COALESCE(max(id), 0) AS id FROM #.link_source WHERE id <= " CppAsString2(ATP_LINK_SOURCES_MAX) ") m" \
 	" ORDER BY 1 LIMIT (SELECT " CppAsString2(ATP_LINK_SOURCES_MAX) " - COALESCE(max(id), 0) FROM #.link_source" \
 	"  WHERE id <= " CppAsString2(ATP_LINK_SOURCES_MAX) ")"

@@ -204,13 +204,14 @@ make_months(Work *w, int ahead, const char *old)
  * ------------------------------------------------------------------------
  */
 
-/* Links of records that go with their partition; rows of record are not looked for one by one otherwise. */
-#define DROP_LINKS \
-	"DELETE FROM #.link l USING (SELECT k.target, s.id, r.rkey, r.did FROM %s r" \
-	" CROSS JOIN LATERAL (SELECT * FROM @.record_links(r.value)" \
-	"  UNION ALL SELECT * FROM @.dagcbor_links(CASE WHEN r.value IS NULL THEN r.raw END)) k" \
-	" JOIN #.link_source s ON s.collection OPERATOR(@.=) r.collection AND s.path = k.path) i" \
-	" WHERE l.target OPERATOR(@.=) i.target AND l.source = i.id AND l.rkey OPERATOR(@.=) i.rkey AND l.did OPERATOR(@.=) i.did"
+/* Links of records that go with their partition, a name that needs no quotes. */
+static void
+drop_links(Work *w, const char *part)
+{
+	const char *sql = psprintf("DELETE FROM #.link l USING (" ATP_LINK_IMAGE("#.%s") ") i WHERE " ATP_SAME_LINK("l", "i"), part);
+
+	atp_run(atp_expand_sql(sql, w->schema), ATP_NO_ARGS);
+}
 
 static void
 drop_months(Work *w, char *keep)
@@ -224,10 +225,11 @@ drop_months(Work *w, char *keep)
 
 	for (uint64 i = 0; i < result.n; i++)
 	{
-		char	   *name = quote_qualified_identifier(w->schema, atp_get_text(atp_result_row(result, i), "name"));
+		char	   *part = atp_get_text(atp_result_row(result, i), "name");
+		char	   *name = quote_qualified_identifier(w->schema, part);
 
 		if (w->cut == &record_month && OidIsValid(relid_of(w, "link")))
-			atp_run(atp_expand_sql(psprintf(DROP_LINKS, name), w->schema), ATP_NO_ARGS);
+			drop_links(w, part);
 		atp_run(psprintf("DROP TABLE %s", name), ATP_NO_ARGS);
 		say(w, psprintf("dropped %s", name));
 	}
