@@ -328,8 +328,12 @@ read_collections(ArrayType *array, int *n)
 	char	  **names;
 	Oid			output;
 	bool		varlena;
+	int16		len;
+	bool		byval;
+	char		align;
 
-	deconstruct_array(array, ARR_ELEMTYPE(array), -1, false, TYPALIGN_INT, &values, &nulls, n);
+	get_typlenbyvalalign(ARR_ELEMTYPE(array), &len, &byval, &align);
+	deconstruct_array(array, ARR_ELEMTYPE(array), len, byval, align, &values, &nulls, n);
 	getTypeOutputInfo(ARR_ELEMTYPE(array), &output, &varlena);
 	names = palloc(sizeof(char *) * Max(*n, 1));
 	for (int i = 0; i < *n; i++)

@@ -52,6 +52,7 @@ my %values = (
 	'did[]'            => [ q{'{}'}, q{'{NULL}'}, q{'{did:a:b}'} ],
 	handle             => [ q{'a.b'}, q{(repeat('a.', 126) || 'b')} ],
 	nsid               => [ q{'a.b.c'}, q{(repeat(repeat('a', 31) || '.', 8) || repeat('b', 61))}, q{(repeat('a.', 127) || repeat('b', 63))} ],
+	'nsid[]'           => [ q{'{}'}, q{'{NULL}'}, q{'{a.b.c}'}, q{'{{a.b.c,d.e.f},{a.b.c,d.e.f}}'}, q{array_fill('a.b.c'::nsid, '{3}')} ],
 	recordkey          => [ q{'a'}, q{'3jwdwj2ctlk26'}, q{'jzzzzzzzzzzzz'}, q{':'}, q{repeat('~', 512)} ],
 	cidlink            => [ q{'bafyreidfayvfuwqa7qlnopdjiqrxzs6blmoeu4rujcjtnci5beludirz2a'}, q{'\x01550000'::bytea}, q{('\x0155005e'::bytea || decode(repeat('aa', 94), 'hex'))} ],
 	aturi              => [ "'at://a'", "'at://$plc'", "'at://$plc/app.bsky.feed.post/3jwdwj2ctlk26'", "'at://$plc/a.b.c/x#/text'", "'at://$plc?#/'",
