@@ -23,8 +23,8 @@ SELECT count(*) FILTER (WHERE doc #>> '{defs,main,type}' = 'record') AS records,
 SELECT doc #> '{defs,main}' AS doc FROM atproto.lexicon WHERE id = 'app.bsky.feed.like';
 
 -- One that is new; the same once more; another one in its place, on request only
-SELECT atproto.load_lexicon('{"lexicon": 1, "id": "org.example.note", "defs": {}}');
-SELECT atproto.load_lexicon('{"lexicon": 1, "id": "org.example.note", "defs": {}}');
+SELECT atproto.load_lexicon('{"lexicon": 1, "id": "org.example.note", "defs": {"a": {"type": "token"}}}');
+SELECT atproto.load_lexicon('{"lexicon": 1, "id": "org.example.note", "defs": {"a": {"type": "token"}}}');
 SAVEPOINT s;
 SELECT atproto.load_lexicon('{"lexicon": 1, "id": "org.example.note", "defs": {"main": {"type": "token"}}}');
 ROLLBACK TO s;
@@ -57,7 +57,7 @@ END $$;
 SELECT left(doc, 60) AS doc, pg_temp.refusal(doc::jsonb) FROM unnest(ARRAY['1', '[]', '{}', '{"lexicon": "1"}', '{"lexicon": 2, "id": "a.b.c", "defs": {}}',
 	'{"lexicon": 1, "id": "a.b.c"}', '{"lexicon": 1, "id": "a.b.c", "defs": []}', '{"lexicon": 1, "id": "a.b", "defs": {}}',
 	'{"lexicon": 1, "id": 7, "defs": {}}', '{"lexicon": 1, "defs": {}}',
-	'{"lexicon": 1, "id": "a.b.c", "defs": {"' || repeat('x', 1048576) || '": {}}}']) doc;
+	'{"lexicon": 1, "id": "a.b.c", "defs": {"main": {"type": "token", "description": "' || repeat('x', 2097152) || '"}}}']) doc;
 
 -- Those that accounts have published: who speaks for a name is said by who calls
 CREATE SCHEMA lexicon_net;
@@ -69,7 +69,7 @@ CREATE FUNCTION pg_temp.lexicon(id text, n int DEFAULT 1) RETURNS jsonb LANGUAGE
 	$$ SELECT format('{"$type": "com.atproto.lexicon.schema", "lexicon": 1, "id": "%s", "defs": {"main": {"type": "token"}, "n%s": {"type": "token"}}}', id, n)::jsonb $$;
 SELECT count(pg_temp.publish(did, id, pg_temp.lexicon(id::text))) FROM unnest('{did:plc:owner,did:plc:stranger}'::did[]) did, unnest('{org.example.one,org.example.two,org.other.one,app.bsky.feed.post}'::recordkey[]) id;
 SELECT count(pg_temp.publish('did:plc:owner', rkey, value)) FROM (VALUES ('org.example.array'::recordkey, '[]'::jsonb), ('org.example.null', NULL), ('org.example.else', pg_temp.lexicon('org.example.one')), ('self', pg_temp.lexicon('org.example.self')),
-	('org.example.none', '{"lexicon": 1, "id": "org.example.none"}'), ('org.example.large', pg_temp.lexicon('org.example.large') || jsonb_build_object('x', repeat('x', 1048576)))) v (rkey, value);
+	('org.example.none', '{"lexicon": 1, "id": "org.example.none"}'), ('org.example.large', pg_temp.lexicon('org.example.large') || jsonb_build_object('description', repeat('x', 2097152)))) v (rkey, value);
 SELECT * FROM atproto.load_published('did:plc:owner', 'org.example.*', 'lexicon_net');
 SELECT * FROM atproto.load_published('did:plc:owner', 'org.example.one', 'lexicon_net');
 SELECT id, source, did, cid = cidlink_of(int4send(1)) AS cid, indexed_at AT TIME ZONE 'UTC' AS indexed_at, doc FROM atproto.lexicon WHERE id IN ('org.example.one', 'org.other.one');

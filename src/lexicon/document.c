@@ -4,46 +4,46 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "config/extension.h"
 #include "config/spi.h"
 #include "core/nsid.h"
+#include "data/error.h"
+#include "lexicon/compile.h"
 #include "lexicon/document.h"
 #include "types/types.h"
 #include "utils/builtins.h"
-#include "utils/numeric.h"
 
-const char *
-atp_lexicon_problem(Jsonb *doc)
+pg_noreturn static void
+not_a_lexicon(const char *why)
 {
-	JsonbValue	v;
-	size_t		at;
-
-	if (!JB_ROOT_IS_OBJECT(doc))
-		return "It is no object.";
-	if (getKeyJsonValueFromContainer(&doc->root, "lexicon", 7, &v) == NULL || v.type != jbvNumeric ||
-		strcmp(numeric_normalize(v.val.numeric), "1") != 0)
-		return "Its \"lexicon\" is not 1, the version of the language.";
-	if (getKeyJsonValueFromContainer(&doc->root, "defs", 4, &v) == NULL || v.type != jbvBinary ||
-		!JsonContainerIsObject(v.val.binary.data))
-		return "Its \"defs\" is no object.";
-	if (getKeyJsonValueFromContainer(&doc->root, "id", 2, &v) == NULL || v.type != jbvString ||
-		atp_nsid_check(v.val.string.val, v.val.string.len, &at) != ATP_OK)
-		return "Its \"id\" is no NSID.";
-	return NULL;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("not a Lexicon document"), errdetail("%s", why)));
 }
 
 char *
 atp_lexicon_id(Jsonb *doc)
 {
-	const char *problem = atp_lexicon_problem(doc);
 	JsonbValue	v;
+	size_t		at;
 
-	if (problem != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("not a Lexicon document"), errdetail("%s", problem)));
-	(void) getKeyJsonValueFromContainer(&doc->root, "id", 2, &v);
+	if (!JB_ROOT_IS_OBJECT(doc))
+		not_a_lexicon("It is no object.");
+	if (getKeyJsonValueFromContainer(&doc->root, "id", 2, &v) == NULL || v.type != jbvString ||
+		atp_nsid_check(v.val.string.val, v.val.string.len, &at) != ATP_OK)
+		not_a_lexicon("Its \"id\" is no NSID.");
 	return pnstrdup(v.val.string.val, v.val.string.len);
+}
+
+void
+atp_lexicon_require(Jsonb *doc)
+{
+	char	   *fault;
+
+	atp_require_utf8();
+	if (atp_lexicon_compile(doc, &fault) == NULL)
+		not_a_lexicon(fault);
 }
 
 Jsonb *

@@ -9,11 +9,11 @@
 
 #include "utils/jsonb.h"
 
-/* Why it cannot be a Lexicon, a sentence; NULL: it can. */
-extern const char *atp_lexicon_problem(Jsonb *doc);
-
-/* Its id, palloc'd; an ERROR when it cannot be a Lexicon. */
+/* Its id, palloc'd; an ERROR when it has none. */
 extern char *atp_lexicon_id(Jsonb *doc);
+
+/* An ERROR when it is not what the language wants. */
+extern void atp_lexicon_require(Jsonb *doc);
 
 /* The one that is known by this id, or NULL; SPI is connected. */
 extern Jsonb *atp_lexicon_find(const char *id);

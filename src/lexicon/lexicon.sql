@@ -12,7 +12,7 @@ COMMENT ON TABLE atproto.lexicon_bundled IS 'Lexicons that come with the extensi
 CREATE TABLE atproto.lexicon_loaded (
     id @extschema@.nsid PRIMARY KEY,
     doc jsonb NOT NULL
-        CHECK (doc ->> 'id' = id::text AND octet_length(doc::text) <= 1048576),
+        CHECK (doc ->> 'id' = id::text),
     did @extschema@.did,
     cid @extschema@.cidlink,
     indexed_at timestamptz,

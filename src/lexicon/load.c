@@ -26,6 +26,7 @@ atp_load_lexicon(PG_FUNCTION_ARGS)
 	struct varlena *nsid = atp_nsid_make(id, strlen(id));
 	Jsonb	   *known;
 
+	atp_lexicon_require(PG_GETARG_JSONB_P(0));
 	SPI_connect();
 	known = atp_lexicon_find(id);
 	if (known != NULL && compareJsonbContainers(&known->root, &PG_GETARG_JSONB_P(0)->root) == 0)

@@ -11,8 +11,10 @@
 #include "config/extension.h"
 #include "config/spi.h"
 #include "core/nsid.h"
+#include "data/error.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "lexicon/compile.h"
 #include "lexicon/document.h"
 #include "miscadmin.h"
 #include "types/glue.h"
@@ -74,7 +76,7 @@ static AtpResult
 published_document(const Publisher *publisher, AtpArg name)
 {
 	return atp_query(statement(publisher,
-							   "SELECT value - '$type' AS doc, octet_length(value::text) > 1048576 AS large, cid, indexed_at FROM #"
+							   "SELECT value - '$type' AS doc, cid, indexed_at FROM #"
 							   " WHERE did OPERATOR(@.=) $1 AND collection OPERATOR(@.=) 'com.atproto.lexicon.schema'::@.nsid"
 							   " AND rkey OPERATOR(@.=) $2::@.recordkey AND jsonb_typeof(value) = 'object'"),
 					 ATP_ARGS(publisher->did, name));
@@ -113,15 +115,15 @@ load(const Publisher *publisher, const char *id, AtpTuple row)
 {
 	AtpArg		name = atp_text_arg(id);
 	Jsonb	   *doc = DatumGetJsonbP(atp_get_arg(row, "doc", JSONBOID).value);
-	const char *problem = atp_get_bool(row, "large") ? "It is larger than 1 MB." : atp_lexicon_problem(doc);
+	char	   *fault;
 	bool		known;
 
-	if (problem != NULL)
-		return psprintf("refused: %s", problem);
+	if (atp_lexicon_compile(doc, &fault) == NULL)
+		return psprintf("refused: %s", fault);
 	if (strcmp(atp_lexicon_id(doc), id) != 0)
-		return "refused: Its \"id\" is not the record key.";
+		return "refused: its id is not the record key";
 	if (!is_its_own(publisher, name, &known) && !publisher->replace)
-		return "refused: Another one is known, which only replace => true replaces.";
+		return "refused: another one is known, which only replace => true replaces";
 	return put(publisher, name, row) ? known ? "replaced" : "new" : "same";
 }
 
@@ -129,7 +131,7 @@ static const char *
 load_one(const Publisher *publisher, const char *id)
 {
 	AtpResult	rows = published_document(publisher, atp_text_arg(id));
-	const char *outcome = rows.n == 0 ? "refused: It is no object." : load(publisher, id, atp_result_row(rows, 0));
+	const char *outcome = rows.n == 0 ? "refused: the record is no object" : load(publisher, id, atp_result_row(rows, 0));
 
 	atp_result_free(rows);
 	return outcome;
@@ -147,6 +149,7 @@ atp_load_published(PG_FUNCTION_ARGS)
 	size_t		at;
 	AtpResult	ids;
 
+	atp_require_utf8();
 	err = atp_nsid_pattern_check(pattern.ptr, pattern.len, &at);
 	if (err != ATP_OK)
 		atp_argument_error("pattern of NSIDs", pattern.ptr, pattern.len, err, at);

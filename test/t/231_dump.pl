@@ -54,7 +54,7 @@ my $without = q{jsonb_set(doc, '{defs,main,record,properties}', (doc #> '{defs,m
 query(<<"SQL");
 SELECT atproto.create_view('app.bsky.feed.post', target => 'My "tables"');
 SELECT atproto.load_lexicon($without, replace => true) FROM atproto.lexicon WHERE id = 'app.bsky.feed.post';
-SELECT atproto.load_lexicon('{"lexicon": 1, "id": "org.example.own", "defs": {"main": {"type": "record", "record": {"type": "object", "properties": {"end\\"": {"type": "string"}}}}}}');
+SELECT atproto.load_lexicon('{"lexicon": 1, "id": "org.example.own", "defs": {"main": {"type": "record", "key": "any", "record": {"type": "object", "properties": {"end\\"": {"type": "string"}}}}}}');
 SELECT atproto.create_view('org.example.own', target => 'My "tables"', schema => 'public', view => 'My "own"');
 CREATE VIEW public.on_it AS SELECT uri, text, reply_parent_uri, tags FROM "My ""tables""".app_bsky_feed_post;
 SQL
@@ -113,7 +113,7 @@ foreach my $database ('copy', 'custom')
 	is(query(q{SELECT source FROM atproto.lexicon WHERE id IN ('app.bsky.feed.like', 'app.bsky.feed.post', 'org.example.own') ORDER BY id}, database => $database),
 		"bundled\nloaded\nloaded", "$database: each Lexicon is there once");
 	query(q{SELECT atproto.create_view('app.bsky.feed.post', target => 'My "tables"')}, database => $database);
-	query(q{SELECT atproto.create_view('org.example.own', '{"lexicon": 1, "id": "org.example.own", "defs": {"main": {"type": "record", "record": {"type": "object", "properties": {"end\"": {"type": "string"}, "end": {"type": "string"}}}}}}',
+	query(q{SELECT atproto.create_view('org.example.own', '{"lexicon": 1, "id": "org.example.own", "defs": {"main": {"type": "record", "key": "any", "record": {"type": "object", "properties": {"end\"": {"type": "string"}, "end": {"type": "string"}}}}}}',
 			'My "tables"', 'public', 'My "own"')}, database => $database);
 	is(query(q{SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'public."My ""own"""'::regclass AND attnum > 5}, database => $database),
 		'end_ end__2', "$database: a view gets a column that is new");
