@@ -3,8 +3,8 @@
  *		The tables link and link_source: what records link to, and from where.
  *
  * link is the image of record: a row for each target that record_links() finds in its value,
- * or dagcbor_links() in raw where there is no value, at a path that is a source, if it
- * fits into the index.  Whoever changes record changes link in the same transaction (derived.h);
+ * or dagcbor_links() in raw where there is no value, at a path that is a source and that a
+ * subscription wants, if it fits into the index.  Whoever changes record changes link in the same transaction (derived.h);
  * link_rebuild.c has that as SQL.
  *
  * Who writes links has link locked (ROW EXCLUSIVE, as any INSERT does) before he inserts

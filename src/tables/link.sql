@@ -11,7 +11,7 @@ CREATE FUNCTION atproto.link_problems(
     OUT problem text, OUT target @extschema@.aturi, OUT source integer, OUT rkey @extschema@.recordkey, OUT did @extschema@.did
 ) RETURNS SETOF record
     LANGUAGE c STABLE STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_link_problems';
-COMMENT ON FUNCTION atproto.link_problems(name) IS 'how the table link differs from what the table record says: links that are missing, and such that are none; reads both tables';
+COMMENT ON FUNCTION atproto.link_problems(name) IS 'how the table link differs from what the table record says: links that are missing, extra (no record has them), or unwanted (by what the subscriptions that fill the table have as links); reads both tables';
 CREATE FUNCTION atproto.rebuild_links(
     target name DEFAULT 'atproto', OUT added bigint, OUT removed bigint
 ) RETURNS record

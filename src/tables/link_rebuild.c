@@ -9,25 +9,38 @@
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
 #include "config/extension.h"
 #include "config/owner.h"
 #include "config/spi.h"
+#include "executor/spi.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "identity/identity.h"
 #include "miscadmin.h"
 #include "tables/link.h"
 #include "utils/acl.h"
+#include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(atp_link_problems);
 PG_FUNCTION_INFO_V1(atp_rebuild_links);
 
+/* By the subscriptions that fill the table: $1, elements of their "links"; null: all are wanted. */
+#define WANTED(collection, path) \
+	"($1 IS NULL OR EXISTS (SELECT FROM (SELECT pg_catalog.split_part(f, ':', 1), pg_catalog.split_part(f, ':', 2)" \
+	"  FROM pg_catalog.unnest($1) f) f (c, p) WHERE (f.p = '' OR f.p = " path ")" \
+	"  AND (f.c = " collection "::pg_catalog.text OR (pg_catalog.right(f.c, 1) = '*'" \
+	"   AND pg_catalog.starts_with(" collection "::pg_catalog.text, pg_catalog.left(f.c, -1))))))"
+
 #define IMAGE	ATP_LINK_IMAGE("#.record")
 #define MISSING \
-	"SELECT DISTINCT i.* FROM (" IMAGE ") i WHERE NOT EXISTS (SELECT FROM #.link l WHERE " ATP_SAME_LINK("l", "i") ")"
+	"SELECT DISTINCT i.* FROM (" IMAGE " AND " WANTED("s.collection", "s.path") ") i WHERE NOT EXISTS (SELECT FROM #.link l WHERE " ATP_SAME_LINK("l", "i") ")"
 #define IS_EXTRA \
 	"NOT EXISTS (SELECT FROM (" IMAGE ") i WHERE " ATP_SAME_LINK("l", "i") ")"
+#define IS_UNWANTED \
+	"EXISTS (SELECT FROM #.link_source s WHERE s.id = l.source AND NOT " WANTED("s.collection", "s.path") ")"
 
 /*
  * What most records have comes first: there is room for so many, and names are chosen by
@@ -38,10 +51,24 @@ PG_FUNCTION_INFO_V1(atp_rebuild_links);
 	" SELECT (m.id + row_number() OVER (ORDER BY u.n DESC, u.collection USING OPERATOR(@.<), u.path COLLATE pg_catalog.\"C\"))::pg_catalog.int4," \
 	"  u.collection, u.path" \
 	" FROM (SELECT r.collection, k.path, count(*) AS n FROM " ATP_LINK_PLACES("#.record") \
-	"   WHERE " ATP_LINK_FITS " AND NOT EXISTS (SELECT FROM #.link_source s WHERE " ATP_IS_LINK_SOURCE ") GROUP BY 1, 2) u," \
+	"   WHERE " ATP_LINK_FITS " AND " WANTED("r.collection", "k.path") " AND NOT EXISTS (SELECT FROM #.link_source s WHERE " ATP_IS_LINK_SOURCE ") GROUP BY 1, 2) u," \
 	"  (SELECT COALESCE(max(id), 0) AS id FROM #.link_source WHERE id <= " CppAsString2(ATP_LINK_SOURCES_MAX) ") m" \
 	" ORDER BY 1 LIMIT (SELECT " CppAsString2(ATP_LINK_SOURCES_MAX) " - COALESCE(max(id), 0) FROM #.link_source" \
 	"  WHERE id <= " CppAsString2(ATP_LINK_SOURCES_MAX) ")"
+
+/* The elements; null: no subscription says which, or one has "all". */
+static AtpArg
+wanted_links(const char *target)
+{
+	AtpCaller	caller = atp_as_table_owner("subscription");
+	AtpResult	found = atp_query("SELECT CASE WHEN count(*) > 0 AND NOT bool_or(s.links = 'all') THEN array_agg(e) END AS links"
+								  " FROM atproto.subscription s LEFT JOIN unnest(CASE WHEN s.links <> 'all' THEN s.links::text[] END) e ON true"
+								  " WHERE s.target = $1::name AND s.links <> 'none'", ATP_ARGS(atp_text_arg(target)));
+	AtpArg		links = atp_get_arg(atp_result_row(found, 0), "links", TEXTARRAYOID);
+
+	atp_owner_end(caller);
+	return links;
+}
 
 /* ------------------------------------------------------------------------
  * What is wrong
@@ -53,9 +80,22 @@ Datum
 atp_link_problems(PG_FUNCTION_ARGS)
 {
 	const char *sql = "SELECT 'missing'::pg_catalog.text AS problem, m.target, m.source, m.rkey, m.did FROM (" MISSING ") m"
-		" UNION ALL SELECT 'extra', l.target, l.source, l.rkey, l.did FROM #.link l WHERE " IS_EXTRA;
+		" UNION ALL SELECT CASE WHEN " IS_EXTRA " THEN 'extra' ELSE 'unwanted' END, l.target, l.source, l.rkey, l.did"
+		" FROM #.link l WHERE " IS_EXTRA " OR " IS_UNWANTED;
+	AtpArg		links;
+	MemoryContext cxt = CurrentMemoryContext;
 
-	atp_return_query(fcinfo, atp_expand_sql(sql, NameStr(*PG_GETARG_NAME(0))), ATP_NO_ARGS);
+	SPI_connect();
+	links = wanted_links(NameStr(*PG_GETARG_NAME(0)));
+	if (!links.isnull)
+	{
+		MemoryContext old = MemoryContextSwitchTo(cxt);
+
+		links.value = datumCopy(links.value, false, -1);
+		MemoryContextSwitchTo(old);
+	}
+	SPI_finish();
+	atp_return_query(fcinfo, atp_expand_sql(sql, NameStr(*PG_GETARG_NAME(0))), &links, 1);
 	return (Datum) 0;
 }
 
@@ -85,9 +125,9 @@ owner_of_links(const char *target)
 }
 
 static uint64
-run(const char *sql, const char *target)
+run(const char *sql, const char *target, const AtpArg *links)
 {
-	return atp_run(atp_expand_sql(sql, target), ATP_NO_ARGS);
+	return atp_run(atp_expand_sql(sql, target), links, links != NULL ? 1 : 0);
 }
 
 /*
@@ -98,14 +138,15 @@ run(const char *sql, const char *target)
 static void
 rebuild(const char *target, int64 *added, int64 *removed)
 {
+	AtpArg		links = wanted_links(target);
 	AtpCaller	caller = atp_owner_begin(owner_of_links(target));
 
-	run("LOCK TABLE #.link IN SHARE ROW EXCLUSIVE MODE", target);
-	run(ADD_SOURCES, target);
-	*removed = run("DELETE FROM #.link l WHERE " IS_EXTRA, target);
+	run("LOCK TABLE #.link IN SHARE ROW EXCLUSIVE MODE", target, NULL);
+	run(ADD_SOURCES, target, &links);
+	*removed = run("DELETE FROM #.link l WHERE " IS_EXTRA " OR " IS_UNWANTED, target, &links);
 	/* in the order of the key */
 	*added = run("INSERT INTO #.link (target, source, rkey, did) SELECT target, source, rkey, did FROM (" MISSING ") m"
-				 " ORDER BY target USING OPERATOR(@.<), source, rkey USING OPERATOR(@.<), did USING OPERATOR(@.<)", target);
+				 " ORDER BY target USING OPERATOR(@.<), source, rkey USING OPERATOR(@.<), did USING OPERATOR(@.<)", target, &links);
 	atp_owner_end(caller);
 }
 

@@ -81,7 +81,7 @@ my @todo  = map { (sort keys %kinds)[ $_ % keys %kinds ] } shuffle 0 .. $kills -
 my @times = sort { $a <=> $b } map { 1 + int rand($PDS_LAST - 100) } @todo;
 
 # A kill may take the last commits with it, but not the subscription itself.
-$node->safe_psql('postgres', 'SET synchronous_commit = on; ' . subscribe_sql('s', $server, cursor => 0, workers => $workers, events => "'keep'", count_collections => 'true'));
+$node->safe_psql('postgres', 'SET synchronous_commit = on; ' . subscribe_sql('s', $server, cursor => 0, workers => $workers, events => "'keep'", count_collections => 'true', links => "'all'"));
 my $late = 0;
 foreach my $i (0 .. $#todo)
 {
@@ -101,6 +101,7 @@ my $ops = operations($pds);
 
 is(try_query('SELECT events, record_ops FROM atproto.stat_subscription'), "$PDS_LAST|$ops", 'every event was applied exactly once');
 tables_match($node, $pds, 'the tables are what the oracle says', modes => [ 'record', 'repo', 'count', 'event' ]);
+is(query('SELECT count(*), (SELECT count(*) > 0 FROM atproto.link) FROM atproto.link_problems()'), '0|t', 'links are those of the records');
 counts_match($node, 'what is counted by collection are the events that are kept');
 is(try_query('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing was refused');
 is(try_query('SELECT count(*) FROM atproto.gap'),         '0', 'nothing was missed');

@@ -53,13 +53,14 @@ CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 	FROM (SELECT CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END AS r) x; RETURN NULL; END $$;
 CREATE TRIGGER see AFTER INSERT OR UPDATE OR DELETE ON atproto.record FOR EACH ROW EXECUTE FUNCTION see();
 EOS
-query('SET synchronous_commit = on; ' . $simulated->subscribe_sql('kills', cursor => $cursor, verify => "'$verify'", workers => $workers, events => "'keep'", backfill => "'$backfill'"));
+query('SET synchronous_commit = on; ' . $simulated->subscribe_sql('kills', cursor => $cursor, verify => "'$verify'", workers => $workers, events => "'keep'", links => "'all'", backfill => "'$backfill'"));
 settle(0, int($kills / 2));
 $simulated->serve(2, $server);
 $server->release;
 settle($simulated->last, $kills - int($kills / 2));
 
 is($simulated->difference, '', 'R-52, R-55: the rows are those that the network has, and so audits say');
+is(query('SELECT count(*), (SELECT count(*) > 0 FROM atproto.link) FROM atproto.link_problems()'), '0|t', 'links are those of the records');
 is(query("SELECT count(*) FROM (SELECT op, lag(op) OVER w AS op1, cid, lag(cid) OVER w AS cid1 FROM seen WINDOW w AS (PARTITION BY did, collection, rkey ORDER BY n)) s
 	WHERE CASE op WHEN 'create' THEN op1 <> 'delete' ELSE COALESCE(op1, 'delete') = 'delete' OR cid = cid1 END"), '0', 'R-05, R-30: triggers saw each change once');
 # a commit may say create or update of a record that was missed before, and delete one of those

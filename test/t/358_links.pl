@@ -103,6 +103,7 @@ foreach my $name (sort keys %takes)
 	wait_for_seq($node, $name, $last);
 	is(source_counts($name), join("\n", grep { /$takes{$name}[1]/ } split /\n/, $all), "$takes{$name}[0]: these alone");
 	all_is_linked($name, "$name: link is what record says");
+	is(query("SELECT added, removed FROM atproto.rebuild_links('$name')"), '0|0', "$name: and nothing else is wanted");
 }
 is(query("SELECT bool_and(id > 10000) FROM likes.link_source"), 't', 'what a setting names has a place of its own');
 query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
@@ -132,7 +133,8 @@ wait_for_seq($node, 'live', $last);
 is(query("SELECT count(*) FROM atproto.link_problems('live') WHERE problem = 'extra'"), '0', 'nothing is left of records that have changed, whatever is kept by now');
 is(query("SELECT reconnects FROM atproto.stat_subscription"), '0', 'without a reconnection');
 cmp_ok(query("SELECT count(*) FROM live.link JOIN live.link_source s ON s.id = source WHERE s.collection = 'app.bsky.feed.post'"), '>', 0, 'links that were wanted for a while are there');
-query("SELECT * FROM atproto.rebuild_links('live')");
+cmp_ok(query("SELECT removed FROM atproto.rebuild_links('live')"), '>', 0, 'but not when they are rebuilt');
+is(source_counts('live'), join("\n", grep { /^app\.bsky\.graph\./ } split /\n/, $all), 'then it is what is wanted now');
 all_is_linked('live', 'rebuilt');
 query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
 

@@ -234,7 +234,7 @@ BEGIN
 	SELECT min(seq) INTO n FROM atproto.cursor WHERE subscription = '$run->{sub}';
 	PERFORM atproto.unsubscribe('$run->{sub}');
 	SET LOCAL ROLE $plan->{owner};
-	PERFORM atproto.subscribe('$run->{sub}', '$url', n, target => '$run->{name}', events => '$plan->{events_mode}', workers => $n);
+	PERFORM atproto.subscribe('$run->{sub}', '$url', n, target => '$run->{name}', events => '$plan->{events_mode}', workers => $n, links => '$plan->{links}');
 END \$\$;
 SQL
 	# what was committed after n was read comes again, and is old
@@ -260,6 +260,13 @@ action filter => 10, ['filters'], sub {
 		'keep_raw = ' . pick($v, 'true', 'false'),
 		'count_collections = ' . pick($v, 'true', 'false'),
 		'collections = NULL, dids = NULL, actions = NULL, keep_records = true');
+	# links go with records
+	$set =~ s/keep_records = false/keep_records = true/ if $run->{plan}{links} ne 'none';
+	if ($run->{plan}{links} eq 'all' && $step->{u}[5] < 0.2)
+	{
+		$set .= ", links = '" . pick($v, 'all', '{}', '{app.bsky.feed.*,app.bsky.graph.follow:subject}') . q{'};
+		$run->{some_links} = 1;
+	}
 	$set .= ', workers = ' . (1 + int(4 * $step->{u}[4])) if $step->{u}[3] < 0.2;
 	my $done = $run->ask("UPDATE atproto.subscription SET $set WHERE name = '$run->{sub}'", 5);
 	$set =~ s/ARRAY\[('did:[^]]*)\]/(my $n = () = $1 =~ m{did:}g) . ' of them'/e;

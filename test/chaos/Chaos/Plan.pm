@@ -63,6 +63,7 @@ sub make
 	# two at once are worth more than two
 	foreach my $i (1 .. $#steps) { $steps[$i]{at} = $steps[ $i - 1 ]{at} if chance(0.4) }
 	$plan{steps} = \@steps;
+	$plan{links} = chance(0.6) ? 'all' : 'none';
 	return \%plan;
 }
 

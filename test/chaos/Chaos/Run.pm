@@ -201,7 +201,7 @@ SQL
 BEGIN;
 SET LOCAL synchronous_commit = on;
 SET LOCAL ROLE $plan->{owner};
-SELECT atproto.subscribe('$s', '$url', 0, target => '$s', events => '$plan->{events_mode}', workers => $plan->{workers});
+SELECT atproto.subscribe('$s', '$url', 0, target => '$s', events => '$plan->{events_mode}', workers => $plan->{workers}, links => '$plan->{links}');
 COMMIT;
 SQL
 	return;
@@ -433,6 +433,12 @@ sub verify
 		. " DELETE FROM have WHERE seq IN (0" . join('', map { ", $_->{seq}" } grep { $_->{kind} eq '#account' } @$events) . ')') : ();
 	$self->compare('record_event', $want->{record_event}, 'record_event', %late);
 	$self->compare('handed', $want->{handed}, 'what was handed over', %late);
+	if ($plan->{links} eq 'all')
+	{
+		# not all were wanted all the time
+		my $out = $self->must("SELECT problem, count(*), min(target) FROM atproto.link_problems('$s')" . ($self->{some_links} ? " WHERE problem = 'extra'" : '') . ' GROUP BY 1');
+		$self->differ("links are not those of the records: $out") if $out ne '';
+	}
 	if ($plan->{tally})
 	{
 		my $out = $self->must("SELECT * FROM (SELECT collection::text, count(*) AS n FROM $s.record GROUP BY 1) r"
@@ -517,7 +523,7 @@ sub report
 	my $plan = $self->{plan};
 	my @out = ("seed $plan->{seed}: $plan->{kind}, $plan->{events} events at $plan->{rate}/s, workers $plan->{workers}, owner $plan->{owner},"
 		  . " events $plan->{events_mode}, batch_delay $plan->{batch_delay} ms, synchronous_commit $plan->{synchronous}"
-		  . ($plan->{tally} ? ', tally' : '') . ($plan->{unlock} ? ', unlock' : '') . ($plan->{database} eq 'alone' ? ', no manager' : '') . ($plan->{foreign} ? ', foreign keys' : '') . ($plan->{index} ? ', index' : ''));
+		  . ($plan->{tally} ? ', tally' : '') . ($plan->{links} eq 'all' ? ', links' : '') . ($plan->{unlock} ? ', unlock' : '') . ($plan->{database} eq 'alone' ? ', no manager' : '') . ($plan->{foreign} ? ', foreign keys' : '') . ($plan->{index} ? ', index' : ''));
 
 	push @out, map { "  $_" } @{ $self->{story} };
 	push @out, map { "  DIFFERENCE: $_" } @{ $self->{differences} };
