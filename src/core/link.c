@@ -114,34 +114,61 @@ atp_link_walk_text(AtpLinkWalk *walk, AtpSpan text)
 		walk->found(walk, target, &uri);
 }
 
-/* The "$type" of the map that begins here; ptr NULL: it has none.  Shorter keys come before it. */
-static AtpSpan
-type_of(const uint8_t *buf, size_t n)
-{
-	AtpCborReader r;
-	AtpCborItem item;
-	size_t		at;
-
-	atp_cbor_init(&r, buf, n, ATP_CBOR_DEPTH_DEFAULT);
-	if (atp_cbor_next(&r, &item, &at) != ATP_OK || r.depth == 0)
-		return (AtpSpan) {NULL, 0};
-	do
-	{
-		AtpSpan		name;
-
-		if (atp_cbor_next(&r, &item, &at) != ATP_OK)
-			break;
-		name = atp_cbor_span(&item);
-		if (name.len > 5 || atp_cbor_next(&r, &item, &at) != ATP_OK)
-			break;
-		if (atp_span_is(name, "$type"))
-			return item.kind == ATP_CBOR_TEXT ? atp_cbor_span(&item) : (AtpSpan) {NULL, 0};
-	} while (atp_cbor_finish(&r, 1, &at) == ATP_OK && r.depth == 1);
-	return (AtpSpan) {NULL, 0};
-}
+#define NO_TYPE		SIZE_MAX
 
 AtpErr
-atp_link_walk_dagcbor(AtpLinkWalk *walk, const uint8_t *buf, size_t n, size_t *at)
+atp_link_types(const uint8_t *buf, size_t n, AtpLinkType *types, size_t cap, size_t *count, size_t *at)
+{
+	bool		is_array[ATP_CBOR_DEPTH_DEFAULT + 1] = {false};
+	size_t		type[ATP_CBOR_DEPTH_DEFAULT + 1];	/* of open elements, by depth */
+	bool		under_type = false;
+	AtpCborReader r;
+
+	*count = 0;
+	type[0] = NO_TYPE;
+	atp_cbor_init(&r, buf, n, ATP_CBOR_DEPTH_DEFAULT);
+	do
+	{
+		unsigned	depth = r.depth;
+		size_t		element = NO_TYPE;
+		AtpCborItem item;
+		AtpErr		err = atp_cbor_next(&r, &item, at);
+
+		if (err != ATP_OK)
+			return err == ATP_E_CBOR_END ? ATP_E_CBOR_TRUNCATED : err;
+		if (item.is_key)
+		{
+			under_type = type[depth] != NO_TYPE && atp_span_is(atp_cbor_span(&item), "$type");
+			continue;
+		}
+		if (under_type && item.kind == ATP_CBOR_TEXT && type[depth] < cap)
+			types[type[depth]] = (AtpLinkType) {(uint32_t) (item.str.ptr - buf), (uint32_t) item.str.len};
+		under_type = false;
+		if (is_array[depth] && item.kind == ATP_CBOR_MAP)
+		{
+			element = (*count)++;
+			if (element < cap)
+				types[element] = (AtpLinkType) {0, 0};
+		}
+		if (r.depth > depth)
+		{
+			is_array[r.depth] = item.kind == ATP_CBOR_ARRAY;
+			type[r.depth] = element;
+		}
+	} while (r.depth > 0);
+	*at = r.pos;
+	return r.pos == n ? ATP_OK : ATP_E_CBOR_TRAILING;
+}
+
+static AtpSpan
+type_text(const uint8_t *buf, AtpLinkType type)
+{
+	/* no text is where the value begins */
+	return (AtpSpan) {type.at == 0 ? NULL : (const char *) buf + type.at, type.len};
+}
+
+void
+atp_link_walk_items(AtpLinkWalk *walk, const uint8_t *buf, size_t n, const AtpLinkType *types)
 {
 	AtpLinkPath *path = &walk->path;
 	size_t		lens[ATP_CBOR_DEPTH_DEFAULT + 1];	/* of open containers' paths, by depth */
@@ -155,10 +182,10 @@ atp_link_walk_dagcbor(AtpLinkWalk *walk, const uint8_t *buf, size_t n, size_t *a
 	{
 		unsigned	depth = r.depth;
 		AtpCborItem item;
-		AtpErr		err = atp_cbor_next(&r, &item, at);
+		size_t		at;
 
-		if (err != ATP_OK)
-			return err;
+		if (atp_cbor_next(&r, &item, &at) != ATP_OK)
+			return;
 		if (item.is_key)
 		{
 			path->len = lens[depth];
@@ -168,11 +195,8 @@ atp_link_walk_dagcbor(AtpLinkWalk *walk, const uint8_t *buf, size_t n, size_t *a
 		}
 		if (is_array[depth])
 		{
-			/* nothing is linked from a path that is too long, whatever stands in it */
-			bool		typed = item.kind == ATP_CBOR_MAP && lens[depth] < ATP_LINK_PATH_MAX;
-
 			path->len = lens[depth];
-			atp_link_path_element(path, typed ? type_of(buf + item.at, n - item.at) : (AtpSpan) {NULL, 0});
+			atp_link_path_element(path, item.kind == ATP_CBOR_MAP ? type_text(buf, *types++) : (AtpSpan) {NULL, 0});
 			of_model = false;
 		}
 		if (item.kind == ATP_CBOR_TEXT && !of_model)
@@ -184,6 +208,4 @@ atp_link_walk_dagcbor(AtpLinkWalk *walk, const uint8_t *buf, size_t n, size_t *a
 			of_model = false;
 		}
 	} while (r.depth > 0);
-	*at = r.pos;
-	return r.pos == n ? ATP_OK : ATP_E_CBOR_TRAILING;
 }

@@ -70,7 +70,22 @@ atp_link_walk_begin(AtpLinkWalk *walk, void (*found) (AtpLinkWalk *walk, AtpSpan
 /* A text of the record, at walk->path. */
 extern void atp_link_walk_text(AtpLinkWalk *walk, AtpSpan text);
 
-/* All of a value in DAG-CBOR.  Other than ATP_OK: it is not; links before that byte have been found. */
-extern AtpErr atp_link_walk_dagcbor(AtpLinkWalk *walk, const uint8_t *buf, size_t n, size_t *at);
+/* The "$type" of an element of an array: where in the value its text is; at 0: there is none. */
+typedef struct AtpLinkType
+{
+	uint32_t	at;
+	uint32_t	len;
+} AtpLinkType;
+
+/*
+ * Those of all elements that are maps, in the order in which these begin: a type may stand
+ * behind what is under it, so they are found first, in one go, whoever nests what how deep.
+ * *count may be more than cap: then it is to be done again, with so much room.  Other than
+ * ATP_OK: it is no value in DAG-CBOR, of less than 4 GB.
+ */
+extern AtpErr atp_link_types(const uint8_t *buf, size_t n, AtpLinkType *types, size_t cap, size_t *count, size_t *at);
+
+/* All of that value. */
+extern void atp_link_walk_items(AtpLinkWalk *walk, const uint8_t *buf, size_t n, const AtpLinkType *types);
 
 #endif							/* ATP_LINK_H */

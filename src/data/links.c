@@ -1,6 +1,6 @@
 /*
  * links.c
- *		The links of a record that is jsonb.
+ *		The links of a record, as jsonb or as DAG-CBOR.
  */
 #include "postgres.h"
 
@@ -60,4 +60,28 @@ atp_link_walk_jsonb(AtpLinkWalk *walk, JsonbContainer *container)
 			atp_link_walk_text(walk, span_of(&v));
 		walk->path.len = len;
 	}
+}
+
+/* Types on the stack: enough for nearly every record. */
+#define STACK_TYPES	64
+
+AtpErr
+atp_link_walk_dagcbor(AtpLinkWalk *walk, const uint8_t *buf, size_t n, size_t *at)
+{
+	AtpLinkType stack[STACK_TYPES];
+	AtpLinkType *types = stack;
+	size_t		count;
+	AtpErr		err = atp_link_types(buf, n, types, STACK_TYPES, &count, at);
+
+	if (err != ATP_OK)
+		return err;
+	if (count > STACK_TYPES)
+	{
+		types = palloc_extended(sizeof(AtpLinkType) * count, MCXT_ALLOC_HUGE);
+		(void) atp_link_types(buf, n, types, count, &count, at);
+	}
+	atp_link_walk_items(walk, buf, n, types);
+	if (types != stack)
+		pfree(types);
+	return ATP_OK;
 }

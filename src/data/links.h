@@ -1,6 +1,6 @@
 /*
  * links.h
- *		The links of a record that is jsonb.
+ *		The links of a record, as jsonb or as DAG-CBOR.
  */
 #ifndef ATP_LINKS_H
 #define ATP_LINKS_H
@@ -12,5 +12,8 @@
 
 /* As atp_link_walk_dagcbor() finds them in what the jsonb was made of. */
 extern void atp_link_walk_jsonb(AtpLinkWalk *walk, JsonbContainer *container);
+
+/* Other than ATP_OK: it is no DAG-CBOR, and nothing was found. */
+extern AtpErr atp_link_walk_dagcbor(AtpLinkWalk *walk, const uint8_t *buf, size_t n, size_t *at);
 
 #endif							/* ATP_LINKS_H */

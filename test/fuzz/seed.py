@@ -78,6 +78,7 @@ def main():
                 put("cid", car[pos : pos + 36])
                 put("dagcbor", block)
                 put("jsonb", block)
+                put("link", block)
                 at = block.find(b"\xa4ak")
                 if at >= 0 and 0x58 == block[at + 3]:
                     keys += block[at + 4 : at + 5 + block[at + 4]]
@@ -86,6 +87,7 @@ def main():
     for value in EXTRA:
         put("dagcbor", bytes.fromhex(value))
         put("jsonb", bytes.fromhex(value))
+        put("link", bytes.fromhex(value))
     put("cid", b"bafyreidfayvfuwqa7qlnopdjiqrxzs6blmoeu4rujcjtnci5beludirz2a")
     put("cid", b"QmdfTbBqBPQ7VNxZEYEj14VmRuZBkqFbiwReogJgS1zR1n")
 

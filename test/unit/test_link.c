@@ -117,6 +117,21 @@ note(AtpLinkWalk *walk, AtpSpan target, const AtpUri *uri)
 			 (int) target.len, target.ptr);
 }
 
+#define TYPES	8
+
+static AtpErr
+walk_all(AtpLinkWalk *walk, const void *record, size_t n)
+{
+	AtpLinkType types[TYPES];
+	size_t		count;
+	size_t		at;
+	AtpErr		err = atp_link_types(record, n, types, TYPES, &count, &at);
+
+	if (err == ATP_OK && count <= TYPES)
+		atp_link_walk_items(walk, record, n, types);
+	return err;
+}
+
 #define DID		"\x6b" "did:web:a.b"
 #define TYPED(members)	"\xa2" members "\x65$type\x63x#y"
 
@@ -132,27 +147,29 @@ walks(void)
 	/* the type of what follows an empty container, and one that is not a text */
 	static const char arrays[] =
 		"\x84\x80" "\xa0" "\xa1\x65$type\x80" "\x82" "\xa1\x65$type\x61" "a" DID;
+	static const char many[] = "\x89" "\xa0\xa0\xa0\xa0\xa0\xa0\xa0\xa0" "\xa1\x65$type\x61" "b";
 	char		notes[1024] = "";
 	AtpLinkWalk walk;
-	size_t		at;
 
 	atp_link_walk_begin(&walk, note, notes);
-	ok(atp_link_walk_dagcbor(&walk, (const uint8_t *) record, sizeof(record) - 1, &at) == ATP_OK, "a record");
+	ok(walk_all(&walk, record, sizeof(record) - 1) == ATP_OK, "a record");
 	ok(strcmp(notes, "f[x#y].d at://did:web:a.b\nf[].d at://did:web:a.b\nf[] at://h.x\n"
 			  "g at://did:web:a.b\n$type[] at://did:web:a.b\n") == 0, "its links: %s", notes);
 	*notes = '\0';
 	atp_link_walk_begin(&walk, note, notes);
-	ok(atp_link_walk_dagcbor(&walk, (const uint8_t *) arrays, sizeof(arrays) - 1, &at) == ATP_OK, "an array");
+	ok(walk_all(&walk, arrays, sizeof(arrays) - 1) == ATP_OK, "an array");
 	ok(strcmp(notes, "[][] at://did:web:a.b\n") == 0, "its link: %s", notes);
+	*notes = '\0';
+	ok(walk_all(&walk, many, sizeof(many) - 1) == ATP_OK && *notes == '\0', "more types than there is room for are counted");
 	for (size_t n = 0; n < sizeof(record) - 1; n++)
 	{
 		atp_link_walk_begin(&walk, note, notes);
-		ok(atp_link_walk_dagcbor(&walk, (const uint8_t *) record, n, &at) != ATP_OK, "%zu bytes of it", n);
+		ok(walk_all(&walk, record, n) != ATP_OK, "%zu bytes of it", n);
 		*notes = '\0';
 	}
 	atp_link_walk_begin(&walk, note, notes);
 	walk.path.len = ATP_LINK_PATH_MAX;
-	ok(atp_link_walk_dagcbor(&walk, (const uint8_t *) record, sizeof(record) - 1, &at) == ATP_OK && *notes == '\0' &&
+	ok(walk_all(&walk, record, sizeof(record) - 1) == ATP_OK && *notes == '\0' &&
 	   walk.deeper == 5, "paths that are too long");
 }
 
