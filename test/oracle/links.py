@@ -1,0 +1,64 @@
+#!/usr/bin/python3
+"""Captures of records that link more than anybody needs.
+
+    links.py hostile > FILE      a record of a megabyte that is all links, and its successor; as many
+                                 paths; targets and names that are too long; links that only raw has;
+                                 one block under many keys
+    links.py sources N > FILE    N records with 20 places each that no other has, of 50 accounts; 3 that all have;
+                                 and in the end one that somebody may name
+"""
+
+import sys
+
+from synth import Stream, did, run, tid
+
+TYPE = "com.example.links"
+
+
+def web(n):
+    return f"did:web:a{n}.b"
+
+
+def record(**more):
+    return {"$type": TYPE, **more}
+
+
+def hostile():
+    s = Stream()
+    n = [0]
+
+    def commit(*ops):
+        n[0] += 1
+        return s.commit(did(1), tid(n[0]), [(action, f"{TYPE}/{key}", value) for action, key, value in ops])
+
+    many = [web(i) for i in range(50_000)]
+    yield commit(("create", "many", record(l=many + many[:1000])))
+    yield commit(("update", "many", record(l=many[25_000:] + [web(i) for i in range(50_000, 75_000)])))
+    yield commit(("create", "paths", record(p={f"k{i}": web(1) for i in range(45_000)})))
+    target = "at://did:web:a.b/"
+    yield commit(("create", "long", record(l=[target + "x" * 2000, target + "x" * 2600, target + "x" * 8000])))
+    yield commit(("create", "names", record(**{"x" * 256: web(1), "y" * 257: web(2), "z" * 8000: [web(3), web(4)]})))
+    yield commit(("create", "nul", record(t="a\0b", l=[web(1), web(2)])), ("create", "gone", record(t="a\0b", l=[web(3)])))
+    yield commit(("update", "nul", record(t="a\0b", l=[web(2), web(4)])), ("delete", "gone", None))
+    yield commit(*(("create", f"same{i}", record(l=many[:1000])) for i in range(150)))
+    yield commit(*(("delete", f"same{i}", None) for i in range(1, 150)))
+    # a path is its writer's choice
+    yield commit(("create", "odd", record(**{"a.b": web(1), "a": {"b": web(2), "": web(3)}, "[]": [{"$type": "]", "%": web(4)}]})))
+
+
+def sources(n):
+    s = Stream()
+    for i in range(n):
+        places = {f"k{i}x{j}": web(j) for j in range(20)}
+        shared = {f"all{j}": web(i) for j in range(3)}
+        yield s.commit(did(i % 50 + 1), tid(i + 1), [("create", f"{TYPE}/{i}", record(**shared, **places))])
+    named = record(named=web(1), other=web(2))
+    yield s.commit(did(1), tid(n + 1), [("create", f"{TYPE}/named", named)])
+
+
+def main():
+    run({"hostile": hostile, "sources": lambda: sources(int(sys.argv[2]))}, __doc__)
+
+
+if __name__ == "__main__":
+    main()
