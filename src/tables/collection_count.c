@@ -62,7 +62,8 @@ static const AtpStatement statements[] = {
 		&atp_collection_count_table, ATP_BY_INDEX
 	},
 	[COUNT_COLLECTIONS] = {
-		"SELECT count(*) FROM #.collection_count WHERE hour = " HOUR " AND subscription = $1 AND worker = $2",
+		"SELECT count(*) FROM #.collection_count WHERE hour = " HOUR " AND subscription = $1 AND worker = $2"
+		" AND collection OPERATOR(@.<>) '" OTHERS "'",
 		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_INT4}, {ATP_TYPE_INT8}, &atp_collection_count_table, ATP_BY_INDEX
 	},
 };

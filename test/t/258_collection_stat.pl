@@ -115,9 +115,9 @@ my @steps = map {
 	join ' ', "a $_", map { "+$_/x" } grep { defined } @names[ $first .. $first + 99 ]
 } 1 .. 11;
 my $others = 'invalid.other.collections';
-my $many = AtprotoTest::Server->start(make_capture('steps.py', @steps, "a 12 +$others/x =$names[0]/x", "a 13 -$names[1]/x -$names[1002]/x"));
+my $many = AtprotoTest::Server->start(make_capture('steps.py', "b 1 +$others/x", @steps, "a 12 =$names[0]/x", "a 13 -$names[1]/x -$names[1002]/x"));
 query(subscribe_sql('names', $many, target => "'names'", cursor => 0, count_collections => 'true'));
-wait_for_seq($node, 'names', 13);
+wait_for_seq($node, 'names', 14);
 is(counts('names'), '1004|1|2', 'no operation is lost');
 SKIP:
 {
