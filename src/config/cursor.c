@@ -13,7 +13,7 @@ atp_cursor_settings(const char *name, const char *endpoint)
 {
 	atp_run("UPDATE atproto.cursor c SET settings_after = c.seq, settings = s.digest"
 			" FROM (SELECT sha256(convert_to(ROW(collections, dids, slice, actions, keep_records,"
-			"  events, keep_raw, verify, host_is_pds, count_collections, links)::text, 'UTF8')) FROM atproto.subscription WHERE name = $1) s (digest)"
+			"  events, keep_raw, verify, host_is_pds, count_collections, links, validate)::text, 'UTF8')) FROM atproto.subscription WHERE name = $1) s (digest)"
 			" WHERE c.subscription = $1 AND c.endpoint = $2 AND c.settings IS DISTINCT FROM s.digest",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
 }

@@ -16,7 +16,8 @@
 #include "utils/timestamp.h"
 
 #define COLUMNS "name, url, owner, enabled AND stopped IS NULL AS runnable, xmin AS version"
-#define MORE_COLUMNS ", links <> 'none' AS has_links, CASE WHEN links NOT IN ('none', 'all') THEN links::text[] END AS links" \
+#define MORE_COLUMNS ", CASE WHEN validate IN ('flag', 'dead_letter') THEN ARRAY['*=' || validate] WHEN validate <> 'none' THEN validate::text[] END AS validate" \
+	", links <> 'none' AS has_links, CASE WHEN links NOT IN ('none', 'all') THEN links::text[] END AS links" \
 	", target, ca_file, proxy, collections, dids, actions, keep_records," \
 	" events, keep_raw, verify, backfill, max_dead_letters, max_dead_letter_bytes, max_held_events, max_held_bytes, host_is_pds," \
 	" count_collections, slice," \
@@ -88,6 +89,36 @@ read_links(AtpSettings *settings, AtpTuple row)
 		settings->links[i] = atp_link_filter(TextDatumGetCString(values[i]));
 }
 
+bool
+atp_validate_filter(char *text, AtpValidateFilter *filter)
+{
+	static const char *const names[] = {"none", "flag", "dead_letter"};
+	char	   *how = strchr(text, '=');
+
+	if (how == NULL)
+		return false;
+	*how++ = '\0';
+	filter->collection = text;
+	filter->how = ATP_VALIDATE_NONE;
+	while (filter->how < lengthof(names) && strcmp(how, names[filter->how]) != 0)
+		filter->how++;
+	return filter->how < lengthof(names);
+}
+
+static void
+read_validate(AtpSettings *settings, AtpTuple row)
+{
+	Datum	   *values;
+	int			n = array_column(row, "validate", TEXTOID, &values);
+
+	settings->nvalidate = 0;
+	if (n > 0)
+		settings->validate = palloc(sizeof(AtpValidateFilter) * n);
+	for (int i = 0; i < n; i++)
+		if (atp_validate_filter(TextDatumGetCString(values[i]), &settings->validate[settings->nvalidate]))
+			settings->nvalidate++;
+}
+
 static void
 read_settings(AtpSettings *settings, AtpTuple row)
 {
@@ -130,6 +161,7 @@ read_settings(AtpSettings *settings, AtpTuple row)
 		: strcmp(events, "hand") == 0 ? ATP_EVENTS_HAND : ATP_EVENTS_NONE;
 	settings->keep_raw = atp_get_bool(row, "keep_raw");
 	read_links(settings, row);
+	read_validate(settings, row);
 	settings->verify = strcmp(verify, "full") == 0 ? ATP_VERIFY_FULL
 		: strcmp(verify, "chain") == 0 ? ATP_VERIFY_CHAIN : ATP_VERIFY_HASH;
 	settings->backfill = backfill_of(atp_get_text(row, "backfill"));
@@ -252,12 +284,24 @@ same_links(const AtpSettings *a, const AtpSettings *b)
 	return true;
 }
 
+static bool
+same_validate(const AtpSettings *a, const AtpSettings *b)
+{
+	if (a->nvalidate != b->nvalidate)
+		return false;
+	for (int i = 0; i < a->nvalidate; i++)
+		if (strcmp(a->validate[i].collection, b->validate[i].collection) != 0 || a->validate[i].how != b->validate[i].how)
+			return false;
+	return true;
+}
+
 bool
 atp_subscription_same_rows(const AtpSubscription *a, const AtpSubscription *b)
 {
 	return a->owner == b->owner && same_text(a->target, b->target) && same_filters(&a->settings, &b->settings) &&
 		a->settings.keep_records == b->settings.keep_records && a->settings.events == b->settings.events &&
-		a->settings.keep_raw == b->settings.keep_raw && same_links(&a->settings, &b->settings) && a->settings.verify == b->settings.verify;
+		a->settings.keep_raw == b->settings.keep_raw && same_links(&a->settings, &b->settings) &&
+		same_validate(&a->settings, &b->settings) && a->settings.verify == b->settings.verify;
 }
 
 bool

@@ -48,6 +48,20 @@ typedef struct AtpLinkFilter
 	char	   *path;			/* NULL: any */
 } AtpLinkFilter;
 
+/* What becomes of a record that is not what its Lexicon says. */
+typedef enum AtpValidate
+{
+	ATP_VALIDATE_NONE,			/* nobody looks */
+	ATP_VALIDATE_FLAG,			/* record.fault has why */
+	ATP_VALIDATE_DEAD_LETTER
+} AtpValidate;
+
+typedef struct AtpValidateFilter
+{
+	char	   *collection;		/* valid pattern (I-06) */
+	AtpValidate how;
+} AtpValidateFilter;
+
 /* Settings that may change while the stream runs. */
 typedef struct AtpSettings
 {
@@ -63,6 +77,8 @@ typedef struct AtpSettings
 	bool		has_links;		/* table link is kept in step ... */
 	int			nlinks;			/* ... with links from these places; -1: all */
 	AtpLinkFilter *links;
+	int			nvalidate;		/* records of these collections; the first that fits counts */
+	AtpValidateFilter *validate;
 	AtpVerify	verify;
 	AtpBackfill backfill;
 	int			max_letters;
@@ -100,6 +116,9 @@ extern bool atp_subscription_same_rows(const AtpSubscription *a, const AtpSubscr
 
 /* An element of the column links, "collection:path" or "collection": cuts it. */
 extern AtpLinkFilter atp_link_filter(char *text);
+
+/* An element of the column validate, "collection=how": cuts it.  False: it is none. */
+extern bool atp_validate_filter(char *text, AtpValidateFilter *filter);
 
 /* All of these: inside a transaction with SPI; results palloc'd in cxt. */
 extern List *atp_subscription_list(MemoryContext cxt);

@@ -29,6 +29,7 @@ CREATE TABLE atproto.subscription (
     keep_raw boolean NOT NULL DEFAULT false,
     count_collections boolean NOT NULL DEFAULT false,
     links text NOT NULL DEFAULT 'none',
+    validate text NOT NULL DEFAULT 'none',
     verify text NOT NULL DEFAULT 'chain'
         CHECK (verify IN ('hash', 'chain', 'full')),
     host_is_pds boolean NOT NULL DEFAULT false,
@@ -73,6 +74,7 @@ COMMENT ON COLUMN atproto.subscription.events IS 'table record_event: none; keep
 COMMENT ON COLUMN atproto.subscription.keep_raw IS 'whether the DAG-CBOR is kept beside jsonb';
 COMMENT ON COLUMN atproto.subscription.count_collections IS 'whether what events do to records is counted by hour and collection, in the view collection_stat';
 COMMENT ON COLUMN atproto.subscription.links IS 'which links of records are kept in table link: none, and the table is left alone; all; or those of these sources, {app.bsky.feed.like:subject.uri,app.bsky.graph.*}';
+COMMENT ON COLUMN atproto.subscription.validate IS 'what becomes of records that are not what their Lexicons (atproto.lexicon) say: none, nobody looks; flag, record.fault has why; dead_letter; or that by collection, {app.bsky.feed.post=flag,app.bsky.*=dead_letter}, where the first that fits counts';
 COMMENT ON COLUMN atproto.subscription.verify IS 'hash: what is in a message''s blocks; chain: also that its operations, and no others, lead from the tree before to the one that is signed; full: also that the account, or the labeler of a label, has signed it, by the key in its DID document';
 COMMENT ON COLUMN atproto.subscription.host_is_pds IS 'at level full: the stream''s server is a PDS, and accounts that are elsewhere are not its business; never for a relay';
 COMMENT ON COLUMN atproto.subscription.handles IS 'verify: the domains of accounts'' handles are asked whether they name the account (atproto.identity), now and again';

@@ -140,13 +140,30 @@ check_link_source(const char *text)
 				 errhint("%s", hint)));
 }
 
+/* The elements of an array that is written in a column of text, by its name or 'none'; how many. */
+static int
+elements_of(const char *column, char *text, const char *hint, Datum **values, bool **nulls)
+{
+	Oid			input;
+	Oid			element;
+	int			n;
+
+	if (text[0] != '{')
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for \"%s\": \"%s\"", column, text),
+				 errhint("%s", hint)));
+	getTypeInputInfo(TEXTARRAYOID, &input, &element);
+	deconstruct_array(DatumGetArrayTypeP(OidInputFunctionCall(input, text, element, -1)),
+					  TEXTOID, -1, false, TYPALIGN_INT, values, nulls, &n);
+	return n;
+}
+
 /* What is to be kept in table link. */
 static void
 check_links(AtpTuple row, const AtpEndpoint *ep)
 {
 	char	   *links = atp_get_text_or_null(row, "links");
-	Oid			input;
-	Oid			element;
 	Datum	   *values;
 	bool	   *nulls;
 	int			n;
@@ -166,16 +183,44 @@ check_links(AtpTuple row, const AtpEndpoint *ep)
 				 errhint("Set \"%s\" to \"%s\", or \"%s\" to \"%s\".", "keep_records", "true", "links", "none")));
 	if (strcmp(links, "all") == 0)
 		return;
-	if (links[0] != '{')
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid value for \"%s\": \"%s\"", "links", links),
-				 errhint("Use %s, %s, or an array of sources such as %s.", "'none'", "'all'", "'{app.bsky.feed.like:subject.uri,app.bsky.graph.*}'")));
-	getTypeInputInfo(TEXTARRAYOID, &input, &element);
-	deconstruct_array(DatumGetArrayTypeP(OidInputFunctionCall(input, links, element, -1)),
-					  TEXTOID, -1, false, TYPALIGN_INT, &values, &nulls, &n);
+	n = elements_of("links", links, "Use 'none', 'all', or an array of sources such as '{app.bsky.feed.like:subject.uri,app.bsky.graph.*}'.",
+					&values, &nulls);
 	for (int i = 0; i < n; i++)
 		check_link_source(nulls[i] ? "" : TextDatumGetCString(values[i]));
+}
+
+/* What becomes of records that are not what their Lexicons say. */
+static void
+check_validate(AtpTuple row, const AtpEndpoint *ep)
+{
+	static const char hint[] = "Use 'none', 'flag', 'dead_letter', or an array such as '{app.bsky.feed.post=flag,app.bsky.*=none}'.";
+	char	   *validate = atp_get_text_or_null(row, "validate");
+	Datum	   *values;
+	bool	   *nulls;
+	int			n;
+
+	if (validate == NULL || strcmp(validate, "none") == 0)
+		return;
+	if (!atp_source_of(ep->nsid)->by_repo)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("subscriptions to %s cannot have \"%s\"", ep->nsid, "validate"),
+				 errdetail("Its events are not of repositories.")));
+	if (strcmp(validate, "flag") == 0 || strcmp(validate, "dead_letter") == 0)
+		return;
+	n = elements_of("validate", validate, hint, &values, &nulls);
+	for (int i = 0; i < n; i++)
+	{
+		char	   *element = nulls[i] ? "" : TextDatumGetCString(values[i]);
+		AtpValidateFilter filter;
+
+		if (!atp_validate_filter(pstrdup(element), &filter))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("invalid value for \"%s\": \"%s\"", "validate", element),
+					 errhint("%s", hint)));
+		check_pattern("collection", filter.collection, element, hint);
+	}
 }
 
 static void
@@ -208,7 +253,7 @@ static const struct
 	const char *name;
 	Oid			type;
 }			selecting[] = {
-	{"target", NAMEOID}, {"collections", TEXTARRAYOID}, {"actions", TEXTARRAYOID}, {"keep_records", BOOLOID}, {"links", TEXTOID}
+	{"target", NAMEOID}, {"collections", TEXTARRAYOID}, {"actions", TEXTARRAYOID}, {"keep_records", BOOLOID}, {"links", TEXTOID}, {"validate", TEXTOID}
 };
 
 /* Did an update leave them as they were? */
@@ -242,7 +287,7 @@ warn_of_neighbours(AtpTuple row)
 	SPI_connect();
 	neighbour = atp_query("SELECT name FROM atproto.subscription WHERE name <> $1 AND target = $2"
 						  " AND endpoint LIKE '%/xrpc/com.atproto.sync.subscribeRepos'"
-						  " AND (collections, actions, keep_records, links) IS DISTINCT FROM ($3, $4, $5, $6)"
+						  " AND (collections, actions, keep_records, links, validate) IS DISTINCT FROM ($3, $4, $5, $6, $7)"
 						  " ORDER BY name LIMIT 1", args, lengthof(args));
 	if (neighbour.n > 0)
 		ereport(WARNING,
@@ -470,6 +515,7 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 	check_backfill(row, ep);
 	check_handles(row, ep);
 	check_links(row, ep);
+	check_validate(row, ep);
 	if (atp_source_of(ep->nsid)->by_repo && (old == NULL || !same_selection(*old, row)))
 		warn_of_neighbours(row);
 	return PointerGetDatum(complete(old, row, ep));

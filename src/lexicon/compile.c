@@ -6,6 +6,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "core/nsid.h"
 #include "core/recordkey.h"
 #include "lexicon/compile.h"

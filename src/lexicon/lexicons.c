@@ -11,6 +11,7 @@
 #include "access/xact.h"
 #include "commands/trigger.h"
 #include "common/hashfn.h"
+#include "compat.h"
 #include "config/extension.h"
 #include "executor/spi.h"
 #include "fmgr.h"
@@ -24,8 +25,7 @@
 
 PG_FUNCTION_INFO_V1(atp_lexicon_changed);
 
-/* Beyond that all are forgotten: Lexicons may be large, and NSIDs come from strangers. */
-#define KNOWN_MAX	10000
+/* Beyond that all are forgotten: Lexicons may be large. */
 #define BYTES_MAX	((Size) 64 * 1024 * 1024)
 
 static inline bool
@@ -34,8 +34,18 @@ same_id(AtpSpan a, AtpSpan b)
 	return a.len == b.len && memcmp(a.ptr, b.ptr, a.len) == 0;
 }
 
+typedef struct Entry
+{
+	AtpSpan		id;
+	bool		read;			/* it has been looked at */
+	Jsonb	   *given;			/* NULL: it is in the table */
+	const AtpLexDoc *doc;
+	const char *fault;
+	char		status;			/* simplehash's */
+} Entry;
+
 #define SH_PREFIX lexhash
-#define SH_ELEMENT_TYPE AtpLexicon
+#define SH_ELEMENT_TYPE Entry
 #define SH_KEY_TYPE AtpSpan
 #define SH_KEY id
 #define SH_HASH_KEY(tb, key) hash_bytes((const unsigned char *) (key).ptr, (int) (key).len)
@@ -45,11 +55,11 @@ same_id(AtpSpan a, AtpSpan b)
 #define SH_DEFINE
 #include "lib/simplehash.h"
 
+/* All that there are, so that a collection without a Lexicon costs no query: strangers choose their names. */
 struct AtpLexicons
 {
 	MemoryContext cxt;
-	lexhash_hash *found;
-	Jsonb	   *given;			/* NULL: the table's */
+	lexhash_hash *entries;
 };
 
 /* The table's; cxt NULL: none is known yet. */
@@ -78,11 +88,72 @@ watch(void)
 	registered = true;
 }
 
+/* One more NSID; of several documents with it the first counts. */
+static void
+add_entry(AtpLexicons *lexicons, AtpSpan id, Jsonb *given)
+{
+	char	   *copy;
+	Entry	   *entry;
+	bool		found;
+
+	if (lexhash_lookup(lexicons->entries, id) != NULL)
+		return;
+	copy = MemoryContextAlloc(lexicons->cxt, id.len + 1);
+	memcpy(copy, id.ptr, id.len);
+	entry = lexhash_insert(lexicons->entries, (AtpSpan) {copy, id.len}, &found);
+	entry->read = false;
+	entry->given = given;
+	entry->doc = NULL;
+	entry->fault = NULL;
+}
+
+/* The snapshot of a query about the table; where no new one can be taken, what it finds is not kept for longer. */
+static bool
+begin_query(void)
+{
+	bool		fresh = !IsInParallelMode();
+
+	provisional = provisional || !fresh;
+	if (fresh)
+		PushActiveSnapshot(GetLatestSnapshot());
+	SPI_connect();
+	return fresh;
+}
+
+static void
+end_query(bool fresh)
+{
+	SPI_finish();
+	if (fresh)
+		PopActiveSnapshot();
+}
+
+static void
+list_known(AtpLexicons *lexicons)
+{
+	bool		fresh = begin_query();
+
+	if (SPI_execute("SELECT id FROM atproto.lexicon", true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not read atproto.lexicon");
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		bool		isnull;
+		struct varlena *id = (struct varlena *) DatumGetPointer(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull));
+
+		if (isnull)
+			continue;
+		id = PG_DETOAST_DATUM_PACKED(PointerGetDatum(id));
+		add_entry(lexicons, (AtpSpan) {VARDATA_ANY(id), VARSIZE_ANY_EXHDR(id)}, NULL);
+	}
+	end_query(fresh);
+}
+
 AtpLexicons *
 atp_lexicons_known(void)
 {
+	AtpLexicons fill;
+
 	if (known.cxt != NULL && (changed || known_to != GetUserId() || (provisional && !IsInParallelMode()) ||
-							  known.found->members > KNOWN_MAX ||
 							  MemoryContextMemAllocated(known.cxt, true) > BYTES_MAX))
 	{
 		MemoryContextDelete(known.cxt);
@@ -94,10 +165,23 @@ atp_lexicons_known(void)
 		known_to = GetUserId();
 		provisional = false;
 		changed = false;
-		known.cxt = AllocSetContextCreate(TopMemoryContext, "atproto Lexicons", ALLOCSET_DEFAULT_SIZES);
-		known.found = lexhash_create(known.cxt, 64, NULL);
+		/* an ERROR leaves nothing behind that is not whole */
+		fill.cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto Lexicons", ALLOCSET_DEFAULT_SIZES);
+		fill.entries = lexhash_create(fill.cxt, 256, NULL);
+		list_known(&fill);
+		MemoryContextSetParent(fill.cxt, TopMemoryContext);
+		known = fill;
 	}
 	return &known;
+}
+
+static void
+add_given(AtpLexicons *lexicons, Jsonb *doc)
+{
+	JsonbValue	v;
+
+	if (JB_ROOT_IS_OBJECT(doc) && getKeyJsonValueFromContainer(&doc->root, "id", 2, &v) != NULL && v.type == jbvString)
+		add_entry(lexicons, (AtpSpan) {v.val.string.val, v.val.string.len}, doc);
 }
 
 AtpLexicons *
@@ -105,7 +189,14 @@ atp_lexicons_given(Jsonb *docs)
 {
 	AtpLexicons *lexicons = palloc(sizeof(AtpLexicons));
 
-	*lexicons = (AtpLexicons) {CurrentMemoryContext, lexhash_create(CurrentMemoryContext, 16, NULL), docs};
+	*lexicons = (AtpLexicons) {CurrentMemoryContext, lexhash_create(CurrentMemoryContext, 16, NULL)};
+	if (!JB_ROOT_IS_ARRAY(docs))
+		add_given(lexicons, docs);
+	for (int i = 0; JB_ROOT_IS_ARRAY(docs) && i < JB_ROOT_COUNT(docs); i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		add_given(lexicons, JsonbValueToJsonb(getIthJsonbValueFromContainer(&docs->root, i)));
+	}
 	return lexicons;
 }
 
@@ -117,14 +208,9 @@ read_document(AtpSpan id)
 	Oid			type = atp_type("nsid");
 	Datum		arg = PointerGetDatum(atp_nsid_make(id.ptr, id.len));
 	char	   *sql = psprintf("SELECT doc FROM atproto.lexicon WHERE id OPERATOR(%s.=) $1", atp_extension_schema());
-	bool		fresh = !IsInParallelMode();
+	bool		fresh = begin_query();
 	Jsonb	   *doc = NULL;
 
-	/* no other snapshot can be taken there; what it finds is not kept for longer */
-	provisional = provisional || !fresh;
-	if (fresh)
-		PushActiveSnapshot(GetLatestSnapshot());
-	SPI_connect();
 	if (SPI_execute_with_args(sql, 1, &type, &arg, NULL, true, 1) != SPI_OK_SELECT)
 		elog(ERROR, "could not read atproto.lexicon");
 	if (SPI_processed > 0)
@@ -137,69 +223,40 @@ read_document(AtpSpan id)
 			doc = DatumGetJsonbPCopy(value);
 		MemoryContextSwitchTo(spi);
 	}
-	SPI_finish();
-	if (fresh)
-		PopActiveSnapshot();
+	end_query(fresh);
 	return doc;
 }
 
-static bool
-has_id(Jsonb *doc, AtpSpan id)
+static void
+read_entry(AtpLexicons *lexicons, Entry *entry)
 {
-	JsonbValue	v;
+	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "atproto Lexicon", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(work);
+	Jsonb	   *json = entry->given != NULL ? entry->given : read_document(entry->id);
+	const AtpLexDoc *doc = NULL;
+	char	   *fault = NULL;
 
-	return JB_ROOT_IS_OBJECT(doc) && getKeyJsonValueFromContainer(&doc->root, "id", 2, &v) != NULL &&
-		v.type == jbvString && same_id((AtpSpan) {v.val.string.val, v.val.string.len}, id);
-}
-
-static Jsonb *
-given_document(Jsonb *given, AtpSpan id)
-{
-	if (!JB_ROOT_IS_ARRAY(given))
-		return has_id(given, id) ? given : NULL;
-	for (int i = 0; i < JB_ROOT_COUNT(given); i++)
-	{
-		Jsonb	   *doc = JsonbValueToJsonb(getIthJsonbValueFromContainer(&given->root, i));
-
-		if (has_id(doc, id))
-			return doc;
-		CHECK_FOR_INTERRUPTS();
-	}
-	return NULL;
+	MemoryContextSwitchTo(lexicons->cxt);
+	if (json != NULL)
+		doc = atp_lexicon_compile(json, &fault);
+	/* a table could give another one */
+	entry->doc = doc != NULL && same_id(doc->id, entry->id) ? doc : NULL;
+	entry->fault = fault;
+	entry->read = true;
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(work);
 }
 
 AtpLexicon
 atp_lexicons_get(AtpLexicons *lexicons, AtpSpan id)
 {
-	AtpLexicon *entry = lexhash_lookup(lexicons->found, id);
-	MemoryContext work;
-	MemoryContext old;
-	AtpLexicon	found = {{NULL, 0}};
-	char	   *copy;
-	char	   *fault = NULL;
-	Jsonb	   *json;
-	bool		inserted;
+	Entry	   *entry = lexhash_lookup(lexicons->entries, id);
 
-	if (entry != NULL)
-		return *entry;
-	work = AllocSetContextCreate(CurrentMemoryContext, "atproto Lexicon", ALLOCSET_DEFAULT_SIZES);
-	old = MemoryContextSwitchTo(work);
-	json = lexicons->given == NULL ? read_document(id) : given_document(lexicons->given, id);
-	MemoryContextSwitchTo(lexicons->cxt);
-	if (json != NULL)
-		found.doc = atp_lexicon_compile(json, &fault);
-	/* a view could give another one */
-	if (found.doc != NULL && !same_id(found.doc->id, id))
-		found.doc = NULL;
-	found.fault = fault;
-	copy = palloc(id.len + 1);
-	memcpy(copy, id.ptr, id.len);
-	entry = lexhash_insert(lexicons->found, (AtpSpan) {copy, id.len}, &inserted);
-	entry->doc = found.doc;
-	entry->fault = found.fault;
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(work);
-	return *entry;
+	if (entry == NULL)
+		return (AtpLexicon) {NULL, NULL};
+	if (!entry->read)
+		read_entry(lexicons, entry);
+	return (AtpLexicon) {entry->doc, entry->fault};
 }
 
 /* SQL: atproto.lexicon_changed(), after each statement: every process that has compiled some hears of it, at commit. */

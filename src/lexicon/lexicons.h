@@ -14,10 +14,8 @@ typedef struct AtpLexicons AtpLexicons;
 /* doc NULL: there is none of this NSID, or what there is has a fault. */
 typedef struct AtpLexicon
 {
-	AtpSpan		id;
 	const AtpLexDoc *doc;
 	const char *fault;
-	char		status;			/* simplehash's */
 } AtpLexicon;
 
 /*

@@ -123,6 +123,7 @@ static const struct
 	{"count_collections", 22, BOOLOID, true},
 	{"links", 23, TEXTOID, true},
 	{"slice", 24, TEXTOID},
+	{"validate", 25, TEXTOID, true},
 };
 
 static void
@@ -156,7 +157,7 @@ atp_subscribe(PG_FUNCTION_ARGS)
 		if (parameters[i].required && PG_ARGISNULL(parameters[i].number))
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("name, url, target, keep_records, events, keep_raw, allow_insecure, workers, verify, backfill, handles, list_hosts, count_collections and links must not be null")));
+					 errmsg("name, url, target, keep_records, events, keep_raw, allow_insecure, workers, verify, backfill, handles, list_hosts, count_collections, links and validate must not be null")));
 	SPI_connect();
 	insert_subscription(fcinfo);
 	make_cursor(name, ATP_FUNCTION_ARG(2, INT8OID));

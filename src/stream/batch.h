@@ -45,6 +45,7 @@ typedef struct AtpRecordRow
 	struct varlena *cid;		/* NULL for a deletion, and the following too */
 	Jsonb	   *value;			/* NULL when jsonb cannot hold it */
 	bytea	   *raw;			/* then, or when it is to be kept, this is not */
+	text	   *fault;			/* by its Lexicon; NULL: none, or nobody has looked */
 } AtpRecordRow;
 
 /* At level full: what a commit's or label's signature is about, and what is known of it by now. */

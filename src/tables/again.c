@@ -12,6 +12,7 @@
 #include "tables/judge.h"
 #include "tables/letter.h"
 #include "tables/link_rows.h"
+#include "tables/validate.h"
 
 static bool
 same_path(AtpSpan a, AtpSpan b)
@@ -144,6 +145,8 @@ process(const AtpAgain *again, const char **why)
 	if (!atp_batch_add(batch, again->message.ptr, again->message.len))
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 	verdict = atp_decode(decoder, batch, &position, ATP_DECODE_ALL);
+	if (again->sub->settings.nvalidate > 0 && (a.sink->uses & ATP_USE_REPOS))
+		atp_validate_batch(again->sub, batch);
 	*why = verdict.drop != ATP_DROP_NONE ? verdict.why : invalid(batch, again->path);
 	if (*why != NULL)
 		return ATP_OUTCOME_STAYS;

@@ -23,6 +23,7 @@
 #include "tables/letter.h"
 #include "tables/link_rows.h"
 #include "tables/progress.h"
+#include "tables/validate.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
@@ -448,6 +449,18 @@ apply_some(AtpApply *a, const char **reason)
 	return result;
 }
 
+/* In a transaction of its own: it is done once, whatever becomes of those that write the rows. */
+static void
+validate(const AtpSubscription *sub, const AtpSink *sink, AtpBatch *batch)
+{
+	if (sub->settings.nvalidate == 0 || batch->nrows == 0 || !(sink->uses & ATP_USE_REPOS))
+		return;
+	atp_begin("judging records by their Lexicons");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		atp_validate_batch(sub, batch);
+	atp_commit();
+}
+
 AtpApplied
 atp_apply(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statements, AtpBatch *batch,
 		  AtpProgress *progress, const char **reason)
@@ -458,6 +471,7 @@ atp_apply(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statem
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
+	validate(sub, sink, batch);
 	do
 	{
 		a.lo = a.hi;

@@ -25,6 +25,7 @@
 #include "tables/merge.h"
 #include "tables/record.h"
 #include "tables/stored_rows.h"
+#include "tables/validate.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -165,6 +166,17 @@ lacks(AtpMerge *m, AtpErr err, AtpBytes block, size_t at)
 	m->bytes += block.len + path.len + LETTER_BYTES;
 }
 
+/* Nor one that its Lexicon does not allow.  It has a row already, the last. */
+static void
+drop_row(AtpMerge *m, AtpBytes block)
+{
+	const AtpRow *row = &m->batch->rows[--m->batch->nrows];
+
+	(void) atp_validate_letter(m->batch, copy_bytes(block), NULL, row);
+	m->merged.refused++;
+	m->bytes += block.len + row->path.len + LETTER_BYTES;
+}
+
 /* The record of the tree is to be written; what is wrong with it becomes a dead letter, as on a stream. */
 static void
 put_record(AtpMerge *m, AtpAction action)
@@ -190,6 +202,11 @@ put_record(AtpMerge *m, AtpAction action)
 	row->cid = atp_cidlink_make(m->record.cid.ptr, m->record.cid.len);
 	row->value = value;
 	row->raw = raw;
+	if (!atp_validate_row(&m->sub->settings, row))
+	{
+		drop_row(m, block);
+		return;
+	}
 	m->bytes += (value != NULL ? VARSIZE(value) : 0) + (raw != NULL ? VARSIZE(raw) : 0);
 	*(action == ATP_CREATE ? &m->step.created : &m->step.updated) += 1;
 }

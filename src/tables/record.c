@@ -23,6 +23,8 @@ static const AtpColumn columns[] = {
 	{"value", ATP_TYPE_JSONB, ATP_VALUE, NULL, "the record; NULL where jsonb cannot hold it, see raw"},
 	{"raw", ATP_TYPE_BYTEA, ATP_VALUE, NULL,
 	"the record's DAG-CBOR, where value is NULL or the subscription keeps it"},
+	{"fault", ATP_TYPE_TEXT, ATP_VALUE, NULL,
+	"what was wrong with it by its Lexicon when it was written, where the subscription asks for that (validate)"},
 };
 
 #define SAME_RECORD \

@@ -72,6 +72,7 @@ record_rows(AtpStatements *set, const AtpRecordRow **records, int n)
 		atp_put(rows, AtpTidGetDatum(row->rev), false);
 		atp_put_ref(rows, row->value);
 		atp_put_ref(rows, row->raw);
+		atp_put_ref(rows, row->fault);
 	}
 	return rows;
 }

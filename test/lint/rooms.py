@@ -17,7 +17,7 @@ ROOMS = {
     "lexicon": ["core", "types", "data", "config"],
     "identity": ["core", "types", "data", "config"],
     "stream": ["core", "types", "net", "data", "config"],
-    "tables": ["core", "types", "data", "config", "identity", "stream"],
+    "tables": ["core", "types", "data", "config", "lexicon", "identity", "stream"],
     "fetch": ["core", "types", "net", "data", "config", "identity", "stream", "tables"],
     "process": ["core", "types", "net", "data", "config", "identity", "stream", "tables", "fetch"],
 }
