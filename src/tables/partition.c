@@ -25,8 +25,10 @@
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
+#include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(atp_partition);
 
@@ -96,10 +98,14 @@ static char *
 name_for(const char *collection)
 {
 	char	   *name = psprintf("record_%s", collection);
+	bool		alike = false;	/* another collection would have the same name */
 
 	for (char *c = name; *c != '\0'; c++)
+	{
+		alike |= *c == '-' || (*c >= 'A' && *c <= 'Z');
 		*c = *c == '.' || *c == '-' ? '_' : pg_tolower((unsigned char) *c);
-	if (strlen(name) >= NAMEDATALEN)
+	}
+	if (alike || strlen(name) >= NAMEDATALEN)
 	{
 		char		hash[33];
 		const char *error;
@@ -116,6 +122,21 @@ name_for(const char *collection)
  * ------------------------------------------------------------------------
  */
 
+/* Is it there?  ERROR when a table of that name is something else: its rows would be in the default partition unnoticed. */
+static bool
+exists(Work *w, const char *part)
+{
+	Oid			relid = relid_of(w, part);
+
+	if (OidIsValid(relid) && !get_rel_relispartition(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_TABLE),
+				 errmsg("cannot make partition %s", quote_qualified_identifier(w->schema, part)),
+				 errdetail("There is a relation of that name, which is no partition."),
+				 errhint("Rename it.")));
+	return OidIsValid(relid);
+}
+
 /*
  * Make one, with the rows that the default partition has of it.  values: after FOR
  * VALUES; condition: the same, as SQL on a row.
@@ -127,17 +148,20 @@ make(Work *w, const char *part, const char *values, const char *condition)
 	char	   *rest = quote_qualified_identifier(w->schema, psprintf("%s_rest", w->cut->table));
 	uint64		moved = 0;
 
-	if (OidIsValid(relid_of(w, part)))
+	if (exists(w, part))
 		return;
 	if (ask(psprintf("SELECT 'yes' AS v FROM %s WHERE %s LIMIT 1", rest, condition)) == NULL)
 		atp_run(psprintf("CREATE TABLE %s PARTITION OF %s FOR VALUES %s%s", name, w->name, values, w->options), ATP_NO_ARGS);
 	else
 	{
+		char	   *columns = atp_swap_columns(relid_of(w, w->cut->table));
+
 		atp_run(psprintf("CREATE TABLE %s (LIKE %s INCLUDING ALL)%s", name, w->name, w->options), ATP_NO_ARGS);
-		moved = atp_run(psprintf("WITH gone AS (DELETE FROM %s WHERE %s RETURNING *) INSERT INTO %s SELECT * FROM gone",
-								 rest, condition, name), ATP_NO_ARGS);
+		moved = atp_run(psprintf("WITH gone AS (DELETE FROM %s WHERE %s RETURNING *) INSERT INTO %s (%s) SELECT %s FROM gone",
+								 rest, condition, name, columns, columns), ATP_NO_ARGS);
 		atp_run(psprintf("ALTER TABLE %s ATTACH PARTITION %s FOR VALUES %s", w->name, name, values), ATP_NO_ARGS);
 	}
+	atp_swap_like(relid_of(w, part), relid_of(w, w->cut->table));
 	say(w, moved > 0 ? psprintf("made %s, with " UINT64_FORMAT " rows of %s", name, moved, rest) : psprintf("made %s", name));
 }
 
@@ -146,11 +170,12 @@ make_rest(Work *w)
 {
 	char	   *rest = psprintf("%s_rest", w->cut->table);
 
-	if (OidIsValid(relid_of(w, rest)))
+	if (exists(w, rest))
 		return;
-	rest = quote_qualified_identifier(w->schema, rest);
-	atp_run(psprintf("CREATE TABLE %s PARTITION OF %s DEFAULT%s", rest, w->name, w->options), ATP_NO_ARGS);
-	say(w, psprintf("made %s", rest));
+	atp_run(psprintf("CREATE TABLE %s PARTITION OF %s DEFAULT%s",
+					 quote_qualified_identifier(w->schema, rest), w->name, w->options), ATP_NO_ARGS);
+	atp_swap_like(relid_of(w, rest), relid_of(w, w->cut->table));
+	say(w, psprintf("made %s", quote_qualified_identifier(w->schema, rest)));
 }
 
 static void
@@ -217,7 +242,7 @@ static void
 drop_months(Work *w, char *keep)
 {
 	AtpResult	result = atp_query("SELECT c.relname::text AS name FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid"
-								   " WHERE i.inhparent = $1 AND CASE WHEN c.relname ~ ('^' || $2 || '_[0-9]{4}_(0[1-9]|1[0-2])$')"
+								   " WHERE i.inhparent = $1 AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = $1) AND CASE WHEN c.relname ~ ('^' || $2 || '_[0-9]{4}_(0[1-9]|1[0-2])$')"
 								   "  THEN to_date(right(c.relname, 7), 'YYYY_MM') + interval '1 month' <= now() AT TIME ZONE 'UTC' - $3::interval END"
 								   " ORDER BY 1",
 								   ATP_ARGS({ObjectIdGetDatum(relid_of(w, w->cut->table)), OIDOID, false},
@@ -288,19 +313,41 @@ present_key(Work *w)
 	return ask(psprintf("SELECT pg_get_partkeydef(%u) AS v", relid));
 }
 
+/*
+ * Whoever else comes waits from now on: no lock is asked for after hours of copying that somebody
+ * has by then, who waits for one of these.  So the views that will be replaced come before the table,
+ * as for those who read them; and the table link before record, as in rebuild_links().
+ */
 static void
-partition(Work *w, int ahead, char **collections, int n, char *keep)
+lock(Work *w, const Cut *cut, bool links)
 {
-	AtpCaller	caller = atp_owner_begin(owner_of(w));
-	AtpSwap    *swap = NULL;
-	char	   *key = present_key(w);
+	AtpCaller	caller;
 
+	w->cut = cut;
+	caller = atp_owner_begin(owner_of(w));
+	if (links && OidIsValid(relid_of(w, "link")))
+		atp_run(atp_expand_sql("LOCK TABLE #.link IN ROW EXCLUSIVE MODE", w->schema), ATP_NO_ARGS);
+	if (present_key(w) == NULL)
+		atp_swap_lock_views(relid_of(w, cut->table));
+	atp_run(psprintf("LOCK TABLE %s IN ACCESS EXCLUSIVE MODE", quote_qualified_identifier(w->schema, cut->table)), ATP_NO_ARGS);
+	atp_owner_end(caller);
+}
+
+static void
+partition(Work *w, const Cut *cut, int ahead, char **collections, int n, char *keep)
+{
+	AtpCaller	caller;
+	AtpSwap    *swap = NULL;
+	char	   *key;
+
+	w->cut = cut;
+	caller = atp_owner_begin(owner_of(w));
+	key = present_key(w);
 	w->name = quote_qualified_identifier(w->schema, w->cut->table);
 	if (key != NULL && strcmp(key, w->cut->key) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("table %s is in partitions already, by %s", w->name, key)));
-	atp_run(psprintf("LOCK TABLE %s IN ACCESS EXCLUSIVE MODE", w->name), ATP_NO_ARGS);
 	w->options = ask(psprintf("SELECT ' WITH (' || array_to_string(reloptions, ', ') || ')' AS v FROM pg_class WHERE oid = %u",
 							  key == NULL ? relid_of(w, w->cut->table) : relid_of(w, psprintf("%s_rest", w->cut->table))));
 	if (w->options == NULL)
@@ -346,10 +393,31 @@ read_collections(ArrayType *array, int *n)
 	return names;
 }
 
+/* How long something is kept; NULL: for ever. */
 static char *
-interval_arg(FunctionCallInfo fcinfo, int n)
+keep_arg(FunctionCallInfo fcinfo, int n, const char *name)
 {
-	return PG_ARGISNULL(n) ? NULL : DatumGetCString(DirectFunctionCall1(interval_out, PG_GETARG_DATUM(n)));
+	Interval	zero = {0};
+
+	if (PG_ARGISNULL(n))
+		return NULL;
+	/* it would take months that are not over */
+	if (DatumGetBool(DirectFunctionCall2(interval_lt, PG_GETARG_DATUM(n), IntervalPGetDatum(&zero))))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must not be negative", name)));
+	return DatumGetCString(DirectFunctionCall1(interval_out, PG_GETARG_DATUM(n)));
+}
+
+/* What is put into SQL, and compared with what PostgreSQL writes, means the same whatever the session has set. */
+static void
+set_formats(void)
+{
+	static const char *const settings[][2] = {
+		{"DateStyle", "ISO"}, {"IntervalStyle", "postgres"}, {"TimeZone", "UTC"}, {"quote_all_identifiers", "off"}
+	};
+
+	for (int i = 0; i < lengthof(settings); i++)
+		(void) set_config_option(settings[i][0], settings[i][1], PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
 static const Cut *
@@ -382,7 +450,9 @@ atp_partition(PG_FUNCTION_ARGS)
 	Work		w = {.fcinfo = fcinfo};
 	char	  **collections = (char **) usual;
 	int			ncollections = lengthof(usual);
-	char	   *keep = interval_arg(fcinfo, 4);
+	char	   *keep;
+	char	   *keep_events;
+	const Cut  *cut;
 	int			ahead;
 	int			nest;
 
@@ -397,22 +467,26 @@ atp_partition(PG_FUNCTION_ARGS)
 	w.schema = NameStr(*PG_GETARG_NAME(0));
 	SPI_connect();
 	nest = atp_caller_begin();
-	w.cut = cut_by(&w, PG_ARGISNULL(1) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	set_formats();
+	keep = keep_arg(fcinfo, 4, "keep");
+	keep_events = keep_arg(fcinfo, 5, "keep_events");
+	cut = cut_by(&w, PG_ARGISNULL(1) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	if (!PG_ARGISNULL(2))
 		collections = read_collections(PG_GETARG_ARRAYTYPE_P(2), &ncollections);
-	if (!PG_ARGISNULL(2) && w.cut != &record_collection)
+	if (!PG_ARGISNULL(2) && cut != &record_collection)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("collections are for partitions by collection")));
-	if (keep != NULL && w.cut != &record_month)
+	if (keep != NULL && cut != &record_month)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("records are kept for a time only in partitions by month"),
 				 errhint("keep_events is for the table \"record_event\".")));
 	if (keep != NULL)
 		check_no_backfill(&w);
-	partition(&w, ahead, collections, ncollections, keep);
-	w.cut = &event_month;
-	partition(&w, ahead, NULL, 0, interval_arg(fcinfo, 5));
+	lock(&w, cut, keep != NULL);
+	lock(&w, &event_month, false);
+	partition(&w, cut, ahead, collections, ncollections, keep);
+	partition(&w, &event_month, ahead, NULL, 0, keep_events);
 	atp_caller_end(nest);
 	SPI_finish();
 	return (Datum) 0;

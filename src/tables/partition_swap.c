@@ -10,6 +10,7 @@
 
 #include "catalog/namespace.h"
 #include "config/spi.h"
+#include "storage/lmgr.h"
 #include "tables/partition_swap.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -18,9 +19,15 @@ struct AtpSwap
 {
 	char	   *name;			/* quoted, with its schema */
 	char	   *old;
+	char	   *columns;
 	List	   *views;			/* SQL, before the old table is dropped */
 	List	   *rest;			/* after that: names of indexes are free */
 };
+
+/* Those that read the table $1 themselves. */
+#define VIEWS_ON \
+	"SELECT w.ev_class FROM pg_rewrite w JOIN pg_depend d ON d.objid = w.oid JOIN pg_class v ON v.oid = w.ev_class" \
+	" WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = $1 AND v.relkind = 'v'"
 
 /* What would be lost, or would stay with the old table; of anybody's making. */
 #define IN_THE_WAY \
@@ -32,6 +39,10 @@ struct AtpSwap
 	"  WHERE conrelid = $1 AND contype IN ('f', 'x', 't') OR confrelid = $1" \
 	" UNION ALL SELECT 'inheritance' FROM pg_inherits WHERE $1 IN (inhrelid, inhparent)" \
 	" UNION ALL SELECT 'publication ' || pubname FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE prrelid = $1" \
+	" UNION ALL SELECT 'replica identity by an index' FROM pg_class WHERE oid = $1 AND relreplident = 'i'" \
+	/* replacing them takes the rights of their owners */ \
+	" UNION ALL SELECT format('view %s of %s', v.oid::regclass, v.relowner::regrole) FROM pg_class v WHERE v.oid IN (" VIEWS_ON ")" \
+	"  AND NOT (pg_has_role(v.relowner, 'USAGE') AND has_schema_privilege(v.relnamespace, 'CREATE'))" \
 	" UNION ALL SELECT 'identity of column ' || attname FROM pg_attribute WHERE attrelid = $1 AND attidentity <> ''" \
 	" UNION ALL SELECT DISTINCT pg_describe_object(d.classid, d.objid, d.objsubid) FROM pg_depend d" \
 	"  LEFT JOIN pg_rewrite w ON d.classid = 'pg_rewrite'::regclass AND w.oid = d.objid LEFT JOIN pg_class v ON v.oid = w.ev_class" \
@@ -46,8 +57,17 @@ struct AtpSwap
 #define VIEWS \
 	"SELECT format('CREATE OR REPLACE VIEW %s%s AS %s', v.oid::regclass," \
 	"  ' WITH (' || array_to_string(v.reloptions, ', ') || ')', pg_get_viewdef(v.oid)) AS sql FROM pg_class v" \
-	" WHERE v.relkind = 'v' AND v.oid IN (SELECT w.ev_class FROM pg_rewrite w JOIN pg_depend d ON d.objid = w.oid" \
-	"  WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = $1) ORDER BY v.oid"
+	" WHERE v.oid IN (" VIEWS_ON ") ORDER BY v.oid"
+
+/* What default privileges have given to others on a new table $1; then its replica identity, that of $2. */
+#define LIKE \
+	"SELECT sql FROM (" \
+	"SELECT DISTINCT 1 AS n, format('REVOKE ALL ON TABLE %s FROM %s', c.oid::regclass," \
+	"   CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END) AS sql" \
+	"  FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = $1 AND a.grantee <> c.relowner" \
+	" UNION ALL SELECT 2, format('ALTER TABLE %s REPLICA IDENTITY %s', $1::regclass, CASE relreplident WHEN 'f' THEN 'FULL' ELSE 'NOTHING' END)" \
+	"  FROM pg_class WHERE oid = $2 AND relreplident IN ('f', 'n')" \
+	") l ORDER BY n, sql"
 
 #define REST \
 	"SELECT sql FROM (" \
@@ -57,7 +77,6 @@ struct AtpSwap
 	"  AND NOT EXISTS (SELECT FROM pg_constraint c WHERE c.conindid = i.indexrelid AND c.conrelid = $1)" \
 	" UNION ALL SELECT 3, indexrelid, format('COMMENT ON INDEX %s IS %L', indexrelid::regclass, obj_description(indexrelid, 'pg_class'))" \
 	"  FROM pg_index WHERE indrelid = $1 AND obj_description(indexrelid, 'pg_class') IS NOT NULL" \
-	" UNION ALL SELECT 4, 0, format('ALTER TABLE %s REPLICA IDENTITY FULL', $2) FROM pg_class WHERE oid = $1 AND relreplident = 'f'" \
 	" UNION ALL SELECT 5, 0, format('COMMENT ON TABLE %s IS %L', $2, obj_description($1, 'pg_class'))" \
 	"  WHERE obj_description($1, 'pg_class') IS NOT NULL" \
 	" UNION ALL SELECT 6, 0, format('REVOKE ALL ON TABLE %s FROM %s', $2, relowner::regrole) FROM pg_class WHERE oid = $1 AND relacl IS NOT NULL" \
@@ -69,8 +88,8 @@ struct AtpSwap
 	"  FROM pg_attribute t, aclexplode(t.attacl) a WHERE t.attrelid = $1 AND t.attnum > 0 AND NOT t.attisdropped" \
 	") r ORDER BY n, oid"
 
-#define IN_CATALOG(oid, name) \
-	ATP_ARGS({ObjectIdGetDatum(oid), OIDOID, false}, atp_text_arg(name))
+#define OID_ARG(oid)	{ObjectIdGetDatum(oid), OIDOID, false}
+#define IN_CATALOG(oid, name)	ATP_ARGS(OID_ARG(oid), atp_text_arg(name))
 
 static List *
 read_texts(const char *sql, const char *column, Oid relid, const char *name)
@@ -103,6 +122,51 @@ refuse_what_would_be_lost(Oid relid, const char *name)
 			 errhint("Remove it, and make it again afterwards.")));
 }
 
+static void
+run_all(List *statements)
+{
+	ListCell   *cell;
+
+	foreach(cell, statements)
+		atp_run(lfirst(cell), ATP_NO_ARGS);
+}
+
+void
+atp_swap_lock_views(Oid relid)
+{
+	AtpResult	views = atp_query(VIEWS_ON " ORDER BY w.ev_class", ATP_ARGS(OID_ARG(relid)));
+
+	for (uint64 i = 0; i < views.n; i++)
+	{
+		bool		isnull;
+
+		LockRelationOid(DatumGetObjectId(atp_get(atp_result_row(views, i), "ev_class", OIDOID, &isnull)), AccessExclusiveLock);
+	}
+	atp_result_free(views);
+}
+
+char *
+atp_swap_columns(Oid relid)
+{
+	AtpResult	result = atp_query("SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) AS names FROM pg_attribute"
+								   " WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped AND attgenerated = ''",
+								   ATP_ARGS(OID_ARG(relid)));
+	char	   *names = atp_get_text(atp_result_row(result, 0), "names");
+
+	atp_result_free(result);
+	return names;
+}
+
+void
+atp_swap_like(Oid relid, Oid model)
+{
+	AtpResult	result = atp_query(LIKE, ATP_ARGS(OID_ARG(relid), OID_ARG(model)));
+
+	for (uint64 i = 0; i < result.n; i++)
+		atp_run(atp_get_text(atp_result_row(result, i), "sql"), ATP_NO_ARGS);
+	atp_result_free(result);
+}
+
 AtpSwap *
 atp_swap_begin(const char *schema, const char *table, const char *key)
 {
@@ -117,6 +181,8 @@ atp_swap_begin(const char *schema, const char *table, const char *key)
 	swap->rest = read_texts(REST, "sql", relid, swap->name);
 	atp_run(psprintf("ALTER TABLE %s RENAME TO %s", swap->name, quote_identifier(plain)), ATP_NO_ARGS);
 	atp_run(psprintf("CREATE TABLE %s (LIKE %s INCLUDING ALL EXCLUDING INDEXES) PARTITION BY %s", swap->name, swap->old, key), ATP_NO_ARGS);
+	atp_swap_like(get_relname_relid(table, get_namespace_oid(schema, false)), relid);
+	swap->columns = atp_swap_columns(relid);
 	return swap;
 }
 
@@ -126,20 +192,10 @@ atp_swap_old(const AtpSwap *swap)
 	return swap->old;
 }
 
-static void
-run_all(List *statements)
-{
-	ListCell   *cell;
-
-	foreach(cell, statements)
-		atp_run(lfirst(cell), ATP_NO_ARGS);
-}
-
 uint64
 atp_swap_end(AtpSwap *swap)
 {
-	/* LIKE has made the columns in the same order, without those that were dropped */
-	uint64		rows = atp_run(psprintf("INSERT INTO %s SELECT * FROM %s", swap->name, swap->old), ATP_NO_ARGS);
+	uint64		rows = atp_run(psprintf("INSERT INTO %s (%s) SELECT %s FROM %s", swap->name, swap->columns, swap->columns, swap->old), ATP_NO_ARGS);
 
 	run_all(swap->views);
 	atp_run(psprintf("DROP TABLE %s", swap->old), ATP_NO_ARGS);

@@ -25,4 +25,13 @@ extern const char *atp_swap_old(const AtpSwap *swap);
 /* How many rows it had. */
 extern uint64 atp_swap_end(AtpSwap *swap);
 
+/* Before the table is locked: the views that the swap will replace. */
+extern void atp_swap_lock_views(Oid relid);
+
+/* Names of the columns that are written, quoted.  A partition may have them in another order. */
+extern char *atp_swap_columns(Oid relid);
+
+/* A new table: nobody has rights on it but its owner, and its replica identity is that of another one. */
+extern void atp_swap_like(Oid relid, Oid model);
+
 #endif							/* ATP_PARTITION_SWAP_H */

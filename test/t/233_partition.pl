@@ -10,6 +10,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
+use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -125,6 +126,89 @@ is(query(q{SELECT count(*) FROM over.record_event}), $rows, 'but not events');
 is(query("SELECT count(*) FROM atproto.link_problems('over')"), '0', 'the links of records go with them');
 like(query(q{SELECT atproto.partition('over', keep_events => '1 year', ahead => 0)}), qr/^dropped over.record_event_2023_05\ndropped over.record_event_2024_02$/, 'months of events');
 
+# --- whatever the session has set ---
+
+query(<<'SQL');
+CREATE SCHEMA styled; SELECT atproto.create_tables('styled');
+SET datestyle = 'German'; SET intervalstyle = 'sql_standard'; SET timezone = 'Asia/Kolkata'; SET quote_all_identifiers = on;
+SELECT atproto.partition('styled', 'month', ahead => 0);
+SELECT atproto.partition('styled', ahead => 1, keep => '1 year', keep_events => '1 year');
+SQL
+is(query(q{SET timezone = 'UTC'; SELECT string_agg(pg_get_expr(relpartbound, oid), ' ' ORDER BY relname) FROM pg_class WHERE relnamespace = 'styled'::regnamespace AND relname ~ '^record_event_2...'}),
+	query(q{SET timezone = 'UTC'; SELECT string_agg(format('FOR VALUES FROM (%L) TO (%L)', m AT TIME ZONE 'UTC', (m + interval '1 month') AT TIME ZONE 'UTC'), ' ' ORDER BY m)
+		FROM generate_series(date_trunc('month', now() AT TIME ZONE 'UTC'), date_trunc('month', now() AT TIME ZONE 'UTC') + interval '1 month', '1 month') g (m)}),
+	'months begin at midnight in UTC, whatever DateStyle and TimeZone say');
+
+# --- what is on the tables ---
+
+query(<<'SQL');
+CREATE ROLE analyst; CREATE ROLE nosy; CREATE SCHEMA kept; SELECT atproto.create_tables('kept');
+ALTER TABLE kept.record ADD size int GENERATED ALWAYS AS (octet_length(value::text)) STORED, REPLICA IDENTITY FULL;
+ALTER TABLE kept.record_event REPLICA IDENTITY NOTHING;
+GRANT SELECT ON kept.record_event TO reader;
+INSERT INTO kept.record SELECT did, collection, rkey, cid, rev, now(), value FROM months.record WHERE collection = 'app.bsky.feed.post';
+ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO nosy, PUBLIC;
+SELECT atproto.partition('kept', 'collection', '{app.bsky.feed.like}');
+SELECT atproto.partition('kept', collections => '{app.bsky.feed.post,com.example.fooBar,com.example.foobar,com.ex-ample.foobar}');
+ALTER DEFAULT PRIVILEGES REVOKE SELECT ON TABLES FROM nosy, PUBLIC;
+SQL
+is(query(q{SELECT string_agg(relname, ' ') FROM pg_class WHERE relnamespace = 'kept'::regnamespace AND relname ~ '^record' AND relkind IN ('r', 'p') AND has_table_privilege('nosy', oid, 'SELECT')}), '',
+	'default privileges give nobody what he had not');
+is(query(q{SELECT has_table_privilege('reader', 'kept.record', 'SELECT'), has_table_privilege('reader', 'kept.record_event', 'SELECT')}), 'f|t', 'who had it has it');
+is(query(q{SELECT string_agg(DISTINCT format('%s %s', relname ~ 'event', relreplident), ', ') FROM pg_class WHERE relnamespace = 'kept'::regnamespace AND relname ~ '^record' AND relkind IN ('r', 'p')}), 'f f, t n',
+	'replica identity of the tables, and of their partitions');
+is(query(q{SELECT count(*) > 0, bool_and(size = octet_length(value::text)) FROM kept.record_app_bsky_feed_post}), 't|t', 'generated columns, of rows out of the default partition, too');
+is(query(q{SELECT count(DISTINCT pg_get_expr(relpartbound, oid)) FROM pg_class WHERE relnamespace = 'kept'::regnamespace AND relname ~ '^record_com_ex' AND relkind = 'r'}), '3', 'collections whose names are alike');
+query(q{CREATE TABLE kept.record_app_bsky_actor_profile (a int)});
+refused(q{SELECT atproto.partition('kept', collections => '{app.bsky.actor.profile}')}, qr/cannot make partition kept.record_app_bsky_actor_profile\nDETAIL:  There is a relation of that name, which is no partition/, 'a table that only has the name');
+query(q{CREATE SCHEMA theirs; SELECT atproto.create_tables('theirs'); CREATE VIEW theirs.v AS SELECT * FROM theirs.record; GRANT ALL ON SCHEMA theirs, atproto, public TO analyst;
+	ALTER TABLE theirs.record OWNER TO analyst; ALTER TABLE theirs.record REPLICA IDENTITY USING INDEX record_pkey});
+refused(q{SELECT atproto.partition('theirs', 'collection')}, qr/because of what is on it\nDETAIL:  replica identity by an index\nview theirs.v of \w+\nview theirs.visible_record of \w+\n/, 'views that the owner of the table cannot replace');
+
+# --- who reads meanwhile ---
+
+# A session in the background, and until it waits for a lock.
+sub begin_session
+{
+	my ($name, $sql) = @_;
+	my %session = (out => '', name => $name);
+
+	$session{handle} = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres') . " application_name=$name", '-c', $sql ], '>', \$session{out}, '2>&1');
+	return \%session;
+}
+
+sub wait_for_lock
+{
+	my ($session, $type) = @_;
+
+	wait_for("SELECT EXISTS (SELECT FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND locktype = '$type' AND application_name = '$session->{name}')");
+	return;
+}
+
+query(<<'SQL');
+CREATE SCHEMA read; SELECT atproto.create_tables('read');
+CREATE FUNCTION read.pass() RETURNS bool LANGUAGE plpgsql AS 'BEGIN PERFORM pg_advisory_xact_lock_shared(233); RETURN true; END';
+INSERT INTO read.record SELECT did, collection, rkey, cid, rev, now(), value FROM months.record LIMIT 5;
+ALTER TABLE read.record ADD CHECK (read.pass());
+SQL
+my $holder = $node->background_psql('postgres');
+$holder->query_safe('SELECT pg_advisory_lock(233)');
+my $maker = begin_session('maker', "SELECT atproto.partition('read', 'month')");
+wait_for_lock($maker, 'advisory');
+my $reader = begin_session('reader', 'SELECT count(*) FROM read.visible_record');
+wait_for_lock($reader, 'relation');
+$holder->query_safe('SELECT pg_advisory_unlock(233)');
+$_->{handle}->finish foreach $maker, $reader;
+like($maker->{out}, qr/^moved 5 rows of read.record$/m, 'who reads a view meanwhile is waited for by nobody');
+is($reader->{out}, "0\n", 'and reads it afterwards');
+$holder->query_safe('BEGIN; LOCK TABLE read.link IN SHARE ROW EXCLUSIVE MODE');
+$maker = begin_session('maker', "SELECT atproto.partition('read', keep => '1 year', ahead => 4)");
+wait_for_lock($maker, 'relation');
+$holder->query_safe(q{SET lock_timeout = '10s'; SELECT count(*) FROM read.record; COMMIT});
+$maker->{handle}->finish;
+unlike($maker->{out}, qr/ERROR/, 'rebuild_links() and the end of months take their locks in one order');
+$holder->quit;
+
 # --- what it refuses ---
 
 query("CREATE SCHEMA odd; SELECT atproto.create_tables('odd')");
@@ -132,6 +216,8 @@ refused(q{SELECT atproto.partition('odd')}, qr/table "record" is not in partitio
 refused(q{SELECT atproto.partition('odd', 'week')}, qr/invalid value for parameter "by": "week".*HINT:  It is "collection" or "month"/s, 'by something else');
 refused(q{SELECT atproto.partition('odd', 'month', '{app.bsky.feed.post}')}, qr/collections are for partitions by collection/, 'collections by month');
 refused(q{SELECT atproto.partition('odd', 'collection', keep => '1 year')}, qr/records are kept for a time only in partitions by month/, 'keep by collection');
+refused(q{SELECT atproto.partition('odd', 'month', keep => '1 month -40 days')}, qr/keep must not be negative/, 'months that are not over');
+refused(q{SELECT atproto.partition('odd', 'month', keep_events => '-1 day')}, qr/keep_events must not be negative/, 'likewise events');
 refused(q{SELECT atproto.partition('odd', 'month', ahead => -1)}, qr/ahead must be between 0 and 120/, 'a negative number');
 refused(q{SELECT atproto.partition(NULL, 'month')}, qr/target must not be null/, 'no schema');
 refused(q{SELECT atproto.partition('none', 'month')}, qr/schema "none" does not exist/, 'a schema that is not there');
