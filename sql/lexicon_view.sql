@@ -89,7 +89,7 @@ SELECT columns(atproto.create_view('org.example.refs', lexicon('org.example.refs
 	"circle": {"type": "ref", "ref": "#circle"}, "chain": {"type": "ref", "ref": "#chain"}, "empty": {"type": "ref", "ref": ""}, "hash": {"type": "ref", "ref": "#"}, "number": {"type": "ref", "ref": 7},
 	"times": {"type": "array", "items": {"type": "ref", "ref": "#time"}}, "list": {"type": "array", "items": {"type": "ref", "ref": "#thing"}}, "strong": {"type": "ref", "ref": "com.atproto.repo.strongRef"},
 	"nil": {"type": "object"}, "none": {"type": "object", "properties": {}}, "blob": {"type": "blob"}, "bytes": {"type": "bytes"}, "link": {"type": "cid-link"}, "any": {"type": "unknown"}, "strange": {"type": "strange"}, "bad": 7, "arr": {"type": "array"}}',
-	'{"thing": {"type": "object", "required": ["b"], "properties": {"a": {"type": "string"}, "b": {"type": "boolean"}, "deep": {"type": "object", "properties": {"c": {"type": "string"}}}, "strong": {"type": "ref", "ref": "com.atproto.repo.strongRef"}}},
+	'{"thing": {"type": "object", "required": ["b"], "properties": {"a": {"type": "string"}, "b": {"type": "boolean"}, "deep": {"type": "object", "properties": {"c": {"type": "string"}}}, "strong": {"type": "ref", "ref": "com.atproto.repo.strongRef#main"}}},
 	"circle": {"type": "object", "properties": {"circle": {"type": "ref", "ref": "#circle"}}}, "chain": {"type": "ref", "ref": "#chain"}, "time": {"type": "string", "format": "datetime"}}'), 'lexicon_view'));
 
 -- Elsewhere, under another name, of active repositories only
@@ -107,6 +107,29 @@ CREATE VIEW org_example_view AS SELECT did FROM record WHERE collection = 'org.e
 CREATE VIEW org_example_more AS SELECT *, 1 AS more FROM lexicon_view_2."My ""posts""";
 SELECT refusal(format($$SELECT atproto.create_view(%L, lexicon(%L, '{}'), 'lexicon_view')$$, id, id)) FROM unnest('{org.example.table,org.example.view,org.example.more,app.bsky.feedPost}'::text[]) id;
 SELECT columns(atproto.create_view('org.example.nothing', lexicon('org.example.nothing', '{}'), 'lexicon_view'));
+-- nor what looks like one: all but such records, some of them, an order, and other functions of that name
+CREATE FUNCTION atproto.record_field(int, int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1';
+CREATE FUNCTION atproto.record_field(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1';
+SELECT view, refusal(format('CREATE VIEW org_example_like AS SELECT aturi(did, collection, rkey) AS uri, did, rkey, cid, indexed_at%s', view)),
+	refusal($$SELECT atproto.create_view('org.example.like', lexicon('org.example.like', '{}'), 'lexicon_view')$$), refusal('DROP VIEW org_example_like')
+FROM unnest(ARRAY[$$ FROM record WHERE collection <> 'org.example.like'$$, $$ FROM record WHERE collection = 'org.example.like' LIMIT 2$$,
+	$$ FROM record WHERE collection = 'org.example.like' ORDER BY indexed_at$$, $$, count(*) OVER () FROM record WHERE collection = 'org.example.like'$$,
+	$$ FROM record WHERE collection = 'org.example.like' GROUP BY 1, 2, 3, 4, 5$$, $$ FROM record, (SELECT) none WHERE collection = 'org.example.like'$$,
+	$$, atproto.record_field(1, 12345) AS x FROM record WHERE collection = 'org.example.like'$$,
+	$$, atproto.record_field(1) AS x FROM record WHERE collection = 'org.example.like'$$, $$ FROM record WHERE collection = 'org.example.like'$$]) view;
+DROP FUNCTION atproto.record_field(int, int), atproto.record_field(int);
+
+-- One of active repositories stays one until somebody says otherwise
+CREATE FUNCTION shows(active boolean) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE view regclass := atproto.create_view('org.example.active', lexicon('org.example.active', '{}'), 'lexicon_view', active => active);
+BEGIN
+	RETURN substring(pg_get_viewdef(view) FROM 'FROM (\w+)');
+END $$;
+SELECT active, shows(active) FROM unnest(ARRAY[NULL, true, NULL, false, NULL]) active;
+
+-- A number of few bytes may have many digits
+SELECT cardinality(array_remove(atproto.record_field(v, '{a}', NULL::bigint[]), NULL)) AS n
+FROM (SELECT jsonb_build_object('a', jsonb_agg('1e131071'::numeric) || '1') AS v FROM generate_series(1, 30)) x;
 
 -- Lexicons that cannot be used, and hostile ones
 SELECT refusal($$SELECT atproto.create_view('org.example.unknown', target => 'lexicon_view')$$);

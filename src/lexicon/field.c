@@ -10,13 +10,13 @@
 #include "catalog/pg_type.h"
 #include "config/extension.h"
 #include "fmgr.h"
+#include "lexicon/integer.h"
 #include "miscadmin.h"
 #include "types/types.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
 #include "utils/lsyscache.h"
-#include "utils/numeric.h"
 
 PG_FUNCTION_INFO_V1(atp_record_field);
 
@@ -69,16 +69,9 @@ of_boolean(const JsonbValue *v, AtpTry try, Datum *value)
 static bool
 of_integer(const JsonbValue *v, AtpTry try, Datum *value)
 {
-	char	   *digits,
-			   *end;
 	int64		n;
 
-	if (v->type != jbvNumeric)
-		return false;
-	digits = numeric_normalize(v->val.numeric);
-	errno = 0;
-	n = strtoll(digits, &end, 10);
-	if (errno != 0 || *end != '\0')
+	if (v->type != jbvNumeric || !atp_integer(v->val.numeric, &n))
 		return false;
 	*value = Int64GetDatum(n);
 	return true;

@@ -252,7 +252,7 @@ add_property(Walk *walk, const Document *doc, AtpField field, JsonbContainer *sc
 
 	if (member_is(schema, "type", "ref"))
 	{
-		if (member_is(schema, "ref", STRONG_REF))
+		if (member_is(schema, "ref", STRONG_REF) || member_is(schema, "ref", STRONG_REF "#main"))
 		{
 			add_field(walk, field_in(field, "uri", field.description), atp_type("aturi"));
 			add_field(walk, field_in(field, "cid", NULL), atp_type("cidlink"));

@@ -63,8 +63,8 @@ COMMENT ON FUNCTION atproto.record_field(jsonb, text[], anyelement) IS 'what sta
 
 CREATE FUNCTION atproto.create_view(
     collection @extschema@.nsid, lexicon jsonb DEFAULT NULL, target name DEFAULT 'atproto', schema name DEFAULT NULL, view name DEFAULT NULL,
-    active boolean DEFAULT false
+    active boolean DEFAULT NULL
 ) RETURNS regclass
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_create_view';
-COMMENT ON FUNCTION atproto.create_view(@extschema@.nsid, jsonb, name, name, name, boolean) IS 'make a view of a target''s records of a collection, with a column for each field that its Lexicon describes, or add columns to it; schema: of the view, NULL: the target''s; active: only of active repositories';
+COMMENT ON FUNCTION atproto.create_view(@extschema@.nsid, jsonb, name, name, name, boolean) IS 'make a view of a target''s records of a collection, with a column for each field that its Lexicon describes, or add columns to it; schema: of the view, NULL: the target''s; active: only of active repositories, NULL: as it is, false when it is new';
 REVOKE ALL ON FUNCTION atproto.create_view(@extschema@.nsid, jsonb, name, name, name, boolean) FROM PUBLIC;

@@ -20,14 +20,17 @@
 #include "lexicon/document.h"
 #include "lexicon/fields.h"
 #include "lexicon/names.h"
+#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/parsenodes.h"
+#include "parser/parse_func.h"
 #include "parser/parsetree.h"
 #include "rewrite/rewriteHandler.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/typcache.h"
 
 PG_FUNCTION_INFO_V1(atp_create_view);
 
@@ -63,24 +66,35 @@ typedef struct View
 static bool
 shows_collection(Node *quals, const char *nsid)
 {
+	Oid			type = atp_type("nsid");
 	Const	   *c;
 
-	if (quals == NULL || !IsA(quals, OpExpr) || list_length(((OpExpr *) quals)->args) != 2)
+	if (quals == NULL || !IsA(quals, OpExpr) || list_length(((OpExpr *) quals)->args) != 2 ||
+		((OpExpr *) quals)->opno != lookup_type_cache(type, TYPECACHE_EQ_OPR)->eq_opr)
 		return false;
 	c = lsecond(((OpExpr *) quals)->args);
-	return IsA(c, Const) && !c->constisnull && c->consttype == atp_type("nsid") &&
+	return IsA(c, Const) && !c->constisnull && c->consttype == type &&
 		strcmp(TextDatumGetCString(c->constvalue), nsid) == 0;
 }
 
+/* All of its rows, in no order? */
 static bool
-shows_table(Query *query, Oid table, Oid active)
+shows_all(const Query *query)
+{
+	return query->distinctClause == NIL && query->groupClause == NIL && query->groupingSets == NIL && query->havingQual == NULL &&
+		query->sortClause == NIL && query->limitOffset == NULL && query->limitCount == NULL;
+}
+
+/* InvalidOid: it is none, or not one alone. */
+static Oid
+table_shown(Query *query)
 {
 	RangeTblEntry *rte;
 
 	if (list_length(query->jointree->fromlist) != 1 || !IsA(linitial(query->jointree->fromlist), RangeTblRef))
-		return false;
+		return InvalidOid;
 	rte = rt_fetch(linitial_node(RangeTblRef, query->jointree->fromlist)->rtindex, query->rtable);
-	return rte->rtekind == RTE_RELATION && (rte->relid == table || rte->relid == active);
+	return rte->rtekind == RTE_RELATION ? rte->relid : InvalidOid;
 }
 
 /* Paths are compared, and written into SQL, as an array prints. */
@@ -94,6 +108,15 @@ print_path(Datum path)
 	return OidOutputFunctionCall(out, path);
 }
 
+/* Others may have functions of this name there, with other arguments. */
+static Oid
+record_field(void)
+{
+	Oid			types[] = {JSONBOID, TEXTARRAYOID, ANYELEMENTOID};
+
+	return LookupFuncName(list_make2(makeString("atproto"), makeString("record_field")), lengthof(types), types, false);
+}
+
 /* NULL: it is not a call of record_field() as we write it. */
 static Column *
 column_of(TargetEntry *entry)
@@ -102,8 +125,7 @@ column_of(TargetEntry *entry)
 	Const	   *path;
 	Column	   *column;
 
-	if (!IsA(call, FuncExpr) || get_func_namespace(call->funcid) != get_namespace_oid("atproto", false) ||
-		strcmp(get_func_name(call->funcid), "record_field") != 0)
+	if (!IsA(call, FuncExpr) || call->funcid != record_field())
 		return NULL;
 	path = lsecond(call->args);
 	if (!IsA(path, Const) || path->constisnull)
@@ -117,13 +139,13 @@ column_of(TargetEntry *entry)
 
 /* The columns of a view of ours, without the fixed ones; false: it is none, or of other records. */
 static bool
-columns_of(Query *query, const char *nsid, Oid table, Oid active, List **columns)
+columns_of(Query *query, const char *nsid, List **columns)
 {
 	int			n = 0;
 	ListCell   *lc;
 
 	*columns = NIL;
-	if (query->commandType != CMD_SELECT || !shows_table(query, table, active) || !shows_collection(query->jointree->quals, nsid))
+	if (query->commandType != CMD_SELECT || !shows_all(query) || !shows_collection(query->jointree->quals, nsid))
 		return false;
 	foreach(lc, query->targetList)
 	{
@@ -144,23 +166,26 @@ columns_of(Query *query, const char *nsid, Oid table, Oid active, List **columns
 	return n == lengthof(fixed);
 }
 
+/* *shown: table, or that of active repositories; what it was when there is no view. */
 static List *
-existing_columns(Oid view, const char *nsid, Oid table, Oid active)
+existing_columns(Oid view, const char *nsid, Oid table, Oid active, Oid *shown)
 {
 	Relation	rel;
 	List	   *columns = NIL;
-	bool		ours;
+	Oid			shows = InvalidOid;
 
 	if (!OidIsValid(view))
 		return NIL;
 	rel = relation_open(view, AccessShareLock);
-	ours = rel->rd_rel->relkind == RELKIND_VIEW && columns_of(get_view_query(rel), nsid, table, active, &columns);
-	if (!ours)
+	if (rel->rd_rel->relkind == RELKIND_VIEW && columns_of(get_view_query(rel), nsid, &columns))
+		shows = table_shown(get_view_query(rel));
+	if (!OidIsValid(shows) || (shows != table && shows != active))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
 				 errmsg("relation \"%s\" exists, and is no view of these records that create_view() made", RelationGetRelationName(rel)),
 				 errhint("Give the view another name: atproto.create_view(..., view => 'name').")));
 	relation_close(rel, AccessShareLock);
+	*shown = shows;
 	return columns;
 }
 
@@ -355,20 +380,21 @@ atp_create_view(PG_FUNCTION_ARGS)
 	const char *target;
 	const char *schema;
 	const char *name;
-	bool		active;
 	Oid			target_id,
-				schema_id;
+				schema_id,
+				table,
+				active,
+				shown;
 	Jsonb	   *doc;
 	View		view;
 
-	if (PG_ARGISNULL(0) || PG_ARGISNULL(2) || PG_ARGISNULL(5))
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(2))
 		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("collection, target and active must not be null")));
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("collection and target must not be null")));
 	nsid = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	target = NameStr(*PG_GETARG_NAME(2));
 	schema = PG_ARGISNULL(3) ? target : NameStr(*PG_GETARG_NAME(3));
 	name = view_name(fcinfo, 4, nsid);
-	active = PG_GETARG_BOOL(5);
 	target_id = get_namespace_oid(target, false);
 	schema_id = get_namespace_oid(schema, false);
 
@@ -378,13 +404,15 @@ atp_create_view(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the Lexicon is of \"%s\", not of \"%s\"", atp_lexicon_id(doc), nsid)));
+	shown = table = table_of(target_id, "record");
+	active = get_relname_relid("visible_record", target_id);
 	view = (View) {
-		.schema = quote_identifier(schema), .name = quote_identifier(name),
-		.source = quote_qualified_identifier(target, active ? "visible_record" : "record"),
-		.collection = quote_literal_cstr(nsid)
+		.schema = quote_identifier(schema), .name = quote_identifier(name), .collection = quote_literal_cstr(nsid),
+		.columns = existing_columns(get_relname_relid(name, schema_id), nsid, table, active, &shown)
 	};
-	view.columns = existing_columns(get_relname_relid(name, schema_id), nsid, table_of(target_id, "record"),
-									get_relname_relid("visible_record", target_id));
+	/* it stays as it is until somebody says otherwise */
+	view.source = quote_qualified_identifier(target, (PG_ARGISNULL(5) ? shown == table : !PG_GETARG_BOOL(5)) ?
+											 "record" : "visible_record");
 	view.columns = add_fields(view.columns, atp_lexicon_fields(doc, FIELDS_MAX, &description));
 	make_view(&view);
 	make_comments(&view, nsid, description);
