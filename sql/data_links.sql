@@ -45,6 +45,10 @@ FROM (VALUES ('{"facets": [{"index": {"byteEnd": 3}, "features": [{"$type": "app
 		('{"a.b": "did:web:a.example", "": {"b": "did:web:d.example"}, "x": [{"a": [{"$type": "n", "b": "at://did:web:e.example"}], "$type": "]. [", "y": "did:web:f.example"}], "t": {"$type": ["did:web:d.example"]}}')) v (value),
 	LATERAL (SELECT r.path, d.path AS there FROM record_links(value) r FULL JOIN dagcbor_links(jsonb_to_dagcbor(value)) d USING (path, target)) l (path, there);
 SELECT path, target FROM dagcbor_links('\xa163646964a0');
+-- many elements, each with a type of its own behind what is under it
+SELECT count(l.r), count(l.d), count(DISTINCT l.d)
+FROM (SELECT jsonb_build_object('x', jsonb_agg(jsonb_build_object('$type', 'com.example.t' || n, 'a', jsonb_build_array('did:web:a' || n || '.example')))) FROM generate_series(1, 1000) n) v (value),
+	LATERAL (SELECT r.path, d.path FROM record_links(value) r FULL JOIN dagcbor_links(jsonb_to_dagcbor(value)) d USING (path, target)) l (r, d);
 -- what jsonb cannot hold, and what is none
 SELECT path, target FROM dagcbor_links('\xa2616141006162756469643a7765623a612e6578616d706c652e636f6d');
 SELECT path, target FROM dagcbor_links('\xa26161614061626b6469643a7765623a612e62');

@@ -114,7 +114,7 @@ atp_link_walk_text(AtpLinkWalk *walk, AtpSpan text)
 		walk->found(walk, target, &uri);
 }
 
-#define NO_TYPE		SIZE_MAX
+#define NO_TYPE		SIZE_MAX	/* of a map that is no element */
 
 AtpErr
 atp_link_types(const uint8_t *buf, size_t n, AtpLinkType *types, size_t cap, size_t *count, size_t *at)
@@ -138,7 +138,7 @@ atp_link_types(const uint8_t *buf, size_t n, AtpLinkType *types, size_t cap, siz
 			return err == ATP_E_CBOR_END ? ATP_E_CBOR_TRUNCATED : err;
 		if (item.is_key)
 		{
-			under_type = type[depth] != NO_TYPE && atp_span_is(atp_cbor_span(&item), "$type");
+			under_type = atp_span_is(atp_cbor_span(&item), "$type");
 			continue;
 		}
 		if (under_type && item.kind == ATP_CBOR_TEXT && type[depth] < cap)

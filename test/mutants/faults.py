@@ -621,3 +621,17 @@ fault("slice-lists", "fetch/list_entries.c", "if (atp_wants_did(settings,", "if 
 fault("count-exports", "tables/collection_count.c", "changes[i].seq != ATP_SEQ_NONE", "changes[i].seq >= ATP_SEQ_NONE", "t/258_collection_stat")
 fault("count-room", "tables/collection_count.c", "COLLECTIONS_MAX - n", "COLLECTIONS_MAX + n", "t/258_collection_stat")
 fault("count-others", "tables/collection_count.c", "others->of[a] += count->of[a];", "others->of[a] = count->of[a];", "t/258_collection_stat")
+
+# --- the graph ---
+
+fault("link-types-slot", "core/link.c", "element = (*count)++;", "element = *count; *count += 2;", "unit/test_link")
+fault("link-types-few", "data/links.c", "	if (count > STACK_TYPES)", "	if (count < STACK_TYPES)", "sql/data_links")
+fault("link-fits", "tables/link.c", "<= ATP_LINK_ENTRY_MAX", "<= 2 * ATP_LINK_ENTRY_MAX", "sql/link")
+fault("link-sources-order", "tables/link_rebuild.c", "ORDER BY u.n DESC", "ORDER BY u.n", "sql/link")
+fault("link-rebuild-owner", "tables/link_rebuild.c", "if (!has_privs_of_role(GetUserId(), owner))", "if (owner == InvalidOid)", "sql/link")
+fault("link-rebuild-lock", "tables/link_rebuild.c", "IN SHARE ROW EXCLUSIVE MODE", "IN ROW SHARE MODE", "t/360_rebuild_links")
+fault("return-query-types", "config/spi.c", "	(void) convert_tuples_by_position(portal->tupDesc, result->setDesc,", "	if (portal == NULL) (void) convert_tuples_by_position(portal->tupDesc, result->setDesc,", "sql/link")
+fault("backlinks-page", "tables/backlinks.c", "ROW(l.rkey, l.did) OPERATOR(@.<) ROW($5, $6)", "l.rkey OPERATOR(@.<) $5 AND $6 IS NOT NULL", "sql/backlinks")
+fault("backlinks-order", "tables/backlinks.c", "l.rkey USING OPERATOR(@.>), l.did USING OPERATOR(@.>) LIMIT", "l.rkey USING OPERATOR(@.<), l.did USING OPERATOR(@.<) LIMIT", "sql/backlinks")
+fault("backlinks-after", "tables/backlinks.c", "memcmp(uri.collection.ptr, source.collection.ptr, source.collection.len) != 0)", "false)", "sql/backlinks")
+fault("backlinks-negative", "tables/backlinks.c", "PG_GETARG_INT32(i) < 0", "PG_GETARG_INT32(i) < -1", "sql/backlinks")
