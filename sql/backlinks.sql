@@ -59,6 +59,7 @@ SELECT atproto.backlink_count('at://did:web:me.example', 'follow:subject', 'back
 SELECT atproto.backlink_dids('at://did:web:me.example', '', tables => 'backlinks');
 SELECT atproto.backlinks('at://did:web:me.example', 'app.bsky.graph.follow:subject', -1, tables => 'backlinks');
 SELECT atproto.backlinks('at://did:web:me.example', 'app.bsky.graph.follow:subject', after => 'at://did:web:u1.example/app.bsky.feed.like/1', tables => 'backlinks');
+SELECT atproto.backlinks('at://did:web:me.example', 'app.bsky.graph.follow:subject', after => 'at://did:web:u1.example/app.bsky.graph.fellow/1', tables => 'backlinks');
 SELECT atproto.backlinks('at://did:web:me.example', 'app.bsky.graph.follow:subject', after => 'at://did:web:u1.example', tables => 'backlinks');
 SELECT atproto.backlinks('at://did:web:me.example', 'app.bsky.graph.follow:subject', after => 'at://u1.example/app.bsky.graph.follow/1', tables => 'backlinks');
 SELECT atproto.backlinks(NULL, 'app.bsky.graph.follow:subject');

@@ -147,6 +147,7 @@ walks(void)
 	/* the type of what follows an empty container, and one that is not a text */
 	static const char arrays[] =
 		"\x84\x80" "\xa0" "\xa1\x65$type\x80" "\x82" "\xa1\x65$type\x61" "a" DID;
+	static const char types[] = "\x82" TYPED("\x61" "d" DID) "\xa2\x61" "d" DID "\x65$type\x61z";
 	static const char many[] = "\x89" "\xa0\xa0\xa0\xa0\xa0\xa0\xa0\xa0" "\xa1\x65$type\x61" "b";
 	char		notes[1024] = "";
 	AtpLinkWalk walk;
@@ -159,6 +160,10 @@ walks(void)
 	atp_link_walk_begin(&walk, note, notes);
 	ok(walk_all(&walk, arrays, sizeof(arrays) - 1) == ATP_OK, "an array");
 	ok(strcmp(notes, "[][] at://did:web:a.b\n") == 0, "its link: %s", notes);
+	*notes = '\0';
+	atp_link_walk_begin(&walk, note, notes);
+	ok(walk_all(&walk, types, sizeof(types) - 1) == ATP_OK &&
+	   strcmp(notes, "[x#y].d at://did:web:a.b\n[z].d at://did:web:a.b\n") == 0, "each element has its own type: %s", notes);
 	*notes = '\0';
 	ok(walk_all(&walk, many, sizeof(many) - 1) == ATP_OK && *notes == '\0', "more types than there is room for are counted");
 	for (size_t n = 0; n < sizeof(record) - 1; n++)
