@@ -629,7 +629,7 @@ fault("link-types-few", "data/links.c", "	if (count > STACK_TYPES)", "	if (count
 fault("link-fits", "tables/link.c", "<= ATP_LINK_ENTRY_MAX", "<= 2 * ATP_LINK_ENTRY_MAX", "sql/link")
 fault("link-sources-order", "tables/link_rebuild.c", "ORDER BY u.n DESC", "ORDER BY u.n", "sql/link")
 fault("link-rebuild-owner", "tables/link_rebuild.c", "if (!has_privs_of_role(GetUserId(), owner))", "if (owner == InvalidOid)", "sql/link")
-fault("link-rebuild-lock", "tables/link_rebuild.c", "IN SHARE ROW EXCLUSIVE MODE", "IN ROW SHARE MODE", "t/360_rebuild_links")
+fault("link-rebuild-lock", "tables/link_rebuild.c", "IN SHARE ROW EXCLUSIVE MODE", "IN ROW SHARE MODE", "t/358_rebuild_links")
 fault("return-query-types", "config/spi.c", "	(void) convert_tuples_by_position(portal->tupDesc, result->setDesc,", "	if (portal == NULL) (void) convert_tuples_by_position(portal->tupDesc, result->setDesc,", "sql/link")
 fault("backlinks-page", "tables/backlinks.c", "ROW(l.rkey, l.did) OPERATOR(@.<) ROW($5, $6)", "l.rkey OPERATOR(@.<) $5 AND $6 IS NOT NULL", "sql/backlinks")
 fault("backlinks-order", "tables/backlinks.c", "l.rkey USING OPERATOR(@.>), l.did USING OPERATOR(@.>) LIMIT", "l.rkey USING OPERATOR(@.<), l.did USING OPERATOR(@.<) LIMIT", "sql/backlinks")

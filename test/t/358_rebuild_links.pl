@@ -1,4 +1,4 @@
-# 360_rebuild_links.pl
+# 358_rebuild_links.pl
 #		rebuild_links() while subscriptions write the tables: they wait for each other,
 #		and for nothing else, and afterwards link is the image of record.
 
