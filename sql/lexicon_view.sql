@@ -101,6 +101,27 @@ SELECT count(*) FROM lexicon_view_2."My ""posts""";
 INSERT INTO repo (did) VALUES ('did:plc:44ybard66vv44zksje25o7dz');
 SELECT count(*) FROM lexicon_view_2."My ""posts""";
 
+-- Of a table that is put into partitions afterwards, of which only that of the collection is read; and with an index on a field
+CREATE SCHEMA lexicon_view_3;
+SELECT atproto.create_tables('lexicon_view_3');
+INSERT INTO lexicon_view_3.record SELECT * FROM record;
+SELECT atproto.create_view('app.bsky.feed.post', target => 'lexicon_view_3');
+CREATE INDEX post_created_at ON lexicon_view_3.record (atproto.record_field(value, '{createdAt}', NULL::timestamptz));
+SELECT count(*) > 0 AS done FROM atproto.partition('lexicon_view_3', 'collection', '{app.bsky.feed.post}');
+SELECT relkind, (SELECT reloptions FROM pg_class WHERE oid = 'lexicon_view_3.app_bsky_feed_post'::regclass) FROM pg_class WHERE oid = 'lexicon_view_3.record'::regclass;
+SELECT atproto.create_view('app.bsky.feed.post', target => 'lexicon_view_3');
+CREATE FUNCTION plan(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP RETURN NEXT line; END LOOP;
+END $$;
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SELECT count(*) FILTER (WHERE line ~ 'Scan') AS scans, bool_or(line ~ 'Index Cond: .atproto.record_field') AS by_index FROM plan($$SELECT text FROM lexicon_view_3.app_bsky_feed_post WHERE created_at > '2026-01-01 UTC'$$) line;
+RESET enable_seqscan;
+RESET enable_bitmapscan;
+SELECT text FROM lexicon_view_3.app_bsky_feed_post WHERE created_at > '2026-01-01 UTC';
+
 -- What is no view of ours is not touched
 CREATE TABLE org_example_table (x int);
 CREATE VIEW org_example_view AS SELECT did FROM record WHERE collection = 'org.example.view';
@@ -137,8 +158,8 @@ SELECT refusal($$SELECT atproto.create_view('app.bsky.richtext.facet', target =>
 SELECT refusal($$SELECT atproto.create_view('a.b.c', '[]', 'lexicon_view')$$);
 SELECT refusal($$SELECT atproto.create_view('a.b.c', lexicon('a.b.d', '{}'), 'lexicon_view')$$);
 SELECT refusal($$SELECT atproto.create_view('a.b.c', lexicon('a.b.c', '{}'), 'lexicon_view_2')$$);
-SELECT refusal($$SELECT atproto.create_view('a.b.c', lexicon('a.b.c', '{}'), 'lexicon_view_3')$$);
-SELECT refusal($$SELECT atproto.create_view('a.b.c', lexicon('a.b.c', '{}'), 'lexicon_view', 'lexicon_view_3')$$);
+SELECT refusal($$SELECT atproto.create_view('a.b.c', lexicon('a.b.c', '{}'), 'lexicon_nowhere')$$);
+SELECT refusal($$SELECT atproto.create_view('a.b.c', lexicon('a.b.c', '{}'), 'lexicon_view', 'lexicon_nowhere')$$);
 SELECT refusal(format($$SELECT atproto.create_view(%L, lexicon(%L, '{}'), 'lexicon_view')$$, n, n)) FROM (SELECT 'a.' || repeat('b', 63) || '.c' AS n) x;
 SELECT refusal($$SELECT atproto.create_view('a.b.c', lexicon('a.b.c', (SELECT jsonb_object_agg('p' || n, '{"type": "string"}'::jsonb) FROM generate_series(1, 10000) n)), 'lexicon_view')$$);
 SELECT refusal($$SELECT atproto.create_view('a.b.c', lexicon('a.b.c', jsonb_build_object(repeat('x', 1000000), '{}'::jsonb)), 'lexicon_view')$$);
@@ -167,6 +188,6 @@ SELECT count(*) FROM lexicon_view_2.app_bsky_feed_post;
 SELECT count(*) FROM lexicon_view_2."My ""posts""";
 RESET ROLE;
 SET client_min_messages = warning;
-DROP SCHEMA lexicon_view_2, lexicon_view CASCADE;
+DROP SCHEMA lexicon_view_3, lexicon_view_2, lexicon_view CASCADE;
 DROP OWNED BY regress_lexicon_view;
 DROP ROLE regress_lexicon_view;
