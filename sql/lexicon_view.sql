@@ -35,7 +35,7 @@ SELECT v->'a' AS a, atproto.record_field(v, '{a}', NULL::timestamptz) AS time, a
 	atproto.record_field(v, '{a}', NULL::atproto.tid) AS tid, right(atproto.record_field(v, '{a}', NULL::cidlink)::text, 4) AS cid, atproto.record_field(v, '{a}', NULL::noshuri) AS nosh
 FROM (VALUES ('"2026-01-02T03:04:05.678Z"'), ('"now"'), ('"infinity"'), ('"2026-01-02"'), ('"at://did:plc:abc/a.b.c/x"'), ('"did:plc:abc"'), ('"A.example"'), ('"a.b.c"'),
 	('"2222222222222"'), ('"bafyreidfayvfuwqa7qlnopdjiqrxzs6blmoeu4rujcjtnci5beludirz2a"'), ('{"$link": "bafyreidfayvfuwqa7qlnopdjiqrxzs6blmoeu4rujcjtnci5beludirz2a"}'),
-	('{"$link": "x"}'), ('{"$link": 1}'), ('{"$link": "x", "y": 1}'), ('"nosh://1"'), ('7')) t (t), LATERAL (SELECT jsonb_build_object('a', t::jsonb) AS v) x;
+	('{"$link": "x"}'), ('{"$link": 1}'), ('{"$link": "bafyreidfayvfuwqa7qlnopdjiqrxzs6blmoeu4rujcjtnci5beludirz2a", "y": 1}'), ('"nosh://1"'), ('7')) t (t), LATERAL (SELECT jsonb_build_object('a', t::jsonb) AS v) x;
 -- Bad elements are NULL; no array is NULL, an empty one is empty
 SELECT atproto.record_field(v, '{a}', NULL::timestamptz[]) AS times, atproto.record_field(v, '{a}', NULL::did[]) AS dids, atproto.record_field(v, '{a}', NULL::bigint[]) AS ints,
 	atproto.record_field(v, '{a}', NULL::boolean[]) AS bools, atproto.record_field(v, '{a}', NULL::atproto.tid[]) AS tids
