@@ -25,6 +25,21 @@ SELECT text FROM app_bsky_feed_post WHERE length(text) BETWEEN 20 AND 60 ORDER B
 SELECT unnest(langs) AS language, count(*) AS posts, count(reply_parent_uri) AS replies
 FROM app_bsky_feed_post GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5;
 
+\echo '== The graph: what links from where, and who likes the post that most like'
+SELECT s.collection, s.path, count(*) AS links
+FROM atproto.link l JOIN atproto.link_source s ON s.id = l.source
+GROUP BY s.collection, s.path ORDER BY links DESC, s.collection, s.path LIMIT 6;
+
+\set ECHO none
+SELECT (SELECT target FROM atproto.visible_link WHERE collection = 'app.bsky.feed.like' AND path = 'subject.uri'
+	GROUP BY target ORDER BY count(*) DESC, target LIMIT 1) AS target \gset
+\set ECHO queries
+\if :{?target}
+SELECT atproto.backlink_count(:'target', 'app.bsky.feed.like:subject.uri') AS likes;
+
+SELECT did, rkey FROM atproto.backlinks(:'target', 'app.bsky.feed.like:subject.uri', 3);
+\endif
+
 \echo '== One account: its repository, and its posts by their URIs'
 \set ECHO none
 SELECT did FROM atproto.record WHERE collection = 'app.bsky.feed.post'
