@@ -393,6 +393,29 @@ try_once(AtpApply *a, Way way, AtpApplied *result, bool *others)
 	return error;
 }
 
+/* NULL, or the error for which none was added. */
+static ErrorData *
+add_sources(AtpApply *a)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ErrorData  *volatile error = NULL;
+
+	PG_TRY();
+	{
+		atp_link_sources_ahead(a);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(a->batch->cxt);
+		error = CopyErrorData();
+		FlushErrorState();
+		AbortOutOfAnyTransaction();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(cxt);
+	return error;
+}
+
 static AtpApplied
 stop(AtpApply *a, const ErrorData *error, const char **reason)
 {
@@ -435,7 +458,14 @@ apply_some(AtpApply *a, const char **reason)
 			way = WAY_STATEMENTS;
 		}
 		else if (error->sqlerrcode == ATP_ERRCODE_SOURCES && !a->has_sources)
-			atp_link_sources_ahead(a);
+		{
+			/* rows of link_source are nobody's event */
+			if ((error = add_sources(a)) == NULL)
+				continue;
+			if (atp_fault_of(error->sqlerrcode) == ATP_FAULT_PASSING)
+				ReThrowError(error);
+			return stop(a, error, reason);
+		}
 		else if (fault == ATP_FAULT_ROW && way != WAY_PIECES)
 		{
 			way = WAY_PIECES;

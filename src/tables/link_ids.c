@@ -2,8 +2,8 @@
  * link_ids.c
  *		The sources of links, and their ids, as this process knows them.
  *
- * What the table has is remembered until somebody alters or empties it.  What the
- * transaction that runs has added itself is not: it may be rolled back.
+ * What the table has is remembered until somebody alters or empties it, or a transaction
+ * or a part of one is rolled back: that may have added some of it, in whatever way.
  */
 #include "postgres.h"
 
@@ -67,13 +67,27 @@ static struct
 	bool		stale;
 	bool		full;
 	places_hash *places;
-	FullTransactionId adding;	/* the last transaction of this process that has added some */
 } known;
 
 static void
 relcache_callback(Datum arg, Oid relid)
 {
 	if (relid == InvalidOid || relid == known.relid)
+		known.stale = true;
+}
+
+/* One that is prepared may be rolled back by somebody else. */
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+		known.stale = true;
+}
+
+static void
+subxact_callback(SubXactEvent event, SubTransactionId id, SubTransactionId parent, void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
 		known.stale = true;
 }
 
@@ -85,6 +99,8 @@ forget(Oid relid)
 	if (!registered)
 	{
 		CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
+		RegisterXactCallback(xact_callback, NULL);
+		RegisterSubXactCallback(subxact_callback, NULL);
 		registered = true;
 	}
 	if (known.cxt != NULL)
@@ -152,7 +168,7 @@ atp_link_ids_full(const AtpLinkIds *ids)
 	return known.full;
 }
 
-/* It is in the table, and stays. */
+/* It is in the table. */
 static void
 remember(const AtpLinkPlace *place)
 {
@@ -193,8 +209,6 @@ int
 atp_link_ids_find(AtpLinkIds *ids)
 {
 	Datum		args[3];
-	bool		lasting = !FullTransactionIdEquals(known.adding, GetTopFullTransactionIdIfAny()) ||
-		!FullTransactionIdIsValid(known.adding);
 	int			left = 0;
 	uint64		n;
 
@@ -213,8 +227,7 @@ atp_link_ids_find(AtpLinkIds *ids)
 			continue;
 		place = ids->unknown[DatumGetInt32(v[0])];
 		place->id = DatumGetInt32(v[1]);
-		if (lasting)
-			remember(place);
+		remember(place);
 	}
 	SPI_freetuptable(SPI_tuptable);
 	for (int i = 0; i < ids->nunknown; i++)
@@ -247,7 +260,6 @@ atp_link_ids_add(AtpLinkIds *ids, bool named)
 	for (int i = 0; i < ADD_TRIES && bind(ids, true, args) > 0; i++)
 	{
 		(void) atp_execute(ids->apply->statements, add, args, NULL);
-		known.adding = GetTopFullTransactionId();
 		(void) atp_link_ids_find(ids);
 		if (!named && is_full(ids))
 			break;

@@ -17,7 +17,7 @@ my ($capture) = simulate(
 	'--mix' => 'account=4,delete=8,update=6,sync=0,like=40,post=30,profile=3');
 my $last   = read_capture($capture);
 my $server = AtprotoTest::Server->start($capture);
-my $node   = make_node('links', conf => "max_worker_processes = 30\natproto.reconnect_delay = 100ms");
+my $node   = make_node('links', conf => "max_worker_processes = 30\nmax_prepared_transactions = 1\natproto.reconnect_delay = 100ms");
 
 # Both ways; and which sources there are.
 sub all_is_linked
@@ -136,6 +136,34 @@ cmp_ok(query("SELECT count(*) FROM live.link JOIN live.link_source s ON s.id = s
 cmp_ok(query("SELECT removed FROM atproto.rebuild_links('live')"), '>', 0, 'but not when they are rebuilt');
 is(source_counts('live'), join("\n", grep { /^app\.bsky\.graph\./ } split /\n/, $all), 'then it is what is wanted now');
 all_is_linked('live', 'rebuilt');
+query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
+
+# --- who refuses sources, and what is rolled back ---
+
+$server->restart;
+query("CREATE SCHEMA refuses; SELECT atproto.create_tables('refuses'); ALTER TABLE refuses.link_source ADD CONSTRAINT no_likes CHECK (collection <> 'app.bsky.feed.like')");
+query(subscribe_sql('refuses', $server, cursor => 0, target => "'refuses'", links => "'all'"));
+wait_for("SELECT state = 'stopped' FROM atproto.stat_subscription WHERE name = 'refuses'");
+like(query("SELECT stopped FROM atproto.subscription WHERE name = 'refuses'"), qr/violates check constraint "no_likes" \(SQLSTATE 23514\)/, 'a source that the table refuses stops the subscription');
+query("ALTER TABLE refuses.link_source DROP CONSTRAINT no_likes; SELECT atproto.resume('refuses')");
+wait_for_seq($node, 'refuses', $last);
+is(all_is_linked('refuses', 'it goes on when that is gone'), $links, 'with all links');
+query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
+
+query("CREATE SCHEMA back; SELECT atproto.create_tables('back'); ALTER TABLE back.record ADD CONSTRAINT few CHECK (collection <> 'app.bsky.feed.like' OR did::text < 'did:plc:f')");
+query(subscribe_sql('back', $server, cursor => 0, target => "'back'"));
+wait_for_seq($node, 'back', $last);
+query("SELECT atproto.pause('back'); UPDATE atproto.subscription SET links = 'all'; ALTER TABLE back.record DROP CONSTRAINT few");
+my $retry = "SELECT atproto.retry(id) FROM atproto.dead_letter WHERE stage = 'apply' ORDER BY id LIMIT 20;";
+foreach my $rollback ('ROLLBACK', 'SAVEPOINT more; ROLLBACK TO before; COMMIT', "PREPARE TRANSACTION 'links'; ROLLBACK PREPARED 'links'")
+{
+	my $said = query("BEGIN; SAVEPOINT before; SELECT * FROM atproto.rebuild_links('back'); $retry $rollback; $retry");
+
+	cmp_ok(scalar(() = $said =~ /^applied$/mg), '>', 20, "$rollback: letters are tried twice");
+	is(query("SELECT count(*) FILTER (WHERE s.id IS NULL), count(*) > 0 FROM back.link l LEFT JOIN back.link_source s ON s.id = l.source"), '0|t',
+		'what a transaction has added that is rolled back is no source');
+	query('TRUNCATE back.link, back.link_source');
+}
 query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
 
 # --- what may be asked for ---
