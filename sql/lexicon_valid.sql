@@ -97,6 +97,19 @@ SELECT type, value, pg_temp.judge(type, value) FROM (VALUES
 ('{"type": "union", "refs": ["org.example.b#main"], "closed": true}', '{"$type": "org.example.b", "x": 1}'), ('{"type": "union", "refs": ["org.example.b"], "closed": true}', '{"$type": "org.example.a#list"}'),
 ('{"type": "union", "refs": []}', '{"$type": ""}'), ('{"type": "union", "refs": []}', '{"$type": "a"}'), ('{"type": "union", "refs": ["org.example.unknown"]}', '{"$type": "a"}'),
 ('{"type": "null"}', 'null'), ('{"type": "null"}', '0'), ('{"type": "null"}', NULL)) v (type, value);
+-- lists may be long, in any order, and say things twice: each of them is found, and nothing between
+SELECT type->>'type' AS type, count(*) FILTER (WHERE pg_temp.judge(type, value) IS NULL) AS valid, count(*) FILTER (WHERE pg_temp.judge(type, value) IS NOT NULL) AS faults
+FROM (SELECT jsonb_agg('x' || i * 7 % 50 ORDER BY i) AS texts, jsonb_agg(i * 7 % 50 - 25 ORDER BY i) AS integers,
+		jsonb_agg('org.example.b#x' || i * 7 % 50 ORDER BY i) || '["org.example.b#part", "org.example.b", "#list", "org.example.b#part"]' AS refs FROM generate_series(0, 99, 2) i) l,
+	LATERAL (SELECT jsonb_build_object('type', 'string', 'enum', texts), to_jsonb('x' || i)::text FROM generate_series(-2, 60) i
+		UNION ALL SELECT jsonb_build_object('type', 'integer', 'enum', integers), i::text FROM generate_series(-40, 40) i
+		UNION ALL SELECT jsonb_build_object('type', 'union', 'closed', true, 'refs', refs), jsonb_build_object('$type', t)::text
+			FROM unnest(ARRAY['org.example.b', 'org.example.b#part', 'org.example.b#part#', 'org.example.b#', 'org.example.b#main', 'org.example.a', '#', '#list', 'x']) t
+		UNION ALL SELECT jsonb_build_object('type', 'object', 'properties', (SELECT jsonb_object_agg('x' || i * 7 % 50, '{"type": "null"}'::jsonb) FROM generate_series(0, 99, 2) i),
+			'required', texts || '["x0", "x0"]'), ((SELECT jsonb_object_agg('x' || k, null) FROM generate_series(0, 60) k) - ('x' || i))::text FROM generate_series(-2, 60) i) v (type, value)
+GROUP BY 1 ORDER BY 1;
+SELECT n, lexicon_check(jsonb_build_object('lexicon', 1, 'id', 'org.example.a', 'defs', jsonb_build_object('a', jsonb_build_object('type', 'blob', 'accept',
+	(SELECT jsonb_agg('a/' || i) FROM generate_series(1, n) i))))) FROM unnest('{1000,1001}'::int[]) n;
 -- the record itself
 SELECT lexicon_valid('[]', 'app.bsky.feed.like'), lexicon_valid('{}', 'app.bsky.feed.like'), lexicon_valid('{"$type": 1}', 'app.bsky.feed.like'),
 	lexicon_valid(NULL, 'app.bsky.feed.like'), lexicon_valid('{}', NULL);

@@ -231,6 +231,41 @@ each_element(Compiler *c, Object o, const char *name, bool (*each) (Compiler *c,
 	return true;
 }
 
+/* jsonb's order of keys */
+static int
+key_order(AtpSpan a, AtpSpan b)
+{
+	if (a.len != b.len)
+		return a.len < b.len ? -1 : 1;
+	return a.len == 0 ? 0 : memcmp(a.ptr, b.ptr, a.len);
+}
+
+/* Whatever begins with a name. */
+static int
+compare_names(const void *a, const void *b)
+{
+	return key_order(*(const AtpSpan *) a, *(const AtpSpan *) b);
+}
+
+static int
+compare_refs(const void *a, const void *b)
+{
+	const AtpLexRef *x = a;
+	const AtpLexRef *y = b;
+	int			order = key_order(x->id, y->id);
+
+	return order != 0 ? order : key_order(x->name, y->name);
+}
+
+static int
+compare_integers(const void *a, const void *b)
+{
+	int64		x = *(const int64 *) a;
+	int64		y = *(const int64 *) b;
+
+	return (x > y) - (x < y);
+}
+
 /* What a value is that the document leaves no choice about. */
 static bool
 check_default(Compiler *c, Object o, bool has_const, bool has_default)
@@ -282,6 +317,7 @@ compile_integers(Compiler *c, Object o, AtpLexNode *node)
 			return fail(c, &element, "is no integer.");
 		pfree(number);
 	}
+	qsort(node->integers, node->n, sizeof(int64), compare_integers);
 	return true;
 }
 
@@ -337,6 +373,8 @@ compile_string(Compiler *c, Object o, AtpLexNode *node, unsigned as)
 		node->texts = palloc(sizeof(AtpSpan));
 		node->texts[0] = constant;
 	}
+	if (node->texts != NULL)
+		qsort(node->texts, node->n, sizeof(AtpSpan), compare_names);
 	return true;
 }
 
@@ -353,6 +391,8 @@ compile_blob(Compiler *c, Object o, AtpLexNode *node, unsigned as)
 
 	if (!get_texts(c, o, "accept", &node->texts, &node->n) || !get_integer(c, o, "maxSize", &node->maximum, &found))
 		return false;
+	if (node->n > ATP_LEX_ACCEPT_MAX)
+		return fail_member(c, o, "accept", "has more than " CppAsString2(ATP_LEX_ACCEPT_MAX) " patterns.");
 	return node->maximum >= 0 || fail_member(c, o, "maxSize", "is negative.");
 }
 
@@ -387,36 +427,6 @@ compile_property(Compiler *c, AtpSpan name, const JsonbValue *v, const AtpPlace 
 	return compile_type(c, v, place, object->type == ATP_LEX_PARAMS ? AS_PARAMETER : AS_FIELD, &property->node);
 }
 
-/* jsonb's order of keys */
-static int
-key_order(AtpSpan a, AtpSpan b)
-{
-	if (a.len != b.len)
-		return a.len < b.len ? -1 : 1;
-	return a.len == 0 ? 0 : memcmp(a.ptr, b.ptr, a.len);
-}
-
-static AtpLexProperty *
-find_property(AtpLexNode *object, AtpSpan name)
-{
-	int			low = 0;
-	int			high = object->n;
-
-	while (low < high)
-	{
-		int			middle = (low + high) / 2;
-		int			order = key_order(name, object->properties[middle].name);
-
-		if (order == 0)
-			return &object->properties[middle];
-		if (order < 0)
-			high = middle;
-		else
-			low = middle + 1;
-	}
-	return NULL;
-}
-
 /* L-04 */
 static bool
 compile_object(Compiler *c, Object o, AtpLexNode *node, unsigned as)
@@ -435,18 +445,23 @@ compile_object(Compiler *c, Object o, AtpLexNode *node, unsigned as)
 		return false;
 	for (int i = 0; i < n; i++)
 	{
-		AtpLexProperty *property = find_property(node, names[i]);
+		AtpLexProperty *property = atp_lexicon_property(node, names[i]);
 
 		if (property == NULL)
 			return fail_member(c, o, "required", "names a property that there is not.");
 		property->required = true;
 	}
+	/* each once, however often it was named */
+	node->required = palloc(sizeof(int) * Max(node->n, 1));
+	for (int i = 0; i < node->n; i++)
+		if (node->properties[i].required)
+			node->required[node->nrequired++] = i;
 	n = 0;
 	if (!get_texts(c, o, "nullable", &names, &n))
 		return false;
 	for (int i = 0; i < n; i++)
 	{
-		AtpLexProperty *property = find_property(node, names[i]);
+		AtpLexProperty *property = atp_lexicon_property(node, names[i]);
 
 		if (property == NULL)
 			return fail_member(c, o, "nullable", "names a property that there is not.");
@@ -511,6 +526,7 @@ compile_union(Compiler *c, Object o, AtpLexNode *node, unsigned as)
 		if (!compile_reference(c, texts[i], &element, &node->refs[i]))
 			return false;
 	}
+	qsort(node->refs, node->n, sizeof(AtpLexRef), compare_refs);
 	return true;
 }
 
@@ -797,20 +813,42 @@ atp_lexicon_compile(Jsonb *doc, char **fault)
 const AtpLexNode *
 atp_lexicon_def(const AtpLexDoc *doc, AtpSpan name)
 {
-	int			low = 0;
-	int			high = doc->n;
+	const AtpLexDef *def = bsearch(&name, doc->defs, doc->n, sizeof(AtpLexDef), compare_names);
 
-	while (low < high)
+	return def == NULL ? NULL : def->node;
+}
+
+AtpLexProperty *
+atp_lexicon_property(const AtpLexNode *object, AtpSpan name)
+{
+	return bsearch(&name, object->properties, object->n, sizeof(AtpLexProperty), compare_names);
+}
+
+/* L-30: a type is named as a reference to it is written, with "#main" left out */
+AtpLexRef *
+atp_lexicon_named(const AtpLexNode *node, AtpSpan type)
+{
+	const char *hash = memchr(type.ptr, '#', type.len);
+	AtpLexRef	ref = {type, {"main", 4}};
+
+	if (hash != NULL)
 	{
-		int			middle = (low + high) / 2;
-		int			order = key_order(name, doc->defs[middle].name);
-
-		if (order == 0)
-			return doc->defs[middle].node;
-		if (order < 0)
-			high = middle;
-		else
-			low = middle + 1;
+		ref.id.len = hash - type.ptr;
+		ref.name = (AtpSpan) {hash + 1, type.len - ref.id.len - 1};
+		if (atp_span_is(ref.name, "main"))
+			return NULL;
 	}
-	return NULL;
+	return bsearch(&ref, node->refs, node->n, sizeof(AtpLexRef), compare_refs);
+}
+
+bool
+atp_lexicon_has_text(const AtpLexNode *node, AtpSpan text)
+{
+	return bsearch(&text, node->texts, node->n, sizeof(AtpSpan), compare_names) != NULL;
+}
+
+bool
+atp_lexicon_has_integer(const AtpLexNode *node, int64 value)
+{
+	return bsearch(&value, node->integers, node->n, sizeof(int64), compare_integers) != NULL;
 }

@@ -66,12 +66,14 @@ struct AtpLexNode
 	int64		max_graphemes;
 	AtpSpan		key;			/* of a record: the kind of its keys */
 	AtpSpan		name;			/* of a token: what stands for it */
-	/* of the next ones there are n */
+	/* of the next ones there are n; they are sorted, since a record may have to be compared with many */
 	int			n;
 	AtpLexProperty *properties; /* of an object, in the order of jsonb's keys */
 	AtpLexRef  *refs;			/* of a ref or union */
-	AtpSpan    *texts;			/* a string is one of these; a blob's "accept"; NULL: any */
+	AtpSpan    *texts;			/* a string is one of these; NULL: any.  A blob's "accept", likewise */
 	int64	   *integers;		/* an integer is one of these; NULL: any */
+	int			nrequired;
+	int		   *required;		/* of an object: which of its properties */
 	AtpLexNode *child;			/* of an array: its elements; of a record: the object */
 };
 
@@ -88,6 +90,9 @@ typedef struct AtpLexDoc
 	AtpLexDef  *defs;
 } AtpLexDoc;
 
+/* Patterns in an "accept": each has to be compared with each blob. */
+#define ATP_LEX_ACCEPT_MAX	1000
+
 /* Bytes of a document, as jsonb. */
 #define ATP_LEX_DOC_MAX		(2 * 1024 * 1024)
 
@@ -99,5 +104,14 @@ extern AtpLexDoc *atp_lexicon_compile(Jsonb *doc, char **fault);
 
 /* A definition; NULL: the document has none of this name. */
 extern const AtpLexNode *atp_lexicon_def(const AtpLexDoc *doc, AtpSpan name);
+
+/* Of an object; NULL: it has none of this name. */
+extern AtpLexProperty *atp_lexicon_property(const AtpLexNode *object, AtpSpan name);
+
+/* Of a union, for a value with this "$type"; NULL: it is none of them. */
+extern AtpLexRef *atp_lexicon_named(const AtpLexNode *node, AtpSpan type);
+
+extern bool atp_lexicon_has_text(const AtpLexNode *node, AtpSpan text);
+extern bool atp_lexicon_has_integer(const AtpLexNode *node, int64 value);
 
 #endif							/* ATP_LEXICON_COMPILE_H */

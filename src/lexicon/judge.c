@@ -99,10 +99,8 @@ judge_integer(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPl
 		return invalid(j, place, "is less than " INT64_FORMAT ".", node->minimum);
 	if (value > node->maximum)
 		return invalid(j, place, "is greater than " INT64_FORMAT ".", node->maximum);
-	for (int i = 0; i < node->n; i++)
-		if (value == node->integers[i])
-			return true;
-	return node->integers == NULL || invalid(j, place, "is none of the integers that are allowed.");
+	return node->integers == NULL || atp_lexicon_has_integer(node, value) ||
+		invalid(j, place, "is none of the integers that are allowed.");
 }
 
 /* L-12: as many graphemes as bytes at most, so that most texts need not be counted */
@@ -117,12 +115,9 @@ judge_graphemes(Judge *j, const AtpLexNode *node, AtpSpan s, const AtpPlace *pla
 }
 
 static bool
-is_one_of(AtpSpan s, const AtpSpan *texts, int n)
+is_same(AtpSpan a, AtpSpan b)
 {
-	for (int i = 0; i < n; i++)
-		if (s.len == texts[i].len && memcmp(s.ptr, texts[i].ptr, s.len) == 0)
-			return true;
-	return false;
+	return a.len == b.len && memcmp(a.ptr, b.ptr, a.len) == 0;
 }
 
 /* L-23 */
@@ -142,7 +137,7 @@ judge_string(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPla
 		return invalid(j, place, "has more than " INT64_FORMAT " bytes.", node->maximum);
 	if (!judge_graphemes(j, node, s, place))
 		return false;
-	if (node->texts != NULL && !is_one_of(s, node->texts, node->n))
+	if (node->texts != NULL && !atp_lexicon_has_text(node, s))
 		return invalid(j, place, "is none of the texts that are allowed.");
 	err = atp_lex_format_check(node->format, s.ptr, s.len, &at);
 	if (err != ATP_OK)
@@ -225,22 +220,34 @@ judge_array(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPlac
 	return true;
 }
 
-/* L-28: of the members, those that the Lexicon has */
+/*
+ * L-28: of the members, those that the Lexicon has.  The record's are gone through, not those that
+ * the Lexicon allows: they may be many, and in each of a record's objects none of them.
+ */
 static bool
 judge_members(Judge *j, const AtpLexNode *node, JsonbContainer *object, const AtpPlace *place)
 {
-	for (int i = 0; i < node->n; i++)
-	{
-		const AtpLexProperty *property = &node->properties[i];
-		AtpPlace	member = atp_member(place, property->name);
-		JsonbValue	value;
+	AtpPlace	member = atp_member(place, ((AtpSpan) {NULL, 0}));
+	const AtpLexProperty *property = NULL;
+	JsonbIterator *it;
+	JsonbIteratorToken token;
+	JsonbValue	value;
 
-		if (get(object, property->name, &value) == NULL)
-		{
-			if (property->required)
-				return invalid(j, &member, "is required.");
-		}
-		else if (!(value.type == jbvNull && property->nullable) && !judge_value(j, property->node, &value, &member))
+	for (int i = 0; i < node->nrequired; i++)
+	{
+		member.name = node->properties[node->required[i]].name;
+		if (get(object, member.name, &value) == NULL)
+			return invalid(j, &member, "is required.");
+	}
+	it = JsonbIteratorInit(object);
+	while ((token = JsonbIteratorNext(&it, &value, true)) != WJB_DONE)
+	{
+		if (token == WJB_KEY)
+			property = atp_lexicon_property(node, span_of(&value));
+		if (token != WJB_VALUE || property == NULL || (value.type == jbvNull && property->nullable))
+			continue;
+		member.name = property->name;
+		if (!judge_value(j, property->node, &value, &member))
 			return false;
 	}
 	return true;
@@ -281,36 +288,24 @@ follow(Judge *j, AtpLexRef *ref)
 	return ref->target;
 }
 
-/* L-30: a type is named as a reference to it is written, with "#main" left out */
-static bool
-is_named(const AtpLexRef *ref, AtpSpan type)
-{
-	if (atp_span_is(ref->name, "main"))
-		return type.len == ref->id.len && memcmp(type.ptr, ref->id.ptr, type.len) == 0;
-	return type.len == ref->id.len + 1 + ref->name.len && type.ptr[ref->id.len] == '#' &&
-		memcmp(type.ptr, ref->id.ptr, ref->id.len) == 0 &&
-		memcmp(type.ptr + ref->id.len + 1, ref->name.ptr, ref->name.len) == 0;
-}
-
 /* L-31 */
 static bool
 judge_union(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPlace *place)
 {
 	JsonbValue	type;
 	AtpSpan		name;
+	AtpLexRef  *ref;
 
 	if (!is_map(v))
 		return invalid(j, place, "is no object.");
 	if (get_named(v->val.binary.data, "$type", &type) == NULL || type.type != jbvString || type.val.string.len == 0)
 		return invalid(j, place, "has no \"$type\".");
 	name = span_of(&type);
-	for (int i = 0; i < node->n; i++)
+	ref = atp_lexicon_named(node, name);
+	if (ref != NULL)
 	{
-		const AtpLexNode *def;
+		const AtpLexNode *def = follow(j, ref);
 
-		if (!is_named(&node->refs[i], name))
-			continue;
-		def = follow(j, &node->refs[i]);
 		return def != NULL && judge_value(j, def, v, place);
 	}
 	if (node->closed)
@@ -351,7 +346,7 @@ judge_value(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPlac
 			check_stack_depth();
 			return judge_object(j, node, v, place);
 		case ATP_LEX_TOKEN:		/* L-29 */
-			return (v->type == jbvString && is_one_of(span_of(v), &node->name, 1)) ||
+			return (v->type == jbvString && is_same(span_of(v), node->name)) ||
 				invalid(j, place, "is not \"%.*s\".", (int) node->name.len, node->name.ptr);
 		case ATP_LEX_REF:
 			def = follow(j, node->refs);
@@ -383,7 +378,7 @@ judge_record(Judge *j, Jsonb *record, AtpSpan collection, AtpSpan rkey)
 		return unjudged(j, "Lexicon \"%.*s\" describes no records", (int) collection.len, collection.ptr);
 	if (!JB_ROOT_IS_OBJECT(record))
 		return invalid(j, NULL, "is no object.");
-	if (get(&record->root, type_name, &type) == NULL || type.type != jbvString || !is_one_of(span_of(&type), &collection, 1))
+	if (get(&record->root, type_name, &type) == NULL || type.type != jbvString || !is_same(span_of(&type), collection))
 		return invalid(j, &type_place, "is not \"%.*s\".", (int) collection.len, collection.ptr);
 	if (rkey.ptr != NULL && !atp_rkey_matches(rkey.ptr, rkey.len, def->key.ptr, def->key.len))
 		return invalid(j, NULL, "has a key that is not of the kind \"%.*s\".", (int) def->key.len, def->key.ptr);
