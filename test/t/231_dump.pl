@@ -59,6 +59,13 @@ SELECT atproto.create_view('org.example.own', target => 'My "tables"', schema =>
 CREATE VIEW public.on_it AS SELECT uri, text, reply_parent_uri, tags FROM "My ""tables""".app_bsky_feed_post;
 SQL
 wait_for_seq($node, 'held', $held - 1);
+# what a view says, said by PostgreSQL's own functions
+is(query(<<'SQL'), 't|0', 'a view has what the records have');
+SELECT count(*) > 50, count(*) FILTER (WHERE (p.text, p.created_at, p.langs, p.reply_parent_uri::text, p.embed) IS DISTINCT FROM
+	(value->>'text', (value->>'createdAt')::timestamptz, CASE WHEN value ? 'langs' THEN ARRAY(SELECT jsonb_array_elements_text(value->'langs')) END,
+	value #>> '{reply,parent,uri}', value->'embed'))
+FROM "My ""tables""".app_bsky_feed_post p JOIN "My ""tables""".record r USING (did, rkey) WHERE collection = 'app.bsky.feed.post' AND value IS NOT NULL;
+SQL
 my ($requests) = scalar(() = $server->cursors);
 
 # Everything but whether it runs; of one database.
