@@ -72,6 +72,7 @@ CREATE ROLE regress_backlinks;
 GRANT USAGE ON SCHEMA atproto, backlinks TO regress_backlinks;
 SET ROLE regress_backlinks;
 SELECT atproto.backlink_count('at://did:web:me.example', 'app.bsky.graph.follow:subject', 'backlinks');
+SELECT * FROM atproto.backlinks('at://did:web:me.example', 'app.bsky.graph.follow:subject', 1, tables => 'backlinks');
 RESET ROLE;
 GRANT SELECT ON backlinks.link, backlinks.link_source TO regress_backlinks;
 SET ROLE regress_backlinks;
@@ -86,6 +87,27 @@ CREATE OPERATOR decoy.= (LEFTARG = integer, RIGHTARG = integer, FUNCTION = decoy
 SET search_path = decoy, pg_catalog, public;
 SELECT 1 = 1 AS decoyed, atproto.backlink_count('at://did:web:me.example', 'app.bsky.graph.follow:subject', 'backlinks');
 RESET search_path;
+
+-- The session keeps plans: they follow what becomes of the tables, and there are not too many
+DO $$
+BEGIN
+	FOR i IN 1..20 LOOP
+		EXECUTE format('ALTER SCHEMA backlinks RENAME TO backlinks_%s', i);
+		PERFORM atproto.backlinks('at://did:web:me.example', 'app.bsky.graph.follow:subject', 3, tables => ('backlinks_' || i)::name);
+		EXECUTE format('ALTER SCHEMA backlinks_%s RENAME TO backlinks', i);
+	END LOOP;
+END $$;
+BEGIN;
+ALTER TABLE backlinks.link RENAME TO aside;
+CREATE TABLE backlinks.link (LIKE backlinks.aside INCLUDING ALL);
+SELECT count(*) FROM atproto.backlinks('at://did:web:me.example', 'app.bsky.graph.follow:subject', tables => 'backlinks');
+ROLLBACK;
+BEGIN;
+DROP VIEW backlinks.visible_link;
+ALTER TABLE backlinks.link ALTER did TYPE text;
+SELECT count(*) FROM atproto.backlinks('at://did:web:me.example', 'app.bsky.graph.follow:subject', tables => 'backlinks');
+ROLLBACK;
+SELECT count(*) FROM atproto.backlinks('at://did:web:me.example', 'app.bsky.graph.follow:subject', tables => 'backlinks');
 
 -- The plans: each is one range of the key.
 CREATE FUNCTION pg_temp.plan(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$

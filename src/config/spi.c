@@ -240,10 +240,52 @@ atp_run(const char *sql, const AtpArg *args, int nargs)
 	return result.n;
 }
 
+/* ------------------------------------------------------------------------
+ * Rows of functions
+ * ------------------------------------------------------------------------
+ */
 #define RETURN_ROWS	1000		/* at a time */
+#define SESSION_PLANS	16		/* for so many statements, until the session ends */
+
+typedef struct SessionPlan
+{
+	char	   *sql;
+	int			nargs;
+	Oid		   *types;
+	SPIPlanPtr	plan;
+} SessionPlan;
+
+static SessionPlan session_plans[SESSION_PLANS];
+static int	nsession_plans;
+
+/* None is ever freed: a statement with the same one may be running. */
+static SPIPlanPtr
+session_plan(const char *sql, const Bound *b, int nargs)
+{
+	MemoryContext old;
+	SPIPlanPtr	plan;
+
+	for (int i = 0; i < nsession_plans; i++)
+		if (session_plans[i].nargs == nargs && strcmp(session_plans[i].sql, sql) == 0 &&
+			memcmp(session_plans[i].types, b->types, sizeof(Oid) * nargs) == 0)
+			return session_plans[i].plan;
+	plan = SPI_prepare(sql, nargs, b->types);
+	if (plan == NULL)
+		elog(ERROR, "could not prepare \"%s\": %s", sql, SPI_result_code_string(SPI_result));
+	if (nsession_plans == SESSION_PLANS)
+		return plan;
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	session_plans[nsession_plans] = (SessionPlan) {
+		pstrdup(sql), nargs, memcpy(palloc(sizeof(Oid) * Max(nargs, 1)), b->types, sizeof(Oid) * nargs), plan
+	};
+	MemoryContextSwitchTo(old);
+	SPI_keepplan(plan);
+	nsession_plans++;
+	return plan;
+}
 
 void
-atp_return_query(FunctionCallInfo fcinfo, const char *sql, const AtpArg *args, int nargs)
+atp_return_query(FunctionCallInfo fcinfo, const char *sql, const AtpArg *args, int nargs, bool keep_plan)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	Bound		b = bind_args(args, nargs);
@@ -252,7 +294,10 @@ atp_return_query(FunctionCallInfo fcinfo, const char *sql, const AtpArg *args, i
 	/* of rows, or of values */
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	SPI_connect();
-	portal = SPI_cursor_open_with_args(NULL, sql, nargs, b.types, b.values, b.nulls, true, 0);
+	if (keep_plan)
+		portal = SPI_cursor_open(NULL, session_plan(sql, &b, nargs), b.values, b.nulls, true);
+	else
+		portal = SPI_cursor_open_with_args(NULL, sql, nargs, b.types, b.values, b.nulls, true, 0);
 	/* tables are their owners', who may have other types in them */
 	(void) convert_tuples_by_position(portal->tupDesc, result->setDesc,
 									  gettext_noop("the columns of a table are not of the types that they should have"));

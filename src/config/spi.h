@@ -62,9 +62,10 @@ extern void atp_result_free(AtpResult result);
 
 /*
  * What a set-returning function gives: the rows of a query, which changes nothing.  An ERROR when
- * their columns are not of the function's types.  SPI need not be connected.
+ * their columns are not of the function's types.  SPI need not be connected.  keep_plan: the
+ * session keeps the plan, while it has no more than a few.
  */
-extern void atp_return_query(FunctionCallInfo fcinfo, const char *sql, const AtpArg *args, int nargs);
+extern void atp_return_query(FunctionCallInfo fcinfo, const char *sql, const AtpArg *args, int nargs, bool keep_plan);
 
 /* A column's number; an ERROR when there is none of this name. */
 extern int	atp_column(AtpTuple row, const char *column);

@@ -134,7 +134,7 @@ atp_backlinks(PG_FUNCTION_ARGS)
 	args[3] = max_of(fcinfo, 2);
 	if (!PG_ARGISNULL(3))
 		bind_after(fcinfo, 3, source, &args[4]);
-	atp_return_query(fcinfo, atp_expand_sql(PG_ARGISNULL(3) ? first : next, tables), args, PG_ARGISNULL(3) ? 4 : 6);
+	atp_return_query(fcinfo, atp_expand_sql(PG_ARGISNULL(3) ? first : next, tables), args, PG_ARGISNULL(3) ? 4 : 6, true);
 	return (Datum) 0;
 }
 
@@ -168,6 +168,6 @@ atp_backlink_dids(PG_FUNCTION_ARGS)
 	atp_return_query(fcinfo,
 					 atp_expand_sql("SELECT l.did" BACKLINKS " AND ($5 IS NULL OR l.did OPERATOR(@.>) $5)"
 									" GROUP BY l.did ORDER BY l.did USING OPERATOR(@.<) LIMIT $4", tables),
-					 args, lengthof(args));
+					 args, lengthof(args), true);
 	return (Datum) 0;
 }

@@ -95,7 +95,7 @@ atp_link_problems(PG_FUNCTION_ARGS)
 		MemoryContextSwitchTo(old);
 	}
 	SPI_finish();
-	atp_return_query(fcinfo, atp_expand_sql(sql, NameStr(*PG_GETARG_NAME(0))), &links, 1);
+	atp_return_query(fcinfo, atp_expand_sql(sql, NameStr(*PG_GETARG_NAME(0))), &links, 1, false);
 	return (Datum) 0;
 }
 
