@@ -8,14 +8,31 @@
 #include "config/spi.h"
 #include "config/subscription.h"
 
+/* Of a row of atproto.subscription. */
+#define DIGEST \
+	"sha256(convert_to(ROW(collections, dids, slice, actions, keep_records," \
+	" events, keep_raw, verify, host_is_pds, count_collections, links, validate)::text, 'UTF8'))"
+
 void
 atp_cursor_settings(const char *name, const char *endpoint)
 {
 	atp_run("UPDATE atproto.cursor c SET settings_after = c.seq, settings = s.digest"
-			" FROM (SELECT sha256(convert_to(ROW(collections, dids, slice, actions, keep_records,"
-			"  events, keep_raw, verify, host_is_pds, count_collections, links, validate)::text, 'UTF8')) FROM atproto.subscription WHERE name = $1) s (digest)"
+			" FROM (SELECT " DIGEST " FROM atproto.subscription WHERE name = $1) s (digest)"
 			" WHERE c.subscription = $1 AND c.endpoint = $2 AND c.settings IS DISTINCT FROM s.digest",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
+}
+
+char *
+atp_cursor_unsettled(const char *target)
+{
+	AtpResult	found = atp_query("SELECT name FROM (SELECT name, " DIGEST " AS digest FROM atproto.subscription"
+								  "  WHERE target = $1::name AND links <> 'none' AND enabled AND stopped IS NULL) s"
+								  " WHERE digest <> (SELECT settings FROM atproto.cursor c WHERE c.subscription = s.name"
+								  "  ORDER BY updated_at DESC LIMIT 1) ORDER BY name LIMIT 1", ATP_ARGS(atp_text_arg(target)));
+	char	   *name = found.n > 0 ? atp_get_text(atp_result_row(found, 0), "name") : NULL;
+
+	atp_result_free(found);
+	return name;
 }
 
 /* Its rows stay as they are until the transaction's end. */

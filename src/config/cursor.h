@@ -37,4 +37,7 @@ extern void atp_cursor_begin(const char *name, const char *endpoint, int64 seq);
 /* Note that the present settings hold after the cursor's position, if they are others than those noted. */
 extern void atp_cursor_settings(const char *name, const char *endpoint);
 
+/* A subscription that keeps links in the target and does not go by its present settings yet; NULL: there is none. */
+extern char *atp_cursor_unsettled(const char *target);
+
 #endif							/* ATP_CURSOR_H */

@@ -10,6 +10,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "config/cursor.h"
 #include "config/extension.h"
 #include "config/owner.h"
 #include "config/spi.h"
@@ -58,14 +59,20 @@ PG_FUNCTION_INFO_V1(atp_rebuild_links);
 
 /* The elements; null: no subscription says which, or one has "all". */
 static AtpArg
-wanted_links(const char *target)
+wanted_links(const char *target, bool warn)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	AtpResult	found = atp_query("SELECT CASE WHEN count(*) > 0 AND NOT bool_or(s.links = 'all') THEN array_agg(e) END AS links"
 								  " FROM atproto.subscription s LEFT JOIN unnest(CASE WHEN s.links <> 'all' THEN s.links::text[] END) e ON true"
 								  " WHERE s.target = $1::name AND s.links <> 'none'", ATP_ARGS(atp_text_arg(target)));
 	AtpArg		links = atp_get_arg(atp_result_row(found, 0), "links", TEXTARRAYOID);
+	char	   *unsettled = warn ? atp_cursor_unsettled(target) : NULL;
 
+	if (unsettled != NULL)
+		ereport(WARNING,
+				(errmsg("subscription \"%s\" does not go by its present settings yet", unsettled),
+				 errdetail("What it is writing may lack links."),
+				 errhint("Rebuild them again when atproto.cursor.settings_after is another one.")));
 	atp_owner_end(caller);
 	return links;
 }
@@ -86,7 +93,7 @@ atp_link_problems(PG_FUNCTION_ARGS)
 	MemoryContext cxt = CurrentMemoryContext;
 
 	SPI_connect();
-	links = wanted_links(NameStr(*PG_GETARG_NAME(0)));
+	links = wanted_links(NameStr(*PG_GETARG_NAME(0)), false);
 	if (!links.isnull)
 	{
 		MemoryContext old = MemoryContextSwitchTo(cxt);
@@ -138,10 +145,12 @@ run(const char *sql, const char *target, const AtpArg *links)
 static void
 rebuild(const char *target, int64 *added, int64 *removed)
 {
-	AtpArg		links = wanted_links(target);
 	AtpCaller	caller = atp_owner_begin(owner_of_links(target));
+	AtpArg		links;
 
 	run("LOCK TABLE #.link IN SHARE ROW EXCLUSIVE MODE", target, NULL);
+	/* while we waited somebody may have changed it */
+	links = wanted_links(target, true);
 	run(ADD_SOURCES, target, &links);
 	*removed = run("DELETE FROM #.link l WHERE " IS_EXTRA " OR " IS_UNWANTED, target, &links);
 	/* in the order of the key */

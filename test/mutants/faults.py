@@ -275,6 +275,7 @@ fault("partition-formats", "tables/partition.c", "\tset_formats();\n", "", "t/23
 fault("partition-rights", "tables/partition_swap.c", "a.grantee <> c.relowner", "false", "t/233_partition")
 fault("link-ids-rollback", "tables/link_ids.c", "event == SUBXACT_EVENT_ABORT_SUB", "false", "t/358_links")
 fault("link-ids-abort", "tables/link_ids.c", "event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE", "false", "t/358_links")
+fault("link-rebuild-early", "config/cursor.c", "digest <> (SELECT settings", "digest <> (SELECT digest", "t/358_links")
 fault("partition-views", "tables/partition_swap.c", "\trun_all(swap->views);\n", "", "t/233_partition")
 fault("partition-grants", "tables/partition_swap.c", "\trun_all(swap->rest);\n", "", "t/233_partition")
 fault("batch-key-twice", "tables/record_queue.c", "	if (!atp_keyset_add(r->keys, key))\n", "	if (!atp_keyset_add(r->keys, key) && row->action == ATP_CREATE)\n", "t/295_apply_paths")

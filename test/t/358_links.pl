@@ -166,6 +166,25 @@ foreach my $rollback ('ROLLBACK', 'SAVEPOINT more; ROLLBACK TO before; COMMIT', 
 }
 query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
 
+# --- links are wanted, and rebuilt, while a batch is written that does not know of it ---
+
+$server->restart('--hold-at', 3000);
+query("CREATE SCHEMA late; " . subscribe_sql('late', $server, cursor => 0, target => "'late'"));
+wait_for_seq($node, 'late', 2999);
+my $locks = $node->background_psql('postgres');
+$locks->query_safe("SELECT atproto.create_tables('late'); BEGIN; LOCK TABLE late.repo IN SHARE MODE");
+$server->release;
+wait_for("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'late.repo'::regclass)");
+query("UPDATE atproto.subscription SET links = 'all'");
+like(($node->psql('postgres', "SELECT * FROM atproto.rebuild_links('late')"))[2], qr/WARNING:  subscription "late" does not go by its present settings yet\nDETAIL.*\nHINT:  .*settings_after/, 'who rebuilds too early is told');
+$locks->query_safe('COMMIT');
+$locks->quit;
+wait_for_seq($node, 'late', $last);
+wait_for("SELECT settings_after >= 3000 FROM atproto.cursor WHERE subscription = 'late'");
+is(($node->psql('postgres', "SELECT * FROM atproto.rebuild_links('late')"))[2], '', 'and not when the settings hold');
+all_is_linked('late', 'then all is linked');
+query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
+
 # --- what may be asked for ---
 
 foreach my $bad (
