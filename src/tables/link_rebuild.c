@@ -87,8 +87,9 @@ Datum
 atp_link_problems(PG_FUNCTION_ARGS)
 {
 	const char *sql = "SELECT 'missing'::pg_catalog.text AS problem, m.target, m.source, m.rkey, m.did FROM (" MISSING ") m"
-		" UNION ALL SELECT CASE WHEN " IS_EXTRA " THEN 'extra' ELSE 'unwanted' END, l.target, l.source, l.rkey, l.did"
-		" FROM #.link l WHERE " IS_EXTRA " OR " IS_UNWANTED;
+		" UNION ALL SELECT 'extra', l.target, l.source, l.rkey, l.did FROM #.link l WHERE " IS_EXTRA
+		" UNION ALL SELECT 'unwanted', l.target, l.source, l.rkey, l.did FROM #.link l WHERE " IS_UNWANTED
+		" AND EXISTS (SELECT FROM (" IMAGE ") i WHERE " ATP_SAME_LINK("l", "i") ")";
 	AtpArg		links;
 	MemoryContext cxt = CurrentMemoryContext;
 
@@ -152,7 +153,8 @@ rebuild(const char *target, int64 *added, int64 *removed)
 	/* while we waited somebody may have changed it */
 	links = wanted_links(target, true);
 	run(ADD_SOURCES, target, &links);
-	*removed = run("DELETE FROM #.link l WHERE " IS_EXTRA " OR " IS_UNWANTED, target, &links);
+	/* apart: with an OR between them each row would be looked for by itself */
+	*removed = run("DELETE FROM #.link l WHERE " IS_EXTRA, target, NULL) + run("DELETE FROM #.link l WHERE " IS_UNWANTED, target, &links);
 	/* in the order of the key */
 	*added = run("INSERT INTO #.link (target, source, rkey, did) SELECT target, source, rkey, did FROM (" MISSING ") m"
 				 " ORDER BY target USING OPERATOR(@.<), source, rkey USING OPERATOR(@.<), did USING OPERATOR(@.<)", target, &links);

@@ -6,11 +6,14 @@
                                  one block under many keys
     links.py sources N > FILE    N records with 20 places each that no other has, of 50 accounts; 3 that all have;
                                  and in the end one that somebody may name
+    links.py exports DIR         an account's exports, one.car and two.car
 """
 
+import os
 import sys
 
-from synth import Stream, did, run, tid
+from export import export
+from synth import Stream, did, encode, run, tid
 
 TYPE = "com.example.links"
 
@@ -56,8 +59,19 @@ def sources(n):
     yield s.commit(did(1), tid(n + 1), [("create", f"{TYPE}/named", named)])
 
 
+def exports():
+    one = {f"{TYPE}/{i}": encode(record(l=[web(i), web(i + 1)], only={f"p{i % 7}": web(0)})) for i in range(3000)}
+    two = {path: block for i, (path, block) in enumerate(one.items()) if i % 10}
+    two.update({f"{TYPE}/{i}": encode(record(l=[web(i), web(i + 2)])) for i in range(1, 3000, 50)})
+    two.update({f"{TYPE}/new{i}": encode(record(l=[web(i)], new=[{"a": web(i)}])) for i in range(20)})
+    for name, records, n in ("one", one, 1), ("two", two, 2):
+        with open(os.path.join(sys.argv[2], f"{name}.car"), "wb") as f:
+            f.write(export(records, tid(n), did(1)))
+    return ()
+
+
 def main():
-    run({"hostile": hostile, "sources": lambda: sources(int(sys.argv[2]))}, __doc__)
+    run({"exports": exports, "hostile": hostile, "sources": lambda: sources(int(sys.argv[2]))}, __doc__)
 
 
 if __name__ == "__main__":
