@@ -10,6 +10,7 @@
 
 #include "config/extension.h"
 #include "config/spi.h"
+#include "core/link.h"
 #include "core/nsid.h"
 #include "core/uri.h"
 #include "fmgr.h"
@@ -51,7 +52,8 @@ source_of(const text *source)
 	size_t		n = colon == NULL ? whole.len : (size_t) (colon - whole.ptr);
 	size_t		at;
 
-	if (colon == NULL || atp_nsid_check(whole.ptr, n, &at) != ATP_OK)
+	if (colon == NULL || atp_nsid_check(whole.ptr, n, &at) != ATP_OK ||
+		!atp_link_path_is_valid((AtpSpan) {colon + 1, whole.len - n - 1}))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid source of links: \"%s\"", text_to_cstring(source)),
