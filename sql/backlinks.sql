@@ -58,6 +58,10 @@ SELECT atproto.backlinks('at://did:web:me.example', ':subject', tables => 'backl
 SELECT atproto.backlinks('at://did:web:me.example', 'app.bsky.graph.follow:', tables => 'backlinks');
 SELECT atproto.backlink_count('at://did:web:me.example', 'app.bsky.graph.follow: subject', 'backlinks');
 SELECT atproto.backlink_dids('at://did:web:me.example', 'app.bsky.graph.follow:' || repeat('s', 257), tables => 'backlinks');
+SELECT atproto.backlinks('at://did:web:me.example', 'app.bsky.graph.follow:subject', tables => 'pg_catalog');
+SELECT atproto.backlink_count('at://did:web:me.example', 'app.bsky.graph.follow:subject', tables => 'pg_catalog');
+SELECT atproto.backlink_dids('at://did:web:me.example', 'app.bsky.graph.follow:subject', tables => 'pg_catalog');
+SELECT atproto.link_problems('pg_catalog');
 SELECT atproto.backlink_count('at://did:web:me.example', 'follow:subject', 'backlinks');
 SELECT atproto.backlink_dids('at://did:web:me.example', '', tables => 'backlinks');
 SELECT atproto.backlinks('at://did:web:me.example', 'app.bsky.graph.follow:subject', -1, tables => 'backlinks');

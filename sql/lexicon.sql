@@ -96,6 +96,8 @@ SELECT * FROM atproto.load_published('did:plc:owner', 'org.', 'lexicon_net');
 ROLLBACK TO s;
 SELECT * FROM atproto.load_published('did:plc:owner', 'org.example.*', 'lexicon_nowhere');
 ROLLBACK TO s;
+SELECT * FROM atproto.load_published('did:plc:owner', 'org.example.*', 'pg_catalog');
+ROLLBACK TO s;
 SELECT count(*) FROM atproto.load_published('did:plc:nobody', '*', 'lexicon_net');
 
 -- All may read, few may write

@@ -107,3 +107,16 @@ atp_relation(const char *name)
 				 errmsg("relation \"atproto.%s\" does not exist", name)));
 	return relid;
 }
+
+Oid
+atp_table_in(const char *target, const char *name)
+{
+	Oid			relid = get_relname_relid(name, get_namespace_oid(target, false));
+
+	if (!OidIsValid(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("schema \"%s\" has no table \"%s\"", target, name),
+				 errhint("Run SELECT atproto.create_tables(%s).", quote_literal_cstr(target))));
+	return relid;
+}

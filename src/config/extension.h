@@ -30,4 +30,7 @@ extern Oid	atp_type(const char *name);
 /* OID of a relation in schema atproto; ERROR when it is missing. */
 extern Oid	atp_relation(const char *name);
 
+/* OID of a table of a target; ERROR when it is missing, which says what makes it. */
+extern Oid	atp_table_in(const char *target, const char *name);
+
 #endif							/* ATP_EXTENSION_H */

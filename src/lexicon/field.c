@@ -126,7 +126,8 @@ learn(Wish *wish, Oid type)
 	if (wish->convert == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("fields of records cannot be had as type %s", format_type_be(type))));
+				 errmsg("fields of records cannot be had as type %s", format_type_be(type)),
+				 errhint("Types are text, bigint, boolean, timestamptz, jsonb, those of this extension, and arrays of them.")));
 	if (OidIsValid(wish->element))
 		get_typlenbyvalalign(wish->element, &wish->len, &wish->byval, &wish->align);
 }

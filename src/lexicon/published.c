@@ -7,7 +7,6 @@
  */
 #include "postgres.h"
 
-#include "catalog/namespace.h"
 #include "config/extension.h"
 #include "config/spi.h"
 #include "core/nsid.h"
@@ -153,7 +152,7 @@ atp_load_published(PG_FUNCTION_ARGS)
 	err = atp_nsid_pattern_check(pattern.ptr, pattern.len, &at);
 	if (err != ATP_OK)
 		atp_argument_error("pattern of NSIDs", pattern.ptr, pattern.len, err, at);
-	(void) get_namespace_oid(target, false);
+	(void) atp_table_in(target, "record");
 	InitMaterializedSRF(fcinfo, 0);
 	SPI_connect();
 	publisher.did = ATP_FUNCTION_ARG(0, atp_type("did"));

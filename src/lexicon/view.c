@@ -358,19 +358,6 @@ known_lexicon(const char *nsid)
 	return doc;
 }
 
-static Oid
-table_of(Oid schema, const char *name)
-{
-	Oid			table = get_relname_relid(name, schema);
-
-	if (!OidIsValid(table))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("schema \"%s\" has no table \"%s\"", get_namespace_name(schema), name),
-				 errhint("atproto.create_tables() makes the tables that subscriptions fill.")));
-	return table;
-}
-
 /* SQL: atproto.create_view(collection, lexicon, target, schema, view, active) */
 Datum
 atp_create_view(PG_FUNCTION_ARGS)
@@ -404,7 +391,7 @@ atp_create_view(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the Lexicon is of \"%s\", not of \"%s\"", atp_lexicon_id(doc), nsid)));
-	shown = table = table_of(target_id, "record");
+	shown = table = atp_table_in(target, "record");
 	active = get_relname_relid("visible_record", target_id);
 	view = (View) {
 		.schema = quote_identifier(schema), .name = quote_identifier(name), .collection = quote_literal_cstr(nsid),

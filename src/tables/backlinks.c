@@ -85,8 +85,12 @@ bind_source(FunctionCallInfo fcinfo, AtpArg *args)
 static const char *
 tables_of(FunctionCallInfo fcinfo, int i)
 {
+	const char *tables;
+
 	require(fcinfo, i, "tables");
-	return NameStr(*PG_GETARG_NAME(i));
+	tables = NameStr(*PG_GETARG_NAME(i));
+	(void) atp_table_in(tables, "link");
+	return tables;
 }
 
 /* How many; null: all of them. */
@@ -129,9 +133,9 @@ atp_backlinks(PG_FUNCTION_ARGS)
 	static const char first[] = "SELECT @.aturi(l.did, $2, l.rkey) AS uri, l.did, l.rkey" BACKLINKS NEWEST_FIRST;
 	static const char next[] = "SELECT @.aturi(l.did, $2, l.rkey) AS uri, l.did, l.rkey" BACKLINKS
 		" AND ROW(l.rkey, l.did) OPERATOR(@.<) ROW($5, $6)" NEWEST_FIRST;
-	const char *tables = tables_of(fcinfo, 4);
 	AtpArg		args[6];
 	Source		source = bind_source(fcinfo, args);
+	const char *tables = tables_of(fcinfo, 4);
 
 	args[3] = max_of(fcinfo, 2);
 	if (!PG_ARGISNULL(3))
@@ -144,12 +148,13 @@ atp_backlinks(PG_FUNCTION_ARGS)
 Datum
 atp_backlink_count(PG_FUNCTION_ARGS)
 {
-	const char *tables = tables_of(fcinfo, 2);
+	const char *tables;
 	AtpArg		args[3];
 	AtpResult	found;
 	int64		n;
 
 	(void) bind_source(fcinfo, args);
+	tables = tables_of(fcinfo, 2);
 	SPI_connect();
 	found = atp_query(atp_expand_sql("SELECT count(*) AS n" BACKLINKS, tables), args, lengthof(args));
 	n = atp_get_int8(atp_result_row(found, 0), "n");
@@ -161,10 +166,11 @@ atp_backlink_count(PG_FUNCTION_ARGS)
 Datum
 atp_backlink_dids(PG_FUNCTION_ARGS)
 {
-	const char *tables = tables_of(fcinfo, 4);
+	const char *tables;
 	AtpArg		args[5];
 
 	(void) bind_source(fcinfo, args);
+	tables = tables_of(fcinfo, 4);
 	args[3] = max_of(fcinfo, 2);
 	args[4] = ATP_FUNCTION_ARG(3, atp_type("did"));
 	atp_return_query(fcinfo,

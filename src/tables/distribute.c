@@ -9,8 +9,8 @@
  */
 #include "postgres.h"
 
-#include "catalog/namespace.h"
 #include "catalog/pg_type.h"
+#include "config/extension.h"
 #include "config/spi.h"
 #include "fmgr.h"
 #include "tables/distributed.h"
@@ -125,19 +125,6 @@ distribute(const AtpTable *table, Oid relid, const char *target, const char *bes
 		ereport(NOTICE, (errmsg("table \"%s.%s\": %d shards by \"%s\"", target, table->name, shards, table->shard_by)));
 }
 
-static Oid
-data_table(const AtpTable *table, const char *target)
-{
-	Oid			relid = get_relname_relid(table->name, get_namespace_oid(target, false));
-
-	if (!OidIsValid(relid))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("schema \"%s\" has no table \"%s\"", target, table->name),
-				 errhint("Run SELECT atproto.create_tables('%s').", target)));
-	return relid;
-}
-
 static void
 distribute_all(const char *target, int shards)
 {
@@ -145,7 +132,7 @@ distribute_all(const char *target, int shards)
 	char	   *beside = quote_qualified_identifier(target, first->name);
 
 	/* before the others, as consumers lock them */
-	distribute(first, data_table(first, target), target, NULL, shards);
+	distribute(first, atp_table_in(target, first->name), target, NULL, shards);
 	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
 	{
 		if (*table == first)
@@ -153,7 +140,7 @@ distribute_all(const char *target, int shards)
 		if ((*table)->shard_by == NULL)
 			ereport(NOTICE, (errmsg("table \"%s.%s\" stays on this server", target, (*table)->name)));
 		else
-			distribute(*table, data_table(*table, target), target,
+			distribute(*table, atp_table_in(target, (*table)->name), target,
 					   strcmp((*table)->shard_by, first->shard_by) == 0 ? beside : NULL, shards);
 	}
 }

@@ -93,6 +93,7 @@ atp_link_problems(PG_FUNCTION_ARGS)
 	AtpArg		links;
 	MemoryContext cxt = CurrentMemoryContext;
 
+	(void) atp_table_in(NameStr(*PG_GETARG_NAME(0)), "link");
 	SPI_connect();
 	links = wanted_links(NameStr(*PG_GETARG_NAME(0)), false);
 	if (!links.isnull)
@@ -116,15 +117,11 @@ atp_link_problems(PG_FUNCTION_ARGS)
 static Oid
 owner_of_links(const char *target)
 {
-	Oid			relid = get_relname_relid("link", get_namespace_oid(target, false));
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(atp_table_in(target, "link")));
 	Oid			owner;
 
 	if (!HeapTupleIsValid(tuple))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("schema \"%s\" has no table \"%s\"", target, "link"),
-				 errhint("Run SELECT atproto.create_tables('%s').", target)));
+		elog(ERROR, "table \"link\" has gone");
 	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
 	ReleaseSysCache(tuple);
 	if (!has_privs_of_role(GetUserId(), owner))
