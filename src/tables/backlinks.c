@@ -58,7 +58,7 @@ source_of(const text *source)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid source of links: \"%s\"", text_to_cstring(source)),
 				 errhint("Use a collection and a path, such as app.bsky.feed.like:subject.uri.")));
-	return (Source) {{whole.ptr, n}, {colon + 1, whole.len - n - 1}};
+	return (Source) {{whole.ptr, n}, {whole.ptr + n + 1, whole.len - n - 1}};
 }
 
 static AtpArg

@@ -36,4 +36,8 @@ CREATE FUNCTION atproto.backlink_dids(
     LANGUAGE c STABLE ROWS 50 SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_backlink_dids';
 COMMENT ON FUNCTION atproto.backlink_dids(@extschema@.aturi, text, integer, @extschema@.did, name) IS 'accounts that link to target from source, "collection:path", each once, in the order of their DIDs; after: the last one of the page before';
 
-REVOKE ALL ON FUNCTION atproto.link_problems(name), atproto.rebuild_links(name) FROM PUBLIC;
+REVOKE ALL ON FUNCTION
+    atproto.link_problems(name), atproto.rebuild_links(name),
+    atproto.backlinks(@extschema@.aturi, text, integer, @extschema@.aturi, name), atproto.backlink_count(@extschema@.aturi, text, name),
+    atproto.backlink_dids(@extschema@.aturi, text, integer, @extschema@.did, name)
+    FROM PUBLIC;
