@@ -23,7 +23,7 @@
 # bench does that.  PG_CONFIG, COPIES, POSTS, EVENTS, RUNS come from the environment;
 # WORKERS, the numbers of workers (1/hash, 2/full: at that level of verification instead of chain; at
 # full, which only network and p256 can be, the keys are in atproto.identity beforehand; 1/links: with
-# links => 'all' at chain, compared with 1, which has to be in the list);
+# links => 'all' at chain, compared with 1, which has to be in the list; 1/validate: with validate => 'flag', likewise);
 # and TRAFFIC, which captures.
 set -euo pipefail
 COPIES=${COPIES:-62}
@@ -31,7 +31,7 @@ POSTS=${POSTS:-100000}
 EVENTS=${EVENTS:-200000}
 TRAFFIC=${TRAFFIC:-pds posts network p256}
 RUNS=${RUNS:-3}
-WORKERS=${WORKERS:-1 2 3 1/hash 1/links 1/full 2/full}
+WORKERS=${WORKERS:-1 2 3 1/hash 1/links 1/validate 1/full 2/full}
 PG_CONFIG=${PG_CONFIG:-pg_config}
 bin=$("$PG_CONFIG" --bindir)
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -96,9 +96,10 @@ SQL
 
 # Sets seconds, from the connection to the last commit, and cpu.
 consume() {	# LAST
-	local level=chain links=none
+	local level=chain links=none validate=none
 	case $workers in
 		*/links) links=all ;;
+		*/validate) validate=flag ;;
 		*/*) level=${workers#*/} ;;
 	esac
 	[ "$level" != full ] || known
@@ -106,7 +107,7 @@ consume() {	# LAST
 SELECT atproto.unsubscribe(name) FROM atproto.subscription;
 TRUNCATE atproto.record, atproto.repo, atproto.link;
 CHECKPOINT;
-SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$port', cursor => 0, proxy => '', workers => ${workers%/*}, verify => '$level', links => '$links');
+SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$port', cursor => 0, proxy => '', workers => ${workers%/*}, verify => '$level', links => '$links', validate => '$validate');
 SQL
 	seconds=$(sql -f - <<SQL
 CREATE TEMPORARY TABLE t AS SELECT now() AS connected, now() AS ended;
@@ -172,7 +173,7 @@ memory() {	# LAST
 }
 
 bench() {	# NAME CAPTURE LAST
-	local last=$3 ops rows links link_bytes copied=() copy_cpu=() list=$WORKERS
+	local last=$3 ops rows links link_bytes faults copied=() copy_cpu=() list=$WORKERS
 	local -A consumed=() consumer_cpu=()
 	# only the simulator says whose keys these are
 	# shellcheck disable=SC2086 # a list
@@ -198,6 +199,7 @@ bench() {	# NAME CAPTURE LAST
 					exit 1
 				fi
 			fi
+			[ "${workers#*/}" != validate ] || faults=$(sql -c "SELECT count(fault) FROM atproto.record")
 			# indexed_at is the time of the transaction: COPY's rows have that of the first run
 			different=$(sql -c "SELECT count(*) FROM (SELECT did, collection, rkey, cid, rev, value, raw FROM copied
 				EXCEPT ALL SELECT did, collection, rkey, cid, rev, value, raw FROM atproto.record) d")
@@ -221,7 +223,7 @@ bench() {	# NAME CAPTURE LAST
 			-v c="$(median "${copied[@]}")" -v ccpu="$(median "${copy_cpu[@]}")" \
 			-v s="$(median ${consumed[$workers]})" -v ss="$(spread ${consumed[$workers]})" \
 			-v cpu="$(median ${consumer_cpu[$workers]})" -v mb="$(memory "$last")" 'BEGIN {
-			who = workers == 1 ? "consumer" : workers == "1/links" ? "with links" : workers ~ /^1\// ? "at " substr(workers, 3) : workers ~ /\// ? substr(workers, 1, 1) " at " substr(workers, 3) : workers " workers"
+			who = workers == 1 ? "consumer" : workers == "1/links" ? "with links" : workers == "1/validate" ? "validating" : workers ~ /^1\// ? "at " substr(workers, 3) : workers ~ /\// ? substr(workers, 1, 1) " at " substr(workers, 3) : workers " workers"
 			printf "  %-10s %6.2f s (%s), CPU %.2f s   %d events/s, %d operations/s, %d rows/s\n",
 				who, s, ss, cpu, events / s, ops / s, rows / s
 			printf "    private memory of a process at most: %s MB\n", mb
@@ -234,6 +236,13 @@ bench() {	# NAME CAPTURE LAST
 				-v s="$(median ${consumed[$workers]})" -v swithout="$(median ${consumed[1]})" 'BEGIN {
 				printf "    rate with links divided by that without: %.2f; by CPU time: %.2f\n", swithout / s, without / cpu
 				printf "    %d links: %.2f us of CPU time and %.0f bytes each\n", links, (cpu - without) * 1e6 / links, bytes / links
+			}'
+		elif [ "${workers#*/}" = validate ]; then
+			# shellcheck disable=SC2086 # lists of numbers
+			awk -v faults="$faults" -v rows="$rows" -v cpu="$(median ${consumer_cpu[$workers]})" -v without="$(median ${consumer_cpu[1]})" \
+				-v s="$(median ${consumed[$workers]})" -v swithout="$(median ${consumed[1]})" 'BEGIN {
+				printf "    rate with validate divided by that without: %.2f; by CPU time: %.2f; %d of %d records have faults\n",
+					swithout / s, without / cpu, faults, rows
 			}'
 		fi
 	done
