@@ -22,6 +22,7 @@
 #include "process/process.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
+#include "tables/distributed.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
@@ -127,6 +128,21 @@ wait_after_crash(Consumer *c)
 	atp_consumer_is_starting(c);
 }
 
+/* As long as the server runs, that remains as it is. */
+static void
+stop_without_citus(Consumer *c)
+{
+	char	   *fault;
+
+	atp_begin("looking at the tables");
+	fault = atp_distributed_fault(c->sub->target);
+	if (fault != NULL)
+		fault = MemoryContextStrdup(TopMemoryContext, fault);
+	atp_commit();
+	if (fault != NULL)
+		atp_consumer_stop(c, fault);
+}
+
 void
 atp_consumer_main(Datum arg)
 {
@@ -163,6 +179,7 @@ atp_consumer_main(Datum arg)
 	atp_consumer_read_settings(&c);
 	if (GetDatabaseEncoding() != PG_UTF8)
 		atp_consumer_stop(&c, "the database's encoding is not UTF8");
+	stop_without_citus(&c);
 	atp_dial_init();
 	atp_consumer_loop(&c);
 }

@@ -67,17 +67,21 @@ is_listed(Oid catalog, Oid relid)
 	return found;
 }
 
-static void
-check_loaded(Oid relid)
+static char *
+fault_of(Oid relid)
 {
-	if (citus_is_loaded())
-		return;
+	return psprintf("the rows of table \"%s.%s\" are kept by Citus, which is not loaded: shared_preload_libraries has to be 'citus,atproto'",
+					get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid));
+}
+
+static void
+refuse(Oid relid)
+{
 	ereport(ERROR,
 			(errcode(ATP_ERRCODE_STOP),
-			 errmsg("the rows of table \"%s.%s\" are kept by Citus, which is not loaded",
-					get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid)),
+			 errmsg_internal("%s", fault_of(relid)),
 			 errdetail("What is written without it is hidden as soon as it is back."),
-			 errhint("shared_preload_libraries has to be 'citus,atproto'; restart the server, then SELECT atproto.resume(...).")));
+			 errhint("Restart the server with it, then SELECT atproto.resume(...).")));
 }
 
 bool
@@ -90,24 +94,44 @@ atp_is_distributed(Oid relid)
 	LockRelationOid(relid, RecoveryInProgress() ? AccessShareLock : RowExclusiveLock);
 	if (!is_listed(catalog, relid))
 		return false;
-	check_loaded(relid);
+	if (!citus_is_loaded())
+		refuse(relid);
 	return true;
 }
 
-void
-atp_check_distributed(const char *target)
+/* One of the data tables that Citus keeps and is not loaded; InvalidOid: there is none. */
+static Oid
+unreachable_table(const char *target)
 {
 	Oid			catalog = citus_catalog();
 	Oid			schema;
 
 	if (!OidIsValid(catalog) || citus_is_loaded())
-		return;
+		return InvalidOid;
 	schema = get_namespace_oid(target, true);
 	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
 	{
 		Oid			relid = OidIsValid(schema) ? get_relname_relid((*table)->name, schema) : InvalidOid;
 
 		if (OidIsValid(relid) && is_listed(catalog, relid))
-			check_loaded(relid);
+			return relid;
 	}
+	return InvalidOid;
+}
+
+void
+atp_check_distributed(const char *target)
+{
+	Oid			relid = unreachable_table(target);
+
+	if (OidIsValid(relid))
+		refuse(relid);
+}
+
+char *
+atp_distributed_fault(const char *target)
+{
+	Oid			relid = unreachable_table(target);
+
+	return OidIsValid(relid) ? fault_of(relid) : NULL;
 }

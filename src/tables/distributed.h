@@ -20,4 +20,7 @@ extern bool atp_has_citus(void);
 /* ERROR likewise if that is so of one of the data tables in this schema. */
 extern void atp_check_distributed(const char *target);
 
+/* The same as a text, palloc'd; NULL: it is not so. */
+extern char *atp_distributed_fault(const char *target);
+
 #endif							/* ATP_DISTRIBUTED_H */

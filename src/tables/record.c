@@ -77,6 +77,10 @@ static const AtpStatement statements[] = {
 		PUT " WHERE r.rev OPERATOR(@.<=) excluded.rev",
 		SPI_OK_INSERT, {0}, {0}, &atp_record_table, ATP_ROWS_IN | ATP_AS_HEAP
 	},
+	[ATP_CREATE_RECORDS] = {
+		"INSERT INTO #.record ({columns}) SELECT * FROM unnest({arrays})",
+		SPI_OK_INSERT, {0}, {0}, &atp_record_table, ATP_ROWS_IN
+	},
 	[ATP_PUT_OLDER_RECORDS] = {
 		PUT " WHERE r.rev OPERATOR(@.<) excluded.rev",
 		SPI_OK_INSERT, {0}, {0}, &atp_record_table, ATP_ROWS_IN

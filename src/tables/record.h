@@ -11,6 +11,7 @@
 typedef enum AtpRecordStatement
 {
 	ATP_PUT_RECORDS,
+	ATP_CREATE_RECORDS,				/* that are not there */
 	ATP_PUT_OLDER_RECORDS,			/* the same, but never over what is as new */
 	ATP_DELETE_RECORDS,				/* keys, rev[]: not what is newer */
 	ATP_DELETE_OLDER_RECORDS,

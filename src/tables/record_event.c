@@ -55,7 +55,12 @@ enum
 static const AtpStatement statements[] = {
 	[ADD_EVENTS] = {
 		ADD,
-		SPI_OK_INSERT, {ATP_TYPE_TEXT}, {0}, &atp_record_event_table, ATP_ROWS_IN
+		SPI_OK_INSERT, {ATP_TYPE_TEXT}, {0}, &atp_record_event_table, ATP_ROWS_IN,
+		/* without RETURNING it would be a COPY into the shards, of whose errors nobody can tell whose fault they are */
+		&(const AtpStatement) {
+			ADD " RETURNING seq",
+			SPI_OK_INSERT_RETURNING, {ATP_TYPE_TEXT}, {ATP_TYPE_INT8}, &atp_record_event_table, ATP_ROWS_IN
+		}
 	},
 	/* where they lie that are to go again */
 	[HAND_EVENTS] = {
@@ -245,7 +250,10 @@ add_some(AtpApply *a, const AtpChange *changes, int from, int n)
 	if (a->sub->settings.events == ATP_EVENTS_HAND)
 		hand_over(a->statements, args);
 	else
+	{
 		(void) atp_execute(a->statements, &statements[ADD_EVENTS], args, NULL);
+		SPI_freetuptable(SPI_tuptable);
+	}
 	return from;
 }
 

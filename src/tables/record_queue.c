@@ -97,8 +97,38 @@ compare_records(const void *a, const void *b)
 }
 
 /*
- * New records into the heap, where the table allows it; what is left in puts is for
- * the statement.  False: all are left.
+ * Records without a look whether they are there: that is what Citus does by COPY into the shards.
+ * If one is, or is refused, the transaction is given up as heap.c does it, and done with statements: of
+ * an error of such a COPY Citus passes on the text and not the code.
+ */
+static void
+copy_records(AtpStatements *set, const AtpRecordRow **creates, int n)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	Datum		args[ATP_STATEMENT_ARGS];
+
+	if (n == 0)
+		return;
+	atp_rows_bind(record_rows(set, creates, n), args);
+	PG_TRY();
+	{
+		(void) atp_execute(set, &atp_record_table.statements[ATP_CREATE_RECORDS], args, NULL);
+	}
+	PG_CATCH();
+	{
+		if (geterrcode() != ERRCODE_UNIQUE_VIOLATION && geterrcode() != ERRCODE_INTERNAL_ERROR)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(cxt);
+		FlushErrorState();
+		ereport(ERROR,
+				(errcode(ATP_ERRCODE_CONFLICT), errmsg("a row of table \"record\" is there already, or is refused")));
+	}
+	PG_END_TRY();
+}
+
+/*
+ * New records into the heap, where the table allows it, or to where it is distributed; what is
+ * left in puts is for the statement.  False: all are left.
  */
 static bool
 create_records(AtpRecords *r)
@@ -109,7 +139,7 @@ create_records(AtpRecords *r)
 	int			ncreates = 0,
 				rest = 0;
 
-	if (heap == NULL)
+	if (heap == NULL && !(r->apply->heap && atp_target_is_distributed(set, &atp_record_table)))
 		return false;
 	creates = palloc(sizeof(AtpRecordRow *) * r->nputs);
 	for (int i = 0; i < r->nputs; i++)
@@ -119,6 +149,11 @@ create_records(AtpRecords *r)
 			r->puts[rest++] = r->puts[i];
 	r->nputs = rest;
 	qsort(creates, ncreates, sizeof(AtpRecordRow *), compare_records);
+	if (heap == NULL)
+	{
+		copy_records(set, creates, ncreates);
+		return true;
+	}
 	atp_heap_insert(heap, record_rows(set, creates, ncreates));
 	atp_heap_close(heap);
 	return true;

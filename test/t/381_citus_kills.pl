@@ -85,13 +85,15 @@ sub leave
 
 sub move_shard
 {
-	my ($shard, $from, $to) = split /\|/, wait_for_value(<<'EOQ');
+	wait_until(
+		sub {
+			my ($shard, $from, $to) = split /\|/, wait_for_value(<<'EOQ');
 SELECT s.shardid, s.nodeport, n.nodeport FROM citus_shards s, pg_dist_node n
 WHERE s.table_name = 'atproto.repo'::regclass AND n.shouldhaveshards AND n.nodeport <> s.nodeport ORDER BY random() LIMIT 1
 EOQ
-
-	# with the coordinator restarting it is done another time
-	try_query("SELECT citus_move_shard_placement($shard, '127.0.0.1', $from, '127.0.0.1', $to, 'block_writes')");
+			return try_query("SELECT citus_move_shard_placement($shard, '127.0.0.1', $from, '127.0.0.1', $to, 'block_writes') IS NOT NULL");
+		},
+		'a shard to be moved');
 	return;
 }
 
@@ -109,14 +111,14 @@ my @todo  = map { (sort keys %kinds)[ $_ % keys %kinds ] } shuffle 0 .. $kills -
 my @times = sort { $a <=> $b } map { 1 + int rand($last * 0.95) } @todo;
 my $new   = int(@todo / 2);
 
-query(subscribe_sql('s', $server, cursor => 0, events => q{'keep'}));
+query(subscribe_sql('s', $server, cursor => 0, events => q{'keep'}, links => q{'all'}));
 foreach my $i (0 .. $#todo)
 {
 	wait_for_value("SELECT 1 FROM atproto.cursor WHERE seq >= $times[$i]");
 	if ($i == $new)
 	{
 		push @workers, add_worker($node, 'kills_w3');
-		try_query('SELECT rebalance_table_shards(shard_transfer_mode => $$block_writes$$)');
+		wait_until(sub { try_query('SELECT rebalance_table_shards(shard_transfer_mode => $$block_writes$$) IS NOT NULL') }, 'shards on the new node');
 		note('a node was added');
 	}
 	usleep(rand 100_000);    # in the middle of a transaction, perhaps
@@ -147,9 +149,13 @@ foreach my $mode ('record', 'repo')
 }
 is(query('SELECT events, record_ops FROM atproto.cursor'), "$last|$ops", 'every event was applied exactly once');
 tables_match($node, $capture, 'and so was every operation', modes => ['event']);
+is(query('SELECT count(*) > 0 FROM atproto.link'), 't', 'there are links');
+query("CREATE SCHEMA plain; BEGIN; " . subscribe_sql('plain', $server, target => q{'plain'}, links => q{'all'}) . q{; SELECT atproto.pause('plain'); COMMIT});
+query("INSERT INTO plain.$_ SELECT * FROM atproto.$_") foreach 'record', 'link_source', 'link';
+is(query(q{SELECT count(*) FROM atproto.link_problems('plain')}), '0', 'and they are those of the records');
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing was refused');
 is(query('SELECT count(*) FROM atproto.gap'),         '0', 'nothing was missed');
-is(query('SELECT stopped IS NULL FROM atproto.subscription'), 't', 'it did not stop');
+is(query('SELECT bool_and(stopped IS NULL) FROM atproto.subscription'), 't', 'it did not stop');
 cmp_ok(query(q{SELECT count(DISTINCT nodeport) FROM citus_shards WHERE table_name = 'atproto.record'::regclass}), '>=', 2, 'the shards are on several nodes');
 
 stop_citus();
