@@ -234,7 +234,7 @@ BEGIN
 	SELECT min(seq) INTO n FROM atproto.cursor WHERE subscription = '$run->{sub}';
 	PERFORM atproto.unsubscribe('$run->{sub}');
 	SET LOCAL ROLE $plan->{owner};
-	PERFORM atproto.subscribe('$run->{sub}', '$url', n, target => '$run->{name}', events => '$plan->{events_mode}', workers => $n, links => '$plan->{links}');
+	PERFORM atproto.subscribe('$run->{sub}', '$url', n, target => '$run->{name}', events => '$plan->{events_mode}', workers => $n, links => '$plan->{links}', count_collections => true);
 END \$\$;
 SQL
 	# what was committed after n was read comes again, and is old
@@ -259,7 +259,8 @@ action filter => 10, ['filters'], sub {
 		"events = '" . pick($v, 'none', 'keep', 'keep', 'hand') . q{'},
 		'keep_raw = ' . pick($v, 'true', 'false'),
 		'count_collections = ' . pick($v, 'true', 'false'),
-		'collections = NULL, dids = NULL, actions = NULL, keep_records = true');
+		'slice = ' . pick($v, 'NULL', q{'0/2'}, q{'1/2'}, q{'2/3'}),
+		'collections = NULL, dids = NULL, slice = NULL, actions = NULL, keep_records = true');
 	# links go with records
 	$set =~ s/keep_records = false/keep_records = true/ if $run->{plan}{links} ne 'none';
 	if ($run->{plan}{links} eq 'all' && $step->{u}[5] < 0.2)

@@ -70,7 +70,9 @@ sub new_repo
 sub note_event
 {
 	my ($self, $setting, $old, @row) = @_;
+	my (undef, $action, undef, $collection) = split /\t/, join "\t", @row;
 
+	$self->{counts}{$collection}{$action}++ if $setting->{count};
 	return if $setting->{events} eq 'none';
 	push @{ $self->{ $setting->{events} eq 'keep' ? 'record_event' : 'handed' } },
 	  join "\t", @row, defined $old ? (split /\t/, $old)[0] : '\N';
@@ -130,6 +132,7 @@ sub take
 {
 	my ($self, $event, $setting) = @_;
 
+	return if $setting->{slice} && $setting->{slice} ne "$event->{slices}{ $setting->{slices} }/$setting->{slices}";
 	return if $setting->{dids} && !grep { $_ eq $event->{did} } @{ $setting->{dids} };
 	my $repo = $self->{repos}{ $event->{did} } //= new_repo();
 	if ($event->{kind} eq '#identity')
@@ -151,12 +154,12 @@ sub take
 	return;
 }
 
-# Returns the rows of record, repo, record_event and of what was handed over, as
+# Returns the rows of record, repo, record_event, of what was handed over and of what was counted, as
 # lines of COPY; how many operations were applied, and events counted.
 sub expected
 {
 	my ($events, $pieces) = @_;
-	my $self = bless { repos => {}, ops => 0, events => 0, map { $_ => [] } qw(record repo record_event handed) };
+	my $self = bless { repos => {}, ops => 0, events => 0, counts => {}, map { $_ => [] } qw(record repo record_event handed collection_stat) };
 
 	foreach my $piece (@$pieces)
 	{
@@ -174,6 +177,10 @@ sub expected
 		my $repo = $self->{repos}{$did};
 		push @{ $self->{repo} }, join "\t", $did, @$repo{qw(rev commit data active status handle sync)};
 		push @{ $self->{record} }, map { "$did\t$_\t$repo->{records}{$_}" } sort keys %{ $repo->{records} };
+	}
+	foreach my $collection (sort keys %{ $self->{counts} })
+	{
+		push @{ $self->{collection_stat} }, join "\t", $collection, map { $_ // 0 } @{ $self->{counts}{$collection} }{qw(create update delete)};
 	}
 	return $self;
 }

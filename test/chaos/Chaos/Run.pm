@@ -201,7 +201,7 @@ SQL
 BEGIN;
 SET LOCAL synchronous_commit = on;
 SET LOCAL ROLE $plan->{owner};
-SELECT atproto.subscribe('$s', '$url', 0, target => '$s', events => '$plan->{events_mode}', workers => $plan->{workers}, links => '$plan->{links}');
+SELECT atproto.subscribe('$s', '$url', 0, target => '$s', events => '$plan->{events_mode}', workers => $plan->{workers}, links => '$plan->{links}', count_collections => true);
 COMMIT;
 SQL
 	return;
@@ -322,12 +322,13 @@ sub retry_letters
 sub setting_of
 {
 	my ($row) = @_;
-	my ($collections, $dids, $actions, $keep_records, $events) = @$row;
+	my ($collections, $dids, $actions, $keep_records, $events, $slice, $slices, $count) = @$row;
 	my $list = sub { my ($text) = @_; return $text eq '-' ? undef : [ split /,/, $text ] };
 
 	return {
 		collections => $list->($collections), dids => $list->($dids), actions => $list->($actions),
-		keep_records => $keep_records eq 't', events => $events
+		keep_records => $keep_records eq 't', events => $events,
+		slice => $slice, slices => $slices, count => $count eq 't'
 	};
 }
 
@@ -338,7 +339,7 @@ sub pieces
 	my @pieces;
 	my %settings = map { my ($digest, @row) = split /\|/; $digest => setting_of(\@row) } split /\n/, $self->must(<<'SQL');
 SELECT encode(digest, 'hex'), coalesce(array_to_string(collections, ','), '-'), coalesce(array_to_string(dids, ','), '-'),
-    coalesce(array_to_string(actions, ','), '-'), keep_records, events
+    coalesce(array_to_string(actions, ','), '-'), keep_records, events, slice, split_part(slice, '/', 2), count_collections
 FROM chaos.setting
 SQL
 
@@ -360,18 +361,21 @@ my %columns = (
 	record       => 'did text, collection text, rkey text, cid text, rev text, value jsonb',
 	repo         => 'did text, rev text, commit text, data text, active text, status text, handle text, sync text',
 	record_event => 'seq bigint, action text, did text, collection text, rkey text, rev text, cid text, value jsonb, old_cid text',
-	handed       => 'seq bigint, action text, did text, collection text, rkey text, rev text, cid text, value jsonb, old_cid text');
+	handed       => 'seq bigint, action text, did text, collection text, rkey text, rev text, cid text, value jsonb, old_cid text',
+	collection_stat => 'collection text, creates bigint, updates bigint, deletes bigint');
 my %have = (
 	record       => 'did::text, collection::text, rkey::text, cid::text, rev::text, value',
 	repo         => 'did::text, rev::text, "commit"::text, data::text, CASE WHEN active THEN $$t$$ ELSE $$f$$ END,'
 	  . ' status, handle::text, sync',
 	record_event => 'seq, action, did::text, collection::text, rkey::text, rev::text, cid::text, value, old_cid::text',
-	handed       => '*');
+	handed       => '*',
+	collection_stat => 'collection::text, sum(creates), sum(updates), sum(deletes)');
 
 sub compare
 {
 	my ($self, $table, $rows, $name, %o) = @_;
 	my $more = $o{more} // '';
+	$o{group} //= '';
 	my $lacks = $o{subset} ? '' : "SELECT '$name lacks ', left(w::text, 160) FROM (TABLE want EXCEPT ALL TABLE have) w UNION ALL";
 	my $data = join '', map { "$_\n" } @$rows;
 	my $out = $self->must(<<"SQL");
@@ -379,7 +383,7 @@ CREATE TEMP TABLE want ($columns{$table});
 COPY want FROM STDIN;
 $data\\.
 CREATE TEMP TABLE have ($columns{$table});
-INSERT INTO have SELECT $have{$table} FROM $self->{name}.$table;
+INSERT INTO have SELECT $have{$table} FROM $self->{name}.$table $o{group};
 $more;
 $lacks SELECT '$name has too much: ', left(h::text, 160) FROM (TABLE have EXCEPT ALL TABLE want) h LIMIT 6;
 DROP TABLE want, have;
@@ -408,7 +412,9 @@ sub verify
 	my $events = Chaos::Model::read_history("$self->{dir}/history");
 	my %hash = map { split /\|/ } split /\n/, $self->must(
 		'SELECT d, hashtext(d)::bigint & 4294967295 FROM unnest(ARRAY[' . join(',', map { "'$_->{did}'" } @$events) . ']) d');
-	$_->{hash} = $hash{ $_->{did} } foreach @$events;
+	my %slices = map { my ($did, @of) = split /\|/; $did => { 2 => $of[0], 3 => $of[1] } } split /\n/, $self->must(
+		'SELECT d, did_slice(d::did, 2), did_slice(d::did, 3) FROM unnest(ARRAY[' . join(',', map { "'$_->{did}'" } @$events) . ']) d');
+	@$_{qw(hash slices)} = ($hash{ $_->{did} }, $slices{ $_->{did} }) foreach @$events;
 
 	my $pieces = $self->pieces;
 	my $want = Chaos::Model::expected($events, $pieces);
@@ -433,6 +439,7 @@ sub verify
 		. " DELETE FROM have WHERE seq IN (0" . join('', map { ", $_->{seq}" } grep { $_->{kind} eq '#account' } @$events) . ')') : ();
 	$self->compare('record_event', $want->{record_event}, 'record_event', %late);
 	$self->compare('handed', $want->{handed}, 'what was handed over', %late);
+	$self->compare('collection_stat', $want->{collection_stat}, 'counts by collection', group => 'GROUP BY 1') unless $self->{refused};
 	if ($plan->{links} eq 'all')
 	{
 		# not all were wanted all the time

@@ -16,7 +16,9 @@ CREATE TABLE chaos.setting (
     dids text[],
     actions text[],
     keep_records boolean,
-    events text);
+    events text,
+    slice text,
+    count_collections boolean);
 CREATE TABLE chaos.cursor_log (
     id bigint GENERATED ALWAYS AS IDENTITY,
     subscription text,
@@ -32,7 +34,7 @@ CREATE FUNCTION chaos.note_setting() RETURNS trigger LANGUAGE plpgsql SECURITY D
 BEGIN
     INSERT INTO chaos.setting
     SELECT pg_catalog.sha256(convert_to(ROW(collections, dids, slice, actions, keep_records, events, keep_raw, verify, host_is_pds, count_collections, links, validate)::text, 'UTF8')),
-        collections, dids::text[], actions, keep_records, events FROM atproto.subscription WHERE name = NEW.name
+        collections, dids::text[], actions, keep_records, events, slice, count_collections FROM atproto.subscription WHERE name = NEW.name
     ON CONFLICT DO NOTHING;
     RETURN NULL;
 END $$;
