@@ -168,7 +168,7 @@ SELECT refusal($$SELECT atproto.create_view('a.b.c', lexicon('a.b.c', (SELECT js
 SELECT refusal($$SELECT atproto.create_view('a.b.c', lexicon('a.b.c', jsonb_build_object('deep', (repeat('{"type": "object", "properties": {"x": ', 5000) || '1' || repeat('}}', 5000))::jsonb)), 'lexicon_view')$$);
 SELECT columns('a_b_c');
 SELECT array_length(string_to_array(columns(atproto.create_view('a.b.many', lexicon('a.b.many', (SELECT jsonb_object_agg(repeat('_', n), '{"type": "string"}'::jsonb) FROM generate_series(1, 500) n)), 'lexicon_view')), ','), 1);
-SELECT attname, col_description(attrelid, attnum) = repeat('_', attnum - 5) AS its FROM pg_attribute WHERE attrelid = 'a_b_many'::regclass AND attnum IN (6, 7, 68, 69, 505);
+SELECT attname, col_description(attrelid, attnum) = repeat('_', attnum - 5) AS its FROM pg_attribute WHERE attrelid = 'a_b_many'::regclass AND attnum IN (6, 7, 68, 69, 505) ORDER BY attnum;
 
 -- Rights: of who asks for the view, and then of who reads it
 CREATE ROLE regress_lexicon_view;
