@@ -69,6 +69,8 @@ foreach my $copy (@copies)
 	$sub->safe_psql('postgres', "CREATE DATABASE $copy");
 	$sub->safe_psql($copy, q{CREATE EXTENSION atproto; SELECT atproto.create_tables('atproto')});
 	$sub->safe_psql($copy, $definitions);
+	# what comes with the extension comes with the publication, too
+	$sub->safe_psql($copy, 'TRUNCATE atproto.lexicon_bundled');
 	$sub->safe_psql($copy, "CREATE SUBSCRIPTION $copy CONNECTION '" . $pub->connstr . " dbname=postgres' PUBLICATION everything WITH (binary = $binary)");
 }
 foreach my $copy (@copies)
