@@ -188,7 +188,7 @@ atp_caller_begin(void)
 
 	atp_run("SET CONSTRAINTS ALL IMMEDIATE", ATP_NO_ARGS);
 	nest = NewGUCNestLevel();
-	(void) set_config_option("search_path", "", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	(void) set_config_option("search_path", ATP_SEARCH_PATH, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	return nest;
 }
 

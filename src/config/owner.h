@@ -32,6 +32,13 @@ typedef struct AtpCaller
 	int			nest;
 } AtpCaller;
 
+/*
+ * The search_path of all that is done for somebody.  What is temporary comes last: where it is not
+ * named, types and tables are looked for there first, and anybody can make a type pg_temp.text
+ * whose check would run with the rights of whoever casts to text.
+ */
+#define ATP_SEARCH_PATH	"pg_catalog, pg_temp"
+
 extern int	atp_caller_begin(void);
 extern void atp_caller_end(int nest);
 extern AtpCaller atp_owner_begin(Oid owner);

@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "config/owner.h"
 #include "executor/spi.h"
 #include "fetch/waiting.h"
 #include "miscadmin.h"
@@ -30,7 +31,7 @@ atp_waiting_step(void)
 {
 	int			nest = NewGUCNestLevel();
 
-	(void) set_config_option("search_path", "", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	(void) set_config_option("search_path", ATP_SEARCH_PATH, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	return nest;
 }
 

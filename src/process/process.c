@@ -7,6 +7,7 @@
 #include <signal.h>
 
 #include "config/extension.h"
+#include "config/owner.h"
 #include "config/transaction.h"
 #include "pgstat.h"
 #include "postmaster/interrupt.h"
@@ -40,7 +41,7 @@ atp_process_begin(void)
 void
 atp_process_connected(const char *appname)
 {
-	SetConfigOption("search_path", "", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("search_path", ATP_SEARCH_PATH, PGC_SUSET, PGC_S_OVERRIDE);
 	/* ALTER ROLE ... SET role is for sessions: a subscription runs as its owner */
 	SetConfigOption("role", "none", PGC_SUSET, PGC_S_OVERRIDE);
 	pgstat_report_appname(appname);

@@ -8,6 +8,7 @@
 #include "access/xact.h"
 #include "clock.h"
 #include "config/extension.h"
+#include "config/owner.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -81,7 +82,7 @@ walk_on(const char *target, bool atomic, struct varlena **last, AtpAuditCounts *
 	AtpArg		after = {PointerGetDatum(*last), atp_type("did"), *last == NULL};
 	uint64		n;
 
-	(void) set_config_option("search_path", "", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	(void) set_config_option("search_path", ATP_SEARCH_PATH, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	n = atp_audit_share(target,
 						"SELECT " ATP_AUDIT_COLUMNS " FROM #.repo WHERE $1 IS NULL OR did OPERATOR(@.>) $1"
 						" ORDER BY did USING OPERATOR(@.<)", after, ATP_AUDIT_SHARE, counts, last);

@@ -129,6 +129,33 @@ SELECT atproto.unsubscribe('odd');
 SQL
 is(query('SELECT count(*) FROM network.seen'), '0', 'nothing of them was called');
 
+# --- types and tables that are temporary: they are found before those of PostgreSQL where pg_temp is not named ---
+
+my $temporary = 'CREATE TEMP TABLE pg_class (a int); CREATE TEMP TABLE pg_inherits (a int);'
+  . join '', map { "CREATE DOMAIN pg_temp.$_ AS pg_catalog.$_ CHECK (network.is_mine());" } qw(text name int4 int8 bool timestamptz bytea);
+as('consumer', <<"SQL");
+SELECT atproto.create_tables('network');
+@{[ subscribe_sql('own', $server, cursor => 0, target => "'network'", links => q('all')) ]};
+CREATE SEQUENCE network.others;
+CREATE FUNCTION network.is_mine() RETURNS boolean LANGUAGE plpgsql
+	AS 'BEGIN IF current_user <> session_user THEN PERFORM nextval(\$\$network.others\$\$); END IF; RETURN true; END';
+GRANT ALL ON SEQUENCE network.others TO PUBLIC;
+SQL
+wait_for_seq($node, 'own', 2);
+my $mine = did('a');
+foreach my $call (
+	"SELECT atproto.rebuild_links('network')", "SELECT atproto.link_problems('network')", "SELECT atproto.partition('network', 'collection')",
+	"SELECT atproto.audit('$mine', 'network')", "CALL atproto.audit_all('network')", "SELECT atproto.refill('own')", "SELECT atproto.retry(1)",
+	"SELECT atproto.resync('$mine', 'network')", "SELECT atproto.load_car('$mine', '', 'network')", "SELECT atproto.create_tables('network')",
+	"SELECT atproto.pause('own'), atproto.resume('own'), atproto.set_cursor('own', 1)", "SELECT count(*) FROM atproto.stat_subscription")
+{
+	query("SELECT setval('network.others', 1, false)");
+	my $said = as('consumer', "$temporary $call");
+	is(query('SELECT is_called FROM network.others'), 'f', "$call: nothing of theirs is called with the rights of others")
+	  or diag($said);
+}
+query("SELECT atproto.unsubscribe('own')");
+
 # --- the owner before ---
 
 my $refusing = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x'), '--status', '503');
