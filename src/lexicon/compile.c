@@ -191,7 +191,7 @@ static bool
 each_member(Compiler *c, Object o, void *to, bool (*each) (Compiler *c, AtpSpan name, const JsonbValue *v, const AtpPlace *place, void *to))
 {
 	JsonbIterator *it = JsonbIteratorInit(o.members);
-	AtpPlace	place = atp_member(o.place, ((AtpSpan) {NULL, 0}));
+	AtpPlace	place = atp_member(o.place, ((AtpSpan) {"", 0}));
 	JsonbIteratorToken token;
 	JsonbValue	v;
 

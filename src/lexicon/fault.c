@@ -17,7 +17,10 @@ put_place(StringInfo out, const AtpPlace *place)
 	put_place(out, place->up);
 	appendStringInfoChar(out, '/');
 	if (place->name.ptr == NULL)
+	{
 		appendStringInfo(out, "%u", place->element);
+		return;
+	}
 	for (size_t i = 0; i < place->name.len; i++)
 	{
 		char		c = place->name.ptr[i];
