@@ -135,7 +135,7 @@ SELECT view, refusal(format('CREATE VIEW org_example_like AS SELECT aturi(did, c
 	refusal($$SELECT atproto.create_view('org.example.like', lexicon('org.example.like', '{}'), 'lexicon_view')$$), refusal('DROP VIEW org_example_like')
 FROM unnest(ARRAY[$$ FROM record WHERE collection <> 'org.example.like'$$, $$ FROM record WHERE collection = 'org.example.like' LIMIT 2$$,
 	$$ FROM record WHERE collection = 'org.example.like' ORDER BY indexed_at$$, $$, count(*) OVER () FROM record WHERE collection = 'org.example.like'$$,
-	$$ FROM record WHERE collection = 'org.example.like' GROUP BY 1, 2, 3, 4, 5$$, $$ FROM record, (SELECT) none WHERE collection = 'org.example.like'$$,
+	$$ FROM record WHERE collection = 'org.example.like' GROUP BY 1, 2, 3, 4, 5$$, $$ FROM (SELECT * FROM record) r WHERE collection = 'org.example.like'$$, $$ FROM record, (SELECT) none WHERE collection = 'org.example.like'$$,
 	$$, atproto.record_field(1, 12345) AS x FROM record WHERE collection = 'org.example.like'$$,
 	$$, atproto.record_field(1) AS x FROM record WHERE collection = 'org.example.like'$$, $$ FROM record WHERE collection = 'org.example.like'$$]) view;
 DROP FUNCTION atproto.record_field(int, int), atproto.record_field(int);
@@ -147,6 +147,15 @@ BEGIN
 	RETURN substring(pg_get_viewdef(view) FROM 'FROM (\w+)');
 END $$;
 SELECT active, shows(active) FROM unnest(ARRAY[NULL, true, NULL, false, NULL]) active;
+
+-- Columns may be renamed, and keep their names then
+CREATE FUNCTION renamed(view regclass) RETURNS text LANGUAGE sql AS
+	$$SELECT string_agg(attname, ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = $1$$;
+SELECT renamed(atproto.create_view('org.example.renamed', lexicon('org.example.renamed', '{"text": {"type": "string"}}'), 'lexicon_view'));
+ALTER VIEW org_example_renamed RENAME COLUMN text TO body;
+ALTER VIEW org_example_renamed RENAME COLUMN uri TO "Link";
+SELECT renamed(atproto.create_view('org.example.renamed', lexicon('org.example.renamed', '{"text": {"type": "string"}, "body": {"type": "string"}, "uri": {"type": "string"}, "link": {"type": "string"}}'), 'lexicon_view'));
+SELECT renamed(atproto.create_view('org.example.renamed', lexicon('org.example.renamed', '{"more": {"type": "string"}}'), 'lexicon_view'));
 
 -- A number of few bytes may have many digits
 SELECT cardinality(array_remove(atproto.record_field(v, '{a}', NULL::bigint[]), NULL)) AS n

@@ -54,6 +54,7 @@ typedef struct View
 	const char *name;
 	const char *source;
 	const char *collection;		/* a literal */
+	const char *fixed[lengthof(fixed)];
 	List	   *columns;
 } View;
 
@@ -117,9 +118,9 @@ record_field(void)
 	return LookupFuncName(list_make2(makeString("atproto"), makeString("record_field")), lengthof(types), types, false);
 }
 
-/* NULL: it is not a call of record_field() as we write it. */
+/* NULL: it is not a call of record_field() as we write it.  Its owner may have renamed it. */
 static Column *
-column_of(TargetEntry *entry)
+column_of(TargetEntry *entry, const char *name)
 {
 	FuncExpr   *call = (FuncExpr *) entry->expr;
 	Const	   *path;
@@ -131,62 +132,71 @@ column_of(TargetEntry *entry)
 	if (!IsA(path, Const) || path->constisnull)
 		return NULL;
 	column = palloc0(sizeof(Column));
-	column->name = pstrdup(entry->resname);
+	column->name = pstrdup(name);
 	column->path = print_path(path->constvalue);
 	column->type = call->funcresulttype;
 	return column;
 }
 
-/* The columns of a view of ours, without the fixed ones; false: it is none, or of other records. */
+/* Is it what stands in the view's column of this number, whatever it is called by now? */
 static bool
-columns_of(Query *query, const char *nsid, List **columns)
+is_fixed(const TargetEntry *entry, int n, Oid table)
+{
+	if (n == 0)
+		return IsA(entry->expr, FuncExpr) && ((FuncExpr *) entry->expr)->funcresulttype == atp_type("aturi");
+	return IsA(entry->expr, Var) && ((Var *) entry->expr)->varattno == get_attnum(table, fixed[n]);
+}
+
+/* The columns of a view of ours; false: it is none, or of other records. */
+static bool
+columns_of(Relation rel, Query *query, const char *nsid, View *view)
 {
 	int			n = 0;
+	Oid			table = table_shown(query);
 	ListCell   *lc;
 
-	*columns = NIL;
-	if (query->commandType != CMD_SELECT || !shows_all(query) || !shows_collection(query->jointree->quals, nsid))
+	if (query->commandType != CMD_SELECT || !OidIsValid(table) || !shows_all(query) || !shows_collection(query->jointree->quals, nsid))
 		return false;
 	foreach(lc, query->targetList)
 	{
 		TargetEntry *entry = lfirst(lc);
+		const char *name = NameStr(TupleDescAttr(RelationGetDescr(rel), entry->resno - 1)->attname);
 		Column	   *column;
 
 		if (n < (int) lengthof(fixed))
 		{
-			if (entry->resname == NULL || strcmp(entry->resname, fixed[n++]) != 0)
+			if (!is_fixed(entry, n, table))
 				return false;
+			view->fixed[n++] = pstrdup(name);
 			continue;
 		}
-		column = column_of(entry);
+		column = column_of(entry, name);
 		if (column == NULL)
 			return false;
-		*columns = lappend(*columns, column);
+		view->columns = lappend(view->columns, column);
 	}
 	return n == lengthof(fixed);
 }
 
-/* *shown: table, or that of active repositories; what it was when there is no view. */
-static List *
-existing_columns(Oid view, const char *nsid, Oid table, Oid active, Oid *shown)
+/* What it shows, which is table, or that of active repositories; InvalidOid: there is no such view yet. */
+static Oid
+read_existing(Oid relid, const char *nsid, Oid table, Oid active, View *view)
 {
 	Relation	rel;
-	List	   *columns = NIL;
-	Oid			shows = InvalidOid;
+	Oid			shown = InvalidOid;
 
-	if (!OidIsValid(view))
-		return NIL;
-	rel = relation_open(view, AccessShareLock);
-	if (rel->rd_rel->relkind == RELKIND_VIEW && columns_of(get_view_query(rel), nsid, &columns))
-		shows = table_shown(get_view_query(rel));
-	if (!OidIsValid(shows) || (shows != table && shows != active))
+	if (!OidIsValid(relid))
+		return InvalidOid;
+	rel = relation_open(relid, AccessShareLock);
+	if (rel->rd_rel->relkind == RELKIND_VIEW && columns_of(rel, get_view_query(rel), nsid, view))
+		shown = table_shown(get_view_query(rel));
+	if (!OidIsValid(shown) || (shown != table && shown != active))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
 				 errmsg("relation \"%s\" exists, and is no view of these records that create_view() made", RelationGetRelationName(rel)),
 				 errhint("Give the view another name: atproto.create_view(..., view => 'name').")));
 	relation_close(rel, AccessShareLock);
-	*shown = shows;
-	return columns;
+	return shown;
 }
 
 /* ------------------------------------------------------------------------
@@ -231,14 +241,18 @@ find_column(List *columns, const char *path, Oid type)
 
 /* Those that are there, then those that are new. */
 static List *
-add_fields(List *columns, List *fields)
+add_fields(const View *view, List *fields)
 {
+	List	   *columns = view->columns;
 	HTAB	   *names = atp_names_make();
 	List	   *known = list_copy(columns);
 	ListCell   *lc;
 
 	for (int i = 0; i < (int) lengthof(fixed); i++)
+	{
 		atp_names_take(names, fixed[i]);
+		atp_names_take(names, view->fixed[i]);
+	}
 	foreach(lc, columns)
 		atp_names_take(names, ((Column *) lfirst(lc))->name);
 	foreach(lc, fields)
@@ -275,9 +289,10 @@ make_view(const View *view)
 	ListCell   *lc;
 
 	initStringInfo(&sql);
-	appendStringInfo(&sql, "CREATE OR REPLACE VIEW %s.%s WITH (security_invoker = true) AS"
-					 " SELECT %s.aturi(r.did, r.collection, r.rkey) AS uri, r.did, r.rkey, r.cid, r.indexed_at",
-					 view->schema, view->name, ours);
+	appendStringInfo(&sql, "CREATE OR REPLACE VIEW %s.%s WITH (security_invoker = true) AS SELECT %s.aturi(r.did, r.collection, r.rkey) AS %s",
+					 view->schema, view->name, ours, quote_identifier(view->fixed[0]));
+	for (int i = 1; i < (int) lengthof(fixed); i++)
+		appendStringInfo(&sql, ", r.%s AS %s", fixed[i], quote_identifier(view->fixed[i]));
 	foreach(lc, view->columns)
 	{
 		const Column *column = lfirst(lc);
@@ -372,6 +387,7 @@ atp_create_view(PG_FUNCTION_ARGS)
 				table,
 				active,
 				shown;
+	bool		all;
 	Jsonb	   *doc;
 	View		view;
 
@@ -391,16 +407,17 @@ atp_create_view(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the Lexicon is of \"%s\", not of \"%s\"", atp_lexicon_id(doc), nsid)));
-	shown = table = atp_table_in(target, "record");
+	table = atp_table_in(target, "record");
 	active = get_relname_relid("visible_record", target_id);
 	view = (View) {
-		.schema = quote_identifier(schema), .name = quote_identifier(name), .collection = quote_literal_cstr(nsid),
-		.columns = existing_columns(get_relname_relid(name, schema_id), nsid, table, active, &shown)
+		.schema = quote_identifier(schema), .name = quote_identifier(name), .collection = quote_literal_cstr(nsid)
 	};
+	memcpy(view.fixed, fixed, sizeof(fixed));
+	shown = read_existing(get_relname_relid(name, schema_id), nsid, table, active, &view);
 	/* it stays as it is until somebody says otherwise */
-	view.source = quote_qualified_identifier(target, (PG_ARGISNULL(5) ? shown == table : !PG_GETARG_BOOL(5)) ?
-											 "record" : "visible_record");
-	view.columns = add_fields(view.columns, atp_lexicon_fields(doc, FIELDS_MAX, &description));
+	all = PG_ARGISNULL(5) ? shown != active || !OidIsValid(shown) : !PG_GETARG_BOOL(5);
+	view.source = quote_qualified_identifier(target, all ? "record" : "visible_record");
+	view.columns = add_fields(&view, atp_lexicon_fields(doc, FIELDS_MAX, &description));
 	make_view(&view);
 	make_comments(&view, nsid, description);
 	SPI_finish();
