@@ -24,7 +24,7 @@
 # WORKERS, the numbers of workers (1/hash, 2/full: at that level of verification instead of chain; at
 # full, which only network and p256 can be, the keys are in atproto.identity beforehand; 1/links: with
 # links => 'all' at chain, compared with 1, which has to be in the list; 1/validate: with validate => 'flag', likewise);
-# and TRAFFIC, which captures.
+# TRAFFIC, which captures; and PARTITION, collection or month: the tables are in such partitions, COPY's is not.
 set -euo pipefail
 COPIES=${COPIES:-62}
 POSTS=${POSTS:-100000}
@@ -67,6 +67,7 @@ CONF
 as "$bin/pg_ctl" -D "$work/data" -l "$work/log" -w start >/dev/null
 sql() { "$bin/psql" -h "$work" -U postgres -XqAt -v ON_ERROR_STOP=1 "$@"; }
 sql -o /dev/null -c "CREATE EXTENSION atproto" -c "SELECT atproto.create_tables('atproto')"
+[ -z "${PARTITION:-}" ] || sql -o /dev/null -c "SELECT atproto.partition('atproto', '$PARTITION')"
 
 start_server() {	# CAPTURE
 	rm -f "$work/port"
@@ -184,7 +185,7 @@ bench() {	# NAME CAPTURE LAST
 	ops=$(sql -c "SELECT sum(record_ops) FROM atproto.cursor")
 	rows=$(sql -c "SELECT count(*) FROM atproto.record")
 	sql -o /dev/null -c "CREATE TABLE copied (LIKE atproto.record INCLUDING ALL)" \
-		-c "\\copy atproto.record TO '$work/rows'"
+		-c "\\copy (SELECT * FROM atproto.record) TO '$work/rows'"
 	copy
 	for ((i = 0; i < RUNS; i++)); do
 		for workers in $list; do

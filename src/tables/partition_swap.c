@@ -11,6 +11,7 @@
 #include "catalog/namespace.h"
 #include "config/spi.h"
 #include "storage/lmgr.h"
+#include "tables/distributed.h"
 #include "tables/partition_swap.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -103,6 +104,17 @@ read_texts(const char *sql, const char *column, Oid relid, const char *name)
 	return texts;
 }
 
+/* Its rows would all come here. */
+static void
+refuse_distributed(Oid relid, const char *name)
+{
+	if (atp_is_distributed(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot make partitions of table %s, whose rows are kept by Citus", name),
+				 errhint("Make partitions first, and distribute the tables then.")));
+}
+
 static void
 refuse_what_would_be_lost(Oid relid, const char *name)
 {
@@ -176,6 +188,7 @@ atp_swap_begin(const char *schema, const char *table, const char *key)
 
 	swap->name = quote_qualified_identifier(schema, table);
 	swap->old = quote_qualified_identifier(schema, plain);
+	refuse_distributed(relid, swap->name);
 	refuse_what_would_be_lost(relid, swap->name);
 	swap->views = read_texts(VIEWS, "sql", relid, swap->name);
 	swap->rest = read_texts(REST, "sql", relid, swap->name);

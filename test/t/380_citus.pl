@@ -108,6 +108,8 @@ query(q{SELECT atproto.pause('s'); DELETE FROM atproto.repo; SELECT atproto.set_
 wait_for_seq($node, 's', $PDS_LAST);
 tables_match($node, $pds, 'records that are there already');
 
+refused(q{SELECT atproto.partition('atproto', 'month')}, qr/cannot make partitions of table atproto.record, whose rows are kept by Citus\nHINT/, 'partitions of what is distributed');
+
 # What a shard refuses is the row's fault.
 my $list = q{'app.bsky.graph.list'};
 query(qq{SELECT atproto.pause('s'); DELETE FROM atproto.record; DELETE FROM atproto.repo; TRUNCATE atproto.record_event;
