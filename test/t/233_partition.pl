@@ -40,7 +40,7 @@ my $months = query("SELECT string_agg('many.record_event_' || to_char(m, 'YYYY_M
 # --- by collection, while the stream comes ---
 
 query('CREATE SCHEMA many');
-query(subscribe_sql('many', $server, cursor => 0, target => "'many'", events => "'keep'"));
+query(subscribe_sql('many', $server, cursor => 0, target => "'many'", events => "'keep'", links => "'all'"));
 wait_for('SELECT seq > 0 FROM atproto.stat_subscription');
 query(<<'SQL');
 CREATE INDEX record_collection ON many.record (collection);
@@ -81,6 +81,7 @@ is(query(q{SELECT count(*) FROM many.record_rest WHERE collection = 'app.bsky.ac
 query(q{SELECT atproto.set_cursor('many', 0)});
 wait_for_seq($node, 'many', $PDS_LAST);
 tables_match($node, $pds, 'by collection: the same afterwards', schema => 'many', modes => [ 'record', 'repo' ]);
+is(query(q{SELECT count(*) > 0 FROM many.link}) . query(q{SELECT count(*) FROM atproto.link_problems('many')}), 't0', 'by collection: links are those of the records');
 query(q{SELECT atproto.partition('many', collections => ARRAY['com.example.' || repeat('averylongname', 4)]::nsid[], ahead => 2)});
 is(query(q{SELECT length(relname) FROM pg_class WHERE relname ~ '^record_com_example_' AND relkind = 'r'}), '63', 'a long name is shortened');
 
