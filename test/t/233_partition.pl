@@ -121,6 +121,8 @@ my ($rows, $links) = map { query("SELECT count(*) FROM over.$_") } qw(record lin
 cmp_ok($links, '>=', $rows, 'there are links');
 is(query(q{SELECT count(*) FROM over.record_rest}) . query(q{SELECT count(*) FROM over.record_event_rest}), '00', 'each row is in its month');
 is(query(q{SELECT atproto.partition('over', keep => '100 years', keep_events => '100 years', ahead => 0)}), '', 'what is not over stays');
+is(query(q{SELECT atproto.partition('over', keep => now() - date_trunc('month', tid_timestamp(rkey::text::atproto.tid) AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' - interval '10 days', ahead => 0)
+	FROM over.record WHERE tid_timestamp(rkey::text::atproto.tid) < '2024-01-01' LIMIT 1}), '', 'nor a month that began before');
 is(query(q{SELECT atproto.partition('over', keep => '3 months', ahead => 0)}), "dropped over.record_2023_05\ndropped over.record_2024_02", 'what is over goes');
 is(query('SELECT count(*) < $$' . $rows . '$$ AND count(*) > 0 AND min(tid_timestamp(rkey::text::atproto.tid)) > now() - interval $$5 months$$ FROM over.record'), 't', 'with its rows');
 is(query(q{SELECT count(*) FROM over.record_event}), $rows, 'but not events');
