@@ -181,6 +181,21 @@ atp_subscription_owned(PG_FUNCTION_ARGS)
 	return PointerGetDatum(NULL);
 }
 
+Oid
+atp_owner_of_table(const char *target, const char *name)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(atp_table_in(target, name)));
+	Oid			owner;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for table \"%s\"", name);
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	if (!has_privs_of_role(GetUserId(), owner))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, name);
+	return owner;
+}
+
 int
 atp_caller_begin(void)
 {

@@ -14,6 +14,9 @@ extern void atp_owner_check(Oid role);
 /* See to it that the role has been noted as an owner; for what came without triggers. */
 extern void atp_owner_note(Oid role);
 
+/* The owner of a data table of this schema; an ERROR unless the current user has his rights. */
+extern Oid	atp_owner_of_table(const char *target, const char *name);
+
 /*
  * A function that acts for an owner, whoever calls it, does so in two nested
  * stretches, with SPI connected.  An ERROR in one of them ends both.

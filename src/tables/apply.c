@@ -358,6 +358,19 @@ error_context(void *arg)
 				   a->batch->events[0].seq, a->batch->events[a->batch->nevents - 1].seq, a->sub->name);
 }
 
+/* The error that was caught, which ends the transaction; it lives as long as the batch. */
+static ErrorData *
+take_error(AtpApply *a)
+{
+	ErrorData  *error;
+
+	MemoryContextSwitchTo(a->batch->cxt);
+	error = CopyErrorData();
+	FlushErrorState();
+	AbortOutOfAnyTransaction();
+	return error;
+}
+
 /* From event a->lo on.  NULL, or the error for which nothing was applied. */
 static ErrorData *
 try_once(AtpApply *a, Way way, AtpApplied *result, bool *others)
@@ -377,10 +390,7 @@ try_once(AtpApply *a, Way way, AtpApplied *result, bool *others)
 	}
 	PG_CATCH();
 	{
-		MemoryContextSwitchTo(a->batch->cxt);
-		error = CopyErrorData();
-		FlushErrorState();
-		AbortOutOfAnyTransaction();
+		error = take_error(a);
 	}
 	PG_END_TRY();
 	if (error != NULL || *others)
@@ -406,10 +416,7 @@ add_sources(AtpApply *a)
 	}
 	PG_CATCH();
 	{
-		MemoryContextSwitchTo(a->batch->cxt);
-		error = CopyErrorData();
-		FlushErrorState();
-		AbortOutOfAnyTransaction();
+		error = take_error(a);
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(cxt);

@@ -20,10 +20,8 @@
 #include "identity/identity.h"
 #include "miscadmin.h"
 #include "tables/link.h"
-#include "utils/acl.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(atp_link_problems);
 PG_FUNCTION_INFO_V1(atp_rebuild_links);
@@ -113,22 +111,6 @@ atp_link_problems(PG_FUNCTION_ARGS)
  * ------------------------------------------------------------------------
  */
 
-/* Who the table link belongs to: somebody whose rights the current user has. */
-static Oid
-owner_of_links(const char *target)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(atp_table_in(target, "link")));
-	Oid			owner;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "table \"link\" has gone");
-	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
-	ReleaseSysCache(tuple);
-	if (!has_privs_of_role(GetUserId(), owner))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, "link");
-	return owner;
-}
-
 static uint64
 run(const char *sql, const char *target, const AtpArg *links)
 {
@@ -143,7 +125,7 @@ run(const char *sql, const char *target, const AtpArg *links)
 static void
 rebuild(const char *target, int64 *added, int64 *removed)
 {
-	AtpCaller	caller = atp_owner_begin(owner_of_links(target));
+	AtpCaller	caller = atp_owner_begin(atp_owner_of_table(target, "link"));
 	AtpArg		links;
 
 	run("LOCK TABLE #.link IN SHARE ROW EXCLUSIVE MODE", target, NULL);

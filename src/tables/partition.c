@@ -22,12 +22,10 @@
 #include "miscadmin.h"
 #include "tables/link.h"
 #include "tables/partition_swap.h"
-#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(atp_partition);
@@ -283,25 +281,6 @@ check_no_backfill(Work *w)
  * ------------------------------------------------------------------------
  */
 
-/* As the table's owner, whose rights the caller must have. */
-static Oid
-owner_of(Work *w)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid_of(w, w->cut->table)));
-	Oid			owner;
-
-	if (!HeapTupleIsValid(tuple))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("schema \"%s\" has no table \"%s\"", w->schema, w->cut->table),
-				 errhint("Run SELECT atproto.create_tables('%s').", w->schema)));
-	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
-	ReleaseSysCache(tuple);
-	if (!has_privs_of_role(GetUserId(), owner))
-		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, w->cut->table);
-	return owner;
-}
-
 /* How the table is cut already; NULL: not at all. */
 static char *
 present_key(Work *w)
@@ -324,7 +303,7 @@ lock(Work *w, const Cut *cut, bool links)
 	AtpCaller	caller;
 
 	w->cut = cut;
-	caller = atp_owner_begin(owner_of(w));
+	caller = atp_owner_begin(atp_owner_of_table(w->schema, w->cut->table));
 	if (links && OidIsValid(relid_of(w, "link")))
 		atp_run(atp_expand_sql("LOCK TABLE #.link IN ROW EXCLUSIVE MODE", w->schema), ATP_NO_ARGS);
 	if (present_key(w) == NULL)
@@ -341,7 +320,7 @@ partition(Work *w, const Cut *cut, int ahead, char **collections, int n, char *k
 	char	   *key;
 
 	w->cut = cut;
-	caller = atp_owner_begin(owner_of(w));
+	caller = atp_owner_begin(atp_owner_of_table(w->schema, w->cut->table));
 	key = present_key(w);
 	w->name = quote_qualified_identifier(w->schema, w->cut->table);
 	if (key != NULL && strcmp(key, w->cut->key) != 0)

@@ -636,7 +636,7 @@ fault("link-types-slot", "core/link.c", "element = (*count)++;", "element = *cou
 fault("link-types-few", "data/links.c", "	if (count > STACK_TYPES)", "	if (count < STACK_TYPES)", "sql/data_links")
 fault("link-fits", "tables/link.c", "<= ATP_LINK_ENTRY_MAX", "<= 2 * ATP_LINK_ENTRY_MAX", "sql/link")
 fault("link-sources-order", "tables/link_rebuild.c", "ORDER BY u.n DESC", "ORDER BY u.n", "sql/link")
-fault("link-rebuild-owner", "tables/link_rebuild.c", "if (!has_privs_of_role(GetUserId(), owner))", "if (owner == InvalidOid)", "sql/link")
+fault("link-rebuild-owner", "config/owner.c", "if (!has_privs_of_role(GetUserId(), owner))", "if (owner == InvalidOid)", "sql/link")
 fault("link-rebuild-lock", "tables/link_rebuild.c", "IN SHARE ROW EXCLUSIVE MODE", "IN ROW SHARE MODE", "t/358_rebuild_links")
 fault("return-query-types", "config/spi.c", "	(void) convert_tuples_by_position(portal->tupDesc, result->setDesc,", "	if (portal == NULL) (void) convert_tuples_by_position(portal->tupDesc, result->setDesc,", "sql/link")
 fault("backlinks-page", "tables/backlinks.c", "ROW(l.rkey, l.did) OPERATOR(@.<) ROW($5, $6)", "l.rkey OPERATOR(@.<) $5 AND $6 IS NOT NULL", "sql/backlinks")
