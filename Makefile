@@ -82,6 +82,9 @@ else
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
+# PGXS would make any .sql of a .sql.in beside it that is newer, such as src/types/try.sql.
+%.sql: %.sql.in
+
 # Headers are few: every object depends on all of them.
 $(OBJS): $(wildcard src/*.h src/*/*.h)
 
