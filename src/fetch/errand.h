@@ -45,6 +45,7 @@ extern const AtpErrand atp_repo_errand;
 extern const AtpErrand atp_list_errand;
 extern const AtpErrand atp_status_errand;
 extern const AtpErrand atp_handle_errand;
+extern const AtpErrand atp_question_errand;
 
 #ifdef ATP_INJECTION_POINTS
 extern const AtpErrand atp_probe_errand;	/* of tests */

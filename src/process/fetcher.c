@@ -40,6 +40,7 @@ static const AtpErrand *const errands[] = {
 	&atp_list_errand,
 	&atp_status_errand,
 	&atp_handle_errand,
+	&atp_question_errand,
 	&atp_repo_errand,
 #ifdef ATP_INJECTION_POINTS
 	&atp_probe_errand,
