@@ -4,7 +4,8 @@
 #		shards move, and a node is added.  What is left undecided is settled, and
 #		the tables are what the simulator says.  E-43, E-48.
 #
-#		ATPROTO_KILLS=300 is the long form; ATPROTO_SEED repeats a run.
+#		ATPROTO_KILLS=300 is the long form; ATPROTO_SEED repeats a run; ATPROTO_WORKERS are
+#		the subscription's, by default one to three.
 #		Needs Citus: see test/citus/build.
 
 use strict;
@@ -28,7 +29,8 @@ if (my $why = AtprotoTest::Citus::missing())
 my $kills = $ENV{ATPROTO_KILLS} || 12;
 my $seed  = $ENV{ATPROTO_SEED} // int rand 2**31;
 srand $seed;
-note("ATPROTO_SEED=$seed");
+my $apply_workers = $ENV{ATPROTO_WORKERS} || 1 + int rand 3;
+note("ATPROTO_SEED=$seed, workers => $apply_workers");
 
 my $last = 1000 * $kills > 20_000 ? 1000 * $kills : 20_000;
 my ($capture, $expect) = simulate(
@@ -37,6 +39,7 @@ my ($capture, $expect) = simulate(
 my ($node, @workers) = make_citus('kills', conf => <<'EOC');
 atproto.reconnect_delay = 50ms
 atproto.reconnect_max_delay = 200ms
+max_worker_processes = 20
 EOC
 query(q{SELECT atproto.distribute('atproto', 4)});
 my $server = AtprotoTest::Server->start($capture, '--rate', int($last / $kills) || 1);
@@ -47,6 +50,21 @@ sub wait_for_value
 	my $value;
 	wait_until(sub { defined($value = try_query($sql)) }, $sql);
 	return $value;
+}
+
+# What is committed, of all its workers.
+sub wait_for_commit
+{
+	my ($seq) = @_;
+	wait_for("SELECT min(seq) >= $seq FROM atproto.cursor", gone => 1);
+	return;
+}
+
+sub kill_process
+{
+	my ($type) = @_;
+	kill 'KILL', wait_for_value("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto $type' ORDER BY random() LIMIT 1");
+	return;
 }
 
 # All its processes must be gone before it can start again.
@@ -74,8 +92,6 @@ sub restart_node
 sub leave
 {
 	my ($worker) = @_;
-	my $seq = wait_for_value('SELECT seq FROM atproto.cursor');
-
 	kill_node($worker, 'immediate');
 	wait_for(q{SELECT last_error IS NOT NULL OR state <> 'streaming' FROM atproto.stat_subscription}, gone => 1);
 	usleep(rand 500_000);
@@ -98,23 +114,24 @@ EOQ
 }
 
 my %kinds = (
-	'kill -9 of the consumer'          => sub { kill 'KILL', wait_for_value(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'}) },
-	'kill -9 of the coordinator'       => sub { restart_node($node, 'kill') },
+	'kill -9 of the consumer'           => sub { kill_process('consumer') },
+	'kill -9 of the coordinator'        => sub { restart_node($node, 'kill') },
 	'immediate stop of the coordinator' => sub { restart_node($node, 'immediate') },
-	'kill -9 of a worker'              => sub { restart_node($workers[ rand @workers ], 'kill') },
-	'immediate stop of a worker'       => sub { restart_node($workers[ rand @workers ], 'immediate') },
-	'fast restart of a worker'         => sub { restart_node($workers[ rand @workers ], 'fast') },
-	'a worker is away'                 => sub { leave($workers[ rand @workers ]) },
-	'a shard moves'                    => \&move_shard);
+	'kill -9 of a worker'               => sub { restart_node($workers[ rand @workers ], 'kill') },
+	'immediate stop of a worker'        => sub { restart_node($workers[ rand @workers ], 'immediate') },
+	'fast restart of a worker'          => sub { restart_node($workers[ rand @workers ], 'fast') },
+	'a worker is away'                  => sub { leave($workers[ rand @workers ]) },
+	'a shard moves'                     => \&move_shard);
+$kinds{'kill -9 of an apply worker'} = sub { kill_process('apply worker') } if $apply_workers > 1;
 
 my @todo  = map { (sort keys %kinds)[ $_ % keys %kinds ] } shuffle 0 .. $kills - 1;
 my @times = sort { $a <=> $b } map { 1 + int rand($last * 0.95) } @todo;
 my $new   = int(@todo / 2);
 
-query(subscribe_sql('s', $server, cursor => 0, events => q{'keep'}, links => q{'all'}));
+query(subscribe_sql('s', $server, cursor => 0, events => q{'keep'}, links => q{'all'}, workers => $apply_workers));
 foreach my $i (0 .. $#todo)
 {
-	wait_for_value("SELECT 1 FROM atproto.cursor WHERE seq >= $times[$i]");
+	wait_for_commit($times[$i]);
 	if ($i == $new)
 	{
 		push @workers, add_worker($node, 'kills_w3');
@@ -122,10 +139,10 @@ foreach my $i (0 .. $#todo)
 		note('a node was added');
 	}
 	usleep(rand 100_000);    # in the middle of a transaction, perhaps
-	note("$todo[$i] after event " . (try_query('SELECT seq FROM atproto.cursor') // '?'));
+	note("$todo[$i] after event " . (try_query('SELECT min(seq) FROM atproto.cursor') // '?'));
 	$kinds{ $todo[$i] }->();
 }
-wait_for_value("SELECT 1 FROM atproto.cursor WHERE seq = $last");
+wait_for_commit($last);
 
 # --- nothing lost, nothing twice ---
 
@@ -147,7 +164,7 @@ foreach my $mode ('record', 'repo')
 	my ($found) = oracle(table_copy($node, $mode), 'canon');
 	ok($found eq expected($mode), "$mode: the table is what the simulator says");
 }
-is(query('SELECT events, record_ops FROM atproto.cursor'), "$last|$ops", 'every event was applied exactly once');
+is(query('SELECT min(seq), sum(events), sum(record_ops) FROM atproto.cursor'), "$last|$last|$ops", 'every event was applied exactly once');
 tables_match($node, $capture, 'and so was every operation', modes => ['event']);
 is(query('SELECT count(*) > 0 FROM atproto.link'), 't', 'there are links');
 query("CREATE SCHEMA plain; BEGIN; " . subscribe_sql('plain', $server, target => q{'plain'}, links => q{'all'}) . q{; SELECT atproto.pause('plain'); COMMIT});

@@ -158,10 +158,12 @@ sub difference
 	my ($self, %where) = @_;
 	my $schema = delete $where{schema} // 'atproto';
 	my %rows = map { $_ => 1 } split /\n/, AtprotoTest::query("SELECT did, collection, rkey, cid FROM $schema.record", %where);
+	# one by one: where Citus has the rows, an audit cannot be part of a query that runs on them
+	my $dids = AtprotoTest::query("SELECT array_agg(did) FROM $schema.repo WHERE active", %where);
 	my @lacking = grep { !delete $rows{$_} } map { join '|', (split /\t/)[ 0 .. 3 ] } split /\n/, slurp_file("$self->{expect}/record");
 
 	return join "\n", (map { "lacking $_" } @lacking), (map { "too many $_" } sort keys %rows), map { "audit $_" } split /\n/,
-	  AtprotoTest::query("SELECT r.did, a.reason FROM $schema.repo r, LATERAL atproto.audit(r.did, '$schema', deep => true) a WHERE r.active AND a.equal IS NOT TRUE", %where);
+	  AtprotoTest::query("SELECT r.did, a.reason FROM unnest('$dids'::did[]) r (did), LATERAL atproto.audit(r.did, '$schema', deep => true) a WHERE a.equal IS NOT TRUE", %where);
 }
 
 1;

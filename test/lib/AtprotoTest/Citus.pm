@@ -69,11 +69,11 @@ sub add_worker
 }
 
 # The coordinator and its workers; the data tables are there, and not distributed yet.
-# Options: workers => n, conf => more of each one's postgresql.conf.
+# Options: workers => n, conf => more of each one's postgresql.conf, start => what starts the coordinator (an AtprotoTest::Preload).
 sub make_citus
 {
 	my ($name, %o) = @_;
-	my $node = make_node($name, node_options(), create => 0,
+	my $node = make_node($name, node_options(), create => 0, start => $o{start},
 		conf => "shared_preload_libraries = 'citus,atproto'\n$CITUS_CONF" . ($o{conf} // ''));
 
 	push @nodes, $node;
