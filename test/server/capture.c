@@ -6,6 +6,7 @@
 
 #include "buffer.h"
 #include "message.h"
+#include "text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +37,7 @@ number(Capture *c)
 	{
 		Message    *m = &c->msgs[i];
 
-		if (message_seq(m->data, m->len, &m->seq))
+		if (c->wire == WIRE_CBOR ? message_seq(m->data, m->len, &m->seq) : text_read(m))
 			c->has_seq = true;
 		else
 			m->seq = last;
@@ -45,6 +46,21 @@ number(Capture *c)
 	if (!c->has_seq)
 		for (size_t i = 0; i < c->n; i++)
 			c->msgs[i].seq = (int64_t) i + 1;
+	if (c->wire == WIRE_JETSTREAM)
+		c->has_seq = true;		/* a position is one */
+}
+
+/* Which wire is it?  A frame of DAG-CBOR begins with a map. */
+static Wire
+wire_of(const Capture *c)
+{
+	Slice		first,
+				value;
+
+	if (c->n == 0 || c->msgs[0].len == 0 || c->msgs[0].data[0] != '{')
+		return WIRE_CBOR;
+	first = (Slice) {(const char *) c->msgs[0].data, c->msgs[0].len};
+	return json_member(first, "$type", &value) ? WIRE_JSON : WIRE_JETSTREAM;
 }
 
 void
@@ -70,10 +86,11 @@ capture_load(Capture *c, const char *file)
 			cap = cap ? cap * 2 : 1024;
 			c->msgs = xrealloc(c->msgs, cap * sizeof *c->msgs);
 		}
-		c->msgs[c->n++] = (Message) {p + 4, len, 0};
+		c->msgs[c->n++] = (Message) {.data = p + 4, .len = len};
 		pos += 4 + len;
 	}
 	c->bytes = b.data;
+	c->wire = wire_of(c);
 	number(c);
 }
 
@@ -84,6 +101,16 @@ capture_find(const Capture *c, int64_t seq)
 
 	/* Not a binary search: a capture may be out of order on purpose. */
 	while (i < c->n && c->msgs[i].seq < seq)
+		i++;
+	return i;
+}
+
+size_t
+capture_find_time(const Capture *c, int64_t time_us)
+{
+	size_t		i = 0;
+
+	while (i < c->n && c->msgs[i].time_us < time_us)
 		i++;
 	return i;
 }

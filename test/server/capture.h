@@ -1,14 +1,19 @@
 /*
  * capture.h
  *		A capture file in memory: repeated [u32 big-endian length][message],
- *		plain or gzip.
+ *		plain or gzip.  The messages are frames of DAG-CBOR, or JSON texts.
  */
 #ifndef SRV_CAPTURE_H
 #define SRV_CAPTURE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "json.h"
+
+typedef enum Wire
+{
+	WIRE_CBOR,					/* binary messages: two DAG-CBOR objects */
+	WIRE_JETSTREAM,				/* texts of Jetstream's first version */
+	WIRE_JSON					/* texts of xrpc.v1.json, which its second speaks */
+} Wire;
 
 typedef struct Message
 {
@@ -20,6 +25,12 @@ typedef struct Message
 	 * capture where no message has a seq: its position, from 1.
 	 */
 	int64_t		seq;
+
+	/* Of a text: what filters and cursors look at. */
+	int64_t		time_us;
+	Slice		kind;			/* commit, identity, ... */
+	Slice		did;
+	Slice		collection;		/* of a commit */
 } Message;
 
 typedef struct Capture
@@ -28,12 +39,16 @@ typedef struct Capture
 	Message    *msgs;
 	size_t		n;
 	bool		has_seq;
+	Wire		wire;			/* that of its first message */
 } Capture;
 
 extern void capture_load(Capture *c, const char *file);
 
 /* Index of the first message with seq >= the given one; c->n when there is none. */
 extern size_t capture_find(const Capture *c, int64_t seq);
+
+/* Index of the first text with such a time, or a later one: those after it may be earlier. */
+extern size_t capture_find_time(const Capture *c, int64_t time_us);
 
 /* The last seq; 0 in an empty capture. */
 extern int64_t capture_last(const Capture *c);

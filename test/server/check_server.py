@@ -21,6 +21,8 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SERVER = os.path.join(HERE, "streamserver")
+TRAINER = os.path.join(HERE, "traindict")
+JETSTREAM = "network.bsky.jetstream.subscribeEvents"
 PDS = os.path.join(HERE, "..", "data", "pds.frames.gz")
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 TIMEOUT = 60  # a hang becomes a failure
@@ -117,7 +119,7 @@ class Client:
         if tls:
             self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
         key = base64.b64encode(os.urandom(16)).decode()
-        query = "" if cursor is None else f"?cursor={cursor}"
+        query = "" if cursor is None else f"{'&' if '?' in path else '?'}cursor={cursor}"
         self.socket.sendall(
             f"GET {path}{query} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n"
             f"Connection: Upgrade\r\nSec-WebSocket-Key: {key}\r\n"
@@ -146,8 +148,11 @@ class Client:
 
     def send(self, opcode, payload=b""):
         mask = os.urandom(4)
+        n = len(payload)
+        length = bytes([0x80 | n]) if n < 126 else b"\xfe" + struct.pack(">H", n)
         self.socket.sendall(
-            bytes([0x80 | opcode, 0x80 | len(payload)])
+            bytes([0x80 | opcode])
+            + length
             + mask
             + bytes(b ^ mask[i % 4] for i, b in enumerate(payload))
         )
@@ -240,7 +245,7 @@ def running(*options, capture=None, clients=()):
 def one(*options, capture=None, **kwargs):
     """Run one connection to its end: (client, messages, server)."""
     with running(*options, capture=capture, clients=[kwargs]) as (server, client):
-        got = client.all()
+        got = client.all() if client.status == 101 else []
     return client, got, server
 
 
@@ -497,6 +502,149 @@ def test_tls():
             c.close()
 
 
+# --- Jetstream ---
+
+
+def v1_texts():
+    """Ten events; the times of 4 and 5 are equal, 7 is earlier than 6."""
+    times = [1, 2, 3, 4, 4, 6, 5, 8, 9, 10]
+    kinds = ["commit"] * 3 + ["identity", "commit", "account"] + ["commit"] * 4
+    for i, (time, kind) in enumerate(zip(times, kinds), 1):
+        body = {"commit": {"rev": "r", "operation": "create", "collection": f"com.example.c{i % 2}", "rkey": f"{i}"}}
+        yield json.dumps({"did": f"did:plc:{i % 3}", "time_us": 10**15 + time, "kind": kind, "n": i, **(body if kind == "commit" else {kind: {}})})
+
+
+def v2_texts():
+    """The seqs 101 to 110, with a #sync."""
+    kinds = ["commit"] * 3 + ["identity", "sync", "account"] + ["commit"] * 4
+    for i, kind in enumerate(kinds, 1):
+        payload = {"$type": f"{JETSTREAM}#{kind}", "seq": 100 + i, "did": f"did:plc:{i % 3}", "time": f"2026-01-01T00:00:00.{i:06}Z", "n": i}
+        if kind == "commit":
+            payload.update(rev="r", operation="create", collection=f"com.example.c{i % 2}", rkey=f"{i}", text='a "quoted\\" }')
+        yield json.dumps({"$type": "message", "payload": payload})
+
+
+def numbers(messages):
+    """Which events they are; None of what is no event."""
+    out = []
+    for m in messages:
+        m = json.loads(m)
+        out.append(m.get("payload", m).get("n"))
+    return out
+
+
+def v1(query="", *options, **kwargs):
+    c, got, s = one("--close-at-end", *options, capture=V1, cursor=None, path=f"/subscribe?{query}", **kwargs)
+    return (numbers(got) if c.status == 101 else c.status), s
+
+
+def v2(query="", *options, path=f"/xrpc/{JETSTREAM}", **kwargs):
+    c, got, s = one("--close-at-end", *options, capture=V2, cursor=None, path=f"{path}?{query}", **kwargs)
+    return (numbers(got) if c.status == 101 else c.status), s
+
+
+def test_jetstream_v1():
+    all_of_it = [*range(1, 11)]
+    c, got, _ = one("--close-at-end", capture=V1, cursor=0, path="/subscribe")
+    equal([m.decode() for m in got], list(v1_texts()), "the texts arrive as they are")
+    with running("--close-at-end", capture=V1, clients=[{"path": "/subscribe"}, {}]) as (_, c, other):
+        kinds = []
+        while (m := c.message()) is not None:
+            kinds.append(m[0])
+        equal((kinds, other.status), ([TEXT] * 10, 404), "as text messages, on /subscribe alone")
+    equal(v1()[0], [], "no cursor: nothing of the past")
+    for cursor, want in ((0, all_of_it), (10**15 + 4, all_of_it[3:]), (10**15 + 5, all_of_it[5:]), (10**15, all_of_it), (10**15 + 11, []), (4, all_of_it[3:]), (99, [])):
+        equal(v1(f"cursor={cursor}")[0], want, f"cursor={cursor}")
+    got, s = v1(f"cursor={10**15 + 2}", "--oldest", 6)
+    equal((got, s.log[-1]["told"]), (all_of_it[5:], "clamped"), "--oldest: clamped without a word")
+    equal(v1("cursor=-1")[0], 400, "a cursor that is none")
+    equal(v1("cursor=0&wantedCollections=com.example.c1")[0], [1, 3, 4, 5, 6, 7, 9], "wantedCollections: and all identities and accounts")
+    equal(v1("cursor=0&wantedCollections=com.*&wantedDids=did:plc:1&wantedDids=did%3Aplc%3A2")[0], [1, 2, 4, 5, 7, 8, 10], "wantedDids")
+    equal([v1(f"wantedCollections={name}")[0] for name in ("nonsense", "com.example.c*")], [400, 400], "patterns that are none")
+    equal(v1("&".join(f"wantedCollections=com.example.n{i}" for i in range(101)))[0], 400, "too many")
+    equal(numbers(one("--dup-at", 3, "--swap-at", 5, "--skip-from", 8, "--skip-to", 9, "--close-at-end", capture=V1, path="/subscribe")[1]), [1, 2, 3, 3, 4, 6, 5, 7, 10], "faults by position")
+    c, got, _ = one("--error", "Name@4", capture=V1, path="/subscribe")
+    equal((json.loads(got[3])["error"], c.closed), ("Name", 1008), "--error")
+    c, got, _ = one("--oversize", "5000@4", "--text-at", 4, "--binary", "00ff@4", "--close-at-end", capture=V1, path="/subscribe")
+    equal((len(got[3]), got[4][:7], got[5]), (5000, b'{"text"', b"\x00\xff"), "--oversize, --text-at, --binary")
+    with running("--close-at-end", capture=V1, clients=[{"cursor": 0, "path": "/subscribe?requireHello=true"}] * 3) as (_, a, b, c):
+        equal(a.all_so_far(), [], "requireHello: nothing before the client's options")
+        a.send(TEXT, json.dumps({"type": "options_update", "payload": {"wantedCollections": ["com.example.c1"], "wantedDids": ["did:plc:1", "did:plc:0"]}}).encode())
+        equal(numbers(a.all()), [1, 3, 4, 6, 7, 9], "options_update: then what they say")
+        b.send(TEXT, b'{"type":"options_update","payload":{"wantedCollections":["x"]}}')
+        equal((b.all(), b.closed), ([], 1007), "options that are none")
+        c.send(TEXT, b'{"type":"options_update","payload":{}}')
+        equal(numbers(c.all()), all_of_it, "none at all: everything")
+
+
+def test_jetstream_v2():
+    all_of_it = [*range(1, 11)]
+    for cursor, want in ((101, all_of_it), (1, all_of_it), (104, all_of_it[3:]), (110, [10]), (111, []), (1767225600000004, all_of_it[3:]), (1767225600000011, [])):
+        equal(v2(f"cursor={cursor}")[0], want, f"cursor={cursor}: inclusive")
+    equal(v2(f"cursor={104}", "--oldest", 105)[0], 400, "--oldest: CursorTooOld")
+    got, s = v2("cursor=1767225600000001", "--oldest", 105)
+    equal((got, s.log[-1]["told"]), ([None, 5, 6, 7, 8, 9, 10], "OutdatedCursor"), "of a time: told, and the oldest")
+    equal(v2("cursor=105", "--oldest", 105)[0], all_of_it[4:], "the oldest is there")
+    with running("--oldest", 105, capture=V2, clients=[{"cursor": 1, "path": f"/xrpc/{JETSTREAM}"}]) as (_, c):
+        equal(json.loads(c.file.read())["error"], "CursorTooOld", "before the upgrade, with its name")
+    equal(v2("cursor=0&collections=com.example.c0")[0], [2, 4, 5, 6, 8, 10], "collections: commits alone")
+    equal(v2("cursor=0&collections=com.example.c0&kinds=commit&kinds=sync")[0], [2, 5, 8, 10], "kinds")
+    equal(v2("cursor=0&dids=did:plc:0")[0], [3, 6, 9], "dids")
+    equal([v2(q)[0] for q in ("wantedDids=did:plc:1", "kinds=x", "kinds=sync&collections=com.example.c0", "cursor=x", "compress=true")], [400] * 5, "what it refuses")
+    with running(capture=V2, clients=[{"path": f"/xrpc/{JETSTREAM}", "cursor": None}]) as (_, c):
+        c.send(TEXT, b"{}")
+        equal((c.all(), c.closed), ([], 1008), "a client has nothing to say")
+    with running(capture=V2, clients=[{"path": f"/xrpc/{JETSTREAM}", "headers": "Sec-WebSocket-Protocol: xrpc.v1.json\r\n"}]) as (_, c):
+        equal(c.headers.get("sec-websocket-protocol"), "xrpc.v1.json", "the subprotocol is agreed on")
+    equal(v2("cursor=104", path="/xrpc/com.example.other")[0], all_of_it[4:], "another stream of this framing has the usual cursors")
+    c, got, _ = one(capture=V2, cursor=999, path="/xrpc/com.example.other")
+    equal((json.loads(got[0])["error"], c.closed), ("FutureCursor", 1008), "and errors")
+
+
+def unzstd(data, dictionary):
+    with tempfile.NamedTemporaryFile() as f:
+        f.write(dictionary)
+        f.flush()
+        return subprocess.run(["zstd", "-dc", "-D", f.name], input=data, capture_output=True, check=True).stdout
+
+
+def test_zstd():
+    with tempfile.TemporaryDirectory() as d:
+        many = capture(os.path.join(d, "many"), [t.encode() * 3 for t in [*v1_texts(), *v2_texts()] * 50])
+        path = os.path.join(d, "dictionary")
+        with open(path, "wb") as f:
+            subprocess.run([TRAINER, many, "4096"], stdout=f, check=True)
+        with open(path, "rb") as f:
+            dictionary = f.read()
+        number = int.from_bytes(dictionary[4:8], "little")
+        ok(dictionary[:4] == b"\x37\xa4\x30\xec" and number > 0, "traindict makes a dictionary")
+        options = ("--zstd-dictionary", path, "--close-at-end")
+        has_zstd = subprocess.run(["which", "zstd"], stdout=subprocess.DEVNULL).returncode == 0
+        for wire, want, where in ((V1, list(v1_texts()), "/subscribe?compress=true"), (V2, list(v2_texts()), f"/xrpc/{JETSTREAM}?zstdDictionary={number}")):
+            for more in ((), ("--zstd-unsized",)):
+                with running(*options, *more, capture=wire, clients=[{"path": where}]) as (_, c):
+                    got = []
+                    while (m := c.message()) is not None:
+                        got.append(m)
+                    ok([k for k, _ in got] == [BINARY] * 10 and all(m[:4] == b"\x28\xb5\x2f\xfd" for _, m in got), f"zstd frames {more}")
+                    if has_zstd:
+                        equal([unzstd(m, dictionary).decode() for _, m in got], want, "which are the texts")
+        with running(*options, capture=V1, clients=[{"path": "/subscribe", "headers": "Socket-Encoding: zstd\r\n"}]) as (_, c):
+            equal(c.message()[0], BINARY, "the first version is asked by a header, too")
+        equal([v2(f"zstdDictionary={number + 1}", *options)[0], v1("compress=true")[0]], [400, 400], "a dictionary that is not there")
+        get = "/xrpc/network.bsky.jetstream.getZstdDictionary"
+        with running(*options, "--cut-after", 2, "--cut-times", 1, capture=V2) as (s,):
+            for query, want in (("", 200), (f"?id={number}", 200), (f"?id={number + 1}", 400)):
+                c = Client(s, cursor=None, path=get + query).reply()
+                equal((c.status, c.file.read() == dictionary), (want, want == 200), f"getZstdDictionary{query and '?id'}")
+                c.close()
+            c = Client(s, path=f"/xrpc/{JETSTREAM}").reply()
+            equal((numbers(c.all()), c.end), ([1, 2], "eof"), "and is no connection that faults count")
+            c.close()
+        c, got, _ = one("--bomb", "5000000@1", "--close-at-end", capture=V1, path="/subscribe")
+        ok(got[0][:4] == b"\x28\xb5\x2f\xfd" and len(got[0]) < 5000, "--bomb")
+
+
 def test_command_line():
     def fails(*options):
         return subprocess.run([SERVER, *options], capture_output=True, stdin=subprocess.DEVNULL, timeout=TIMEOUT).returncode == 2
@@ -528,6 +676,8 @@ def test_command_line():
 with tempfile.TemporaryDirectory() as files:
     TEN = capture(os.path.join(files, "ten"), [message(seq) for seq in range(1, 11)])
     EXTRA = capture(os.path.join(files, "extra"), [message(70), message(71)])
+    V1 = capture(os.path.join(files, "v1"), [t.encode() for t in v1_texts()])
+    V2 = capture(os.path.join(files, "v2"), [t.encode() for t in v2_texts()])
     NOSEQ = capture(os.path.join(files, "noseq"), [message(0)] * 3)
     for name, test in list(globals().items()):
         if name.startswith("test_"):

@@ -5,7 +5,9 @@
  */
 #include "conn.h"
 
+#include "jetstream.h"
 #include "message.h"
+#include "text.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -52,39 +54,6 @@ event_in(wslay_event_context_ptr ctx, uint8_t *buf, size_t len, int flags, void 
 }
 
 static void
-event_message(wslay_event_context_ptr ctx, const struct wslay_event_on_msg_recv_arg *arg, void *user)
-{
-	Conn	   *c = user;
-
-	(void) ctx;
-	if (arg->opcode == WSLAY_PING)
-		c->tally.pings++;
-	else if (arg->opcode == WSLAY_PONG)
-		c->tally.pongs++;
-	else if (arg->opcode == WSLAY_CONNECTION_CLOSE)
-	{
-		if (c->state != CONN_CLOSING)
-			snprintf(c->how, sizeof c->how, "client closed %d", arg->status_code);
-		c->state = CONN_LAST_BYTES;
-	}
-	else
-		c->tally.data++;
-}
-
-static void
-open_websocket(Conn *c)
-{
-	struct wslay_frame_callbacks frame = {.send_callback = frame_out};
-	struct wslay_event_callbacks event = {
-		.recv_callback = event_in, .send_callback = event_out, .on_msg_recv_callback = event_message
-	};
-
-	if (wslay_frame_context_init(&c->sender, &frame, c) != 0 ||
-		wslay_event_context_server_init(&c->receiver, &event, c) != 0)
-		die("cannot make a WebSocket context");
-}
-
-static void
 send_frame(Conn *c, uint8_t opcode, bool fin, const uint8_t *data, size_t len)
 {
 	struct wslay_frame_iocb iocb = {
@@ -115,6 +84,25 @@ send_message(Conn *c, uint8_t opcode, const uint8_t *data, size_t len, bool ping
 	} while (len > 0);
 }
 
+/* A message in the capture's wire: of DAG-CBOR, a text, or a compressed one. */
+static void
+send_on_wire(Conn *c, const uint8_t *data, size_t len, bool ping_inside)
+{
+	const Options *o = c->options;
+	Buffer		b = {0};
+
+	if (o->capture.wire == WIRE_CBOR)
+		send_message(c, WSLAY_BINARY_FRAME, data, len, ping_inside);
+	else if (!c->compressed)
+		send_message(c, WSLAY_TEXT_FRAME, data, len, ping_inside);
+	else
+	{
+		compress_message(&b, o->dictionary, !o->zstd_unsized, data, len);
+		send_message(c, WSLAY_BINARY_FRAME, buffer_bytes(&b), buffer_len(&b), ping_inside);
+		buffer_free(&b);
+	}
+}
+
 static void
 send_close(Conn *c, int code)
 {
@@ -126,6 +114,57 @@ send_close(Conn *c, int code)
 	c->state = CONN_CLOSING;
 }
 
+/* What a client of Jetstream sends: the first version's options, or nothing. */
+static void
+data_message(Conn *c, Slice text)
+{
+	if (c->options->capture.wire == WIRE_JETSTREAM)
+	{
+		c->waits = false;
+		if (!filter_update(&c->player.filter, text))
+			send_close(c, 1007);
+	}
+	else if (c->options->capture.wire == WIRE_JSON)
+		send_close(c, 1008);
+}
+
+static void
+event_message(wslay_event_context_ptr ctx, const struct wslay_event_on_msg_recv_arg *arg, void *user)
+{
+	Conn	   *c = user;
+
+	(void) ctx;
+	if (arg->opcode == WSLAY_PING)
+		c->tally.pings++;
+	else if (arg->opcode == WSLAY_PONG)
+		c->tally.pongs++;
+	else if (arg->opcode == WSLAY_CONNECTION_CLOSE)
+	{
+		if (c->state != CONN_CLOSING)
+			snprintf(c->how, sizeof c->how, "client closed %d", arg->status_code);
+		c->state = CONN_LAST_BYTES;
+	}
+	else
+	{
+		c->tally.data++;
+		if (c->state == CONN_STREAM)
+			data_message(c, (Slice) {(const char *) arg->msg, arg->msg_length});
+	}
+}
+
+static void
+open_websocket(Conn *c)
+{
+	struct wslay_frame_callbacks frame = {.send_callback = frame_out};
+	struct wslay_event_callbacks event = {
+		.recv_callback = event_in, .send_callback = event_out, .on_msg_recv_callback = event_message
+	};
+
+	if (wslay_frame_context_init(&c->sender, &frame, c) != 0 ||
+		wslay_event_context_server_init(&c->receiver, &event, c) != 0)
+		die("cannot make a WebSocket context");
+}
+
 /* --- from the request to the stream --- */
 
 static void
@@ -133,48 +172,80 @@ tell_error(Conn *c, const char *name, const char *text)
 {
 	Buffer		b = {0};
 
-	message_error(&b, name, text);
-	send_frame(c, WSLAY_BINARY_FRAME, true, buffer_bytes(&b), buffer_len(&b));
+	if (c->options->capture.wire == WIRE_CBOR)
+		message_error(&b, name, text);
+	else
+		text_error(&b, name, text);
+	send_on_wire(c, buffer_bytes(&b), buffer_len(&b), false);
 	buffer_free(&b);
 	c->tally.told = name;
 	send_close(c, 1008);
 }
 
-/* Where to start (E-44, D13), having said what the cursor calls for. */
 static void
-start_stream(Conn *c, const char *cursor)
+tell_outdated(Conn *c, const char *nsid)
+{
+	static const char text[] = "Requested cursor exceeded limit. Possibly missing events";
+	Buffer		b = {0};
+
+	c->tally.told = "OutdatedCursor";
+	if (c->options->capture.wire == WIRE_CBOR)
+		message_info(&b, c->tally.told, text);
+	else
+		text_info(&b, nsid, c->tally.told, text);
+	send_on_wire(c, buffer_bytes(&b), buffer_len(&b), false);
+	buffer_free(&b);
+}
+
+/* Where to start (E-44, D13), having said what the cursor calls for. */
+static int64_t
+start_after(Conn *c, const Request *r)
 {
 	const Options *o = c->options;
 	const Capture *capture = &o->capture;
 	int64_t		last = capture_last(capture);
 	int64_t		after = o->live_start != NEVER ? o->live_start : last;
-	Buffer		b = {0};
 
-	c->state = CONN_STREAM;
 	if (!capture->has_seq)
-		after = o->live_start != NEVER ? o->live_start : 0;
-	else if (cursor != NULL)
+		return o->live_start != NEVER ? o->live_start : 0;
+	if (r->cursor != NULL)
 	{
 		char	   *end;
 
-		after = strtoll(cursor, &end, 10);
-		if (end == cursor || *end || after < 0)
+		after = strtoll(r->cursor, &end, 10);
+		if (end == r->cursor || *end || after < 0)
 			tell_error(c, "InvalidRequest", "The cursor is not a number.");
 		else if (after > last)
 			tell_error(c, "FutureCursor", "Cursor in the future.");
 		else if (after > 0 && after < o->oldest - 1)
-		{
-			c->tally.told = "OutdatedCursor";
-			message_info(&b, c->tally.told, "Requested cursor exceeded limit. Possibly missing events");
-			send_frame(c, WSLAY_BINARY_FRAME, true, buffer_bytes(&b), buffer_len(&b));
-			buffer_free(&b);
-		}
+			tell_outdated(c, r->path + strlen("/xrpc/"));
 		if (o->inclusive && after > 0)
 			after--;
 		if (after < o->oldest - 1)
 			after = o->oldest - 1;
 	}
-	player_start(&c->player, o, after, c->number);
+	return after;
+}
+
+static void
+start_stream(Conn *c, const Request *r, Jetstream *js)
+{
+	const Options *o = c->options;
+	int64_t		after;
+
+	c->state = CONN_STREAM;
+	c->compressed = js->compressed;
+	c->waits = js->hello;
+	if (!js->is)
+		after = start_after(c, r);
+	else
+	{
+		after = js->after;
+		c->tally.told = js->told;
+		if (js->told != NULL && o->capture.wire == WIRE_JSON)
+			tell_outdated(c, JETSTREAM_NSID);
+	}
+	player_start(&c->player, o, js->filter, after, c->number);
 }
 
 static void
@@ -189,8 +260,9 @@ static void
 read_request(Conn *c, int64_t now)
 {
 	const Options *o = c->options;
-	bool		faults = o->fault_times == NEVER || c->number <= o->fault_times;
+	bool		faults;
 	Request		r;
+	Jetstream	js;
 	int			got = http_read(&c->in, &r);
 	int			status;
 
@@ -202,8 +274,19 @@ read_request(Conn *c, int64_t now)
 		refuse(c, 400, NULL);
 		return;
 	}
+	if (jetstream_wants_dictionary(&r))
+	{
+		/* No stream: faults that are for the first so many do not count it. */
+		log_request(0, &r);
+		snprintf(c->how, sizeof c->how, "%s", jetstream_dictionary(&c->out, &r, o->dictionary));
+		c->state = CONN_LAST_BYTES;
+		http_free(&r);
+		return;
+	}
+	c->number = ++*c->counter;
+	faults = o->fault_times == NEVER || c->number <= o->fault_times;
 	log_request(c->number, &r);
-	status = http_check(&r);
+	status = http_check(&r, o->capture.wire);
 	if (faults && !o->no_upgrade_reply)
 		http_interim(&c->out, o->interim);
 	if (o->status != 0 && (o->status_times == NEVER || c->number <= o->status_times))
@@ -212,12 +295,18 @@ read_request(Conn *c, int64_t now)
 		c->state = CONN_SILENT;
 	else if (status != 101)
 		refuse(c, status, NULL);
+	else if (!jetstream_open(&js, &r, o))
+	{
+		http_error(&c->out, js.error, js.text);
+		snprintf(c->how, sizeof c->how, "%s", js.error);
+		c->state = CONN_LAST_BYTES;
+	}
 	else
 	{
-		http_switch(&c->out, &r, faults && o->bad_accept);
+		http_switch(&c->out, &r, faults && o->bad_accept, o->capture.wire);
 		open_websocket(c);
 		c->start = now;
-		start_stream(c, r.cursor);
+		start_stream(c, &r, &js);
 	}
 	http_free(&r);
 }
@@ -232,7 +321,7 @@ cut(Conn *c, const Step *step)
 
 	if (c->options->cut_inside > 0 && step->data != NULL)
 	{
-		send_frame(c, WSLAY_BINARY_FRAME, true, step->data, step->len);
+		send_on_wire(c, step->data, step->len, false);
 		if (buffer_len(&c->out) > keep)
 			c->out.end = c->out.head + keep;
 	}
@@ -271,7 +360,7 @@ fill(Conn *c, int64_t now, int64_t held)
 	bool		ping_inside = false;
 	size_t		high = c->player.faults && c->options->trickle_bytes > 0 ? 1 : OUT_HIGH;
 
-	c->idle = false;
+	c->idle = c->waits;
 	while (c->state == CONN_STREAM && !c->idle && buffer_len(&c->out) < high && is_due(c, now))
 	{
 		Step		step = player_next(&c->player, held);
@@ -279,8 +368,11 @@ fill(Conn *c, int64_t now, int64_t held)
 		switch (step.kind)
 		{
 			case STEP_MESSAGE:
-				send_message(c, WSLAY_BINARY_FRAME, step.data, step.len, ping_inside);
+				send_on_wire(c, step.data, step.len, ping_inside);
 				ping_inside = false;
+				break;
+			case STEP_BINARY:
+				send_message(c, WSLAY_BINARY_FRAME, step.data, step.len, false);
 				break;
 			case STEP_TEXT:
 				send_message(c, WSLAY_TEXT_FRAME, step.data, step.len, false);
@@ -437,11 +529,11 @@ conn_events(const Conn *c)
 }
 
 Conn *
-conn_new(int fd, SSL_CTX *ctx, const Options *o, int64_t number)
+conn_new(int fd, SSL_CTX *ctx, const Options *o, int64_t *counter)
 {
 	Conn	   *c = xcalloc(1, sizeof *c);
 
-	c->number = number;
+	c->counter = counter;
 	c->options = o;
 	c->wake = INT64_MAX;
 	transport_open(&c->transport, fd, ctx);
@@ -456,6 +548,7 @@ conn_free(Conn *c)
 	c->tally.last_seq = c->player.last_seq;
 	log_end(c->number, &c->tally, c->how[0] ? c->how : "server stopped");
 	transport_close(&c->transport, c->reset);
+	filter_free(&c->player.filter);
 	wslay_frame_context_free(c->sender);
 	wslay_event_context_free(c->receiver);
 	buffer_free(&c->in);

@@ -24,7 +24,8 @@ typedef enum ConnState
 
 typedef struct Conn
 {
-	int64_t		number;			/* from 1 */
+	int64_t	   *counter;		/* of the server: streams that were asked for */
+	int64_t		number;			/* from 1, once it has asked for a stream */
 	const Options *options;
 	ConnState	state;
 	Transport	transport;
@@ -33,6 +34,8 @@ typedef struct Conn
 	wslay_frame_context_ptr sender; /* our frames */
 	wslay_event_context_ptr receiver;	/* the client's, and pongs to them */
 	Player		player;
+	bool		compressed;		/* messages are zstd */
+	bool		waits;			/* for the client's first message (requireHello) */
 	bool		idle;			/* the player has nothing for now */
 	bool		broken;			/* end as a broken line does */
 	bool		reset;			/* end with an RST */
@@ -44,7 +47,7 @@ typedef struct Conn
 	char		how[64];		/* how it ended */
 } Conn;
 
-extern Conn *conn_new(int fd, SSL_CTX *ctx, const Options *o, int64_t number);
+extern Conn *conn_new(int fd, SSL_CTX *ctx, const Options *o, int64_t *counter);
 
 /* What to poll for. */
 extern short conn_events(const Conn *c);

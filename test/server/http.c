@@ -24,14 +24,42 @@ line(char **rest)
 	return start;
 }
 
+static int
+hex_digit(char c)
+{
+	const char *digits = "0123456789abcdef";
+	const char *at = c ? strchr(digits, c | (c > '9' ? 0x20 : 0)) : NULL;
+
+	return at ? (int) (at - digits) : -1;
+}
+
+/* A copy of n bytes, with what %XX stands for. */
 static char *
-parameter(const char *query, const char *name)
+decoded(const char *s, size_t n)
+{
+	char	   *copy = xcalloc(n + 1, 1);
+	char	   *out = copy;
+
+	for (const char *end = s + n; s < end; s++)
+	{
+		int			high = *s == '%' && end - s > 2 ? hex_digit(s[1]) : -1;
+		int			low = high >= 0 ? hex_digit(s[2]) : -1;
+
+		if (low >= 0)
+			s += 2;
+		*out++ = low >= 0 ? (char) (high << 4 | low) : *s;
+	}
+	return copy;
+}
+
+char *
+http_parameter(const Request *r, const char *name, size_t i)
 {
 	size_t		n = strlen(name);
 
-	for (const char *p = query; *p; p += strcspn(p, "&"), p += *p == '&')
-		if (strncmp(p, name, n) == 0 && p[n] == '=')
-			return strndup(p + n + 1, strcspn(p + n + 1, "&"));
+	for (const char *p = r->query; *p; p += strcspn(p, "&"), p += *p == '&')
+		if (strncmp(p, name, n) == 0 && p[n] == '=' && i-- == 0)
+			return decoded(p + n + 1, strcspn(p + n + 1, "&"));
 	return NULL;
 }
 
@@ -57,7 +85,7 @@ parse(Request *r)
 		*query = '\0';
 		r->query = query + 1;
 	}
-	r->cursor = parameter(r->query, "cursor");
+	r->cursor = http_parameter(r, "cursor", 0);
 	while ((s = line(&rest)) != NULL)
 	{
 		char	   *colon = strchr(s, ':');
@@ -106,7 +134,7 @@ http_free(Request *r)
 }
 
 int
-http_check(const Request *r)
+http_check(const Request *r, Wire wire)
 {
 	const char *upgrade = http_header(r, "Upgrade");
 	const char *connection = http_header(r, "Connection");
@@ -115,7 +143,7 @@ http_check(const Request *r)
 
 	if (strcmp(r->method, "GET") != 0)
 		return 405;
-	if (strncmp(r->path, "/xrpc/", 6) != 0 || r->path[6] == '\0')
+	if (wire == WIRE_JETSTREAM ? strcmp(r->path, "/subscribe") != 0 : strncmp(r->path, "/xrpc/", 6) != 0 || r->path[6] == '\0')
 		return 404;
 	if (upgrade == NULL || strcasecmp(upgrade, "websocket") != 0 ||
 		connection == NULL || strcasestr(connection, "upgrade") == NULL ||
@@ -154,14 +182,17 @@ http_interim(Buffer *out, int64_t n)
 }
 
 void
-http_switch(Buffer *out, const Request *r, bool bad_accept)
+http_switch(Buffer *out, const Request *r, bool bad_accept, Wire wire)
 {
+	const char *protocol = http_header(r, "Sec-WebSocket-Protocol");
 	char		key[32];
 
 	accept_key(bad_accept ? "some other key" : http_header(r, "Sec-WebSocket-Key"), key);
 	put(out, "HTTP/1.1 101 Switching Protocols\r\n"
 		"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ");
 	put(out, key);
+	if (wire == WIRE_JSON && protocol != NULL && strcmp(protocol, "xrpc.v1.json") == 0)
+		put(out, "\r\nSec-WebSocket-Protocol: xrpc.v1.json");
 	put(out, "\r\n\r\n");
 }
 
@@ -225,4 +256,30 @@ http_refuse(Buffer *out, int status, const Options *o)
 	put(out, "\r\n");
 	buffer_add(out, buffer_bytes(&body), buffer_len(&body));
 	buffer_free(&body);
+}
+
+static void
+whole_answer(Buffer *out, const char *status, const char *type, const void *body, size_t n)
+{
+	char		text[256];
+
+	snprintf(text, sizeof text, "HTTP/1.1 %s\r\nConnection: close\r\nContent-Length: %zu\r\nContent-Type: %s\r\n\r\n",
+			 status, n, type);
+	put(out, text);
+	buffer_add(out, body, n);
+}
+
+void
+http_error(Buffer *out, const char *name, const char *text)
+{
+	char		body[512];
+
+	snprintf(body, sizeof body, "{\"error\":\"%s\",\"message\":\"%s\"}", name, text);
+	whole_answer(out, "400 Bad Request", "application/json", body, strlen(body));
+}
+
+void
+http_bytes(Buffer *out, const Buffer *bytes)
+{
+	whole_answer(out, "200 OK", "application/octet-stream", buffer_bytes(bytes), buffer_len(bytes));
 }

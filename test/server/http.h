@@ -31,15 +31,23 @@ extern int	http_read(Buffer *in, Request *r);
 extern const char *http_header(const Request *r, const char *name);
 extern void http_free(Request *r);
 
-/* Is it GET /xrpc/... with a WebSocket upgrade?  Otherwise the status to send. */
-extern int	http_check(const Request *r);
+/* The i-th value of a parameter of the query, decoded; NULL when there are not so many. */
+extern char *http_parameter(const Request *r, const char *name, size_t i);
+
+/* Is it a GET with a WebSocket upgrade, of a path that this wire has?  Otherwise the status to send. */
+extern int	http_check(const Request *r, Wire wire);
 
 /* So many interim responses, before the answer. */
 extern void http_interim(Buffer *out, int64_t n);
 
-extern void http_switch(Buffer *out, const Request *r, bool bad_accept);
+extern void http_switch(Buffer *out, const Request *r, bool bad_accept, Wire wire);
 
 /* An answer with a JSON error; options add what was asked for, when not NULL. */
 extern void http_refuse(Buffer *out, int status, const Options *o);
+
+/* The answer 400 with an error of XRPC. */
+extern void http_error(Buffer *out, const char *name, const char *text);
+
+extern void http_bytes(Buffer *out, const Buffer *bytes);
 
 #endif							/* SRV_HTTP_H */

@@ -5,6 +5,7 @@
 #include "options.h"
 
 #include "message.h"
+#include "text.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -27,6 +28,8 @@ static const char usage[] =
 "  --live-start SEQ        without a cursor: messages after SEQ (default: none)\n"
 "  --oldest SEQ            older cursors get #info OutdatedCursor\n"
 "  --inclusive             cursor=N sends N again\n"
+"  --zstd-dictionary FILE  for clients of Jetstream that ask for zstd\n"
+"  --zstd-unsized          frames that do not say how long their content is\n"
 "  --close-at-end          close (1000) after the last message\n"
 "  --rate N                messages a second on each connection\n"
 "  --hold-at SEQ           wait before SEQ for SIGUSR1 (again for each --hold-at)\n"
@@ -53,6 +56,8 @@ static const char usage[] =
 "  --oversize BYTES@SEQ    a message of so many bytes, well-formed otherwise\n"
 "  --error NAME@SEQ        an error message, then close\n"
 "  --text-at SEQ           a text message\n"
+"  --binary HEX@SEQ        a binary message of these bytes, uncompressed\n"
+"  --bomb BYTES@SEQ        a binary message: zstd of so many zeros\n"
 "  --ping-at SEQ           a ping, inside of a message with --fragment\n"
 "  --raw HEX@SEQ           these bytes on the wire\n"
 "  --garbage-at SEQ        bytes that are no WebSocket frame\n"
@@ -76,9 +81,10 @@ enum
 	/* texts */
 	OPT_CAPTURE, OPT_BIND, OPT_PORT_FILE, OPT_TLS, OPT_LOG, OPT_RATE, OPT_RETRY_AFTER,
 	OPT_REDIRECT, OPT_BODY, OPT_INJECT, OPT_OVERSIZE, OPT_ERROR, OPT_RAW, OPT_TRICKLE,
+	OPT_BINARY, OPT_BOMB, OPT_ZSTD_DICTIONARY,
 	/* flags */
 	OPT_EXIT_ON_EOF, OPT_INCLUSIVE, OPT_CLOSE_AT_END, OPT_BAD_ACCEPT, OPT_NO_UPGRADE_REPLY,
-	OPT_CUT_RESET, OPT_IGNORE_PINGS, OPT_HELP
+	OPT_CUT_RESET, OPT_IGNORE_PINGS, OPT_ZSTD_UNSIZED, OPT_HELP
 };
 
 static const struct option longopts[] = {
@@ -93,6 +99,8 @@ static const struct option longopts[] = {
 	{"oldest", required_argument, NULL, OPT_OLDEST},
 	{"inclusive", no_argument, NULL, OPT_INCLUSIVE},
 	{"close-at-end", no_argument, NULL, OPT_CLOSE_AT_END},
+	{"zstd-dictionary", required_argument, NULL, OPT_ZSTD_DICTIONARY},
+	{"zstd-unsized", no_argument, NULL, OPT_ZSTD_UNSIZED},
 	{"rate", required_argument, NULL, OPT_RATE},
 	{"hold-at", required_argument, NULL, OPT_HOLD_AT},
 	{"status", required_argument, NULL, OPT_STATUS},
@@ -115,6 +123,8 @@ static const struct option longopts[] = {
 	{"oversize", required_argument, NULL, OPT_OVERSIZE},
 	{"error", required_argument, NULL, OPT_ERROR},
 	{"text-at", required_argument, NULL, OPT_TEXT_AT},
+	{"binary", required_argument, NULL, OPT_BINARY},
+	{"bomb", required_argument, NULL, OPT_BOMB},
 	{"ping-at", required_argument, NULL, OPT_PING_AT},
 	{"raw", required_argument, NULL, OPT_RAW},
 	{"garbage-at", required_argument, NULL, OPT_GARBAGE_AT},
@@ -175,16 +185,16 @@ single_message(Fault *f, Buffer *built)
 	f->messages.bytes = built->data;
 	f->messages.n = 1;
 	f->messages.msgs = xcalloc(1, sizeof(Message));
-	f->messages.msgs[0] = (Message) {built->data, buffer_len(built), 0};
+	f->messages.msgs[0] = (Message) {.data = built->data, .len = buffer_len(built)};
 }
 
 static void
-add_hex(Buffer *b, const char *hex)
+add_hex(Buffer *b, const char *option, const char *hex)
 {
 	size_t		n = strlen(hex);
 
 	if (n % 2 != 0 || strspn(hex, "0123456789abcdefABCDEF") != n)
-		die("--raw: \"%s\" is not hexadecimal", hex);
+		die("--%s: \"%s\" is not hexadecimal", option, hex);
 	for (size_t i = 0; i < n; i += 2)
 	{
 		char		pair[3] = {hex[i], hex[i + 1], 0};
@@ -211,17 +221,31 @@ parse_fault(Options *o, int opt, const char *name, char *arg)
 			break;
 		case OPT_OVERSIZE:
 			f = add_fault_with(o, FAULT_MESSAGES, name, arg);
-			message_padding(&built, (size_t) number(name, arg));
+			if (o->capture.wire == WIRE_CBOR)
+				message_padding(&built, (size_t) number(name, arg));
+			else
+				text_padding(&built, o->capture.wire, (size_t) number(name, arg));
 			single_message(f, &built);
 			break;
 		case OPT_ERROR:
 			f = add_fault_with(o, FAULT_ERROR, name, arg);
-			message_error(&built, arg, "Sent on request of the test.");
+			if (o->capture.wire == WIRE_CBOR)
+				message_error(&built, arg, "Sent on request of the test.");
+			else
+				text_error(&built, arg, "Sent on request of the test.");
 			single_message(f, &built);
 			break;
 		case OPT_RAW:
 			f = add_fault_with(o, FAULT_RAW, name, arg);
-			add_hex(&f->bytes, arg);
+			add_hex(&f->bytes, name, arg);
+			break;
+		case OPT_BINARY:
+			f = add_fault_with(o, FAULT_BINARY, name, arg);
+			add_hex(&f->bytes, name, arg);
+			break;
+		case OPT_BOMB:
+			f = add_fault_with(o, FAULT_BINARY, name, arg);
+			compress_bomb(&f->bytes, (size_t) number(name, arg));
 			break;
 		case OPT_GARBAGE_AT:
 			f = add_fault(o, FAULT_RAW, number(name, arg));
@@ -314,9 +338,6 @@ parse_text(Options *o, int opt, const char *name, char *arg)
 
 	switch (opt)
 	{
-		case OPT_CAPTURE:
-			o->capture_file = arg;
-			break;
 		case OPT_BIND:
 			o->bind = arg;
 			break;
@@ -344,6 +365,9 @@ parse_text(Options *o, int opt, const char *name, char *arg)
 		case OPT_BODY:
 			o->body_file = arg;
 			break;
+		case OPT_ZSTD_DICTIONARY:
+			o->dictionary = dictionary_load(arg);
+			break;
 		case OPT_TRICKLE:
 			colon = strchr(arg, ':');
 			if (colon == NULL)
@@ -368,6 +392,9 @@ parse_flag(Options *o, int opt)
 		case OPT_INCLUSIVE:
 			o->inclusive = true;
 			break;
+		case OPT_ZSTD_UNSIZED:
+			o->zstd_unsized = true;
+			break;
 		case OPT_CLOSE_AT_END:
 			o->close_at_end = true;
 			break;
@@ -386,17 +413,32 @@ parse_flag(Options *o, int opt)
 	}
 }
 
+/* Before the other options: what error messages and the like look like depends on its wire. */
+static bool
+load_capture(Options *o, int argc, char **argv)
+{
+	for (int i = 1; i + 1 < argc; i++)
+		if (strcmp(argv[i], "--capture") == 0)
+		{
+			capture_load(&o->capture, argv[i + 1]);
+			return true;
+		}
+	return false;
+}
+
 void
 options_parse(Options *o, int argc, char **argv)
 {
 	int			opt,
 				which;
+	bool		loaded;
 
 	*o = (Options) {
 		.bind = "127.0.0.1", .port = "0", .live_start = NEVER, .body_size = NEVER,
 		.status_times = NEVER, .cut_after = NEVER, .cut_times = NEVER, .close_after = NEVER,
 		.stall_after = NEVER, .skip_from = NEVER, .skip_to = NEVER, .fault_times = NEVER
 	};
+	loaded = load_capture(o, argc, argv);
 	while ((opt = getopt_long(argc, argv, "", longopts, &which)) != -1)
 	{
 		const char *name;
@@ -428,17 +470,17 @@ options_parse(Options *o, int argc, char **argv)
 	}
 	if (optind < argc)
 		die("what is \"%s\"? see streamserver --help", argv[optind]);
-	if (o->capture_file == NULL)
+	if (!loaded)
 		die("--capture FILE is needed");
 	if ((o->skip_from == NEVER) != (o->skip_to == NEVER))
 		die("--skip-from and --skip-to go together");
-	capture_load(&o->capture, o->capture_file);
 }
 
 void
 options_free(Options *o)
 {
 	capture_free(&o->capture);
+	dictionary_free(o->dictionary);
 	for (unsigned i = 0; i < o->nfaults; i++)
 	{
 		capture_free(&o->fault[i].messages);

@@ -7,6 +7,7 @@
 
 #include "buffer.h"
 #include "capture.h"
+#include "compress.h"
 
 #include <stdbool.h>
 
@@ -16,6 +17,7 @@ typedef enum FaultKind
 	FAULT_MESSAGES,				/* send extra messages */
 	FAULT_ERROR,				/* send an error message and close */
 	FAULT_TEXT,					/* send a text message */
+	FAULT_BINARY,				/* send a binary message, uncompressed */
 	FAULT_PING,					/* send a ping */
 	FAULT_RAW,					/* write bytes that are no WebSocket frame of ours */
 	FAULT_DUP,					/* send the message twice */
@@ -27,7 +29,7 @@ typedef struct Fault
 	FaultKind	kind;
 	int64_t		at;				/* a seq; 0: at the start of every connection */
 	Capture		messages;
-	Buffer		bytes;			/* of TEXT and RAW */
+	Buffer		bytes;			/* of TEXT, BINARY and RAW */
 } Fault;
 
 #define FAULTS_MAX	64
@@ -44,12 +46,13 @@ typedef struct Options
 	const char *tls_cert;
 	const char *tls_key;
 	bool		exit_on_eof;
-	const char *capture_file;
 	Capture		capture;
 	int64_t		live_start;		/* NEVER: the end of the capture */
 	int64_t		oldest;
 	bool		inclusive;
 	bool		close_at_end;
+	Dictionary *dictionary;		/* NULL: nothing is compressed */
+	bool		zstd_unsized;
 	double		rate;			/* messages a second; 0: as fast as it goes */
 	int64_t		hold[HOLDS_MAX];
 	unsigned	nholds;

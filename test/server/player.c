@@ -5,10 +5,11 @@
 #include "player.h"
 
 void
-player_start(Player *p, const Options *o, int64_t after, int64_t connection)
+player_start(Player *p, const Options *o, Filter filter, int64_t after, int64_t connection)
 {
 	*p = (Player) {
 		.options = o,
+		.filter = filter,
 		.faults = o->fault_times == NEVER || connection <= o->fault_times,
 		.cut = o->cut_times == NEVER || connection <= o->cut_times,
 		.pos = capture_find(&o->capture, after + 1)
@@ -19,17 +20,26 @@ player_start(Player *p, const Options *o, int64_t after, int64_t connection)
 			p->fired |= UINT64_C(1) << i;
 }
 
-/* The seq of the message that comes next, hole skipped. */
-static int64_t
-next_seq(Player *p)
+/* Is this message left out? */
+static bool
+left_out(const Player *p, const Message *m)
 {
 	const Options *o = p->options;
 
-	if (p->faults && o->skip_from != NEVER)
-		while (p->pos < o->capture.n && o->capture.msgs[p->pos].seq >= o->skip_from &&
-			   o->capture.msgs[p->pos].seq <= o->skip_to)
-			p->pos++;
-	return p->pos < o->capture.n ? o->capture.msgs[p->pos].seq : INT64_MAX;
+	if (p->faults && o->skip_from != NEVER && m->seq >= o->skip_from && m->seq <= o->skip_to)
+		return true;
+	return o->capture.wire != WIRE_CBOR && !filter_passes(&p->filter, m);
+}
+
+/* The seq of the message that comes next, holes skipped. */
+static int64_t
+next_seq(Player *p)
+{
+	const Capture *c = &p->options->capture;
+
+	while (p->pos < c->n && left_out(p, &c->msgs[p->pos]))
+		p->pos++;
+	return p->pos < c->n ? c->msgs[p->pos].seq : INT64_MAX;
 }
 
 static bool
@@ -113,6 +123,9 @@ apply_fault(Player *p, const Fault *f, Step *step)
 		case FAULT_TEXT:
 			step->kind = STEP_TEXT;
 			return true;
+		case FAULT_BINARY:
+			step->kind = STEP_BINARY;
+			return true;
 		case FAULT_RAW:
 			step->kind = STEP_RAW;
 			return true;
@@ -161,8 +174,9 @@ player_next(Player *p, int64_t held)
 		}
 		if (p->closing)
 			return (Step) {STEP_CLOSE, NULL, 0, 1008};
-		if (p->nqueue > 0)
-			return send_captured(p, p->queue[--p->nqueue]);
+		while (p->nqueue > 0)
+			if (!left_out(p, &o->capture.msgs[p->queue[--p->nqueue]]))
+				return send_captured(p, p->queue[p->nqueue]);
 		seq = next_seq(p);
 		if (seq >= held && seq != INT64_MAX)
 			return step;

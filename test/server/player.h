@@ -6,12 +6,13 @@
 #ifndef SRV_PLAYER_H
 #define SRV_PLAYER_H
 
-#include "options.h"
+#include "filter.h"
 
 typedef enum StepKind
 {
-	STEP_MESSAGE,				/* send as a binary message */
+	STEP_MESSAGE,				/* send as the capture's wire has it */
 	STEP_TEXT,					/* send as a text message */
+	STEP_BINARY,				/* send as a binary message */
 	STEP_PING,
 	STEP_RAW,					/* write as it stands */
 	STEP_IDLE,					/* nothing to send now */
@@ -30,6 +31,7 @@ typedef struct Step
 typedef struct Player
 {
 	const Options *options;
+	Filter		filter;			/* what is not wanted is passed over */
 	bool		faults;			/* do they apply to this connection? */
 	bool		cut;
 	size_t		pos;			/* next message of the capture */
@@ -44,8 +46,8 @@ typedef struct Player
 	int64_t		last_seq;
 } Player;
 
-/* Send what comes after the seq `after`; connection counts from 1. */
-extern void player_start(Player *p, const Options *o, int64_t after, int64_t connection);
+/* Send (of what the filter, which is the player's now, lets pass) what comes after the seq `after`; connection counts from 1. */
+extern void player_start(Player *p, const Options *o, Filter filter, int64_t after, int64_t connection);
 
 /* held: messages with this seq and above must wait (INT64_MAX: none). */
 extern Step player_next(Player *p, int64_t held);

@@ -38,7 +38,7 @@ typedef struct Server
 	struct pollfd *fds;			/* listener, standard input, then the connections */
 	size_t		nconns;
 	size_t		cap;
-	int64_t		accepted;
+	int64_t		streams;
 	bool		watch_stdin;
 } Server;
 
@@ -129,7 +129,7 @@ accept_all(Server *s)
 			s->fds = xrealloc(s->fds, (s->cap + FDS_FIXED) * sizeof *s->fds);
 		}
 		s->fds[FDS_FIXED + s->nconns].revents = POLLIN;
-		s->conns[s->nconns++] = conn_new(fd, s->tls, &s->options, ++s->accepted);
+		s->conns[s->nconns++] = conn_new(fd, s->tls, &s->options, &s->streams);
 	}
 }
 
