@@ -9,6 +9,7 @@
 #include "config/subscription.h"
 #include "config/watch.h"
 #include "miscadmin.h"
+#include "source.h"
 #include "types/types.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -18,7 +19,7 @@
 #define COLUMNS "name, url, owner, enabled AND stopped IS NULL AS runnable, xmin AS version"
 #define MORE_COLUMNS ", CASE WHEN validate IN ('flag', 'dead_letter') THEN ARRAY['*=' || validate] WHEN validate <> 'none' THEN validate::text[] END AS validate" \
 	", links <> 'none' AS has_links, CASE WHEN links NOT IN ('none', 'all') THEN links::text[] END AS links" \
-	", target, ca_file, proxy, collections, dids, actions, keep_records," \
+	", format, target, ca_file, proxy, collections, dids, actions, keep_records," \
 	" events, keep_raw, verify, backfill, max_dead_letters, max_dead_letter_bytes, max_held_events, max_held_bytes, host_is_pds," \
 	" count_collections, slice," \
 	" (SELECT string_agg(h.name || ': ' || h.value || E'\\r\\n', '' ORDER BY h.name)" \
@@ -194,9 +195,13 @@ static AtpSubscription *
 from_whole_tuple(AtpTuple row)
 {
 	AtpSubscription *sub = from_tuple(row);
+	char	   *format = atp_get_text_or_null(row, "format");
 	bool		isnull;
 
 	sub->ep = atp_endpoint_parse(sub->url);
+	sub->source = atp_source_of(sub->ep->stream, format);
+	if (sub->source == NULL)
+		elog(ERROR, "column \"format\" is \"%s\", of \"%s\"", format ? format : "", sub->url);
 	sub->target = atp_get_text(row, "target");
 	sub->ca_file = atp_get_text_or_null(row, "ca_file");
 	sub->proxy = atp_get_text_or_null(row, "proxy");
@@ -253,7 +258,7 @@ same_text(const char *a, const char *b)
 bool
 atp_subscription_same_stream(const AtpSubscription *a, const AtpSubscription *b)
 {
-	return same_text(a->url, b->url) && same_text(a->target, b->target) &&
+	return same_text(a->url, b->url) && a->source == b->source && same_text(a->target, b->target) &&
 		same_text(a->ca_file, b->ca_file) && same_text(a->proxy, b->proxy) &&
 		same_text(a->headers, b->headers) && a->owner == b->owner && a->workers == b->workers;
 }

@@ -99,6 +99,7 @@ typedef struct AtpSubscription
 
 	/* the following only from atp_subscription_get() */
 	AtpEndpoint *ep;
+	const struct AtpSource *source; /* what kind of stream it is */
 	char	   *target;			/* schema of the data tables */
 	char	   *ca_file;		/* NULL: the system's */
 	char	   *proxy;			/* NULL: from the environment */

@@ -14,7 +14,10 @@ CREATE TABLE atproto.subscription (
         CHECK (octet_length(name) BETWEEN 1 AND 63),
     url text NOT NULL
         CHECK (octet_length(url) <= 8192),
+    format text
+        CHECK (format IN ('dag-cbor', 'json', 'jetstream')),
     endpoint text NOT NULL,
+    by_repo boolean NOT NULL,
     owner regrole NOT NULL DEFAULT to_regrole(quote_ident(current_user)),
     enabled boolean NOT NULL DEFAULT true,
     target name NOT NULL DEFAULT 'atproto',
@@ -30,7 +33,7 @@ CREATE TABLE atproto.subscription (
     count_collections boolean NOT NULL DEFAULT false,
     links text NOT NULL DEFAULT 'none',
     validate text NOT NULL DEFAULT 'none',
-    verify text NOT NULL DEFAULT 'chain'
+    verify text NOT NULL
         CHECK (verify IN ('hash', 'chain', 'full')),
     host_is_pds boolean NOT NULL DEFAULT false,
     handles text NOT NULL DEFAULT 'none'
@@ -60,8 +63,10 @@ CREATE TABLE atproto.subscription (
     created_at timestamptz NOT NULL DEFAULT now()
 );
 COMMENT ON TABLE atproto.subscription IS 'event streams that this database follows; maintained by atproto.subscribe() and its siblings';
-COMMENT ON COLUMN atproto.subscription.url IS 'wss://host/xrpc/NSID; a new URL begins with a cursor of its own';
+COMMENT ON COLUMN atproto.subscription.url IS 'wss://host/xrpc/NSID, or wss://host/subscribe of Jetstream; a new URL begins with a cursor of its own';
+COMMENT ON COLUMN atproto.subscription.format IS 'how the stream''s messages are written: dag-cbor; json, as xrpc.v1.json; jetstream; NULL: as the URL tells';
 COMMENT ON COLUMN atproto.subscription.endpoint IS 'scheme, host, port and path of url, filled by a trigger: what a cursor belongs to';
+COMMENT ON COLUMN atproto.subscription.by_repo IS 'whether its events are of repositories, filled by a trigger';
 COMMENT ON COLUMN atproto.subscription.owner IS 'role that the consumer runs as; it cannot be dropped';
 COMMENT ON COLUMN atproto.subscription.enabled IS 'false after atproto.pause()';
 COMMENT ON COLUMN atproto.subscription.target IS 'schema of the tables that are filled';
@@ -75,7 +80,7 @@ COMMENT ON COLUMN atproto.subscription.keep_raw IS 'whether the DAG-CBOR is kept
 COMMENT ON COLUMN atproto.subscription.count_collections IS 'whether what events do to records is counted by hour and collection, in the view collection_stat';
 COMMENT ON COLUMN atproto.subscription.links IS 'which links of records are kept in table link: none, and the table is left alone; all; or those of these sources, {app.bsky.feed.like:subject.uri,app.bsky.graph.*}';
 COMMENT ON COLUMN atproto.subscription.validate IS 'what becomes of records that are not what their Lexicons (atproto.lexicon) say: none, nobody looks; flag, record.fault has why; dead_letter; or that by collection, {app.bsky.feed.post=flag,app.bsky.*=dead_letter}, where the first that fits counts';
-COMMENT ON COLUMN atproto.subscription.verify IS 'hash: what is in a message''s blocks; chain: also that its operations, and no others, lead from the tree before to the one that is signed; full: also that the account, or the labeler of a label, has signed it, by the key in its DID document';
+COMMENT ON COLUMN atproto.subscription.verify IS 'hash: what is in a message''s blocks; chain: also that its operations, and no others, lead from the tree before to the one that is signed; full: also that the account, or the labeler of a label, has signed it, by the key in its DID document; filled by a trigger when it is NULL: chain, or hash where the stream allows no more';
 COMMENT ON COLUMN atproto.subscription.host_is_pds IS 'at level full: the stream''s server is a PDS, and accounts that are elsewhere are not its business; never for a relay';
 COMMENT ON COLUMN atproto.subscription.handles IS 'verify: the domains of accounts'' handles are asked whether they name the account (atproto.identity), now and again';
 COMMENT ON COLUMN atproto.subscription.max_dead_letters IS 'with so many dead letters the subscription stops before the next one; a repository may have a twentieth of them';

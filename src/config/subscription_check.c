@@ -161,7 +161,7 @@ elements_of(const char *column, char *text, const char *hint, Datum **values, bo
 
 /* What is to be kept in table link. */
 static void
-check_links(AtpTuple row, const AtpEndpoint *ep)
+check_links(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 {
 	char	   *links = atp_get_text_or_null(row, "links");
 	Datum	   *values;
@@ -170,10 +170,10 @@ check_links(AtpTuple row, const AtpEndpoint *ep)
 
 	if (links == NULL || strcmp(links, "none") == 0)
 		return;
-	if (!atp_source_of(ep->nsid)->by_repo)
+	if (!source->by_repo)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("subscriptions to %s cannot have \"%s\"", ep->nsid, "links"),
+				 errmsg("subscriptions to %s cannot have \"%s\"", ep->stream, "links"),
 				 errdetail("Its events are not of repositories.")));
 	if (!get_bool(row, "keep_records"))
 		ereport(ERROR,
@@ -191,7 +191,7 @@ check_links(AtpTuple row, const AtpEndpoint *ep)
 
 /* What becomes of records that are not what their Lexicons say. */
 static void
-check_validate(AtpTuple row, const AtpEndpoint *ep)
+check_validate(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 {
 	static const char hint[] = "Use 'none', 'flag', 'dead_letter', or an array such as '{app.bsky.feed.post=flag,app.bsky.*=none}'.";
 	char	   *validate = atp_get_text_or_null(row, "validate");
@@ -201,10 +201,10 @@ check_validate(AtpTuple row, const AtpEndpoint *ep)
 
 	if (validate == NULL || strcmp(validate, "none") == 0)
 		return;
-	if (!atp_source_of(ep->nsid)->by_repo)
+	if (!source->by_repo)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("subscriptions to %s cannot have \"%s\"", ep->nsid, "validate"),
+				 errmsg("subscriptions to %s cannot have \"%s\"", ep->stream, "validate"),
 				 errdetail("Its events are not of repositories.")));
 	if (strcmp(validate, "flag") == 0 || strcmp(validate, "dead_letter") == 0)
 		return;
@@ -224,7 +224,7 @@ check_validate(AtpTuple row, const AtpEndpoint *ep)
 }
 
 static void
-check_slice(AtpTuple row, const AtpEndpoint *ep)
+check_slice(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 {
 	const char *text = atp_get_text_or_null(row, "slice");
 	AtpSlice	slice;
@@ -233,10 +233,10 @@ check_slice(AtpTuple row, const AtpEndpoint *ep)
 
 	if (text == NULL)
 		return;
-	if (!atp_source_of(ep->nsid)->by_repo)
+	if (!source->by_repo)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("subscriptions to %s cannot have \"%s\"", ep->nsid, "slice"),
+				 errmsg("subscriptions to %s cannot have \"%s\"", ep->stream, "slice"),
 				 errdetail("Its events are not of repositories.")));
 	err = atp_slice_parse(text, strlen(text), &slice, &at);
 	if (err != ATP_OK)
@@ -286,7 +286,7 @@ warn_of_neighbours(AtpTuple row)
 		args[i + 1] = atp_get_arg(row, selecting[i].name, selecting[i].type);
 	SPI_connect();
 	neighbour = atp_query("SELECT name FROM atproto.subscription WHERE name <> $1 AND target = $2"
-						  " AND endpoint LIKE '%/xrpc/com.atproto.sync.subscribeRepos'"
+						  " AND by_repo"
 						  " AND (collections, actions, keep_records, links, validate) IS DISTINCT FROM ($3, $4, $5, $6, $7)"
 						  " ORDER BY name LIMIT 1", args, lengthof(args));
 	if (neighbour.n > 0)
@@ -325,30 +325,39 @@ check_ca_file(const AtpTuple *old, AtpTuple row)
 }
 
 static void
-check_workers(AtpTuple row, const AtpEndpoint *ep)
+check_workers(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 {
 	bool		isnull;
 	Datum		value = atp_get(row, "workers", INT4OID, &isnull);
 
-	if (!isnull && DatumGetInt32(value) > 1 && !atp_source_of(ep->nsid)->by_repo)
+	if (!isnull && DatumGetInt32(value) > 1 && (!source->by_repo || source->rewind > 0))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("subscriptions to %s cannot have several workers", ep->nsid),
-				 errdetail("Workers share a stream by its repositories.")));
+				 errmsg("subscriptions to %s cannot have several workers", ep->stream),
+				 source->by_repo ? errdetail("Its positions are times that go back: none says how far a worker is.")
+				 : errdetail("Workers share a stream by its repositories.")));
 }
 
 /* What is no level, the table's own check tells. */
 static void
-check_verify(AtpTuple row, const AtpEndpoint *ep)
+check_verify(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 {
 	const char *verify = atp_get_text_or_null(row, "verify");
 
-	if (verify == NULL || strcmp(verify, "full") != 0)
+	if (verify == NULL || strcmp(verify, "hash") == 0)
 		return;
-	if (!atp_source_of(ep->nsid)->is_signed)
+	if (source->by_repo && !source->has_chain)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("messages of %s cannot be verified by their signatures", ep->nsid),
+				 errmsg("subscriptions to %s cannot have level \"%s\"", ep->stream, verify),
+				 errdetail("Its events have neither the commit that the account has signed nor a word on the one before."),
+				 errhint("Set \"%s\" to \"%s\"; audits compare the records with what the accounts have signed.", "verify", "hash")));
+	if (strcmp(verify, "full") != 0)
+		return;
+	if (!source->is_signed)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("messages of %s cannot be verified by their signatures", ep->stream),
 				 errhint("Set \"%s\" to \"%s\".", "verify", "chain")));
 	if (!atp_signature_has_k256())
 		ereport(ERROR,
@@ -360,18 +369,18 @@ check_verify(AtpTuple row, const AtpEndpoint *ep)
 
 /* V-44 is about accounts and their repositories. */
 static void
-check_host_is_pds(AtpTuple row, const AtpEndpoint *ep)
+check_host_is_pds(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 {
-	if (get_bool(row, "host_is_pds") && !atp_source_of(ep->nsid)->by_repo)
+	if (get_bool(row, "host_is_pds") && !source->by_repo)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("subscriptions to %s cannot have \"%s\"", ep->nsid, "host_is_pds"),
+				 errmsg("subscriptions to %s cannot have \"%s\"", ep->stream, "host_is_pds"),
 				 errdetail("Its events are not of repositories.")));
 }
 
 /* a server lists the repositories with a collection, not with a pattern of them. */
 static void
-check_backfill(AtpTuple row, const AtpEndpoint *ep)
+check_backfill(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 {
 	const char *backfill = atp_get_text_or_null(row, "backfill");
 	Datum	   *values;
@@ -380,10 +389,10 @@ check_backfill(AtpTuple row, const AtpEndpoint *ep)
 
 	if (backfill == NULL || strcmp(backfill, "none") == 0)
 		return;
-	if (!atp_source_of(ep->nsid)->by_repo)
+	if (!source->by_repo)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("subscriptions to %s cannot have \"%s\"", ep->nsid, "backfill"),
+				 errmsg("subscriptions to %s cannot have \"%s\"", ep->stream, "backfill"),
 				 errdetail("Its events are not of repositories.")));
 	if (strcmp(backfill, "collections") != 0)
 		return;
@@ -403,17 +412,17 @@ check_backfill(AtpTuple row, const AtpEndpoint *ep)
 }
 
 static void
-check_handles(AtpTuple row, const AtpEndpoint *ep)
+check_handles(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 {
 	const char *handles = atp_get_text_or_null(row, "handles");
 	const char *verify = atp_get_text_or_null(row, "verify");
 
 	if (handles == NULL || strcmp(handles, "verify") != 0)
 		return;
-	if (!atp_source_of(ep->nsid)->by_repo)
+	if (!source->by_repo)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("subscriptions to %s cannot have \"%s\"", ep->nsid, "handles"),
+				 errmsg("subscriptions to %s cannot have \"%s\"", ep->stream, "handles"),
 				 errdetail("Its events are not of repositories.")));
 	if (!atp_dns_supported)
 		ereport(ERROR,
@@ -454,17 +463,38 @@ check_url(AtpTuple row)
 	return ep;
 }
 
+static const AtpSource *
+check_format(AtpTuple row, const AtpEndpoint *ep)
+{
+	char	   *format = atp_get_text_or_null(row, "format");
+	const AtpSource *source = atp_source_of(ep->stream, format);
+
+	if (source == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("no stream %s is known in the format \"%s\"", ep->stream, format ? format : ""),
+				 errhint("Formats are \"%s\", \"%s\" and \"%s\"; without one, the URL tells.", "dag-cbor", "json", "jetstream")));
+	return source;
+}
+
 /* The row as it will stand: with what only we write.  old: the row before an update, or NULL. */
 static HeapTuple
-complete(const AtpTuple *old, AtpTuple row, const AtpEndpoint *ep)
+complete(const AtpTuple *old, AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 {
-	int			columns[3];
-	Datum		values[3];
-	bool		nulls[3] = {false};
-	int			n = 1;
+	int			columns[5];
+	Datum		values[5];
+	bool		nulls[5] = {false};
+	int			n = 0;
 
-	columns[0] = atp_column(row, "endpoint");
-	values[0] = CStringGetTextDatum(ep->scope);
+	columns[n] = atp_column(row, "endpoint");
+	values[n++] = CStringGetTextDatum(ep->scope);
+	columns[n] = atp_column(row, "by_repo");
+	values[n++] = BoolGetDatum(source->by_repo);
+	if (atp_get_text_or_null(row, "verify") == NULL)
+	{
+		columns[n] = atp_column(row, "verify");
+		values[n++] = CStringGetTextDatum(source->by_repo && !source->has_chain ? "hash" : "chain");
+	}
 	if (old == NULL && !subscribing)
 	{
 		columns[n] = atp_column(row, "stopped");
@@ -473,10 +503,13 @@ complete(const AtpTuple *old, AtpTuple row, const AtpEndpoint *ep)
 	else if (old != NULL && SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA)
 	{
 		/* nor does the publisher's resume() start it here */
-		columns[1] = atp_column(row, "stopped");
-		columns[2] = atp_column(row, "stopped_at");
-		for (n = 1; n < 3; n++)
+		static const char *const kept[] = {"stopped", "stopped_at"};
+
+		for (int i = 0; i < lengthof(kept); i++, n++)
+		{
+			columns[n] = atp_column(row, kept[i]);
 			values[n] = SPI_getbinval(old->tuple, old->desc, columns[n], &nulls[n]);
+		}
 	}
 	return heap_modify_tuple_by_cols(row.tuple, row.desc, n, columns, values, nulls);
 }
@@ -490,6 +523,7 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 				row;
 	AtpTuple   *old = NULL;
 	AtpEndpoint *ep;
+	const AtpSource *source;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BEFORE(trigger->tg_event) ||
 		!TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
@@ -505,18 +539,19 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 
 	check_owner(row);
 	ep = check_url(row);
+	source = check_format(row, ep);
 	check_proxy(row);
 	check_ca_file(old, row);
 	check_collections(row);
-	check_slice(row, ep);
-	check_workers(row, ep);
-	check_verify(row, ep);
-	check_host_is_pds(row, ep);
-	check_backfill(row, ep);
-	check_handles(row, ep);
-	check_links(row, ep);
-	check_validate(row, ep);
-	if (atp_source_of(ep->nsid)->by_repo && (old == NULL || !same_selection(*old, row)))
+	check_slice(row, source, ep);
+	check_workers(row, source, ep);
+	check_verify(row, source, ep);
+	check_host_is_pds(row, source, ep);
+	check_backfill(row, source, ep);
+	check_handles(row, source, ep);
+	check_links(row, source, ep);
+	check_validate(row, source, ep);
+	if (source->by_repo && (old == NULL || !same_selection(*old, row)))
 		warn_of_neighbours(row);
-	return PointerGetDatum(complete(old, row, ep));
+	return PointerGetDatum(complete(old, row, source, ep));
 }

@@ -14,6 +14,8 @@
 #include "port/pg_bswap.h"
 
 #define DEFAULT_PATH	"/xrpc/com.atproto.sync.subscribeRepos"
+#define XRPC			"/xrpc/"
+#define SUBSCRIBE		"/subscribe"	/* where Jetstream has been since before it had an NSID */
 
 /* One part of the URL, palloc'd; NULL when it is absent. */
 static char *
@@ -62,6 +64,21 @@ is_loopback(const char *host)
 	return pg_strcasecmp(host, "localhost") == 0;
 }
 
+/* What a path names; NULL: nothing. */
+static char *
+stream_of(char *path)
+{
+	size_t		len = strlen(path);
+	size_t		at;
+
+	if (strncmp(path, XRPC, strlen(XRPC)) == 0)
+		return atp_nsid_check(path + strlen(XRPC), len - strlen(XRPC), &at) == ATP_OK ? path + strlen(XRPC) : NULL;
+	/* a proxy can have it elsewhere */
+	if (len >= strlen(SUBSCRIBE) && strcmp(path + len - strlen(SUBSCRIBE), SUBSCRIBE) == 0)
+		return path + len - strlen(SUBSCRIBE);
+	return NULL;
+}
+
 static void
 bad_url(const char *url, const char *detail)
 {
@@ -81,7 +98,6 @@ atp_endpoint_parse(const char *url)
 			   *port,
 			   *host,
 			   *user;
-	size_t		at;
 
 	if (u == NULL)
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
@@ -112,14 +128,13 @@ atp_endpoint_parse(const char *url)
 	for (const char *p = ep->query; *p; p++)
 		if ((unsigned char) *p <= ' ' || (unsigned char) *p >= 0x7f)
 			bad_url(url, "The query has a character that must be escaped.");
-	if (strncmp(ep->path, "/xrpc/", 6) != 0 ||
-		atp_nsid_check(ep->path + 6, strlen(ep->path + 6), &at) != ATP_OK)
-		bad_url(url, "The path must be /xrpc/ and an NSID.");
+	ep->stream = stream_of(ep->path);
+	if (ep->stream == NULL)
+		bad_url(url, "The path must be /xrpc/ and an NSID, or end with /subscribe.");
 
 	ep->tls = strcmp(scheme, "wss") == 0;
 	if (port == NULL)
 		port = pstrdup(ep->tls ? "443" : "80");
-	ep->nsid = ep->path + 6;
 	ep->host = pstrdup(host);
 	if (host[0] == '[')
 	{

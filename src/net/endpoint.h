@@ -14,10 +14,10 @@ typedef struct AtpEndpoint
 	char	   *host;			/* without the brackets of an IPv6 address */
 	char	   *authority;		/* host[:port] for the Host header */
 	char	   *origin;			/* http(s)://host:port, for libcurl */
-	char	   *path;			/* /xrpc/NSID */
+	char	   *path;			/* /xrpc/NSID, or one that ends with /subscribe */
 	char	   *query;			/* without '?' and without cursor; may be "" */
-	char	   *nsid;			/* of the stream */
-	char	   *scope;			/* scheme://host:port/xrpc/NSID: what a cursor belongs to (E-47) */
+	char	   *stream;			/* what it is: its NSID, or "/subscribe" */
+	char	   *scope;			/* scheme://host:port/path: what a cursor belongs to (E-47) */
 } AtpEndpoint;
 
 /*

@@ -143,10 +143,15 @@ frame_chunk_callback(wslay_event_context_ptr wslay, const struct wslay_event_on_
 }
 
 static void
-take_message(AtpWebSocket *ws)
+take_message(AtpWebSocket *ws, bool is_text)
 {
-	if (ws->end->drop == ATP_DROP_NONE && !ws->receiver.message(ws->receiver.arg, ws->msg, ws->msg_len))
-		atp_end(ws->end, ATP_DROP_MEMORY, "no memory for a message of %zu bytes", ws->msg_len);
+	if (ws->end->drop == ATP_DROP_NONE && (is_text ? ws->receiver.text : ws->receiver.binary))
+		ws->receiver.message(ws->receiver.arg, ws->msg, ws->msg_len, is_text, ws->end);
+	else if (ws->end->drop == ATP_DROP_NONE)
+	{
+		atp_websocket_close(ws, WSLAY_CODE_UNSUPPORTED_DATA);
+		atp_end(ws->end, ATP_DROP_WEBSOCKET, "the server sent a %s message", is_text ? "text" : "binary");
+	}
 	ws->msg_len = 0;
 	if (ws->msg_cap > MESSAGE_KEEP)
 	{
@@ -161,13 +166,8 @@ message_callback(wslay_event_context_ptr wslay, const struct wslay_event_on_msg_
 {
 	AtpWebSocket *ws = arg;
 
-	if (msg->opcode == WSLAY_BINARY_FRAME)
-		take_message(ws);
-	else if (msg->opcode == WSLAY_TEXT_FRAME)
-	{
-		atp_websocket_close(ws, WSLAY_CODE_UNSUPPORTED_DATA);
-		atp_end(ws->end, ATP_DROP_WEBSOCKET, "the server sent a text message");
-	}
+	if (msg->opcode == WSLAY_BINARY_FRAME || msg->opcode == WSLAY_TEXT_FRAME)
+		take_message(ws, msg->opcode == WSLAY_TEXT_FRAME);
 	else if (msg->opcode == WSLAY_CONNECTION_CLOSE && ws->end->drop == ATP_DROP_NONE)
 	{
 		ws->end->close_code = msg->status_code;

@@ -15,13 +15,14 @@
 /*
  * Who gets the messages.  want() says whether another one may come now
  * (back-pressure: otherwise no bytes are taken); message() takes one, valid
- * during the call only, and returns false when it could not.  Neither may raise
- * an ERROR.
+ * during the call only, or says why it does not.  Neither may raise an ERROR.
  */
 typedef struct AtpReceiver
 {
 	bool		(*want) (void *arg);
-	bool		(*message) (void *arg, const uint8_t *data, size_t len);
+	void		(*message) (void *arg, const uint8_t *data, size_t len, bool is_text, AtpEnd *end);
+	bool		text;			/* it takes texts ... */
+	bool		binary;			/* ... and others: what it does not take ends the connection (E-10) */
 	void	   *arg;
 } AtpReceiver;
 

@@ -21,7 +21,7 @@ take_settings(Consumer *c, AtpSubscription *sub, MemoryContext cxt)
 	if (c->sub == NULL)
 	{
 		c->statements = atp_statements_create(sub->target, 0);
-		c->source = atp_source_of(sub->ep->nsid);
+		c->source = sub->source;
 		c->decoder = atp_decoder_create(TopMemoryContext, c->source->format);
 	}
 	else

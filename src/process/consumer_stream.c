@@ -23,10 +23,11 @@ want_message(void *arg)
 	return !atp_batch_full(((Consumer *) arg)->batch);
 }
 
-static bool
-take_message(void *arg, const uint8_t *data, size_t len)
+static void
+take_message(void *arg, const uint8_t *data, size_t len, bool is_text, AtpEnd *end)
 {
-	return atp_batch_add(((Consumer *) arg)->batch, data, len);
+	if (!atp_batch_add(((Consumer *) arg)->batch, data, len))
+		atp_end(end, ATP_DROP_MEMORY, "no memory for a message of %zu bytes", len);
 }
 
 /* For the log.  Without a cursor the stream begins with its next event. */
@@ -51,19 +52,29 @@ check_ca_file(Consumer *c)
 		atp_consumer_stop(c, "its owner is not allowed to read files of the server (pg_read_server_files), so there can be no ca_file");
 }
 
+static const char *
+request_headers(const Consumer *c)
+{
+	if (c->source->subprotocol == NULL)
+		return c->sub->headers;
+	return psprintf("Sec-WebSocket-Protocol: %s\r\n%s", c->source->subprotocol, c->sub->headers);
+}
+
 void
 atp_consumer_connect(Consumer *c)
 {
-	AtpReceiver receiver = {.want = want_message, .message = take_message, .arg = c};
+	AtpReceiver receiver = {
+		.want = want_message, .message = take_message, .text = c->source->is_text, .binary = !c->source->is_text, .arg = c
+	};
 	AtpConnOptions options;
 	MemoryContext old;
 
 	check_ca_file(c);
 	old = MemoryContextSwitchTo(c->conn_cxt);
-	c->position = atp_position_after(c->cursor);
+	c->position = atp_position_after(c->cursor, c->source->rewind);
 	options = (AtpConnOptions) {
 		.target = atp_endpoint_target(c->sub->ep, c->cursor),
-		.headers = c->sub->headers,
+		.headers = request_headers(c),
 		.ca_file = c->sub->ca_file,
 		.proxy = c->sub->proxy,
 	};

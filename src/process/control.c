@@ -113,7 +113,7 @@ static const struct
 	{"ca_file", 11, TEXTOID},
 	{"proxy", 12, TEXTOID},
 	{"workers", 14, INT4OID, true},
-	{"verify", 15, TEXTOID, true},
+	{"verify", 15, TEXTOID},
 	{"backfill", 16, TEXTOID, true},
 	{"list_source", 17, TEXTOID},
 	{"handles", 18, TEXTOID, true},
@@ -124,6 +124,7 @@ static const struct
 	{"links", 23, TEXTOID, true},
 	{"slice", 24, TEXTOID},
 	{"validate", 25, TEXTOID, true},
+	{"format", 26, TEXTOID},
 };
 
 static void
@@ -157,7 +158,7 @@ atp_subscribe(PG_FUNCTION_ARGS)
 		if (parameters[i].required && PG_ARGISNULL(parameters[i].number))
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("name, url, target, keep_records, events, keep_raw, allow_insecure, workers, verify, backfill, handles, list_hosts, count_collections, links and validate must not be null")));
+					 errmsg("name, url, target, keep_records, events, keep_raw, allow_insecure, workers, backfill, handles, list_hosts, count_collections, links and validate must not be null")));
 	SPI_connect();
 	insert_subscription(fcinfo);
 	make_cursor(name, ATP_FUNCTION_ARG(2, INT8OID));

@@ -20,7 +20,7 @@ CREATE FUNCTION atproto.subscribe(
     proxy text DEFAULT NULL,
     headers jsonb DEFAULT NULL,
     workers integer DEFAULT 1,
-    verify text DEFAULT 'chain',
+    verify text DEFAULT NULL,
     backfill text DEFAULT 'none',
     list_source text DEFAULT NULL,
     handles text DEFAULT 'none',
@@ -30,10 +30,11 @@ CREATE FUNCTION atproto.subscribe(
     count_collections boolean DEFAULT false,
     links text DEFAULT 'none',
     slice text DEFAULT NULL,
-    validate text DEFAULT 'none'
+    validate text DEFAULT 'none',
+    format text DEFAULT NULL
 ) RETURNS void
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_subscribe';
-COMMENT ON FUNCTION atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text, text, text) IS 'follow an event stream; cursor NULL: from now on, 0: from the oldest event that the server has, n: from the event after n; the rest as the columns of atproto.subscription';
+COMMENT ON FUNCTION atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text, text, text, text) IS 'follow an event stream; cursor NULL: from now on, 0: from the oldest event that the server has, n: from the event after n; verify NULL: chain, but hash where the stream allows nothing else; the rest as the columns of atproto.subscription';
 CREATE FUNCTION atproto.unsubscribe(name text) RETURNS void
     LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_unsubscribe';
 COMMENT ON FUNCTION atproto.unsubscribe(text) IS 'forget a subscription, its cursor, gaps and dead letters; records stay';
@@ -55,7 +56,7 @@ CREATE FUNCTION atproto.stream_status(
 COMMENT ON FUNCTION atproto.stream_status() IS 'live state of this database''s consumers since the server started; of others'' only for members of pg_monitor';
 
 REVOKE ALL ON FUNCTION
-    atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text, text, text),
+    atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text, text, text, text),
     atproto.unsubscribe(text), atproto.pause(text), atproto.resume(text), atproto.set_cursor(text, bigint),
     atproto.stream_status()
     FROM PUBLIC;

@@ -98,7 +98,7 @@ read_settings(Worker *w, const char *name)
 	if (!same)
 		worker_ends("the subscription changed");
 	w->statements = atp_statements_create(w->sub->target, w->shard);
-	w->source = atp_source_of(w->sub->ep->nsid);
+	w->source = w->sub->source;
 	w->decoder = atp_decoder_create(TopMemoryContext, w->source->format);
 	w->releaser = atp_releaser(w->shard, w->ring->nworkers);
 	atp_decoder_settings(w->decoder, &w->sub->settings);

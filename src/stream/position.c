@@ -5,17 +5,26 @@
 #include "stream/position.h"
 
 AtpPosition
-atp_position_after(int64_t cursor)
+atp_position_after(int64_t cursor, int64_t rewind)
 {
-	return (AtpPosition) {.last = cursor, .overlap = cursor > 0};
+	return (AtpPosition) {.last = cursor, .overlap = cursor > 0, .rewind = rewind};
 }
 
 AtpPlace
 atp_position_take(AtpPosition *position, int64_t seq, AtpGap *gap)
 {
-	bool		again = seq == position->last && position->overlap;
+	bool		again = seq == position->last && position->overlap && position->rewind == 0;
 
 	*gap = (AtpGap) {0};
+	if (position->rewind > 0 && seq <= position->last)
+	{
+		/* whether it came before, the state of its repository tells */
+		position->overlap = position->outdated = false;
+		return ATP_PLACE_NEXT;
+	}
+	/* nothing from before the cursor, nor from soon after it: such a server says no word */
+	if (position->rewind > 0 && position->overlap && seq - position->last > position->rewind)
+		position->outdated = true;
 	if (seq <= position->last && !again)
 		return ATP_PLACE_BACK;
 	position->overlap = false;

@@ -14,6 +14,7 @@ typedef struct AtpPosition
 	int64_t		last;			/* last sequence number taken; -1: none yet */
 	bool		overlap;		/* the server may send last once more (D13) */
 	bool		outdated;		/* #info OutdatedCursor came: a gap begins after last */
+	int64_t		rewind;			/* > 0: numbers are times, and last is the highest: see AtpSource */
 } AtpPosition;
 
 /* A stretch of the stream that the server no longer had (E-44). */
@@ -31,8 +32,11 @@ typedef enum AtpPlace
 	ATP_PLACE_BACK				/* a fault of the stream */
 } AtpPlace;
 
-/* Of a connection that asked for what follows the cursor; -1: it asked for nothing. */
-extern AtpPosition atp_position_after(int64_t cursor);
+/*
+ * Of a connection that asked for what follows the cursor, and for so much before it;
+ * cursor -1: it asked for nothing.
+ */
+extern AtpPosition atp_position_after(int64_t cursor, int64_t rewind);
 
 /* An event has come.  The position is moved when it counts, and *gap is what was missed before it. */
 extern AtpPlace atp_position_take(AtpPosition *position, int64_t seq, AtpGap *gap);

@@ -132,9 +132,9 @@ static AtpOutcome
 process(const AtpAgain *again, const char **why)
 {
 	AtpBatch   *batch = atp_batch_create(CurrentMemoryContext);
-	const AtpSource *source = atp_source_of(again->sub->ep->nsid);
+	const AtpSource *source = again->sub->source;
 	AtpDecoder *decoder = atp_decoder_create(CurrentMemoryContext, source->format);
-	AtpPosition position = atp_position_after(-1);
+	AtpPosition position = atp_position_after(-1, 0);
 	AtpApply	a = {
 		.sub = again->sub, .statements = again->statements, .batch = batch, .sink = source->sink, .again = true
 	};

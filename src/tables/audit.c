@@ -58,7 +58,7 @@ is_filtered(const char *target)
 	AtpResult	found;
 
 	found = atp_audit_look("SELECT FROM atproto.subscription WHERE target = $1::name"
-				 " AND endpoint LIKE '%/xrpc/com.atproto.sync.subscribeRepos'"
+				 " AND by_repo"
 				 " AND (collections IS NOT NULL OR actions IS NOT NULL OR NOT keep_records) LIMIT 1",
 				 atp_text_arg(target));
 	atp_owner_end(caller);

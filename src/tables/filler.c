@@ -13,7 +13,7 @@ const AtpSubscription *
 atp_filler_of(const char *target, const struct varlena *did)
 {
 	AtpResult	found = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name"
-								  " AND endpoint LIKE '%/xrpc/com.atproto.sync.subscribeRepos' ORDER BY backfill = 'none', name",
+								  " AND by_repo ORDER BY backfill = 'none', name",
 								  ATP_ARGS(atp_text_arg(target)));
 	const AtpSubscription *sub = NULL;
 	char		text[ATP_DID_MAX];

@@ -25,7 +25,7 @@ find_subscription(const char *name)
 {
 	AtpSubscription *sub = atp_subscription_borrow(name, CurrentMemoryContext);
 
-	if (!atp_source_of(sub->ep->nsid)->by_repo)
+	if (!sub->source->by_repo)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("subscription \"%s\" is not about repositories", name),

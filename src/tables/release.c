@@ -426,7 +426,7 @@ decode(Held *held, AtpDecoder *decoder, const AtpSettings *settings)
 	batch->nmessages = 0;
 	for (int i = 0; i < n; i++)
 	{
-		AtpPosition position = atp_position_after(-1);
+		AtpPosition position = atp_position_after(-1, 0);
 
 		batch->nmessages = i + 1;
 		(void) atp_decode(decoder, batch, &position, ATP_DECODE_ROWS);

@@ -24,7 +24,7 @@ missed(int64_t after, int64_t before)
 static void
 test_order(void)
 {
-	at = atp_position_after(-1);
+	at = atp_position_after(-1, 0);
 	ok(comes(7, ATP_PLACE_NEXT, 7) && missed(0, 0), "E-43: without a cursor the stream begins anywhere, and nothing is missed");
 	ok(comes(8, ATP_PLACE_NEXT, 8) && comes(20, ATP_PLACE_NEXT, 20) && missed(0, 0), "E-41: holes are normal");
 	ok(comes(20, ATP_PLACE_BACK, 20), "E-41: the same again");
@@ -35,36 +35,55 @@ test_order(void)
 static void
 test_overlap(void)
 {
-	at = atp_position_after(5);
+	at = atp_position_after(5, 0);
 	ok(comes(5, ATP_PLACE_REPEATED, 5), "D13: the event of the cursor once more");
 	ok(comes(5, ATP_PLACE_BACK, 5), "D13: only once");
 	ok(comes(6, ATP_PLACE_NEXT, 6), "and what follows it");
-	at = atp_position_after(5);
+	at = atp_position_after(5, 0);
 	ok(comes(6, ATP_PLACE_NEXT, 6) && comes(6, ATP_PLACE_BACK, 6), "D13: only the cursor's, not the first event");
-	at = atp_position_after(5);
+	at = atp_position_after(5, 0);
 	ok(comes(4, ATP_PLACE_BACK, 5), "E-41: before the cursor");
-	at = atp_position_after(0);
+	at = atp_position_after(0, 0);
 	ok(comes(1, ATP_PLACE_NEXT, 1), "from the oldest");
-	ok(!atp_position_after(0).overlap && !atp_position_after(-1).overlap, "D13: there is no event 0");
+	ok(!atp_position_after(0, 0).overlap && !atp_position_after(-1, 0).overlap, "D13: there is no event 0");
 }
 
 static void
 test_gap(void)
 {
-	at = atp_position_after(5);
+	at = atp_position_after(5, 0);
 	at.outdated = true;
 	ok(comes(9, ATP_PLACE_NEXT, 9) && missed(5, 9), "E-44: what an outdated cursor missed");
 	ok(comes(12, ATP_PLACE_NEXT, 12) && missed(0, 0), "E-44: once");
-	at = atp_position_after(5);
+	at = atp_position_after(5, 0);
 	at.outdated = true;
 	ok(comes(5, ATP_PLACE_REPEATED, 5) && missed(0, 0) && comes(9, ATP_PLACE_NEXT, 9) && missed(5, 9),
 	   "E-44: not before the event of the cursor");
-	at = atp_position_after(0);
+	at = atp_position_after(0, 0);
 	at.outdated = true;
 	ok(comes(9, ATP_PLACE_NEXT, 9) && missed(0, 0), "E-44: from the oldest nothing is missed");
-	at = atp_position_after(-1);
+	at = atp_position_after(-1, 0);
 	at.outdated = true;
 	ok(comes(9, ATP_PLACE_NEXT, 9) && missed(0, 0), "E-44: nor from nowhere");
+}
+
+static void
+test_times(void)
+{
+	at = atp_position_after(1000, 100);
+	ok(comes(950, ATP_PLACE_NEXT, 1000) && comes(950, ATP_PLACE_NEXT, 1000) && comes(1000, ATP_PLACE_NEXT, 1000) &&
+	   comes(1000, ATP_PLACE_NEXT, 1000) && comes(1005, ATP_PLACE_NEXT, 1005) && comes(1004, ATP_PLACE_NEXT, 1005),
+	   "times: ties, steps back, and what came before; the highest stays");
+	ok(comes(5000, ATP_PLACE_NEXT, 5000) && missed(0, 0), "times: a pause is no gap");
+	at = atp_position_after(1000, 100);
+	ok(comes(1101, ATP_PLACE_NEXT, 1101) && missed(1000, 1101), "times: nothing from before the cursor or soon after it is a gap");
+	ok(comes(1102, ATP_PLACE_NEXT, 1102) && missed(0, 0), "times: one");
+	at = atp_position_after(1000, 100);
+	ok(comes(1100, ATP_PLACE_NEXT, 1100) && missed(0, 0) && comes(9000, ATP_PLACE_NEXT, 9000) && missed(0, 0), "times: soon after it is none");
+	at = atp_position_after(0, 100);
+	ok(comes(5000, ATP_PLACE_NEXT, 5000) && missed(0, 0) && comes(5000, ATP_PLACE_NEXT, 5000), "times: from the oldest nothing is missed");
+	at = atp_position_after(-1, 100);
+	ok(comes(5000, ATP_PLACE_NEXT, 5000) && missed(0, 0) && comes(4000, ATP_PLACE_NEXT, 5000), "times: nor from nowhere");
 }
 
 int
@@ -73,5 +92,6 @@ main(void)
 	test_order();
 	test_overlap();
 	test_gap();
+	test_times();
 	return done_testing();
 }

@@ -103,6 +103,7 @@ typedef struct Client
 
 static Client client;
 static bool no_random;
+static bool takes_text;			/* and nothing else */
 
 static void
 note(char *log, const char *fmt,...)
@@ -121,19 +122,21 @@ want(void *arg)
 	return !((Client *) arg)->full;
 }
 
-static bool
-take_message(void *arg, const uint8_t *data, size_t len)
+static void
+take_message(void *arg, const uint8_t *data, size_t len, bool is_text, AtpEnd *end)
 {
 	Client	   *c = arg;
 	uint32_t	sum = 0;
 
 	if (c->no_memory)
-		return false;
+	{
+		atp_end(end, ATP_DROP_MEMORY, "no memory for a message of %zu bytes", len);
+		return;
+	}
 	for (size_t i = 0; i < len; i++)
 		sum = sum * 31 + data[i];
-	note(c->received, "%zu:%.*s:%u ", len, len < 20 ? (int) len : 0, (const char *) data, len < 20 ? 0 : sum);
+	note(c->received, "%s%zu:%.*s:%u ", is_text ? "text " : "", len, len < 20 ? (int) len : 0, (const char *) data, len < 20 ? 0 : sum);
 	c->messages++;
-	return true;
 }
 
 static bool
@@ -146,7 +149,7 @@ random_bytes(void *buf, size_t len)
 static void
 start(void)
 {
-	AtpReceiver receiver = {.want = want, .message = take_message, .arg = &client};
+	AtpReceiver receiver = {.want = want, .message = take_message, .text = takes_text, .binary = !takes_text, .arg = &client};
 
 	atp_websocket_free(client.ws);
 	memset(&client, 0, sizeof(client));
@@ -400,6 +403,16 @@ test_text(void)
 	put_frame(FIN | TEXT, "h\xc3\xa9llo");
 	put_frame(FIN | BINARY, "not this");
 	gives("E-10: a text message", "4:good:0 ", "close 1003 ", ATP_DROP_WEBSOCKET, "text message");
+	takes_text = true;
+	put_frame(FIN | TEXT, "h\xc3\xa9llo");
+	put_frame(TEXT, "a\xc3");
+	put_frame(FIN | CONTINUE, "\xa9");
+	put_frame(FIN | BINARY, "not this");
+	put_frame(FIN | TEXT, "nor this");
+	gives("texts, and a message that is none", "text 6:h\xc3\xa9llo:0 text 3:a\xc3\xa9:0 ", "close 1003 ", ATP_DROP_WEBSOCKET, "binary message");
+	put_frame(FIN | TEXT, "h\xc3(");
+	gives("a text that is no UTF-8, where texts are taken", "", "close 1007 ", ATP_DROP_WEBSOCKET, "1007");
+	takes_text = false;
 	put_frame(FIN | TEXT, "h\xc3(");
 	gives("a text that is no UTF-8", "", "close 1007 ", ATP_DROP_WEBSOCKET, "broke the WebSocket protocol (code 1007)");
 	put_frame(TEXT, "\xed");

@@ -1,0 +1,25 @@
+-- What may stand in a subscription: what kind of stream it is, by its URL and its format.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS atproto;
+RESET client_min_messages;
+
+CREATE FUNCTION subscription_fault(url text, columns text DEFAULT '', vals text DEFAULT '') RETURNS text LANGUAGE plpgsql AS $$
+DECLARE message text; detail text; hint text; found record;
+BEGIN
+	EXECUTE format('INSERT INTO atproto.subscription (name, url, enabled%s) VALUES (''one'', %L, false%s)', columns, url, vals);
+	SELECT * INTO found FROM atproto.subscription WHERE name = 'one';
+	DELETE FROM atproto.subscription;
+	RETURN format('%s, by_repo %s, %s', found.endpoint, found.by_repo, found.verify);
+EXCEPTION WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+	RETURN concat_ws(E'\n', message, nullif(detail, ''), nullif(hint, ''));
+END $$;
+
+-- by the URL
+SELECT url, subscription_fault(url) FROM unnest('{wss://a.example, wss://a.example/xrpc/com.atproto.sync.subscribeRepos, wss://a.example/xrpc/com.atproto.label.subscribeLabels, wss://a.example/xrpc/org.example.stream, wss://a.example/, wss://a.example/xrpc/subscribe, wss://a.example/other, wss://a.example/xrpc/org.example.stream/subscribe}'::text[]) u (url);
+
+-- by the format
+SELECT format, subscription_fault('wss://a.example', ', format', ', ' || quote_nullable(format)) FROM unnest('{dag-cbor, cbor, "", NULL}'::text[]) f (format);
+
+-- a level is taken from what is possible
+SELECT level, subscription_fault('wss://a.example', ', verify', ', ' || quote_nullable(level)) FROM unnest('{hash, chain, NULL}'::text[]) l (level);
