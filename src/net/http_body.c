@@ -73,7 +73,7 @@ atp_body_take(AtpHttpBody *body, const void *data, size_t n)
 size_t
 atp_body_read(AtpHttpBody *body, void *buf, size_t size, AtpHttpBodyResult *result)
 {
-	const uint8_t *in = body->raw + body->raw_from;
+	const uint8_t *in;
 	size_t		n = body->raw_to - body->raw_from;
 	size_t		want = Min(size, body->max + 1 - body->len);
 	size_t		got;
@@ -81,6 +81,7 @@ atp_body_read(AtpHttpBody *body, void *buf, size_t size, AtpHttpBodyResult *resu
 	*result = ATP_BODY_TAKEN;
 	if (body->raw == NULL || size == 0)
 		return 0;
+	in = body->raw + body->raw_from;
 	if (body->gzip && body->inflate == NULL && (body->inflate = atp_inflate_new()) == NULL)
 	{
 		*result = ATP_BODY_NO_MEMORY;
