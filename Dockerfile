@@ -13,14 +13,14 @@ ARG POSTGRES=17-trixie
 
 FROM postgres:${POSTGRES} AS build
 RUN apt-get update && apt-get install -y --no-install-recommends \
-    gcc make libcbor-dev libwslay-dev libcurl4-openssl-dev libsecp256k1-dev libc-ares-dev libssl-dev zlib1g-dev postgresql-server-dev-$PG_MAJOR
+    gcc make libcbor-dev libwslay-dev libcurl4-openssl-dev libsecp256k1-dev libc-ares-dev libssl-dev zlib1g-dev libzstd-dev postgresql-server-dev-$PG_MAJOR
 COPY . /src
 WORKDIR /src
 RUN make with_llvm=no && make with_llvm=no DESTDIR=/out install
 
 FROM postgres:${POSTGRES}
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends ca-certificates libcbor0.10 libwslay1 libcurl4t64 libsecp256k1-2 libcares2 libssl3t64 \
+    && apt-get install -y --no-install-recommends ca-certificates libcbor0.10 libwslay1 libcurl4t64 libsecp256k1-2 libcares2 libzstd1 libssl3t64 \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /out /
 CMD ["postgres", "-c", "shared_preload_libraries=atproto"]

@@ -44,7 +44,7 @@ endif
 ifdef SAN
 PG_CFLAGS += -fsanitize=$(SAN) -fno-sanitize-recover=undefined -O1
 endif
-SHLIB_LINK = $(if $(SAN),-fsanitize=$(SAN)) -lcbor -lwslay -lcurl -lz -lcrypto $(if $(SECP256K1),-lsecp256k1) $(if $(CARES),-lcares)
+SHLIB_LINK = $(if $(SAN),-fsanitize=$(SAN)) -lcbor -lwslay -lcurl -lz -lzstd -lcrypto $(if $(SECP256K1),-lsecp256k1) $(if $(CARES),-lcares)
 
 REGRESS = $(sort $(patsubst sql/%.sql,%,$(wildcard sql/*.sql)))
 TAP_TESTS = 1

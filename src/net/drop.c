@@ -18,6 +18,7 @@ static const char *const drop_names[ATP_DROP_COUNT] = {
 	[ATP_DROP_TOO_LARGE] = "too large",
 	[ATP_DROP_IDLE] = "idle",
 	[ATP_DROP_MEMORY] = "memory",
+	[ATP_DROP_COMPRESSION] = "compression",
 	[ATP_DROP_FRAME] = "frame",
 	[ATP_DROP_SEQ] = "seq",
 	[ATP_DROP_ERROR_FRAME] = "error frame",
@@ -39,6 +40,7 @@ atp_drop_is_about_contents(AtpDrop drop, int close_code)
 		case ATP_DROP_SEQ:
 		case ATP_DROP_WEBSOCKET:
 		case ATP_DROP_TOO_LARGE:
+		case ATP_DROP_COMPRESSION:
 			return true;
 		case ATP_DROP_CLOSED:
 			return close_code == 1002 || close_code == 1003 || close_code == 1007 || close_code == 1009;

@@ -18,6 +18,7 @@ typedef enum AtpDrop
 	ATP_DROP_TOO_LARGE,			/* message over the limit (E-11) */
 	ATP_DROP_IDLE,				/* nothing came in time */
 	ATP_DROP_MEMORY,			/* a message could not be stored */
+	ATP_DROP_COMPRESSION,		/* a compressed message is broken, or of another dictionary */
 	/* raised by the consumer, not by the connection */
 	ATP_DROP_FRAME,				/* E-24: invalid framing or DAG-CBOR */
 	ATP_DROP_SEQ,				/* E-40, E-41 */

@@ -31,6 +31,7 @@ LIBRARIES = {
     "ares.h": ["net"],
     "wslay/": ["net"],
     "zlib.h": ["net"],
+    "zstd.h": ["net"],
     "openssl/": ["net", "src"],
     "secp256k1": ["src"],
 }

@@ -1,0 +1,61 @@
+/*
+ * fuzz_unzstd.c
+ *		Messages that are packed with zstd: whatever comes, there is content of at most
+ *		E-11's length, or a reason; and what was packed properly comes out again.
+ *
+ * Input: two bytes with the length of a dictionary, the dictionary, a message.
+ */
+#include <stdlib.h>
+
+#include "net/drop.c"
+#include "net/unzstd.c"
+
+#define CHECK(cond)	do { if (!(cond)) abort(); } while (0)
+
+extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What a server would make of it. */
+static void
+check_packed(AtpUnzstd *z, const uint8_t *dictionary, size_t dictionary_len, const uint8_t *content, size_t n)
+{
+	size_t		cap = ZSTD_compressBound(n);
+	uint8_t    *packed = malloc(cap);
+	ZSTD_CCtx  *cctx = ZSTD_createCCtx();
+	size_t		len = ZSTD_compress_usingDict(cctx, packed, cap, content, n, dictionary, dictionary_len, 3);
+	AtpEnd		end = {0};
+
+	if (!ZSTD_isError(len))
+	{
+		size_t		got = 0;
+		const uint8_t *text = atp_unzstd(z, packed, len, &got, &end);
+
+		CHECK(text != NULL && got == n && memcmp(text, content, n) == 0);
+	}
+	(void) ZSTD_freeCCtx(cctx);
+	free(packed);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	size_t		dictionary_len;
+	AtpUnzstd  *z;
+	const uint8_t *content;
+	size_t		len = 0;
+	AtpEnd		end = {0};
+
+	if (size < 2 || (dictionary_len = data[0] << 8 | data[1]) > size - 2)
+		return 0;
+	data += 2;
+	size -= 2 + dictionary_len;
+	z = atp_unzstd_new(data, dictionary_len);
+	if (z == NULL)
+		return 0;
+	CHECK(atp_zstd_dictionary_id(data, dictionary_len) != 0);
+	content = atp_unzstd(z, data + dictionary_len, size, &len, &end);
+	CHECK((content != NULL) == (end.drop == ATP_DROP_NONE));
+	CHECK(content == NULL ? end.why[0] != '\0' : len <= ATP_FRAME_MAX);
+	check_packed(z, data, dictionary_len, data + dictionary_len, size);
+	atp_unzstd_free(z);
+	return 0;
+}
