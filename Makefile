@@ -11,7 +11,7 @@ SQL_TYPES = did handle nsid tid recordkey cidlink aturi noshuri
 SQL_PARTS = src/atproto.sql $(SQL_TYPES:%=src/types/%.sql) src/types/try.sql src/data/data.sql \
 	src/config/subscription.sql src/lexicon/lexicon.sql src/lexicon/valid.sql src/lexicon/bundled.sql \
 	src/identity/identity.sql src/tables/tables.sql src/tables/link.sql src/tables/held.sql src/tables/status_wish.sql \
-	src/fetch/identity.sql src/fetch/fetch.sql src/fetch/job.sql src/fetch/repo.sql src/fetch/question.sql src/fetch/progress.sql src/process/control.sql
+	src/fetch/identity.sql src/fetch/fetch.sql src/fetch/job.sql src/fetch/repo.sql src/fetch/question.sql src/fetch/dictionary.sql src/fetch/progress.sql src/process/control.sql
 DATA_built = atproto--$(EXTVERSION).sql
 # Scripts of released versions, and from each to the next (CONTRIBUTING.md).
 DATA = $(filter-out upgrade/$(DATA_built),$(wildcard upgrade/*.sql))

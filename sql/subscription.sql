@@ -23,3 +23,11 @@ SELECT format, subscription_fault('wss://a.example', ', format', ', ' || quote_n
 
 -- a level is taken from what is possible
 SELECT level, subscription_fault('wss://a.example', ', verify', ', ' || quote_nullable(level)) FROM unnest('{hash, chain, NULL}'::text[]) l (level);
+
+-- a dictionary is for streams that can be compressed
+INSERT INTO atproto.subscription (name, url, enabled) VALUES ('one', 'wss://a.example', false);
+SELECT atproto.set_zstd_dictionary('one', NULL);
+SELECT atproto.set_zstd_dictionary(NULL, NULL);
+SELECT atproto.set_zstd_dictionary('two', NULL);
+SELECT filtered_by_server, filtered_here, compressed FROM atproto.stat_subscription;
+DELETE FROM atproto.subscription;

@@ -28,6 +28,16 @@ typedef struct AtpSource
 	 */
 	int64		rewind;
 	int64		oldest;			/* which cursor asks for all that the server has */
+
+	/* what can be said in the request's query; each a parameter's name, or NULL */
+	const char *collections;	/* only records of these ... */
+	int			collections_max;	/* ... so many at most */
+	const char *dids;			/* only events of these repositories */
+	int			dids_max;
+	const char *hello;			/* that filters will come in a text ("options_update") */
+	const char *compress;		/* compression by the dictionary that everybody has */
+	const char *dictionary_parameter;	/* or by the one of this number ... */
+	const char *dictionary_nsid;	/* ... which this method gives */
 } AtpSource;
 
 /*

@@ -330,12 +330,11 @@ check_workers(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 	bool		isnull;
 	Datum		value = atp_get(row, "workers", INT4OID, &isnull);
 
-	if (!isnull && DatumGetInt32(value) > 1 && (!source->by_repo || source->rewind > 0))
+	if (!isnull && DatumGetInt32(value) > 1 && !source->by_repo)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("subscriptions to %s cannot have several workers", ep->stream),
-				 source->by_repo ? errdetail("Its positions are times that go back: none says how far a worker is.")
-				 : errdetail("Workers share a stream by its repositories.")));
+				 errdetail("Workers share a stream by its repositories.")));
 }
 
 /* What is no level, the table's own check tells. */

@@ -46,6 +46,7 @@ extern const AtpErrand atp_list_errand;
 extern const AtpErrand atp_status_errand;
 extern const AtpErrand atp_handle_errand;
 extern const AtpErrand atp_question_errand;
+extern const AtpErrand atp_dictionary_errand;
 
 #ifdef ATP_INJECTION_POINTS
 extern const AtpErrand atp_probe_errand;	/* of tests */

@@ -28,6 +28,7 @@ struct AtpConn
 	char	   *request;
 	size_t		request_len;
 	size_t		request_sent;
+	char	   *hello;
 
 	/* received, not yet taken by the handshake or the WebSocket */
 	uint8_t    *in;
@@ -137,6 +138,8 @@ begin_open(AtpConn *conn)
 		atp_end(&conn->end, ATP_DROP_MEMORY, "out of memory");
 		return state_after(conn);
 	}
+	if (conn->hello != NULL)
+		atp_websocket_text(conn->ws, conn->hello, strlen(conn->hello));
 	conn->state = ATP_CONN_OPEN;
 	return step_open(conn);
 }
@@ -201,7 +204,8 @@ step_upgrade(AtpConn *conn)
 			return more ? conn->state : cut_early(conn);
 		case ATP_HANDSHAKE_REFUSED:
 			/* its body may still be under way: take what comes with the head or right after */
-			(void) fill(conn);
+			if (fill(conn) && atp_handshake_has_more(&conn->handshake, conn->in_len))
+				return conn->state;
 			break;
 		case ATP_HANDSHAKE_BROKEN:
 			break;
@@ -243,6 +247,7 @@ atp_conn_start(const AtpEndpoint *ep, const AtpConnOptions *options, const AtpRe
 	conn->receiver = *receiver;
 	conn->in = palloc(RECV_BUFFER);
 	build_request(conn, ep, options);
+	conn->hello = options->hello != NULL ? pstrdup(options->hello) : NULL;
 	conn->dial = atp_dial_start(ep->origin, ep->tls ? options->ca_file : NULL, options->proxy);
 	MemoryContextSwitchTo(old);
 	if (conn->dial == NULL)
@@ -362,6 +367,12 @@ const AtpHttpHead *
 atp_conn_answer(const AtpConn *conn)
 {
 	return &conn->handshake.answer;
+}
+
+const char *
+atp_conn_http_error(const AtpConn *conn)
+{
+	return conn->handshake.error;
 }
 
 uint64

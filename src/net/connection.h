@@ -32,6 +32,7 @@ typedef struct AtpConnOptions
 	const char *headers;		/* more header lines, each with its line end; may be "" */
 	const char *ca_file;		/* NULL: the system's authorities */
 	const char *proxy;			/* NULL: from the environment; "": none */
+	const char *hello;			/* a text to be sent as soon as it is open; NULL: none */
 } AtpConnOptions;
 
 typedef struct AtpConn AtpConn;
@@ -65,6 +66,7 @@ extern AtpDrop atp_conn_drop(const AtpConn *conn);
 extern const char *atp_conn_error(const AtpConn *conn); /* for people; never NULL */
 extern int	atp_conn_close_code(const AtpConn *conn);	/* the peer's; 0: none */
 extern const AtpHttpHead *atp_conn_answer(const AtpConn *conn);
+extern const char *atp_conn_http_error(const AtpConn *conn);	/* the name of an XRPC error in it, or "" */
 extern uint64 atp_conn_bytes(const AtpConn *conn);	/* received, after TLS */
 
 #endif							/* ATP_CONNECTION_H */

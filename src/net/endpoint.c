@@ -149,20 +149,6 @@ atp_endpoint_parse(const char *url)
 	return ep;
 }
 
-char *
-atp_endpoint_target(const AtpEndpoint *ep, int64 cursor)
-{
-	StringInfoData out;
-
-	initStringInfo(&out);
-	appendStringInfoString(&out, ep->path);
-	if (ep->query[0] != '\0')
-		appendStringInfo(&out, "?%s", ep->query);
-	if (cursor >= 0)
-		appendStringInfo(&out, "%ccursor=" INT64_FORMAT, ep->query[0] ? '&' : '?', cursor);
-	return out.data;
-}
-
 const char *
 atp_proxy_fault(const char *proxy)
 {

@@ -27,9 +27,6 @@ typedef struct AtpEndpoint
  */
 extern AtpEndpoint *atp_endpoint_parse(const char *url);
 
-/* Path and query of the request; cursor < 0 means none. */
-extern char *atp_endpoint_target(const AtpEndpoint *ep, int64 cursor);
-
 /* NULL, or a sentence on what is wrong with the URL of a proxy, which it does not show. */
 extern const char *atp_proxy_fault(const char *proxy);
 

@@ -7,6 +7,8 @@
 #include <openssl/evp.h>
 #include <stdio.h>
 
+#include "core/json.h"
+
 #define WEBSOCKET_GUID		"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 #define ERROR_BODY_MAX		1024	/* bytes of an error answer that are shown */
 #define REASON_MAX			60
@@ -55,8 +57,51 @@ atp_handshake_answer(AtpHandshake *hs, const char *buf, size_t n)
 	return atp_http_is_websocket(answer, hs->accept) ? ATP_HANDSHAKE_DONE : ATP_HANDSHAKE_BROKEN;
 }
 
+/* A body that has this length, as far as errors are read; 0: none. */
+static size_t
+body_length(const AtpHttpHead *answer)
+{
+	AtpSpan		length = atp_http_header(answer, "content-length");
+	size_t		n = 0;
+
+	for (size_t i = 0; i < length.len; i++)
+	{
+		if (length.ptr[i] < '0' || length.ptr[i] > '9' || n > ERROR_BODY_MAX)
+			return 0;
+		n = 10 * n + (size_t) (length.ptr[i] - '0');
+	}
+	return n <= ERROR_BODY_MAX ? n : 0;
+}
+
+bool
+atp_handshake_has_more(const AtpHandshake *hs, size_t n)
+{
+	/* only what was wrong with the request has a name that tells what to do */
+	return hs->answer.status == 400 && n - hs->answer.len < body_length(&hs->answer);
+}
+
+/* The name in {"error": name, "message": text}. */
+static void
+read_error(AtpHandshake *hs, const char *body, size_t n)
+{
+	static const char *const names[] = {"error"};
+	AtpJsonReader r;
+	AtpJsonItem item;
+	bool		repeated;
+	size_t		at;
+	size_t		len;
+
+	atp_json_init(&r, body, n);
+	if (atp_json_next(&r, &item, &at) == ATP_OK && item.kind == ATP_JSON_OBJECT &&
+		atp_json_members(&r, names, 1, &item, &repeated, &at) == ATP_OK && item.kind == ATP_JSON_TEXT && !repeated &&
+		atp_json_text(&item, hs->error, sizeof(hs->error) - 1, &len))
+		hs->error[len] = '\0';
+	else
+		hs->error[0] = '\0';
+}
+
 void
-atp_handshake_end(const AtpHandshake *hs, const char *buf, size_t n, AtpEnd *end)
+atp_handshake_end(AtpHandshake *hs, const char *buf, size_t n, AtpEnd *end)
 {
 	const AtpHttpHead *answer = &hs->answer;
 	size_t		reason = answer->reason.len < REASON_MAX ? answer->reason.len : REASON_MAX;
@@ -67,6 +112,9 @@ atp_handshake_end(const AtpHandshake *hs, const char *buf, size_t n, AtpEnd *end
 	else if (answer->status == 101)
 		atp_end(end, ATP_DROP_WEBSOCKET, "the server's answer is no WebSocket upgrade");
 	else
+	{
+		read_error(hs, buf + answer->len, n - answer->len);
 		atp_end(end, ATP_DROP_HTTP, "HTTP status %d %.*s%s%.*s", answer->status, (int) reason,
 				answer->reason.ptr, body > 0 ? ": " : "", (int) body, buf + answer->len);
+	}
 }

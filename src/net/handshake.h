@@ -14,6 +14,7 @@ typedef struct AtpHandshake
 	char		key[32];		/* Sec-WebSocket-Key of the request */
 	char		accept[32];		/* the Sec-WebSocket-Accept that must come */
 	AtpHttpHead answer;			/* its spans point into what was given last */
+	char		error[64];		/* the name of an XRPC error that the answer has (E-05); "" for none */
 	AtpErr		err;
 } AtpHandshake;
 
@@ -37,7 +38,10 @@ extern size_t atp_handshake_request(const AtpHandshake *hs, const char *host, co
 /* Look at all that has come since the request. */
 extern AtpHandshakeState atp_handshake_answer(AtpHandshake *hs, const char *buf, size_t n);
 
+/* After REFUSED: is more of the answer under way that is worth to be waited for? */
+extern bool atp_handshake_has_more(const AtpHandshake *hs, size_t n);
+
 /* After REFUSED or BROKEN: say why, with as much of an error's body as has come (E-05). */
-extern void atp_handshake_end(const AtpHandshake *hs, const char *buf, size_t n, AtpEnd *end);
+extern void atp_handshake_end(AtpHandshake *hs, const char *buf, size_t n, AtpEnd *end);
 
 #endif							/* ATP_HANDSHAKE_H */

@@ -287,6 +287,15 @@ atp_websocket_ping(AtpWebSocket *ws)
 }
 
 void
+atp_websocket_text(AtpWebSocket *ws, const char *text, size_t len)
+{
+	struct wslay_event_msg msg = {.opcode = WSLAY_TEXT_FRAME, .msg = (const uint8_t *) text, .msg_length = len};
+
+	if (wslay_event_queue_msg(ws->wslay, &msg) != 0)
+		atp_end(ws->end, ATP_DROP_MEMORY, "no memory for a message of %zu bytes", len);
+}
+
+void
 atp_websocket_close(AtpWebSocket *ws, uint16_t code)
 {
 	(void) wslay_event_queue_close(ws->wslay, code, NULL, 0);

@@ -55,6 +55,9 @@ extern bool atp_websocket_choked(const AtpWebSocket *ws);
 /* There will be a ping to be sent, unless something else waits for that. */
 extern void atp_websocket_ping(AtpWebSocket *ws);
 
+/* There will be a text message to be sent, which is copied. */
+extern void atp_websocket_text(AtpWebSocket *ws, const char *text, size_t len);
+
 /* There will be a close frame to be sent. */
 extern void atp_websocket_close(AtpWebSocket *ws, uint16_t code);
 

@@ -173,7 +173,7 @@ atp_consumer_main(Datum arg)
 	wait_after_crash(&c);
 	c.conn_cxt = AllocSetContextCreate(TopMemoryContext, "atproto connection", ALLOCSET_DEFAULT_SIZES);
 	c.batch = atp_batch_create(TopMemoryContext);
-	c.drop_seq = -1;
+	c.drop_seq = c.too_old = -1;
 	c.purge_due = true;			/* whatever was left by the process before */
 	(void) atp_config_changed();
 	atp_consumer_read_settings(&c);

@@ -28,6 +28,8 @@ follow_settings(Consumer *c)
 	atp_consumer_settle(c);
 	atp_consumer_read_settings(c);
 	atp_consumer_is_settled(c, before);
+	if (c->conn != NULL)
+		atp_consumer_ask_anew(c);
 }
 
 static bool

@@ -16,6 +16,7 @@
 #include "compat.h"
 #include "config/subscription.h"
 #include "net/connection.h"
+#include "net/unzstd.h"
 #include "process/consumer.h"
 #include "process/shards.h"
 #include "process/status.h"
@@ -44,6 +45,10 @@ typedef struct Consumer
 	/* the stream */
 	MemoryContext conn_cxt;		/* reset with each connection */
 	AtpConn    *conn;			/* NULL between connections */
+	char	   *asked;			/* what it was asked for, but for the cursor */
+	AtpUnzstd  *unzstd;			/* NULL: messages are not compressed */
+	uint32		dictionary;		/* the number of its dictionary; 0: none */
+	int64		too_old;		/* a cursor that the server has nothing from any more; -1: none */
 	uint64		counted_bytes;	/* of the connection, already in the statistics */
 	AtpTime		last_data;		/* or when the present connection began */
 	AtpTime		last_ping;
@@ -117,9 +122,26 @@ extern void atp_consumer_report(const Consumer *c);
 /* Take the subscription's row as it is now, or leave. */
 extern void atp_consumer_read_settings(Consumer *c);
 
+/* --- consumer_dictionary.c --- */
+
+/*
+ * By which dictionary the server of the subscription may compress what it sends,
+ * palloc'd in cxt; NULL: none.  Where the server has one, it is fetched.  In a transaction with SPI.
+ */
+extern bytea *atp_dictionary_get(const AtpSubscription *sub, MemoryContext cxt);
+
+/* From the next connection on; NULL: none. */
+extern void atp_consumer_take_dictionary(Consumer *c, const bytea *dictionary);
+
+/* The server does not know it any more: until it has been fetched again, there is none. */
+extern void atp_consumer_lose_dictionary(Consumer *c);
+
 /* --- consumer_stream.c --- */
 
 extern void atp_consumer_connect(Consumer *c);
+
+/* As the settings have become, would something else be asked for?  Then it connects anew. */
+extern void atp_consumer_ask_anew(Consumer *c);
 
 /* Move the connection on, and decode what has come. */
 extern void atp_consumer_receive(Consumer *c);

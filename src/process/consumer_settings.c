@@ -69,6 +69,7 @@ atp_consumer_read_settings(Consumer *c)
 	AtpSubscription *sub = NULL;
 	AtpCursor	cursor = {0};
 	AtpExtension extension;
+	bytea	   *dictionary = NULL;
 	bool		changed = false;
 
 	atp_begin("reading the subscription");
@@ -84,6 +85,8 @@ atp_consumer_read_settings(Consumer *c)
 			cursor = atp_cursor_share(c->name, sub->ep->scope, sub->workers);
 		if (changed)
 			atp_cursor_settings(c->name, sub->ep->scope);
+		if (sub->source->compress != NULL || sub->source->dictionary_nsid != NULL)
+			dictionary = atp_dictionary_get(sub, c->loop_cxt);
 		/* what came by pg_upgrade, for instance, is not noted yet */
 		if (changed && OidIsValid(sub->owner))
 			atp_owner_note(sub->owner);
@@ -104,6 +107,7 @@ atp_consumer_read_settings(Consumer *c)
 						   cursor.layout != c->layout))
 		atp_consumer_leave(c, "its settings or its cursor changed", true);
 	take_settings(c, sub, cxt);
+	atp_consumer_take_dictionary(c, dictionary);
 	c->cursor = c->handed = cursor.lowest;
 	c->layout = cursor.layout;
 	/* at another level, it may be that nothing has to wait */

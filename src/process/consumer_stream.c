@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_authid.h"
+#include "config/request.h"
 #include "config/transaction.h"
 #include "miscadmin.h"
 #include "net/retry.h"
@@ -23,10 +24,15 @@ want_message(void *arg)
 	return !atp_batch_full(((Consumer *) arg)->batch);
 }
 
+/* Where texts are taken, what is none is compressed. */
 static void
 take_message(void *arg, const uint8_t *data, size_t len, bool is_text, AtpEnd *end)
 {
-	if (!atp_batch_add(((Consumer *) arg)->batch, data, len))
+	Consumer   *c = arg;
+
+	if (c->source->is_text && !is_text)
+		data = atp_unzstd(c->unzstd, data, len, &len, end);
+	if (data != NULL && !atp_batch_add(c->batch, data, len))
 		atp_end(end, ATP_DROP_MEMORY, "no memory for a message of %zu bytes", len);
 }
 
@@ -52,6 +58,15 @@ check_ca_file(Consumer *c)
 		atp_consumer_stop(c, "its owner is not allowed to read files of the server (pg_read_server_files), so there can be no ca_file");
 }
 
+/* What is asked for, but from where on: it changes with the settings. */
+static char *
+what_is_asked(const Consumer *c)
+{
+	AtpStreamRequest request = atp_stream_request(c->sub, -1, c->dictionary);
+
+	return request.hello == NULL ? request.target : psprintf("%s %s", request.target, request.hello);
+}
+
 static const char *
 request_headers(const Consumer *c)
 {
@@ -64,16 +79,25 @@ void
 atp_consumer_connect(Consumer *c)
 {
 	AtpReceiver receiver = {
-		.want = want_message, .message = take_message, .text = c->source->is_text, .binary = !c->source->is_text, .arg = c
+		.want = want_message, .message = take_message, .text = c->source->is_text,
+		.binary = !c->source->is_text || c->unzstd != NULL, .arg = c
 	};
 	AtpConnOptions options;
+	AtpStreamRequest request;
+	bool		too_old = c->cursor > 0 && c->cursor == c->too_old;
 	MemoryContext old;
 
 	check_ca_file(c);
 	old = MemoryContextSwitchTo(c->conn_cxt);
 	c->position = atp_position_after(c->cursor, c->source->rewind);
+	/* what is missing then is a gap before the first event (E-44) */
+	c->position.outdated = too_old;
+	request = atp_stream_request(c->sub, too_old ? 0 : c->cursor, c->dictionary);
+	c->asked = what_is_asked(c);
+	atp_status_request(&request, c->dictionary != 0);
 	options = (AtpConnOptions) {
-		.target = atp_endpoint_target(c->sub->ep, c->cursor),
+		.target = request.target,
+		.hello = request.hello,
 		.headers = request_headers(c),
 		.ca_file = c->sub->ca_file,
 		.proxy = c->sub->proxy,
@@ -101,6 +125,37 @@ count_drop(Consumer *c, const char *reason)
 									  c->drops_there, c->cursor, reason));
 }
 
+/* Will another request be answered otherwise? */
+static bool
+mend_request(Consumer *c, const char *error)
+{
+	if (strcmp(error, "CursorTooOld") == 0 && c->cursor > 0 && c->cursor != c->too_old)
+	{
+		c->too_old = c->cursor;
+		return true;
+	}
+	if (strcmp(error, "UnknownZstdDictionary") == 0 && c->dictionary != 0)
+	{
+		atp_consumer_lose_dictionary(c);
+		return true;
+	}
+	return false;
+}
+
+void
+atp_consumer_ask_anew(Consumer *c)
+{
+	if (strcmp(c->asked, what_is_asked(c)) == 0)
+		return;
+	atp_consumer_settle(c);
+	atp_conn_close(c->conn, 1000);
+	atp_conn_free(c->conn);
+	c->conn = NULL;
+	MemoryContextReset(c->conn_cxt);
+	ereport(LOG, (errmsg("atproto subscription \"%s\" asks %s for something else", c->name, c->sub->ep->scope)));
+	atp_consumer_is_waiting(c, 0);
+}
+
 void
 atp_consumer_drop(Consumer *c, AtpDrop drop, const char *why)
 {
@@ -111,7 +166,7 @@ atp_consumer_drop(Consumer *c, AtpDrop drop, const char *why)
 	atp_consumer_settle(c);
 	delay = atp_retry_delay(c->failures++);
 	reason = MemoryContextStrdup(c->batch->cxt, why);
-	if (drop == ATP_DROP_HTTP)
+	if (drop == ATP_DROP_HTTP && !mend_request(c, atp_conn_http_error(c->conn)))
 	{
 		int			least = atp_http_delay(atp_conn_answer(c->conn));
 

@@ -41,6 +41,7 @@ static const AtpErrand *const errands[] = {
 	&atp_status_errand,
 	&atp_handle_errand,
 	&atp_question_errand,
+	&atp_dictionary_errand,
 	&atp_repo_errand,
 #ifdef ATP_INJECTION_POINTS
 	&atp_probe_errand,

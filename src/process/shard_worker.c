@@ -109,7 +109,7 @@ static void
 decode_share(Worker *w, const AtpRingBatch *from)
 {
 	AtpBatch   *batch = w->batch;
-	AtpPosition position = {.last = w->cursor};
+	AtpPosition position = {.last = w->cursor, .rewind = w->source->rewind};
 	AtpVerdict	verdict;
 	int			n = from->nmessages - (from->broken ? 1 : 0);
 
@@ -117,7 +117,8 @@ decode_share(Worker *w, const AtpRingBatch *from)
 	{
 		const AtpRingMessage *message = &from->messages[i];
 
-		if (message->shard == w->shard && message->seq > w->cursor)
+		/* where positions go back, what this shard has committed is recognised later */
+		if (message->shard == w->shard && (message->seq > w->cursor || w->source->rewind > 0))
 			atp_batch_add_shared(batch, (AtpBytes) {from->bytes + message->offset, message->len});
 	}
 	verdict = atp_decode(w->decoder, batch, &position, ATP_DECODE_ROWS);
@@ -170,7 +171,7 @@ apply_share(Worker *w, AtpRingBatch *from)
 		w->cursor = from->begin;
 	decode_share(w, from);
 	progress = atp_stream_progress(w->sub, w->shard, w->ring->layout, w->cursor, Max(from->last, w->cursor));
-	if (from->last > w->cursor || w->batch->letters != NIL)
+	if (from->last > w->cursor || w->batch->nevents > 0 || w->batch->letters != NIL)
 	{
 		AtpApplied	result = atp_apply(w->sub, w->source->sink, w->statements, w->batch, &progress.base, &reason);
 

@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_authid.h"
+#include "catalog/pg_type.h"
 #include "clock.h"
 #include "config/claim.h"
 #include "fmgr.h"
@@ -15,6 +16,7 @@
 #include "process/status.h"
 #include "storage/ipc.h"
 #include "utils/acl.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/json.h"
@@ -34,6 +36,9 @@ typedef struct Slot
 	int			pid;
 	AtpState	state;
 	TimestampTz connected_at;	/* 0: not now */
+	bool		collections;	/* filtered by the server */
+	bool		dids;
+	bool		compressed;
 	int64		received;		/* messages */
 	int64		bytes;
 	int64		batches;
@@ -201,6 +206,16 @@ atp_status_error(AtpDrop drop, const char *error)
 }
 
 void
+atp_status_request(const AtpStreamRequest *request, bool compressed)
+{
+	atp_shared_lock(LW_EXCLUSIVE);
+	my_slot->collections = request->collections;
+	my_slot->dids = request->dids;
+	my_slot->compressed = compressed;
+	atp_shared_unlock();
+}
+
+void
 atp_status_received(int64 messages, int64 bytes)
 {
 	atp_shared_lock(LW_EXCLUSIVE);
@@ -283,6 +298,20 @@ counts_jsonb(const int64 *counts, int n, const char *(*name) (int))
 	return DirectFunctionCall1(jsonb_in, CStringGetDatum(buf.data));
 }
 
+/* By what the server filters. */
+static Datum
+filters_array(const Slot *slot)
+{
+	Datum		names[2];
+	int			n = 0;
+
+	if (slot->collections)
+		names[n++] = CStringGetTextDatum("collections");
+	if (slot->dids)
+		names[n++] = CStringGetTextDatum("dids");
+	return PointerGetDatum(construct_array(names, n, TEXTOID, -1, false, TYPALIGN_INT));
+}
+
 /* SQL: atproto.stream_status() */
 Datum
 atp_stream_status(PG_FUNCTION_ARGS)
@@ -305,8 +334,8 @@ atp_stream_status(PG_FUNCTION_ARGS)
 	for (int i = 0; i < n; i++)
 	{
 		Slot	   *slot = &copy[i];
-		Datum		values[12];
-		bool		nulls[12] = {0};
+		Datum		values[14];
+		bool		nulls[14] = {0};
 
 		if (!all && !has_privs_of_role(GetUserId(), slot->owner))
 			continue;
@@ -326,6 +355,10 @@ atp_stream_status(PG_FUNCTION_ARGS)
 		nulls[10] = slot->error_at == 0;
 		values[11] = TimestampTzGetDatum(slot->error_at);
 		nulls[11] = slot->error_at == 0;
+		values[12] = filters_array(slot);
+		nulls[12] = slot->connected_at == 0;
+		values[13] = BoolGetDatum(slot->compressed);
+		nulls[13] = slot->connected_at == 0;
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;

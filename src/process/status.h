@@ -11,6 +11,7 @@
 
 #include "postgres.h"
 
+#include "config/request.h"
 #include "config/subscription.h"
 #include "datatype/timestamp.h"
 #include "net/drop.h"
@@ -46,6 +47,8 @@ extern void atp_status_attach(const char *name);
 /* Every change of a slot goes through these. */
 extern void atp_status_state(AtpState state);
 extern void atp_status_error(AtpDrop drop, const char *error);
+/* What the server of the present connection was asked to do by itself. */
+extern void atp_status_request(const AtpStreamRequest *request, bool compressed);
 extern void atp_status_received(int64 messages, int64 bytes);
 extern void atp_status_batch(const int64 *skips);
 extern void atp_status_skips(const int64 *skips);	/* without a batch of their own */

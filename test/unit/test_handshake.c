@@ -8,6 +8,7 @@
 
 static AtpHandshake hs;
 static AtpEnd end;
+static bool more;				/* of the answer is under way */
 
 #define ACCEPT	"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"
 #define SWITCH	"HTTP/1.1 101 Switching Protocols\r\n"
@@ -31,6 +32,7 @@ answer(const char *s)
 	begin();
 	memcpy(copy, s, n);
 	state = atp_handshake_answer(&hs, copy, n);
+	more = state == ATP_HANDSHAKE_REFUSED && atp_handshake_has_more(&hs, n);
 	if (state == ATP_HANDSHAKE_REFUSED || state == ATP_HANDSHAKE_BROKEN)
 		atp_handshake_end(&hs, copy, n, &end);
 	free(copy);
@@ -123,6 +125,55 @@ test_refused(void)
 	ok(answer(big) == ATP_HANDSHAKE_REFUSED && strcmp(end.why, expected) == 0, "E-05: a long reason and a long body are cut");
 }
 
+/* E-05: the name of an error, as XRPC has it. */
+static void
+names(const char *body, const char *error)
+{
+	char		all[1024];
+
+	snprintf(all, sizeof(all), "HTTP/1.1 400 Bad Request\r\nContent-Length: %zu\r\n\r\n%s", strlen(body), body);
+	ok(answer(all) == ATP_HANDSHAKE_REFUSED && strcmp(hs.error, error) == 0 && !more,
+	   "E-05: %s is named in %s", error[0] ? error : "nothing", body);
+}
+
+static bool
+has_more(const char *all)
+{
+	return answer(all) == ATP_HANDSHAKE_REFUSED && more;
+}
+
+static void
+test_errors(void)
+{
+	char		name[100];
+	char		body[200];
+
+	names("{\"error\":\"CursorTooOld\",\"message\":\"5 is too old\"}", "CursorTooOld");
+	names(" {\"message\": {\"error\": \"no\"}, \"error\": \"Cursor\\u0054ooOld\"} ", "CursorTooOld");
+	names("{\"error\":5}", "");
+	names("{\"error\":\"A\",\"error\":\"B\"}", "");
+	names("{\"error\":\"CursorTooOld\"", "");
+	names("[\"error\",\"CursorTooOld\"]", "");
+	names("\"CursorTooOld\"", "");
+	names("CursorTooOld", "");
+	names("", "");
+	memset(name, 'x', sizeof(name));
+	name[sizeof(name) - 1] = '\0';
+	snprintf(body, sizeof(body), "{\"error\":\"%s\"}", name);
+	names(body, "");
+	name[sizeof(hs.error) - 1] = '\0';
+	snprintf(body, sizeof(body), "{\"error\":\"%s\"}", name);
+	names(body, name);
+
+	ok(has_more("HTTP/1.1 400 Bad Request\r\nContent-Length: 5\r\n\r\nfour"), "E-05: the rest of an error is under way");
+	ok(has_more("HTTP/1.1 400 Bad Request\r\nContent-Length: 1024\r\n\r\n"), "E-05: or all of it");
+	ok(!has_more("HTTP/1.1 400 Bad Request\r\nContent-Length: 4\r\n\r\nfour"), "E-05: or nothing");
+	ok(!has_more("HTTP/1.1 400 Bad Request\r\nContent-Length: 1025\r\n\r\n"), "E-05: what is longer is not waited for");
+	ok(!has_more("HTTP/1.1 400 Bad Request\r\nContent-Length: 99999999999999999999999999\r\n\r\n"), "E-05: nor what is endless");
+	ok(!has_more("HTTP/1.1 400 Bad Request\r\nContent-Length: -1\r\n\r\n") && !has_more("HTTP/1.1 400 Bad Request\r\n\r\n"), "E-05: nor what does not say");
+	ok(!has_more("HTTP/1.1 503 Unavailable\r\nContent-Length: 5\r\n\r\n"), "E-05: nor what has no name to be obeyed");
+}
+
 int
 main(void)
 {
@@ -130,5 +181,6 @@ main(void)
 	test_answers();
 	test_broken();
 	test_refused();
+	test_errors();
 	return done_testing();
 }

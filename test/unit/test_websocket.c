@@ -191,7 +191,7 @@ drain(void)
 		if (frame[0] == (FIN | CLOSE))
 			note(client.sent, "close %d ", n < 2 ? 0 : (uint8_t) payload[0] << 8 | (uint8_t) payload[1]);
 		else
-			note(client.sent, "%s(%s) ", frame[0] == (FIN | PING) ? "ping" : frame[0] == (FIN | PONG) ? "pong" : "?", payload);
+			note(client.sent, "%s(%s) ", frame[0] == (FIN | TEXT) ? "text" : frame[0] == (FIN | PING) ? "ping" : frame[0] == (FIN | PONG) ? "pong" : "?", payload);
 		client.pings += frame[0] == (FIN | PING);
 		client.pongs += frame[0] == (FIN | PONG);
 		client.closes += frame[0] == (FIN | CLOSE);
@@ -553,6 +553,35 @@ test_back_pressure(void)
 	script_len = 0;
 }
 
+/* In pieces as they fit into the buffer. */
+static void
+test_long_text(void)
+{
+	static char text[300000];
+	static uint8_t sent[300100];
+	size_t		total = 0;
+	size_t		len;
+	const uint8_t *out;
+	int			wrong = 0;
+
+	start();
+	for (size_t i = 0; i < sizeof(text); i++)
+		text[i] = 'a' + i % 26;
+	atp_websocket_text(client.ws, text, sizeof(text));
+	memset(text, '!', 1);
+	while (out = atp_websocket_output(client.ws, &len), len > 0 && total + len <= sizeof(sent))
+	{
+		memcpy(sent + total, out, len);
+		total += len;
+		atp_websocket_sent(client.ws, len);
+	}
+	/* head, length in eight bytes, mask */
+	ok(total == 14 + sizeof(text) && sent[0] == (FIN | TEXT) && sent[1] == (0x80 | 127), "a long text is one frame: %zu bytes", total);
+	for (size_t i = 0; i < sizeof(text) && total == 14 + sizeof(text); i++)
+		wrong += (sent[14 + i] ^ sent[10 + i % 4]) != (uint8_t) ('a' + i % 26);
+	ok(wrong == 0, "as it was when it was given");
+}
+
 static void
 test_own_frames(void)
 {
@@ -574,6 +603,13 @@ test_own_frames(void)
 	atp_websocket_ping(client.ws);
 	drain();
 	ok(strcmp(client.sent, "ping() ping() close 1007 ") == 0, "a close frame is the last: %s", client.sent);
+
+	start();
+	atp_websocket_text(client.ws, "{\"type\":1}", 10);
+	atp_websocket_ping(client.ws);
+	drain();
+	ok(strcmp(client.sent, "text({\"type\":1}) ") == 0, "a text: %s", client.sent);
+	test_long_text();
 
 	start();
 	no_random = true;
