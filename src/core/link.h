@@ -19,8 +19,9 @@
 #define ATP_LINK_PATH_MAX	256
 
 /*
- * A link is an entry of an index, with who links: target, record key and DID, as they are stored,
- * have so many bytes at most.  Less than an index of pages of 8 kB takes, whatever it can compress.
+ * A link is an entry of an index, with who links: target, its authority once more (where tables are
+ * distributed), record key and DID, as they are stored, have so many bytes at most.  Less than an index of
+ * pages of 8 kB takes, whatever it can compress.
  */
 #define ATP_LINK_ENTRY_MAX	2600
 

@@ -4,7 +4,8 @@
  *		something, by the table link.
  *
  * With the caller's rights.  A source that is none is an error, one that no record
- * has had is not: nothing links from there.
+ * has had is not: nothing links from there.  Where links are divided by the authority
+ * of what is linked to, one server is asked.
  */
 #include "postgres.h"
 
@@ -14,7 +15,7 @@
 #include "core/nsid.h"
 #include "core/uri.h"
 #include "fmgr.h"
-#include "tables/table.h"
+#include "tables/link.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 
@@ -26,8 +27,11 @@ PG_FUNCTION_INFO_V1(atp_backlink_dids);
 #define BACKLINKS \
 	" FROM #.link l WHERE l.target OPERATOR(@.=) $1 AND l.source = (SELECT s.id FROM #.link_source s" \
 	" WHERE s.collection OPERATOR(@.=) $2 AND s.path = $3)"
+/* They lie with this one, $4. */
+#define AUTHORITY	" AND l.authority OPERATOR(@.=) $4"
+#define PARAMETERS	4			/* of those, bound whether or not there is such a column */
 
-#define NEWEST_FIRST	" ORDER BY l.rkey USING OPERATOR(@.>), l.did USING OPERATOR(@.>) LIMIT $4"
+#define NEWEST_FIRST	" ORDER BY l.rkey USING OPERATOR(@.>), l.did USING OPERATOR(@.>) LIMIT $5"
 
 /* "collection:path" */
 typedef struct Source
@@ -67,7 +71,7 @@ arg_of(struct varlena *value, const char *type)
 	return (AtpArg) {PointerGetDatum(value), atp_type(type), value == NULL};
 }
 
-/* The parameters that all have: target, collection and path; target is the first argument, and the source the second. */
+/* The parameters that all have: target, collection, path and authority; target is the first argument, and the source the second. */
 static Source
 bind_source(FunctionCallInfo fcinfo, AtpArg *args)
 {
@@ -79,18 +83,22 @@ bind_source(FunctionCallInfo fcinfo, AtpArg *args)
 	args[0] = ATP_FUNCTION_ARG(0, atp_type("aturi"));
 	args[1] = arg_of(atp_nsid_make(source.collection.ptr, source.collection.len), "nsid");
 	args[2] = (AtpArg) {PointerGetDatum(atp_varlena(source.path.ptr, source.path.len)), TEXTOID, false};
+	args[3] = arg_of(atp_link_authority(PG_GETARG_VARLENA_PP(0)), "aturi");
 	return source;
 }
 
+/* The SQL on tables of the schema that argument i names: select, from BACKLINKS, and the rest. */
 static const char *
-tables_of(FunctionCallInfo fcinfo, int i)
+sql_of(FunctionCallInfo fcinfo, int i, const char *select, const char *rest)
 {
 	const char *tables;
+	Oid			relid;
 
 	require(fcinfo, i, "tables");
 	tables = NameStr(*PG_GETARG_NAME(i));
-	(void) atp_table_in(tables, "link");
-	return tables;
+	relid = atp_table_in(tables, atp_link_table.name);
+	return atp_expand_sql(psprintf("%s" BACKLINKS "%s%s", select, atp_has_shard_column(&atp_link_table, relid) ? AUTHORITY : "", rest),
+						  tables);
 }
 
 /* How many; null: all of them. */
@@ -130,17 +138,16 @@ bind_after(FunctionCallInfo fcinfo, int i, Source source, AtpArg *args)
 Datum
 atp_backlinks(PG_FUNCTION_ARGS)
 {
-	static const char first[] = "SELECT @.aturi(l.did, $2, l.rkey) AS uri, l.did, l.rkey" BACKLINKS NEWEST_FIRST;
-	static const char next[] = "SELECT @.aturi(l.did, $2, l.rkey) AS uri, l.did, l.rkey" BACKLINKS
-		" AND ROW(l.rkey, l.did) OPERATOR(@.<) ROW($5, $6)" NEWEST_FIRST;
-	AtpArg		args[6];
+	bool		next = !PG_ARGISNULL(3);
+	AtpArg		args[PARAMETERS + 3];
 	Source		source = bind_source(fcinfo, args);
-	const char *tables = tables_of(fcinfo, 4);
+	const char *sql = sql_of(fcinfo, 4, "SELECT @.aturi(l.did, $2, l.rkey) AS uri, l.did, l.rkey",
+							 next ? " AND ROW(l.rkey, l.did) OPERATOR(@.<) ROW($6, $7)" NEWEST_FIRST : NEWEST_FIRST);
 
-	args[3] = max_of(fcinfo, 2);
-	if (!PG_ARGISNULL(3))
-		bind_after(fcinfo, 3, source, &args[4]);
-	atp_return_query(fcinfo, atp_expand_sql(PG_ARGISNULL(3) ? first : next, tables), args, PG_ARGISNULL(3) ? 4 : 6, true);
+	args[PARAMETERS] = max_of(fcinfo, 2);
+	if (next)
+		bind_after(fcinfo, 3, source, &args[PARAMETERS + 1]);
+	atp_return_query(fcinfo, sql, args, next ? PARAMETERS + 3 : PARAMETERS + 1, true);
 	return (Datum) 0;
 }
 
@@ -148,15 +155,15 @@ atp_backlinks(PG_FUNCTION_ARGS)
 Datum
 atp_backlink_count(PG_FUNCTION_ARGS)
 {
-	const char *tables;
-	AtpArg		args[3];
+	AtpArg		args[PARAMETERS];
+	const char *sql;
 	AtpResult	found;
 	int64		n;
 
 	(void) bind_source(fcinfo, args);
-	tables = tables_of(fcinfo, 2);
+	sql = sql_of(fcinfo, 2, "SELECT count(*) AS n", "");
 	SPI_connect();
-	found = atp_query(atp_expand_sql("SELECT count(*) AS n" BACKLINKS, tables), args, lengthof(args));
+	found = atp_query(sql, args, PARAMETERS);
 	n = atp_get_int8(atp_result_row(found, 0), "n");
 	SPI_finish();
 	PG_RETURN_INT64(n);
@@ -166,16 +173,14 @@ atp_backlink_count(PG_FUNCTION_ARGS)
 Datum
 atp_backlink_dids(PG_FUNCTION_ARGS)
 {
-	const char *tables;
-	AtpArg		args[5];
+	AtpArg		args[PARAMETERS + 2];
+	const char *sql;
 
 	(void) bind_source(fcinfo, args);
-	tables = tables_of(fcinfo, 4);
-	args[3] = max_of(fcinfo, 2);
-	args[4] = ATP_FUNCTION_ARG(3, atp_type("did"));
-	atp_return_query(fcinfo,
-					 atp_expand_sql("SELECT l.did" BACKLINKS " AND ($5 IS NULL OR l.did OPERATOR(@.>) $5)"
-									" GROUP BY l.did ORDER BY l.did USING OPERATOR(@.<) LIMIT $4", tables),
-					 args, lengthof(args), true);
+	sql = sql_of(fcinfo, 4, "SELECT l.did", " AND ($6 IS NULL OR l.did OPERATOR(@.>) $6)"
+				 " GROUP BY l.did ORDER BY l.did USING OPERATOR(@.<) LIMIT $5");
+	args[PARAMETERS] = max_of(fcinfo, 2);
+	args[PARAMETERS + 1] = ATP_FUNCTION_ARG(3, atp_type("did"));
+	atp_return_query(fcinfo, sql, args, lengthof(args), true);
 	return (Datum) 0;
 }

@@ -3,9 +3,8 @@
  *		SQL: atproto.distribute(): a target's tables become Citus' tables.
  *
  * What a commit writes has to lie on one server: all tables that have repositories' DIDs are
- * divided by them, alike.  So are links, by the repository that links and not by what
- * it links to: what a repository's row does not lock could come back after a crash of its
- * server (doc/citus.md).
+ * divided by them, alike.  Links are not: who is linked to is asked for, so they lie by that, and
+ * link_rows.c sees to it that none comes back after a crash of its server (doc/citus.md).
  */
 #include "postgres.h"
 
@@ -95,6 +94,14 @@ run(const char *sql, const AtpArg *args, int nargs)
 	atp_result_free(atp_query(sql, args, nargs));
 }
 
+/* The column by which it is to be distributed, if it is none of those that it always has. */
+static void
+add_shard_column(const AtpTable *table, Oid relid, const char *target)
+{
+	if (table->shard_setup != NULL && !atp_has_shard_column(table, relid))
+		(void) atp_run(atp_expand_sql(table->shard_setup, target), ATP_NO_ARGS);
+}
+
 /* beside: what it has to lie with; NULL: nothing. */
 static void
 distribute(const AtpTable *table, Oid relid, const char *target, const char *beside, int shards)
@@ -107,6 +114,7 @@ distribute(const AtpTable *table, Oid relid, const char *target, const char *bes
 		ereport(NOTICE, (errmsg("table \"%s.%s\" is distributed already", target, table->name)));
 		return;
 	}
+	add_shard_column(table, relid, target);
 	if (*table->shard_by == '\0')
 		run("SELECT create_reference_table($1)", ATP_ARGS(relation_arg(relid)));
 	else if (beside != NULL)

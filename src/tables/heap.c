@@ -190,7 +190,7 @@ atp_heap_open(AtpStatements *set, const AtpTable *table)
 	if (!OidIsValid(relid) || XactReadOnly || IsolationUsesXactSnapshot())
 		return NULL;
 	rel = table_open(relid, RowExclusiveLock);
-	if (!is_plain(rel, table) || atp_is_distributed(relid) || !statements_are_ordinary(set, table))
+	if (!is_plain(rel, table) || atp_is_distributed(relid) || atp_has_shard_column(table, relid) || !statements_are_ordinary(set, table))
 	{
 		table_close(rel, NoLock);
 		return NULL;

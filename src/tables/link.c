@@ -8,6 +8,7 @@
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "tables/link.h"
+#include "types/types.h"
 
 PG_FUNCTION_INFO_V1(atp_link_fits_sql);
 
@@ -18,10 +19,28 @@ static const AtpColumn columns[] = {
 	{"did", ATP_TYPE_DID, ATP_KEY, "NOT NULL", "likewise"},
 };
 
+/*
+ * Citus divides by a column, and notifications are asked for by who is linked to: it is part of the
+ * key, as Citus wants it, and says nothing that target does not.
+ */
+#define SETUP \
+	"ALTER TABLE #.link ADD COLUMN authority @.aturi;" \
+	"COMMENT ON COLUMN #.link.authority IS 'whose the target is: rows of one lie on one server (atproto.distribute())';" \
+	"UPDATE #.link SET authority = @.aturi_repo(target);" \
+	"ALTER TABLE #.link ALTER COLUMN authority SET NOT NULL;" \
+	"ALTER TABLE #.link DROP CONSTRAINT link_pkey;" \
+	"ALTER TABLE #.link ADD PRIMARY KEY (target, source, rkey, did, authority)"
+
+static const AtpStatement put_by_authority = {
+	"INSERT INTO #.link ({columns}, authority) SELECT u.*, @.aturi_repo(u.target) FROM unnest({arrays}) u ({columns})"
+	" ON CONFLICT (target, source, rkey, did, authority) DO NOTHING",
+	SPI_OK_INSERT, {0}, {0}, &atp_link_table, ATP_ROWS_IN
+};
+
 static const AtpStatement statements[] = {
 	[ATP_PUT_LINKS] = {
 		"INSERT INTO #.link ({columns}) SELECT * FROM unnest({arrays}) ON CONFLICT (target, source, rkey, did) DO NOTHING",
-		SPI_OK_INSERT, {0}, {0}, &atp_link_table, ATP_ROWS_IN | ATP_AS_HEAP
+		SPI_OK_INSERT, {0}, {0}, &atp_link_table, ATP_ROWS_IN | ATP_AS_HEAP, &put_by_authority
 	},
 	[ATP_DELETE_LINKS] = {
 		"DELETE FROM #.link l USING unnest({arrays}) u (target, source, rkey, did)"
@@ -49,13 +68,25 @@ const AtpTable atp_link_table = {
 	.view_comment = "links of active repositories, with their sources",
 	.statements = statements,
 	.nstatements = lengthof(statements),
-	.shard_by = "did",
+	.shard_by = "authority",
+	.shard_setup = SETUP,
 };
+
+struct varlena *
+atp_link_authority(const struct varlena *target)
+{
+	const uint8_t *stored = (const uint8_t *) VARDATA_ANY(target);
+
+	return atp_varlena(stored, atp_uri_repo_len(stored, VARSIZE_ANY_EXHDR(target)));
+}
 
 bool
 atp_link_fits(const struct varlena *target, const struct varlena *rkey, const struct varlena *did)
 {
-	return VARSIZE_ANY_EXHDR(target) + VARSIZE_ANY_EXHDR(rkey) + VARSIZE_ANY_EXHDR(did) <= ATP_LINK_ENTRY_MAX;
+	size_t		n = VARSIZE_ANY_EXHDR(target);
+	size_t		authority = atp_uri_repo_len((const uint8_t *) VARDATA_ANY(target), n);
+
+	return n + authority + VARSIZE_ANY_EXHDR(rkey) + VARSIZE_ANY_EXHDR(did) <= ATP_LINK_ENTRY_MAX;
 }
 
 /* SQL: atproto.link_fits(target, rkey, did) */

@@ -29,17 +29,17 @@
 #include "tables/table.h"
 
 /*
- * The same in SQL: each place k of a record r that links; whether it may be a row; its source s; what link should
- * be, but that rows may come several times; and whether two rows are of one link.
+ * The same in SQL: each place p of a record that links, if it may be a row; its source s; what link should be, but
+ * that rows may come several times, with more columns of places; and whether two rows are of one link.
  */
 #define ATP_LINK_PLACES(record) \
-	record " r CROSS JOIN LATERAL (SELECT * FROM @.record_links(r.value)" \
-	" UNION ALL SELECT * FROM @.dagcbor_links(CASE WHEN r.value IS NULL THEN r.raw END)) k"
+	"(SELECT k.target, r.collection, k.path, r.rkey, r.did FROM " record " r CROSS JOIN LATERAL (SELECT * FROM @.record_links(r.value)" \
+	" UNION ALL SELECT * FROM @.dagcbor_links(CASE WHEN r.value IS NULL THEN r.raw END)) k" \
+	" WHERE " ATP_LINK_FITS ")"
 #define ATP_LINK_FITS		"atproto.link_fits(k.target, r.rkey, r.did)"
-#define ATP_IS_LINK_SOURCE	"s.collection OPERATOR(@.=) r.collection AND s.path = k.path"
-#define ATP_LINK_IMAGE(record) \
-	"SELECT k.target, s.id AS source, r.rkey, r.did FROM " ATP_LINK_PLACES(record) \
-	" JOIN #.link_source s ON " ATP_IS_LINK_SOURCE " WHERE " ATP_LINK_FITS
+#define ATP_IS_LINK_SOURCE	"s.collection OPERATOR(@.=) p.collection AND s.path = p.path"
+#define ATP_LINK_IMAGE(places, more) \
+	"SELECT p.target, s.id AS source, p.rkey, p.did" more " FROM " places " p JOIN #.link_source s ON " ATP_IS_LINK_SOURCE
 #define ATP_SAME_LINK(a, b) \
 	a ".target OPERATOR(@.=) " b ".target AND " a ".source = " b ".source" \
 	" AND " a ".rkey OPERATOR(@.=) " b ".rkey AND " a ".did OPERATOR(@.=) " b ".did"
@@ -65,6 +65,9 @@ typedef enum AtpLinkSourceStatement
 
 /* of one record */
 #define ATP_LINK_SOURCES_NEW	16
+
+/* The account that a target is of, as aturi_repo() gives it. */
+extern struct varlena *atp_link_authority(const struct varlena *target);
 
 /* Is it no longer than ATP_LINK_ENTRY_MAX?  Longer ones are left out. */
 extern bool atp_link_fits(const struct varlena *target, const struct varlena *rkey, const struct varlena *did);

@@ -4,7 +4,8 @@
  *
  * The links of a record that is put are inserted, those of what was there before
  * removed, whatever the settings say by now; what is in both stays where it is.
- * New ones go directly into the table where heap.c allows that, by key.
+ * New ones go directly into the table where heap.c allows that, by key.  Where Citus keeps
+ * the table, they lie by what is linked to, and the lock on the repository is on another server.
  *
  * A source that is not there has to be added, and what others add at the same time
  * waited for.  So it is done ahead, where the transaction is our own: before
@@ -414,6 +415,12 @@ write_links(Links *l)
 		/* under other settings it may not have been kept */
 		put_link(!is ? gone : was ? kept : come, link);
 	}
+	/*
+	 * On another server there may be some that a transaction before this one has put, and that server does not
+	 * know yet that it is committed: they cannot be seen, and would stay.  The key makes us wait.
+	 */
+	if (atp_target_is_distributed(a->statements, &atp_link_table))
+		execute(a, ATP_PUT_LINKS, gone);
 	execute(a, ATP_DELETE_LINKS, gone);
 	execute(a, ATP_PUT_LINKS, kept);
 	insert(a, come);

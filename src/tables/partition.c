@@ -231,7 +231,7 @@ make_months(Work *w, int ahead, const char *old)
 static void
 drop_links(Work *w, const char *part)
 {
-	const char *sql = psprintf("DELETE FROM #.link l USING (" ATP_LINK_IMAGE("#.%s") ") i WHERE " ATP_SAME_LINK("l", "i"), part);
+	const char *sql = psprintf("DELETE FROM #.link l USING (" ATP_LINK_IMAGE(ATP_LINK_PLACES("#.%s"), "") ") i WHERE " ATP_SAME_LINK("l", "i"), part);
 
 	atp_run(atp_expand_sql(sql, w->schema), ATP_NO_ARGS);
 }

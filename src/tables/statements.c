@@ -276,6 +276,12 @@ atp_target_is_distributed(AtpStatements *set, const AtpTable *table)
 	return atp_is_distributed(atp_target_table(set, table->name));
 }
 
+static bool
+has_other_statements(AtpStatements *set, const AtpTable *table, bool distributed)
+{
+	return table->shard_setup == NULL ? distributed : atp_has_shard_column(table, atp_target_table(set, table->name));
+}
+
 /*
  * The plan of a statement, or of the one that stands for it where its table is distributed:
  * *statement is that one from now on.
@@ -286,7 +292,7 @@ plan_of(AtpStatements *set, const AtpStatement **statement)
 	bool		distributed = (*statement)->table != NULL && atp_target_is_distributed(set, (*statement)->table);
 	ListCell   *lc;
 
-	if (distributed && (*statement)->distributed != NULL)
+	if ((*statement)->distributed != NULL && has_other_statements(set, (*statement)->table, distributed))
 		*statement = (*statement)->distributed;
 	foreach(lc, set->prepared)
 	{

@@ -5,6 +5,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
@@ -16,6 +17,7 @@
 #include "tables/table.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(atp_create_tables_sql);
 
@@ -69,6 +71,22 @@ atp_row_columns(const AtpTable *table, int *n)
 		if (table->columns[i].written == ATP_KEY || table->columns[i].written == ATP_VALUE)
 			columns[(*n)++] = &table->columns[i];
 	return columns;
+}
+
+bool
+atp_has_shard_column(const AtpTable *table, Oid relid)
+{
+	HeapTuple	tuple = table->shard_setup != NULL && OidIsValid(relid) ? SearchSysCacheAttName(relid, table->shard_by) : NULL;
+	Form_pg_attribute att;
+	bool		found;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	att = (Form_pg_attribute) GETSTRUCT(tuple);
+	/* somebody may have one of his own of that name */
+	found = att->attnotnull && att->attgenerated == '\0';
+	ReleaseSysCache(tuple);
+	return found;
 }
 
 char *

@@ -83,7 +83,7 @@ typedef struct AtpStatement
 	AtpType		columns[9];		/* that come back and are read */
 	const struct AtpTable *table;	/* NULL: none of the data tables */
 	int			flags;
-	const struct AtpStatement *distributed;	/* instead, where Citus keeps the table's rows; NULL: the same */
+	const struct AtpStatement *distributed;	/* instead, where Citus keeps the table's rows, or it has the column that shard_setup adds; NULL: the same */
 } AtpStatement;
 
 /* Flags. */
@@ -119,6 +119,11 @@ typedef struct AtpTable
 	int			nstatements;
 	bool		keyed;			/* rows are found by the first column, which is unique */
 	const char *shard_by;		/* atproto.distribute(): this column says which server has a row; NULL: this one has all */
+	/*
+	 * SQL that adds that column, which is none of columns: statements then are those that distributed names.
+	 * NULL: it is one of them.
+	 */
+	const char *shard_setup;
 } AtpTable;
 
 /* As shard_by: each server has a copy of all rows. */
@@ -150,6 +155,9 @@ extern const AtpColumn **atp_row_columns(const AtpTable *table, int *n);
 /* A type's name, and its OID where it is PostgreSQL's. */
 extern const char *atp_type_name(AtpType type);
 extern Oid	atp_type_oid(AtpType type);
+
+/* Has this table, which is one of a schema's, the column that shard_setup adds? */
+extern bool atp_has_shard_column(const AtpTable *table, Oid relid);
 
 /* Can a table that is there already get this column? */
 extern bool atp_column_can_be_added(const AtpColumn *column);
