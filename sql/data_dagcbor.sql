@@ -69,6 +69,15 @@ SELECT j, data_fault(format('SELECT jsonb_to_dagcbor(%L)', j)) FROM unnest(ARRAY
 	'{"$bytes": "AA="}', '{"$bytes": "A==="}', '{"$bytes": "===="}', '{"$link": 1234}', '{"$link": "."}', '{"$link": null}', '{"$link": ""}', '{"$link": {}}',
 	'{"$link": "bafkreiccldh766hwcnuxnf2wh6jgzepf2nlu2lvcllt63eww5p6chi4ity", "other": "blah"}', '{"$link": "x", "$bytes": "AA"}']) j;
 
+-- From texts: the same, but for U+0000, and where jsonb makes a choice (J-01 to J-07).
+SELECT json_to_dagcbor(json::text::json) = cbor AS cbor FROM fixture;
+SELECT j, json_to_dagcbor(j) FROM unnest(ARRAY['123.0', ' {"b": 1, "a": "\u0000", "": []} ', '{"$bytes": "AA=="}', '"\ud83d\ude00"',
+	'9223372036854775807', '-9223372036854775808']::json[]) j;
+SELECT j, data_fault(format('SELECT json_to_dagcbor(%L)', j)) FROM unnest(ARRAY['123.456', '1e3', '-0', '-0.0', '9223372036854775808', '{"a": 1, "a": 2}',
+	'{"a": 1, "\u0061": 2}', '"\ud800"', '{"$link": "."}', '{"$bytes": "AB"}', '{"$bytes": "AA", "a": 1}']) j;
+SELECT json_to_dagcbor((repeat('[', 128) || repeat(']', 128))::json) = decode(repeat('81', 127) || '80', 'hex') AS "128";
+SELECT data_fault('SELECT json_to_dagcbor((repeat(''['', 129) || repeat('']'', 129))::json)');
+
 -- What is not DAG-CBOR, and what jsonb cannot hold.
 SELECT hex, data_fault(format('SELECT dagcbor_to_jsonb(decode(%L, ''hex''))', hex)) FROM unnest(ARRAY[
 	'', '1801', '7803616263', '9fff', 'a10000', 'a2616200616100', 'a2616100616100', 'd9002a4100', 'c000', 'd82a4100', 'f7', 'e0', 'f93e00',
@@ -89,9 +98,9 @@ FROM dagcbor_to_jsonb(decode('9a00030d40' || repeat('01', 200000), 'hex')) j;
 SELECT length(jsonb_to_dagcbor(to_jsonb(repeat('x', 70000)))), length(jsonb_to_dagcbor('""'));
 
 -- NULL in, NULL out; in parallel and in indexes.
-SELECT dagcbor_to_jsonb(NULL) IS NULL AND jsonb_to_dagcbor(NULL) IS NULL AND car_roots(NULL) IS NULL AS nulls;
+SELECT dagcbor_to_jsonb(NULL) IS NULL AND jsonb_to_dagcbor(NULL) IS NULL AND json_to_dagcbor(NULL) IS NULL AND car_roots(NULL) IS NULL AS nulls;
 SELECT proname, provolatile, proparallel, proisstrict, proleakproof FROM pg_proc
-WHERE proname IN ('dagcbor_to_jsonb', 'jsonb_to_dagcbor', 'car_roots', 'car_blocks', 'car_records', 'frame', 'frame_records')
+WHERE proname IN ('dagcbor_to_jsonb', 'jsonb_to_dagcbor', 'json_to_dagcbor', 'car_roots', 'car_blocks', 'car_records', 'frame', 'frame_records')
 	AND probin LIKE '%atproto' ORDER BY 1;
 
 DROP FUNCTION data_fault(text);

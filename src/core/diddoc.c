@@ -224,7 +224,7 @@ atp_diddoc_parse(const char *s, size_t n, AtpSpan did, AtpPointFn point, void *c
 	*at = 0;
 	if (n > ATP_DIDDOC_MAX)
 		return atp_fail(ATP_E_DOC_SIZE, ATP_DIDDOC_MAX, at);
-	atp_json_init(&d.r, s, n);
+	atp_json_init(&d.r, s, n, ATP_JSON_DEPTH_DEFAULT);
 	if ((err = atp_json_next(&d.r, &item, at)) != ATP_OK)
 		return err;
 	if (item.kind != ATP_JSON_OBJECT)

@@ -7,12 +7,13 @@
 #include "utf8.h"
 
 void
-atp_json_init(AtpJsonReader *r, const char *buf, size_t n)
+atp_json_init(AtpJsonReader *r, const char *buf, size_t n, unsigned max_depth)
 {
 	r->buf = buf;
 	r->len = n;
 	r->pos = 0;
 	r->depth = 0;
+	r->max_depth = max_depth < ATP_JSON_DEPTH_MAX ? max_depth : ATP_JSON_DEPTH_MAX;
 	r->started = false;
 	r->first = false;
 	r->after_key = false;
@@ -21,7 +22,8 @@ atp_json_init(AtpJsonReader *r, const char *buf, size_t n)
 static void
 skip_space(AtpJsonReader *r)
 {
-	while (r->pos < r->len && r->buf[r->pos] != '\0' && memchr(" \t\n\r", r->buf[r->pos], 4) != NULL)
+	while (r->pos < r->len &&
+		   (r->buf[r->pos] == ' ' || r->buf[r->pos] == '\n' || r->buf[r->pos] == '\r' || r->buf[r->pos] == '\t'))
 		r->pos++;
 }
 
@@ -51,13 +53,39 @@ hex4(const char *p, const char *end)
 	return value;
 }
 
+#define EACH(byte)	(UINT64_C(0x0101010101010101) * (byte))
+
+/* Has a word a byte that is 0? */
+static inline bool
+has_zero(uint64_t word)
+{
+	return ((word - EACH(1)) & ~word & EACH(0x80)) != 0;
+}
+
+/* Past what may stand in a text as it is, and means nothing; some of that may be left.  *bits: of its bytes. */
+static inline const char *
+plain_text(const char *p, const char *end, uint64_t *bits)
+{
+	uint64_t	word;
+
+	for (; end - p >= 8; p += 8)
+	{
+		memcpy(&word, p, 8);
+		if (((word - EACH(' ')) & ~word & EACH(0x80)) != 0 || has_zero(word ^ EACH('"')) || has_zero(word ^ EACH('\\')))
+			break;
+		*bits |= word;
+	}
+	return p;
+}
+
 /* After the opening quote. */
 static AtpErr
 read_text(AtpJsonReader *r, AtpJsonItem *item)
 {
 	const char *start = r->buf + r->pos;
 	const char *end = r->buf + r->len;
-	const char *p = start;
+	uint64_t	bits = 0;
+	const char *p = plain_text(start, end, &bits);
 
 	item->escaped = false;
 	for (; p < end && *p != '"'; p++)
@@ -65,6 +93,7 @@ read_text(AtpJsonReader *r, AtpJsonItem *item)
 		r->pos = p - r->buf;
 		if ((uint8_t) *p < ' ')
 			return ATP_E_JSON_SYNTAX;
+		bits |= (uint8_t) *p;
 		if (*p != '\\')
 			continue;
 		item->escaped = true;
@@ -74,6 +103,7 @@ read_text(AtpJsonReader *r, AtpJsonItem *item)
 			return ATP_E_JSON_SYNTAX;
 		if (*p == 'u')
 			p += 4;
+		p = plain_text(p + 1, end, &bits) - 1;
 	}
 	if (p == end)
 	{
@@ -81,7 +111,8 @@ read_text(AtpJsonReader *r, AtpJsonItem *item)
 		return ATP_E_JSON_SYNTAX;
 	}
 	item->raw = (AtpSpan) {start, p - start};
-	r->pos = start - r->buf + atp_utf8_valid((const uint8_t *) start, p - start);
+	r->pos = (size_t) (start - r->buf) +
+		((bits & EACH(0x80)) == 0 ? (size_t) (p - start) : atp_utf8_valid((const uint8_t *) start, p - start));
 	if (r->buf + r->pos != p)
 		return ATP_E_JSON_SYNTAX;
 	r->pos++;
@@ -141,7 +172,7 @@ read_value(AtpJsonReader *r, AtpJsonItem *item)
 	{
 		case '{':
 		case '[':
-			if (r->depth == ATP_JSON_DEPTH_MAX)
+			if (r->depth == r->max_depth)
 				return ATP_E_JSON_DEPTH;
 			item->kind = c == '{' ? ATP_JSON_OBJECT : ATP_JSON_ARRAY;
 			r->is_object[r->depth++] = c == '{';
@@ -317,16 +348,21 @@ atp_json_text(const AtpJsonItem *item, char *out, size_t room, size_t *n)
 	*n = 0;
 	while (p < end)
 	{
-		char		bytes[4] = {*p};
-		size_t		len = 1;
+		const char *escape = memchr(p, '\\', end - p);
+		size_t		len = (escape != NULL ? escape : end) - p;
+		char		bytes[4];
 		uint32_t	c;
 
-		if (*p++ == '\\')
-		{
-			if (!read_escape(&p, end, &c))
-				return false;
-			len = put_utf8(c, bytes);
-		}
+		if (room - *n < len)
+			return false;
+		memcpy(out + *n, p, len);
+		*n += len;
+		if (escape == NULL)
+			break;
+		p = escape + 1;
+		if (!read_escape(&p, end, &c))
+			return false;
+		len = put_utf8(c, bytes);
 		if (room - *n < len)
 			return false;
 		memcpy(out + *n, bytes, len);

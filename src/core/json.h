@@ -11,7 +11,8 @@
 
 #include "atp.h"
 
-#define ATP_JSON_DEPTH_MAX	32
+#define ATP_JSON_DEPTH_DEFAULT	32
+#define ATP_JSON_DEPTH_MAX		129 /* what a reader has room for: a record (B-10), and a link in its lowest object */
 
 typedef enum AtpJsonKind
 {
@@ -39,13 +40,14 @@ typedef struct AtpJsonReader
 	size_t		len;
 	size_t		pos;
 	unsigned	depth;			/* containers that are open */
+	unsigned	max_depth;
 	bool		started;		/* the value has begun, so that after it comes nothing */
 	bool		first;			/* nothing of the lowest container has come */
 	bool		after_key;
 	bool		is_object[ATP_JSON_DEPTH_MAX];
 } AtpJsonReader;
 
-extern void atp_json_init(AtpJsonReader *r, const char *buf, size_t n);
+extern void atp_json_init(AtpJsonReader *r, const char *buf, size_t n, unsigned max_depth);
 
 /* ATP_E_JSON_END after the whole value, when nothing but white space follows. */
 extern AtpErr atp_json_next(AtpJsonReader *r, AtpJsonItem *item, size_t *at);

@@ -16,7 +16,7 @@ atp_list_open(AtpListPage *page, AtpListKind kind, const char *s, size_t n, size
 	*at = 0;
 	if (n > ATP_LIST_PAGE_MAX)
 		return atp_fail(ATP_E_LIST_SIZE, ATP_LIST_PAGE_MAX, at);
-	atp_json_init(&page->r, s, n);
+	atp_json_init(&page->r, s, n, ATP_JSON_DEPTH_DEFAULT);
 	return ATP_OK;
 }
 

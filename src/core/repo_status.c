@@ -42,7 +42,7 @@ read_object(const char *s, size_t n, const char *const *names, unsigned nnames, 
 	*at = 0;
 	if (n > ATP_ANSWER_MAX)
 		return atp_fail(ATP_E_STATUS_SIZE, ATP_ANSWER_MAX, at);
-	atp_json_init(&r, s, n);
+	atp_json_init(&r, s, n, ATP_JSON_DEPTH_DEFAULT);
 	if ((err = atp_json_next(&r, &item, at)) != ATP_OK)
 		return err;
 	if (item.kind != ATP_JSON_OBJECT)

@@ -1,6 +1,6 @@
 /*
  * dagcbor_sql.c
- *		SQL functions between DAG-CBOR and jsonb.
+ *		SQL functions between DAG-CBOR and jsonb or JSON.
  */
 #include "postgres.h"
 
@@ -8,12 +8,14 @@
 #include "utils/builtins.h"
 
 #include "compat.h"
+#include "core/json_dagcbor.h"
 #include "data/error.h"
 #include "data/jsonb_read.h"
 #include "data/jsonb_write.h"
 
 PG_FUNCTION_INFO_V1(atp_pg_dagcbor_to_jsonb);
 PG_FUNCTION_INFO_V1(atp_pg_jsonb_to_dagcbor);
+PG_FUNCTION_INFO_V1(atp_pg_json_to_dagcbor);
 
 Datum
 atp_pg_dagcbor_to_jsonb(PG_FUNCTION_ARGS)
@@ -46,5 +48,28 @@ atp_pg_jsonb_to_dagcbor(PG_FUNCTION_ARGS)
 	if ((err = atp_dagcbor_of_jsonb(jb, &result)) != ATP_OK)
 		atp_data_error("cannot convert jsonb to DAG-CBOR", err, ATP_NO_OFFSET);
 	PG_FREE_IF_COPY(jb, 0);
+	PG_RETURN_BYTEA_P(result);
+}
+
+Datum
+atp_pg_json_to_dagcbor(PG_FUNCTION_ARGS)
+{
+	text	   *json = PG_GETARG_TEXT_PP(0);
+	size_t		size = atp_json_dagcbor_room(VARSIZE_ANY_EXHDR(json));
+	uint8_t    *room = MemoryContextAllocHuge(CurrentMemoryContext, size);
+	AtpBytes	cbor;
+	bytea	   *result;
+	size_t		at;
+	AtpErr		err;
+
+	atp_require_utf8();
+	err = atp_json_to_dagcbor(VARDATA_ANY(json), VARSIZE_ANY_EXHDR(json), room, size, &cbor, &at);
+	if (err != ATP_OK)
+		atp_data_error("cannot convert JSON to DAG-CBOR", err, at);
+	result = palloc(VARHDRSZ + cbor.len);
+	SET_VARSIZE(result, VARHDRSZ + cbor.len);
+	memcpy(VARDATA(result), cbor.ptr, cbor.len);
+	pfree(room);
+	PG_FREE_IF_COPY(json, 0);
 	PG_RETURN_BYTEA_P(result);
 }

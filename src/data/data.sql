@@ -12,6 +12,12 @@ CREATE FUNCTION jsonb_to_dagcbor(jsonb) RETURNS bytea
 COMMENT ON FUNCTION jsonb_to_dagcbor(jsonb) IS
 	'canonical DAG-CBOR of a jsonb value; the inverse of dagcbor_to_jsonb';
 
+CREATE FUNCTION json_to_dagcbor(json) RETURNS bytea
+	AS 'MODULE_PATHNAME', 'atp_pg_json_to_dagcbor'
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION json_to_dagcbor(json) IS
+	'canonical DAG-CBOR of a JSON text: also of one that jsonb cannot hold, and refused where jsonb would choose what it means';
+
 CREATE FUNCTION record_links(value jsonb, OUT path text, OUT target aturi) RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'atp_pg_record_links'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10 ROWS 2;

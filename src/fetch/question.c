@@ -94,7 +94,7 @@ is_json_object(const AtpHttpAnswer *answer)
 
 	if (!pg_verifymbstr(answer->body, answer->body_len, true))
 		return false;
-	atp_json_init(&reader, answer->body, answer->body_len);
+	atp_json_init(&reader, answer->body, answer->body_len, ATP_JSON_DEPTH_DEFAULT);
 	if (atp_json_next(&reader, &item, &at) != ATP_OK || item.kind != ATP_JSON_OBJECT)
 		return false;
 	while ((err = atp_json_next(&reader, &item, &at)) == ATP_OK)

@@ -30,10 +30,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	AtpErr		read;
 	AtpErr		err;
 
-	atp_json_init(&r, s, size);
+	atp_json_init(&r, s, size, ATP_JSON_DEPTH_DEFAULT);
 	while ((read = atp_json_next(&r, &item, &at)) == ATP_OK)
 	{
-		CHECK(at <= size && r.depth <= ATP_JSON_DEPTH_MAX);
+		CHECK(at <= size && r.depth <= ATP_JSON_DEPTH_DEFAULT);
 		if ((item.kind == ATP_JSON_KEY || item.kind == ATP_JSON_TEXT) && atp_json_text(&item, text, sizeof(text), &n))
 		{
 			CHECK(n <= item.raw.len && n <= sizeof(text) && atp_json_is(&item, text, n));

@@ -22,7 +22,7 @@ read_json(const char *s, size_t n)
 	size_t		at;
 	AtpErr		err;
 
-	atp_json_init(&r, s, n);
+	atp_json_init(&r, s, n, ATP_JSON_DEPTH_DEFAULT);
 	do
 		err = atp_json_next(&r, &item, &at);
 	while (err == ATP_OK);

@@ -27,7 +27,7 @@ import rooms
 PAGE = "doc/conformance.md"
 RACES = "doc/races.md"
 ROW = re.compile(r"^\| ([A-Z]-?\d+) \|([^|\n]*)\|([^|\n]*)\|([^|\n]*)\|$", re.M)
-RULE = re.compile(r"\b([ABEFIKLNRTVW])-(\d\d)\b(?: to (?:[ABEFIKLNRTVW]-)?(\d\d)\b)?")
+RULE = re.compile(r"\b([ABEFIJKLNRTVW])-(\d\d)\b(?: to (?:[ABEFIJKLNRTVW]-)?(\d\d)\b)?")
 DECISION = re.compile(r"\b([DN])(\d{1,2})\b(?: to [DN]?(\d{1,2})\b)?")
 SOURCE = re.compile(r"^src/.*\.(c|h|sql|in)$")
 CLOCK = re.compile(r"\b(GetCurrentTimestamp|GetSQLCurrentTimestamp|INSTR_TIME_SET_CURRENT|gettimeofday|clock_gettime|time)(?=\((?:NULL|0|\)|&|CLOCK|\w+\)))")

@@ -39,6 +39,8 @@ my %values = (
 	bytea              => [ q{''}, q{'\x00'}, q{'\xff'}, q{'\xa0'}, q{'\x9bffffffffffffffff'}, q{'\x5bffffffffffffffff'}, q{'\xd82a'},
 		q{'\x01711220' || sha256('')}, q{'\x0171ffffffffffffffffff01'}, q{'\x80808080808080808001'}, q{'\xa16261'},
 		q{decode(repeat('81', 100000), 'hex')}, q{decode(repeat('a16161', 100000), 'hex')}, q{decode(repeat('00', 1000000), 'hex')} ],
+	json               => [ map { "$_\::json" } q{'null'}, q{' {} '}, q{'[]'}, q{'1e400'}, q{'-0'}, q{'"\ud800"'}, q{'{"a": 1, "a": 2}'}, q{'{"$link": 1}'},
+		'(repeat(\'[\', 500) || repeat(\']\', 500))' ],
 	jsonb              => [ map { "$_\::jsonb" } q{'null'}, q{'{}'}, q{'[]'}, q{'1e400'}, q{'-9223372036854775809'}, q{'{"$link": 1}'}, q{'{"$bytes": "="}'},
 		q{'{"": "\\u00e5"}'}, q{(repeat('[', 5000) || repeat(']', 5000))}, q{(repeat('{"a":', 5000) || '1' || repeat('}', 5000))},
 		q~('{"$type": "a.b.c", "a":' || repeat('{"a":', 5000) || '1' || repeat('}', 5001))~,

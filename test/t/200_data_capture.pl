@@ -49,6 +49,8 @@ is($node->safe_psql('postgres', q{SELECT count(*) FROM made WHERE state = 'ok' A
 	'0', 'B-11: and back to the same bytes');
 is($node->safe_psql('postgres', q{SELECT count(*) FROM made WHERE state = 'ok' AND cidlink_of(jsonb_to_dagcbor(j)) IS DISTINCT FROM cid}),
 	'0', 'B-27: and to the same CID');
+is($node->safe_psql('postgres', q{SELECT count(*) FROM made WHERE state = 'ok' AND json_to_dagcbor(j::text::json) IS DISTINCT FROM block}),
+	'0', 'J-05: the same from a text');
 is($node->safe_psql('postgres', 'SELECT action, count(*), count(cid), count(value) FROM frame, atproto.frame_records(bytes) r GROUP BY action ORDER BY action'),
 	"create|2945|2945|2792\ndelete|146|0|0\nupdate|150|150|148", 'atproto.frame_records');
 is($node->safe_psql('postgres', q{SELECT count(*) FROM frame, atproto.frame_records(bytes) r JOIN made USING (cid) WHERE r.value IS DISTINCT FROM made.j}),

@@ -5,8 +5,10 @@
  */
 #include "core/cbor_write.h"
 #include "core/dagcbor.h"
+#include "core/json_dagcbor.h"
 #include "core/record.h"
 #include "protocol/cbor.h"
+#include "protocol/json_write.h"
 #include "hex.h"
 #include "repo.h"
 
@@ -17,6 +19,7 @@ typedef struct Count
 	unsigned	kinds[ATP_REPOS_INFO + 1];
 	unsigned	ops[3];
 	unsigned	records;
+	unsigned	from_json;		/* records that JSON gives back, however it is written */
 	unsigned	faults;
 	unsigned	proven;			/* commits whose operations lead from prevData to data */
 	unsigned	first;			/* of those, from nothing */
@@ -74,6 +77,28 @@ rewrites(AtpBytes block)
 		}
 	}
 	return err == ATP_E_CBOR_END && w.len == block.len && memcmp(buf, block.ptr, w.len) == 0;
+}
+
+/* B-27, J-05: the same through JSON, with keys in whatever order. */
+static bool
+comes_back(AtpBytes block)
+{
+	static char json[8 << 20];
+	static uint8_t room[40 << 20];
+	bool		same = true;
+
+	for (int reversed = 0; reversed < 2; reversed++)
+	{
+		AtpBytes	cbor;
+		size_t		n;
+		size_t		at;
+
+		if (!atp_json_write(block.ptr, block.len, reversed, json, sizeof(json), &n) ||
+			atp_json_to_dagcbor(json, n, room, sizeof(room), &cbor, &at) != ATP_OK)
+			return false;
+		same = same && cbor.len == block.len && memcmp(cbor.ptr, block.ptr, cbor.len) == 0;
+	}
+	return same;
 }
 
 #define ACCOUNTS_MAX	100
@@ -145,6 +170,7 @@ one_message(const AtpFrame *frame, Count *count, size_t *at)
 		count->records++;
 		if ((err = atp_record_check(block->data.ptr, block->data.len, at)) != ATP_OK)
 			return err;
+		count->from_json += comes_back(block->data);
 	}
 	return ATP_OK;
 }
@@ -198,6 +224,7 @@ main(void)
 	ok(c.proven == 1390 && c.first == 52, "V-18, V-28: %u commits proven, of which %u the first", c.proven, c.first);
 	ok(c.continued == 1390, "V-31: %u follow the one before", c.continued);
 	ok(c.records == 3095, "%u records", c.records);
+	ok(c.from_json == c.records, "B-27, J-05: %u of them are the same through JSON", c.from_json);
 	ok(c.blocks > 9000 && c.rewritten == c.blocks, "B-11: %u of %u blocks are written as they were",
 	   c.rewritten, c.blocks);
 

@@ -75,7 +75,7 @@ read_json(const char *s, size_t n)
 	size_t		at;
 	AtpErr		err;
 
-	atp_json_init(&r, copy, n);
+	atp_json_init(&r, copy, n, ATP_JSON_DEPTH_DEFAULT);
 	while ((err = atp_json_next(&r, &item, &at)) == ATP_OK)
 		;
 	if (at > n)
