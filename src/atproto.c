@@ -27,11 +27,12 @@
 #include "process/fetcher_status.h"
 #include "process/manager.h"
 #include "process/manager_status.h"
-#include "process/shared.h"
 #include "process/status.h"
+#include "shared.h"
 #include "tables/export.h"
 #include "tables/job.h"
 #include "tables/status_wish.h"
+#include "tables/union.h"
 #include "types/tid_generate.h"
 #include "utils/guc.h"
 
@@ -56,6 +57,7 @@ _PG_init(void)
 	atp_export_init();
 	atp_job_init();
 	atp_status_wish_init();
+	atp_union_init();
 	atp_list_init();
 	atp_consumer_init();
 	atp_status_init();

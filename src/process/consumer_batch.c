@@ -125,7 +125,7 @@ apply_batch(Consumer *c)
 	if (batch->nevents > 0)
 		note_progress(c);
 	c->purge_due |= batch->purge;
-	c->releaser.waits |= batch->held;
+	atp_release_note(&c->releaser, batch);
 	atp_batch_reset(batch);
 }
 

@@ -13,7 +13,7 @@
 #include "process/fetcher_status.h"
 #include "process/manager_status.h"
 #include "process/process.h"
-#include "process/shared.h"
+#include "shared.h"
 #include "storage/ipc.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"

@@ -6,7 +6,7 @@
 
 #include "miscadmin.h"
 #include "process/manager_status.h"
-#include "process/shared.h"
+#include "shared.h"
 #include "storage/ipc.h"
 
 typedef struct Managers

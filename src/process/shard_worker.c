@@ -178,7 +178,7 @@ apply_share(Worker *w, AtpRingBatch *from)
 		obey(w, result, reason);
 	}
 	w->cursor = progress.position;
-	w->releaser.waits |= w->batch->held;
+	atp_release_note(&w->releaser, w->batch);
 	memcpy(from->skips[w->shard], w->batch->skips, sizeof(w->batch->skips));
 	if (w->batch->purge)
 		atp_ring_ask_purge(w->ring);

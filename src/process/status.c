@@ -12,9 +12,10 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "process/process.h"
-#include "process/shared.h"
 #include "process/status.h"
+#include "shared.h"
 #include "storage/ipc.h"
+#include "tables/union.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -35,7 +36,8 @@ typedef struct Slot
 	char		name[ATP_NAME_MAX + 1];
 	int			pid;
 	AtpState	state;
-	TimestampTz connected_at;	/* 0: not now */
+	TimestampTz connected_at;	/* 0: not now ... */
+	TimestampTz away_since;		/* ... since then; or it has not come to it yet */
 	bool		collections;	/* filtered by the server */
 	bool		dids;
 	bool		compressed;
@@ -69,6 +71,21 @@ slots_size(void)
 	return mul_size(max_subscriptions, sizeof(Slot));
 }
 
+/* Is this subscription of the same database connected, or was within this time?  One that nobody has begun to run is about to. */
+static bool
+is_connected(const char *name, int within_ms)
+{
+	bool		connected = slots != NULL;
+
+	atp_shared_lock(LW_SHARED);
+	for (int i = 0; slots != NULL && i < max_subscriptions; i++)
+		if (slots[i].in_use && slots[i].database == MyDatabaseId && strcmp(slots[i].name, name) == 0)
+			connected = slots[i].state == ATP_STATE_STREAMING ||
+				!TimestampDifferenceExceeds(slots[i].away_since, atp_time_of_day(), within_ms);
+	atp_shared_unlock();
+	return connected;
+}
+
 void
 atp_status_init(void)
 {
@@ -79,6 +96,18 @@ atp_status_init(void)
 							NULL, &max_subscriptions, 64, 1, 4096,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	atp_shared_part(slots_size, (void **) &slots);
+	atp_union_ask(is_connected);
+}
+
+static void
+set_state(AtpState state)
+{
+	bool		connected = state == ATP_STATE_STREAMING;
+
+	if (my_slot->state == ATP_STATE_STREAMING || my_slot->away_since == 0)
+		my_slot->away_since = atp_time_of_day();
+	my_slot->state = state;
+	my_slot->connected_at = connected ? atp_time_of_day() : 0;
 }
 
 static void
@@ -86,8 +115,7 @@ detach(int code, Datum arg)
 {
 	atp_shared_lock(LW_EXCLUSIVE);
 	my_slot->pid = 0;
-	my_slot->state = ATP_STATE_ENDED;
-	my_slot->connected_at = 0;
+	set_state(ATP_STATE_ENDED);
 	atp_shared_unlock();
 }
 
@@ -170,7 +198,7 @@ atp_status_attach(const char *name)
 		my_slot = slot;
 	my_slot->owner = GetUserId();
 	my_slot->pid = MyProcPid;
-	my_slot->state = ATP_STATE_STARTING;
+	set_state(ATP_STATE_STARTING);
 	atp_shared_unlock();
 	if (slots != NULL && slot == NULL)
 		ereport(LOG,
@@ -184,11 +212,7 @@ atp_status_state(AtpState state)
 {
 	Assert(state <= ATP_STATE_ENDED);
 	atp_shared_lock(LW_EXCLUSIVE);
-	my_slot->state = state;
-	if (state == ATP_STATE_STREAMING)
-		my_slot->connected_at = atp_time_of_day();
-	else
-		my_slot->connected_at = 0;
+	set_state(state);
 	atp_shared_unlock();
 }
 

@@ -53,7 +53,7 @@ start(AtpBatch *batch)
 	batch->letters = batch->gaps = NIL;
 	memset(batch->skips, 0, sizeof(batch->skips));
 	batch->time = 0;
-	batch->purge = batch->held = batch->wished = false;
+	batch->purge = batch->held = batch->released = batch->wished = false;
 	batch->used = 0;
 	batch->bytes = 0;
 	batch->since = 0;

@@ -152,6 +152,7 @@ typedef enum AtpWhyHeld
 	ATP_HELD_SIGNATURE,			/* the signature is not by the key that is known */
 	ATP_HELD_ORDER,				/* others of its repository wait */
 	ATP_HELD_RESYNC,			/* the repository is being fetched */
+	ATP_HELD_GAP,				/* one before it is missing, which another source may bring */
 	ATP_HELD_COUNT
 } AtpWhyHeld;
 
@@ -177,6 +178,8 @@ typedef struct AtpHeldRow
 	text	   *subscription;
 	int64		seq;
 	AtpWhyHeld	why;
+	bool		gap;			/* for a commit before it: held_at says since when */
+	TimestampTz held_at;
 	TimestampTz asked_at;		/* when the account's identity had been asked for last, when it came; DT_NOBEGIN: never */
 } AtpHeldRow;
 
@@ -219,6 +222,7 @@ typedef struct AtpEvent
 	bool		has_status_seq;
 	int64		status_seq;
 	AtpFetchWhy fetch;			/* set with its effects */
+	bool		closes;			/* likewise: what waits for it, or behind that, may go */
 	struct varlena *handle;		/* #identity; NULL when absent */
 	bool		active;			/* #account */
 	text	   *status;			/* #account; NULL when absent */
@@ -270,7 +274,8 @@ typedef struct AtpBatch
 	int64		time;			/* of the last event; 0: unknown */
 	int64		skips[ATP_SKIP_COUNT];	/* events and rows that were passed over */
 	bool		purge;			/* set by applying: see atp_purge() */
-	bool		held;			/* likewise: events wait, see atp_release() */
+	bool		held;			/* likewise: events wait, see atp_release() ... */
+	bool		released;		/* ... and some need not any more */
 	bool		wished;			/* likewise: the fetcher has to do */
 	size_t		bytes;
 	AtpTime		since;			/* when the first message came */

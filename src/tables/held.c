@@ -24,6 +24,7 @@ static const char *const why_names[ATP_HELD_COUNT] = {
 	[ATP_HELD_SIGNATURE] = "signature",
 	[ATP_HELD_ORDER] = "order",
 	[ATP_HELD_RESYNC] = "resync",
+	[ATP_HELD_GAP] = "gap",
 };
 
 AtpWhyHeld
@@ -44,7 +45,8 @@ enum
 	ADD_HELD,
 	DROP_HELD,					/* target, did[], kind */
 	FIND_LARGEST,				/* target, subscription, kind, bytes -> did */
-	WAIT_AGAIN
+	WAIT_AGAIN,
+	SET_WHY						/* target, did, rev, subscription, seq, why */
 };
 
 static const AtpStatement statements[] = {
@@ -89,6 +91,11 @@ static const AtpStatement statements[] = {
 		"UPDATE atproto.held_event SET why = 'signature', asked_at = $3"
 		" WHERE target = $1::name AND did OPERATOR(@.=) $2 AND kind = $4",
 		SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_DID, ATP_TYPE_TIMESTAMP, ATP_TYPE_TEXT}
+	},
+	[SET_WHY] = {
+		"UPDATE atproto.held_event SET why = $6 WHERE target = $1::name AND did OPERATOR(@.=) $2 AND rev OPERATOR(@.=) $3"
+		" AND subscription = $4 AND seq = $5",
+		SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_TEXT}
 	},
 };
 
@@ -314,6 +321,18 @@ atp_held_wait_again(AtpApply *a, struct varlena *did, TimestampTz asked_at)
 	Datum		args[4] = {target_of(a), PointerGetDatum(did), TimestampTzGetDatum(asked_at), kind_of(a)};
 
 	(void) execute(a, WAIT_AGAIN, args, asked_at == DT_NOBEGIN ? "  n " : NULL);
+}
+
+void
+atp_held_set_why(AtpApply *a, const AtpEvent *event)
+{
+	const AtpHeldRow *row = event->held;
+	Datum		args[6] = {
+		target_of(a), PointerGetDatum(row->did), AtpTidGetDatum(row->rev), PointerGetDatum(row->subscription),
+		Int64GetDatum(row->seq), CStringGetTextDatum(why_names[event->why_held])
+	};
+
+	(void) execute(a, SET_WHY, args, NULL);
 }
 
 /* ------------------------------------------------------------------------

@@ -40,6 +40,9 @@ extern void atp_held_add(AtpApply *a, AtpEvent *const *events, int n);
 /* All that is held of the repository waits for another look-up than the one of this time. */
 extern void atp_held_wait_again(AtpApply *a, struct varlena *did, TimestampTz asked_at);
 
+/* One that is held goes on waiting for something else than its row says. */
+extern void atp_held_set_why(AtpApply *a, const AtpEvent *event);
+
 /*
  * The events of these repositories that are held, wherever they are to go, are to be
  * judged again: in the transaction that makes that possible.

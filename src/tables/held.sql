@@ -10,7 +10,7 @@ CREATE TABLE atproto.held_event (
         REFERENCES atproto.subscription (name) ON UPDATE CASCADE ON DELETE CASCADE,
     seq bigint NOT NULL,
     why text NOT NULL
-        CHECK (why IN ('identity', 'signature', 'order', 'resync')),
+        CHECK (why IN ('identity', 'signature', 'order', 'resync', 'gap')),
     asked_at timestamptz,
     held_at timestamptz NOT NULL DEFAULT now(),
     shard_key bigint NOT NULL,
@@ -23,10 +23,11 @@ CREATE TABLE atproto.held_event (
 ALTER TABLE atproto.held_event ALTER bytes SET STORAGE EXTERNAL;
 CREATE INDEX held_event_subscription ON atproto.held_event (subscription);
 CREATE INDEX held_event_did ON atproto.held_event (did);
+CREATE INDEX held_event_gap ON atproto.held_event (target, held_at) WHERE why = 'gap';
 COMMENT ON TABLE atproto.held_event IS 'events that wait until they can be judged: they take their places in the tables then, in the order of rev';
 COMMENT ON COLUMN atproto.held_event.target IS 'schema of the tables that they are for';
 COMMENT ON COLUMN atproto.held_event.subscription IS 'what they came by; any that fills these tables takes them';
-COMMENT ON COLUMN atproto.held_event.why IS 'identity: the account''s key is not known, or may be another by now; signature: it is not that of the key which is known; order: others of the repository wait; resync: the repository is being fetched';
+COMMENT ON COLUMN atproto.held_event.why IS 'identity: the account''s key is not known, or may be another by now; signature: it is not that of the key which is known; order: others of the repository wait; resync: the repository is being fetched; gap: a commit before it is missing, which another subscription may bring';
 COMMENT ON COLUMN atproto.held_event.asked_at IS 'when the account''s identity had been asked for last, as the event came: it waits for another look-up';
 COMMENT ON COLUMN atproto.held_event.shard_key IS 'which of a subscription''s workers has the repository';
 COMMENT ON COLUMN atproto.held_event.bytes IS 'the whole WebSocket message; of labels, one with those of this labeler alone';

@@ -10,6 +10,7 @@
 #include "tables/judged.h"
 #include "tables/repo_state.h"
 #include "tables/status_wish.h"
+#include "tables/union.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 
@@ -58,6 +59,9 @@ find_held(AtpRepos *s)
 		waiting[i]->nheld = counts[i].n;
 		waiting[i]->first_held = counts[i].first_rev;
 		waiting[i]->waits = counts[i].n > 0 || atp_repo_is_held(waiting[i], "resync");
+		waiting[i]->gap = waiting[i]->waits && atp_repo_is_held(waiting[i], "gap");
+		/* who held them may be gone */
+		s->apply->batch->held |= waiting[i]->gap;
 	}
 }
 
@@ -82,7 +86,7 @@ follow_released(AtpRepos *s, int lo, int hi)
 			continue;
 		if (event->held == NULL)
 		{
-			repo->stays = repo->waits = true;
+			atp_repo_note_held(repo, event);
 			continue;
 		}
 		if (!repo->follows && (repo->nheld == 0 || event->held->rev != repo->first_held))
@@ -188,6 +192,32 @@ judge_inactive(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event)
 	atp_repo_doubt(repo, event);
 }
 
+/* Is it to wait because others of its repository do? */
+static bool
+waits_behind(const AtpRepoState *repo, const AtpEvent *event)
+{
+	if (repo->stays || !repo->waits || event->held != NULL)
+		return repo->stays;
+	/* where these wait for a commit, it may be that one; or one that says that there is none */
+	return !repo->gap || !(event->rev <= repo->first_held || (event->has_since && event->since == repo->rev));
+}
+
+/* Is a commit missing before it that another source of these tables may still bring? */
+static bool
+leaves_gap(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
+{
+	const AtpApply *a = s->apply;
+
+	if (event->kind != ATP_REPOS_COMMIT || !repo->active || !repo->has_rev || a->again ||
+		!event->has_since || event->since <= repo->rev || event->since >= event->rev)
+		return false;
+	/* where there is no room to wait, it is not dropped for that */
+	if (event->held == NULL && repo->nheld >= a->sub->settings.max_held)
+		return false;
+	return (event->held == NULL || atp_union_goes_on(event->held->held_at)) &&
+		atp_union_has_other(a, &s->others, event);
+}
+
 static void
 judge_event(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 {
@@ -204,10 +234,13 @@ judge_event(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 	else if (full && old && !matters(s, repo, event))
 		atp_judged_ignore(event, ATP_SKIP_OLD);
 	/* V-42; what is read again has an order, too */
-	else if ((!old || atp_repo_is_refilled(s, repo, event)) && (repo->stays || (repo->waits && event->held == NULL)))
+	else if ((!old || atp_repo_is_refilled(s, repo, event)) && waits_behind(repo, event))
 		atp_judged_hold(event, atp_repo_is_held(repo, "resync") ? ATP_HELD_RESYNC : ATP_HELD_ORDER);
 	else if (full)
 		judge_signature(s, event, &s->identities[repo - s->repos]);
+	/* F-08: who is not believed keeps nobody waiting */
+	if (!old && event->judged == ATP_JUDGED_TRUE && leaves_gap(s, repo, event))
+		atp_judged_hold(event, ATP_HELD_GAP);
 	/* nobody waits for what is known */
 	if (old && event->judged != ATP_JUDGED_TRUE && !atp_repo_is_refilled(s, repo, event))
 		atp_judged_ignore(event, ATP_SKIP_OLD);
@@ -253,15 +286,20 @@ atp_judge_end(AtpRepos *s, int lo, int hi)
 	for (int i = 0; i < s->nrepos; i++)
 	{
 		AtpRepoState *repo = &s->repos[i];
-		bool		waits = repo->stays || repo->nheld > 0;
+		bool		waits = repo->stays || repo->adds || repo->nheld > 0;
+		const char *hold = repo->gap ? "gap" : "identity";
 
 		/* who adds to what is held or takes from it has written the row: so there is never but one */
-		repo->changed |= repo->stays || repo->follows;
-		if (repo->hold == NULL ? !waits : waits ? !repo->follows : atp_repo_is_held(repo, "resync"))
+		repo->changed |= repo->stays || repo->adds || repo->follows;
+		if (repo->hold == NULL ? !waits : atp_repo_is_held(repo, "resync") || (waits && atp_repo_is_held(repo, hold)))
 			continue;
-		if (waits && repo->hold != NULL && !atp_repo_is_held(repo, "release"))
+		/* what is about to be taken says then why it goes on waiting */
+		if (waits && atp_repo_is_held(repo, "release") && !repo->follows)
 			continue;
-		repo->hold = waits ? cstring_to_text("identity") : NULL;
+		/* what waited for a commit has gone, and nobody will bring it again */
+		if (!waits && atp_repo_is_held(repo, "gap") && !repo->follows)
+			atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
+		repo->hold = waits ? cstring_to_text(hold) : NULL;
 		repo->changed = true;
 	}
 }
@@ -292,6 +330,20 @@ tell_identities(AtpApply *a)
 		if (is_announcement(&a->batch->events[i]))
 			dids[n++] = a->batch->events[i].did;
 	atp_identities_set_stale(dids, atp_sort_dids(dids, n), true);
+}
+
+/* what waits for these, or behind them, is looked at at once. */
+static void
+release_behind(AtpApply *a)
+{
+	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(a->hi - a->lo, 1));
+	int			n = 0;
+
+	for (int i = a->lo; i < a->hi; i++)
+		if (!a->batch->events[i].ignored && a->batch->events[i].closes)
+			dids[n++] = a->batch->events[i].did;
+	atp_held_release(dids, atp_sort_dids(dids, n));
+	a->batch->released |= n > 0;
 }
 
 /* V-48: of repositories of which nothing is known but events that are nobody's there is no row. */
@@ -353,6 +405,7 @@ atp_judge_conclude(AtpApply *a)
 	/* the fetcher has these rows in the same order: wishes first, and of these those for a status */
 	atp_judge_ask(a);
 	atp_judged_conclude(a, events, n);
+	release_behind(a);
 	tell_identities(a);
 	forget_repos(a);
 }

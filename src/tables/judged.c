@@ -195,6 +195,10 @@ atp_judged_conclude(AtpApply *a, AtpEvent *const *events, int n)
 		else if (event->judged == ATP_JUDGED_HELD && event->why_held == ATP_HELD_SIGNATURE &&
 				 event->held->asked_at != event->asked_at)
 			atp_held_wait_again(a, event->did, event->asked_at);
+		/* a commit before it is awaited until a time, by what its row says */
+		else if (event->judged == ATP_JUDGED_HELD && event->held->gap != (event->why_held == ATP_HELD_GAP) &&
+				 event->why_held != ATP_HELD_ORDER && event->why_held != ATP_HELD_RESYNC)
+			atp_held_set_why(a, event);
 		if (event->wish)
 			wishes[nwishes++] = event;
 	}

@@ -28,6 +28,7 @@
 #include "tables/release.h"
 #include "tables/repo.h"
 #include "tables/rows.h"
+#include "tables/union.h"
 #include "types/types.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -40,6 +41,7 @@
 
 enum
 {
+	DUE_GAPS,					/* likewise, but milliseconds -> did */
 	NAMED_REPOS,				/* target, shards, shard, kind, subscription, did[] or null -> id, did */
 	NAME_ALL,					/* likewise, and whether only those that wait for nothing */
 	DROP_STRAY,					/* target, kind, subscription */
@@ -60,6 +62,13 @@ enum
 #define IN_ORDER	" ORDER BY h.did, h.rev, h.subscription, h.seq"
 
 static const AtpStatement statements[] = {
+	[DUE_GAPS] = {
+		"SELECT DISTINCT did FROM (SELECT did FROM atproto.held_event WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4"
+		" AND ($6 IS NULL OR did OPERATOR(@.=) ANY ($6) OR subscription = $5)"
+		" AND why = 'gap' AND held_at NOT BETWEEN now() - $7 * interval '1 ms' AND now() LIMIT " CppAsString2(NAMED) ") h",
+		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_INT8},
+		{ATP_TYPE_DID}
+	},
 	[NAMED_REPOS] = {
 		"SELECT id, did FROM atproto.held_release r WHERE target = $1::name AND shard_key % $2 = $3"
 		" AND kind = $4 AND ($6 IS NULL OR did OPERATOR(@.=) ANY ($6)"
@@ -89,10 +98,10 @@ static const AtpStatement statements[] = {
 		SPI_OK_DELETE, {ATP_ARRAY(ATP_TYPE_INT8)}
 	},
 	[READ_HELD] = {
-		"SELECT did, rev, subscription, seq, why, asked_at, bytes FROM atproto.held_event h"
+		"SELECT did, rev, subscription, seq, why, asked_at, bytes, held_at FROM atproto.held_event h"
 		" WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2) AND kind = $3" IN_ORDER,
 		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_TEXT},
-		{ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TIMESTAMP, ATP_TYPE_BYTEA}
+		{ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TIMESTAMP, ATP_TYPE_BYTEA, ATP_TYPE_TIMESTAMP}
 	},
 	[LOCK_HELD] = {"SELECT" BY_KEY IN_ORDER " FOR UPDATE OF h SKIP LOCKED", SPI_OK_SELECT, KEYS},
 	[AWAIT_HELD] = {"SELECT" BY_KEY IN_ORDER " FOR UPDATE OF h", SPI_OK_SELECT, KEYS},
@@ -274,15 +283,15 @@ add_named(Held *held, int64 id, struct varlena *did)
 	held->named_dids[held->nnamed++] = did;
 }
 
-/* NAMED_REPOS or NAME_ALL.  What this subscription does not follow is for another one, unless it did. */
+/* DUE_GAPS, NAMED_REPOS or NAME_ALL, by its last argument.  What this subscription does not follow is for another one, unless it did. */
 static uint64
-execute_of_shard(const AtpReleaser *r, const AtpApply *a, int statement, bool stuck)
+execute_of_shard(const AtpReleaser *r, const AtpApply *a, int statement, Datum arg)
 {
 	const AtpSettings *settings = &a->sub->settings;
 	AtpStatements *set = a->statements;
 	Datum		args[7] = {
 		target_of(set), Int64GetDatum(r->shards), Int64GetDatum(r->shard), kind_of(a), CStringGetTextDatum(a->sub->name),
-		(Datum) 0, BoolGetDatum(stuck)
+		(Datum) 0, arg
 	};
 	bool		some = are_repos(a) && settings->ndids >= 0;
 
@@ -291,14 +300,27 @@ execute_of_shard(const AtpReleaser *r, const AtpApply *a, int statement, bool st
 	return execute(set, statement, args, some ? NULL : "     n ");
 }
 
+/* Those of which something has waited long enough for a missing commit. */
+static void
+add_due(const AtpReleaser *r, const AtpApply *a, Held *held)
+{
+	int			n;
+
+	if (!are_repos(a))
+		return;
+	n = atp_take_dids(held->dids, execute_of_shard(r, a, DUE_GAPS, Int64GetDatum(atp_union_wait_ms)));
+	for (int i = 0; i < n; i++)
+		add_named(held, 0, held->dids[i]);
+}
+
 /* Repositories that are named, in memory that lasts; dids has each of them once. */
 static void
 read_named(const AtpReleaser *r, const AtpApply *a, Held *held)
 {
-	uint64		n = execute_of_shard(r, a, NAMED_REPOS, false);
+	uint64		n = execute_of_shard(r, a, NAMED_REPOS, BoolGetDatum(false));
 
-	held->named = palloc(sizeof(Datum) * 2 * NAMED);
-	held->named_dids = palloc(sizeof(struct varlena *) * 2 * NAMED);
+	held->named = palloc(sizeof(Datum) * 3 * NAMED);
+	held->named_dids = palloc(sizeof(struct varlena *) * 3 * NAMED);
 	for (uint64 i = 0; i < n; i++)
 	{
 		Datum		v[2];
@@ -308,7 +330,8 @@ read_named(const AtpReleaser *r, const AtpApply *a, Held *held)
 		add_named(held, DatumGetInt64(v[0]), PG_DETOAST_DATUM_COPY(v[1]));
 	}
 	SPI_freetuptable(SPI_tuptable);
-	held->dids = palloc(sizeof(struct varlena *) * 2 * NAMED);
+	held->dids = palloc(sizeof(struct varlena *) * 3 * NAMED);
+	add_due(r, a, held);
 	/* who has the repository's row locked may say so there */
 	if (r->shard == 0 && are_repos(a))
 	{
@@ -322,12 +345,14 @@ read_named(const AtpReleaser *r, const AtpApply *a, Held *held)
 }
 
 /*
- * What it waits for: what waits behind another one, for the same.  Where that has been taken or has gone, it
- * has not been compared with any answer yet.
+ * What it waits for: what waits behind another one, for the same.  Where that has been taken or has gone, or was
+ * missing, it has not been compared with any answer yet.
  */
 static AtpWhyHeld
 why_of(const Held *held, const AtpHeldRow *row, AtpWhyHeld why)
 {
+	if (why == ATP_HELD_GAP)
+		return ATP_HELD_IDENTITY;
 	if (why != ATP_HELD_ORDER)
 		return why;
 	return row > held->rows && atp_compare_dids(row[-1].did, row->did) == 0 ? row[-1].why : ATP_HELD_IDENTITY;
@@ -338,9 +363,10 @@ static void
 add_event(Held *held, HeapTuple tuple, TupleDesc desc, int max)
 {
 	AtpHeldRow *row = &held->rows[held->batch->nmessages];
-	Datum		v[7];
-	bool		null[7];
+	Datum		v[8];
+	bool		null[8];
 	bytea	   *bytes;
+	AtpWhyHeld	why;
 
 	Assert(held->batch->nmessages < max);
 	heap_deform_tuple(tuple, desc, v, null);
@@ -349,7 +375,10 @@ add_event(Held *held, HeapTuple tuple, TupleDesc desc, int max)
 	row->rev = DatumGetAtpTid(v[1]);
 	row->subscription = DatumGetTextPCopy(v[2]);
 	row->seq = DatumGetInt64(v[3]);
-	row->why = why_of(held, row, atp_held_why(TextDatumGetCString(v[4])));
+	why = atp_held_why(TextDatumGetCString(v[4]));
+	row->gap = why == ATP_HELD_GAP;
+	row->held_at = DatumGetTimestampTz(v[7]);
+	row->why = why_of(held, row, why);
 	row->asked_at = null[5] ? DT_NOBEGIN : DatumGetTimestampTz(v[5]);
 	if (!atp_batch_add(held->batch, (const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)))
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
@@ -496,7 +525,7 @@ sweep(AtpReleaser *r, AtpApply *a, bool stuck)
 	{
 		if (r->shard == 0 && !stuck)
 			drop_stray(a);
-		any = execute_of_shard(r, a, NAME_ALL, stuck) > 0;
+		any = execute_of_shard(r, a, NAME_ALL, BoolGetDatum(stuck)) > 0;
 		if (r->shard == 0 && !stuck)
 			try_unhold(a);
 	}
@@ -510,12 +539,20 @@ atp_releaser(int shard, int shards)
 	return (AtpReleaser) {.shard = shard, .shards = shards};
 }
 
+void
+atp_release_note(AtpReleaser *r, const AtpBatch *batch)
+{
+	r->waits |= batch->held || batch->released;
+	r->more |= batch->released;
+}
+
 long
 atp_release_due(const AtpReleaser *r, AtpTime now)
 {
 	if (r->more || !r->swept)
 		return 0;
-	return r->waits ? atp_remaining(now, r->look, LOOK_MS) : -1;
+	/* others hold events, too, and may have gone away */
+	return r->waits ? atp_remaining(now, r->look, LOOK_MS) : atp_remaining(now, r->sweep, SWEEP_MS);
 }
 
 AtpApplied

@@ -25,7 +25,10 @@ typedef struct AtpReleaser
 
 extern AtpReleaser atp_releaser(int shard, int shards);
 
-/* Milliseconds until there may be something to do; -1: not before events are held. */
+/* What applying a batch says of events that wait. */
+extern void atp_release_note(AtpReleaser *r, const AtpBatch *batch);
+
+/* Milliseconds until there may be something to do. */
 extern long atp_release_due(const AtpReleaser *r, AtpTime now);
 
 /* One bounded step; skips are what it counted.  As atp_apply(), the reason in cxt. */

@@ -50,7 +50,7 @@ static const AtpColumn columns[] = {
 		"whether the records are those of the account: partial, unproven, desynchronized, resyncing or synchronized",
 	MEMBER(sync)},
 	{"hold", ATP_TYPE_TEXT, ATP_VALUE, NULL,
-		"why events of it wait in atproto.held_event: identity, resync; release: they are about to be taken; null: none do",
+		"why events of it wait in atproto.held_event: identity, gap, resync; release: they are about to be taken; null: none do",
 	MEMBER(hold), 0, "CREATE INDEX IF NOT EXISTS repo_hold ON #.repo (hold, did) WHERE hold IS NOT NULL"},
 	{"verified", ATP_TYPE_BOOL, ATP_VALUE, "NOT NULL DEFAULT false",
 	"whether rev and data are of a commit whose signature by the account was verified", MEMBER(verified)},
@@ -129,7 +129,7 @@ static const AtpStatement statements[] = {
 	},
 	[MARK_FETCHED] = {
 		"UPDATE #.repo SET sync = 'desynchronized', updated_at = now()"
-		" WHERE did OPERATOR(@.=) ANY ($1) AND hold = 'resync' AND sync IS DISTINCT FROM 'desynchronized'",
+		" WHERE did OPERATOR(@.=) ANY ($1) AND hold IN ('resync', 'gap') AND sync IS DISTINCT FROM 'desynchronized'",
 		SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
 	[LEAVE_TO_PURGE] = {
@@ -154,7 +154,7 @@ static const AtpStatement statements[] = {
 		SPI_OK_SELECT, {ATP_TYPE_DID}, {0}, &atp_repo_table
 	},
 	[HOLDING] = {
-		"SELECT did FROM #.repo WHERE hold IN ('identity', 'release') AND ($1 IS NULL OR did OPERATOR(@.=) ANY ($1))",
+		"SELECT did FROM #.repo WHERE hold IN ('identity', 'gap', 'release') AND ($1 IS NULL OR did OPERATOR(@.=) ANY ($1))",
 		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
 	[RELEASED] = {
@@ -170,7 +170,10 @@ static const AtpStatement statements[] = {
 		}
 	},
 	[UNHOLD] = {
-		"UPDATE #.repo SET hold = NULL, updated_at = now() WHERE did OPERATOR(@.=) ANY ($1) AND hold IN ('identity', 'release')",
+		"UPDATE #.repo SET hold = NULL, updated_at = now(),"
+		/* what waited for a commit has gone, and nobody will bring it again */
+		" sync = CASE WHEN hold = 'gap' THEN 'desynchronized' ELSE sync END"
+		" WHERE did OPERATOR(@.=) ANY ($1) AND hold IN ('identity', 'gap', 'release')",
 		SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
 	[FORGET_REPOS] = {

@@ -145,6 +145,8 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	repo->has_status_seq = true;
 	repo->host = cstring_to_text(s->apply->sub->ep->host);
 	repo->changed = true;
+	/* they are obsolete, and must not outlive a deletion */
+	event->closes = repo->gap && !repo->active;
 	if (event->unconfirmed || (event->by_stranger && !repo->active && has_some))
 		atp_repo_doubt(repo, event);
 	if (event->unconfirmed || !atp_is_deletion(event))
@@ -296,7 +298,7 @@ announces_others(const AtpRepoState *repo, const AtpEvent *event)
 }
 
 static void
-take_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect)
+take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 {
 	int64	   *skips = s->apply->skips;
 
@@ -329,6 +331,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *e
 		note_first(repo, event);
 	repo->has_rev = true;
 	repo->rev = event->rev;
+	event->closes = repo->gap && event->held == NULL;
 	repo->commit = event->commit;
 	repo->data = event->data;
 	repo->verified = event->signature != NULL;
@@ -355,6 +358,24 @@ why_fetched(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 	return backfill >= ATP_BACKFILL_SEEN && is_sync(repo, ATP_SYNC_PARTIAL) && !repo->has_synced ? ATP_FETCH_SEEN : ATP_FETCH_NOT;
 }
 
+void
+atp_repo_note_held(AtpRepoState *repo, const AtpEvent *event)
+{
+	bool		gap = event->why_held == ATP_HELD_GAP;
+
+	if (event->held == NULL)
+	{
+		repo->adds = true;
+		if (gap)
+			repo->first_held = repo->waits ? Min(repo->first_held, event->rev) : event->rev;
+	}
+	if (event->why_held != ATP_HELD_ORDER)
+		repo->gap = gap;
+	repo->waits = true;
+	/* what waits for a commit from the stream does not keep that back */
+	repo->stays |= event->held != NULL || !repo->gap;
+}
+
 /* It has no effect on rows (judge.h). */
 static void
 pass_over(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
@@ -364,7 +385,7 @@ pass_over(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 	switch (event->judged)
 	{
 		case ATP_JUDGED_HELD:
-			repo->stays = repo->waits = true;
+			atp_repo_note_held(repo, event);
 			skips[ATP_SKIP_HELD] += event->held == NULL;
 			break;
 		case ATP_JUDGED_FALSE:
@@ -389,6 +410,7 @@ atp_repos_take(AtpRepos *s, int index)
 	AtpEffect	effect = {0};
 
 	event->fetch = ATP_FETCH_NOT;
+	event->closes = false;
 	if (!s->judged)
 		atp_judge(s, index);
 	if (event->judged != ATP_JUDGED_TRUE)

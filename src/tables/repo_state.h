@@ -60,6 +60,8 @@ typedef struct AtpRepoState
 	bool		waits;			/* there are some: what comes from the stream waits, too */
 	bool		follows;		/* some of them come now ... */
 	bool		stays;			/* ... but go on waiting from here on; so does what comes */
+	bool		gap;			/* the first of those that wait does so for a commit before it: that is not to wait */
+	bool		adds;			/* in this transaction, some are added to those that wait */
 } AtpRepoState;
 
 struct AtpRepos
@@ -78,12 +80,13 @@ struct AtpRepos
 	AtpIdentity *identities;	/* of each of them; NULL: below level full */
 	TimestampTz now;			/* when these were read */
 	bool		judged;			/* the events are, from before */
+	List	   *others;			/* see union.h */
 };
 
 /* Its state is this one from now on; true: it was another. */
 extern bool atp_repo_set_sync(AtpRepoState *repo, AtpSync sync);
 
-/* Does it wait, for this (identity, resync, release)? */
+/* Does it wait, for this (identity, gap, resync, release)? */
 extern bool atp_repo_is_held(const AtpRepoState *repo, const char *why);
 
 /* Who takes what has waited need not be the subscription that it came by. */
@@ -103,6 +106,9 @@ extern void atp_repo_doubt(const AtpRepoState *repo, AtpEvent *event);
 
 /* Has its account been deleted, and does nobody doubt that any more? */
 extern bool atp_repo_is_deleted(const AtpRepoState *repo);
+
+/* An event of it is held: what follows for those that come. */
+extern void atp_repo_note_held(AtpRepoState *repo, const AtpEvent *event);
 
 /* By its DID; NULL: it is not among them. */
 extern AtpRepoState *atp_repo_of(const AtpRepos *s, struct varlena *did);

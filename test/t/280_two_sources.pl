@@ -1,8 +1,8 @@
 # 280_two_sources.pl
 #		Two streams with the same repositories into the same tables, at the same
-#		time and out of step: each record is there as if there were one.  What the
-#		faster one lacked cannot come through the other any more; it is noticed, and
-#		a refill brings it.  F-03, F-08, F-15.
+#		time and out of step: each record is there as if there were one.  What one
+#		lacked that was alone cannot come through another that begins later; it is noticed, and
+#		a refill brings it.  F-03, F-08, F-15.  (280_union.pl has those that run at once.)
 
 use strict;
 use warnings FATAL => 'all';

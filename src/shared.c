@@ -6,7 +6,7 @@
 
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "process/shared.h"
+#include "shared.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 

@@ -1,0 +1,86 @@
+/*
+ * union.c
+ *		Several sources of the same tables.
+ */
+#include "postgres.h"
+
+#include "config/owner.h"
+#include "config/spi.h"
+#include "identity/identity.h"
+#include "source.h"
+#include "stream/format.h"
+#include "tables/union.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/timestamp.h"
+
+int			atp_union_wait_ms;
+
+static AtpIsConnected is_connected = NULL;
+
+void
+atp_union_init(void)
+{
+	DefineCustomIntVariable("atproto.union_wait",
+							"Longest time that a commit waits for a missing one before it, which another subscription of the same tables may bring.",
+							"Zero: none waits.", &atp_union_wait_ms, 30000, 0, 3600000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+}
+
+void
+atp_union_ask(AtpIsConnected function)
+{
+	is_connected = function;
+}
+
+/* By the clock that has written it; where that was set back, nobody waits for it to come there again. */
+bool
+atp_union_goes_on(TimestampTz since)
+{
+	TimestampTz now = GetCurrentTransactionStartTimestamp();
+
+	return since <= now && !TimestampDifferenceExceeds(since, now, atp_union_wait_ms);
+}
+
+/* The subscriptions of these tables, but those that are paused or stopped: their owners are no business of this one's. */
+static List *
+subscriptions(const AtpApply *a)
+{
+	AtpCaller	caller = atp_as_table_owner("subscription");
+	AtpResult	rows = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND enabled AND stopped IS NULL",
+								 ATP_ARGS(atp_text_arg(atp_target(a->statements))));
+	List	   *list = NIL;
+
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		AtpSubscription *sub = atp_subscription_get(atp_get_text(atp_result_row(rows, i), "name"), CurrentMemoryContext);
+
+		if (sub != NULL)
+			list = lappend(list, sub);
+	}
+	atp_result_free(rows);
+	atp_owner_end(caller);
+	return list;
+}
+
+bool
+atp_union_has_other(const AtpApply *a, List **others, const AtpEvent *event)
+{
+	const char *mine = event->held != NULL ? text_to_cstring(event->held->subscription) : a->sub->name;
+	ListCell   *lc;
+
+	if (is_connected == NULL || atp_union_wait_ms == 0)
+		return false;
+	/* this one is among them, unless it has just been paused */
+	if (*others == NIL)
+		*others = subscriptions(a);
+	foreach(lc, *others)
+	{
+		const AtpSubscription *other = lfirst(lc);
+
+		if (strcmp(other->name, mine) != 0 && other->source != NULL && other->source->has_chain &&
+			atp_wants_did(&other->settings, event->did) && is_connected(other->name, atp_union_wait_ms))
+			return true;
+	}
+	return false;
+}
