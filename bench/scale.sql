@@ -1,131 +1,85 @@
--- What bench/scale.sh measures while record grows.  Its steps call these.
+-- What bench/scale.sh measures while tables grow: what all layouts have in common.
 
--- Three layouts of the table of the extension, each in a schema of its own.
-CREATE PROCEDURE make_layout(layout text) LANGUAGE plpgsql AS $$
-BEGIN
-	EXECUTE format('CREATE SCHEMA %I', layout);
-	PERFORM set_config('search_path', layout || ', public', false);
-	CREATE TABLE model (LIKE atproto.record INCLUDING ALL);
-	CASE layout
-		WHEN 'plain' THEN
-			CREATE TABLE record (LIKE model INCLUDING ALL);
-		WHEN 'hash' THEN
-			CREATE TABLE record (LIKE model INCLUDING ALL) PARTITION BY HASH (did);
-			FOR i IN 0..7 LOOP
-				EXECUTE format('CREATE TABLE record_%s PARTITION OF record FOR VALUES WITH (MODULUS 8, REMAINDER %s)', i, i);
-			END LOOP;
-		WHEN 'list' THEN
-			CREATE TABLE record (LIKE model INCLUDING ALL) PARTITION BY LIST (collection);
-			CREATE TABLE record_post PARTITION OF record FOR VALUES IN ('app.bsky.feed.post');
-			CREATE TABLE record_rest PARTITION OF record DEFAULT;
-			-- likes by the time in their keys: of the simulated day, a quarter each
-			CREATE TABLE record_like PARTITION OF record FOR VALUES IN ('app.bsky.feed.like') PARTITION BY RANGE (rkey);
-			FOR i IN 0..3 LOOP
-				EXECUTE format('CREATE TABLE record_like_%s PARTITION OF record_like FOR VALUES FROM (%L) TO (%L)', i,
-					tid_floor('2026-01-01Z'::timestamptz + i * interval '6 hours'),
-					tid_floor('2026-01-01Z'::timestamptz + (i + 1) * interval '6 hours'));
-			END LOOP;
-			CREATE TABLE record_like_rest PARTITION OF record_like DEFAULT;
-	END CASE;
-	ALTER TABLE record DROP CONSTRAINT record_pkey;
-END $$;
-
--- The leaves of the key's index are as full as they are when its rows came one by one.
-CREATE PROCEDURE make_indexes() LANGUAGE plpgsql AS $$
-BEGIN
-	ALTER TABLE record ADD CONSTRAINT record_pkey PRIMARY KEY (did, collection, rkey) WITH (fillfactor = 70);
-	CREATE INDEX record_collection ON record (collection);
-	CREATE INDEX record_post_time ON record (rkey, did) WHERE collection = 'app.bsky.feed.post';
-END $$;
-CREATE PROCEDURE drop_indexes() LANGUAGE plpgsql AS $$
-BEGIN
-	ALTER TABLE record DROP CONSTRAINT record_pkey;
-	DROP INDEX record_collection, record_post_time;
-END $$;
-
+-- Milliseconds of a processor that this process has had, and the bytes that it has read from the disk.
 CREATE FUNCTION busy() RETURNS float8 LANGUAGE sql VOLATILE AS
 	$$ SELECT split_part(pg_read_file('/proc/self/schedstat'), ' ', 1)::float8 / 1e6 $$;
+CREATE FUNCTION read_bytes() RETURNS float8 LANGUAGE sql VOLATILE AS
+	$$ SELECT substring(pg_read_file('/proc/self/io') FROM 'read_bytes: (\d+)')::float8 $$;
+-- and that sessions on the workers of Citus have had
+CREATE FUNCTION busy_workers() RETURNS float8 LANGUAGE sql VOLATILE AS $$ SELECT 0::float8 $$;
+SELECT :'layout' = 'citus' AS citus \gset
+\if :citus
+CREATE OR REPLACE FUNCTION busy_workers() RETURNS float8 LANGUAGE sql VOLATILE AS $f$
+	SELECT sum(result::float8) FROM run_command_on_workers($$
+		SELECT coalesce(sum(split_part(pg_read_file('/proc/' || pid || '/schedstat', 0, 100, true), ' ', 1)::float8), 0) / 1e6
+		FROM pg_stat_activity WHERE backend_type = 'client backend'$$) $f$;
+ALTER SYSTEM SET citus.max_cached_conns_per_worker = 8;		-- what a session did that has ended is not counted
+SELECT pg_reload_conf();
+\endif
 
-CREATE TABLE result (layout text, millions int, n int, what text, value float8, PRIMARY KEY (layout, millions, n));
+CREATE FUNCTION layout() RETURNS text LANGUAGE sql IMMUTABLE RETURN :'layout';
+CREATE TABLE result (millions int, n numeric, what text, value float8, PRIMARY KEY (millions, n));
 
--- What to do with a table of so many rows: the next rows of the stream, and the
--- keys of 1,000 rows, all over the table.
-CREATE PROCEDURE choose_rows(there bigint, following int) LANGUAGE plpgsql AS $$
-BEGIN
-	CREATE TABLE fresh AS SELECT * FROM stage WHERE n > there AND n <= there + following;
-	CREATE INDEX ON fresh (n);
-	CREATE TABLE probe AS SELECT did, collection, rkey FROM stage WHERE n % (there / 1000) = 7 AND n <= there;
-	ANALYZE fresh, probe;
-END $$;
-
--- Inserts the fresh rows as the consumer does: a statement and a transaction for each 4,096.
-CREATE PROCEDURE insert_rows(millions int, there bigint, following int) LANGUAGE plpgsql AS $$
-DECLARE
-	started float8 := busy();
-	lsn pg_lsn := pg_current_wal_lsn();
-BEGIN
-	FOR i IN there + 1..there + following BY 4096 LOOP
-		INSERT INTO record AS r (did, collection, rkey, cid, rev, value)
-		SELECT did, collection, rkey, cid, rev, value FROM fresh WHERE n BETWEEN i AND i + 4095
-		ON CONFLICT (did, collection, rkey) DO UPDATE SET rev = excluded.rev, cid = excluded.cid, value = excluded.value;
-		COMMIT;
-	END LOOP;
-	INSERT INTO result VALUES
-		(current_schema, millions, 1, 'insertion, µs a row', (busy() - started) * 1000 / following),
-		(current_schema, millions, 2, 'log, bytes a row', (pg_current_wal_lsn() - lsn) / following);
-END $$;
+-- The 300 days before 2024, in which the rows of the largest size came, one after the other.  (The
+-- simulator's time begins then.)
+CREATE FUNCTION key_of(n bigint) RETURNS atproto.tid LANGUAGE sql IMMUTABLE PARALLEL SAFE
+	RETURN ((1678147200000000 + n * (300 * 86400000000 / :events)) * 1024 + n % 1024)::atproto.tid;
+-- Who made row n: there is a new account for each 430 rows, and older ones do more.
+CREATE FUNCTION author_of(n bigint) RETURNS did LANGUAGE sql IMMUTABLE PARALLEL SAFE
+	RETURN account((n / 430 * power(fraction(n, 3), 1.5))::bigint);
 
 -- Microseconds of a processor that one of the statement's parts takes, when it
--- has run before; often enough, because the kernel counts in ticks.
-CREATE PROCEDURE measure(millions int, n int, what text, statement text, parts int DEFAULT 1) LANGUAGE plpgsql AS $$
+-- has run before; often enough, because the kernel counts in ticks.  And by the clock, and
+-- from the disk, when it is run for the first time.
+CREATE PROCEDURE measure(millions int, n int, what text, statement text, parts int DEFAULT 1, first boolean DEFAULT true) LANGUAGE plpgsql AS $$
 DECLARE
+	began timestamptz := clock_timestamp();
+	disk float8 := read_bytes();
 	started float8;
 	passed float8 := 0;
 	times int := 0;
 BEGIN
 	EXECUTE statement;
-	started := busy();
+	INSERT INTO result
+	SELECT * FROM (VALUES
+		(millions, n + 0.1, '– the first time, by the clock, µs', extract(epoch FROM clock_timestamp() - began) * 1e6 / parts),
+		(millions, n + 0.2, '– kB from the disk', (read_bytes() - disk) / 1000 / parts)) f WHERE first;
+	started := busy() + busy_workers();
 	WHILE passed < 200 LOOP
 		EXECUTE statement;
 		times := times + 1;
-		passed := busy() - started;
+		passed := busy() + busy_workers() - started;
 	END LOOP;
-	INSERT INTO result VALUES (current_schema, millions, n, what, passed * 1000 / times / parts);
+	INSERT INTO result VALUES (millions, n, what, passed * 1000 / times / parts);
 END $$;
 
--- What readers ask of record with so many million rows.
-CREATE PROCEDURE read_rows(millions int) LANGUAGE plpgsql AS $$
-BEGIN
-	SET LOCAL enable_hashjoin = off;
-	SET LOCAL enable_mergejoin = off;
-	CALL measure(millions, 3, 'one record by its key, µs',
-		'SELECT count(r.value) FROM probe p JOIN record r USING (did, collection, rkey)', 1000);
-	CALL measure(millions, 4, 'posts of a repository, µs',
-		$q$SELECT count(r.value) FROM probe p, LATERAL (SELECT rkey, value FROM record r
-			WHERE r.did = p.did AND collection = 'app.bsky.feed.post' ORDER BY rkey DESC LIMIT 50) r$q$, 1000);
-	CALL measure(millions, 5, 'the 50 newest posts, µs',
-		$q$SELECT did, rkey, value FROM record WHERE collection = 'app.bsky.feed.post' ORDER BY rkey DESC LIMIT 50$q$);
-	CALL measure(millions, 6, 'records by collection, ms for a million',
-		'SELECT collection, count(*) FROM record GROUP BY collection', 1000 * millions);
-	DROP TABLE probe, fresh;
-END $$;
+CREATE TABLE begun (at float8, lsn pg_lsn, bytes numeric);
+CREATE PROCEDURE vacuum_begins() LANGUAGE sql AS $$ TRUNCATE begun; INSERT INTO begun VALUES (busy() + busy_workers()) $$;
+CREATE PROCEDURE vacuum_ends(millions int) LANGUAGE sql AS
+	$$ INSERT INTO result SELECT millions, 5, 'filling: VACUUM (ANALYZE), µs a row', (busy() + busy_workers() - at) / 1000 / millions FROM begun $$;
 
--- The table as Markdown: each figure, and its ratio to the plain table's at the smallest size.
+-- The tables as Markdown: each figure, and its ratio to that of the smallest size.
 CREATE VIEW growth AS
 WITH figure AS (
-	SELECT n, what, value, layout, millions, array_position('{plain,hash,list}', layout) AS place,
-		   first_value(value) OVER (PARTITION BY n ORDER BY array_position('{plain,hash,list}', layout), millions) AS base
+	SELECT n, what, value, millions, first_value(value) OVER (PARTITION BY n ORDER BY millions) AS base
 	FROM result)
-SELECT '| |' || string_agg(format(' %s, %s million |', layout, millions), '' ORDER BY place, millions) AS line FROM figure WHERE n = 1
+SELECT '| |' || string_agg(format(' %s million |', millions), '' ORDER BY millions) AS line FROM figure WHERE n = 1
 UNION ALL
 SELECT '|---|' || repeat('---|', count(*)::int) FROM figure WHERE n = 1
 UNION ALL
 SELECT line FROM (
-	SELECT n, format('| %s |', what) || string_agg(format(' %s (%s) |', round(value::numeric, 1), round((value / base)::numeric, 2)), '' ORDER BY place, millions) AS line
+	SELECT n, format('| %s |', what) || string_agg(format(' %s%s |', round(value::numeric, CASE WHEN value < 100 THEN 1 ELSE 0 END),
+			   CASE WHEN base > 0.05 THEN format(' (%s)', round((value / base)::numeric, 2)) END), '' ORDER BY millions) AS line
 	FROM figure GROUP BY n, what ORDER BY n) l;
-
 CREATE TABLE removal (line text);
-CREATE FUNCTION size_of_record() RETURNS numeric LANGUAGE plpgsql VOLATILE AS $$
+
+-- What of the key's index has to be in memory for a look-up to read no more of it than a leaf.
+CREATE EXTENSION pgstattuple;
+CREATE PROCEDURE inner_pages() LANGUAGE plpgsql AS $$
 BEGIN
-	RETURN (SELECT sum(pg_total_relation_size(oid)) / 1e6 FROM pg_class WHERE relkind = 'r' AND relnamespace = current_schema::regnamespace);
+	IF layout() <> 'citus' THEN
+		INSERT INTO removal
+		SELECT format(E'\nOf the key at the largest size %s MB are inner pages, and %s MB are leaves.', round(sum(internal_pages) * 8192 / 1e6), round(sum(leaf_pages) * 8192 / 1e6))
+		FROM pg_class, pgstatindex(oid) WHERE relkind = 'i' AND relname ~ '^(record|link)(_(?!event).*)?_pkey$' AND relnamespace = 'grown'::regnamespace;
+	END IF;
 END $$;
