@@ -77,7 +77,7 @@ start_workers() {
 			shared_buffers = 2GB
 		X
 		as "$BIN/pg_ctl" -D "$W/node$node" -l "$W/log$node" -w start >/dev/null
-		"${PSQL[@]}" -p $((port + node)) -o /dev/null -c "CREATE EXTENSION citus"
+		"${PSQL[@]}" -p "$((port + node))" -o /dev/null -c "CREATE EXTENSION citus"
 		"${PSQL[@]}" -o /dev/null -c "SELECT citus_add_node('127.0.0.1', $((port + node)))"
 	done
 }
@@ -159,14 +159,14 @@ heading() {
 for layout in $LAYOUTS; do
 	load=$(cut -d' ' -f1 /proc/loadavg)
 	port=$((20000 + RANDOM % 10000))
-	PSQL=("$BIN/psql" -h "$W" -p $port -U postgres -X -q -At -v ON_ERROR_STOP=1)
+	PSQL=("$BIN/psql" -h "$W" -p "$port" -U postgres -X -q -At -v ON_ERROR_STOP=1)
 	case $layout in
 		citus) start citus,atproto; start_workers ;;
 		*) start atproto ;;
 	esac
 	"${PSQL[@]}" -v events=$((LAST * 1000000)) -v layout="$layout" -o /dev/null \
 		-c "CREATE EXTENSION atproto" -c "SELECT atproto.create_tables('atproto')" -f "$HERE/events.sql" -f "$HERE/scale.sql"
-	if [ $layout = hot ]; then
+	if [ "$layout" = hot ]; then
 		"${PSQL[@]}" -o /dev/null -c "ALTER SYSTEM SET autovacuum = on" -c "SELECT pg_reload_conf()" -f "$HERE/scale-hot.sql"
 		{
 			echo "### Tables that are updated all the time"
@@ -177,7 +177,7 @@ for layout in $LAYOUTS; do
 			echo "|---|---|---|---|---|---|"
 			"${PSQL[@]}" -c "SELECT line FROM hot"
 		} >"$W/section"
-	elif [ $layout = tables ]; then
+	elif [ "$layout" = tables ]; then
 		"${PSQL[@]}" -o /dev/null -c "CREATE SCHEMA grown"
 		log=$(consume grown 1 ", events => 'keep', links => 'all', count_collections => true" | cut -d'|' -f3 | cut -d. -f1)
 		{
@@ -191,7 +191,7 @@ for layout in $LAYOUTS; do
 			"${PSQL[@]}" -f "$HERE/scale-tables.sql"
 		} >"$W/section"
 	else
-		if [ $layout = links ]; then
+		if [ "$layout" = links ]; then
 			"${PSQL[@]}" -o /dev/null -f "$HERE/scale-links.sql"
 			measure_links
 		else
@@ -201,7 +201,7 @@ for layout in $LAYOUTS; do
 			measure_records
 		fi
 		{
-			echo "### Scale: $(heading $layout)"
+			echo "### Scale: $(heading "$layout")"
 			echo
 			echo "\`LAYOUTS=$layout STEPS=\"$STEPS\" bench/scale.sh\`: $(machine), load $load before and $(cut -d' ' -f1 /proc/loadavg) after. In brackets, divided by the first column."
 			echo
