@@ -1,16 +1,17 @@
 #!/usr/bin/python3
 """Turns a capture of subscribeRepos into what Jetstream makes of it: one text for each operation.
 
-    jetstream.py v1 CAPTURE [--ties PERCENT] [--back MICROSECONDS] [--seed N] [--cursor] > FILE
-    jetstream.py v2 CAPTURE [--first SEQ] > FILE
-    jetstream.py lies v1|v2 DID > FILE
+    jetstream.py v1 CAPTURE [--spread MICROSECONDS] [--ties PERCENT] [--back MICROSECONDS] [--seed N] [--cursor] > FILE
+    jetstream.py v2 CAPTURE [--first SEQ] [--step N] > FILE
+    jetstream.py lies|broken v1|v2 DID [--first SEQ] > FILE
 
-v1: as /subscribe sends them.  time_us is made from the time of the frame, and increases; with --ties so many
+v1: as /subscribe sends them.  time_us is made from the time of the frame, and increases (--spread: by so much at least); with --ties so many
     percent have the time of the text before, with --back each is up to so much earlier.  An account's never
     go back.  With --cursor each has its position, as newer servers send.  No #sync.
-v2: as network.bsky.jetstream.subscribeEvents sends them.  seq counts up.  After #sync come the account's records
-    as creates, of that revision; those that no message has named are not known here.
-lies: texts that no server should send, each with a fault of its own, of one account that is nobody else's.
+v2: as network.bsky.jetstream.subscribeEvents sends them.  seq counts up, by N.  After #sync come the account's records
+    as creates, of that revision; those that no message has named are not known here.  A #sync that is not
+    newer than the repository is not there: it breaks nothing.
+lies, broken: texts that no server should send, each with a fault of its own, of one account that is nobody else's.
 
 The output is a capture file of texts.  A frame that is not well-formed, or an operation of one, gives
 nothing: a Jetstream drops it.  The same arguments give the same bytes.
@@ -87,7 +88,8 @@ def is_deep(value, depth=128):
 class Clock:
     """When the server saw each event."""
 
-    def __init__(self, ties=0, back=0, seed=1):
+    def __init__(self, spread=1, ties=0, back=0, seed=1):
+        self.spread = spread
         self.ties = ties
         self.back = back
         self.random = random.Random(seed)
@@ -95,8 +97,8 @@ class Clock:
         self.last = {}  # of each account
 
     def of(self, did, sent):
-        if not (self.ties and self.random.random() * 100 < self.ties):
-            self.now = max(self.now + 1, microseconds(sent))
+        if self.now == 0 or self.random.random() * 100 >= self.ties:
+            self.now = max(self.now + self.spread, microseconds(sent))
         seen = max(self.now - self.random.randrange(self.back + 1), self.last.get(did, 0))
         self.last[did] = seen
         return seen
@@ -125,12 +127,13 @@ class V1:
 
 
 class V2:
-    def __init__(self, first=1):
+    def __init__(self, first=1, step=1):
         self.clock = Clock()
-        self.seq = first - 1
+        self.step = step
+        self.seq = first - step
 
     def message(self, did, sent, kind, body):
-        self.seq += 1
+        self.seq += self.step
         head = {"$type": f"{NSID}#{kind}", "seq": self.seq, "did": did, "time": rfc3339(self.clock.of(did, sent))}
         return text({"$type": "message", "payload": {**head, **body}})
 
@@ -141,7 +144,7 @@ class V2:
         yield self.message(did, sent, kind, {kind: plain(body)})
 
 
-def operations(did, rev, ops, blocks):
+def operations(rev, ops, blocks):
     """(body of a #commit) for each operation that JSON can hold."""
     for op in ops:
         collection, _, rkey = op["path"].partition("/")
@@ -159,9 +162,45 @@ def operations(did, rev, ops, blocks):
         yield body
 
 
+class Repository:
+    """What a Jetstream knows of one."""
+
+    def __init__(self):
+        self.rev = ""
+        self.active = True
+        self.records = {}  # (collection, rkey) -> body of a create
+
+    def moves(self, payload):
+        if not self.active or payload["rev"] <= self.rev:
+            return False
+        self.rev = payload["rev"]
+        return True
+
+    def operation(self, body):
+        path = body["collection"], body["rkey"]
+        self.records.pop(path, None)
+        if body["operation"] != "delete":
+            self.records[path] = {**body, "operation": "create"}
+
+    def account(self, payload):
+        self.active = payload["active"]
+        if payload.get("status") == "deleted":
+            self.records.clear()
+
+
+def well_formed(kind, payload, did):
+    """The blocks of a #commit or #sync; wire.Malformed."""
+    reader = state.State()
+    blocks, root, _ = reader.signed(payload, did)
+    if kind == "commit":
+        if root != wire.cid(payload["commit"]):
+            raise wire.Malformed("commit")
+        reader.check_operations(payload["ops"], blocks)
+    return blocks
+
+
 def convert(capture, out):
-    seen = state.State()
-    records = {}  # did -> {(collection, rkey): body of a create}
+    repositories = {}
     for message in wire.messages(capture):
         header, payload = wire.frame(message)
         if header.get("op") != 1 or header["t"] not in ("#commit", "#sync", "#account", "#identity"):
@@ -169,71 +208,91 @@ def convert(capture, out):
         kind = header["t"][1:]
         did = payload["repo"] if kind == "commit" else payload["did"]
         sent = payload["time"]
+        repository = repositories.setdefault(did, Repository())
         try:
-            if kind in ("commit", "sync"):
-                blocks, root, _ = seen.signed(payload, did)
-            if kind == "commit":
-                if root != wire.cid(payload["commit"]):
-                    continue
-                seen.check_operations(payload["ops"], blocks)
+            blocks = well_formed(kind, payload, did) if kind in ("commit", "sync") else None
         except wire.Malformed:
             continue
-        mine = records.setdefault(did, {})
         if kind == "commit":
-            for body in operations(did, payload["rev"], payload["ops"], blocks):
-                path = body["collection"], body["rkey"]
-                mine.pop(path, None)
-                if body["operation"] != "delete":
-                    mine[path] = {**body, "operation": "create"}
+            moved = repository.moves(payload)
+            for body in operations(payload["rev"], payload["ops"], blocks):
+                if moved:
+                    repository.operation(body)
                 yield out.commit(did, sent, body)
-            continue
-        yield from out.wrapped(did, sent, kind, payload)
-        if kind == "account" and payload.get("status") == "deleted":
-            mine.clear()
-        if kind == "sync" and isinstance(out, V2):
-            for body in mine.values():
-                yield out.commit(did, sent, {**body, "rev": payload["rev"]})
+        elif kind == "sync":
+            if isinstance(out, V2) and repository.moves(payload):
+                yield from out.wrapped(did, sent, kind, payload)
+                for body in repository.records.values():
+                    yield out.commit(did, sent, {**body, "rev": payload["rev"]})
+        else:
+            yield from out.wrapped(did, sent, kind, payload)
+            if kind == "account":
+                repository.account(payload)
 
 
-def lies(version, did):
-    """Each must become a dead letter, or be passed over; a record is stored of none."""
-    out = V1(Clock()) if version == "v1" else V2(first=1_000_000)
-    sent = "2026-01-01T00:00:00.000Z"
-    record = {"$type": "org.example.lie", "text": "a lie"}
-    block = cbor2.dumps(record, canonical=True)
-    n = 0
+SENT = "2024-01-01T00:00:00.000Z"  # when the simulator's captures begin
+LIE = {"$type": "org.example.lie", "text": "a lie"}
 
-    def commit(record=record, block=block, **changes):
-        nonlocal n
-        n += 1
-        body = {"rev": synth.tid(n), "operation": "create", "collection": "org.example.lie", "rkey": f"lie{n}"}
-        if block is not None:
-            body["cid"] = wire.cid_text(synth.cid(block))
-            body["record"] = record
-        body.update(changes)
-        return out.commit(did, sent, {key: value for key, value in body.items() if value is not None})
 
+class Liar:
+    """Texts of one account, which is nobody else's; each is of a newer revision."""
+
+    def __init__(self, version, did, first):
+        self.out = V1(Clock()) if version == "v1" else V2(first)
+        self.did = did
+        self.n = 0
+
+    def commit(self, record=LIE, cid=True, **changes):
+        self.n += 1
+        body = {
+            "rev": synth.tid(self.n),
+            "operation": "create",
+            "collection": "org.example.lie",
+            "rkey": f"lie{self.n}",
+            "cid": wire.cid_text(synth.cid(cbor2.dumps(record, canonical=True))) if cid is True else cid,
+            "record": plain(record),
+            **changes,
+        }
+        body = {key: value for key, value in body.items() if value is not None}
+        return self.out.commit(self.did, SENT, body)
+
+
+def lies(liar):
+    """JSON, but what it says cannot be: each must become a letter, and no more than that: whoever has an account
+    can write such records.  No record is stored.
+    """
+    commit = liar.commit
+    lie = b'"a lie"'
     yield commit(cid=wire.cid_text(synth.cid(b"another")))
     yield commit(cid="bafy")
     yield commit(cid=7)
-    yield commit(record={**record, "text": "another"})
-    yield commit(record="a text", block=cbor2.dumps("a text"))
-    yield commit(record=[record], block=cbor2.dumps([record], canonical=True))
-    yield commit(record={"text": "no type"}, block=cbor2.dumps({"text": "no type"}))
-    yield commit(record={**record, "n": 1.5})
-    yield commit(record={**record, "n": 2**64})
-    yield commit(record={**record, "link": {"$link": "no cid"}})
-    yield commit(record={**record, "bytes": {"$bytes": "***"}})
-    yield commit(record={**record, "bytes": {"$bytes": 7}})
+    yield commit(cid=None)
+    yield commit(record="a text")
+    yield commit(record=[LIE])
+    yield commit(record={"text": "no type"})
+    yield commit(record={**LIE, "n": 1.5})
+    yield commit(record={**LIE, "$type": ""})
+    yield commit(record={**LIE, "blob": {"$type": "blob", "size": -1}})
     yield commit(operation="replace")
     yield commit(operation=None)
+    yield commit(operation=7)
     yield commit(rev="not a tid")
     yield commit(rev=None)
     yield commit(collection="no nsid")
+    yield commit(collection=None)
     yield commit(rkey="..")
     yield commit(rkey="a/b")
-    yield commit(record=None)
-    good = commit()
+    yield commit(rkey=None)
+    yield commit().replace(b"a lie", b"a \\ud800 lie")
+    for value in (b"1e400", b"18446744073709551616", b"1" * 100_000, b'{"$link":"no cid"}', b'{"$bytes":"***"}'):
+        yield commit().replace(lie, value)
+    yield commit().replace(lie, b"[" * 100_000 + b"]" * 100_000)
+    yield commit().replace(lie, b'{"a":' * 100_000 + b"1" + b"}" * 100_000)
+
+
+def broken(liar):
+    """No JSON, or no object: the connection is dropped, and the text kept."""
+    good = liar.commit()
     yield good[:-1]
     yield good + b"}"
     yield good + good
@@ -243,42 +302,41 @@ def lies(version, did):
     yield b"[]"
     yield b'"text"'
     yield b"not JSON"
-    yield b"\xff\xfe" + good
+    yield b"\xef\xbb\xbf" + good
     yield good.replace(b"a lie", b"a \xff lie")
-    yield good.replace(b"a lie", b"a \\ud800 lie")
     yield good.replace(b"a lie", b"a \\x lie")
     yield good.replace(b"a lie", b"a \n lie")
+    yield good.replace(b'"a lie"', b"01")
     yield good.replace(b'"record":{', b'"record":{"text":"twice",')
     yield good.replace(b'"did":', b'"did":"did:example:another","did":', 1)
-    yield good.replace(did.encode(), b"not a did")
-    yield good.replace(b'"a lie"', b"[" * 100_000 + b"]" * 100_000)
-    yield good.replace(b'"a lie"', b'{"a":' * 100_000 + b"1" + b"}" * 100_000)
-    yield good.replace(b'"a lie"', b"1" * 100_000)
-    yield good.replace(b'"a lie"', b"-0")
-    yield good.replace(b'"a lie"', b"1e400")
-    yield good.replace(b"commit", b"unknown")
 
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     kinds = parser.add_subparsers(dest="kind", required=True)
-    v1, v2, false = (kinds.add_parser(name) for name in ("v1", "v2", "lies"))
+    v1, v2 = (kinds.add_parser(name) for name in ("v1", "v2"))
     for each in (v1, v2):
         each.add_argument("capture")
+    v1.add_argument("--spread", type=int, default=1)
     v1.add_argument("--ties", type=float, default=0)
     v1.add_argument("--back", type=int, default=0)
     v1.add_argument("--seed", type=int, default=1)
     v1.add_argument("--cursor", action="store_true")
     v2.add_argument("--first", type=int, default=1)
-    false.add_argument("version", choices=("v1", "v2"))
-    false.add_argument("did")
+    v2.add_argument("--step", type=int, default=1)
+    for name in ("lies", "broken"):
+        false = kinds.add_parser(name)
+        false.add_argument("version", choices=("v1", "v2"))
+        false.add_argument("did")
+        false.add_argument("--first", type=int, default=1)
     args = parser.parse_args()
-    if args.kind == "lies":
-        texts = lies(args.version, args.did)
+    if args.kind in ("lies", "broken"):
+        liar = Liar(args.version, args.did, args.first)
+        texts = (lies if args.kind == "lies" else broken)(liar)
     elif args.kind == "v1":
-        texts = convert(args.capture, V1(Clock(args.ties, args.back, args.seed), args.cursor))
+        texts = convert(args.capture, V1(Clock(args.spread, args.ties, args.back, args.seed), args.cursor))
     else:
-        texts = convert(args.capture, V2(args.first))
+        texts = convert(args.capture, V2(args.first, args.step))
     for each in texts:
         sys.stdout.buffer.write(struct.pack(">I", len(each)) + each)
 

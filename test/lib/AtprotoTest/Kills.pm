@@ -14,7 +14,7 @@ use AtprotoTest ();
 use Test::More;
 use Time::HiRes qw(usleep);
 
-# The node's server was started by the preload, and is again.
+# The node's server was started by the preload (undef: as ever), and is again.
 sub new
 {
 	my ($class, $node, $preload, @more) = @_;
@@ -46,7 +46,7 @@ sub _restart
 	my @orphans = split /\n/, $pids;
 	$how->();
 	AtprotoTest::wait_until(sub { !kill 0, @orphans }, 'the end of the server');
-	$self->{preload}->start($self->{node});
+	$self->{preload} ? $self->{preload}->start($self->{node}) : $self->{node}->start;
 	return;
 }
 

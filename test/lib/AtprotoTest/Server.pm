@@ -39,11 +39,27 @@ sub start
 		files   => PostgreSQL::Test::Utils::tempdir('stream'),
 		tls     => scalar(grep { $_ eq '--tls' } @options),
 		port    => 0,
+		path    => path_of($capture),
 		number  => ++$count }, $class;
 
 	build();
 	$self->_run(@options);
 	return $self;
+}
+
+# Where such messages are to be had: those of Jetstream (test/oracle/jetstream.py) are texts.
+sub path_of
+{
+	my ($capture) = @_;
+	my $first = '';
+
+	return '/xrpc/com.atproto.sync.subscribeRepos' unless -f $capture;    # a pipe can be read once
+	open my $f, '<:raw', $capture or BAIL_OUT("cannot read $capture");
+	read $f, $first, 16;
+	close $f;
+	return '/subscribe' if $first =~ /^.{4}\{"did/s;
+	return '/xrpc/network.bsky.jetstream.subscribeEvents' if $first =~ /^.{4}\{"\$type"/s;
+	return '/xrpc/com.atproto.sync.subscribeRepos';
 }
 
 sub _run
@@ -66,15 +82,15 @@ sub port
 	return $self->{port};
 }
 
-# Where subscribeRepos is; another host name or endpoint can be given.
+# Where subscribeRepos, or Jetstream, is; another host name or endpoint can be given.
 sub url
 {
 	my ($self, %o) = @_;
 	my $scheme = $self->{tls} ? 'wss' : 'ws';
 	my $host   = $o{host} // ($self->{tls} ? 'localhost' : '127.0.0.1');
-	my $nsid   = $o{nsid} // 'com.atproto.sync.subscribeRepos';
+	my $path   = $o{nsid} ? "/xrpc/$o{nsid}" : $self->{path};
 
-	return "$scheme://$host:$self->{port}/xrpc/$nsid";
+	return "$scheme://$host:$self->{port}$path";
 }
 
 # The log so far: a list of hashes, of all kinds or of one ('request', 'end').
