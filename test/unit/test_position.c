@@ -76,6 +76,8 @@ test_times(void)
 	   "times: ties, steps back, and what came before; the highest stays");
 	ok(comes(5000, ATP_PLACE_NEXT, 5000) && missed(0, 0), "times: a pause is no gap");
 	at = atp_position_after(1000, 100);
+	ok(comes(950, ATP_PLACE_NEXT, 1000) && comes(5000, ATP_PLACE_NEXT, 5000) && missed(0, 0), "times: nor is one after what came before");
+	at = atp_position_after(1000, 100);
 	ok(comes(1101, ATP_PLACE_NEXT, 1101) && missed(1000, 1101), "times: nothing from before the cursor or soon after it is a gap");
 	ok(comes(1102, ATP_PLACE_NEXT, 1102) && missed(0, 0), "times: one");
 	at = atp_position_after(1000, 100);
