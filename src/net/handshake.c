@@ -91,7 +91,7 @@ read_error(AtpHandshake *hs, const char *body, size_t n)
 	size_t		at;
 	size_t		len;
 
-	atp_json_init(&r, body, n);
+	atp_json_init(&r, body, n, ATP_JSON_DEPTH_DEFAULT);
 	if (atp_json_next(&r, &item, &at) == ATP_OK && item.kind == ATP_JSON_OBJECT &&
 		atp_json_members(&r, names, 1, &item, &repeated, &at) == ATP_OK && item.kind == ATP_JSON_TEXT && !repeated &&
 		atp_json_text(&item, hs->error, sizeof(hs->error) - 1, &len))
