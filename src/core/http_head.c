@@ -197,28 +197,28 @@ atp_retry_after_seconds(AtpSpan value, uint32_t *seconds)
 	return true;
 }
 
-/* Is a header of this name there, with something in it? */
+/* Is a header of this name there, with something else than this in it? */
 static bool
-says_anything(const AtpHttpHead *head, const char *name)
+says_other(const AtpHttpHead *head, const char *name, const char *expected)
 {
 	const char *p = head->headers.ptr;
 	AtpSpan		value;
 
 	while ((value = next_header(head, &p, name)).ptr != NULL)
-		if (value.len > 0)
+		if (value.len > 0 && !atp_span_is(value, expected))
 			return true;
 	return false;
 }
 
 bool
-atp_http_is_websocket(const AtpHttpHead *head, const char *accept)
+atp_http_is_websocket(const AtpHttpHead *head, const char *accept, const char *protocol)
 {
 	AtpSpan		proof = atp_http_header(head, "sec-websocket-accept");
 
 	return atp_http_has_token(head, "upgrade", "websocket") &&
 		atp_http_has_token(head, "connection", "upgrade") &&
 		proof.ptr != NULL && atp_span_is(proof, accept) &&
-		/* E-09: nothing is offered, so that nothing can be chosen */
-		!says_anything(head, "sec-websocket-extensions") &&
-		!says_anything(head, "sec-websocket-protocol");
+		/* E-09: what is not offered cannot be chosen */
+		!says_other(head, "sec-websocket-extensions", "") &&
+		!says_other(head, "sec-websocket-protocol", protocol != NULL ? protocol : "");
 }

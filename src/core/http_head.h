@@ -41,8 +41,9 @@ extern bool atp_retry_after_seconds(AtpSpan value, uint32_t *seconds);
 
 /*
  * Does a head with status 101 switch to the WebSocket that was asked for?
- * accept is the proof that belongs to the request's key.
+ * accept is the proof that belongs to the request's key; protocol is that which
+ * was offered, and need not be chosen; NULL: none.
  */
-extern bool atp_http_is_websocket(const AtpHttpHead *head, const char *accept);
+extern bool atp_http_is_websocket(const AtpHttpHead *head, const char *accept, const char *protocol);
 
 #endif							/* ATP_HTTP_HEAD_H */

@@ -157,7 +157,7 @@ build_request(AtpConn *conn, const AtpEndpoint *ep, const AtpConnOptions *option
 
 	if (!pg_strong_random(nonce, sizeof(nonce)))
 		memset(nonce, 0x5a, sizeof(nonce)); /* the key is no secret */
-	atp_handshake_start(&conn->handshake, nonce);
+	atp_handshake_start(&conn->handshake, nonce, options->protocol);
 	conn->request_len = atp_handshake_request(&conn->handshake, ep->authority, options->target, headers,
 											  none, sizeof(none));
 	conn->request = palloc(conn->request_len + 1);

@@ -32,6 +32,7 @@ typedef struct AtpConnOptions
 	const char *headers;		/* more header lines, each with its line end; may be "" */
 	const char *ca_file;		/* NULL: the system's authorities */
 	const char *proxy;			/* NULL: from the environment; "": none */
+	const char *protocol;		/* a subprotocol to be offered, which stays as it is; NULL: none */
 	const char *hello;			/* a text to be sent as soon as it is open; NULL: none */
 } AtpConnOptions;
 

@@ -14,12 +14,13 @@
 #define REASON_MAX			60
 
 void
-atp_handshake_start(AtpHandshake *hs, const uint8_t nonce[16])
+atp_handshake_start(AtpHandshake *hs, const uint8_t nonce[16], const char *protocol)
 {
 	char		proof[sizeof(hs->key) + sizeof(WEBSOCKET_GUID)];
 	uint8_t		sha1[20];
 
 	memset(hs, 0, sizeof(*hs));
+	hs->protocol = protocol;
 	(void) EVP_EncodeBlock((unsigned char *) hs->key, nonce, 16);
 	(void) snprintf(proof, sizeof(proof), "%s%s", hs->key, WEBSOCKET_GUID);
 	(void) EVP_Digest(proof, strlen(proof), sha1, NULL, EVP_sha1(), NULL);
@@ -37,8 +38,11 @@ atp_handshake_request(const AtpHandshake *hs, const char *host, const char *targ
 					"Connection: Upgrade\r\n"
 					"Sec-WebSocket-Key: %s\r\n"
 					"Sec-WebSocket-Version: 13\r\n"
+					"%s%s%s"
 					"%s\r\n",
-					target, host, hs->key, headers);
+					target, host, hs->key,
+					hs->protocol ? "Sec-WebSocket-Protocol: " : "", hs->protocol ? hs->protocol : "", hs->protocol ? "\r\n" : "",
+					headers);
 }
 
 AtpHandshakeState
@@ -54,7 +58,7 @@ atp_handshake_answer(AtpHandshake *hs, const char *buf, size_t n)
 		return ATP_HANDSHAKE_BROKEN;
 	if (answer->status != 101)
 		return ATP_HANDSHAKE_REFUSED;
-	return atp_http_is_websocket(answer, hs->accept) ? ATP_HANDSHAKE_DONE : ATP_HANDSHAKE_BROKEN;
+	return atp_http_is_websocket(answer, hs->accept, hs->protocol) ? ATP_HANDSHAKE_DONE : ATP_HANDSHAKE_BROKEN;
 }
 
 /* A body that has this length, as far as errors are read; 0: none. */

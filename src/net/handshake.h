@@ -13,6 +13,7 @@ typedef struct AtpHandshake
 {
 	char		key[32];		/* Sec-WebSocket-Key of the request */
 	char		accept[32];		/* the Sec-WebSocket-Accept that must come */
+	const char *protocol;		/* the subprotocol that is offered; NULL: none */
 	AtpHttpHead answer;			/* its spans point into what was given last */
 	char		error[64];		/* the name of an XRPC error that the answer has (E-05); "" for none */
 	AtpErr		err;
@@ -26,7 +27,7 @@ typedef enum AtpHandshakeState
 	ATP_HANDSHAKE_BROKEN		/* no answer to such a request */
 } AtpHandshakeState;
 
-extern void atp_handshake_start(AtpHandshake *hs, const uint8_t nonce[16]);
+extern void atp_handshake_start(AtpHandshake *hs, const uint8_t nonce[16], const char *protocol);
 
 /*
  * Write the request, with more header lines, each with its line end.  Returns

@@ -67,14 +67,6 @@ what_is_asked(const Consumer *c)
 	return request.hello == NULL ? request.target : psprintf("%s %s", request.target, request.hello);
 }
 
-static const char *
-request_headers(const Consumer *c)
-{
-	if (c->source->subprotocol == NULL)
-		return c->sub->headers;
-	return psprintf("Sec-WebSocket-Protocol: %s\r\n%s", c->source->subprotocol, c->sub->headers);
-}
-
 void
 atp_consumer_connect(Consumer *c)
 {
@@ -98,7 +90,8 @@ atp_consumer_connect(Consumer *c)
 	options = (AtpConnOptions) {
 		.target = request.target,
 		.hello = request.hello,
-		.headers = request_headers(c),
+		.protocol = c->source->subprotocol,
+		.headers = c->sub->headers,
 		.ca_file = c->sub->ca_file,
 		.proxy = c->sub->proxy,
 	};

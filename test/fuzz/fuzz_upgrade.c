@@ -31,7 +31,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			(void) atp_retry_after_seconds(value, &seconds);
 		CHECK(value.ptr == NULL || (value.ptr >= head.headers.ptr &&
 									value.ptr + value.len <= head.headers.ptr + head.headers.len));
-		(void) atp_http_is_websocket(&head, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+		(void) atp_http_is_websocket(&head, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=", "xrpc.v1.json");
 	}
 	if (atp_datetime_parse(s, size, &micros, &at) == ATP_OK)
 		/* years 0000 to 9999, a day more for zones and leap seconds */

@@ -190,7 +190,7 @@ fault("ws-ping-again", "net/websocket.c", "if (ws->out_pos == ws->out_len && !ws
 fault("ws-mask", "net/websocket.c", "->random(buf, len) ? 0 : -1;", "->random(buf, len) ? 0 : 0;", "unit/test_websocket")
 fault("end-first", "net/drop.c", "	if (end->drop != ATP_DROP_NONE)\n		return;\n", "", "unit/test_websocket")
 fault("end-printable", "net/drop.c", "	atp_make_printable(end->why, strlen(end->why));\n", "", "unit/test_handshake", "unit/test_websocket")
-fault("handshake-proof", "net/handshake.c", "return atp_http_is_websocket(answer, hs->accept) ? ATP_HANDSHAKE_DONE", "return answer->len > 0 ? ATP_HANDSHAKE_DONE", "unit/test_handshake")
+fault("handshake-proof", "net/handshake.c", "return atp_http_is_websocket(answer, hs->accept, hs->protocol) ? ATP_HANDSHAKE_DONE", "return answer->len > 0 ? ATP_HANDSHAKE_DONE", "unit/test_handshake")
 fault("handshake-key", "net/handshake.c", "nonce, 16);", "nonce, 15);", "unit/test_handshake")
 fault("handshake-body", "net/handshake.c", "(int) body, buf + answer->len);", "(int) body, buf);", "unit/test_handshake")
 fault("handshake-reason", "net/handshake.c", "answer->reason.len < REASON_MAX ? answer->reason.len : REASON_MAX;", "answer->reason.len;", "unit/test_handshake")

@@ -7,6 +7,7 @@
 #include "unit.h"
 
 static AtpHandshake hs;
+static const char *protocol;	/* that is offered */
 static AtpEnd end;
 static bool more;				/* of the answer is under way */
 
@@ -18,7 +19,7 @@ static bool more;				/* of the answer is under way */
 static void
 begin(void)
 {
-	atp_handshake_start(&hs, (const uint8_t *) "the sample nonce");
+	atp_handshake_start(&hs, (const uint8_t *) "the sample nonce", protocol);
 	memset(&end, 0, sizeof(end));
 }
 
@@ -57,6 +58,12 @@ test_request(void)
 	n = atp_handshake_request(&hs, "example.com:8080", "/xrpc/a.b.c?cursor=5", "X-More: yes\r\n", out, sizeof(out));
 	ok(n == strlen(expected) && strcmp(out, expected) == 0, "the request, with the key of its nonce");
 	ok(atp_handshake_request(&hs, "example.com:8080", "/xrpc/a.b.c?cursor=5", "X-More: yes\r\n", NULL, 0) == n, "its length");
+	protocol = "xrpc.v1.json";
+	begin();
+	n = atp_handshake_request(&hs, "example.com:8080", "/xrpc/a.b.c?cursor=5", "X-More: yes\r\n", out, sizeof(out));
+	ok(n == strlen(out) && strstr(out, "\r\nSec-WebSocket-Protocol: xrpc.v1.json\r\nX-More: yes\r\n\r\n") != NULL, "a subprotocol is offered");
+	ok(answer(SWITCH UP ACCEPT "Sec-WebSocket-Protocol: xrpc.v1.json\r\n\r\n") == ATP_HANDSHAKE_DONE, "E-09: and chosen");
+	protocol = NULL;
 }
 
 static void

@@ -32,6 +32,8 @@ header(const char *name)
 	return atp_http_header(&head, name);
 }
 
+static const char *protocol;	/* that is offered */
+
 /* Does such a head, with these lines more or instead of its own, lead to a WebSocket? */
 static bool
 switches(const char *upgrade, const char *connection, const char *accept, const char *more)
@@ -40,7 +42,7 @@ switches(const char *upgrade, const char *connection, const char *accept, const 
 
 	snprintf(answer, sizeof(answer), "HTTP/1.1 101 x\r\n%s\r\n%s\r\n%s\r\n%s\r\n",
 			 upgrade, connection, accept, more);
-	return parse(answer) == ATP_OK && atp_http_is_websocket(&head, ACCEPT);
+	return parse(answer) == ATP_OK && atp_http_is_websocket(&head, ACCEPT, protocol);
 }
 
 static void
@@ -92,6 +94,12 @@ test_websocket(void)
 	ok(!switches(UPGRADE, CONNECTION, PROOF, "Sec-WebSocket-Protocol: chat\r\nSec-WebSocket-Protocol:\r\n"),
 	   "E-09: also when an empty one follows");
 	ok(switches(UPGRADE, CONNECTION, PROOF, "Sec-WebSocket-Protocol:\r\n"), "E-09: nothing chosen");
+	protocol = "xrpc.v1.json";
+	ok(switches(UPGRADE, CONNECTION, PROOF, "Sec-WebSocket-Protocol: xrpc.v1.json\r\n") && switches(UPGRADE, CONNECTION, PROOF, ""),
+	   "E-09: the one that was offered, or none");
+	ok(!switches(UPGRADE, CONNECTION, PROOF, "Sec-WebSocket-Protocol: chat\r\n") &&
+	   !switches(UPGRADE, CONNECTION, PROOF, "Sec-WebSocket-Protocol: xrpc.v1.json, chat\r\n"), "E-09: not another one");
+	protocol = NULL;
 }
 
 static void
@@ -116,7 +124,7 @@ test_interim(void)
 	size_t		hints = strlen(HINTS);
 	size_t		n = 0;
 
-	ok(parse(HINTS GOOD "\x82\x01x") == ATP_OK && head.status == 101 && atp_http_is_websocket(&head, ACCEPT), "103, then an upgrade");
+	ok(parse(HINTS GOOD "\x82\x01x") == ATP_OK && head.status == 101 && atp_http_is_websocket(&head, ACCEPT, protocol), "103, then an upgrade");
 	ok(head.len == strlen(HINTS GOOD), "the stream begins after the last head");
 	ok(header("retry-after").ptr == NULL, "headers of the first do not count");
 	ok(parse("HTTP/1.1 100 Continue\n\nHTTP/1.1 102 \r\n\r\n" HINTS "HTTP/1.1 503 x\r\nRetry-After: 120\r\n\r\n") == ATP_OK &&
