@@ -1,16 +1,18 @@
 #!/bin/bash
 # A simulated stream into tables that Citus distributes to two workers, all of it on this
 # machine, against plain tables and against the same with statements: CPU time of the consumer,
-# which is the coordinator's part, and of all processes of the workers.
+# which is the coordinator's part, and of all processes of the workers (servers, that is).
 #
 #   EVENTS=100000        of 10,000 accounts
 #   SHARDS="4 8 16"      of each table, on both workers together
+#   APPLY="1 2"          processes that write: the subscription's workers
 #   RUNS=3               medians
 #
 # The PostgreSQL of PG_CONFIG must have Citus (test/citus/build), or there is nothing to be measured.
 set -euo pipefail
 EVENTS=${EVENTS:-100000}
 SHARDS=${SHARDS:-4 8 16}
+APPLY=${APPLY:-1 2}
 RUNS=${RUNS:-3}
 PG_CONFIG=${PG_CONFIG:-pg_config}
 bin=$("$PG_CONFIG" --bindir)
@@ -52,6 +54,7 @@ atproto.databases = '$([ $node = 0 ] && echo postgres)'
 citus.node_conninfo = 'sslmode=disable'
 citus.enable_statistics_collection = off
 max_prepared_transactions = 100
+max_worker_processes = 20
 shared_buffers = 512MB
 max_wal_size = 16GB
 checkpoint_timeout = 1h
@@ -90,19 +93,21 @@ workers_cpu() {
 	cpu $pids
 }
 
-# Prints the consumer's CPU time, the workers', and the time by the clock.
-consume() {	# TARGET
-	local before pid waited=0 start=$EPOCHREALTIME consumer
+# Prints the CPU time of the subscription's processes, the workers', and the time by the clock.
+consume() {	# TARGET APPLY
+	local before pid pids waited=0 start=$EPOCHREALTIME consumer
 	sql -o /dev/null -c "TRUNCATE $1.record, $1.repo"
 	before=$(workers_cpu)
-	sql -o /dev/null -c "SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$(cat "$work/port")', cursor => 0, proxy => '', target => '$1')"
-	until [ "$(sql -c "SELECT max(seq) >= $EVENTS FROM atproto.cursor")" = t ]; do
+	sql -o /dev/null -c "SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$(cat "$work/port")', cursor => 0, proxy => '', target => '$1', workers => $2)"
+	until [ "$(sql -c "SELECT min(seq) >= $EVENTS FROM atproto.cursor")" = t ]; do
 		waited=$((waited + 1))
 		[ $waited -lt 6000 ] || { sql -c 'SELECT * FROM atproto.stat_subscription' >&2; exit 1; }
 		sleep 0.1
 	done
 	pid=$(sql -c "SELECT atproto.consumer_pid('bench')")
-	consumer=$(cpu "$pid")
+	pids=$(sql -c "SELECT pid FROM pg_stat_activity WHERE backend_type IN ('atproto consumer', 'atproto apply worker')")
+	# shellcheck disable=SC2086
+	consumer=$(cpu $pids)
 	awk -v c="$consumer" -v w="$(workers_cpu)" -v b="$before" -v s="$start" -v e="$EPOCHREALTIME" \
 		'BEGIN {printf "%.2f %.2f %.1f\n", c, w - b, e - s}'
 	sql -o /dev/null -c "SELECT atproto.unsubscribe('bench')"
@@ -111,9 +116,9 @@ consume() {	# TARGET
 
 echo "$EVENTS events, $(nproc) processors for all three servers; medians of $RUNS"
 printf '%-28s %12s %14s %12s %10s\n' target 'consumer s' 'events/s/core' 'workers s' 'clock s'
-measure() {	# NAME TARGET
+measure() {	# NAME TARGET [APPLY]
 	for ((run = 0; run < RUNS; run++)); do
-		consume "$2"
+		consume "$2" "${3:-1}"
 	done | sort -n | awk -v name="$1" -v n="$EVENTS" '{c[NR] = $1; w[NR] = $2; s[NR] = $3}
 		END {m = int((NR + 1) / 2); printf "%-28s %12.2f %14.0f %12.2f %10.1f\n", name, c[m], n / c[m], w[m], s[m]}'
 }
@@ -130,5 +135,7 @@ measure 'plain, with statements' watched
 for shards in $SHARDS; do
 	make_target "shards$shards"
 	sql -o /dev/null -c "SELECT atproto.distribute('shards$shards', $shards)" 2>/dev/null
-	measure "$shards shards" "shards$shards"
+	for apply in $APPLY; do
+		measure "$shards shards, workers => $apply" "shards$shards" "$apply"
+	done
 done

@@ -22,7 +22,7 @@ atp_clock_init(void)
 	DefineCustomIntVariable("atproto.test_monotonic_ahead",
 							"For tests: how far the clock is ahead by which processes wait.",
 							NULL, &monotonic_ahead_ms, 0, 0, INT_MAX,
-							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+							PGC_SUSET, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("atproto.test_time_of_day_ahead",
 							"For tests: how far the time of day is ahead by which events are judged.",
 							NULL, &time_of_day_ahead_s, 0, -INT_MAX, INT_MAX,

@@ -17,10 +17,23 @@
 
 #define PURGE_LOOK_MS	(5 * 60 * 1000)
 
+/* So many times atproto.batch_delay, at most. */
+#define DELAYS_MAX	10
+
 bool
 atp_consumer_can_receive(Consumer *c)
 {
 	return c->shards == NULL || c->batch->buffer != NULL || atp_shards_lend(c->shards, c->batch);
+}
+
+/*
+ * Where transactions are slow, events wait as long as the last one took: what each of them
+ * costs, however few its rows, is paid less often.
+ */
+int
+atp_consumer_batch_delay(const Consumer *c)
+{
+	return Max(atp_batch_delay_ms, (int) Min(c->applied_in / 1000, DELAYS_MAX * atp_batch_delay_ms));
 }
 
 /*
@@ -35,7 +48,7 @@ atp_consumer_batch_is_due(const Consumer *c)
 	if (atp_batch_full(c->batch))
 		return true;
 	return (c->shards == NULL || atp_shards_idle(c->shards)) &&
-		atp_remaining(atp_now(), c->batch->since, atp_batch_delay_ms) == 0;
+		atp_remaining(atp_now(), c->batch->since, atp_consumer_batch_delay(c)) == 0;
 }
 
 /* A stream without position begins here: no shard may find another place. */
@@ -114,9 +127,11 @@ apply_batch(Consumer *c)
 {
 	AtpBatch   *batch = c->batch;
 	AtpStreamProgress progress = atp_stream_progress(c->sub, 0, c->layout, c->cursor, c->position.last);
+	AtpTime		begun = atp_now();
 	const char *reason;
 	AtpApplied	result = atp_apply(c->sub, c->source->sink, c->statements, batch, &progress.base, &reason);
 
+	c->applied_in = atp_now() - begun;
 	c->cursor = progress.position;
 	obey(c, result, reason);
 	atp_status_batch(batch->skips);

@@ -62,7 +62,7 @@ batch_may_stay(const Consumer *c, AtpTime now)
 	if (c->shards != NULL && !atp_shards_idle(c->shards))
 		return ATP_LOOK_MS;
 	if (c->batch->nmessages > 0)
-		return atp_remaining(now, c->batch->since, atp_batch_delay_ms);
+		return atp_remaining(now, c->batch->since, atp_consumer_batch_delay(c));
 	return c->stats_pending ? ATP_STATS_DELAY_MS : -1;
 }
 

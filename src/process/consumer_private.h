@@ -62,6 +62,7 @@ typedef struct Consumer
 
 	/* what came */
 	AtpBatch   *batch;
+	AtpTime		applied_in;		/* what the last one took, without workers */
 	AtpDecoder *decoder;
 	AtpStatements *statements;
 	AtpShards  *shards;			/* NULL: this process applies what it receives */
@@ -165,6 +166,9 @@ extern bool atp_consumer_can_receive(Consumer *c);
 
 /* Is it time to bring what has come into the tables? */
 extern bool atp_consumer_batch_is_due(const Consumer *c);
+
+/* Milliseconds that what has come waits for more. */
+extern int	atp_consumer_batch_delay(const Consumer *c);
 
 /* Everything decoded so far into the tables, or to the workers. */
 extern void atp_consumer_apply(Consumer *c);

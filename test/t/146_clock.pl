@@ -2,7 +2,8 @@
 #		The time of day steps: back by an hour, and forward again.  Nothing that
 #		waits, waits by it: batches, reconnections, the silence that ends a
 #		connection, restarts of consumers.  What they wait by is the other clock, which
-#		is put forward by what they wait for.  E-06, E-48.
+#		is put forward by what they wait for.  After a slow transaction more events are
+#		waited for.  E-06, E-48.
 
 use strict;
 use warnings FATAL => 'all';
@@ -104,6 +105,28 @@ foreach my $attempt (1 .. 3)
 	wait_for("SELECT state = 'streaming' $status");
 }
 pass('back, while the manager waits before it starts a consumer again: it does');
+
+# --- slow transactions: one takes nine seconds, by its process' clock ---
+
+query('DELETE FROM atproto.subscription');
+$server->stop;
+$server = AtprotoTest::Server->start($part, map { ('--hold-at' => $_) } 21, 41);
+query(<<'EOS');
+CREATE SCHEMA slow;
+SELECT atproto.create_tables('slow');
+CREATE FUNCTION slow.take_time() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+	PERFORM set_config('atproto.test_monotonic_ahead', (setting::integer + 9000)::text, false) FROM pg_settings WHERE name = 'atproto.test_monotonic_ahead';
+	RETURN NULL; END $$;
+CREATE TRIGGER take_time AFTER INSERT ON slow.repo EXECUTE FUNCTION slow.take_time();
+EOS
+query(subscribe_sql('slow', $server, cursor => 0, target => q{'slow'}));
+query(subscribe_sql('quick', $server, cursor => 0));
+wait_for_seq($node, $_, 20) foreach 'slow', 'quick';
+$server->release;
+wait_for("SELECT received >= 40 $status WHERE name = 'slow'");
+wait_for_seq($node, 'quick', 40);
+is(query(q{SELECT seq FROM atproto.cursor WHERE subscription = 'slow'}), '20', 'after a slow transaction, events wait longer for others');
+wait_for_seq($node, 'slow', 40);
 
 $node->stop;
 done_testing();
