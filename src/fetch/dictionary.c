@@ -25,10 +25,11 @@
 /* what nobody follows needs none */
 #define LACKING \
 	" FROM atproto.zstd_dictionary d WHERE dictionary IS NULL AND url IS NOT NULL" \
-	" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.endpoint = d.endpoint AND s.enabled AND s.stopped IS NULL)"
+	" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.name = d.subscription AND s.endpoint = d.endpoint AND s.enabled AND s.stopped IS NULL)"
 
 static AtpHttp *running;
 static char *running_url;
+static char *running_for;		/* a subscription */
 static AtpTime looked;
 static const char owner;		/* of our requests: its address */
 
@@ -41,6 +42,14 @@ wanted(void)
 	return rows.n > 0;
 }
 
+static void
+forget(void)
+{
+	running = NULL;
+	pfree(running_url);
+	pfree(running_for);
+}
+
 /* One that is due; returns how long there is nothing to do, as a step does. */
 static long
 ask(void)
@@ -49,16 +58,17 @@ ask(void)
 	long		wait_ms = -1;
 
 	atp_begin("looking for dictionaries");
-	due = atp_query("SELECT url" LACKING " AND due_at <= $1 ORDER BY due_at LIMIT 1", ATP_ARGS(atp_time_arg(atp_time_of_day())));
+	due = atp_query("SELECT url, subscription" LACKING " AND due_at <= $1 ORDER BY due_at LIMIT 1", ATP_ARGS(atp_time_arg(atp_time_of_day())));
 	if (due.n > 0)
 	{
 		running_url = MemoryContextStrdup(TopMemoryContext, atp_get_text(atp_result_row(due, 0), "url"));
+		running_for = MemoryContextStrdup(TopMemoryContext, atp_get_text(atp_result_row(due, 0), "subscription"));
 		running = atp_fetch_start(&(AtpHttpRequest) {
 								  .owner = &owner, .url = running_url, .redirects = REDIRECTS_MAX, .body_max = ATP_ZSTD_DICTIONARY_MAX
 								  }, NULL, &wait_ms);
 		if (running == NULL)
 		{
-			pfree(running_url);
+			forget();
 			wait_ms = wait_ms < 0 ? LOOK_MS : Min(wait_ms, LOOK_MS);
 		}
 	}
@@ -80,8 +90,8 @@ write_answer(const AtpHttpAnswer *answer)
 	atp_run("UPDATE atproto.zstd_dictionary SET dictionary = $2, error = left($3, 250), changed_at = $4,"
 			" failures = CASE WHEN $2 IS NULL THEN least(failures + 1, 20) ELSE failures END,"
 			" due_at = $4 + least(interval '1 minute' * 2 ^ failures, interval '1 day')"
-			" WHERE url = $1 AND dictionary IS NULL",
-			ATP_ARGS(atp_text_arg(running_url), bytes, atp_text_arg(error), atp_time_arg(atp_time_of_day())));
+			" WHERE subscription = $1 AND url = $5 AND dictionary IS NULL",
+			ATP_ARGS(atp_text_arg(running_for), bytes, atp_text_arg(error), atp_time_arg(atp_time_of_day()), atp_text_arg(running_url)));
 	if (error != NULL)
 		return;
 	/* consumers look at what they ask for */
@@ -101,8 +111,7 @@ conclude(void)
 			write_answer(atp_http_answer(http));
 		atp_commit();
 		atp_fetch_free(http);
-		running = NULL;
-		pfree(running_url);
+		forget();
 	}
 }
 

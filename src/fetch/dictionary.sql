@@ -3,7 +3,9 @@
  */
 
 CREATE TABLE atproto.zstd_dictionary (
-    endpoint text PRIMARY KEY,
+    subscription text NOT NULL
+        REFERENCES atproto.subscription (name) ON UPDATE CASCADE ON DELETE CASCADE,
+    endpoint text NOT NULL,
     url text
         CHECK (octet_length(url) <= 8192),
     dictionary bytea
@@ -12,7 +14,8 @@ CREATE TABLE atproto.zstd_dictionary (
     due_at timestamptz NOT NULL DEFAULT now(),
     failures integer NOT NULL DEFAULT 0,
     error text
-        CHECK (octet_length(error) <= 1000)
+        CHECK (octet_length(error) <= 1000),
+    PRIMARY KEY (subscription, endpoint)
 );
 COMMENT ON TABLE atproto.zstd_dictionary IS 'dictionaries by which streams'' servers compress their messages';
 COMMENT ON COLUMN atproto.zstd_dictionary.endpoint IS 'stream, as in atproto.cursor';
@@ -23,9 +26,10 @@ COMMENT ON COLUMN atproto.zstd_dictionary.failures IS 'answers that were none, a
 COMMENT ON COLUMN atproto.zstd_dictionary.error IS 'why there is none';
 SELECT pg_catalog.pg_extension_config_dump('atproto.zstd_dictionary', '');
 
--- nothing here is any role's own; who reads it needs a grant all the same
+-- seen by whom the subscription is
 ALTER TABLE atproto.zstd_dictionary ENABLE ROW LEVEL SECURITY;
-CREATE POLICY everybody ON atproto.zstd_dictionary USING (true);
+CREATE POLICY owner ON atproto.zstd_dictionary
+    USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
 
 CREATE FUNCTION atproto.set_zstd_dictionary(name text, dictionary bytea) RETURNS void
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_set_zstd_dictionary';

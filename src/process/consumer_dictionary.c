@@ -25,8 +25,8 @@ wish(const AtpSubscription *sub)
 {
 	if (sub->source->dictionary_nsid == NULL)
 		return;
-	if (atp_run("INSERT INTO atproto.zstd_dictionary (endpoint, url) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-				ATP_ARGS(atp_text_arg(sub->ep->scope),
+	if (atp_run("INSERT INTO atproto.zstd_dictionary (subscription, endpoint, url) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+				ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->ep->scope),
 						 atp_text_arg(psprintf("%s/xrpc/%s", sub->ep->origin, sub->source->dictionary_nsid)))) > 0)
 		atp_wake_fetcher();
 }
@@ -35,8 +35,8 @@ bytea *
 atp_dictionary_get(const AtpSubscription *sub, MemoryContext cxt)
 {
 	AtpCaller	caller = atp_as_table_owner("zstd_dictionary");
-	AtpResult	found = atp_query("SELECT dictionary FROM atproto.zstd_dictionary WHERE endpoint = $1",
-								  ATP_ARGS(atp_text_arg(sub->ep->scope)));
+	AtpResult	found = atp_query("SELECT dictionary FROM atproto.zstd_dictionary WHERE subscription = $1 AND endpoint = $2",
+								  ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->ep->scope)));
 	bytea	   *dictionary = NULL;
 	MemoryContext old;
 
@@ -80,12 +80,12 @@ atp_consumer_lose_dictionary(Consumer *c)
 	{
 		caller = atp_as_table_owner("zstd_dictionary");
 		/* who names a new one each time is asked less and less often */
-		atp_run("UPDATE atproto.zstd_dictionary SET dictionary = NULL, failures = f.n, changed_at = $2,"
-				" due_at = $2 + least(interval '1 minute' * 2 ^ f.n, interval '1 day')"
-				" FROM (SELECT CASE WHEN changed_at < $2 - interval '1 day' THEN 0 ELSE least(failures + 1, 20) END AS n"
-				"  FROM atproto.zstd_dictionary WHERE endpoint = $1) f"
-				" WHERE endpoint = $1 AND url IS NOT NULL",
-				ATP_ARGS(atp_text_arg(c->sub->ep->scope), atp_time_arg(atp_time_of_day())));
+		atp_run("UPDATE atproto.zstd_dictionary SET dictionary = NULL, failures = f.n, changed_at = $3,"
+				" due_at = $3 + least(interval '1 minute' * 2 ^ f.n, interval '1 day')"
+				" FROM (SELECT CASE WHEN changed_at < $3 - interval '1 day' THEN 0 ELSE least(failures + 1, 20) END AS n"
+				"  FROM atproto.zstd_dictionary WHERE subscription = $1 AND endpoint = $2) f"
+				" WHERE subscription = $1 AND endpoint = $2 AND url IS NOT NULL",
+				ATP_ARGS(atp_text_arg(c->name), atp_text_arg(c->sub->ep->scope), atp_time_arg(atp_time_of_day())));
 		atp_wake_fetcher();
 		atp_owner_end(caller);
 	}
@@ -123,10 +123,10 @@ atp_set_zstd_dictionary(PG_FUNCTION_ARGS)
 					 errdetail("One begins with its magic number and its own, and has at most %d bytes.", ATP_ZSTD_DICTIONARY_MAX)));
 	}
 	caller = atp_as_table_owner("zstd_dictionary");
-	atp_run("DELETE FROM atproto.zstd_dictionary WHERE endpoint = $1", ATP_ARGS(atp_text_arg(sub->ep->scope)));
 	/* without a URL, none is fetched in its place */
-	atp_run("INSERT INTO atproto.zstd_dictionary (endpoint, dictionary) VALUES ($1, $2)",
-			ATP_ARGS(atp_text_arg(sub->ep->scope), dictionary));
+	atp_run("INSERT INTO atproto.zstd_dictionary (subscription, endpoint, dictionary) VALUES ($1, $2, $3)"
+			" ON CONFLICT (subscription, endpoint) DO UPDATE SET url = NULL, dictionary = $3, changed_at = now(), failures = 0, error = NULL",
+			ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->ep->scope), dictionary));
 	CacheInvalidateRelcacheByRelid(atp_relation("subscription"));
 	atp_wake_at_commit();
 	atp_owner_end(caller);
