@@ -144,6 +144,7 @@ atp_stream_request(const AtpSubscription *sub, int64 cursor, uint32 dictionary)
 
 	initStringInfo(&query);
 	appendStringInfoString(&query, own_query(sub));
+	request.url = query.len > 0;
 	if (dictionary != 0 && source->compress != NULL)
 		append_parameter(&query, source->compress, "true");
 	if (dictionary != 0 && source->dictionary_parameter != NULL)

@@ -14,6 +14,7 @@ typedef struct AtpStreamRequest
 {
 	char	   *target;			/* path and query */
 	char	   *hello;			/* a text that the server waits for; NULL: none */
+	bool		url;			/* the operator's URL has parameters of its own, which may be filters */
 	bool		collections;	/* what the server filters by: the rest is done here */
 	bool		dids;
 } AtpStreamRequest;

@@ -38,6 +38,7 @@ typedef struct Slot
 	AtpState	state;
 	TimestampTz connected_at;	/* 0: not now ... */
 	TimestampTz away_since;		/* ... since then; or it has not come to it yet */
+	bool		url;			/* has parameters */
 	bool		collections;	/* filtered by the server */
 	bool		dids;
 	bool		compressed;
@@ -233,6 +234,7 @@ void
 atp_status_request(const AtpStreamRequest *request, bool compressed)
 {
 	atp_shared_lock(LW_EXCLUSIVE);
+	my_slot->url = request->url;
 	my_slot->collections = request->collections;
 	my_slot->dids = request->dids;
 	my_slot->compressed = compressed;
@@ -326,9 +328,11 @@ counts_jsonb(const int64 *counts, int n, const char *(*name) (int))
 static Datum
 filters_array(const Slot *slot)
 {
-	Datum		names[2];
+	Datum		names[3];
 	int			n = 0;
 
+	if (slot->url)
+		names[n++] = CStringGetTextDatum("url");
 	if (slot->collections)
 		names[n++] = CStringGetTextDatum("collections");
 	if (slot->dids)

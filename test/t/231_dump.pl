@@ -41,10 +41,11 @@ query(slurp_file(test_dir() . '/lib/every_type.sql'));
 query(subscribe_sql('held', $server, cursor => 0, target => q('My "tables"'), events => "'keep'",
 		headers => q('{"Authorization": "Bearer secret"}')));
 query(subscribe_sql('paused', $server, cursor => 5, collections => "ARRAY['app.bsky.*']",
-		dids => "ARRAY['did:plc:ewvi7nxzyoun6zhxrhs64oiz']::did[]", actions => "ARRAY['delete']", keep_raw => 'true'));
+		dids => "ARRAY['did:plc:ewvi7nxzyoun6zhxrhs64oiz']::did[]", actions => "ARRAY['delete']", keep_raw => 'true', format => "'dag-cbor'"));
 query("SELECT atproto.pause('paused')");
 query(<<'SQL');
 INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) VALUES ('held', 'x', 1, 2, 'OutdatedCursor');
+INSERT INTO atproto.zstd_dictionary (subscription, endpoint, dictionary, changed_at, due_at) VALUES ('held', 'x', '\x37a430ec', '2020-01-01', '2020-01-01');
 INSERT INTO atproto.dead_frame VALUES ('held', sha256('\x00'), '\x00');
 INSERT INTO atproto.dead_letter (subscription, seq, stage, sqlstate, message, digest)
 	VALUES ('held', 3, 'frame', '22P03', 'no frame', sha256('\x00'));
@@ -78,6 +79,7 @@ SELECT 'c', to_jsonb(c) - 'updated_at' - 'seq' - 'events' - 'record_ops' - 'even
 SELECT 'h', to_jsonb(h) FROM atproto.request_header h ORDER BY subscription, name;
 SELECT 'd', to_jsonb(d), to_jsonb(f) FROM atproto.dead_letter d JOIN atproto.dead_frame f USING (subscription, digest) ORDER BY id;
 SELECT 'g', to_jsonb(g) FROM atproto.gap g ORDER BY id;
+SELECT 'z', to_jsonb(z) FROM atproto.zstd_dictionary z;
 SELECT 'n', seen FROM public.seen ORDER BY collection;
 SELECT 'e', every.contents();
 SELECT 'f', every.found();
