@@ -4,6 +4,8 @@
  */
 #include "postgres.h"
 
+#include "core/jetstream_message.h"
+#include "datatype/timestamp.h"
 #include "source.h"
 #include "stream/format.h"
 #include "tables/sink.h"
@@ -13,8 +15,18 @@ static const AtpSource sources[] = {
 	{"com.atproto.sync.subscribeRepos", "dag-cbor", &atp_repos_format, &atp_repos_sink,
 	.by_repo = true, .is_signed = true, .has_chain = true},
 	{"com.atproto.label.subscribeLabels", "dag-cbor", &atp_labels_format, &atp_labels_sink, .is_signed = true},
+	{"/subscribe", "jetstream", &atp_jetstream_v1_format, &atp_repos_sink,
+		.by_repo = true, .is_text = true, .rewind = 10 * USECS_PER_SEC,
+		.collections = "wantedCollections", .collections_max = 100, .dids = "wantedDids", .dids_max = 10000,
+	.hello = "requireHello", .compress = "compress"},
+	{ATP_NSID_JETSTREAM, "jetstream", &atp_jetstream_v2_format, &atp_repos_sink,
+		.by_repo = true, .is_text = true, .subprotocol = "xrpc.v1.json",
+		.oldest = INT64CONST(1000000000000000), /* a time */
+		.collections = "collections", .collections_max = 100, .dids = "dids", .dids_max = 10000,
+	.dictionary_parameter = "zstdDictionary", .dictionary_nsid = "network.bsky.jetstream.getZstdDictionary"},
 	/* whatever it is, its messages are kept */
 	{NULL, "dag-cbor", &atp_message_format, &atp_message_sink},
+	{NULL, "json", &atp_message_json_format, &atp_message_sink, .is_text = true, .subprotocol = "xrpc.v1.json"},
 };
 
 static bool

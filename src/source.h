@@ -17,7 +17,7 @@ typedef struct AtpSource
 	const struct AtpSink *sink;
 	bool		by_repo;		/* events are of repositories (tables repo and record): workers can share them */
 	bool		is_signed;		/* what they say is: level full is possible */
-	bool		has_chain;		/* a repository's events say which one was before: level chain is possible */
+	bool		has_chain;		/* F-44: a repository's events say which one was before: level chain is possible */
 	bool		is_text;		/* messages are texts; binary ones are texts, compressed */
 	const char *subprotocol;	/* of WebSocket, which is asked for; NULL: none */
 

@@ -267,9 +267,80 @@ atp_json_finish(AtpJsonReader *r, const AtpJsonItem *item, size_t *at)
 	return ATP_OK;
 }
 
-AtpErr
-atp_json_members(AtpJsonReader *r, const char *const *names, unsigned n,
-				 AtpJsonItem *values, bool *repeated, size_t *at)
+/* After the opening quote: what is after the closing one; NULL: there is none. */
+static const char *
+past_text(const char *p, const char *end)
+{
+	uint64_t	bits = 0;
+
+	for (p = plain_text(p, end, &bits); p < end; p++)
+	{
+		if (*p == '"')
+			return p + 1;
+		if (*p == '\\' && ++p < end)
+			p = plain_text(p + 1, end, &bits) - 1;
+	}
+	return NULL;
+}
+
+/*
+ * J-21: after the first item of a value, past the rest of it, by its brackets and texts alone.
+ * What else is between them is whoever reads it to judge.
+ */
+static AtpErr
+measure(AtpJsonReader *r, AtpJsonItem *item, size_t *at)
+{
+	const char *p = r->buf + r->pos;
+	const char *end = r->buf + r->len;
+	size_t		depth = 1;
+
+	if (item->kind != ATP_JSON_OBJECT && item->kind != ATP_JSON_ARRAY)
+		return ATP_OK;
+	item->raw.ptr = p - 1;
+	while (depth > 0 && p != NULL)
+	{
+		if (p == end)
+			p = NULL;
+		else if (*p == '"')
+			p = past_text(p + 1, end);
+		else
+		{
+			depth += *p == '{' || *p == '[';
+			depth -= *p == '}' || *p == ']';
+			p++;
+		}
+	}
+	if (p == NULL)
+	{
+		*at = r->len;
+		return ATP_E_JSON_SYNTAX;
+	}
+	item->raw.len = p - item->raw.ptr;
+	r->pos = p - r->buf;
+	r->depth--;
+	r->first = false;
+	return ATP_OK;
+}
+
+/* n: none of them. */
+static unsigned
+which_name(const AtpJsonItem *key, const char *const *names, unsigned n)
+{
+	unsigned	which = 0;
+
+	if (key->escaped)
+		while (which < n && !atp_json_is(key, names[which], strlen(names[which])))
+			which++;
+	else
+		while (which < n && (strncmp(names[which], key->raw.ptr, key->raw.len) != 0 || names[which][key->raw.len] != '\0'))
+			which++;
+	return which;
+}
+
+/* The members of an object that have these names; measured: values that are containers. */
+static AtpErr
+read_members(AtpJsonReader *r, const char *const *names, unsigned n,
+			 AtpJsonItem *values, bool *repeated, bool measured, size_t *at)
 {
 	uint32_t	seen = 0;
 	AtpJsonItem item;
@@ -280,11 +351,11 @@ atp_json_members(AtpJsonReader *r, const char *const *names, unsigned n,
 		values[i] = (AtpJsonItem) {.kind = ATP_JSON_NULL};
 	while ((err = atp_json_next(r, &item, at)) == ATP_OK && item.kind != ATP_JSON_END)
 	{
-		unsigned	which = 0;
+		unsigned	which = which_name(&item, names, n);
 
-		while (which < n && !atp_json_is(&item, names[which], strlen(names[which])))
-			which++;
 		if ((err = atp_json_next(r, &item, at)) != ATP_OK)
+			return err;
+		if ((err = measured ? measure(r, &item, at) : atp_json_finish(r, &item, at)) != ATP_OK)
 			return err;
 		if (which < n)
 		{
@@ -292,10 +363,22 @@ atp_json_members(AtpJsonReader *r, const char *const *names, unsigned n,
 			seen |= UINT32_C(1) << which;
 			values[which] = item;
 		}
-		if ((err = atp_json_finish(r, &item, at)) != ATP_OK)
-			return err;
 	}
 	return err;
+}
+
+AtpErr
+atp_json_members(AtpJsonReader *r, const char *const *names, unsigned n,
+				 AtpJsonItem *values, bool *repeated, size_t *at)
+{
+	return read_members(r, names, n, values, repeated, false, at);
+}
+
+AtpErr
+atp_json_outline(AtpJsonReader *r, const char *const *names, unsigned n,
+				 AtpJsonItem *values, bool *repeated, size_t *at)
+{
+	return read_members(r, names, n, values, repeated, true, at);
 }
 
 static size_t

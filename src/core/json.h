@@ -30,7 +30,7 @@ typedef enum AtpJsonKind
 typedef struct AtpJsonItem
 {
 	AtpJsonKind kind;
-	AtpSpan		raw;			/* KEY, TEXT: between the quotes; NUMBER */
+	AtpSpan		raw;			/* KEY, TEXT: between the quotes; NUMBER; see atp_json_outline() */
 	bool		escaped;		/* KEY, TEXT: there is a backslash in it */
 } AtpJsonItem;
 
@@ -61,6 +61,13 @@ extern AtpErr atp_json_finish(AtpJsonReader *r, const AtpJsonItem *item, size_t 
  * *repeated: one of them comes twice, and others could read it otherwise.
  */
 extern AtpErr atp_json_members(AtpJsonReader *r, const char *const *names, unsigned n,
+							   AtpJsonItem *values, bool *repeated, size_t *at);
+
+/*
+ * The same, and of a container raw is all of it.  It is not read, but measured: what is in it
+ * may be no JSON, and nested as deep as it likes.
+ */
+extern AtpErr atp_json_outline(AtpJsonReader *r, const char *const *names, unsigned n,
 							   AtpJsonItem *values, bool *repeated, size_t *at);
 
 /*

@@ -15,8 +15,8 @@
 #include "cbor_write.h"
 #include "cid.h"
 #include "dagcbor.h"
-#include "json.h"
 #include "json_dagcbor.h"
+#include "json_text.h"
 
 #define JSON_MAX		(256 * 1024 * 1024)	/* offsets have 32 bits */
 #define MEMBER_MIN		4		/* bytes of JSON, those of its value not counted: {"": */
@@ -282,37 +282,18 @@ put_key(Writer *o, const AtpJsonItem *item)
 	return ATP_OK;
 }
 
-/* J-01, J-02. */
 static AtpErr
-put_number(AtpCborWriter *w, AtpSpan s)
+put_number(AtpCborWriter *w, AtpSpan number)
 {
-	bool		negative = s.ptr[0] == '-';
-	bool		fraction = false;
-	uint64_t	u = 0;
+	int64_t		value;
+	AtpErr		err = atp_json_integer(number, &value);
 
-	for (size_t i = negative; i < s.len; i++)
-	{
-		unsigned	digit = (unsigned) (s.ptr[i] - '0');
-
-		if (s.ptr[i] == '.')
-			fraction = true;
-		else if (digit > 9 || (fraction && digit > 0))
-			return ATP_E_JSON_NUMBER;
-		else if (!fraction)
-		{
-			if (u > (uint64_t) INT64_MAX / 10)
-				return ATP_E_DATA_INTEGER;
-			u = u * 10 + digit;
-		}
-	}
-	if (negative && u == 0)
-		return ATP_E_JSON_NUMBER;
-	if (u > (uint64_t) INT64_MAX + negative)
-		return ATP_E_DATA_INTEGER;
-	if (negative)
-		atp_cbor_put_nint(w, u - 1);
+	if (err != ATP_OK)
+		return err;
+	if (value < 0)
+		atp_cbor_put_nint(w, (uint64_t) (-1 - value));
 	else
-		atp_cbor_put_uint(w, u);
+		atp_cbor_put_uint(w, (uint64_t) value);
 	return ATP_OK;
 }
 

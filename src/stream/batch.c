@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "common/hashfn.h"
 #include "stream/batch.h"
 #include "utils/memutils.h"
 
@@ -134,6 +135,12 @@ atp_batch_add_shared(AtpBatch *batch, AtpBytes message)
 		batch->since = atp_now();
 	batch->messages[batch->nmessages++] = message;
 	batch->bytes += message.len;
+}
+
+uint64
+atp_path_hash(AtpSpan path)
+{
+	return hash_bytes_extended((const unsigned char *) path.ptr, path.len, 0);
 }
 
 AtpRow *

@@ -88,6 +88,7 @@ typedef struct AtpMessageRow
 typedef struct AtpRow
 {
 	AtpSpan		path;			/* names it in a dead letter; a span of the message */
+	bool		known;			/* of a record: another source has brought it by itself; set with its event's effects */
 	union
 	{
 		AtpRecordRow record;
@@ -205,6 +206,8 @@ typedef struct AtpEvent
 	struct varlena *data;
 	AtpProven	proven;			/* #commit; of a #sync, which has none, ATP_OPS_PROVEN where it is asked */
 	bool		mismatch;		/* likewise: refuted by the inversion */
+	bool		partial;		/* #commit: one of its operations, the others come by themselves; #sync: the repository's records follow */
+	uint64		path;			/* hash of that operation's */
 	bool		lacking;		/* some of its records are dead letters */
 	AtpSigned  *signature;		/* NULL: not asked, or there is no commit whose it could be */
 	const AtpHeldRow *held;		/* NULL: it comes from the stream; else it has waited */
@@ -293,6 +296,9 @@ extern bool atp_batch_add(AtpBatch *batch, const uint8_t *data, size_t len);
 
 /* Take a message that stays where it is. */
 extern void atp_batch_add_shared(AtpBatch *batch, AtpBytes message);
+
+/* Of paths of records, for AtpEvent and the table repo. */
+extern uint64 atp_path_hash(AtpSpan path);
 
 extern AtpRow *atp_batch_new_row(AtpBatch *batch);
 extern void atp_batch_new_gap(AtpBatch *batch, const AtpGap *gap);

@@ -12,6 +12,7 @@
 #include "core/car.h"
 #include "core/frame.h"
 #include "core/invert.h"
+#include "core/jetstream_message.h"
 #include "core/labels_message.h"
 #include "core/repos_message.h"
 #include "stream/batch.h"
@@ -31,6 +32,7 @@ typedef struct AtpHead
 	AtpHeadKind what;
 	int64		seq;			/* 0: none */
 	AtpSpan		time;			/* RFC 3339; ptr NULL: none */
+	int64		micros;			/* a time that is a number, likewise; 0: see time */
 	uint64		rev;			/* of a repository; 0: none */
 	AtpSpan		repo;			/* the DID whose events must keep their order; ptr NULL: none */
 } AtpHead;
@@ -47,6 +49,7 @@ struct AtpDecoder
 		AtpReposMessage repos;
 		AtpLabelsMessage labels;
 	}			msg;
+	AtpJetstream jetstream;		/* what else there is of a message in JSON */
 	AtpCarIndex index;
 	/* from ATP_VERIFY_CHAIN on: the tree before a commit, and memory for the nodes that it takes */
 	AtpInversion inversion;
@@ -72,9 +75,15 @@ typedef struct AtpFormat
 extern const AtpFormat atp_repos_format;
 extern const AtpFormat atp_labels_format;
 extern const AtpFormat atp_message_format;
+extern const AtpFormat atp_jetstream_v1_format;
+extern const AtpFormat atp_jetstream_v2_format;
+extern const AtpFormat atp_message_json_format;
 
 /* For cut(): the event-stream framing of XRPC. */
 extern AtpErr atp_cut_frame(AtpDecoder *decoder, AtpBytes message, size_t *at);
+
+/* ... and the same in JSON (E-60); the payload stays JSON. */
+extern AtpErr atp_cut_json(AtpDecoder *decoder, AtpBytes message, size_t *at);
 
 /* Read the head of the message whose frame the decoder has. */
 extern AtpErr atp_parse_head(AtpDecoder *decoder, AtpHead *head, size_t *at);
@@ -94,6 +103,21 @@ extern AtpErr atp_make_jsonb(AtpBytes data, bool keep_raw, Jsonb **value, bytea 
 
 /* The same of a record's block, which has to be one (B-20 to B-28). */
 extern AtpErr atp_make_record(AtpBytes block, bool keep_raw, Jsonb **value, bytea **raw, size_t *at);
+
+/* JSON as DAG-CBOR, in memory that is palloc'd, also when it is none; *at counts from its start. */
+extern AtpErr atp_make_dagcbor(AtpSpan json, AtpBytes *cbor, uint8_t **room, size_t *at);
+
+/* Steps of subscribeRepos that other formats take, too: the head, whose event it is, ... */
+extern void atp_repos_head(const AtpReposMessage *msg, AtpHead *head);
+extern bool atp_repos_begin(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event);
+
+/* ... all else of it, ... */
+extern bool atp_repos_make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event);
+
+/* ... or one operation: whether filters want it, its dead letter, its row. */
+extern bool atp_repos_wants(AtpDecoder *decoder, AtpBatch *batch, const AtpOp *op);
+extern void atp_repos_refuse(AtpBatch *batch, AtpEvent *event, const AtpOp *op, AtpErr err, size_t at);
+extern void atp_repos_row(AtpBatch *batch, AtpEvent *event, const AtpOp *op, Jsonb *value, bytea *raw);
 
 /* What has been signed of a commit or label, and the signature; NULL: it has none of that length (V-05, V-49). */
 extern AtpSigned *atp_make_signed(AtpBytes map, bool is_label);

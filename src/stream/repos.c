@@ -54,51 +54,66 @@ convert(AtpDecoder *decoder, Records *records, const AtpCarBlock *block)
 	return r;
 }
 
-/* One operation of a commit that has been checked. */
-static void
-make_row(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event, Records *records, const AtpOp *op)
+bool
+atp_repos_wants(AtpDecoder *decoder, AtpBatch *batch, const AtpOp *op)
 {
-	const AtpReposMessage *msg = &decoder->msg.repos;
-	const Record *record = NULL;
-	AtpErr		err = ATP_OK;
-	AtpRow	   *row;
+	if (decoder->settings->actions[op->action] && atp_wants_collection(decoder->settings, op->collection))
+		return true;
+	batch->skips[ATP_SKIP_FILTERED]++;
+	return false;
+}
 
-	if (!decoder->settings->actions[op->action] ||
-		!atp_wants_collection(decoder->settings, op->collection))
-	{
-		batch->skips[ATP_SKIP_FILTERED]++;
-		return;
-	}
-	if (op->action != ATP_DELETE)
-	{
-		record = convert(decoder, records, op->block);
-		if (record->value != NULL)
-			records->bytes += VARSIZE(record->value);
-		if (record->raw != NULL)
-			records->bytes += VARSIZE(record->raw);
-		err = records->bytes > ROWS_MAX ? ATP_E_COMMIT_ROWS : record->err;
-		if (err != ATP_OK)
-		{
-			atp_dead_letter(batch, "record", event, err,
-							record->block->data.ptr - event->message.ptr + record->at)->path = op->path;
-			event->lacking = true;
-			return;
-		}
-	}
-	row = atp_batch_new_row(batch);
+void
+atp_repos_refuse(AtpBatch *batch, AtpEvent *event, const AtpOp *op, AtpErr err, size_t at)
+{
+	atp_dead_letter(batch, "record", event, err, at)->path = op->path;
+	event->lacking = true;
+}
+
+void
+atp_repos_row(AtpBatch *batch, AtpEvent *event, const AtpOp *op, Jsonb *value, bytea *raw)
+{
+	AtpRow	   *row = atp_batch_new_row(batch);
+
 	row->path = op->path;
 	row->record.action = op->action;
 	row->record.did = event->did;
 	row->record.collection = atp_nsid_make(op->collection.ptr, op->collection.len);
 	row->record.rkey = atp_rkey_make(op->rkey.ptr, op->rkey.len);
-	row->record.rev = msg->rev;
-	if (record != NULL)
+	row->record.rev = event->rev;
+	if (op->action != ATP_DELETE)
 	{
 		row->record.cid = atp_cidlink_make(op->cid.ptr, op->cid.len);
-		row->record.value = record->value;
-		row->record.raw = record->raw;
+		row->record.value = value;
+		row->record.raw = raw;
 	}
 	event->nrows++;
+}
+
+/* One operation of a commit that has been checked. */
+static void
+make_operation(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event, Records *records, const AtpOp *op)
+{
+	const Record *record;
+	AtpErr		err;
+
+	if (!atp_repos_wants(decoder, batch, op))
+		return;
+	if (op->action == ATP_DELETE)
+	{
+		atp_repos_row(batch, event, op, NULL, NULL);
+		return;
+	}
+	record = convert(decoder, records, op->block);
+	if (record->value != NULL)
+		records->bytes += VARSIZE(record->value);
+	if (record->raw != NULL)
+		records->bytes += VARSIZE(record->raw);
+	err = records->bytes > ROWS_MAX ? ATP_E_COMMIT_ROWS : record->err;
+	if (err != ATP_OK)
+		atp_repos_refuse(batch, event, op, err, record->block->data.ptr - event->message.ptr + record->at);
+	else
+		atp_repos_row(batch, event, op, record->value, record->raw);
 }
 
 /* V-18: room for the tree before the commit, kept from one to the next. */
@@ -179,8 +194,7 @@ make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	}
 	if (err != ATP_OK)
 	{
-		at += msg->blocks.ptr - event->message.ptr;
-		(void) atp_dead_letter(batch, "commit", event, err, at);
+		(void) atp_dead_letter(batch, "commit", event, err, decoder->frame.payload_at + msg->blocks.ptr - decoder->frame.payload.ptr + at);
 		return event->proven == ATP_OPS_REFUTED || event->proven == ATP_REV_AHEAD;
 	}
 	event->has_since = msg->has_since;
@@ -192,37 +206,48 @@ make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	records.n = 0;
 	records.bytes = 0;
 	for (unsigned i = 0; i < msg->nops; i++)
-		make_row(decoder, batch, event, &records, &msg->ops[i]);
+		make_operation(decoder, batch, event, &records, &msg->ops[i]);
 	return true;
 }
 
-static AtpErr
-parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
+void
+atp_repos_head(const AtpReposMessage *msg, AtpHead *head)
 {
-	AtpReposMessage *msg = &decoder->msg.repos;
-	AtpErr		err = atp_repos_parse(&decoder->frame, msg, at);
-
 	head->what = msg->kind == ATP_REPOS_INFO ? atp_head_of_info(msg->name)
 		: msg->kind == ATP_REPOS_UNKNOWN ? ATP_HEAD_UNKNOWN : ATP_HEAD_EVENT;
 	head->seq = msg->seq;
 	head->time = msg->time;
 	head->rev = msg->rev;
 	head->repo = msg->did;
+}
+
+static AtpErr
+parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
+{
+	AtpErr		err = atp_repos_parse(&decoder->frame, &decoder->msg.repos, at);
+
+	atp_repos_head(&decoder->msg.repos, head);
 	return err;
 }
 
-static bool
-make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
+bool
+atp_repos_begin(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 {
 	const AtpReposMessage *msg = &decoder->msg.repos;
 
 	event->kind = msg->kind;
 	event->did = atp_did_make(msg->did.ptr, msg->did.len);
-	if (!atp_wants_did(decoder->settings, event->did))
-	{
-		batch->skips[ATP_SKIP_FILTERED]++;
-		return false;
-	}
+	if (atp_wants_did(decoder->settings, event->did))
+		return true;
+	batch->skips[ATP_SKIP_FILTERED]++;
+	return false;
+}
+
+bool
+atp_repos_make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
+{
+	const AtpReposMessage *msg = &decoder->msg.repos;
+
 	if (msg->kind == ATP_REPOS_COMMIT || msg->kind == ATP_REPOS_SYNC)
 		return make_commit(decoder, batch, event);
 	if (msg->handle.ptr != NULL)
@@ -231,6 +256,12 @@ make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	if (msg->status.ptr != NULL)
 		event->status = cstring_to_text_with_len(msg->status.ptr, msg->status.len);
 	return true;
+}
+
+static bool
+make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
+{
+	return atp_repos_begin(decoder, batch, event) && atp_repos_make(decoder, batch, event);
 }
 
 const AtpFormat atp_repos_format = {.cut = atp_cut_frame, .parse = parse, .make = make};

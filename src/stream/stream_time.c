@@ -28,6 +28,8 @@ atp_head_time(const AtpHead *head)
 	int64		time;
 	size_t		at;
 
+	if (head->micros != 0)
+		return head->micros;
 	if (head->time.ptr == NULL ||
 		atp_datetime_parse(head->time.ptr, head->time.len, &time, &at) != ATP_OK)
 		return 0;

@@ -222,7 +222,7 @@ static void
 judge_event(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 {
 	bool		full = s->identities != NULL;
-	bool		old = repo->has_rev && event->rev <= repo->rev && !s->apply->again;
+	bool		old = atp_repo_is_old(repo, event) && !s->apply->again;
 
 	/* V-38; below level full repo_state.c does it */
 	if (full && !repo->active)

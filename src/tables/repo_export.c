@@ -171,6 +171,7 @@ atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified)
 
 	repo->has_rev = true;
 	repo->rev = commit->rev;
+	repo->rev_paths = NULL;
 	repo->commit = atp_cidlink_make(cid.ptr, cid.len);
 	repo->data = atp_cidlink_make(commit->data.ptr, commit->data.len);
 	repo->verified = verified;

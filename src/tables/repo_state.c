@@ -6,6 +6,7 @@
 
 #include "clock.h"
 #include "tables/judge.h"
+#include "tables/repo_paths.h"
 #include "tables/repo_state.h"
 #include "tables/status_wish.h"
 #include "types/types.h"
@@ -159,6 +160,7 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	{
 		repo->deleted = true;
 		repo->deleted_rev = repo->rev;
+		repo->rev_paths = NULL;
 	}
 	repo->refill_by = NULL;
 	repo->refilled = false;
@@ -196,6 +198,13 @@ atp_repo_is_forked(const AtpRepoState *repo, const AtpEvent *event)
 		!same_bytes(event->commit, repo->commit);
 }
 
+bool
+atp_repo_is_old(const AtpRepoState *repo, const AtpEvent *event)
+{
+	return repo->has_rev && (event->rev < repo->rev ||
+							 (event->rev == repo->rev && (repo->rev_paths == NULL || event->kind != ATP_REPOS_COMMIT)));
+}
+
 /* Another source had more, or a replay goes further back. */
 bool
 atp_repo_lacks(const AtpRepoState *repo, const AtpEvent *event)
@@ -211,7 +220,8 @@ take_again(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 	if (!atp_repo_is_refilled(s, repo, event))
 		return false;
 	repo->changed = true;
-	if (!repo->has_rev || event->rev >= repo->rev)
+	/* of a revision there may be more events than one */
+	if (!repo->has_rev || event->rev >= repo->rev + event->partial)
 	{
 		repo->refill_by = NULL;
 		repo->refilled = false;
@@ -220,7 +230,7 @@ take_again(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 		note_first(repo, event);
 		return true;
 	}
-	if (repo->refilled && event->rev <= repo->refill_rev)
+	if (repo->refilled && event->rev + event->partial <= repo->refill_rev)
 		return false;
 	repo->refilled = true;
 	repo->refill_rev = event->rev;
@@ -267,7 +277,8 @@ judge_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 	/* V-35: nothing was before it, and we know all that it does */
 	if (event->proven == ATP_OPS_PROVEN_FIRST && is_empty(repo))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_SYNCHRONIZED);
-	else if (repo->has_rev)
+	/* what comes in parts does not say what was before it */
+	else if (repo->has_rev && !event->partial)
 		check_continuity(s, repo, event);
 	if (event->proven == ATP_OPS_INCOMPLETE)
 		s->apply->skips[ATP_SKIP_INCOMPLETE]++;
@@ -297,10 +308,30 @@ announces_others(const AtpRepoState *repo, const AtpEvent *event)
 	return repo->data != NULL && !same_bytes(repo->data, event->data);
 }
 
+/* Which of a commit's operations have come one by one. */
+static void
+note_known(AtpBatch *batch, const AtpEvent *event, const bytea *paths)
+{
+	for (int r = event->first_row; r < event->first_row + event->nrows; r++)
+		batch->rows[r].known = paths != NULL && !event->partial && atp_paths_have(paths, atp_path_hash(batch->rows[r].path));
+}
+
+/* F-42: the records that follow are those that there are now. */
+static void
+begin_anew(AtpRepoState *repo, AtpEffect *effect)
+{
+	effect->erase = repo->has_rev;
+	effect->has_rev = repo->has_rev;
+	effect->rev = repo->rev;
+	if (!is_sync(repo, ATP_SYNC_RESYNCING))
+		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
+}
+
 static void
 take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 {
 	int64	   *skips = s->apply->skips;
+	bool		rest;			/* of a revision of which something has been taken */
 
 	if (event->proven == ATP_OPS_REFUTED)
 		take_refuted(s, repo, event);
@@ -316,25 +347,34 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 		skips[ATP_SKIP_INACTIVE]++;
 		return;
 	}
-	if (repo->has_rev && event->rev <= repo->rev)
+	rest = repo->has_rev && event->rev == repo->rev;
+	if (atp_repo_is_old(repo, event) || (rest && event->partial && atp_paths_have(repo->rev_paths, event->path)))
 	{
 		skips[ATP_SKIP_OLD]++;
-		if (atp_repo_lacks(repo, event))
+		if (!event->partial && atp_repo_lacks(repo, event))
 			note_break(s, repo);
 		return;
 	}
-	if (event->kind == ATP_REPOS_COMMIT)
+	note_known(s->apply->batch, event, rest ? repo->rev_paths : NULL);
+	if (event->kind == ATP_REPOS_COMMIT && !rest)
 		judge_commit(s, repo, event);
-	else if (announces_others(repo, event))
+	else if (event->kind == ATP_REPOS_SYNC && event->partial)
+		begin_anew(repo, effect);
+	else if (event->kind == ATP_REPOS_SYNC && announces_others(repo, event))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 	if (!repo->has_rev)
 		note_first(repo, event);
 	repo->has_rev = true;
 	repo->rev = event->rev;
 	event->closes = repo->gap && event->held == NULL;
-	repo->commit = event->commit;
-	repo->data = event->data;
-	repo->verified = event->signature != NULL;
+	if (!rest || !event->partial)
+	{
+		repo->commit = event->commit;
+		repo->data = event->data;
+		repo->verified = event->signature != NULL;
+	}
+	repo->rev_paths = !event->partial ? NULL
+		: event->kind == ATP_REPOS_SYNC ? atp_paths_none() : atp_paths_add(rest ? repo->rev_paths : NULL, event->path);
 	repo->changed = true;
 	effect->rows = event->nrows > 0;
 }

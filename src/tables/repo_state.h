@@ -30,6 +30,7 @@ typedef struct AtpRepoState
 	uint64		first_rev;		/* of what was before nothing is known */
 	struct varlena *commit;
 	struct varlena *data;
+	bytea	   *rev_paths;		/* of the operations of rev that were taken, 8 bytes each; NULL: all of them were */
 	bool		active;
 	text	   *status;
 	bool		has_status;		/* an #account event was seen */
@@ -97,6 +98,9 @@ extern bool atp_repo_is_refilled(const AtpRepos *s, const AtpRepoState *repo, co
 
 /* ... is it another of the same revision (V-15) ... */
 extern bool atp_repo_is_forked(const AtpRepoState *repo, const AtpEvent *event);
+
+/* ... is it one of which nothing can be taken any more ... */
+extern bool atp_repo_is_old(const AtpRepoState *repo, const AtpEvent *event);
 
 /* ... does it tell that the tables lack what was before their first one? */
 extern bool atp_repo_lacks(const AtpRepoState *repo, const AtpEvent *event);

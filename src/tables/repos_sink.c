@@ -65,8 +65,9 @@ apply(AtpApply *a, int lo, int hi)
 		const AtpEvent *event = &batch->events[i];
 		AtpEffect *effect = &effects[i - lo];
 
-		for (int r = 0; effect->rows && r < event->nrows; r++)
-			atp_records_queue(records, &batch->rows[event->first_row + r].record, event->seq, effect->again);
+		for (int r = event->first_row; effect->rows && r < event->first_row + event->nrows; r++)
+			if (!batch->rows[r].known)
+				atp_records_queue(records, &batch->rows[r].record, event->seq, effect->again);
 		if (effect->erase)
 		{
 			atp_records_flush(records);
@@ -91,8 +92,11 @@ accepts(AtpApply *a, int index)
 static void
 apply_row(AtpApply *a, int row, int event)
 {
-	AtpRecords *records = atp_records_begin(a, 1);
+	AtpRecords *records;
 
+	if (a->batch->rows[row].known)
+		return;
+	records = atp_records_begin(a, 1);
 	atp_records_queue(records, &a->batch->rows[row].record, a->batch->events[event].seq, false);
 	atp_records_flush(records);
 }

@@ -66,7 +66,7 @@ my %type = (
 	data     => 'text',           active    => 'text', status      => 'int USING 1',
 	handle   => 'int USING 1',    host      => 'int USING 1', status_at   => 'text',
 	refill_by => 'int USING 1',   status_seq => 'text', sync => 'int USING 1',
-	status_endpoint => 'int USING 1', deleted_rev => 'bigint USING 1', refill_rev => 'text');
+	status_endpoint => 'int USING 1', deleted_rev => 'bigint USING 1', refill_rev => 'text', rev_paths => 'text');
 my %default = (active => "'true'", sync => '0');
 foreach my $trigger ('CREATE TRIGGER stay BEFORE UPDATE ON repo FOR EACH ROW EXECUTE FUNCTION stay()', '')
 {
