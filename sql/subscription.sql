@@ -24,6 +24,15 @@ SELECT format, subscription_fault('wss://a.example', ', format', ', ' || quote_n
 -- a level is taken from what is possible
 SELECT level, subscription_fault('wss://a.example', ', verify', ', ' || quote_nullable(level)) FROM unnest('{hash, chain, NULL}'::text[]) l (level);
 
+-- Jetstream, and JSON
+SELECT url, format, subscription_fault(url, ', format', ', ' || quote_nullable(format)) FROM (VALUES
+	('wss://a.example/subscribe', NULL), ('wss://a.example/subscribe', 'jetstream'), ('wss://a.example/subscribe', 'json'), ('wss://a.example/subscribe', 'dag-cbor'),
+	('wss://a.example/js/subscribe', NULL),
+	('wss://a.example/xrpc/network.bsky.jetstream.subscribeEvents', NULL), ('wss://a.example/xrpc/network.bsky.jetstream.subscribeEvents', 'json'),
+	('wss://a.example/xrpc/org.example.stream', 'json'), ('wss://a.example/xrpc/org.example.stream', 'jetstream')) u (url, format);
+SELECT level, subscription_fault('wss://a.example/subscribe', ', verify', ', ' || quote_nullable(level)) FROM unnest('{hash, chain, full, NULL}'::text[]) l (level);
+SELECT subscription_fault('wss://a.example/subscribe', ', links, validate, backfill, slice, workers', ', ''all'', ''flag'', ''seen'', ''1/2'', 2');
+
 -- a dictionary is for streams that can be compressed
 INSERT INTO atproto.subscription (name, url, enabled) VALUES ('one', 'wss://a.example', false);
 SELECT atproto.set_zstd_dictionary('one', NULL);
