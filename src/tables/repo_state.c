@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "clock.h"
+#include "source.h"
 #include "tables/judge.h"
 #include "tables/repo_paths.h"
 #include "tables/repo_state.h"
@@ -107,7 +108,8 @@ static bool
 is_old_status(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event, TimestampTz status_at)
 {
 	if (repo->status_endpoint != NULL && repo->has_status_seq && same_bytes(repo->status_endpoint, s->endpoint))
-		return event->seq <= repo->status_seq;
+		/* where positions are times, two events may have the same */
+		return event->seq < repo->status_seq || (event->seq == repo->status_seq && s->apply->sub->source->rewind == 0);
 	return repo->has_status && status_at < repo->status_at;
 }
 

@@ -258,7 +258,7 @@ class Liar:
 
 
 def lies(liar):
-    """JSON, but what it says cannot be: each must become a letter, and no more than that: whoever has an account
+    """Texts, but what they say cannot be: each must become a letter, and no more than that: whoever has an account
     can write such records.  No record is stored.
     """
     commit = liar.commit
@@ -288,6 +288,11 @@ def lies(liar):
         yield commit().replace(lie, value)
     yield commit().replace(lie, b"[" * 100_000 + b"]" * 100_000)
     yield commit().replace(lie, b'{"a":' * 100_000 + b"1" + b"}" * 100_000)
+    # no JSON, in the record alone
+    for value in (b'"a \\x lie"', b'"a \n lie"', b"01"):
+        yield commit().replace(lie, value)
+    yield commit().replace(b'"record":{', b'"record":{"text":"twice",')
+    yield commit().replace(b'"did":', b'"did":"did:example:another","did":', 1)
 
 
 def broken(liar):
@@ -303,12 +308,6 @@ def broken(liar):
     yield b'"text"'
     yield b"not JSON"
     yield b"\xef\xbb\xbf" + good
-    yield good.replace(b"a lie", b"a \xff lie")
-    yield good.replace(b"a lie", b"a \\x lie")
-    yield good.replace(b"a lie", b"a \n lie")
-    yield good.replace(b'"a lie"', b"01")
-    yield good.replace(b'"record":{', b'"record":{"text":"twice",')
-    yield good.replace(b'"did":', b'"did":"did:example:another","did":', 1)
 
 
 def main():

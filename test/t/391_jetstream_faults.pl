@@ -1,0 +1,135 @@
+# 391_jetstream_faults.pl
+#		What a Jetstream, or the way to it, can do wrong: connections that are cut, events that come twice or
+#		out of order, texts that lie, cursors that are too old.  The rows are those of the relay.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use AtprotoTest::Jetstream;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = make_node(
+	'faults', conf => <<'EOF');
+max_worker_processes = 20
+atproto.reconnect_delay = 20ms
+atproto.reconnect_max_delay = 50ms
+EOF
+
+my ($capture) = simulate(
+	'--events' => 1500, '--accounts' => 50, '--history' => 0, '--batches' => 25,
+	'--mix' => 'account=4,delete=8,update=6,sync=0,identity=3,like=40,post=30,profile=3');
+# 10 seconds, which the first version is asked for again, are some 100 events
+my %texts = (
+	v1 => texts('v1', $capture, '--spread' => 100_000, '--ties' => 20, '--back' => 300_000),
+	v2 => texts('v2', $capture, '--step' => 100));
+my %count = map { $_ => text_count($texts{$_}) } keys %texts;
+my $relay = AtprotoTest::Server->start($capture);
+my %servers = map { $_ => AtprotoTest::Server->start($texts{$_}) } keys %texts;
+
+sub follow
+{
+	my ($schema, $server, %args) = @_;
+
+	query("SET client_min_messages = warning; DROP SCHEMA IF EXISTS $schema CASCADE; CREATE SCHEMA $schema; "
+		  . subscribe_sql($schema, $server, cursor => 0, target => "'$schema'", events => "'keep'", links => "'all'", %args));
+	return;
+}
+
+follow('relay', $relay, verify => "'hash'");
+wait_for_seq($node, 'relay', scalar(() = read_capture($capture)));
+my $wanted = query('SELECT count(*) FROM relay.record_event');
+
+# In the schema of this version; its subscription ends.
+sub all_is_there
+{
+	my ($version, $name, %o) = @_;
+
+	wait_for("SELECT count(*) >= $wanted FROM $version.record_event");
+	same_rows($version, 'relay', "$version: $name");
+	is(query('SELECT count(*) FROM atproto.gap'), '0', "$version: $name: no gap");
+	is(query('SELECT count(*) FROM atproto.dead_letter'), '0', "$version: $name: no letter") unless $o{letters};
+	query("DELETE FROM atproto.dead_letter; SELECT atproto.unsubscribe('$version')");
+	return;
+}
+
+# --- the connection, and the order ---
+
+# Where in the stream a text is: its position in the first version, its seq in the second.
+my %at = (v1 => sub { $_[0] }, v2 => sub { 100 * $_[0] - 99 });
+# Two events of different accounts, one after the other.
+my @accounts = map { /"did":"([^"]+)"/ ? $1 : '' } read_capture($texts{v2});
+my ($swap) = grep { $accounts[ $_ - 1 ] ne $accounts[$_] } 700 .. $#accounts;
+my %faults = (
+	'cut after each 400 texts'  => sub { '--cut-after', 400 },
+	'cut inside of texts'       => sub { '--cut-after', 350, '--cut-inside', 40, '--cut-times', 4 },
+	'reset'                     => sub { '--cut-after', 500, '--cut-reset', '--cut-times', 3 },
+	'closed'                    => sub { '--close-after', 600, '--fault-times', 2 },
+	'texts in pieces, and pings' => sub { '--fragment', 100, map { ('--ping-at', $_[0]->($_)) } 50, 60 },
+	'three refusals'            => sub { '--status', 503, '--status-times', 3 });
+
+sub with_fault
+{
+	my ($version, $name, $options) = @_;
+
+	$servers{$version}->restart($options->($at{$version}));
+	follow($version, $servers{$version});
+	all_is_there($version, $name);
+	return;
+}
+
+foreach my $name (sort keys %faults)
+{
+	with_fault($_, $name, $faults{$name}) foreach qw(v1 v2);
+}
+# The second version's never do.
+with_fault('v1', 'events that come twice', sub { map { ('--dup-at', $_[0]->($_)) } 5, 100, 101, 900 });
+# And the first has no errors.
+with_fault('v2', 'an error message', sub { '--fault-times', 2, map { ('--error', 'ConsumerTooSlow@' . $_[0]->($_)) } 300, 800 });
+with_fault('v1', 'two accounts out of order', sub { '--swap-at', $_[0]->($swap) });
+
+# --- texts that lie ---
+
+# An account that is nobody else's.
+my $liar = did('z');
+foreach my $version (qw(v1 v2))
+{
+	my $at = $at{$version}->(200);
+	my $lies = make_capture('jetstream.py', 'lies', $version, $liar, '--first' => $at - 50);
+
+	$servers{$version}->restart('--inject' => "$lies\@$at");
+	follow($version, $servers{$version});
+	wait_for("SELECT count(*) >= $wanted FROM $version.record_event");
+	is(query('SELECT count(*) FROM atproto.dead_letter'), text_count($lies), "$version: each lie is a letter");
+	is(query("SELECT count(*) FROM $version.record WHERE did = '$liar'"), '0', "$version: and no record");
+	query("DELETE FROM $version.repo WHERE did = '$liar'");
+	all_is_there($version, "nobody else's are", letters => 1);
+}
+
+# --- what is no text of Jetstream's ---
+
+foreach my $version (qw(v1 v2))
+{
+	my $at = $at{$version}->(50);
+	my $i  = 0;
+
+	foreach my $broken (read_capture(make_capture('jetstream.py', 'broken', $version, $liar, '--first' => $at - 50)))
+	{
+		my $one = write_capture(PostgreSQL::Test::Utils::tempdir() . '/one', $broken);
+
+		$i++;
+		$servers{$version}->restart('--inject' => "$one\@$at", '--fault-times' => 1);
+		follow($version, $servers{$version});
+		wait_for("SELECT count(*) >= $wanted FROM $version.record_event");
+		is(query('SELECT stage FROM atproto.dead_letter'), 'frame', "$version: broken text $i is kept, and the connection dropped") or diag(substr($broken, 0, 300));
+		all_is_there($version, "broken text $i", letters => 1);
+	}
+}
+unlike(slurp_file($node->logfile), qr/PANIC|terminated by signal/, 'no process ended badly');
+
+$node->stop;
+done_testing();
