@@ -59,11 +59,10 @@ append_parameter(StringInfo query, const char *name, const char *value)
 			appendStringInfoChar(query, *p);
 }
 
-static char *
-did_text(const struct varlena *did)
+/* There can be thousands: each in the same place. */
+static const char *
+did_text(const struct varlena *did, char text[ATP_DID_MAX + 1])
 {
-	char	   *text = palloc(ATP_DID_MAX + 1);
-
 	text[atp_did_text((const uint8_t *) VARDATA_ANY(did), VARSIZE_ANY_EXHDR(did), text)] = '\0';
 	return text;
 }
@@ -71,16 +70,19 @@ did_text(const struct varlena *did)
 static void
 append_filters(StringInfo query, const AtpStreamRequest *request, const AtpSource *source, const AtpSettings *settings)
 {
+	char		did[ATP_DID_MAX + 1];
+
 	for (int i = 0; request->collections && i < settings->ncollections; i++)
 		append_parameter(query, source->collections, settings->collections[i]);
 	for (int i = 0; request->dids && i < settings->ndids; i++)
-		append_parameter(query, source->dids, did_text(settings->dids[i]));
+		append_parameter(query, source->dids, did_text(settings->dids[i], did));
 }
 
 /* No character of a DID or a pattern has to be escaped in JSON. */
 static char *
 hello_of(const AtpStreamRequest *request, const AtpSource *source, const AtpSettings *settings)
 {
+	char		did[ATP_DID_MAX + 1];
 	StringInfoData hello;
 
 	initStringInfo(&hello);
@@ -89,9 +91,19 @@ hello_of(const AtpStreamRequest *request, const AtpSource *source, const AtpSett
 		appendStringInfo(&hello, "%s\"%s\"", i > 0 ? "," : "", settings->collections[i]);
 	appendStringInfo(&hello, "],\"%s\":[", source->dids);
 	for (int i = 0; request->dids && i < settings->ndids; i++)
-		appendStringInfo(&hello, "%s\"%s\"", i > 0 ? "," : "", did_text(settings->dids[i]));
+		appendStringInfo(&hello, "%s\"%s\"", i > 0 ? "," : "", did_text(settings->dids[i], did));
 	appendStringInfoString(&hello, "]}}");
 	return hello.data;
+}
+
+/* Can a server be told which collections are wanted?  That none are would mean that all are. */
+static bool
+can_say_collections(const AtpSource *source, const AtpSettings *settings)
+{
+	for (int i = 0; i < settings->ncollections; i++)
+		if (strcmp(settings->collections[i], "*") == 0)
+			return false;
+	return source->collections != NULL && settings->ncollections > 0 && settings->ncollections <= source->collections_max;
 }
 
 /* The filters into query or, where they are too long for that, into a text. */
@@ -103,8 +115,7 @@ add_filters(AtpStreamRequest *request, StringInfo query, const AtpSubscription *
 	int			len = query->len;
 	int			room = TARGET_MAX - strlen(sub->ep->path);
 
-	/* none at all would mean everything */
-	request->collections = source->collections != NULL && settings->ncollections > 0 && settings->ncollections <= source->collections_max;
+	request->collections = can_say_collections(source, settings);
 	request->dids = source->dids != NULL && settings->ndids > 0 && settings->ndids <= source->dids_max;
 	append_filters(query, request, source, settings);
 	if (query->len <= room)

@@ -185,6 +185,8 @@ fault("handshake-error-body", "net/handshake.c", "n <= ERROR_BODY_MAX ? n : 0", 
 fault("handshake-error-status", "net/handshake.c", "hs->answer.status == 400 && ", "", "unit/test_handshake")
 fault("position-rewind", "stream/position.c", "seq - position->last > position->rewind", "seq - position->last >= position->rewind", "unit/test_position")
 fault("position-times", "stream/position.c", "position->overlap = position->outdated = false;\n\t\treturn ATP_PLACE_NEXT", "return ATP_PLACE_NEXT", "unit/test_position")
+fault("request-oldest", "config/request.c", "cursor == 0 ? source->oldest : ", "", "t/395_jetstream_requests")
+fault("request-collections", "config/request.c", " && settings->ncollections <= source->collections_max", "", "t/395_jetstream_requests")
 fault("ws-sent", "net/websocket.c", "ws->out_pos += len;", "ws->out_pos = ws->out_len;", "unit/test_websocket")
 fault("ws-ping-again", "net/websocket.c", "if (ws->out_pos == ws->out_len && !wslay_event_want_write(ws->wslay))", "if (!wslay_event_want_write(ws->wslay))", "unit/test_websocket")
 fault("ws-mask", "net/websocket.c", "->random(buf, len) ? 0 : -1;", "->random(buf, len) ? 0 : 0;", "unit/test_websocket")

@@ -121,9 +121,12 @@ foreach my $version (qw(v1 v2))
 		"$version: long filters are not in the request");
 	is(query("SELECT filtered_by_server, filtered_here FROM atproto.stat_subscription WHERE name = '$version'"),
 		$version eq 'v1' ? '{collections,dids}|{}' : '{collections}|{dids}', "$version: who does what");
-	query("UPDATE atproto.subscription SET collections = (SELECT array_agg('org.example.c' || n) FROM generate_series(1, 101) n), dids = '{}' WHERE name = '$version'");
+	query("UPDATE atproto.subscription SET collections = '{app.bsky.feed.like,*}', dids = '{}' WHERE name = '$version'");
 	@requests = $servers{$version}->wait_for_log('request', 5);
-	is_deeply([ sort keys %{ asked($requests[4]) } ], ['cursor'], "$version: neither more collections than it takes, nor none at all");
+	is_deeply([ sort keys %{ asked($requests[4]) } ], ['cursor'], "$version: all are all; and no account at all cannot be said");
+	query("UPDATE atproto.subscription SET collections = (SELECT array_agg('org.example.c' || n) FROM generate_series(1, 101) n), dids = '{$did}' WHERE name = '$version'");
+	@requests = $servers{$version}->wait_for_log('request', 6);
+	is_deeply([ sort keys %{ asked($requests[5]) } ], [ sort 'cursor', $dids ], "$version: not more collections than it takes");
 	leave($version);
 }
 
