@@ -29,6 +29,7 @@
 #include "process/manager_status.h"
 #include "process/status.h"
 #include "shared.h"
+#include "stream/recent.h"
 #include "tables/export.h"
 #include "tables/job.h"
 #include "tables/status_wish.h"
@@ -63,6 +64,7 @@ _PG_init(void)
 	atp_status_init();
 	atp_manager_status_init();
 	atp_fetcher_status_init();
+	atp_recent_init();
 	atp_shared_init();
 	atp_ddl_init();
 	atp_manager_init();

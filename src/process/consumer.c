@@ -22,6 +22,7 @@
 #include "process/process.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
+#include "stream/recent.h"
 #include "tables/distributed.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
@@ -167,6 +168,8 @@ atp_consumer_main(Datum arg)
 	}
 	if (!atp_claim(c.name))
 		atp_consumer_leave(&c, "another process consumes it", false);
+	/* what comes now may be what somebody wants once more, in tables that he has emptied */
+	atp_recent_forget();
 	c.loop_cxt = AllocSetContextCreate(TopMemoryContext, "atproto loop", ALLOCSET_DEFAULT_SIZES);
 	wait_for_workers(&c);
 	atp_status_attach(c.name);

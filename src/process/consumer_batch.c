@@ -16,6 +16,8 @@
 #include "tables/apply.h"
 
 #define PURGE_LOOK_MS	(5 * 60 * 1000)
+#define DEFER_MIN_MS	25
+#define DEFER_MAX_MS	200
 
 /* So many times atproto.batch_delay, at most. */
 #define DELAYS_MAX	10
@@ -24,6 +26,56 @@ bool
 atp_consumer_can_receive(Consumer *c)
 {
 	return c->shards == NULL || c->batch->buffer != NULL || atp_shards_lend(c->shards, c->batch);
+}
+
+/* Has the batch what it is going to have? */
+static bool
+is_complete(const Consumer *c)
+{
+	return atp_batch_full(c->batch) || atp_remaining(atp_now(), c->batch->since, atp_consumer_batch_delay(c)) == 0;
+}
+
+long
+atp_consumer_defers(Consumer *c)
+{
+	if (c->defer_ms == 0 || c->state != ATP_STATE_STREAMING || c->batch->ndecoded == c->batch->nmessages)
+	{
+		c->deferred = 0;
+		return 0;
+	}
+	if (!is_complete(c))
+		return 0;
+	if (c->deferred == 0)
+		c->deferred = atp_now();
+	return atp_remaining(atp_now(), c->deferred, c->defer_ms);
+}
+
+bool
+atp_consumer_is_deferring(Consumer *c)
+{
+	return c->defer_ms > 0 && c->state == ATP_STATE_STREAMING &&
+		(c->deferred != 0 ? atp_remaining(atp_now(), c->deferred, c->defer_ms) > 0 : !is_complete(c));
+}
+
+/*
+ * Two sources that bring the same at the same time would both decode it, and one of them for
+ * nothing.  Who is mostly the second waits a little, and finds what the first one has
+ * committed (recent.h); who brings news does not.  cached: events that were known to be old before they were decoded.
+ */
+static void
+adapt(Consumer *c, int64 cached)
+{
+	const AtpBatch *batch = c->batch;
+	int64		wasted = batch->skips[ATP_SKIP_OLD] - cached;
+
+	if (!OidIsValid(batch->shared))
+		c->defer_ms = 0;
+	else if (wasted > batch->nevents / 8)
+		c->defer_ms = Min(Max(2 * c->defer_ms, DEFER_MIN_MS), DEFER_MAX_MS);
+	else if (cached < batch->nevents / 2)
+		c->defer_ms = 0;
+	else if (wasted == 0)
+		c->defer_ms -= c->defer_ms / 8;
 }
 
 /*
@@ -43,7 +95,7 @@ atp_consumer_batch_delay(const Consumer *c)
 bool
 atp_consumer_batch_is_due(const Consumer *c)
 {
-	if (c->batch->nmessages == 0 || c->state == ATP_STATE_UNDECIDED)
+	if (c->batch->nmessages == 0 || c->batch->ndecoded < c->batch->nmessages || c->state == ATP_STATE_UNDECIDED)
 		return false;
 	if (atp_batch_full(c->batch))
 		return true;
@@ -128,6 +180,7 @@ apply_batch(Consumer *c)
 	AtpBatch   *batch = c->batch;
 	AtpStreamProgress progress = atp_stream_progress(c->sub, 0, c->layout, c->cursor, c->position.last);
 	AtpTime		begun = atp_now();
+	int64		cached = batch->skips[ATP_SKIP_OLD];
 	const char *reason;
 	AtpApplied	result = atp_apply(c->sub, c->source->sink, c->statements, batch, &progress.base, &reason);
 
@@ -141,6 +194,8 @@ apply_batch(Consumer *c)
 		note_progress(c);
 	c->purge_due |= batch->purge;
 	atp_release_note(&c->releaser, batch);
+	atp_decoder_shares(c->decoder, batch->shared);
+	adapt(c, cached);
 	atp_batch_reset(batch);
 }
 

@@ -21,6 +21,11 @@ follow_settings(Consumer *c)
 {
 	AtpState	before;
 
+	/* what has come and is not decoded would not come again */
+	c->defer_ms = 0;
+	c->deferred = 0;
+	if (c->state == ATP_STATE_STREAMING && c->batch->ndecoded < c->batch->nmessages)
+		atp_consumer_receive(c);
 	/* what is decoded was decoded under the present settings; what is not comes again */
 	if (c->state == ATP_STATE_UNDECIDED)
 		atp_consumer_drop(c, ATP_DROP_CLOCK, c->undecided_why);
@@ -97,6 +102,8 @@ atp_consumer_loop(Consumer *c)
 {
 	for (;;)
 	{
+		long		deferred;
+
 		MemoryContextSwitchTo(c->loop_cxt);
 		MemoryContextReset(c->loop_cxt);
 		atp_serve_interrupts();
@@ -108,6 +115,12 @@ atp_consumer_loop(Consumer *c)
 		{
 			atp_consumer_settle(c);
 			atp_consumer_leave(c, "the number of its workers changes", true);
+		}
+		if ((deferred = atp_consumer_defers(c)) > 0)
+		{
+			atp_wait(NULL, 0, deferred);
+			c->listened = atp_now();
+			continue;
 		}
 		if (!atp_consumer_can_receive(c))
 		{

@@ -63,6 +63,8 @@ typedef struct Consumer
 	/* what came */
 	AtpBatch   *batch;
 	AtpTime		applied_in;		/* what the last one took, without workers */
+	int			defer_ms;		/* what has come is decoded so much later: see atp_consumer_defers() */
+	AtpTime		deferred;		/* since then; 0: it is not */
 	AtpDecoder *decoder;
 	AtpStatements *statements;
 	AtpShards  *shards;			/* NULL: this process applies what it receives */
@@ -169,6 +171,12 @@ extern bool atp_consumer_batch_is_due(const Consumer *c);
 
 /* Milliseconds that what has come waits for more. */
 extern int	atp_consumer_batch_delay(const Consumer *c);
+
+/* Of the second source of the same events: milliseconds for which the batch, as it has come, stays as it is, and nothing is read. */
+extern long atp_consumer_defers(Consumer *c);
+
+/* Or is it still to come, before it is decoded? */
+extern bool atp_consumer_is_deferring(Consumer *c);
 
 /* Everything decoded so far into the tables, or to the workers. */
 extern void atp_consumer_apply(Consumer *c);

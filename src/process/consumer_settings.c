@@ -34,6 +34,7 @@ take_settings(Consumer *c, AtpSubscription *sub, MemoryContext cxt)
 	}
 	c->sub = sub;
 	c->cxt = cxt;
+	atp_status_target(sub->target);
 	c->activity = MemoryContextStrdup(cxt, psprintf("streaming %s", sub->ep->scope));
 	atp_decoder_settings(c->decoder, &sub->settings);
 }

@@ -21,7 +21,9 @@
 static bool
 want_message(void *arg)
 {
-	return !atp_batch_full(((Consumer *) arg)->batch);
+	const Consumer *c = arg;
+
+	return !atp_batch_full(c->batch) && c->deferred == 0;
 }
 
 /* Where texts are taken, what is none is compressed. */
@@ -230,6 +232,8 @@ atp_consumer_receive(Consumer *c)
 	AtpVerdict	verdict = {.drop = ATP_DROP_NONE};
 	AtpConnState state = step(c);
 
+	if (state == ATP_CONN_OPEN && atp_consumer_is_deferring(c))
+		return;
 	if (batch->ndecoded < batch->nmessages)
 		verdict = atp_decode(c->decoder, batch, &c->position, c->shards ? ATP_DECODE_HEADS : ATP_DECODE_ALL);
 	if (verdict.drop != ATP_DROP_CLOCK)

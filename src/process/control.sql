@@ -85,6 +85,10 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
         c.seq,
         c.event_time,
         EXTRACT(epoch FROM now() - c.event_time) AS lag_seconds,
+        -- no source is ahead of this machine's clock
+        CASE WHEN o.best IS NOT NULL AND c.event_time IS NOT NULL
+            THEN GREATEST(EXTRACT(epoch FROM o.best - LEAST(c.event_time, now())), 0)
+        END AS behind,
         c.events,
         c.record_ops,
         p.connected_at,
@@ -124,6 +128,15 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
         CROSS JOIN LATERAL (SELECT count(*) AS held_events, COALESCE(sum(octet_length(bytes)), 0)::bigint AS held_bytes,
                 min(held_at) AS held_since
             FROM atproto.held_event WHERE subscription = s.name) e
+        -- how far the best of the others is that fill the same tables
+        CROSS JOIN LATERAL (SELECT max(LEAST(t.event_time, now())) AS best
+            FROM (SELECT min(event_time) AS event_time
+                FROM atproto.subscription b JOIN atproto.cursor k ON k.subscription = b.name AND k.endpoint = b.endpoint
+                WHERE b.target = s.target AND b.name <> s.name AND b.enabled AND b.stopped IS NULL
+                    -- relays and Jetstreams bring the same
+                    AND regexp_replace(b.endpoint, '^.*/(com\.atproto\.sync\.subscribeRepos$|network\.bsky\.jetstream\.subscribeEvents$|subscribe$)?', '')
+                        = regexp_replace(s.endpoint, '^.*/(com\.atproto\.sync\.subscribeRepos$|network\.bsky\.jetstream\.subscribeEvents$|subscribe$)?', '')
+                GROUP BY b.name) t) o
     -- the view reads the tables as their owner, so it does what row security would
     WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE');
 COMMENT ON VIEW atproto.stat_subscription IS 'one row for each subscription: what its consumer does and how far it is';

@@ -179,6 +179,7 @@ apply_share(Worker *w, AtpRingBatch *from)
 	}
 	w->cursor = progress.position;
 	atp_release_note(&w->releaser, w->batch);
+	atp_decoder_shares(w->decoder, w->batch->shared);
 	memcpy(from->skips[w->shard], w->batch->skips, sizeof(w->batch->skips));
 	if (w->batch->purge)
 		atp_ring_ask_purge(w->ring);

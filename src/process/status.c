@@ -34,6 +34,7 @@ typedef struct Slot
 	Oid			database;
 	Oid			owner;			/* who may see it */
 	char		name[ATP_NAME_MAX + 1];
+	char		target[NAMEDATALEN];	/* while it runs */
 	int			pid;
 	AtpState	state;
 	TimestampTz connected_at;	/* 0: not now ... */
@@ -87,6 +88,20 @@ is_connected(const char *name, int within_ms)
 	return connected;
 }
 
+static bool
+is_shared(const char *target)
+{
+	int			n = 0;
+
+	atp_shared_lock(LW_SHARED);
+	for (int i = 0; slots != NULL && i < max_subscriptions && n < 2; i++)
+		n += slots[i].in_use && slots[i].pid != 0 && slots[i].database == MyDatabaseId && strcmp(slots[i].target, target) == 0;
+	atp_shared_unlock();
+	return n > 1;
+}
+
+static const AtpRunning running = {is_connected, is_shared};
+
 void
 atp_status_init(void)
 {
@@ -97,7 +112,7 @@ atp_status_init(void)
 							NULL, &max_subscriptions, 64, 1, 4096,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	atp_shared_part(slots_size, (void **) &slots);
-	atp_union_ask(is_connected);
+	atp_union_ask(&running);
 }
 
 static void
@@ -206,6 +221,14 @@ atp_status_attach(const char *name)
 				(errmsg("no room in shared memory for the status of subscription \"%s\"", name),
 				 errhint("Increase \"%s\".", "atproto.max_subscriptions")));
 	before_shmem_exit(detach, (Datum) 0);
+}
+
+void
+atp_status_target(const char *target)
+{
+	atp_shared_lock(LW_EXCLUSIVE);
+	strlcpy(my_slot->target, target, NAMEDATALEN);
+	atp_shared_unlock();
 }
 
 void

@@ -45,6 +45,7 @@ extern void atp_status_report_end(Oid database, Oid owner, const char *name);
 extern void atp_status_attach(const char *name);
 
 /* Every change of a slot goes through these. */
+extern void atp_status_target(const char *target);
 extern void atp_status_state(AtpState state);
 extern void atp_status_error(AtpDrop drop, const char *error);
 /* What the server of the present connection was asked to do by itself. */

@@ -54,6 +54,7 @@ start(AtpBatch *batch)
 	batch->letters = batch->gaps = NIL;
 	memset(batch->skips, 0, sizeof(batch->skips));
 	batch->time = 0;
+	batch->shared = InvalidOid;
 	batch->purge = batch->held = batch->released = batch->wished = false;
 	batch->used = 0;
 	batch->bytes = 0;

@@ -280,6 +280,7 @@ typedef struct AtpBatch
 	bool		held;			/* likewise: events wait, see atp_release() ... */
 	bool		released;		/* ... and some need not any more */
 	bool		wished;			/* likewise: the fetcher has to do */
+	Oid			shared;			/* likewise: a table of states that other sources fill, too; InvalidOid: none */
 	size_t		bytes;
 	AtpTime		since;			/* when the first message came */
 } AtpBatch;

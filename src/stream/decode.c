@@ -40,6 +40,12 @@ atp_decoder_settings(AtpDecoder *decoder, const AtpSettings *settings)
 	decoder->settings = settings;
 }
 
+void
+atp_decoder_shares(AtpDecoder *decoder, Oid table)
+{
+	decoder->table = table;
+}
+
 /* Text of the peer's, made safe for text columns and logs. */
 static char *
 printable(AtpSpan s, size_t max)
@@ -296,13 +302,16 @@ atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, AtpDecod
 {
 	MemoryContext old = MemoryContextSwitchTo(batch->cxt);
 	AtpVerdict	verdict = {.drop = ATP_DROP_NONE};
+	Oid			table = decoder->table;
 
+	if (part == ATP_DECODE_HELD)
+		decoder->table = InvalidOid;
 	while (batch->ndecoded < batch->nmessages && verdict.drop == ATP_DROP_NONE)
 	{
 		Incoming	in = {decoder, batch, batch->messages[batch->ndecoded++]};
 
 		CHECK_FOR_INTERRUPTS();
-		verdict.drop = decode_head(&in, position, part != ATP_DECODE_ROWS);
+		verdict.drop = decode_head(&in, position, part != ATP_DECODE_ROWS && part != ATP_DECODE_HELD);
 		if (verdict.drop == ATP_DROP_NONE)
 		{
 			if (in.event != NULL && part != ATP_DECODE_HEADS)
@@ -317,6 +326,7 @@ atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, AtpDecod
 		else if (part != ATP_DECODE_HEADS)
 			(void) new_letter(batch, "frame", in.message, Max(position->last, 0), in.err, in.at);
 	}
+	decoder->table = table;
 	MemoryContextSwitchTo(old);
 	return verdict;
 }

@@ -20,6 +20,9 @@ extern AtpDecoder *atp_decoder_create(MemoryContext cxt, const struct AtpFormat 
 /* The filters and policies for what is decoded from now on. */
 extern void atp_decoder_settings(AtpDecoder *decoder, const AtpSettings *settings);
 
+/* Others fill this table of states of repositories, too (recent.h); InvalidOid: nobody does. */
+extern void atp_decoder_shares(AtpDecoder *decoder, Oid table);
+
 /* What is to be done with messages. */
 typedef enum AtpDecodePart
 {
@@ -32,7 +35,9 @@ typedef enum AtpDecodePart
 	 */
 	ATP_DECODE_HEADS,
 	/* What those others do; the stream's time has been judged. */
-	ATP_DECODE_ROWS
+	ATP_DECODE_ROWS,
+	/* Likewise, of what has waited: all of it is looked at. */
+	ATP_DECODE_HELD
 } AtpDecodePart;
 
 /* Error frames (E-27) that mean something to this program. */

@@ -42,6 +42,7 @@ struct AtpDecoder
 	MemoryContext cxt;
 	const struct AtpFormat *format;
 	const AtpSettings *settings;
+	Oid			table;			/* of states of repositories: recent.h says which commits are old; InvalidOid: nobody does */
 	/* the message being read */
 	AtpFrame	frame;
 	union

@@ -11,6 +11,7 @@
 #include "data/block_index.h"
 #include "sha256.h"
 #include "stream/format.h"
+#include "stream/recent.h"
 #include "stream/stream_time.h"
 #include "types/types.h"
 #include "utils/builtins.h"
@@ -249,7 +250,14 @@ atp_repos_make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	const AtpReposMessage *msg = &decoder->msg.repos;
 
 	if (msg->kind == ATP_REPOS_COMMIT || msg->kind == ATP_REPOS_SYNC)
+	{
+		if (OidIsValid(decoder->table) && atp_recent_is_old(decoder->table, event->did, msg))
+		{
+			batch->skips[ATP_SKIP_OLD]++;
+			return false;
+		}
 		return make_commit(decoder, batch, event);
+	}
 	if (msg->handle.ptr != NULL)
 		event->handle = atp_handle_make(msg->handle.ptr, msg->handle.len);
 	event->active = msg->active;

@@ -16,6 +16,7 @@
 #include "config/spi.h"
 #include "config/transaction.h"
 #include "injection.h"
+#include "stream/recent.h"
 #include "tables/apply.h"
 #include "tables/derived.h"
 #include "tables/heap.h"
@@ -23,6 +24,7 @@
 #include "tables/letter.h"
 #include "tables/link_rows.h"
 #include "tables/progress.h"
+#include "tables/union.h"
 #include "tables/validate.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -309,6 +311,10 @@ apply_once(AtpApply *a, Way way, bool *others)
 	List	   *letters;
 	List	   *rest;
 
+	a->nrecents = 0;
+	/* a piece may be rolled back alone */
+	a->shared = way != WAY_PIECES && (a->sink->uses & ATP_USE_REPOS) != 0 && atp_union_is_shared(a->statements);
+	a->generation = atp_recent_generation();
 	atp_begin("applying events");
 	if (atp_extension_lock() != ATP_EXTENSION_READY)
 	{
@@ -341,6 +347,8 @@ apply_once(AtpApply *a, Way way, bool *others)
 		return ATP_APPLY_CURSOR_MOVED;
 	}
 	atp_commit();
+	if (a->nrecents > 0)
+		atp_recent_put(a->generation, a->batch->shared, a->recents, a->nrecents);
 	progress->moved(progress);
 	a->batch->letters = rest;
 	if (way != WAY_PIECES && a->rows > a->idle)

@@ -56,7 +56,7 @@ find_held(AtpRepos *s)
 	atp_held_count(s->apply, dids, n, counts);
 	for (int i = 0; i < n; i++)
 	{
-		waiting[i]->nheld = counts[i].n;
+		waiting[i]->nheld = waiting[i]->nunread = counts[i].n;
 		waiting[i]->first_held = counts[i].first_rev;
 		waiting[i]->waits = counts[i].n > 0 || atp_repo_is_held(waiting[i], "resync");
 		waiting[i]->gap = waiting[i]->waits && atp_repo_is_held(waiting[i], "gap");
@@ -98,6 +98,15 @@ follow_released(AtpRepos *s, int lo, int hi)
 			repo->stays = true;
 		else
 			repo->nheld--;
+	}
+	for (int i = a->lo; i < a->batch->nevents; i++)
+	{
+		const AtpEvent *event = &a->batch->events[i];
+		AtpRepoState *repo = event->held != NULL ? atp_repo_of(s, event->held->did) : NULL;
+
+		/* those that it has no room for are later ones */
+		if (repo != NULL)
+			repo->nunread = atp_batch_full(a->batch) ? 0 : repo->nunread - 1;
 	}
 	for (int i = 0; i < s->nrepos; i++)
 		s->repos[i].stays |= s->repos[i].follows && atp_repo_is_held(&s->repos[i], "resync");
@@ -214,7 +223,7 @@ leaves_gap(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 	/* where there is no room to wait, it is not dropped for that */
 	if (event->held == NULL && repo->nheld >= a->sub->settings.max_held)
 		return false;
-	return (event->held == NULL || atp_union_goes_on(event->held->held_at)) &&
+	return (event->held == NULL || repo->nunread > 0 || atp_union_goes_on(event->held->held_at)) &&
 		atp_union_has_other(a, &s->others, event);
 }
 
@@ -277,11 +286,15 @@ atp_judge_end(AtpRepos *s, int lo, int hi)
 {
 	for (int i = lo; i < hi; i++)
 	{
-		const AtpEvent *event = &s->apply->batch->events[i];
+		AtpEvent   *event = &s->apply->batch->events[i];
 		AtpRepoState *repo = event->held != NULL ? atp_repo_of(s, event->held->did) : NULL;
 
-		if (repo != NULL && (event->ignored || event->judged != ATP_JUDGED_HELD))
+		if (repo == NULL)
+			continue;
+		if (event->ignored || event->judged != ATP_JUDGED_HELD)
 			repo->nheld--;
+		/* what has come after these were read waits behind them, or for nothing any more; or it is what they wait for */
+		event->closes = repo->gap && repo->nunread > 0;
 	}
 	for (int i = 0; i < s->nrepos; i++)
 	{
@@ -340,8 +353,12 @@ release_behind(AtpApply *a)
 	int			n = 0;
 
 	for (int i = a->lo; i < a->hi; i++)
-		if (!a->batch->events[i].ignored && a->batch->events[i].closes)
-			dids[n++] = a->batch->events[i].did;
+	{
+		const AtpEvent *event = &a->batch->events[i];
+
+		if (event->closes)
+			dids[n++] = event->held != NULL ? event->held->did : event->did;
+	}
 	atp_held_release(dids, atp_sort_dids(dids, n));
 	a->batch->released |= n > 0;
 }

@@ -14,6 +14,7 @@
 #include "config/subscription.h"
 #include "fmgr.h"
 #include "source.h"
+#include "stream/recent.h"
 #include "tables/table.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -71,6 +72,7 @@ atp_refill(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name and seq must not be null")));
 	SPI_connect();
 	nest = atp_caller_begin();
+	atp_recent_forget_at_commit();
 	n = mark_repos(find_subscription(TextDatumGetCString(name.value)), name,
 				   ATP_FUNCTION_ARG(1, get_array_type(atp_type("did"))));
 	atp_run("SELECT atproto.set_cursor($1, $2)", ATP_ARGS(name, seq));

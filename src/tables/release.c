@@ -458,7 +458,7 @@ decode(Held *held, AtpDecoder *decoder, const AtpSettings *settings)
 		AtpPosition position = atp_position_after(-1, 0);
 
 		batch->nmessages = i + 1;
-		(void) atp_decode(decoder, batch, &position, ATP_DECODE_ROWS);
+		(void) atp_decode(decoder, batch, &position, ATP_DECODE_HELD);
 		batch->ndecoded = i + 1;
 		/* somebody has written into the table */
 		if (batch->nevents == i)

@@ -12,6 +12,7 @@
 #include "access/xact.h"
 #include "executor/spi.h"
 #include "injection.h"
+#include "stream/recent.h"
 #include "tables/audit_wish.h"
 #include "tables/fault.h"
 #include "tables/held.h"
@@ -432,6 +433,31 @@ atp_repos_judged(AtpRepos *s)
 	s->judged = true;
 }
 
+/* What other sources need not bring again.  Something follows from old commits that tell that the tables lack something (repo_state.c), and from those that are read again. */
+static void
+note_recents(AtpRepos *s)
+{
+	AtpApply   *a = s->apply;
+	int			room = a->nrecents + s->nrepos;
+	MemoryContext old = MemoryContextSwitchTo(a->batch->cxt);
+
+	if (room > a->max_recents)
+	{
+		a->recents = a->recents == NULL ? palloc(sizeof(AtpRecent) * room) : repalloc(a->recents, sizeof(AtpRecent) * room);
+		a->max_recents = room;
+	}
+	MemoryContextSwitchTo(old);
+	a->batch->shared = atp_target_table(a->statements, "repo");
+	for (int i = 0; i < s->nrepos; i++)
+	{
+		const AtpRepoState *repo = &s->repos[i];
+
+		if (repo->has_rev && repo->active && repo->refill_by == NULL &&
+			atp_recent_make(&a->recents[a->nrecents], repo->did, repo->rev_paths == NULL ? repo->commit : NULL, repo->rev, atp_repo_floor(repo)))
+			a->nrecents++;
+	}
+}
+
 void
 atp_repos_store(AtpRepos *s)
 {
@@ -471,6 +497,8 @@ atp_repos_store(AtpRepos *s)
 					 errdetail("They were locked before, on the servers that Citus keeps them on.")));
 		SPI_freetuptable(SPI_tuptable);
 	}
+	if (s->apply->shared)
+		note_recents(s);
 	/* V-27: an audit tells */
 	if (s->unproven)
 		atp_audit_wish(atp_target(s->apply->statements));

@@ -6,6 +6,7 @@
 
 #include "access/xact.h"
 #include "core/tid.h"
+#include "stream/recent.h"
 #include "tables/held.h"
 #include "tables/repo_export.h"
 #include "tables/repo_state.h"
@@ -169,6 +170,9 @@ atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified)
 	/* events of it were dropped meanwhile, or there are two of one revision */
 	bool		whole = !is_text(repo->hold, "resync") || is_text(repo->sync, "resyncing");
 
+	/* whoever wanted that gets what was before */
+	if (repo->has_rev && commit->rev < repo->rev)
+		atp_recent_forget_at_commit();
 	repo->has_rev = true;
 	repo->rev = commit->rev;
 	repo->rev_paths = NULL;

@@ -207,12 +207,18 @@ atp_repo_is_old(const AtpRepoState *repo, const AtpEvent *event)
 							 (event->rev == repo->rev && (repo->rev_paths == NULL || event->kind != ATP_REPOS_COMMIT)));
 }
 
+uint64
+atp_repo_floor(const AtpRepoState *repo)
+{
+	return repo->has_first && !repo->deleted && !is_sync(repo, ATP_SYNC_SYNCHRONIZED) && !is_sync(repo, ATP_SYNC_RESYNCING)
+		? repo->first_rev : 0;
+}
+
 /* Another source had more, or a replay goes further back. */
 bool
 atp_repo_lacks(const AtpRepoState *repo, const AtpEvent *event)
 {
-	return event->kind == ATP_REPOS_COMMIT && repo->has_first && event->rev < repo->first_rev && !repo->deleted &&
-		!is_sync(repo, ATP_SYNC_SYNCHRONIZED) && !is_sync(repo, ATP_SYNC_RESYNCING);
+	return event->kind == ATP_REPOS_COMMIT && event->rev < atp_repo_floor(repo);
 }
 
 /* Does the event come again because of atproto.refill()?  Then the refill is as far as it. */

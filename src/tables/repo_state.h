@@ -57,6 +57,7 @@ typedef struct AtpRepoState
 
 	/* judge.c: events of it that are held in the table, when it says so */
 	int64		nheld;
+	int64		nunread;		/* of these, those that a batch of what has waited does not have */
 	uint64		first_held;
 	bool		waits;			/* there are some: what comes from the stream waits, too */
 	bool		follows;		/* some of them come now ... */
@@ -104,6 +105,9 @@ extern bool atp_repo_is_old(const AtpRepoState *repo, const AtpEvent *event);
 
 /* ... does it tell that the tables lack what was before their first one? */
 extern bool atp_repo_lacks(const AtpRepoState *repo, const AtpEvent *event);
+
+/* No commit from this revision on does so. */
+extern uint64 atp_repo_floor(const AtpRepoState *repo);
 
 /* Its server is to be asked, because of this event, whether it is as the state says (V-39, V-47). */
 extern void atp_repo_doubt(const AtpRepoState *repo, AtpEvent *event);

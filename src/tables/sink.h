@@ -47,6 +47,13 @@ typedef struct AtpApply
 	int			kept;			/* subtransactions of it that are not rolled back */
 	int			refused;		/* rows and events of it that are */
 	int64		skips[ATP_SKIP_COUNT];
+
+	/* Others fill these tables, too: what is known of repositories when this transaction commits (recent.h). */
+	bool		shared;
+	uint32		generation;
+	struct AtpRecent *recents;
+	int			nrecents;
+	int			max_recents;
 } AtpApply;
 
 typedef struct AtpSink

@@ -16,7 +16,7 @@
 
 int			atp_union_wait_ms;
 
-static AtpIsConnected is_connected = NULL;
+static const AtpRunning *running = NULL;
 
 void
 atp_union_init(void)
@@ -28,9 +28,15 @@ atp_union_init(void)
 }
 
 void
-atp_union_ask(AtpIsConnected function)
+atp_union_ask(const AtpRunning *who)
 {
-	is_connected = function;
+	running = who;
+}
+
+bool
+atp_union_is_shared(const AtpStatements *set)
+{
+	return running != NULL && running->is_shared(atp_target(set));
 }
 
 /* By the clock that has written it; where that was set back, nobody waits for it to come there again. */
@@ -69,7 +75,7 @@ atp_union_has_other(const AtpApply *a, List **others, const AtpEvent *event)
 	const char *mine = event->held != NULL ? text_to_cstring(event->held->subscription) : a->sub->name;
 	ListCell   *lc;
 
-	if (is_connected == NULL || atp_union_wait_ms == 0)
+	if (running == NULL || atp_union_wait_ms == 0)
 		return false;
 	/* this one is among them, unless it has just been paused */
 	if (*others == NIL)
@@ -79,7 +85,7 @@ atp_union_has_other(const AtpApply *a, List **others, const AtpEvent *event)
 		const AtpSubscription *other = lfirst(lc);
 
 		if (strcmp(other->name, mine) != 0 && other->source != NULL && other->source->has_chain &&
-			atp_wants_did(&other->settings, event->did) && is_connected(other->name, atp_union_wait_ms))
+			atp_wants_did(&other->settings, event->did) && running->is_connected(other->name, atp_union_wait_ms))
 			return true;
 	}
 	return false;

@@ -17,9 +17,17 @@ extern int	atp_union_wait_ms;
 /* From _PG_init(). */
 extern void atp_union_init(void);
 
-/* Who knows whether a subscription of this database is connected, or was so within this time: handed down by status.c. */
-typedef bool (*AtpIsConnected) (const char *name, int within_ms);
-extern void atp_union_ask(AtpIsConnected is_connected);
+/* What is known of subscriptions of this database that run: handed down by status.c. */
+typedef struct AtpRunning
+{
+	bool		(*is_connected) (const char *name, int within_ms);	/* or was so within this time */
+	bool		(*is_shared) (const char *target);	/* do several fill its tables? */
+} AtpRunning;
+
+extern void atp_union_ask(const AtpRunning *running);
+
+/* Does another subscription that runs fill these tables, too? */
+extern bool atp_union_is_shared(const AtpStatements *set);
 
 /* May what began to wait for a missing commit then go on waiting? */
 extern bool atp_union_goes_on(TimestampTz since);

@@ -37,6 +37,7 @@ cmp_ok(query("SELECT count(*) FROM atproto.held_event WHERE why = 'gap'"), '>', 
 is(query("SELECT count(*) FROM two.repo r WHERE (hold IS NOT DISTINCT FROM 'gap') <> EXISTS (SELECT FROM atproto.held_event h WHERE h.did = r.did)"), '0', 'R-30: and their repositories say so');
 $servers[1]->release;
 wait_for("SELECT seq > 1200 FROM atproto.stat_subscription WHERE name = 'two1'");
+is(query("SELECT name, behind = 0 FROM atproto.stat_subscription ORDER BY name"), "two0|f\ntwo1|t", 'the one that stands still is behind');
 $servers[0]->release;
 wait_for_seq($node, 'two0', $PDS_LAST);
 # through a restart
@@ -45,6 +46,10 @@ $servers[1]->release;
 $union->at_end;
 $union->matches('two', 'two');
 is(query("SELECT count(*) FROM atproto.cursor WHERE record_ops > 0"), '2', 'each has brought something');
+# what the sources have told each other holds no longer than that what it is about
+query("BEGIN; TRUNCATE two.record, two.repo, two.record_event; SELECT atproto.set_cursor(name, 0) FROM atproto.subscription; COMMIT");
+$union->at_end;
+$union->matches('two', 'once more, into empty tables');
 $union->forget;
 
 # Each of two lacks another commit of one repository, beside each other.
