@@ -177,6 +177,7 @@ typedef struct AtpHeldRow
 	struct varlena *did;
 	uint64		rev;
 	text	   *subscription;
+	const struct AtpFormat *format; /* of the message */
 	int64		seq;
 	AtpWhyHeld	why;
 	bool		gap;			/* for a commit before it: held_at says since when */

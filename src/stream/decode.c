@@ -35,6 +35,12 @@ atp_decoder_create(MemoryContext cxt, const AtpFormat *format)
 }
 
 void
+atp_decoder_format(AtpDecoder *decoder, const AtpFormat *format)
+{
+	decoder->format = format;
+}
+
+void
 atp_decoder_settings(AtpDecoder *decoder, const AtpSettings *settings)
 {
 	decoder->settings = settings;

@@ -17,6 +17,9 @@ struct AtpFormat;
 /* For streams of this format; lives until its context is reset. */
 extern AtpDecoder *atp_decoder_create(MemoryContext cxt, const struct AtpFormat *format);
 
+/* What comes from now on is of this format. */
+extern void atp_decoder_format(AtpDecoder *decoder, const struct AtpFormat *format);
+
 /* The filters and policies for what is decoded from now on. */
 extern void atp_decoder_settings(AtpDecoder *decoder, const AtpSettings *settings);
 

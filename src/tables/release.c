@@ -21,6 +21,8 @@
 #include "executor/spi.h"
 #include "identity/identity.h"
 #include "injection.h"
+#include "source.h"
+#include "stream/decode.h"
 #include "tables/fault.h"
 #include "tables/heal.h"
 #include "tables/held.h"
@@ -419,6 +421,30 @@ read_events(const AtpApply *a, Held *held)
 	atp_owner_end(caller);
 }
 
+/* Who takes an event need not read the stream that it came by: subscriptions of one target have different formats. */
+static void
+find_formats(const AtpApply *a, Held *held)
+{
+	AtpCaller	caller = atp_as_table_owner("subscription");
+	const char *known = a->sub->name;
+	const struct AtpFormat *format = a->sub->source->format;
+
+	for (int i = 0; i < held->batch->nmessages; i++)
+	{
+		const char *name = text_to_cstring(held->rows[i].subscription);
+		AtpSubscription *sub;
+
+		if (strcmp(name, known) != 0)
+		{
+			sub = strcmp(name, a->sub->name) == 0 ? NULL : atp_subscription_get(name, CurrentMemoryContext);
+			format = sub == NULL ? a->sub->source->format : sub->source->format;
+			known = name;
+		}
+		held->rows[i].format = format;
+	}
+	atp_owner_end(caller);
+}
+
 /* Of some there is nothing: no batch will say so of them. */
 static void
 unhold_empty(const Held *held, AtpApply *a)
@@ -443,11 +469,11 @@ unhold_empty(const Held *held, AtpApply *a)
  * followed when it came.
  */
 static void
-decode(Held *held, AtpDecoder *decoder, const AtpSettings *settings)
+decode(Held *held, AtpDecoder *decoder, const AtpSubscription *sub)
 {
 	AtpBatch   *batch = held->batch;
 	int			n = batch->nmessages;
-	AtpSettings all = *settings;
+	AtpSettings all = sub->settings;
 
 	all.ndids = -1;
 	all.slice.of = 0;
@@ -458,6 +484,7 @@ decode(Held *held, AtpDecoder *decoder, const AtpSettings *settings)
 		AtpPosition position = atp_position_after(-1, 0);
 
 		batch->nmessages = i + 1;
+		atp_decoder_format(decoder, held->rows[i].format);
 		(void) atp_decode(decoder, batch, &position, ATP_DECODE_HELD);
 		batch->ndecoded = i + 1;
 		/* somebody has written into the table */
@@ -468,7 +495,8 @@ decode(Held *held, AtpDecoder *decoder, const AtpSettings *settings)
 		}
 		batch->events[i].held = &held->rows[i];
 	}
-	atp_decoder_settings(decoder, settings);
+	atp_decoder_settings(decoder, &sub->settings);
+	atp_decoder_format(decoder, sub->source->format);
 }
 
 static void
@@ -591,6 +619,7 @@ atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, Atp
 		if (held.ndids > 0)
 		{
 			read_events(&a, &held);
+			find_formats(&a, &held);
 			a.batch = held.batch;
 			a.progress = &held.base;
 			try_unhold(&a);
@@ -606,7 +635,7 @@ atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, Atp
 	if (held.ndids > 0 && held.batch->nmessages > 0)
 	{
 		ATP_INJECTION_POINT("held events read");
-		decode(&held, decoder, &sub->settings);
+		decode(&held, decoder, sub);
 		result = atp_apply(sub, sink, set, held.batch, &held.base, reason);
 		if (result == ATP_APPLIED)
 			memcpy(skips, held.batch->skips, sizeof(held.batch->skips));

@@ -1,7 +1,6 @@
 # 391_jetstream_formats.pl
 #		What texts become (F-40 to F-44, J-20 to J-27): the rows that the same traffic leaves when it comes as
-#		frames; in workers, in slices, through filters; again from dead letters; beside the relay itself; and
-#		streams of any lexicon in JSON (E-60).
+#		frames; in workers, in slices, through filters; again from dead letters; beside the relay itself.
 
 use strict;
 use warnings FATAL => 'all';
@@ -73,5 +72,51 @@ is(query("SELECT count(*), md5(string_agg((did, collection, rkey, cid, rev, valu
 is(query("SELECT count(*) FROM half.record"), query("SELECT count(*) FROM relay.record WHERE did_slice(did, 2) = 0"), 'a slice');
 is(query("SELECT count(*) FROM half.record WHERE did_slice(did, 2) <> 0"), '0', 'and nothing else');
 is(query("SELECT string_agg(DISTINCT collection::text, ',') FROM likes.record"), 'app.bsky.feed.like', 'a collection');
+
+# --- again from dead letters: what is kept is the text ---
+
+my $lies = texts('v1', capture('pds.frames.gz'));
+my ($one) = grep { /"operation":"create"/ } read_capture($texts{v1});
+my ($did) = $one =~ /"did":"([^"]+)"/;
+my ($cid) = $one =~ /"cid":"([^"]+)"\}\}$/;
+(my $lie = $one) =~ s/"cid":"[^"]+"\}\}$/"cid":"bafyreidfayvfuwqa7qlnopdjiqrxzs6blmoeu4rujcjtnci5beludirz2a"}}/;
+write_capture("$lies.one", $lie);
+$server{lies} = AtprotoTest::Server->start("$lies.one");
+follow('lies', 'lies');
+wait_for("SELECT count(*) = 1 FROM atproto.dead_letter WHERE subscription = 'lies'");
+is(query("SELECT stage, did, message FROM atproto.dead_letter WHERE subscription = 'lies'"),
+	"record|$did|The record is not the one that its CID names. (byte " . (1 + index $lie, '{"$type"') . ')', 'J-27: a record with the CID of another');
+is(query("SELECT count(*) FROM lies.record"), '0', 'is in no table');
+is(query("SELECT atproto.retry(id) FROM atproto.dead_letter WHERE subscription = 'lies'"), query("SELECT message FROM atproto.dead_letter WHERE subscription = 'lies'"),
+	'tried again it is no better');
+is(query("UPDATE atproto.dead_frame SET bytes = convert_to(replace(convert_from(bytes, 'UTF8'), 'bafyreidfayvfuwqa7qlnopdjiqrxzs6blmoeu4rujcjtnci5beludirz2a', '$cid'), 'UTF8')"
+	  . " WHERE subscription = 'lies'; SELECT atproto.retry(id) FROM atproto.dead_letter WHERE subscription = 'lies'"), 'applied', 'but with its own it would be');
+is(query("SELECT count(*) FROM lies.record WHERE cid = '$cid'"), '1', 'J-27: from the text');
+
+# --- beside the relay: what each brings is there once ---
+
+query("CREATE SCHEMA pair; " . join '; ', map { subscribe_sql("pair_$_", $server{$_}, cursor => 0, target => "'pair'", events => "'keep'", keep_raw => 'true') } qw(relay v1));
+wait_for("SELECT seq = $PDS_LAST FROM atproto.stat_subscription WHERE name = 'pair_relay'");
+wait_for("SELECT seq = (SELECT seq FROM atproto.cursor WHERE subscription = 'v1') FROM atproto.cursor WHERE subscription = 'pair_v1'");
+is(query("SELECT count(*) FROM (SELECT FROM pair.record_event WHERE rev IS NOT NULL GROUP BY did, collection, rkey, rev, action HAVING count(*) > 1) d"), '0',
+	'no operation counts twice');
+
+# --- what waits may be taken by who reads another format ---
+
+my $stranger = query(<<'SQL');
+SELECT e.did FROM relay.record_event e WHERE e.action = 'create' ORDER BY e.seq LIMIT 1
+SQL
+my ($message) = grep { index($_, "drepox\x20$stranger") >= 0 } read_capture(capture('pds.frames.gz'));
+query("CREATE SCHEMA mixed; "
+	  . subscribe_sql('mixed_relay', $server{relay}, target => "'mixed'", verify => "'hash'", dids => "'{did:web:nobody.example.com}'")
+	  . "; SELECT atproto.pause('mixed_relay')");
+query(sprintf "INSERT INTO mixed.repo (did, hold) VALUES ('$stranger', 'identity');"
+	  . "INSERT INTO atproto.held_event (target, did, rev, subscription, seq, why, shard_key, bytes)"
+	  . " SELECT 'mixed', (f.payload->>'repo')::did, (f.payload->>'rev')::atproto.tid, 'mixed_relay', (f.payload->>'seq')::bigint, 'identity', 0, b"
+	  . " FROM decode('%s', 'hex') b, atproto.frame(b) f", unpack 'H*', $message);
+# from now on, where nothing comes
+query(subscribe_sql('mixed_v1', $server{v1}, target => "'mixed'", dids => "'{$stranger}'"));
+wait_for("SELECT count(*) = 0 FROM atproto.held_event WHERE target = 'mixed'");
+is(query("SELECT count(commit) FROM mixed.repo WHERE did = '$stranger'"), '1', 'a frame of the relay, by the consumer of Jetstream');
 
 done_testing();
