@@ -31,7 +31,7 @@ finish() {
 }
 stop_servers() {
 	for pid in "${servers[@]}"; do
-		kill "$pid"
+		kill "$pid" 2>/dev/null || true
 		wait "$pid" || true
 	done
 	servers=()
@@ -73,7 +73,7 @@ empty() {
 
 median() { printf '%s\n' "$@" | sort -g | sed -n "$((($# + 1) / 2))p"; }
 
-# CPU time of so many subscriptions at once.
+# Sets used: CPU time of so many subscriptions at once.
 follow() {	# N LAST OPTIONS
 	local n=$1 last=$2 i sql=
 	shift 2
@@ -84,18 +84,22 @@ follow() {	# N LAST OPTIONS
 	done
 	"${PSQL[@]}" -o /dev/null -c "$sql"
 	at "$last"
-	cpu 's.*'
+	used=$(cpu 's.*')
 }
 
 machine
 ones=() twos=() lives=() live_twos=() duplicates=() slices=()
 live=$((RATE * SECONDS_LIVE))
 for ((i = 0; i < RUNS; i++)); do
-	ones+=("$(follow 1 "$EVENTS")")
-	twos+=("$(follow 2 "$EVENTS")")
-	lives+=("$(follow 1 "$live" --rate "$RATE")")
-	live_twos+=("$(follow 2 "$live" --rate "$RATE")")
-	follow 1 "$EVENTS" >"$W/before"
+	follow 1 "$EVENTS"
+	ones+=("$used")
+	follow 2 "$EVENTS"
+	twos+=("$used")
+	follow 1 "$live" --rate "$RATE"
+	lives+=("$used")
+	follow 2 "$live" --rate "$RATE"
+	live_twos+=("$used")
+	follow 1 "$EVENTS"
 	port_of later
 	"${PSQL[@]}" -o /dev/null -c "$(subscribe later)"
 	at "$EVENTS"
