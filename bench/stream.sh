@@ -10,6 +10,8 @@
 #           and the mix of production traffic (test/simulator), but no news of accounts:
 #           these would need a directory
 #   p256    the same, with keys of P-256 instead of k256
+#   jetstream  the network's operations as texts of Jetstream's second version (test/oracle/jetstream.py), at level
+#           hash; then 500 of them a second, compressed and not, for the bytes and the CPU time that they take
 #
 # Each run begins with empty tables and a checkpoint; runs of both kinds take
 # turns; figures are medians of RUNS.  The consumer's time is from its open
@@ -29,7 +31,7 @@ set -euo pipefail
 COPIES=${COPIES:-62}
 POSTS=${POSTS:-100000}
 EVENTS=${EVENTS:-200000}
-TRAFFIC=${TRAFFIC:-pds posts network p256}
+TRAFFIC=${TRAFFIC:-pds posts network p256 jetstream}
 RUNS=${RUNS:-3}
 WORKERS=${WORKERS:-1 2 3 1/hash 1/links 1/validate 1/full 2/full}
 PG_CONFIG=${PG_CONFIG:-pg_config}
@@ -69,9 +71,10 @@ sql() { "$bin/psql" -h "$work" -U postgres -XqAt -v ON_ERROR_STOP=1 "$@"; }
 sql -o /dev/null -c "CREATE EXTENSION atproto" -c "SELECT atproto.create_tables('atproto')"
 [ -z "${PARTITION:-}" ] || sql -o /dev/null -c "SELECT atproto.partition('atproto', '$PARTITION')"
 
-start_server() {	# CAPTURE
+path=	# of the URL, where it is not subscribeRepos
+start_server() {	# CAPTURE [OPTION]...
 	rm -f "$work/port"
-	"$root/test/server/streamserver" --capture "$1" --port-file "$work/port" >"$work/server.log" 2>&1 &
+	"$root/test/server/streamserver" --capture "$@" --port-file "$work/port" >"$work/server.log" 2>&1 &
 	server_pid=$!
 	until [ -s "$work/port" ]; do
 		kill -0 "$server_pid" || { cat "$work/server.log" >&2; exit 1; }
@@ -103,12 +106,13 @@ consume() {	# LAST
 		*/validate) validate=flag ;;
 		*/*) level=${workers#*/} ;;
 	esac
+	[ -z "$path" ] || level="hash"	# a chain is not in it
 	[ "$level" != full ] || known
 	sql -o /dev/null <<SQL
 SELECT atproto.unsubscribe(name) FROM atproto.subscription;
 TRUNCATE atproto.record, atproto.repo, atproto.link;
 CHECKPOINT;
-SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$port', cursor => 0, proxy => '', workers => ${workers%/*}, verify => '$level', links => '$links', validate => '$validate');
+SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$port$path', cursor => 0, proxy => '', workers => ${workers%/*}, verify => '$level', links => '$links', validate => '$validate');
 SQL
 	seconds=$(sql -f - <<SQL
 CREATE TEMPORARY TABLE t AS SELECT now() AS connected, now() AS ended;
@@ -178,7 +182,7 @@ bench() {	# NAME CAPTURE LAST
 	local -A consumed=() consumer_cpu=()
 	# only the simulator says whose keys these are
 	# shellcheck disable=SC2086 # a list
-	case $1 in pds | posts) list=$(printf '%s\n' $WORKERS | grep -v full | paste -sd' ') ;; esac
+	case $1 in pds | posts | jetstream) list=$(printf '%s\n' $WORKERS | grep -v full | paste -sd' ') ;; esac
 	start_server "$2"
 	workers=1
 	consume "$last"		# not counted: warms up, and leaves the rows for COPY
@@ -248,6 +252,41 @@ bench() {	# NAME CAPTURE LAST
 		fi
 	done
 	sql -c "DROP TABLE copied"
+	stop_server
+}
+
+# 500 events a second, for SECONDS_LIVE: what a full live network was.  CPU time of the consumer's processes, and bytes on the wire.
+live() {	# CAPTURE WHAT [OPTION OF THE SERVER]...
+	local capture=$1 what=$2 seconds=${SECONDS_LIVE:-30} before after
+	shift 2
+	start_server "$capture" --rate 500 "$@"
+	sql -o /dev/null <<SQL
+SELECT atproto.unsubscribe(name) FROM atproto.subscription;
+TRUNCATE atproto.record, atproto.repo, atproto.link;
+SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$port$path', cursor => 0, proxy => '', verify => 'hash');
+SELECT atproto.set_zstd_dictionary('bench', pg_read_binary_file('$work/dictionary')) WHERE $# > 0;
+SQL
+	until [ "$(sql -c "SELECT coalesce(sum(events), 0) >= 1000 FROM atproto.cursor WHERE subscription = 'bench'")" = t ]; do sleep 0.1; done
+	before=$(live_figures)
+	sleep "$seconds"
+	after=$(live_figures)
+	awk -v what="$what" -v a="$before" -v b="$after" 'BEGIN {
+		split(a, x); split(b, y); s = y[1] - x[1]
+		printf "  %s: %.0f events/s, %.2f %% of a processor, %.0f bytes an event, %.3f MB/s\n",
+			what, (y[2] - x[2]) / s, (y[4] - x[4]) / s * 100, (y[3] - x[3]) / (y[2] - x[2]), (y[3] - x[3]) / s / 1e6
+	}'
+	stop_server
+}
+
+# time, events, bytes received, CPU time
+live_figures() {
+	sql -F' ' -c "SELECT extract(epoch FROM clock_timestamp()), received, bytes FROM atproto.stat_subscription" | tr '\n' ' '
+	for pid in $(sql -c "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'atproto bench%'"); do
+		cpu_seconds <"/proc/$pid/stat"
+	done | awk '{s += $1} END {print s}'
+}
+
+stop_server() {
 	kill "$server_pid"
 	wait "$server_pid" || true
 	server_pid=
@@ -271,6 +310,17 @@ for traffic in $TRAFFIC; do
 			"$root/test/simulator/simulate" --events "$EVENTS" --accounts 10000 --p256 $percent --mix identity=0,account=0 \
 				--directory "$work/directory" --output "$work/capture"
 			bench "$traffic" "$work/capture" "$EVENTS"
+			;;
+		jetstream)
+			"$root/test/simulator/simulate" --events "$EVENTS" --accounts 10000 --history 0 --no-sign --mix identity=0,account=0 --output "$work/capture"
+			"$python" "$root/test/oracle/jetstream.py" v2 "$work/capture" >"$work/texts"
+			path=/xrpc/network.bsky.jetstream.subscribeEvents
+			bench jetstream "$work/texts" "$(tail -c 4096 "$work/texts" | grep -ao '"seq":[0-9]*' | tail -1 | cut -d: -f2)"
+			"$root/test/server/traindict" "$work/texts" 65536 >"$work/dictionary"
+			chmod a+r "$work/dictionary"
+			live "$work/texts" "500 a second"
+			live "$work/texts" "500 a second, zstd" --zstd-dictionary "$work/dictionary"
+			path=
 			;;
 		*)
 			echo "there is no traffic \"$traffic\"" >&2
