@@ -1,6 +1,7 @@
 # 391_jetstream_formats.pl
 #		What texts become (F-40 to F-44, J-20 to J-27): the rows that the same traffic leaves when it comes as
-#		frames; in workers, in slices, through filters; again from dead letters; beside the relay itself.
+#		frames; in workers, in slices, through filters; again from dead letters; beside the relay itself; and
+#		of any lexicon in JSON (E-60).
 
 use strict;
 use warnings FATAL => 'all';
@@ -92,6 +93,19 @@ is(query("SELECT atproto.retry(id) FROM atproto.dead_letter WHERE subscription =
 is(query("UPDATE atproto.dead_frame SET bytes = convert_to(replace(convert_from(bytes, 'UTF8'), 'bafyreidfayvfuwqa7qlnopdjiqrxzs6blmoeu4rujcjtnci5beludirz2a', '$cid'), 'UTF8')"
 	  . " WHERE subscription = 'lies'; SELECT atproto.retry(id) FROM atproto.dead_letter WHERE subscription = 'lies'"), 'applied', 'but with its own it would be');
 is(query("SELECT count(*) FROM lies.record WHERE cid = '$cid'"), '1', 'J-27: from the text');
+
+# --- any lexicon in JSON ---
+
+my @messages = map { qq({"\$type":"message","payload":$_}) } (
+	'{"$type":"com.example.stream#thing","seq":1,"time":"2026-01-01T00:00:00Z","b":[1,{"$bytes":"AQ"}],"a":"x"}',
+	'{"$type":"com.example.stream#thing","seq":2,"a":1.5}', '{"seq":3}', '{"$type":"com.example.other","seq":4,"a":"\\u0000"}');
+$server{json} = AtprotoTest::Server->start(write_capture("$lies.json", @messages));
+query("CREATE SCHEMA json; " . subscribe_sql('json', $server{json}, cursor => 0, target => "'json'", format => "'json'", nsid => 'com.example.stream'));
+wait_for("SELECT seq = 4 FROM atproto.cursor WHERE subscription = 'json'");
+is(query("SELECT seq, type, payload FROM json.message ORDER BY seq"),
+	qq(1|#thing|{"a": "x", "b": [1, {"\$bytes": "AQ"}], "seq": 1, "time": "2026-01-01T00:00:00Z", "\$type": "com.example.stream#thing"}\n4|com.example.other|),
+	'E-60, J-23: messages are kept');
+is(query("SELECT seq, stage FROM atproto.dead_letter WHERE subscription = 'json' ORDER BY seq"), "2|message\n3|message", 'J-01, J-24: but those that are none');
 
 # --- beside the relay: what each brings is there once ---
 
