@@ -137,6 +137,43 @@ containers(void)
 	free((void *) cbor.ptr);
 }
 
+/* J-05: some orders of so many keys. */
+static void
+orders(void)
+{
+	unsigned	right = 0;
+	unsigned	n = 0;
+
+	for (unsigned keys = 2; keys < 13; keys++)
+	{
+		for (unsigned seed = 0; seed < 50; seed++, n++)
+		{
+			AtpBytes	cbor;
+			char		json[128];
+			char		left[16];
+			size_t		len = 0;
+			size_t		at;
+
+			for (unsigned i = 0; i < keys; i++)
+				left[i] = (char) ('a' + i);
+			srand(seed);
+			for (unsigned i = keys; i-- > 0;)
+			{
+				unsigned	which = (unsigned) rand() % (i + 1);
+
+				len += sprintf(json + len, "%c\"%c\":0", i == keys - 1 ? '{' : ',', left[which]);
+				left[which] = left[i];
+			}
+			json[len++] = '}';
+			if (convert(json, len, &cbor, &at) != ATP_OK)
+				continue;
+			right += atp_cbor_check(cbor.ptr, cbor.len, 1, &at) == ATP_OK;
+			free((void *) cbor.ptr);
+		}
+	}
+	ok(right == n, "J-05: %u of %u orders", right, n);
+}
+
 static void
 links(void)
 {
@@ -211,6 +248,7 @@ main(void)
 	numbers();
 	texts();
 	containers();
+	orders();
 	links();
 	depths();
 	wrong();
