@@ -12,6 +12,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "parser/parse_coerce.h"
+#include "parser/parser.h"
 #include "postmaster/bgworker.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -238,6 +239,20 @@ atp_run(const char *sql, const AtpArg *args, int nargs)
 
 	atp_result_free(result);
 	return result.n;
+}
+
+void
+atp_run_each(const char *sql)
+{
+	ListCell   *lc;
+
+	foreach(lc, raw_parser(sql, RAW_PARSE_DEFAULT))
+	{
+		const RawStmt *command = lfirst_node(RawStmt, lc);
+		const char *from = sql + Max(command->stmt_location, 0);
+
+		(void) atp_run(pnstrdup(from, command->stmt_len > 0 ? command->stmt_len : strlen(from)), ATP_NO_ARGS);
+	}
 }
 
 /* ------------------------------------------------------------------------

@@ -15,6 +15,7 @@
 #include "tables/distributed.h"
 #include "tables/table.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 
 PG_FUNCTION_INFO_V1(atp_distribute);
@@ -60,7 +61,24 @@ refuse_hand(const char *target)
 	atp_result_free(found);
 }
 
-/* The column that it is distributed by, "" for a copy on each node; NULL: it is not Citus'. */
+/* Rows that come back may be those of more than one copy (distributed.c): asked before any row is moved. */
+static void
+refuse_copies(void)
+{
+	const char *copies = GetConfigOption("citus.shard_replication_factor", true, false);
+
+	if (copies != NULL && strcmp(copies, "1") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("citus.shard_replication_factor is %s: there would be several copies of each shard", copies),
+				 errdetail("Rows that a statement returns might come twice."),
+				 errhint("Set it to 1; a standby of a node is a copy of all that it has.")));
+}
+
+/*
+ * The column that it is distributed by, "" for a copy on each node; NULL: it is not.  Tables
+ * of the coordinator that Citus knows are not (citus_add_local_table_to_metadata(), a foreign key).
+ */
 static char *
 shard_column(Oid relid)
 {
@@ -69,9 +87,11 @@ shard_column(Oid relid)
 
 	if (!atp_is_distributed(relid))
 		return NULL;
-	found = atp_query("SELECT CASE WHEN partmethod = 'h' THEN column_to_column_name(logicalrelid, partkey) ELSE '' END AS name"
-					  " FROM pg_dist_partition WHERE logicalrelid = $1", ATP_ARGS(relation_arg(relid)));
-	column = atp_get_text(atp_result_row(found, 0), "name");
+	found = atp_query("SELECT CASE WHEN partmethod = 'h' THEN column_to_column_name(logicalrelid, partkey)"
+					  " WHEN repmodel = 't' THEN '' ELSE '*' END AS name"
+					  " FROM pg_dist_partition WHERE logicalrelid = $1 AND NOT (partmethod = 'n' AND repmodel <> 't' AND colocationid = 0)",
+					  ATP_ARGS(relation_arg(relid)));
+	column = found.n > 0 ? atp_get_text(atp_result_row(found, 0), "name") : NULL;
 	atp_result_free(found);
 	return column;
 }
@@ -84,8 +104,8 @@ check_column(const AtpTable *table, Oid relid, const char *target, const char *c
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("table \"%s.%s\" is distributed, and not by column \"%s\"", target, table->name,
 						*table->shard_by == '\0' ? "(a reference table)" : table->shard_by),
-				 errhint("SELECT undistribute_table('%s') first.",
-						 quote_qualified_identifier(target, table->name))));
+				 errhint("SELECT undistribute_table(%s) first.",
+						 quote_literal_cstr(quote_qualified_identifier(target, table->name)))));
 }
 
 static void
@@ -99,7 +119,7 @@ static void
 add_shard_column(const AtpTable *table, Oid relid, const char *target)
 {
 	if (table->shard_setup != NULL && !atp_has_shard_column(table, relid))
-		(void) atp_run(atp_expand_sql(table->shard_setup, target), ATP_NO_ARGS);
+		atp_run_each(atp_expand_sql(table->shard_setup, target));
 }
 
 /* beside: what it has to lie with; NULL: nothing. */
@@ -123,8 +143,8 @@ distribute(const AtpTable *table, Oid relid, const char *target, const char *bes
 	else
 		run("SELECT create_distributed_table($1, $2, colocate_with => 'none', shard_count => $3)",
 			ATP_ARGS(relation_arg(relid), atp_text_arg(table->shard_by), atp_int4_arg(shards)));
-	/* what was there is on the nodes now, and would be seen here if Citus were not loaded */
-	run("SELECT truncate_local_data_after_distributing_table($1)", ATP_ARGS(relation_arg(relid)));
+	/* what was there is on the nodes now, and would be seen here if Citus were not loaded; one that Citus knew is another table now */
+	run("SELECT truncate_local_data_after_distributing_table($1)", ATP_ARGS(relation_arg(atp_table_in(target, table->name))));
 	if (*table->shard_by == '\0')
 		ereport(NOTICE, (errmsg("table \"%s.%s\": a copy on each node", target, table->name)));
 	else if (beside != NULL)
@@ -139,8 +159,10 @@ distribute_all(const char *target, int shards)
 	const AtpTable *first = &atp_repo_table;
 	char	   *beside = quote_qualified_identifier(target, first->name);
 
-	/* before the others, as consumers lock them */
+	/* before the others, as consumers lock them; so with links and their sources */
 	distribute(first, atp_table_in(target, first->name), target, NULL, shards);
+	if (!atp_is_distributed(atp_table_in(target, atp_link_table.name)))
+		(void) atp_run(atp_expand_sql("LOCK TABLE #.link", target), ATP_NO_ARGS);
 	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
 	{
 		if (*table == first)
@@ -173,6 +195,7 @@ atp_distribute(PG_FUNCTION_ARGS)
 				 errmsg("this database has no Citus"),
 				 errhint("shared_preload_libraries = 'citus,atproto', restart, then CREATE EXTENSION citus.")));
 	SPI_connect();
+	refuse_copies();
 	refuse_hand(target);
 	distribute_all(target, PG_ARGISNULL(1) ? default_shards() : PG_GETARG_INT32(1));
 	SPI_finish();

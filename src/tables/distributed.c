@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
 #include "access/skey.h"
 #include "access/table.h"
 #include "access/xlog.h"
@@ -24,6 +25,10 @@
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
+
+/* Each shard once, or in several copies, to each of which it sends every statement. */
+#define MODEL_STREAMING	's'
+#define MODEL_COPIES	'c'
 
 /* Its table of tables; InvalidOid: this database has no Citus. */
 static Oid
@@ -46,25 +51,35 @@ atp_has_citus(void)
 	return OidIsValid(citus_catalog()) && citus_is_loaded();
 }
 
-static bool
-is_listed(Oid catalog, Oid relid)
+/* How it keeps a table's rows: pg_dist_partition.repmodel; '\0': it does not. */
+static char
+model_of(Oid catalog, Oid relid)
 {
 	Oid			index = get_relname_relid("pg_dist_partition_logical_relid_index", PG_CATALOG_NAMESPACE);
 	AttrNumber	attnum = get_attnum(catalog, "logicalrelid");
+	AttrNumber	repmodel = get_attnum(catalog, "repmodel");
 	Relation	rel;
 	SysScanDesc scan;
 	ScanKeyData key;
-	bool		found;
+	HeapTuple	tuple;
+	char		model = '\0';
 
-	if (attnum == InvalidAttrNumber)
-		return false;
+	if (attnum == InvalidAttrNumber || repmodel == InvalidAttrNumber)
+		return '\0';
 	rel = table_open(catalog, AccessShareLock);
 	ScanKeyInit(&key, attnum, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
 	scan = systable_beginscan(rel, index, OidIsValid(index), NULL, 1, &key);
-	found = HeapTupleIsValid(systable_getnext(scan));
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+	{
+		bool		isnull;
+		Datum		value = heap_getattr(tuple, repmodel, RelationGetDescr(rel), &isnull);
+
+		model = isnull ? MODEL_STREAMING : DatumGetChar(value);
+	}
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
-	return found;
+	return model;
 }
 
 static char *
@@ -84,18 +99,34 @@ refuse(Oid relid)
 			 errhint("Restart the server with it, then SELECT atproto.resume(...).")));
 }
 
+/* The copies are asked at once: of what they return, Citus may take that of more than one. */
+static void
+refuse_copies(Oid relid)
+{
+	ereport(ERROR,
+			(errcode(ATP_ERRCODE_STOP),
+			 errmsg("Citus keeps several copies of each shard of table \"%s.%s\"",
+					get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid)),
+			 errdetail("Rows that a statement returns might come twice."),
+			 errhint("SELECT undistribute_table(...), then atproto.distribute() with citus.shard_replication_factor = 1.")));
+}
+
 bool
 atp_is_distributed(Oid relid)
 {
 	Oid			catalog = citus_catalog();
+	char		model;
 
 	if (!OidIsValid(catalog) || !OidIsValid(relid))
 		return false;
 	LockRelationOid(relid, RecoveryInProgress() ? AccessShareLock : RowExclusiveLock);
-	if (!is_listed(catalog, relid))
+	model = model_of(catalog, relid);
+	if (model == '\0')
 		return false;
 	if (!citus_is_loaded())
 		refuse(relid);
+	if (model == MODEL_COPIES)
+		refuse_copies(relid);
 	return true;
 }
 
@@ -113,7 +144,7 @@ unreachable_table(const char *target)
 	{
 		Oid			relid = OidIsValid(schema) ? get_relname_relid((*table)->name, schema) : InvalidOid;
 
-		if (OidIsValid(relid) && is_listed(catalog, relid))
+		if (OidIsValid(relid) && model_of(catalog, relid) != '\0')
 			return relid;
 	}
 	return InvalidOid;

@@ -21,6 +21,7 @@
 #include "miscadmin.h"
 #include "tables/distributed.h"
 #include "tables/link.h"
+#include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -137,6 +138,19 @@ begin_stage(const char *target)
 	return &of_stage;
 }
 
+/* Citus cannot plan changes of a table of this server by what the nodes have. */
+static void
+check_places(const char *target)
+{
+	if (atp_is_distributed(atp_table_in(target, atp_link_source_table.name)) &&
+		!atp_is_distributed(atp_table_in(target, atp_link_table.name)))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s.link\" is on this server, and \"link_source\" on all nodes", target),
+				 errhint("SELECT atproto.distribute(%s), or undistribute_table(%s).", quote_literal_cstr(target),
+						 quote_literal_cstr(quote_qualified_identifier(target, atp_link_source_table.name)))));
+}
+
 static void
 end_stage(const Sql *sql, const char *target)
 {
@@ -232,6 +246,7 @@ rebuild(const char *target, int64 *added, int64 *removed)
 	AtpArg		links;
 
 	run("LOCK TABLE #.link IN SHARE ROW EXCLUSIVE MODE", target, NULL);
+	check_places(target);
 	sql = begin_stage(target);
 	/* while we waited somebody may have changed it */
 	links = wanted_links(target, true);

@@ -210,7 +210,7 @@ create_table(const AtpTable *table, const char *target)
 	appendStringInfo(&sql, ";COMMENT ON TABLE #.%s IS %s", table->name, quote_literal_cstr(table->comment));
 	for (int i = 0; i < table->ncolumns; i++)
 		append_column_rest(&sql, table, &table->columns[i]);
-	atp_run(atp_expand_sql(sql.data, target), ATP_NO_ARGS);
+	atp_run_each(atp_expand_sql(sql.data, target));
 }
 
 bool
@@ -260,7 +260,7 @@ add_columns(const AtpTable *table, Oid relid, const char *target)
 		appendStringInfo(&sql, "ALTER TABLE #.%s ADD COLUMN IF NOT EXISTS ", table->name);
 		append_column(&sql, column);
 		append_column_rest(&sql, table, column);
-		atp_run(atp_expand_sql(sql.data, target), ATP_NO_ARGS);
+		atp_run_each(atp_expand_sql(sql.data, target));
 	}
 }
 
@@ -270,7 +270,7 @@ create_view(const AtpTable *table, const char *target)
 	const char *sql = psprintf("CREATE VIEW #.%s AS %s;COMMENT ON VIEW #.%s IS %s", table->view, table->view_query,
 							   table->view, quote_literal_cstr(table->view_comment));
 
-	atp_run(atp_expand_sql(sql, target), ATP_NO_ARGS);
+	atp_run_each(atp_expand_sql(sql, target));
 }
 
 void

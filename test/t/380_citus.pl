@@ -57,6 +57,16 @@ query('CREATE SCHEMA wrong');
 query(q{SELECT atproto.create_tables('wrong'); SELECT create_distributed_table('wrong.record', 'collection')});
 refused(q{SELECT atproto.distribute('wrong')}, qr/table "wrong.record" is distributed, and not by column "did"/, 'a table by another column');
 is(query(q{SELECT count(*) FROM citus_tables WHERE table_name = 'wrong.repo'::regclass}), '0', 'and nothing is done by halves');
+query(q{CREATE SCHEMA "it's"; SELECT atproto.create_tables('it''s'); SELECT create_distributed_table('"it''s".record', 'collection')});
+my (undef, $err) = said(q{SELECT atproto.distribute('it''s')});
+my ($hint) = $err =~ /HINT:  (SELECT undistribute_table\(.*\)) first/;
+query($hint);
+is(query(q{SELECT count(*) FROM citus_tables WHERE table_name = '"it''s".record'::regclass}), '0', 'the hint can be followed, whatever the name of the schema');
+query(q{CREATE SCHEMA copies; SELECT atproto.create_tables('copies')});
+my $copies = 'SET citus.shard_replication_factor = 2;';
+refused("$copies SELECT atproto.distribute('copies')", qr/shard_replication_factor is 2: there would be several copies/, 'copies of shards');
+query("$copies SELECT create_distributed_table('copies.record', 'did')");
+refused(q{SELECT atproto.distribute('copies')}, qr/keeps several copies of each shard of table "copies.record"\n(?s:.*)HINT/, 'copies that are there');
 query(q{CREATE ROLE nobody; GRANT USAGE ON SCHEMA atproto TO nobody});
 refused(q{SET ROLE nobody; SELECT atproto.distribute()}, qr/permission denied for function distribute/, 'somebody');
 
@@ -88,6 +98,38 @@ is($shell->(), '0', 'nothing went to the coordinator');
 is(query(q{SELECT count(DISTINCT nodeport) FROM citus_shards WHERE table_name = 'atproto.record'::regclass AND shard_size > 50000}),
 	scalar @workers, 'all workers have rows');
 
+# --- tables that Citus knows and keeps here; others that a newer version has brought ---
+
+query(q{CREATE SCHEMA known; SELECT atproto.create_tables('known')});
+query(qq{SELECT citus_add_local_table_to_metadata('known.$_')}) foreach qw(message collection_count link_source link record);
+query(q{SELECT atproto.distribute('known')});
+is(query(q{SELECT string_agg(citus_table_type || ' ' || distribution_column, ', ' ORDER BY table_name::text) FROM citus_tables
+	WHERE table_name::text ~ '^known.(link|link_source|record)$'}), 'distributed authority, reference <none>, distributed did',
+	'tables that Citus knew are distributed');
+query(q{ALTER TABLE known.repo DROP COLUMN hold, DROP COLUMN updated_at; DROP VIEW known.visible_link});
+query(q{SELECT atproto.create_tables('known'); SELECT atproto.create_tables('copies')});
+my $columns = q{SELECT attname, atttypid::regtype, attnotnull, col_description(attrelid, attnum)
+	FROM pg_attribute WHERE attrelid = '%s'::regclass AND attname IN ('hold', 'updated_at') ORDER BY 1};
+is(query(sprintf $columns, 'known.repo'), query(sprintf $columns, 'atproto.repo'), 'columns that a distributed table lacks are added');
+is(query(q{SELECT count(*) FROM pg_indexes WHERE (schemaname, indexname) = ('known', 'repo_hold')}), '1', 'with their indexes');
+is(query(q{SELECT count(*) FROM known.repo WHERE hold IS NOT NULL OR updated_at IS NULL}), '0', 'on all nodes');
+is(query(q{SELECT obj_description('known.visible_link'::regclass)}), query(q{SELECT obj_description('atproto.visible_link'::regclass)}), 'and views');
+query(q{SELECT undistribute_table('known.link')});
+refused(q{SELECT * FROM atproto.rebuild_links('known')}, qr/"known.link" is on this server, and "link_source" on all nodes\nHINT/, 'links of this server with sources on all');
+query(q{SELECT undistribute_table('known.link_source')});
+is(query(q{SELECT added + removed FROM atproto.rebuild_links('known')}), '0', 'with sources of this server they are rebuilt');
+
+# Who writes links locks them, then their sources.
+my $writer = $node->background_psql('postgres');
+$writer->query_safe('BEGIN; LOCK TABLE known.link IN ROW EXCLUSIVE MODE');
+my $distributor = $node->background_psql('postgres');
+$distributor->query_until(qr/begins/, "\\echo begins\nSELECT atproto.distribute('known');\n");
+wait_for(q{SELECT count(*) > 0 FROM pg_locks WHERE relation = 'known.link'::regclass AND NOT granted});
+$writer->query_safe('LOCK TABLE known.link_source IN ROW EXCLUSIVE MODE; COMMIT');
+$writer->quit;
+$distributor->quit;
+is(query(q{SELECT count(*) FROM citus_tables WHERE table_name IN ('known.link'::regclass, 'known.link_source'::regclass)}), '2', 'distribute() waits in the same order');
+
 # --- what depends on counts, and on places ---
 
 query(q{UPDATE atproto.subscription SET events = 'hand' WHERE name = 's'});
@@ -96,7 +138,10 @@ wait_for(q{SELECT stopped IS NOT NULL FROM atproto.subscription WHERE name = 's'
 like(query(q{SELECT last_error FROM atproto.stat_subscription WHERE name = 's'}),
 	qr/"atproto.record_event" is distributed: its rows cannot be handed to triggers/, 'events cannot be handed to triggers');
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'that is no fault of any event');
-query(q{UPDATE atproto.subscription SET target = 'hand' WHERE name = 's'});
+query(q{UPDATE atproto.subscription SET target = 'copies', events = 'none' WHERE name = 's'});
+query(q{SELECT atproto.resume('s')});
+wait_for(q{SELECT stopped LIKE '%several copies of each shard%' FROM atproto.subscription WHERE name = 's'});
+query(q{UPDATE atproto.subscription SET target = 'hand', events = 'hand' WHERE name = 's'});
 refused(q{SELECT atproto.distribute('hand')}, qr/subscription "s" hands events to triggers/, 'a target whose events are handed to triggers');
 query(q{UPDATE atproto.subscription SET target = 'atproto', events = 'none' WHERE name = 's'});
 query(q{SELECT atproto.resume('s')});
