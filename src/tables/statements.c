@@ -273,7 +273,16 @@ prepare(AtpStatements *set, const AtpStatement *statement, bool distributed)
 bool
 atp_target_is_distributed(AtpStatements *set, const AtpTable *table)
 {
-	return atp_is_distributed(atp_target_table(set, table->name));
+	Oid			relid;
+	bool		distributed;
+
+	/* while its lock was waited for, it may have become another table: Citus' functions that alter one make a new one */
+	do
+	{
+		relid = atp_target_table(set, table->name);
+		distributed = atp_is_distributed(relid);
+	} while (relid != atp_target_table(set, table->name));
+	return distributed;
 }
 
 static bool

@@ -166,8 +166,20 @@ is(query(q{SELECT count(*) FROM atproto.dead_letter WHERE sqlstate <> '23514'}),
 my ($expected) = oracle('', 'count', $pds);
 is(query('SELECT collection, count(*) FROM atproto.record GROUP BY collection ORDER BY collection::text COLLATE "C"', ),
 	join("\n", map { join '|', split /\t/ } sort grep { !/^app\.bsky\.graph\.list\t/ } split /\n/, $expected), 'all others are there');
+query('ALTER TABLE atproto.record DROP CONSTRAINT refused');
+
+# A letter that waits for a table which becomes another one meanwhile.
+my ($letter) = split /\n/, query('SELECT id FROM atproto.dead_letter ORDER BY id');
+my ($alters, $retries) = map { $node->background_psql('postgres') } 1 .. 2;
+$alters->query_safe(q{SET client_min_messages = error; BEGIN; SELECT alter_distributed_table('atproto.repo', shard_count => 4, cascade_to_colocated => true)});
+$retries->query_until(qr/begins/, "\\echo begins\nSELECT atproto.retry($letter);\n");
+wait_for(q{SELECT count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted AND a.query LIKE 'SELECT atproto.retry(%'});
+$alters->query_safe('COMMIT');
+$_->quit foreach $alters, $retries;
+is(query("SELECT string_agg(message, ' ') FROM atproto.dead_letter WHERE id = $letter"), '', 'a letter waits for tables that are given other shards');
+is(query(q{SELECT string_agg(DISTINCT shard_count::text, ' ') FROM citus_tables WHERE table_name IN ('atproto.repo'::regclass, 'atproto.record'::regclass)}), '4', 'which they have then');
 query(q{SELECT atproto.pause('s'); DELETE FROM atproto.record; DELETE FROM atproto.repo;
-	ALTER TABLE atproto.record DROP CONSTRAINT refused; DELETE FROM atproto.dead_letter;
+	DELETE FROM atproto.dead_letter;
 	UPDATE atproto.subscription SET events = 'none'; SELECT atproto.set_cursor('s', 0); SELECT atproto.resume('s')});
 wait_for_seq($node, 's', $PDS_LAST);
 
