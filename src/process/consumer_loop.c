@@ -13,7 +13,11 @@
 #include "pgstat.h"
 #include "process/consumer_private.h"
 #include "process/process.h"
+#include "storage/latch.h"
 #include "utils/memutils.h"
+
+#define NAP_MS		50		/* a closed connection is seen so much later */
+#define LITTLE		(64 * 1024)	/* bytes between two waits */
 
 /* Somebody changed the row, or the cursor. */
 static void
@@ -71,6 +75,24 @@ batch_may_stay(const Consumer *c, AtpTime now)
 	return c->stats_pending ? ATP_STATS_DELAY_MS : -1;
 }
 
+/*
+ * Little comes, and a batch waits for its time: then nothing is missed if the stream
+ * is not looked at for a moment, and each event does not wake the process by itself.
+ * What comes meanwhile waits in the kernel, which has room for more than LITTLE.
+ */
+static bool
+may_nap(Consumer *c, const AtpSocketWait *sockets, int nsockets)
+{
+	uint64		bytes = atp_conn_bytes(c->conn);
+	bool		little = bytes >= c->heard_bytes && bytes - c->heard_bytes < LITTLE;
+
+	c->heard_bytes = bytes;
+	for (int i = 0; i < nsockets; i++)
+		if (sockets[i].events != WL_SOCKET_READABLE)
+			return false;
+	return little && c->batch->nmessages > 0 && atp_conn_state(c->conn) == ATP_CONN_OPEN;
+}
+
 static void
 wait_for_more(Consumer *c)
 {
@@ -86,6 +108,11 @@ wait_for_more(Consumer *c)
 		limit = atp_consumer_watch(c, now);
 	if (c->conn != NULL)
 		nsockets = atp_conn_sockets(c->conn, sockets, &timeout);
+	if (c->conn != NULL && may_nap(c, sockets, nsockets))
+	{
+		nsockets = 0;
+		sooner(&timeout, NAP_MS);
+	}
 	if (c->state == ATP_STATE_WAITING)
 		sooner(&timeout, atp_remaining(now, c->waiting_until, 0));
 	sooner(&timeout, limit);

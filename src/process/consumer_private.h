@@ -50,6 +50,7 @@ typedef struct Consumer
 	uint32		dictionary;		/* the number of its dictionary; 0: none */
 	int64		too_old;		/* a cursor that the server has nothing from any more; -1: none */
 	uint64		counted_bytes;	/* of the connection, already in the statistics */
+	uint64		heard_bytes;	/* of it, when the process waited last */
 	AtpTime		last_data;		/* or when the present connection began */
 	AtpTime		last_ping;
 	AtpTime		listened;		/* the end of the last wait for data */
