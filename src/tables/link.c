@@ -45,7 +45,7 @@ static const AtpStatement statements[] = {
 	[ATP_DELETE_LINKS] = {
 		"DELETE FROM #.link l USING unnest({arrays}) u (target, source, rkey, did)"
 		" WHERE l.target OPERATOR(@.=) u.target AND l.source = u.source AND l.rkey OPERATOR(@.=) u.rkey AND l.did OPERATOR(@.=) u.did",
-		SPI_OK_DELETE, {0}, {0}, &atp_link_table, ATP_ROWS_IN | ATP_PLANNED_ANEW
+		SPI_OK_DELETE, {0}, {0}, &atp_link_table, ATP_ROWS_IN | ATP_BY_KEY
 	},
 };
 

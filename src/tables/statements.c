@@ -23,6 +23,7 @@
 #include "miscadmin.h"
 #include "parser/parse_coerce.h"
 #include "tables/distributed.h"
+#include "tables/key_plan.h"
 #include "tables/statements.h"
 #include "utils/acl.h"
 #include "utils/array.h"
@@ -242,7 +243,7 @@ add_row_types(AtpStatements *set, const AtpTable *table, bool arrays, Oid *types
 static int
 plan_options(const AtpStatement *statement, bool distributed)
 {
-	return distributed || (statement->flags & ATP_PLANNED_ANEW) ? CURSOR_OPT_CUSTOM_PLAN : CURSOR_OPT_GENERIC_PLAN;
+	return distributed || (statement->flags & (ATP_PLANNED_ANEW | ATP_BY_KEY)) ? CURSOR_OPT_CUSTOM_PLAN : CURSOR_OPT_GENERIC_PLAN;
 }
 
 static SPIPlanPtr
@@ -379,13 +380,33 @@ atp_open(AtpStatements *set, const AtpStatement *statement, Datum *values)
 	return portal;
 }
 
+static int
+run_by_key(SPIPlanPtr plan, Datum *values, const char *nulls)
+{
+	volatile int rc;
+
+	PG_TRY();
+	{
+		atp_plan_by_key(DatumGetPointer(values[0]));
+		rc = SPI_execute_plan(plan, values, nulls, false, 0);
+	}
+	PG_CATCH();
+	{
+		atp_plan_by_key(NULL);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	atp_plan_by_key(NULL);
+	return rc;
+}
+
 uint64
 atp_execute(AtpStatements *set, const AtpStatement *statement, Datum *values, const char *nulls)
 {
 	MemoryContext old = CurrentMemoryContext;
 	SPIPlanPtr	plan = plan_of(set, &statement);
 	int			nest = begin_planning(statement);
-	int			rc = SPI_execute_plan(plan, values, nulls, false, 0);
+	int			rc = statement->flags & ATP_BY_KEY ? run_by_key(plan, values, nulls) : SPI_execute_plan(plan, values, nulls, false, 0);
 
 	/* SPI leaves its own behind */
 	MemoryContextSwitchTo(old);

@@ -100,6 +100,7 @@ typedef struct AtpStatement
  * table is at that time.
  */
 #define ATP_BY_INDEX	16
+#define ATP_BY_KEY		32		/* planned anew, and only for a unique index: it knows the key of each row (key_plan.h) */
 
 typedef struct AtpTable
 {

@@ -673,6 +673,7 @@ fault("count-others", "tables/collection_count.c", "others->of[a] += count->of[a
 
 fault("link-types-slot", "core/link.c", "element = (*count)++;", "element = *count; *count += 2;", "unit/test_link")
 fault("link-types-few", "data/links.c", "	if (count > STACK_TYPES)", "	if (count < STACK_TYPES)", "sql/data_links")
+fault("key-plan", "tables/key_plan.c", "if (keys != NIL)", "if (keys == NIL)", "t/234_key_plans")
 fault("link-fits", "tables/link.c", "<= ATP_LINK_ENTRY_MAX", "<= 2 * ATP_LINK_ENTRY_MAX", "sql/link")
 fault("link-fits-authority", "tables/link.c", "authority = atp_uri_repo_len(", "authority = 0 * atp_uri_repo_len(", "sql/link")
 fault("link-rebuild-star", "tables/link_rebuild.c", "regexp_replace(c, '[*]$', '%')", "regexp_replace(c, '[*]$', '')", "t/358_links")
