@@ -179,7 +179,7 @@ matters(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 {
 	if (atp_repo_is_refilled(s, repo, event))
 		return true;
-	return atp_repo_is_forked(repo, event) || atp_repo_lacks(repo, event);
+	return atp_repo_is_forked(repo, event) || atp_repo_lacks(repo, event) || atp_repo_is_overtaken(repo, event);
 }
 
 /*

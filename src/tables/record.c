@@ -127,6 +127,7 @@ static const AtpStatement statements[] = {
 		SPI_OK_SELECT, KEYS_ARGS(ATP_TYPE_END), {ATP_TYPE_TID}, &atp_record_table, ATP_BY_KEY,
 		&(const AtpStatement) {RECORD_REV, SPI_OK_SELECT, KEYS_ARGS(ATP_TYPE_END), {ATP_TYPE_TID}, &atp_record_table}
 	},
+	[ATP_FIND_RECORD] = {RECORD_REV, SPI_OK_SELECT, KEYS_ARGS(ATP_TYPE_END), {ATP_TYPE_TID}, &atp_record_table, ATP_PLANNED_ANEW},
 	[ATP_FORCE_RECORDS] = {
 		PUT,
 		SPI_OK_INSERT, {0}, {0}, &atp_record_table, ATP_ROWS_IN
@@ -263,8 +264,8 @@ atp_records_last_rev(AtpApply *a, struct varlena *did, uint64 *rev)
 	return found;
 }
 
-AtpStanding
-atp_record_standing(AtpApply *a, const AtpRecordRow *row)
+static AtpStanding
+look_up(AtpApply *a, int statement, const AtpRecordRow *row)
 {
 	AtpStatements *set = a->statements;
 	Datum		did = PointerGetDatum(row->did);
@@ -277,8 +278,29 @@ atp_record_standing(AtpApply *a, const AtpRecordRow *row)
 	AtpStanding standing = ATP_STANDING_MISSING;
 	uint64		rev;
 
-	if (atp_execute(set, &statements[ATP_LOCK_RECORD], args, NULL) > 0)
+	if (atp_execute(set, &statements[statement], args, NULL) > 0)
 		standing = first_tid(&rev) && rev >= row->rev ? ATP_STANDING_OBSOLETE : ATP_STANDING_NEW;
 	SPI_freetuptable(SPI_tuptable);
 	return standing;
+}
+
+AtpStanding
+atp_record_standing(AtpApply *a, const AtpRecordRow *row)
+{
+	return look_up(a, ATP_LOCK_RECORD, row);
+}
+
+bool
+atp_records_lack(AtpApply *a, const AtpEvent *event)
+{
+	bool		lack = false;
+
+	for (int r = event->first_row; r < event->first_row + event->nrows && !lack; r++)
+	{
+		const AtpRecordRow *row = &a->batch->rows[r].record;
+		AtpStanding there = a->sub->settings.keep_records ? look_up(a, ATP_FIND_RECORD, row) : ATP_STANDING_MISSING;
+
+		lack = there == ATP_STANDING_NEW || (there == ATP_STANDING_MISSING && row->action != ATP_DELETE);
+	}
+	return lack;
 }

@@ -22,6 +22,7 @@ typedef enum AtpRecordStatement
 	ATP_PURGE_RECORDS,				/* at most so many, of any repository to be purged */
 	ATP_PURGE_RECORDS_TOLD,
 	ATP_LOCK_RECORD,				/* -> rev */
+	ATP_FIND_RECORD,				/* likewise, but not locked */
 	ATP_FORCE_RECORDS,				/* put them, whatever is there */
 	/* a repository's rows in order */
 	ATP_FIRST_COLLECTION,			/* did -> collection */
@@ -51,5 +52,8 @@ extern bool atp_records_purge(AtpApply *a);
 
 /* What is there of a record, which is locked then: ATP_STANDING_NEW, _OBSOLETE or _MISSING. */
 extern AtpStanding atp_record_standing(AtpApply *a, const AtpRecordRow *row);
+
+/* May something that a commit has done, before the newest one, be missing in the table?  What was removed since looks so, too. */
+extern bool atp_records_lack(AtpApply *a, const AtpEvent *event);
 
 #endif							/* ATP_RECORD_H */

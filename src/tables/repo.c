@@ -433,7 +433,7 @@ atp_repos_judged(AtpRepos *s)
 	s->judged = true;
 }
 
-/* What other sources need not bring again.  Something follows from old commits that tell that the tables lack something (repo_state.c), and from those that are read again. */
+/* What other sources need not bring again.  Something follows from old commits that tell that the tables lack something, from those that were overtaken (repo_state.c), and from those that are read again. */
 static void
 note_recents(AtpRepos *s)
 {
@@ -452,8 +452,8 @@ note_recents(AtpRepos *s)
 	{
 		const AtpRepoState *repo = &s->repos[i];
 
-		if (repo->has_rev && repo->active && repo->refill_by == NULL &&
-			atp_recent_make(&a->recents[a->nrecents], repo->did, repo->rev_paths == NULL ? repo->commit : NULL, repo->rev, atp_repo_floor(repo)))
+		if (repo->has_rev && repo->active && repo->refill_by == NULL && repo->rev_paths == NULL &&
+			atp_recent_make(&a->recents[a->nrecents], repo->did, repo->commit, repo->rev, atp_repo_floor(repo)))
 			a->nrecents++;
 	}
 }

@@ -7,6 +7,7 @@
 #include "clock.h"
 #include "source.h"
 #include "tables/judge.h"
+#include "tables/record.h"
 #include "tables/repo_paths.h"
 #include "tables/repo_state.h"
 #include "tables/status_wish.h"
@@ -221,6 +222,14 @@ atp_repo_lacks(const AtpRepoState *repo, const AtpEvent *event)
 	return event->kind == ATP_REPOS_COMMIT && event->rev < atp_repo_floor(repo);
 }
 
+/* A source that has no chain may lack the one, and have the next one. */
+bool
+atp_repo_is_overtaken(const AtpRepoState *repo, const AtpEvent *event)
+{
+	return event->kind == ATP_REPOS_COMMIT && !event->partial && repo->has_rev && repo->rev_paths != NULL &&
+		event->rev < repo->rev && !(repo->deleted && event->rev <= repo->deleted_rev);
+}
+
 /* Does the event come again because of atproto.refill()?  Then the refill is as far as it. */
 static bool
 take_again(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
@@ -335,6 +344,20 @@ begin_anew(AtpRepoState *repo, AtpEffect *effect)
 		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
 }
 
+/* What has been taken of the event's revision, when it has. */
+static bytea *
+paths_with(const AtpRepoState *repo, const AtpEvent *event, bool rest)
+{
+	bytea	   *paths = rest ? repo->rev_paths : NULL;
+
+	if (!event->partial)
+		return NULL;
+	/* a record that is not what its CID says was not taken: another source may have it */
+	if (event->kind == ATP_REPOS_SYNC || (event->lacking && event->nrows == 0))
+		return paths != NULL && event->kind != ATP_REPOS_SYNC ? paths : atp_paths_none();
+	return atp_paths_add(paths, event->path);
+}
+
 static void
 take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 {
@@ -359,7 +382,8 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	if (atp_repo_is_old(repo, event) || (rest && event->partial && atp_paths_have(repo->rev_paths, event->path)))
 	{
 		skips[ATP_SKIP_OLD]++;
-		if (!event->partial && atp_repo_lacks(repo, event))
+		if ((!event->partial && atp_repo_lacks(repo, event)) ||
+			(!s->apply->again && atp_repo_is_overtaken(repo, event) && atp_records_lack(s->apply, event)))
 			note_break(s, repo);
 		return;
 	}
@@ -381,8 +405,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 		repo->data = event->data;
 		repo->verified = event->signature != NULL;
 	}
-	repo->rev_paths = !event->partial ? NULL
-		: event->kind == ATP_REPOS_SYNC ? atp_paths_none() : atp_paths_add(rest ? repo->rev_paths : NULL, event->path);
+	repo->rev_paths = paths_with(repo, event, rest);
 	repo->changed = true;
 	effect->rows = event->nrows > 0;
 }

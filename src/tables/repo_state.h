@@ -106,6 +106,9 @@ extern bool atp_repo_is_old(const AtpRepoState *repo, const AtpEvent *event);
 /* ... does it tell that the tables lack what was before their first one? */
 extern bool atp_repo_lacks(const AtpRepoState *repo, const AtpEvent *event);
 
+/* ... or has what comes in parts overtaken it?  Then nobody knows whether all of its own have come. */
+extern bool atp_repo_is_overtaken(const AtpRepoState *repo, const AtpEvent *event);
+
 /* No commit from this revision on does so. */
 extern uint64 atp_repo_floor(const AtpRepoState *repo);
 
