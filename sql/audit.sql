@@ -137,6 +137,40 @@ UPDATE audited.record SET raw = raw || '\x00' WHERE rkey = '7';
 SELECT equal, reason FROM atproto.audit('did:web:a.test', 'audited', deep => true);
 ROLLBACK;
 
+-- The same by an aggregate, from any table: the root, and whether values fit.
+SELECT p.did, r.root = p.data AS root, r.root IS NOT DISTINCT FROM (atproto.audit(p.did, 'audited')).root AS same, r.fit
+FROM audited.repo p, LATERAL (
+	SELECT atproto.repo_root(path, cid ORDER BY path COLLATE "C") AS root, bool_and(atproto.record_fits(cid, value, raw)) AS fit
+	FROM (SELECT collection || '/' || rkey AS path, * FROM audited.record) x WHERE x.did = p.did) r
+WHERE p.data IS NOT NULL ORDER BY p.did;
+SELECT did, atproto.repo_root(path, cid ORDER BY path COLLATE "C") = (SELECT data FROM audited.repo p WHERE p.did = r.did) AS root
+FROM (SELECT collection || '/' || rkey AS path, * FROM audited.record) r GROUP BY did;
+CREATE TEMP TABLE leaf AS SELECT path, cid FROM (VALUES ('a/1'), ('a/2'), ('a-b/1'), ('b/1')) p (path), LATERAL (SELECT ('\x01711220' || sha256(path::bytea))::cidlink) c (cid);
+CREATE FUNCTION pg_temp.root_of(VARIADIC paths text[]) RETURNS cidlink LANGUAGE sql AS
+	$$SELECT atproto.repo_root(path, '\x01550000'::bytea::cidlink ORDER BY n) FROM unnest(paths) WITH ORDINALITY u (path, n)$$;
+-- of nothing: the empty tree; a record less is another one
+SELECT atproto.repo_root(path, cid ORDER BY path COLLATE "C") FROM leaf WHERE false;
+SELECT pg_temp.root_of('a/1') <> pg_temp.root_of('a/2') AS other, pg_temp.root_of('a/1', 'a/2') <> pg_temp.root_of('a/1') AS more, pg_temp.root_of('a/1') = pg_temp.root_of('a/1') AS same;
+-- another order is a mistake: that of the columns, too
+SELECT pg_temp.root_of('a-b/1', 'a/1', 'a/2') IS NOT NULL AS root;
+SELECT pg_temp.root_of('a/1', 'a-b/1', 'a/2');
+SELECT pg_temp.root_of('a/1', 'a');
+-- no repository's: twice, NULL, an empty path, one that is too long (B-65)
+SELECT pg_temp.root_of('a/1', 'a/1') AS twice, pg_temp.root_of('a/1', NULL) AS path, pg_temp.root_of('') AS empty,
+	pg_temp.root_of('a/1', 'b/' || repeat('x', 1023)) AS long, pg_temp.root_of('a/1', 'b/' || repeat('x', 1022)) IS NOT NULL AS longest;
+SELECT atproto.repo_root(path, CASE WHEN path <> 'a/2' THEN cid END ORDER BY path COLLATE "C") AS cid FROM leaf;
+-- what is wrong in one group is so in that one; a filter; within a window it cannot be known
+SELECT left(path, 1) AS g, atproto.repo_root(path, CASE WHEN path <> 'b/1' THEN cid END ORDER BY path COLLATE "C") IS NOT NULL AS root FROM leaf GROUP BY 1 ORDER BY 1;
+SELECT atproto.repo_root(path, cid ORDER BY path COLLATE "C") FILTER (WHERE path < 'b' COLLATE "C") = (SELECT atproto.repo_root(path, cid ORDER BY path COLLATE "C") FROM leaf WHERE path <> 'b/1') AS filtered FROM leaf;
+SELECT atproto.repo_root(path, cid) OVER (ORDER BY path COLLATE "C") FROM leaf;
+-- one node with all records: the room that a tree takes grows
+SELECT atproto.repo_root(path, '\x01550000'::bytea::cidlink ORDER BY path COLLATE "C") IS NOT NULL AS root FROM (SELECT path FROM generate_series(1, 3000) i, LATERAL (SELECT i || repeat('x', 900)) p (path)
+	WHERE get_byte(sha256(path::bytea), 0) > 63) p;
+SELECT atproto.record_fits(cid, v, NULL) AS value, atproto.record_fits(cid, NULL, raw) AS raw, atproto.record_fits(cid, v, raw) AS both,
+	atproto.record_fits(cid, v, raw || '\x00') AS bytes, atproto.record_fits(cid, '{}', raw) AS other, atproto.record_fits(cid, '0.5', NULL) AS no_data,
+	atproto.record_fits(cid, NULL, NULL) AS neither, atproto.record_fits(NULL, v, raw) AS unknown
+FROM (SELECT v, raw, ('\x01711220' || sha256(raw))::cidlink AS cid FROM (SELECT '{"a": 1}'::jsonb AS v, jsonb_to_dagcbor('{"a": 1}') AS raw) v) c;
+
 -- What users may do to the tables.
 BEGIN;
 ALTER TABLE audited.record DROP CONSTRAINT record_pkey;

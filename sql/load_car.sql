@@ -30,6 +30,9 @@ INSERT INTO load_export SELECT n, decode(car, 'base64') FROM (VALUES
 \set did 'did:plc:322222222222222222222222'
 \set key 'did:key:zDnaeWX9dpXZ8n7yFqhpZSYp1nyywq3fhyfNQPF2hTpQFHHq4'
 
+-- V-45: the records of an export are what its commit signs.
+SELECT n, atproto.repo_root(path, cid ORDER BY path COLLATE "C")::text = (SELECT dagcbor_to_jsonb(block) #>> '{data,$link}' FROM car_blocks(car) WHERE cid = (car_roots(car))[1]) AS root
+FROM load_export, LATERAL (SELECT aturi_collection(uri) || '/' || aturi_rkey(uri) AS path, cid FROM car_records(car)) r GROUP BY n, car ORDER BY n;
 
 -- Into empty tables; once more, when not a row is touched; the second; an older one.
 SELECT l.* FROM load_export e, atproto.load_car(:'did', e.car, 'load', :'key') l WHERE n = 1;

@@ -76,3 +76,31 @@ CREATE FUNCTION atproto.invert(blocks bytea, ops jsonb) RETURNS cidlink
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000;
 COMMENT ON FUNCTION atproto.invert(bytea, jsonb) IS
 	'root of the tree before a commit, whose operations are undone on the nodes that came with it; NULL when these do not suffice';
+
+-- What a repository's commit signs, from its records.
+CREATE FUNCTION atproto.repo_root_add(internal, text, cidlink) RETURNS internal
+	AS 'MODULE_PATHNAME', 'atp_pg_repo_root_add'
+	LANGUAGE C IMMUTABLE PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION atproto.repo_root_add(internal, text, cidlink) IS 'one record more: a part of repo_root()';
+
+CREATE FUNCTION atproto.repo_root_end(internal) RETURNS cidlink
+	AS 'MODULE_PATHNAME', 'atp_pg_repo_root_end'
+	LANGUAGE C IMMUTABLE PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION atproto.repo_root_end(internal) IS 'the tree is complete: a part of repo_root()';
+
+CREATE AGGREGATE atproto.repo_root(path text, cid cidlink) (
+	SFUNC = atproto.repo_root_add,
+	STYPE = internal,
+	SSPACE = 70000,
+	FINALFUNC = atproto.repo_root_end,
+	FINALFUNC_MODIFY = READ_WRITE,
+	PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE atproto.repo_root(text, cidlink) IS
+	'root of the tree of a repository with these records, which its commit signs as data; paths (collection/rkey) in the order of their bytes; NULL when they are no repository''s';
+
+CREATE FUNCTION atproto.record_fits(cid cidlink, value jsonb, raw bytea) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'atp_pg_record_fits'
+	LANGUAGE C IMMUTABLE PARALLEL SAFE COST 20;
+COMMENT ON FUNCTION atproto.record_fits(cidlink, jsonb, bytea) IS
+	'is a record what its CID says: its value, its bytes (raw), or both where both are there; false where neither is';

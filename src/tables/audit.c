@@ -5,17 +5,18 @@
  * The tree over all rows of a repository is built and its root compared with that
  * of the last commit.  Only what is read in one snapshot is compared; nothing is
  * taken from the network.  The current user's rights on the tables are what counts.
+ *
+ * Where Citus keeps the rows, the server that has them builds it (audit_there.c).
  */
 #include "postgres.h"
 
 #include "config/extension.h"
 #include "core/cid.h"
-#include "core/mst_root.h"
-#include "data/jsonb_read.h"
+#include "data/repo_tree.h"
 #include "identity/identity.h"
-#include "sha256.h"
 #include "tables/audit.h"
 #include "tables/audit_rows.h"
+#include "tables/audit_there.h"
 #include "tables/table.h"
 #include "types/types.h"
 #include "utils/memutils.h"
@@ -25,9 +26,10 @@ struct AtpAuditor
 	const char *target;
 	bool		deep;
 	bool		filtered;
+	bool		there;			/* it is asked where the rows are */
 	AtpAuditRows *rows;			/* NULL: none were read yet */
 	MemoryContext cxt;			/* for the values of some rows */
-	AtpMstBuilder tree;			/* its room is used again */
+	AtpMstBuilder *tree;		/* its room is used again */
 };
 
 #define MANY	100				/* rows after which memory for their values is given back */
@@ -66,30 +68,8 @@ is_filtered(const char *target)
 	return found.n > 0;
 }
 
-/* V-46: do the bytes of a record have this CID? */
-static bool
-is_of(const bytea *bytes, AtpBytes cid)
-{
-	uint8_t		binary[ATP_CID_BLESSED_LEN] = {1, ATP_CID_CODEC_DAG_CBOR, ATP_CID_SHA2_256, 32};
-
-	atp_sha256(NULL, (const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes), binary + 4);
-	return cid.len == sizeof(binary) && memcmp(cid.ptr, binary, sizeof(binary)) == 0;
-}
-
-static bool
-value_fits(const AtpAuditRow *row)
-{
-	bytea	   *bytes;
-
-	if (row->has_raw && !is_of(DatumGetByteaPP(row->raw), row->cid))
-		return false;
-	if (!row->has_value)
-		return row->has_raw;
-	return atp_dagcbor_of_jsonb(DatumGetJsonbP(row->value), &bytes) == ATP_OK && is_of(bytes, row->cid);
-}
-
-static struct varlena *
-copy_of(AtpTuple row, const char *column, const char *type)
+struct varlena *
+atp_audit_copy(AtpTuple row, const char *column, const char *type)
 {
 	bool		isnull;
 	Datum		value = atp_get(row, column, atp_type(type), &isnull);
@@ -103,10 +83,10 @@ atp_audit_read(AtpAudit *audit, AtpTuple row)
 	bool		isnull;
 
 	memset(audit, 0, sizeof(AtpAudit));
-	audit->did = copy_of(row, "did", "did");
+	audit->did = atp_audit_copy(row, "did", "did");
 	audit->rev = DatumGetAtpTid(atp_get(row, "rev", atp_type("tid"), &isnull));
 	audit->has_rev = !isnull;
-	audit->data = copy_of(row, "data", "cidlink");
+	audit->data = atp_audit_copy(row, "data", "cidlink");
 	audit->sync = atp_get_text_or_null(row, "sync");
 	audit->deleted = atp_get_bool(row, "deleted");
 	audit->updated_at = atp_get(row, "updated_at", TIMESTAMPTZOID, &isnull);
@@ -121,9 +101,9 @@ atp_auditor_begin(const char *target, bool deep)
 	auditor->target = target;
 	auditor->deep = deep;
 	auditor->filtered = is_filtered(target);
+	auditor->there = atp_audit_is_there(target);
 	auditor->cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto audited values", ALLOCSET_DEFAULT_SIZES);
-	auditor->tree.room = 4 * ATP_MST_ROOT_SPARE;
-	auditor->tree.buf = palloc(auditor->tree.room);
+	auditor->tree = atp_tree_make();
 	return auditor;
 }
 
@@ -133,7 +113,7 @@ atp_auditor_end(AtpAuditor *auditor)
 	if (auditor->rows != NULL)
 		atp_audit_rows_close(auditor->rows);
 	MemoryContextDelete(auditor->cxt);
-	pfree(auditor->tree.buf);
+	atp_tree_free(auditor->tree);
 	pfree(auditor);
 }
 
@@ -141,7 +121,8 @@ static bool
 value_of_row_fits(AtpAuditor *auditor, const AtpAuditRow *row)
 {
 	MemoryContext old = MemoryContextSwitchTo(auditor->cxt);
-	bool		fits = value_fits(row);
+	bool		fits = atp_record_fits(row->cid, row->has_value ? DatumGetJsonbP(row->value) : NULL,
+									   row->has_raw ? DatumGetByteaPP(row->raw) : NULL);
 
 	MemoryContextSwitchTo(old);
 	return fits;
@@ -151,20 +132,10 @@ value_of_row_fits(AtpAuditor *auditor, const AtpAuditRow *row)
 static bool
 add_row(AtpAuditor *auditor, const AtpAuditRow *row)
 {
-	AtpMstBuilder *tree = &auditor->tree;
-
 	/* a user may have dropped the constraints */
 	if (row->path.ptr == NULL || row->cid.ptr == NULL)
 		return false;
-	if (auditor->deep && !value_of_row_fits(auditor, row))
-		return false;
-	if (tree->room - tree->len < ATP_MST_ROOT_SPARE)
-	{
-		tree->room *= 2;
-		tree->buf = repalloc_huge(tree->buf, tree->room);
-	}
-	atp_mst_root_leaf(tree, row->path, row->cid, atp_mst_height(row->path.ptr, row->path.len, atp_sha256, NULL));
-	return tree->err == ATP_OK;
+	return atp_tree_add(auditor->tree, row->path, row->cid) && (!auditor->deep || value_of_row_fits(auditor, row));
 }
 
 /* All rows of the repository.  False: one of them is wrong. */
@@ -187,33 +158,85 @@ add_rows(AtpAuditor *auditor, AtpAudit *audit)
 	return fit;
 }
 
-/* Built only where it can be compared. */
-static void
-compare(AtpAuditor *auditor, AtpAudit *audit)
+/* What the state of a repository says, before its records do; NULL: they have to. */
+static const char *
+reason_of_state(const AtpAuditor *auditor, const AtpAudit *audit)
 {
-	AtpMstBuilder *tree = &auditor->tree;
-	uint8_t		root[ATP_CID_BLESSED_LEN];
+	if (audit->data == NULL)
+		return "unknown";
+	if (audit->deleted)
+		return "deleted";
+	return auditor->filtered ? "filtered" : NULL;
+}
+
+/* root is what was found; fit: no row is wrong by itself. */
+static void
+compare(AtpAudit *audit, struct varlena *root, bool fit)
+{
+	audit->judged = true;
+	audit->root = root;
+	audit->equal = fit && root != NULL && VARSIZE_ANY_EXHDR(audit->data) == VARSIZE_ANY_EXHDR(root) &&
+		memcmp(VARDATA_ANY(audit->data), VARDATA_ANY(root), VARSIZE_ANY_EXHDR(root)) == 0;
+	audit->reason = audit->equal ? NULL : fit ? "other records" : "invalid rows";
+}
+
+static void
+build(AtpAuditor *auditor, AtpAudit *audit)
+{
 	bool		fit;
 
-	atp_mst_root_begin(tree, tree->buf, tree->room, atp_sha256, NULL);
+	atp_tree_begin(auditor->tree);
 	fit = add_rows(auditor, audit);
-	audit->judged = true;
-	if (atp_mst_root_end(tree, root) == ATP_OK)
-		audit->root = atp_cidlink_make(root, sizeof(root));
-	audit->equal = fit && audit->root != NULL && VARSIZE_ANY_EXHDR(audit->data) == sizeof(root) &&
-		memcmp(VARDATA_ANY(audit->data), root, sizeof(root)) == 0;
-	audit->reason = audit->equal ? NULL : fit ? "other records" : "invalid rows";
+	compare(audit, atp_tree_root(auditor->tree), fit);
+}
+
+/* Where the rows are, with the state that it has there now. */
+static void
+ask(AtpAuditor *auditor, AtpArg did, AtpAudit *audit)
+{
+	AtpAuditFound found;
+
+	if (!atp_audit_ask(auditor->target, auditor->deep, did, audit, &found))
+	{
+		audit->reason = "unknown";
+		return;
+	}
+	audit->reason = reason_of_state(auditor, audit);
+	if (audit->reason != NULL)
+		return;
+	audit->records = found.records;
+	compare(audit, found.root, found.fit);
 }
 
 void
 atp_audit_judge(AtpAuditor *auditor, AtpAudit *audit)
 {
-	if (audit->data == NULL)
-		audit->reason = "unknown";
-	else if (audit->deleted)
-		audit->reason = "deleted";
-	else if (auditor->filtered)
-		audit->reason = "filtered";
+	audit->reason = reason_of_state(auditor, audit);
+	if (audit->reason != NULL)
+		return;
+	if (auditor->there)
+		ask(auditor, (AtpArg) {PointerGetDatum(audit->did), atp_type("did"), false}, audit);
 	else
-		compare(auditor, audit);
+		build(auditor, audit);
+}
+
+void
+atp_audit_one(AtpAuditor *auditor, AtpArg did, AtpAudit *audit)
+{
+	AtpResult	found;
+
+	memset(audit, 0, sizeof(AtpAudit));
+	audit->reason = "unknown";
+	if (auditor->there)
+	{
+		ask(auditor, did, audit);
+		return;
+	}
+	found = atp_audit_look(atp_expand_sql("SELECT " ATP_AUDIT_COLUMNS " FROM #.repo WHERE did OPERATOR(@.=) $1", auditor->target), did);
+	if (found.n > 0)
+	{
+		atp_audit_read(audit, atp_result_row(found, 0));
+		atp_audit_judge(auditor, audit);
+	}
+	atp_result_free(found);
 }

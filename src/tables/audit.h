@@ -42,11 +42,19 @@ extern AtpResult atp_audit_look(const char *sql, AtpArg arg);
 /* What it points to is in the current memory. */
 extern void atp_audit_read(AtpAudit *audit, AtpTuple row);
 
+/* Likewise; NULL: the column is null. */
+extern struct varlena *atp_audit_copy(AtpTuple row, const char *column, const char *type);
+
 /* For repositories of one target, as long as the snapshot is active. */
 typedef struct AtpAuditor AtpAuditor;
 
 extern AtpAuditor *atp_auditor_begin(const char *target, bool deep);
+
+/* One that has been read.  Where Citus keeps the rows, it is read anew, with them. */
 extern void atp_audit_judge(AtpAuditor *auditor, AtpAudit *audit);
+
+/* One by its DID. */
+extern void atp_audit_one(AtpAuditor *auditor, AtpArg did, AtpAudit *audit);
 extern void atp_auditor_end(AtpAuditor *auditor);
 
 #endif							/* ATP_AUDIT_H */

@@ -80,8 +80,7 @@ atp_audit_rows_open(const char *target, bool with_values)
 	if (rows->index != NULL)
 		return rows;
 	/* the columns are ordered otherwise, where one collection's name begins with another's */
-	rows->plan = prepare(psprintf("SELECT r.path, r.cid%s FROM (SELECT collection::pg_catalog.text OPERATOR(pg_catalog.||) '/'"
-								  " OPERATOR(pg_catalog.||) rkey::pg_catalog.text AS path, * FROM #.record) r"
+	rows->plan = prepare(psprintf("SELECT r.path, r.cid%s FROM (SELECT " ATP_AUDIT_PATH ", * FROM #.record) r"
 								  " WHERE r.did OPERATOR(@.=) $1 AND ($2 IS NULL OR r.rev OPERATOR(@.>) $2)"
 								  " ORDER BY r.path COLLATE pg_catalog.\"C\"", with_values ? ", r.value, r.raw" : ""), target);
 	rows->cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto audited rows", ALLOCSET_DEFAULT_SIZES);

@@ -21,6 +21,9 @@ typedef struct AtpAuditRow
 	Datum		raw;			/* bytea */
 } AtpAuditRow;
 
+/* A record's path, in a statement. */
+#define ATP_AUDIT_PATH	"collection::pg_catalog.text OPERATOR(pg_catalog.||) '/' OPERATOR(pg_catalog.||) rkey::pg_catalog.text AS path"
+
 /*
  * The table record of one target, open within one transaction and one snapshot,
  * the active one.  SPI is connected.  With the current user's rights.

@@ -33,8 +33,8 @@ atp_audit(PG_FUNCTION_ARGS)
 	MemoryContext caller_cxt = CurrentMemoryContext;
 	const char *target = NameStr(*PG_GETARG_NAME(1));
 	TupleDesc	desc;
-	AtpAudit	audit = {.reason = "unknown"};
-	AtpResult	found;
+	AtpAuditor *auditor;
+	AtpAudit	audit;
 	Datum		values[6] = {0};
 	bool		nulls[6] = {0};
 	HeapTuple	tuple;
@@ -44,16 +44,9 @@ atp_audit(PG_FUNCTION_ARGS)
 		elog(ERROR, "return type must be a row type");
 	desc = BlessTupleDesc(desc);
 	SPI_connect();
-	found = atp_audit_look(atp_expand_sql("SELECT " ATP_AUDIT_COLUMNS " FROM #.repo WHERE did OPERATOR(@.=) $1", target),
-						   ATP_FUNCTION_ARG(0, atp_type("did")));
-	if (found.n > 0)
-	{
-		AtpAuditor *auditor = atp_auditor_begin(target, PG_GETARG_BOOL(2));
-
-		atp_audit_read(&audit, atp_result_row(found, 0));
-		atp_audit_judge(auditor, &audit);
-		atp_auditor_end(auditor);
-	}
+	auditor = atp_auditor_begin(target, PG_GETARG_BOOL(2));
+	atp_audit_one(auditor, ATP_FUNCTION_ARG(0, atp_type("did")), &audit);
+	atp_auditor_end(auditor);
 	old = MemoryContextSwitchTo(caller_cxt);
 	values[0] = BoolGetDatum(audit.equal);
 	nulls[0] = !audit.judged;

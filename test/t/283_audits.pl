@@ -119,6 +119,9 @@ is(query("SELECT string_agg(DISTINCT sync, ',') FROM alone.repo WHERE did IN ($t
 is(state_of('alone'), '0|0||now', 'that there is something to audit is written down with them');
 my $expected = query("SELECT string_agg(CASE WHEN a.equal THEN 'synchronized' ELSE 'desynchronized' END, ',' ORDER BY p.did::text COLLATE \"C\") FROM alone.repo p, LATERAL atproto.audit(p.did, 'alone') a WHERE did IN ($these)");
 like($expected, qr/\bsynchronized/, 'most have all their records');
+is(query(q{SELECT count(*) FILTER (WHERE a.root IS DISTINCT FROM of_rows) || ' ' || (count(*) FILTER (WHERE of_rows = p.data) > 1) FROM alone.repo p, LATERAL atproto.audit(p.did, 'alone') a,
+	LATERAL (SELECT atproto.repo_root(path, cid ORDER BY path COLLATE "C") AS of_rows FROM (SELECT collection || '/' || rkey AS path, * FROM alone.record) r WHERE r.did = p.did) r
+	WHERE a.equal IS NOT NULL}), '0 true', 'V-45: the aggregate has the same root of each');
 
 # one has lost a row
 my $lost = query("SELECT did FROM alone.repo p WHERE did IN ($these) AND (atproto.audit(did, 'alone')).equal ORDER BY did LIMIT 1");

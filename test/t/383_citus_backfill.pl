@@ -32,6 +32,23 @@ sub audited
 	return ($node->psql('postgres', "CALL atproto.audit_all('$s')"))[2];
 }
 
+# What atproto.audit() says of each repository, by a loop: it cannot run on the servers.
+sub verdicts
+{
+	my ($s, $deep) = @_;
+	query("DROP TABLE IF EXISTS verdict; CREATE TABLE verdict (did did, equal boolean, reason text, records bigint, root cidlink, data cidlink, rev atproto.tid)");
+	query("DO \$\$ DECLARE d did; BEGIN FOR d IN SELECT did FROM $s.repo LOOP INSERT INTO verdict SELECT d, a.* FROM atproto.audit(d, '$s', deep => $deep) a; END LOOP; END \$\$");
+	return query('SELECT * FROM verdict ORDER BY did');
+}
+
+# What the servers are asked while the coordinator does something, by its log.
+sub asked
+{
+	my ($sql) = @_;
+	my (undef, undef, $told) = $node->psql('postgres', "SET citus.log_remote_commands = on; SET client_min_messages = notice; $sql");
+	return grep { /SELECT/ } split /^NOTICE:\s+issuing /m, $told;
+}
+
 # One server dies while exports are under way, and is back after some have failed.
 sub die_meanwhile
 {
@@ -105,8 +122,38 @@ foreach my $case ([ 'chain', 1 ], [ 'full', 2 ])
 	is(query("SELECT count(*) FROM (SELECT seq, did, action, collection, rkey FROM $spread.record_event WHERE seq IS NOT NULL GROUP BY 1, 2, 3, 4, 5 HAVING count(*) > 1) e"),
 		'0', "R-05: $name: no event twice");
 
-	# a record of each of some repositories is lost
+	# audits are made on the servers that have the rows: the root comes, from the snapshot that the state is of
 	is(audited($spread), audited($plain), "V-45: $name: an audit of all says the same");
+	is(verdicts($spread, $_), verdicts($plain, $_), "V-45, V-46: $name: and of each, deep: $_") foreach qw(false true);
+	like(verdicts($spread, 'true'), qr/\|t\|\|[1-9]/, "V-46: $name: there are such with records, and they are equal");
+	my $one   = query("SELECT did FROM $plain.record GROUP BY did HAVING count(*) > 2 ORDER BY did LIMIT 1");
+	my @asked = asked("SELECT FROM atproto.audit('$one', '$spread')");
+	is(scalar @asked, 1, "V-45: $name: one statement for one repository");
+	like($asked[0], qr/repo_root\(/, "V-45: $name: the server that has it builds the tree");
+	my $plan = query(qq{EXPLAIN (VERBOSE, COSTS off) SELECT p.data, a.root FROM $spread.repo p, LATERAL (SELECT atproto.repo_root(path, cid ORDER BY path COLLATE "C") AS root
+		FROM (SELECT collection || '/' || rkey AS path, * FROM $spread.record) r WHERE r.did = '$one') a WHERE p.did = '$one'});
+	like($plan, qr/Task Count: 1\n.*Tasks Shown: All\n.*Node: .*Aggregate\n[^\n]*Output: atproto\.repo_root\(/s, "V-45: $name: so it plans a query of anybody's");
+	unlike($plan =~ s/Custom Scan.*//sr, qr/repo_root/, "V-45: $name: and not on the coordinator");
+
+	# what is not what its CID says; what a repository that is about to go leaves behind; what was deleted
+	query("UPDATE $_.record SET raw = '\\xa0' WHERE did = '$one'") foreach $plain, $spread;
+	is(verdicts($spread, 'true'), verdicts($plain, 'true'), "V-46: $name: of bytes that are other ones");
+	like(verdicts($spread, 'true'), qr/^\Q$one\E\|f\|invalid rows\|/m, "V-46: $name: a deep audit finds them");
+	like(verdicts($spread, 'false'), qr/^\Q$one\E\|t\|\|/m, "V-46: $name: another one does not");
+	query("UPDATE $_.record SET raw = NULL WHERE did = '$one'") foreach $plain, $spread;
+	my $oldest = "did = '$one' AND (collection, rkey) = (" . query("SELECT quote_literal(collection) || ',' || quote_literal(rkey) FROM $plain.record WHERE did = '$one' LIMIT 1") . ')';
+	my %rev = map { $_ => query("SELECT rev FROM $_.record WHERE $oldest") } $plain, $spread;
+	query("UPDATE $_.record SET rev = '2222222222222' WHERE $oldest; UPDATE $_.repo SET purge_rev = '2222222222222' WHERE did = '$one'") foreach $plain, $spread;
+	is(verdicts($spread, 'false'), verdicts($plain, 'false'), "V-45: $name: of a record that is about to go");
+	like(verdicts($spread, 'false'), qr/^\Q$one\E\|f\|other records\|/m, "V-45: $name: it counts no more");
+	query("UPDATE $_.record SET rev = '$rev{$_}' WHERE $oldest") foreach $plain, $spread;
+	query("UPDATE $_.repo SET purge_rev = NULL, deleted_rev = rev WHERE did = '$one'") foreach $plain, $spread;
+	is(verdicts($spread, 'false'), verdicts($plain, 'false'), "V-45: $name: of an account that was deleted");
+	like(verdicts($spread, 'false'), qr/^\Q$one\E\|\|deleted\|\|\|/m, "V-45: $name: nothing is judged there");
+	query("UPDATE $_.repo SET deleted_rev = NULL WHERE did = '$one'") foreach $plain, $spread;
+	is((asked("SELECT FROM atproto.audit('did:web:nobody.test', '$spread')"))[1] // '', '', "$name: of nobody's nothing more is asked");
+
+	# a record of each of some repositories is lost
 	my @lost = split /\n/, query("SELECT did FROM $plain.record GROUP BY did ORDER BY did LIMIT 4");
 	foreach my $s ($plain, $spread)
 	{
