@@ -16,8 +16,10 @@
 #include "postmaster/bgworker.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/plancache.h"
 #include "utils/timestamp.h"
 
 AtpArg
@@ -255,6 +257,25 @@ atp_run_each(const char *sql)
 	}
 }
 
+int
+atp_planning_begin(void)
+{
+	int			nest;
+
+	if (plan_cache_mode == PLAN_CACHE_MODE_AUTO)
+		return 0;
+	nest = NewGUCNestLevel();
+	(void) set_config_option("plan_cache_mode", "auto", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	return nest;
+}
+
+void
+atp_planning_end(int nest)
+{
+	if (nest > 0)
+		AtEOXact_GUC(false, nest);
+}
+
 /* ------------------------------------------------------------------------
  * Rows of functions
  * ------------------------------------------------------------------------
@@ -304,6 +325,7 @@ atp_return_query(FunctionCallInfo fcinfo, const char *sql, const AtpArg *args, i
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	Bound		b = bind_args(args, nargs);
+	int			nest = atp_planning_begin();
 	Portal		portal;
 
 	/* of rows, or of values */
@@ -313,6 +335,7 @@ atp_return_query(FunctionCallInfo fcinfo, const char *sql, const AtpArg *args, i
 		portal = SPI_cursor_open(NULL, session_plan(sql, &b, nargs), b.values, b.nulls, true);
 	else
 		portal = SPI_cursor_open_with_args(NULL, sql, nargs, b.types, b.values, b.nulls, true, 0);
+	atp_planning_end(nest);
 	/* tables are their owners', who may have other types in them */
 	(void) convert_tuples_by_position(portal->tupDesc, result->setDesc,
 									  gettext_noop("the columns of a table are not of the types that they should have"));

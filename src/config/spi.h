@@ -58,6 +58,13 @@ extern uint64 atp_run(const char *sql, const AtpArg *args, int nargs);
 /* Commands, one after the other: Citus sends the nodes the text of a DDL command with all that is beside it, and that may be one only. */
 extern void atp_run_each(const char *sql);
 
+/*
+ * Around the planning of a kept plan: whether it is for these parameters or for any is not decided by a
+ * setting of the role.  Citus can plan nothing whose parameters it does not know.
+ */
+extern int	atp_planning_begin(void);
+extern void atp_planning_end(int nest);
+
 /* Run one that gives rows, and free them. */
 extern AtpResult atp_query(const char *sql, const AtpArg *args, int nargs);
 extern AtpTuple atp_result_row(AtpResult result, uint64 i);

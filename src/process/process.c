@@ -44,6 +44,8 @@ atp_process_connected(const char *appname)
 	SetConfigOption("search_path", ATP_SEARCH_PATH, PGC_SUSET, PGC_S_OVERRIDE);
 	/* ALTER ROLE ... SET role is for sessions: a subscription runs as its owner */
 	SetConfigOption("role", "none", PGC_SUSET, PGC_S_OVERRIDE);
+	/* as atp_planning_begin(), once for all */
+	SetConfigOption("plan_cache_mode", "auto", PGC_SUSET, PGC_S_OVERRIDE);
 	pgstat_report_appname(appname);
 }
 

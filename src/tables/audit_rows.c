@@ -11,6 +11,7 @@
 #include "catalog/namespace.h"
 #include "compat.h"
 #include "config/extension.h"
+#include "config/spi.h"
 #include "executor/executor.h"
 #include "nodes/plannodes.h"
 #include "tables/audit_index.h"
@@ -129,9 +130,12 @@ atp_audit_rows_of(AtpAuditRows *rows, AtpArg did, AtpArg purge_rev)
 	{
 		Datum		values[] = {did.value, purge_rev.value};
 		char		nulls[] = {' ', purge_rev.isnull ? 'n' : ' '};
+		int			nest;
 
 		end_statement(rows);
+		nest = atp_planning_begin();
 		rows->portal = SPI_cursor_open(NULL, rows->plan, values, nulls, true);
+		atp_planning_end(nest);
 	}
 }
 

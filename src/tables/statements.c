@@ -19,6 +19,7 @@
 #include "catalog/pg_type.h"
 #include "compat.h"
 #include "config/extension.h"
+#include "config/spi.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "parser/parse_coerce.h"
@@ -349,21 +350,15 @@ static int
 begin_planning(const AtpStatement *statement)
 {
 	static const char *const other_ways[] = {"enable_seqscan", "enable_bitmapscan", "enable_sort"};
-	int			nest;
+	int			nest = atp_planning_begin();
 
 	if (!(statement->flags & ATP_BY_INDEX))
-		return 0;
-	nest = NewGUCNestLevel();
+		return nest;
+	if (nest == 0)
+		nest = NewGUCNestLevel();
 	for (int i = 0; i < lengthof(other_ways); i++)
 		(void) set_config_option(other_ways[i], "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	return nest;
-}
-
-static void
-end_planning(int nest)
-{
-	if (nest > 0)
-		AtEOXact_GUC(false, nest);
 }
 
 Portal
@@ -375,7 +370,7 @@ atp_open(AtpStatements *set, const AtpStatement *statement, Datum *values)
 	Portal		portal = SPI_cursor_open(NULL, plan, values, NULL, false);
 
 	MemoryContextSwitchTo(old);
-	end_planning(nest);
+	atp_planning_end(nest);
 	check_result(set, statement, portal->tupDesc);
 	return portal;
 }
@@ -410,7 +405,7 @@ atp_execute(AtpStatements *set, const AtpStatement *statement, Datum *values, co
 
 	/* SPI leaves its own behind */
 	MemoryContextSwitchTo(old);
-	end_planning(nest);
+	atp_planning_end(nest);
 	/* that is no passing fault, which another attempt would heal */
 	if (rc != statement->result)
 		ereport(ERROR,

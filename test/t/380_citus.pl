@@ -148,6 +148,19 @@ query(q{SELECT atproto.resume('s')});
 wait_for_seq($node, 's', $PDS_LAST);
 tables_match($node, $pds, 'without that it goes on');
 
+# Plans without parameters are none for Citus.
+query('ALTER DATABASE postgres SET plan_cache_mode = force_generic_plan');
+query(q{UPDATE atproto.subscription SET links = 'all' WHERE name = 's'});
+query(q{SELECT atproto.pause('s'); DELETE FROM atproto.record; DELETE FROM atproto.repo; SELECT atproto.set_cursor('s', 0); SELECT atproto.resume('s')});
+wait_for_seq($node, 's', $PDS_LAST);
+tables_match($node, $pds, 'a setting that forces general plans');
+is(query('SELECT count(*) FROM atproto.link_problems()'), '0', 'such a session: link_problems()');
+my $liked = query(q{SELECT target FROM atproto.link WHERE source = (SELECT id FROM atproto.link_source WHERE (collection, path) = ('app.bsky.feed.like', 'subject.uri'))
+	ORDER BY 1 LIMIT 1});
+cmp_ok(query("SELECT count(*) FROM atproto.backlink_dids('$liked', 'app.bsky.feed.like:subject.uri')"), '>', 0, 'backlink_dids()');
+query('CALL atproto.audit_all()');
+query(q{ALTER DATABASE postgres RESET plan_cache_mode; UPDATE atproto.subscription SET links = 'none' WHERE name = 's'});
+
 # New records go by COPY; those that are there already, by statements.
 query(q{SELECT atproto.pause('s'); DELETE FROM atproto.repo; SELECT atproto.set_cursor('s', 0); SELECT atproto.resume('s')});
 wait_for_seq($node, 's', $PDS_LAST);
