@@ -7,6 +7,7 @@
 #include "access/htup_details.h"
 #include "config/spi.h"
 #include "identity/identity.h"
+#include "source.h"
 #include "tables/held.h"
 #include "tables/repo.h"
 #include "tables/rows.h"
@@ -255,12 +256,19 @@ drop_repo(AtpApply *a, AtpEvent *const *events, int n)
 	drop(a, &did, 1);
 }
 
+/* What tells it from others of its revision: where positions are times, these may have the same. */
+static int64
+number_of(const AtpApply *a, const AtpEvent *event)
+{
+	return event->partial && a->sub->source->rewind > 0 ? (int64) (event->path >> 1) : event->seq;
+}
+
 static void
-put_event(AtpRows *rows, const AtpEvent *event, TimestampTz asked_at)
+put_event(const AtpApply *a, AtpRows *rows, const AtpEvent *event, TimestampTz asked_at)
 {
 	atp_put_ref(rows, event->did);
 	atp_put(rows, AtpTidGetDatum(event->rev), false);
-	atp_put(rows, Int64GetDatum(event->seq), false);
+	atp_put(rows, Int64GetDatum(number_of(a, event)), false);
 	atp_put(rows, CStringGetTextDatum(why_names[event->why_held]), false);
 	atp_put(rows, TimestampTzGetDatum(asked_at), asked_at == DT_NOBEGIN);
 	atp_put(rows, Int64GetDatum(event->key), false);
@@ -302,7 +310,7 @@ atp_held_add(AtpApply *a, AtpEvent *const *events, int n)
 			continue;
 		}
 		for (int e = i; e < end; e++)
-			put_event(rows, sorted[e], sorted[e]->asked_at);
+			put_event(a, rows, sorted[e], sorted[e]->asked_at);
 		sum += new_bytes;
 	}
 	if (rows->n == 0)
