@@ -18,6 +18,7 @@ CREATE TABLE atproto.subscription (
         CHECK (format IN ('dag-cbor', 'json', 'jetstream')),
     endpoint text NOT NULL,
     by_repo boolean NOT NULL,
+    serves_repos boolean NOT NULL,
     owner regrole NOT NULL DEFAULT to_regrole(quote_ident(current_user)),
     enabled boolean NOT NULL DEFAULT true,
     target name NOT NULL DEFAULT 'atproto',
@@ -67,6 +68,7 @@ COMMENT ON COLUMN atproto.subscription.url IS 'wss://host/xrpc/NSID, or wss://ho
 COMMENT ON COLUMN atproto.subscription.format IS 'how the stream''s messages are written: dag-cbor; json, as xrpc.v1.json; jetstream; NULL: as the URL tells';
 COMMENT ON COLUMN atproto.subscription.endpoint IS 'scheme, host, port and path of url, filled by a trigger: what a cursor belongs to';
 COMMENT ON COLUMN atproto.subscription.by_repo IS 'whether its events are of repositories, filled by a trigger';
+COMMENT ON COLUMN atproto.subscription.serves_repos IS 'whether its server has repositories, too, and lists of them, filled by a trigger: a relay or PDS';
 COMMENT ON COLUMN atproto.subscription.owner IS 'role that the consumer runs as; it cannot be dropped';
 COMMENT ON COLUMN atproto.subscription.enabled IS 'false after atproto.pause()';
 COMMENT ON COLUMN atproto.subscription.target IS 'schema of the tables that are filled';
@@ -88,7 +90,7 @@ COMMENT ON COLUMN atproto.subscription.max_dead_letter_bytes IS 'likewise, of th
 COMMENT ON COLUMN atproto.subscription.backfill IS 'which repositories are put into atproto.repo_job: none; repair, those that are not in step; seen, also those of which something came; collections, also all that have records of these collections; network, also all that there are. The repositories in dids are put there by all but none';
 COMMENT ON COLUMN atproto.subscription.list_source IS 'scheme and host of the server whose lists of repositories are read; NULL: the one of url';
 COMMENT ON COLUMN atproto.subscription.list_hosts IS 'with backfill network: that server''s list of hosts is read, and the list of repositories of each of them, instead of its own';
-COMMENT ON COLUMN atproto.subscription.repo_source IS 'who is asked for repositories: pds, each account''s own server; upstream, the server of url; scheme and host of a mirror of them all. NULL: pds at level full, else upstream';
+COMMENT ON COLUMN atproto.subscription.repo_source IS 'who is asked for repositories: pds, each account''s own server; upstream, the server of url; scheme and host of a mirror of them all. NULL: pds at level full and where url is a Jetstream''s, else upstream';
 COMMENT ON COLUMN atproto.subscription.max_held_events IS 'so many events of a repository may wait for its key; beyond, they are dropped and counted';
 COMMENT ON COLUMN atproto.subscription.max_held_bytes IS 'likewise, of the bytes of all repositories'' events: those that have most are dropped; a repository may have a 64th of them';
 COMMENT ON COLUMN atproto.subscription.allow_insecure IS 'plain ws:// allowed to other hosts than this one';

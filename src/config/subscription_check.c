@@ -377,6 +377,30 @@ check_host_is_pds(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 				 errdetail("Its events are not of repositories.")));
 }
 
+/* a stream's server need not have repositories, nor lists of them. */
+static void
+check_repo_sources(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep, bool by_list)
+{
+	const char *repo_source = atp_get_text_or_null(row, "repo_source");
+	bool		every_did;
+
+	if (source->has_chain)
+		return;
+	(void) SPI_getbinval(row.tuple, row.desc, atp_column(row, "dids"), &every_did);
+	if (repo_source != NULL && strcmp(repo_source, "upstream") == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("subscriptions to %s cannot have \"%s\"", ep->stream, "repo_source => 'upstream'"),
+				 errdetail("Its server has no repositories."),
+				 errhint("Use 'pds', each account's own server, or scheme and host of a mirror of them all.")));
+	if (by_list && atp_get_text_or_null(row, "list_source") == NULL && every_did)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"%s\" is not set", "list_source"),
+				 errdetail("The server of %s has no list of repositories.", ep->stream),
+				 errhint("Name a relay, for example %s.", "list_source => 'https://bsky.network'")));
+}
+
 /* a server lists the repositories with a collection, not with a pattern of them. */
 static void
 check_backfill(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
@@ -393,6 +417,7 @@ check_backfill(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("subscriptions to %s cannot have \"%s\"", ep->stream, "backfill"),
 				 errdetail("Its events are not of repositories.")));
+	check_repo_sources(row, source, ep, strcmp(backfill, "collections") == 0 || strcmp(backfill, "network") == 0);
 	if (strcmp(backfill, "collections") != 0)
 		return;
 	n = atp_get_array(row, "collections", TEXTOID, &values, &nulls);
@@ -480,15 +505,17 @@ check_format(AtpTuple row, const AtpEndpoint *ep)
 static HeapTuple
 complete(const AtpTuple *old, AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 {
-	int			columns[5];
-	Datum		values[5];
-	bool		nulls[5] = {false};
+	int			columns[6];
+	Datum		values[6];
+	bool		nulls[6] = {false};
 	int			n = 0;
 
 	columns[n] = atp_column(row, "endpoint");
 	values[n++] = CStringGetTextDatum(ep->scope);
 	columns[n] = atp_column(row, "by_repo");
 	values[n++] = BoolGetDatum(source->by_repo);
+	columns[n] = atp_column(row, "serves_repos");
+	values[n++] = BoolGetDatum(source->has_chain);
 	if (atp_get_text_or_null(row, "verify") == NULL)
 	{
 		columns[n] = atp_column(row, "verify");

@@ -14,7 +14,7 @@
 #include "tables/repo_export.h"
 
 /* who is asked for the repositories of a row s of atproto.subscription. */
-#define ATP_REPO_SOURCE	"COALESCE(s.repo_source, CASE s.verify WHEN 'full' THEN 'pds' ELSE 'upstream' END)"
+#define ATP_REPO_SOURCE	"COALESCE(s.repo_source, CASE WHEN s.verify = 'full' OR NOT s.serves_repos THEN 'pds' ELSE 'upstream' END)"
 
 /* ... of an account whose row of atproto.identity, if there is one, is i: scheme and host; NULL: nobody knows. */
 #define ATP_REPO_SERVER \

@@ -160,11 +160,26 @@ resync_all(const char *target)
 }
 
 static void
+check_lists(const AtpSubscription *sub)
+{
+	AtpResult	found = atp_query("SELECT FROM atproto.subscription WHERE name = $1 AND NOT serves_repos AND list_source IS NULL",
+								  ATP_ARGS(atp_text_arg(sub->name)));
+
+	if (found.n > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the server of subscription \"%s\" has no list of repositories", sub->name),
+				 errhint("Set its \"%s\", for example to %s.", "list_source", "https://bsky.network")));
+	atp_result_free(found);
+}
+
+static void
 recheck(const char *name)
 {
 	const AtpSubscription *sub = atp_subscription_borrow(name, CurrentMemoryContext);
 
 	check_fetches(sub);
+	check_lists(sub);
 	atp_list_recheck(sub->name);
 	atp_wake_fetcher();
 }
