@@ -29,11 +29,20 @@ struct AtpPartitions
 	List	   *slots;			/* of rows that are laid out otherwise in their partition */
 };
 
+/* A partition may have such columns by itself (until PostgreSQL 16, which attaches none): only INSERT computes them. */
+static bool
+has_generated_columns(Relation rel)
+{
+	TupleConstr *constr = RelationGetDescr(rel)->constr;
+
+	return constr != NULL && constr->has_generated_stored;
+}
+
 bool
 atp_leaf_is_plain(Relation rel)
 {
 	return rel->rd_rel->relkind == RELKIND_RELATION && rel->rd_tableam == GetHeapamTableAmRoutine() &&
-		rel->trigdesc == NULL && rel->rd_rules == NULL;
+		rel->trigdesc == NULL && rel->rd_rules == NULL && !has_generated_columns(rel);
 }
 
 /* The same, of one that is not opened. */

@@ -11,10 +11,13 @@
 
 typedef struct AtpPartitions AtpPartitions;
 
-/* No trigger, rule, or access method that the rows would have to pass, if they go into this table. */
+/* No trigger, rule, generated column, or access method that the rows would have to pass, if they go into this table. */
 extern bool atp_leaf_is_plain(Relation rel);
 
-/* Likewise any of the partitions, at any depth.  They are not opened, since there may be many. */
+/*
+ * Likewise any of the partitions, at any depth; but they are not opened, since there may be many, so
+ * generated columns show when a row goes there.
+ */
 extern bool atp_partitions_are_plain(Relation rel);
 
 extern AtpPartitions *atp_partitions_open(ResultRelInfo *root, EState *estate);
