@@ -21,7 +21,7 @@ static const AtpSource sources[] = {
 	.hello = "requireHello", .compress = "compress"},
 	{ATP_NSID_JETSTREAM, "jetstream", &atp_jetstream_v2_format, &atp_repos_sink,
 		.by_repo = true, .is_text = true, .subprotocol = "xrpc.v1.json",
-		.oldest = INT64CONST(1000000000000000), /* a time */
+		.oldest = ATP_POSITION_TIME,
 		.collections = "collections", .collections_max = 100, .dids = "dids", .dids_max = 10000,
 	.dictionary_parameter = "zstdDictionary", .dictionary_nsid = "network.bsky.jetstream.getZstdDictionary"},
 	/* whatever it is, its messages are kept */

@@ -9,6 +9,9 @@
 
 #include "postgres.h"
 
+/* From here on a Jetstream takes a number as a time: microseconds since 1970. */
+#define ATP_POSITION_TIME	INT64CONST(1000000000000000)
+
 typedef struct AtpSource
 {
 	const char *stream;			/* as in AtpEndpoint; NULL: any other NSID */

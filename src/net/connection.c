@@ -204,7 +204,7 @@ step_upgrade(AtpConn *conn)
 			return more ? conn->state : cut_early(conn);
 		case ATP_HANDSHAKE_REFUSED:
 			/* its body may still be under way: take what comes with the head or right after */
-			if (fill(conn) && atp_handshake_has_more(&conn->handshake, conn->in_len))
+			if (fill(conn) && atp_handshake_has_more(&conn->handshake, (char *) conn->in, conn->in_len))
 				return conn->state;
 			break;
 		case ATP_HANDSHAKE_BROKEN:

@@ -7,10 +7,12 @@
 #include <openssl/evp.h>
 #include <stdio.h>
 
+#include "core/chars.h"
 #include "core/json.h"
 
 #define WEBSOCKET_GUID		"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-#define ERROR_BODY_MAX		1024	/* bytes of an error answer that are shown */
+#define ERROR_BODY_MAX		8192	/* bytes of an error answer that are read ... */
+#define ERROR_SHOWN_MAX		1024	/* ... and shown */
 #define REASON_MAX			60
 
 void
@@ -61,11 +63,10 @@ atp_handshake_answer(AtpHandshake *hs, const char *buf, size_t n)
 	return atp_http_is_websocket(answer, hs->accept, hs->protocol) ? ATP_HANDSHAKE_DONE : ATP_HANDSHAKE_BROKEN;
 }
 
-/* A body that has this length, as far as errors are read; 0: none. */
+/* A body's length; 0: it is not worth to be waited for. */
 static size_t
-body_length(const AtpHttpHead *answer)
+body_length(AtpSpan length)
 {
-	AtpSpan		length = atp_http_header(answer, "content-length");
 	size_t		n = 0;
 
 	for (size_t i = 0; i < length.len; i++)
@@ -77,11 +78,70 @@ body_length(const AtpHttpHead *answer)
 	return n <= ERROR_BODY_MAX ? n : 0;
 }
 
-bool
-atp_handshake_has_more(const AtpHandshake *hs, size_t n)
+/* The length of the chunk that begins here; false: its line is not there, or none. */
+static bool
+chunk_length(const char *body, size_t n, size_t *at, size_t *length)
 {
+	size_t		first = *at;
+
+	*length = 0;
+	for (; *at < n && *length <= ERROR_BODY_MAX && atp_char_is(body[*at], ATP_C_HEX); (*at)++)
+		*length = *length << 4 | atp_hex_value(body[*at]);
+	if (*at == first || *length > ERROR_BODY_MAX)
+		return false;
+	while (*at < n && body[*at] != '\n')
+		(*at)++;
+	return (*at)++ < n;
+}
+
+/*
+ * What proxies make of a body: chunks, each after a line with its length.  Put together,
+ * what has come of them is at out, which may be body.  Returns how much it is.
+ */
+static size_t
+join_chunks(const char *body, size_t n, char *out, bool *whole)
+{
+	size_t		len = 0;
+	size_t		at = 0;
+	size_t		chunk;
+
+	*whole = false;
+	while (chunk_length(body, n, &at, &chunk))
+	{
+		size_t		here = chunk < n - at ? chunk : n - at;
+
+		if (chunk == 0)
+		{
+			*whole = true;
+			break;
+		}
+		memmove(out + len, body + at, here);
+		len += here;
+		at += here;
+		/* the end of its line */
+		at = n - at < 2 ? n : at + 2;
+	}
+	return len;
+}
+
+bool
+atp_handshake_has_more(const AtpHandshake *hs, const char *buf, size_t n)
+{
+	const AtpHttpHead *answer = &hs->answer;
+	char		body[ERROR_BODY_MAX];
+	size_t		come = n - answer->len;
+	AtpSpan		length = atp_http_header(answer, "content-length");
+	bool		whole;
+
 	/* only what was wrong with the request has a name that tells what to do */
-	return hs->answer.status == 400 && n - hs->answer.len < body_length(&hs->answer);
+	if (answer->status != 400 || come >= ERROR_BODY_MAX)
+		return false;
+	if (atp_http_has_token(answer, "transfer-encoding", "chunked"))
+	{
+		(void) join_chunks(buf + answer->len, come, body, &whole);
+		return !whole;
+	}
+	return length.ptr == NULL ? atp_http_has_token(answer, "connection", "close") : come < body_length(length);
 }
 
 /* The name in {"error": name, "message": text}. */
@@ -105,11 +165,10 @@ read_error(AtpHandshake *hs, const char *body, size_t n)
 }
 
 void
-atp_handshake_end(AtpHandshake *hs, const char *buf, size_t n, AtpEnd *end)
+atp_handshake_end(AtpHandshake *hs, char *buf, size_t n, AtpEnd *end)
 {
 	const AtpHttpHead *answer = &hs->answer;
 	size_t		reason = answer->reason.len < REASON_MAX ? answer->reason.len : REASON_MAX;
-	size_t		body = n - answer->len < ERROR_BODY_MAX ? n - answer->len : ERROR_BODY_MAX;
 
 	if (hs->err != ATP_OK)
 		atp_end(end, ATP_DROP_WEBSOCKET, "%s", atp_err_text(hs->err));
@@ -117,8 +176,15 @@ atp_handshake_end(AtpHandshake *hs, const char *buf, size_t n, AtpEnd *end)
 		atp_end(end, ATP_DROP_WEBSOCKET, "the server's answer is no WebSocket upgrade");
 	else
 	{
-		read_error(hs, buf + answer->len, n - answer->len);
+		char	   *body = buf + answer->len;
+		size_t		len = n - answer->len;
+		bool		whole;
+
+		if (atp_http_has_token(answer, "transfer-encoding", "chunked"))
+			len = join_chunks(body, len, body, &whole);
+		read_error(hs, body, len);
+		len = len < ERROR_SHOWN_MAX ? len : ERROR_SHOWN_MAX;
 		atp_end(end, ATP_DROP_HTTP, "HTTP status %d %.*s%s%.*s", answer->status, (int) reason,
-				answer->reason.ptr, body > 0 ? ": " : "", (int) body, buf + answer->len);
+				answer->reason.ptr, len > 0 ? ": " : "", (int) len, body);
 	}
 }

@@ -40,9 +40,9 @@ extern size_t atp_handshake_request(const AtpHandshake *hs, const char *host, co
 extern AtpHandshakeState atp_handshake_answer(AtpHandshake *hs, const char *buf, size_t n);
 
 /* After REFUSED: is more of the answer under way that is worth to be waited for? */
-extern bool atp_handshake_has_more(const AtpHandshake *hs, size_t n);
+extern bool atp_handshake_has_more(const AtpHandshake *hs, const char *buf, size_t n);
 
-/* After REFUSED or BROKEN: say why, with as much of an error's body as has come (E-05). */
-extern void atp_handshake_end(AtpHandshake *hs, const char *buf, size_t n, AtpEnd *end);
+/* After REFUSED or BROKEN: say why, with as much of an error's body as has come (E-05), which is put together in place. */
+extern void atp_handshake_end(AtpHandshake *hs, char *buf, size_t n, AtpEnd *end);
 
 #endif							/* ATP_HANDSHAKE_H */

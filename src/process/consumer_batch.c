@@ -121,7 +121,7 @@ hand_batch(Consumer *c, bool broken)
 	AtpBatch   *batch = c->batch;
 
 	if (c->handed < 0 && batch->nevents > 0)
-		begin_shards(c, batch->events[0].seq - 1);
+		begin_shards(c, Min(batch->events[0].seq, c->position.last) - 1);
 	atp_status_skips(batch->skips);
 	if (batch->nevents > 0 || broken)
 	{

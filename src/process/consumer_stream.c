@@ -161,6 +161,9 @@ atp_consumer_drop(Consumer *c, AtpDrop drop, const char *why)
 	atp_consumer_settle(c);
 	delay = atp_retry_delay(c->failures++);
 	reason = MemoryContextStrdup(c->batch->cxt, why);
+	/* not this message's fault alone: until there is another dictionary, the stream goes on without */
+	if ((drop == ATP_DROP_COMPRESSION || drop == ATP_DROP_FRAME) && c->dictionary != 0 && c->drop_seq == c->cursor)
+		atp_consumer_lose_dictionary(c);
 	if (drop == ATP_DROP_HTTP && !mend_request(c, atp_conn_http_error(c->conn)))
 	{
 		int			least = atp_http_delay(atp_conn_answer(c->conn));

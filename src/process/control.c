@@ -18,6 +18,7 @@
 #include "injection.h"
 #include "process/consumer.h"
 #include "process/manager.h"
+#include "source.h"
 #include "tables/status_wish.h"
 #include "tables/table.h"
 #include "utils/builtins.h"
@@ -83,10 +84,29 @@ warn_without_fetcher(text *name)
 			 errhint("Add \"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\".")));
 }
 
+/* A time where positions are numbers, or the other way round, is a place in no stream, or in all of it. */
+static void
+check_cursor(AtpArg name, AtpArg seq)
+{
+	AtpSubscription *sub = atp_subscription_get(TextDatumGetCString(name.value), CurrentMemoryContext);
+	int64		cursor = seq.isnull ? 0 : DatumGetInt64(seq.value);
+	bool		is_time = cursor >= ATP_POSITION_TIME;
+
+	if (sub == NULL || cursor <= 0 || (is_time ? sub->source->oldest == 0 : sub->source->rewind == 0))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("cursor " INT64_FORMAT " is no position of %s", cursor, sub->ep->stream),
+			 is_time ? errdetail("Its positions are sequence numbers; this is a time.")
+			 : errdetail("Its positions are times, in microseconds since 1970."),
+			 errhint("0 begins with the oldest event that the server has, NULL with the next.")));
+}
+
 /* The cursor of the present URL, unless there is one. */
 static void
 make_cursor(AtpArg name, AtpArg seq)
 {
+	check_cursor(name, seq);
 	atp_run("INSERT INTO atproto.cursor (subscription, endpoint, seq)"
 			" SELECT name, endpoint, $2 FROM atproto.subscription WHERE name = $1 ON CONFLICT DO NOTHING",
 			ATP_ARGS(name, seq));

@@ -312,6 +312,7 @@ atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, AtpDecod
 
 	if (part == ATP_DECODE_HELD)
 		decoder->table = InvalidOid;
+	position->latest = atp_time_of_day() + ATP_UNIX_TO_POSTGRES;
 	while (batch->ndecoded < batch->nmessages && verdict.drop == ATP_DROP_NONE)
 	{
 		Incoming	in = {decoder, batch, batch->messages[batch->ndecoded++]};

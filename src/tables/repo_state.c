@@ -146,7 +146,8 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	repo->has_status = true;
 	repo->status_endpoint = s->endpoint;
 	repo->status_seq = event->seq;
-	repo->has_status_seq = true;
+	/* a position that is a time which has not come tells no order: those that follow would count no more */
+	repo->has_status_seq = s->apply->sub->source->rewind == 0 || event->seq <= atp_time_of_day() + ATP_UNIX_TO_POSTGRES;
 	repo->host = cstring_to_text(s->apply->sub->ep->host);
 	repo->changed = true;
 	/* they are obsolete, and must not outlive a deletion */

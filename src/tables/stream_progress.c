@@ -65,7 +65,7 @@ reach(AtpProgress *progress, const AtpApply *a)
 	p->next = p->last;
 	if (a->hi < a->batch->nevents)
 	{
-		int64		last = a->batch->events[a->hi - 1].seq;
+		int64		last = Min(a->batch->events[a->hi - 1].seq, p->last);
 
 		p->next = last > 0 ? Max(p->position, last) : p->position;
 	}

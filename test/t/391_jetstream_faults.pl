@@ -92,6 +92,30 @@ with_fault('v1', 'events that come twice', sub { map { ('--dup-at', $_[0]->($_))
 with_fault('v2', 'an error message', sub { '--fault-times', 2, map { ('--error', 'ConsumerTooSlow@' . $_[0]->($_)) } 300, 800 });
 with_fault('v1', 'two accounts out of order', sub { '--swap-at', $_[0]->($swap) });
 
+# --- a clock that was wrong for a moment ---
+
+{
+	my @texts = read_capture($texts{v1});
+	my %accounts;
+
+	push @{ $accounts{ $texts[$_] =~ /"kind":"account"/ && $texts[$_] =~ /"did":"([^"]+)"/ ? $1 : '' } }, $_ foreach 0 .. $#texts;
+	delete $accounts{''};
+	# the first of several of an account, and the stream's last
+	my @wrong = map { $_->[0] } grep { @$_ > 1 } values %accounts;
+	ok(@wrong > 0, 'accounts change more than once');
+	s/"time_us":\K\d+/8000000000000000/ foreach @texts[ @wrong, $#texts ];
+	my $server = AtprotoTest::Server->start(write_capture(PostgreSQL::Test::Utils::tempdir() . '/wrong', @texts));
+
+	foreach my $workers (1, 2)
+	{
+		follow('v1', $server, workers => $workers);
+		wait_for("SELECT sum(events) = @{[ scalar @texts ]} FROM atproto.cursor WHERE subscription = 'v1'");
+		is(query('SELECT count(*) FROM atproto.cursor WHERE seq > extract(epoch FROM now()) * 1000000'), '0', "workers $workers: what follows is asked for by a time that there is");
+		is(query(q{SELECT count(*) FROM v1.repo WHERE status_seq > extract(epoch FROM now()) * 1000000}), '0', 'and believed of accounts');
+		all_is_there('v1', "times that have not come, $workers workers");
+	}
+}
+
 # --- texts that lie ---
 
 # An account that is nobody else's.

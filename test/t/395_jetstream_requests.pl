@@ -93,6 +93,15 @@ foreach my $version (qw(v1 v2))
 wait_for("SELECT skips ->> 'overlap' = '1' FROM atproto.stat_subscription WHERE name = 'v2'");
 is(query('SELECT count(*) FROM atproto.gap'), '0', 'nothing was missed');
 
+foreach ([ v1 => 5, 'times' ], [ v1 => '999999999999999', 'times' ], [ v2 => '1000000000000000', 'sequence numbers' ])
+{
+	my ($version, $cursor, $positions) = @$_;
+	my (undef, undef, $error) = $node->psql('postgres', "SELECT atproto.set_cursor('$version', $cursor)");
+
+	like($error, qr/cursor $cursor is no position of .*\n.*positions are $positions/, "$version: $cursor is refused");
+	is(query("SELECT seq FROM atproto.cursor WHERE subscription = '$version'"), $seq{$version}, 'and stays where it was');
+}
+
 # --- filters ---
 
 my %names = (v1 => [qw(wantedCollections wantedDids)], v2 => [qw(collections dids)]);
@@ -149,10 +158,10 @@ foreach my $version (qw(v1 v2))
 
 # Parameters of the operator's own stay; those that are said here are not said twice.
 $servers{v1}->restart;
-query("CREATE SCHEMA own; SELECT atproto.subscribe('own', '" . $servers{v1}->url . "?maxMessageSizeBytes=100000&compress=true&&cursor=5&requireHello=true', target => 'own', collections => '{a.b.*}', cursor => 7)");
+query("CREATE SCHEMA own; SELECT atproto.subscribe('own', '" . $servers{v1}->url . "?maxMessageSizeBytes=100000&compress=true&&cursor=5&requireHello=true', target => 'own', collections => '{a.b.*}', cursor => 1000000010000007)");
 my ($own) = $servers{v1}->wait_for_log('request', 1);
 wait_for(q{SELECT filtered_by_server = '{url,collections}' FROM atproto.stat_subscription});
-is_deeply(asked($own), { maxMessageSizeBytes => [100000], wantedCollections => ['a.b.*'], cursor => [1] }, 'parameters in the URL');
+is_deeply(asked($own), { maxMessageSizeBytes => [100000], wantedCollections => ['a.b.*'], cursor => ['1000000000000007'] }, 'parameters in the URL');
 leave('own');
 
 # --- a cursor that is too old ---
@@ -230,6 +239,13 @@ pass('v2: a dictionary that the server does not know is forgotten, and the strea
 query(q{UPDATE atproto.zstd_dictionary SET due_at = now(); SELECT atproto.wake()});
 wait_for(q{SELECT compressed FROM atproto.stat_subscription});
 is(asked(($servers{v2}->log('request'))[-1])->{zstdDictionary}[0], unpack('x4 V', slurp_file($other)), 'v2: the new one is fetched');
+
+# What has its number is another one.
+my $contents = unpack 'H*', substr(slurp_file($other), 0, 8) . substr(slurp_file($dictionary{v2}), 8);
+query("DELETE FROM atproto.dead_letter; UPDATE atproto.zstd_dictionary SET dictionary = '\\x$contents', failures = 0; SELECT atproto.set_cursor('v2', 0)");
+wait_for(q{SELECT dictionary IS NULL AND failures = 1 FROM atproto.zstd_dictionary});
+wait_for("SELECT seq = $seq{v2} AND NOT compressed FROM atproto.stat_subscription");
+pass('v2: a dictionary by which nothing can be read is forgotten, and the stream goes on without');
 leave('v2');
 
 # --- what a stranger packs ---

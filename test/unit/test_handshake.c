@@ -33,7 +33,7 @@ answer(const char *s)
 	begin();
 	memcpy(copy, s, n);
 	state = atp_handshake_answer(&hs, copy, n);
-	more = state == ATP_HANDSHAKE_REFUSED && atp_handshake_has_more(&hs, n);
+	more = state == ATP_HANDSHAKE_REFUSED && atp_handshake_has_more(&hs, copy, n);
 	if (state == ATP_HANDSHAKE_REFUSED || state == ATP_HANDSHAKE_BROKEN)
 		atp_handshake_end(&hs, copy, n, &end);
 	free(copy);
@@ -136,7 +136,7 @@ test_refused(void)
 static void
 names(const char *body, const char *error)
 {
-	char		all[1024];
+	char		all[4096];
 
 	snprintf(all, sizeof(all), "HTTP/1.1 400 Bad Request\r\nContent-Length: %zu\r\n\r\n%s", strlen(body), body);
 	ok(answer(all) == ATP_HANDSHAKE_REFUSED && strcmp(hs.error, error) == 0 && !more,
@@ -154,6 +154,8 @@ test_errors(void)
 {
 	char		name[100];
 	char		body[200];
+	char		large[3000];
+	const char	named[] = "{\"error\":\"CursorTooOld\"}";
 
 	names("{\"error\":\"CursorTooOld\",\"message\":\"5 is too old\"}", "CursorTooOld");
 	names(" {\"message\": {\"error\": \"no\"}, \"error\": \"Cursor\\u0054ooOld\"} ", "CursorTooOld");
@@ -172,13 +174,48 @@ test_errors(void)
 	snprintf(body, sizeof(body), "{\"error\":\"%s\"}", name);
 	names(body, name);
 
+	memset(large, ' ', sizeof(large));
+	strcpy(large + sizeof(large) - sizeof(named), named);
+	names(large, "CursorTooOld");
 	ok(has_more("HTTP/1.1 400 Bad Request\r\nContent-Length: 5\r\n\r\nfour"), "E-05: the rest of an error is under way");
-	ok(has_more("HTTP/1.1 400 Bad Request\r\nContent-Length: 1024\r\n\r\n"), "E-05: or all of it");
+	ok(has_more("HTTP/1.1 400 Bad Request\r\nContent-Length: 8192\r\n\r\n"), "E-05: or all of it");
 	ok(!has_more("HTTP/1.1 400 Bad Request\r\nContent-Length: 4\r\n\r\nfour"), "E-05: or nothing");
-	ok(!has_more("HTTP/1.1 400 Bad Request\r\nContent-Length: 1025\r\n\r\n"), "E-05: what is longer is not waited for");
+	ok(!has_more("HTTP/1.1 400 Bad Request\r\nContent-Length: 8193\r\n\r\n"), "E-05: what is longer is not waited for");
 	ok(!has_more("HTTP/1.1 400 Bad Request\r\nContent-Length: 99999999999999999999999999\r\n\r\n"), "E-05: nor what is endless");
 	ok(!has_more("HTTP/1.1 400 Bad Request\r\nContent-Length: -1\r\n\r\n") && !has_more("HTTP/1.1 400 Bad Request\r\n\r\n"), "E-05: nor what does not say");
 	ok(!has_more("HTTP/1.1 503 Unavailable\r\nContent-Length: 5\r\n\r\n"), "E-05: nor what has no name to be obeyed");
+}
+
+#define BAD		"HTTP/1.1 400 Bad Request\r\n"
+#define CHUNKED	BAD "Transfer-Encoding: gzip, Chunked\r\n\r\n"
+
+/* What proxies make of it. */
+static void
+test_chunks(void)
+{
+	const char *all;
+	static char many[10000];
+	int			wrong = 0;
+	int			n;
+
+	all = CHUNKED "b\r\n{\"error\":\"C\r\n00C;x=y\r\nursorTooOld\"\r\n1\r\n}\r\n0\r\n\r\n";
+	ok(!has_more(all) && strcmp(hs.error, "CursorTooOld") == 0 &&
+	   strcmp(end.why, "HTTP status 400 Bad Request: {\"error\":\"CursorTooOld\"}") == 0, "E-05: a body in chunks: %s", end.why);
+	for (size_t i = strlen(CHUNKED); i < strlen(all) - 3; i++)
+	{
+		char		part[256];
+
+		snprintf(part, sizeof(part), "%.*s", (int) i, all);
+		wrong += !has_more(part);
+	}
+	ok(wrong == 0, "E-05: every part of it asks for more");
+	ok(answer(CHUNKED "x") == ATP_HANDSHAKE_REFUSED && answer(CHUNKED "fffffffffffffffffffffff\r\nx") == ATP_HANDSHAKE_REFUSED &&
+	   answer(CHUNKED "2001\r\nx") == ATP_HANDSHAKE_REFUSED && hs.error[0] == '\0', "E-05: lengths that are none, or too large");
+	n = snprintf(many, sizeof(many), CHUNKED);
+	while (n + 7 < (int) sizeof(many))
+		n += snprintf(many + n, sizeof(many) - n, "1\r\nx\r\n");
+	ok(!has_more(many), "E-05: chunks without end are not waited for");
+	ok(has_more(BAD "Connection: Close\r\n\r\n{"), "E-05: a body that ends with the connection");
 }
 
 int
@@ -189,5 +226,6 @@ main(void)
 	test_broken();
 	test_refused();
 	test_errors();
+	test_chunks();
 	return done_testing();
 }
