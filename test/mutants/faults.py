@@ -182,7 +182,7 @@ fault("zstd-magic", "net/unzstd.c", "n < sizeof(magic) || memcmp(message, magic,
 fault("zstd-said", "net/unzstd.c", "size != ZSTD_CONTENTSIZE_UNKNOWN && size > ATP_FRAME_MAX", "size == 0", "unit/test_unzstd")
 fault("zstd-dictionary-size", "net/unzstd.c", "len <= ATP_ZSTD_DICTIONARY_MAX ?", "len > 0 ?", "unit/test_unzstd")
 fault("handshake-error-body", "net/handshake.c", "n <= ERROR_BODY_MAX ? n : 0", "n", "unit/test_handshake")
-fault("handshake-error-status", "net/handshake.c", "hs->answer.status == 400 && ", "", "unit/test_handshake")
+fault("handshake-error-status", "net/handshake.c", "answer->status != 400 || ", "", "unit/test_handshake")
 fault("position-rewind", "stream/position.c", "seq - position->last > position->rewind", "seq - position->last >= position->rewind", "unit/test_position")
 fault("position-latest", "stream/position.c", "position->rewind > 0 && seq > position->latest", "false", "unit/test_position", "t/391_jetstream_faults")
 fault("handshake-chunks", "net/handshake.c", "len = join_chunks(body, len, body, &whole);", "(void) whole;", "unit/test_handshake")
@@ -196,7 +196,7 @@ fault("end-first", "net/drop.c", "	if (end->drop != ATP_DROP_NONE)\n		return;\n"
 fault("end-printable", "net/drop.c", "	atp_make_printable(end->why, strlen(end->why));\n", "", "unit/test_handshake", "unit/test_websocket")
 fault("handshake-proof", "net/handshake.c", "return atp_http_is_websocket(answer, hs->accept, hs->protocol) ? ATP_HANDSHAKE_DONE", "return answer->len > 0 ? ATP_HANDSHAKE_DONE", "unit/test_handshake")
 fault("handshake-key", "net/handshake.c", "nonce, 16);", "nonce, 15);", "unit/test_handshake")
-fault("handshake-body", "net/handshake.c", "(int) body, buf + answer->len);", "(int) body, buf);", "unit/test_handshake")
+fault("handshake-body", "net/handshake.c", "(int) len, body);", "(int) len, buf);", "unit/test_handshake")
 fault("handshake-reason", "net/handshake.c", "answer->reason.len < REASON_MAX ? answer->reason.len : REASON_MAX;", "answer->reason.len;", "unit/test_handshake")
 
 # --- the clocks ---
