@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "catalog/namespace.h"
+#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "common/cryptohash.h"
 #include "common/md5.h"
@@ -120,17 +121,21 @@ name_for(const char *collection)
  * ------------------------------------------------------------------------
  */
 
-/* Is it there?  ERROR when a table of that name is something else: its rows would be in the default partition unnoticed. */
+/*
+ * Is it there, at any depth?  ERROR when a relation of that name is something else: its rows would be in the default
+ * partition unnoticed, and what is taken for the default partition is searched for rows.
+ */
 static bool
 exists(Work *w, const char *part)
 {
 	Oid			relid = relid_of(w, part);
 
-	if (OidIsValid(relid) && !get_rel_relispartition(relid))
+	if (OidIsValid(relid) &&
+		!(get_rel_relispartition(relid) && list_member_oid(get_partition_ancestors(relid), relid_of(w, w->cut->table))))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_TABLE),
 				 errmsg("cannot make partition %s", quote_qualified_identifier(w->schema, part)),
-				 errdetail("There is a relation of that name, which is no partition."),
+				 errdetail("There is a relation of that name, which is no partition of the table."),
 				 errhint("Rename it.")));
 	return OidIsValid(relid);
 }

@@ -163,7 +163,7 @@ is(query(q{SELECT string_agg(DISTINCT format('%s %s', relname ~ 'event', relrepl
 is(query(q{SELECT count(*) > 0, bool_and(size = octet_length(value::text)) FROM kept.record_app_bsky_feed_post}), 't|t', 'generated columns, of rows out of the default partition, too');
 is(query(q{SELECT count(DISTINCT pg_get_expr(relpartbound, oid)) FROM pg_class WHERE relnamespace = 'kept'::regnamespace AND relname ~ '^record_com_ex' AND relkind = 'r'}), '3', 'collections whose names are alike');
 query(q{CREATE TABLE kept.record_app_bsky_actor_profile (a int)});
-refused(q{SELECT atproto.partition('kept', collections => '{app.bsky.actor.profile}')}, qr/cannot make partition kept.record_app_bsky_actor_profile\nDETAIL:  There is a relation of that name, which is no partition/, 'a table that only has the name');
+refused(q{SELECT atproto.partition('kept', collections => '{app.bsky.actor.profile}')}, qr/cannot make partition kept.record_app_bsky_actor_profile\nDETAIL:  There is a relation of that name, which is no partition of the table/, 'a table that only has the name');
 query(q{CREATE SCHEMA theirs; SELECT atproto.create_tables('theirs'); CREATE VIEW theirs.v AS SELECT * FROM theirs.record; GRANT ALL ON SCHEMA theirs, atproto, public TO analyst;
 	ALTER TABLE theirs.record OWNER TO analyst; ALTER TABLE theirs.record REPLICA IDENTITY USING INDEX record_pkey});
 refused(q{SELECT atproto.partition('theirs', 'collection')}, qr/because of what is on it\nDETAIL:  replica identity by an index\nview theirs.v of \w+\nview theirs.visible_record of \w+\n/, 'views that the owner of the table cannot replace');
@@ -215,6 +215,9 @@ $holder->quit;
 # --- what it refuses ---
 
 query("CREATE SCHEMA odd; SELECT atproto.create_tables('odd')");
+query('CREATE TABLE odd.archive (LIKE odd.record INCLUDING ALL) PARTITION BY LIST (collection); CREATE TABLE odd.record_rest PARTITION OF odd.archive DEFAULT');
+refused(q{SELECT atproto.partition('odd', 'collection')}, qr/cannot make partition odd.record_rest\nDETAIL:  There is a relation of that name, which is no partition of the table/, 'the partition of another table');
+query('DROP TABLE odd.archive');
 refused(q{SELECT atproto.partition('odd')}, qr/table "record" is not in partitions yet: by must be "collection" or "month"/, 'without by');
 refused(q{SELECT atproto.partition('odd', 'week')}, qr/invalid value for parameter "by": "week".*HINT:  It is "collection" or "month"/s, 'by something else');
 refused(q{SELECT atproto.partition('odd', 'month', '{app.bsky.feed.post}')}, qr/collections are for partitions by collection/, 'collections by month');
