@@ -10,6 +10,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
@@ -447,6 +448,11 @@ atp_partition(PG_FUNCTION_ARGS)
 	if (ahead < 0 || ahead > MONTHS_AHEAD_MAX)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("ahead must be between %d and %d", 0, MONTHS_AHEAD_MAX)));
+	/* rows that the snapshot does not show would be dropped with the old table */
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("partitions are made at isolation level \"read committed\" only")));
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	w.schema = NameStr(*PG_GETARG_NAME(0));
 	SPI_connect();

@@ -218,6 +218,8 @@ query("CREATE SCHEMA odd; SELECT atproto.create_tables('odd')");
 query('CREATE TABLE odd.archive (LIKE odd.record INCLUDING ALL) PARTITION BY LIST (collection); CREATE TABLE odd.record_rest PARTITION OF odd.archive DEFAULT');
 refused(q{SELECT atproto.partition('odd', 'collection')}, qr/cannot make partition odd.record_rest\nDETAIL:  There is a relation of that name, which is no partition of the table/, 'the partition of another table');
 query('DROP TABLE odd.archive');
+refused("BEGIN ISOLATION LEVEL $_; SELECT atproto.partition('odd', 'month')", qr/partitions are made at isolation level "read committed" only/, "rows that a snapshot does not show would be lost: $_")
+  foreach 'REPEATABLE READ', 'SERIALIZABLE';
 refused(q{SELECT atproto.partition('odd')}, qr/table "record" is not in partitions yet: by must be "collection" or "month"/, 'without by');
 refused(q{SELECT atproto.partition('odd', 'week')}, qr/invalid value for parameter "by": "week".*HINT:  It is "collection" or "month"/s, 'by something else');
 refused(q{SELECT atproto.partition('odd', 'month', '{app.bsky.feed.post}')}, qr/collections are for partitions by collection/, 'collections by month');
