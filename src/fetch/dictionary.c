@@ -83,7 +83,7 @@ write_answer(const AtpHttpAnswer *answer)
 	const char *error = answer->error;
 	AtpArg		bytes = {.type = BYTEAOID, .isnull = true};
 
-	if (error == NULL && atp_zstd_dictionary_id((const uint8_t *) answer->body, answer->body_len) == 0)
+	if (error == NULL && !atp_zstd_is_dictionary((const uint8_t *) answer->body, answer->body_len))
 		error = psprintf("%s: no zstd dictionary", running_url);
 	if (error == NULL)
 		bytes = (AtpArg) {PointerGetDatum(atp_varlena((const uint8_t *) answer->body, answer->body_len)), BYTEAOID, false};

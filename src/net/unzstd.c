@@ -30,6 +30,15 @@ atp_zstd_dictionary_id(const uint8_t *dictionary, size_t len)
 	return len <= ATP_ZSTD_DICTIONARY_MAX ? ZSTD_getDictID_fromDict(dictionary, len) : 0;
 }
 
+bool
+atp_zstd_is_dictionary(const uint8_t *dictionary, size_t len)
+{
+	ZSTD_DDict *made = atp_zstd_dictionary_id(dictionary, len) != 0 ? ZSTD_createDDict(dictionary, len) : NULL;
+
+	(void) ZSTD_freeDDict(made);
+	return made != NULL;
+}
+
 AtpUnzstd *
 atp_unzstd_new(const uint8_t *dictionary, size_t len)
 {

@@ -19,6 +19,9 @@ typedef struct AtpUnzstd AtpUnzstd;
 /* The number that a dictionary has, by which its frames name it; 0: it is none. */
 extern uint32_t atp_zstd_dictionary_id(const uint8_t *dictionary, size_t len);
 
+/* Can messages be unpacked by it?  One that is cut in its tables has a number, too. */
+extern bool atp_zstd_is_dictionary(const uint8_t *dictionary, size_t len);
+
 /* For messages that were packed with this dictionary, which is copied.  NULL: it is none, or there is no memory. */
 extern AtpUnzstd *atp_unzstd_new(const uint8_t *dictionary, size_t len);
 

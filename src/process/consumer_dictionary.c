@@ -116,7 +116,7 @@ atp_set_zstd_dictionary(PG_FUNCTION_ARGS)
 	{
 		bytea	   *bytes = DatumGetByteaPP(dictionary.value);
 
-		if (atp_zstd_dictionary_id((const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)) == 0)
+		if (!atp_zstd_is_dictionary((const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)))
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
 					 errmsg("this is no zstd dictionary"),

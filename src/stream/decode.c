@@ -203,6 +203,16 @@ pass_over(Incoming *in, AtpSkip skip)
 }
 
 /*
+ * Where the stream is after a message.  A time that has not come is no place: a server that is asked for what
+ * follows it sends what is new, and says no word.
+ */
+static int64
+place_of(const AtpPosition *position, int64 seq)
+{
+	return position->rewind > 0 && atp_is_ahead(seq) ? atp_time_of_day() + ATP_UNIX_TO_POSTGRES : seq;
+}
+
+/*
  * What a message is to the stream.  What is wrong with it is in in->err when the
  * result is not ATP_DROP_NONE; and with its fields, when it has become an event.
  */
@@ -238,7 +248,7 @@ decode_head(Incoming *in, AtpPosition *position, bool judge_clock)
 	{
 		AtpGap		gap;
 
-		switch (atp_position_take(position, head->seq, &gap))
+		switch (atp_position_take(position, place_of(position, head->seq), &gap))
 		{
 			case ATP_PLACE_NEXT:
 				break;
@@ -312,7 +322,6 @@ atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, AtpDecod
 
 	if (part == ATP_DECODE_HELD)
 		decoder->table = InvalidOid;
-	position->latest = atp_time_of_day() + ATP_UNIX_TO_POSTGRES;
 	while (batch->ndecoded < batch->nmessages && verdict.drop == ATP_DROP_NONE)
 	{
 		Incoming	in = {decoder, batch, batch->messages[batch->ndecoded++]};

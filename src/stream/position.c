@@ -7,7 +7,7 @@
 AtpPosition
 atp_position_after(int64_t cursor, int64_t rewind)
 {
-	return (AtpPosition) {.last = cursor, .overlap = cursor > 0, .rewind = rewind, .latest = INT64_MAX};
+	return (AtpPosition) {.last = cursor, .overlap = cursor > 0, .rewind = rewind};
 }
 
 AtpPlace
@@ -16,9 +16,6 @@ atp_position_take(AtpPosition *position, int64_t seq, AtpGap *gap)
 	bool		again = seq == position->last && position->overlap && position->rewind == 0;
 
 	*gap = (AtpGap) {0};
-	/* a server that is asked for what follows a time that has not come sends what happens from then on, and says no word */
-	if (position->rewind > 0 && seq > position->latest)
-		seq = position->latest;
 	if (position->rewind > 0 && seq <= position->last)
 	{
 		/* whether it came before, the state of its repository tells */

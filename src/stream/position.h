@@ -15,7 +15,6 @@ typedef struct AtpPosition
 	bool		overlap;		/* the server may send last once more (D13) */
 	bool		outdated;		/* #info OutdatedCursor came: a gap begins after last */
 	int64_t		rewind;			/* > 0: numbers are times, and last is the highest: see AtpSource */
-	int64_t		latest;			/* of times: this machine's, which last does not go beyond */
 } AtpPosition;
 
 /* A stretch of the stream that the server no longer had (E-44). */

@@ -211,8 +211,12 @@ cmp_ok(query("SELECT bytes - $bytes FROM atproto.stat_subscription"), '<', $byte
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'v1: all of it can be read');
 query("SELECT atproto.set_zstd_dictionary('v1', NULL)");
 wait_for(q{SELECT NOT compressed FROM atproto.stat_subscription});
-my (undef, undef, $stderr) = $node->psql('postgres', q{SELECT atproto.set_zstd_dictionary('v1', 'abc')});
-like($stderr, qr/this is no zstd dictionary/, 'what is none is refused');
+foreach my $none ('abc', '\x' . unpack('H*', substr(slurp_file($other), 0, 20)))
+{
+	my (undef, undef, $stderr) = $node->psql('postgres', "SELECT atproto.set_zstd_dictionary('v1', '$none')");
+
+	like($stderr, qr/this is no zstd dictionary/, 'what is none is refused');
+}
 leave('v1');
 
 # The second version's is fetched, where that is allowed.

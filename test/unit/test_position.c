@@ -84,17 +84,6 @@ test_times(void)
 	ok(comes(1100, ATP_PLACE_NEXT, 1100) && missed(0, 0) && comes(9000, ATP_PLACE_NEXT, 9000) && missed(0, 0), "times: soon after it is none");
 	at = atp_position_after(0, 100);
 	ok(comes(5000, ATP_PLACE_NEXT, 5000) && missed(0, 0) && comes(5000, ATP_PLACE_NEXT, 5000), "times: from the oldest nothing is missed");
-	at = atp_position_after(1000, 100);
-	at.latest = 1050;
-	ok(comes(9000, ATP_PLACE_NEXT, 1050) && missed(0, 0) && comes(1040, ATP_PLACE_NEXT, 1050), "times: one that has not come is this machine's, and no gap");
-	at.latest = 1060;
-	ok(comes(1070, ATP_PLACE_NEXT, 1060) && comes(1055, ATP_PLACE_NEXT, 1060), "times: as it goes on");
-	at = atp_position_after(1000, 100);
-	at.latest = 900;
-	ok(comes(1001, ATP_PLACE_NEXT, 1000), "times: it takes nothing back");
-	at = atp_position_after(5, 0);
-	at.latest = 7;
-	ok(comes(9, ATP_PLACE_NEXT, 9), "numbers are no times");
 	at = atp_position_after(-1, 100);
 	ok(comes(5000, ATP_PLACE_NEXT, 5000) && missed(0, 0) && comes(4000, ATP_PLACE_NEXT, 5000), "times: nor from nowhere");
 }

@@ -183,6 +183,8 @@ static void
 test_dictionaries(void)
 {
 	ok(atp_zstd_dictionary_id(dictionary, dictionary_len) == 4711, "a dictionary's number");
+	ok(atp_zstd_is_dictionary(dictionary, dictionary_len) && !atp_zstd_is_dictionary(big, 65536), "it is one");
+	ok(atp_zstd_dictionary_id(dictionary, 20) == 4711 && !atp_zstd_is_dictionary(dictionary, 20), "its beginning is none");
 	ok(atp_zstd_dictionary_id((const uint8_t *) "", 0) == 0 && atp_unzstd_new((const uint8_t *) "", 0) == NULL, "nothing is none");
 	ok(atp_zstd_dictionary_id(big, 65536) == 0 && atp_unzstd_new(big, 65536) == NULL, "zeros are none");
 	memcpy(packed, dictionary, dictionary_len);
