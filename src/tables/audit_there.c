@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "catalog/namespace.h"
+#include "catalog/pg_type.h"
 #include "config/extension.h"
 #include "tables/audit_rows.h"
 #include "tables/audit_there.h"
@@ -15,12 +16,27 @@
 #include "tables/table.h"
 #include "utils/lsyscache.h"
 
+/* Does Citus keep rows of one DID on one server?  Not if somebody has distributed the tables one by one. */
+static bool
+is_colocated(Oid record, Oid repo)
+{
+	AtpResult	found = atp_audit_look(psprintf("SELECT FROM pg_catalog.pg_dist_partition a JOIN pg_catalog.pg_dist_partition b"
+												" USING (colocationid) WHERE a.logicalrelid = $1 AND b.logicalrelid = %u", repo),
+									   (AtpArg) {ObjectIdGetDatum(record), OIDOID, false});
+	bool		result = found.n > 0;
+
+	atp_result_free(found);
+	return result;
+}
+
 bool
 atp_audit_is_there(const char *target)
 {
 	Oid			schema = get_namespace_oid(target, true);
+	Oid			record = get_relname_relid("record", schema);
+	Oid			repo = get_relname_relid("repo", schema);
 
-	return atp_is_distributed(get_relname_relid("record", schema)) && atp_is_distributed(get_relname_relid("repo", schema));
+	return atp_is_distributed(record) && atp_is_distributed(repo) && is_colocated(record, repo);
 }
 
 bool

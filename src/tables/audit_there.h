@@ -16,7 +16,7 @@ typedef struct AtpAuditFound
 	bool		fit;			/* no row is wrong by itself */
 } AtpAuditFound;
 
-/* Are this target's repositories, and their records, on other servers? */
+/* Are this target's repositories on other servers, each with its records? */
 extern bool atp_audit_is_there(const char *target);
 
 /*

@@ -222,6 +222,13 @@ is(query(q{SELECT count(*) FROM atproto.visible_record}), query('SELECT count(*)
 query('CALL atproto.audit_all()');
 is(query(q{SELECT count(*) FROM atproto.repo WHERE sync = 'desynchronized'}), '0', 'audits find what is there');
 query(q{SELECT atproto.pause('s')});
+# an audit asks the server that has both; where somebody has put them apart, the coordinator builds the tree
+my $did = query('SELECT did FROM atproto.record GROUP BY did ORDER BY count(*) DESC LIMIT 1');
+query(q{CREATE SCHEMA apart; SELECT atproto.create_tables('apart')});
+query("SELECT create_distributed_table('apart.$_', 'did', colocate_with => 'none')") foreach 'record', 'repo';
+query("INSERT INTO apart.$_ SELECT * FROM atproto.$_ WHERE did = '$did'") foreach 'record', 'repo';
+like(query("SELECT * FROM atproto.audit('$did')"), qr/^[tf]\|.*\|bafyrei/, 'an audit of a repository');
+is(query("SELECT * FROM atproto.audit('$did', 'apart')"), query("SELECT * FROM atproto.audit('$did')"), 'V-45: the same of tables that are not together');
 query(qq{SELECT undistribute_table('atproto.$_')}) foreach 'record', 'repo', 'record_event', 'link';
 query(q{DELETE FROM atproto.record; DELETE FROM atproto.repo; SELECT atproto.set_cursor('s', 0); SELECT atproto.resume('s')});
 wait_for_seq($node, 's', $PDS_LAST);
