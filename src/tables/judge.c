@@ -211,14 +211,25 @@ waits_behind(const AtpRepoState *repo, const AtpEvent *event)
 	return !repo->gap || !(event->rev <= repo->first_held || (event->has_since && event->since == repo->rev));
 }
 
-/* Is a commit missing before it that another source of these tables may still bring? */
+/* Is a commit missing before it? */
 static bool
-leaves_gap(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
+leaves_gap(const AtpRepoState *repo, const AtpEvent *event)
+{
+	return event->kind == ATP_REPOS_COMMIT && repo->has_rev && event->has_since &&
+		!(event->since <= repo->rev || event->since >= event->rev);
+}
+
+/*
+ * Is it to wait for what another source of these tables may still bring: the missing commit, or, where it
+ * comes in parts, the whole of it and what was before?
+ */
+static bool
+awaits_others(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 {
 	const AtpApply *a = s->apply;
+	bool		part = event->partial && (!repo->has_rev || event->rev > repo->rev);
 
-	if (event->kind != ATP_REPOS_COMMIT || !repo->active || !repo->has_rev || a->again ||
-		!event->has_since || event->since <= repo->rev || event->since >= event->rev)
+	if (a->again || !repo->active || !(part || leaves_gap(repo, event)))
 		return false;
 	/* where there is no room to wait, it is not dropped for that */
 	if (event->held == NULL && repo->nheld >= a->sub->settings.max_held)
@@ -230,7 +241,8 @@ leaves_gap(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 static void
 judge_event(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 {
-	bool		full = s->identities != NULL;
+	/* what comes in parts nobody has signed, whoever takes it after it has waited */
+	bool		full = s->identities != NULL && !event->partial;
 	bool		old = atp_repo_is_old(repo, event) && !s->apply->again;
 
 	/* V-38; below level full repo_state.c does it */
@@ -248,7 +260,7 @@ judge_event(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 	else if (full)
 		judge_signature(s, event, &s->identities[repo - s->repos]);
 	/* F-08: who is not believed keeps nobody waiting */
-	if (!old && event->judged == ATP_JUDGED_TRUE && leaves_gap(s, repo, event))
+	if (!old && event->judged == ATP_JUDGED_TRUE && awaits_others(s, repo, event))
 		atp_judged_hold(event, ATP_HELD_GAP);
 	/* nobody waits for what is known */
 	if (old && event->judged != ATP_JUDGED_TRUE && !atp_repo_is_refilled(s, repo, event))

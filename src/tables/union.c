@@ -14,15 +14,22 @@
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
+/* So long nobody looks again whether there is one now that may bring what is missing. */
+#define ALONE_MS	1000
+
 int			atp_union_wait_ms;
 
 static const AtpRunning *running = NULL;
+
+/* When this process found no source of whole commits of its tables, and which tables these are. */
+static TimestampTz alone_at;
+static char alone_with[NAMEDATALEN];
 
 void
 atp_union_init(void)
 {
 	DefineCustomIntVariable("atproto.union_wait",
-							"Longest time that a commit waits for a missing one before it, which another subscription of the same tables may bring.",
+							"Longest time that an event waits for what another subscription of the same tables may bring, before it or with it.",
 							"Zero: none waits.", &atp_union_wait_ms, 30000, 0, 3600000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 }
@@ -69,17 +76,45 @@ subscriptions(const AtpApply *a)
 	return list;
 }
 
+/* A Jetstream that nobody accompanies asks for each of its events. */
+static bool
+is_alone(const AtpApply *a)
+{
+	TimestampTz now = GetCurrentTransactionStartTimestamp();
+
+	return alone_at <= now && !TimestampDifferenceExceeds(alone_at, now, ALONE_MS) && strcmp(alone_with, atp_target(a->statements)) == 0;
+}
+
+static void
+note_alone(const AtpApply *a, const List *subs)
+{
+	const ListCell *lc;
+
+	foreach(lc, subs)
+	{
+		const AtpSubscription *sub = lfirst(lc);
+
+		if (sub->source != NULL && sub->source->has_chain)
+			return;
+	}
+	alone_at = GetCurrentTransactionStartTimestamp();
+	strlcpy(alone_with, atp_target(a->statements), NAMEDATALEN);
+}
+
 bool
 atp_union_has_other(const AtpApply *a, List **others, const AtpEvent *event)
 {
 	const char *mine = event->held != NULL ? text_to_cstring(event->held->subscription) : a->sub->name;
 	ListCell   *lc;
 
-	if (running == NULL || atp_union_wait_ms == 0)
+	if (running == NULL || atp_union_wait_ms == 0 || is_alone(a))
 		return false;
 	/* this one is among them, unless it has just been paused */
 	if (*others == NIL)
+	{
 		*others = subscriptions(a);
+		note_alone(a, *others);
+	}
 	foreach(lc, *others)
 	{
 		const AtpSubscription *other = lfirst(lc);

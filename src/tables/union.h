@@ -6,6 +6,9 @@
  * subscription of these tables runs that follows the account, and for atproto.union_wait
  * at most.  The commit that closes the gap lets it go; otherwise it is taken as it would
  * have been at once, as a break (F-08).
+ *
+ * An event of a source that has no chain (Jetstream) is held likewise while a subscription
+ * runs that has one: it may lack what was before it, and bring a part of its commit alone.
  */
 #ifndef ATP_UNION_H
 #define ATP_UNION_H
@@ -32,7 +35,7 @@ extern bool atp_union_is_shared(const AtpStatements *set);
 /* May what began to wait for a missing commit then go on waiting? */
 extern bool atp_union_goes_on(TimestampTz since);
 
-/* May another source than the event's bring what is missing before it?  *others is kept from one call to the next, for a transaction: NIL at first. */
+/* May another source than the event's, one of whole commits, bring what is missing before it, or with it?  *others is kept from one call to the next, for a transaction: NIL at first. */
 extern bool atp_union_has_other(const AtpApply *a, List **others, const AtpEvent *event);
 
 #endif							/* ATP_UNION_H */

@@ -24,6 +24,7 @@ my $node = make_node(
 	'lacks', conf => <<'EOF');
 max_worker_processes = 20
 atproto.reconnect_delay = 20ms
+atproto.union_wait = 0
 EOF
 
 my ($capture) = simulate('--events' => 1500, '--accounts' => 60, '--history' => 0, '--seed' => $seed, '--mix' => 'account=0,delete=8,update=6,sync=0,identity=0,like=40,post=30,profile=3');
