@@ -125,6 +125,14 @@ atp_repo_doubt(const AtpRepoState *repo, AtpEvent *event)
 	event->status_seq = repo->status_seq;
 }
 
+/* Commits were missed, and what they wrote. */
+static void
+note_break(AtpRepos *s, AtpRepoState *repo)
+{
+	s->apply->skips[ATP_SKIP_BREAK]++;
+	repo->changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
+}
+
 static void
 take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 {
@@ -153,6 +161,9 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	repo->changed = true;
 	/* they are obsolete, and must not outlive a deletion */
 	event->closes = repo->gap && !repo->active;
+	/* who else has them will bring them too late, or never */
+	if (event->closes && !atp_is_deletion(event))
+		note_break(s, repo);
 	if (event->unconfirmed || (event->by_stranger && !repo->active && has_some))
 		atp_repo_doubt(repo, event);
 	if (event->unconfirmed || !atp_is_deletion(event))
@@ -255,14 +266,6 @@ take_again(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 	repo->refill_rev = event->rev;
 	note_first(repo, event);
 	return true;
-}
-
-/* Commits were missed, and what they wrote. */
-static void
-note_break(AtpRepos *s, AtpRepoState *repo)
-{
-	s->apply->skips[ATP_SKIP_BREAK]++;
-	repo->changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 }
 
 /*

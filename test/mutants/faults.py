@@ -607,6 +607,7 @@ fault("recent-kept", "stream/recent.c", "copy.generation != atp_recent_generatio
 fault("recent-ahead", "stream/recent.c", "if (msg->rev < recent.floor || msg->rev > recent.rev)", "if (msg->rev < recent.floor)", "t/280_union")
 fault("gap-not-held", "tables/judge.c", "event->since <= repo->rev || event->since >= event->rev)", "event->since > repo->rev || event->since >= event->rev)", "t/280_union")
 fault("part-not-held", "tables/judge.c", "event->partial && (!repo->has_rev || event->rev > repo->rev)", "event->partial && repo->has_rev && event->rev < 0", "t/393_jetstream_waits")
+fault("gap-account", "tables/repo_state.c", "if (event->closes && !atp_is_deletion(event))", "if (event->closes && atp_is_deletion(event))", "t/393_jetstream_waits")
 fault("part-alone", "tables/union.c", "if (sub->source != NULL && sub->source->has_chain)\n			return;", "if (sub->source != NULL && sub->source->has_chain)\n			break;", "t/393_jetstream_waits")
 fault("gap-behind", "tables/judge.c", "event->rev <= repo->first_held || (event->has_since", "event->rev < 0 || (event->has_since", "t/280_union")
 fault("gap-not-named", "tables/repo_state.c", "	event->closes = repo->gap && event->held == NULL;", "	event->closes = false;", "t/280_union")

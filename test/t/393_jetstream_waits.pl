@@ -151,5 +151,33 @@ foreach my $version (sort keys %texts)
 	forget();
 }
 
+# --- an account ends while something of it waits: it is marked ---
+
+my ($lively) = simulate('--events' => 1000, '--accounts' => 40, '--history' => 0, '--mix' => 'account=10,delete=8,update=6,sync=0,identity=0,like=40,post=30,profile=3');
+my $all = AtprotoTest::Server->start($lively);
+$last = read_capture($lively);
+query('CREATE SCHEMA lively; ' . subscribe_sql('relay', $all, cursor => 0, target => "'lively'", events => "'keep'"));
+wait_for_seq($node, 'relay', $last);
+forget();
+
+foreach my $version (qw(v1 v2))
+{
+	my $texts = texts($version, $lively);
+
+	$all->restart('--hold-at' => 300);
+	follow([ 'relay', $all ], [ 'jetstream', AtprotoTest::Server->start($texts) ]);
+	wait_for_texts('jetstream', $texts);
+	wait_for(q{SELECT seq >= 250 FROM atproto.stat_subscription WHERE name = 'relay'});
+	$all->release;
+	wait_for_seq($node, 'relay', $last);
+	wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+	my $marked = "SELECT did FROM m.repo WHERE sync = 'desynchronized'";
+	my ($ours, $theirs) = map { "SELECT did, collection, rkey, cid, rev FROM $_.record" } qw(m lively);
+	cmp_ok(query("SELECT count(*) FROM ($marked) r"), '>', 0, "F-05: $version: what an account's end has overtaken marks its repository");
+	cmp_ok(query("SELECT count(*) FROM m.repo WHERE did NOT IN ($marked)"), '>', 0, "$version: others are not marked");
+	is(query("SELECT string_agg(DISTINCT did::text, ' ') FROM (($ours EXCEPT $theirs) UNION ALL ($theirs EXCEPT $ours)) d WHERE did NOT IN ($marked)"), '', "F-08: $version: and have what the relay has");
+	forget();
+}
+
 $node->stop;
 done_testing();
