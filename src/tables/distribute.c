@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "config/extension.h"
 #include "config/spi.h"
@@ -194,6 +195,11 @@ atp_distribute(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("this database has no Citus"),
 				 errhint("shared_preload_libraries = 'citus,atproto', restart, then CREATE EXTENSION citus.")));
+	/* Citus copies what the snapshot shows, and empties the table */
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("tables are distributed at isolation level \"read committed\" only")));
 	SPI_connect();
 	refuse_copies();
 	refuse_hand(target);

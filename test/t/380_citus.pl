@@ -68,6 +68,8 @@ refused("$copies SELECT atproto.distribute('copies')", qr/shard_replication_fact
 query("$copies SELECT create_distributed_table('copies.record', 'did')");
 refused(q{SELECT atproto.distribute('copies')}, qr/keeps several copies of each shard of table "copies.record"\n(?s:.*)HINT/, 'copies that are there');
 query(q{CREATE ROLE nobody; GRANT USAGE ON SCHEMA atproto TO nobody});
+refused(qq{BEGIN ISOLATION LEVEL \U$_\E; SELECT atproto.distribute()}, qr/at isolation level "read committed" only/, "at $_, whose snapshot may be older than rows")
+  foreach 'repeatable read', 'serializable';
 refused(q{SET ROLE nobody; SELECT atproto.distribute()}, qr/permission denied for function distribute/, 'somebody');
 
 # --- while the stream is followed ---
