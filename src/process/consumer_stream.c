@@ -79,14 +79,20 @@ atp_consumer_connect(Consumer *c)
 	AtpConnOptions options;
 	AtpStreamRequest request;
 	bool		too_old = c->cursor > 0 && c->cursor == c->too_old;
+	int64		from = c->cursor;
+	int64		came = c->position.came;
 	MemoryContext old;
 
+	/* a server's clock that was put back: what it has sent since is before the cursor */
+	if (c->source->rewind > 0 && came > 0)
+		from = Min(from, came);
 	check_ca_file(c);
 	old = MemoryContextSwitchTo(c->conn_cxt);
 	c->position = atp_position_after(c->cursor, c->source->rewind);
+	c->position.came = came;
 	/* what is missing then is a gap before the first event (E-44) */
 	c->position.outdated = too_old;
-	request = atp_stream_request(c->sub, too_old ? 0 : c->cursor, c->dictionary);
+	request = atp_stream_request(c->sub, too_old ? 0 : from, c->dictionary);
 	c->asked = what_is_asked(c);
 	atp_status_request(&request, c->dictionary != 0);
 	options = (AtpConnOptions) {

@@ -16,6 +16,7 @@ atp_position_take(AtpPosition *position, int64_t seq, AtpGap *gap)
 	bool		again = seq == position->last && position->overlap && position->rewind == 0;
 
 	*gap = (AtpGap) {0};
+	position->came = seq;
 	if (position->rewind > 0 && seq <= position->last)
 	{
 		/* whether it came before, the state of its repository tells */

@@ -12,6 +12,7 @@
 typedef struct AtpPosition
 {
 	int64_t		last;			/* last sequence number taken; -1: none yet */
+	int64_t		came;			/* what came last; 0: nothing */
 	bool		overlap;		/* the server may send last once more (D13) */
 	bool		outdated;		/* #info OutdatedCursor came: a gap begins after last */
 	int64_t		rewind;			/* > 0: numbers are times, and last is the highest: see AtpSource */

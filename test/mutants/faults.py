@@ -184,6 +184,7 @@ fault("zstd-dictionary-size", "net/unzstd.c", "len <= ATP_ZSTD_DICTIONARY_MAX ?"
 fault("handshake-error-body", "net/handshake.c", "n <= ERROR_BODY_MAX ? n : 0", "n", "unit/test_handshake")
 fault("handshake-error-status", "net/handshake.c", "answer->status != 400 || ", "", "unit/test_handshake")
 fault("position-rewind", "stream/position.c", "seq - position->last > position->rewind", "seq - position->last >= position->rewind", "unit/test_position")
+fault("position-came", "process/consumer_stream.c", "from = Min(from, came);", "came = from;", "t/395_jetstream_requests")
 fault("position-ahead", "stream/decode.c", "position->rewind > 0 && atp_is_ahead(seq) ? atp_time_of_day() + ATP_UNIX_TO_POSTGRES : seq", "seq", "t/391_jetstream_faults")
 fault("handshake-chunks", "net/handshake.c", "len = join_chunks(body, len, body, &whole);", "(void) whole;", "unit/test_handshake")
 fault("position-times", "stream/position.c", "position->overlap = position->outdated = false;\n\t\treturn ATP_PLACE_NEXT", "return ATP_PLACE_NEXT", "unit/test_position")

@@ -102,6 +102,21 @@ foreach ([ v1 => 5, 'times' ], [ v1 => '999999999999999', 'times' ], [ v2 => '10
 	is(query("SELECT seq FROM atproto.cursor WHERE subscription = '$version'"), $seq{$version}, 'and stays where it was');
 }
 
+# A clock that was put back by an hour, for good.
+{
+	my @back = read_capture($texts{v1});
+
+	s/"time_us":\K(\d+)/$1 - 3_600_000_000/e foreach @back[ @back / 2 .. $#back ];
+	my $server = AtprotoTest::Server->start(write_capture(PostgreSQL::Test::Utils::tempdir() . '/back', @back));
+	my ($last) = $back[-1] =~ /"time_us":(\d+)/;
+
+	follow('back', $server);
+	wait_for("SELECT sum(events) = @{[ scalar @back ]} FROM atproto.cursor WHERE subscription = 'back'");
+	$server->restart;
+	is(asked(($server->wait_for_log('request', 1))[0])->{cursor}[0], $last - $REWIND, 'v1: goes on after what came last');
+	leave('back');
+}
+
 # --- filters ---
 
 my %names = (v1 => [qw(wantedCollections wantedDids)], v2 => [qw(collections dids)]);
