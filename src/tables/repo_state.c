@@ -239,7 +239,7 @@ atp_repo_lacks(const AtpRepoState *repo, const AtpEvent *event)
 bool
 atp_repo_is_overtaken(const AtpRepoState *repo, const AtpEvent *event)
 {
-	return event->kind == ATP_REPOS_COMMIT && !event->partial && repo->has_rev && repo->rev_paths != NULL &&
+	return !event->partial && repo->has_rev && repo->rev_paths != NULL &&
 		event->rev < repo->rev && !(repo->deleted && event->rev <= repo->deleted_rev);
 }
 
@@ -292,6 +292,13 @@ check_continuity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 		note_break(s, repo);
 }
 
+/* Do the records of a #sync follow?  Nothing says which one is the last; what comes in parts after them has no tree. */
+static bool
+begins_anew(const AtpRepoState *repo)
+{
+	return repo->rev_paths != NULL && repo->data != NULL;
+}
+
 /* What a commit that is newer says of the records in the tables. */
 static void
 judge_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
@@ -299,6 +306,9 @@ judge_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 	/* V-35: nothing was before it, and we know all that it does */
 	if (event->proven == ATP_OPS_PROVEN_FIRST && is_empty(repo))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_SYNCHRONIZED);
+	/* F-42: the rest of the records would be older now */
+	else if (!event->partial && begins_anew(repo))
+		note_break(s, repo);
 	/* what comes in parts does not say what was before it */
 	else if (repo->has_rev && !event->partial)
 		check_continuity(s, repo, event);
@@ -327,7 +337,8 @@ announces_others(const AtpRepoState *repo, const AtpEvent *event)
 {
 	if (is_empty(repo))
 		return repo->has_rev || event->proven != ATP_NOT_ASKED;
-	return repo->data != NULL && !same_bytes(repo->data, event->data);
+	/* of what came in parts the tree is not known */
+	return repo->data == NULL || !same_bytes(repo->data, event->data);
 }
 
 /* Which of a commit's operations have come one by one. */
@@ -388,7 +399,8 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	{
 		skips[ATP_SKIP_OLD]++;
 		if ((!event->partial && atp_repo_lacks(repo, event)) ||
-			(!s->apply->again && atp_repo_is_overtaken(repo, event) && atp_records_lack(s->apply, event)))
+			(!s->apply->again && atp_repo_is_overtaken(repo, event) &&
+			 (event->kind == ATP_REPOS_SYNC || atp_records_lack(s->apply, event))))
 			note_break(s, repo);
 		return;
 	}
