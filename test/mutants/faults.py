@@ -259,8 +259,11 @@ fault("purge-newer", "tables/record.c", " AND r.rev OPERATOR(@.<=) u.purge_rev\"
 fault("erase-newer", "tables/record.c", " AND r.rev OPERATOR(@.<=) $3\"", "\"", "t/256_purge")
 fault("idle-event", "tables/derived.c", "change->old_rev >= change->row->rev", "change->old_rev > change->row->rev", "t/255_derived")
 fault("deleted", "tables/repo_state.c", "!event->active && is_deleted(event->status);", "!event->active && !is_deleted(event->status);", "t/250_accounts")
-fault("same-data", "tables/repo_state.c", "repo->data != NULL && !same_bytes(repo->data, event->data)", "repo->data != NULL && same_bytes(repo->data, event->data)",
+fault("same-data", "tables/repo_state.c", "repo->data == NULL || !same_bytes(repo->data, event->data)", "repo->data == NULL || same_bytes(repo->data, event->data)",
       "t/250_accounts")
+fault("overtaken-unseen", "tables/repo_state.c", "event->kind == ATP_REPOS_SYNC || atp_records_lack(s->apply, event)", "false", "t/393_jetstream_lacks")
+fault("anew-unseen", "tables/repo_state.c", "return repo->rev_paths != NULL && repo->data != NULL;", "return false;", "t/393_jetstream_syncs")
+fault("ties-held-once", "tables/held.c", "event->partial && a->sub->source->rewind > 0 ?", "false ?", "t/393_jetstream_ties")
 fault("mismatch-applied", "stream/repos.c", "if (inversion->verdict == ATP_MISMATCH)", "if (inversion->verdict == ATP_MISMATCH && !inversion->known)", "t/281_chain")
 fault("refuted-forgotten", "stream/repos.c", "msg->kind == ATP_REPOS_COMMIT && msg->data.ptr != NULL)", "msg->kind == ATP_REPOS_COMMIT && msg->data.ptr == NULL)", "t/281_chain")
 fault("refuted-old", "tables/repo_state.c", "if (repo->active && (!repo->has_rev || event->rev > repo->rev))", "if (repo->active)", "t/281_chain")

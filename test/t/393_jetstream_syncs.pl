@@ -83,13 +83,17 @@ query("SELECT atproto.unsubscribe('alone')");
 # after a #sync all records have its revision
 my ($ours, $theirs) = map { "SELECT did, collection, rkey, cid FROM $_.record" } qw(m alone);
 my $lost = 0;
-foreach my $at (@sync[ -1, -4, -7, -10 ])
+my @sync_messages = grep { $messages[$_] =~ /#sync/ } 0 .. $#messages;
+foreach my $n (-2, -5, -8)
 {
-	$relay->restart('--hold-at' => 1);
+	my $at = $sync[$n];
+	# the relay has come as far as that
+	$relay->restart('--hold-at' => $sync_messages[$n] + 1);
 	my $jetstream = AtprotoTest::Server->start($texts, '--hold-at' => $at + 2);
 
 	query('SET client_min_messages = warning; DROP SCHEMA IF EXISTS m CASCADE; CREATE SCHEMA m');
 	follow('m', 'relay', $relay);
+	wait_for_seq($node, 'relay', $sync_messages[$n]);
 	follow('m', 'jetstream', $jetstream);
 	wait_for("SELECT sum(events) >= $at + 1 FROM atproto.cursor WHERE subscription = 'jetstream'");
 	$relay->release;
