@@ -6,6 +6,7 @@
 
 #include "clock.h"
 #include "source.h"
+#include "stream/stream_time.h"
 #include "tables/judge.h"
 #include "tables/record.h"
 #include "tables/repo_paths.h"
@@ -154,7 +155,8 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	repo->has_status = true;
 	repo->status_endpoint = s->endpoint;
 	repo->status_seq = event->seq;
-	repo->has_status_seq = true;
+	/* a position that is a time which has not come tells no order: those that follow would count no more */
+	repo->has_status_seq = s->apply->sub->source->rewind == 0 || !atp_is_ahead(event->seq);
 	repo->host = cstring_to_text(s->apply->sub->ep->host);
 	repo->changed = true;
 	/* they are obsolete, and must not outlive a deletion */
