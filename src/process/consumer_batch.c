@@ -78,13 +78,22 @@ adapt(Consumer *c, int64 cached)
 		c->defer_ms -= c->defer_ms / 8;
 }
 
+/* Nothing but the cursor would be written: events of others, or that another source has brought. */
+static bool
+only_moves(const AtpBatch *batch)
+{
+	return batch->ndecoded == batch->nmessages && batch->nwanted == 0 && batch->letters == NIL && batch->gaps == NIL;
+}
+
 /*
  * Where transactions are slow, events wait as long as the last one took: what each of them
- * costs, however few its rows, is paid less often.
+ * costs, however few its rows, is paid less often.  So it is where nobody waits for any.
  */
 int
 atp_consumer_batch_delay(const Consumer *c)
 {
+	if (only_moves(c->batch))
+		return DELAYS_MAX * atp_batch_delay_ms;
 	return Max(atp_batch_delay_ms, (int) Min(c->applied_in / 1000, DELAYS_MAX * atp_batch_delay_ms));
 }
 

@@ -49,7 +49,7 @@ start(AtpBatch *batch)
 	batch->max_rows = ATP_BATCH_MESSAGES;
 	batch->rows = palloc(sizeof(AtpRow) * batch->max_rows);
 	MemoryContextSwitchTo(old);
-	batch->nmessages = batch->ndecoded = batch->nevents = batch->nrows = 0;
+	batch->nmessages = batch->ndecoded = batch->nevents = batch->nwanted = batch->nrows = 0;
 	atp_on_time_reset(&batch->on_time);
 	batch->letters = batch->gaps = NIL;
 	memset(batch->skips, 0, sizeof(batch->skips));

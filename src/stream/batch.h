@@ -270,6 +270,7 @@ typedef struct AtpBatch
 	AtpOnTime	on_time;		/* what the messages say of the stream's time */
 	AtpEvent   *events;
 	int			nevents;
+	int			nwanted;		/* of them that are not ignored, as far as they are decoded */
 	AtpRow	   *rows;
 	int			nrows;
 	int			max_rows;

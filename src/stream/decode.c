@@ -332,6 +332,8 @@ atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, AtpDecod
 		{
 			if (in.event != NULL && part != ATP_DECODE_HEADS)
 				decode_rows(&in);
+			if (in.event != NULL && !in.event->ignored)
+				batch->nwanted++;
 			continue;
 		}
 		verdict.why = explain(&in, verdict.drop);
