@@ -10,6 +10,7 @@
 
 #include "access/xact.h"
 #include "common/hashfn.h"
+#include "compat.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "shared.h"
