@@ -5,6 +5,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "core/cid.h"
 #include "data/jsonb_read.h"
 #include "data/repo_tree.h"

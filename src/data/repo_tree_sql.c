@@ -6,6 +6,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "core/mst.h"
 #include "data/error.h"
 #include "data/repo_tree.h"

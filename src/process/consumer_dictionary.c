@@ -6,6 +6,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "config/extension.h"
 #include "config/owner.h"
 #include "config/spi.h"

@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "compat.h"
 #include "tables/repo_paths.h"
 #include "types/types.h"
 
