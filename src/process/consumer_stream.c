@@ -32,9 +32,9 @@ take_message(void *arg, const uint8_t *data, size_t len, bool is_text, AtpEnd *e
 {
 	Consumer   *c = arg;
 
-	if (c->source->is_text && !is_text)
-		data = atp_unzstd(c->unzstd, data, len, &len, end);
-	if (data != NULL && !atp_batch_add(c->batch, data, len))
+	if (c->source->is_text && !is_text && (data = atp_unzstd(c->unzstd, data, len, &len, end)) == NULL)
+		return;
+	if (!atp_batch_add(c->batch, data, len))
 		atp_end(end, ATP_DROP_MEMORY, "no memory for a message of %zu bytes", len);
 }
 
