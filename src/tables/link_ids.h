@@ -16,6 +16,7 @@ typedef struct AtpLinkPlace
 	uint32		hash;
 	int32		id;				/* 0: not known */
 	bool		asked;			/* it is to be added */
+	uint64		record;		/* the last record in which it was counted */
 } AtpLinkPlace;
 
 /* Those that are looked at together; all of it goes with the memory that is current when they begin. */

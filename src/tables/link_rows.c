@@ -57,7 +57,8 @@ typedef struct Links
 	int			n;
 	int			max;
 	Size		bytes;
-	int			nnew;			/* sources that the record brings */
+	uint64		record;			/* its number, among those that this process has asked for */
+	int			nplaces;		/* of it, each once */
 } Links;
 
 /* Whoever rebuilds the table has it for himself: what sources there are is looked up after that. */
@@ -182,7 +183,10 @@ found_place(AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri)
 		(void) atp_link_ids_place(l->ids, l->row->collection, path_of(walk));
 }
 
-/* The record may bring so many that are not there. */
+/*
+ * Only the first places of a record may become sources by it, whether they are there already or
+ * not: so two processes that read the same record want the same.
+ */
 static void
 ask_for_place(AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri)
 {
@@ -192,16 +196,20 @@ ask_for_place(AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri)
 	if (!is_kept(l))
 		return;
 	place = atp_link_ids_place(l->ids, l->row->collection, path_of(walk));
-	if (place->id != 0 || place->asked || l->nnew == ATP_LINK_SOURCES_NEW)
-		return;
-	place->asked = true;
-	l->nnew++;
+	if (place->record != l->record)
+	{
+		place->record = l->record;
+		l->nplaces++;
+	}
+	if (place->id == 0 && l->nplaces <= ATP_LINK_SOURCES_NEW)
+		place->asked = true;
 }
 
 /* Sources of rows from the given one on; returns the next. */
 static int
 bring_some(AtpApply *a, int from)
 {
+	static uint64 records = 0;
 	Links	   *l = begin_step(a);
 	AtpRow	   *rows = a->batch->rows;
 	int			to = from;
@@ -212,7 +220,8 @@ bring_some(AtpApply *a, int from)
 		return to;
 	for (int i = from; i < to; i++)
 	{
-		l->nnew = 0;
+		l->record = ++records;
+		l->nplaces = 0;
 		look_at_new(l, ask_for_place, &rows[i].record);
 	}
 	atp_link_ids_add(l->ids, false);

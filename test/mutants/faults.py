@@ -312,7 +312,7 @@ fault("partition-rights", "tables/partition_swap.c", "a.grantee <> c.relowner", 
 fault("link-rows-raw", "tables/link_rows.c", "change->row, change->old_value, change->old_raw, true);", "change->row, change->old_value, NULL, true);", "t/359_links_hostile")
 fault("link-rows-stay", "tables/link_rows.c", "put_link(!is ? gone : was ? kept : come, link);", "put_link(was ? gone : come, link);", "t/359_links_hostile")
 fault("link-rows-path", "tables/link_rows.c", "(filter->path == NULL || atp_span_is(path, filter->path))", "(filter->path == NULL || path.len > 0)", "t/358_links")
-fault("link-rows-bring", "tables/link_rows.c", "l->nnew == ATP_LINK_SOURCES_NEW)", "l->nnew == 2 * ATP_LINK_SOURCES_NEW)", "t/359_links_hostile")
+fault("link-rows-bring", "tables/link_rows.c", "l->nplaces <= ATP_LINK_SOURCES_NEW)", "l->nplaces <= 2 * ATP_LINK_SOURCES_NEW)", "t/359_links_hostile")
 fault("link-ids-rollback", "tables/link_ids.c", "event == SUBXACT_EVENT_ABORT_SUB", "false", "t/358_links")
 fault("link-ids-abort", "tables/link_ids.c", "event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE", "false", "t/358_links")
 fault("link-rebuild-early", "config/cursor.c", "digest <> (SELECT settings", "digest <> (SELECT digest", "t/358_links")
