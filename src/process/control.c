@@ -244,8 +244,8 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name must not be null")));
 	SPI_connect();
-	/* also tells the consumer, through the table's trigger */
-	on_subscription(fcinfo, "UPDATE atproto.subscription SET name = name WHERE name = $1");
+	/* also tells the consumer, through the table's trigger; no column of the key, whose lock the consumer's new row of cursor would wait for */
+	on_subscription(fcinfo, "UPDATE atproto.subscription SET enabled = enabled WHERE name = $1");
 	/* no consumer moves it until this is committed */
 	atp_run("SELECT FROM atproto.cursor WHERE subscription = $1 ORDER BY shard FOR NO KEY UPDATE",
 			ATP_ARGS(name));
