@@ -89,17 +89,13 @@ is_json_object(const AtpHttpAnswer *answer)
 {
 	AtpJsonReader reader;
 	AtpJsonItem item;
-	AtpErr		err;
 	size_t		at;
 
 	if (!pg_verifymbstr(answer->body, answer->body_len, true))
 		return false;
 	atp_json_init(&reader, answer->body, answer->body_len, ATP_JSON_DEPTH_DEFAULT);
-	if (atp_json_next(&reader, &item, &at) != ATP_OK || item.kind != ATP_JSON_OBJECT)
-		return false;
-	while ((err = atp_json_next(&reader, &item, &at)) == ATP_OK)
-		continue;
-	return err == ATP_E_JSON_END;
+	return atp_json_next(&reader, &item, &at) == ATP_OK && item.kind == ATP_JSON_OBJECT &&
+		atp_json_finish(&reader, &item, &at) == ATP_OK && atp_json_next(&reader, &item, &at) == ATP_E_JSON_END;
 }
 
 static void

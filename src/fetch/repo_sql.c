@@ -44,18 +44,25 @@ hasten(const AtpSubscription *sub, AtpArg did, bool force)
 	return n > 0;
 }
 
+/* Is this so of its row? */
+static bool
+row_says(const AtpSubscription *sub, const char *condition)
+{
+	AtpResult	found = atp_query(psprintf("SELECT FROM atproto.subscription WHERE name = $1 AND %s", condition),
+								  ATP_ARGS(atp_text_arg(sub->name)));
+
+	atp_result_free(found);
+	return found.n > 0;
+}
+
 static void
 check_fetches(const AtpSubscription *sub)
 {
-	AtpResult	found = atp_query("SELECT FROM atproto.subscription WHERE name = $1 AND backfill = 'none'",
-								  ATP_ARGS(atp_text_arg(sub->name)));
-
-	if (found.n > 0)
+	if (row_says(sub, "backfill = 'none'"))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("subscription \"%s\" fetches no repositories", sub->name),
 				 errhint("Set \"backfill\" to \"repair\", or more.")));
-	atp_result_free(found);
 }
 
 static void
@@ -162,15 +169,11 @@ resync_all(const char *target)
 static void
 check_lists(const AtpSubscription *sub)
 {
-	AtpResult	found = atp_query("SELECT FROM atproto.subscription WHERE name = $1 AND NOT serves_repos AND list_source IS NULL",
-								  ATP_ARGS(atp_text_arg(sub->name)));
-
-	if (found.n > 0)
+	if (row_says(sub, "NOT serves_repos AND list_source IS NULL"))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the server of subscription \"%s\" has no list of repositories", sub->name),
 				 errhint("Set its \"%s\", for example to %s.", "list_source", "https://bsky.network")));
-	atp_result_free(found);
 }
 
 static void

@@ -107,11 +107,13 @@ wait_for_more(Consumer *c)
 	if (c->conn != NULL)
 		limit = atp_consumer_watch(c, now);
 	if (c->conn != NULL)
-		nsockets = atp_conn_sockets(c->conn, sockets, &timeout);
-	if (c->conn != NULL && may_nap(c, sockets, nsockets))
 	{
-		nsockets = 0;
-		sooner(&timeout, NAP_MS);
+		nsockets = atp_conn_sockets(c->conn, sockets, &timeout);
+		if (may_nap(c, sockets, nsockets))
+		{
+			nsockets = 0;
+			sooner(&timeout, NAP_MS);
+		}
 	}
 	if (c->state == ATP_STATE_WAITING)
 		sooner(&timeout, atp_remaining(now, c->waiting_until, 0));
