@@ -46,4 +46,7 @@ extern const char *atp_host_suffix(const char *name);
 /* Write what changed, once a second at most; returns ms until there is more to write, -1: nothing. */
 extern long atp_host_write(AtpTime now);
 
+/* Is everything written?  Who ends before leaves the next one to believe what was true once. */
+extern bool atp_host_is_written(void);
+
 #endif							/* ATP_HOST_H */

@@ -154,6 +154,12 @@ atp_host_write(AtpTime now)
 	return host != NULL || resting || locked ? WRITE_MS : -1;
 }
 
+bool
+atp_host_is_written(void)
+{
+	return atp_host_dirty(NULL) == NULL;
+}
+
 /* SQL: atproto.unpark(host) */
 Datum
 atp_unpark(PG_FUNCTION_ARGS)

@@ -17,6 +17,7 @@
 #include "config/watch.h"
 #include "fetch/errand.h"
 #include "fetch/fetch.h"
+#include "fetch/host.h"
 #include "miscadmin.h"
 #include "net/http.h"
 #include "net/poll.h"
@@ -152,7 +153,7 @@ fetcher_loop(void)
 			looked = atp_now();
 			if (look("looking for work"))
 				wanted = looked;
-			else if (atp_remaining(looked, wanted, IDLE_MS) == 0)
+			else if (atp_remaining(looked, wanted, IDLE_MS) == 0 && atp_host_is_written())
 				leave("there is nothing to fetch");
 		}
 		timeout = work(cxt);

@@ -519,6 +519,7 @@ fault("host-late-failure", "fetch/manners.c", "if (resting || ++m->failures < FA
 fault("host-refusal-fails", "fetch/host.c", "				return ATP_MANNER_REFUSED;\n", "				return ATP_MANNER_FAILED;\n", "t/332_fetcher_hosts")
 fault("host-many-names", "fetch/host.c", "unknown >= Max(fetch_concurrency / 4, 1)", "unknown >= fetch_concurrency", "t/332_fetcher_hosts")
 fault("host-forgotten", "fetch/host_table.c", "	host->manners.rest_until = atp_now() + ", "	host->manners.rest_until = 0 * ", "t/332_fetcher_hosts")
+fault("host-unwritten", "process/fetcher.c", "IDLE_MS) == 0 && atp_host_is_written())", "IDLE_MS) == 0)", "t/332_fetcher_hosts")
 fault("host-locked", "fetch/host_table.c", "		if (is_locked(host))\n", "		if (false && is_locked(host))\n", "t/332_fetcher_hosts")
 fault("http-address", "net/http_hear.c", "!(http->url.named || atp_http_address_allowed(&address->addr))", "!(http->url.named || address->addrlen > 0)", "t/331_fetcher")
 fault("http-address-before", "net/http_hear.c",

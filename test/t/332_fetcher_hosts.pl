@@ -139,8 +139,26 @@ foreach my $lock (q{SELECT atproto.unpark('quiet.example.com')}, 'LOCK TABLE atp
 	is($probe->get('https://quiet.example.com/')->{outcome}, 'ok', 'nor when it is time to write');
 	$session->query_safe('COMMIT');
 }
-$session->quit;
 wait_until(sub { state_of('quiet.example.com', 'requests') >= $written + 6 }, 'its requests to be written after all');
+
+# who has locked a row as the fetcher has nothing more to do: it stays until that is written, since the next one believes the table
+$network->fault({ host => 'rests.example.com', status => 429, headers => { 'Retry-After' => '3000' }, times => 1 });
+$probe->get('https://rests.example.com/');
+wait_for_state('rests.example.com', 'parked');
+$session->query_safe(q{BEGIN; SELECT FROM atproto.host WHERE host = 'rests.example.com' FOR UPDATE});
+my $rested = $probe->ask('https://rests.example.com/');
+$clock->advance(3001);
+is($probe->answer($rested)->{status}, 404, 'a host is asked when its rest is over');
+$clock->advance(70);
+foreach (1, 2)
+{
+	my $time = query('SELECT clock_timestamp()');
+	wait_until(sub { query("SELECT bool_and(state_change > '$time') IS NOT false FROM ($pid) p JOIN pg_stat_activity USING (pid)") eq 't' }, 'the fetcher to look for work');
+}
+$session->query_safe('COMMIT');
+wait_for_state('rests.example.com', 'good');
+pass('R-25: a fetcher does not end before the end of a rest is written');
+$session->quit;
 
 # names of strangers do not fill it
 query(q{INSERT INTO atproto.host (host, updated_at) SELECT 'n' || n || '.strangers.example.net', now() - n * interval '1 s' FROM generate_series(1, 12000) n});
