@@ -11,7 +11,7 @@
 #include "storage/latch.h"
 #include "utils/memutils.h"
 
-#define RECV_BUFFER			(256 * 1024)
+#define RECV_BUFFER			ATP_DIAL_READ_MAX
 #define STEP_BUDGET			(4 * 1024 * 1024)	/* bytes read before the owner has his turn; a frame can have 2 */
 
 struct AtpConn

@@ -101,6 +101,8 @@ atp_dial_start(const char *origin, const char *ca_file, const char *proxy)
 	curl_easy_setopt(dial->easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
 	curl_easy_setopt(dial->easy, CURLOPT_HTTPPROXYTUNNEL, 1L);
 	curl_easy_setopt(dial->easy, CURLOPT_TCP_KEEPALIVE, 1L);
+	/* otherwise curl_easy_recv() asks the socket for 16 kB at a time, whatever the caller has room for */
+	curl_easy_setopt(dial->easy, CURLOPT_BUFFERSIZE, (long) ATP_DIAL_READ_MAX);
 	curl_easy_setopt(dial->easy, CURLOPT_ERRORBUFFER, dial->curl_error);
 #if LIBCURL_VERSION_NUM >= 0x075700
 	curl_easy_setopt(dial->easy, CURLOPT_QUICK_EXIT, 1L);

@@ -13,6 +13,8 @@
 
 #include "net/wait.h"
 
+#define ATP_DIAL_READ_MAX	(256 * 1024)	/* bytes that one read brings, at most */
+
 typedef enum AtpDialState
 {
 	ATP_DIAL_CONNECTING,		/* name, TCP, proxy, TLS */
