@@ -26,7 +26,9 @@
 # WORKERS, the numbers of workers (1/hash, 2/full: at that level of verification instead of chain; at
 # full, which only network and p256 can be, the keys are in atproto.identity beforehand; 1/links: with
 # links => 'all' at chain, compared with 1, which has to be in the list; 1/validate: with validate => 'flag', likewise);
-# TRAFFIC, which captures; and PARTITION, collection or month: the tables are in such partitions, COPY's is not.
+# TRAFFIC, which captures; PARTITION, collection or month: the tables are in such partitions, COPY's, too; and
+# TRIGGER, which record and COPY's table have: row, for each new row, that does nothing; feed, that inserts each
+# post into another table; statement, that counts the new rows by collection.
 set -euo pipefail
 COPIES=${COPIES:-62}
 POSTS=${POSTS:-100000}
@@ -69,7 +71,38 @@ CONF
 as "$bin/pg_ctl" -D "$work/data" -l "$work/log" -w start >/dev/null
 sql() { "$bin/psql" -h "$work" -U postgres -XqAt -v ON_ERROR_STOP=1 "$@"; }
 sql -o /dev/null -c "CREATE EXTENSION atproto" -c "SELECT atproto.create_tables('atproto')"
-[ -z "${PARTITION:-}" ] || sql -o /dev/null -c "SELECT atproto.partition('atproto', '$PARTITION')"
+sql -o /dev/null -c "CREATE SCHEMA copied" -c "SELECT atproto.create_tables('copied')"
+sql -o /dev/null <<'SQL'
+CREATE TABLE feed (did did, rkey recordkey, indexed_at timestamptz);
+CREATE TABLE counted (collection nsid PRIMARY KEY, n bigint);
+CREATE FUNCTION fire_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+CREATE FUNCTION fire_feed() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$
+BEGIN
+	IF new.collection = 'app.bsky.feed.post' THEN
+		INSERT INTO feed VALUES (new.did, new.rkey, new.indexed_at);
+	END IF;
+	RETURN NULL;
+END $$;
+CREATE FUNCTION fire_statement() RETURNS trigger LANGUAGE plpgsql SET search_path = public AS $$
+BEGIN
+	INSERT INTO counted AS c SELECT collection, count(*) FROM rows GROUP BY 1
+		ON CONFLICT (collection) DO UPDATE SET n = c.n + excluded.n;
+	RETURN NULL;
+END $$;
+SQL
+for schema in atproto copied; do
+	[ -z "${PARTITION:-}" ] || sql -o /dev/null -c "SELECT atproto.partition('$schema', '$PARTITION')"
+	case ${TRIGGER:-} in
+		'') ;;
+		row | feed) sql -c "CREATE TRIGGER fire AFTER INSERT ON $schema.record FOR EACH ROW EXECUTE FUNCTION fire_$TRIGGER()" ;;
+		statement) sql -c "CREATE TRIGGER fire AFTER INSERT ON $schema.record REFERENCING NEW TABLE AS rows
+			FOR EACH STATEMENT EXECUTE FUNCTION fire_statement()" ;;
+		*)
+			echo "there is no trigger \"$TRIGGER\"" >&2
+			exit 1
+			;;
+	esac
+done
 
 path=	# of the URL, where it is not subscribeRepos
 start_server() {	# CAPTURE [OPTION]...
@@ -110,7 +143,7 @@ consume() {	# LAST
 	[ "$level" != full ] || known
 	sql -o /dev/null <<SQL
 SELECT atproto.unsubscribe(name) FROM atproto.subscription;
-TRUNCATE atproto.record, atproto.repo, atproto.link;
+TRUNCATE atproto.record, atproto.repo, atproto.link, feed, counted;
 CHECKPOINT;
 SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$port$path', cursor => 0, proxy => '', workers => ${workers%/*}, verify => '$level', links => '$links', validate => '$validate');
 SQL
@@ -143,12 +176,12 @@ SQL
 # Sets seconds and cpu: COPY of the rows in the file.
 copy() {
 	local out
-	sql -o /dev/null -c "TRUNCATE copied" -c "CHECKPOINT"
+	sql -o /dev/null -c "TRUNCATE copied.record, feed, counted" -c "CHECKPOINT"
 	out=$(sql -f - <<SQL
 SELECT pg_backend_pid() AS pid \\gset
 \\setenv PID :pid
 \\timing on
-\\copy copied FROM '$work/rows'
+\\copy copied.record FROM '$work/rows'
 \\timing off
 \\! cat /proc/\$PID/stat
 SQL
@@ -188,8 +221,7 @@ bench() {	# NAME CAPTURE LAST
 	consume "$last"		# not counted: warms up, and leaves the rows for COPY
 	ops=$(sql -c "SELECT sum(record_ops) FROM atproto.cursor")
 	rows=$(sql -c "SELECT count(*) FROM atproto.record")
-	sql -o /dev/null -c "CREATE TABLE copied (LIKE atproto.record INCLUDING ALL)" \
-		-c "\\copy (SELECT * FROM atproto.record) TO '$work/rows'"
+	sql -o /dev/null -c "\\copy (SELECT * FROM atproto.record) TO '$work/rows'"
 	copy
 	for ((i = 0; i < RUNS; i++)); do
 		for workers in $list; do
@@ -206,7 +238,7 @@ bench() {	# NAME CAPTURE LAST
 			fi
 			[ "${workers#*/}" != validate ] || faults=$(sql -c "SELECT count(fault) FROM atproto.record")
 			# indexed_at is the time of the transaction: COPY's rows have that of the first run
-			different=$(sql -c "SELECT count(*) FROM (SELECT did, collection, rkey, cid, rev, value, raw FROM copied
+			different=$(sql -c "SELECT count(*) FROM (SELECT did, collection, rkey, cid, rev, value, raw FROM copied.record
 				EXCEPT ALL SELECT did, collection, rkey, cid, rev, value, raw FROM atproto.record) d")
 			if [ "$different" != 0 ] || [ "$(sql -c "SELECT count(*) FROM atproto.record")" != "$rows" ]; then
 				echo "the tables differ" >&2
@@ -251,7 +283,6 @@ bench() {	# NAME CAPTURE LAST
 			}'
 		fi
 	done
-	sql -c "DROP TABLE copied"
 	stop_server
 }
 

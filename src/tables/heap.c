@@ -13,7 +13,8 @@
  * In the same way a row is updated without being locked when it is read: the
  * update waits for whoever has the row, and gives up when it was changed.
  *
- * Only for tables where nobody can see the difference: see is_plain().
+ * Triggers are fired as COPY fires them (heap_triggers.c).  Only for tables where
+ * nobody can see the difference otherwise: see is_plain().
  */
 #include "postgres.h"
 
@@ -32,6 +33,7 @@
 #include "tables/distributed.h"
 #include "tables/heap.h"
 #include "tables/heap_partitions.h"
+#include "tables/heap_triggers.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/rls.h"
@@ -55,10 +57,12 @@ struct AtpHeap
 	bool	   *nulls;
 	int			nslots;
 	TupleTableSlot *slots[CHUNK];
-	/* of a table in partitions: where each row of a chunk goes, and as what */
+	/* where each row of a chunk goes, and as what: the table, or one of its partitions */
 	AtpPartitions *partitions;
 	ResultRelInfo *leaves[CHUNK];
 	TupleTableSlot *routed[CHUNK];
+	AtpTriggers triggers;
+	bool		fires_each_row;
 	/* of a keyed table */
 	IndexScanDesc scan;
 	ScanKeyData key;
@@ -66,16 +70,20 @@ struct AtpHeap
 };
 
 /*
- * No trigger, rule, policy or child that the rows would have to pass.  Rows are not
- * looked for in partitions: a keyed table has none.
+ * No rule, policy or child that the rows would have to pass.  Rows are not looked for in
+ * partitions: a keyed table has none.  Nor has it a trigger: those see statements insert a
+ * row with its key alone, and set the rest of it.
  */
 static bool
-is_plain(Relation rel, const AtpTable *table)
+is_plain(Relation rel, const AtpTable *table, bool *fires_each_row)
 {
+	*fires_each_row = atp_fires_each_row(rel->trigdesc);
+	if (table->keyed && rel->trigdesc != NULL)
+		return false;
 	if (rel->rd_rel->relispartition || check_enable_rls(RelationGetRelid(rel), InvalidOid, true) == RLS_ENABLED)
 		return false;
 	if (rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
-		return !table->keyed && rel->trigdesc == NULL && rel->rd_rules == NULL && atp_partitions_are_plain(rel);
+		return !table->keyed && rel->rd_rules == NULL && atp_partitions_are_plain(rel, fires_each_row);
 	return atp_leaf_is_plain(rel) && !rel->rd_rel->relhassubclass;
 }
 
@@ -185,12 +193,13 @@ atp_heap_open(AtpStatements *set, const AtpTable *table)
 	AtpHeap    *d;
 	Oid			relid = atp_target_table(set, table->name);
 	Relation	rel;
+	bool		fires_each_row;
 
 	/* in other isolation levels a row that cannot be seen is an error, not a conflict */
 	if (!OidIsValid(relid) || XactReadOnly || IsolationUsesXactSnapshot())
 		return NULL;
 	rel = table_open(relid, RowExclusiveLock);
-	if (!is_plain(rel, table) || atp_is_distributed(relid) || atp_has_shard_column(table, relid) || !statements_are_ordinary(set, table))
+	if (!is_plain(rel, table, &fires_each_row) || atp_is_distributed(relid) || atp_has_shard_column(table, relid) || !statements_are_ordinary(set, table))
 	{
 		table_close(rel, NoLock);
 		return NULL;
@@ -203,9 +212,12 @@ atp_heap_open(AtpStatements *set, const AtpTable *table)
 	d->attnums = palloc(sizeof(AttrNumber) * d->ncolumns);
 	d->values = palloc0(sizeof(Datum) * RelationGetDescr(rel)->natts);
 	d->nulls = palloc0(sizeof(bool) * RelationGetDescr(rel)->natts);
+	d->fires_each_row = fires_each_row;
 	d->estate = CreateExecutorState();
 	d->result = makeNode(ResultRelInfo);
 	InitResultRelInfo(d->result, rel, 0, NULL, 0);
+	/* triggers that were queued look for it there */
+	d->estate->es_opened_result_relations = list_make1(d->result);
 	ExecOpenIndices(d->result, false);
 	PushActiveSnapshot(GetTransactionSnapshot());
 	if (!indexes_are_plain(d->result) || !find_columns(d) || (table->keyed && !begin_scan(d)))
@@ -268,7 +280,7 @@ insert_slots(AtpHeap *d, ResultRelInfo *result, TupleTableSlot **slots, int n)
 
 	for (int i = 0; i < n; i++)
 		check_constraints(d, result, slots[i]);
-	table_multi_insert(result->ri_RelationDesc, slots, n, GetCurrentCommandId(true), 0, NULL);
+	table_multi_insert(result->ri_RelationDesc, slots, n, d->estate->es_output_cid, 0, NULL);
 	MemoryContextSwitchTo(old);
 	for (int i = 0; i < n && result->ri_NumIndices > 0; i++)
 	{
@@ -280,47 +292,78 @@ insert_slots(AtpHeap *d, ResultRelInfo *result, TupleTableSlot **slots, int n)
 	}
 }
 
-/* Each row into its partition, many at a time: partition by partition, in the order in which they are met. */
+/* Rows [lo, hi) of a chunk, many at a time: partition by partition, in the order in which they are met. */
 static void
-insert_routed(AtpHeap *d, int n)
+insert_together(AtpHeap *d, int lo, int hi)
 {
 	TupleTableSlot *together[CHUNK];
+	bool		done[CHUNK] = {0};
 
-	for (int i = 0; i < n; i++)
-	{
-		d->routed[i] = d->slots[i];
-		d->leaves[i] = atp_partition_of(d->partitions, &d->routed[i]);
-		if (d->leaves[i] == NULL || !indexes_are_plain(d->leaves[i]))
-			conflict(d);
-	}
-	for (int i = 0; i < n; i++)
+	if (d->partitions == NULL && lo < hi)
+		insert_slots(d, d->result, &d->routed[lo], hi - lo);
+	for (int i = lo; i < hi && d->partitions != NULL; i++)
 	{
 		ResultRelInfo *leaf = d->leaves[i];
 		int			ntogether = 0;
 
-		if (leaf == NULL)
+		if (done[i])
 			continue;
-		for (int j = i; j < n; j++)
+		for (int j = i; j < hi; j++)
 			if (d->leaves[j] == leaf)
 			{
 				together[ntogether++] = d->routed[j];
-				d->leaves[j] = NULL;
+				done[j] = true;
 			}
 		insert_slots(d, leaf, together, ntogether);
 	}
-	atp_partitions_clear(d->partitions);
+	for (int i = lo; i < hi; i++)
+		atp_triggers_after_row(&d->triggers, d->leaves[i], d->routed[i], d->slots[i]);
 }
 
 static void
+route(AtpHeap *d, int i)
+{
+	d->routed[i] = d->slots[i];
+	if (d->partitions == NULL)
+	{
+		d->leaves[i] = d->result;
+		return;
+	}
+	d->leaves[i] = atp_partition_of(d->partitions, &d->routed[i]);
+	if (d->leaves[i] == NULL || !indexes_are_plain(d->leaves[i]))
+		conflict(d);
+}
+
+/* Triggers before a row may look for those before it: these are in the table by then. */
+static void
 insert_chunk(AtpHeap *d, int n)
 {
+	int			from = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		route(d, i);
+		if (!atp_fires_before_row(d->leaves[i]))
+			continue;
+		insert_together(d, from, i);
+		from = i;
+		if (!atp_triggers_before_row(&d->triggers, d->leaves[i], d->routed[i]))
+			from++;
+		else if (d->partitions != NULL)
+			(void) ExecPartitionCheck(d->leaves[i], d->routed[i], d->estate, true);
+	}
+	insert_together(d, from, n);
 	if (d->partitions != NULL)
-		insert_routed(d, n);
-	else
-		insert_slots(d, d->result, d->slots, n);
+		atp_partitions_clear(d->partitions);
 	for (int i = 0; i < n; i++)
 		ExecClearTuple(d->slots[i]);
 	ResetPerTupleExprContext(d->estate);
+}
+
+bool
+atp_heap_fires_each_row(const AtpHeap *d)
+{
+	return d->fires_each_row;
 }
 
 void
@@ -330,6 +373,11 @@ atp_heap_insert(AtpHeap *d, const AtpRows *rows)
 	Size		bytes = 0;
 
 	Assert(rows->column == 0);
+	if (rows->n == 0)
+		return;
+	/* one command, whatever triggers do meanwhile */
+	d->estate->es_output_cid = GetCurrentCommandId(true);
+	atp_triggers_begin(&d->triggers, d->estate, d->result);
 	for (int row = 0; row < rows->n; row++)
 	{
 		TupleTableSlot *slot = slot_of(d, n++);
@@ -344,6 +392,7 @@ atp_heap_insert(AtpHeap *d, const AtpRows *rows)
 			bytes = 0;
 		}
 	}
+	atp_triggers_end(&d->triggers);
 }
 
 bool
@@ -402,7 +451,9 @@ atp_heap_close(AtpHeap *d)
 		ExecDropSingleTupleTableSlot(d->slots[i]);
 	if (d->partitions != NULL)
 		atp_partitions_close(d->partitions);
-	ExecCloseIndices(d->result);
+	/* slots that PostgreSQL has made for triggers, and for partitions of another layout */
+	ExecResetTupleTable(d->estate->es_tupleTable, false);
+	ExecCloseResultRelations(d->estate);
 	FreeExecutorState(d->estate);
 	table_close(d->rel, NoLock);
 	PopActiveSnapshot();

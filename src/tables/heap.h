@@ -22,6 +22,9 @@ typedef struct AtpHeap AtpHeap;
 
 /* NULL when it would not come to the same; the statements always do. */
 extern AtpHeap *atp_heap_open(AtpStatements *set, const AtpTable *table);
+
+/* Do triggers see each row?  They should see them in the order in which they came. */
+extern bool atp_heap_fires_each_row(const AtpHeap *heap);
 extern void atp_heap_insert(AtpHeap *heap, const AtpRows *rows);
 
 /*

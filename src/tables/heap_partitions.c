@@ -3,7 +3,7 @@
  *		Which partition each row goes into, for heap.c.
  *
  * PostgreSQL finds it, and opens it with its indexes, as for COPY.  Constraints of
- * partitioning need no check then: there is no trigger that could change the row.
+ * partitioning need no check then, unless a trigger may have changed the row.
  */
 #include "postgres.h"
 
@@ -42,12 +42,12 @@ bool
 atp_leaf_is_plain(Relation rel)
 {
 	return rel->rd_rel->relkind == RELKIND_RELATION && rel->rd_tableam == GetHeapamTableAmRoutine() &&
-		rel->trigdesc == NULL && rel->rd_rules == NULL && !has_generated_columns(rel);
+		rel->rd_rules == NULL && !has_generated_columns(rel);
 }
 
 /* The same, of one that is not opened. */
 static bool
-leaf_is_plain(Oid relid)
+leaf_is_plain(Oid relid, bool *has_triggers)
 {
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
 	Form_pg_class class;
@@ -56,14 +56,14 @@ leaf_is_plain(Oid relid)
 	if (!HeapTupleIsValid(tuple))
 		return false;
 	class = (Form_pg_class) GETSTRUCT(tuple);
-	plain = class->relkind == RELKIND_RELATION && class->relam == HEAP_TABLE_AM_OID &&
-		!class->relhastriggers && !class->relhasrules;
+	plain = class->relkind == RELKIND_RELATION && class->relam == HEAP_TABLE_AM_OID && !class->relhasrules;
+	*has_triggers |= class->relhastriggers;
 	ReleaseSysCache(tuple);
 	return plain;
 }
 
 bool
-atp_partitions_are_plain(Relation rel)
+atp_partitions_are_plain(Relation rel, bool *have_triggers)
 {
 	PartitionDesc desc = RelationGetPartitionDesc(rel, true);
 
@@ -74,14 +74,14 @@ atp_partitions_are_plain(Relation rel)
 
 		if (desc->is_leaf[i])
 		{
-			if (!leaf_is_plain(desc->oids[i]))
+			if (!leaf_is_plain(desc->oids[i], have_triggers))
 				return false;
 			continue;
 		}
 		part = try_table_open(desc->oids[i], RowExclusiveLock);
 		if (part == NULL)
 			return false;
-		plain = part->trigdesc == NULL && part->rd_rules == NULL && atp_partitions_are_plain(part);
+		plain = part->rd_rules == NULL && atp_partitions_are_plain(part, have_triggers);
 		table_close(part, NoLock);
 		if (!plain)
 			return false;
@@ -140,6 +140,4 @@ atp_partitions_close(AtpPartitions *p)
 {
 	atp_partitions_clear(p);
 	ExecCleanupTupleRouting(p->mtstate, p->routing);
-	/* slots that PostgreSQL has made for partitions of another layout */
-	ExecResetTupleTable(p->estate->es_tupleTable, false);
 }

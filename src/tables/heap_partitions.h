@@ -16,9 +16,9 @@ extern bool atp_leaf_is_plain(Relation rel);
 
 /*
  * Likewise any of the partitions, at any depth; but they are not opened, since there may be many, so
- * generated columns show when a row goes there.
+ * generated columns show when a row goes there.  *have_triggers becomes true when one may have triggers.
  */
-extern bool atp_partitions_are_plain(Relation rel);
+extern bool atp_partitions_are_plain(Relation rel, bool *have_triggers);
 
 extern AtpPartitions *atp_partitions_open(ResultRelInfo *root, EState *estate);
 

@@ -4,7 +4,7 @@
  *
  * They are written in their order (F-16); a key that comes twice ends one statement
  * and begins another, so that triggers see every change.  Where heap.c can do it,
- * new records go without a statement, by key.  Tables that are derived from
+ * new records go without a statement, by key where no trigger looks at each.  Tables that are derived from
  * records are told of every change (derived.h).
  */
 #include "postgres.h"
@@ -148,7 +148,8 @@ create_records(AtpRecords *r)
 		else
 			r->puts[rest++] = r->puts[i];
 	r->nputs = rest;
-	qsort(creates, ncreates, sizeof(AtpRecordRow *), compare_records);
+	if (heap == NULL || !atp_heap_fires_each_row(heap))
+		qsort(creates, ncreates, sizeof(AtpRecordRow *), compare_records);
 	if (heap == NULL)
 	{
 		copy_records(set, creates, ncreates);

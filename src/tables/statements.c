@@ -5,7 +5,8 @@
  * Rows travel as arrays, one for each column, so that a batch is a handful of
  * statements; they are ordinary INSERT, UPDATE and DELETE, so triggers, row
  * security, generated columns, partitions and foreign keys do what they always
- * do.  (Tables that have none of that may be written as heap.c does it.)  The
+ * do.  (New rows of tables that have triggers and foreign keys at most may be
+ * written as heap.c does it.)  The
  * arrays are of the extension's types, whatever the columns are; operators are
  * named with their schema, since the search_path is empty.
  *

@@ -49,8 +49,13 @@ cmp_ok(most_memory('direct'), '<', $MEMORY_MAX, 'rows that go directly into thei
 is(query(sprintf $rows, 'atproto.record'), $stored, 'all of the first commit are stored, of the second as many as fit');
 
 query($_) foreach 'CREATE SCHEMA watched', q{SELECT atproto.create_tables('watched')}, q{
-	CREATE FUNCTION watched.nothing() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
-	CREATE TRIGGER nothing AFTER INSERT ON watched.record FOR EACH STATEMENT EXECUTE FUNCTION watched.nothing()};
+	CREATE FUNCTION watched.nothing() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN new; END $$;
+	CREATE TRIGGER nothing BEFORE INSERT ON watched.record FOR EACH ROW EXECUTE FUNCTION watched.nothing();
+	CREATE TRIGGER rows AFTER INSERT ON watched.record REFERENCING NEW TABLE AS rows FOR EACH STATEMENT EXECUTE FUNCTION watched.nothing()};
+cmp_ok(most_memory('triggers', target => q{'watched'}), '<', $MEMORY_MAX, 'with triggers before each row, and for all of them: memory stays small');
+is(query(sprintf $rows, 'watched.record'), $stored, 'all of the first commit are stored, of the second as many as fit');
+
+query('TRUNCATE watched.record, watched.repo; ALTER TABLE watched.record ADD length int GENERATED ALWAYS AS (octet_length(rkey::text)) STORED');
 cmp_ok(most_memory('statement', target => q{'watched'}, events => q{'keep'}), '<', $MEMORY_MAX, 'rows that are bound to statements: memory stays small');
 is(query(sprintf $rows, 'watched.record'), $stored, 'all of the first commit are stored, of the second as many as fit');
 is(query(sprintf $rows, 'watched.record_event'), $stored, 'in record_event, too');

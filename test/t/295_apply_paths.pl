@@ -96,16 +96,16 @@ my %direct = (
 	indexes => 'CREATE INDEX ON record (collection) WHERE cid IS NOT NULL; CREATE INDEX ON record USING gin (value);
 		CREATE UNIQUE INDEX ON record (did, cid, collection, rkey); CREATE INDEX ON record (octet_length(rkey::text));
 		CREATE INDEX ON repo (handle)',
-	unlogged => 'ALTER TABLE record SET UNLOGGED');
+	unlogged => 'ALTER TABLE record SET UNLOGGED',
+	before   => 'CREATE TRIGGER t BEFORE INSERT ON record FOR EACH ROW EXECUTE FUNCTION stay()',
+	refers   => 'ALTER TABLE record ADD FOREIGN KEY (did) REFERENCES repo DEFERRABLE INITIALLY DEFERRED',
+	parts_before => "$parts; CREATE TRIGGER t BEFORE INSERT ON record1 FOR EACH ROW EXECUTE FUNCTION stay()");
 my %statement = (
-	before    => 'CREATE TRIGGER t BEFORE INSERT ON record FOR EACH ROW EXECUTE FUNCTION stay()',
-	refers    => 'ALTER TABLE record ADD FOREIGN KEY (did) REFERENCES repo DEFERRABLE INITIALLY DEFERRED',
 	policy    => 'ALTER TABLE record ENABLE ROW LEVEL SECURITY; CREATE POLICY p ON record USING (true);
 		GRANT ALL ON SCHEMA policy TO keeper; GRANT ALL ON ALL TABLES IN SCHEMA policy TO keeper',
 	generated => 'ALTER TABLE record ADD n int GENERATED ALWAYS AS (octet_length(rkey::text)) STORED',
 	identity  => 'ALTER TABLE record ADD n int GENERATED ALWAYS AS IDENTITY',
 	serial    => 'ALTER TABLE record ADD n serial',
-	parts_before => "$parts; CREATE TRIGGER t BEFORE INSERT ON record1 FOR EACH ROW EXECUTE FUNCTION stay()",
 	parts_deep   => "$nested; CREATE RULE r AS ON DELETE TO record0 DO ALSO NOTHING",
 	deferred  => 'ALTER TABLE record ADD UNIQUE (did, collection, rkey, cid) DEFERRABLE',
 	excluded  => 'ALTER TABLE record ADD EXCLUDE (did WITH =, collection WITH =, rkey WITH =)',
@@ -137,8 +137,8 @@ query("SELECT atproto.unsubscribe(name) FROM atproto.subscription");
 my $again = make_capture('synth.py', 'again');
 my $server2 = AtprotoTest::Server->start($again);
 make_schema('again',        '');
-make_schema('again_before', $statement{before});
-foreach my $schema ('again', 'again_before')
+make_schema('again_generated', $statement{generated});
+foreach my $schema ('again', 'again_generated')
 {
 	query(subscribe_sql($schema, $server2, cursor => 0, target => "'$schema'", events => "'keep'"));
 	wait_for_seq($node, $schema, scalar read_capture($again));
@@ -196,19 +196,19 @@ foreach my $what (sort keys %other)
 
 my $condition = "ALTER TABLE record ADD CHECK (collection <> 'app.bsky.feed.post' OR substr(rkey::text, 11, 1) NOT BETWEEN 'a' AND 'e')";
 make_schema('refuses',        $condition);
-make_schema('refuses_before', "$condition; $statement{before}");
+make_schema('refuses_generated', "$condition; $statement{generated}");
 query("SELECT pg_create_logical_replication_slot('changes', 'test_decoding')");
-foreach my $schema ('refuses', 'refuses_before')
+foreach my $schema ('refuses', 'refuses_generated')
 {
 	query(subscribe_sql($schema, $server, cursor => 0, target => "'$schema'"));
 	wait_for_seq($node, $schema, $PDS_LAST);
 }
-my ($letters, $letters_before) = map { query("SELECT seq, path, stage, sqlstate, message FROM atproto.dead_letter WHERE subscription = '$_' ORDER BY 1, 2") }
-  'refuses', 'refuses_before';
+my ($letters, $letters_generated) = map { query("SELECT seq, path, stage, sqlstate, message FROM atproto.dead_letter WHERE subscription = '$_' ORDER BY 1, 2") }
+  'refuses', 'refuses_generated';
 cmp_ok(scalar(() = $letters =~ /\|23514\|/g), '>', 10, 'refuses: the records became dead letters');
-is($letters, $letters_before, 'refuses: the same as with the statement');
+is($letters, $letters_generated, 'refuses: the same as with the statement');
 isnt(query('SELECT count(*) FROM refuses.record'), '0', 'refuses: others are stored');
-same_rows('refuses', 'refuses_before', 'refuses: the same as with the statement');
+same_rows('refuses', 'refuses_generated', 'refuses: the same as with the statement');
 
 make_schema('seen', '');
 query(subscribe_sql('seen', $server, cursor => 0, target => "'seen'"));
