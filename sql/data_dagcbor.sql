@@ -44,6 +44,17 @@ FROM (SELECT made, dagcbor_to_jsonb(jsonb_to_dagcbor(made)) AS j
 		LATERAL (SELECT to_jsonb(trunc(sign * (f * 10::numeric ^ n + d)))) m (made)
 	WHERE f * 10::numeric ^ n + d < 18446744073709551615) s;
 
+-- Texts and keys of all lengths; with U+0000 at each place jsonb has none (B-30).
+SELECT bool_and(j::bytea = made::bytea) AS same_image, bool_and(jsonb_to_dagcbor(j) = cbor) AS same_cbor, count(*)
+FROM (SELECT made, jsonb_to_dagcbor(made) AS cbor, dagcbor_to_jsonb(jsonb_to_dagcbor(made)) AS j
+	FROM generate_series(0, 300) n, LATERAL (SELECT left(repeat('0123456789äあ🙂', 30), n)) t (text),
+		LATERAL (VALUES (to_jsonb(text)), (jsonb_build_object(text, text, 'k' || text, n, 'kk' || text, jsonb_build_array(text)))) v (made)) s;
+SELECT left(fault, 5) AS state, count(*)
+FROM generate_series(1, 40) n, generate_series(1, n) i,
+	LATERAL (SELECT set_byte(jsonb_to_dagcbor(to_jsonb(repeat('a', n))), length(jsonb_to_dagcbor(to_jsonb(repeat('a', n)))) - i, 0)) t (cbor),
+	LATERAL data_fault(format('SELECT dagcbor_to_jsonb(%L)', cbor)) fault
+GROUP BY 1;
+
 -- The published fixtures (data-model-fixtures.json).
 CREATE TEMP TABLE fixture (json jsonb, cbor bytea, cid text);
 INSERT INTO fixture VALUES
@@ -82,12 +93,13 @@ SELECT data_fault('SELECT json_to_dagcbor((repeat(''['', 129) || repeat('']'', 1
 SELECT hex, data_fault(format('SELECT dagcbor_to_jsonb(decode(%L, ''hex''))', hex)) FROM unnest(ARRAY[
 	'', '1801', '7803616263', '9fff', 'a10000', 'a2616200616100', 'a2616100616100', 'd9002a4100', 'c000', 'd82a4100', 'f7', 'e0', 'f93e00',
 	'fb7ff8000000000000', '62c328', '0000', '8201', '9b7fffffffffffffff', '5bffffffffffffffff', '9a05f5e100', 'bb8000000000000000',
-	'fb3ff8000000000000', '6100', '6361006180', 'a1610000', 'a165246c696e6b6161', 'a166246279746573a0', 'a261610065246c696e6b00']) hex;
+	'fb3ff8000000000000', '6100', '63610061', '6361006180', 'a1610000', 'a165246c696e6b6161', 'a166246279746573a0', 'a261610065246c696e6b00']) hex;
 
 -- Nesting, both ways (B-10).
-SELECT jsonb_to_dagcbor((repeat('[', 128) || repeat(']', 128))::jsonb) = dagcbor AS "128",
-	dagcbor_to_jsonb(dagcbor) = (repeat('[', 128) || repeat(']', 128))::jsonb AS back
-FROM decode(repeat('81', 127) || '80', 'hex') dagcbor;
+SELECT jsonb_to_dagcbor(json::jsonb) = decode(hex, 'hex') AS "128", dagcbor_to_jsonb(decode(hex, 'hex'))::bytea = json::jsonb::bytea AS back
+FROM (VALUES (repeat('81', 127) || '80', repeat('[', 128) || repeat(']', 128)),
+	(repeat('a16161', 127) || 'a0', repeat('{"a":', 127) || '{}' || repeat('}', 127)),
+	(repeat('81a262616105626262', 63) || '8180', repeat('[{"aa": 5, "bb": ', 63) || '[[]]' || repeat('}]', 63))) v (hex, json);
 SELECT data_fault('SELECT dagcbor_to_jsonb(decode(repeat(''81'', 100000), ''hex''))');
 SELECT data_fault('SELECT jsonb_to_dagcbor((repeat(''['', 129) || repeat('']'', 129))::jsonb)');
 SELECT data_fault('SELECT jsonb_to_dagcbor((repeat(''{"a":'', 129) || ''1'' || repeat(''}'', 129))::jsonb)');

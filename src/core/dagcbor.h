@@ -42,6 +42,7 @@ typedef struct AtpCborItem
 {
 	AtpCborKind kind;
 	bool		is_key;			/* this text is a map key */
+	bool		has_nul;		/* U+0000 is in this text */
 	uint64_t	u;
 	double		d;				/* ATP_CBOR_FLOAT */
 	AtpBytes	str;			/* ATP_CBOR_TEXT, _BYTES, _LINK */

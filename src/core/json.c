@@ -86,6 +86,7 @@ read_text(AtpJsonReader *r, AtpJsonItem *item)
 	const char *end = r->buf + r->len;
 	uint64_t	bits = 0;
 	const char *p = plain_text(start, end, &bits);
+	bool		has_nul;		/* it has not: that is refused as a control character */
 
 	item->escaped = false;
 	for (; p < end && *p != '"'; p++)
@@ -112,7 +113,7 @@ read_text(AtpJsonReader *r, AtpJsonItem *item)
 	}
 	item->raw = (AtpSpan) {start, p - start};
 	r->pos = (size_t) (start - r->buf) +
-		((bits & EACH(0x80)) == 0 ? (size_t) (p - start) : atp_utf8_valid((const uint8_t *) start, p - start));
+		((bits & EACH(0x80)) == 0 ? (size_t) (p - start) : atp_utf8_valid((const uint8_t *) start, p - start, &has_nul));
 	if (r->buf + r->pos != p)
 		return ATP_E_JSON_SYNTAX;
 	r->pos++;

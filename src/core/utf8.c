@@ -4,54 +4,53 @@
  */
 #include "utf8.h"
 
-static inline bool
-is_tail(uint8_t b)
+/* Up to four bytes, the first one lowest; what is not there is 0, which no character goes on with. */
+static inline uint32_t
+four_bytes(const uint8_t *s, size_t n)
 {
-	return (b & 0xc0) == 0x80;
+	uint32_t	word = 0;
+
+	if (n >= 4)
+		return s[0] | (uint32_t) s[1] << 8 | (uint32_t) s[2] << 16 | (uint32_t) s[3] << 24;
+	for (size_t i = 0; i < n; i++)
+		word |= (uint32_t) s[i] << 8 * i;
+	return word;
 }
 
-/* Length of the valid multi-byte character at s, or 0. */
+/* Length of the valid multi-byte character that these bytes begin with, or 0. */
 static inline size_t
-multibyte(const uint8_t *s, size_t n)
+multibyte(uint32_t word)
 {
-	uint8_t		b = s[0];
+	if ((word & 0xc0e0) == 0x80c0)
+		return (word & 0x1e) != 0 ? 2 : 0;	/* or overlong */
+	if ((word & 0xc0c0f0) == 0x8080e0)
+	{
+		uint32_t	bits = word & 0x200f;	/* 15 to 11 */
 
-	if (b >= 0xc2 && b <= 0xdf)
-		return n >= 2 && is_tail(s[1]) ? 2 : 0;
-	if (b >= 0xe0 && b <= 0xef)
-	{
-		if (n < 3 || !is_tail(s[1]) || !is_tail(s[2]))
-			return 0;
-		if ((b == 0xe0 && s[1] < 0xa0) ||	/* overlong */
-			(b == 0xed && s[1] > 0x9f)) /* surrogate */
-			return 0;
-		return 3;
+		return bits != 0 /* overlong */ && bits != 0x200d /* surrogate */ ? 3 : 0;
 	}
-	if (b >= 0xf0 && b <= 0xf4)
+	if ((word & 0xc0c0c0f8) == 0x808080f0)
 	{
-		if (n < 4 || !is_tail(s[1]) || !is_tail(s[2]) || !is_tail(s[3]))
-			return 0;
-		if ((b == 0xf0 && s[1] < 0x90) ||	/* overlong */
-			(b == 0xf4 && s[1] > 0x8f)) /* above U+10FFFF */
-			return 0;
-		return 4;
+		uint32_t	plane = (word & 7) << 2 | (word >> 12 & 3);
+
+		return plane >= 1 /* or overlong */ && plane <= 16 ? 4 : 0;
 	}
 	return 0;
 }
 
-/* How many of the eight bytes of a word, in memory's order, are ASCII before the first that is not. */
+/* How many bytes of a word, in memory's order, are before the first marked one. */
 static inline unsigned
-ascii_before(uint64_t high_bits)
+bytes_before(uint64_t top_bits)
 {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-	return (unsigned) __builtin_clzll(high_bits) / 8;
+	return (unsigned) __builtin_clzll(top_bits) / 8;
 #else
-	return (unsigned) __builtin_ctzll(high_bits) / 8;
+	return (unsigned) __builtin_ctzll(top_bits) / 8;
 #endif
 }
 
 size_t
-atp_utf8_valid(const uint8_t *s, size_t n)
+atp_utf8_valid(const uint8_t *s, size_t n, bool *has_nul)
 {
 	size_t		i = 0;
 
@@ -63,21 +62,24 @@ atp_utf8_valid(const uint8_t *s, size_t n)
 			uint64_t	word;
 
 			memcpy(&word, s + i, 8);
-			word &= ATP_UTF8_HIGH_BITS;
+			word = atp_utf8_unplain(word);
 			if (word != 0)
 			{
-				i += ascii_before(word);
+				i += bytes_before(word);
 				break;
 			}
 			i += 8;
 		}
-		while (i < n && s[i] < 0x80)
-			i++;
+		for (; i < n && s[i] < 0x80; i++)
+		{
+			if (s[i] == 0)
+				*has_nul = true;
+		}
 		if (i == n)
 			return n;
 		do
 		{
-			size_t		len = multibyte(s + i, n - i);
+			size_t		len = multibyte(four_bytes(s + i, n - i));
 
 			if (len == 0)
 				return i;

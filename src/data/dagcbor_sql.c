@@ -26,8 +26,7 @@ atp_pg_dagcbor_to_jsonb(PG_FUNCTION_ARGS)
 	Jsonb	   *result;
 
 	atp_require_utf8();
-	result = atp_jsonb_from_dagcbor((const uint8_t *) VARDATA_ANY(in),
-									VARSIZE_ANY_EXHDR(in), &err, &at);
+	result = atp_jsonb_from_dagcbor((AtpBytes) {(const uint8_t *) VARDATA_ANY(in), VARSIZE_ANY_EXHDR(in)}, &err, &at);
 	if (result == NULL)
 		atp_data_error(err == ATP_E_JSON_NUL || err == ATP_E_JSON_AMBIGUOUS ||
 					   err == ATP_E_JSON_SIZE || err == ATP_E_DATA_FLOAT ?

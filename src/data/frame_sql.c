@@ -71,7 +71,7 @@ atp_pg_frame(PG_FUNCTION_ARGS)
 		values[1] = PointerGetDatum(cstring_to_text_with_len(frame.t.ptr, frame.t.len));
 
 	/* the payload of an unknown op may be anything at all */
-	payload = atp_jsonb_from_dagcbor(frame.payload.ptr, frame.payload.len, &err, &at);
+	payload = atp_jsonb_from_dagcbor(frame.payload, &err, &at);
 	nulls[2] = payload == NULL;
 	values[2] = PointerGetDatum(payload);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));

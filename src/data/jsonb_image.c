@@ -7,7 +7,8 @@
  * text cannot be told apart.
  */
 #include "core/cid.h"
-#include "core/dagcbor.h"
+#include "core/dagcbor_next.h"
+#include "core/record.h"
 #include "data/jsonb_image.h"
 
 #define PAD_MAX			3
@@ -15,43 +16,27 @@
 #define NUMERIC_DIGITS	5		/* of base 10000, in a 64-bit number */
 #define PAUSE_STRIDE	4096	/* tokens between two pauses */
 
+/* of utils/adt/numeric.c: no decimals; the weight is added */
+#define NUMERIC_SHORT		0x8000
+#define NUMERIC_SHORT_SIGN	0x2000
+
 #define BASE64_LEN(n)	((n) / 3 * 4 + ((n) % 3 > 0 ? (n) % 3 + 1 : 0))
 #define BASE32_LEN(n)	(((n) * 8 + 4) / 5)
 
-/* The most that one token adds to the result, its own entry included. */
-static uint64_t
-token_room(const AtpJsonbToken *token)
-{
-	const uint64_t object1 = PAD_MAX + HEAD + 2 * HEAD; /* of one pair */
-
-	switch ((AtpCborKind) token->kind)
-	{
-		case ATP_CBOR_UINT:
-		case ATP_CBOR_NINT:
-			return HEAD + PAD_MAX + HEAD + 2 + 2 * NUMERIC_DIGITS;
-		case ATP_CBOR_TEXT:
-			return HEAD + token->len;
-		case ATP_CBOR_BYTES:
-			return HEAD + object1 + strlen("$bytes") + BASE64_LEN((uint64_t) token->len);
-		case ATP_CBOR_LINK:
-			return HEAD + object1 + strlen("$link") + 1 + BASE32_LEN((uint64_t) token->len);
-		case ATP_CBOR_ARRAY:
-		case ATP_CBOR_MAP:
-			return HEAD + PAD_MAX + HEAD;
-		default:
-			return HEAD;
-	}
-}
+/* The most that one value adds to the result, its own entry included. */
+#define CONTAINER_ROOM	(HEAD + PAD_MAX + HEAD)
+#define INTEGER_ROOM	(HEAD + PAD_MAX + HEAD + 2 + 2 * NUMERIC_DIGITS)
+#define SPECIAL_ROOM	(CONTAINER_ROOM + 2 * HEAD) /* and a key and a text */
 
 /* What jsonb cannot hold, though it is DAG-CBOR (D28). */
-static AtpErr
+static inline AtpErr
 check_item(const AtpCborItem *item)
 {
 	if (item->kind == ATP_CBOR_FLOAT)
 		return ATP_E_DATA_FLOAT;
 	if (item->kind != ATP_CBOR_TEXT)
 		return ATP_OK;
-	if (memchr(item->str.ptr, 0, item->str.len) != NULL)
+	if (item->has_nul)
 		return ATP_E_JSON_NUL;	/* B-30, D28 */
 	if (item->is_key && item->str.len >= 5 && item->str.ptr[0] == '$' &&
 		(atp_span_is(atp_cbor_span(item), "$link") ||
@@ -60,178 +45,225 @@ check_item(const AtpCborItem *item)
 	return ATP_OK;
 }
 
-/* The token of an item, but for a container's "next". */
-static AtpErr
+/* The token of an item.  Returns its room. */
+static inline uint64_t
 set_token(AtpJsonbToken *token, const AtpCborItem *item)
 {
+	const uint64_t len = item->u;	/* of a string */
+
 	token->kind = item->kind;
 	switch (item->kind)
 	{
 		case ATP_CBOR_UINT:
 		case ATP_CBOR_NINT:
 			token->u = item->u;
-			break;
+			return INTEGER_ROOM;
 		case ATP_CBOR_TEXT:
-		case ATP_CBOR_BYTES:
-		case ATP_CBOR_LINK:
-			if (item->str.len > ATP_JE_LEN_MASK)
-				return ATP_E_JSON_SIZE;
 			token->ptr = item->str.ptr;
-			token->len = (uint32_t) item->str.len;
-			break;
+			token->len = (uint32_t) len;
+			return HEAD + len;
+		case ATP_CBOR_BYTES:
+			token->ptr = item->str.ptr;
+			token->len = (uint32_t) len;
+			return SPECIAL_ROOM + strlen("$bytes") + BASE64_LEN(len);
+		case ATP_CBOR_LINK:
+			token->ptr = item->str.ptr;
+			token->len = (uint32_t) len;
+			return SPECIAL_ROOM + strlen("$link") + 1 + BASE32_LEN(len);
 		case ATP_CBOR_ARRAY:
 		case ATP_CBOR_MAP:
-			if (item->u > ATP_JSONB_TOKENS_MAX)
-				return ATP_E_JSON_SIZE;
+			token->u = 0;		/* of its keys nothing is known yet */
 			token->len = (uint32_t) item->u;
-			break;
+			return CONTAINER_ROOM;
 		default:
-			break;
+			return HEAD;
 	}
-	return ATP_OK;
+}
+
+/* What is too large for jsonb does not fit a token, either. */
+static inline bool
+is_too_large(size_t count, uint64_t room)
+{
+	return count > ATP_JSONB_TOKENS_MAX || room > ATP_JE_LEN_MASK;
+}
+
+static inline __attribute__((always_inline)) AtpErr
+read_tokens(const uint8_t *buf, size_t len, bool is_record, AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
+			size_t *n, size_t *room, size_t *at)
+{
+	AtpCborReader r;
+	AtpRecordView view;
+	size_t		count = 0;
+	uint64_t	sum = HEAD + 2 * HEAD;	/* varlena; array around a root scalar */
+	AtpErr		err;
+	AtpErr		unfit = ATP_OK; /* the first thing that jsonb cannot hold */
+	size_t		unfit_at = 0;
+	AtpJsonbToken *open[ATP_CBOR_DEPTH_DEFAULT + 1];	/* containers, by depth */
+	AtpJsonbToken unkept;		/* beyond cap they are only counted */
+
+	*at = 0;
+	if (is_record && (err = atp_record_view(&view, len)) != ATP_OK)
+		return err;
+	atp_cbor_init(&r, buf, len, ATP_CBOR_DEPTH_DEFAULT);
+	do
+	{
+		AtpJsonbToken *t = count < cap ? &token[count] : &unkept;
+		unsigned	before = r.depth;
+		AtpCborItem item;
+
+		if ((err = atp_cbor_read_next(&r, &item, at)) != ATP_OK)
+			return err == ATP_E_CBOR_END ? ATP_E_CBOR_TRUNCATED : err;
+		if (is_record && (err = atp_record_see(&view, &item, before, r.depth, at)) != ATP_OK)
+			return err;
+		if ((err = check_item(&item)) != ATP_OK && unfit == ATP_OK)
+		{
+			unfit = err;
+			unfit_at = item.at;
+		}
+		sum += set_token(t, &item);
+		count++;
+		if (item.is_key)
+			open[before]->u += item.str.len;
+		if (r.depth > before)
+			open[r.depth] = t;
+		if (count % PAUSE_STRIDE == 0)
+		{
+			if (is_too_large(count, sum))
+				return ATP_E_JSON_SIZE;
+			pause();
+		}
+	} while (r.depth > 0);
+
+	*at = r.pos;
+	if (r.pos != len)
+		return ATP_E_CBOR_TRAILING;
+	if (is_record && (err = atp_record_seen(&view, at)) != ATP_OK)
+		return err;
+	*at = unfit_at;
+	if (unfit != ATP_OK)
+		return unfit;
+	if (is_too_large(count, sum))
+		return ATP_E_JSON_SIZE;
+	*n = count;
+	*room = (size_t) sum;
+	return count <= cap ? ATP_OK : ATP_E_JSON_TOKENS;
 }
 
 AtpErr
 atp_jsonb_scan(const uint8_t *buf, size_t len, AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
 			   size_t *n, size_t *room, size_t *at)
 {
-	AtpCborReader r;
-	size_t		count = 0;
-	uint64_t	sum = HEAD + 2 * HEAD;	/* varlena; array around a root scalar */
-	uint32_t	open[ATP_CBOR_DEPTH_DEFAULT + 1];	/* container tokens, by depth */
+	return read_tokens(buf, len, false, token, cap, pause, n, room, at);
+}
 
-	atp_cbor_init(&r, buf, len, ATP_CBOR_DEPTH_DEFAULT);
-	do
+AtpErr
+atp_jsonb_scan_record(const uint8_t *buf, size_t len, AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
+					  size_t *n, size_t *room, size_t *at)
+{
+	return read_tokens(buf, len, true, token, cap, pause, n, room, at);
+}
+
+/* --- writing: each function gives the end of what it has written --- */
+
+static inline uint8_t *
+put_u32(uint8_t *out, uint32_t value)
+{
+	memcpy(out, &value, sizeof(value));
+	return out + sizeof(value);
+}
+
+/* Most texts are short: two copies that may overlap, and no call. */
+static inline uint8_t *
+put_text(uint8_t *out, const void *src, size_t n)
+{
+	const uint8_t *s = src;
+
+	if (n > 16)
+		memcpy(out, s, n);
+	else if (n >= 8)
 	{
-		AtpJsonbToken unkept;	/* beyond cap they are only counted */
-		AtpJsonbToken *t = count < cap ? &token[count] : &unkept;
-		unsigned	before = r.depth;
-		AtpCborItem item;
-		AtpErr		err;
-
-		if ((err = atp_cbor_next(&r, &item, at)) != ATP_OK)
-			return err == ATP_E_CBOR_END ? ATP_E_CBOR_TRUNCATED : err;
-		if ((err = check_item(&item)) != ATP_OK || (err = set_token(t, &item)) != ATP_OK)
-			return err;
-		sum += token_room(t);
-		if (count >= ATP_JSONB_TOKENS_MAX || sum > ATP_JE_LEN_MASK)
-			return ATP_E_JSON_SIZE;
-		count++;
-		if (item.kind == ATP_CBOR_ARRAY || item.kind == ATP_CBOR_MAP)
-		{
-			t->next = (uint32_t) count;
-			if (r.depth > before)
-				open[r.depth] = (uint32_t) count - 1;
-		}
-		for (unsigned depth = before; depth > r.depth; depth--)
-		{
-			if (open[depth] < cap)
-				token[open[depth]].next = (uint32_t) count;
-		}
-		if (count % PAUSE_STRIDE == 0)
-			pause();
-	} while (r.depth > 0);
-
-	if (r.pos != len)
-	{
-		*at = r.pos;
-		return ATP_E_CBOR_TRAILING;
+		memcpy(out, s, 8);
+		memcpy(out + n - 8, s + n - 8, 8);
 	}
-	*n = count;
-	*room = (size_t) sum;
-	return count <= cap ? ATP_OK : ATP_E_JSON_TOKENS;
+	else if (n >= 4)
+	{
+		memcpy(out, s, 4);
+		memcpy(out + n - 4, s + n - 4, 4);
+	}
+	else if (n > 0)
+	{
+		out[0] = s[0];
+		out[n / 2] = s[n / 2];
+		out[n - 1] = s[n - 1];
+	}
+	return out + n;
 }
 
-/* --- writing --- */
-
-typedef struct Image
+/* To a multiple of 4: what follows has at least that many bytes. */
+static inline uint8_t *
+pad(uint8_t *out)
 {
-	uint8_t    *out;
-	size_t		len;
-} Image;
-
-/* The entries of one container, and what their values take so far. */
-typedef struct Entries
-{
-	size_t		at;
-	uint32_t	n;				/* written so far */
-	uint32_t	total;
-} Entries;
-
-static inline void
-put_u32(Image *im, size_t at, uint32_t value)
-{
-	memcpy(im->out + at, &value, sizeof(value));
-}
-
-static inline void
-put_bytes(Image *im, const void *src, size_t n)
-{
-	memcpy(im->out + im->len, src, n);
-	im->len += n;
-}
-
-static inline void
-pad(Image *im)
-{
-	while (im->len % 4 != 0)
-		im->out[im->len++] = 0;
+	(void) put_u32(out, 0);
+	return out + (-(uintptr_t) out & 3);
 }
 
 /* A varlena's header of 4 bytes. */
 static inline void
-put_varsize(Image *im, size_t at, size_t size)
+put_varsize(uint8_t *out, size_t size)
 {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-	put_u32(im, at, (uint32_t) size);
+	(void) put_u32(out, (uint32_t) size);
 #else
-	put_u32(im, at, (uint32_t) size << 2);
+	(void) put_u32(out, (uint32_t) size << 2);
 #endif
 }
 
-static inline void
-add_entry(Image *im, Entries *entries, uint32_t type, size_t len)
+/* A container's entries; its values are behind them. */
+typedef struct Entries
 {
-	uint32_t	entry = type | (uint32_t) len;
+	uint8_t    *first;
+	uint8_t    *values;
+} Entries;
 
-	entries->total += (uint32_t) len;
-	if (entries->n % ATP_JB_STRIDE == 0)
-		entry = type | entries->total | ATP_JE_HAS_OFF;
-	put_u32(im, entries->at + 4 * (size_t) entries->n++, entry);
+/* Entry i, whose value lies between start, padding included, and end. */
+static inline void
+put_entry(const Entries *entries, uint32_t i, uint32_t type, const uint8_t *start, const uint8_t *end)
+{
+	if (i % ATP_JB_STRIDE == 0)
+		type |= (uint32_t) (end - entries->values) | ATP_JE_HAS_OFF;
+	else
+		type |= (uint32_t) (end - start);
+	(void) put_u32(entries->first + HEAD * (size_t) i, type);
 }
 
 /* The header of a container, and room for its entries. */
 static inline Entries
-begin(Image *im, uint32_t header, uint32_t nentries)
+begin(uint8_t *out, uint32_t header, uint32_t nentries)
 {
-	Entries		entries = {0};
+	Entries		entries;
 
-	pad(im);
-	put_u32(im, im->len, header);
-	entries.at = im->len + HEAD;
-	im->len = entries.at + HEAD * (size_t) nentries;
+	entries.first = put_u32(pad(out), header);
+	entries.values = entries.first + HEAD * (size_t) nentries;
 	return entries;
 }
 
 /* The numeric of u, or of -1 - u: the short form of numeric.c. */
-static void
-put_integer(Image *im, bool negative, uint64_t u)
+static uint8_t *
+put_large_integer(uint8_t *out, bool negative, uint64_t u)
 {
 	uint16_t	digits[NUMERIC_DIGITS + 1] = {0};	/* least significant first */
 	unsigned	ndigits = 0;
 	unsigned	low = 0;
-	uint16_t	header = 0x8000;	/* NUMERIC_SHORT, no decimals */
-	size_t		at;
+	uint16_t	header = NUMERIC_SHORT;
+	uint8_t    *start = out;
 
-	pad(im);
-	at = im->len;
 	for (; u > 0; u /= 10000)
 		digits[ndigits++] = (uint16_t) (u % 10000);
 	if (negative)
 	{
 		unsigned	i = 0;
 
-		header |= 0x2000;
+		header |= NUMERIC_SHORT_SIGN;
 		while (++digits[i] == 10000)
 			digits[i++] = 0;
 		if (i >= ndigits)
@@ -241,21 +273,34 @@ put_integer(Image *im, bool negative, uint64_t u)
 		header |= (uint16_t) (ndigits - 1); /* weight */
 	while (low < ndigits && digits[low] == 0)
 		low++;					/* trailing zeros are not stored */
-	im->len += HEAD;
-	put_bytes(im, &header, sizeof(header));
-	for (unsigned i = ndigits; i > low; i--)
-		put_bytes(im, &digits[i - 1], sizeof(digits[0]));
-	put_varsize(im, at, im->len - at);
+	out += HEAD;
+	memcpy(out, &header, sizeof(header));
+	out += sizeof(header);
+	for (unsigned i = ndigits; i > low; i--, out += sizeof(digits[0]))
+		memcpy(out, &digits[i - 1], sizeof(digits[0]));
+	put_varsize(start, (size_t) (out - start));
+	return out;
 }
 
-static void
-put_base64(Image *im, const uint8_t *p, size_t n)
+static inline uint8_t *
+put_integer(uint8_t *out, const AtpJsonbToken *token)
+{
+	const uint16_t number[2] = {NUMERIC_SHORT, (uint16_t) token->u};
+
+	out = pad(out);
+	if (token->kind == ATP_CBOR_NINT || token->u - 1 >= 9999)
+		return put_large_integer(out, token->kind == ATP_CBOR_NINT, token->u);
+	put_varsize(out, HEAD + sizeof(number));
+	memcpy(out + HEAD, number, sizeof(number));
+	return out + HEAD + sizeof(number);
+}
+
+static uint8_t *
+put_base64(uint8_t *out, const uint8_t *p, size_t n)
 {
 	static const char digits[] =
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	uint8_t    *out = im->out + im->len;
 
-	im->len += BASE64_LEN(n);
 	for (; n >= 3; n -= 3, p += 3)
 	{
 		*out++ = digits[p[0] >> 2];
@@ -274,92 +319,57 @@ put_base64(Image *im, const uint8_t *p, size_t n)
 			*out++ = digits[(p[1] & 15) << 2];
 		}
 	}
+	return out;
 }
 
 /* {"$link": "b..."} or {"$bytes": "..."} (B-25) */
-static void
-put_special(Image *im, const AtpJsonbToken *token)
+static uint8_t *
+put_special(uint8_t *out, const AtpJsonbToken *token)
 {
-	const char *key = token->kind == ATP_CBOR_LINK ? "$link" : "$bytes";
-	Entries		entries = begin(im, ATP_JB_OBJECT | 1, 2);
-	size_t		at;
+	const bool	is_link = token->kind == ATP_CBOR_LINK;
+	Entries		entries = begin(out, ATP_JB_OBJECT | 1, 2);
+	uint8_t    *value = put_text(entries.values, is_link ? "$link" : "$bytes", is_link ? 5 : 6);
+	uint8_t    *end = is_link ? value + atp_cid_format(token->ptr, token->len, (char *) value) :
+		put_base64(value, token->ptr, token->len);
 
-	put_bytes(im, key, strlen(key));
-	add_entry(im, &entries, ATP_JE_STRING, strlen(key));
-	at = im->len;
-	if (token->kind == ATP_CBOR_LINK)
-		im->len += atp_cid_format(token->ptr, token->len, (char *) im->out + im->len);
-	else
-		put_base64(im, token->ptr, token->len);
-	add_entry(im, &entries, ATP_JE_STRING, im->len - at);
+	put_entry(&entries, 0, ATP_JE_STRING, entries.values, value);
+	put_entry(&entries, 1, ATP_JE_STRING, value, end);
+	return end;
 }
 
-static inline const AtpJsonbToken *
-after(const AtpJsonbToken *first, const AtpJsonbToken *token)
-{
-	if (token->kind == ATP_CBOR_ARRAY || token->kind == ATP_CBOR_MAP)
-		return first + token->next;
-	return token + 1;
-}
+static uint8_t *put_container(uint8_t *out, const AtpJsonbToken **token);
 
-/*
- * Write one value; first is token 0, to which "next" refers.  Calls itself as
- * deep as the reader let the input nest, ATP_CBOR_DEPTH_DEFAULT.
- */
-static void
-put_value(Image *im, Entries *entries, const AtpJsonbToken *first, const AtpJsonbToken *token)
+/* One value, whose entry is number i. */
+static inline uint8_t *
+put_value(uint8_t *out, const Entries *entries, uint32_t i, const AtpJsonbToken **next)
 {
-	size_t		start = im->len;	/* an entry's length includes its padding */
+	const AtpJsonbToken *token = *next;
+	uint8_t    *start = out;	/* an entry's length includes its padding */
 	uint32_t	type;
 
+	*next = token + 1;
 	switch ((AtpCborKind) token->kind)
 	{
 		case ATP_CBOR_UINT:
 		case ATP_CBOR_NINT:
-			put_integer(im, token->kind == ATP_CBOR_NINT, token->u);
+			out = put_integer(out, token);
 			type = ATP_JE_NUMERIC;
 			break;
 		case ATP_CBOR_TEXT:
-			put_bytes(im, token->ptr, token->len);
+			out = put_text(out, token->ptr, token->len);
 			type = ATP_JE_STRING;
 			break;
 		case ATP_CBOR_BYTES:
 		case ATP_CBOR_LINK:
-			put_special(im, token);
+			out = put_special(out, token);
 			type = ATP_JE_CONTAINER;
 			break;
 		case ATP_CBOR_ARRAY:
-			{
-				Entries		mine = begin(im, ATP_JB_ARRAY | token->len, token->len);
-				const AtpJsonbToken *member = token + 1;
-
-				for (uint32_t i = 0; i < token->len; i++)
-				{
-					put_value(im, &mine, first, member);
-					member = after(first, member);
-				}
-				type = ATP_JE_CONTAINER;
-				break;
-			}
 		case ATP_CBOR_MAP:
-			{
-				Entries		mine = begin(im, ATP_JB_OBJECT | token->len, 2 * token->len);
-				const AtpJsonbToken *key = token + 1;
-
-				for (uint32_t i = 0; i < token->len; i++)
-				{
-					put_value(im, &mine, first, key);
-					key = after(first, key + 1);
-				}
-				key = token + 1;
-				for (uint32_t i = 0; i < token->len; i++)
-				{
-					put_value(im, &mine, first, key + 1);
-					key = after(first, key + 1);
-				}
-				type = ATP_JE_CONTAINER;
-				break;
-			}
+			*next = token;
+			out = put_container(out, next);
+			type = ATP_JE_CONTAINER;
+			break;
 		case ATP_CBOR_FALSE:
 			type = ATP_JE_FALSE;
 			break;
@@ -370,31 +380,71 @@ put_value(Image *im, Entries *entries, const AtpJsonbToken *first, const AtpJson
 			type = ATP_JE_NULL;
 			break;
 	}
-	if (entries != NULL)
-		add_entry(im, entries, type, im->len - start);
+	put_entry(entries, i, type, start, out);
+	return out;
+}
+
+/*
+ * A map or list; *next becomes the token behind it.  It is called by itself as
+ * deep as the reader let the input nest, ATP_CBOR_DEPTH_DEFAULT.
+ */
+static uint8_t *
+put_container(uint8_t *out, const AtpJsonbToken **next)
+{
+	const AtpJsonbToken *token = (*next)++;
+	const uint32_t n = token->len;
+
+	if (token->kind == ATP_CBOR_ARRAY)
+	{
+		Entries		entries = begin(out, ATP_JB_ARRAY | n, n);
+
+		out = entries.values;
+		for (uint32_t i = 0; i < n; i++)
+			out = put_value(out, &entries, i, next);
+	}
+	else
+	{
+		Entries		entries = begin(out, ATP_JB_OBJECT | n, 2 * n);
+		uint8_t    *key = entries.values;	/* all keys, and then all values */
+
+		out = key + token->u;
+		for (uint32_t i = 0; i < n; i++)
+		{
+			const AtpJsonbToken *text = (*next)++;
+			uint8_t    *end = put_text(key, text->ptr, text->len);
+
+			put_entry(&entries, i, ATP_JE_STRING, key, end);
+			key = end;
+			out = put_value(out, &entries, n + i, next);
+		}
+	}
+	return out;
 }
 
 size_t
 atp_jsonb_build(const AtpJsonbToken *token, uint8_t *out)
 {
-	Image		im = {out, HEAD};
+	const AtpJsonbToken *next = token;
+	uint8_t    *end;
 
 	switch ((AtpCborKind) token->kind)
 	{
 		case ATP_CBOR_ARRAY:
 		case ATP_CBOR_MAP:
+			end = put_container(out + HEAD, &next);
+			break;
 		case ATP_CBOR_BYTES:
 		case ATP_CBOR_LINK:
-			put_value(&im, NULL, token, token);
+			end = put_special(out + HEAD, token);
 			break;
 		default:
 			{
-				Entries		entries = begin(&im, ATP_JB_ARRAY | ATP_JB_SCALAR | 1, 1);
+				Entries		entries = begin(out + HEAD, ATP_JB_ARRAY | ATP_JB_SCALAR | 1, 1);
 
-				put_value(&im, &entries, token, token);
+				end = put_value(entries.values, &entries, 0, &next);
 				break;
 			}
 	}
-	put_varsize(&im, 0, im.len);
-	return im.len;
+	put_varsize(out, (size_t) (end - out));
+	return (size_t) (end - out);
 }

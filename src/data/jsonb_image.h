@@ -5,10 +5,10 @@
  *		constants are the server's own is asserted in jsonb_write.c.
  *
  * It works in two steps.  atp_jsonb_scan() reads the input strictly, once,
- * into an array of tokens of the caller's and adds up how much room the result
- * takes; atp_jsonb_build() writes it, an object's keys before its values, as
- * jsonb wants them.  DAG-CBOR's canonical order of keys is jsonb's own, so
- * nothing is sorted.
+ * into an array of tokens of the caller's, one for each item, and adds up how
+ * much room the result takes, and each object's keys; so atp_jsonb_build() can
+ * write an object's keys before its values, as jsonb wants them, both at once.
+ * DAG-CBOR's canonical order of keys is jsonb's own, so nothing is sorted.
  */
 #ifndef ATP_JSONB_IMAGE_H
 #define ATP_JSONB_IMAGE_H
@@ -35,11 +35,10 @@ typedef struct AtpJsonbToken
 	union
 	{
 		const uint8_t *ptr;		/* text, bytes, link */
-		uint64_t	u;			/* as in AtpCborItem */
+		uint64_t	u;			/* integer: as in AtpCborItem; map: length of its keys */
 	};
 	uint32_t	len;			/* bytes of ptr; members or pairs */
-	uint32_t	kind:4;			/* AtpCborKind */
-	uint32_t	next:28;		/* container: the token after its last member */
+	uint32_t	kind;			/* AtpCborKind */
 } AtpJsonbToken;
 
 #define ATP_JSONB_TOKENS_MAX	(1 << 26)	/* 1 GB of tokens */
@@ -48,14 +47,19 @@ typedef struct AtpJsonbToken
 typedef void (*AtpPauseFn) (void);
 
 /*
- * *n is the number of tokens.  Errors are those of the reader, and
- * ATP_E_DATA_FLOAT, ATP_E_JSON_NUL, ATP_E_JSON_AMBIGUOUS; ATP_E_JSON_SIZE when
- * jsonb cannot hold as much; and when there is nothing else, ATP_E_JSON_TOKENS:
- * cap is less than *n, with which the caller may try again.
+ * *n is the number of tokens.  Errors are those of the reader.  When it has none,
+ * those of what jsonb cannot hold: the first ATP_E_DATA_FLOAT, ATP_E_JSON_NUL or
+ * ATP_E_JSON_AMBIGUOUS; then ATP_E_JSON_SIZE, which may come earlier; and when there is
+ * nothing else, ATP_E_JSON_TOKENS: cap is less than *n, with which the caller may try again.
  */
 extern AtpErr atp_jsonb_scan(const uint8_t *buf, size_t len,
 							 AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
 							 size_t *n, size_t *room, size_t *at);
+
+/* The same of what has to be a record: the errors of core/record.h are as the reader's. */
+extern AtpErr atp_jsonb_scan_record(const uint8_t *buf, size_t len,
+									AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
+									size_t *n, size_t *room, size_t *at);
 
 /*
  * Write the value that token[0] begins, varlena header included; out has the

@@ -35,8 +35,12 @@ check_for_interrupts(void)
 	CHECK_FOR_INTERRUPTS();
 }
 
-Jsonb *
-atp_jsonb_from_dagcbor(const uint8_t *buf, size_t len, AtpErr *err, size_t *at)
+/* atp_jsonb_scan() or its like */
+typedef AtpErr (*ScanFn) (const uint8_t *buf, size_t len, AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
+						  size_t *n, size_t *room, size_t *at);
+
+static Jsonb *
+convert(ScanFn scan, AtpBytes bytes, AtpErr *err, size_t *at)
 {
 	AtpJsonbToken stack[STACK_TOKENS];
 	AtpJsonbToken *token = stack;
@@ -44,11 +48,11 @@ atp_jsonb_from_dagcbor(const uint8_t *buf, size_t len, AtpErr *err, size_t *at)
 	size_t		room;
 	Jsonb	   *result = NULL;
 
-	*err = atp_jsonb_scan(buf, len, token, STACK_TOKENS, check_for_interrupts, &n, &room, at);
+	*err = scan(bytes.ptr, bytes.len, token, STACK_TOKENS, check_for_interrupts, &n, &room, at);
 	if (*err == ATP_E_JSON_TOKENS)
 	{
 		token = palloc_extended(n * sizeof(AtpJsonbToken), MCXT_ALLOC_HUGE);
-		*err = atp_jsonb_scan(buf, len, token, n, check_for_interrupts, &n, &room, at);
+		*err = scan(bytes.ptr, bytes.len, token, n, check_for_interrupts, &n, &room, at);
 	}
 	if (*err == ATP_OK)
 	{
@@ -58,4 +62,16 @@ atp_jsonb_from_dagcbor(const uint8_t *buf, size_t len, AtpErr *err, size_t *at)
 	if (token != stack)
 		pfree(token);
 	return result;
+}
+
+Jsonb *
+atp_jsonb_from_dagcbor(AtpBytes value, AtpErr *err, size_t *at)
+{
+	return convert(atp_jsonb_scan, value, err, at);
+}
+
+Jsonb *
+atp_jsonb_from_record(AtpBytes block, AtpErr *err, size_t *at)
+{
+	return convert(atp_jsonb_scan_record, block, err, at);
 }

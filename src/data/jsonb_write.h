@@ -16,7 +16,9 @@
  * with *err and *at set.  ATP_E_JSON_NUL and ATP_E_JSON_AMBIGUOUS mean that
  * the bytes are valid but that jsonb cannot hold them (D28).
  */
-extern Jsonb *atp_jsonb_from_dagcbor(const uint8_t *buf, size_t len,
-									 AtpErr *err, size_t *at);
+extern Jsonb *atp_jsonb_from_dagcbor(AtpBytes value, AtpErr *err, size_t *at);
+
+/* The same of a record: what is not one (core/record.h) is not valid. */
+extern Jsonb *atp_jsonb_from_record(AtpBytes block, AtpErr *err, size_t *at);
 
 #endif							/* ATP_JSONB_WRITE_H */

@@ -13,7 +13,6 @@
 #include "common/hashfn.h"
 #include "core/frame.h"
 #include "core/printable.h"
-#include "core/record.h"
 #include "core/tid.h"
 #include "data/jsonb_write.h"
 #include "miscadmin.h"
@@ -91,25 +90,33 @@ atp_dead_letter(AtpBatch *batch, const char *stage, const AtpEvent *event, AtpEr
 	return letter;
 }
 
+/* What atp_jsonb_from_dagcbor() or its like has made of data. */
+static AtpErr
+keep(AtpBytes data, AtpErr err, bool keep_raw, const Jsonb *value, bytea **raw)
+{
+	/* D28: valid, but not for jsonb */
+	bool		unfit = err == ATP_E_JSON_NUL || err == ATP_E_JSON_AMBIGUOUS;
+
+	*raw = unfit || (keep_raw && value != NULL) ? atp_varlena(data.ptr, data.len) : NULL;
+	return unfit ? ATP_OK : err;
+}
+
 AtpErr
 atp_make_jsonb(AtpBytes data, bool keep_raw, Jsonb **value, bytea **raw, size_t *at)
 {
-	AtpErr		err = ATP_OK;
-	bool		unfit;
+	AtpErr		err;
 
-	*value = atp_jsonb_from_dagcbor(data.ptr, data.len, &err, at);
-	/* D28: valid, but not for jsonb */
-	unfit = *value == NULL && (err == ATP_E_JSON_NUL || err == ATP_E_JSON_AMBIGUOUS);
-	*raw = unfit || (keep_raw && *value != NULL) ? atp_varlena(data.ptr, data.len) : NULL;
-	return *value != NULL || unfit ? ATP_OK : err;
+	*value = atp_jsonb_from_dagcbor(data, &err, at);
+	return keep(data, err, keep_raw, *value, raw);
 }
 
 AtpErr
 atp_make_record(AtpBytes block, bool keep_raw, Jsonb **value, bytea **raw, size_t *at)
 {
-	AtpErr		err = atp_record_check(block.ptr, block.len, at);
+	AtpErr		err;
 
-	return err == ATP_OK ? atp_make_jsonb(block, keep_raw, value, raw, at) : err;
+	*value = atp_jsonb_from_record(block, &err, at);
+	return keep(block, err, keep_raw, *value, raw);
 }
 
 AtpSigned *

@@ -9,8 +9,8 @@
 
 #include "agree.h"
 #include "core/commit_check.h"
-#include "core/record.h"
 #include "core/repos_message.h"
+#include "protocol/record.h"
 
 #define CHECK_CAP	128
 

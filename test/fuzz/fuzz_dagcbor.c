@@ -8,8 +8,8 @@
 
 #include "core/cbor_write.h"
 #include "core/dagcbor.h"
-#include "core/record.h"
 #include "protocol/cbor.h"
+#include "protocol/record.h"
 #include "tiny_cbor.h"
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

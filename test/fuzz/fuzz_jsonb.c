@@ -3,14 +3,16 @@
  *		The jsonb writer: its image, of just the size it asked for, must read
  *		back as the value that it was made of.  The reader of images here knows
  *		the layout from utils/jsonb.h, and checks every offset and every pad.
+ *		What jsonb cannot hold is DAG-CBOR all the same; and to check a record in
+ *		the same go must come to the same as to check it before.
  */
 #include <stdlib.h>
 
 #include "core/cid.h"
 #include "core/dagcbor.h"
+#include "data/jsonb_image.h"
 #include "protocol/cbor.h"
-/* not in src/core, so that the test build does not know it */
-#include "data/jsonb_image.c"
+#include "protocol/record.h"
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -174,6 +176,7 @@ check_value(const Part *p, AtpCborReader *r)
 			check_numeric(p, item.kind == ATP_CBOR_NINT, item.u);
 			return;
 		case ATP_CBOR_TEXT:
+			need(!item.has_nul && memchr(item.str.ptr, 0, item.str.len) == NULL);
 			check_text(p, item.str.ptr, item.str.len);
 			return;
 		case ATP_CBOR_BYTES:
@@ -198,9 +201,26 @@ check_value(const Part *p, AtpCborReader *r)
 	}
 }
 
-static void
-no_pause(void)
+static bool
+is_unfit(AtpErr err)
 {
+	return err == ATP_E_DATA_FLOAT || err == ATP_E_JSON_NUL || err == ATP_E_JSON_AMBIGUOUS;
+}
+
+/* As a record: its own fault comes first, and then that of the value. */
+static void
+check_record(const uint8_t *data, size_t size, AtpErr value_err, size_t value_at)
+{
+	size_t		n;
+	size_t		room;
+	size_t		at;
+	AtpErr		err = atp_jsonb_scan_record(data, size, NULL, 0, atp_no_pause, &n, &room, &at);
+
+	need(at <= size);
+	if (atp_record_check(data, size, &at) == ATP_OK)
+		need(err == value_err && at == value_at && err != ATP_E_DATA_FLOAT);
+	else
+		need(err != ATP_E_JSON_TOKENS && (err == ATP_E_DATA_FLOAT || !is_unfit(err)));
 }
 
 /* The scan tells how many tokens there are, and needs no more memory than for these. */
@@ -210,17 +230,20 @@ scan(const uint8_t *data, size_t size, AtpJsonbToken **tokens, size_t *room)
 	size_t		n;
 	size_t		again;
 	size_t		at;
-	AtpErr		err = atp_jsonb_scan(data, size, NULL, 0, no_pause, &n, room, &at);
+	size_t		other_at;
+	AtpErr		err = atp_jsonb_scan(data, size, NULL, 0, atp_no_pause, &n, room, &at);
 
 	need(at <= size && err != ATP_OK);
+	need((atp_cbor_check(data, size, ATP_CBOR_DEPTH_DEFAULT, &other_at) == ATP_OK) == (err == ATP_E_JSON_TOKENS || is_unfit(err)));
+	check_record(data, size, err, at);
 	if (err != ATP_E_JSON_TOKENS)
 		return err;
 	need(n > 0 && n <= size);
 	*tokens = malloc(n * sizeof(AtpJsonbToken));
 	need(*tokens != NULL);
-	need(atp_jsonb_scan(data, size, *tokens, n - 1, no_pause, &again, room, &at) == ATP_E_JSON_TOKENS);
+	need(atp_jsonb_scan(data, size, *tokens, n - 1, atp_no_pause, &again, room, &at) == ATP_E_JSON_TOKENS);
 	need(again == n);
-	return atp_jsonb_scan(data, size, *tokens, n, no_pause, &again, room, &at);
+	return atp_jsonb_scan(data, size, *tokens, n, atp_no_pause, &again, room, &at);
 }
 
 int
@@ -232,12 +255,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint8_t    *image;
 	size_t		room;
 	size_t		len;
-	size_t		at;
 	AtpErr		err = scan(data, size, &tokens, &room);
 
 	if (err != ATP_OK)
 		return 0;
-	need(atp_cbor_check(data, size, ATP_CBOR_DEPTH_DEFAULT, &at) == ATP_OK);
 	image = malloc(room);
 	need(image != NULL);
 	memset(image, 0xee, room);	/* so that what is not written shows */

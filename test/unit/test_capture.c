@@ -6,10 +6,10 @@
 #include "core/cbor_write.h"
 #include "core/dagcbor.h"
 #include "core/json_dagcbor.h"
-#include "core/record.h"
 #include "protocol/cbor.h"
 #include "protocol/json_write.h"
 #include "hex.h"
+#include "protocol/record.h"
 #include "repo.h"
 
 typedef struct Count

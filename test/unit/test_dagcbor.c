@@ -255,6 +255,92 @@ small_buffer(void)
 	free(buf);
 }
 
+/* The length of the character at s, from what Unicode says of code points; 0: there is none. */
+static size_t
+character(const uint8_t *s, size_t n)
+{
+	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+	size_t		len = s[0] < 0x80 ? 1 : s[0] >> 5 == 6 ? 2 : s[0] >> 4 == 14 ? 3 : s[0] >> 3 == 30 ? 4 : 0;
+	uint32_t	code = len == 1 ? s[0] : s[0] & 0x7f >> len;
+
+	if (len == 0 || len > n)
+		return 0;
+	for (size_t i = 1; i < len; i++)
+	{
+		if (s[i] >> 6 != 2)
+			return 0;
+		code = code << 6 | (s[i] & 0x3f);
+	}
+	return code >= least[len] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff) ? len : 0;
+}
+
+/* A text of n bytes, read as an item: what is valid of it, and has it U+0000? */
+static bool
+is_read_right(const uint8_t *s, size_t n)
+{
+	uint8_t    *buf = malloc(n + 3);	/* no longer, so that sanitizers see what reads on */
+	AtpCborWriter w = {.buf = buf, .cap = n + 3};
+	AtpCborReader r;
+	AtpCborItem item;
+	AtpErr		err;
+	size_t		valid = 0;
+	size_t		at;
+	bool		right;
+
+	atp_cbor_put_text(&w, (const char *) s, n);
+	w.buf = realloc(buf, w.len);
+	while (valid < n && character(s + valid, n - valid) > 0)
+		valid += character(s + valid, n - valid);
+	atp_cbor_init(&r, w.buf, w.len, 1);
+	err = atp_cbor_next(&r, &item, &at);
+	if (valid == n)
+		right = err == ATP_OK && item.str.len == n && item.has_nul == (memchr(s, 0, n) != NULL);
+	else
+		right = err == ATP_E_CBOR_UTF8 && at == w.len - n + valid;
+	free(w.buf);
+	return right;
+}
+
+/* B-08, B-30: each byte at each place, and whatever four bytes may be about a character. */
+static void
+texts(void)
+{
+	static const uint8_t tails[] = {0x00, 0x01, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc2, 0xff};
+	const size_t ntails = sizeof(tails);
+	unsigned	wrong = 0;
+
+	for (size_t n = 1; n <= 40; n++)
+	{
+		for (size_t i = 0; i < n; i++)
+		{
+			for (unsigned byte = 0; byte < 256; byte++)
+			{
+				uint8_t		s[40];
+
+				memset(s, 'a', n);
+				s[n / 2] = 1;
+				s[i] = (uint8_t) byte;
+				wrong += !is_read_right(s, n);
+			}
+		}
+	}
+	ok(wrong == 0, "one strange byte in texts of 1 to 40: %u read wrong", wrong);
+
+	wrong = 0;
+	for (size_t k = 0; k < 256 * ntails * ntails * ntails; k++)
+	{
+		uint8_t		s[12] = "abcdefghijk";
+		size_t		from = k % 3 * 4;
+
+		s[from] = (uint8_t) (k / (ntails * ntails * ntails));
+		s[from + 1] = tails[k / (ntails * ntails) % ntails];
+		s[from + 2] = tails[k / ntails % ntails];
+		s[from + 3] = tails[k % ntails];
+		wrong += !is_read_right(s, sizeof(s));
+	}
+	ok(wrong == 0, "any four bytes: %u read wrong", wrong);
+}
+
 static void
 items(void)
 {
@@ -292,5 +378,6 @@ main(void)
 	writer();
 	small_buffer();
 	items();
+	texts();
 	return done_testing();
 }

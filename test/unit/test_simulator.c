@@ -7,9 +7,9 @@
  */
 #include <secp256k1.h>
 
-#include "core/record.h"
 #include "protocol/commit_write.h"
 #include "protocol/mst_build.h"
+#include "protocol/record.h"
 #include "unit.h"
 #include "repo.h"
 
