@@ -33,6 +33,7 @@
 #include "tables/distributed.h"
 #include "tables/heap.h"
 #include "tables/heap_partitions.h"
+#include "tables/heap_place.h"
 #include "tables/heap_triggers.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -66,7 +67,9 @@ struct AtpHeap
 	/* of a keyed table */
 	IndexScanDesc scan;
 	ScanKeyData key;
+	BlockNumber nblocks;		/* of the table, whose end nobody can cut off */
 	TupleTableSlot *found;
+	TupleTableSlot *changed;
 };
 
 /*
@@ -180,7 +183,9 @@ begin_scan(AtpHeap *d)
 		equal = get_opfamily_member(index->rd_opfamily[0], type, type, BTEqualStrategyNumber);
 		ScanKeyEntryInitialize(&d->key, 0, 1, BTEqualStrategyNumber, InvalidOid,
 							   index->rd_indcollation[0], get_opcode(equal), (Datum) 0);
+		d->nblocks = RelationGetNumberOfBlocks(d->rel);
 		d->found = table_slot_create(d->rel, NULL);
+		d->changed = MakeSingleTupleTableSlot(RelationGetDescr(d->rel), &TTSOpsHeapTuple);
 		d->scan = atp_index_beginscan(d->rel, index, GetActiveSnapshot(), 1);
 		return true;
 	}
@@ -282,6 +287,8 @@ insert_slots(AtpHeap *d, ResultRelInfo *result, TupleTableSlot **slots, int n)
 		check_constraints(d, result, slots[i]);
 	table_multi_insert(result->ri_RelationDesc, slots, n, d->estate->es_output_cid, 0, NULL);
 	MemoryContextSwitchTo(old);
+	for (int i = 0; i < n && d->table->keyed; i++)
+		atp_place_note(RelationGetRelid(d->rel), (struct varlena *) DatumGetPointer(slots[i]->tts_values[d->attnums[0] - 1]), &slots[i]->tts_tid);
 	for (int i = 0; i < n && result->ri_NumIndices > 0; i++)
 	{
 		bool		duplicate = false;
@@ -395,46 +402,96 @@ atp_heap_insert(AtpHeap *d, const AtpRows *rows)
 	atp_triggers_end(&d->triggers);
 }
 
-bool
-atp_heap_find(AtpHeap *d, Datum key, ItemPointer place, Datum *values, bool *nulls)
+static bool
+same_key(Datum a, Datum b)
+{
+	const struct varlena *x = (const struct varlena *) DatumGetPointer(a);
+	const struct varlena *y = (const struct varlena *) DatumGetPointer(b);
+
+	return !VARATT_IS_EXTERNAL(x) && !VARATT_IS_COMPRESSED(x) && VARSIZE_ANY_EXHDR(x) == VARSIZE_ANY_EXHDR(y) &&
+		memcmp(VARDATA_ANY(x), VARDATA_ANY(y), VARSIZE_ANY_EXHDR(x)) == 0;
+}
+
+/* Is the row with this key, as of now, where it was last?  The key is unique: then it is no other one. */
+static bool
+find_there(AtpHeap *d, Datum key)
+{
+	int			first = d->attnums[0] - 1;
+	ItemPointerData place;
+
+	if (!atp_place_guess(RelationGetRelid(d->rel), (struct varlena *) DatumGetPointer(key), &place) ||
+		ItemPointerGetBlockNumber(&place) >= d->nblocks ||
+		!table_tuple_fetch_row_version(d->rel, &place, GetActiveSnapshot(), d->found))
+		return false;
+	slot_getallattrs(d->found);
+	return !d->found->tts_isnull[first] && same_key(d->found->tts_values[first], key);
+}
+
+static bool
+find_by_index(AtpHeap *d, Datum key)
 {
 	d->key.sk_argument = key;
 	index_rescan(d->scan, &d->key, 1, NULL, 0);
 	if (!index_getnext_slot(d->scan, ForwardScanDirection, d->found))
 		return false;
-	*place = d->found->tts_tid;
-	for (int c = 0; c < d->ncolumns; c++)
-		values[c] = slot_getattr(d->found, d->attnums[c], &nulls[c]);
+	atp_place_note(RelationGetRelid(d->rel), (struct varlena *) DatumGetPointer(key), &d->found->tts_tid);
 	return true;
 }
 
-void
-atp_heap_update(AtpHeap *d, ItemPointer places, const AtpRows *rows)
+bool
+atp_heap_find(AtpHeap *d, Datum key, ItemPointer place, Datum *values, bool *nulls)
 {
-	TupleTableSlot *slot = slot_of(d, 0);
-	MemoryContext old = MemoryContextSwitchTo(GetPerTupleMemoryContext(d->estate));
-
-	CheckCmdReplicaIdentity(d->rel, CMD_UPDATE);
-	for (int row = 0; row < rows->n; row++)
+	if (!find_there(d, key) && !find_by_index(d, key))
+		return false;
+	*place = d->found->tts_tid;
+	slot_getallattrs(d->found);
+	for (int c = 0; c < d->ncolumns; c++)
 	{
-		TM_FailureData failure;
-		LockTupleMode mode;
-		AtpUpdateIndexes indexes;
-
-		CHECK_FOR_INTERRUPTS();
-		/* seen by our snapshot, so it is still there, whatever became of it */
-		if (!table_tuple_fetch_row_version(d->rel, &places[row], SnapshotAny, d->found))
-			elog(ERROR, "a row of table \"%s\" has vanished", d->table->name);
-		slot_getallattrs(d->found);
-		ExecClearTuple(slot);
-		fill_slot(d, slot, rows, row, d->found->tts_values, d->found->tts_isnull);
-		check_constraints(d, d->result, slot);
-		if (table_tuple_update(d->rel, &places[row], slot, GetCurrentCommandId(true), GetActiveSnapshot(),
-							   InvalidSnapshot, true, &failure, &mode, &indexes) != TM_Ok)
-			conflict(d);
-		atp_update_index_tuples(d->result, slot, d->estate, indexes);
-		ResetPerTupleExprContext(d->estate);
+		values[c] = d->found->tts_values[d->attnums[c] - 1];
+		nulls[c] = d->found->tts_isnull[d->attnums[c] - 1];
 	}
+	return true;
+}
+
+/*
+ * The new version stays on its page, if it can: the indexes need no entry then.  Only who reads by an index
+ * takes the dead away.  The page is that of the row that was found, whose values must not be needed any more.
+ */
+static void
+make_room(AtpHeap *d)
+{
+	bool		unused;
+	HeapTuple	tuple = ExecFetchSlotHeapTuple(d->changed, true, &unused);
+	Buffer		buffer = ((BufferHeapTupleTableSlot *) d->found)->buffer;
+
+	if (PageGetHeapFreeSpace(BufferGetPage(buffer)) < MAXALIGN(tuple->t_len))
+		heap_page_prune_opt(d->rel, buffer);
+}
+
+void
+atp_heap_update(AtpHeap *d, ItemPointer place, const AtpRows *row)
+{
+	MemoryContext old = MemoryContextSwitchTo(GetPerTupleMemoryContext(d->estate));
+	TM_FailureData failure;
+	LockTupleMode mode;
+	AtpUpdateIndexes indexes;
+
+	CHECK_FOR_INTERRUPTS();
+	CheckCmdReplicaIdentity(d->rel, CMD_UPDATE);
+	/* seen by our snapshot, so it is still there, whatever became of it */
+	if (!table_tuple_fetch_row_version(d->rel, place, SnapshotAny, d->found))
+		elog(ERROR, "a row of table \"%s\" has vanished", d->table->name);
+	slot_getallattrs(d->found);
+	ExecClearTuple(d->changed);
+	fill_slot(d, d->changed, row, 0, d->found->tts_values, d->found->tts_isnull);
+	check_constraints(d, d->result, d->changed);
+	make_room(d);
+	if (table_tuple_update(d->rel, place, d->changed, GetCurrentCommandId(true), GetActiveSnapshot(),
+						   InvalidSnapshot, true, &failure, &mode, &indexes) != TM_Ok)
+		conflict(d);
+	atp_place_note(RelationGetRelid(d->rel), (struct varlena *) DatumGetPointer(row->values[0]), &d->changed->tts_tid);
+	atp_update_index_tuples(d->result, d->changed, d->estate, indexes);
+	ResetPerTupleExprContext(d->estate);
 	MemoryContextSwitchTo(old);
 }
 
@@ -446,6 +503,7 @@ atp_heap_close(AtpHeap *d)
 	{
 		index_endscan(d->scan);
 		ExecDropSingleTupleTableSlot(d->found);
+		ExecDropSingleTupleTableSlot(d->changed);
 	}
 	for (int i = 0; i < d->nslots; i++)
 		ExecDropSingleTupleTableSlot(d->slots[i]);

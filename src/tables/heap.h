@@ -33,8 +33,8 @@ extern void atp_heap_insert(AtpHeap *heap, const AtpRows *rows);
  */
 extern bool atp_heap_find(AtpHeap *heap, Datum key, ItemPointer place, Datum *values, bool *nulls);
 
-/* Replace rows that were found, in this order; a conflict if one has changed since. */
-extern void atp_heap_update(AtpHeap *heap, ItemPointer places, const AtpRows *rows);
+/* Replace a row that was found by this one, the first; a conflict if it has changed since. */
+extern void atp_heap_update(AtpHeap *heap, ItemPointer place, const AtpRows *row);
 extern void atp_heap_close(AtpHeap *heap);
 
 #endif							/* ATP_HEAP_H */

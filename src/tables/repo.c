@@ -10,6 +10,7 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "core/did.h"
 #include "executor/spi.h"
 #include "injection.h"
 #include "stream/recent.h"
@@ -214,14 +215,28 @@ compare_repos(const void *a, const void *b)
 
 typedef struct EventDid
 {
+	uint64		abbrev;			/* tells most of them apart */
 	struct varlena *did;
 	int			event;
 } EventDid;
 
+static EventDid
+did_of(const AtpEvent *event, int index)
+{
+	const uint8_t *stored = (const uint8_t *) VARDATA_ANY(event->did);
+
+	return (EventDid) {atp_did_abbrev(stored, VARSIZE_ANY_EXHDR(event->did)), event->did, index};
+}
+
 static int
 compare_event_dids(const void *a, const void *b)
 {
-	return atp_compare_dids(((const EventDid *) a)->did, ((const EventDid *) b)->did);
+	const EventDid *x = a;
+	const EventDid *y = b;
+
+	if (x->abbrev != y->abbrev)
+		return x->abbrev < y->abbrev ? -1 : 1;
+	return atp_compare_dids(x->did, y->did);
 }
 
 AtpRepoState *
@@ -404,7 +419,7 @@ atp_repos_load(AtpApply *apply, int lo, int hi)
 	s->endpoint = cstring_to_text(apply->sub->ep->scope);
 	for (int i = lo; i < hi; i++)
 		if (!events[i].ignored)
-			dids[n++] = (EventDid) {events[i].did, i - lo};
+			dids[n++] = did_of(&events[i], i - lo);
 	if (n == 0)
 		return s;
 	qsort(dids, n, sizeof(EventDid), compare_event_dids);
@@ -458,45 +473,65 @@ note_recents(AtpRepos *s)
 	}
 }
 
-void
-atp_repos_store(AtpRepos *s)
+static AtpRows *
+rows_for(const AtpRepos *s, int n)
 {
-	AtpRows    *changed = atp_rows_of(s->apply->statements, &atp_repo_table, s->nrepos);
-	AtpRows    *added = atp_rows_of(s->apply->statements, &atp_repo_table, s->nrepos);
-	ItemPointer places = palloc(sizeof(ItemPointerData) * Max(s->nrepos, 1));
+	return atp_rows_of(s->apply->statements, &atp_repo_table, n);
+}
+
+static void
+store_directly(AtpRepos *s)
+{
+	AtpRows    *changed = rows_for(s, 1);
+	AtpRows    *added = rows_for(s, s->nrepos);
 
 	for (int i = 0; i < s->nrepos; i++)
 	{
 		AtpRepoState *repo = &s->repos[i];
 
-		repo->updated_at = GetCurrentTransactionStartTimestamp();
 		if (!repo->found)
 			put_repo(s, added, repo);
 		else if (repo->changed)
 		{
-			places[changed->n] = repo->place;
+			changed->n = 0;
 			put_repo(s, changed, repo);
+			atp_heap_update(s->heap, &repo->place, changed);
 		}
 	}
-	if (s->heap != NULL)
-	{
-		atp_heap_update(s->heap, places, changed);
-		atp_heap_insert(s->heap, added);
-		atp_heap_close(s->heap);
-	}
-	else if (changed->n > 0)
-	{
-		Datum		args[lengthof(columns)];
+	atp_heap_insert(s->heap, added);
+	atp_heap_close(s->heap);
+}
 
-		atp_rows_bind(changed, args);
-		if (atp_execute(s->apply->statements, &statements[SET_REPOS], args, NULL) < changed->n &&
-			atp_target_is_distributed(s->apply->statements, &atp_repo_table))
-			ereport(ERROR,
-					(errcode(ATP_ERRCODE_STOP),
-					 errmsg("rows of table \"%s.repo\" were not written", atp_target(s->apply->statements)),
-					 errdetail("They were locked before, on the servers that Citus keeps them on.")));
-		SPI_freetuptable(SPI_tuptable);
-	}
+static void
+store_by_statement(AtpRepos *s)
+{
+	AtpRows    *changed = rows_for(s, s->nrepos);
+	Datum		args[lengthof(columns)];
+
+	for (int i = 0; i < s->nrepos; i++)
+		if (s->repos[i].changed)
+			put_repo(s, changed, &s->repos[i]);
+	if (changed->n == 0)
+		return;
+	atp_rows_bind(changed, args);
+	if (atp_execute(s->apply->statements, &statements[SET_REPOS], args, NULL) < changed->n &&
+		atp_target_is_distributed(s->apply->statements, &atp_repo_table))
+		ereport(ERROR,
+				(errcode(ATP_ERRCODE_STOP),
+				 errmsg("rows of table \"%s.repo\" were not written", atp_target(s->apply->statements)),
+				 errdetail("They were locked before, on the servers that Citus keeps them on.")));
+	SPI_freetuptable(SPI_tuptable);
+}
+
+void
+atp_repos_store(AtpRepos *s)
+{
+	for (int i = 0; i < s->nrepos; i++)
+		s->repos[i].updated_at = GetCurrentTransactionStartTimestamp();
+	if (s->heap != NULL)
+		store_directly(s);
+	else
+		store_by_statement(s);
 	if (s->apply->shared)
 		note_recents(s);
 	/* V-27: an audit tells */

@@ -1,0 +1,116 @@
+# 295_row_places.pl
+#		The consumer looks for a repository's row where it was last: found there,
+#		it is not looked for by the index; and whatever became of it and of its
+#		place meanwhile, what is written is the repository's row and no other one.
+#		F-03.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = make_node(
+	'row_places', conf => <<'CONF');
+autovacuum = off
+CONF
+
+# Rows of a and b are known before, and then they change; that of c is new.
+my @before  = ('a 1 +x', 'b 1 +x');
+my @after   = ('a 2 +y', 'c 1 +x', 'b 2 +y');
+my $capture = make_capture('steps.py', @before, @after);
+my $last    = @before + @after;
+my ($a, $b, $z) = map { "did = '" . did($_) . "'" } 'a', 'b', 'z';
+my $server = AtprotoTest::Server->start($capture);
+
+# Between what a consumer applies before and after; returns where the rows were before.
+sub between
+{
+	my ($name, @statements) = @_;
+
+	start_over();
+	$server->restart('--hold-at', @before + 1);
+	query(subscribe_sql('s', $server, cursor => 0));
+	wait_for_seq($node, 's', scalar @before);
+	my $there = query('SELECT did, ctid FROM atproto.repo ORDER BY did');
+	query($_) foreach @statements;
+	$server->release;
+	wait_for_seq($node, 's', $last);
+	tables_match($node, $capture, "$name: the tables are what the oracle says", modes => [ 'record', 'repo' ]) if $name ne 'another';
+	is(query('SELECT count(*) FROM atproto.dead_letter'), '0', "$name: nothing was refused");
+	return $there;
+}
+
+my $scans   = q{SELECT sum(idx_scan) FROM pg_stat_user_indexes WHERE indexrelname = 'repo_pkey'};
+my $written = q{SELECT n_tup_ins + n_tup_upd FROM pg_stat_user_tables WHERE relname = 'repo'};
+query('SELECT pg_stat_reset()');
+between('nothing');
+wait_for("SELECT ($written) = 5");
+is(query($scans), '3', 'nothing: only those that are new are looked for by the index');
+
+between('changed', 'UPDATE atproto.repo SET host = host');
+between('removed', "DELETE FROM atproto.repo WHERE $a");
+between('vacuumed', "DELETE FROM atproto.repo WHERE $a", 'VACUUM atproto.repo');
+between('emptied', 'TRUNCATE atproto.repo');
+between('written anew', 'VACUUM FULL atproto.repo');
+
+# each where the other one was
+my $there = between(
+	'swapped', 'CREATE TABLE was AS SELECT * FROM atproto.repo ORDER BY ctid DESC', 'DELETE FROM atproto.repo',
+	'VACUUM atproto.repo', 'INSERT INTO atproto.repo SELECT * FROM was', 'CREATE TABLE swapped AS SELECT did, ctid AS at FROM atproto.repo');
+my %at = map { split /\|/ } split /\n/, query('SELECT did, at FROM swapped');
+my %was = map { split /\|/ } split /\n/, $there;
+is_deeply([ @at{ sort keys %at } ], [ reverse @was{ sort keys %was } ], 'swapped: they were');
+
+# another row where that of a was
+$there = between(
+	'another', "DELETE FROM atproto.repo WHERE $a", 'VACUUM atproto.repo',
+	"INSERT INTO atproto.repo (did, host) VALUES ('" . did('z') . "', 'z')", "CREATE TABLE stayed AS SELECT ctid AS at, r.* FROM atproto.repo r WHERE $z");
+is(query("SELECT at FROM stayed"), +{ map { split /\|/ } split /\n/, $there }->{ did('a') }, 'another: it lies there');
+is(query("SELECT count(*) FROM (SELECT ctid, r.* FROM atproto.repo r WHERE $z INTERSECT SELECT * FROM stayed) t"), '1', 'another: it stays as it is');
+query("DELETE FROM atproto.repo WHERE $z");
+tables_match($node, $capture, 'another: the tables are what the oracle says', modes => [ 'record', 'repo' ]);
+
+# --- a state that says that nothing is to be written, and does not any more ---
+
+$capture = make_capture('steps.py', 'a 1 +x', 'a deactivated', 'a 2 +y');
+$server = AtprotoTest::Server->start($capture, '--hold-at', 3);
+start_over();
+query(subscribe_sql('s', $server, cursor => 0));
+wait_for_seq($node, 's', 2);
+query('UPDATE atproto.repo SET active = true');
+$server->release;
+wait_for_seq($node, 's', 3);
+is(query("SELECT count(*) FROM atproto.record WHERE rkey = 'y'"), '1', 'active again: its commit counts');
+
+# --- room for the new version, where only the consumer reads the page ---
+
+my $name = join '.', ('n' x 60) x 3, 'test';
+my @long = ("a is $name", "b is $name", map { ("a $_ +x$_", "b $_ +x$_") } 1 .. 30);
+my @batches = map { 2 * $_ + 1 } 1 .. $#long / 2;
+$capture = make_capture('steps.py', @long);
+$server  = AtprotoTest::Server->start($capture, map { ('--hold-at', $_) } @batches);
+start_over();
+query('SELECT pg_stat_reset()');
+query(subscribe_sql('s', $server, cursor => 0));
+foreach my $batch (@batches)
+{
+	wait_for_seq($node, 's', $batch - 1);
+	$server->release;
+}
+wait_for_seq($node, 's', scalar @long);
+my $updates = @long - 2;
+# the first commit of each makes it synchronized, and that is what an index's condition asks for
+my $hot     = $updates - 2;
+wait_for("SELECT ($written) = " . @long);
+is(query(q{SELECT n_tup_upd, n_tup_hot_upd, pg_relation_size(relid) FROM pg_stat_user_tables WHERE relname = 'repo'}),
+	"$updates|$hot|8192", 'every new version stays on the page of the old one, where there is room when the dead are gone');
+tables_match($node, $capture, 'the tables are what the oracle says', modes => [ 'record', 'repo' ]);
+unlike(slurp_file($node->logfile), qr/ERROR|WARNING/, 'nothing of it was an error to anybody');
+
+$node->stop;
+done_testing();
