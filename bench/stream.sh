@@ -39,6 +39,7 @@ WORKERS=${WORKERS:-1 2 3 1/hash 1/links 1/validate 1/full 2/full}
 PG_CONFIG=${PG_CONFIG:-pg_config}
 bin=$("$PG_CONFIG" --bindir)
 root=$(cd "$(dirname "$0")/.." && pwd)
+. "$root/bench/figures"
 python=/usr/bin/python3		# Debian's, which has cbor2
 work=$(mktemp -d /tmp/atpb.XXXXXX)
 
@@ -116,9 +117,6 @@ start_server() {	# CAPTURE [OPTION]...
 	port=$(cat "$work/port")
 }
 
-# A process's CPU time, in seconds, from a line of /proc/PID/stat.
-cpu_seconds() { sed 's/.*) //' | awk -v hz="$(getconf CLK_TCK)" '{print ($12 + $13) / hz}'; }
-
 # Every account's key is known, as if it had been looked up just now.
 known() {
 	sql -o /dev/null <<SQL
@@ -189,9 +187,6 @@ SQL
 	seconds=$(sed -nE 's/^Time: ([0-9.]+) ms.*/\1/p' <<<"$out" | awk '{print $1 / 1000}')
 	cpu=$(grep -v ^Time <<<"$out" | cpu_seconds)
 }
-
-median() { printf '%s\n' "$@" | sort -g | sed -n "$((($# + 1) / 2))p"; }
-spread() { printf '%s\n' "$@" | sort -g | sed -n '1p;$p' | paste -sd' ' | awk '{printf "%.2f to %.2f", $1, $2}'; }
 
 # The largest private memory of a process of the consumer during one run more, in MB.  (Not
 # Private_* of smaps: that has shared buffers that no other process maps, too.)

@@ -14,6 +14,7 @@ SECONDS_LIVE=${SECONDS_LIVE:-20}
 RUNS=${RUNS:-3}
 root=$(cd "$(dirname "$0")/.." && pwd)
 . "$root/bench/server"
+. "$root/bench/figures"
 
 start_server <<X
 shared_preload_libraries = 'atproto'
@@ -60,7 +61,7 @@ at() {	# SEQ
 # CPU time of the consumers of these subscriptions so far, in seconds.
 cpu() {	# PATTERN
 	for pid in $("${PSQL[@]}" -c "SELECT pid FROM pg_stat_activity WHERE application_name ~ '^atproto ($1)\$'"); do
-		sed 's/.*) //' "/proc/$pid/stat" | awk -v hz="$(getconf CLK_TCK)" '{print ($12 + $13) / hz}'
+		cpu_seconds <"/proc/$pid/stat"
 	done | awk '{s += $1} END {print s}'
 }
 
@@ -70,8 +71,6 @@ empty() {
 	"${PSQL[@]}" -o /dev/null -c "TRUNCATE atproto.record, atproto.repo" -c CHECKPOINT
 	stop_servers
 }
-
-median() { printf '%s\n' "$@" | sort -g | sed -n "$((($# + 1) / 2))p"; }
 
 # Sets used: CPU time of so many subscriptions at once.
 follow() {	# N LAST OPTIONS
