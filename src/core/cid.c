@@ -83,6 +83,15 @@ atp_cid_is_blessed(const uint8_t *bytes, size_t n)
 		(bytes[1] == ATP_CID_CODEC_DAG_CBOR || bytes[1] == ATP_CID_CODEC_RAW);
 }
 
+bool
+atp_cid_is_raw(AtpBytes bytes)
+{
+	AtpCid		cid;
+	size_t		at;
+
+	return atp_cid_check(bytes.ptr, bytes.len, &cid, &at) == ATP_OK && cid.codec == ATP_CID_CODEC_RAW;
+}
+
 /* Value of a base32 digit, or -1. */
 static inline int
 base32_value(char c)

@@ -37,6 +37,9 @@ atp_cid_is_node(AtpBytes cid)
 	return atp_cid_is_blessed(cid.ptr, cid.len) && cid.ptr[1] == ATP_CID_CODEC_DAG_CBOR;
 }
 
+/* What a blob is named by (B-26). */
+extern bool atp_cid_is_raw(AtpBytes cid);
+
 /* Text to binary (out: ATP_CID_MAX bytes, *on its length) and back. */
 extern AtpErr atp_cid_parse(const char *restrict s, size_t n, uint8_t *restrict out, size_t *on, size_t *at);
 extern size_t atp_cid_format(const uint8_t *restrict bytes, size_t n, char *restrict out);	/* ATP_CID_TEXT_MAX */

@@ -289,11 +289,7 @@ atp_cbor_head(const uint8_t *p, size_t n, AtpCborHead *item)
 void
 atp_cbor_init(AtpCborReader *r, const uint8_t *buf, size_t len, unsigned max_depth)
 {
-	r->buf = buf;
-	r->len = len;
-	r->pos = 0;
-	r->depth = 0;
-	r->max_depth = max_depth < ATP_CBOR_DEPTH_MAX ? max_depth : ATP_CBOR_DEPTH_MAX;
+	atp_cbor_begin(r, buf, len, max_depth);
 }
 
 AtpErr

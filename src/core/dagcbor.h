@@ -63,7 +63,8 @@ typedef struct AtpCborReader
 	size_t		pos;			/* first byte not yet read */
 	unsigned	depth;			/* open containers */
 	unsigned	max_depth;
-	AtpCborLevel level[ATP_CBOR_DEPTH_MAX];
+	AtpCborLevel now;			/* the innermost of them; at depth 0 something without end */
+	AtpCborLevel outer[ATP_CBOR_DEPTH_MAX]; /* what it is in, by depth */
 } AtpCborReader;
 
 extern void atp_cbor_init(AtpCborReader *r, const uint8_t *buf, size_t len, unsigned max_depth);

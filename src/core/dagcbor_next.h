@@ -1,15 +1,16 @@
 /*
  * dagcbor_next.h
  *		atp_cbor_next() itself, for those who look at every item of a record: put
- *		into their loop, it keeps reader and item in registers, which takes half
- *		the time off.  All others call it.
+ *		into their loop, it keeps reader and item in registers, as long as nobody
+ *		is given their addresses.  All others call it.
  *
- * Nearly all items have a head of one to three bytes that is easy to read; the
- * others are left to libcbor (dagcbor.c).
+ * Nearly all items are easy to read: they have a head of one to three bytes, or are
+ * links to what SHA-256 names, or false, true or null.  The others are left to libcbor (dagcbor.c).
  */
 #ifndef ATP_DAGCBOR_NEXT_H
 #define ATP_DAGCBOR_NEXT_H
 
+#include "cid.h"
 #include "dagcbor.h"
 #include "utf8.h"
 
@@ -30,15 +31,34 @@ typedef struct AtpCborHead
  */
 extern AtpErr atp_cbor_head(const uint8_t *p, size_t n, AtpCborHead *head);
 
-/* The same for an item that is easy to read; false: it is not. */
+/* The same for an item that is easy to read (a tag 42 whose CID is a usual one, too: B-05); false: it is not. */
 static ATP_INTO_THE_LOOP bool
 atp_cbor_easy_head(const uint8_t *p, size_t n, AtpCborHead *head)
 {
+	static const char link[] = "\xd8\x2a\x58\x25\x00";
+	const size_t link_size = sizeof(link) - 1;
+
 	_Static_assert(ATP_CBOR_UINT == 0 && ATP_CBOR_NINT == 1 && ATP_CBOR_BYTES == 2 && ATP_CBOR_TEXT == 3 &&
 				   ATP_CBOR_ARRAY == 4 && ATP_CBOR_MAP == 5, "kinds are CBOR's major types");
 
 	if (p[0] >= 0xc0)
-		return false;
+	{
+		if (p[0] >= 0xf4 && p[0] <= 0xf6)
+		{
+			static const AtpCborKind kinds[] = {ATP_CBOR_FALSE, ATP_CBOR_TRUE, ATP_CBOR_NULL};
+
+			*head = (AtpCborHead) {.kind = kinds[p[0] - 0xf4], .size = 1};
+			return true;
+		}
+		if (n < link_size + ATP_CID_BLESSED_LEN || memcmp(p, link, link_size) != 0 ||
+			!atp_cid_is_blessed(p + link_size, ATP_CID_BLESSED_LEN))
+			return false;
+		head->kind = ATP_CBOR_LINK;
+		head->u = ATP_CID_BLESSED_LEN;
+		head->ptr = p + link_size;
+		head->size = link_size + ATP_CID_BLESSED_LEN;
+		return true;
+	}
 	head->kind = p[0] >> 5;
 	head->u = p[0] & 0x1f;
 	head->size = 1;
@@ -65,6 +85,18 @@ atp_cbor_easy_head(const uint8_t *p, size_t n, AtpCborHead *head)
 		head->size += head->u;
 	}
 	return true;
+}
+
+/* atp_cbor_init() */
+static ATP_INTO_THE_LOOP void
+atp_cbor_begin(AtpCborReader *r, const uint8_t *buf, size_t len, unsigned max_depth)
+{
+	r->buf = buf;
+	r->len = len;
+	r->pos = 0;
+	r->depth = 0;
+	r->max_depth = max_depth < ATP_CBOR_DEPTH_MAX ? max_depth : ATP_CBOR_DEPTH_MAX;
+	r->now = (AtpCborLevel) {.left = UINT64_MAX};
 }
 
 /* An item by itself, with no regard to the containers around it. */
@@ -99,8 +131,10 @@ atp_cbor_read_item(AtpCborReader *r, AtpCborItem *item, size_t *at)
 			item->str = (AtpBytes) {head.ptr, head.u};
 			if (!atp_is_short_plain(head.ptr, head.u))
 			{
-				size_t		valid = atp_utf8_valid(head.ptr, head.u, &item->has_nul);
+				bool		has_nul = false;
+				size_t		valid = atp_utf8_valid(head.ptr, head.u, &has_nul);
 
+				item->has_nul = has_nul;
 				if (valid != head.u)
 				{
 					*at = (size_t) (head.ptr - r->buf) + valid;
@@ -129,35 +163,25 @@ atp_cbor_read_item(AtpCborReader *r, AtpCborItem *item, size_t *at)
 	return ATP_OK;
 }
 
-/*
- * B-04: keys are text, and ascend by length, then bytes.  Pointer and length are
- * copied one by one: to copy them together, the processor would have to wait
- * until both have been stored.
- */
+/* B-04: keys are text, and ascend by length, then bytes.  *last becomes this one. */
 static ATP_INTO_THE_LOOP AtpErr
-atp_cbor_check_key(AtpCborLevel *level, const AtpCborItem *item)
+atp_cbor_check_key(AtpBytes *last, const AtpCborItem *item)
 {
-	const uint8_t *ptr;
-	size_t		len;
-
 	if (item->kind != ATP_CBOR_TEXT)
 		return ATP_E_CBOR_KEY;
-	ptr = item->str.ptr;
-	len = item->str.len;
-	if (level->key.ptr != NULL && len <= level->key.len)
+	if (last->ptr != NULL && item->str.len <= last->len)
 	{
 		int			cmp;
 
-		if (len < level->key.len)
+		if (item->str.len < last->len)
 			return ATP_E_CBOR_KEY_ORDER;
-		cmp = memcmp(level->key.ptr, ptr, len);
+		cmp = memcmp(last->ptr, item->str.ptr, last->len);
 		if (cmp == 0)
 			return ATP_E_CBOR_KEY_TWICE;
 		if (cmp > 0)
 			return ATP_E_CBOR_KEY_ORDER;
 	}
-	level->key.ptr = ptr;
-	level->key.len = len;
+	*last = item->str;
 	return ATP_OK;
 }
 
@@ -165,43 +189,31 @@ static ATP_INTO_THE_LOOP AtpErr
 atp_cbor_read_next(AtpCborReader *r, AtpCborItem *item, size_t *at)
 {
 	AtpErr		err = atp_cbor_read_item(r, item, at);
-	bool		is_last = false;	/* of its container */
 
 	if (err != ATP_OK)
 		return err;
-	if (r->depth > 0)
+	if (r->now.is_map && r->now.left % 2 == 0)
 	{
-		AtpCborLevel *level = &r->level[r->depth - 1];
-
-		if (level->is_map && level->left % 2 == 0)
-		{
-			if ((err = atp_cbor_check_key(level, item)) != ATP_OK)
-				return err;
-			item->is_key = true;
-		}
-		is_last = --level->left == 0;
+		if ((err = atp_cbor_check_key(&r->now.key, item)) != ATP_OK)
+			return err;
+		item->is_key = true;
 	}
+	r->now.left--;
 	if (item->kind == ATP_CBOR_ARRAY || item->kind == ATP_CBOR_MAP)
 	{
 		if (r->depth >= r->max_depth)
 			return ATP_E_CBOR_DEPTH;
 		if (item->u > 0)
 		{
-			AtpCborLevel *level = &r->level[r->depth++];
-
-			level->is_map = item->kind == ATP_CBOR_MAP;
-			level->left = level->is_map ? 2 * item->u : item->u;
-			level->key.ptr = NULL;
+			r->outer[r->depth++] = r->now;
+			r->now.is_map = item->kind == ATP_CBOR_MAP;
+			r->now.left = r->now.is_map ? 2 * item->u : item->u;
+			r->now.key.ptr = NULL;
 			return ATP_OK;
 		}
 	}
-	if (is_last)
-	{
-		do
-		{
-			r->depth--;
-		} while (r->depth > 0 && r->level[r->depth - 1].left == 0);
-	}
+	while (r->now.left == 0)
+		r->now = r->outer[--r->depth];
 	return ATP_OK;
 }
 

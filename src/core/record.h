@@ -5,7 +5,7 @@
  *		top-level map with a non-empty $type, well-formed blobs, limits.
  *
  * Who reads a record shows each item to atp_record_see(), so that it is read once
- * whatever else is made of it.
+ * whatever else is made of it; all is put into that loop (dagcbor_next.h).
  *
  * An empty key is no error, though B-24 has it so: the reference server lets
  * such records in and sends them on.
@@ -17,6 +17,7 @@
 #ifndef ATP_RECORD_H
 #define ATP_RECORD_H
 
+#include "cid.h"
 #include "dagcbor.h"
 
 #define ATP_RECORD_MAX			1000000 /* bytes, B-28, D22 */
@@ -50,30 +51,53 @@ atp_record_view(AtpRecordView *view, size_t n)
 	return n <= ATP_RECORD_MAX ? ATP_OK : ATP_E_RECORD_SIZE;
 }
 
-/* Only few keys mean anything to the data model. */
-static inline bool
-atp_record_knows(AtpBytes key)
+/* A value stands under a key; only few keys mean anything to the data model. */
+static inline AtpErr
+atp_record_value_of(AtpRecordMap *map, AtpBytes key, const AtpCborItem *value)
 {
+	bool		is_text = value->kind == ATP_CBOR_TEXT && value->str.len > 0;
+
 	switch (key.len)
 	{
 		case 3:
-			return memcmp(key.ptr, "ref", 3) == 0;
+			if (memcmp(key.ptr, "ref", 3) == 0)
+				map->ref = value->kind == ATP_CBOR_LINK && atp_cid_is_raw(value->str);
+			break;
 		case 4:
-			return memcmp(key.ptr, "size", 4) == 0;
+			if (memcmp(key.ptr, "size", 4) == 0)
+				map->size = value->kind == ATP_CBOR_UINT;	/* D24: 0 is one */
+			break;
 		case 5:
-			return memcmp(key.ptr, "$type", 5) == 0;
+			if (memcmp(key.ptr, "$type", 5) == 0)
+			{
+				if (!is_text)
+					return ATP_E_DATA_TYPE;
+				map->has_type = true;
+				map->is_blob = value->str.len == 4 && memcmp(value->str.ptr, "blob", 4) == 0;
+			}
+			break;
 		case 8:
-			return memcmp(key.ptr, "mimeType", 8) == 0;
-		default:
-			return false;
+			if (memcmp(key.ptr, "mimeType", 8) == 0)
+				map->mime = is_text;
+			break;
 	}
+	return ATP_OK;
 }
 
-/* The value of one of these. */
-extern AtpErr atp_record_known_field(AtpRecordMap *map, AtpBytes key, const AtpCborItem *value);
-
-/* B-26, at the end of a map that is a blob. */
-extern AtpErr atp_record_blob_end(const AtpRecordMap *map);
+/* B-26 */
+static inline AtpErr
+atp_record_blob(const AtpRecordMap *map)
+{
+	if (!map->is_blob)
+		return ATP_OK;
+	if (!map->ref)
+		return ATP_E_BLOB_REF;
+	if (!map->mime)
+		return ATP_E_BLOB_MIME;
+	if (!map->size)
+		return ATP_E_BLOB_SIZE;
+	return ATP_OK;
+}
 
 /* The item that a reader, which was at depth "before", has just read.  *at is where its fault is. */
 static inline AtpErr
@@ -96,8 +120,7 @@ atp_record_see(AtpRecordView *view, const AtpCborItem *item, unsigned before, un
 		return ATP_E_DATA_INTEGER;
 	if (view->key.ptr != NULL)
 	{
-		if (atp_record_knows(view->key) &&
-			(err = atp_record_known_field(&view->maps[before], view->key, item)) != ATP_OK)
+		if ((err = atp_record_value_of(&view->maps[before], view->key, item)) != ATP_OK)
 			return err;
 		view->key.ptr = NULL;
 	}
@@ -115,7 +138,7 @@ atp_record_see(AtpRecordView *view, const AtpCborItem *item, unsigned before, un
 	{
 		const AtpRecordMap *map = &view->maps[before];
 
-		if (map->is_blob && (err = atp_record_blob_end(map)) != ATP_OK)
+		if ((err = atp_record_blob(map)) != ATP_OK)
 		{
 			*at = map->at;
 			return err;

@@ -70,6 +70,15 @@ atp_utf8_valid(const uint8_t *s, size_t n, bool *has_nul)
 			}
 			i += 8;
 		}
+		/* what is left of them lies in the last eight */
+		if (n - i < 8 && n >= 8)
+		{
+			uint64_t	word;
+
+			memcpy(&word, s + n - 8, 8);
+			if (atp_utf8_unplain(word) == 0)
+				return n;
+		}
 		for (; i < n && s[i] < 0x80; i++)
 		{
 			if (s[i] == 0)

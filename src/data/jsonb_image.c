@@ -101,10 +101,9 @@ read_tokens(const uint8_t *buf, size_t len, bool is_record, AtpJsonbToken *token
 	AtpJsonbToken *open[ATP_CBOR_DEPTH_DEFAULT + 1];	/* containers, by depth */
 	AtpJsonbToken unkept;		/* beyond cap they are only counted */
 
-	*at = 0;
 	if (is_record && (err = atp_record_view(&view, len)) != ATP_OK)
 		return err;
-	atp_cbor_init(&r, buf, len, ATP_CBOR_DEPTH_DEFAULT);
+	atp_cbor_begin(&r, buf, len, ATP_CBOR_DEPTH_DEFAULT);
 	do
 	{
 		AtpJsonbToken *t = count < cap ? &token[count] : &unkept;
@@ -153,14 +152,22 @@ AtpErr
 atp_jsonb_scan(const uint8_t *buf, size_t len, AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
 			   size_t *n, size_t *room, size_t *at)
 {
-	return read_tokens(buf, len, false, token, cap, pause, n, room, at);
+	size_t		here = 0;		/* need not be in memory, as *at is */
+	AtpErr		err = read_tokens(buf, len, false, token, cap, pause, n, room, &here);
+
+	*at = here;
+	return err;
 }
 
 AtpErr
 atp_jsonb_scan_record(const uint8_t *buf, size_t len, AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
 					  size_t *n, size_t *room, size_t *at)
 {
-	return read_tokens(buf, len, true, token, cap, pause, n, room, at);
+	size_t		here = 0;		/* need not be in memory, as *at is */
+	AtpErr		err = read_tokens(buf, len, true, token, cap, pause, n, room, &here);
+
+	*at = here;
+	return err;
 }
 
 /* --- writing: each function gives the end of what it has written --- */

@@ -51,6 +51,7 @@ fault("cbor-map-count", "core/dagcbor_next.h", "if (head.u > left / 2)", "if (he
 fault("cbor-depth", "core/dagcbor_next.h", "if (r->depth >= r->max_depth)", "if (r->depth > r->max_depth)", "unit/test_dagcbor")
 fault("cbor-minus-zero", "core/dagcbor.c", "!isfinite(value) || (value == 0 && signbit(value))", "!isfinite(value)", "unit/test_dagcbor")
 fault("cbor-tag", "core/dagcbor.c", "if (item->u != TAG_LINK)", "if (item->u < TAG_LINK)", "unit/test_dagcbor")
+fault("cbor-easy-link", "core/dagcbor_next.h", "!atp_cid_is_blessed(p + link_size, ATP_CID_BLESSED_LEN)", "p[link_size] != 1", "unit/test_dagcbor")
 fault("cbor-tag-tag", "core/dagcbor.c", "if (head->what != HEAD_ITEM || item->kind", "if (item->kind", "unit/test_dagcbor")
 fault("cid-spare-bits", "core/cid.c", "if (nbits >= 5 || ", "if (nbits > 5 || ", "unit/test_cid")
 fault("cid-truncated", "core/cid.c", "if (digest_len > n - pos)", "if (digest_len > n)", "unit/test_cid")
@@ -131,8 +132,8 @@ fault("verify-cached-key", "signature.c", "if (slot->ctx == NULL || memcmp(slot-
 
 fault("record-size", "core/record.h", "n <= ATP_RECORD_MAX ?", "n < ATP_RECORD_MAX ?", "unit/test_record")
 fault("record-integer", "core/record.h", "item->u > INT64_MAX)", "item->u > (uint64_t) INT64_MAX + 1)", "unit/test_record")
-fault("record-blob-mime", "core/record.c", "if (!map->mime)", "if (!map->mime && !map->size)", "unit/test_record")
-fault("record-type", "core/record.c", "			if (!is_text)\n", "			if (!is_text && value->kind != ATP_CBOR_NULL)\n", "unit/test_record")
+fault("record-blob-mime", "core/record.h", "if (!map->mime)", "if (!map->mime && !map->size)", "unit/test_record")
+fault("record-type", "core/record.h", "				if (!is_text)\n", "				if (!is_text && value->kind != ATP_CBOR_NULL)\n", "unit/test_record")
 fault("commit-hashes", "core/car.c", "atp_car_verify(&block, sha256, ctx)) != ATP_OK", "atp_car_verify(&block, sha256, ctx)) == ATP_E_CAR_HASH_FUNCTION",
       "unit/test_repos", short=True)
 fault("commit-root", "core/commit_check.c", "else if (!bytes_equal(root.ptr, root.len, msg->commit.ptr, msg->commit.len))",
