@@ -10,7 +10,6 @@
  * operations undone (V-18), and then the signature verified, when a file says the keys
  * (the simulator's --directory).  What a stage takes is the difference between two medians of five runs.
  */
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -20,6 +19,7 @@
 #include "core/repos_message.h"
 #include "data/jsonb_image.h"
 #include "protocol/record.h"
+#include "sha256.h"
 #include "signature.h"
 
 #define RUNS		5
@@ -48,8 +48,6 @@ typedef enum Stage
 
 static Frame *frames;
 static size_t nframes;
-static EVP_MD *md;
-static EVP_MD_CTX *md_ctx;
 static AtpReposMessage msg;
 static AtpCarBlock blocks[BLOCKS_CAP];
 static uint32_t slots[2 * BLOCKS_CAP];
@@ -69,15 +67,6 @@ die(const char *what)
 }
 
 static void
-sha256(void *ctx, const uint8_t *data, size_t len, uint8_t out[32])
-{
-	if (EVP_DigestInit_ex(md_ctx, md, NULL) != 1 ||
-		EVP_DigestUpdate(md_ctx, data, len) != 1 ||
-		EVP_DigestFinal_ex(md_ctx, out, NULL) != 1)
-		die("SHA-256");
-}
-
-static void
 run_hashes(const Frame *f)
 {
 	AtpFrame	frame;
@@ -93,7 +82,7 @@ run_hashes(const Frame *f)
 	{
 		uint8_t		out[32];
 
-		sha256(NULL, block.data.ptr, block.data.len, out);
+		atp_sha256(NULL, block.data.ptr, block.data.len, out);
 		nblocks++;
 	}
 }
@@ -110,7 +99,7 @@ verify(const AtpCarIndex *index, const uint8_t key[ATP_MULTIKEY_LEN])
 
 	if (block == NULL || block->data.len > sizeof bytes ||
 		atp_sig_cut(block->data.ptr, block->data.len, false, &w, &sig, &at) != ATP_OK ||
-		atp_sig_verify(key, w.buf, w.len, sig, sha256, NULL, atp_signature_verify, NULL) != ATP_OK)
+		atp_sig_verify(key, w.buf, w.len, sig, atp_sha256, NULL, atp_signature_verify, NULL) != ATP_OK)
 		die("a signature is wrong");
 }
 
@@ -137,8 +126,8 @@ run_stages(const Frame *f, Stage last)
 	index.cap = index.nslots / 2;
 	memset(slots, 0, index.nslots * sizeof(slots[0]));
 	if (last >= INVERSION)
-		atp_invert_begin(&inversion, nodes, atp_invert_room(msg.blocks.len, msg.nops), sha256, NULL);
-	if (atp_commit_invert(&msg, &index, last >= INVERSION ? &inversion : NULL, sha256, NULL, &at) != ATP_OK)
+		atp_invert_begin(&inversion, nodes, atp_invert_room(msg.blocks.len, msg.nops), atp_sha256, NULL);
+	if (atp_commit_invert(&msg, &index, last >= INVERSION ? &inversion : NULL, atp_sha256, NULL, &at) != ATP_OK)
 		die("invalid commit");
 	if (last == SIGNATURE)
 		verify(&index, f->key);
@@ -295,11 +284,9 @@ main(int argc, char **argv)
 
 	if (argc != 4 && argc != 5)
 		die("usage: frames CAPTURE MIN MAX [KEYS]");
-	md = EVP_MD_fetch(NULL, "SHA256", NULL);
-	md_ctx = EVP_MD_CTX_new();
 	nodes = malloc(atp_invert_room(ATP_BLOCKS_MAX, ATP_OPS_MAX));
-	if (md == NULL || md_ctx == NULL || nodes == NULL)
-		die("OpenSSL, or memory");
+	if (nodes == NULL)
+		die("out of memory");
 	total = load(argv[1], strtoul(argv[2], NULL, 10), strtoul(argv[3], NULL, 10));
 	if (argc == 5)
 		load_keys(argv[4]);

@@ -6,7 +6,6 @@
  * created, and goes over them many times, one stage further each time: the head, which is all that an event of
  * another slice takes; the record as DAG-CBOR; its CID.  A median of five runs each.
  */
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -14,6 +13,7 @@
 #include "core/jetstream_message.h"
 #include "core/json_dagcbor.h"
 #include "core/json_frame.h"
+#include "sha256.h"
 
 #define RUNS		5
 #define TEXTS_MAX	10000
@@ -22,13 +22,6 @@
 
 static AtpBytes texts[TEXTS_MAX];
 static size_t ntexts;
-static EVP_MD *md;
-
-static void
-sha256(void *ctx, const uint8_t *data, size_t n, uint8_t out[32])
-{
-	EVP_Digest(data, n, out, NULL, md, NULL);
-}
 
 /* One text, so far; false: it is no like, or not the one that its CID names. */
 static bool
@@ -49,7 +42,7 @@ take(AtpBytes text, int stages)
 	if (stages > 1 && atp_json_to_dagcbor(more.body.ptr, more.body.len, room, sizeof(room), &cbor, &at) != ATP_OK)
 		return false;
 	if (stages > 2)
-		atp_cid_of(ATP_CID_CODEC_DAG_CBOR, cbor.ptr, cbor.len, sha256, NULL, cid);
+		atp_cid_of(ATP_CID_CODEC_DAG_CBOR, cbor.ptr, cbor.len, atp_sha256, NULL, cid);
 	return stages < 3 || (msg.ops[0].cid.len == sizeof(cid) && memcmp(msg.ops[0].cid.ptr, cid, sizeof(cid)) == 0);
 }
 
@@ -109,7 +102,6 @@ main(int argc, char **argv)
 
 	if (f == NULL)
 		return 1;
-	md = EVP_MD_fetch(NULL, "SHA256", NULL);
 	read_texts(f);
 	if (ntexts == 0)
 		return 1;

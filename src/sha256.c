@@ -2,49 +2,25 @@
  * sha256.c
  *		SHA-256 for src/core, from OpenSSL.
  *
- * The digest is fetched once and the context is reused: that takes half of the
- * time of PostgreSQL's cryptohash functions on a block of 220 bytes, which look
- * the digest up for each of them.  Both live as long as the process does.
+ * Most of what is hashed are keys of trees, of one block of 64 bytes: so it is
+ * OpenSSL's own functions for this digest, which it calls deprecated, and not
+ * its interface for any digest.  Both take the processor's instructions for
+ * SHA-256 where there are any; the latter needs 67 ns instead of 48 for 32
+ * bytes, and 2 % more for 4 kB.  Nor can this fail, or need memory.
  */
 #include "postgres.h"
 
-#include <openssl/evp.h>
-#include <openssl/opensslv.h>
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include <openssl/sha.h>
 
 #include "sha256.h"
-
-static const EVP_MD *sha256_md = NULL;
-static EVP_MD_CTX *sha256_ctx = NULL;
-
-static void
-sha256_init(void)
-{
-#if OPENSSL_VERSION_NUMBER >= 0x30000000L
-	if (sha256_md == NULL)
-		sha256_md = EVP_MD_fetch(NULL, "SHA256", NULL);
-#else
-	sha256_md = EVP_sha256();
-#endif
-	if (sha256_md == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_EXTERNAL_ROUTINE_EXCEPTION),
-				 errmsg("OpenSSL does not offer SHA-256")));
-	sha256_ctx = EVP_MD_CTX_new();
-	if (sha256_ctx == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OUT_OF_MEMORY),
-				 errmsg("out of memory")));
-}
 
 void
 atp_sha256(void *ctx, const uint8_t *data, size_t len, uint8_t out[32])
 {
-	if (unlikely(sha256_ctx == NULL))
-		sha256_init();
-	if (EVP_DigestInit_ex(sha256_ctx, sha256_md, NULL) != 1 ||
-		EVP_DigestUpdate(sha256_ctx, data, len) != 1 ||
-		EVP_DigestFinal_ex(sha256_ctx, out, NULL) != 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_EXTERNAL_ROUTINE_EXCEPTION),
-				 errmsg("could not compute a SHA-256 digest")));
+	SHA256_CTX	state;
+
+	SHA256_Init(&state);
+	SHA256_Update(&state, data, len);
+	SHA256_Final(out, &state);
 }

@@ -7,7 +7,7 @@
 
 #include "core/atp.h"
 
-/* An AtpSha256Fn; ctx is not used.  Raises an error when OpenSSL fails. */
+/* An AtpSha256Fn; ctx is not used. */
 extern void atp_sha256(void *ctx, const uint8_t *data, size_t len, uint8_t out[32]);
 
 #endif							/* ATP_SHA256_H */
