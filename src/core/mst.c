@@ -29,8 +29,10 @@ atp_mst_height(const uint8_t *key, size_t n, AtpSha256Fn sha256, void *ctx)
 	unsigned	bits = 0;
 
 	sha256(ctx, key, n, digest);
-	while (bits < 256 && (digest[bits / 8] >> (7 - bits % 8) & 1) == 0)
-		bits++;
+	while (bits < 256 && digest[bits / 8] == 0)
+		bits += 8;
+	if (bits < 256)
+		bits += (unsigned) __builtin_clz(digest[bits / 8]) - 8 * (sizeof(int) - 1);
 	return bits / 2;
 }
 
@@ -39,6 +41,7 @@ atp_mst_height(const uint8_t *key, size_t n, AtpSha256Fn sha256, void *ctx)
 
 /* What a link to DAG-CBOR with SHA-256 begins with: only the digest follows. */
 #define NODE_LINK	"\xd8\x2a\x58\x25\x00\x01\x71\x12\x20"
+#define NODE_LINK_LEN	(sizeof(NODE_LINK) - 1 + 32)
 
 /*
  * A node's shape is fixed and DAG-CBOR has one encoding for everything: so most
@@ -46,14 +49,20 @@ atp_mst_height(const uint8_t *key, size_t n, AtpSha256Fn sha256, void *ctx)
  * item.  A fault is then ATP_E_MST_NODE, whatever a decoder would call it.
  */
 static inline bool
+is_node_link(const uint8_t *p, size_t left, AtpBytes *cid)
+{
+	if (left < NODE_LINK_LEN || memcmp(p, NODE_LINK, sizeof(NODE_LINK) - 1) != 0)
+		return false;
+	*cid = (AtpBytes) {p + NODE_LINK_LEN - ATP_CID_BLESSED_LEN, ATP_CID_BLESSED_LEN};
+	return true;
+}
+
+static inline bool
 read_node_link(AtpCborReader *r, AtpBytes *cid)
 {
-	size_t		start = r->pos + sizeof(NODE_LINK) - 1 - 4;
-
-	if (r->len - r->pos < sizeof(NODE_LINK) - 1 + 32 || !EXPECT(r, NODE_LINK))
+	if (!is_node_link(r->buf + r->pos, r->len - r->pos, cid))
 		return false;
-	*cid = (AtpBytes) {r->buf + start, ATP_CID_BLESSED_LEN};
-	r->pos += 32;
+	r->pos += NODE_LINK_LEN;
 	return true;
 }
 
@@ -64,26 +73,75 @@ read_subtree(AtpCborReader *r, AtpBytes *cid)
 	return EXPECT(r, "\xf6") || read_node_link(r, cid);
 }
 
-/* A head of one byte, or of two in its shortest form; what else it may be is the decoder's to say. */
+/*
+ * How long a head of one byte is, or of two in its shortest form; 0: what else it
+ * may be is the decoder's to say.
+ */
+static inline size_t
+short_head(const uint8_t *p, size_t left, uint8_t major, uint64_t *n)
+{
+	unsigned	info;
+
+	if (left == 0 || p[0] >> 5 != major)
+		return 0;
+	*n = info = p[0] & 31;
+	if (info < 24)
+		return 1;
+	if (info > 24 || left < 2)
+		return 0;
+	*n = p[1];
+	return *n < 24 ? 0 : 2;
+}
+
 static inline bool
 read_short_head(AtpCborReader *r, uint8_t major, uint64_t *n)
 {
-	const uint8_t *p = r->buf + r->pos;
-	size_t		left = r->len - r->pos;
+	size_t		len = short_head(r->buf + r->pos, r->len - r->pos, major, n);
 
-	if (left >= 1 && p[0] >> 5 == major && (p[0] & 31) < 24)
-	{
-		*n = p[0] & 31;
-		r->pos++;
-		return true;
-	}
-	if (left >= 2 && p[0] == (major << 5 | 24) && p[1] >= 24)
-	{
-		*n = p[1];
-		r->pos += 2;
-		return true;
-	}
-	return false;
+	r->pos += len;
+	return len > 0;
+}
+
+/*
+ * The entry that nearly all are, in one go: with short heads, and the CID of DAG-CBOR.
+ * False: it may still be one, and nothing has been read.
+ */
+static inline bool
+read_usual_entry(AtpCborReader *r, Entry *entry)
+{
+	const uint8_t *p = r->buf + r->pos;
+	const uint8_t *end = r->buf + r->len;
+	uint64_t	suffix;
+	size_t		n;
+
+	if (end - p < 3 || memcmp(p, "\xa4\x61k", 3) != 0)
+		return false;
+	p += 3;
+	if ((n = short_head(p, end - p, 2, &suffix)) == 0 || (size_t) (end - p) < n + suffix + 2)
+		return false;
+	p += n;
+	entry->suffix = (AtpBytes) {p, (size_t) suffix};
+	p += suffix;
+	if (memcmp(p, "\x61p", 2) != 0)
+		return false;
+	p += 2;
+	if ((n = short_head(p, end - p, 0, &entry->prefix)) == 0 || (size_t) (end - p) < n + 3)
+		return false;
+	p += n;
+	if (memcmp(p, "\x61t", 2) != 0)
+		return false;
+	p += 2;
+	entry->subtree = (AtpBytes) {NULL, 0};
+	if (*p == 0xf6)
+		p++;
+	else if (is_node_link(p, end - p, &entry->subtree))
+		p += NODE_LINK_LEN;
+	else
+		return false;
+	if (end - p < 2 || memcmp(p, "\x61v", 2) != 0 || !is_node_link(p + 2, end - p - 2, &entry->value))
+		return false;
+	r->pos = p + 2 + NODE_LINK_LEN - r->buf;
+	return true;
 }
 
 static inline AtpErr
@@ -128,6 +186,8 @@ read_entry(AtpCborReader *r, Entry *entry, size_t *at)
 	AtpErr		err;
 
 	*at = entry->at = r->pos;
+	if (read_usual_entry(r, entry))
+		return ATP_OK;
 	if (!EXPECT(r, "\xa4\x61k"))
 		return ATP_E_MST_NODE;
 	if ((err = read_suffix(r, &entry->suffix, at)) != ATP_OK)
@@ -312,6 +372,7 @@ begin(AtpMstWalk *walk, const AtpMstTree *tree, const AtpMstSource *source, bool
 	walk->visits = 0;
 	walk->depth = 0;
 	walk->last_len = 0;
+	walk->last_depth = 0;
 	*at = 0;
 	if ((err = push(walk, tree->root, HEIGHT_MAX, at)) != ATP_OK)
 		return err;
@@ -362,13 +423,16 @@ next_leaf(AtpMstWalk *walk, AtpMstLevel *level, AtpMstLeaf *leaf, size_t *at)
 		return err;
 	level->left--;
 	level->subtree = entry.subtree;
-	if (atp_mst_compare((AtpBytes) {level->key, level->key_len},
+	/* within one node it has been seen above: between nodes of one depth lies a key of one higher up */
+	if (walk->last_depth != walk->depth &&
+		atp_mst_compare((AtpBytes) {level->key, level->key_len},
 						(AtpBytes) {walk->last, walk->last_len}) <= 0)
 		return ATP_E_MST_ORDER;
 	if (atp_mst_height(level->key, level->key_len, walk->tree.sha256, walk->tree.ctx) != level->layer)
 		return ATP_E_MST_LAYER;
 	memcpy(walk->last, level->key, level->key_len);
 	walk->last_len = level->key_len;
+	walk->last_depth = walk->depth;
 	leaf->key = (AtpBytes) {walk->last, walk->last_len};
 	leaf->value = entry.value;
 	return ATP_OK;

@@ -59,8 +59,9 @@ typedef struct AtpMstWalk
 	AtpBytes	stub;			/* the CID of that node */
 	uint64_t	visits;			/* nodes read */
 	unsigned	depth;			/* levels in use */
+	unsigned	last_depth;		/* of the node whose key was delivered last; 0: none was */
 	size_t		last_len;
-	uint8_t		last[ATP_MST_KEY_MAX];	/* key delivered last */
+	uint8_t		last[ATP_MST_KEY_MAX];	/* that key */
 	AtpMstLevel level[ATP_MST_LEVELS_MAX];
 } AtpMstWalk;
 
