@@ -148,6 +148,8 @@ fault("commit-version", "core/commit.c", "value->u != 3", "value->u > 3", "unit/
 fault("mst-height", "core/mst.c", "return bits / 2;", "return (bits + 1) / 2;", "unit/test_mst")
 fault("mst-order", "core/mst.c", "walk->last_len}) <= 0)", "walk->last_len}) == 0)", "unit/test_mst", "unit/test_proofs")
 fault("commit-ops-order", "core/commit_check.c", "				lo = mid + 1;", "				lo = mid + 2;", "unit/test_proofs")
+fault("mst-usual-head", "core/mst.c", "return *n < 24 ? 0 : 2;", "return 2;", "unit/test_mst")
+fault("mst-last-depth", "core/mst.c", "if (walk->last_depth != walk->depth &&", "if (walk->last_depth > walk->depth &&", "unit/test_mst", "unit/test_proofs")
 fault("mst-gap-before", "core/mst.c", "	walk->gap = 0;\n	walk->visits = 0;", "	walk->visits = 0;", "unit/test_mst")
 fault("mst-key-prefix", "core/mst.c", "cmp : (a.len > b.len) - (a.len < b.len)", "cmp : (a.len > b.len)", "unit/test_mst")
 fault("mst-gap", "core/mst.c", "walk->gap = layer + 1;", "walk->gap = layer;", "unit/test_mst", "unit/test_proofs")

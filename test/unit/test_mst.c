@@ -407,11 +407,16 @@ broken_trees(void)
 static void
 not_nodes(void)
 {
+	/* an entry's subtree and value, and the node's left subtree */
+#define REST	"6174f66176d82a58250001711220" "0000000000000000000000000000000000000000000000000000000000000000" "616cf6"
 	static const char *const hex[] = {
 		"", "80", "a0", "a16165", "a2616580616c", "a2616580616c00", "a2616580616cf600",
 		"a26165f6616cf6", "a2616581a0616cf6", "a261659bffffffffffffffff616cf6",
-		"a2616581a4616b00617000", "a2616581a4616b4161617020", "a3616580616600616cf6"
+		"a2616581a4616b00617000", "a2616581a4616b4161617020", "a3616580616600616cf6",
+		/* heads that are too long: of k, of p */
+		"a2616581a4616b580161617000" REST, "a2616581a4616b416161701800" REST
 	};
+#undef REST
 
 	for (size_t i = 0; i < sizeof(hex) / sizeof(hex[0]); i++)
 	{
