@@ -67,15 +67,7 @@ typedef struct AtpCborReader
 	AtpCborLevel outer[ATP_CBOR_DEPTH_MAX]; /* what it is in, by depth */
 } AtpCborReader;
 
-static inline void
-atp_cbor_init(AtpCborReader *r, const uint8_t *buf, size_t len, unsigned max_depth)
-{
-	r->buf = buf;
-	r->len = len;
-	r->pos = 0;
-	r->depth = 0;
-	r->max_depth = max_depth < ATP_CBOR_DEPTH_MAX ? max_depth : ATP_CBOR_DEPTH_MAX;
-}
+extern void atp_cbor_init(AtpCborReader *r, const uint8_t *buf, size_t len, unsigned max_depth);
 
 /*
  * The next item.  ATP_E_CBOR_END when the buffer is used up at depth 0; before
