@@ -84,6 +84,30 @@
 	} while (0)
 #endif
 
+/*
+ * A table of one relation, of which the executor learns which columns an update writes: with its
+ * privileges since 16; and which partitions are not pruned, since 18.
+ */
+#if PG_VERSION_NUM >= 180000
+#define atp_init_range_table(estate, rte, infos) ExecInitRangeTable((estate), list_make1(rte), (infos), bms_make_singleton(1))
+#elif PG_VERSION_NUM >= 160000
+#define atp_init_range_table(estate, rte, infos) ExecInitRangeTable((estate), list_make1(rte), (infos))
+#endif
+#if PG_VERSION_NUM >= 160000
+#define atp_tell_updated(estate, rte, columns) \
+	do { \
+		List	   *infos_ = NIL; \
+		addRTEPermissionInfo(&infos_, (rte))->updatedCols = (columns); \
+		atp_init_range_table((estate), (rte), infos_); \
+	} while (0)
+#else
+#define atp_tell_updated(estate, rte, columns) \
+	do { \
+		(rte)->updatedCols = (columns); \
+		ExecInitRangeTable((estate), list_make1(rte)); \
+	} while (0)
+#endif
+
 /* How a row of the whole table is laid out in a partition; NULL: as there. */
 #if PG_VERSION_NUM >= 160000
 #define atp_map_to_partition(leaf, estate)	ExecGetRootToChildMap((leaf), (estate))

@@ -21,6 +21,7 @@
 #include "access/genam.h"
 #include "access/heapam.h"
 #include "access/nbtree.h"
+#include "access/sysattr.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/xact.h"
@@ -29,6 +30,7 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
+#include "parser/parse_relation.h"
 #include "rewrite/rewriteHandler.h"
 #include "tables/distributed.h"
 #include "tables/heap.h"
@@ -192,6 +194,26 @@ begin_scan(AtpHeap *d)
 	return false;
 }
 
+/*
+ * Of an update, the executor is told which columns it writes, as those of a statement: all but the key.  An index on
+ * one of them gets other entries then, among which it is not worth while to look for versions of one row.
+ */
+static void
+tell_updated(AtpHeap *d)
+{
+	RangeTblEntry *rte = makeNode(RangeTblEntry);
+	Bitmapset  *columns = NULL;
+
+	rte->rtekind = RTE_RELATION;
+	rte->relid = RelationGetRelid(d->rel);
+	rte->relkind = d->rel->rd_rel->relkind;
+	rte->rellockmode = RowExclusiveLock;
+	for (int c = 1; c < d->ncolumns; c++)
+		columns = bms_add_member(columns, d->attnums[c] - FirstLowInvalidHeapAttributeNumber);
+	atp_tell_updated(d->estate, rte, columns);
+	d->result->ri_RangeTableIndex = 1;
+}
+
 AtpHeap *
 atp_heap_open(AtpStatements *set, const AtpTable *table)
 {
@@ -230,6 +252,8 @@ atp_heap_open(AtpStatements *set, const AtpTable *table)
 		atp_heap_close(d);
 		return NULL;
 	}
+	if (table->keyed)
+		tell_updated(d);
 	if (rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
 		d->partitions = atp_partitions_open(d->result, d->estate);
 	return d;

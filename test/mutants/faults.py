@@ -319,6 +319,7 @@ fault("place-key", "tables/heap.c", "	return !d->found->tts_isnull[first] && sam
 fault("place-now", "tables/heap.c", "&place, GetActiveSnapshot(), d->found)", "&place, SnapshotAny, d->found)", "t/295_row_places")
 fault("place-end", "tables/heap.c", "		ItemPointerGetBlockNumber(&place) >= d->nblocks ||\n", "", "t/295_row_places")
 fault("place-room", "tables/heap.c", "		heap_page_prune_opt(d->rel, buffer);\n", "		return;\n", "t/295_row_places")
+fault("place-index", "tables/heap.c", "	if (table->keyed)\n		tell_updated(d);", "	if (table->keyed && d->ncolumns == 0)\n		tell_updated(d);", "t/295_row_places")
 fault("place-known", "tables/heap.c", "	if (!find_there(d, key) && !find", "	if ((!find_there(d, key) || d->nblocks > 0) && !find", "t/295_row_places")
 fault("partition-generated", "tables/heap_partitions.c", "rel->rd_rules == NULL && !has_generated_columns(rel)", "rel->rd_rules == NULL", "t/232_partitions")
 fault("partition-layout", "tables/heap_partitions.c", "	if (map != NULL)\n", "	if (map != NULL && p->routing == NULL)\n", "t/295_apply_paths")

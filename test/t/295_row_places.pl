@@ -110,6 +110,31 @@ wait_for("SELECT ($written) = " . @long);
 is(query(q{SELECT n_tup_upd, n_tup_hot_upd, pg_relation_size(relid) FROM pg_stat_user_tables WHERE relname = 'repo'}),
 	"$updates|$hot|8192", 'every new version stays on the page of the old one, where there is room when the dead are gone');
 tables_match($node, $capture, 'the tables are what the oracle says', modes => [ 'record', 'repo' ]);
+# --- an index on what changes: its entries are no versions of each other, those of the key are ---
+
+my @names = 'a' .. 'z';
+$capture = make_capture('steps.py', map { my $n = $_; map { "$_ $n +x" . $n } @names } 1 .. 60);
+$server  = AtprotoTest::Server->start($capture, map { ('--hold-at', $_ * @names + 1) } 1 .. 59);
+start_over();
+query('CREATE INDEX repo_rev ON atproto.repo (rev)');
+my $begin = query('SELECT pg_current_wal_insert_lsn()');
+query(subscribe_sql('s', $server, cursor => 0));
+foreach my $batch (1 .. 59)
+{
+	wait_for_seq($node, 's', $batch * @names);
+	$server->release;
+}
+wait_for_seq($node, 's', 60 * @names);
+my $end = query('SELECT pg_switch_wal()');
+my ($log) = run_command([ 'pg_waldump', '-p', $node->data_dir . '/pg_wal', '-r', 'Btree', '-s', $begin, '-e', $end ]);
+my %deletions = map {
+	my $file = query("SELECT pg_relation_filenode('atproto.$_')");
+	$_ => scalar(() = $log =~ m{desc: DELETE .*rel \d+/\d+/$file\b}g)
+} 'repo_pkey', 'repo_rev';
+cmp_ok($deletions{repo_pkey}, '>', 0, 'entries of dead versions are looked for where a page of the key is full');
+is($deletions{repo_rev}, 0, 'and not where an index has what changes');
+tables_match($node, $capture, 'index: the tables are what the oracle says', modes => [ 'record', 'repo' ]);
+
 unlike(slurp_file($node->logfile), qr/ERROR|WARNING/, 'nothing of it was an error to anybody');
 
 $node->stop;
