@@ -76,14 +76,14 @@ struct AtpHeap
 
 /*
  * No rule, policy or child that the rows would have to pass.  Rows are not looked for in
- * partitions: a keyed table has none.  Nor has it a trigger: those see statements insert a
- * row with its key alone, and set the rest of it.
+ * partitions: a keyed table has none.  Nor has it triggers that fire: those see statements
+ * insert a row with its key alone, before other tables get rows, and set the rest of it.
  */
 static bool
 is_plain(Relation rel, const AtpTable *table, bool *fires_each_row)
 {
 	*fires_each_row = atp_fires_each_row(rel->trigdesc);
-	if (table->keyed && rel->trigdesc != NULL)
+	if (table->keyed && !atp_is_only_referred_to(rel, get_attnum(RelationGetRelid(rel), table->columns[0].name)))
 		return false;
 	if (rel->rd_rel->relispartition || check_enable_rls(RelationGetRelid(rel), InvalidOid, true) == RLS_ENABLED)
 		return false;

@@ -7,10 +7,13 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_constraint.h"
 #include "catalog/pg_trigger.h"
 #include "executor/executor.h"
 #include "tables/heap_triggers.h"
+#include "utils/array.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 void
 atp_triggers_begin(AtpTriggers *t, EState *estate, ResultRelInfo *root)
@@ -41,6 +44,43 @@ atp_fires_each_row(const TriggerDesc *triggers)
 			return true;
 	}
 	return false;
+}
+
+/* A foreign key to this column alone, which is checked at the commit. */
+static bool
+refers_later(Oid constraint, AttrNumber column)
+{
+	HeapTuple	tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(constraint));
+	bool		later = false;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	if (((Form_pg_constraint) GETSTRUCT(tuple))->condeferred)
+	{
+		bool		isnull;
+		Datum		columns = SysCacheGetAttr(CONSTROID, tuple, Anum_pg_constraint_confkey, &isnull);
+		ArrayType  *array = isnull ? NULL : DatumGetArrayTypeP(columns);
+
+		later = array != NULL && ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array)) == 1 &&
+			*(int16 *) ARR_DATA_PTR(array) == column;
+	}
+	ReleaseSysCache(tuple);
+	return later;
+}
+
+bool
+atp_is_only_referred_to(Relation rel, AttrNumber column)
+{
+	const TriggerDesc *triggers = rel->trigdesc;
+
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+	{
+		const Trigger *trigger = &triggers->triggers[i];
+
+		if (RI_FKey_trigger_type(trigger->tgfoid) != RI_TRIGGER_PK || !refers_later(trigger->tgconstraint, column))
+			return false;
+	}
+	return true;
 }
 
 bool

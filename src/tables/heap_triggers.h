@@ -25,6 +25,12 @@ extern void atp_triggers_end(AtpTriggers *t);
 /* Does a trigger of users fire for each row that goes into this table? */
 extern bool atp_fires_each_row(const TriggerDesc *triggers);
 
+/*
+ * Are its triggers but those of foreign keys that refer to this column, and are checked at the commit?
+ * Where the column does not change they never fire, and what refers to a row may come before it.
+ */
+extern bool atp_is_only_referred_to(Relation rel, AttrNumber column);
+
 /* Is there one before a row of this table, or partition? */
 static inline bool
 atp_fires_before_row(const ResultRelInfo *result)

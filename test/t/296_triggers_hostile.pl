@@ -1,7 +1,6 @@
 # 296_triggers_hostile.pl
 #		Triggers of tables that new records go into directly: those that write into the same
-#		table, refuse rows, at once and at the commit, or pull the table away from under
-#		themselves.  E-43, B-29.
+#		table, or pull it away from under themselves.  E-43.
 
 use strict;
 use warnings FATAL => 'all';
@@ -45,33 +44,6 @@ foreach my $name (sort keys %writes)
 }
 both('copies on parts', "$PARTS; $writes{copies}");
 again();
-
-# --- triggers and keys that refuse rows, at once and at the commit ---
-
-my $refuse = q{IF hashtext(new.rkey::text) % 100 = 0 THEN RAISE 'not this one' USING DETAIL = new.rkey::text; END IF; RETURN new;};
-my %refusals = (
-	before => own($refuse, 'BEFORE INSERT ON record'),
-	after  => own($refuse, 'AFTER INSERT ON record'),
-	parts  => "$PARTS; " . own($refuse, 'AFTER INSERT ON record'),
-	later  => own($refuse, 'AFTER INSERT ON record DEFERRABLE INITIALLY DEFERRED') =~ s/CREATE TRIGGER/CREATE CONSTRAINT TRIGGER/r,
-	key    => q{CREATE TABLE allowed (collection nsid PRIMARY KEY); INSERT INTO allowed VALUES ('app.bsky.feed.like'), ('app.bsky.feed.post');
-		ALTER TABLE record ADD FOREIGN KEY (collection) REFERENCES allowed},
-	later_key => q{CREATE TABLE allowed (collection nsid PRIMARY KEY); INSERT INTO allowed VALUES ('app.bsky.feed.like'), ('app.bsky.feed.post');
-		ALTER TABLE record ADD FOREIGN KEY (collection) REFERENCES allowed DEFERRABLE INITIALLY DEFERRED});
-foreach my $name (sort keys %refusals)
-{
-	both("refused $name", $refusals{$name}, untold => 1);
-	cmp_ok(query("SELECT count(*) FROM atproto.dead_letter WHERE subscription = 'case_direct' AND stage = 'apply'"), '>', 0, "refused $name: there were such rows");
-	again();
-}
-
-# Foreign keys to the repositories hold, whichever comes first.
-foreach my $when ('', 'DEFERRABLE INITIALLY DEFERRED')
-{
-	both("refers $when", "ALTER TABLE record ADD FOREIGN KEY (did) REFERENCES repo $when");
-	is(query('SELECT count(*) FROM atproto.dead_letter'), '0', "refers $when: nothing was refused");
-	again();
-}
 
 # --- triggers that are disabled, or for replicas only ---
 
