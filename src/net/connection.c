@@ -30,7 +30,8 @@ struct AtpConn
 	size_t		request_sent;
 	char	   *hello;
 
-	/* received, not yet taken by the handshake or the WebSocket */
+	/* received, not yet taken by the handshake or the WebSocket: in its own buffer, or, within a step, in the receiver's memory */
+	uint8_t    *buffer;
 	uint8_t    *in;
 	size_t		in_pos;
 	size_t		in_len;
@@ -47,19 +48,17 @@ state_after(AtpConn *conn)
 	return conn->state;
 }
 
-/* Fill the buffer with what the socket has.  False at the end of the stream. */
+/* Take what the socket has, behind what has come.  False at the end of the stream. */
 static bool
-fill(AtpConn *conn)
+receive(AtpConn *conn, size_t room)
 {
 	ssize_t		got;
 
 	if (conn->eof)
 		return false;
-	if (conn->in_pos == conn->in_len)
-		conn->in_pos = conn->in_len = 0;
-	if (conn->in_len == RECV_BUFFER)
+	if (room == 0)
 		return true;
-	got = atp_dial_read(conn->dial, conn->in + conn->in_len, RECV_BUFFER - conn->in_len);
+	got = atp_dial_read(conn->dial, conn->in + conn->in_len, room);
 	if (got < 0)
 	{
 		conn->eof = true;
@@ -68,6 +67,38 @@ fill(AtpConn *conn)
 	conn->in_len += got;
 	conn->bytes += got;
 	return true;
+}
+
+/* The beginning of the answer is kept until there is all of it. */
+static bool
+receive_answer(AtpConn *conn)
+{
+	return receive(conn, RECV_BUFFER - conn->in_len);
+}
+
+/* Messages: all that came before is taken, and where the next bytes stay, the receiver may know. */
+static bool
+receive_more(AtpConn *conn)
+{
+	size_t		room = RECV_BUFFER;
+
+	conn->in = conn->receiver.room(conn->receiver.arg, &room);
+	if (conn->in == NULL)
+		conn->in = conn->buffer;
+	conn->in_pos = conn->in_len = 0;
+	return receive(conn, room);
+}
+
+/* What is not taken does not stay in the receiver's memory, which may go with the messages in it. */
+static void
+keep_rest(AtpConn *conn)
+{
+	if (conn->in == conn->buffer)
+		return;
+	conn->in_len -= conn->in_pos;
+	memcpy(conn->buffer, conn->in + conn->in_pos, conn->in_len);
+	conn->in = conn->buffer;
+	conn->in_pos = 0;
 }
 
 /* ------------------------------------------------------------------------
@@ -97,20 +128,20 @@ flush(AtpConn *conn)
 static bool
 feed(AtpConn *conn, size_t budget)
 {
-	while (budget > 0 && atp_websocket_ready(conn->ws))
+	for (size_t taken = 0; taken < budget && atp_websocket_ready(conn->ws);)
 	{
 		size_t		n;
 
-		if (conn->in_pos == conn->in_len && !fill(conn))
+		if (conn->in_pos == conn->in_len && !receive_more(conn))
 		{
 			atp_end(&conn->end, ATP_DROP_CLOSED, "the connection was cut");
 			return false;
 		}
 		if (conn->in_pos == conn->in_len)
 			return false;
-		n = atp_websocket_take(conn->ws, conn->in + conn->in_pos, Min(budget, conn->in_len - conn->in_pos));
+		n = atp_websocket_take(conn->ws, conn->in + conn->in_pos, conn->in_len - conn->in_pos);
 		conn->in_pos += n;
-		budget -= n;
+		taken += n;
 	}
 	return true;
 }
@@ -121,6 +152,7 @@ step_open(AtpConn *conn)
 	/* nobody may keep us in here, with whatever he sends */
 	bool		more = feed(conn, STEP_BUDGET);
 
+	keep_rest(conn);
 	if (!flush(conn))
 		atp_end(&conn->end, ATP_DROP_CLOSED, "the connection was cut");
 	/* then only the peer can help */
@@ -193,7 +225,7 @@ step_upgrade(AtpConn *conn)
 	do
 	{
 		before = conn->in_len;
-		more = fill(conn);
+		more = receive_answer(conn);
 		answer = atp_handshake_answer(&conn->handshake, (char *) conn->in, conn->in_len);
 	} while (answer == ATP_HANDSHAKE_MORE && conn->in_len > before);
 	switch (answer)
@@ -204,7 +236,7 @@ step_upgrade(AtpConn *conn)
 			return more ? conn->state : cut_early(conn);
 		case ATP_HANDSHAKE_REFUSED:
 			/* its body may still be under way: take what comes with the head or right after */
-			if (fill(conn) && atp_handshake_has_more(&conn->handshake, (char *) conn->in, conn->in_len))
+			if (receive_answer(conn) && atp_handshake_has_more(&conn->handshake, (char *) conn->in, conn->in_len))
 				return conn->state;
 			break;
 		case ATP_HANDSHAKE_BROKEN:
@@ -245,7 +277,7 @@ atp_conn_start(const AtpEndpoint *ep, const AtpConnOptions *options, const AtpRe
 
 	conn->cxt = cxt;
 	conn->receiver = *receiver;
-	conn->in = palloc(RECV_BUFFER);
+	conn->in = conn->buffer = palloc(RECV_BUFFER);
 	build_request(conn, ep, options);
 	conn->hello = options->hello != NULL ? pstrdup(options->hello) : NULL;
 	conn->dial = atp_dial_start(ep->origin, ep->tls ? options->ca_file : NULL, options->proxy);

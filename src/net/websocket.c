@@ -9,8 +9,6 @@
 
 #include "core/frame.h"
 
-#define MESSAGE_MIN			(16 * 1024)
-#define MESSAGE_KEEP		(256 * 1024)	/* one large message is no reason to keep its memory */
 #define OUTPUT_BUFFER		4096
 #define REPLIES_MAX			64	/* pongs that wait to be sent before more is taken */
 
@@ -25,11 +23,15 @@ struct AtpWebSocket
 	const uint8_t *in;
 	size_t		in_len;
 
-	/* the message that is being received */
-	uint8_t    *msg;
-	size_t		msg_len;
-	size_t		msg_cap;
+	/* the frame that is being received: what wslay has of its head, then what is left of the rest */
+	uint8_t		head[2];
+	size_t		head_len;
+	uint64_t	left;
 	bool		in_data_frame;	/* and no ping or close frame in between */
+
+	/* the message, which its receiver has */
+	size_t		msg_len;
+	bool		is_text;
 
 	/* to be sent */
 	uint8_t		out[OUTPUT_BUFFER];
@@ -49,22 +51,77 @@ too_large(AtpWebSocket *ws)
  * What wslay calls
  * ------------------------------------------------------------------------
  */
+
+/*
+ * A message's bytes go to its receiver at once, from where they came.  wslay, which would
+ * have them in pieces of 4 kB first, looks at no byte of a binary message: it is told how
+ * many have come, and its buffer stays as it is.  Texts it checks.
+ */
+static bool
+put(AtpWebSocket *ws, const uint8_t *data, size_t len)
+{
+	if (!ws->receiver.put(ws->receiver.arg, data, len))
+	{
+		atp_end(ws->end, ATP_DROP_MEMORY, "no memory for a message of more than %zu bytes", ws->msg_len);
+		return false;
+	}
+	ws->msg_len += len;
+	return true;
+}
+
+/* The length of a frame's head, which its second byte tells. */
+static size_t
+head_size(const AtpWebSocket *ws)
+{
+	uint8_t		len = ws->head[1] & 0x7f;
+
+	return 2 + (len == 126 ? 2 : len == 127 ? 8 : 0) + (ws->head[1] & 0x80 ? 4 : 0);
+}
+
+/*
+ * So much more of a frame wslay gets before it says what frame it is, and whether
+ * that may be (frame_start_callback): the head, and one byte of the rest, without which it says
+ * nothing.  Of a control frame it gets all, since it checks only the first piece of a reason well.
+ */
+static size_t
+head_wants(const AtpWebSocket *ws)
+{
+	uint8_t		opcode = ws->head[0] & 0xf;
+
+	if (ws->head_len < sizeof(ws->head))
+		return sizeof(ws->head) - ws->head_len;
+	return head_size(ws) + (wslay_is_ctrl_frame(opcode) ? ws->head[1] & 0x7f : 1) - ws->head_len;
+}
+
 static ssize_t
 recv_callback(wslay_event_context_ptr wslay, uint8_t *buf, size_t len, int flags, void *arg)
 {
 	AtpWebSocket *ws = arg;
+	bool		in_message = ws->left > 0 && ws->in_data_frame;
+	size_t		wanted = ws->left > 0 ? ws->left : head_wants(ws);
 	size_t		n = len < ws->in_len ? len : ws->in_len;
 
+	if (n > wanted)
+		n = wanted;
 	/*
 	 * Back-pressure; nobody may fill our memory with answers that he does not
 	 * read.
 	 */
-	if (n == 0 || !atp_websocket_ready(ws))
+	if (n == 0 || !atp_websocket_ready(ws) || (in_message && !put(ws, ws->in, n)))
 	{
 		wslay_event_set_error(wslay, ws->end->drop == ATP_DROP_NONE ? WSLAY_ERR_WOULDBLOCK : WSLAY_ERR_CALLBACK_FAILURE);
 		return -1;
 	}
-	memcpy(buf, ws->in, n);
+	if (!in_message || ws->is_text)
+		memcpy(buf, ws->in, n);
+	if (ws->left > 0)
+		ws->left -= n;
+	else
+	{
+		if (ws->head_len < sizeof(ws->head))
+			memcpy(ws->head + ws->head_len, ws->in, n);
+		ws->head_len += n;
+	}
 	ws->in += n;
 	ws->in_len -= n;
 	return n;
@@ -94,71 +151,41 @@ genmask_callback(wslay_event_context_ptr wslay, uint8_t *buf, size_t len, void *
 }
 
 /*
- * Messages are put together here, not by wslay, whose memory for a message
- * grows with the number of its fragments: a peer could send them byte by byte.
+ * Messages are not put together by wslay, whose memory for one grows with the
+ * number of its fragments: a peer could send them byte by byte.
  */
-static bool
-make_room(AtpWebSocket *ws, size_t more)
-{
-	size_t		cap = ws->msg_cap > MESSAGE_MIN ? ws->msg_cap : MESSAGE_MIN;
-	uint8_t    *bigger;
-
-	if (ws->msg_len + more <= ws->msg_cap)
-		return true;
-	while (cap < ws->msg_len + more)
-		cap *= 2;
-	bigger = realloc(ws->msg, cap);
-	if (bigger == NULL)
-		return false;
-	ws->msg = bigger;
-	ws->msg_cap = cap;
-	return true;
-}
-
 static void
 frame_start_callback(wslay_event_context_ptr wslay, const struct wslay_event_on_frame_recv_start_arg *frame, void *arg)
 {
 	AtpWebSocket *ws = arg;
 
+	size_t		with_head = ws->head_len - head_size(ws);
+
+	ws->head_len = 0;
+	ws->left = frame->payload_length - with_head;
 	ws->in_data_frame = !wslay_is_ctrl_frame(frame->opcode);
+	if (!ws->in_data_frame)
+		return;
+	if (frame->opcode != WSLAY_CONTINUATION_FRAME)
+		ws->is_text = frame->opcode == WSLAY_TEXT_FRAME;
 	/* wslay has checked the frame's own length */
-	if (ws->in_data_frame && ws->msg_len + frame->payload_length > ATP_FRAME_MAX)
+	if (ws->msg_len + frame->payload_length > ATP_FRAME_MAX)
 		too_large(ws);
-}
-
-static void
-frame_chunk_callback(wslay_event_context_ptr wslay, const struct wslay_event_on_frame_recv_chunk_arg *chunk, void *arg)
-{
-	AtpWebSocket *ws = arg;
-
-	if (!ws->in_data_frame || chunk->data_length == 0 || ws->end->drop != ATP_DROP_NONE)
-		return;
-	if (!make_room(ws, chunk->data_length))
-	{
-		atp_end(ws->end, ATP_DROP_MEMORY, "no memory for a message of more than %zu bytes", ws->msg_len);
-		return;
-	}
-	memcpy(ws->msg + ws->msg_len, chunk->data, chunk->data_length);
-	ws->msg_len += chunk->data_length;
+	else if (with_head > 0)
+		(void) put(ws, ws->in - with_head, with_head);
 }
 
 static void
 take_message(AtpWebSocket *ws, bool is_text)
 {
 	if (ws->end->drop == ATP_DROP_NONE && (is_text ? ws->receiver.text : ws->receiver.binary))
-		ws->receiver.message(ws->receiver.arg, ws->msg, ws->msg_len, is_text, ws->end);
+		ws->receiver.message(ws->receiver.arg, ws->msg_len, is_text, ws->end);
 	else if (ws->end->drop == ATP_DROP_NONE)
 	{
 		atp_websocket_close(ws, WSLAY_CODE_UNSUPPORTED_DATA);
 		atp_end(ws->end, ATP_DROP_WEBSOCKET, "the server sent a %s message", is_text ? "text" : "binary");
 	}
 	ws->msg_len = 0;
-	if (ws->msg_cap > MESSAGE_KEEP)
-	{
-		free(ws->msg);
-		ws->msg = NULL;
-		ws->msg_cap = 0;
-	}
 }
 
 static void
@@ -190,7 +217,6 @@ atp_websocket_start(const AtpReceiver *receiver, AtpRandomFn random, AtpEnd *end
 		.send_callback = send_callback,
 		.genmask_callback = genmask_callback,
 		.on_frame_recv_start_callback = frame_start_callback,
-		.on_frame_recv_chunk_callback = frame_chunk_callback,
 		.on_msg_recv_callback = message_callback,
 	};
 	AtpWebSocket *ws = calloc(1, sizeof(AtpWebSocket));
@@ -307,6 +333,5 @@ atp_websocket_free(AtpWebSocket *ws)
 	if (ws == NULL)
 		return;
 	wslay_event_context_free(ws->wslay);
-	free(ws->msg);
 	free(ws);
 }

@@ -14,13 +14,19 @@
 
 /*
  * Who gets the messages.  want() says whether another one may come now
- * (back-pressure: otherwise no bytes are taken); message() takes one, valid
- * during the call only, or says why it does not.  Neither may raise an ERROR.
+ * (back-pressure: otherwise no bytes are taken).  room() lends memory, *len bytes at
+ * most, that bytes of the stream are best read into; NULL: read them elsewhere.
+ * put() adds bytes to the message that is coming, and says whether it could; those that lie where
+ * room() wanted them need not be copied, and so a message stays where it was
+ * received.  message() takes what has been put, of that length, or says why it does
+ * not.  None may raise an ERROR.
  */
 typedef struct AtpReceiver
 {
 	bool		(*want) (void *arg);
-	void		(*message) (void *arg, const uint8_t *data, size_t len, bool is_text, AtpEnd *end);
+	uint8_t    *(*room) (void *arg, size_t *len);
+	bool		(*put) (void *arg, const uint8_t *data, size_t len);
+	void		(*message) (void *arg, size_t len, bool is_text, AtpEnd *end);
 	bool		text;			/* it takes texts ... */
 	bool		binary;			/* ... and others: what it does not take ends the connection (E-10) */
 	void	   *arg;
@@ -40,7 +46,10 @@ extern AtpWebSocket *atp_websocket_start(const AtpReceiver *receiver, AtpRandomF
 /* Would it take more bytes? */
 extern bool atp_websocket_ready(const AtpWebSocket *ws);
 
-/* Offer bytes.  Returns how many were taken: fewer when it was not ready any more. */
+/*
+ * Offer bytes.  Returns how many were taken: fewer when it was not ready any more.
+ * What receiver.room() lent may be written to again when all of them were.
+ */
 extern size_t atp_websocket_take(AtpWebSocket *ws, const uint8_t *data, size_t len);
 
 /* What is to be sent, valid until the next call; *len is 0 when nothing is. */

@@ -50,7 +50,7 @@ start_workers(Consumer *c, int n)
 		return;
 	c->purge_due = false;		/* they do it */
 	c->shards = atp_shards_start(c->sub, n, c->layout);
-	atp_batch_lend(c->batch, NULL, 0);
+	atp_batch_lend(c->batch, NULL);
 	if (c->shards == NULL)
 	{
 		ereport(LOG,

@@ -26,15 +26,40 @@ want_message(void *arg)
 	return !atp_batch_full(c->batch) && c->deferred == 0;
 }
 
+/* What is compressed is unpacked into the batch, and must not lie there in the way. */
+static uint8_t *
+room_for_more(void *arg, size_t *len)
+{
+	const Consumer *c = arg;
+
+	return c->unzstd == NULL ? atp_batch_room(c->batch, len) : NULL;
+}
+
+static bool
+put_piece(void *arg, const uint8_t *data, size_t len)
+{
+	return atp_batch_put(((Consumer *) arg)->batch, data, len);
+}
+
 /* Where texts are taken, what is none is compressed. */
 static void
-take_message(void *arg, const uint8_t *data, size_t len, bool is_text, AtpEnd *end)
+take_message(void *arg, size_t len, bool is_text, AtpEnd *end)
 {
 	Consumer   *c = arg;
+	bool		taken;
 
-	if (c->source->is_text && !is_text && (data = atp_unzstd(c->unzstd, data, len, &len, end)) == NULL)
-		return;
-	if (!atp_batch_add(c->batch, data, len))
+	if (!c->source->is_text || is_text)
+		taken = atp_batch_take(c->batch);
+	else
+	{
+		const uint8_t *content = atp_unzstd(c->unzstd, c->batch->open, len, &len, end);
+
+		atp_batch_forget(c->batch);
+		if (content == NULL)
+			return;
+		taken = atp_batch_add(c->batch, content, len);
+	}
+	if (!taken)
 		atp_end(end, ATP_DROP_MEMORY, "no memory for a message of %zu bytes", len);
 }
 
@@ -73,8 +98,8 @@ void
 atp_consumer_connect(Consumer *c)
 {
 	AtpReceiver receiver = {
-		.want = want_message, .message = take_message, .text = c->source->is_text,
-		.binary = !c->source->is_text || c->unzstd != NULL, .arg = c
+		.want = want_message, .room = room_for_more, .put = put_piece, .message = take_message,
+		.text = c->source->is_text, .binary = !c->source->is_text || c->unzstd != NULL, .arg = c
 	};
 	AtpConnOptions options;
 	AtpStreamRequest request;
@@ -93,6 +118,8 @@ atp_consumer_connect(Consumer *c)
 	/* what is missing then is a gap before the first event (E-44) */
 	c->position.outdated = too_old;
 	request = atp_stream_request(c->sub, too_old ? 0 : from, c->dictionary);
+	/* a message of which an earlier one has brought a part comes again */
+	atp_batch_forget(c->batch);
 	c->asked = what_is_asked(c);
 	atp_status_request(&request, c->dictionary != 0);
 	options = (AtpConnOptions) {

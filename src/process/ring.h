@@ -28,12 +28,6 @@
 /* One is being filled, one is worked on; the third is there so that neither side waits for the other. */
 #define ATP_RING_BATCHES	3
 
-/*
- * Room for a full batch, the message that went over the limit, and the few that
- * wslay may hold then.
- */
-#define ATP_RING_BYTES		(ATP_BATCH_BYTES + ATP_FRAME_MAX + 64 * 1024)
-
 typedef struct AtpRingMessage
 {
 	int64		seq;
@@ -50,10 +44,10 @@ typedef struct AtpRingBatch
 	bool		broken;			/* the stream was dropped for the last message, which is shard 0's */
 	int			nmessages;
 	int			ngaps;
-	AtpRingMessage messages[ATP_BATCH_MESSAGES];
-	AtpGap		gaps[ATP_BATCH_MESSAGES];
+	AtpRingMessage messages[ATP_BATCH_EVENTS];
+	AtpGap		gaps[ATP_BATCH_EVENTS];
 	int64		skips[ATP_WORKERS_MAX][ATP_SKIP_COUNT]; /* counted by the workers */
-	uint8_t		bytes[ATP_RING_BYTES];
+	uint8_t		bytes[ATP_BATCH_ROOM];
 } AtpRingBatch;
 
 typedef struct AtpRingWorker

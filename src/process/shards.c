@@ -88,7 +88,7 @@ atp_shards_lend(AtpShards *shards, AtpBatch *batch)
 {
 	if (!atp_ring_has_room(shards->ring, shards->collected))
 		return false;
-	atp_batch_lend(batch, atp_ring_next(shards->ring)->bytes, ATP_RING_BYTES);
+	atp_batch_lend(batch, atp_ring_next(shards->ring)->bytes);
 	return true;
 }
 
@@ -122,7 +122,7 @@ atp_shards_hand(AtpShards *shards, AtpBatch *batch, int64 begin, int64 last, boo
 		add_message(ring, to, batch->messages[batch->ndecoded - 1], 0, 0);
 	foreach(lc, batch->gaps)
 		to->gaps[to->ngaps++] = *(const AtpGap *) lfirst(lc);
-	atp_batch_lend(batch, NULL, 0);
+	atp_batch_lend(batch, NULL);
 	atp_ring_hand(ring);
 }
 

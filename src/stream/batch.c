@@ -44,9 +44,9 @@ start(AtpBatch *batch)
 {
 	MemoryContext old = MemoryContextSwitchTo(batch->cxt);
 
-	batch->messages = palloc(sizeof(AtpBytes) * ATP_BATCH_MESSAGES);
-	batch->events = palloc(sizeof(AtpEvent) * ATP_BATCH_MESSAGES);
-	batch->max_rows = ATP_BATCH_MESSAGES;
+	batch->messages = palloc(sizeof(AtpBytes) * ATP_BATCH_EVENTS);
+	batch->events = palloc(sizeof(AtpEvent) * ATP_BATCH_EVENTS);
+	batch->max_rows = ATP_BATCH_EVENTS;
 	batch->rows = palloc(sizeof(AtpRow) * batch->max_rows);
 	MemoryContextSwitchTo(old);
 	batch->nmessages = batch->ndecoded = batch->nevents = batch->nwanted = batch->nrows = 0;
@@ -57,7 +57,6 @@ start(AtpBatch *batch)
 	batch->shared = InvalidOid;
 	batch->purge = batch->held = batch->released = batch->wished = false;
 	batch->used = 0;
-	batch->bytes = 0;
 	batch->since = 0;
 }
 
@@ -72,70 +71,131 @@ atp_batch_create(MemoryContext parent)
 	return batch;
 }
 
+/* What has come of a message goes to the beginning of the buffer, which may be another one than it lies in. */
+static void
+move_open(AtpBatch *batch)
+{
+	if (batch->nopen > 0)
+		batch->open = memmove(batch->buffer, batch->open, batch->nopen);
+	if (batch->kept != NULL)
+		pfree(batch->kept);
+	batch->kept = NULL;
+}
+
 void
 atp_batch_reset(AtpBatch *batch)
 {
 	MemoryContextReset(batch->cxt);
 	start(batch);
+	if (batch->buffer != NULL)
+		move_open(batch);
 }
 
 void
-atp_batch_lend(AtpBatch *batch, uint8_t *buffer, size_t capacity)
+atp_batch_lend(AtpBatch *batch, uint8_t *buffer)
 {
+	/* whoever has lent it may take the buffer away */
+	if (buffer == NULL && batch->nopen > 0 && batch->kept == NULL)
+		batch->kept = batch->open = memcpy(MemoryContextAlloc(GetMemoryChunkContext(batch), batch->nopen),
+										   batch->open, batch->nopen);
 	batch->lent = true;
 	batch->buffer = buffer;
-	batch->capacity = capacity;
 	batch->used = 0;
+	if (buffer != NULL)
+		move_open(batch);
 }
 
 bool
 atp_batch_full(const AtpBatch *batch)
 {
-	return batch->nmessages >= ATP_BATCH_EVENTS || batch->bytes >= ATP_BATCH_BYTES;
+	return batch->nmessages >= ATP_BATCH_EVENTS || batch->used >= ATP_BATCH_BYTES;
+}
+
+/*
+ * Memory that stays: what malloc gives back after each batch and takes again
+ * costs a page fault for each 4 kB received.
+ */
+static bool
+has_buffer(AtpBatch *batch)
+{
+	if (batch->buffer == NULL && !batch->lent)
+		batch->buffer = MemoryContextAllocExtended(GetMemoryChunkContext(batch), ATP_BATCH_ROOM, MCXT_ALLOC_NO_OOM);
+	return batch->buffer != NULL;
+}
+
+/* Where the next bytes of the message that is coming belong. */
+static uint8_t *
+end_of_open(const AtpBatch *batch)
+{
+	return batch->nopen > 0 ? batch->open + batch->nopen : batch->buffer + batch->used;
+}
+
+uint8_t *
+atp_batch_room(AtpBatch *batch, size_t *len)
+{
+	uint8_t    *end;
+
+	if (!has_buffer(batch))
+		return NULL;
+	end = end_of_open(batch);
+	*len = Min(ATP_DIAL_READ_MAX, batch->buffer + ATP_BATCH_ROOM - end);
+	return end;
+}
+
+bool
+atp_batch_put(AtpBatch *batch, const uint8_t *data, size_t len)
+{
+	uint8_t    *end;
+
+	if (!has_buffer(batch))
+		return false;
+	end = end_of_open(batch);
+	/* the first piece of a message stays where it was received */
+	if (batch->nopen == 0 && data >= batch->buffer && data < batch->buffer + ATP_BATCH_ROOM)
+		end = batch->buffer + (data - batch->buffer);
+	if (len > batch->buffer + ATP_BATCH_ROOM - end)
+		return false;
+	if (end != data)
+		memmove(end, data, len);
+	if (batch->nopen == 0)
+		batch->open = end;
+	batch->nopen += len;
+	return true;
+}
+
+bool
+atp_batch_take(AtpBatch *batch)
+{
+	uint8_t    *end;
+
+	if (!has_buffer(batch))
+		return false;
+	end = end_of_open(batch);
+	atp_batch_add_shared(batch, (AtpBytes) {end - batch->nopen, batch->nopen});
+	batch->used = end - batch->buffer;
+	batch->nopen = 0;
+	return true;
+}
+
+void
+atp_batch_forget(AtpBatch *batch)
+{
+	batch->nopen = 0;
 }
 
 bool
 atp_batch_add(AtpBatch *batch, const uint8_t *data, size_t len)
 {
-	uint8_t    *copy;
-
-	if (batch->nmessages >= ATP_BATCH_MESSAGES)
-		return false;
-	/*
-	 * Memory that stays: what malloc gives back after each batch and takes
-	 * again costs a page fault for each 4 kB received.
-	 */
-	if (batch->buffer == NULL && !batch->lent)
-	{
-		batch->buffer = MemoryContextAllocExtended(GetMemoryChunkContext(batch), ATP_BATCH_BYTES,
-												   MCXT_ALLOC_NO_OOM);
-		batch->capacity = batch->buffer ? ATP_BATCH_BYTES : 0;
-	}
-	if (len <= batch->capacity - batch->used)
-	{
-		copy = batch->buffer + batch->used;
-		batch->used += len;
-	}
-	else if (batch->lent)
-		return false;
-	else
-		copy = MemoryContextAllocExtended(batch->cxt, Max(len, 1), MCXT_ALLOC_NO_OOM);
-	if (copy == NULL)
-		return false;
-	if (len > 0)
-		memcpy(copy, data, len);
-	atp_batch_add_shared(batch, (AtpBytes) {copy, len});
-	return true;
+	return atp_batch_put(batch, data, len) && atp_batch_take(batch);
 }
 
 void
 atp_batch_add_shared(AtpBatch *batch, AtpBytes message)
 {
-	Assert(batch->nmessages < ATP_BATCH_MESSAGES);
+	Assert(batch->nmessages < ATP_BATCH_EVENTS);
 	if (batch->nmessages == 0)
 		batch->since = atp_now();
 	batch->messages[batch->nmessages++] = message;
-	batch->bytes += message.len;
 }
 
 uint64

@@ -2,8 +2,8 @@
  * batch.h
  *		Events between the socket and the tables.
  *
- * A batch owns one memory context.  Messages are copied into it as they come;
- * decoding turns each into an event with rows, ready to be bound to a
+ * A batch owns one memory context.  Messages are received into its buffer, where
+ * they stay; decoding turns each into an event with rows, ready to be bound to a
  * statement; applying a batch is one transaction.  Bounded in events and in
  * bytes (and by the worker in age): when it is full, the socket is not read.
  */
@@ -17,6 +17,7 @@
 #include "core/repos_message.h"
 #include "core/sig.h"
 #include "lib/stringinfo.h"
+#include "net/dial.h"
 #include "net/drop.h"
 #include "nodes/pg_list.h"
 #include "stream/position.h"
@@ -25,8 +26,13 @@
 #include "utils/timestamp.h"
 
 #define ATP_BATCH_EVENTS	4096	/* then the batch is full ... */
-#define ATP_BATCH_MESSAGES	(ATP_BATCH_EVENTS + 4096)	/* ... but wslay may hold a few more */
-#define ATP_BATCH_BYTES		(8 * 1024 * 1024)	/* and one message of up to ATP_FRAME_MAX */
+#define ATP_BATCH_BYTES		(8 * 1024 * 1024)	/* ... or then; one message may go over it */
+
+/*
+ * What a full batch needs: the message that went over the limit, and what came before that in
+ * the read that began it (heads of frames, pings).
+ */
+#define ATP_BATCH_ROOM		(ATP_BATCH_BYTES + ATP_DIAL_READ_MAX + ATP_FRAME_MAX)
 
 /*
  * Memory for what becomes of the messages, taken once: what goes back to the
@@ -260,10 +266,12 @@ extern const char *atp_skip_name(AtpSkip skip);
 typedef struct AtpBatch
 {
 	MemoryContext cxt;
-	uint8_t    *buffer;			/* for messages; NULL: none yet */
-	size_t		capacity;		/* of the buffer */
-	size_t		used;			/* likewise */
+	uint8_t    *buffer;			/* for messages, ATP_BATCH_ROOM bytes; NULL: none yet */
+	size_t		used;			/* likewise, by messages */
 	bool		lent;			/* the buffer is not the batch's own, and no other memory is to be used */
+	uint8_t    *open;			/* behind that: what has come of the next message, ... */
+	size_t		nopen;			/* ... so many bytes */
+	uint8_t    *kept;			/* where these are while there is no buffer; NULL: they are not */
 	AtpBytes   *messages;		/* received, not yet decoded from ndecoded on */
 	int			nmessages;
 	int			ndecoded;
@@ -283,21 +291,35 @@ typedef struct AtpBatch
 	bool		released;		/* ... and some need not any more */
 	bool		wished;			/* likewise: the fetcher has to do */
 	Oid			shared;			/* likewise: a table of states that other sources fill, too; InvalidOid: none */
-	size_t		bytes;
 	AtpTime		since;			/* when the first message came */
 } AtpBatch;
 
 extern AtpBatch *atp_batch_create(MemoryContext parent);
 extern void atp_batch_reset(AtpBatch *batch);
 
-/* Messages go into this memory, until the next call; NULL: there is none, now. */
-extern void atp_batch_lend(AtpBatch *batch, uint8_t *buffer, size_t capacity);
+/*
+ * Messages go into this memory of ATP_BATCH_ROOM bytes, until the next call; NULL: there is none, now.
+ * What has come of a message goes with it.
+ */
+extern void atp_batch_lend(AtpBatch *batch, uint8_t *buffer);
 extern bool atp_batch_full(const AtpBatch *batch);
 
-/* Copy a message; false when there is no memory.  Never raises an ERROR. */
+/*
+ * A message comes in pieces.  atp_batch_room() has memory into which the stream's bytes
+ * are best received, and their number.  atp_batch_put() takes a piece of a message from among
+ * them, which is not copied when it is the first or follows the one before it, or from elsewhere.
+ * Then the message is whole, or is forgotten.  NULL, false: there is no memory.  No ERROR
+ * is raised.
+ */
+extern uint8_t *atp_batch_room(AtpBatch *batch, size_t *len);
+extern bool atp_batch_put(AtpBatch *batch, const uint8_t *data, size_t len);
+extern bool atp_batch_take(AtpBatch *batch);
+extern void atp_batch_forget(AtpBatch *batch);
+
+/* Copy a message; false when there is no memory. */
 extern bool atp_batch_add(AtpBatch *batch, const uint8_t *data, size_t len);
 
-/* Take a message that stays where it is. */
+/* Take a message that stays where it is, in other memory than the batch's. */
 extern void atp_batch_add_shared(AtpBatch *batch, AtpBytes message);
 
 /* Of paths of records, for AtpEvent and the table repo. */

@@ -219,7 +219,7 @@ apply_piece(AtpApply *a)
 	/* a step that fails half of the time */
 	if (a->refused > 0)
 		learnt.step = Max((a->hi - a->lo) / (2 * a->refused), STEP_MIN);
-	else if ((learnt.step *= 2) >= ATP_BATCH_MESSAGES)
+	else if ((learnt.step *= 2) >= ATP_BATCH_EVENTS)
 		learnt.step = 0;
 }
 

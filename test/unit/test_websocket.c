@@ -92,6 +92,7 @@ typedef struct Client
 	AtpEnd		end;
 	bool		full;			/* there is no room for messages */
 	bool		no_memory;
+	size_t		have;			/* of a message */
 	int			messages;
 	int			pings;			/* answers and frames of its own */
 	int			pongs;
@@ -102,6 +103,7 @@ typedef struct Client
 } Client;
 
 static Client client;
+static uint8_t message[ATP_FRAME_MAX];
 static bool no_random;
 static bool takes_text;			/* and nothing else */
 
@@ -122,20 +124,30 @@ want(void *arg)
 	return !((Client *) arg)->full;
 }
 
+static bool
+put_piece(void *arg, const uint8_t *data, size_t len)
+{
+	Client	   *c = arg;
+
+	if (c->no_memory || len > sizeof(message) - c->have)
+		return false;
+	memcpy(message + c->have, data, len);
+	c->have += len;
+	return true;
+}
+
 static void
-take_message(void *arg, const uint8_t *data, size_t len, bool is_text, AtpEnd *end)
+take_message(void *arg, size_t len, bool is_text, AtpEnd *end)
 {
 	Client	   *c = arg;
 	uint32_t	sum = 0;
 
-	if (c->no_memory)
-	{
-		atp_end(end, ATP_DROP_MEMORY, "no memory for a message of %zu bytes", len);
-		return;
-	}
+	if (len != c->have)
+		atp_end(end, ATP_DROP_MEMORY, "a message of %zu bytes, of which %zu have come", len, c->have);
+	c->have = 0;
 	for (size_t i = 0; i < len; i++)
-		sum = sum * 31 + data[i];
-	note(c->received, "%s%zu:%.*s:%u ", is_text ? "text " : "", len, len < 20 ? (int) len : 0, (const char *) data, len < 20 ? 0 : sum);
+		sum = sum * 31 + message[i];
+	note(c->received, "%s%zu:%.*s:%u ", is_text ? "text " : "", len, len < 20 ? (int) len : 0, (const char *) message, len < 20 ? 0 : sum);
 	c->messages++;
 }
 
@@ -149,7 +161,7 @@ random_bytes(void *buf, size_t len)
 static void
 start(void)
 {
-	AtpReceiver receiver = {.want = want, .message = take_message, .text = takes_text, .binary = !takes_text, .arg = &client};
+	AtpReceiver receiver = {.want = want, .put = put_piece, .message = take_message, .text = takes_text, .binary = !takes_text, .arg = &client};
 
 	atp_websocket_free(client.ws);
 	memset(&client, 0, sizeof(client));
