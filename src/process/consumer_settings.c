@@ -43,6 +43,9 @@ take_settings(Consumer *c, AtpSubscription *sub, MemoryContext cxt)
 static void
 start_workers(Consumer *c, int n)
 {
+	/* before the memory goes that was lent */
+	if (c->shards != NULL || n > 1)
+		atp_batch_lend(c->batch, NULL);
 	if (c->shards != NULL)
 		atp_shards_end(c->shards);
 	c->shards = NULL;
@@ -50,7 +53,6 @@ start_workers(Consumer *c, int n)
 		return;
 	c->purge_due = false;		/* they do it */
 	c->shards = atp_shards_start(c->sub, n, c->layout);
-	atp_batch_lend(c->batch, NULL);
 	if (c->shards == NULL)
 	{
 		ereport(LOG,

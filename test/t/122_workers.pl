@@ -119,6 +119,22 @@ wait_for(q{SELECT stopped IS NOT NULL FROM atproto.subscription});
 is(query('SELECT DISTINCT seq, stage FROM atproto.dead_letter'), '200|frame', 'E-41: an event that comes again is a fault');
 is(query('SELECT min(seq), max(seq), sum(events) FROM atproto.cursor'), '200|200|200', 'and what came before it is there, once');
 
+# --- a message of which a part has come when its batch goes to the workers, or these end ---
+
+my $part = write_capture("$dir/part", @messages[0 .. 99]);
+my $slow = AtprotoTest::Server->start($part, '--trickle', '100:2000', '--fragment', 70, '--ping-at', 50);
+follow($slow, workers => 2);
+for (1 .. 3)
+{
+	my $before = query('SELECT coalesce(min(seq), 0) FROM atproto.cursor');
+	query('UPDATE atproto.subscription SET workers = 2');
+	wait_for("SELECT min(seq) > $before FROM atproto.cursor");
+}
+wait_for_seq($node, 's', 100);
+is(query('SELECT events, drops FROM atproto.stat_subscription'), '100|{}', 'messages in pieces, new batches and new workers: every event once');
+is((() = $slow->cursors), 1, 'in one connection');
+tables_match($node, $part, 'messages in pieces: the tables are what the oracle says', modes => [ 'record', 'repo' ]);
+
 query('DELETE FROM atproto.subscription');
 my $gap = AtprotoTest::Server->start($pds, '--oldest', 300);
 query(subscribe_sql('s', $gap, cursor => 10, workers => 3));
