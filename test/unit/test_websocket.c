@@ -424,6 +424,9 @@ test_text(void)
 	gives("texts, and a message that is none", "text 6:h\xc3\xa9llo:0 text 3:a\xc3\xa9:0 ", "close 1003 ", ATP_DROP_WEBSOCKET, "binary message");
 	put_frame(FIN | TEXT, "h\xc3(");
 	gives("a text that is no UTF-8, where texts are taken", "", "close 1007 ", ATP_DROP_WEBSOCKET, "1007");
+	put_frame(TEXT, "abc");
+	put_frame(FIN | CONTINUE, "def\xff");
+	gives("a text that is no UTF-8 in its second fragment", "", "close 1007 ", ATP_DROP_WEBSOCKET, "1007");
 	takes_text = false;
 	put_frame(FIN | TEXT, "h\xc3(");
 	gives("a text that is no UTF-8", "", "close 1007 ", ATP_DROP_WEBSOCKET, "broke the WebSocket protocol (code 1007)");
