@@ -31,7 +31,7 @@ typedef struct Head
 	enum
 	{
 		HEAD_ITEM,
-		HEAD_TAG,				/* which is item.u */
+		HEAD_TAG,				/* which item is, as an integer */
 		HEAD_REFUSED
 	}			what;
 	AtpErr		why;			/* HEAD_REFUSED */
@@ -134,10 +134,8 @@ on_map(void *ctx, CborCount count)
 static void
 on_tag(void *ctx, uint64_t tag)
 {
-	Head	   *head = ctx;
-
-	head->what = HEAD_TAG;
-	head->item.u = tag;
+	head_item(ctx, ATP_CBOR_UINT, tag);
+	((Head *) ctx)->what = HEAD_TAG;
 }
 
 static void
@@ -261,11 +259,10 @@ decode_link(const uint8_t *p, size_t n, Head *head)
 		return ATP_E_CBOR_TAG;
 	if (tag_size == n)
 		return ATP_E_CBOR_TRUNCATED;
-	if (atp_cbor_easy_head(p + tag_size, n - tag_size, item))
-		head->what = HEAD_ITEM;
-	else if ((err = decode(p + tag_size, n - tag_size, head)) != ATP_OK)
+	if (!atp_cbor_easy_head(p + tag_size, n - tag_size, item) &&
+		(err = decode(p + tag_size, n - tag_size, head)) != ATP_OK)
 		return err;
-	if (head->what != HEAD_ITEM || item->kind != ATP_CBOR_BYTES || item->u == 0 || item->ptr[0] != 0)
+	if (item->kind != ATP_CBOR_BYTES || item->u == 0 || item->ptr[0] != 0)
 		return ATP_E_CBOR_LINK;
 	item->kind = ATP_CBOR_LINK;
 	item->ptr++;

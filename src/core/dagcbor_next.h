@@ -124,42 +124,27 @@ atp_cbor_read_item(AtpCborReader *r, AtpCborItem *item, size_t *at)
 	r->pos += head.size;
 	left -= head.size;
 	item->kind = head.kind;
-	item->u = head.u;
-	switch (head.kind)
+	item->u = head.u;			/* these three are one thing, and which, the kind says */
+	item->str = (AtpBytes) {head.ptr, head.u};
+	memcpy(&item->d, &head.u, sizeof(item->d));
+	if (head.kind == ATP_CBOR_TEXT)
 	{
-		case ATP_CBOR_TEXT:
-			item->str = (AtpBytes) {head.ptr, head.u};
-			if (!atp_is_short_plain(head.ptr, head.u))
-			{
-				bool		has_nul = false;
-				size_t		valid = atp_utf8_valid(head.ptr, head.u, &has_nul);
+		if (!atp_is_short_plain(head.ptr, head.u))
+		{
+			bool		has_nul;
+			size_t		valid = atp_utf8_valid(head.ptr, head.u, &has_nul);
 
-				item->has_nul = has_nul;
-				if (valid != head.u)
-				{
-					*at = (size_t) (head.ptr - r->buf) + valid;
-					return ATP_E_CBOR_UTF8;
-				}
+			item->has_nul = has_nul;
+			if (valid != head.u)
+			{
+				*at = (size_t) (head.ptr - r->buf) + valid;
+				return ATP_E_CBOR_UTF8;
 			}
-			break;
-		case ATP_CBOR_BYTES:
-		case ATP_CBOR_LINK:
-			item->str = (AtpBytes) {head.ptr, head.u};
-			break;
-		case ATP_CBOR_ARRAY:
-			if (head.u > left)
-				return ATP_E_CBOR_LENGTH;
-			break;
-		case ATP_CBOR_MAP:
-			if (head.u > left / 2)
-				return ATP_E_CBOR_LENGTH;
-			break;
-		case ATP_CBOR_FLOAT:
-			memcpy(&item->d, &head.u, sizeof(item->d));
-			break;
-		default:
-			break;
+		}
 	}
+	else if ((head.kind == ATP_CBOR_ARRAY && head.u > left) ||
+			 (head.kind == ATP_CBOR_MAP && head.u > left / 2))
+		return ATP_E_CBOR_LENGTH;
 	return ATP_OK;
 }
 
@@ -181,8 +166,22 @@ atp_cbor_check_key(AtpBytes *last, const AtpCborItem *item)
 		if (cmp > 0)
 			return ATP_E_CBOR_KEY_ORDER;
 	}
-	*last = item->str;
+	last->ptr = item->str.ptr;
+	last->len = item->str.len;
 	return ATP_OK;
+}
+
+/*
+ * Field by field: to copy them together, the processor would have to wait until
+ * each has been stored.
+ */
+static ATP_INTO_THE_LOOP void
+atp_cbor_copy_level(AtpCborLevel *to, const AtpCborLevel *from)
+{
+	to->left = from->left;
+	to->is_map = from->is_map;
+	to->key.ptr = from->key.ptr;
+	to->key.len = from->key.len;
 }
 
 static ATP_INTO_THE_LOOP AtpErr
@@ -205,7 +204,7 @@ atp_cbor_read_next(AtpCborReader *r, AtpCborItem *item, size_t *at)
 			return ATP_E_CBOR_DEPTH;
 		if (item->u > 0)
 		{
-			r->outer[r->depth++] = r->now;
+			atp_cbor_copy_level(&r->outer[r->depth++], &r->now);
 			r->now.is_map = item->kind == ATP_CBOR_MAP;
 			r->now.left = r->now.is_map ? 2 * item->u : item->u;
 			r->now.key.ptr = NULL;
@@ -213,7 +212,7 @@ atp_cbor_read_next(AtpCborReader *r, AtpCborItem *item, size_t *at)
 		}
 	}
 	while (r->now.left == 0)
-		r->now = r->outer[--r->depth];
+		atp_cbor_copy_level(&r->now, &r->outer[--r->depth]);
 	return ATP_OK;
 }
 

@@ -1,98 +1,111 @@
 /*
  * utf8.c
  *		Is this UTF-8?
+ *
+ * Nearly all text is ASCII, of which eight bytes are looked at together.  For the
+ * rest there is an automaton without branches, which text in many scripts would
+ * mislead: each byte has a row with the next state for every state, at the bit
+ * that is the state's number (so that one shift is a step).
  */
 #include "utf8.h"
 
-/* Up to four bytes, the first one lowest; what is not there is 0, which no character goes on with. */
-static inline uint32_t
-four_bytes(const uint8_t *s, size_t n)
-{
-	uint32_t	word = 0;
+/* So many bytes are taken one by one where one is not ASCII: others will not be, either. */
+#define RUN	32
 
-	if (n >= 4)
-		return s[0] | (uint32_t) s[1] << 8 | (uint32_t) s[2] << 16 | (uint32_t) s[3] << 24;
+enum
+{
+	WRONG = 0,					/* for ever */
+	WHOLE = 6,					/* no character has been begun */
+	ONE = 12,					/* that many bytes are to come ... */
+	TWO = 18,
+	THREE = 24,
+	AFTER_E0 = 30,				/* ... two, which must not make it overlong */
+	AFTER_ED = 36,				/* ... two, which must not make it a surrogate */
+	AFTER_F0 = 42,				/* ... three, not overlong */
+	AFTER_F4 = 48,				/* ... three, not above U+10FFFF */
+};
+
+#define STEP(from, to)	((uint64_t) (to) << (from))
+#define TAIL			(STEP(ONE, WHOLE) | STEP(TWO, ONE) | STEP(THREE, TWO))
+
+static const uint64_t rows[256] = {
+	[0x00 ... 0x7f] = STEP(WHOLE, WHOLE),
+	[0x80 ... 0x8f] = TAIL | STEP(AFTER_ED, ONE) | STEP(AFTER_F4, TWO),
+	[0x90 ... 0x9f] = TAIL | STEP(AFTER_ED, ONE) | STEP(AFTER_F0, TWO),
+	[0xa0 ... 0xbf] = TAIL | STEP(AFTER_E0, ONE) | STEP(AFTER_F0, TWO),
+	[0xc2 ... 0xdf] = STEP(WHOLE, ONE),
+	[0xe0] = STEP(WHOLE, AFTER_E0),
+	[0xe1 ... 0xec] = STEP(WHOLE, TWO),
+	[0xed] = STEP(WHOLE, AFTER_ED),
+	[0xee ... 0xef] = STEP(WHOLE, TWO),
+	[0xf0] = STEP(WHOLE, AFTER_F0),
+	[0xf1 ... 0xf3] = STEP(WHOLE, THREE),
+	[0xf4] = STEP(WHOLE, AFTER_F4),
+};
+
+/* A state is the six lowest bits; what is above them does not matter. */
+static inline uint64_t
+step(uint64_t state, uint8_t byte)
+{
+	return rows[byte] >> (state & 63);
+}
+
+static inline bool
+is_whole(uint64_t state)
+{
+	return (state & 63) == WHOLE;
+}
+
+/* Where the last whole character before something wrong ends. */
+static size_t
+whole_before(const uint8_t *s, size_t n)
+{
+	uint64_t	state = WHOLE;
+	size_t		end = 0;
+
 	for (size_t i = 0; i < n; i++)
-		word |= (uint32_t) s[i] << 8 * i;
-	return word;
+	{
+		state = step(state, s[i]);
+		if (is_whole(state))
+			end = i + 1;
+	}
+	return end;
 }
 
-/* Length of the valid multi-byte character that these bytes begin with, or 0. */
-static inline size_t
-multibyte(uint32_t word)
+static inline bool
+is_plain(const uint8_t *s)
 {
-	if ((word & 0xc0e0) == 0x80c0)
-		return (word & 0x1e) != 0 ? 2 : 0;	/* or overlong */
-	if ((word & 0xc0c0f0) == 0x8080e0)
-	{
-		uint32_t	bits = word & 0x200f;	/* 15 to 11 */
+	uint64_t	word;
 
-		return bits != 0 /* overlong */ && bits != 0x200d /* surrogate */ ? 3 : 0;
-	}
-	if ((word & 0xc0c0c0f8) == 0x808080f0)
-	{
-		uint32_t	plane = (word & 7) << 2 | (word >> 12 & 3);
-
-		return plane >= 1 /* or overlong */ && plane <= 16 ? 4 : 0;
-	}
-	return 0;
-}
-
-/* How many bytes of a word, in memory's order, are before the first marked one. */
-static inline unsigned
-bytes_before(uint64_t top_bits)
-{
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-	return (unsigned) __builtin_clzll(top_bits) / 8;
-#else
-	return (unsigned) __builtin_ctzll(top_bits) / 8;
-#endif
+	memcpy(&word, s, 8);
+	return atp_utf8_unplain(word) == 0;
 }
 
 size_t
 atp_utf8_valid(const uint8_t *s, size_t n, bool *has_nul)
 {
+	uint64_t	state = WHOLE;
 	size_t		i = 0;
+	bool		nul = false;
 
-	for (;;)
+	while (i < n)
 	{
-		/* nearly all text is ASCII: eight bytes at a time */
-		while (n - i >= 8)
-		{
-			uint64_t	word;
+		/* the last ones may have been looked at before */
+		size_t		at = n - i >= 8 || n < 8 ? i : n - 8;
+		size_t		stop;
 
-			memcpy(&word, s + i, 8);
-			word = atp_utf8_unplain(word);
-			if (word != 0)
-			{
-				i += bytes_before(word);
-				break;
-			}
-			i += 8;
-		}
-		/* what is left of them lies in the last eight */
-		if (n - i < 8 && n >= 8)
+		if (n >= 8 && is_whole(state) && is_plain(s + at))
 		{
-			uint64_t	word;
-
-			memcpy(&word, s + n - 8, 8);
-			if (atp_utf8_unplain(word) == 0)
-				return n;
+			i = at + 8;
+			continue;
 		}
-		for (; i < n && s[i] < 0x80; i++)
+		stop = n - i < RUN ? n : i + RUN;
+		for (; i < stop; i++)
 		{
-			if (s[i] == 0)
-				*has_nul = true;
+			nul |= s[i] == 0;
+			state = step(state, s[i]);
 		}
-		if (i == n)
-			return n;
-		do
-		{
-			size_t		len = multibyte(four_bytes(s + i, n - i));
-
-			if (len == 0)
-				return i;
-			i += len;
-		} while (i < n && s[i] >= 0x80);
 	}
+	*has_nul = nul;
+	return is_whole(state) ? n : whole_before(s, n);
 }

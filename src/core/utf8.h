@@ -10,8 +10,8 @@
 #include "atp.h"
 
 /*
- * The number of leading bytes that are whole, valid characters: n if all are.
- * *has_nul is set when U+0000 is among them.
+ * The number of leading bytes that are whole, valid characters: n if all are, and
+ * then *has_nul says whether U+0000 is among them.
  */
 extern size_t atp_utf8_valid(const uint8_t *s, size_t n, bool *has_nul);
 

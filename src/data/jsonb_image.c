@@ -52,16 +52,18 @@ set_token(AtpJsonbToken *token, const AtpCborItem *item)
 	const uint64_t len = item->u;	/* of a string */
 
 	token->kind = item->kind;
+	if (item->kind == ATP_CBOR_TEXT)	/* as most are: the branch is well foreseen */
+	{
+		token->ptr = item->str.ptr;
+		token->len = (uint32_t) len;
+		return HEAD + len;
+	}
 	switch (item->kind)
 	{
 		case ATP_CBOR_UINT:
 		case ATP_CBOR_NINT:
 			token->u = item->u;
 			return INTEGER_ROOM;
-		case ATP_CBOR_TEXT:
-			token->ptr = item->str.ptr;
-			token->len = (uint32_t) len;
-			return HEAD + len;
 		case ATP_CBOR_BYTES:
 			token->ptr = item->str.ptr;
 			token->len = (uint32_t) len;
@@ -347,7 +349,7 @@ put_special(uint8_t *out, const AtpJsonbToken *token)
 static uint8_t *put_container(uint8_t *out, const AtpJsonbToken **token);
 
 /* One value, whose entry is number i. */
-static inline uint8_t *
+static ATP_INTO_THE_LOOP uint8_t *
 put_value(uint8_t *out, const Entries *entries, uint32_t i, const AtpJsonbToken **next)
 {
 	const AtpJsonbToken *token = *next;
