@@ -10,8 +10,8 @@
  * that insert the same key, at least the second one is told.  It gives up the
  * whole transaction, by an ERROR that is not one (ATP_ERRCODE_CONFLICT).
  *
- * In the same way a row is updated without being locked when it is read: the
- * update waits for whoever has the row, and gives up when it was changed.
+ * In the same way a row is updated or deleted without being locked when it is read:
+ * that waits for whoever has the row, and gives up when it was changed.
  *
  * Triggers are fired as COPY fires them (heap_triggers.c).  Only for tables where
  * nobody can see the difference otherwise: see is_plain().
@@ -66,9 +66,11 @@ struct AtpHeap
 	TupleTableSlot *routed[CHUNK];
 	AtpTriggers triggers;
 	bool		fires_each_row;
-	/* of a keyed table */
+	AttrNumber	renewed;		/* gets its default also when the row is updated; 0: none does */
+	/* where rows are looked for */
 	IndexScanDesc scan;
-	ScanKeyData key;
+	ScanKeyData keys[ATP_HEAP_KEYS];
+	int			nkeys;
 	BlockNumber nblocks;		/* of the table, whose end nobody can cut off */
 	TupleTableSlot *found;
 	TupleTableSlot *changed;
@@ -163,32 +165,64 @@ find_columns(AtpHeap *d)
 			return false;
 		d->values[i] = ExecEvalExpr(ExecPrepareExpr(value, d->estate),
 									GetPerTupleExprContext(d->estate), &d->nulls[i]);
+		if (d->table->renewed != NULL && strcmp(NameStr(att->attname), d->table->renewed) == 0)
+			d->renewed = att->attnum;
 	}
 	return found == d->ncolumns;
 }
 
-/* Finds rows by the table's first column.  False: no index is right for that. */
+/* Of the columns of the key, in their order, and of nothing else. */
 static bool
-begin_scan(AtpHeap *d)
+is_index_of_key(AtpHeap *d, Relation index)
 {
-	for (int i = 0; i < d->result->ri_NumIndices; i++)
+	Form_pg_index form = index->rd_index;
+
+	if (!form->indisunique || !form->indisvalid || form->indnkeyatts != d->nkeys ||
+		index->rd_rel->relam != BTREE_AM_OID || RelationGetIndexPredicate(index) != NIL)
+		return false;
+	for (int k = 0; k < d->nkeys; k++)
+		if (form->indkey.values[k] != d->attnums[k] ||
+			index->rd_opcintype[k] != TupleDescAttr(RelationGetDescr(d->rel), d->attnums[k] - 1)->atttypid)
+			return false;
+	return true;
+}
+
+static void
+set_keys(AtpHeap *d, Relation index)
+{
+	for (int k = 0; k < d->nkeys; k++)
+	{
+		Oid			type = index->rd_opcintype[k];
+		Oid			equal = get_opfamily_member(index->rd_opfamily[k], type, type, BTEqualStrategyNumber);
+
+		ScanKeyEntryInitialize(&d->keys[k], 0, k + 1, BTEqualStrategyNumber, InvalidOid,
+							   index->rd_indcollation[k], get_opcode(equal), (Datum) 0);
+	}
+}
+
+bool
+atp_heap_finds(AtpHeap *d)
+{
+	if (d->scan != NULL)
+		return true;
+	/* of a keyed one it is known which it has */
+	if (!d->table->keyed && d->rel->trigdesc != NULL)
+		return false;
+	d->nkeys = 0;
+	while (d->nkeys < d->ncolumns && d->columns[d->nkeys]->written == ATP_KEY)
+		d->nkeys++;
+	Assert(d->nkeys > 0 && d->nkeys <= ATP_HEAP_KEYS);
+	for (int i = 0; i < d->result->ri_NumIndices && d->partitions == NULL; i++)
 	{
 		Relation	index = d->result->ri_IndexRelationDescs[i];
-		Oid			type = TupleDescAttr(RelationGetDescr(d->rel), d->attnums[0] - 1)->atttypid;
-		Oid			equal;
 
-		if (!index->rd_index->indisunique || !index->rd_index->indisvalid ||
-			index->rd_index->indnkeyatts != 1 || index->rd_index->indkey.values[0] != d->attnums[0] ||
-			index->rd_rel->relam != BTREE_AM_OID || index->rd_opcintype[0] != type ||
-			RelationGetIndexPredicate(index) != NIL)
+		if (!is_index_of_key(d, index))
 			continue;
-		equal = get_opfamily_member(index->rd_opfamily[0], type, type, BTEqualStrategyNumber);
-		ScanKeyEntryInitialize(&d->key, 0, 1, BTEqualStrategyNumber, InvalidOid,
-							   index->rd_indcollation[0], get_opcode(equal), (Datum) 0);
+		set_keys(d, index);
 		d->nblocks = RelationGetNumberOfBlocks(d->rel);
 		d->found = table_slot_create(d->rel, NULL);
 		d->changed = MakeSingleTupleTableSlot(RelationGetDescr(d->rel), &TTSOpsHeapTuple);
-		d->scan = atp_index_beginscan(d->rel, index, GetActiveSnapshot(), 1);
+		d->scan = atp_index_beginscan(d->rel, index, GetActiveSnapshot(), d->nkeys);
 		return true;
 	}
 	return false;
@@ -247,7 +281,7 @@ atp_heap_open(AtpStatements *set, const AtpTable *table)
 	d->estate->es_opened_result_relations = list_make1(d->result);
 	ExecOpenIndices(d->result, false);
 	PushActiveSnapshot(GetTransactionSnapshot());
-	if (!indexes_are_plain(d->result) || !find_columns(d) || (table->keyed && !begin_scan(d)))
+	if (!indexes_are_plain(d->result) || !find_columns(d) || (table->keyed && !atp_heap_finds(d)))
 	{
 		atp_heap_close(d);
 		return NULL;
@@ -301,6 +335,14 @@ check_constraints(AtpHeap *d, ResultRelInfo *result, TupleTableSlot *slot)
 		ExecConstraints(result, slot, d->estate);
 }
 
+/* Of a keyed table, whose key is one column: its rows are looked for again and again. */
+static void
+note_place(AtpHeap *d, Datum key, TupleTableSlot *slot)
+{
+	if (d->table->keyed)
+		atp_place_note(RelationGetRelid(d->rel), (struct varlena *) DatumGetPointer(key), &slot->tts_tid);
+}
+
 /* Rows into one table or partition. */
 static void
 insert_slots(AtpHeap *d, ResultRelInfo *result, TupleTableSlot **slots, int n)
@@ -311,8 +353,8 @@ insert_slots(AtpHeap *d, ResultRelInfo *result, TupleTableSlot **slots, int n)
 		check_constraints(d, result, slots[i]);
 	table_multi_insert(result->ri_RelationDesc, slots, n, d->estate->es_output_cid, 0, NULL);
 	MemoryContextSwitchTo(old);
-	for (int i = 0; i < n && d->table->keyed; i++)
-		atp_place_note(RelationGetRelid(d->rel), (struct varlena *) DatumGetPointer(slots[i]->tts_values[d->attnums[0] - 1]), &slots[i]->tts_tid);
+	for (int i = 0; i < n; i++)
+		note_place(d, slots[i]->tts_values[d->attnums[0] - 1], slots[i]);
 	for (int i = 0; i < n && result->ri_NumIndices > 0; i++)
 	{
 		bool		duplicate = false;
@@ -443,7 +485,7 @@ find_there(AtpHeap *d, Datum key)
 	int			first = d->attnums[0] - 1;
 	ItemPointerData place;
 
-	if (!atp_place_guess(RelationGetRelid(d->rel), (struct varlena *) DatumGetPointer(key), &place) ||
+	if (!d->table->keyed || !atp_place_guess(RelationGetRelid(d->rel), (struct varlena *) DatumGetPointer(key), &place) ||
 		ItemPointerGetBlockNumber(&place) >= d->nblocks ||
 		!table_tuple_fetch_row_version(d->rel, &place, GetActiveSnapshot(), d->found))
 		return false;
@@ -452,20 +494,21 @@ find_there(AtpHeap *d, Datum key)
 }
 
 static bool
-find_by_index(AtpHeap *d, Datum key)
+find_by_index(AtpHeap *d, const Datum *key)
 {
-	d->key.sk_argument = key;
-	index_rescan(d->scan, &d->key, 1, NULL, 0);
+	for (int k = 0; k < d->nkeys; k++)
+		d->keys[k].sk_argument = key[k];
+	index_rescan(d->scan, d->keys, d->nkeys, NULL, 0);
 	if (!index_getnext_slot(d->scan, ForwardScanDirection, d->found))
 		return false;
-	atp_place_note(RelationGetRelid(d->rel), (struct varlena *) DatumGetPointer(key), &d->found->tts_tid);
+	note_place(d, key[0], d->found);
 	return true;
 }
 
 bool
-atp_heap_find(AtpHeap *d, Datum key, ItemPointer place, Datum *values, bool *nulls)
+atp_heap_find(AtpHeap *d, const Datum *key, ItemPointer place, Datum *values, bool *nulls)
 {
-	if (!find_there(d, key) && !find_by_index(d, key))
+	if (!find_there(d, key[0]) && !find_by_index(d, key))
 		return false;
 	*place = d->found->tts_tid;
 	slot_getallattrs(d->found);
@@ -493,7 +536,7 @@ make_room(AtpHeap *d)
 }
 
 void
-atp_heap_update(AtpHeap *d, ItemPointer place, const AtpRows *row)
+atp_heap_update(AtpHeap *d, ItemPointer place, const AtpRows *rows, int row)
 {
 	MemoryContext old = MemoryContextSwitchTo(GetPerTupleMemoryContext(d->estate));
 	TM_FailureData failure;
@@ -507,16 +550,33 @@ atp_heap_update(AtpHeap *d, ItemPointer place, const AtpRows *row)
 		elog(ERROR, "a row of table \"%s\" has vanished", d->table->name);
 	slot_getallattrs(d->found);
 	ExecClearTuple(d->changed);
-	fill_slot(d, d->changed, row, 0, d->found->tts_values, d->found->tts_isnull);
+	if (d->renewed != 0)
+	{
+		d->found->tts_values[d->renewed - 1] = d->values[d->renewed - 1];
+		d->found->tts_isnull[d->renewed - 1] = d->nulls[d->renewed - 1];
+	}
+	fill_slot(d, d->changed, rows, row, d->found->tts_values, d->found->tts_isnull);
 	check_constraints(d, d->result, d->changed);
 	make_room(d);
 	if (table_tuple_update(d->rel, place, d->changed, GetCurrentCommandId(true), GetActiveSnapshot(),
 						   InvalidSnapshot, true, &failure, &mode, &indexes) != TM_Ok)
 		conflict(d);
-	atp_place_note(RelationGetRelid(d->rel), (struct varlena *) DatumGetPointer(row->values[0]), &d->changed->tts_tid);
+	note_place(d, rows->values[row], d->changed);
 	atp_update_index_tuples(d->result, d->changed, d->estate, indexes);
 	ResetPerTupleExprContext(d->estate);
 	MemoryContextSwitchTo(old);
+}
+
+void
+atp_heap_delete(AtpHeap *d, ItemPointer place)
+{
+	TM_FailureData failure;
+
+	CHECK_FOR_INTERRUPTS();
+	CheckCmdReplicaIdentity(d->rel, CMD_DELETE);
+	if (table_tuple_delete(d->rel, place, GetCurrentCommandId(true), GetActiveSnapshot(),
+						   InvalidSnapshot, true, &failure, false) != TM_Ok)
+		conflict(d);
 }
 
 /* What was written is visible to the statements that follow. */

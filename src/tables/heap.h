@@ -27,14 +27,20 @@ extern AtpHeap *atp_heap_open(AtpStatements *set, const AtpTable *table);
 extern bool atp_heap_fires_each_row(const AtpHeap *heap);
 extern void atp_heap_insert(AtpHeap *heap, const AtpRows *rows);
 
-/*
- * The row with this key, as of now: where it lies, and its columns, which stay
- * valid until the next call.  Only of a keyed table.
- */
-extern bool atp_heap_find(AtpHeap *heap, Datum key, ItemPointer place, Datum *values, bool *nulls);
+/* Can rows be looked for by the table's key, to be updated or deleted?  Of a keyed table always; not where it has triggers. */
+extern bool atp_heap_finds(AtpHeap *heap);
 
-/* Replace a row that was found by this one, the first; a conflict if it has changed since. */
-extern void atp_heap_update(AtpHeap *heap, ItemPointer place, const AtpRows *row);
+/*
+ * The row with this key, as of when the heap was opened: where it lies, and its columns, which stay
+ * valid until the next call.
+ */
+#define ATP_HEAP_KEYS	4
+
+extern bool atp_heap_find(AtpHeap *heap, const Datum *key, ItemPointer place, Datum *values, bool *nulls);
+
+/* Replace a row that was found by one of these, or remove it; a conflict if it has changed since. */
+extern void atp_heap_update(AtpHeap *heap, ItemPointer place, const AtpRows *rows, int row);
+extern void atp_heap_delete(AtpHeap *heap, ItemPointer place);
 extern void atp_heap_close(AtpHeap *heap);
 
 #endif							/* ATP_HEAP_H */

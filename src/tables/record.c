@@ -87,7 +87,7 @@ static const AtpStatement statements[] = {
 	},
 	[ATP_DELETE_RECORDS] = {
 		DELETE " AND r.rev OPERATOR(@.<=) u.rev",
-		SPI_OK_DELETE, KEYS_ARGS(ATP_ARRAY(ATP_TYPE_TID)), {0}, &atp_record_table, ATP_BY_KEY
+		SPI_OK_DELETE, KEYS_ARGS(ATP_ARRAY(ATP_TYPE_TID)), {0}, &atp_record_table, ATP_BY_KEY | ATP_AS_HEAP
 	},
 	[ATP_DELETE_OLDER_RECORDS] = {
 		DELETE " AND r.rev OPERATOR(@.<) u.rev",
@@ -162,6 +162,7 @@ const AtpTable atp_record_table = {
 	.comment = "current records of all repositories seen",
 	.statements = statements,
 	.nstatements = lengthof(statements),
+	.renewed = "indexed_at",
 	.shard_by = "did",
 };
 

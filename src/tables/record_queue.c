@@ -2,21 +2,19 @@
  * record_queue.c
  *		Records that are put and removed, many at a time.
  *
- * They are written in their order (F-16); a key that comes twice ends one statement
- * and begins another, so that triggers see every change.  Where heap.c can do it,
- * new records go without a statement, by key where no trigger looks at each.  Tables that are derived from
- * records are told of every change (derived.h).
+ * They are written in their order (F-16).  Where nobody can see it, what all operations on a
+ * key come to is enough (record_heap.c).  Elsewhere a key that comes twice ends one statement
+ * and begins another, so that triggers see every change; new records may go without one, by key
+ * where no trigger looks at each.  Tables that are derived from records are told of every change
+ * (derived.h).
  */
 #include "postgres.h"
 
 #include "access/htup_details.h"
-#include "core/recordkey.h"
 #include "core/tid.h"
 #include "tables/derived.h"
-#include "tables/heap.h"
 #include "tables/keyset.h"
-#include "tables/record.h"
-#include "tables/rows.h"
+#include "tables/record_heap.h"
 #include "types/types.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
@@ -27,14 +25,18 @@
 struct AtpRecords
 {
 	AtpApply   *apply;
-	AtpKeySet  *keys;			/* of the pending statements */
+	int			max;			/* between two flushes */
+	/* all that wait */
+	const AtpRecordRow **rows;
+	AtpChange  *changes;		/* the same for derived tables; NULL: there are none */
+	int			n;
+	Size		bytes;			/* of all those rows' values */
+	/* of the pending statements */
+	AtpKeySet  *keys;			/* NULL: there were none yet */
 	const AtpRecordRow **puts;
 	int			nputs;
 	const AtpRecordRow **deletes;
 	int			ndeletes;
-	AtpChange  *changes;		/* for derived tables; NULL: there are none */
-	int			nchanges;
-	Size		bytes;			/* of all those rows' values */
 };
 
 AtpRecords *
@@ -44,9 +46,8 @@ atp_records_begin(AtpApply *a, int n)
 
 	n = Max(n, 1);
 	r->apply = a;
-	r->keys = atp_keyset_create(n);
-	r->puts = palloc(sizeof(AtpRecordRow *) * n);
-	r->deletes = palloc(sizeof(AtpRecordRow *) * n);
+	r->max = n;
+	r->rows = palloc(sizeof(AtpRecordRow *) * n);
 	if (atp_derived_uses(a->sub) != 0)
 		r->changes = palloc(sizeof(AtpChange) * n);
 	return r;
@@ -56,45 +57,6 @@ atp_records_begin(AtpApply *a, int n)
  * Put and remove
  * ------------------------------------------------------------------------
  */
-static AtpRows *
-record_rows(AtpStatements *set, const AtpRecordRow **records, int n)
-{
-	AtpRows    *rows = atp_rows_of(set, &atp_record_table, n);
-
-	for (int i = 0; i < n; i++)
-	{
-		const AtpRecordRow *row = records[i];
-
-		atp_put_ref(rows, row->did);
-		atp_put_ref(rows, row->collection);
-		atp_put_ref(rows, row->rkey);
-		atp_put_ref(rows, row->cid);
-		atp_put(rows, AtpTidGetDatum(row->rev), false);
-		atp_put_ref(rows, row->value);
-		atp_put_ref(rows, row->raw);
-		atp_put_ref(rows, row->fault);
-	}
-	return rows;
-}
-
-/* The primary key's order: neighbours share pages. */
-static int
-compare_records(const void *a, const void *b)
-{
-	const AtpRecordRow *x = *(const AtpRecordRow *const *) a;
-	const AtpRecordRow *y = *(const AtpRecordRow *const *) b;
-	int			cmp = atp_compare_dids(x->did, y->did);
-
-	if (cmp == 0)
-		cmp = memcmp(VARDATA_ANY(x->collection), VARDATA_ANY(y->collection),
-					 Min(VARSIZE_ANY_EXHDR(x->collection), VARSIZE_ANY_EXHDR(y->collection)));
-	if (cmp == 0)
-		cmp = (int) VARSIZE_ANY_EXHDR(x->collection) - (int) VARSIZE_ANY_EXHDR(y->collection);
-	if (cmp == 0)
-		cmp = atp_rkey_cmp((const uint8_t *) VARDATA_ANY(x->rkey), VARSIZE_ANY_EXHDR(x->rkey),
-						   (const uint8_t *) VARDATA_ANY(y->rkey), VARSIZE_ANY_EXHDR(y->rkey));
-	return cmp;
-}
 
 /*
  * Records without a look whether they are there: that is what Citus does by COPY into the shards.
@@ -109,7 +71,7 @@ copy_records(AtpStatements *set, const AtpRecordRow **creates, int n)
 
 	if (n == 0)
 		return;
-	atp_rows_bind(record_rows(set, creates, n), args);
+	atp_rows_bind(atp_record_rows(set, creates, n), args);
 	PG_TRY();
 	{
 		(void) atp_execute(set, &atp_record_table.statements[ATP_CREATE_RECORDS], args, NULL);
@@ -149,13 +111,13 @@ create_records(AtpRecords *r)
 			r->puts[rest++] = r->puts[i];
 	r->nputs = rest;
 	if (heap == NULL || !atp_heap_fires_each_row(heap))
-		qsort(creates, ncreates, sizeof(AtpRecordRow *), compare_records);
+		atp_records_sort(creates, ncreates);
 	if (heap == NULL)
 	{
 		copy_records(set, creates, ncreates);
 		return true;
 	}
-	atp_heap_insert(heap, record_rows(set, creates, ncreates));
+	atp_heap_insert(heap, atp_record_rows(set, creates, ncreates));
 	atp_heap_close(heap);
 	return true;
 }
@@ -166,7 +128,7 @@ put_records(AtpRecords *r)
 	AtpStatements *set = r->apply->statements;
 	Datum		args[ATP_STATEMENT_ARGS];
 
-	atp_rows_bind(record_rows(set, r->puts, r->nputs), args);
+	atp_rows_bind(atp_record_rows(set, r->puts, r->nputs), args);
 	(void) atp_execute(set, &atp_record_table.statements[r->apply->force ? ATP_FORCE_RECORDS : r->apply->again ? ATP_PUT_OLDER_RECORDS : ATP_PUT_RECORDS], args, NULL);
 }
 
@@ -204,21 +166,21 @@ delete_records(AtpRecords *r)
 		(int64) atp_execute(a->statements, &atp_record_table.statements[a->again ? ATP_DELETE_OLDER_RECORDS : ATP_DELETE_RECORDS], args, NULL);
 }
 
-/* What the operations will replace or remove; created: of those that create, it is known. */
+/* What n operations will replace or remove; created: of those that create, it is known. */
 static void
-find_old_records(AtpRecords *r, bool created)
+find_old_records(AtpRecords *r, AtpChange *changes, int n, bool created)
 {
 	AtpStatements *set = r->apply->statements;
-	AtpRows    *rows = key_rows(set, ATP_TYPE_INT4, r->nchanges);
+	AtpRows    *rows = key_rows(set, ATP_TYPE_INT4, n);
 	bool		remember = atp_derived_remembers(r->apply->sub);
 	Datum		args[4];
-	uint64		n;
+	uint64		found;
 
-	for (int i = 0; i < r->nchanges; i++)
+	for (int i = 0; i < n; i++)
 	{
-		const AtpRecordRow *row = r->changes[i].row;
+		const AtpRecordRow *row = changes[i].row;
 
-		if ((created && row->action == ATP_CREATE) || !(remember || r->changes[i].again))
+		if ((created && row->action == ATP_CREATE) || !(remember || changes[i].again))
 			continue;
 		put_key(rows, row);
 		atp_put(rows, Int32GetDatum(i), false);
@@ -226,15 +188,15 @@ find_old_records(AtpRecords *r, bool created)
 	if (rows->n == 0)
 		return;
 	atp_rows_bind(rows, args);
-	n = atp_execute(set, &atp_record_table.statements[ATP_OLD_RECORDS], args, NULL);
-	for (uint64 i = 0; i < n; i++)
+	found = atp_execute(set, &atp_record_table.statements[ATP_OLD_RECORDS], args, NULL);
+	for (uint64 i = 0; i < found; i++)
 	{
 		Datum		v[5];
 		bool		null[5];
 		AtpChange  *change;
 
 		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, v, null);
-		change = &r->changes[DatumGetInt32(v[0])];
+		change = &changes[DatumGetInt32(v[0])];
 		change->found = true;
 		change->old_rev = null[1] ? 0 : DatumGetAtpTid(v[1]);
 		change->old_cid = null[2] ? NULL : PG_DETOAST_DATUM_COPY(v[2]);
@@ -245,47 +207,91 @@ find_old_records(AtpRecords *r, bool created)
 	SPI_freetuptable(SPI_tuptable);
 }
 
-void
-atp_records_flush(AtpRecords *r)
+/* Rows from the given one on, until a key comes again; returns the next. */
+static int
+take_some(AtpRecords *r, int from)
 {
-	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto rows", ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(cxt);
-	bool		created = r->nputs > 0 && create_records(r);
+	int			i = from;
 
-	if (r->nchanges > 0 && r->apply->sub->settings.keep_records)
-		find_old_records(r, created);
-	if (r->nputs > 0)
-		put_records(r);
-	if (r->ndeletes > 0)
-		delete_records(r);
-	if (r->nchanges > 0)
-		atp_derived_flush(r->apply, r->changes, r->nchanges);
-	r->nputs = r->ndeletes = r->nchanges = 0;
-	r->bytes = 0;
-	atp_keyset_clear(r->keys);
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(cxt);
-}
-
-void
-atp_records_queue(AtpRecords *r, const AtpRecordRow *row, int64 seq, bool again)
-{
-	AtpKey		key = {{row->did, row->collection, row->rkey}};
-
-	if (!atp_keyset_add(r->keys, key))
+	if (r->keys == NULL)
 	{
-		atp_records_flush(r);
-		(void) atp_keyset_add(r->keys, key);
+		r->keys = atp_keyset_create(r->max);
+		r->puts = palloc(sizeof(AtpRecordRow *) * r->max);
+		r->deletes = palloc(sizeof(AtpRecordRow *) * r->max);
 	}
-	if (r->apply->sub->settings.keep_records)
+	atp_keyset_clear(r->keys);
+	r->nputs = r->ndeletes = 0;
+	for (; i < r->n; i++)
 	{
+		const AtpRecordRow *row = r->rows[i];
+		AtpKey		key = {{row->did, row->collection, row->rkey}};
+
+		if (!atp_keyset_add(r->keys, key))
+			break;
 		if (row->action == ATP_DELETE)
 			r->deletes[r->ndeletes++] = row;
 		else
 			r->puts[r->nputs++] = row;
 	}
+	return i;
+}
+
+/* One operation on a key after the other. */
+static void
+write_some(AtpRecords *r, int from, int to)
+{
+	bool		keep = r->apply->sub->settings.keep_records;
+	bool		created = keep && r->nputs > 0 && create_records(r);
+
+	if (r->changes != NULL && keep)
+		find_old_records(r, r->changes + from, to - from, created);
+	if (keep && r->nputs > 0)
+		put_records(r);
+	if (keep && r->ndeletes > 0)
+		delete_records(r);
 	if (r->changes != NULL)
-		r->changes[r->nchanges++] = (AtpChange) {.row = row, .seq = seq, .again = again || r->apply->again};
+		atp_derived_flush(r->apply, r->changes + from, to - from);
+}
+
+/* All of it at once; false: it was not done. */
+static bool
+write_directly(AtpRecords *r)
+{
+	return r->changes == NULL && r->apply->sub->settings.keep_records && atp_records_write(r->apply, r->rows, r->n);
+}
+
+void
+atp_records_flush(AtpRecords *r)
+{
+	MemoryContext cxt,
+				old;
+
+	if (r->n == 0)
+		return;
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto rows", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(cxt);
+	if (!write_directly(r))
+		for (int from = 0, to; from < r->n; from = to)
+		{
+			MemoryContextSwitchTo(old);
+			to = take_some(r, from);
+			MemoryContextReset(cxt);
+			MemoryContextSwitchTo(cxt);
+			write_some(r, from, to);
+		}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+	r->n = 0;
+	r->bytes = 0;
+}
+
+void
+atp_records_queue(AtpRecords *r, const AtpRecordRow *row, int64 seq, bool again)
+{
+	Assert(r->n < r->max);
+	if (r->changes != NULL)
+		r->changes[r->n] = (AtpChange) {.row = row, .seq = seq, .again = again || r->apply->again};
+	r->rows[r->n++] = row;
 	if (row->value != NULL)
 		r->bytes += VARSIZE(row->value);
 	if (row->raw != NULL)

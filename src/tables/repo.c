@@ -394,7 +394,7 @@ find_repos(AtpRepos *s)
 		Datum		values[lengthof(columns)];
 		bool		nulls[lengthof(columns)];
 
-		if (atp_heap_find(s->heap, PointerGetDatum(repo->did), &repo->place, values, nulls))
+		if (atp_heap_find(s->heap, &(const Datum) {PointerGetDatum(repo->did)}, &repo->place, values, nulls))
 			read_repo(s, repo, values, nulls);
 		else
 		{
@@ -495,7 +495,7 @@ store_directly(AtpRepos *s)
 		{
 			changed->n = 0;
 			put_repo(s, changed, repo);
-			atp_heap_update(s->heap, &repo->place, changed);
+			atp_heap_update(s->heap, &repo->place, changed, 0);
 		}
 	}
 	atp_heap_insert(s->heap, added);

@@ -118,7 +118,8 @@ typedef struct AtpTable
 	const char *view_comment;
 	const AtpStatement *statements;
 	int			nstatements;
-	bool		keyed;			/* rows are found by the first column, which is unique */
+	bool		keyed;			/* its rows are always looked for, by the first column, which is the key */
+	const char *renewed;		/* the column that each update sets to its default, as each insertion does; NULL: none */
 	const char *shard_by;		/* atproto.distribute(): this column says which server has a row; NULL: this one has all */
 	/*
 	 * SQL that adds that column, which is none of columns: statements then are those that distributed names.

@@ -144,6 +144,16 @@ foreach my $schema ('again', 'again_generated')
 	wait_for_seq($node, $schema, scalar read_capture($again));
 	tables_match($node, $again, "$schema: the last change of each key", schema => $schema, modes => [ 'record', 'repo', 'event' ]);
 }
+# nobody is told of what is between; a record that was removed, and comes again, is another row
+make_schema('again_alone', q{ALTER TABLE record ADD seen int DEFAULT 0;
+	INSERT INTO record (did, collection, rkey, cid, rev, seen) SELECT did, 'app.bsky.feed.post', 'x', cid, '2222222222222', 7
+	FROM (SELECT did FROM again.record_event GROUP BY did HAVING (array_agg(action ORDER BY seq))[1] = 'update') u,
+		(SELECT cid FROM plain.record LIMIT 1) c});
+isnt(query('SELECT count(*) FROM again_alone.record'), '0', 'again_alone: some are there');
+query(subscribe_sql('again_alone', $server2, cursor => 0, target => "'again_alone'"));
+wait_for_seq($node, 'again_alone', scalar read_capture($again));
+same_rows('again_alone', 'again', 'again_alone: the last change of each key');
+is(query('SELECT count(*) FROM again_alone.record WHERE seen <> 0'), '0', 'again_alone: the rows are new');
 
 # --- records that are there already, with other contents ---
 
@@ -158,6 +168,36 @@ make_schema('created', q{INSERT INTO record (did, collection, rkey, cid, rev, va
 query(subscribe_sql('created', $server, cursor => 0, target => "'created'", actions => "ARRAY['create']"));
 wait_for_seq($node, 'created', $PDS_LAST);
 same_rows('created', 'plain', 'created: each key is there once, with what came last');
+
+# those that are removed again are removed, whoever made them
+make_schema('gone', q{INSERT INTO record (did, collection, rkey, cid, rev, value)
+	SELECT did, collection, rkey, cid, '2222222222222', '{"old": true}' FROM plain.record p
+	WHERE NOT EXISTS (SELECT FROM there.record t WHERE (t.did, t.collection, t.rkey) = (p.did, p.collection, p.rkey))});
+isnt(query('SELECT count(*) FROM gone.record'), '0', 'gone: some are there');
+query(subscribe_sql('gone', $server, cursor => 0, target => "'gone'"));
+wait_for_seq($node, 'gone', $PDS_LAST);
+same_rows('gone', 'there', 'gone: they were removed');
+
+# --- records that are there already, and newer ones, are updated and removed ---
+
+foreach my $schema ('changes', 'changes_generated')
+{
+	make_schema($schema, "ALTER TABLE record ADD seen int NOT NULL DEFAULT 0; CREATE INDEX ON record (octet_length(value::text));
+		INSERT INTO record (did, collection, rkey, cid, rev, indexed_at, seen, value) SELECT did, collection, rkey, cid,
+			CASE WHEN hashtext(rkey::text) % 4 = 0 THEN 'bzzzzzzzzzzzz' ELSE '2222222222222' END::atproto.tid, '2000-01-01', 7, '{}' FROM plain.record;
+		" . ($schema eq 'changes' ? '' : $statement{generated}));
+	query(subscribe_sql($schema, $server, cursor => 0, target => "'$schema'", actions => "ARRAY['update', 'delete']"));
+	wait_for_seq($node, $schema, $PDS_LAST);
+}
+same_rows('changes', 'changes_generated', 'changes: the same rows');
+my $kinds = "SELECT seen, indexed_at > '2001-01-01', rev = 'bzzzzzzzzzzzz', value = '{}', count(*) FROM %s.record GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4";
+my $changed = query(sprintf $kinds, 'changes');
+is($changed, query(sprintf $kinds, 'changes_generated'), 'changes: columns of their own, and when they were written');
+like($changed, qr/^7\|t\|f\|f\|\d+$/m, 'changes: some were updated');
+like($changed, qr/^7\|f\|t\|t\|\d+$/m, 'changes: newer ones were not');
+is(query('SET enable_seqscan = off; SELECT count(*) FROM changes.record WHERE octet_length(value::text) > 2'),
+	query('SET enable_indexscan = off; SET enable_bitmapscan = off; SELECT count(*) FROM changes.record WHERE octet_length(value::text) > 2'),
+	'changes: an index has them');
 
 # --- rows that another session is writing: each way it can end ---
 
