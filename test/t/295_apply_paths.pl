@@ -232,6 +232,35 @@ foreach my $what (sort keys %other)
 	}
 }
 
+# --- records that another session is changing while they are to be updated and removed ---
+
+my $old = "INSERT INTO record (did, collection, rkey, cid, rev, value)
+	SELECT did, collection, rkey, cid, '2222222222222', '{}' FROM plain.record";
+my %change = (
+	newer   => q{UPDATE %s.record SET rev = 'bzzzzzzzzzzzz', value = '{"other": true}' WHERE hashtext(rkey::text) % 2 = 0},
+	older   => q{UPDATE %s.record SET value = '{"other": true}' WHERE hashtext(rkey::text) % 2 = 0},
+	removed => q{DELETE FROM %s.record WHERE hashtext(rkey::text) % 2 = 0});
+foreach my $what (sort keys %change)
+{
+	foreach my $end ('COMMIT', 'ROLLBACK')
+	{
+		make_schema($_, $old) foreach 'race', 'alone';
+		query($change{$what} =~ s/%s/alone/r) if $end eq 'COMMIT';
+		query('BEGIN; ' . $change{$what} =~ s/%s/race/r . "; PREPARE TRANSACTION 'other'");
+		query(subscribe_sql($_, $server, cursor => 0, target => "'$_'", actions => "ARRAY['update', 'delete']")) foreach 'race', 'alone';
+		wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'atproto race' AND wait_event_type = 'Lock'");
+		query("$end PREPARED 'other'");
+		wait_for_seq($node, $_, $PDS_LAST) foreach 'race', 'alone';
+		same_rows('race', 'alone', "race: $what, $end");
+		foreach my $schema ('race', 'alone')
+		{
+			query("SELECT atproto.unsubscribe('$schema')");
+			wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'atproto $schema'");
+			query("DROP SCHEMA $schema CASCADE");
+		}
+	}
+}
+
 # --- rows that a constraint refuses; what replication and statistics see of the rest ---
 
 my $condition = "ALTER TABLE record ADD CHECK (collection <> 'app.bsky.feed.post' OR substr(rkey::text, 11, 1) NOT BETWEEN 'a' AND 'e')";
