@@ -200,6 +200,28 @@ set_keys(AtpHeap *d, Relation index)
 	}
 }
 
+/*
+ * Of an update, the executor is told which columns it writes, as those of a statement: all but the key.  An index on
+ * one of them gets other entries then, among which it is not worth while to look for versions of one row.
+ */
+static void
+tell_updated(AtpHeap *d)
+{
+	RangeTblEntry *rte = makeNode(RangeTblEntry);
+	Bitmapset  *columns = NULL;
+
+	rte->rtekind = RTE_RELATION;
+	rte->relid = RelationGetRelid(d->rel);
+	rte->relkind = d->rel->rd_rel->relkind;
+	rte->rellockmode = RowExclusiveLock;
+	for (int c = d->nkeys; c < d->ncolumns; c++)
+		columns = bms_add_member(columns, d->attnums[c] - FirstLowInvalidHeapAttributeNumber);
+	if (d->renewed != 0)
+		columns = bms_add_member(columns, d->renewed - FirstLowInvalidHeapAttributeNumber);
+	atp_tell_updated(d->estate, rte, columns);
+	d->result->ri_RangeTableIndex = 1;
+}
+
 bool
 atp_heap_finds(AtpHeap *d)
 {
@@ -223,29 +245,10 @@ atp_heap_finds(AtpHeap *d)
 		d->found = table_slot_create(d->rel, NULL);
 		d->changed = MakeSingleTupleTableSlot(RelationGetDescr(d->rel), &TTSOpsHeapTuple);
 		d->scan = atp_index_beginscan(d->rel, index, GetActiveSnapshot(), d->nkeys);
+		tell_updated(d);
 		return true;
 	}
 	return false;
-}
-
-/*
- * Of an update, the executor is told which columns it writes, as those of a statement: all but the key.  An index on
- * one of them gets other entries then, among which it is not worth while to look for versions of one row.
- */
-static void
-tell_updated(AtpHeap *d)
-{
-	RangeTblEntry *rte = makeNode(RangeTblEntry);
-	Bitmapset  *columns = NULL;
-
-	rte->rtekind = RTE_RELATION;
-	rte->relid = RelationGetRelid(d->rel);
-	rte->relkind = d->rel->rd_rel->relkind;
-	rte->rellockmode = RowExclusiveLock;
-	for (int c = 1; c < d->ncolumns; c++)
-		columns = bms_add_member(columns, d->attnums[c] - FirstLowInvalidHeapAttributeNumber);
-	atp_tell_updated(d->estate, rte, columns);
-	d->result->ri_RangeTableIndex = 1;
 }
 
 AtpHeap *
@@ -286,8 +289,6 @@ atp_heap_open(AtpStatements *set, const AtpTable *table)
 		atp_heap_close(d);
 		return NULL;
 	}
-	if (table->keyed)
-		tell_updated(d);
 	if (rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
 		d->partitions = atp_partitions_open(d->result, d->estate);
 	return d;

@@ -323,7 +323,7 @@ fault("place-key", "tables/heap.c", "	return !d->found->tts_isnull[first] && sam
 fault("place-now", "tables/heap.c", "&place, GetActiveSnapshot(), d->found)", "&place, SnapshotAny, d->found)", "t/295_row_places")
 fault("place-end", "tables/heap.c", "		ItemPointerGetBlockNumber(&place) >= d->nblocks ||\n", "", "t/295_row_places")
 fault("place-room", "tables/heap.c", "		heap_page_prune_opt(d->rel, buffer);\n", "		return;\n", "t/295_row_places")
-fault("place-index", "tables/heap.c", "	if (table->keyed)\n		tell_updated(d);", "	if (table->keyed && d->ncolumns == 0)\n		tell_updated(d);", "t/295_row_places")
+fault("place-index", "tables/heap.c", "		tell_updated(d);\n", "		if (d->ncolumns == 0)\n			tell_updated(d);\n", "t/295_row_places")
 fault("place-known", "tables/heap.c", "	if (!find_there(d, key[0]) && !find", "	if ((!find_there(d, key[0]) || d->nblocks > 0) && !find", "t/295_row_places")
 fault("direct-renewed", "tables/heap.c", "	if (d->renewed != 0)\n", "	if (d->renewed < 0)\n", "t/295_apply_paths")
 fault("direct-deleted", "tables/heap.c", "InvalidSnapshot, true, &failure, false) != TM_Ok)", "InvalidSnapshot, true, &failure, false) == TM_Invisible)", "t/295_apply_paths")
