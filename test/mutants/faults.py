@@ -325,7 +325,7 @@ fault("place-end", "tables/heap.c", "		ItemPointerGetBlockNumber(&place) >= d->n
 fault("place-room", "tables/heap.c", "		heap_page_prune_opt(d->rel, buffer);\n", "		return;\n", "t/295_row_places")
 fault("place-index", "tables/heap.c", "		tell_updated(d);\n", "		if (d->ncolumns == 0)\n			tell_updated(d);\n", "t/295_row_places")
 fault("place-known", "tables/heap.c", "	if (!find_there(d, key[0]) && !find", "	if ((!find_there(d, key[0]) || d->nblocks > 0) && !find", "t/295_row_places")
-fault("direct-renewed", "tables/heap.c", "	if (d->renewed != 0)\n", "	if (d->renewed < 0)\n", "t/295_apply_paths")
+fault("direct-renewed", "tables/heap.c", "	if (d->renewed != 0)\n	{\n", "	if (d->renewed < 0)\n	{\n", "t/295_apply_paths")
 fault("direct-deleted", "tables/heap.c", "InvalidSnapshot, true, &failure, false) != TM_Ok)", "InvalidSnapshot, true, &failure, false) == TM_Invisible)", "t/295_apply_paths")
 fault("direct-newer", "tables/record_heap.c", "(!null && rev <= to->rev)", "(!null && rev >= to->rev)", "t/295_apply_paths")
 fault("direct-gone", "tables/record_heap.c", "		if (removal != last)\n", "		if (removal == last)\n", "t/295_apply_paths")
