@@ -2,14 +2,14 @@
 # The extension beside programs outside the server, in turns, on one capture, one stream server and one PostgreSQL:
 #
 #   skyware   @skyware/firehose and a batched INSERT
-#   sync      @atproto/sync and the same INSERT; on unverified traffic with unauthenticatedCommits and unauthenticatedHandles
-#   plain     a program of its own that takes only what the rows need, and checks nothing
+#   sync      @atproto/sync and the same INSERT
+#   plain     a program of its own that takes only what the rows need
 #
-# (bench/peers/*.mjs, one Node process each.)  Three comparisons:
+# (bench/peers/README.md.)  Three comparisons:
 #
 #   pds       the bundled capture, COPIES times over (bench/multiply.py), unverified: the extension at level hash
 #   network   EVENTS events of 10,000 accounts of a simulated network, with the sizes and the mix of production traffic, unverified
-#   full      the same events, every signature verified with the account's key, which both have in memory or in a table beforehand
+#   full      the same events, every signature verified with the account's key, which both have beforehand
 #
 # All write into a table with the columns and the key of atproto.record, rows and cursor in one transaction.  Each run begins with
 # empty tables and a checkpoint.  Its time is from the open connection until another session, which looks every 5 ms, sees the
@@ -18,7 +18,7 @@
 #
 # The extension must be installed, test/server and test/simulator built: bench/run peers does that.  The packages of
 # bench/peers/package.json, Node among them, come through npm (Debian: apt-get install npm), unless bench/peers/node_modules is
-# there.  Without them nothing is measured.  PG_CONFIG, COPIES, EVENTS, RUNS and TRAFFIC, which comparisons, come from the environment.
+# there.  Without them nothing is measured.  --write puts the section into bench/README.md.  PG_CONFIG, COPIES, EVENTS, RUNS and TRAFFIC, which comparisons, come from the environment.
 set -euo pipefail
 COPIES=${COPIES:-31}
 EVENTS=${EVENTS:-10000}
@@ -119,6 +119,7 @@ SELECT atproto.subscribe('bench', '$url', cursor => 0, proxy => '', workers => $
 SQL
 	until_seen "SELECT min(seq) FROM atproto.cursor WHERE subscription = 'bench'" "SELECT connected_at FROM atproto.stat_subscription" "$3"
 	cpu=$(cpu_of 'atproto bench%')
+	memory=''
 	compare atproto
 }
 
@@ -133,7 +134,7 @@ SQL
 	NODE_ENV=production PGHOST=$W PGAPPNAME=peer "$node" "$programs/$script.mjs" "$url" "$@" 2>"$W/$script.log" &
 	peer_pid=$!
 	until_seen "SELECT seq FROM peer.cursor" "SELECT connected_at FROM peer.cursor" "$last"
-	cpu="$(cpu_seconds <"/proc/$peer_pid/stat") $(cpu_of peer) $(sql -c "SELECT loading FROM peer.cursor")"
+	cpu=$(echo "$(cpu_seconds <"/proc/$peer_pid/stat") $(cpu_of peer) $(sql -c "SELECT loading FROM peer.cursor")" | awk '{print $1 + $2 - $3}')
 	memory=$(awk '/^VmHWM/ {printf "%.0f", $2 / 1024}' "/proc/$peer_pid/status")
 	kill "$peer_pid"
 	wait "$peer_pid" || true
@@ -148,54 +149,50 @@ compare() {	# SCHEMA
 		UNION ALL (SELECT $columns FROM $1.record EXCEPT ALL SELECT $columns FROM expected)) d")
 }
 
-measure() {	# NAME LEVEL LAST WHO...
-	local name=$1 level=$2 last=$3 who rows i
-	local -A time=() used=() differ=() most=()
+# A line of the table for each program, in $W/table; what it refused, in $W/refused.
+measure() {	# WHAT LEVEL LAST PROGRAM...
+	local what=$1 level=$2 last=$3 who i
+	local -A time=() used=() differ=() mb=()
 	shift 3
 	sql -o /dev/null -c "TRUNCATE expected"
 	extension "$level" 1 "$last"	# not counted: warms up, and leaves the rows for comparison
 	sql -o /dev/null -c "INSERT INTO expected SELECT * FROM atproto.record"
-	rows=$(sql -c "SELECT count(*) FROM expected")
-	operations=$(sql -c "SELECT sum(record_ops) FROM atproto.cursor")
 	for ((i = 0; i < RUNS; i++)); do
-		for who in "$@"; do
+		for who in 1 2 "$@"; do
 			case $who in
 				[12]) extension "$level" "$who" "$last" ;;
 				sync) peer sync "$last" ${documents:+"$documents"} ;;
 				*) peer "$who" "$last" ;;
 			esac
 			time[$who]+=" $seconds"
-			used[$who]+=" $(awk '{print $1 + $2 - $3}' <<<"$cpu")"
+			used[$who]+=" $cpu"
 			differ[$who]=$differences
-			[[ $who == [12] ]] || most[$who]="in the last run Node $(awk '{printf "%.2f s, its backend %.2f s", $1 - $3, $2}' <<<"$cpu"), $memory MB"
+			mb[$who]=$memory
+			if [[ $who == [12] && $differences != 0 ]]; then
+				echo "the extension's own rows differ" >&2
+				exit 1
+			fi
 		done
 	done
-	echo "$name: $last events, $operations record operations, $rows rows at the end"
 	for who in "$@"; do
 		# shellcheck disable=SC2086 # lists of numbers
-		awk -v who="$who" -v level="$level" -v events="$last" -v operations="$operations" -v differ="${differ[$who]}" -v most="${most[$who]:-}" \
-			-v s="$(median ${time[$who]})" -v ss="$(spread ${time[$who]})" -v cpu="$(median ${used[$who]})" \
-			-v one="$(median ${time[1]})" -v two="$(median ${time[2]})" -v one_cpu="$(median ${used[1]})" 'BEGIN {
-			printf "  %-12s %7.2f s (%s), CPU %.2f s: %d events/s, %d operations/s; ",
-				who == 1 ? "at " level : who == 2 ? "2 workers" : who, s, ss, cpu, events / s, operations / s
-			print differ ? differ " rows differ" : "the same rows"
-			if (most) {
-				print "    " most
-				printf "    the extension is %.1f times as fast, with 2 workers %.1f times; by CPU time %.1f times\n", s / one, s / two, cpu / one_cpu
-			}
-		}'
-		[ ! -s "$W/$who.log" ] || echo "    refused by it in the last run: $(wc -l <"$W/$who.log"), the first: $(head -1 "$W/$who.log")"
+		awk -v what="$what, $last events: \`$who\`" -v differ="${differ[$who]}" -v mb="${mb[$who]}" -v cpu="$(median ${used[$who]})" -v one_cpu="$(median ${used[1]})" \
+			-v s="$(median ${time[$who]})" -v ss="$(spread ${time[$who]})" -v one="$(median ${time[1]})" -v ones="$(spread ${time[1]})" \
+			-v two="$(median ${time[2]})" -v twos="$(spread ${time[2]})" 'BEGIN {
+			printf "| %s | %.2f | %.2f | %.3f | %.2f (%s) | %.2f (%s) | %.2f (%s) | %.1f | %.1f | %d | %d |\n",
+				what, one_cpu, cpu, one_cpu / cpu, one, ones, two, twos, s, ss, s / one, s / two, mb, differ
+		}' >>"$W/table"
+		[ ! -s "$W/$who.log" ] || echo "\`$who\` refused $(wc -l <"$W/$who.log") of $what, first: $(head -1 "$W/$who.log")." >>"$W/refused"
 	done
 }
 
-machine
-echo "# fsync = $(sql -c "SHOW fsync"), synchronous_commit = $(sql -c "SHOW synchronous_commit"); Node $("$node" --version);" \
-	"medians of $RUNS (least to most); load before: $(cut -d' ' -f1 /proc/loadavg)"
+load=$(cut -d' ' -f1 /proc/loadavg)
+touch "$W/refused"
 if [[ $TRAFFIC =~ pds ]]; then
 	/usr/bin/python3 "$root/bench/multiply.py" "$COPIES" "$root/test/data/pds.frames.gz" >"$W/capture"	# Debian's, which has cbor2
 	serve "$W/capture"
 	documents=''
-	measure pds hash $((COPIES * 1600)) 1 2 skyware plain sync
+	measure "pds, unverified" hash $((COPIES * 1600)) skyware plain sync
 fi
 if [[ $TRAFFIC =~ network|full ]]; then
 	"$root/test/simulator/simulate" --events "$EVENTS" --accounts 10000 --mix identity=0,account=0 --directory "$W/directory" --output "$W/capture"
@@ -203,7 +200,7 @@ if [[ $TRAFFIC =~ network|full ]]; then
 fi
 if [[ $TRAFFIC =~ network ]]; then
 	documents=''
-	measure network hash "$EVENTS" 1 2 skyware plain sync
+	measure "network, unverified" hash "$EVENTS" skyware plain sync
 fi
 if [[ $TRAFFIC =~ full ]]; then
 	sql -o /dev/null <<SQL
@@ -214,5 +211,23 @@ INSERT INTO atproto.identity (did, state, key, pds, resolved_at, asked_at)
 ANALYZE atproto.identity;
 SQL
 	documents=$W/directory/documents
-	measure full full "$EVENTS" 1 2 sync
+	measure "network, verified" full "$EVENTS" sync
+fi
+
+{
+	echo "## Peers"
+	echo
+	echo "\`COPIES=$COPIES EVENTS=$EVENTS RUNS=$RUNS bench/peers.sh\`: $(machine), load before: $load; \`fsync\` and \`synchronous_commit\` on; Node $("$node" --version)."
+	echo "Medians (least to most), in seconds. The ratio is the processor time of the extension, one process, divided by that of the program (Node without loading its libraries, and its backend); the rest is by the clock, and how many times faster the extension is."
+	echo "[What the programs are](peers/README.md), what each checks, and which rows differ."
+	echo
+	echo "| what | CPU, extension | CPU, program | ratio | extension | 2 workers | program | times | 2 workers, times | program, MB | rows that differ |"
+	echo "|---|---|---|---|---|---|---|---|---|---|---|"
+	cat "$W/table"
+	echo
+	cat "$W/refused"
+} >"$W/section"
+cat "$W/section"
+if [ "${1:-}" = --write ]; then
+	"$root/bench/put-section" "$W/section"
 fi
