@@ -13,12 +13,7 @@
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/opensslv.h>
-#if OPENSSL_VERSION_NUMBER >= 0x30000000L
-#include <openssl/core_names.h>
-#include <openssl/params.h>
-#else
 #include <openssl/x509.h>
-#endif
 #ifdef ATP_SECP256K1
 #include <secp256k1.h>
 #endif
@@ -26,18 +21,22 @@
 #include "signature.h"
 #include "utils/memutils.h"
 
-/* Keys in a cache, powers of two: most accounts have k256, and P-256 takes 2 kB. */
-#define K256_CACHE	16384
-#define P256_CACHE	1024
+#if OPENSSL_VERSION_NUMBER < 0x30000000L
+#define EVP_PKEY_set1_encoded_public_key	EVP_PKEY_set1_tls_encodedpoint
+#define EVP_PKEY_get1_encoded_public_key	EVP_PKEY_get1_tls_encodedpoint
+#endif
+
+/* Keys in a cache, a power of two: 1.6 MB of each curve. */
+#define KEY_CACHE	16384
 
 /* x is spread evenly, unless somebody pays for keys that are not: that costs time only. */
 static size_t
-place_of(const uint8_t key[ATP_MULTIKEY_LEN], size_t places)
+place_of(const uint8_t key[ATP_MULTIKEY_LEN])
 {
 	uint32_t	x;
 
 	memcpy(&x, key + ATP_MULTIKEY_LEN - sizeof(x), sizeof(x));
-	return x & (places - 1);
+	return x & (KEY_CACHE - 1);
 }
 
 #ifdef ATP_SECP256K1
@@ -63,7 +62,7 @@ k256_init(void)
 	if (k256_ctx == NULL)
 		k256_ctx = secp256k1_context_create(SECP256K1_CONTEXT_VERIFY);
 	secp256k1_context_set_illegal_callback(k256_ctx, ignore, NULL);
-	k256_keys = MemoryContextAllocZero(TopMemoryContext, K256_CACHE * sizeof(K256Key));
+	k256_keys = MemoryContextAllocZero(TopMemoryContext, KEY_CACHE * sizeof(K256Key));
 }
 
 static AtpErr
@@ -74,7 +73,7 @@ k256_verify(const uint8_t key[ATP_MULTIKEY_LEN], const uint8_t digest[32], const
 
 	if (unlikely(k256_keys == NULL))
 		k256_init();
-	slot = &k256_keys[place_of(key, K256_CACHE)];
+	slot = &k256_keys[place_of(key)];
 	if (memcmp(slot->key, key, sizeof(slot->key)) != 0)
 	{
 		memset(slot->key, 0, sizeof(slot->key));
@@ -90,13 +89,28 @@ k256_verify(const uint8_t key[ATP_MULTIKEY_LEN], const uint8_t digest[32], const
 
 #endif							/* ATP_SECP256K1 */
 
+/*
+ * OpenSSL makes a key of P-256 from its point in 25 us, most of them for what is the same in all keys, and for
+ * the other coordinate.  So one key gets the point of the account, which is kept with both coordinates.
+ */
 typedef struct P256Key
 {
-	uint8_t		key[ATP_MULTIKEY_LEN];
-	EVP_PKEY_CTX *ctx;			/* ready to verify; NULL: none */
+	uint8_t		key[ATP_MULTIKEY_LEN];	/* all zeros: none */
+	uint8_t		point[ATP_POINT_LONG_LEN];
 } P256Key;
 
+static EVP_PKEY *p256_key = NULL;
+static EVP_PKEY_CTX *p256_ctx = NULL;
 static P256Key *p256_keys = NULL;
+
+/* A SubjectPublicKeyInfo of P-256, with the curve's generator */
+static const uint8_t p256_info[] = {
+	0x30, 0x39, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01,
+	0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x22, 0x00,
+	0x03, 0x6b, 0x17, 0xd1, 0xf2, 0xe1, 0x2c, 0x42, 0x47, 0xf8, 0xbc, 0xe6, 0xe5,
+	0x63, 0xa4, 0x40, 0xf2, 0x77, 0x03, 0x7d, 0x81, 0x2d, 0xeb, 0x33, 0xa0, 0xf4,
+	0xa1, 0x39, 0x45, 0xd8, 0x98, 0xc2, 0x96
+};
 
 /*
  * OpenSSL has failed: because of what it was given, or because memory ran out?
@@ -117,81 +131,51 @@ check_memory(void)
 				 errdetail("Failed while verifying a signature.")));
 }
 
-/* NULL when it is not a point of the curve. */
-#if OPENSSL_VERSION_NUMBER >= 0x30000000L
-static EVP_PKEY *
-p256_point(const uint8_t *point, size_t n)
+static void
+p256_init(void)
 {
-	/* d2i_PUBKEY() would look for a decoder each time, which takes four times as long */
-	static EVP_PKEY_CTX *maker = NULL;
-	OSSL_PARAM	params[] = {
-		OSSL_PARAM_construct_utf8_string(OSSL_PKEY_PARAM_GROUP_NAME, (char *) "P-256", 0),
-		OSSL_PARAM_construct_octet_string(OSSL_PKEY_PARAM_PUB_KEY, (void *) point, n),
-		OSSL_PARAM_construct_end()
-	};
-	EVP_PKEY   *parsed = NULL;
+	const uint8_t *info = p256_info;
 
-	if (maker == NULL)
-		maker = EVP_PKEY_CTX_new_from_name(NULL, "EC", NULL);
-	if (maker == NULL || EVP_PKEY_fromdata_init(maker) != 1)
+	if (p256_key == NULL)
+		p256_key = d2i_PUBKEY(NULL, &info, sizeof(p256_info));
+	if (p256_key != NULL && p256_ctx == NULL)
+		p256_ctx = EVP_PKEY_CTX_new(p256_key, NULL);
+	if (p256_ctx == NULL)
 	{
 		check_memory();
 		ereport(ERROR,
 				(errcode(ERRCODE_EXTERNAL_ROUTINE_EXCEPTION),
-				 errmsg("OpenSSL does not offer elliptic curves")));
+				 errmsg("OpenSSL does not offer the curve P-256")));
 	}
-	if (EVP_PKEY_fromdata(maker, &parsed, EVP_PKEY_PUBLIC_KEY, params) != 1)
-	{
-		check_memory();
-		return NULL;
-	}
-	return parsed;
+	p256_keys = MemoryContextAllocZero(TopMemoryContext, KEY_CACHE * sizeof(P256Key));
 }
-#else
-/*
- * A P-256 key as a SubjectPublicKeyInfo, up to the compressed point; a long point
- * adds its length to two of the bytes.
- */
-static const uint8_t p256_info[] = {
-	0x30, 0x39, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01,
-	0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x22, 0x00
-};
 
-static EVP_PKEY *
-p256_point(const uint8_t *point, size_t n)
+/* The key has this point from now on; or false, when it is none of the curve. */
+static bool
+p256_set(const uint8_t *point, size_t n)
 {
-	uint8_t		info[sizeof(p256_info) + ATP_POINT_LONG_LEN];
-	const uint8_t *p = info;
-	EVP_PKEY   *parsed;
-
-	memcpy(info, p256_info, sizeof(p256_info));
-	info[1] += (uint8_t) (n - ATP_POINT_LEN);
-	info[sizeof(p256_info) - 2] += (uint8_t) (n - ATP_POINT_LEN);
-	memcpy(info + sizeof(p256_info), point, n);
-	parsed = d2i_PUBKEY(NULL, &p, sizeof(p256_info) + n);
-	if (parsed == NULL)
-		check_memory();
-	return parsed;
+	if (unlikely(p256_keys == NULL))
+		p256_init();
+	if (EVP_PKEY_set1_encoded_public_key(p256_key, point, n) == 1)
+		return true;
+	check_memory();
+	return false;
 }
-#endif
 
-static EVP_PKEY_CTX *
-p256_parse(const uint8_t key[ATP_MULTIKEY_LEN])
+/* The point of the key, with both coordinates. */
+static bool
+p256_get(uint8_t point[ATP_POINT_LONG_LEN])
 {
-	EVP_PKEY   *parsed = p256_point(key + 2, ATP_POINT_LEN);
-	EVP_PKEY_CTX *ctx = NULL;
+	unsigned char *got = NULL;
+	size_t		n = EVP_PKEY_get1_encoded_public_key(p256_key, &got);
+	bool		is_long = n == ATP_POINT_LONG_LEN;
 
-	if (parsed != NULL)
-		ctx = EVP_PKEY_CTX_new(parsed, NULL);
-	EVP_PKEY_free(parsed);		/* the context keeps it */
-	if (ctx != NULL && EVP_PKEY_verify_init(ctx) != 1)
-	{
-		EVP_PKEY_CTX_free(ctx);
-		ctx = NULL;
-	}
-	if (ctx == NULL)
+	if (is_long)
+		memcpy(point, got, n);
+	else
 		check_memory();
-	return ctx;
+	OPENSSL_free(got);
+	return is_long;
 }
 
 /* A number of 32 bytes as an INTEGER of DER; gives the end. */
@@ -220,22 +204,27 @@ p256_verify(const uint8_t key[ATP_MULTIKEY_LEN], const uint8_t digest[32], const
 	P256Key    *slot;
 
 	if (unlikely(p256_keys == NULL))
-		p256_keys = MemoryContextAllocZero(TopMemoryContext, P256_CACHE * sizeof(P256Key));
-	slot = &p256_keys[place_of(key, P256_CACHE)];
-	if (slot->ctx == NULL || memcmp(slot->key, key, sizeof(slot->key)) != 0)
+		p256_init();
+	slot = &p256_keys[place_of(key)];
+	if (memcmp(slot->key, key, sizeof(slot->key)) == 0)
 	{
-		EVP_PKEY_CTX_free(slot->ctx);
-		slot->ctx = NULL;
-		slot->ctx = p256_parse(key);
-		if (slot->ctx == NULL)
+		if (!p256_set(slot->point, sizeof(slot->point)))
 			return ATP_E_KEY_POINT;
-		memcpy(slot->key, key, sizeof(slot->key));
+	}
+	else
+	{
+		memset(slot->key, 0, sizeof(slot->key));
+		if (!p256_set(key + 2, ATP_POINT_LEN))
+			return ATP_E_KEY_POINT;
+		if (p256_get(slot->point))
+			memcpy(slot->key, key, sizeof(slot->key));
 	}
 	end = put_integer(der + 2, sig);
 	end = put_integer(end, sig + 32);
 	der[0] = 0x30;
 	der[1] = (uint8_t) (end - der - 2);
-	if (EVP_PKEY_verify(slot->ctx, der, end - der, digest, 32) == 1)
+	if (EVP_PKEY_verify_init(p256_ctx) == 1 &&
+		EVP_PKEY_verify(p256_ctx, der, end - der, digest, 32) == 1)
 		return ATP_OK;
 
 	/*
@@ -272,8 +261,6 @@ atp_signature_verify(void *ctx, const uint8_t key[ATP_MULTIKEY_LEN],
 bool
 atp_signature_point(void *ctx, AtpCurve curve, const uint8_t *point, size_t n)
 {
-	EVP_PKEY   *parsed;
-
 	if (curve == ATP_K256)
 	{
 #ifdef ATP_SECP256K1
@@ -286,9 +273,5 @@ atp_signature_point(void *ctx, AtpCurve curve, const uint8_t *point, size_t n)
 		return false;
 #endif
 	}
-	parsed = p256_point(point, n);
-	if (parsed == NULL)
-		return false;
-	EVP_PKEY_free(parsed);
-	return true;
+	return p256_set(point, n);
 }

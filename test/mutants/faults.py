@@ -126,7 +126,7 @@ fault("json-link-alone", "core/json_dagcbor.c", "if (level->n > 1 || text.ptr ==
 fault("json-bits", "core/json_dagcbor.c", " || !exact)", ")", "unit/test_json_dagcbor")
 fault("json-level", "core/json_dagcbor.c", "if (o->depth == ATP_CBOR_DEPTH_DEFAULT)", "if (o->depth > ATP_CBOR_DEPTH_DEFAULT)", "unit/test_json_dagcbor")
 fault("json-longest", "core/json_dagcbor.c", "return n + n / 1024 + 64;", "return n;", "unit/test_json_dagcbor")
-fault("verify-cached-key", "signature.c", "if (slot->ctx == NULL || memcmp(slot->key, key, sizeof(slot->key)) != 0)", "if (slot->ctx == NULL)", "sql/data_verify")
+fault("verify-cached-key", "signature.c", "if (memcmp(slot->key, key, sizeof(slot->key)) == 0)", "if (slot->key[0] != 0)", "sql/data_verify")
 
 # --- src/core: records, commits, trees, messages ---
 
