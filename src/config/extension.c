@@ -47,18 +47,24 @@ extension_row(Oid extoid, Oid *schema, char **version)
 	return found;
 }
 
+/* The row, of an extension that cannot be dropped meanwhile: it may have been before there was the lock. */
+static bool
+lock_row(Oid extoid, Oid *schema, char **version)
+{
+	if (!OidIsValid(extoid))
+		return false;
+	LockDatabaseObject(ExtensionRelationId, extoid, 0, AccessShareLock);
+	return extension_row(extoid, schema, version);
+}
+
 AtpExtension
 atp_extension_lock(void)
 {
-	Oid			extoid = get_extension_oid("atproto", true);
+	static Oid	last = InvalidOid;	/* looked for by its name only when it is not there any more */
 	Oid			schema;
 	char	   *version;
 
-	if (!OidIsValid(extoid))
-		return ATP_EXTENSION_ABSENT;
-	LockDatabaseObject(ExtensionRelationId, extoid, 0, AccessShareLock);
-	/* it may have been dropped while we waited for the lock */
-	if (!extension_row(extoid, &schema, &version))
+	if (!lock_row(last, &schema, &version) && !lock_row(last = get_extension_oid("atproto", true), &schema, &version))
 		return ATP_EXTENSION_ABSENT;
 	if (strcmp(version, ATP_EXTVERSION) != 0)
 		return ATP_EXTENSION_OTHER_VERSION;

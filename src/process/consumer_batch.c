@@ -16,11 +16,15 @@
 #include "tables/apply.h"
 
 #define PURGE_LOOK_MS	(5 * 60 * 1000)
-#define DEFER_MIN_MS	25
 #define DEFER_MAX_MS	200
+#define DEFER_LOOK_MS	10
+#define WASTED_FEW		8			/* a stream may have some old events of its own */
 
 /* So many times atproto.batch_delay, at most. */
 #define DELAYS_MAX	10
+
+/* Events a second that are few: most of what they cost are their transactions. */
+#define FEW			1500
 
 bool
 atp_consumer_can_receive(Consumer *c)
@@ -35,47 +39,56 @@ is_complete(const Consumer *c)
 	return atp_batch_full(c->batch) || atp_remaining(atp_now(), c->batch->since, atp_consumer_batch_delay(c)) == 0;
 }
 
+/*
+ * Two sources that bring the same at the same time would both decode it, and one of them for
+ * nothing.  Who is mostly the second waits a little, until what it has received last is known: then the
+ * first one has committed it (recent.h), and what was before it.
+ */
 long
 atp_consumer_defers(Consumer *c)
 {
-	if (c->defer_ms == 0 || c->state != ATP_STATE_STREAMING || c->batch->ndecoded == c->batch->nmessages)
+	long		left;
+
+	if (!c->follows || c->state != ATP_STATE_STREAMING || c->batch->ndecoded == c->batch->nmessages)
 	{
 		c->deferred = 0;
+		c->decides = false;
 		return 0;
 	}
-	if (!is_complete(c))
+	if (c->decides || !is_complete(c))
 		return 0;
 	if (c->deferred == 0)
 		c->deferred = atp_now();
-	return atp_remaining(atp_now(), c->deferred, c->defer_ms);
+	left = atp_remaining(atp_now(), c->deferred, DEFER_MAX_MS);
+	c->decides = left == 0 || atp_decode_is_known(c->decoder, c->batch);
+	return c->decides ? 0 : Min(left, DEFER_LOOK_MS);
 }
 
 bool
-atp_consumer_is_deferring(Consumer *c)
+atp_consumer_is_deferring(const Consumer *c)
 {
-	return c->defer_ms > 0 && c->state == ATP_STATE_STREAMING &&
-		(c->deferred != 0 ? atp_remaining(atp_now(), c->deferred, c->defer_ms) > 0 : !is_complete(c));
+	return c->follows && c->state == ATP_STATE_STREAMING && !c->decides;
 }
 
-/*
- * Two sources that bring the same at the same time would both decode it, and one of them for
- * nothing.  Who is mostly the second waits a little, and finds what the first one has
- * committed (recent.h); who brings news does not.  cached: events that were known to be old before they were decoded.
- */
+void
+atp_consumer_leads(Consumer *c)
+{
+	c->follows = c->decides = false;
+	c->deferred = 0;
+	(void) atp_status_follows(false);
+}
+
+/* Who brings news waits for nobody.  cached: events that were known to be old before they were decoded. */
 static void
 adapt(Consumer *c, int64 cached)
 {
 	const AtpBatch *batch = c->batch;
 	int64		wasted = batch->skips[ATP_SKIP_OLD] - cached;
 
-	if (!OidIsValid(batch->shared))
-		c->defer_ms = 0;
-	else if (wasted > batch->nevents / 8)
-		c->defer_ms = Min(Max(2 * c->defer_ms, DEFER_MIN_MS), DEFER_MAX_MS);
-	else if (cached < batch->nevents / 2)
-		c->defer_ms = 0;
-	else if (wasted == 0)
-		c->defer_ms -= c->defer_ms / 8;
+	if (c->follows && (!OidIsValid(batch->shared) || (wasted <= batch->nevents / 8 && cached < batch->nevents / 2)))
+		atp_consumer_leads(c);
+	else if (!c->follows && OidIsValid(batch->shared) && wasted > WASTED_FEW + batch->nevents / 8)
+		c->follows = atp_status_follows(true);
 }
 
 /* Nothing but the cursor would be written: events of others, or that another source has brought. */
@@ -87,14 +100,19 @@ only_moves(const AtpBatch *batch)
 
 /*
  * Where transactions are slow, events wait as long as the last one took: what each of them
- * costs, however few its rows, is paid less often.  So it is where nobody waits for any.
+ * costs, however few its rows, is paid less often.  So it is where nobody waits for any; and where
+ * few events come, but not seldom, there are half as many.
  */
 int
 atp_consumer_batch_delay(const Consumer *c)
 {
+	int64		delay = Max(atp_batch_delay_ms, Min(c->applied_in / 1000, DELAYS_MAX * atp_batch_delay_ms));
+
 	if (only_moves(c->batch))
 		return DELAYS_MAX * atp_batch_delay_ms;
-	return Max(atp_batch_delay_ms, (int) Min(c->applied_in / 1000, DELAYS_MAX * atp_batch_delay_ms));
+	if ((int64) c->batch->nmessages * 1000 < (int64) FEW * atp_batch_delay_ms)
+		delay = Max(delay, (c->applied_at - c->batch->since) / 1000 + 2 * atp_batch_delay_ms);
+	return (int) delay;
 }
 
 /*
@@ -193,7 +211,8 @@ apply_batch(Consumer *c)
 	const char *reason;
 	AtpApplied	result = atp_apply(c->sub, c->source->sink, c->statements, batch, &progress.base, &reason);
 
-	c->applied_in = atp_now() - begun;
+	c->applied_at = atp_now();
+	c->applied_in = c->applied_at - begun;
 	c->cursor = progress.position;
 	obey(c, result, reason);
 	atp_status_batch(batch->skips);
@@ -203,7 +222,6 @@ apply_batch(Consumer *c)
 		note_progress(c);
 	c->purge_due |= batch->purge;
 	atp_release_note(&c->releaser, batch);
-	atp_decoder_shares(c->decoder, batch->shared);
 	adapt(c, cached);
 	atp_batch_reset(batch);
 }

@@ -26,8 +26,7 @@ follow_settings(Consumer *c)
 	AtpState	before;
 
 	/* what has come and is not decoded would not come again */
-	c->defer_ms = 0;
-	c->deferred = 0;
+	atp_consumer_leads(c);
 	if (c->state == ATP_STATE_STREAMING && c->batch->ndecoded < c->batch->nmessages)
 		atp_consumer_receive(c);
 	/* what is decoded was decoded under the present settings; what is not comes again */

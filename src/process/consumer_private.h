@@ -63,9 +63,12 @@ typedef struct Consumer
 
 	/* what came */
 	AtpBatch   *batch;
-	AtpTime		applied_in;		/* what the last one took, without workers */
-	int			defer_ms;		/* what has come is decoded so much later: see atp_consumer_defers() */
-	AtpTime		deferred;		/* since then; 0: it is not */
+	AtpTime		applied_in;		/* what the last one took, without workers ... */
+	AtpTime		applied_at;		/* ... and when it ended */
+	bool		follows;		/* another source, which mostly has brought before what this one brings: see atp_consumer_defers() */
+	AtpTime		deferred;		/* what has come is not decoded, since then; 0: it may be */
+	bool		decides;		/* the other one has it, or has taken too long */
+	Oid			states;			/* the table of states of repositories; InvalidOid: it fills none */
 	AtpDecoder *decoder;
 	AtpStatements *statements;
 	AtpShards  *shards;			/* NULL: this process applies what it receives */
@@ -177,7 +180,10 @@ extern int	atp_consumer_batch_delay(const Consumer *c);
 extern long atp_consumer_defers(Consumer *c);
 
 /* Or is it still to come, before it is decoded? */
-extern bool atp_consumer_is_deferring(Consumer *c);
+extern bool atp_consumer_is_deferring(const Consumer *c);
+
+/* It waits for no other source from now on. */
+extern void atp_consumer_leads(Consumer *c);
 
 /* Everything decoded so far into the tables, or to the workers. */
 extern void atp_consumer_apply(Consumer *c);

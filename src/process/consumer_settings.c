@@ -9,9 +9,11 @@
 #include "config/owner.h"
 #include "config/transaction.h"
 #include "injection.h"
+#include "catalog/namespace.h"
 #include "miscadmin.h"
 #include "process/consumer_private.h"
 #include "tables/statements.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
 /* From now on this row holds, for what is decoded after the cursor. */
@@ -93,6 +95,7 @@ atp_consumer_read_settings(Consumer *c)
 		/* what came by pg_upgrade, for instance, is not noted yet */
 		if (changed && OidIsValid(sub->owner))
 			atp_owner_note(sub->owner);
+		c->states = sub->source->by_repo ? get_relname_relid("repo", get_namespace_oid(sub->target, true)) : InvalidOid;
 	}
 	atp_commit();
 

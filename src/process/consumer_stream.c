@@ -10,6 +10,7 @@
 #include "miscadmin.h"
 #include "net/retry.h"
 #include "process/consumer_private.h"
+#include "tables/union.h"
 #include "utils/acl.h"
 #include "utils/memutils.h"
 
@@ -270,6 +271,8 @@ atp_consumer_receive(Consumer *c)
 
 	if (state == ATP_CONN_OPEN && atp_consumer_is_deferring(c))
 		return;
+	if (batch->ndecoded == 0)
+		atp_decoder_shares(c->decoder, atp_union_is_shared(c->statements) ? c->states : InvalidOid);
 	if (batch->ndecoded < batch->nmessages)
 		verdict = atp_decode(c->decoder, batch, &c->position, c->shards ? ATP_DECODE_HEADS : ATP_DECODE_ALL);
 	if (verdict.drop != ATP_DROP_CLOCK)

@@ -37,6 +37,7 @@ typedef struct Slot
 	char		target[NAMEDATALEN];	/* while it runs */
 	int			pid;
 	AtpState	state;
+	bool		follows;		/* what it receives, another one decodes before it */
 	TimestampTz connected_at;	/* 0: not now ... */
 	TimestampTz away_since;		/* ... since then; or it has not come to it yet */
 	bool		url;			/* has parameters */
@@ -100,6 +101,24 @@ is_shared(const char *target)
 	return n > 1;
 }
 
+bool
+atp_status_follows(bool follows)
+{
+	bool		has_leader = false;
+
+	atp_shared_lock(LW_EXCLUSIVE);
+	for (int i = 0; slots != NULL && i < max_subscriptions; i++)
+	{
+		const Slot *slot = &slots[i];
+
+		has_leader |= slot != my_slot && slot->in_use && slot->database == MyDatabaseId && slot->state == ATP_STATE_STREAMING &&
+			!slot->follows && strcmp(slot->target, my_slot->target) == 0;
+	}
+	my_slot->follows = follows && has_leader;
+	atp_shared_unlock();
+	return follows && has_leader;
+}
+
 static const AtpRunning running = {is_connected, is_shared};
 
 void
@@ -120,6 +139,7 @@ set_state(AtpState state)
 {
 	bool		connected = state == ATP_STATE_STREAMING;
 
+	my_slot->follows = false;
 	if (my_slot->state == ATP_STATE_STREAMING || my_slot->away_since == 0)
 		my_slot->away_since = atp_time_of_day();
 	my_slot->state = state;
@@ -385,8 +405,8 @@ atp_stream_status(PG_FUNCTION_ARGS)
 	for (int i = 0; i < n; i++)
 	{
 		Slot	   *slot = &copy[i];
-		Datum		values[14];
-		bool		nulls[14] = {0};
+		Datum		values[15];
+		bool		nulls[15] = {0};
 
 		if (!all && !has_privs_of_role(GetUserId(), slot->owner))
 			continue;
@@ -410,6 +430,8 @@ atp_stream_status(PG_FUNCTION_ARGS)
 		nulls[12] = slot->connected_at == 0;
 		values[13] = BoolGetDatum(slot->compressed);
 		nulls[13] = slot->connected_at == 0;
+		values[14] = BoolGetDatum(slot->follows);
+		nulls[14] = slot->connected_at == 0;
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;

@@ -320,6 +320,24 @@ explain(const Incoming *in, AtpDrop drop)
 	}
 }
 
+/* Several are asked: not all commits can be known. */
+#define ASKED	8
+
+bool
+atp_decode_is_known(AtpDecoder *decoder, const AtpBatch *batch)
+{
+	AtpHead		head;
+	size_t		at;
+
+	if (decoder->format->is_known == NULL)
+		return false;
+	for (int i = batch->nmessages; i > Max(batch->ndecoded, batch->nmessages - ASKED); i--)
+		if (decoder->format->cut(decoder, batch->messages[i - 1], &at) == ATP_OK && decoder->frame.kind == ATP_FRAME_MESSAGE &&
+			atp_parse_head(decoder, &head, &at) == ATP_OK && decoder->format->is_known(decoder))
+			return true;
+	return false;
+}
+
 AtpVerdict
 atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, AtpDecodePart part)
 {

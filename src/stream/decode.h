@@ -68,4 +68,7 @@ typedef struct AtpVerdict
  */
 extern AtpVerdict atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, AtpDecodePart part);
 
+/* Is what came last, and is not decoded yet, known from another source (recent.h)? */
+extern bool atp_decode_is_known(AtpDecoder *decoder, const AtpBatch *batch);
+
 #endif							/* ATP_DECODE_H */

@@ -71,6 +71,9 @@ typedef struct AtpFormat
 	 * because of the filters.  Only called when parse() was content.
 	 */
 	bool		(*make) (AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event);
+
+	/* Does nothing follow from the message that was parsed, since another source has brought it (recent.h)?  NULL: nobody can tell. */
+	bool		(*is_known) (AtpDecoder *decoder);
 } AtpFormat;
 
 extern const AtpFormat atp_repos_format;

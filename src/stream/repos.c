@@ -231,6 +231,21 @@ parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
 	return err;
 }
 
+static bool
+is_of_repo(const AtpReposMessage *msg)
+{
+	return msg->kind == ATP_REPOS_COMMIT || msg->kind == ATP_REPOS_SYNC;
+}
+
+static bool
+is_known(AtpDecoder *decoder)
+{
+	const AtpReposMessage *msg = &decoder->msg.repos;
+
+	return OidIsValid(decoder->table) && is_of_repo(msg) &&
+		atp_recent_is_old(decoder->table, atp_did_make(msg->did.ptr, msg->did.len), msg);
+}
+
 bool
 atp_repos_begin(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 {
@@ -249,7 +264,7 @@ atp_repos_make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 {
 	const AtpReposMessage *msg = &decoder->msg.repos;
 
-	if (msg->kind == ATP_REPOS_COMMIT || msg->kind == ATP_REPOS_SYNC)
+	if (is_of_repo(msg))
 	{
 		if (OidIsValid(decoder->table) && atp_recent_is_old(decoder->table, event->did, msg))
 		{
@@ -272,4 +287,4 @@ make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	return atp_repos_begin(decoder, batch, event) && atp_repos_make(decoder, batch, event);
 }
 
-const AtpFormat atp_repos_format = {.cut = atp_cut_frame, .parse = parse, .make = make};
+const AtpFormat atp_repos_format = {.cut = atp_cut_frame, .parse = parse, .make = make, .is_known = is_known};
