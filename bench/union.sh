@@ -49,8 +49,8 @@ port_of() {	# NAME OPTIONS: starts a stream server, sets port
 	port=$(cat "$file")
 }
 
-subscribe() {	# NAME
-	echo "SELECT atproto.subscribe('$1', 'ws://127.0.0.1:$port', cursor => 0, proxy => '');"
+subscribe() {	# NAME [CURSOR [OPTIONS]]
+	echo "SELECT atproto.subscribe('$1', 'ws://127.0.0.1:$port', cursor => ${2:-0}, proxy => ''${3:-});"
 }
 
 # Until all have come to an event.
@@ -86,6 +86,22 @@ follow() {	# N LAST OPTIONS
 	used=$(cpu 's.*')
 }
 
+# Sets used: CPU time of the first half of the events, of one more subscription that has all of them; both
+# halves less the second one, since what it costs to begin is no event's.
+first_half() {	# OPTIONS
+	local from
+	used=0
+	for from in 0 $((EVENTS / 2)); do
+		port_of more
+		"${PSQL[@]}" -o /dev/null -c "$(subscribe more "$from" "$1")"
+		at "$EVENTS"
+		used=$(cpu more | awk -v before="$used" '{print $1 - before}')
+		"${PSQL[@]}" -o /dev/null -c "SELECT atproto.unsubscribe('more')"
+		until [ "$("${PSQL[@]}" -c "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'atproto more'")" = 0 ]; do sleep 0.1; done
+	done
+	used=$(awk -v used="$used" 'BEGIN {print -used}')
+}
+
 machine
 ones=() twos=() lives=() live_twos=() duplicates=() slices=()
 live=$((RATE * SECONDS_LIVE))
@@ -99,19 +115,15 @@ for ((i = 0; i < RUNS; i++)); do
 	follow 2 "$live" --rate "$RATE"
 	live_twos+=("$used")
 	follow 1 "$EVENTS"
-	port_of later
-	"${PSQL[@]}" -o /dev/null -c "$(subscribe later)"
-	at "$EVENTS"
-	duplicates+=("$(cpu later)")
+	first_half ""
+	duplicates+=("$used")
 	empty
-	port_of slice
-	"${PSQL[@]}" -o /dev/null -c "SELECT atproto.subscribe('slice', 'ws://127.0.0.1:$port', cursor => 0, proxy => '', slice => '0/1000000')"
-	at "$EVENTS"
-	slices+=("$(cpu slice)")
+	first_half ", slice => '0/1000000'"
+	slices+=("$used")
 done
 awk -v events="$EVENTS" -v rate="$RATE" -v live="$live" -v one="$(median "${ones[@]}")" -v two="$(median "${twos[@]}")" \
 	-v live_one="$(median "${lives[@]}")" -v live_two="$(median "${live_twos[@]}")" -v later="$(median "${duplicates[@]}")" -v slice="$(median "${slices[@]}")" 'BEGIN {
 	printf "%d events, CPU time: one source %.2f s, two at once %.2f s: %.2f times\n", events, one, two, two / one
 	printf "%d events at %d a second: one %.2f s, two %.2f s: %.2f times\n", live, rate, live_one, live_two, live_two / live_one
-	printf "a duplicate: %.2f us; of another slice: %.2f us\n", later * 1e6 / events, slice * 1e6 / events
+	printf "a duplicate: %.2f us; of another slice: %.2f us\n", later * 2e6 / events, slice * 2e6 / events
 }'
