@@ -4,7 +4,7 @@
  *
  * Reads a capture ([u32 big-endian length][message] repeated), keeps the
  * #commit frames between two sizes, and goes over them many times, one stage
- * further each time: the frame's two objects, the message's fields, the blocks
+ * further each time: the frame and the message's fields, the blocks
  * indexed with their hashes checked and the operations found in the tree, the
  * records checked, the records checked and made jsonb in one go; once the hashes alone, and once the
  * operations undone (V-18), and then the signature verified, when a file says the keys
@@ -36,7 +36,6 @@ typedef struct Frame
 typedef enum Stage
 {
 	HASH_ONLY,
-	FRAME,
 	MESSAGE,
 	BLOCKS,
 	RECORDS,
@@ -66,17 +65,27 @@ die(const char *what)
 	exit(1);
 }
 
+/* The frame, and its message's fields. */
+static void
+read_message(const Frame *f)
+{
+	AtpFrame	frame;
+	size_t		at;
+
+	if (!atp_repos_read_commit(f->data, f->len, &frame, &msg) &&
+		(atp_frame_parse(f->data, f->len, &frame, &at) != ATP_OK || atp_repos_parse(&frame, &msg, &at) != ATP_OK))
+		die("invalid frame");
+}
+
 static void
 run_hashes(const Frame *f)
 {
-	AtpFrame	frame;
 	AtpCar		car;
 	AtpCarBlock block;
 	size_t		at;
 
-	if (atp_frame_parse(f->data, f->len, &frame, &at) != ATP_OK ||
-		atp_repos_parse(&frame, &msg, &at) != ATP_OK ||
-		atp_car_open(&car, msg.blocks.ptr, msg.blocks.len, &at) != ATP_OK)
+	read_message(f);
+	if (atp_car_open(&car, msg.blocks.ptr, msg.blocks.len, &at) != ATP_OK)
 		die("invalid frame");
 	while (atp_car_next(&car, &block, &at) == ATP_OK)
 	{
@@ -106,16 +115,10 @@ verify(const AtpCarIndex *index, const uint8_t key[ATP_MULTIKEY_LEN])
 static void
 run_stages(const Frame *f, Stage last)
 {
-	AtpFrame	frame;
 	AtpCarIndex index = {.blocks = blocks, .cap = BLOCKS_CAP, .slots = slots};
 	size_t		at;
 
-	if (atp_frame_parse(f->data, f->len, &frame, &at) != ATP_OK)
-		die("invalid frame");
-	if (last == FRAME)
-		return;
-	if (atp_repos_parse(&frame, &msg, &at) != ATP_OK)
-		die("invalid message");
+	read_message(f);
 	if (last == MESSAGE)
 		return;
 
@@ -255,12 +258,7 @@ load_keys(const char *path)
 	{
 		for (size_t i = 0; i < nframes; i++)
 		{
-			AtpFrame	frame;
-			size_t		at;
-
-			if (atp_frame_parse(frames[i].data, frames[i].len, &frame, &at) != ATP_OK ||
-				atp_repos_parse(&frame, &msg, &at) != ATP_OK)
-				die("invalid frame");
+			read_message(&frames[i]);
 			for (int k = 0; k < ATP_MULTIKEY_LEN && atp_span_is(msg.did, did); k++)
 				sscanf(hex + 2 * k, "%2hhx", &frames[i].key[k]);
 		}
@@ -303,8 +301,7 @@ main(int argc, char **argv)
 	/* a run of the hashes had to find the blocks first */
 	hashes = us[HASH_ONLY] - us[MESSAGE];
 	row("SHA-256 of the blocks", hashes, us[RECORDS]);
-	row("the frame's two objects", us[FRAME], us[RECORDS]);
-	row("the message's fields", us[MESSAGE] - us[FRAME], us[RECORDS]);
+	row("the frame and its fields", us[MESSAGE], us[RECORDS]);
 	row("sections, index, commit, tree", us[BLOCKS] - us[MESSAGE] - hashes, us[RECORDS]);
 	row("the records", us[RECORDS] - us[BLOCKS], us[RECORDS]);
 	printf("of another slice, or another account than is followed: %.2f us, and the hash of its DID\n", us[MESSAGE]);

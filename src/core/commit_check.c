@@ -7,8 +7,6 @@
 #include "commit_check.h"
 #include "mst.h"
 
-_Static_assert(ATP_OPS_MAX <= UINT8_MAX + 1, "an operation's number fits into a byte");
-
 /* Puts every block into the index, once its hash is right; *root is roots[0]. */
 static AtpErr
 index_blocks(AtpBytes blocks, AtpCarIndex *index, AtpSha256Fn sha256, void *ctx,
@@ -32,32 +30,6 @@ bytes_equal(const void *a, size_t an, const void *b, size_t bn)
 	return an == bn && (an == 0 || (a != NULL && b != NULL && memcmp(a, b, an) == 0));
 }
 
-/* The paths of the operations in the order of the tree; which[] tells whose each is. */
-static void
-sort_paths(const AtpReposMessage *msg, AtpMstLookup *list, uint8_t *which)
-{
-	for (unsigned i = 0; i < msg->nops; i++)
-	{
-		AtpBytes	path = {(const uint8_t *) msg->ops[i].path.ptr, msg->ops[i].path.len};
-		unsigned	lo = 0;
-		unsigned	hi = i;
-
-		while (lo < hi)
-		{
-			unsigned	mid = (lo + hi) / 2;
-
-			if (atp_mst_compare(path, list[mid].key) < 0)
-				hi = mid;
-			else
-				lo = mid + 1;
-		}
-		memmove(&list[lo + 1], &list[lo], (i - lo) * sizeof(list[0]));
-		memmove(&which[lo + 1], &which[lo], i - lo);
-		list[lo].key = path;
-		which[lo] = (uint8_t) i;
-	}
-}
-
 /*
  * F-07, V-17: the blocks have each operation's record, and the new tree has the
  * record (or, after a delete, nothing) at the operation's path.  Servers from
@@ -70,15 +42,14 @@ check_ops(AtpReposMessage *msg, const AtpCarIndex *index, AtpInversion *inversio
 	const AtpMstTree tree = {index, msg->blocks.ptr, msg->data, sha256, ctx};
 	AtpMstWalk	walk;
 	AtpMstLookup list[ATP_OPS_MAX];
-	uint8_t		which[ATP_OPS_MAX];
 	bool		undone = true;
 	AtpErr		err;
 
-	sort_paths(msg, list, which);
 	for (unsigned i = 0; i < msg->nops; i++)
 	{
-		const AtpOp *op = &msg->ops[which[i]];
+		const AtpOp *op = &msg->ops[msg->order[i]];
 
+		list[i].key = (AtpBytes) {(const uint8_t *) op->path.ptr, op->path.len};
 		list[i].before = op->prev;
 		undone = undone && (op->action == ATP_CREATE || op->prev.ptr != NULL);
 	}
@@ -88,7 +59,7 @@ check_ops(AtpReposMessage *msg, const AtpCarIndex *index, AtpInversion *inversio
 		return err;
 	for (unsigned i = 0; i < msg->nops; i++)
 	{
-		AtpOp	   *op = &msg->ops[which[i]];
+		AtpOp	   *op = &msg->ops[msg->order[i]];
 		AtpBytes	value = list[i].value;
 
 		*at = (value.ptr != NULL ? value.ptr : msg->data.ptr) - msg->blocks.ptr;

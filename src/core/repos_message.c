@@ -8,6 +8,7 @@
 #include "dagcbor.h"
 #include "field.h"
 #include "handle.h"
+#include "mst.h"
 #include "path.h"
 #include "repos_message.h"
 #include "tid.h"
@@ -166,6 +167,32 @@ read_op(AtpCborReader *r, const AtpCborItem *head, AtpOp *op, size_t *at)
 	return atp_path_split(op->path, &op->collection, &op->rkey);
 }
 
+AtpErr
+atp_repos_add_op(AtpReposMessage *msg)
+{
+	AtpSpan		path = msg->ops[msg->nops].path;
+	unsigned	lo = 0;
+	unsigned	hi = msg->nops;
+
+	while (lo < hi)
+	{
+		unsigned	mid = (lo + hi) / 2;
+		AtpSpan		other = msg->ops[msg->order[mid]].path;
+		int			cmp = atp_mst_compare((AtpBytes) {(const uint8_t *) path.ptr, path.len},
+										  (AtpBytes) {(const uint8_t *) other.ptr, other.len});
+
+		if (cmp == 0)
+			return ATP_E_OP_TWICE;
+		if (cmp < 0)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	memmove(&msg->order[lo + 1], &msg->order[lo], msg->nops - lo);
+	msg->order[lo] = (uint8_t) msg->nops++;
+	return ATP_OK;
+}
+
 static AtpErr
 read_ops(AtpCborReader *r, const AtpCborItem *head, AtpReposMessage *msg, size_t *at)
 {
@@ -180,15 +207,9 @@ read_ops(AtpCborReader *r, const AtpCborItem *head, AtpReposMessage *msg, size_t
 		AtpErr		err;
 
 		if ((err = atp_cbor_next(r, &item, at)) != ATP_OK ||
-			(err = read_op(r, &item, op, at)) != ATP_OK)
+			(err = read_op(r, &item, op, at)) != ATP_OK ||
+			(err = atp_repos_add_op(msg)) != ATP_OK)
 			return err;
-		for (unsigned i = 0; i < msg->nops; i++)
-		{
-			if (msg->ops[i].path.len == op->path.len &&
-				memcmp(msg->ops[i].path.ptr, op->path.ptr, op->path.len) == 0)
-				return ATP_E_OP_TWICE;
-		}
-		msg->nops++;
 	}
 	return ATP_OK;
 }
@@ -251,12 +272,8 @@ set_field(AtpCborReader *r, unsigned field, const AtpCborItem *item, AtpReposMes
 	}
 }
 
-/*
- * F-07: create has a cid and no prev, update has both, delete has a prev
- * alone.  Events from before prevData had no prev either (F-09).
- */
-static AtpErr
-check_ops(const AtpReposMessage *msg)
+AtpErr
+atp_repos_check_ops(const AtpReposMessage *msg)
 {
 	for (unsigned i = 0; i < msg->nops; i++)
 	{
@@ -313,7 +330,7 @@ read_fields(AtpCborReader *r, AtpReposMessage *msg, AtpErr *seq_err, size_t *seq
 	*at = first_at;
 	if (first != ATP_OK)
 		return first;
-	return (required & ~seen & ~F_SEQ) ? ATP_E_MSG_FIELD : check_ops(msg);
+	return (required & ~seen & ~F_SEQ) ? ATP_E_MSG_FIELD : atp_repos_check_ops(msg);
 }
 
 AtpErr
@@ -357,5 +374,5 @@ atp_repos_parse_ops(const uint8_t *buf, size_t n, AtpReposMessage *msg, size_t *
 	if ((err = atp_cbor_next(&r, &item, at)) != ATP_OK ||
 		(err = read_ops(&r, &item, msg, at)) != ATP_OK)
 		return err;
-	return check_ops(msg);
+	return atp_repos_check_ops(msg);
 }

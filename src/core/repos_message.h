@@ -67,7 +67,10 @@ typedef struct AtpReposMessage
 	AtpSpan		message;
 	unsigned	nops;
 	AtpOp		ops[ATP_OPS_MAX];
+	uint8_t		order[ATP_OPS_MAX]; /* their numbers in the order of the tree */
 } AtpReposMessage;
+
+_Static_assert(ATP_OPS_MAX <= UINT8_MAX + 1, "an operation's number fits into a byte");
 
 /*
  * Parse the payload of a frame of kind ATP_FRAME_MESSAGE.
@@ -79,6 +82,22 @@ typedef struct AtpReposMessage
  * could be read) serve its dead letter.  *at counts from the frame's start.
  */
 extern AtpErr atp_repos_parse(const AtpFrame *frame, AtpReposMessage *msg, size_t *at);
+
+/*
+ * The same for a whole frame, atp_frame_parse() included, when it is that of a
+ * #commit in the shape in which servers send it.  False: it is not, or something is
+ * wrong with it, and those two say what; frame and msg are nothing then.
+ */
+extern bool atp_repos_read_commit(const uint8_t *buf, size_t len, AtpFrame *frame, AtpReposMessage *msg);
+
+/* One more operation, which is behind the last one: its path must not have come before. */
+extern AtpErr atp_repos_add_op(AtpReposMessage *msg);
+
+/*
+ * F-07: create has a cid and no prev, update has both, delete has a prev
+ * alone.  Events from before prevData had no prev either (F-09).
+ */
+extern AtpErr atp_repos_check_ops(const AtpReposMessage *msg);
 
 /* A #commit's "ops" alone, as DAG-CBOR: sets msg->ops.  *at counts from its start. */
 extern AtpErr atp_repos_parse_ops(const uint8_t *buf, size_t n, AtpReposMessage *msg, size_t *at);

@@ -50,6 +50,7 @@ struct AtpDecoder
 		AtpReposMessage repos;
 		AtpLabelsMessage labels;
 	}			msg;
+	const uint8_t *read;		/* the payload that msg.repos already is; NULL: none */
 	AtpJetstream jetstream;		/* what else there is of a message in JSON */
 	AtpCarIndex index;
 	/* from ATP_VERIFY_CHAIN on: the tree before a commit, and memory for the nodes that it takes */

@@ -222,11 +222,27 @@ atp_repos_head(const AtpReposMessage *msg, AtpHead *head)
 	head->repo = msg->did;
 }
 
+/* A #commit is mostly read in one go, its fields with it. */
+static AtpErr
+cut(AtpDecoder *decoder, AtpBytes message, size_t *at)
+{
+	bool		read = atp_repos_read_commit(message.ptr, message.len, &decoder->frame, &decoder->msg.repos);
+
+	decoder->read = read ? decoder->frame.payload.ptr : NULL;
+	return read ? ATP_OK : atp_cut_frame(decoder, message, at);
+}
+
 static AtpErr
 parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
 {
-	AtpErr		err = atp_repos_parse(&decoder->frame, &decoder->msg.repos, at);
+	AtpErr		err = ATP_OK;
 
+	/* others may have been cut since (stream_time.c) */
+	if (decoder->read != decoder->frame.payload.ptr)
+	{
+		decoder->read = NULL;
+		err = atp_repos_parse(&decoder->frame, &decoder->msg.repos, at);
+	}
 	atp_repos_head(&decoder->msg.repos, head);
 	return err;
 }
@@ -287,4 +303,4 @@ make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	return atp_repos_begin(decoder, batch, event) && atp_repos_make(decoder, batch, event);
 }
 
-const AtpFormat atp_repos_format = {.cut = atp_cut_frame, .parse = parse, .make = make, .is_known = is_known};
+const AtpFormat atp_repos_format = {.cut = cut, .parse = parse, .make = make, .is_known = is_known};

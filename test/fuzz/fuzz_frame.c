@@ -3,6 +3,7 @@
  *		A whole frame, as it comes out of the socket.
  */
 #include "check_msg.h"
+#include "protocol/one_go.h"
 #include "tiny_cbor.h"
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -13,7 +14,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	AtpFrame	frame;
 	size_t		at;
 	uint64_t	hash;
+	bool		taken;
 
+	if (!one_go_agrees(data, size, &taken))
+		abort();
 	if (atp_frame_parse(data, size, &frame, &at) != ATP_OK)
 	{
 		if (at > size)

@@ -8,6 +8,7 @@
 #include "core/json_dagcbor.h"
 #include "protocol/cbor.h"
 #include "protocol/json_write.h"
+#include "protocol/one_go.h"
 #include "hex.h"
 #include "protocol/record.h"
 #include "repo.h"
@@ -26,7 +27,66 @@ typedef struct Count
 	unsigned	continued;		/* commits that follow the one before */
 	unsigned	rewritten;		/* blocks that the writer gives back */
 	unsigned	blocks;
+	unsigned	in_one_go;		/* frames that are read so */
+	unsigned	changed;		/* frames with a fault of one byte or a few that are, too */
+	unsigned	disagree;		/* and are something else then */
 } Count;
+
+#define CHANGES		20			/* of each frame */
+
+/*
+ * The frame, and the frame with a few of its bytes changed, left out or there twice: in one go it
+ * is what the general readers make of it, or it is not read in one go.
+ */
+static void
+in_one_go(const uint8_t *data, size_t len, Count *count)
+{
+	static uint64_t state = 1;
+	uint8_t    *copy = memcpy(malloc(len + 1), data, len);
+	size_t		create = 0;
+	bool		taken;
+
+	/* F-07: a deletion with a CID */
+	while (create + 6 < len && memcmp(copy + create, "create", 6) != 0)
+		create++;
+	if (create + 6 < len)
+	{
+		memcpy(copy + create, "delete", 6);
+		count->disagree += !one_go_agrees(copy, len, &taken);
+	}
+	count->disagree += !one_go_agrees(data, len, &taken);
+	count->in_one_go += taken;
+	for (int i = 0; taken && i < CHANGES; i++)
+	{
+		/* mostly before the blocks, or behind them */
+		size_t		place;
+		size_t		n = len;
+
+		state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+		place = (size_t) (state >> 33) % (len < 600 ? len : 600);
+		if (place >= 400)
+			place = len - 1 - (place - 400) % len;
+		memcpy(copy, data, len);
+		switch (state >> 60 & 3)
+		{
+			case 0:
+				copy[place] ^= (uint8_t) (1 << (state >> 57 & 7));
+				break;
+			case 1:
+				copy[place] = state >> 48 & 1 ? 0 : (uint8_t) (state >> 49);
+				break;
+			case 2:
+				memmove(copy + place, copy + place + 1, --n - place);
+				break;
+			default:
+				memmove(copy + place + 1, copy + place, n++ - place);
+		}
+		count->disagree += !one_go_agrees(copy, n, &taken);
+		count->changed += taken;
+		taken = true;
+	}
+	free(copy);
+}
 
 /* B-11: items read and written again are the same bytes. */
 static bool
@@ -194,6 +254,7 @@ read_capture(const char *command)
 		if (fread(data, 1, len, f) != len)
 			exit(2);
 		count.frames++;
+		in_one_go(data, len, &count);
 		err = atp_frame_parse(data, len, &frame, &at);
 		if (err == ATP_OK && frame.kind == ATP_FRAME_ERROR)
 			count.errors++;
@@ -222,6 +283,8 @@ main(void)
 	   "operations: %u create, %u update, %u delete", c.ops[ATP_CREATE], c.ops[ATP_UPDATE],
 	   c.ops[ATP_DELETE]);
 	ok(c.proven == 1390 && c.first == 52, "V-18, V-28: %u commits proven, of which %u the first", c.proven, c.first);
+	ok(c.in_one_go == c.kinds[ATP_REPOS_COMMIT], "each commit is read in one go");
+	ok(c.disagree == 0, "as what it is otherwise, and so are %u frames with a fault", c.changed);
 	ok(c.continued == 1390, "V-31: %u follow the one before", c.continued);
 	ok(c.records == 3095, "%u records", c.records);
 	ok(c.from_json == c.records, "B-27, J-05: %u of them are the same through JSON", c.from_json);

@@ -287,11 +287,15 @@ check(Making *m, unsigned creates, unsigned deletes, bool prev_data)
 		unsigned	i = (m->mask + n * (1 + (creates | deletes) % (KEYS - 1))) % KEYS;
 
 		if ((creates | deletes) >> i & 1)
-			msg.ops[msg.nops++] = (AtpOp) {
+		{
+			msg.ops[msg.nops] = (AtpOp) {
 				.action = creates >> i & 1 ? ATP_CREATE : ATP_DELETE,
 				.path = {keys[i], strlen(keys[i])},
 				.cid = creates >> i & 1 ? cid_span(value) : (AtpBytes) {NULL, 0}
 			};
+			if (atp_repos_add_op(&msg) != ATP_OK)
+				exit(2);
+		}
 	}
 	index_clear(&ix);
 	err = atp_commit_check(&msg, &ix.index, sha256, NULL, &at);
