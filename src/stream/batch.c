@@ -71,24 +71,11 @@ atp_batch_create(MemoryContext parent)
 	return batch;
 }
 
-/* What has come of a message goes to the beginning of the buffer, which may be another one than it lies in. */
-static void
-move_open(AtpBatch *batch)
-{
-	if (batch->nopen > 0)
-		batch->open = memmove(batch->buffer, batch->open, batch->nopen);
-	if (batch->kept != NULL)
-		pfree(batch->kept);
-	batch->kept = NULL;
-}
-
 void
 atp_batch_reset(AtpBatch *batch)
 {
 	MemoryContextReset(batch->cxt);
 	start(batch);
-	if (batch->buffer != NULL)
-		move_open(batch);
 }
 
 void
@@ -101,8 +88,13 @@ atp_batch_lend(AtpBatch *batch, uint8_t *buffer)
 	batch->lent = true;
 	batch->buffer = buffer;
 	batch->used = 0;
-	if (buffer != NULL)
-		move_open(batch);
+	if (buffer == NULL)
+		return;
+	if (batch->nopen > 0)
+		batch->open = memcpy(buffer, batch->open, batch->nopen);
+	if (batch->kept != NULL)
+		pfree(batch->kept);
+	batch->kept = NULL;
 }
 
 bool

@@ -295,6 +295,8 @@ typedef struct AtpBatch
 } AtpBatch;
 
 extern AtpBatch *atp_batch_create(MemoryContext parent);
+
+/* Empty; what has come of a message stays where it is. */
 extern void atp_batch_reset(AtpBatch *batch);
 
 /*

@@ -119,21 +119,37 @@ wait_for(q{SELECT stopped IS NOT NULL FROM atproto.subscription});
 is(query('SELECT DISTINCT seq, stage FROM atproto.dead_letter'), '200|frame', 'E-41: an event that comes again is a fault');
 is(query('SELECT min(seq), max(seq), sum(events) FROM atproto.cursor'), '200|200|200', 'and what came before it is there, once');
 
-# --- a message of which a part has come when its batch goes to the workers, or these end ---
+# --- a message of which a part has come when its batch goes, or its workers, or its connection ---
 
 my $part = write_capture("$dir/part", @messages[0 .. 99]);
-my $slow = AtprotoTest::Server->start($part, '--trickle', '100:2000', '--fragment', 70, '--ping-at', 50);
-follow($slow, workers => 2);
-for (1 .. 3)
+foreach my $workers (1, 2)
 {
-	my $before = query('SELECT coalesce(min(seq), 0) FROM atproto.cursor');
-	query('UPDATE atproto.subscription SET workers = 2');
-	wait_for("SELECT min(seq) > $before FROM atproto.cursor");
+	my $what = "messages in pieces, workers => $workers";
+	my $slow = AtprotoTest::Server->start($part, '--trickle', '100:2000', '--fragment', 70, '--ping-at', 50);
+	follow($slow, workers => $workers);
+	for (1 .. 3)
+	{
+		my $before = query('SELECT coalesce(min(seq), 0) FROM atproto.cursor');
+		query("UPDATE atproto.subscription SET workers = $workers");
+		wait_for("SELECT min(seq) > $before FROM atproto.cursor");
+	}
+	wait_for_seq($node, 's', 100);
+	is(query('SELECT events, drops FROM atproto.stat_subscription'), '100|{}', "$what: every event once");
+	is((() = $slow->cursors), 1, "$what: in one connection");
+	tables_match($node, $part, "$what: the tables are what the oracle says", modes => [ 'record', 'repo' ]);
+
+	# two of these fill a batch, when more has been read
+	$what = "full batches, workers => $workers";
+	follow(AtprotoTest::Server->start($part, map { ('--oversize', "4900000\@$_") } 10, 20, 30, 40, 50, 60), workers => $workers);
+	wait_for_seq($node, 's', 100);
+	is(query('SELECT events, drops FROM atproto.stat_subscription'), '100|{}', "$what: every event once");
+	tables_match($node, $part, "$what: the tables are what the oracle says", modes => [ 'record', 'repo' ]);
+
+	follow(AtprotoTest::Server->start($part, '--cut-after', 50, '--cut-inside', 300, '--cut-times', 1), workers => $workers);
+	wait_for_seq($node, 's', 100);
+	is(query('SELECT events, drops FROM atproto.stat_subscription'), '100|{"closed": 1}',
+		"a connection that is cut in a message, workers => $workers: the next one begins with all of it");
 }
-wait_for_seq($node, 's', 100);
-is(query('SELECT events, drops FROM atproto.stat_subscription'), '100|{}', 'messages in pieces, new batches and new workers: every event once');
-is((() = $slow->cursors), 1, 'in one connection');
-tables_match($node, $part, 'messages in pieces: the tables are what the oracle says', modes => [ 'record', 'repo' ]);
 
 query('DELETE FROM atproto.subscription');
 my $gap = AtprotoTest::Server->start($pds, '--oldest', 300);
