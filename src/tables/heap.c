@@ -35,6 +35,7 @@
 #include "tables/distributed.h"
 #include "tables/heap.h"
 #include "tables/heap_partitions.h"
+#include "tables/heap_patch.h"
 #include "tables/heap_place.h"
 #include "tables/heap_triggers.h"
 #include "utils/lsyscache.h"
@@ -74,6 +75,7 @@ struct AtpHeap
 	BlockNumber nblocks;		/* of the table, whose end nobody can cut off */
 	TupleTableSlot *found;
 	TupleTableSlot *changed;
+	int		   *of_attribute;	/* which of the columns it is; -1: none */
 };
 
 /*
@@ -222,6 +224,18 @@ tell_updated(AtpHeap *d)
 	d->result->ri_RangeTableIndex = 1;
 }
 
+static void
+note_attributes(AtpHeap *d)
+{
+	int			natts = RelationGetDescr(d->rel)->natts;
+
+	d->of_attribute = palloc(sizeof(int) * natts);
+	for (int i = 0; i < natts; i++)
+		d->of_attribute[i] = -1;
+	for (int c = 0; c < d->ncolumns; c++)
+		d->of_attribute[d->attnums[c] - 1] = c;
+}
+
 bool
 atp_heap_finds(AtpHeap *d)
 {
@@ -244,6 +258,7 @@ atp_heap_finds(AtpHeap *d)
 		d->nblocks = RelationGetNumberOfBlocks(d->rel);
 		d->found = table_slot_create(d->rel, NULL);
 		d->changed = MakeSingleTupleTableSlot(RelationGetDescr(d->rel), &TTSOpsHeapTuple);
+		note_attributes(d);
 		d->scan = atp_index_beginscan(d->rel, index, GetActiveSnapshot(), d->nkeys);
 		tell_updated(d);
 		return true;
@@ -521,6 +536,36 @@ atp_heap_find(AtpHeap *d, const Datum *key, ItemPointer place, Datum *values, bo
 	return true;
 }
 
+/* Its constraints need no check then: what was not null is not, and there is no other one. */
+static bool
+patch(AtpHeap *d, const AtpRows *rows, int row)
+{
+	TupleConstr *constr = RelationGetDescr(d->rel)->constr;
+	bool		unused;
+
+	if (d->renewed != 0 || (constr != NULL && constr->num_check > 0))
+		return false;
+	ExecCopySlot(d->changed, d->found);
+	return atp_patch(RelationGetDescr(d->rel), ExecFetchSlotHeapTuple(d->changed, true, &unused), d->of_attribute, rows, row);
+}
+
+/* The new version of the row that was found, in a slot of its own. */
+static void
+make_version(AtpHeap *d, const AtpRows *rows, int row)
+{
+	if (patch(d, rows, row))
+		return;
+	slot_getallattrs(d->found);
+	ExecClearTuple(d->changed);
+	if (d->renewed != 0)
+	{
+		d->found->tts_values[d->renewed - 1] = d->values[d->renewed - 1];
+		d->found->tts_isnull[d->renewed - 1] = d->nulls[d->renewed - 1];
+	}
+	fill_slot(d, d->changed, rows, row, d->found->tts_values, d->found->tts_isnull);
+	check_constraints(d, d->result, d->changed);
+}
+
 /*
  * The new version stays on its page, if it can: the indexes need no entry then.  Only who reads by an index
  * takes the dead away.  The page is that of the row that was found, whose values must not be needed any more.
@@ -549,15 +594,7 @@ atp_heap_update(AtpHeap *d, ItemPointer place, const AtpRows *rows, int row)
 	/* seen by our snapshot, so it is still there, whatever became of it */
 	if (!table_tuple_fetch_row_version(d->rel, place, SnapshotAny, d->found))
 		elog(ERROR, "a row of table \"%s\" has vanished", d->table->name);
-	slot_getallattrs(d->found);
-	ExecClearTuple(d->changed);
-	if (d->renewed != 0)
-	{
-		d->found->tts_values[d->renewed - 1] = d->values[d->renewed - 1];
-		d->found->tts_isnull[d->renewed - 1] = d->nulls[d->renewed - 1];
-	}
-	fill_slot(d, d->changed, rows, row, d->found->tts_values, d->found->tts_isnull);
-	check_constraints(d, d->result, d->changed);
+	make_version(d, rows, row);
 	make_room(d);
 	if (table_tuple_update(d->rel, place, d->changed, GetCurrentCommandId(true), GetActiveSnapshot(),
 						   InvalidSnapshot, true, &failure, &mode, &indexes) != TM_Ok)
