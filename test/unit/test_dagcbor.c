@@ -343,6 +343,22 @@ texts(void)
 		wrong += !is_read_right(s, sizeof(s));
 	}
 	ok(wrong == 0, "any four bytes: %u read wrong", wrong);
+
+	wrong = 0;
+	for (size_t tail = 3; tail < 80; tail++)
+	{
+		for (size_t head = 2; head < tail; head++)
+		{
+			uint8_t		s[80];
+
+			memset(s, 'a', sizeof(s));
+			memcpy(s, "\xc3\xa9", 2);
+			s[head] = 0xc3;
+			s[tail] = 0xa9;
+			wrong += !is_read_right(s, sizeof(s));
+		}
+	}
+	ok(wrong == 0, "two halves of a character, together or not: %u read wrong", wrong);
 }
 
 static void
