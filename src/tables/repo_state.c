@@ -374,6 +374,16 @@ paths_with(const AtpRepoState *repo, const AtpEvent *event, bool rest)
 	return atp_paths_add(paths, event->path);
 }
 
+/* Has an old event something that the tables lack?  Of one without operations that are wanted nobody can tell. */
+static bool
+tells_of_loss(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
+{
+	if (!event->partial && atp_repo_lacks(repo, event))
+		return event->nrows == 0 || atp_records_lack(s->apply, event);
+	return !s->apply->again && atp_repo_is_overtaken(repo, event) &&
+		(event->kind == ATP_REPOS_SYNC || atp_records_lack(s->apply, event));
+}
+
 static void
 take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 {
@@ -398,9 +408,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	if (atp_repo_is_old(repo, event) || (rest && event->partial && atp_paths_have(repo->rev_paths, event->path)))
 	{
 		skips[ATP_SKIP_OLD]++;
-		if ((!event->partial && atp_repo_lacks(repo, event)) ||
-			(!s->apply->again && atp_repo_is_overtaken(repo, event) &&
-			 (event->kind == ATP_REPOS_SYNC || atp_records_lack(s->apply, event))))
+		if (tells_of_loss(s, repo, event))
 			note_break(s, repo);
 		return;
 	}
@@ -413,6 +421,12 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 		(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 	if (!repo->has_rev)
 		note_first(repo, event);
+	/* what was before it came in parts, if at all: another source may bring it later */
+	else if (repo->rev_paths != NULL && !event->partial && event->kind == ATP_REPOS_COMMIT)
+	{
+		repo->first_rev = event->rev;
+		repo->has_first = true;
+	}
 	repo->has_rev = true;
 	repo->rev = event->rev;
 	event->closes = repo->gap && event->held == NULL;

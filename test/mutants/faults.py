@@ -660,6 +660,8 @@ fault("second-for-ever", "process/consumer_batch.c", "wasted <= batch->nevents /
 fault("second-unbounded", "process/consumer_batch.c", "left == 0 || atp_decode_is_known", "atp_decode_is_known", "t/280_union_second")
 fault("few-as-many", "process/consumer_batch.c", "(c->applied_at - c->batch->since) / 1000 + 2 * atp_batch_delay_ms", "atp_batch_delay_ms", "t/211_few_events")
 fault("few-alone", "process/consumer_batch.c", "(c->applied_at - c->batch->since) / 1000 + 2 * atp_batch_delay_ms", "2 * atp_batch_delay_ms", "t/211_few_events")
+fault("third-unseen", "tables/repo_state.c", "		repo->first_rev = event->rev;\n", "", "t/393_jetstream_third")
+fault("third-always", "tables/repo_state.c", "event->nrows == 0 || atp_records_lack", "true || atp_records_lack", "t/393_jetstream_third")
 fault("gap-not-held", "tables/judge.c", "event->since <= repo->rev || event->since >= event->rev)", "event->since > repo->rev || event->since >= event->rev)", "t/280_union")
 fault("part-not-held", "tables/judge.c", "event->partial && (!repo->has_rev || event->rev > repo->rev)", "event->partial && repo->has_rev && event->rev < 0", "t/393_jetstream_waits")
 fault("gap-account", "tables/repo_state.c", "if (event->closes && !atp_is_deletion(event))", "if (event->closes && atp_is_deletion(event))", "t/393_jetstream_waits")
