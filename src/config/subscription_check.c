@@ -497,7 +497,7 @@ check_format(AtpTuple row, const AtpEndpoint *ep)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("no stream %s is known in the format \"%s\"", ep->stream, format ? format : ""),
-				 errhint("Formats are \"%s\", \"%s\" and \"%s\"; without one, the URL tells.", "dag-cbor", "json", "jetstream")));
+				 errhint("Formats are \"%s\", \"%s\" and \"%s\"; without one, the URL tells. A Jetstream's ends with \"/subscribe\" or \"/xrpc/network.bsky.jetstream.subscribeEvents\".", "dag-cbor", "json", "jetstream")));
 	return source;
 }
 
