@@ -5,6 +5,7 @@
                                  sized as production traffic: 10 blocks, 5.5 kB
     synth.py bad N > FILE        N commits of one account, with 200 invalid records each, 1.8 MB
     synth.py again > FILE        the same keys again and again, close together
+    synth.py folded > FILE       several operations on one record of each of five accounts
     synth.py alike N ... > FILE  for each N a commit that writes one record of N bytes, of which
                                  jsonb is 12 times as large, under 200 keys
     synth.py erased > FILE       an account with three records that is deleted
@@ -281,6 +282,16 @@ def again():
                 yield s.commit(account, tid(100 * n + i), [(action, key, record)])
 
 
+def folded():
+    """5 accounts, each of which does something with one record, and then something else."""
+    s = Stream()
+    steps = [("create", "delete"), ("update", "delete", "create"), ("update", "update"), ("create", "update"), ("delete", "create")]
+    for i, actions in enumerate(steps):
+        for n, action in enumerate(actions):
+            record = None if action == "delete" else post(f"{n} {i}")
+            yield s.commit(did(i + 1), tid(10 * i + n), [(action, "app.bsky.feed.post/x", record)])
+
+
 def alike(sizes):
     s = Stream()
     for i, n in enumerate(sizes):
@@ -448,6 +459,7 @@ def main():
         "posts": lambda: posts(int(sys.argv[2])),
         "bad": lambda: bad(int(sys.argv[2])),
         "again": again,
+        "folded": folded,
         "alike": lambda: alike(map(int, sys.argv[2:])),
         "erased": erased,
         "clock": clock,

@@ -155,6 +155,22 @@ wait_for_seq($node, 'again_alone', scalar read_capture($again));
 same_rows('again_alone', 'again', 'again_alone: the last change of each key');
 is(query('SELECT count(*) FROM again_alone.record WHERE seen <> 0'), '0', 'again_alone: the rows are new');
 
+# what is left after the last one, where some are there already
+my $folded = make_capture('synth.py', 'folded');
+my $server3 = AtprotoTest::Server->start($folded);
+make_schema('folded_generated', $statement{generated});
+query(subscribe_sql('folded_generated', $server3, cursor => 0, target => "'folded_generated'"));
+wait_for_seq($node, 'folded_generated', scalar read_capture($folded));
+make_schema('folded', q{ALTER TABLE record ADD seen int DEFAULT 0;
+	INSERT INTO record (did, collection, rkey, cid, rev, seen) SELECT r.did, 'app.bsky.feed.post', 'x', c.cid, '2222222222222', 7
+	FROM folded_generated.repo r, (SELECT cid FROM plain.record LIMIT 1) c
+	WHERE NOT EXISTS (SELECT FROM folded_generated.record f WHERE f.did = r.did AND f.value->>'text' = '1 3')});
+is(query('SELECT count(*) FROM folded.record'), '4', 'folded: some are there');
+query(subscribe_sql('folded', $server3, cursor => 0, target => "'folded'"));
+wait_for_seq($node, 'folded', scalar read_capture($folded));
+same_rows('folded', 'folded_generated', 'folded: the same rows');
+is(query("SELECT value->>'text', seen FROM folded.record ORDER BY 1"), "1 2|7\n1 3|0\n1 4|0\n2 1|0", 'folded: those that were removed are new');
+
 # --- records that are there already, with other contents ---
 
 make_schema('there', q{INSERT INTO record (did, collection, rkey, cid, rev, value)
@@ -247,7 +263,8 @@ foreach my $what (sort keys %change)
 		make_schema($_, $old) foreach 'race', 'alone';
 		query($change{$what} =~ s/%s/alone/r) if $end eq 'COMMIT';
 		query('BEGIN; ' . $change{$what} =~ s/%s/race/r . "; PREPARE TRANSACTION 'other'");
-		query(subscribe_sql($_, $server, cursor => 0, target => "'$_'", actions => "ARRAY['update', 'delete']")) foreach 'race', 'alone';
+		my $actions = $what eq 'older' ? "ARRAY['delete']" : "ARRAY['update', 'delete']";
+		query(subscribe_sql($_, $server, cursor => 0, target => "'$_'", actions => $actions)) foreach 'race', 'alone';
 		wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'atproto race' AND wait_event_type = 'Lock'");
 		query("$end PREPARED 'other'");
 		wait_for_seq($node, $_, $PDS_LAST) foreach 'race', 'alone';
