@@ -38,6 +38,7 @@
 #include "tables/heap_patch.h"
 #include "tables/heap_place.h"
 #include "tables/heap_triggers.h"
+#include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/rls.h"
@@ -160,6 +161,9 @@ find_columns(AtpHeap *d)
 			found++;
 			continue;
 		}
+		/* to null, where it has no default */
+		if (d->table->renewed != NULL && strcmp(NameStr(att->attname), d->table->renewed) == 0)
+			d->renewed = att->attnum;
 		value = (Expr *) build_column_default(d->rel, att->attnum);
 		if (value == NULL)
 			continue;
@@ -167,8 +171,9 @@ find_columns(AtpHeap *d)
 			return false;
 		d->values[i] = ExecEvalExpr(ExecPrepareExpr(value, d->estate),
 									GetPerTupleExprContext(d->estate), &d->nulls[i]);
-		if (d->table->renewed != NULL && strcmp(NameStr(att->attname), d->table->renewed) == 0)
-			d->renewed = att->attnum;
+		/* an expanded object belongs to whoever is given it, who changes or frees it: all rows have this one */
+		if (!d->nulls[i])
+			d->values[i] = datumCopy(d->values[i], att->attbyval, att->attlen);
 	}
 	return found == d->ncolumns;
 }
@@ -347,6 +352,8 @@ fill_slot(AtpHeap *d, TupleTableSlot *slot, const AtpRows *rows, int row,
 static void
 check_constraints(AtpHeap *d, ResultRelInfo *result, TupleTableSlot *slot)
 {
+	/* they may ask for it */
+	slot->tts_tableOid = RelationGetRelid(result->ri_RelationDesc);
 	if (RelationGetDescr(result->ri_RelationDesc)->constr != NULL)
 		ExecConstraints(result, slot, d->estate);
 }
