@@ -360,7 +360,7 @@ fault("link-rebuild-early", "config/cursor.c", "digest <> (SELECT settings", "di
 fault("temporary-first", "config/owner.h", "\"pg_catalog, pg_temp\"", "\"\"", "t/262_hostile_owner")
 fault("partition-views", "tables/partition_swap.c", "\trun_all(swap->views);\n", "", "t/233_partition")
 fault("partition-grants", "tables/partition_swap.c", "\trun_all(swap->rest);\n", "", "t/233_partition")
-fault("batch-key-twice", "tables/record_queue.c", "		if (!atp_keyset_add(r->keys, key))\n", "		if (!atp_keyset_add(r->keys, key) && row->action == ATP_CREATE)\n", "t/295_apply_paths")
+fault("batch-key-twice", "tables/record_queue.c", "		if (!atp_keyset_add(r->keys, key))\n", "		if (!atp_keyset_add(r->keys, key) && row->action == ATP_CREATE)\n", "t/255_derived")
 fault("erase-before-rows", "tables/repos_sink.c", "			atp_records_flush(records);\n			erase_repo", "			erase_repo", "t/295_apply_paths")
 fault("letters-room", "tables/letter.c", "if (l->all.letters >= settings->max_letters ||", "if (l->all.letters > settings->max_letters ||", "t/240_dead_letters")
 fault("label-newer", "tables/label.c", "(excluded.cts, excluded.seq) > (l.cts, l.seq)", "(excluded.cts, excluded.seq) < (l.cts, l.seq)", "t/200_labels")
