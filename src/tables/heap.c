@@ -412,8 +412,14 @@ insert_together(AtpHeap *d, int lo, int hi)
 			}
 		insert_slots(d, leaf, together, ntogether);
 	}
+	/* and of these rows nothing is kept: triggers may have made them large */
 	for (int i = lo; i < hi; i++)
+	{
 		atp_triggers_after_row(&d->triggers, d->leaves[i], d->routed[i], d->slots[i]);
+		ExecClearTuple(d->routed[i]);
+		ExecClearTuple(d->slots[i]);
+	}
+	ResetPerTupleExprContext(d->estate);
 }
 
 static void
@@ -451,9 +457,6 @@ insert_chunk(AtpHeap *d, int n)
 	insert_together(d, from, n);
 	if (d->partitions != NULL)
 		atp_partitions_clear(d->partitions);
-	for (int i = 0; i < n; i++)
-		ExecClearTuple(d->slots[i]);
-	ResetPerTupleExprContext(d->estate);
 }
 
 bool

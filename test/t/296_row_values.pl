@@ -81,6 +81,26 @@ like(one_batch('updated', $table, 'cid', 'b 2 =x'), qr/^2\|23514$/m, 'updated: r
 my $none = 'ALTER indexed_at DROP DEFAULT, ALTER indexed_at DROP NOT NULL';
 like(one_batch('no default', $none, 'indexed_at IS NULL', 'a 1 +y', 'b 2 =x'), qr/\|t\n.*\|t$/, 'no default: what is written gets none, also what is updated');
 
+# --- rows that a trigger makes large: they are not kept until others come ---
+
+my $posts = AtprotoTest::Server->start(make_capture('synth.py', 'posts', 300));
+my $large = q{ALTER TABLE record ADD note text; CREATE TABLE memory (bytes bigint); } . own(q{new.note := repeat('x', 1000000);
+	IF hashtext(new.did::text) % 10 = 0 THEN INSERT INTO memory SELECT sum(total_bytes) FROM pg_backend_memory_contexts; END IF; RETURN new;}, 'BEFORE INSERT ON record');
+foreach my $layout ([ large => '' ], [ 'large on parts' => "$PARTS;" ])
+{
+	my ($name, $changes) = @$layout;
+
+	foreach my $way ('direct', 'statement')
+	{
+		make_case("case_$way", "$changes $large", $way eq 'statement');
+		query(subscribe_sql("case_$way", $posts, cursor => 0, target => "'case_$way'"));
+		wait_for_seq($node, "case_$way", 300);
+		is(query("SELECT count(*) FROM case_$way.record WHERE octet_length(note) = 1000000"), '300', "$name: all rows, the $way way");
+		cmp_ok(query("SELECT max(bytes) / 1024 FROM case_$way.memory"), '<', $AtprotoTest::MEMORY_MAX, "$name: what a consumer may use, the $way way");
+	}
+	again();
+}
+
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|WARNING|terminated by signal/, 'the server is well');
 
 $node->stop;
