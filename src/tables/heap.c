@@ -567,6 +567,9 @@ make_version(AtpHeap *d, const AtpRows *rows, int row)
 		return;
 	slot_getallattrs(d->found);
 	ExecClearTuple(d->changed);
+	/* what columns had that were dropped goes, as by a statement */
+	for (int i = 0; i < d->found->tts_tupleDescriptor->natts; i++)
+		d->found->tts_isnull[i] |= TupleDescAttr(d->found->tts_tupleDescriptor, i)->attisdropped;
 	if (d->renewed != 0)
 	{
 		d->found->tts_values[d->renewed - 1] = d->values[d->renewed - 1];

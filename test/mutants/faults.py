@@ -326,6 +326,7 @@ fault("direct-referred", "tables/heap_triggers.c", "RI_FKey_trigger_type(trigger
 fault("direct-triggers-slots", "tables/heap.c", "	ExecResetTupleTable(d->estate->es_tupleTable, false);\n", "", "t/296_triggers")
 fault("direct-default-object", "tables/heap.c", "			d->values[i] = datumCopy(d->values[i], att->attbyval, att->attlen);", "			(void) 0;", "t/296_row_values")
 fault("direct-large-rows", "tables/heap.c", "		ExecClearTuple(d->routed[i]);\n		ExecClearTuple(d->slots[i]);\n	}\n	ResetPerTupleExprContext(d->estate);\n", "	}\n", "t/296_row_values")
+fault("direct-dropped", "tables/heap.c", "		d->found->tts_isnull[i] |= TupleDescAttr(", "		(void) TupleDescAttr(", "t/296_row_values")
 fault("direct-tableoid", "tables/heap.c", "	slot->tts_tableOid = RelationGetRelid(result->ri_RelationDesc);\n", "", "t/296_row_values")
 fault("place-key", "tables/heap.c", "	return !d->found->tts_isnull[first] && same_key(", "	return !d->found->tts_isnull[first] || same_key(", "t/295_row_places")
 fault("place-now", "tables/heap.c", "&place, GetActiveSnapshot(), d->found)", "&place, SnapshotAny, d->found)", "t/295_row_places")

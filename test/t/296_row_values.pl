@@ -26,6 +26,12 @@ two_ways($node, $server);
 query(<<'SQL');
 CREATE FUNCTION marks() RETURNS int[] LANGUAGE plpgsql STABLE AS 'DECLARE a int[] := ARRAY[1, 2]; BEGIN a[3] := 3; RETURN a; END';
 CREATE FUNCTION changes_it(a int[]) RETURNS bool LANGUAGE plpgsql IMMUTABLE AS 'BEGIN a[1] := a[1] + 1; RETURN a[1] = 2; END';
+CREATE FUNCTION out_of_line(rel oid) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE n int;
+BEGIN
+	EXECUTE format('SELECT count(*) FROM %s', (SELECT reltoastrelid::regclass FROM pg_class WHERE oid = rel)) INTO n;
+	RETURN n;
+END $$;
 SQL
 
 # --- a default that is an object in memory, which who is given it may change, and free ---
@@ -80,6 +86,11 @@ like(one_batch('inserted', $table, 'cid', 'a 1 +y', 'c 1 +y'), qr/^2\|23514\n3\|
 like(one_batch('updated', $table, 'cid', 'b 2 =x'), qr/^2\|23514$/m, 'updated: refused likewise');
 my $none = 'ALTER indexed_at DROP DEFAULT, ALTER indexed_at DROP NOT NULL';
 like(one_batch('no default', $none, 'indexed_at IS NULL', 'a 1 +y', 'b 2 =x'), qr/\|t\n.*\|t$/, 'no default: what is written gets none, also what is updated');
+
+# --- what a column had that was dropped goes with the update ---
+
+my $dropped = q{ADD big text; ALTER TABLE record ALTER big SET STORAGE EXTERNAL; UPDATE record SET big = repeat('x', 100000); ALTER TABLE record DROP big};
+is(one_batch('dropped', $dropped, 'out_of_line(tableoid)', 'b 2 =x'), '2x|0', 'dropped: nothing of it is kept');
 
 # --- rows that a trigger makes large: they are not kept until others come ---
 
