@@ -255,7 +255,7 @@ fault("filter-action", "stream/repos.c", "if (decoder->settings->actions[op->act
 fault("rev-equal", "tables/repo_state.c", "(repo->rev_paths == NULL || event->kind", "(event->kind", "t/280_two_sources")
 fault("rev-newer", "tables/repo_state.c", "(event->rev < repo->rev ||", "(event->rev > repo->rev ||", "t/285_races")
 fault("paths-have", "tables/repo_state.c", "(rest && event->partial && atp_paths_have(repo->rev_paths, event->path))", "rest", "t/391_jetstream_formats")
-fault("paths-known", "tables/repo_state.c", "paths != NULL && !event->partial && atp_paths_have", "paths != NULL && event->partial && atp_paths_have", "t/391_jetstream_formats")
+fault("paths-known", "tables/repo_state.c", "paths != NULL && !event->partial && atp_paths_have", "paths != NULL && event->partial && atp_paths_have", "t/393_jetstream_and_relay")
 fault("jetstream-cid", "stream/jetstream.c", "op->cid.len != sizeof(cid) || memcmp(op->cid.ptr, cid, sizeof(cid)) != 0", "op->cid.len != sizeof(cid)", "t/391_jetstream_formats")
 fault("jetstream-did", "core/jetstream_message.c", "did.len != msg->did.len || memcmp", "did.len != msg->did.len && memcmp", "unit/test_jetstream")
 fault("jetstream-record", "core/jetstream_message.c", "if (!take_text(m, cid, &text) || record->kind == ATP_JSON_NULL)", "if (!take_text(m, cid, &text))", "unit/test_jetstream")
