@@ -49,7 +49,7 @@ atp_consumer_defers(Consumer *c)
 {
 	long		left;
 
-	if (!c->follows || c->state != ATP_STATE_STREAMING || c->batch->ndecoded == c->batch->nmessages)
+	if (!atp_status_is_second() || c->state != ATP_STATE_STREAMING || c->batch->ndecoded == c->batch->nmessages)
 	{
 		c->deferred = 0;
 		c->decides = false;
@@ -67,15 +67,15 @@ atp_consumer_defers(Consumer *c)
 bool
 atp_consumer_is_deferring(const Consumer *c)
 {
-	return c->follows && c->state == ATP_STATE_STREAMING && !c->decides;
+	return atp_status_is_second() && c->state == ATP_STATE_STREAMING && !c->decides;
 }
 
 void
 atp_consumer_leads(Consumer *c)
 {
-	c->follows = c->decides = false;
+	c->decides = false;
 	c->deferred = 0;
-	(void) atp_status_follows(false);
+	atp_status_follows(false);
 }
 
 /* Who brings news waits for nobody.  cached: events that were known to be old before they were decoded. */
@@ -84,11 +84,12 @@ adapt(Consumer *c, int64 cached)
 {
 	const AtpBatch *batch = c->batch;
 	int64		wasted = batch->skips[ATP_SKIP_OLD] - cached;
+	bool		second = atp_status_is_second();
 
-	if (c->follows && (!OidIsValid(batch->shared) || (wasted <= batch->nevents / 8 && cached < batch->nevents / 2)))
+	if (second && (!OidIsValid(batch->shared) || (wasted <= batch->nevents / 8 && cached < batch->nevents / 2)))
 		atp_consumer_leads(c);
-	else if (!c->follows && OidIsValid(batch->shared) && wasted > WASTED_FEW + batch->nevents / 8)
-		c->follows = atp_status_follows(true);
+	else if (!second && OidIsValid(batch->shared) && wasted > WASTED_FEW + batch->nevents / 8)
+		atp_status_follows(true);
 }
 
 /* Nothing but the cursor would be written: events of others, or that another source has brought. */

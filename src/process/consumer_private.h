@@ -65,7 +65,6 @@ typedef struct Consumer
 	AtpBatch   *batch;
 	AtpTime		applied_in;		/* what the last one took, without workers ... */
 	AtpTime		applied_at;		/* ... and when it ended */
-	bool		follows;		/* another source, which mostly has brought before what this one brings: see atp_consumer_defers() */
 	AtpTime		deferred;		/* what has come is not decoded, since then; 0: it may be */
 	bool		decides;		/* the other one has it, or has taken too long */
 	Oid			states;			/* the table of states of repositories; InvalidOid: it fills none */

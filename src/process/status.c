@@ -101,7 +101,7 @@ is_shared(const char *target)
 	return n > 1;
 }
 
-bool
+void
 atp_status_follows(bool follows)
 {
 	bool		has_leader = false;
@@ -116,7 +116,13 @@ atp_status_follows(bool follows)
 	}
 	my_slot->follows = follows && has_leader;
 	atp_shared_unlock();
-	return follows && has_leader;
+}
+
+/* Nobody else writes it. */
+bool
+atp_status_is_second(void)
+{
+	return my_slot->follows;
 }
 
 static const AtpRunning running = {is_connected, is_shared};

@@ -47,8 +47,12 @@ extern void atp_status_attach(const char *name);
 /* Every change of a slot goes through these. */
 extern void atp_status_target(const char *target);
 extern void atp_status_state(AtpState state);
-/* Whether it waits for another one of its target: true if it does, since one streams that waits for nobody. */
-extern bool atp_status_follows(bool follows);
+/*
+ * Whether it is the second of its target's sources, and waits for another one: only if one streams
+ * that waits for nobody, and until its state changes.
+ */
+extern void atp_status_follows(bool follows);
+extern bool atp_status_is_second(void);
 extern void atp_status_error(AtpDrop drop, const char *error);
 /* What the server of the present connection was asked to do by itself. */
 extern void atp_status_request(const AtpStreamRequest *request, bool compressed);
