@@ -10,6 +10,7 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "common/hashfn.h"
+#include "storage/lmgr.h"
 #include "tables/link.h"
 #include "tables/link_ids.h"
 #include "tables/rows.h"
@@ -257,6 +258,11 @@ atp_link_ids_add(AtpLinkIds *ids, bool named)
 	const AtpStatement *add = &atp_link_source_table.statements[named ? ATP_NAME_SOURCES : ATP_ADD_SOURCES];
 	Datum		args[3];
 
+	if (bind(ids, true, args) == 0)
+		return;
+	/* one after the other: a place that another process is about to add would take a number for nothing */
+	LockRelationOid(atp_target_table(ids->apply->statements, atp_link_source_table.name), ShareUpdateExclusiveLock);
+	(void) atp_link_ids_find(ids);
 	for (int i = 0; i < ADD_TRIES && bind(ids, true, args) > 0; i++)
 	{
 		(void) atp_execute(ids->apply->statements, add, args, NULL);

@@ -90,4 +90,17 @@ $server->release;
 wait_for_seq($node, 'first', $n + 1);
 is(query("SELECT s.id, s.path FROM first.link JOIN first.link_source s ON s.id = source WHERE rkey = 'named'"), '10001|named', 'what somebody names has a place');
 
+# who adds sources waits for another one who does, and no number is lost for what that one has brought
+query("SELECT atproto.unsubscribe(name) FROM atproto.subscription; CREATE SCHEMA third; SELECT atproto.create_tables('third')");
+my $session = $node->background_psql('postgres');
+$session->query_safe(q{BEGIN; LOCK TABLE third.link_source IN SHARE UPDATE EXCLUSIVE MODE; INSERT INTO third.link_source VALUES (1, 'com.example.links', 'all1')});
+$server->restart;
+query(subscribe_sql('third', $server, cursor => 0, target => "'third'", links => "'all'"));
+wait_for(q{SELECT count(*) > 0 FROM pg_stat_activity WHERE backend_type LIKE 'atproto%' AND wait_event_type = 'Lock'});
+$session->query_safe('COMMIT');
+$session->quit;
+wait_for_seq($node, 'third', $n + 1);
+is(query('SELECT count(*), max(id) FROM third.link_source'), '10000|10000', 'sources that others bring take no numbers twice');
+is(problems('third'), '0', 'third: links are those of the records');
+
 done_testing();
