@@ -39,10 +39,6 @@ atp_mst_height(const uint8_t *key, size_t n, AtpSha256Fn sha256, void *ctx)
 /* The next bytes are this string literal. */
 #define EXPECT(r, literal)	atp_cbor_expect(r, literal, sizeof(literal) - 1)
 
-/* What a link to DAG-CBOR with SHA-256 begins with: only the digest follows. */
-#define NODE_LINK	"\xd8\x2a\x58\x25\x00\x01\x71\x12\x20"
-#define NODE_LINK_LEN	(sizeof(NODE_LINK) - 1 + 32)
-
 /*
  * A node's shape is fixed and DAG-CBOR has one encoding for everything: so most
  * of it is compared with what it has to be instead of being decoded item by
@@ -51,9 +47,9 @@ atp_mst_height(const uint8_t *key, size_t n, AtpSha256Fn sha256, void *ctx)
 static inline bool
 is_node_link(const uint8_t *p, size_t left, AtpBytes *cid)
 {
-	if (left < NODE_LINK_LEN || memcmp(p, NODE_LINK, sizeof(NODE_LINK) - 1) != 0)
+	if (left < ATP_NODE_LINK_LEN || memcmp(p, ATP_NODE_LINK, sizeof(ATP_NODE_LINK) - 1) != 0)
 		return false;
-	*cid = (AtpBytes) {p + NODE_LINK_LEN - ATP_CID_BLESSED_LEN, ATP_CID_BLESSED_LEN};
+	*cid = (AtpBytes) {p + ATP_NODE_LINK_LEN - ATP_CID_BLESSED_LEN, ATP_CID_BLESSED_LEN};
 	return true;
 }
 
@@ -62,7 +58,7 @@ read_node_link(AtpCborReader *r, AtpBytes *cid)
 {
 	if (!is_node_link(r->buf + r->pos, r->len - r->pos, cid))
 		return false;
-	r->pos += NODE_LINK_LEN;
+	r->pos += ATP_NODE_LINK_LEN;
 	return true;
 }
 
@@ -135,12 +131,12 @@ read_usual_entry(AtpCborReader *r, Entry *entry)
 	if (*p == 0xf6)
 		p++;
 	else if (is_node_link(p, end - p, &entry->subtree))
-		p += NODE_LINK_LEN;
+		p += ATP_NODE_LINK_LEN;
 	else
 		return false;
 	if (end - p < 2 || memcmp(p, "\x61v", 2) != 0 || !is_node_link(p + 2, end - p - 2, &entry->value))
 		return false;
-	r->pos = p + 2 + NODE_LINK_LEN - r->buf;
+	r->pos = p + 2 + ATP_NODE_LINK_LEN - r->buf;
 	return true;
 }
 

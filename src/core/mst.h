@@ -16,6 +16,10 @@
 #include "cid.h"
 #include "mst_root.h"
 
+/* What a link to DAG-CBOR with SHA-256 begins with: only the digest follows. */
+#define ATP_NODE_LINK	"\xd8\x2a\x58\x25\x00\x01\x71\x12\x20"
+#define ATP_NODE_LINK_LEN	(sizeof(ATP_NODE_LINK) - 1 + 32)
+
 /* --- walking --- */
 
 typedef struct AtpMstLevel

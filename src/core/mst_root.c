@@ -18,13 +18,9 @@ const uint8_t atp_mst_empty[ATP_CID_BLESSED_LEN] = {
 /* What comes before a node's first entry: a map's head, "e", an array's head. */
 #define HEAD_ROOM	12
 
-/* What a link to DAG-CBOR with SHA-256 begins with: only the digest follows. */
-#define NODE_LINK		"\xd8\x2a\x58\x25\x00\x01\x71\x12\x20"
-#define NODE_LINK_LEN	(sizeof(NODE_LINK) - 1 + 32)
-
 /* The subtree of an entry, and its value; a node's left subtree. */
-#define ENTRY_TAIL_MAX	(NODE_LINK_LEN + 2 + 2 + 2 + 1 + ATP_CID_MAX)
-#define NODE_TAIL_MAX	(2 + NODE_LINK_LEN)
+#define ENTRY_TAIL_MAX	(ATP_NODE_LINK_LEN + 2 + 2 + 2 + 1 + ATP_CID_MAX)
+#define NODE_TAIL_MAX	(2 + ATP_NODE_LINK_LEN)
 
 /* An entry up to its subtree: heads, names and the key. */
 #define ENTRY_HEAD_MAX	(1 + 2 + 3 + ATP_MST_KEY_MAX + 2 + 3 + 2)
@@ -71,7 +67,7 @@ put_subtree(uint8_t *p, const AtpMstSubtree *subtree)
 {
 	if (!subtree->present)
 		return PUT(p, "\xf6");
-	p = PUT(p, NODE_LINK);
+	p = PUT(p, ATP_NODE_LINK);
 	return put_raw(p, subtree->cid + ATP_CID_BLESSED_LEN - 32, 32);
 }
 
@@ -109,7 +105,7 @@ lift(AtpMstBuilder *b, AtpMstSubtree *subtree, unsigned layer)
 {
 	while (subtree->present && subtree->layer + 1 < layer)
 	{
-		uint8_t		node[sizeof(KEYLESS) - 1 + NODE_LINK_LEN];
+		uint8_t		node[sizeof(KEYLESS) - 1 + ATP_NODE_LINK_LEN];
 		uint8_t    *p = PUT(node, KEYLESS);
 
 		p = put_subtree(p, subtree);
