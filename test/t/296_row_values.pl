@@ -13,16 +13,7 @@ use AtprotoTest::TwoWays;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $pds  = capture('pds.frames.gz');
-my $node = make_node(
-	'row_values', conf => <<'CONF');
-max_worker_processes = 40
-atproto.reconnect_delay = 20ms
-atproto.reconnect_max_delay = 100ms
-CONF
-my $server = AtprotoTest::Server->start($pds);
-
-two_ways($node, $server);
+my ($node) = two_ways('row_values');
 query(<<'SQL');
 CREATE FUNCTION marks() RETURNS int[] LANGUAGE plpgsql STABLE AS 'DECLARE a int[] := ARRAY[1, 2]; BEGIN a[3] := 3; RETURN a; END';
 CREATE FUNCTION changes_it(a int[]) RETURNS bool LANGUAGE plpgsql IMMUTABLE AS 'BEGIN a[1] := a[1] + 1; RETURN a[1] = 2; END';

@@ -13,16 +13,7 @@ use AtprotoTest::TwoWays;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $pds  = capture('pds.frames.gz');
-my $node = make_node(
-	'row_triggers', conf => <<'CONF');
-max_worker_processes = 40
-atproto.reconnect_delay = 20ms
-atproto.reconnect_max_delay = 100ms
-CONF
-my $server = AtprotoTest::Server->start($pds);
-
-two_ways($node, $server);
+my ($node, undef, $pds) = two_ways('row_triggers');
 
 # Of row triggers, in the order of the stream; and that each sees all that came before it: before a row the rows
 # before it, after it those of its whole statement.

@@ -13,16 +13,7 @@ use AtprotoTest::TwoWays;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $pds  = capture('pds.frames.gz');
-my $node = make_node(
-	'hostile_triggers', conf => <<'CONF');
-max_worker_processes = 40
-atproto.reconnect_delay = 20ms
-atproto.reconnect_max_delay = 100ms
-CONF
-my $server = AtprotoTest::Server->start($pds);
-
-two_ways($node, $server);
+my ($node, $server, $pds) = two_ways('hostile_triggers');
 
 # --- triggers that write, into the same table, too ---
 

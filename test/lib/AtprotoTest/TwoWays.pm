@@ -4,7 +4,7 @@
 #		generated column.  Tables, what triggers have noted in the table log of their schema,
 #		and dead letters must be the same.
 #
-#		two_ways($node, $server);
+#		my ($node, $server, $capture) = two_ways('name');	# a cluster of that name, and the capture's server
 #		both('name', 'CREATE TRIGGER ... EXECUTE FUNCTION note()', keep_raw => 'true');
 #		again();	# both schemas are dropped
 
@@ -43,7 +43,16 @@ our $PARTS = "DROP VIEW visible_record; DROP TABLE record;
 # record so far; asked for now and then, since that is slow.
 sub two_ways
 {
-	($node, $server) = @_;
+	my ($name) = @_;
+	my $pds = capture('pds.frames.gz');
+
+	$node = make_node(
+		$name, conf => <<'CONF');
+max_worker_processes = 40
+atproto.reconnect_delay = 20ms
+atproto.reconnect_max_delay = 100ms
+CONF
+	$server = AtprotoTest::Server->start($pds);
 	query(<<'SQL');
 CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -70,7 +79,7 @@ BEGIN
 	RETURN coalesce(new, old);
 END $$;
 SQL
-	return;
+	return ($node, $server, $pds);
 }
 
 # A trigger of one's own: its body, and when it fires.
