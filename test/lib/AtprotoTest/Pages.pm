@@ -1,0 +1,77 @@
+# AtprotoTest/Pages.pm
+#		The pages of the documentation, and the blocks in them.
+#
+#		foreach my $page (pages()) { foreach my $block (blocks($page, 'sql')) { ... $block->{text} ... } }
+
+package AtprotoTest::Pages;
+
+use strict;
+use warnings FATAL => 'all';
+
+use AtprotoTest ();
+use Exporter qw(import);
+use File::Find;
+use PostgreSQL::Test::Utils;
+
+our @EXPORT = qw(root pages page_text blocks prose);
+
+sub root
+{
+	return AtprotoTest::test_dir() . '/..';
+}
+
+# Their names, from the root of the sources: what a user reads first comes first.
+sub pages
+{
+	my $root = root();
+	my @found;
+
+	find({ no_chdir => 1, wanted => sub { push @found, $_ =~ s{^\Q$root\E/}{}r if /\.md\z/ } }, map { "$root/$_" } 'doc', 'contrib', 'bench', 'demo');
+	return ('README.md', 'CONTRIBUTING.md', sort @found);
+}
+
+sub page_text
+{
+	my ($page) = @_;
+	return slurp_file(root() . "/$page");
+}
+
+# The blocks of a page in one language ('' are those without), in its order: page, line (of the first line in it), text,
+# and name: its first line that is not a comment.
+sub blocks
+{
+	my ($page, $language) = @_;
+	my @blocks;
+	my $open;
+	my $line = 0;
+
+	foreach (split /^/, page_text($page))
+	{
+		$line++;
+		if ($open)
+		{
+			if (/^\s*```\s*$/) { push @blocks, $open; undef $open; }
+			else               { $open->{text} .= $_; }
+		}
+		elsif (/^\s*```(\w*)/)
+		{
+			$open = { page => $page, language => $1, line => $line + 1, text => '' };
+		}
+	}
+	die "$page: a block does not end" if $open;
+	foreach my $block (@blocks)
+	{
+		($block->{name}) = grep { !/^\s*(--|#)/ && /\S/ } split /\n/, $block->{text};
+		$block->{name} //= '';
+	}
+	return grep { $_->{language} eq $language } @blocks;
+}
+
+# What is outside of the blocks.
+sub prose
+{
+	my ($page) = @_;
+	return page_text($page) =~ s/^\s*```.*?^\s*```\s*$//gmsr;
+}
+
+1;
