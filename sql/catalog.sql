@@ -97,13 +97,16 @@ WHERE NOT EXISTS (SELECT FROM func f JOIN pg_aggregate a ON a.aggfnoid = f.oid W
 -- 8. Operator classes are what PostgreSQL itself calls valid.
 SELECT 'amvalidate' AS rule, c.opcname FROM pg_opclass c JOIN member m ON m.classid = 'pg_opclass'::regclass AND m.objid = c.oid WHERE NOT amvalidate(c.oid);
 
--- 9. Casts: none to or from text (input and output do that, by assignment and
--- explicitly); implicit are only those that apply a modifier; by assignment only
--- what cannot fail.
+-- 9. Casts: none to text (output does that, by assignment and explicitly); from text
+-- and varchar to every type, implicitly, by its input.  Implicit are otherwise only those
+-- that apply a modifier, and TID to record key; by assignment only what cannot fail.
 SELECT 'cast' AS rule, m.identity, c.castcontext FROM pg_cast c JOIN member m ON m.classid = 'pg_cast'::regclass AND m.objid = c.oid
-WHERE 'text'::regtype IN (c.castsource, c.casttarget) OR (c.castcontext = 'i') <> (c.castsource = c.casttarget);
+WHERE c.casttarget IN ('text'::regtype, 'varchar'::regtype) OR (c.castcontext = 'i') <> (c.castsource = c.casttarget OR c.castsource IN ('text'::regtype, 'varchar'::regtype)
+	OR c.castsource = 'atproto.tid'::regtype AND c.casttarget = 'recordkey'::regtype);
+SELECT 'no cast' AS rule, b.identity, s FROM base b, unnest('{text,varchar}'::regtype[]) s
+WHERE NOT EXISTS (SELECT FROM pg_cast c WHERE c.castsource = s AND c.casttarget = b.oid AND c.castmethod = 'i' AND c.castcontext = 'i');
 SELECT c.castsource::regtype AS source, c.casttarget::regtype AS target, c.castcontext AS context
-FROM pg_cast c JOIN member m ON m.classid = 'pg_cast'::regclass AND m.objid = c.oid WHERE c.castsource <> c.casttarget
+FROM pg_cast c JOIN member m ON m.classid = 'pg_cast'::regclass AND m.objid = c.oid WHERE c.castsource <> c.casttarget AND c.castmethod <> 'i'
 ORDER BY c.castsource::regtype::text COLLATE "C", c.casttarget::regtype::text COLLATE "C";
 
 -- 10. Costs: what compares is cheap, what parses is not.

@@ -58,7 +58,7 @@ SELECT aturi('did:m:v'::did, NULL) AS with_null, 'did:m:v'::did::aturi AS cast_d
 -- A constructed value is the same as the one that was read.
 SELECT aturi('did:plc:44ybard66vv44zksje25o7dz'::did, 'app.bsky.feed.post', '3jwdwj2ctlk26') =
 	   'at://did:plc:44ybard66vv44zksje25o7dz/app.bsky.feed.post/3jwdwj2ctlk26' AS same;
--- Casts to text are by assignment, from text explicit; none is implicit.
+-- Casts to text are by assignment; texts are read where a URI is wanted (types_text).
 CREATE TEMP TABLE t (t text, u aturi);
 INSERT INTO t (t) SELECT 'at://a.b'::aturi;
 INSERT INTO t (u) SELECT t FROM t;

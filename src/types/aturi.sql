@@ -8,6 +8,7 @@ COMMENT ON TYPE aturi IS 'AT URI';
 --@include order_own.sql.in TYPE=aturi ORDER=uri
 --@include equality.sql.in TYPE=aturi
 --@include operators.sql.in TYPE=aturi PREFIX=aturi CLASS=aturi
+--@include text_casts.sql.in TYPE=aturi
 
 --@include uri.sql.in TYPE=aturi SCHEME=AT
 

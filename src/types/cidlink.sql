@@ -58,6 +58,7 @@ COMMENT ON CAST (cidlink AS cidlink) IS 'apply a type modifier';
 --@include order_bytes.sql.in TYPE=cidlink
 --@include equality.sql.in TYPE=cidlink
 --@include operators.sql.in TYPE=cidlink PREFIX=cidlink CLASS=cidlink
+--@include text_casts.sql.in TYPE=cidlink
 
 -- Construction and parts.
 

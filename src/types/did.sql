@@ -8,6 +8,7 @@ COMMENT ON TYPE did IS 'AT Protocol: decentralized identifier';
 --@include order_own.sql.in TYPE=did ORDER=did
 --@include equality.sql.in TYPE=did
 --@include operators.sql.in TYPE=did PREFIX=did CLASS=did
+--@include text_casts.sql.in TYPE=did
 
 -- Parts and normal form.
 

@@ -8,6 +8,7 @@ COMMENT ON TYPE handle IS 'AT Protocol: handle, kept in lower case';
 --@include order_bytes.sql.in TYPE=handle
 --@include equality.sql.in TYPE=handle
 --@include operators.sql.in TYPE=handle PREFIX=handle CLASS=handle
+--@include text_casts.sql.in TYPE=handle
 
 -- Predicates.
 

@@ -8,6 +8,7 @@ COMMENT ON TYPE noshuri IS 'NOSH URI';
 --@include order_own.sql.in TYPE=noshuri ORDER=uri
 --@include equality.sql.in TYPE=noshuri
 --@include operators.sql.in TYPE=noshuri PREFIX=noshuri CLASS=noshuri
+--@include text_casts.sql.in TYPE=noshuri
 
 --@include uri.sql.in TYPE=noshuri SCHEME=NOSH
 

@@ -8,6 +8,7 @@ COMMENT ON TYPE nsid IS 'AT Protocol: namespaced identifier, the name of a colle
 --@include order_bytes.sql.in TYPE=nsid
 --@include equality.sql.in TYPE=nsid
 --@include operators.sql.in TYPE=nsid PREFIX=nsid CLASS=nsid
+--@include text_casts.sql.in TYPE=nsid
 
 -- Parts, normal form, patterns.
 

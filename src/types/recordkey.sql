@@ -8,6 +8,7 @@ COMMENT ON TYPE recordkey IS 'AT Protocol: record key';
 --@include order_own.sql.in TYPE=recordkey ORDER=recordkey
 --@include equality.sql.in TYPE=recordkey
 --@include operators.sql.in TYPE=recordkey PREFIX=recordkey CLASS=recordkey
+--@include text_casts.sql.in TYPE=recordkey
 
 -- Key types.
 
@@ -33,7 +34,8 @@ CREATE FUNCTION recordkey(nsid) RETURNS recordkey
 	IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION recordkey(nsid) IS 'an NSID as record key';
 
-CREATE CAST (atproto.tid AS recordkey) WITH FUNCTION recordkey(atproto.tid) AS ASSIGNMENT;
+-- Implicit, so that rkey >= tid_floor(...) is a range of an index on the key.
+CREATE CAST (atproto.tid AS recordkey) WITH FUNCTION recordkey(atproto.tid) AS IMPLICIT;
 COMMENT ON CAST (atproto.tid AS recordkey) IS 'a TID as record key';
 
 CREATE CAST (nsid AS recordkey) WITH FUNCTION recordkey(nsid) AS ASSIGNMENT;

@@ -107,6 +107,7 @@ CREATE FUNCTION tid_larger(atproto.tid, atproto.tid) RETURNS atproto.tid
 COMMENT ON FUNCTION tid_larger(atproto.tid, atproto.tid) IS 'the larger of two';
 
 --@include operators.sql.in TYPE=atproto.tid PREFIX=tid CLASS=atproto_tid
+--@include text_casts.sql.in TYPE=atproto.tid
 
 ALTER OPERATOR FAMILY atproto_tid_ops USING btree ADD
 	FUNCTION 3 (atproto.tid, interval) tid_in_range(atproto.tid, atproto.tid, interval, boolean, boolean);
