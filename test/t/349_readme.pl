@@ -31,7 +31,7 @@ my $node    = make_node(
 $network->hosts({ $host => { page => 5, collections => { 'exchange.recipe.recipe' => \@dids } } });
 $network->repos({ $host => { map { $_ => { car => "$files/$_.car" } } @dids } });
 
-my ($example, $second) = map { s/bsky\.network/$host/gr } slurp_file(test_dir() . '/../README.md') =~ /^## First subscription\n\n```sql\n(.*?)^```\n.*?^```sql\n(.*?)^```\n/ms or BAIL_OUT('the README has no first subscription');
+my ($example, $second) = map { s/bsky\.network/$host/gr } slurp_file(test_dir() . '/../README.md') =~ /^## First subscription\n.*?^```sql\n(.*?)^```\n.*?^```sql\n(.*?)^```\n/ms or BAIL_OUT('the README has no first subscription');
 like($example, qr/await_backfill/, 'the README has it');
 append_to_file("$files/example.sql", $example);
 my ($out, $err) = ('', '');
