@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "config/extension.h"
+#include "config/option.h"
 #include "config/spi.h"
 #include "config/subscription.h"
 #include "config/watch.h"
@@ -56,15 +57,11 @@ array_column(AtpTuple row, const char *column, Oid element, Datum **values)
 	return n < 0 ? n : kept;
 }
 
-static AtpBackfill
-backfill_of(const char *name)
+/* The place of a column's word among those that it may have; what it is not, the trigger refuses (option.c). */
+static int
+word_column(AtpTuple row, const char *column, const char *const *words)
 {
-	static const char *const names[] = {"none", "repair", "seen", "collections", "network"};
-	AtpBackfill backfill = ATP_BACKFILL_NETWORK;
-
-	while (backfill > ATP_BACKFILL_NONE && strcmp(name, names[backfill]) != 0)
-		backfill--;
-	return backfill;
+	return Max(atp_word_number(words, atp_get_text(row, column)), 0);
 }
 
 AtpLinkFilter
@@ -123,10 +120,7 @@ read_validate(AtpSettings *settings, AtpTuple row)
 static void
 read_settings(AtpSettings *settings, AtpTuple row)
 {
-	static const char *const action_names[3] = {"create", "update", "delete"};
 	Datum	   *values;
-	const char *events = atp_get_text(row, "events");
-	const char *verify = atp_get_text(row, "verify");
 	const char *slice;
 	size_t		at;
 	int			n;
@@ -155,17 +149,15 @@ read_settings(AtpSettings *settings, AtpTuple row)
 		settings->actions[a] = n < 0;
 	for (int i = 0; i < n; i++)
 		for (int a = 0; a < 3; a++)
-			settings->actions[a] |= strcmp(TextDatumGetCString(values[i]), action_names[a]) == 0;
+			settings->actions[a] |= strcmp(TextDatumGetCString(values[i]), atp_actions_words[a]) == 0;
 
 	settings->keep_records = atp_get_bool(row, "keep_records");
-	settings->events = strcmp(events, "keep") == 0 ? ATP_EVENTS_KEEP
-		: strcmp(events, "hand") == 0 ? ATP_EVENTS_HAND : ATP_EVENTS_NONE;
+	settings->events = word_column(row, "events", atp_events_words);
 	settings->keep_raw = atp_get_bool(row, "keep_raw");
 	read_links(settings, row);
 	read_validate(settings, row);
-	settings->verify = strcmp(verify, "full") == 0 ? ATP_VERIFY_FULL
-		: strcmp(verify, "chain") == 0 ? ATP_VERIFY_CHAIN : ATP_VERIFY_HASH;
-	settings->backfill = backfill_of(atp_get_text(row, "backfill"));
+	settings->verify = word_column(row, "verify", atp_verify_words);
+	settings->backfill = word_column(row, "backfill", atp_backfill_words);
 	settings->max_letters = atp_get_int4(row, "max_dead_letters");
 	settings->max_letter_bytes = atp_get_int8(row, "max_dead_letter_bytes");
 	settings->max_held = atp_get_int4(row, "max_held_events");

@@ -174,7 +174,13 @@ CREATE TRIGGER subscription_none AFTER TRUNCATE ON atproto.subscription
     FOR EACH STATEMENT EXECUTE FUNCTION atproto.subscription_owned();
 ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_owned;
 ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_none;
+CREATE FUNCTION atproto.request_header_check() RETURNS trigger
+    LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_request_header_check';
+COMMENT ON FUNCTION atproto.request_header_check() IS 'trigger: validates a header, and prints no value';
+CREATE TRIGGER request_header_check BEFORE INSERT OR UPDATE ON atproto.request_header
+    FOR EACH ROW EXECUTE FUNCTION atproto.request_header_check();
+ALTER TABLE atproto.request_header ENABLE ALWAYS TRIGGER request_header_check;
 
 REVOKE ALL ON FUNCTION
-    atproto.subscription_check(), atproto.subscription_owned()
+    atproto.subscription_check(), atproto.subscription_owned(), atproto.request_header_check()
     FROM PUBLIC;

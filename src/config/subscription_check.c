@@ -11,6 +11,7 @@
 #include "catalog/pg_authid.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
+#include "config/option.h"
 #include "config/owner.h"
 #include "config/spi.h"
 #include "config/subscription.h"
@@ -30,6 +31,8 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+
+#define URL_MAX		8192		/* bytes */
 
 PG_FUNCTION_INFO_V1(atp_subscription_check);
 
@@ -149,10 +152,7 @@ elements_of(const char *column, char *text, const char *hint, Datum **values, bo
 	int			n;
 
 	if (text[0] != '{')
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid value for \"%s\": \"%s\"", column, text),
-				 errhint("%s", hint)));
+		atp_option_is_wrong(column, text, hint);
 	getTypeInputInfo(TEXTARRAYOID, &input, &element);
 	deconstruct_array(DatumGetArrayTypeP(OidInputFunctionCall(input, text, element, -1)),
 					  TEXTOID, -1, false, TYPALIGN_INT, values, nulls, &n);
@@ -163,12 +163,15 @@ elements_of(const char *column, char *text, const char *hint, Datum **values, bo
 static void
 check_links(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 {
+	static const char hint[] = "Use 'none', 'all', or an array of sources such as '{app.bsky.feed.like:subject.uri,app.bsky.graph.*}'.";
 	char	   *links = atp_get_text_or_null(row, "links");
 	Datum	   *values;
 	bool	   *nulls;
 	int			n;
 
-	if (links == NULL || strcmp(links, "none") == 0)
+	if (links == NULL)
+		atp_option_is_null("links", hint);
+	if (strcmp(links, "none") == 0)
 		return;
 	if (!source->by_repo)
 		ereport(ERROR,
@@ -183,8 +186,7 @@ check_links(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 				 errhint("Set \"%s\" to \"%s\", or \"%s\" to \"%s\".", "keep_records", "true", "links", "none")));
 	if (strcmp(links, "all") == 0)
 		return;
-	n = elements_of("links", links, "Use 'none', 'all', or an array of sources such as '{app.bsky.feed.like:subject.uri,app.bsky.graph.*}'.",
-					&values, &nulls);
+	n = elements_of("links", links, hint, &values, &nulls);
 	for (int i = 0; i < n; i++)
 		check_link_source(nulls[i] ? "" : TextDatumGetCString(values[i]));
 }
@@ -199,7 +201,9 @@ check_validate(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 	bool	   *nulls;
 	int			n;
 
-	if (validate == NULL || strcmp(validate, "none") == 0)
+	if (validate == NULL)
+		atp_option_is_null("validate", hint);
+	if (strcmp(validate, "none") == 0)
 		return;
 	if (!source->by_repo)
 		ereport(ERROR,
@@ -215,10 +219,7 @@ check_validate(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 		AtpValidateFilter filter;
 
 		if (!atp_validate_filter(pstrdup(element), &filter))
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("invalid value for \"%s\": \"%s\"", "validate", element),
-					 errhint("%s", hint)));
+			atp_option_is_wrong("validate", element, hint);
 		check_pattern("collection", filter.collection, element, hint);
 	}
 }
@@ -337,7 +338,6 @@ check_workers(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 				 errdetail("Workers share a stream by its repositories.")));
 }
 
-/* What is no level, the table's own check tells. */
 static void
 check_verify(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 {
@@ -482,6 +482,11 @@ check_url(AtpTuple row)
 	if (url == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_NOT_NULL_VIOLATION), errmsg("url must not be null")));
+	if (strlen(url) > URL_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the URL is too long"),
+				 errhint("Use at most %d bytes.", URL_MAX)));
 	ep = atp_endpoint_parse(url);
 	check_endpoint(ep, get_bool(row, "allow_insecure"));
 	return ep;
@@ -564,6 +569,7 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 	}
 
 	check_owner(row);
+	atp_options_check(row);
 	ep = check_url(row);
 	source = check_format(row, ep);
 	check_proxy(row);

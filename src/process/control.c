@@ -14,6 +14,7 @@
 #include "config/spi.h"
 #include "config/subscription.h"
 #include "config/subscription_check.h"
+#include "core/field.h"
 #include "fmgr.h"
 #include "injection.h"
 #include "process/consumer.h"
@@ -22,7 +23,10 @@
 #include "tables/status_wish.h"
 #include "tables/table.h"
 #include "utils/builtins.h"
+#include "utils/jsonb.h"
 #include "utils/lsyscache.h"
+
+#define CURSOR_MAX	(ATP_SEQ_LIMIT - 1)
 
 PG_FUNCTION_INFO_V1(atp_subscribe);
 PG_FUNCTION_INFO_V1(atp_unsubscribe);
@@ -92,6 +96,11 @@ check_cursor(AtpArg name, AtpArg seq)
 	int64		cursor = seq.isnull ? 0 : DatumGetInt64(seq.value);
 	bool		is_time = cursor >= ATP_POSITION_TIME;
 
+	if (cursor < 0 || cursor > CURSOR_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("cursor " INT64_FORMAT " is no position of a stream", cursor),
+				 errhint("0 begins with the oldest event that the server has, NULL with the next; positions are not greater than " INT64_FORMAT ".", CURSOR_MAX)));
 	if (sub == NULL || cursor <= 0 || (is_time ? sub->source->oldest == 0 : sub->source->rewind == 0))
 		return;
 	ereport(ERROR,
@@ -106,7 +115,6 @@ check_cursor(AtpArg name, AtpArg seq)
 static void
 make_cursor(AtpArg name, AtpArg seq)
 {
-	check_cursor(name, seq);
 	atp_run("INSERT INTO atproto.cursor (subscription, endpoint, seq)"
 			" SELECT name, endpoint, $2 FROM atproto.subscription WHERE name = $1 ON CONFLICT DO NOTHING",
 			ATP_ARGS(name, seq));
@@ -178,9 +186,15 @@ atp_subscribe(PG_FUNCTION_ARGS)
 		if (parameters[i].required && PG_ARGISNULL(parameters[i].number))
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("name, url, target, keep_records, events, keep_raw, allow_insecure, workers, backfill, handles, list_hosts, count_collections, links and validate must not be null")));
+					 errmsg("%s must not be null", parameters[i].column)));
+	if (!headers.isnull && !JB_ROOT_IS_OBJECT(PG_GETARG_JSONB_P(13)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("headers must be a JSON object"),
+				 errhint("It has names and values, such as %s.", "{\"Authorization\": \"Bearer ...\"}")));
 	SPI_connect();
 	insert_subscription(fcinfo);
+	check_cursor(name, ATP_FUNCTION_ARG(2, INT8OID));
 	make_cursor(name, ATP_FUNCTION_ARG(2, INT8OID));
 	if (!headers.isnull)
 		atp_run("INSERT INTO atproto.request_header (subscription, name, value)"
@@ -244,6 +258,7 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name must not be null")));
 	SPI_connect();
+	check_cursor(name, seq);
 	/* also tells the consumer, through the table's trigger; no column of the key, whose lock the consumer's new row of cursor would wait for */
 	on_subscription(fcinfo, "UPDATE atproto.subscription SET enabled = enabled WHERE name = $1");
 	/* no consumer moves it until this is committed */

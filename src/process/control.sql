@@ -111,6 +111,10 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
         e.held_since,
         left(COALESCE(s.stopped, p.last_error), 2000) AS last_error,
         COALESCE(s.stopped_at, p.last_error_at) AS last_error_at,
+        CASE
+            WHEN s.stopped IS NOT NULL THEN false
+            WHEN p.last_error_at IS NOT NULL THEN NOT s.enabled OR COALESCE(p.connected_at > p.last_error_at, false)
+        END AS last_error_is_past,
         s.slice,
         p.filtered_by_server,
         CASE WHEN p.filtered_by_server IS NOT NULL THEN

@@ -159,7 +159,7 @@ foreach my $bad ('app.bsky', 'app.*.feed', '*.*', '**', '', 'app.bsky*', 'app.bs
 }
 refused('UPDATE atproto.subscription SET collections = ARRAY[NULL]', qr/invalid collection: ""/, 'collection NULL');
 refused(subscribe_sql('x', $server, collections => "ARRAY['post']"), qr/invalid collection: "post"/, 'in subscribe()');
-refused(subscribe_sql('x', $server, actions => "ARRAY['merge']"), qr/violates check constraint "subscription_actions_check"/, 'action');
+refused(subscribe_sql('x', $server, actions => "ARRAY['merge']"), qr/invalid value for "actions": "merge"\n.*HINT:  Use an array of 'create', 'update' or 'delete'/s, 'action');
 refused(subscribe_sql('live', $server), qr/ERROR:  subscription "live" already exists\n/, 'a name that is taken');
 refused(subscribe_sql('x', $server, dids => "ARRAY['did:plc']::did[]"), qr/ERROR:  invalid/, 'DID');
 is(query('SELECT name, collections FROM atproto.subscription'), 'live|', 'nothing of that changed anything');

@@ -100,7 +100,7 @@ refused("SELECT atproto.subscribe('x', 'wss://stream.example.com', backfill => '
 refused("SELECT atproto.subscribe('x', 'wss://stream.example.com/xrpc/com.atproto.label.subscribeLabels', backfill => 'network')",
 	qr/cannot have "backfill"/, 'no repositories, no list of them');
 refused("SELECT atproto.subscribe('x', 'wss://stream.example.com', backfill => 'network', list_source => 'https://a\@b/c')",
-	qr/check constraint/, 'a list is at a host');
+	qr/invalid value for "list_source"/, 'a list is at a host');
 
 # --- collections ---
 

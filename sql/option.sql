@@ -1,0 +1,73 @@
+-- Wrong values of a subscription's options: each is refused with a sentence, and no check of the table, which
+-- would print the whole row, passwords included, and no values.
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS atproto;
+RESET client_min_messages;
+
+CREATE FUNCTION fault(statement text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE state text; message text; detail text; hint text;
+BEGIN
+	EXECUTE statement;
+	RAISE SQLSTATE 'OK000';
+EXCEPTION WHEN SQLSTATE 'OK000' THEN RETURN 'accepted';
+WHEN OTHERS THEN
+	GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+	RETURN concat_ws(E'\n', state || ': ' || message, nullif(detail, ''), nullif(hint, ''));
+END $$;
+
+INSERT INTO atproto.subscription (name, url, enabled) VALUES ('one', 'wss://a.example', false);
+
+-- words
+SELECT option, value, fault(format('UPDATE atproto.subscription SET %I = %L', option, value)) FROM (VALUES
+	('events', 'all'), ('events', 'Keep'), ('events', ''), ('events', NULL),
+	('verify', 'signature'), ('verify', 'FULL'), ('verify', NULL),
+	('backfill', 'all'), ('backfill', 'Network'), ('backfill', NULL),
+	('handles', 'none '), ('handles', NULL), ('format', 'cbor'), ('format', 'JSON'), ('format', NULL),
+	('actions', '{create,merge}'), ('actions', '{Create}'), ('actions', '{NULL}'), ('actions', '{}'), ('actions', NULL),
+	('links', 'some'), ('links', 'ALL'), ('links', NULL), ('validate', 'strict'), ('validate', '{app.bsky.*=no}'), ('validate', NULL)) v (option, value);
+
+-- numbers
+SELECT option, value, fault(format('UPDATE atproto.subscription SET %I = %L', option, value)) FROM (VALUES
+	('workers', '0'), ('workers', '33'), ('workers', '-1'), ('workers', NULL), ('max_dead_letters', '-1'), ('max_dead_letters', NULL),
+	('max_dead_letter_bytes', '-9223372036854775808'), ('max_held_events', '-2147483648'), ('max_held_bytes', '-1')) v (option, value);
+
+-- servers and names
+SELECT option, left(value, 40) AS value, fault(format('UPDATE atproto.subscription SET %I = %L', option, value)) FROM (VALUES
+	('list_source', 'bsky.network'), ('list_source', 'https://'), ('list_source', 'https://a.example/path'), ('list_source', 'https://user@a.example'),
+	('list_source', 'HTTPS://a.example'), ('list_source', E'https://a\n.example'), ('list_source', 'https://a.example:8443'),
+	('repo_source', 'relay'), ('repo_source', 'PDS'), ('repo_source', 'https://a.example/?x'), ('repo_source', 'upstream'),
+	('slice', '4/4'), ('collections', '{app.*.feed}'), ('proxy', 'gopher://a'),
+	('name', ''), ('name', repeat('x', 64)), ('name', NULL), ('target', NULL), ('url', NULL), ('url', 'wss://a.example/' || repeat('x', 8192))) v (option, value);
+
+-- Every column, with values of no sense: what is accepted or refused, no check and no NOT NULL of the table speaks.
+SELECT attname, value FROM pg_attribute,
+	unnest('{"", x, ALL, -1, 0, "2147483647", "9223372036854775807", "{}", "{x}", "{NULL}", "https://", NULL}'::text[]) v (value)
+WHERE attrelid = 'atproto.subscription'::regclass AND attnum > 0 AND NOT attisdropped AND attname <> 'created_at'
+	AND fault(format('UPDATE atproto.subscription SET %I = %L', attname, value)) ~ '(check|not-null) constraint'
+ORDER BY attname, value;
+
+-- The words that are accepted are those that the table's checks name.
+SELECT a.attname, w.word FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1],
+	LATERAL (SELECT m[1] AS word FROM regexp_matches(pg_get_constraintdef(c.oid), '''([a-z-]+)''::text', 'g') m) w
+WHERE c.conrelid = 'atproto.subscription'::regclass AND c.contype = 'c' AND a.attname IN ('events', 'verify', 'backfill', 'handles')
+	AND fault(format('UPDATE atproto.subscription SET %I = %L', a.attname, w.word)) ~ 'invalid value';
+
+-- of subscribe()
+SELECT args, fault(format('SELECT atproto.subscribe(''two'', ''wss://a.example'', %s)', args)) FROM unnest(ARRAY[
+	'events => ''all''', 'events => NULL', 'workers => 0', 'workers => NULL', 'target => NULL', 'host_is_pds => NULL', 'verify => ''none''',
+	'"cursor" => -1', '"cursor" => 9007199254740992', 'target => ''nowhere''',
+	'headers => ''[]''', 'headers => ''{"A B": "secret"}''', 'headers => ''{"": "secret"}''', 'headers => ''{"Host": "secret"}''',
+	'headers => ''{"SEC-WebSocket-Key": "secret"}''', 'headers => ''{"A": null}''', 'headers => ''{"A": "secret\n"}''',
+	'headers => ''{"A": "sécret"}''']) a (args);
+SELECT fault(format('INSERT INTO atproto.request_header VALUES (''one'', %L, %L)', name, value)) FROM (VALUES
+	(repeat('n', 65), 'secret'), (NULL, 'secret'), ('A', repeat('s', 4097)), ('A', NULL), ('A', '')) h (name, value);
+INSERT INTO atproto.request_header VALUES ('one', 'A', 'secret');
+SELECT fault('UPDATE atproto.request_header SET name = ''upgrade''');
+SELECT fault('UPDATE atproto.request_header SET subscription = NULL');
+SELECT atproto.request_header_check();
+
+-- of set_cursor()
+SELECT seq, fault(format('SELECT atproto.set_cursor(''one'', %s)', seq)) FROM unnest('{-1, 9007199254740992, 9223372036854775807, -9223372036854775808}'::bigint[]) s (seq);
+
+DELETE FROM atproto.subscription;
+DROP FUNCTION fault(text);

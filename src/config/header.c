@@ -1,0 +1,89 @@
+/*
+ * header.c
+ *		What may stand in a row of atproto.request_header.
+ *
+ * The table's own checks would print the row, whose value may be a secret.
+ */
+#include "postgres.h"
+
+#include "commands/trigger.h"
+#include "config/spi.h"
+#include "fmgr.h"
+#include "utils/rel.h"
+
+#define NAME_MAX_BYTES	64
+#define VALUE_MAX_BYTES	4096
+
+PG_FUNCTION_INFO_V1(atp_request_header_check);
+
+/* A token of HTTP. */
+static bool
+is_name(const char *name)
+{
+	size_t		len = strlen(name);
+
+	return len > 0 && len <= NAME_MAX_BYTES &&
+		strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+.^_`|~-") == len;
+}
+
+/* Those that the connection writes itself. */
+static bool
+is_ours(const char *name)
+{
+	static const char *const ours[] = {"host", "upgrade", "connection", "content-length", "transfer-encoding"};
+
+	for (int i = 0; i < lengthof(ours); i++)
+		if (pg_strcasecmp(name, ours[i]) == 0)
+			return true;
+	return pg_strncasecmp(name, "sec-websocket-", strlen("sec-websocket-")) == 0;
+}
+
+static bool
+is_value(const char *value)
+{
+	if (strlen(value) > VALUE_MAX_BYTES)
+		return false;
+	for (; *value != '\0'; value++)
+		if (*value < ' ' || *value > '~')
+			return false;
+	return true;
+}
+
+/* SQL: atproto.request_header_check(), BEFORE INSERT OR UPDATE, for each row */
+Datum
+atp_request_header_check(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+	AtpTuple	row;
+	const char *name;
+	const char *value;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BEFORE(trigger->tg_event) ||
+		!TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" must be fired before each row", "request_header_check")));
+	row.tuple = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple;
+	row.desc = RelationGetDescr(trigger->tg_relation);
+	name = atp_get_text_or_null(row, "name");
+	value = atp_get_text_or_null(row, "value");
+	if (atp_get_text_or_null(row, "subscription") == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_NOT_NULL_VIOLATION), errmsg("subscription must not be null")));
+	if (name == NULL || !is_name(name))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid name of a header: \"%s\"", name ? name : ""),
+				 errhint("Use 1 to %d letters, digits and characters such as a hyphen.", NAME_MAX_BYTES)));
+	if (is_ours(name))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("header \"%s\" cannot be set", name),
+				 errdetail("The connection to the server has its own.")));
+	if (value == NULL || !is_value(value))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value of header \"%s\"", name),
+				 errhint("Use a text of printable ASCII characters, at most %d of them.", VALUE_MAX_BYTES)));
+	return PointerGetDatum(row.tuple);
+}

@@ -1,0 +1,204 @@
+/*
+ * option.c
+ *		Options of a subscription that have a few values, and what these are.
+ */
+#include "postgres.h"
+
+#include "config/option.h"
+#include "config/subscription.h"
+#include "lib/stringinfo.h"
+#include "net/endpoint.h"
+#include "utils/builtins.h"
+
+#define SERVER_MAX		300		/* bytes of a scheme and host */
+
+const char *const atp_events_words[] = {"none", "keep", "hand", NULL};
+const char *const atp_verify_words[] = {"hash", "chain", "full", NULL};
+const char *const atp_backfill_words[] = {"none", "repair", "seen", "collections", "network", NULL};
+const char *const atp_actions_words[] = {"create", "update", "delete", NULL};
+static const char *const handles_words[] = {"none", "verify", NULL};
+static const char *const source_words[] = {"pds", "upstream", NULL};
+
+/* Options whose value is one word of a list.  verify may be NULL: complete() fills it in. */
+static const struct
+{
+	const char *column;
+	const char *const *words;
+	bool		nullable;
+}			with_words[] = {
+	{"events", atp_events_words},
+	{"verify", atp_verify_words, true},
+	{"backfill", atp_backfill_words},
+	{"handles", handles_words},
+};
+
+static const struct
+{
+	const char *column;
+	Oid			type;
+	int64		least;
+	int64		most;			/* PG_INT64_MAX: as the type allows */
+}			with_number[] = {
+	{"workers", INT4OID, 1, ATP_WORKERS_MAX},
+	{"max_dead_letters", INT4OID, 0, PG_INT64_MAX},
+	{"max_dead_letter_bytes", INT8OID, 0, PG_INT64_MAX},
+	{"max_held_events", INT4OID, 0, PG_INT64_MAX},
+	{"max_held_bytes", INT8OID, 0, PG_INT64_MAX},
+};
+
+static const char *const booleans[] = {
+	"enabled", "keep_records", "keep_raw", "count_collections", "host_is_pds", "list_hosts", "allow_insecure"
+};
+
+int
+atp_word_number(const char *const *words, const char *word)
+{
+	for (int i = 0; words[i] != NULL; i++)
+		if (strcmp(words[i], word) == 0)
+			return i;
+	return -1;
+}
+
+/* "'none', 'keep' or 'hand'" */
+static char *
+list_of(const char *const *words)
+{
+	StringInfoData list;
+
+	initStringInfo(&list);
+	for (int i = 0; words[i] != NULL; i++)
+		appendStringInfo(&list, "%s'%s'", i == 0 ? "" : words[i + 1] != NULL ? ", " : " or ", words[i]);
+	return list.data;
+}
+
+void
+atp_option_is_null(const char *option, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_NOT_NULL_VIOLATION),
+			 errmsg("\"%s\" must not be null", option),
+			 errhint("%s", hint)));
+}
+
+void
+atp_option_is_wrong(const char *option, const char *value, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("invalid value for \"%s\": \"%s\"", option, value),
+			 errhint("%s", hint)));
+}
+
+static void
+check_words(AtpTuple row)
+{
+	for (int i = 0; i < lengthof(with_words); i++)
+	{
+		const char *column = with_words[i].column;
+		const char *value = atp_get_text_or_null(row, column);
+		const char *hint = psprintf("Use %s.", list_of(with_words[i].words));
+
+		if (value == NULL && !with_words[i].nullable)
+			atp_option_is_null(column, hint);
+		if (value != NULL && atp_word_number(with_words[i].words, value) < 0)
+			atp_option_is_wrong(column, value, hint);
+	}
+}
+
+static void
+check_actions(AtpTuple row)
+{
+	Datum	   *values;
+	bool	   *nulls;
+	int			n = atp_get_array(row, "actions", TEXTOID, &values, &nulls);
+
+	for (int i = 0; i < n; i++)
+	{
+		const char *action = nulls[i] ? "NULL" : TextDatumGetCString(values[i]);
+
+		if (nulls[i] || atp_word_number(atp_actions_words, action) < 0)
+			atp_option_is_wrong("actions", action, psprintf("Use an array of %s, or NULL for all of them.", list_of(atp_actions_words)));
+	}
+}
+
+static void
+check_numbers(AtpTuple row)
+{
+	for (int i = 0; i < lengthof(with_number); i++)
+	{
+		const char *column = with_number[i].column;
+		int64		least = with_number[i].least;
+		int64		most = with_number[i].most;
+		bool		isnull;
+		Datum		value = atp_get(row, column, with_number[i].type, &isnull);
+		int64		number = with_number[i].type == INT4OID ? DatumGetInt32(value) : DatumGetInt64(value);
+		const char *hint = most < PG_INT64_MAX
+			? psprintf("Use a number from " INT64_FORMAT " to " INT64_FORMAT ".", least, most)
+			: psprintf("Use a number that is not less than " INT64_FORMAT ".", least);
+
+		if (isnull)
+			atp_option_is_null(column, hint);
+		if (number < least || number > most)
+			atp_option_is_wrong(column, psprintf(INT64_FORMAT, number), hint);
+	}
+}
+
+static void
+check_booleans(AtpTuple row)
+{
+	for (int i = 0; i < lengthof(booleans); i++)
+		if (atp_get_text_or_null(row, booleans[i]) == NULL)
+			atp_option_is_null(booleans[i], "Use true or false.");
+}
+
+static void
+check_names(AtpTuple row)
+{
+	const char *name = atp_get_text_or_null(row, "name");
+	const char *hint = psprintf("Use a name of 1 to %d bytes.", ATP_NAME_MAX);
+
+	if (name == NULL)
+		atp_option_is_null("name", hint);
+	if (name[0] == '\0' || strlen(name) > ATP_NAME_MAX)
+		atp_option_is_wrong("name", name, hint);
+	if (atp_get_text_or_null(row, "target") == NULL)
+		atp_option_is_null("target", "Use the schema of the tables that are filled.");
+}
+
+/* A scheme and a host, and nothing else. */
+static bool
+is_server(const char *text)
+{
+	const char *host = strncmp(text, "https://", 8) == 0 ? text + 8 : strncmp(text, "http://", 7) == 0 ? text + 7 : "";
+
+	if (host[0] == '\0' || strlen(text) > SERVER_MAX)
+		return false;
+	for (; *host != '\0'; host++)
+		if (strchr("/?#@", *host) != NULL || (unsigned char) *host <= ' ')
+			return false;
+	return true;
+}
+
+static void
+check_servers(AtpTuple row)
+{
+	const char *list_source = atp_get_text_or_null(row, "list_source");
+	const char *repo_source = atp_get_text_or_null(row, "repo_source");
+
+	if (list_source != NULL && !is_server(list_source))
+		atp_option_is_wrong("list_source", list_source, "Use scheme and host of a server, such as 'https://bsky.network', or NULL for the server of the URL.");
+	if (repo_source != NULL && atp_word_number(source_words, repo_source) < 0 && !is_server(repo_source))
+		atp_option_is_wrong("repo_source", repo_source,
+				 psprintf("Use %s, or scheme and host of a server, such as 'https://mirror.example.com'.", list_of(source_words)));
+}
+
+void
+atp_options_check(AtpTuple row)
+{
+	check_names(row);
+	check_booleans(row);
+	check_words(row);
+	check_actions(row);
+	check_numbers(row);
+	check_servers(row);
+}
