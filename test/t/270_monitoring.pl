@@ -1,6 +1,6 @@
 # 270_monitoring.pl
 #		contrib/monitoring: each query of the exporter's file runs with the rights
-#		that its README names, and gives the columns that the file describes; the
+#		that role.sql gives, and gives the columns that the file describes; the
 #		dashboard and the alarms use metrics that exist; the alarms fire when they
 #		should (needs promtool, of the package prometheus).
 
@@ -31,7 +31,8 @@ $node->safe_psql('postgres', "INSERT INTO atproto.collection_count SELECT date_t
 $node->safe_psql('postgres', "UPDATE atproto.audit_state SET audited = 9, different = 1, different_at = now()");
 
 my $readme = slurp_file("$dir/README.md");
-my ($grants, $role) = $readme =~ /^(CREATE ROLE (\w+) .*?)^```/ms or BAIL_OUT('the README names no grants');
+my $grants = slurp_file("$dir/role.sql");
+my ($role) = $grants =~ /^CREATE ROLE (\w+) /m or BAIL_OUT('role.sql makes no role');
 my ($source) = $readme =~ /^DATA_SOURCE_NAME='(.*)'$/m or BAIL_OUT('the README has no DATA_SOURCE_NAME');
 $node->safe_psql('postgres', $grants);
 
