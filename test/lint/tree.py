@@ -57,7 +57,8 @@ def link_faults(root, files):
             continue
         text = re.sub(r"^```.*?^```", "", read(root, name), flags=re.M | re.S)
         for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", text)):
-            if re.match(r"[a-z]+:", target):
+            # "../../actions" and the like are pages of the forge that shows this one.
+            if re.match(r"[a-z]+:|\.\./\.\./(actions|issues|security)/", target):
                 continue
             path, _, anchor = target.partition("#")
             path = os.path.normpath(os.path.join(os.path.dirname(name), path)) if path else name
