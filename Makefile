@@ -8,7 +8,7 @@ EXTVERSION := $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" atproto.contro
 # Each layer's SQL stands beside its C; the install script is put together from
 # them.  What all types have stands once, in src/types/*.sql.in.
 SQL_TYPES = did handle nsid tid recordkey cidlink aturi noshuri
-SQL_PARTS = src/atproto.sql $(SQL_TYPES:%=src/types/%.sql) src/types/try.sql src/data/data.sql \
+SQL_PARTS = src/atproto.sql $(SQL_TYPES:%=src/types/%.sql) src/types/try.sql src/types/like.sql src/data/data.sql \
 	src/config/subscription.sql src/lexicon/lexicon.sql src/lexicon/valid.sql src/lexicon/bundled.sql \
 	src/identity/identity.sql src/tables/tables.sql src/tables/link.sql src/tables/held.sql src/tables/status_wish.sql \
 	src/fetch/identity.sql src/fetch/fetch.sql src/fetch/job.sql src/fetch/repo.sql src/fetch/question.sql src/fetch/dictionary.sql src/fetch/progress.sql src/process/control.sql

@@ -68,10 +68,16 @@ WHERE f.proleakproof <> (f.proname ~ '_(inside|contains)$' OR f.proname ~ '_(eq|
 
 -- 6. Operators: those that give boolean have a commutator, an estimate for
 -- restrictions and one for joins; comparisons have the right ones, a negator,
--- and equality can be hashed and merged.
+-- and equality can be hashed and merged.  Those with a text on the right are inlined
+-- before anybody estimates, and every type has them.
 SELECT 'operator' AS rule, o.identity FROM oper o
-WHERE o.oprkind = 'b' AND (o.oprcom = 0 OR o.oprrest = 0 OR o.oprjoin = 0 OR o.oprresult <> 'boolean'::regtype)
+WHERE o.oprkind = 'b' AND NOT (o.oprright = 'text'::regtype AND o.oprcode IN (SELECT f.oid FROM func f JOIN pg_language l ON l.oid = f.prolang WHERE l.lanname = 'sql')) AND (o.oprcom = 0 OR o.oprrest = 0 OR o.oprjoin = 0 OR o.oprresult <> 'boolean'::regtype)
 	OR (SELECT c.oprcom FROM pg_operator c WHERE c.oid = o.oprcom) <> o.oid;
+SELECT 'LIKE' AS rule, b.identity, n.name
+FROM base b CROSS JOIN (VALUES ('~~', '!~~'), ('!~~', '~~'), ('~~*', '!~~*'), ('!~~*', '~~*')) n (name, negator)
+	LEFT JOIN oper o ON o.oprleft = b.oid AND o.oprright = 'text'::regtype AND o.oprname = n.name LEFT JOIN oper g ON g.oid = o.oprnegate
+WHERE g.oprname IS DISTINCT FROM n.negator;
+SELECT 'length' AS rule, b.identity FROM base b WHERE NOT EXISTS (SELECT FROM func f WHERE f.proname = 'length' AND f.proargtypes = ARRAY[b.oid]::oidvector);
 SELECT 'comparison' AS rule, b.identity, n.name
 FROM base b CROSS JOIN (VALUES ('=', '=', '<>', 'eq'), ('<>', '<>', '=', 'neq'), ('<', '>', '>=', 'scalarlt'), ('<=', '>=', '>', 'scalarle'),
 	('>=', '<=', '<', 'scalarge'), ('>', '<', '<=', 'scalargt')) n (name, commutator, negator, estimate)

@@ -2,6 +2,7 @@
  * link.c
  *		Links between records: what in a record is one, and where it stands.
  */
+#include "chars.h"
 #include "did.h"
 #include "link.h"
 
@@ -67,6 +68,35 @@ atp_link_path_is_valid(AtpSpan path)
 		if (!is_plain(path.ptr[i]) && (path.ptr[i] == '\0' || strchr(".#%[]", path.ptr[i]) == NULL))
 			return false;
 	return path.len > 0 && path.len <= ATP_LINK_PATH_MAX;
+}
+
+bool
+atp_link_path_take(AtpSpan *path, char *buf, AtpSpan *name)
+{
+	const char *s = path->ptr;
+	const char *end = s + path->len;
+	size_t		n = 0;
+
+	for (; s < end && *s != '.'; s++)
+	{
+		if (*s == '[' || *s == ']')
+			return false;
+		if (*s != '%')
+			buf[n++] = *s;
+		else if (atp_is_triplet(s, end))
+		{
+			buf[n++] = (char) (atp_hex_value(s[1]) << 4 | atp_hex_value(s[2]));
+			s += 2;
+		}
+		/* an empty name */
+		else if (s != path->ptr || (s + 1 < end && s[1] != '.'))
+			return false;
+	}
+	if (s == path->ptr)
+		return false;
+	*name = (AtpSpan) {buf, n};
+	*path = s < end ? (AtpSpan) {s + 1, (size_t) (end - s - 1)} : (AtpSpan) {NULL, 0};
+	return true;
 }
 
 bool

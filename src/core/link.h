@@ -37,6 +37,12 @@ extern void atp_link_path_name(AtpLinkPath *path, AtpSpan name);
 /* Could it be written like that? */
 extern bool atp_link_path_is_valid(AtpSpan path);
 
+/*
+ * The first name of a path that is made of names only, taken off it; path->ptr becomes NULL after
+ * the last.  *name is in buf, which has room for the path.  False: what comes first is no name.
+ */
+extern bool atp_link_path_take(AtpSpan *path, char *buf, AtpSpan *name);
+
 /* type: ptr NULL when the element has none. */
 extern void atp_link_path_element(AtpLinkPath *path, AtpSpan type);
 

@@ -30,6 +30,32 @@ CREATE FUNCTION dagcbor_links(value bytea, OUT path text, OUT target aturi) RETU
 COMMENT ON FUNCTION dagcbor_links(bytea) IS
 	'the same as record_links(), of a record in DAG-CBOR';
 
+-- What a record says, whoever wrote it.
+
+CREATE FUNCTION record_text(value jsonb, path text) RETURNS text
+	AS 'MODULE_PATHNAME', 'atp_pg_record_text'
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 2;
+COMMENT ON FUNCTION record_text(jsonb, text) IS
+	'the text that stands in a record at a path of names, such as reply.root.uri; NULL when there is none';
+
+CREATE FUNCTION record_text(value jsonb, path text, max_bytes integer) RETURNS text
+	AS 'MODULE_PATHNAME', 'atp_pg_record_text_within'
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 2;
+COMMENT ON FUNCTION record_text(jsonb, text, integer) IS
+	'the text that stands in a record at a path of names; NULL when there is none, or it has more bytes than that';
+
+CREATE FUNCTION record_hashtags(value jsonb) RETURNS text[]
+	AS 'MODULE_PATHNAME', 'atp_pg_record_hashtags'
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5;
+COMMENT ON FUNCTION record_hashtags(jsonb) IS
+	'the hashtags of a record''s facets, and its tags: each once, in lower case, without #; at most 256';
+
+CREATE FUNCTION record_mentions(value jsonb) RETURNS did[]
+	AS 'MODULE_PATHNAME', 'atp_pg_record_mentions'
+	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5;
+COMMENT ON FUNCTION record_mentions(jsonb) IS
+	'the accounts that a record''s facets mention: each once; at most 256';
+
 CREATE FUNCTION car_roots(bytea) RETURNS cidlink[]
 	AS 'MODULE_PATHNAME', 'atp_pg_car_roots'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;

@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "data/jsonb_member.h"
 #include "data/links.h"
 #include "miscadmin.h"
 
@@ -13,20 +14,13 @@ span_of(const JsonbValue *string)
 	return (AtpSpan) {string->val.string.val, string->val.string.len};
 }
 
-static bool
-is_object(const JsonbValue *v)
-{
-	return v->type == jbvBinary && JsonContainerIsObject(v->val.binary.data);
-}
-
 /* The "$type" of an element of an array; ptr NULL: it has none. */
 static AtpSpan
 type_of(const JsonbValue *element)
 {
 	JsonbValue	type;
 
-	if (is_object(element) &&
-		getKeyJsonValueFromContainer(element->val.binary.data, "$type", 5, &type) != NULL && type.type == jbvString)
+	if (atp_jsonb_member(element, "$type", 5, &type) && type.type == jbvString)
 		return span_of(&type);
 	return (AtpSpan) {NULL, 0};
 }

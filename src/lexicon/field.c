@@ -9,9 +9,9 @@
 #include "access/tupmacs.h"
 #include "catalog/pg_type.h"
 #include "config/extension.h"
+#include "data/jsonb_member.h"
 #include "fmgr.h"
 #include "lexicon/integer.h"
-#include "miscadmin.h"
 #include "types/types.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -52,8 +52,7 @@ of_cid(const JsonbValue *v, AtpTry try, Datum *value)
 {
 	JsonbValue	link;
 
-	if (v->type == jbvBinary && JsonContainerIsObject(v->val.binary.data) && JsonContainerSize(v->val.binary.data) == 1 &&
-		getKeyJsonValueFromContainer(v->val.binary.data, "$link", 5, &link) != NULL)
+	if (atp_jsonb_member(v, "$link", 5, &link) && JsonContainerSize(v->val.binary.data) == 1)
 		return of_text(&link, try, value);
 	return of_text(v, try, value);
 }
@@ -153,14 +152,12 @@ find(Jsonb *record, ArrayType *path, JsonbValue *v)
 	const char *name = ARR_DATA_PTR(path);
 	int			n = ArrayGetNItems(ARR_NDIM(path), ARR_DIMS(path));
 
-	if (ARR_HASNULL(path) || n == 0 || JB_ROOT_IS_SCALAR(record))
+	if (ARR_HASNULL(path) || n == 0)
 		return false;
-	v->type = jbvBinary;
-	v->val.binary.data = &record->root;
+	*v = atp_jsonb_root(record);
 	for (int i = 0; i < n; i++)
 	{
-		if (v->type != jbvBinary || !JsonContainerIsObject(v->val.binary.data) ||
-			getKeyJsonValueFromContainer(v->val.binary.data, VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name), v) == NULL)
+		if (!atp_jsonb_member(v, VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name), v))
 			return false;
 		name = att_addlength_pointer(name, -1, name);
 		name = (const char *) att_align_nominal(name, TYPALIGN_INT);
@@ -173,25 +170,19 @@ static bool
 of_array(const JsonbValue *v, const Wish *wish, Datum *value)
 {
 	JsonbIterator *it;
-	JsonbIteratorToken token;
 	JsonbValue	element;
 	Datum	   *values;
 	bool	   *nulls;
 	int			n = 0,
 				lbound = 1;
 
-	if (v->type != jbvBinary || !JsonContainerIsArray(v->val.binary.data))
+	if (!atp_jsonb_is_array(v))
 		return false;
 	values = palloc(sizeof(Datum) * (JsonContainerSize(v->val.binary.data) + 1));
 	nulls = palloc(sizeof(bool) * (JsonContainerSize(v->val.binary.data) + 1));
 	it = JsonbIteratorInit(v->val.binary.data);
-	while ((token = JsonbIteratorNext(&it, &element, true)) != WJB_DONE)
-		if (token == WJB_ELEM)
-		{
-			CHECK_FOR_INTERRUPTS();
-			nulls[n] = !wish->convert(&element, wish->try, &values[n]);
-			n++;
-		}
+	for (; atp_jsonb_next_element(&it, &element); n++)
+		nulls[n] = !wish->convert(&element, wish->try, &values[n]);
 	*value = n == 0 ? PointerGetDatum(construct_empty_array(wish->element)) :
 		PointerGetDatum(construct_md_array(values, nulls, 1, &n, &lbound, wish->element, wish->len, wish->byval, wish->align));
 	return true;

@@ -22,6 +22,11 @@ CREATE FUNCTION recordkey_tid(recordkey) RETURNS atproto.tid
 	IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION recordkey_tid(recordkey) IS 'the TID that the key is, or NULL';
 
+CREATE FUNCTION recordkey_timestamp(recordkey) RETURNS timestamptz
+	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+	RETURN tid_timestamp(recordkey_tid($1));
+COMMENT ON FUNCTION recordkey_timestamp(recordkey) IS 'the time in the TID that the key is, or NULL';
+
 -- Casts: every TID and every NSID is a record key.
 
 CREATE FUNCTION recordkey(atproto.tid) RETURNS recordkey

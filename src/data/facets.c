@@ -1,0 +1,167 @@
+/*
+ * facets.c
+ *		The SQL functions record_hashtags() and record_mentions(): what the facets of a record
+ *		say of its text, and the tags beside them.
+ *
+ * Strangers write them: what is not as the Lexicon app.bsky.richtext.facet has it is
+ * passed over, and what is given has bounds that an entry of an index takes.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_collation.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/formatting.h"
+#include "utils/lsyscache.h"
+
+#include "data/jsonb_member.h"
+#include "types/types.h"
+
+PG_FUNCTION_INFO_V1(atp_pg_record_hashtags);
+PG_FUNCTION_INFO_V1(atp_pg_record_mentions);
+
+/* Different values of a record; the first ones count.  No post has room for so many. */
+#define VALUES_MAX	256
+
+/* Bytes of a tag, as the Lexicons of facets and posts have it. */
+#define TAG_MAX		640
+
+typedef struct Found
+{
+	AtpTry		make;			/* of a text */
+	int			n;
+	Datum		values[VALUES_MAX];
+} Found;
+
+/* Once each: equal values are stored as the same bytes. */
+static void
+add(Found *found, const JsonbValue *text)
+{
+	Datum		value;
+
+	if (text->type != jbvString || !found->make(text->val.string.val, text->val.string.len, &value))
+		return;
+	for (int i = 0; i < found->n; i++)
+		if (VARSIZE_ANY(found->values[i]) == VARSIZE_ANY(value) &&
+			memcmp(DatumGetPointer(found->values[i]), DatumGetPointer(value), VARSIZE_ANY(value)) == 0)
+		{
+			pfree(DatumGetPointer(value));
+			return;
+		}
+	found->values[found->n++] = value;
+}
+
+static bool
+is_of_type(const JsonbValue *feature, const char *type)
+{
+	JsonbValue	v;
+
+	return atp_jsonb_member(feature, "$type", 5, &v) && v.type == jbvString &&
+		v.val.string.len == strlen(type) && memcmp(v.val.string.val, type, strlen(type)) == 0;
+}
+
+/* Of the facets' features of this type, the member of this name. */
+static void
+add_features(Found *found, const JsonbValue *record, const char *type, const char *name)
+{
+	JsonbIterator *facets;
+	JsonbValue	v;
+
+	if (!atp_jsonb_member(record, "facets", 6, &v) || !atp_jsonb_is_array(&v))
+		return;
+	facets = JsonbIteratorInit(v.val.binary.data);
+	while (found->n < VALUES_MAX && atp_jsonb_next_element(&facets, &v))
+	{
+		JsonbIterator *features;
+
+		if (!atp_jsonb_member(&v, "features", 8, &v) || !atp_jsonb_is_array(&v))
+			continue;
+		features = JsonbIteratorInit(v.val.binary.data);
+		while (found->n < VALUES_MAX && atp_jsonb_next_element(&features, &v))
+			if (is_of_type(&v, type) && atp_jsonb_member(&v, name, (int) strlen(name), &v))
+				add(found, &v);
+	}
+}
+
+/* The texts of an array. */
+static void
+add_texts(Found *found, const JsonbValue *record, const char *name)
+{
+	JsonbIterator *it;
+	JsonbValue	v;
+
+	if (!atp_jsonb_member(record, name, (int) strlen(name), &v) || !atp_jsonb_is_array(&v))
+		return;
+	it = JsonbIteratorInit(v.val.binary.data);
+	while (found->n < VALUES_MAX && atp_jsonb_next_element(&it, &v))
+		add(found, &v);
+}
+
+static Datum
+array_of(FunctionCallInfo fcinfo, Found *found)
+{
+	Oid			element = get_element_type(get_func_rettype(fcinfo->flinfo->fn_oid));
+	int16		len;
+	bool		byval;
+	char		align;
+
+	get_typlenbyvalalign(element, &len, &byval, &align);
+	return PointerGetDatum(construct_array(found->values, found->n, element, len, byval, align));
+}
+
+/* The bytes that a tag begins with when somebody wrote its sign, too: '#', or the wide one. */
+static size_t
+sign_length(const char *s, size_t n)
+{
+	static const char *const signs[] = {"#", "\xEF\xBC\x83"};
+
+	for (int i = 0; i < lengthof(signs); i++)
+		if (n >= strlen(signs[i]) && memcmp(s, signs[i], strlen(signs[i])) == 0)
+			return strlen(signs[i]);
+	return 0;
+}
+
+/* A tag, so that those that people take for the same are: in lower case, without the sign. */
+static bool
+make_tag(const char *s, size_t n, Datum *value)
+{
+	char	   *lower;
+	size_t		sign;
+
+	while ((sign = sign_length(s, n)) > 0)
+	{
+		s += sign;
+		n -= sign;
+	}
+	if (n == 0 || n > TAG_MAX)
+		return false;
+	lower = str_tolower(s, n, DEFAULT_COLLATION_OID);
+	*value = PointerGetDatum(cstring_to_text(lower));
+	pfree(lower);
+	return true;
+}
+
+/* SQL: record_hashtags(value) */
+Datum
+atp_pg_record_hashtags(PG_FUNCTION_ARGS)
+{
+	JsonbValue	record = atp_jsonb_root(PG_GETARG_JSONB_P(0));
+	Found		found = {.make = make_tag};
+
+	add_features(&found, &record, "app.bsky.richtext.facet#tag", "tag");
+	add_texts(&found, &record, "tags");
+	PG_RETURN_DATUM(array_of(fcinfo, &found));
+}
+
+/* SQL: record_mentions(value) */
+Datum
+atp_pg_record_mentions(PG_FUNCTION_ARGS)
+{
+	JsonbValue	record = atp_jsonb_root(PG_GETARG_JSONB_P(0));
+	Found		found = {.make = atp_try_did};
+
+	add_features(&found, &record, "app.bsky.richtext.facet#mention", "did");
+	PG_RETURN_DATUM(array_of(fcinfo, &found));
+}

@@ -1,0 +1,11 @@
+-- LIKE and length() of all types, through their texts.  The functions are inlined, so that
+-- an index on the text is used, and the planner estimates as of a text.
+
+--@include like.sql.in TYPE=did PREFIX=did
+--@include like.sql.in TYPE=handle PREFIX=handle
+--@include like.sql.in TYPE=nsid PREFIX=nsid
+--@include like.sql.in TYPE=recordkey PREFIX=recordkey
+--@include like.sql.in TYPE=cidlink PREFIX=cidlink
+--@include like.sql.in TYPE=aturi PREFIX=aturi
+--@include like.sql.in TYPE=noshuri PREFIX=noshuri
+--@include like.sql.in TYPE=atproto.tid PREFIX=tid
