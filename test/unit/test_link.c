@@ -54,6 +54,56 @@ paths(void)
 	ok(memcmp(other.text, name, ATP_LINK_PATH_MAX) == 0, "and back");
 }
 
+/* The names of a path, each in <>; up to what is none. */
+static void
+check_names(const char *text, const char *expected)
+{
+	AtpSpan		path = span(text);
+	AtpSpan		name;
+	char		buf[64];
+	char		names[64];
+	size_t		n = 0;
+
+	while (path.ptr != NULL)
+	{
+		if (!atp_link_path_take(&path, buf, &name))
+		{
+			names[n++] = '!';
+			break;
+		}
+		names[n++] = '<';
+		memcpy(names + n, name.ptr, name.len);
+		n += name.len;
+		names[n++] = '>';
+	}
+	ok(n == strlen(expected) && memcmp(names, expected, n) == 0, "names of %s", text);
+}
+
+static void
+names(void)
+{
+	check_names("a", "<a>");
+	check_names("reply.root.uri", "<reply><root><uri>");
+	check_names("$type.a-b_c", "<$type><a-b_c>");
+	check_names("a%2Eb.%5b%5D", "<a.b><[]>");
+	check_names("%", "<>");
+	check_names("%.%.a", "<><><a>");
+	check_names("a b.\xc3\xa9", "<a b><\xc3\xa9>");
+	check_names("", "!");
+	check_names(".", "!");
+	check_names("a.", "<a>!");
+	check_names("a..b", "<a>!");
+	check_names("facets[].features", "!");
+	check_names("a.b[x]", "<a>!");
+	check_names("a]", "!");
+	check_names("%%", "!");
+	check_names("%2", "!");
+	check_names("%2.a", "!");
+	check_names("%2G", "!");
+	check_names("a%", "!");
+	check_names("%a", "!");
+}
+
 static void
 targets(void)
 {
@@ -183,6 +233,7 @@ main(void)
 {
 	walks();
 	paths();
+	names();
 	targets();
 	longest();
 	return done_testing();
