@@ -755,11 +755,18 @@ fault("backlinks-after", "tables/backlinks.c", "memcmp(uri.collection.ptr, sourc
 fault("backlinks-negative", "tables/backlinks.c", "PG_GETARG_INT32(i) < 0", "PG_GETARG_INT32(i) < -1", "sql/backlinks")
 
 # Lexicons, views of collections
-LEXICON, VIEW = "sql/lexicon", "sql/lexicon_view"
+LEXICON, VIEW, VALUES = "sql/lexicon", "sql/lexicon_view", "sql/data_values"
 fault("try-refused", "types/try.c", "if (atp_cid_parse(s, n, bytes, &len, &at) != ATP_OK)\n		return false;", "(void) atp_cid_parse(s, n, bytes, &len, &at);", "sql/types_syntax")
+fault("path-empty-name", "core/link.c", "	if (s == path->ptr)\n		return false;\n", "", "unit/test_link")
+fault("path-escape", "core/link.c", "s != path->ptr || (s + 1 < end", "(s + 1 < end", "unit/test_link")
+fault("text-bytes", "data/record_text.c", "(int64) text.len > PG_GETARG_INT32(2)", "(int64) text.len >= PG_GETARG_INT32(2)", VALUES)
+fault("facet-values", "data/facets.c", "#define VALUES_MAX	256", "#define VALUES_MAX	255", VALUES)
+fault("facet-tag", "data/facets.c", "if (n == 0 || n > TAG_MAX)", "if (n == 0)", VALUES)
+fault("facet-once", "data/facets.c", "VARSIZE_ANY(value)) == 0)", "VARSIZE_ANY(value)) > 0)", VALUES)
+fault("facet-type", "data/facets.c", "v.val.string.len == strlen(type)", "v.val.string.len >= strlen(type)", VALUES)
 fault("field-fraction", "lexicon/integer.h", "end > s && *end == '\\0' && errno == 0", "end > s && errno == 0", VIEW)
 fault("field-overflow", "lexicon/integer.h", "end > s && *end == '\\0' && errno == 0", "end > s && *end == '\\0'", VIEW)
-fault("field-link", "lexicon/field.c", "JsonContainerSize(v->val.binary.data) == 1 &&", "JsonContainerSize(v->val.binary.data) >= 1 &&", VIEW)
+fault("field-link", "lexicon/field.c", "JsonContainerSize(v->val.binary.data) == 1)", "JsonContainerSize(v->val.binary.data) >= 1)", VIEW)
 fault("field-null-element", "lexicon/field.c", "nulls[n] = !wish->convert(&element, wish->try, &values[n]);", "nulls[n] = !wish->convert(&element, wish->try, &values[n]) && n > 0;", VIEW)
 fault("fields-required", "lexicon/fields.c", "add_properties(walk, doc, field, properties, required, true);", "add_properties(walk, doc, field, properties, NULL, true);", VIEW)
 fault("fields-level", "lexicon/fields.c", "field.depth == 1 && add_object", "field.depth <= 2 && add_object", VIEW)
