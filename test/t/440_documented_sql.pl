@@ -49,7 +49,7 @@ $network->fault({ path => 'getHostStatus', status => 200, body => '{"hostname": 
 # What stands in for the names of the pages.
 my @stand_in = (
 	[ qr{wss://jetstream2\.us-east\.bsky\.network}      => 'ws://jetstream.example.com' ],
-	[ qr{wss://bsky\.network}                           => "ws://$AtprotoTest::Backfill::HOST" ],
+	[ qr{wss://(?:relay1\.us-west\.)?bsky\.network}      => "ws://$AtprotoTest::Backfill::HOST" ],
 	[ qr{ws://127\.0\.0\.1:6008}                        => $relay->url ],
 	[ qr{did:plc:ewvi7nxzyoun6zhxrhs64oiz}              => $me ],
 	[ qr{/srv/repo\.car}                                => $simulated->export($me, 2) ],
