@@ -97,10 +97,14 @@ check-regress:
 check-tap:
 	$(prove_installcheck)
 
+# The page that says what the catalogue does (test/tools/reference).
+reference:
+	ATPROTO_REFERENCE=write $(MAKE) check-tap PROVE_TESTS=test/t/441_reference.pl
+
 # Tests of src/core without a server, under sanitizers; fuzz inputs replayed.
 check-unit:
 	$(MAKE) -C test check-unit
 
-.PHONY: check-regress check-tap check-unit
+.PHONY: check-regress check-tap check-unit reference
 
 endif

@@ -98,6 +98,9 @@ COMMENT ON COLUMN atproto.subscription.ca_file IS 'file on the server with the c
 COMMENT ON COLUMN atproto.subscription.proxy IS 'URL of a proxy; NULL: as the server''s environment says; empty: none';
 COMMENT ON COLUMN atproto.subscription.workers IS 'more than 1: so many processes share the repositories of the stream, beside the one that receives it';
 COMMENT ON COLUMN atproto.subscription.stopped IS 'why the consumer gave up until atproto.resume(); NULL when it did not';
+COMMENT ON COLUMN atproto.subscription.name IS 'its name, by which functions call it';
+COMMENT ON COLUMN atproto.subscription.stopped_at IS 'when it gave up';
+COMMENT ON COLUMN atproto.subscription.created_at IS 'when subscribe() made it';
 
 -- Apart from the subscriptions, so that who may read those sees no secret.
 CREATE TABLE atproto.request_header (
@@ -112,6 +115,9 @@ CREATE TABLE atproto.request_header (
     PRIMARY KEY (subscription, name)
 );
 COMMENT ON TABLE atproto.request_header IS 'HTTP headers sent with the upgrade request, such as Authorization';
+COMMENT ON COLUMN atproto.request_header.subscription IS 'whose requests have it';
+COMMENT ON COLUMN atproto.request_header.name IS 'of the header';
+COMMENT ON COLUMN atproto.request_header.value IS 'of the header';
 
 CREATE TABLE atproto.cursor (
     subscription text NOT NULL
@@ -140,6 +146,9 @@ COMMENT ON COLUMN atproto.cursor.events IS 'events processed since the subscript
 COMMENT ON COLUMN atproto.cursor.record_ops IS 'rows applied since the subscription was made: operations on records, labels, messages';
 COMMENT ON COLUMN atproto.cursor.settings IS 'SHA-256 of these settings: what settings_after is about';
 COMMENT ON COLUMN atproto.cursor.settings_after IS 'the present filters and storage settings hold for events after this one';
+COMMENT ON COLUMN atproto.cursor.subscription IS 'whose position this is';
+COMMENT ON COLUMN atproto.cursor.endpoint IS 'stream that it is a position in: subscription.endpoint when it was read';
+COMMENT ON COLUMN atproto.cursor.updated_at IS 'when this row was written last';
 
 SELECT pg_catalog.pg_extension_config_dump('atproto.subscription', '');
 SELECT pg_catalog.pg_extension_config_dump('atproto.cursor', '');

@@ -24,6 +24,8 @@ COMMENT ON COLUMN atproto.zstd_dictionary.dictionary IS 'NULL: there is none, an
 COMMENT ON COLUMN atproto.zstd_dictionary.due_at IS 'not asked for before';
 COMMENT ON COLUMN atproto.zstd_dictionary.failures IS 'answers that were none, and dictionaries that the server did not know any more';
 COMMENT ON COLUMN atproto.zstd_dictionary.error IS 'why there is none';
+COMMENT ON COLUMN atproto.zstd_dictionary.subscription IS 'whose stream is compressed by it';
+COMMENT ON COLUMN atproto.zstd_dictionary.changed_at IS 'when it was taken';
 SELECT pg_catalog.pg_extension_config_dump('atproto.zstd_dictionary', '');
 
 -- seen by whom the subscription is

@@ -64,6 +64,9 @@ CREATE VIEW atproto.stat_host AS
         answered_at
     FROM atproto.host;
 COMMENT ON VIEW atproto.stat_host IS 'one row for each host that the fetcher has asked lately';
+COMMENT ON COLUMN atproto.stat_host.host IS 'name, and :port where it is not that of the scheme';
+COMMENT ON COLUMN atproto.stat_host.state IS 'good: its last answer was one; failing: the last ones were none; parked: it is left alone; trial: one request at a time tries it';
+COMMENT ON COLUMN atproto.stat_host.reason IS 'why it is parked, or failing';
 GRANT SELECT ON atproto.stat_host TO pg_monitor;
 
 CREATE FUNCTION atproto.unpark(host text) RETURNS boolean

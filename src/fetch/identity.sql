@@ -36,4 +36,12 @@ CREATE VIEW atproto.stat_identity WITH (security_barrier) AS
             count(*) FILTER (WHERE state IN ('no_key', 'no_pds')) AS incomplete
         FROM atproto.identity WHERE error IS NOT NULL) p;
 COMMENT ON VIEW atproto.stat_identity IS 'look-ups of identities: wishes, how many of them are due and how many have failed once, the oldest that is due and has not; and accounts whose last look-up had no answer, or one that they do not function';
+COMMENT ON COLUMN atproto.stat_identity.wishes IS 'accounts whose document is to be read';
+COMMENT ON COLUMN atproto.stat_identity.due IS 'wishes whose time has come';
+COMMENT ON COLUMN atproto.stat_identity.failed IS 'wishes that were asked for once, in vain';
+COMMENT ON COLUMN atproto.stat_identity.oldest IS 'since when the oldest of those waits that are due and have not failed';
+COMMENT ON COLUMN atproto.stat_identity.unreachable IS 'accounts whose last look-up had no answer';
+COMMENT ON COLUMN atproto.stat_identity.gone IS 'accounts that the directory has no more';
+COMMENT ON COLUMN atproto.stat_identity.invalid IS 'accounts whose document is none of theirs';
+COMMENT ON COLUMN atproto.stat_identity.incomplete IS 'accounts whose document has no key, or no server';
 GRANT SELECT ON atproto.identity_problem, atproto.stat_identity TO pg_monitor;

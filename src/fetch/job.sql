@@ -54,6 +54,8 @@ COMMENT ON COLUMN atproto.repo_job.doubted IS 'server and key with which it fail
 COMMENT ON COLUMN atproto.repo_job.doubted_at IS 'since when that is waited for';
 COMMENT ON COLUMN atproto.repo_job.force IS 'also an export that is older than what is stored';
 COMMENT ON COLUMN atproto.repo_job.listed_by IS 'source of the list of a host, in atproto.enumeration, that named it first';
+COMMENT ON COLUMN atproto.repo_job.did IS 'the account whose repository it is';
+COMMENT ON COLUMN atproto.repo_job.queued_at IS 'since when it is outstanding';
 
 -- also for what comes by logical replication
 CREATE FUNCTION atproto.subscription_jobs() RETURNS trigger
@@ -73,6 +75,8 @@ CREATE TABLE atproto.repo_fetched (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 COMMENT ON TABLE atproto.repo_fetched IS 'repositories that were not in step and were fetched by themselves within the last day; in no dump';
 COMMENT ON COLUMN atproto.repo_fetched.at IS 'when, the last time first, 20 times at most';
+COMMENT ON COLUMN atproto.repo_fetched.target IS 'schema of the tables';
+COMMENT ON COLUMN atproto.repo_fetched.did IS 'the account';
 
 CREATE TABLE atproto.repo_storm (
     one boolean PRIMARY KEY DEFAULT true
@@ -123,6 +127,8 @@ COMMENT ON COLUMN atproto.enumeration.tries IS 'failures in a row';
 COMMENT ON COLUMN atproto.enumeration.next_try IS 'the next page is not asked for before';
 COMMENT ON COLUMN atproto.enumeration.error IS 'what the last page failed with, or why the list was given up';
 COMMENT ON COLUMN atproto.enumeration.named_at IS 'of a host''s list: started_at of listHosts when that named the host last';
+COMMENT ON COLUMN atproto.enumeration.subscription IS 'whose backfill wants the list';
+COMMENT ON COLUMN atproto.enumeration.pages IS 'that were read since started_at';
 
 SELECT pg_catalog.pg_extension_config_dump('atproto.repo_job', '');
 SELECT pg_catalog.pg_extension_config_dump('atproto.enumeration', '');
@@ -162,3 +168,6 @@ CREATE VIEW atproto.wanted_list AS
         ) l (source)
     WHERE s.backfill <> 'none';
 COMMENT ON VIEW atproto.wanted_list IS 'lists that are to be read, by subscriptions'' backfill; for the fetcher';
+COMMENT ON COLUMN atproto.wanted_list.subscription IS 'that wants it';
+COMMENT ON COLUMN atproto.wanted_list.server IS 'who is asked for it';
+COMMENT ON COLUMN atproto.wanted_list.runs IS 'whether the subscription runs: only then it is read';

@@ -16,6 +16,8 @@ COMMENT ON COLUMN atproto.repo_total.repositories IS 'exports; one repository co
 COMMENT ON COLUMN atproto.repo_total.records IS 'that they have, among those that the subscription keeps';
 COMMENT ON COLUMN atproto.repo_total.bytes IS 'of the exports, decoded';
 COMMENT ON COLUMN atproto.repo_total.rate IS 'repositories a second, about, over the minute before fetched_at';
+COMMENT ON COLUMN atproto.repo_total.subscription IS 'whose repositories they are';
+COMMENT ON COLUMN atproto.repo_total.fetched_at IS 'when the last one came';
 ALTER TABLE atproto.repo_total ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.repo_total
     USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
@@ -73,6 +75,26 @@ CREATE VIEW atproto.repo_progress WITH (security_barrier) AS
     -- as atproto.stat_subscription
     WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE');
 COMMENT ON VIEW atproto.repo_progress IS 'one row for each subscription: lists that are read, repositories that are to be fetched, by their jobs'' state, reason and host (the ten with most), what has been fetched, and when that will be all';
+COMMENT ON COLUMN atproto.repo_progress.subscription IS 'one row each';
+COMMENT ON COLUMN atproto.repo_progress.target IS 'schema of its tables';
+COMMENT ON COLUMN atproto.repo_progress.backfill IS 'which repositories it fetches';
+COMMENT ON COLUMN atproto.repo_progress.repositories IS 'how many of the target are in which state of repo.sync; NULL: the owner cannot read the table';
+COMMENT ON COLUMN atproto.repo_progress.lists IS 'lists of repositories that it reads';
+COMMENT ON COLUMN atproto.repo_progress.lists_ended IS 'lists of these that were read to their end';
+COMMENT ON COLUMN atproto.repo_progress.enumerated IS 'entries that they have had so far';
+COMMENT ON COLUMN atproto.repo_progress.queued IS 'repositories that wait to be fetched';
+COMMENT ON COLUMN atproto.repo_progress.running IS 'repositories that are being fetched';
+COMMENT ON COLUMN atproto.repo_progress.failed IS 'repositories that were tried in vain, and are tried again later';
+COMMENT ON COLUMN atproto.repo_progress.throttled IS 'repositories that were fetched too often lately';
+COMMENT ON COLUMN atproto.repo_progress.suspended IS 'repositories of accounts that are not active';
+COMMENT ON COLUMN atproto.repo_progress.oldest IS 'since when the oldest of those waits that are queued, running or failed';
+COMMENT ON COLUMN atproto.repo_progress.reasons IS 'how many are to be fetched for which reason';
+COMMENT ON COLUMN atproto.repo_progress.hosts IS 'how many are to be fetched from which host: the ten with most';
+COMMENT ON COLUMN atproto.repo_progress.done IS 'exports that have come into the tables';
+COMMENT ON COLUMN atproto.repo_progress.records IS 'records that they had';
+COMMENT ON COLUMN atproto.repo_progress.bytes IS 'bytes that they had, decoded';
+COMMENT ON COLUMN atproto.repo_progress.rate IS 'repositories a second, of late';
+COMMENT ON COLUMN atproto.repo_progress.ends_at IS 'when it will be all, at this rate; NULL: nobody can tell';
 
 CREATE VIEW atproto.repo_problem WITH (security_barrier) AS
     SELECT j.subscription, j.target, j.did,
@@ -99,6 +121,14 @@ CREATE VIEW atproto.repo_problem WITH (security_barrier) AS
     FROM atproto.identity
     WHERE error IS NOT NULL AND state IN ('gone', 'invalid', 'no_key', 'no_pds', 'unreachable');
 COMMENT ON VIEW atproto.repo_problem IS 'repositories that are not fetched (failed, throttled, suspended, or waits: for its host, say), lists that are not read, hosts that rest (parked), a storm, when only what was asked for is fetched, and accounts whose identity does not function (gone, invalid, no_key, no_pds, unreachable), with the reason';
+COMMENT ON COLUMN atproto.repo_problem.subscription IS 'whose it is; NULL: it concerns all';
+COMMENT ON COLUMN atproto.repo_problem.target IS 'schema of its tables';
+COMMENT ON COLUMN atproto.repo_problem.did IS 'the account; NULL: it concerns more than one';
+COMMENT ON COLUMN atproto.repo_problem.problem IS 'failed, throttled, suspended, waits: a repository; list: a list; parked: a host that rests; storm: too much at once; gone, invalid, no_key, no_pds, unreachable: an identity';
+COMMENT ON COLUMN atproto.repo_problem.host IS 'who was asked';
+COMMENT ON COLUMN atproto.repo_problem.tries IS 'failures in a row';
+COMMENT ON COLUMN atproto.repo_problem.next_try IS 'not tried before';
+COMMENT ON COLUMN atproto.repo_problem.error IS 'the reason';
 
 CREATE VIEW atproto.audit_progress WITH (security_barrier) AS
     SELECT a.target,
@@ -115,6 +145,13 @@ CREATE VIEW atproto.audit_progress WITH (security_barrier) AS
     WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE')
         OR EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = a.target AND pg_catalog.has_schema_privilege(n.oid, 'USAGE'));
 COMMENT ON VIEW atproto.audit_progress IS 'one row for each target that had repositories that were unproven: how many there are, how many were audited by themselves, how many a second, and when the next ones are due';
+COMMENT ON COLUMN atproto.audit_progress.target IS 'schema of the tables';
+COMMENT ON COLUMN atproto.audit_progress.unproven IS 'repositories that are still to be audited';
+COMMENT ON COLUMN atproto.audit_progress.audited IS 'repositories that were audited by themselves, so far';
+COMMENT ON COLUMN atproto.audit_progress.different IS 'how many of these had other records than their account signed';
+COMMENT ON COLUMN atproto.audit_progress.rate IS 'repositories a second, of late';
+COMMENT ON COLUMN atproto.audit_progress.next_at IS 'when the next ones are due; NULL: none is';
+COMMENT ON COLUMN atproto.audit_progress.error IS 'why the last audits failed; NULL: they did not';
 
 GRANT SELECT ON atproto.repo_progress, atproto.repo_problem, atproto.audit_progress TO pg_monitor;
 

@@ -17,6 +17,7 @@ COMMENT ON COLUMN atproto.host_question.url IS 'what is asked';
 COMMENT ON COLUMN atproto.host_question.answered_at IS 'NULL: the fetcher is to ask';
 COMMENT ON COLUMN atproto.host_question.answer IS 'JSON, as it came';
 COMMENT ON COLUMN atproto.host_question.error IS 'why there is no answer';
+COMMENT ON COLUMN atproto.host_question.asked_at IS 'when somebody asked';
 
 -- nothing here is any role's own; who reads it needs a grant all the same
 ALTER TABLE atproto.host_question ENABLE ROW LEVEL SECURITY;

@@ -57,6 +57,7 @@ COMMENT ON COLUMN atproto.identity.doubtful IS 'an #identity event came, and no 
 COMMENT ON COLUMN atproto.identity.next_try IS 'after a failure: not asked again before';
 COMMENT ON COLUMN atproto.identity.tries IS 'failures in a row';
 COMMENT ON COLUMN atproto.identity.error IS 'what the last look-up failed with; NULL: it did not';
+COMMENT ON COLUMN atproto.identity.did IS 'the account';
 
 -- Rows of their own for each role, and for each kind: nobody waits for what somebody else's
 -- transaction asks, and a session changes no row that is there.
@@ -81,6 +82,8 @@ COMMENT ON COLUMN atproto.identity_wish.role IS 'who asked by atproto.resolve() 
 COMMENT ON COLUMN atproto.identity_wish.web IS 'did:web, asked of a host that anybody can name; the others are asked of the directory';
 COMMENT ON COLUMN atproto.identity_wish.failed IS 'asked once, without an answer: comes after those that were not';
 COMMENT ON COLUMN atproto.identity_wish.next_try IS 'not before; what cannot be asked now is put off, so that it is in nobody''s way';
+COMMENT ON COLUMN atproto.identity_wish.did IS 'the account';
+COMMENT ON COLUMN atproto.identity_wish.wished_at IS 'since when that is wished for';
 
 CREATE TABLE atproto.handle_wish (
     did @extschema@.did NOT NULL,
@@ -93,6 +96,8 @@ CREATE INDEX handle_wish_role ON atproto.handle_wish (role);
 COMMENT ON TABLE atproto.handle_wish IS 'accounts whose handle is to be verified; only the fetcher removes a row';
 COMMENT ON COLUMN atproto.handle_wish.next_try IS 'not before: its host may not be asked now, and others are not to wait behind it';
 COMMENT ON COLUMN atproto.handle_wish.role IS 'who asked by atproto.check_handle(): atproto.queue_limit counts these';
+COMMENT ON COLUMN atproto.handle_wish.did IS 'the account';
+COMMENT ON COLUMN atproto.handle_wish.wished_at IS 'since when that is wished for';
 
 -- no more than what the network says of itself; who reads it needs a grant all the same
 ALTER TABLE atproto.identity ENABLE ROW LEVEL SECURITY;

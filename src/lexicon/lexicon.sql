@@ -9,6 +9,8 @@ CREATE TABLE atproto.lexicon_bundled (
     doc jsonb NOT NULL
 );
 COMMENT ON TABLE atproto.lexicon_bundled IS 'Lexicons that come with the extension; atproto.lexicon has them and those that were loaded';
+COMMENT ON COLUMN atproto.lexicon_bundled.id IS 'its NSID';
+COMMENT ON COLUMN atproto.lexicon_bundled.doc IS 'the document';
 CREATE TABLE atproto.lexicon_loaded (
     id @extschema@.nsid PRIMARY KEY,
     doc jsonb NOT NULL
@@ -22,6 +24,9 @@ COMMENT ON TABLE atproto.lexicon_loaded IS 'Lexicons that were loaded; atproto.l
 COMMENT ON COLUMN atproto.lexicon_loaded.did IS 'the account that published it; NULL: the document was given';
 COMMENT ON COLUMN atproto.lexicon_loaded.cid IS 'of that account''s record';
 COMMENT ON COLUMN atproto.lexicon_loaded.indexed_at IS 'of that record';
+COMMENT ON COLUMN atproto.lexicon_loaded.id IS 'its NSID';
+COMMENT ON COLUMN atproto.lexicon_loaded.doc IS 'the document';
+COMMENT ON COLUMN atproto.lexicon_loaded.loaded_at IS 'when it was loaded';
 SELECT pg_catalog.pg_extension_config_dump('atproto.lexicon_loaded', '');
 
 CREATE VIEW atproto.lexicon AS

@@ -145,6 +145,41 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
     -- the view reads the tables as their owner, so it does what row security would
     WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE');
 COMMENT ON VIEW atproto.stat_subscription IS 'one row for each subscription: what its consumer does and how far it is';
+COMMENT ON COLUMN atproto.stat_subscription.name IS 'the subscription';
+COMMENT ON COLUMN atproto.stat_subscription.pid IS 'its process; NULL: none runs';
+COMMENT ON COLUMN atproto.stat_subscription.state IS 'starting: its process has begun; connecting: it opens a connection; streaming: events come, or would; waiting: it has no connection, and tries again by itself, see last_error; stopped: it has given up until atproto.resume(), see last_error; paused: by atproto.pause(); running: it has a process, of which nothing else is known, since the library is not preloaded; not running: it has no process, see last_error';
+COMMENT ON COLUMN atproto.stat_subscription.seq IS 'last event that was committed';
+COMMENT ON COLUMN atproto.stat_subscription.event_time IS 'time that this event carries';
+COMMENT ON COLUMN atproto.stat_subscription.lag_seconds IS 'now minus event_time: it grows while nothing happens, too';
+COMMENT ON COLUMN atproto.stat_subscription.behind IS 'seconds that event_time is behind that of the best other source of the same target; 0: this is the best; NULL: there is no other';
+COMMENT ON COLUMN atproto.stat_subscription.events IS 'events committed since the subscription was made';
+COMMENT ON COLUMN atproto.stat_subscription.record_ops IS 'operations on records, labels, messages, since the subscription was made';
+COMMENT ON COLUMN atproto.stat_subscription.connected_at IS 'since when it has its connection; NULL: it has none';
+COMMENT ON COLUMN atproto.stat_subscription.received IS 'WebSocket messages since the server started';
+COMMENT ON COLUMN atproto.stat_subscription.bytes IS 'bytes of these, after TLS';
+COMMENT ON COLUMN atproto.stat_subscription.batches IS 'transactions since the server started';
+COMMENT ON COLUMN atproto.stat_subscription.reconnects IS 'connections that ended since the server started';
+COMMENT ON COLUMN atproto.stat_subscription.drops IS 'why they ended, by kind';
+COMMENT ON COLUMN atproto.stat_subscription.skips IS 'events that were passed over, and what was noticed, by kind';
+COMMENT ON COLUMN atproto.stat_subscription.verified IS 'commits whose signature was right (skips)';
+COMMENT ON COLUMN atproto.stat_subscription.bad_signatures IS 'commits and labels whose signature was wrong (skips)';
+COMMENT ON COLUMN atproto.stat_subscription.breaks IS 'commits before which others were missed (skips)';
+COMMENT ON COLUMN atproto.stat_subscription.incomplete IS 'commits that cannot be proven (skips)';
+COMMENT ON COLUMN atproto.stat_subscription.mismatches IS 'commits that leave out or invent operations (skips)';
+COMMENT ON COLUMN atproto.stat_subscription.forked IS 'commits of a revision of which there are two (skips)';
+COMMENT ON COLUMN atproto.stat_subscription.old IS 'events that were not newer than the repository (skips)';
+COMMENT ON COLUMN atproto.stat_subscription.skipped_revs IS 'commits before which others were missed that came to nothing (skips)';
+COMMENT ON COLUMN atproto.stat_subscription.held_events IS 'events that wait until they can be judged (atproto.held_event)';
+COMMENT ON COLUMN atproto.stat_subscription.held_bytes IS 'bytes of these';
+COMMENT ON COLUMN atproto.stat_subscription.held_since IS 'since when the oldest of these waits';
+COMMENT ON COLUMN atproto.stat_subscription.last_error IS 'of the last connection or process that ended with one, or why the subscription stopped';
+COMMENT ON COLUMN atproto.stat_subscription.last_error_at IS 'when that was';
+COMMENT ON COLUMN atproto.stat_subscription.last_error_is_past IS 'whether events have come since then; NULL: there was no error';
+COMMENT ON COLUMN atproto.stat_subscription.slice IS 'part of all repositories that it follows; NULL: all';
+COMMENT ON COLUMN atproto.stat_subscription.filtered_by_server IS 'filters that the server of the present connection applies';
+COMMENT ON COLUMN atproto.stat_subscription.filtered_here IS 'filters that the consumer applies';
+COMMENT ON COLUMN atproto.stat_subscription.compressed IS 'whether the server was asked to compress what it sends';
+COMMENT ON COLUMN atproto.stat_subscription.follows IS 'whether it waits a moment, since another source of the target mostly has what it brings before it';
 GRANT SELECT ON atproto.stat_subscription TO pg_monitor;
 
 CREATE FUNCTION atproto.fetcher_status(
@@ -159,6 +194,16 @@ CREATE VIEW atproto.stat_fetcher AS
     SELECT pid, state, since, transfers, requests, bytes, refused, errors, last_error, last_error_at
     FROM atproto.fetcher_status();
 COMMENT ON VIEW atproto.stat_fetcher IS 'the process that asks other hosts: one row; state waiting: there is work for it, but it does not run';
+COMMENT ON COLUMN atproto.stat_fetcher.pid IS 'its process; NULL: it does not run';
+COMMENT ON COLUMN atproto.stat_fetcher.state IS 'running: it asks; waiting: there is work for it, but it does not run, see last_error; not running: there is nothing to ask';
+COMMENT ON COLUMN atproto.stat_fetcher.since IS 'when it began, or ended';
+COMMENT ON COLUMN atproto.stat_fetcher.transfers IS 'requests that are under way';
+COMMENT ON COLUMN atproto.stat_fetcher.requests IS 'requests that it has made since it began';
+COMMENT ON COLUMN atproto.stat_fetcher.bytes IS 'that it has received since';
+COMMENT ON COLUMN atproto.stat_fetcher.refused IS 'answers 429 and 503 since';
+COMMENT ON COLUMN atproto.stat_fetcher.errors IS 'failures since, by kind';
+COMMENT ON COLUMN atproto.stat_fetcher.last_error IS 'what the last process ended with';
+COMMENT ON COLUMN atproto.stat_fetcher.last_error_at IS 'when that was';
 GRANT SELECT ON atproto.stat_fetcher TO pg_monitor;
 
 -- Tells the processes of a change, when it commits.

@@ -28,12 +28,12 @@
 
 static const AtpColumn columns[] = {
 	{"hour", ATP_TYPE_TIMESTAMP, ATP_COMMON, "NOT NULL", "in which this database took it in"},
-	{"subscription", ATP_TYPE_TEXT, ATP_COMMON, "NOT NULL"},
+	{"subscription", ATP_TYPE_TEXT, ATP_COMMON, "NOT NULL", "whose events they are"},
 	{"worker", ATP_TYPE_INT4, ATP_COMMON, "NOT NULL", "who counts: a worker of the subscription; -1: sessions that try dead letters again"},
 	{"collection", ATP_TYPE_NSID, ATP_VALUE, "NOT NULL",
 	OTHERS ": those beyond the " CppAsString2(COLLECTIONS_MAX) " that each worker counts in an hour"},
-	{"creates", ATP_TYPE_INT8, ATP_VALUE, "NOT NULL"},
-	{"updates", ATP_TYPE_INT8, ATP_VALUE, "NOT NULL"},
+	{"creates", ATP_TYPE_INT8, ATP_VALUE, "NOT NULL", "records that were new"},
+	{"updates", ATP_TYPE_INT8, ATP_VALUE, "NOT NULL", "records that got another value"},
 	{"deletes", ATP_TYPE_INT8, ATP_VALUE, "NOT NULL", "also of records that went with their account"},
 };
 

@@ -33,6 +33,9 @@ COMMENT ON COLUMN atproto.held_event.shard_key IS 'which of a subscription''s wo
 COMMENT ON COLUMN atproto.held_event.bytes IS 'the whole WebSocket message; of labels, one with those of this labeler alone';
 COMMENT ON COLUMN atproto.held_event.rev IS 'the order in which they are taken; of labels seq, as a revision';
 COMMENT ON COLUMN atproto.held_event.kind IS 'repo: an event of the account''s repository; label: labels that it has given';
+COMMENT ON COLUMN atproto.held_event.did IS 'account whose event it is';
+COMMENT ON COLUMN atproto.held_event.seq IS 'its number in the stream';
+COMMENT ON COLUMN atproto.held_event.held_at IS 'since when it waits';
 
 -- One row for each time, so that nobody who says so waits for one who is at it.
 CREATE TABLE atproto.held_release (
@@ -43,6 +46,11 @@ CREATE TABLE atproto.held_release (
     kind text NOT NULL DEFAULT 'repo'
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 COMMENT ON TABLE atproto.held_release IS 'repositories whose held events are to be judged again; consumers take the rows';
+COMMENT ON COLUMN atproto.held_release.id IS 'in the order of which they are taken';
+COMMENT ON COLUMN atproto.held_release.target IS 'schema of the tables';
+COMMENT ON COLUMN atproto.held_release.did IS 'the account';
+COMMENT ON COLUMN atproto.held_release.shard_key IS 'which of a subscriptions workers has the repository';
+COMMENT ON COLUMN atproto.held_release.kind IS 'as in atproto.held_event';
 
 -- a consumer that starts looks at all that is held
 SELECT pg_catalog.pg_extension_config_dump('atproto.held_event', '');

@@ -17,16 +17,16 @@
 static const AtpColumn columns[] = {
 	{"src", ATP_TYPE_DID, ATP_KEY, "NOT NULL", "labeler"},
 	{"uri", ATP_TYPE_TEXT, ATP_KEY, "NOT NULL", "subject: an AT URI or a DID"},
-	{"val", ATP_TYPE_TEXT, ATP_KEY, "NOT NULL"},
+	{"val", ATP_TYPE_TEXT, ATP_KEY, "NOT NULL", "the label itself, such as spam"},
 	{"cid", ATP_TYPE_CID, ATP_VALUE, NULL, "version of the subject that is meant; NULL: all"},
 	{"neg", ATP_TYPE_BOOL, ATP_VALUE, "NOT NULL", "true: the label was taken back"},
-	{"cts", ATP_TYPE_TIMESTAMP, ATP_VALUE, "NOT NULL"},
-	{"exp", ATP_TYPE_TIMESTAMP, ATP_VALUE},
-	{"ver", ATP_TYPE_INT4, ATP_VALUE},
+	{"cts", ATP_TYPE_TIMESTAMP, ATP_VALUE, "NOT NULL", "when it was given"},
+	{"exp", ATP_TYPE_TIMESTAMP, ATP_VALUE, NULL, "when it expires; NULL: never"},
+	{"ver", ATP_TYPE_INT4, ATP_VALUE, NULL, "version of its format"},
 	{"sig", ATP_TYPE_BYTEA, ATP_VALUE, NULL, "signature"},
-	{"seq", ATP_TYPE_INT8, ATP_VALUE},
+	{"seq", ATP_TYPE_INT8, ATP_VALUE, NULL, "number of the event that brought it"},
 	{"verified", ATP_TYPE_BOOL, ATP_VALUE, NULL, "at level full: the labeler has signed it; null: nobody has looked"},
-	{"indexed_at", ATP_TYPE_TIMESTAMP, ATP_APART, "NOT NULL DEFAULT now()"},
+	{"indexed_at", ATP_TYPE_TIMESTAMP, ATP_APART, "NOT NULL DEFAULT now()", "when this database took it in"},
 };
 
 static const AtpStatement put_labels = {

@@ -13,10 +13,10 @@
 PG_FUNCTION_INFO_V1(atp_link_fits_sql);
 
 static const AtpColumn columns[] = {
-	{"target", ATP_TYPE_ATURI, ATP_KEY, "NOT NULL", "as record_links() gives it"},
+	{"target", ATP_TYPE_ATURI, ATP_KEY, "NOT NULL", "what the record links to: the URI of a record, or at:// and a DID"},
 	{"source", ATP_TYPE_INT4, ATP_KEY, "NOT NULL", "link_source.id: collection of the record, and where in it the link stands"},
-	{"rkey", ATP_TYPE_RKEY, ATP_KEY, "NOT NULL", "of the record that links"},
-	{"did", ATP_TYPE_DID, ATP_KEY, "NOT NULL", "likewise"},
+	{"rkey", ATP_TYPE_RKEY, ATP_KEY, "NOT NULL", "record key of the record that links"},
+	{"did", ATP_TYPE_DID, ATP_KEY, "NOT NULL", "account of the record that links"},
 };
 
 /*

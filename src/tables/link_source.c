@@ -11,9 +11,9 @@
 static const AtpColumn columns[] = {
 	{"id", ATP_TYPE_INT4, ATP_KEY, "PRIMARY KEY",
 	"up to " CppAsString2(ATP_LINK_SOURCES_MAX) ": records have brought it; above: somebody has named it"},
-	{"collection", ATP_TYPE_NSID, ATP_VALUE, "NOT NULL"},
+	{"collection", ATP_TYPE_NSID, ATP_VALUE, "NOT NULL", "of the records that link"},
 	{"path", ATP_TYPE_TEXT, ATP_VALUE, "NOT NULL CHECK (octet_length(path) <= " CppAsString2(ATP_LINK_PATH_MAX) ")",
-	"as record_links() gives it"},
+	"where in these records the link stands, as record_links() says it: subject.uri"},
 };
 
 #define BROUGHT		CppAsString2(ATP_LINK_SOURCES_MAX)

@@ -9,15 +9,15 @@
 #include "utils/builtins.h"
 
 static const AtpColumn columns[] = {
-	{"id", ATP_TYPE_INT8, ATP_APART, "GENERATED ALWAYS AS IDENTITY PRIMARY KEY"},
-	{"subscription", ATP_TYPE_TEXT, ATP_COMMON, "NOT NULL"},
+	{"id", ATP_TYPE_INT8, ATP_APART, "GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "a number of its own, in the order in which they came"},
+	{"subscription", ATP_TYPE_TEXT, ATP_COMMON, "NOT NULL", "that has brought it"},
 	{"endpoint", ATP_TYPE_TEXT, ATP_COMMON, "NOT NULL", "stream that it is of, as in atproto.cursor"},
 	{"seq", ATP_TYPE_INT8, ATP_VALUE, NULL,
 	"its number there: one that comes again is passed over; NULL: the stream has none"},
 	{"type", ATP_TYPE_TEXT, ATP_VALUE, "NOT NULL", "short form, such as #event"},
 	{"payload", ATP_TYPE_JSONB, ATP_VALUE, NULL, "the message; NULL where jsonb cannot hold it, see raw"},
 	{"raw", ATP_TYPE_BYTEA, ATP_VALUE, NULL, "its DAG-CBOR, where payload is NULL or the subscription keeps it"},
-	{"received_at", ATP_TYPE_TIMESTAMP, ATP_APART, "NOT NULL DEFAULT now()"},
+	{"received_at", ATP_TYPE_TIMESTAMP, ATP_APART, "NOT NULL DEFAULT now()", "when this database took it in"},
 };
 
 static const AtpStatement add_messages = {

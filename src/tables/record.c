@@ -14,10 +14,10 @@
 #define PURGE_MAX	10000
 
 static const AtpColumn columns[] = {
-	{"did", ATP_TYPE_DID, ATP_KEY, "NOT NULL"},
-	{"collection", ATP_TYPE_NSID, ATP_KEY, "NOT NULL"},
-	{"rkey", ATP_TYPE_RKEY, ATP_KEY, "NOT NULL"},
-	{"cid", ATP_TYPE_CID, ATP_VALUE, "NOT NULL"},
+	{"did", ATP_TYPE_DID, ATP_KEY, "NOT NULL", "the account whose record it is"},
+	{"collection", ATP_TYPE_NSID, ATP_KEY, "NOT NULL", "NSID of its collection: what kind of record it is"},
+	{"rkey", ATP_TYPE_RKEY, ATP_KEY, "NOT NULL", "record key: its name in the collection, mostly a TID"},
+	{"cid", ATP_TYPE_CID, ATP_VALUE, "NOT NULL", "hash of its DAG-CBOR"},
 	{"rev", ATP_TYPE_TID, ATP_VALUE, "NOT NULL", "revision of the commit that last wrote the record"},
 	{"indexed_at", ATP_TYPE_TIMESTAMP, ATP_APART, "NOT NULL DEFAULT now()", "when this database took it in"},
 	{"value", ATP_TYPE_JSONB, ATP_VALUE, NULL, "the record; NULL where jsonb cannot hold it, see raw"},

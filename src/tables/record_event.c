@@ -26,21 +26,21 @@
 #define STEP_BYTES	(4 * 1024 * 1024)
 
 static const AtpColumn columns[] = {
-	{"subscription", ATP_TYPE_TEXT, ATP_COMMON, "NOT NULL"},
+	{"subscription", ATP_TYPE_TEXT, ATP_COMMON, "NOT NULL", "that has brought it"},
 	{"seq", ATP_TYPE_INT8, ATP_VALUE, NULL,
 	"event that it comes from; of records that go with their account: that of the deletion; NULL: from an export"},
 	{"action", ATP_TYPE_TEXT, ATP_VALUE, "NOT NULL", "create, update or delete"},
-	{"did", ATP_TYPE_DID, ATP_VALUE, "NOT NULL"},
-	{"collection", ATP_TYPE_NSID, ATP_VALUE, "NOT NULL"},
-	{"rkey", ATP_TYPE_RKEY, ATP_VALUE, "NOT NULL"},
+	{"did", ATP_TYPE_DID, ATP_VALUE, "NOT NULL", "the account"},
+	{"collection", ATP_TYPE_NSID, ATP_VALUE, "NOT NULL", "of the record"},
+	{"rkey", ATP_TYPE_RKEY, ATP_VALUE, "NOT NULL", "of the record"},
 	{"rev", ATP_TYPE_TID, ATP_VALUE, "NOT NULL",
 	"revision of the commit, or of the export; of records that go with their account: their own"},
-	{"cid", ATP_TYPE_CID, ATP_VALUE},
-	{"value", ATP_TYPE_JSONB, ATP_VALUE},
-	{"raw", ATP_TYPE_BYTEA, ATP_VALUE},
+	{"cid", ATP_TYPE_CID, ATP_VALUE, NULL, "of the record; NULL: it was deleted"},
+	{"value", ATP_TYPE_JSONB, ATP_VALUE, NULL, "the record; NULL: it was deleted, or jsonb cannot hold it, see raw"},
+	{"raw", ATP_TYPE_BYTEA, ATP_VALUE, NULL, "the record's DAG-CBOR, as in the table record"},
 	{"old_cid", ATP_TYPE_CID, ATP_VALUE, NULL, "what was in the table record before; NULL: no such record"},
 	{"old_value", ATP_TYPE_JSONB, ATP_VALUE, NULL, "likewise; NULL also where jsonb cannot hold it"},
-	{"received_at", ATP_TYPE_TIMESTAMP, ATP_APART, "NOT NULL DEFAULT now()"},
+	{"received_at", ATP_TYPE_TIMESTAMP, ATP_APART, "NOT NULL DEFAULT now()", "when this database took it in"},
 };
 
 #define ADD	"INSERT INTO #.record_event (subscription, {columns}) SELECT $1, * FROM unnest({arrays})"

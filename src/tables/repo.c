@@ -27,7 +27,7 @@
 #define MEMBER(member)	offsetof(AtpRepoState, member)
 
 static const AtpColumn columns[] = {
-	{"did", ATP_TYPE_DID, ATP_KEY, "PRIMARY KEY", NULL, MEMBER(did)},
+	{"did", ATP_TYPE_DID, ATP_KEY, "PRIMARY KEY", "the account whose repository it is", MEMBER(did)},
 	{"rev", ATP_TYPE_TID, ATP_VALUE, NULL,
 	"revision of the last commit processed; older ones are ignored", MEMBER(rev), MEMBER(has_rev)},
 	{"first_rev", ATP_TYPE_TID, ATP_VALUE, NULL,
@@ -53,7 +53,9 @@ static const AtpColumn columns[] = {
 	{"handle", ATP_TYPE_HANDLE, ATP_VALUE, NULL, "last handle announced; unverified",
 	MEMBER(handle), 0, "CREATE INDEX IF NOT EXISTS repo_handle ON #.repo (handle) WHERE handle IS NOT NULL"},
 	{"sync", ATP_TYPE_TEXT, ATP_VALUE, "NOT NULL DEFAULT 'partial'",
-		"whether the records are those of the account: partial, unproven, desynchronized, resyncing or synchronized",
+		"whether the records are those of the account; synchronized: they are; partial: they are true, but older ones may be missing;"
+		" unproven: they were, until a commit came of which nobody can tell; desynchronized: they have missed something;"
+		" resyncing: they are being replaced by those of an export",
 	MEMBER(sync)},
 	{"hold", ATP_TYPE_TEXT, ATP_VALUE, NULL,
 		"why events of it wait in atproto.held_event: identity, gap, resync; release: they are about to be taken; null: none do",
@@ -72,7 +74,7 @@ static const AtpColumn columns[] = {
 	"subscription that reads the events up to rev again: see atproto.refill()", MEMBER(refill_by)},
 	{"refill_rev", ATP_TYPE_TID, ATP_VALUE, NULL, "it has come as far as this", MEMBER(refill_rev), MEMBER(refilled)},
 	{"audited_at", ATP_TYPE_TIMESTAMP, ATP_APART, NULL, "when an audit last settled sync, or was tried by itself"},
-	{"updated_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, "NOT NULL DEFAULT now()", NULL, MEMBER(updated_at)},
+	{"updated_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, "NOT NULL DEFAULT now()", "when this row was written last", MEMBER(updated_at)},
 };
 
 enum

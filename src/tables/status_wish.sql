@@ -33,6 +33,8 @@ COMMENT ON COLUMN atproto.status_wish.answered_at IS 'when the server has answer
 COMMENT ON COLUMN atproto.status_wish.next_try IS 'not asked before';
 COMMENT ON COLUMN atproto.status_wish.tries IS 'how often it was asked';
 COMMENT ON COLUMN atproto.status_wish.error IS 'why there is no answer yet';
+COMMENT ON COLUMN atproto.status_wish.did IS 'the account';
+COMMENT ON COLUMN atproto.status_wish.wished_at IS 'since when that is wished for';
 
 SELECT pg_catalog.pg_extension_config_dump('atproto.status_wish', '');
 

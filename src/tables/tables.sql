@@ -12,6 +12,7 @@ CREATE TABLE atproto.dead_frame (
 COMMENT ON TABLE atproto.dead_frame IS 'messages that dead letters are about, each once; one goes with its last letter';
 COMMENT ON COLUMN atproto.dead_frame.digest IS 'SHA-256 of bytes';
 COMMENT ON COLUMN atproto.dead_frame.bytes IS 'the whole WebSocket message';
+COMMENT ON COLUMN atproto.dead_frame.subscription IS 'that received it';
 
 CREATE TABLE atproto.dead_letter (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -40,6 +41,12 @@ COMMENT ON COLUMN atproto.dead_letter.did IS 'the repository, where that is know
 COMMENT ON COLUMN atproto.dead_letter.path IS 'the record within the commit; #identity or #account for such an event; empty for any other whole event';
 COMMENT ON COLUMN atproto.dead_letter.digest IS 'of its message in atproto.dead_frame';
 COMMENT ON COLUMN atproto.dead_letter.attempts IS 'how often it was tried; for stage beyond: how many there were';
+COMMENT ON COLUMN atproto.dead_letter.id IS 'what atproto.retry() takes';
+COMMENT ON COLUMN atproto.dead_letter.subscription IS 'that received it';
+COMMENT ON COLUMN atproto.dead_letter.sqlstate IS 'of the error, as PostgreSQL has it';
+COMMENT ON COLUMN atproto.dead_letter.message IS 'the reason';
+COMMENT ON COLUMN atproto.dead_letter.first_at IS 'when it was tried first';
+COMMENT ON COLUMN atproto.dead_letter.last_at IS 'when it was tried last';
 
 CREATE TABLE atproto.gap (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -55,6 +62,10 @@ COMMENT ON TABLE atproto.gap IS 'stretches of a stream that were missed';
 COMMENT ON COLUMN atproto.gap.after_seq IS 'last event processed before the gap';
 COMMENT ON COLUMN atproto.gap.before_seq IS 'first event that was, or would be, received after it; NULL: unknown';
 COMMENT ON COLUMN atproto.gap.reason IS 'OutdatedCursor: the server no longer had what follows after_seq; set_cursor: the operator jumped ahead';
+COMMENT ON COLUMN atproto.gap.id IS 'a number of its own';
+COMMENT ON COLUMN atproto.gap.subscription IS 'whose stream it was';
+COMMENT ON COLUMN atproto.gap.endpoint IS 'stream, as in atproto.cursor';
+COMMENT ON COLUMN atproto.gap.detected_at IS 'when it was seen';
 
 SELECT pg_catalog.pg_extension_config_dump('atproto.dead_frame', '');
 SELECT pg_catalog.pg_extension_config_dump('atproto.dead_letter', '');
@@ -145,6 +156,8 @@ COMMENT ON COLUMN atproto.audit_state.different IS 'how many of them had other r
 COMMENT ON COLUMN atproto.audit_state.different_at IS 'when the last one was found';
 COMMENT ON COLUMN atproto.audit_state.rate IS 'repositories a second, about, over the minute before audited_at';
 COMMENT ON COLUMN atproto.audit_state.error IS 'why the last audits failed; NULL: they did not';
+COMMENT ON COLUMN atproto.audit_state.target IS 'schema of the tables';
+COMMENT ON COLUMN atproto.audit_state.audited_at IS 'when the last one was audited';
 ALTER TABLE atproto.audit_state ENABLE ROW LEVEL SECURITY;
 CREATE POLICY target ON atproto.audit_state FOR SELECT USING (pg_catalog.pg_has_role('pg_monitor', 'USAGE')
     OR EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = target AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')));
