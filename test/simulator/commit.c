@@ -15,6 +15,7 @@
 #include "message.h"
 #include "record.h"
 #include "sign.h"
+#include "social.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,7 @@ typedef struct Commit
 	uint64_t	rev;
 	Op			op[BATCH_MAX];
 	unsigned	nops;
+	About		about;			/* of the record in the making, with --social */
 	AtpCborWriter blocks;		/* nodes and records */
 } Commit;
 
@@ -70,7 +72,7 @@ fill_record(Commit *c, Record *record)
 	static char json[JSON_MAX];
 	AtpCborWriter w = {.buf = block, .cap = sizeof block};
 	const Value *value = record_make(c->net, c->account, record->kind,
-									 strchr(record->path, '/') + 1, &values);
+									 strchr(record->path, '/') + 1, &c->about, &values);
 	uint8_t		cid[ATP_CID_BLESSED_LEN];
 
 	value_cbor(value, &w);
@@ -125,7 +127,7 @@ put(Commit *c, Kind kind, const char *path)
 	else
 		tree_update(&c->account->tree, &leaf);
 	if (kind == KIND_POST && prev == NULL)
-		network_posted(c->net, c->account, record);
+		network_posted(c->net, c->account, record, &c->about.root);
 }
 
 static void
@@ -179,18 +181,29 @@ delete(Commit *c)
 	add_op(c, ATP_DELETE, &leaf, prev)->to_free = record == NULL ? NULL : record->path;
 	tree_remove(&a->tree, &leaf);
 	if (record != NULL)
+	{
+		if (c->net->options->social && record->kind == KIND_POST)
+			network_unposted(c->net, a, record->path);
 		account_forget(a, record);
+	}
 	return true;
 }
 
 static void
 operate(Commit *c, Kind kind)
 {
-	const Record *post = kind == KIND_UPDATE || kind == KIND_THREADGATE ? own_post(c) : NULL;
+	const Record *post = !c->net->options->social && (kind == KIND_UPDATE || kind == KIND_THREADGATE) ? own_post(c) : NULL;
 	char		path[PATH_MAX_];
 
 	if (kind == KIND_DELETE && delete(c))
 		return;
+	c->about = (About) {.root.account = NOBODY};
+	if (c->net->options->social)
+	{
+		kind = social_plan(c->net, c->account, kind, &c->about);
+		if (kind == KIND_THREADGATE)
+			post = account_find(c->account, c->about.path);
+	}
 	if (kind == KIND_UPDATE && post != NULL)
 	{
 		put(c, KIND_POST, post->path);
@@ -321,10 +334,11 @@ put_message(Commit *c, AtpCborWriter *w, const AtpCborWriter *car, uint64_t sinc
 	put_digest(w, "prevData", prev_data + ATP_CID_BLESSED_LEN - DIGEST_LEN);
 }
 
-void
-commit_write(Network *net, Account *account, Kind kind, unsigned nops, AtpCborWriter *frame)
+/* The first operation is of this kind, each of the others of one of those. */
+static void
+write_commit(Network *net, Account *account, Kind kind, unsigned nops, const Kind *others, size_t nothers,
+			 AtpCborWriter *frame)
 {
-	static const Kind others[] = {KIND_LIKE, KIND_POST, KIND_FOLLOW, KIND_DELETE, KIND_DELETE};
 	static uint8_t blocks[BLOCKS_ROOM];
 	static uint8_t car_buf[BLOCKS_ROOM];
 	AtpCborWriter car = {.buf = car_buf, .cap = sizeof car_buf};
@@ -340,7 +354,7 @@ commit_write(Network *net, Account *account, Kind kind, unsigned nops, AtpCborWr
 	for (unsigned i = 0; i < nops; i++)
 	{
 		operate(&c, kind);
-		kind = others[random_below(&net->random, sizeof others / sizeof *others)];
+		kind = others[random_below(&net->random, nothers)];
 	}
 	tree_seal(&account->tree, add_block, &c.blocks, account->data);
 	for (unsigned i = 0; i < c.nops; i++)
@@ -353,6 +367,23 @@ commit_write(Network *net, Account *account, Kind kind, unsigned nops, AtpCborWr
 	put_message(&c, frame, &car, since, prev_data);
 	for (unsigned i = 0; i < c.nops; i++)
 		free(c.op[i].to_free);
+}
+
+void
+commit_write(Network *net, Account *account, Kind kind, unsigned nops, AtpCborWriter *frame)
+{
+	static const Kind others[] = {KIND_LIKE, KIND_POST, KIND_FOLLOW, KIND_DELETE, KIND_DELETE};
+
+	write_commit(net, account, kind, nops, others, COUNT(others), frame);
+}
+
+void
+commit_first(Network *net, Account *account, AtpCborWriter *frame)
+{
+	static const Kind follow = KIND_FOLLOW;
+	uint64_t	most = net->nactive < BATCH_MAX ? net->nactive : BATCH_MAX;
+
+	write_commit(net, account, KIND_PROFILE, 1 + (unsigned) random_below(&net->random, most), &follow, 1, frame);
 }
 
 static void

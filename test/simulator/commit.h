@@ -14,6 +14,9 @@
 /* Makes a commit with so many operations; the first is of this kind. */
 extern void commit_write(Network *net, Account *account, Kind kind, unsigned nops, AtpCborWriter *frame);
 
+/* Of who has just joined: a profile, and whom it follows at once. */
+extern void commit_first(Network *net, Account *account, AtpCborWriter *frame);
+
 /*
  * A new revision: of the tree as it is, or of one that has lost a record without
  * a #commit.

@@ -7,6 +7,7 @@
 #include "directory.h"
 
 #include "sign.h"
+#include "social.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -91,7 +92,10 @@ directory_tell(Network *net, const Account *a, int64_t from, bool lags)
 		key[1] = 0x24;
 	}
 	public_key(a, key + 2);
-	snprintf(handle, sizeof handle, "user-%u.example.com", (unsigned) (a - net->accounts));
+	if (net->options->social)
+		social_handle(net, a, handle);
+	else
+		snprintf(handle, sizeof handle, "user-%u.example.com", (unsigned) (a - net->accounts));
 	fprintf(documents,
 			"{\"seq\":%lld,\"lags\":%s,\"did\":\"%s\",\"document\":{\"id\":\"%s\",\"alsoKnownAs\":[\"at://%s\"],"
 			"\"verificationMethod\":[{\"id\":\"%s#atproto\",\"type\":\"Multikey\",\"controller\":\"%s\","

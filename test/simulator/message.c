@@ -4,6 +4,8 @@
  */
 #include "message.h"
 
+#include "social.h"
+
 #include <stdio.h>
 
 static const char *const types[ATP_REPOS_INFO] = {
@@ -53,16 +55,19 @@ begin(Network *net, Account *account, AtpCborWriter *w, AtpReposKind kind, unsig
 	message_put_time(net, w);
 }
 
-/* A new handle, or only the news that something about the identity has changed. */
+/* A new handle, or only the news that something about the identity has changed; with --social always the first one. */
 void
 identity_write(Network *net, Account *account, AtpCborWriter *w)
 {
-	bool		is_new = account->handle[0] == '\0' || random_below(&net->random, 2);
+	bool		is_new = account->handle[0] == '\0' || net->options->social || random_below(&net->random, 2);
 
 	begin(net, account, w, ATP_REPOS_IDENTITY, is_new ? 4 : 3);
 	if (!is_new)
 		return;
-	snprintf(account->handle, sizeof account->handle, "user-%lld.example.com", (long long) net->seq);
+	if (net->options->social)
+		social_handle(net, account, account->handle);
+	else
+		snprintf(account->handle, sizeof account->handle, "user-%lld.example.com", (long long) net->seq);
 	atp_cbor_put_key(w, "handle");
 	atp_cbor_put_key(w, account->handle);
 }

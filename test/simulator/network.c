@@ -100,7 +100,7 @@ static void
 make_old(Network *net, uint64_t i)
 {
 	Old		   *old = &net->old[i];
-	uint64_t	micros = EPOCH - OLD_SPAN + OLD_SPAN / net->options->history * i;
+	uint64_t	micros = net->start - OLD_SPAN + OLD_SPAN / net->options->history * i;
 	char	   *path;
 	uint8_t		block[512];
 	AtpCborWriter w = {.buf = block, .cap = sizeof block};
@@ -182,9 +182,10 @@ network_start(Network *net, const Options *o)
 {
 	net->options = o;
 	net->random.state = o->seed;
-	net->micros = EPOCH;
+	net->start = net->micros = o->start;
 	make_history(net);
-	for (uint64_t i = 0; i < o->accounts; i++)
+	/* with --social the stream tells how each of them joins */
+	for (uint64_t i = 0; i < o->accounts && !o->social; i++)
 	{
 		uint32_t	joined = network_join(net);
 
@@ -206,6 +207,7 @@ network_free(Network *net)
 		free((char *) net->old[i].leaf.path);
 	free(net->old);
 	free(net->accounts);
+	once_free(&net->once);
 }
 
 /* --- choices --- */
@@ -221,16 +223,26 @@ network_pick(Network *net)
 	return a;
 }
 
-/* One of the last posts, the newest most often; else one from before the stream. */
+/* The newest most often. */
+Post *
+network_recent_post(Network *net)
+{
+	uint64_t	n = net->nposts < RECENT_POSTS ? net->nposts : RECENT_POSTS;
+
+	if (n == 0)
+		return NULL;
+	return &net->post[(net->nposts - 1 - random_skewed(&net->random, n)) % RECENT_POSTS];
+}
+
+/* One of the last posts; else one from before the stream. */
 PostRef
 network_post(Network *net)
 {
-	uint64_t	n = net->nposts < RECENT_POSTS ? net->nposts : RECENT_POSTS;
 	PostRef		post = {.account = (uint32_t) random_skewed(&net->random, net->naccounts)};
 	const Account *a = &net->accounts[post.account];
 
-	if (n > 0 && random_below(&net->random, 10) > 0)
-		return net->post[(net->nposts - 1 - random_skewed(&net->random, n)) % RECENT_POSTS];
+	if (net->nposts > 0 && random_below(&net->random, 10) > 0)
+		return network_recent_post(net)->ref;
 	for (int i = 0; i < 10 && a->history > 0; i++)
 	{
 		const Old  *old = &net->old[random_below(&net->random, a->history)];
@@ -241,19 +253,34 @@ network_post(Network *net)
 		memcpy(post.digest, old->leaf.value, DIGEST_LEN);
 		return post;
 	}
-	atp_tid_format(atp_tid_make(EPOCH - random_below(&net->random, OLD_SPAN), 0), post.rkey);
+	atp_tid_format(atp_tid_make(net->start - random_below(&net->random, OLD_SPAN), 0), post.rkey);
 	random_bytes(&net->random, post.digest, sizeof post.digest);
 	return post;
 }
 
 void
-network_posted(Network *net, const Account *account, const Record *record)
+network_posted(Network *net, const Account *account, const Record *record, const PostRef *root)
 {
-	PostRef    *post = &net->post[net->nposts++ % RECENT_POSTS];
+	Post	   *post = &net->post[net->nposts++ % RECENT_POSTS];
 
-	*post = (PostRef) {.account = (uint32_t) (account - net->accounts)};
-	memcpy(post->rkey, strchr(record->path, '/') + 1, ATP_TID_TEXT);
-	memcpy(post->digest, record->digest, DIGEST_LEN);
+	*post = (Post) {.ref.account = (uint32_t) (account - net->accounts)};
+	memcpy(post->ref.rkey, strchr(record->path, '/') + 1, ATP_TID_TEXT);
+	memcpy(post->ref.digest, record->digest, DIGEST_LEN);
+	post->root = root->account == NOBODY ? post->ref : *root;
+}
+
+void
+network_unposted(Network *net, const Account *account, const char *path)
+{
+	const char *rkey = strchr(path, '/') + 1;
+
+	for (size_t i = 0; i < RECENT_POSTS && i < net->nposts; i++)
+	{
+		PostRef    *ref = &net->post[i].ref;
+
+		if (ref->account == (uint32_t) (account - net->accounts) && strcmp(ref->rkey, rkey) == 0)
+			ref->account = NOBODY;
+	}
 }
 
 /* --- records of an account --- */

@@ -9,6 +9,7 @@
 #include "core/multikey.h"
 #include "core/repos_message.h"
 #include "core/tid.h"
+#include "once.h"
 #include "options.h"
 #include "random.h"
 #include "tree.h"
@@ -20,9 +21,6 @@
 #define RECENT_POSTS	8192
 #define HOSTS			20		/* of accounts */
 #define TIME_TEXT		25		/* 2024-01-01T00:00:00.000Z */
-
-/* The time before the first event: 2024-01-01, in microseconds. */
-#define EPOCH			UINT64_C(1704067200000000)
 
 /* A record that the stream created. */
 typedef struct Record
@@ -75,12 +73,23 @@ typedef struct PostRef
 	uint8_t		digest[DIGEST_LEN];
 } PostRef;
 
+#define NOBODY	UINT32_MAX		/* the account of a post that is gone, or never was */
+
+/* One that the stream made, not long ago. */
+typedef struct Post
+{
+	PostRef		ref;
+	PostRef		root;			/* the first post of its thread: itself, when it answers nothing */
+	uint32_t	likes;			/* only with --social */
+} Post;
+
 #define SIZES	16				/* of repositories at the start: equal steps up to --history */
 
 typedef struct Network
 {
 	const Options *options;
 	Random		random;
+	uint64_t	start;			/* the time before the first event, in microseconds */
 	uint64_t	micros;			/* now */
 	int64_t		seq;			/* of the last message */
 	Account    *accounts;
@@ -90,8 +99,9 @@ typedef struct Network
 	Old		   *old;			/* in the order of time: an account has the first ones */
 	Tree		old_tree[SIZES + 1];	/* of the first records; [0] is empty */
 	uint8_t		old_root[SIZES + 1][ATP_CID_BLESSED_LEN];
-	PostRef		post[RECENT_POSTS];
+	Post		post[RECENT_POSTS];
 	uint64_t	nposts;			/* ever; the last ones are kept */
+	Once		once;			/* who has liked, reposted or followed whom or what, with --social */
 	uint64_t	nmessages[ATP_REPOS_INFO];	/* by AtpReposKind */
 	uint64_t	nops[ATP_DELETE + 1];	/* by AtpAction */
 } Network;
@@ -109,7 +119,11 @@ extern Account *network_pick(Network *net);
 
 /* A post, preferably a recent one. */
 extern PostRef network_post(Network *net);
-extern void network_posted(Network *net, const Account *account, const Record *post);
+/* Of those that the stream made, NULL before the first one; with --social some are gone. */
+extern Post *network_recent_post(Network *net);
+/* Root: the first post of the thread that it answers in, or one of NOBODY. */
+extern void network_posted(Network *net, const Account *account, const Record *post, const PostRef *root);
+extern void network_unposted(Network *net, const Account *account, const char *path);
 
 /* It signs with its nth key from now on; the first is 0. */
 extern void account_set_key(const Network *net, Account *a, unsigned key);

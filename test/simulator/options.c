@@ -4,6 +4,7 @@
  */
 #include "options.h"
 
+#include "time_of.h"
 #include "util.h"
 
 #include <errno.h>
@@ -21,6 +22,11 @@ static const char usage[] =
 "  --accounts N            accounts at the start (1000)\n"
 "  --seed N                another seed, another network (1)\n"
 "  --history N             records of most repositories at the start (60000)\n"
+"  --social                a social network: people join, write, answer, follow;\n"
+"                          all begin without records\n"
+"  --start TIME            of the first event: 2026-11-23, 2026-11-23T12:00:00Z, now,\n"
+"                          or so long ago: -1d (2024-01-01)\n"
+"  --span DURATION         spread all events over 90s, 30min, 24h, 7d or 1y\n"
 "  --text BYTES            mean length of a post's text (120)\n"
 "  --batches PERCENT       commits with several operations (0.3)\n"
 "  --mix NAME=WEIGHT,...   how often what comes; see README.md\n"
@@ -39,7 +45,7 @@ enum
 {
 	OPT_EVENTS = 256, OPT_ACCOUNTS, OPT_SEED, OPT_HISTORY, OPT_TEXT, OPT_BATCHES, OPT_MIX,
 	OPT_P256, OPT_EPOCH, OPT_ROTATIONS, OPT_MIGRATIONS, OPT_DIRECTORY, OPT_EXPORTS, OPT_EXPORT,
-	OPT_NO_SIGN, OPT_EXPECT, OPT_OUTPUT, OPT_HELP
+	OPT_NO_SIGN, OPT_EXPECT, OPT_OUTPUT, OPT_SOCIAL, OPT_START, OPT_SPAN, OPT_HELP
 };
 
 static const struct option longopts[] = {
@@ -47,6 +53,9 @@ static const struct option longopts[] = {
 	{"accounts", required_argument, NULL, OPT_ACCOUNTS},
 	{"seed", required_argument, NULL, OPT_SEED},
 	{"history", required_argument, NULL, OPT_HISTORY},
+	{"social", no_argument, NULL, OPT_SOCIAL},
+	{"start", required_argument, NULL, OPT_START},
+	{"span", required_argument, NULL, OPT_SPAN},
 	{"text", required_argument, NULL, OPT_TEXT},
 	{"batches", required_argument, NULL, OPT_BATCHES},
 	{"mix", required_argument, NULL, OPT_MIX},
@@ -139,7 +148,7 @@ options_parse(Options *o, int argc, char **argv)
 				which;
 
 	*o = (Options) {
-		.events = 10000, .accounts = 1000, .seed = 1, .history = 60000, .text = 120,
+		.events = 10000, .accounts = 1000, .seed = 1, .history = UINT64_MAX, .start = DEFAULT_START, .text = 120,
 		.batches = 0.3, .sign = true
 	};
 	for (Kind kind = 0; kind < KINDS; kind++)
@@ -159,6 +168,17 @@ options_parse(Options *o, int argc, char **argv)
 				break;
 			case OPT_HISTORY:
 				o->history = number("history", optarg, 0, 10000000);
+				break;
+			case OPT_SOCIAL:
+				o->social = true;
+				break;
+			case OPT_START:
+				if (!time_of(optarg, &o->start))
+					die("--start: \"%s\" is not a time like 2026-11-23, 2026-11-23T12:00:00Z, now or -1d", optarg);
+				break;
+			case OPT_SPAN:
+				if (!duration_of(optarg, &o->span) || o->span == 0)
+					die("--span: \"%s\" is not a duration like 90s, 30min, 24h, 7d or 1y", optarg);
 				break;
 			case OPT_TEXT:
 				o->text = number("text", optarg, 1, 3000);
@@ -212,6 +232,12 @@ options_parse(Options *o, int argc, char **argv)
 		total += o->mix[kind];
 	if (total == 0)
 		die("--mix: nothing is left");
+	if (o->history == UINT64_MAX)
+		o->history = o->social ? 0 : 60000;
+	if (o->social && o->history > 0)
+		die("--social: all begin without records, and --history has no meaning");
+	if (o->span > 0 && o->span / EVENT_SPAN < o->events)
+		die("--span is too short: each event takes a millisecond");
 	if (o->epoch == 0 && o->rotations + o->migrations > 0)
 		die("--rotations and --migrations happen when an --epoch ends");
 }

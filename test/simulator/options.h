@@ -36,6 +36,9 @@ typedef struct Options
 	uint64_t	accounts;		/* at the start */
 	uint64_t	seed;
 	uint64_t	history;		/* records of the largest repositories at the start */
+	bool		social;			/* people who join, talk and answer: see social.h */
+	uint64_t	start;			/* of the time that the stream tells of, in microseconds */
+	uint64_t	span;			/* of it, or 0: 1 to 2 milliseconds an event */
 	uint64_t	text;			/* mean length of a post's text, in bytes */
 	double		batches;		/* percentage of commits with several operations */
 	double		mix[KINDS];		/* weights */

@@ -1,9 +1,11 @@
 /*
  * record.c
  *		Records as the lexicons of app.bsky have them, of about the sizes that
- *		are seen.
+ *		are seen.  They mean nothing: with --social, most come from social_record.c.
  */
 #include "record.h"
+
+#include "parts.h"
 
 #include <stdio.h>
 
@@ -46,40 +48,9 @@ some_did(Network *net)
 }
 
 static void
-put_now(Network *net, Values *v, Value *parent)
-{
-	char		now[TIME_TEXT];
-
-	time_text(net->micros, now);
-	value_text(v, parent, "createdAt", "%s", now);
-}
-
-/* A strong reference to a record. */
-static void
-put_strong_ref(Values *v, Value *parent, const char *key, const char *did, Kind kind, const char *rkey,
-			   const uint8_t digest[DIGEST_LEN])
-{
-	Value	   *ref = value_map(v, parent, key);
-	uint8_t		cid[ATP_CID_BLESSED_LEN];
-	char		text[ATP_CID_TEXT_MAX];
-	size_t		len;
-
-	cid_of_digest(digest, cid);
-	len = atp_cid_format(cid, sizeof cid, text);
-	value_text(v, ref, "cid", "%.*s", (int) len, text);
-	value_text(v, ref, "uri", "at://%s/%s/%.*s", did, collections[kind], ATP_TID_TEXT, rkey);
-}
-
-static void
-put_ref(Network *net, Values *v, Value *parent, const char *key, const PostRef *post)
-{
-	put_strong_ref(v, parent, key, net->accounts[post->account].did, KIND_POST, post->rkey, post->digest);
-}
-
-static void
 old_rkey(Network *net, char rkey[ATP_TID_TEXT])
 {
-	atp_tid_format(atp_tid_make(EPOCH - random_below(&net->random, EPOCH / 100), 0), rkey);
+	atp_tid_format(atp_tid_make(net->start - random_below(&net->random, net->start / 100), 0), rkey);
 }
 
 /* The repost by which somebody came to the post. */
@@ -104,22 +75,6 @@ put_list_uri(Network *net, Values *v, Value *parent, const char *key)
 }
 
 static void
-put_blob(Network *net, Values *v, Value *parent, const char *key)
-{
-	Value	   *blob = value_map(v, parent, key);
-	uint8_t		cid[ATP_CID_BLESSED_LEN];
-	uint8_t		digest[DIGEST_LEN];
-
-	random_bytes(&net->random, digest, sizeof digest);
-	cid_of_digest(digest, cid);
-	cid[1] = ATP_CID_CODEC_RAW;
-	value_text(v, blob, "$type", "blob");
-	value_link(v, blob, "ref", cid);
-	value_text(v, blob, "mimeType", "image/jpeg");
-	value_integer(v, blob, "size", (int64_t) random_below(&net->random, 1000000));
-}
-
-static void
 put_images(Network *net, Values *v, Value *post)
 {
 	Value	   *embed = value_map(v, post, "embed");
@@ -131,12 +86,10 @@ put_images(Network *net, Values *v, Value *post)
 	for (uint64_t i = 0; i < n; i++)
 	{
 		Value	   *image = value_map(v, images, NULL);
-		Value	   *ratio = value_map(v, image, "aspectRatio");
 
 		value_text(v, image, "alt", "%s", sentence(net, 20, text));
 		put_blob(net, v, image, "image");
-		value_integer(v, ratio, "height", (int64_t) random_below(&net->random, 4000) + 1);
-		value_integer(v, ratio, "width", (int64_t) random_below(&net->random, 4000) + 1);
+		put_aspect(net, v, image);
 	}
 }
 
@@ -191,7 +144,7 @@ put_note(Network *net, Values *v, Value *note)
 }
 
 const Value *
-record_make(Network *net, const Account *account, Kind kind, const char *rkey, Values *v)
+record_make(Network *net, const Account *account, Kind kind, const char *rkey, const About *about, Values *v)
 {
 	Value	   *record = value_record(v);
 	char		text[SENTENCE_MAX];
@@ -199,6 +152,8 @@ record_make(Network *net, const Account *account, Kind kind, const char *rkey, V
 
 	value_text(v, record, "$type", "%s", collections[kind]);
 	put_now(net, v, record);
+	if (net->options->social && social_record(net, account, kind, about, v, record))
+		return record;
 	switch (kind)
 	{
 		case KIND_LIKE:

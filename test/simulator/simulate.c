@@ -16,7 +16,7 @@
 #define FRAME_ROOM	(8 * 1024 * 1024)
 #define OUTPUT_ROOM	(1024 * 1024)
 
-/* The mean time between two events, in microseconds, is one and a half of this. */
+/* Without --span the mean time between two events, in microseconds, is one and a half of this. */
 #define PACE		1000
 
 static const char *const absences[] = {"deactivated", "takendown", "suspended"};
@@ -29,7 +29,7 @@ typedef struct Simulation
 	uint32_t	nabsent;
 	uint32_t	cap;
 	uint32_t	newcomer;		/* an account that has just joined */
-	unsigned	greetings;		/* messages that will say so */
+	unsigned	greetings;		/* messages that will say so: see greet() */
 } Simulation;
 
 static Kind
@@ -71,6 +71,13 @@ come_back(Simulation *s)
 	return a;
 }
 
+/* #identity, #account, and with --social the first commit. */
+static unsigned
+newcomer_messages(const Simulation *s)
+{
+	return s->net.options->social ? 3 : 2;
+}
+
 /* A new account takes the place of one that is deleted. */
 static void
 end_for_good(Simulation *s, Account *a)
@@ -80,7 +87,7 @@ end_for_good(Simulation *s, Account *a)
 	s->net.nactive--;
 	account_clear(a);
 	directory_forget(a, epoch_next(&s->net));
-	s->greetings = 2;
+	s->greetings = newcomer_messages(s);
 }
 
 static void
@@ -119,13 +126,48 @@ write_commit(Network *net, Kind kind, AtpCborWriter *w)
 	commit_write(net, a, kind, nops, w);
 }
 
+/* The next of the messages by which an account joins. */
+static void
+greet(Simulation *s, AtpCborWriter *w)
+{
+	Network    *net = &s->net;
+	unsigned	left = s->greetings--;
+
+	if (left == newcomer_messages(s))
+	{
+		join(s);
+		identity_write(net, &net->accounts[s->newcomer], w);
+	}
+	else if (left == newcomer_messages(s) - 1)
+		account_write(net, &net->accounts[s->newcomer], w);
+	else
+		commit_first(net, &net->accounts[s->newcomer], w);
+}
+
+/* With --span the events have equal parts of it, and come at any time of theirs. */
+static void
+pass_time(Network *net)
+{
+	const Options *o = net->options;
+	uint64_t	due;
+
+	if (o->span == 0)
+	{
+		net->micros += PACE + random_below(&net->random, PACE);
+		return;
+	}
+	due = net->start + (uint64_t) ((unsigned __int128) o->span * (uint64_t) net->seq / o->events) +
+		random_below(&net->random, o->span / o->events);
+	net->micros = due > net->micros ? due : net->micros + 1;
+}
+
 static void
 next_message(Simulation *s, AtpCborWriter *w)
 {
 	Network    *net = &s->net;
 	Kind		kind = choose(s);
 
-	net->micros += PACE + random_below(&net->random, PACE);
+	pass_time(net);
 	if (epoch_begins(net))
 	{
 		export_all(net, (uint64_t) net->seq / net->options->epoch);
@@ -133,22 +175,20 @@ next_message(Simulation *s, AtpCborWriter *w)
 	}
 	if (epoch_write(net, w))
 		return;
-	if (s->greetings == 2)
-		join(s);
+	if (net->options->social && s->greetings == 0 && net->naccounts < net->options->accounts)
+		s->greetings = newcomer_messages(s);
 	if (s->greetings > 0)
-		kind = s->greetings-- == 2 ? KIND_IDENTITY : KIND_ACCOUNT;
-	else
-		s->newcomer = UINT32_MAX;
+	{
+		greet(s, w);
+		return;
+	}
 	switch (kind)
 	{
 		case KIND_IDENTITY:
-			identity_write(net, s->newcomer == UINT32_MAX ? network_pick(net) : &net->accounts[s->newcomer], w);
+			identity_write(net, network_pick(net), w);
 			break;
 		case KIND_ACCOUNT:
-			if (s->newcomer == UINT32_MAX)
-				change_account(s, w);
-			else
-				account_write(net, &net->accounts[s->newcomer], w);
+			change_account(s, w);
 			break;
 		case KIND_SYNC:
 			sync_write(net, network_pick(net), w);

@@ -10,6 +10,7 @@
 #include "die.h"
 
 #define DIGEST_LEN	32
+#define COUNT(array)	(sizeof (array) / sizeof *(array))
 
 extern char *xstrndup(const char *s, size_t n);
 

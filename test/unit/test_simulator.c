@@ -396,7 +396,9 @@ check_options(void)
 {
 	static const char *const wrong[] = {
 		"--events x", "--events -1", "--accounts 0", "--history", "--mix like", "--mix x=1", "--mix like=x",
-		"--batches 101", "--text 0", "--what", "more", "--output /nowhere/capture",
+		"--batches 101", "--text 0", "--social --history 5", "--start x", "--start 2026-13-01", "--start 1999-01-01", "--start -20y",
+		"--span 1", "--span 1w", "--span -1d", "--span 101y", "--span 0s", "--span 1s --events 2000",
+		"--what", "more", "--output /nowhere/capture",
 		"--mix like=0,post=0,repost=0,follow=0,block=0,listitem=0,list=0,profile=0,threadgate=0,other=0,"
 		"delete=0,update=0,identity=0,account=0,sync=0"
 	};
@@ -427,6 +429,10 @@ main(void)
 	ok(count.kinds[ATP_REPOS_SYNC] > 10 && count.unchanged == count.kinds[ATP_REPOS_SYNC],
 	   "%u #sync, all of them with the tree as it was", count.kinds[ATP_REPOS_SYNC]);
 	ok(count.kinds[ATP_REPOS_IDENTITY] > 5, "%u #identity", count.kinds[ATP_REPOS_IDENTITY]);
+
+	/* people who join one after the other */
+	check("--social --events 1500 --accounts 60 --batches 20 --mix delete=10,list=3,listitem=5,threadgate=3,sync=2 --span 30d");
+	ok(count.kinds[ATP_REPOS_IDENTITY] >= 60 && count.ops[ATP_CREATE] > 1000, "they join, and write %u records", count.ops[ATP_CREATE]);
 
 	/* higher trees */
 	check("--events 200 --accounts 100 --history 2000");
