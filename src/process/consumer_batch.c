@@ -14,6 +14,7 @@
 #include "process/consumer_private.h"
 #include "process/crash.h"
 #include "tables/apply.h"
+#include "types/types.h"
 
 #define PURGE_LOOK_MS	(5 * 60 * 1000)
 #define DEFER_MAX_MS	200
@@ -144,6 +145,15 @@ begin_shards(Consumer *c, int64 seq)
 }
 
 static void
+note_pace(Consumer *c)
+{
+	const AtpBatch *batch = c->batch;
+
+	if (batch->nevents > 0)
+		(void) atp_status_pace(batch->time == 0 ? 0 : batch->time - ATP_UNIX_TO_POSTGRES, batch->nevents);
+}
+
+static void
 hand_batch(Consumer *c, bool broken)
 {
 	AtpBatch   *batch = c->batch;
@@ -151,6 +161,7 @@ hand_batch(Consumer *c, bool broken)
 	if (c->handed < 0 && batch->nevents > 0)
 		begin_shards(c, Min(batch->events[0].seq, c->position.last) - 1);
 	atp_status_skips(batch->skips);
+	note_pace(c);
 	if (batch->nevents > 0 || broken)
 	{
 		atp_shards_hand(c->shards, batch, c->handed, c->position.last, broken);
@@ -217,6 +228,7 @@ apply_batch(Consumer *c)
 	c->cursor = progress.position;
 	obey(c, result, reason);
 	atp_status_batch(batch->skips);
+	note_pace(c);
 	atp_consumer_report(c);
 	c->stats_pending = true;
 	if (batch->nevents > 0)

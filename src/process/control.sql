@@ -51,7 +51,8 @@ CREATE FUNCTION atproto.stream_status(
     OUT name text, OUT pid integer, OUT state text, OUT connected_at timestamptz,
     OUT received bigint, OUT bytes bigint, OUT batches bigint, OUT reconnects bigint,
     OUT drops jsonb, OUT skips jsonb, OUT last_error text, OUT last_error_at timestamptz,
-    OUT filtered_by_server text[], OUT compressed boolean, OUT follows boolean
+    OUT filtered_by_server text[], OUT compressed boolean, OUT follows boolean,
+    OUT rate double precision, OUT caught_up_at timestamptz
 ) RETURNS SETOF record
     LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_stream_status';
 COMMENT ON FUNCTION atproto.stream_status() IS 'live state of this database''s consumers since the server started; of others'' only for members of pg_monitor';
@@ -123,7 +124,9 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
                 WHERE NOT f.is_all AND f.name <> ALL (p.filtered_by_server))
         END AS filtered_here,
         p.compressed,
-        p.follows
+        p.follows,
+        round(p.rate::numeric, 2) AS rate,
+        p.caught_up_at
     FROM atproto.subscription s
         LEFT JOIN atproto.stream_status() p ON p.name = s.name
         CROSS JOIN LATERAL (SELECT atproto.consumer_pid(s.name) AS pid) h

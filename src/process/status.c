@@ -11,6 +11,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "process/pace.h"
 #include "process/process.h"
 #include "process/status.h"
 #include "shared.h"
@@ -52,6 +53,7 @@ typedef struct Slot
 	int64		skips[ATP_SKIP_COUNT];
 	char		error[256];		/* last one, for people */
 	TimestampTz error_at;		/* 0: none */
+	AtpPace		pace;			/* of the present connection */
 } Slot;
 
 static int	max_subscriptions;	/* GUC: slots in shared memory */
@@ -150,6 +152,9 @@ set_state(AtpState state)
 		my_slot->away_since = atp_time_of_day();
 	my_slot->state = state;
 	my_slot->connected_at = connected ? atp_time_of_day() : 0;
+	/* what passed between two connections is no part of it */
+	if (connected)
+		memset(&my_slot->pace, 0, sizeof(my_slot->pace));
 }
 
 static void
@@ -317,6 +322,17 @@ atp_status_batch(const int64 *skips)
 	atp_status_skips(skips);
 }
 
+bool
+atp_status_pace(int64 time, int64 events)
+{
+	bool		caught_up;
+
+	atp_shared_lock(LW_EXCLUSIVE);
+	caught_up = atp_pace_note(&my_slot->pace, atp_time_of_day(), time, events);
+	atp_shared_unlock();
+	return caught_up;
+}
+
 void
 atp_status_forget(Oid database)
 {
@@ -411,8 +427,11 @@ atp_stream_status(PG_FUNCTION_ARGS)
 	for (int i = 0; i < n; i++)
 	{
 		Slot	   *slot = &copy[i];
-		Datum		values[15];
-		bool		nulls[15] = {0};
+		TimestampTz now = atp_time_of_day();
+		double		rate = atp_pace_rate(&slot->pace, now);
+		int64		left = atp_pace_left(&slot->pace, now);
+		Datum		values[17];
+		bool		nulls[17] = {0};
 
 		if (!all && !has_privs_of_role(GetUserId(), slot->owner))
 			continue;
@@ -438,6 +457,10 @@ atp_stream_status(PG_FUNCTION_ARGS)
 		nulls[13] = slot->connected_at == 0;
 		values[14] = BoolGetDatum(slot->follows);
 		nulls[14] = slot->connected_at == 0;
+		values[15] = Float8GetDatum(rate);
+		nulls[15] = slot->connected_at == 0 || rate < 0;
+		values[16] = TimestampTzGetDatum(now + left);
+		nulls[16] = slot->connected_at == 0 || left < 0;
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;

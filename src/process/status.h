@@ -59,6 +59,8 @@ extern void atp_status_request(const AtpStreamRequest *request, bool compressed)
 extern void atp_status_received(int64 messages, int64 bytes);
 extern void atp_status_batch(const int64 *skips);
 extern void atp_status_skips(const int64 *skips);	/* without a batch of their own */
+/* So many events are on their way into the tables, the last of which carries this time (0: none).  True: it has caught up. */
+extern bool atp_status_pace(int64 time, int64 events);
 
 /* Forget the slots of a database that is gone. */
 extern void atp_status_forget(Oid database);
