@@ -10,7 +10,7 @@ GROUP BY collection
 ORDER BY records DESC, collection;
 
 \echo '== The newest posts, by the time in their record keys (the type is always written atproto.tid)'
-SELECT recordkey_tid(rkey) AS tid, tid_timestamp(recordkey_tid(rkey)) AS time,
+SELECT recordkey_tid(rkey) AS tid, recordkey_timestamp(rkey) AS time,
        did, left(value->>'text', 40) AS text
 FROM atproto.record
 WHERE collection = 'app.bsky.feed.post' AND recordkey_matches(rkey, 'tid')

@@ -49,6 +49,9 @@ CREATE INDEX ON plain (uri);
 CREATE INDEX ON plain (nosh);
 CREATE INDEX ON plain ((~ uri)) WHERE uri <@ 'did:plc:z72i7hdynmk6r22z27h6tvur'::did OR n < 100;
 CREATE INDEX ON plain USING gin (uris);
+CREATE INDEX ON plain (try_did(did::text), try_handle(handle::text), try_nsid(nsid::text), try_recordkey(rkey::text), try_tid(tid::text), try_cidlink(cid::text));
+CREATE INDEX ON plain (try_aturi(uri::text)) WHERE did LIKE 'did:plc:%';
+CREATE INDEX ON plain (try_noshuri(nosh::text), recordkey_timestamp(rkey), length(handle));
 CREATE INDEX ON plain USING hash (did);
 CREATE INDEX ON plain USING hash (handle);
 CREATE INDEX ON plain USING hash (nsid);
@@ -96,6 +99,8 @@ BEGIN
 END $$;
 CREATE FUNCTION found() RETURNS SETOF text LANGUAGE sql SET search_path = every, public SET enable_seqscan = off AS $$
     SELECT concat_ws(' ', count(*), count(DISTINCT u.cid)) FROM plain p JOIN by_uri u USING (uri)
+    UNION ALL
+    SELECT count(*)::text FROM by_uri u JOIN plain p ON try_aturi(p.uri::text) = u.uri WHERE p.did LIKE 'did:plc:%'
     UNION ALL
     SELECT count(*)::text FROM plain p JOIN by_parts b ON (b.did, b.collection, b.rkey) = (p.did, p.nsid, p.rkey);
 $$;

@@ -26,7 +26,7 @@ is($node->psql('postgres', $_), 0, 'runs: ' . (split /\n/)[0]) foreach @blocks;
 $node->safe_psql('postgres', subscribe_sql('queries', $server, cursor => 0));
 wait_for_seq($node, 'queries', $PDS_LAST);
 tables_match($node, $pds, 'nothing is refused for an index', modes => ['record']);
-is($node->safe_psql('postgres', q{SELECT count(*) > 0, bool_and(subject_uri(value)::text = value->'subject'->>'uri')
+is($node->safe_psql('postgres', q{SELECT count(*) > 0, bool_and(try_aturi(record_text(value, 'subject.uri', 1000))::text = value->'subject'->>'uri')
 	FROM atproto.record WHERE collection = 'app.bsky.feed.like'}), 't|t', 'likes have subjects');
 
 # What anybody can write as the subject of a like, with the consumer's search_path.
@@ -37,7 +37,7 @@ my $foul = $node->safe_psql('postgres', q{
 	FROM (SELECT cid, rev FROM atproto.record LIMIT 1) r, unnest(ARRAY[NULL, '[1]', '{"subject": 3}', '{"subject": {"uri": "no"}}',
 		'{"subject": {"uri": [1]}}', jsonb_build_object('subject', jsonb_build_object('uri', 'at://' || repeat('a', 5000)))]::jsonb[])
 		WITH ORDINALITY u (v, i);
-	SELECT count(*), count(public.subject_uri(value)) FROM atproto.record WHERE rkey::text LIKE 'foul%'});
+	SELECT count(*), count(public.try_aturi(public.record_text(value, 'subject.uri', 1000))) FROM atproto.record WHERE rkey::text LIKE 'foul%'});
 is($foul, '6|0', 'foul subjects are no reason to refuse a record');
 
 $node->safe_psql('postgres', 'VACUUM ANALYZE atproto.record');
