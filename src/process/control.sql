@@ -177,12 +177,14 @@ COMMENT ON COLUMN atproto.stat_subscription.held_bytes IS 'bytes of these';
 COMMENT ON COLUMN atproto.stat_subscription.held_since IS 'since when the oldest of these waits';
 COMMENT ON COLUMN atproto.stat_subscription.last_error IS 'of the last connection or process that ended with one, or why the subscription stopped';
 COMMENT ON COLUMN atproto.stat_subscription.last_error_at IS 'when that was';
-COMMENT ON COLUMN atproto.stat_subscription.last_error_is_past IS 'whether events have come since then; NULL: there was no error';
+COMMENT ON COLUMN atproto.stat_subscription.last_error_is_past IS 'whether that is over: it has connected again since, or it is paused; false: that is why it does not stream; NULL: there was no error';
 COMMENT ON COLUMN atproto.stat_subscription.slice IS 'part of all repositories that it follows; NULL: all';
 COMMENT ON COLUMN atproto.stat_subscription.filtered_by_server IS 'filters that the server of the present connection applies';
 COMMENT ON COLUMN atproto.stat_subscription.filtered_here IS 'filters that the consumer applies';
 COMMENT ON COLUMN atproto.stat_subscription.compressed IS 'whether the server was asked to compress what it sends';
 COMMENT ON COLUMN atproto.stat_subscription.follows IS 'whether it waits a moment, since another source of the target mostly has what it brings before it';
+COMMENT ON COLUMN atproto.stat_subscription.rate IS 'events a second that came lately; NULL: it has no connection, or nobody knows yet';
+COMMENT ON COLUMN atproto.stat_subscription.caught_up_at IS 'when it will have caught up, as fast as it goes now; NULL: it has, nobody knows, or never';
 GRANT SELECT ON atproto.stat_subscription TO pg_monitor;
 
 CREATE FUNCTION atproto.fetcher_status(
