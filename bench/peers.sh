@@ -88,11 +88,14 @@ until_seen() {	# QUERY OF THE CURSOR, QUERY OF THE CONNECTION, LAST
 	seconds=$(sql <<SQL
 CREATE TEMPORARY TABLE t AS SELECT now() AS connected, now() AS ended;
 DO \$\$
+DECLARE
+	began timestamptz := clock_timestamp();
 BEGIN
 	WHILE ($1) IS DISTINCT FROM $3 LOOP
-		IF clock_timestamp() > now() + interval '9 minutes' THEN
+		IF clock_timestamp() > began + interval '9 minutes' THEN
 			RAISE 'the stream did not come to $3';
 		END IF;
+		COMMIT;
 		PERFORM pg_sleep(0.005);
 	END LOOP;
 	UPDATE t SET ended = clock_timestamp(), connected = ($2);

@@ -65,6 +65,7 @@ DO \$\$
 BEGIN
 	FOR i IN 1 .. 60000 LOOP
 		EXIT WHEN (SELECT min(seq) FROM atproto.cursor WHERE subscription = 'bench') = $EVENTS;
+		COMMIT;
 		PERFORM pg_sleep(0.01);
 	END LOOP;
 	IF (SELECT min(seq) FROM atproto.cursor WHERE subscription = 'bench') <> $EVENTS OR (SELECT drops FROM atproto.stat_subscription) <> '{}' THEN

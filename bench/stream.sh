@@ -16,10 +16,12 @@
 # Each run begins with empty tables and a checkpoint; runs of both kinds take
 # turns; figures are medians of RUNS.  The consumer's time is from its open
 # connection until its last transaction is seen by another session, which looks
-# every 5 ms.  COPY's is psql's for one \copy of a file with the rows that the
-# consumer left, in text format, into a table with the same columns and key.
-# CPU time is that of the consumer's processes, and of the backend that copies:
-# it says more than the time by the clock when the machine is not idle.
+# every 5 ms, in a transaction each: while one is open, no version of a row goes that
+# is younger, and the rows of repo, which are updated all the time, leave their pages.
+# COPY's is psql's for one \copy of a file with the rows that the consumer left, in text
+# format, into a table with the same columns and key.  CPU time is that of the consumer's
+# processes, and of the backend that copies: it says more than the time by the clock when
+# the machine is not idle.  The log is what both wrote of it, for each event.
 #
 # The extension must be installed, test/server and test/simulator built: make
 # bench does that.  PG_CONFIG, COPIES, POSTS, EVENTS, RUNS come from the environment;
@@ -129,7 +131,10 @@ ANALYZE atproto.identity;
 SQL
 }
 
-# Sets seconds, from the connection to the last commit, and cpu.
+# Bytes that were ever written to the log.
+log_bytes() { sql -c "SELECT pg_current_wal_insert_lsn() - '0/0'"; }
+
+# Sets seconds, from the connection to the last commit, cpu, and log.
 consume() {	# LAST
 	local level=chain links=none validate=none
 	case $workers in
@@ -143,6 +148,9 @@ consume() {	# LAST
 SELECT atproto.unsubscribe(name) FROM atproto.subscription;
 TRUNCATE atproto.record, atproto.repo, atproto.link, feed, counted;
 CHECKPOINT;
+SQL
+	log=$(log_bytes)
+	sql -o /dev/null <<SQL
 SELECT atproto.subscribe('bench', 'ws://127.0.0.1:$port$path', cursor => 0, proxy => '', workers => ${workers%/*}, verify => '$level', links => '$links', validate => '$validate');
 SQL
 	seconds=$(sql -f - <<SQL
@@ -154,6 +162,7 @@ BEGIN
 	FOR i IN 1 .. 120000 LOOP
 		SELECT min(seq) INTO last FROM atproto.cursor WHERE subscription = 'bench';
 		EXIT WHEN last >= $1;
+		COMMIT;
 		PERFORM pg_sleep(0.005);
 	END LOOP;
 	IF last IS DISTINCT FROM $1 THEN
@@ -166,15 +175,17 @@ END
 SELECT extract(epoch FROM ended - connected) FROM t;
 SQL
 	)
+	log=$(($(log_bytes) - log))
 	cpu=$(for pid in $(sql -c "SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'atproto bench%'"); do
 		cpu_seconds <"/proc/$pid/stat"
 	done | awk '{s += $1} END {print s}')
 }
 
-# Sets seconds and cpu: COPY of the rows in the file.
+# Sets seconds, cpu and log: COPY of the rows in the file.
 copy() {
 	local out
 	sql -o /dev/null -c "TRUNCATE copied.record, feed, counted" -c "CHECKPOINT"
+	log=$(log_bytes)
 	out=$(sql -f - <<SQL
 SELECT pg_backend_pid() AS pid \\gset
 \\setenv PID :pid
@@ -184,6 +195,7 @@ SELECT pg_backend_pid() AS pid \\gset
 \\! cat /proc/\$PID/stat
 SQL
 	)
+	log=$(($(log_bytes) - log))
 	seconds=$(sed -nE 's/^Time: ([0-9.]+) ms.*/\1/p' <<<"$out" | awk '{print $1 / 1000}')
 	cpu=$(grep -v ^Time <<<"$out" | cpu_seconds)
 }
@@ -206,8 +218,8 @@ memory() {	# LAST
 }
 
 bench() {	# NAME CAPTURE LAST
-	local last=$3 ops rows links link_bytes faults copied=() copy_cpu=() list=$WORKERS
-	local -A consumed=() consumer_cpu=()
+	local last=$3 ops rows links link_bytes faults copied=() copy_cpu=() copy_log=() list=$WORKERS
+	local -A consumed=() consumer_cpu=() consumer_log=()
 	# only the simulator says whose keys these are
 	# shellcheck disable=SC2086 # a list
 	case $1 in pds | posts | jetstream) list=$(printf '%s\n' $WORKERS | grep -v full | paste -sd' ') ;; esac
@@ -223,6 +235,7 @@ bench() {	# NAME CAPTURE LAST
 			consume "$last"
 			consumed[$workers]+=" $seconds"
 			consumer_cpu[$workers]+=" $cpu"
+			consumer_log[$workers]+=" $log"
 			if [ "${workers#*/}" = links ]; then
 				links=$(sql -c "SELECT count(*) FROM atproto.link")
 				link_bytes=$(sql -c "SELECT pg_total_relation_size('atproto.link')")
@@ -243,6 +256,7 @@ bench() {	# NAME CAPTURE LAST
 		copy
 		copied+=("$seconds")
 		copy_cpu+=("$cpu")
+		copy_log+=("$log")
 	done
 	awk -v name="$1" -v events="$last" -v ops="$ops" -v rows="$rows" -v bytes="$(stat -c %s "$2")" \
 		-v c="$(median "${copied[@]}")" -v cs="$(spread "${copied[@]}")" -v ccpu="$(median "${copy_cpu[@]}")" 'BEGIN {
@@ -254,11 +268,12 @@ bench() {	# NAME CAPTURE LAST
 		awk -v workers="$workers" -v events="$last" -v ops="$ops" -v rows="$rows" \
 			-v c="$(median "${copied[@]}")" -v ccpu="$(median "${copy_cpu[@]}")" \
 			-v s="$(median ${consumed[$workers]})" -v ss="$(spread ${consumed[$workers]})" \
-			-v cpu="$(median ${consumer_cpu[$workers]})" -v mb="$(memory "$last")" 'BEGIN {
+			-v cpu="$(median ${consumer_cpu[$workers]})" \
+			-v written="$(median ${consumer_log[$workers]})" -v copy_written="$(median "${copy_log[@]}")" -v mb="$(memory "$last")" 'BEGIN {
 			who = workers == 1 ? "consumer" : workers == "1/links" ? "with links" : workers == "1/validate" ? "validating" : workers ~ /^1\// ? "at " substr(workers, 3) : workers ~ /\// ? substr(workers, 1, 1) " at " substr(workers, 3) : workers " workers"
 			printf "  %-10s %6.2f s (%s), CPU %.2f s   %d events/s, %d operations/s, %d rows/s\n",
 				who, s, ss, cpu, events / s, ops / s, rows / s
-			printf "    private memory of a process at most: %s MB\n", mb
+			printf "    private memory of a process at most: %s MB; log: %.0f bytes an event, COPY: %.0f\n", mb, written / events, copy_written / events
 			printf "    rows/s of %s divided by those of COPY: %.2f; by CPU time: %.2f\n",
 				workers == 1 ? "the consumer" : who, c / s, ccpu / cpu
 		}'
