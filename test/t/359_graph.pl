@@ -73,12 +73,9 @@ cmp_ok(query('SELECT count(*) FROM atproto.link'), '>', 20000, 'they are many');
 # --- what each recipe gives: the same, of a reading of all records, in any order ---
 
 my $likes   = "FROM atproto.record WHERE collection = 'app.bsky.feed.like' AND value->'subject'->>'uri'";
-my $follows = "FROM atproto.record WHERE collection = 'app.bsky.graph.follow' AND value->>'subject'";
-my $posts   = "FROM atproto.record WHERE collection = 'app.bsky.feed.post'";
 my $both    = "IN ('$post', left('$post', -1) || '7')";
 my $blocked = "SELECT did FROM atproto.record WHERE collection = 'app.bsky.graph.block' AND value->>'subject' = 'did:web:user7.example'
 	UNION ALL SELECT (value->>'subject')::did FROM atproto.record WHERE collection = 'app.bsky.graph.block' AND did = 'did:web:user7.example' AND value->>'subject' <> 'nobody'";
-my $links = "(SELECT r.did, r.rkey, r.collection, k.* FROM atproto.record r, record_links(value) k WHERE left(k.target::text, 37) = 'at://$me') l";
 my %slow = (
 	Likes => [
 		"SELECT count(*) $likes = '$post'",
@@ -86,22 +83,6 @@ my %slow = (
 		"SELECT did, rkey $likes = '$post' ORDER BY rkey DESC, did DESC LIMIT 20",
 		"SELECT value->'subject'->>'uri', count(*) $likes $both GROUP BY 1",
 		"SELECT value->'subject'->>'uri', rkey $likes $both AND did = 'did:web:user7.example'"
-	],
-	Followers => [
-		"SELECT did, rkey $follows = '$me' ORDER BY rkey DESC, did DESC LIMIT 50",
-		"SELECT value->>'subject' FROM atproto.record WHERE collection = 'app.bsky.graph.follow' AND did = '$me'",
-		"SELECT did $follows = '$me' AND did::text IN (SELECT value->>'subject' FROM atproto.record WHERE collection = 'app.bsky.graph.follow' AND did = '$me')",
-	],
-	Threads => [
-		"SELECT aturi(did, collection, rkey), value->'reply'->'parent'->>'uri', value->>'text' $posts AND value->'reply'->'root'->>'uri' = '$post' ORDER BY rkey LIMIT 200",
-		"SELECT uri, depth FROM (SELECT '$post' AS uri, 0 AS depth UNION ALL
-			SELECT aturi(who(n), 'app.bsky.feed.post'::nsid, k.rkey)::text, CASE WHEN n < 8 THEN 1 WHEN n < 32 THEN 2 ELSE 3 END
-			FROM generate_series(1, 127) n, LATERAL (SELECT rkey $posts AND did = who(n)) k) t"
-	],
-	Notifications => [
-		"SELECT collection, path, target, did, rkey FROM $links WHERE did <> '$me'
-			AND rkey BETWEEN tid_floor(now() - interval '1 day')::recordkey AND tid_ceil(now())::recordkey ORDER BY rkey DESC LIMIT 50",
-		"SELECT (SELECT id FROM atproto.link_source s WHERE s.collection = l.collection AND s.path = l.path), count(*) FROM $links GROUP BY 1"
 	],
 	Blocks => [
 		"SELECT did FROM atproto.record WHERE collection = 'app.bsky.graph.block' AND value->>'subject' = '$me'",

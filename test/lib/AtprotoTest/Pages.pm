@@ -13,7 +13,7 @@ use Exporter qw(import);
 use File::Find;
 use PostgreSQL::Test::Utils;
 
-our @EXPORT = qw(root pages page_text blocks prose);
+our @EXPORT = qw(root pages page_text blocks recipes prose);
 
 sub root
 {
@@ -65,6 +65,22 @@ sub blocks
 		$block->{name} //= '';
 	}
 	return grep { $_->{language} eq $language } @blocks;
+}
+
+# The SQL of a page: heading (of its section), text, and plan, where the line after the block says it.
+sub recipes
+{
+	my ($page) = @_;
+	my $heading = '';
+	my @recipes;
+
+	foreach (page_text($page) =~ /^(## [^\n]*|```sql\n.*?^```\n(?:\nPlan: [^\n]*\n)?)/gms)
+	{
+		if (/^## (.*)/) { $heading = $1; next; }
+		my ($text, $plan) = /^```sql\n(.*?)^```\n(?:\nPlan: ([^\n]*)\n)?/ms;
+		push @recipes, { heading => $heading, text => $text, plan => $plan };
+	}
+	return @recipes;
 }
 
 # What is outside of the blocks.
