@@ -37,6 +37,10 @@ my %derives = (
 		'SELECT did::text, n FROM post_count WHERE n <> 0',
 		"SELECT did::text, count(*) FROM atproto.record WHERE collection = 'app.bsky.feed.post' GROUP BY did"
 	],
+	count_post_likes => [
+		"SELECT 'at://' || did || '/app.bsky.feed.post/' || rkey, likes FROM post_likes WHERE likes <> 0",
+		"SELECT value->'subject'->>'uri', count(*) FROM atproto.record WHERE collection = 'app.bsky.feed.like' GROUP BY 1"
+	],
 	count_likes => [
 		'SELECT subject, n FROM like_count WHERE n <> 0',
 		"SELECT value->'subject'->>'uri', count(*) FROM atproto.record WHERE collection = 'app.bsky.feed.like' GROUP BY 1"
@@ -51,7 +55,7 @@ foreach my $page (glob(test_dir() . '/../README.md ' . test_dir() . '/../doc/*.m
 }
 foreach my $example (@examples)
 {
-	$found{$_} = 1 foreach $example =~ /EXECUTE FUNCTION (\w+)\(\)/g;
+	$found{$_} = 1 foreach $example =~ /EXECUTE FUNCTION (\w+)\(/g;
 }
 is_deeply([ sort keys %found ], [ sort keys %derives ], 'the pages have the examples that are tested here');
 

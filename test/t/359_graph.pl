@@ -9,10 +9,10 @@ use FindBin;
 use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
+use AtprotoTest::Pages;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $document = slurp_file("$FindBin::RealBin/../../doc/graph.md");
 my $node = make_node('graph');
 
 my $me   = 'did:plc:44ybard66vv44zksje25o7dz';
@@ -50,16 +50,9 @@ SQL
 
 # --- the blocks of the page, each with the plan after it ---
 
-my @blocks;
-while ($document =~ /^## ([^\n]*)|^```sql\n(.*?)^```\n(?:\nPlan: ([^\n]*)\n)?/gms)
-{
-	my ($heading, $sql, $plan) = ($1, $2, $3);
-
-	push @blocks, { heading => $heading, recipes => [] } if defined $heading;
-	push @{ $blocks[-1]{recipes} }, { sql => $sql, plan => $plan } if defined $sql;
-}
-my %recipes = map { $_->{heading} => $_->{recipes} } @blocks;
-my @filling = map { $_->{sql} } grep { $_->{sql} !~ /subscribe/ } @{ delete $recipes{'Filling it'} };
+my %recipes;
+push @{ $recipes{ $_->{heading} } }, $_ foreach recipes('doc/graph.md');
+my @filling = map { $_->{text} } grep { $_->{text} !~ /subscribe/ } @{ delete $recipes{'Filling it'} };
 delete $recipes{Functions};
 
 foreach my $sql (@filling)
@@ -106,7 +99,7 @@ foreach my $heading (sort keys %recipes)
 	is(scalar @recipes, scalar @{ $slow{$heading} }, "$heading: each recipe is tested");
 	foreach my $i (0 .. $#recipes)
 	{
-		my ($sql, $plan) = @{ $recipes[$i] }{qw(sql plan)};
+		my ($sql, $plan) = @{ $recipes[$i] }{qw(text plan)};
 		my $name  = "$heading, no. " . ($i + 1);
 		my $found = join "\n", sort split /\n/, query($sql);
 

@@ -19,6 +19,7 @@ use Test::More;
 
 # Pages that another test runs: it must name the page.
 my %run_by = (
+	'doc/cookbook.md' => '420_cookbook',
 	'doc/queries.md' => '295_queries',
 	'doc/scale.md'   => '360_slices_fdw');
 
