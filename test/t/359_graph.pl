@@ -10,7 +10,6 @@ use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
 use AtprotoTest::Pages;
-use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = make_node('graph');
