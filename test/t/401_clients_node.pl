@@ -11,17 +11,27 @@ use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
 use AtprotoTest::Clients;
+use Cwd;
+use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $packages = npm_packages();
-plan skip_all => 'test/clients/node_modules is not there (npm install in test/clients)' if !$packages;
+my $dir = npm_directory() or plan skip_all => $NO_NPM;
 
 client_server('node');
-foreach my $name ('with_pg.mjs', 'with_postgresjs.mjs', 'with_drizzle.mjs')
+finds($_, [ 'node', program($_, $dir) ]) foreach 'with_pg.mjs', 'with_postgresjs.mjs', 'with_drizzle.mjs';
+
+# Prisma's client is generated.  That asks for a binary of which it needs nothing, and would download it.
+program($_, $dir) foreach 'schema.prisma', 'prisma.config.mjs';
 {
-	my $program = program($name, $packages);    # so that Node finds the packages
-	finds($name, [ "$packages/node_modules/.bin/node", $program ]);
-	unlink $program;
+	local $ENV{PRISMA_SCHEMA_ENGINE_BINARY} = '/bin/true';
+	local $ENV{CHECKPOINT_DISABLE} = 1;
+	local $ENV{DATABASE_URL} = client_url('app');
+	my $before = getcwd();
+
+	chdir $dir or die "cannot chdir to $dir: $!";
+	ok(works('prisma', 'generate'), 'the client is generated');
+	chdir $before or die "cannot chdir to $before: $!";
 }
+finds('with_prisma.mjs', [ 'node', program('with_prisma.mjs', $dir) ]);
 
 done_testing();

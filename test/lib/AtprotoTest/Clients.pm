@@ -16,10 +16,11 @@ use warnings FATAL => 'all';
 use AtprotoTest;
 use AtprotoTest::Pages;
 use Exporter qw(import);
+use File::Temp;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(client_server client_url works program finds npm_packages);
+our @EXPORT = qw(client_server client_url works program finds npm_directory $NO_NPM);
 
 my $PAGE = 'doc/clients.md';
 my ($node, $dir);
@@ -73,11 +74,17 @@ sub program
 	return $path;
 }
 
-# Whether the npm packages of test/clients are there; their directory.
-sub npm_packages
+our $NO_NPM = 'test/clients/node_modules is not there (npm install in test/clients)';
+
+# A directory for programs where Node finds the packages of test/clients, with their commands in PATH; undef when
+# they are not installed.
+sub npm_directory
 {
-	my $clients = test_dir() . '/clients';
-	return -d "$clients/node_modules" ? $clients : undef;
+	my $packages = test_dir() . '/clients';
+
+	return undef if !-d "$packages/node_modules";
+	$ENV{PATH} = "$packages/node_modules/.bin:$ENV{PATH}";
+	return File::Temp::tempdir('programs-XXXXXX', DIR => $packages, CLEANUP => 1);
 }
 
 # What the programs must print: the newest three posts, and what was stored.
