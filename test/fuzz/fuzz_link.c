@@ -1,7 +1,8 @@
 /*
  * fuzz_link.c
  *		Links of a record in DAG-CBOR: the types of all elements, found in one go, are
- *		those that a look into each element finds; and what the walk finds are links.
+ *		those that a look into each element finds; what the walk finds are links; and its
+ *		paths are read as they were written.
  */
 #include <stdlib.h>
 
@@ -37,10 +38,32 @@ type_of(const uint8_t *map, size_t n)
 	return type;
 }
 
+/* The names of a path, up to what is none; true when it is made of names only. */
+static bool
+take_names(AtpSpan path, AtpLinkPath *again)
+{
+	char	   *buf = malloc(path.len + 1);
+	AtpSpan		name;
+
+	again->len = 0;
+	while (path.ptr != NULL)
+	{
+		size_t		left = path.len;
+
+		if (!atp_link_path_take(&path, buf, &name))
+			break;
+		CHECK(name.len <= left && path.len < left + (path.ptr == NULL));
+		atp_link_path_name(again, name);
+	}
+	free(buf);
+	return path.ptr == NULL;
+}
+
 static void
 found(AtpLinkWalk *walk, AtpSpan target, const AtpUri *uri)
 {
 	AtpUri		again;
+	AtpLinkPath path;
 	size_t		at;
 
 	CHECK(walk->path.len <= ATP_LINK_PATH_MAX);
@@ -48,6 +71,11 @@ found(AtpLinkWalk *walk, AtpSpan target, const AtpUri *uri)
 	CHECK(again.authority.len == uri->authority.len && again.segments == uri->segments);
 	for (size_t i = 0; i < walk->path.len; i++)
 		CHECK(walk->path.text[i] > ' ' && walk->path.text[i] < 127);
+	/* read again, it is the same path, unless it leads through an array, or nowhere */
+	if (take_names((AtpSpan) {walk->path.text, walk->path.len}, &path))
+		CHECK(path.len == walk->path.len && memcmp(path.text, walk->path.text, path.len) == 0);
+	else
+		CHECK(walk->path.len == 0 || memchr(walk->path.text, '[', walk->path.len) != NULL);
 }
 
 int
@@ -61,7 +89,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t		few;
 	size_t		elements = 0;
 	size_t		at;
+	AtpLinkPath path;
 
+	/* any bytes as a path */
+	(void) take_names((AtpSpan) {(const char *) data, size}, &path);
 	if (atp_link_types(data, size, types, TYPES_MAX, &count, &at) != ATP_OK || count > TYPES_MAX)
 		return 0;
 	atp_cbor_init(&r, data, size, ATP_CBOR_DEPTH_MAX);
