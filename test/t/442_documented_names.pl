@@ -24,8 +24,8 @@ my %others = map { $_ => 1 } (
 	qw(citus_set_coordinator_host citus_add_node undistribute_table recover_prepared_transactions citus_rebalance_start citus_split_shard_by_split_points),
 	# of asyncpg
 	qw(copy_records_to_table set_type_codec),
-	# an option of postgres_fdw, an extension, functions inside PostgreSQL
-	qw(fetch_size pg_stat_statements heap_update pg_input_is_valid));
+	# an option of postgres_fdw, extensions, functions inside PostgreSQL
+	qw(fetch_size pg_stat_statements pg_trgm heap_update pg_input_is_valid));
 # Variables that other programs read.
 my %variables_of_others = map { $_ => 1 } qw(PGHOST PGPORT PGUSER PGDATABASE PGPASSWORD PGDATA DATA_SOURCE_NAME ARGS CC CFLAGS PATH HOME LC_ALL POSTGRES_PASSWORD);
 my %targets_of_pgxs = map { $_ => 1 } qw(all install uninstall installcheck clean);
@@ -75,7 +75,7 @@ sub sql_faults
 	}
 	while ($text =~ /(?<![\w.'\/])([a-z][a-z0-9_]*)\.([a-z_0-9]+)(?![\w(.\/])/g)
 	{
-		push @faults, "$1 has no column $2" if $relation{$1} && !$column{"$1.$2"} && $2 !~ /^(c|h|pl|sql|md)$/;
+		push @faults, "$1 has no column $2" if $relation{$1} && !$column{"$1.$2"} && $2 !~ /^(c|h|pl|sql|md|car)$/;
 	}
 	while ($text =~ /(?<![\w.:\$\/-])((?:atproto\.)?([a-z][a-z0-9_]+))\(/g)
 	{
@@ -168,11 +168,11 @@ sub shell_faults
 # Files, and variables that we say are ours.
 sub name_faults
 {
-	my ($span) = @_;
+	my ($span, %made) = @_;
 	my @faults;
 
 	push @faults, "nothing reads $1" if $span =~ /^((?:ATPROTO|DEMO|BENCH)_[A-Z_]+)(?:=|$)/ && $sources !~ /\b$1\b/;
-	push @faults, "nobody knows $1" if $span =~ /^([A-Za-z]+(?:_[A-Za-z]+)+)$/ && !$function{$1} && !$others{$1} && $sources !~ /\b$1\b/;
+	push @faults, "nobody knows $1" if $span =~ /^([A-Za-z]+(?:_[A-Za-z]+)+)$/ && !$function{$1} && !$others{$1} && !$made{$1} && $sources !~ /\b$1\b/;
 	if ($span =~ m{^((?:src|test|bench|demo|contrib|debian|doc|sql|expected|upgrade)/[\w./-]*\w)/?$} && $span !~ /(?<![A-Za-z])[A-Z]{2}|--X/)
 	{
 		my $path = $1;
@@ -200,13 +200,13 @@ foreach my $page (pages())
 {
 	my $prose = prose($page);
 	# what the page itself makes
-	my %made = map { $_ => 1 } join('', map { $_->{text} } blocks($page, 'sql')) =~ /CREATE (?:FUNCTION|TABLE|VIEW) (?:\w+\.)?(\w+)/g;
+	my %made = map { $_ => 1 } join('', map { $_->{text} } blocks($page, 'sql')) =~ /CREATE (?:FUNCTION|TABLE|VIEW|(?:UNIQUE )?INDEX) (?:\w+\.)?(\w+)/g;
 	my @faults;
 
 	push @faults, sql_faults($_->{text} =~ s/--[^\n]*//gr, %made) foreach blocks($page, 'sql');
 	foreach my $span ($prose =~ /(?<!`)`([^`\n]+)`(?!`)/g)
 	{
-		push @faults, map { "`$span`: $_" } $span =~ /^(?:[A-Z_]+=\S+ )*(?:make|bench\/\w+|test\/\w+(?:\/[\w-]+)*|demo\/demo) \S/ ? shell_faults($span) : sql_faults($span, %made), name_faults($span);
+		push @faults, map { "`$span`: $_" } $span =~ /^(?:[A-Z_]+=\S+ )*(?:make|bench\/\w+|test\/\w+(?:\/[\w-]+)*|demo\/demo) \S/ ? shell_faults($span) : sql_faults($span, %made), name_faults($span, %made);
 	}
 	foreach my $block (blocks($page, 'sh'))
 	{
