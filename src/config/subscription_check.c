@@ -182,7 +182,7 @@ check_links(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("links are kept only with records"),
-				 errdetail("Which links go with a record that is updated or deleted, the table \"%s\" tells.", "record"),
+				 errdetail("The table \"%s\" tells which links go with a record that is updated or deleted.", "record"),
 				 errhint("Set \"%s\" to \"%s\", or \"%s\" to \"%s\".", "keep_records", "true", "links", "none")));
 	if (strcmp(links, "all") == 0)
 		return;
@@ -294,7 +294,7 @@ warn_of_neighbours(AtpTuple row)
 		ereport(WARNING,
 				(errmsg("subscriptions \"%s\" and \"%s\" fill the same tables with different filters",
 						atp_get_text(row, "name"), atp_get_text(atp_result_row(neighbour, 0), "name")),
-				 errdetail("A commit that one of them has processed is ignored when it comes through the other, with all that the filter left out."),
+				 errdetail("When one of them has processed a commit, the other one ignores it, and with it the records that the filter left out."),
 				 errhint("Give one of them a target of its own.")));
 	SPI_finish();
 }
@@ -349,7 +349,7 @@ check_verify(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("subscriptions to %s cannot have level \"%s\"", ep->stream, verify),
-				 errdetail("Its events have neither the commit that the account has signed nor a word on the one before."),
+				 errdetail("Its events do not contain the signed commit, and do not say which commit was before it."),
 				 errhint("Set \"%s\" to \"%s\"; audits compare the records with what the accounts have signed.", "verify", "hash")));
 	if (strcmp(verify, "full") != 0)
 		return;
@@ -425,13 +425,13 @@ check_backfill(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 		if (!nulls[i] && strchr(TextDatumGetCString(values[i]), '*') != NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("\"%s\" is \"%s\", and \"%s\" is no collection", "backfill", backfill, TextDatumGetCString(values[i])),
-					 errdetail("Servers list the repositories with one collection."),
+					 errmsg("\"%s\" is \"%s\", but \"%s\" is a pattern, not a collection", "backfill", backfill, TextDatumGetCString(values[i])),
+					 errdetail("A server lists the repositories that have a given collection."),
 					 errhint("Name the collections, or use %s.", "backfill => 'network'")));
 	if (n < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("\"%s\" is \"%s\", and there are none", "backfill", backfill),
+				 errmsg("\"%s\" is \"%s\", but the subscription names no collections", "backfill", backfill),
 				 errhint("Name the collections, or use %s.", "backfill => 'network'")));
 }
 

@@ -181,7 +181,7 @@ atp_consumer_ask_anew(Consumer *c)
 	atp_conn_free(c->conn);
 	c->conn = NULL;
 	MemoryContextReset(c->conn_cxt);
-	ereport(LOG, (errmsg("atproto subscription \"%s\" asks %s for something else", c->name, c->sub->ep->scope)));
+	ereport(LOG, (errmsg("atproto subscription \"%s\" connects to %s again, because its request has changed", c->name, c->sub->ep->scope)));
 	atp_consumer_is_waiting(c, 0);
 }
 

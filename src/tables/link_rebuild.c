@@ -177,9 +177,9 @@ wanted_links(const char *target, bool warn)
 
 	if (unsettled != NULL)
 		ereport(WARNING,
-				(errmsg("subscription \"%s\" does not go by its present settings yet", unsettled),
-				 errdetail("What it is writing may lack links."),
-				 errhint("Rebuild them again when atproto.cursor.settings_after is another one.")));
+				(errmsg("the present settings of subscription \"%s\" do not hold yet", unsettled),
+				 errdetail("Records that it is writing may lack links."),
+				 errhint("Rebuild the links again when atproto.cursor.settings_after has changed.")));
 	atp_owner_end(caller);
 	return links;
 }

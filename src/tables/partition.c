@@ -277,7 +277,7 @@ check_no_backfill(Work *w)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("months of records cannot be dropped, since subscription \"%s\" fetches repositories",
 						atp_get_text(atp_result_row(result, 0), "v")),
-				 errdetail("It would bring them again."),
+				 errdetail("It would fetch the records again."),
 				 errhint("Set its backfill to 'none', or drop only events (keep_events).")));
 	atp_result_free(result);
 }

@@ -35,7 +35,7 @@ find_subscription(const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("subscription \"%s\" keeps no records", name),
-				 errdetail("They would tell which events change something when they are read again.")));
+				 errdetail("Without them nobody can tell which events change something when they are read again.")));
 	return sub;
 }
 

@@ -94,9 +94,9 @@ sub refused
 }
 
 refused("SELECT atproto.subscribe('x', 'wss://stream.example.com', backfill => 'collections', collections => '{app.example.*}')",
-	qr/"backfill" is "collections", and "app\.example\.\*" is no collection/, 'R-01: no list is of a pattern');
+	qr/"backfill" is "collections", but "app\.example\.\*" is a pattern, not a collection/, 'R-01: no list is of a pattern');
 refused("SELECT atproto.subscribe('x', 'wss://stream.example.com', backfill => 'collections')",
-	qr/"backfill" is "collections", and there are none/, 'R-01: nor of all collections');
+	qr/"backfill" is "collections", but the subscription names no collections/, 'R-01: nor of all collections');
 refused("SELECT atproto.subscribe('x', 'wss://stream.example.com/xrpc/com.atproto.label.subscribeLabels', backfill => 'network')",
 	qr/cannot have "backfill"/, 'no repositories, no list of them');
 refused("SELECT atproto.subscribe('x', 'wss://stream.example.com', backfill => 'network', list_source => 'https://a\@b/c')",

@@ -176,7 +176,7 @@ $locks->query_safe("SELECT atproto.create_tables('late'); BEGIN; LOCK TABLE late
 $server->release;
 wait_for("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'late.repo'::regclass)");
 query("UPDATE atproto.subscription SET links = 'all'");
-like(($node->psql('postgres', "SELECT * FROM atproto.rebuild_links('late')"))[2], qr/WARNING:  subscription "late" does not go by its present settings yet\nDETAIL.*\nHINT:  .*settings_after/, 'who rebuilds too early is told');
+like(($node->psql('postgres', "SELECT * FROM atproto.rebuild_links('late')"))[2], qr/WARNING:  the present settings of subscription "late" do not hold yet\nDETAIL.*\nHINT:  .*settings_after/, 'who rebuilds too early is told');
 $locks->query_safe('COMMIT');
 $locks->quit;
 wait_for_seq($node, 'late', $last);
