@@ -44,3 +44,19 @@ FROM (VALUES ('did', 'did:plc:abc'), ('handle', 'A.b'), ('nsid', 'a.b.c'), ('tid
 SET TimeZone = 'America/St_Johns';
 SELECT v, try_datetime(v) AT TIME ZONE 'UTC' AS utc FROM unnest('{1985-04-12T23:20:50.123Z,1985-04-12T23:20:50.123456789-02:30,0000-01-01T00:00:00Z,9999-12-31T23:59:59Z,
 	now,infinity,epoch,1985-04-12,1985-04-12T23:20:50,1985-04-12 23:20:50Z,1985-04-12T23:20:50z,2023-02-29T00:00:00Z,""}'::text[]) v;
+
+-- An index on each of them, over texts that are anything
+CREATE TEMP TABLE anything AS SELECT v FROM unnest(ARRAY['did:plc:abc', 'a.b', 'a.b.c', '2222222222222', 'self', 'bafyreidfayvfuwqa7qlnopdjiqrxzs6blmoeu4rujcjtnci5beludirz2a', 'at://a', 'nosh://1', '2023-02-28T00:00:00Z', '', 'é', NULL]) v;
+CREATE FUNCTION pg_temp.by_index(type text, v text, OUT texts text, OUT indexed boolean) LANGUAGE plpgsql AS $$
+DECLARE
+	condition text := format('WHERE try_%s(v) = %L', type, v);
+	plan json;
+BEGIN
+	EXECUTE format('CREATE INDEX ON anything (try_%s(v))', type);
+	EXECUTE 'EXPLAIN (FORMAT json) SELECT FROM anything ' || condition INTO plan;
+	EXECUTE 'SELECT string_agg(v, '' '') FROM anything ' || condition INTO texts;
+	indexed := plan -> 0 -> 'Plan' ->> 'Index Cond' ~ ('^\(try_' || type);
+END $$;
+SET enable_seqscan = off; SET enable_bitmapscan = off;
+SELECT type, f.* FROM (VALUES ('did', 'did:plc:abc'), ('handle', 'A.B'), ('nsid', 'a.b.c'), ('tid', '2222222222222'), ('recordkey', 'self'), ('cidlink', 'bafyreidfayvfuwqa7qlnopdjiqrxzs6blmoeu4rujcjtnci5beludirz2a'),
+	('aturi', 'at://a'), ('noshuri', 'nosh://1'), ('datetime', '2023-02-27T20:30:00-03:30')) t (type, v), pg_temp.by_index(type, v) f;

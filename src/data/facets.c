@@ -99,16 +99,11 @@ add_texts(Found *found, const JsonbValue *record, const char *name)
 		add(found, &v);
 }
 
+/* All types of values here are stored as text is. */
 static Datum
-array_of(FunctionCallInfo fcinfo, Found *found)
+array_of(Oid type, Found *found)
 {
-	Oid			element = get_element_type(get_func_rettype(fcinfo->flinfo->fn_oid));
-	int16		len;
-	bool		byval;
-	char		align;
-
-	get_typlenbyvalalign(element, &len, &byval, &align);
-	return PointerGetDatum(construct_array(found->values, found->n, element, len, byval, align));
+	return PointerGetDatum(construct_array(found->values, found->n, type, -1, false, TYPALIGN_INT));
 }
 
 /* The bytes that a tag begins with when somebody wrote its sign, too: '#', or the wide one. */
@@ -148,11 +143,13 @@ Datum
 atp_pg_record_hashtags(PG_FUNCTION_ARGS)
 {
 	JsonbValue	record = atp_jsonb_root(PG_GETARG_JSONB_P(0));
-	Found		found = {.make = make_tag};
+	Found		found;
 
+	found.make = make_tag;
+	found.n = 0;
 	add_features(&found, &record, "app.bsky.richtext.facet#tag", "tag");
 	add_texts(&found, &record, "tags");
-	PG_RETURN_DATUM(array_of(fcinfo, &found));
+	PG_RETURN_DATUM(array_of(TEXTOID, &found));
 }
 
 /* SQL: record_mentions(value) */
@@ -160,8 +157,10 @@ Datum
 atp_pg_record_mentions(PG_FUNCTION_ARGS)
 {
 	JsonbValue	record = atp_jsonb_root(PG_GETARG_JSONB_P(0));
-	Found		found = {.make = atp_try_did};
+	Found		found;
 
+	found.make = atp_try_did;
+	found.n = 0;
 	add_features(&found, &record, "app.bsky.richtext.facet#mention", "did");
-	PG_RETURN_DATUM(array_of(fcinfo, &found));
+	PG_RETURN_DATUM(array_of(get_element_type(get_func_rettype(fcinfo->flinfo->fn_oid)), &found));
 }
