@@ -48,13 +48,13 @@ CREATE FUNCTION record_hashtags(value jsonb) RETURNS text[]
 	AS 'MODULE_PATHNAME', 'atp_pg_record_hashtags'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5;
 COMMENT ON FUNCTION record_hashtags(jsonb) IS
-	'the hashtags of a record''s facets, and its tags: each once, in lower case, without #; at most 256';
+	'the hashtags of a record''s facets, and its tags: each once, in lower case, without #; of the first 256';
 
 CREATE FUNCTION record_mentions(value jsonb) RETURNS did[]
 	AS 'MODULE_PATHNAME', 'atp_pg_record_mentions'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5;
 COMMENT ON FUNCTION record_mentions(jsonb) IS
-	'the accounts that a record''s facets mention: each once; at most 256';
+	'the accounts that a record''s facets mention: each once; of the first 256';
 
 CREATE FUNCTION car_roots(bytea) RETURNS cidlink[]
 	AS 'MODULE_PATHNAME', 'atp_pg_car_roots'

@@ -22,7 +22,10 @@
 PG_FUNCTION_INFO_V1(atp_pg_record_hashtags);
 PG_FUNCTION_INFO_V1(atp_pg_record_mentions);
 
-/* Different values of a record; the first ones count.  No post has room for so many. */
+/*
+ * Values of a record, equal ones too; the first ones count.  No post has room for so many, and
+ * a record that repeats a hundred thousand costs no time.
+ */
 #define VALUES_MAX	256
 
 /* Bytes of a tag, as the Lexicons of facets and posts have it. */
@@ -31,9 +34,17 @@ PG_FUNCTION_INFO_V1(atp_pg_record_mentions);
 typedef struct Found
 {
 	AtpTry		make;			/* of a text */
-	int			n;
+	int			seen;
+	int			n;				/* different ones */
 	Datum		values[VALUES_MAX];
 } Found;
+
+static void
+begin(Found *found, AtpTry make)
+{
+	found->make = make;
+	found->seen = found->n = 0;
+}
 
 /* Once each: equal values are stored as the same bytes. */
 static void
@@ -43,6 +54,7 @@ add(Found *found, const JsonbValue *text)
 
 	if (text->type != jbvString || !found->make(text->val.string.val, text->val.string.len, &value))
 		return;
+	found->seen++;
 	for (int i = 0; i < found->n; i++)
 		if (VARSIZE_ANY(found->values[i]) == VARSIZE_ANY(value) &&
 			memcmp(DatumGetPointer(found->values[i]), DatumGetPointer(value), VARSIZE_ANY(value)) == 0)
@@ -72,14 +84,14 @@ add_features(Found *found, const JsonbValue *record, const char *type, const cha
 	if (!atp_jsonb_member(record, "facets", 6, &v) || !atp_jsonb_is_array(&v))
 		return;
 	facets = JsonbIteratorInit(v.val.binary.data);
-	while (found->n < VALUES_MAX && atp_jsonb_next_element(&facets, &v))
+	while (found->seen < VALUES_MAX && atp_jsonb_next_element(&facets, &v))
 	{
 		JsonbIterator *features;
 
 		if (!atp_jsonb_member(&v, "features", 8, &v) || !atp_jsonb_is_array(&v))
 			continue;
 		features = JsonbIteratorInit(v.val.binary.data);
-		while (found->n < VALUES_MAX && atp_jsonb_next_element(&features, &v))
+		while (found->seen < VALUES_MAX && atp_jsonb_next_element(&features, &v))
 			if (is_of_type(&v, type) && atp_jsonb_member(&v, name, (int) strlen(name), &v))
 				add(found, &v);
 	}
@@ -95,7 +107,7 @@ add_texts(Found *found, const JsonbValue *record, const char *name)
 	if (!atp_jsonb_member(record, name, (int) strlen(name), &v) || !atp_jsonb_is_array(&v))
 		return;
 	it = JsonbIteratorInit(v.val.binary.data);
-	while (found->n < VALUES_MAX && atp_jsonb_next_element(&it, &v))
+	while (found->seen < VALUES_MAX && atp_jsonb_next_element(&it, &v))
 		add(found, &v);
 }
 
@@ -145,8 +157,7 @@ atp_pg_record_hashtags(PG_FUNCTION_ARGS)
 	JsonbValue	record = atp_jsonb_root(PG_GETARG_JSONB_P(0));
 	Found		found;
 
-	found.make = make_tag;
-	found.n = 0;
+	begin(&found, make_tag);
 	add_features(&found, &record, "app.bsky.richtext.facet#tag", "tag");
 	add_texts(&found, &record, "tags");
 	PG_RETURN_DATUM(array_of(TEXTOID, &found));
@@ -159,8 +170,7 @@ atp_pg_record_mentions(PG_FUNCTION_ARGS)
 	JsonbValue	record = atp_jsonb_root(PG_GETARG_JSONB_P(0));
 	Found		found;
 
-	found.make = atp_try_did;
-	found.n = 0;
+	begin(&found, atp_try_did);
 	add_features(&found, &record, "app.bsky.richtext.facet#mention", "did");
 	PG_RETURN_DATUM(array_of(get_element_type(get_func_rettype(fcinfo->flinfo->fn_oid)), &found));
 }
