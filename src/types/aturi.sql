@@ -88,12 +88,12 @@ COMMENT ON FUNCTION aturi(text, nsid, recordkey) IS 'the URI of a record';
 CREATE FUNCTION aturi_inside(aturi, did) RETURNS boolean
 	AS 'MODULE_PATHNAME', 'atp_pg_uri_inside' LANGUAGE C
 	IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE SUPPORT aturi_inside_support;
-COMMENT ON FUNCTION aturi_inside(aturi, did) IS 'implementation of <@ operator';
+COMMENT ON FUNCTION aturi_inside(aturi, did) IS 'is the URI in the repository of the account? The operator <@';
 
 CREATE FUNCTION aturi_contains(did, aturi) RETURNS boolean
 	AS 'MODULE_PATHNAME', 'atp_pg_uri_contains' LANGUAGE C
 	IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE SUPPORT aturi_inside_support;
-COMMENT ON FUNCTION aturi_contains(did, aturi) IS 'implementation of @> operator';
+COMMENT ON FUNCTION aturi_contains(did, aturi) IS 'is the URI in the repository of the account? The operator @>';
 
 CREATE OPERATOR <@ (
 	FUNCTION = aturi_inside,
