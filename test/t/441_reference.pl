@@ -37,5 +37,28 @@ foreach my $state ($names =~ /"([^"]+)"/g, (grep { defined } @views), $sync =~ /
 	like($states // '', qr/^- `\Q$state\E`/m, "$state is among the states");
 }
 
+# Its ways between those of a process are those of consumer_state.c, without the states that nobody sees.
+my ($ways) = slurp_file(test_dir() . '/../src/process/consumer_state.c') =~ /\}\s*states\[\] = \{(.*?)\n\};/s;
+my %shown;
+my %from;
+while ($ways =~ /\[ATP_STATE_(\w+)\] = \{(.*?)\}/gs)
+{
+	my ($to, $how) = ($1, $2);
+
+	$shown{$to} = $how =~ /\.shown = true/;
+	$from{$to} = [ $how =~ /FROM\((\w+)\)/g ] unless $how =~ /ANY/;
+}
+
+sub seen_before
+{
+	my ($state, %passed) = @_;
+	return map { $shown{$_} ? $_ : $passed{$_} ? () : seen_before($_, %passed, $_ => 1) } @{ $from{$state} // [] };
+}
+
+my %coded = map { my $to = $_; map { lc "$_ $to" => 1 } grep { $_ ne $to } seen_before($to) } grep { $shown{$_} } keys %from;
+my ($drawn) = $states =~ /^```mermaid\n(.*?)^```/ms;
+my %drawn = map { $_ => 1 } grep { !/stopped|paused|not_running/ } map { "$_->[0] $_->[1]" } map { [ /^ +(\w+) --> (\w+)/ ] } grep { /^ +\w+ -->/ } split /\n/, $drawn;
+is(join("\n", sort keys %drawn), join("\n", sort keys %coded), 'the ways between the states are those of the consumer');
+
 $node->stop;
 done_testing();
