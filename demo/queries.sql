@@ -9,59 +9,60 @@ FROM atproto.record
 GROUP BY collection
 ORDER BY records DESC, collection;
 
-\echo '== The newest posts, by the time in their record keys (the type is always written atproto.tid)'
-SELECT recordkey_tid(rkey) AS tid, recordkey_timestamp(rkey) AS time,
-       did, left(value->>'text', 40) AS text
-FROM atproto.record
-WHERE collection = 'app.bsky.feed.post' AND recordkey_matches(rkey, 'tid')
-ORDER BY recordkey_tid(rkey) DESC
-LIMIT 5;
+\echo '== The posts with most likes: as a trigger keeps the numbers, and counted now from the links of the records'
+SELECT n AS likes, atproto.backlink_count(post, 'app.bsky.feed.like:subject.uri') AS counted,
+       left(value->>'text', 60) AS text
+FROM (SELECT post, likes.n FROM likes JOIN feed USING (post) ORDER BY likes.n DESC, post LIMIT 5) top
+JOIN atproto.record ON (did, collection, rkey) = (aturi_did(post), aturi_collection(post), aturi_rkey(post))
+ORDER BY n DESC, post;
 
-\echo '== The same from a view, with a typed column for each field that posts have'
-SELECT atproto.create_view('app.bsky.feed.post', schema => 'public');
-
-SELECT text FROM app_bsky_feed_post WHERE length(text) BETWEEN 20 AND 60 ORDER BY created_at DESC LIMIT 5;
-
-SELECT unnest(langs) AS language, count(*) AS posts, count(reply_parent_uri) AS replies
-FROM app_bsky_feed_post GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 5;
-
-\echo '== The graph: what links from where, and who likes the post that most like'
-SELECT s.collection, s.path, count(*) AS links
-FROM atproto.link l JOIN atproto.link_source s ON s.id = l.source
-GROUP BY s.collection, s.path ORDER BY links DESC, s.collection, s.path LIMIT 6;
-
+\echo '== A thread: the post with most answers'
 \set ECHO none
-SELECT (SELECT target FROM atproto.visible_link WHERE collection = 'app.bsky.feed.like' AND path = 'subject.uri'
-	GROUP BY target ORDER BY count(*) DESC, target LIMIT 1) AS target \gset
+SELECT target AS root FROM atproto.visible_link WHERE collection = 'app.bsky.feed.post' AND path = 'reply.root.uri'
+GROUP BY target ORDER BY count(*) DESC, target LIMIT 1 \gset
 \set ECHO queries
-\if :{?target}
-SELECT atproto.backlink_count(:'target', 'app.bsky.feed.like:subject.uri') AS likes;
-
-SELECT did, rkey FROM atproto.backlinks(:'target', 'app.bsky.feed.like:subject.uri', 3);
+\if :{?root}
+WITH RECURSIVE thread AS (
+    SELECT :'root'::aturi AS uri, 0 AS depth, ARRAY[]::text[] AS place
+    UNION ALL
+    SELECT l.uri, depth + 1, place || l.rkey::text
+    FROM thread, atproto.backlinks(thread.uri, 'app.bsky.feed.post:reply.parent.uri', 20) l
+    WHERE depth < 6
+)
+SELECT '@' || handle AS author, repeat('  ', depth) || left(value->>'text', 60) AS text
+FROM thread
+JOIN atproto.record ON (did, collection, rkey) = (aturi_did(uri), aturi_collection(uri), aturi_rkey(uri))
+JOIN atproto.repo USING (did)
+ORDER BY place LIMIT 12;
 \endif
 
-\echo '== One account: its repository, and its posts by their URIs'
-\set ECHO none
-SELECT did FROM atproto.record WHERE collection = 'app.bsky.feed.post'
-GROUP BY did ORDER BY count(*) DESC, did LIMIT 1 \gset
-SELECT 'at://' || :'did' || '/app.bsky.feed.post' AS posts \gset
-\set ECHO queries
-SELECT did, handle, active, rev, data FROM atproto.repo WHERE did = :'did';
+\echo '== Who has most followers'
+SELECT value->>'displayName' AS name, followers
+FROM (SELECT target, count(*) AS followers FROM atproto.visible_link
+      WHERE collection = 'app.bsky.graph.follow' AND path = 'subject'
+      GROUP BY target ORDER BY followers DESC, target LIMIT 5) top
+LEFT JOIN atproto.record ON (did, collection, rkey) = (aturi_did(target), 'app.bsky.actor.profile', 'self')
+ORDER BY followers DESC, target;
 
-SELECT aturi(did, collection, rkey) AS uri, left(value->>'text', 40) AS text
+\echo '== Hashtags'
+SELECT tag, count(*) AS posts
+FROM atproto.record, unnest(record_hashtags(value)) AS tag
+WHERE collection = 'app.bsky.feed.post'
+GROUP BY tag ORDER BY posts DESC, tag LIMIT 5;
+
+\echo '== A view with a typed column for each field of posts'
+SELECT atproto.create_view('app.bsky.feed.post', schema => 'public');
+
+SELECT unnest(langs) AS language, count(*) AS posts, count(reply_parent_uri) AS replies
+FROM app_bsky_feed_post GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 6;
+
+\echo '== The newest posts, by the time in their record keys; not those that claim a time to come'
+SELECT recordkey_timestamp(rkey) AS time, left(value->>'text', 60) AS text
 FROM atproto.record
-WHERE aturi(did, collection, rkey) <@ :'posts'
-ORDER BY aturi(did, collection, rkey)
-LIMIT 5;
-
-\echo '== Accounts that their server does not serve'
-SELECT status, count(*) FROM atproto.repo WHERE NOT active GROUP BY status ORDER BY status;
-
-\echo '== What jsonb cannot hold is kept as it came; what is invalid is kept apart, with the reason'
-SELECT count(*) FILTER (WHERE value IS NULL) AS kept_raw, count(*) AS records FROM atproto.record;
-
-SELECT stage, sqlstate, message, count(*) FROM atproto.dead_letter GROUP BY 1, 2, 3;
+WHERE collection = 'app.bsky.feed.post' AND rkey <= tid_ceil(now())
+ORDER BY rkey DESC
+LIMIT 3;
 
 \echo '== The consumer'
-SELECT name, state, seq, events, record_ops, batches, reconnects, pg_size_pretty(bytes) AS received
+SELECT name, state, seq, events, record_ops, lag_seconds, pg_size_pretty(bytes) AS received
 FROM atproto.stat_subscription;

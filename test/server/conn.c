@@ -348,7 +348,13 @@ is_due(Conn *c, int64_t now)
 
 	if (c->options->rate <= 0)
 		return true;
-	due = (double) c->start + (double) c->player.sent * 1e6 / c->options->rate;
+	if (c->player.last_seq + 1 < c->options->rate_from)
+	{
+		c->start = now;
+		c->unpaced = c->player.sent + 1;
+		return true;
+	}
+	due = (double) c->start + (double) (c->player.sent - c->unpaced) * 1e6 / c->options->rate;
 	if ((double) now >= due)
 		return true;
 	return sleep_until(c, (int64_t) due + 1);

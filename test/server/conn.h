@@ -39,7 +39,8 @@ typedef struct Conn
 	bool		idle;			/* the player has nothing for now */
 	bool		broken;			/* end as a broken line does */
 	bool		reset;			/* end with an RST */
-	int64_t		start;			/* of the stream, microseconds */
+	int64_t		start;			/* of the stream, or of its part that has a rate; microseconds */
+	int64_t		unpaced;		/* messages before that part */
 	int64_t		wake;			/* next time to act; INT64_MAX: never */
 	int64_t		next_write;		/* --trickle */
 	bool		paused;			/* until then */

@@ -32,6 +32,7 @@ static const char usage[] =
 "  --zstd-unsized          frames that do not say how long their content is\n"
 "  --close-at-end          close (1000) after the last message\n"
 "  --rate N                messages a second on each connection\n"
+"  --rate-from SEQ         those before SEQ all at once\n"
 "  --hold-at SEQ           wait before SEQ for SIGUSR1 (again for each --hold-at)\n"
 "\n"
 "Faults of the upgrade:\n"
@@ -74,7 +75,7 @@ static const char usage[] =
 enum
 {
 	/* numbers */
-	OPT_PORT = 256, OPT_LIVE_START, OPT_OLDEST, OPT_HOLD_AT, OPT_STATUS, OPT_BODY_SIZE, OPT_INTERIM,
+	OPT_PORT = 256, OPT_LIVE_START, OPT_RATE_FROM, OPT_OLDEST, OPT_HOLD_AT, OPT_STATUS, OPT_BODY_SIZE, OPT_INTERIM,
 	OPT_STATUS_TIMES, OPT_CUT_AFTER, OPT_CUT_INSIDE, OPT_CUT_TIMES, OPT_CLOSE_AFTER,
 	OPT_CLOSE_CODE, OPT_STALL_AFTER, OPT_TEXT_AT, OPT_PING_AT, OPT_GARBAGE_AT, OPT_DUP_AT,
 	OPT_SWAP_AT, OPT_SKIP_FROM, OPT_SKIP_TO, OPT_FRAGMENT, OPT_FAULT_TIMES,
@@ -102,6 +103,7 @@ static const struct option longopts[] = {
 	{"zstd-dictionary", required_argument, NULL, OPT_ZSTD_DICTIONARY},
 	{"zstd-unsized", no_argument, NULL, OPT_ZSTD_UNSIZED},
 	{"rate", required_argument, NULL, OPT_RATE},
+	{"rate-from", required_argument, NULL, OPT_RATE_FROM},
 	{"hold-at", required_argument, NULL, OPT_HOLD_AT},
 	{"status", required_argument, NULL, OPT_STATUS},
 	{"retry-after", required_argument, NULL, OPT_RETRY_AFTER},
@@ -274,6 +276,9 @@ parse_number(Options *o, int opt, int64_t v)
 	{
 		case OPT_LIVE_START:
 			o->live_start = v;
+			break;
+		case OPT_RATE_FROM:
+			o->rate_from = v;
 			break;
 		case OPT_OLDEST:
 			o->oldest = v;

@@ -54,6 +54,7 @@ typedef struct Options
 	Dictionary *dictionary;		/* NULL: nothing is compressed */
 	bool		zstd_unsized;
 	double		rate;			/* messages a second; 0: as fast as it goes */
+	int64_t		rate_from;		/* what is before comes as fast as it goes */
 	int64_t		hold[HOLDS_MAX];
 	unsigned	nholds;
 

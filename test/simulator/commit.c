@@ -167,6 +167,9 @@ delete(Commit *c)
 	if (a->nrecords > 0 && random_below(&c->net->random, 10) > 0)
 	{
 		record = &a->records[random_below(&c->net->random, a->nrecords)];
+		/* people keep their names */
+		if (c->net->options->social && record->kind == KIND_PROFILE)
+			return false;
 		leaf = tree_leaf(record->path, record->digest);
 	}
 	else if (a->history > 0)

@@ -21,13 +21,14 @@ static const char usage[] =
 "  --events N              messages (default 10000)\n"
 "  --accounts N            accounts at the start (1000)\n"
 "  --seed N                another seed, another network (1)\n"
-"  --history N             records of most repositories at the start (60000)\n"
+"  --history N             records of most repositories at the start (60000; with\n"
+"                          --social 0)\n"
 "  --social                a social network: people join, write, answer, follow;\n"
 "                          all begin without records\n"
 "  --start TIME            of the first event: 2026-11-23, 2026-11-23T12:00:00Z, now,\n"
 "                          or so long ago: -1d (2024-01-01)\n"
 "  --span DURATION         spread all events over 90s, 30min, 24h, 7d or 1y\n"
-"  --text BYTES            mean length of a post's text (120)\n"
+"  --text BYTES            mean length of a post's text (120; with --social 60)\n"
 "  --batches PERCENT       commits with several operations (0.3)\n"
 "  --mix NAME=WEIGHT,...   how often what comes; see README.md\n"
 "  --p256 PERCENT          accounts whose key is of P-256 (0)\n"
@@ -148,7 +149,7 @@ options_parse(Options *o, int argc, char **argv)
 				which;
 
 	*o = (Options) {
-		.events = 10000, .accounts = 1000, .seed = 1, .history = UINT64_MAX, .start = DEFAULT_START, .text = 120,
+		.events = 10000, .accounts = 1000, .seed = 1, .history = UINT64_MAX, .start = DEFAULT_START,
 		.batches = 0.3, .sign = true
 	};
 	for (Kind kind = 0; kind < KINDS; kind++)
@@ -234,6 +235,8 @@ options_parse(Options *o, int argc, char **argv)
 		die("--mix: nothing is left");
 	if (o->history == UINT64_MAX)
 		o->history = o->social ? 0 : 60000;
+	if (o->text == 0)
+		o->text = o->social ? 60 : 120;
 	if (o->social && o->history > 0)
 		die("--social: all begin without records, and --history has no meaning");
 	if (o->span > 0 && o->span / EVENT_SPAN < o->events)

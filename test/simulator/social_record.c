@@ -46,11 +46,13 @@ language_of(const Network *net, const Account *account)
 static void
 add_sentences(Network *net, Text *t, const Language *l, bool is_reply)
 {
-	uint64_t	want = random_below(&net->random, 2 * net->options->text + 1);
+	uint64_t	want = t->len + random_below(&net->random, 2 * net->options->text + 1);
+	uint64_t	at = random_below(&net->random, l->goes_on.n);
 
-	text_add(t, l->joint, some(net, is_reply ? &l->answers : &l->begins));
-	while (t->len < want && t->chars < SENTENCES_CHARS)
-		text_add(t, l->joint, some(net, &l->goes_on));
+	text_add(t, " ", some(net, is_reply ? &l->answers : &l->begins));
+	/* none of them twice */
+	for (size_t i = 0; i < l->goes_on.n && t->len < want && t->chars < SENTENCES_CHARS; i++)
+		text_add(t, l->joint, l->goes_on.text[(at + i) % l->goes_on.n]);
 }
 
 static void

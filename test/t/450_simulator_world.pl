@@ -57,7 +57,7 @@ is(query("SELECT count(DISTINCT collection) FROM w.record WHERE collection IN (S
 is(query("SELECT count(*), count(DISTINCT handle) FROM w.repo WHERE handle::text LIKE '%_-_%.example.com'"), "$people|$people", 'everybody has a handle of their own');
 is(query("SELECT count(*) FROM w.record WHERE collection = 'app.bsky.actor.profile' AND value->>'displayName' ~ '^\\w+ \\w+'"),
 	query("SELECT count(DISTINCT did) FROM w.record WHERE collection = 'app.bsky.actor.profile'"), 'profiles have names');
-cmp_ok(query("SELECT count(*) FROM w.record WHERE collection = 'app.bsky.actor.profile'"), '>', 0.8 * $people, 'most have not deleted theirs');
+is(query("SELECT count(*) FROM w.record WHERE collection = 'app.bsky.actor.profile'"), $people, 'everybody has one');
 is(query("SELECT count(*) FROM w.record r JOIN w.repo p USING (did) WHERE collection = 'app.bsky.actor.profile'
 	AND replace(handle::text, '.example.com', '') !~ ('^' || replace(lower(value->>'displayName'), ' ', '-'))"), '0', 'their handles say the same');
 is(query("SELECT count(*) FROM w.record f WHERE collection IN ('app.bsky.graph.follow', 'app.bsky.graph.block', 'app.bsky.graph.listitem')
