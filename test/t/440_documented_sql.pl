@@ -21,7 +21,8 @@ use Test::More;
 my %run_by = (
 	'doc/cookbook.md' => '420_cookbook',
 	'doc/queries.md' => '295_queries',
-	'doc/scale.md'   => '360_slices_fdw');
+	'doc/scale.md'   => '360_slices_fdw',
+	'doc/simulator.md' => '452_simulator_page');
 
 # Blocks that nobody runs, by the beginnings of their first lines.
 my %not_run = (
