@@ -119,6 +119,7 @@ SELECT 'self'::recordkey > tid_floor('infinity') AS other_keys_are_beyond, recor
 -- Text columns stay text columns, with their own operators and indexes.
 EXPLAIN (COSTS OFF) SELECT count(*) FROM item WHERE note = 'did:web:w1.x';
 SET enable_seqscan = on;
+RESET enable_seqscan;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM item WHERE note = label;
 SELECT pg_typeof(min(label)), pg_typeof(max(note)), pg_typeof(min(did)) FROM item;
 SELECT 'x'::varchar = 'X'::varchar AS varchar, 'x'::varchar <> 'X'::text AS text, 'x'::varchar = 'x' AS literal, 'x'::name = 'X'::text AS name, 'x'::char(3) = 'x'::varchar AS char;

@@ -26,6 +26,7 @@
 #include "parser/parse_coerce.h"
 #include "tables/distributed.h"
 #include "tables/key_plan.h"
+#include "tables/referrers.h"
 #include "tables/statements.h"
 #include "utils/acl.h"
 #include "utils/array.h"
@@ -197,6 +198,7 @@ check_columns(AtpStatements *set, int uses)
 {
 	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
 		if ((*table)->use & uses & ~set->checked)
+		{
 			for (int i = 0; i < (*table)->ncolumns; i++)
 			{
 				const AtpColumn *column = &(*table)->columns[i];
@@ -205,6 +207,8 @@ check_columns(AtpStatements *set, int uses)
 				if (column->written != ATP_APART || atp_type_is_ours(column->type))
 					check_column(set, *table, column);
 			}
+			atp_check_referrers(atp_target_table(set, (*table)->name));
+		}
 	set->checked |= uses;
 }
 

@@ -731,6 +731,7 @@ fault("held-stray", "tables/release.c", "			drop_stray(a);\n", "			(void) drop_s
 fault("slice-number", "core/slice.c", "slice->number < slice->of ?", "slice->number <= slice->of ?", "unit/test_slice")
 fault("slice-digits", "core/slice.c", "value <= ATP_SLICES_MAX && (", "(", "unit/test_slice")
 fault("slice-hash", "types/did.c", "hash_combine64(0, hash) % slices", "hash % slices", "t/221_slices")
+fault("referrer-type", "tables/referrers.c", "if (!type_is_collatable(type) || type_is_collatable(expected))", "if (!type_is_collatable(type) || !type_is_collatable(expected))", "t/286_foreign_shapes")
 fault("slice-letters", "stream/decode.c", "event->did != NULL && !atp_wants_did", "event->did == NULL && !atp_wants_did", "t/221_slices")
 fault("slice-lists", "fetch/list_entries.c", "if (atp_wants_did(settings,", "if (settings->ndids < 0 || atp_wants_did(settings,", "t/345_lists")
 fault("count-exports", "tables/collection_count.c", "changes[i].seq != ATP_SEQ_NONE", "changes[i].seq >= ATP_SEQ_NONE", "t/258_collection_stat")

@@ -104,6 +104,25 @@ $node->wait_for_log(qr/"faker.record_event" is not a table/, $offset);
 query("SELECT atproto.unsubscribe('faker')");
 pass('a view is not taken for the table');
 
+# --- a foreign key by columns of other types, with which PostgreSQL deletes nothing ---
+
+my $note = 'CREATE TABLE note (author text, collection nsid, rkey atproto.tid, FOREIGN KEY (author, collection, rkey) REFERENCES record)';
+if ($node->pg_version >= 18)
+{
+	like(refusal("SET search_path = atproto, public; $note"), qr/not both collatable/, 'such a foreign key is refused');
+}
+else
+{
+	follow('misfit', $note);
+	$node->poll_query_until('postgres', q{SELECT coalesce(stopped, '') ~ 'column "author" of table misfit.note is of type text, and refers to a column of type (public.)?did'
+		FROM atproto.subscription WHERE name = 'misfit'}) or die;
+	is(query("SELECT seq FROM atproto.cursor WHERE subscription = 'misfit'"), '0', 'such a foreign key stops the stream');
+	query("ALTER TABLE misfit.note ALTER COLUMN author TYPE public.did; SELECT atproto.resume('misfit')");
+	wait_for_seq($node, 'misfit', $PDS_LAST);
+	tables_match($node, $pds, 'of the same type, it is in nobody\'s way', schema => 'misfit');
+	query("SELECT atproto.unsubscribe('misfit')");
+}
+
 # --- rules that leave nothing of a statement ---
 
 follow('ruled', 'CREATE RULE nothing AS ON INSERT TO record DO INSTEAD NOTHING');
