@@ -2,7 +2,7 @@
 #		Every SQL block of the pages runs, in the order of its page, on a server that has data
 #		and a network; what fails does so as the page says, by a comment "-- ERROR:  message".
 #		The blocks that this test does not run are named here, with the reason, or with the
-#		test that runs them.
+#		test that runs them.  Whole statements in the text are tried, too.
 
 use strict;
 use warnings FATAL => 'all';
@@ -123,6 +123,34 @@ sub run
 	wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = '$_'", database => $database{ $block->{page} }) foreach grep { !@failed } sort keys %named;
 	return;
 }
+
+# --- statements in the text ---
+
+# What stands in them for anything.
+my @any = (
+	[ qr/\((name|target|host|did)\)(?! FROM)/ => { name => "('network')", target => "('atproto')", host => "('pds.example.com')", did => "('$me')" } ],
+	[ qr/'(another|he)'/                      => { another => "'consumer'", he => "'postgres'" } ]);
+my %nowhere = map { $_ => 1 } 'doc/reference.md', 'doc/citus.md';    # signatures; needs Citus
+my $database = $database{'doc/faq.md'};
+my $tried    = 0;
+
+query("SELECT atproto.subscribe('network', 'ws://$AtprotoTest::Backfill::HOST', backfill => 'repair')", database => $database);
+foreach my $page (grep { !$nowhere{$_} } pages())
+{
+	foreach my $span (grep { /atproto\./ && !/…|\.\.\./ } prose($page) =~ /(?<!`)`((?:SELECT|INSERT|UPDATE|DELETE|CALL|CREATE|ALTER|DROP|GRANT|REVOKE|ANALYZE|VACUUM|TRUNCATE|LOCK) [^`\n]+)`/g)
+	{
+		my $sql = $span;
+
+		foreach my $any (@any) { my ($pattern, $of) = @$any; $sql =~ s/$pattern/$of->{$1}/g; }
+		$sql .= ' TO consumer' if $sql =~ /^GRANT/ && $sql !~ / TO /;
+		$sql = "BEGIN; $sql; ROLLBACK;" unless $sql =~ /^(CALL|VACUUM|ALTER SYSTEM)/;
+		IPC::Run::run([ 'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d', $node->connstr($database) ], '<', \$sql, '>', \my $out, '2>', \my $error);
+		# syntax, names, values; whether there is something to do at the moment is not its business
+		unlike($error, qr/ERROR:  (?:42|22)/, "$page: $span") or diag($error);
+		$tried++;
+	}
+}
+cmp_ok($tried, '>', 30, 'there are such statements');
 
 $node->stop;
 $network->stop;

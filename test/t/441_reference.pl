@@ -25,7 +25,9 @@ if (($ENV{ATPROTO_REFERENCE} // '') eq 'write' && $made ne '')
 	print $f $made;
 	close $f or die "cannot write $page: $!";
 }
-ok(slurp_file($page) eq $made, 'doc/reference.md is what the catalogue says: make reference writes it');
+my %there = map { $_ => 1 } split /\n/, slurp_file($page);
+ok(slurp_file($page) eq $made, 'doc/reference.md is what the catalogue says: make reference writes it')
+  or diag(join "\n", 'new there:', grep { !$there{$_} } split /\n/, $made);
 
 # The states of a consumer that the page draws are those that it can be in.
 my ($names) = slurp_file(test_dir() . '/../src/process/status.c') =~ /state_names\[\] = \{(.*?)\};/s;
