@@ -41,6 +41,20 @@ typedef struct StartInfo
 	char		name[ATP_NAME_MAX + 1];
 } StartInfo;
 
+void
+atp_consumer_note(Consumer *c, AtpLogged what, const char *detail)
+{
+	atp_log_note(c->log, what, detail, c->cursor);
+}
+
+void
+atp_consumer_note_end(Consumer *c, AtpLogged what, const char *detail)
+{
+	if (c->log != NULL && !c->log_ended)
+		atp_consumer_note(c, what, detail);
+	c->log_ended = true;
+}
+
 /*
  * Who resumed it while it was about to end has found that it runs, and started
  * a process that found so, too.  That is over when the claim is given up: look
@@ -73,6 +87,9 @@ atp_consumer_leave(Consumer *c, const char *why, bool again)
 	if (c->shards != NULL)
 		atp_shards_end(c->shards);
 	c->shards = NULL;
+	atp_consumer_note_end(c, ATP_LOGGED_ENDED, why);
+	if (c->log != NULL)
+		atp_log_write(c->log);
 	ATP_INJECTION_POINT("leaving");
 	ereport(LOG, (errmsg("atproto consumer of subscription \"%s\" ends: %s", c->name, why)));
 	if (c->managed)
@@ -89,6 +106,7 @@ atp_consumer_stop(Consumer *c, const char *reason)
 	if (!atp_process_stop_subscription(c->sub, reason))
 		atp_consumer_leave(c, "its settings changed", true);
 	atp_status_error(ATP_DROP_NONE, reason);
+	atp_consumer_note_end(c, ATP_LOGGED_STOPPED, reason);
 	atp_consumer_leave(c, reason, false);
 }
 
@@ -120,6 +138,7 @@ wait_after_crash(Consumer *c)
 
 	if (crashes == 0)
 		return;
+	atp_consumer_note(c, ATP_LOGGED_FAILED, "the server crashed while this ran");
 	atp_status_error(ATP_DROP_NONE, psprintf("the server crashed while this ran: %d times in a row, waiting for %d seconds",
 											 crashes, delay / 1000));
 	atp_consumer_is_waiting(c, delay);
@@ -127,6 +146,19 @@ wait_after_crash(Consumer *c)
 	while ((left = atp_remaining(atp_now(), c->waiting_until, 0)) > 0)
 		atp_wait(NULL, 0, left);
 	atp_consumer_is_starting(c);
+}
+
+/* How the process before this one ended, it could not write. */
+static void
+begin_log(Consumer *c)
+{
+	TimestampTz at;
+	char	   *error = atp_status_failure(c->name, &at);
+
+	c->cursor = -1;
+	c->log = atp_log_create(c->name);
+	if (error != NULL)
+		atp_log_note_at(c->log, ATP_LOGGED_FAILED, error, -1, at);
 }
 
 /* As long as the server runs, that remains as it is. */
@@ -172,8 +204,10 @@ atp_consumer_main(Datum arg)
 	atp_recent_forget();
 	c.loop_cxt = AllocSetContextCreate(TopMemoryContext, "atproto loop", ALLOCSET_DEFAULT_SIZES);
 	wait_for_workers(&c);
+	begin_log(&c);
 	atp_status_attach(c.name);
 	wait_after_crash(&c);
+	atp_consumer_note(&c, ATP_LOGGED_STARTED, NULL);
 	c.conn_cxt = AllocSetContextCreate(TopMemoryContext, "atproto connection", ALLOCSET_DEFAULT_SIZES);
 	c.batch = atp_batch_create(TopMemoryContext);
 	c.drop_seq = c.too_old = -1;

@@ -149,8 +149,8 @@ note_pace(Consumer *c)
 {
 	const AtpBatch *batch = c->batch;
 
-	if (batch->nevents > 0)
-		(void) atp_status_pace(batch->time == 0 ? 0 : batch->time - ATP_UNIX_TO_POSTGRES, batch->nevents);
+	if (batch->nevents > 0 && atp_status_pace(batch->time == 0 ? 0 : batch->time - ATP_UNIX_TO_POSTGRES, batch->nevents))
+		atp_consumer_note(c, ATP_LOGGED_CAUGHT_UP, NULL);
 }
 
 static void

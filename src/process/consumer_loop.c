@@ -119,6 +119,7 @@ wait_for_more(Consumer *c)
 	sooner(&timeout, limit);
 	sooner(&timeout, batch_may_stay(c, now));
 	sooner(&timeout, atp_consumer_purge_look_due(c));
+	sooner(&timeout, atp_log_due(c->log));
 	if (c->batch->nmessages == 0)
 		sooner(&timeout, atp_consumer_release_due(c));
 	atp_wait(sockets, nsockets, timeout);
@@ -137,6 +138,11 @@ atp_consumer_loop(Consumer *c)
 		atp_serve_interrupts();
 		if (atp_config_changed())
 			follow_settings(c);
+		if (atp_log_due(c->log) == 0)
+		{
+			atp_log_write(c->log);
+			atp_consumer_report(c);
+		}
 		if (c->shards != NULL)
 			atp_consumer_collect(c);
 		if (c->reshard_at >= 0 && c->position.last >= c->reshard_at)

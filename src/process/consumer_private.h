@@ -20,6 +20,7 @@
 #include "process/consumer.h"
 #include "process/shards.h"
 #include "process/status.h"
+#include "process/subscription_log.h"
 #include "source.h"
 #include "stream/batch.h"
 #include "stream/decode.h"
@@ -93,6 +94,8 @@ typedef struct Consumer
 	AtpTime		purge_look;		/* when that was last taken for possible: the fetcher may leave some (V-47) */
 	AtpReleaser releaser;		/* of what is held, without workers */
 	bool		stats_pending;	/* PostgreSQL's, of our transactions */
+	AtpLog	   *log;			/* of what happens; NULL before the subscription is this process's */
+	bool		log_ended;		/* why it ends is in the log */
 } Consumer;
 
 /* --- consumer.c --- */
@@ -102,6 +105,10 @@ pg_noreturn extern void atp_consumer_leave(Consumer *c, const char *why, bool ag
 
 /* End the subscription, too: an operator has to decide. */
 pg_noreturn extern void atp_consumer_stop(Consumer *c, const char *reason);
+
+/* Note what happened; what ends the process, once. */
+extern void atp_consumer_note(Consumer *c, AtpLogged what, const char *detail);
+extern void atp_consumer_note_end(Consumer *c, AtpLogged what, const char *detail);
 
 /* --- consumer_loop.c --- */
 

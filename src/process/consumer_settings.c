@@ -29,9 +29,12 @@ take_settings(Consumer *c, AtpSubscription *sub, MemoryContext cxt)
 	else
 	{
 		if (sub->version != c->sub->version)
+		{
 			ereport(LOG,
 					(errmsg("settings of atproto subscription \"%s\" changed after event " INT64_FORMAT,
 							c->name, c->cursor)));
+			atp_consumer_note(c, ATP_LOGGED_SETTINGS, NULL);
+		}
 		MemoryContextDelete(c->cxt);
 	}
 	c->sub = sub;
@@ -106,7 +109,10 @@ atp_consumer_read_settings(Consumer *c)
 	if (sub == NULL)
 		atp_consumer_leave(c, "it was removed", false);
 	if (!sub->runnable)
+	{
+		atp_consumer_note_end(c, ATP_LOGGED_PAUSED, NULL);
 		atp_consumer_leave(c, "it was paused", false);
+	}
 	if (sub->owner != GetUserId())
 		atp_consumer_leave(c, "its owner changed", true);
 	if (c->sub != NULL && (!atp_subscription_same_stream(sub, c->sub) || cursor.lowest != c->cursor ||

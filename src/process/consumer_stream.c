@@ -211,6 +211,7 @@ atp_consumer_drop(Consumer *c, AtpDrop drop, const char *why)
 	c->conn = NULL;
 	MemoryContextReset(c->conn_cxt);
 	atp_status_error(drop, reason);
+	atp_consumer_note(c, ATP_LOGGED_DROPPED, reason);
 	atp_consumer_is_waiting(c, delay);
 	ereport(LOG, (errmsg("atproto subscription \"%s\" disconnected from %s: %s",
 						 c->name, c->sub->ep->scope, reason),
@@ -235,6 +236,7 @@ step(Consumer *c)
 		atp_consumer_is_streaming(c);
 		ereport(LOG, (errmsg("atproto subscription \"%s\" connected to %s, cursor %s",
 							 c->name, c->sub->ep->scope, cursor_text(c))));
+		atp_consumer_note(c, ATP_LOGGED_CONNECTED, c->sub->ep->scope);
 	}
 	if (c->batch->nmessages > messages || bytes > c->counted_bytes)
 		atp_status_received(c->batch->nmessages - messages, bytes - c->counted_bytes);

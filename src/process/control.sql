@@ -187,6 +187,50 @@ COMMENT ON COLUMN atproto.stat_subscription.rate IS 'events a second that came l
 COMMENT ON COLUMN atproto.stat_subscription.caught_up_at IS 'when it will have caught up, as fast as it goes now; NULL: it has, nobody knows, or never';
 GRANT SELECT ON atproto.stat_subscription TO pg_monitor;
 
+-- History of this server: it is not dumped.
+CREATE TABLE atproto.subscription_event (
+    subscription text NOT NULL
+        REFERENCES atproto.subscription (name) ON UPDATE CASCADE ON DELETE CASCADE,
+    number bigint NOT NULL,
+    at timestamptz NOT NULL,
+    last_at timestamptz NOT NULL,
+    times bigint NOT NULL,
+    event text NOT NULL,
+    seq bigint,
+    detail text,
+    PRIMARY KEY (subscription, number)
+) WITH (fillfactor = 70);
+COMMENT ON TABLE atproto.subscription_event IS 'what happened to each subscription, the newest 1,000 of each; written by its consumer, read through atproto.subscription_log';
+COMMENT ON COLUMN atproto.subscription_event.subscription IS 'the subscription';
+COMMENT ON COLUMN atproto.subscription_event.number IS 'in the order in which its consumer noticed them';
+COMMENT ON COLUMN atproto.subscription_event.at IS 'when it happened';
+COMMENT ON COLUMN atproto.subscription_event.last_at IS 'when it happened the last time';
+COMMENT ON COLUMN atproto.subscription_event.times IS 'how often, from at to last_at: what happens again within a minute has no row of its own, nor what happens too often';
+COMMENT ON COLUMN atproto.subscription_event.event IS 'failed: its process ended with an error, or the server crashed; started; connected; caught up; settings changed; dropped: the connection ended; paused; stopped: until atproto.resume(); ended: its process did, for another reason';
+COMMENT ON COLUMN atproto.subscription_event.seq IS 'last event processed by then; NULL: none';
+COMMENT ON COLUMN atproto.subscription_event.detail IS 'why, or with whom; of the last time';
+
+CREATE VIEW atproto.subscription_log WITH (security_barrier) AS
+    SELECT l.subscription, l.at, l.last_at, l.times, l.event, l.seq, l.detail
+    FROM (SELECT subscription, at, last_at, times, event, seq, detail
+            FROM atproto.subscription_event
+            UNION ALL
+            SELECT subscription, detected_at, detected_at, 1, 'gap', after_seq,
+                reason || COALESCE(', up to ' || before_seq, '')
+            FROM atproto.gap) l
+        JOIN atproto.subscription s ON s.name = l.subscription
+    -- as atproto.stat_subscription
+    WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE');
+COMMENT ON VIEW atproto.subscription_log IS 'what happened to each subscription: atproto.subscription_event, and the gaps of its stream';
+COMMENT ON COLUMN atproto.subscription_log.subscription IS 'the subscription';
+COMMENT ON COLUMN atproto.subscription_log.at IS 'when it happened';
+COMMENT ON COLUMN atproto.subscription_log.last_at IS 'when it happened the last time';
+COMMENT ON COLUMN atproto.subscription_log.times IS 'how often, from at to last_at';
+COMMENT ON COLUMN atproto.subscription_log.event IS 'as in atproto.subscription_event; gap: events were missed';
+COMMENT ON COLUMN atproto.subscription_log.seq IS 'last event processed by then; NULL: none';
+COMMENT ON COLUMN atproto.subscription_log.detail IS 'why, or with whom; of the last time';
+GRANT SELECT ON atproto.subscription_log TO pg_monitor;
+
 CREATE FUNCTION atproto.fetcher_status(
     OUT pid integer, OUT state text, OUT since timestamptz, OUT transfers integer, OUT requests bigint, OUT bytes bigint,
     OUT refused bigint, OUT errors jsonb, OUT last_error text, OUT last_error_at timestamptz

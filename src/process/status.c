@@ -53,6 +53,7 @@ typedef struct Slot
 	int64		skips[ATP_SKIP_COUNT];
 	char		error[256];		/* last one, for people */
 	TimestampTz error_at;		/* 0: none */
+	bool		failed;			/* it ended the process */
 	AtpPace		pace;			/* of the present connection */
 } Slot;
 
@@ -221,8 +222,31 @@ report_end(const char *error)
 
 	atp_shared_lock(LW_EXCLUSIVE);
 	if ((slot = find_slot(mine.database, mine.owner, mine.name)) != NULL)
+	{
 		set_error(slot, error);
+		slot->failed = true;
+	}
 	atp_shared_unlock();
+}
+
+char *
+atp_status_failure(const char *name, TimestampTz *at)
+{
+	char	   *error = NULL;
+	char		copy[sizeof(private_slot.error)];
+	Slot	   *slot;
+
+	atp_shared_lock(LW_EXCLUSIVE);
+	slot = find_slot(MyDatabaseId, GetUserId(), name);
+	if (slot != NULL && slot->failed)
+	{
+		memcpy(copy, slot->error, sizeof(copy));
+		*at = slot->error_at;
+		slot->failed = false;
+		error = copy;
+	}
+	atp_shared_unlock();
+	return error != NULL ? pstrdup(error) : NULL;
 }
 
 void

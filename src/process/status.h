@@ -41,6 +41,9 @@ extern void atp_status_init(void);
  */
 extern void atp_status_report_end(Oid database, Oid owner, const char *name);
 
+/* The error that ended the process before this one, palloc'd, and when; NULL: none, or nobody knows.  Asked once. */
+extern char *atp_status_failure(const char *name, TimestampTz *at);
+
 /* This process's slot for the subscription; private memory when there is no shared one. */
 extern void atp_status_attach(const char *name);
 

@@ -1,6 +1,7 @@
 # 431_catching_up.pl
 #		How fast a stream is followed, and when it will have been caught up with:
-#		stat_subscription.rate and caught_up_at, with one process and with several.
+#		stat_subscription.rate and caught_up_at, with one process and with several; and
+#		that it has, in subscription_log.
 
 use strict;
 use warnings FATAL => 'all';
@@ -53,9 +54,13 @@ foreach my $workers (1, 3)
 
 	# A stream whose last events are of now, or a little later: the test may be slow.
 	start_over();
-	$server = AtprotoTest::Server->start($both);
+	$server = AtprotoTest::Server->start($both, '--hold-at', 1501);
 	query(subscribe_sql('s', $server, cursor => 0, workers => $workers));
+	wait_for_seq($node, 's', 1500);
+	is(query(q{SELECT count(*) FROM atproto.subscription_log WHERE event = 'caught up'}), '0', "$what: it has not caught up");
+	$server->release;
 	wait_for_seq($node, 's', $PDS_LAST);
+	wait_for(q{SELECT count(*) = 1 FROM atproto.subscription_log WHERE event = 'caught up'});
 	wait_for(q{SELECT rate IS NOT NULL FROM atproto.stat_subscription});
 	is(query('SELECT rate >= 0, caught_up_at FROM atproto.stat_subscription'), 't|', "$what: who has caught up has a rate, and no end to wait for");
 	start_over();
