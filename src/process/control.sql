@@ -209,6 +209,9 @@ COMMENT ON COLUMN atproto.subscription_event.times IS 'how often, from at to las
 COMMENT ON COLUMN atproto.subscription_event.event IS 'failed: its process ended with an error, or the server crashed; started; connected; caught up; settings changed; dropped: the connection ended; paused; stopped: until atproto.resume(); ended: its process did, for another reason';
 COMMENT ON COLUMN atproto.subscription_event.seq IS 'last event processed by then; NULL: none';
 COMMENT ON COLUMN atproto.subscription_event.detail IS 'why, or with whom; of the last time';
+ALTER TABLE atproto.subscription_event ENABLE ROW LEVEL SECURITY;
+CREATE POLICY owner ON atproto.subscription_event
+    USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
 
 CREATE VIEW atproto.subscription_log WITH (security_barrier) AS
     SELECT l.subscription, l.at, l.last_at, l.times, l.event, l.seq, l.detail
