@@ -82,7 +82,7 @@ query("CREATE DATABASE $_ TEMPLATE filled") foreach values %database;
 
 # --- the blocks ---
 
-my %skipped;
+my (%skipped, %used);
 foreach my $page (@pages)
 {
 	if (my $test = $run_by{$page})
@@ -98,6 +98,7 @@ foreach my $page (@pages)
 	}
 	query('DELETE FROM atproto.subscription', database => $database{$page});
 }
+is(join("\n", grep { !$used{$_} } (map { $_->[0] } @stand_in), keys %before), '', 'the pages have what others stand in for');
 is_deeply(\%skipped, { map { my $page = $_; $page => { map { $_ => 1 } keys %{ $not_run{$page} } } } keys %not_run }, 'what is not run is what is said to be');
 
 sub run
@@ -109,8 +110,16 @@ sub run
 	my %named = map { $_ => 1 } $sql =~ /atproto\.subscribe\('(\w+)'/g;
 	my $error = '';
 
-	$sql =~ s/$_->[0]/$_->[1]/g foreach @stand_in;
-	$sql = "$before{$_}\n$sql" foreach grep { index($block->{name}, $_) == 0 } keys %before;
+	foreach my $pair (@stand_in)
+	{
+		my ($name, $ours) = @$pair;
+		$used{$name} += $sql =~ s/$name/$ours/g || 0;
+	}
+	foreach my $beginning (grep { index($block->{name}, $_) == 0 } keys %before)
+	{
+		$sql = "$before{$beginning}\n$sql";
+		$used{$beginning}++;
+	}
 	# a page that subscribes by the same name once more shows another way to
 	$sql = "DELETE FROM atproto.subscription WHERE name = '$_';\n$sql" foreach sort keys %named;
 	IPC::Run::run([ 'psql', '-XAt', (map { ('-v', "$_=$variables{$_}") } sort keys %variables), '-d', $node->connstr($database{ $block->{page} }) ],
