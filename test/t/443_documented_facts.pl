@@ -116,5 +116,17 @@ my ($explain, $condition) = $page{types} =~ /^(EXPLAIN [^\n]*)\n\s*(Index Cond[^
 my ($table) = $page{types} =~ /^```sql\n(CREATE TABLE post \(.*?\);)/ms;
 like(query("$table SET enable_seqscan = off; SET enable_bitmapscan = off; $explain"), qr/\Q$condition\E/, 'types.md: the plan of <@');
 
+# "with the first index below"
+my $started = page_text('doc/getting-started.md');
+my %index;
+@index{qw(first second third)} = $started =~ /^(CREATE INDEX ON [^;]*;)/mg;
+while ($started =~ /^-- [^\n]*with the (\w+) index below[^\n]*\n(SELECT .*?;)/msg)
+{
+	my ($which, $select) = ($1, $2);
+	my $made = $index{$which} =~ s/CREATE INDEX ON/CREATE INDEX the_index ON/r;
+
+	like(query("BEGIN; $made SET LOCAL enable_seqscan = off; SET LOCAL enable_indexscan = on; EXPLAIN (COSTS OFF) $select ROLLBACK;"), qr/the_index/, "getting-started.md: the $which index is used");
+}
+
 $node->stop;
 done_testing();
