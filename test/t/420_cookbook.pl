@@ -207,5 +207,18 @@ my $counts = "SELECT aturi_did(u), aturi_rkey(u), count(*) FROM (SELECT atproto.
 is(query("SELECT count(*) FROM (($likes EXCEPT ALL $counts) UNION ALL ($counts EXCEPT ALL $likes)) d"), '0', 'and the numbers are those of the likes that are left');
 
 is(join(', ', sort keys %recipes), '', 'every recipe is tested');
+
+# --- "the newest" is said in the same way on all pages ---
+
+my (@newest, @otherwise);
+foreach my $block (map { blocks($_, 'sql') } pages())
+{
+	foreach my $sql (grep { /\bORDER BY [^()]*\b(?:rkey|tid|created_at) DESC/ } split /;\n/, $block->{text})
+	{
+		push @{ $sql =~ /\brkey <= tid_ceil\(now\(\)\)(?!::)/ ? \@newest : \@otherwise }, "$block->{page}:$block->{line}";
+	}
+}
+cmp_ok(scalar @newest, '>', 10, 'many statements ask for the newest');
+is("@otherwise", '', 'none forgets the year 2100');
 $node->stop;
 done_testing();
