@@ -125,6 +125,8 @@ answers($above->{text}, $answers->{itself}, 'A thread: above a post that answers
 plan_is($above, 'A thread: above');
 answers($above->{text} =~ s/WHERE did = '[^']*' AND rkey = '[^']*'/WHERE did = '$did' AND rkey = '$rkey'/r, $answers->{above}, 'A thread: above an answer');
 
+wait_for(q{SELECT n_tup_upd > 10 FROM pg_stat_user_tables WHERE relname = 'post_likes'});
+is(query(q{SELECT n_tup_hot_upd > n_tup_upd / 2 FROM pg_stat_user_tables WHERE relname = 'post_likes'}), 't', 'A feed with like counts: numbers are changed in place');
 my $likes = 'SELECT did, rkey, likes FROM post_likes WHERE likes <> 0';
 answers($likes, $answers->{likes}, 'A feed with like counts: all numbers');
 

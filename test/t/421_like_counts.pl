@@ -108,5 +108,7 @@ query("SELECT * FROM atproto.load_car('$whose', pg_read_binary_file('$export'))"
 is(query("SELECT count(*) FROM atproto.record WHERE did = '$whose' AND collection = 'app.bsky.feed.like'"), $had, 'an export brings them back');
 are_those_of_the_stream('with an export');
 
+unlike(slurp_file($node->logfile), qr/deadlock detected/, 'no worker waits for one that waits for it');
+
 $node->stop;
 done_testing();
