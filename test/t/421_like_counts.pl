@@ -108,6 +108,30 @@ query("SELECT * FROM atproto.load_car('$whose', pg_read_binary_file('$export'))"
 is(query("SELECT count(*) FROM atproto.record WHERE did = '$whose' AND collection = 'app.bsky.feed.like'"), $had, 'an export brings them back');
 are_those_of_the_stream('with an export');
 
+# --- two that change the same numbers in another order, as workers do ---
+
+sub liked
+{
+	my ($who, $post) = @_;
+	return "INSERT INTO atproto.record (did, collection, rkey, cid, rev, value) VALUES ('did:web:$who.example', 'app.bsky.feed.like', '$post', cidlink_of(''), '3jwdwj2ctlk26',
+		'{\"subject\": {\"uri\": \"at://did:web:author.example/app.bsky.feed.post/$post\"}}')";
+}
+
+sub unliked
+{
+	my ($who, $post) = @_;
+	return "DELETE FROM atproto.record WHERE did = 'did:web:$who.example' AND rkey = '$post'";
+}
+
+query(join '; ', liked('a', 'y'), liked('b', 'x'));
+my ($one, $other) = map { $node->background_psql('postgres') } 1, 2;
+$one->query_safe('BEGIN; ' . liked('a', 'x'));
+$other->query_until(qr/begun/, join(";\n", '\echo begun' . "\nBEGIN", liked('b', 'y'), unliked('b', 'x'), 'COMMIT', ''));
+wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%did:web:b.example%'");
+$one->query_safe(unliked('a', 'y') . '; COMMIT');
+$other->query_safe('SELECT 1');
+$_->quit foreach $one, $other;
+exact('in another order');
 unlike(slurp_file($node->logfile), qr/deadlock detected/, 'no worker waits for one that waits for it');
 
 $node->stop;
