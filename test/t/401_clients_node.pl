@@ -34,4 +34,10 @@ program($_, $dir) foreach 'schema.prisma', 'prisma.config.mjs';
 }
 finds('with_prisma.mjs', [ 'node', program('with_prisma.mjs', $dir) ]);
 
+# What the page says of arrays.
+$ENV{DATABASE_URL} = client_url('app');
+append_to_file("$dir/array.mjs", q{import pg from 'pg'; const c = new pg.Client({ connectionString: process.env.DATABASE_URL }); await c.connect();
+console.log(typeof (await c.query("SELECT '{did:web:a.b}'::did[] AS d")).rows[0].d); await c.end();});
+is((run_command([ 'node', "$dir/array.mjs" ]))[0], 'string', 'node-postgres: did[] is one string');
+
 done_testing();
