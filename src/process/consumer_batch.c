@@ -153,6 +153,41 @@ note_pace(Consumer *c)
 		atp_consumer_note(c, ATP_LOGGED_CAUGHT_UP, NULL);
 }
 
+/* From the oldest event on that the server has: gaps are read again that begin after this one. */
+static void
+note_oldest(Consumer *c)
+{
+	if (!c->gaps.open || c->handed != 0 || c->batch->nevents == 0)
+		return;
+	atp_begin("looking for gaps that are read again");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	{
+		atp_gap_begins(c->name, c->sub->ep->scope, c->batch->events[0].seq);
+		c->gaps = atp_gap_watch(c->name, c->sub->ep->scope, 0);
+	}
+	atp_commit();
+}
+
+bool
+atp_consumer_gap_is_over(const Consumer *c)
+{
+	return c->gaps.next >= 0 && c->cursor >= c->gaps.next;
+}
+
+void
+atp_consumer_close_gap(Consumer *c)
+{
+	c->gaps.next = -1;
+	atp_begin("closing gaps");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	{
+		atp_gap_close(c->name);
+		c->gaps = atp_gap_watch(c->name, c->sub->ep->scope, c->cursor);
+	}
+	atp_commit();
+	atp_consumer_report(c);
+}
+
 static void
 hand_batch(Consumer *c, bool broken)
 {
@@ -162,6 +197,7 @@ hand_batch(Consumer *c, bool broken)
 		begin_shards(c, Min(batch->events[0].seq, c->position.last) - 1);
 	atp_status_skips(batch->skips);
 	note_pace(c);
+	note_oldest(c);
 	if (batch->nevents > 0 || broken)
 	{
 		atp_shards_hand(c->shards, batch, c->handed, c->position.last, broken);
@@ -221,11 +257,13 @@ apply_batch(Consumer *c)
 	AtpTime		begun = atp_now();
 	int64		cached = batch->skips[ATP_SKIP_OLD];
 	const char *reason;
-	AtpApplied	result = atp_apply(c->sub, c->source->sink, c->statements, batch, &progress.base, &reason);
+	AtpApplied	result;
 
+	note_oldest(c);
+	result = atp_apply(c->sub, c->source->sink, c->statements, batch, &progress.base, &reason);
 	c->applied_at = atp_now();
 	c->applied_in = c->applied_at - begun;
-	c->cursor = progress.position;
+	c->cursor = c->handed = progress.position;
 	obey(c, result, reason);
 	atp_status_batch(batch->skips);
 	note_pace(c);

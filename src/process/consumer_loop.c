@@ -145,6 +145,8 @@ atp_consumer_loop(Consumer *c)
 		}
 		if (c->shards != NULL)
 			atp_consumer_collect(c);
+		if (atp_consumer_gap_is_over(c))
+			atp_consumer_close_gap(c);
 		if (c->reshard_at >= 0 && c->position.last >= c->reshard_at)
 		{
 			atp_consumer_settle(c);

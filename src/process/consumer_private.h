@@ -14,6 +14,7 @@
 
 #include "clock.h"
 #include "compat.h"
+#include "config/gap.h"
 #include "config/subscription.h"
 #include "net/connection.h"
 #include "net/unzstd.h"
@@ -76,6 +77,8 @@ typedef struct Consumer
 	int64		handed;			/* given to the workers; the cursor without them */
 	int64		cursor;			/* committed; -1: none */
 	int			layout;			/* of the cursor: see AtpCursor */
+
+	AtpGapWatch gaps;
 
 	/*
 	 * The number of workers has been changed, and their cursors differ, so it
@@ -208,6 +211,10 @@ extern void atp_consumer_purge(Consumer *c);
 extern long atp_consumer_purge_look_due(const Consumer *c);
 extern void atp_consumer_purge_look(Consumer *c);
 extern void atp_consumer_release(Consumer *c);
+
+/* Events of a gap have been read again, to its end. */
+extern bool atp_consumer_gap_is_over(const Consumer *c);
+extern void atp_consumer_close_gap(Consumer *c);
 
 /* Milliseconds until held events are to be looked at; -1: they are not. */
 extern long atp_consumer_release_due(const Consumer *c);

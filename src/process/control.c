@@ -11,6 +11,7 @@
 #include "access/xact.h"
 #include "config/claim.h"
 #include "config/extension.h"
+#include "config/gap.h"
 #include "config/spi.h"
 #include "config/subscription.h"
 #include "config/subscription_check.h"
@@ -33,6 +34,7 @@ PG_FUNCTION_INFO_V1(atp_unsubscribe);
 PG_FUNCTION_INFO_V1(atp_pause);
 PG_FUNCTION_INFO_V1(atp_resume);
 PG_FUNCTION_INFO_V1(atp_set_cursor);
+PG_FUNCTION_INFO_V1(atp_close_gap);
 
 static void
 no_such_subscription(text *name)
@@ -264,6 +266,7 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 	/* no consumer moves it until this is committed */
 	atp_run("SELECT FROM atproto.cursor WHERE subscription = $1 ORDER BY shard FOR NO KEY UPDATE",
 			ATP_ARGS(name));
+	atp_gap_cursor_set(TextDatumGetCString(name.value), seq.isnull ? -1 : DatumGetInt64(seq.value));
 	/* what is jumped over is a gap like any other */
 	atp_run("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason)"
 			" SELECT subscription, endpoint, min(seq), $2 + 1, 'set_cursor'"
@@ -278,6 +281,26 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 	atp_run("UPDATE atproto.cursor c SET seq = $2, updated_at = now() FROM atproto.subscription s"
 			" WHERE s.name = $1 AND c.subscription = $1 AND c.endpoint = s.endpoint",
 			ATP_ARGS(name, seq));
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/* SQL: atproto.close_gap(id, how) */
+Datum
+atp_close_gap(PG_FUNCTION_ARGS)
+{
+	AtpArg		id = ATP_FUNCTION_ARG(0, INT8OID);
+
+	if (id.isnull)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("id must not be null")));
+	SPI_connect();
+	if (atp_run("UPDATE atproto.gap SET closed_at = now(), closed_how = COALESCE(left($2, 1000), 'by ' || session_user)"
+				" WHERE id = $1 AND closed_at IS NULL", ATP_ARGS(id, ATP_FUNCTION_ARG(1, TEXTOID))) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("there is no open gap with id " INT64_FORMAT, DatumGetInt64(id.value)),
+				 errhint("\"atproto.gap\" has them.")));
 	SPI_finish();
 	PG_RETURN_VOID();
 }

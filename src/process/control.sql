@@ -47,6 +47,9 @@ COMMENT ON FUNCTION atproto.resume(text) IS 'connect again after atproto.pause()
 CREATE FUNCTION atproto.set_cursor(name text, seq bigint) RETURNS void
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_set_cursor';
 COMMENT ON FUNCTION atproto.set_cursor(text, bigint) IS 'continue after event seq of the present URL; NULL: from now on, 0: from the oldest event';
+CREATE FUNCTION atproto.close_gap(id bigint, how text DEFAULT NULL) RETURNS void
+    LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_close_gap';
+COMMENT ON FUNCTION atproto.close_gap(bigint, text) IS 'say that what a gap left out is there now, and how it came; the row stays, with the time';
 CREATE FUNCTION atproto.stream_status(
     OUT name text, OUT pid integer, OUT state text, OUT connected_at timestamptz,
     OUT received bigint, OUT bytes bigint, OUT batches bigint, OUT reconnects bigint,
@@ -60,7 +63,7 @@ COMMENT ON FUNCTION atproto.stream_status() IS 'live state of this database''s c
 REVOKE ALL ON FUNCTION
     atproto.subscribe(text, text, bigint, name, text[], @extschema@.did[], text[], boolean, text, boolean, boolean, text, text, jsonb, integer, text, text, text, text, boolean, text, boolean, boolean, text, text, text, text),
     atproto.unsubscribe(text), atproto.pause(text), atproto.resume(text), atproto.set_cursor(text, bigint),
-    atproto.stream_status()
+    atproto.close_gap(bigint, text), atproto.stream_status()
     FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION atproto.stream_status() TO pg_monitor;
 
@@ -220,7 +223,10 @@ CREATE VIEW atproto.subscription_log WITH (security_barrier) AS
             UNION ALL
             SELECT subscription, detected_at, detected_at, 1, 'gap', after_seq,
                 reason || COALESCE(', up to ' || before_seq, '')
-            FROM atproto.gap) l
+            FROM atproto.gap
+            UNION ALL
+            SELECT subscription, closed_at, closed_at, 1, 'gap closed', after_seq, closed_how
+            FROM atproto.gap WHERE closed_at IS NOT NULL) l
         JOIN atproto.subscription s ON s.name = l.subscription
     -- as atproto.stat_subscription
     WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE');
@@ -229,7 +235,7 @@ COMMENT ON COLUMN atproto.subscription_log.subscription IS 'the subscription';
 COMMENT ON COLUMN atproto.subscription_log.at IS 'when it happened';
 COMMENT ON COLUMN atproto.subscription_log.last_at IS 'when it happened the last time';
 COMMENT ON COLUMN atproto.subscription_log.times IS 'how often, from at to last_at';
-COMMENT ON COLUMN atproto.subscription_log.event IS 'as in atproto.subscription_event; gap: events were missed';
+COMMENT ON COLUMN atproto.subscription_log.event IS 'as in atproto.subscription_event; gap: events were missed; gap closed: they are there';
 COMMENT ON COLUMN atproto.subscription_log.seq IS 'last event processed by then; NULL: none';
 COMMENT ON COLUMN atproto.subscription_log.detail IS 'why, or with whom; of the last time';
 GRANT SELECT ON atproto.subscription_log TO pg_monitor;

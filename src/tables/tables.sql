@@ -56,12 +56,18 @@ CREATE TABLE atproto.gap (
     after_seq bigint NOT NULL,
     before_seq bigint,
     reason text NOT NULL,
-    detected_at timestamptz NOT NULL DEFAULT now()
+    detected_at timestamptz NOT NULL DEFAULT now(),
+    again_since timestamptz,
+    closed_at timestamptz,
+    closed_how text
 );
 COMMENT ON TABLE atproto.gap IS 'stretches of a stream that were missed';
 COMMENT ON COLUMN atproto.gap.after_seq IS 'last event processed before the gap';
 COMMENT ON COLUMN atproto.gap.before_seq IS 'first event that was, or would be, received after it; NULL: unknown';
 COMMENT ON COLUMN atproto.gap.reason IS 'OutdatedCursor: the server no longer had what follows after_seq; set_cursor: the operator jumped ahead';
+COMMENT ON COLUMN atproto.gap.again_since IS 'since when its events are read again, none left out; NULL: they are not';
+COMMENT ON COLUMN atproto.gap.closed_at IS 'when it was closed: by itself, its events having been read again, or by atproto.close_gap(); NULL: it is open';
+COMMENT ON COLUMN atproto.gap.closed_how IS 'read again, or what atproto.close_gap() was told';
 COMMENT ON COLUMN atproto.gap.id IS 'a number of its own';
 COMMENT ON COLUMN atproto.gap.subscription IS 'whose stream it was';
 COMMENT ON COLUMN atproto.gap.endpoint IS 'stream, as in atproto.cursor';

@@ -1,0 +1,34 @@
+/*
+ * gap.h
+ *		Gaps of a stream (atproto.gap) whose events are read again.
+ *
+ * A cursor moves over one event after the other, but where somebody sets it and where
+ * a gap is noted.  So a gap is closed when the cursor was set before its begin, and has come to its end since,
+ * and none was noted there meanwhile.
+ */
+#ifndef ATP_GAP_H
+#define ATP_GAP_H
+
+#include "postgres.h"
+
+/* With SPI, as whoever may write the table; the cursors' rows are locked.  Its cursor is about to be set: to seq, -1: to NULL. */
+extern void atp_gap_cursor_set(const char *name, int64 seq);
+
+/* The following as the table's owner, in a transaction. */
+
+typedef struct AtpGapWatch
+{
+	bool		open;			/* there are gaps of this stream */
+	int64		next;			/* where the first that is read again will end; -1: none */
+} AtpGapWatch;
+
+/* What a consumer whose cursor is here has to look for. */
+extern AtpGapWatch atp_gap_watch(const char *name, const char *endpoint, int64 cursor);
+
+/* From the oldest event that the server has: it was this one. */
+extern void atp_gap_begins(const char *name, const char *endpoint, int64 first);
+
+/* Close those that have been read again. */
+extern void atp_gap_close(const char *name);
+
+#endif							/* ATP_GAP_H */

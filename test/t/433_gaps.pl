@@ -1,0 +1,117 @@
+# 433_gaps.pl
+#		A gap whose events are read again closes by itself, one that is not stays open
+#		(E-44); an operator can close one, and its row stays.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $pds  = capture('pds.frames.gz');
+my $node = make_node('gaps', conf => 'max_worker_processes = 20');
+my $gaps = q{SELECT string_agg(format('%s-%s %s', after_seq, before_seq, COALESCE(closed_how, 'open')), ', ' ORDER BY after_seq, id) FROM atproto.gap};
+
+# Sets the cursor, once or several times, and follows the stream to its end.
+sub set_cursor
+{
+	my (@seqs) = @_;
+	query(q{SELECT atproto.pause('s')});
+	wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+	query("SELECT atproto.set_cursor('s', $_)") foreach @seqs;
+	query(q{SELECT atproto.resume('s')});
+	wait_for_seq($node, 's', $PDS_LAST);
+	return;
+}
+
+# A subscription with a gap from 100 to 1001, by its operator.
+sub with_gap
+{
+	my ($server, $workers) = @_;
+	start_over('gap');
+	query(subscribe_sql('s', $server, cursor => 1, workers => $workers));
+	wait_for_seq($node, 's', $PDS_LAST);
+	set_cursor(100, 1000);
+	is(query($gaps), '100-1001 open', "$workers: what is jumped over is a gap");
+	return;
+}
+
+my $server = AtprotoTest::Server->start($pds);
+foreach my $workers (1, 3)
+{
+	with_gap($server, $workers);
+	set_cursor(500);
+	is(query($gaps), '100-1001 open', "$workers: a part of it is not enough");
+	set_cursor(100);
+	wait_for(q{SELECT closed_at IS NOT NULL FROM atproto.gap});
+	is(query($gaps), '100-1001 read again', "$workers: all of it is");
+	is(query(q{SELECT string_agg(event, ', ' ORDER BY at) FROM atproto.subscription_log WHERE event LIKE 'gap%'}), 'gap, gap closed', "$workers: the log has both");
+
+	with_gap($server, $workers);
+	query(q{SELECT atproto.refill('s')});
+	wait_for(q{SELECT closed_at IS NOT NULL FROM atproto.gap});
+	is(query($gaps), '100-1001 read again', "$workers: from the oldest event on, which is before it");
+
+	# The cursor is set once more before it has come to the gap's end, and jumps over what is left.
+	with_gap($server, $workers);
+	set_cursor(50, 1200);
+	is(query($gaps), '50-1201 open, 100-1001 open', "$workers: who jumps over it again leaves it open");
+	set_cursor(1);
+	wait_for(q{SELECT count(*) = 2 FROM atproto.gap WHERE closed_at IS NOT NULL});
+	is(query($gaps), '50-1201 read again, 100-1001 read again', "$workers: both are read again");
+
+	# The server has not all of it any more.
+	with_gap($server, $workers);
+	query(q{SELECT atproto.pause('s')});
+	wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+	$server->restart('--oldest', 300);
+	query(q{SELECT atproto.set_cursor('s', 0); SELECT atproto.resume('s')});
+	wait_for_seq($node, 's', $PDS_LAST);
+	is(query($gaps), '100-1001 open', "$workers: the oldest event is in it");
+	set_cursor(50);
+	is(query($gaps), '50-300 open, 100-1001 open', "$workers: a part of it is gone");
+	$server->restart;
+}
+
+# --- a session has it locked when it could be closed ---
+
+with_gap($server, 1);
+query(q{SELECT atproto.pause('s')});
+wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+query(q{SELECT atproto.set_cursor('s', 100)});
+my $session = $node->background_psql('postgres');
+$session->query_safe('BEGIN; SELECT FROM atproto.gap FOR UPDATE');
+query(q{SELECT atproto.resume('s')});
+wait_for_seq($node, 's', $PDS_LAST);
+query(q{SELECT atproto.pause('s')});
+wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+is(query($gaps), '100-1001 open', 'nobody waits for who has locked a gap');
+$session->query_safe('COMMIT');
+$session->quit;
+query(qq{SELECT atproto.set_cursor('s', $PDS_LAST)});
+is(query($gaps), '100-1001 read again', 'it is closed when the cursor is set the next time');
+with_gap($server, 1);
+
+# --- by hand ---
+
+query(q{CREATE ROLE other LOGIN; GRANT USAGE ON SCHEMA atproto TO other});
+my $close = sub { my (undef, undef, $err) = $node->psql('postgres', $_[0]); return $err };
+like($close->('SET ROLE other; SELECT atproto.close_gap(1)'), qr/permission denied/, 'not by everybody');
+query(q{GRANT EXECUTE ON FUNCTION atproto.close_gap TO other; GRANT SELECT, UPDATE ON atproto.gap TO other; GRANT SELECT ON atproto.subscription TO other});
+my $id = query('SELECT min(id) FROM atproto.gap');
+like($close->("SET ROLE other; SELECT atproto.close_gap($id)"), qr/there is no open gap with id $id/, 'nor of a subscription of others');
+like($close->('SELECT atproto.close_gap(0)'), qr/there is no open gap with id 0\nHINT/, 'one that is not there');
+like($close->('SELECT atproto.close_gap(NULL)'), qr/id must not be null/, 'null');
+is($close->("SELECT atproto.close_gap($id, 'all repositories were fetched')"), '', 'an operator closes it');
+is(query("SELECT closed_how, closed_at <= now() FROM atproto.gap WHERE id = $id"), 'all repositories were fetched|t', 'and says how');
+like($close->("SELECT atproto.close_gap($id)"), qr/there is no open gap/, 'once');
+$id = query('SELECT max(id) FROM atproto.gap');
+is($close->("SELECT atproto.close_gap($id)"), '', 'or does not say how');
+is(query("SELECT closed_how = 'by ' || session_user FROM atproto.gap WHERE id = $id"), 't', 'then it is known who it was');
+
+$node->stop;
+done_testing();
