@@ -95,6 +95,8 @@ $session->quit;
 query(qq{SELECT atproto.set_cursor('s', $PDS_LAST)});
 is(query($gaps), '100-1001 read again', 'it is closed when the cursor is set the next time');
 with_gap($server, 1);
+set_cursor(100, 1000);
+is(query($gaps), '100-1001 open, 100-1001 open', 'missed twice');
 
 # --- by hand ---
 
