@@ -14,7 +14,6 @@
 
 #include "clock.h"
 #include "compat.h"
-#include "config/gap.h"
 #include "config/subscription.h"
 #include "net/connection.h"
 #include "net/unzstd.h"
@@ -25,6 +24,7 @@
 #include "source.h"
 #include "stream/batch.h"
 #include "stream/decode.h"
+#include "tables/gap.h"
 #include "tables/release.h"
 #include "tables/statements.h"
 

@@ -4,9 +4,9 @@
  */
 #include "postgres.h"
 
-#include "config/gap.h"
 #include "config/spi.h"
 #include "identity/identity.h"
+#include "tables/gap.h"
 
 /* Who has a gap locked keeps it open, and nobody waits for him. */
 static void
