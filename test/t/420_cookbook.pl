@@ -10,7 +10,9 @@ use FindBin;
 use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
+use AtprotoTest::Clients;
 use AtprotoTest::Pages;
+use File::Copy;
 use IPC::Run;
 use JSON::PP;
 use PostgreSQL::Test::Utils;
@@ -151,20 +153,19 @@ is_deeply([ sort { $a->[0] cmp $b->[0] } @$csv ], [ map { [ map { $_ // '' } @$_
 SKIP:
 {
 	my ($script) = page_text($page) =~ /^```js\n(.*?)^```/ms;
+	my $where = npm_directory();
 	my $duckdb = sub {
 		my ($text) = @_;
 		my ($out, $err) = ('', '');
-		# modules are looked for from the script's directory on, so the one that has them stands there
-		symlink $ENV{ATPROTO_NODE_MODULES}, "$files/node_modules" if $ENV{ATPROTO_NODE_MODULES} && !-e "$files/node_modules";
-		open my $f, '>', "$files/parquet.mjs" or BAIL_OUT("no script: $!");
-		print $f $text;
-		close $f;
-		IPC::Run::run([ 'node', 'parquet.mjs' ], init => sub { chdir $files }, '>', \$out, '2>', \$err) or BAIL_OUT("DuckDB: $err");
+
+		unlink "$where/parquet.mjs";
+		append_to_file("$where/parquet.mjs", $text);
+		IPC::Run::run([ 'node', 'parquet.mjs' ], init => sub { chdir $where }, '>', \$out, '2>', \$err) or BAIL_OUT("DuckDB: $err");
 		return $out;
 	};
 
-	skip 'there is no node', 1 unless IPC::Run::run([ 'sh', '-c', 'command -v node' ], '>', \my $node_js);
-	skip 'DuckDB is not installed (ATPROTO_NODE_MODULES)', 1 unless $ENV{ATPROTO_NODE_MODULES} && -d "$ENV{ATPROTO_NODE_MODULES}/\@duckdb";
+	skip 'test/clients/node_modules has no DuckDB (npm install in test/clients)', 1 unless defined $where && -d "$where/../node_modules/\@duckdb";
+	copy("$files/posts.csv", $where) or BAIL_OUT("no copy: $!");
 	$duckdb->($script);
 	my $rows = $duckdb->(<<'JS');
 import { DuckDBInstance } from '@duckdb/node-api';
