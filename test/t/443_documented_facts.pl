@@ -105,6 +105,34 @@ names_each('consumer', q{SELECT unnest(proargnames) FROM pg_proc WHERE oid = 'at
 names_each('operations', q{SELECT attname FROM pg_attribute WHERE attrelid = 'atproto.stat_subscription'::regclass AND attnum > 0 AND attname NOT IN (} .
 	  q{'verified', 'bad_signatures', 'breaks', 'mismatches', 'forked', 'old')});    # they are of skips
 
+# What the sources name, in their tables of names.
+sub source
+{
+	my ($file) = @_;
+	return slurp_file(root() . "/src/$file");
+}
+
+my $all = join '', map { page_text($_) } grep { m{^doc/} && !m{/reference} } pages();
+foreach my $of ([ 'reasons to drop a connection', source('net/drop.c') =~ /\[ATP_DROP_(?!NONE)\w+\] = "([^"]+)"/g ], [ 'things that are counted in skips', source('stream/batch.c') =~ /\[ATP_SKIP_\w+\] = "([^"]+)"/g ])
+{
+	my ($what, @names) = @$of;
+
+	cmp_ok(scalar @names, '>', 5, "there are $what");
+	is(join(' ', grep { $all !~ /`\Q$_\E`/ } @names), '', "the pages have all $what");
+}
+
+# Whose fault an error is, by its class.
+my %class;
+my @classes = source('tables/fault.c') =~ /\{"(\w\w)", ATP_FAULT_(\w+)\}/g;
+while (my ($name, $fault) = splice @classes, 0, 2) { push @{ $class{$fault} }, $name; }
+foreach my $of ([ PASSING => 'the moment, or this machine' ], [ SETUP => 'the schema, privileges, the plan' ])
+{
+	my ($fault, $words) = @$of;
+	my ($said) = $page{consumer} =~ /^\| ([^|]*) \| \Q$words\E \|/m;
+
+	is(join(' ', sort(($said // '') =~ /\b([0-9A-Z]{2})\b/g)), join(' ', sort @{ $class{$fault} }), "consumer.md: classes of errors that are the fault of $words");
+}
+
 # --- what is said to be printed ---
 
 my ($columns) = $page{lexicons} =~ /^```\n( uri aturi,.*?)^```/ms;
