@@ -29,7 +29,7 @@ WITH RECURSIVE thread AS (
     FROM thread, atproto.backlinks(thread.uri, 'app.bsky.feed.post:reply.parent.uri', 20) l
     WHERE depth < 6
 )
-SELECT '@' || handle AS author, repeat('  ', depth) || left(value->>'text', 60) AS text
+SELECT coalesce('@' || handle, did::text) AS author, repeat('  ', depth) || left(value->>'text', 60) AS text
 FROM thread
 JOIN atproto.record ON (did, collection, rkey) = (aturi_did(uri), aturi_collection(uri), aturi_rkey(uri))
 JOIN atproto.repo USING (did)
