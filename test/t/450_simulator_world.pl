@@ -20,7 +20,7 @@ use Test::More;
 my $last   = 6000;
 my $people = 120;
 
-# Everything that a stream can tell, but accounts that are deleted: what names their posts would be more to check.
+# Everything that a stream can tell, but accounts that go and come: they have a network of their own below.
 my $directory = PostgreSQL::Test::Utils::tempdir('directory');
 my @world     = ('--social', '--events', $last, '--accounts', $people, '--batches', 3);
 my $mix       = 'post=40,delete=6,list=2,listitem=4,threadgate=2,profile=1,update=1,account=0,sync=0';
@@ -70,20 +70,36 @@ cmp_ok(query("SELECT max(n) / avg(n) FROM (SELECT count(*) AS n FROM w.record WH
 
 # --- references: made before, with this CID, and not deleted then ---
 
-query(q{
-	CREATE VIEW op AS SELECT seq, action, aturi(did, collection, rkey)::text AS uri, did, collection, cid, value FROM w.record_event;
-	CREATE TABLE made AS SELECT uri, seq, cid::text AS cid, value FROM op WHERE action = 'create' AND collection = 'app.bsky.feed.post';
-	CREATE UNIQUE INDEX ON made (uri);
-	CREATE TABLE gone AS SELECT uri, seq FROM op WHERE action = 'delete';
-	CREATE TABLE ref AS
-		SELECT op.seq, op.uri, op.did, what, r->>'uri' AS target, r->>'cid' AS cid FROM op,
-			LATERAL (VALUES ('subject', value->'subject'), ('parent', value->'reply'->'parent'), ('root', value->'reply'->'root'),
-				('quote', coalesce(value->'embed'->'record'->'record', value->'embed'->'record'))) x (what, r)
-		WHERE action <> 'delete' AND jsonb_typeof(r) = 'object' AND r ? 'uri'});
-is(query("SELECT string_agg(DISTINCT what, ' ' ORDER BY what) FROM ref"), 'parent quote root subject', 'records name others');
-is(query("SELECT count(*) FROM ref WHERE NOT EXISTS (SELECT FROM made WHERE made.uri = ref.target AND made.cid = ref.cid AND made.seq <= ref.seq)"), '0',
-	'each names a post that was made before, and its CID');
-is(query("SELECT count(*) FROM ref JOIN gone ON gone.uri = target WHERE gone.seq < ref.seq AND what <> 'root'"), '0', 'and that is not deleted');
+# In the schema of a subscription that keeps the operations: op, made (posts), gone, and ref, what names a post.
+sub references_are_right
+{
+	my ($schema) = @_;
+
+	query("SET search_path = $schema, public;" . q{
+		CREATE VIEW op AS SELECT seq, action, aturi(did, collection, rkey)::text AS uri, did, collection, cid, value FROM record_event;
+		CREATE TABLE made AS SELECT uri, seq, cid::text AS cid, value FROM op WHERE action = 'create' AND collection = 'app.bsky.feed.post';
+		CREATE UNIQUE INDEX ON made (uri);
+		CREATE TABLE gone AS SELECT uri, seq FROM op WHERE action = 'delete';
+		CREATE TABLE ref AS
+			SELECT op.seq, op.uri, op.did, what, r->>'uri' AS target, r->>'cid' AS cid FROM op,
+				LATERAL (VALUES ('subject', value->'subject'), ('parent', value->'reply'->'parent'), ('root', value->'reply'->'root'),
+					('quote', coalesce(value->'embed'->'record'->'record', value->'embed'->'record'))) x (what, r)
+			WHERE action <> 'delete' AND jsonb_typeof(r) = 'object' AND r ? 'uri'});
+	is(query("SELECT string_agg(DISTINCT what, ' ' ORDER BY what) FROM $schema.ref"), 'parent quote root subject', "$schema: records name others");
+	is(query("SELECT count(*) FROM $schema.ref WHERE NOT EXISTS (SELECT FROM $schema.made WHERE made.uri = ref.target AND made.cid = ref.cid AND made.seq <= ref.seq)"), '0',
+		"$schema: each names a post that was made before, and its CID");
+	is(query("SELECT count(*) FROM $schema.ref JOIN $schema.gone ON gone.uri = target WHERE gone.seq < ref.seq AND what <> 'root'"), '0', "$schema: and that is not deleted");
+	return;
+}
+
+my ($changing) = simulate('--social', '--events', $last, '--accounts', 60, '--mix', 'post=40,delete=6,account=3,sync=0');
+my $others     = AtprotoTest::Server->start($changing);
+query("CREATE SCHEMA g; " . subscribe_sql('g', $others, cursor => 0, target => "'g'", events => "'keep'"));
+wait_for_seq($node, 'g', $last);
+references_are_right('g');
+cmp_ok(query("SELECT count(*) FROM g.repo WHERE status = 'deleted'"), '>', 5, 'there, accounts were deleted');
+references_are_right('w');
+query("SELECT atproto.unsubscribe(name) FROM atproto.subscription; ALTER DATABASE postgres SET search_path = w, public");
 is(query("SELECT count(*) FROM made m JOIN made p ON p.uri = m.value->'reply'->'parent'->>'uri'
 	WHERE m.value->'reply'->'root' IS DISTINCT FROM coalesce(p.value->'reply'->'root', jsonb_build_object('uri', p.uri, 'cid', p.cid))"), '0',
 	'the root of a reply is that of its parent, or the parent, when that begins the thread');
