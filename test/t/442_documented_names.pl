@@ -22,8 +22,8 @@ my %others = map { $_ => 1 } (
 	# functions of PostgreSQL's C, of Perl's tests, of Citus
 	qw(ereport pgstat_report_activity ok done_testing),
 	qw(citus_set_coordinator_host citus_add_node undistribute_table recover_prepared_transactions citus_rebalance_start citus_split_shard_by_split_points),
-	# of asyncpg
-	qw(copy_records_to_table set_type_codec),
+	# of asyncpg, and a switch of node's
+	qw(copy_records_to_table set_type_codec max-semi-space-size),
 	# an option of postgres_fdw, extensions, functions inside PostgreSQL
 	qw(fetch_size pg_stat_statements pg_trgm heap_update pg_input_is_valid));
 # Variables that other programs read.
@@ -173,6 +173,7 @@ sub name_faults
 
 	push @faults, "nothing reads $1" if $span =~ /^((?:ATPROTO|DEMO|BENCH)_[A-Z_]+)(?:=|$)/ && $sources !~ /\b$1\b/;
 	push @faults, "nobody knows $1" if $span =~ /^([A-Za-z]+(?:_[A-Za-z]+)+)$/ && !$function{$1} && !$others{$1} && !$made{$1} && $sources !~ /\b$1\b/;
+	push @faults, "no program has --$1" if $span =~ /^--([a-z][a-z-]+)/ && !$others{$1} && $sources !~ /--\Q$1\E\b|"\Q$1\E"/;
 	if ($span =~ m{^((?:src|test|bench|demo|contrib|debian|doc|sql|expected|upgrade)/[\w./-]*\w)/?$} && $span !~ /(?<![A-Za-z])[A-Z]{2}|--X/)
 	{
 		my $path = $1;
@@ -194,7 +195,7 @@ is_deeply([ map { scalar sql_faults($_) } 'atproto.nothing', 'atproto.record.not
 	[ 1, 1, 1, 1, 2, 1, 1 ], 'false names in SQL are found');
 is_deeply([ map { scalar shell_faults($_) } 'make nothing', 'make -C test nothing', 'make -C nothing', 'NOTHING_AT_ALL=1 make', 'test/nothing', 'bench/run nothing', 'test/server/streamserver --nothing' ],
 	[ map { 1 } 1 .. 7 ], 'and in commands');
-is_deeply([ map { scalar name_faults($_) } 'ATPROTO_NOTHING', 'src/nothing.c', 'nothing_at_all' ], [ 2, 1, 1 ], 'and files and variables');
+is_deeply([ map { scalar name_faults($_) } 'ATPROTO_NOTHING', 'src/nothing.c', 'nothing_at_all', '--nothing-at-all' ], [ 2, 1, 1, 1 ], 'and files and variables');
 
 foreach my $page (pages())
 {
