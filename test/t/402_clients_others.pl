@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my ($jar, $gopath) = ('/usr/share/java/postgresql.jar', '/usr/share/gocode');
-my $java = -e $jar && works('java', '--list-modules');
+my $java = -e $jar && works('javac', '-version');
 my $go = -d "$gopath/src/github.com/jackc/pgx" && works('go', 'version');
 plan skip_all => "there is neither Java with $jar nor Go with pgx" if !$java && !$go;
 
@@ -22,7 +22,7 @@ client_server('others');
 
 SKIP:
 {
-	skip "there is no Java with $jar (libpostgresql-jdbc-java, default-jdk-headless)", 3 if !$java;
+	skip "there is no javac, or no $jar (libpostgresql-jdbc-java, default-jdk-headless)", 3 if !$java;
 	finds('JDBC', [ 'java', '-cp', $jar, program('Bookmarks.java') ]);
 }
 
