@@ -42,7 +42,7 @@ SELECT option, left(value, 40) AS value, fault(format('UPDATE atproto.subscripti
 -- Every column, with values of no sense: what is accepted or refused, no check and no NOT NULL of the table speaks.
 SELECT attname, value FROM pg_attribute,
 	unnest('{"", x, ALL, -1, 0, "2147483647", "9223372036854775807", "{}", "{x}", "{NULL}", "https://", NULL}'::text[]) v (value)
-WHERE attrelid = 'atproto.subscription'::regclass AND attnum > 0 AND NOT attisdropped AND attname <> 'created_at'
+WHERE attrelid = 'atproto.subscription'::regclass AND attnum > 0 AND NOT attisdropped
 	AND fault(format('UPDATE atproto.subscription SET %I = %L', attname, value)) ~ '(check|not-null) constraint'
 ORDER BY attname, value;
 

@@ -27,6 +27,7 @@ PG_FUNCTION_INFO_V1(atp_describe_server);
 PG_FUNCTION_INFO_V1(atp_host_status);
 
 #define POLL_MS		50
+#define URL_MAX		1000		/* bytes, as atproto.host_question has it */
 
 /* An answer that is not older than this is given once more. */
 #define FRESH		"interval '10 s'"
@@ -51,6 +52,8 @@ check_url(const char *url)
 	AtpHttpUrl	parts;
 	const char *fault = atp_http_url(url, &parts);
 
+	if (fault == NULL && strlen(url) > URL_MAX)
+		fault = "there is no room for so long a URL";
 	if (fault != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

@@ -78,6 +78,7 @@ is(scalar(() = $network->log(host => $silent)), 1, 'and was asked once');
 
 fails("not asked: $_", qr/22023: this host cannot be asked\nDETAIL/, "CALL atproto.describe_server('$_')")
   foreach 'http://a.example.com', 'https://127.0.0.1', 'https://[::1]', 'localhost', 'https://user@a.example.com', 'a.example.com:22', 'file:///etc/passwd', '', 'a b', 'x' x 5000;
+fails('one with too long a name', qr/22023: this host cannot be asked\nDETAIL:  .*so long a URL/, "CALL atproto.host_status('a.example.com', repeat('a.', 600) || 'b')");
 fails('an address in this network', qr/08006: the host did not answer/, "CALL atproto.describe_server('metadata.example.com')");
 fails('a null', qr/22004: hosts and timeout must not be null/, "CALL $_")
   foreach 'atproto.describe_server(NULL)', "atproto.describe_server('a.example.com', timeout => NULL)", "atproto.host_status('a.example.com', NULL)";
