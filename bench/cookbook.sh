@@ -40,7 +40,7 @@ recipe() { # NAME
 	case $1 in
 		time) blocks 'What the recipes need' | grep '^CREATE INDEX' ;;
 		likes) blocks 'A feed with like counts' ;;
-		words) blocks 'Words in texts' | sed '/;$/q' ;;
+		words) blocks 'Full-text search' | sed '/;$/q' ;;
 		received) sed -n 's/.*`\(CREATE INDEX[^`]*brin[^`]*\)`.*/\1;/p' "$PAGE" ;;
 		together) for name in time likes words received; do recipe "$name"; done ;;
 	esac

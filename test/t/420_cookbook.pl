@@ -92,7 +92,7 @@ my $url = $server->url;
 query(next_of('What the recipes need')->{text} =~ s{'wss://bsky\.network'}{'$url', cursor => 0}r);
 wait_for_seq($node, 'network', $last - 1001);
 query(next_of('A feed with like counts')->{text});
-query(next_of('Words in texts')->{text});
+query(next_of('Full-text search')->{text});
 $server->release;
 wait_for_seq($node, 'network', $last);
 is(query("SELECT string_agg(concat_ws(' ', path, message), E'\\n') FROM atproto.dead_letter"), '', 'no record is refused, whatever is in it');
@@ -107,7 +107,7 @@ my @asked = (
 	[ 'Notifications'           => 'notifications' ],
 	[ 'A feed with like counts' => 'popular' ],
 	[ 'Hashtags and languages'  => 'hashtags', 'languages' ],
-	[ 'Words in texts'          => 'words' ]);
+	[ 'Full-text search'          => 'words' ]);
 foreach (@asked)
 {
 	my ($heading, @names) = @$_;
@@ -208,7 +208,11 @@ my $old = "collection = 'app.bsky.feed.like' AND indexed_at < now() - interval '
 query("UPDATE atproto.record SET indexed_at = now() - interval '31 days' WHERE hashtext(rkey::text) % 2 = 0");
 my ($others, $going) = split /\|/, query("SELECT count(*) FILTER (WHERE NOT ($old)), count(*) FILTER (WHERE $old) FROM atproto.record");
 cmp_ok($going, '>', 100, 'some likes are old');
-query(next_of('Keep what is young')->{text});
+my ($brin) = page_text($page) =~ /`(CREATE INDEX [^`]*USING brin [^`]*)`/;
+my $retention = next_of('Retention')->{text};
+query($brin);
+like(query("SET enable_seqscan = off; SET enable_indexscan = off; EXPLAIN $retention"), qr/Bitmap Index Scan on record_indexed_at_idx/, 'Retention: the index on indexed_at is used');
+query($retention);
 is(query("SELECT count(*) FILTER (WHERE NOT ($old)), count(*) FILTER (WHERE $old) FROM atproto.record"), "$others|0", 'old likes are gone, and nothing else');
 is(query('SELECT count(*), (SELECT count(*) > 1000 FROM atproto.link) FROM atproto.link_problems()'), '0|t', 'and so are their links');
 my $counts = "SELECT aturi_did(u), aturi_rkey(u), count(*) FROM (SELECT atproto.record_field(value, '{subject,uri}', NULL::aturi) AS u FROM atproto.record WHERE collection = 'app.bsky.feed.like') l
