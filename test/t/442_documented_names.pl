@@ -109,7 +109,10 @@ sub shell_faults
 
 	$text =~ s/\\\n//g;
 	$text =~ s/(^|\s)#.*//mg;
-	foreach my $command (split /&&|\|\||[;|\n]|\$\(|\)/, $text)
+	# a command in another one is looked at by itself
+	my @commands;
+	push @commands, $1 while $text =~ s/[<\$]\(([^()]*)\)/x/;
+	foreach my $command (@commands, split /&&|\|\||[;|\n]/, $text)
 	{
 		my @words = grep { length } split /\s+/, $command =~ s/'[^']*'|"[^"]*"/x/gr;
 
@@ -207,7 +210,7 @@ foreach my $page (pages())
 	push @faults, sql_faults($_->{text} =~ s/--[^\n]*//gr, %made) foreach blocks($page, 'sql');
 	foreach my $span ($prose =~ /(?<!`)`([^`\n]+)`(?!`)/g)
 	{
-		push @faults, map { "`$span`: $_" } $span =~ /^(?:[A-Z_]+=\S+ )*(?:make|bench\/\w+|test\/\w+(?:\/[\w-]+)*|demo\/demo) \S/ ? shell_faults($span) : sql_faults($span, %made), name_faults($span, %made);
+		push @faults, map { "`$span`: $_" } $span =~ /^(?:[A-Z_]+=\S+ )*(?:make|bench\/\w+|test\/\w+(?:\/[\w-]+)*|demo\/demo) \S/ ? shell_faults($span) : $span =~ /\$\w+(?:->|$)/ ? () : sql_faults($span, %made), name_faults($span, %made);
 	}
 	foreach my $block (blocks($page, 'sh'))
 	{
