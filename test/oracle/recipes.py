@@ -143,6 +143,12 @@ class Network:
             uri = f"at://{PEOPLE[n]}/{POST}/"
             yield self.post(PEOPLE[n], one, reply={"root": {"uri": [uri + one, ROOT, ROOT][n]}, "parent": {"uri": uri + [one, two, two][n]}})
             yield self.post(PEOPLE[n], two, reply={"root": {"uri": ROOT}, "parent": {"uri": uri + [one, two, one][n]}})
+        # two answers with one key, each of which is answered, the second one first
+        one, *others = [self.ago(30 - n) for n in range(5)]
+        for n in range(2):
+            yield self.post(PEOPLE[20 + n], one, reply={"root": {"uri": ROOT}, "parent": {"uri": ROOT}})
+        for n, rkey in enumerate(others):
+            yield self.post(PEOPLE[22 + n], rkey, reply={"root": {"uri": ROOT}, "parent": {"uri": f"at://{PEOPLE[21 - n % 2]}/{POST}/{one}"}})
         yield self.put(ME, POST, ROOT.rsplit("/", 1)[1], text="the first", langs=["en"], reply={"root": {"uri": ROOT}, "parent": {"uri": ROOT}})
 
     def approve(self):
