@@ -127,6 +127,39 @@ wait_for("SELECT ($written) = " . @long);
 is(query(q{SELECT n_tup_upd, n_tup_hot_upd, pg_relation_size(relid) FROM pg_stat_user_tables WHERE relname = 'repo'}),
 	"$updates|$hot|8192", 'every new version stays on the page of the old one, where there is room when the dead are gone');
 tables_match($node, $capture, 'the tables are what the oracle says', modes => [ 'record', 'repo' ]);
+
+# --- while a transaction is open, nobody may take the dead away; when it has ended, there is room again ---
+
+$server->restart(map { ('--hold-at', $_) } @batches);
+start_over();
+my $reader = $node->background_psql('postgres');
+$reader->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT');
+query('SELECT pg_stat_reset()');
+query(subscribe_sql('s', $server, cursor => 0));
+my $pages  = "pg_relation_size(relid) / 8192 FROM pg_stat_user_tables WHERE relname = 'repo'";
+my $open   = 25;
+my @shares;
+foreach my $i (0 .. $#batches)
+{
+	my $batch = $batches[$i];
+	wait_for_seq($node, 's', $batch - 1);
+	if ($i == $open)
+	{
+		wait_for("SELECT ($written) = $batch - 1");
+		push @shares, query("SELECT n_tup_upd - n_tup_hot_upd, $pages");
+		$reader->query_safe('COMMIT');
+	}
+	$server->release;
+}
+wait_for_seq($node, 's', scalar @long);
+wait_for("SELECT ($written) = " . @long);
+push @shares, query("SELECT n_tup_upd - n_tup_hot_upd, $pages");
+my ($left, $large) = split /\|/, $shares[0];
+cmp_ok($left, '>', 2, 'versions leave their page while a transaction is open');
+cmp_ok($large, '>', 1, 'and the table grows');
+is($shares[1], $shares[0], 'neither does when it has ended');
+$reader->quit;
+
 # --- an index on what changes: its entries are no versions of each other, those of the key are ---
 
 my @names = 'a' .. 'z';
