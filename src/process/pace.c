@@ -21,6 +21,9 @@ atp_pace_note(AtpPace *pace, int64_t now, int64_t time, int64_t events)
 {
 	bool		was_behind = pace->behind;
 
+	/* the clock was put back: nothing can be measured from the samples of before */
+	if (now < pace->last.at)
+		pace->n = 0;
 	pace->last.at = now;
 	pace->last.events += events;
 	if (time != 0)

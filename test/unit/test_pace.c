@@ -75,5 +75,24 @@ main(void)
 	atp_pace_note(&pace, NOW + 30 * S, NOW - 3600 * S + 30 * S + 1, 1);
 	ok(atp_pace_left(&pace, NOW + 30 * S) < 0, "an end in a thousand years is none");
 	ok(atp_pace_rate(&pace, NOW - 30 * S) < 0, "nor does a clock that was put back");
+
+	/* a clock that is put back by half a minute, or an hour */
+	for (int back = 30; back <= 3600; back *= 120)
+	{
+		double		most = 0;
+
+		pace = follow(300, 11, 500);
+		for (int i = 0; i <= 3700; i++)
+		{
+			int64_t		now = NOW + (300 - back + i) * S;
+
+			atp_pace_note(&pace, now, NOW - 3600 * S + (int64_t) (300 + i) * 11 * S, 500);
+			if (atp_pace_rate(&pace, now) > most)
+				most = atp_pace_rate(&pace, now);
+			if (i == 10)
+				ok(near(atp_pace_rate(&pace, now), 500), "%d s back: the rate is known ten seconds later", back);
+		}
+		ok(near(most, 500), "%d s back: what came before the clock was put back is not counted with what came after it", back);
+	}
 	return done_testing();
 }
