@@ -2,7 +2,7 @@
 #		The SQL of make demo on a simulated network: the feed has the posts that there are, in the order in which they
 #		came, and their likes are those that one counts, through deletions, deleted accounts and what is written anew;
 #		what the screen shows is new posts and posts with many likes, without what a terminal obeys; the queries at the
-#		end answer.
+#		end answer, and those after the replay of a real server's stream.
 
 use strict;
 use warnings FATAL => 'all';
@@ -78,6 +78,17 @@ is(scalar @likes, 10, 'five posts are liked most');
 is_deeply([ @likes[ grep { $_ % 2 == 0 } 0 .. 9 ] ], [ @likes[ grep { $_ % 2 } 0 .. 9 ] ], 'what is kept is what is counted');
 cmp_ok(scalar(() = $thread =~ /^\@[a-z.-]+\| +\S/mg), '>', 2, 'the thread has answers');
 cmp_ok(scalar(() = $out =~ /^[A-Z]\w+ [A-Z]\w+\|\d+$/mg), '>', 1, 'people have names and followers');
+
+# --- the replay of a real server's stream ---
+
+my $replay = AtprotoTest::Server->start(capture('pds.frames.gz'));
+$node->safe_psql('postgres', 'CREATE SCHEMA replay; ' . subscribe_sql('replay', $replay, target => "'replay'", cursor => 0));
+wait_for_seq($node, 'replay', $PDS_LAST);
+($rc, $out, $errors) = $node->psql('postgres', "\\i $demo/replay.sql", on_error_stop => 1);
+is("$rc$errors", '0', 'the queries of the replay run');
+is_deeply([ $out =~ /^([tf])\|(\d+)\|(\d+)$/mg ], [ 't', split(/\|/, query('SELECT count(DISTINCT did), count(*) FROM replay.record')) ],
+	'all repositories are what their accounts have signed');
+is(query("SELECT count(*) FROM atproto.subscription WHERE name = 'replay'"), '0', 'the replay ends');
 
 $node->stop;
 done_testing();
