@@ -815,3 +815,14 @@ fault("validate-first", "tables/validate.c", "			return filter->how;\n", "			if 
 fault("validate-rows", "tables/validate.c", "	event->first_row = to;\n", "", V)
 fault("validate-again", "tables/again.c", "	if (again->sub->settings.nvalidate > 0 && (a.sink->uses & ATP_USE_REPOS))\n", "	if (again->sub->settings.nvalidate < 0)\n", V)
 fault("validate-export", "tables/merge.c", "if (!atp_validate_row(&m->sub->settings, row))", "if (row->fault != NULL)", V)
+
+# --- operators ---
+
+fault("option-word", "config/option.c", "atp_word_number(with_words[i].words, value) < 0)", "atp_word_number(with_words[i].words, value) < -1)", "sql/option")
+fault("option-number", "config/option.c", "if (number < least || ", "if (number < least - 1 || ", "sql/option")
+fault("header-value", "config/header.c", "if (*value < ' ' || ", "if (*value == '\\t' || ", "sql/option")
+fault("pace-window", "process/pace.c", "		if (now - sample->at > ATP_PACE_WINDOW)\n			break;\n", "", "unit/test_pace")
+fault("pace-live", "process/pace.c", "* SECOND <= ATP_PACE_LIVE)", "* SECOND <= ATP_PACE_BEHIND)", "unit/test_pace")
+fault("log-kept", "process/subscription_log.c", "atp_int8_arg(line->number - ROWS_MAX)", "atp_int8_arg(line->number - ROWS_MAX - 1)", "t/432_log")
+fault("log-counts", "process/subscription_log.c", "SET times = times + $3", "SET times = $3", "t/432_log")
+fault("gap-missed-again", "tables/gap.c", "o.detected_at >= g.again_since", "o.detected_at < g.again_since", "t/433_gaps")
