@@ -255,6 +255,7 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 {
 	AtpArg		name = ATP_FUNCTION_ARG(0, TEXTOID);
 	AtpArg		seq = ATP_FUNCTION_ARG(1, INT8OID);
+	AtpSubscription *sub;
 
 	if (name.isnull)
 		ereport(ERROR,
@@ -281,6 +282,9 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 	atp_run("UPDATE atproto.cursor c SET seq = $2, updated_at = now() FROM atproto.subscription s"
 			" WHERE s.name = $1 AND c.subscription = $1 AND c.endpoint = s.endpoint",
 			ATP_ARGS(name, seq));
+	sub = atp_subscription_get(TextDatumGetCString(name.value), CurrentMemoryContext);
+	if (sub != NULL && !sub->source->by_repo && !seq.isnull)
+		atp_gap_read_again(TextDatumGetCString(name.value), DatumGetInt64(seq.value));
 	SPI_finish();
 	PG_RETURN_VOID();
 }

@@ -8,18 +8,23 @@
 #include "identity/identity.h"
 #include "tables/gap.h"
 
-/* Who has a gap locked keeps it open, and nobody waits for him. */
+/*
+ * Numbers in rows may be any: who has a subscription may write gaps of it.
+ * again_since is infinity until the server's oldest event has come.
+ * Who has a gap locked keeps it open, and nobody waits for him.
+ */
 static void
 close_read(const char *name)
 {
 	atp_run("UPDATE atproto.gap SET closed_at = now(), closed_how = 'read again' WHERE id IN"
 			" (SELECT g.id FROM atproto.gap g JOIN (SELECT endpoint, min(seq) AS seq FROM atproto.cursor WHERE subscription = $1"
 			"   GROUP BY endpoint) c USING (endpoint)"
-			"  WHERE g.subscription = $1 AND g.closed_at IS NULL AND g.again_since IS NOT NULL AND c.seq >= g.before_seq - 1"
+			"  WHERE g.subscription = $1 AND g.closed_at IS NULL AND isfinite(g.again_since)"
+			"  AND g.before_seq IS NOT NULL AND c.seq >= GREATEST(g.before_seq, 0) - 1"
 			/* what was missed once more */
 			"  AND NOT EXISTS (SELECT FROM atproto.gap o WHERE o.subscription = $1 AND o.endpoint = g.endpoint AND o.id <> g.id"
-			"   AND o.closed_at IS NULL AND o.detected_at >= g.again_since AND o.after_seq < g.before_seq - 1"
-			"   AND (o.before_seq > g.after_seq + 1) IS NOT FALSE)"
+			"   AND o.closed_at IS NULL AND o.detected_at >= g.again_since AND o.after_seq < GREATEST(g.before_seq, 0) - 1"
+			"   AND (o.before_seq > LEAST(g.after_seq, 9223372036854775806) + 1) IS NOT FALSE)"
 			"  FOR NO KEY UPDATE OF g SKIP LOCKED)",
 			ATP_ARGS(atp_text_arg(name)));
 }
@@ -29,12 +34,21 @@ atp_gap_cursor_set(const char *name, int64 seq)
 {
 	close_read(name);
 	/* back to where it has been since then, nothing is left out; else it is not known */
-	atp_run("UPDATE atproto.gap g SET again_since = CASE WHEN $2 BETWEEN 1 AND g.after_seq THEN now()"
-			"  WHEN $2 BETWEEN 1 AND c.seq THEN g.again_since END"
+	atp_run("UPDATE atproto.gap g SET again_since = NULL"
 			" FROM atproto.subscription s, LATERAL (SELECT min(seq) AS seq FROM atproto.cursor"
 			"  WHERE subscription = s.name AND endpoint = s.endpoint) c"
 			" WHERE s.name = $1 AND g.subscription = s.name AND g.endpoint = s.endpoint AND g.closed_at IS NULL"
-			"  AND ($2 BETWEEN 1 AND g.after_seq OR g.again_since IS NOT NULL)",
+			"  AND g.again_since IS NOT NULL AND ($2 BETWEEN 1 AND c.seq) IS NOT TRUE",
+			ATP_ARGS(atp_text_arg(name), atp_int8_arg(seq)));
+}
+
+void
+atp_gap_read_again(const char *name, int64 seq)
+{
+	atp_run("UPDATE atproto.gap g SET again_since = CASE WHEN $2 = 0 THEN 'infinity' ELSE now() END"
+			" FROM atproto.subscription s"
+			" WHERE s.name = $1 AND g.subscription = s.name AND g.endpoint = s.endpoint AND g.closed_at IS NULL"
+			"  AND ($2 = 0 OR g.after_seq >= $2)",
 			ATP_ARGS(atp_text_arg(name), atp_int8_arg(seq)));
 }
 
@@ -43,7 +57,7 @@ atp_gap_watch(const char *name, const char *endpoint, int64 cursor)
 {
 	AtpCaller	caller = atp_as_table_owner("gap");
 	AtpResult	found = atp_query("SELECT count(*) > 0 AS open,"
-								  " COALESCE(min(before_seq - 1) FILTER (WHERE again_since IS NOT NULL AND before_seq - 1 > $3), -1) AS next"
+								  " COALESCE(min(GREATEST(before_seq, 0) - 1) FILTER (WHERE isfinite(again_since) AND GREATEST(before_seq, 0) - 1 > $3), -1) AS next"
 								  " FROM atproto.gap WHERE subscription = $1 AND endpoint = $2 AND closed_at IS NULL",
 								  ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(cursor)));
 	AtpTuple	row = atp_result_row(found, 0);
@@ -61,7 +75,7 @@ atp_gap_begins(const char *name, const char *endpoint, int64 first)
 
 	atp_run("UPDATE atproto.gap SET again_since = CASE WHEN after_seq >= $3 - 1 THEN now() END WHERE id IN"
 			" (SELECT id FROM atproto.gap WHERE subscription = $1 AND endpoint = $2 AND closed_at IS NULL"
-			"  AND (after_seq >= $3 - 1 OR again_since IS NOT NULL) FOR NO KEY UPDATE SKIP LOCKED)",
+			"  AND again_since = 'infinity' FOR NO KEY UPDATE SKIP LOCKED)",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(first)));
 	atp_owner_end(caller);
 }

@@ -4,7 +4,8 @@
  *
  * A cursor moves over one event after the other, but where somebody sets it and where
  * a gap is noted.  So a gap is closed when the cursor was set before its begin, and has come to its end since,
- * and none was noted there meanwhile.
+ * and none was noted there meanwhile.  Of repositories, events are passed over that are older than the
+ * newest that was processed: there, all of them have to be refilled, too (refill.c).
  */
 #ifndef ATP_GAP_H
 #define ATP_GAP_H
@@ -13,6 +14,9 @@
 
 /* With SPI, as whoever may write the table; the cursors' rows are locked.  Its cursor is about to be set: to seq, -1: to NULL. */
 extern void atp_gap_cursor_set(const char *name, int64 seq);
+
+/* Its cursor was set to seq, in this transaction, and no event that comes after it is passed over as an old one. */
+extern void atp_gap_read_again(const char *name, int64 seq);
 
 /* The following as the table's owner, in a transaction. */
 

@@ -57,24 +57,27 @@ check_constraint(HeapTuple tuple)
 	}
 }
 
+/* Looking up a constraint may take in a message by which the relation's triggers are built anew: first all are noted. */
 void
 atp_check_referrers(Oid relid)
 {
 	Relation	rel = table_open(relid, AccessShareLock);
 	const TriggerDesc *triggers = rel->trigdesc;
+	List	   *constraints = NIL;
+	ListCell   *lc;
 
 	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+		if (RI_FKey_trigger_type(triggers->triggers[i].tgfoid) == RI_TRIGGER_PK)
+			constraints = lappend_oid(constraints, triggers->triggers[i].tgconstraint);
+	foreach(lc, constraints)
 	{
-		const Trigger *trigger = &triggers->triggers[i];
-		HeapTuple	tuple;
+		HeapTuple	tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(lfirst_oid(lc)));
 
-		if (RI_FKey_trigger_type(trigger->tgfoid) != RI_TRIGGER_PK)
-			continue;
-		tuple = SearchSysCache1(CONSTROID, ObjectIdGetDatum(trigger->tgconstraint));
 		if (!HeapTupleIsValid(tuple))
 			continue;
 		check_constraint(tuple);
 		ReleaseSysCache(tuple);
 	}
+	list_free(constraints);
 	table_close(rel, AccessShareLock);
 }

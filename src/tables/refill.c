@@ -15,6 +15,7 @@
 #include "fmgr.h"
 #include "source.h"
 #include "stream/recent.h"
+#include "tables/gap.h"
 #include "tables/table.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -76,6 +77,8 @@ atp_refill(PG_FUNCTION_ARGS)
 	n = mark_repos(find_subscription(TextDatumGetCString(name.value)), name,
 				   ATP_FUNCTION_ARG(1, get_array_type(atp_type("did"))));
 	atp_run("SELECT atproto.set_cursor($1, $2)", ATP_ARGS(name, seq));
+	if (PG_ARGISNULL(1))
+		atp_gap_read_again(TextDatumGetCString(name.value), DatumGetInt64(seq.value));
 	atp_caller_end(nest);
 	SPI_finish();
 	PG_RETURN_INT64(n);

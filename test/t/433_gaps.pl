@@ -16,6 +16,19 @@ my $pds  = capture('pds.frames.gz');
 my $node = make_node('gaps', conf => 'max_worker_processes = 20');
 my $gaps = q{SELECT string_agg(format('%s-%s %s', after_seq, before_seq, COALESCE(closed_how, 'open')), ', ' ORDER BY after_seq, id) FROM atproto.gap};
 
+# Pauses, reads all repositories again from there on, and sets the cursor, if it is given.
+sub refill
+{
+	my ($from, @seqs) = @_;
+	query(q{SELECT atproto.pause('s')});
+	wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+	query("SELECT atproto.refill('s', seq => $from)");
+	query("SELECT atproto.set_cursor('s', $_)") foreach @seqs;
+	query(q{SELECT atproto.resume('s')});
+	wait_for_seq($node, 's', $PDS_LAST);
+	return;
+}
+
 # Sets the cursor, once or several times, and follows the stream to its end.
 sub set_cursor
 {
@@ -44,9 +57,14 @@ my $server = AtprotoTest::Server->start($pds);
 foreach my $workers (1, 3)
 {
 	with_gap($server, $workers);
-	set_cursor(500);
+	refill(500);
 	is(query($gaps), '100-1001 open', "$workers: a part of it is not enough");
 	set_cursor(100);
+	is(query($gaps), '100-1001 open', "$workers: events that are passed over as old ones are not, either");
+	query(q{SELECT atproto.refill('s', ARRAY(SELECT did FROM atproto.repo LIMIT 1))});
+	wait_for_seq($node, 's', $PDS_LAST);
+	is(query($gaps), '100-1001 open', "$workers: nor are those of one account");
+	refill(100);
 	wait_for(q{SELECT closed_at IS NOT NULL FROM atproto.gap});
 	is(query($gaps), '100-1001 read again', "$workers: all of it is");
 	is(query(q{SELECT string_agg(event, ', ' ORDER BY at) FROM atproto.subscription_log WHERE event LIKE 'gap%'}), 'gap, gap closed', "$workers: the log has both");
@@ -58,11 +76,11 @@ foreach my $workers (1, 3)
 
 	# The cursor is set once more before it has come to the gap's end, and jumps over what is left.
 	with_gap($server, $workers);
-	set_cursor(50, 1200);
+	refill(50, 1200);
 	# which looks whether one is over
 	query("SELECT atproto.set_cursor('s', $PDS_LAST)");
 	is(query($gaps), '50-1201 open, 100-1001 open', "$workers: who jumps over it again leaves it open");
-	set_cursor(1);
+	refill(1);
 	wait_for(q{SELECT count(*) = 2 FROM atproto.gap WHERE closed_at IS NOT NULL});
 	is(query($gaps), '50-1201 read again, 100-1001 read again', "$workers: both are read again");
 
@@ -71,20 +89,50 @@ foreach my $workers (1, 3)
 	query(q{SELECT atproto.pause('s')});
 	wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
 	$server->restart('--oldest', 300);
-	query(q{SELECT atproto.set_cursor('s', 0); SELECT atproto.resume('s')});
+	query(q{SELECT atproto.refill('s'); SELECT atproto.resume('s')});
 	wait_for_seq($node, 's', $PDS_LAST);
 	is(query($gaps), '100-1001 open', "$workers: the oldest event is in it");
-	set_cursor(50);
+	refill(50);
 	is(query($gaps), '50-300 open, 100-1001 open', "$workers: a part of it is gone");
 	$server->restart;
 }
+
+# --- what was missed is there when it is closed ---
+
+my $records = q{SELECT count(*), md5(string_agg(format('%s %s %s %s', did, collection, rkey, cid), ',' ORDER BY did, collection, rkey)) FROM atproto.record};
+start_over('gap');
+query(subscribe_sql('s', $server, cursor => 1));
+wait_for_seq($node, 's', $PDS_LAST);
+my $all = query($records);
+start_over('gap');
+query(subscribe_sql('s', $server, cursor => 1000));
+wait_for_seq($node, 's', $PDS_LAST);
+query(q{SELECT atproto.pause('s')});
+wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+query(q{UPDATE atproto.cursor SET seq = 100; SELECT atproto.set_cursor('s', 1000)});
+set_cursor(1);
+is(query($gaps), '100-1001 open', 'the cursor alone closes no gap');
+isnt(query($records), $all, 'as records are missing');
+query(q{SELECT atproto.refill('s')});
+wait_for(q{SELECT closed_at IS NOT NULL FROM atproto.gap});
+is(query($records), $all, 'none is when it is closed');
+
+# --- who has a subscription may write any numbers ---
+
+query(q{SELECT atproto.pause('s')});
+wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+query(q{DELETE FROM atproto.gap; INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason, again_since)
+	SELECT subscription, endpoint, a, b, 'none', now() FROM atproto.cursor,
+		(VALUES (9223372036854775807, 2000), (-9223372036854775808, -9223372036854775808), (9223372036854775807, NULL)) v (a, b)});
+refill(1);
+is(query(q{SELECT count(*) FILTER (WHERE closed_at IS NULL AND before_seq IS NULL) FROM atproto.gap}), '1', 'numbers that are none do no harm, and an end that nobody knows is not reached');
 
 # --- a session has it locked when it could be closed ---
 
 with_gap($server, 1);
 query(q{SELECT atproto.pause('s')});
 wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
-query(q{SELECT atproto.set_cursor('s', 100)});
+query(q{SELECT atproto.refill('s', seq => 100)});
 my $session = $node->background_psql('postgres');
 $session->query_safe('BEGIN; SELECT FROM atproto.gap FOR UPDATE');
 query(q{SELECT atproto.resume('s')});
