@@ -127,6 +127,24 @@ query(q{DELETE FROM atproto.gap; INSERT INTO atproto.gap (subscription, endpoint
 refill(1);
 is(query(q{SELECT count(*) FILTER (WHERE closed_at IS NULL AND before_seq IS NULL) FROM atproto.gap}), '1', 'numbers that are none do no harm, and an end that nobody knows is not reached');
 
+# --- streams without repositories take repeats: there the cursor is enough ---
+
+my $events = AtprotoTest::Server->start(make_capture('streams.py', 'events', 300));
+start_over('gap');
+query(subscribe_sql('s', $events, nsid => 'com.example.stream.subscribeEvents', cursor => 0));
+wait_for_seq($node, 's', 600);
+foreach my $begin (100, 0)
+{
+	query(q{SELECT atproto.pause('s'); TRUNCATE atproto.gap});
+	wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+	query(qq{SELECT atproto.set_cursor('s', 100), atproto.set_cursor('s', 300), atproto.set_cursor('s', $begin)});
+	is(query($gaps), '100-301 open', "from $begin: a gap in messages");
+	query(q{SELECT atproto.resume('s')});
+	wait_for(q{SELECT closed_at IS NOT NULL FROM atproto.gap});
+	is(query($gaps), '100-301 read again', "from $begin: it closes when they have been read again");
+}
+$events->stop;
+
 # --- a session has it locked when it could be closed ---
 
 with_gap($server, 1);
