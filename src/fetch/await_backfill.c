@@ -36,6 +36,8 @@ PG_FUNCTION_INFO_V1(atp_await_backfill);
 
 #define BAR			30
 
+#define SERVE_HINT	"Add \"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\", and restart the server."
+
 typedef struct Backfill
 {
 	const char *name;
@@ -52,6 +54,7 @@ typedef struct Backfill
 	int64		done;
 	int64		records;
 	const char *trouble;		/* why it does not go on; NULL: it does */
+	bool		unserved;		/* and never will: no manager starts the fetcher */
 	const char *given_up;		/* some lists that were not read to their end; NULL: none */
 
 	int64		done_before;
@@ -76,7 +79,8 @@ typedef struct Backfill
 #define LOOK_SQL \
 	"SELECT s.enabled, s.stopped, s.backfill, l.lists, l.ended, l.listed, l.given_up, j.waiting, j.failed, t.done, t.records," \
 	" COALESCE(l.trouble, CASE WHEN f.state <> 'running' AND j.waiting + l.lists - l.ended > 0" \
-	"  THEN 'the fetcher is ' || f.state || COALESCE(': ' || f.last_error, '') END) AS trouble" \
+	"  THEN 'the fetcher is ' || f.state || COALESCE(': ' || f.last_error, '') END) AS trouble," \
+	" f.state = 'not running' AND j.waiting + l.lists - l.ended > 0 AS unserved" \
 	" FROM atproto.subscription s," \
 	" LATERAL (SELECT count(*) AS lists, count(*) FILTER (WHERE e.finished_at IS NOT NULL OR " HOST_FAILED ") AS ended, COALESCE(sum(e.seen), 0)::bigint AS listed, max(e.finished_at) AS last," \
 	"   " LISTS_WITH_ERRORS("e.finished_at IS NULL AND NOT " HOST_FAILED) " AS trouble," \
@@ -137,6 +141,7 @@ look(Backfill *b)
 	b->done = atp_get_int8(row, "done");
 	b->records = atp_get_int8(row, "records");
 	b->trouble = atp_get_text_or_null(row, "trouble");
+	b->unserved = atp_get_bool(row, "unserved");
 	b->given_up = atp_get_text_or_null(row, "given_up");
 	atp_result_free(found);
 	AtEOXact_GUC(false, nest);
@@ -203,7 +208,8 @@ tell(const Backfill *b, bool first)
 	ereport(NOTICE,
 			(errmsg("%s: %s", b->name, text.data),
 			/* at first nobody has had the time to begin */
-			 b->trouble != NULL && !first ? errdetail("It waits: %s", b->trouble) : 0));
+			 b->trouble != NULL && !first ? errdetail("It waits: %s", b->trouble) : 0,
+			 b->unserved && !first ? errhint(SERVE_HINT) : 0));
 	pfree(text.data);
 }
 
@@ -234,7 +240,7 @@ give_up(const Backfill *b)
 			 errmsg("the backfill of subscription \"%s\" has not ended yet", b->name),
 			 errdetail(INT64_FORMAT " of " INT64_FORMAT " lists were read; " INT64_FORMAT " repositories are to be fetched.%s%s",
 					   b->ended, b->lists, b->left, b->trouble != NULL ? "\n" : "", b->trouble != NULL ? b->trouble : ""),
-			 errhint("It goes on: see view \"%s\".", "atproto.repo_progress")));
+			 b->unserved ? errhint(SERVE_HINT) : errhint("It goes on: see view \"%s\".", "atproto.repo_progress")));
 }
 
 /* SQL: CALL atproto.await_backfill(name, timeout) */

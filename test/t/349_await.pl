@@ -124,6 +124,13 @@ query('CREATE ROLE anybody');
 (undef, undef, $err) = $node->psql('postgres', "SET SESSION AUTHORIZATION anybody; CALL atproto.await_backfill('posts')");
 like($err, qr/ERROR:  permission denied for procedure await_backfill/, 'nobody without the grant');
 
+# --- a database that no manager serves ---
+
+$node->safe_psql('postgres', 'CREATE DATABASE unserved');
+(undef, undef, $err) = $node->psql('unserved', "CREATE EXTENSION atproto; SELECT atproto.subscribe('lost', 'wss://$HOST', backfill => 'network')");
+(undef, undef, $err) = $node->psql('unserved', "CALL atproto.await_backfill('lost', '0 s')");
+like($err, qr/^the fetcher is not running\nHINT:  Add "atproto" to "shared_preload_libraries" and the database to "atproto\.databases"/m, 'nobody fetches there: what to set');
+
 $node->stop;
 $network->stop;
 done_testing();
