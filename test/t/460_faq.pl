@@ -63,6 +63,7 @@ query("CREATE DATABASE ascii TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'"
 $node->safe_psql('ascii', 'CREATE EXTENSION atproto');
 try_it("SELECT dagcbor_to_jsonb('\\xa0')", database => 'ascii');
 try_it("SET atproto.batch_delay = 10");
+try_it("SELECT atproto.subscribe('network', '$nobody', collection => '{app.bsky.feed.post}')");
 $node->safe_psql('ascii', "SELECT atproto.subscribe('s', '$nobody')");
 ok($node->poll_query_until('ascii', "SELECT state = 'stopped' FROM atproto.stat_subscription"), 'a subscription in another encoding stops');
 $seen .= $node->safe_psql('ascii', "SELECT 'last_error: ' || last_error FROM atproto.stat_subscription") . "\n";
