@@ -52,6 +52,18 @@ atp_gap_read_again(const char *name, int64 seq)
 			ATP_ARGS(atp_text_arg(name), atp_int8_arg(seq)));
 }
 
+void
+atp_gap_read_by_another(const char *name)
+{
+	AtpCaller	caller = atp_as_table_owner("gap");
+
+	atp_run("UPDATE atproto.gap g SET again_since = NULL FROM atproto.subscription s, atproto.subscription o"
+			" WHERE s.name = $1 AND o.target = s.target AND o.name <> s.name"
+			" AND g.subscription = o.name AND g.closed_at IS NULL AND g.again_since IS NOT NULL",
+			ATP_ARGS(atp_text_arg(name)));
+	atp_owner_end(caller);
+}
+
 AtpGapWatch
 atp_gap_watch(const char *name, const char *endpoint, int64 cursor)
 {

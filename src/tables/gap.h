@@ -20,6 +20,9 @@ extern void atp_gap_read_again(const char *name, int64 seq);
 
 /* The following as the table's owner, in a transaction. */
 
+/* It refills repositories: what it has not come to yet is passed over by others that fill its tables. */
+extern void atp_gap_read_by_another(const char *name);
+
 typedef struct AtpGapWatch
 {
 	bool		open;			/* there are gaps of this stream */

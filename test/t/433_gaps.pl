@@ -117,6 +117,19 @@ query(q{SELECT atproto.refill('s')});
 wait_for(q{SELECT closed_at IS NOT NULL FROM atproto.gap});
 is(query($records), $all, 'none is when it is closed');
 
+# --- another one of the same tables refills them meanwhile: then it is that one which takes the events ---
+
+query(q{SELECT atproto.pause('s'); UPDATE atproto.gap SET closed_at = NULL, closed_how = NULL, again_since = NULL});
+wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription WHERE name = 's'});
+query(subscribe_sql('other', $server, cursor => $PDS_LAST));
+query(q{SELECT atproto.pause('other')});
+query(q{SELECT atproto.refill('s'); SELECT atproto.refill('other'); SELECT atproto.resume('s')});
+wait_for_seq($node, 's', $PDS_LAST);
+# which looks whether one is over
+query("SELECT atproto.set_cursor('s', $PDS_LAST)");
+is(query($gaps), '100-1001 open', 'events that another one has to take close no gap');
+query(q{SELECT atproto.unsubscribe('other')});
+
 # --- who has a subscription may write any numbers ---
 
 query(q{SELECT atproto.pause('s')});
