@@ -15,6 +15,7 @@
 #include "config/subscription.h"
 #include "config/subscription_check.h"
 #include "core/field.h"
+#include "data/error.h"
 #include "fmgr.h"
 #include "injection.h"
 #include "process/consumer.h"
@@ -184,6 +185,7 @@ atp_subscribe(PG_FUNCTION_ARGS)
 	AtpArg		name = ATP_FUNCTION_ARG(0, TEXTOID);
 	AtpArg		headers = ATP_FUNCTION_ARG(13, JSONBOID);
 
+	atp_require_utf8();
 	for (int i = 0; i < lengthof(parameters); i++)
 		if (parameters[i].required && PG_ARGISNULL(parameters[i].number))
 			ereport(ERROR,

@@ -64,8 +64,10 @@ $node->safe_psql('ascii', 'CREATE EXTENSION atproto');
 try_it("SELECT dagcbor_to_jsonb('\\xa0')", database => 'ascii');
 try_it("SET atproto.batch_delay = 10");
 try_it("SELECT atproto.subscribe('network', '$nobody', collection => '{app.bsky.feed.post}')");
-$node->safe_psql('ascii', "SELECT atproto.subscribe('s', '$nobody')");
-ok($node->poll_query_until('ascii', "SELECT state = 'stopped' FROM atproto.stat_subscription"), 'a subscription in another encoding stops');
+try_it("SELECT atproto.subscribe('s', '$nobody')", database => 'ascii');
+is($node->safe_psql('ascii', 'SELECT count(*) FROM atproto.subscription'), '0', 'nothing is subscribed to in another encoding');
+$node->safe_psql('ascii', "INSERT INTO atproto.subscription (name, url, allow_insecure) VALUES ('s', '$nobody', true)");
+ok($node->poll_query_until('ascii', "SELECT state = 'stopped' FROM atproto.stat_subscription"), 'a subscription that was restored into another encoding stops');
 $seen .= $node->safe_psql('ascii', "SELECT 'last_error: ' || last_error FROM atproto.stat_subscription") . "\n";
 $node->safe_psql('ascii', "SELECT atproto.unsubscribe('s')");
 
