@@ -64,6 +64,8 @@ $node->safe_psql('ascii', 'CREATE EXTENSION atproto');
 try_it("SELECT dagcbor_to_jsonb('\\xa0')", database => 'ascii');
 try_it("SET atproto.batch_delay = 10");
 try_it("SELECT atproto.subscribe('network', '$nobody', collection => '{app.bsky.feed.post}')");
+try_it("SELECT atproto.subscribe('network', '$nobody', collections => 'app.bsky.feed.post')");
+try_it("SELECT tid_generate()::timestamptz");
 try_it("SELECT atproto.subscribe('s', '$nobody')", database => 'ascii');
 is($node->safe_psql('ascii', 'SELECT count(*) FROM atproto.subscription'), '0', 'nothing is subscribed to in another encoding');
 $node->safe_psql('ascii', "INSERT INTO atproto.subscription (name, url, allow_insecure) VALUES ('s', '$nobody', true)");
