@@ -74,6 +74,18 @@ is_of_type(const JsonbValue *feature, const char *type)
 		v.val.string.len == strlen(type) && memcmp(v.val.string.val, type, strlen(type)) == 0;
 }
 
+/* The elements of the array that an object's member is; false: it is none. */
+static bool
+begin_elements(const JsonbValue *object, const char *name, JsonbIterator **it)
+{
+	JsonbValue	v;
+
+	if (!atp_jsonb_member(object, name, (int) strlen(name), &v) || !atp_jsonb_is_array(&v))
+		return false;
+	*it = JsonbIteratorInit(v.val.binary.data);
+	return true;
+}
+
 /* Of the facets' features of this type, the member of this name. */
 static void
 add_features(Found *found, const JsonbValue *record, const char *type, const char *name)
@@ -81,16 +93,14 @@ add_features(Found *found, const JsonbValue *record, const char *type, const cha
 	JsonbIterator *facets;
 	JsonbValue	v;
 
-	if (!atp_jsonb_member(record, "facets", 6, &v) || !atp_jsonb_is_array(&v))
+	if (!begin_elements(record, "facets", &facets))
 		return;
-	facets = JsonbIteratorInit(v.val.binary.data);
 	while (found->seen < VALUES_MAX && atp_jsonb_next_element(&facets, &v))
 	{
 		JsonbIterator *features;
 
-		if (!atp_jsonb_member(&v, "features", 8, &v) || !atp_jsonb_is_array(&v))
+		if (!begin_elements(&v, "features", &features))
 			continue;
-		features = JsonbIteratorInit(v.val.binary.data);
 		while (found->seen < VALUES_MAX && atp_jsonb_next_element(&features, &v))
 			if (is_of_type(&v, type) && atp_jsonb_member(&v, name, (int) strlen(name), &v))
 				add(found, &v);
@@ -104,9 +114,8 @@ add_texts(Found *found, const JsonbValue *record, const char *name)
 	JsonbIterator *it;
 	JsonbValue	v;
 
-	if (!atp_jsonb_member(record, name, (int) strlen(name), &v) || !atp_jsonb_is_array(&v))
+	if (!begin_elements(record, name, &it))
 		return;
-	it = JsonbIteratorInit(v.val.binary.data);
 	while (found->seen < VALUES_MAX && atp_jsonb_next_element(&it, &v))
 		add(found, &v);
 }
