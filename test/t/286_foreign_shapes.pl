@@ -45,6 +45,19 @@ sub follow
 	return;
 }
 
+# What follow() follows stops before the first event, with this reason, until the statement mends it.
+sub stops_until
+{
+	my ($schema, $reason, $stopped, $mend, $mended) = @_;
+
+	$node->poll_query_until('postgres', "SELECT coalesce(stopped, '') ~ '$reason' FROM atproto.subscription WHERE name = '$schema'") or die;
+	is(query("SELECT seq FROM atproto.cursor WHERE subscription = '$schema'"), '0', $stopped);
+	query("$mend; SELECT atproto.resume('$schema')");
+	wait_for_seq($node, $schema, $PDS_LAST);
+	tables_match($node, $pds, $mended, schema => $schema);
+	return;
+}
+
 query(<<'SQL');
 CREATE FUNCTION stay() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN new; END';
 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$not this one$$ USING ERRCODE = $$P0001$$; END';
@@ -114,24 +127,17 @@ if ($node->pg_version >= 18)
 else
 {
 	follow('misfit', $note);
-	$node->poll_query_until('postgres', q{SELECT coalesce(stopped, '') ~ 'column "author" of table misfit.note is of type text, and refers to a column of type (public.)?did'
-		FROM atproto.subscription WHERE name = 'misfit'}) or die;
-	is(query("SELECT seq FROM atproto.cursor WHERE subscription = 'misfit'"), '0', 'such a foreign key stops the stream');
-	query("ALTER TABLE misfit.note ALTER COLUMN author TYPE public.did; SELECT atproto.resume('misfit')");
-	wait_for_seq($node, 'misfit', $PDS_LAST);
-	tables_match($node, $pds, 'of the same type, it is in nobody\'s way', schema => 'misfit');
+	stops_until('misfit', 'column "author" of table misfit.note is of type text, and refers to a column of type (public.)?did',
+		'such a foreign key stops the stream',
+		'ALTER TABLE misfit.note ALTER COLUMN author TYPE public.did', 'of the same type, it is in nobody\'s way');
 	query("SELECT atproto.unsubscribe('misfit')");
 }
 
 # --- rules that leave nothing of a statement ---
 
 follow('ruled', 'CREATE RULE nothing AS ON INSERT TO record DO INSTEAD NOTHING');
-$node->poll_query_until('postgres', q{SELECT coalesce(stopped, '') ~ 'rules make a statement on a table in schema "ruled" into another one'
-	FROM atproto.subscription WHERE name = 'ruled'}) or die;
-is(query("SELECT seq FROM atproto.cursor WHERE subscription = 'ruled'"), '0', 'a rule that drops the records stops the stream');
-query("DROP RULE nothing ON ruled.record; SELECT atproto.resume('ruled')");
-wait_for_seq($node, 'ruled', $PDS_LAST);
-tables_match($node, $pds, 'without it, all is there', schema => 'ruled');
+stops_until('ruled', 'rules make a statement on a table in schema "ruled" into another one', 'a rule that drops the records stops the stream',
+	'DROP RULE nothing ON ruled.record', 'without it, all is there');
 query('CREATE RULE nothing AS ON UPDATE TO ruled.repo DO INSTEAD NOTHING');
 like(refusal("SELECT atproto.refill('ruled')"), qr/rules make a statement into another one\nDETAIL:  "UPDATE ruled\.repo SET/, 'nor does a refill that marks nothing pass for one');
 query("SELECT atproto.unsubscribe('ruled')");
