@@ -18,8 +18,10 @@
 #include "fetch/repo_statements.h"
 #include "fetch/repo_transfer.h"
 #include "identity/identity.h"
+#include "tables/derived.h"
 #include "tables/fault.h"
 #include "tables/letter.h"
+#include "tables/table_locks.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
@@ -252,6 +254,10 @@ merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
 	(void) set_config_option("lock_timeout", "1s", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	/* at commit it would be too late to see whose fault it is */
 	atp_run("SET CONSTRAINTS ALL IMMEDIATE", ATP_NO_ARGS);
+	if (OidIsValid(atp_tables_lock(t->statements, a.sink->uses | atp_derived_uses(t->sub))))
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+				 errmsg("a session has locked one of the tables in schema \"%s\"", t->sub->target)));
 	if (t->merge == NULL)
 	{
 		atp_letters_forget_repo(&a, t->job.did);

@@ -24,6 +24,7 @@
 #include "tables/letter.h"
 #include "tables/link_rows.h"
 #include "tables/progress.h"
+#include "tables/table_locks.h"
 #include "tables/union.h"
 #include "tables/validate.h"
 #include "utils/builtins.h"
@@ -310,6 +311,7 @@ apply_once(AtpApply *a, Way way, bool *others)
 	AtpLocked	locked;
 	List	   *letters;
 	List	   *rest;
+	Oid			taken;
 
 	a->nrecents = 0;
 	/* a piece may be rolled back alone */
@@ -320,6 +322,14 @@ apply_once(AtpApply *a, Way way, bool *others)
 	{
 		atp_commit();
 		return ATP_APPLY_GONE;
+	}
+	if (OidIsValid(taken = atp_tables_lock(a->statements, tables_used(a))))
+	{
+		atp_abort();
+		atp_tables_await(taken);
+		/* he may have taken the cursor away as well */
+		*others = true;
+		return ATP_APPLY_CURSOR_MOVED;
 	}
 	if (way == WAY_PIECES)
 	{
@@ -539,12 +549,22 @@ bool
 atp_purge(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statements, MemoryContext cxt)
 {
 	AtpApply	a = {.sub = sub, .sink = sink, .statements = statements, .batch = &(AtpBatch) {.cxt = cxt}};
+	bool		ready;
 	ErrorData  *error;
+	Oid			taken = InvalidOid;
 
 	if (sink->purge == NULL)
 		return false;
 	atp_begin("removing records of deleted accounts");
-	if (atp_extension_lock() == ATP_EXTENSION_READY && (error = atp_attempt(&a, purge, 0, 0)) != NULL)
+	if ((ready = atp_extension_lock() == ATP_EXTENSION_READY))
+		taken = atp_tables_lock(statements, tables_used(&a));
+	if (OidIsValid(taken))
+	{
+		atp_abort();
+		atp_tables_await(taken);
+		return true;
+	}
+	if (ready && (error = atp_attempt(&a, purge, 0, 0)) != NULL)
 		ereport(LOG,
 				(errmsg("records of deleted accounts stay, not visible, for atproto subscription \"%s\": %s",
 						sub->name, error->message),

@@ -50,6 +50,35 @@ SQL
 	$_->quit foreach $locks, $operator;
 }
 
+# Whichever table an operator has, and whichever he takes next: who waits for one has none.
+{
+	my @tables  = map { "target.$_" } qw(record repo record_event link link_source collection_count);
+	my @holds   = map { 500 + 120 * $_ } 1 .. @tables + 1;
+	my $server  = AtprotoTest::Server->start($pds, map { ('--hold-at', $_) } @holds);
+
+	query("CREATE SCHEMA target; SELECT atproto.create_tables('target'); SELECT atproto.partition('target', by => 'collection', collections => '{app.bsky.feed.like}')");
+	my @parts = split /\n/, query(q{SELECT relid FROM pg_partition_tree('target.record') WHERE isleaf});
+	cmp_ok(@parts, '>', 1, 'there are partitions');
+	query(subscribe_sql('s', $server, cursor => 0, target => "'target'", links => "'all'", events => "'keep'", count_collections => 'true'));
+	foreach my $table (@tables, $parts[0])
+	{
+		my $hold     = shift @holds;
+		my $operator = $node->background_psql('postgres');
+		my $all      = join ', ', @tables, @parts;
+
+		wait_for_seq($node, 's', $hold - 1);
+		$operator->query_safe("BEGIN; LOCK TABLE ONLY $table IN ACCESS EXCLUSIVE MODE");
+		$server->release;
+		wait_for("SELECT count(*) > 0 $applying AND wait_event = 'relation'");
+		ok(eval { $operator->query_safe("LOCK TABLE $all IN ACCESS EXCLUSIVE MODE NOWAIT; COMMIT"); 1 }, "who waits for $table has no other") or diag($@);
+		eval { $operator->quit };
+	}
+	wait_for_seq($node, 's', $PDS_LAST);
+	is(query(q{SELECT count(*) FROM atproto.subscription_log WHERE event = 'stopped'}), '0', 'and goes on');
+	query(q{SET client_min_messages = warning; SELECT atproto.unsubscribe('s'); DROP SCHEMA target CASCADE});
+	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type IN ('atproto consumer', 'atproto apply worker')});
+}
+
 # Undone, nothing was lost by it.
 my $server = AtprotoTest::Server->start($pds, '--hold-at', $held);
 query(subscribe_sql('s', $server, cursor => 0));
