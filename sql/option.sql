@@ -23,8 +23,14 @@ SELECT option, value, fault(format('UPDATE atproto.subscription SET %I = %L', op
 	('verify', 'signature'), ('verify', 'FULL'), ('verify', NULL),
 	('backfill', 'all'), ('backfill', 'Network'), ('backfill', NULL),
 	('handles', 'none '), ('handles', NULL), ('format', 'cbor'), ('format', 'JSON'), ('format', NULL),
-	('actions', '{create,merge}'), ('actions', '{Create}'), ('actions', '{NULL}'), ('actions', '{}'), ('actions', NULL),
+	('actions', '{create,merge}'), ('actions', '{Create}'), ('actions', '{NULL}'), ('actions', '{create,NULL}'), ('actions', '{}'), ('actions', NULL),
 	('links', 'some'), ('links', 'ALL'), ('links', NULL), ('validate', 'strict'), ('validate', '{app.bsky.*=no}'), ('validate', NULL)) v (option, value);
+
+-- a null in an array, which would match nothing
+SELECT option, value, fault(format('UPDATE atproto.subscription SET %I = %L', option, value)) FROM (VALUES
+	('collections', '{NULL}'), ('collections', '{app.bsky.feed.post,NULL}'), ('collections', '{"NULL"}'), ('collections', '{}'),
+	('dids', '{NULL}'), ('dids', '{did:plc:z72i7hdynmk6r22z27h6tvur,NULL}'), ('dids', '{{NULL}}'), ('dids', '{}'),
+	('links', '{NULL}'), ('links', '{app.bsky.feed.like,NULL}'), ('validate', '{NULL}'), ('validate', '{app.bsky.*=flag,NULL}')) v (option, value);
 
 -- numbers
 SELECT option, value, fault(format('UPDATE atproto.subscription SET %I = %L', option, value)) FROM (VALUES
@@ -45,6 +51,17 @@ SELECT attname, value FROM pg_attribute,
 WHERE attrelid = 'atproto.subscription'::regclass AND attnum > 0 AND NOT attisdropped
 	AND fault(format('UPDATE atproto.subscription SET %I = %L', attname, value)) ~ '(check|not-null) constraint'
 ORDER BY attname, value;
+
+-- Long values are not repeated whole.
+SELECT attname, left(value, 10) AS value FROM pg_attribute,
+	unnest(ARRAY[repeat('é', 100000), '{' || repeat('é', 100000) || '}', '{' || repeat('é', 100000) || '=flag}', 'https://a/' || repeat('é', 100000), 'ws:' || repeat('é', 4000)]) v (value)
+WHERE attrelid = 'atproto.subscription'::regclass AND atttypid IN ('text'::regtype, 'text[]'::regtype, 'did[]'::regtype) AND NOT attisdropped
+	AND length(fault(format('UPDATE atproto.subscription SET %I = %L', attname, value))) > 500
+	AND fault(format('UPDATE atproto.subscription SET %I = %L', attname, value)) !~ 'malformed array literal'
+ORDER BY attname, value;
+SELECT fault('UPDATE atproto.subscription SET slice = repeat(''é'', 100)');
+SELECT fault('INSERT INTO atproto.request_header VALUES (''one'', repeat(''é'', 100), ''secret'')');
+SELECT fault('SELECT atproto.pause(repeat(''é'', 100))');
 
 -- The words that are accepted are those that the table's checks name.
 SELECT a.attname, w.word FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = c.conkey[1],
@@ -68,6 +85,32 @@ SELECT atproto.request_header_check();
 
 -- of set_cursor()
 SELECT seq, fault(format('SELECT atproto.set_cursor(''one'', %s)', seq)) FROM unnest('{-1, 9007199254740992, 9223372036854775807, -9223372036854775808}'::bigint[]) s (seq);
+
+-- What a client sees names none of the statements that these functions run, but what has called them, and what has failed in a trigger.
+SELECT atproto.subscribe('two', 'wss://a.example', verify => 'none');
+SELECT atproto.subscribe('two', 'wss://a.example', headers => '{"Host": "secret"}');
+DO $$ BEGIN PERFORM atproto.subscribe('two', 'wss://a.example', dids => '{NULL}'); END $$;
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not today'; END $$;
+CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON atproto.subscription FOR EACH ROW EXECUTE FUNCTION refuse();
+SELECT atproto.subscribe('two', 'wss://a.example');
+DO $$ BEGIN PERFORM atproto.pause('one'); END $$;
+UPDATE atproto.subscription SET enabled = false;
+DROP TRIGGER refuse ON atproto.subscription;
+DROP FUNCTION refuse();
+
+CREATE ROLE regress_atproto_option;
+GRANT USAGE ON SCHEMA atproto TO regress_atproto_option;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA atproto TO regress_atproto_option;
+SET ROLE regress_atproto_option;
+SELECT atproto.subscribe('two', 'wss://a.example');
+SELECT atproto.unsubscribe('one');
+SELECT atproto.pause('one');
+SELECT atproto.resume('one');
+SELECT atproto.set_cursor('one', 1);
+SELECT atproto.close_gap(1);
+RESET ROLE;
+DROP OWNED BY regress_atproto_option;
+DROP ROLE regress_atproto_option;
 
 DELETE FROM atproto.subscription;
 DROP FUNCTION fault(text);

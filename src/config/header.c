@@ -9,6 +9,7 @@
 #include "commands/trigger.h"
 #include "config/spi.h"
 #include "fmgr.h"
+#include "quotable.h"
 #include "utils/rel.h"
 
 #define NAME_MAX_BYTES	64
@@ -73,7 +74,7 @@ atp_request_header_check(PG_FUNCTION_ARGS)
 	if (name == NULL || !is_name(name))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid name of a header: \"%s\"", name ? name : ""),
+				 errmsg("invalid name of a header: \"%s\"", name ? atp_quotable(name) : ""),
 				 errhint("Use 1 to %d letters, digits and characters such as a hyphen.", NAME_MAX_BYTES)));
 	if (is_ours(name))
 		ereport(ERROR,

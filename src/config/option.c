@@ -4,10 +4,12 @@
  */
 #include "postgres.h"
 
+#include "config/extension.h"
 #include "config/option.h"
 #include "config/subscription.h"
 #include "lib/stringinfo.h"
 #include "net/endpoint.h"
+#include "quotable.h"
 #include "utils/builtins.h"
 
 #define SERVER_MAX		300		/* bytes of a scheme and host */
@@ -81,11 +83,20 @@ atp_option_is_null(const char *option, const char *hint)
 }
 
 void
+atp_option_has_null(const char *option, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+			 errmsg("\"%s\" must not contain nulls", option),
+			 errhint("%s", hint)));
+}
+
+void
 atp_option_is_wrong(const char *option, const char *value, const char *hint)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("invalid value for \"%s\": \"%s\"", option, value),
+			 errmsg("invalid value for \"%s\": \"%s\"", option, atp_quotable(value)),
 			 errhint("%s", hint)));
 }
 
@@ -105,6 +116,27 @@ check_words(AtpTuple row)
 	}
 }
 
+/* A null would match nothing: an array of nothing else would leave out everything. */
+static void
+check_array(AtpTuple row, const char *column, Oid element)
+{
+	Datum	   *values;
+	bool	   *nulls;
+	int			n = atp_get_array(row, column, element, &values, &nulls);
+
+	for (int i = 0; i < n; i++)
+		if (nulls[i])
+			atp_option_has_null(column, "For all of them, use NULL in place of the array.");
+}
+
+static void
+check_arrays(AtpTuple row)
+{
+	check_array(row, "collections", TEXTOID);
+	check_array(row, "dids", atp_type("did"));
+	check_array(row, "actions", TEXTOID);
+}
+
 static void
 check_actions(AtpTuple row)
 {
@@ -114,9 +146,9 @@ check_actions(AtpTuple row)
 
 	for (int i = 0; i < n; i++)
 	{
-		const char *action = nulls[i] ? "NULL" : TextDatumGetCString(values[i]);
+		const char *action = TextDatumGetCString(values[i]);
 
-		if (nulls[i] || atp_word_number(atp_actions_words, action) < 0)
+		if (atp_word_number(atp_actions_words, action) < 0)
 			atp_option_is_wrong("actions", action, psprintf("Use an array of %s, or NULL for all of them.", list_of(atp_actions_words)));
 	}
 }
@@ -200,6 +232,7 @@ atp_options_check(AtpTuple row)
 	check_names(row);
 	check_booleans(row);
 	check_words(row);
+	check_arrays(row);
 	check_actions(row);
 	check_numbers(row);
 	check_servers(row);

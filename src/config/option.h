@@ -21,6 +21,7 @@ extern int	atp_word_number(const char *const *words, const char *word);
 
 /* One and the same ERROR for each of them; hint: what it may be. */
 pg_noreturn extern void atp_option_is_null(const char *option, const char *hint);
+pg_noreturn extern void atp_option_has_null(const char *option, const char *hint);
 pg_noreturn extern void atp_option_is_wrong(const char *option, const char *value, const char *hint);
 
 /*

@@ -243,6 +243,47 @@ atp_run(const char *sql, const AtpArg *args, int nargs)
 	return result.n;
 }
 
+/* What an ERROR says of its context, without the line that names this statement; NULL: there is no more. */
+static char *
+context_without(char *context, const char *sql)
+{
+	char	   *at = context == NULL ? NULL : strstr(context, sql);
+
+	if (at == NULL)
+		return context;
+	while (at > context && at[-1] != '\n')
+		at--;
+	if (at == context)
+		return NULL;
+	at[-1] = '\0';
+	return context;
+}
+
+uint64
+atp_run_unnamed(const char *sql, const AtpArg *args, int nargs)
+{
+	MemoryContext old = CurrentMemoryContext;
+	uint64		n = 0;
+
+	PG_TRY();
+	{
+		n = atp_run(sql, args, nargs);
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(old);
+		error = CopyErrorData();
+		FlushErrorState();
+		/* what called us says so once more */
+		error->context = context_without(error->context, sql);
+		ThrowErrorData(error);
+	}
+	PG_END_TRY();
+	return n;
+}
+
 void
 atp_run_each(const char *sql)
 {

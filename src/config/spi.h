@@ -55,6 +55,9 @@ typedef struct AtpResult
 /* Run one that gives no rows; how many it touched.  An ERROR when it fails, or when rules make another of it. */
 extern uint64 atp_run(const char *sql, const AtpArg *args, int nargs);
 
+/* As atp_run(), for what a user has asked for in other words: an ERROR does not name the statement. */
+extern uint64 atp_run_unnamed(const char *sql, const AtpArg *args, int nargs);
+
 /* Commands, one after the other: Citus sends the nodes the text of a DDL command with all that is beside it, and that may be one only. */
 extern void atp_run_each(const char *sql);
 

@@ -10,6 +10,7 @@
 #include "config/subscription.h"
 #include "config/watch.h"
 #include "miscadmin.h"
+#include "quotable.h"
 #include "source.h"
 #include "types/types.h"
 #include "utils/acl.h"
@@ -232,7 +233,7 @@ atp_subscription_borrow(const char *name, MemoryContext cxt)
 	if (sub == NULL || !OidIsValid(sub->owner))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("subscription \"%s\" does not exist, or has no owner", name)));
+				 errmsg("subscription \"%s\" does not exist, or has no owner", atp_quotable(name))));
 	if (!has_privs_of_role(GetUserId(), sub->owner))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),

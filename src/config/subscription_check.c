@@ -24,6 +24,7 @@
 #include "miscadmin.h"
 #include "net/dns.h"
 #include "net/endpoint.h"
+#include "quotable.h"
 #include "signature.h"
 #include "source.h"
 #include "utils/acl.h"
@@ -56,8 +57,8 @@ insert_row(const char *const *columns, const AtpArg *values, int n)
 		appendStringInfo(&names, "%s%s", i > 0 ? ", " : "", quote_identifier(columns[i]));
 		appendStringInfo(&params, "%s$%d", i > 0 ? ", " : "", i + 1);
 	}
-	return atp_run(psprintf("INSERT INTO atproto.subscription (%s) VALUES (%s) ON CONFLICT DO NOTHING",
-							names.data, params.data), values, n);
+	return atp_run_unnamed(psprintf("INSERT INTO atproto.subscription (%s) VALUES (%s) ON CONFLICT DO NOTHING",
+									names.data, params.data), values, n);
 }
 
 bool
@@ -108,7 +109,7 @@ check_pattern(const char *what, const char *pattern, const char *whole, const ch
 	if (err != ATP_OK)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid %s: \"%s\"", what, whole),
+				 errmsg("invalid %s: \"%s\"", what, atp_quotable(whole)),
 				 errdetail("%s (byte %zu)", atp_err_text(err), atp_byte_number(at)),
 				 errhint("%s", hint)));
 }
@@ -122,7 +123,7 @@ check_collections(AtpTuple row)
 
 	for (int i = 0; i < n; i++)
 	{
-		const char *pattern = nulls[i] ? "" : TextDatumGetCString(values[i]);
+		const char *pattern = TextDatumGetCString(values[i]);
 
 		check_pattern("collection", pattern, pattern, "Use an NSID such as app.bsky.feed.post, or a pattern such as app.bsky.*.");
 	}
@@ -138,15 +139,16 @@ check_link_source(const char *text)
 	if (filter.path != NULL && !atp_link_path_is_valid((AtpSpan) {filter.path, strlen(filter.path)}))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid source of links: \"%s\"", text),
+				 errmsg("invalid source of links: \"%s\"", atp_quotable(text)),
 				 errdetail("A path is written as record_links() gives it, and has at most %d bytes.", ATP_LINK_PATH_MAX),
 				 errhint("%s", hint)));
 }
 
 /* The elements of an array that is written in a column of text, by its name or 'none'; how many. */
 static int
-elements_of(const char *column, char *text, const char *hint, Datum **values, bool **nulls)
+elements_of(const char *column, char *text, const char *hint, Datum **values)
 {
+	bool	   *nulls;
 	Oid			input;
 	Oid			element;
 	int			n;
@@ -155,7 +157,10 @@ elements_of(const char *column, char *text, const char *hint, Datum **values, bo
 		atp_option_is_wrong(column, text, hint);
 	getTypeInputInfo(TEXTARRAYOID, &input, &element);
 	deconstruct_array(DatumGetArrayTypeP(OidInputFunctionCall(input, text, element, -1)),
-					  TEXTOID, -1, false, TYPALIGN_INT, values, nulls, &n);
+					  TEXTOID, -1, false, TYPALIGN_INT, values, &nulls, &n);
+	for (int i = 0; i < n; i++)
+		if (nulls[i])
+			atp_option_has_null(column, hint);
 	return n;
 }
 
@@ -166,7 +171,6 @@ check_links(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 	static const char hint[] = "Use 'none', 'all', or an array of sources such as '{app.bsky.feed.like:subject.uri,app.bsky.graph.*}'.";
 	char	   *links = atp_get_text_or_null(row, "links");
 	Datum	   *values;
-	bool	   *nulls;
 	int			n;
 
 	if (links == NULL)
@@ -186,9 +190,9 @@ check_links(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 				 errhint("Set \"%s\" to \"%s\", or \"%s\" to \"%s\".", "keep_records", "true", "links", "none")));
 	if (strcmp(links, "all") == 0)
 		return;
-	n = elements_of("links", links, hint, &values, &nulls);
+	n = elements_of("links", links, hint, &values);
 	for (int i = 0; i < n; i++)
-		check_link_source(nulls[i] ? "" : TextDatumGetCString(values[i]));
+		check_link_source(TextDatumGetCString(values[i]));
 }
 
 /* What becomes of records that are not what their Lexicons say. */
@@ -198,7 +202,6 @@ check_validate(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 	static const char hint[] = "Use 'none', 'flag', 'dead_letter', or an array such as '{app.bsky.feed.post=flag,app.bsky.*=none}'.";
 	char	   *validate = atp_get_text_or_null(row, "validate");
 	Datum	   *values;
-	bool	   *nulls;
 	int			n;
 
 	if (validate == NULL)
@@ -212,10 +215,10 @@ check_validate(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 				 errdetail("Its events are not of repositories.")));
 	if (strcmp(validate, "flag") == 0 || strcmp(validate, "dead_letter") == 0)
 		return;
-	n = elements_of("validate", validate, hint, &values, &nulls);
+	n = elements_of("validate", validate, hint, &values);
 	for (int i = 0; i < n; i++)
 	{
-		char	   *element = nulls[i] ? "" : TextDatumGetCString(values[i]);
+		char	   *element = TextDatumGetCString(values[i]);
 		AtpValidateFilter filter;
 
 		if (!atp_validate_filter(pstrdup(element), &filter))
@@ -243,7 +246,7 @@ check_slice(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 	if (err != ATP_OK)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid slice: \"%s\"", text),
+				 errmsg("invalid slice: \"%s\"", atp_quotable(text)),
 				 errdetail("%s (byte %zu)", atp_err_text(err), atp_byte_number(at)),
 				 errhint("The slices of four servers are 0/4, 1/4, 2/4 and 3/4.")));
 }
@@ -422,10 +425,10 @@ check_backfill(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 		return;
 	n = atp_get_array(row, "collections", TEXTOID, &values, &nulls);
 	for (int i = 0; i < n; i++)
-		if (!nulls[i] && strchr(TextDatumGetCString(values[i]), '*') != NULL)
+		if (strchr(TextDatumGetCString(values[i]), '*') != NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("\"%s\" is \"%s\", but \"%s\" is a pattern, not a collection", "backfill", backfill, TextDatumGetCString(values[i])),
+					 errmsg("\"%s\" is \"%s\", but \"%s\" is a pattern, not a collection", "backfill", backfill, atp_quotable(TextDatumGetCString(values[i]))),
 					 errdetail("A server lists the repositories that have a given collection."),
 					 errhint("Name the collections, or use %s.", "backfill => 'network'")));
 	if (n < 0)
@@ -501,7 +504,7 @@ check_format(AtpTuple row, const AtpEndpoint *ep)
 	if (source == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("no stream %s is known in the format \"%s\"", ep->stream, format ? format : ""),
+				 errmsg("no stream %s is known in the format \"%s\"", ep->stream, format ? atp_quotable(format) : ""),
 				 errhint("Formats are \"%s\", \"%s\" and \"%s\"; without one, the URL tells. A Jetstream's ends with \"/subscribe\" or \"/xrpc/network.bsky.jetstream.subscribeEvents\".", "dag-cbor", "json", "jetstream")));
 	return source;
 }

@@ -19,6 +19,7 @@
 #include "identity/identity.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "quotable.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
@@ -104,7 +105,7 @@ check_subscription(const Backfill *b, AtpResult found)
 
 	if (found.n == 0)
 		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("subscription \"%s\" does not exist", b->name)));
+				(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("subscription \"%s\" does not exist", atp_quotable(b->name))));
 	row = atp_result_row(found, 0);
 	stopped = atp_get_text_or_null(row, "stopped");
 	if (strcmp(atp_get_text(row, "backfill"), "none") == 0)

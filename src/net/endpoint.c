@@ -12,6 +12,7 @@
 #include "lib/stringinfo.h"
 #include "net/endpoint.h"
 #include "port/pg_bswap.h"
+#include "quotable.h"
 
 #define DEFAULT_PATH	"/xrpc/com.atproto.sync.subscribeRepos"
 #define XRPC			"/xrpc/"
@@ -84,7 +85,7 @@ bad_url(const char *url, const char *detail)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("invalid event stream URL: \"%s\"", url),
+			 errmsg("invalid event stream URL: \"%s\"", atp_quotable(url)),
 			 errdetail_internal("%s", detail),
 			 errhint("An event stream URL looks like wss://host/xrpc/com.atproto.sync.subscribeRepos.")));
 }

@@ -20,6 +20,7 @@
 #include "injection.h"
 #include "process/consumer.h"
 #include "process/manager.h"
+#include "quotable.h"
 #include "source.h"
 #include "tables/gap.h"
 #include "tables/status_wish.h"
@@ -42,7 +43,7 @@ no_such_subscription(text *name)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
-			 errmsg("subscription \"%s\" does not exist", text_to_cstring(name))));
+			 errmsg("subscription \"%s\" does not exist", atp_quotable(text_to_cstring(name)))));
 }
 
 /*
@@ -118,7 +119,7 @@ check_cursor(AtpArg name, AtpArg seq)
 static void
 make_cursor(AtpArg name, AtpArg seq)
 {
-	atp_run("INSERT INTO atproto.cursor (subscription, endpoint, seq)"
+	atp_run_unnamed("INSERT INTO atproto.cursor (subscription, endpoint, seq)"
 			" SELECT name, endpoint, $2 FROM atproto.subscription WHERE name = $1 ON CONFLICT DO NOTHING",
 			ATP_ARGS(name, seq));
 }
@@ -201,7 +202,7 @@ atp_subscribe(PG_FUNCTION_ARGS)
 	check_cursor(name, ATP_FUNCTION_ARG(2, INT8OID));
 	make_cursor(name, ATP_FUNCTION_ARG(2, INT8OID));
 	if (!headers.isnull)
-		atp_run("INSERT INTO atproto.request_header (subscription, name, value)"
+		atp_run_unnamed("INSERT INTO atproto.request_header (subscription, name, value)"
 				" SELECT $1, key, value FROM jsonb_each_text($2)", ATP_ARGS(name, headers));
 	atp_create_tables(NameStr(*PG_GETARG_NAME(3)));
 	warn_without_fetcher(PG_GETARG_TEXT_PP(0));
@@ -214,7 +215,7 @@ atp_subscribe(PG_FUNCTION_ARGS)
 static void
 on_subscription(FunctionCallInfo fcinfo, const char *sql)
 {
-	if (atp_run(sql, ATP_ARGS(ATP_FUNCTION_ARG(0, TEXTOID))) == 0)
+	if (atp_run_unnamed(sql, ATP_ARGS(ATP_FUNCTION_ARG(0, TEXTOID))) == 0)
 		no_such_subscription(PG_GETARG_TEXT_PP(0));
 }
 
@@ -263,15 +264,15 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name must not be null")));
 	SPI_connect();
-	check_cursor(name, seq);
 	/* also tells the consumer, through the table's trigger; no column of the key, whose lock the consumer's new row of cursor would wait for */
 	on_subscription(fcinfo, "UPDATE atproto.subscription SET enabled = enabled WHERE name = $1");
+	check_cursor(name, seq);
 	/* no consumer moves it until this is committed */
-	atp_run("SELECT FROM atproto.cursor WHERE subscription = $1 ORDER BY shard FOR NO KEY UPDATE",
+	atp_run_unnamed("SELECT FROM atproto.cursor WHERE subscription = $1 ORDER BY shard FOR NO KEY UPDATE",
 			ATP_ARGS(name));
 	atp_gap_cursor_set(TextDatumGetCString(name.value), seq.isnull ? -1 : DatumGetInt64(seq.value));
 	/* what is jumped over is a gap like any other */
-	atp_run("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason)"
+	atp_run_unnamed("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason)"
 			" SELECT subscription, endpoint, min(seq), $2 + 1, 'set_cursor'"
 			" FROM atproto.cursor JOIN atproto.subscription USING (endpoint)"
 			" WHERE subscription = $1 AND name = $1"
@@ -281,7 +282,7 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 	ATP_INJECTION_POINT("gap noted");
 	make_cursor(name, seq);
 	/* all shards, so that none passes over what another has to do again */
-	atp_run("UPDATE atproto.cursor c SET seq = $2, updated_at = now() FROM atproto.subscription s"
+	atp_run_unnamed("UPDATE atproto.cursor c SET seq = $2, updated_at = now() FROM atproto.subscription s"
 			" WHERE s.name = $1 AND c.subscription = $1 AND c.endpoint = s.endpoint",
 			ATP_ARGS(name, seq));
 	sub = atp_subscription_get(TextDatumGetCString(name.value), CurrentMemoryContext);
@@ -301,7 +302,7 @@ atp_close_gap(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("id must not be null")));
 	SPI_connect();
-	if (atp_run("UPDATE atproto.gap SET closed_at = now(), closed_how = COALESCE(left($2, 1000), 'by ' || session_user)"
+	if (atp_run_unnamed("UPDATE atproto.gap SET closed_at = now(), closed_how = COALESCE(left($2, 1000), 'by ' || session_user)"
 				" WHERE id = $1 AND closed_at IS NULL", ATP_ARGS(id, ATP_FUNCTION_ARG(1, TEXTOID))) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),

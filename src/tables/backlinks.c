@@ -15,6 +15,7 @@
 #include "core/nsid.h"
 #include "core/uri.h"
 #include "fmgr.h"
+#include "quotable.h"
 #include "tables/link.h"
 #include "types/types.h"
 #include "utils/builtins.h"
@@ -60,7 +61,7 @@ source_of(const text *source)
 		!atp_link_path_is_valid((AtpSpan) {colon + 1, whole.len - n - 1}))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid source of links: \"%s\"", text_to_cstring(source)),
+				 errmsg("invalid source of links: \"%s\"", atp_quotable(text_to_cstring(source))),
 				 errhint("Use a collection and a path, such as app.bsky.feed.like:subject.uri.")));
 	return (Source) {{whole.ptr, n}, {whole.ptr + n + 1, whole.len - n - 1}};
 }

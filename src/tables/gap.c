@@ -16,7 +16,7 @@
 static void
 close_read(const char *name)
 {
-	atp_run("UPDATE atproto.gap SET closed_at = now(), closed_how = 'read again' WHERE id IN"
+	atp_run_unnamed("UPDATE atproto.gap SET closed_at = now(), closed_how = 'read again' WHERE id IN"
 			" (SELECT g.id FROM atproto.gap g JOIN (SELECT endpoint, min(seq) AS seq FROM atproto.cursor WHERE subscription = $1"
 			"   GROUP BY endpoint) c USING (endpoint)"
 			"  WHERE g.subscription = $1 AND g.closed_at IS NULL AND isfinite(g.again_since)"
@@ -34,7 +34,7 @@ atp_gap_cursor_set(const char *name, int64 seq)
 {
 	close_read(name);
 	/* back to where it has been since then, nothing is left out; else it is not known */
-	atp_run("UPDATE atproto.gap g SET again_since = NULL"
+	atp_run_unnamed("UPDATE atproto.gap g SET again_since = NULL"
 			" FROM atproto.subscription s, LATERAL (SELECT min(seq) AS seq FROM atproto.cursor"
 			"  WHERE subscription = s.name AND endpoint = s.endpoint) c"
 			" WHERE s.name = $1 AND g.subscription = s.name AND g.endpoint = s.endpoint AND g.closed_at IS NULL"
@@ -45,7 +45,7 @@ atp_gap_cursor_set(const char *name, int64 seq)
 void
 atp_gap_read_again(const char *name, int64 seq)
 {
-	atp_run("UPDATE atproto.gap g SET again_since = CASE WHEN $2 = 0 THEN 'infinity' ELSE now() END"
+	atp_run_unnamed("UPDATE atproto.gap g SET again_since = CASE WHEN $2 = 0 THEN 'infinity' ELSE now() END"
 			" FROM atproto.subscription s"
 			" WHERE s.name = $1 AND g.subscription = s.name AND g.endpoint = s.endpoint AND g.closed_at IS NULL"
 			"  AND ($2 = 0 OR g.after_seq >= $2)",

@@ -22,6 +22,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "quotable.h"
 #include "tables/link.h"
 #include "tables/partition_swap.h"
 #include "utils/array.h"
@@ -417,7 +418,7 @@ cut_by(Work *w, const char *by)
 	if (by != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid value for parameter \"%s\": \"%s\"", "by", by),
+				 errmsg("invalid value for parameter \"%s\": \"%s\"", "by", atp_quotable(by)),
 				 errhint("It is \"collection\" or \"month\".")));
 	w->cut = &record_month;
 	key = present_key(w);

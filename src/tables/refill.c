@@ -76,7 +76,7 @@ atp_refill(PG_FUNCTION_ARGS)
 	atp_recent_forget_at_commit();
 	n = mark_repos(find_subscription(TextDatumGetCString(name.value)), name,
 				   ATP_FUNCTION_ARG(1, get_array_type(atp_type("did"))));
-	atp_run("SELECT atproto.set_cursor($1, $2)", ATP_ARGS(name, seq));
+	atp_run_unnamed("SELECT atproto.set_cursor($1, $2)", ATP_ARGS(name, seq));
 	atp_gap_read_by_another(TextDatumGetCString(name.value));
 	if (PG_ARGISNULL(1))
 		atp_gap_read_again(TextDatumGetCString(name.value), DatumGetInt64(seq.value));

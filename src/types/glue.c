@@ -9,13 +9,10 @@
 
 #include "catalog/pg_type.h"
 #include "libpq/pqformat.h"
-#include "mb/pg_wchar.h"
+#include "quotable.h"
 #include "utils/builtins.h"
 
 #include "types/glue.h"
-
-/* How much of a faulty value a message quotes: a URI may have 8 kB. */
-#define QUOTED_MAX	64
 
 /* The sentence of an error without its full stop, so that a place can follow. */
 static int
@@ -24,15 +21,6 @@ sentence_length(const char *sentence)
 	size_t		n = strlen(sentence);
 
 	return (int) (n > 0 && sentence[n - 1] == '.' ? n - 1 : n);
-}
-
-/* The beginning of s, cut between characters. */
-static char *
-quotable(const char *s, size_t n)
-{
-	if (n <= QUOTED_MAX)
-		return pnstrdup(s, n);
-	return psprintf("%.*s...", pg_mbcliplen(s, (int) n, QUOTED_MAX), s);
 }
 
 void
@@ -50,7 +38,7 @@ atp_type_error(const AtpSource *source, const char *s, size_t n, AtpErr err, siz
 	ereturn(source->escontext,,
 			(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
 			 errmsg("invalid input syntax for type %s: \"%s\"",
-					source->type, quotable(s, n)),
+					source->type, atp_quotable_span(s, n)),
 			 errdetail("%.*s (byte %zu).", sentence_length(sentence), sentence, atp_byte_number(at))));
 }
 
@@ -61,7 +49,7 @@ atp_argument_error(const char *what, const char *s, size_t n, AtpErr err, size_t
 
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("invalid %s: \"%s\"", what, quotable(s, n)),
+			 errmsg("invalid %s: \"%s\"", what, atp_quotable_span(s, n)),
 			 errdetail("%.*s (byte %zu).", sentence_length(sentence), sentence, atp_byte_number(at))));
 }
 

@@ -157,7 +157,8 @@ foreach my $bad ('app.bsky', 'app.*.feed', '*.*', '**', '', 'app.bsky*', 'app.bs
 	refused("UPDATE atproto.subscription SET collections = ARRAY['app.bsky.feed.post', '$bad']",
 		qr/^psql:.*ERROR:  invalid collection: "\Q$bad\E"\n.*DETAIL: .*\n.*HINT:  Use an NSID such as/s, "collection '$bad'");
 }
-refused('UPDATE atproto.subscription SET collections = ARRAY[NULL]', qr/invalid collection: ""/, 'collection NULL');
+refused("UPDATE atproto.subscription SET $_ = ARRAY[NULL]" . ($_ eq 'dids' ? '::did[]' : ''), qr/"$_" must not contain nulls\n.*HINT:  For all of them/s, "$_: a null")
+	foreach 'collections', 'dids', 'actions';
 refused(subscribe_sql('x', $server, collections => "ARRAY['post']"), qr/invalid collection: "post"/, 'in subscribe()');
 refused(subscribe_sql('x', $server, actions => "ARRAY['merge']"), qr/invalid value for "actions": "merge"\n.*HINT:  Use an array of 'create', 'update' or 'delete'/s, 'action');
 refused(subscribe_sql('live', $server), qr/ERROR:  subscription "live" already exists\n/, 'a name that is taken');
