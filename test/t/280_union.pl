@@ -61,6 +61,21 @@ $union->at_end;
 $union->matches('crossed', 'one lacks the second, the other the third');
 $union->forget;
 
+# What one lacks is a #sync, which does not say what was before it: it is what the commit after it waits for.
+my @steps = read_capture(make_capture('steps.py', 'a 1 +x', 'a sync 2', 'a 3 +y', 'b 1 +x'));
+my $dir = PostgreSQL::Test::Utils::tempdir();
+@servers = (
+	AtprotoTest::Server->start(write_capture("$dir/lacks", @steps[ 0, 2, 3 ])),
+	AtprotoTest::Server->start(write_capture("$dir/all", @steps), '--hold-at', 2));
+$union->follow('synced', [ 'chain', 'chain' ], \@servers);
+wait_for_seq($node, 'synced0', 4);
+is(query('SELECT count(*), min(why) FROM atproto.held_event'), '1|gap', 'F-08: a commit waits for the #sync before it');
+$servers[1]->release;
+wait_for_seq($node, 'synced1', 4);
+is(query("SELECT string_agg(rkey::text, ' ' ORDER BY rkey) FROM synced.record WHERE did = '" . did('a') . q{'}), 'x y', 'F-08: the #sync does not wait behind it');
+wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+$union->forget;
+
 # --- one has read that nothing waits, and the other one comes in between (doc/races.md) ---
 
 my $points = AtprotoTest::Points->new($node);
