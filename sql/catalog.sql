@@ -123,3 +123,9 @@ SELECT 'cost' AS rule, f.identity, f.procost FROM func f WHERE f.procost < CASE 
 SELECT 'executable by PUBLIC' AS rule, f.identity FROM func f
 WHERE f.pronamespace = 'atproto'::regnamespace AND f.proname ~ '^(subscribe|unsubscribe|pause|resume|set_cursor|retry)'
 	AND EXISTS (SELECT FROM aclexplode(coalesce(f.proacl, acldefault('f', f.proowner))) a WHERE a.grantee = 0 AND a.privilege_type = 'EXECUTE');
+
+-- 12. What goes with a subscription, or with another row, is found by an index.
+SELECT 'foreign key without index' AS rule, c.conrelid::regclass AS "table", c.conkey FROM pg_constraint c JOIN member m ON m.classid = 'pg_class'::regclass AND m.objid = c.conrelid
+WHERE c.contype = 'f' AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.conrelid AND i.indpred IS NULL
+	AND (i.indkey::int2[])[0:cardinality(c.conkey) - 1] @> c.conkey)
+ORDER BY c.conrelid::regclass::text COLLATE "C";

@@ -61,6 +61,7 @@ CREATE TABLE atproto.gap (
     closed_at timestamptz,
     closed_how text
 );
+CREATE INDEX gap_subscription ON atproto.gap (subscription);
 COMMENT ON TABLE atproto.gap IS 'stretches of a stream that were missed';
 COMMENT ON COLUMN atproto.gap.after_seq IS 'last event processed before the gap';
 COMMENT ON COLUMN atproto.gap.before_seq IS 'first event that was, or would be, received after it; NULL: unknown';
