@@ -71,6 +71,14 @@ atp_extension_lock(void)
 	return ATP_EXTENSION_READY;
 }
 
+bool
+atp_extension_lock_at_once(void)
+{
+	Oid			extoid = get_extension_oid("atproto", true);
+
+	return !OidIsValid(extoid) || ConditionalLockDatabaseObject(ExtensionRelationId, extoid, 0, AccessShareLock);
+}
+
 Oid
 atp_extension_namespace(void)
 {

@@ -20,6 +20,9 @@ typedef enum AtpExtension
  */
 extern AtpExtension atp_extension_lock(void);
 
+/* Can that be done without waiting?  Then it is done; false: somebody is about to drop or change the extension. */
+extern bool atp_extension_lock_at_once(void);
+
 /* Schema of types and operators; quoted.  Inside a transaction, after the above. */
 extern Oid	atp_extension_namespace(void);
 extern const char *atp_extension_schema(void);

@@ -11,6 +11,7 @@
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/latch.h"
+#include "storage/lmgr.h"
 #include "utils/snapmgr.h"
 
 /*
@@ -22,10 +23,21 @@ static MemoryContext before;
 void
 atp_begin(const char *activity)
 {
+	atp_begin_with_table(activity, InvalidOid);
+}
+
+void
+atp_begin_with_table(const char *activity, Oid relid)
+{
 	before = CurrentMemoryContext;
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	atp_claim_guard();
+	if (OidIsValid(relid))
+	{
+		pgstat_report_activity(STATE_RUNNING, "waiting for a table");
+		LockRelationOid(relid, RowExclusiveLock);
+	}
 	SPI_connect();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	pgstat_report_activity(STATE_RUNNING, activity);

@@ -254,10 +254,7 @@ merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
 	(void) set_config_option("lock_timeout", "1s", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	/* at commit it would be too late to see whose fault it is */
 	atp_run("SET CONSTRAINTS ALL IMMEDIATE", ATP_NO_ARGS);
-	if (OidIsValid(atp_tables_lock(t->statements, a.sink->uses | atp_derived_uses(t->sub))))
-		ereport(ERROR,
-				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
-				 errmsg("a session has locked one of the tables in schema \"%s\"", t->sub->target)));
+	atp_tables_lock_waiting(t->statements, a.sink->uses | atp_derived_uses(t->sub));
 	if (t->merge == NULL)
 	{
 		atp_letters_forget_repo(&a, t->job.did);

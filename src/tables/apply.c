@@ -16,6 +16,7 @@
 #include "config/spi.h"
 #include "config/transaction.h"
 #include "injection.h"
+#include "miscadmin.h"
 #include "stream/recent.h"
 #include "tables/apply.h"
 #include "tables/derived.h"
@@ -304,6 +305,47 @@ store_rest(AtpApply *a, List *letters)
 	return a->progress->move(a->progress, a);
 }
 
+/*
+ * So many times the tables are not to be had together: then others want several of them all the time,
+ * and a batch waits for one after the other, as an INSERT does.
+ */
+#define VAIN_MAX	10
+
+typedef enum Begun
+{
+	BEGUN,
+	BEGUN_WITHOUT,				/* the extension is not there: there is no transaction */
+	BEGUN_IN_VAIN				/* nor here; begun again, it waits for what somebody else has */
+} Begun;
+
+/* With the extension and all the tables, or with nothing. */
+static Begun
+begin(AtpApply *a, const char *activity)
+{
+	atp_begin_with_table(activity, a->awaited);
+	if (OidIsValid(a->awaited) && !atp_extension_lock_at_once())
+	{
+		/* who drops the extension wants this table, too */
+		a->awaited = InvalidOid;
+		atp_abort();
+		return BEGUN_IN_VAIN;
+	}
+	if (atp_extension_lock() != ATP_EXTENSION_READY)
+	{
+		atp_commit();
+		return BEGUN_WITHOUT;
+	}
+	a->awaited = atp_tables_lock(a->statements, tables_used(a), a->vain >= VAIN_MAX);
+	if (!OidIsValid(a->awaited))
+	{
+		a->vain = 0;
+		return BEGUN;
+	}
+	a->vain++;
+	atp_abort();
+	return BEGUN_IN_VAIN;
+}
+
 static AtpApplied
 apply_once(AtpApply *a, Way way, bool *others)
 {
@@ -311,25 +353,17 @@ apply_once(AtpApply *a, Way way, bool *others)
 	AtpLocked	locked;
 	List	   *letters;
 	List	   *rest;
-	Oid			taken;
+	Begun		begun;
 
 	a->nrecents = 0;
 	/* a piece may be rolled back alone */
 	a->shared = way != WAY_PIECES && (a->sink->uses & ATP_USE_REPOS) != 0 && atp_union_is_shared(a->statements);
 	a->generation = atp_recent_generation();
-	atp_begin("applying events");
-	if (atp_extension_lock() != ATP_EXTENSION_READY)
+	if ((begun = begin(a, "applying events")) != BEGUN)
 	{
-		atp_commit();
-		return ATP_APPLY_GONE;
-	}
-	if (OidIsValid(taken = atp_tables_lock(a->statements, tables_used(a))))
-	{
-		atp_abort();
-		atp_tables_await(taken);
-		/* he may have taken the cursor away as well */
-		*others = true;
-		return ATP_APPLY_CURSOR_MOVED;
+		/* who has the table may have taken the cursor away as well */
+		*others = begun == BEGUN_IN_VAIN;
+		return *others ? ATP_APPLY_CURSOR_MOVED : ATP_APPLY_GONE;
 	}
 	if (way == WAY_PIECES)
 	{
@@ -549,22 +583,16 @@ bool
 atp_purge(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statements, MemoryContext cxt)
 {
 	AtpApply	a = {.sub = sub, .sink = sink, .statements = statements, .batch = &(AtpBatch) {.cxt = cxt}};
-	bool		ready;
+	Begun		begun;
 	ErrorData  *error;
-	Oid			taken = InvalidOid;
 
 	if (sink->purge == NULL)
 		return false;
-	atp_begin("removing records of deleted accounts");
-	if ((ready = atp_extension_lock() == ATP_EXTENSION_READY))
-		taken = atp_tables_lock(statements, tables_used(&a));
-	if (OidIsValid(taken))
-	{
-		atp_abort();
-		atp_tables_await(taken);
-		return true;
-	}
-	if (ready && (error = atp_attempt(&a, purge, 0, 0)) != NULL)
+	while ((begun = begin(&a, "removing records of deleted accounts")) == BEGUN_IN_VAIN)
+		CHECK_FOR_INTERRUPTS();
+	if (begun == BEGUN_WITHOUT)
+		return false;
+	if ((error = atp_attempt(&a, purge, 0, 0)) != NULL)
 		ereport(LOG,
 				(errmsg("records of deleted accounts stay, not visible, for atproto subscription \"%s\": %s",
 						sub->name, error->message),

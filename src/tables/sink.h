@@ -38,6 +38,8 @@ typedef struct AtpApply
 	bool		accepted;		/* what accepts() said, as a step that can fail */
 	bool		again;			/* it comes once more: nothing that is as new is overwritten */
 	bool		force;			/* whatever is there is overwritten, also what is newer */
+	Oid			awaited;		/* a table that was not to be had: the next attempt waits for it first ... */
+	int			vain;			/* ... after so many that were in vain */
 	bool		has_sources;	/* those that its links need are there, as far as there is room (link_rows.h) */
 	AtpStanding standing;		/* what standing() said, likewise */
 	struct varlena *repo;		/* to be marked, likewise */

@@ -13,13 +13,15 @@
 #include "postgres.h"
 
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/pg_class.h"
-#include "config/transaction.h"
+#include "miscadmin.h"
 #include "partitioning/partdesc.h"
 #include "storage/lmgr.h"
 #include "tables/table_locks.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/resowner.h"
 
 /*
  * A table with more partitions than this is for many years, or accounts: each lock costs room in
@@ -27,19 +29,27 @@
  */
 #define PARTITIONS_MAX	64
 
-static Oid	lock_partitions(Oid relid);
+typedef struct Locking
+{
+	bool		waits;
+	int			room;			/* for so many partitions more, of this table */
+} Locking;
+
+static Oid	lock_partitions(Oid relid, Locking *locking);
 
 /* InvalidOid, or which of it, and of what is below it, was not to be had. */
 static Oid
-lock_one(Oid relid)
+lock_one(Oid relid, Locking *locking)
 {
-	if (!ConditionalLockRelationOid(relid, RowExclusiveLock))
+	if (locking->waits)
+		LockRelationOid(relid, RowExclusiveLock);
+	else if (!ConditionalLockRelationOid(relid, RowExclusiveLock))
 		return relid;
-	return get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE ? lock_partitions(relid) : InvalidOid;
+	return get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE ? lock_partitions(relid, locking) : InvalidOid;
 }
 
 static Oid
-lock_partitions(Oid relid)
+lock_partitions(Oid relid, Locking *locking)
 {
 	Relation	rel = try_table_open(relid, NoLock);
 	PartitionDesc desc;
@@ -48,31 +58,61 @@ lock_partitions(Oid relid)
 	if (rel == NULL)
 		return InvalidOid;
 	desc = RelationGetPartitionDesc(rel, true);
-	for (int i = 0; i < desc->nparts && desc->nparts <= PARTITIONS_MAX && !OidIsValid(taken); i++)
-		taken = lock_one(desc->oids[i]);
+	if (desc->nparts <= locking->room)
+	{
+		locking->room -= desc->nparts;
+		for (int i = 0; i < desc->nparts && !OidIsValid(taken); i++)
+			taken = lock_one(desc->oids[i], locking);
+	}
 	table_close(rel, NoLock);
 	return taken;
 }
 
 Oid
-atp_tables_lock(const AtpStatements *set, int uses)
+atp_tables_lock(const AtpStatements *set, int uses, bool waits)
 {
 	Oid			taken = InvalidOid;
 
 	for (const AtpTable *const *table = atp_tables; *table != NULL && !OidIsValid(taken); table++)
 	{
 		Oid			relid = (*table)->use & uses ? atp_target_table(set, (*table)->name) : InvalidOid;
+		Locking		locking = {waits, PARTITIONS_MAX};
 
 		if (OidIsValid(relid))
-			taken = lock_one(relid);
+			taken = lock_one(relid, &locking);
 	}
 	return taken;
 }
 
-void
-atp_tables_await(Oid relid)
+/* Likewise, with this table first (InvalidOid: none), for which it waits; none stays locked in vain. */
+static Oid
+lock_in_step(const AtpStatements *set, int uses, Oid first)
 {
-	atp_begin("waiting for a table");
-	LockRelationOid(relid, RowExclusiveLock);
-	atp_commit();
+	MemoryContext cxt = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	Oid			taken;
+
+	BeginInternalSubTransaction(NULL);
+	if (OidIsValid(first))
+		LockRelationOid(first, RowExclusiveLock);
+	taken = atp_tables_lock(set, uses, false);
+	if (OidIsValid(taken))
+		RollbackAndReleaseCurrentSubTransaction();
+	else
+		ReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(cxt);
+	CurrentResourceOwner = owner;
+	return taken;
+}
+
+void
+atp_tables_lock_waiting(const AtpStatements *set, int uses)
+{
+	Oid			taken = InvalidOid;
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		taken = lock_in_step(set, uses, taken);
+	} while (OidIsValid(taken));
 }

@@ -12,13 +12,14 @@
 
 /*
  * Lock the tables of these uses (ATP_USE_...) that there are, with their partitions, as an
- * INSERT does, until the transaction's end, without waiting.  InvalidOid: they are locked; else
- * one that another session has: the transaction must end, and be begun again after
- * atp_tables_await().
+ * INSERT does, until the transaction's end.  InvalidOid: they are locked; else, unless it waits,
+ * one that another session has: the transaction must end, and be begun again by
+ * atp_begin_with_table(), so that it has that one when it tries the others: who only waited for it
+ * would never get it while others want it one after the other.
  */
-extern Oid	atp_tables_lock(const AtpStatements *set, int uses);
+extern Oid	atp_tables_lock(const AtpStatements *set, int uses, bool waits);
 
-/* Wait, in a transaction of its own, until nobody else has this table.  It may be gone then. */
-extern void atp_tables_await(Oid relid);
+/* The same, in a transaction that has none of them yet; it waits as long as the transaction may wait for a lock, with none of them. */
+extern void atp_tables_lock_waiting(const AtpStatements *set, int uses);
 
 #endif							/* ATP_TABLE_LOCKS_H */

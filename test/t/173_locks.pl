@@ -18,6 +18,16 @@ my $node = make_node('locks', conf => "max_worker_processes = 20\ndeadlock_timeo
 
 my $applying = q{FROM pg_stat_activity WHERE backend_type IN ('atproto consumer', 'atproto apply worker') AND wait_event_type = 'Lock'};
 
+# With its target.
+sub forget
+{
+	my ($name) = @_;
+
+	query("SET client_min_messages = warning; SELECT atproto.unsubscribe('$name'); DROP SCHEMA target CASCADE");
+	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type IN ('atproto consumer', 'atproto apply worker')});
+	return;
+}
+
 foreach my $case ([ 1, 0 ], [ 1, 1 ], [ 2, 0 ], [ 2, 1 ])
 {
 	my ($workers, $letters) = @$case;
@@ -75,8 +85,83 @@ SQL
 	}
 	wait_for_seq($node, 's', $PDS_LAST);
 	is(query(q{SELECT count(*) FROM atproto.subscription_log WHERE event = 'stopped'}), '0', 'and goes on');
-	query(q{SET client_min_messages = warning; SELECT atproto.unsubscribe('s'); DROP SCHEMA target CASCADE});
-	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type IN ('atproto consumer', 'atproto apply worker')});
+	forget('s');
+}
+
+# Two who lock a table in turns, so that there is always one who has it: the consumer has its turn, too.
+{
+	my $hold   = 1000;
+	my $server = AtprotoTest::Server->start($pds, '--hold-at', $hold);
+	my ($one, $other) = map { $node->background_psql('postgres') } 1, 2;
+
+	query('CREATE SCHEMA target');
+	query(subscribe_sql('s', $server, cursor => 0, target => "'target'"));
+	wait_for_seq($node, 's', $hold - 1);
+	$one->query_safe('BEGIN; LOCK TABLE target.record IN SHARE MODE');
+	$server->release;
+	wait_for("SELECT count(*) > 0 $applying AND wait_event = 'relation'");
+	$other->query_until(qr/begun/, "\\echo begun\nBEGIN; LOCK TABLE target.record IN SHARE MODE;\n");
+	wait_for(q{SELECT count(*) = 1 FROM pg_locks WHERE mode = 'ShareLock' AND NOT granted});
+	$one->query_safe('COMMIT');
+	cmp_ok($other->query_safe('SELECT seq FROM atproto.cursor'), '>=', $hold, 'who has waited for a table writes into it before the next one has it');
+	$_->quit foreach $one, $other;
+	wait_for_seq($node, 's', $PDS_LAST);
+	forget('s');
+}
+
+# Two tables, of which there is always one that somebody has: they are not to be had together.
+{
+	my $hold     = 1200;
+	my $server   = AtprotoTest::Server->start($pds, '--hold-at', $hold);
+	my @tables   = qw(target.record target.link);
+	my @sessions = map { $node->background_psql('postgres') } @tables;
+	my $held     = "FROM pg_locks JOIN pg_stat_activity a USING (pid) WHERE a.backend_type = 'atproto consumer' AND mode = 'RowExclusiveLock'";
+	my $rounds   = 0;
+
+	query('CREATE SCHEMA target');
+	query(subscribe_sql('s', $server, cursor => 0, target => "'target'", links => "'all'"));
+	wait_for_seq($node, 's', $hold - 1);
+	$sessions[0]->query_safe("BEGIN; LOCK TABLE ONLY $tables[0] IN SHARE MODE");
+	$server->release;
+	for (my $i = 0; $rounds < 50; $rounds++)
+	{
+		wait_for("SELECT count(*) = 1 $held AND NOT granted AND relation = '$tables[$i]'::regclass");
+		$i = 1 - $i;
+		last if query("SELECT count(*) > 0 $held AND granted AND relation = '$tables[$i]'::regclass") eq 't';
+		$sessions[$i]->query_safe("BEGIN; LOCK TABLE ONLY $tables[$i] IN SHARE MODE");
+		$sessions[ 1 - $i ]->query_safe('COMMIT');
+	}
+	cmp_ok($rounds, '<', 50, 'then the consumer waits for one after the other');
+	$_->quit foreach @sessions;
+	wait_for_seq($node, 's', $PDS_LAST);
+	forget('s');
+}
+
+# A lock costs room in the server's table of locks: of partitions of partitions, too, only some are locked beforehand.
+{
+	my $hold    = 1200;
+	my $server  = AtprotoTest::Server->start($pds, '--hold-at', $hold);
+	my $session = $node->background_psql('postgres');
+
+	query('CREATE SCHEMA target; CREATE TABLE target.record (LIKE atproto.record INCLUDING ALL) PARTITION BY LIST (collection)');
+	foreach my $part ([ 'likes', q{FOR VALUES IN ('app.bsky.feed.like')} ], [ 'rest', 'DEFAULT' ])
+	{
+		query("CREATE TABLE target.$part->[0] PARTITION OF target.record $part->[1] PARTITION BY HASH (did)");
+		query(join ';', map { "CREATE TABLE target.$part->[0]_$_ PARTITION OF target.$part->[0] FOR VALUES WITH (MODULUS 40, REMAINDER $_)" } 0 .. 39);
+	}
+	query(subscribe_sql('s', $server, cursor => 0, target => "'target'"));
+	wait_for_seq($node, 's', $hold - 1);
+	$session->query_safe('BEGIN; SELECT FROM target.repo FOR UPDATE');
+	$server->release;
+	wait_for("SELECT count(*) > 0 $applying AND wait_event = 'transactionid'");
+	my $locked = query(q{SELECT count(*) FROM pg_locks JOIN pg_stat_activity a USING (pid) WHERE a.backend_type = 'atproto consumer' AND mode = 'RowExclusiveLock'
+		AND relation IN (SELECT relid FROM pg_partition_tree('target.record') WHERE level > 0)});
+	cmp_ok($locked, '>=', 42, 'partitions of partitions are locked ...');
+	cmp_ok($locked, '<=', 64, '... as far as there is room');
+	$session->query_safe('COMMIT');
+	$session->quit;
+	wait_for_seq($node, 's', $PDS_LAST);
+	forget('s');
 }
 
 # Undone, nothing was lost by it.
@@ -118,6 +203,25 @@ wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE query ~ 'create_table
 $first->query_safe('COMMIT');
 ok(eval { $second->query('SELECT 1'); $second->quit }, 'both have made the tables') or diag($@);
 $first->quit;
+
+# Who drops the extension wants its tables: who has waited for one of them lets it go.
+query(q{SELECT atproto.unsubscribe('s'); SET client_min_messages = warning; DROP SCHEMA target CASCADE; TRUNCATE atproto.record, atproto.repo});
+$server = AtprotoTest::Server->start($pds, '--hold-at', $held);
+query(subscribe_sql('s', $server, cursor => 0));
+wait_for_seq($node, 's', $held - 1);
+my $waits = "FROM pg_locks JOIN pg_stat_activity a USING (pid) WHERE relation = 'atproto.record'::regclass AND NOT granted";
+my $reader  = $node->background_psql('postgres');
+my $dropper = $node->background_psql('postgres');
+$reader->query_safe('BEGIN; LOCK TABLE atproto.record IN SHARE MODE');
+$server->release;
+wait_for("SELECT count(*) = 1 $waits AND a.backend_type = 'atproto consumer'");
+$dropper->query_until(qr/begun/, "\\echo begun\nSET client_min_messages = warning; DROP EXTENSION atproto CASCADE;\n");
+wait_for("SELECT count(*) = 1 $waits AND a.backend_type = 'client backend'");
+$reader->query_safe('COMMIT');
+ok(eval { $dropper->query_safe('SELECT 1'); 1 }, 'DROP EXTENSION while the consumer waits for a table') or diag($@);
+wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
+unlike(slurp_file($node->logfile), qr/deadlock detected/, 'and nobody was the victim of a deadlock');
+eval { $_->quit } foreach $reader, $dropper;
 
 $node->stop;
 done_testing();
