@@ -10,13 +10,13 @@
 
 /* Of a row of atproto.subscription. */
 #define DIGEST \
-	"sha256(convert_to(ROW(collections, dids, slice, actions, keep_records," \
+	"sha256(convert_to(ROW(target, collections, dids, slice, actions, keep_records," \
 	" events, keep_raw, verify, host_is_pds, count_collections, links, validate)::text, 'UTF8'))"
 
 void
 atp_cursor_settings(const char *name, const char *endpoint)
 {
-	atp_run("UPDATE atproto.cursor c SET settings_after = c.seq, settings = s.digest"
+	atp_run("UPDATE atproto.cursor c SET settings_after = c.seq, read_from = c.seq, settings = s.digest"
 			" FROM (SELECT " DIGEST " FROM atproto.subscription WHERE name = $1) s (digest)"
 			" WHERE c.subscription = $1 AND c.endpoint = $2 AND c.settings IS DISTINCT FROM s.digest",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
@@ -96,6 +96,9 @@ atp_cursor_share(const char *name, const char *endpoint, int shards)
 	if (cursor.lowest != cursor.highest)
 		return cursor;
 
+	/* what one of them has missed, all have */
+	atp_run("UPDATE atproto.cursor SET read_from = (SELECT max(read_from) FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2)"
+			" WHERE subscription = $1 AND endpoint = $2", ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
 	/* what the shards that go have counted is the first one's from now on */
 	atp_run("WITH gone AS (DELETE FROM atproto.cursor"
 			"  WHERE subscription = $1 AND endpoint = $2 AND shard >= $3"
@@ -106,8 +109,8 @@ atp_cursor_share(const char *name, const char *endpoint, int shards)
 			"  FROM gone) g"
 			" WHERE c.subscription = $1 AND c.endpoint = $2 AND c.shard = 0 AND g.events + g.record_ops > 0",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int4_arg(shards)));
-	atp_run("INSERT INTO atproto.cursor (subscription, endpoint, shard, layout, seq, event_time, settings_after, settings)"
-			" SELECT subscription, endpoint, n, layout, seq, event_time, settings_after, settings"
+	atp_run("INSERT INTO atproto.cursor (subscription, endpoint, shard, layout, seq, event_time, settings_after, settings, read_from)"
+			" SELECT subscription, endpoint, n, layout, seq, event_time, settings_after, settings, read_from"
 			" FROM atproto.cursor, generate_series(1, $3 - 1) n"
 			" WHERE subscription = $1 AND endpoint = $2 AND shard = 0"
 			" ON CONFLICT DO NOTHING",
@@ -121,6 +124,6 @@ atp_cursor_share(const char *name, const char *endpoint, int shards)
 void
 atp_cursor_begin(const char *name, const char *endpoint, int64 seq)
 {
-	atp_run("UPDATE atproto.cursor SET seq = $3 WHERE subscription = $1 AND endpoint = $2 AND seq IS NULL",
+	atp_run("UPDATE atproto.cursor SET seq = $3, read_from = $3 WHERE subscription = $1 AND endpoint = $2 AND seq IS NULL",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(seq)));
 }

@@ -34,7 +34,7 @@ extern AtpCursor atp_cursor_share(const char *name, const char *endpoint, int sh
 /* A stream that had no position began: its first event comes after seq. */
 extern void atp_cursor_begin(const char *name, const char *endpoint, int64 seq);
 
-/* Note that the present settings hold after the cursor's position, if they are others than those noted. */
+/* Note that the present settings hold after the cursor's position, if they are others than those noted: it reads on from there. */
 extern void atp_cursor_settings(const char *name, const char *endpoint);
 
 /* A subscription that keeps links in the target and does not go by its present settings yet; NULL: there is none. */

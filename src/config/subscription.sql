@@ -134,6 +134,7 @@ CREATE TABLE atproto.cursor (
         CHECK (record_ops BETWEEN 0 AND 9007199254740991),
     settings_after bigint,
     settings bytea,
+    read_from bigint,
     updated_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (subscription, endpoint, shard)
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
@@ -146,6 +147,7 @@ COMMENT ON COLUMN atproto.cursor.events IS 'events processed since the subscript
 COMMENT ON COLUMN atproto.cursor.record_ops IS 'rows applied since the subscription was made: operations on records, labels, messages';
 COMMENT ON COLUMN atproto.cursor.settings IS 'SHA-256 of these settings: what settings_after is about';
 COMMENT ON COLUMN atproto.cursor.settings_after IS 'the present filters and storage settings hold for events after this one';
+COMMENT ON COLUMN atproto.cursor.read_from IS 'the events after this one, up to seq, were read one after the other, and with the present settings: a gap among them is over';
 COMMENT ON COLUMN atproto.cursor.subscription IS 'whose position this is';
 COMMENT ON COLUMN atproto.cursor.endpoint IS 'stream that it is a position in: subscription.endpoint when it was read';
 COMMENT ON COLUMN atproto.cursor.updated_at IS 'when this row was written last';

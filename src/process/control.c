@@ -281,8 +281,9 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 			ATP_ARGS(name, seq));
 	ATP_INJECTION_POINT("gap noted");
 	make_cursor(name, seq);
-	/* all shards, so that none passes over what another has to do again */
-	atp_run_unnamed("UPDATE atproto.cursor c SET seq = $2, updated_at = now() FROM atproto.subscription s"
+	/* all shards, so that none passes over what another has to do again; back to where it has been, nothing is left out */
+	atp_run_unnamed("UPDATE atproto.cursor c SET seq = $2, updated_at = now(),"
+			" read_from = CASE WHEN $2 BETWEEN read_from AND seq THEN read_from ELSE $2 END FROM atproto.subscription s"
 			" WHERE s.name = $1 AND c.subscription = $1 AND c.endpoint = s.endpoint",
 			ATP_ARGS(name, seq));
 	sub = atp_subscription_get(TextDatumGetCString(name.value), CurrentMemoryContext);

@@ -17,14 +17,10 @@ static void
 close_read(const char *name)
 {
 	atp_run_unnamed("UPDATE atproto.gap SET closed_at = now(), closed_how = 'read again' WHERE id IN"
-			" (SELECT g.id FROM atproto.gap g JOIN (SELECT endpoint, min(seq) AS seq FROM atproto.cursor WHERE subscription = $1"
+			" (SELECT g.id FROM atproto.gap g JOIN (SELECT endpoint, min(seq) AS seq, max(read_from) AS read_from FROM atproto.cursor WHERE subscription = $1"
 			"   GROUP BY endpoint) c USING (endpoint)"
 			"  WHERE g.subscription = $1 AND g.closed_at IS NULL AND isfinite(g.again_since)"
-			"  AND g.before_seq IS NOT NULL AND c.seq >= GREATEST(g.before_seq, 0) - 1"
-			/* what was missed once more */
-			"  AND NOT EXISTS (SELECT FROM atproto.gap o WHERE o.subscription = $1 AND o.endpoint = g.endpoint AND o.id <> g.id"
-			"   AND o.closed_at IS NULL AND o.detected_at >= g.again_since AND o.after_seq < GREATEST(g.before_seq, 0) - 1"
-			"   AND (o.before_seq > LEAST(g.after_seq, 9223372036854775806) + 1) IS NOT FALSE)"
+			"  AND g.before_seq IS NOT NULL AND c.seq >= GREATEST(g.before_seq, 0) - 1 AND c.read_from <= g.after_seq"
 			"  FOR NO KEY UPDATE OF g SKIP LOCKED)",
 			ATP_ARGS(atp_text_arg(name)));
 }

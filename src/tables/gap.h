@@ -3,8 +3,8 @@
  *		Gaps of a stream (atproto.gap) whose events are read again.
  *
  * A cursor moves over one event after the other, but where somebody sets it and where
- * a gap is noted.  So a gap is closed when the cursor was set before its begin, and has come to its end since,
- * and none was noted there meanwhile.  Of repositories, events are passed over that are older than the
+ * a gap is noted; its row says from where on it has done so, with the same settings (read_from).  So a gap is closed
+ * when the cursor was set before its begin, and has come to its end since, one after the other.  Of repositories, events are passed over that are older than the
  * newest that was processed: there, all of them have to be refilled, too (refill.c).
  */
 #ifndef ATP_GAP_H

@@ -56,6 +56,11 @@ static const AtpStatement add_gap = {
 	SPI_OK_INSERT, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT}
 };
 
+static const AtpStatement read_from_gap = {
+	"UPDATE atproto.cursor SET read_from = $4 WHERE subscription = $1 AND endpoint = $2 AND shard = $3",
+	SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT4, ATP_TYPE_INT8}
+};
+
 /* Without numbers (D30) the stream is nowhere. */
 static int64
 reach(AtpProgress *progress, const AtpApply *a)
@@ -122,6 +127,9 @@ store_gaps(const AtpStreamProgress *p, const AtpApply *a)
 		};
 
 		(void) atp_execute(a->statements, &add_gap, args, NULL);
+		cursor_args(p, args);
+		args[3] = Int64GetDatum(gap->before - 1);
+		(void) atp_execute(a->statements, &read_from_gap, args, NULL);
 	}
 }
 

@@ -66,7 +66,7 @@ COMMENT ON TABLE atproto.gap IS 'stretches of a stream that were missed';
 COMMENT ON COLUMN atproto.gap.after_seq IS 'last event processed before the gap';
 COMMENT ON COLUMN atproto.gap.before_seq IS 'first event that was, or would be, received after it; NULL: unknown';
 COMMENT ON COLUMN atproto.gap.reason IS 'OutdatedCursor: the server no longer had what follows after_seq; set_cursor: the operator jumped ahead';
-COMMENT ON COLUMN atproto.gap.again_since IS 'since when its events are read again, none left out; infinity: not yet, as the oldest event of the server has not come; NULL: they are not';
+COMMENT ON COLUMN atproto.gap.again_since IS 'since when its events are read again; infinity: not yet, as the oldest event of the server has not come; NULL: they are not';
 COMMENT ON COLUMN atproto.gap.closed_at IS 'when it was closed: by itself, its events having been read again, or by atproto.close_gap(); NULL: it is open';
 COMMENT ON COLUMN atproto.gap.closed_how IS 'read again, or what atproto.close_gap() was told';
 COMMENT ON COLUMN atproto.gap.id IS 'a number of its own';

@@ -1,5 +1,5 @@
 # 433_gaps.pl
-#		A gap whose events are read again closes by itself, one that is not stays open
+#		A gap whose events are read again closes by itself, one that is not, or with other settings, stays open
 #		(E-44); an operator can close one, and its row stays.
 
 use strict;
@@ -54,6 +54,50 @@ sub with_gap
 }
 
 my $server = AtprotoTest::Server->start($pds);
+
+# Reads all repositories again from there on, up to this event, changes something, and reads on.
+sub changed_at
+{
+	my ($from, $seq, @changes) = @_;
+	query(q{SELECT atproto.pause('s')});
+	wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+	$server->restart('--hold-at', $seq + 1);
+	query("SELECT atproto.refill('s', seq => $from); SELECT atproto.resume('s')");
+	wait_for_seq($node, 's', $seq);
+	$_->() foreach @changes;
+	$server->release;
+	wait_for_seq($node, 's', $PDS_LAST);
+	$server->restart;
+	return;
+}
+
+# While it runs, or not.
+sub likes_only
+{
+	my ($seq) = @_;
+	query(q{UPDATE atproto.subscription SET collections = '{app.bsky.feed.like}'});
+	wait_for("SELECT bool_and(settings_after = $seq) FROM atproto.cursor");
+	return;
+}
+
+sub set_back
+{
+	my ($seq) = @_;
+	query(q{SELECT atproto.pause('s')});
+	wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+	query("SELECT atproto.set_cursor('s', $seq); SELECT atproto.resume('s')");
+	return;
+}
+
+sub elsewhere
+{
+	query(q{SELECT atproto.pause('s')});
+	wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+	query(q{UPDATE atproto.subscription SET target = 'elsewhere'; SELECT atproto.resume('s')});
+	return;
+}
+
+query(q{CREATE SCHEMA elsewhere; SELECT atproto.create_tables('elsewhere')});
 foreach my $workers (1, 3)
 {
 	with_gap($server, $workers);
@@ -94,6 +138,55 @@ foreach my $workers (1, 3)
 	is(query($gaps), '100-1001 open', "$workers: the oldest event is in it");
 	refill(50);
 	is(query($gaps), '50-300 open, 100-1001 open', "$workers: a part of it is gone");
+	$server->restart;
+
+	# The same, and the clock is put back by an hour meanwhile.
+	with_gap($server, $workers);
+	query(q{SELECT atproto.pause('s')});
+	wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+	$server->restart('--oldest', 300);
+	query(q{SELECT atproto.refill('s', seq => 50); UPDATE atproto.gap SET again_since = again_since + interval '1 hour'; SELECT atproto.resume('s')});
+	wait_for_seq($node, 's', $PDS_LAST);
+	is(query($gaps), '50-300 open, 100-1001 open', "$workers: a part of it is gone, whatever the clock says");
+	$server->restart;
+
+	# Settings change while it is read again: a part of it was left out, or went elsewhere.
+	with_gap($server, $workers);
+	changed_at(100, 500, sub { likes_only(500) });
+	is(query($gaps), '100-1001 open', "$workers: the filter changed within it");
+	refill(100);
+	is(query($gaps), '100-1001 read again', "$workers: it is read again with that filter");
+	with_gap($server, $workers);
+	changed_at(50, 80, sub { likes_only(80) });
+	is(query($gaps), '100-1001 read again', "$workers: the filter changed before it");
+	with_gap($server, $workers);
+	changed_at(100, 500, \&elsewhere);
+	is(query($gaps), '100-1001 open', "$workers: the tables changed within it");
+	with_gap($server, $workers);
+	changed_at(100, 500, sub { query(q{UPDATE atproto.subscription SET max_dead_letters = 7}) });
+	is(query($gaps), '100-1001 read again', "$workers: what changed leaves nothing out");
+	with_gap($server, $workers);
+	query(q{SELECT atproto.pause('s')});
+	wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+	query(q{SELECT atproto.refill('s', seq => 100); UPDATE atproto.subscription SET collections = '{app.bsky.feed.like}'; SELECT atproto.resume('s')});
+	wait_for_seq($node, 's', $PDS_LAST);
+	is(query($gaps), '100-1001 read again', "$workers: the filter changed before it was begun");
+
+	# Set back meanwhile, to where it has been; and the workers become others.
+	with_gap($server, $workers);
+	changed_at(50, 700, sub { set_back(400) });
+	is(query($gaps), '100-1001 read again', "$workers: a part of it was read twice");
+	with_gap($server, $workers);
+	query(q{SELECT atproto.pause('s')});
+	wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+	$server->restart('--oldest', 300, '--hold-at', 501);
+	query(q{SELECT atproto.refill('s', seq => 50); SELECT atproto.resume('s')});
+	wait_for_seq($node, 's', 500);
+	query('UPDATE atproto.subscription SET workers = ' . (4 - $workers));
+	wait_for('SELECT count(*) = ' . (4 - $workers) . ' FROM atproto.cursor');
+	$server->release;
+	wait_for_seq($node, 's', $PDS_LAST);
+	is(query($gaps), '50-300 open, 100-1001 open', "$workers: what was missed is known to other workers, too");
 	$server->restart;
 }
 
