@@ -109,6 +109,12 @@ SELECT atproto.resume('one');
 SELECT atproto.set_cursor('one', 1);
 SELECT atproto.close_gap(1);
 RESET ROLE;
+CREATE SCHEMA regress_not_his;
+GRANT ALL ON ALL TABLES IN SCHEMA atproto TO regress_atproto_option;
+SET ROLE regress_atproto_option;
+SELECT atproto.subscribe('two', 'wss://a.example', target => 'regress_not_his');
+RESET ROLE;
+DROP SCHEMA regress_not_his;
 DROP OWNED BY regress_atproto_option;
 DROP ROLE regress_atproto_option;
 

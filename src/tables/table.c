@@ -195,6 +195,8 @@ create_table(const AtpTable *table, const char *target)
 {
 	StringInfoData sql;
 
+	/* it says so without the statement */
+	(void) LookupCreationNamespace(target);
 	initStringInfo(&sql);
 	appendStringInfo(&sql, "CREATE TABLE #.%s (", table->name);
 	for (int i = 0; i < table->ncolumns; i++)
