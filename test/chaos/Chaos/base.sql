@@ -33,7 +33,7 @@ CREATE TABLE chaos.cursor_log (
 CREATE FUNCTION chaos.note_setting() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
     INSERT INTO chaos.setting
-    SELECT pg_catalog.sha256(convert_to(ROW(collections, dids, slice, actions, keep_records, events, keep_raw, verify, host_is_pds, count_collections, links, validate)::text, 'UTF8')),
+    SELECT pg_catalog.sha256(convert_to(ROW(target, collections, dids, slice, actions, keep_records, events, keep_raw, verify, host_is_pds, count_collections, links, validate)::text, 'UTF8')),
         collections, dids::text[], actions, keep_records, events, slice, count_collections FROM atproto.subscription WHERE name = NEW.name
     ON CONFLICT DO NOTHING;
     RETURN NULL;
