@@ -62,6 +62,8 @@ foreach my $way (sort keys %ways)
 			$_->release foreach $relay, $servers{$version};
 			query('SELECT count(*) FROM m.record_event') >= query('SELECT count(*) FROM relay.record_event') }, $way);
 		wait_for_seq($node, 'relay', $last);
+		# who is behind brings older handles, until it has brought the newest one
+		wait_for_texts('jetstream', $texts{$version});
 		wait_for(q{SELECT count(*) = 0 FROM atproto.held_event});
 		same_rows('m', 'relay', "$version: $way");
 		is(query('SELECT count(*) FROM atproto.dead_letter'), '0', "$version: $way: nothing was refused");
