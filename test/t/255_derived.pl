@@ -55,7 +55,7 @@ foreach my $page (glob(test_dir() . '/../README.md ' . test_dir() . '/../doc/*.m
 }
 foreach my $example (@examples)
 {
-	$found{$_} = 1 foreach $example =~ /EXECUTE FUNCTION (\w+)\(/g;
+	$found{$_} = 1 foreach $example =~ /\bAFTER [^;]*EXECUTE FUNCTION (\w+)\(/g;
 }
 is_deeply([ sort keys %found ], [ sort keys %derives ], 'the pages have the examples that are tested here');
 

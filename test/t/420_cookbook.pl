@@ -225,19 +225,30 @@ query("INSERT INTO atproto.record (did, collection, rkey, cid, rev, indexed_at, 
 is(query($retention), '1', 'a like of nothing is removed, and counted');
 is(query($retention), '0', 'then there is none that is old');
 
-# one that is written anew while the statement waits for its row
-query("INSERT INTO atproto.record (did, collection, rkey, cid, rev, indexed_at, value) VALUES
-	('$did', 'app.bsky.feed.like', 'anew', cidlink_of(''), '3jwdwj2ctlk26', now() - interval '31 days', '{\"subject\": {\"uri\": \"$answers->{deepest}\"}}')");
-my ($writer, $remover) = map { $node->background_psql('postgres') } 1, 2;
-$writer->query_safe("BEGIN; UPDATE atproto.record SET indexed_at = now() WHERE did = '$did' AND rkey = 'anew';
-	INSERT INTO atproto.link SELECT '$answers->{deepest}', id, 'anew', '$did' FROM atproto.link_source WHERE (collection, path) = ('app.bsky.feed.like', 'subject.uri')");
-$remover->query_until(qr/begun/, "\\echo begun\n$retention");
-wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%WITH old AS%'});
-$writer->query_safe('COMMIT');
-$remover->query_safe('SELECT 1');
-$_->quit foreach $writer, $remover;
-is(query("SELECT count(*) FROM atproto.record WHERE did = '$did' AND rkey = 'anew'"), '1', 'a like that was written anew meanwhile is young, and stays');
-is(query('SELECT count(*) FROM atproto.link_problems()'), '0', 'and its link belongs to it');
+# one that is written anew while the statement waits for its turn, or without turns
+foreach my $turns (1, 0)
+{
+	query("INSERT INTO atproto.record (did, collection, rkey, cid, rev, indexed_at, value) VALUES
+		('$did', 'app.bsky.feed.like', 'anew', cidlink_of(''), '3jwdwj2ctlk26', now() - interval '31 days', '{\"subject\": {\"uri\": \"$answers->{deepest}\"}}')");
+	my ($writer, $remover) = map { $node->background_psql('postgres') } 1, 2;
+	$writer->query_safe("BEGIN; UPDATE atproto.record SET indexed_at = now() WHERE did = '$did' AND rkey = 'anew';
+		INSERT INTO atproto.link SELECT '$answers->{deepest}', id, 'anew', '$did' FROM atproto.link_source WHERE (collection, path) = ('app.bsky.feed.like', 'subject.uri')");
+	if ($turns)
+	{
+		$remover->query_until(qr/begun/, "\\echo begun\n$retention");
+		wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%AS removed%'});
+	}
+	else
+	{
+		is($remover->query_safe("SET lock_timeout = '${AtprotoTest::TIMEOUT}s'; $retention"), '0', 'a like that is being written anew is not waited for');
+	}
+	$writer->query_safe('COMMIT');
+	$remover->query_safe('SELECT 1');
+	$_->quit foreach $writer, $remover;
+	is(query("SELECT count(*) FROM atproto.record WHERE did = '$did' AND rkey = 'anew'"), '1', 'a like that was written anew meanwhile is young, and stays');
+	is(query('SELECT count(*) FROM atproto.link_problems()'), '0', 'and its link belongs to it');
+	query("DELETE FROM atproto.record WHERE did = '$did' AND rkey = 'anew'; DELETE FROM atproto.link WHERE did = '$did' AND rkey = 'anew'; DROP TRIGGER IF EXISTS likes_turns ON atproto.record");
+}
 
 is(join(', ', sort keys %recipes), '', 'every recipe is tested');
 

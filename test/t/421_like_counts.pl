@@ -1,7 +1,7 @@
 # 421_like_counts.pl
 #		The numbers of likes that the triggers of doc/cookbook.md keep are those of the stream,
-#		whatever is killed meanwhile, with several workers, after a replay, an export, and when
-#		records are removed by hand.  E-43, E-48, F-03.
+#		whatever is killed meanwhile, with several workers, after a replay, an export, when
+#		records are removed by hand, and by what removes old ones.  E-43, E-48, F-03.
 #
 #		ATPROTO_SEED repeats a run.
 
@@ -132,6 +132,19 @@ $one->query_safe(unliked('a', 'y') . '; COMMIT');
 $other->query_safe('SELECT 1');
 $_->quit foreach $one, $other;
 exact('in another order');
+
+# --- what removes old likes, while a worker that has counted some removes one of these ---
+
+query(join '; ', liked('a', 'z'), "UPDATE atproto.record SET indexed_at = now() - interval '31 days' WHERE did = 'did:web:a.example' AND rkey = 'z'");
+my ($retention) = map { $_->{text} } grep { $_->{text} =~ /AS removed/ } recipes('doc/cookbook.md');
+my ($worker, $remover) = map { $node->background_psql('postgres') } 1, 2;
+$worker->query_safe('BEGIN; ' . liked('b', 'z'));
+$remover->query_until(qr/begun/, "\\echo begun\n$retention");
+wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%AS removed%'");
+$worker->query_safe(unliked('a', 'z') . '; COMMIT');
+$remover->query_safe('SELECT 1');
+$_->quit foreach $worker, $remover;
+exact('with retention');
 unlike(slurp_file($node->logfile), qr/deadlock detected/, 'no worker waits for one that waits for it');
 
 $node->stop;
