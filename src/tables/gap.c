@@ -29,12 +29,12 @@ void
 atp_gap_cursor_set(const char *name, int64 seq)
 {
 	close_read(name);
-	/* back to where it has been since then, nothing is left out; else it is not known */
+	/* back to where it has been since then, nothing is left out; else it is not known, and what was left out before stays so */
 	atp_run_unnamed("UPDATE atproto.gap g SET again_since = NULL"
-			" FROM atproto.subscription s, LATERAL (SELECT min(seq) AS seq FROM atproto.cursor"
+			" FROM atproto.subscription s, LATERAL (SELECT min(seq) AS seq, max(read_from) AS read_from FROM atproto.cursor"
 			"  WHERE subscription = s.name AND endpoint = s.endpoint) c"
 			" WHERE s.name = $1 AND g.subscription = s.name AND g.endpoint = s.endpoint AND g.closed_at IS NULL"
-			"  AND g.again_since IS NOT NULL AND ($2 BETWEEN 1 AND c.seq) IS NOT TRUE",
+			"  AND g.again_since IS NOT NULL AND ($2 BETWEEN 1 AND c.seq AND c.read_from <= g.after_seq) IS NOT TRUE",
 			ATP_ARGS(atp_text_arg(name), atp_int8_arg(seq)));
 }
 

@@ -829,4 +829,5 @@ fault("gap-missed-again", "tables/stream_progress.c", "		args[3] = Int64GetDatum
 fault("gap-settings", "config/cursor.c", "settings_after = c.seq, read_from = c.seq,", "settings_after = c.seq,", "t/433_gaps")
 fault("gap-target", "config/cursor.c", "ROW(target, collections", "ROW(collections", "t/433_gaps")
 fault("gap-shards", "config/cursor.c", "(SELECT max(read_from)", "(SELECT min(read_from)", "t/433_gaps")
+fault("gap-spoilt", "tables/gap.c", " AND c.read_from <= g.after_seq) IS NOT TRUE", ") IS NOT TRUE", "t/433_gaps")
 fault("gap-set-back", "process/control.c", "CASE WHEN $2 BETWEEN read_from AND seq THEN read_from ELSE $2 END", "$2", "t/433_gaps")

@@ -149,11 +149,15 @@ foreach my $workers (1, 3)
 	wait_for_seq($node, 's', $PDS_LAST);
 	is(query($gaps), '50-300 open, 100-1001 open', "$workers: a part of it is gone, whatever the clock says");
 	$server->restart;
+	set_cursor(40);
+	is(query($gaps), '50-300 open, 100-1001 open', "$workers: and the cursor alone does not bring it back");
 
 	# Settings change while it is read again: a part of it was left out, or went elsewhere.
 	with_gap($server, $workers);
 	changed_at(100, 500, sub { likes_only(500) });
 	is(query($gaps), '100-1001 open', "$workers: the filter changed within it");
+	set_cursor(100);
+	is(query($gaps), '100-1001 open', "$workers: then the cursor alone is not enough");
 	refill(100);
 	is(query($gaps), '100-1001 read again', "$workers: it is read again with that filter");
 	with_gap($server, $workers);
