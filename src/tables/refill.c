@@ -17,6 +17,7 @@
 #include "stream/recent.h"
 #include "tables/gap.h"
 #include "tables/table.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
@@ -71,6 +72,11 @@ atp_refill(PG_FUNCTION_ARGS)
 	if (name.isnull || seq.isnull)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name and seq must not be null")));
+	if (!PG_ARGISNULL(1) && array_contains_nulls(PG_GETARG_ARRAYTYPE_P(1)))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("dids must not contain nulls"),
+				 errhint("For all repositories, use NULL in place of the array.")));
 	SPI_connect();
 	nest = atp_caller_begin();
 	atp_recent_forget_at_commit();

@@ -203,6 +203,8 @@ like(query("SELECT atproto.refill('bare')"), qr/^\d+$/, 'when nobody asks for th
 query("INSERT INTO atproto.subscription (name, url) VALUES ('labels', 'wss://localhost:1/xrpc/com.atproto.label.subscribeLabels')");
 ($rc, $out, $err) = $node->psql('postgres', "SELECT atproto.refill('labels')");
 like($err, qr/subscription "labels" is not about repositories/, 'labels have no repositories');
+(undef, undef, $err) = $node->psql('postgres', q{SELECT atproto.refill('labels', ARRAY[NULL]::did[])});
+like($err, qr/dids must not contain nulls\n.*HINT/, 'a null is no repository');
 
 $node->stop;
 done_testing();
