@@ -318,11 +318,36 @@ typedef enum Begun
 	BEGUN_IN_VAIN				/* nor here; begun again, it waits for what somebody else has */
 } Begun;
 
+/* False: sessions that wait for each other have met who waits for the same table, but has none: it is not his affair. */
+static bool
+begin_with_table(const char *activity, Oid relid)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	volatile bool begun = false;
+
+	PG_TRY();
+	{
+		atp_begin_with_table(activity, relid);
+		begun = true;
+	}
+	PG_CATCH();
+	{
+		if (geterrcode() != ERRCODE_T_R_DEADLOCK_DETECTED)
+			PG_RE_THROW();
+		FlushErrorState();
+		AbortOutOfAnyTransaction();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(cxt);
+	return begun;
+}
+
 /* With the extension and all the tables, or with nothing. */
 static Begun
 begin(AtpApply *a, const char *activity)
 {
-	atp_begin_with_table(activity, a->awaited);
+	if (!begin_with_table(activity, a->awaited))
+		return BEGUN_IN_VAIN;
 	if (OidIsValid(a->awaited) && !atp_extension_lock_at_once())
 	{
 		/* who drops the extension wants this table, too */
@@ -344,6 +369,17 @@ begin(AtpApply *a, const char *activity)
 	a->vain++;
 	atp_abort();
 	return BEGUN_IN_VAIN;
+}
+
+/* False: the extension is not there. */
+static bool
+begin_at_last(AtpApply *a, const char *activity)
+{
+	Begun		begun;
+
+	while ((begun = begin(a, activity)) == BEGUN_IN_VAIN)
+		CHECK_FOR_INTERRUPTS();
+	return begun == BEGUN;
 }
 
 static AtpApplied
@@ -459,12 +495,21 @@ try_once(AtpApply *a, Way way, AtpApplied *result, bool *others)
 static ErrorData *
 add_sources(AtpApply *a)
 {
+	static void (*const steps[]) (AtpApply *a) = {atp_link_sources_name, atp_link_sources_bring};
 	MemoryContext cxt = CurrentMemoryContext;
 	ErrorData  *volatile error = NULL;
 
+	ATP_INJECTION_POINT("sources next");
+	a->has_sources = true;
 	PG_TRY();
 	{
-		atp_link_sources_ahead(a);
+		/* apart: no two processes want what the other one has */
+		for (int i = 0; i < lengthof(steps); i++)
+			if (begin_at_last(a, "adding sources of links"))
+			{
+				steps[i] (a);
+				atp_commit();
+			}
 	}
 	PG_CATCH();
 	{
@@ -583,14 +628,9 @@ bool
 atp_purge(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statements, MemoryContext cxt)
 {
 	AtpApply	a = {.sub = sub, .sink = sink, .statements = statements, .batch = &(AtpBatch) {.cxt = cxt}};
-	Begun		begun;
 	ErrorData  *error;
 
-	if (sink->purge == NULL)
-		return false;
-	while ((begun = begin(&a, "removing records of deleted accounts")) == BEGUN_IN_VAIN)
-		CHECK_FOR_INTERRUPTS();
-	if (begun == BEGUN_WITHOUT)
+	if (sink->purge == NULL || !begin_at_last(&a, "removing records of deleted accounts"))
 		return false;
 	if ((error = atp_attempt(&a, purge, 0, 0)) != NULL)
 		ereport(LOG,

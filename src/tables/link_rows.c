@@ -9,13 +9,11 @@
  *
  * A source that is not there has to be added, and what others add at the same time
  * waited for.  So it is done ahead, where the transaction is our own: before
- * anything else is locked (atp_link_sources_ahead()).  That is seldom: the sources of a network are
+ * anything else is locked (apply.c).  That is seldom: the sources of a network are
  * the same all the time.
  */
 #include "postgres.h"
 
-#include "config/extension.h"
-#include "config/transaction.h"
 #include "core/recordkey.h"
 #include "core/nsid.h"
 #include "data/links.h"
@@ -235,8 +233,8 @@ is_named(const AtpLinkFilter *filter)
 	return filter->path != NULL && strchr(filter->collection, '*') == NULL;
 }
 
-static void
-name_sources(AtpApply *a)
+void
+atp_link_sources_name(AtpApply *a)
 {
 	const AtpSettings *settings = &a->sub->settings;
 	AtpLinkIds *ids;
@@ -255,8 +253,8 @@ name_sources(AtpApply *a)
 	atp_link_ids_add(ids, true);
 }
 
-static void
-bring_sources(AtpApply *a)
+void
+atp_link_sources_bring(AtpApply *a)
 {
 	int64		skips[ATP_SKIP_COUNT];
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto sources", ALLOCSET_DEFAULT_SIZES);
@@ -282,26 +280,8 @@ atp_link_sources(AtpApply *a)
 	a->has_sources = true;
 	if (!a->sub->settings.has_links)
 		return;
-	name_sources(a);
-	bring_sources(a);
-}
-
-static void
-in_transaction(AtpApply *a, void (*step) (AtpApply *a))
-{
-	atp_begin("adding sources of links");
-	if (atp_extension_lock() == ATP_EXTENSION_READY)
-		step(a);
-	atp_commit();
-}
-
-void
-atp_link_sources_ahead(AtpApply *a)
-{
-	a->has_sources = true;
-	/* apart: no two processes want what the other one has */
-	in_transaction(a, name_sources);
-	in_transaction(a, bring_sources);
+	atp_link_sources_name(a);
+	atp_link_sources_bring(a);
 }
 
 /* Might it be in the table, if somebody put it there? */

@@ -19,7 +19,8 @@
  */
 extern void atp_link_sources(AtpApply *a);
 
-/* ... or in transactions of their own, in which nobody waits for anything else. */
-extern void atp_link_sources_ahead(AtpApply *a);
+/* ... or its two steps, in transactions of their own, in which nobody waits for anything else. */
+extern void atp_link_sources_name(AtpApply *a);
+extern void atp_link_sources_bring(AtpApply *a);
 
 #endif							/* ATP_LINK_ROWS_H */

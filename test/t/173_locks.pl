@@ -9,6 +9,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
+use AtprotoTest::Points;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -134,6 +135,61 @@ SQL
 	cmp_ok($rounds, '<', 50, 'then the consumer waits for one after the other');
 	$_->quit foreach @sessions;
 	wait_for_seq($node, 's', $PDS_LAST);
+	forget('s');
+}
+
+# The same before sources of links are added.
+{
+	my $server   = AtprotoTest::Server->start($pds);
+	my $points   = AtprotoTest::Points->new($node);
+	my $operator = $node->background_psql('postgres');
+
+	query('CREATE SCHEMA target');
+	$points->hold('sources next', 'atproto s');
+	query(subscribe_sql('s', $server, cursor => 0, target => "'target'", links => "'all'"));
+	$points->wait('sources next', 'atproto s');
+	$operator->query_safe('BEGIN; LOCK TABLE target.link_source');
+	$points->release('sources next', 'atproto s');
+	$points->blocked('atproto s');
+	ok(eval { $operator->query_safe('LOCK TABLE target.link_source, target.link, target.record IN ACCESS EXCLUSIVE MODE NOWAIT; COMMIT'); 1 },
+		'who is about to add sources of links, and waits, has no table') or diag($@);
+	eval { $operator->quit };
+	wait_for_seq($node, 's', $PDS_LAST);
+	forget('s');
+}
+
+# Sessions that wait for each other, and one of them for the table that the consumer waits for: that is not its affair.
+{
+	my $hold     = 1200;
+	my $server   = AtprotoTest::Server->start($pds, '--hold-at', $hold);
+	my @sessions = map { $node->background_psql('postgres') } 1, 2;
+	my $waits    = q{FROM pg_locks JOIN pg_stat_activity a USING (pid) WHERE NOT granted AND a.backend_type =};
+
+	query("ALTER SYSTEM SET deadlock_timeout = '2s'");
+	query('SELECT pg_reload_conf()');
+	query('CREATE SCHEMA target');
+	query(subscribe_sql('s', $server, cursor => 0, target => "'target'"));
+	wait_for_seq($node, 's', $hold - 1);
+	my $pid = query(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
+	$sessions[0]->query_safe("SET deadlock_timeout = '1h'; BEGIN; LOCK TABLE target.record");
+	$sessions[1]->query_safe("SET deadlock_timeout = '1h'; BEGIN; LOCK TABLE target.message");
+	$server->release;
+	wait_for("SELECT count(*) = 1 $waits 'atproto consumer'");
+	my $since = query("SELECT waitstart $waits 'atproto consumer'");
+	$sessions[1]->query_until(qr/begun/, "\\echo begun\nLOCK TABLE target.record;\n");
+	wait_for("SELECT count(*) = 1 $waits 'client backend'");
+	$sessions[0]->query_until(qr/begun/, "\\echo begun\nLOCK TABLE target.message;\n");
+	# it looks for a deadlock once, and finds one if all of them wait by then
+	wait_for("SELECT count(*) = 1 AND bool_and(waitstart <> '$since' OR waitstart < now() - interval '4s') $waits 'atproto consumer'");
+	query(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query ~ '^LOCK TABLE target.record'});
+	$sessions[0]->query_safe('COMMIT');
+	$sessions[1]->{run}->finish;
+	$sessions[0]->quit;
+	wait_for_seq($node, 's', $PDS_LAST);
+	is(query(q{SELECT count(*) FROM atproto.subscription_log WHERE event = 'failed'}), '0', 'a deadlock of sessions is not its affair');
+	is(query(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'}), $pid, 'and it has not ended');
+	query('ALTER SYSTEM RESET deadlock_timeout');
+	query('SELECT pg_reload_conf()');
 	forget('s');
 }
 
