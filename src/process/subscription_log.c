@@ -17,6 +17,7 @@
 #define DETAIL_MAX		500		/* bytes */
 #define AGAIN_MS		60000	/* the same within this time is counted in the same row */
 #define WRITE_MS		10000	/* between two times that counts are written */
+#define CYCLE_MAX		8		/* rows that one failure after the other makes: it fails, starts, connects, ... */
 #define TOKENS_MAX		20		/* new rows at once ... */
 #define TOKEN_MS		6000	/* ... and one more after each such time */
 
@@ -38,6 +39,7 @@ struct AtpLog
 	Line		lines[ATP_LOGGED_COUNT];
 	int			tokens;
 	AtpTime		token_at;		/* when the last one was given */
+	bool		repeats;		/* nothing has happened yet but what the process before said, too: it failed ... */
 	bool		has_new;		/* a line that is not in the table ... */
 	bool		has_more;		/* ... or one that is to be counted up */
 	AtpTime		written;		/* last time, or tried */
@@ -153,15 +155,39 @@ count_up(const AtpLog *log, const Line *line, AtpArg seq, AtpArg detail)
 						 atp_time_arg(line->last), seq, detail)) > 0;
 }
 
+/*
+ * A process that fails for the same reason as the one before, and so on, would leave nothing of what was
+ * before: what it says is in one of the last rows, and counted there.
+ */
+static bool
+repeat(AtpLog *log, Line *line, AtpArg seq, AtpArg detail)
+{
+	AtpResult	found;
+
+	if (line == &log->lines[ATP_LOGGED_FAILED] && line->number == 0)
+		log->repeats = true;
+	if (!log->repeats)
+		return false;
+	found = atp_query("SELECT number FROM atproto.subscription_event WHERE subscription = $1 AND event = $2 AND detail IS NOT DISTINCT FROM $3"
+					  " AND number > (SELECT max(number) - $4 FROM atproto.subscription_event WHERE subscription = $1)"
+					  " ORDER BY number DESC LIMIT 1",
+					  ATP_ARGS(atp_text_arg(log->name), atp_text_arg(names[line - log->lines]), detail, atp_int8_arg(CYCLE_MAX)));
+	if (found.n > 0)
+		line->number = atp_get_int8(atp_result_row(found, 0), "number");
+	atp_result_free(found);
+	log->repeats = found.n > 0 && count_up(log, line, seq, detail);
+	return log->repeats;
+}
+
 static void
-write_line(const AtpLog *log, Line *line)
+write_line(AtpLog *log, Line *line)
 {
 	AtpArg		seq = atp_int8_arg(line->seq);
 	AtpArg		detail = atp_text_arg(line->detail[0] != '\0' ? line->detail : NULL);
 	AtpResult	added;
 
 	seq.isnull = line->seq < 0;
-	if (count_up(log, line, seq, detail))
+	if (count_up(log, line, seq, detail) || repeat(log, line, seq, detail))
 		return;
 	/* it is new, or somebody has removed it */
 	added = atp_query("INSERT INTO atproto.subscription_event (subscription, number, at, last_at, times, event, seq, detail)"

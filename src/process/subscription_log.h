@@ -6,7 +6,8 @@
  * none is open.  However often a server drops its connections, what is kept and what is written is
  * bounded: an event that happens again within a minute is counted in the row that it has already,
  * so is any for which there is no token left (a few, and ten more each minute), and counts are written
- * every ten seconds.
+ * every ten seconds.  A failure that follows the same failure, with what each of them makes happen again, is
+ * counted in the rows of the first ones, however long it takes.
  */
 #ifndef ATP_SUBSCRIPTION_LOG_H
 #define ATP_SUBSCRIPTION_LOG_H

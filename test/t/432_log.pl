@@ -123,6 +123,26 @@ query(q{SELECT atproto.resume('flap')});
 wait_for_event('flap', 'connected', 103000);
 is(query('SELECT count(*), max(number) - min(number) FROM atproto.subscription_event'), '1000|999', 'the newest 1,000 stay');
 
+# --- a process that fails again and again ---
+
+query(q{SELECT atproto.pause('flap')});
+wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+$flapping->restart;
+query(<<'SQL');
+CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE 'no room' USING ERRCODE = 'disk_full'; END$$;
+CREATE TRIGGER fail BEFORE INSERT ON atproto.record FOR EACH STATEMENT EXECUTE FUNCTION public.fail();
+TRUNCATE atproto.record, atproto.repo;
+SQL
+$before = last_number('flap');
+query(q{SELECT atproto.set_cursor('flap', 0); SELECT atproto.resume('flap')});
+my $failures = 'SELECT COALESCE(sum(times), 0) %s FROM atproto.subscription_event WHERE number > ' . $before . q{ AND event = 'failed' AND detail = 'no room'};
+wait_for(sprintf $failures, '>= 4');
+cmp_ok(query('SELECT count(*) FROM atproto.subscription_event WHERE number > ' . $before), '<', 8, 'a process that fails again and again is counted in few rows');
+query('DROP TRIGGER fail ON atproto.record');
+wait_for_seq($node, 'flap', $PDS_LAST);
+my $start = query(q{SELECT max(last_at) FROM atproto.subscription_event WHERE event = 'started'});
+cmp_ok(query(sprintf $failures, "> 1 AND max(last_at) <= '$start'"), 'eq', 't', 'with how often, and until when');
+
 # --- who may see it ---
 
 query(q{CREATE ROLE watcher LOGIN; GRANT pg_monitor TO watcher; CREATE ROLE other LOGIN; GRANT USAGE ON SCHEMA atproto TO watcher, other;
