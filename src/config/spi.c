@@ -263,7 +263,7 @@ uint64
 atp_run_unnamed(const char *sql, const AtpArg *args, int nargs)
 {
 	MemoryContext old = CurrentMemoryContext;
-	uint64		n = 0;
+	volatile uint64 n = 0;
 
 	PG_TRY();
 	{
