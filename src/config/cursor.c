@@ -97,8 +97,10 @@ atp_cursor_share(const char *name, const char *endpoint, int shards)
 		return cursor;
 
 	/* what one of them has missed, all have */
-	atp_run("UPDATE atproto.cursor SET read_from = (SELECT max(read_from) FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2)"
-			" WHERE subscription = $1 AND endpoint = $2", ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
+	atp_run("UPDATE atproto.cursor c SET read_from = m.read_from"
+			" FROM (SELECT max(read_from) AS read_from FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2) m"
+			" WHERE c.subscription = $1 AND c.endpoint = $2 AND c.read_from IS DISTINCT FROM m.read_from",
+			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
 	/* what the shards that go have counted is the first one's from now on */
 	atp_run("WITH gone AS (DELETE FROM atproto.cursor"
 			"  WHERE subscription = $1 AND endpoint = $2 AND shard >= $3"

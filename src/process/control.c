@@ -120,8 +120,8 @@ static void
 make_cursor(AtpArg name, AtpArg seq)
 {
 	atp_run_unnamed("INSERT INTO atproto.cursor (subscription, endpoint, seq)"
-			" SELECT name, endpoint, $2 FROM atproto.subscription WHERE name = $1 ON CONFLICT DO NOTHING",
-			ATP_ARGS(name, seq));
+					" SELECT name, endpoint, $2 FROM atproto.subscription WHERE name = $1 ON CONFLICT DO NOTHING",
+					ATP_ARGS(name, seq));
 }
 
 /* subscribe()'s parameters that are columns of the table, and which these are. */
@@ -203,7 +203,7 @@ atp_subscribe(PG_FUNCTION_ARGS)
 	make_cursor(name, ATP_FUNCTION_ARG(2, INT8OID));
 	if (!headers.isnull)
 		atp_run_unnamed("INSERT INTO atproto.request_header (subscription, name, value)"
-				" SELECT $1, key, value FROM jsonb_each_text($2)", ATP_ARGS(name, headers));
+						" SELECT $1, key, value FROM jsonb_each_text($2)", ATP_ARGS(name, headers));
 	atp_create_tables(NameStr(*PG_GETARG_NAME(3)));
 	warn_without_fetcher(PG_GETARG_TEXT_PP(0));
 	start_without_manager(PG_GETARG_TEXT_PP(0));
@@ -269,23 +269,23 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 	check_cursor(name, seq);
 	/* no consumer moves it until this is committed */
 	atp_run_unnamed("SELECT FROM atproto.cursor WHERE subscription = $1 ORDER BY shard FOR NO KEY UPDATE",
-			ATP_ARGS(name));
+					ATP_ARGS(name));
 	atp_gap_cursor_set(TextDatumGetCString(name.value), seq.isnull ? -1 : DatumGetInt64(seq.value));
 	/* what is jumped over is a gap like any other */
 	atp_run_unnamed("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason)"
-			" SELECT subscription, endpoint, min(seq), $2 + 1, 'set_cursor'"
-			" FROM atproto.cursor JOIN atproto.subscription USING (endpoint)"
-			" WHERE subscription = $1 AND name = $1"
-			" GROUP BY subscription, endpoint"
-			" HAVING min(seq) > 0 AND ($2 > min(seq) OR $2 IS NULL)",
-			ATP_ARGS(name, seq));
+					" SELECT subscription, endpoint, min(seq), $2 + 1, 'set_cursor'"
+					" FROM atproto.cursor JOIN atproto.subscription USING (endpoint)"
+					" WHERE subscription = $1 AND name = $1"
+					" GROUP BY subscription, endpoint"
+					" HAVING min(seq) > 0 AND ($2 > min(seq) OR $2 IS NULL)",
+					ATP_ARGS(name, seq));
 	ATP_INJECTION_POINT("gap noted");
 	make_cursor(name, seq);
 	/* all shards, so that none passes over what another has to do again; back to where it has been, nothing is left out */
 	atp_run_unnamed("UPDATE atproto.cursor c SET seq = $2, updated_at = now(),"
-			" read_from = CASE WHEN $2 BETWEEN read_from AND seq THEN read_from ELSE $2 END FROM atproto.subscription s"
-			" WHERE s.name = $1 AND c.subscription = $1 AND c.endpoint = s.endpoint",
-			ATP_ARGS(name, seq));
+					" read_from = CASE WHEN $2 BETWEEN read_from AND seq THEN read_from ELSE $2 END FROM atproto.subscription s"
+					" WHERE s.name = $1 AND c.subscription = $1 AND c.endpoint = s.endpoint",
+					ATP_ARGS(name, seq));
 	sub = atp_subscription_get(TextDatumGetCString(name.value), CurrentMemoryContext);
 	if (sub != NULL && !sub->source->by_repo && !seq.isnull)
 		atp_gap_read_again(TextDatumGetCString(name.value), DatumGetInt64(seq.value));
@@ -304,7 +304,7 @@ atp_close_gap(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("id must not be null")));
 	SPI_connect();
 	if (atp_run_unnamed("UPDATE atproto.gap SET closed_at = now(), closed_how = COALESCE(left($2, 1000), 'by ' || session_user)"
-				" WHERE id = $1 AND closed_at IS NULL", ATP_ARGS(id, ATP_FUNCTION_ARG(1, TEXTOID))) == 0)
+						" WHERE id = $1 AND closed_at IS NULL", ATP_ARGS(id, ATP_FUNCTION_ARG(1, TEXTOID))) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("there is no open gap with id " INT64_FORMAT, DatumGetInt64(id.value)),

@@ -17,12 +17,12 @@ static void
 close_read(const char *name)
 {
 	atp_run_unnamed("UPDATE atproto.gap SET closed_at = now(), closed_how = 'read again' WHERE id IN"
-			" (SELECT g.id FROM atproto.gap g JOIN (SELECT endpoint, min(seq) AS seq, max(read_from) AS read_from FROM atproto.cursor WHERE subscription = $1"
-			"   GROUP BY endpoint) c USING (endpoint)"
-			"  WHERE g.subscription = $1 AND g.closed_at IS NULL AND isfinite(g.again_since)"
-			"  AND g.before_seq IS NOT NULL AND c.seq >= GREATEST(g.before_seq, 0) - 1 AND c.read_from <= g.after_seq"
-			"  FOR NO KEY UPDATE OF g SKIP LOCKED)",
-			ATP_ARGS(atp_text_arg(name)));
+					" (SELECT g.id FROM atproto.gap g JOIN (SELECT endpoint, min(seq) AS seq, max(read_from) AS read_from FROM atproto.cursor WHERE subscription = $1"
+					"   GROUP BY endpoint) c USING (endpoint)"
+					"  WHERE g.subscription = $1 AND g.closed_at IS NULL AND isfinite(g.again_since)"
+					"  AND g.before_seq IS NOT NULL AND c.seq >= GREATEST(g.before_seq, 0) - 1 AND c.read_from <= g.after_seq"
+					"  FOR NO KEY UPDATE OF g SKIP LOCKED)",
+					ATP_ARGS(atp_text_arg(name)));
 }
 
 void
@@ -31,21 +31,21 @@ atp_gap_cursor_set(const char *name, int64 seq)
 	close_read(name);
 	/* back to where it has been since then, nothing is left out; else it is not known, and what was left out before stays so */
 	atp_run_unnamed("UPDATE atproto.gap g SET again_since = NULL"
-			" FROM atproto.subscription s, LATERAL (SELECT min(seq) AS seq, max(read_from) AS read_from FROM atproto.cursor"
-			"  WHERE subscription = s.name AND endpoint = s.endpoint) c"
-			" WHERE s.name = $1 AND g.subscription = s.name AND g.endpoint = s.endpoint AND g.closed_at IS NULL"
-			"  AND g.again_since IS NOT NULL AND ($2 BETWEEN 1 AND c.seq AND c.read_from <= g.after_seq) IS NOT TRUE",
-			ATP_ARGS(atp_text_arg(name), atp_int8_arg(seq)));
+					" FROM atproto.subscription s, LATERAL (SELECT min(seq) AS seq, max(read_from) AS read_from FROM atproto.cursor"
+					"  WHERE subscription = s.name AND endpoint = s.endpoint) c"
+					" WHERE s.name = $1 AND g.subscription = s.name AND g.endpoint = s.endpoint AND g.closed_at IS NULL"
+					"  AND g.again_since IS NOT NULL AND ($2 BETWEEN 1 AND c.seq AND c.read_from <= g.after_seq) IS NOT TRUE",
+					ATP_ARGS(atp_text_arg(name), atp_int8_arg(seq)));
 }
 
 void
 atp_gap_read_again(const char *name, int64 seq)
 {
 	atp_run_unnamed("UPDATE atproto.gap g SET again_since = CASE WHEN $2 = 0 THEN 'infinity' ELSE now() END"
-			" FROM atproto.subscription s"
-			" WHERE s.name = $1 AND g.subscription = s.name AND g.endpoint = s.endpoint AND g.closed_at IS NULL"
-			"  AND ($2 = 0 OR g.after_seq >= $2)",
-			ATP_ARGS(atp_text_arg(name), atp_int8_arg(seq)));
+					" FROM atproto.subscription s"
+					" WHERE s.name = $1 AND g.subscription = s.name AND g.endpoint = s.endpoint AND g.closed_at IS NULL"
+					"  AND ($2 = 0 OR g.after_seq >= $2)",
+					ATP_ARGS(atp_text_arg(name), atp_int8_arg(seq)));
 }
 
 void

@@ -16,12 +16,18 @@ my $pds  = capture('pds.frames.gz');
 my $node = make_node('gaps', conf => 'max_worker_processes = 20');
 my $gaps = q{SELECT string_agg(format('%s-%s %s', after_seq, before_seq, COALESCE(closed_how, 'open')), ', ' ORDER BY after_seq, id) FROM atproto.gap};
 
+sub pause
+{
+	query(q{SELECT atproto.pause('s')});
+	wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+	return;
+}
+
 # Pauses, reads all repositories again from there on, and sets the cursor, if it is given.
 sub refill
 {
 	my ($from, @seqs) = @_;
-	query(q{SELECT atproto.pause('s')});
-	wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+	pause();
 	query("SELECT atproto.refill('s', seq => $from)");
 	query("SELECT atproto.set_cursor('s', $_)") foreach @seqs;
 	query(q{SELECT atproto.resume('s')});
@@ -33,8 +39,7 @@ sub refill
 sub set_cursor
 {
 	my (@seqs) = @_;
-	query(q{SELECT atproto.pause('s')});
-	wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+	pause();
 	query("SELECT atproto.set_cursor('s', $_)") foreach @seqs;
 	query(q{SELECT atproto.resume('s')});
 	wait_for_seq($node, 's', $PDS_LAST);
@@ -59,8 +64,7 @@ my $server = AtprotoTest::Server->start($pds);
 sub changed_at
 {
 	my ($from, $seq, @changes) = @_;
-	query(q{SELECT atproto.pause('s')});
-	wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+	pause();
 	$server->restart('--hold-at', $seq + 1);
 	query("SELECT atproto.refill('s', seq => $from); SELECT atproto.resume('s')");
 	wait_for_seq($node, 's', $seq);
@@ -83,16 +87,14 @@ sub likes_only
 sub set_back
 {
 	my ($seq) = @_;
-	query(q{SELECT atproto.pause('s')});
-	wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+	pause();
 	query("SELECT atproto.set_cursor('s', $seq); SELECT atproto.resume('s')");
 	return;
 }
 
 sub elsewhere
 {
-	query(q{SELECT atproto.pause('s')});
-	wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+	pause();
 	query(q{UPDATE atproto.subscription SET target = 'elsewhere'; SELECT atproto.resume('s')});
 	return;
 }
@@ -130,8 +132,7 @@ foreach my $workers (1, 3)
 
 	# The server has not all of it any more.
 	with_gap($server, $workers);
-	query(q{SELECT atproto.pause('s')});
-	wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+	pause();
 	$server->restart('--oldest', 300);
 	query(q{SELECT atproto.refill('s'); SELECT atproto.resume('s')});
 	wait_for_seq($node, 's', $PDS_LAST);
@@ -142,8 +143,7 @@ foreach my $workers (1, 3)
 
 	# The same, and the clock is put back by an hour meanwhile.
 	with_gap($server, $workers);
-	query(q{SELECT atproto.pause('s')});
-	wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+	pause();
 	$server->restart('--oldest', 300);
 	query(q{SELECT atproto.refill('s', seq => 50); UPDATE atproto.gap SET again_since = again_since + interval '1 hour'; SELECT atproto.resume('s')});
 	wait_for_seq($node, 's', $PDS_LAST);
@@ -170,8 +170,7 @@ foreach my $workers (1, 3)
 	changed_at(100, 500, sub { query(q{UPDATE atproto.subscription SET max_dead_letters = 7}) });
 	is(query($gaps), '100-1001 read again', "$workers: what changed leaves nothing out");
 	with_gap($server, $workers);
-	query(q{SELECT atproto.pause('s')});
-	wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+	pause();
 	query(q{SELECT atproto.refill('s', seq => 100); UPDATE atproto.subscription SET collections = '{app.bsky.feed.like}'; SELECT atproto.resume('s')});
 	wait_for_seq($node, 's', $PDS_LAST);
 	is(query($gaps), '100-1001 read again', "$workers: the filter changed before it was begun");
@@ -181,8 +180,7 @@ foreach my $workers (1, 3)
 	changed_at(50, 700, sub { set_back(400) });
 	is(query($gaps), '100-1001 read again', "$workers: a part of it was read twice");
 	with_gap($server, $workers);
-	query(q{SELECT atproto.pause('s')});
-	wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+	pause();
 	$server->restart('--oldest', 300, '--hold-at', 501);
 	query(q{SELECT atproto.refill('s', seq => 50); SELECT atproto.resume('s')});
 	wait_for_seq($node, 's', 500);
@@ -204,8 +202,7 @@ my $all = query($records);
 start_over('gap');
 query(subscribe_sql('s', $server, cursor => 1000));
 wait_for_seq($node, 's', $PDS_LAST);
-query(q{SELECT atproto.pause('s')});
-wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+pause();
 query(q{UPDATE atproto.cursor SET seq = 100; SELECT atproto.set_cursor('s', 1000)});
 set_cursor(1);
 is(query($gaps), '100-1001 open', 'the cursor alone closes no gap');
@@ -229,8 +226,7 @@ query(q{SELECT atproto.unsubscribe('other')});
 
 # --- who has a subscription may write any numbers ---
 
-query(q{SELECT atproto.pause('s')});
-wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+pause();
 query(q{DELETE FROM atproto.gap; INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason, again_since)
 	SELECT subscription, endpoint, a, b, 'none', now() FROM atproto.cursor,
 		(VALUES (9223372036854775807, 2000), (-9223372036854775808, -9223372036854775808), (9223372036854775807, NULL)) v (a, b)});
@@ -258,15 +254,13 @@ $events->stop;
 # --- a session has it locked when it could be closed ---
 
 with_gap($server, 1);
-query(q{SELECT atproto.pause('s')});
-wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+pause();
 query(q{SELECT atproto.refill('s', seq => 100)});
 my $session = $node->background_psql('postgres');
 $session->query_safe('BEGIN; SELECT FROM atproto.gap FOR UPDATE');
 query(q{SELECT atproto.resume('s')});
 wait_for_seq($node, 's', $PDS_LAST);
-query(q{SELECT atproto.pause('s')});
-wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
+pause();
 is(query($gaps), '100-1001 open', 'nobody waits for who has locked a gap');
 $session->query_safe('COMMIT');
 $session->quit;
