@@ -10,7 +10,7 @@ EXTVERSION := $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" atproto.contro
 SQL_TYPES = did handle nsid tid recordkey cidlink aturi noshuri
 SQL_PARTS = src/atproto.sql $(SQL_TYPES:%=src/types/%.sql) src/types/try.sql src/types/like.sql src/data/data.sql \
 	src/config/subscription.sql src/lexicon/lexicon.sql src/lexicon/valid.sql src/lexicon/bundled.sql \
-	src/identity/identity.sql src/tables/tables.sql src/tables/link.sql src/tables/held.sql src/tables/status_wish.sql \
+	src/identity/identity.sql src/tables/tables.sql src/tables/link.sql src/tables/held.sql src/tables/status_wish.sql src/tables/check.sql \
 	src/fetch/identity.sql src/fetch/fetch.sql src/fetch/job.sql src/fetch/repo.sql src/fetch/question.sql src/fetch/dictionary.sql src/fetch/progress.sql src/process/control.sql
 DATA_built = atproto--$(EXTVERSION).sql
 # Scripts of released versions, and from each to the next (CONTRIBUTING.md).
@@ -36,6 +36,8 @@ PG_CPPFLAGS += -DATP_CARES
 endif
 PG_CFLAGS = -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-sign-compare \
 	-Wno-missing-field-initializers
+# The compiler writes down beside each object which headers it has read.
+PG_CFLAGS += -MMD -MP
 ifdef WERROR
 PG_CFLAGS += -Werror
 endif
@@ -50,7 +52,7 @@ REGRESS = $(sort $(patsubst sql/%.sql,%,$(wildcard sql/*.sql)))
 TAP_TESTS = 1
 PROVE_TESTS = $(sort $(wildcard test/t/*.pl))
 
-EXTRA_CLEAN = src/*.o src/*/*.o src/*/*.bc
+EXTRA_CLEAN = src/*.o src/*/*.o src/*.d src/*/*.d src/*/*.bc
 
 # These do their own building, elsewhere, so they work on a machine where
 # PostgreSQL is not installed yet and PGXS cannot be included.
@@ -85,8 +87,7 @@ include $(PGXS)
 # PGXS would make any .sql of a .sql.in beside it that is newer, such as src/types/try.sql.
 %.sql: %.sql.in
 
-# Headers are few: every object depends on all of them.
-$(OBJS): $(wildcard src/*.h src/*/*.h)
+-include $(wildcard src/*.d src/*/*.d)
 
 atproto--$(EXTVERSION).sql: $(SQL_PARTS) src/types/include.awk $(wildcard src/types/*.sql.in)
 	awk -v dir=src/types -f src/types/include.awk $(SQL_PARTS) > $@.tmp && mv $@.tmp $@

@@ -26,7 +26,7 @@ SELECT count(*) FROM atproto.backlinks('at://did:web:me.example/app.bsky.feed.po
 SELECT count(*) FROM atproto.backlinks('at://did:web:me.example/app.bsky.feed.post/popular', 'app.bsky.feed.like:subject.uri', 0, tables => 'backlinks');
 SELECT atproto.backlink_count('at://did:web:me.example/app.bsky.feed.post/popular', 'app.bsky.feed.like:subject.uri', 'backlinks');
 SELECT * FROM atproto.backlink_dids('at://did:web:me.example/app.bsky.feed.post/popular', 'app.bsky.feed.like:subject.uri', 3, tables => 'backlinks');
-SELECT atproto.backlink_dids('at://did:web:me.example/app.bsky.feed.post/popular', 'app.bsky.feed.like:subject.uri', 3, 'did:web:u100.example', 'backlinks');
+SELECT did FROM atproto.backlink_dids('at://did:web:me.example/app.bsky.feed.post/popular', 'app.bsky.feed.like:subject.uri', 3, 'did:web:u100.example', 'backlinks');
 SELECT count(*) FROM atproto.backlink_dids('at://did:web:me.example/app.bsky.feed.post/popular', 'app.bsky.feed.like:subject.uri', NULL, tables => 'backlinks');
 
 -- page by page, all of them, each once; also where all keys are the same

@@ -40,3 +40,15 @@ SELECT atproto.set_zstd_dictionary(NULL, NULL);
 SELECT atproto.set_zstd_dictionary('two', NULL);
 SELECT filtered_by_server, filtered_here, compressed FROM atproto.stat_subscription;
 DELETE FROM atproto.subscription;
+
+-- who fills the tables of another subscription with something else is told: what the one has processed is old for the other
+\set VERBOSITY terse
+INSERT INTO atproto.subscription (name, url, enabled) VALUES ('neighbour', 'wss://a.example', false);
+INSERT INTO atproto.subscription (name, url, enabled, events) VALUES ('other', 'wss://b.example', false, 'keep');
+UPDATE atproto.subscription SET events = 'none' WHERE name = 'other';
+UPDATE atproto.subscription SET keep_raw = true WHERE name = 'other';
+UPDATE atproto.subscription SET keep_raw = false, count_collections = true WHERE name = 'other';
+UPDATE atproto.subscription SET count_collections = false, verify = 'hash' WHERE name = 'other';
+UPDATE atproto.subscription SET verify = 'chain' WHERE name = 'other';
+DELETE FROM atproto.subscription WHERE name IN ('neighbour', 'other');
+\set VERBOSITY default

@@ -31,8 +31,11 @@
 #include "shared.h"
 #include "stream/recent.h"
 #include "tables/export.h"
+#include "tables/heap.h"
 #include "tables/job.h"
+#include "tables/merge.h"
 #include "tables/status_wish.h"
+#include "tables/held.h"
 #include "tables/union.h"
 #include "types/tid_generate.h"
 #include "utils/guc.h"
@@ -56,9 +59,12 @@ _PG_init(void)
 	atp_identity_init();
 	atp_wish_init();
 	atp_export_init();
+	atp_heap_init();
 	atp_job_init();
+	atp_merge_init();
 	atp_status_wish_init();
 	atp_union_init();
+	atp_held_init();
 	atp_list_init();
 	atp_consumer_init();
 	atp_status_init();

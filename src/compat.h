@@ -38,6 +38,15 @@
 #define atp_create_wait_event_set(n) CreateWaitEventSet(CurrentMemoryContext, (n))
 #endif
 
+/* Rights on a schema and on a database: one function for all kinds of objects since 16. */
+#if PG_VERSION_NUM >= 160000
+#define atp_schema_aclcheck(schema, role, mode) object_aclcheck(NamespaceRelationId, (schema), (role), (mode))
+#define atp_database_aclcheck(database, role, mode) object_aclcheck(DatabaseRelationId, (database), (role), (mode))
+#else
+#define atp_schema_aclcheck(schema, role, mode) pg_namespace_aclcheck((schema), (role), (mode))
+#define atp_database_aclcheck(database, role, mode) pg_database_aclcheck((database), (role), (mode))
+#endif
+
 /* How an index scan can skip over a leading column: since 18. */
 #if PG_VERSION_NUM >= 180000
 #include "utils/skipsupport.h"
@@ -57,6 +66,13 @@
 	((void) ExecCheckPermissions((stmt)->rtable, (stmt)->permInfos, true))
 #else
 #define atp_check_permissions(stmt) ((void) ExecCheckRTPerms((stmt)->rtable, true))
+#endif
+
+/* Since 16 one function is for all kinds of objects. */
+#if PG_VERSION_NUM >= 160000
+#define atp_schema_aclcheck(schema, role, mode)	object_aclcheck(NamespaceRelationId, (schema), (role), (mode))
+#else
+#define atp_schema_aclcheck(schema, role, mode)	pg_namespace_aclcheck((schema), (role), (mode))
 #endif
 
 /*

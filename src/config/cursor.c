@@ -9,8 +9,9 @@
 #include "config/subscription.h"
 
 /* Of a row of atproto.subscription. */
-#define DIGEST \
-	"sha256(convert_to(ROW(target, collections, dids, slice, actions, keep_records," \
+#define DIGEST DIGEST_OF("target")
+#define DIGEST_OF(target) \
+	"sha256(convert_to(ROW(" target ", collections, dids, slice, actions, keep_records," \
 	" events, keep_raw, verify, host_is_pds, count_collections, links, validate)::text, 'UTF8'))"
 
 void
@@ -22,11 +23,21 @@ atp_cursor_settings(const char *name, const char *endpoint)
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
 }
 
+/* The settings are the same as before: nothing has to be read again. */
+void
+atp_cursors_rename_target(const char *before, const char *now)
+{
+	atp_run("UPDATE atproto.cursor c SET settings = s.digest FROM (SELECT name, " DIGEST " AS before, " DIGEST_OF("$2::name") " AS digest"
+			"  FROM atproto.subscription WHERE target = $1::name) s WHERE c.subscription = s.name AND c.settings = s.before",
+			ATP_ARGS(atp_text_arg(before), atp_text_arg(now)));
+}
+
 char *
 atp_cursor_unsettled(const char *target)
 {
 	AtpResult	found = atp_query("SELECT name FROM (SELECT name, " DIGEST " AS digest FROM atproto.subscription"
-								  "  WHERE target = $1::name AND links <> 'none' AND enabled AND stopped IS NULL) s"
+								  "  WHERE target = $1::name AND links <> 'none' AND enabled AND stopped IS NULL"
+								  "   AND atproto.role_may_fill(owner, target)) s"
 								  " WHERE digest <> (SELECT settings FROM atproto.cursor c WHERE c.subscription = s.name"
 								  "  ORDER BY updated_at DESC LIMIT 1) ORDER BY name LIMIT 1", ATP_ARGS(atp_text_arg(target)));
 	char	   *name = found.n > 0 ? atp_get_text(atp_result_row(found, 0), "name") : NULL;
@@ -104,12 +115,15 @@ atp_cursor_share(const char *name, const char *endpoint, int shards)
 	/* what the shards that go have counted is the first one's from now on */
 	atp_run("WITH gone AS (DELETE FROM atproto.cursor"
 			"  WHERE subscription = $1 AND endpoint = $2 AND shard >= $3"
-			"  RETURNING events, record_ops)"
+			"  RETURNING events, record_ops, skips)"
 			" UPDATE atproto.cursor c SET events = c.events + g.events,"
-			"  record_ops = c.record_ops + g.record_ops"
-			" FROM (SELECT COALESCE(sum(events), 0) AS events, COALESCE(sum(record_ops), 0) AS record_ops"
-			"  FROM gone) g"
-			" WHERE c.subscription = $1 AND c.endpoint = $2 AND c.shard = 0 AND g.events + g.record_ops > 0",
+			"  record_ops = c.record_ops + g.record_ops, skips = COALESCE(g.skips, '{}')"
+			" FROM (SELECT COALESCE(sum(events), 0) AS events, COALESCE(sum(record_ops), 0) AS record_ops,"
+			"  (SELECT jsonb_object_agg(key, n) FROM (SELECT key, sum(value::numeric) AS n"
+			"   FROM (SELECT skips FROM gone UNION ALL SELECT skips FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2 AND shard = 0) a,"
+			"   jsonb_each_text(a.skips) GROUP BY key) k) AS skips"
+			"  FROM gone HAVING count(*) > 0) g"
+			" WHERE c.subscription = $1 AND c.endpoint = $2 AND c.shard = 0",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int4_arg(shards)));
 	atp_run("INSERT INTO atproto.cursor (subscription, endpoint, shard, layout, seq, event_time, settings_after, settings, read_from)"
 			" SELECT subscription, endpoint, n, layout, seq, event_time, settings_after, settings, read_from"

@@ -40,4 +40,7 @@ extern void atp_cursor_settings(const char *name, const char *endpoint);
 /* A subscription that keeps links in the target and does not go by its present settings yet; NULL: there is none. */
 extern char *atp_cursor_unsettled(const char *target);
 
+/* Of subscriptions whose target has another name now, before atproto.subscription says so: that is no other setting. */
+extern void atp_cursors_rename_target(const char *before, const char *now);
+
 #endif							/* ATP_CURSOR_H */

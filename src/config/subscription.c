@@ -8,6 +8,7 @@
 #include "config/option.h"
 #include "config/spi.h"
 #include "config/subscription.h"
+#include "config/target.h"
 #include "config/watch.h"
 #include "miscadmin.h"
 #include "quotable.h"
@@ -18,7 +19,7 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
-#define COLUMNS "name, url, owner, enabled AND stopped IS NULL AS runnable, xmin AS version"
+#define COLUMNS "name, id::text AS id, url, owner, enabled AND stopped IS NULL AS runnable, xmin AS version"
 #define MORE_COLUMNS ", CASE WHEN validate IN ('flag', 'dead_letter') THEN ARRAY['*=' || validate] WHEN validate <> 'none' THEN validate::text[] END AS validate" \
 	", links <> 'none' AS has_links, CASE WHEN links NOT IN ('none', 'all') THEN links::text[] END AS links" \
 	", format, target, ca_file, proxy, collections, dids, actions, keep_records," \
@@ -34,6 +35,7 @@ from_tuple(AtpTuple row)
 	bool		isnull;
 
 	sub->name = atp_get_text(row, "name");
+	sub->id = atp_get_text(row, "id");
 	sub->url = atp_get_text(row, "url");
 	sub->owner = DatumGetObjectId(atp_get(row, "owner", OIDOID, &isnull));
 	if (isnull || !SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(sub->owner)))
@@ -225,6 +227,24 @@ atp_subscription_get(const char *name, MemoryContext cxt)
 	return sub;
 }
 
+List *
+atp_subscriptions_filling(const char *target, const char *condition, const char *order)
+{
+	AtpResult	found = atp_query(psprintf("SELECT name, owner::oid AS owner FROM atproto.subscription WHERE target = $1::name AND %s ORDER BY %s",
+										   condition, order), ATP_ARGS(atp_text_arg(target)));
+	List	   *names = NIL;
+
+	for (uint64 i = 0; i < found.n; i++)
+	{
+		AtpTuple	row = atp_result_row(found, i);
+
+		if (atp_role_may_fill(DatumGetObjectId(atp_get_arg(row, "owner", OIDOID).value), target))
+			names = lappend(names, atp_get_text(row, "name"));
+	}
+	atp_result_free(found);
+	return names;
+}
+
 AtpSubscription *
 atp_subscription_borrow(const char *name, MemoryContext cxt)
 {
@@ -257,14 +277,21 @@ atp_subscription_same_stream(const AtpSubscription *a, const AtpSubscription *b)
 }
 
 static bool
-same_filters(const AtpSettings *a, const AtpSettings *b)
+same_collections(const AtpSettings *a, const AtpSettings *b)
 {
-	if (a->ncollections != b->ncollections || a->ndids != b->ndids || memcmp(a->actions, b->actions, sizeof(a->actions)) != 0 ||
-		a->slice.number != b->slice.number || a->slice.of != b->slice.of)
+	if (a->ncollections != b->ncollections || memcmp(a->actions, b->actions, sizeof(a->actions)) != 0)
 		return false;
 	for (int i = 0; i < a->ncollections; i++)
 		if (strcmp(a->collections[i], b->collections[i]) != 0)
 			return false;
+	return true;
+}
+
+static bool
+same_accounts(const AtpSettings *a, const AtpSettings *b)
+{
+	if (a->ndids != b->ndids || a->slice.number != b->slice.number || a->slice.of != b->slice.of)
+		return false;
 	for (int i = 0; i < a->ndids; i++)
 		if (atp_compare_dids(a->dids[i], b->dids[i]) != 0)
 			return false;
@@ -294,12 +321,19 @@ same_validate(const AtpSettings *a, const AtpSettings *b)
 }
 
 bool
-atp_subscription_same_rows(const AtpSubscription *a, const AtpSubscription *b)
+atp_subscription_same_contents(const AtpSubscription *a, const AtpSubscription *b)
 {
-	return a->owner == b->owner && same_text(a->target, b->target) && same_filters(&a->settings, &b->settings) &&
+	return same_text(a->target, b->target) && same_collections(&a->settings, &b->settings) &&
 		a->settings.keep_records == b->settings.keep_records && a->settings.events == b->settings.events &&
 		a->settings.keep_raw == b->settings.keep_raw && same_links(&a->settings, &b->settings) &&
-		same_validate(&a->settings, &b->settings) && a->settings.verify == b->settings.verify;
+		same_validate(&a->settings, &b->settings);
+}
+
+bool
+atp_subscription_same_rows(const AtpSubscription *a, const AtpSubscription *b)
+{
+	return a->owner == b->owner && atp_subscription_same_contents(a, b) && same_accounts(&a->settings, &b->settings) &&
+		a->settings.verify == b->settings.verify;
 }
 
 bool

@@ -92,6 +92,7 @@ typedef struct AtpSettings
 typedef struct AtpSubscription
 {
 	char	   *name;
+	char	   *id;				/* as text; another name does not change it */
 	char	   *url;
 	Oid			owner;			/* InvalidOid when the role is gone */
 	bool		runnable;		/* enabled and not stopped */
@@ -112,6 +113,9 @@ typedef struct AtpSubscription
 /* Do both ask for the same connection and the same tables? */
 extern bool atp_subscription_same_stream(const AtpSubscription *a, const AtpSubscription *b);
 
+/* Do both make the same rows of an event that they take, in the same tables? */
+extern bool atp_subscription_same_contents(const AtpSubscription *a, const AtpSubscription *b);
+
 /* Do both make the same rows of what they take, of the same accounts, in the same tables, with the same rights? */
 extern bool atp_subscription_same_rows(const AtpSubscription *a, const AtpSubscription *b);
 
@@ -124,6 +128,13 @@ extern bool atp_validate_filter(char *text, AtpValidateFilter *filter);
 /* All of these: inside a transaction with SPI; results palloc'd in cxt. */
 extern List *atp_subscription_list(MemoryContext cxt);
 extern AtpSubscription *atp_subscription_get(const char *name, MemoryContext cxt);	/* NULL: none */
+
+/*
+ * Names of the subscriptions that fill this target: those of which the condition is true, in
+ * this order, but without those whose owners may not fill it (target.h).  Row security
+ * holds for the current user.
+ */
+extern List *atp_subscriptions_filling(const char *target, const char *condition, const char *order);
 
 /* For who acts with the owner's rights: an ERROR unless he is a member of that role. */
 extern AtpSubscription *atp_subscription_borrow(const char *name, MemoryContext cxt);

@@ -61,7 +61,8 @@ CREATE TABLE atproto.subscription (
         CHECK (workers BETWEEN 1 AND 32),
     stopped text,
     stopped_at timestamptz,
-    created_at timestamptz NOT NULL DEFAULT now()
+    created_at timestamptz NOT NULL DEFAULT now(),
+    id uuid NOT NULL UNIQUE DEFAULT gen_random_uuid()
 );
 COMMENT ON TABLE atproto.subscription IS 'event streams that this database follows; maintained by atproto.subscribe() and its siblings';
 COMMENT ON COLUMN atproto.subscription.url IS 'wss://host/xrpc/NSID, or wss://host/subscribe of Jetstream; a new URL begins with a cursor of its own';
@@ -100,6 +101,7 @@ COMMENT ON COLUMN atproto.subscription.workers IS 'more than 1: so many processe
 COMMENT ON COLUMN atproto.subscription.stopped IS 'why the consumer gave up until atproto.resume(); NULL when it did not';
 COMMENT ON COLUMN atproto.subscription.name IS 'its name, by which functions call it';
 COMMENT ON COLUMN atproto.subscription.stopped_at IS 'when it gave up';
+COMMENT ON COLUMN atproto.subscription.id IS 'what it is known by to rows that no foreign key renames, such as repo.refill_by: it never changes';
 COMMENT ON COLUMN atproto.subscription.created_at IS 'when subscribe() made it';
 
 -- Apart from the subscriptions, so that who may read those sees no secret.
@@ -135,6 +137,8 @@ CREATE TABLE atproto.cursor (
     settings_after bigint,
     settings bytea,
     read_from bigint,
+    skips jsonb NOT NULL DEFAULT '{}'
+        CHECK (jsonb_typeof(skips) = 'object' AND NOT jsonb_path_exists(skips, '$.* ? (@.type() != "number")')),
     updated_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (subscription, endpoint, shard)
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
@@ -148,6 +152,7 @@ COMMENT ON COLUMN atproto.cursor.record_ops IS 'rows applied since the subscript
 COMMENT ON COLUMN atproto.cursor.settings IS 'SHA-256 of these settings: what settings_after is about';
 COMMENT ON COLUMN atproto.cursor.settings_after IS 'the present filters and storage settings hold for events after this one';
 COMMENT ON COLUMN atproto.cursor.read_from IS 'the events after this one, up to seq, were read one after the other, and with the present settings: a gap among them is over';
+COMMENT ON COLUMN atproto.cursor.skips IS 'how many events were passed over, and what was noticed, by kind, since the subscription was made: committed with seq';
 COMMENT ON COLUMN atproto.cursor.subscription IS 'whose position this is';
 COMMENT ON COLUMN atproto.cursor.endpoint IS 'stream that it is a position in: subscription.endpoint when it was read';
 COMMENT ON COLUMN atproto.cursor.updated_at IS 'when this row was written last';
@@ -167,6 +172,11 @@ CREATE POLICY owner ON atproto.request_header
 ALTER TABLE atproto.cursor ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.cursor
     USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
+
+CREATE FUNCTION atproto.role_may_fill(role oid, target name) RETURNS boolean
+    LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'atp_role_may_fill_sql';
+COMMENT ON FUNCTION atproto.role_may_fill(oid, name) IS 'whether a role may fill the tables of a schema: it has SELECT, INSERT, UPDATE and DELETE on those that are there; where none is, CREATE on the schema; where there is no such schema, CREATE on the database; and no table belongs to a third role';
+REVOKE ALL ON FUNCTION atproto.role_may_fill(oid, name) FROM PUBLIC;
 
 -- Checks the row.
 CREATE FUNCTION atproto.subscription_check() RETURNS trigger

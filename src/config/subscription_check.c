@@ -16,6 +16,8 @@
 #include "config/spi.h"
 #include "config/subscription.h"
 #include "config/subscription_check.h"
+#include "config/target.h"
+#include "config/target_rename.h"
 #include "core/link.h"
 #include "core/nsid.h"
 #include "core/slice.h"
@@ -30,6 +32,7 @@
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -251,28 +254,53 @@ check_slice(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 				 errhint("The slices of four servers are 0/4, 1/4, 2/4 and 3/4.")));
 }
 
-/* Columns that decide which of a commit's records a subscription takes, and where they go. */
+/* Columns that decide what of a commit a subscription stores, and where. */
 static const struct
 {
 	const char *name;
 	Oid			type;
 }			selecting[] = {
-	{"target", NAMEOID}, {"collections", TEXTARRAYOID}, {"actions", TEXTARRAYOID}, {"keep_records", BOOLOID}, {"links", TEXTOID}, {"validate", TEXTOID}
+	{"target", NAMEOID}, {"collections", TEXTARRAYOID}, {"actions", TEXTARRAYOID}, {"keep_records", BOOLOID}, {"links", TEXTOID}, {"validate", TEXTOID},
+	{"events", TEXTOID}, {"keep_raw", BOOLOID}, {"count_collections", BOOLOID}
 };
+
+/* And the one that decides whether it is true. */
+#define LEVEL	"verify"
 
 /* Did an update leave them as they were? */
 static bool
 same_selection(AtpTuple a, AtpTuple b)
 {
+	const char *x,
+			   *y;
+
 	for (int i = 0; i < lengthof(selecting); i++)
 	{
-		const char *x = atp_get_text_or_null(a, selecting[i].name);
-		const char *y = atp_get_text_or_null(b, selecting[i].name);
+		x = atp_get_text_or_null(a, selecting[i].name);
+		y = atp_get_text_or_null(b, selecting[i].name);
 
 		if (x == NULL || y == NULL ? x != y : strcmp(x, y) != 0)
 			return false;
 	}
-	return true;
+	x = atp_get_text_or_null(a, LEVEL);
+	y = atp_get_text_or_null(b, LEVEL);
+	return x == NULL || y == NULL ? x == y : strcmp(x, y) == 0;
+}
+
+/* The tables prove no more than what the subscription of the lowest level lets in. */
+static void
+warn_of_levels(AtpTuple row)
+{
+	AtpResult	neighbour = atp_query("SELECT name, verify FROM atproto.subscription WHERE name <> $1 AND target = $2 AND by_repo AND verify <> $3"
+									  " ORDER BY name LIMIT 1",
+									  ATP_ARGS(atp_get_arg(row, "name", TEXTOID), atp_get_arg(row, "target", NAMEOID), atp_get_arg(row, LEVEL, TEXTOID)));
+
+	if (neighbour.n > 0)
+		ereport(NOTICE,
+				(errmsg("subscriptions \"%s\" and \"%s\" fill the same tables at different levels: \"%s\" and \"%s\"",
+						atp_get_text(row, "name"), atp_get_text(atp_result_row(neighbour, 0), "name"),
+						atp_get_text(row, LEVEL), atp_get_text(atp_result_row(neighbour, 0), LEVEL)),
+				 errdetail("What the one of the lower level has stored is checked no further.")));
 }
 
 /*
@@ -291,14 +319,16 @@ warn_of_neighbours(AtpTuple row)
 	SPI_connect();
 	neighbour = atp_query("SELECT name FROM atproto.subscription WHERE name <> $1 AND target = $2"
 						  " AND by_repo"
-						  " AND (collections, actions, keep_records, links, validate) IS DISTINCT FROM ($3, $4, $5, $6, $7)"
+						  " AND (collections, actions, keep_records, links, validate, events, keep_raw, count_collections)"
+						  "  IS DISTINCT FROM ($3, $4, $5, $6, $7, $8, $9, $10)"
 						  " ORDER BY name LIMIT 1", args, lengthof(args));
 	if (neighbour.n > 0)
 		ereport(WARNING,
 				(errmsg("subscriptions \"%s\" and \"%s\" fill the same tables with different filters",
 						atp_get_text(row, "name"), atp_get_text(atp_result_row(neighbour, 0), "name")),
-				 errdetail("When one of them has processed a commit, the other one ignores it, and with it the records that the filter left out."),
+				 errdetail("When one of them has processed a commit, the other one ignores it, and with it what the first one does not store: other records, links, events, copies or counts."),
 				 errhint("Give one of them a target of its own.")));
+	warn_of_levels(row);
 	SPI_finish();
 }
 
@@ -476,6 +506,55 @@ check_owner(AtpTuple row)
 		atp_owner_check(DatumGetObjectId(owner.value));
 }
 
+/* Does a consumer run for this row?  A NULL is for the table's own checks. */
+static bool
+is_runnable(AtpTuple row)
+{
+	return get_bool(row, "enabled") && atp_get_text_or_null(row, "stopped") == NULL;
+}
+
+/* What belongs to a subscription is found by it, whatever name the subscription gets. */
+static void
+check_id(const AtpTuple *old, AtpTuple row)
+{
+	AtpArg		id = atp_get_arg(row, "id", UUIDOID);
+
+	if (old != NULL && !id.isnull && !DatumGetBool(DirectFunctionCall2(uuid_eq, atp_get_arg(*old, "id", UUIDOID).value, id.value)))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the id of a subscription cannot be changed")));
+}
+
+static bool
+same_owner_and_target(AtpTuple a, AtpTuple b)
+{
+	const char *x = atp_get_text_or_null(a, "target");
+	const char *y = atp_get_text_or_null(b, "target");
+
+	return x != NULL && y != NULL && strcmp(x, y) == 0 &&
+		DatumGetObjectId(atp_get_arg(a, "owner", OIDOID).value) == DatumGetObjectId(atp_get_arg(b, "owner", OIDOID).value);
+}
+
+/*
+ * Whether the owner may fill the target is asked when one of them is new, and when a row
+ * that does not run becomes one that does.  pg_restore inserts rows before it restores
+ * the grants on the data tables; it is a role that row security does not hold.  What it
+ * inserts is stopped, and resume() asks.
+ */
+static void
+check_target(const AtpTuple *old, AtpTuple row)
+{
+	const char *target = atp_get_text_or_null(row, "target");
+
+	if (target == NULL || atp_target_is_renamed() || SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA)
+		return;
+	if (old == NULL && !subscribing && has_bypassrls_privilege(GetUserId()))
+		return;
+	if (old != NULL && same_owner_and_target(*old, row) && (is_runnable(*old) || !is_runnable(row)))
+		return;
+	atp_target_check(DatumGetObjectId(atp_get_arg(row, "owner", OIDOID).value), target);
+}
+
 static AtpEndpoint *
 check_url(AtpTuple row)
 {
@@ -572,6 +651,8 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 	}
 
 	check_owner(row);
+	check_id(old, row);
+	check_target(old, row);
 	atp_options_check(row);
 	ep = check_url(row);
 	source = check_format(row, ep);
@@ -586,7 +667,7 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 	check_handles(row, source, ep);
 	check_links(row, source, ep);
 	check_validate(row, source, ep);
-	if (source->by_repo && (old == NULL || !same_selection(*old, row)))
+	if (source->by_repo && !atp_target_is_renamed() && (old == NULL || !same_selection(*old, row)))
 		warn_of_neighbours(row);
 	return PointerGetDatum(complete(old, row, source, ep));
 }

@@ -94,6 +94,9 @@ parse_host(const char *s, const char *end, const char *colon, Entry *entry, cons
 		port--;
 	*where = host;
 	entry->host = span(host, port);
+	/* as atp_host_spell() has the other one */
+	if (entry->host.len > 1 && entry->host.ptr[entry->host.len - 1] == '.')
+		entry->host.len--;
 	return is_host(entry->host) ? ATP_OK : ATP_E_ALLOW_HOST;
 }
 

@@ -47,6 +47,19 @@ typedef enum AtpErr
 /* One English sentence fragment, usable as a DETAIL; never NULL. */
 extern const char *atp_err_text(AtpErr err);
 
+/*
+ * Called now and then by what may take seconds with hundreds of megabytes, so that somebody can end it: a
+ * function that has nothing to clean up, and so need not return.  NULL: nobody.
+ */
+typedef void (*AtpTickFn) (void);
+
+static inline void
+atp_tick(AtpTickFn tick, uint64_t n)
+{
+	if (tick != NULL && n % 4096 == 0)
+		tick();
+}
+
 /* Offsets count from 0; the byte that a message names counts from 1, as in substring(). */
 static inline size_t
 atp_byte_number(size_t at)

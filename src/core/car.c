@@ -166,19 +166,36 @@ atp_car_verify(const AtpCarBlock *block, AtpSha256Fn sha256, void *ctx)
 	return memcmp(digest, block->cid.ptr + block->cid.len - sizeof(digest), sizeof(digest)) == 0 ? ATP_OK : ATP_E_CAR_HASH;
 }
 
+/* The i-th of the numbers that a secret gives (splitmix64). */
+static inline uint64_t
+secret_number(uint64_t seed, uint64_t i)
+{
+	uint64_t	z = seed + (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return z ^ (z >> 31);
+}
+
 /*
- * Where the search for a CID begins.  The last bytes of a CID are digest; the
- * caller's secret multiplier keeps a sender from choosing blocks that fall
- * into the same slots.
+ * Where the search for a CID begins.  A sender chooses CIDs: one block under many codecs has one digest.  So
+ * each four bytes of the whole CID are multiplied by a number of their own that the sender cannot know, and
+ * the upper half of the sum decides: then no choice of CIDs makes them meet in one slot.
  */
 static inline size_t
 first_slot(const AtpCarIndex *index, AtpBytes cid)
 {
-	uint64_t	tail = 0;
-	size_t		n = cid.len < sizeof(tail) ? cid.len : sizeof(tail);
+	uint64_t	sum = secret_number(index->seed, 0) + cid.len * secret_number(index->seed, 1);
+	uint64_t	i = 2;
 
-	memcpy(&tail, cid.ptr + cid.len - n, n);
-	return (size_t) ((tail * (index->seed | 1)) >> 32) & (index->nslots - 1);
+	for (size_t at = 0; at < cid.len; at += 4)
+	{
+		uint32_t	word = 0;
+
+		memcpy(&word, cid.ptr + at, cid.len - at < 4 ? cid.len - at : 4);
+		sum += word * secret_number(index->seed, i++);
+	}
+	return (size_t) (((sum >> 32) * index->nslots) >> 32);
 }
 
 /* The slot that holds this CID, or the free one where it belongs. */

@@ -57,8 +57,8 @@ extern bool atp_car_can_verify(const AtpCarBlock *block);
 extern AtpErr atp_car_verify(const AtpCarBlock *block, AtpSha256Fn sha256, void *ctx);
 
 /*
- * An index over blocks: open addressing on the digest.  slots has nslots
- * entries, a power of two, all zero at the start; blocks holds up to cap
+ * An index over blocks: open addressing on the CID.  slots has nslots
+ * entries, a power of two up to 2^32, all zero at the start; blocks holds up to cap
  * entries.  A CID that comes twice is kept once.
  */
 typedef struct AtpCarIndex

@@ -7,19 +7,31 @@
 #include "commit_check.h"
 #include "mst.h"
 
-/* Puts every block into the index, once its hash is right; *root is roots[0]. */
+/*
+ * Puts every block into the index, once its hash is right; *root is roots[0].  B-40: the protocol has two
+ * codecs, and a block that no node and no operation can name has no place in a commit.
+ */
 static AtpErr
 index_blocks(AtpBytes blocks, AtpCarIndex *index, AtpSha256Fn sha256, void *ctx,
 			 AtpBytes *root, size_t *at)
 {
 	AtpCar		car;
+	AtpCarBlock block;
 	AtpErr		err;
 
 	if ((err = atp_car_open(&car, blocks.ptr, blocks.len, at)) != ATP_OK)
 		return err;
-	do
-		err = atp_car_index_next(index, &car, sha256, ctx, at);
-	while (err == ATP_OK);
+	while ((err = atp_car_next(&car, &block, at)) == ATP_OK)
+	{
+		if ((err = atp_car_verify(&block, sha256, ctx)) != ATP_OK)
+			break;
+		if (!atp_cid_is_blessed(block.cid.ptr, block.cid.len))
+			err = ATP_E_CID_NOT_BLESSED;
+		else if (!atp_car_index_add(index, &block))
+			err = ATP_E_CAR_BLOCKS;
+		if (err != ATP_OK)
+			break;
+	}
 	*root = car.root;
 	return err == ATP_E_CAR_END ? ATP_OK : err;
 }

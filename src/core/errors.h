@@ -231,6 +231,8 @@ ATP_ERROR(ATP_E_SEQ_MISSING, "The message has no integer \"seq\".")
 ATP_ERROR(ATP_E_SEQ_RANGE, "\"seq\" is not between 1 and 2^53 - 1.")
 
 /* --- connection: upgrade datetime --- */
+ATP_ERROR(ATP_E_CHUNK, "The body is not in chunks, as its head says.")
+ATP_ERROR(ATP_E_CHUNK_PADDED, "There is far more around the chunks of the body than in them.")
 ATP_ERROR(ATP_E_HTTP_MORE, "The HTTP response is not complete.")
 ATP_ERROR(ATP_E_HTTP_STATUS, "The answer does not begin with an HTTP/1 status line.")
 ATP_ERROR(ATP_E_HTTP_HEADER, "A header line of the HTTP response is malformed.")

@@ -5,6 +5,16 @@
 #include "chars.h"
 #include "host_port.h"
 
+size_t
+atp_host_spell(const char *s, size_t n, char *out)
+{
+	if (n > 1 && s[n - 1] == '.')
+		n--;
+	for (size_t i = 0; i < n; i++)
+		out[i] = atp_char_lower(s[i]);
+	return n;
+}
+
 bool
 atp_host_port_parse(const char *s, size_t n, char *out, size_t *len, uint16_t *port)
 {
@@ -30,12 +40,12 @@ atp_host_port_parse(const char *s, size_t n, char *out, size_t *len, uint16_t *p
 		*port = (uint16_t) number;
 		end = colon;
 	}
+	if (end - s > 1 && end[-1] == '.')
+		end--;
 	/* a name: what ends in a label of digits is an address, in one way or another */
 	if (end == s || end - s > ATP_HOST_MAX ||
 		atp_labels_check(s, end - s, &labels, &last, &at) != ATP_OK || atp_char_is(s[last], ATP_C_DIGIT))
 		return false;
-	*len = end - s;
-	for (size_t i = 0; i < *len; i++)
-		out[i] = atp_char_lower(s[i]);
+	*len = atp_host_spell(s, end - s, out);
 	return true;
 }

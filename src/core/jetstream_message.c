@@ -307,11 +307,10 @@ atp_jetstream_unwrap(AtpBytes body, AtpReposMessage *msg, size_t *at)
 	const AtpFrame frame = {.kind = ATP_FRAME_MESSAGE, .t = {types[kind], strlen(types[kind])}, .payload = body};
 	const int64_t seq = msg->seq;
 	const AtpSpan did = msg->did;
-	AtpErr		err = atp_repos_parse(&frame, msg, at);
+	AtpErr		err = atp_repos_parse_wrapped(&frame, msg, at);
 
 	msg->seq = seq;
-	/* its own is nothing to this stream */
-	if (err == ATP_E_SEQ_MISSING || err == ATP_E_SEQ_RANGE)
+	if (err == ATP_E_SEQ_MISSING)
 		return ATP_E_MSG_FIELD;
 	if (err == ATP_OK && (did.len != msg->did.len || memcmp(did.ptr, msg->did.ptr, did.len) != 0))
 		return ATP_E_MSG_DID_DIFFERS;

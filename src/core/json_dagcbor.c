@@ -45,6 +45,8 @@ typedef struct Writer
 	uint8_t    *scratch;		/* as large as what is written */
 	Member	   *members;		/* of all levels */
 	size_t		nmembers;
+	AtpTickFn	tick;
+	uint64_t	ticks;
 	unsigned	depth;
 	Level		levels[ATP_JSON_DEPTH_MAX];
 } Writer;
@@ -93,13 +95,20 @@ sift(const uint8_t *buf, Member *list, size_t i, size_t n)
 
 /* Keys are chosen by strangers: no order of them takes long. */
 static void
-sort(const uint8_t *buf, Member *list, size_t n)
+sort(Writer *o, Member *list, size_t n)
 {
+	const uint8_t *buf = o->w.buf;
+
 	for (size_t i = n / 2; i-- > 0;)
+	{
+		atp_tick(o->tick, ++o->ticks);
 		sift(buf, list, i, n);
+	}
 	while (n-- > 1)
 	{
 		Member		last = list[n];
+
+		atp_tick(o->tick, ++o->ticks);
 
 		list[n] = list[0];
 		list[0] = last;
@@ -124,11 +133,14 @@ put_in_order(Writer *o, size_t body, Member *list, size_t n)
 
 	if (ascends(o->w.buf, list, n))
 		return ATP_OK;
-	sort(o->w.buf, list, n);
+	sort(o, list, n);
 	if (!ascends(o->w.buf, list, n))
 		return ATP_E_JSON_TWICE;
 	for (size_t i = 0; i < n; i++)
+	{
+		atp_tick(o->tick, ++o->ticks);
 		atp_cbor_put_raw(&sorted, o->w.buf + list[i].at, list[i].end - list[i].at);
+	}
 	memcpy(o->w.buf + body, sorted.buf, sorted.len);
 	return ATP_OK;
 }
@@ -353,6 +365,13 @@ AtpErr
 atp_json_to_dagcbor(const char *restrict s, size_t n, uint8_t *restrict room, size_t size,
 					AtpBytes *cbor, size_t *at)
 {
+	return atp_json_to_dagcbor_ticking(s, n, room, size, NULL, cbor, at);
+}
+
+AtpErr
+atp_json_to_dagcbor_ticking(const char *restrict s, size_t n, uint8_t *restrict room, size_t size, AtpTickFn tick,
+							AtpBytes *cbor, size_t *at)
+{
 	AtpJsonReader r;
 	AtpJsonItem item;
 	Writer		o;
@@ -361,9 +380,12 @@ atp_json_to_dagcbor(const char *restrict s, size_t n, uint8_t *restrict room, si
 	*at = 0;
 	if (!divide(&o, n, room, size))
 		return ATP_E_JSON_LARGE;
+	o.tick = tick;
+	o.ticks = 0;
 	atp_json_init(&r, s, n, ATP_JSON_DEPTH_MAX);
 	while ((err = atp_json_next(&r, &item, at)) == ATP_OK)
 	{
+		atp_tick(tick, ++o.ticks);
 		if ((err = put_item(&o, &item)) != ATP_OK)
 		{
 			if (item.kind == ATP_JSON_KEY || item.kind == ATP_JSON_TEXT || item.kind == ATP_JSON_NUMBER)

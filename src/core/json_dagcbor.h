@@ -18,4 +18,8 @@ extern size_t atp_json_dagcbor_room(size_t n);
 extern AtpErr atp_json_to_dagcbor(const char *restrict s, size_t n, uint8_t *restrict room, size_t size,
 								  AtpBytes *cbor, size_t *at);
 
+/* The same of a text that may be long: tick is called now and then. */
+extern AtpErr atp_json_to_dagcbor_ticking(const char *restrict s, size_t n, uint8_t *restrict room, size_t size, AtpTickFn tick,
+										  AtpBytes *cbor, size_t *at);
+
 #endif							/* ATP_JSON_DAGCBOR_H */

@@ -147,8 +147,9 @@ atp_link_walk_text(AtpLinkWalk *walk, AtpSpan text)
 #define NO_TYPE		SIZE_MAX	/* of a map that is no element */
 
 AtpErr
-atp_link_types(const uint8_t *buf, size_t n, AtpLinkType *types, size_t cap, size_t *count, size_t *at)
+atp_link_types(const uint8_t *buf, size_t n, AtpLinkType *types, size_t cap, AtpTickFn tick, size_t *count, size_t *at)
 {
+	uint64_t	ticks = 0;
 	bool		is_array[ATP_CBOR_DEPTH_DEFAULT + 1] = {false};
 	size_t		type[ATP_CBOR_DEPTH_DEFAULT + 1];	/* of open elements, by depth */
 	bool		under_type = false;
@@ -164,6 +165,7 @@ atp_link_types(const uint8_t *buf, size_t n, AtpLinkType *types, size_t cap, siz
 		AtpCborItem item;
 		AtpErr		err = atp_cbor_next(&r, &item, at);
 
+		atp_tick(tick, ++ticks);
 		if (err != ATP_OK)
 			return err == ATP_E_CBOR_END ? ATP_E_CBOR_TRUNCATED : err;
 		if (item.is_key)
@@ -204,6 +206,7 @@ atp_link_walk_items(AtpLinkWalk *walk, const uint8_t *buf, size_t n, const AtpLi
 	size_t		lens[ATP_CBOR_DEPTH_DEFAULT + 1];	/* of open containers' paths, by depth */
 	bool		is_array[ATP_CBOR_DEPTH_DEFAULT + 1] = {false};
 	bool		of_model = false;	/* the text that follows is under such a name */
+	uint64_t	ticks = 0;
 	AtpCborReader r;
 
 	atp_cbor_init(&r, buf, n, ATP_CBOR_DEPTH_DEFAULT);
@@ -214,6 +217,7 @@ atp_link_walk_items(AtpLinkWalk *walk, const uint8_t *buf, size_t n, const AtpLi
 		AtpCborItem item;
 		size_t		at;
 
+		atp_tick(walk->tick, ++ticks);
 		if (atp_cbor_next(&r, &item, &at) != ATP_OK)
 			return;
 		if (item.is_key)

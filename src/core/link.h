@@ -60,6 +60,7 @@ typedef struct AtpLinkWalk
 {
 	void		(*found) (struct AtpLinkWalk *walk, AtpSpan target, const AtpUri *uri);
 	void	   *arg;			/* for found() */
+	AtpTickFn	tick;			/* while values in DAG-CBOR are walked; NULL: they are short */
 	AtpLinkPath path;			/* of the link */
 	uint64_t	deeper;			/* links that were passed over, because their paths are too long */
 	char		buf[ATP_URI_MAX];
@@ -70,6 +71,7 @@ atp_link_walk_begin(AtpLinkWalk *walk, void (*found) (AtpLinkWalk *walk, AtpSpan
 {
 	walk->found = found;
 	walk->arg = arg;
+	walk->tick = NULL;
 	walk->path.len = 0;
 	walk->deeper = 0;
 }
@@ -90,7 +92,7 @@ typedef struct AtpLinkType
  * *count may be more than cap: then it is to be done again, with so much room.  Other than
  * ATP_OK: it is no value in DAG-CBOR, of less than 4 GB.
  */
-extern AtpErr atp_link_types(const uint8_t *buf, size_t n, AtpLinkType *types, size_t cap, size_t *count, size_t *at);
+extern AtpErr atp_link_types(const uint8_t *buf, size_t n, AtpLinkType *types, size_t cap, AtpTickFn tick, size_t *count, size_t *at);
 
 /* All of that value. */
 extern void atp_link_walk_items(AtpLinkWalk *walk, const uint8_t *buf, size_t n, const AtpLinkType *types);

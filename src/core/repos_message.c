@@ -333,8 +333,8 @@ read_fields(AtpCborReader *r, AtpReposMessage *msg, AtpErr *seq_err, size_t *seq
 	return (required & ~seen & ~F_SEQ) ? ATP_E_MSG_FIELD : atp_repos_check_ops(msg);
 }
 
-AtpErr
-atp_repos_parse(const AtpFrame *frame, AtpReposMessage *msg, size_t *at)
+static AtpErr
+parse(const AtpFrame *frame, AtpReposMessage *msg, bool any_seq, size_t *at)
 {
 	AtpCborReader r;
 	AtpErr		err;
@@ -353,6 +353,8 @@ atp_repos_parse(const AtpFrame *frame, AtpReposMessage *msg, size_t *at)
 	err = read_fields(&r, msg, &seq_err, &seq_at, at);
 	if (msg->kind == ATP_REPOS_UNKNOWN)
 		return ATP_OK;			/* seq and did, if they are any good */
+	if (any_seq && seq_err == ATP_E_SEQ_RANGE)
+		seq_err = ATP_OK;
 	if ((kinds[msg->kind].required & F_SEQ) && seq_err != ATP_OK)
 	{
 		err = seq_err;
@@ -360,6 +362,18 @@ atp_repos_parse(const AtpFrame *frame, AtpReposMessage *msg, size_t *at)
 	}
 	*at += frame->payload_at;
 	return err;
+}
+
+AtpErr
+atp_repos_parse(const AtpFrame *frame, AtpReposMessage *msg, size_t *at)
+{
+	return parse(frame, msg, false, at);
+}
+
+AtpErr
+atp_repos_parse_wrapped(const AtpFrame *frame, AtpReposMessage *msg, size_t *at)
+{
+	return parse(frame, msg, true, at);
 }
 
 AtpErr

@@ -84,6 +84,12 @@ _Static_assert(ATP_OPS_MAX <= UINT8_MAX + 1, "an operation's number fits into a 
 extern AtpErr atp_repos_parse(const AtpFrame *frame, AtpReposMessage *msg, size_t *at);
 
 /*
+ * Parse an event that another stream has wrapped.  Its seq is nothing to that stream, and any number: 0 in an
+ * event that the stream's server has made itself.
+ */
+extern AtpErr atp_repos_parse_wrapped(const AtpFrame *frame, AtpReposMessage *msg, size_t *at);
+
+/*
  * The same for a whole frame, atp_frame_parse() included, when it is that of a
  * #commit in the shape in which servers send it.  False: it is not, or something is
  * wrong with it, and those two say what; frame and msg are nothing then.

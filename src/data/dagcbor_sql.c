@@ -62,7 +62,7 @@ atp_pg_json_to_dagcbor(PG_FUNCTION_ARGS)
 	AtpErr		err;
 
 	atp_require_utf8();
-	err = atp_json_to_dagcbor(VARDATA_ANY(json), VARSIZE_ANY_EXHDR(json), room, size, &cbor, &at);
+	err = atp_json_to_dagcbor_ticking(VARDATA_ANY(json), VARSIZE_ANY_EXHDR(json), room, size, atp_data_tick, &cbor, &at);
 	if (err != ATP_OK)
 		atp_data_error("cannot convert JSON to DAG-CBOR", err, at);
 	result = palloc(VARHDRSZ + cbor.len);

@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "mb/pg_wchar.h"
+#include "miscadmin.h"
 
 #include "data/error.h"
 
@@ -60,4 +61,10 @@ atp_require_utf8(void)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the AT Protocol's data model needs a database with encoding UTF8"),
 				 errdetail("The encoding of this database is %s.", GetDatabaseEncodingName())));
+}
+
+void
+atp_data_tick(void)
+{
+	CHECK_FOR_INTERRUPTS();
 }

@@ -17,4 +17,7 @@ pg_noreturn extern void atp_data_error(const char *what, AtpErr err, size_t at);
 /* jsonb and text hold UTF-8 only in a database whose encoding that is. */
 extern void atp_require_utf8(void);
 
+/* An AtpTickFn: the statement can be cancelled here. */
+extern void atp_data_tick(void);
+
 #endif							/* ATP_DATA_ERROR_H */

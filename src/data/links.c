@@ -65,14 +65,14 @@ atp_link_walk_dagcbor(AtpLinkWalk *walk, const uint8_t *buf, size_t n, size_t *a
 	AtpLinkType stack[STACK_TYPES];
 	AtpLinkType *types = stack;
 	size_t		count;
-	AtpErr		err = atp_link_types(buf, n, types, STACK_TYPES, &count, at);
+	AtpErr		err = atp_link_types(buf, n, types, STACK_TYPES, walk->tick, &count, at);
 
 	if (err != ATP_OK)
 		return err;
 	if (count > STACK_TYPES)
 	{
 		types = palloc_extended(sizeof(AtpLinkType) * count, MCXT_ALLOC_HUGE);
-		(void) atp_link_types(buf, n, types, count, &count, at);
+		(void) atp_link_types(buf, n, types, count, walk->tick, &count, at);
 	}
 	atp_link_walk_items(walk, buf, n, types);
 	if (types != stack)

@@ -50,11 +50,13 @@ Datum
 atp_pg_dagcbor_links(PG_FUNCTION_ARGS)
 {
 	bytea	   *in = PG_GETARG_BYTEA_PP(0);
+	AtpLinkWalk *walk = begin(fcinfo);
 	size_t		at;
 	AtpErr		err;
 
 	atp_require_utf8();
-	err = atp_link_walk_dagcbor(begin(fcinfo), (const uint8_t *) VARDATA_ANY(in), VARSIZE_ANY_EXHDR(in), &at);
+	walk->tick = atp_data_tick;
+	err = atp_link_walk_dagcbor(walk, (const uint8_t *) VARDATA_ANY(in), VARSIZE_ANY_EXHDR(in), &at);
 	if (err != ATP_OK)
 		atp_data_error("invalid DAG-CBOR", err, at);
 	return (Datum) 0;

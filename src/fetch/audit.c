@@ -56,7 +56,7 @@ typedef struct Share
 
 /* Due, and such as can be judged. */
 #define UNPROVEN \
-	" FROM #.repo WHERE sync = 'unproven' AND data IS NOT NULL AND NOT COALESCE(deleted_rev OPERATOR(@.=) rev, false)"
+	" FROM #.repo WHERE sync = 'unproven' AND (refill_sync IS NULL OR refill_by IS NULL) AND data IS NOT NULL AND NOT COALESCE(deleted_rev OPERATOR(@.=) rev, false)"
 
 void
 atp_audit_errand_init(void)
@@ -89,7 +89,7 @@ static void
 find_owner(Share *share)
 {
 	AtpResult	found = atp_query("SELECT owner::oid AS owner, enabled AND stopped IS NULL AS runs FROM atproto.subscription"
-								  " WHERE target = $1 AND by_repo"
+								  " WHERE target = $1 AND by_repo AND atproto.role_may_fill(owner, target)"
 								  " ORDER BY enabled AND stopped IS NULL DESC, name LIMIT 1", ATP_ARGS(target_arg(share)));
 	bool		isnull;
 

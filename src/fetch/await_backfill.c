@@ -64,7 +64,7 @@ typedef struct Backfill
 /* What is asked of whom is nobody else's: only the subscription's owner sees it. */
 #define OF_HIS	" AND pg_has_role($2, owner::oid, 'USAGE')"
 
-/* A job that is put off for long, or until something happens; or whose host rests since it failed: that has one trial then, whatever waits for it. */
+/* A job that is put off for long, or until something happens; or whose host rests since it failed: that has one trial then, whatever waits for it.  Those of accounts that are not active are counted as neither: they wait, in repo_problem, until the accounts are. */
 #define IS_FAILED \
 	"(j.state IN ('throttled', 'suspended') OR (j.state = 'queued' AND (j.tries > 0 AND j.next_try > now() + interval '5 s'" \
 	" OR COALESCE(j.host IN (SELECT h.host FROM atproto.host h WHERE h.failures >= 5 AND h.parked_until > now() + interval '5 s'), false))))"
@@ -87,7 +87,7 @@ typedef struct Backfill
 	"   " LISTS_WITH_ERRORS("e.finished_at IS NULL AND NOT " HOST_FAILED) " AS trouble," \
 	"   " LISTS_WITH_ERRORS("(e.finished_at IS NOT NULL OR " HOST_FAILED ")") " AS given_up" \
 	"  FROM atproto.wanted_list w LEFT JOIN atproto.enumeration e USING (subscription, source) WHERE w.subscription = s.name) l," \
-	" LATERAL (SELECT count(*) FILTER (WHERE NOT " IS_FAILED ") AS waiting, count(*) FILTER (WHERE " IS_FAILED ") AS failed" \
+	" LATERAL (SELECT count(*) FILTER (WHERE NOT " IS_FAILED ") AS waiting, count(*) FILTER (WHERE " IS_FAILED " AND j.state <> 'suspended') AS failed" \
 	"  FROM atproto.repo_job j WHERE j.target = s.target AND j.queued_at <= GREATEST(l.last, $3)) j," \
 	" LATERAL (SELECT COALESCE(sum(r.repositories), 0)::bigint AS done, COALESCE(sum(r.records), 0)::bigint AS records" \
 	"  FROM atproto.repo_total r JOIN atproto.subscription o ON o.name = r.subscription WHERE o.target = s.target) t," \
@@ -156,7 +156,7 @@ list_failures(const Backfill *b)
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	AtpResult	found = atp_query("SELECT string_agg(did || ': ' || COALESCE(error, CASE state WHEN 'queued' THEN 'its host has failed, and rests' ELSE state END), E'\\n') AS failures"
 								  " FROM (SELECT j.did::text AS did, j.error, j.state FROM atproto.repo_job j JOIN atproto.subscription o ON o.name = j.subscription"
-								  "  WHERE j.target = (SELECT target FROM atproto.subscription WHERE name = $1" OF_HIS ")" OF_HIS " AND " IS_FAILED
+								  "  WHERE j.target = (SELECT target FROM atproto.subscription WHERE name = $1" OF_HIS ")" OF_HIS " AND " IS_FAILED " AND j.state <> 'suspended'"
 								  "  ORDER BY j.queued_at LIMIT 5) f",
 								  ATP_ARGS(atp_text_arg(b->name), (AtpArg) {ObjectIdGetDatum(b->role), OIDOID, false}));
 	char	   *failures = atp_get_text_or_null(atp_result_row(found, 0), "failures");

@@ -79,12 +79,11 @@ COMMENT ON COLUMN atproto.repo_fetched.target IS 'schema of the tables';
 COMMENT ON COLUMN atproto.repo_fetched.did IS 'the account';
 
 CREATE TABLE atproto.repo_storm (
-    one boolean PRIMARY KEY DEFAULT true
-        CHECK (one),
+    owner regrole PRIMARY KEY,
     until timestamptz NOT NULL
 );
-COMMENT ON TABLE atproto.repo_storm IS 'too many repositories came out of step at once; in no dump';
-COMMENT ON COLUMN atproto.repo_storm.one IS 'there is one row, or none';
+COMMENT ON TABLE atproto.repo_storm IS 'too many repositories of one role''s subscriptions came out of step at once; in no dump';
+COMMENT ON COLUMN atproto.repo_storm.owner IS 'the owner of these subscriptions: other roles'' repositories are fetched as before';
 COMMENT ON COLUMN atproto.repo_storm.until IS 'only those that somebody asks for are fetched until then';
 
 CREATE TABLE atproto.enumeration (

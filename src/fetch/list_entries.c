@@ -45,8 +45,15 @@ atp_listed_sort(AtpListed *listed)
 
 		if (last == NULL || compare_accounts(last, account) != 0)
 			listed->accounts[kept++] = *account;
-		else if (account->has_rev && (!last->has_rev || account->rev > last->rev))
-			*last = *account;
+		else
+		{
+			/* on any of two hosts */
+			bool		inactive = account->inactive && last->inactive;
+
+			if (account->has_rev && (!last->has_rev || account->rev > last->rev))
+				*last = *account;
+			last->inactive = inactive;
+		}
 	}
 	listed->n = kept;
 }
@@ -77,24 +84,25 @@ is_new(AtpListSeen *seen, const AtpListEntry *entry)
 	return true;
 }
 
+static bool
+has_status(const AtpListEntry *entry, const char *status)
+{
+	return entry->status.len == strlen(status) && memcmp(entry->status.text, status, entry->status.len) == 0;
+}
+
 static void
 add_account(AtpListed *listed, const AtpListEntry *entry)
 {
 	AtpListedAccount *account;
 
-	/* */
-	if (!entry->active)
+	/* what is deleted does not come back as it was */
+	if (!entry->active && has_status(entry, "deleted"))
 		return;
 	account = atp_listed_add(listed);
 	account->did = atp_did_make(entry->name, entry->name_len);
 	account->has_rev = entry->has_rev;
 	account->rev = entry->rev;
-}
-
-static bool
-has_status(const AtpListEntry *entry, const char *status)
-{
-	return entry->status.len == strlen(status) && memcmp(entry->status.text, status, entry->status.len) == 0;
+	account->inactive = !entry->active;
 }
 
 /* The URL of a host in one way of writing it; NULL: it is not asked (W-50, W-52). */

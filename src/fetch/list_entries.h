@@ -17,6 +17,7 @@ typedef struct AtpListedAccount
 	struct varlena *did;
 	bool		has_rev;
 	uint64		rev;
+	bool		inactive;
 } AtpListedAccount;
 
 typedef struct AtpListed

@@ -194,13 +194,18 @@ atp_lists_due(int limit)
  */
 
 /* those that are not stored as they are now ... */
-#define NOT_STORED	"r.did IS NULL OR (r.active AND (r.sync IS DISTINCT FROM 'synchronized' OR u.rev OPERATOR(@.>) r.rev))"
+#define NOT_STORED	"CASE WHEN r.did IS NULL THEN NOT u.inactive" \
+	" ELSE r.active AND (r.sync IS DISTINCT FROM 'synchronized' OR (NOT u.inactive AND u.rev OPERATOR(@.>) r.rev)) END"
+
+/* ... R-62: or cannot be fetched now, and are to be when the account is active. */
+#define NOT_ACTIVE	"CASE WHEN r.did IS NULL THEN u.inactive" \
+	" ELSE NOT r.active AND r.status IS DISTINCT FROM 'deleted' AND r.sync IS DISTINCT FROM 'synchronized' END"
 
 /* ... R-64: or are, but as they were. */
-#define STORED_OLD	"r.active AND u.rev OPERATOR(@.>) r.rev"
+#define STORED_OLD	"NOT u.inactive AND r.active AND u.rev OPERATOR(@.>) r.rev"
 
 /* ... R-64: or may be, for the list does not say. */
-#define STORED_UNSURE	"r.active AND r.rev IS NOT NULL AND u.rev IS NULL"
+#define STORED_UNSURE	"NOT u.inactive AND r.active AND r.rev IS NOT NULL AND u.rev IS NULL"
 
 /* Those of one of these kinds, in the order of their DIDs.  As the owner of the subscription, who reads his own table. */
 static int
@@ -209,6 +214,7 @@ find_repos(const AtpSubscription *sub, const AtpListed *page, const char *kind, 
 	Datum	   *dids = palloc(sizeof(Datum) * page->n);
 	Datum	   *revs = palloc(sizeof(Datum) * page->n);
 	bool	   *nulls = palloc(sizeof(bool) * page->n);
+	Datum	   *inactive = palloc(sizeof(Datum) * page->n);
 	AtpCaller	caller;
 	AtpResult	found;
 	int			n;
@@ -218,14 +224,16 @@ find_repos(const AtpSubscription *sub, const AtpListed *page, const char *kind, 
 		dids[i] = PointerGetDatum(page->accounts[i].did);
 		revs[i] = AtpTidGetDatum(page->accounts[i].rev);
 		nulls[i] = !page->accounts[i].has_rev;
+		inactive[i] = BoolGetDatum(page->accounts[i].inactive);
 	}
 	caller = atp_owner_begin(sub->owner);
 	/* $1 twice: where Citus keeps the rows, no more of them than these come over */
-	found = atp_query(atp_expand_sql(psprintf("SELECT u.did FROM unnest($1, $2) u (did, rev)"
+	found = atp_query(atp_expand_sql(psprintf("SELECT u.did FROM unnest($1, $2, $3) u (did, rev, inactive)"
 											  " LEFT JOIN (SELECT * FROM #.repo WHERE did OPERATOR(@.=) ANY ($1)) r ON r.did OPERATOR(@.=) u.did"
 											  " WHERE %s ORDER BY u.did", kind), sub->target),
 					  ATP_ARGS(atp_array_arg(atp_type("did"), dids, NULL, page->n),
-							   atp_array_arg(atp_type("tid"), revs, nulls, page->n)));
+							   atp_array_arg(atp_type("tid"), revs, nulls, page->n),
+							   atp_array_arg(BOOLOID, inactive, NULL, page->n)));
 	n = (int) found.n;
 	for (int i = 0; i < n; i++)
 	{
@@ -238,30 +246,42 @@ find_repos(const AtpSubscription *sub, const AtpListed *page, const char *kind, 
 	return n;
 }
 
+static AtpJobWish *
+wishes_for(const AtpListing *listing, struct varlena *const *dids, int n, const char *reason, bool suspended)
+{
+	AtpJobWish *wishes = palloc(sizeof(AtpJobWish) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		wishes[i] = (AtpJobWish) {
+			.did = dids[i], .priority = ATP_JOB_LISTED, .reason = reason, .suspended = suspended,
+			.listed_by = atp_list_is_of_host(listing) ? listing->source : NULL
+		};
+	return wishes;
+}
+
 static int64
 add_jobs(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, const char *reason)
 {
 	struct varlena **needed = palloc(sizeof(struct varlena *) * Max(page->n, 1));
 	struct varlena **unsure = palloc(sizeof(struct varlena *) * Max(page->n, 1));
-	AtpJobWish *wishes = palloc(sizeof(AtpJobWish) * Max(page->n, 1));
+	struct varlena **inactive = palloc(sizeof(struct varlena *) * Max(page->n, 1));
 	bool		is_recheck = atp_list_is_recheck(listing);
 	int			n,
-				nunsure;
+				nunsure,
+				ninactive;
 
 	if (page->n == 0)
 		return 0;
 	atp_limit_begin(sub->owner, FIND_MS);
 	n = find_repos(sub, page, is_recheck ? STORED_OLD : NOT_STORED, needed);
 	nunsure = is_recheck ? find_repos(sub, page, STORED_UNSURE, unsure) : 0;
+	ninactive = is_recheck ? 0 : find_repos(sub, page, NOT_ACTIVE, inactive);
 	atp_limit_end();
 	atp_limit_begin(sub->owner, ADD_MS);
 	atp_status_wish_revs(sub, unsure, nunsure);
-	for (int i = 0; i < n; i++)
-		wishes[i] = (AtpJobWish) {
-			.did = needed[i], .priority = ATP_JOB_LISTED, .reason = reason,
-			.listed_by = atp_list_is_of_host(listing) ? listing->source : NULL
-		};
-	return (int64) atp_jobs_wish(sub->target, sub->name, wishes, n);
+	/* these wait for an #account, a status check or a list that says that the account is active */
+	(void) atp_jobs_wish(sub->target, sub->name, wishes_for(listing, inactive, ninactive, reason, true), ninactive);
+	return (int64) atp_jobs_wish(sub->target, sub->name, wishes_for(listing, needed, n, reason, false), n);
 }
 
 static int64

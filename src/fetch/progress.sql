@@ -113,9 +113,9 @@ CREATE VIEW atproto.repo_problem WITH (security_barrier) AS
     FROM atproto.host
     WHERE parked_until > now()
     UNION ALL
-    SELECT NULL, NULL, NULL, 'storm', NULL, NULL, until, 'too many repositories came out of step at once'
+    SELECT NULL, NULL, NULL, 'storm', NULL, NULL, until, 'too many repositories of role "' || owner || '" came out of step at once'
     FROM atproto.repo_storm
-    WHERE until > now()
+    WHERE until > now() AND (pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(owner, 'USAGE'))
     UNION ALL
     SELECT NULL, NULL, did, state, pds, tries, next_try, error
     FROM atproto.identity

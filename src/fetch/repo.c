@@ -39,7 +39,6 @@ static dlist_head transfers = DLIST_STATIC_INIT(transfers);
 static AtpTime prepared;
 static AtpTime forgot;
 static AtpTime looked_for_ends;
-static bool storm;				/* as of the last look at it */
 
 /* The next look at jobs: soon when there is news, later at any rate. */
 static AtpTime looked;			/* it was over */
@@ -289,10 +288,10 @@ prepare(void)
 
 	atp_begin("looking for repositories that may be fetched");
 	MemoryContextSwitchTo(cxt);
-	storm = atp_repo_storm();
+	atp_repo_storms();
 	atp_repos_unthrottle();
 	reset_some();
-	problems = atp_repo_jobs_place(storm, PLACED_MAX, &placed);
+	problems = atp_repo_jobs_place(PLACED_MAX, &placed);
 	atp_commit();
 	foreach(cell, problems)
 		put_off(lfirst(cell));
@@ -342,7 +341,7 @@ look(int64 *us)
 		again = false;
 		atp_begin("looking for repositories to fetch");
 		MemoryContextSwitchTo(cxt);
-		jobs = atp_repo_jobs_due(storm, busy, nbusy, resting, nresting, DUE_MAX);
+		jobs = atp_repo_jobs_due(busy, nbusy, resting, nresting, DUE_MAX);
 		atp_commit();
 		*us += atp_now() - began;
 		foreach(cell, jobs)

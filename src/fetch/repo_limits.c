@@ -16,28 +16,30 @@
 #define STORM_WITHIN	"interval '60 s'"
 #define STORM_REST_MIN	5
 
-bool
-atp_repo_storm(void)
-{
-	/* what came before the last one was over is not counted again */
-	AtpResult	found = atp_query("SELECT s.until > now() AND s.until <= now() + make_interval(mins => $1) AS rests,"
-								  " EXISTS (SELECT FROM atproto.repo_job WHERE priority = 1"
-								  "  AND queued_at > greatest(now() - " STORM_WITHIN ", s.until) OFFSET $2 LIMIT 1) AS storm"
-								  " FROM (SELECT COALESCE((SELECT until FROM atproto.repo_storm), '-infinity') AS until) s",
-								  ATP_ARGS(atp_int4_arg(STORM_REST_MIN), atp_int8_arg(STORM_JOBS)));
-	bool		rests = atp_get_bool(atp_result_row(found, 0), "rests");
-	bool		storm = !rests && atp_get_bool(atp_result_row(found, 0), "storm");
+/* Of these breaks so many are counted: a storm of one owner may bring any number. */
+#define STORM_COUNTED	"100000"
 
-	atp_result_free(found);
-	if (!storm)
-		return rests;
-	atp_run("INSERT INTO atproto.repo_storm (until) VALUES (now() + make_interval(mins => $1))"
-			" ON CONFLICT (one) DO UPDATE SET until = excluded.until", ATP_ARGS(atp_int4_arg(STORM_REST_MIN)));
-	ereport(LOG,
-			(errmsg("more than %d repositories have come out of step within a minute", STORM_JOBS),
-			 errdetail("For %d minutes none is fetched but those that somebody asks for.", STORM_REST_MIN),
-			 errhint("See the gaps and last errors of the subscriptions.")));
-	return true;
+void
+atp_repo_storms(void)
+{
+	/* what came before an owner's last one was over is not counted again */
+	AtpResult	begun = atp_query("INSERT INTO atproto.repo_storm AS r (owner, until)"
+								  " SELECT b.owner, now() + make_interval(mins => $1) FROM"
+								  "  (SELECT s.owner FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription"
+								  "    LEFT JOIN atproto.repo_storm o ON o.owner::oid = s.owner::oid"
+								  "   WHERE j.priority = 1 AND j.queued_at > now() - " STORM_WITHIN " AND j.queued_at > COALESCE(o.until, '-infinity')"
+								  "   LIMIT " STORM_COUNTED ") b GROUP BY b.owner HAVING count(*) > $2"
+								  " ON CONFLICT (owner) DO UPDATE SET until = excluded.until"
+								  "  WHERE r.until <= now() OR r.until > now() + make_interval(mins => $1)"
+								  " RETURNING owner::text AS owner", ATP_ARGS(atp_int4_arg(STORM_REST_MIN), atp_int8_arg(STORM_JOBS)));
+
+	for (uint64 i = 0; i < begun.n; i++)
+		ereport(LOG,
+				(errmsg("more than %d repositories have come out of step within a minute", STORM_JOBS),
+				 errdetail("They are of subscriptions of role \"%s\". For %d minutes none is fetched for these but those that somebody asks for.",
+						   atp_get_text(atp_result_row(begun, i), "owner"), STORM_REST_MIN),
+				 errhint("See the gaps and last errors of the subscriptions.")));
+	atp_result_free(begun);
 }
 
 static AtpArg

@@ -10,10 +10,15 @@
 #include "fetch/repo_rows.h"
 
 /*
- * So many repositories have come out of step at once that it is no fault of theirs: none is
- * fetched for a while but those that somebody asks for.
+ * So many repositories of one role's subscriptions have come out of step at once that it is no fault of
+ * theirs: for this role none is fetched for a while but those that somebody asks for.  Other roles'
+ * repositories are fetched as before.
  */
-extern bool atp_repo_storm(void);
+extern void atp_repo_storms(void);
+
+/* SQL: does the owner of subscription s wait for the end of a storm? */
+#define ATP_REPO_STORM	"EXISTS (SELECT FROM atproto.repo_storm t WHERE t.owner::oid = s.owner::oid" \
+	" AND t.until > now() AND t.until <= now() + interval '5 min')"
 
 /* SQL: from when on the repository of a row f of atproto.repo_fetched may be fetched; null: at any time. */
 #define ATP_REPO_MAY_BE_FETCHED	"greatest(f.at[5] + interval '1 hour', f.at[20] + interval '1 day')"

@@ -93,7 +93,7 @@ read_job(AtpTuple row)
 	return job;
 }
 
-/* Those that are due, with what is known of who is to be asked.  $1: only those that somebody asked for. */
+/* Those that are due, with what is known of who is to be asked; in a storm, only those that somebody asked for. */
 #define DUE_JOBS	"SELECT j.target::text, j.did, j.subscription, j.host, j.force, i.state AS identity," \
 	" " ATP_REPO_SERVER " AS server, " ATP_REPO_SOURCE " = 'pds' AS at_pds," \
 	" (" ATP_REPO_SOURCE " = 'pds' OR s.verify = 'full') AND (i.resolved_at IS NULL OR i.resolved_at < now() - interval " IDENTITY_AGE ")" \
@@ -105,7 +105,7 @@ read_job(AtpTuple row)
 	" FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription AND s.backfill <> 'none'" \
 	" LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) j.did" \
 	" LEFT JOIN atproto.repo_fetched f ON f.target = j.target AND f.did OPERATOR(@.=) j.did" \
-	" WHERE j.kind = 'repo' AND j.state = 'queued' AND j.next_try <= now() AND (j.priority = 0 OR NOT $1)"
+	" WHERE j.kind = 'repo' AND j.state = 'queued' AND j.next_try <= now() AND (j.priority = 0 OR NOT " ATP_REPO_STORM ")"
 
 static List *
 read_jobs(const char *sql, const AtpArg *args, int nargs)
@@ -134,14 +134,14 @@ texts_arg(char **texts, int n)
 }
 
 List *
-atp_repo_jobs_due(bool asked_for, char **hosts, int nhosts, const Oid *owners, int nowners, int max)
+atp_repo_jobs_due(char **hosts, int nhosts, const Oid *owners, int nowners, int max)
 {
 	Datum	   *resting = palloc(sizeof(Datum) * Max(nowners, 1));
 
 	for (int i = 0; i < nowners; i++)
 		resting[i] = ObjectIdGetDatum(owners[i]);
-	return read_jobs(DUE_JOBS " AND j.host IS NOT NULL AND j.host <> ALL ($2) AND s.owner::oid <> ALL ($3) ORDER BY j.priority, j.next_try LIMIT $4",
-					 ATP_ARGS(atp_bool_arg(asked_for), texts_arg(hosts, nhosts), atp_array_arg(OIDOID, resting, NULL, nowners), atp_int4_arg(max)));
+	return read_jobs(DUE_JOBS " AND j.host IS NOT NULL AND j.host <> ALL ($1) AND s.owner::oid <> ALL ($2) ORDER BY j.priority, j.next_try LIMIT $3",
+					 ATP_ARGS(texts_arg(hosts, nhosts), atp_array_arg(OIDOID, resting, NULL, nowners), atp_int4_arg(max)));
 }
 
 /* Their identities are looked up, the more urgent the more urgent they are. */
@@ -167,10 +167,9 @@ ask(List *jobs, bool urgent)
  * order.
  */
 List *
-atp_repo_jobs_place(bool asked_for, int max, int *placed)
+atp_repo_jobs_place(int max, int *placed)
 {
-	List	   *jobs = read_jobs(DUE_JOBS " AND j.host IS NULL ORDER BY j.priority, j.next_try LIMIT $2",
-							 ATP_ARGS(atp_bool_arg(asked_for), atp_int4_arg(max)));
+	List	   *jobs = read_jobs(DUE_JOBS " AND j.host IS NULL ORDER BY j.priority, j.next_try LIMIT $1", ATP_ARGS(atp_int4_arg(max)));
 	char	  **targets = palloc(sizeof(char *) * Max(list_length(jobs), 1));
 	Datum	   *dids = palloc(sizeof(Datum) * Max(list_length(jobs), 1));
 	char	  **hosts = palloc(sizeof(char *) * Max(list_length(jobs), 1));

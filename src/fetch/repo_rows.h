@@ -63,13 +63,12 @@ extern void atp_repo_jobs_reset(const AtpRepoJob **running, int n, const char *e
 
 /*
  * Whoever is to be asked for jobs that are new is written down, or the account's identity is
- * looked up.  Returns those for which there is nobody.  asked_for: only those that somebody
- * asked for.  *placed: how many can be fetched now.
+ * looked up.  Returns those for which there is nobody.  *placed: how many can be fetched now.
  */
-extern List *atp_repo_jobs_place(bool asked_for, int max, int *placed);
+extern List *atp_repo_jobs_place(int max, int *placed);
 
 /* Jobs that are due, of which that is known, the most urgent first, but of these hosts and owners; in the current memory. */
-extern List *atp_repo_jobs_due(bool asked_for, char **hosts, int nhosts, const Oid *owners, int nowners, int max);
+extern List *atp_repo_jobs_due(char **hosts, int nhosts, const Oid *owners, int nowners, int max);
 
 /* It is being fetched, as its job has it: nobody has suspended or removed that. */
 extern bool atp_repo_job_is_running(const AtpRepoJob *job);

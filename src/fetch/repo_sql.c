@@ -8,6 +8,7 @@
 #include "config/extension.h"
 #include "config/owner.h"
 #include "config/spi.h"
+#include "config/subscription.h"
 #include "config/wake.h"
 #include "fetch/list_rows.h"
 #include "fmgr.h"
@@ -85,15 +86,14 @@ resync(struct varlena *did, const char *target, bool force)
 static const AtpSubscription *
 fetcher_of(const char *target)
 {
-	AtpResult	found = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND keep_records AND backfill <> 'none'"
-								  " ORDER BY name LIMIT 1", ATP_ARGS(atp_text_arg(target)));
+	List	   *names = atp_subscriptions_filling(target, "keep_records AND backfill <> 'none'", "name");
 
-	if (found.n == 0)
+	if (names == NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("no subscription fetches repositories into schema \"%s\"", target),
 				 errhint("Set \"backfill\" of one to \"repair\", or more.")));
-	return atp_subscription_borrow(atp_get_text(atp_result_row(found, 0), "name"), CurrentMemoryContext);
+	return atp_subscription_borrow(linitial(names), CurrentMemoryContext);
 }
 
 /* Active repositories after this one, some, in their order, as the owner reads his table; NULL: none. */

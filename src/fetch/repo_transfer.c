@@ -18,6 +18,7 @@
 #include "fetch/repo_statements.h"
 #include "fetch/repo_transfer.h"
 #include "identity/identity.h"
+#include "injection.h"
 #include "tables/derived.h"
 #include "tables/fault.h"
 #include "tables/letter.h"
@@ -361,6 +362,8 @@ merge_some(AtpTransfer *t)
 	const char *why;
 	bool		more = false;
 
+	if (t->merge != NULL)
+		ATP_INJECTION_POINT("slice next");
 	bounded = atp_transfer_act(t, "looking at the state of a repository", look_at_state, &look, &look.why);
 	if (bounded == ATP_BOUNDED_LATE && rest(t))
 		return false;

@@ -50,7 +50,8 @@
 #define PURGE_MS		10000	/* its newest record is looked for, among all of them */
 #define WAIT_MIN_MS		1000	/* what cannot be asked now comes again, not before ... */
 #define WAIT_MAX_MS		600000	/* ... nor after */
-#define DOCUMENT_MS		2000	/* so long a deleted account's document has, before its server is asked */
+#define DOCUMENT_MS		2000	/* so often it is looked whether an account's document has been read, before its server is asked ... */
+#define DOCUMENT		"interval '3 min'"	/* ... and so long: a document is not read twice in a minute */
 #define DAYS			"interval '7 days'"	/* no answer in so long: it is given up */
 
 /* One that is asked, in memory of its own. */
@@ -68,8 +69,8 @@ typedef struct Asking
 	AtpArg		status_at;		/* as it was wished */
 	AtpArg		status_seq;
 	bool		deletion;		/* it was deleted, somebody says: just now ... */
-	bool		young;
-	bool		fresh;			/* its document was read since it was wished for */
+	bool		unread;			/* its document may still be read for that: its server is asked then */
+	bool		fresh;			/* it was read since it was wished for */
 	bool		asks_rev;
 
 	/* what its server says */
@@ -151,7 +152,7 @@ read_asking(AtpTuple row)
 	asking->status_at = keep(asking, row, "status_at", TIMESTAMPTZOID);
 	asking->status_seq = keep(asking, row, "status_seq", INT8OID);
 	asking->deletion = atp_get_bool(row, "deletion");
-	asking->young = atp_get_bool(row, "young");
+	asking->unread = atp_get_bool(row, "unread");
 	asking->fresh = atp_get_bool(row, "fresh");
 	asking->gone = atp_get_bool(row, "gone");
 	asking->asks_rev = atp_get_bool(row, "asks_rev");
@@ -184,12 +185,15 @@ claim(TimestampTz now)
 									   "  CASE WHEN w.why = 'rev' THEN " ATP_REPO_SERVER
 									   "   WHEN i.state = 'good' THEN CASE WHEN i.pds LIKE 'http://%' THEN i.pds ELSE 'https://' || i.pds END END AS server,"
 									   "  w.status_at, w.status_seq, s.owner::oid AS owner,"
-									   "  w.why = 'deleted' AS deletion, w.wished_at > $1 - $5 * interval '1 ms' AS young,"
+									   "  w.why = 'deleted' AS deletion,"
+									   /* V-44, V-47: what is asked before is answered by a server that the account may have left */
+									   "  (w.why = 'deleted' OR (w.why = 'inactive' AND s.host_is_pds)) AND w.wished_at > $1 - " DOCUMENT
+									   "   AND COALESCE(i.asked_at <= w.wished_at, true) AS unread,"
 									   "  COALESCE(i.resolved_at > w.wished_at, false) AS fresh,"
 									   "  w.why = 'deleted' AND (w.wished_at + $3 * interval '1 s' <= $1"
 									   "   OR COALESCE(i.state = 'gone' AND i.denied_at IS NULL AND i.asked_at > w.wished_at, false)) AS gone"),
 					  ATP_ARGS(atp_time_arg(now), atp_int8_arg(ASKED_MAX - nasked), atp_int4_arg(atp_purge_after_s),
-							   atp_int8_arg(REVS_MAX - nrevs), atp_int4_arg(DOCUMENT_MS)));
+							   atp_int8_arg(REVS_MAX - nrevs)));
 	for (uint64 i = 0; i < found.n; i++)
 		claimed = lappend(claimed, read_asking(atp_result_row(found, i)));
 	atp_result_free(found);
@@ -243,7 +247,7 @@ ask(Asking *asking, TimestampTz now)
 		change_wish(asking, "error = $3", atp_text_arg("the account's server is not known"));
 		return false;
 	}
-	if (asking->deletion && asking->young && !asking->fresh)
+	if (asking->unread)
 	{
 		atp_wishes_add(&asking->did, 1, true, ATP_WISH_REST, InvalidOid);
 		put_off(asking, now, DOCUMENT_MS);
@@ -338,7 +342,7 @@ apply(void *arg)
 												 " deleted_rev = COALESCE(rev, deleted_rev), purge_seq = status_seq,"
 												 " purge_rev = GREATEST(purge_rev, rev, CASE WHEN NOT $5 AND sync NOT IN ('synchronized', 'unproven')"
 												 "  THEN (SELECT o.rev FROM #.record o WHERE o.did OPERATOR(@.=) $1 ORDER BY o.rev DESC LIMIT 1) END),"
-												 " refill_by = NULL, refill_rev = NULL, updated_at = now()" AS_WISHED, asking->target),
+												 " refill_by = NULL, refill_rev = NULL, refill_sync = NULL, updated_at = now()" AS_WISHED, asking->target),
 								  ATP_ARGS(did, asking->status_at, asking->status_seq, atp_text_arg(asking->pds), atp_bool_arg(asking->many))) > 0;
 	else
 		atp_run(atp_expand_sql("UPDATE #.repo SET active = $5, status = $6, host = $4,"

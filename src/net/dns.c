@@ -10,6 +10,7 @@
 #include <arpa/nameser.h>
 #endif
 
+#include "core/dns_txt.h"
 #include "net/dns.h"
 #include "net/poll.h"
 #include "storage/latch.h"
@@ -74,6 +75,7 @@ const bool	atp_dns_supported = true;
 typedef struct LookUp
 {
 	ares_channel channel;
+	char	   *name;
 	AtpDnsString string;
 	AtpDnsDone	done;			/* NULL: nobody waits any more */
 	void	   *arg;
@@ -185,17 +187,13 @@ atp_dns_begin(void)
 static void
 give(const LookUp *it, int status, const unsigned char *message, int len)
 {
-	struct ares_txt_ext *strings = NULL;
+	unsigned	records = 0;
 
+	/* c-ares would take the records of every name in the answer, and some versions those of every class */
+	if (status == ARES_SUCCESS && !atp_dns_txt_read(message, len, it->name, it->string, it->arg, &records))
+		status = ARES_EBADRESP;
 	if (status == ARES_SUCCESS)
-		status = ares_parse_txt_reply_ext(message, len, &strings);
-	if (status == ARES_SUCCESS)
-	{
-		for (struct ares_txt_ext *s = strings; s != NULL; s = s->next)
-			it->string(it->arg, (const char *) s->txt, s->length, s->record_start != 0);
-		ares_free_data(strings);
-		it->done(it->arg, ATP_DNS_RECORDS, NULL);
-	}
+		it->done(it->arg, records > 0 ? ATP_DNS_RECORDS : ATP_DNS_NONE, NULL);
 	else if (status == ARES_ENODATA || status == ARES_ENOTFOUND)
 		it->done(it->arg, ATP_DNS_NONE, NULL);
 	else
@@ -215,6 +213,7 @@ answered(void *arg, int status, int timeouts, unsigned char *message, int len)
 		}
 	if (it->done != NULL)
 		give(it, status, message, len);
+	pfree(it->name);
 	pfree(it);
 }
 
@@ -230,7 +229,7 @@ atp_dns_txt(const char *name, AtpDnsString string, AtpDnsDone done, void *arg)
 		(former == NULL && atp_remaining(now, made_at, CHANNEL_MS) == 0))
 		make_channel(now);
 	it = MemoryContextAlloc(TopMemoryContext, sizeof(LookUp));
-	*it = (LookUp) {channel, string, done, arg, now, look_ups};
+	*it = (LookUp) {channel, MemoryContextStrdup(TopMemoryContext, name), string, done, arg, now, look_ups};
 	look_ups = it;
 	ares_query(channel, name, C_IN, T_TXT, answered, it);
 }

@@ -8,6 +8,7 @@
 #include <curl/curl.h>
 #include <netinet/in.h>
 
+#include "core/host_port.h"
 #include "core/nsid.h"
 #include "lib/stringinfo.h"
 #include "net/endpoint.h"
@@ -18,18 +19,46 @@
 #define XRPC			"/xrpc/"
 #define SUBSCRIBE		"/subscribe"	/* where Jetstream has been since before it had an NSID */
 
+/* Of a host: as IDNA writes it, where libcurl can; without it, such a host is refused. */
+#if LIBCURL_VERSION_NUM >= 0x075800
+#define AS_ASCII	CURLU_PUNYCODE
+#else
+#define AS_ASCII	0
+#endif
+
 /* One part of the URL, palloc'd; NULL when it is absent. */
 static char *
-url_part(CURLU *url, CURLUPart part)
+url_part_as(CURLU *url, CURLUPart part, unsigned int flags)
 {
 	char	   *value = NULL;
 	char	   *copy;
 
-	if (curl_url_get(url, part, &value, 0) != CURLUE_OK)
+	if (curl_url_get(url, part, &value, flags) != CURLUE_OK)
 		return NULL;
 	copy = pstrdup(value);
 	curl_free(value);
 	return copy;
+}
+
+static char *
+url_part(CURLU *url, CURLUPart part)
+{
+	return url_part_as(url, part, 0);
+}
+
+/* V-44: the host in one spelling; NULL: it has none. */
+static char *
+url_host(CURLU *url)
+{
+	char	   *host = url_part_as(url, CURLUPART_HOST, AS_ASCII);
+
+	if (host == NULL)
+		return NULL;
+	host[atp_host_spell(host, strlen(host), host)] = '\0';
+	for (const char *p = host; *p; p++)
+		if (IS_HIGHBIT_SET(*p))
+			return NULL;
+	return host;
 }
 
 /* The query without any "cursor" parameter: the cursor is ours to set. */
@@ -98,6 +127,7 @@ atp_endpoint_parse(const char *url)
 	char	   *scheme,
 			   *port,
 			   *host,
+			   *written,
 			   *user;
 
 	if (u == NULL)
@@ -108,7 +138,8 @@ atp_endpoint_parse(const char *url)
 		bad_url(url, "It cannot be parsed.");
 	}
 	scheme = url_part(u, CURLUPART_SCHEME);
-	host = url_part(u, CURLUPART_HOST);
+	host = url_host(u);
+	written = url_part(u, CURLUPART_HOST);
 	port = url_part(u, CURLUPART_PORT);
 	user = url_part(u, CURLUPART_USER);
 	ep->path = url_part(u, CURLUPART_PATH);
@@ -117,8 +148,10 @@ atp_endpoint_parse(const char *url)
 
 	if (scheme == NULL || (strcmp(scheme, "wss") != 0 && strcmp(scheme, "ws") != 0))
 		bad_url(url, "The scheme must be wss or ws.");
-	if (host == NULL || host[0] == '\0')
+	if (written == NULL || written[0] == '\0')
 		bad_url(url, "There is no host.");
+	if (host == NULL)
+		bad_url(url, "The host must be written in ASCII, as IDNA says (xn--).");
 	if (user != NULL)
 		bad_url(url, "A user name or password does not belong into it.");
 	if (ep->path == NULL || strcmp(ep->path, "/") == 0 || ep->path[0] == '\0')
@@ -146,7 +179,7 @@ atp_endpoint_parse(const char *url)
 	ep->authority = strcmp(port, ep->tls ? "443" : "80") == 0
 		? host : psprintf("%s:%s", host, port);
 	ep->origin = psprintf("%s://%s:%s", ep->tls ? "https" : "http", host, port);
-	ep->scope = psprintf("%s://%s:%s%s", scheme, host, port, ep->path);
+	ep->scope = psprintf("%s://%s:%s%s", scheme, written, port, ep->path);
 	return ep;
 }
 

@@ -11,13 +11,13 @@ typedef struct AtpEndpoint
 {
 	bool		tls;			/* wss:// */
 	bool		loopback;		/* the host is this machine, by name or address */
-	char	   *host;			/* without the brackets of an IPv6 address */
-	char	   *authority;		/* host[:port] for the Host header */
+	char	   *host;			/* in the spelling of atp_host_spell(), without the brackets of an IPv6 address */
+	char	   *authority;		/* host[:port], without the scheme's own port: for the Host header, and compared with a PDS */
 	char	   *origin;			/* http(s)://host:port, for libcurl */
 	char	   *path;			/* /xrpc/NSID, or one that ends with /subscribe */
 	char	   *query;			/* without '?' and without cursor; may be "" */
 	char	   *stream;			/* what it is: its NSID, or "/subscribe" */
-	char	   *scope;			/* scheme://host:port/path: what a cursor belongs to (E-47) */
+	char	   *scope;			/* scheme://host:port/path, the host as it was written: what a cursor belongs to (E-47) */
 } AtpEndpoint;
 
 /*

@@ -224,7 +224,7 @@ follow(AtpHttp *http)
 	http->url = to;
 	http->status = 0;
 	http->why = ATP_HTTP_OK;
-	http->has_head = http->cut = false;
+	http->has_head = http->cut = http->in_chunks = false;
 	http->body.stream = false;
 	http->body.max = http->request.body_max > 0 ? http->request.body_max : BODY_MAX;
 	ask(http);
@@ -254,7 +254,8 @@ atp_http_done(AtpHttp *http, CURLcode rc)
 	}
 	else if (!http->has_head)
 		atp_http_end(http, ATP_HTTP_BROKEN, "there is no answer");
-	else if (!http->cut && !http->body.stream && !atp_body_is_whole(&http->body))
+	else if (!http->cut && ((http->chunked.around > 0 && !atp_chunked_is_whole(&http->chunked)) ||
+							(!http->body.stream && !atp_body_is_whole(&http->body))))
 		atp_http_end(http, ATP_HTTP_BROKEN, "the answer's encoding is wrong");
 	else
 		atp_http_end(http, ATP_HTTP_OK, NULL);
@@ -292,9 +293,8 @@ atp_http_read(AtpHttp *http, void *buf, size_t size)
 		result = ATP_BODY_BROKEN;
 	if (result != ATP_BODY_TAKEN)
 	{
-		AtpHttpOutcome outcome = result == ATP_BODY_FULL ? ATP_HTTP_TOO_LARGE : ATP_HTTP_BROKEN;
-		const char *why = result == ATP_BODY_FULL ? "the answer is too large" :
-			result == ATP_BODY_BROKEN ? "the answer's encoding is wrong" : "out of memory";
+		AtpHttpOutcome outcome;
+		const char *why = atp_body_fault(result, &outcome);
 
 		if (http->running)
 			atp_http_end(http, outcome, why);

@@ -10,6 +10,39 @@
 
 #define PIECE	16384
 
+/* W-55: gzip makes nothing much larger, so what is packed so badly is traffic without contents (empty members, for example). */
+#define PACKED_FREE		65536
+#define PACKED_PER_BYTE	2
+
+static bool
+is_padded(const AtpHttpBody *body)
+{
+	return body->packed > PACKED_FREE && (body->packed - PACKED_FREE) / PACKED_PER_BYTE > body->len;
+}
+
+bool
+atp_body_has_room_for(const AtpHttpBody *body, size_t n)
+{
+	return ATP_HTTP_RAW_MAX - (body->raw_to - body->raw_from) >= n;
+}
+
+const char *
+atp_body_fault(AtpHttpBodyResult result, AtpHttpOutcome *outcome)
+{
+	*outcome = result == ATP_BODY_FULL || result == ATP_BODY_PADDED ? ATP_HTTP_TOO_LARGE : ATP_HTTP_BROKEN;
+	switch (result)
+	{
+		case ATP_BODY_FULL:
+			return "the answer is too large";
+		case ATP_BODY_PADDED:
+			return "what was sent is far more than the answer";
+		case ATP_BODY_BROKEN:
+			return "the answer's encoding is wrong";
+		default:
+			return "out of memory";
+	}
+}
+
 AtpHttpBodyResult
 atp_body_take(AtpHttpBody *body, const void *data, size_t n)
 {
@@ -20,7 +53,7 @@ atp_body_take(AtpHttpBody *body, const void *data, size_t n)
 	{
 		if (body->raw == NULL && (body->raw = malloc(ATP_HTTP_RAW_MAX)) == NULL)
 			return ATP_BODY_NO_MEMORY;
-		if (ATP_HTTP_RAW_MAX - (body->raw_to - body->raw_from) < n)
+		if (!atp_body_has_room_for(body, n))
 			return ATP_BODY_LATER;
 		if (ATP_HTTP_RAW_MAX - body->raw_to < n)
 		{
@@ -50,7 +83,12 @@ atp_body_take(AtpHttpBody *body, const void *data, size_t n)
 			body->room = room;
 		}
 		if (body->gzip)
+		{
+			size_t		given = n;
+
 			got = atp_inflate(body->inflate, &in, &n, body->kept + body->len, want);
+			body->packed += given - n;
+		}
 		else
 		{
 			memcpy(body->kept + body->len, in, want);
@@ -65,6 +103,8 @@ atp_body_take(AtpHttpBody *body, const void *data, size_t n)
 		body->kept[body->len] = '\0';
 		if (body->gzip && atp_inflate_is_broken(body->inflate))
 			return ATP_BODY_BROKEN;
+		if (is_padded(body))
+			return ATP_BODY_PADDED;
 		if (result == ATP_BODY_FULL || !body->gzip || got < want)
 			return result;
 	}
@@ -95,6 +135,8 @@ atp_body_read(AtpHttpBody *body, void *buf, size_t size, AtpHttpBodyResult *resu
 		memcpy(buf, in, got);
 		n -= got;
 	}
+	if (body->gzip)
+		body->packed += (body->raw_to - body->raw_from) - n;
 	body->raw_from = body->raw_to - n;
 	body->len += got;
 	if (body->len > body->max)
@@ -105,6 +147,8 @@ atp_body_read(AtpHttpBody *body, void *buf, size_t size, AtpHttpBodyResult *resu
 	}
 	else if (body->gzip && atp_inflate_is_broken(body->inflate))
 		*result = ATP_BODY_BROKEN;
+	else if (is_padded(body))
+		*result = ATP_BODY_PADDED;
 	return got;
 }
 

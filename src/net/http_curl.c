@@ -143,6 +143,7 @@ atp_http_prepare(AtpHttp *http)
 			return false;
 		curl_easy_setopt(e, CURLOPT_HTTPHEADER, http->headers);
 		curl_easy_setopt(e, CURLOPT_HTTP_CONTENT_DECODING, 0L);
+		curl_easy_setopt(e, CURLOPT_HTTP_TRANSFER_DECODING, 0L);
 		set_protocol(e, http);
 		set_manners(e);
 		atp_http_listen(http);

@@ -116,8 +116,14 @@ take_header(AtpHttp *http, AtpSpan name, AtpSpan value)
 	}
 	else if (is_header(name, "content-encoding"))
 	{
-		http->body.gzip = http->request.gzip && (is_header(value, "gzip") || is_header(value, "x-gzip"));
-		http->other_encoding = !http->body.gzip && value.len > 0 && !is_header(value, "identity");
+		/* a file that is stored so comes so, whatever was asked for */
+		http->body.gzip = is_header(value, "gzip") || is_header(value, "x-gzip");
+		http->other_encoding |= !http->body.gzip && value.len > 0 && !is_header(value, "identity");
+	}
+	else if (is_header(name, "transfer-encoding"))
+	{
+		http->in_chunks = is_header(value, "chunked");
+		http->other_encoding |= !http->in_chunks && value.len > 0 && !is_header(value, "identity");
 	}
 }
 
@@ -129,7 +135,8 @@ begin_head(AtpHttp *http)
 
 	a->retry_after_s = a->limit = a->remaining = a->reset_s = -1;
 	http->content_type[0] = '\0';
-	http->body.gzip = http->other_encoding = http->has_head = false;
+	http->body.gzip = http->other_encoding = http->has_head = http->in_chunks = false;
+	http->chunked = (AtpChunked) {0};
 }
 
 static bool
@@ -187,11 +194,35 @@ on_header(char *data, size_t size, size_t n, void *arg)
 	return n;
 }
 
+/* What the pieces of a body in chunks bring. */
+static AtpHttpBodyResult
+take_chunks(AtpHttp *http, const uint8_t *in, size_t n)
+{
+	AtpHttpBodyResult result = ATP_BODY_TAKEN;
+	AtpBytes	piece;
+
+	/* all of them, or none: libcurl brings what is left in the same call */
+	if (http->body.stream && !atp_body_has_room_for(&http->body, n))
+		return ATP_BODY_LATER;
+	do
+	{
+		AtpErr		err = atp_chunked_next(&http->chunked, &in, &n, &piece);
+
+		if (err != ATP_OK)
+			return err == ATP_E_CHUNK_PADDED ? ATP_BODY_PADDED : ATP_BODY_BROKEN;
+		if (piece.len > 0)
+			result = atp_body_take(&http->body, piece.ptr, piece.len);
+	} while (piece.len > 0 && result == ATP_BODY_TAKEN);
+	return result;
+}
+
 static size_t
 on_body(char *data, size_t size, size_t n, void *arg)
 {
 	AtpHttp    *http = arg;
-	AtpHttpBodyResult result = http->other_encoding ? ATP_BODY_BROKEN : atp_body_take(&http->body, data, n);
+	AtpHttpBodyResult result = http->other_encoding ? ATP_BODY_BROKEN
+		: http->in_chunks ? take_chunks(http, (const uint8_t *) data, n)
+		: atp_body_take(&http->body, data, n);
 
 	if (result == ATP_BODY_LATER)
 	{
@@ -205,11 +236,7 @@ on_body(char *data, size_t size, size_t n, void *arg)
 	if (result == ATP_BODY_FULL && (http->request.cut || !is_success(http->status)))
 		http->cut = true;
 	else
-	{
-		http->why = result == ATP_BODY_FULL ? ATP_HTTP_TOO_LARGE : ATP_HTTP_BROKEN;
-		http->why_text = result == ATP_BODY_FULL ? "the answer is too large" :
-			result == ATP_BODY_BROKEN ? "the answer's encoding is wrong" : "out of memory";
-	}
+		http->why_text = atp_body_fault(result, &http->why);
 	return 0;
 }
 

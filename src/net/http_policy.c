@@ -12,6 +12,7 @@
 
 #include "core/allow.h"
 #include "core/handle.h"
+#include "core/host_port.h"
 #include "net/ca_file.h"
 #include "net/endpoint.h"
 #include "net/http.h"
@@ -69,8 +70,7 @@ take_parts(CURLU *u, AtpHttpUrl *url)
 		return "the URL cannot be parsed";
 	if (strcmp(scheme, "https") != 0 && strcmp(scheme, "http") != 0)
 		return "the scheme is not https";
-	for (char *p = host; *p; p++)
-		*p = pg_ascii_tolower((unsigned char) *p);
+	host[atp_host_spell(host, strlen(host), host)] = '\0';
 	url->tls = strcmp(scheme, "https") == 0;
 	default_port = url->tls ? "443" : "80";
 	url->host = strcmp(port, default_port) == 0 ? host : psprintf("%s:%s", host, port);

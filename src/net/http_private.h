@@ -14,6 +14,7 @@
 #include <curl/curl.h>
 #include <signal.h>
 
+#include "core/chunked.h"
 #include "lib/ilist.h"
 #include "net/http.h"
 #include "net/http_policy.h"
@@ -31,6 +32,7 @@ typedef struct AtpHttpBody
 	AtpInflate *inflate;
 	int64		max;
 	int64		len;			/* decoded */
+	int64		packed;			/* with gzip: what that was made of */
 	char	   *kept;			/* all of it, decoded, and a zero byte after it; not with stream */
 	size_t		room;
 	uint8_t    *raw;			/* with stream: not decoded yet ... */
@@ -44,6 +46,7 @@ typedef enum AtpHttpBodyResult
 	ATP_BODY_FULL,				/* it has more than it may */
 	ATP_BODY_LATER,				/* read first: nothing was taken */
 	ATP_BODY_BROKEN,
+	ATP_BODY_PADDED,			/* what came is far more than what is in it */
 	ATP_BODY_NO_MEMORY
 } AtpHttpBodyResult;
 
@@ -72,7 +75,9 @@ struct AtpHttp
 	int64		header_bytes;
 	int			status;			/* the last status line */
 	bool		has_head;		/* the answer's headers are complete */
-	bool		other_encoding; /* one that was not asked for */
+	bool		other_encoding; /* one that cannot be decoded */
+	bool		in_chunks;
+	AtpChunked	chunked;
 	char		content_type[128];
 	AtpHttpBody body;
 
@@ -118,6 +123,12 @@ extern AtpHttpBodyResult atp_body_take(AtpHttpBody *body, const void *data, size
 
 /* With stream: decode the next bytes.  *result says what is wrong, if something is. */
 extern size_t atp_body_read(AtpHttpBody *body, void *buf, size_t size, AtpHttpBodyResult *result);
+
+/* With stream: is there room for so many bytes? */
+extern bool atp_body_has_room_for(const AtpHttpBody *body, size_t n);
+
+/* Why it is not taken, and what its request has come to. */
+extern const char *atp_body_fault(AtpHttpBodyResult result, AtpHttpOutcome *outcome);
 
 /* With stream: is there room for the largest piece that libcurl hands over? */
 extern bool atp_body_has_room(const AtpHttpBody *body);

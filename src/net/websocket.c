@@ -31,6 +31,7 @@ struct AtpWebSocket
 
 	/* the message, which its receiver has */
 	size_t		msg_len;
+	size_t		heads_len;		/* of the heads of its frames: those without contents are traffic, too */
 	bool		is_text;
 
 	/* to be sent */
@@ -103,6 +104,9 @@ recv_callback(wslay_event_context_ptr wslay, uint8_t *buf, size_t len, int flags
 
 	if (n > wanted)
 		n = wanted;
+	/* before the receiver has them: the pieces of a message are moved together over the frames' heads, where they lie */
+	if (!in_message || ws->is_text)
+		memcpy(buf, ws->in, n);
 	/*
 	 * Back-pressure; nobody may fill our memory with answers that he does not
 	 * read.
@@ -112,8 +116,6 @@ recv_callback(wslay_event_context_ptr wslay, uint8_t *buf, size_t len, int flags
 		wslay_event_set_error(wslay, ws->end->drop == ATP_DROP_NONE ? WSLAY_ERR_WOULDBLOCK : WSLAY_ERR_CALLBACK_FAILURE);
 		return -1;
 	}
-	if (!in_message || ws->is_text)
-		memcpy(buf, ws->in, n);
 	if (ws->left > 0)
 		ws->left -= n;
 	else
@@ -161,6 +163,7 @@ frame_start_callback(wslay_event_context_ptr wslay, const struct wslay_event_on_
 
 	size_t		with_head = ws->head_len - head_size(ws);
 
+	ws->heads_len += head_size(ws);
 	ws->head_len = 0;
 	ws->left = frame->payload_length - with_head;
 	ws->in_data_frame = !wslay_is_ctrl_frame(frame->opcode);
@@ -169,7 +172,7 @@ frame_start_callback(wslay_event_context_ptr wslay, const struct wslay_event_on_
 	if (frame->opcode != WSLAY_CONTINUATION_FRAME)
 		ws->is_text = frame->opcode == WSLAY_TEXT_FRAME;
 	/* wslay has checked the frame's own length */
-	if (ws->msg_len + frame->payload_length > ATP_FRAME_MAX)
+	if (ws->msg_len + frame->payload_length > ATP_FRAME_MAX || ws->heads_len > ATP_FRAME_MAX)
 		too_large(ws);
 	else if (with_head > 0)
 		(void) put(ws, ws->in - with_head, with_head);
@@ -185,7 +188,7 @@ take_message(AtpWebSocket *ws, bool is_text)
 		atp_websocket_close(ws, WSLAY_CODE_UNSUPPORTED_DATA);
 		atp_end(ws->end, ATP_DROP_WEBSOCKET, "the server sent a %s message", is_text ? "text" : "binary");
 	}
-	ws->msg_len = 0;
+	ws->msg_len = ws->heads_len = 0;
 }
 
 static void

@@ -24,6 +24,7 @@
 #include "storage/lmgr.h"
 #include "stream/recent.h"
 #include "tables/distributed.h"
+#include "tables/logged.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
@@ -102,6 +103,10 @@ atp_consumer_stop(Consumer *c, const char *reason)
 {
 	atp_consumer_is_stopping(c);
 	ATP_INJECTION_POINT("stopping");
+	atp_begin("looking at the tables");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		atp_distrust_unlogged(c->sub->target);
+	atp_commit();
 	/* what was changed meanwhile may be the remedy */
 	if (!atp_process_stop_subscription(c->sub, reason))
 		atp_consumer_leave(c, "its settings changed", true);
@@ -161,14 +166,16 @@ begin_log(Consumer *c)
 		atp_log_note_at(c->log, ATP_LOGGED_FAILED, error, -1, at);
 }
 
-/* As long as the server runs, that remains as it is. */
+/* Citus that is not loaded, as long as the server runs; tables that a crash empties. */
 static void
-stop_without_citus(Consumer *c)
+stop_where_rows_are_lost(Consumer *c)
 {
 	char	   *fault;
 
 	atp_begin("looking at the tables");
 	fault = atp_distributed_fault(c->sub->target);
+	if (fault == NULL)
+		fault = atp_logged_fault(c->sub->target);
 	if (fault != NULL)
 		fault = MemoryContextStrdup(TopMemoryContext, fault);
 	atp_commit();
@@ -216,7 +223,7 @@ atp_consumer_main(Datum arg)
 	atp_consumer_read_settings(&c);
 	if (GetDatabaseEncoding() != PG_UTF8)
 		atp_consumer_stop(&c, "the database's encoding is not UTF8");
-	stop_without_citus(&c);
+	stop_where_rows_are_lost(&c);
 	atp_dial_init();
 	atp_consumer_loop(&c);
 }

@@ -188,6 +188,16 @@ atp_consumer_close_gap(Consumer *c)
 	atp_consumer_report(c);
 }
 
+/* Of messages that this process applies nothing of: the next transaction writes the counts. */
+static void
+count_later(Consumer *c, const int64 *skips)
+{
+	atp_status_skips(skips);
+	for (int i = 0; i < ATP_SKIP_COUNT; i++)
+		c->uncounted[i] += skips[i];
+	c->stats_pending = true;
+}
+
 static void
 hand_batch(Consumer *c, bool broken)
 {
@@ -195,12 +205,13 @@ hand_batch(Consumer *c, bool broken)
 
 	if (c->handed < 0 && batch->nevents > 0)
 		begin_shards(c, Min(batch->events[0].seq, c->position.last) - 1);
-	atp_status_skips(batch->skips);
+	count_later(c, batch->skips);
 	note_pace(c);
 	note_oldest(c);
 	if (batch->nevents > 0 || broken)
 	{
-		atp_shards_hand(c->shards, batch, c->handed, c->position.last, broken);
+		atp_shards_hand(c->shards, batch, c->handed, c->position.last, broken, c->uncounted);
+		memset(c->uncounted, 0, sizeof(c->uncounted));
 		c->handed = c->position.last;
 	}
 	atp_batch_reset(batch);
@@ -260,6 +271,7 @@ apply_batch(Consumer *c)
 	AtpApplied	result;
 
 	note_oldest(c);
+	progress.skips.uncounted = c->uncounted;
 	result = atp_apply(c->sub, c->source->sink, c->statements, batch, &progress.base, &reason);
 	c->applied_at = atp_now();
 	c->applied_in = c->applied_at - begun;
@@ -292,7 +304,7 @@ atp_consumer_apply(Consumer *c)
 	else
 	{
 		/* nothing but messages that do not count */
-		atp_status_skips(batch->skips);
+		count_later(c, batch->skips);
 		atp_batch_reset(batch);
 	}
 }

@@ -158,6 +158,16 @@ atp_consumer_loop(Consumer *c)
 			c->listened = atp_now();
 			continue;
 		}
+		/* more labels would have no room; those that wait are tried */
+		if (atp_release_stalls(&c->releaser, atp_now()) && c->batch->nmessages == 0)
+		{
+			if (atp_consumer_release_due(c) == 0)
+				atp_consumer_release(c);
+			else
+				atp_wait(NULL, 0, ATP_LOOK_MS);
+			c->listened = atp_now();
+			continue;
+		}
 		if (!atp_consumer_can_receive(c))
 		{
 			atp_wait(NULL, 0, ATP_LOOK_MS);
@@ -192,6 +202,8 @@ atp_consumer_loop(Consumer *c)
 		}
 		if (statistics_are_due(c))
 		{
+			if (c->shards == NULL)
+				atp_skips_flush(c->statements, c->sub, 0, c->uncounted);
 			pgstat_report_stat(true);
 			c->stats_pending = false;
 		}

@@ -96,6 +96,7 @@ typedef struct Consumer
 	bool		purge_due;
 	AtpTime		purge_look;		/* when that was last taken for possible: the fetcher may leave some (V-47) */
 	AtpReleaser releaser;		/* of what is held, without workers */
+	int64		uncounted[ATP_SKIP_COUNT];	/* skips of messages that move no cursor (skips.h) */
 	bool		stats_pending;	/* PostgreSQL's, of our transactions */
 	AtpLog	   *log;			/* of what happens; NULL before the subscription is this process's */
 	bool		log_ended;		/* why it ends is in the log */

@@ -7,6 +7,7 @@
 #include "config/cursor.h"
 #include "config/extension.h"
 #include "config/owner.h"
+#include "config/target.h"
 #include "config/transaction.h"
 #include "injection.h"
 #include "catalog/namespace.h"
@@ -78,6 +79,7 @@ atp_consumer_read_settings(Consumer *c)
 	AtpCursor	cursor = {0};
 	AtpExtension extension;
 	bytea	   *dictionary = NULL;
+	char	   *fault = NULL;
 	bool		changed = false;
 
 	atp_begin("reading the subscription");
@@ -98,6 +100,8 @@ atp_consumer_read_settings(Consumer *c)
 		/* what came by pg_upgrade, for instance, is not noted yet */
 		if (changed && OidIsValid(sub->owner))
 			atp_owner_note(sub->owner);
+		if ((fault = atp_target_fault(GetUserId(), sub->target)) != NULL)
+			fault = MemoryContextStrdup(cxt, fault);
 		c->gaps = atp_gap_watch(c->name, sub->ep->scope, cursor.lowest);
 		c->states = sub->source->by_repo ? get_relname_relid("repo", get_namespace_oid(sub->target, true)) : InvalidOid;
 	}
@@ -120,6 +124,8 @@ atp_consumer_read_settings(Consumer *c)
 						   cursor.layout != c->layout))
 		atp_consumer_leave(c, "its settings or its cursor changed", true);
 	take_settings(c, sub, cxt);
+	if (fault != NULL)
+		atp_consumer_stop(c, fault);
 	atp_consumer_take_dictionary(c, dictionary);
 	c->cursor = c->handed = cursor.lowest;
 	c->layout = cursor.layout;

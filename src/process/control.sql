@@ -101,15 +101,15 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
         p.batches,
         p.reconnects,
         p.drops,
-        p.skips,
-        COALESCE((p.skips ->> 'verified')::bigint, 0) AS verified,
-        COALESCE((p.skips ->> 'bad_signature')::bigint, 0) AS bad_signatures,
-        COALESCE((p.skips ->> 'break')::bigint, 0) AS breaks,
-        COALESCE((p.skips ->> 'incomplete')::bigint, 0) AS incomplete,
-        COALESCE((p.skips ->> 'mismatch')::bigint, 0) AS mismatches,
-        COALESCE((p.skips ->> 'forked')::bigint, 0) AS forked,
-        COALESCE((p.skips ->> 'old')::bigint, 0) AS old,
-        COALESCE((p.skips ->> 'skipped_revs')::bigint, 0) AS skipped_revs,
+        k.skips,
+        COALESCE((k.skips ->> 'verified')::bigint, 0) AS verified,
+        COALESCE((k.skips ->> 'bad_signature')::bigint, 0) AS bad_signatures,
+        COALESCE((k.skips ->> 'break')::bigint, 0) AS breaks,
+        COALESCE((k.skips ->> 'incomplete')::bigint, 0) AS incomplete,
+        COALESCE((k.skips ->> 'mismatch')::bigint, 0) AS mismatches,
+        COALESCE((k.skips ->> 'forked')::bigint, 0) AS forked,
+        COALESCE((k.skips ->> 'old')::bigint, 0) AS old,
+        COALESCE((k.skips ->> 'skipped_revs')::bigint, 0) AS skipped_revs,
         e.held_events,
         e.held_bytes,
         e.held_since,
@@ -136,6 +136,10 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
         CROSS JOIN LATERAL (SELECT min(seq) AS seq, min(event_time) AS event_time, sum(events)::bigint AS events,
                 sum(record_ops)::bigint AS record_ops
             FROM atproto.cursor WHERE subscription = s.name AND endpoint = s.endpoint) c
+        -- of all endpoints that it has had
+        CROSS JOIN LATERAL (SELECT COALESCE(jsonb_object_agg(a.key, a.n), '{}') AS skips
+            FROM (SELECT e.key, sum(e.value::numeric) AS n FROM atproto.cursor u, jsonb_each_text(u.skips) e
+                WHERE u.subscription = s.name GROUP BY e.key) a) k
         CROSS JOIN LATERAL (SELECT count(*) AS held_events, COALESCE(sum(octet_length(bytes)), 0)::bigint AS held_bytes,
                 min(held_at) AS held_since
             FROM atproto.held_event WHERE subscription = s.name) e
@@ -166,7 +170,7 @@ COMMENT ON COLUMN atproto.stat_subscription.bytes IS 'bytes of these, after TLS'
 COMMENT ON COLUMN atproto.stat_subscription.batches IS 'transactions since the server started';
 COMMENT ON COLUMN atproto.stat_subscription.reconnects IS 'connections that ended since the server started';
 COMMENT ON COLUMN atproto.stat_subscription.drops IS 'why they ended, by kind';
-COMMENT ON COLUMN atproto.stat_subscription.skips IS 'events that were passed over, and what was noticed, by kind';
+COMMENT ON COLUMN atproto.stat_subscription.skips IS 'events that were passed over, and what was noticed, by kind, since the subscription was made';
 COMMENT ON COLUMN atproto.stat_subscription.verified IS 'commits whose signature was right (skips)';
 COMMENT ON COLUMN atproto.stat_subscription.bad_signatures IS 'commits and labels whose signature was wrong (skips)';
 COMMENT ON COLUMN atproto.stat_subscription.breaks IS 'commits before which others were missed (skips)';
@@ -271,6 +275,15 @@ COMMENT ON FUNCTION atproto.subscription_changed() IS 'trigger: wakes the consum
 CREATE TRIGGER subscription_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON atproto.subscription
     FOR EACH STATEMENT EXECUTE FUNCTION atproto.subscription_changed();
 REVOKE ALL ON FUNCTION atproto.subscription_changed() FROM PUBLIC;
+
+-- A target is known by its schema's name: ALTER SCHEMA … RENAME takes along what belongs to it.
+CREATE FUNCTION atproto.target_renamed() RETURNS event_trigger
+    LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_target_renamed';
+COMMENT ON FUNCTION atproto.target_renamed() IS 'event trigger: a schema that subscriptions fill has another name, and so has the target of all that belongs to it';
+REVOKE ALL ON FUNCTION atproto.target_renamed() FROM PUBLIC;
+CREATE EVENT TRIGGER atproto_target_renamed ON ddl_command_end WHEN TAG IN ('ALTER SCHEMA')
+    EXECUTE FUNCTION atproto.target_renamed();
+COMMENT ON EVENT TRIGGER atproto_target_renamed IS 'ALTER SCHEMA … RENAME takes subscriptions, held events, jobs, wishes and audits of the schema along';
 
 -- A manager that waits for the extension is woken when it is there.
 CREATE FUNCTION atproto.wake() RETURNS void

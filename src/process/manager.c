@@ -159,8 +159,10 @@ start_child(Child *child, const AtpSubscription *sub, AtpTime now)
 	child->started_at = now;
 	started = atp_consumer_start(sub, true, InvalidTransactionId, &child->handle);
 	MemoryContextSwitchTo(old);
-	if (!started)
-		no_slot(child, now, psprintf("atproto subscription \"%s\"", child->name));
+	if (started)
+		return;
+	no_slot(child, now, psprintf("atproto subscription \"%s\"", child->name));
+	atp_status_not_started(sub->owner, sub->name, "no background worker slot is free: increase max_worker_processes");
 }
 
 /*

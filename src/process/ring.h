@@ -47,6 +47,7 @@ typedef struct AtpRingBatch
 	AtpRingMessage messages[ATP_BATCH_EVENTS];
 	AtpGap		gaps[ATP_BATCH_EVENTS];
 	int64		skips[ATP_WORKERS_MAX][ATP_SKIP_COUNT]; /* counted by the workers */
+	int64		uncounted[ATP_SKIP_COUNT];	/* by the consumer: shard 0 writes them with its cursor */
 	uint8_t		bytes[ATP_BATCH_ROOM];
 } AtpRingBatch;
 

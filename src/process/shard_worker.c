@@ -171,6 +171,8 @@ apply_share(Worker *w, AtpRingBatch *from)
 		w->cursor = from->begin;
 	decode_share(w, from);
 	progress = atp_stream_progress(w->sub, w->shard, w->ring->layout, w->cursor, Max(from->last, w->cursor));
+	if (w->shard == 0)
+		progress.skips.uncounted = from->uncounted;
 	if (from->last > w->cursor || w->batch->nevents > 0 || w->batch->letters != NIL)
 	{
 		AtpApplied	result = atp_apply(w->sub, w->source->sink, w->statements, w->batch, &progress.base, &reason);

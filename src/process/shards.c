@@ -104,7 +104,7 @@ add_message(AtpRing *ring, AtpRingBatch *to, AtpBytes message, int64 seq, uint32
 }
 
 void
-atp_shards_hand(AtpShards *shards, AtpBatch *batch, int64 begin, int64 last, bool broken)
+atp_shards_hand(AtpShards *shards, AtpBatch *batch, int64 begin, int64 last, bool broken, const int64 *uncounted)
 {
 	AtpRing    *ring = shards->ring;
 	AtpRingBatch *to = atp_ring_next(ring);
@@ -116,6 +116,7 @@ atp_shards_hand(AtpShards *shards, AtpBatch *batch, int64 begin, int64 last, boo
 	to->broken = broken;
 	to->nmessages = to->ngaps = 0;
 	memset(to->skips, 0, sizeof(to->skips));
+	memcpy(to->uncounted, uncounted, sizeof(to->uncounted));
 	for (int i = 0; i < batch->nevents; i++)
 		add_message(ring, to, batch->events[i].message, batch->events[i].seq, batch->events[i].key);
 	if (broken)

@@ -34,7 +34,7 @@ extern bool atp_shards_lend(AtpShards *shards, AtpBatch *batch);
  * begin is the position before it, last the one after it; broken: the stream
  * was dropped for the last message, which becomes a dead letter.
  */
-extern void atp_shards_hand(AtpShards *shards, AtpBatch *batch, int64 begin, int64 last, bool broken);
+extern void atp_shards_hand(AtpShards *shards, AtpBatch *batch, int64 begin, int64 last, bool broken, const int64 *uncounted);
 
 /* Move *cursor to what all workers have committed by now; false: no further than before. */
 extern bool atp_shards_collect(AtpShards *shards, int64 *cursor);

@@ -216,17 +216,29 @@ static struct
 }			mine;
 
 static void
-report_end(const char *error)
+fail(Oid database, Oid owner, const char *name, const char *error)
 {
 	Slot	   *slot;
 
 	atp_shared_lock(LW_EXCLUSIVE);
-	if ((slot = find_slot(mine.database, mine.owner, mine.name)) != NULL)
+	if ((slot = find_slot(database, owner, name)) != NULL)
 	{
 		set_error(slot, error);
 		slot->failed = true;
 	}
 	atp_shared_unlock();
+}
+
+static void
+report_end(const char *error)
+{
+	fail(mine.database, mine.owner, mine.name, error);
+}
+
+void
+atp_status_not_started(Oid owner, const char *name, const char *error)
+{
+	fail(MyDatabaseId, owner, name, error);
 }
 
 char *

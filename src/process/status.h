@@ -41,6 +41,9 @@ extern void atp_status_init(void);
  */
 extern void atp_status_report_end(Oid database, Oid owner, const char *name);
 
+/* A subscription of this database has no process, and this is why: its last error, and a row of its log when one starts. */
+extern void atp_status_not_started(Oid owner, const char *name, const char *error);
+
 /* The error that ended the process before this one, palloc'd, and when; NULL: none, or nobody knows.  Asked once. */
 extern char *atp_status_failure(const char *name, TimestampTz *at);
 

@@ -13,6 +13,7 @@
 #include "postgres.h"
 
 #include "clock.h"
+#include "config/subscription.h"
 #include "core/multikey.h"
 #include "core/repos_message.h"
 #include "core/sig.h"
@@ -52,6 +53,7 @@ typedef struct AtpRecordRow
 	Jsonb	   *value;			/* NULL when jsonb cannot hold it */
 	bytea	   *raw;			/* then, or when it is to be kept, this is not */
 	text	   *fault;			/* by its Lexicon; NULL: none, or nobody has looked */
+	bool		again;			/* read again, after atproto.refill(): it replaces nothing that is as new */
 } AtpRecordRow;
 
 /* At level full: what a commit's or label's signature is about, and what is known of it by now. */
@@ -182,8 +184,10 @@ typedef struct AtpHeldRow
 {
 	struct varlena *did;
 	uint64		rev;
-	text	   *subscription;
-	const struct AtpFormat *format; /* of the message */
+	text	   *subscription;		/* that received it */
+	const struct AtpSource *source; /* what kind of stream it came from */
+	AtpVerify	level;			/* at which it is judged */
+	text	   *endpoint;		/* stream that it came from */
 	int64		seq;
 	AtpWhyHeld	why;
 	bool		gap;			/* for a commit before it: held_at says since when */
@@ -289,6 +293,7 @@ typedef struct AtpBatch
 	bool		purge;			/* set by applying: see atp_purge() */
 	bool		held;			/* likewise: events wait, see atp_release() ... */
 	bool		released;		/* ... and some need not any more */
+	bool		stalls;			/* likewise: labels of one labeler have no room to wait, and the stream is to stand still */
 	bool		wished;			/* likewise: the fetcher has to do */
 	Oid			shared;			/* likewise: a table of states that other sources fill, too; InvalidOid: none */
 	AtpTime		since;			/* when the first message came */

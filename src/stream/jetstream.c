@@ -88,6 +88,13 @@ make_record(AtpDecoder *decoder, const AtpOp *op, Jsonb **value, bytea **raw, si
 	return err;
 }
 
+/* V-14 */
+static bool
+is_future(const AtpEvent *event)
+{
+	return atp_is_ahead(atp_tid_micros(event->rev));
+}
+
 /* A #commit: one of the operations of a commit of which nothing else is known. */
 static bool
 make_operation(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
@@ -102,8 +109,7 @@ make_operation(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	event->rev = decoder->msg.repos.rev;
 	event->partial = true;
 	event->path = atp_path_hash(op->path);
-	/* V-14 */
-	if (atp_is_ahead(atp_tid_micros(event->rev)))
+	if (is_future(event))
 	{
 		(void) atp_dead_letter(batch, "commit", event, ATP_E_REV_FUTURE, 0);
 		return false;
@@ -115,6 +121,22 @@ make_operation(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 		atp_repos_refuse(batch, event, op, err, body + at);
 	else
 		atp_repos_row(batch, event, op, value, raw);
+	return true;
+}
+
+/*
+ * F-42: a #sync without blocks is the server's own: it has fetched the repository again, whose records of this
+ * revision follow.  Nothing says which commit and which tree they make.
+ */
+static bool
+make_bare_sync(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
+{
+	event->rev = decoder->msg.repos.rev;
+	if (is_future(event))
+	{
+		(void) atp_dead_letter(batch, "commit", event, ATP_E_REV_FUTURE, 0);
+		return false;
+	}
 	return true;
 }
 
@@ -139,6 +161,8 @@ make_wrapped(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 		return false;
 	}
 	event->partial = true;
+	if (event->kind == ATP_REPOS_SYNC && decoder->msg.repos.blocks.len == 0)
+		return make_bare_sync(decoder, batch, event);
 	/* what is wrong with its blocks is counted from there */
 	decoder->frame.payload = cbor;
 	decoder->frame.payload_at = body;

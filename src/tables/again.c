@@ -82,13 +82,16 @@ apply_event(AtpApply *a, const AtpAgain *again, const char **why)
 {
 	AtpSpan		name = a->sink->name ? a->sink->name(&a->batch->events[0]) : (AtpSpan) {NULL, 0};
 	ErrorData  *error;
+	uint64		superseded;
 
 	if ((error = atp_attempt(a, judge, 0, 0)) != NULL)
 	{
 		*why = atp_error_text(error);
 		return ATP_OUTCOME_STAYS;
 	}
-	again->locked(again->arg);
+	superseded = again->locked(again->arg);
+	if (superseded > 0 && a->batch->events[0].rev <= superseded && a->standing != ATP_STANDING_INACTIVE)
+		return ATP_OUTCOME_OBSOLETE;
 	switch (a->standing)
 	{
 		case ATP_STANDING_OBSOLETE:
@@ -132,7 +135,7 @@ static AtpOutcome
 process(const AtpAgain *again, const char **why)
 {
 	AtpBatch   *batch = atp_batch_create(CurrentMemoryContext);
-	const AtpSource *source = again->sub->source;
+	const AtpSource *source = again->source;
 	AtpDecoder *decoder = atp_decoder_create(CurrentMemoryContext, source->format);
 	AtpPosition position = atp_position_after(-1, 0);
 	AtpApply	a = {

@@ -24,13 +24,17 @@ typedef struct AtpAgain
 	const AtpSubscription *sub;
 	AtpStatements *statements;
 	AtpBytes	message;
+	const struct AtpSource *source; /* what kind of stream it came from */
 	/*
 	 * Only the row of this path, of which it is known that it was not removed
 	 * since (sink.h: settle() would have been told); len 0: the whole event.
 	 */
 	AtpSpan		path;
-	/* Called when what the message is about is locked, before anything is written. */
-	void		(*locked) (void *arg);
+	/*
+	 * Called when what the message is about is locked, before anything is written: up to which revision
+	 * other commits or exports have superseded what the message says; 0: none has.
+	 */
+	uint64		(*locked) (void *arg);
 	void	   *arg;
 } AtpAgain;
 

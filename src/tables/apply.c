@@ -14,6 +14,7 @@
 #include "access/xact.h"
 #include "config/extension.h"
 #include "config/spi.h"
+#include "config/target.h"
 #include "config/transaction.h"
 #include "injection.h"
 #include "miscadmin.h"
@@ -25,6 +26,7 @@
 #include "tables/letter.h"
 #include "tables/link_rows.h"
 #include "tables/progress.h"
+#include "tables/suspect.h"
 #include "tables/table_locks.h"
 #include "tables/union.h"
 #include "tables/validate.h"
@@ -43,7 +45,7 @@
  * commit, a handful of accounts could make so many between two of others.
  */
 #define REFUSED_EVENTS	100
-#define REFUSED_REPOS	5
+#define REFUSED_REPOS	ATP_SUSPECT_REPOS
 
 /* Steps are no smaller because of what was refused before. */
 #define STEP_MIN	16
@@ -74,30 +76,83 @@ static Learnt learnt;
  * ------------------------------------------------------------------------
  */
 
-/* Like atp_attempt(), for what lies in the row. */
+/* What was done so far. */
+typedef struct Done
+{
+	int64		puts;
+	int64		removed;
+	int64		skipped;
+} Done;
+
+static Done
+done_so_far(const AtpApply *a)
+{
+	Done		done = {a->rows - a->idle - a->removed, a->removed, 0};
+
+	for (int i = 0; i < ATP_SKIP_COUNT; i++)
+		done.skipped += a->skips[i];
+	return done;
+}
+
+/* How many events of a step, if it is about events as a whole, were neither ignored nor passed over. */
+static int64
+states_written(const AtpApply *a, AtpStep step, int first, int second, int64 skipped)
+{
+	int64		n = -skipped;
+
+	if (step != a->sink->apply && step != a->sink->apply_rest)
+		return 0;
+	for (int i = first; i < (step == a->sink->apply ? second : first + 1); i++)
+		if (!a->batch->events[i].ignored)
+			n++;
+	return n;
+}
+
+/* What passes speaks for the tables. */
+static void
+note_passed(AtpApply *a, AtpStep step, int first, int second, Done before)
+{
+	Done		done = done_so_far(a);
+
+	if (done.puts > before.puts)
+		atp_suspects_pass(a->suspects, ATP_PASSED_PUT);
+	if (done.removed > before.removed)
+		atp_suspects_pass(a->suspects, ATP_PASSED_REMOVED);
+	if (states_written(a, step, first, second, done.skipped - before.skipped) > 0)
+		atp_suspects_pass(a->suspects, ATP_PASSED_STATE);
+	/* who removes nothing meets no trigger */
+	if (done.puts > before.puts || done.removed > before.removed)
+		learnt.refused = learnt.nrepos = 0;
+}
+
+/* Like atp_attempt(), for what may lie in the row. */
 static ErrorData *
 attempt(AtpApply *a, AtpStep step, int first, int second)
 {
-	int64		changes = a->rows - a->idle;
+	Done		before = done_so_far(a);
 	ErrorData  *error = atp_attempt(a, step, first, second);
 
 	if (error == NULL)
 	{
 		a->kept++;
-		/* who removes nothing meets no trigger */
-		if (a->rows - a->idle > changes)
-			learnt.refused = learnt.nrepos = 0;
+		note_passed(a, step, first, second, before);
 	}
-	else if (atp_fault_of(error->sqlerrcode) != ATP_FAULT_ROW)
+	else if (!atp_error_may_be_row(a, error))
 		ReThrowError(error);
 	return error;
 }
 
+/* How many repositories there must be before what they all meet is not their fault. */
+static int
+repos_needed(const AtpSettings *settings)
+{
+	return settings->ndids > 0 ? Min(settings->ndids, REFUSED_REPOS) : REFUSED_REPOS;
+}
+
 /* Whatever is written is refused: that is nobody's row. */
 static void
-count_refused(const AtpSettings *settings, const AtpEvent *event, const char *why)
+count_refused(const AtpSettings *settings, const AtpEvent *event, ErrorData *error)
 {
-	int			repos = settings->ndids > 0 ? Min(settings->ndids, REFUSED_REPOS) : REFUSED_REPOS;
 	uint32		repo = event->key;
 	int			i = 0;
 
@@ -110,17 +165,23 @@ count_refused(const AtpSettings *settings, const AtpEvent *event, const char *wh
 		i++;
 	if (i == learnt.nrepos && i < REFUSED_REPOS)
 		learnt.repos[learnt.nrepos++] = repo;
-	if (learnt.refused >= REFUSED_EVENTS && learnt.nrepos >= repos)
-		ereport(ERROR,
-				(errcode(ATP_ERRCODE_STOP),
-				 errmsg("the database refused all of the last %d events: %s", learnt.refused, why)));
+	if (learnt.refused < REFUSED_EVENTS || learnt.nrepos < repos_needed(settings))
+		return;
+	/* then it is what its class says */
+	if (atp_fault_of(error->sqlerrcode) != ATP_FAULT_ROW)
+		ReThrowError(error);
+	ereport(ERROR,
+			(errcode(ATP_ERRCODE_STOP),
+			 errmsg("the database refused all of the last %d events: %s", learnt.refused, atp_error_text(error))));
 }
 
+/* row: that of the batch; -1: what else the event changes. */
 static void
-refuse(AtpApply *a, AtpEvent *event, AtpSpan path, const ErrorData *error)
+refuse(AtpApply *a, AtpEvent *event, int row, AtpSpan path, ErrorData *error)
 {
 	MemoryContext old = MemoryContextSwitchTo(a->batch->cxt);
 	AtpLetter  *letter = atp_batch_new_letter(a->batch, "apply", event->message, event->seq);
+	AtpPassed	kind = row < 0 ? ATP_PASSED_STATE : ATP_PASSED_PUT;
 
 	strlcpy(letter->sqlstate, unpack_sql_state(error->sqlerrcode), sizeof(letter->sqlstate));
 	letter->text = atp_error_text(error);
@@ -129,16 +190,20 @@ refuse(AtpApply *a, AtpEvent *event, AtpSpan path, const ErrorData *error)
 	letter->event = event;
 	a->refused++;
 	MemoryContextSwitchTo(old);
-	count_refused(&a->sub->settings, event, letter->text);
+	if (row >= 0 && (a->sink->uses & ATP_USE_REPOS) && a->batch->rows[row].record.action == ATP_DELETE)
+		kind = ATP_PASSED_REMOVED;
+	if (atp_fault_of(error->sqlerrcode) != ATP_FAULT_ROW)
+		atp_suspects_add(a->suspects, kind, (int) (event - a->batch->events), row, error);
+	count_refused(&a->sub->settings, event, error);
 }
 
 /* The whole event, or what is left of it without its rows. */
 static void
-refuse_event(AtpApply *a, AtpEvent *event, const ErrorData *error)
+refuse_event(AtpApply *a, AtpEvent *event, ErrorData *error)
 {
+	refuse(a, event, -1, a->sink->name ? a->sink->name(event) : (AtpSpan) {NULL, 0}, error);
 	/* whatever the verdict on it would have been */
 	event->judged = ATP_JUDGED_TRUE;
-	refuse(a, event, a->sink->name ? a->sink->name(event) : (AtpSpan) {NULL, 0}, error);
 }
 
 static void
@@ -171,7 +236,7 @@ apply_single(AtpApply *a, int index)
 
 		if ((error = attempt(a, a->sink->apply_row, row, index)) != NULL)
 		{
-			refuse(a, event, a->batch->rows[row].path, error);
+			refuse(a, event, row, a->batch->rows[row].path, error);
 			event->lacking = true;
 		}
 	}
@@ -390,6 +455,7 @@ apply_once(AtpApply *a, Way way, bool *others)
 	List	   *letters;
 	List	   *rest;
 	Begun		begun;
+	char	   *fault;
 
 	a->nrecents = 0;
 	/* a piece may be rolled back alone */
@@ -401,6 +467,9 @@ apply_once(AtpApply *a, Way way, bool *others)
 		*others = begun == BEGUN_IN_VAIN;
 		return *others ? ATP_APPLY_CURSOR_MOVED : ATP_APPLY_GONE;
 	}
+	/* a role that has lost its rights stops here, before anything that it holds is used */
+	if ((fault = atp_target_fault_since(a->sub->owner, a->sub->target)) != NULL)
+		ereport(ERROR, (errcode(ATP_ERRCODE_STOP), errmsg("%s", fault)));
 	if (way == WAY_PIECES)
 	{
 		/* what would condemn every row is not the rows' fault */
@@ -408,6 +477,7 @@ apply_once(AtpApply *a, Way way, bool *others)
 		/* at commit it would be too late to see whose fault it is */
 		atp_run("SET CONSTRAINTS ALL IMMEDIATE", ATP_NO_ARGS);
 		apply_piece(a);
+		atp_suspects_judge(a->suspects);
 	}
 	else
 	{
@@ -431,8 +501,8 @@ apply_once(AtpApply *a, Way way, bool *others)
 		atp_recent_put(a->generation, a->batch->shared, a->recents, a->nrecents);
 	progress->moved(progress);
 	a->batch->letters = rest;
-	if (way != WAY_PIECES && a->rows > a->idle)
-		learnt.refused = learnt.nrepos = 0;
+	if (way != WAY_PIECES)
+		note_passed(a, a->sink->apply, a->lo, a->hi, (Done) {0});
 	return ATP_APPLIED;
 }
 
@@ -470,8 +540,9 @@ try_once(AtpApply *a, Way way, AtpApplied *result, bool *others)
 
 	a->heap = way == WAY_HEAP;
 	*others = false;
-	a->rows = a->idle = a->kept = a->refused = 0;
+	a->rows = a->idle = a->removed = a->kept = a->refused = 0;
 	memset(a->skips, 0, sizeof(a->skips));
+	atp_suspects_begin(a->suspects);
 	PG_TRY();
 	{
 		*result = apply_once(a, way, others);
@@ -542,10 +613,14 @@ apply_some(AtpApply *a, const char **reason)
 {
 	Way			way = learnt.step > 0 ? WAY_PIECES
 		: learnt.with_statements > 0 ? WAY_STATEMENTS : WAY_HEAP;
+	AtpSuspects suspects = {
+		.batch = a->batch, .target = atp_target(a->statements), .repos_max = repos_needed(&a->sub->settings)
+	};
 	AtpApplied	result = ATP_APPLIED;
 	bool		others;
 	ErrorData  *error;
 
+	a->suspects = &suspects;
 	if (way == WAY_STATEMENTS)
 		learnt.with_statements--;
 	while ((error = try_once(a, way, &result, &others)) != NULL ||
@@ -570,12 +645,14 @@ apply_some(AtpApply *a, const char **reason)
 				ReThrowError(error);
 			return stop(a, error, reason);
 		}
-		else if (fault == ATP_FAULT_ROW && way != WAY_PIECES)
+		else if (error->sqlerrcode == ATP_ERRCODE_TRY_AGAIN)
+			continue;
+		else if (way != WAY_PIECES && atp_fault_may_be_row(error->sqlerrcode))
 		{
 			way = WAY_PIECES;
 			learnt.step = Max((a->batch->nevents - a->lo + 1) / 2, 1);
 		}
-		else if (fault == ATP_FAULT_PASSING)
+		else if (fault == ATP_FAULT_PASSING || suspects.undecided)
 			ReThrowError(error);
 		else
 			return stop(a, error, reason);

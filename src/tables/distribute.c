@@ -12,6 +12,7 @@
 #include "catalog/pg_type.h"
 #include "config/extension.h"
 #include "config/spi.h"
+#include "config/subscription.h"
 #include "fmgr.h"
 #include "tables/distributed.h"
 #include "tables/table.h"
@@ -50,16 +51,14 @@ default_shards(void)
 static void
 refuse_hand(const char *target)
 {
-	AtpResult	found = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND events = 'hand' LIMIT 1",
-								  ATP_ARGS(atp_text_arg(target)));
+	List	   *names = atp_subscriptions_filling(target, "events = 'hand'", "name");
 
-	if (found.n > 0)
+	if (names != NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("subscription \"%s\" hands events to triggers", atp_get_text(atp_result_row(found, 0), "name")),
+				 errmsg("subscription \"%s\" hands events to triggers", (const char *) linitial(names)),
 				 errdetail("Distributed tables have no triggers."),
 				 errhint("Set its \"events\" to \"keep\" or \"none\".")));
-	atp_result_free(found);
 }
 
 /* Rows that come back may be those of more than one copy (distributed.c): asked before any row is moved. */

@@ -6,9 +6,11 @@
 
 #include "access/xact.h"
 #include "mb/pg_wchar.h"
+#include "tables/derived.h"
 #include "tables/fault.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
+#include "utils/rls.h"
 
 /* A trigger may raise a message of any length: so many bytes of it are kept. */
 #define TEXT_MAX	1000
@@ -22,41 +24,94 @@ static const struct
 {
 	char		class[3];
 	AtpFault	fault;
+	bool		row_too;		/* a row's value may be what a trigger fails for */
 }			faults[] = {
-	{"08", ATP_FAULT_PASSING},	/* connections */
-	{"0A", ATP_FAULT_SETUP},	/* features that are not supported */
-	{"25", ATP_FAULT_PASSING},	/* transaction state */
-	{"26", ATP_FAULT_SETUP},	/* statement names */
-	{"28", ATP_FAULT_SETUP},	/* authorization */
-	{"2B", ATP_FAULT_SETUP},	/* privileges that depend on others */
-	{"2D", ATP_FAULT_SETUP},	/* a trigger that ends the transaction */
-	{"2F", ATP_FAULT_SETUP},	/* functions that may not do what they do */
-	{"38", ATP_FAULT_SETUP},	/* external functions */
-	{"39", ATP_FAULT_SETUP},	/* their calls */
-	{"3D", ATP_FAULT_SETUP},	/* catalog names */
-	{"3F", ATP_FAULT_SETUP},	/* schema names */
-	{"40", ATP_FAULT_PASSING},	/* serialization, deadlocks */
-	{"42", ATP_FAULT_SETUP},	/* syntax, names, types, privileges */
-	{"53", ATP_FAULT_PASSING},	/* resources */
-	{"55", ATP_FAULT_PASSING},	/* objects in use */
-	{"57", ATP_FAULT_PASSING},	/* operator's intervention */
-	{"58", ATP_FAULT_PASSING},	/* system */
-	{"72", ATP_FAULT_PASSING},	/* snapshots */
-	{"AT", ATP_FAULT_SETUP},	/* ATP_ERRCODE_STOP */
-	{"F0", ATP_FAULT_PASSING},	/* configuration files */
-	{"HV", ATP_FAULT_PASSING},	/* foreign servers */
-	{"XX", ATP_FAULT_PASSING},	/* internal errors */
+	{"08", ATP_FAULT_PASSING, false},	/* connections */
+	{"0A", ATP_FAULT_SETUP, true},	/* features that are not supported */
+	{"25", ATP_FAULT_PASSING, true},	/* transaction state */
+	{"26", ATP_FAULT_SETUP, true},	/* statement names */
+	{"28", ATP_FAULT_SETUP, true},	/* authorization */
+	{"2B", ATP_FAULT_SETUP, true},	/* privileges that depend on others */
+	{"2D", ATP_FAULT_SETUP, true},	/* a trigger that ends the transaction */
+	{"2F", ATP_FAULT_SETUP, true},	/* functions that may not do what they do */
+	{"38", ATP_FAULT_SETUP, true},	/* external functions */
+	{"39", ATP_FAULT_SETUP, true},	/* their calls */
+	{"3D", ATP_FAULT_SETUP, true},	/* catalog names */
+	{"3F", ATP_FAULT_SETUP, true},	/* schema names */
+	{"40", ATP_FAULT_PASSING, false},	/* serialization, deadlocks */
+	{"42", ATP_FAULT_SETUP, true},	/* syntax, names, types, privileges */
+	{"53", ATP_FAULT_PASSING, false},	/* resources */
+	{"55", ATP_FAULT_PASSING, true},	/* objects in use */
+	{"57", ATP_FAULT_PASSING, false},	/* operator's intervention */
+	{"58", ATP_FAULT_PASSING, false},	/* system */
+	{"72", ATP_FAULT_PASSING, true},	/* snapshots */
+	{"AT", ATP_FAULT_SETUP, false},	/* ATP_ERRCODE_STOP */
+	{"F0", ATP_FAULT_PASSING, false},	/* configuration files */
+	{"HV", ATP_FAULT_PASSING, false},	/* foreign servers */
+	{"XX", ATP_FAULT_PASSING, true},	/* internal errors */
 };
 
-AtpFault
-atp_fault_of(int sqlstate)
+/* Which of these; -1: a row's. */
+static int
+class_of(int sqlstate)
 {
 	const char *code = unpack_sql_state(sqlstate);
 
 	for (int i = 0; i < lengthof(faults); i++)
 		if (memcmp(code, faults[i].class, 2) == 0)
-			return faults[i].fault;
-	return ATP_FAULT_ROW;
+			return i;
+	return -1;
+}
+
+AtpFault
+atp_fault_of(int sqlstate)
+{
+	int			class = class_of(sqlstate);
+
+	return class < 0 ? ATP_FAULT_ROW : faults[class].fault;
+}
+
+bool
+atp_fault_may_be_row(int sqlstate)
+{
+	static const int never[] = {
+		ERRCODE_LOCK_NOT_AVAILABLE, ERRCODE_OBJECT_IN_USE, ERRCODE_DATA_CORRUPTED, ERRCODE_INDEX_CORRUPTED
+	};
+	int			class = class_of(sqlstate);
+
+	for (int i = 0; i < lengthof(never); i++)
+		if (sqlstate == never[i])
+			return false;
+	return class < 0 || faults[class].row_too;
+}
+
+/*
+ * Is there another reason in the tables themselves?  A policy refuses rows with the SQLSTATE of a privilege that
+ * is lacking.  What Citus reports may be of one node, so of some rows; triggers such tables do not have.
+ */
+static bool
+lies_in_tables(const AtpApply *a, int sqlstate)
+{
+	int			uses = a->sink->uses | atp_derived_uses(a->sub);
+
+	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
+	{
+		Oid			relid = (*table)->use & uses ? atp_target_table(a->statements, (*table)->name) : InvalidOid;
+
+		if (!OidIsValid(relid))
+			continue;
+		if (atp_target_is_distributed(a->statements, *table) ||
+			(sqlstate == ERRCODE_INSUFFICIENT_PRIVILEGE && check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED))
+			return true;
+	}
+	return false;
+}
+
+bool
+atp_error_may_be_row(const AtpApply *a, const ErrorData *error)
+{
+	return atp_fault_of(error->sqlerrcode) == ATP_FAULT_ROW ||
+		(atp_fault_may_be_row(error->sqlerrcode) && !lies_in_tables(a, error->sqlerrcode));
 }
 
 ErrorData *
@@ -89,7 +144,7 @@ atp_attempt(AtpApply *a, AtpStep step, int first, int second)
 	if (error != NULL)
 	{
 		*a = before;
-		if (atp_fault_of(error->sqlerrcode) == ATP_FAULT_PASSING)
+		if (atp_fault_of(error->sqlerrcode) == ATP_FAULT_PASSING && !atp_error_may_be_row(a, error))
 			ReThrowError(error);
 	}
 	return error;

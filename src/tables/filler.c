@@ -4,7 +4,6 @@
  */
 #include "postgres.h"
 
-#include "config/spi.h"
 #include "core/did.h"
 #include "stream/format.h"
 #include "tables/filler.h"
@@ -12,19 +11,18 @@
 const AtpSubscription *
 atp_filler_of(const char *target, const struct varlena *did)
 {
-	AtpResult	found = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name"
-								  " AND by_repo ORDER BY backfill = 'none', name",
-								  ATP_ARGS(atp_text_arg(target)));
+	List	   *names = atp_subscriptions_filling(target, "by_repo", "backfill = 'none', name");
 	const AtpSubscription *sub = NULL;
+	ListCell   *name;
 	char		text[ATP_DID_MAX];
 
-	for (uint64 i = 0; i < found.n && sub == NULL; i++)
+	foreach(name, names)
 	{
-		sub = atp_subscription_borrow(atp_get_text(atp_result_row(found, i), "name"), CurrentMemoryContext);
-		if (!sub->settings.keep_records || !atp_wants_did(&sub->settings, did))
-			sub = NULL;
+		sub = atp_subscription_borrow(lfirst(name), CurrentMemoryContext);
+		if (sub->settings.keep_records && atp_wants_did(&sub->settings, did))
+			break;
+		sub = NULL;
 	}
-	atp_result_free(found);
 	if (sub == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),

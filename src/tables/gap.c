@@ -4,6 +4,7 @@
  */
 #include "postgres.h"
 
+#include "config/extension.h"
 #include "config/spi.h"
 #include "identity/identity.h"
 #include "tables/gap.h"
@@ -94,5 +95,27 @@ atp_gap_close(const char *name)
 	AtpCaller	caller = atp_as_table_owner("gap");
 
 	close_read(name);
+	atp_owner_end(caller);
+}
+
+void
+atp_gap_lost(AtpApply *a, struct varlena *did, const AtpLost *lost)
+{
+	AtpCaller	caller;
+	AtpArg		src = did == NULL ? (AtpArg) {(Datum) 0, atp_type("did"), true} : (AtpArg) {PointerGetDatum(did), atp_type("did"), false};
+
+	if (lost->events == 0)
+		return;
+	caller = atp_as_table_owner("gap");
+	if (atp_run(atp_identity_sql("UPDATE atproto.gap SET events = events + $4, detected_at = now(),"
+								 " after_seq = LEAST(after_seq, $5 - 1), before_seq = GREATEST(before_seq, $6 + 1)"
+								 " WHERE subscription = $1 AND endpoint = $2 AND reason = 'held events dropped' AND closed_at IS NULL"
+								 " AND (did OPERATOR(@.=) $3 OR (did IS NULL AND $3 IS NULL))"),
+				ATP_ARGS(atp_text_arg(a->sub->name), atp_text_arg(a->sub->ep->scope), src, atp_int8_arg(lost->events),
+						 atp_int8_arg(lost->first), atp_int8_arg(lost->last))) == 0)
+		atp_run("INSERT INTO atproto.gap (subscription, endpoint, did, events, after_seq, before_seq, reason)"
+				" VALUES ($1, $2, $3, $4, $5 - 1, $6 + 1, 'held events dropped')",
+				ATP_ARGS(atp_text_arg(a->sub->name), atp_text_arg(a->sub->ep->scope), src, atp_int8_arg(lost->events),
+						 atp_int8_arg(lost->first), atp_int8_arg(lost->last)));
 	atp_owner_end(caller);
 }

@@ -12,6 +12,8 @@
 
 #include "postgres.h"
 
+#include "tables/sink.h"
+
 /* With SPI, as whoever may write the table; the cursors' rows are locked.  Its cursor is about to be set: to seq, -1: to NULL. */
 extern void atp_gap_cursor_set(const char *name, int64 seq);
 
@@ -34,6 +36,20 @@ extern AtpGapWatch atp_gap_watch(const char *name, const char *endpoint, int64 c
 
 /* From the oldest event that the server has: it was this one. */
 extern void atp_gap_begins(const char *name, const char *endpoint, int64 first);
+
+/* Held events that were dropped, and of which no mark on a repository tells. */
+typedef struct AtpLost
+{
+	int64		events;
+	int64		first;			/* their numbers in the stream: the lowest ... */
+	int64		last;			/* ... and the highest */
+} AtpLost;
+
+/*
+ * A row says so, of this labeler (NULL: of repositories), one row as long as it is open: what was
+ * lost before is counted there, too.  In the transaction that drops the events.
+ */
+extern void atp_gap_lost(AtpApply *a, struct varlena *did, const AtpLost *lost);
 
 /* Close those that have been read again. */
 extern void atp_gap_close(const char *name);

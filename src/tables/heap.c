@@ -14,7 +14,13 @@
  * that waits for whoever has the row, and gives up when it was changed.
  *
  * Triggers are fired as COPY fires them (heap_triggers.c).  Only for tables where
- * nobody can see the difference otherwise: see is_plain().
+ * nobody can see the difference otherwise: see is_plain().  An operator can switch
+ * all of this off (atproto.direct_writes): statements do the same.
+ *
+ * What PostgreSQL does in these places is what this file must do; each function
+ * says which one of the server it follows.  The model of the whole is CopyFrom()
+ * (commands/copyfrom.c) for new rows, and ExecSimpleRelationUpdate() and
+ * ExecSimpleRelationDelete() (executor/execReplication.c) for others.
  */
 #include "postgres.h"
 
@@ -39,6 +45,7 @@
 #include "tables/heap_place.h"
 #include "tables/heap_triggers.h"
 #include "utils/datum.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/rls.h"
@@ -47,6 +54,9 @@
 /* Rows that go into the heap in one step, or fewer when they are large: they are copied for it. */
 #define CHUNK	256
 #define CHUNK_BYTES	(4 * 1024 * 1024)
+
+/* atproto.direct_writes */
+static bool direct_writes = true;
 
 struct AtpHeap
 {
@@ -79,6 +89,16 @@ struct AtpHeap
 	int		   *of_attribute;	/* which of the columns it is; -1: none */
 };
 
+void
+atp_heap_init(void)
+{
+	DefineCustomBoolVariable("atproto.direct_writes",
+							 "Whether rows go into plain tables without SQL statements.",
+							 "If off, all rows are written by statements, which is slower. The rows are the same.",
+							 &direct_writes, true,
+							 PGC_SUSET, 0, NULL, NULL, NULL);
+}
+
 /*
  * No rule, policy or child that the rows would have to pass.  Rows are not looked for in
  * partitions: a keyed table has none.  Nor has it triggers that fire: those see statements
@@ -107,7 +127,10 @@ statements_are_ordinary(AtpStatements *set, const AtpTable *table)
 	return true;
 }
 
-/* Each index only says "perhaps" about a duplicate. */
+/*
+ * Each index only says "perhaps" about a duplicate.  ExecInsertIndexTuples() (execIndexing.c) asks a unique index with
+ * UNIQUE_CHECK_PARTIAL then, and _bt_check_unique() (nbtinsert.c) does not wait; an exclusion constraint would wait.
+ */
 static bool
 indexes_are_plain(ResultRelInfo *result)
 {
@@ -132,7 +155,8 @@ column_of(const AtpHeap *d, const char *name)
 }
 
 /*
- * Find the columns, and what the other attributes get: the same in all rows.
+ * Find the columns, and what the other attributes get: the same in all rows.  The defaults are those that
+ * rewriteTargetListIU() (rewriteHandler.c) puts into an INSERT, and BeginCopyFrom() computes for columns that it is not given.
  * False when a value would have to be converted, checked by its type, or made for each row.
  */
 static bool
@@ -178,7 +202,7 @@ find_columns(AtpHeap *d)
 	return found == d->ncolumns;
 }
 
-/* Of the columns of the key, in their order, and of nothing else. */
+/* Of the columns of the key, in their order, and of nothing else: what infer_arbiter_indexes() (plancat.c) asks for ON CONFLICT. */
 static bool
 is_index_of_key(AtpHeap *d, Relation index)
 {
@@ -194,6 +218,7 @@ is_index_of_key(AtpHeap *d, Relation index)
 	return true;
 }
 
+/* As build_replindex_scan_key() (execReplication.c). */
 static void
 set_keys(AtpHeap *d, Relation index)
 {
@@ -209,7 +234,8 @@ set_keys(AtpHeap *d, Relation index)
 
 /*
  * Of an update, the executor is told which columns it writes, as those of a statement: all but the key.  An index on
- * one of them gets other entries then, among which it is not worth while to look for versions of one row.
+ * one of them gets other entries then, among which it is not worth while to look for versions of one row: see
+ * index_unchanged_by_update() (execIndexing.c), which asks ExecGetUpdatedCols().
  */
 static void
 tell_updated(AtpHeap *d)
@@ -271,6 +297,10 @@ atp_heap_finds(AtpHeap *d)
 	return false;
 }
 
+/*
+ * As CopyFrom() begins: an executor's state without a plan, with the table as its result relation
+ * (ExecInitResultRelation(), execUtils.c), its indexes, and a snapshot.
+ */
 AtpHeap *
 atp_heap_open(AtpStatements *set, const AtpTable *table)
 {
@@ -280,7 +310,7 @@ atp_heap_open(AtpStatements *set, const AtpTable *table)
 	bool		fires_each_row;
 
 	/* in other isolation levels a row that cannot be seen is an error, not a conflict */
-	if (!OidIsValid(relid) || XactReadOnly || IsolationUsesXactSnapshot())
+	if (!direct_writes || !OidIsValid(relid) || XactReadOnly || IsolationUsesXactSnapshot())
 		return NULL;
 	rel = table_open(relid, RowExclusiveLock);
 	if (!is_plain(rel, table, &fires_each_row) || atp_is_distributed(relid) || atp_has_shard_column(table, relid) || !statements_are_ordinary(set, table))
@@ -300,7 +330,7 @@ atp_heap_open(AtpStatements *set, const AtpTable *table)
 	d->estate = CreateExecutorState();
 	d->result = makeNode(ResultRelInfo);
 	InitResultRelInfo(d->result, rel, 0, NULL, 0);
-	/* triggers that were queued look for it there */
+	/* ExecGetTriggerResultRel() (trigger.c) looks for it there when queued triggers fire */
 	d->estate->es_opened_result_relations = list_make1(d->result);
 	ExecOpenIndices(d->result, false);
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -349,6 +379,7 @@ fill_slot(AtpHeap *d, TupleTableSlot *slot, const AtpRows *rows, int row,
 	ExecStoreVirtualTuple(slot);
 }
 
+/* As ExecInsert() and ExecUpdateAct() (nodeModifyTable.c) before the row goes into the table. */
 static void
 check_constraints(AtpHeap *d, ResultRelInfo *result, TupleTableSlot *slot)
 {
@@ -366,7 +397,11 @@ note_place(AtpHeap *d, Datum key, TupleTableSlot *slot)
 		atp_place_note(RelationGetRelid(d->rel), (struct varlena *) DatumGetPointer(key), &slot->tts_tid);
 }
 
-/* Rows into one table or partition. */
+/*
+ * Rows into one table or partition: as CopyMultiInsertBufferFlush() (copyfrom.c), but that indexes are asked as
+ * ExecInsert() asks them for ON CONFLICT, and a duplicate ends the transaction.  A speculative token, by which ExecInsert()
+ * would take the row back, is not needed then.
+ */
 static void
 insert_slots(AtpHeap *d, ResultRelInfo *result, TupleTableSlot **slots, int n)
 {
@@ -436,7 +471,10 @@ route(AtpHeap *d, int i)
 		conflict(d);
 }
 
-/* Triggers before a row may look for those before it: these are in the table by then. */
+/*
+ * Triggers before a row may look for those before it: these are in the table by then.  CopyFrom() inserts row by row
+ * for such triggers; the constraint of the partition is checked after them, as there.
+ */
 static void
 insert_chunk(AtpHeap *d, int n)
 {
@@ -474,7 +512,7 @@ atp_heap_insert(AtpHeap *d, const AtpRows *rows)
 	Assert(rows->column == 0);
 	if (rows->n == 0)
 		return;
-	/* one command, whatever triggers do meanwhile */
+	/* one command, whatever triggers do meanwhile: as CopyFrom() takes its command's number */
 	d->estate->es_output_cid = GetCurrentCommandId(true);
 	atp_triggers_begin(&d->triggers, d->estate, d->result);
 	for (int row = 0; row < rows->n; row++)
@@ -504,7 +542,10 @@ same_key(Datum a, Datum b)
 		memcmp(VARDATA_ANY(x), VARDATA_ANY(y), VARSIZE_ANY_EXHDR(x)) == 0;
 }
 
-/* Is the row with this key, as of now, where it was last?  The key is unique: then it is no other one. */
+/*
+ * Is the row with this key, as of now, where it was last?  The key is unique: then it is no other one.
+ * TidNext() (nodeTidscan.c) fetches a row by its place in the same way.
+ */
 static bool
 find_there(AtpHeap *d, Datum key)
 {
@@ -519,6 +560,7 @@ find_there(AtpHeap *d, Datum key)
 	return !d->found->tts_isnull[first] && same_key(d->found->tts_values[first], key);
 }
 
+/* As RelationFindReplTupleByIndex() (execReplication.c), but that the row is not locked, and is read as of the snapshot. */
 static bool
 find_by_index(AtpHeap *d, const Datum *key)
 {
@@ -581,7 +623,8 @@ make_version(AtpHeap *d, const AtpRows *rows, int row)
 
 /*
  * The new version stays on its page, if it can: the indexes need no entry then.  Only who reads by an index
- * takes the dead away.  The page is that of the row that was found, whose values must not be needed any more.
+ * takes the dead away: see heapam_index_fetch_tuple() (heapam_handler.c), which calls the same function with the same
+ * pin and no lock.  The page is that of the row that was found, whose values must not be needed any more.
  */
 static void
 make_room(AtpHeap *d)
@@ -594,6 +637,10 @@ make_room(AtpHeap *d)
 		heap_page_prune_opt(d->rel, buffer);
 }
 
+/*
+ * As ExecSimpleRelationUpdate() (execReplication.c), but that the row was not locked before: TM_Updated and
+ * TM_Deleted are conflicts, which ExecUpdateAct() would answer with EvalPlanQual().
+ */
 void
 atp_heap_update(AtpHeap *d, ItemPointer place, const AtpRows *rows, int row)
 {
@@ -618,6 +665,7 @@ atp_heap_update(AtpHeap *d, ItemPointer place, const AtpRows *rows, int row)
 	MemoryContextSwitchTo(old);
 }
 
+/* As ExecSimpleRelationDelete() (execReplication.c), with the same difference. */
 void
 atp_heap_delete(AtpHeap *d, ItemPointer place)
 {
@@ -630,7 +678,7 @@ atp_heap_delete(AtpHeap *d, ItemPointer place)
 		conflict(d);
 }
 
-/* What was written is visible to the statements that follow. */
+/* As CopyFrom() ends, and the portal after it: what was written is visible to the statements that follow. */
 void
 atp_heap_close(AtpHeap *d)
 {

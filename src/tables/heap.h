@@ -20,6 +20,9 @@
 
 typedef struct AtpHeap AtpHeap;
 
+/* The setting atproto.direct_writes. */
+extern void atp_heap_init(void);
+
 /* NULL when it would not come to the same; the statements always do. */
 extern AtpHeap *atp_heap_open(AtpStatements *set, const AtpTable *table);
 

@@ -29,7 +29,7 @@ struct AtpPartitions
 	List	   *slots;			/* of rows that are laid out otherwise in their partition */
 };
 
-/* A partition may have such columns by itself (until PostgreSQL 16, which attaches none): only INSERT computes them. */
+/* ExecComputeStoredGenerated() (nodeModifyTable.c) is not called here.  A partition may have such columns by itself (until PostgreSQL 16, which attaches none): only INSERT computes them. */
 static bool
 has_generated_columns(Relation rel)
 {
@@ -89,6 +89,7 @@ atp_partitions_are_plain(Relation rel, bool *have_triggers)
 	return true;
 }
 
+/* As CopyFrom() (commands/copyfrom.c) makes a ModifyTableState of its own for ExecFindPartition(). */
 AtpPartitions *
 atp_partitions_open(ResultRelInfo *root, EState *estate)
 {
@@ -106,6 +107,7 @@ atp_partitions_open(ResultRelInfo *root, EState *estate)
 	return p;
 }
 
+/* As CopyFrom(): ExecFindPartition(), then the row in the layout of the partition. */
 ResultRelInfo *
 atp_partition_of(AtpPartitions *p, TupleTableSlot **slot)
 {

@@ -4,7 +4,8 @@
  *
  * From one commit to the next a repository's row differs in values that are as
  * long as those before: to find them is less work than to take the row apart and
- * put it together again.
+ * put it together again.  The walk over the values is that of nocachegetattr()
+ * (heaptuple.c); what comes out is what heap_modify_tuple() would give.
  */
 #include "postgres.h"
 

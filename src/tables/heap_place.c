@@ -3,7 +3,8 @@
  *		Where this process last met rows of keyed tables.
  *
  * A table of as many places as it has, each for the keys of one hash: the last
- * one that was noted there stays.
+ * one that was noted there stays.  A place is a guess: who uses it reads the row there
+ * as TidNext() (nodeTidscan.c) does, and looks whether it is the one.
  */
 #include "postgres.h"
 

@@ -15,6 +15,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
+/* As CopyFrom() (commands/copyfrom.c) before the first row. */
 void
 atp_triggers_begin(AtpTriggers *t, EState *estate, ResultRelInfo *root)
 {
@@ -25,6 +26,7 @@ atp_triggers_begin(AtpTriggers *t, EState *estate, ResultRelInfo *root)
 	ExecBSInsertTriggers(estate, root);
 }
 
+/* As CopyFrom() after the last row. */
 void
 atp_triggers_end(AtpTriggers *t)
 {
@@ -46,7 +48,7 @@ atp_fires_each_row(const TriggerDesc *triggers)
 	return false;
 }
 
-/* A foreign key to this column alone, which is checked at the commit. */
+/* A foreign key to this column alone, which is checked at the commit: what RI_FKey_trigger_type() (ri_triggers.c) does not tell. */
 static bool
 refers_later(Oid constraint, AttrNumber column)
 {
@@ -83,6 +85,7 @@ atp_is_only_referred_to(Relation rel, AttrNumber column)
 	return true;
 }
 
+/* As CopyFrom(), and ExecInsert() (nodeModifyTable.c), before each row. */
 bool
 atp_triggers_before_row(AtpTriggers *t, ResultRelInfo *result, TupleTableSlot *slot)
 {
@@ -90,6 +93,7 @@ atp_triggers_before_row(AtpTriggers *t, ResultRelInfo *result, TupleTableSlot *s
 	return ExecBRInsertTriggers(t->estate, result, slot);
 }
 
+/* As CopyMultiInsertBufferFlush() (copyfrom.c) after the rows are in table and indexes; the tuple for capture as CopyFrom() sets it. */
 void
 atp_triggers_after_row(AtpTriggers *t, ResultRelInfo *result, TupleTableSlot *slot, TupleTableSlot *unrouted)
 {

@@ -5,14 +5,20 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "clock.h"
+#include "config/option.h"
 #include "config/spi.h"
 #include "identity/identity.h"
 #include "source.h"
+#include "tables/gap.h"
 #include "tables/held.h"
+#include "tables/held_by.h"
+#include "tables/job.h"
 #include "tables/repo.h"
 #include "tables/rows.h"
 #include "types/types.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 
 /* A repository may have this part of max_held_bytes. */
 #define SHARE	64
@@ -39,12 +45,24 @@ atp_held_why(const char *name)
 	return why < ATP_HELD_COUNT ? why : ATP_HELD_ORDER;
 }
 
+int			atp_label_wait_ms;
+
+void
+atp_held_init(void)
+{
+	DefineCustomIntVariable("atproto.label_wait",
+							"Longest time that a stream stands still when labels of one labeler, whose key is not known, have no more room to wait.",
+							"Then its labels that wait are dropped, and a row of atproto.gap counts them.", &atp_label_wait_ms, 60000, 0, 3600000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+}
+
 enum
 {
-	COUNT_HELD,					/* target, did[], kind -> n-th, events, first revision, bytes */
+	COUNT_HELD,					/* target, did[], kind, names of those whose events it takes, own name -> see count_held() */
 	COUNT_BYTES,				/* subscription */
+	COUNT_LABELS,				/* subscription -> how many labelers (2: more than one), events, bytes */
 	ADD_HELD,
-	DROP_HELD,					/* target, did[], kind */
+	DROP_HELD,					/* target, did[], kind, subscription */
 	FIND_LARGEST,				/* target, subscription, kind, bytes -> did */
 	WAIT_AGAIN,
 	SET_WHY						/* target, did, rev, subscription, seq, why */
@@ -52,31 +70,42 @@ enum
 
 static const AtpStatement statements[] = {
 	[COUNT_HELD] = {
-		"SELECT u.n::integer, h.events, h.rev, h.bytes FROM unnest($2) WITH ORDINALITY u (did, n),"
-		" LATERAL (SELECT count(*) AS events, (array_agg(rev ORDER BY rev))[1] AS rev,"
-		"   COALESCE(sum(octet_length(bytes)), 0)::bigint AS bytes FROM atproto.held_event e WHERE e.target = $1::name AND e.did OPERATOR(@.=) u.did"
-		"   AND e.kind = $3) h WHERE h.events > 0",
-		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_TEXT}, {ATP_TYPE_INT4, ATP_TYPE_INT8, ATP_TYPE_TID, ATP_TYPE_INT8}
+		"SELECT u.n::integer, h.events, h.rev, h.only_gap, h.own, h.bytes, h.every, h.gap FROM unnest($2) WITH ORDINALITY u (did, n),"
+		" LATERAL (SELECT count(*) FILTER (WHERE subscription = ANY ($4)) AS events,"
+		"   (array_agg(rev ORDER BY rev) FILTER (WHERE subscription = ANY ($4)))[1] AS rev,"
+		"   bool_and(why IN ('gap', 'order')) FILTER (WHERE subscription = ANY ($4)) AS only_gap,"
+		"   count(*) FILTER (WHERE subscription = $5) AS own,"
+		"   COALESCE(sum(octet_length(bytes)) FILTER (WHERE subscription = $5), 0)::bigint AS bytes,"
+		"   count(*) AS every, COALESCE(bool_or(why = 'gap'), false) AS gap"
+		"   FROM atproto.held_event e WHERE e.target = $1::name AND e.did OPERATOR(@.=) u.did AND e.kind = $3) h WHERE h.every > 0",
+		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_TEXT), ATP_TYPE_TEXT},
+		{ATP_TYPE_INT4, ATP_TYPE_INT8, ATP_TYPE_TID, ATP_TYPE_BOOL, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_BOOL}
 	},
 	[COUNT_BYTES] = {
 		"SELECT COALESCE(sum(octet_length(bytes)), 0)::bigint FROM atproto.held_event WHERE subscription = $1",
 		SPI_OK_SELECT, {ATP_TYPE_TEXT}, {ATP_TYPE_INT8}
 	},
+	[COUNT_LABELS] = {
+		"SELECT count(DISTINCT did), count(*), COALESCE(sum(octet_length(bytes)), 0)::bigint FROM atproto.held_event"
+		" WHERE subscription = $1 AND kind = 'label'",
+		SPI_OK_SELECT, {ATP_TYPE_TEXT}, {ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_INT8}
+	},
 	[ADD_HELD] = {
-		"INSERT INTO atproto.held_event (target, subscription, kind, did, rev, seq, why, asked_at, shard_key, bytes)"
-		" SELECT $1::name, $2, $3, * FROM unnest($4, $5, $6, $7, $8, $9, $10)"
+		"INSERT INTO atproto.held_event (target, subscription, kind, verify, format, endpoint, did, rev, seq, why, asked_at, shard_key, bytes)"
+		" SELECT $1::name, $2, $3, $4, $5, $6, * FROM unnest($7, $8, $9, $10, $11, $12, $13)"
 		/* one that comes again is there already */
 		" ON CONFLICT DO NOTHING",
-		SPI_OK_INSERT, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_TID),
+		SPI_OK_INSERT, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT,
+		ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_TID),
 		ATP_ARRAY(ATP_TYPE_INT8), ATP_ARRAY(ATP_TYPE_TEXT), ATP_ARRAY(ATP_TYPE_TIMESTAMP), ATP_ARRAY(ATP_TYPE_INT8),
 		ATP_ARRAY(ATP_TYPE_BYTEA)}
 	},
 	[DROP_HELD] = {
-		/* what somebody else is at, he takes */
+		/* a process that releases an event has its row locked, and takes the event */
 		"WITH gone AS (SELECT ctid FROM atproto.held_event WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2) AND kind = $3"
-		"   FOR UPDATE SKIP LOCKED)"
-		" DELETE FROM atproto.held_event WHERE ctid = ANY (ARRAY (SELECT ctid FROM gone))",
-		SPI_OK_DELETE, {ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_TEXT}
+		"   AND subscription = $4 FOR UPDATE SKIP LOCKED)"
+		" DELETE FROM atproto.held_event WHERE ctid = ANY (ARRAY (SELECT ctid FROM gone)) RETURNING did, seq",
+		SPI_OK_DELETE_RETURNING, {ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_TEXT, ATP_TYPE_TEXT}, {ATP_TYPE_DID, ATP_TYPE_INT8}
 	},
 	[FIND_LARGEST] = {
 		/* who has many names below one domain is one, as far as anybody knows */
@@ -90,8 +119,8 @@ static const AtpStatement statements[] = {
 	},
 	[WAIT_AGAIN] = {
 		"UPDATE atproto.held_event SET why = 'signature', asked_at = $3"
-		" WHERE target = $1::name AND did OPERATOR(@.=) $2 AND kind = $4",
-		SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_DID, ATP_TYPE_TIMESTAMP, ATP_TYPE_TEXT}
+		" WHERE target = $1::name AND did OPERATOR(@.=) $2 AND kind = $4 AND subscription = $5",
+		SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_DID, ATP_TYPE_TIMESTAMP, ATP_TYPE_TEXT, ATP_TYPE_TEXT}
 	},
 	[SET_WHY] = {
 		"UPDATE atproto.held_event SET why = $6 WHERE target = $1::name AND did OPERATOR(@.=) $2 AND rev OPERATOR(@.=) $3"
@@ -144,26 +173,34 @@ did_array(AtpApply *a, struct varlena *const *dids, int n)
  * ------------------------------------------------------------------------
  */
 
-/* bytes may be NULL. */
+/* bytes, which may be NULL, are those of the subscription's own. */
 static void
 count_held(AtpApply *a, struct varlena *const *dids, int n, AtpHeldCount *counts, int64 *bytes)
 {
-	Datum		args[3] = {target_of(a), did_array(a, dids, n), kind_of(a)};
+	AtpHeldBy	by = atp_held_by(a);
+	Datum		args[5] = {
+		target_of(a), did_array(a, dids, n), kind_of(a), atp_array(a->statements, ATP_TYPE_TEXT, by.takes, NULL, by.ntakes),
+		CStringGetTextDatum(a->sub->name)
+	};
 	uint64		found;
 
 	memset(counts, 0, sizeof(AtpHeldCount) * n);
 	found = execute(a, COUNT_HELD, args, NULL);
 	for (uint64 i = 0; i < found; i++)
 	{
-		Datum		v[4];
-		bool		null[4];
+		Datum		v[8];
+		bool		null[8];
 		int			which;
 
 		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, v, null);
 		which = DatumGetInt32(v[0]) - 1;
-		counts[which] = (AtpHeldCount) {DatumGetInt64(v[1]), DatumGetAtpTid(v[2])};
+		counts[which] = (AtpHeldCount) {
+			.n = DatumGetInt64(v[1]), .own = DatumGetInt64(v[4]), .all = DatumGetInt64(v[6]), .any_gap = DatumGetBool(v[7]),
+			.first_rev = null[2] ? 0 : DatumGetAtpTid(v[2]),
+			.only_gap = !null[3] && DatumGetBool(v[3])
+		};
 		if (bytes != NULL)
-			bytes[which] = DatumGetInt64(v[3]);
+			bytes[which] = DatumGetInt64(v[5]);
 	}
 	SPI_freetuptable(SPI_tuptable);
 }
@@ -182,22 +219,130 @@ static struct
 	int64		added;			/* by this process since that was looked up */
 }			total;
 
+/* ------------------------------------------------------------------------
+ * There is no room for more
+ * ------------------------------------------------------------------------
+ */
+
+/* Since when this process's stream has stood still for a labeler's key; 0: it has not.  Once that was in vain it is no more done. */
+static AtpTime stalled;
+
+/* What is held of labels: of how many labelers, how many events and bytes. */
+static void
+count_labels(AtpApply *a, int64 *labelers, int64 *events, int64 *bytes)
+{
+	Datum		arg = CStringGetTextDatum(a->sub->name);
+	Datum		v[3];
+	bool		null[3];
+
+	(void) execute(a, COUNT_LABELS, &arg, NULL);
+	heap_deform_tuple(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, v, null);
+	*labelers = DatumGetInt64(v[0]);
+	*events = DatumGetInt64(v[1]);
+	*bytes = DatumGetInt64(v[2]);
+	SPI_freetuptable(SPI_tuptable);
+}
+
 /*
- * All that is held of these repositories, but of those whose rows somebody else has: who
- * has the row may take it.  Nobody has verified it, so nothing follows from it; but where
- * a repository is being fetched, what it fetches may lack what has gone.
+ * R-34: labels have no chain that would show that some are missing, and no export that has them.  While only one labeler's
+ * labels wait the stream stands still for its key (batch->stalls), for a limited time; what has come
+ * until then is kept.  Where labels of several labelers wait, one of them does not keep the others waiting.
+ */
+static bool
+stall(AtpApply *a, struct varlena *did)
+{
+	int64		labelers;
+	int64		events;
+	int64		bytes;
+	AtpTime		now = atp_now();
+
+	if (a->sink->uses & ATP_USE_REPOS || a->sub->settings.max_held == 0 || atp_label_wait_ms == 0)
+		return false;
+	if (stalled != 0 && atp_remaining(now, stalled, atp_label_wait_ms) == 0)
+		return false;
+	count_labels(a, &labelers, &events, &bytes);
+	if (labelers > 1)
+		return false;
+	if (labelers == 1 && did != NULL)
+	{
+		AtpHeldCount own;
+
+		atp_held_count(a, &did, 1, &own);
+		if (own.own == 0)
+			return false;
+	}
+	if (stalled == 0)
+		stalled = now;
+	a->batch->stalls = true;
+	return true;
+}
+
+bool
+atp_held_has_room(AtpApply *a)
+{
+	int64		labelers;
+	int64		events;
+	int64		bytes;
+
+	count_labels(a, &labelers, &events, &bytes);
+	if (events > a->sub->settings.max_held || bytes > a->sub->settings.max_held_bytes / SHARE)
+		return false;
+	stalled = 0;
+	return true;
+}
+
+/* Is a DID among these, which are sorted? */
+static bool
+is_among(struct varlena *const *dids, int n, struct varlena *did)
+{
+	return n > 0 && bsearch(&did, dids, n, sizeof(struct varlena *), atp_compare_did_refs) != NULL;
+}
+
+/* An event with this number is dropped that no mark on a repository tells of: a row of atproto.gap will. */
+static void
+note_lost(const AtpApply *a, AtpLost *lost, int64 seq)
+{
+	/* where positions are times, a held event's number may be none (number_of) */
+	if (a->sub->source->rewind > 0)
+		seq = a->batch->events[a->lo].seq;
+	lost->first = lost->events == 0 ? seq : Min(lost->first, seq);
+	lost->last = lost->events == 0 ? seq : Max(lost->last, seq);
+	lost->events++;
+}
+
+/*
+ * All that the subscription holds of these repositories goes, but of those whose rows somebody else has:
+ * a process that has the row locked may take the events.  A repository of which something was stored lacks what
+ * has gone, and its row says so; it is fetched at once only if nobody had to sign the events (V-11), at level
+ * full with the next event that is verified.  Of a repository of which nothing was stored the gap tells.
  */
 static void
-drop(AtpApply *a, struct varlena **dids, int n)
+drop(AtpApply *a, struct varlena **dids, int n, AtpLost *lost)
 {
-	Datum		args[3] = {target_of(a), (Datum) 0, kind_of(a)};
+	Datum		args[4] = {target_of(a), (Datum) 0, kind_of(a), CStringGetTextDatum(a->sub->name)};
+	struct varlena **marked = NULL;
+	int			nmarked = 0;
+	uint64		gone;
 
 	if (a->sink->uses & ATP_USE_REPOS)
-		n = atp_repos_mark_fetched(a, dids, n);
+		n = atp_repos_mark_dropped(a, dids, n, &marked, &nmarked);
 	if (n == 0)
 		return;
 	args[1] = did_array(a, dids, n);
-	a->skips[ATP_SKIP_HELD_DROPPED] += execute(a, DROP_HELD, args, NULL);
+	gone = execute(a, DROP_HELD, args, NULL);
+	for (uint64 i = 0; i < gone; i++)
+	{
+		Datum		v[2];
+		bool		null[2];
+
+		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, v, null);
+		if (!is_among(marked, nmarked, PG_DETOAST_DATUM(v[0])))
+			note_lost(a, lost, DatumGetInt64(v[1]));
+	}
+	SPI_freetuptable(SPI_tuptable);
+	a->skips[ATP_SKIP_HELD_DROPPED] += gone;
+	if (nmarked > 0 && a->sub->settings.verify != ATP_VERIFY_FULL)
+		atp_jobs_repair(atp_target(a->statements), marked, nmarked, "break");
 }
 
 /* Those that hold most, until it is so many bytes. */
@@ -208,7 +353,23 @@ drop_largest(AtpApply *a, int64 bytes)
 	uint64		n = execute(a, FIND_LARGEST, args, NULL);
 	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(n, 1));
 
-	drop(a, dids, atp_take_dids(dids, n));
+	n = atp_take_dids(dids, n);
+	if (a->sink->uses & ATP_USE_REPOS)
+	{
+		AtpLost		lost = {0};
+
+		drop(a, dids, n, &lost);
+		atp_gap_lost(a, NULL, &lost);
+		return;
+	}
+	/* of labels each labeler has a row of its own */
+	for (uint64 i = 0; i < n; i++)
+	{
+		AtpLost		lost = {0};
+
+		drop(a, &dids[i], 1, &lost);
+		atp_gap_lost(a, dids[i], &lost);
+	}
 }
 
 /* of the subscription so many bytes more are held.  Are these too many? */
@@ -228,7 +389,7 @@ limit(AtpApply *a, int64 bytes)
 	total.added = 0;
 	total.known = total.bytes <= max;
 	/* a tenth more, so that it is not the same for the next event */
-	if (!total.known)
+	if (!total.known && !stall(a, NULL))
 		drop_largest(a, total.bytes - max + max / 10);
 }
 
@@ -251,9 +412,23 @@ static void
 drop_repo(AtpApply *a, AtpEvent *const *events, int n)
 {
 	struct varlena *did = events[0]->did;
+	AtpLost		lost = {0};
+	bool		marked = false;
 
+	if (a->sink->uses & ATP_USE_REPOS)
+	{
+		struct varlena *own = did;
+		struct varlena **list;
+		int			nlist;
+
+		(void) atp_repos_mark_dropped(a, &own, 1, &list, &nlist);
+		marked = nlist > 0;
+	}
+	for (int i = 0; i < n && !marked; i++)
+		note_lost(a, &lost, events[i]->seq);
 	a->skips[ATP_SKIP_HELD_DROPPED] += n;
-	drop(a, &did, 1);
+	drop(a, &did, 1, &lost);
+	atp_gap_lost(a, a->sink->uses & ATP_USE_REPOS ? NULL : events[0]->did, &lost);
 }
 
 /* What tells it from others of its revision: where positions are times, these may have the same. */
@@ -288,7 +463,7 @@ atp_held_add(AtpApply *a, AtpEvent *const *events, int n)
 	AtpRows    *rows = atp_rows_create(a->statements, types, n);
 	int64		sum = 0;
 	int			ndids = 0;
-	Datum		args[10];
+	Datum		args[13];
 
 	memcpy(sorted, events, sizeof(AtpEvent *) * n);
 	qsort(sorted, n, sizeof(AtpEvent *), compare_events);
@@ -303,8 +478,9 @@ atp_held_add(AtpApply *a, AtpEvent *const *events, int n)
 		for (end = i; end < n && atp_compare_dids(sorted[end]->did, dids[d]) == 0; end++)
 			new_bytes += sorted[end]->message.len;
 		/* one event may be as large as it likes */
-		if (counts[d].n + (end - i) > settings->max_held ||
-			(counts[d].n + (end - i) > 1 && bytes[d] + new_bytes > settings->max_held_bytes / SHARE))
+		if ((counts[d].own + (end - i) > settings->max_held ||
+			 (counts[d].own + (end - i) > 1 && bytes[d] + new_bytes > settings->max_held_bytes / SHARE)) &&
+			!(ndids == 1 && stall(a, dids[d])))
 		{
 			drop_repo(a, &sorted[i], end - i);
 			continue;
@@ -318,17 +494,22 @@ atp_held_add(AtpApply *a, AtpEvent *const *events, int n)
 	args[0] = target_of(a);
 	args[1] = CStringGetTextDatum(a->sub->name);
 	args[2] = kind_of(a);
-	atp_rows_bind(rows, args + 3);
+	args[3] = CStringGetTextDatum(atp_verify_words[settings->verify]);
+	args[4] = CStringGetTextDatum(a->sub->source->format_name);
+	args[5] = CStringGetTextDatum(a->sub->ep->scope);
+	atp_rows_bind(rows, args + 6);
 	(void) execute(a, ADD_HELD, args, NULL);
 	limit(a, sum);
 }
 
 void
-atp_held_wait_again(AtpApply *a, struct varlena *did, TimestampTz asked_at)
+atp_held_wait_again(AtpApply *a, const AtpEvent *event, TimestampTz asked_at)
 {
-	Datum		args[4] = {target_of(a), PointerGetDatum(did), TimestampTzGetDatum(asked_at), kind_of(a)};
+	Datum		args[5] = {
+		target_of(a), PointerGetDatum(event->did), TimestampTzGetDatum(asked_at), kind_of(a), PointerGetDatum(event->held->subscription)
+	};
 
-	(void) execute(a, WAIT_AGAIN, args, asked_at == DT_NOBEGIN ? "  n " : NULL);
+	(void) execute(a, WAIT_AGAIN, args, asked_at == DT_NOBEGIN ? "  n  " : NULL);
 }
 
 void
@@ -355,8 +536,8 @@ atp_held_release(struct varlena *const *dids, int n)
 	if (n == 0)
 		return;
 	caller = atp_as_table_owner("held_event");
-	atp_run(atp_identity_sql("INSERT INTO atproto.held_release (target, kind, did, shard_key)"
-							 " SELECT DISTINCT ON (h.target, h.kind, h.did) h.target, h.kind, h.did, h.shard_key"
+	atp_run(atp_identity_sql("INSERT INTO atproto.held_release (target, kind, did, subscription, shard_key)"
+							 " SELECT DISTINCT ON (h.target, h.kind, h.did, h.subscription) h.target, h.kind, h.did, h.subscription, h.shard_key"
 							 " FROM atproto.held_event h WHERE h.did OPERATOR(@.=) ANY ($1)"),
 			ATP_ARGS(atp_dids_arg(dids, n)));
 	atp_owner_end(caller);

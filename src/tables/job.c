@@ -40,6 +40,7 @@ atp_jobs_wish(const char *target, const char *subscription, const AtpJobWish *wi
 	Datum	   *reasons = palloc(sizeof(Datum) * Max(n, 1));
 	Datum	   *listed_by = palloc0(sizeof(Datum) * Max(n, 1));
 	bool	   *unlisted = palloc(sizeof(bool) * Max(n, 1));
+	Datum	   *suspended = palloc(sizeof(Datum) * Max(n, 1));
 	AtpCaller	caller;
 	uint64		added;
 
@@ -51,22 +52,29 @@ atp_jobs_wish(const char *target, const char *subscription, const AtpJobWish *wi
 		priorities[i] = Int16GetDatum(wishes[i].priority);
 		reasons[i] = CStringGetTextDatum(wishes[i].reason);
 		unlisted[i] = wishes[i].listed_by == NULL;
+		suspended[i] = BoolGetDatum(wishes[i].suspended);
 		if (!unlisted[i])
 			listed_by[i] = CStringGetTextDatum(wishes[i].listed_by);
 	}
 	caller = atp_as_table_owner("repo_job");
 	/* rows that need no change are not locked, either */
-	added = atp_run(atp_identity_sql("INSERT INTO atproto.repo_job AS j (target, did, subscription, priority, reason, listed_by)"
-									 " SELECT $1::name, u.did, $2, u.priority, u.reason, u.listed_by"
-									 " FROM unnest($3, $4, $5, $6) u (did, priority, reason, listed_by)"
+	added = atp_run(atp_identity_sql("INSERT INTO atproto.repo_job AS j (target, did, subscription, priority, reason, listed_by, state, error)"
+									 " SELECT $1::name, u.did, $2, u.priority, u.reason, u.listed_by,"
+									 "  CASE WHEN u.suspended THEN 'suspended' ELSE 'queued' END, CASE WHEN u.suspended THEN 'the account is not active' END"
+									 " FROM unnest($3, $4, $5, $6, $7) u (did, priority, reason, listed_by, suspended)"
 									 " WHERE NOT EXISTS (SELECT FROM atproto.repo_job o WHERE o.target = $1::name"
-									 "  AND o.did OPERATOR(@.=) u.did AND o.priority <= u.priority)"
+									 "  AND o.did OPERATOR(@.=) u.did AND o.priority <= u.priority AND (u.suspended OR o.state <> 'suspended'))"
 									 " ORDER BY u.did USING OPERATOR(@.<)"
-									 " ON CONFLICT (target, did) DO UPDATE SET priority = excluded.priority, reason = excluded.reason"
-									 " WHERE excluded.priority < j.priority"),
+									 /* who wishes for an account that was not active has heard that it is */
+									 " ON CONFLICT (target, did) DO UPDATE SET priority = LEAST(excluded.priority, j.priority),"
+									 "  reason = CASE WHEN excluded.priority < j.priority THEN excluded.reason ELSE j.reason END,"
+									 "  state = CASE WHEN j.state = 'suspended' THEN excluded.state ELSE j.state END,"
+									 "  next_try = CASE WHEN j.state = 'suspended' AND excluded.state = 'queued' THEN '-infinity' ELSE j.next_try END"
+									 " WHERE excluded.priority < j.priority OR (j.state = 'suspended' AND excluded.state = 'queued')"),
 					ATP_ARGS(atp_text_arg(target), atp_text_arg(subscription), atp_dids_arg(dids, n),
 							 atp_array_arg(INT2OID, priorities, NULL, n), atp_array_arg(TEXTOID, reasons, NULL, n),
-							 atp_array_arg(TEXTOID, listed_by, unlisted, n)));
+							 atp_array_arg(TEXTOID, listed_by, unlisted, n),
+							 atp_array_arg(BOOLOID, suspended, NULL, n)));
 	atp_owner_end(caller);
 	return added;
 }
@@ -123,6 +131,7 @@ atp_jobs_repair(const char *target, struct varlena *const *dids, int n, const ch
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	AtpJobWish *wishes = palloc(sizeof(AtpJobWish) * Max(n, 1));
 	AtpResult	found = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND backfill <> 'none'"
+								  " AND atproto.role_may_fill(owner, target)"
 								  " ORDER BY enabled DESC, name LIMIT 1", ATP_ARGS(atp_text_arg(target)));
 
 	atp_owner_end(caller);

@@ -24,6 +24,7 @@ typedef struct AtpJobWish
 	AtpJobPriority priority;
 	const char *reason;
 	const char *listed_by;		/* the list of a host; NULL: none */
+	bool		suspended;		/* it waits until the account is active; a job that is there stays as it is */
 } AtpJobWish;
 
 /* the least wait after a failure; a setting. */

@@ -9,6 +9,7 @@
 
 #include "commands/trigger.h"
 #include "config/spi.h"
+#include "config/target_rename.h"
 #include "fmgr.h"
 #include "identity/identity.h"
 
@@ -23,7 +24,8 @@ hand_over(AtpTuple old, bool leaves)
 
 	SPI_connect();
 	caller = atp_as_table_owner("repo_job");
-	atp_run("WITH o AS (SELECT name, dids FROM atproto.subscription WHERE target = $2 AND name <> $1 AND backfill <> 'none'),"
+	atp_run("WITH o AS (SELECT name, dids FROM atproto.subscription WHERE target = $2 AND name <> $1 AND backfill <> 'none'"
+			"  AND atproto.role_may_fill(owner, target)),"
 			" t AS (SELECT did, min(name) AS name FROM"
 			"  (SELECT k.did::text AS did, o.name FROM atproto.repo_job k CROSS JOIN o WHERE k.subscription = $1 AND k.target = $2 AND o.dids IS NULL"
 			"   UNION ALL SELECT d::text, o.name FROM o CROSS JOIN unnest(o.dids) d) x GROUP BY did)"
@@ -60,6 +62,8 @@ atp_subscription_jobs(PG_FUNCTION_ARGS)
 	target = atp_get_text_or_null(row, "target");
 	backfill = atp_get_text_or_null(row, "backfill");
 	/* a NULL is for the table's own checks */
+	if (atp_target_is_renamed())
+		return PointerGetDatum(trigger->tg_newtuple);
 	if (target != NULL && strcmp(target, atp_get_text(old, "target")) != 0)
 		hand_over(old, true);
 	else if (backfill != NULL && strcmp(backfill, "none") == 0)

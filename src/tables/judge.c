@@ -56,12 +56,17 @@ find_held(AtpRepos *s)
 	atp_held_count(s->apply, dids, n, counts);
 	for (int i = 0; i < n; i++)
 	{
-		waiting[i]->nheld = waiting[i]->nunread = counts[i].n;
-		waiting[i]->first_held = counts[i].first_rev;
-		waiting[i]->waits = counts[i].n > 0 || atp_repo_is_held(waiting[i], "resync");
-		waiting[i]->gap = waiting[i]->waits && atp_repo_is_held(waiting[i], "gap");
+		AtpRepoState *repo = waiting[i];
+
+		repo->nheld = repo->nunread = counts[i].n;
+		repo->nown = counts[i].own;
+		repo->nothers = counts[i].all - counts[i].n;
+		repo->any_gap = counts[i].any_gap;
+		repo->first_held = counts[i].first_rev;
+		repo->waits = counts[i].n > 0 || atp_repo_is_held(repo, "resync");
+		repo->gap = counts[i].only_gap && !atp_repo_is_held(repo, "resync");
 		/* who held them may be gone */
-		s->apply->batch->held |= waiting[i]->gap;
+		s->apply->batch->held |= repo->gap;
 	}
 }
 
@@ -112,6 +117,16 @@ follow_released(AtpRepos *s, int lo, int hi)
 		s->repos[i].stays |= s->repos[i].follows && atp_repo_is_held(&s->repos[i], "resync");
 }
 
+/* Is one of the events judged by the account's key? */
+static bool
+needs_identities(const AtpRepos *s, int lo, int hi)
+{
+	for (int i = lo; i < hi; i++)
+		if (atp_event_level(s, &s->apply->batch->events[i]) == ATP_VERIFY_FULL)
+			return true;
+	return false;
+}
+
 void
 atp_judge_begin(AtpRepos *s, int lo, int hi)
 {
@@ -119,7 +134,7 @@ atp_judge_begin(AtpRepos *s, int lo, int hi)
 
 	find_held(s);
 	follow_released(s, lo, hi);
-	if (s->apply->sub->settings.verify != ATP_VERIFY_FULL || s->nrepos == 0)
+	if (s->nrepos == 0 || !needs_identities(s, lo, hi))
 		return;
 	dids = palloc(sizeof(struct varlena *) * s->nrepos);
 	for (int i = 0; i < s->nrepos; i++)
@@ -142,7 +157,7 @@ atp_judge_begin(AtpRepos *s, int lo, int hi)
  * Verdicts
  * ------------------------------------------------------------------------
  */
-/* V-44: the identity's PDS, as atproto.identity has it, is the stream's server. */
+/* V-44: the identity's PDS, as atproto.identity has it, is the stream's server: both names are in one spelling (core/host_port.h). */
 static bool
 is_here(const AtpEndpoint *ep, const char *pds)
 {
@@ -232,7 +247,7 @@ awaits_others(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 	if (a->again || !repo->active || !(part || leaves_gap(repo, event)))
 		return false;
 	/* where there is no room to wait, it is not dropped for that */
-	if (event->held == NULL && repo->nheld >= a->sub->settings.max_held)
+	if (event->held == NULL && repo->nown >= a->sub->settings.max_held)
 		return false;
 	return (event->held == NULL || repo->nunread > 0 || atp_union_goes_on(event->held->held_at)) &&
 		atp_union_has_other(a, &s->others, event);
@@ -241,12 +256,12 @@ awaits_others(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 static void
 judge_event(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 {
-	/* what comes in parts nobody has signed, whoever takes it after it has waited */
-	bool		full = s->identities != NULL && !event->partial;
+	/* what comes in parts nobody has signed */
+	bool		full = atp_event_level(s, event) == ATP_VERIFY_FULL && !event->partial;
 	bool		old = atp_repo_is_old(repo, event) && !s->apply->again;
 
 	/* V-38; below level full repo_state.c does it */
-	if (full && !repo->active)
+	if (full && atp_repo_is_inactive(s, repo, event))
 	{
 		atp_judged_ignore(event, ATP_SKIP_INACTIVE);
 		if (!old)
@@ -279,11 +294,16 @@ atp_judge(AtpRepos *s, int index)
 	event->wish = event->refresh = event->doubts = false;
 	if (is_of_repo(event))
 		judge_event(s, repo, event);
-	else if (event->kind == ATP_REPOS_ACCOUNT && s->identities != NULL)
+	else if (event->kind == ATP_REPOS_ACCOUNT && s->apply->sub->settings.verify == ATP_VERIFY_FULL)
 	{
 		const AtpIdentity *who = &s->identities[repo - s->repos];
 
-		(void) is_elsewhere(s, event, who);
+		/*
+		 * V-44: the account may have come to this server since its document was read, which cannot be read again yet.
+		 * Where its records are hidden, its server is asked when it can.
+		 */
+		if (is_elsewhere(s, event, who) && event->active && repo->found && !repo->active)
+			atp_repo_doubt(repo, event);
 		event->by_stranger = s->apply->sub->settings.host_is_pds && who->pds == NULL;
 	}
 	event->asked_at = s->identities != NULL ? s->identities[repo - s->repos].asked_at : DT_NOBEGIN;
@@ -293,6 +313,14 @@ atp_judge(AtpRepos *s, int index)
  * What follows
  * ------------------------------------------------------------------------
  */
+
+/* Does one that has waited do so no longer? */
+static bool
+is_gone(const AtpEvent *event)
+{
+	return event->ignored || event->judged != ATP_JUDGED_HELD;
+}
+
 void
 atp_judge_end(AtpRepos *s, int lo, int hi)
 {
@@ -303,10 +331,10 @@ atp_judge_end(AtpRepos *s, int lo, int hi)
 
 		if (repo == NULL)
 			continue;
-		if (event->ignored || event->judged != ATP_JUDGED_HELD)
+		if (is_gone(event))
 			repo->nheld--;
 		/* what has come after these were read waits behind them, or for nothing any more; or it is what they wait for */
-		event->closes = repo->gap && repo->nunread > 0;
+		event->closes = (repo->gap && repo->nunread > 0) || (is_gone(event) && (repo->nunread > 0 || repo->nothers > 0));
 	}
 	for (int i = 0; i < s->nrepos; i++)
 	{
@@ -317,6 +345,9 @@ atp_judge_end(AtpRepos *s, int lo, int hi)
 		/* who adds to what is held or takes from it has written the row: so there is never but one */
 		repo->changed |= repo->stays || repo->adds || repo->follows;
 		if (repo->hold == NULL ? !waits : atp_repo_is_held(repo, "resync") || (waits && atp_repo_is_held(repo, hold)))
+			continue;
+		/* what others hold goes on waiting, and the row says so */
+		if (!waits && repo->nothers > 0)
 			continue;
 		/* what is about to be taken says then why it goes on waiting */
 		if (waits && atp_repo_is_held(repo, "release") && !repo->follows)

@@ -194,7 +194,7 @@ atp_judged_conclude(AtpApply *a, AtpEvent *const *events, int n)
 		/* V-41: once more; those behind it wait for the same */
 		else if (event->judged == ATP_JUDGED_HELD && event->why_held == ATP_HELD_SIGNATURE &&
 				 event->held->asked_at != event->asked_at)
-			atp_held_wait_again(a, event->did, event->asked_at);
+			atp_held_wait_again(a, event, event->asked_at);
 		/* a commit before it is awaited until a time, by what its row says */
 		else if (event->judged == ATP_JUDGED_HELD && event->held->gap != (event->why_held == ATP_HELD_GAP) &&
 				 event->why_held != ATP_HELD_ORDER && event->why_held != ATP_HELD_RESYNC)

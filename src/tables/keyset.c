@@ -4,9 +4,9 @@
  */
 #include "postgres.h"
 
-#include "common/hashfn.h"
 #include "compat.h"
 #include "port/pg_bitutils.h"
+#include "secret_hash.h"
 #include "tables/keyset.h"
 
 typedef struct Slot
@@ -37,12 +37,12 @@ atp_keyset_create(int n)
 static uint32
 hash_key(const AtpKey *key)
 {
-	uint32		h = 0;
+	uint64		h = 0;
 
+	/* accounts choose their records' keys */
 	for (int i = 0; i < 3; i++)
-		h = hash_combine(h, hash_bytes((const unsigned char *) VARDATA_ANY(key->part[i]),
-									   VARSIZE_ANY_EXHDR(key->part[i])));
-	return h;
+		h = atp_secret_hash(VARDATA_ANY(key->part[i]), VARSIZE_ANY_EXHDR(key->part[i]), h);
+	return (uint32) h;
 }
 
 static bool

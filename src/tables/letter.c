@@ -10,14 +10,19 @@
 #include "postgres.h"
 
 #include "commands/trigger.h"
+#include "catalog/pg_type.h"
+#include "config/owner.h"
 #include "config/spi.h"
 #include "fmgr.h"
+#include "identity/identity.h"
 #include "sha256.h"
+#include "source.h"
 #include "tables/fault.h"
 #include "tables/letter.h"
 #include "tables/repo.h"
 #include "types/types.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/tuplestore.h"
 
@@ -65,9 +70,9 @@ static const AtpStatement statements[] = {
 	},
 	[ADD_FRAME] = {
 		/* a row that is there is locked, and not changed */
-		"INSERT INTO atproto.dead_frame AS f (subscription, digest, bytes) VALUES ($1, $2, $3)"
+		"INSERT INTO atproto.dead_frame AS f (subscription, digest, bytes, format, endpoint) VALUES ($1, $2, $3, $4, $5)"
 		" ON CONFLICT (subscription, digest) DO UPDATE SET bytes = f.bytes WHERE false",
-		SPI_OK_INSERT, {ATP_TYPE_TEXT, ATP_TYPE_BYTEA, ATP_TYPE_BYTEA}
+		SPI_OK_INSERT, {ATP_TYPE_TEXT, ATP_TYPE_BYTEA, ATP_TYPE_BYTEA, ATP_TYPE_TEXT, ATP_TYPE_TEXT}
 	},
 	[REPEAT_LETTER] = {
 		"UPDATE atproto.dead_letter SET attempts = attempts + 1, last_at = now(), seq = $4,"
@@ -235,11 +240,24 @@ is_beyond(const Letters *l, int64 bytes)
 		 (bytes > 0 && l->of_did.bytes > 0 && l->of_did.bytes + bytes > settings->max_letter_bytes / SHARE));
 }
 
-static void
-store_frame(Letters *l)
+/* The event, when it has waited: it may be another subscription's. */
+static const AtpHeldRow *
+held_of(const AtpLetter *letter)
 {
+	return letter->event == NULL ? NULL : letter->event->held;
+}
+
+static void
+store_frame(Letters *l, const AtpLetter *letter)
+{
+	const AtpSubscription *sub = l->apply->sub;
+	const AtpHeldRow *held = held_of(letter);
 	bytea	   *bytes = atp_varlena(l->message.ptr, l->message.len);
-	Datum		args[3] = {l->subscription, PointerGetDatum(l->digest), PointerGetDatum(bytes)};
+	Datum		args[5] = {
+		l->subscription, PointerGetDatum(l->digest), PointerGetDatum(bytes),
+		CStringGetTextDatum(held != NULL ? held->source->format_name : sub->source->format_name),
+		held != NULL && held->endpoint != NULL ? PointerGetDatum(held->endpoint) : CStringGetTextDatum(sub->ep->scope)
+	};
 
 	/* also when it is there: nobody may remove it before the letter is */
 	(void) atp_execute(l->apply->statements, &statements[ADD_FRAME], args, NULL);
@@ -297,7 +315,7 @@ store(Letters *l, const AtpLetter *letter)
 	}
 	if (l->all.letters >= settings->max_letters || l->all.bytes + bytes > settings->max_letter_bytes)
 		no_room();
-	store_frame(l);
+	store_frame(l, letter);
 	l->stored = true;
 	(void) atp_execute(l->apply->statements, &statements[ADD_LETTER], args, nulls);
 	l->all.letters++;
@@ -306,17 +324,25 @@ store(Letters *l, const AtpLetter *letter)
 	l->of_did.bytes += bytes;
 }
 
-void
-atp_letters_store(AtpApply *a, List *letters)
+/* whose letter it is: the subscription's that received the event. */
+static const char *
+receiver_of(const AtpApply *a, const AtpLetter *letter)
+{
+	const AtpHeldRow *held = held_of(letter);
+
+	return held == NULL ? a->sub->name : text_to_cstring(held->subscription);
+}
+
+/* Those of one subscription. */
+static void
+store_letters(AtpApply *a, List *letters, const char *name)
 {
 	Letters		l = {.apply = a};
 	MemoryContext cxt;
 	MemoryContext old;
 	ListCell   *lc;
 
-	if (letters == NIL)
-		return;
-	l.subscription = CStringGetTextDatum(a->sub->name);
+	l.subscription = CStringGetTextDatum(name);
 	l.digest = palloc(VARHDRSZ + SHA256_LEN);
 	l.all = read_room(a, COUNT_LETTERS, &l.subscription);
 	/* there may be very many */
@@ -333,12 +359,75 @@ atp_letters_store(AtpApply *a, List *letters)
 }
 
 void
+atp_letters_store(AtpApply *a, List *letters)
+{
+	/* most often all are of the subscription itself */
+	while (letters != NIL)
+	{
+		const char *name = receiver_of(a, linitial(letters));
+		List	   *own = NIL;
+		List	   *others = NIL;
+		ListCell   *lc;
+
+		foreach(lc, letters)
+			if (strcmp(receiver_of(a, lfirst(lc)), name) == 0)
+				own = lappend(own, lfirst(lc));
+			else
+				others = lappend(others, lfirst(lc));
+		store_letters(a, own, name);
+		letters = others;
+	}
+}
+
+void
 atp_letters_forget(AtpApply *a, const AtpRows *overtaken)
 {
 	Datum		args[4] = {CStringGetTextDatum(a->sub->name)};
 
 	atp_rows_bind(overtaken, args + 1);
 	(void) atp_execute(a->statements, &statements[FORGET_LETTERS], args, NULL);
+}
+
+/*
+ * atproto.retry() brings nothing back that any source of the target has removed since.  Letters of other
+ * subscriptions, and those that this subscription received later, are not removed for that: which of them are older
+ * only their messages tell, so the revision is noted beside them.  Without letters nothing is written.
+ */
+void
+atp_letters_supersede(AtpApply *a, const AtpRows *removed)
+{
+	Datum		values[3];
+	AtpCaller	caller;
+
+	if (removed->n == 0)
+		return;
+	atp_rows_bind(removed, values);
+	/* of others' subscriptions, too */
+	caller = atp_as_table_owner("dead_letter");
+	atp_run(atp_identity_sql("UPDATE atproto.dead_letter d SET superseded_rev = l.rev"
+							 " FROM (SELECT DISTINCT ON (o.id) o.id, u.rev FROM unnest($2, $3, $4) u (did, path, rev)"
+							 "  JOIN atproto.dead_letter o ON o.did OPERATOR(@.=) u.did"
+							 "   AND CASE WHEN u.path IS NULL THEN o.path NOT LIKE '#%' ELSE o.path = u.path END"
+							 "  JOIN atproto.subscription s ON s.name = o.subscription AND s.target = $1::name"
+							 "  ORDER BY o.id, u.rev DESC) l"
+							 " WHERE d.id = l.id AND (d.superseded_rev IS NULL OR d.superseded_rev OPERATOR(@.<) l.rev)"),
+			ATP_ARGS(atp_text_arg(atp_target(a->statements)),
+					 (AtpArg) {values[0], get_array_type(atp_element(a->statements, ATP_TYPE_DID)), false},
+					 (AtpArg) {values[1], TEXTARRAYOID, false},
+					 (AtpArg) {values[2], get_array_type(atp_element(a->statements, ATP_TYPE_TID)), false}));
+	atp_owner_end(caller);
+}
+
+void
+atp_letters_supersede_repo(AtpApply *a, struct varlena *did, uint64 rev)
+{
+	static const AtpType types[] = {ATP_TYPE_DID, ATP_TYPE_TEXT, ATP_TYPE_TID, ATP_TYPE_END};
+	AtpRows    *rows = atp_rows_create(a->statements, types, 1);
+
+	atp_put_ref(rows, did);
+	atp_put_ref(rows, NULL);
+	atp_put(rows, AtpTidGetDatum(rev), false);
+	atp_letters_supersede(a, rows);
 }
 
 void

@@ -17,6 +17,12 @@ extern void atp_letters_store(AtpApply *a, List *letters);
 /* Forget letters that newer events overtook: did, path (NULL: all), seq. */
 extern void atp_letters_forget(AtpApply *a, const AtpRows *overtaken);
 
+/* Note in letters of any subscription of the target that these records have been removed since: did, path (NULL: all of the repository), rev. */
+extern void atp_letters_supersede(AtpApply *a, const AtpRows *removed);
+
+/* Note in those of a repository that an export of this revision has come. */
+extern void atp_letters_supersede_repo(AtpApply *a, struct varlena *did, uint64 rev);
+
 /* Forget those about a repository's commits and records: an export says anew what cannot be stored. */
 extern void atp_letters_forget_repo(AtpApply *a, struct varlena *did);
 

@@ -44,6 +44,12 @@
 	a ".target OPERATOR(@.=) " b ".target AND " a ".source = " b ".source" \
 	" AND " a ".rkey OPERATOR(@.=) " b ".rkey AND " a ".did OPERATOR(@.=) " b ".did"
 
+/* What source an element e of a subscription's "links" means, as a pattern of LIKE for its collection, ':' and path: neither of a source's two parts has a colon. */
+#define ATP_LINK_PATTERN \
+	"(SELECT pg_catalog.regexp_replace(c, '[*]$', '%') || ':' || COALESCE(NULLIF(p, ''), '%')" \
+	" FROM pg_catalog.regexp_replace(e, '([%_])', '\\\1', 'g') t," \
+	" LATERAL (SELECT pg_catalog.split_part(t, ':', 1), pg_catalog.split_part(t, ':', 2)) f (c, p))"
+
 /* Statements of link. */
 typedef enum AtpLinkStatement
 {

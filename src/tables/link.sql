@@ -31,7 +31,8 @@ CREATE FUNCTION atproto.backlink_count(
     LANGUAGE c STABLE SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_backlink_count';
 COMMENT ON FUNCTION atproto.backlink_count(@extschema@.aturi, text, name) IS 'how many records link to target from source, "collection:path"';
 CREATE FUNCTION atproto.backlink_dids(
-    target @extschema@.aturi, source text, max integer DEFAULT 50, after @extschema@.did DEFAULT NULL, tables name DEFAULT 'atproto'
+    target @extschema@.aturi, source text, max integer DEFAULT 50, after @extschema@.did DEFAULT NULL, tables name DEFAULT 'atproto',
+    OUT did @extschema@.did
 ) RETURNS SETOF @extschema@.did
     LANGUAGE c STABLE ROWS 50 SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_backlink_dids';
 COMMENT ON FUNCTION atproto.backlink_dids(@extschema@.aturi, text, integer, @extschema@.did, name) IS 'accounts that link to target from source, "collection:path", each once, in the order of their DIDs; after: the last one of the page before';

@@ -9,7 +9,7 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
-#include "common/hashfn.h"
+#include "secret_hash.h"
 #include "storage/lmgr.h"
 #include "tables/link.h"
 #include "tables/link_ids.h"
@@ -137,8 +137,8 @@ atp_link_ids_place(AtpLinkIds *ids, const struct varlena *collection, AtpSpan pa
 	bool		found;
 	MemoryContext old;
 
-	key.hash = hash_combine(hash_bytes((const unsigned char *) VARDATA_ANY(collection), VARSIZE_ANY_EXHDR(collection)),
-							hash_bytes((const unsigned char *) path.ptr, path.len));
+	/* accounts choose both */
+	key.hash = (uint32) atp_secret_hash(path.ptr, path.len, atp_secret_hash(VARDATA_ANY(collection), VARSIZE_ANY_EXHDR(collection), 0));
 	slot = places_lookup(known.places, &key);
 	if (slot != NULL)
 		return slot->place;

@@ -20,8 +20,10 @@
 #include "funcapi.h"
 #include "identity/identity.h"
 #include "miscadmin.h"
+#include "tables/fault.h"
 #include "tables/filler.h"
 #include "tables/letter.h"
+#include "tables/logged.h"
 #include "tables/merge.h"
 #include "tables/repo_export.h"
 #include "types/types.h"
@@ -135,12 +137,13 @@ load_car(Load *load, const bytea *file, const text *key)
 	AtpCaller	caller;
 
 	load->sub = atp_filler_of(load->target, load->did);
+	atp_check_logged(load->sub->target);
 	read_export(load, file);
 	load->verified = check_signature(load, key);
-	/* what is being applied was judged by what the tables had: nothing else may come in between */
+	/* what is being applied was judged by what the tables had: nothing else may come in between.  No row is to blame */
 	if (atp_statements_in_use())
 		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				(errcode(ATP_ERRCODE_STOP),
 				 errmsg("exports cannot be brought in by a trigger of the tables that are being filled")));
 	load->statements = atp_statements_create(load->sub->target, ATP_WRITER_OTHER);
 	PG_TRY();

@@ -20,6 +20,12 @@ typedef struct AtpMerged
 
 typedef struct AtpMerge AtpMerge;
 
+#ifdef ATP_INJECTION_POINTS
+extern void atp_merge_init(void);
+#else
+#define atp_merge_init()	((void) 0)
+#endif
+
 /*
  * The export has been checked, and the repository's records are nobody else's
  * until the end.  force: also over rows that are newer.  All of it goes with the parent.

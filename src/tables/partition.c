@@ -1,85 +1,113 @@
 /*
  * partition.c
- *		SQL: atproto.partition(), which makes partitions of the tables record and
- *		record_event, and drops those of months that are over.
+ *		SQL: atproto.partition(), which puts the tables record and record_event into partitions, and
+ *		atproto.maintain_partitions(), which keeps them up: partitions for more months and collections, and
+ *		an end of months that are over.
  *
- * Partitions are recognized by their names, table_2026_01 and table_rest, so that
- * those which somebody has made by hand are as good.  Rows for which there is no
- * other are in the default partition, since anybody can write any record key:
+ * Rows for which there is no partition are in the default one, since anybody can write any record key:
  * whoever makes a partition takes its rows out of there.
  */
 #include "postgres.h"
 
 #include "access/xact.h"
 #include "catalog/namespace.h"
-#include "catalog/partition.h"
 #include "catalog/pg_class.h"
-#include "common/cryptohash.h"
-#include "common/md5.h"
 #include "config/extension.h"
-#include "config/owner.h"
 #include "config/spi.h"
+#include "config/subscription.h"
+#include "executor/spi.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "nodes/parsenodes.h"
 #include "quotable.h"
-#include "tables/link.h"
+#include "tables/distributed.h"
+#include "tables/logged.h"
+#include "tables/partition_lock.h"
+#include "tables/partition_private.h"
 #include "tables/partition_swap.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 PG_FUNCTION_INFO_V1(atp_partition);
+PG_FUNCTION_INFO_V1(atp_maintain_partitions);
 
 #define MONTHS_AHEAD_MAX	120
-
-/* When the network began: no month before that is anybody's. */
-#define FIRST_MONTH	"2022-11-01"
 
 /* What most accounts have, when nobody says which collections. */
 static const char *const usual[] = {
 	"app.bsky.feed.like", "app.bsky.feed.post", "app.bsky.feed.repost", "app.bsky.graph.block", "app.bsky.graph.follow"
 };
 
-/* How a table is cut. */
-typedef struct Cut
-{
-	const char *table;
-	const char *key;			/* as pg_get_partkeydef() says it */
-	const char *column;			/* whose values have months, in an order that "C" has, too; NULL: collections */
-	const char *bound;			/* SQL: such a value, where month m begins, m a timestamp in UTC */
-} Cut;
+/* ------------------------------------------------------------------------
+ * Steps
+ * ------------------------------------------------------------------------
+ */
 
-static const Cut record_collection = {"record", "LIST (collection)"};
-static const Cut record_month = {
-	"record", "RANGE (rkey)", "rkey::text COLLATE \"C\"", "@.tid_floor(m AT TIME ZONE 'UTC')::text"
-};
-static const Cut event_month = {
-	"record_event", "RANGE (received_at)", "received_at", "(m AT TIME ZONE 'UTC')"
-};
-
-typedef struct Work
+/* What is put into SQL, and compared with what PostgreSQL writes, means the same whatever the session has set. */
+static void
+set_formats(void)
 {
-	FunctionCallInfo fcinfo;
-	const char *schema;
-	const Cut  *cut;
-	char	   *name;			/* the table's, quoted, with its schema */
-	char	   *options;		/* storage parameters of new partitions: those of the table, or of its default partition */
-} Work;
+	static const char *const settings[][2] = {
+		{"DateStyle", "ISO"}, {"IntervalStyle", "postgres"}, {"TimeZone", "UTC"}, {"quote_all_identifiers", "off"}
+	};
+
+	for (int i = 0; i < lengthof(settings); i++)
+		(void) set_config_option(settings[i][0], settings[i][1], PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
+/* With the caller's rights. */
+static void
+begin_as_caller(AtpParting *w)
+{
+	if (!w->in_step)
+		w->nest = atp_caller_begin();
+	set_formats();
+	w->in_step = true;
+}
 
 static void
-say(Work *w, const char *text)
+end_as_caller(AtpParting *w)
+{
+	if (!w->pieces)
+		return;
+	atp_caller_end(w->nest);
+	w->in_step = false;
+	SPI_commit();
+	MemoryContextSwitchTo(w->cxt);
+}
+
+void
+atp_parting_begin(AtpParting *w)
+{
+	begin_as_caller(w);
+	w->caller = atp_owner_begin(atp_owner_of_table(w->schema, w->cut->table));
+}
+
+void
+atp_parting_end(AtpParting *w)
+{
+	atp_owner_end(w->caller);
+	end_as_caller(w);
+}
+
+void
+atp_parting_say(AtpParting *w, const char *text)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) w->fcinfo->resultinfo;
 
-	tuplestore_putvalues(result->setResult, result->setDesc, (Datum[]) {CStringGetTextDatum(text)}, (bool[]) {false});
+	if (w->pieces)
+		ereport(NOTICE, (errmsg("%s", text)));
+	else
+		tuplestore_putvalues(result->setResult, result->setDesc, (Datum[]) {CStringGetTextDatum(text)}, (bool[]) {false});
 }
 
-/* One value, as text; NULL: null, or no row. */
-static char *
-ask(const char *sql)
+char *
+atp_parting_ask(const char *sql)
 {
 	AtpResult	result = atp_query(sql, ATP_NO_ARGS);
 	char	   *value = result.n > 0 ? atp_get_text_or_null(atp_result_row(result, 0), "v") : NULL;
@@ -88,269 +116,227 @@ ask(const char *sql)
 	return value;
 }
 
-static Oid
-relid_of(Work *w, const char *table)
+Oid
+atp_parting_relid(AtpParting *w, const char *table)
 {
 	return get_relname_relid(table, get_namespace_oid(w->schema, false));
 }
 
-/* The collection's partition. */
+char *
+atp_parting_rest(AtpParting *w)
+{
+	return psprintf("%s_rest", w->cut->table);
+}
+
+/* How the table is cut already; NULL: not at all. */
 static char *
-name_for(const char *collection)
+present_key(AtpParting *w)
 {
-	char	   *name = psprintf("record_%s", collection);
-	bool		alike = false;	/* another collection would have the same name */
+	Oid			relid = atp_parting_relid(w, w->cut->table);
 
-	for (char *c = name; *c != '\0'; c++)
-	{
-		alike |= *c == '-' || (*c >= 'A' && *c <= 'Z');
-		*c = *c == '.' || *c == '-' ? '_' : pg_tolower((unsigned char) *c);
-	}
-	if (alike || strlen(name) >= NAMEDATALEN)
-	{
-		char		hash[33];
-		const char *error;
-
-		if (!pg_md5_hash(collection, strlen(collection), hash, &error))
-			elog(ERROR, "%s", error);
-		name = psprintf("%.*s_%.8s", NAMEDATALEN - 10, name, hash);
-	}
-	return name;
+	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+		return NULL;
+	return atp_parting_ask(psprintf("SELECT pg_get_partkeydef(%u) AS v", relid));
 }
 
 /* ------------------------------------------------------------------------
- * Partitions
+ * Locks
  * ------------------------------------------------------------------------
  */
+static List *
+wish(List *wishes, Oid relid, LOCKMODE mode)
+{
+	AtpLockWish *one = palloc(sizeof(AtpLockWish));
+
+	*one = (AtpLockWish) {relid, mode};
+	return OidIsValid(relid) ? lappend(wishes, one) : wishes;
+}
+
+/* Tables that foreign keys of the table refer to, or that refer to it: a new partition gets the same, and locks them. */
+static List *
+wish_referring(AtpParting *w, List *wishes)
+{
+	AtpResult	found = atp_query("SELECT DISTINCT CASE WHEN conrelid = $1 THEN confrelid ELSE conrelid END AS relid FROM pg_constraint"
+								  " WHERE contype = 'f' AND $1 IN (conrelid, confrelid) AND conrelid <> confrelid ORDER BY 1",
+								  ATP_ARGS({ObjectIdGetDatum(atp_parting_relid(w, w->cut->table)), OIDOID, false}));
+
+	for (uint64 i = 0; i < found.n; i++)
+	{
+		bool		isnull;
+
+		wishes = wish(wishes, DatumGetObjectId(atp_get(atp_result_row(found, i), "relid", OIDOID, &isnull)), ShareRowExclusiveLock);
+	}
+	atp_result_free(found);
+	return wishes;
+}
 
 /*
- * Is it there, at any depth?  ERROR when a relation of that name is something else: its rows would be in the default
- * partition unnoticed, and what is taken for the default partition is searched for rows.
+ * What has to be locked before the table of the cut, and the table.  The table link comes before record, as in rebuild_links(),
+ * and the views that will be replaced come before the table, as for those who read them.
  */
-static bool
-exists(Work *w, const char *part)
+static List *
+wishes_of(AtpParting *w, bool links)
 {
-	Oid			relid = relid_of(w, part);
+	List	   *wishes = NIL;
+	ListCell   *cell;
 
-	if (OidIsValid(relid) &&
-		!(get_rel_relispartition(relid) && list_member_oid(get_partition_ancestors(relid), relid_of(w, w->cut->table))))
-		ereport(ERROR,
-				(errcode(ERRCODE_DUPLICATE_TABLE),
-				 errmsg("cannot make partition %s", quote_qualified_identifier(w->schema, part)),
-				 errdetail("There is a relation of that name, which is no partition of the table."),
-				 errhint("Rename it.")));
-	return OidIsValid(relid);
+	if (links && w->cut == &atp_cut_record_month)
+		wishes = wish(wishes, atp_parting_relid(w, "link"), RowExclusiveLock);
+	if (present_key(w) == NULL)
+		foreach(cell, atp_swap_views(atp_parting_relid(w, w->cut->table)))
+			wishes = wish(wishes, lfirst_oid(cell), AccessExclusiveLock);
+	return wish(wish_referring(w, wishes), atp_parting_relid(w, w->cut->table), AccessExclusiveLock);
 }
 
-/*
- * Make one, with the rows that the default partition has of it.  values: after FOR
- * VALUES; condition: the same, as SQL on a row.
- */
-static void
-make(Work *w, const char *part, const char *values, const char *condition)
+void
+atp_parting_lock(AtpParting *w, bool links)
 {
-	char	   *name = quote_qualified_identifier(w->schema, part);
-	char	   *rest = quote_qualified_identifier(w->schema, psprintf("%s_rest", w->cut->table));
-	uint64		moved = 0;
-
-	if (exists(w, part))
-		return;
-	if (ask(psprintf("SELECT 'yes' AS v FROM %s WHERE %s LIMIT 1", rest, condition)) == NULL)
-		atp_run(psprintf("CREATE TABLE %s PARTITION OF %s FOR VALUES %s%s", name, w->name, values, w->options), ATP_NO_ARGS);
-	else
-	{
-		char	   *columns = atp_swap_columns(relid_of(w, w->cut->table));
-
-		atp_run(psprintf("CREATE TABLE %s (LIKE %s INCLUDING ALL)%s", name, w->name, w->options), ATP_NO_ARGS);
-		moved = atp_run(psprintf("WITH gone AS (DELETE FROM %s WHERE %s RETURNING *) INSERT INTO %s (%s) SELECT %s FROM gone",
-								 rest, condition, name, columns, columns), ATP_NO_ARGS);
-		atp_run(psprintf("ALTER TABLE %s ATTACH PARTITION %s FOR VALUES %s", w->name, name, values), ATP_NO_ARGS);
-	}
-	atp_swap_like(relid_of(w, part), relid_of(w, w->cut->table));
-	say(w, moved > 0 ? psprintf("made %s, with " UINT64_FORMAT " rows of %s", name, moved, rest) : psprintf("made %s", name));
+	atp_lock_patiently(wishes_of(w, links));
 }
 
-static void
-make_rest(Work *w)
+void
+atp_parting_lock_part(AtpParting *w, const char *part)
 {
-	char	   *rest = psprintf("%s_rest", w->cut->table);
-
-	if (exists(w, rest))
-		return;
-	atp_run(psprintf("CREATE TABLE %s PARTITION OF %s DEFAULT%s",
-					 quote_qualified_identifier(w->schema, rest), w->name, w->options), ATP_NO_ARGS);
-	atp_swap_like(relid_of(w, rest), relid_of(w, w->cut->table));
-	say(w, psprintf("made %s", quote_qualified_identifier(w->schema, rest)));
+	atp_lock_patiently(wish(wish(NIL, atp_parting_relid(w, "link"), RowExclusiveLock), atp_parting_relid(w, part), ShareRowExclusiveLock));
 }
 
+/* In one transaction all is locked at once: no lock is asked for after hours of copying that somebody has by then who waits for one of these. */
 static void
-make_collections(Work *w, char **collections, int n)
+lock_both(AtpParting *w, const AtpCut *cut, bool links)
 {
-	for (int i = 0; i < n; i++)
-	{
-		char	   *literal = quote_literal_cstr(collections[i]);
+	List	   *wishes;
 
-		make(w, name_for(collections[i]), psprintf("IN (%s)", literal),
-			 atp_expand_sql(psprintf("collection OPERATOR(@.=) %s", literal), w->schema));
-	}
-}
-
-/* A month of a table of months that begins at m, or of all that there might be. */
-#define MONTHS \
-	"SELECT to_char(m, 'YYYY_MM') AS name, quote_literal((%s)::text) AS lower," \
-	" (SELECT quote_literal((%s)::text) FROM (SELECT m + interval '1 month') n (m)) AS upper" \
-	" FROM generate_series(%s, date_trunc('month', now() AT TIME ZONE 'UTC') + interval '%d months', interval '1 month') g (m)"
-
-static void
-make_months(Work *w, int ahead, const char *old)
-{
-	const char *first = old == NULL ? "date_trunc('month', now() AT TIME ZONE 'UTC')" : "timestamp '" FIRST_MONTH "'";
-	char	   *months = atp_expand_sql(psprintf(MONTHS, w->cut->bound, w->cut->bound, first, ahead), w->schema);
-	AtpResult	result;
-
-	/* those of which there are rows, and those to come; one look at the table is enough */
-	if (old != NULL)
-		months = psprintf("WITH months AS (%s), bounds AS (SELECT array_agg(%s ORDER BY name) AS b FROM months)"
-						  " SELECT m.* FROM (SELECT *, row_number() OVER (ORDER BY name) AS n FROM months) m"
-						  " WHERE m.name >= to_char(now() AT TIME ZONE 'UTC', 'YYYY_MM') OR m.n IN"
-						  "  (SELECT DISTINCT width_bucket(%s, b) FROM %s, bounds) ORDER BY n",
-						  months, w->cut == &record_month ? "btrim(lower, '''') COLLATE \"C\"" : "btrim(lower, '''')::timestamptz",
-						  w->cut->column, old);
-	result = atp_query(months, ATP_NO_ARGS);
-	for (uint64 i = 0; i < result.n; i++)
-	{
-		AtpTuple	row = atp_result_row(result, i);
-		char	   *lower = atp_get_text(row, "lower");
-		char	   *upper = atp_get_text(row, "upper");
-		char	   *condition = psprintf("%s >= %s AND %s < %s", w->cut->column, lower, w->cut->column, upper);
-
-		make(w, psprintf("%s_%s", w->cut->table, atp_get_text(row, "name")), psprintf("FROM (%s) TO (%s)", lower, upper), condition);
-	}
-	atp_result_free(result);
-}
-
-/* ------------------------------------------------------------------------
- * Retention
- * ------------------------------------------------------------------------
- */
-
-/* Links of records that go with their partition, a name that needs no quotes. */
-static void
-drop_links(Work *w, const char *part)
-{
-	const char *sql = psprintf("DELETE FROM #.link l USING (" ATP_LINK_IMAGE(ATP_LINK_PLACES("#.%s"), "") ") i WHERE " ATP_SAME_LINK("l", "i"), part);
-
-	atp_run(atp_expand_sql(sql, w->schema), ATP_NO_ARGS);
-}
-
-static void
-drop_months(Work *w, char *keep)
-{
-	AtpResult	result = atp_query("SELECT c.relname::text AS name FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid"
-								   " WHERE i.inhparent = $1 AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = $1) AND CASE WHEN c.relname ~ ('^' || $2 || '_[0-9]{4}_(0[1-9]|1[0-2])$')"
-								   "  THEN to_date(right(c.relname, 7), 'YYYY_MM') + interval '1 month' <= now() AT TIME ZONE 'UTC' - $3::interval END"
-								   " ORDER BY 1",
-								   ATP_ARGS({ObjectIdGetDatum(relid_of(w, w->cut->table)), OIDOID, false},
-											atp_text_arg(w->cut->table), atp_text_arg(keep)));
-
-	for (uint64 i = 0; i < result.n; i++)
-	{
-		char	   *part = atp_get_text(atp_result_row(result, i), "name");
-		char	   *name = quote_qualified_identifier(w->schema, part);
-
-		if (w->cut == &record_month && OidIsValid(relid_of(w, "link")))
-			drop_links(w, part);
-		atp_run(psprintf("DROP TABLE %s", name), ATP_NO_ARGS);
-		say(w, psprintf("dropped %s", name));
-	}
-	atp_result_free(result);
+	w->cut = cut;
+	atp_parting_begin(w);
+	wishes = wishes_of(w, links);
+	atp_parting_end(w);
+	w->cut = &atp_cut_event_month;
+	atp_parting_begin(w);
+	atp_lock_patiently(list_concat(wishes, wishes_of(w, false)));
+	atp_parting_end(w);
 }
 
 /* What is dropped would be fetched again, and said to be missing. */
 static void
-check_no_backfill(Work *w)
+check_no_backfill(AtpParting *w)
 {
-	AtpResult	result = atp_query("SELECT name AS v FROM atproto.subscription WHERE target = $1 AND backfill <> 'none' ORDER BY name",
-								   ATP_ARGS(atp_text_arg(w->schema)));
+	List	   *names = atp_subscriptions_filling(w->schema, "backfill <> 'none'", "name");
 
-	if (result.n > 0)
+	if (names != NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("months of records cannot be dropped, since subscription \"%s\" fetches repositories",
-						atp_get_text(atp_result_row(result, 0), "v")),
+						(const char *) linitial(names)),
 				 errdetail("It would fetch the records again."),
 				 errhint("Set its backfill to 'none', or drop only events (keep_events).")));
-	atp_result_free(result);
 }
 
 /* ------------------------------------------------------------------------
- * The function
+ * One table
  * ------------------------------------------------------------------------
  */
-
-/* How the table is cut already; NULL: not at all. */
 static char *
-present_key(Work *w)
+options_of(AtpParting *w, const char *key)
 {
-	Oid			relid = relid_of(w, w->cut->table);
+	Oid			model = atp_parting_relid(w, key == NULL ? w->cut->table : atp_parting_rest(w));
 
-	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
-		return NULL;
-	return ask(psprintf("SELECT pg_get_partkeydef(%u) AS v", relid));
+	return OidIsValid(model) ? atp_swap_options(model) : "";
 }
 
-/*
- * Whoever else comes waits from now on: no lock is asked for after hours of copying that somebody
- * has by then, who waits for one of these.  So the views that will be replaced come before the table,
- * as for those who read them; and the table link before record, as in rebuild_links().
- */
-static void
-lock(Work *w, const Cut *cut, bool links)
+/* What is there already, and what new partitions are like. */
+static char *
+look(AtpParting *w)
 {
-	AtpCaller	caller;
+	MemoryContext old;
+	char	   *key = present_key(w);
 
-	w->cut = cut;
-	caller = atp_owner_begin(atp_owner_of_table(w->schema, w->cut->table));
-	if (links && OidIsValid(relid_of(w, "link")))
-		atp_run(atp_expand_sql("LOCK TABLE #.link IN ROW EXCLUSIVE MODE", w->schema), ATP_NO_ARGS);
-	if (present_key(w) == NULL)
-		atp_swap_lock_views(relid_of(w, cut->table));
-	atp_run(psprintf("LOCK TABLE %s IN ACCESS EXCLUSIVE MODE", quote_qualified_identifier(w->schema, cut->table)), ATP_NO_ARGS);
-	atp_owner_end(caller);
-}
-
-static void
-partition(Work *w, const Cut *cut, int ahead, char **collections, int n, char *keep)
-{
-	AtpCaller	caller;
-	AtpSwap    *swap = NULL;
-	char	   *key;
-
-	w->cut = cut;
-	caller = atp_owner_begin(atp_owner_of_table(w->schema, w->cut->table));
-	key = present_key(w);
-	w->name = quote_qualified_identifier(w->schema, w->cut->table);
+	w->name = MemoryContextStrdup(w->cxt, quote_qualified_identifier(w->schema, w->cut->table));
 	if (key != NULL && strcmp(key, w->cut->key) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("table %s is in partitions already, by %s", w->name, key)));
-	w->options = ask(psprintf("SELECT ' WITH (' || array_to_string(reloptions, ', ') || ')' AS v FROM pg_class WHERE oid = %u",
-							  key == NULL ? relid_of(w, w->cut->table) : relid_of(w, psprintf("%s_rest", w->cut->table))));
-	if (w->options == NULL)
-		w->options = "";
-	if (key == NULL)
-		swap = atp_swap_begin(w->schema, w->cut->table, w->cut->key);
-	make_rest(w);
-	if (w->cut->column == NULL)
-		make_collections(w, collections, n);
-	else
-		make_months(w, ahead, swap != NULL ? atp_swap_old(swap) : NULL);
-	if (swap != NULL)
-		say(w, psprintf("moved " UINT64_FORMAT " rows of %s", atp_swap_end(swap), w->name));
-	if (keep != NULL)
-		drop_months(w, keep);
-	atp_owner_end(caller);
+	old = MemoryContextSwitchTo(w->cxt);
+	w->options = options_of(w, key);
+	MemoryContextSwitchTo(old);
+	return key;
 }
+
+/* Months of which the default partition has rows; on other servers nobody can take them out of there. */
+static const char *
+rows_to_sort(AtpParting *w)
+{
+	return atp_is_distributed(atp_parting_relid(w, w->cut->table)) ? NULL : quote_qualified_identifier(w->schema, atp_parting_rest(w));
+}
+
+static List *
+missing(AtpParting *w, int ahead, char **collections, int n, const char *rows_of, const char *keep)
+{
+	return w->cut->months ? atp_missing_months(w, ahead, rows_of, keep) : atp_missing_collections(w, collections, n);
+}
+
+/* The table is put into partitions, with all its rows, in the caller's transaction. */
+static void
+convert(AtpParting *w, int ahead, char **collections, int n)
+{
+	AtpSwap    *swap;
+	ListCell   *cell;
+
+	atp_parting_begin(w);
+	swap = atp_swap_begin(w->schema, w->cut->table, w->cut->key, w->cut->column);
+	atp_make_rest(w);
+	foreach(cell, missing(w, ahead, collections, n, atp_swap_old(swap), NULL))
+		atp_make_part(w, lfirst(cell));
+	atp_parting_say(w, psprintf("moved " UINT64_FORMAT " rows of %s", atp_swap_end(swap), w->name));
+	atp_parting_end(w);
+}
+
+/* Partitions that are missing, each in a step of its own. */
+static void
+keep_up(AtpParting *w, int ahead, char **collections, int n, const char *keep)
+{
+	List	   *parts;
+	ListCell   *cell;
+
+	atp_parting_begin(w);
+	if (!OidIsValid(atp_parting_relid(w, atp_parting_rest(w))))
+	{
+		atp_parting_lock(w, false);
+		atp_make_rest(w);
+	}
+	atp_parting_end(w);
+	atp_parting_begin(w);
+	parts = missing(w, ahead, collections, n, rows_to_sort(w), keep);
+	atp_parting_end(w);
+	foreach(cell, parts)
+	{
+		atp_parting_begin(w);
+		atp_parting_lock(w, false);
+		atp_make_part(w, lfirst(cell));
+		atp_parting_end(w);
+	}
+}
+
+static void
+partition(AtpParting *w, const AtpCut *cut, int ahead, char **collections, int n, const char *keep)
+{
+	bool		cut_already;
+
+	w->cut = cut;
+	atp_parting_begin(w);
+	cut_already = look(w) != NULL;
+	atp_parting_end(w);
+	if (cut_already)
+		keep_up(w, ahead, collections, n, keep);
+	else
+		convert(w, ahead, collections, n);
+	if (keep != NULL)
+		atp_remove_months(w, keep);
+}
+
+/* ------------------------------------------------------------------------
+ * The functions
+ * ------------------------------------------------------------------------
+ */
 
 /* The collections, each a valid NSID. */
 static char **
@@ -394,59 +380,82 @@ keep_arg(FunctionCallInfo fcinfo, int n, const char *name)
 	return DatumGetCString(DirectFunctionCall1(interval_out, PG_GETARG_DATUM(n)));
 }
 
-/* What is put into SQL, and compared with what PostgreSQL writes, means the same whatever the session has set. */
-static void
-set_formats(void)
-{
-	static const char *const settings[][2] = {
-		{"DateStyle", "ISO"}, {"IntervalStyle", "postgres"}, {"TimeZone", "UTC"}, {"quote_all_identifiers", "off"}
-	};
-
-	for (int i = 0; i < lengthof(settings); i++)
-		(void) set_config_option(settings[i][0], settings[i][1], PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-}
-
-static const Cut *
-cut_by(Work *w, const char *by)
+static const AtpCut *
+cut_by(AtpParting *w, const char *by)
 {
 	char	   *key;
 
 	if (by != NULL && strcmp(by, "collection") == 0)
-		return &record_collection;
+		return &atp_cut_record_collection;
 	if (by != NULL && strcmp(by, "month") == 0)
-		return &record_month;
+		return &atp_cut_record_month;
 	if (by != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid value for parameter \"%s\": \"%s\"", "by", atp_quotable(by)),
 				 errhint("It is \"collection\" or \"month\".")));
-	w->cut = &record_month;
+	w->cut = &atp_cut_record_month;
 	key = present_key(w);
 	if (key == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("table \"%s\" is not in partitions yet: by must be \"collection\" or \"month\"", "record")));
-	return strcmp(key, record_collection.key) == 0 ? &record_collection : &record_month;
+	return strcmp(key, atp_cut_record_collection.key) == 0 ? &atp_cut_record_collection : &atp_cut_record_month;
 }
 
-/* SQL: atproto.partition(target, by, collections, ahead, keep, keep_events) */
-Datum
-atp_partition(PG_FUNCTION_ARGS)
+/* What both functions are told. */
+typedef struct Wanted
 {
-	Work		w = {.fcinfo = fcinfo};
-	char	  **collections = (char **) usual;
-	int			ncollections = lengthof(usual);
+	const AtpCut *cut;
+	char	  **collections;
+	int			ncollections;
+	int			ahead;
 	char	   *keep;
 	char	   *keep_events;
-	const Cut  *cut;
-	int			ahead;
-	int			nest;
+} Wanted;
 
-	if (PG_ARGISNULL(0) || PG_ARGISNULL(3))
+/* The collections, which are none of a table by month. */
+static void
+read_wanted_collections(AtpParting *w, FunctionCallInfo fcinfo, int n, Wanted *wanted)
+{
+	bool		given = !PG_ARGISNULL(n);
+
+	wanted->collections = (char **) usual;
+	wanted->ncollections = lengthof(usual);
+	if (given)
+		wanted->collections = read_collections(PG_GETARG_ARRAYTYPE_P(n), &wanted->ncollections);
+	if (given && wanted->cut != &atp_cut_record_collection)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("collections are for partitions by collection")));
+}
+
+/* Arguments from the n-th on: collections, ahead, keep, keep_events. */
+static Wanted
+read_wanted(AtpParting *w, const char *by, int n)
+{
+	FunctionCallInfo fcinfo = w->fcinfo;
+	Wanted		wanted = {.ahead = PG_GETARG_INT32(n + 1), .keep = keep_arg(fcinfo, n + 2, "keep"), .keep_events = keep_arg(fcinfo, n + 3, "keep_events")};
+
+	wanted.cut = cut_by(w, by);
+	read_wanted_collections(w, fcinfo, n, &wanted);
+	if (wanted.keep != NULL && wanted.cut != &atp_cut_record_month)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("records are kept for a time only in partitions by month"),
+				 errhint("keep_events is for the table \"record_event\".")));
+	if (wanted.keep != NULL)
+		check_no_backfill(w);
+	atp_check_logged(w->schema);
+	return wanted;
+}
+
+static void
+check_arguments(FunctionCallInfo fcinfo, int ahead)
+{
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(ahead))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be null", PG_ARGISNULL(0) ? "target" : "ahead")));
-	ahead = PG_GETARG_INT32(3);
-	if (ahead < 0 || ahead > MONTHS_AHEAD_MAX)
+	if (PG_GETARG_INT32(ahead) < 0 || PG_GETARG_INT32(ahead) > MONTHS_AHEAD_MAX)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("ahead must be between %d and %d", 0, MONTHS_AHEAD_MAX)));
 	/* rows that the snapshot does not show would be dropped with the old table */
@@ -454,31 +463,69 @@ atp_partition(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("partitions are made at isolation level \"read committed\" only")));
+}
+
+/* SQL: atproto.partition(target, by, collections, ahead, keep, keep_events) */
+Datum
+atp_partition(PG_FUNCTION_ARGS)
+{
+	AtpParting	w = {.fcinfo = fcinfo};
+	Wanted		wanted;
+
+	check_arguments(fcinfo, 3);
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	w.schema = NameStr(*PG_GETARG_NAME(0));
 	SPI_connect();
-	nest = atp_caller_begin();
-	set_formats();
-	keep = keep_arg(fcinfo, 4, "keep");
-	keep_events = keep_arg(fcinfo, 5, "keep_events");
-	cut = cut_by(&w, PG_ARGISNULL(1) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(1)));
-	if (!PG_ARGISNULL(2))
-		collections = read_collections(PG_GETARG_ARRAYTYPE_P(2), &ncollections);
-	if (!PG_ARGISNULL(2) && cut != &record_collection)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("collections are for partitions by collection")));
-	if (keep != NULL && cut != &record_month)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("records are kept for a time only in partitions by month"),
-				 errhint("keep_events is for the table \"record_event\".")));
-	if (keep != NULL)
-		check_no_backfill(&w);
-	lock(&w, cut, keep != NULL);
-	lock(&w, &event_month, false);
-	partition(&w, cut, ahead, collections, ncollections, keep);
-	partition(&w, &event_month, ahead, NULL, 0, keep_events);
-	atp_caller_end(nest);
+	w.cxt = CurrentMemoryContext;
+	begin_as_caller(&w);
+	wanted = read_wanted(&w, PG_ARGISNULL(1) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(1)), 2);
+	lock_both(&w, wanted.cut, wanted.keep != NULL);
+	partition(&w, wanted.cut, wanted.ahead, wanted.collections, wanted.ncollections, wanted.keep);
+	partition(&w, &atp_cut_event_month, wanted.ahead, NULL, 0, wanted.keep_events);
+	atp_caller_end(w.nest);
 	SPI_finish();
 	return (Datum) 0;
+}
+
+static void
+check_partitioned(AtpParting *w, const AtpCut *cut)
+{
+	w->cut = cut;
+	(void) atp_owner_of_table(w->schema, cut->table);
+	if (present_key(w) == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s\" is not in partitions yet", cut->table),
+				 errhint("SELECT atproto.partition(...) makes them.")));
+}
+
+/* SQL: CALL atproto.maintain_partitions(target, collections, ahead, keep, keep_events) */
+Datum
+atp_maintain_partitions(PG_FUNCTION_ARGS)
+{
+	CallContext *context = fcinfo->context != NULL && IsA(fcinfo->context, CallContext) ? (CallContext *) fcinfo->context : NULL;
+	AtpParting	w = {.fcinfo = fcinfo, .pieces = true};
+	MemoryContext old;
+	Wanted		wanted;
+
+	check_arguments(fcinfo, 2);
+	if (context == NULL || context->atomic)
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("procedure \"%s\" cannot run inside a transaction block or a function", "atproto.maintain_partitions"),
+				 errdetail("It ends transactions, so that nobody waits for it for long.")));
+	SPI_connect_ext(SPI_OPT_NONATOMIC);
+	w.cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto partitions", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(w.cxt);
+	w.schema = pstrdup(NameStr(*PG_GETARG_NAME(0)));
+	begin_as_caller(&w);
+	check_partitioned(&w, &atp_cut_record_month);
+	check_partitioned(&w, &atp_cut_event_month);
+	wanted = read_wanted(&w, NULL, 1);
+	end_as_caller(&w);
+	partition(&w, wanted.cut, wanted.ahead, wanted.collections, wanted.ncollections, wanted.keep);
+	partition(&w, &atp_cut_event_month, wanted.ahead, NULL, 0, wanted.keep_events);
+	MemoryContextSwitchTo(old);
+	SPI_finish();
+	PG_RETURN_VOID();
 }

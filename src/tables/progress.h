@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "tables/sink.h"
+#include "tables/skips.h"
 
 typedef enum AtpLocked
 {
@@ -55,6 +56,7 @@ typedef struct AtpStreamProgress
 	int64		position;		/* committed; -1: none */
 	int64		last;			/* the position after the batch */
 	int64		next;			/* after this transaction */
+	AtpSkipsWritten skips;
 } AtpStreamProgress;
 
 extern AtpStreamProgress atp_stream_progress(const AtpSubscription *sub, int shard, int layout,

@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "miscadmin.h"
 #include "tables/derived.h"
 #include "tables/record.h"
 #include "types/types.h"
@@ -60,6 +61,13 @@ static const AtpColumn columns[] = {
 	"  JOIN #.record o ON o.did OPERATOR(@.=) p.did AND o.rev OPERATOR(@.<=) p.purge_rev" \
 	"  WHERE p.purge_rev IS NOT NULL LIMIT $1) u" \
 	" WHERE " SAME_RECORD " AND r.rev OPERATOR(@.<=) u.purge_rev"
+
+/* What a refill has written and cannot be judged: their revision and time are tested on the row that goes. */
+#define UNDO \
+	"DELETE FROM #.record r USING" \
+	" (SELECT did, collection, rkey FROM #.record" \
+	"  WHERE did OPERATOR(@.=) $2 AND rev OPERATOR(@.<=) $3 AND indexed_at >= $4 LIMIT $1) u" \
+	" WHERE " SAME_RECORD " AND r.rev OPERATOR(@.<=) $3 AND r.indexed_at >= $4"
 
 /* What goes, for derived tables. */
 #define CONTENT		"r.cid, r.value, CASE WHEN r.value IS NULL THEN r.raw END"
@@ -121,6 +129,14 @@ static const AtpStatement statements[] = {
 	[ATP_PURGE_RECORDS_TOLD] = {
 		PURGE GONE("COALESCE(u.purge_seq, " CppAsString2(ATP_SEQ_NONE) ")"),
 		SPI_OK_DELETE_RETURNING, {ATP_TYPE_INT8}, GONE_COLUMNS, &atp_record_table
+	},
+	[ATP_UNDO_RECORDS] = {
+		UNDO,
+		SPI_OK_DELETE, {ATP_TYPE_INT8, ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TIMESTAMP}, {0}, &atp_record_table
+	},
+	[ATP_UNDO_RECORDS_TOLD] = {
+		UNDO GONE("$5"),
+		SPI_OK_DELETE_RETURNING, {ATP_TYPE_INT8, ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TIMESTAMP, ATP_TYPE_INT8}, GONE_COLUMNS, &atp_record_table
 	},
 	[ATP_LOCK_RECORD] = {
 		RECORD_REV " FOR NO KEY UPDATE OF r",
@@ -231,6 +247,17 @@ atp_records_erase(AtpApply *a, struct varlena *did, uint64 rev, int64 seq)
 	Datum		args[4] = {Int64GetDatum(PURGE_MAX), PointerGetDatum(did), AtpTidGetDatum(rev), Int64GetDatum(seq)};
 
 	(void) remove_some(a, ATP_ERASE_RECORDS, ATP_ERASE_RECORDS_TOLD, args);
+}
+
+void
+atp_records_undo(AtpApply *a, struct varlena *did, uint64 rev, TimestampTz since, int64 seq)
+{
+	Datum		args[5] = {
+		Int64GetDatum(PURGE_MAX), PointerGetDatum(did), AtpTidGetDatum(rev), TimestampTzGetDatum(since), Int64GetDatum(seq)
+	};
+
+	while (remove_some(a, ATP_UNDO_RECORDS, ATP_UNDO_RECORDS_TOLD, args) >= PURGE_MAX)
+		CHECK_FOR_INTERRUPTS();
 }
 
 bool

@@ -21,6 +21,8 @@ typedef enum AtpRecordStatement
 	ATP_ERASE_RECORDS_TOLD,			/* and seq */
 	ATP_PURGE_RECORDS,				/* at most so many, of any repository to be purged */
 	ATP_PURGE_RECORDS_TOLD,
+	ATP_UNDO_RECORDS,
+	ATP_UNDO_RECORDS_TOLD,
 	ATP_LOCK_RECORD,				/* -> rev */
 	ATP_FIND_RECORD,				/* likewise, but not locked */
 	ATP_FORCE_RECORDS,				/* put them, whatever is there */
@@ -46,6 +48,9 @@ extern bool atp_records_last_rev(AtpApply *a, struct varlena *did, uint64 *rev);
 
 /* Remove some of the records up to a revision, of a deleted account; with the event that said so. */
 extern void atp_records_erase(AtpApply *a, struct varlena *did, uint64 rev, int64 seq);
+
+/* Remove those up to a revision that were indexed since then: a refill wrote them, which has come to an event that breaks its chain. */
+extern void atp_records_undo(AtpApply *a, struct varlena *did, uint64 rev, TimestampTz since, int64 seq);
 
 /* Remove some of those that are left to be purged; false: there are none. */
 extern bool atp_records_purge(AtpApply *a);

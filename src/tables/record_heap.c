@@ -4,7 +4,8 @@
  *
  * There nobody sees what is between two operations on the same key, so only what they
  * come to is written.  Who replaces or removes a record looks for it first, and leaves
- * alone what is newer, as the statements of record.c do it.
+ * alone what is newer, as the statements of record.c do it: ExecOnConflictUpdate() (nodeModifyTable.c)
+ * locks the row first, here heap.c ends the transaction if the row is another by then.
  */
 #include "postgres.h"
 
@@ -157,7 +158,7 @@ find(Writer *w, const AtpRecordRow *row, ItemPointer place, bool *null, uint64 *
 static bool
 gives_way(const Writer *w, bool null, uint64 rev, const AtpRecordRow *to)
 {
-	return w->apply->force || (!null && rev <= to->rev);
+	return w->apply->force || (!null && (rev < to->rev || (rev == to->rev && !to->again)));
 }
 
 /* All operations on a key. */
@@ -185,6 +186,8 @@ write_key(Writer *w, const AtpRecordRow **ops, int n)
 		atp_heap_delete(w->heap, &place);
 		if (removal != last)
 			put_row(w->come, last);
+		else
+			w->apply->removed++;
 	}
 	else if (removal == last)
 		w->apply->idle++;

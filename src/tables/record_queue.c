@@ -123,13 +123,32 @@ create_records(AtpRecords *r)
 }
 
 static void
-put_records(AtpRecords *r)
+put_some(AtpRecords *r, const AtpRecordRow **puts, int n, bool again)
 {
 	AtpStatements *set = r->apply->statements;
 	Datum		args[ATP_STATEMENT_ARGS];
 
-	atp_rows_bind(atp_record_rows(set, r->puts, r->nputs), args);
-	(void) atp_execute(set, &atp_record_table.statements[r->apply->force ? ATP_FORCE_RECORDS : r->apply->again ? ATP_PUT_OLDER_RECORDS : ATP_PUT_RECORDS], args, NULL);
+	if (n == 0)
+		return;
+	atp_rows_bind(atp_record_rows(set, puts, n), args);
+	(void) atp_execute(set, &atp_record_table.statements[r->apply->force ? ATP_FORCE_RECORDS : again ? ATP_PUT_OLDER_RECORDS : ATP_PUT_RECORDS], args, NULL);
+}
+
+/* What is read again is not written over what is as new: those rows have been there, and stay as they are. */
+static void
+put_records(AtpRecords *r)
+{
+	const AtpRecordRow **again = palloc(sizeof(AtpRecordRow *) * r->nputs);
+	int			nagain = 0;
+	int			n = 0;
+
+	for (int i = 0; i < r->nputs; i++)
+		if (r->apply->again || r->puts[i]->again)
+			again[nagain++] = r->puts[i];
+		else
+			r->puts[n++] = r->puts[i];
+	put_some(r, again, nagain, true);
+	put_some(r, r->puts, n, false);
 }
 
 /* Keys of records, and one more column. */
@@ -155,6 +174,7 @@ delete_records(AtpRecords *r)
 	AtpApply   *a = r->apply;
 	AtpRows    *rows = key_rows(a->statements, ATP_TYPE_TID, r->ndeletes);
 	Datum		args[4];
+	int64		removed;
 
 	for (int i = 0; i < r->ndeletes; i++)
 	{
@@ -162,8 +182,9 @@ delete_records(AtpRecords *r)
 		atp_put(rows, AtpTidGetDatum(a->force ? ATP_TID_MAX_CANONICAL : r->deletes[i]->rev), false);
 	}
 	atp_rows_bind(rows, args);
-	a->idle += r->ndeletes -
-		(int64) atp_execute(a->statements, &atp_record_table.statements[a->again ? ATP_DELETE_OLDER_RECORDS : ATP_DELETE_RECORDS], args, NULL);
+	removed = atp_execute(a->statements, &atp_record_table.statements[a->again ? ATP_DELETE_OLDER_RECORDS : ATP_DELETE_RECORDS], args, NULL);
+	a->removed += removed;
+	a->idle += r->ndeletes - removed;
 }
 
 /* What n operations will replace or remove; created: of those that create, it is known. */

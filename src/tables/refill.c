@@ -5,6 +5,11 @@
  * Each repository remembers which subscription reads it again, and how far that has
  * come (repo.c).  What is newer in the tables stays: a refill adds what is
  * missing, and takes nothing back.  What went with a deleted account stays away.
+ *
+ * A record that comes again may have been deleted by a later commit: that is only known when the
+ * commits that are read again continue each other up to the repository's revision (V-31 to V-33).
+ * Until then the repository is unproven; where a commit is missing, what the refill has written is
+ * removed, and the repository marked (repo_state.c).
  */
 #include "postgres.h"
 
@@ -46,16 +51,17 @@ find_subscription(const char *name)
  * the next one finds the cursor moved.
  */
 static uint64
-mark_repos(const AtpSubscription *sub, AtpArg name, AtpArg dids)
+mark_repos(const AtpSubscription *sub, AtpArg dids)
 {
 	AtpCaller	caller = atp_owner_begin(sub->owner);
 	uint64		n;
 
 	atp_run(atp_expand_sql("LOCK TABLE #.repo IN SHARE ROW EXCLUSIVE MODE", sub->target), ATP_NO_ARGS);
-	n = atp_run(atp_expand_sql("UPDATE #.repo SET refill_by = $1, refill_rev = deleted_rev"
+	n = atp_run(atp_expand_sql("UPDATE #.repo SET refill_by = $1, refill_rev = deleted_rev, refill_data = NULL,"
+							   " refill_sync = NULL, refill_to = rev, refill_at = clock_timestamp()"
 							   " WHERE rev IS NOT NULL AND (active OR status IS DISTINCT FROM 'deleted')"
 							   " AND ($2 IS NULL OR did OPERATOR(@.=) ANY ($2))", sub->target),
-				ATP_ARGS(name, dids));
+				ATP_ARGS(atp_text_arg(sub->id), dids));
 	atp_owner_end(caller);
 	return n;
 }
@@ -80,7 +86,7 @@ atp_refill(PG_FUNCTION_ARGS)
 	SPI_connect();
 	nest = atp_caller_begin();
 	atp_recent_forget_at_commit();
-	n = mark_repos(find_subscription(TextDatumGetCString(name.value)), name,
+	n = mark_repos(find_subscription(TextDatumGetCString(name.value)),
 				   ATP_FUNCTION_ARG(1, get_array_type(atp_type("did"))));
 	atp_run_unnamed("SELECT atproto.set_cursor($1, $2)", ATP_ARGS(name, seq));
 	atp_gap_read_by_another(TextDatumGetCString(name.value));

@@ -17,6 +17,7 @@
 #include "access/htup_details.h"
 #include "catalog/pg_type.h"
 #include "config/extension.h"
+#include "config/option.h"
 #include "config/transaction.h"
 #include "executor/spi.h"
 #include "identity/identity.h"
@@ -26,6 +27,7 @@
 #include "tables/fault.h"
 #include "tables/heal.h"
 #include "tables/held.h"
+#include "tables/held_by.h"
 #include "tables/progress.h"
 #include "tables/release.h"
 #include "tables/repo.h"
@@ -43,20 +45,23 @@
 
 enum
 {
-	DUE_GAPS,					/* likewise, but milliseconds -> did */
-	NAMED_REPOS,				/* target, shards, shard, kind, subscription, did[] or null -> id, did */
+	DUE_GAPS,					/* target, shards, shard, kind, own name, did[] or null, names, milliseconds -> did */
+	NAMED_REPOS,				/* likewise -> id, did */
 	NAME_ALL,					/* likewise, and whether only those that wait for nothing */
-	DROP_STRAY,					/* target, kind, subscription */
+	FORGET_STRAY,				/* target, kind, subscription */
 	FORGET_NAMED,				/* id[] */
-	READ_HELD,					/* target, did[], kind */
+	READ_HELD,					/* target, did[], kind, names */
 	LOCK_HELD,					/* target, did[], rev[], subscription[], seq[] */
 	AWAIT_HELD,					/* likewise */
 	FIND_HELD,					/* likewise */
 	REMOVE_HELD,				/* likewise */
-	LOCK_SUBSCRIPTION
+	LOCK_SUBSCRIPTIONS			/* names */
 };
 
-#define OF_SHARD	{ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_BOOL}
+#define OF_SHARD(last)	{ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), \
+	ATP_ARRAY(ATP_TYPE_TEXT), last}
+/* whose held events the subscription takes; of another one, those of accounts that it follows itself */
+#define TAKEN	" AND subscription = ANY ($7) AND ($6 IS NULL OR did OPERATOR(@.=) ANY ($6) OR subscription = $5)"
 #define KEYS	{ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_TID), ATP_ARRAY(ATP_TYPE_TEXT), ATP_ARRAY(ATP_TYPE_INT8)}
 #define BY_KEY	" FROM unnest($2, $3, $4, $5) u (did, rev, subscription, seq) JOIN atproto.held_event h" \
 	" ON h.target = $1::name AND h.did OPERATOR(@.=) u.did AND h.rev OPERATOR(@.=) u.rev" \
@@ -66,44 +71,40 @@ enum
 static const AtpStatement statements[] = {
 	[DUE_GAPS] = {
 		"SELECT DISTINCT did FROM (SELECT did FROM atproto.held_event WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4"
-		" AND ($6 IS NULL OR did OPERATOR(@.=) ANY ($6) OR subscription = $5)"
-		" AND why = 'gap' AND held_at NOT BETWEEN now() - $7 * interval '1 ms' AND now() LIMIT " CppAsString2(NAMED) ") h",
-		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_INT8},
-		{ATP_TYPE_DID}
+		TAKEN " AND why = 'gap' AND held_at NOT BETWEEN now() - $8 * interval '1 ms' AND now() LIMIT " CppAsString2(NAMED) ") h",
+		SPI_OK_SELECT, OF_SHARD(ATP_TYPE_INT8), {ATP_TYPE_DID}
 	},
 	[NAMED_REPOS] = {
-		"SELECT id, did FROM atproto.held_release r WHERE target = $1::name AND shard_key % $2 = $3"
-		" AND kind = $4 AND ($6 IS NULL OR did OPERATOR(@.=) ANY ($6)"
-		/* it may have followed it, or nobody has anything of it any more */
-		"  OR (SELECT COALESCE(bool_or(h.subscription = $5), true) FROM atproto.held_event h"
-		"   WHERE h.target = r.target AND h.did OPERATOR(@.=) r.did AND h.kind = r.kind))"
+		"SELECT id, did FROM atproto.held_release WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4" TAKEN
 		" ORDER BY id LIMIT " CppAsString2(NAMED),
-		SPI_OK_SELECT, OF_SHARD, {ATP_TYPE_INT8, ATP_TYPE_DID}
+		SPI_OK_SELECT, OF_SHARD(ATP_TYPE_INT8), {ATP_TYPE_INT8, ATP_TYPE_DID}
 	},
 	[NAME_ALL] = {
-		"INSERT INTO atproto.held_release (target, kind, did, shard_key)"
-		" SELECT DISTINCT ON (did) target, kind, did, shard_key"
-		" FROM atproto.held_event h WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4"
-		" AND ($6 IS NULL OR did OPERATOR(@.=) ANY ($6) OR subscription = $5)"
-		" AND NOT ($7 AND EXISTS (SELECT FROM atproto.held_event e WHERE e.target = h.target AND e.did OPERATOR(@.=) h.did"
-		"  AND e.kind = h.kind AND e.why <> 'order'))",
-		SPI_OK_INSERT, OF_SHARD
+		"INSERT INTO atproto.held_release (target, kind, did, subscription, shard_key)"
+		" SELECT DISTINCT ON (did, subscription) target, kind, did, subscription, shard_key"
+		" FROM atproto.held_event h WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4" TAKEN
+		" AND NOT ($8 AND EXISTS (SELECT FROM atproto.held_event e WHERE e.target = h.target AND e.did OPERATOR(@.=) h.did"
+		"  AND e.kind = h.kind AND e.why <> 'order'))"
+		/* those that are named already, by a process that came no further, need not be named again */
+		" AND NOT EXISTS (SELECT FROM atproto.held_release r WHERE r.target = h.target AND r.did OPERATOR(@.=) h.did"
+		"  AND r.kind = h.kind AND r.subscription = h.subscription)",
+		SPI_OK_INSERT, OF_SHARD(ATP_TYPE_BOOL)
 	},
-	[DROP_STRAY] = {
-		/* who is at some of it takes it */
-		"DELETE FROM atproto.held_event WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.held_event"
-		"  WHERE subscription = $3 AND (target, kind) <> ($1::name, $2) FOR UPDATE SKIP LOCKED))",
-		SPI_OK_DELETE, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT}
+	[FORGET_STRAY] = {
+		/* rows that name events of a subscription that is gone, was renamed, or fills other tables by now */
+		"DELETE FROM atproto.held_release r WHERE NOT EXISTS (SELECT FROM atproto.subscription s WHERE s.name = r.subscription AND s.target = r.target)",
+		SPI_OK_DELETE, {0}
 	},
 	[FORGET_NAMED] = {
 		"DELETE FROM atproto.held_release WHERE id = ANY ($1)",
 		SPI_OK_DELETE, {ATP_ARRAY(ATP_TYPE_INT8)}
 	},
 	[READ_HELD] = {
-		"SELECT did, rev, subscription, seq, why, asked_at, bytes, held_at FROM atproto.held_event h"
-		" WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2) AND kind = $3" IN_ORDER,
-		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_TEXT},
-		{ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TIMESTAMP, ATP_TYPE_BYTEA, ATP_TYPE_TIMESTAMP}
+		"SELECT did, rev, subscription, seq, why, asked_at, bytes, held_at, verify, format, endpoint FROM atproto.held_event h"
+		" WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2) AND kind = $3 AND subscription = ANY ($4)" IN_ORDER,
+		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_TEXT)},
+		{ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TIMESTAMP, ATP_TYPE_BYTEA, ATP_TYPE_TIMESTAMP,
+		ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT}
 	},
 	[LOCK_HELD] = {"SELECT" BY_KEY IN_ORDER " FOR UPDATE OF h SKIP LOCKED", SPI_OK_SELECT, KEYS},
 	[AWAIT_HELD] = {"SELECT" BY_KEY IN_ORDER " FOR UPDATE OF h", SPI_OK_SELECT, KEYS},
@@ -111,8 +112,8 @@ static const AtpStatement statements[] = {
 	[REMOVE_HELD] = {
 		"DELETE FROM atproto.held_event WHERE ctid = ANY (ARRAY (SELECT h.ctid" BY_KEY "))", SPI_OK_DELETE, KEYS
 	},
-	[LOCK_SUBSCRIPTION] = {
-		"SELECT FROM atproto.subscription WHERE name = $1 FOR KEY SHARE SKIP LOCKED", SPI_OK_SELECT, {ATP_TYPE_TEXT}
+	[LOCK_SUBSCRIPTIONS] = {
+		"SELECT FROM atproto.subscription WHERE name = ANY ($1) FOR KEY SHARE SKIP LOCKED", SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_TEXT)}
 	},
 };
 
@@ -120,6 +121,7 @@ static const AtpStatement statements[] = {
 typedef struct Held
 {
 	AtpProgress base;
+	AtpHeldBy	by;
 	AtpBatch   *batch;
 	AtpHeldRow *rows;			/* of the batch's events */
 	struct varlena **dids;		/* whose events these are, each once, in order */
@@ -128,6 +130,9 @@ typedef struct Held
 	struct varlena **named_dids;
 	int			nnamed;
 	bool		all;			/* of the last repository, and of any */
+	int			shard;			/* whose cursor counts what is passed over */
+	AtpSkipsWritten skips;
+	bool		written;		/* those of the present transaction */
 } Held;
 
 static uint64
@@ -197,12 +202,13 @@ static AtpLocked
 lock(AtpProgress *progress, const AtpApply *a, bool letters)
 {
 	const Held *held = (const Held *) progress;
-	Datum		subscription = CStringGetTextDatum(a->sub->name);
+	/* letters are of the subscription that received the event */
+	Datum		subscriptions = atp_array(a->statements, ATP_TYPE_TEXT, held->by.takes, NULL, held->by.ntakes);
 	Datum		args[5];
 	int			n = key_args(held, a->statements, a->lo, a->hi, false, args);
 
 	if (execute(a->statements, LOCK_HELD, args, NULL) == n &&
-		(!letters || execute(a->statements, LOCK_SUBSCRIPTION, &subscription, NULL) > 0))
+		(!letters || execute(a->statements, LOCK_SUBSCRIPTIONS, &subscriptions, NULL) == held->by.ntakes))
 		return ATP_LOCKED;
 	return execute(a->statements, FIND_HELD, args, NULL) == n ? ATP_LOCKED_BY_OTHERS : ATP_LOCKED_NOTHING;
 }
@@ -254,10 +260,19 @@ forget_named(const Held *held, AtpStatements *set)
 	(void) execute(set, FORGET_NAMED, &arg, NULL);
 }
 
+static void
+count(Held *held, const AtpApply *a)
+{
+	int64		more[ATP_SKIP_COUNT];
+
+	held->written = !atp_skips_due(&held->skips, a->batch->skips, a->skips, more) ||
+		atp_skips_add(a->statements, a->sub, held->shard, more);
+}
+
 static bool
 move(AtpProgress *progress, const AtpApply *a)
 {
-	const Held *held = (const Held *) progress;
+	Held	   *held = (Held *) progress;
 	Datum		args[5];
 	int			n = key_args(held, a->statements, a->lo, a->hi, true, args);
 
@@ -265,6 +280,7 @@ move(AtpProgress *progress, const AtpApply *a)
 		return false;
 	if (a->hi == held->batch->nevents)
 		forget_named(held, a->statements);
+	count(held, a);
 	ATP_INJECTION_POINT("held events next");
 	return true;
 }
@@ -272,6 +288,9 @@ move(AtpProgress *progress, const AtpApply *a)
 static void
 moved(AtpProgress *progress)
 {
+	Held	   *held = (Held *) progress;
+
+	atp_skips_written(&held->skips, held->written);
 }
 
 /* ------------------------------------------------------------------------
@@ -287,19 +306,19 @@ add_named(Held *held, int64 id, struct varlena *did)
 
 /* DUE_GAPS, NAMED_REPOS or NAME_ALL, by its last argument.  What this subscription does not follow is for another one, unless it did. */
 static uint64
-execute_of_shard(const AtpReleaser *r, const AtpApply *a, int statement, Datum arg)
+execute_of_shard(const AtpReleaser *r, const AtpApply *a, const AtpHeldBy *by, int statement, Datum arg)
 {
 	const AtpSettings *settings = &a->sub->settings;
 	AtpStatements *set = a->statements;
-	Datum		args[7] = {
+	Datum		args[8] = {
 		target_of(set), Int64GetDatum(r->shards), Int64GetDatum(r->shard), kind_of(a), CStringGetTextDatum(a->sub->name),
-		(Datum) 0, arg
+		(Datum) 0, atp_array(set, ATP_TYPE_TEXT, by->takes, NULL, by->ntakes), arg
 	};
 	bool		some = are_repos(a) && settings->ndids >= 0;
 
 	if (some)
 		args[5] = atp_array(set, ATP_TYPE_DID, (Datum *) settings->dids, NULL, settings->ndids);
-	return execute(set, statement, args, some ? NULL : "     n ");
+	return execute(set, statement, args, some ? NULL : statement == NAMED_REPOS ? "     n n" : "     n  ");
 }
 
 /* Those of which something has waited long enough for a missing commit. */
@@ -310,16 +329,16 @@ add_due(const AtpReleaser *r, const AtpApply *a, Held *held)
 
 	if (!are_repos(a))
 		return;
-	n = atp_take_dids(held->dids, execute_of_shard(r, a, DUE_GAPS, Int64GetDatum(atp_union_wait_ms)));
+	n = atp_take_dids(held->dids, execute_of_shard(r, a, &held->by, DUE_GAPS, Int64GetDatum(atp_union_wait_ms)));
 	for (int i = 0; i < n; i++)
 		add_named(held, 0, held->dids[i]);
 }
 
 /* Repositories that are named, in memory that lasts; dids has each of them once. */
 static void
-read_named(const AtpReleaser *r, const AtpApply *a, Held *held)
+read_named(const AtpReleaser *r, AtpApply *a, Held *held)
 {
-	uint64		n = execute_of_shard(r, a, NAMED_REPOS, BoolGetDatum(false));
+	uint64		n = execute_of_shard(r, a, &held->by, NAMED_REPOS, Int64GetDatum(0));
 
 	held->named = palloc(sizeof(Datum) * 3 * NAMED);
 	held->named_dids = palloc(sizeof(struct varlena *) * 3 * NAMED);
@@ -338,9 +357,14 @@ read_named(const AtpReleaser *r, const AtpApply *a, Held *held)
 	if (r->shard == 0 && are_repos(a))
 	{
 		int			nreleased = atp_repos_released(a->sub, a->statements, held->dids, NAMED);
+		AtpHeldCount *counts = palloc(sizeof(AtpHeldCount) * Max(nreleased, 1));
 
+		nreleased = atp_sort_dids(held->dids, nreleased);
+		atp_held_count(a, held->dids, nreleased, counts);
+		/* what only others take is left to them */
 		for (int i = 0; i < nreleased; i++)
-			add_named(held, 0, held->dids[i]);
+			if (counts[i].n > 0 || counts[i].all == 0)
+				add_named(held, 0, held->dids[i]);
 	}
 	memcpy(held->dids, held->named_dids, sizeof(struct varlena *) * held->nnamed);
 	held->ndids = atp_sort_dids(held->dids, held->nnamed);
@@ -365,8 +389,8 @@ static void
 add_event(Held *held, HeapTuple tuple, TupleDesc desc, int max)
 {
 	AtpHeldRow *row = &held->rows[held->batch->nmessages];
-	Datum		v[8];
-	bool		null[8];
+	Datum		v[11];
+	bool		null[11];
 	bytea	   *bytes;
 	AtpWhyHeld	why;
 
@@ -382,6 +406,10 @@ add_event(Held *held, HeapTuple tuple, TupleDesc desc, int max)
 	row->held_at = DatumGetTimestampTz(v[7]);
 	row->why = why_of(held, row, why);
 	row->asked_at = null[5] ? DT_NOBEGIN : DatumGetTimestampTz(v[5]);
+	row->level = null[8] ? ATP_VERIFY_FULL : Max(atp_word_number(atp_verify_words, TextDatumGetCString(v[8])), 0);
+	row->endpoint = null[10] ? NULL : DatumGetTextPCopy(v[10]);
+	row->source = null[9] || row->endpoint == NULL ? NULL
+		: atp_source_of(atp_endpoint_parse(text_to_cstring(row->endpoint))->stream, TextDatumGetCString(v[9]));
 	if (!atp_batch_add(held->batch, (const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)))
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 }
@@ -391,7 +419,9 @@ static void
 read_events(const AtpApply *a, Held *held)
 {
 	AtpStatements *set = a->statements;
-	Datum		args[3] = {target_of(set), PointerGetDatum(NULL), kind_of(a)};
+	Datum		args[4] = {
+		target_of(set), (Datum) 0, kind_of(a), atp_array(set, ATP_TYPE_TEXT, held->by.takes, NULL, held->by.ntakes)
+	};
 	AtpCaller	caller = atp_as_table_owner("held_event");
 	MemoryContext old = CurrentMemoryContext;
 	Portal		portal;
@@ -421,26 +451,30 @@ read_events(const AtpApply *a, Held *held)
 	atp_owner_end(caller);
 }
 
-/* Who takes an event need not read the stream that it came by: subscriptions of one target have different formats. */
+/* An event is judged by the level that its subscription had when it came; or a lower one, which its operator has set since (V-03). */
 static void
-find_formats(const AtpApply *a, Held *held)
+find_levels(const AtpApply *a, Held *held)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	const char *known = a->sub->name;
-	const struct AtpFormat *format = a->sub->source->format;
+	AtpVerify	level = a->sub->settings.verify;
 
 	for (int i = 0; i < held->batch->nmessages; i++)
 	{
-		const char *name = text_to_cstring(held->rows[i].subscription);
-		AtpSubscription *sub;
+		AtpHeldRow *row = &held->rows[i];
+		const char *name = text_to_cstring(row->subscription);
 
 		if (strcmp(name, known) != 0)
 		{
-			sub = strcmp(name, a->sub->name) == 0 ? NULL : atp_subscription_get(name, CurrentMemoryContext);
-			format = sub == NULL ? a->sub->source->format : sub->source->format;
+			const AtpSubscription *sub = strcmp(name, a->sub->name) == 0 ? a->sub : atp_subscription_get(name, CurrentMemoryContext);
+
+			level = sub == NULL ? ATP_VERIFY_FULL : sub->settings.verify;
 			known = name;
 		}
-		held->rows[i].format = format;
+		row->level = Min(row->level, level);
+		/* somebody has written into the row */
+		if (row->source == NULL)
+			row->source = a->sub->source;
 	}
 	atp_owner_end(caller);
 }
@@ -484,7 +518,8 @@ decode(Held *held, AtpDecoder *decoder, const AtpSubscription *sub)
 		AtpPosition position = atp_position_after(-1, 0);
 
 		batch->nmessages = i + 1;
-		atp_decoder_format(decoder, held->rows[i].format);
+		all.verify = held->rows[i].level;
+		atp_decoder_format(decoder, held->rows[i].source->format);
 		(void) atp_decode(decoder, batch, &position, ATP_DECODE_HELD);
 		batch->ndecoded = i + 1;
 		/* somebody has written into the table */
@@ -525,19 +560,6 @@ try_unhold(AtpApply *a)
 						a->sub->name, error->message)));
 }
 
-/* What came for other tables, or from a stream of another kind, nobody takes: as with unsubscribe(), it goes. */
-static void
-drop_stray(AtpApply *a)
-{
-	Datum		args[3] = {target_of(a->statements), kind_of(a), CStringGetTextDatum(a->sub->name)};
-	uint64		n = execute(a->statements, DROP_STRAY, args, NULL);
-
-	if (n > 0)
-		ereport(LOG,
-				(errmsg(UINT64_FORMAT " events that waited for other tables than those of atproto subscription \"%s\" were dropped",
-						n, a->sub->name)));
-}
-
 /*
  * All that is held of this shard is named; or that alone which waits behind nothing.  Labels have
  * no row that says that something of their labeler waits: what another subscription took
@@ -547,18 +569,36 @@ static bool
 sweep(AtpReleaser *r, AtpApply *a, bool stuck)
 {
 	bool		any = false;
+	AtpHeldBy	by;
 
 	atp_begin("looking for held events");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 	{
 		if (r->shard == 0 && !stuck)
-			drop_stray(a);
-		any = execute_of_shard(r, a, NAME_ALL, BoolGetDatum(stuck)) > 0;
+			(void) execute(a->statements, FORGET_STRAY, NULL, NULL);
+		by = atp_held_by(a);
+		any = execute_of_shard(r, a, &by, NAME_ALL, BoolGetDatum(stuck)) > 0;
+		/* those that were named before are there, too */
+		any |= execute_of_shard(r, a, &by, NAMED_REPOS, Int64GetDatum(0)) > 0;
+		SPI_freetuptable(SPI_tuptable);
 		if (r->shard == 0 && !stuck)
 			try_unhold(a);
 	}
 	atp_commit();
 	return any;
+}
+
+/* Is something else there than events that go on waiting, as they did before? */
+static bool
+has_moved(const Held *held)
+{
+	for (int i = 0; i < held->nnamed; i++)
+		if (DatumGetInt64(held->named[i]) != 0)
+			return true;
+	for (int i = 0; i < held->batch->nevents; i++)
+		if (held->batch->events[i].ignored || held->batch->events[i].judged != ATP_JUDGED_HELD)
+			return true;
+	return held->batch->nevents == 0;
 }
 
 AtpReleaser
@@ -572,6 +612,14 @@ atp_release_note(AtpReleaser *r, const AtpBatch *batch)
 {
 	r->waits |= batch->held || batch->released;
 	r->more |= batch->released;
+	if (batch->stalls && r->stalled == 0)
+		r->stalled = atp_now();
+}
+
+bool
+atp_release_stalls(const AtpReleaser *r, AtpTime now)
+{
+	return r->stalled != 0 && atp_remaining(now, r->stalled, atp_label_wait_ms) > 0;
 }
 
 long
@@ -588,7 +636,8 @@ atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, Atp
 			AtpStatements *set, MemoryContext cxt, int64 *skips, const char **reason)
 {
 	Held		held = {
-		.base = {.reach = reach, .lock = lock, .await = await, .move = move, .moved = moved}
+		.base = {.reach = reach, .lock = lock, .await = await, .move = move, .moved = moved},
+		.shard = r->shard, .skips.uncounted = r->uncounted
 	};
 	AtpApply	a = {.sub = sub, .sink = sink, .statements = set, .batch = &(AtpBatch) {.cxt = cxt}};
 	AtpApplied	result = ATP_APPLIED;
@@ -615,11 +664,14 @@ atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, Atp
 	MemoryContextSwitchTo(held.batch->cxt);
 	if ((extension = atp_extension_lock()) == ATP_EXTENSION_READY)
 	{
+		if (atp_release_stalls(r, r->look) && atp_held_has_room(&a))
+			r->stalled = 0;
+		held.by = atp_held_by(&a);
 		read_named(r, &a, &held);
 		if (held.ndids > 0)
 		{
 			read_events(&a, &held);
-			find_formats(&a, &held);
+			find_levels(&a, &held);
 			a.batch = held.batch;
 			a.progress = &held.base;
 			try_unhold(&a);
@@ -638,7 +690,10 @@ atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, Atp
 		decode(&held, decoder, sub);
 		result = atp_apply(sub, sink, set, held.batch, &held.base, reason);
 		if (result == ATP_APPLIED)
+		{
 			memcpy(skips, held.batch->skips, sizeof(held.batch->skips));
+			r->more = has_moved(&held);
+		}
 		else if (result == ATP_APPLY_CURSOR_MOVED)
 		{
 			/* somebody else was at them */

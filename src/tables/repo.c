@@ -71,10 +71,20 @@ static const AtpColumn columns[] = {
 		"when the account was last deleted, this was rev: records up to here do not come back",
 	MEMBER(deleted_rev), MEMBER(deleted)},
 	{"refill_by", ATP_TYPE_TEXT, ATP_VALUE, NULL,
-	"subscription that reads the events up to rev again: see atproto.refill()", MEMBER(refill_by)},
+	"id of the subscription that reads the events up to rev again (atproto.subscription): see atproto.refill()", MEMBER(refill_by)},
 	{"refill_rev", ATP_TYPE_TID, ATP_VALUE, NULL, "it has come as far as this", MEMBER(refill_rev), MEMBER(refilled)},
+	{"refill_data", ATP_TYPE_CID, ATP_VALUE, NULL, "root of the repository's tree at refill_rev: the next commit that is read again continues it", MEMBER(refill_data)},
+	{"refill_sync", ATP_TYPE_TEXT, ATP_VALUE, NULL,
+		"what sync was when the refill first wrote records; it is that again when the refill has come to rev without a break; null: it has written none",
+	MEMBER(refill_sync)},
+	{"refill_to", ATP_TYPE_TID, ATP_VALUE, NULL, "what rev was when refill() was called", MEMBER(refill_to), MEMBER(has_refill_to)},
+	{"refill_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, NULL,
+		"when refill() was called: records up to refill_to that were indexed since then were written by the refill",
+	MEMBER(refill_at), MEMBER(has_refill_at)},
 	{"audited_at", ATP_TYPE_TIMESTAMP, ATP_APART, NULL, "when an audit last settled sync, or was tried by itself"},
 	{"updated_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, "NOT NULL DEFAULT now()", "when this row was written last", MEMBER(updated_at)},
+	{"handle_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, NULL,
+	"time of the event that announced the handle: at a Jetstream's first version older ones are ignored", MEMBER(handle_at), MEMBER(has_handle_at)},
 };
 
 enum
@@ -84,7 +94,7 @@ enum
 	SET_REPOS,
 	MARK_REPO,					/* did: not in step with the network */
 	LOCK_FREE,					/* did[] -> did: those that nobody else has */
-	MARK_FETCHED,				/* did[] */
+	MARK_DROPPED,				/* did[] -> did */
 	LEAVE_TO_PURGE,				/* did, rev, seq: when there are any records left up to it */
 	LOCK_PURGED,
 	PURGE_DONE,
@@ -135,10 +145,10 @@ static const AtpStatement statements[] = {
 		"SELECT did FROM #.repo WHERE did OPERATOR(@.=) ANY ($1) ORDER BY did FOR NO KEY UPDATE SKIP LOCKED",
 		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
-	[MARK_FETCHED] = {
+	[MARK_DROPPED] = {
 		"UPDATE #.repo SET sync = 'desynchronized', updated_at = now()"
-		" WHERE did OPERATOR(@.=) ANY ($1) AND hold IN ('resync', 'gap') AND sync IS DISTINCT FROM 'desynchronized'",
-		SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
+		" WHERE did OPERATOR(@.=) ANY ($1) AND (hold IN ('resync', 'gap') OR rev IS NOT NULL) RETURNING did",
+		SPI_OK_UPDATE_RETURNING, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
 	[LEAVE_TO_PURGE] = {
 		"UPDATE #.repo SET purge_rev = GREATEST(purge_rev, $2), purge_seq = $3 WHERE did OPERATOR(@.=) $1 AND EXISTS"
@@ -419,6 +429,7 @@ atp_repos_load(AtpApply *apply, int lo, int hi)
 	s->columns = atp_row_columns(&atp_repo_table, &s->ncolumns);
 	s->first = lo;
 	s->subscription = cstring_to_text(apply->sub->name);
+	s->subscription_id = cstring_to_text(apply->sub->id);
 	s->endpoint = cstring_to_text(apply->sub->ep->scope);
 	for (int i = lo; i < hi; i++)
 		if (!events[i].ignored)
@@ -561,9 +572,11 @@ with_dids(AtpStatements *set, int statement, struct varlena *const *dids, int n)
 }
 
 int
-atp_repos_mark_fetched(AtpApply *a, struct varlena **dids, int n)
+atp_repos_mark_dropped(AtpApply *a, struct varlena **dids, int n, struct varlena ***marked, int *nmarked)
 {
 	int			found = 0;
+
+	*nmarked = 0;
 
 	if (!atp_target_is_distributed(a->statements, &atp_repo_table))
 		found = atp_take_dids(dids, with_dids(a->statements, LOCK_FREE, dids, n));
@@ -572,9 +585,24 @@ atp_repos_mark_fetched(AtpApply *a, struct varlena **dids, int n)
 		for (int i = 0; i < n; i++)
 			found += atp_take_dids(&dids[found], with_dids(a->statements, LOCK_FREE, &dids[i], 1));
 	n = found;
-	if (n > 0)
-		(void) with_dids(a->statements, MARK_FETCHED, dids, n);
+	if (n == 0)
+		return 0;
+	found = with_dids(a->statements, MARK_DROPPED, dids, n);
+	*marked = palloc(sizeof(struct varlena *) * Max(found, 1));
+	*nmarked = atp_take_dids(*marked, found);
+	*nmarked = atp_sort_dids(*marked, *nmarked);
 	return n;
+}
+
+int
+atp_repos_mark_left(AtpApply *a, struct varlena *const *dids, int n, struct varlena ***marked)
+{
+	int			found;
+
+	(void) with_dids(a->statements, LOCK_HOLDING, dids, n);
+	found = with_dids(a->statements, MARK_DROPPED, dids, n);
+	*marked = palloc(sizeof(struct varlena *) * Max(found, 1));
+	return atp_sort_dids(*marked, atp_take_dids(*marked, found));
 }
 
 void
@@ -594,7 +622,7 @@ without_held(AtpApply *a, uint64 n, struct varlena ***dids)
 	n = atp_take_dids(*dids, n);
 	atp_held_count(a, *dids, n, counts);
 	for (uint64 i = 0; i < n; i++)
-		if (counts[i].n == 0)
+		if (counts[i].all == 0)
 			(*dids)[kept++] = (*dids)[i];
 	return kept;
 }

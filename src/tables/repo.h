@@ -17,6 +17,9 @@ typedef struct AtpEffect
 	bool		erase;			/* all records of the repository go */
 	bool		has_rev;		/* up to this revision; unless it is known, up to the last */
 	uint64		rev;
+	bool		undo;			/* records that the refill has written up to here are removed: their chain is broken */
+	uint64		undo_rev;
+	TimestampTz undo_since;		/* when the refill was asked for */
 } AtpEffect;
 
 /* Those of the repositories of events [lo, hi). */
@@ -41,10 +44,14 @@ extern bool atp_is_deletion(const AtpEvent *event);
 extern void atp_repo_mark(AtpApply *a, struct varlena *did);
 
 /*
- * What the export that is being fetched lacks is not held any more: another one has to follow
- * (R-34).  Leaves those whose rows nobody else has, which are locked then; how many.
+ * Events of these repositories that were held are about to be dropped (R-34).  Leaves those whose rows nobody else
+ * has, which are locked then; how many.  *marked, sorted, are those of which something was stored, or is being
+ * fetched: their rows say from now on that they lack something.
  */
-extern int	atp_repos_mark_fetched(AtpApply *a, struct varlena **dids, int n);
+extern int	atp_repos_mark_dropped(AtpApply *a, struct varlena **dids, int n, struct varlena ***marked, int *nmarked);
+
+/* Whoever has these rows has come to an end; then those of which something was stored are marked likewise, and counted. */
+extern int	atp_repos_mark_left(AtpApply *a, struct varlena *const *dids, int n, struct varlena ***marked);
 
 /* Of these nothing is known any more, unless somebody else has told something. */
 extern void atp_repos_forget(AtpApply *a, struct varlena *const *dids, int n);

@@ -8,6 +8,7 @@
 #include "core/tid.h"
 #include "stream/recent.h"
 #include "tables/held.h"
+#include "tables/letter.h"
 #include "tables/repo_export.h"
 #include "tables/repo_state.h"
 #include "tables/status_wish.h"
@@ -59,7 +60,7 @@ atp_repo_export_refused(AtpRepoExport *r, const AtpCommit *commit, bool force, b
 		return ATP_REFUSED_INACTIVE;
 	}
 	/* before one is fetched: what a fetcher left that has ended */
-	if (repo->hold != NULL && !((held || commit == NULL) && is_text(repo->hold, "resync")))
+	if (repo->waits && !((held || commit == NULL) && is_text(repo->hold, "resync")))
 	{
 		*why = psprintf("events of the repository wait: %s", text_to_cstring(repo->hold));
 		return ATP_REFUSED_WAITING;
@@ -142,7 +143,7 @@ let_go(AtpRepoExport *r)
 	if (!is_text(r->repo->hold, "resync"))
 		return;
 	atp_held_count(r->apply, &r->repo->did, 1, &count);
-	r->repo->hold = count.n > 0 ? cstring_to_text("release") : NULL;
+	r->repo->hold = count.all > 0 ? cstring_to_text("release") : NULL;
 	atp_held_release(&r->repo->did, 1);
 }
 
@@ -185,9 +186,10 @@ atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified)
 	let_go(r);
 	/* of what was before nothing is unknown, and nothing needs to be read again */
 	repo->has_first = false;
-	repo->refill_by = NULL;
-	repo->refilled = false;
+	atp_repo_forget_refill(repo);
 	repo->changed = true;
 	atp_repos_store(r->repos);
+	/* of this subscription there are none: the merge has begun with that */
+	atp_letters_supersede_repo(r->apply, repo->did, commit->rev);
 	return whole;
 }

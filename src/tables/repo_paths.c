@@ -29,17 +29,42 @@ atp_paths_have(const bytea *paths, uint64 path)
 	return false;
 }
 
+/* The mark of atp_paths_anew(), in the place of the first path's hash. */
+#define ANEW	UINT64CONST(0)
+
 bytea *
 atp_paths_add(const bytea *paths, uint64 path)
 {
-	int			n = Min(count(paths), PATHS_MAX - 1);
-	bytea	   *more = palloc(VARHDRSZ + (n + 1) * sizeof(path));
+	const char *old = paths == NULL ? NULL : VARDATA_ANY(paths);
+	int			n = count(paths);
+	int			kept = Min(n, PATHS_MAX - 1);
+	bytea	   *more = palloc(VARHDRSZ + (kept + 1) * sizeof(path));
+	char	   *to = VARDATA(more);
 
-	SET_VARSIZE(more, VARHDRSZ + (n + 1) * sizeof(path));
-	if (n > 0)
-		memcpy(VARDATA(more), VARDATA_ANY(paths) + (count(paths) - n) * sizeof(path), n * sizeof(path));
-	memcpy(VARDATA(more) + n * sizeof(path), &path, sizeof(path));
+	SET_VARSIZE(more, VARHDRSZ + (kept + 1) * sizeof(path));
+	if (kept > 0)
+		memcpy(to, old + (n - kept) * sizeof(path), kept * sizeof(path));
+	if (n > kept && atp_paths_are_anew(paths))
+		memcpy(to, old, sizeof(path));
+	memcpy(to + kept * sizeof(path), &path, sizeof(path));
 	return more;
+}
+
+bytea *
+atp_paths_anew(void)
+{
+	return atp_paths_add(NULL, ANEW);
+}
+
+bool
+atp_paths_are_anew(const bytea *paths)
+{
+	uint64		first;
+
+	if (count(paths) == 0)
+		return false;
+	memcpy(&first, VARDATA_ANY(paths), sizeof(first));
+	return first == ANEW;
 }
 
 bytea *

@@ -5,6 +5,7 @@
 #include "postgres.h"
 
 #include "clock.h"
+#include "config/spi.h"
 #include "source.h"
 #include "stream/stream_time.h"
 #include "tables/judge.h"
@@ -94,6 +95,9 @@ atp_repos_standing(AtpRepos *s, int index)
 		return ATP_STANDING_NEW;
 	if (!repo->active)
 		return atp_repo_is_deleted(repo) ? ATP_STANDING_OBSOLETE : ATP_STANDING_INACTIVE;
+	/* what went with a deleted account does not come back with the next one */
+	if (repo->deleted && event->rev <= repo->deleted_rev)
+		return ATP_STANDING_OBSOLETE;
 	if (!repo->has_rev || event->rev > repo->rev)
 		return ATP_STANDING_NEW;
 	if (event->kind == ATP_REPOS_SYNC)
@@ -102,17 +106,40 @@ atp_repos_standing(AtpRepos *s, int index)
 }
 
 /*
- * Is what the table says of the account newer than the event?  In one stream its
- * order tells, whatever its server's clock does; between streams there is nothing
- * but the time.  A deletion that is old must not remove what came after it.
+ * The time of an #account or #identity event as far as it orders events: never later than this
+ * machine's time of day, or one event of a wrong clock would make all that follow it old.  Where
+ * positions are times, the events of one account are ordered by this time first.  There it must be
+ * the same when the event comes again, so it may lie as far ahead as a clock may be wrong.
+ */
+static TimestampTz
+own_time(const AtpRepos *s, const AtpEvent *event)
+{
+	TimestampTz now = atp_time_of_day();
+
+	if (event->time == 0)
+		return now;
+	if (s->apply->sub->source->rewind > 0 && !atp_is_ahead(event->time))
+		return event->time - ATP_UNIX_TO_POSTGRES;
+	return Min(now, event->time - ATP_UNIX_TO_POSTGRES);
+}
+
+/*
+ * Is what the table says of the account newer than the event?  In a stream whose positions are
+ * numbers the position decides, whatever the clock of the events' server does.  A position that is
+ * a time (Jetstream's first version) may go back from one event of an account to the next, so there
+ * the events' own time decides, and the position between events of the same time.  Between
+ * streams there is nothing but the time.  A deletion that is old must not remove what came after it.
  */
 static bool
-is_old_status(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event, TimestampTz status_at)
+is_old_status(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event, TimestampTz status_at)
 {
-	if (repo->status_endpoint != NULL && repo->has_status_seq && same_bytes(repo->status_endpoint, s->endpoint))
-		/* where positions are times, two events may have the same */
-		return event->seq < repo->status_seq || (event->seq == repo->status_seq && s->apply->sub->source->rewind == 0);
-	return repo->has_status && status_at < repo->status_at;
+	bool		same_stream = repo->status_endpoint != NULL && repo->has_status_seq && same_bytes(repo->status_endpoint, s->endpoint);
+
+	if (same_stream && s->apply->sub->source->rewind == 0)
+		return event->seq <= repo->status_seq;
+	if (!repo->has_status || status_at > repo->status_at)
+		return false;
+	return status_at < repo->status_at || (same_stream && event->seq < repo->status_seq);
 }
 
 void
@@ -136,14 +163,12 @@ note_break(AtpRepos *s, AtpRepoState *repo)
 static void
 take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 {
-	TimestampTz status_at = atp_time_of_day();
+	TimestampTz status_at = own_time(s, event);
 
 	/* V-47; of what is being fetched for the first time there may be records, too */
 	bool		has_some = !is_empty(repo) || atp_repo_is_held(repo, "resync");
 
-	event->unconfirmed = s->identities != NULL && atp_purge_after_s > 0 && atp_is_deletion(event) && has_some;
-	if (event->time != 0)
-		status_at = Min(status_at, event->time - ATP_UNIX_TO_POSTGRES);
+	event->unconfirmed = s->apply->sub->settings.verify == ATP_VERIFY_FULL && atp_purge_after_s > 0 && atp_is_deletion(event) && has_some;
 	if (is_old_status(s, repo, event, status_at))
 	{
 		s->apply->skips[ATP_SKIP_OLD]++;
@@ -160,7 +185,7 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	repo->host = cstring_to_text(s->apply->sub->ep->host);
 	repo->changed = true;
 	/* they are obsolete, and must not outlive a deletion */
-	event->closes = repo->gap && !repo->active;
+	event->closes = repo->any_gap && !repo->active;
 	/* who else has them will bring them too late, or never */
 	if (event->closes && !atp_is_deletion(event))
 		note_break(s, repo);
@@ -178,8 +203,27 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 		repo->deleted_rev = repo->rev;
 		repo->rev_paths = NULL;
 	}
-	repo->refill_by = NULL;
-	repo->refilled = false;
+	atp_repo_forget_refill(repo);
+}
+
+/* F-15: a hint.  Where positions are times, an older handle must not replace a newer one. */
+static void
+take_identity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
+{
+	TimestampTz handle_at = own_time(s, event);
+
+	if (s->apply->sub->source->rewind > 0 && repo->has_handle_at && handle_at < repo->handle_at)
+	{
+		s->apply->skips[ATP_SKIP_OLD]++;
+		return;
+	}
+	if (event->handle != NULL)
+	{
+		repo->handle = event->handle;
+		repo->handle_at = handle_at;
+		repo->has_handle_at = true;
+	}
+	repo->changed = true;
 }
 
 /*
@@ -201,10 +245,27 @@ atp_repos_came_by_others(const AtpRepos *s, const AtpEvent *event)
 	return event->held != NULL && !same_bytes(event->held->subscription, s->subscription);
 }
 
+/* Is that the id of the subscription with this name?  In a dump of old it is the name. */
+static bool
+is_known_as(text *name, text *id)
+{
+	AtpCaller	caller = atp_as_table_owner("subscription");
+	AtpResult	found = atp_query("SELECT FROM atproto.subscription WHERE name = $1 AND $2 IN (id::text, name)",
+								  ATP_ARGS(atp_text_arg(text_to_cstring(name)), atp_text_arg(text_to_cstring(id))));
+
+	atp_owner_end(caller);
+	atp_result_free(found);
+	return found.n > 0;
+}
+
 bool
 atp_repo_is_refilled(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 {
-	return repo->refill_by != NULL && same_bytes(repo->refill_by, event->held != NULL ? event->held->subscription : s->subscription);
+	if (repo->refill_by == NULL)
+		return false;
+	if (atp_repos_came_by_others(s, event))
+		return is_known_as(event->held->subscription, repo->refill_by);
+	return same_bytes(repo->refill_by, s->subscription_id) || same_bytes(repo->refill_by, s->subscription);
 }
 
 bool
@@ -228,6 +289,27 @@ atp_repo_floor(const AtpRepoState *repo)
 		? repo->first_rev : 0;
 }
 
+AtpVerify
+atp_event_level(const AtpRepos *s, const AtpEvent *event)
+{
+	return event->held != NULL ? event->held->level : s->apply->sub->settings.verify;
+}
+
+bool
+atp_repo_is_inactive(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
+{
+	const AtpHeldRow *held = event->held;
+
+	/* after a deletion nothing is left of what was before it */
+	if (repo->active || held == NULL || atp_repo_is_deleted(repo))
+		return !repo->active;
+	if (held->endpoint != NULL && repo->status_endpoint != NULL && repo->has_status_seq && held->source->rewind == 0 &&
+		same_bytes(held->endpoint, repo->status_endpoint))
+		return event->seq >= repo->status_seq;
+	/* between streams there is nothing but the time, nor where positions are times (is_old_status) */
+	return event->time == 0 || !repo->has_status || event->time - ATP_UNIX_TO_POSTGRES >= repo->status_at;
+}
+
 /* Another source had more, or a replay goes further back. */
 bool
 atp_repo_lacks(const AtpRepoState *repo, const AtpEvent *event)
@@ -243,28 +325,147 @@ atp_repo_is_overtaken(const AtpRepoState *repo, const AtpEvent *event)
 		event->rev < repo->rev && !(repo->deleted && event->rev <= repo->deleted_rev);
 }
 
+/* ------------------------------------------------------------------------
+ * Events that are read again (refill.c)
+ * ------------------------------------------------------------------------
+ */
+void
+atp_repo_forget_refill(AtpRepoState *repo)
+{
+	repo->refill_by = NULL;
+	repo->refilled = false;
+	repo->refill_data = NULL;
+	repo->refill_sync = NULL;
+	repo->has_refill_to = false;
+	repo->has_refill_at = false;
+}
+
+/*
+ * A record that is read again may have been removed by a commit between its own and the repository's revision.
+ * That is known when the refill has come to that revision: until then the repository is unproven.
+ */
+static void
+begin_refill(AtpRepoState *repo)
+{
+	if (!is_sync(repo, ATP_SYNC_UNPROVEN) || repo->refill_sync == NULL)
+		repo->refill_sync = repo->sync;
+	if (is_sync(repo, ATP_SYNC_SYNCHRONIZED) || is_sync(repo, ATP_SYNC_PARTIAL))
+		(void) atp_repo_set_sync(repo, ATP_SYNC_UNPROVEN);
+}
+
+/* The refill has come to the repository's revision: the state is again what it was. */
+static void
+end_refill(AtpRepos *s, AtpRepoState *repo)
+{
+	if (repo->refill_sync != NULL && is_sync(repo, ATP_SYNC_UNPROVEN))
+	{
+		repo->sync = repo->refill_sync;
+		s->unproven |= is_sync(repo, ATP_SYNC_UNPROVEN);
+	}
+	atp_repo_forget_refill(repo);
+}
+
+/* V-33: between what was read again and this event something is missing, which may have removed what the refill has written. */
+static void
+break_refill(AtpRepos *s, AtpRepoState *repo, AtpEffect *effect)
+{
+	note_break(s, repo);
+	repo->refill_sync = repo->sync;
+	effect->undo = repo->has_refill_to && repo->has_refill_at;
+	effect->undo_rev = Min(repo->refill_rev, repo->refill_to);
+	effect->undo_since = repo->refill_at;
+}
+
+/* V-31, V-32: as check_continuity() judges events that are new. */
+static bool
+continues_refill(const AtpRepoState *repo, const AtpEvent *event)
+{
+	bool		sync = event->kind == ATP_REPOS_SYNC;
+	const struct varlena *before = sync ? event->data : event->prev_data;
+
+	if (before != NULL && repo->refill_data != NULL)
+		return same_bytes(before, repo->refill_data);
+	return !sync && event->has_since && event->since == repo->refill_rev;
+}
+
+static bool
+puts_records(const AtpBatch *batch, const AtpEvent *event)
+{
+	for (int r = event->first_row; r < event->first_row + event->nrows; r++)
+		if (batch->rows[r].record.action != ATP_DELETE)
+			return true;
+	return false;
+}
+
+/* V-27: what else the commit did is not known, as of one that is new. */
+static void
+note_unproven(AtpRepoState *repo, const AtpEvent *event)
+{
+	if (event->kind != ATP_REPOS_COMMIT || !(is_text(repo->refill_sync, "synchronized") || is_text(repo->refill_sync, "unproven")))
+		return;
+	if (event->proven == ATP_NOT_ASKED)
+		repo->refill_sync = cstring_to_text(sync_names[ATP_SYNC_PARTIAL]);
+	else if (event->proven == ATP_OPS_INCOMPLETE || event->lacking)
+		repo->refill_sync = cstring_to_text(sync_names[ATP_SYNC_UNPROVEN]);
+}
+
+/* The next commit or #sync that is read again, no newer than the repository. */
+static void
+follow_refill(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect)
+{
+	if (repo->refill_sync != NULL && !continues_refill(repo, event))
+		break_refill(s, repo, effect);
+	if (repo->refill_sync != NULL || puts_records(s->apply->batch, event))
+		begin_refill(repo);
+	note_unproven(repo, event);
+	repo->refill_data = event->data;
+	if (event->rev == repo->rev && event->commit != NULL && repo->commit != NULL && !same_bytes(event->commit, repo->commit))
+		break_refill(s, repo, effect);
+}
+
+/*
+ * What comes in parts has no chain.  Where nothing but such parts has made the repository, they are as good
+ * as they were the first time; over what a chain or an export has made, nobody can judge them.
+ */
+static bool
+has_own_chain(const AtpRepoState *repo)
+{
+	return repo->data != NULL || is_sync(repo, ATP_SYNC_SYNCHRONIZED) || is_sync(repo, ATP_SYNC_UNPROVEN);
+}
+
 /* Does the event come again because of atproto.refill()?  Then the refill is as far as it. */
 static bool
-take_again(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
+take_again(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect)
 {
-	if (!atp_repo_is_refilled(s, repo, event))
+	bool		last = !repo->has_rev || event->rev >= repo->rev + event->partial;	/* of a revision there may be more events than one */
+
+	/* a letter that is tried again is not where the stream is */
+	if (!atp_repo_is_refilled(s, repo, event) || s->apply->again)
+		return false;
+	if (!last && repo->refilled && event->rev + event->partial <= repo->refill_rev)
 		return false;
 	repo->changed = true;
-	/* of a revision there may be more events than one */
-	if (!repo->has_rev || event->rev >= repo->rev + event->partial)
+	if (!repo->has_rev || event->rev > repo->rev)
 	{
-		repo->refill_by = NULL;
-		repo->refilled = false;
-		if (!repo->has_rev || event->rev > repo->rev)
-			return false;
-		note_first(repo, event);
-		return true;
-	}
-	if (repo->refilled && event->rev + event->partial <= repo->refill_rev)
+		/* the repository's revision has not come, nor what led to it */
+		if (repo->refill_sync != NULL)
+			break_refill(s, repo, effect);
+		end_refill(s, repo);
 		return false;
+	}
+	if (event->partial && has_own_chain(repo))
+	{
+		note_break(s, repo);
+		end_refill(s, repo);
+		return false;
+	}
+	if (!event->partial)
+		follow_refill(s, repo, event, effect);
 	repo->refilled = true;
 	repo->refill_rev = event->rev;
 	note_first(repo, event);
+	if (last)
+		end_refill(s, repo);
 	return true;
 }
 
@@ -296,7 +497,7 @@ check_continuity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 static bool
 begins_anew(const AtpRepoState *repo)
 {
-	return repo->rev_paths != NULL && repo->data != NULL;
+	return repo->rev_paths != NULL && (repo->data != NULL || atp_paths_are_anew(repo->rev_paths));
 }
 
 /* What a commit that is newer says of the records in the tables. */
@@ -368,6 +569,9 @@ paths_with(const AtpRepoState *repo, const AtpEvent *event, bool rest)
 
 	if (!event->partial)
 		return NULL;
+	/* what has no tree is known by its mark */
+	if (event->kind == ATP_REPOS_SYNC && event->data == NULL)
+		return atp_paths_anew();
 	/* a record that is not what its CID says was not taken: another source may have it */
 	if (event->kind == ATP_REPOS_SYNC || (event->lacking && event->nrows == 0))
 		return paths != NULL && event->kind != ATP_REPOS_SYNC ? paths : atp_paths_none();
@@ -394,12 +598,12 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 		take_refuted(s, repo, event);
 	if (event->proven == ATP_OPS_REFUTED || event->proven == ATP_REV_AHEAD)
 		return;
-	effect->again = take_again(s, repo, event);
+	effect->again = take_again(s, repo, event, effect);
 	effect->rows = effect->again && event->nrows > 0;
 	if (effect->again)
 		return;
 	/* F-05, F-03 */
-	if (!repo->active)
+	if (atp_repo_is_inactive(s, repo, event))
 	{
 		skips[ATP_SKIP_INACTIVE]++;
 		return;
@@ -429,7 +633,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	}
 	repo->has_rev = true;
 	repo->rev = event->rev;
-	event->closes = repo->gap && event->held == NULL;
+	event->closes = repo->any_gap && event->held == NULL;
 	if (!rest || !event->partial)
 	{
 		repo->commit = event->commit;
@@ -468,6 +672,7 @@ atp_repo_note_held(AtpRepoState *repo, const AtpEvent *event)
 	if (event->held == NULL)
 	{
 		repo->adds = true;
+		repo->any_gap |= gap;
 		if (gap)
 			repo->first_held = repo->waits ? Min(repo->first_held, event->rev) : event->rev;
 	}
@@ -530,9 +735,7 @@ atp_repos_take(AtpRepos *s, int index)
 			event->fetch = why_fetched(s, repo, event);
 			break;
 		case ATP_REPOS_IDENTITY:
-			if (event->handle != NULL)
-				repo->handle = event->handle;
-			repo->changed = true;
+			take_identity(s, repo, event);
 			break;
 		case ATP_REPOS_ACCOUNT:
 			take_account(s, repo, event, &effect);

@@ -34,12 +34,14 @@ typedef struct AtpRepoState
 	bool		active;
 	text	   *status;
 	bool		has_status;		/* an #account event was seen */
-	TimestampTz status_at;		/* never in the future, whatever the event says */
+	TimestampTz status_at;		/* never far in the future, whatever the event says */
 	text	   *status_endpoint;	/* the stream that said so ... */
 	bool		has_status_seq;
 	int64		status_seq;		/* ... and which event of it */
 	text	   *host;
 	struct varlena *handle;
+	bool		has_handle_at;
+	TimestampTz handle_at;		/* as status_at */
 	text	   *sync;
 	text	   *hold;			/* why events of it wait; NULL: they do not */
 	bool		has_synced;
@@ -47,18 +49,27 @@ typedef struct AtpRepoState
 	bool		verified;		/* at level full: the account has signed the commit */
 	bool		deleted;		/* at some time, with all records up to deleted_rev */
 	uint64		deleted_rev;
-	text	   *refill_by;		/* subscription that reads the repository again; NULL: none */
+	text	   *refill_by;		/* id of the subscription that reads the repository again; NULL: none */
 	bool		refilled;		/* as far as refill_rev */
 	uint64		refill_rev;
+	struct varlena *refill_data;	/* root of the tree there */
+	text	   *refill_sync;	/* what sync was when the refill first wrote records; NULL: it has written none */
+	bool		has_refill_to;
+	uint64		refill_to;		/* rev when refill() was called ... */
+	bool		has_refill_at;
+	TimestampTz refill_at;		/* ... and when that was */
 	TimestampTz updated_at;
 	bool		found;
 	ItemPointerData place;		/* when it was read directly */
 	bool		changed;
 
 	/* judge.c: events of it that are held in the table, when it says so */
-	int64		nheld;
-	int64		nunread;		/* of these, those that a batch of what has waited does not have */
+	int64		nheld;			/* behind which those of this subscription wait (held_by.h) */
+	int64		nown;			/* of these, those that this subscription received */
+	int64		nothers;		/* behind which they do not: those of a higher level, or of another role */
+	int64		nunread;		/* of nheld, those that a batch of what has waited does not have */
 	uint64		first_held;
+	bool		any_gap;		/* one of all these waits for a commit before it */
 	bool		waits;			/* there are some: what comes from the stream waits, too */
 	bool		follows;		/* some of them come now ... */
 	bool		stays;			/* ... but go on waiting from here on; so does what comes */
@@ -76,6 +87,7 @@ struct AtpRepos
 	AtpRepoState *repos;		/* by DID */
 	int			nrepos;
 	text	   *subscription;
+	text	   *subscription_id;
 	text	   *endpoint;
 	AtpHeap    *heap;			/* the table repo; NULL: with statements */
 	bool		unproven;		/* one has become so */
@@ -87,6 +99,9 @@ struct AtpRepos
 
 /* Its state is this one from now on; true: it was another. */
 extern bool atp_repo_set_sync(AtpRepoState *repo, AtpSync sync);
+
+/* It is not read again any more: refill_by and what belongs to it are forgotten. */
+extern void atp_repo_forget_refill(AtpRepoState *repo);
 
 /* Does it wait, for this (identity, gap, resync, release)? */
 extern bool atp_repo_is_held(const AtpRepoState *repo, const char *why);
@@ -114,6 +129,15 @@ extern uint64 atp_repo_floor(const AtpRepoState *repo);
 
 /* Its server is to be asked, because of this event, whether it is as the state says (V-39, V-47). */
 extern void atp_repo_doubt(const AtpRepoState *repo, AtpEvent *event);
+
+/*
+ * Is the account inactive, as of the event?  One that has waited is judged by the status at its place in its stream
+ * (R-31, R-32): an #account that came after it hides its records, and does not keep them out.
+ */
+extern bool atp_repo_is_inactive(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event);
+
+/* At which level is the event judged?  One that has waited, at that of the subscription that received it. */
+extern AtpVerify atp_event_level(const AtpRepos *s, const AtpEvent *event);
 
 /* Has its account been deleted, and does nobody doubt that any more? */
 extern bool atp_repo_is_deleted(const AtpRepoState *repo);

@@ -16,6 +16,7 @@
 #include "tables/record.h"
 #include "tables/repo.h"
 #include "tables/rows.h"
+#include "types/types.h"
 #include "utils/builtins.h"
 
 /*
@@ -65,9 +66,17 @@ apply(AtpApply *a, int lo, int hi)
 		const AtpEvent *event = &batch->events[i];
 		AtpEffect *effect = &effects[i - lo];
 
+		if (effect->undo)
+		{
+			atp_records_flush(records);
+			atp_records_undo(a, event->did, effect->undo_rev, effect->undo_since, event->seq);
+		}
 		for (int r = event->first_row; effect->rows && r < event->first_row + event->nrows; r++)
 			if (!batch->rows[r].known)
+			{
+				batch->rows[r].record.again = effect->again;
 				atp_records_queue(records, &batch->rows[r].record, event->seq, effect->again);
+			}
 		if (effect->erase)
 		{
 			atp_records_flush(records);
@@ -116,6 +125,7 @@ apply_rest(AtpApply *a, int index, int unused)
 	effect = atp_repos_take(repos, index);
 	atp_judge_end(repos, index, index + 1);
 	atp_repos_store(repos);
+	/* nor are records undone here, any of which may be what is refused: the repository is marked */
 	/* what cannot be removed must not keep the account's new state out: later */
 	if (effect.erase)
 		erase_repo(a, event, &effect, false);
@@ -139,6 +149,15 @@ name(const AtpEvent *event)
 	}
 }
 
+/* A record that a commit has removed; NULL: all of the repository. */
+static void
+put_removed(AtpRows *rows, const AtpEvent *event, AtpSpan path, uint64 rev)
+{
+	atp_put_ref(rows, event->did);
+	atp_put_ref(rows, path.len == 0 ? NULL : cstring_to_text_with_len(path.ptr, path.len));
+	atp_put(rows, AtpTidGetDatum(rev), false);
+}
+
 static void
 put_overtaken(AtpRows *rows, const AtpEvent *event, AtpSpan path)
 {
@@ -158,7 +177,9 @@ settle(AtpApply *a)
 {
 	static const AtpType types[] = {ATP_TYPE_DID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_END};
 	AtpBatch   *batch = a->batch;
+	static const AtpType removed_types[] = {ATP_TYPE_DID, ATP_TYPE_TEXT, ATP_TYPE_TID, ATP_TYPE_END};
 	AtpRows    *rows = atp_rows_create(a->statements, types, batch->nrows + batch->nevents);
+	AtpRows    *removed = atp_rows_create(a->statements, removed_types, batch->nrows + batch->nevents);
 
 	for (int i = a->lo; i < a->hi; i++)
 	{
@@ -168,7 +189,15 @@ settle(AtpApply *a)
 			continue;
 		for (int r = event->first_row; r < event->first_row + event->nrows; r++)
 			if (batch->rows[r].record.action == ATP_DELETE)
+			{
 				put_overtaken(rows, event, batch->rows[r].path);
+				/* whom nobody believes removes nothing, either */
+				if (event->proven != ATP_OPS_REFUTED && event->proven != ATP_REV_AHEAD)
+					put_removed(removed, event, batch->rows[r].path, event->rev);
+			}
+		/* F-42: all that was before it has gone */
+		if (event->kind == ATP_REPOS_SYNC && event->partial && event->rev > 0)
+			put_removed(removed, event, (AtpSpan) {NULL, 0}, event->rev - 1);
 		if (atp_is_deletion(event) && !event->unconfirmed)
 			put_overtaken(rows, event, (AtpSpan) {NULL, 0});
 		else if (event->kind == ATP_REPOS_ACCOUNT || (event->kind == ATP_REPOS_IDENTITY && event->handle != NULL))
@@ -176,6 +205,7 @@ settle(AtpApply *a)
 	}
 	if (rows->n > 0)
 		atp_letters_forget(a, rows);
+	atp_letters_supersede(a, removed);
 }
 
 static bool

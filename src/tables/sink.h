@@ -34,6 +34,7 @@ typedef struct AtpApply
 	struct AtpProgress *progress;	/* what else the transaction moves */
 	int64		rows;			/* applied */
 	int64		idle;			/* of these, deletions of what was not there */
+	int64		removed;		/* of these, deletions of what was there */
 	bool		heap;			/* rows may go without statements where heap.h allows it */
 	bool		accepted;		/* what accepts() said, as a step that can fail */
 	bool		again;			/* it comes once more: nothing that is as new is overwritten */
@@ -48,6 +49,7 @@ typedef struct AtpApply
 	int			hi;
 	int			kept;			/* subtransactions of it that are not rolled back */
 	int			refused;		/* rows and events of it that are */
+	struct AtpSuspects *suspects;	/* of these, those that failed with an error that may not be theirs; NULL: nobody asks */
 	int64		skips[ATP_SKIP_COUNT];
 
 	/* Others fill these tables, too: what is known of repositories when this transaction commits (recent.h). */

@@ -51,15 +51,13 @@ struct AtpStoredRows
 	uint64		n;
 	uint64		i;
 	MemoryContext rows_cxt;		/* for values of theirs that are stored compressed */
-	uint8_t		last[ATP_RKEY_MAX];	/* key of the last row that was passed, as it is stored ... */
-	Size		last_len;		/* ... 0: none of this collection */
 
 	bool		ready;			/* row is the next one */
 	bool		done;
 	AtpStoredRow row;
 	uint8_t		path[ATP_MST_KEY_MAX];
-	Size		previous_len;
-	uint8_t		previous[ATP_MST_KEY_MAX];
+	uint8_t		passed[ATP_MST_KEY_MAX];	/* the path that was passed last ... */
+	Size		passed_len;		/* ... 0: none */
 };
 
 AtpStoredRows *
@@ -156,14 +154,30 @@ next_collection(AtpStoredRows *s)
  * Rows
  * ------------------------------------------------------------------------
  */
+
+/* The key of the path that was passed last, if that is of this collection; else NULL. */
+static struct varlena *
+passed_key(const AtpStoredRows *s, const struct varlena *collection)
+{
+	AtpSpan		name = name_of(collection);
+
+	if (s->passed_len <= name.len + 1 || memcmp(s->passed, name.ptr, name.len) != 0 || s->passed[name.len] != '/')
+		return NULL;
+	return atp_rkey_make((const char *) s->passed + name.len + 1, s->passed_len - name.len - 1);
+}
+
+/*
+ * Behind the path that was passed last, which need not be that of a row that was read: after a rest, the caller's
+ * own rows would come next otherwise, which the caller has never seen, and takes for rows that its tree lacks.
+ */
 static void
 open_rows(AtpStoredRows *s)
 {
-	Datum		args[3] = {PointerGetDatum(s->did), PointerGetDatum(s->waiting[s->nwaiting - 1])};
-	int			statement = s->last_len > 0 ? ATP_ROWS_AFTER : ATP_ROWS_OF;
+	struct varlena *collection = s->waiting[s->nwaiting - 1];
+	struct varlena *after = passed_key(s, collection);
+	Datum		args[3] = {PointerGetDatum(s->did), PointerGetDatum(collection), PointerGetDatum(after)};
+	int			statement = after != NULL ? ATP_ROWS_AFTER : ATP_ROWS_OF;
 
-	if (s->last_len > 0)
-		args[2] = PointerGetDatum(atp_varlena(s->last, s->last_len));
 	s->portal = atp_open(s->set, &atp_record_table.statements[statement], args);
 	s->asked = true;
 	s->n = s->i = 0;
@@ -231,8 +245,8 @@ read_row(AtpStoredRows *s)
 	len = collection.len + 1;
 	len += atp_rkey_text((const uint8_t *) VARDATA_ANY(s->row.rkey), VARSIZE_ANY_EXHDR(s->row.rkey), (char *) s->path + len);
 	s->row.path = (AtpBytes) {s->path, len};
-	/* whoever compares with another order finds other rows */
-	if (s->previous_len > 0 && atp_mst_compare(s->row.path, (AtpBytes) {s->previous, s->previous_len}) <= 0)
+	/* a row that the caller has already passed would be removed, whoever wrote it, and whatever shows it again */
+	if (s->passed_len > 0 && atp_mst_compare(s->row.path, (AtpBytes) {s->passed, s->passed_len}) <= 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("rows of table \"record\" are not in the order of their keys"),
@@ -254,7 +268,6 @@ atp_stored_row(AtpStoredRows *s)
 			/* nothing is left of this one */
 			close_rows(s);
 			pfree(s->waiting[--s->nwaiting]);
-			s->last_len = 0;
 			s->current = false;
 		}
 	}
@@ -265,12 +278,17 @@ void
 atp_stored_next(AtpStoredRows *s)
 {
 	Assert(s->ready);
-	s->last_len = VARSIZE_ANY_EXHDR(s->row.rkey);
-	memcpy(s->last, VARDATA_ANY(s->row.rkey), s->last_len);
-	s->previous_len = s->row.path.len;
-	memcpy(s->previous, s->row.path.ptr, s->row.path.len);
+	atp_stored_pass(s, s->row.path);
 	s->i++;
 	s->ready = false;
+}
+
+void
+atp_stored_pass(AtpStoredRows *s, AtpBytes path)
+{
+	Assert(path.len <= sizeof(s->passed));
+	memcpy(s->passed, path.ptr, path.len);
+	s->passed_len = path.len;
 }
 
 void

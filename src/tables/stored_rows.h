@@ -30,7 +30,13 @@ extern AtpStoredRows *atp_stored_begin(MemoryContext parent, AtpStatements *set,
 extern const AtpStoredRow *atp_stored_row(AtpStoredRows *s);
 extern void atp_stored_next(AtpStoredRows *s);
 
-/* Before the transaction ends; the next one goes on. */
+/*
+ * The caller has dealt with this path, of the tree or of a row, and with all before it, and may have
+ * written rows there: none of these is read.  The paths that are passed come in their order.
+ */
+extern void atp_stored_pass(AtpStoredRows *s, AtpBytes path);
+
+/* Before the transaction ends.  The next one reads on behind the path that was passed last. */
 extern void atp_stored_rest(AtpStoredRows *s);
 
 #endif							/* ATP_STORED_ROWS_H */

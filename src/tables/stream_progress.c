@@ -38,18 +38,23 @@ static const AtpStatement await_cursor = {
 	SPI_OK_SELECT, CURSOR_ARGS
 };
 
-static const AtpStatement move_cursor = {
-	"UPDATE atproto.cursor SET seq = $4, event_time = COALESCE($5, event_time),"
-	" events = events + $6, record_ops = record_ops + $7,"
-	" updated_at = now()"
-	" WHERE subscription = $1 AND endpoint = $2 AND shard = $8 AND seq IS NOT DISTINCT FROM $3"
-	/* nor is that of a stream which is shared otherwise by now */
-	" AND layout = $10"
-	/* that of another subscription of the same name is another cursor */
-	" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.name = $1 AND s.created_at = $9)",
-	SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TIMESTAMP, ATP_TYPE_INT8,
-	ATP_TYPE_INT8, ATP_TYPE_INT4, ATP_TYPE_TIMESTAMP, ATP_TYPE_INT4}
-};
+/* more: what else it sets, and the types of that */
+#define MOVE_CURSOR(more, ...) { \
+	"UPDATE atproto.cursor c SET seq = $4, event_time = COALESCE($5, event_time)," \
+	" events = events + $6, record_ops = record_ops + $7," more \
+	" updated_at = now()" \
+	" WHERE subscription = $1 AND endpoint = $2 AND shard = $8 AND seq IS NOT DISTINCT FROM $3" \
+	/* nor is that of a stream which is shared otherwise by now */ \
+	" AND layout = $10" \
+	/* that of another subscription of the same name is another cursor */ \
+	" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.name = $1 AND s.created_at = $9)", \
+	SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TIMESTAMP, ATP_TYPE_INT8, \
+	ATP_TYPE_INT8, ATP_TYPE_INT4, ATP_TYPE_TIMESTAMP, ATP_TYPE_INT4, __VA_ARGS__} \
+}
+static const AtpStatement move_cursor = MOVE_CURSOR("", ATP_TYPE_END);
+
+/* Of a transaction that passed over something. */
+static const AtpStatement move_and_count = MOVE_CURSOR(" skips = " ATP_SKIPS_SUM("c.skips", "$11::jsonb") ",", ATP_TYPE_TEXT);
 
 static const AtpStatement add_gap = {
 	"INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) VALUES ($1, $2, $3, $4, $5)",
@@ -136,10 +141,11 @@ store_gaps(const AtpStreamProgress *p, const AtpApply *a)
 static bool
 move(AtpProgress *progress, const AtpApply *a)
 {
-	const AtpStreamProgress *p = (const AtpStreamProgress *) progress;
+	AtpStreamProgress *p = (AtpStreamProgress *) progress;
 	int64		time = a->hi == a->batch->nevents ? a->batch->time : a->batch->events[a->hi - 1].time;
-	Datum		args[10];
-	char		nulls[11] = "          ";
+	Datum		args[11];
+	char		nulls[12] = "           ";
+	int64		more[ATP_SKIP_COUNT];
 
 	/* a connection begins with its gap: it is before the batch's first event */
 	if (a->lo == 0)
@@ -157,7 +163,10 @@ move(AtpProgress *progress, const AtpApply *a)
 	nulls[2] = p->position < 0 ? 'n' : ' ';
 	nulls[3] = p->next < 0 ? 'n' : ' ';
 	nulls[4] = time == 0 ? 'n' : ' ';
-	return atp_execute(a->statements, &move_cursor, args, nulls) == 1;
+	if (!atp_skips_due(&p->skips, a->batch->skips, a->skips, more))
+		return atp_execute(a->statements, &move_cursor, args, nulls) == 1;
+	args[10] = atp_skips_arg(more);
+	return atp_execute(a->statements, &move_and_count, args, nulls) == 1;
 }
 
 static void
@@ -166,6 +175,7 @@ moved(AtpProgress *progress)
 	AtpStreamProgress *p = (AtpStreamProgress *) progress;
 
 	p->position = p->next;
+	atp_skips_written(&p->skips, true);
 }
 
 AtpStreamProgress

@@ -11,9 +11,11 @@
 #include "catalog/pg_type.h"
 #include "config/extension.h"
 #include "config/spi.h"
+#include "config/target.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 #include "tables/distributed.h"
+#include "tables/logged.h"
 #include "tables/table.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -221,12 +223,9 @@ atp_column_can_be_added(const AtpColumn *column)
 	return column->constraints == NULL || strstr(column->constraints, "DEFAULT") != NULL;
 }
 
-/*
- * Has a version before this one made it?  Then it has every column that cannot be
- * added.  Any other is somebody's own, which only has the name.
- */
-static bool
-is_ours(const AtpTable *table, Oid relid)
+/* Then it has every column that cannot be added.  Any other is somebody's own, which only has the name. */
+bool
+atp_table_is_ours(const AtpTable *table, Oid relid)
 {
 	char		kind = get_rel_relkind(relid);
 
@@ -248,7 +247,7 @@ is_ours(const AtpTable *table, Oid relid)
 static void
 add_columns(const AtpTable *table, Oid relid, const char *target)
 {
-	if (!is_ours(table, relid))
+	if (!atp_table_is_ours(table, relid))
 		return;
 	for (int i = 0; i < table->ncolumns; i++)
 	{
@@ -280,10 +279,12 @@ atp_create_tables(const char *target)
 {
 	Oid			schema = get_namespace_oid(target, false);
 
+	atp_check_logged(target);
 	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
 	{
 		Oid			relid = get_relname_relid((*table)->name, schema);
 
+		Assert(strcmp((*table)->name, atp_target_tables[table - atp_tables]) == 0);
 		if (OidIsValid(relid))
 			add_columns(*table, relid, target);
 		else

@@ -64,7 +64,7 @@ typedef struct AtpColumn
 	const char *more;			/* SQL after it was added, or its table made; NULL: none */
 } AtpColumn;
 
-#define ATP_STATEMENT_ARGS	24
+#define ATP_STATEMENT_ARGS	32
 
 /*
  * A statement.  In its SQL stands # for the schema of the data tables and @ for
@@ -79,8 +79,8 @@ typedef struct AtpStatement
 {
 	const char *sql;
 	int			result;			/* SPI_OK_... */
-	int			args[12];		/* AtpType, or ATP_ARRAY of it */
-	AtpType		columns[9];		/* that come back and are read */
+	int			args[16];		/* AtpType, or ATP_ARRAY of it */
+	AtpType		columns[12];		/* that come back and are read */
 	const struct AtpTable *table;	/* NULL: none of the data tables */
 	int			flags;
 	const struct AtpStatement *distributed;	/* instead, where Citus keeps the table's rows, or it has the column that shard_setup adds; NULL: the same */
@@ -163,6 +163,9 @@ extern bool atp_has_shard_column(const AtpTable *table, Oid relid);
 
 /* Can a table that is there already get this column? */
 extern bool atp_column_can_be_added(const AtpColumn *column);
+
+/* Has this version, or one before it, made the relation that has the table's name? */
+extern bool atp_table_is_ours(const AtpTable *table, Oid relid);
 
 /*
  * Replace, in SQL of ours, # by the quoted schema of the data tables and @ by

@@ -18,6 +18,7 @@
 #include "miscadmin.h"
 #include "partitioning/partdesc.h"
 #include "storage/lmgr.h"
+#include "tables/logged.h"
 #include "tables/table_locks.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -45,6 +46,7 @@ lock_one(Oid relid, Locking *locking)
 		LockRelationOid(relid, RowExclusiveLock);
 	else if (!ConditionalLockRelationOid(relid, RowExclusiveLock))
 		return relid;
+	atp_check_table_logged(relid);
 	return get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE ? lock_partitions(relid, locking) : InvalidOid;
 }
 
@@ -64,6 +66,9 @@ lock_partitions(Oid relid, Locking *locking)
 		for (int i = 0; i < desc->nparts && !OidIsValid(taken); i++)
 			taken = lock_one(desc->oids[i], locking);
 	}
+	else
+		for (int i = 0; i < desc->nparts; i++)
+			atp_check_table_logged(desc->oids[i]);
 	table_close(rel, NoLock);
 	return taken;
 }

@@ -7,12 +7,16 @@ CREATE TABLE atproto.dead_frame (
         REFERENCES atproto.subscription (name) ON UPDATE CASCADE ON DELETE CASCADE,
     digest bytea NOT NULL,
     bytes bytea NOT NULL,
+    format text,
+    endpoint text,
     PRIMARY KEY (subscription, digest)
 );
 COMMENT ON TABLE atproto.dead_frame IS 'messages that dead letters are about, each once; one goes with its last letter';
 COMMENT ON COLUMN atproto.dead_frame.digest IS 'SHA-256 of bytes';
 COMMENT ON COLUMN atproto.dead_frame.bytes IS 'the whole WebSocket message';
 COMMENT ON COLUMN atproto.dead_frame.subscription IS 'that received it';
+COMMENT ON COLUMN atproto.dead_frame.format IS 'how the message is written, as in subscription.format; NULL: as the subscription''s stream is now';
+COMMENT ON COLUMN atproto.dead_frame.endpoint IS 'stream that it came from, as in atproto.cursor; NULL: the subscription''s present one';
 
 CREATE TABLE atproto.dead_letter (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -28,6 +32,7 @@ CREATE TABLE atproto.dead_letter (
     attempts bigint NOT NULL DEFAULT 1,
     first_at timestamptz NOT NULL DEFAULT now(),
     last_at timestamptz NOT NULL DEFAULT now(),
+    superseded_rev atproto.tid,
     UNIQUE (subscription, digest, path),
     FOREIGN KEY (subscription, digest) REFERENCES atproto.dead_frame ON UPDATE CASCADE ON DELETE CASCADE
 );
@@ -47,10 +52,11 @@ COMMENT ON COLUMN atproto.dead_letter.sqlstate IS 'of the error, as PostgreSQL h
 COMMENT ON COLUMN atproto.dead_letter.message IS 'the reason';
 COMMENT ON COLUMN atproto.dead_letter.first_at IS 'when it was tried first';
 COMMENT ON COLUMN atproto.dead_letter.last_at IS 'when it was tried last';
+COMMENT ON COLUMN atproto.dead_letter.superseded_rev IS 'a commit of this revision removed the record, or an export of this revision came into the tables, by any subscription of the target: retry() applies nothing up to it';
 
 CREATE TABLE atproto.gap (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    subscription text NOT NULL
+    subscription text
         REFERENCES atproto.subscription (name) ON UPDATE CASCADE ON DELETE CASCADE,
     endpoint text NOT NULL,
     after_seq bigint NOT NULL,
@@ -59,18 +65,24 @@ CREATE TABLE atproto.gap (
     detected_at timestamptz NOT NULL DEFAULT now(),
     again_since timestamptz,
     closed_at timestamptz,
-    closed_how text
+    closed_how text,
+    did @extschema@.did,
+    events bigint,
+    target name
 );
 CREATE INDEX gap_subscription ON atproto.gap (subscription);
 COMMENT ON TABLE atproto.gap IS 'stretches of a stream that were missed';
 COMMENT ON COLUMN atproto.gap.after_seq IS 'last event processed before the gap';
 COMMENT ON COLUMN atproto.gap.before_seq IS 'first event that was, or would be, received after it; NULL: unknown';
-COMMENT ON COLUMN atproto.gap.reason IS 'OutdatedCursor: the server no longer had what follows after_seq; set_cursor: the operator jumped ahead';
+COMMENT ON COLUMN atproto.gap.reason IS 'OutdatedCursor: the server no longer had what follows after_seq; set_cursor: the operator jumped ahead; held events dropped: events between these two waited in atproto.held_event and had to go, and no row of a repository says so';
+COMMENT ON COLUMN atproto.gap.did IS 'only events of this labeler are missing; NULL: of all accounts';
+COMMENT ON COLUMN atproto.gap.events IS 'how many are missing; NULL: unknown';
 COMMENT ON COLUMN atproto.gap.again_since IS 'since when its events are read again; infinity: not yet, as the oldest event of the server has not come; NULL: they are not';
 COMMENT ON COLUMN atproto.gap.closed_at IS 'when it was closed: by itself, its events having been read again, or by atproto.close_gap(); NULL: it is open';
 COMMENT ON COLUMN atproto.gap.closed_how IS 'read again, or what atproto.close_gap() was told';
 COMMENT ON COLUMN atproto.gap.id IS 'a number of its own';
-COMMENT ON COLUMN atproto.gap.subscription IS 'whose stream it was';
+COMMENT ON COLUMN atproto.gap.subscription IS 'whose stream it was; NULL: that of a subscription which was removed while events of it waited';
+COMMENT ON COLUMN atproto.gap.target IS 'schema of the tables that lack the events, where subscription does not tell';
 COMMENT ON COLUMN atproto.gap.endpoint IS 'stream, as in atproto.cursor';
 COMMENT ON COLUMN atproto.gap.detected_at IS 'when it was seen';
 
@@ -90,6 +102,9 @@ CREATE POLICY owner ON atproto.dead_letter
 ALTER TABLE atproto.gap ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.gap
     USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
+-- a row that no subscription has any more is for whoever reads the tables
+CREATE POLICY target ON atproto.gap FOR SELECT USING (subscription IS NULL
+    AND EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = target AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')));
 
 -- The bytes go with the last letter about them.
 CREATE FUNCTION atproto.dead_letter_removed() RETURNS trigger
@@ -114,6 +129,12 @@ CREATE FUNCTION atproto.partition(
 ) RETURNS SETOF text
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_partition';
 COMMENT ON FUNCTION atproto.partition(name, text, @extschema@.nsid[], integer, interval, interval) IS 'put the table record into partitions, by collection or by month, and record_event, by month; make those of the months ahead, and of more collections; drop months of records (keep) and events (keep_events) that are over; returns what it did';
+CREATE PROCEDURE atproto.maintain_partitions(
+    target name DEFAULT 'atproto', collections @extschema@.nsid[] DEFAULT NULL,
+    ahead integer DEFAULT 3, keep interval DEFAULT NULL, keep_events interval DEFAULT NULL
+)
+    LANGUAGE c AS 'MODULE_PATHNAME', 'atp_maintain_partitions';
+COMMENT ON PROCEDURE atproto.maintain_partitions(name, @extschema@.nsid[], integer, interval, interval) IS 'what tables that are in partitions need once a month: the months ahead and those of which the default partition has rows, more collections, and the end of months of records (keep) and events (keep_events) that are over; in transactions of its own';
 CREATE FUNCTION atproto.refill(name text, dids @extschema@.did[] DEFAULT NULL, seq bigint DEFAULT 0) RETURNS bigint
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_refill';
 COMMENT ON FUNCTION atproto.refill(text, @extschema@.did[], bigint) IS 'read the events after seq again, of these repositories or of all: what the tables lack is filled in; returns how many repositories';
@@ -171,7 +192,7 @@ CREATE POLICY target ON atproto.audit_state FOR SELECT USING (pg_catalog.pg_has_
 GRANT SELECT ON atproto.audit_state TO pg_monitor;
 SELECT pg_catalog.pg_extension_config_dump('atproto.audit_state', '');
 
-REVOKE ALL ON PROCEDURE atproto.audit_all(name) FROM PUBLIC;
+REVOKE ALL ON PROCEDURE atproto.audit_all(name), atproto.maintain_partitions(name, @extschema@.nsid[], integer, interval, interval) FROM PUBLIC;
 REVOKE ALL ON FUNCTION
     atproto.audit(@extschema@.did, name, boolean), atproto.dead_letter_removed(), atproto.create_tables(name), atproto.distribute(name, integer), atproto.retry(bigint),
     atproto.partition(name, text, @extschema@.nsid[], integer, interval, interval),

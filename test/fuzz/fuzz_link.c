@@ -93,7 +93,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	/* any bytes as a path */
 	(void) take_names((AtpSpan) {(const char *) data, size}, &path);
-	if (atp_link_types(data, size, types, TYPES_MAX, &count, &at) != ATP_OK || count > TYPES_MAX)
+	if (atp_link_types(data, size, types, TYPES_MAX, NULL, &count, &at) != ATP_OK || count > TYPES_MAX)
 		return 0;
 	atp_cbor_init(&r, data, size, ATP_CBOR_DEPTH_MAX);
 	do
@@ -118,6 +118,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	atp_link_walk_begin(&walk, found, NULL);
 	atp_link_walk_items(&walk, data, size, types);
 	/* with too little room they are counted all the same */
-	CHECK(atp_link_types(data, size, types, 1, &few, &at) == ATP_OK && few == count);
+	CHECK(atp_link_types(data, size, types, 1, NULL, &few, &at) == ATP_OK && few == count);
 	return 0;
 }

@@ -2,7 +2,8 @@
 
 What is known of a name is a dict: record types with their values ("TXT": lists of strings, each the strings of
 one record; "A", "AAAA": addresses; "CNAME": a name) and faults ("rcode": a number or name, "silent", "wrong_id",
-"truncate": UDP says that TCP has the rest, "garbage": no DNS message).  A list of such dicts is taken one a query;
+"truncate": UDP says that TCP has the rest, "garbage": no DNS message, "others": [[owner, class, string], …], TXT records
+before all others, of any name and class).  A list of such dicts is taken one a query;
 the last stays.  A name that is not known is NXDOMAIN.
 """
 
@@ -114,6 +115,10 @@ class Names:
         number = struct.unpack_from(">H", message)[0] ^ (0x5555 if known.get("wrong_id") else 0)
         flags = 0x8180 | (0x0200 if truncated else 0) | rcode
         count = len(records) if body else 0
+        for owner, kind_class, value in known.get("others", []):
+            data = encode_data("TXT", value)
+            body = encode_name(owner) + struct.pack(">HHIH", TYPES["TXT"], kind_class, 0, len(data)) + data + body
+            count += 1
         return struct.pack(">HHHHHH", number, flags, 1, count, 0, 0) + asked + body
 
 

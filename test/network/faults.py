@@ -81,6 +81,22 @@ def bomb(megabytes):
     yield packer.flush() + struct.pack("<II", crc, (megabytes << 20) & 0xFFFFFFFF)
 
 
+def empty_members():
+    """gzip without contents, and without an end."""
+    yield from forever(gzip.compress(b"") * 200)
+
+
+def in_chunks(body, extension, forever_empty=False):
+    """A body in chunks; each has an extension of so many bytes.  Without an end: after the body, one extension for ever."""
+    for at in range(0, len(body), 1000):
+        piece = body[at : at + 1000]
+        yield b"%x%s\r\n%s\r\n" % (len(piece), b";" * (extension > 0) + b"x" * extension, piece)
+    if forever_empty:
+        yield b"1"
+        yield from forever(b";" + b"x" * 4000)
+    yield b"0\r\nX-Trailer: 1\r\n\r\n"
+
+
 def forever(piece):
     while True:
         yield piece
@@ -132,6 +148,12 @@ def bytes_of(answer, fault):
     if "bomb" in fault:
         answer.headers["Content-Encoding"] = "gzip"
         body, length, keep = bomb(fault["bomb"]), None, False
+    elif "empty_members" in fault:
+        answer.headers["Content-Encoding"] = "gzip"
+        body, length, keep = empty_members(), None, False
+    elif "chunks" in fault:
+        answer.headers["Transfer-Encoding"] = "chunked"
+        body, length = in_chunks(answer.load(), fault["chunks"], fault.get("endless")), None
     elif fault.get("endless"):
         body, length, keep = forever((answer.load() or b"x") * (4096 // max(len(answer.load()), 1) + 1)), None, False
     elif "repeat" in fault:

@@ -19,6 +19,7 @@
     full.py outage --keys              did, key
     full.py large N BYTES > FILE       N commits of the account that rotations calls unknown, each with a record of so many bytes
     full.py sizes BYTES... > FILE      likewise a commit of it and of other accounts each
+    full.py order > FILE               an account's commits before it is deactivated, and after it is active again; one before a deletion
     full.py flood N M > FILE           N forged commits of one account, and one each of M others
 
 The messages of all accounts come one after the other: first all first ones, and so on.
@@ -430,6 +431,27 @@ def lie_keys():
         yield name, LIED[name], sign.Key(name).multikey.hex()
 
 
+# --- what waits while the account's status changes ---
+
+
+def order(s):
+    """The keys are those that rotations calls the first of unknown and gone."""
+    def commit(name, n):
+        s.keys[WHO[name]] = FIRST[name]
+        return s.commit(WHO[name], rev(n), [post(str(n))])
+
+    # to 4
+    for n in (10, 20, 30):
+        yield commit("unknown", n)
+    yield commit("gone", 10)
+    # to 6
+    yield s.account(WHO["unknown"], False, "deactivated")
+    yield s.account(WHO["gone"], False, "deleted")
+    # to 8
+    yield s.account(WHO["unknown"], True)
+    yield commit("unknown", 40)
+
+
 # --- floods ---
 
 
@@ -483,6 +505,7 @@ def main():
         "again": again,
         "hosts": hosts,
         "outage": outage,
+        "order": order,
         "flood": flood,
         "large": large,
         "sizes": sizes,

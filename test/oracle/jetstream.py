@@ -2,7 +2,7 @@
 """Turns a capture of subscribeRepos into what Jetstream makes of it: one text for each operation.
 
     jetstream.py v1 CAPTURE [--spread MICROSECONDS] [--ties PERCENT] [--back MICROSECONDS] [--seed N] [--cursor] > FILE
-    jetstream.py v2 CAPTURE [--first SEQ] [--step N] > FILE
+    jetstream.py v2 CAPTURE [--first SEQ] [--step N] [--bare] > FILE
     jetstream.py lies|broken v1|v2 DID [--first SEQ] > FILE
 
 v1: as /subscribe sends them.  time_us is made from the time of the frame, and increases (--spread: by so much at least); with --ties so many
@@ -10,7 +10,8 @@ v1: as /subscribe sends them.  time_us is made from the time of the frame, and i
     go back.  With --cursor each has its position, as newer servers send.  No #sync.
 v2: as network.bsky.jetstream.subscribeEvents sends them.  seq counts up, by N.  After #sync come the account's records
     as creates, of that revision; those that no message has named are not known here.  A #sync that is not
-    newer than the repository is not there: it breaks nothing.
+    newer than the repository is not there: it breaks nothing.  With --bare each #sync is as the server makes
+    it when it has fetched the repository again by itself: without blocks.
 lies, broken: texts that no server should send, each with a fault of its own, of one account that is nobody else's.
 
 The output is a capture file of texts.  A frame that is not well-formed, or an operation of one, gives
@@ -127,9 +128,10 @@ class V1:
 
 
 class V2:
-    def __init__(self, first=1, step=1):
+    def __init__(self, first=1, step=1, bare=False):
         self.clock = Clock()
         self.step = step
+        self.bare = bare
         self.seq = first - step
 
     def message(self, did, sent, kind, body):
@@ -141,6 +143,8 @@ class V2:
         return self.message(did, sent, "commit", body)
 
     def wrapped(self, did, sent, kind, body):
+        if self.bare and kind == "sync":
+            body = {**body, "seq": 0, "blocks": b""}
         yield self.message(did, sent, kind, {kind: plain(body)})
 
 
@@ -323,6 +327,7 @@ def main():
     v1.add_argument("--cursor", action="store_true")
     v2.add_argument("--first", type=int, default=1)
     v2.add_argument("--step", type=int, default=1)
+    v2.add_argument("--bare", action="store_true")
     for name in ("lies", "broken"):
         false = kinds.add_parser(name)
         false.add_argument("version", choices=("v1", "v2"))
@@ -335,7 +340,7 @@ def main():
     elif args.kind == "v1":
         texts = convert(args.capture, V1(Clock(args.spread, args.ties, args.back, args.seed), args.cursor))
     else:
-        texts = convert(args.capture, V2(args.first, args.step))
+        texts = convert(args.capture, V2(args.first, args.step, args.bare))
     for each in texts:
         sys.stdout.buffer.write(struct.pack(">I", len(each)) + each)
 

@@ -99,6 +99,8 @@ class State:
         if len(payload["blocks"]) > BLOCKS_MAX:
             raise wire.Malformed("size")
         roots, blocks = wire.car(payload["blocks"])
+        if any(len(key) != 36 or key[1] not in (0x71, 0x55) for key in blocks):
+            raise wire.Malformed("codec")
         if not roots or roots[0] not in blocks:
             raise wire.Malformed("commit")
         commit = wire.decode(blocks[roots[0]])

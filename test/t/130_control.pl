@@ -142,8 +142,11 @@ query("GRANT USAGE ON SCHEMA atproto TO $_; GRANT EXECUTE ON ALL FUNCTIONS IN SC
 	GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA atproto TO $_") foreach 'streamer', 'other';
 query('REVOKE INSERT ON atproto.record FROM streamer');
 $server->restart;
-query('SET ROLE streamer; ' . subscribe_sql('mine', $server, cursor => 0));
-wait_for(q{SELECT stopped = 'permission denied for table record (SQLSTATE 42501)' FROM atproto.subscription});
+my $lacks = 'role "streamer" may not fill schema "atproto": the role lacks INSERT on table atproto.record';
+my $subscribe = subscribe_sql('mine', $server, cursor => 0);
+like(error_of("SET ROLE streamer; $subscribe"), qr/^42501: $lacks/, 'who may not write the tables cannot subscribe');
+query("GRANT INSERT ON atproto.record TO streamer; BEGIN; SET LOCAL ROLE streamer; $subscribe; RESET ROLE; REVOKE INSERT ON atproto.record FROM streamer; COMMIT");
+wait_for("SELECT stopped = '$lacks' FROM atproto.subscription");
 is(query('SELECT coalesce(seq, 0), events FROM atproto.cursor'), '0|0', 'a consumer has the rights of its owner only');
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'a missing right condemns no record');
 query("GRANT INSERT ON atproto.record TO streamer; SELECT atproto.resume('mine')");

@@ -132,6 +132,7 @@ query(subscribe_sql("s$_", $server, cursor => 0)) foreach 1 .. 4;
 wait_for_log(qr/no background worker slot is free for atproto subscription "s\d"/);
 like(slurp_file($node->logfile), qr/no background worker slot is free.*\n.*HINT:\s+Increase "max_worker_processes"/,
 	'no free slot for a worker: the log says so');
+wait_for("SELECT count(*) > 0 FROM atproto.stat_subscription WHERE pid IS NULL AND last_error LIKE 'no background worker slot%'");
 $node->append_conf('postgresql.conf', 'max_worker_processes = 20');
 $node->restart;
 wait_for("SELECT count(*) = 4 AND min(events) = $PDS_LAST AND max(events) = $PDS_LAST FROM atproto.cursor");

@@ -245,5 +245,7 @@ query(q{UPDATE atproto.subscription SET backfill = 'repair' WHERE name = 'months
 refused(q{SELECT atproto.partition('months', keep => '1 year')}, qr/months of records cannot be dropped, since subscription "months" fetches repositories/, 'what would come again');
 is(query("SELECT count(*) FROM atproto.dead_letter"), '0', 'nothing was refused in all this');
 
+# those that the test has written itself
+expect_check('record without repository');
 $node->stop;
 done_testing();

@@ -133,6 +133,8 @@ tables_match($sub, $pds, 'all is as the oracle says', database => 'as_binary');
 is($sub->safe_psql('as_binary', 'SELECT events FROM atproto.cursor'), $PDS_LAST, 'each event was processed once, here or there');
 is($sub->safe_psql('as_binary', q{INSERT INTO atproto.gap (subscription, endpoint, after_seq, reason) VALUES ('s', 'x', 2, 'x') RETURNING id}), '2', 'numbers go on');
 
+# sequences do not replicate, and here nobody has set them (operations.md)
+expect_check('number that is taken', qr/\|atproto\.(gap|dead_letter)\.id\|/);
 $sub->stop;
 $pub->stop;
 done_testing();

@@ -217,16 +217,16 @@ sub condemns_nothing
 condemns_nothing('missing table', 'ALTER TABLE atproto.record RENAME TO elsewhere', 'ALTER TABLE atproto.elsewhere RENAME TO record',
 	qr/^(relation "atproto.record" does not exist|schema "atproto" has no table "record").* \(SQLSTATE 42P01\)$/);
 condemns_nothing('missing column', 'ALTER TABLE atproto.repo RENAME status TO state', 'ALTER TABLE atproto.repo RENAME state TO status',
-	qr/^column "status" .*does not exist \(SQLSTATE 42703\)$/);
+	qr/^(column "status" .*does not exist|schema "atproto" has no table "repo" with a column "status") \(SQLSTATE 42(703|P01)\)$/);
 condemns_nothing('missing key', 'ALTER TABLE atproto.record DROP CONSTRAINT record_pkey',
 	'ALTER TABLE atproto.record ADD PRIMARY KEY (did, collection, rkey)', qr/^there is no unique or exclusion constraint.* \(SQLSTATE 42P10\)$/);
 
 condemns_nothing('workers', 'ALTER TABLE atproto.record RENAME rkey TO key', 'ALTER TABLE atproto.record RENAME key TO rkey',
 	qr/"rkey".*does not exist|has no table "record" with a column "rkey"/, workers => 2);
 
-# A trigger that is at odds with the schema is no better, whichever rows it is for.
+# A trigger that is at odds with the schema, and fails for every row, is no better.  (245_strangers_values: for some rows.)
 query('CREATE FUNCTION public.misses() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN PERFORM public.missing(1); RETURN new; END $$');
-condemns_nothing('missing function', "CREATE TRIGGER misses BEFORE INSERT ON atproto.record FOR EACH ROW WHEN ($condition) EXECUTE FUNCTION public.misses()",
+condemns_nothing('missing function', 'CREATE TRIGGER misses BEFORE INSERT ON atproto.record FOR EACH ROW EXECUTE FUNCTION public.misses()',
 	'CREATE FUNCTION public.missing(integer) RETURNS void LANGUAGE sql AS \'\'', qr/^function public.missing\(integer\) does not exist \(SQLSTATE 42883\)$/);
 query('DROP TRIGGER misses ON atproto.record');
 

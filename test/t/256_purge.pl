@@ -77,5 +77,6 @@ $node->poll_query_until('postgres', "SELECT count(*) = 0 FROM atproto.repo WHERE
 is(query("SELECT count(*) FROM atproto.record WHERE did = '$twice'"), '0', 'the next process sees to it');
 unlike(slurp_file($node->logfile), qr/ERROR/, 'no error');
 
+expect_check('record newer than its repository', qr/revision 3zzzzzzzzzzzz/);
 $node->stop;
 done_testing();

@@ -46,7 +46,7 @@ CREATE FUNCTION network.leak(text) RETURNS boolean LANGUAGE plpgsql COST 0.00000
 	AS 'BEGIN RAISE NOTICE $$seen: %$$, $1; RETURN true; END';
 SELECT name FROM atproto.stat_subscription WHERE network.leak(name);
 SQL
-as('consumer', "INSERT INTO atproto.subscription (name, url) VALUES ('odd', 'wss://example.org')");
+as('consumer', "INSERT INTO atproto.subscription (name, url, target) VALUES ('odd', 'wss://example.org', 'network')");
 my $cursor = 'INSERT INTO atproto.cursor (subscription, endpoint, shard, %s) SELECT name, endpoint, n, %s
 	FROM atproto.subscription, generate_series(0, 1) n';
 foreach my $bad (
@@ -71,7 +71,7 @@ is(as('consumer', "SELECT atproto.unsubscribe('odd')"), '', '');
 
 # --- numbers ---
 
-as('consumer', "INSERT INTO atproto.subscription (name, url) VALUES ('odd', 'wss://example.org');
+as('consumer', "INSERT INTO atproto.subscription (name, url, target) VALUES ('odd', 'wss://example.org', 'network');
 	INSERT INTO atproto.dead_frame VALUES ('odd', 'x', 'y')");
 like(as('consumer', "INSERT INTO atproto.dead_letter (id, subscription, stage, sqlstate, message, digest)
 	OVERRIDING SYSTEM VALUE VALUES (1, 'odd', 'frame', '22P03', 'x', 'x')"), qr/permission denied for table dead_letter/, 'the number of a letter is not his to choose');
@@ -145,6 +145,7 @@ wait_for_seq($node, 'own', 2);
 my $mine = did('a');
 foreach my $call (
 	"SELECT atproto.rebuild_links('network')", "SELECT atproto.link_problems('network')", "SELECT atproto.partition('network', 'collection')",
+	"CALL atproto.maintain_partitions('network', collections => '{app.bsky.feed.post,app.bsky.actor.profile,app.bsky.graph.list}', keep_events => '1 month')",
 	"SELECT atproto.audit('$mine', 'network')", "CALL atproto.audit_all('network')", "SELECT atproto.refill('own')", "SELECT atproto.retry(1)",
 	"SELECT atproto.resync('$mine', 'network')", "SELECT atproto.load_car('$mine', '', 'network')", "SELECT atproto.create_tables('network')",
 	"SELECT atproto.pause('own'), atproto.resume('own'), atproto.set_cursor('own', 1)", "SELECT count(*) FROM atproto.stat_subscription")
@@ -169,7 +170,7 @@ is(query("SELECT last_error, drops, reconnects FROM atproto.stat_subscription WH
 # --- subscriptions without number ---
 
 query('CREATE DATABASE unrelated');
-is(as('consumer', "INSERT INTO atproto.subscription (name, url) SELECT 'many ' || n, 'wss://example.org/xrpc/org.example.x' FROM generate_series(1, 100000) n"),
+is(as('consumer', "INSERT INTO atproto.subscription (name, url, target) SELECT 'many ' || n, 'wss://example.org/xrpc/org.example.x', 'network' FROM generate_series(1, 100000) n"),
 	'', 'he may make many');
 # two looks at all of them: the first may come before the manager has begun with them
 foreach my $state ('pause', 'resume')

@@ -145,7 +145,7 @@ is(query("SELECT atproto.refill('fetched', dids => ARRAY['$did']::did[])"), '1',
 wait_for("SELECT count(*) = 3 FROM atproto.held_event WHERE target = 'fetched'");
 is(of('same', 'fetched'), '|resync,resync,resync', 'R-04: that waits, too');
 query("DELETE FROM atproto.repo_job; UPDATE fetched.repo SET hold = 'release', sync = 'desynchronized' WHERE did = '$did';"
-	. " INSERT INTO atproto.held_release (target, kind, did, shard_key) SELECT DISTINCT target, kind, did, shard_key FROM atproto.held_event");
+	. " INSERT INTO atproto.held_release (target, kind, did, subscription, shard_key) SELECT DISTINCT target, kind, did, subscription, shard_key FROM atproto.held_event");
 none_waits('same');
 is(of('same', 'fetched'), '10,20,30|', 'R-32: until nobody fetches it any more');
 is(query("SELECT count(*) FROM fetched.repo WHERE hold IS NOT NULL OR refill_by IS NOT NULL"), '0', 'and nothing is left of it');

@@ -80,6 +80,45 @@ foreach my $host_is_pds ('true', 'false')
 	query("SELECT atproto.unsubscribe('$s')");
 }
 
+# --- one host has many spellings: in a URL, and in a document ---
+
+{
+	my $server = AtprotoTest::Server->start($capture, '--hold-at', 5);
+	my $port   = $server->port;
+
+	foreach my $spelling ('LOCALHOST', 'LocalHost.')
+	{
+		begin_again();
+		query('SET client_min_messages = warning; DROP SCHEMA IF EXISTS spelt CASCADE; CREATE SCHEMA spelt');
+		# as the fetcher writes a document's
+		know($here, $who{here}{first}, pds => "http://localhost:$port");
+		query("SELECT atproto.subscribe('spelt', 'ws://$spelling:$port', cursor => 0, target => 'spelt', verify => 'full', host_is_pds => true, allow_insecure => true)");
+		wait_for_seq($node, 'spelt', 4);
+		is(of('here', 'spelt'), '10|t', "V-44: $spelling: an account of the server");
+		is(query("SELECT DISTINCT host FROM spelt.repo WHERE host IS NOT NULL UNION ALL SELECT 'localhost'"), 'localhost', "V-44: $spelling: one name");
+		query("SELECT atproto.unsubscribe('spelt')");
+	}
+	like(($node->psql('postgres', "SELECT atproto.subscribe('spelt', 'wss://p\x{c3}\x{a4}s.invalid')"))[2], qr/^$|must be written in ASCII/, 'a name that is not ASCII is one, or is refused');
+	is(query("SELECT count(*) FROM atproto.subscription WHERE endpoint LIKE 'wss://xn--%'"), '0', 'the position is that of the URL as it was written');
+	query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
+}
+
+# --- an account comes back at this server before its document can be read again ---
+
+{
+	my $server = AtprotoTest::Server->start(make_capture('steps.py', 'a active', 'b active', 'c deactivated'));
+
+	begin_again();
+	query("TRUNCATE atproto.status_wish; CREATE SCHEMA back; SELECT atproto.create_tables('back');
+		INSERT INTO back.repo (did, rev, active, status, status_at) SELECT d::did, '3jqfcqzm3fo2j', d = '@{[did('c')]}', 'deactivated', '2020-01-01' FROM unnest(ARRAY['@{[did('a')]}', '@{[did('c')]}']) d");
+	know($_, $who{here}{first}, pds => 'former.example.com') foreach map { did($_) } 'a' .. 'c';
+	query(subscribe_sql('back', $server, cursor => 0, target => "'back'", verify => "'full'", host_is_pds => 'true'));
+	wait_for_seq($node, 'back', 3);
+	is(query("SELECT did, active FROM back.repo ORDER BY did"), did('a') . "|f\n" . did('c') . '|t', 'V-44: what this server says is not believed');
+	is(query("SELECT did, target, why, status_at FROM atproto.status_wish"), did('a') . '|back|inactive|2020-01-01 00:00:00+00', 'V-44: but where records are hidden, the server of its document is asked');
+	query("SELECT atproto.unsubscribe('back')");
+}
+
 # --- two servers fill the same tables: what has waited is of the one that it came by, whoever takes it ---
 
 my %others = accounts_of('full.py', 'again');

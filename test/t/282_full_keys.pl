@@ -94,7 +94,8 @@ foreach my $workers (1, 3)
 	is(of('deleted', $s), '10|signature', "V-47: $workers: records of an account that is deleted stay while nobody else says so");
 	is(query("SELECT count(*) FROM $s.visible_record WHERE did = '$who{deleted}{did}'"), '0', "V-47: $workers: but are hidden");
 	looked_up(", key = '\\x$who{deleted}{second}', resolved_at = now()", "did = '$who{deleted}{did}'");
-	is(of('deleted', $s), '10|', "V-38: $workers: those that waited do not come");
+	is(of('deleted', $s), '10,20|', "R-31: $workers: what came before that, and waited, comes as it would have then");
+	is(query("SELECT count(*) FROM $s.visible_record WHERE did = '$who{deleted}{did}'"), '0', "V-47: $workers: and is hidden, too");
 	is(query("SELECT count(*) FROM $s.repo WHERE hold IS NOT NULL"), '0', "$workers: nobody waits any more");
 	my $counted = skips($s);
 	like($counted, qr/\bbad_signature 1, .*\bforked 1, .*\bno_identity 1, .*\bverified \d+/, "$workers: what was counted");

@@ -43,7 +43,7 @@ sub held
 sub look_up
 {
 	know($did, $key);
-	query("INSERT INTO atproto.held_release (target, kind, did, shard_key) SELECT DISTINCT target, kind, did, shard_key FROM atproto.held_event WHERE did = '$did'");
+	query("INSERT INTO atproto.held_release (target, kind, did, subscription, shard_key) SELECT DISTINCT target, kind, did, subscription, shard_key FROM atproto.held_event WHERE did = '$did'");
 	return;
 }
 

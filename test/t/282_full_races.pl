@@ -41,7 +41,7 @@ sub with_held
 
 my $name_it = "INSERT INTO atproto.identity (did, state, key, pds, resolved_at, asked_at)"
 	. " VALUES ('$did', 'good', '\\x$key', 'pds.example.com', now(), now()) ON CONFLICT DO NOTHING;"
-	. "INSERT INTO atproto.held_release (target, did, shard_key) SELECT DISTINCT target, did, shard_key FROM atproto.held_event";
+	. "INSERT INTO atproto.held_release (target, did, subscription, shard_key) SELECT DISTINCT target, did, subscription, shard_key FROM atproto.held_event";
 my $held    = 'SELECT count(*) FROM atproto.held_event';
 my $events  = "SELECT string_agg(rkey::text, ',' ORDER BY rev, seq), count(*) FROM atproto.record_event";
 my $repo    = 'SELECT sync, hold, verified FROM atproto.repo';

@@ -183,7 +183,7 @@ follow('crash', make_capture('full_labels.py', 'flood', 3), 3);
 is(held_of('unknown'), '1 identity, 2 order, 3 order', 'three wait');
 $points->hold('held events next', 'atproto crash');
 know_labels('unknown', $who{unknown}{first});
-query('INSERT INTO atproto.held_release (target, kind, did, shard_key) SELECT target, kind, did, shard_key FROM atproto.held_event LIMIT 1');
+query('INSERT INTO atproto.held_release (target, kind, did, subscription, shard_key) SELECT target, kind, did, subscription, shard_key FROM atproto.held_event LIMIT 1');
 $points->wait('held events next', 'atproto crash');
 my $pid = query("SELECT pid FROM pg_stat_activity WHERE application_name = 'atproto crash'");
 kill 'KILL', $pid;
@@ -195,16 +195,7 @@ wait_for('SELECT count(*) = 0 FROM atproto.held_event');
 is(values_of('crash', 'unknown'), 'x0,x1,x2', 'R-32: then all of it');
 query("SELECT atproto.unsubscribe('crash')");
 
-# --- limits ---
-
-begin_again();
-query('CREATE SCHEMA room; ' . subscribe_sql('room', AtprotoTest::Server->start(make_capture('full_labels.py', 'flood', 40)),
-	nsid => $nsid, cursor => 0, target => "'room'", verify => "'full'") . "; UPDATE atproto.subscription SET max_held_events = 25 WHERE name = 'room'");
-wait_for_seq($node, 'room', 40);
-cmp_ok(query('SELECT count(*) FROM atproto.held_event'), '<=', 25, 'R-34: a labeler has no more than its share');
-is(query("SELECT count(*) + (SELECT (skips->>'held_dropped')::int FROM atproto.stat_subscription WHERE name = 'room') FROM atproto.held_event"), '40', 'R-34: what was dropped is counted');
-query("SELECT atproto.unsubscribe('room')");
-is(query('SELECT count(*) FROM atproto.held_event'), '0', 'R-35: unsubscribe() removes it');
+# --- many labelers ---
 
 begin_again();
 my $many = make_capture('full_labels.py', 'many', 500);
@@ -231,6 +222,47 @@ is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'and nobody complains
 
 my (undef, undef, $out) = $node->psql('postgres', subscribe_sql('pds', AtprotoTest::Server->start($many), nsid => $nsid, verify => "'full'", host_is_pds => 'true'));
 like($out, qr/cannot have "host_is_pds"/, 'V-44: is about repositories');
+
+# --- no room: a stream of one labeler stands still for its key; otherwise what is given up has a row ---
+
+my $sixty = make_capture("full_labels.py", "flood", 60);
+
+begin_again();
+query('DELETE FROM atproto.gap; CREATE SCHEMA still');
+my $server = AtprotoTest::Server->start($sixty, "--hold-at", 31);
+query('BEGIN; ' . subscribe_sql('still', $server, nsid => $nsid, cursor => 0, target => "'still'", verify => "'full'")
+	. "; UPDATE atproto.subscription SET max_held_events = 25 WHERE name = 'still'; COMMIT");
+wait_for_seq($node, 'still', 30);
+is(query('SELECT count(*) FROM atproto.held_event'), '30', 'R-34: the labels of the only labeler are kept, also those beyond the limit');
+$server->release;
+know_labels('unknown', $who{unknown}{first});
+looked_up('', "did = '$who{unknown}{did}'");
+wait_for_seq($node, 'still', 60);
+wait_for('SELECT count(*) = 60 FROM still.label');
+is(query('SELECT count(*) FROM atproto.gap'), '0', 'R-34: the stream goes on when its key is known, and nothing is lost');
+query("SELECT atproto.unsubscribe('still')");
+
+begin_again();
+query("ALTER SYSTEM SET atproto.label_wait = '1ms'; SELECT pg_reload_conf(); CREATE SCHEMA given");
+$server = AtprotoTest::Server->start($sixty, "--hold-at", 31);
+query('BEGIN; ' . subscribe_sql('given', $server, nsid => $nsid, cursor => 0, target => "'given'", verify => "'full'")
+	. "; UPDATE atproto.subscription SET max_held_events = 25 WHERE name = 'given'; COMMIT");
+wait_for_seq($node, 'given', 30);
+$server->release;
+wait_for_seq($node, 'given', 60);
+is(query('SELECT subscription, did, events, after_seq, before_seq, reason FROM atproto.gap'), "given|$who{unknown}{did}|60|0|61|held events dropped",
+	'R-34: after some time they are given up, with a row that names the labeler, and its first and last label');
+query("SELECT atproto.unsubscribe('given'); DELETE FROM atproto.gap; ALTER SYSTEM RESET atproto.label_wait; SELECT pg_reload_conf()");
+
+begin_again();
+query('CREATE SCHEMA several');
+$server = AtprotoTest::Server->start($cases);
+query('BEGIN; ' . subscribe_sql('several', $server, nsid => $nsid, cursor => 0, target => "'several'", verify => "'full'")
+	. "; UPDATE atproto.subscription SET max_held_events = 1 WHERE name = 'several'; COMMIT");
+wait_for_seq($node, 'several', $n);
+cmp_ok(query('SELECT count(did), count(*) FROM atproto.gap') , 'ne', '0|0', 'R-34: of several labelers one does not keep the others waiting');
+is(query('SELECT count(*) FROM atproto.gap WHERE did IS NULL'), '0', 'R-34: and each has a row of its own');
+is(query("SELECT (SELECT sum(events) FROM atproto.gap) = (skips->>'held_dropped')::bigint FROM atproto.stat_subscription WHERE name = 'several'"), 't', 'R-34: which count all that was dropped');
 
 $node->stop;
 done_testing();

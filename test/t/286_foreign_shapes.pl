@@ -216,5 +216,7 @@ tables_match($node, $pds, 'a foreign key to repositories holds nothing up', sche
 query("COMMIT PREPARED 'note'");
 
 unlike(slurp_file($node->logfile), qr/terminated by signal/, 'nor did anything crash until the end');
+# of nobody's row
+expect_check('hold without events', qr/\|nobody\|\|/);
 $node->stop;
 done_testing();

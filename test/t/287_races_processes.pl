@@ -108,7 +108,7 @@ tables_match($node, $capture, 'cursor read, then set_cursor: the tables are what
 
 # A consumer that notes its owner, and the subscription goes to another role.
 follow();
-query("SELECT atproto.pause('s'); CREATE ROLE heir; CREATE ROLE former LOGIN; CREATE SCHEMA former AUTHORIZATION former;"
+query("SELECT atproto.pause('s'); CREATE ROLE heir SUPERUSER; CREATE ROLE former LOGIN; CREATE SCHEMA former AUTHORIZATION former;"
 	  . ' GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA atproto TO former');
 query("UPDATE atproto.subscription SET owner = 'former', target = 'former'");
 query("DELETE FROM pg_shdepend WHERE refobjid = 'former'::regrole AND objid = 'atproto.subscription'::regclass AND objsubid > 0");

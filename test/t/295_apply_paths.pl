@@ -96,7 +96,6 @@ my %direct = (
 	indexes => 'CREATE INDEX ON record (collection) WHERE cid IS NOT NULL; CREATE INDEX ON record USING gin (value);
 		CREATE UNIQUE INDEX ON record (did, cid, collection, rkey); CREATE INDEX ON record (octet_length(rkey::text));
 		CREATE INDEX ON repo (handle)',
-	unlogged => 'ALTER TABLE record SET UNLOGGED',
 	before   => 'CREATE TRIGGER t BEFORE INSERT ON record FOR EACH ROW EXECUTE FUNCTION stay()',
 	refers   => 'ALTER TABLE record ADD FOREIGN KEY (did) REFERENCES repo DEFERRABLE INITIALLY DEFERRED',
 	parts_before => "$parts; CREATE TRIGGER t BEFORE INSERT ON record1 FOR EACH ROW EXECUTE FUNCTION stay()");
@@ -131,6 +130,19 @@ foreach my $schema (sort keys %direct, keys %statement)
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing was refused');
 is(query("SELECT count(DISTINCT (note, day IS NULL)), count(b) FROM columns.record"), '1|0', 'columns: the defaults');
 query("SELECT atproto.unsubscribe(name) FROM atproto.subscription");
+
+# The setting atproto.direct_writes switches to statements, while the subscription goes on, for all tables.
+make_schema('switched', '');
+query('ALTER SYSTEM SET atproto.direct_writes = off; SELECT pg_reload_conf()');
+query(subscribe_sql('switched', $server, cursor => 0, target => "'switched'", actions => "ARRAY['create']"));
+wait_for_seq($node, 'switched', $PDS_LAST);
+same_rows('switched', 'plain', 'switched off: the same rows');
+is(by_statement('switched', $creates), 1, 'switched off: written by the statement');
+query('ALTER SYSTEM RESET atproto.direct_writes; SELECT pg_reload_conf()');
+query("TRUNCATE switched.record, switched.repo; SELECT pg_stat_reset(), atproto.set_cursor('switched', 0)");
+wait_for("SELECT events = 2 * $PDS_LAST FROM atproto.cursor");
+is(by_statement('switched', $creates) ? 'by the statement' : 'directly', 'directly', 'switched on again: directly');
+query("SELECT atproto.unsubscribe('switched')");
 
 # --- the same keys again and again ---
 

@@ -128,7 +128,7 @@ my $start = () = $network->log(kind => 'http');
 expect("not asked: $_", 'policy', $_)
   foreach qw(http://a.example.com/ ftp://a.example.com/ https://user@a.example.com/ https://a.example.com:8443/ https://a.example.com:22/
   https://a.example.com:80/ https://localhost/ https://a/ https://127.0.0.1/ https://[::1]/ https://2130706433/ https://0177.0.0.1/
-  https://0x7f.0.0.1/ https://127.1/ https://[::ffff:127.0.0.1]/ https://a.internal/ https://a.example.com./ file:///etc/passwd
+  https://0x7f.0.0.1/ https://127.1/ https://[::ffff:127.0.0.1]/ https://a.internal/ https://a.example.com../ file:///etc/passwd
   https://93.184.215.14/), 'https://a b/', 'nothing', 'https://a.example.com/' . 'x' x 5000;
 my %address = (
 	loopback => '127.0.0.1', loopback6 => '::1', private => '10.0.0.1', metadata => '169.254.169.254', mapped => '::ffff:10.0.0.1',
@@ -200,6 +200,25 @@ expect('a bomb in a stream', 'too_large', 'https://' . host({ status => 200, bom
 	more => sub { is($_[0]{read}, 4_000_000, 'has come as far as it may') });
 look();
 cmp_ok(private_memory($pid) - $before, '<', 16 * 1024, 'W-55: bombs take no memory');
+
+# what comes in counts, not what is in it
+my $text = 'a body ' x 10_000;
+foreach my $gzip (0, 1)
+{
+	expect("chunks, gzip $gzip", 'ok', 'https://' . host({ status => 200, body => $text, chunks => 0, gzip => $gzip }) . '/', body_max => 100_000,
+		more => sub { is($_[0]{body}, $text, 'a body in chunks is whole, however it was asked for') });
+	expect("chunks in a stream, gzip $gzip", 'ok', 'https://' . host({ status => 200, body => $text, chunks => 20, gzip => $gzip }) . '/', gzip => 1, body_max => 100_000, piece => 1000,
+		more => sub { is($_[0]{read}, length $text, 'and so is a stream of them, with extensions') });
+}
+expect('chunks that are cut', 'broken', 'https://' . host({ status => 200, body => $text, chunks => 0, truncate => 50_000 }) . '/', body_max => 100_000);
+my @padded = map { host($_) } { status => 200, body => 'x', chunks => 0, endless => 1 }, { status => 200, body => 'x' x 3_000_000, chunks => 30_000 }, { status => 200, empty_members => 1 };
+foreach my $padded (@padded)
+{
+	expect('W-55: more traffic than contents', 'too_large', "https://$padded/", gzip => 1, body_max => 4_000_000,
+		more => sub { like($_[0]{error}, qr/far more than the answer/, 'and says so') });
+	expect('W-55: likewise in a stream', 'too_large', "https://$padded/", gzip => 1, body_max => 4_000_000, piece => 100_000);
+}
+look();
 
 # --- settings ---
 

@@ -82,6 +82,9 @@ my @cases = (
 	[ 'an alias', host(), { CNAME => 'alias.example.org' }, undef, 'valid', read => 0 ],
 	[ 'an answer too long for UDP', host(), { TXT => [ ["did=$own"] ], truncate => 1 }, undef, 'valid', read => 0 ],
 	[ 'W-22: no such name', host(), undef, $own, 'valid' ],
+	[ 'W-20: a record of another name', host(), { others => [ [ 'another.example.com', 1, "did=$own" ], [ 'example.com', 1, "did=$own" ] ] }, undef, 'invalid' ],
+	[ 'W-20: a record of another class', host(), { others => [ [ sprintf('_atproto.h%02d.example.com', $n), 3, "did=$own" ] ] }, undef, 'invalid' ],
+	[ 'W-20: records of others beside its own', host(), { TXT => [ ["did=$own"] ], others => [ [ 'another.example.com', 1, "did=$other" ] ] }, undef, 'valid', read => 0 ],
 	[ 'W-22: a name without such records', host(), { A => ['1.2.3.4'] }, $own, 'valid' ],
 	[ 'W-22: a name server that fails', host(), { rcode => 'SERVFAIL' }, $own, 'valid' ],
 	[ 'W-22: one that answers garbage', host(), { garbage => 1 }, $own, 'valid' ],
@@ -122,6 +125,7 @@ foreach (@cases)
 	{
 		s/$own/$did/ foreach @$strings;
 	}
+	$_->[2] =~ s/$own/$did/ foreach @{ ($records // {})->{others} // [] };
 	$network->dns({ "_atproto.$handle" => $records }) if $records;
 	$network->dns({ 'alias.example.org' => { TXT => [ ["did=$did"] ] } }) if $name eq 'an alias';
 	$network->handles({ $handle => $file =~ s/$own/$did/r }) if defined $file;

@@ -136,6 +136,45 @@ is(load('no_collections', 'plain'), '0 0 3000 0 0', 'thousands of collections to
 make_target('tiny');
 is(load('tiny', 'tiny'), '537 0 0 0 0', 'R-40: blocks that nothing needs');
 
+# --- slices: whatever was there before, and wherever one slice ends and the next one begins ---
+
+# Rows before are any share of the export's, some of them changed, beside any number that the account never had.
+make_target('sliced');
+query(<<'SQL');
+CREATE TABLE sliced.truth AS SELECT did, collection, rkey, cid, rev, value FROM plain.record WHERE false;
+CREATE FUNCTION sliced.spoil(share double precision) RETURNS void LANGUAGE sql SET search_path = public AS $$
+	DELETE FROM sliced.record;
+	UPDATE sliced.repo SET rev = NULL, sync = 'partial';
+	INSERT INTO sliced.record (did, collection, rkey, cid, rev, value)
+	SELECT did, collection, rkey, CASE WHEN random() < 0.8 THEN cid ELSE (SELECT "commit" FROM sliced.repo) END, rev, value
+	FROM sliced.truth WHERE random() < share
+	UNION ALL
+	SELECT t.did, c::nsid, ('other' || n)::recordkey, t.cid, t.rev, t.value FROM (SELECT * FROM sliced.truth LIMIT 1) t,
+		unnest(ARRAY['aa.aa.aa', 'app.bsky.feed.post', 'com.ex.a', 'com.ex.a-b.a', 'com.ex.a-b.zz', 'com.ex.a.b', 'com.example.note', 'zz.zz.zz']) c,
+		generate_series(1, 3) n WHERE random() < 0.3
+$$;
+SQL
+query(load_sql('second', 'sliced'));
+query('INSERT INTO sliced.truth SELECT did, collection, rkey, cid, rev, value FROM sliced.record');
+my $difference = "SELECT count(*), count(t.did), count(r.did), count(*) FILTER (WHERE t.cid = r.cid), (SELECT sync FROM sliced.repo), (SELECT equal FROM atproto.audit('" . did('a') . "', 'sliced'))
+	FROM sliced.truth t FULL JOIN sliced.record r USING (did, collection, rkey)";
+my (@after, @programs);
+foreach my $paths (1, 2, 3, 5, 17, 60, 300, 528)
+{
+	foreach my $share (0, 0.005, 0.1, 0.5, 0.95, 1)
+	{
+		my $seed = 0.001 * (@programs + 1);
+		push @programs, "$paths paths a slice, $share of the rows before, setseed($seed)";
+		push @after, query("SET atproto.test_merge_slice = $paths; SELECT setseed($seed); SELECT sliced.spoil($share);
+			SELECT sum(created + same + updated) FROM (" . load_sql('second', 'sliced') =~ s/concat_ws\(.*?\)/\*/r . ") l; $difference");
+	}
+}
+is_deeply([ map { (split /\n/)[-2] . ' ' . (split /\n/)[-1] } @after ], [ ('531 531|531|531|531|synchronized|t') x @after ], 'R-52: whatever the slices, afterwards the rows are those of the export')
+  or diag(join "\n", @programs);
+query("INSERT INTO sliced.record SELECT * FROM plain.record WHERE did = '" . did('c') . "' ORDER BY rkey DESC LIMIT 1");
+is((split /\n/, query("SET atproto.test_merge_slice = 10000; " . load_sql('big', 'sliced')))[-1], '19999 0 0 1 0', 'R-52: one row before, the newest, and two slices');
+audit_is('sliced', 'big', 20000, 'R-52: all are there');
+
 # --- triggers, events, partitions, and what is refused ---
 
 query(<<'SQL');

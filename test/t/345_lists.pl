@@ -61,7 +61,7 @@ sub finished
 sub jobs
 {
 	my ($name) = @_;
-	return query("SELECT string_agg(did::text, ' ' ORDER BY did::text) FROM atproto.repo_job WHERE subscription = '$name'");
+	return query("SELECT string_agg(did::text, ' ' ORDER BY did::text) FROM atproto.repo_job WHERE subscription = '$name' AND state <> 'suspended'");
 }
 
 sub dids
@@ -139,9 +139,26 @@ $host = follow(
 		list => [
 			entry('a'), entry('b'), entry('a', rev => ''), entry('c', active => JSON::PP::false, status => 'takendown'),
 			{ did => 'did:plc:' }, { did => did('e') }, entry('d', rev => $rev) ] });
-is(finished('network'), 'listRepos|1|6|2|1|0|t|', 'R-61, R-62: what is not active, not a DID, or as it is stored');
-is(jobs('network'), dids(qw(a e)), 'is not fetched');
+is(finished('network'), 'listRepos|1|6|3|1|0|t|', 'R-61, R-62: what is not a DID, or as it is stored');
+is(jobs('network'), dids(qw(a c e)), 'is not fetched; of what is active by the tables, its server is asked');
+is(query("SELECT string_agg(did::text, ' ' ORDER BY did::text) FROM atproto.repo_job WHERE state = 'suspended'"), dids('d'), 'R-62: what is not active waits until it is');
 forget('network');
+
+# --- what is not active when it is listed ---
+
+my $stream = AtprotoTest::Server->start(make_capture('steps.py', 'k active'), '--hold-at', 1);
+$network->hosts({ 'later.example.com' => { list => [ (map { entry($_, active => JSON::PP::false, status => 'takendown') } qw(k l)), entry('m', active => JSON::PP::false, status => 'deleted') ] } });
+query(subscribe_sql('later', $stream, cursor => 0, verify => "'hash'", backfill => "'network'", list_source => "'https://later.example.com'"));
+is(finished('later'), 'listRepos|1|3|0|0|0|t|', 'R-62: nothing of them is to be fetched now');
+is(query('SELECT string_agg(did::text, $$ $$ ORDER BY did::text) FROM atproto.repo_job WHERE state = $$suspended$$'), dids(qw(k l)), 'R-62: but what is not deleted, later');
+$stream->release;
+wait_for("SELECT state <> 'suspended' FROM atproto.repo_job WHERE did = '" . did('k') . "'");
+pass('R-62: an #account says that it is active: it is fetched');
+$network->hosts({ 'later.example.com' => { list => [ map { entry($_) } qw(k l) ] } });
+query("UPDATE atproto.enumeration SET finished_at = '-infinity' WHERE subscription = 'later'; SELECT atproto.wake()");
+wait_for("SELECT state <> 'suspended' FROM atproto.repo_job WHERE did = '" . did('l') . "'");
+pass('R-62: so does the next list');
+forget('later');
 # of nobody knows which server: what is stored stays as it is
 $host = follow('newer', 'network', repo_source => q('pds'), host => { list => [ entry('b', rev => '3jqfcqzm3fo4j') ] });
 is(finished('newer'), 'listRepos|1|1|1|0|0|t|', 'R-61: one that is newer than what is stored');
@@ -258,7 +275,7 @@ forget('back');
 query("CREATE ROLE poor; CREATE SCHEMA poor; SELECT atproto.create_tables('poor')");
 follow('poor', 'network', host => $good, target => q('poor'));
 finished('poor');
-query("UPDATE atproto.subscription SET owner = 'poor' WHERE name = 'poor';"
+query("ALTER ROLE poor SUPERUSER; UPDATE atproto.subscription SET owner = 'poor' WHERE name = 'poor'; ALTER ROLE poor NOSUPERUSER;"
 	  . " UPDATE atproto.enumeration SET finished_at = '-infinity' WHERE subscription = 'poor'");
 like(failed('poor'), qr/^\|1\|t\|\|permission denied for (schema|table)/, 'the owner reads his own tables');
 follow('rich', 'network', host => $good);

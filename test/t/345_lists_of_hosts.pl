@@ -70,7 +70,7 @@ sub wait_until_read
 sub jobs
 {
 	my ($name) = @_;
-	return query("SELECT string_agg(did::text, ' ' ORDER BY did::text) FROM atproto.repo_job WHERE subscription = '$name'");
+	return query("SELECT string_agg(did::text, ' ' ORDER BY did::text) FROM atproto.repo_job WHERE subscription = '$name' AND state <> 'suspended'");
 }
 
 sub dids

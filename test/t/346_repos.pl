@@ -12,6 +12,7 @@ use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
 use AtprotoTest::Exports;
+use AtprotoTest::Points;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -60,6 +61,35 @@ wait_for_repo($_, "sync = 'synchronized' AND synced_at IS NOT NULL AND hold IS N
 is(query("SELECT records FROM atproto.audit('$me')"), '531', 'R-52: a newer one');
 is(query('SELECT md5(string_agg(concat_ws($$ $$, did, collection, rkey, ctid, xmin), $$,$$ ORDER BY did, collection, rkey)) FROM atproto.record WHERE did <> $$' . $me . '$$'),
 	$before, 'R-52: where nothing is new, nothing is touched');
+
+# --- in slices ---
+
+my $points = AtprotoTest::Points->new($node);
+
+# All but some rows are gone; it is fetched, and something happens when the first slice has come.
+sub fetch_sliced
+{
+	my ($before, $between) = @_;
+
+	query("DELETE FROM atproto.record WHERE did = '$big' AND $before; UPDATE atproto.repo SET synced_at = NULL, sync = 'desynchronized' WHERE did = '$big'");
+	$points->hold('slice next', 'atproto fetcher');
+	query("SELECT atproto.resync('$big')");
+	$points->wait('slice next', 'atproto fetcher');
+	query($between);
+	$points->release('slice next', 'atproto fetcher');
+	return;
+}
+
+serve($me => 'second', $big => 'big', $many => 'collections');
+fetch_sliced("rkey < (SELECT max(rkey) FROM atproto.record WHERE did = '$big')", 'SELECT 1');
+wait_for_repo($big, "sync = 'synchronized' AND hold IS NULL AND synced_at IS NOT NULL");
+is(query("SELECT equal, records FROM atproto.audit('$big')"), 't|20000', 'R-52: one row before, the newest: what the first slice has written stays');
+my $some = "FROM (SELECT * FROM atproto.record WHERE did = '$big' ORDER BY rkey LIMIT 1) r";
+fetch_sliced("hashtext(rkey::text) % 10 <> 0", "INSERT INTO atproto.record (did, collection, rkey, cid, rev, value) SELECT did, 'aa.aa.aa', n::text::recordkey, cid, rev, value $some, generate_series(1, 5) n;
+	DELETE FROM atproto.record WHERE did = '$big' AND collection = 'app.bsky.feed.post' AND rkey IN (SELECT rkey FROM atproto.record WHERE did = '$big' AND collection = 'app.bsky.feed.post' ORDER BY rkey LIMIT 3)");
+wait_for("SELECT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$big' AND error = 'the repository has 20002 rows after an export that makes 20000')");
+wait_for_repo($big, "sync = 'synchronized' AND hold IS NULL AND synced_at IS NOT NULL");
+is(query("SELECT equal, records FROM atproto.audit('$big')"), 't|20000', 'R-52: where a session has changed rows meanwhile, all of it is fetched once more');
 
 # --- what goes wrong ---
 
@@ -111,9 +141,10 @@ query("DELETE FROM atproto.repo_job; CREATE ROLE poor; GRANT USAGE ON SCHEMA atp
 query("INSERT INTO atproto.subscription (name, url, target, enabled, backfill) VALUES ('gone', 'wss://$HOST', 'gone', false, 'repair');
 	CREATE SCHEMA poor; INSERT INTO atproto.subscription (name, url, target, enabled, backfill) VALUES ('poor', 'wss://$HOST', 'poor', false, 'repair');
 	SELECT atproto.create_tables('poor')");
-query("UPDATE atproto.subscription SET owner = 'poor' WHERE name = 'poor'");
+# it has lost its rights since
+query("ALTER ROLE poor SUPERUSER; UPDATE atproto.subscription SET owner = 'poor' WHERE name = 'poor'; ALTER ROLE poor NOSUPERUSER");
 serve($me => 'first', $many => 'collections');
-query("SELECT atproto.resync('$me', 'poor'), atproto.resync('$me', 'gone')");
+query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason) VALUES ('poor', '$me', 'poor', 0, 'test'); SELECT atproto.resync('$me', 'gone')");
 wait_for("SELECT bool_and(error ~ 'permission denied|does not exist' AND tries > 0) AND count(*) = 2 FROM atproto.repo_job");
 query("UPDATE atproto.repo SET synced_at = NULL; SELECT atproto.resync('$many')");
 wait_for_repo($many, 'synced_at IS NOT NULL AND hold IS NULL');
@@ -133,7 +164,7 @@ is(query("SELECT hold, sync FROM atproto.repo WHERE did = '$many'"), 'resync|res
 # --- whose turn it is ---
 
 query('DELETE FROM atproto.repo_job');
-query("UPDATE atproto.repo SET rev = NULL, sync = 'partial', hold = NULL");
+query("UPDATE atproto.repo SET rev = NULL, commit = NULL, data = NULL, sync = 'partial', hold = NULL");
 $network->fault({ host => $HOST, did => $me, path => 'getRepo\\b', hang => 1000 });
 query("SELECT atproto.resync('$me'), atproto.resync('$many')");
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$many')");

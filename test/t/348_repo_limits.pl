@@ -63,6 +63,7 @@ sub storms
 	return scalar(() = slurp_file($node->logfile) =~ /more than 1000 repositories have come out of step within a minute/g);
 }
 
+expect_check('job that cannot be', qr/put off for ever$|and \d+ more$/);
 # jobs that never come up: the fetcher has something to wait for, and they count as many
 sub fill
 {
@@ -131,9 +132,16 @@ end_fetcher();
 is(query("SELECT state, tries FROM atproto.repo_job WHERE did = '$me'"), 'queued|0', 'R-06: meanwhile only those are fetched that somebody asks for');
 is(asked(), 9, 'and nobody is asked for others');
 is(storms(), 1, 'R-06: it is said once');
+query("CREATE ROLE neighbour SUPERUSER LOGIN; CREATE SCHEMA neighbour");
+query("SET SESSION AUTHORIZATION neighbour; SELECT atproto.subscribe('neighbour', 'wss://$HOST', target => 'neighbour', backfill => 'repair')");
+query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason) VALUES ('neighbour', '$me', 'neighbour', 1, 'break')");
+wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE target = 'neighbour')");
+is(asked(), 10, 'R-06, R-10: the storm of one owner delays no other');
+is(query("SELECT owner, (SELECT state FROM atproto.repo_job WHERE did = '$me') FROM atproto.repo_storm"), 'postgres|queued', 'and is still his');
+query("SELECT atproto.unsubscribe('neighbour')");
 query("UPDATE atproto.repo_job SET queued_at = now() WHERE did <> '$me'; UPDATE atproto.repo_storm SET until = now()");
 wait_for_no_job($me);
-is(asked(), 10, 'R-06: afterwards all are');
+is(asked(), 11, 'R-06: afterwards all are');
 is(storms(), 1, 'R-06: what came before its end is no storm once more');
 
 # --- what is lost while it is fetched ---
@@ -141,11 +149,11 @@ is(storms(), 1, 'R-06: what came before its end is no storm once more');
 query("DELETE FROM atproto.repo_fetched");
 $network->fault({ host => $HOST, path => 'getRepo\\b', hold => 'gate', times => 1 });
 query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason) VALUES ('atproto', '$me', 'limits', 3, 'listed')");
-wait_until(sub { asked() == 11 }, 'the request');
+wait_until(sub { asked() == 12 }, 'the request');
 query("UPDATE atproto.repo SET sync = 'desynchronized' WHERE did = '$me' AND hold = 'resync'");
 $network->release('gate');
 wait_for_no_job($me);
-is(asked(), 12, 'R-34: a repository whose events were lost while it was fetched is fetched again');
+is(asked(), 13, 'R-34: a repository whose events were lost while it was fetched is fetched again');
 is(query("SELECT cardinality(at) FROM atproto.repo_fetched WHERE did = '$me'"), '1', 'R-06: which counts, and a fetch of what a list has does not');
 
 done_testing();

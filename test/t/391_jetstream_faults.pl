@@ -116,6 +116,50 @@ with_fault('v1', 'two accounts out of order', sub { '--swap-at', $_[0]->($swap) 
 	}
 }
 
+# --- a clock that goes back between two events of an account ---
+
+{
+	my @texts = read_capture($texts{v1});
+	my %own;
+
+	push @{ $own{ ($texts[$_] =~ /"did":"([^"]+)"/)[0] } }, $_ foreach 0 .. $#texts;
+	# one whose last five are commits: the events are put before the last four
+	my ($did) = grep { my $own = $own{$_}; @$own > 12 && 5 == grep { $texts[$_] =~ /"kind":"commit"/ } @$own[ -5 .. -1 ] } sort keys %own;
+	my $at = $own{$did}[-5];
+	my $before = $texts[$at];
+	my ($then) = $before =~ /"time_us":(\d+)/;
+	# each has its position, its own time, and what it says
+	my $event = sub {
+		my ($kind, $position, $ms, $said) = @_;
+		return sprintf '{"did":"%s","time_us":%d,"kind":"%s","%3$s":{"did":"%1$s","seq":1,"time":"2024-06-01T00:00:00.%03dZ",%s}}',
+		  $did, $then + $position, $kind, $ms, $said;
+	};
+	my @events = (
+		$event->('account', 20_000, 100, '"active":false,"status":"takendown"'),
+		$event->('account', 10_000, 200, '"active":true'),
+		$event->('identity', 20_000, 100, '"handle":"earlier.example.com"'),
+		$event->('identity', 10_000, 200, '"handle":"later.example.com"'));
+	my $visible = "SELECT active, handle, status_at = '2024-06-01 00:00:00.2Z' FROM v1.repo WHERE did = '$did'";
+
+	# once as the server sent them, once as it sends them again, in the order of their positions
+	foreach my $order ([ 0 .. 3 ], [ 1, 3, 0, 2 ])
+	{
+		my @with = @texts;
+		splice @with, $at + 1, 0, @events[@$order];
+		my $server = AtprotoTest::Server->start(write_capture(PostgreSQL::Test::Utils::tempdir() . '/back', @with));
+
+		follow('v1', $server);
+		wait_for("SELECT sum(events) = @{[ scalar @with ]} FROM atproto.cursor WHERE subscription = 'v1'");
+		is(query($visible), 't|later.example.com|t', "J-26: order @$order: the event's own time decides, not its position");
+		same_rows('v1', 'relay', "order @$order: no commit after it is lost", tables => [qw(record record_event link)]);
+		# the same events of the same times, once more: nothing is new
+		query("SELECT atproto.set_cursor('v1', 0)");
+		wait_for("SELECT sum(events) = @{[ 2 * @with ]} FROM atproto.cursor WHERE subscription = 'v1'");
+		is(query($visible), 't|later.example.com|t', "order @$order: and again");
+		query("SELECT atproto.unsubscribe('v1')");
+	}
+}
+
 # --- texts that lie ---
 
 # An account that is nobody else's.

@@ -70,11 +70,20 @@ foreach my $version (qw(v1 v2))
 	query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
 }
 
+# A #sync as a server sends it on, and as it makes one itself when it has fetched a repository again (without blocks):
+# both remove what is not among the records that follow.
+my %texts = (whole => texts('v2', $capture), bare => texts('v2', $capture, '--bare'));
+foreach my $kind (sort keys %texts)
+{
+	query("CREATE SCHEMA $kind");
+	follow($kind, $kind, AtprotoTest::Server->start($texts{$kind}));
+	wait_for_texts($kind, $texts{$kind});
+	is(query('SELECT count(*), min(message) FROM atproto.dead_letter'), '0|', "$kind: nothing was refused");
+	query("SELECT atproto.unsubscribe('$kind')");
+}
+same_rows('bare', 'whole', 'F-42: #sync without blocks: the rows are the same');
+
 # Jetstream stands still after each of some #sync, before the records.
-my $texts = texts('v2', $capture);
-my @texts = read_capture($texts);
-my @sync  = grep { $texts[$_] =~ /"kind":"sync"|#sync/ } 0 .. $#texts;
-cmp_ok(scalar(@sync), '>', 10, 'Jetstream has #sync');
 my $relay = AtprotoTest::Server->start($capture);
 query('CREATE SCHEMA alone');
 follow('alone', 'alone', $relay);
@@ -85,12 +94,17 @@ query("SELECT atproto.unsubscribe('alone')");
 my ($ours, $theirs) = map { "SELECT did, collection, rkey, cid FROM $_.record" } qw(m alone);
 my $lost = 0;
 my @sync_messages = grep { $messages[$_] =~ /#sync/ } 0 .. $#messages;
-foreach my $n (-2, -5, -8)
+foreach my $case ([ whole => -2 ], [ whole => -5 ], [ whole => -8 ], [ bare => -2 ], [ bare => -8 ])
 {
+	my ($kind, $n) = @$case;
+	my @texts = read_capture($texts{$kind});
+	my @sync  = grep { $texts[$_] =~ /"kind":"sync"|#sync/ } 0 .. $#texts;
 	my $at = $sync[$n];
+
+	cmp_ok(scalar(@sync), '>', 10, "$kind: Jetstream has #sync");
 	# the relay has come as far as that
 	$relay->restart('--hold-at' => $sync_messages[$n] + 1);
-	my $jetstream = AtprotoTest::Server->start($texts, '--hold-at' => $at + 2);
+	my $jetstream = AtprotoTest::Server->start($texts{$kind}, '--hold-at' => $at + 2);
 
 	query('SET client_min_messages = warning; DROP SCHEMA IF EXISTS m CASCADE; CREATE SCHEMA m');
 	follow('m', 'relay', $relay);
@@ -100,10 +114,10 @@ foreach my $n (-2, -5, -8)
 	$relay->release;
 	wait_for_seq($node, 'relay', scalar @messages);
 	$jetstream->release;
-	wait_for_texts('jetstream', $texts);
+	wait_for_texts('jetstream', $texts{$kind});
 	my $differs = "SELECT DISTINCT did FROM (($ours EXCEPT $theirs) UNION ALL ($theirs EXCEPT $ours)) d";
 	$lost += query("SELECT count(*) FROM ($differs) d");
-	is(query("SELECT count(*) FROM ($differs) d JOIN m.repo r USING (did) WHERE r.sync <> 'desynchronized'"), '0', 'F-42: whose records did not come is marked');
+	is(query("SELECT count(*) FROM ($differs) d JOIN m.repo r USING (did) WHERE r.sync <> 'desynchronized'"), '0', "F-42: $kind: whose records did not come is marked");
 	query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
 }
 cmp_ok($lost, '>', 0, 'the relay went on before the records came');

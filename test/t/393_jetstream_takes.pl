@@ -1,6 +1,6 @@
 # 393_jetstream_takes.pl
 #		What a relay's subscription has held and left, the one of Jetstream to the same tables takes: by how
-#		its messages are written, not by how its own are.
+#		its messages are written, not by how its own are.  Both are at level hash, as a lower level takes nothing of a higher one.
 
 use strict;
 use warnings FATAL => 'all';
@@ -27,7 +27,7 @@ my $last = @messages;
 
 # What it leaves where nobody waits: with no other source.
 my $relay = AtprotoTest::Server->start($lame);
-query('CREATE SCHEMA alone; ' . subscribe_sql('alone', $relay, cursor => 0, target => "'alone'", events => "'keep'", links => "'all'"));
+query('CREATE SCHEMA alone; ' . subscribe_sql('alone', $relay, cursor => 0, target => "'alone'", verify => "'hash'", events => "'keep'", links => "'all'"));
 wait_for_seq($node, 'alone', $last);
 query("SELECT atproto.unsubscribe('alone')");
 
@@ -41,7 +41,7 @@ foreach my $version (qw(v1 v2))
 	wait_for("SELECT current_setting('atproto.union_wait') = '1h'");
 	foreach ([ 'silent', $silent ], [ 'relay', $relay ])
 	{
-		query(subscribe_sql($_->[0], $_->[1], cursor => 0, target => "'m'", events => "'keep'", links => "'all'"));
+		query(subscribe_sql($_->[0], $_->[1], cursor => 0, target => "'m'", verify => "'hash'", events => "'keep'", links => "'all'"));
 		wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = '$_->[0]'");
 	}
 	wait_for_seq($node, 'relay', $last);

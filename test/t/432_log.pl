@@ -154,7 +154,7 @@ like($err, qr/permission denied/, 'nobody writes it but the consumer');
 
 query(q{SELECT atproto.pause('flap')});
 wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
-query(q{UPDATE atproto.subscription SET owner = 'other'});
+query(q{ALTER ROLE other SUPERUSER; UPDATE atproto.subscription SET owner = 'other'; ALTER ROLE other NOSUPERUSER});
 is(query('SET ROLE other; SELECT count(*) > 0 FROM atproto.subscription_log'), 't', 'the owner sees his');
 query(q{UPDATE atproto.subscription SET owner = current_user::regrole});
 

@@ -21,10 +21,12 @@ my %others = map { $_ => 1 } (
 	qw(atproto.control atproto.so atproto.tid atproto.com),
 	# functions of PostgreSQL's C, of Perl's tests, of Citus
 	qw(ereport pgstat_report_activity ok done_testing),
-	qw(citus_set_coordinator_host citus_add_node undistribute_table recover_prepared_transactions citus_rebalance_start citus_split_shard_by_split_points),
+	qw(run_command_on_all_nodes citus_create_restore_point citus_set_coordinator_host citus_add_node undistribute_table recover_prepared_transactions citus_rebalance_start citus_split_shard_by_split_points),
 	# of asyncpg, and a switch of node's
 	qw(copy_records_to_table set_type_codec max-semi-space-size),
 	# an option of postgres_fdw, extensions, functions inside PostgreSQL
+	qw(autovacuum_work_mem temp_tablespaces pg_repack autovacuum_freeze_max_age autovacuum_vacuum_insert_scale_factor autovacuum_vacuum_scale_factor
+	  vacuum_freeze_min_age hot_standby_feedback synchronous_standby_names maintenance_work_mem),
 	qw(fetch_size pg_stat_statements pg_trgm heap_update pg_input_is_valid));
 # Variables that other programs read.
 my %variables_of_others = map { $_ => 1 } qw(PGHOST PGPORT PGUSER PGDATABASE PGPASSWORD PGDATA DATA_SOURCE_NAME ARGS CC CFLAGS PATH HOME LC_ALL POSTGRES_PASSWORD);

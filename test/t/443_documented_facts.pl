@@ -123,14 +123,18 @@ foreach my $of ([ 'reasons to drop a connection', source('net/drop.c') =~ /\[ATP
 
 # Whose fault an error is, by its class.
 my %class;
-my @classes = source('tables/fault.c') =~ /\{"(\w\w)", ATP_FAULT_(\w+)\}/g;
+my @classes = source('tables/fault.c') =~ /\{"(\w\w)", (ATP_FAULT_\w+, \w+)\}/g;
 while (my ($name, $fault) = splice @classes, 0, 2) { push @{ $class{$fault} }, $name; }
-foreach my $of ([ PASSING => 'the moment, or this machine' ], [ SETUP => 'the schema, privileges, the plan' ])
+foreach my $of (
+	[ 'ATP_FAULT_PASSING, false', 'the moment, or this machine' ],
+	[ 'ATP_FAULT_SETUP, false',   'the schema, privileges' ],
+	[ 'ATP_FAULT_SETUP, true',    'the row, if other rows pass; otherwise the schema' ],
+	[ 'ATP_FAULT_PASSING, true',  'the row, if other rows pass; otherwise the moment' ])
 {
 	my ($fault, $words) = @$of;
 	my ($said) = $page{consumer} =~ /^\| ([^|]*) \| \Q$words\E \|/m;
 
-	is(join(' ', sort(($said // '') =~ /\b([0-9A-Z]{2})\b/g)), join(' ', sort @{ $class{$fault} }), "consumer.md: classes of errors that are the fault of $words");
+	is(join(' ', sort(($said // '') =~ /\b([0-9A-Z]{2})\b/g)), join(' ', sort @{ $class{$fault} // ['none'] }), "consumer.md: classes of errors that are the fault of $words");
 }
 
 # --- what is said to be printed ---

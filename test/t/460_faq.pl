@@ -32,6 +32,7 @@ my %elsewhere = (
 	'HTTP status '                                 => '140_http',
 	'could not extend file '                       => '175_no_space',
 	'permission denied for '                       => '260_permissions',
+	'role '                                        => '263_foreign_targets',
 	'the database refused all of the last 100 events: ' => '244_refused_pieces',
 	'the server sent the error FutureCursor: '     => '190_close_codes_and_gaps');
 

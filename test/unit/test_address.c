@@ -169,6 +169,7 @@ main(void)
 	ok(names(LIST, "https", "pds.example.com", 443) && !names(LIST, "https", "pds.example.com", 80),
 	   "W-50: without a port it is the scheme's");
 	ok(names(LIST, "http", "[::1]", 80), "W-50: an address in brackets");
+	ok(names("https://PDS.Example.com.:443", "https", "pds.example.com", 443), "W-50: whatever the spelling of the name");
 	ok(!names("", "https", "a", 443), "W-50: nothing is named by an empty list");
 	ok(holds(LIST, "10.255.0.1") && !holds(LIST, "11.0.0.0"), "W-50: a network");
 	ok(holds(LIST, "fdff::1") && !holds(LIST, "fe00::"), "W-50: one of IPv6");

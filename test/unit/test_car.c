@@ -157,6 +157,49 @@ index_of(uint64_t seed)
 	   ix.index.n == 1, "B-52: a block that comes twice is kept once");
 }
 
+/* One block under many codecs: CIDs of one digest.  How many slots in a row are taken says how long a search can be. */
+static void
+one_digest(uint64_t seed)
+{
+	enum
+	{
+		BLOCKS = 20000, SLOTS = 65536
+	};
+	uint8_t	   *cids = calloc(BLOCKS, 48);
+	AtpCarIndex index = {
+		.blocks = malloc(BLOCKS * sizeof(AtpCarBlock)), .cap = BLOCKS,
+		.slots = calloc(SLOTS, sizeof(uint32_t)), .nslots = SLOTS, .seed = seed
+	};
+	unsigned	found = 0;
+	unsigned	run = 0;
+	unsigned	longest = 0;
+
+	for (unsigned i = 0; i < BLOCKS; i++)
+	{
+		uint8_t    *cid = cids + i * 48;
+		size_t		n = atp_varint_write(0x300000 + i, cid + 1);
+		AtpCarBlock block = {.cid = {cid, 1 + n + 2 + 32}};
+
+		cid[0] = 1;
+		cid[1 + n] = ATP_CID_SHA2_256;
+		cid[2 + n] = 32;
+		memset(cid + 3 + n, 0xe3, 32);
+		found += atp_car_index_add(&index, &block);
+	}
+	for (unsigned i = 0; i < BLOCKS; i++)
+		found += atp_car_index_find(&index, index.blocks[i].cid) == &index.blocks[i];
+	for (unsigned i = 0; i < SLOTS; i++)
+	{
+		run = index.slots[i] == 0 ? 0 : run + 1;
+		longest = run > longest ? run : longest;
+	}
+	ok(found == 2 * BLOCKS && index.n == BLOCKS, "one block under %d codecs is as many", BLOCKS);
+	ok(longest < 200, "no search for one looks at more than 200: at most %u slots in a row are taken", longest);
+	free(index.blocks);
+	free(index.slots);
+	free(cids);
+}
+
 /* Every cut of a file is refused; every flipped bit of a block is noticed. */
 static void
 mutilate(void)
@@ -209,6 +252,8 @@ main(void)
 	large_header(1000000, ATP_E_CAR_HEADER_SIZE);
 	sections();
 	hashes();
+	one_digest(0);
+	one_digest(UINT64_C(0x0123456789abcdef));
 	index_of(0);
 	index_of(UINT64_C(0x9e3779b97f4a7c15));
 	mutilate();

@@ -193,6 +193,10 @@ wrapped(void)
 	   msg.kind == ATP_REPOS_SYNC && unwrap() == ATP_OK && msg.rev != 0 && msg.blocks.len == 1, "F-42: a #sync");
 	ok(v1("{\"did\":\"did:plc:aaaaaaaaaaaaaaaaaaaaaaaa\",\"time_us\":5,\"kind\":\"identity\"," IDENTITY "}") == ATP_OK && unwrap() == ATP_E_MSG_DID_DIFFERS,
 	   "J-26: of another account");
+	ok(v2(V2("sync", "\"sync\":{\"did\":\"" DID_TEXT "\",\"seq\":0,\"time\":\"2026-07-04T14:38:07.877Z\",\"rev\":\"3mptbypluud2a\",\"blocks\":{\"$bytes\":\"\"}}")) == ATP_OK &&
+	   unwrap() == ATP_OK && msg.seq == 7 && msg.rev != 0 && msg.blocks.ptr != NULL && msg.blocks.len == 0, "F-42: a #sync of the server's own: without blocks, seq 0");
+	ok(v2(V2("sync", "\"sync\":{\"did\":\"" DID_TEXT "\",\"seq\":0,\"time\":\"2026-07-04T14:38:07.877Z\",\"rev\":\"3mptbypluud2a\"}")) == ATP_OK &&
+	   unwrap() == ATP_E_MSG_FIELD, "F-42: but not without the field");
 	ok(v1("{\"did\":\"" DID_TEXT "\",\"time_us\":5,\"kind\":\"account\",\"account\":{\"active\":1,\"did\":\"" DID_TEXT "\",\"seq\":3,"
 		  "\"time\":\"2026-07-04T14:38:07.877Z\"}}") == ATP_OK && unwrap() == ATP_E_MSG_TYPE && msg.seq == 5, "J-26: with a field of a wrong type");
 	ok(v1("{\"did\":\"" DID_TEXT "\",\"time_us\":5,\"kind\":\"account\",\"account\":{\"active\":true,\"did\":\"" DID_TEXT "\","

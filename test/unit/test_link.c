@@ -175,7 +175,7 @@ walk_all(AtpLinkWalk *walk, const void *record, size_t n)
 	AtpLinkType types[TYPES];
 	size_t		count;
 	size_t		at;
-	AtpErr		err = atp_link_types(record, n, types, TYPES, &count, &at);
+	AtpErr		err = atp_link_types(record, n, types, TYPES, NULL, &count, &at);
 
 	if (err == ATP_OK && count <= TYPES)
 		atp_link_walk_items(walk, record, n, types);

@@ -402,6 +402,7 @@ static void
 commits(void)
 {
 	static Repo other;
+	static uint8_t with_codec[sizeof(repo.car) + 64];
 	static const char *const other_paths[] = {"com.example.a/1"};
 
 	repo_make(&repo, paths, 3);
@@ -433,6 +434,16 @@ commits(void)
 	fit();
 	ok(check_commit(ATP_REPOS_COMMIT) == ATP_E_CAR_HASH, "B-51: a block that is not what its CID says");
 	repo.car[repo.len - 1] ^= 1;
+	fit();
+	msg.blocks = (AtpBytes) {with_codec, repo.len + 1 + ATP_CID_BLESSED_LEN};
+	memcpy(with_codec, repo.car, repo.len);
+	with_codec[repo.len] = ATP_CID_BLESSED_LEN;
+	block_cid(NULL, 0, with_codec + repo.len + 1);
+	ok(check_commit(ATP_REPOS_COMMIT) == ATP_OK, "B-40: with another block, of no bytes");
+	with_codec[repo.len + 2] = 0x70;
+	fit();
+	msg.blocks = (AtpBytes) {with_codec, repo.len + 1 + ATP_CID_BLESSED_LEN};
+	ok(check_commit(ATP_REPOS_COMMIT) == ATP_E_CID_NOT_BLESSED, "B-40: under a codec that the protocol does not have");
 	fit();
 	msg.ops[0].cid = cid_span(cid_a);
 	ok(check_commit(ATP_REPOS_COMMIT) == ATP_E_MST_VALUE, "F-07: a record that the tree has not");

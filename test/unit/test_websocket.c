@@ -133,6 +133,8 @@ put_piece(void *arg, const uint8_t *data, size_t len)
 		return false;
 	memcpy(message + c->have, data, len);
 	c->have += len;
+	/* a receiver may move a message's pieces together where they came: from now on the bytes are the receiver's */
+	memset((void *) data, 0xff, len);
 	return true;
 }
 
@@ -361,6 +363,27 @@ breaks(const char *name, const char *sent)
 {
 	put_frame(FIN | BINARY, "not this");
 	gives(name, "4:good:0 ", sent, ATP_DROP_WEBSOCKET, "the server broke the WebSocket protocol");
+}
+
+/* A message that is never whole, of frames without contents. */
+static void
+test_empty_frames(void)
+{
+	put_frame(BINARY, "a");
+	for (int i = 0; i < ATP_FRAME_MAX / 2 + 10; i++)
+		put_frame(CONTINUE, "");
+	play(65536);
+	ok(client.end.drop == ATP_DROP_TOO_LARGE, "frames without contents and without end: %s", client.end.why);
+	script_len = 0;
+	for (int i = 0; i < 100; i++)
+	{
+		put_frame(BINARY, "a");
+		put_frame(CONTINUE, "");
+		put_frame(FIN | CONTINUE, "b");
+	}
+	play(100);
+	ok(client.end.drop == ATP_DROP_NONE && client.messages == 100, "each message counts by itself");
+	script_len = 0;
 }
 
 static void
@@ -682,6 +705,7 @@ main(void)
 {
 	test_messages();
 	test_limit();
+	test_empty_frames();
 	test_broken();
 	test_text();
 	test_close();

@@ -463,6 +463,18 @@ sub verify
 	return;
 }
 
+# The tables fit together.  What settings change is not in what was kept of events before.
+sub check
+{
+	my ($self) = @_;
+	my $deep = $self->{plan}{kind} eq 'filters' ? 'false' : 'true';
+	my $but = $self->{some_links} ? " WHERE what <> 'link is missing'" : '';
+	my $wrong = $self->must("SELECT what, target, did, object, detail FROM atproto.check('$self->{name}', $deep)$but LIMIT 6");
+
+	$self->differ("atproto.check():\n    " . join "\n    ", split /\n/, $wrong) if $wrong ne '';
+	return;
+}
+
 # What no seed may find in the server's log.
 sub read_log
 {
@@ -517,6 +529,7 @@ sub run
 		$self->rest;
 		$self->retry_letters if $self->{refused};
 		$self->verify;
+		$self->check;
 		1;
 	} or do { my $error = $@; $self->differ("it broke off: $error") };
 	eval { $self->run_timers(1); $self->thaw; $self->clear; 1 } or $self->differ("it could not be cleared away: $@");

@@ -48,7 +48,7 @@ sub looked_up
 BEGIN;
 UPDATE atproto.identity SET asked_at = clock_timestamp()$set WHERE $where;
 DELETE FROM atproto.identity_wish WHERE $where;
-INSERT INTO atproto.held_release (target, kind, did, shard_key) SELECT DISTINCT target, kind, did, shard_key FROM atproto.held_event WHERE $where;
+INSERT INTO atproto.held_release (target, kind, did, subscription, shard_key) SELECT DISTINCT target, kind, did, subscription, shard_key FROM atproto.held_event WHERE $where;
 COMMIT;
 EOSQL
 	wait_for('SELECT count(*) = 0 FROM atproto.held_release');

@@ -1,0 +1,224 @@
+/*
+ * target.c
+ *		Targets: the schemas with the tables that subscriptions fill, and which
+ *		roles may fill them.
+ *
+ * Several subscriptions may fill one target, and then they share what waits, jobs
+ * and limits.  So each place that lets a subscription take part in a target asks here
+ * whether the subscription's owner may write the target's tables.  The answer is read
+ * from the catalog each time: it is stored nowhere, so a REVOKE counts at once.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
+#include "catalog/pg_namespace.h"
+#include "commands/dbcommands.h"
+#include "compat.h"
+#include "config/target.h"
+#include "fmgr.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(atp_role_may_fill_sql);
+
+const char *const atp_target_tables[] = {
+	"record", "repo", "record_event", "label", "message", "link_source", "link", "collection_count", NULL
+};
+
+/* What a consumer does to rows. */
+static const struct
+{
+	AclMode		mode;
+	const char *name;
+}			privileges[] = {
+	{ACL_SELECT, "SELECT"}, {ACL_INSERT, "INSERT"}, {ACL_UPDATE, "UPDATE"}, {ACL_DELETE, "DELETE"}
+};
+
+/* InvalidOid: the object is gone. */
+static Oid
+owner_of_table(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			owner = InvalidOid;
+
+	if (!HeapTupleIsValid(tuple))
+		return owner;
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	return owner;
+}
+
+static Oid
+owner_of_schema(Oid schema)
+{
+	HeapTuple	tuple = SearchSysCache1(NAMESPACEOID, ObjectIdGetDatum(schema));
+	Oid			owner = InvalidOid;
+
+	if (!HeapTupleIsValid(tuple))
+		return owner;
+	owner = ((Form_pg_namespace) GETSTRUCT(tuple))->nspowner;
+	ReleaseSysCache(tuple);
+	return owner;
+}
+
+/*
+ * Triggers of a table run with the rights of the role that writes.  Whoever names a
+ * schema trusts the schema's owner.  A table in it that belongs to a third role may
+ * have been put there to catch the rights of the next subscriber, a superuser's
+ * above all.
+ */
+static bool
+is_trusted(Oid role, Oid owner, Oid schema)
+{
+	return has_privs_of_role(owner, role) || is_member_of_role_nosuper(role, owner) ||
+		has_privs_of_role(owner, owner_of_schema(schema));
+}
+
+/* Why the role cannot use this table; NULL: it can, or the table is gone. */
+static char *
+table_fault(Oid role, Oid relid, Oid schema)
+{
+	Oid			owner = owner_of_table(relid);
+	StringInfoData missing;
+	char	   *name;
+
+	if (!OidIsValid(owner))
+		return NULL;
+	name = quote_qualified_identifier(get_namespace_name(schema), get_rel_name(relid));
+	if (!is_trusted(role, owner, schema))
+		return psprintf("table %s belongs to role \"%s\", which does not own the schema: its triggers would run as \"%s\"",
+						name, GetUserNameFromId(owner, true), GetUserNameFromId(role, true));
+	initStringInfo(&missing);
+	for (int i = 0; i < lengthof(privileges); i++)
+	{
+		bool		is_missing = false;
+
+		if (pg_class_aclcheck_ext(relid, role, privileges[i].mode, &is_missing) != ACLCHECK_OK && !is_missing)
+			appendStringInfo(&missing, "%s%s", missing.len > 0 ? ", " : "", privileges[i].name);
+	}
+	return missing.len == 0 ? NULL : psprintf("the role lacks %s on table %s", missing.data, name);
+}
+
+/* True: the schema has at least one of the data tables. */
+static bool
+tables_fault(Oid role, Oid schema, char **fault)
+{
+	bool		found = false;
+
+	*fault = NULL;
+	for (const char *const *name = atp_target_tables; *name != NULL && *fault == NULL; name++)
+	{
+		Oid			relid = get_relname_relid(*name, schema);
+
+		if (!OidIsValid(relid))
+			continue;
+		found = true;
+		*fault = table_fault(role, relid, schema);
+	}
+	return found;
+}
+
+/* Why not, without naming role and schema; NULL: the role may. */
+static char *
+fault_of(Oid role, const char *target)
+{
+	Oid			schema = get_namespace_oid(target, true);
+	char	   *fault;
+
+	if (!SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(role)))
+		return pstrdup("the role does not exist");
+	if (!OidIsValid(schema))
+		return atp_database_aclcheck(MyDatabaseId, role, ACL_CREATE) == ACLCHECK_OK ? NULL
+			: psprintf("there is no such schema, and the role lacks CREATE on database \"%s\"", get_database_name(MyDatabaseId));
+	if (atp_schema_aclcheck(schema, role, ACL_USAGE) != ACLCHECK_OK)
+		return pstrdup("the role lacks USAGE on the schema");
+	if (!tables_fault(role, schema, &fault) && atp_schema_aclcheck(schema, role, ACL_CREATE) != ACLCHECK_OK)
+		return pstrdup("the schema has none of the tables yet, and the role lacks CREATE on the schema");
+	return fault;
+}
+
+char *
+atp_target_fault(Oid role, const char *target)
+{
+	char	   *fault = fault_of(role, target);
+	char	   *name = GetUserNameFromId(role, true);
+
+	return fault == NULL ? NULL : psprintf("role \"%s\" may not fill schema \"%s\": %s", name ? name : "?", target, fault);
+}
+
+bool
+atp_role_may_fill(Oid role, const char *target)
+{
+	char	   *fault = fault_of(role, target);
+
+	if (fault == NULL)
+		return true;
+	pfree(fault);
+	return false;
+}
+
+void
+atp_target_check(Oid role, const char *target)
+{
+	char	   *fault = atp_target_fault(role, target);
+
+	if (fault != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("%s", fault),
+				 errdetail("A subscription writes the tables of its target with the rights of its owner."),
+				 errhint("Name a schema of the owner as \"%s\", or grant USAGE on the schema, and SELECT, INSERT, UPDATE and DELETE on its tables.", "target")));
+}
+
+/* SQL: atproto.role_may_fill(role, target) */
+Datum
+atp_role_may_fill_sql(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(atp_role_may_fill(PG_GETARG_OID(0), NameStr(*PG_GETARG_NAME(1))));
+}
+
+/* ------------------------------------------------------------------------
+ * Changes
+ * ------------------------------------------------------------------------
+ */
+
+static bool rights_changed = true;
+
+static void
+catalog_callback(Datum arg, int cacheid, uint32 hashvalue)
+{
+	rights_changed = true;
+}
+
+/*
+ * GRANT and REVOKE update the catalog's row of what they are about, whose invalidation
+ * comes with the commit.  Most changes of pg_class are about other things: to ask once
+ * more costs less than to tell them apart.
+ */
+char *
+atp_target_fault_since(Oid role, const char *target)
+{
+	static const int caches[] = {RELOID, NAMESPACEOID, AUTHOID, AUTHMEMROLEMEM};
+	static bool registered = false;
+	char	   *fault;
+
+	for (int i = 0; i < lengthof(caches) && !registered; i++)
+		CacheRegisterSyscacheCallback(caches[i], catalog_callback, (Datum) 0);
+	registered = true;
+	if (!rights_changed)
+		return NULL;
+	rights_changed = false;
+	fault = atp_target_fault(role, target);
+	/* who asks once more gets the same answer */
+	rights_changed |= fault != NULL;
+	return fault;
+}
