@@ -68,13 +68,6 @@
 #define atp_check_permissions(stmt) ((void) ExecCheckRTPerms((stmt)->rtable, true))
 #endif
 
-/* Since 16 one function is for all kinds of objects. */
-#if PG_VERSION_NUM >= 160000
-#define atp_schema_aclcheck(schema, role, mode)	object_aclcheck(NamespaceRelationId, (schema), (role), (mode))
-#else
-#define atp_schema_aclcheck(schema, role, mode)	pg_namespace_aclcheck((schema), (role), (mode))
-#endif
-
 /*
  * Index entries of a new row, where a possible duplicate sets *duplicate; and of
  * an updated one, where needed, as the update says.

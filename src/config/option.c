@@ -197,6 +197,8 @@ check_names(AtpTuple row)
 		atp_option_is_null("target", "Use the schema of the tables that are filled.");
 	if (atp_get_text_or_null(row, "created_at") == NULL)
 		atp_option_is_null("created_at", "Leave it as it is: it tells subscriptions of one name apart.");
+	if (atp_get_text_or_null(row, "id") == NULL)
+		atp_option_is_null("id", "Leave it as it is: other rows name the subscription by it.");
 }
 
 /* A scheme and a host, and nothing else. */
