@@ -8,15 +8,18 @@ EXTVERSION := $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" atproto.contro
 # Each layer's SQL stands beside its C; the install script is put together from
 # them.  What all types have stands once, in src/types/*.sql.in.
 SQL_TYPES = did handle nsid tid recordkey cidlink aturi noshuri
-SQL_PARTS = src/atproto.sql $(SQL_TYPES:%=src/types/%.sql) src/types/try.sql src/types/like.sql src/data/data.sql \
+SQL_PARTS = src/atproto.sql $(SQL_TYPES:%=src/types/type_%.sql) src/types/try.sql src/types/like.sql src/data/data.sql \
 	src/config/subscription.sql src/lexicon/lexicon.sql src/lexicon/valid.sql src/lexicon/bundled.sql \
-	src/identity/identity.sql src/tables/tables.sql src/tables/link.sql src/tables/held.sql src/tables/status_wish.sql src/tables/check.sql \
-	src/fetch/identity.sql src/fetch/fetch.sql src/fetch/job.sql src/fetch/repo.sql src/fetch/question.sql src/fetch/dictionary.sql src/fetch/progress.sql src/process/control.sql
+	src/identity/identity.sql src/tables/base/tables.sql src/tables/records/table_link.sql \
+	src/tables/repos/held.sql src/tables/repos/status_request.sql src/tables/check/check.sql \
+	src/fetch/identities/task_identity.sql src/fetch/engine/fetch.sql src/fetch/repositories/job.sql \
+	src/fetch/repositories/task_repo.sql src/fetch/servers/server_info.sql src/fetch/servers/dictionary.sql \
+	src/fetch/repositories/progress.sql src/process/manager/control.sql
 DATA_built = atproto--$(EXTVERSION).sql
 # Scripts of released versions, and from each to the next (CONTRIBUTING.md).
 DATA = $(filter-out upgrade/$(DATA_built),$(wildcard upgrade/*.sql))
 
-SRCS = $(sort $(wildcard src/*.c src/*/*.c))
+SRCS = $(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))
 OBJS = $(SRCS:.c=.o)
 
 PG_CONFIG ?= pg_config
@@ -52,7 +55,7 @@ REGRESS = $(sort $(patsubst sql/%.sql,%,$(wildcard sql/*.sql)))
 TAP_TESTS = 1
 PROVE_TESTS = $(sort $(wildcard test/t/*.pl))
 
-EXTRA_CLEAN = src/*.o src/*/*.o src/*.d src/*/*.d src/*/*.bc
+EXTRA_CLEAN = src/*.o src/*/*.o src/*/*/*.o src/*.d src/*/*.d src/*/*/*.d src/*/*.bc src/*/*/*.bc
 
 # These do their own building, elsewhere, so they work on a machine where
 # PostgreSQL is not installed yet and PGXS cannot be included.
@@ -87,7 +90,7 @@ include $(PGXS)
 # PGXS would make any .sql of a .sql.in beside it that is newer, such as src/types/try.sql.
 %.sql: %.sql.in
 
--include $(wildcard src/*.d src/*/*.d)
+-include $(wildcard src/*.d src/*/*.d src/*/*/*.d)
 
 atproto--$(EXTVERSION).sql: $(SQL_PARTS) src/types/include.awk $(wildcard src/types/*.sql.in)
 	awk -v dir=src/types -f src/types/include.awk $(SQL_PARTS) > $@.tmp && mv $@.tmp $@

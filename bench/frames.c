@@ -14,13 +14,13 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "core/commit_check.h"
-#include "core/frame.h"
-#include "core/repos_message.h"
+#include "core/wire/commit_check.h"
+#include "core/wire/frame.h"
+#include "core/wire/repos_message.h"
 #include "data/jsonb_image.h"
 #include "protocol/record.h"
-#include "sha256.h"
-#include "signature.h"
+#include "common/sha256.h"
+#include "common/signature.h"
 
 #define RUNS		5
 #define BLOCKS_CAP	4096

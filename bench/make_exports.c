@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "core/commit.h"
-#include "core/tid.h"
+#include "core/repo/commit.h"
+#include "core/syntax/tid.h"
 #include "protocol/car_write.h"
 #include "protocol/commit_write.h"
 #include "protocol/mst_build.h"

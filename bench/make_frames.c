@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/commit.h"
-#include "core/mst.h"
-#include "core/tid.h"
+#include "core/repo/commit.h"
+#include "core/repo/mst.h"
+#include "core/syntax/tid.h"
 #include "protocol/car_write.h"
 #include "protocol/commit_write.h"
 #include "protocol/mst_build.h"

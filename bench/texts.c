@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "core/jetstream_message.h"
-#include "core/json_dagcbor.h"
-#include "core/json_frame.h"
-#include "sha256.h"
+#include "core/wire/jetstream_message.h"
+#include "core/codec/json_dagcbor.h"
+#include "core/wire/json_frame.h"
+#include "common/sha256.h"
 
 #define RUNS		5
 #define TEXTS_MAX	10000

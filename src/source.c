@@ -4,11 +4,11 @@
  */
 #include "postgres.h"
 
-#include "core/jetstream_message.h"
+#include "core/wire/jetstream_message.h"
 #include "datatype/timestamp.h"
 #include "source.h"
 #include "stream/format.h"
-#include "tables/sink.h"
+#include "tables/base/sink.h"
 
 /* The first that fits counts. */
 static const AtpSource sources[] = {

@@ -1,6 +1,6 @@
 /*
  * postgres.h
- *		The little of PostgreSQL that src/signature.c needs, for programs without it.
+ *		The little of PostgreSQL that src/common/signature.c needs, for programs without it.
  */
 #ifndef BENCH_POSTGRES_H
 #define BENCH_POSTGRES_H

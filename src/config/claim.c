@@ -14,7 +14,7 @@
 #include "config/claim.h"
 #include "config/subscription.h"
 #include "miscadmin.h"
-#include "sha256.h"
+#include "common/sha256.h"
 #include "storage/lock.h"
 
 /* Fourth field of our advisory locks: not 1 or 2, which SQL functions use. */

@@ -9,7 +9,7 @@
 #include "commands/trigger.h"
 #include "config/spi.h"
 #include "fmgr.h"
-#include "quotable.h"
+#include "common/quotable.h"
 #include "utils/rel.h"
 
 #define NAME_MAX_BYTES	64

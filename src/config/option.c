@@ -9,7 +9,7 @@
 #include "config/subscription.h"
 #include "lib/stringinfo.h"
 #include "net/endpoint.h"
-#include "quotable.h"
+#include "common/quotable.h"
 #include "utils/builtins.h"
 
 #define SERVER_MAX		300		/* bytes of a scheme and host */

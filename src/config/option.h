@@ -7,7 +7,7 @@
 
 #include "postgres.h"
 
-#include "compat.h"
+#include "common/compat.h"
 #include "config/spi.h"
 
 /* In the order of their enums (subscription.h); each list ends with NULL. */

@@ -5,9 +5,9 @@
 #include "postgres.h"
 
 #include "access/tupconvert.h"
-#include "clock.h"
+#include "common/clock.h"
 #include "common/hashfn.h"
-#include "compat.h"
+#include "common/compat.h"
 #include "config/spi.h"
 #include "funcapi.h"
 #include "miscadmin.h"

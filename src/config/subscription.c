@@ -11,7 +11,7 @@
 #include "config/target.h"
 #include "config/watch.h"
 #include "miscadmin.h"
-#include "quotable.h"
+#include "common/quotable.h"
 #include "source.h"
 #include "types/types.h"
 #include "utils/acl.h"

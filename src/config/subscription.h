@@ -7,7 +7,7 @@
 
 #include "postgres.h"
 
-#include "core/slice.h"
+#include "core/syntax/slice.h"
 #include "datatype/timestamp.h"
 #include "net/endpoint.h"
 #include "nodes/pg_list.h"

@@ -17,7 +17,7 @@
 #include "catalog/pg_database.h"
 #include "catalog/pg_namespace.h"
 #include "commands/dbcommands.h"
-#include "compat.h"
+#include "common/compat.h"
 #include "config/target.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"

@@ -8,7 +8,7 @@
 
 #include "postgres.h"
 
-/* Names of the data tables; ends with NULL.  tables/table.h describes the tables. */
+/* Names of the data tables; ends with NULL.  tables/base/table.h describes the tables. */
 extern const char *const atp_target_tables[];
 
 /*

@@ -7,7 +7,7 @@
 
 #include "postgres.h"
 
-#include "core/car.h"
+#include "core/repo/car.h"
 
 /*
  * Make an index empty, with room for so many blocks.  The first time it is all

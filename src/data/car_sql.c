@@ -15,16 +15,16 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
-#include "compat.h"
-#include "core/car.h"
-#include "core/commit.h"
-#include "core/dagcbor.h"
-#include "core/mst.h"
-#include "core/path.h"
+#include "common/compat.h"
+#include "core/repo/car.h"
+#include "core/repo/commit.h"
+#include "core/codec/dagcbor.h"
+#include "core/repo/mst.h"
+#include "core/repo/path.h"
 #include "data/block_index.h"
 #include "data/error.h"
 #include "data/record_value.h"
-#include "sha256.h"
+#include "common/sha256.h"
 #include "types/types.h"
 
 PG_FUNCTION_INFO_V1(atp_pg_car_roots);

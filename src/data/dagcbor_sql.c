@@ -7,8 +7,8 @@
 #include "fmgr.h"
 #include "utils/builtins.h"
 
-#include "compat.h"
-#include "core/json_dagcbor.h"
+#include "common/compat.h"
+#include "core/codec/json_dagcbor.h"
 #include "data/error.h"
 #include "data/jsonb_read.h"
 #include "data/jsonb_write.h"

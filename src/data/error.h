@@ -5,7 +5,7 @@
 #ifndef ATP_DATA_ERROR_H
 #define ATP_DATA_ERROR_H
 
-#include "compat.h"
+#include "common/compat.h"
 #include "core/atp.h"
 
 /* No position: the fault is in something that has no bytes of its own. */

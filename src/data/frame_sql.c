@@ -10,15 +10,15 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 
-#include "compat.h"
-#include "core/commit_check.h"
-#include "core/frame.h"
-#include "core/repos_message.h"
+#include "common/compat.h"
+#include "core/wire/commit_check.h"
+#include "core/wire/frame.h"
+#include "core/wire/repos_message.h"
 #include "data/block_index.h"
 #include "data/error.h"
 #include "data/jsonb_write.h"
 #include "data/record_value.h"
-#include "sha256.h"
+#include "common/sha256.h"
 #include "types/types.h"
 
 PG_FUNCTION_INFO_V1(atp_pg_frame);

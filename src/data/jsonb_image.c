@@ -6,9 +6,9 @@
  * jsonb_util.c, to the byte: a value made here and the same one read from JSON
  * text cannot be told apart.
  */
-#include "core/cid.h"
-#include "core/dagcbor_next.h"
-#include "core/record.h"
+#include "core/codec/cid.h"
+#include "core/codec/dagcbor_next.h"
+#include "core/repo/record_check.h"
 #include "data/jsonb_image.h"
 
 #define PAD_MAX			3

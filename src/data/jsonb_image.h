@@ -56,7 +56,7 @@ extern AtpErr atp_jsonb_scan(const uint8_t *buf, size_t len,
 							 AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
 							 size_t *n, size_t *room, size_t *at);
 
-/* The same of what has to be a record: the errors of core/record.h are as the reader's. */
+/* The same of what has to be a record: the errors of core/repo/record_check.h are as the reader's. */
 extern AtpErr atp_jsonb_scan_record(const uint8_t *buf, size_t len,
 									AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
 									size_t *n, size_t *room, size_t *at);

@@ -13,10 +13,10 @@
 #include "utils/builtins.h"
 #include "utils/numeric.h"
 
-#include "core/base64.h"
-#include "core/cbor_write.h"
-#include "core/cid.h"
-#include "core/dagcbor.h"
+#include "core/syntax/base64.h"
+#include "core/codec/cbor_write.h"
+#include "core/codec/cid.h"
+#include "core/codec/dagcbor.h"
 #include "data/jsonb_read.h"
 
 /* Members between two looks for a cancel request. */

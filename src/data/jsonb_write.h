@@ -18,7 +18,7 @@
  */
 extern Jsonb *atp_jsonb_from_dagcbor(AtpBytes value, AtpErr *err, size_t *at);
 
-/* The same of a record: what is not one (core/record.h) is not valid. */
+/* The same of a record: what is not one (core/repo/record_check.h) is not valid. */
 extern Jsonb *atp_jsonb_from_record(AtpBytes block, AtpErr *err, size_t *at);
 
 #endif							/* ATP_JSONB_WRITE_H */

@@ -7,7 +7,7 @@
 
 #include "postgres.h"
 
-#include "core/link.h"
+#include "core/repo/link.h"
 #include "utils/jsonb.h"
 
 /* As atp_link_walk_dagcbor() finds them in what the jsonb was made of. */

@@ -7,7 +7,7 @@
 
 #include "fmgr.h"
 
-#include "core/link.h"
+#include "core/repo/link.h"
 #include "data/jsonb_member.h"
 #include "types/types.h"
 

@@ -5,11 +5,11 @@
  */
 #include "postgres.h"
 
-#include "compat.h"
-#include "core/cid.h"
+#include "common/compat.h"
+#include "core/codec/cid.h"
 #include "data/jsonb_read.h"
 #include "data/repo_tree.h"
-#include "sha256.h"
+#include "common/sha256.h"
 #include "types/types.h"
 #include "utils/memutils.h"
 

@@ -8,7 +8,7 @@
 
 #include "postgres.h"
 
-#include "core/mst_root.h"
+#include "core/repo/mst_root.h"
 #include "utils/jsonb.h"
 
 /* In the current memory; without records. */

@@ -6,8 +6,8 @@
  */
 #include "postgres.h"
 
-#include "compat.h"
-#include "core/mst.h"
+#include "common/compat.h"
+#include "core/repo/mst.h"
 #include "data/error.h"
 #include "data/repo_tree.h"
 #include "fmgr.h"

@@ -4,11 +4,11 @@
  */
 #include "postgres.h"
 
-#include "core/sig.h"
+#include "core/repo/sig.h"
 #include "data/error.h"
 #include "data/signed.h"
-#include "sha256.h"
-#include "signature.h"
+#include "common/sha256.h"
+#include "common/signature.h"
 
 void
 atp_key_of_text(const text *in, uint8_t key[ATP_MULTIKEY_LEN])

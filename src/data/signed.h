@@ -7,7 +7,7 @@
 
 #include "postgres.h"
 
-#include "core/multikey.h"
+#include "core/syntax/multikey.h"
 
 /* A Multikey or did:key; anything else is an ERROR. */
 extern void atp_key_of_text(const text *in, uint8_t key[ATP_MULTIKEY_LEN]);

@@ -10,14 +10,14 @@
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
 
-#include "core/car.h"
-#include "core/commit.h"
-#include "core/commit_check.h"
+#include "core/repo/car.h"
+#include "core/repo/commit.h"
+#include "core/wire/commit_check.h"
 #include "data/block_index.h"
 #include "data/error.h"
 #include "data/jsonb_read.h"
 #include "data/signed.h"
-#include "sha256.h"
+#include "common/sha256.h"
 #include "types/types.h"
 
 PG_FUNCTION_INFO_V1(atp_pg_verify_commit);

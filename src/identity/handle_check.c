@@ -5,7 +5,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
-#include "clock.h"
+#include "common/clock.h"
 #include "config/extension.h"
 #include "config/spi.h"
 #include "identity/handle_check.h"

@@ -7,7 +7,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "catalog/pg_class.h"
-#include "compat.h"
+#include "common/compat.h"
 #include "config/extension.h"
 #include "config/spi.h"
 #include "identity/identity.h"

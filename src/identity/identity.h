@@ -18,7 +18,7 @@
 #include "postgres.h"
 
 #include "config/owner.h"
-#include "core/diddoc.h"
+#include "core/wire/diddoc.h"
 #include "datatype/timestamp.h"
 
 typedef enum AtpIdentityState

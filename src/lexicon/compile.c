@@ -6,12 +6,12 @@
  */
 #include "postgres.h"
 
-#include "compat.h"
-#include "core/nsid.h"
-#include "core/recordkey.h"
+#include "common/compat.h"
+#include "core/syntax/nsid.h"
+#include "core/syntax/recordkey.h"
 #include "lexicon/compile.h"
 #include "lexicon/compile_private.h"
-#include "lexicon/fault.h"
+#include "lexicon/violation.h"
 #include "lexicon/integer.h"
 #include "miscadmin.h"
 

@@ -8,7 +8,7 @@
 #include "postgres.h"
 
 #include "core/atp.h"
-#include "core/lex_format.h"
+#include "core/lexicon/lex_format.h"
 #include "utils/jsonb.h"
 
 typedef enum AtpLexType

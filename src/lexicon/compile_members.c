@@ -7,7 +7,7 @@
 #include "postgres.h"
 
 #include "lexicon/compile_private.h"
-#include "lexicon/fault.h"
+#include "lexicon/violation.h"
 #include "lexicon/integer.h"
 
 bool

@@ -11,7 +11,7 @@
 #include "postgres.h"
 
 #include "lexicon/compile.h"
-#include "lexicon/fault.h"
+#include "lexicon/violation.h"
 #include "utils/jsonb.h"
 
 typedef struct AtpLexCompiler

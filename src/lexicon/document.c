@@ -4,10 +4,10 @@
  */
 #include "postgres.h"
 
-#include "compat.h"
+#include "common/compat.h"
 #include "config/extension.h"
 #include "config/spi.h"
-#include "core/nsid.h"
+#include "core/syntax/nsid.h"
 #include "data/error.h"
 #include "lexicon/compile.h"
 #include "lexicon/document.h"

@@ -8,7 +8,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type.h"
-#include "compat.h"
+#include "common/compat.h"
 #include "config/extension.h"
 #include "lexicon/document.h"
 #include "lexicon/fields.h"

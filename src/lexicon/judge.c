@@ -8,11 +8,11 @@
  */
 #include "postgres.h"
 
-#include "core/base64.h"
-#include "core/cid.h"
-#include "core/grapheme.h"
-#include "core/recordkey.h"
-#include "lexicon/fault.h"
+#include "core/syntax/base64.h"
+#include "core/codec/cid.h"
+#include "core/lexicon/grapheme.h"
+#include "core/syntax/recordkey.h"
+#include "lexicon/violation.h"
 #include "lexicon/integer.h"
 #include "lexicon/judge.h"
 #include "miscadmin.h"

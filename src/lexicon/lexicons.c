@@ -11,7 +11,7 @@
 #include "access/xact.h"
 #include "commands/trigger.h"
 #include "common/hashfn.h"
-#include "compat.h"
+#include "common/compat.h"
 #include "config/extension.h"
 #include "executor/spi.h"
 #include "fmgr.h"

@@ -9,7 +9,7 @@
 
 #include "config/extension.h"
 #include "config/spi.h"
-#include "core/nsid.h"
+#include "core/syntax/nsid.h"
 #include "data/error.h"
 #include "fmgr.h"
 #include "funcapi.h"

@@ -4,7 +4,7 @@
  */
 #include "postgres.h"
 
-#include "core/recordkey.h"
+#include "core/syntax/recordkey.h"
 #include "data/error.h"
 #include "fmgr.h"
 #include "lexicon/judge.h"

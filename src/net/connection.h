@@ -12,7 +12,7 @@
 
 #include "postgres.h"
 
-#include "core/http_head.h"
+#include "core/wire/http_head.h"
 #include "net/drop.h"
 #include "net/endpoint.h"
 #include "net/wait.h"

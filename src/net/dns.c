@@ -10,7 +10,7 @@
 #include <arpa/nameser.h>
 #endif
 
-#include "core/dns_txt.h"
+#include "core/wire/dns_txt.h"
 #include "net/dns.h"
 #include "net/poll.h"
 #include "storage/latch.h"

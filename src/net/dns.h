@@ -12,7 +12,7 @@
 
 #include "postgres.h"
 
-#include "clock.h"
+#include "common/clock.h"
 
 extern const bool atp_dns_supported;
 

@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "core/printable.h"
+#include "core/syntax/printable.h"
 
 static const char *const drop_names[ATP_DROP_COUNT] = {
 	[ATP_DROP_NONE] = "none",

@@ -8,12 +8,12 @@
 #include <curl/curl.h>
 #include <netinet/in.h>
 
-#include "core/host_port.h"
-#include "core/nsid.h"
+#include "core/syntax/host_port.h"
+#include "core/syntax/nsid.h"
 #include "lib/stringinfo.h"
 #include "net/endpoint.h"
 #include "port/pg_bswap.h"
-#include "quotable.h"
+#include "common/quotable.h"
 
 #define DEFAULT_PATH	"/xrpc/com.atproto.sync.subscribeRepos"
 #define XRPC			"/xrpc/"

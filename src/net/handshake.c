@@ -7,8 +7,8 @@
 #include <openssl/evp.h>
 #include <stdio.h>
 
-#include "core/chars.h"
-#include "core/json.h"
+#include "core/syntax/chars.h"
+#include "core/codec/json.h"
 
 #define WEBSOCKET_GUID		"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 #define ERROR_BODY_MAX		8192	/* bytes of an error answer that are read ... */

@@ -6,7 +6,7 @@
 #ifndef ATP_HANDSHAKE_H
 #define ATP_HANDSHAKE_H
 
-#include "core/http_head.h"
+#include "core/wire/http_head.h"
 #include "net/drop.h"
 
 typedef struct AtpHandshake

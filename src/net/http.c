@@ -4,7 +4,7 @@
  */
 #include "postgres.h"
 
-#include "core/printable.h"
+#include "core/syntax/printable.h"
 #include "net/http_private.h"
 #include "utils/memutils.h"
 

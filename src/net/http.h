@@ -8,7 +8,7 @@
  * has ended.  Only out of memory raises an ERROR.  Whoever waits, waits for the
  * one descriptor of poll.h, at most as long as atp_http_timeout() says.
  *
- * Errands do not start requests here but through fetch/fetch.h, which keeps the
+ * Errands do not start requests here but through fetch/engine/fetch.h, which keeps the
  * limits of the hosts.
  */
 #ifndef ATP_HTTP_H
@@ -16,7 +16,7 @@
 
 #include "postgres.h"
 
-#include "clock.h"
+#include "common/clock.h"
 
 typedef struct AtpHttp AtpHttp;
 

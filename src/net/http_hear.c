@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/http_head.h"
-#include "core/printable.h"
+#include "core/wire/http_head.h"
+#include "core/syntax/printable.h"
 #include "net/http_private.h"
 #include "net/poll.h"
 #include "storage/fd.h"

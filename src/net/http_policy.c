@@ -10,9 +10,9 @@
 #include <curl/curl.h>
 #include <netinet/in.h>
 
-#include "core/allow.h"
-#include "core/handle.h"
-#include "core/host_port.h"
+#include "core/syntax/allow_list.h"
+#include "core/syntax/handle.h"
+#include "core/syntax/host_port.h"
 #include "net/ca_file.h"
 #include "net/endpoint.h"
 #include "net/http.h"

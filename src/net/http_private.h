@@ -14,7 +14,7 @@
 #include <curl/curl.h>
 #include <signal.h>
 
-#include "core/chunked.h"
+#include "core/wire/chunked.h"
 #include "lib/ilist.h"
 #include "net/http.h"
 #include "net/http_policy.h"

@@ -7,7 +7,7 @@
 #include <curl/curl.h>
 #include <time.h>
 
-#include "clock.h"
+#include "common/clock.h"
 #include "common/pg_prng.h"
 #include "net/retry.h"
 #include "utils/guc.h"

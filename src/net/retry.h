@@ -7,7 +7,7 @@
 
 #include "postgres.h"
 
-#include "core/http_head.h"
+#include "core/wire/http_head.h"
 
 /* Settings, changeable by a reload. */
 extern int	atp_reconnect_delay_ms;

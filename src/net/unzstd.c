@@ -8,7 +8,7 @@
 #include <string.h>
 #include <zstd.h>
 
-#include "core/frame.h"
+#include "core/wire/frame.h"
 
 #define CONTENT_MIN		(64 * 1024)
 #define CONTENT_KEEP	(256 * 1024)	/* one large message is no reason to keep its memory */

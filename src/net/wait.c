@@ -9,7 +9,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "compat.h"
+#include "common/compat.h"
 #include "miscadmin.h"
 #include "net/wait.h"
 #include "pgstat.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <wslay/wslay.h>
 
-#include "core/frame.h"
+#include "core/wire/frame.h"
 
 #define OUTPUT_BUFFER		4096
 #define REPLIES_MAX			64	/* pongs that wait to be sent before more is taken */

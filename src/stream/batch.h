@@ -12,11 +12,11 @@
 
 #include "postgres.h"
 
-#include "clock.h"
+#include "common/clock.h"
 #include "config/subscription.h"
-#include "core/multikey.h"
-#include "core/repos_message.h"
-#include "core/sig.h"
+#include "core/syntax/multikey.h"
+#include "core/wire/repos_message.h"
+#include "core/repo/sig.h"
 #include "lib/stringinfo.h"
 #include "net/dial.h"
 #include "net/drop.h"

@@ -4,7 +4,7 @@
  */
 #include "postgres.h"
 
-#include "core/nsid.h"
+#include "core/syntax/nsid.h"
 #include "stream/format.h"
 #include "types/types.h"
 

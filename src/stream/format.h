@@ -9,12 +9,12 @@
 
 #include "postgres.h"
 
-#include "core/car.h"
-#include "core/frame.h"
-#include "core/invert.h"
-#include "core/jetstream_message.h"
-#include "core/labels_message.h"
-#include "core/repos_message.h"
+#include "core/repo/car.h"
+#include "core/wire/frame.h"
+#include "core/repo/invert.h"
+#include "core/wire/jetstream_message.h"
+#include "core/wire/labels_message.h"
+#include "core/wire/repos_message.h"
 #include "stream/batch.h"
 #include "stream/decode.h"
 

@@ -4,9 +4,9 @@
  */
 #include "postgres.h"
 
-#include "clock.h"
-#include "core/datetime.h"
-#include "core/frame.h"
+#include "common/clock.h"
+#include "core/lexicon/datetime.h"
+#include "core/wire/frame.h"
 #include "miscadmin.h"
 #include "stream/format.h"
 #include "stream/stream_time.h"

@@ -13,9 +13,9 @@
 
 #include "types/glue.h"
 
-#include "core/did.h"
-#include "core/recordkey.h"
-#include "core/uri.h"
+#include "core/syntax/did.h"
+#include "core/syntax/recordkey.h"
+#include "core/syntax/uri.h"
 #include "utils/fmgrprotos.h"
 
 static int

@@ -9,7 +9,7 @@
 
 #include "catalog/pg_type.h"
 #include "libpq/pqformat.h"
-#include "quotable.h"
+#include "common/quotable.h"
 #include "utils/builtins.h"
 
 #include "types/glue.h"

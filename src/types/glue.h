@@ -15,7 +15,7 @@
 #include "nodes/nodes.h"
 #include "utils/array.h"
 
-#include "compat.h"
+#include "common/compat.h"
 #include "core/atp.h"
 #include "types/types.h"
 

@@ -40,7 +40,7 @@
 #include "types/glue.h"
 #include "types/tid_generate.h"
 
-#include "core/tid.h"
+#include "core/syntax/tid.h"
 
 #define RESERVATION_FILE	"atproto.tid"
 /* So much may TIDs be ahead of the clock after a restart. */

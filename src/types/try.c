@@ -9,14 +9,14 @@
 
 #include "types/glue.h"
 
-#include "core/cid.h"
-#include "core/datetime.h"
-#include "core/did.h"
-#include "core/handle.h"
-#include "core/nsid.h"
-#include "core/recordkey.h"
-#include "core/tid.h"
-#include "core/uri.h"
+#include "core/codec/cid.h"
+#include "core/lexicon/datetime.h"
+#include "core/syntax/did.h"
+#include "core/syntax/handle.h"
+#include "core/syntax/nsid.h"
+#include "core/syntax/recordkey.h"
+#include "core/syntax/tid.h"
+#include "core/syntax/uri.h"
 
 #define TRY_CHECKED(name, check, make) \
 	bool \

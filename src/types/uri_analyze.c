@@ -12,7 +12,7 @@
 #include "commands/vacuum.h"
 #include "miscadmin.h"
 
-#include "types/uri.h"
+#include "types/type_uri.h"
 #include "types/uri_analyze.h"
 
 /* As PostgreSQL does: what is wider is not looked at. */

@@ -23,7 +23,7 @@
 #include "utils/selfuncs.h"
 #include "utils/syscache.h"
 
-#include "types/uri.h"
+#include "types/type_uri.h"
 #include "types/uri_analyze.h"
 
 /* When nothing is known of the URI or of the column. */

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "agree.h"
-#include "core/commit_check.h"
-#include "core/repos_message.h"
+#include "core/wire/commit_check.h"
+#include "core/wire/repos_message.h"
 #include "protocol/record.h"
 
 #define CHECK_CAP	128

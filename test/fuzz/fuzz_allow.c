@@ -7,7 +7,7 @@
  */
 #include <arpa/inet.h>
 
-#include "core/allow.h"
+#include "core/syntax/allow_list.h"
 #include "syntax_fuzz.h"
 
 static void

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 
 #include "agree.h"
-#include "core/car.h"
-#include "core/commit.h"
-#include "core/mst.h"
+#include "core/repo/car.h"
+#include "core/repo/commit.h"
+#include "core/repo/mst.h"
 
 #define CAP		256
 

@@ -8,7 +8,7 @@
  */
 #include <stdlib.h>
 
-#include "core/car_push.h"
+#include "core/repo/car_push.h"
 
 #define BLOCKS_MAX	128
 

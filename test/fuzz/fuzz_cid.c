@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "core/cid.h"
+#include "core/codec/cid.h"
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 
-#include "core/cbor_write.h"
-#include "core/dagcbor.h"
+#include "core/codec/cbor_write.h"
+#include "core/codec/dagcbor.h"
 #include "protocol/cbor.h"
 #include "protocol/record.h"
 #include "tiny_cbor.h"

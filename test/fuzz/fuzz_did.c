@@ -2,8 +2,8 @@
  * fuzz_did.c
  *		DIDs: syntax, stored form, order, normal form, the host of a did:web.
  */
-#include "core/did.h"
-#include "core/did_web.h"
+#include "core/syntax/did.h"
+#include "core/syntax/did_web.h"
 #include "protocol/stored.h"
 #include "syntax_fuzz.h"
 

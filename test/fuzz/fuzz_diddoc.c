@@ -4,8 +4,8 @@
  *
  * Input: a document of did:plc:ewvi7nxzyoun6zhxrhs64oiz.
  */
-#include "core/diddoc.h"
-#include "core/json.h"
+#include "core/wire/diddoc.h"
+#include "core/codec/json.h"
 #include "syntax_fuzz.h"
 
 /* Any x is as good as another here: what would be no point is not what is tested. */

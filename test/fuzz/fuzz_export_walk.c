@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "agree.h"
-#include "core/export_walk.h"
+#include "core/repo/export_walk.h"
 #include "protocol/mst_build.h"
 
 #define KEYS_MAX	64

@@ -2,9 +2,9 @@
  * fuzz_handle.c
  *		Handles and at-identifiers: against the rules spelt out label by label.
  */
-#include "core/did.h"
-#include "core/handle.h"
-#include "core/identifier.h"
+#include "core/syntax/did.h"
+#include "core/syntax/handle.h"
+#include "core/syntax/identifier.h"
 #include "syntax_fuzz.h"
 
 static bool

@@ -6,7 +6,7 @@
  * Input: strings, each ended by a line feed; one that begins with '+' goes on with the
  * record before it.
  */
-#include "core/handle_txt.h"
+#include "core/syntax/handle_txt.h"
 #include "syntax_fuzz.h"
 
 /* What the records say so far, as W-20 has it. */

@@ -8,8 +8,8 @@
  * the keys, and which nodes are absent.
  */
 #include "agree.h"
-#include "core/invert.h"
-#include "core/mst.h"
+#include "core/repo/invert.h"
+#include "core/repo/mst.h"
 #include "protocol/mst_build.h"
 #include "syntax_fuzz.h"
 

@@ -7,12 +7,12 @@
  */
 #include <stdlib.h>
 
-#include "core/did.h"
-#include "core/field.h"
-#include "core/jetstream_message.h"
-#include "core/json_dagcbor.h"
-#include "core/json_frame.h"
-#include "core/path.h"
+#include "core/syntax/did.h"
+#include "core/codec/field.h"
+#include "core/wire/jetstream_message.h"
+#include "core/codec/json_dagcbor.h"
+#include "core/wire/json_frame.h"
+#include "core/repo/path.h"
 
 #define CHECK(cond)	do { if (!(cond)) abort(); } while (0)
 

@@ -8,9 +8,9 @@
  */
 #include <stdlib.h>
 
-#include "core/cbor_write.h"
-#include "core/dagcbor.h"
-#include "core/json_dagcbor.h"
+#include "core/codec/cbor_write.h"
+#include "core/codec/dagcbor.h"
+#include "core/codec/json_dagcbor.h"
 #include "protocol/cbor.h"
 #include "protocol/json_write.h"
 

@@ -8,8 +8,8 @@
  */
 #include <stdlib.h>
 
-#include "core/cid.h"
-#include "core/dagcbor.h"
+#include "core/codec/cid.h"
+#include "core/codec/dagcbor.h"
 #include "data/jsonb_image.h"
 #include "protocol/cbor.h"
 #include "protocol/record.h"

@@ -2,9 +2,9 @@
  * fuzz_labels.c
  *		Messages of com.atproto.label.subscribeLabels.
  */
-#include "core/cid.h"
-#include "core/did.h"
-#include "core/labels_message.h"
+#include "core/codec/cid.h"
+#include "core/syntax/did.h"
+#include "core/wire/labels_message.h"
 #include "syntax_fuzz.h"
 
 int

@@ -3,9 +3,9 @@
  *		What Lexicons ask of texts, and no type has: URIs of any scheme, language
  *		tags, graphemes.
  */
-#include "core/any_uri.h"
-#include "core/grapheme.h"
-#include "core/language.h"
+#include "core/lexicon/any_uri.h"
+#include "core/lexicon/grapheme.h"
+#include "core/lexicon/language.h"
 #include "syntax_fuzz.h"
 
 int

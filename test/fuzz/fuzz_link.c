@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "core/link.h"
+#include "core/repo/link.h"
 #include "syntax_fuzz.h"
 
 #define TYPES_MAX	4096

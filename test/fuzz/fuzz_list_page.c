@@ -8,7 +8,7 @@
  */
 #include <stdlib.h>
 
-#include "core/list_page.h"
+#include "core/wire/list_page.h"
 
 #define CHECK(cond)	do { if (!(cond)) abort(); } while (0)
 

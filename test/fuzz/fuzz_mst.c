@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "agree.h"
-#include "core/mst.h"
+#include "core/repo/mst.h"
 #include "protocol/car_write.h"
 #include "protocol/mst_build.h"
 

@@ -4,8 +4,8 @@
  *
  * Input: a key, a line feed, DAG-CBOR.
  */
-#include "core/dagcbor.h"
-#include "core/sig.h"
+#include "core/codec/dagcbor.h"
+#include "core/repo/sig.h"
 #include "protocol/cbor.h"
 #include "syntax_fuzz.h"
 

@@ -2,7 +2,7 @@
  * fuzz_nsid.c
  *		NSIDs and patterns: parts, normal form, matching.
  */
-#include "core/nsid.h"
+#include "core/syntax/nsid.h"
 #include "syntax_fuzz.h"
 
 int

@@ -2,8 +2,8 @@
  * fuzz_recordkey.c
  *		Record keys: syntax, types, stored form, order.
  */
-#include "core/recordkey.h"
-#include "core/tid.h"
+#include "core/syntax/recordkey.h"
+#include "core/syntax/tid.h"
 #include "protocol/stored.h"
 #include "syntax_fuzz.h"
 

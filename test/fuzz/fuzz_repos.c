@@ -4,7 +4,7 @@
  *		is the payload.
  */
 #include "check_msg.h"
-#include "core/dagcbor.h"
+#include "core/codec/dagcbor.h"
 #include "protocol/cbor.h"
 
 extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -2,7 +2,7 @@
  * fuzz_tid.c
  *		TIDs: what is read is written the same, and ordered as its text.
  */
-#include "core/tid.h"
+#include "core/syntax/tid.h"
 #include "syntax_fuzz.h"
 
 int

@@ -2,8 +2,8 @@
  * fuzz_upgrade.c
  *		Heads of HTTP responses, and datetimes.
  */
-#include "core/datetime.h"
-#include "core/http_head.h"
+#include "core/lexicon/datetime.h"
+#include "core/wire/http_head.h"
 #include "syntax_fuzz.h"
 
 int

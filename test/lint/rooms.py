@@ -6,20 +6,44 @@ no more; tree.py reads it.
 import os
 import re
 
-# A room and the rooms that it may include, beside itself.  Lowest first: none includes one that
-# comes after it.  The files of src itself may be included by all but core.
+# Each room with the rooms that its files may include, beside those of the room itself.  A room below
+# stands above in this table: no room includes one that comes after it.  "tables" as a permission means
+# all rooms inside tables.  The files of src itself (source.h) may be included by every room but core.
+PROTOCOL = ["core", "core/syntax", "core/codec", "core/repo", "core/lexicon", "core/wire"]
+GLUE = PROTOCOL + ["common", "types", "data", "config"]
+TABLES = GLUE + ["lexicon", "identity", "stream"]
 ROOMS = {
     "core": [],
-    "types": ["core"],
-    "net": ["core"],
-    "data": ["core", "types"],
-    "config": ["core", "types", "net"],
-    "lexicon": ["core", "types", "data", "config"],
-    "identity": ["core", "types", "data", "config"],
-    "stream": ["core", "types", "net", "data", "config"],
-    "tables": ["core", "types", "data", "config", "lexicon", "identity", "stream"],
-    "fetch": ["core", "types", "net", "data", "config", "identity", "stream", "tables"],
-    "process": ["core", "types", "net", "data", "config", "identity", "stream", "tables", "fetch"],
+    "core/syntax": ["core"],
+    "core/codec": ["core", "core/syntax"],
+    "core/repo": ["core", "core/syntax", "core/codec"],
+    "core/lexicon": ["core", "core/syntax", "core/codec"],
+    "core/wire": ["core", "core/syntax", "core/codec", "core/repo", "core/lexicon"],
+    "common": PROTOCOL,
+    "types": PROTOCOL + ["common"],
+    "net": PROTOCOL + ["common"],
+    "data": PROTOCOL + ["common", "types"],
+    "config": PROTOCOL + ["common", "types", "net"],
+    "lexicon": GLUE,
+    "identity": GLUE,
+    "stream": GLUE + ["net"],
+    "tables/base": TABLES,
+    "tables/direct": TABLES + ["tables/base"],
+    "tables/records": TABLES + ["tables/base", "tables/direct"],
+    "tables/audit": TABLES + ["tables/base"],
+    "tables/repos": TABLES + ["tables/base", "tables/direct", "tables/records"],
+    "tables/apply": TABLES + ["tables/base", "tables/direct", "tables/records", "tables/repos"],
+    "tables/export": TABLES + ["tables/base", "tables/direct", "tables/records", "tables/repos", "tables/apply"],
+    "tables/commands": TABLES + ["tables/base", "tables/records", "tables/apply"],
+    "tables/check": TABLES + ["tables/base", "tables/records"],
+    "fetch/engine": GLUE + ["net", "identity", "stream"],
+    "fetch/identities": GLUE + ["net", "identity", "fetch/engine", "tables/repos"],
+    "fetch/repositories": GLUE + ["net", "identity", "stream", "tables", "fetch/engine"],
+    "fetch/servers": GLUE + ["net", "identity", "fetch/engine"],
+    "process/status": GLUE + ["net", "identity", "stream", "tables", "fetch/engine"],
+    "process/workers": GLUE + ["net", "stream", "tables", "process/status"],
+    "process/consumer": GLUE + ["net", "identity", "stream", "tables", "process/status", "process/workers"],
+    "process/manager": GLUE + ["net", "tables", "fetch/engine", "process/status", "process/consumer"],
 }
 # The module, and the table of the kinds of streams: what puts the rooms together.
 ALL = ["src/atproto.c", "src/source.c"]
@@ -32,8 +56,8 @@ LIBRARIES = {
     "wslay/": ["net"],
     "zlib.h": ["net"],
     "zstd.h": ["net"],
-    "openssl/": ["net", "src"],
-    "secp256k1": ["src"],
+    "openssl/": ["net", "common"],
+    "secp256k1": ["common"],
 }
 # core is plain C11, without I/O.
 PLAIN = {"ctype.h", "float.h", "inttypes.h", "limits.h", "math.h", "stdalign.h", "stdarg.h", "stdbool.h",
@@ -43,7 +67,7 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 
 
 def room(name):
-    """src/net/wait.c is in net, src/clock.c in src."""
+    """src/net/wait.c is in net, src/common/clock.c in src."""
     return os.path.dirname(name)[len("src/"):] or "src"
 
 
@@ -56,13 +80,18 @@ def resolve(name, included, files):
     return None
 
 
+def is_core(name):
+    return name.split("/")[0] == "core"
+
+
 def may_include(name, other):
     own, its = room(name), room(other)
     if name in ALL or own == its:
         return True
     if its == "src":
-        return own != "core"
-    return its in (["core"] if own == "src" else ROOMS.get(own, []))
+        return not is_core(own)
+    allowed = PROTOCOL if own == "src" else ROOMS.get(own, [])
+    return its in allowed or its.split("/")[0] in allowed and not is_core(its)
 
 
 def include_faults(name, quote, included, files):
@@ -75,10 +104,10 @@ def include_faults(name, quote, included, files):
         return
     for header, rooms in LIBRARIES.items():
         if included.startswith(header):
-            if own not in rooms:
+            if own.split("/")[0] not in rooms:
                 yield "%s includes %s: that is for %s (test/lint/rooms.py)" % (name, included, ", ".join(rooms))
             return
-    if own == "core" and (quote == '"' or included not in PLAIN):
+    if is_core(own) and (quote == '"' or included not in PLAIN):
         yield "%s includes %s: core has only itself, plain C and libcbor" % (name, included)
 
 

@@ -3,8 +3,8 @@
  *		A writer of CAR version 1 files.
  */
 #include "car_write.h"
-#include "core/cid.h"
-#include "core/varint.h"
+#include "core/codec/cid.h"
+#include "core/codec/varint.h"
 
 /* Room for {roots: [cid], version: 1}. */
 #define HEADER_MAX	(ATP_CID_MAX + 32)

@@ -5,7 +5,7 @@
 #ifndef ATP_CAR_WRITE_H
 #define ATP_CAR_WRITE_H
 
-#include "core/cbor_write.h"
+#include "core/codec/cbor_write.h"
 
 /* Header with one root (ptr NULL: none), then any number of blocks. */
 extern void atp_car_put_header(AtpCborWriter *w, AtpBytes root);

@@ -6,9 +6,9 @@
 #ifndef ATP_TEST_CBOR_H
 #define ATP_TEST_CBOR_H
 
-#include "core/base32.h"
-#include "core/cbor_write.h"
-#include "core/dagcbor.h"
+#include "core/syntax/base32.h"
+#include "core/codec/cbor_write.h"
+#include "core/codec/dagcbor.h"
 
 /* Read one whole value, checking it, and throw it away. */
 static inline AtpErr

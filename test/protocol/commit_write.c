@@ -3,7 +3,7 @@
  *		A writer of a repository's commits.
  */
 #include "commit_write.h"
-#include "core/tid.h"
+#include "core/syntax/tid.h"
 
 void
 atp_commit_put(AtpCborWriter *w, const AtpCommit *commit)

@@ -5,8 +5,8 @@
 #ifndef ATP_COMMIT_WRITE_H
 #define ATP_COMMIT_WRITE_H
 
-#include "core/cbor_write.h"
-#include "core/commit.h"
+#include "core/codec/cbor_write.h"
+#include "core/repo/commit.h"
 
 /* Canonical DAG-CBOR; without "sig" when commit->sig.ptr is NULL: what is signed. */
 extern void atp_commit_put(AtpCborWriter *w, const AtpCommit *commit);

@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "core/cid.h"
-#include "core/dagcbor.h"
+#include "core/codec/cid.h"
+#include "core/codec/dagcbor.h"
 #include "json_write.h"
 
 typedef struct Out

@@ -2,8 +2,8 @@
  * mst_build.c
  *		Building Merkle search trees.
  */
-#include "core/cbor_write.h"
-#include "core/mst.h"
+#include "core/codec/cbor_write.h"
+#include "core/repo/mst.h"
 #include "mst_build.h"
 
 typedef struct Build

@@ -5,7 +5,7 @@
 #ifndef ATP_MST_BUILD_H
 #define ATP_MST_BUILD_H
 
-#include "core/cid.h"
+#include "core/codec/cid.h"
 
 typedef struct AtpMstItem
 {

@@ -6,7 +6,7 @@
 #ifndef ONE_GO_H
 #define ONE_GO_H
 
-#include "core/repos_message.h"
+#include "core/wire/repos_message.h"
 
 /* The same bytes at the same place. */
 #define SAME(a, b)	((a).ptr == (b).ptr && (a).len == (b).len)

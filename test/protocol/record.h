@@ -6,7 +6,7 @@
 #ifndef ATP_TEST_RECORD_H
 #define ATP_TEST_RECORD_H
 
-#include "core/record.h"
+#include "core/repo/record_check.h"
 #include "data/jsonb_image.h"
 
 static inline void

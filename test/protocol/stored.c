@@ -2,11 +2,11 @@
  * stored.c
  *		Is this the stored form of a valid value?
  */
-#include "core/chars.h"
-#include "core/did.h"
-#include "core/recordkey.h"
-#include "core/tid.h"
-#include "core/uri_private.h"
+#include "core/syntax/chars.h"
+#include "core/syntax/did.h"
+#include "core/syntax/recordkey.h"
+#include "core/syntax/tid.h"
+#include "core/syntax/uri_private.h"
 #include "stored.h"
 
 AtpErr

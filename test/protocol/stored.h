@@ -6,7 +6,7 @@
 #ifndef ATP_STORED_H
 #define ATP_STORED_H
 
-#include "core/uri.h"
+#include "core/syntax/uri.h"
 
 extern AtpErr atp_did_check_stored(const uint8_t *stored, size_t n, size_t *at);
 extern AtpErr atp_rkey_check_stored(const uint8_t *stored, size_t n, size_t *at);

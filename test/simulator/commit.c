@@ -8,7 +8,7 @@
  */
 #include "commit.h"
 
-#include "core/commit.h"
+#include "core/repo/commit.h"
 #include "protocol/car_write.h"
 #include "protocol/commit_write.h"
 #include "export.h"

@@ -6,7 +6,7 @@
 #ifndef SIM_COMMIT_H
 #define SIM_COMMIT_H
 
-#include "core/cbor_write.h"
+#include "core/codec/cbor_write.h"
 #include "network.h"
 
 #define BATCH_MAX	10			/* operations of one commit */

@@ -6,7 +6,7 @@
 #ifndef SIM_EPOCH_H
 #define SIM_EPOCH_H
 
-#include "core/cbor_write.h"
+#include "core/codec/cbor_write.h"
 #include "network.h"
 
 /* Is the next message the first of an epoch?  The directory may change then, and not at other times. */

@@ -6,7 +6,7 @@
 #ifndef SIM_MESSAGE_H
 #define SIM_MESSAGE_H
 
-#include "core/cbor_write.h"
+#include "core/codec/cbor_write.h"
 #include "network.h"
 
 /* Header, and the head of a payload with so many fields; counts the message. */

@@ -4,7 +4,7 @@
  */
 #include "network.h"
 
-#include "core/base32.h"
+#include "core/syntax/base32.h"
 
 #include <stdio.h>
 #include <stdlib.h>

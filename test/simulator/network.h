@@ -5,10 +5,10 @@
 #ifndef SIM_NETWORK_H
 #define SIM_NETWORK_H
 
-#include "core/cbor_write.h"
-#include "core/multikey.h"
-#include "core/repos_message.h"
-#include "core/tid.h"
+#include "core/codec/cbor_write.h"
+#include "core/syntax/multikey.h"
+#include "core/wire/repos_message.h"
+#include "core/syntax/tid.h"
 #include "once.h"
 #include "options.h"
 #include "random.h"

@@ -5,7 +5,7 @@
 #ifndef SIM_SIGN_H
 #define SIM_SIGN_H
 
-#include "core/commit.h"
+#include "core/repo/commit.h"
 #include "network.h"
 
 #define PUBLIC_KEY_LEN	33

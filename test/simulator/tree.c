@@ -7,8 +7,8 @@
  */
 #include "tree.h"
 
-#include "core/cbor_write.h"
-#include "core/mst.h"
+#include "core/codec/cbor_write.h"
+#include "core/repo/mst.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 #ifndef SIM_UTIL_H
 #define SIM_UTIL_H
 
-#include "core/cid.h"
+#include "core/codec/cid.h"
 #include "die.h"
 
 #define DIGEST_LEN	32

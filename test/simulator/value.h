@@ -6,7 +6,7 @@
 #ifndef SIM_VALUE_H
 #define SIM_VALUE_H
 
-#include "core/cbor_write.h"
+#include "core/codec/cbor_write.h"
 #include "util.h"
 
 #define VALUES_MAX	96

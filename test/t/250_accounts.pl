@@ -13,7 +13,7 @@ use AtprotoTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $STEP = 10000;    # PURGE_MAX of src/tables/record.c
+my $STEP = 10000;    # PURGE_MAX of src/tables/records/record.c
 my $MANY = 23000;
 
 my $dir     = PostgreSQL::Test::Utils::tempdir();

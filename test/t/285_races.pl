@@ -19,9 +19,9 @@ use Test::More;
 {
 	local @ENV{qw(MAKEFLAGS MAKEOVERRIDES PROFILE)} = ('') x 3;
 	my $sources = PostgreSQL::Test::Utils::tempdir('release');
-	my @files   = grep { slurp_file($_) =~ /ATP_INJECTION_POINT\(/ } glob(test_dir() . '/../src/*/*.c');
+	my @files   = grep { slurp_file($_) =~ /ATP_INJECTION_POINT\(/ } glob join ' ', map { test_dir() . "/../src/$_" } '*/*.c', '*/*/*.c';
 	my %points  = map { $_ => 1 } map { slurp_file($_) =~ /ATP_INJECTION_POINT\("(.*?)"\)/g } @files;
-	my @objects = map { m{(src/\w+/\w+)\.c$} ? "$1.o" : () } @files, 'src/injection.c';
+	my @objects = map { m{(src/(?:\w+/)+\w+)\.c$} ? "$1.o" : () } @files, 'src/common/injection.c';
 
 	system('cp', '-a', (map { test_dir() . "/../$_" } 'Makefile', 'atproto.control', 'src'), $sources) == 0 or BAIL_OUT('cannot copy');
 	system('make', '-s', '-C', $sources, '-B', @objects) == 0 or BAIL_OUT('cannot compile');

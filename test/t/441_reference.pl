@@ -30,9 +30,9 @@ ok(slurp_file($page) eq $made, 'doc/reference.md is what the catalogue says: mak
   or diag(join "\n", 'new there:', grep { !$there{$_} } split /\n/, $made);
 
 # The states of a consumer that the page draws are those that it can be in.
-my ($names) = slurp_file(test_dir() . '/../src/process/status.c') =~ /state_names\[\] = \{(.*?)\};/s;
+my ($names) = slurp_file(test_dir() . '/../src/process/status/status.c') =~ /state_names\[\] = \{(.*?)\};/s;
 my @views = query(q{SELECT pg_get_viewdef('atproto.stat_subscription'::regclass)}) =~ /THEN '([a-z ]+)'::text|ELSE '([a-z ]+)'::text/g;
-my ($sync) = slurp_file(test_dir() . '/../src/tables/repo_state.c') =~ /(ATP_SYNC_PARTIAL\] = .*?)\};/s;
+my ($sync) = slurp_file(test_dir() . '/../src/tables/repos/repo_state.c') =~ /(ATP_SYNC_PARTIAL\] = .*?)\};/s;
 my ($states) = $made =~ /^## States\n(.*?)^## /ms;
 foreach my $state ($names =~ /"([^"]+)"/g, (grep { defined } @views), $sync =~ /"([^"]+)"/g)
 {
@@ -40,7 +40,7 @@ foreach my $state ($names =~ /"([^"]+)"/g, (grep { defined } @views), $sync =~ /
 }
 
 # Its ways between those of a process are those of consumer_state.c, without the states that nobody sees.
-my ($ways) = slurp_file(test_dir() . '/../src/process/consumer_state.c') =~ /\}\s*states\[\] = \{(.*?)\n\};/s;
+my ($ways) = slurp_file(test_dir() . '/../src/process/consumer/consumer_state.c') =~ /\}\s*states\[\] = \{(.*?)\n\};/s;
 my %shown;
 my %from;
 while ($ways =~ /\[ATP_STATE_(\w+)\] = \{(.*?)\}/gs)

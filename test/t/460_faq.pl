@@ -109,7 +109,7 @@ $node->safe_psql('postgres', "SELECT atproto.subscribe('refused', '$nobody')");
 ok($node->poll_query_until('postgres', "SELECT last_error IS NOT NULL FROM atproto.stat_subscription WHERE name = 'refused'"), 'a server that is not there');
 $seen .= query("SELECT 'last_error: ' || last_error FROM atproto.stat_subscription WHERE name = 'refused'", node => $node) . "\n";
 
-my $sources = join '', map { slurp_file($_) } glob(root() . '/src/*/*.c');
+my $sources = join '', map { slurp_file($_) } glob join ' ', map { root() . "/src/$_" } '*/*.c', '*/*/*.c';
 foreach my $message (@said)
 {
 	next if $message !~ /\S/ || $of_others{$message};

@@ -8,11 +8,11 @@
 
 #include <stdlib.h>
 
-#include "core/commit.h"
-#include "core/commit_check.h"
-#include "core/mst.h"
-#include "core/repos_message.h"
-#include "core/tid.h"
+#include "core/repo/commit.h"
+#include "core/wire/commit_check.h"
+#include "core/repo/mst.h"
+#include "core/wire/repos_message.h"
+#include "core/syntax/tid.h"
 #include "protocol/car_write.h"
 #include "protocol/commit_write.h"
 #include "protocol/mst_build.h"

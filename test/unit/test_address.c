@@ -2,8 +2,8 @@
  * test_address.c
  *		Addresses, and the list of what may be asked: rules W-50 and W-51.
  */
-#include "core/address.h"
-#include "core/allow.h"
+#include "core/syntax/address.h"
+#include "core/syntax/allow_list.h"
 #include "syntax.h"
 
 static AtpAddress

@@ -2,7 +2,7 @@
  * test_any_uri.c
  *		URIs of any scheme: rule L-11.
  */
-#include "core/any_uri.h"
+#include "core/lexicon/any_uri.h"
 #include "syntax.h"
 
 int

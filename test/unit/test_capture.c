@@ -3,9 +3,9 @@
  *		Captures of real servers, message by message: every frame, block, commit,
  *		operation and record of them is valid (data/README.md says what is in).
  */
-#include "core/cbor_write.h"
-#include "core/dagcbor.h"
-#include "core/json_dagcbor.h"
+#include "core/codec/cbor_write.h"
+#include "core/codec/dagcbor.h"
+#include "core/codec/json_dagcbor.h"
 #include "protocol/cbor.h"
 #include "protocol/json_write.h"
 #include "protocol/one_go.h"

@@ -2,9 +2,9 @@
  * test_car.c
  *		CAR files: rules B-50 to B-53, and the index over their blocks.
  */
-#include "core/car.h"
-#include "core/cid.h"
-#include "core/varint.h"
+#include "core/repo/car.h"
+#include "core/codec/cid.h"
+#include "core/codec/varint.h"
 #include "protocol/car_write.h"
 #include "hex.h"
 #include "repo.h"

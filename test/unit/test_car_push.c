@@ -3,7 +3,7 @@
  *		CAR files in pieces: R-40, R-41.  However a file is cut, it is read as the
  *		parser of whole files reads it, or refused where that one refuses it.
  */
-#include "core/car_push.h"
+#include "core/repo/car_push.h"
 #include "hex.h"
 #include "repo.h"
 

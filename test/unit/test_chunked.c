@@ -2,7 +2,7 @@
  * test_chunked.c
  *		Bodies in chunks: rule W-55.
  */
-#include "core/chunked.h"
+#include "core/wire/chunked.h"
 #include "unit.h"
 
 /* What the contents of a body are, given so many bytes at a time; NULL: an error, or not whole. */

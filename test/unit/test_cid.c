@@ -2,8 +2,8 @@
  * test_cid.c
  *		Content identifiers: rules B-40 to B-44, D11.
  */
-#include "core/cid.h"
-#include "core/varint.h"
+#include "core/codec/cid.h"
+#include "core/codec/varint.h"
 #include "hex.h"
 #include "sha.h"
 

@@ -3,8 +3,8 @@
  *		The DAG-CBOR reader and writer: rules B-01 to B-11.
  */
 #include "../fuzz/tiny_cbor.h"
-#include "core/cbor_write.h"
-#include "core/dagcbor.h"
+#include "core/codec/cbor_write.h"
+#include "core/codec/dagcbor.h"
 #include "protocol/cbor.h"
 #include "hex.h"
 

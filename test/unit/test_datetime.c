@@ -2,7 +2,7 @@
  * test_datetime.c
  *		Lexicon datetimes: the published vectors, and values.
  */
-#include "core/datetime.h"
+#include "core/lexicon/datetime.h"
 #include "syntax.h"
 
 static AtpErr

@@ -3,8 +3,8 @@
  *		DIDs: rules I-20 to I-24, D9, stored form and order; who is asked for a
  *		document, W-01 and W-04.
  */
-#include "core/did.h"
-#include "core/did_web.h"
+#include "core/syntax/did.h"
+#include "core/syntax/did_web.h"
 #include "protocol/stored.h"
 #include "syntax.h"
 

@@ -5,8 +5,8 @@
 #include <openssl/x509.h>
 #include <secp256k1.h>
 
-#include "core/diddoc.h"
-#include "core/json.h"
+#include "core/wire/diddoc.h"
+#include "core/codec/json.h"
 #include "hex.h"
 
 #define DID		"did:plc:ewvi7nxzyoun6zhxrhs64oiz"

@@ -2,7 +2,7 @@
  * test_dns_txt.c
  *		The TXT records of a name in a name server's answer: rule W-20.
  */
-#include "core/dns_txt.h"
+#include "core/wire/dns_txt.h"
 #include "unit.h"
 
 #define IN			1

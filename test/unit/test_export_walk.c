@@ -6,8 +6,8 @@
  * blocks that are not in one piece of memory; then without one of their blocks, and trees that
  * break a rule.
  */
-#include "core/cid.h"
-#include "core/export_walk.h"
+#include "core/codec/cid.h"
+#include "core/repo/export_walk.h"
 #include "hex.h"
 #include "repo.h"
 

@@ -2,9 +2,9 @@
  * test_frame.c
  *		Event-stream frames: rules E-20 to E-29, and what mutilation does to one.
  */
-#include "core/commit_check.h"
-#include "core/frame.h"
-#include "core/repos_message.h"
+#include "core/wire/commit_check.h"
+#include "core/wire/frame.h"
+#include "core/wire/repos_message.h"
 #include "hex.h"
 #include "repo.h"
 

@@ -2,7 +2,7 @@
  * test_grapheme.c
  *		Graphemes: the tests of the Unicode Character Database, and what they leave out (L-12).
  */
-#include "core/grapheme.h"
+#include "core/lexicon/grapheme.h"
 #include "syntax.h"
 
 static size_t

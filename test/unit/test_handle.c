@@ -2,8 +2,8 @@
  * test_handle.c
  *		Handles and at-identifiers: rules I-10 to I-14 and I-30.
  */
-#include "core/handle.h"
-#include "core/identifier.h"
+#include "core/syntax/handle.h"
+#include "core/syntax/identifier.h"
 #include "syntax.h"
 
 static bool

@@ -2,7 +2,7 @@
  * test_handle_txt.c
  *		The account that a handle's domain names: rules W-20 and W-21.
  */
-#include "core/handle_txt.h"
+#include "core/syntax/handle_txt.h"
 #include "unit.h"
 
 #define A	"did:plc:aaaaaaaaaaaaaaaaaaaaaaaa"

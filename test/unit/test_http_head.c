@@ -3,7 +3,7 @@
  *		The head of an HTTP response, and the answer to the request for a
  *		WebSocket (E-02, E-04, E-05, E-09).
  */
-#include "core/http_head.h"
+#include "core/wire/http_head.h"
 #include "unit.h"
 
 #define GOOD \

@@ -7,8 +7,8 @@
  * each two of those are a commit: 16,384.  Then random trees of many keys, with
  * updates, random operations, and random parts of the nodes.
  */
-#include "core/invert.h"
-#include "core/commit_check.h"
+#include "core/repo/invert.h"
+#include "core/wire/commit_check.h"
 #include "repo.h"
 #include "syntax.h"
 #include "unit.h"

@@ -2,11 +2,11 @@
  * test_jetstream.c
  *		Messages in JSON: framing (E-60, J-20 to J-23), and those of Jetstream (F-40 to F-42, J-24 to J-26).
  */
-#include "core/dagcbor.h"
-#include "core/field.h"
-#include "core/jetstream_message.h"
-#include "core/json_dagcbor.h"
-#include "core/json_frame.h"
+#include "core/codec/dagcbor.h"
+#include "core/codec/field.h"
+#include "core/wire/jetstream_message.h"
+#include "core/codec/json_dagcbor.h"
+#include "core/wire/json_frame.h"
 #include "hex.h"
 
 #define DID_TEXT	"did:plc:ewvi7nxzyoun6zhxrhs64oiz"

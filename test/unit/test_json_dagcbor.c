@@ -3,8 +3,8 @@
  *		JSON to canonical DAG-CBOR (J-01 to J-07).  What records of a real server
  *		become through JSON, test_capture.c says.
  */
-#include "core/dagcbor.h"
-#include "core/json_dagcbor.h"
+#include "core/codec/dagcbor.h"
+#include "core/codec/json_dagcbor.h"
 #include "hex.h"
 #include "protocol/cbor.h"
 

@@ -2,8 +2,8 @@
  * test_labels.c
  *		Messages of com.atproto.label.subscribeLabels (F-30, F-31).
  */
-#include "core/cbor_write.h"
-#include "core/labels_message.h"
+#include "core/codec/cbor_write.h"
+#include "core/wire/labels_message.h"
 #include "protocol/cbor.h"
 #include "unit.h"
 

@@ -2,7 +2,7 @@
  * test_language.c
  *		Language tags: rule L-10.
  */
-#include "core/language.h"
+#include "core/lexicon/language.h"
 #include "syntax.h"
 
 int

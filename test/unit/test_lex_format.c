@@ -2,8 +2,8 @@
  * test_lex_format.c
  *		Formats of Lexicon strings (L-09), MIME types that blobs may have, base64.
  */
-#include "core/base64.h"
-#include "core/lex_format.h"
+#include "core/syntax/base64.h"
+#include "core/lexicon/lex_format.h"
 #include "syntax.h"
 
 static AtpLexFormat format;

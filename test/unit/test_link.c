@@ -2,7 +2,7 @@
  * test_link.c
  *		Links between records: paths, which strangers choose the names of, and targets.
  */
-#include "core/link.h"
+#include "core/repo/link.h"
 #include "unit.h"
 
 static AtpSpan

@@ -2,8 +2,8 @@
  * test_list_page.c
  *		Pages of lists (R-60 to R-62), and what servers say of one repository (R-12).
  */
-#include "core/list_page.h"
-#include "core/tid.h"
+#include "core/wire/list_page.h"
+#include "core/syntax/tid.h"
 #include "hex.h"
 #include "unit.h"
 

@@ -2,10 +2,10 @@
  * test_mst.c
  *		Merkle search trees: rules B-63 to B-65.
  */
-#include "core/car.h"
-#include "core/cbor_write.h"
-#include "core/cid.h"
-#include "core/mst.h"
+#include "core/repo/car.h"
+#include "core/codec/cbor_write.h"
+#include "core/codec/cid.h"
+#include "core/repo/mst.h"
 #include "protocol/mst_build.h"
 #include "hex.h"
 #include "repo.h"

@@ -2,7 +2,7 @@
  * test_nsid.c
  *		NSIDs and patterns of them: rules I-01 to I-07.
  */
-#include "core/nsid.h"
+#include "core/syntax/nsid.h"
 #include "syntax.h"
 
 static bool

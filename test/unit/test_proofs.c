@@ -7,9 +7,9 @@
  * each two of those are a commit: 16,384.  The trees are made here once more,
  * without atp_mst_build(), so that faults can be put into them.
  */
-#include "core/commit_check.h"
-#include "core/path.h"
-#include "core/repos_message.h"
+#include "core/wire/commit_check.h"
+#include "core/repo/path.h"
+#include "core/wire/repos_message.h"
 #include "protocol/commit_write.h"
 #include "protocol/mst_build.h"
 #include "repo.h"

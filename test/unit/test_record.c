@@ -2,7 +2,7 @@
  * test_record.c
  *		The data model: rules B-20 to B-28.
  */
-#include "core/cbor_write.h"
+#include "core/codec/cbor_write.h"
 #include "hex.h"
 #include "protocol/record.h"
 

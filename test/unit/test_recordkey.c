@@ -2,7 +2,7 @@
  * test_recordkey.c
  *		Record keys: rules K-01 to K-10, their types and stored form.
  */
-#include "core/recordkey.h"
+#include "core/syntax/recordkey.h"
 #include "protocol/stored.h"
 #include "syntax.h"
 

@@ -3,9 +3,9 @@
  *		subscribeRepos messages (F-01 to F-13): fields, operations,
  *		sequence numbers, and commits that do not fit their message.
  */
-#include "core/commit_check.h"
-#include "core/path.h"
-#include "core/repos_message.h"
+#include "core/wire/commit_check.h"
+#include "core/repo/path.h"
+#include "core/wire/repos_message.h"
 #include "protocol/cbor.h"
 #include "protocol/commit_write.h"
 #include "hex.h"

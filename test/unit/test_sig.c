@@ -3,7 +3,7 @@
  *		What is signed of a map, which signatures are none, and keys as text: V-05 to
  *		V-08, V-49, W-09, W-12.  The curves are tested in SQL.
  */
-#include "core/sig.h"
+#include "core/repo/sig.h"
 #include "hex.h"
 #include "sha.h"
 

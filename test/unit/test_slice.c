@@ -2,7 +2,7 @@
  * test_slice.c
  *		Slices as they are written.
  */
-#include "core/slice.h"
+#include "core/syntax/slice.h"
 #include "unit.h"
 
 static void

@@ -2,7 +2,7 @@
  * test_tid.c
  *		TIDs: rules T-01 to T-12.
  */
-#include "core/tid.h"
+#include "core/syntax/tid.h"
 #include "syntax.h"
 
 static AtpErr

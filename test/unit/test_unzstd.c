@@ -7,7 +7,7 @@
 #include <zdict.h>
 #include <zstd.h>
 
-#include "core/frame.h"
+#include "core/wire/frame.h"
 #include "unit.h"
 
 #define BIG		(64 * 1024 * 1024)

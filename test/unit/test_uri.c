@@ -4,7 +4,7 @@
  *		and the normal form (N1 to N10).  Stored form and order are in
  *		test_uri_order.c.
  */
-#include "core/uri.h"
+#include "core/syntax/uri.h"
 #include "syntax.h"
 
 #define PLC "at://did:plc:44ybard66vv44zksje25o7dz"

@@ -3,7 +3,7 @@
  *		Stored form and order of URIs (A-21), what is inside what, upper bounds
  *		and abbreviations: examples, and the laws of uri_laws.h on random values.
  */
-#include "core/uri.h"
+#include "core/syntax/uri.h"
 #include "protocol/stored.h"
 #include "syntax.h"
 #include "uri_laws.h"

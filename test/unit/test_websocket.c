@@ -7,7 +7,7 @@
 
 #include <stdarg.h>
 
-#include "core/frame.h"
+#include "core/wire/frame.h"
 #include "unit.h"
 
 /* ------------------------------------------------------------------------

@@ -7,9 +7,9 @@
 #ifndef URI_LAWS_H
 #define URI_LAWS_H
 
-#include "core/did.h"
-#include "core/recordkey.h"
-#include "core/uri.h"
+#include "core/syntax/did.h"
+#include "core/syntax/recordkey.h"
+#include "core/syntax/uri.h"
 #include "protocol/stored.h"
 
 #define LAW(law, cond) \

@@ -1,5 +1,5 @@
 # AtprotoTest/Clock.pm
-#		The clocks of the consumer's processes (src/clock.h), put forward or back, so
+#		The clocks of the consumer's processes (src/common/clock.h), put forward or back, so
 #		that a test need not wait for a time limit.
 #
 #		my $clock = AtprotoTest::Clock->new($node);

@@ -57,7 +57,7 @@ sub new
 	$self->{before}  = $now;
 	$self->{version} = "${now}next";
 	# only what knows the version is compiled again
-	AtprotoTest::Installation::run('sh', '-c', 'rm -f $(grep -l ATP_EXTVERSION "$0"/src/*/*.c | sed "s/c$/o/")', $src);
+	AtprotoTest::Installation::run('sh', '-c', 'rm -f $(grep -l ATP_EXTVERSION "$0"/src/*/*.c "$0"/src/*/*/*.c | sed "s/c$/o/")', $src);
 
 	# the release of the present version, unless that has been
 	mkdir "$src/upgrade";
@@ -66,7 +66,7 @@ sub new
 
 	# the next one
 	edit("$src/atproto.control", sub { s/^(default_version = ).*/$1'$self->{version}'/m });
-	edit("$src/src/process/control.sql", sub { $_ .= $more });
+	edit("$src/src/process/manager/control.sql", sub { $_ .= $more });
 	append_to_file("$src/upgrade/atproto--$now--$self->{version}.sql", $more);
 	return $self;
 }

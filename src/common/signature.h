@@ -1,0 +1,21 @@
+/*
+ * signature.h
+ *		The curves for src/core: k256 by libsecp256k1, P-256 by OpenSSL.
+ */
+#ifndef ATP_SIGNATURE_H
+#define ATP_SIGNATURE_H
+
+#include "core/wire/diddoc.h"
+#include "core/repo/sig.h"
+
+/* Can this build tell of k256, which most accounts have? */
+extern bool atp_signature_has_k256(void);
+
+/* An AtpVerifyFn; ctx is not used.  Raises an error when memory runs out. */
+extern AtpErr atp_signature_verify(void *ctx, const uint8_t key[ATP_MULTIKEY_LEN],
+								   const uint8_t digest[32], const uint8_t sig[ATP_SIG_LEN]);
+
+/* An AtpPointFn (W-11); ctx is not used. */
+extern bool atp_signature_point(void *ctx, AtpCurve curve, const uint8_t *point, size_t n);
+
+#endif							/* ATP_SIGNATURE_H */

@@ -1,0 +1,400 @@
+/*
+ * json_dagcbor.c
+ *		JSON to canonical DAG-CBOR.
+ *
+ * The value is written as it is read.  How many members a container has, and in
+ * which order they belong, is known at its end: then its head is put before them, and
+ * the members of an object whose keys do not ascend are copied into their order.  So
+ * each byte is copied a few times for each container around it, of which there are
+ * at most ATP_JSON_DEPTH_MAX.
+ *
+ * The memory: what is written, as much again for what is being put in order or
+ * decoded, and the members of the objects that are open.
+ */
+#include "core/syntax/base64.h"
+#include "core/codec/cbor_write.h"
+#include "core/codec/cid.h"
+#include "core/codec/dagcbor.h"
+#include "core/codec/json_dagcbor.h"
+#include "core/codec/json_text.h"
+
+#define JSON_MAX		(256 * 1024 * 1024)	/* offsets have 32 bits */
+#define MEMBER_MIN		4		/* bytes of JSON, those of its value not counted: {"": */
+
+/* A member of an object, as it is written: its key and its value. */
+typedef struct Member
+{
+	uint32_t	at;
+	uint32_t	end;
+	uint32_t	key;			/* the key's text ... */
+	uint32_t	key_len;
+} Member;
+
+/* A container that is open. */
+typedef struct Level
+{
+	size_t		at;				/* where its head belongs; one byte is left free for it */
+	size_t		first;			/* of an object: its first member ... */
+	size_t		n;				/* elements, or members */
+	bool		is_map;
+} Level;
+
+typedef struct Writer
+{
+	AtpCborWriter w;
+	uint8_t    *scratch;		/* as large as what is written */
+	Member	   *members;		/* of all levels */
+	size_t		nmembers;
+	AtpTickFn	tick;
+	uint64_t	ticks;
+	unsigned	depth;
+	Level		levels[ATP_JSON_DEPTH_MAX];
+} Writer;
+
+/*
+ * How long DAG-CBOR can be: the head of a text of 64 kB and more is 3 bytes longer than two
+ * quotes; everything else is shorter than its JSON, with the comma, colon or bracket before it.
+ */
+static size_t
+longest(size_t n)
+{
+	return n + n / 1024 + 64;
+}
+
+size_t
+atp_json_dagcbor_room(size_t n)
+{
+	return 2 * longest(n) + _Alignof(Member) + (n / MEMBER_MIN + 1) * sizeof(Member);
+}
+
+/* B-04: by length, then bytes. */
+static int
+compare(const uint8_t *buf, const Member *a, const Member *b)
+{
+	if (a->key_len != b->key_len)
+		return a->key_len < b->key_len ? -1 : 1;
+	return memcmp(buf + a->key, buf + b->key, a->key_len);
+}
+
+/* The heap below i, when only i may be smaller than what is below it. */
+static void
+sift(const uint8_t *buf, Member *list, size_t i, size_t n)
+{
+	Member		moved = list[i];
+
+	for (size_t child; (child = 2 * i + 1) < n; i = child)
+	{
+		if (child + 1 < n && compare(buf, &list[child], &list[child + 1]) < 0)
+			child++;
+		if (compare(buf, &moved, &list[child]) >= 0)
+			break;
+		list[i] = list[child];
+	}
+	list[i] = moved;
+}
+
+/* Keys are chosen by strangers: no order of them takes long. */
+static void
+sort(Writer *o, Member *list, size_t n)
+{
+	const uint8_t *buf = o->w.buf;
+
+	for (size_t i = n / 2; i-- > 0;)
+	{
+		atp_tick(o->tick, ++o->ticks);
+		sift(buf, list, i, n);
+	}
+	while (n-- > 1)
+	{
+		Member		last = list[n];
+
+		atp_tick(o->tick, ++o->ticks);
+
+		list[n] = list[0];
+		list[0] = last;
+		sift(buf, list, 0, n);
+	}
+}
+
+static bool
+ascends(const uint8_t *buf, const Member *list, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		if (compare(buf, &list[i - 1], &list[i]) >= 0)
+			return false;
+	return true;
+}
+
+/* J-05: the members of the object whose body begins here, in their order. */
+static AtpErr
+put_in_order(Writer *o, size_t body, Member *list, size_t n)
+{
+	AtpCborWriter sorted = {.buf = o->scratch, .cap = o->w.cap};
+
+	if (ascends(o->w.buf, list, n))
+		return ATP_OK;
+	sort(o, list, n);
+	if (!ascends(o->w.buf, list, n))
+		return ATP_E_JSON_TWICE;
+	for (size_t i = 0; i < n; i++)
+	{
+		atp_tick(o->tick, ++o->ticks);
+		atp_cbor_put_raw(&sorted, o->w.buf + list[i].at, list[i].end - list[i].at);
+	}
+	memcpy(o->w.buf + body, sorted.buf, sorted.len);
+	return ATP_OK;
+}
+
+/* The head of a container into the byte that was left for it, and more when it takes more. */
+static AtpErr
+put_head(Writer *o, const Level *level)
+{
+	uint8_t		bytes[9];
+	AtpCborWriter head = {.buf = bytes, .cap = sizeof(bytes)};
+	size_t		body = level->at + 1;
+	size_t		n = o->w.len - body;
+
+	if (level->is_map)
+		atp_cbor_put_map(&head, level->n);
+	else
+		atp_cbor_put_array(&head, level->n);
+	if (head.len - 1 > o->w.cap - o->w.len)
+		return ATP_E_JSON_LARGE;
+	if (head.len > 1)
+		memmove(o->w.buf + level->at + head.len, o->w.buf + body, n);
+	memcpy(o->w.buf + level->at, bytes, head.len);
+	o->w.len = level->at + head.len + n;
+	return ATP_OK;
+}
+
+static bool
+has_key(const Writer *o, const Member *m, const char *key)
+{
+	return m->key_len == strlen(key) && memcmp(o->w.buf + m->key, key, m->key_len) == 0;
+}
+
+/* The text that is the value of a member; ptr NULL: it is no text. */
+static AtpSpan
+text_of(const Writer *o, const Member *m)
+{
+	AtpCborReader r;
+	AtpCborItem item;
+	size_t		at;
+
+	atp_cbor_init(&r, o->w.buf + m->key + m->key_len, m->end - m->key - m->key_len, 1);
+	if (atp_cbor_item(&r, &item, &at) != ATP_OK || item.kind != ATP_CBOR_TEXT)
+		return (AtpSpan) {NULL, 0};
+	return atp_cbor_span(&item);
+}
+
+/* J-03: an object with one of these keys stands for something else, and has no other. */
+static AtpErr
+put_link(Writer *o, const Level *level, const Member *m)
+{
+	AtpSpan		text = text_of(o, m);
+	uint8_t		cid[ATP_CID_MAX];
+	size_t		n;
+	size_t		at;
+
+	if (level->n > 1 || text.ptr == NULL || atp_cid_parse(text.ptr, text.len, cid, &n, &at) != ATP_OK)
+		return ATP_E_JSON_LINK;
+	o->w.len = level->at;
+	atp_cbor_put_link(&o->w, cid, n);
+	return ATP_OK;
+}
+
+static AtpErr
+put_bytes(Writer *o, const Level *level, const Member *m)
+{
+	AtpSpan		text = text_of(o, m);
+	size_t		n;
+	bool		exact;
+
+	if (level->n > 1 || text.ptr == NULL || !atp_base64_decode(text.ptr, text.len, o->scratch, &n, &exact) || !exact)
+		return ATP_E_JSON_BYTES;
+	o->w.len = level->at;
+	atp_cbor_put_bytes(&o->w, o->scratch, n);
+	return ATP_OK;
+}
+
+/* A value has ended, which is an element or a member of the container around it. */
+static void
+count_value(Writer *o)
+{
+	if (o->depth == 0)
+		return;
+	o->levels[o->depth - 1].n++;
+	if (o->levels[o->depth - 1].is_map)
+		o->members[o->nmembers - 1].end = (uint32_t) o->w.len;
+}
+
+static AtpErr
+close_level(Writer *o)
+{
+	Level	   *level = &o->levels[--o->depth];
+	Member	   *members = o->members + level->first;
+	AtpErr		err;
+
+	if (level->is_map)
+	{
+		o->nmembers = level->first;
+		for (size_t i = 0; i < level->n; i++)
+		{
+			if (has_key(o, &members[i], "$link"))
+				return put_link(o, level, &members[i]);
+			if (has_key(o, &members[i], "$bytes"))
+				return put_bytes(o, level, &members[i]);
+		}
+	}
+	/* J-06: the reader has room for one more, which stands for something else */
+	if (o->depth == ATP_CBOR_DEPTH_DEFAULT)
+		return ATP_E_JSON_DEPTH;
+	if (level->is_map && (err = put_in_order(o, level->at + 1, members, level->n)) != ATP_OK)
+		return err;
+	return put_head(o, level);
+}
+
+static void
+open_level(Writer *o, bool is_map)
+{
+	static const uint8_t free_byte = 0;
+
+	o->levels[o->depth++] = (Level) {.at = o->w.len, .first = o->nmembers, .is_map = is_map};
+	atp_cbor_put_raw(&o->w, &free_byte, 1);
+}
+
+/* J-04. */
+static AtpErr
+put_text(Writer *o, const AtpJsonItem *item, size_t *n)
+{
+	if (!item->escaped)
+	{
+		*n = item->raw.len;
+		atp_cbor_put_text(&o->w, item->raw.ptr, *n);
+		return ATP_OK;
+	}
+	if (!atp_json_text(item, (char *) o->scratch, o->w.cap, n))
+		return ATP_E_JSON_SURROGATE;
+	atp_cbor_put_text(&o->w, (const char *) o->scratch, *n);
+	return ATP_OK;
+}
+
+static AtpErr
+put_key(Writer *o, const AtpJsonItem *item)
+{
+	Member	   *m = &o->members[o->nmembers++];
+	size_t		n;
+	AtpErr		err;
+
+	m->at = (uint32_t) o->w.len;
+	if ((err = put_text(o, item, &n)) != ATP_OK)
+		return err;
+	m->key = (uint32_t) (o->w.len - n);
+	m->key_len = (uint32_t) n;
+	return ATP_OK;
+}
+
+static AtpErr
+put_number(AtpCborWriter *w, AtpSpan number)
+{
+	int64_t		value;
+	AtpErr		err = atp_json_integer(number, &value);
+
+	if (err != ATP_OK)
+		return err;
+	if (value < 0)
+		atp_cbor_put_nint(w, (uint64_t) (-1 - value));
+	else
+		atp_cbor_put_uint(w, (uint64_t) value);
+	return ATP_OK;
+}
+
+static AtpErr
+put_item(Writer *o, const AtpJsonItem *item)
+{
+	AtpErr		err = ATP_OK;
+	size_t		n;
+
+	switch (item->kind)
+	{
+		case ATP_JSON_OBJECT:
+		case ATP_JSON_ARRAY:
+			open_level(o, item->kind == ATP_JSON_OBJECT);
+			return ATP_OK;
+		case ATP_JSON_KEY:
+			return put_key(o, item);
+		case ATP_JSON_END:
+			err = close_level(o);
+			break;
+		case ATP_JSON_TEXT:
+			err = put_text(o, item, &n);
+			break;
+		case ATP_JSON_NUMBER:
+			err = put_number(&o->w, item->raw);
+			break;
+		case ATP_JSON_TRUE:
+		case ATP_JSON_FALSE:
+			atp_cbor_put_bool(&o->w, item->kind == ATP_JSON_TRUE);
+			break;
+		case ATP_JSON_NULL:
+			atp_cbor_put_null(&o->w);
+			break;
+	}
+	count_value(o);
+	return err;
+}
+
+/* The memory in its three parts. */
+static bool
+divide(Writer *o, size_t n, uint8_t *room, size_t size)
+{
+	size_t		most = longest(n);
+	uintptr_t	members = (uintptr_t) (room + 2 * most);
+
+	if (n > JSON_MAX || size < atp_json_dagcbor_room(n))
+		return false;
+	o->w = (AtpCborWriter) {.buf = room, .cap = most};
+	o->scratch = room + most;
+	o->members = (Member *) (room + 2 * most + -members % _Alignof(Member));
+	o->nmembers = 0;
+	o->depth = 0;
+	return true;
+}
+
+AtpErr
+atp_json_to_dagcbor(const char *restrict s, size_t n, uint8_t *restrict room, size_t size,
+					AtpBytes *cbor, size_t *at)
+{
+	return atp_json_to_dagcbor_ticking(s, n, room, size, NULL, cbor, at);
+}
+
+AtpErr
+atp_json_to_dagcbor_ticking(const char *restrict s, size_t n, uint8_t *restrict room, size_t size, AtpTickFn tick,
+							AtpBytes *cbor, size_t *at)
+{
+	AtpJsonReader r;
+	AtpJsonItem item;
+	Writer		o;
+	AtpErr		err;
+
+	*at = 0;
+	if (!divide(&o, n, room, size))
+		return ATP_E_JSON_LARGE;
+	o.tick = tick;
+	o.ticks = 0;
+	atp_json_init(&r, s, n, ATP_JSON_DEPTH_MAX);
+	while ((err = atp_json_next(&r, &item, at)) == ATP_OK)
+	{
+		atp_tick(tick, ++o.ticks);
+		if ((err = put_item(&o, &item)) != ATP_OK)
+		{
+			if (item.kind == ATP_JSON_KEY || item.kind == ATP_JSON_TEXT || item.kind == ATP_JSON_NUMBER)
+				*at = item.raw.ptr - s;
+			return err;
+		}
+		if (o.w.len > o.w.cap)
+			return ATP_E_JSON_LARGE;
+	}
+	*cbor = (AtpBytes) {o.w.buf, o.w.len};
+	return err == ATP_E_JSON_END ? ATP_OK : err;
+}

@@ -1,0 +1,162 @@
+/*
+ * grapheme.c
+ *		Graphemes.
+ *
+ * The rules are those of UAX #29, by their numbers; GB9c, about the conjuncts of Indic
+ * scripts, is of Unicode 15.1.
+ */
+#include "core/lexicon/grapheme.h"
+
+typedef enum Class
+{
+	CLASS_OTHER,
+	CLASS_CR,
+	CLASS_LF,
+	CLASS_CONTROL,
+	CLASS_EXTEND,
+	CLASS_ZWNJ,					/* an EXTEND that parts conjuncts */
+	CLASS_LINKER,				/* an EXTEND that makes them */
+	CLASS_ZWJ,
+	CLASS_SPACING,
+	CLASS_PREPEND,
+	CLASS_FLAG,					/* two of these are a flag */
+	CLASS_PICTURE,
+	CLASS_CONSONANT,			/* of a script with conjuncts */
+	CLASS_L,
+	CLASS_V,
+	CLASS_T,
+	CLASS_LV,
+	CLASS_LVT
+} Class;
+
+#define CLASS_BITS	5
+#define RANGE(first, class)	((uint32_t) (first) << CLASS_BITS | CLASS_##class)
+#include "core/lexicon/grapheme_table.h"
+
+/* What has been read of the text so far. */
+typedef struct State
+{
+	Class		before;			/* of the last character */
+	bool		half_flag;		/* it is the first half of a flag, perhaps */
+	bool		picture;		/* a picture, with EXTEND after it, and a ZWJ when that is the last */
+	bool		consonant;		/* a consonant, with EXTEND and linkers after it */
+	bool		linker;			/* among them one */
+} State;
+
+static Class
+class_of(uint32_t c)
+{
+	size_t		low = 0;
+	size_t		high = sizeof(table) / sizeof(table[0]);
+
+	if (c >= 0xAC00 && c <= 0xD7A3)
+		return (c - 0xAC00) % 28 == 0 ? CLASS_LV : CLASS_LVT;
+	while (high - low > 1)
+	{
+		size_t		middle = (low + high) / 2;
+
+		if (table[middle] >> CLASS_BITS <= c)
+			low = middle;
+		else
+			high = middle;
+	}
+	return (Class) (table[low] & ((1u << CLASS_BITS) - 1));
+}
+
+static inline bool
+is_control(Class class)
+{
+	return class == CLASS_CR || class == CLASS_LF || class == CLASS_CONTROL;
+}
+
+static inline bool
+is_extend(Class class)
+{
+	return class == CLASS_EXTEND || class == CLASS_ZWNJ || class == CLASS_LINKER;
+}
+
+/* GB6 to GB8 */
+static bool
+is_one_syllable(Class before, Class class)
+{
+	switch (before)
+	{
+		case CLASS_L:
+			return class == CLASS_L || class == CLASS_V || class == CLASS_LV || class == CLASS_LVT;
+		case CLASS_LV:
+		case CLASS_V:
+			return class == CLASS_V || class == CLASS_T;
+		case CLASS_LVT:
+		case CLASS_T:
+			return class == CLASS_T;
+		default:
+			return false;
+	}
+}
+
+/* Does a grapheme begin with a character of this class? */
+static bool
+begins(const State *s, Class class)
+{
+	if (s->before == CLASS_CR && class == CLASS_LF) /* GB3 */
+		return false;
+	if (is_control(s->before) || is_control(class)) /* GB4, GB5 */
+		return true;
+	if (is_extend(class) || class == CLASS_ZWJ || class == CLASS_SPACING || /* GB9, GB9a */
+		s->before == CLASS_PREPEND) /* GB9b */
+		return false;
+	if (class == CLASS_CONSONANT && s->consonant && s->linker) /* GB9c */
+		return false;
+	if (class == CLASS_PICTURE && s->picture && s->before == CLASS_ZWJ) /* GB11 */
+		return false;
+	if (class == CLASS_FLAG && s->half_flag)	/* GB12, GB13 */
+		return false;
+	return !is_one_syllable(s->before, class);
+}
+
+static void
+read_class(State *s, Class class)
+{
+	bool		extends = is_extend(class) || class == CLASS_ZWJ;
+
+	s->half_flag = class == CLASS_FLAG && !s->half_flag;
+	/* nothing but EXTEND may stand before the ZWJ */
+	s->picture = class == CLASS_PICTURE || (s->picture && s->before != CLASS_ZWJ && extends);
+	s->linker = s->consonant && (class == CLASS_LINKER || (s->linker && extends && class != CLASS_ZWNJ));
+	s->consonant = class == CLASS_CONSONANT || (s->consonant && extends && class != CLASS_ZWNJ);
+	s->before = class;
+}
+
+/* The character at s, which has n bytes at least one; how many it takes.  What is no UTF-8 does no harm. */
+static size_t
+decode(const uint8_t *s, size_t n, uint32_t *c)
+{
+	size_t		len = s[0] < 0xC0 ? 1 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
+
+	*c = len == 1 ? s[0] : s[0] & (0xFFu >> (len + 1));
+	if (len > n)
+		return n;
+	for (size_t i = 1; i < len; i++)
+		*c = *c << 6 | (s[i] & 0x3F);
+	return len;
+}
+
+size_t
+atp_graphemes(const char *s, size_t n, size_t enough)
+{
+	const uint8_t *p = (const uint8_t *) s;
+	State		state = {.before = CLASS_CONTROL};
+	size_t		count = 0;
+
+	for (size_t i = 0; i < n && count <= enough;)
+	{
+		uint32_t	c;
+		Class		class;
+
+		i += decode(p + i, n - i, &c);
+		class = c >= ' ' && c <= '~' ? CLASS_OTHER : class_of(c);
+		count += begins(&state, class);
+		read_class(&state, class);
+	}
+	return count;
+}

@@ -1,0 +1,24 @@
+/*
+ * commit.h
+ *		Signed commits of a repository, rule B-60.
+ */
+#ifndef ATP_COMMIT_H
+#define ATP_COMMIT_H
+
+#include "core/atp.h"
+
+#define ATP_COMMIT_SIG_LEN	64
+
+typedef struct AtpCommit
+{
+	AtpSpan		did;
+	uint64_t	rev;
+	AtpBytes	data;			/* binary CID of the tree's root */
+	AtpBytes	prev;			/* binary CID; ptr NULL for null */
+	AtpBytes	sig;			/* ATP_COMMIT_SIG_LEN bytes */
+} AtpCommit;
+
+/* Structure only: the signature is not verified.  Version 3 alone. */
+extern AtpErr atp_commit_parse(const uint8_t *block, size_t n, AtpCommit *commit, size_t *at);
+
+#endif							/* ATP_COMMIT_H */

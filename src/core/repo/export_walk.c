@@ -1,0 +1,77 @@
+/*
+ * export_walk.c
+ *		The records of an exported repository: rules R-42 to R-45.
+ *
+ * The tree is walked, and judged, by mst.c, which holds one node of each level;
+ * here is what bounds the memory of that, and what an export is beside a tree.
+ */
+#include "core/syntax/chars.h"
+#include "core/repo/export_walk.h"
+#include "core/repo/path.h"
+
+AtpErr
+atp_export_commit(AtpBytes block, AtpSpan did, AtpCommit *commit, size_t *at)
+{
+	AtpErr		err = atp_commit_parse(block.ptr, block.len, commit, at);
+
+	if (err != ATP_OK)
+		return err;
+	if (commit->did.len != did.len || memcmp(commit->did.ptr, did.ptr, did.len) != 0)
+		return atp_fail(ATP_E_EXPORT_DID, (size_t) ((const uint8_t *) commit->did.ptr - block.ptr), at);
+	return ATP_OK;
+}
+
+/* V-51: each node, and all that are held at one time, are small. */
+static bool
+read_node(void *ctx, unsigned level, AtpBytes cid, AtpBytes *node)
+{
+	AtpExportWalk *walk = ctx;
+	size_t		above = 0;
+
+	if (!walk->source.read(walk->source.ctx, level, cid, node))
+		return false;
+	for (unsigned i = 0; i < level; i++)
+		above += walk->held[i];
+	walk->held[level] = node->len;
+	if (node->len > ATP_EXPORT_NODE_MAX)
+		walk->refused = ATP_E_MST_NODE_SIZE;
+	else if (above + node->len > ATP_EXPORT_PATH_MAX)
+		walk->refused = ATP_E_MST_PATH_SIZE;
+	return walk->refused == ATP_OK;
+}
+
+static inline AtpErr
+reason(const AtpExportWalk *walk, AtpErr err)
+{
+	return err != ATP_OK && walk->refused != ATP_OK ? walk->refused : err;
+}
+
+AtpErr
+atp_export_begin(AtpExportWalk *walk, const AtpExportSource *source, AtpBytes data, size_t *at)
+{
+	walk->source = *source;
+	walk->nodes = (AtpMstSource) {.read = read_node, .ctx = walk, .blocks = source->blocks};
+	walk->refused = ATP_OK;
+	walk->records = 0;
+	return reason(walk, atp_mst_begin_source(&walk->mst, &walk->nodes, data, source->sha256, source->sha_ctx, at));
+}
+
+AtpErr
+atp_export_next(AtpExportWalk *walk, AtpExportRecord *record, size_t *at)
+{
+	AtpMstLeaf	leaf;
+	AtpErr		err = atp_mst_next(&walk->mst, &leaf, at);
+
+	if (err != ATP_OK)
+		return reason(walk, err);
+	if (walk->records >= walk->source.max_records)
+		return ATP_E_EXPORT_RECORDS;
+	if (walk->source.has != NULL && !walk->source.has(walk->source.ctx, leaf.value))
+		return ATP_E_RECORD_MISSING;
+	walk->records++;
+	record->path = (AtpSpan) {(const char *) leaf.key.ptr, leaf.key.len};
+	record->cid = leaf.value;
+	if (atp_path_split(record->path, &record->collection, &record->rkey) != ATP_OK)
+		record->collection = record->rkey = (AtpSpan) {NULL, 0};
+	return ATP_OK;
+}

@@ -1,0 +1,518 @@
+/*
+ * mst.c
+ *		Reading Merkle search trees: rules B-63 to B-65 and V-22 to V-24.
+ *
+ * A node is {e: [{k, p, t, v}, ...], l}: l is the subtree before the first
+ * entry, t the one after an entry; a key is the first p bytes of the key before
+ * it in the node, and k.
+ */
+#include "core/codec/cid.h"
+#include "core/codec/dagcbor.h"
+#include "core/repo/mst.h"
+
+/* No key is higher: its hash has 256 bits. */
+#define HEIGHT_MAX	128
+
+typedef struct Entry
+{
+	size_t		at;
+	uint64_t	prefix;
+	AtpBytes	suffix;
+	AtpBytes	subtree;		/* ptr NULL for null */
+	AtpBytes	value;
+} Entry;
+
+unsigned
+atp_mst_height(const uint8_t *key, size_t n, AtpSha256Fn sha256, void *ctx)
+{
+	uint8_t		digest[32];
+	unsigned	bits = 0;
+
+	sha256(ctx, key, n, digest);
+	while (bits < 256 && digest[bits / 8] == 0)
+		bits += 8;
+	if (bits < 256)
+		bits += (unsigned) __builtin_clz(digest[bits / 8]) - 8 * (sizeof(int) - 1);
+	return bits / 2;
+}
+
+/* The next bytes are this string literal. */
+#define EXPECT(r, literal)	atp_cbor_expect(r, literal, sizeof(literal) - 1)
+
+/*
+ * A node's shape is fixed and DAG-CBOR has one encoding for everything: so most
+ * of it is compared with what it has to be instead of being decoded item by
+ * item.  A fault is then ATP_E_MST_NODE, whatever a decoder would call it.
+ */
+static inline bool
+is_node_link(const uint8_t *p, size_t left, AtpBytes *cid)
+{
+	if (left < ATP_NODE_LINK_LEN || memcmp(p, ATP_NODE_LINK, sizeof(ATP_NODE_LINK) - 1) != 0)
+		return false;
+	*cid = (AtpBytes) {p + ATP_NODE_LINK_LEN - ATP_CID_BLESSED_LEN, ATP_CID_BLESSED_LEN};
+	return true;
+}
+
+static inline bool
+read_node_link(AtpCborReader *r, AtpBytes *cid)
+{
+	if (!is_node_link(r->buf + r->pos, r->len - r->pos, cid))
+		return false;
+	r->pos += ATP_NODE_LINK_LEN;
+	return true;
+}
+
+static inline bool
+read_subtree(AtpCborReader *r, AtpBytes *cid)
+{
+	*cid = (AtpBytes) {NULL, 0};
+	return EXPECT(r, "\xf6") || read_node_link(r, cid);
+}
+
+/*
+ * How long a head of one byte is, or of two in its shortest form; 0: what else it
+ * may be is the decoder's to say.
+ */
+static inline size_t
+short_head(const uint8_t *p, size_t left, uint8_t major, uint64_t *n)
+{
+	unsigned	info;
+
+	if (left == 0 || p[0] >> 5 != major)
+		return 0;
+	*n = info = p[0] & 31;
+	if (info < 24)
+		return 1;
+	if (info > 24 || left < 2)
+		return 0;
+	*n = p[1];
+	return *n < 24 ? 0 : 2;
+}
+
+static inline bool
+read_short_head(AtpCborReader *r, uint8_t major, uint64_t *n)
+{
+	size_t		len = short_head(r->buf + r->pos, r->len - r->pos, major, n);
+
+	r->pos += len;
+	return len > 0;
+}
+
+/*
+ * The entry that nearly all are, in one go: with short heads, and the CID of DAG-CBOR.
+ * False: it may still be one, and nothing has been read.
+ */
+static inline bool
+read_usual_entry(AtpCborReader *r, Entry *entry)
+{
+	const uint8_t *p = r->buf + r->pos;
+	const uint8_t *end = r->buf + r->len;
+	uint64_t	suffix;
+	size_t		n;
+
+	if (end - p < 3 || memcmp(p, "\xa4\x61k", 3) != 0)
+		return false;
+	p += 3;
+	if ((n = short_head(p, end - p, 2, &suffix)) == 0 || (size_t) (end - p) < n + suffix + 2)
+		return false;
+	p += n;
+	entry->suffix = (AtpBytes) {p, (size_t) suffix};
+	p += suffix;
+	if (memcmp(p, "\x61p", 2) != 0)
+		return false;
+	p += 2;
+	if ((n = short_head(p, end - p, 0, &entry->prefix)) == 0 || (size_t) (end - p) < n + 3)
+		return false;
+	p += n;
+	if (memcmp(p, "\x61t", 2) != 0)
+		return false;
+	p += 2;
+	entry->subtree = (AtpBytes) {NULL, 0};
+	if (*p == 0xf6)
+		p++;
+	else if (is_node_link(p, end - p, &entry->subtree))
+		p += ATP_NODE_LINK_LEN;
+	else
+		return false;
+	if (end - p < 2 || memcmp(p, "\x61v", 2) != 0 || !is_node_link(p + 2, end - p - 2, &entry->value))
+		return false;
+	r->pos = p + 2 + ATP_NODE_LINK_LEN - r->buf;
+	return true;
+}
+
+static inline AtpErr
+read_suffix(AtpCborReader *r, AtpBytes *suffix, size_t *at)
+{
+	size_t		start = r->pos;
+	AtpCborItem item;
+	uint64_t	n;
+	AtpErr		err;
+
+	if (read_short_head(r, 2, &n) && n <= r->len - r->pos)
+	{
+		*suffix = (AtpBytes) {r->buf + r->pos, (size_t) n};
+		r->pos += (size_t) n;
+		return ATP_OK;
+	}
+	r->pos = start;
+	if ((err = atp_cbor_item(r, &item, at)) != ATP_OK)
+		return err;
+	*suffix = item.str;
+	return item.kind == ATP_CBOR_BYTES ? ATP_OK : ATP_E_MST_NODE;
+}
+
+static inline AtpErr
+read_prefix(AtpCborReader *r, uint64_t *prefix, size_t *at)
+{
+	AtpCborItem item;
+	AtpErr		err;
+
+	if (read_short_head(r, 0, prefix))
+		return ATP_OK;
+	if ((err = atp_cbor_item(r, &item, at)) != ATP_OK)
+		return err;
+	*prefix = item.u;
+	return item.kind == ATP_CBOR_UINT ? ATP_OK : ATP_E_MST_NODE;
+}
+
+static AtpErr
+read_entry(AtpCborReader *r, Entry *entry, size_t *at)
+{
+	AtpCborItem item;
+	AtpErr		err;
+
+	*at = entry->at = r->pos;
+	if (read_usual_entry(r, entry))
+		return ATP_OK;
+	if (!EXPECT(r, "\xa4\x61k"))
+		return ATP_E_MST_NODE;
+	if ((err = read_suffix(r, &entry->suffix, at)) != ATP_OK)
+		return err;
+	if (!EXPECT(r, "\x61p"))
+		return ATP_E_MST_NODE;
+	if ((err = read_prefix(r, &entry->prefix, at)) != ATP_OK)
+		return err;
+	if (!EXPECT(r, "\x61t"))
+		return ATP_E_MST_NODE;
+	*at = r->pos;
+	if (!read_subtree(r, &entry->subtree) || !EXPECT(r, "\x61v"))
+		return ATP_E_MST_NODE;
+	if (!read_node_link(r, &entry->value))
+	{
+		/* a record's CID may be of any kind (B-42) */
+		if ((err = atp_cbor_item(r, &item, at)) != ATP_OK)
+			return err;
+		if (item.kind != ATP_CBOR_LINK)
+			return ATP_E_MST_NODE;
+		entry->value = item.str;
+	}
+	return ATP_OK;
+}
+
+/* Up to the first entry. */
+static AtpErr
+read_node_head(AtpCborReader *r, AtpBytes node, uint64_t *count, size_t *at)
+{
+	AtpCborItem item;
+	AtpErr		err;
+
+	atp_cbor_init(r, node.ptr, node.len, ATP_CBOR_DEPTH_DEFAULT);
+	*at = 0;
+	if (!EXPECT(r, "\xa2\x61" "e"))
+		return ATP_E_MST_NODE;
+	if ((err = atp_cbor_item(r, &item, at)) != ATP_OK)
+		return err;
+	if (item.kind != ATP_CBOR_ARRAY)
+		return ATP_E_MST_NODE;
+	*count = item.u;
+	return ATP_OK;
+}
+
+/* After the last entry. */
+static AtpErr
+read_node_tail(AtpCborReader *r, AtpBytes *left, size_t *at)
+{
+	*at = r->pos;
+	if (!EXPECT(r, "\x61l") || !read_subtree(r, left))
+		return ATP_E_MST_NODE;
+	*at = r->pos;
+	return r->pos == r->len ? ATP_OK : ATP_E_CBOR_TRAILING;
+}
+
+/*
+ * From the key before it in the node to an entry's key, in place; *len is 0
+ * before the first.  The prefix must be as long as can be, and keys ascend.
+ */
+static AtpErr
+next_key(uint8_t *key, size_t *len, const Entry *entry)
+{
+	size_t		p = (size_t) entry->prefix;
+	AtpBytes	k = entry->suffix;
+
+	if (entry->prefix > *len)
+		return ATP_E_MST_PREFIX;
+	if (k.len == 0)
+		return ATP_E_MST_ORDER; /* a prefix of the one before, or empty */
+	if (p < *len && k.ptr[0] <= key[p])
+		return k.ptr[0] == key[p] ? ATP_E_MST_PREFIX : ATP_E_MST_ORDER;
+	if (k.len > ATP_MST_KEY_MAX - p)
+		return ATP_E_MST_KEY_LONG;
+	memcpy(key + p, k.ptr, k.len);
+	*len = p + k.len;
+	return ATP_OK;
+}
+
+/* A node's subtree before the first entry, and where its entries are. */
+static AtpErr
+open_node(AtpBytes node, AtpBytes *left, size_t *pos, uint64_t *count, size_t *at)
+{
+	AtpCborReader r;
+	Entry		entry;
+	AtpErr		err;
+
+	if ((err = read_node_head(&r, node, count, at)) != ATP_OK)
+		return err;
+	*pos = r.pos;
+	for (uint64_t i = 0; i < *count; i++)
+	{
+		if ((err = read_entry(&r, &entry, at)) != ATP_OK)
+			return err;
+	}
+	return read_node_tail(&r, left, at);
+}
+
+/* An entry of a node that open_node() has been through. */
+static AtpErr
+entry_at(AtpBytes node, size_t *pos, Entry *entry, size_t *at)
+{
+	AtpCborReader r;
+	AtpErr		err;
+
+	atp_cbor_init(&r, node.ptr, node.len, ATP_CBOR_DEPTH_DEFAULT);
+	r.pos = *pos;
+	err = read_entry(&r, entry, at);
+	*pos = r.pos;
+	return err;
+}
+
+/* The offset of a node, or of a link to one: see atp_mst_begin_source(). */
+static inline size_t
+offset_of(const AtpMstWalk *walk, const uint8_t *place)
+{
+	return walk->source != NULL ? 0 : (size_t) (place - walk->tree.base);
+}
+
+static inline bool
+find_node(const AtpMstWalk *walk, AtpBytes cid, AtpBytes *node)
+{
+	const AtpCarBlock *block;
+
+	if (walk->source != NULL)
+		return walk->source->read(walk->source->ctx, walk->depth, cid, node);
+	block = atp_car_index_find(walk->tree.index, cid);
+	if (block == NULL)
+		return false;
+	*node = block->data;
+	return true;
+}
+
+/*
+ * Go into the node that this link names; layer is the height of its keys.  In a
+ * partial walk it may be absent.
+ */
+static AtpErr
+push(AtpMstWalk *walk, AtpBytes cid, unsigned layer, size_t *at)
+{
+	AtpMstLevel *level = &walk->level[walk->depth];
+	AtpErr		err;
+
+	*at = offset_of(walk, cid.ptr);
+	if (walk->depth >= ATP_MST_LEVELS_MAX)
+		return ATP_E_MST_DEPTH;
+	if (!find_node(walk, cid, &level->node))
+	{
+		if (!walk->partial)
+			return ATP_E_MST_MISSING;
+		walk->gap = layer + 1;
+		walk->stub = cid;
+		return ATP_OK;
+	}
+	/* V-24: a tree has no two equal nodes, for no two have the same keys */
+	if (++walk->visits > (walk->source != NULL ? walk->source->blocks : walk->tree.index->n))
+		return ATP_E_MST_TWICE;
+	level->layer = layer;
+	level->key_len = 0;
+	err = open_node(level->node, &level->subtree, &level->pos, &level->left, at);
+	*at += offset_of(walk, level->node.ptr);
+	if (err != ATP_OK)
+		return err;
+	/* V-22: without entries is the root of nothing, and a node above others */
+	if (level->left == 0 && (level->subtree.ptr == NULL) != (walk->depth == 0))
+		return ATP_E_MST_EMPTY;
+	walk->depth++;
+	return ATP_OK;
+}
+
+static AtpErr
+begin(AtpMstWalk *walk, const AtpMstTree *tree, const AtpMstSource *source, bool partial, size_t *at)
+{
+	AtpMstLevel *top = &walk->level[0];
+	size_t		pos;
+	Entry		entry;
+	AtpErr		err;
+
+	walk->tree = *tree;
+	walk->source = source;
+	walk->partial = partial;
+	walk->gap = 0;
+	walk->visits = 0;
+	walk->depth = 0;
+	walk->last_len = 0;
+	walk->last_depth = 0;
+	*at = 0;
+	if ((err = push(walk, tree->root, HEIGHT_MAX, at)) != ATP_OK)
+		return err;
+	if (walk->depth == 0 || top->left == 0)
+		return ATP_OK;
+
+	/* the root's first key tells how high the tree is */
+	pos = top->pos;
+	if ((err = entry_at(top->node, &pos, &entry, at)) != ATP_OK)
+		return err;
+	top->layer = atp_mst_height(entry.suffix.ptr, entry.suffix.len, tree->sha256, tree->ctx);
+	return ATP_OK;
+}
+
+AtpErr
+atp_mst_begin(AtpMstWalk *walk, const AtpMstTree *tree, size_t *at)
+{
+	return begin(walk, tree, NULL, false, at);
+}
+
+AtpErr
+atp_mst_begin_source(AtpMstWalk *walk, const AtpMstSource *source, AtpBytes root,
+					 AtpSha256Fn sha256, void *ctx, size_t *at)
+{
+	return begin(walk, &(AtpMstTree) {.root = root, .sha256 = sha256, .ctx = ctx}, source, false, at);
+}
+
+int
+atp_mst_compare(AtpBytes a, AtpBytes b)
+{
+	int			cmp = memcmp(a.ptr, b.ptr, a.len < b.len ? a.len : b.len);
+
+	return cmp != 0 ? cmp : (a.len > b.len) - (a.len < b.len);
+}
+
+/* The next entry of the lowest level. */
+static AtpErr
+next_leaf(AtpMstWalk *walk, AtpMstLevel *level, AtpMstLeaf *leaf, size_t *at)
+{
+	Entry		entry;
+	AtpErr		err;
+
+	if ((err = entry_at(level->node, &level->pos, &entry, at)) == ATP_OK)
+		*at = entry.at;
+	*at += offset_of(walk, level->node.ptr);
+	if (err != ATP_OK ||
+		(err = next_key(level->key, &level->key_len, &entry)) != ATP_OK)
+		return err;
+	level->left--;
+	level->subtree = entry.subtree;
+	/* within one node it has been seen above: between nodes of one depth lies a key of one higher up */
+	if (walk->last_depth != walk->depth &&
+		atp_mst_compare((AtpBytes) {level->key, level->key_len},
+						(AtpBytes) {walk->last, walk->last_len}) <= 0)
+		return ATP_E_MST_ORDER;
+	if (atp_mst_height(level->key, level->key_len, walk->tree.sha256, walk->tree.ctx) != level->layer)
+		return ATP_E_MST_LAYER;
+	memcpy(walk->last, level->key, level->key_len);
+	walk->last_len = level->key_len;
+	walk->last_depth = walk->depth;
+	leaf->key = (AtpBytes) {walk->last, walk->last_len};
+	leaf->value = entry.value;
+	return ATP_OK;
+}
+
+AtpErr
+atp_mst_next(AtpMstWalk *walk, AtpMstLeaf *leaf, size_t *at)
+{
+	*at = 0;
+	while (walk->depth > 0)
+	{
+		AtpMstLevel *level = &walk->level[walk->depth - 1];
+
+		if (level->subtree.ptr != NULL)
+		{
+			AtpBytes	child = level->subtree;
+			AtpErr		err;
+
+			level->subtree.ptr = NULL;
+			*at = offset_of(walk, child.ptr);
+			if (level->layer == 0)
+				return ATP_E_MST_LAYER;
+			if ((err = push(walk, child, level->layer - 1, at)) != ATP_OK)
+				return err;
+		}
+		else if (level->left > 0)
+			return next_leaf(walk, level, leaf, at);
+		else
+			walk->depth--;
+	}
+	return ATP_E_MST_END;
+}
+
+/* A key that the walk has passed without meeting it (V-17). */
+static void
+set_absent(const AtpMstWalk *walk, AtpMstLookup *lookup, AtpMstBuilder *before)
+{
+	bool		is_undone = before != NULL && lookup->before.ptr != NULL;
+	unsigned	height = 0;
+
+	lookup->value = (AtpBytes) {NULL, 0};
+	if (walk->gap > 0 || is_undone)
+		height = atp_mst_height(lookup->key.ptr, lookup->key.len, walk->tree.sha256, walk->tree.ctx);
+
+	/* a subtree has only keys that are lower than the node that links to it */
+	lookup->unknown = height < walk->gap;
+	if (before == NULL)
+		return;
+	/* V-20: on which side of the subtree, or where in it, nobody knows */
+	if (walk->gap > 0)
+		atp_mst_root_unknown(before);
+	else if (is_undone)
+		atp_mst_root_leaf(before, lookup->key, lookup->before, height);
+}
+
+AtpErr
+atp_mst_lookup(AtpMstWalk *walk, const AtpMstTree *tree, AtpMstLookup *list, size_t n,
+			   AtpMstBuilder *before, size_t *at)
+{
+	size_t		i = 0;
+	AtpErr		err = begin(walk, tree, NULL, true, at);
+
+	while (err == ATP_OK)
+	{
+		AtpMstLeaf	leaf;
+		int			cmp = -1;
+
+		err = atp_mst_next(walk, &leaf, at);
+		if (err != ATP_OK && err != ATP_E_MST_END)
+			break;
+		while (i < n && (err == ATP_E_MST_END ||
+						 (cmp = atp_mst_compare(list[i].key, leaf.key)) < 0))
+			set_absent(walk, &list[i++], before);
+		if (before != NULL && walk->gap > 0)
+			atp_mst_root_stub(before, walk->stub, walk->gap - 1);
+		walk->gap = 0;
+		if (i < n && cmp == 0)
+		{
+			list[i].value = leaf.value;
+			list[i].unknown = false;
+			leaf.value = list[i++].before;
+		}
+		if (before != NULL && err == ATP_OK && leaf.value.ptr != NULL)
+			atp_mst_root_leaf(before, leaf.key, leaf.value, walk->level[walk->depth - 1].layer);
+	}
+	return err == ATP_E_MST_END ? ATP_OK : err;
+}

@@ -1,0 +1,33 @@
+/*
+ * path.c
+ *		Paths of records in a repository, rule B-65: collection '/' record key.
+ */
+#include "core/repo/mst.h"
+#include "core/syntax/nsid.h"
+#include "core/repo/path.h"
+#include "core/syntax/recordkey.h"
+
+AtpErr
+atp_path_split(AtpSpan path, AtpSpan *collection, AtpSpan *rkey)
+{
+	const char *slash = memchr(path.ptr, '/', path.len);
+	AtpSpan		domain;
+	size_t		at;
+
+	if (slash == NULL || path.len > ATP_MST_KEY_MAX)
+		return ATP_E_PATH;
+	*collection = (AtpSpan) {path.ptr, slash - path.ptr};
+	*rkey = (AtpSpan) {slash + 1, path.len - collection->len - 1};
+	if (atp_nsid_check(collection->ptr, collection->len, &at) != ATP_OK ||
+		atp_rkey_check(rkey->ptr, rkey->len, &at) != ATP_OK)
+		return ATP_E_PATH;
+
+	/* a collection is in normal form: its domain in lower case (I-04) */
+	domain = atp_nsid_domain(collection->ptr, collection->len);
+	for (size_t i = 0; i < domain.len; i++)
+	{
+		if (domain.ptr[i] >= 'A' && domain.ptr[i] <= 'Z')
+			return ATP_E_PATH;
+	}
+	return ATP_OK;
+}

@@ -1,0 +1,13 @@
+/*
+ * path.h
+ *		Paths of records in a repository, rule B-65, D23: collection '/' record key.
+ */
+#ifndef ATP_PATH_H
+#define ATP_PATH_H
+
+#include "core/atp.h"
+
+/* Check a path, and give its parts.  ATP_E_PATH is the only error. */
+extern AtpErr atp_path_split(AtpSpan path, AtpSpan *collection, AtpSpan *rkey);
+
+#endif							/* ATP_PATH_H */

@@ -1,0 +1,47 @@
+/*
+ * base64.c
+ *		Base64.
+ */
+#include "core/syntax/base64.h"
+
+/* Value of a digit, or -1. */
+static inline int
+digit_value(char c)
+{
+	if (c >= 'A' && c <= 'Z')
+		return c - 'A';
+	if (c >= 'a' && c <= 'z')
+		return c - 'a' + 26;
+	if (c >= '0' && c <= '9')
+		return c - '0' + 52;
+	return c == '+' ? 62 : c == '/' ? 63 : -1;
+}
+
+bool
+atp_base64_decode(const char *restrict s, size_t n, uint8_t *restrict out, size_t *on, bool *exact)
+{
+	uint32_t	bits = 0;
+	unsigned	nbits = 0;
+
+	*on = 0;
+	if (n % 4 == 0 && n > 0 && s[n - 1] == '=')
+		n -= s[n - 2] == '=' ? 2 : 1;
+	for (size_t i = 0; i < n; i++)
+	{
+		int			value = digit_value(s[i]);
+
+		if (value < 0)
+			return false;
+		bits = bits << 6 | (uint32_t) value;
+		nbits += 6;
+		if (nbits >= 8)
+		{
+			nbits -= 8;
+			if (out != NULL)
+				out[*on] = (uint8_t) (bits >> nbits);
+			(*on)++;
+		}
+	}
+	*exact = (bits & ((1u << nbits) - 1)) == 0;
+	return nbits < 6;
+}

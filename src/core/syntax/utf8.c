@@ -1,0 +1,111 @@
+/*
+ * utf8.c
+ *		Is this UTF-8?
+ *
+ * Nearly all text is ASCII, of which eight bytes are looked at together.  For the
+ * rest there is an automaton without branches, which text in many scripts would
+ * mislead: each byte has a row with the next state for every state, at the bit
+ * that is the state's number (so that one shift is a step).
+ */
+#include "core/syntax/utf8.h"
+
+/* So many bytes are taken one by one where one is not ASCII: others will not be, either. */
+#define RUN	32
+
+enum
+{
+	WRONG = 0,					/* for ever */
+	WHOLE = 6,					/* no character has been begun */
+	ONE = 12,					/* that many bytes are to come ... */
+	TWO = 18,
+	THREE = 24,
+	AFTER_E0 = 30,				/* ... two, which must not make it overlong */
+	AFTER_ED = 36,				/* ... two, which must not make it a surrogate */
+	AFTER_F0 = 42,				/* ... three, not overlong */
+	AFTER_F4 = 48,				/* ... three, not above U+10FFFF */
+};
+
+#define STEP(from, to)	((uint64_t) (to) << (from))
+#define TAIL			(STEP(ONE, WHOLE) | STEP(TWO, ONE) | STEP(THREE, TWO))
+
+static const uint64_t rows[256] = {
+	[0x00 ... 0x7f] = STEP(WHOLE, WHOLE),
+	[0x80 ... 0x8f] = TAIL | STEP(AFTER_ED, ONE) | STEP(AFTER_F4, TWO),
+	[0x90 ... 0x9f] = TAIL | STEP(AFTER_ED, ONE) | STEP(AFTER_F0, TWO),
+	[0xa0 ... 0xbf] = TAIL | STEP(AFTER_E0, ONE) | STEP(AFTER_F0, TWO),
+	[0xc2 ... 0xdf] = STEP(WHOLE, ONE),
+	[0xe0] = STEP(WHOLE, AFTER_E0),
+	[0xe1 ... 0xec] = STEP(WHOLE, TWO),
+	[0xed] = STEP(WHOLE, AFTER_ED),
+	[0xee ... 0xef] = STEP(WHOLE, TWO),
+	[0xf0] = STEP(WHOLE, AFTER_F0),
+	[0xf1 ... 0xf3] = STEP(WHOLE, THREE),
+	[0xf4] = STEP(WHOLE, AFTER_F4),
+};
+
+/* A state is the six lowest bits; what is above them does not matter. */
+static inline uint64_t
+step(uint64_t state, uint8_t byte)
+{
+	return rows[byte] >> (state & 63);
+}
+
+static inline bool
+is_whole(uint64_t state)
+{
+	return (state & 63) == WHOLE;
+}
+
+/* Where the last whole character before something wrong ends. */
+static size_t
+whole_before(const uint8_t *s, size_t n)
+{
+	uint64_t	state = WHOLE;
+	size_t		end = 0;
+
+	for (size_t i = 0; i < n; i++)
+	{
+		state = step(state, s[i]);
+		if (is_whole(state))
+			end = i + 1;
+	}
+	return end;
+}
+
+static inline bool
+is_plain(const uint8_t *s)
+{
+	uint64_t	word;
+
+	memcpy(&word, s, 8);
+	return atp_utf8_unplain(word) == 0;
+}
+
+size_t
+atp_utf8_valid(const uint8_t *s, size_t n, bool *has_nul)
+{
+	uint64_t	state = WHOLE;
+	size_t		i = 0;
+	bool		nul = false;
+
+	while (i < n)
+	{
+		/* the last ones may have been looked at before */
+		size_t		at = n - i >= 8 || n < 8 ? i : n - 8;
+		size_t		stop;
+
+		if (n >= 8 && is_whole(state) && is_plain(s + at))
+		{
+			i = at + 8;
+			continue;
+		}
+		stop = n - i < RUN ? n : i + RUN;
+		for (; i < stop; i++)
+		{
+			nul |= s[i] == 0;
+			state = step(state, s[i]);
+		}
+	}
+	*has_nul = nul;
+	return is_whole(state) ? n : whole_before(s, n);
+}

@@ -1,0 +1,260 @@
+/*
+ * diddoc.c
+ *		DID documents: W-06 to W-15.
+ */
+#include "core/syntax/chars.h"
+#include "core/wire/diddoc.h"
+#include "core/codec/json.h"
+
+/* The members of an entry that are read; each may be absent, or no text. */
+typedef enum Field
+{
+	ID,
+	TYPE,
+	CONTROLLER,
+	KEY,
+	ENDPOINT,
+	NFIELDS
+} Field;
+
+static const char *const field_names[NFIELDS] = {
+	"id", "type", "controller", "publicKeyMultibase", "serviceEndpoint"
+};
+
+typedef struct Entry
+{
+	AtpJsonItem field[NFIELDS];	/* kind ATP_JSON_NULL: absent */
+} Entry;
+
+typedef struct Reading
+{
+	AtpJsonReader r;
+	AtpSpan		did;
+	AtpPointFn	point;
+	void	   *ctx;
+	AtpDidDoc  *doc;
+	bool		pds_seen;
+	size_t	   *at;
+} Reading;
+
+static bool
+is_text(const AtpJsonItem *item, const char *text)
+{
+	return item->kind == ATP_JSON_TEXT && atp_json_is(item, text, strlen(text));
+}
+
+/* The DID, with this fragment after it; or, if it may, the fragment alone. */
+static bool
+is_did(const Reading *d, const AtpJsonItem *item, const char *fragment)
+{
+	char		text[ATP_DID_MAX + 32];
+	size_t		n;
+	size_t		f = strlen(fragment);
+
+	if (item->kind != ATP_JSON_TEXT || !atp_json_text(item, text, sizeof(text), &n))
+		return false;
+	if (f > 0 && n == f && memcmp(text, fragment, f) == 0)
+		return true;
+	return n == d->did.len + f && memcmp(text, d->did.ptr, d->did.len) == 0 &&
+		memcmp(text + d->did.len, fragment, f) == 0;
+}
+
+/* W-08: a member that is read, and comes twice, could be read otherwise by others. */
+static AtpErr
+read_entry(Reading *d, Entry *entry)
+{
+	bool		repeated;
+	AtpErr		err = atp_json_members(&d->r, field_names, NFIELDS, entry->field, &repeated, d->at);
+
+	return err == ATP_OK && repeated ? ATP_E_DOC_TWICE : err;
+}
+
+/* W-09 to W-12 */
+static bool
+read_key(const Reading *d, const Entry *entry, uint8_t key[ATP_MULTIKEY_LEN])
+{
+	char		text[1 + ATP_BASE58_MAX];
+	uint8_t		point[ATP_POINT_LONG_LEN];
+	size_t		n;
+	size_t		at;
+	size_t		len = ATP_POINT_LEN;
+	AtpCurve	curve;
+
+	if (entry->field[KEY].kind != ATP_JSON_TEXT || !atp_json_text(&entry->field[KEY], text, sizeof(text), &n) ||
+		n == 0 || text[0] != 'z')
+		return false;
+	if (is_text(&entry->field[TYPE], "Multikey"))
+	{
+		if (atp_multikey_parse(text, n, key, &at) != ATP_OK)
+			return false;
+		memcpy(point, key + 2, ATP_POINT_LEN);
+		curve = atp_multikey_curve(key);
+	}
+	else
+	{
+		if (is_text(&entry->field[TYPE], "EcdsaSecp256r1VerificationKey2019"))
+			curve = ATP_P256;
+		else if (is_text(&entry->field[TYPE], "EcdsaSecp256k1VerificationKey2019"))
+			curve = ATP_K256;
+		else
+			return false;
+		if (atp_multikey_parse_bare(text, n, curve, key, point, &len, &at) != ATP_OK)
+			return false;
+	}
+	return d->point(d->ctx, curve, point, len);
+}
+
+/* W-08: of each kind of key, the first that is valid. */
+static void
+take_key(Reading *d, const Entry *entry)
+{
+	static const char *const fragments[2] = {"#atproto", "#atproto_label"};
+	AtpDidDoc  *doc = d->doc;
+
+	for (int i = 0; i < 2; i++)
+	{
+		bool	   *has = i == 0 ? &doc->has_key : &doc->has_label_key;
+
+		if (!*has && is_did(d, &entry->field[ID], fragments[i]) &&
+			is_did(d, &entry->field[CONTROLLER], ""))
+			*has = read_key(d, entry, i == 0 ? doc->key : doc->label_key);
+	}
+}
+
+/* W-14: scheme://host[:port][/] */
+static bool
+read_endpoint(AtpDidDoc *doc, const char *s, size_t n)
+{
+	static const char *const schemes[2] = {"https://", "http://"};
+	const char *end = s + n;
+
+	for (int i = 0; i < 2; i++)
+	{
+		size_t		len = strlen(schemes[i]);
+
+		if ((size_t) (end - s) < len || memcmp(s, schemes[i], len) != 0)
+			continue;
+		doc->pds_is_plain = i == 1;
+		doc->pds_port = i == 1 ? 80 : 443;
+		s += len;
+		break;
+	}
+	if (s == end - n)
+		return false;
+	if (end > s && end[-1] == '/')
+		end--;
+	return atp_host_port_parse(s, end - s, doc->pds, &doc->pds_len, &doc->pds_port);
+}
+
+/* W-13: the first that is one, be its URL good or bad. */
+static void
+take_service(Reading *d, const Entry *entry)
+{
+	char		url[ATP_HOST_MAX + 32];
+	size_t		n;
+
+	if (d->pds_seen || !is_did(d, &entry->field[ID], "#atproto_pds") ||
+		!is_text(&entry->field[TYPE], "AtprotoPersonalDataServer"))
+		return;
+	d->pds_seen = true;
+	d->doc->has_pds = entry->field[ENDPOINT].kind == ATP_JSON_TEXT &&
+		atp_json_text(&entry->field[ENDPOINT], url, sizeof(url), &n) && read_endpoint(d->doc, url, n);
+}
+
+/* W-15: the first that could be one. */
+static void
+take_alias(Reading *d, const AtpJsonItem *item)
+{
+	static const char scheme[] = "at://";
+	char		text[sizeof(scheme) + ATP_HANDLE_MAX];
+	size_t		skip = sizeof(scheme) - 1;
+	size_t		n;
+	size_t		at;
+
+	if (d->doc->handle_len > 0 || item->kind != ATP_JSON_TEXT ||
+		!atp_json_text(item, text, sizeof(text), &n) || n < skip || memcmp(text, scheme, skip) != 0 ||
+		atp_handle_check(text + skip, n - skip, &at) != ATP_OK)
+		return;
+	d->doc->handle_len = n - skip;
+	atp_handle_normalize(text + skip, n - skip, d->doc->handle);
+}
+
+/* An array of objects, or of texts when take is NULL. */
+static AtpErr
+read_array(Reading *d, const AtpJsonItem *head, void (*take) (Reading *d, const Entry *entry))
+{
+	AtpJsonItem item;
+	Entry		entry;
+	AtpErr		err;
+
+	if (head->kind != ATP_JSON_ARRAY)
+		return atp_json_finish(&d->r, head, d->at);
+	for (int i = 0;; i++)
+	{
+		if ((err = atp_json_next(&d->r, &item, d->at)) != ATP_OK)
+			return err;
+		if (item.kind == ATP_JSON_END)
+			return ATP_OK;
+		if (i < ATP_DIDDOC_ENTRIES && take != NULL && item.kind == ATP_JSON_OBJECT)
+		{
+			if ((err = read_entry(d, &entry)) != ATP_OK)
+				return err;
+			take(d, &entry);
+			continue;
+		}
+		if (i < ATP_DIDDOC_ENTRIES && take == NULL)
+			take_alias(d, &item);
+		if ((err = atp_json_finish(&d->r, &item, d->at)) != ATP_OK)
+			return err;
+	}
+}
+
+AtpErr
+atp_diddoc_parse(const char *s, size_t n, AtpSpan did, AtpPointFn point, void *ctx,
+				 AtpDidDoc *doc, size_t *at)
+{
+	static const char *const members[] = {"id", "verificationMethod", "service", "alsoKnownAs"};
+	Reading		d = {.did = did, .point = point, .ctx = ctx, .doc = doc, .at = at};
+	bool		seen[4] = {false};
+	bool		is_its = false;
+	AtpJsonItem item;
+	AtpErr		err;
+
+	*doc = (AtpDidDoc) {0};
+	*at = 0;
+	if (n > ATP_DIDDOC_MAX)
+		return atp_fail(ATP_E_DOC_SIZE, ATP_DIDDOC_MAX, at);
+	atp_json_init(&d.r, s, n, ATP_JSON_DEPTH_DEFAULT);
+	if ((err = atp_json_next(&d.r, &item, at)) != ATP_OK)
+		return err;
+	if (item.kind != ATP_JSON_OBJECT)
+		return atp_fail(ATP_E_DOC_OBJECT, 0, at);
+	for (;;)
+	{
+		int			which = 0;
+
+		if ((err = atp_json_next(&d.r, &item, at)) != ATP_OK)
+			return err;
+		if (item.kind == ATP_JSON_END)
+			break;
+		while (which < 4 && !atp_json_is(&item, members[which], strlen(members[which])))
+			which++;
+		if (which < 4 && seen[which])
+			return ATP_E_DOC_TWICE;
+		if (which < 4)
+			seen[which] = true;
+		if ((err = atp_json_next(&d.r, &item, at)) != ATP_OK)
+			return err;
+		if (which == 0)
+			is_its = is_did(&d, &item, "");
+		if (which == 0 || which == 4)
+			err = atp_json_finish(&d.r, &item, at);
+		else
+			err = read_array(&d, &item, which == 1 ? take_key : which == 2 ? take_service : NULL);
+		if (err != ATP_OK)
+			return err;
+	}
+	if ((err = atp_json_next(&d.r, &item, at)) != ATP_E_JSON_END)
+		return err;
+	return is_its ? ATP_OK : atp_fail(ATP_E_DOC_ID, 0, at);
+}

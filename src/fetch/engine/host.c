@@ -1,0 +1,267 @@
+/*
+ * host.c
+ *		The hosts that are asked, in memory: their manners (manners.c), and what
+ *		all of them together may have.
+ *
+ * Strangers name them, so only the last few thousand are remembered, and no
+ * domain gets all places by having many names.
+ */
+#include "postgres.h"
+
+#include "fetch/engine/host_private.h"
+#include "utils/guc.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+
+#define HOSTS_MAX	4096
+#define BURST		10			/* */
+
+static int	fetch_concurrency;
+static int	fetch_host_parallel;
+static int	fetch_host_rate;
+
+static HTAB *hosts = NULL;
+static dlist_head used = DLIST_STATIC_INIT(used);	/* the last one used first */
+static int	nrunning = 0;
+
+void
+atp_host_init(void)
+{
+	DefineCustomIntVariable("atproto.fetch_concurrency",
+							"Number of requests that the fetcher makes at a time.",
+							NULL, &fetch_concurrency, 32, 1, 256,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("atproto.fetch_host_parallel",
+							"Number of requests that the fetcher makes at a time to one host.",
+							NULL, &fetch_host_parallel, 4, 1, 256,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("atproto.fetch_host_rate",
+							"Number of requests per second that the fetcher makes to one host.",
+							NULL, &fetch_host_rate, 10, 1, 10000,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+}
+
+int
+atp_host_concurrency(void)
+{
+	return fetch_concurrency;
+}
+
+AtpHost *
+atp_host_known(const char *name)
+{
+	if (hosts == NULL)
+		hosts = hash_create("atproto hosts", 256,
+							&(HASHCTL) {.keysize = ATP_HOST_NAME, .entrysize = sizeof(AtpHost)},
+							HASH_ELEM | HASH_STRINGS);
+	return hash_search(hosts, name, HASH_FIND, NULL);
+}
+
+/* The one that has not been used for longest, and has nothing to do or to write. */
+static bool
+forget_one(void)
+{
+	dlist_iter	it;
+
+	dlist_reverse_foreach(it, &used)
+	{
+		AtpHost    *host = dlist_container(AtpHost, node, it.cur);
+
+		if (host->manners.running > 0 || host->dirty)
+			continue;
+		dlist_delete(&host->node);
+		(void) hash_search(hosts, host->name, HASH_REMOVE, NULL);
+		return true;
+	}
+	return false;
+}
+
+AtpHost *
+atp_host_get(const char *name)
+{
+	AtpHost    *host = atp_host_known(name);
+
+	if (host != NULL)
+		dlist_move_head(&used, &host->node);
+	else if (strlen(name) < ATP_HOST_NAME && (hash_get_num_entries(hosts) < HOSTS_MAX || forget_one()))
+	{
+		host = hash_search(hosts, name, HASH_ENTER, NULL);
+		memset((char *) host + ATP_HOST_NAME, 0, sizeof(AtpHost) - ATP_HOST_NAME);
+		host->limit = host->remaining = -1;
+		dlist_push_head(&used, &host->node);
+	}
+	return host;
+}
+
+AtpHost *
+atp_host_dirty(AtpHost *after)
+{
+	dlist_node *node = after != NULL ? (dlist_has_next(&used, &after->node) ? dlist_next_node(&used, &after->node) : NULL) :
+		dlist_is_empty(&used) ? NULL : dlist_head_node(&used);
+
+	while (node != NULL)
+	{
+		AtpHost    *host = dlist_container(AtpHost, node, node);
+
+		if (host->dirty)
+			return host;
+		node = dlist_has_next(&used, node) ? dlist_next_node(&used, node) : NULL;
+	}
+	return NULL;
+}
+
+bool
+atp_host_any_rests(AtpTime now)
+{
+	dlist_iter	it;
+
+	dlist_foreach(it, &used)
+		if (dlist_container(AtpHost, node, it.cur)->manners.rest_until > now)
+			return true;
+	return false;
+}
+
+const char *
+atp_host_suffix(const char *name)
+{
+	const char *end = name + strcspn(name, ":");
+	int			dots = 0;
+
+	for (const char *p = end; p > name; p--)
+		if (p[-1] == '.' && ++dots == 2)
+			return p;
+	return name;
+}
+
+/*
+ * Names below one suffix may have a quarter of all places where nothing is known
+ * of the host, and three quarters in all, so that some are always left for others.
+ */
+static bool
+suffix_is_full(const AtpHost *host)
+{
+	const char *suffix = atp_host_suffix(host->name);
+	int			n = 0;
+	int			unknown = 0;
+	int			seen = 0;
+	dlist_iter	it;
+
+	/* those that run have been used last, but for some that were only asked about */
+	dlist_foreach(it, &used)
+	{
+		const AtpHost *other = dlist_container(AtpHost, node, it.cur);
+
+		if (seen >= nrunning)
+			break;
+		seen += other->manners.running;
+		if (other->manners.running == 0 || strcmp(atp_host_suffix(other->name), suffix) != 0)
+			continue;
+		n += other->manners.running;
+		if (!other->manners.known)
+			unknown += other->manners.running;
+	}
+	return n >= Max(fetch_concurrency * 3 / 4, 1) ||
+		(!host->manners.known && unknown >= Max(fetch_concurrency / 4, 1));
+}
+
+bool
+atp_host_ask(const char *name, const AtpHostLimits *limits, AtpTime now, long *wait_ms)
+{
+	AtpHostLimits usual = {fetch_host_parallel, fetch_host_rate, Min(fetch_host_rate, BURST)};
+	AtpHost    *host;
+
+	*wait_ms = -1;
+	if (nrunning >= fetch_concurrency || (host = atp_host_get(name)) == NULL || suffix_is_full(host))
+		return false;
+	if (!atp_manners_ask(&host->manners, limits != NULL ? limits : &usual, now, wait_ms))
+		return false;
+	nrunning++;
+	return true;
+}
+
+/* What an answer says of the host. */
+static AtpManner
+manner_of(const AtpHttpAnswer *answer)
+{
+	switch (answer->outcome)
+	{
+		case ATP_HTTP_OK:
+			if (answer->status == 429 || answer->status == 503)
+				return ATP_MANNER_REFUSED;
+			return answer->status >= 500 ? ATP_MANNER_FAILED : ATP_MANNER_ANSWERED;
+		case ATP_HTTP_POLICY:
+		case ATP_HTTP_TOO_LARGE:
+		case ATP_HTTP_REDIRECT:
+		case ATP_HTTP_BUSY:
+		case ATP_HTTP_SETTINGS:
+		case ATP_HTTP_COUNT:
+			return ATP_MANNER_NOTHING;
+		case ATP_HTTP_ADDRESS:
+		case ATP_HTTP_DNS:
+		case ATP_HTTP_CONNECT:
+		case ATP_HTTP_TLS:
+		case ATP_HTTP_TIMEOUT:
+		case ATP_HTTP_SLOW:
+		case ATP_HTTP_BROKEN:
+			return ATP_MANNER_FAILED;
+	}
+	return ATP_MANNER_NOTHING;
+}
+
+void
+atp_host_told(const char *name, const AtpHttpAnswer *answer, AtpTime now)
+{
+	AtpHost    *host = atp_host_known(name);
+	AtpManner	manner = manner_of(answer);
+	int64		wait_s = answer->retry_after_s;
+
+	/* a URL that is not asked has begun nothing */
+	if (host == NULL || answer->outcome == ATP_HTTP_POLICY)
+		return;
+	nrunning--;
+	if (wait_s < 0 && answer->remaining == 0)
+		wait_s = answer->reset_s;
+	if (atp_manners_told(&host->manners, manner, wait_s, now))
+		strlcpy(host->reason, answer->error != NULL ? answer->error : "", sizeof(host->reason));
+	atp_manners_left(&host->manners, answer->remaining, answer->limit, answer->reset_s, now);
+	if (answer->limit >= 0)
+	{
+		host->limit = answer->limit;
+		host->remaining = answer->remaining;
+	}
+	host->requests++;
+	host->bytes += answer->received;
+	host->refused += manner == ATP_MANNER_REFUSED;
+	host->answered |= manner == ATP_MANNER_ANSWERED;
+	host->dirty = true;
+}
+
+void
+atp_host_left(const char *name)
+{
+	AtpHost    *host = atp_host_known(name);
+
+	if (host == NULL)
+		return;
+	nrunning--;
+	(void) atp_manners_told(&host->manners, ATP_MANNER_NOTHING, -1, 0);
+}
+
+bool
+atp_host_move(const char *from, const char *to, AtpTime now)
+{
+	AtpHost    *host = atp_host_known(from);
+	long		wait_ms;
+
+	/* its place is free for the other */
+	nrunning--;
+	if (!atp_host_ask(to, NULL, now, &wait_ms))
+	{
+		nrunning++;
+		return false;
+	}
+	(void) atp_manners_told(&host->manners, ATP_MANNER_ANSWERED, -1, now);
+	host->requests++;
+	host->answered = host->dirty = true;
+	return true;
+}

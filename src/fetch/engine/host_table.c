@@ -1,0 +1,175 @@
+/*
+ * host_table.c
+ *		The hosts that are asked, in atproto.host: what they asked for outlives the
+ *		process (R-25), and people can look at it.
+ */
+#include "postgres.h"
+
+#include "common/compat.h"
+#include "config/extension.h"
+#include "config/spi.h"
+#include "config/transaction.h"
+#include "config/wake.h"
+#include "fetch/engine/host_private.h"
+#include "fmgr.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(atp_unpark);
+
+#define WRITE_MS		1000	/* at most so often */
+#define WRITE_MAX		256		/* hosts in a transaction */
+#define FORGET_MS		60000
+#define KEPT			"10000" /* rows; strangers name hosts */
+
+static AtpTime written = 0;
+static AtpTime forgotten = 0;
+
+/* What it asked for before this process began. */
+static void
+take_row(AtpTuple row)
+{
+	char	   *name = atp_get_text(row, "host");
+	AtpHost    *host = atp_host_get(name);
+
+	if (host == NULL)
+		return;
+	host->manners.rest_until = atp_now() + atp_get_int8(row, "wait") * INT64CONST(1000);
+	host->manners.failures = atp_get_int4(row, "failures");
+	host->manners.rests = atp_get_int4(row, "rests");
+}
+
+void
+atp_host_begin(void)
+{
+	AtpResult	rows;
+
+	atp_begin("reading the hosts");
+	/* nobody waits longer than an hour, whatever the clocks have done */
+	rows = atp_query("SELECT host, failures, rests,"
+					 " (extract(epoch FROM least(parked_until - now(), interval '1 hour')) * 1000)::bigint AS wait"
+					 " FROM atproto.host WHERE parked_until > now() ORDER BY parked_until DESC LIMIT 2000", ATP_NO_ARGS);
+	for (uint64 i = 0; i < rows.n; i++)
+		take_row(atp_result_row(rows, i));
+	atp_result_free(rows);
+	atp_commit();
+}
+
+/* Somebody is at it, who may not be done soon. */
+static bool
+is_locked(const AtpHost *host)
+{
+	return atp_run("WITH free AS (SELECT host FROM atproto.host WHERE host = $1 FOR UPDATE SKIP LOCKED)"
+				   " SELECT FROM atproto.host WHERE host = $1 AND NOT EXISTS (SELECT FROM free)",
+				   ATP_ARGS(atp_text_arg(host->name))) > 0;
+}
+
+static void
+write_row(AtpHost *host, AtpTime now)
+{
+	int64		rest_ms = host->manners.rest_until > now ? (host->manners.rest_until - now) / 1000 : -1;
+
+	(void) atp_run("INSERT INTO atproto.host AS h (host, requests, bytes, refused, failures, rests, parked_until, park_reason,"
+				   "  limit_total, limit_remaining, answered_at)"
+				   " VALUES ($1, $2, $3, $4, $5, $6, CASE WHEN $7 >= 0 THEN now() + $7 * interval '1 ms' END, $8,"
+				   "  nullif($9, -1), nullif($10, -1), CASE WHEN $11 = 1 THEN now() END)"
+				   " ON CONFLICT (host) DO UPDATE SET requests = h.requests + $2, bytes = h.bytes + $3,"
+				   "  refused = h.refused + $4, failures = $5, rests = $6,"
+				   "  parked_until = excluded.parked_until, park_reason = coalesce($8, h.park_reason),"
+				   "  limit_total = coalesce(excluded.limit_total, h.limit_total),"
+				   "  limit_remaining = coalesce(excluded.limit_remaining, h.limit_remaining),"
+				   "  answered_at = coalesce(excluded.answered_at, h.answered_at), updated_at = now()",
+				   ATP_ARGS(atp_text_arg(host->name), atp_int8_arg(host->requests), atp_int8_arg(host->bytes),
+							atp_int8_arg(host->refused), atp_int4_arg(host->manners.failures),
+							atp_int4_arg(host->manners.rests), atp_int8_arg(rest_ms),
+							atp_text_arg(host->reason[0] != '\0' ? host->reason : NULL),
+							atp_int8_arg(host->limit), atp_int8_arg(host->remaining), atp_int4_arg(host->answered)));
+	host->requests = host->bytes = host->refused = 0;
+	host->answered = host->dirty = false;
+}
+
+/* Whom somebody wants to be asked again. */
+static void
+unpark(void)
+{
+	AtpResult	rows = atp_query("UPDATE atproto.host SET unpark = false WHERE host IN"
+								 " (SELECT host FROM atproto.host WHERE unpark FOR UPDATE SKIP LOCKED) RETURNING host", ATP_NO_ARGS);
+
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		AtpHost    *host = atp_host_known(atp_get_text(atp_result_row(rows, i), "host"));
+
+		if (host != NULL)
+			atp_manners_forgive(&host->manners);
+	}
+	atp_result_free(rows);
+}
+
+/* Hosts that have not been asked for long, and all beyond so many. */
+static void
+forget(void)
+{
+	(void) atp_run("DELETE FROM atproto.host WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.host"
+				   " WHERE (parked_until IS NULL OR parked_until < now()) AND updated_at <= GREATEST(now() - interval '7 days',"
+				   "  (SELECT updated_at FROM atproto.host ORDER BY updated_at DESC OFFSET " KEPT " LIMIT 1))"
+				   " FOR UPDATE SKIP LOCKED))", ATP_NO_ARGS);
+}
+
+long
+atp_host_write(AtpTime now)
+{
+	AtpHost    *host = atp_host_dirty(NULL);
+	bool		resting = atp_host_any_rests(now);
+	bool		full = atp_remaining(now, forgotten, FORGET_MS) == 0;
+	long		left = atp_remaining(now, written, WRITE_MS);
+	bool		locked = false;
+
+	if (host == NULL && !resting && !full)
+		return -1;
+	if (left > 0)
+		return left;
+	written = now;
+	atp_begin("writing the hosts");
+	/* who has the right to end a host's rest can lock the table, too: nothing waits for him */
+	if (!ConditionalLockRelationOid(atp_relation("host"), RowExclusiveLock))
+	{
+		atp_commit();
+		return WRITE_MS;
+	}
+	unpark();
+	for (int i = 0; host != NULL && i < WRITE_MAX; i++)
+	{
+		if (is_locked(host))
+			locked = true;
+		else
+			write_row(host, now);
+		host = atp_host_dirty(host);
+	}
+	if (full)
+		forget();
+	atp_commit();
+	if (full)
+		forgotten = now;
+	return host != NULL || resting || locked ? WRITE_MS : -1;
+}
+
+bool
+atp_host_is_written(void)
+{
+	return atp_host_dirty(NULL) == NULL;
+}
+
+/* SQL: atproto.unpark(host) */
+Datum
+atp_unpark(PG_FUNCTION_ARGS)
+{
+	uint64		n;
+
+	SPI_connect();
+	n = atp_run("UPDATE atproto.host SET parked_until = NULL, failures = 0, rests = 0, unpark = true WHERE host = $1",
+				ATP_ARGS(ATP_FUNCTION_ARG(0, TEXTOID)));
+	atp_wake_fetcher();
+	SPI_finish();
+	PG_RETURN_BOOL(n > 0);
+}

@@ -1,0 +1,233 @@
+/*
+ * identity_answer.c
+ *		What the answer to a look-up makes of what was known of an account.
+ */
+#include "postgres.h"
+
+#include "common/pg_prng.h"
+#include "fetch/identities/identity_answer.h"
+#include "common/signature.h"
+#include "types/types.h"
+#include "utils/timestamp.h"
+
+#define HOUR_S		3600
+#define DAY_S		(24 * HOUR_S)
+#define ERROR_MAX	400			/* bytes of an error's text */
+
+static TimestampTz
+later(TimestampTz now, double seconds)
+{
+	return now + (TimestampTz) (seconds * USECS_PER_SEC);
+}
+
+/* Doubled with each time after the first one. */
+static double
+doubled(double seconds, int times, double limit)
+{
+	for (int i = 1; i < times && seconds < limit; i++)
+		seconds *= 2;
+	return Min(seconds, limit);
+}
+
+static void
+set_error(AtpIdentity *identity, const char *error)
+{
+	identity->error = error == NULL ? NULL : pnstrdup(error, ERROR_MAX);
+}
+
+/* ------------------------------------------------------------------------
+ * No document
+ * ------------------------------------------------------------------------
+ */
+
+/* W-32; the first times while nothing is known of the account, sooner. */
+static bool
+fail(AtpIdentity *identity, const char *error, TimestampTz now)
+{
+	static const int first[] = {10, 30, 120};
+	bool		known = identity->resolved_at != DT_NOBEGIN;
+	double		seconds;
+
+	identity->tries++;
+	if (!known && identity->tries <= lengthof(first))
+		seconds = first[identity->tries - 1];
+	else
+		seconds = doubled(120, known ? identity->tries : identity->tries - lengthof(first), DAY_S);
+	/* so that those who failed together do not come back together */
+	seconds *= 0.8 + 0.4 * pg_prng_double(&pg_global_prng_state);
+	identity->next_try = later(now, known ? Max(seconds, ATP_IDENTITY_LEAST_S) : seconds);
+	set_error(identity, error);
+	if (identity->state == ATP_IDENTITY_UNKNOWN)
+		identity->state = ATP_IDENTITY_WANTED;
+	/* W-30 */
+	else if (identity->state == ATP_IDENTITY_GOOD && !atp_identity_is_usable(identity, now))
+		identity->state = ATP_IDENTITY_UNREACHABLE;
+	return false;
+}
+
+/* the server has too much to do, which says nothing of the account. */
+static bool
+put_off(AtpIdentity *identity, const AtpHttpAnswer *answer, TimestampTz now)
+{
+	int			tries = identity->tries;
+
+	(void) fail(identity, answer->error, now);
+	identity->tries = tries;
+	identity->next_try = later(now, Min(Max(answer->retry_after_s, ATP_IDENTITY_LEAST_S), HOUR_S));
+	return false;
+}
+
+/* W-33: it does not function, and will hardly do so soon. */
+static bool
+settle_broken(AtpIdentity *identity, AtpIdentityState state, const char *error, TimestampTz now)
+{
+	identity->tries = atp_identity_is_broken(identity) ? identity->tries + 1 : 1;
+	identity->next_try = later(now, doubled(HOUR_S, identity->tries, 7 * DAY_S));
+	identity->denied_at = DT_NOBEGIN;
+	identity->state = state;
+	set_error(identity, error);
+	return true;
+}
+
+/*
+ * There is no document, or none of this DID.  Where that could be a mistake of a
+ * moment, only a second answer counts: of what was good, a minute later (W-33); of a
+ * did:web that is not there, an hour (W-04).
+ */
+static bool
+deny(AtpIdentity *identity, AtpIdentityState state, int apart_s, const char *error, TimestampTz now)
+{
+	if (identity->denied_at > now)
+		identity->denied_at = DT_NOBEGIN;
+	if (apart_s > 0 && !atp_identity_is_broken(identity) &&
+		(identity->denied_at == DT_NOBEGIN || now < later(identity->denied_at, apart_s)))
+	{
+		TimestampTz denied_at = identity->denied_at == DT_NOBEGIN ? now : identity->denied_at;
+
+		(void) fail(identity, error, now);
+		identity->denied_at = denied_at;
+		identity->next_try = Max(later(denied_at, apart_s), later(now, ATP_IDENTITY_LEAST_S));
+		return false;
+	}
+	identity->has_key = identity->has_label_key = false;
+	identity->pds = NULL;
+	identity->handle = NULL;
+	return settle_broken(identity, state, error, now);
+}
+
+/* The directory has no document of an account of which nothing is known: it may be too new for it. */
+static bool
+deny_new(AtpIdentity *identity, const char *error, TimestampTz now)
+{
+	(void) settle_broken(identity, ATP_IDENTITY_GONE, error, now);
+	identity->tries = 0;
+	identity->denied_at = now;
+	identity->next_try = later(now, ATP_IDENTITY_LEAST_S);
+	return true;
+}
+
+static int
+minute_if_good(const AtpIdentity *identity)
+{
+	return identity->state == ATP_IDENTITY_GOOD || identity->state == ATP_IDENTITY_UNREACHABLE ? ATP_IDENTITY_LEAST_S : 0;
+}
+
+/* ------------------------------------------------------------------------
+ * A document
+ * ------------------------------------------------------------------------
+ */
+
+/* As the column has it; W-14: whether it may be asked is the question of whoever asks it. */
+static char *
+pds_text(const AtpDidDoc *doc)
+{
+	int			standard = doc->pds_is_plain ? 80 : 443;
+	const char *scheme = doc->pds_is_plain ? "http://" : "";
+
+	if (!doc->has_pds)
+		return NULL;
+	if (doc->pds_port == standard)
+		return psprintf("%s%.*s", scheme, (int) doc->pds_len, doc->pds);
+	return psprintf("%s%.*s:%u", scheme, (int) doc->pds_len, doc->pds, doc->pds_port);
+}
+
+static bool
+take_document(AtpIdentity *identity, const AtpDidDoc *doc, TimestampTz now)
+{
+	identity->has_key = doc->has_key;
+	memcpy(identity->key, doc->key, ATP_MULTIKEY_LEN);
+	identity->has_label_key = doc->has_label_key;
+	memcpy(identity->label_key, doc->label_key, ATP_MULTIKEY_LEN);
+	identity->pds = pds_text(doc);
+	identity->handle = doc->handle_len == 0 ? NULL : atp_handle_make(doc->handle, doc->handle_len);
+	identity->resolved_at = now;
+	if (!doc->has_key)
+		return settle_broken(identity, ATP_IDENTITY_NO_KEY, "The DID document has no valid key for commits.", now);
+	if (!doc->has_pds)
+		return settle_broken(identity, ATP_IDENTITY_NO_PDS, "The DID document names no valid personal data server.", now);
+	identity->state = ATP_IDENTITY_GOOD;
+	identity->tries = 0;
+	identity->next_try = identity->denied_at = DT_NOBEGIN;
+	identity->error = NULL;
+	return true;
+}
+
+static bool
+take_body(AtpIdentity *identity, AtpAsked asked, const AtpHttpAnswer *answer, TimestampTz now)
+{
+	AtpDidDoc	doc;
+	size_t		at;
+	AtpErr		err = atp_diddoc_parse(answer->body, answer->body_len, asked.did, atp_signature_point, NULL, &doc, &at);
+
+	if (err == ATP_OK)
+		return take_document(identity, &doc, now);
+	return deny(identity, ATP_IDENTITY_INVALID, minute_if_good(identity),
+				psprintf("%s: %s", answer->url, atp_err_text(err)), now);
+}
+
+bool
+atp_identity_take(AtpIdentity *identity, AtpAsked asked, const AtpHttpAnswer *answer, TimestampTz now)
+{
+	identity->asked_at = now;
+	switch (answer->outcome)
+	{
+		case ATP_HTTP_OK:
+			break;
+		case ATP_HTTP_TOO_LARGE:	/* W-07 */
+		case ATP_HTTP_REDIRECT: /* W-05 */
+			return deny(identity, ATP_IDENTITY_INVALID, minute_if_good(identity), answer->error, now);
+		case ATP_HTTP_BUSY:
+		case ATP_HTTP_SETTINGS:
+			return put_off(identity, answer, now);
+		default:
+			return fail(identity, answer->error, now);
+	}
+	switch (answer->status)
+	{
+		case 200:
+			return take_body(identity, asked, answer, now);
+		case 301:
+		case 302:
+		case 303:
+		case 307:
+		case 308:
+			return deny(identity, ATP_IDENTITY_INVALID, minute_if_good(identity), answer->error, now);
+		case 404:
+		case 410:
+			if (!asked.web && (identity->state == ATP_IDENTITY_UNKNOWN || identity->state == ATP_IDENTITY_WANTED))
+				return deny_new(identity, answer->error, now);
+			return deny(identity, ATP_IDENTITY_GONE, asked.web ? HOUR_S : minute_if_good(identity), answer->error, now);
+		case 429:
+		case 503:
+			return put_off(identity, answer, now);
+		default:
+			return fail(identity, answer->error, now);
+	}
+}
+
+bool
+atp_identity_refuse(AtpIdentity *identity, AtpErr why, TimestampTz now)
+{
+	identity->asked_at = now;
+	return deny(identity, ATP_IDENTITY_INVALID, 0, atp_err_text(why), now);
+}

@@ -1,0 +1,336 @@
+/*
+ * identity_queue.c
+ *		Wishes as the fetcher sees them: which are due, what becomes of them.
+ *
+ * Strangers' hosts that do not answer, or have to rest, must not be in the way of
+ * others, however many there are: what cannot be asked now gets a time, and only what
+ * is due is read, by the index; of what failed before no more than a part.
+ *
+ * Rows that a consumer has locked are left as they are: he is about to commit, and
+ * whoever waits for one of them while he holds another could wait for ever.
+ */
+#include "postgres.h"
+
+#include "config/extension.h"
+#include "config/spi.h"
+#include "fetch/identities/identity_answer.h"
+#include "fetch/identities/identity_queue.h"
+#include "identity/identity.h"
+#include "tables/repos/held.h"
+#include "types/types.h"
+#include "utils/timestamp.h"
+
+#define AFTER_EVENT_MS	2000	/* W-31: the directory may not know yet what the stream says */
+#define FORGET_S		(30 * 24 * 3600)
+#define BROKEN_S		(24 * 3600)	/* what does not function is soon asked for anew */
+#define FORSAKEN_S		3600	/* whoever still wants it has asked again */
+#define CLEAN_ROWS		10000
+
+/* All that the index begins with, most urgent first. */
+#define CLASSES	"(VALUES (false, 0), (false, 1), (false, 2), (true, 0), (true, 1), (true, 2)) c (failed, priority)"
+
+/* A row of atproto.identity_wish. */
+typedef struct Wish
+{
+	struct varlena *did;
+	Datum		role;
+	bool		refresh;
+	TimestampTz wished_at;
+	TimestampTz until;			/* put off */
+} Wish;
+
+typedef enum Verdict
+{
+	ASK,
+	GRANTED,					/* it needs no look-up any more */
+	PUT_OFF
+} Verdict;
+
+bool
+atp_identity_is_wanted(void)
+{
+	AtpResult	found = atp_query("SELECT FROM atproto.identity_wish LIMIT 1", ATP_NO_ARGS);
+	bool		wanted = found.n > 0;
+
+	atp_result_free(found);
+	return wanted;
+}
+
+/* ------------------------------------------------------------------------
+ * What is due
+ * ------------------------------------------------------------------------
+ */
+
+static struct varlena *
+get_did(AtpTuple row)
+{
+	bool		isnull;
+
+	return PG_DETOAST_DATUM_COPY(atp_get(row, "did", atp_type("did"), &isnull));
+}
+
+static int
+read_wishes(const AtpIdentityWork *work, TimestampTz now, Wish **wishes)
+{
+	/* who is more urgent gets more, and nobody nothing: of eleven, sessions six, held events three */
+	AtpResult	found = atp_query("SELECT w.did, w.role, w.refresh, w.wished_at FROM " CLASSES
+								  " CROSS JOIN LATERAL (SELECT *, row_number() OVER (ORDER BY w.next_try) AS n"
+								  "  FROM atproto.identity_wish w WHERE w.web = $1 AND w.failed = c.failed"
+								  "  AND w.priority = c.priority AND w.next_try <= $2"
+								  "  ORDER BY w.next_try LIMIT CASE WHEN c.failed THEN $4 ELSE $3 END) w"
+								  " ORDER BY c.failed, w.n * (c.priority + 1), c.priority",
+								  ATP_ARGS(atp_bool_arg(work->web), atp_time_arg(now),
+										   atp_int8_arg(work->limit), atp_int8_arg(work->retried)));
+	int			n = found.n;
+
+	*wishes = palloc(sizeof(Wish) * Max(n, 1));
+	for (int i = 0; i < n; i++)
+	{
+		AtpTuple	row = atp_result_row(found, i);
+		Wish	   *wish = &(*wishes)[i];
+		bool		isnull;
+
+		wish->did = get_did(row);
+		wish->role = atp_get(row, "role", OIDOID, &isnull);
+		wish->refresh = atp_get_bool(row, "refresh");
+		wish->wished_at = DatumGetTimestampTz(atp_get(row, "wished_at", TIMESTAMPTZOID, &isnull));
+	}
+	atp_result_free(found);
+	return n;
+}
+
+/* The identity of each wish. */
+static const AtpIdentity **
+read_identities(const Wish *wishes, int n)
+{
+	struct varlena **dids = palloc(sizeof(struct varlena *) * n);
+	const AtpIdentity **of_wish = palloc(sizeof(AtpIdentity *) * n);
+	AtpIdentity *identities;
+	int			distinct;
+
+	for (int i = 0; i < n; i++)
+		dids[i] = wishes[i].did;
+	distinct = atp_sort_dids(dids, n);
+	identities = palloc(sizeof(AtpIdentity) * distinct);
+	atp_identities_read(dids, distinct, identities);
+	for (int i = 0; i < n; i++)
+	{
+		struct varlena **place = bsearch(&wishes[i].did, dids, distinct, sizeof(struct varlena *), atp_compare_did_refs);
+
+		of_wish[i] = &identities[place - dids];
+	}
+	return of_wish;
+}
+
+static bool
+is_granted(const Wish *wish, const AtpIdentity *identity, bool unanswered, TimestampTz now)
+{
+	if (identity->stale || unanswered)
+		return false;
+	return wish->refresh ? identity->asked_at >= wish->wished_at : !atp_identity_is_due(identity, now);
+}
+
+/*
+ * W-31 to W-33, and G to V-41: a minute is between two look-ups of a DID, whoever
+ * asks; only while nothing is known of it, and nobody answers, it can be less.
+ */
+static Verdict
+judge(Wish *wish, const AtpIdentity *identity, TimestampTz now)
+{
+	bool		unanswered = identity->error != NULL && !atp_identity_is_broken(identity);
+	TimestampTz least = identity->asked_at + (TimestampTz) ATP_IDENTITY_LEAST_S * USECS_PER_SEC;
+	TimestampTz until = DT_NOBEGIN;
+
+	/* the clock was set back since: what these times are is not known */
+	if (identity->asked_at > now || wish->wished_at > now + ATP_CLOCK_BACK_US)
+		return ASK;
+	if (is_granted(wish, identity, unanswered, now))
+		return GRANTED;
+	if (identity->asked_at == DT_NOBEGIN)
+		until = DT_NOBEGIN;
+	else if (!unanswered)
+		until = least;
+	else if (wish->refresh && wish->wished_at > identity->asked_at)
+		until = Min(least, identity->next_try);
+	else
+		until = identity->next_try;
+	if (identity->stale)
+		until = Max(until, wish->wished_at + (TimestampTz) AFTER_EVENT_MS * 1000);
+	wish->until = until;
+	return until > now ? PUT_OFF : ASK;
+}
+
+/* The key columns of wishes, as parameters. */
+static void
+key_args(Wish *const *wishes, int n, AtpArg args[4])
+{
+	Datum	   *values[4];
+	static const Oid types[] = {InvalidOid, OIDOID, BOOLOID, TIMESTAMPTZOID};
+
+	for (int c = 0; c < 4; c++)
+		values[c] = palloc(sizeof(Datum) * n);
+	for (int i = 0; i < n; i++)
+	{
+		values[0][i] = PointerGetDatum(wishes[i]->did);
+		values[1][i] = wishes[i]->role;
+		values[2][i] = BoolGetDatum(wishes[i]->refresh);
+		values[3][i] = TimestampTzGetDatum(wishes[i]->until);
+	}
+	for (int c = 0; c < 4; c++)
+		args[c] = atp_array_arg(c == 0 ? atp_type("did") : types[c], values[c], NULL, n);
+}
+
+#define LOCKED_KEYS \
+	"WITH l AS (SELECT w.did, w.role, w.refresh, u.until FROM unnest($1, $2, $3, $4) u (did, role, refresh, until)" \
+	"  JOIN atproto.identity_wish w ON w.did OPERATOR(@.=) u.did AND w.role = u.role AND w.refresh = u.refresh" \
+	"  FOR UPDATE OF w SKIP LOCKED)"
+#define OF_KEYS	" WHERE w.did OPERATOR(@.=) l.did AND w.role = l.role AND w.refresh = l.refresh"
+
+static void
+write_wishes(const char *sql, Wish *const *wishes, int n)
+{
+	AtpArg		args[4];
+
+	if (n == 0)
+		return;
+	key_args(wishes, n, args);
+	atp_run(atp_identity_sql(sql), args, lengthof(args));
+}
+
+/* An event may have begun to wait as the look-up ended: it need not. */
+static void
+release(Wish *const *wishes, int n)
+{
+	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		dids[i] = wishes[i]->did;
+	atp_held_release(dids, atp_sort_dids(dids, n));
+}
+
+List *
+atp_identity_look(const AtpIdentityWork *work, TimestampTz now, bool *more)
+{
+	Wish	   *wishes;
+	int			n = read_wishes(work, now, &wishes);
+	const AtpIdentity **identities = read_identities(wishes, n);
+	Wish	  **granted = palloc(sizeof(Wish *) * Max(n, 1));
+	Wish	  **put_off = palloc(sizeof(Wish *) * Max(n, 1));
+	int			ngranted = 0;
+	int			nput_off = 0;
+	List	   *ask = NIL;
+
+	*more |= n >= Min(work->limit, work->retried);
+	for (int i = 0; i < n; i++)
+	{
+		if (work->is_taken(wishes[i].did))
+			continue;
+		switch (judge(&wishes[i], identities[i], now))
+		{
+			case ASK:
+				ask = lappend(ask, wishes[i].did);
+				break;
+			case GRANTED:
+				granted[ngranted++] = &wishes[i];
+				break;
+			case PUT_OFF:
+				put_off[nput_off++] = &wishes[i];
+				break;
+		}
+	}
+	write_wishes(LOCKED_KEYS " DELETE FROM atproto.identity_wish w USING l" OF_KEYS, granted, ngranted);
+	release(granted, ngranted);
+	write_wishes(LOCKED_KEYS " UPDATE atproto.identity_wish w SET next_try = l.until FROM l" OF_KEYS, put_off, nput_off);
+	return ask;
+}
+
+TimestampTz
+atp_identity_next(TimestampTz now)
+{
+	AtpResult	found = atp_query("SELECT COALESCE(min(w.next_try), 'infinity') AS at FROM " CLASSES
+								  " CROSS JOIN (VALUES (false), (true)) k (web)"
+								  " CROSS JOIN LATERAL (SELECT w.next_try FROM atproto.identity_wish w WHERE w.web = k.web"
+								  "  AND w.failed = c.failed AND w.priority = c.priority AND w.next_try > $1"
+								  "  ORDER BY w.next_try LIMIT 1) w",
+								  ATP_ARGS(atp_time_arg(now)));
+	bool		isnull;
+	TimestampTz at = DatumGetTimestampTz(atp_get(atp_result_row(found, 0), "at", TIMESTAMPTZOID, &isnull));
+
+	atp_result_free(found);
+	return at;
+}
+
+/* ------------------------------------------------------------------------
+ * What became of them
+ * ------------------------------------------------------------------------
+ */
+
+void
+atp_identity_put_off(struct varlena *const *dids, int n, TimestampTz *until, bool failed)
+{
+	Datum	   *times = palloc(sizeof(Datum) * Max(n, 1));
+
+	if (n == 0)
+		return;
+	for (int i = 0; i < n; i++)
+		times[i] = TimestampTzGetDatum(until[i]);
+	atp_run(atp_identity_sql("WITH l AS (SELECT w.did, w.role, w.refresh, u.until FROM unnest($1, $2) u (did, until)"
+							 "  JOIN atproto.identity_wish w ON w.did OPERATOR(@.=) u.did FOR UPDATE OF w SKIP LOCKED)"
+							 " UPDATE atproto.identity_wish w SET next_try = l.until, failed = w.failed OR $3 FROM l" OF_KEYS),
+			ATP_ARGS(atp_dids_arg(dids, n), atp_array_arg(TIMESTAMPTZOID, times, NULL, n), atp_bool_arg(failed)));
+}
+
+void
+atp_identity_granted(struct varlena *const *dids, int n)
+{
+	if (n == 0)
+		return;
+	atp_run(atp_identity_sql("WITH l AS (SELECT w.did, w.role, w.refresh FROM unnest($1) u (did)"
+							 "  JOIN atproto.identity_wish w ON w.did OPERATOR(@.=) u.did"
+							 "  WHERE NOT EXISTS (SELECT FROM atproto.identity i WHERE i.did OPERATOR(@.=) w.did AND i.stale)"
+							 "  FOR UPDATE OF w SKIP LOCKED)"
+							 " DELETE FROM atproto.identity_wish w USING l" OF_KEYS),
+			ATP_ARGS(atp_dids_arg(dids, n)));
+}
+
+void
+atp_identity_wake_all(TimestampTz now)
+{
+	atp_run(atp_identity_sql("WITH l AS (SELECT did, role, refresh FROM atproto.identity_wish WHERE next_try > $1 FOR UPDATE SKIP LOCKED)"
+							 " UPDATE atproto.identity_wish w SET next_try = '-infinity' FROM l" OF_KEYS), ATP_ARGS(atp_time_arg(now)));
+}
+
+/*
+ * Names below a host that answers for all of them cost nothing: what nobody asked
+ * for any more is forgotten, and what does not function sooner; so is a wish of
+ * events that have gone.  The table is walked, since an index would cost more.
+ */
+struct varlena *
+atp_identity_clean(struct varlena *after, TimestampTz now)
+{
+	TimestampTz before = now - (TimestampTz) FORGET_S * USECS_PER_SEC;
+	TimestampTz broken_before = now - (TimestampTz) BROKEN_S * USECS_PER_SEC;
+	TimestampTz forsaken_before = now - (TimestampTz) FORSAKEN_S * USECS_PER_SEC;
+	AtpArg		from = {PointerGetDatum(after), atp_type("did"), after == NULL};
+	AtpResult	found = atp_query(atp_identity_sql("SELECT did FROM atproto.identity WHERE $1 IS NULL OR did OPERATOR(@.>) $1"
+												   " ORDER BY did USING OPERATOR(@.<) OFFSET $2 LIMIT 1"),
+								  ATP_ARGS(from, atp_int8_arg(CLEAN_ROWS - 1)));
+	AtpArg		to = {(Datum) 0, atp_type("did"), found.n == 0};
+	const char *range = "($1 IS NULL OR t.did OPERATOR(@.>) $1) AND ($2 IS NULL OR t.did OPERATOR(@.<=) $2)";
+
+	if (found.n > 0)
+		to.value = PointerGetDatum(get_did(atp_result_row(found, 0)));
+	atp_result_free(found);
+	atp_run(atp_identity_sql(psprintf("WITH l AS (SELECT t.did, t.role, t.refresh FROM atproto.identity_wish t"
+									  "  WHERE (t.wished_at < $3 OR (t.wished_at < $4 AND t.role = 0 AND t.priority = 1"
+									  "   AND NOT EXISTS (SELECT FROM atproto.held_event h WHERE h.did OPERATOR(@.=) t.did))) AND %s FOR UPDATE SKIP LOCKED)"
+									  " DELETE FROM atproto.identity_wish w USING l" OF_KEYS, range)),
+			ATP_ARGS(from, to, atp_time_arg(before), atp_time_arg(forsaken_before)));
+	atp_run(atp_identity_sql(psprintf("WITH l AS (SELECT t.did FROM atproto.identity t"
+									  "  WHERE t.asked_at < CASE WHEN t.key IS NULL THEN $4 ELSE $3 END AND %s"
+									  "  AND NOT EXISTS (SELECT FROM atproto.identity_wish w WHERE w.did OPERATOR(@.=) t.did)"
+									  "  FOR UPDATE SKIP LOCKED)"
+									  " DELETE FROM atproto.identity t USING l WHERE t.did OPERATOR(@.=) l.did", range)),
+			ATP_ARGS(from, to, atp_time_arg(before), atp_time_arg(broken_before)));
+	return to.isnull ? NULL : (struct varlena *) DatumGetPointer(to.value);
+}

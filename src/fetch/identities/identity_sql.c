@@ -1,0 +1,227 @@
+/*
+ * identity_sql.c
+ *		SQL functions that ask for identities: they read what is known, and leave a
+ *		wish.  None of them waits for the network; await() waits for the fetcher.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "common/clock.h"
+#include "common/compat.h"
+#include "config/spi.h"
+#include "config/wake.h"
+#include "core/syntax/did.h"
+#include "core/syntax/did_web.h"
+#include "fetch/engine/waiting.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "identity/identity.h"
+#include "identity/identity_request.h"
+#include "miscadmin.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(atp_resolve);
+PG_FUNCTION_INFO_V1(atp_identity_refresh);
+PG_FUNCTION_INFO_V1(atp_await);
+
+#define POLL_MS		50
+
+/* W-01: a DID that nobody has a document of is another mistake than one that does not exist. */
+static void
+check_method(struct varlena *did)
+{
+	char		text[ATP_DID_MAX];
+	char		host[ATP_DID_WEB_HOST];
+	size_t		n = atp_did_text((const uint8_t *) VARDATA_ANY(did), VARSIZE_ANY_EXHDR(did), text);
+	size_t		len;
+	size_t		at;
+	AtpErr		err = atp_did_document_host(text, n, host, &len, &at);
+
+	if (err != ATP_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the document of this DID cannot be read"),
+				 errdetail("%s", atp_err_text(err))));
+}
+
+static void
+wish(struct varlena *did, bool refresh)
+{
+	atp_wishes_add(&did, 1, refresh, ATP_WISH_USER, GetUserId());
+	atp_wake_fetcher();
+}
+
+/* Nothing is known, or it is old: it is asked for, unless nothing can be written here. */
+static void
+wish_if_due(struct varlena *did, const AtpIdentity *identity)
+{
+	if (!RecoveryInProgress() && !XactReadOnly && atp_identity_is_due(identity, atp_time_of_day()))
+		wish(did, false);
+}
+
+/* ------------------------------------------------------------------------
+ * resolve(), identity_refresh()
+ * ------------------------------------------------------------------------
+ */
+
+static Datum
+key_text(bool has, const uint8_t key[ATP_MULTIKEY_LEN], bool *isnull)
+{
+	char		text[ATP_MULTIKEY_TEXT];
+
+	*isnull = !has;
+	return has ? PointerGetDatum(cstring_to_text_with_len(text, atp_multikey_text(key, text))) : (Datum) 0;
+}
+
+static Datum
+text_datum(const char *s, bool *isnull)
+{
+	*isnull = s == NULL;
+	return s == NULL ? (Datum) 0 : CStringGetTextDatum(s);
+}
+
+static Datum
+identity_row(FunctionCallInfo fcinfo, struct varlena *did, const AtpIdentity *identity)
+{
+	TupleDesc	desc;
+	Datum		values[9];
+	bool		nulls[9] = {false};
+	AtpIdentityState state = identity->state == ATP_IDENTITY_UNKNOWN ? ATP_IDENTITY_WANTED : identity->state;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	values[0] = PointerGetDatum(did);
+	values[1] = CStringGetTextDatum(atp_identity_state_name(state));
+	values[2] = key_text(identity->has_key, identity->key, &nulls[2]);
+	values[3] = key_text(identity->has_label_key, identity->label_key, &nulls[3]);
+	values[4] = text_datum(identity->pds, &nulls[4]);
+	/* W-23 */
+	values[5] = PointerGetDatum(identity->handle);
+	nulls[5] = identity->handle == NULL || !identity->handle_is_valid;
+	values[6] = TimestampTzGetDatum(identity->resolved_at);
+	nulls[6] = identity->resolved_at == DT_NOBEGIN;
+	values[7] = BoolGetDatum(identity->stale);
+	values[8] = text_datum(identity->error, &nulls[8]);
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}
+
+/* SQL: atproto.resolve(did) */
+Datum
+atp_resolve(PG_FUNCTION_ARGS)
+{
+	struct varlena *did = PG_GETARG_VARLENA_PP(0);
+	MemoryContext caller = CurrentMemoryContext;
+	AtpIdentity identity;
+	Datum		row;
+
+	check_method(did);
+	SPI_connect();
+	atp_identities_read(&did, 1, &identity);
+	wish_if_due(did, &identity);
+	/* SPI's memory goes with it */
+	row = identity_row(fcinfo, did, &identity);
+	MemoryContextSwitchTo(caller);
+	row = datumCopy(row, false, -1);
+	SPI_finish();
+	return row;
+}
+
+/* SQL: atproto.identity_refresh(did) */
+Datum
+atp_identity_refresh(PG_FUNCTION_ARGS)
+{
+	struct varlena *did = PG_GETARG_VARLENA_PP(0);
+
+	check_method(did);
+	SPI_connect();
+	wish(did, true);
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/* ------------------------------------------------------------------------
+ * await()
+ * ------------------------------------------------------------------------
+ */
+
+/* Is nothing wished for any more that this role has asked of the account? */
+static bool
+is_settled(struct varlena *did)
+{
+	AtpCaller	caller = atp_as_table_owner("identity_wish");
+	AtpResult	found = atp_query(atp_identity_sql("SELECT FROM unnest($1) u (did) JOIN atproto.identity_wish w"
+												   " ON w.did OPERATOR(@.=) u.did WHERE w.role = $2"),
+								  ATP_ARGS(atp_dids_arg(&did, 1), (AtpArg) {ObjectIdGetDatum(caller.user), OIDOID}));
+	bool		settled = found.n == 0;
+
+	atp_result_free(found);
+	atp_owner_end(caller);
+	return settled;
+}
+
+static bool
+check_step(struct varlena *did, bool first)
+{
+	int			nest = atp_waiting_step();
+	AtpIdentity identity;
+	bool		settled;
+
+	if (first)
+	{
+		atp_identities_read(&did, 1, &identity);
+		wish_if_due(did, &identity);
+	}
+	settled = !first && is_settled(did);
+	AtEOXact_GUC(false, nest);
+	return settled;
+}
+
+pg_noreturn static void
+give_up(struct varlena *did)
+{
+	AtpIdentity identity;
+
+	(void) atp_waiting_step();
+	atp_identities_read(&did, 1, &identity);
+	ereport(ERROR,
+			(errcode(ERRCODE_QUERY_CANCELED),
+			 errmsg("there is no answer yet about the account"),
+			 identity.error != NULL ? errdetail("The last look-up failed: %s", identity.error) :
+			 errdetail("The account's DID document has not been read yet."),
+			 errhint("It is still asked for: see table \"%s\".", "atproto.identity_wish")));
+}
+
+/* SQL: CALL atproto.await(did, timeout) */
+Datum
+atp_await(PG_FUNCTION_ARGS)
+{
+	AtpTime		begin = atp_now();
+	int			ms;
+	struct varlena *did;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("did and timeout must not be null")));
+	ms = atp_interval_ms(PG_GETARG_INTERVAL_P(1));
+	atp_waiting_begin(fcinfo, "atproto.await", "Nobody sees what it asks for before that is committed.");
+	/* SPI's memory outlives transactions here */
+	did = (struct varlena *) DatumGetPointer(datumCopy(PointerGetDatum(PG_GETARG_VARLENA_PP(0)), false, -1));
+	check_method(did);
+	(void) check_step(did, true);
+	SPI_commit();
+	while (!check_step(did, false))
+	{
+		if (atp_remaining(atp_now(), begin, ms) == 0)
+			give_up(did);
+		atp_waiting_pause(POLL_MS);
+	}
+	SPI_finish();
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,417 @@
+/*
+ * task_handle.c
+ *		The errand that verifies handles (W-20 to W-25): of a handle that a DID
+ *		document claims, does its domain name this account?
+ *
+ * First the TXT records of _atproto.HANDLE are looked up; where they name no
+ * account, https://HANDLE/.well-known/atproto-did is read.  So nothing is asked
+ * twice, and the records win.
+ */
+#include "postgres.h"
+
+#include "config/transaction.h"
+#include "core/syntax/did.h"
+#include "core/syntax/handle.h"
+#include "core/syntax/handle_txt.h"
+#include "fetch/engine/task.h"
+#include "fetch/engine/fetch.h"
+#include "fetch/identities/task_handle.h"
+#include "fetch/engine/host.h"
+#include "identity/handle_check.h"
+#include "identity/identity.h"
+#include "lib/ilist.h"
+#include "net/dns.h"
+#include "net/http_policy.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#define CHECKS_MAX		16		/* at a time: this is the least urgent of all errands */
+#define LOOK_MS			1000	/* so long between two looks for work */
+#define IDLE_LOOK_MS	10000	/* ... when the last one found none */
+#define REDIRECTS_MAX	3
+#define SITE_MAX		8		/* of the checks, below the same two labels: one stranger's, as far as we know */
+#define SITE_WAIT_MS	10000	/* the others of it, when they hide those who come after them */
+#define DUE_MAX			64		/* in one look */
+#define PATIENCE_MS		2000	/* who may not be asked sooner makes room for others */
+
+/* W-24: seconds. */
+#define VALID_S			(24 * 3600)
+#define INVALID_S		3600
+#define INVALID_MAX_S	(7 * 24 * 3600)
+#define UNREACHABLE_S	120
+#define UNREACHABLE_MAX_S (24 * 3600)
+
+typedef enum Phase
+{
+	RECORDS,					/* are looked up */
+	FILE_WAITS,					/* the host is not to be asked yet */
+	FILE_ASKED,
+	PUT_OFF,					/* ... until row.next */
+	DONE						/* is to be written */
+} Phase;
+
+typedef struct Check
+{
+	dlist_node	node;
+	Phase		phase;
+	AtpHandleCheck row;
+	AtpHandleTxt txt;
+	bool		records_failed;
+	AtpHttp    *http;
+	size_t		did_len;
+	char		did[ATP_DID_MAX];
+	char		handle[ATP_HANDLE_MAX + 1];
+	char		error[1000];
+} Check;
+
+static dlist_head checks = DLIST_STATIC_INIT(checks);
+static int	nchecks;
+static AtpTime looked;
+static const char owner;		/* of our requests: its address */
+
+static char *no_dns;
+
+void
+atp_handle_errand_init(void)
+{
+	DefineCustomStringVariable("atproto.handle_no_dns",
+							   "Handles below these domains are verified by HTTPS only, without a look-up of TXT records.",
+							   "Domains, separated by commas, each with its leading dot.",
+							   &no_dns, ".bsky.social", PGC_SIGHUP, 0, NULL, NULL, NULL);
+}
+
+/* ------------------------------------------------------------------------
+ * What comes of it
+ * ------------------------------------------------------------------------
+ */
+
+/* min doubled with each try to max, and up to a fifth more, so that not all come at once. */
+static TimestampTz
+later(TimestampTz now, int min, int max, int tries)
+{
+	int			s = min;
+
+	for (int i = 1; i < tries && s < max; i++)
+		s *= 2;
+	s = Min(s, max);
+	return now + (s + random() % (s / 5)) * USECS_PER_SEC;
+}
+
+static void
+end(Check *check, AtpHandleState state, const char *error)
+{
+	AtpHandleCheck *row = &check->row;
+	TimestampTz now = atp_time_of_day();
+	bool		was_valid = row->state == ATP_HANDLE_VALID;
+
+	check->phase = DONE;
+	row->tries = state == ATP_HANDLE_VALID ? 0 : was_valid ? 1 : Min(row->tries + 1, 1000);
+	row->error = NULL;
+	if (error != NULL)
+	{
+		strlcpy(check->error, error, sizeof(check->error));
+		row->error = check->error;
+	}
+	switch (state)
+	{
+		case ATP_HANDLE_VALID:
+			row->next = later(now, VALID_S, VALID_S, 0);
+			break;
+		case ATP_HANDLE_INVALID:
+			row->next = later(now, INVALID_S, INVALID_MAX_S, row->tries);
+			break;
+		default:
+			row->next = later(now, UNREACHABLE_S, UNREACHABLE_MAX_S, row->tries);
+			/* what was true is believed as long as a document that cannot be read again (W-30) */
+			if (was_valid && row->checked_at <= now && now - row->checked_at < ATP_IDENTITY_DEAD_S * USECS_PER_SEC)
+				state = ATP_HANDLE_VALID;
+	}
+	if (state != ATP_HANDLE_UNREACHABLE && (state != ATP_HANDLE_VALID || error == NULL))
+		row->checked_at = now;
+	row->state = state;
+}
+
+/* Its domain names an account. */
+static void
+end_with(Check *check, const char *did, size_t n, const char *where)
+{
+	if (n == check->did_len && memcmp(did, check->did, n) == 0)
+		end(check, ATP_HANDLE_VALID, NULL);
+	else if (check->records_failed)
+		end(check, ATP_HANDLE_UNREACHABLE, psprintf("%s: another account; its TXT records could not be read", where));
+	else
+		end(check, ATP_HANDLE_INVALID, psprintf("%s: another account", where));
+}
+
+/* ------------------------------------------------------------------------
+ * The file
+ * ------------------------------------------------------------------------
+ */
+/* A redirect's URL is a stranger's text: it is not shown. */
+static char *
+file_url(const Check *check)
+{
+	return psprintf("https://%s/.well-known/atproto-did", check->handle);
+}
+
+static long
+ask_file(Check *check)
+{
+	AtpHttpRequest request = {
+		.owner = &owner,
+		.arg = check,
+		.url = file_url(check),
+		.redirects = REDIRECTS_MAX,
+		.body_max = ATP_HANDLE_FILE_MAX,
+		.cut = true
+	};
+	long		wait_ms = -1;
+
+	check->http = atp_fetch_start(&request, NULL, &wait_ms);
+	check->phase = check->http != NULL ? FILE_ASKED : FILE_WAITS;
+	if (check->http == NULL && wait_ms > PATIENCE_MS)
+	{
+		check->phase = PUT_OFF;
+		check->row.next = atp_time_of_day() + (TimestampTz) wait_ms * 1000;
+	}
+	return wait_ms;
+}
+
+/* Will the same come again?  Then the domain has said that it names no account. */
+static bool
+is_final(const AtpHttpAnswer *answer)
+{
+	switch (answer->outcome)
+	{
+		case ATP_HTTP_OK:
+			return answer->status < 500 && answer->status != 408 && answer->status != 425 && answer->status != 429;
+		case ATP_HTTP_POLICY:
+		case ATP_HTTP_ADDRESS:
+		case ATP_HTTP_REDIRECT:
+			return true;
+		default:
+			return false;
+	}
+}
+
+static void
+file_answered(Check *check, const AtpHttpAnswer *answer)
+{
+	bool		ok = answer->outcome == ATP_HTTP_OK && answer->status / 100 == 2;
+	AtpSpan		did = ok ? atp_handle_file(answer->body, answer->body_len) : (AtpSpan) {0};
+
+	if (did.ptr != NULL)
+		end_with(check, did.ptr, did.len, file_url(check));
+	else if (!is_final(answer) || check->records_failed)
+		end(check, ATP_HANDLE_UNREACHABLE, ok ? "its TXT records could not be read" : answer->error);
+	else
+		end(check, ATP_HANDLE_INVALID, ok ? psprintf("%s: no DID", file_url(check)) : answer->error);
+}
+
+/* ------------------------------------------------------------------------
+ * TXT records
+ * ------------------------------------------------------------------------
+ */
+static void
+record_string(void *arg, const char *s, size_t n, bool first)
+{
+	atp_handle_txt_string(&((Check *) arg)->txt, s, n, first);
+}
+
+static void
+records_end(void *arg, AtpDnsOutcome outcome, const char *error)
+{
+	Check	   *check = arg;
+
+	check->records_failed = outcome == ATP_DNS_FAILED;
+	/* the step of the errand goes on with it: nothing here may raise an ERROR */
+	check->phase = FILE_WAITS;
+}
+
+/* W-22 */
+static bool
+has_records(const char *handle)
+{
+	size_t		n = strlen(handle);
+	const char *next;
+
+	if (strlen(ATP_HANDLE_TXT_PREFIX) + n > ATP_DNS_NAME_MAX)
+		return false;
+	for (const char *p = no_dns; *p != '\0'; p = next + (*next == ','))
+	{
+		size_t		len = strcspn(p, ",");
+
+		next = p + len;
+		while (len > 0 && *p == ' ')
+			p++, len--;
+		while (len > 0 && p[len - 1] == ' ')
+			len--;
+		if (len > 0 && n > len && pg_strncasecmp(handle + n - len, p, len) == 0)
+			return false;
+	}
+	return true;
+}
+
+/* The records are there, or there are none: whether they decide. */
+static bool
+records_decide(Check *check)
+{
+	switch (atp_handle_txt_end(&check->txt))
+	{
+		case ATP_HANDLE_DID:
+			end_with(check, check->txt.did, check->txt.did_len, psprintf("TXT records of %s%s", ATP_HANDLE_TXT_PREFIX, check->handle));
+			return true;
+		case ATP_HANDLE_SEVERAL:
+			end(check, ATP_HANDLE_INVALID, psprintf("TXT records of %s%s: several accounts", ATP_HANDLE_TXT_PREFIX, check->handle));
+			return true;
+		default:
+			return false;
+	}
+}
+
+/* W-25: is it a name that can be asked? */
+static bool
+may_be_asked(const char *handle)
+{
+	size_t		n = strlen(handle);
+	AtpHttpUrl	url;
+
+	if (!atp_handle_tld_allowed(handle, n))
+		return false;
+	if (n < 5 || strcmp(handle + n - 5, ".test") != 0)
+		return true;
+	return atp_http_url(psprintf("https://%s", handle), &url) == NULL && url.named;
+}
+
+static void
+begin_check(const AtpHandleCheck *due)
+{
+	Check	   *check = MemoryContextAllocZero(TopMemoryContext, sizeof(Check));
+
+	check->row = *due;
+	check->row.did = MemoryContextAlloc(TopMemoryContext, VARSIZE_ANY(due->did));
+	memcpy(check->row.did, due->did, VARSIZE_ANY(due->did));
+	strlcpy(check->handle, due->handle, sizeof(check->handle));
+	check->row.handle = check->handle;
+	check->did_len = atp_did_text((const uint8_t *) VARDATA_ANY(due->did), VARSIZE_ANY_EXHDR(due->did), check->did);
+	atp_handle_txt_begin(&check->txt);
+	dlist_push_tail(&checks, &check->node);
+	nchecks++;
+	if (!may_be_asked(check->handle))
+		end(check, ATP_HANDLE_INVALID, "handles of this top-level domain are not looked up");
+	else if (has_records(check->handle))
+	{
+		check->phase = RECORDS;
+		atp_dns_txt(psprintf("%s%s", ATP_HANDLE_TXT_PREFIX, check->handle), record_string, records_end, check);
+	}
+	else
+		check->phase = FILE_WAITS;
+}
+
+static void
+write_check(Check *check)
+{
+	atp_begin("writing what became of a handle");
+	if (check->phase == PUT_OFF)
+		atp_handle_put_off(&check->row, check->row.next);
+	else
+		atp_handle_write(&check->row);
+	atp_commit();
+	dlist_delete(&check->node);
+	nchecks--;
+	pfree(check->row.did);
+	pfree(check);
+}
+
+/* ------------------------------------------------------------------------
+ * The errand
+ * ------------------------------------------------------------------------
+ */
+static bool
+is_running(const struct varlena *did)
+{
+	dlist_iter	i;
+
+	dlist_foreach(i, &checks)
+	{
+		const struct varlena *other = dlist_container(Check, node, i.cur)->row.did;
+
+		if (atp_compare_dids(did, other) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+site_is_full(const char *handle)
+{
+	dlist_iter	i;
+	int			n = 0;
+
+	dlist_foreach(i, &checks)
+		n += strcmp(atp_host_suffix(dlist_container(Check, node, i.cur)->handle), atp_host_suffix(handle)) == 0;
+	return n >= SITE_MAX;
+}
+
+/* Begin those that are due; how long until the next look, -1: when somebody asks. */
+static long
+look(AtpTime now)
+{
+	AtpHandleCheck *due = palloc(sizeof(AtpHandleCheck) * DUE_MAX);
+	bool		all;
+	int			n;
+	int			nskipped = 0;
+
+	atp_begin("looking for handles to verify");
+	n = atp_handles_due(atp_time_of_day(), DUE_MAX, due, &all);
+	for (int i = 0; i < n && nchecks < CHECKS_MAX; i++)
+	{
+		if (is_running(due[i].did))
+			continue;
+		if (site_is_full(due[i].handle))
+			due[nskipped++] = due[i];
+		else
+			begin_check(&due[i]);
+	}
+	for (int i = 0; n == DUE_MAX && nchecks < CHECKS_MAX && i < nskipped; i++)
+		atp_handle_put_off(&due[i], atp_time_of_day() + SITE_WAIT_MS * INT64CONST(1000));
+	atp_commit();
+	looked = now;
+	return n > 0 ? LOOK_MS : all ? IDLE_LOOK_MS : -1;
+}
+
+static long
+step(AtpTime now)
+{
+	dlist_mutable_iter i;
+	AtpHttp    *http;
+	long		timeout = -1;
+
+	atp_dns_pump(now);
+	while ((http = atp_fetch_next(&owner)) != NULL)
+	{
+		file_answered(atp_http_arg(http), atp_http_answer(http));
+		atp_fetch_free(http);
+	}
+	if (nchecks < CHECKS_MAX)
+	{
+		long		left = atp_remaining(now, looked, LOOK_MS);
+
+		timeout = atp_earlier(timeout, left == 0 ? look(now) : left);
+	}
+	dlist_foreach_modify(i, &checks)
+	{
+		Check	   *check = dlist_container(Check, node, i.cur);
+
+		if (check->phase == FILE_WAITS && !records_decide(check))
+			timeout = atp_earlier(timeout, ask_file(check));
+		if (check->phase == DONE || check->phase == PUT_OFF)
+			write_check(check);
+	}
+	return atp_earlier(timeout, atp_dns_timeout(now));
+}
+
+const AtpErrand atp_handle_errand = {"handle", atp_handles_are_wanted, atp_dns_begin, step};

@@ -1,0 +1,516 @@
+/*
+ * task_identity.c
+ *		The errand that reads DID documents (W-01 to W-06, W-30 to W-35): wishes become
+ *		requests, answers rows of atproto.identity.
+ *
+ * A DID waits for its turn in this process, is asked, and has its answer written:
+ * all that time it is in one of the lists here, so that nobody asks for it twice
+ * (W-34).  Answers are written together, many in one transaction.
+ */
+#include "postgres.h"
+
+#include "config/transaction.h"
+#include "core/syntax/did.h"
+#include "core/syntax/did_web.h"
+#include "fetch/engine/task.h"
+#include "fetch/engine/fetch.h"
+#include "fetch/engine/host.h"
+#include "fetch/identities/task_identity.h"
+#include "fetch/identities/identity_answer.h"
+#include "fetch/identities/identity_queue.h"
+#include "identity/identity.h"
+#include "lib/ilist.h"
+#include "tables/repos/held.h"
+#include "types/types.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#define PLC_PARALLEL	16		/* W-35 */
+#define WEB_PARALLEL	32
+#define SITE_PARALLEL	4		/* of did:web hosts below the same two labels: one stranger's, as far as we know */
+#define WAITING_MAX		64		/* of each kind, for their turn */
+#define LOOK_MAX		256		/* wishes that are read at a time, of each class */
+#define LOOK_MS			100		/* so long between two looks */
+#define WRITE_MS		250		/* so long may an answer wait for others */
+#define WRITE_MAX		64
+#define CLEAN_MS		10000
+#define SITE_WAIT_MS	2000
+#define LEAST_WAIT_MS	1000
+
+/* Of each of the two kinds, plc and web. */
+enum
+{
+	PLC, WEB, KINDS
+};
+
+typedef struct Lookup
+{
+	dlist_node	node;
+	struct varlena *did;
+	char	   *host;			/* of a did:web; else NULL */
+	AtpErr		refused;		/* there is nobody to ask */
+	AtpHttp    *http;
+	TimestampTz ended_at;		/* of one that is put off: until when */
+	size_t		len;
+	char		text[FLEXIBLE_ARRAY_MEMBER];	/* the DID */
+} Lookup;
+
+/* In memory that lives as long as the process. */
+static MemoryContext lookups;
+static dlist_head waiting[KINDS] = {DLIST_STATIC_INIT(waiting[PLC]), DLIST_STATIC_INIT(waiting[WEB])};
+static dlist_head asked[KINDS] = {DLIST_STATIC_INIT(asked[PLC]), DLIST_STATIC_INIT(asked[WEB])};
+static dlist_head ended = DLIST_STATIC_INIT(ended);
+static dlist_head put_off = DLIST_STATIC_INIT(put_off);	/* hosts that may not be asked now */
+static int	nwaiting[KINDS];
+static int	nasked[KINDS];
+static int	nended;
+static int	nput_off;
+static AtpTime first_ended;		/* when the oldest answer came that is not written */
+static AtpTime looked;
+static bool more;				/* the last look did not see all that is due */
+static TimestampTz next_due = DT_NOEND;
+static int64 clock_offset;		/* time of day less our own clock */
+static AtpTime cleaned;
+static struct varlena *clean_after;
+
+static char *plc_url;
+static int	plc_rate;
+
+static bool
+check_plc_url(char **value, void **extra, GucSource source)
+{
+	size_t		n = strlen(*value);
+
+	return n <= 1000 && (strncmp(*value, "https://", 8) == 0 || strncmp(*value, "http://", 7) == 0) &&
+		strpbrk(*value, "?# \t\r\n") == NULL;
+}
+
+void
+atp_identity_errand_init(void)
+{
+	DefineCustomStringVariable("atproto.plc_url",
+							   "URL of the directory that did:plc documents are read from.",
+							   NULL, &plc_url, "https://plc.directory",
+							   PGC_SIGHUP, 0, check_plc_url, NULL, NULL);
+	DefineCustomIntVariable("atproto.plc_rate",
+							"Requests per second to the directory.",
+							NULL, &plc_rate, 100, 1, 10000,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+}
+
+/* ------------------------------------------------------------------------
+ * Look-ups
+ * ------------------------------------------------------------------------
+ */
+
+static bool
+list_has(dlist_head *list, struct varlena *did)
+{
+	dlist_iter	iter;
+
+	dlist_foreach(iter, list)
+		if (atp_compare_dids(dlist_container(Lookup, node, iter.cur)->did, did) == 0)
+			return true;
+	return false;
+}
+
+static bool
+is_taken(struct varlena *did)
+{
+	for (int k = 0; k < KINDS; k++)
+		if (list_has(&waiting[k], did) || list_has(&asked[k], did))
+			return true;
+	return list_has(&ended, did) || list_has(&put_off, did);
+}
+
+static Lookup *
+make_lookup(struct varlena *did)
+{
+	MemoryContext old = MemoryContextSwitchTo(lookups);
+	char		text[ATP_DID_MAX];
+	char		host[ATP_DID_WEB_HOST];
+	size_t		len = atp_did_text((const uint8_t *) VARDATA_ANY(did), VARSIZE_ANY_EXHDR(did), text);
+	Lookup	   *lookup = palloc0(offsetof(Lookup, text) + len);
+	size_t		host_len;
+	size_t		at;
+
+	lookup->did = atp_varlena(VARDATA_ANY(did), VARSIZE_ANY_EXHDR(did));
+	memcpy(lookup->text, text, len);
+	lookup->len = len;
+	lookup->refused = atp_did_document_host(text, len, host, &host_len, &at);
+	if (lookup->refused == ATP_OK && host_len > 0)
+		lookup->host = pnstrdup(host, host_len);
+	MemoryContextSwitchTo(old);
+	return lookup;
+}
+
+static void
+free_lookup(Lookup *lookup)
+{
+	atp_fetch_free(lookup->http);
+	if (lookup->host != NULL)
+		pfree(lookup->host);
+	pfree(lookup->did);
+	pfree(lookup);
+}
+
+static void
+end_lookup(Lookup *lookup)
+{
+	if (nended++ == 0)
+		first_ended = atp_now();
+	lookup->ended_at = atp_time_of_day();
+	dlist_push_tail(&ended, &lookup->node);
+}
+
+/* W-02, W-04: plain HTTP only to this machine, where that is allowed. */
+static char *
+url_of(const Lookup *lookup)
+{
+	char	   *url;
+
+	if (lookup->host == NULL)
+		return psprintf("%.*s/%.*s", (int) (strlen(plc_url) - (plc_url[strlen(plc_url) - 1] == '/')), plc_url,
+						(int) lookup->len, lookup->text);
+	url = psprintf("https://%s/.well-known/did.json", lookup->host);
+	if (strncmp(lookup->host, "localhost", 9) == 0 && atp_http_refused(url) != NULL)
+	{
+		char	   *plain = psprintf("http://%s/.well-known/did.json", lookup->host);
+
+		if (atp_http_refused(plain) == NULL)
+			return plain;
+	}
+	return url;
+}
+
+static int
+asked_at_site(const char *host)
+{
+	dlist_iter	iter;
+	int			n = 0;
+
+	dlist_foreach(iter, &asked[WEB])
+		n += strcmp(atp_host_suffix(dlist_container(Lookup, node, iter.cur)->host), atp_host_suffix(host)) == 0;
+	return n;
+}
+
+static bool
+ask(Lookup *lookup, long *wait_ms)
+{
+	AtpHostLimits limits = {PLC_PARALLEL, plc_rate, 2 * plc_rate};
+	AtpHttpRequest request = {
+		.owner = &ended, .arg = lookup, .url = url_of(lookup),
+		.accept = "application/did+ld+json, application/json",
+		.body_max = ATP_DIDDOC_MAX, .http2 = lookup->host == NULL
+	};
+
+	lookup->http = atp_fetch_start(&request, lookup->host == NULL ? &limits : NULL, wait_ms);
+	return lookup->http != NULL;
+}
+
+static void
+take_answers(void)
+{
+	AtpHttp    *http;
+
+	while ((http = atp_fetch_next(&ended)) != NULL)
+	{
+		Lookup	   *lookup = atp_http_arg(http);
+
+		nasked[lookup->host == NULL ? PLC : WEB]--;
+		dlist_delete(&lookup->node);
+		end_lookup(lookup);
+	}
+}
+
+/* ------------------------------------------------------------------------
+ * From wishes to requests
+ * ------------------------------------------------------------------------
+ */
+
+/* In a transaction: what is due waits from now on in this process, as far as there is room. */
+static void
+look_for(int kind, TimestampTz now)
+{
+	AtpIdentityWork work = {
+		.web = kind == WEB, .limit = LOOK_MAX, .retried = LOOK_MAX / 2, .is_taken = is_taken
+	};
+	struct varlena *dids[WAITING_MAX];
+	int			n = 0;
+	ListCell   *cell;
+
+	if (nwaiting[kind] >= WAITING_MAX / 2)
+		return;
+	foreach(cell, atp_identity_look(&work, now, &more))
+	{
+		struct varlena *did = lfirst(cell);
+		Lookup	   *lookup;
+
+		if (nwaiting[kind] == WAITING_MAX)
+			break;
+		/* wished for by two */
+		if (is_taken(did))
+			continue;
+		lookup = make_lookup(did);
+		if (lookup->refused != ATP_OK)
+			end_lookup(lookup);
+		else
+		{
+			dlist_push_tail(&waiting[kind], &lookup->node);
+			nwaiting[kind]++;
+			dids[n++] = did;
+		}
+	}
+	/* an #identity that comes from now on is another one */
+	atp_identities_set_stale(dids, atp_sort_dids(dids, n), false);
+}
+
+/* What waits is asked, as far as hosts allow; returns ms until there may be more, -1: when one ends. */
+static long
+start_plc(void)
+{
+	while (!dlist_is_empty(&waiting[PLC]) && nasked[PLC] < PLC_PARALLEL)
+	{
+		Lookup	   *lookup = dlist_container(Lookup, node, dlist_head_node(&waiting[PLC]));
+		long		wait_ms = -1;
+
+		if (!ask(lookup, &wait_ms))
+			return wait_ms;
+		dlist_delete(&lookup->node);
+		dlist_push_tail(&asked[PLC], &lookup->node);
+		nwaiting[PLC]--;
+		nasked[PLC]++;
+	}
+	return -1;
+}
+
+/* Whose host may not be asked now is put off: nobody waits behind him. */
+static void
+start_web(void)
+{
+	while (!dlist_is_empty(&waiting[WEB]) && nasked[WEB] < WEB_PARALLEL)
+	{
+		Lookup	   *lookup = dlist_container(Lookup, node, dlist_head_node(&waiting[WEB]));
+		long		wait_ms = SITE_WAIT_MS;
+
+		dlist_delete(&lookup->node);
+		nwaiting[WEB]--;
+		if (asked_at_site(lookup->host) < SITE_PARALLEL && ask(lookup, &wait_ms))
+		{
+			dlist_push_tail(&asked[WEB], &lookup->node);
+			nasked[WEB]++;
+		}
+		else
+		{
+			lookup->ended_at = atp_time_of_day() + (TimestampTz) Max(wait_ms, LEAST_WAIT_MS) * 1000;
+			dlist_push_tail(&put_off, &lookup->node);
+			nput_off++;
+		}
+	}
+}
+
+/* ------------------------------------------------------------------------
+ * From answers to rows
+ * ------------------------------------------------------------------------
+ */
+
+static int
+compare_lookups(const void *a, const void *b)
+{
+	return atp_compare_dids((*(Lookup *const *) a)->did, (*(Lookup *const *) b)->did);
+}
+
+/* Those of a list, which is empty then, in the order of their DIDs. */
+static Lookup **
+take_all(dlist_head *list, int *n, struct varlena ***dids)
+{
+	Lookup	  **taken = palloc(sizeof(Lookup *) * Max(*n, 1));
+	int			i = 0;
+
+	while (!dlist_is_empty(list))
+		taken[i++] = dlist_container(Lookup, node, dlist_pop_head_node(list));
+	Assert(i == *n);
+	*n = 0;
+	qsort(taken, i, sizeof(Lookup *), compare_lookups);
+	*dids = palloc(sizeof(struct varlena *) * Max(i, 1));
+	for (int j = 0; j < i; j++)
+		(*dids)[j] = taken[j]->did;
+	return taken;
+}
+
+static void
+write_put_off(void)
+{
+	int			n = nput_off;
+	struct varlena **dids;
+	Lookup	  **lookups_off = take_all(&put_off, &nput_off, &dids);
+	TimestampTz *until = palloc(sizeof(TimestampTz) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		until[i] = lookups_off[i]->ended_at;
+	atp_identity_put_off(dids, n, until, false);
+	for (int i = 0; i < n; i++)
+		free_lookup(lookups_off[i]);
+}
+
+static bool
+take_answer(const Lookup *lookup, AtpIdentity *identity)
+{
+	AtpAsked	whose = {{lookup->text, lookup->len}, lookup->host != NULL};
+
+	if (lookup->refused != ATP_OK)
+		return atp_identity_refuse(identity, lookup->refused, lookup->ended_at);
+	return atp_identity_take(identity, whose, atp_http_answer(lookup->http), lookup->ended_at);
+}
+
+/* Wishes first, identities, then what waits for them (identity.h). */
+static void
+write_answers(void)
+{
+	int			n = nended;
+	struct varlena **dids;
+	Lookup	  **answered = take_all(&ended, &nended, &dids);
+	AtpIdentity *identities = palloc(sizeof(AtpIdentity) * Max(n, 1));
+	struct varlena **granted = palloc(sizeof(struct varlena *) * Max(n, 1));
+	struct varlena **failed = palloc(sizeof(struct varlena *) * Max(n, 1));
+	TimestampTz *until = palloc(sizeof(TimestampTz) * Max(n, 1));
+	int			ngranted = 0;
+	int			nfailed = 0;
+
+	atp_identities_read(dids, n, identities);
+	for (int i = 0; i < n; i++)
+	{
+		if (take_answer(answered[i], &identities[i]))
+			granted[ngranted++] = dids[i];
+		else
+		{
+			until[nfailed] = identities[i].next_try;
+			failed[nfailed++] = dids[i];
+		}
+	}
+	atp_identity_granted(granted, ngranted);
+	atp_identity_put_off(failed, nfailed, until, true);
+	atp_identities_write(dids, n, identities);
+	/* whatever came of it: events do not wait for a directory that does not answer, where a key is known */
+	atp_held_release(dids, n);
+	for (int i = 0; i < n; i++)
+		free_lookup(answered[i]);
+}
+
+static void
+write_all(AtpTime now)
+{
+	write_put_off();
+	write_answers();
+}
+
+/* ------------------------------------------------------------------------
+ * The errand
+ * ------------------------------------------------------------------------
+ */
+
+static void
+begin(void)
+{
+	lookups = AllocSetContextCreate(TopMemoryContext, "atproto look-ups of identities", ALLOCSET_DEFAULT_SIZES);
+	clock_offset = atp_time_of_day() - atp_now();
+}
+
+static bool
+is_time_to_write(AtpTime now)
+{
+	return nput_off > 0 || nended >= WRITE_MAX || (nended > 0 && atp_remaining(now, first_ended, WRITE_MS) == 0);
+}
+
+/* The time of day was set back: times in the tables are of a future that may be far. */
+static bool
+clock_went_back(TimestampTz today, AtpTime now)
+{
+	int64		before = clock_offset;
+
+	clock_offset = today - now;
+	return before - clock_offset > ATP_CLOCK_BACK_US;
+}
+
+static void
+look(AtpTime now)
+{
+	TimestampTz today = atp_time_of_day();
+
+	more = false;
+	looked = now;
+	if (clock_went_back(today, now))
+		atp_identity_wake_all(today);
+	for (int kind = 0; kind < KINDS; kind++)
+		look_for(kind, today);
+	next_due = atp_identity_next(today);
+}
+
+static void
+clean(AtpTime now)
+{
+	struct varlena *last = atp_identity_clean(clean_after, atp_time_of_day());
+
+	cleaned = now;
+	if (clean_after != NULL)
+		pfree(clean_after);
+	clean_after = last == NULL ? NULL : (struct varlena *) MemoryContextAlloc(lookups, VARSIZE_ANY(last));
+	if (last != NULL)
+		memcpy(clean_after, last, VARSIZE_ANY(last));
+}
+
+/* Milliseconds until there is something to look for, -1: nothing.  The time of day may be set meanwhile. */
+static long
+until_look(AtpTime now, bool has_looked)
+{
+	long		due;
+
+	/* who was woken for something new, but too early to look, has to */
+	if (!has_looked || more)
+		return atp_remaining(now, looked, LOOK_MS);
+	if (next_due == DT_NOEND)
+		return -1;
+	due = (next_due - atp_time_of_day() + 999) / 1000;
+	return Min(Max(due, LOOK_MS), 10000);
+}
+
+/* One for each part: rows are locked in the order of their DIDs, once. */
+static void
+in_transaction(const char *activity, void (*part) (AtpTime now), AtpTime now)
+{
+	atp_begin(activity);
+	part(now);
+	atp_commit();
+}
+
+static long
+step(AtpTime now)
+{
+	bool		looks = atp_remaining(now, looked, LOOK_MS) == 0;
+	bool		cleans = atp_remaining(now, cleaned, CLEAN_MS) == 0;
+	long		timeout;
+
+	take_answers();
+	start_web();
+	if (is_time_to_write(now))
+		in_transaction("writing identities", write_all, now);
+	if (looks)
+		in_transaction("looking for wishes", look, now);
+	if (cleans)
+		in_transaction("forgetting identities", clean, now);
+	start_web();
+	timeout = start_plc();
+	if (nput_off > 0)
+		return 0;
+	if (nended > 0)
+		timeout = atp_earlier(timeout, atp_remaining(now, first_ended, WRITE_MS));
+	return atp_earlier(timeout, until_look(now, looks));
+}
+
+const AtpErrand atp_identity_errand = {
+	.name = "identity",
+	.wanted = atp_identity_is_wanted,
+	.begin = begin,
+	.step = step,
+};

@@ -1,0 +1,290 @@
+/*
+ * await_backfill.c
+ *		SQL: CALL atproto.await_backfill(): until a subscription's lists are read, and
+ *		what they name is fetched (R-65).
+ *
+ * A repository is fetched for a target, whichever subscription has named it first,
+ * so the jobs of all of them count; those that came after the lists were read, and
+ * after the call, do not, for a stream never ends.
+ */
+#include "postgres.h"
+
+#include "common/clock.h"
+#include "common/compat.h"
+#include "config/spi.h"
+#include "executor/spi.h"
+#include "fetch/repositories/list_rows.h"
+#include "fetch/engine/waiting.h"
+#include "fmgr.h"
+#include "identity/identity.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "common/quotable.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(atp_await_backfill);
+
+/* Between two words about how far it is. */
+#define NOTICE_MS	5000
+
+/* Between two looks: so many times what a look takes. */
+#define REST		10
+#define REST_MIN_MS	100
+#define REST_MAX_MS	5000
+
+#define BAR			30
+
+#define SERVE_HINT	"Add \"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\", and restart the server."
+
+typedef struct Backfill
+{
+	const char *name;
+	Oid			role;			/* who asks */
+	TimestampTz since;			/* the call */
+	AtpTime		begin;
+
+	/* as of the last look */
+	int64		lists;
+	int64		ended;
+	int64		listed;
+	int64		left;
+	int64		failed;			/* and not tried again soon */
+	int64		done;
+	int64		records;
+	const char *trouble;		/* why it does not go on; NULL: it does */
+	bool		unserved;		/* and never will: no manager starts the fetcher */
+	const char *given_up;		/* some lists that were not read to their end; NULL: none */
+
+	int64		done_before;
+} Backfill;
+
+/* What is asked of whom is nobody else's: only the subscription's owner sees it. */
+#define OF_HIS	" AND pg_has_role($2, owner::oid, 'USAGE')"
+
+/* A job that is put off for long, or until something happens; or whose host rests since it failed: that has one trial then, whatever waits for it.  Those of accounts that are not active are counted as neither: they wait, in repo_problem, until the accounts are. */
+#define IS_FAILED \
+	"(j.state IN ('throttled', 'suspended') OR (j.state = 'queued' AND (j.tries > 0 AND j.next_try > now() + interval '5 s'" \
+	" OR COALESCE(j.host IN (SELECT h.host FROM atproto.host h WHERE h.failures >= 5 AND h.parked_until > now() + interval '5 s'), false))))"
+
+/* Likewise of a host's list: of very many hosts, some never answer. */
+#define HOST_FAILED \
+	"(e.named_at IS NOT NULL AND e.finished_at IS NULL AND e.tries > 0 AND e.next_try > now() + interval '5 s' AND e.error <> $4)"
+
+/* Some lists, with their errors. */
+#define LISTS_WITH_ERRORS(condition) \
+	"array_to_string((array_agg(e.source || ': ' || e.error ORDER BY e.source) FILTER (WHERE e.error IS NOT NULL AND " condition "))[:5], '; ')"
+
+#define LOOK_SQL \
+	"SELECT s.enabled, s.stopped, s.backfill, l.lists, l.ended, l.listed, l.given_up, j.waiting, j.failed, t.done, t.records," \
+	" COALESCE(l.trouble, CASE WHEN f.state <> 'running' AND j.waiting + l.lists - l.ended > 0" \
+	"  THEN 'the fetcher is ' || f.state || COALESCE(': ' || f.last_error, '') END) AS trouble," \
+	" f.state = 'not running' AND j.waiting + l.lists - l.ended > 0 AS unserved" \
+	" FROM atproto.subscription s," \
+	" LATERAL (SELECT count(*) AS lists, count(*) FILTER (WHERE e.finished_at IS NOT NULL OR " HOST_FAILED ") AS ended, COALESCE(sum(e.seen), 0)::bigint AS listed, max(e.finished_at) AS last," \
+	"   " LISTS_WITH_ERRORS("e.finished_at IS NULL AND NOT " HOST_FAILED) " AS trouble," \
+	"   " LISTS_WITH_ERRORS("(e.finished_at IS NOT NULL OR " HOST_FAILED ")") " AS given_up" \
+	"  FROM atproto.wanted_list w LEFT JOIN atproto.enumeration e USING (subscription, source) WHERE w.subscription = s.name) l," \
+	" LATERAL (SELECT count(*) FILTER (WHERE NOT " IS_FAILED ") AS waiting, count(*) FILTER (WHERE " IS_FAILED " AND j.state <> 'suspended') AS failed" \
+	"  FROM atproto.repo_job j WHERE j.target = s.target AND j.queued_at <= GREATEST(l.last, $3)) j," \
+	" LATERAL (SELECT COALESCE(sum(r.repositories), 0)::bigint AS done, COALESCE(sum(r.records), 0)::bigint AS records" \
+	"  FROM atproto.repo_total r JOIN atproto.subscription o ON o.name = r.subscription WHERE o.target = s.target) t," \
+	" atproto.stat_fetcher f WHERE s.name = $1" OF_HIS
+
+/* ------------------------------------------------------------------------
+ * Looking
+ * ------------------------------------------------------------------------
+ */
+static void
+check_subscription(const Backfill *b, AtpResult found)
+{
+	AtpTuple	row;
+	char	   *stopped;
+
+	if (found.n == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("subscription \"%s\" does not exist", atp_quotable(b->name))));
+	row = atp_result_row(found, 0);
+	stopped = atp_get_text_or_null(row, "stopped");
+	if (strcmp(atp_get_text(row, "backfill"), "none") == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("subscription \"%s\" fetches no repositories", b->name),
+				 errhint("Set \"backfill\" to \"repair\", or more.")));
+	if (stopped != NULL || !atp_get_bool(row, "enabled"))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("subscription \"%s\" is %s", b->name, stopped != NULL ? "stopped" : "paused"),
+				 stopped != NULL ? errdetail("%s", stopped) : 0,
+				 errhint("Its lists are read after atproto.resume().")));
+}
+
+/* In the current memory. */
+static void
+look(Backfill *b)
+{
+	int			nest = atp_waiting_step();
+	AtpCaller	caller = atp_as_table_owner("subscription");
+	AtpResult	found = atp_query(LOOK_SQL, ATP_ARGS(atp_text_arg(b->name), (AtpArg) {ObjectIdGetDatum(b->role), OIDOID, false},
+													 atp_time_arg(b->since), atp_text_arg(ATP_LIST_NOTE)));
+	AtpTuple	row;
+
+	atp_owner_end(caller);
+	check_subscription(b, found);
+	row = atp_result_row(found, 0);
+	b->lists = atp_get_int8(row, "lists");
+	b->ended = atp_get_int8(row, "ended");
+	b->listed = atp_get_int8(row, "listed");
+	b->left = atp_get_int8(row, "waiting");
+	b->failed = atp_get_int8(row, "failed");
+	b->done = atp_get_int8(row, "done");
+	b->records = atp_get_int8(row, "records");
+	b->trouble = atp_get_text_or_null(row, "trouble");
+	b->unserved = atp_get_bool(row, "unserved");
+	b->given_up = atp_get_text_or_null(row, "given_up");
+	atp_result_free(found);
+	AtEOXact_GUC(false, nest);
+}
+
+/* Some of those that failed, of his. */
+static char *
+list_failures(const Backfill *b)
+{
+	int			nest = atp_waiting_step();
+	AtpCaller	caller = atp_as_table_owner("subscription");
+	AtpResult	found = atp_query("SELECT string_agg(did || ': ' || COALESCE(error, CASE state WHEN 'queued' THEN 'its host has failed, and rests' ELSE state END), E'\\n') AS failures"
+								  " FROM (SELECT j.did::text AS did, j.error, j.state FROM atproto.repo_job j JOIN atproto.subscription o ON o.name = j.subscription"
+								  "  WHERE j.target = (SELECT target FROM atproto.subscription WHERE name = $1" OF_HIS ")" OF_HIS " AND " IS_FAILED " AND j.state <> 'suspended'"
+								  "  ORDER BY j.queued_at LIMIT 5) f",
+								  ATP_ARGS(atp_text_arg(b->name), (AtpArg) {ObjectIdGetDatum(b->role), OIDOID, false}));
+	char	   *failures = atp_get_text_or_null(atp_result_row(found, 0), "failures");
+
+	atp_owner_end(caller);
+	atp_result_free(found);
+	AtEOXact_GUC(false, nest);
+	return failures;
+}
+
+/* ------------------------------------------------------------------------
+ * Saying
+ * ------------------------------------------------------------------------
+ */
+
+/* How much of it is done, once that is known; while lists are read there is no end to be seen. */
+static void
+append_bar(StringInfo text, const Backfill *b, int64 done)
+{
+	int64		all = done + b->left + b->failed;
+	int			full = (int) (all == 0 ? BAR : done * BAR / all);
+
+	if (b->ended < b->lists)
+	{
+		appendStringInfo(text, INT64_FORMAT " of " INT64_FORMAT " lists read, " INT64_FORMAT " entries so far; ", b->ended, b->lists, b->listed);
+		return;
+	}
+	appendStringInfoChar(text, '[');
+	for (int i = 0; i < BAR; i++)
+		appendStringInfoChar(text, i < full ? '#' : '.');
+	appendStringInfo(text, "] %d %%; ", (int) (all == 0 ? 100 : done * 100 / all));
+}
+
+static void
+tell(const Backfill *b, bool first)
+{
+	StringInfoData text;
+	int64		done = Max(b->done - b->done_before, 0);
+	double		seconds = (atp_now() - b->begin) / 1e6;
+
+	initStringInfo(&text);
+	append_bar(&text, b, done);
+	appendStringInfo(&text, INT64_FORMAT " repositories fetched, " INT64_FORMAT " to go", done, b->left);
+	if (b->failed > 0)
+		appendStringInfo(&text, ", " INT64_FORMAT " failed", b->failed);
+	if (done > 0 && seconds > 0)
+		appendStringInfo(&text, ", %.1f/s", done / seconds);
+	if (done > 0 && b->ended == b->lists && b->left > 0)
+		appendStringInfo(&text, ", about %.0f s left", b->left * seconds / done);
+	ereport(NOTICE,
+			(errmsg("%s: %s", b->name, text.data),
+			/* at first nobody has had the time to begin */
+			 b->trouble != NULL && !first ? errdetail("It waits: %s", b->trouble) : 0,
+			 b->unserved && !first ? errhint(SERVE_HINT) : 0));
+	pfree(text.data);
+}
+
+static void
+tell_end(const Backfill *b)
+{
+	char	   *failures = b->failed > 0 ? list_failures(b) : NULL;
+
+	if (b->failed > 0)
+		ereport(WARNING,
+				(errmsg(INT64_FORMAT " repositories of subscription \"%s\" could not be fetched", b->failed, b->name),
+				 failures != NULL ? errdetail("%s", failures) : 0,
+				 errhint("They are tried again later: see view \"%s\".", "atproto.repo_problem")));
+	if (b->given_up != NULL)
+		ereport(WARNING,
+				(errmsg("lists of subscription \"%s\" were not read to their end", b->name), errdetail("%s", b->given_up),
+				 errhint("They are read again later: see view \"%s\".", "atproto.repo_problem")));
+	ereport(NOTICE,
+			(errmsg("backfill of subscription \"%s\" has ended: " INT64_FORMAT " repositories were fetched, with " INT64_FORMAT " records",
+					b->name, b->done, b->records)));
+}
+
+pg_noreturn static void
+give_up(const Backfill *b)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_QUERY_CANCELED),
+			 errmsg("the backfill of subscription \"%s\" has not ended yet", b->name),
+			 errdetail(INT64_FORMAT " of " INT64_FORMAT " lists were read; " INT64_FORMAT " repositories are to be fetched.%s%s",
+					   b->ended, b->lists, b->left, b->trouble != NULL ? "\n" : "", b->trouble != NULL ? b->trouble : ""),
+			 b->unserved ? errhint(SERVE_HINT) : errhint("It goes on: see view \"%s\".", "atproto.repo_progress")));
+}
+
+/* SQL: CALL atproto.await_backfill(name, timeout) */
+Datum
+atp_await_backfill(PG_FUNCTION_ARGS)
+{
+	Backfill	b = {.role = GetUserId(), .begin = atp_now(), .since = atp_time_of_day()};
+	AtpTime		told = b.begin;
+	int			timeout_ms = PG_ARGISNULL(1) ? -1 : atp_interval_ms(PG_GETARG_INTERVAL_P(1));
+	bool		first = true;
+	MemoryContext cxt;
+
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name must not be null")));
+	atp_waiting_begin(fcinfo, "atproto.await_backfill", "It ends transactions, so that it sees what others do.");
+	/* SPI's memory outlives transactions here */
+	b.name = text_to_cstring(PG_GETARG_TEXT_PP(0));
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto await backfill", ALLOCSET_DEFAULT_SIZES);
+	for (;;)
+	{
+		AtpTime		looked = atp_now();
+		int64		took_ms;
+
+		MemoryContextReset(cxt);
+		MemoryContextSwitchTo(cxt);
+		look(&b);
+		if (first)
+			b.done_before = b.done;
+		if (b.ended == b.lists && b.left == 0)
+			break;
+		if (timeout_ms >= 0 && atp_remaining(atp_now(), b.begin, timeout_ms) == 0)
+			give_up(&b);
+		if (first || atp_remaining(atp_now(), told, NOTICE_MS) == 0)
+		{
+			tell(&b, first);
+			told = atp_now();
+		}
+		first = false;
+		took_ms = (atp_now() - looked) / 1000;
+		atp_waiting_pause(Min(Max(took_ms * REST, REST_MIN_MS), REST_MAX_MS));
+	}
+	tell_end(&b);
+	SPI_finish();
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,499 @@
+/*
+ * list_rows.c
+ *		Lists of repositories: how far each has been read, and what its entries
+ *		become (R-60 to R-63).
+ *
+ * A page's cursor and the jobs that its entries become are written in one
+ * transaction.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "config/extension.h"
+#include "config/spi.h"
+#include "config/subscription.h"
+#include "fetch/engine/run_as_owner.h"
+#include "fetch/repositories/list_hosts.h"
+#include "fetch/repositories/list_rows.h"
+#include "identity/identity.h"
+#include "tables/base/error_class.h"
+#include "tables/base/job.h"
+#include "tables/repos/status_request.h"
+#include "tables/base/table.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+#include "utils/timestamp.h"
+
+#define EMPTY_MAX		3		/* pages in a row without an entry */
+#define FRUITLESS_MAX	100		/* ... without a new account */
+#define SOON_S			60
+#define JOBS_WAIT		"10 s"	/* for repositories that a host has named */
+#define FIND_MS			1000	/* for the owner, whose table is looked at */
+#define ADD_MS			2000	/* for sessions that have jobs of the same repositories locked */
+
+static int	enumerate_interval_s;
+
+void
+atp_list_init(void)
+{
+	DefineCustomIntVariable("atproto.enumerate_interval",
+							"Time after which a list of repositories is read again.",
+							NULL, &enumerate_interval_s, 7 * 24 * 3600, 1, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+	atp_list_hosts_init();
+}
+
+/* ------------------------------------------------------------------------
+ * Which are due
+ * ------------------------------------------------------------------------
+ */
+
+/* Those that are due at $1; $2: what was finished before is read again. */
+#define DUE \
+	" FROM atproto.wanted_list l LEFT JOIN atproto.enumeration e USING (subscription, source)" \
+	" WHERE l.runs AND CASE WHEN e.subscription IS NULL THEN true" \
+	" WHEN e.finished_at IS NULL THEN e.next_try <= $1 ELSE e.finished_at <= $2 AND source <> '" ATP_LIST_RECHECK "' END"
+
+static AtpResult
+query_due(const char *sql, TimestampTz now, int limit)
+{
+	return atp_query(sql, ATP_ARGS(atp_time_arg(now), atp_time_arg(now - enumerate_interval_s * USECS_PER_SEC), atp_int8_arg(limit)));
+}
+
+bool
+atp_list_is_wanted(void)
+{
+	AtpCaller	caller = atp_as_table_owner("enumeration");
+	AtpResult	found = query_due("SELECT" DUE " LIMIT $3", atp_time_of_day() + SOON_S * USECS_PER_SEC, 1);
+
+	atp_owner_end(caller);
+	atp_result_free(found);
+	return found.n > 0;
+}
+
+/* From its first page on. */
+static void
+begin_list(const char *subscription, const char *source, TimestampTz now)
+{
+	atp_run("INSERT INTO atproto.enumeration (subscription, source, started_at) VALUES ($1, $2, $3)"
+			" ON CONFLICT (subscription, source) DO UPDATE SET cursor = NULL, started_at = excluded.started_at,"
+			"  finished_at = NULL, pages = 0, seen = 0, queued = 0, skipped = 0, empty = 0, tries = 0,"
+			"  next_try = '-infinity', error = NULL",
+			ATP_ARGS(atp_text_arg(subscription), atp_text_arg(source), atp_time_arg(now)));
+}
+
+void
+atp_list_recheck(const char *subscription)
+{
+	AtpCaller	caller = atp_as_table_owner("enumeration");
+
+	begin_list(subscription, ATP_LIST_RECHECK, atp_time_of_day());
+	atp_owner_end(caller);
+}
+
+bool
+atp_list_is_recheck(const AtpListing *listing)
+{
+	return strcmp(listing->source, ATP_LIST_RECHECK) == 0;
+}
+
+bool
+atp_list_is_of_hosts(const AtpListing *listing)
+{
+	return strcmp(listing->source, ATP_LIST_HOSTS_SOURCE) == 0;
+}
+
+bool
+atp_list_is_of_host(const AtpListing *listing)
+{
+	return strncmp(listing->source, ATP_LIST_OF_HOST, strlen(ATP_LIST_OF_HOST)) == 0;
+}
+
+/* Since when a list has waited; one that is being read, or was never, waits for nobody. */
+#define WAITS_SINCE	"COALESCE(e.finished_at, e.next_try, '-infinity')"
+
+/*
+ * What a session has locked is not due before that has ended: nothing could be written of it.  A subscription is kept
+ * before its lists are locked: who removes it locks them in this order, too, and what is written refers to it.
+ */
+#define DUE_AND_FREE \
+	"WITH due AS (SELECT subscription, source, l.server, e.cursor, e.started_at," \
+	"  e.subscription IS NOT NULL AS known, e.subscription IS NOT NULL AND e.finished_at IS NULL AS begun," \
+	"  row_number() OVER (PARTITION BY subscription ORDER BY " WAITS_SINCE ", source) AS turn" DUE " ORDER BY turn, subscription LIMIT $3)," \
+	" kept AS (SELECT name AS subscription FROM atproto.subscription WHERE name IN (SELECT subscription FROM due) FOR KEY SHARE SKIP LOCKED)," \
+	" free AS (SELECT e.subscription, e.source FROM atproto.enumeration e JOIN due USING (subscription, source) JOIN kept USING (subscription)" \
+	"  FOR UPDATE OF e SKIP LOCKED)" \
+	" SELECT d.* FROM due d JOIN kept USING (subscription) LEFT JOIN free f USING (subscription, source) WHERE NOT d.known OR f.source IS NOT NULL ORDER BY d.turn, subscription"
+
+static AtpListing *
+read_listing(AtpTuple row, TimestampTz now)
+{
+	AtpListing *listing = palloc(sizeof(AtpListing));
+	bool		isnull;
+
+	listing->subscription = atp_get_text(row, "subscription");
+	listing->source = atp_get_text(row, "source");
+	listing->server = atp_get_text(row, "server");
+	listing->cursor = atp_get_text_or_null(row, "cursor");
+	listing->started_at = DatumGetTimestampTz(atp_get(row, "started_at", TIMESTAMPTZOID, &isnull));
+	if (!atp_get_bool(row, "begun"))
+	{
+		listing->cursor = NULL;
+		listing->started_at = now;
+		begin_list(listing->subscription, listing->source, now);
+	}
+	return listing;
+}
+
+/* R-63, of one host: strangers may name what nobody can fetch, as much as they like.  Others have its place. */
+static void
+wait_for_jobs(const AtpListing *listing, TimestampTz now)
+{
+	atp_run("UPDATE atproto.enumeration SET next_try = $3 + interval '" JOBS_WAIT "',"
+			" error = 'as many repositories wait as one host may name' WHERE subscription = $1 AND source = $2",
+			ATP_ARGS(atp_text_arg(listing->subscription), atp_text_arg(listing->source), atp_time_arg(now)));
+}
+
+List *
+atp_lists_due(int limit)
+{
+	TimestampTz now = atp_time_of_day();
+	AtpCaller	caller = atp_as_table_owner("enumeration");
+	List	   *due = NIL;
+	AtpResult	found;
+
+	atp_run("DELETE FROM atproto.enumeration WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.enumeration e WHERE NOT EXISTS"
+			" (SELECT FROM atproto.wanted_list l WHERE (l.subscription, l.source) = (e.subscription, e.source)) FOR UPDATE SKIP LOCKED))",
+			ATP_NO_ARGS);
+	if (!atp_jobs_are_many())
+	{
+		bool		many = atp_status_revs_are_many();
+
+		found = query_due(DUE_AND_FREE, now, limit);
+		for (uint64 i = 0; i < found.n; i++)
+		{
+			AtpListing *listing = read_listing(atp_result_row(found, i), now);
+
+			if (atp_list_is_of_host(listing) && atp_jobs_of_list_are_many(listing->subscription, listing->source))
+				wait_for_jobs(listing, now);
+			else if (!many || !atp_list_is_recheck(listing))
+				due = lappend(due, listing);
+		}
+		atp_result_free(found);
+	}
+	atp_owner_end(caller);
+	return due;
+}
+
+/* ------------------------------------------------------------------------
+ * From entries to jobs
+ * ------------------------------------------------------------------------
+ */
+
+/* those that are not stored as they are now ... */
+#define NOT_STORED	"CASE WHEN r.did IS NULL THEN NOT u.inactive" \
+	" ELSE r.active AND (r.sync IS DISTINCT FROM 'synchronized' OR (NOT u.inactive AND u.rev OPERATOR(@.>) r.rev)) END"
+
+/* ... R-62: or cannot be fetched now, and are to be when the account is active. */
+#define NOT_ACTIVE	"CASE WHEN r.did IS NULL THEN u.inactive" \
+	" ELSE NOT r.active AND r.status IS DISTINCT FROM 'deleted' AND r.sync IS DISTINCT FROM 'synchronized' END"
+
+/* ... R-64: or are, but as they were. */
+#define STORED_OLD	"NOT u.inactive AND r.active AND u.rev OPERATOR(@.>) r.rev"
+
+/* ... R-64: or may be, for the list does not say. */
+#define STORED_UNSURE	"NOT u.inactive AND r.active AND r.rev IS NOT NULL AND u.rev IS NULL"
+
+/* Those of one of these kinds, in the order of their DIDs.  As the owner of the subscription, who reads his own table. */
+static int
+find_repos(const AtpSubscription *sub, const AtpListed *page, const char *kind, struct varlena **needed)
+{
+	Datum	   *dids = palloc(sizeof(Datum) * page->n);
+	Datum	   *revs = palloc(sizeof(Datum) * page->n);
+	bool	   *nulls = palloc(sizeof(bool) * page->n);
+	Datum	   *inactive = palloc(sizeof(Datum) * page->n);
+	AtpCaller	caller;
+	AtpResult	found;
+	int			n;
+
+	for (int i = 0; i < page->n; i++)
+	{
+		dids[i] = PointerGetDatum(page->accounts[i].did);
+		revs[i] = AtpTidGetDatum(page->accounts[i].rev);
+		nulls[i] = !page->accounts[i].has_rev;
+		inactive[i] = BoolGetDatum(page->accounts[i].inactive);
+	}
+	caller = atp_owner_begin(sub->owner);
+	/* $1 twice: where Citus keeps the rows, no more of them than these come over */
+	found = atp_query(atp_expand_sql(psprintf("SELECT u.did FROM unnest($1, $2, $3) u (did, rev, inactive)"
+											  " LEFT JOIN (SELECT * FROM #.repo WHERE did OPERATOR(@.=) ANY ($1)) r ON r.did OPERATOR(@.=) u.did"
+											  " WHERE %s ORDER BY u.did", kind), sub->target),
+					  ATP_ARGS(atp_array_arg(atp_type("did"), dids, NULL, page->n),
+							   atp_array_arg(atp_type("tid"), revs, nulls, page->n),
+							   atp_array_arg(BOOLOID, inactive, NULL, page->n)));
+	n = (int) found.n;
+	for (int i = 0; i < n; i++)
+	{
+		bool		isnull;
+
+		needed[i] = PG_DETOAST_DATUM_COPY(atp_get(atp_result_row(found, i), "did", atp_type("did"), &isnull));
+	}
+	atp_owner_end(caller);
+	atp_result_free(found);
+	return n;
+}
+
+static AtpJobWish *
+wishes_for(const AtpListing *listing, struct varlena *const *dids, int n, const char *reason, bool suspended)
+{
+	AtpJobWish *wishes = palloc(sizeof(AtpJobWish) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		wishes[i] = (AtpJobWish) {
+			.did = dids[i], .priority = ATP_JOB_LISTED, .reason = reason, .suspended = suspended,
+			.listed_by = atp_list_is_of_host(listing) ? listing->source : NULL
+		};
+	return wishes;
+}
+
+static int64
+add_jobs(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, const char *reason)
+{
+	struct varlena **needed = palloc(sizeof(struct varlena *) * Max(page->n, 1));
+	struct varlena **unsure = palloc(sizeof(struct varlena *) * Max(page->n, 1));
+	struct varlena **inactive = palloc(sizeof(struct varlena *) * Max(page->n, 1));
+	bool		is_recheck = atp_list_is_recheck(listing);
+	int			n,
+				nunsure,
+				ninactive;
+
+	if (page->n == 0)
+		return 0;
+	atp_limit_begin(sub->owner, FIND_MS);
+	n = find_repos(sub, page, is_recheck ? STORED_OLD : NOT_STORED, needed);
+	nunsure = is_recheck ? find_repos(sub, page, STORED_UNSURE, unsure) : 0;
+	ninactive = is_recheck ? 0 : find_repos(sub, page, NOT_ACTIVE, inactive);
+	atp_limit_end();
+	atp_limit_begin(sub->owner, ADD_MS);
+	atp_status_wish_revs(sub, unsure, nunsure);
+	/* these wait for an #account, a status check or a list that says that the account is active */
+	(void) atp_jobs_wish(sub->target, sub->name, wishes_for(listing, inactive, ninactive, reason, true), ninactive);
+	return (int64) atp_jobs_wish(sub->target, sub->name, wishes_for(listing, needed, n, reason, false), n);
+}
+
+static int64
+add_hosts(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page)
+{
+	atp_limit_begin(sub->owner, ADD_MS);
+	return atp_list_hosts_add(listing, page->hosts);
+}
+
+/*
+ * How many jobs, or hosts, the page gives; -1 and the error's text where its owner may not, has no such
+ * table, or keeps us waiting, there or by a row that a session of his asks for.
+ */
+static int64
+add_page(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, const char *reason, char **error)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	volatile int64 n = -1;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(cxt);
+	PG_TRY();
+	{
+		n = atp_list_is_of_hosts(listing) ? add_hosts(listing, sub, page) : add_jobs(listing, sub, page, reason);
+		atp_limit_end();
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		ErrorData  *data;
+
+		atp_limit_end();
+		MemoryContextSwitchTo(cxt);
+		data = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		n = -1;
+		*error = pstrdup(atp_error_text(data));
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(cxt);
+	CurrentResourceOwner = owner;
+	return n;
+}
+
+/* The list's row is locked, and its subscription kept, if it still waits for this page, and nobody else has them locked: then it is asked for again. */
+static bool
+is_still_asked(const AtpListing *listing)
+{
+	AtpResult	found = atp_query("SELECT FROM atproto.enumeration e JOIN atproto.wanted_list l USING (subscription, source)"
+								  " JOIN atproto.subscription s ON s.name = subscription WHERE subscription = $1 AND source = $2 AND l.runs AND e.finished_at IS NULL"
+								  " AND e.cursor IS NOT DISTINCT FROM $3 AND e.started_at = $4"
+								  " FOR KEY SHARE OF s SKIP LOCKED FOR UPDATE OF e SKIP LOCKED",
+								  ATP_ARGS(atp_text_arg(listing->subscription), atp_text_arg(listing->source),
+										   atp_text_arg(listing->cursor), atp_time_arg(listing->started_at)));
+
+	atp_result_free(found);
+	return found.n > 0;
+}
+
+/* why nothing more is asked, though a page would follow; NULL: it is asked. */
+static const char *
+why_given_up(const AtpListing *listing, const AtpListed *page, int empty, const AtpListSeen *seen)
+{
+	if (page->is_over)
+		return "the list was given up: it has more entries than \"atproto.fetch_hosts\"";
+	if (page->cursor == NULL)
+		return NULL;
+	if (listing->cursor != NULL && strcmp(listing->cursor, page->cursor) == 0)
+		return "the list was given up: the server repeats its cursor";
+	if (empty >= EMPTY_MAX)
+		return "the list was given up: three pages in a row have no entry";
+	if (seen != NULL && seen->fruitless >= FRUITLESS_MAX)
+		return "the list was given up: 100 pages in a row name no other accounts than those before";
+	return NULL;
+}
+
+/* The row after a page; false: the list is finished. */
+static bool
+move_on(const AtpListing *listing, const AtpListed *page, int64 queued, const AtpListSeen *seen, bool yields)
+{
+	AtpArg		name = atp_text_arg(listing->subscription);
+	AtpArg		source = atp_text_arg(listing->source);
+	AtpResult	row = atp_query("SELECT empty FROM atproto.enumeration WHERE subscription = $1 AND source = $2", ATP_ARGS(name, source));
+	int			empty = page->entries + page->skipped > 0 ? 0 : atp_get_int4(atp_result_row(row, 0), "empty") + 1;
+	const char *why = why_given_up(listing, page, empty, seen);
+	bool		more = page->cursor != NULL && why == NULL;
+
+	atp_result_free(row);
+	atp_run("UPDATE atproto.enumeration SET cursor = $3, pages = pages + 1, seen = seen + $4, queued = queued + $5,"
+			" skipped = skipped + $6, empty = $7, tries = 0, next_try = $10, error = $8, finished_at = $9"
+			" WHERE subscription = $1 AND source = $2",
+			ATP_ARGS(name, source, atp_text_arg(more ? page->cursor : NULL), atp_int8_arg(page->entries),
+					 atp_int8_arg(queued), atp_int8_arg(page->skipped), atp_int4_arg(empty), atp_text_arg(why),
+					 (AtpArg) {TimestampTzGetDatum(atp_time_of_day()), TIMESTAMPTZOID, more},
+					 atp_time_arg(yields ? atp_time_of_day() : DT_NOBEGIN)));
+	/* what it has not named to its end is gone */
+	if (atp_list_is_of_hosts(listing) && (page->cursor == NULL || page->is_over))
+		atp_list_hosts_forget(listing);
+	return more;
+}
+
+/* */
+static void
+put_off(const AtpListing *listing, const char *why, AtpListFault fault)
+{
+	atp_run("UPDATE atproto.enumeration SET error = left($3, 300), tries = tries + CASE WHEN $4 OR $8 THEN 0 ELSE 1 END,"
+			" cursor = CASE WHEN $5 THEN NULL ELSE cursor END,"
+			" next_try = CASE WHEN $4 THEN '-infinity' ELSE $6 + make_interval(secs =>"
+			"  LEAST($7 * power(2, LEAST(tries - CASE WHEN $8 THEN 1 ELSE 0 END, 20)), 86400) * (0.8 + 0.4 * random())) END"
+			" WHERE subscription = $1 AND source = $2",
+			ATP_ARGS(atp_text_arg(listing->subscription), atp_text_arg(listing->source), atp_text_arg(why),
+					 (AtpArg) {BoolGetDatum(fault == ATP_LIST_BUSY), BOOLOID},
+					 (AtpArg) {BoolGetDatum(fault == ATP_LIST_ANEW), BOOLOID},
+					 atp_time_arg(atp_time_of_day()), atp_int4_arg(atp_fetch_retry_s),
+					 (AtpArg) {BoolGetDatum(fault == ATP_LIST_NOTED), BOOLOID}));
+}
+
+/* An ERROR in the owner's tables is the list's, which is put off. */
+static bool
+take(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, const char *reason, const AtpListSeen *seen, bool yields)
+{
+	char	   *error = NULL;
+	int64		queued = add_page(listing, sub, page, reason, &error);
+
+	if (queued < 0)
+	{
+		put_off(listing, error, ATP_LIST_NOTED);
+		return false;
+	}
+	return move_on(listing, page, queued, seen, yields);
+}
+
+/* The subscription, where the list still waits for what came. */
+static AtpSubscription *
+subscription_of(const AtpListing *listing)
+{
+	AtpSubscription *sub = is_still_asked(listing) ? atp_subscription_get(listing->subscription, CurrentMemoryContext) : NULL;
+
+	return sub != NULL && OidIsValid(sub->owner) ? sub : NULL;
+}
+
+bool
+atp_list_take(const AtpListing *listing, const char *text, size_t n, AtpListSeen *seen, bool yields)
+{
+	AtpCaller	caller = atp_as_table_owner("enumeration");
+	AtpSubscription *sub = subscription_of(listing);
+	AtpListed	page = {0};
+	bool		more = false;
+	char	   *wrong;
+
+	if (sub != NULL)
+	{
+		if (atp_list_is_of_hosts(listing))
+			page.room_for_hosts = atp_list_hosts_room(listing);
+		wrong = atp_listed_read(&page, atp_list_is_of_hosts(listing) ? ATP_LIST_HOSTS : ATP_LIST_REPOS, seen, text, n);
+		if (wrong == NULL && atp_list_is_of_host(listing))
+			atp_list_of_host_judge(listing, &page);
+		atp_listed_keep(&page, &sub->settings);
+		if (wrong != NULL)
+			put_off(listing, wrong, ATP_LIST_NOTED);
+		else
+			more = take(listing, sub, &page, atp_list_is_recheck(listing) ? ATP_LIST_RECHECK : "listed", seen, yields);
+	}
+	atp_owner_end(caller);
+	return more;
+}
+
+void
+atp_list_take_dids(const AtpListing *listing)
+{
+	AtpCaller	caller = atp_as_table_owner("enumeration");
+	AtpSubscription *sub = subscription_of(listing);
+	AtpListed	page = {0};
+
+	if (sub != NULL)
+	{
+		for (int i = 0; i < sub->settings.ndids; i++)
+			*atp_listed_add(&page) = (AtpListedAccount) {.did = sub->settings.dids[i]};
+		page.entries = page.n;
+		atp_listed_sort(&page);
+		atp_listed_keep(&page, &sub->settings);
+		(void) take(listing, sub, &page, "dids", NULL, false);
+	}
+	atp_owner_end(caller);
+}
+
+void
+atp_list_note(const AtpListing *listing)
+{
+	atp_list_failed(listing, ATP_LIST_NOTE, ATP_LIST_AGAIN);
+}
+
+void
+atp_list_failed(const AtpListing *listing, const char *why, AtpListFault fault)
+{
+	AtpCaller	caller = atp_as_table_owner("enumeration");
+
+	if (is_still_asked(listing))
+		put_off(listing, why, fault);
+	atp_owner_end(caller);
+}
+
+void
+atp_list_rests(const AtpListing *listing, long ms)
+{
+	AtpCaller	caller = atp_as_table_owner("enumeration");
+
+	if (is_still_asked(listing))
+		atp_run("UPDATE atproto.enumeration SET next_try = $3 WHERE subscription = $1 AND source = $2",
+				ATP_ARGS(atp_text_arg(listing->subscription), atp_text_arg(listing->source),
+						 atp_time_arg(atp_time_of_day() + (TimestampTz) ms * 1000)));
+	atp_owner_end(caller);
+}

@@ -1,0 +1,106 @@
+/*
+ * progress_sql.c
+ *		SQL: atproto.repo_states(): how many repositories are in which state.
+ *
+ * They are counted in a table of the subscription's owner, as he, so that it does
+ * not matter what he has put there; and where he cannot, others are shown all the same.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_authid.h"
+#include "config/owner.h"
+#include "config/spi.h"
+#include "fmgr.h"
+#include "identity/identity.h"
+#include "miscadmin.h"
+#include "tables/audit/audit.h"
+#include "tables/base/table.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/jsonb.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+#include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(atp_repo_states);
+
+/* Whose table it is; false: there is none that the caller may know of. */
+static bool
+find_target(AtpArg name, Oid *owner, char **target)
+{
+	Oid			user = GetUserId();
+	AtpCaller	caller = atp_as_table_owner("subscription");
+	AtpResult	found = atp_audit_look("SELECT owner::oid AS owner, target::text AS target FROM atproto.subscription WHERE name = $1", name);
+	bool		isnull;
+
+	atp_owner_end(caller);
+	if (found.n == 0)
+		return false;
+	*owner = DatumGetObjectId(atp_get(atp_result_row(found, 0), "owner", OIDOID, &isnull));
+	*target = atp_get_text(atp_result_row(found, 0), "target");
+	return SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(*owner)) &&
+		(has_privs_of_role(user, *owner) || has_privs_of_role(user, ROLE_PG_MONITOR));
+}
+
+static char *
+count_states(Oid owner, const char *target)
+{
+	AtpCaller	caller = atp_owner_begin(owner);
+	AtpResult	found = atp_audit_look(atp_expand_sql("SELECT COALESCE(jsonb_object_agg(sync, n), '{}')::text AS states"
+													  " FROM (SELECT sync, count(*) AS n FROM #.repo WHERE $1 GROUP BY sync) s", target),
+									   atp_bool_arg(true));
+
+	atp_owner_end(caller);
+	return atp_get_text(atp_result_row(found, 0), "states");
+}
+
+/* The same; NULL: he may not, or has no such table. */
+static char *
+try_to_count_states(Oid owner, const char *target)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ResourceOwner resources = CurrentResourceOwner;
+	char	   *volatile states = NULL;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(cxt);
+	PG_TRY();
+	{
+		states = count_states(owner, target);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(cxt);
+		if (geterrcode() == ERRCODE_QUERY_CANCELED)
+			PG_RE_THROW();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		states = NULL;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(cxt);
+	CurrentResourceOwner = resources;
+	return states;
+}
+
+/* SQL: atproto.repo_states(subscription) */
+Datum
+atp_repo_states(PG_FUNCTION_ARGS)
+{
+	MemoryContext caller_cxt = CurrentMemoryContext;
+	char	   *states = NULL;
+	char	   *target;
+	Oid			owner;
+
+	SPI_connect();
+	if (find_target(ATP_FUNCTION_ARG(0, TEXTOID), &owner, &target))
+		states = try_to_count_states(owner, target);
+	if (states != NULL)
+		states = MemoryContextStrdup(caller_cxt, states);
+	SPI_finish();
+	if (states == NULL)
+		PG_RETURN_NULL();
+	return DirectFunctionCall1(jsonb_in, CStringGetDatum(states));
+}

@@ -1,0 +1,346 @@
+/*
+ * repo_rows.c
+ *		Jobs of repositories that are to be fetched, as atproto.repo_job has them, and
+ *		what happens to their repositories meanwhile.
+ */
+#include "postgres.h"
+
+#include "common/clock.h"
+#include "config/extension.h"
+#include "config/owner.h"
+#include "config/spi.h"
+#include "core/syntax/did.h"
+#include "fetch/repositories/repo_limits.h"
+#include "fetch/repositories/repo_rows.h"
+#include "identity/identity.h"
+#include "identity/identity_request.h"
+#include "mb/pg_wchar.h"
+#include "net/http.h"
+#include "tables/base/job.h"
+#include "tables/export/repo_export.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+
+/* W-36: an identity that was looked up so long ago is looked up again. */
+#define IDENTITY_AGE	"'1 hour'"
+
+/* So long a job waits for a look-up, or for a host that wants to be left alone. */
+#define SOON			"'2 s'"
+
+/* W-36: what a row i of atproto.identity says, as far as another look-up may bring something else. */
+#define KNOWN			"concat_ws(' ', i.pds, encode(i.key, 'hex'))"
+
+/* Bytes of an error that are kept. */
+#define ERROR_MAX		1000
+
+bool
+atp_repo_jobs_wanted(void)
+{
+	AtpResult	found = atp_query("SELECT FROM atproto.subscription s WHERE backfill <> 'none' AND EXISTS (SELECT FROM atproto.repo_job j"
+								  " WHERE j.subscription = s.name AND kind = 'repo' AND state IN ('queued', 'running', 'throttled')) LIMIT 1", ATP_NO_ARGS);
+
+	atp_result_free(found);
+	return found.n > 0;
+}
+
+/* A fifth more or less than so long, doubled with each failure in a row, up to a day. */
+#define BACK_OFF(first)	"least(" first " * power(2, least(tries, 20)), interval '1 day') * (0.8 + 0.4 * random())"
+
+/* The fetcher may have ended because of one of them: that one comes back less and less often. */
+void
+atp_repo_jobs_reset(const AtpRepoJob **running, int n, const char *error)
+{
+	Datum	   *targets = palloc(sizeof(Datum) * Max(n, 1));
+	Datum	   *dids = palloc(sizeof(Datum) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+	{
+		targets[i] = CStringGetTextDatum(running[i]->target);
+		dids[i] = PointerGetDatum(running[i]->did);
+	}
+	atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', tries = tries + 1, next_try = now() + " BACK_OFF("interval " SOON) ","
+							 " error = $3 WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.repo_job j WHERE kind = 'repo' AND state = 'running'"
+							 "  AND NOT EXISTS (SELECT FROM unnest($1, $2) u (target, did) WHERE u.target::name = j.target AND u.did OPERATOR(@.=) j.did)"
+							 "  FOR UPDATE SKIP LOCKED))"),
+			ATP_ARGS(atp_array_arg(TEXTOID, targets, NULL, n), atp_array_arg(atp_type("did"), dids, NULL, n), atp_text_arg(error)));
+}
+
+static AtpRepoJob *
+read_job(AtpTuple row)
+{
+	AtpRepoJob *job = palloc0(sizeof(AtpRepoJob));
+	char		text[ATP_DID_MAX];
+	char	   *state = atp_get_text_or_null(row, "identity");
+	bool		isnull;
+
+	job->target = atp_get_text(row, "target");
+	job->did = PG_DETOAST_DATUM_COPY(atp_get(row, "did", atp_type("did"), &isnull));
+	job->did_text = pnstrdup(text, atp_did_text((const uint8_t *) VARDATA_ANY(job->did), VARSIZE_ANY_EXHDR(job->did), text));
+	job->subscription = atp_get_text(row, "subscription");
+	job->server = atp_get_text_or_null(row, "server");
+	job->host = atp_get_text_or_null(row, "host");
+	job->urgent = atp_get_bool(row, "urgent");
+	job->force = atp_get_bool(row, "force");
+	job->asks = atp_get_bool(row, "asks");
+	job->owner = DatumGetObjectId(atp_get(row, "owner", OIDOID, &isnull));
+	job->at_pds = atp_get_bool(row, "at_pds");
+	job->broke = atp_get_bool(row, "broke");
+	job->by_itself = atp_get_bool(row, "by_itself");
+	job->too_often = atp_get_bool(row, "too_often");
+	job->problem = atp_get_text_or_null(row, "failed");
+	if (job->server == NULL)
+		job->problem = psprintf("the account's identity is %s", state == NULL ? "not known" : state);
+	return job;
+}
+
+/* Those that are due, with what is known of who is to be asked; in a storm, only those that somebody asked for. */
+#define DUE_JOBS	"SELECT j.target::text, j.did, j.subscription, j.host, j.force, i.state AS identity," \
+	" " ATP_REPO_SERVER " AS server, " ATP_REPO_SOURCE " = 'pds' AS at_pds," \
+	" (" ATP_REPO_SOURCE " = 'pds' OR s.verify = 'full') AND (i.resolved_at IS NULL OR i.resolved_at < now() - interval " IDENTITY_AGE ")" \
+	"  AND (i.asked_at IS NULL OR i.asked_at < now() - interval " IDENTITY_AGE ")" \
+	"  OR j.doubted_at IS NOT NULL AND COALESCE(i.asked_at < j.doubted_at, true) AS asks," \
+	" CASE WHEN j.doubted = " KNOWN " THEN j.error END AS failed, s.owner::oid AS owner," \
+	" j.priority <= 1 AS urgent, j.priority = 1 AS broke, j.priority > 0 AS by_itself," \
+	" j.priority > 0 AND COALESCE(" ATP_REPO_MAY_BE_FETCHED " > now(), false) AS too_often" \
+	" FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription AND s.backfill <> 'none'" \
+	" LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) j.did" \
+	" LEFT JOIN atproto.repo_fetched f ON f.target = j.target AND f.did OPERATOR(@.=) j.did" \
+	" WHERE j.kind = 'repo' AND j.state = 'queued' AND j.next_try <= now() AND (j.priority = 0 OR NOT " ATP_REPO_STORM ")"
+
+static List *
+read_jobs(const char *sql, const AtpArg *args, int nargs)
+{
+	AtpResult	found = atp_query(atp_identity_sql(sql), args, nargs);
+	List	   *jobs = NIL;
+
+	for (uint64 i = 0; i < found.n; i++)
+		jobs = lappend(jobs, read_job(atp_result_row(found, i)));
+	atp_result_free(found);
+	return jobs;
+}
+
+static AtpArg
+texts_arg(char **texts, int n)
+{
+	Datum	   *values = palloc(sizeof(Datum) * Max(n, 1));
+	bool	   *nulls = palloc(sizeof(bool) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+	{
+		nulls[i] = texts[i] == NULL;
+		values[i] = nulls[i] ? (Datum) 0 : CStringGetTextDatum(texts[i]);
+	}
+	return atp_array_arg(TEXTOID, values, nulls, n);
+}
+
+List *
+atp_repo_jobs_due(char **hosts, int nhosts, const Oid *owners, int nowners, int max)
+{
+	Datum	   *resting = palloc(sizeof(Datum) * Max(nowners, 1));
+
+	for (int i = 0; i < nowners; i++)
+		resting[i] = ObjectIdGetDatum(owners[i]);
+	return read_jobs(DUE_JOBS " AND j.host IS NOT NULL AND j.host <> ALL ($1) AND s.owner::oid <> ALL ($2) ORDER BY j.priority, j.next_try LIMIT $3",
+					 ATP_ARGS(texts_arg(hosts, nhosts), atp_array_arg(OIDOID, resting, NULL, nowners), atp_int4_arg(max)));
+}
+
+/* Their identities are looked up, the more urgent the more urgent they are. */
+static void
+ask(List *jobs, bool urgent)
+{
+	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(list_length(jobs), 1));
+	ListCell   *cell;
+	int			n = 0;
+
+	foreach(cell, jobs)
+	{
+		const AtpRepoJob *job = lfirst(cell);
+
+		if (job->asks && job->urgent == urgent)
+			dids[n++] = job->did;
+	}
+	atp_wishes_add(dids, atp_sort_dids(dids, n), true, urgent ? ATP_WISH_HELD : ATP_WISH_REST, InvalidOid);
+}
+
+/*
+ * Rows that a consumer has locked wait for the next time: he has them in another
+ * order.
+ */
+List *
+atp_repo_jobs_place(int max, int *placed)
+{
+	List	   *jobs = read_jobs(DUE_JOBS " AND j.host IS NULL ORDER BY j.priority, j.next_try LIMIT $1", ATP_ARGS(atp_int4_arg(max)));
+	char	  **targets = palloc(sizeof(char *) * Max(list_length(jobs), 1));
+	Datum	   *dids = palloc(sizeof(Datum) * Max(list_length(jobs), 1));
+	char	  **hosts = palloc(sizeof(char *) * Max(list_length(jobs), 1));
+	List	   *problems = NIL;
+	ListCell   *cell;
+	int			n = 0;
+
+	*placed = 0;
+	foreach(cell, jobs)
+	{
+		AtpRepoJob *job = lfirst(cell);
+
+		if (!job->asks && job->problem == NULL && (job->host = atp_http_host_of(job->server)) == NULL)
+			job->problem = "the account's server has no valid URL";
+		if (!job->asks && job->problem != NULL)
+		{
+			problems = lappend(problems, job);
+			continue;
+		}
+		targets[n] = job->target;
+		dids[n] = PointerGetDatum(job->did);
+		hosts[n++] = job->asks ? NULL : job->host;
+		*placed += !job->asks;
+	}
+	if (n > 0)
+		atp_run(atp_identity_sql("WITH l AS (SELECT j.target, j.did, u.host FROM unnest($1, $2, $3) u (target, did, host)"
+								 "  JOIN atproto.repo_job j ON j.target = u.target::name AND j.did OPERATOR(@.=) u.did"
+								 "  FOR UPDATE OF j SKIP LOCKED)"
+								 " UPDATE atproto.repo_job j SET host = l.host,"
+								 "  next_try = CASE WHEN l.host IS NULL THEN now() + interval " SOON " ELSE j.next_try END"
+								 " FROM l WHERE j.target = l.target AND j.did OPERATOR(@.=) l.did"),
+				ATP_ARGS(texts_arg(targets, n), atp_array_arg(atp_type("did"), dids, NULL, n), texts_arg(hosts, n)));
+	ask(jobs, true);
+	ask(jobs, false);
+	return problems;
+}
+
+static AtpArg
+did_arg(const AtpRepoJob *job)
+{
+	return (AtpArg) {PointerGetDatum(job->did), atp_type("did"), false};
+}
+
+#define OF_JOB	" WHERE target = $1::name AND did OPERATOR(@.=) $2"
+
+/* The same where the fetcher has no time limit: it does not wait for a session that has the row locked. */
+#define OF_FREE_JOB	" WHERE ctid = (SELECT ctid FROM atproto.repo_job" OF_JOB " FOR UPDATE SKIP LOCKED)"
+
+void
+atp_repo_job_moves(const AtpRepoJob *job, const char *host)
+{
+	atp_run(atp_identity_sql("UPDATE atproto.repo_job SET host = $3" OF_FREE_JOB),
+			ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(host)));
+}
+
+bool
+atp_repo_job_is_running(const AtpRepoJob *job)
+{
+	AtpResult	found = atp_query(atp_identity_sql("SELECT FROM atproto.repo_job" OF_JOB " AND state = 'running'"),
+								  ATP_ARGS(atp_text_arg(job->target), did_arg(job)));
+
+	atp_result_free(found);
+	return found.n > 0;
+}
+
+AtpRefusal
+atp_repo_job_look(const AtpRepoJob *job, const AtpSubscription *sub, AtpStatements *set, const AtpCommit *commit, const char **why)
+{
+	AtpApply	a = {.sub = sub, .sink = &atp_repos_sink, .statements = set};
+	AtpRefusal	refusal = atp_repo_export_refused(atp_repo_export_begin(&a, job->did), commit, job->force, true, why);
+
+	/* while the repository is locked: an #account that makes it active comes before that, or finds the job so */
+	if (refusal == ATP_REFUSED_INACTIVE)
+		atp_jobs_suspend(job->target, &job->did, 1);
+	return refusal;
+}
+
+bool
+atp_repo_job_inactive(const AtpRepoJob *job, const AtpSubscription *sub, AtpStatements *set,
+					  const char *status, const char *host)
+{
+	AtpApply	a = {.sub = sub, .sink = &atp_repos_sink, .statements = set};
+	AtpRepoExport *repo = atp_repo_export_begin(&a, job->did);
+	bool		active = atp_repo_export_inactive(repo, &job->account, status, host);
+
+	atp_repo_export_release(repo, 0);
+	if (!active)
+		atp_jobs_suspend(job->target, &job->did, 1);
+	return !active;
+}
+
+AtpRefusal
+atp_repo_job_begin(AtpRepoJob *job, const AtpSubscription *sub, AtpStatements *set,
+				   const char *host, const char **why)
+{
+	AtpApply	a = {.sub = sub, .sink = &atp_repos_sink, .statements = set};
+	AtpRepoExport *repo = atp_repo_export_begin(&a, job->did);
+	AtpRefusal	refusal = atp_repo_export_refused(repo, NULL, false, false, why);
+	AtpCaller	caller;
+	uint64		begun;
+
+	if (refusal == ATP_REFUSED_INACTIVE)
+		atp_jobs_suspend(job->target, &job->did, 1);
+	if (refusal != ATP_REFUSED_NOT)
+		return refusal;
+	job->account = atp_repo_export_account(repo);
+	atp_repo_export_hold(repo);
+	caller = atp_as_table_owner("repo_job");
+	begun = atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'running', host = $3, doubted = NULL, doubted_at = NULL" OF_FREE_JOB),
+					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(host)));
+	atp_owner_end(caller);
+	job->locked = begun == 0;
+	if (job->locked)
+		ereport(ERROR,
+				(errcode(ERRCODE_LOCK_NOT_AVAILABLE), errmsg("a session has locked its job, or removed it")));
+	return ATP_REFUSED_NOT;
+}
+
+void
+atp_repo_job_release(const AtpRepoJob *job, const AtpSubscription *sub, AtpStatements *set, uint64 rev)
+{
+	AtpApply	a = {.sub = sub, .sink = &atp_repos_sink, .statements = set};
+
+	atp_repo_export_release(atp_repo_export_begin(&a, job->did), rev);
+}
+
+void
+atp_repo_job_failed(const AtpRepoJob *job, const char *error, AtpRepoFault fault)
+{
+	char	   *text = pnstrdup(error, pg_mbcliplen(error, strlen(error), ERROR_MAX));
+
+	switch (fault)
+	{
+		case ATP_REPO_FAULT:
+			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, doubted = NULL, doubted_at = NULL, tries = tries + 1, next_try = now()"
+									 " + " BACK_OFF("$4 * interval '1 s'") OF_FREE_JOB),
+					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(text), atp_int4_arg(atp_fetch_retry_s)));
+			break;
+		case ATP_REPO_LATER:
+			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, next_try = now() + interval " SOON OF_FREE_JOB),
+					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(text)));
+			break;
+		case ATP_REPO_DOUBTED:
+			atp_wishes_add(&job->did, 1, true, ATP_WISH_HELD, InvalidOid);
+			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, next_try = now(), doubted_at = $4,"
+									 " doubted = COALESCE((SELECT " KNOWN " FROM atproto.identity i WHERE i.did OPERATOR(@.=) $2), '')" OF_FREE_JOB),
+					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(text), atp_time_arg(atp_time_of_day())));
+			break;
+		case ATP_REPO_NOTED:
+			break;
+	}
+}
+
+/* */
+static void
+count_fetched(const AtpRepoJob *job, int64 records, int64 bytes)
+{
+	AtpArg		args[] = {atp_text_arg(job->subscription), atp_int8_arg(records), atp_int8_arg(bytes)};
+
+	if (atp_run("UPDATE atproto.repo_total SET repositories = repositories + 1, records = records + $2, bytes = bytes + $3,"
+				" rate = atproto.rate_now(rate, fetched_at) + 1 / 60.0, fetched_at = now() WHERE subscription = $1",
+				args, lengthof(args)) == 0)
+		/* one who removes the subscription waits for the job that we have removed: we do not wait for him */
+		atp_run("INSERT INTO atproto.repo_total SELECT name, 1, $2, $3, 1 / 60.0, now() FROM atproto.subscription"
+				" WHERE name = $1 FOR KEY SHARE SKIP LOCKED", args, lengthof(args));
+}
+
+void
+atp_repo_job_done(const AtpRepoJob *job, int64 records, int64 bytes)
+{
+	atp_run(atp_identity_sql("DELETE FROM atproto.repo_job" OF_FREE_JOB),
+			ATP_ARGS(atp_text_arg(job->target), did_arg(job)));
+	count_fetched(job, records, bytes);
+}

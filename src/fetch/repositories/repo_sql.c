@@ -1,0 +1,231 @@
+/*
+ * repo_sql.c
+ *		SQL: atproto.resync(), resync_all(), backfill_repo() and recheck():
+ *		repositories are to be fetched.
+ */
+#include "postgres.h"
+
+#include "config/extension.h"
+#include "config/owner.h"
+#include "config/spi.h"
+#include "config/subscription.h"
+#include "config/wake.h"
+#include "fetch/repositories/list_rows.h"
+#include "fmgr.h"
+#include "identity/identity.h"
+#include "miscadmin.h"
+#include "stream/format.h"
+#include "tables/export/export_owner.h"
+#include "tables/base/job.h"
+#include "tables/base/table.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+PG_FUNCTION_INFO_V1(atp_resync);
+PG_FUNCTION_INFO_V1(atp_resync_all);
+PG_FUNCTION_INFO_V1(atp_recheck);
+
+/* Repositories that are read at a time. */
+#define SOME	"1000"
+
+/* Fetches of a repository that may end while it is asked for, one after the other. */
+#define ENDINGS_MAX	3
+
+/* What was put off, or waits for its account, is tried at once.  False: it has been fetched just now. */
+static bool
+hasten(const AtpSubscription *sub, AtpArg did, bool force)
+{
+	AtpCaller	caller = atp_as_table_owner("repo_job");
+	uint64		n = atp_run(atp_identity_sql("UPDATE atproto.repo_job SET next_try = '-infinity', tries = 0, force = force OR $3, subscription = $4,"
+											 " state = CASE state WHEN 'running' THEN state ELSE 'queued' END"
+											 " WHERE target = $1::name AND did OPERATOR(@.=) $2"),
+							ATP_ARGS(atp_text_arg(sub->target), did, (AtpArg) {BoolGetDatum(force), BOOLOID, false}, atp_text_arg(sub->name)));
+
+	atp_owner_end(caller);
+	return n > 0;
+}
+
+/* Is this so of its row? */
+static bool
+row_says(const AtpSubscription *sub, const char *condition)
+{
+	AtpResult	found = atp_query(psprintf("SELECT FROM atproto.subscription WHERE name = $1 AND %s", condition),
+								  ATP_ARGS(atp_text_arg(sub->name)));
+
+	atp_result_free(found);
+	return found.n > 0;
+}
+
+static void
+check_fetches(const AtpSubscription *sub)
+{
+	if (row_says(sub, "backfill = 'none'"))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("subscription \"%s\" fetches no repositories", sub->name),
+				 errhint("Set \"backfill\" to \"repair\", or more.")));
+}
+
+static void
+resync(struct varlena *did, const char *target, bool force)
+{
+	const AtpSubscription *sub = atp_filler_of(target, did);
+
+	check_fetches(sub);
+	/* a fetch that is ending has its job, which is gone then: it began before this was asked for */
+	for (int i = 0; i < ENDINGS_MAX; i++)
+	{
+		(void) atp_jobs_add(sub, &did, 1, ATP_JOB_USER, "asked for");
+		if (hasten(sub, (AtpArg) {PointerGetDatum(did), atp_type("did"), false}, force))
+			break;
+	}
+	atp_wake_fetcher();
+}
+
+/* The first that fetches repositories into the schema. */
+static const AtpSubscription *
+fetcher_of(const char *target)
+{
+	List	   *names = atp_subscriptions_filling(target, "keep_records AND backfill <> 'none'", "name");
+
+	if (names == NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("no subscription fetches repositories into schema \"%s\"", target),
+				 errhint("Set \"backfill\" of one to \"repair\", or more.")));
+	return atp_subscription_borrow(linitial(names), CurrentMemoryContext);
+}
+
+/* Active repositories after this one, some, in their order, as the owner reads his table; NULL: none. */
+static AtpResult
+next_repos(const AtpSubscription *sub, struct varlena *after)
+{
+	AtpCaller	caller = atp_owner_begin(sub->owner);
+	AtpResult	found = atp_query(atp_expand_sql("SELECT did FROM #.repo WHERE active AND ($1 IS NULL OR did OPERATOR(@.>) $1)"
+												 " ORDER BY did LIMIT " SOME, sub->target),
+								  ATP_ARGS((AtpArg) {PointerGetDatum(after), atp_type("did"), after == NULL}));
+
+	atp_owner_end(caller);
+	return found;
+}
+
+static struct varlena *
+did_of(AtpTuple row)
+{
+	bool		isnull;
+	Datum		did = atp_get(row, "did", atp_type("did"), &isnull);
+
+	if (isnull)
+		ereport(ERROR,
+				(errcode(ERRCODE_NOT_NULL_VIOLATION), errmsg("table \"%s\" has a row without a DID", "repo")));
+	return PG_DETOAST_DATUM_COPY(did);
+}
+
+/* Fetches that are ending began before this was asked for: their jobs are gone then. */
+static void
+await_endings(const char *target)
+{
+	AtpCaller	caller = atp_as_table_owner("repo_job");
+
+	atp_result_free(atp_query("SELECT FROM atproto.repo_job WHERE target = $1::name AND state = 'running' FOR NO KEY UPDATE",
+							  ATP_ARGS(atp_text_arg(target))));
+	atp_owner_end(caller);
+}
+
+static int64
+resync_all(const char *target)
+{
+	const AtpSubscription *sub = fetcher_of(target);
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto resync_all", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = CurrentMemoryContext;
+	struct varlena *last = NULL;
+	int64		added = 0;
+	AtpResult	repos;
+
+	await_endings(target);
+	while ((repos = next_repos(sub, last)).n > 0)
+	{
+		struct varlena **dids;
+		int			n = 0;
+
+		last = did_of(atp_result_row(repos, repos.n - 1));
+		MemoryContextSwitchTo(cxt);
+		dids = palloc(sizeof(struct varlena *) * repos.n);
+		for (uint64 i = 0; i < repos.n; i++)
+		{
+			dids[n] = did_of(atp_result_row(repos, i));
+			n += atp_wants_did(&sub->settings, dids[n]);
+		}
+		added += atp_jobs_add(sub, dids, n, ATP_JOB_LISTED, "resync_all");
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(cxt);
+		atp_result_free(repos);
+		CHECK_FOR_INTERRUPTS();
+	}
+	atp_wake_fetcher();
+	return added;
+}
+
+static void
+check_lists(const AtpSubscription *sub)
+{
+	if (row_says(sub, "NOT serves_repos AND list_source IS NULL"))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the server of subscription \"%s\" has no list of repositories", sub->name),
+				 errhint("Set its \"%s\", for example to %s.", "list_source", "https://bsky.network")));
+}
+
+static void
+recheck(const char *name)
+{
+	const AtpSubscription *sub = atp_subscription_borrow(name, CurrentMemoryContext);
+
+	check_fetches(sub);
+	check_lists(sub);
+	atp_list_recheck(sub->name);
+	atp_wake_fetcher();
+}
+
+/* SQL: atproto.resync(did, target, force) */
+Datum
+atp_resync(PG_FUNCTION_ARGS)
+{
+	int			nest;
+
+	SPI_connect();
+	nest = atp_caller_begin();
+	resync((struct varlena *) PG_GETARG_VARLENA_P(0), NameStr(*PG_GETARG_NAME(1)), PG_GETARG_BOOL(2));
+	atp_caller_end(nest);
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/* SQL: atproto.resync_all(target) */
+Datum
+atp_resync_all(PG_FUNCTION_ARGS)
+{
+	int			nest;
+	int64		added;
+
+	SPI_connect();
+	nest = atp_caller_begin();
+	added = resync_all(NameStr(*PG_GETARG_NAME(0)));
+	atp_caller_end(nest);
+	SPI_finish();
+	PG_RETURN_INT64(added);
+}
+
+/* SQL: atproto.recheck(subscription) */
+Datum
+atp_recheck(PG_FUNCTION_ARGS)
+{
+	int			nest;
+
+	SPI_connect();
+	nest = atp_caller_begin();
+	recheck(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	atp_caller_end(nest);
+	SPI_finish();
+	PG_RETURN_VOID();
+}

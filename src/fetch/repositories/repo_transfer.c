@@ -1,0 +1,442 @@
+/*
+ * repo_transfer.c
+ *		A repository on its way from its server into the tables (R-12, R-40 to R-58).
+ *
+ * It goes through its phases in steps that are short, so that a large one does
+ * not keep the others, nor other errands, waiting: bytes are read as they come,
+ * the tree is checked, and the rows are written, some at a time.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "config/owner.h"
+#include "config/spi.h"
+#include "config/transaction.h"
+#include "core/wire/repo_status.h"
+#include "fetch/engine/owner_backoff.h"
+#include "fetch/repositories/repo_limits.h"
+#include "fetch/repositories/repo_statements.h"
+#include "fetch/repositories/repo_transfer.h"
+#include "identity/identity.h"
+#include "common/injection.h"
+#include "tables/base/derived.h"
+#include "tables/base/error_class.h"
+#include "tables/repos/dead_letter.h"
+#include "tables/base/table_locks.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+
+#define STATE_MS		2000	/* so long the owner's tables may take for the state of a repository */
+#define READ_BYTES		(64 * 1024)
+#define READ_STEP		(1024 * 1024)	/* bytes of a transfer in a step */
+#define CHECK_STEP		5000	/* records */
+#define MERGE_ROWS		10000	/* */
+#define MERGE_US		(500 * 1000)
+#define MERGE_MAX_MS	10000	/* ... whatever triggers make of it */
+#define MERGE_TRIES		10		/* of one chunk ... */
+#define MERGE_REST_MS	100		/* ... and after the first of them, doubled each time */
+
+int			atp_transfers;
+
+void
+atp_transfer_free(AtpTransfer *t)
+{
+	dlist_delete(&t->node);
+	atp_transfers--;
+	atp_fetch_free(t->http);
+	if (t->export != NULL)
+		atp_export_free(t->export);
+	if (t->statements != NULL)
+		atp_repo_statements_put(t->statements, t->spoilt);
+	MemoryContextDelete(t->cxt);
+}
+
+AtpBounded
+atp_transfer_act(AtpTransfer *t, const char *activity, void (*work) (void *), void *arg, char **why)
+{
+	AtpBounded	bounded = atp_bounded(t->sub->owner, activity, STATE_MS, work, arg, why);
+
+	t->spoilt |= bounded != ATP_BOUNDED_DONE;
+	if (bounded == ATP_BOUNDED_LATE)
+		atp_owner_kept_waiting(t->sub->owner);
+	return bounded;
+}
+
+/* In the owner's tables. */
+static void
+let_go(void *arg)
+{
+	AtpTransfer   *t = arg;
+
+	atp_repo_job_release(&t->job, t->sub, t->statements, t->touched ? atp_export_head(t->export)->rev : 0);
+}
+
+/* Where he refuses that, events go on waiting until the job comes to its end, or is gone. */
+static void
+fail(AtpTransfer *t, const char *why, AtpRepoFault fault)
+{
+	char	   *text = pstrdup(why);
+	char	   *refused;
+
+	if (t->began)
+		(void) atp_transfer_act(t, "letting go of a repository", let_go, t, &refused);
+	atp_begin("giving up a repository");
+	atp_repo_job_failed(&t->job, text, fault);
+	atp_commit();
+	atp_transfer_free(t);
+}
+
+void
+atp_transfer_cancel(AtpTransfer *t)
+{
+	fail(t, "", ATP_REPO_NOTED);
+}
+
+void
+atp_transfer_give_up(AtpTransfer *t, const char *why)
+{
+	fail(t, why, ATP_REPO_FAULT);
+}
+
+static void
+fail_export(AtpTransfer *t)
+{
+	const AtpExportFault *fault = atp_export_fault(t->export);
+
+	fail(t, fault->detail == NULL ? fault->text : psprintf("%s: %s", fault->text, fault->detail), ATP_REPO_FAULT);
+}
+
+/* ------------------------------------------------------------------------
+ * Reading
+ * ------------------------------------------------------------------------
+ */
+
+typedef struct Inactive
+{
+	AtpTransfer *t;
+	const char *status;
+	bool		taken;
+} Inactive;
+
+/* In the owner's tables. */
+static void
+say_inactive(void *arg)
+{
+	Inactive   *i = arg;
+
+	i->taken = atp_repo_job_inactive(&i->t->job, i->t->sub, i->t->statements, i->status, atp_http_answer(i->t->http)->host);
+}
+
+/* The account is not active, its server says.  True: so it is, and the job waits; false: the stream says something newer. */
+static bool
+is_inactive(AtpTransfer *t, const char *status)
+{
+	Inactive	inactive = {t, status, false};
+	char	   *refused;
+
+	(void) atp_transfer_act(t, "writing an account's status", say_inactive, &inactive, &refused);
+	if (inactive.taken)
+		atp_transfer_free(t);
+	return inactive.taken;
+}
+
+/* */
+static void
+fail_answer(AtpTransfer *t)
+{
+	const AtpHttpAnswer *answer = atp_http_answer(t->http);
+	bool		refused = answer->outcome == ATP_HTTP_OK && answer->status >= 400 && answer->status <= 499 && answer->status != 429;
+	AtpRepoRefusal refusal = refused ? atp_repo_refusal(answer->body, strlen(answer->body)) : ATP_REPO_REFUSED;
+	const char *status = atp_repo_refusal_status(refusal);
+	AtpRepoFault fault = ATP_REPO_FAULT;
+
+	if (atp_http_is_later(answer))
+		fault = ATP_REPO_LATER;
+	else if (refusal == ATP_REPO_NOT_FOUND && t->job.at_pds)
+		fault = ATP_REPO_DOUBTED;
+	if (status == NULL || !is_inactive(t, status))
+		fail(t, answer->error != NULL ? answer->error : "the answer is not of status 200", fault);
+}
+
+/* V-05 to V-08 */
+static bool
+is_signed(AtpTransfer *t)
+{
+	AtpIdentity identity;
+	bool		is;
+
+	if (t->sub->settings.verify != ATP_VERIFY_FULL)
+		return true;
+	atp_begin("reading an account's key");
+	atp_identities_read(&t->job.did, 1, &identity);
+	is = identity.has_key && atp_export_is_signed(t->export, identity.key);
+	atp_commit();
+	return is;
+}
+
+/* False: nothing more now, or it has ended. */
+static bool
+read_some(AtpTransfer *t)
+{
+	uint8_t    *buf = palloc(READ_BYTES);
+	Size		bytes = 0;
+	size_t		n = 0;
+
+	if (atp_http_status(t->http) != 200 && !t->ended)
+		return false;
+	while (atp_http_status(t->http) == 200 && bytes < READ_STEP && (n = atp_http_read(t->http, buf, READ_BYTES)) > 0)
+	{
+		bytes += n;
+		t->bytes += n;
+		if (!atp_export_take(t->export, buf, n))
+		{
+			fail_export(t);
+			return false;
+		}
+	}
+	pfree(buf);
+	if (n > 0 || !t->ended)
+		return n > 0;
+	if (atp_http_answer(t->http)->outcome != ATP_HTTP_OK || atp_http_answer(t->http)->status != 200)
+		fail_answer(t);
+	else if (!atp_export_finish(t->export))
+		fail_export(t);
+	else if (!is_signed(t))
+		fail(t, "the export's commit is not signed by the account's key", ATP_REPO_DOUBTED);
+	else
+	{
+		t->phase = ATP_TRANSFER_CHECKING;
+		return true;
+	}
+	return false;
+}
+
+static bool
+check_some(AtpTransfer *t)
+{
+	switch (atp_export_check(t->export, CHECK_STEP))
+	{
+		case ATP_EXPORT_MORE:
+			return true;
+		case ATP_EXPORT_DONE:
+			t->phase = ATP_TRANSFER_MERGING;
+			return true;
+		default:
+			fail_export(t);
+			return false;
+	}
+}
+
+/* ------------------------------------------------------------------------
+ * Merging
+ * ------------------------------------------------------------------------
+ */
+
+/* Its rows are those that the subscription wants now. */
+static bool
+settings_hold(const AtpTransfer *t)
+{
+	const AtpSubscription *sub = atp_subscription_get(t->sub->name, CurrentMemoryContext);
+
+	return sub != NULL && (sub->version == t->sub->version || atp_subscription_same_rows(sub, t->sub));
+}
+
+/* Rows until the step is over; then the state.  NULL: that is committed with them, *more says whether there are more; else why not. */
+static const char *
+merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
+{
+	AtpApply	a = {.sub = t->sub, .sink = &atp_repos_sink, .statements = t->statements};
+	const AtpCommit *commit = atp_export_head(t->export);
+	AtpCaller	caller = atp_owner_begin(t->sub->owner);
+	const char *why = NULL;
+	bool		whole = true;
+
+	/* */
+	(void) set_config_option("lock_timeout", "1s", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	/* at commit it would be too late to see whose fault it is */
+	atp_run("SET CONSTRAINTS ALL IMMEDIATE", ATP_NO_ARGS);
+	atp_tables_lock_waiting(t->statements, a.sink->uses | atp_derived_uses(t->sub));
+	if (t->merge == NULL)
+	{
+		atp_letters_forget_repo(&a, t->job.did);
+		t->merge = atp_merge_begin(t->cxt, t->sub, t->statements, t->export, t->job.did, t->job.force);
+		t->touched = true;
+	}
+	if (t->rows == 0)
+		t->rows = ATP_MERGE_ROWS;
+	*more = atp_merge_some(t->merge, t->rows, MERGE_ROWS, atp_now() + MERGE_US);
+	if (!*more)
+	{
+		AtpRepoExport *repo = atp_repo_export_begin(&a, t->job.did);
+
+		*refusal = atp_repo_export_refused(repo, commit, t->job.force, true, &why);
+		if (*refusal == ATP_REFUSED_NOT)
+			whole = atp_repo_export_end(repo, t->export, t->sub->settings.verify == ATP_VERIFY_FULL);
+	}
+	atp_owner_end(caller);
+	if (*more || why != NULL)
+		return why;
+	/* who has changed them asks for what they leave out now, and finds this job */
+	if (!settings_hold(t))
+	{
+		*refusal = ATP_REFUSED_CHANGED;
+		return "the subscription was changed while the repository was fetched";
+	}
+	/* what is lost again and again while it is fetched would be fetched for ever */
+	if (t->job.broke || (t->job.by_itself && !whole))
+		atp_repo_fetched(&t->job);
+	if (whole)
+	{
+		AtpMerged	merged = atp_merge_done(t->merge);
+
+		atp_repo_job_done(&t->job, merged.created + merged.updated + merged.same, t->bytes);
+	}
+	else
+		atp_repo_job_failed(&t->job, "events of the repository were lost while it was fetched", ATP_REPO_LATER);
+	return NULL;
+}
+
+typedef struct Look
+{
+	AtpTransfer   *t;
+	MemoryContext cxt;
+	AtpRefusal	refusal;
+	char	   *why;			/* NULL: it is taken */
+} Look;
+
+/* Is it still ours, and new enough?  Before the first row is touched, and between two transactions. */
+static void
+look_at_state(void *arg)
+{
+	Look	   *look = arg;
+	AtpTransfer   *t = look->t;
+	const char *why;
+
+	look->refusal = atp_repo_job_look(&t->job, t->sub, t->statements, atp_export_head(t->export), &why);
+	if (look->refusal != ATP_REFUSED_NOT)
+		look->why = MemoryContextStrdup(look->cxt, why);
+}
+
+/*
+ * R-58: a chunk that could not be written for now is tried again after a while, from the first
+ * record on: those that are there are passed.  False: often enough.
+ */
+static bool
+rest(AtpTransfer *t)
+{
+	if (t->tries == MERGE_TRIES)
+		return false;
+	if (t->merge != NULL)
+		atp_merge_free(t->merge);
+	t->merge = NULL;
+	t->rests_until = atp_now() + (AtpTime) MERGE_REST_MS * 1000 * (1 << t->tries++);
+	return true;
+}
+
+/* Of an export that is refused, before a row is touched, or with the last ones. */
+static AtpRepoFault
+fault_of(const AtpTransfer *t, AtpRefusal refusal, bool before)
+{
+	switch (refusal)
+	{
+		case ATP_REFUSED_INACTIVE:
+			/* who finds out only with the last rows finds it again before the next try */
+			return before ? ATP_REPO_NOTED : ATP_REPO_LATER;
+		case ATP_REFUSED_OLD:
+			/* W-36: a server that the account has left goes on giving what it had */
+			return t->job.at_pds ? ATP_REPO_DOUBTED : ATP_REPO_FAULT;
+		case ATP_REFUSED_CHANGED:
+			return ATP_REPO_LATER;
+		default:
+			return ATP_REPO_FAULT;
+	}
+}
+
+static bool
+merge_some(AtpTransfer *t)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	Look		look = {t, cxt, ATP_REFUSED_NOT, NULL};
+	AtpBounded	bounded;
+	AtpRefusal	refusal;
+	const char *why;
+	bool		more = false;
+
+	if (t->merge != NULL)
+		ATP_INJECTION_POINT("slice next");
+	bounded = atp_transfer_act(t, "looking at the state of a repository", look_at_state, &look, &look.why);
+	if (bounded == ATP_BOUNDED_LATE && rest(t))
+		return false;
+	if (bounded != ATP_BOUNDED_DONE)
+		look.refusal = ATP_REFUSED_WAITING;
+	refusal = look.refusal;
+	why = look.why;
+	if (why == NULL)
+	{
+		atp_begin("bringing an export into the tables");
+		atp_limit_begin(t->sub->owner, MERGE_MAX_MS);
+		why = merge_slice(t, &more, &refusal);
+		atp_limit_end();
+		why = why == NULL ? NULL : MemoryContextStrdup(cxt, why);
+		if (why == NULL)
+			atp_commit();
+		else
+			atp_abort();
+	}
+	MemoryContextSwitchTo(cxt);
+	if (why != NULL)
+		fail(t, why, fault_of(t, refusal, look.why != NULL));
+	else if (!more)
+		atp_transfer_free(t);
+	else
+		t->tries = 0;
+	return why == NULL && more;
+}
+
+/* What took too long is tried in smaller pieces.  False: it is to be given up. */
+static bool
+try_again(AtpTransfer *t, const ErrorData *error)
+{
+	if (t->phase != ATP_TRANSFER_MERGING || atp_fault_of(error->sqlerrcode) != ATP_FAULT_PASSING)
+		return false;
+	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		t->rows = Max(t->rows / 8, 1);
+	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED || error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE)
+		atp_owner_kept_waiting(t->sub->owner);
+	return rest(t);
+}
+
+long
+atp_transfer_rests(const AtpTransfer *t, AtpTime now)
+{
+	return t->rests_until <= now ? 0 : (long) ((t->rests_until - now + 999) / 1000);
+}
+
+bool
+atp_transfer_move_on(AtpTransfer *t)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	ErrorData  *volatile error = NULL;
+	volatile bool more = false;
+
+	PG_TRY();
+	{
+		more = t->phase == ATP_TRANSFER_READING ? read_some(t) : t->phase == ATP_TRANSFER_CHECKING ? check_some(t) : merge_some(t);
+	}
+	PG_CATCH();
+	{
+		atp_limit_end();
+		MemoryContextSwitchTo(cxt);
+		error = CopyErrorData();
+		FlushErrorState();
+		AbortOutOfAnyTransaction();
+		MemoryContextSwitchTo(cxt);
+	}
+	PG_END_TRY();
+	if (error == NULL)
+		return more;
+	t->spoilt = true;
+	if (!try_again(t, error))
+		fail(t, atp_error_text(error), ATP_REPO_FAULT);
+	return false;
+}

@@ -1,0 +1,353 @@
+/*
+ * task_audit.c
+ *		The errand that audits what is unproven (V-27, V-45): each repository at most
+ *		once an hour.  It opens no connection.
+ *
+ * Work is found in a table of ours (tables/base/audit_request.c).  A target is claimed, by
+ * putting its next turn off, before anything is done in its tables: whatever its
+ * owner has put there, others get their turns.  Then some of its repositories are
+ * audited in one short transaction as that owner.  One that takes longer than that
+ * is audited alone, with more time; its row says before that it was tried.
+ */
+#include "postgres.h"
+
+#include "common/clock.h"
+#include "config/extension.h"
+#include "config/spi.h"
+#include "config/transaction.h"
+#include "fetch/repositories/task_audit.h"
+#include "fetch/engine/run_as_owner.h"
+#include "fetch/engine/task.h"
+#include "tables/audit/audit.h"
+#include "tables/audit/audit_share.h"
+#include "tables/base/table.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/timestamp.h"
+
+#define LOOK_MS		5000		/* between two looks for work */
+#define SHARE_MS	1000		/* for a share */
+#define LARGE_MS	10000		/* for one repository */
+#define EVERY		USECS_PER_HOUR	/* V-45 */
+#define LOOK_AGAIN	(5 * USECS_PER_MINUTE)	/* while nothing is due yet */
+
+static bool audits = true;
+static AtpTime looked;
+static bool more;				/* there was work at the last look */
+
+/* What a share could not do in its time: so many repositories were done before. */
+static NameData slow;
+static int	slow_at = -1;
+
+typedef struct Share
+{
+	NameData	target;
+	bool		followed;		/* by a subscription ... */
+	Oid			owner;			/* ... of this role; InvalidOid: it rests */
+	int			limit;
+	TimestampTz now;
+	AtpAuditCounts counts;
+	MemoryContext cxt;			/* for what outlives a transaction */
+	struct varlena *did;		/* of one that is audited alone */
+	bool		again;			/* at once */
+	bool		left;			/* some are unproven that were audited not long ago ... */
+	TimestampTz oldest;			/* ... since then, the first of them */
+} Share;
+
+/* Due, and such as can be judged. */
+#define UNPROVEN \
+	" FROM #.repo WHERE sync = 'unproven' AND (refill_sync IS NULL OR refill_by IS NULL) AND data IS NOT NULL AND NOT COALESCE(deleted_rev OPERATOR(@.=) rev, false)"
+
+void
+atp_audit_errand_init(void)
+{
+	DefineCustomBoolVariable("atproto.audits",
+							 "Whether repositories that are unproven are audited by themselves.",
+							 NULL, &audits, true, PGC_SIGHUP, 0, NULL, NULL, NULL);
+}
+
+static AtpArg
+target_arg(const Share *share)
+{
+	return (AtpArg) {NameGetDatum(&share->target), NAMEOID, false};
+}
+
+static bool
+wanted(void)
+{
+	AtpResult	found;
+
+	if (!audits)
+		return false;
+	found = atp_query("SELECT FROM atproto.audit_state WHERE next_at <= $1 LIMIT 1", ATP_ARGS(atp_time_arg(atp_time_of_day())));
+	atp_result_free(found);
+	return found.n > 0;
+}
+
+/* Whose rights they are made with: any subscription's that fills the target. */
+static void
+find_owner(Share *share)
+{
+	AtpResult	found = atp_query("SELECT owner::oid AS owner, enabled AND stopped IS NULL AS runs FROM atproto.subscription"
+								  " WHERE target = $1 AND by_repo AND atproto.role_may_fill(owner, target)"
+								  " ORDER BY enabled AND stopped IS NULL DESC, name LIMIT 1", ATP_ARGS(target_arg(share)));
+	bool		isnull;
+
+	share->followed = found.n > 0;
+	if (share->followed && atp_get_bool(atp_result_row(found, 0), "runs"))
+		share->owner = DatumGetObjectId(atp_get(atp_result_row(found, 0), "owner", OIDOID, &isnull));
+	atp_result_free(found);
+}
+
+/* The target whose turn it is; until it is reported, it comes after all others.  False: none. */
+static bool
+claim(Share *share)
+{
+	AtpResult	found;
+	bool		claimed;
+
+	atp_begin("looking for audits");
+	if (atp_extension_lock() != ATP_EXTENSION_READY)
+	{
+		atp_commit();
+		return false;
+	}
+	/* a consumer that wishes has a lock that is no hindrance */
+	found = atp_query("UPDATE atproto.audit_state SET tries = LEAST(tries + 1, 1000),"
+					  " next_at = $1 + LEAST(interval '10 min' * power(2, LEAST(tries, 10)), interval '1 day')"
+					  " WHERE target = (SELECT target FROM atproto.audit_state WHERE next_at <= $1"
+					  "  ORDER BY next_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) RETURNING target", ATP_ARGS(atp_time_arg(share->now)));
+	claimed = found.n > 0;
+	if (claimed)
+	{
+		namestrcpy(&share->target, atp_get_text(atp_result_row(found, 0), "target"));
+		find_owner(share);
+	}
+	atp_result_free(found);
+	atp_commit();
+	return claimed;
+}
+
+/* ------------------------------------------------------------------------
+ * As the owner
+ * ------------------------------------------------------------------------
+ */
+
+static void
+audit_some(void *arg)
+{
+	Share	   *share = arg;
+	struct varlena *last;
+
+	(void) atp_audit_share(NameStr(share->target),
+						   "SELECT " ATP_AUDIT_COLUMNS UNPROVEN " AND (audited_at IS NULL OR audited_at <= $1)"
+						   " ORDER BY audited_at NULLS FIRST",
+						   atp_time_arg(share->now - EVERY), share->limit, &share->counts, &last);
+}
+
+/* The first that is due: it was tried. */
+static void
+mark_one(void *arg)
+{
+	Share	   *share = arg;
+	AtpResult	found = atp_query(atp_expand_sql("UPDATE #.repo SET audited_at = $2 WHERE did OPERATOR(@.=) (SELECT did" UNPROVEN
+												 " AND (audited_at IS NULL OR audited_at <= $1) ORDER BY audited_at NULLS FIRST LIMIT 1)"
+												 " RETURNING did", NameStr(share->target)),
+								  ATP_ARGS(atp_time_arg(share->now - EVERY), atp_time_arg(share->now)));
+
+	if (found.n > 0)
+	{
+		AtpArg		did = atp_get_arg(atp_result_row(found, 0), "did", atp_type("did"));
+		MemoryContext old = MemoryContextSwitchTo(share->cxt);
+
+		share->did = did.isnull ? NULL : (struct varlena *) PG_DETOAST_DATUM_COPY(did.value);
+		MemoryContextSwitchTo(old);
+	}
+	atp_result_free(found);
+}
+
+static void
+audit_one(void *arg)
+{
+	Share	   *share = arg;
+	struct varlena *last;
+
+	(void) atp_audit_share(NameStr(share->target), "SELECT " ATP_AUDIT_COLUMNS UNPROVEN " AND did OPERATOR(@.=) $1",
+						   (AtpArg) {PointerGetDatum(share->did), atp_type("did"), false}, 1, &share->counts, &last);
+}
+
+static void
+look_ahead(void *arg)
+{
+	Share	   *share = arg;
+	AtpResult	found = atp_query(atp_expand_sql("SELECT COALESCE(audited_at, '-infinity') AS oldest" UNPROVEN
+												 " ORDER BY audited_at NULLS FIRST LIMIT 1", NameStr(share->target)), ATP_NO_ARGS);
+	bool		isnull;
+
+	share->left = found.n > 0;
+	if (share->left)
+		share->oldest = DatumGetTimestampTz(atp_get(atp_result_row(found, 0), "oldest", TIMESTAMPTZOID, &isnull));
+	atp_result_free(found);
+}
+
+/* ------------------------------------------------------------------------
+ * What came of it
+ * ------------------------------------------------------------------------
+ */
+
+static void
+update_state(const Share *share, const char *sql, const AtpArg *args, int nargs)
+{
+	atp_begin("noting audits");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		(void) atp_run(sql, args, nargs);
+	atp_commit();
+}
+
+static void
+report_failure(const Share *share, const char *why)
+{
+	ereport(LOG,
+			(errmsg("repositories in schema \"%s\" could not be audited: %s", NameStr(share->target), why)));
+	update_state(share, "UPDATE atproto.audit_state SET error = left($2, 250) WHERE target = $1",
+				 ATP_ARGS(target_arg(share), atp_text_arg(why)));
+}
+
+static void
+report_audits(const Share *share)
+{
+	update_state(share, "UPDATE atproto.audit_state SET next_at = $2, tries = 0, error = NULL, audited = audited + $3,"
+				 " different = different + $4, different_at = CASE WHEN $4 > 0 THEN $2 ELSE different_at END,"
+				 " rate = atproto.rate_now(rate, audited_at) + $3 / 60.0, audited_at = now() WHERE target = $1",
+				 ATP_ARGS(target_arg(share), atp_time_arg(share->now),
+						  atp_int8_arg(share->counts.synchronized + share->counts.desynchronized),
+						  atp_int8_arg(share->counts.desynchronized)));
+}
+
+/* Nothing is due; when will it be? */
+static void
+report_rest(const Share *share)
+{
+	TimestampTz due = Max(share->oldest + EVERY, share->now);
+
+	update_state(share, "UPDATE atproto.audit_state SET next_at = $2, tries = 0, error = NULL WHERE target = $1",
+				 ATP_ARGS(target_arg(share), atp_time_arg(Min(due, share->now + LOOK_AGAIN))));
+}
+
+/* The wish is taken back, unless a consumer has seen it and not yet committed what it wishes for. */
+static void
+end_wish(const Share *share)
+{
+	update_state(share, "UPDATE atproto.audit_state SET next_at = NULL, tries = 0, error = NULL WHERE target ="
+				 " (SELECT target FROM atproto.audit_state WHERE target = $1 FOR UPDATE SKIP LOCKED)", ATP_ARGS(target_arg(share)));
+}
+
+static bool
+anything_left(Share *share, char **why)
+{
+	return atp_bounded(share->owner, "auditing repositories", SHARE_MS, look_ahead, share, why) != ATP_BOUNDED_DONE || share->left;
+}
+
+static void
+rest(Share *share)
+{
+	char	   *why = NULL;
+
+	if (!anything_left(share, &why))
+	{
+		end_wish(share);
+		/* by one who thought that it would still be heard */
+		if (!anything_left(share, &why))
+			return;
+	}
+	if (why != NULL)
+		report_failure(share, why);
+	else
+		report_rest(share);
+}
+
+/* ------------------------------------------------------------------------
+ * Its turn
+ * ------------------------------------------------------------------------
+ */
+
+/*
+ * The first that is due, alone.  False: it takes longer than anybody gets, or there is
+ * something else; the target rests, and this repository does for an hour.
+ */
+static bool
+audit_alone(Share *share, char **why)
+{
+	slow_at = -1;
+	return atp_bounded(share->owner, "auditing repositories", SHARE_MS, mark_one, share, why) == ATP_BOUNDED_DONE &&
+		(share->did == NULL ||
+		 atp_bounded(share->owner, "auditing a large repository", LARGE_MS, audit_one, share, why) == ATP_BOUNDED_DONE);
+}
+
+/* False: the target rests. */
+static bool
+audit_share(Share *share, char **why)
+{
+	bool		is_slow = slow_at >= 0 && strcmp(NameStr(slow), NameStr(share->target)) == 0;
+	AtpBounded	result;
+
+	if (is_slow && slow_at == 0)
+		return audit_alone(share, why);
+	share->limit = is_slow ? slow_at : ATP_AUDIT_SHARE;
+	result = atp_bounded(share->owner, "auditing repositories", SHARE_MS, audit_some, share, why);
+	slow_at = -1;
+	if (result == ATP_BOUNDED_DONE ? is_slow : result == ATP_BOUNDED_LATE && !is_slow)
+	{
+		/* the one after these is what took so long */
+		slow = share->target;
+		slow_at = result == ATP_BOUNDED_DONE ? 0 : share->counts.repos;
+		share->again = true;
+	}
+	if (result != ATP_BOUNDED_DONE)
+		memset(&share->counts, 0, sizeof(share->counts));
+	return result == ATP_BOUNDED_DONE || share->again;
+}
+
+static void
+audit_target(Share *share)
+{
+	char	   *why = "";
+
+	if (!share->followed)
+		end_wish(share);
+	else if (!OidIsValid(share->owner))
+	{
+		share->oldest = share->now;
+		report_rest(share);
+	}
+	else if (!audit_share(share, &why))
+		report_failure(share, why);
+	else if (share->again || share->counts.synchronized + share->counts.desynchronized > 0)
+		report_audits(share);
+	else if (share->counts.repos == 0)
+		rest(share);
+	else if (share->counts.filtered > 0)
+		/* nobody can tell */
+		end_wish(share);
+	else
+		report_failure(share, "what they find is not kept");
+}
+
+static long
+step(AtpTime now)
+{
+	Share		share = {.now = atp_time_of_day(), .cxt = CurrentMemoryContext};
+	long		left = more ? 0 : atp_remaining(now, looked, LOOK_MS);
+
+	if (!audits)
+		return -1;
+	if (left > 0)
+		return left;
+	looked = now;
+	more = claim(&share);
+	if (more)
+		audit_target(&share);
+	return more ? 0 : LOOK_MS;
+}
+
+const AtpErrand atp_audit_errand = {.name = "audit", .wanted = wanted, .step = step};

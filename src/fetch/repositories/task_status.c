@@ -1,0 +1,524 @@
+/*
+ * task_status.c
+ *		The errand that asks accounts' own servers whether they are active (V-39), or
+ *		deleted (V-47), by com.atproto.sync.getRepoStatus; and who is asked for their
+ *		repositories, whether they are newer than what is stored (R-64).
+ *
+ * A row of atproto.status_wish is claimed by putting its next turn off: so nobody is
+ * asked more often than once in ten minutes, whatever becomes of this process.  What
+ * cannot be asked now, since its host rests, gets its turn soon after that, and is in
+ * nobody's way.  The answer is written with the rights of the subscription's owner,
+ * if the tables still say what they said when it was wished for.
+ *
+ * An account of which the stream says that it was deleted, or who was asked for its repository, is gone when
+ * the directory says so; when the server that its document names, read since, says so too, or does not know it;
+ * or when nobody has said anything for atproto.purge_after.  Its records are then left to a consumer to purge.
+ * A server that it has left may say anything.
+ *
+ * Revisions are asked for at the lowest priority: in few places, apart from those of the others.
+ */
+#include "postgres.h"
+
+#include "common/clock.h"
+#include "config/extension.h"
+#include "config/spi.h"
+#include "config/transaction.h"
+#include "config/wake.h"
+#include "core/wire/repo_status.h"
+#include "fetch/engine/run_as_owner.h"
+#include "fetch/engine/task.h"
+#include "fetch/engine/fetch.h"
+#include "fetch/repositories/list_rows.h"
+#include "fetch/repositories/repo_rows.h"
+#include "identity/identity.h"
+#include "identity/identity_request.h"
+#include "common/injection.h"
+#include "miscadmin.h"
+#include "tables/base/job.h"
+#include "tables/repos/status_request.h"
+#include "tables/base/table.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#define ASKED_MAX		32		/* at a time */
+#define REVS_MAX		8		/* ... and so many more for their revisions */
+#define LOOK_MS			1000	/* so long between two looks, unless there was more */
+#define IDLE_LOOK_MS	10000
+#define APPLY_MS		1000
+#define PURGE_MS		10000	/* its newest record is looked for, among all of them */
+#define WAIT_MIN_MS		1000	/* what cannot be asked now comes again, not before ... */
+#define WAIT_MAX_MS		600000	/* ... nor after */
+#define DOCUMENT_MS		2000	/* so often it is looked whether an account's document has been read, before its server is asked ... */
+#define DOCUMENT		"interval '3 min'"	/* ... and so long: a document is not read twice in a minute */
+#define DAYS			"interval '7 days'"	/* no answer in so long: it is given up */
+
+/* One that is asked, in memory of its own. */
+typedef struct Asking
+{
+	MemoryContext cxt;
+	char	   *target;
+	char	   *subscription;
+	struct varlena *did;
+	char	   *did_text;
+	char	   *server;			/* scheme and host; NULL: its identity is not known any more */
+	bool		at_pds;			/* that is the account's own, ... */
+	char	   *pds;			/* ... as its identity has it */
+	Oid			owner;
+	AtpArg		status_at;		/* as it was wished */
+	AtpArg		status_seq;
+	bool		deletion;		/* it was deleted, somebody says: just now ... */
+	bool		unread;			/* its document may still be read for that: its server is asked then */
+	bool		fresh;			/* it was read since it was wished for */
+	bool		asks_rev;
+
+	/* what its server says */
+	bool		active;
+	bool		has_rev;
+	uint64		rev;
+	char	   *status;			/* NULL: nothing more than that */
+
+	bool		gone;			/* it is: for good, or long enough for us */
+	bool		many;			/* it has so many records that the newest is not looked for */
+	bool		applied;		/* the tables say so, too */
+	bool		newer;			/* than the tables */
+} Asking;
+
+static int	nasked;				/* without those of revisions */
+static int	nrevs;
+static AtpTime looked;
+static bool idle;				/* at the last look there was nothing */
+
+/* Which of them it takes one of. */
+static int *
+places(const Asking *asking)
+{
+	return asking->asks_rev ? &nrevs : &nasked;
+}
+
+static bool
+wanted(void)
+{
+	AtpResult	found = atp_query("SELECT FROM atproto.status_wish LIMIT 1", ATP_NO_ARGS);
+	bool		any = found.n > 0;
+
+	atp_result_free(found);
+	return any;
+}
+
+static void
+forget(Asking *asking)
+{
+	MemoryContextDelete(asking->cxt);
+}
+
+/* ------------------------------------------------------------------------
+ * Rows
+ * ------------------------------------------------------------------------
+ */
+
+/* A value of the row that outlives it; these types are passed by value, or may be. */
+static AtpArg
+keep(Asking *asking, AtpTuple row, const char *column, Oid type)
+{
+	MemoryContext old = MemoryContextSwitchTo(asking->cxt);
+	AtpArg		arg = atp_get_arg(row, column, type);
+
+	if (!arg.isnull)
+		arg.value = type == INT8OID ? Int64GetDatum(DatumGetInt64(arg.value)) : TimestampTzGetDatum(DatumGetTimestampTz(arg.value));
+	MemoryContextSwitchTo(old);
+	return arg;
+}
+
+static Asking *
+read_asking(AtpTuple row)
+{
+	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "atproto status", ALLOCSET_SMALL_SIZES);
+	Asking	   *asking = MemoryContextAllocZero(cxt, sizeof(Asking));
+	MemoryContext old;
+	bool		isnull;
+
+	asking->cxt = cxt;
+	old = MemoryContextSwitchTo(cxt);
+	asking->target = atp_get_text(row, "target");
+	asking->subscription = atp_get_text(row, "subscription");
+	asking->did = PG_DETOAST_DATUM_COPY(atp_get(row, "did", atp_type("did"), &isnull));
+	asking->did_text = atp_get_text(row, "did");
+	asking->server = atp_get_text_or_null(row, "server");
+	asking->pds = atp_get_text_or_null(row, "pds");
+	MemoryContextSwitchTo(old);
+	asking->owner = DatumGetObjectId(atp_get(row, "owner", OIDOID, &isnull));
+	asking->status_at = keep(asking, row, "status_at", TIMESTAMPTZOID);
+	asking->status_seq = keep(asking, row, "status_seq", INT8OID);
+	asking->deletion = atp_get_bool(row, "deletion");
+	asking->unread = atp_get_bool(row, "unread");
+	asking->fresh = atp_get_bool(row, "fresh");
+	asking->gone = atp_get_bool(row, "gone");
+	asking->asks_rev = atp_get_bool(row, "asks_rev");
+	asking->at_pds = atp_get_bool(row, "at_pds");
+	return asking;
+}
+
+/* Of the rows that are due, those that are over are removed, the others given, as many as may be asked. */
+static List *
+claim(TimestampTz now)
+{
+	List	   *claimed = NIL;
+	AtpResult	found;
+
+	atp_run("DELETE FROM atproto.status_wish WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.status_wish WHERE next_try <= $1"
+			" AND (answered_at IS NOT NULL OR (why <> 'deleted' AND wished_at < $1 - " DAYS ")) FOR UPDATE SKIP LOCKED))", ATP_ARGS(atp_time_arg(now)));
+	found = atp_query(atp_identity_sql("WITH others AS (SELECT target, did FROM atproto.status_wish WHERE why <> 'rev' AND next_try <= $1 AND answered_at IS NULL"
+									   "  ORDER BY next_try LIMIT $2 FOR UPDATE SKIP LOCKED),"
+									   " revs AS (SELECT target, did FROM atproto.status_wish WHERE why = 'rev' AND next_try <= $1 AND answered_at IS NULL"
+									   "  ORDER BY next_try LIMIT $4 FOR UPDATE SKIP LOCKED),"
+									   " due AS (SELECT * FROM others UNION ALL SELECT * FROM revs)"
+									   " UPDATE atproto.status_wish w SET tries = w.tries + 1,"
+									   "  next_try = LEAST($1 + LEAST(interval '10 min' * power(2, LEAST(w.tries, 10)), interval '1 day'),"
+									   "   CASE WHEN w.why = 'deleted' AND w.wished_at + $3 * interval '1 s' > $1 THEN w.wished_at + $3 * interval '1 s' END)"
+									   " FROM due LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) due.did,"
+									   "  atproto.subscription s WHERE w.target = due.target AND w.did OPERATOR(@.=) due.did"
+									   "  AND s.name = w.subscription"
+									   " RETURNING w.target, w.subscription, w.did, CASE WHEN i.state = 'good' THEN i.pds END AS pds, w.why = 'rev' AS asks_rev,"
+									   "  w.why <> 'rev' OR " ATP_REPO_SOURCE " = 'pds' AS at_pds,"
+									   "  CASE WHEN w.why = 'rev' THEN " ATP_REPO_SERVER
+									   "   WHEN i.state = 'good' THEN CASE WHEN i.pds LIKE 'http://%' THEN i.pds ELSE 'https://' || i.pds END END AS server,"
+									   "  w.status_at, w.status_seq, s.owner::oid AS owner,"
+									   "  w.why = 'deleted' AS deletion,"
+									   /* V-44, V-47: what is asked before is answered by a server that the account may have left */
+									   "  (w.why = 'deleted' OR (w.why = 'inactive' AND s.host_is_pds)) AND w.wished_at > $1 - " DOCUMENT
+									   "   AND COALESCE(i.asked_at <= w.wished_at, true) AS unread,"
+									   "  COALESCE(i.resolved_at > w.wished_at, false) AS fresh,"
+									   "  w.why = 'deleted' AND (w.wished_at + $3 * interval '1 s' <= $1"
+									   "   OR COALESCE(i.state = 'gone' AND i.denied_at IS NULL AND i.asked_at > w.wished_at, false)) AS gone"),
+					  ATP_ARGS(atp_time_arg(now), atp_int8_arg(ASKED_MAX - nasked), atp_int4_arg(atp_purge_after_s),
+							   atp_int8_arg(REVS_MAX - nrevs)));
+	for (uint64 i = 0; i < found.n; i++)
+		claimed = lappend(claimed, read_asking(atp_result_row(found, i)));
+	atp_result_free(found);
+	return claimed;
+}
+
+/* Unless it is about another deletion by now, or about more than a revision. */
+static void
+change_wish(const Asking *asking, const char *set, AtpArg value)
+{
+	atp_run(atp_identity_sql(psprintf("UPDATE atproto.status_wish SET %s WHERE target = $1::name AND did OPERATOR(@.=) $2"
+									  " AND status_seq IS NOT DISTINCT FROM $4 AND (why = 'rev') = $5", set)),
+			ATP_ARGS(atp_text_arg(asking->target), (AtpArg) {PointerGetDatum(asking->did), atp_type("did")}, value,
+					 asking->status_seq, atp_bool_arg(asking->asks_rev)));
+}
+
+static void
+put_off(const Asking *asking, TimestampTz now, long wait_ms)
+{
+	long		ms = Min(Max(wait_ms, WAIT_MIN_MS), WAIT_MAX_MS);
+
+	change_wish(asking, "next_try = $3, tries = GREATEST(tries - 1, 0)", atp_time_arg(now + (TimestampTz) ms * 1000));
+}
+
+/* ------------------------------------------------------------------------
+ * Requests
+ * ------------------------------------------------------------------------
+ */
+
+static char *
+url_of(const Asking *asking)
+{
+	StringInfoData url;
+
+	initStringInfo(&url);
+	appendStringInfo(&url, "%s/xrpc/com.atproto.sync.getRepoStatus?did=", asking->server);
+	atp_fetch_append_escaped(&url, asking->did_text);
+	return url.data;
+}
+
+/* False: it cannot be asked now. */
+static bool
+ask(Asking *asking, TimestampTz now)
+{
+	AtpHttp    *http;
+	long		wait_ms = -1;
+
+	if (asking->server == NULL)
+	{
+		atp_wishes_add(&asking->did, 1, asking->deletion, ATP_WISH_REST, InvalidOid);
+		change_wish(asking, "error = $3", atp_text_arg("the account's server is not known"));
+		return false;
+	}
+	if (asking->unread)
+	{
+		atp_wishes_add(&asking->did, 1, true, ATP_WISH_REST, InvalidOid);
+		put_off(asking, now, DOCUMENT_MS);
+		return false;
+	}
+	http = atp_fetch_start(&(AtpHttpRequest) {
+						   .owner = &nasked, .arg = asking, .url = url_of(asking),
+						   .accept = "application/json", .body_max = ATP_ANSWER_MAX, .gzip = true
+						   }, NULL, &wait_ms);
+	if (http == NULL)
+		put_off(asking, now, wait_ms);
+	/* the directory may know, or that it is elsewhere by now */
+	else if (asking->deletion)
+		atp_wishes_add(&asking->did, 1, true, ATP_WISH_REST, InvalidOid);
+	return http != NULL;
+}
+
+/* ------------------------------------------------------------------------
+ * Answers
+ * ------------------------------------------------------------------------
+ */
+
+/* NULL: the server says whether it is active; else why nothing is known. */
+static const char *
+read_answer(Asking *asking, const AtpHttpAnswer *answer, bool *not_found)
+{
+	AtpRepoStatus status;
+	AtpRepoRefusal refusal;
+	size_t		at;
+
+	if (answer->outcome != ATP_HTTP_OK)
+		return answer->error;
+	if (answer->status == 200)
+	{
+		if (atp_repo_status_parse(answer->body, answer->body_len,
+								  (AtpSpan) {asking->did_text, strlen(asking->did_text)}, &status, &at) != ATP_OK)
+			return "the answer is no status of this account";
+		asking->active = status.active;
+		asking->has_rev = status.has_rev;
+		asking->rev = status.rev;
+		if (!status.active && status.status.len > 0)
+			asking->status = pnstrdup(status.status.text, status.status.len);
+		return NULL;
+	}
+	/* what else fails says nothing of the account, whatever comes along */
+	refusal = answer->status >= 400 && answer->status <= 499
+		? atp_repo_refusal(answer->body, answer->body_len) : ATP_REPO_REFUSED;
+	*not_found = refusal == ATP_REPO_NOT_FOUND;
+	if (atp_repo_refusal_status(refusal) == NULL)
+		return answer->error != NULL ? answer->error : "the answer is not of status 200";
+	asking->active = false;
+	asking->status = pstrdup(atp_repo_refusal_status(refusal));
+	return NULL;
+}
+
+#define AS_WISHED \
+	" WHERE did OPERATOR(@.=) $1 AND NOT active" \
+	" AND status_at IS NOT DISTINCT FROM $2 AND status_seq IS NOT DISTINCT FROM $3"
+
+/* is it newer than the tables? */
+static void
+compare(Asking *asking, AtpArg did)
+{
+	AtpResult	found;
+
+	if (!asking->active || !asking->has_rev)
+		return;
+	found = atp_query(atp_expand_sql("SELECT FROM #.repo WHERE did OPERATOR(@.=) $1 AND active AND rev OPERATOR(@.<) $2", asking->target),
+					  ATP_ARGS(did, (AtpArg) {AtpTidGetDatum(asking->rev), atp_type("tid")}));
+	asking->newer = found.n > 0;
+	atp_result_free(found);
+}
+
+/* As the owner.  An #account that came since knows better (section G). */
+static void
+apply(void *arg)
+{
+	Asking	   *asking = arg;
+	AtpArg		did = {PointerGetDatum(asking->did), atp_type("did")};
+
+	if (asking->asks_rev)
+	{
+		compare(asking, did);
+		return;
+	}
+	/*
+	 * As repo_state.c does it at once, below level full; but an export may have been on its way into the tables, of which the
+	 * revision is not known yet.
+	 */
+	if (asking->gone)
+		asking->applied = atp_run(atp_expand_sql("UPDATE #.repo SET status = 'deleted', host = COALESCE($4, host),"
+												 " deleted_rev = COALESCE(rev, deleted_rev), purge_seq = status_seq,"
+												 " purge_rev = GREATEST(purge_rev, rev, CASE WHEN NOT $5 AND sync NOT IN ('synchronized', 'unproven')"
+												 "  THEN (SELECT o.rev FROM #.record o WHERE o.did OPERATOR(@.=) $1 ORDER BY o.rev DESC LIMIT 1) END),"
+												 " refill_by = NULL, refill_rev = NULL, refill_sync = NULL, updated_at = now()" AS_WISHED, asking->target),
+								  ATP_ARGS(did, asking->status_at, asking->status_seq, atp_text_arg(asking->pds), atp_bool_arg(asking->many))) > 0;
+	else
+		atp_run(atp_expand_sql("UPDATE #.repo SET active = $5, status = $6, host = $4,"
+							   " sync = CASE WHEN $5 THEN 'desynchronized' ELSE sync END, updated_at = now()"
+							   AS_WISHED " AND (active, status) IS DISTINCT FROM ($5, $6)", asking->target),
+				ATP_ARGS(did, asking->status_at, asking->status_seq, atp_text_arg(asking->pds),
+						 atp_bool_arg(asking->active), atp_text_arg(asking->status)));
+}
+
+/* What goes with the account, besides its records. */
+static void
+forget_account(const Asking *asking)
+{
+	atp_jobs_remove(asking->target, &asking->did, 1);
+	/* those of an export have no number; nor has what a server says */
+	atp_run(atp_identity_sql("DELETE FROM atproto.dead_letter WHERE subscription = $1 AND did OPERATOR(@.=) $2"
+							 " AND (seq IS NULL OR $3 IS NULL OR seq < $3)"),
+			ATP_ARGS(atp_text_arg(asking->subscription), (AtpArg) {PointerGetDatum(asking->did), atp_type("did")},
+					 asking->status_seq));
+}
+
+/* What has come of it. */
+typedef struct Outcome
+{
+	const Asking *asking;
+	const char *fault;			/* why nothing is known; NULL: it is written what is */
+	bool		moved;			/* it may be elsewhere by now */
+} Outcome;
+
+static void
+note(void *arg)
+{
+	const Outcome *outcome = arg;
+	const Asking *asking = outcome->asking;
+
+	if (outcome->fault == NULL)
+	{
+		change_wish(asking, "answered_at = $3, error = NULL", atp_time_arg(atp_time_of_day()));
+		if (asking->applied)
+			forget_account(asking);
+		if (asking->newer)
+		{
+			(void) atp_jobs_wish(asking->target, asking->subscription, 
+								 &(AtpJobWish) {.did = asking->did, .priority = ATP_JOB_LISTED, .reason = ATP_LIST_RECHECK}, 1);
+			atp_wake_fetcher();
+		}
+		/* V-39: what was ignored is fetched */
+		if (asking->active && !asking->asks_rev)
+		{
+			atp_jobs_resume(asking->target, &asking->did, 1);
+			atp_jobs_repair(asking->target, &asking->did, 1, "active");
+		}
+	}
+	else
+		change_wish(asking, "error = left($3, 250)", atp_text_arg(outcome->fault));
+	/* */
+	if (outcome->moved)
+		atp_wishes_add(&asking->did, 1, true, ATP_WISH_REST, InvalidOid);
+}
+
+static AtpBounded
+try_apply(Asking *asking, char **why)
+{
+	bool		looks = asking->gone && !asking->many;
+	AtpBounded	result = atp_bounded(asking->owner, "writing an account's status", looks ? PURGE_MS : APPLY_MS, apply, asking, why);
+
+	/* the others go all the same */
+	if (result != ATP_BOUNDED_LATE || !looks)
+		return result;
+	asking->many = true;
+	return atp_bounded(asking->owner, "writing an account's status", APPLY_MS, apply, asking, why);
+}
+
+/* What cannot be noted, since a session has locked the wish or the job, is asked once more. */
+static void
+settle(Asking *asking, const char *fault, bool moved)
+{
+	char	   *why = NULL;
+
+	if (fault == NULL && try_apply(asking, &why) != ATP_BOUNDED_DONE)
+	{
+		ereport(LOG,
+				(errmsg("the status of account %s could not be brought into schema \"%s\": %s",
+						asking->did_text, asking->target, why)));
+		fault = why;
+	}
+	if (fault == NULL)
+		ATP_INJECTION_POINT("status written");
+	if (atp_bounded(GetUserId(), "noting an account's status", APPLY_MS,
+					note, &(Outcome) {asking, fault, moved}, &why) != ATP_BOUNDED_DONE)
+		ereport(LOG,
+				(errmsg("the status of account %s could not be noted: %s", asking->did_text, why)));
+}
+
+static void
+take_answer(Asking *asking, const AtpHttpAnswer *answer)
+{
+	bool		not_found = false;
+	const char *fault = read_answer(asking, answer, &not_found);
+	bool		deleted = fault == NULL && !asking->asks_rev && asking->status != NULL && strcmp(asking->status, "deleted") == 0;
+
+	/* a server that it has left forgets it */
+	asking->gone = asking->fresh && (deleted || (not_found && asking->deletion));
+	deleted = deleted && !asking->gone;
+	if (deleted)
+		fault = "the account's server says that it is deleted; the account's document has to be read first";
+	settle(asking, asking->gone ? NULL : fault, deleted || (not_found && !asking->deletion && asking->at_pds));
+}
+
+static void
+take_answers(void)
+{
+	AtpHttp    *http;
+
+	while ((http = atp_fetch_next(&nasked)) != NULL)
+	{
+		Asking	   *asking = atp_http_arg(http);
+
+		take_answer(asking, atp_http_answer(http));
+		atp_fetch_free(http);
+		*places(asking) -= 1;
+		forget(asking);
+	}
+}
+
+static void
+look(void)
+{
+	TimestampTz now = atp_time_of_day();
+	MemoryContext cxt = CurrentMemoryContext;
+	List	   *claimed = NIL;
+	List	   *gone = NIL;
+	ListCell   *cell;
+
+	atp_begin("looking for accounts that may be active, or deleted");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		claimed = claim(now);
+	foreach(cell, claimed)
+	{
+		Asking	   *asking = lfirst(cell);
+
+		if (asking->gone)
+		{
+			MemoryContext old = MemoryContextSwitchTo(cxt);
+
+			gone = lappend(gone, asking);
+			MemoryContextSwitchTo(old);
+		}
+		else if (ask(asking, now))
+			*places(asking) += 1;
+		else
+			forget(asking);
+	}
+	idle = claimed == NIL;
+	atp_commit();
+	foreach(cell, gone)
+	{
+		settle(lfirst(cell), NULL, false);
+		forget(lfirst(cell));
+	}
+}
+
+static long
+step(AtpTime now)
+{
+	long		left;
+
+	take_answers();
+	left = atp_remaining(now, looked, LOOK_MS);
+	if (left == 0 && (nasked < ASKED_MAX || nrevs < REVS_MAX))
+	{
+		looked = now;
+		look();
+		left = idle ? IDLE_LOOK_MS : LOOK_MS;
+	}
+	return left > 0 ? left : LOOK_MS;
+}
+
+const AtpErrand atp_status_errand = {.name = "status", .wanted = wanted, .step = step};

@@ -1,0 +1,134 @@
+/*
+ * dictionary.c
+ *		The errand that fetches the zstd dictionaries of streams' servers (table
+ *		zstd_dictionary), one at a time.  Until one is there, its stream is not
+ *		compressed, so there is no hurry.
+ */
+#include "postgres.h"
+
+#include "common/clock.h"
+#include "config/extension.h"
+#include "config/spi.h"
+#include "config/transaction.h"
+#include "config/wake.h"
+#include "fetch/engine/task.h"
+#include "fetch/engine/fetch.h"
+#include "net/unzstd.h"
+#include "types/types.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#define LOOK_MS			10000
+#define REDIRECTS_MAX	3
+
+/* what nobody follows needs none */
+#define LACKING \
+	" FROM atproto.zstd_dictionary d WHERE dictionary IS NULL AND url IS NOT NULL" \
+	" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.name = d.subscription AND s.endpoint = d.endpoint AND s.enabled AND s.stopped IS NULL)"
+
+static AtpHttp *running;
+static char *running_url;
+static char *running_for;		/* a subscription */
+static AtpTime looked;
+static const char owner;		/* of our requests: its address */
+
+static bool
+wanted(void)
+{
+	AtpResult	rows = atp_query("SELECT" LACKING " AND due_at <= $1 LIMIT 1", ATP_ARGS(atp_time_arg(atp_time_of_day())));
+
+	atp_result_free(rows);
+	return rows.n > 0;
+}
+
+static void
+forget(void)
+{
+	running = NULL;
+	pfree(running_url);
+	pfree(running_for);
+}
+
+/* One that is due; returns how long there is nothing to do, as a step does. */
+static long
+ask(void)
+{
+	AtpResult	due;
+	long		wait_ms = -1;
+
+	atp_begin("looking for dictionaries");
+	due = atp_query("SELECT url, subscription" LACKING " AND due_at <= $1 ORDER BY due_at LIMIT 1", ATP_ARGS(atp_time_arg(atp_time_of_day())));
+	if (due.n > 0)
+	{
+		running_url = MemoryContextStrdup(TopMemoryContext, atp_get_text(atp_result_row(due, 0), "url"));
+		running_for = MemoryContextStrdup(TopMemoryContext, atp_get_text(atp_result_row(due, 0), "subscription"));
+		running = atp_fetch_start(&(AtpHttpRequest) {
+								  .owner = &owner, .url = running_url, .redirects = REDIRECTS_MAX, .body_max = ATP_ZSTD_DICTIONARY_MAX
+								  }, NULL, &wait_ms);
+		if (running == NULL)
+		{
+			forget();
+			wait_ms = wait_ms < 0 ? LOOK_MS : Min(wait_ms, LOOK_MS);
+		}
+	}
+	atp_result_free(due);
+	atp_commit();
+	return wait_ms;
+}
+
+static void
+write_answer(const AtpHttpAnswer *answer)
+{
+	const char *error = answer->error;
+	AtpArg		bytes = {.type = BYTEAOID, .isnull = true};
+
+	if (error == NULL && !atp_zstd_is_dictionary((const uint8_t *) answer->body, answer->body_len))
+		error = psprintf("%s: no zstd dictionary", running_url);
+	if (error == NULL)
+		bytes = (AtpArg) {PointerGetDatum(atp_varlena((const uint8_t *) answer->body, answer->body_len)), BYTEAOID, false};
+	atp_run("UPDATE atproto.zstd_dictionary SET dictionary = $2, error = left($3, 250), changed_at = $4,"
+			" failures = CASE WHEN $2 IS NULL THEN least(failures + 1, 20) ELSE failures END,"
+			" due_at = $4 + least(interval '1 minute' * 2 ^ failures, interval '1 day')"
+			" WHERE subscription = $1 AND url = $5 AND dictionary IS NULL",
+			ATP_ARGS(atp_text_arg(running_for), bytes, atp_text_arg(error), atp_time_arg(atp_time_of_day()), atp_text_arg(running_url)));
+	if (error != NULL)
+		return;
+	/* consumers look at what they ask for */
+	CacheInvalidateRelcacheByRelid(atp_relation("subscription"));
+	atp_wake_at_commit();
+}
+
+static void
+conclude(void)
+{
+	AtpHttp    *http;
+
+	while ((http = atp_fetch_next(&owner)) != NULL)
+	{
+		atp_begin("writing a dictionary");
+		if (atp_extension_lock() == ATP_EXTENSION_READY)
+			write_answer(atp_http_answer(http));
+		atp_commit();
+		atp_fetch_free(http);
+		forget();
+	}
+}
+
+static long
+step(AtpTime now)
+{
+	long		left;
+
+	conclude();
+	if (running != NULL)
+		return -1;
+	left = looked == 0 ? 0 : atp_remaining(now, looked, LOOK_MS);
+	if (left > 0)
+		return left;
+	looked = now;
+	left = ask();
+	return running != NULL || left >= 0 ? left : LOOK_MS;
+}
+
+const AtpErrand atp_dictionary_errand = {"dictionary", wanted, NULL, step};

@@ -1,0 +1,188 @@
+/*
+ * server_info_sql.c
+ *		atproto.describe_server() and atproto.host_status(): they leave a question for
+ *		the fetcher, and wait for its answer.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "common/clock.h"
+#include "config/owner.h"
+#include "config/spi.h"
+#include "config/wake.h"
+#include "fetch/engine/fetch.h"
+#include "fetch/servers/server_info.h"
+#include "fetch/engine/waiting.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "identity/identity.h"
+#include "lib/stringinfo.h"
+#include "net/http_policy.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/jsonb.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(atp_describe_server);
+PG_FUNCTION_INFO_V1(atp_host_status);
+
+#define POLL_MS		50
+#define URL_MAX		1000		/* bytes, as atproto.host_question has it */
+
+/* An answer that is not older than this is given once more. */
+#define FRESH		"interval '10 s'"
+
+/* A question to the server of a URL, or of this name, without parameters as yet. */
+static void
+begin_url(StringInfo url, const char *server, const char *method)
+{
+	const char *host = strstr(server, "://");
+
+	initStringInfo(url);
+	host = host == NULL ? server : host + 3;
+	/* an event stream is where its host is */
+	appendStringInfo(url, "%s://", strncmp(server, "ws://", 5) == 0 || strncmp(server, "http://", 7) == 0 ? "http" : "https");
+	appendBinaryStringInfo(url, host, strcspn(host, "/?#"));
+	appendStringInfo(url, "/xrpc/%s", method);
+}
+
+static void
+check_url(const char *url)
+{
+	AtpHttpUrl	parts;
+	const char *fault = atp_http_url(url, &parts);
+
+	if (fault == NULL && strlen(url) > URL_MAX)
+		fault = "there is no room for so long a URL";
+	if (fault != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("this host cannot be asked"),
+				 errdetail("%s: %s", url, fault)));
+}
+
+/* Leave it, unless there is one that has just been answered. */
+static void
+ask(const char *url)
+{
+	int			nest = atp_waiting_step();
+	AtpCaller	caller = atp_as_table_owner("host_question");
+	AtpResult	found;
+	int64		n;
+
+	(void) atp_run("DELETE FROM atproto.host_question WHERE answered_at < now() - interval '1 day'", ATP_NO_ARGS);
+	found = atp_query("SELECT count(*) AS n FROM atproto.host_question WHERE answered_at IS NULL", ATP_NO_ARGS);
+	n = atp_get_int8(atp_result_row(found, 0), "n");
+	atp_result_free(found);
+	if (n >= ATP_QUESTIONS_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("there are %d questions that no host has answered yet", ATP_QUESTIONS_MAX),
+				 errhint("Try again in a minute.")));
+	(void) atp_run("INSERT INTO atproto.host_question AS q (url, asked_at) VALUES ($1, now())"
+				   " ON CONFLICT (url) DO UPDATE SET asked_at = now(), answered_at = NULL, answer = NULL, error = NULL"
+				   " WHERE q.answered_at < now() - " FRESH,
+				   ATP_ARGS(atp_text_arg(url)));
+	atp_owner_end(caller);
+	atp_wake_fetcher();
+	AtEOXact_GUC(false, nest);
+}
+
+/* The row, in the function's memory; false: not yet. */
+static bool
+look(const char *url, char **answer, char **error)
+{
+	int			nest = atp_waiting_step();
+	AtpCaller	caller = atp_as_table_owner("host_question");
+	AtpResult	found = atp_query("SELECT answer, error FROM atproto.host_question WHERE url = $1 AND answered_at IS NOT NULL",
+								  ATP_ARGS(atp_text_arg(url)));
+	bool		answered = found.n > 0;
+
+	if (answered)
+	{
+		*answer = atp_get_text_or_null(atp_result_row(found, 0), "answer");
+		*error = atp_get_text_or_null(atp_result_row(found, 0), "error");
+	}
+	atp_result_free(found);
+	atp_owner_end(caller);
+	AtEOXact_GUC(false, nest);
+	return answered;
+}
+
+/* What a procedure with one INOUT parameter gives. */
+static Datum
+one_row(FunctionCallInfo fcinfo, Datum value)
+{
+	TupleDesc	desc;
+	bool		isnull = false;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), &value, &isnull));
+}
+
+/* Ask, wait, and give what came. */
+static Datum
+answer_of(FunctionCallInfo fcinfo, const char *url, int timeout_ms)
+{
+	AtpTime		begin = atp_now();
+	char	   *answer = NULL;
+	char	   *error = NULL;
+	Datum		value;
+	Datum		row;
+
+	check_url(url);
+	ask(url);
+	SPI_commit();
+	while (!look(url, &answer, &error))
+	{
+		if (atp_remaining(atp_now(), begin, timeout_ms) == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_QUERY_CANCELED),
+					 errmsg("there is no answer yet"),
+					 errdetail("%s is still being asked.", url)));
+		atp_waiting_pause(POLL_MS);
+	}
+	if (error != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONNECTION_FAILURE), errmsg("the host did not answer"), errdetail("%s", error)));
+	value = DirectFunctionCall1(jsonb_in, CStringGetDatum(answer));
+	row = SPI_datumTransfer(one_row(fcinfo, value), false, -1);
+	SPI_finish();
+	return row;
+}
+
+static void
+begin(FunctionCallInfo fcinfo, const char *name, int nargs)
+{
+	/* answer comes after the host's names, and the timeout last */
+	for (int i = 0; i < nargs; i++)
+		if (i != nargs - 2 && PG_ARGISNULL(i))
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("hosts and timeout must not be null")));
+	atp_waiting_begin(fcinfo, name, "Nobody sees what it asks for before that is committed.");
+}
+
+/* SQL: CALL atproto.describe_server(server, answer, timeout) */
+Datum
+atp_describe_server(PG_FUNCTION_ARGS)
+{
+	StringInfoData url;
+
+	begin(fcinfo, "atproto.describe_server", 3);
+	begin_url(&url, text_to_cstring(PG_GETARG_TEXT_PP(0)), "com.atproto.server.describeServer");
+	return answer_of(fcinfo, url.data, atp_interval_ms(PG_GETARG_INTERVAL_P(2)));
+}
+
+/* SQL: CALL atproto.host_status(relay, hostname, answer, timeout) */
+Datum
+atp_host_status(PG_FUNCTION_ARGS)
+{
+	StringInfoData url;
+
+	begin(fcinfo, "atproto.host_status", 4);
+	begin_url(&url, text_to_cstring(PG_GETARG_TEXT_PP(0)), "com.atproto.sync.getHostStatus");
+	appendStringInfoString(&url, "?hostname=");
+	atp_fetch_append_escaped(&url, text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	return answer_of(fcinfo, url.data, atp_interval_ms(PG_GETARG_INTERVAL_P(3)));
+}

@@ -1,0 +1,203 @@
+/*
+ * lexicon_field.c
+ *		record_field(): what stands in a record under some names, as a value of the
+ *		type that is wished for.  Whatever stands there, it is no error: what is no
+ *		such value is NULL, in an array, too.
+ */
+#include "postgres.h"
+
+#include "access/tupmacs.h"
+#include "catalog/pg_type.h"
+#include "config/extension.h"
+#include "data/jsonb_member.h"
+#include "fmgr.h"
+#include "lexicon/integer.h"
+#include "types/types.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/jsonb.h"
+#include "utils/lsyscache.h"
+
+PG_FUNCTION_INFO_V1(atp_record_field);
+
+typedef bool (*Convert) (const JsonbValue *v, AtpTry try, Datum *value);
+
+/* How values of a type are made; kept from one call to the next. */
+typedef struct Wish
+{
+	Convert		convert;
+	AtpTry		try;			/* for texts */
+	Oid			element;		/* of an array, else InvalidOid */
+	int16		len;			/* of its elements */
+	bool		byval;
+	char		align;
+} Wish;
+
+static bool
+try_text(const char *s, size_t n, Datum *value)
+{
+	*value = PointerGetDatum(atp_varlena(s, n));
+	return true;
+}
+
+static bool
+of_text(const JsonbValue *v, AtpTry try, Datum *value)
+{
+	return v->type == jbvString && try(v->val.string.val, v->val.string.len, value);
+}
+
+/* A CID is a text, or a link: {"$link": …}. */
+static bool
+of_cid(const JsonbValue *v, AtpTry try, Datum *value)
+{
+	JsonbValue	link;
+
+	if (atp_jsonb_member(v, "$link", 5, &link) && JsonContainerSize(v->val.binary.data) == 1)
+		return of_text(&link, try, value);
+	return of_text(v, try, value);
+}
+
+static bool
+of_boolean(const JsonbValue *v, AtpTry try, Datum *value)
+{
+	if (v->type == jbvBool)
+		*value = BoolGetDatum(v->val.boolean);
+	return v->type == jbvBool;
+}
+
+static bool
+of_integer(const JsonbValue *v, AtpTry try, Datum *value)
+{
+	int64		n;
+
+	if (v->type != jbvNumeric || !atp_integer(v->val.numeric, &n))
+		return false;
+	*value = Int64GetDatum(n);
+	return true;
+}
+
+static bool
+of_anything(const JsonbValue *v, AtpTry try, Datum *value)
+{
+	JsonbValue	copy = *v;
+
+	if (v->type == jbvNull)
+		return false;
+	*value = JsonbPGetDatum(JsonbValueToJsonb(&copy));
+	return true;
+}
+
+static const struct
+{
+	Oid			oid;			/* of PostgreSQL's types */
+	const char *name;			/* of ours */
+	Convert		convert;
+	AtpTry		try;
+}			kinds[] = {
+	{TEXTOID, NULL, of_text, try_text},
+	{TIMESTAMPTZOID, NULL, of_text, atp_try_datetime},
+	{BOOLOID, NULL, of_boolean},
+	{INT8OID, NULL, of_integer},
+	{JSONBOID, NULL, of_anything},
+	{InvalidOid, "did", of_text, atp_try_did},
+	{InvalidOid, "handle", of_text, atp_try_handle},
+	{InvalidOid, "nsid", of_text, atp_try_nsid},
+	{InvalidOid, "tid", of_text, atp_try_tid},
+	{InvalidOid, "recordkey", of_text, atp_try_recordkey},
+	{InvalidOid, "aturi", of_text, atp_try_aturi},
+	{InvalidOid, "noshuri", of_text, atp_try_noshuri},
+	{InvalidOid, "cidlink", of_cid, atp_try_cidlink},
+};
+
+static void
+learn(Wish *wish, Oid type)
+{
+	Oid			single;
+
+	wish->element = get_element_type(type);
+	single = OidIsValid(wish->element) ? wish->element : type;
+	for (int i = 0; i < lengthof(kinds) && wish->convert == NULL; i++)
+		if (single == (OidIsValid(kinds[i].oid) ? kinds[i].oid : atp_type(kinds[i].name)))
+		{
+			wish->convert = kinds[i].convert;
+			wish->try = kinds[i].try;
+		}
+	if (wish->convert == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("fields of records cannot be had as type %s", format_type_be(type)),
+				 errhint("Types are text, bigint, boolean, timestamptz, jsonb, those of this extension, and arrays of them.")));
+	if (OidIsValid(wish->element))
+		get_typlenbyvalalign(wish->element, &wish->len, &wish->byval, &wish->align);
+}
+
+static Wish *
+wish_of(FunctionCallInfo fcinfo)
+{
+	Wish	   *wish = fcinfo->flinfo->fn_extra;
+
+	if (wish == NULL)
+	{
+		wish = MemoryContextAllocZero(fcinfo->flinfo->fn_mcxt, sizeof(Wish));
+		learn(wish, get_fn_expr_argtype(fcinfo->flinfo, 2));
+		fcinfo->flinfo->fn_extra = wish;
+	}
+	return wish;
+}
+
+/* What stands under the names. */
+static bool
+find(Jsonb *record, ArrayType *path, JsonbValue *v)
+{
+	const char *name = ARR_DATA_PTR(path);
+	int			n = ArrayGetNItems(ARR_NDIM(path), ARR_DIMS(path));
+
+	if (ARR_HASNULL(path) || n == 0)
+		return false;
+	*v = atp_jsonb_root(record);
+	for (int i = 0; i < n; i++)
+	{
+		if (!atp_jsonb_member(v, VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name), v))
+			return false;
+		name = att_addlength_pointer(name, -1, name);
+		name = (const char *) att_align_nominal(name, TYPALIGN_INT);
+	}
+	return true;
+}
+
+/* Each element, NULL where it is no such value. */
+static bool
+of_array(const JsonbValue *v, const Wish *wish, Datum *value)
+{
+	JsonbIterator *it;
+	JsonbValue	element;
+	Datum	   *values;
+	bool	   *nulls;
+	int			n = 0,
+				lbound = 1;
+
+	if (!atp_jsonb_is_array(v))
+		return false;
+	values = palloc(sizeof(Datum) * (JsonContainerSize(v->val.binary.data) + 1));
+	nulls = palloc(sizeof(bool) * (JsonContainerSize(v->val.binary.data) + 1));
+	it = JsonbIteratorInit(v->val.binary.data);
+	for (; atp_jsonb_next_element(&it, &element); n++)
+		nulls[n] = !wish->convert(&element, wish->try, &values[n]);
+	*value = n == 0 ? PointerGetDatum(construct_empty_array(wish->element)) :
+		PointerGetDatum(construct_md_array(values, nulls, 1, &n, &lbound, wish->element, wish->len, wish->byval, wish->align));
+	return true;
+}
+
+/* SQL: atproto.record_field(value, path, type) */
+Datum
+atp_record_field(PG_FUNCTION_ARGS)
+{
+	Wish	   *wish = wish_of(fcinfo);
+	JsonbValue	v;
+	Datum		value;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || !find(PG_GETARG_JSONB_P(0), PG_GETARG_ARRAYTYPE_P(1), &v) ||
+		!(OidIsValid(wish->element) ? of_array(&v, wish, &value) : wish->convert(&v, wish->try, &value)))
+		PG_RETURN_NULL();
+	PG_RETURN_DATUM(value);
+}

@@ -1,0 +1,264 @@
+/*
+ * consumer.c
+ *		The consumer, one process for each subscription: how it begins and ends.
+ *
+ * What it does in between, the files say that consumer_private.h names.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "config/claim.h"
+#include "config/extension.h"
+#include "config/transaction.h"
+#include "config/watch.h"
+#include "common/injection.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "net/dial.h"
+#include "net/wait.h"
+#include "pgstat.h"
+#include "process/consumer/consumer_private.h"
+#include "process/status/crash_backoff.h"
+#include "process/status/process.h"
+#include "storage/ipc.h"
+#include "storage/lmgr.h"
+#include "stream/rev_cache.h"
+#include "tables/base/distributed.h"
+#include "tables/base/logged.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+
+int			atp_batch_delay_ms;
+int			atp_ping_interval_ms;
+int			atp_idle_timeout_ms;
+
+/* What a new process is told; must fit into bgw_extra. */
+typedef struct StartInfo
+{
+	Oid			database;
+	Oid			owner;
+	TransactionId wait_for;
+	bool		managed;
+	char		name[ATP_NAME_MAX + 1];
+} StartInfo;
+
+void
+atp_consumer_note(Consumer *c, AtpLogged what, const char *detail)
+{
+	atp_log_note(c->log, what, detail, c->cursor);
+}
+
+void
+atp_consumer_note_end(Consumer *c, AtpLogged what, const char *detail)
+{
+	if (c->log != NULL && !c->log_ended)
+		atp_consumer_note(c, what, detail);
+	c->log_ended = true;
+}
+
+/*
+ * Who resumed it while it was about to end has found that it runs, and started
+ * a process that found so, too.  That is over when the claim is given up: look
+ * once more then.
+ */
+static bool
+wanted_again(Consumer *c)
+{
+	AtpSubscription *sub = NULL;
+
+	if (!atp_claim_release())
+		return false;
+	atp_begin("looking whether to end");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		sub = atp_subscription_get(c->name, TopMemoryContext);
+	atp_commit();
+	return sub != NULL && sub->runnable;
+}
+
+/*
+ * A manager starts it again when its subscription says so; without one, the
+ * postmaster does unless the exit code is 0.
+ */
+void
+atp_consumer_leave(Consumer *c, const char *why, bool again)
+{
+	atp_consumer_is_leaving(c);
+	atp_conn_free(c->conn);
+	c->conn = NULL;
+	if (c->shards != NULL)
+		atp_shards_end(c->shards);
+	c->shards = NULL;
+	atp_consumer_note_end(c, ATP_LOGGED_ENDED, why);
+	if (c->log != NULL)
+		atp_log_write(c->log);
+	ATP_INJECTION_POINT("leaving");
+	ereport(LOG, (errmsg("atproto consumer of subscription \"%s\" ends: %s", c->name, why)));
+	if (c->managed)
+		proc_exit(0);
+	proc_exit(again || wanted_again(c) ? 1 : 0);
+}
+
+void
+atp_consumer_stop(Consumer *c, const char *reason)
+{
+	atp_consumer_is_stopping(c);
+	ATP_INJECTION_POINT("stopping");
+	atp_begin("looking at the tables");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		atp_distrust_unlogged(c->sub->target);
+	atp_commit();
+	/* what was changed meanwhile may be the remedy */
+	if (!atp_process_stop_subscription(c->sub, reason))
+		atp_consumer_leave(c, "its settings changed", true);
+	atp_status_error(ATP_DROP_NONE, reason);
+	atp_consumer_note_end(c, ATP_LOGGED_STOPPED, reason);
+	atp_consumer_leave(c, reason, false);
+}
+
+/*
+ * When a consumer dies, its workers still bring to its end what they are at.
+ * Until then their cursors are theirs.
+ */
+static void
+wait_for_workers(Consumer *c)
+{
+	MemoryContext old = MemoryContextSwitchTo(c->loop_cxt);
+
+	while (atp_has_workers(c->name))
+	{
+		pgstat_report_activity(STATE_IDLE, "waiting for the workers before");
+		atp_wait(NULL, 0, ATP_LOOK_MS);
+		MemoryContextReset(c->loop_cxt);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/* So that somebody can log in and mend what crashes the server. */
+static void
+wait_after_crash(Consumer *c)
+{
+	int			crashes = atp_crash_begin(c->name);
+	int			delay = atp_crash_delay(crashes);
+	long		left;
+
+	if (crashes == 0)
+		return;
+	atp_consumer_note(c, ATP_LOGGED_FAILED, "the server crashed while this ran");
+	atp_status_error(ATP_DROP_NONE, psprintf("the server crashed while this ran: %d times in a row, waiting for %d seconds",
+											 crashes, delay / 1000));
+	atp_consumer_is_waiting(c, delay);
+	pgstat_report_activity(STATE_IDLE, "waiting after a crash");
+	while ((left = atp_remaining(atp_now(), c->waiting_until, 0)) > 0)
+		atp_wait(NULL, 0, left);
+	atp_consumer_is_starting(c);
+}
+
+/* How the process before this one ended, it could not write. */
+static void
+begin_log(Consumer *c)
+{
+	TimestampTz at;
+	char	   *error = atp_status_failure(c->name, &at);
+
+	c->cursor = -1;
+	c->log = atp_log_create(c->name);
+	if (error != NULL)
+		atp_log_note_at(c->log, ATP_LOGGED_FAILED, error, -1, at);
+}
+
+/* Citus that is not loaded, as long as the server runs; tables that a crash empties. */
+static void
+stop_where_rows_are_lost(Consumer *c)
+{
+	char	   *fault;
+
+	atp_begin("looking at the tables");
+	fault = atp_distributed_fault(c->sub->target);
+	if (fault == NULL)
+		fault = atp_logged_fault(c->sub->target);
+	if (fault != NULL)
+		fault = MemoryContextStrdup(TopMemoryContext, fault);
+	atp_commit();
+	if (fault != NULL)
+		atp_consumer_stop(c, fault);
+}
+
+void
+atp_consumer_main(Datum arg)
+{
+	StartInfo	start;
+	Consumer	c = {0};
+
+	memcpy(&start, MyBgworkerEntry->bgw_extra, sizeof(start));
+	atp_process_begin();
+	atp_status_report_end(start.database, start.owner, start.name);
+	if (!start.managed)
+		atp_process_ends_with_database();
+	BackgroundWorkerInitializeConnectionByOid(start.database, start.owner, 0);
+	atp_process_connected(psprintf("atproto %s", start.name));
+	c.name = start.name;
+	c.managed = start.managed;
+
+	if (TransactionIdIsValid(start.wait_for))
+	{
+		StartTransactionCommand();
+		XactLockTableWait(start.wait_for, NULL, NULL, XLTW_None);
+		CommitTransactionCommand();
+	}
+	if (!atp_claim(c.name))
+		atp_consumer_leave(&c, "another process consumes it", false);
+	/* what comes now may be what somebody wants once more, in tables that he has emptied */
+	atp_recent_forget();
+	c.loop_cxt = AllocSetContextCreate(TopMemoryContext, "atproto loop", ALLOCSET_DEFAULT_SIZES);
+	wait_for_workers(&c);
+	begin_log(&c);
+	atp_status_attach(c.name);
+	wait_after_crash(&c);
+	atp_consumer_note(&c, ATP_LOGGED_STARTED, NULL);
+	c.conn_cxt = AllocSetContextCreate(TopMemoryContext, "atproto connection", ALLOCSET_DEFAULT_SIZES);
+	c.batch = atp_batch_create(TopMemoryContext);
+	c.drop_seq = c.too_old = -1;
+	c.purge_due = true;			/* whatever was left by the process before */
+	(void) atp_config_changed();
+	atp_consumer_read_settings(&c);
+	if (GetDatabaseEncoding() != PG_UTF8)
+		atp_consumer_stop(&c, "the database's encoding is not UTF8");
+	stop_where_rows_are_lost(&c);
+	atp_dial_init();
+	atp_consumer_loop(&c);
+}
+
+bool
+atp_consumer_start(const AtpSubscription *sub, bool managed, TransactionId wait_for,
+				   BackgroundWorkerHandle **handle)
+{
+	BackgroundWorker worker;
+	StartInfo	start = {.database = MyDatabaseId, .owner = sub->owner, .wait_for = wait_for,
+	.managed = managed};
+
+	StaticAssertStmt(sizeof(StartInfo) <= BGW_EXTRALEN, "start information must fit into bgw_extra");
+	strlcpy(start.name, sub->name, sizeof(start.name));
+	atp_process_describe(&worker, "atproto consumer", sub->name, "atp_consumer_main");
+	if (!managed)
+		worker.bgw_restart_time = 5;
+	worker.bgw_notify_pid = managed ? MyProcPid : 0;
+	memcpy(worker.bgw_extra, &start, sizeof(start));
+	return RegisterDynamicBackgroundWorker(&worker, handle);
+}
+
+void
+atp_consumer_init(void)
+{
+	DefineCustomIntVariable("atproto.batch_delay",
+							"Longest time that an event waits for others to be committed with.",
+							NULL, &atp_batch_delay_ms, 50, 0, 60000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("atproto.ping_interval",
+							"Silence after which the consumer pings the server.",
+							"Zero: never.", &atp_ping_interval_ms, 30000, 0, 86400000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("atproto.idle_timeout",
+							"Silence after which the consumer gives the connection up.",
+							"Answers to pings count. Zero: never.", &atp_idle_timeout_ms, 90000, 0, 86400000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+}

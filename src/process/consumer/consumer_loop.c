@@ -1,0 +1,212 @@
+/*
+ * consumer_loop.c
+ *		The consumer's loop: serve interrupts, follow the subscription's row, move
+ *		the connection on, decode what has come, apply it when it is time, wait.
+ *
+ * Every transaction begins and ends inside one of the functions called here; none
+ * is open when the loop comes to its wait.
+ */
+#include "postgres.h"
+
+#include "config/watch.h"
+#include "net/wait.h"
+#include "pgstat.h"
+#include "process/consumer/consumer_private.h"
+#include "process/status/process.h"
+#include "storage/latch.h"
+#include "utils/memutils.h"
+
+#define NAP_MS		50		/* a closed connection is seen so much later */
+#define LITTLE		(64 * 1024)	/* bytes between two waits */
+
+/* Somebody changed the row, or the cursor. */
+static void
+follow_settings(Consumer *c)
+{
+	AtpState	before;
+
+	/* what has come and is not decoded would not come again */
+	atp_consumer_leads(c);
+	if (c->state == ATP_STATE_STREAMING && c->batch->ndecoded < c->batch->nmessages)
+		atp_consumer_receive(c);
+	/* what is decoded was decoded under the present settings; what is not comes again */
+	if (c->state == ATP_STATE_UNDECIDED)
+		atp_consumer_drop(c, ATP_DROP_CLOCK, c->undecided_why);
+	before = c->state;
+	atp_consumer_settle(c);
+	atp_consumer_read_settings(c);
+	atp_consumer_is_settled(c, before);
+	if (c->conn != NULL)
+		atp_consumer_ask_anew(c);
+}
+
+static bool
+connection_is_due(const Consumer *c)
+{
+	return c->state == ATP_STATE_STARTING ||
+		(c->state == ATP_STATE_WAITING && atp_now() >= c->waiting_until);
+}
+
+static bool
+statistics_are_due(const Consumer *c)
+{
+	return c->stats_pending && c->batch->nmessages == 0 &&
+		atp_remaining(atp_now(), c->last_data, ATP_STATS_DELAY_MS) == 0;
+}
+
+static void
+sooner(long *timeout, long ms)
+{
+	if (*timeout < 0 || (ms >= 0 && ms < *timeout))
+		*timeout = ms;
+}
+
+/* How long what has come may stay where it is, in milliseconds; -1: there is nothing. */
+static long
+batch_may_stay(const Consumer *c, AtpTime now)
+{
+	if (c->state == ATP_STATE_UNDECIDED)
+		return Min(atp_remaining(now, c->undecided_since, atp_consumer_patience_ms(c)), ATP_LOOK_MS);
+	if (c->shards != NULL && !atp_shards_idle(c->shards))
+		return ATP_LOOK_MS;
+	if (c->batch->nmessages > 0)
+		return atp_remaining(now, c->batch->since, atp_consumer_batch_delay(c));
+	return c->stats_pending ? ATP_STATS_DELAY_MS : -1;
+}
+
+/*
+ * Little comes, and a batch waits for its time: then nothing is missed if the stream
+ * is not looked at for a moment, and each event does not wake the process by itself.
+ * What comes meanwhile waits in the kernel, which has room for more than LITTLE.
+ */
+static bool
+may_nap(Consumer *c, const AtpSocketWait *sockets, int nsockets)
+{
+	uint64		bytes = atp_conn_bytes(c->conn);
+	bool		little = bytes >= c->heard_bytes && bytes - c->heard_bytes < LITTLE;
+
+	c->heard_bytes = bytes;
+	for (int i = 0; i < nsockets; i++)
+		if (sockets[i].events != WL_SOCKET_READABLE)
+			return false;
+	return little && c->batch->nmessages > 0 && atp_conn_state(c->conn) == ATP_CONN_OPEN;
+}
+
+static void
+wait_for_more(Consumer *c)
+{
+	AtpSocketWait sockets[ATP_WAIT_SOCKETS];
+	int			nsockets = 0;
+	long		timeout = -1;
+	long		limit = -1;
+	AtpTime		now = atp_now();
+
+	/* what nobody listened to, while a batch was applied, was not silent */
+	c->last_data = Min(now, c->last_data + (now - c->listened));
+	if (c->conn != NULL)
+		limit = atp_consumer_watch(c, now);
+	if (c->conn != NULL)
+	{
+		nsockets = atp_conn_sockets(c->conn, sockets, &timeout);
+		if (may_nap(c, sockets, nsockets))
+		{
+			nsockets = 0;
+			sooner(&timeout, NAP_MS);
+		}
+	}
+	if (c->state == ATP_STATE_WAITING)
+		sooner(&timeout, atp_remaining(now, c->waiting_until, 0));
+	sooner(&timeout, limit);
+	sooner(&timeout, batch_may_stay(c, now));
+	sooner(&timeout, atp_consumer_purge_look_due(c));
+	sooner(&timeout, atp_log_due(c->log));
+	if (c->batch->nmessages == 0)
+		sooner(&timeout, atp_consumer_release_due(c));
+	atp_wait(sockets, nsockets, timeout);
+	c->listened = atp_now();
+}
+
+void
+atp_consumer_loop(Consumer *c)
+{
+	for (;;)
+	{
+		long		deferred;
+
+		MemoryContextSwitchTo(c->loop_cxt);
+		MemoryContextReset(c->loop_cxt);
+		atp_serve_interrupts();
+		if (atp_config_changed())
+			follow_settings(c);
+		if (atp_log_due(c->log) == 0)
+		{
+			atp_log_write(c->log);
+			atp_consumer_report(c);
+		}
+		if (c->shards != NULL)
+			atp_consumer_collect(c);
+		if (atp_consumer_gap_is_over(c))
+			atp_consumer_close_gap(c);
+		if (c->reshard_at >= 0 && c->position.last >= c->reshard_at)
+		{
+			atp_consumer_settle(c);
+			atp_consumer_leave(c, "the number of its workers changes", true);
+		}
+		if ((deferred = atp_consumer_defers(c)) > 0)
+		{
+			atp_wait(NULL, 0, deferred);
+			c->listened = atp_now();
+			continue;
+		}
+		/* more labels would have no room; those that wait are tried */
+		if (atp_release_stalls(&c->releaser, atp_now()) && c->batch->nmessages == 0)
+		{
+			if (atp_consumer_release_due(c) == 0)
+				atp_consumer_release(c);
+			else
+				atp_wait(NULL, 0, ATP_LOOK_MS);
+			c->listened = atp_now();
+			continue;
+		}
+		if (!atp_consumer_can_receive(c))
+		{
+			atp_wait(NULL, 0, ATP_LOOK_MS);
+			continue;
+		}
+
+		if (connection_is_due(c))
+			atp_consumer_connect(c);
+		if (c->conn != NULL)
+			atp_consumer_receive(c);
+		if (atp_consumer_purge_look_due(c) == 0)
+			atp_consumer_purge_look(c);
+		if (atp_consumer_batch_is_due(c))
+		{
+			atp_consumer_apply(c);
+			/* one bounded step between two batches */
+			if (c->purge_due)
+				atp_consumer_purge(c);
+			if (atp_consumer_release_due(c) == 0)
+				atp_consumer_release(c);
+			continue;
+		}
+		if (c->purge_due && c->batch->nmessages == 0)
+		{
+			atp_consumer_purge(c);
+			continue;
+		}
+		if (atp_consumer_release_due(c) == 0 && c->batch->nmessages == 0)
+		{
+			atp_consumer_release(c);
+			continue;
+		}
+		if (statistics_are_due(c))
+		{
+			if (c->shards == NULL)
+				atp_skips_flush(c->statements, c->sub, 0, c->uncounted);
+			pgstat_report_stat(true);
+			c->stats_pending = false;
+		}
+		wait_for_more(c);
+	}
+}

@@ -1,0 +1,138 @@
+/*
+ * consumer_settings.c
+ *		The consumer follows its subscription's row.
+ */
+#include "postgres.h"
+
+#include "config/cursor.h"
+#include "config/extension.h"
+#include "config/owner.h"
+#include "config/target.h"
+#include "config/transaction.h"
+#include "common/injection.h"
+#include "catalog/namespace.h"
+#include "miscadmin.h"
+#include "process/consumer/consumer_private.h"
+#include "tables/base/statements.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+/* From now on this row holds, for what is decoded after the cursor. */
+static void
+take_settings(Consumer *c, AtpSubscription *sub, MemoryContext cxt)
+{
+	if (c->sub == NULL)
+	{
+		c->statements = atp_statements_create(sub->target, 0);
+		c->source = sub->source;
+		c->decoder = atp_decoder_create(TopMemoryContext, c->source->format);
+	}
+	else
+	{
+		if (sub->version != c->sub->version)
+		{
+			ereport(LOG,
+					(errmsg("settings of atproto subscription \"%s\" changed after event " INT64_FORMAT,
+							c->name, c->cursor)));
+			atp_consumer_note(c, ATP_LOGGED_SETTINGS, NULL);
+		}
+		MemoryContextDelete(c->cxt);
+	}
+	c->sub = sub;
+	c->cxt = cxt;
+	atp_status_target(sub->target);
+	c->activity = MemoryContextStrdup(cxt, psprintf("streaming %s", sub->ep->scope));
+	atp_decoder_settings(c->decoder, &sub->settings);
+}
+
+/* The workers read the settings when they start: new ones for new settings. */
+static void
+start_workers(Consumer *c, int n)
+{
+	/* before the memory goes that was lent */
+	if (c->shards != NULL || n > 1)
+		atp_batch_lend(c->batch, NULL);
+	if (c->shards != NULL)
+		atp_shards_end(c->shards);
+	c->shards = NULL;
+	if (n == 1)
+		return;
+	c->purge_due = false;		/* they do it */
+	c->shards = atp_shards_start(c->sub, n, c->layout);
+	if (c->shards == NULL)
+	{
+		ereport(LOG,
+				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+				 errmsg("no background worker slot is free for a worker of atproto subscription \"%s\"", c->name),
+				 errhint("Increase \"%s\".", "max_worker_processes")));
+		atp_status_error(ATP_DROP_NONE, "no background worker slot is free for its workers");
+		atp_consumer_leave(c, "its workers cannot be started", true);
+	}
+}
+
+void
+atp_consumer_read_settings(Consumer *c)
+{
+	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "atproto subscription",
+											  ALLOCSET_SMALL_SIZES);
+	AtpSubscription *sub = NULL;
+	AtpCursor	cursor = {0};
+	AtpExtension extension;
+	bytea	   *dictionary = NULL;
+	char	   *fault = NULL;
+	bool		changed = false;
+
+	atp_begin("reading the subscription");
+	extension = atp_extension_lock();
+	if (extension == ATP_EXTENSION_READY)
+		sub = atp_subscription_get(c->name, cxt);
+	if (sub != NULL && sub->runnable)
+	{
+		cursor = atp_cursor_get(c->name, sub->ep->scope);
+		ATP_INJECTION_POINT("cursor read");
+		changed = c->sub == NULL || sub->version != c->sub->version;
+		if (changed && cursor.shards != sub->workers)
+			cursor = atp_cursor_share(c->name, sub->ep->scope, sub->workers);
+		if (changed)
+			atp_cursor_settings(c->name, sub->ep->scope);
+		if (sub->source->compress != NULL || sub->source->dictionary_nsid != NULL)
+			dictionary = atp_dictionary_get(sub, c->loop_cxt);
+		/* what came by pg_upgrade, for instance, is not noted yet */
+		if (changed && OidIsValid(sub->owner))
+			atp_owner_note(sub->owner);
+		if ((fault = atp_target_fault(GetUserId(), sub->target)) != NULL)
+			fault = MemoryContextStrdup(cxt, fault);
+		c->gaps = atp_gap_watch(c->name, sub->ep->scope, cursor.lowest);
+		c->states = sub->source->by_repo ? get_relname_relid("repo", get_namespace_oid(sub->target, true)) : InvalidOid;
+	}
+	atp_commit();
+
+	if (extension == ATP_EXTENSION_ABSENT)
+		atp_consumer_leave(c, "the extension was dropped", false);
+	if (extension == ATP_EXTENSION_OTHER_VERSION)
+		atp_consumer_leave(c, "the extension has another version than the library", false);
+	if (sub == NULL)
+		atp_consumer_leave(c, "it was removed", false);
+	if (!sub->runnable)
+	{
+		atp_consumer_note_end(c, ATP_LOGGED_PAUSED, NULL);
+		atp_consumer_leave(c, "it was paused", false);
+	}
+	if (sub->owner != GetUserId())
+		atp_consumer_leave(c, "its owner changed", true);
+	if (c->sub != NULL && (!atp_subscription_same_stream(sub, c->sub) || cursor.lowest != c->cursor ||
+						   cursor.layout != c->layout))
+		atp_consumer_leave(c, "its settings or its cursor changed", true);
+	take_settings(c, sub, cxt);
+	if (fault != NULL)
+		atp_consumer_stop(c, fault);
+	atp_consumer_take_dictionary(c, dictionary);
+	c->cursor = c->handed = cursor.lowest;
+	c->layout = cursor.layout;
+	/* at another level, it may be that nothing has to wait */
+	if (changed)
+		c->releaser = atp_releaser(0, 1);
+	c->reshard_at = cursor.shards != sub->workers ? cursor.highest : -1;
+	if (changed)
+		start_workers(c, cursor.shards);
+}

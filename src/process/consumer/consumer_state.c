@@ -1,0 +1,129 @@
+/*
+ * consumer_state.c
+ *		The states of a consumer, and each way from one to another.
+ *
+ * doc/consumer.md has the same table in words: what each state waits for, and what
+ * ends it.
+ */
+#include "postgres.h"
+
+#include "pgstat.h"
+#include "process/consumer/consumer_private.h"
+
+#define FROM(state)		(1 << ATP_STATE_##state)
+#define ANY				(~0)
+
+static const struct
+{
+	int			from;			/* states that it may follow */
+	bool		shown;			/* else others see the state before it */
+	bool		connected;		/* of those: is there a connection? */
+	const char *activity;		/* likewise, for pg_stat_activity; NULL: the stream's */
+}			states[] = {
+	[ATP_STATE_STARTING] = {.from = FROM(WAITING), .shown = true, .activity = "starting"},
+	[ATP_STATE_WAITING] = {.from = FROM(STARTING) | FROM(SETTLING), .shown = true, .activity = "waiting to reconnect"},
+	[ATP_STATE_CONNECTING] = {.from = FROM(STARTING) | FROM(WAITING),
+	.shown = true, .connected = true, .activity = "connecting"},
+	[ATP_STATE_STREAMING] = {.from = FROM(CONNECTING) | FROM(UNDECIDED),
+	.shown = true, .connected = true},
+	[ATP_STATE_UNDECIDED] = {.from = FROM(STREAMING)},
+	[ATP_STATE_SETTLING] = {.from = FROM(STARTING) | FROM(WAITING) | FROM(CONNECTING) | FROM(STREAMING) | FROM(UNDECIDED)},
+	[ATP_STATE_STOPPING] = {.from = ANY & ~FROM(LEAVING)},
+	[ATP_STATE_LEAVING] = {.from = ANY},
+};
+
+void
+atp_consumer_report(const Consumer *c)
+{
+	const char *activity = states[c->shown].activity;
+
+	pgstat_report_activity(STATE_IDLE, activity != NULL ? activity : c->activity);
+}
+
+static void
+enter(Consumer *c, AtpState state)
+{
+	Assert((states[state].from & (1 << c->state)) != 0);
+	c->state = state;
+	if (!states[state].shown)
+		return;
+	Assert((c->conn != NULL) == states[state].connected);
+	if (c->shown != state)
+	{
+		c->shown = state;
+		atp_status_state(state);
+	}
+	atp_consumer_report(c);
+}
+
+void
+atp_consumer_is_starting(Consumer *c)
+{
+	Assert(c->sub == NULL);
+	enter(c, ATP_STATE_STARTING);
+}
+
+void
+atp_consumer_is_waiting(Consumer *c, int delay_ms)
+{
+	c->waiting_until = atp_now() + (int64) delay_ms * 1000;
+	enter(c, ATP_STATE_WAITING);
+}
+
+void
+atp_consumer_is_connecting(Consumer *c)
+{
+	/* what is decoded would be decoded once more */
+	Assert(c->batch->nmessages == 0 && (c->shards == NULL || c->handed == c->cursor));
+	enter(c, ATP_STATE_CONNECTING);
+}
+
+void
+atp_consumer_is_streaming(Consumer *c)
+{
+	Assert(c->state == ATP_STATE_CONNECTING && atp_conn_state(c->conn) == ATP_CONN_OPEN);
+	enter(c, ATP_STATE_STREAMING);
+}
+
+void
+atp_consumer_is_undecided(Consumer *c, const char *why)
+{
+	Assert(c->batch->ndecoded < c->batch->nmessages);
+	c->undecided_why = MemoryContextStrdup(c->conn_cxt, why);
+	c->undecided_since = atp_now();
+	enter(c, ATP_STATE_UNDECIDED);
+}
+
+void
+atp_consumer_is_decided(Consumer *c)
+{
+	Assert(c->state == ATP_STATE_UNDECIDED);
+	enter(c, ATP_STATE_STREAMING);
+}
+
+void
+atp_consumer_is_settling(Consumer *c)
+{
+	enter(c, ATP_STATE_SETTLING);
+}
+
+/* And it goes on as before. */
+void
+atp_consumer_is_settled(Consumer *c, AtpState before)
+{
+	Assert(c->state == ATP_STATE_SETTLING && before == c->shown && c->batch->nmessages == 0);
+	c->state = before;
+	atp_consumer_report(c);
+}
+
+void
+atp_consumer_is_stopping(Consumer *c)
+{
+	enter(c, ATP_STATE_STOPPING);
+}
+
+void
+atp_consumer_is_leaving(Consumer *c)
+{
+	enter(c, ATP_STATE_LEAVING);
+}

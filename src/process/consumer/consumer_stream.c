@@ -1,0 +1,329 @@
+/*
+ * consumer_stream.c
+ *		The consumer's connection: begin it, read it, watch it, give it up.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_authid.h"
+#include "config/stream_request.h"
+#include "config/transaction.h"
+#include "miscadmin.h"
+#include "net/retry.h"
+#include "process/consumer/consumer_private.h"
+#include "tables/repos/multi_source.h"
+#include "utils/acl.h"
+#include "utils/memutils.h"
+
+#define ANSWER_TIMEOUT_MS	30000	/* from the first byte sent to the open stream */
+#define REPEATED_DROPS_MAX	5	/* at one place of the stream, then stop (E-48) */
+#define PATIENCE_MS			1000	/* for events that tell whose clock is wrong; doubled with each failure ... */
+#define PATIENCE_DOUBLINGS	6	/* ... so often */
+
+static bool
+want_message(void *arg)
+{
+	const Consumer *c = arg;
+
+	return !atp_batch_full(c->batch) && c->deferred == 0;
+}
+
+/* What is compressed is unpacked into the batch, and must not lie there in the way. */
+static uint8_t *
+room_for_more(void *arg, size_t *len)
+{
+	const Consumer *c = arg;
+
+	return c->unzstd == NULL ? atp_batch_room(c->batch, len) : NULL;
+}
+
+static bool
+put_piece(void *arg, const uint8_t *data, size_t len)
+{
+	return atp_batch_put(((Consumer *) arg)->batch, data, len);
+}
+
+/* Where texts are taken, what is none is compressed. */
+static void
+take_message(void *arg, size_t len, bool is_text, AtpEnd *end)
+{
+	Consumer   *c = arg;
+	bool		taken;
+
+	if (!c->source->is_text || is_text)
+		taken = atp_batch_take(c->batch);
+	else
+	{
+		const uint8_t *content = atp_unzstd(c->unzstd, c->batch->open, len, &len, end);
+
+		atp_batch_forget(c->batch);
+		if (content == NULL)
+			return;
+		taken = atp_batch_add(c->batch, content, len);
+	}
+	if (!taken)
+		atp_end(end, ATP_DROP_MEMORY, "no memory for a message of %zu bytes", len);
+}
+
+/* For the log.  Without a cursor the stream begins with its next event. */
+static const char *
+cursor_text(const Consumer *c)
+{
+	return c->cursor < 0 ? "none" : psprintf(INT64_FORMAT, c->cursor);
+}
+
+/* Files are read with the server's rights: its owner must be allowed to, still. */
+static void
+check_ca_file(Consumer *c)
+{
+	bool		allowed;
+
+	if (c->sub->ca_file == NULL)
+		return;
+	atp_begin("checking the rights of the subscription's owner");
+	allowed = has_privs_of_role(GetUserId(), ROLE_PG_READ_SERVER_FILES);
+	atp_commit();
+	if (!allowed)
+		atp_consumer_stop(c, "its owner is not allowed to read files of the server (pg_read_server_files), so there can be no ca_file");
+}
+
+/* What is asked for, but from where on: it changes with the settings. */
+static char *
+what_is_asked(const Consumer *c)
+{
+	AtpStreamRequest request = atp_stream_request(c->sub, -1, c->dictionary);
+
+	return request.hello == NULL ? request.target : psprintf("%s %s", request.target, request.hello);
+}
+
+void
+atp_consumer_connect(Consumer *c)
+{
+	AtpReceiver receiver = {
+		.want = want_message, .room = room_for_more, .put = put_piece, .message = take_message,
+		.text = c->source->is_text, .binary = !c->source->is_text || c->unzstd != NULL, .arg = c
+	};
+	AtpConnOptions options;
+	AtpStreamRequest request;
+	bool		too_old = c->cursor > 0 && c->cursor == c->too_old;
+	int64		from = c->cursor;
+	int64		came = c->position.came;
+	MemoryContext old;
+
+	/* a server's clock that was put back: what it has sent since is before the cursor */
+	if (c->source->rewind > 0 && came > 0)
+		from = Min(from, came);
+	check_ca_file(c);
+	old = MemoryContextSwitchTo(c->conn_cxt);
+	c->position = atp_position_after(c->cursor, c->source->rewind);
+	c->position.came = came;
+	/* what is missing then is a gap before the first event (E-44) */
+	c->position.outdated = too_old;
+	request = atp_stream_request(c->sub, too_old ? 0 : from, c->dictionary);
+	/* a message of which an earlier one has brought a part comes again */
+	atp_batch_forget(c->batch);
+	c->asked = what_is_asked(c);
+	atp_status_request(&request, c->dictionary != 0);
+	options = (AtpConnOptions) {
+		.target = request.target,
+		.hello = request.hello,
+		.protocol = c->source->subprotocol,
+		.headers = c->sub->headers,
+		.ca_file = c->sub->ca_file,
+		.proxy = c->sub->proxy,
+	};
+	c->conn = atp_conn_start(c->sub->ep, &options, &receiver);
+	MemoryContextSwitchTo(old);
+	if (c->conn == NULL)
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+	c->counted_bytes = 0;
+	c->last_data = c->last_ping = c->listened = atp_now();
+	atp_consumer_is_connecting(c);
+}
+
+/*
+ * Faults of the stream's contents, which a new connection will meet again: the
+ * place is remembered, and too many at one place stop the subscription.
+ */
+static void
+count_drop(Consumer *c, const char *reason)
+{
+	c->drops_there = c->drop_seq == c->cursor ? c->drops_there + 1 : 1;
+	c->drop_seq = c->cursor;
+	if (c->drops_there >= REPEATED_DROPS_MAX)
+		atp_consumer_stop(c, psprintf("dropped %d times after event " INT64_FORMAT ": %s",
+									  c->drops_there, c->cursor, reason));
+}
+
+/* Will another request be answered otherwise? */
+static bool
+mend_request(Consumer *c, const char *error)
+{
+	if (strcmp(error, "CursorTooOld") == 0 && c->cursor > 0 && c->cursor != c->too_old)
+	{
+		c->too_old = c->cursor;
+		return true;
+	}
+	if (strcmp(error, "UnknownZstdDictionary") == 0 && c->dictionary != 0)
+	{
+		atp_consumer_lose_dictionary(c);
+		return true;
+	}
+	return false;
+}
+
+void
+atp_consumer_ask_anew(Consumer *c)
+{
+	if (strcmp(c->asked, what_is_asked(c)) == 0)
+		return;
+	atp_consumer_settle(c);
+	atp_conn_close(c->conn, 1000);
+	atp_conn_free(c->conn);
+	c->conn = NULL;
+	MemoryContextReset(c->conn_cxt);
+	ereport(LOG, (errmsg("atproto subscription \"%s\" connects to %s again, because its request has changed", c->name, c->sub->ep->scope)));
+	atp_consumer_is_waiting(c, 0);
+}
+
+void
+atp_consumer_drop(Consumer *c, AtpDrop drop, const char *why)
+{
+	int			delay;
+	bool		contents = atp_drop_is_about_contents(drop, atp_conn_close_code(c->conn));
+	char	   *reason;
+
+	atp_consumer_settle(c);
+	delay = atp_retry_delay(c->failures++);
+	reason = MemoryContextStrdup(c->batch->cxt, why);
+	/* not this message's fault alone: until there is another dictionary, the stream goes on without */
+	if ((drop == ATP_DROP_COMPRESSION || drop == ATP_DROP_FRAME) && c->dictionary != 0 && c->drop_seq == c->cursor)
+		atp_consumer_lose_dictionary(c);
+	if (drop == ATP_DROP_HTTP && !mend_request(c, atp_conn_http_error(c->conn)))
+	{
+		int			least = atp_http_delay(atp_conn_answer(c->conn));
+
+		if (least < 0)
+			atp_consumer_stop(c, reason);
+		delay = Max(delay, least);
+	}
+	atp_conn_close(c->conn, drop == ATP_DROP_FRAME ? 1007 : 1000);
+	atp_conn_free(c->conn);
+	c->conn = NULL;
+	MemoryContextReset(c->conn_cxt);
+	atp_status_error(drop, reason);
+	atp_consumer_note(c, ATP_LOGGED_DROPPED, reason);
+	atp_consumer_is_waiting(c, delay);
+	ereport(LOG, (errmsg("atproto subscription \"%s\" disconnected from %s: %s",
+						 c->name, c->sub->ep->scope, reason),
+				  errdetail("Last event %s; trying again in %d ms.", cursor_text(c), delay)));
+	if (contents)
+		count_drop(c, reason);
+}
+
+/* Move the connection on; what came is counted. */
+static AtpConnState
+step(Consumer *c)
+{
+	int			messages = c->batch->nmessages;
+	AtpConnState state = atp_conn_step(c->conn);
+	uint64		bytes = atp_conn_bytes(c->conn);
+
+	/* until the stream is open there is one limit for all, however slowly its answer trickles */
+	if (bytes > c->counted_bytes && state == ATP_CONN_OPEN)
+		c->last_data = atp_now();
+	if (c->state == ATP_STATE_CONNECTING && state == ATP_CONN_OPEN)
+	{
+		atp_consumer_is_streaming(c);
+		ereport(LOG, (errmsg("atproto subscription \"%s\" connected to %s, cursor %s",
+							 c->name, c->sub->ep->scope, cursor_text(c))));
+		atp_consumer_note(c, ATP_LOGGED_CONNECTED, c->sub->ep->scope);
+	}
+	if (c->batch->nmessages > messages || bytes > c->counted_bytes)
+		atp_status_received(c->batch->nmessages - messages, bytes - c->counted_bytes);
+	c->counted_bytes = bytes;
+	return state;
+}
+
+int
+atp_consumer_patience_ms(const Consumer *c)
+{
+	return PATIENCE_MS << Min(c->failures, PATIENCE_DOUBLINGS);
+}
+
+/*
+ * A message that the stream is not dropped for yet: what comes after it may tell
+ * that it is wrong itself.  Whoever wrote it could keep the stream from going on,
+ * if the connection ended before that has come.
+ */
+static bool
+may_wait(Consumer *c, const char *why)
+{
+	if (c->state == ATP_STATE_STREAMING)
+		atp_consumer_is_undecided(c, why);
+	return !atp_batch_full(c->batch) &&
+		atp_remaining(atp_now(), c->undecided_since, atp_consumer_patience_ms(c)) > 0;
+}
+
+void
+atp_consumer_receive(Consumer *c)
+{
+	AtpBatch   *batch = c->batch;
+	AtpVerdict	verdict = {.drop = ATP_DROP_NONE};
+	AtpConnState state = step(c);
+
+	if (state == ATP_CONN_OPEN && atp_consumer_is_deferring(c))
+		return;
+	if (batch->ndecoded == 0)
+		atp_decoder_shares(c->decoder, atp_union_is_shared(c->statements) ? c->states : InvalidOid);
+	if (batch->ndecoded < batch->nmessages)
+		verdict = atp_decode(c->decoder, batch, &c->position, c->shards ? ATP_DECODE_HEADS : ATP_DECODE_ALL);
+	if (verdict.drop != ATP_DROP_CLOCK)
+	{
+		if (c->state == ATP_STATE_UNDECIDED)
+			atp_consumer_is_decided(c);
+	}
+	else if (state == ATP_CONN_OPEN && may_wait(c, verdict.why))
+		return;
+	if (verdict.drop == ATP_DROP_NONE && state == ATP_CONN_CLOSED)
+		verdict = (AtpVerdict) {.drop = atp_conn_drop(c->conn), .why = atp_conn_error(c->conn)};
+	if (verdict.drop == ATP_DROP_NONE)
+		return;
+
+	/* keep what is good; the words outlive the batch */
+	verdict.why = MemoryContextStrdup(c->conn_cxt, verdict.why);
+	if (c->shards != NULL && (verdict.drop == ATP_DROP_FRAME || verdict.drop == ATP_DROP_SEQ))
+		atp_consumer_hand_broken(c);
+	if (verdict.error == ATP_SERVER_ERROR_FUTURE_CURSOR)
+	{
+		atp_consumer_settle(c);
+		atp_consumer_stop(c, verdict.why);	/* E-45 */
+	}
+	atp_consumer_drop(c, verdict.drop, verdict.why);
+}
+
+long
+atp_consumer_watch(Consumer *c, AtpTime now)
+{
+	bool		open = c->state != ATP_STATE_CONNECTING;
+	int			limit = open ? atp_idle_timeout_ms : ANSWER_TIMEOUT_MS;
+	long		silence = limit > 0 ? atp_remaining(now, c->last_data, limit) : -1;
+	long		ping;
+
+	if (silence == 0)
+	{
+		atp_consumer_drop(c, ATP_DROP_IDLE, !open ? "the server does not answer"
+						  : atp_conn_choked(c->conn) ? "the server does not read the answers to its pings"
+						  : "nothing came from the server for too long");
+		return 0;
+	}
+	if (!open || atp_ping_interval_ms == 0)
+		return silence;
+	ping = atp_remaining(now, Max(c->last_data, c->last_ping), atp_ping_interval_ms);
+	if (ping == 0)
+	{
+		atp_conn_ping(c->conn);
+		c->last_ping = now;
+		ping = atp_remaining(now, now, atp_ping_interval_ms);
+	}
+	return silence < 0 ? ping : Min(silence, ping);
+}

@@ -1,0 +1,314 @@
+/*
+ * control.c
+ *		SQL control of the consumer: subscribe and its siblings.
+ *
+ * The functions maintain the tables; the processes follow the tables.  They run
+ * with the caller's rights: whoever may write the tables may do the same by
+ * hand (subscription_check.c).
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "config/claim.h"
+#include "config/extension.h"
+#include "config/spi.h"
+#include "config/subscription.h"
+#include "config/subscription_check.h"
+#include "core/codec/field.h"
+#include "data/error.h"
+#include "fmgr.h"
+#include "common/injection.h"
+#include "process/consumer/consumer.h"
+#include "process/manager/manager.h"
+#include "common/quotable.h"
+#include "source.h"
+#include "tables/base/gap.h"
+#include "tables/repos/status_request.h"
+#include "tables/base/table.h"
+#include "utils/builtins.h"
+#include "utils/jsonb.h"
+#include "utils/lsyscache.h"
+
+#define CURSOR_MAX	(ATP_SEQ_LIMIT - 1)
+
+PG_FUNCTION_INFO_V1(atp_subscribe);
+PG_FUNCTION_INFO_V1(atp_unsubscribe);
+PG_FUNCTION_INFO_V1(atp_pause);
+PG_FUNCTION_INFO_V1(atp_resume);
+PG_FUNCTION_INFO_V1(atp_set_cursor);
+PG_FUNCTION_INFO_V1(atp_close_gap);
+
+static void
+no_such_subscription(text *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("subscription \"%s\" does not exist", atp_quotable(text_to_cstring(name)))));
+}
+
+/*
+ * In a database that no manager serves, start the consumer right here: it waits
+ * for this transaction's end before it looks at the table.  Also when one runs,
+ * which may be about to end for what this transaction changes: the new one ends
+ * at once when the old one did not.
+ */
+static void
+start_without_manager(text *name)
+{
+	AtpSubscription *sub;
+	BackgroundWorkerHandle *handle;
+	bool		running;
+
+	if (atp_manager_number() >= 0)
+		return;
+	sub = atp_subscription_get(text_to_cstring(name), CurrentMemoryContext);
+	if (sub == NULL || !sub->runnable)
+		return;
+	running = atp_is_running(sub->name);
+	if (!atp_consumer_start(sub, false, GetTopTransactionId(), &handle) && !running)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_RESOURCES),
+				 errmsg("no background worker slot is free for subscription \"%s\"", sub->name),
+				 errhint("Increase \"%s\".", "max_worker_processes")));
+	if (running)
+		return;
+	ereport(NOTICE,
+			(errmsg("subscription \"%s\" runs until the server stops", sub->name),
+			 errdetail("No atproto manager serves this database."),
+			 errhint("To have it started with the server, add \"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\".")));
+}
+
+/* V-02: what waits for keys of accounts waits for ever when nobody reads their documents. */
+static void
+warn_without_fetcher(text *name)
+{
+	AtpSubscription *sub = atp_subscription_get(text_to_cstring(name), CurrentMemoryContext);
+
+	if (atp_manager_number() >= 0 || sub == NULL || sub->settings.verify != ATP_VERIFY_FULL)
+		return;
+	ereport(WARNING,
+			(errmsg("events of subscription \"%s\" will wait: nobody looks up the keys that verify them", sub->name),
+			 errdetail("The fetcher runs only in databases that an atproto manager serves."),
+			 errhint("Add \"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\".")));
+}
+
+/* A time where positions are numbers, or the other way round, is a place in no stream, or in all of it. */
+static void
+check_cursor(AtpArg name, AtpArg seq)
+{
+	AtpSubscription *sub = atp_subscription_get(TextDatumGetCString(name.value), CurrentMemoryContext);
+	int64		cursor = seq.isnull ? 0 : DatumGetInt64(seq.value);
+	bool		is_time = cursor >= ATP_POSITION_TIME;
+
+	if (cursor < 0 || cursor > CURSOR_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("cursor " INT64_FORMAT " is no position of a stream", cursor),
+				 errhint("0 begins with the oldest event that the server has, NULL with the next; positions are not greater than " INT64_FORMAT ".", CURSOR_MAX)));
+	if (sub == NULL || cursor <= 0 || (is_time ? sub->source->oldest == 0 : sub->source->rewind == 0))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("cursor " INT64_FORMAT " is no position of %s", cursor, sub->ep->stream),
+			 is_time ? errdetail("Its positions are sequence numbers; this is a time.")
+			 : errdetail("Its positions are times, in microseconds since 1970."),
+			 errhint("0 begins with the oldest event that the server has, NULL with the next.")));
+}
+
+/* The cursor of the present URL, unless there is one. */
+static void
+make_cursor(AtpArg name, AtpArg seq)
+{
+	atp_run_unnamed("INSERT INTO atproto.cursor (subscription, endpoint, seq)"
+					" SELECT name, endpoint, $2 FROM atproto.subscription WHERE name = $1 ON CONFLICT DO NOTHING",
+					ATP_ARGS(name, seq));
+}
+
+/* subscribe()'s parameters that are columns of the table, and which these are. */
+static const struct
+{
+	const char *column;
+	int			number;
+	Oid			type;			/* InvalidOid: an array of our type of DIDs */
+	bool		required;
+}			parameters[] = {
+	{"name", 0, TEXTOID, true},
+	{"url", 1, TEXTOID, true},
+	{"target", 3, NAMEOID, true},
+	{"collections", 4, TEXTARRAYOID},
+	{"dids", 5, InvalidOid},
+	{"actions", 6, TEXTARRAYOID},
+	{"keep_records", 7, BOOLOID, true},
+	{"events", 8, TEXTOID, true},
+	{"keep_raw", 9, BOOLOID, true},
+	{"allow_insecure", 10, BOOLOID, true},
+	{"ca_file", 11, TEXTOID},
+	{"proxy", 12, TEXTOID},
+	{"workers", 14, INT4OID, true},
+	{"verify", 15, TEXTOID},
+	{"backfill", 16, TEXTOID, true},
+	{"list_source", 17, TEXTOID},
+	{"handles", 18, TEXTOID, true},
+	{"host_is_pds", 19, BOOLOID, true},
+	{"repo_source", 20, TEXTOID},
+	{"list_hosts", 21, BOOLOID, true},
+	{"count_collections", 22, BOOLOID, true},
+	{"links", 23, TEXTOID, true},
+	{"slice", 24, TEXTOID},
+	{"validate", 25, TEXTOID, true},
+	{"format", 26, TEXTOID},
+};
+
+static void
+insert_subscription(FunctionCallInfo fcinfo)
+{
+	const char *columns[lengthof(parameters)];
+	AtpArg		values[lengthof(parameters)];
+
+	for (int i = 0; i < lengthof(parameters); i++)
+	{
+		Oid			type = parameters[i].type;
+
+		columns[i] = parameters[i].column;
+		values[i] = ATP_FUNCTION_ARG(parameters[i].number, OidIsValid(type) ? type : get_array_type(atp_type("did")));
+	}
+	if (!atp_subscription_insert(columns, values, lengthof(parameters)))
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("subscription \"%s\" already exists", text_to_cstring(PG_GETARG_TEXT_PP(0))),
+				 errdetail("Names are unique in the database, whoever owns the subscription.")));
+}
+
+/* SQL: atproto.subscribe(name, url, cursor, target, ...): see control.sql */
+Datum
+atp_subscribe(PG_FUNCTION_ARGS)
+{
+	AtpArg		name = ATP_FUNCTION_ARG(0, TEXTOID);
+	AtpArg		headers = ATP_FUNCTION_ARG(13, JSONBOID);
+
+	atp_require_utf8();
+	for (int i = 0; i < lengthof(parameters); i++)
+		if (parameters[i].required && PG_ARGISNULL(parameters[i].number))
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("%s must not be null", parameters[i].column)));
+	if (!headers.isnull && !JB_ROOT_IS_OBJECT(PG_GETARG_JSONB_P(13)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("headers must be a JSON object"),
+				 errhint("It has names and values, such as %s.", "{\"Authorization\": \"Bearer ...\"}")));
+	SPI_connect();
+	insert_subscription(fcinfo);
+	check_cursor(name, ATP_FUNCTION_ARG(2, INT8OID));
+	make_cursor(name, ATP_FUNCTION_ARG(2, INT8OID));
+	if (!headers.isnull)
+		atp_run_unnamed("INSERT INTO atproto.request_header (subscription, name, value)"
+						" SELECT $1, key, value FROM jsonb_each_text($2)", ATP_ARGS(name, headers));
+	atp_create_tables(NameStr(*PG_GETARG_NAME(3)));
+	warn_without_fetcher(PG_GETARG_TEXT_PP(0));
+	start_without_manager(PG_GETARG_TEXT_PP(0));
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/* A statement on the one subscription that the function's first argument names. */
+static void
+on_subscription(FunctionCallInfo fcinfo, const char *sql)
+{
+	if (atp_run_unnamed(sql, ATP_ARGS(ATP_FUNCTION_ARG(0, TEXTOID))) == 0)
+		no_such_subscription(PG_GETARG_TEXT_PP(0));
+}
+
+/* SQL: atproto.unsubscribe(name) */
+Datum
+atp_unsubscribe(PG_FUNCTION_ARGS)
+{
+	SPI_connect();
+	atp_status_wishes_leave(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	on_subscription(fcinfo, "DELETE FROM atproto.subscription WHERE name = $1");
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/* SQL: atproto.pause(name) */
+Datum
+atp_pause(PG_FUNCTION_ARGS)
+{
+	SPI_connect();
+	on_subscription(fcinfo, "UPDATE atproto.subscription SET enabled = false WHERE name = $1");
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/* SQL: atproto.resume(name) */
+Datum
+atp_resume(PG_FUNCTION_ARGS)
+{
+	SPI_connect();
+	on_subscription(fcinfo, "UPDATE atproto.subscription SET enabled = true, stopped = NULL,"
+					" stopped_at = NULL WHERE name = $1");
+	start_without_manager(PG_GETARG_TEXT_PP(0));
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/* SQL: atproto.set_cursor(name, seq) */
+Datum
+atp_set_cursor(PG_FUNCTION_ARGS)
+{
+	AtpArg		name = ATP_FUNCTION_ARG(0, TEXTOID);
+	AtpArg		seq = ATP_FUNCTION_ARG(1, INT8OID);
+	AtpSubscription *sub;
+
+	if (name.isnull)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name must not be null")));
+	SPI_connect();
+	/* also tells the consumer, through the table's trigger; no column of the key, whose lock the consumer's new row of cursor would wait for */
+	on_subscription(fcinfo, "UPDATE atproto.subscription SET enabled = enabled WHERE name = $1");
+	check_cursor(name, seq);
+	/* no consumer moves it until this is committed */
+	atp_run_unnamed("SELECT FROM atproto.cursor WHERE subscription = $1 ORDER BY shard FOR NO KEY UPDATE",
+					ATP_ARGS(name));
+	atp_gap_cursor_set(TextDatumGetCString(name.value), seq.isnull ? -1 : DatumGetInt64(seq.value));
+	/* what is jumped over is a gap like any other */
+	atp_run_unnamed("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason)"
+					" SELECT subscription, endpoint, min(seq), $2 + 1, 'set_cursor'"
+					" FROM atproto.cursor JOIN atproto.subscription USING (endpoint)"
+					" WHERE subscription = $1 AND name = $1"
+					" GROUP BY subscription, endpoint"
+					" HAVING min(seq) > 0 AND ($2 > min(seq) OR $2 IS NULL)",
+					ATP_ARGS(name, seq));
+	ATP_INJECTION_POINT("gap noted");
+	make_cursor(name, seq);
+	/* all shards, so that none passes over what another has to do again; back to where it has been, nothing is left out */
+	atp_run_unnamed("UPDATE atproto.cursor c SET seq = $2, updated_at = now(),"
+					" read_from = CASE WHEN $2 BETWEEN read_from AND seq THEN read_from ELSE $2 END FROM atproto.subscription s"
+					" WHERE s.name = $1 AND c.subscription = $1 AND c.endpoint = s.endpoint",
+					ATP_ARGS(name, seq));
+	sub = atp_subscription_get(TextDatumGetCString(name.value), CurrentMemoryContext);
+	if (sub != NULL && !sub->source->by_repo && !seq.isnull)
+		atp_gap_read_again(TextDatumGetCString(name.value), DatumGetInt64(seq.value));
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/* SQL: atproto.close_gap(id, how) */
+Datum
+atp_close_gap(PG_FUNCTION_ARGS)
+{
+	AtpArg		id = ATP_FUNCTION_ARG(0, INT8OID);
+
+	if (id.isnull)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("id must not be null")));
+	SPI_connect();
+	if (atp_run_unnamed("UPDATE atproto.gap SET closed_at = now(), closed_how = COALESCE(left($2, 1000), 'by ' || session_user)"
+						" WHERE id = $1 AND closed_at IS NULL", ATP_ARGS(id, ATP_FUNCTION_ARG(1, TEXTOID))) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("there is no open gap with id " INT64_FORMAT, DatumGetInt64(id.value)),
+				 errhint("\"atproto.gap\" has them.")));
+	SPI_finish();
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,184 @@
+/*
+ * fetcher.c
+ *		The fetcher, one process for each database: it does all HTTP, so that
+ *		neither a consumer nor a session waits for strangers' servers (W-57).
+ *
+ * It knows nothing of what is fetched: errands do (fetch/engine/task.h).  The manager
+ * starts it when one of them is wanted, and it ends when none has been for a
+ * while.
+ */
+#include "postgres.h"
+
+#include "common/clock.h"
+#include "common/compat.h"
+#include "config/claim.h"
+#include "config/extension.h"
+#include "config/transaction.h"
+#include "config/watch.h"
+#include "fetch/engine/task.h"
+#include "fetch/engine/fetch.h"
+#include "fetch/engine/host.h"
+#include "miscadmin.h"
+#include "net/http.h"
+#include "net/poll.h"
+#include "net/wait.h"
+#include "pgstat.h"
+#include "process/status/crash_backoff.h"
+#include "process/manager/fetcher.h"
+#include "process/status/fetcher_status.h"
+#include "process/status/process.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "utils/memutils.h"
+
+#define IDLE_MS		60000		/* unwanted for so long: it ends */
+#define LOOK_MS		20000		/* how often it asks */
+
+/* The errands, in the order in which each round calls them; ends with a NULL. */
+static const AtpErrand *const errands[] = {
+	&atp_identity_errand,
+	&atp_audit_errand,
+	&atp_list_errand,
+	&atp_status_errand,
+	&atp_handle_errand,
+	&atp_question_errand,
+	&atp_dictionary_errand,
+	&atp_repo_errand,
+#ifdef ATP_INJECTION_POINTS
+	&atp_probe_errand,
+#endif
+	NULL
+};
+
+bool
+atp_fetcher_is_wanted(void)
+{
+	for (int i = 0; errands[i] != NULL; i++)
+		if (errands[i]->wanted())
+			return true;
+	return false;
+}
+
+bool
+atp_fetcher_start(const char *database, BackgroundWorkerHandle **handle)
+{
+	BackgroundWorker worker;
+
+	atp_process_describe(&worker, "atproto fetcher", database, "atp_fetcher_main");
+	worker.bgw_notify_pid = MyProcPid;
+	worker.bgw_main_arg = ObjectIdGetDatum(MyDatabaseId);
+	return RegisterDynamicBackgroundWorker(&worker, handle);
+}
+
+pg_noreturn static void
+leave(const char *why)
+{
+	ereport(LOG, (errmsg("%s ends: %s", MyBgworkerEntry->bgw_name, why)));
+	proc_exit(0);
+}
+
+/* Is the extension still the one that this library knows?  And is there work? */
+static bool
+look(const char *activity)
+{
+	bool		ready,
+				wanted;
+
+	atp_begin(activity);
+	ready = atp_extension_lock() == ATP_EXTENSION_READY;
+	if (ready)
+		atp_config_watch(atp_relation("subscription"));
+	wanted = ready && atp_fetcher_is_wanted();
+	atp_commit();
+	if (!ready)
+		leave("the extension was dropped or changed");
+	return wanted;
+}
+
+static void
+wait_after_crash(void)
+{
+	AtpTime		begin = atp_now();
+	int			delay = atp_crash_delay(atp_crash_begin(ATP_FETCHER_NAME));
+	long		left;
+
+	while ((left = atp_remaining(atp_now(), begin, delay)) > 0)
+		atp_wait(NULL, 0, left);
+}
+
+/* One round of what all do; returns how long there is nothing to do, in ms. */
+static long
+work(MemoryContext cxt)
+{
+	AtpTime		now = atp_now();
+	long		timeout = -1;
+
+	atp_http_pump();
+	(void) atp_http_news();
+	for (int i = 0; errands[i] != NULL; i++)
+	{
+		MemoryContextSwitchTo(cxt);
+		timeout = atp_earlier(timeout, errands[i]->step(now));
+		MemoryContextReset(cxt);
+		atp_http_pump();
+		atp_serve_interrupts();
+	}
+	MemoryContextSwitchTo(cxt);
+	timeout = atp_earlier(timeout, atp_host_write(now));
+	MemoryContextReset(cxt);
+	return atp_earlier(timeout, atp_http_timeout(atp_now()));
+}
+
+pg_noreturn static void
+fetcher_loop(void)
+{
+	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "atproto loop", ALLOCSET_DEFAULT_SIZES);
+	AtpTime		wanted = atp_now();
+	AtpTime		looked = 0;
+	AtpSocketWait sockets = {atp_poll_descriptor(), WL_SOCKET_READABLE};
+
+	for (;;)
+	{
+		long		timeout;
+
+		atp_serve_interrupts();
+		MemoryContextSwitchTo(cxt);
+		if (atp_http_running() > 0)
+			wanted = atp_now();
+		if (atp_config_changed() || atp_remaining(atp_now(), looked, LOOK_MS) == 0)
+		{
+			/* it got somewhere since the crash that it may have been in */
+			if (looked != 0)
+				atp_crash_progress();
+			looked = atp_now();
+			if (look("looking for work"))
+				wanted = looked;
+			else if (atp_remaining(looked, wanted, IDLE_MS) == 0 && atp_host_is_written())
+				leave("there is nothing to fetch");
+		}
+		timeout = work(cxt);
+		atp_fetcher_status_tell();
+		pgstat_report_activity(STATE_IDLE, atp_http_running() > 0 ? "waiting for answers" : "waiting for work");
+		atp_wait(&sockets, 1, atp_earlier(timeout, LOOK_MS));
+	}
+}
+
+void
+atp_fetcher_main(Datum arg)
+{
+	atp_process_begin();
+	atp_fetcher_status_report_end(DatumGetObjectId(arg));
+	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid, 0);
+	atp_process_connected("atproto fetcher");
+	if (!atp_claim(ATP_FETCHER_NAME))
+		leave("another one runs");
+	atp_fetcher_status_begin();
+	wait_after_crash();
+	(void) look("beginning");
+	atp_poll_begin();
+	atp_fetch_begin();
+	for (int i = 0; errands[i] != NULL; i++)
+		if (errands[i]->begin != NULL)
+			errands[i]->begin();
+	fetcher_loop();
+}

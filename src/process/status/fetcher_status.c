@@ -1,0 +1,203 @@
+/*
+ * fetcher_status.c
+ *		Live status of the fetchers.
+ */
+#include "postgres.h"
+
+#include "common/clock.h"
+#include "fetch/engine/fetch.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "process/status/fetcher_status.h"
+#include "process/status/manager_status.h"
+#include "process/status/process.h"
+#include "common/shared.h"
+#include "storage/ipc.h"
+#include "utils/builtins.h"
+#include "utils/jsonb.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(atp_fetcher_status);
+
+/* Of one database's fetcher, since it began; of the last one when it has ended. */
+typedef struct Entry
+{
+	Oid			database;		/* InvalidOid: free */
+	int			pid;			/* 0: there is none */
+	bool		wanted;			/* ... but should be */
+	TimestampTz since;			/* it began */
+	int			running;		/* requests */
+	AtpFetchCounts counts;
+	char		error[256];		/* that ended one, for people */
+	TimestampTz error_at;		/* 0: none did */
+} Entry;
+
+/* A fetcher has a manager, so there are no more. */
+static Entry *entries = NULL;	/* shared; NULL when not preloaded */
+
+static Size
+entries_size(void)
+{
+	return mul_size(ATP_MANAGERS_MAX, sizeof(Entry));
+}
+
+void
+atp_fetcher_status_init(void)
+{
+	atp_shared_part(entries_size, (void **) &entries);
+}
+
+/* A database's, a new one if need be; NULL: there is none.  The lock is held. */
+static Entry *
+find(Oid database)
+{
+	Entry	   *free_entry = NULL;
+
+	for (int i = 0; entries != NULL && i < ATP_MANAGERS_MAX; i++)
+	{
+		if (entries[i].database == database)
+			return &entries[i];
+		if (!OidIsValid(entries[i].database) && free_entry == NULL)
+			free_entry = &entries[i];
+	}
+	if (free_entry != NULL)
+		*free_entry = (Entry) {.database = database};
+	return free_entry;
+}
+
+static Oid	my_database = InvalidOid;
+
+static void
+end(int code, Datum arg)
+{
+	Entry	   *entry;
+
+	atp_shared_lock(LW_EXCLUSIVE);
+	if ((entry = find(my_database)) != NULL)
+		entry->pid = entry->running = 0;
+	atp_shared_unlock();
+}
+
+static void
+report_end(const char *error)
+{
+	Entry	   *entry;
+
+	atp_shared_lock(LW_EXCLUSIVE);
+	if ((entry = find(my_database)) != NULL)
+	{
+		atp_shared_text(entry->error, sizeof(entry->error), error);
+		entry->error_at = atp_time_of_day();
+	}
+	atp_shared_unlock();
+}
+
+void
+atp_fetcher_status_report_end(Oid database)
+{
+	my_database = database;
+	atp_process_report_end(report_end);
+}
+
+void
+atp_fetcher_status_begin(void)
+{
+	Entry	   *entry;
+
+	atp_shared_lock(LW_EXCLUSIVE);
+	if ((entry = find(my_database)) != NULL)
+	{
+		entry->pid = MyProcPid;
+		entry->wanted = false;
+		entry->since = atp_time_of_day();
+		entry->counts = atp_fetch_counts;
+	}
+	atp_shared_unlock();
+	before_shmem_exit(end, (Datum) 0);
+}
+
+void
+atp_fetcher_status_tell(void)
+{
+	Entry	   *entry;
+
+	atp_shared_lock(LW_EXCLUSIVE);
+	if ((entry = find(my_database)) != NULL)
+	{
+		entry->running = atp_http_running();
+		entry->counts = atp_fetch_counts;
+	}
+	atp_shared_unlock();
+}
+
+void
+atp_fetcher_status_wanted(bool wanted)
+{
+	Entry	   *entry;
+
+	atp_shared_lock(LW_EXCLUSIVE);
+	if ((entry = find(MyDatabaseId)) != NULL)
+		entry->wanted = wanted;
+	atp_shared_unlock();
+}
+
+void
+atp_fetcher_status_forget(Oid database)
+{
+	atp_shared_lock(LW_EXCLUSIVE);
+	for (int i = 0; entries != NULL && i < ATP_MANAGERS_MAX; i++)
+		if (entries[i].database == database)
+			entries[i].database = InvalidOid;
+	atp_shared_unlock();
+}
+
+/* Outcomes that are no answers, as an object; those that never happened are left out. */
+static Datum
+errors_jsonb(const AtpFetchCounts *counts)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfoChar(&buf, '{');
+	for (int i = 0; i < ATP_HTTP_COUNT; i++)
+		if (i != ATP_HTTP_OK && counts->outcomes[i] > 0)
+			appendStringInfo(&buf, "%s\"%s\": " INT64_FORMAT, buf.len > 1 ? ", " : "", atp_http_outcome_name(i),
+							 counts->outcomes[i]);
+	appendStringInfoChar(&buf, '}');
+	return DirectFunctionCall1(jsonb_in, CStringGetDatum(buf.data));
+}
+
+/* SQL: atproto.fetcher_status() */
+Datum
+atp_fetcher_status(PG_FUNCTION_ARGS)
+{
+	Entry		copy = {0};
+	Entry	   *entry;
+	TupleDesc	desc;
+	Datum		values[10];
+	bool		nulls[10] = {0};
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	atp_shared_lock(LW_EXCLUSIVE);
+	if ((entry = find(MyDatabaseId)) != NULL)
+		copy = *entry;
+	atp_shared_unlock();
+	values[0] = Int32GetDatum(copy.pid);
+	nulls[0] = copy.pid == 0;
+	values[1] = CStringGetTextDatum(copy.pid != 0 ? "running" : copy.wanted ? "waiting" : "not running");
+	values[2] = TimestampTzGetDatum(copy.since);
+	nulls[2] = copy.since == 0;
+	values[3] = Int32GetDatum(copy.running);
+	values[4] = Int64GetDatum(copy.counts.requests);
+	values[5] = Int64GetDatum(copy.counts.bytes);
+	values[6] = Int64GetDatum(copy.counts.refused);
+	values[7] = errors_jsonb(&copy.counts);
+	values[8] = CStringGetTextDatum(copy.error);
+	nulls[8] = copy.error_at == 0;
+	values[9] = TimestampTzGetDatum(copy.error_at);
+	nulls[9] = copy.error_at == 0;
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}

@@ -1,0 +1,82 @@
+/*
+ * manager_status.c
+ *		What is known of the managers.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "process/status/manager_status.h"
+#include "common/shared.h"
+#include "storage/ipc.h"
+
+typedef struct Managers
+{
+	int			failed_starts[ATP_MANAGERS_MAX];
+	int			pid[ATP_MANAGERS_MAX];
+} Managers;
+
+static Managers *managers = NULL;	/* shared */
+
+static Size
+managers_size(void)
+{
+	return sizeof(Managers);
+}
+
+void
+atp_manager_status_init(void)
+{
+	atp_shared_part(managers_size, (void **) &managers);
+}
+
+static void
+manager_ends(int code, Datum manager)
+{
+	atp_shared_lock(LW_EXCLUSIVE);
+	managers->pid[DatumGetInt32(manager)] = 0;
+	atp_shared_unlock();
+}
+
+int
+atp_manager_starting(int manager)
+{
+	int			failed;
+
+	atp_shared_lock(LW_EXCLUSIVE);
+	failed = managers->failed_starts[manager]++;
+	managers->pid[manager] = MyProcPid;
+	atp_shared_unlock();
+	before_shmem_exit(manager_ends, Int32GetDatum(manager));
+	return failed;
+}
+
+bool
+atp_manager_is_failing(int manager)
+{
+	bool		failing;
+
+	atp_shared_lock(LW_SHARED);
+	failing = managers->failed_starts[manager] > 0;
+	atp_shared_unlock();
+	return failing;
+}
+
+int
+atp_manager_pid(int manager)
+{
+	int			pid;
+
+	atp_shared_lock(LW_EXCLUSIVE);
+	managers->failed_starts[manager] = 0;
+	pid = managers->pid[manager];
+	atp_shared_unlock();
+	return pid;
+}
+
+void
+atp_manager_connected(int manager)
+{
+	atp_shared_lock(LW_EXCLUSIVE);
+	managers->failed_starts[manager] = 0;
+	atp_shared_unlock();
+}

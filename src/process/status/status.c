@@ -1,0 +1,514 @@
+/*
+ * status.c
+ *		Live status of the consumers.
+ */
+#include "postgres.h"
+
+#include "catalog/pg_authid.h"
+#include "catalog/pg_type.h"
+#include "common/clock.h"
+#include "config/claim.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "process/status/lag.h"
+#include "process/status/process.h"
+#include "process/status/status.h"
+#include "common/shared.h"
+#include "storage/ipc.h"
+#include "tables/repos/multi_source.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/json.h"
+#include "utils/jsonb.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(atp_stream_status);
+PG_FUNCTION_INFO_V1(atp_consumer_pid);
+
+/* The status of one subscription. */
+typedef struct Slot
+{
+	bool		in_use;
+	Oid			database;
+	Oid			owner;			/* who may see it */
+	char		name[ATP_NAME_MAX + 1];
+	char		target[NAMEDATALEN];	/* while it runs */
+	int			pid;
+	AtpState	state;
+	bool		follows;		/* what it receives, another one decodes before it */
+	TimestampTz connected_at;	/* 0: not now ... */
+	TimestampTz away_since;		/* ... since then; or it has not come to it yet */
+	bool		url;			/* has parameters */
+	bool		collections;	/* filtered by the server */
+	bool		dids;
+	bool		compressed;
+	int64		received;		/* messages */
+	int64		bytes;
+	int64		batches;
+	int64		reconnects;
+	int64		drops[ATP_DROP_COUNT];
+	int64		skips[ATP_SKIP_COUNT];
+	char		error[256];		/* last one, for people */
+	TimestampTz error_at;		/* 0: none */
+	bool		failed;			/* it ended the process */
+	AtpPace		pace;			/* of the present connection */
+} Slot;
+
+static int	max_subscriptions;	/* GUC: slots in shared memory */
+
+static Slot *slots = NULL;		/* shared; NULL when not preloaded */
+static Slot private_slot;
+static Slot *my_slot = &private_slot;
+
+static const char *const state_names[] = {
+	[ATP_STATE_STARTING] = "starting",
+	[ATP_STATE_CONNECTING] = "connecting",
+	[ATP_STATE_STREAMING] = "streaming",
+	[ATP_STATE_WAITING] = "waiting",
+	[ATP_STATE_ENDED] = "not running",
+};
+
+static Size
+slots_size(void)
+{
+	return mul_size(max_subscriptions, sizeof(Slot));
+}
+
+/* Is this subscription of the same database connected, or was within this time?  One that nobody has begun to run is about to. */
+static bool
+is_connected(const char *name, int within_ms)
+{
+	bool		connected = slots != NULL;
+
+	atp_shared_lock(LW_SHARED);
+	for (int i = 0; slots != NULL && i < max_subscriptions; i++)
+		if (slots[i].in_use && slots[i].database == MyDatabaseId && strcmp(slots[i].name, name) == 0)
+			connected = slots[i].state == ATP_STATE_STREAMING ||
+				!TimestampDifferenceExceeds(slots[i].away_since, atp_time_of_day(), within_ms);
+	atp_shared_unlock();
+	return connected;
+}
+
+static bool
+is_shared(const char *target)
+{
+	int			n = 0;
+
+	atp_shared_lock(LW_SHARED);
+	for (int i = 0; slots != NULL && i < max_subscriptions && n < 2; i++)
+		n += slots[i].in_use && slots[i].pid != 0 && slots[i].database == MyDatabaseId && strcmp(slots[i].target, target) == 0;
+	atp_shared_unlock();
+	return n > 1;
+}
+
+void
+atp_status_follows(bool follows)
+{
+	bool		has_leader = false;
+
+	atp_shared_lock(LW_EXCLUSIVE);
+	for (int i = 0; slots != NULL && i < max_subscriptions; i++)
+	{
+		const Slot *slot = &slots[i];
+
+		has_leader |= slot != my_slot && slot->in_use && slot->database == MyDatabaseId && slot->state == ATP_STATE_STREAMING &&
+			!slot->follows && strcmp(slot->target, my_slot->target) == 0;
+	}
+	my_slot->follows = follows && has_leader;
+	atp_shared_unlock();
+}
+
+/* Nobody else writes it. */
+bool
+atp_status_is_second(void)
+{
+	return my_slot->follows;
+}
+
+static const AtpRunning running = {is_connected, is_shared};
+
+void
+atp_status_init(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	DefineCustomIntVariable("atproto.max_subscriptions",
+							"Number of subscriptions, in all databases, whose live status is kept.",
+							NULL, &max_subscriptions, 64, 1, 4096,
+							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	atp_shared_part(slots_size, (void **) &slots);
+	atp_union_ask(&running);
+}
+
+static void
+set_state(AtpState state)
+{
+	bool		connected = state == ATP_STATE_STREAMING;
+
+	my_slot->follows = false;
+	if (my_slot->state == ATP_STATE_STREAMING || my_slot->away_since == 0)
+		my_slot->away_since = atp_time_of_day();
+	my_slot->state = state;
+	my_slot->connected_at = connected ? atp_time_of_day() : 0;
+	/* what passed between two connections is no part of it */
+	if (connected)
+		memset(&my_slot->pace, 0, sizeof(my_slot->pace));
+}
+
+static void
+detach(int code, Datum arg)
+{
+	atp_shared_lock(LW_EXCLUSIVE);
+	my_slot->pid = 0;
+	set_state(ATP_STATE_ENDED);
+	atp_shared_unlock();
+}
+
+/* A subscription's slot, a new one if need be; NULL: there is no room.  The lock is held. */
+static Slot *
+find_slot(Oid database, Oid owner, const char *name)
+{
+	Slot	   *free_slot = NULL;
+
+	for (int i = 0; slots != NULL && i < max_subscriptions; i++)
+	{
+		Slot	   *slot = &slots[i];
+
+		if (slot->in_use && slot->database == database && strcmp(slot->name, name) == 0)
+		{
+			if (slot->owner == owner)
+				return slot;
+			/* what servers said to another owner's subscription is not for this one */
+			free_slot = slot;
+			break;
+		}
+		if (!slot->in_use && free_slot == NULL)
+			free_slot = slot;
+	}
+	if (free_slot != NULL)
+	{
+		memset(free_slot, 0, sizeof(Slot));
+		free_slot->in_use = true;
+		free_slot->database = database;
+		free_slot->owner = owner;
+		free_slot->state = ATP_STATE_ENDED;
+		strlcpy(free_slot->name, name, sizeof(free_slot->name));
+	}
+	return free_slot;
+}
+
+static void
+set_error(Slot *slot, const char *error)
+{
+	atp_shared_text(slot->error, sizeof(slot->error), error);
+	slot->error_at = atp_time_of_day();
+}
+
+/* Whose end is reported. */
+static struct
+{
+	Oid			database;
+	Oid			owner;
+	const char *name;
+}			mine;
+
+static void
+fail(Oid database, Oid owner, const char *name, const char *error)
+{
+	Slot	   *slot;
+
+	atp_shared_lock(LW_EXCLUSIVE);
+	if ((slot = find_slot(database, owner, name)) != NULL)
+	{
+		set_error(slot, error);
+		slot->failed = true;
+	}
+	atp_shared_unlock();
+}
+
+static void
+report_end(const char *error)
+{
+	fail(mine.database, mine.owner, mine.name, error);
+}
+
+void
+atp_status_not_started(Oid owner, const char *name, const char *error)
+{
+	fail(MyDatabaseId, owner, name, error);
+}
+
+char *
+atp_status_failure(const char *name, TimestampTz *at)
+{
+	char	   *error = NULL;
+	char		copy[sizeof(private_slot.error)];
+	Slot	   *slot;
+
+	atp_shared_lock(LW_EXCLUSIVE);
+	slot = find_slot(MyDatabaseId, GetUserId(), name);
+	if (slot != NULL && slot->failed)
+	{
+		memcpy(copy, slot->error, sizeof(copy));
+		*at = slot->error_at;
+		slot->failed = false;
+		error = copy;
+	}
+	atp_shared_unlock();
+	return error != NULL ? pstrdup(error) : NULL;
+}
+
+void
+atp_status_report_end(Oid database, Oid owner, const char *name)
+{
+	mine.database = database;
+	mine.owner = owner;
+	mine.name = MemoryContextStrdup(TopMemoryContext, name);
+	atp_process_report_end(report_end);
+}
+
+void
+atp_status_attach(const char *name)
+{
+	Slot	   *slot;
+
+	atp_shared_lock(LW_EXCLUSIVE);
+	slot = find_slot(MyDatabaseId, GetUserId(), name);
+	if (slot != NULL)
+		my_slot = slot;
+	my_slot->owner = GetUserId();
+	my_slot->pid = MyProcPid;
+	set_state(ATP_STATE_STARTING);
+	atp_shared_unlock();
+	if (slots != NULL && slot == NULL)
+		ereport(LOG,
+				(errmsg("no room in shared memory for the status of subscription \"%s\"", name),
+				 errhint("Increase \"%s\".", "atproto.max_subscriptions")));
+	before_shmem_exit(detach, (Datum) 0);
+}
+
+void
+atp_status_target(const char *target)
+{
+	atp_shared_lock(LW_EXCLUSIVE);
+	strlcpy(my_slot->target, target, NAMEDATALEN);
+	atp_shared_unlock();
+}
+
+void
+atp_status_state(AtpState state)
+{
+	Assert(state <= ATP_STATE_ENDED);
+	atp_shared_lock(LW_EXCLUSIVE);
+	set_state(state);
+	atp_shared_unlock();
+}
+
+void
+atp_status_error(AtpDrop drop, const char *error)
+{
+	atp_shared_lock(LW_EXCLUSIVE);
+	if (drop != ATP_DROP_NONE)
+	{
+		my_slot->drops[drop]++;
+		my_slot->reconnects++;
+	}
+	set_error(my_slot, error);
+	atp_shared_unlock();
+}
+
+void
+atp_status_request(const AtpStreamRequest *request, bool compressed)
+{
+	atp_shared_lock(LW_EXCLUSIVE);
+	my_slot->url = request->url;
+	my_slot->collections = request->collections;
+	my_slot->dids = request->dids;
+	my_slot->compressed = compressed;
+	atp_shared_unlock();
+}
+
+void
+atp_status_received(int64 messages, int64 bytes)
+{
+	atp_shared_lock(LW_EXCLUSIVE);
+	my_slot->received += messages;
+	my_slot->bytes += bytes;
+	atp_shared_unlock();
+}
+
+void
+atp_status_skips(const int64 *skips)
+{
+	atp_shared_lock(LW_EXCLUSIVE);
+	for (int i = 0; i < ATP_SKIP_COUNT; i++)
+		my_slot->skips[i] += skips[i];
+	atp_shared_unlock();
+}
+
+void
+atp_status_batch(const int64 *skips)
+{
+	atp_shared_lock(LW_EXCLUSIVE);
+	my_slot->batches++;
+	atp_shared_unlock();
+	atp_status_skips(skips);
+}
+
+bool
+atp_status_pace(int64 time, int64 events)
+{
+	bool		caught_up;
+
+	atp_shared_lock(LW_EXCLUSIVE);
+	caught_up = atp_pace_note(&my_slot->pace, atp_time_of_day(), time, events);
+	atp_shared_unlock();
+	return caught_up;
+}
+
+void
+atp_status_forget(Oid database)
+{
+	atp_shared_lock(LW_EXCLUSIVE);
+	for (int i = 0; slots != NULL && i < max_subscriptions; i++)
+		if (slots[i].in_use && slots[i].database == database)
+			slots[i].in_use = false;
+	atp_shared_unlock();
+}
+
+void
+atp_status_keep(List *subscriptions)
+{
+	atp_shared_lock(LW_EXCLUSIVE);
+	for (int i = 0; slots != NULL && i < max_subscriptions; i++)
+	{
+		Slot	   *slot = &slots[i];
+		bool		keep = slot->pid != 0;
+		ListCell   *lc;
+
+		if (!slot->in_use || slot->database != MyDatabaseId)
+			continue;
+		foreach(lc, subscriptions)
+			keep |= strcmp(slot->name, ((AtpSubscription *) lfirst(lc))->name) == 0;
+		slot->in_use = keep;
+	}
+	atp_shared_unlock();
+}
+
+static const char *
+drop_name(int i)
+{
+	return atp_drop_name(i);
+}
+
+static const char *
+skip_name(int i)
+{
+	return atp_skip_name(i);
+}
+
+/* Counted reasons as an object; reasons that never happened are left out. */
+static Datum
+counts_jsonb(const int64 *counts, int n, const char *(*name) (int))
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfoChar(&buf, '{');
+	for (int i = 0; i < n; i++)
+		if (counts[i] > 0)
+			appendStringInfo(&buf, "%s\"%s\": " INT64_FORMAT, buf.len > 1 ? ", " : "", name(i), counts[i]);
+	appendStringInfoChar(&buf, '}');
+	return DirectFunctionCall1(jsonb_in, CStringGetDatum(buf.data));
+}
+
+/* By what the server filters. */
+static Datum
+filters_array(const Slot *slot)
+{
+	Datum		names[3];
+	int			n = 0;
+
+	if (slot->url)
+		names[n++] = CStringGetTextDatum("url");
+	if (slot->collections)
+		names[n++] = CStringGetTextDatum("collections");
+	if (slot->dids)
+		names[n++] = CStringGetTextDatum("dids");
+	return PointerGetDatum(construct_array(names, n, TEXTOID, -1, false, TYPALIGN_INT));
+}
+
+/* SQL: atproto.stream_status() */
+Datum
+atp_stream_status(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Slot	   *copy = NULL;
+	int			n = 0;
+	bool		all = has_privs_of_role(GetUserId(), ROLE_PG_MONITOR);
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (slots != NULL)
+	{
+		copy = palloc(max_subscriptions * sizeof(Slot));
+		atp_shared_lock(LW_SHARED);
+		for (int i = 0; i < max_subscriptions; i++)
+			if (slots[i].in_use && slots[i].database == MyDatabaseId)
+				copy[n++] = slots[i];
+		atp_shared_unlock();
+	}
+	for (int i = 0; i < n; i++)
+	{
+		Slot	   *slot = &copy[i];
+		TimestampTz now = atp_time_of_day();
+		double		rate = atp_pace_rate(&slot->pace, now);
+		int64		left = atp_pace_left(&slot->pace, now);
+		Datum		values[17];
+		bool		nulls[17] = {0};
+
+		if (!all && !has_privs_of_role(GetUserId(), slot->owner))
+			continue;
+		values[0] = CStringGetTextDatum(slot->name);
+		values[1] = Int32GetDatum(slot->pid);
+		nulls[1] = slot->pid == 0;
+		values[2] = CStringGetTextDatum(state_names[slot->state]);
+		values[3] = TimestampTzGetDatum(slot->connected_at);
+		nulls[3] = slot->connected_at == 0;
+		values[4] = Int64GetDatum(slot->received);
+		values[5] = Int64GetDatum(slot->bytes);
+		values[6] = Int64GetDatum(slot->batches);
+		values[7] = Int64GetDatum(slot->reconnects);
+		values[8] = counts_jsonb(slot->drops, ATP_DROP_COUNT, drop_name);
+		values[9] = counts_jsonb(slot->skips, ATP_SKIP_COUNT, skip_name);
+		values[10] = CStringGetTextDatum(slot->error);
+		nulls[10] = slot->error_at == 0;
+		values[11] = TimestampTzGetDatum(slot->error_at);
+		nulls[11] = slot->error_at == 0;
+		values[12] = filters_array(slot);
+		nulls[12] = slot->connected_at == 0;
+		values[13] = BoolGetDatum(slot->compressed);
+		nulls[13] = slot->connected_at == 0;
+		values[14] = BoolGetDatum(slot->follows);
+		nulls[14] = slot->connected_at == 0;
+		values[15] = Float8GetDatum(rate);
+		nulls[15] = slot->connected_at == 0 || rate < 0;
+		values[16] = TimestampTzGetDatum(now + left);
+		nulls[16] = slot->connected_at == 0 || left < 0;
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/* SQL: atproto.consumer_pid(name) */
+Datum
+atp_consumer_pid(PG_FUNCTION_ARGS)
+{
+	int			pid = atp_holder_pid(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+
+	if (pid == 0)
+		PG_RETURN_NULL();
+	PG_RETURN_INT32(pid);
+}

@@ -1,0 +1,306 @@
+/*
+ * format_repos.c
+ *		Messages of com.atproto.sync.subscribeRepos into events and rows.
+ */
+#include "postgres.h"
+
+#include "core/codec/cid.h"
+#include "core/wire/commit_check.h"
+#include "core/wire/repos_message.h"
+#include "core/syntax/tid.h"
+#include "data/block_index.h"
+#include "common/sha256.h"
+#include "stream/format.h"
+#include "stream/rev_cache.h"
+#include "stream/stream_time.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+
+/* The block of a record, checked and converted. */
+typedef struct Record
+{
+	const AtpCarBlock *block;
+	AtpErr		err;
+	size_t		at;
+	Jsonb	   *value;
+	bytea	   *raw;
+} Record;
+
+/* Those of a commit: each block once, however many operations name it. */
+typedef struct Records
+{
+	Size		bytes;			/* of the rows so far, however many share a block */
+	int			n;
+	Record		list[ATP_OPS_MAX];
+} Records;
+
+/*
+ * A commit that does not write a record more than once stays below this: at most,
+ * a byte of DAG-CBOR becomes 24 in jsonb.  One that does could keep the database
+ * busy for a minute with a megabyte.
+ */
+#define ROWS_MAX	(64 * 1024 * 1024)
+
+static const Record *
+convert(AtpDecoder *decoder, Records *records, const AtpCarBlock *block)
+{
+	Record	   *r;
+
+	for (int i = 0; i < records->n; i++)
+		if (records->list[i].block == block)
+			return &records->list[i];
+	r = &records->list[records->n++];
+	*r = (Record) {.block = block};
+	r->err = atp_make_record(block->data, decoder->settings->keep_raw, &r->value, &r->raw, &r->at);
+	return r;
+}
+
+bool
+atp_repos_wants(AtpDecoder *decoder, AtpBatch *batch, const AtpOp *op)
+{
+	if (decoder->settings->actions[op->action] && atp_wants_collection(decoder->settings, op->collection))
+		return true;
+	batch->skips[ATP_SKIP_FILTERED]++;
+	return false;
+}
+
+void
+atp_repos_refuse(AtpBatch *batch, AtpEvent *event, const AtpOp *op, AtpErr err, size_t at)
+{
+	atp_dead_letter(batch, "record", event, err, at)->path = op->path;
+	event->lacking = true;
+}
+
+void
+atp_repos_row(AtpBatch *batch, AtpEvent *event, const AtpOp *op, Jsonb *value, bytea *raw)
+{
+	AtpRow	   *row = atp_batch_new_row(batch);
+
+	row->path = op->path;
+	row->record.action = op->action;
+	row->record.did = event->did;
+	row->record.collection = atp_nsid_make(op->collection.ptr, op->collection.len);
+	row->record.rkey = atp_rkey_make(op->rkey.ptr, op->rkey.len);
+	row->record.rev = event->rev;
+	if (op->action != ATP_DELETE)
+	{
+		row->record.cid = atp_cidlink_make(op->cid.ptr, op->cid.len);
+		row->record.value = value;
+		row->record.raw = raw;
+	}
+	event->nrows++;
+}
+
+/* One operation of a commit that has been checked. */
+static void
+make_operation(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event, Records *records, const AtpOp *op)
+{
+	const Record *record;
+	AtpErr		err;
+
+	if (!atp_repos_wants(decoder, batch, op))
+		return;
+	if (op->action == ATP_DELETE)
+	{
+		atp_repos_row(batch, event, op, NULL, NULL);
+		return;
+	}
+	record = convert(decoder, records, op->block);
+	if (record->value != NULL)
+		records->bytes += VARSIZE(record->value);
+	if (record->raw != NULL)
+		records->bytes += VARSIZE(record->raw);
+	err = records->bytes > ROWS_MAX ? ATP_E_COMMIT_ROWS : record->err;
+	if (err != ATP_OK)
+		atp_repos_refuse(batch, event, op, err, record->block->data.ptr - event->message.ptr + record->at);
+	else
+		atp_repos_row(batch, event, op, record->value, record->raw);
+}
+
+/* V-18: room for the tree before the commit, kept from one to the next. */
+static AtpInversion *
+begin_inversion(AtpDecoder *decoder)
+{
+	const AtpReposMessage *msg = &decoder->msg.repos;
+	size_t		room = atp_invert_room(msg->blocks.len, msg->nops);
+
+	if (room > decoder->room)
+	{
+		if (decoder->nodes != NULL)
+			pfree(decoder->nodes);
+		decoder->nodes = NULL;
+		decoder->room = 0;
+		decoder->nodes = MemoryContextAlloc(decoder->cxt, room);
+		decoder->room = room;
+	}
+	atp_invert_begin(&decoder->inversion, decoder->nodes, decoder->room, atp_sha256, NULL);
+	return &decoder->inversion;
+}
+
+static AtpProven
+proven(const AtpReposMessage *msg, const AtpInversion *inversion)
+{
+	if (inversion == NULL)
+		return ATP_NOT_ASKED;
+	if (msg->kind == ATP_REPOS_SYNC)
+		return ATP_OPS_PROVEN;
+	/* V-26 */
+	if (inversion->verdict == ATP_MISMATCH)
+		return ATP_OPS_REFUTED;
+	/* V-28: with prevData or without */
+	if (inversion->known && inversion->first && !msg->has_since)
+		return ATP_OPS_PROVEN_FIRST;
+	return inversion->verdict == ATP_PROVEN ? ATP_OPS_PROVEN : ATP_OPS_INCOMPLETE;
+}
+
+/* A #commit or #sync: its blocks. */
+static bool
+make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
+{
+	AtpReposMessage *msg = &decoder->msg.repos;
+	AtpInversion *inversion = NULL;
+	Records		records;
+	size_t		at = 0;
+	AtpErr		err;
+
+	/* the room comes from the bytes that are there, never from a count in them; they are limited */
+	atp_block_index_clear(&decoder->index, decoder->cxt, msg->blocks.len / ATP_CAR_SECTION_MIN + 1);
+	if (decoder->settings->verify != ATP_VERIFY_HASH)
+		inversion = begin_inversion(decoder);
+	msg->data = msg->block = (AtpBytes) {NULL, 0};
+	err = atp_commit_invert(msg, &decoder->index, inversion, atp_sha256, NULL, &at);
+	event->proven = proven(msg, inversion);
+	/* V-17: it is a commit of this account, but not one of these operations */
+	if (err != ATP_OK && inversion != NULL && msg->kind == ATP_REPOS_COMMIT && msg->data.ptr != NULL)
+		event->proven = ATP_OPS_REFUTED;
+	else if (err == ATP_OK && event->proven == ATP_OPS_REFUTED)
+	{
+		err = ATP_E_COMMIT_MISMATCH;
+		event->mismatch = true;
+	}
+	event->rev = msg->rev;
+	if (decoder->settings->verify == ATP_VERIFY_FULL && msg->block.ptr != NULL)
+	{
+		event->signature = atp_make_signed(msg->block, false);
+		if (event->signature == NULL)
+			/* the block is a commit, so it has one of this length */
+			elog(ERROR, "a commit has no signature");
+	}
+	/* V-14: whatever else it is, nothing follows from it; at level full, unless it is nobody's (V-12) */
+	if (atp_is_ahead(atp_tid_micros(msg->rev)) && (err == ATP_OK || event->proven == ATP_OPS_REFUTED))
+	{
+		err = ATP_E_REV_FUTURE;
+		event->proven = event->signature != NULL ? ATP_REV_AHEAD : ATP_NOT_ASKED;
+		event->mismatch = false;
+	}
+	if (err != ATP_OK)
+	{
+		(void) atp_dead_letter(batch, "commit", event, err, decoder->frame.payload_at + msg->blocks.ptr - decoder->frame.payload.ptr + at);
+		return event->proven == ATP_OPS_REFUTED || event->proven == ATP_REV_AHEAD;
+	}
+	event->has_since = msg->has_since;
+	event->since = msg->since;
+	if (msg->prev_data.ptr != NULL)
+		event->prev_data = atp_cidlink_make(msg->prev_data.ptr, msg->prev_data.len);
+	event->commit = atp_cidlink_make(msg->commit.ptr, msg->commit.len);
+	event->data = atp_cidlink_make(msg->data.ptr, msg->data.len);
+	records.n = 0;
+	records.bytes = 0;
+	for (unsigned i = 0; i < msg->nops; i++)
+		make_operation(decoder, batch, event, &records, &msg->ops[i]);
+	return true;
+}
+
+void
+atp_repos_head(const AtpReposMessage *msg, AtpHead *head)
+{
+	head->what = msg->kind == ATP_REPOS_INFO ? atp_head_of_info(msg->name)
+		: msg->kind == ATP_REPOS_UNKNOWN ? ATP_HEAD_UNKNOWN : ATP_HEAD_EVENT;
+	head->seq = msg->seq;
+	head->time = msg->time;
+	head->rev = msg->rev;
+	head->repo = msg->did;
+}
+
+/* A #commit is mostly read in one go, its fields with it. */
+static AtpErr
+cut(AtpDecoder *decoder, AtpBytes message, size_t *at)
+{
+	bool		read = atp_repos_read_commit(message.ptr, message.len, &decoder->frame, &decoder->msg.repos);
+
+	decoder->read = read ? decoder->frame.payload.ptr : NULL;
+	return read ? ATP_OK : atp_cut_frame(decoder, message, at);
+}
+
+static AtpErr
+parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
+{
+	AtpErr		err = ATP_OK;
+
+	/* others may have been cut since (stream_time.c) */
+	if (decoder->read != decoder->frame.payload.ptr)
+	{
+		decoder->read = NULL;
+		err = atp_repos_parse(&decoder->frame, &decoder->msg.repos, at);
+	}
+	atp_repos_head(&decoder->msg.repos, head);
+	return err;
+}
+
+static bool
+is_of_repo(const AtpReposMessage *msg)
+{
+	return msg->kind == ATP_REPOS_COMMIT || msg->kind == ATP_REPOS_SYNC;
+}
+
+static bool
+is_known(AtpDecoder *decoder)
+{
+	const AtpReposMessage *msg = &decoder->msg.repos;
+
+	return OidIsValid(decoder->table) && is_of_repo(msg) &&
+		atp_recent_is_old(decoder->table, atp_did_make(msg->did.ptr, msg->did.len), msg);
+}
+
+bool
+atp_repos_begin(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
+{
+	const AtpReposMessage *msg = &decoder->msg.repos;
+
+	event->kind = msg->kind;
+	event->did = atp_did_make(msg->did.ptr, msg->did.len);
+	if (atp_wants_did(decoder->settings, event->did))
+		return true;
+	batch->skips[ATP_SKIP_FILTERED]++;
+	return false;
+}
+
+bool
+atp_repos_make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
+{
+	const AtpReposMessage *msg = &decoder->msg.repos;
+
+	if (is_of_repo(msg))
+	{
+		if (OidIsValid(decoder->table) && atp_recent_is_old(decoder->table, event->did, msg))
+		{
+			batch->skips[ATP_SKIP_OLD]++;
+			return false;
+		}
+		return make_commit(decoder, batch, event);
+	}
+	if (msg->handle.ptr != NULL)
+		event->handle = atp_handle_make(msg->handle.ptr, msg->handle.len);
+	event->active = msg->active;
+	if (msg->status.ptr != NULL)
+		event->status = cstring_to_text_with_len(msg->status.ptr, msg->status.len);
+	return true;
+}
+
+static bool
+make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
+{
+	return atp_repos_begin(decoder, batch, event) && atp_repos_make(decoder, batch, event);
+}
+
+const AtpFormat atp_repos_format = {.cut = cut, .parse = parse, .make = make, .is_known = is_known};

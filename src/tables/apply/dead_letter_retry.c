@@ -1,0 +1,137 @@
+/*
+ * dead_letter_retry.c
+ *		Dead letters once more: atproto.retry().
+ */
+#include "postgres.h"
+
+#include "common/compat.h"
+#include "config/extension.h"
+#include "config/owner.h"
+#include "config/spi.h"
+#include "config/subscription.h"
+#include "fmgr.h"
+#include "source.h"
+#include "tables/apply/replay.h"
+#include "tables/base/error_class.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+PG_FUNCTION_INFO_V1(atp_retry);
+
+pg_noreturn static void
+no_such_letter(int64 id)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("dead letter " INT64_FORMAT " does not exist", id)));
+}
+
+/*
+ * From now on nobody else tries it, nor removes it.  Only after the repository is
+ * locked: consumers, too, come to a letter with that lock.
+ */
+static uint64
+lock_letter(void *arg)
+{
+	int64		id = *(const int64 *) arg;
+	AtpResult	found = atp_query("SELECT superseded_rev FROM atproto.dead_letter WHERE id = $1 FOR UPDATE", ATP_ARGS(atp_int8_arg(id)));
+	bool		isnull;
+	Datum		rev;
+
+	if (found.n == 0)
+		no_such_letter(id);
+	rev = atp_get(atp_result_row(found, 0), "superseded_rev", atp_type("tid"), &isnull);
+	atp_result_free(found);
+	return isnull ? 0 : DatumGetAtpTid(rev);
+}
+
+static AtpOutcome
+try_again(const AtpSubscription *sub, const AtpSource *source, int64 id, bytea *bytes, AtpSpan path, const char **why)
+{
+	AtpAgain	again = {
+		.sub = sub, .source = source, .message = {(const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)}, .path = path,
+		.locked = lock_letter, .arg = &id
+	};
+	volatile AtpOutcome outcome;
+
+	/* what is being applied was judged by what the tables had: nothing else may come in between.  No row is to blame */
+	if (atp_statements_in_use())
+		ereport(ERROR,
+				(errcode(ATP_ERRCODE_STOP),
+				 errmsg("dead letters cannot be tried again by a trigger of the tables that are being filled")));
+	again.statements = atp_statements_create(sub->target, ATP_WRITER_OTHER);
+	PG_TRY();
+	{
+		outcome = atp_again(&again, why);
+	}
+	PG_FINALLY();
+	{
+		atp_statements_free(again.statements);
+	}
+	PG_END_TRY();
+	return outcome;
+}
+
+/* What kind of stream the message came from; where an older row does not say so, that of the subscription. */
+static const AtpSource *
+source_of(AtpTuple letter, const AtpSubscription *sub)
+{
+	const char *format = atp_get_text_or_null(letter, "format");
+	const char *endpoint = atp_get_text_or_null(letter, "endpoint");
+	const AtpSource *source = format == NULL || endpoint == NULL ? NULL : atp_source_of(atp_endpoint_parse(endpoint)->stream, format);
+
+	return source == NULL ? sub->source : source;
+}
+
+/* What becomes of it is written down; as text, too. */
+static const char *
+retry(int64 id)
+{
+	AtpResult	found = atp_query("SELECT d.subscription, d.path, f.bytes, f.format, f.endpoint,"
+								  " d.seq IS NULL AND d.stage IN ('record', 'apply') AND d.did IS NOT NULL AS exported FROM atproto.dead_letter d"
+								  " LEFT JOIN atproto.dead_frame f ON f.subscription = d.subscription AND f.digest = d.digest"
+								  " WHERE d.id = $1", ATP_ARGS(atp_int8_arg(id)));
+	const char *why = "it is beyond the repository's share of dead letters: nothing is kept of it";
+	AtpTuple	letter;
+	const AtpSubscription *sub;
+	const char *path;
+	bool		beyond;
+	Datum		bytes;
+	AtpOutcome	outcome;
+
+	if (found.n == 0)
+		no_such_letter(id);
+	letter = atp_result_row(found, 0);
+	bytes = atp_get(letter, "bytes", BYTEAOID, &beyond);
+	if (beyond)
+		return why;
+	if (atp_get_bool(letter, "exported"))
+		return "it is of a record in an export: it is tried again with the next export of the repository";
+	path = atp_get_text(letter, "path");
+	sub = atp_subscription_borrow(atp_get_text(letter, "subscription"), CurrentMemoryContext);
+	outcome = try_again(sub, source_of(letter, sub), id, DatumGetByteaPP(bytes), (AtpSpan) {path, strlen(path)}, &why);
+	atp_result_free(found);
+	if (outcome == ATP_OUTCOME_STAYS)
+		atp_run("UPDATE atproto.dead_letter SET attempts = attempts + 1, last_at = now(), message = $2 WHERE id = $1",
+				ATP_ARGS(atp_int8_arg(id), atp_text_arg(why)));
+	else
+		atp_run("DELETE FROM atproto.dead_letter WHERE id = $1", ATP_ARGS(atp_int8_arg(id)));
+	return outcome == ATP_OUTCOME_STAYS ? why : outcome == ATP_OUTCOME_APPLIED ? "applied" : "obsolete";
+}
+
+/* SQL: atproto.retry(id) */
+Datum
+atp_retry(PG_FUNCTION_ARGS)
+{
+	MemoryContext caller_cxt = CurrentMemoryContext;
+	int			nest;
+	char	   *why;
+
+	SPI_connect();
+	nest = atp_caller_begin();
+	why = MemoryContextStrdup(caller_cxt, retry(PG_GETARG_INT64(0)));
+	atp_caller_end(nest);
+	SPI_finish();
+	PG_RETURN_TEXT_P(cstring_to_text(why));
+}

@@ -1,0 +1,290 @@
+/*
+ * label_judge.c
+ *		At level full: which labels their labelers have signed, and which wait (V-49, F-32).
+ *
+ * A labeler has no row of its own that could say that labels of it are held: the rows that
+ * are held say so.  Where two subscriptions fill a table, one may miss what the other one
+ * holds at that moment; then labels are taken out of their order, which changes
+ * nothing: of two that are about the same, the later one counts (F-33).
+ */
+#include "postgres.h"
+
+#include "common/clock.h"
+#include "tables/repos/held.h"
+#include "tables/repos/admission_after.h"
+#include "tables/apply/label_judge.h"
+#include "types/types.h"
+
+/* What is known of a labeler. */
+typedef struct Labeler
+{
+	AtpIdentity who;
+	AtpHeldCount held;
+	bool		follows;		/* events of it that were held are at hand */
+	bool		stays;			/* what comes after waits */
+} Labeler;
+
+typedef struct Labelers
+{
+	const AtpApply *apply;
+	struct varlena **dids;
+	int			n;
+	Labeler    *list;
+	TimestampTz now;
+} Labelers;
+
+/*
+ * What is known of an account, as of a labeler: no other key counts, and it needs no server.  Where that alone
+ * was missing, the document was read all the same.
+ */
+static AtpIdentity
+as_labeler(AtpIdentity who)
+{
+	if ((who.state == ATP_IDENTITY_NO_KEY || who.state == ATP_IDENTITY_NO_PDS) && who.has_label_key)
+	{
+		who.state = ATP_IDENTITY_GOOD;
+		if (who.resolved_at == who.asked_at)
+			who.error = NULL;
+	}
+	who.has_key = who.has_label_key;
+	memcpy(who.key, who.label_key, ATP_MULTIKEY_LEN);
+	return who;
+}
+
+/* Of all labelers of these events. */
+static void
+read_labelers(Labelers *l, AtpApply *a, int lo, int hi)
+{
+	AtpIdentity *identities;
+	AtpHeldCount *counts;
+	int			n = 0;
+
+	for (int i = lo; i < hi; i++)
+		n += a->batch->events[i].nparts;
+	l->apply = a;
+	l->dids = palloc(sizeof(struct varlena *) * Max(n, 1));
+	l->n = 0;
+	for (int i = lo; i < hi; i++)
+		for (int p = 0; p < a->batch->events[i].nparts; p++)
+			l->dids[l->n++] = a->batch->events[i].parts[p].did;
+	l->n = atp_sort_dids(l->dids, l->n);
+	l->list = palloc0(sizeof(Labeler) * Max(l->n, 1));
+	if (l->n == 0)
+		return;
+	identities = palloc(sizeof(AtpIdentity) * l->n);
+	counts = palloc(sizeof(AtpHeldCount) * l->n);
+	atp_identities_read(l->dids, l->n, identities);
+	atp_held_count(a, l->dids, l->n, counts);
+	for (int i = 0; i < l->n; i++)
+	{
+		l->list[i].who = as_labeler(identities[i]);
+		l->list[i].held = counts[i];
+	}
+	l->now = atp_time_of_day();
+}
+
+static Labeler *
+labeler_of(Labelers *l, const AtpEvent *part)
+{
+	struct varlena **place = bsearch(&part->did, l->dids, l->n, sizeof(struct varlena *), atp_compare_did_refs);
+
+	return &l->list[place - l->dids];
+}
+
+/*
+ * Labels that have waited are taken in the order of the stream: where others came
+ * meanwhile that are before them, they go on waiting.
+ */
+static void
+follow(Labeler *labeler, const AtpEvent *part)
+{
+	if (part->held == NULL)
+		labeler->stays |= labeler->held.n > 0;
+	else if (!labeler->follows)
+		labeler->stays |= labeler->held.n == 0 || part->held->rev != labeler->held.first_rev;
+	labeler->follows |= part->held != NULL;
+}
+
+/* V-41: a document that names no key for labels, and was read since they came: there might have been one by then. */
+static bool
+has_no_key(const AtpEvent *part, const AtpIdentity *who)
+{
+	return who->state == ATP_IDENTITY_GOOD && !who->has_key && !who->doubtful && atp_judged_was_answered(part, who);
+}
+
+/* By what is known of its labeler.  True: the signatures decide. */
+static bool
+judge_part(Labelers *l, AtpEvent *part, const Labeler *labeler, bool is_signed)
+{
+	const AtpIdentity *who = &labeler->who;
+
+	/* what comes once more is asked for by itself */
+	if (labeler->stays && !l->apply->again)
+		atp_judged_hold(part, ATP_HELD_ORDER);
+	/* no key would make any of it true */
+	else if (!is_signed)
+		part->judged = ATP_JUDGED_TRUE;
+	else if (has_no_key(part, who))
+		atp_judged_ignore(part, ATP_SKIP_NO_IDENTITY);
+	else
+		return atp_judged_known(part, who, l->now);
+	return false;
+}
+
+/* Parts of one message are of different labelers: their order does not matter. */
+static void
+judge_event(Labelers *l, AtpEvent *event)
+{
+	AtpRow	   *rows = l->apply->batch->rows + event->first_row;
+	bool	   *is_signed = palloc0(sizeof(bool) * Max(event->nparts, 1));
+	bool	   *asks = palloc0(sizeof(bool) * Max(event->nparts, 1));
+	bool	   *fits = palloc0(sizeof(bool) * Max(event->nparts, 1));
+
+	for (int r = 0; r < event->nrows; r++)
+		is_signed[rows[r].label.part - event->parts] |= rows[r].label.signature != NULL;
+	for (int p = 0; p < event->nparts; p++)
+	{
+		AtpEvent   *part = &event->parts[p];
+		Labeler    *labeler = labeler_of(l, part);
+
+		part->held = event->held;
+		part->judged = ATP_JUDGED_TRUE;
+		part->wish = part->refresh = false;
+		part->asked_at = labeler->who.asked_at;
+		follow(labeler, part);
+		asks[p] = fits[p] = judge_part(l, part, labeler, is_signed[p]);
+	}
+	for (int r = 0; r < event->nrows; r++)
+	{
+		AtpLabelRow *row = &rows[r].label;
+		int			p = row->part - event->parts;
+
+		row->refuted = row->signature == NULL ||
+			(asks[p] && !atp_signed_fits(row->signature, labeler_of(l, row->part)->who.key));
+		if (row->signature != NULL && row->refuted)
+			fits[p] = false;
+	}
+	event->judged = ATP_JUDGED_TRUE;
+	for (int p = 0; p < event->nparts; p++)
+	{
+		AtpEvent   *part = &event->parts[p];
+		Labeler    *labeler = labeler_of(l, part);
+
+		if (asks[p])
+			atp_judged_signed(part, &labeler->who, fits[p]);
+		labeler->stays |= part->judged == ATP_JUDGED_HELD;
+		/* its row stays where it is: it has no other part */
+		if (part->judged == ATP_JUDGED_HELD && part->held != NULL)
+			event->judged = ATP_JUDGED_HELD;
+	}
+}
+
+/* What the transaction has judged already. */
+static void
+pass(Labelers *l, const AtpEvent *event)
+{
+	for (int p = 0; p < event->nparts; p++)
+	{
+		const AtpEvent *part = &event->parts[p];
+		Labeler    *labeler = labeler_of(l, part);
+
+		follow(labeler, part);
+		labeler->stays |= part->judged == ATP_JUDGED_HELD;
+	}
+}
+
+void
+atp_labels_judge(AtpApply *a, int lo, int hi)
+{
+	Labelers	l;
+
+	read_labelers(&l, a, a->lo, hi);
+	for (int i = a->lo; i < lo; i++)
+		pass(&l, &a->batch->events[i]);
+	for (int i = lo; i < hi; i++)
+		if (a->batch->events[i].nparts > 0)
+			judge_event(&l, &a->batch->events[i]);
+}
+
+bool
+atp_label_is_taken(const AtpLabelRow *row)
+{
+	/* of a part that was found to be false, some may be true */
+	return row->part == NULL ||
+		(!row->refuted && (row->part->judged == ATP_JUDGED_TRUE || row->part->judged == ATP_JUDGED_FALSE));
+}
+
+/* Has its labeler not signed it, for certain? */
+static bool
+is_false(const AtpLabelRow *row)
+{
+	return row->part != NULL && row->refuted &&
+		(row->part->judged == ATP_JUDGED_TRUE || row->part->judged == ATP_JUDGED_FALSE);
+}
+
+void
+atp_labels_count(AtpApply *a, int lo, int hi)
+{
+	for (int i = lo; i < hi; i++)
+	{
+		const AtpEvent *event = &a->batch->events[i];
+
+		for (int p = 0; p < event->nparts; p++)
+		{
+			const AtpEvent *part = &event->parts[p];
+
+			if (part->judged == ATP_JUDGED_HELD)
+				a->skips[ATP_SKIP_HELD] += part->held == NULL;
+			else if (part->judged == ATP_JUDGED_IGNORED)
+				a->skips[part->ignored_as]++;
+		}
+		for (int r = 0; r < event->nrows; r++)
+		{
+			const AtpLabelRow *row = &a->batch->rows[event->first_row + r].label;
+
+			if (row->part == NULL)
+				continue;
+			a->skips[ATP_SKIP_VERIFIED] += atp_label_is_taken(row);
+			a->skips[ATP_SKIP_BAD_SIGNATURE] += is_false(row);
+		}
+	}
+}
+
+void
+atp_labels_condemn(AtpApply *a)
+{
+	MemoryContext old = MemoryContextSwitchTo(a->batch->cxt);
+
+	for (int i = a->lo; i < a->hi; i++)
+	{
+		const AtpEvent *event = &a->batch->events[i];
+
+		for (int r = 0; r < event->nrows; r++)
+		{
+			const AtpRow *row = &a->batch->rows[event->first_row + r];
+			const AtpSigned *s = row->label.signature;
+
+			if (is_false(&row->label))
+				atp_judged_letter(a->batch, event, row->label.src, s == NULL ? "The label is not signed."
+								  : psprintf("The label is not signed by the labeler's key, \\x%s.", atp_signed_key(s)))->path = row->path;
+		}
+	}
+	MemoryContextSwitchTo(old);
+}
+
+void
+atp_labels_conclude(AtpApply *a)
+{
+	AtpEvent  **parts;
+	int			n = 0;
+
+	for (int i = a->lo; i < a->hi; i++)
+		n += a->batch->events[i].nparts;
+	parts = palloc(sizeof(AtpEvent *) * Max(n, 1));
+	n = 0;
+	for (int i = a->lo; i < a->hi; i++)
+		for (int p = 0; p < a->batch->events[i].nparts; p++)
+			parts[n++] = &a->batch->events[i].parts[p];
+	if (n > 0)
+		atp_judged_conclude(a, parts, n);
+}

@@ -1,0 +1,705 @@
+/*
+ * release.c
+ *		Events that were held are judged again, and taken (R-32).
+ *
+ * Whoever made that possible has named their repositories in atproto.held_release, in the
+ * same transaction.  A consumer, or the worker whose shard it is, reads the events
+ * in the order of their revisions into a batch, which goes through the same code as
+ * one from the stream; its progress is that their rows are removed.  So each event
+ * counts once, whoever else is at it, and whenever the process ends.
+ *
+ * Some are named by nobody: a look-up ended before they were held, their level is a
+ * lower one by now, a table was emptied.  A process looks at all of its own when it starts, and
+ * now and then.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_type.h"
+#include "config/extension.h"
+#include "config/option.h"
+#include "config/transaction.h"
+#include "executor/spi.h"
+#include "identity/identity.h"
+#include "common/injection.h"
+#include "source.h"
+#include "stream/decode.h"
+#include "tables/base/error_class.h"
+#include "tables/repos/resync.h"
+#include "tables/repos/held.h"
+#include "tables/repos/held_by.h"
+#include "tables/base/progress.h"
+#include "tables/apply/release.h"
+#include "tables/repos/repo.h"
+#include "tables/base/rows.h"
+#include "tables/repos/multi_source.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+#define LOOK_MS		1000
+#define SWEEP_MS	(5 * 60 * 1000)
+#define UNSTICK_MS	10000
+#define NAMED		64			/* repositories in one step */
+#define FETCH		64			/* events that are read at a time */
+
+enum
+{
+	DUE_GAPS,					/* target, shards, shard, kind, own name, did[] or null, names, milliseconds -> did */
+	NAMED_REPOS,				/* likewise -> id, did */
+	NAME_ALL,					/* likewise, and whether only those that wait for nothing */
+	FORGET_STRAY,				/* target, kind, subscription */
+	FORGET_NAMED,				/* id[] */
+	READ_HELD,					/* target, did[], kind, names */
+	LOCK_HELD,					/* target, did[], rev[], subscription[], seq[] */
+	AWAIT_HELD,					/* likewise */
+	FIND_HELD,					/* likewise */
+	REMOVE_HELD,				/* likewise */
+	LOCK_SUBSCRIPTIONS			/* names */
+};
+
+#define OF_SHARD(last)	{ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), \
+	ATP_ARRAY(ATP_TYPE_TEXT), last}
+/* whose held events the subscription takes; of another one, those of accounts that it follows itself */
+#define TAKEN	" AND subscription = ANY ($7) AND ($6 IS NULL OR did OPERATOR(@.=) ANY ($6) OR subscription = $5)"
+#define KEYS	{ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_TID), ATP_ARRAY(ATP_TYPE_TEXT), ATP_ARRAY(ATP_TYPE_INT8)}
+#define BY_KEY	" FROM unnest($2, $3, $4, $5) u (did, rev, subscription, seq) JOIN atproto.held_event h" \
+	" ON h.target = $1::name AND h.did OPERATOR(@.=) u.did AND h.rev OPERATOR(@.=) u.rev" \
+	" AND h.subscription = u.subscription AND h.seq = u.seq"
+#define IN_ORDER	" ORDER BY h.did, h.rev, h.subscription, h.seq"
+
+static const AtpStatement statements[] = {
+	[DUE_GAPS] = {
+		"SELECT DISTINCT did FROM (SELECT did FROM atproto.held_event WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4"
+		TAKEN " AND why = 'gap' AND held_at NOT BETWEEN now() - $8 * interval '1 ms' AND now() LIMIT " CppAsString2(NAMED) ") h",
+		SPI_OK_SELECT, OF_SHARD(ATP_TYPE_INT8), {ATP_TYPE_DID}
+	},
+	[NAMED_REPOS] = {
+		"SELECT id, did FROM atproto.held_release WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4" TAKEN
+		" ORDER BY id LIMIT " CppAsString2(NAMED),
+		SPI_OK_SELECT, OF_SHARD(ATP_TYPE_INT8), {ATP_TYPE_INT8, ATP_TYPE_DID}
+	},
+	[NAME_ALL] = {
+		"INSERT INTO atproto.held_release (target, kind, did, subscription, shard_key)"
+		" SELECT DISTINCT ON (did, subscription) target, kind, did, subscription, shard_key"
+		" FROM atproto.held_event h WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4" TAKEN
+		" AND NOT ($8 AND EXISTS (SELECT FROM atproto.held_event e WHERE e.target = h.target AND e.did OPERATOR(@.=) h.did"
+		"  AND e.kind = h.kind AND e.why <> 'order'))"
+		/* those that are named already, by a process that came no further, need not be named again */
+		" AND NOT EXISTS (SELECT FROM atproto.held_release r WHERE r.target = h.target AND r.did OPERATOR(@.=) h.did"
+		"  AND r.kind = h.kind AND r.subscription = h.subscription)",
+		SPI_OK_INSERT, OF_SHARD(ATP_TYPE_BOOL)
+	},
+	[FORGET_STRAY] = {
+		/* rows that name events of a subscription that is gone, was renamed, or fills other tables by now */
+		"DELETE FROM atproto.held_release r WHERE NOT EXISTS (SELECT FROM atproto.subscription s WHERE s.name = r.subscription AND s.target = r.target)",
+		SPI_OK_DELETE, {0}
+	},
+	[FORGET_NAMED] = {
+		"DELETE FROM atproto.held_release WHERE id = ANY ($1)",
+		SPI_OK_DELETE, {ATP_ARRAY(ATP_TYPE_INT8)}
+	},
+	[READ_HELD] = {
+		"SELECT did, rev, subscription, seq, why, asked_at, bytes, held_at, verify, format, endpoint FROM atproto.held_event h"
+		" WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2) AND kind = $3 AND subscription = ANY ($4)" IN_ORDER,
+		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_TEXT)},
+		{ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TIMESTAMP, ATP_TYPE_BYTEA, ATP_TYPE_TIMESTAMP,
+		ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT}
+	},
+	[LOCK_HELD] = {"SELECT" BY_KEY IN_ORDER " FOR UPDATE OF h SKIP LOCKED", SPI_OK_SELECT, KEYS},
+	[AWAIT_HELD] = {"SELECT" BY_KEY IN_ORDER " FOR UPDATE OF h", SPI_OK_SELECT, KEYS},
+	[FIND_HELD] = {"SELECT" BY_KEY, SPI_OK_SELECT, KEYS},
+	[REMOVE_HELD] = {
+		"DELETE FROM atproto.held_event WHERE ctid = ANY (ARRAY (SELECT h.ctid" BY_KEY "))", SPI_OK_DELETE, KEYS
+	},
+	[LOCK_SUBSCRIPTIONS] = {
+		"SELECT FROM atproto.subscription WHERE name = ANY ($1) FOR KEY SHARE SKIP LOCKED", SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_TEXT)}
+	},
+};
+
+/* What is read of it. */
+typedef struct Held
+{
+	AtpProgress base;
+	AtpHeldBy	by;
+	AtpBatch   *batch;
+	AtpHeldRow *rows;			/* of the batch's events */
+	struct varlena **dids;		/* whose events these are, each once, in order */
+	int			ndids;
+	Datum	   *named;			/* ids of the rows that named them; 0: by their state */
+	struct varlena **named_dids;
+	int			nnamed;
+	bool		all;			/* of the last repository, and of any */
+	int			shard;			/* whose cursor counts what is passed over */
+	AtpSkipsWritten skips;
+	bool		written;		/* those of the present transaction */
+} Held;
+
+static uint64
+execute(AtpStatements *set, int statement, Datum *args, const char *nulls)
+{
+	AtpCaller	caller = atp_as_table_owner("held_event");
+	uint64		n = atp_execute(set, &statements[statement], args, nulls);
+
+	atp_owner_end(caller);
+	return n;
+}
+
+static Datum
+target_of(AtpStatements *set)
+{
+	return CStringGetTextDatum(atp_target(set));
+}
+
+static Datum
+kind_of(const AtpApply *a)
+{
+	return CStringGetTextDatum(atp_held_kind(a->sink));
+}
+
+/* Have they rows that say that events wait? */
+static bool
+are_repos(const AtpApply *a)
+{
+	return (a->sink->uses & ATP_USE_REPOS) != 0;
+}
+
+/* ------------------------------------------------------------------------
+ * Rows are removed with what comes of them
+ * ------------------------------------------------------------------------
+ */
+
+/* Arguments that name the rows of events [lo, hi), or those alone that do not go on waiting; how many. */
+static int
+key_args(const Held *held, AtpStatements *set, int lo, int hi, bool only_done, Datum *args)
+{
+	static const AtpType types[] = {ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_END};
+	AtpRows    *rows = atp_rows_create(set, types, hi - lo);
+
+	for (int i = lo; i < hi; i++)
+	{
+		const AtpHeldRow *row = &held->rows[i];
+
+		if (only_done && !held->batch->events[i].ignored && held->batch->events[i].judged == ATP_JUDGED_HELD)
+			continue;
+		atp_put_ref(rows, row->did);
+		atp_put(rows, AtpTidGetDatum(row->rev), false);
+		atp_put_ref(rows, row->subscription);
+		atp_put(rows, Int64GetDatum(row->seq), false);
+	}
+	args[0] = target_of(set);
+	atp_rows_bind(rows, args + 1);
+	return rows->n;
+}
+
+static int64
+reach(AtpProgress *progress, const AtpApply *a)
+{
+	return PG_INT64_MAX;
+}
+
+static AtpLocked
+lock(AtpProgress *progress, const AtpApply *a, bool letters)
+{
+	const Held *held = (const Held *) progress;
+	/* letters are of the subscription that received the event */
+	Datum		subscriptions = atp_array(a->statements, ATP_TYPE_TEXT, held->by.takes, NULL, held->by.ntakes);
+	Datum		args[5];
+	int			n = key_args(held, a->statements, a->lo, a->hi, false, args);
+
+	if (execute(a->statements, LOCK_HELD, args, NULL) == n &&
+		(!letters || execute(a->statements, LOCK_SUBSCRIPTIONS, &subscriptions, NULL) == held->by.ntakes))
+		return ATP_LOCKED;
+	return execute(a->statements, FIND_HELD, args, NULL) == n ? ATP_LOCKED_BY_OTHERS : ATP_LOCKED_NOTHING;
+}
+
+static bool
+await(AtpProgress *progress, const AtpApply *a)
+{
+	const Held *held = (const Held *) progress;
+	Datum		args[5];
+	bool		there = false;
+
+	atp_begin("waiting for a change of held events");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	{
+		int			n = key_args(held, a->statements, a->lo, held->batch->nevents, false, args);
+
+		there = execute(a->statements, AWAIT_HELD, args, NULL) == n;
+	}
+	atp_commit();
+	return there;
+}
+
+/*
+ * Is all of this repository in the batch?  It ends within one that may have more events;
+ * but where one waits, those after it need not be looked at.
+ */
+static bool
+is_done(const Held *held, struct varlena *did)
+{
+	int			last = held->batch->nmessages - 1;
+	int			cmp = held->all ? -1 : atp_compare_dids(did, held->rows[last].did);
+
+	return cmp < 0 || (cmp == 0 && held->batch->nevents > 0 && held->batch->events[last].judged == ATP_JUDGED_HELD);
+}
+
+static void
+forget_named(const Held *held, AtpStatements *set)
+{
+	Datum	   *ids = palloc(sizeof(Datum) * Max(held->nnamed, 1));
+	int			n = 0;
+	Datum		arg;
+
+	for (int i = 0; i < held->nnamed; i++)
+		if (DatumGetInt64(held->named[i]) != 0 && is_done(held, held->named_dids[i]))
+			ids[n++] = held->named[i];
+	if (n == 0)
+		return;
+	arg = atp_array(set, ATP_TYPE_INT8, ids, NULL, n);
+	(void) execute(set, FORGET_NAMED, &arg, NULL);
+}
+
+static void
+count(Held *held, const AtpApply *a)
+{
+	int64		more[ATP_SKIP_COUNT];
+
+	held->written = !atp_skips_due(&held->skips, a->batch->skips, a->skips, more) ||
+		atp_skips_add(a->statements, a->sub, held->shard, more);
+}
+
+static bool
+move(AtpProgress *progress, const AtpApply *a)
+{
+	Held	   *held = (Held *) progress;
+	Datum		args[5];
+	int			n = key_args(held, a->statements, a->lo, a->hi, true, args);
+
+	if (n > 0 && execute(a->statements, REMOVE_HELD, args, NULL) != n)
+		return false;
+	if (a->hi == held->batch->nevents)
+		forget_named(held, a->statements);
+	count(held, a);
+	ATP_INJECTION_POINT("held events next");
+	return true;
+}
+
+static void
+moved(AtpProgress *progress)
+{
+	Held	   *held = (Held *) progress;
+
+	atp_skips_written(&held->skips, held->written);
+}
+
+/* ------------------------------------------------------------------------
+ * What there is to do
+ * ------------------------------------------------------------------------
+ */
+static void
+add_named(Held *held, int64 id, struct varlena *did)
+{
+	held->named[held->nnamed] = Int64GetDatum(id);
+	held->named_dids[held->nnamed++] = did;
+}
+
+/* DUE_GAPS, NAMED_REPOS or NAME_ALL, by its last argument.  What this subscription does not follow is for another one, unless it did. */
+static uint64
+execute_of_shard(const AtpReleaser *r, const AtpApply *a, const AtpHeldBy *by, int statement, Datum arg)
+{
+	const AtpSettings *settings = &a->sub->settings;
+	AtpStatements *set = a->statements;
+	Datum		args[8] = {
+		target_of(set), Int64GetDatum(r->shards), Int64GetDatum(r->shard), kind_of(a), CStringGetTextDatum(a->sub->name),
+		(Datum) 0, atp_array(set, ATP_TYPE_TEXT, by->takes, NULL, by->ntakes), arg
+	};
+	bool		some = are_repos(a) && settings->ndids >= 0;
+
+	if (some)
+		args[5] = atp_array(set, ATP_TYPE_DID, (Datum *) settings->dids, NULL, settings->ndids);
+	return execute(set, statement, args, some ? NULL : statement == NAMED_REPOS ? "     n n" : "     n  ");
+}
+
+/* Those of which something has waited long enough for a missing commit. */
+static void
+add_due(const AtpReleaser *r, const AtpApply *a, Held *held)
+{
+	int			n;
+
+	if (!are_repos(a))
+		return;
+	n = atp_take_dids(held->dids, execute_of_shard(r, a, &held->by, DUE_GAPS, Int64GetDatum(atp_union_wait_ms)));
+	for (int i = 0; i < n; i++)
+		add_named(held, 0, held->dids[i]);
+}
+
+/* Repositories that are named, in memory that lasts; dids has each of them once. */
+static void
+read_named(const AtpReleaser *r, AtpApply *a, Held *held)
+{
+	uint64		n = execute_of_shard(r, a, &held->by, NAMED_REPOS, Int64GetDatum(0));
+
+	held->named = palloc(sizeof(Datum) * 3 * NAMED);
+	held->named_dids = palloc(sizeof(struct varlena *) * 3 * NAMED);
+	for (uint64 i = 0; i < n; i++)
+	{
+		Datum		v[2];
+		bool		null[2];
+
+		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, v, null);
+		add_named(held, DatumGetInt64(v[0]), PG_DETOAST_DATUM_COPY(v[1]));
+	}
+	SPI_freetuptable(SPI_tuptable);
+	held->dids = palloc(sizeof(struct varlena *) * 3 * NAMED);
+	add_due(r, a, held);
+	/* who has the repository's row locked may say so there */
+	if (r->shard == 0 && are_repos(a))
+	{
+		int			nreleased = atp_repos_released(a->sub, a->statements, held->dids, NAMED);
+		AtpHeldCount *counts = palloc(sizeof(AtpHeldCount) * Max(nreleased, 1));
+
+		nreleased = atp_sort_dids(held->dids, nreleased);
+		atp_held_count(a, held->dids, nreleased, counts);
+		/* what only others take is left to them */
+		for (int i = 0; i < nreleased; i++)
+			if (counts[i].n > 0 || counts[i].all == 0)
+				add_named(held, 0, held->dids[i]);
+	}
+	memcpy(held->dids, held->named_dids, sizeof(struct varlena *) * held->nnamed);
+	held->ndids = atp_sort_dids(held->dids, held->nnamed);
+}
+
+/*
+ * What it waits for: what waits behind another one, for the same.  Where that has been taken or has gone, or was
+ * missing, it has not been compared with any answer yet.
+ */
+static AtpWhyHeld
+why_of(const Held *held, const AtpHeldRow *row, AtpWhyHeld why)
+{
+	if (why == ATP_HELD_GAP)
+		return ATP_HELD_IDENTITY;
+	if (why != ATP_HELD_ORDER)
+		return why;
+	return row > held->rows && atp_compare_dids(row[-1].did, row->did) == 0 ? row[-1].why : ATP_HELD_IDENTITY;
+}
+
+/* One event into the batch. */
+static void
+add_event(Held *held, HeapTuple tuple, TupleDesc desc, int max)
+{
+	AtpHeldRow *row = &held->rows[held->batch->nmessages];
+	Datum		v[11];
+	bool		null[11];
+	bytea	   *bytes;
+	AtpWhyHeld	why;
+
+	Assert(held->batch->nmessages < max);
+	heap_deform_tuple(tuple, desc, v, null);
+	bytes = DatumGetByteaPP(v[6]);
+	row->did = PG_DETOAST_DATUM_COPY(v[0]);
+	row->rev = DatumGetAtpTid(v[1]);
+	row->subscription = DatumGetTextPCopy(v[2]);
+	row->seq = DatumGetInt64(v[3]);
+	why = atp_held_why(TextDatumGetCString(v[4]));
+	row->gap = why == ATP_HELD_GAP;
+	row->held_at = DatumGetTimestampTz(v[7]);
+	row->why = why_of(held, row, why);
+	row->asked_at = null[5] ? DT_NOBEGIN : DatumGetTimestampTz(v[5]);
+	row->level = null[8] ? ATP_VERIFY_FULL : Max(atp_word_number(atp_verify_words, TextDatumGetCString(v[8])), 0);
+	row->endpoint = null[10] ? NULL : DatumGetTextPCopy(v[10]);
+	row->source = null[9] || row->endpoint == NULL ? NULL
+		: atp_source_of(atp_endpoint_parse(text_to_cstring(row->endpoint))->stream, TextDatumGetCString(v[9]));
+	if (!atp_batch_add(held->batch, (const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)))
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+}
+
+/* Their events, as many as a batch takes. */
+static void
+read_events(const AtpApply *a, Held *held)
+{
+	AtpStatements *set = a->statements;
+	Datum		args[4] = {
+		target_of(set), (Datum) 0, kind_of(a), atp_array(set, ATP_TYPE_TEXT, held->by.takes, NULL, held->by.ntakes)
+	};
+	AtpCaller	caller = atp_as_table_owner("held_event");
+	MemoryContext old = CurrentMemoryContext;
+	Portal		portal;
+	uint64		n;
+
+	args[1] = atp_array(set, ATP_TYPE_DID, (Datum *) held->dids, NULL, held->ndids);
+	portal = atp_open(set, &statements[READ_HELD], args);
+	held->rows = palloc(sizeof(AtpHeldRow) * ATP_BATCH_EVENTS);
+	held->all = true;
+	do
+	{
+		SPI_cursor_fetch(portal, true, FETCH);
+		/* SPI leaves its own behind */
+		MemoryContextSwitchTo(old);
+		n = SPI_processed;
+		for (uint64 i = 0; i < n && held->all; i++)
+		{
+			if (atp_batch_full(held->batch))
+				held->all = false;
+			else
+				add_event(held, SPI_tuptable->vals[i], SPI_tuptable->tupdesc, ATP_BATCH_EVENTS);
+		}
+		SPI_freetuptable(SPI_tuptable);
+	} while (n > 0 && held->all);
+	SPI_cursor_close(portal);
+	MemoryContextSwitchTo(old);
+	atp_owner_end(caller);
+}
+
+/* An event is judged by the level that its subscription had when it came; or a lower one, which its operator has set since (V-03). */
+static void
+find_levels(const AtpApply *a, Held *held)
+{
+	AtpCaller	caller = atp_as_table_owner("subscription");
+	const char *known = a->sub->name;
+	AtpVerify	level = a->sub->settings.verify;
+
+	for (int i = 0; i < held->batch->nmessages; i++)
+	{
+		AtpHeldRow *row = &held->rows[i];
+		const char *name = text_to_cstring(row->subscription);
+
+		if (strcmp(name, known) != 0)
+		{
+			const AtpSubscription *sub = strcmp(name, a->sub->name) == 0 ? a->sub : atp_subscription_get(name, CurrentMemoryContext);
+
+			level = sub == NULL ? ATP_VERIFY_FULL : sub->settings.verify;
+			known = name;
+		}
+		row->level = Min(row->level, level);
+		/* somebody has written into the row */
+		if (row->source == NULL)
+			row->source = a->sub->source;
+	}
+	atp_owner_end(caller);
+}
+
+/* Of some there is nothing: no batch will say so of them. */
+static void
+unhold_empty(const Held *held, AtpApply *a)
+{
+	struct varlena **empty = palloc(sizeof(struct varlena *) * held->ndids);
+	int			n = 0;
+	int			row = 0;
+
+	for (int i = 0; i < held->ndids && is_done(held, held->dids[i]); i++)
+	{
+		while (row < held->batch->nmessages && atp_compare_dids(held->rows[row].did, held->dids[i]) < 0)
+			row++;
+		if (row == held->batch->nmessages || atp_compare_dids(held->rows[row].did, held->dids[i]) != 0)
+			empty[n++] = held->dids[i];
+	}
+	if (n > 0)
+		atp_repos_unhold(a, empty, n);
+}
+
+/*
+ * Each becomes one event of the batch: in order of revisions, whatever their places in the stream.  Its account was
+ * followed when it came.
+ */
+static void
+decode(Held *held, AtpDecoder *decoder, const AtpSubscription *sub)
+{
+	AtpBatch   *batch = held->batch;
+	int			n = batch->nmessages;
+	AtpSettings all = sub->settings;
+
+	all.ndids = -1;
+	all.slice.of = 0;
+	atp_decoder_settings(decoder, &all);
+	batch->nmessages = 0;
+	for (int i = 0; i < n; i++)
+	{
+		AtpPosition position = atp_position_after(-1, 0);
+
+		batch->nmessages = i + 1;
+		all.verify = held->rows[i].level;
+		atp_decoder_format(decoder, held->rows[i].source->format);
+		(void) atp_decode(decoder, batch, &position, ATP_DECODE_HELD);
+		batch->ndecoded = i + 1;
+		/* somebody has written into the table */
+		if (batch->nevents == i)
+		{
+			memset(&batch->events[i], 0, sizeof(AtpEvent));
+			batch->events[batch->nevents++].ignored = true;
+		}
+		batch->events[i].held = &held->rows[i];
+	}
+	atp_decoder_settings(decoder, &sub->settings);
+	atp_decoder_format(decoder, sub->source->format);
+}
+
+static void
+unhold(AtpApply *a, int unused, int unused2)
+{
+	Held	   *held = (Held *) a->progress;
+
+	if (held != NULL)
+	{
+		unhold_empty(held, a);
+		return;
+	}
+	atp_heal_abandoned(a);
+	atp_repos_unhold(a, NULL, 0);
+}
+
+/* What the owner of the tables refuses stays as it is: no more than a mark. */
+static void
+try_unhold(AtpApply *a)
+{
+	ErrorData  *error = are_repos(a) ? atp_attempt(a, unhold, 0, 0) : NULL;
+
+	if (error != NULL)
+		ereport(LOG,
+				(errmsg("rows of table \"repo\" say that events wait, for atproto subscription \"%s\": %s",
+						a->sub->name, error->message)));
+}
+
+/*
+ * All that is held of this shard is named; or that alone which waits behind nothing.  Labels have
+ * no row that says that something of their labeler waits: what another subscription took
+ * meanwhile, an event may still have been put behind.
+ */
+static bool
+sweep(AtpReleaser *r, AtpApply *a, bool stuck)
+{
+	bool		any = false;
+	AtpHeldBy	by;
+
+	atp_begin("looking for held events");
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+	{
+		if (r->shard == 0 && !stuck)
+			(void) execute(a->statements, FORGET_STRAY, NULL, NULL);
+		by = atp_held_by(a);
+		any = execute_of_shard(r, a, &by, NAME_ALL, BoolGetDatum(stuck)) > 0;
+		/* those that were named before are there, too */
+		any |= execute_of_shard(r, a, &by, NAMED_REPOS, Int64GetDatum(0)) > 0;
+		SPI_freetuptable(SPI_tuptable);
+		if (r->shard == 0 && !stuck)
+			try_unhold(a);
+	}
+	atp_commit();
+	return any;
+}
+
+/* Is something else there than events that go on waiting, as they did before? */
+static bool
+has_moved(const Held *held)
+{
+	for (int i = 0; i < held->nnamed; i++)
+		if (DatumGetInt64(held->named[i]) != 0)
+			return true;
+	for (int i = 0; i < held->batch->nevents; i++)
+		if (held->batch->events[i].ignored || held->batch->events[i].judged != ATP_JUDGED_HELD)
+			return true;
+	return held->batch->nevents == 0;
+}
+
+AtpReleaser
+atp_releaser(int shard, int shards)
+{
+	return (AtpReleaser) {.shard = shard, .shards = shards};
+}
+
+void
+atp_release_note(AtpReleaser *r, const AtpBatch *batch)
+{
+	r->waits |= batch->held || batch->released;
+	r->more |= batch->released;
+	if (batch->stalls && r->stalled == 0)
+		r->stalled = atp_now();
+}
+
+bool
+atp_release_stalls(const AtpReleaser *r, AtpTime now)
+{
+	return r->stalled != 0 && atp_remaining(now, r->stalled, atp_label_wait_ms) > 0;
+}
+
+long
+atp_release_due(const AtpReleaser *r, AtpTime now)
+{
+	if (r->more || !r->swept)
+		return 0;
+	/* others hold events, too, and may have gone away */
+	return r->waits ? atp_remaining(now, r->look, LOOK_MS) : atp_remaining(now, r->sweep, SWEEP_MS);
+}
+
+AtpApplied
+atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, AtpDecoder *decoder,
+			AtpStatements *set, MemoryContext cxt, int64 *skips, const char **reason)
+{
+	Held		held = {
+		.base = {.reach = reach, .lock = lock, .await = await, .move = move, .moved = moved},
+		.shard = r->shard, .skips.uncounted = r->uncounted
+	};
+	AtpApply	a = {.sub = sub, .sink = sink, .statements = set, .batch = &(AtpBatch) {.cxt = cxt}};
+	AtpApplied	result = ATP_APPLIED;
+	AtpExtension extension;
+
+	r->look = atp_now();
+	if (!r->swept || (!r->more && atp_remaining(r->look, r->sweep, SWEEP_MS) == 0))
+	{
+		r->waits = sweep(r, &a, false);
+		r->swept = true;
+		r->sweep = r->unstick = r->look;
+	}
+	else if (r->waits && !are_repos(&a) && atp_remaining(r->look, r->unstick, UNSTICK_MS) == 0)
+	{
+		(void) sweep(r, &a, true);
+		r->unstick = r->look;
+	}
+	r->more = false;
+	if (!r->waits)
+		return ATP_APPLIED;
+	held.batch = atp_batch_create(cxt);
+	MemoryContextSwitchTo(held.batch->cxt);
+	atp_begin("looking for held events");
+	MemoryContextSwitchTo(held.batch->cxt);
+	if ((extension = atp_extension_lock()) == ATP_EXTENSION_READY)
+	{
+		if (atp_release_stalls(r, r->look) && atp_held_has_room(&a))
+			r->stalled = 0;
+		held.by = atp_held_by(&a);
+		read_named(r, &a, &held);
+		if (held.ndids > 0)
+		{
+			read_events(&a, &held);
+			find_levels(&a, &held);
+			a.batch = held.batch;
+			a.progress = &held.base;
+			try_unhold(&a);
+			if (held.batch->nmessages == 0)
+				forget_named(&held, set);
+		}
+	}
+	atp_commit();
+	if (extension != ATP_EXTENSION_READY)
+		return ATP_APPLY_GONE;
+	r->more = held.ndids > 0;
+	MemoryContextSwitchTo(cxt);
+	if (held.ndids > 0 && held.batch->nmessages > 0)
+	{
+		ATP_INJECTION_POINT("held events read");
+		decode(&held, decoder, sub);
+		result = atp_apply(sub, sink, set, held.batch, &held.base, reason);
+		if (result == ATP_APPLIED)
+		{
+			memcpy(skips, held.batch->skips, sizeof(held.batch->skips));
+			r->more = has_moved(&held);
+		}
+		else if (result == ATP_APPLY_CURSOR_MOVED)
+		{
+			/* somebody else was at them */
+			r->more = false;
+			result = ATP_APPLIED;
+		}
+	}
+	return result;
+}

@@ -1,0 +1,181 @@
+/*
+ * replay.c
+ *		A message once more through its source's format and sink.
+ */
+#include "postgres.h"
+
+#include "config/owner.h"
+#include "source.h"
+#include "stream/decode.h"
+#include "tables/apply/replay.h"
+#include "tables/base/error_class.h"
+#include "tables/repos/admission.h"
+#include "tables/repos/dead_letter.h"
+#include "tables/records/link_rows.h"
+#include "tables/apply/validate.h"
+
+static bool
+same_path(AtpSpan a, AtpSpan b)
+{
+	return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
+static void
+judge(AtpApply *a, int event, int unused)
+{
+	a->standing = a->sink->standing == NULL ? ATP_STANDING_NEW : a->sink->standing(a, event);
+}
+
+/* A row, unless what is there is as new; a->standing says what was found. */
+static void
+apply_row(AtpApply *a, int row, int event)
+{
+	AtpStanding	late = a->standing;
+
+	a->standing = a->sink->row_standing == NULL ? ATP_STANDING_NEW : a->sink->row_standing(a, row);
+	if (a->standing == ATP_STANDING_NEW || (a->standing == ATP_STANDING_MISSING && late != ATP_STANDING_LATE))
+		a->sink->apply_row(a, row, event);
+}
+
+/* Rows of the event, each alone: that of the path, or all of them. */
+static AtpOutcome
+apply_rows(AtpApply *a, AtpSpan path, const char **why)
+{
+	AtpBatch   *batch = a->batch;
+	/* of one record we know that it was not removed since */
+	AtpStanding	standing = path.len > 0 ? ATP_STANDING_LAST : a->standing;
+	int			unknown = 0;
+	int			unjudged = 0;
+	ErrorData  *error = NULL;
+
+	for (int r = 0; r < batch->nrows; r++)
+	{
+		ErrorData  *refused;
+
+		if (path.len > 0 && !same_path(batch->rows[r].path, path))
+			continue;
+		a->standing = standing;
+		refused = atp_attempt(a, apply_row, r, 0);
+		if (error == NULL)
+			error = refused;
+		if (refused == NULL && a->standing == ATP_STANDING_MISSING && standing == ATP_STANDING_LATE)
+			unknown++;
+		if (refused == NULL && a->standing == ATP_STANDING_UNJUDGED)
+		{
+			unjudged++;
+			*why = atp_judge_reason(&batch->events[0]);
+		}
+	}
+	if (unknown > 0)
+	{
+		atp_mark_repo(a, batch->events[0].did);
+		*why = psprintf("newer commits were applied: %d of its records are not there and may have been removed since; the repository is marked as desynchronized",
+						unknown);
+	}
+	if (error != NULL)
+		*why = atp_error_text(error);
+	return unknown + unjudged > 0 || error != NULL ? ATP_OUTCOME_STAYS : a->rows > 0 ? ATP_OUTCOME_APPLIED : ATP_OUTCOME_OBSOLETE;
+}
+
+static AtpOutcome
+apply_event(AtpApply *a, const AtpAgain *again, const char **why)
+{
+	AtpSpan		name = a->sink->name ? a->sink->name(&a->batch->events[0]) : (AtpSpan) {NULL, 0};
+	ErrorData  *error;
+	uint64		superseded;
+
+	if ((error = atp_attempt(a, judge, 0, 0)) != NULL)
+	{
+		*why = atp_error_text(error);
+		return ATP_OUTCOME_STAYS;
+	}
+	superseded = again->locked(again->arg);
+	if (superseded > 0 && a->batch->events[0].rev <= superseded && a->standing != ATP_STANDING_INACTIVE)
+		return ATP_OUTCOME_OBSOLETE;
+	switch (a->standing)
+	{
+		case ATP_STANDING_OBSOLETE:
+			return ATP_OUTCOME_OBSOLETE;
+		case ATP_STANDING_INACTIVE:
+			*why = "the repository is not active";
+			return ATP_OUTCOME_STAYS;
+		case ATP_STANDING_UNJUDGED:
+			*why = atp_judge_reason(&a->batch->events[0]);
+			return ATP_OUTCOME_STAYS;
+		case ATP_STANDING_NEW:
+			if (again->path.len > 0 && !same_path(again->path, name))
+				break;
+			if ((error = atp_attempt(a, a->sink->apply, 0, 1)) == NULL)
+				return a->skips[ATP_SKIP_OLD] + a->skips[ATP_SKIP_INACTIVE] == 0 ? ATP_OUTCOME_APPLIED : ATP_OUTCOME_OBSOLETE;
+			*why = atp_error_text(error);
+			return ATP_OUTCOME_STAYS;
+		default:
+			break;
+	}
+	return apply_rows(a, again->path, why);
+}
+
+/* Why it cannot be decoded, or what it is about; NULL: it can. */
+static const char *
+invalid(const AtpBatch *batch, AtpSpan path)
+{
+	ListCell   *lc;
+
+	foreach(lc, batch->letters)
+	{
+		const AtpLetter *letter = lfirst(lc);
+
+		if (same_path(letter->path, path) || letter->path.len == 0)
+			return letter->text;
+	}
+	return NULL;
+}
+
+static AtpOutcome
+process(const AtpAgain *again, const char **why)
+{
+	AtpBatch   *batch = atp_batch_create(CurrentMemoryContext);
+	const AtpSource *source = again->source;
+	AtpDecoder *decoder = atp_decoder_create(CurrentMemoryContext, source->format);
+	AtpPosition position = atp_position_after(-1, 0);
+	AtpApply	a = {
+		.sub = again->sub, .statements = again->statements, .batch = batch, .sink = source->sink, .again = true
+	};
+	AtpVerdict	verdict;
+	AtpOutcome	outcome;
+
+	atp_decoder_settings(decoder, &again->sub->settings);
+	if (!atp_batch_add(batch, again->message.ptr, again->message.len))
+		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+	verdict = atp_decode(decoder, batch, &position, ATP_DECODE_ALL);
+	if (again->sub->settings.nvalidate > 0 && (a.sink->uses & ATP_USE_REPOS))
+		atp_validate_batch(again->sub, batch);
+	*why = verdict.drop != ATP_DROP_NONE ? verdict.why : invalid(batch, again->path);
+	if (*why != NULL)
+		return ATP_OUTCOME_STAYS;
+	/* the filters do not want it any more */
+	if (batch->nevents == 0 || batch->events[0].ignored)
+		return ATP_OUTCOME_OBSOLETE;
+	a.hi = batch->nevents;
+	atp_link_sources(&a);
+	outcome = apply_event(&a, again, why);
+	if (outcome != ATP_OUTCOME_STAYS)
+	{
+		/* records that are invalid have letters of their own, from now on at the latest */
+		if (again->path.len == 0)
+			atp_letters_store(&a, batch->letters);
+		if (a.sink->settle != NULL)
+			a.sink->settle(&a);
+	}
+	return outcome;
+}
+
+AtpOutcome
+atp_again(const AtpAgain *again, const char **why)
+{
+	AtpCaller	caller = atp_owner_begin(again->sub->owner);
+	AtpOutcome	outcome = process(again, why);
+
+	atp_owner_end(caller);
+	return outcome;
+}

@@ -1,0 +1,188 @@
+/*
+ * stream_progress.c
+ *		A stream's cursor, moved in the transaction of the rows, with the gaps that
+ *		the stream told of.
+ */
+#include "postgres.h"
+
+#include "config/extension.h"
+#include "config/transaction.h"
+#include "tables/base/progress.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+
+/* subscription, endpoint, shard */
+#define CURSOR_ARGS	{ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT4}
+
+/* if nobody else has it */
+static const AtpStatement lock_cursor = {
+	"SELECT FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2 AND shard = $3"
+	" FOR NO KEY UPDATE SKIP LOCKED",
+	SPI_OK_SELECT, CURSOR_ARGS
+};
+
+static const AtpStatement lock_subscription = {
+	"SELECT FROM atproto.subscription WHERE name = $1 FOR KEY SHARE SKIP LOCKED",
+	SPI_OK_SELECT, {ATP_TYPE_TEXT}
+};
+
+static const AtpStatement find_cursor = {
+	"SELECT FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2 AND shard = $3",
+	SPI_OK_SELECT, CURSOR_ARGS
+};
+
+/* both, waiting */
+static const AtpStatement await_cursor = {
+	"SELECT FROM atproto.subscription s JOIN atproto.cursor c ON c.subscription = s.name"
+	" WHERE s.name = $1 AND c.endpoint = $2 AND c.shard = $3 FOR KEY SHARE OF s FOR NO KEY UPDATE OF c",
+	SPI_OK_SELECT, CURSOR_ARGS
+};
+
+/* more: what else it sets, and the types of that */
+#define MOVE_CURSOR(more, ...) { \
+	"UPDATE atproto.cursor c SET seq = $4, event_time = COALESCE($5, event_time)," \
+	" events = events + $6, record_ops = record_ops + $7," more \
+	" updated_at = now()" \
+	" WHERE subscription = $1 AND endpoint = $2 AND shard = $8 AND seq IS NOT DISTINCT FROM $3" \
+	/* nor is that of a stream which is shared otherwise by now */ \
+	" AND layout = $10" \
+	/* that of another subscription of the same name is another cursor */ \
+	" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.name = $1 AND s.created_at = $9)", \
+	SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TIMESTAMP, ATP_TYPE_INT8, \
+	ATP_TYPE_INT8, ATP_TYPE_INT4, ATP_TYPE_TIMESTAMP, ATP_TYPE_INT4, __VA_ARGS__} \
+}
+static const AtpStatement move_cursor = MOVE_CURSOR("", ATP_TYPE_END);
+
+/* Of a transaction that passed over something. */
+static const AtpStatement move_and_count = MOVE_CURSOR(" skips = " ATP_SKIPS_SUM("c.skips", "$11::jsonb") ",", ATP_TYPE_TEXT);
+
+static const AtpStatement add_gap = {
+	"INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) VALUES ($1, $2, $3, $4, $5)",
+	SPI_OK_INSERT, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT}
+};
+
+static const AtpStatement read_from_gap = {
+	"UPDATE atproto.cursor SET read_from = $4 WHERE subscription = $1 AND endpoint = $2 AND shard = $3",
+	SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT4, ATP_TYPE_INT8}
+};
+
+/* Without numbers (D30) the stream is nowhere. */
+static int64
+reach(AtpProgress *progress, const AtpApply *a)
+{
+	AtpStreamProgress *p = (AtpStreamProgress *) progress;
+
+	p->next = p->last;
+	if (a->hi < a->batch->nevents)
+	{
+		int64		last = Min(a->batch->events[a->hi - 1].seq, p->last);
+
+		p->next = last > 0 ? Max(p->position, last) : p->position;
+	}
+	return p->next;
+}
+
+/* What names the cursor, of this shard. */
+static void
+cursor_args(const AtpStreamProgress *p, Datum *args)
+{
+	args[0] = CStringGetTextDatum(p->sub->name);
+	args[1] = CStringGetTextDatum(p->sub->ep->scope);
+	args[2] = Int32GetDatum(p->shard);
+}
+
+static AtpLocked
+lock(AtpProgress *progress, const AtpApply *a, bool letters)
+{
+	Datum		args[3];
+
+	cursor_args((AtpStreamProgress *) progress, args);
+	if (atp_execute(a->statements, &lock_cursor, args, NULL) > 0 &&
+		(!letters || atp_execute(a->statements, &lock_subscription, args, NULL) > 0))
+		return ATP_LOCKED;
+	/* what a trigger has removed in this transaction is nobody else's */
+	return atp_execute(a->statements, &find_cursor, args, NULL) > 0 ? ATP_LOCKED_BY_OTHERS : ATP_LOCKED_NOTHING;
+}
+
+static bool
+await(AtpProgress *progress, const AtpApply *a)
+{
+	Datum		args[3];
+	bool		there = false;
+
+	atp_begin("waiting for a change of the subscription");
+	cursor_args((AtpStreamProgress *) progress, args);
+	if (atp_extension_lock() == ATP_EXTENSION_READY)
+		there = atp_execute(a->statements, &await_cursor, args, NULL) > 0;
+	atp_commit();
+	return there;
+}
+
+static void
+store_gaps(const AtpStreamProgress *p, const AtpApply *a)
+{
+	ListCell   *lc;
+
+	foreach(lc, a->batch->gaps)
+	{
+		const AtpGap *gap = lfirst(lc);
+		Datum		args[5] = {
+			CStringGetTextDatum(p->sub->name), CStringGetTextDatum(p->sub->ep->scope),
+			Int64GetDatum(gap->after), Int64GetDatum(gap->before), CStringGetTextDatum("OutdatedCursor")
+		};
+
+		(void) atp_execute(a->statements, &add_gap, args, NULL);
+		cursor_args(p, args);
+		args[3] = Int64GetDatum(gap->before - 1);
+		(void) atp_execute(a->statements, &read_from_gap, args, NULL);
+	}
+}
+
+static bool
+move(AtpProgress *progress, const AtpApply *a)
+{
+	AtpStreamProgress *p = (AtpStreamProgress *) progress;
+	int64		time = a->hi == a->batch->nevents ? a->batch->time : a->batch->events[a->hi - 1].time;
+	Datum		args[11];
+	char		nulls[12] = "           ";
+	int64		more[ATP_SKIP_COUNT];
+
+	/* a connection begins with its gap: it is before the batch's first event */
+	if (a->lo == 0)
+		store_gaps(p, a);
+	args[0] = CStringGetTextDatum(p->sub->name);
+	args[1] = CStringGetTextDatum(p->sub->ep->scope);
+	args[2] = Int64GetDatum(p->position);
+	args[3] = Int64GetDatum(p->next);
+	args[4] = TimestampTzGetDatum(time - ATP_UNIX_TO_POSTGRES);
+	args[5] = Int64GetDatum(a->hi - a->lo);
+	args[6] = Int64GetDatum(a->rows);
+	args[7] = Int32GetDatum(p->shard);
+	args[8] = TimestampTzGetDatum(p->sub->created_at);
+	args[9] = Int32GetDatum(p->layout);
+	nulls[2] = p->position < 0 ? 'n' : ' ';
+	nulls[3] = p->next < 0 ? 'n' : ' ';
+	nulls[4] = time == 0 ? 'n' : ' ';
+	if (!atp_skips_due(&p->skips, a->batch->skips, a->skips, more))
+		return atp_execute(a->statements, &move_cursor, args, nulls) == 1;
+	args[10] = atp_skips_arg(more);
+	return atp_execute(a->statements, &move_and_count, args, nulls) == 1;
+}
+
+static void
+moved(AtpProgress *progress)
+{
+	AtpStreamProgress *p = (AtpStreamProgress *) progress;
+
+	p->position = p->next;
+	atp_skips_written(&p->skips, true);
+}
+
+AtpStreamProgress
+atp_stream_progress(const AtpSubscription *sub, int shard, int layout, int64 position, int64 last)
+{
+	return (AtpStreamProgress) {
+		.base = {.reach = reach, .lock = lock, .await = await, .move = move, .moved = moved},
+		.sub = sub, .shard = shard, .layout = layout, .position = position, .last = last,
+	};
+}

@@ -1,0 +1,92 @@
+/*
+ * validate.c
+ *		Records by their Lexicons, where the subscription asks for that.
+ */
+#include "postgres.h"
+
+#include "common/compat.h"
+#include "core/syntax/nsid.h"
+#include "core/syntax/recordkey.h"
+#include "lexicon/judge.h"
+#include "tables/apply/validate.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+static AtpValidate
+how_of(const AtpSettings *settings, AtpSpan collection)
+{
+	for (int i = 0; i < settings->nvalidate; i++)
+	{
+		const AtpValidateFilter *filter = &settings->validate[i];
+
+		if (atp_nsid_matches(collection.ptr, collection.len, filter->collection, strlen(filter->collection)))
+			return filter->how;
+	}
+	return ATP_VALIDATE_NONE;
+}
+
+bool
+atp_validate_row(const AtpSettings *settings, AtpRecordRow *row)
+{
+	AtpSpan		collection = {VARDATA_ANY(row->collection), VARSIZE_ANY_EXHDR(row->collection)};
+	AtpValidate how = row->value == NULL ? ATP_VALIDATE_NONE : how_of(settings, collection);
+	char		rkey[ATP_RKEY_MAX];
+	size_t		len;
+	char	   *why;
+
+	if (how == ATP_VALIDATE_NONE)
+		return true;
+	len = atp_rkey_text((const uint8_t *) VARDATA_ANY(row->rkey), VARSIZE_ANY_EXHDR(row->rkey), rkey);
+	if (atp_lexicon_judge(atp_lexicons_known(), row->value, collection, (AtpSpan) {rkey, len}, &why) != ATP_LEX_INVALID)
+		return true;
+	row->fault = cstring_to_text(why);
+	return how != ATP_VALIDATE_DEAD_LETTER;
+}
+
+AtpLetter *
+atp_validate_letter(AtpBatch *batch, AtpBytes message, AtpEvent *event, const AtpRow *row)
+{
+	AtpLetter  *letter = atp_batch_new_letter(batch, "record", message, event != NULL ? event->seq : 0);
+
+	strcpy(letter->sqlstate, "23514");	/* check_violation */
+	letter->text = psprintf("the record is not what its Lexicon says: %s", text_to_cstring(row->record.fault));
+	letter->did = row->record.did;
+	letter->path = row->path;
+	letter->event = event;
+	return letter;
+}
+
+/* The rows of an event move to where the last one's end. */
+static int
+validate_event(const AtpSettings *settings, AtpBatch *batch, AtpEvent *event, int to)
+{
+	int			from = event->first_row;
+
+	event->first_row = to;
+	for (int i = from; i < from + event->nrows; i++)
+	{
+		AtpRow		row = batch->rows[i];
+
+		if (atp_validate_row(settings, &row.record))
+			batch->rows[to++] = row;
+		else
+		{
+			(void) atp_validate_letter(batch, event->message, event, &row);
+			event->lacking = true;
+		}
+	}
+	event->nrows = to - event->first_row;
+	return to;
+}
+
+void
+atp_validate_batch(const AtpSubscription *sub, AtpBatch *batch)
+{
+	MemoryContext old = MemoryContextSwitchTo(batch->cxt);
+	int			rows = 0;
+
+	for (int i = 0; i < batch->nevents; i++)
+		rows = validate_event(&sub->settings, batch, &batch->events[i], rows);
+	batch->nrows = rows;
+	MemoryContextSwitchTo(old);
+}

@@ -1,0 +1,408 @@
+/*
+ * audit_index.c
+ *		The records of a repository in the tree's order, by the primary key of an
+ *		ordinary table.
+ *
+ * Within a collection the index on (did, collection, rkey) has the order of the
+ * tree.  Between collections it has not: the tree compares names with a '/'
+ * behind them, and '-' and '.' come before that.  So a collection's turn comes
+ * after those that are "inside" it: that begin with its name and go on with one
+ * of the two.  They are contiguous in the index; before a collection is read, one
+ * look tells whether there are any, and if so it is put off.  What is put off are
+ * prefixes of one name, so memory is bounded, and the cost is a few descents of
+ * the index for each collection, whatever names strangers have chosen.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/nbtree.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/transam.h"
+#include "catalog/pg_am.h"
+#include "catalog/pg_type.h"
+#include "commands/defrem.h"
+#include "common/compat.h"
+#include "config/extension.h"
+#include "core/syntax/nsid.h"
+#include "core/syntax/recordkey.h"
+#include "core/syntax/tid.h"
+#include "miscadmin.h"
+#include "tables/audit/audit_index.h"
+#include "types/types.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/rls.h"
+#include "utils/snapmgr.h"
+
+/* Rows after which memory is given back, and somebody may interrupt. */
+#define MANY	1000
+
+enum
+{
+	DID, COLLECTION, RKEY, CID, REV, VALUE, RAW, NCOLUMNS
+};
+
+/* Where its scans begin and end. */
+enum
+{
+	FROM, INSIDE_FROM, INSIDE_TO, NBOUNDS
+};
+
+static const char *const names[NCOLUMNS] = {"did", "collection", "rkey", "cid", "rev", "value", "raw"};
+
+struct AtpAuditIndex
+{
+	Relation	rel;
+	Relation	index;
+	AttrNumber	attnums[NCOLUMNS];	/* of value and raw: 0 if they are not wanted */
+	IndexScanDesc scan;			/* of the rows, from a collection on */
+	IndexScanDesc look;			/* is a collection put off? */
+	ScanKeyData keys[2];		/* did =, collection >= */
+	ScanKeyData inside[3];		/* did =, collection >=, collection < */
+	struct varlena *bounds[NBOUNDS];
+	TupleTableSlot *slot;		/* the row of scan ... */
+	TupleTableSlot *found;
+	bool		there;			/* ... if there is one, ... */
+	bool		told;			/* ... and it has been told */
+	AtpBytes	at;				/* its collection */
+	MemoryContext cxt;			/* for what the rows point to */
+	int			rows;			/* since it was given back */
+	uint64		purge_rev;
+	bool		purged;			/* up to there */
+	/* whose turn it is */
+	bool		done;
+	bool		last;			/* it had been put off: others inside it were before */
+	size_t		len;			/* of its name */
+	char		name[ATP_NSID_MAX];
+	int			noff;
+	size_t		off[ATP_NSID_MAX];	/* what is put off: so much of that name */
+	char		path[ATP_NSID_MAX + 1 + ATP_RKEY_MAX + ATP_TID_TEXT];
+};
+
+/* No policy, child or storage that a statement would have to see to. */
+static bool
+is_plain(Relation rel)
+{
+	return rel->rd_rel->relkind == RELKIND_RELATION && !rel->rd_rel->relhassubclass &&
+		rel->rd_tableam == GetHeapamTableAmRoutine() &&
+		check_enable_rls(RelationGetRelid(rel), InvalidOid, true) != RLS_ENABLED;
+}
+
+/* False: a column is not as we made it. */
+static bool
+find_columns(AtpAuditIndex *x, bool with_values)
+{
+	const Oid	types[NCOLUMNS] = {
+		atp_type("did"), atp_type("nsid"), atp_type("recordkey"), atp_type("cidlink"), atp_type("tid"), JSONBOID, BYTEAOID
+	};
+
+	for (int i = 0; i < (with_values ? NCOLUMNS : VALUE); i++)
+	{
+		Form_pg_attribute att;
+
+		x->attnums[i] = get_attnum(RelationGetRelid(x->rel), names[i]);
+		if (x->attnums[i] <= 0)
+			return false;
+		att = TupleDescAttr(RelationGetDescr(x->rel), x->attnums[i] - 1);
+		if (att->atttypid != types[i] || (i <= RKEY && !att->attnotnull))
+			return false;
+	}
+	return true;
+}
+
+/* May the rows that the snapshot sees be missing in it? */
+static bool
+is_complete(Relation index)
+{
+	return index->rd_index->indisvalid && RelationGetIndexPredicate(index) == NIL &&
+		(!index->rd_index->indcheckxmin ||
+		 TransactionIdPrecedes(HeapTupleHeaderGetXmin(index->rd_indextuple->t_data), TransactionXmin));
+}
+
+/* Is the order that of the columns did, collection, rkey? */
+static bool
+is_in_order(const AtpAuditIndex *x, Relation index)
+{
+	if (index->rd_rel->relam != BTREE_AM_OID || index->rd_index->indnkeyatts < RKEY + 1)
+		return false;
+	for (int i = DID; i <= RKEY; i++)
+	{
+		Oid			type = TupleDescAttr(RelationGetDescr(x->rel), x->attnums[i] - 1)->atttypid;
+
+		if (index->rd_index->indkey.values[i] != x->attnums[i] || index->rd_indoption[i] != 0 ||
+			index->rd_opfamily[i] != get_opclass_family(GetDefaultOpClass(type, BTREE_AM_OID)))
+			return false;
+	}
+	return true;
+}
+
+/* The index, open; NULL: there is none. */
+static Relation
+find_index(const AtpAuditIndex *x)
+{
+	ListCell   *lc;
+
+	foreach(lc, RelationGetIndexList(x->rel))
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		if (is_complete(index) && is_in_order(x, index))
+			return index;
+		index_close(index, AccessShareLock);
+	}
+	return NULL;
+}
+
+static void
+init_key(const AtpAuditIndex *x, ScanKey key, int column, StrategyNumber strategy)
+{
+	Oid			type = TupleDescAttr(RelationGetDescr(x->rel), x->attnums[column] - 1)->atttypid;
+	Oid			operator = get_opfamily_member(x->index->rd_opfamily[column], type, type, strategy);
+
+	ScanKeyEntryInitialize(key, 0, column + 1, strategy, InvalidOid, x->index->rd_indcollation[column],
+						   get_opcode(operator), (Datum) 0);
+}
+
+AtpAuditIndex *
+atp_audit_index_open(Oid relid, bool with_values)
+{
+	AtpAuditIndex *x = palloc0(sizeof(AtpAuditIndex));
+
+	x->rel = table_open(relid, AccessShareLock);
+	if (is_plain(x->rel) && find_columns(x, with_values))
+		x->index = find_index(x);
+	if (x->index == NULL)
+	{
+		atp_audit_index_close(x);
+		return NULL;
+	}
+	init_key(x, &x->keys[0], DID, BTEqualStrategyNumber);
+	init_key(x, &x->keys[1], COLLECTION, BTGreaterEqualStrategyNumber);
+	memcpy(x->inside, x->keys, sizeof(x->keys));
+	init_key(x, &x->inside[2], COLLECTION, BTLessStrategyNumber);
+	x->scan = atp_index_beginscan(x->rel, x->index, GetActiveSnapshot(), lengthof(x->keys));
+	x->look = atp_index_beginscan(x->rel, x->index, GetActiveSnapshot(), lengthof(x->inside));
+	for (int i = 0; i < NBOUNDS; i++)
+		x->bounds[i] = palloc(VARHDRSZ + ATP_NSID_MAX + 1);
+	x->slot = table_slot_create(x->rel, NULL);
+	x->found = table_slot_create(x->rel, NULL);
+	x->cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto audited rows", ALLOCSET_DEFAULT_SIZES);
+	x->done = true;
+	return x;
+}
+
+void
+atp_audit_index_close(AtpAuditIndex *x)
+{
+	if (x->index != NULL)
+	{
+		ExecDropSingleTupleTableSlot(x->slot);
+		ExecDropSingleTupleTableSlot(x->found);
+		index_endscan(x->scan);
+		index_endscan(x->look);
+		index_close(x->index, AccessShareLock);
+		MemoryContextDelete(x->cxt);
+	}
+	/* locked until the transaction ends, as by a statement */
+	table_close(x->rel, NoLock);
+	pfree(x);
+}
+
+static Datum
+get_attribute(AtpAuditIndex *x, int column, bool *isnull)
+{
+	return slot_getattr(x->slot, x->attnums[column], isnull);
+}
+
+/* A value's bytes, in memory of the rows'; none if it is null. */
+static AtpBytes
+get_bytes(AtpAuditIndex *x, int column)
+{
+	bool		isnull;
+	Datum		value = get_attribute(x, column, &isnull);
+	struct varlena *bytes;
+	MemoryContext old;
+
+	if (isnull)
+		return (AtpBytes) {NULL, 0};
+	bytes = (struct varlena *) DatumGetPointer(value);
+	if (VARATT_IS_COMPRESSED(bytes) || VARATT_IS_EXTERNAL(bytes))
+	{
+		old = MemoryContextSwitchTo(x->cxt);
+		bytes = PG_DETOAST_DATUM_PACKED(value);
+		MemoryContextSwitchTo(old);
+	}
+	return (AtpBytes) {(const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)};
+}
+
+/* On to the next row of the index. */
+static void
+advance(AtpAuditIndex *x)
+{
+	if (++x->rows >= MANY)
+	{
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextReset(x->cxt);
+		x->rows = 0;
+	}
+	x->told = false;
+	x->there = index_getnext_slot(x->scan, ForwardScanDirection, x->slot);
+	if (x->there)
+		x->at = get_bytes(x, COLLECTION);
+}
+
+/* In one of the bounds: so much of the name, and these characters behind it. */
+static Datum
+set_bound(AtpAuditIndex *x, int bound, size_t len, const char *more)
+{
+	struct varlena *v = x->bounds[bound];
+
+	memcpy(VARDATA(v), x->name, len);
+	memcpy(VARDATA(v) + len, more, strlen(more));
+	SET_VARSIZE(v, VARHDRSZ + len + strlen(more));
+	return PointerGetDatum(v);
+}
+
+/* To the first row whose collection is not before that. */
+static void
+seek(AtpAuditIndex *x, size_t len, const char *more)
+{
+	x->keys[1].sk_argument = set_bound(x, FROM, len, more);
+	index_rescan(x->scan, x->keys, lengthof(x->keys), NULL, 0);
+	advance(x);
+}
+
+/* Is there a collection inside this one? */
+static bool
+has_inside(AtpAuditIndex *x, size_t len)
+{
+	bool		has;
+
+	x->inside[1].sk_argument = set_bound(x, INSIDE_FROM, len, "-");
+	x->inside[2].sk_argument = set_bound(x, INSIDE_TO, len, "/");
+	index_rescan(x->look, x->inside, lengthof(x->inside), NULL, 0);
+	has = index_getnext_slot(x->look, ForwardScanDirection, x->found);
+	ExecClearTuple(x->found);
+	return has;
+}
+
+static bool
+begins_with_name(const AtpAuditIndex *x, size_t len)
+{
+	return x->at.len >= len && memcmp(x->at.ptr, x->name, len) == 0;
+}
+
+/* Is the row's collection inside the one that was put off last? */
+static bool
+is_inside(const AtpAuditIndex *x)
+{
+	size_t		len = x->off[x->noff - 1];
+
+	return x->there && x->at.len > len && begins_with_name(x, len) && (x->at.ptr[len] == '-' || x->at.ptr[len] == '.');
+}
+
+static void
+take_turn(AtpAuditIndex *x, size_t len, bool last)
+{
+	x->len = len;
+	x->last = last;
+	memcpy(x->path, x->name, len);
+	x->path[len] = '/';
+}
+
+/* The scan is at the first row of a collection that had no turn yet, or at the end: whose is it? */
+static void
+next_turn(AtpAuditIndex *x)
+{
+	while (x->noff == 0 || is_inside(x))
+	{
+		if (!x->there)
+		{
+			x->done = true;
+			return;
+		}
+		if (x->at.len > ATP_NSID_MAX)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("a collection in table \"%s\" is longer than an NSID", RelationGetRelationName(x->rel))));
+		memcpy(x->name, x->at.ptr, x->at.len);
+		if (!has_inside(x, x->at.len))
+		{
+			take_turn(x, x->at.len, false);
+			return;
+		}
+		x->off[x->noff++] = x->at.len;
+		seek(x, x->at.len, "-");
+	}
+	take_turn(x, x->off[--x->noff], true);
+	seek(x, x->len, "");
+}
+
+void
+atp_audit_index_of(AtpAuditIndex *x, Datum did, AtpArg purge_rev)
+{
+	x->keys[0].sk_argument = x->inside[0].sk_argument = did;
+	x->purged = !purge_rev.isnull;
+	x->purge_rev = DatumGetAtpTid(purge_rev.value);
+	x->done = false;
+	x->noff = 0;
+	seek(x, 0, "");
+	next_turn(x);
+}
+
+static bool
+is_purged(AtpAuditIndex *x)
+{
+	bool		isnull;
+	uint64		rev;
+
+	if (!x->purged)
+		return false;
+	rev = DatumGetAtpTid(get_attribute(x, REV, &isnull));
+	return isnull || rev <= x->purge_rev;
+}
+
+static void
+tell(AtpAuditIndex *x, AtpAuditRow *row)
+{
+	AtpBytes	rkey = get_bytes(x, RKEY);
+	bool		isnull = true;
+
+	row->path = (AtpBytes) {NULL, 0};
+	if (rkey.len <= ATP_RKEY_MAX)
+		row->path = (AtpBytes) {(uint8_t *) x->path, x->len + 1 + atp_rkey_text(rkey.ptr, rkey.len, x->path + x->len + 1)};
+	row->cid = get_bytes(x, CID);
+	row->value = x->attnums[VALUE] == 0 ? (Datum) 0 : get_attribute(x, VALUE, &isnull);
+	row->has_value = !isnull;
+	isnull = true;
+	row->raw = x->attnums[RAW] == 0 ? (Datum) 0 : get_attribute(x, RAW, &isnull);
+	row->has_raw = !isnull;
+}
+
+bool
+atp_audit_index_next(AtpAuditIndex *x, AtpAuditRow *row)
+{
+	while (!x->done)
+	{
+		if (x->told)
+			advance(x);
+		if (x->there && x->at.len == x->len && begins_with_name(x, x->len))
+		{
+			x->told = true;
+			if (!is_purged(x))
+			{
+				tell(x, row);
+				return true;
+			}
+			continue;
+		}
+		/* what comes next in the index is inside it, and was told before */
+		if (x->last)
+			seek(x, x->len, "/");
+		next_turn(x);
+	}
+	return false;
+}

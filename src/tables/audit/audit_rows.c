@@ -1,0 +1,195 @@
+/*
+ * audit_rows.c
+ *		The records of a repository as its tree has them, in the tree's order.
+ *
+ * An ordinary table is read by its index (audit_index.c).  Whatever else a user has
+ * put in its place, a view, partitions, row security, is asked by a statement, which
+ * is always right, and sorts.
+ */
+#include "postgres.h"
+
+#include "catalog/namespace.h"
+#include "common/compat.h"
+#include "config/extension.h"
+#include "config/spi.h"
+#include "executor/executor.h"
+#include "nodes/plannodes.h"
+#include "tables/audit/audit_index.h"
+#include "tables/base/table.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/plancache.h"
+
+#define FETCH	1000			/* rows at a time */
+
+struct AtpAuditRows
+{
+	bool		with_values;
+	AtpAuditIndex *index;		/* NULL: by statements */
+	SPIPlanPtr	plan;
+	Portal		portal;			/* NULL: it has come to its end */
+	SPITupleTable *table;		/* rows that were fetched */
+	uint64		n;
+	uint64		i;
+	MemoryContext cxt;			/* for what they point to */
+};
+
+static SPIPlanPtr
+prepare(const char *sql, const char *target)
+{
+	SPIPlanPtr	plan = SPI_prepare(atp_expand_sql(sql, target), 2, (Oid[]) {atp_type("did"), atp_type("tid")});
+
+	if (plan == NULL)
+		elog(ERROR, "could not prepare \"%s\": %s", sql, SPI_result_code_string(SPI_result));
+	return plan;
+}
+
+/*
+ * The table, if a statement would do no more than scan it: not when an extension
+ * plans that, which may keep the rows elsewhere.  ERROR if the current user may not
+ * read it.  Locks it.
+ */
+static Oid
+scanned_table(const char *target, bool with_values)
+{
+	Oid			relid;
+	SPIPlanPtr	plan = prepare(psprintf("SELECT did, collection, rkey, cid, rev%s FROM #.record WHERE did OPERATOR(@.=) $1",
+										with_values ? ", value, raw" : ""), target);
+	CachedPlan *cached = SPI_plan_get_cached_plan(plan);
+	PlannedStmt *planned = linitial_node(PlannedStmt, cached->stmt_list);
+
+	atp_check_permissions(planned);
+	relid = get_relname_relid("record", get_namespace_oid(target, false));
+	if (!list_member_oid(planned->relationOids, relid) ||
+		!(IsA(planned->planTree, IndexScan) || IsA(planned->planTree, BitmapHeapScan) || IsA(planned->planTree, SeqScan)))
+		relid = InvalidOid;
+	/* the plan is not a saved one */
+	ReleaseCachedPlan(cached, NULL);
+	SPI_freeplan(plan);
+	return relid;
+}
+
+AtpAuditRows *
+atp_audit_rows_open(const char *target, bool with_values)
+{
+	AtpAuditRows *rows = palloc0(sizeof(AtpAuditRows));
+	Oid			relid = scanned_table(target, with_values);
+
+	rows->with_values = with_values;
+	if (OidIsValid(relid))
+		rows->index = atp_audit_index_open(relid, with_values);
+	if (rows->index != NULL)
+		return rows;
+	/* the columns are ordered otherwise, where one collection's name begins with another's */
+	rows->plan = prepare(psprintf("SELECT r.path, r.cid%s FROM (SELECT " ATP_AUDIT_PATH ", * FROM #.record) r"
+								  " WHERE r.did OPERATOR(@.=) $1 AND ($2 IS NULL OR r.rev OPERATOR(@.>) $2)"
+								  " ORDER BY r.path COLLATE pg_catalog.\"C\"", with_values ? ", r.value, r.raw" : ""), target);
+	rows->cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto audited rows", ALLOCSET_DEFAULT_SIZES);
+	return rows;
+}
+
+static void
+forget_rows(AtpAuditRows *rows)
+{
+	if (rows->table != NULL)
+		SPI_freetuptable(rows->table);
+	rows->table = NULL;
+	rows->n = rows->i = 0;
+	MemoryContextReset(rows->cxt);
+}
+
+static void
+end_statement(AtpAuditRows *rows)
+{
+	forget_rows(rows);
+	if (rows->portal != NULL)
+		SPI_cursor_close(rows->portal);
+	rows->portal = NULL;
+}
+
+void
+atp_audit_rows_close(AtpAuditRows *rows)
+{
+	if (rows->index != NULL)
+		atp_audit_index_close(rows->index);
+	else
+	{
+		end_statement(rows);
+		SPI_freeplan(rows->plan);
+		MemoryContextDelete(rows->cxt);
+	}
+	pfree(rows);
+}
+
+void
+atp_audit_rows_of(AtpAuditRows *rows, AtpArg did, AtpArg purge_rev)
+{
+	if (rows->index != NULL)
+		atp_audit_index_of(rows->index, did.value, purge_rev);
+	else
+	{
+		Datum		values[] = {did.value, purge_rev.value};
+		char		nulls[] = {' ', purge_rev.isnull ? 'n' : ' '};
+		int			nest;
+
+		end_statement(rows);
+		nest = atp_planning_begin();
+		rows->portal = SPI_cursor_open(NULL, rows->plan, values, nulls, true);
+		atp_planning_end(nest);
+	}
+}
+
+static void
+fetch(AtpAuditRows *rows)
+{
+	MemoryContext old = CurrentMemoryContext;
+
+	forget_rows(rows);
+	SPI_cursor_fetch(rows->portal, true, FETCH);
+	/* not what SPI leaves behind */
+	MemoryContextSwitchTo(old);
+	rows->table = SPI_tuptable;
+	rows->n = SPI_processed;
+}
+
+static AtpBytes
+bytes_of(AtpTuple tuple, const char *column, Oid type)
+{
+	bool		isnull;
+	Datum		value = atp_get(tuple, column, type, &isnull);
+	struct varlena *bytes;
+
+	if (isnull)
+		return (AtpBytes) {NULL, 0};
+	bytes = PG_DETOAST_DATUM_PACKED(value);
+	return (AtpBytes) {(const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)};
+}
+
+bool
+atp_audit_rows_next(AtpAuditRows *rows, AtpAuditRow *row)
+{
+	AtpTuple	tuple;
+	MemoryContext old;
+	bool		isnull = true;
+
+	if (rows->index != NULL)
+		return atp_audit_index_next(rows->index, row);
+	if (rows->i == rows->n)
+		fetch(rows);
+	if (rows->n == 0)
+	{
+		end_statement(rows);
+		return false;
+	}
+	tuple = (AtpTuple) {rows->table->vals[rows->i++], rows->table->tupdesc};
+	old = MemoryContextSwitchTo(rows->cxt);
+	row->path = bytes_of(tuple, "path", TEXTOID);
+	row->cid = bytes_of(tuple, "cid", atp_type("cidlink"));
+	row->value = rows->with_values ? atp_get(tuple, "value", JSONBOID, &isnull) : (Datum) 0;
+	row->has_value = !isnull;
+	isnull = true;
+	row->raw = rows->with_values ? atp_get(tuple, "raw", BYTEAOID, &isnull) : (Datum) 0;
+	row->has_raw = !isnull;
+	MemoryContextSwitchTo(old);
+	return true;
+}

@@ -1,0 +1,240 @@
+/*
+ * audit_share.c
+ *		Audits of some repositories of a target, whose outcome is written down.
+ *
+ * They are read in one snapshot, without locks: a consumer waits only while the
+ * outcome is written, which counts if the repository is still at the commit that
+ * was audited, and its row as it was then.  One that has moved is audited again under its lock, since some are
+ * never at rest.
+ */
+#include "postgres.h"
+
+#include "catalog/namespace.h"
+#include "common/clock.h"
+#include "config/extension.h"
+#include "identity/identity.h"
+#include "common/injection.h"
+#include "miscadmin.h"
+#include "tables/audit/audit.h"
+#include "tables/audit/audit_share.h"
+#include "tables/base/distributed.h"
+#include "tables/base/job.h"
+#include "tables/base/table.h"
+#include "types/types.h"
+#include "utils/array.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+/* A transaction's share, if that comes before ATP_AUDIT_SHARE repositories. */
+#define SHARE_RECORDS	100000
+#define SHARE_TIME	INT64CONST(200000)	/* microseconds */
+
+typedef struct Share
+{
+	const char *target;
+	AtpAuditCounts *counts;
+	AtpAudit   *audits;
+	int			n;
+	int		   *changed;		/* which of them: their sync is another one now */
+	int			nchanged;
+} Share;
+
+static const char *
+sync_of(const AtpAudit *audit)
+{
+	return audit->equal ? "synchronized" : "desynchronized";
+}
+
+/* While a repository is being fetched its state is the fetcher's. */
+static bool
+is_changed(const AtpAudit *audit)
+{
+	return audit->judged &&
+		(audit->sync == NULL || (strcmp(audit->sync, sync_of(audit)) != 0 && strcmp(audit->sync, "resyncing") != 0));
+}
+
+static void
+count(AtpAuditCounts *counts, const AtpAudit *audit)
+{
+	if (audit->judged)
+		*(audit->equal ? &counts->synchronized : &counts->desynchronized) += 1;
+	else if (strcmp(audit->reason, "filtered") == 0)
+		counts->filtered++;
+}
+
+/* All in one snapshot. */
+static void
+audit_rows(Share *share, const char *sql, AtpArg arg)
+{
+	AtpTime		began = atp_now();
+	int64		records = 0;
+	AtpResult	found;
+	AtpAuditor *auditor;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	found = atp_audit_look(atp_expand_sql(sql, share->target), arg);
+	auditor = atp_auditor_begin(share->target, false);
+	share->audits = palloc(sizeof(AtpAudit) * Max(found.n, 1));
+	share->changed = palloc(sizeof(int) * Max(found.n, 1));
+	while (share->n < found.n && (share->n == 0 || (records < SHARE_RECORDS && atp_now() - began < SHARE_TIME)))
+	{
+		AtpAudit   *audit = &share->audits[share->n];
+
+		CHECK_FOR_INTERRUPTS();
+		atp_audit_read(audit, atp_result_row(found, share->n));
+		atp_audit_judge(auditor, audit);
+		records += audit->records;
+		if (is_changed(audit))
+			share->changed[share->nchanged++] = share->n;
+		else
+			count(share->counts, audit);
+		share->n++;
+		share->counts->repos++;
+	}
+	atp_auditor_end(auditor);
+	PopActiveSnapshot();
+	atp_result_free(found);
+	share->counts->records += records;
+	ATP_INJECTION_POINT("repositories audited");
+}
+
+static AtpArg
+array_arg(Oid type, Datum *values, int n)
+{
+	int16		len;
+	bool		byval;
+	char		align;
+
+	get_typlenbyvalalign(type, &len, &byval, &align);
+	return (AtpArg) {PointerGetDatum(construct_array(values, n, type, len, byval, align)), get_array_type(type), false};
+}
+
+/* The same in all rows of an array. */
+static AtpArg
+column_arg(const Share *share, Oid type, Datum (*get) (const AtpAudit *))
+{
+	Datum	   *values = palloc(sizeof(Datum) * share->nchanged);
+
+	for (int i = 0; i < share->nchanged; i++)
+		values[i] = get(&share->audits[share->changed[i]]);
+	return array_arg(type, values, share->nchanged);
+}
+
+static Datum
+get_did(const AtpAudit *audit)
+{
+	return PointerGetDatum(audit->did);
+}
+
+static Datum
+get_sync(const AtpAudit *audit)
+{
+	return PointerGetDatum(atp_varlena(sync_of(audit), strlen(sync_of(audit))));
+}
+
+static Datum
+get_rev(const AtpAudit *audit)
+{
+	return AtpTidGetDatum(audit->rev);
+}
+
+static Datum
+get_data(const AtpAudit *audit)
+{
+	return PointerGetDatum(audit->data);
+}
+
+static Datum
+get_updated_at(const AtpAudit *audit)
+{
+	return audit->updated_at;
+}
+
+#define JUDGED	"unnest($1, $2, $3, $4, $5) u (did, sync, rev, data, updated_at)"
+#define AS_JUDGED \
+	"p.did OPERATOR(@.=) u.did AND p.rev OPERATOR(@.=) u.rev AND p.data OPERATOR(@.=) u.data" \
+	" AND COALESCE(p.updated_at, '-infinity') = u.updated_at AND p.sync IS DISTINCT FROM 'resyncing'"
+
+/*
+ * Those that are still at that commit and in that state, in the order of their DIDs; the others
+ * remain in changed[].  An export of the same commit brings other rows.
+ */
+static void
+settle(Share *share)
+{
+	const char *sql = atp_is_distributed(get_relname_relid("repo", get_namespace_oid(share->target, false)))
+		/* rows of many servers cannot be locked by a SELECT */
+		? "UPDATE #.repo p SET sync = u.sync, audited_at = now(), updated_at = now() FROM " JUDGED
+		" WHERE " AS_JUDGED " RETURNING p.did"
+		: "UPDATE #.repo r SET sync = u.sync, audited_at = now(), updated_at = now() FROM"
+		" (SELECT p.did, u.sync FROM " JUDGED " JOIN #.repo p ON " AS_JUDGED
+		"  ORDER BY p.did USING OPERATOR(@.<) FOR NO KEY UPDATE OF p) u"
+		" WHERE r.did OPERATOR(@.=) u.did RETURNING r.did";
+	AtpResult	settled = atp_query(atp_expand_sql(sql, share->target),
+		ATP_ARGS(column_arg(share, atp_type("did"), get_did), column_arg(share, TEXTOID, get_sync),
+				 column_arg(share, atp_type("tid"), get_rev), column_arg(share, atp_type("cidlink"), get_data),
+				 column_arg(share, TIMESTAMPTZOID, get_updated_at)));
+	const struct varlena **dids = palloc(sizeof(struct varlena *) * Max(settled.n, 1));
+	struct varlena **wrong = palloc(sizeof(struct varlena *) * Max(share->nchanged, 1));
+	int			nwrong = 0;
+	int			left = 0;
+
+	for (uint64 i = 0; i < settled.n; i++)
+		dids[i] = (const struct varlena *) PG_DETOAST_DATUM(atp_get_arg(atp_result_row(settled, i), "did", atp_type("did")).value);
+	qsort(dids, settled.n, sizeof(*dids), atp_compare_did_refs);
+	for (int i = 0; i < share->nchanged; i++)
+	{
+		int			k = share->changed[i];
+		const struct varlena *did = share->audits[k].did;
+
+		if (bsearch(&did, dids, settled.n, sizeof(*dids), atp_compare_did_refs) == NULL)
+			share->changed[left++] = k;
+		else
+		{
+			count(share->counts, &share->audits[k]);
+			if (!share->audits[k].equal)
+				wrong[nwrong++] = share->audits[k].did;
+		}
+	}
+	share->nchanged = left;
+	/* */
+	if (nwrong > 0)
+		atp_jobs_repair(share->target, wrong, atp_sort_dids(wrong, nwrong), "audit");
+	atp_result_free(settled);
+}
+
+/* While nobody can move it. */
+static void
+audit_locked(Share *share, AtpArg did)
+{
+	Share		one = {.target = share->target, .counts = share->counts};
+	int64		repos = share->counts->repos;
+
+	atp_run(atp_expand_sql("SELECT FROM #.repo WHERE did OPERATOR(@.=) $1 FOR NO KEY UPDATE", share->target), ATP_ARGS(did));
+	audit_rows(&one, "SELECT " ATP_AUDIT_COLUMNS " FROM #.repo WHERE did OPERATOR(@.=) $1", did);
+	share->counts->repos = repos;
+	if (one.nchanged > 0)
+		settle(&one);
+}
+
+uint64
+atp_audit_share(const char *target, const char *sql, AtpArg arg, int limit,
+				AtpAuditCounts *counts, struct varlena **last)
+{
+	MemoryContext outer = CurrentMemoryContext;
+	MemoryContext cxt = AllocSetContextCreate(outer, "atproto audits", ALLOCSET_DEFAULT_SIZES);
+	Share		share = {.target = target, .counts = counts};
+
+	MemoryContextSwitchTo(cxt);
+	audit_rows(&share, psprintf("%s LIMIT %d", sql, limit), arg);
+	if (share.nchanged > 0)
+		settle(&share);
+	for (int i = 0; i < share.nchanged; i++)
+		audit_locked(&share, (AtpArg) {PointerGetDatum(share.audits[share.changed[i]].did), atp_type("did"), false});
+	MemoryContextSwitchTo(outer);
+	if (share.n > 0)
+		*last = PG_DETOAST_DATUM_COPY(PointerGetDatum(share.audits[share.n - 1].did));
+	MemoryContextDelete(cxt);
+	return share.n;
+}

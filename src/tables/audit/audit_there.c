@@ -1,0 +1,64 @@
+/*
+ * audit_there.c
+ *		Audits where the rows are: of tables that Citus keeps on other servers.
+ *
+ * What has one DID lies on one of them, so Citus hands the whole statement to it:
+ * it builds the tree, and only the root travels, with the state that belongs to it.
+ */
+#include "postgres.h"
+
+#include "catalog/namespace.h"
+#include "catalog/pg_type.h"
+#include "config/extension.h"
+#include "tables/audit/audit_rows.h"
+#include "tables/audit/audit_there.h"
+#include "tables/base/distributed.h"
+#include "tables/base/table.h"
+#include "utils/lsyscache.h"
+
+/* Does Citus keep rows of one DID on one server?  Not if somebody has distributed the tables one by one. */
+static bool
+is_colocated(Oid record, Oid repo)
+{
+	AtpResult	found = atp_audit_look(psprintf("SELECT FROM pg_catalog.pg_dist_partition a JOIN pg_catalog.pg_dist_partition b"
+												" USING (colocationid) WHERE a.logicalrelid = $1 AND b.logicalrelid = %u", repo),
+									   (AtpArg) {ObjectIdGetDatum(record), OIDOID, false});
+	bool		result = found.n > 0;
+
+	atp_result_free(found);
+	return result;
+}
+
+bool
+atp_audit_is_there(const char *target)
+{
+	Oid			schema = get_namespace_oid(target, true);
+	Oid			record = get_relname_relid("record", schema);
+	Oid			repo = get_relname_relid("repo", schema);
+
+	return atp_is_distributed(record) && atp_is_distributed(repo) && is_colocated(record, repo);
+}
+
+bool
+atp_audit_ask(const char *target, bool deep, AtpArg did, AtpAudit *audit, AtpAuditFound *found)
+{
+	const char *unfit = deep ? "NOT COALESCE(atproto.record_fits(r.cid, r.value, r.raw), false)" : "r.cid IS NULL";
+	AtpResult	result = atp_audit_look(atp_expand_sql(psprintf(
+		"SELECT " ATP_AUDIT_COLUMNS ", a.root, a.records, a.unfit FROM #.repo p,"
+		" LATERAL (SELECT atproto.repo_root(r.path, r.cid ORDER BY r.path COLLATE pg_catalog.\"C\") AS root,"
+		"  count(*) AS records, count(*) FILTER (WHERE %s) AS unfit"
+		"  FROM (SELECT " ATP_AUDIT_PATH ", * FROM #.record) r"
+		"  WHERE r.did OPERATOR(@.=) $1 AND (p.purge_rev IS NULL OR r.rev OPERATOR(@.>) p.purge_rev)) a"
+		" WHERE p.did OPERATOR(@.=) $1", unfit), target), did);
+	AtpTuple	row;
+
+	if (result.n == 0)
+		return false;
+	row = atp_result_row(result, 0);
+	atp_audit_read(audit, row);
+	found->root = atp_audit_copy(row, "root", "cidlink");
+	found->records = atp_get_int8(row, "records");
+	found->fit = found->root != NULL && atp_get_int8(row, "unfit") == 0;
+	atp_result_free(result);
+	return true;
+}

@@ -1,0 +1,53 @@
+/*
+ * derived.c
+ *		Which derived tables there are, and how they are told.
+ */
+#include "postgres.h"
+
+#include "tables/base/derived.h"
+
+static const AtpDerived *const tables[] = {
+	&atp_record_event_derived, &atp_collection_count_derived, &atp_link_derived,
+};
+
+int
+atp_derived_uses(const AtpSubscription *sub)
+{
+	int			uses = 0;
+
+	for (int i = 0; i < lengthof(tables); i++)
+		if (tables[i]->wanted(sub))
+			uses |= tables[i]->use;
+	return uses;
+}
+
+bool
+atp_derived_remembers(const AtpSubscription *sub)
+{
+	bool		remembers = false;
+
+	for (int i = 0; i < lengthof(tables); i++)
+		remembers |= !tables[i]->forgets && tables[i]->wanted(sub);
+	return remembers;
+}
+
+/* Did it change nothing?  Only what is read again can come too late. */
+static bool
+is_idle(const AtpChange *change)
+{
+	return change->again &&
+		(change->found ? change->old_rev >= change->row->rev : change->row->action == ATP_DELETE);
+}
+
+void
+atp_derived_flush(AtpApply *a, AtpChange *changes, int n)
+{
+	int			kept = 0;
+
+	for (int i = 0; i < n; i++)
+		if (!is_idle(&changes[i]))
+			changes[kept++] = changes[i];
+	for (int i = 0; kept > 0 && i < lengthof(tables); i++)
+		if (tables[i]->wanted(a->sub))
+			tables[i]->flush(a, changes, kept);
+}

@@ -1,0 +1,168 @@
+/*
+ * distributed.c
+ *		Tables whose rows Citus keeps on other servers.
+ *
+ * What PostgreSQL has of such a table is an empty shell, and its planner is
+ * replaced, so that statements find the rows.  When the line of
+ * shared_preload_libraries is lost, the shells are ordinary tables to everybody:
+ * without any error, rows go there and are hidden as soon as Citus is back.  So it is
+ * asked before each statement, by a look into the syscache where there is no Citus.
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/skey.h"
+#include "access/table.h"
+#include "access/xlog.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_namespace.h"
+#include "storage/lmgr.h"
+#include "tables/base/distributed.h"
+#include "tables/base/error_class.h"
+#include "tables/base/table.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+
+/* Each shard once, or in several copies, to each of which it sends every statement. */
+#define MODEL_STREAMING	's'
+#define MODEL_COPIES	'c'
+
+/* Its table of tables; InvalidOid: this database has no Citus. */
+static Oid
+citus_catalog(void)
+{
+	return get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE);
+}
+
+/* It defines its settings when it is loaded; a line of postgresql.conf makes a placeholder. */
+static bool
+citus_is_loaded(void)
+{
+	return GetConfigOption("citus.version", true, false) != NULL &&
+		!(GetConfigOptionFlags("citus.version", true) & GUC_CUSTOM_PLACEHOLDER);
+}
+
+bool
+atp_has_citus(void)
+{
+	return OidIsValid(citus_catalog()) && citus_is_loaded();
+}
+
+/* How it keeps a table's rows: pg_dist_partition.repmodel; '\0': it does not. */
+static char
+model_of(Oid catalog, Oid relid)
+{
+	Oid			index = get_relname_relid("pg_dist_partition_logical_relid_index", PG_CATALOG_NAMESPACE);
+	AttrNumber	attnum = get_attnum(catalog, "logicalrelid");
+	AttrNumber	repmodel = get_attnum(catalog, "repmodel");
+	Relation	rel;
+	SysScanDesc scan;
+	ScanKeyData key;
+	HeapTuple	tuple;
+	char		model = '\0';
+
+	if (attnum == InvalidAttrNumber || repmodel == InvalidAttrNumber)
+		return '\0';
+	rel = table_open(catalog, AccessShareLock);
+	ScanKeyInit(&key, attnum, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(relid));
+	scan = systable_beginscan(rel, index, OidIsValid(index), NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+	{
+		bool		isnull;
+		Datum		value = heap_getattr(tuple, repmodel, RelationGetDescr(rel), &isnull);
+
+		model = isnull ? MODEL_STREAMING : DatumGetChar(value);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return model;
+}
+
+static char *
+fault_of(Oid relid)
+{
+	return psprintf("the rows of table \"%s.%s\" are kept by Citus, which is not loaded: shared_preload_libraries has to be 'citus,atproto'",
+					get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid));
+}
+
+static void
+refuse(Oid relid)
+{
+	ereport(ERROR,
+			(errcode(ATP_ERRCODE_STOP),
+			 errmsg_internal("%s", fault_of(relid)),
+			 errdetail("What is written without it is hidden as soon as it is back."),
+			 errhint("Restart the server with it, then SELECT atproto.resume(...).")));
+}
+
+/* The copies are asked at once: of what they return, Citus may take that of more than one. */
+static void
+refuse_copies(Oid relid)
+{
+	ereport(ERROR,
+			(errcode(ATP_ERRCODE_STOP),
+			 errmsg("Citus keeps several copies of each shard of table \"%s.%s\"",
+					get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid)),
+			 errdetail("Rows that a statement returns might come twice."),
+			 errhint("SELECT undistribute_table(...), then atproto.distribute() with citus.shard_replication_factor = 1.")));
+}
+
+bool
+atp_is_distributed(Oid relid)
+{
+	Oid			catalog = citus_catalog();
+	char		model;
+
+	if (!OidIsValid(catalog) || !OidIsValid(relid))
+		return false;
+	LockRelationOid(relid, RecoveryInProgress() ? AccessShareLock : RowExclusiveLock);
+	model = model_of(catalog, relid);
+	if (model == '\0')
+		return false;
+	if (!citus_is_loaded())
+		refuse(relid);
+	if (model == MODEL_COPIES)
+		refuse_copies(relid);
+	return true;
+}
+
+/* One of the data tables that Citus keeps and is not loaded; InvalidOid: there is none. */
+static Oid
+unreachable_table(const char *target)
+{
+	Oid			catalog = citus_catalog();
+	Oid			schema;
+
+	if (!OidIsValid(catalog) || citus_is_loaded())
+		return InvalidOid;
+	schema = get_namespace_oid(target, true);
+	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
+	{
+		Oid			relid = OidIsValid(schema) ? get_relname_relid((*table)->name, schema) : InvalidOid;
+
+		if (OidIsValid(relid) && model_of(catalog, relid) != '\0')
+			return relid;
+	}
+	return InvalidOid;
+}
+
+void
+atp_check_distributed(const char *target)
+{
+	Oid			relid = unreachable_table(target);
+
+	if (OidIsValid(relid))
+		refuse(relid);
+}
+
+char *
+atp_distributed_fault(const char *target)
+{
+	Oid			relid = unreachable_table(target);
+
+	return OidIsValid(relid) ? fault_of(relid) : NULL;
+}

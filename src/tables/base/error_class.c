@@ -1,0 +1,159 @@
+/*
+ * error_class.c
+ *		Whose fault an error of the database is, and steps that may fail alone.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "mb/pg_wchar.h"
+#include "tables/base/derived.h"
+#include "tables/base/error_class.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+#include "utils/rls.h"
+
+/* A trigger may raise a message of any length: so many bytes of it are kept. */
+#define TEXT_MAX	1000
+
+/*
+ * By the SQLSTATE's class.  What is not here is the row's fault: most of all
+ * classes 22 (data), 23 (constraints) and P0, and the codes that users' triggers
+ * make up.
+ */
+static const struct
+{
+	char		class[3];
+	AtpFault	fault;
+	bool		row_too;		/* a row's value may be what a trigger fails for */
+}			faults[] = {
+	{"08", ATP_FAULT_PASSING, false},	/* connections */
+	{"0A", ATP_FAULT_SETUP, true},	/* features that are not supported */
+	{"25", ATP_FAULT_PASSING, true},	/* transaction state */
+	{"26", ATP_FAULT_SETUP, true},	/* statement names */
+	{"28", ATP_FAULT_SETUP, true},	/* authorization */
+	{"2B", ATP_FAULT_SETUP, true},	/* privileges that depend on others */
+	{"2D", ATP_FAULT_SETUP, true},	/* a trigger that ends the transaction */
+	{"2F", ATP_FAULT_SETUP, true},	/* functions that may not do what they do */
+	{"38", ATP_FAULT_SETUP, true},	/* external functions */
+	{"39", ATP_FAULT_SETUP, true},	/* their calls */
+	{"3D", ATP_FAULT_SETUP, true},	/* catalog names */
+	{"3F", ATP_FAULT_SETUP, true},	/* schema names */
+	{"40", ATP_FAULT_PASSING, false},	/* serialization, deadlocks */
+	{"42", ATP_FAULT_SETUP, true},	/* syntax, names, types, privileges */
+	{"53", ATP_FAULT_PASSING, false},	/* resources */
+	{"55", ATP_FAULT_PASSING, true},	/* objects in use */
+	{"57", ATP_FAULT_PASSING, false},	/* operator's intervention */
+	{"58", ATP_FAULT_PASSING, false},	/* system */
+	{"72", ATP_FAULT_PASSING, true},	/* snapshots */
+	{"AT", ATP_FAULT_SETUP, false},	/* ATP_ERRCODE_STOP */
+	{"F0", ATP_FAULT_PASSING, false},	/* configuration files */
+	{"HV", ATP_FAULT_PASSING, false},	/* foreign servers */
+	{"XX", ATP_FAULT_PASSING, true},	/* internal errors */
+};
+
+/* Which of these; -1: a row's. */
+static int
+class_of(int sqlstate)
+{
+	const char *code = unpack_sql_state(sqlstate);
+
+	for (int i = 0; i < lengthof(faults); i++)
+		if (memcmp(code, faults[i].class, 2) == 0)
+			return i;
+	return -1;
+}
+
+AtpFault
+atp_fault_of(int sqlstate)
+{
+	int			class = class_of(sqlstate);
+
+	return class < 0 ? ATP_FAULT_ROW : faults[class].fault;
+}
+
+bool
+atp_fault_may_be_row(int sqlstate)
+{
+	static const int never[] = {
+		ERRCODE_LOCK_NOT_AVAILABLE, ERRCODE_OBJECT_IN_USE, ERRCODE_DATA_CORRUPTED, ERRCODE_INDEX_CORRUPTED
+	};
+	int			class = class_of(sqlstate);
+
+	for (int i = 0; i < lengthof(never); i++)
+		if (sqlstate == never[i])
+			return false;
+	return class < 0 || faults[class].row_too;
+}
+
+/*
+ * Is there another reason in the tables themselves?  A policy refuses rows with the SQLSTATE of a privilege that
+ * is lacking.  What Citus reports may be of one node, so of some rows; triggers such tables do not have.
+ */
+static bool
+lies_in_tables(const AtpApply *a, int sqlstate)
+{
+	int			uses = a->sink->uses | atp_derived_uses(a->sub);
+
+	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
+	{
+		Oid			relid = (*table)->use & uses ? atp_target_table(a->statements, (*table)->name) : InvalidOid;
+
+		if (!OidIsValid(relid))
+			continue;
+		if (atp_target_is_distributed(a->statements, *table) ||
+			(sqlstate == ERRCODE_INSUFFICIENT_PRIVILEGE && check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED))
+			return true;
+	}
+	return false;
+}
+
+bool
+atp_error_may_be_row(const AtpApply *a, const ErrorData *error)
+{
+	return atp_fault_of(error->sqlerrcode) == ATP_FAULT_ROW ||
+		(atp_fault_may_be_row(error->sqlerrcode) && !lies_in_tables(a, error->sqlerrcode));
+}
+
+ErrorData *
+atp_attempt(AtpApply *a, AtpStep step, int first, int second)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	MemoryContext own = AllocSetContextCreate(cxt, "atproto attempt", ALLOCSET_DEFAULT_SIZES);
+	ResourceOwner owner = CurrentResourceOwner;
+	AtpApply		before = *a;
+	ErrorData  *volatile error = NULL;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(own);
+	PG_TRY();
+	{
+		step(a, first, second);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(a->batch->cxt);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(cxt);
+	CurrentResourceOwner = owner;
+	MemoryContextDelete(own);
+	if (error != NULL)
+	{
+		*a = before;
+		if (atp_fault_of(error->sqlerrcode) == ATP_FAULT_PASSING && !atp_error_may_be_row(a, error))
+			ReThrowError(error);
+	}
+	return error;
+}
+
+const char *
+atp_error_text(const ErrorData *error)
+{
+	const char *message = error->message ? error->message : "unknown error";
+
+	return pnstrdup(message, pg_mbcliplen(message, strlen(message), TEXT_MAX));
+}

@@ -1,0 +1,121 @@
+/*
+ * gap.c
+ *		Gaps of a stream (atproto.gap) whose events are read again.
+ */
+#include "postgres.h"
+
+#include "config/extension.h"
+#include "config/spi.h"
+#include "identity/identity.h"
+#include "tables/base/gap.h"
+
+/*
+ * Numbers in rows may be any: who has a subscription may write gaps of it.
+ * again_since is infinity until the server's oldest event has come.
+ * Who has a gap locked keeps it open, and nobody waits for him.
+ */
+static void
+close_read(const char *name)
+{
+	atp_run_unnamed("UPDATE atproto.gap SET closed_at = now(), closed_how = 'read again' WHERE id IN"
+					" (SELECT g.id FROM atproto.gap g JOIN (SELECT endpoint, min(seq) AS seq, max(read_from) AS read_from FROM atproto.cursor WHERE subscription = $1"
+					"   GROUP BY endpoint) c USING (endpoint)"
+					"  WHERE g.subscription = $1 AND g.closed_at IS NULL AND isfinite(g.again_since)"
+					"  AND g.before_seq IS NOT NULL AND c.seq >= GREATEST(g.before_seq, 0) - 1 AND c.read_from <= g.after_seq"
+					"  FOR NO KEY UPDATE OF g SKIP LOCKED)",
+					ATP_ARGS(atp_text_arg(name)));
+}
+
+void
+atp_gap_cursor_set(const char *name, int64 seq)
+{
+	close_read(name);
+	/* back to where it has been since then, nothing is left out; else it is not known, and what was left out before stays so */
+	atp_run_unnamed("UPDATE atproto.gap g SET again_since = NULL"
+					" FROM atproto.subscription s, LATERAL (SELECT min(seq) AS seq, max(read_from) AS read_from FROM atproto.cursor"
+					"  WHERE subscription = s.name AND endpoint = s.endpoint) c"
+					" WHERE s.name = $1 AND g.subscription = s.name AND g.endpoint = s.endpoint AND g.closed_at IS NULL"
+					"  AND g.again_since IS NOT NULL AND ($2 BETWEEN 1 AND c.seq AND c.read_from <= g.after_seq) IS NOT TRUE",
+					ATP_ARGS(atp_text_arg(name), atp_int8_arg(seq)));
+}
+
+void
+atp_gap_read_again(const char *name, int64 seq)
+{
+	atp_run_unnamed("UPDATE atproto.gap g SET again_since = CASE WHEN $2 = 0 THEN 'infinity' ELSE now() END"
+					" FROM atproto.subscription s"
+					" WHERE s.name = $1 AND g.subscription = s.name AND g.endpoint = s.endpoint AND g.closed_at IS NULL"
+					"  AND ($2 = 0 OR g.after_seq >= $2)",
+					ATP_ARGS(atp_text_arg(name), atp_int8_arg(seq)));
+}
+
+void
+atp_gap_read_by_another(const char *name)
+{
+	AtpCaller	caller = atp_as_table_owner("gap");
+
+	atp_run("UPDATE atproto.gap g SET again_since = NULL FROM atproto.subscription s, atproto.subscription o"
+			" WHERE s.name = $1 AND o.target = s.target AND o.name <> s.name"
+			" AND g.subscription = o.name AND g.closed_at IS NULL AND g.again_since IS NOT NULL",
+			ATP_ARGS(atp_text_arg(name)));
+	atp_owner_end(caller);
+}
+
+AtpGapWatch
+atp_gap_watch(const char *name, const char *endpoint, int64 cursor)
+{
+	AtpCaller	caller = atp_as_table_owner("gap");
+	AtpResult	found = atp_query("SELECT count(*) > 0 AS open,"
+								  " COALESCE(min(GREATEST(before_seq, 0) - 1) FILTER (WHERE isfinite(again_since) AND GREATEST(before_seq, 0) - 1 > $3), -1) AS next"
+								  " FROM atproto.gap WHERE subscription = $1 AND endpoint = $2 AND closed_at IS NULL",
+								  ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(cursor)));
+	AtpTuple	row = atp_result_row(found, 0);
+	AtpGapWatch watch = {.open = atp_get_bool(row, "open"), .next = atp_get_int8(row, "next")};
+
+	atp_result_free(found);
+	atp_owner_end(caller);
+	return watch;
+}
+
+void
+atp_gap_begins(const char *name, const char *endpoint, int64 first)
+{
+	AtpCaller	caller = atp_as_table_owner("gap");
+
+	atp_run("UPDATE atproto.gap SET again_since = CASE WHEN after_seq >= $3 - 1 THEN now() END WHERE id IN"
+			" (SELECT id FROM atproto.gap WHERE subscription = $1 AND endpoint = $2 AND closed_at IS NULL"
+			"  AND again_since = 'infinity' FOR NO KEY UPDATE SKIP LOCKED)",
+			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int8_arg(first)));
+	atp_owner_end(caller);
+}
+
+void
+atp_gap_close(const char *name)
+{
+	AtpCaller	caller = atp_as_table_owner("gap");
+
+	close_read(name);
+	atp_owner_end(caller);
+}
+
+void
+atp_gap_lost(AtpApply *a, struct varlena *did, const AtpLost *lost)
+{
+	AtpCaller	caller;
+	AtpArg		src = did == NULL ? (AtpArg) {(Datum) 0, atp_type("did"), true} : (AtpArg) {PointerGetDatum(did), atp_type("did"), false};
+
+	if (lost->events == 0)
+		return;
+	caller = atp_as_table_owner("gap");
+	if (atp_run(atp_identity_sql("UPDATE atproto.gap SET events = events + $4, detected_at = now(),"
+								 " after_seq = LEAST(after_seq, $5 - 1), before_seq = GREATEST(before_seq, $6 + 1)"
+								 " WHERE subscription = $1 AND endpoint = $2 AND reason = 'held events dropped' AND closed_at IS NULL"
+								 " AND (did OPERATOR(@.=) $3 OR (did IS NULL AND $3 IS NULL))"),
+				ATP_ARGS(atp_text_arg(a->sub->name), atp_text_arg(a->sub->ep->scope), src, atp_int8_arg(lost->events),
+						 atp_int8_arg(lost->first), atp_int8_arg(lost->last))) == 0)
+		atp_run("INSERT INTO atproto.gap (subscription, endpoint, did, events, after_seq, before_seq, reason)"
+				" VALUES ($1, $2, $3, $4, $5 - 1, $6 + 1, 'held events dropped')",
+				ATP_ARGS(atp_text_arg(a->sub->name), atp_text_arg(a->sub->ep->scope), src, atp_int8_arg(lost->events),
+						 atp_int8_arg(lost->first), atp_int8_arg(lost->last)));
+	atp_owner_end(caller);
+}

@@ -1,0 +1,169 @@
+/*
+ * job.c
+ *		Repositories that are to be fetched: rows of atproto.repo_job.
+ */
+#include "postgres.h"
+
+#include "config/spi.h"
+#include "config/wake.h"
+#include "identity/identity.h"
+#include "tables/base/job.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+
+/* So many times as many as wait may be there, with those that failed; and a share of that many may be one host's. */
+#define MANY_FAILED		10
+#define HOST_SHARE		16
+
+int			atp_fetch_retry_s;
+int			atp_fetch_queue;
+
+void
+atp_job_init(void)
+{
+	DefineCustomIntVariable("atproto.fetch_retry",
+							"Least time after which what could not be fetched is tried again.",
+							NULL, &atp_fetch_retry_s, 60, 1, 86400,
+							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+	DefineCustomIntVariable("atproto.fetch_queue",
+							"Number of repositories waiting to be fetched from which on no lists are read.",
+							NULL, &atp_fetch_queue, 100000, 1, INT_MAX,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+}
+
+uint64
+atp_jobs_wish(const char *target, const char *subscription, const AtpJobWish *wishes, int n)
+{
+	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(n, 1));
+	Datum	   *priorities = palloc(sizeof(Datum) * Max(n, 1));
+	Datum	   *reasons = palloc(sizeof(Datum) * Max(n, 1));
+	Datum	   *listed_by = palloc0(sizeof(Datum) * Max(n, 1));
+	bool	   *unlisted = palloc(sizeof(bool) * Max(n, 1));
+	Datum	   *suspended = palloc(sizeof(Datum) * Max(n, 1));
+	AtpCaller	caller;
+	uint64		added;
+
+	if (n == 0)
+		return 0;
+	for (int i = 0; i < n; i++)
+	{
+		dids[i] = wishes[i].did;
+		priorities[i] = Int16GetDatum(wishes[i].priority);
+		reasons[i] = CStringGetTextDatum(wishes[i].reason);
+		unlisted[i] = wishes[i].listed_by == NULL;
+		suspended[i] = BoolGetDatum(wishes[i].suspended);
+		if (!unlisted[i])
+			listed_by[i] = CStringGetTextDatum(wishes[i].listed_by);
+	}
+	caller = atp_as_table_owner("repo_job");
+	/* rows that need no change are not locked, either */
+	added = atp_run(atp_identity_sql("INSERT INTO atproto.repo_job AS j (target, did, subscription, priority, reason, listed_by, state, error)"
+									 " SELECT $1::name, u.did, $2, u.priority, u.reason, u.listed_by,"
+									 "  CASE WHEN u.suspended THEN 'suspended' ELSE 'queued' END, CASE WHEN u.suspended THEN 'the account is not active' END"
+									 " FROM unnest($3, $4, $5, $6, $7) u (did, priority, reason, listed_by, suspended)"
+									 " WHERE NOT EXISTS (SELECT FROM atproto.repo_job o WHERE o.target = $1::name"
+									 "  AND o.did OPERATOR(@.=) u.did AND o.priority <= u.priority AND (u.suspended OR o.state <> 'suspended'))"
+									 " ORDER BY u.did USING OPERATOR(@.<)"
+									 /* who wishes for an account that was not active has heard that it is */
+									 " ON CONFLICT (target, did) DO UPDATE SET priority = LEAST(excluded.priority, j.priority),"
+									 "  reason = CASE WHEN excluded.priority < j.priority THEN excluded.reason ELSE j.reason END,"
+									 "  state = CASE WHEN j.state = 'suspended' THEN excluded.state ELSE j.state END,"
+									 "  next_try = CASE WHEN j.state = 'suspended' AND excluded.state = 'queued' THEN '-infinity' ELSE j.next_try END"
+									 " WHERE excluded.priority < j.priority OR (j.state = 'suspended' AND excluded.state = 'queued')"),
+					ATP_ARGS(atp_text_arg(target), atp_text_arg(subscription), atp_dids_arg(dids, n),
+							 atp_array_arg(INT2OID, priorities, NULL, n), atp_array_arg(TEXTOID, reasons, NULL, n),
+							 atp_array_arg(TEXTOID, listed_by, unlisted, n),
+							 atp_array_arg(BOOLOID, suspended, NULL, n)));
+	atp_owner_end(caller);
+	return added;
+}
+
+uint64
+atp_jobs_add(const AtpSubscription *sub, struct varlena *const *dids, int n,
+			 AtpJobPriority priority, const char *reason)
+{
+	AtpJobWish *wishes = palloc(sizeof(AtpJobWish) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		wishes[i] = (AtpJobWish) {.did = dids[i], .priority = priority, .reason = reason};
+	return atp_jobs_wish(sub->target, sub->name, wishes, n);
+}
+
+/* Of the jobs of n accounts; how many it changed. */
+static uint64
+change(const char *target, struct varlena *const *dids, int n, const char *sql)
+{
+	AtpCaller	caller;
+	uint64		changed;
+
+	if (n == 0)
+		return 0;
+	caller = atp_as_table_owner("repo_job");
+	changed = atp_run(atp_identity_sql(psprintf("%s target = $1::name AND did OPERATOR(@.=) ANY ($2)", sql)),
+					  ATP_ARGS(atp_text_arg(target), atp_dids_arg(dids, n)));
+	atp_owner_end(caller);
+	return changed;
+}
+
+void
+atp_jobs_remove(const char *target, struct varlena *const *dids, int n)
+{
+	(void) change(target, dids, n, "DELETE FROM atproto.repo_job WHERE");
+}
+
+void
+atp_jobs_suspend(const char *target, struct varlena *const *dids, int n)
+{
+	(void) change(target, dids, n, "UPDATE atproto.repo_job SET state = 'suspended', error = 'the account is not active' WHERE state <> 'suspended' AND");
+}
+
+void
+atp_jobs_resume(const char *target, struct varlena *const *dids, int n)
+{
+	if (change(target, dids, n, "UPDATE atproto.repo_job SET state = 'queued', next_try = '-infinity' WHERE state = 'suspended' AND") > 0)
+		atp_wake_fetcher();
+}
+
+void
+atp_jobs_repair(const char *target, struct varlena *const *dids, int n, const char *reason)
+{
+	AtpCaller	caller = atp_as_table_owner("subscription");
+	AtpJobWish *wishes = palloc(sizeof(AtpJobWish) * Max(n, 1));
+	AtpResult	found = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND backfill <> 'none'"
+								  " AND atproto.role_may_fill(owner, target)"
+								  " ORDER BY enabled DESC, name LIMIT 1", ATP_ARGS(atp_text_arg(target)));
+
+	atp_owner_end(caller);
+	for (int i = 0; i < n; i++)
+		wishes[i] = (AtpJobWish) {.did = dids[i], .priority = ATP_JOB_BREAK, .reason = reason};
+	if (found.n > 0 && atp_jobs_wish(target, atp_get_text(atp_result_row(found, 0), "name"), wishes, n) > 0)
+		atp_wake_fetcher();
+	atp_result_free(found);
+}
+
+/* Are there so many queued jobs, of those of which this is true?  It has parameters from $2 on. */
+static bool
+are_queued(int64 n, const char *condition, const char *a, const char *b)
+{
+	AtpResult	found = atp_query(psprintf("SELECT FROM atproto.repo_job WHERE state = 'queued' AND %s OFFSET $1 LIMIT 1", condition),
+								  ATP_ARGS(atp_int8_arg(n - 1), atp_text_arg(a), atp_text_arg(b)));
+	bool		many = found.n > 0;
+
+	atp_result_free(found);
+	return many;
+}
+
+/* What has failed is never given up, and would keep everything else from being listed for ever. */
+bool
+atp_jobs_are_many(void)
+{
+	return are_queued(atp_fetch_queue, "tries = 0", NULL, NULL) ||
+		are_queued((int64) MANY_FAILED * atp_fetch_queue, "true", NULL, NULL);
+}
+
+bool
+atp_jobs_of_list_are_many(const char *subscription, const char *listed_by)
+{
+	return are_queued(Max(atp_fetch_queue / HOST_SHARE, 1), "subscription = $2 AND listed_by = $3", subscription, listed_by);
+}

@@ -1,0 +1,62 @@
+/*
+ * key_plan.c
+ *		Plans of statements that know the whole key of each row.
+ *
+ * Where statistics were made of a handful of rows, such as the first ones of a month, an index
+ * on a single column of the key seems to lead to one row, too, and is the smaller one.  So the
+ * planner takes it, and each row costs a whole collection.  Only the key is right, however large
+ * the table has become.
+ */
+#include "postgres.h"
+
+#include "nodes/pathnodes.h"
+#include "optimizer/plancat.h"
+#include "tables/base/key_plan.h"
+
+static get_relation_info_hook_type next_hook = NULL;
+static bool hooked;
+static void *first_parameter;
+
+/* That very array: nothing else that is planned meanwhile has it. */
+static bool
+is_the_statement(PlannerInfo *root)
+{
+	ParamListInfo params = root->glob->boundParams;
+
+	return first_parameter != NULL && params != NULL && params->numParams > 0 &&
+		params->params[0].value == PointerGetDatum(first_parameter);
+}
+
+static void
+offer_keys(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
+{
+	List	   *keys = NIL;
+	ListCell   *cell;
+
+	if (next_hook != NULL)
+		next_hook(root, relid, inhparent, rel);
+	if (!is_the_statement(root))
+		return;
+	foreach(cell, rel->indexlist)
+	{
+		IndexOptInfo *index = lfirst_node(IndexOptInfo, cell);
+
+		if (index->unique && index->indpred == NIL)
+			keys = lappend(keys, index);
+	}
+	/* a table of somebody's making may have none */
+	if (keys != NIL)
+		rel->indexlist = keys;
+}
+
+void
+atp_plan_by_key(void *first)
+{
+	if (!hooked)
+	{
+		next_hook = get_relation_info_hook;
+		get_relation_info_hook = offer_keys;
+		hooked = true;
+	}
+	first_parameter = first;
+}

@@ -1,0 +1,81 @@
+/*
+ * keyset.c
+ *		A set of three-part keys: open addressing, cleared in no time.
+ */
+#include "postgres.h"
+
+#include "common/compat.h"
+#include "port/pg_bitutils.h"
+#include "common/secret_hash.h"
+#include "tables/base/keyset.h"
+
+typedef struct Slot
+{
+	uint32		epoch;			/* in use when equal to the set's */
+	uint32		hash;
+	AtpKey		key;
+} Slot;
+
+struct AtpKeySet
+{
+	uint32		epoch;
+	uint32		nslots;			/* a power of two, at least twice the keys */
+	Slot		slots[FLEXIBLE_ARRAY_MEMBER];
+};
+
+AtpKeySet *
+atp_keyset_create(int n)
+{
+	uint32		nslots = pg_nextpower2_32(Max(n, 8) * 2);
+	AtpKeySet  *set = palloc0(offsetof(AtpKeySet, slots) + nslots * sizeof(Slot));
+
+	set->nslots = nslots;
+	set->epoch = 1;
+	return set;
+}
+
+static uint32
+hash_key(const AtpKey *key)
+{
+	uint64		h = 0;
+
+	/* accounts choose their records' keys */
+	for (int i = 0; i < 3; i++)
+		h = atp_secret_hash(VARDATA_ANY(key->part[i]), VARSIZE_ANY_EXHDR(key->part[i]), h);
+	return (uint32) h;
+}
+
+static bool
+same_key(const AtpKey *a, const AtpKey *b)
+{
+	for (int i = 0; i < 3; i++)
+		if (VARSIZE_ANY_EXHDR(a->part[i]) != VARSIZE_ANY_EXHDR(b->part[i]) ||
+			memcmp(VARDATA_ANY(a->part[i]), VARDATA_ANY(b->part[i]), VARSIZE_ANY_EXHDR(a->part[i])) != 0)
+			return false;
+	return true;
+}
+
+bool
+atp_keyset_add(AtpKeySet *set, AtpKey key)
+{
+	uint32		h = hash_key(&key);
+
+	for (uint32 i = h & (set->nslots - 1);; i = (i + 1) & (set->nslots - 1))
+	{
+		Slot	   *slot = &set->slots[i];
+
+		if (slot->epoch != set->epoch)
+		{
+			*slot = (Slot) {set->epoch, h, key};
+			return true;
+		}
+		if (slot->hash == h && same_key(&slot->key, &key))
+			return false;
+	}
+}
+
+void
+atp_keyset_clear(AtpKeySet *set)
+{
+	set->epoch++;
+}

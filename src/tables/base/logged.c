@@ -1,0 +1,117 @@
+/*
+ * logged.c
+ *		Data tables that are UNLOGGED, which no subscription may fill.
+ *
+ * Whether a crash has emptied one cannot be seen once it is logged again.  So the first process that finds a table
+ * unlogged takes back what the states of repositories say, whether there was a crash or not.
+ */
+#include "postgres.h"
+
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "config/spi.h"
+#include "tables/base/audit_request.h"
+#include "tables/base/error_class.h"
+#include "tables/base/logged.h"
+#include "tables/base/table.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+static char *
+name_of(Oid relid)
+{
+	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid));
+}
+
+/* A partitioned table has no rows of its own. */
+static bool
+is_unlogged(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	bool		unlogged;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	unlogged = ((Form_pg_class) GETSTRUCT(tuple))->relpersistence == RELPERSISTENCE_UNLOGGED &&
+		((Form_pg_class) GETSTRUCT(tuple))->relkind != RELKIND_PARTITIONED_TABLE;
+	ReleaseSysCache(tuple);
+	return unlogged;
+}
+
+/* The table, or one of its partitions; InvalidOid: none. */
+static Oid
+unlogged_part(Oid relid)
+{
+	ListCell   *cell;
+
+	if (OidIsValid(relid))
+		foreach(cell, find_all_inheritors(relid, NoLock, NULL))
+			if (is_unlogged(lfirst_oid(cell)))
+				return lfirst_oid(cell);
+	return InvalidOid;
+}
+
+static Oid
+unlogged_table(const char *target)
+{
+	Oid			schema = get_namespace_oid(target, true);
+	Oid			found = InvalidOid;
+
+	for (const AtpTable *const *table = atp_tables; *table != NULL && OidIsValid(schema) && !OidIsValid(found); table++)
+		found = unlogged_part(get_relname_relid((*table)->name, schema));
+	return found;
+}
+
+static char *
+fault_of(Oid relid)
+{
+	return psprintf("table %s is unlogged: a crash of the server would empty it, and what is known of its rows would stay", name_of(relid));
+}
+
+static void
+refuse(Oid relid)
+{
+	ereport(ERROR,
+			(errcode(ATP_ERRCODE_STOP),
+			 errmsg_internal("%s", fault_of(relid)),
+			 errhint("ALTER TABLE %s SET LOGGED.", name_of(relid))));
+}
+
+void
+atp_check_table_logged(Oid relid)
+{
+	if (is_unlogged(relid))
+		refuse(relid);
+}
+
+void
+atp_check_logged(const char *target)
+{
+	Oid			relid = unlogged_table(target);
+
+	if (OidIsValid(relid))
+		refuse(relid);
+}
+
+char *
+atp_logged_fault(const char *target)
+{
+	Oid			relid = unlogged_table(target);
+
+	return OidIsValid(relid) ? fault_of(relid) : NULL;
+}
+
+void
+atp_distrust_unlogged(const char *target)
+{
+	Oid			schema = get_namespace_oid(target, true);
+
+	if (!OidIsValid(schema) || !OidIsValid(unlogged_part(get_relname_relid(atp_record_table.name, schema))) ||
+		!OidIsValid(get_relname_relid(atp_repo_table.name, schema)))
+		return;
+	if (atp_run(atp_expand_sql("UPDATE #.repo SET sync = 'unproven', updated_at = now() WHERE did OPERATOR(@.=) ANY"
+							   " (ARRAY(SELECT did FROM #.repo WHERE sync = 'synchronized' ORDER BY did FOR NO KEY UPDATE))", target), ATP_NO_ARGS) > 0)
+		atp_audit_wish(target);
+}

@@ -1,0 +1,492 @@
+/*
+ * statements.c
+ *		Statements on the data tables: prepared, checked, and run.
+ *
+ * Rows travel as arrays, one for each column, so that a batch is a handful of
+ * statements; they are ordinary INSERT, UPDATE and DELETE, so triggers, row
+ * security, generated columns, partitions and foreign keys do what they always
+ * do.  (New rows of tables that have triggers and foreign keys at most may be
+ * written as heap.c does it.)  The
+ * arrays are of the extension's types, whatever the columns are; operators are
+ * named with their schema, since the search_path is empty.
+ *
+ * The tables are their owner's, who may change a column's type at any time.  So
+ * what comes back is compared with what is expected before it is believed.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_type.h"
+#include "common/compat.h"
+#include "config/extension.h"
+#include "config/spi.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "parser/parse_coerce.h"
+#include "tables/base/distributed.h"
+#include "tables/base/key_plan.h"
+#include "tables/base/referrers.h"
+#include "tables/base/statements.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/plancache.h"
+#include "utils/portal.h"
+#include "utils/resowner.h"
+#include "utils/syscache.h"
+
+typedef struct ElementType
+{
+	Oid			oid;
+	Oid			array;
+	int16		len;
+	bool		byval;
+	char		align;
+} ElementType;
+
+typedef struct Prepared
+{
+	const AtpStatement *statement;
+	bool		distributed;	/* it was made for a table that is */
+	SPIPlanPtr	plan;
+} Prepared;
+
+struct AtpStatements
+{
+	MemoryContext cxt;
+	char		target[NAMEDATALEN];
+	int			writer;
+	ElementType elements[ATP_TYPE_COUNT];
+	bool		loaded;			/* the elements are */
+	int			checked;		/* ATP_USE_... whose columns are of the right types */
+	List	   *prepared;
+};
+
+static int	nsets;
+
+AtpStatements *
+atp_statements_create(const char *schema, int writer)
+{
+	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "atproto statements", ALLOCSET_SMALL_SIZES);
+	AtpStatements *set = MemoryContextAllocZero(cxt, sizeof(AtpStatements));
+
+	set->cxt = cxt;
+	strlcpy(set->target, schema, sizeof(set->target));
+	set->writer = writer;
+	nsets++;
+	return set;
+}
+
+void
+atp_statements_free(AtpStatements *set)
+{
+	ListCell   *lc;
+
+	foreach(lc, set->prepared)
+		SPI_freeplan(((Prepared *) lfirst(lc))->plan);
+	MemoryContextDelete(set->cxt);
+	nsets--;
+}
+
+bool
+atp_statements_in_use(void)
+{
+	return nsets > 0;
+}
+
+const char *
+atp_target(const AtpStatements *set)
+{
+	return set->target;
+}
+
+int
+atp_writer(const AtpStatements *set)
+{
+	return set->writer;
+}
+
+Oid
+atp_target_table(const AtpStatements *set, const char *name)
+{
+	return get_relname_relid(name, get_namespace_oid(set->target, false));
+}
+
+/* ------------------------------------------------------------------------
+ * Types
+ * ------------------------------------------------------------------------
+ */
+
+/* The type tid is always in the schema atproto. */
+static Oid
+find_type(AtpType type)
+{
+	if (!atp_type_is_ours(type))
+		return atp_type_oid(type);
+	return GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid, CStringGetDatum(atp_type_name(type)),
+						   ObjectIdGetDatum(type == ATP_TYPE_TID ? get_namespace_oid("atproto", false) : atp_extension_namespace()));
+}
+
+static const ElementType *
+element(AtpStatements *set, AtpType type)
+{
+	for (AtpType t = ATP_TYPE_END + 1; !set->loaded && t < ATP_TYPE_COUNT; t++)
+	{
+		ElementType *e = &set->elements[t];
+
+		e->oid = find_type(t);
+		e->array = get_array_type(e->oid);
+		get_typlenbyvalalign(e->oid, &e->len, &e->byval, &e->align);
+	}
+	set->loaded = true;
+	return &set->elements[type];
+}
+
+Oid
+atp_element(AtpStatements *set, AtpType type)
+{
+	return element(set, type)->oid;
+}
+
+Datum
+atp_array(AtpStatements *set, AtpType type, Datum *values, bool *nulls, int n)
+{
+	const ElementType *e = element(set, type);
+	int			lbound = 1;
+
+	return PointerGetDatum(construct_md_array(values, nulls, 1, &n, &lbound, e->oid, e->len, e->byval, e->align));
+}
+
+/* ------------------------------------------------------------------------
+ * Tables
+ * ------------------------------------------------------------------------
+ */
+
+/*
+ * Is it there?  A table of a version before this one may lack it.  One of our types is of
+ * that or a domain over it: what an assignment would make of another type, nobody asks.
+ */
+static void
+check_column(AtpStatements *set, const AtpTable *table, const AtpColumn *column)
+{
+	Oid			relid = atp_target_table(set, table->name);
+	AttrNumber	attnum = OidIsValid(relid) ? get_attnum(relid, column->name) : InvalidAttrNumber;
+	Oid			base;
+
+	if (attnum == InvalidAttrNumber)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("schema \"%s\" has no table \"%s\" with a column \"%s\"", set->target, table->name, column->name),
+				 !OidIsValid(relid) || atp_column_can_be_added(column)
+				 ? errhint("Run SELECT atproto.create_tables('%s').", set->target) : 0));
+	if (!atp_type_is_ours(column->type))
+		return;
+	base = getBaseType(get_atttype(relid, attnum));
+	if (base != atp_element(set, column->type))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("column \"%s\" of table \"%s.%s\" is of type %s, not %s",
+						column->name, set->target, table->name, format_type_be(base), atp_type_name(column->type))));
+}
+
+static void
+check_columns(AtpStatements *set, int uses)
+{
+	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
+		if ((*table)->use & uses & ~set->checked)
+		{
+			for (int i = 0; i < (*table)->ncolumns; i++)
+			{
+				const AtpColumn *column = &(*table)->columns[i];
+
+				/* what no row brings may be missing */
+				if (column->written != ATP_APART || atp_type_is_ours(column->type))
+					check_column(set, *table, column);
+			}
+			atp_check_referrers(atp_target_table(set, (*table)->name));
+		}
+	set->checked |= uses;
+}
+
+/* ------------------------------------------------------------------------
+ * Statements
+ * ------------------------------------------------------------------------
+ */
+static int
+arg_types(AtpStatements *set, const AtpStatement *statement, Oid *types)
+{
+	int			n = 0;
+
+	for (; statement->args[n] != ATP_TYPE_END; n++)
+	{
+		/* room for the end */
+		Assert(n < lengthof(statement->args) - 1);
+		types[n] = statement->args[n] > ATP_TYPE_COUNT
+			? element(set, statement->args[n] - ATP_TYPE_COUNT)->array : atp_element(set, statement->args[n]);
+	}
+	return n;
+}
+
+/* After the n that are there; returns how many there are then. */
+static int
+add_row_types(AtpStatements *set, const AtpTable *table, bool arrays, Oid *types, int n)
+{
+	int			ncolumns;
+	const AtpColumn **columns = atp_row_columns(table, &ncolumns);
+
+	Assert(n + ncolumns <= ATP_STATEMENT_ARGS);
+	for (int i = 0; i < ncolumns; i++)
+		types[n++] = arrays ? element(set, columns[i]->type)->array : atp_element(set, columns[i]->type);
+	pfree(columns);
+	return n;
+}
+
+/* Citus can plan nothing whose parameters it does not know. */
+static int
+plan_options(const AtpStatement *statement, bool distributed)
+{
+	return distributed || (statement->flags & (ATP_PLANNED_ANEW | ATP_BY_KEY)) ? CURSOR_OPT_CUSTOM_PLAN : CURSOR_OPT_GENERIC_PLAN;
+}
+
+static SPIPlanPtr
+prepare(AtpStatements *set, const AtpStatement *statement, bool distributed)
+{
+	Oid			types[ATP_STATEMENT_ARGS];
+	int			nargs = arg_types(set, statement, types);
+	char	   *sql = atp_expand_statement(statement, nargs, set->target);
+	SPIPlanPtr	plan;
+	MemoryContext old;
+	Prepared   *prepared;
+
+	if (statement->table != NULL)
+		check_columns(set, statement->table->use);
+	if (statement->flags & ATP_ROWS_IN)
+		nargs = add_row_types(set, statement->table, true, types, nargs);
+	plan = SPI_prepare_cursor(sql, nargs, types, plan_options(statement, distributed));
+	if (plan == NULL || SPI_keepplan(plan) != 0)
+		elog(ERROR, "could not prepare \"%s\": %s", sql, SPI_result_code_string(SPI_result));
+	old = MemoryContextSwitchTo(set->cxt);
+	prepared = palloc(sizeof(Prepared));
+	*prepared = (Prepared) {statement, distributed, plan};
+	set->prepared = lappend(set->prepared, prepared);
+	MemoryContextSwitchTo(old);
+	return plan;
+}
+
+bool
+atp_target_is_distributed(AtpStatements *set, const AtpTable *table)
+{
+	Oid			relid;
+	bool		distributed;
+
+	/* while its lock was waited for, it may have become another table: Citus' functions that alter one make a new one */
+	do
+	{
+		relid = atp_target_table(set, table->name);
+		distributed = atp_is_distributed(relid);
+	} while (relid != atp_target_table(set, table->name));
+	return distributed;
+}
+
+static bool
+has_other_statements(AtpStatements *set, const AtpTable *table, bool distributed)
+{
+	return table->shard_setup == NULL ? distributed : atp_has_shard_column(table, atp_target_table(set, table->name));
+}
+
+/*
+ * The plan of a statement, or of the one that stands for it where its table is distributed:
+ * *statement is that one from now on.
+ */
+static SPIPlanPtr
+plan_of(AtpStatements *set, const AtpStatement **statement)
+{
+	bool		distributed = (*statement)->table != NULL && atp_target_is_distributed(set, (*statement)->table);
+	ListCell   *lc;
+
+	if ((*statement)->distributed != NULL && has_other_statements(set, (*statement)->table, distributed))
+		*statement = (*statement)->distributed;
+	foreach(lc, set->prepared)
+	{
+		const Prepared *prepared = lfirst(lc);
+
+		if (prepared->statement == *statement && prepared->distributed == distributed)
+			return prepared->plan;
+	}
+	return prepare(set, *statement, distributed);
+}
+
+/*
+ * Are the columns that came back of the types that are expected, or such as can be
+ * taken for them?
+ */
+static void
+check_result(AtpStatements *set, const AtpStatement *statement, TupleDesc desc)
+{
+	Oid			types[ATP_STATEMENT_ARGS];
+	int			n = 0;
+
+	for (; statement->columns[n] != ATP_TYPE_END; n++)
+	{
+		Assert(n < lengthof(statement->columns) - 1);
+		types[n] = atp_element(set, statement->columns[n]);
+	}
+	if (statement->flags & ATP_ROWS_OUT)
+		n = add_row_types(set, statement->table, false, types, n);
+	for (int i = 0; i < n; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+		Oid			expected = types[i];
+
+		if (att->atttypid != expected && !IsBinaryCoercible(att->atttypid, expected))
+			ereport(ERROR,
+					(errcode(ERRCODE_DATATYPE_MISMATCH),
+					 errmsg("column \"%s\" of a table in schema \"%s\" is of type %s, not %s",
+							NameStr(att->attname), set->target, format_type_be(att->atttypid), format_type_be(expected))));
+	}
+}
+
+/* What has to be said to the planner, until the nest ends; 0: nothing. */
+static int
+begin_planning(const AtpStatement *statement)
+{
+	static const char *const other_ways[] = {"enable_seqscan", "enable_bitmapscan", "enable_sort"};
+	int			nest = atp_planning_begin();
+
+	if (!(statement->flags & ATP_BY_INDEX))
+		return nest;
+	if (nest == 0)
+		nest = NewGUCNestLevel();
+	for (int i = 0; i < lengthof(other_ways); i++)
+		(void) set_config_option(other_ways[i], "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	return nest;
+}
+
+Portal
+atp_open(AtpStatements *set, const AtpStatement *statement, Datum *values)
+{
+	MemoryContext old = CurrentMemoryContext;
+	SPIPlanPtr	plan = plan_of(set, &statement);
+	int			nest = begin_planning(statement);
+	Portal		portal = SPI_cursor_open(NULL, plan, values, NULL, false);
+
+	MemoryContextSwitchTo(old);
+	atp_planning_end(nest);
+	check_result(set, statement, portal->tupDesc);
+	return portal;
+}
+
+static int
+run_by_key(SPIPlanPtr plan, Datum *values, const char *nulls)
+{
+	volatile int rc;
+
+	PG_TRY();
+	{
+		atp_plan_by_key(DatumGetPointer(values[0]));
+		rc = SPI_execute_plan(plan, values, nulls, false, 0);
+	}
+	PG_CATCH();
+	{
+		atp_plan_by_key(NULL);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	atp_plan_by_key(NULL);
+	return rc;
+}
+
+uint64
+atp_execute(AtpStatements *set, const AtpStatement *statement, Datum *values, const char *nulls)
+{
+	MemoryContext old = CurrentMemoryContext;
+	SPIPlanPtr	plan = plan_of(set, &statement);
+	int			nest = begin_planning(statement);
+	int			rc = statement->flags & ATP_BY_KEY ? run_by_key(plan, values, nulls) : SPI_execute_plan(plan, values, nulls, false, 0);
+
+	/* SPI leaves its own behind */
+	MemoryContextSwitchTo(old);
+	atp_planning_end(nest);
+	/* that is no passing fault, which another attempt would heal */
+	if (rc != statement->result)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("rules make a statement on a table in schema \"%s\" into another one", set->target),
+				 errdetail_internal("\"%s\" gives %s.", statement->sql, SPI_result_code_string(rc))));
+	check_result(set, statement, SPI_tuptable != NULL ? SPI_tuptable->tupdesc : NULL);
+	return SPI_processed;
+}
+
+int
+atp_take_dids(struct varlena **dids, int n)
+{
+	int			taken = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		Datum		did;
+		bool		null;
+
+		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, &did, &null);
+		if (!null)
+			dids[taken++] = PG_DETOAST_DATUM_COPY(did);
+	}
+	SPI_freetuptable(SPI_tuptable);
+	return taken;
+}
+
+static void
+check_privileges(AtpStatements *set, const AtpTable *table)
+{
+	const AclMode needed = ACL_SELECT | ACL_INSERT | ACL_UPDATE | ACL_DELETE;
+	Oid			relid = atp_target_table(set, table->name);
+
+	if (!OidIsValid(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("schema \"%s\" has no table \"%s\"", set->target, table->name),
+				 errhint("Run SELECT atproto.create_tables('%s').", set->target)));
+	if (pg_class_aclmask(relid, GetUserId(), needed, ACLMASK_ALL) != needed)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, table->name);
+}
+
+/* Other columns, and keys: whatever planning asks for. */
+static void
+check_statement(AtpStatements *set, const AtpStatement *statement)
+{
+	SPIPlanPtr	plan = plan_of(set, &statement);
+	CachedPlan *cached = SPI_plan_get_cached_plan(plan);
+
+	if (cached != NULL)
+		ReleaseCachedPlan(cached, CurrentResourceOwner);
+	check_result(set, statement, ((CachedPlanSource *) linitial(SPI_plan_get_plan_sources(plan)))->resultDesc);
+}
+
+void
+atp_statements_check(AtpStatements *set, int uses)
+{
+	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
+		if ((*table)->use & uses)
+			check_privileges(set, *table);
+	set->checked = 0;
+	check_columns(set, uses);
+	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
+		for (int i = 0; ((*table)->use & uses) && i < (*table)->nstatements; i++)
+			check_statement(set, &(*table)->statements[i]);
+}
+
+bool
+atp_statement_is_ordinary(AtpStatements *set, const AtpStatement *statement)
+{
+	CachedPlan *plan = SPI_plan_get_cached_plan(plan_of(set, &statement));
+	PlannedStmt *planned = linitial_node(PlannedStmt, plan->stmt_list);
+	bool		ordinary = IsA(planned->planTree, ModifyTable) || IsA(planned->planTree, LockRows);
+
+	atp_check_permissions(planned);
+	ReleaseCachedPlan(plan, CurrentResourceOwner);
+	return ordinary;
+}

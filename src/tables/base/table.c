@@ -1,0 +1,305 @@
+/*
+ * table.c
+ *		SQL from the descriptions of the data tables: what makes them, and the
+ *		statements with their columns.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "config/extension.h"
+#include "config/spi.h"
+#include "config/target.h"
+#include "fmgr.h"
+#include "lib/stringinfo.h"
+#include "tables/base/distributed.h"
+#include "tables/base/logged.h"
+#include "tables/base/table.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(atp_create_tables_sql);
+
+const AtpTable *const atp_tables[] = {
+	&atp_record_table, &atp_repo_table, &atp_record_event_table, &atp_label_table, &atp_message_table,
+	&atp_link_source_table, &atp_link_table, &atp_collection_count_table, NULL
+};
+
+static const struct
+{
+	const char *name;
+	Oid			oid;
+}			types[ATP_TYPE_COUNT] = {
+	[ATP_TYPE_DID] = {"did"},
+	[ATP_TYPE_NSID] = {"nsid"},
+	[ATP_TYPE_RKEY] = {"recordkey"},
+	[ATP_TYPE_CID] = {"cidlink"},
+	[ATP_TYPE_TID] = {"tid"},
+	[ATP_TYPE_HANDLE] = {"handle"},
+	[ATP_TYPE_ATURI] = {"aturi"},
+	[ATP_TYPE_JSONB] = {"jsonb", JSONBOID},
+	[ATP_TYPE_BYTEA] = {"bytea", BYTEAOID},
+	[ATP_TYPE_BOOL] = {"boolean", BOOLOID},
+	[ATP_TYPE_TEXT] = {"text", TEXTOID},
+	[ATP_TYPE_INT4] = {"integer", INT4OID},
+	[ATP_TYPE_INT8] = {"bigint", INT8OID},
+	[ATP_TYPE_TIMESTAMP] = {"timestamptz", TIMESTAMPTZOID},
+	[ATP_TYPE_OID] = {"oid", OIDOID},
+	[ATP_TYPE_PLACE] = {"tid", TIDOID},
+};
+
+const char *
+atp_type_name(AtpType type)
+{
+	return types[type].name;
+}
+
+Oid
+atp_type_oid(AtpType type)
+{
+	return types[type].oid;
+}
+
+const AtpColumn **
+atp_row_columns(const AtpTable *table, int *n)
+{
+	const AtpColumn **columns = palloc(sizeof(AtpColumn *) * table->ncolumns);
+
+	*n = 0;
+	for (int i = 0; i < table->ncolumns; i++)
+		if (table->columns[i].written == ATP_KEY || table->columns[i].written == ATP_VALUE)
+			columns[(*n)++] = &table->columns[i];
+	return columns;
+}
+
+bool
+atp_has_shard_column(const AtpTable *table, Oid relid)
+{
+	HeapTuple	tuple = table->shard_setup != NULL && OidIsValid(relid) ? SearchSysCacheAttName(relid, table->shard_by) : NULL;
+	Form_pg_attribute att;
+	bool		found;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	att = (Form_pg_attribute) GETSTRUCT(tuple);
+	/* somebody may have one of his own of that name */
+	found = att->attnotnull && att->attgenerated == '\0';
+	ReleaseSysCache(tuple);
+	return found;
+}
+
+char *
+atp_expand_sql(const char *sql, const char *target)
+{
+	const char *schema = atp_extension_schema();
+	StringInfoData out;
+	bool		quoted = false;
+
+	atp_check_distributed(target);
+	initStringInfo(&out);
+	for (; *sql; sql++)
+	{
+		if (*sql == '\'')
+			quoted = !quoted;
+		if (*sql == '@' && !quoted)
+			appendStringInfoString(&out, schema);
+		else if (*sql == '#' && !quoted)
+			appendStringInfoString(&out, quote_identifier(target));
+		else
+			appendStringInfoChar(&out, *sql);
+	}
+	return out.data;
+}
+
+/* ------------------------------------------------------------------------
+ * Statements
+ * ------------------------------------------------------------------------
+ */
+
+/* What stands for {word}. */
+static void
+append_columns(StringInfo out, const char *word, const AtpTable *table, int nargs)
+{
+	int			n;
+	const AtpColumn **columns = atp_row_columns(table, &n);
+	const char *dot = strchr(word, '.');
+	const char *comma = "";
+
+	for (int i = 0; i < n; i++)
+	{
+		const char *name = columns[i]->name;
+		bool		set = strncmp(word, "set ", 4) == 0;
+
+		if (set && columns[i]->written == ATP_KEY)
+			continue;
+		appendStringInfoString(out, comma);
+		comma = ", ";
+		if (set)
+			appendStringInfo(out, "%s = %s.%s", name, word + 4, name);
+		else if (strcmp(word, "arrays") == 0)
+			appendStringInfo(out, "$%d", nargs + i + 1);
+		else if (dot != NULL && columns[i]->written == ATP_KEY)
+			appendStringInfo(out, "%.*s.%s", (int) (dot - word), word, name);
+		else
+			appendStringInfoString(out, name);
+	}
+}
+
+char *
+atp_expand_statement(const AtpStatement *statement, int nargs, const char *target)
+{
+	const char *sql = statement->sql;
+	StringInfoData out;
+
+	initStringInfo(&out);
+	for (const char *open; (open = strchr(sql, '{')) != NULL;)
+	{
+		const char *close = strchr(open, '}');
+
+		appendBinaryStringInfo(&out, sql, open - sql);
+		append_columns(&out, pnstrdup(open + 1, close - open - 1), statement->table, nargs);
+		sql = close + 1;
+	}
+	appendStringInfoString(&out, sql);
+	return atp_expand_sql(out.data, target);
+}
+
+/* ------------------------------------------------------------------------
+ * Tables
+ * ------------------------------------------------------------------------
+ */
+static void
+append_column(StringInfo sql, const AtpColumn *column)
+{
+	/* the type tid is always in the schema atproto */
+	appendStringInfo(sql, "%s %s%s", column->name,
+					 column->type == ATP_TYPE_TID ? "atproto." : atp_type_is_ours(column->type) ? "@." : "",
+					 types[column->type].name);
+	if (column->constraints != NULL)
+		appendStringInfo(sql, " %s", column->constraints);
+}
+
+static void
+append_column_rest(StringInfo sql, const AtpTable *table, const AtpColumn *column)
+{
+	if (column->more != NULL)
+		appendStringInfo(sql, ";%s", column->more);
+	if (column->comment != NULL)
+		appendStringInfo(sql, ";COMMENT ON COLUMN #.%s.%s IS %s", table->name, column->name,
+						 quote_literal_cstr(column->comment));
+}
+
+static void
+create_table(const AtpTable *table, const char *target)
+{
+	StringInfoData sql;
+
+	/* it says so without the statement */
+	(void) LookupCreationNamespace(target);
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "CREATE TABLE #.%s (", table->name);
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		appendStringInfoString(&sql, i == 0 ? "" : ", ");
+		append_column(&sql, &table->columns[i]);
+	}
+	if (table->key != NULL)
+		appendStringInfo(&sql, ", %s", table->key);
+	appendStringInfo(&sql, ")%s", table->options != NULL ? table->options : "");
+	if (table->more != NULL)
+		appendStringInfo(&sql, ";%s", table->more);
+	appendStringInfo(&sql, ";COMMENT ON TABLE #.%s IS %s", table->name, quote_literal_cstr(table->comment));
+	for (int i = 0; i < table->ncolumns; i++)
+		append_column_rest(&sql, table, &table->columns[i]);
+	atp_run_each(atp_expand_sql(sql.data, target));
+}
+
+bool
+atp_column_can_be_added(const AtpColumn *column)
+{
+	return column->constraints == NULL || strstr(column->constraints, "DEFAULT") != NULL;
+}
+
+/* Then it has every column that cannot be added.  Any other is somebody's own, which only has the name. */
+bool
+atp_table_is_ours(const AtpTable *table, Oid relid)
+{
+	char		kind = get_rel_relkind(relid);
+
+	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
+		return false;
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		const AtpColumn *column = &table->columns[i];
+		AttrNumber	attnum = get_attnum(relid, column->name);
+		Oid			type = atp_type_is_ours(column->type) ? atp_type(atp_type_name(column->type)) : atp_type_oid(column->type);
+
+		if (!atp_column_can_be_added(column) &&
+			(attnum == InvalidAttrNumber || getBaseType(get_atttype(relid, attnum)) != type))
+			return false;
+	}
+	return true;
+}
+
+static void
+add_columns(const AtpTable *table, Oid relid, const char *target)
+{
+	if (!atp_table_is_ours(table, relid))
+		return;
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		const AtpColumn *column = &table->columns[i];
+		StringInfoData sql;
+
+		if (get_attnum(relid, column->name) != InvalidAttrNumber || !atp_column_can_be_added(column))
+			continue;
+		initStringInfo(&sql);
+		/* who waits for another who does the same finds it there */
+		appendStringInfo(&sql, "ALTER TABLE #.%s ADD COLUMN IF NOT EXISTS ", table->name);
+		append_column(&sql, column);
+		append_column_rest(&sql, table, column);
+		atp_run_each(atp_expand_sql(sql.data, target));
+	}
+}
+
+static void
+create_view(const AtpTable *table, const char *target)
+{
+	const char *sql = psprintf("CREATE VIEW #.%s AS %s;COMMENT ON VIEW #.%s IS %s", table->view, table->view_query,
+							   table->view, quote_literal_cstr(table->view_comment));
+
+	atp_run_each(atp_expand_sql(sql, target));
+}
+
+void
+atp_create_tables(const char *target)
+{
+	Oid			schema = get_namespace_oid(target, false);
+
+	atp_check_logged(target);
+	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
+	{
+		Oid			relid = get_relname_relid((*table)->name, schema);
+
+		Assert(strcmp((*table)->name, atp_target_tables[table - atp_tables]) == 0);
+		if (OidIsValid(relid))
+			add_columns(*table, relid, target);
+		else
+			create_table(*table, target);
+		if ((*table)->view != NULL && !OidIsValid(get_relname_relid((*table)->view, schema)))
+			create_view(*table, target);
+	}
+}
+
+/* SQL: atproto.create_tables(schema) */
+Datum
+atp_create_tables_sql(PG_FUNCTION_ARGS)
+{
+	SPI_connect();
+	atp_create_tables(NameStr(*PG_GETARG_NAME(0)));
+	SPI_finish();
+	PG_RETURN_VOID();
+}

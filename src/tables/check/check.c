@@ -1,0 +1,422 @@
+/*
+ * check.c
+ *		SQL: atproto.check(), which looks whether the tables fit together.
+ *
+ * The invariants stand in check.h's lists; here they are run.  All queries see the snapshot of the
+ * statement that has called the function, run with the caller's rights, and change nothing.  What the
+ * caller may not read is said, and nothing is concluded from rows that row security may hide.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_namespace.h"
+#include "common/compat.h"
+#include "config/extension.h"
+#include "config/spi.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "tables/check/check.h"
+#include "tables/base/distributed.h"
+#include "tables/base/table.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/float.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/resowner.h"
+#include "utils/rls.h"
+
+PG_FUNCTION_INFO_V1(atp_check);
+
+#define ROWS_MAX	1000		/* of one kind, of one target; the others are counted */
+
+static const AtpInvariant *const lists[] = {
+	atp_check_streams, atp_check_waiting, atp_check_shapes, atp_check_repos, atp_check_links, atp_check_events
+};
+
+typedef struct Check
+{
+	ReturnSetInfo *result;
+	const char *target;			/* NULL: those of all targets */
+	bool		given;			/* the caller has named the target */
+	bool		deep;
+	const char *sample;			/* behind a table of which a share is enough */
+	List	   *noted;			/* OIDs of relations that are said not to be readable */
+} Check;
+
+/* ------------------------------------------------------------------------
+ * Rows
+ * ------------------------------------------------------------------------
+ */
+
+/* An SQL literal of it, but a bare word for nothing. */
+static const char *
+literal(const char *value)
+{
+	return value != NULL ? quote_literal_cstr(value) : "NULL";
+}
+
+static char *
+expand_mend(const char *mend, const char *target, const char *did, const char *object)
+{
+	const struct
+	{
+		const char *name;
+		const char *value;
+	}			words[] = {{"{target}", target}, {"{did}", did}, {"{object}", object}};
+	StringInfoData out;
+
+	initStringInfo(&out);
+	while (*mend != '\0')
+	{
+		int			w = 0;
+
+		while (w < lengthof(words) && strncmp(mend, words[w].name, strlen(words[w].name)) != 0)
+			w++;
+		if (w == lengthof(words))
+			appendStringInfoChar(&out, *mend++);
+		else
+		{
+			appendStringInfoString(&out, literal(words[w].value));
+			mend += strlen(words[w].name);
+		}
+	}
+	return out.data;
+}
+
+/* A row of the function's; any but what may be NULL. */
+static void
+say(const Check *c, const char *what, const char *target, const char *did, const char *object, const char *detail, const char *mend)
+{
+	const char *texts[] = {what, target, did, object, detail, mend == NULL ? NULL : expand_mend(mend, target, did, object)};
+	Datum		values[lengthof(texts)];
+	bool		nulls[lengthof(texts)];
+
+	for (int i = 0; i < lengthof(texts); i++)
+	{
+		Oid			type = TupleDescAttr(c->result->setDesc, i)->atttypid;
+		Oid			input,
+					param;
+
+		nulls[i] = texts[i] == NULL;
+		getTypeInputInfo(type, &input, &param);
+		values[i] = nulls[i] ? (Datum) 0 : OidInputFunctionCall(input, unconstify(char *, texts[i]), param, -1);
+	}
+	tuplestore_putvalues(c->result->setResult, c->result->setDesc, values, nulls);
+}
+
+/* ------------------------------------------------------------------------
+ * What may be read
+ * ------------------------------------------------------------------------
+ */
+typedef enum Readable
+{
+	READABLE,
+	NOT_THERE,					/* or not ours */
+	NOT_READABLE				/* which is said */
+} Readable;
+
+/* NULL: it is none of the data tables. */
+static const AtpTable *
+table_named(const char *name)
+{
+	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
+		if (strcmp((*table)->name, name) == 0)
+			return *table;
+	return NULL;
+}
+
+static Readable
+note_unreadable(Check *c, Oid relid, const char *detail, const char *mend)
+{
+	const char *schema = get_namespace_name(get_rel_namespace(relid));
+
+	if (!list_member_oid(c->noted, relid))
+		say(c, "not readable", c->target, NULL, quote_qualified_identifier(schema, get_rel_name(relid)), detail, mend);
+	c->noted = list_append_unique_oid(c->noted, relid);
+	return NOT_READABLE;
+}
+
+/* One word of "reads". */
+static Readable
+may_read(Check *c, const AtpInvariant *invariant, char *word)
+{
+	bool		whole = word[strlen(word) - 1] == '!';
+	char	   *name = strchr(word, '.') + 1;
+	char	   *column;
+	bool		ours = word[0] == '#';
+	Oid			schema = get_namespace_oid(ours ? c->target : "atproto", true);
+	Oid			relid;
+
+	if (whole)
+		word[strlen(word) - 1] = '\0';
+	column = strchr(name, '.');
+	if (column != NULL)
+		*column++ = '\0';
+	relid = OidIsValid(schema) ? get_relname_relid(name, schema) : InvalidOid;
+	if (!OidIsValid(relid) || (column != NULL && get_attnum(relid, column) == InvalidAttrNumber))
+		return NOT_THERE;
+	if (ours && table_named(name) != NULL && !atp_table_is_ours(table_named(name), relid))
+		return NOT_THERE;
+	if ((invariant->flags & ATP_CHECK_PLAIN) && atp_has_citus() && atp_is_distributed(relid))
+		return NOT_THERE;
+	if (atp_schema_aclcheck(schema, GetUserId(), ACL_USAGE) != ACLCHECK_OK ||
+		pg_class_aclcheck(relid, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+		return note_unreadable(c, relid, "what needs this table was not checked", "Grant SELECT on it, and USAGE of its schema.");
+	if (whole && check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED)
+		return note_unreadable(c, relid, "row security may hide rows of it: nothing was concluded from rows that are not there",
+							   "Check as a superuser, or as a role with BYPASSRLS.");
+	return READABLE;
+}
+
+static bool
+applies(Check *c, const AtpInvariant *invariant)
+{
+	char	   *words = pstrdup(invariant->reads);
+	char	   *next;
+	bool		all = true;
+
+	if ((invariant->flags & ATP_CHECK_DEEP) && !c->deep)
+		return false;
+	for (char *word = strtok_r(words, " ", &next); word != NULL && all; word = strtok_r(NULL, " ", &next))
+		all = may_read(c, invariant, word) == READABLE;
+	return all;
+}
+
+/* ------------------------------------------------------------------------
+ * Queries
+ * ------------------------------------------------------------------------
+ */
+
+/* With the names of schemas; not atp_expand_sql(), which locks what Citus may distribute. */
+static char *
+expand(const Check *c, const char *sql)
+{
+	static const char sample[] = "{sample}";
+	const char *schema = atp_extension_schema();
+	StringInfoData out;
+	bool		quoted = false;
+
+	initStringInfo(&out);
+	for (; *sql != '\0'; sql++)
+	{
+		if (*sql == '\'')
+			quoted = !quoted;
+		if (!quoted && *sql == '@')
+			appendStringInfoString(&out, schema);
+		else if (!quoted && *sql == '#')
+			appendStringInfoString(&out, quote_identifier(c->target));
+		else if (!quoted && strncmp(sql, sample, strlen(sample)) == 0)
+		{
+			appendStringInfoString(&out, c->sample);
+			sql += strlen(sample) - 1;
+		}
+		else
+			appendStringInfoChar(&out, *sql);
+	}
+	return out.data;
+}
+
+static const char *
+query_of(const Check *c, const AtpInvariant *invariant)
+{
+	const char *sql = expand(c, invariant->sql);
+
+	if (invariant->flags & ATP_CHECK_ONCE)
+		return psprintf("SELECT q.* FROM (%s) q (target, did, object, detail) WHERE $1 IS NULL OR q.target = $1", sql);
+	return psprintf("SELECT $1 AS target, q.* FROM (%s) q (did, object, detail)", sql);
+}
+
+static void
+set(const char *name, const char *value)
+{
+	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
+/* How many links records have, the planner cannot know: it takes them for few, and would look each up by the index. */
+static Portal
+open_query(const Check *c, const AtpInvariant *invariant, Datum target, const char *null)
+{
+	int			nest = NewGUCNestLevel();
+	Portal		portal;
+
+	if ((invariant->flags & ATP_CHECK_WHOLE) && c->sample[0] == '\0')
+	{
+		set("enable_nestloop", "off");
+		/* the loops that there must be look very expensive then */
+		set("jit", "off");
+	}
+	portal = SPI_cursor_open_with_args(NULL, query_of(c, invariant), 1, (Oid[]) {NAMEOID}, &target, null, true, 0);
+	AtEOXact_GUC(false, nest);
+	return portal;
+}
+
+/* What is beyond the first ones is counted. */
+static void
+run(Check *c, const AtpInvariant *invariant)
+{
+	NameData	name;
+	bool		once = (invariant->flags & ATP_CHECK_ONCE) != 0;
+	const char *null = once && !c->given ? "n" : " ";
+	uint64		n = 0;
+	MemoryContext old = CurrentMemoryContext;
+	Portal		portal;
+
+	namestrcpy(&name, null[0] == 'n' ? "" : c->target);
+	portal = open_query(c, invariant, NameGetDatum(&name), null);
+	do
+	{
+		SPI_cursor_fetch(portal, true, ROWS_MAX);
+		/* not what SPI leaves behind */
+		MemoryContextSwitchTo(old);
+		for (uint64 i = 0; i < SPI_processed && n < ROWS_MAX; i++)
+		{
+			HeapTuple	row = SPI_tuptable->vals[i];
+			TupleDesc	desc = SPI_tuptable->tupdesc;
+
+			say(c, invariant->what, SPI_getvalue(row, desc, 1), SPI_getvalue(row, desc, 2), SPI_getvalue(row, desc, 3),
+				SPI_getvalue(row, desc, 4), invariant->mend);
+		}
+		n += SPI_processed;
+		SPI_freetuptable(SPI_tuptable);
+	} while (n > 0 && n % ROWS_MAX == 0 && SPI_processed > 0);
+	SPI_cursor_close(portal);
+	if (n > ROWS_MAX)
+		say(c, invariant->what, once && !c->given ? NULL : c->target, NULL, NULL,
+			psprintf("and " UINT64_FORMAT " more", n - ROWS_MAX), NULL);
+}
+
+/* In a subtransaction: what cannot be asked, by rights or since Citus does not know how, is said, and the others go on. */
+static void
+try_to_run(Check *c, const AtpInvariant *invariant)
+{
+	MemoryContext old = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(old);
+	PG_TRY();
+	{
+		run(c, invariant);
+		ReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(old);
+		CurrentResourceOwner = owner;
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(old);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(old);
+		CurrentResourceOwner = owner;
+		if (error->sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE || error->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED)
+			say(c, "not readable", c->target, NULL, invariant->what, error->message, NULL);
+		/* that it lacks columns, or that its columns are of other types, is said of the table */
+		else if (error->sqlerrcode != ERRCODE_UNDEFINED_COLUMN && error->sqlerrcode != ERRCODE_UNDEFINED_FUNCTION)
+			ReThrowError(error);
+	}
+	PG_END_TRY();
+}
+
+/* Tables of an earlier version lack columns, which create_tables() adds. */
+static void
+check_columns(const Check *c)
+{
+	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
+	{
+		Oid			relid = get_relname_relid((*table)->name, get_namespace_oid(c->target, false));
+
+		for (int i = 0; OidIsValid(relid) && atp_table_is_ours(*table, relid) && i < (*table)->ncolumns; i++)
+			if (get_attnum(relid, (*table)->columns[i].name) == InvalidAttrNumber)
+				say(c, "column is missing", c->target, NULL, psprintf("%s.%s", (*table)->name, (*table)->columns[i].name),
+					"what needs it was not checked", "SELECT atproto.create_tables({target})");
+	}
+}
+
+static void
+check_all(Check *c, bool once)
+{
+	if (!once)
+		check_columns(c);
+	for (int l = 0; l < lengthof(lists); l++)
+		for (const AtpInvariant *i = lists[l]; i->what != NULL; i++)
+			if (once == ((i->flags & ATP_CHECK_ONCE) != 0) && applies(c, i))
+				try_to_run(c, i);
+}
+
+/* ------------------------------------------------------------------------
+ * The function
+ * ------------------------------------------------------------------------
+ */
+
+/* Schemas with tables of ours that the caller may use. */
+static List *
+find_targets(void)
+{
+	static const char *const sql =
+		"SELECT n.nspname FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = 'repo' AND c.relkind IN ('r', 'p')"
+		" WHERE has_schema_privilege(n.oid, 'USAGE')"
+		" AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'did' AND a.atttypid = $1)"
+		" AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'rev')"
+		" ORDER BY n.nspname";
+	MemoryContext old = CurrentMemoryContext;
+	Oid			type = OIDOID;
+	Datum		did = ObjectIdGetDatum(atp_type("did"));
+	List	   *targets = NIL;
+
+	if (SPI_execute_with_args(sql, 1, &type, &did, NULL, true, 0) != SPI_OK_SELECT)
+		elog(ERROR, "could not look for targets");
+	MemoryContextSwitchTo(old);
+	for (uint64 i = 0; i < SPI_processed; i++)
+		targets = lappend(targets, SPI_getvalue(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1));
+	SPI_freetuptable(SPI_tuptable);
+	return targets;
+}
+
+static const char *
+sample_of(double share)
+{
+	if (!(share > 0 && share <= 1))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("share must be more than 0, and 1 at most")));
+	return share == 1 ? "" : psprintf(" TABLESAMPLE SYSTEM (%s)", float8out_internal(share * 100));
+}
+
+/* SQL: atproto.check(target, deep, share) */
+Datum
+atp_check(PG_FUNCTION_ARGS)
+{
+	Check		c = {0};
+	List	   *targets;
+	ListCell   *lc;
+
+	if (PG_ARGISNULL(1) || PG_ARGISNULL(2))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("deep and share must not be null")));
+	c.deep = PG_GETARG_BOOL(1);
+	c.sample = sample_of(PG_GETARG_FLOAT8(2));
+	c.given = !PG_ARGISNULL(0);
+	if (c.given)
+	{
+		c.target = NameStr(*PG_GETARG_NAME(0));
+		(void) get_namespace_oid(c.target, false);
+	}
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	c.result = (ReturnSetInfo *) fcinfo->resultinfo;
+	SPI_connect();
+	targets = c.given ? list_make1(unconstify(char *, c.target)) : find_targets();
+	check_all(&c, true);
+	foreach(lc, targets)
+	{
+		c.target = lfirst(lc);
+		check_all(&c, false);
+	}
+	SPI_finish();
+	return (Datum) 0;
+}

@@ -1,0 +1,47 @@
+/*
+ * check_events.c
+ *		Invariants of what is kept of events: record_event, collection_count.
+ *
+ * They hold where every subscription that fills the target keeps records (or events and counts), and did so
+ * from the beginning.  They read all of record_event, so they are deep ones.  Users may remove old events, and
+ * another subscription may keep none: nothing follows from an event that is not there.
+ */
+#include "postgres.h"
+
+#include "tables/check/check.h"
+
+#define ALL_DO(this) \
+	" (SELECT FROM atproto.subscription s WHERE s.target = $1 AND s.by_repo HAVING bool_and(" this ")) w"
+
+const AtpInvariant atp_check_events[] = {
+	{
+		/* of one revision there may be several: what went with its account has the revision of the record */
+		"record differs from its last event", "#.record #.record_event atproto.subscription!", ATP_CHECK_DEEP,
+		"SELECT e.did, format('%s/%s', e.collection, e.rkey), format('revision %s, the last event''s is %s', r.rev, e.rev)"
+		" FROM" ALL_DO("s.keep_records") " CROSS JOIN"
+		" (SELECT e.did, e.collection, e.rkey, (array_agg(e.rev ORDER BY e.rev USING OPERATOR(@.>)))[1] AS rev"
+		"  FROM #.record_event e GROUP BY e.did, e.collection, e.rkey) e"
+		" JOIN #.record r ON r.did OPERATOR(@.=) e.did AND r.collection OPERATOR(@.=) e.collection AND r.rkey OPERATOR(@.=) e.rkey"
+		" WHERE r.rev OPERATOR(@.<) e.rev OR (r.rev OPERATOR(@.=) e.rev AND NOT EXISTS (SELECT FROM #.record_event o"
+		"  WHERE o.did OPERATOR(@.=) e.did AND o.collection OPERATOR(@.=) e.collection AND o.rkey OPERATOR(@.=) e.rkey"
+		"  AND o.rev OPERATOR(@.=) e.rev AND o.cid OPERATOR(@.=) r.cid))",
+		"SELECT atproto.resync({did}, {target}, true)"
+	},
+	{
+		/* hours of which events were removed are passed over */
+		"counts differ from events", "#.collection_count #.record_event atproto.subscription!", ATP_CHECK_DEEP,
+		"SELECT NULL, format('%s of %s', c.hour, c.subscription),"
+		"  format('%s creates, %s updates, %s deletes are counted, %s, %s, %s are events', c.creates, c.updates, c.deletes, e.creates, e.updates, e.deletes)"
+		" FROM" ALL_DO("s.events = 'keep' AND s.count_collections") " CROSS JOIN"
+		" (SELECT hour, subscription, sum(creates) AS creates, sum(updates) AS updates, sum(deletes) AS deletes,"
+		"   min(hour) OVER (PARTITION BY subscription) AS first FROM #.collection_count GROUP BY hour, subscription) c"
+		" JOIN (SELECT date_trunc('hour', received_at, 'UTC') AS hour, subscription, count(*) FILTER (WHERE action = 'create') AS creates,"
+		"   count(*) FILTER (WHERE action = 'update') AS updates, count(*) FILTER (WHERE action = 'delete') AS deletes,"
+		"   min(min(date_trunc('hour', received_at, 'UTC'))) OVER (PARTITION BY subscription) AS first"
+		"  FROM #.record_event WHERE seq IS NOT NULL GROUP BY date_trunc('hour', received_at, 'UTC'), subscription) e"
+		" ON e.hour = c.hour AND e.subscription = c.subscription AND (e.hour > e.first OR e.first = c.first)"
+		" WHERE (c.creates, c.updates, c.deletes) IS DISTINCT FROM (e.creates, e.updates, e.deletes)",
+		"Nothing mends a count. If somebody has removed events of this hour, that is why."
+	},
+	{NULL}
+};

@@ -1,0 +1,52 @@
+/*
+ * check_links.c
+ *		Invariants of the table link, which is the image of record where a subscription keeps links.
+ */
+#include "postgres.h"
+
+#include "tables/check/check.h"
+#include "tables/records/table_link.h"
+
+/* w.links: the patterns of which one fits a link that is wanted; null: all are.  No row: nobody keeps links, and the table is left alone. */
+#define WANTED_LINKS \
+	"(SELECT CASE WHEN NOT bool_or(s.links = 'all') THEN array_agg(" ATP_LINK_PATTERN ") END AS links" \
+	" FROM atproto.subscription s LEFT JOIN unnest(CASE WHEN s.links <> 'all' THEN s.links::text[] END) e ON true" \
+	" WHERE s.target = $1 AND s.links <> 'none' HAVING count(*) > 0) w"
+#define IS_WANTED	"(w.links IS NULL OR s.collection::text || ':' || s.path LIKE ANY (w.links))"
+
+#define OBJECT(target)	"format('%s:%s %s', s.collection, s.path, " target ")"
+#define REBUILD			"SELECT atproto.rebuild_links({target})"
+
+const AtpInvariant atp_check_links[] = {
+	{
+		"link is missing", "#.record #.link! #.link_source atproto.subscription!", ATP_CHECK_PLAIN | ATP_CHECK_WHOLE,
+		"SELECT DISTINCT p.did, " OBJECT("p.target") ", format('record key %s', p.rkey)"
+		" FROM " WANTED_LINKS " CROSS JOIN " ATP_LINK_PLACES("(SELECT * FROM #.record{sample})") " p JOIN #.link_source s ON " ATP_IS_LINK_SOURCE
+		" LEFT JOIN #.link l ON l.target OPERATOR(@.=) p.target AND l.source = s.id AND l.rkey OPERATOR(@.=) p.rkey AND l.did OPERATOR(@.=) p.did"
+		" WHERE " IS_WANTED " AND l.did IS NULL",
+		REBUILD
+	},
+	{
+		"link of no record", "#.record! #.link #.link_source atproto.subscription!", ATP_CHECK_PLAIN | ATP_CHECK_WHOLE,
+		"SELECT l.did, " OBJECT("l.target") ", format('record key %s', l.rkey)"
+		" FROM " WANTED_LINKS " CROSS JOIN #.link l{sample} JOIN #.link_source s ON s.id = l.source"
+		" LEFT JOIN #.record r ON r.did OPERATOR(@.=) l.did AND r.collection OPERATOR(@.=) s.collection AND r.rkey OPERATOR(@.=) l.rkey"
+		" WHERE r.did IS NULL OR NOT EXISTS (SELECT FROM (SELECT * FROM @.record_links(r.value)"
+		"  UNION ALL SELECT * FROM @.dagcbor_links(CASE WHEN r.value IS NULL THEN r.raw END)) k"
+		"  WHERE k.target OPERATOR(@.=) l.target AND k.path = s.path)",
+		REBUILD
+	},
+	{
+		"link that is not wanted", "#.link #.link_source atproto.subscription!", 0,
+		"SELECT NULL, format('%s:%s', s.collection, s.path), format('%s links', count(*))"
+		" FROM " WANTED_LINKS " JOIN #.link_source s ON NOT " IS_WANTED " JOIN #.link l{sample} ON l.source = s.id GROUP BY s.collection, s.path",
+		REBUILD
+	},
+	{
+		"link without a source", "#.link #.link_source!", 0,
+		"SELECT l.did, format('source %s', l.source), format('record key %s, target %s', l.rkey, l.target)"
+		" FROM #.link l{sample} LEFT JOIN #.link_source s ON s.id = l.source WHERE s.id IS NULL",
+		REBUILD
+	},
+	{NULL}
+};

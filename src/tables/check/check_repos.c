@@ -1,0 +1,61 @@
+/*
+ * check_repos.c
+ *		Invariants of repositories and their records.
+ *
+ * A consumer writes records in the transaction that moves the repository's row, so a snapshot has both
+ * or none.  An export comes in several transactions: until its last one, and after a failed one, there
+ * are records that are newer than the repository, whose state says so.
+ */
+#include "postgres.h"
+
+#include "tables/check/check.h"
+
+#define CONTRADICTION(condition, text)	" WHEN " condition " THEN " text
+
+#define CONTRADICTIONS \
+	"CASE" \
+	CONTRADICTION("p.sync NOT IN ('synchronized', 'partial', 'unproven', 'desynchronized', 'resyncing')", "'unknown value of sync'") \
+	CONTRADICTION("p.hold NOT IN ('identity', 'gap', 'resync', 'release')", "'unknown value of hold'") \
+	CONTRADICTION("p.sync = 'synchronized' AND p.rev IS NULL", "'synchronized, but without a revision'") \
+	CONTRADICTION("p.rev IS NULL AND (p.data IS NOT NULL OR p.commit IS NOT NULL OR p.rev_paths IS NOT NULL)", "'a commit without a revision'") \
+	CONTRADICTION("p.sync = 'resyncing' AND p.hold IS DISTINCT FROM 'resync'", "'resyncing, but its events are not held'") \
+	CONTRADICTION("p.rev IS NULL AND p.deleted_rev IS NOT NULL OR p.deleted_rev OPERATOR(@.>) p.rev", "'deleted_rev is newer than rev'") \
+	CONTRADICTION("p.refill_rev IS NOT NULL AND p.refill_by IS NULL", "'refill_rev without refill_by'") \
+	CONTRADICTION("p.refill_rev OPERATOR(@.>) p.rev", "'refill_rev is newer than rev'") \
+	CONTRADICTION("octet_length(p.rev_paths) % 8 <> 0", "'rev_paths are no hashes'") \
+	" END"
+
+const AtpInvariant atp_check_repos[] = {
+	{
+		"record without repository", "#.record #.repo!", 0,
+		"SELECT r.did, NULL, format('%s records', count(*)) FROM #.record r{sample}"
+		" LEFT JOIN #.repo p ON p.did OPERATOR(@.=) r.did WHERE p.did IS NULL GROUP BY r.did",
+		"SELECT atproto.backfill_repo({did}, {target}), or delete the records."
+	},
+	{
+		"record of a deleted repository", "#.record #.repo", 0,
+		"SELECT p.did, format('%s/%s', r.collection, r.rkey), format('revision %s, deleted up to %s', r.rev, p.deleted_rev)"
+		" FROM #.repo p{sample} JOIN #.record r ON r.did OPERATOR(@.=) p.did AND r.rev OPERATOR(@.<=) p.deleted_rev"
+		" WHERE p.deleted_rev IS NOT NULL AND (p.purge_rev IS NULL OR r.rev OPERATOR(@.>) p.purge_rev)",
+		"Delete the record."
+	},
+	{
+		"record newer than its repository", "#.record #.repo", 0,
+		"SELECT r.did, format('%s/%s', r.collection, r.rkey), format('revision %s, the repository''s is %s', r.rev, p.rev)"
+		" FROM #.record r{sample} JOIN #.repo p ON p.did OPERATOR(@.=) r.did"
+		" WHERE r.rev OPERATOR(@.>) p.rev AND p.sync IN ('synchronized', 'unproven')",
+		"SELECT atproto.resync({did}, {target}, true)"
+	},
+	{
+		"repository that cannot be", "#.repo", 0,
+		"SELECT did, 'repo', detail FROM (SELECT p.did, " CONTRADICTIONS " AS detail FROM #.repo p{sample}) c WHERE detail IS NOT NULL",
+		"SELECT atproto.resync({did}, {target}, true)"
+	},
+	{
+		"records differ from the tree", "#.record #.repo", ATP_CHECK_DEEP | ATP_CHECK_PLAIN,
+		"SELECT p.did, NULL, a.reason FROM #.repo p{sample} CROSS JOIN LATERAL atproto.audit(p.did, $1, true) a"
+		" WHERE p.sync = 'synchronized' AND p.rev_paths IS NULL AND NOT a.equal",
+		"SELECT atproto.resync({did}, {target}, true)"
+	},
+	{NULL}
+};

@@ -1,0 +1,115 @@
+/*
+ * check_waiting.c
+ *		Invariants of what waits: held events, jobs, wishes, audits.
+ *
+ * What a consumer or the fetcher takes at its next look, within seconds, is no finding: a job
+ * that was running when the fetcher ended, or what atproto.held_release names, of which every consumer forgets what
+ * nobody takes.
+ */
+#include "postgres.h"
+
+#include "tables/check/check.h"
+
+/* Repositories of the target of which events are held. */
+#define HELD \
+	"(SELECT h.did, count(*) AS n FROM atproto.held_event h WHERE h.target = $1 AND h.kind = 'repo' GROUP BY h.did) h"
+
+/* A table of ours whose rows name a target that their subscription does not have. */
+#define OF_OTHER_TARGET(table, also) \
+	"SELECT x.target, x.did, '" table "', format('subscription %s has target %s', x.subscription, s.target)" \
+	" FROM " table " x JOIN atproto.subscription s ON s.name = x.subscription WHERE s.target <> x.target" also
+
+#define REFETCH	"SELECT atproto.resync({did}, {target})"
+
+const AtpInvariant atp_check_waiting[] = {
+	{
+		"hold without events", "#.repo atproto.held_event!", 0,
+		"SELECT p.did, p.hold, 'the repository says that events of it wait, but none does'"
+		" FROM #.repo p LEFT JOIN " HELD " ON h.did OPERATOR(@.=) p.did WHERE p.hold IN ('identity', 'gap') AND h.did IS NULL",
+		REFETCH
+	},
+	{
+		"held event without hold", "#.repo! atproto.held_event", 0,
+		"SELECT h.did, p.hold, format('%s events wait, but the repository does not say so', h.n)"
+		" FROM " HELD " LEFT JOIN (SELECT did, hold FROM #.repo WHERE hold IS NOT NULL) p ON p.did OPERATOR(@.=) h.did WHERE p.did IS NULL",
+		"Resume a subscription of the target, or delete the events; then SELECT atproto.resync({did}, {target})"
+	},
+	{
+		/* who names it says so in this row, and a consumer looks each second */
+		"release that does not happen", "#.repo atproto.subscription", 0,
+		"SELECT p.did, p.hold, format('since %s', p.updated_at) FROM #.repo p WHERE p.hold = 'release' AND p.updated_at < now() - interval '10 min'"
+		" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.target = $1 AND s.by_repo AND s.enabled AND s.stopped IS NULL)",
+		"See atproto.stat_subscription: why does no consumer of the target take its events?"
+	},
+	{
+		/* the consumers look for these every five minutes */
+		"fetched without a job", "#.repo atproto.repo_job! atproto.subscription!", 0,
+		"SELECT p.did, p.hold, format('since %s', p.updated_at) FROM #.repo p"
+		" LEFT JOIN (SELECT j.did FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription AND s.backfill <> 'none'"
+		"  WHERE j.target = $1) j ON j.did OPERATOR(@.=) p.did"
+		" WHERE p.hold = 'resync' AND j.did IS NULL AND p.updated_at < now() - interval '15 min'",
+		REFETCH
+	},
+	{
+		"suspended job of an active account", "#.repo atproto.repo_job", 0,
+		"SELECT j.did, 'atproto.repo_job', 'the account is active, but its repository will not be fetched'"
+		" FROM atproto.repo_job j JOIN #.repo p ON p.did OPERATOR(@.=) j.did WHERE j.target = $1 AND j.state = 'suspended' AND p.active",
+		REFETCH
+	},
+	{
+		"deletion that nobody confirms", "#.repo #.record atproto.status_wish! atproto.subscription", 0,
+		/* below level full, records stay hidden when a server that was asked for them says so */
+		"SELECT p.did, NULL, 'the account is deleted, as a stream says: its records are hidden, and nobody asks its server'"
+		" FROM #.repo p LEFT JOIN (SELECT did FROM atproto.status_wish WHERE target = $1) w ON w.did OPERATOR(@.=) p.did"
+		" WHERE NOT p.active AND p.status = 'deleted' AND p.rev IS NOT NULL AND COALESCE(p.deleted_rev OPERATOR(@.<>) p.rev, true) AND w.did IS NULL"
+		" AND EXISTS (SELECT FROM #.record r WHERE r.did OPERATOR(@.=) p.did)"
+		" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.target = $1 AND s.by_repo AND s.verify = 'full')",
+		REFETCH
+	},
+	{
+		/* the column has a subscription's name, or its id where it has one */
+		"refill of nobody", "#.repo.refill_by atproto.subscription!", 0,
+		"SELECT p.did, 'refill_by', format('no subscription of this target is %s', p.refill_by) FROM #.repo p WHERE p.refill_by IS NOT NULL"
+		" AND p.refill_by NOT IN (SELECT n.who FROM atproto.subscription s CROSS JOIN LATERAL (VALUES (s.name), (to_jsonb(s) ->> 'id')) n (who)"
+		"  WHERE s.target = $1 AND n.who IS NOT NULL)",
+		"UPDATE the row: refill_by and refill_rev are NULL where nothing is read again."
+	},
+	{
+		"audit that nobody makes", "#.repo atproto.audit_state! atproto.subscription", 0,
+		/* the fetcher audits with the rights of a subscription's owner, and nobody can judge what is filtered */
+		"SELECT NULL, 'atproto.audit_state', format('%s repositories are unproven', count(*)) FROM #.repo p WHERE p.sync = 'unproven'"
+		/* while a refill writes records of it, nobody could tell */
+		" AND (p.refill_sync IS NULL OR p.refill_by IS NULL)"
+		" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.target = $1 AND s.by_repo"
+		"  HAVING count(*) > 0 AND bool_and(s.collections IS NULL AND s.actions IS NULL AND s.keep_records))"
+		" AND NOT EXISTS (SELECT FROM atproto.audit_state a WHERE a.target = $1 AND a.next_at IS NOT NULL) HAVING count(*) > 0",
+		"CALL atproto.audit_all({target})"
+	},
+	{
+		"held event of another target", "atproto.held_event atproto.subscription", ATP_CHECK_ONCE,
+		OF_OTHER_TARGET("atproto.held_event", ""),
+		"Give the subscription its target again; or delete the rows, and fetch the repositories with atproto.resync()."
+	},
+	{
+		"job of another target", "atproto.repo_job atproto.subscription", ATP_CHECK_ONCE,
+		OF_OTHER_TARGET("atproto.repo_job", ""), "Delete the row."
+	},
+	{
+		"status wish of another target", "atproto.status_wish atproto.subscription", ATP_CHECK_ONCE,
+		OF_OTHER_TARGET("atproto.status_wish", ""), "Delete the row."
+	},
+	{
+		/* a manager starts the fetcher, which begins with these jobs anew */
+		"running job without a fetcher", "atproto.repo_job", ATP_CHECK_ONCE,
+		"SELECT j.target, j.did, 'atproto.repo_job', 'it is running, but this database has no fetcher, nor a manager that starts one'"
+		" FROM atproto.repo_job j WHERE j.state = 'running' AND pg_has_role('pg_read_all_stats', 'USAGE') AND NOT EXISTS"
+		" (SELECT FROM pg_stat_activity a WHERE a.datname = current_database() AND a.backend_type IN ('atproto fetcher', 'atproto manager'))",
+		"Name the database in atproto.databases, and preload the library."
+	},
+	{
+		"job that cannot be", "atproto.repo_job", ATP_CHECK_ONCE,
+		"SELECT j.target, j.did, 'atproto.repo_job', 'throttled or put off for ever' FROM atproto.repo_job j WHERE j.next_try = 'infinity'",
+		REFETCH
+	},
+	{NULL}
+};

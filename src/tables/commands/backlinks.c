@@ -1,0 +1,187 @@
+/*
+ * backlinks.c
+ *		SQL: atproto.backlinks(), backlink_count() and backlink_dids(): who links to
+ *		something, by the table link.
+ *
+ * With the caller's rights.  A source that is none is an error, one that no record
+ * has had is not: nothing links from there.  Where links are divided by the authority
+ * of what is linked to, one server is asked.
+ */
+#include "postgres.h"
+
+#include "config/extension.h"
+#include "config/spi.h"
+#include "core/repo/link.h"
+#include "core/syntax/nsid.h"
+#include "core/syntax/uri.h"
+#include "fmgr.h"
+#include "common/quotable.h"
+#include "tables/records/table_link.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+
+PG_FUNCTION_INFO_V1(atp_backlinks);
+PG_FUNCTION_INFO_V1(atp_backlink_count);
+PG_FUNCTION_INFO_V1(atp_backlink_dids);
+
+/* The links to $1 from source $2, $3: the source is looked up first, so that they come in the order of the key. */
+#define BACKLINKS \
+	" FROM #.link l WHERE l.target OPERATOR(@.=) $1 AND l.source = (SELECT s.id FROM #.link_source s" \
+	" WHERE s.collection OPERATOR(@.=) $2 AND s.path = $3)"
+/* They lie with this one, $4. */
+#define AUTHORITY	" AND l.authority OPERATOR(@.=) $4"
+#define PARAMETERS	4			/* of those, bound whether or not there is such a column */
+
+#define NEWEST_FIRST	" ORDER BY l.rkey USING OPERATOR(@.>), l.did USING OPERATOR(@.>) LIMIT $5"
+
+/* "collection:path" */
+typedef struct Source
+{
+	AtpSpan		collection;
+	AtpSpan		path;
+} Source;
+
+static void
+require(FunctionCallInfo fcinfo, int i, const char *name)
+{
+	if (PG_ARGISNULL(i))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be null", name)));
+}
+
+static Source
+source_of(const text *source)
+{
+	AtpSpan		whole = {VARDATA_ANY(source), VARSIZE_ANY_EXHDR(source)};
+	const char *colon = memchr(whole.ptr, ':', whole.len);
+	size_t		n = colon == NULL ? whole.len : (size_t) (colon - whole.ptr);
+	size_t		at;
+
+	if (colon == NULL || atp_nsid_check(whole.ptr, n, &at) != ATP_OK ||
+		!atp_link_path_is_valid((AtpSpan) {colon + 1, whole.len - n - 1}))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid source of links: \"%s\"", atp_quotable(text_to_cstring(source))),
+				 errhint("Use a collection and a path, such as app.bsky.feed.like:subject.uri.")));
+	return (Source) {{whole.ptr, n}, {whole.ptr + n + 1, whole.len - n - 1}};
+}
+
+static AtpArg
+arg_of(struct varlena *value, const char *type)
+{
+	return (AtpArg) {PointerGetDatum(value), atp_type(type), value == NULL};
+}
+
+/* The parameters that all have: target, collection, path and authority; target is the first argument, and the source the second. */
+static Source
+bind_source(FunctionCallInfo fcinfo, AtpArg *args)
+{
+	Source		source;
+
+	require(fcinfo, 0, "target");
+	require(fcinfo, 1, "source");
+	source = source_of(PG_GETARG_TEXT_PP(1));
+	args[0] = ATP_FUNCTION_ARG(0, atp_type("aturi"));
+	args[1] = arg_of(atp_nsid_make(source.collection.ptr, source.collection.len), "nsid");
+	args[2] = (AtpArg) {PointerGetDatum(atp_varlena(source.path.ptr, source.path.len)), TEXTOID, false};
+	args[3] = arg_of(atp_link_authority(PG_GETARG_VARLENA_PP(0)), "aturi");
+	return source;
+}
+
+/* The SQL on tables of the schema that argument i names: select, from BACKLINKS, and the rest. */
+static const char *
+sql_of(FunctionCallInfo fcinfo, int i, const char *select, const char *rest)
+{
+	const char *tables;
+	Oid			relid;
+
+	require(fcinfo, i, "tables");
+	tables = NameStr(*PG_GETARG_NAME(i));
+	relid = atp_table_in(tables, atp_link_table.name);
+	return atp_expand_sql(psprintf("%s" BACKLINKS "%s%s", select, atp_has_shard_column(&atp_link_table, relid) ? AUTHORITY : "", rest),
+						  tables);
+}
+
+/* How many; null: all of them. */
+static AtpArg
+max_of(FunctionCallInfo fcinfo, int i)
+{
+	if (!PG_ARGISNULL(i) && PG_GETARG_INT32(i) < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("max must not be negative")));
+	return ATP_FUNCTION_ARG(i, INT4OID);
+}
+
+/* The record that is the last one of the page before: its key and DID. */
+static void
+bind_after(FunctionCallInfo fcinfo, int i, Source source, AtpArg *args)
+{
+	struct varlena *stored = PG_GETARG_VARLENA_PP(i);
+	char	   *buf = palloc(ATP_URI_MAX + 1);
+	size_t		n = atp_uri_text(ATP_SCHEME_AT, (const uint8_t *) VARDATA_ANY(stored), VARSIZE_ANY_EXHDR(stored), buf);
+	AtpUri		uri;
+	size_t		at;
+
+	buf[n] = '\0';
+	if (atp_uri_parse(ATP_SCHEME_AT, buf, n, &uri, &at) != ATP_OK || atp_uri_check_record(&uri, buf, &at) != ATP_OK ||
+		uri.collection.len != source.collection.len ||
+		memcmp(uri.collection.ptr, source.collection.ptr, source.collection.len) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("after \"%s\" no page can begin", buf),
+				 errdetail("It is not the URI of a record of collection %.*s.", (int) source.collection.len, source.collection.ptr),
+				 errhint("Use the last \"uri\" of the page before.")));
+	args[0] = arg_of(atp_rkey_make(uri.rkey.ptr, uri.rkey.len), "recordkey");
+	args[1] = arg_of(atp_did_make(uri.authority.ptr, uri.authority.len), "did");
+}
+
+/* SQL: atproto.backlinks(target, source, max, after, tables) */
+Datum
+atp_backlinks(PG_FUNCTION_ARGS)
+{
+	bool		next = !PG_ARGISNULL(3);
+	AtpArg		args[PARAMETERS + 3];
+	Source		source = bind_source(fcinfo, args);
+	const char *sql = sql_of(fcinfo, 4, "SELECT @.aturi(l.did, $2, l.rkey) AS uri, l.did, l.rkey",
+							 next ? " AND ROW(l.rkey, l.did) OPERATOR(@.<) ROW($6, $7)" NEWEST_FIRST : NEWEST_FIRST);
+
+	args[PARAMETERS] = max_of(fcinfo, 2);
+	if (next)
+		bind_after(fcinfo, 3, source, &args[PARAMETERS + 1]);
+	atp_return_query(fcinfo, sql, args, next ? PARAMETERS + 3 : PARAMETERS + 1, true);
+	return (Datum) 0;
+}
+
+/* SQL: atproto.backlink_count(target, source, tables) */
+Datum
+atp_backlink_count(PG_FUNCTION_ARGS)
+{
+	AtpArg		args[PARAMETERS];
+	const char *sql;
+	AtpResult	found;
+	int64		n;
+
+	(void) bind_source(fcinfo, args);
+	sql = sql_of(fcinfo, 2, "SELECT count(*) AS n", "");
+	SPI_connect();
+	found = atp_query(sql, args, PARAMETERS);
+	n = atp_get_int8(atp_result_row(found, 0), "n");
+	SPI_finish();
+	PG_RETURN_INT64(n);
+}
+
+/* SQL: atproto.backlink_dids(target, source, max, after, tables) */
+Datum
+atp_backlink_dids(PG_FUNCTION_ARGS)
+{
+	AtpArg		args[PARAMETERS + 2];
+	const char *sql;
+
+	(void) bind_source(fcinfo, args);
+	sql = sql_of(fcinfo, 4, "SELECT l.did", " AND ($6 IS NULL OR l.did OPERATOR(@.>) $6)"
+				 " GROUP BY l.did ORDER BY l.did USING OPERATOR(@.<) LIMIT $5");
+	args[PARAMETERS] = max_of(fcinfo, 2);
+	args[PARAMETERS + 1] = ATP_FUNCTION_ARG(3, atp_type("did"));
+	atp_return_query(fcinfo, sql, args, lengthof(args), true);
+	return (Datum) 0;
+}

@@ -1,0 +1,208 @@
+/*
+ * distribute.c
+ *		SQL: atproto.distribute(): a target's tables become Citus' tables.
+ *
+ * What a commit writes has to lie on one server: all tables that have repositories' DIDs are
+ * divided by them, alike.  Links are not: who is linked to is asked for, so they lie by that, and
+ * link_rows.c sees to it that none comes back after a crash of its server (doc/citus.md).
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type.h"
+#include "config/extension.h"
+#include "config/spi.h"
+#include "config/subscription.h"
+#include "fmgr.h"
+#include "tables/base/distributed.h"
+#include "tables/base/table.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+
+PG_FUNCTION_INFO_V1(atp_distribute);
+
+/* For each node: each costs a part of every batch, and moves as a whole. */
+#define SHARDS	4
+
+static AtpArg
+relation_arg(Oid relid)
+{
+	return (AtpArg) {ObjectIdGetDatum(relid), REGCLASSOID, false};
+}
+
+static int
+default_shards(void)
+{
+	AtpResult	found = atp_query("SELECT count(*)::int4 AS n FROM pg_dist_node"
+								  " WHERE isactive AND shouldhaveshards AND noderole = 'primary'", ATP_NO_ARGS);
+	int			nodes = atp_get_int4(atp_result_row(found, 0), "n");
+
+	atp_result_free(found);
+	if (nodes == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("Citus has no node that may have shards"),
+				 errhint("Add some: SELECT citus_add_node('host', 5432).")));
+	return nodes * SHARDS;
+}
+
+/* What cannot work there. */
+static void
+refuse_hand(const char *target)
+{
+	List	   *names = atp_subscriptions_filling(target, "events = 'hand'", "name");
+
+	if (names != NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("subscription \"%s\" hands events to triggers", (const char *) linitial(names)),
+				 errdetail("Distributed tables have no triggers."),
+				 errhint("Set its \"events\" to \"keep\" or \"none\".")));
+}
+
+/* Rows that come back may be those of more than one copy (distributed.c): asked before any row is moved. */
+static void
+refuse_copies(void)
+{
+	const char *copies = GetConfigOption("citus.shard_replication_factor", true, false);
+
+	if (copies != NULL && strcmp(copies, "1") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("citus.shard_replication_factor is %s: there would be several copies of each shard", copies),
+				 errdetail("Rows that a statement returns might come twice."),
+				 errhint("Set it to 1; a standby of a node is a copy of all that it has.")));
+}
+
+/*
+ * The column that it is distributed by, "" for a copy on each node; NULL: it is not.  Tables
+ * of the coordinator that Citus knows are not (citus_add_local_table_to_metadata(), a foreign key).
+ */
+static char *
+shard_column(Oid relid)
+{
+	char	   *column;
+	AtpResult	found;
+
+	if (!atp_is_distributed(relid))
+		return NULL;
+	found = atp_query("SELECT CASE WHEN partmethod = 'h' THEN column_to_column_name(logicalrelid, partkey)"
+					  " WHEN repmodel = 't' THEN '' ELSE '*' END AS name"
+					  " FROM pg_dist_partition WHERE logicalrelid = $1 AND NOT (partmethod = 'n' AND repmodel <> 't' AND colocationid = 0)",
+					  ATP_ARGS(relation_arg(relid)));
+	column = found.n > 0 ? atp_get_text(atp_result_row(found, 0), "name") : NULL;
+	atp_result_free(found);
+	return column;
+}
+
+static void
+check_column(const AtpTable *table, Oid relid, const char *target, const char *column)
+{
+	if (strcmp(column, table->shard_by) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s.%s\" is distributed, and not by column \"%s\"", target, table->name,
+						*table->shard_by == '\0' ? "(a reference table)" : table->shard_by),
+				 errhint("SELECT undistribute_table(%s) first.",
+						 quote_literal_cstr(quote_qualified_identifier(target, table->name)))));
+}
+
+static void
+run(const char *sql, const AtpArg *args, int nargs)
+{
+	atp_result_free(atp_query(sql, args, nargs));
+}
+
+/* The column by which it is to be distributed, if it is none of those that it always has. */
+static void
+add_shard_column(const AtpTable *table, Oid relid, const char *target)
+{
+	if (table->shard_setup != NULL && !atp_has_shard_column(table, relid))
+		atp_run_each(atp_expand_sql(table->shard_setup, target));
+}
+
+/* beside: what it has to lie with; NULL: nothing. */
+static void
+distribute(const AtpTable *table, Oid relid, const char *target, const char *beside, int shards)
+{
+	char	   *column = shard_column(relid);
+
+	if (column != NULL)
+	{
+		check_column(table, relid, target, column);
+		ereport(NOTICE, (errmsg("table \"%s.%s\" is distributed already", target, table->name)));
+		return;
+	}
+	add_shard_column(table, relid, target);
+	if (*table->shard_by == '\0')
+		run("SELECT create_reference_table($1)", ATP_ARGS(relation_arg(relid)));
+	else if (beside != NULL)
+		run("SELECT create_distributed_table($1, $2, colocate_with => $3)",
+			ATP_ARGS(relation_arg(relid), atp_text_arg(table->shard_by), atp_text_arg(beside)));
+	else
+		run("SELECT create_distributed_table($1, $2, colocate_with => 'none', shard_count => $3)",
+			ATP_ARGS(relation_arg(relid), atp_text_arg(table->shard_by), atp_int4_arg(shards)));
+	/* what was there is on the nodes now, and would be seen here if Citus were not loaded; one that Citus knew is another table now */
+	run("SELECT truncate_local_data_after_distributing_table($1)", ATP_ARGS(relation_arg(atp_table_in(target, table->name))));
+	if (*table->shard_by == '\0')
+		ereport(NOTICE, (errmsg("table \"%s.%s\": a copy on each node", target, table->name)));
+	else if (beside != NULL)
+		ereport(NOTICE, (errmsg("table \"%s.%s\": by \"%s\", beside %s", target, table->name, table->shard_by, beside)));
+	else
+		ereport(NOTICE, (errmsg("table \"%s.%s\": %d shards by \"%s\"", target, table->name, shards, table->shard_by)));
+}
+
+static void
+distribute_all(const char *target, int shards)
+{
+	const AtpTable *first = &atp_repo_table;
+	char	   *beside = quote_qualified_identifier(target, first->name);
+
+	/* before the others, as consumers lock them; so with links and their sources */
+	distribute(first, atp_table_in(target, first->name), target, NULL, shards);
+	if (!atp_is_distributed(atp_table_in(target, atp_link_table.name)))
+		(void) atp_run(atp_expand_sql("LOCK TABLE #.link", target), ATP_NO_ARGS);
+	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
+	{
+		if (*table == first)
+			continue;
+		if ((*table)->shard_by == NULL)
+			ereport(NOTICE, (errmsg("table \"%s.%s\" stays on this server", target, (*table)->name)));
+		else
+			distribute(*table, atp_table_in(target, (*table)->name), target,
+					   strcmp((*table)->shard_by, first->shard_by) == 0 ? beside : NULL, shards);
+	}
+}
+
+/* SQL: atproto.distribute(target, shards) */
+Datum
+atp_distribute(PG_FUNCTION_ARGS)
+{
+	const char *target;
+
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("target must not be null")));
+	target = NameStr(*PG_GETARG_NAME(0));
+	if (!PG_ARGISNULL(1) && PG_GETARG_INT32(1) < 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("there must be at least one shard")));
+	atp_check_distributed(target);
+	if (!atp_has_citus())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("this database has no Citus"),
+				 errhint("shared_preload_libraries = 'citus,atproto', restart, then CREATE EXTENSION citus.")));
+	/* Citus copies what the snapshot shows, and empties the table */
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("tables are distributed at isolation level \"read committed\" only")));
+	SPI_connect();
+	refuse_copies();
+	refuse_hand(target);
+	distribute_all(target, PG_ARGISNULL(1) ? default_shards() : PG_GETARG_INT32(1));
+	SPI_finish();
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,72 @@
+/*
+ * job_reassign.c
+ *		SQL: the trigger of atproto.subscription that gives jobs to another subscription.
+ *
+ * A job is its target's; its subscription only says how it is done.  A break is noted
+ * once: without its job, what was missed would stay so.
+ */
+#include "postgres.h"
+
+#include "commands/trigger.h"
+#include "config/spi.h"
+#include "config/target_rename.h"
+#include "fmgr.h"
+#include "identity/identity.h"
+
+PG_FUNCTION_INFO_V1(atp_subscription_jobs);
+
+/* To the first one, by name, that fetches the repository into the same tables.  leaves: what remains is done by nobody. */
+static void
+hand_over(AtpTuple old, bool leaves)
+{
+	AtpArg		args[] = {atp_get_arg(old, "name", TEXTOID), atp_get_arg(old, "target", NAMEOID)};
+	AtpCaller	caller;
+
+	SPI_connect();
+	caller = atp_as_table_owner("repo_job");
+	atp_run("WITH o AS (SELECT name, dids FROM atproto.subscription WHERE target = $2 AND name <> $1 AND backfill <> 'none'"
+			"  AND atproto.role_may_fill(owner, target)),"
+			" t AS (SELECT did, min(name) AS name FROM"
+			"  (SELECT k.did::text AS did, o.name FROM atproto.repo_job k CROSS JOIN o WHERE k.subscription = $1 AND k.target = $2 AND o.dids IS NULL"
+			"   UNION ALL SELECT d::text, o.name FROM o CROSS JOIN unnest(o.dids) d) x GROUP BY did)"
+			" UPDATE atproto.repo_job j SET subscription = t.name FROM t WHERE j.subscription = $1 AND j.target = $2 AND j.did::text = t.did",
+			args, lengthof(args));
+	if (leaves)
+		atp_run("DELETE FROM atproto.repo_job WHERE subscription = $1 AND target = $2", args, lengthof(args));
+	atp_owner_end(caller);
+	SPI_finish();
+}
+
+/* SQL: atproto.subscription_jobs(), BEFORE UPDATE OF target, backfill or DELETE, for each row */
+Datum
+atp_subscription_jobs(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+	AtpTuple	old,
+				row;
+	const char *target,
+			   *backfill;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BEFORE(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ||
+		TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" must be fired before each row", "subscription_jobs")));
+	old = (AtpTuple) {trigger->tg_trigtuple, RelationGetDescr(trigger->tg_relation)};
+	if (TRIGGER_FIRED_BY_DELETE(trigger->tg_event))
+	{
+		hand_over(old, false);
+		return PointerGetDatum(trigger->tg_trigtuple);
+	}
+	row = (AtpTuple) {trigger->tg_newtuple, old.desc};
+	target = atp_get_text_or_null(row, "target");
+	backfill = atp_get_text_or_null(row, "backfill");
+	/* a NULL is for the table's own checks */
+	if (atp_target_is_renamed())
+		return PointerGetDatum(trigger->tg_newtuple);
+	if (target != NULL && strcmp(target, atp_get_text(old, "target")) != 0)
+		hand_over(old, true);
+	else if (backfill != NULL && strcmp(backfill, "none") == 0)
+		hand_over(old, false);
+	return PointerGetDatum(trigger->tg_newtuple);
+}

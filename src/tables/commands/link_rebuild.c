@@ -1,0 +1,281 @@
+/*
+ * link_rebuild.c
+ *		SQL: atproto.link_problems() and atproto.rebuild_links(): the table link and
+ *		what it should be, by the table record.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "config/cursor.h"
+#include "config/extension.h"
+#include "config/owner.h"
+#include "config/spi.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "identity/identity.h"
+#include "miscadmin.h"
+#include "tables/base/distributed.h"
+#include "tables/records/table_link.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+
+PG_FUNCTION_INFO_V1(atp_link_problems);
+PG_FUNCTION_INFO_V1(atp_rebuild_links);
+
+/* By the subscriptions that fill the table: $1, patterns of which one fits; null: all are wanted. */
+#define WANTED(collection, path) \
+	"($1 IS NULL OR " collection "::pg_catalog.text || ':' || " path " LIKE ANY ($1))"
+
+#define MISSING(places, more, also) \
+	"SELECT DISTINCT i.* FROM (" ATP_LINK_IMAGE(places, more) " WHERE " WANTED("s.collection", "s.path") ") i" \
+	" WHERE NOT EXISTS (SELECT FROM #.link l WHERE " ATP_SAME_LINK("l", "i") also ")"
+#define IS_OF_RECORD(places, more, also) \
+	"EXISTS (SELECT FROM (" ATP_LINK_IMAGE(places, more) ") i WHERE " ATP_SAME_LINK("l", "i") also ")"
+#define IS_UNWANTED \
+	"EXISTS (SELECT FROM #.link_source s WHERE s.id = l.source AND NOT " WANTED("s.collection", "s.path") ")"
+
+/*
+ * What most records have comes first: there is room for so many, and names are chosen by
+ * strangers.
+ */
+#define ADD_SOURCES(places) \
+	"INSERT INTO #.link_source (id, collection, path)" \
+	" SELECT (m.id + row_number() OVER (ORDER BY u.n DESC, u.collection USING OPERATOR(@.<), u.path COLLATE pg_catalog.\"C\"))::pg_catalog.int4," \
+	"  u.collection, u.path" \
+	" FROM (SELECT p.collection, p.path, count(*) AS n FROM " places " p" \
+	"   WHERE " WANTED("p.collection", "p.path") " AND NOT EXISTS (SELECT FROM #.link_source s WHERE " ATP_IS_LINK_SOURCE ") GROUP BY 1, 2) u," \
+	"  (SELECT COALESCE(max(id), 0) AS id FROM #.link_source WHERE id <= " CppAsString2(ATP_LINK_SOURCES_MAX) ") m" \
+	" ORDER BY 1 LIMIT (SELECT " CppAsString2(ATP_LINK_SOURCES_MAX) " - COALESCE(max(id), 0) FROM #.link_source" \
+	"  WHERE id <= " CppAsString2(ATP_LINK_SOURCES_MAX) ")"
+
+typedef struct Sql
+{
+	const char *problems;
+	const char *add_sources;
+	const char *remove_extra;
+	const char *remove_unwanted;
+	const char *add_missing;
+} Sql;
+
+/* Of a link l that there is and one i of a record. */
+#define SQL(places, more, also) { \
+	"SELECT 'missing'::pg_catalog.text AS problem, m.target, m.source, m.rkey, m.did FROM (" MISSING(places, more, also) ") m" \
+	" UNION ALL SELECT 'extra', l.target, l.source, l.rkey, l.did FROM #.link l WHERE NOT " IS_OF_RECORD(places, more, also) \
+	" UNION ALL SELECT 'unwanted', l.target, l.source, l.rkey, l.did FROM #.link l WHERE " IS_UNWANTED \
+	" AND " IS_OF_RECORD(places, more, also), \
+	ADD_SOURCES(places), \
+	"DELETE FROM #.link l WHERE NOT " IS_OF_RECORD(places, more, also), \
+	"DELETE FROM #.link l WHERE " IS_UNWANTED, \
+	/* in the order of the key */ \
+	"INSERT INTO #.link (target, source, rkey, did" more ") SELECT target, source, rkey, did" more " FROM (" MISSING(places, more, also) ") m" \
+	" ORDER BY target USING OPERATOR(@.<), source, rkey USING OPERATOR(@.<), did USING OPERATOR(@.<)" \
+}
+
+static const Sql of_records = SQL(ATP_LINK_PLACES("#.record"), "", "");
+
+/*
+ * Where links lie by what is linked to, they do not lie with the records, and Citus cannot
+ * plan that.  So the places are brought there first, into a table beside link that is there
+ * until the function has ended.
+ */
+#define STAGE	"#.link_stage"
+#define TO_STAGE(links, condition) \
+	"INSERT INTO " STAGE " (target, collection, path, rkey, did, authority)" \
+	" SELECT k.target, r.collection, k.path, r.rkey, r.did, @.aturi_repo(k.target) FROM #.record r CROSS JOIN LATERAL " links " k" \
+	" WHERE " ATP_LINK_FITS condition
+
+static const Sql of_stage = SQL(STAGE, ", authority", " AND l.authority OPERATOR(@.=) i.authority");
+
+static void
+run_in(const char *target, const char *sql)
+{
+	(void) atp_run(atp_expand_sql(sql, target), ATP_NO_ARGS);
+}
+
+/* What a server has not heard of yet would be missing there.  Who may not have that settled has to trust that it is. */
+static void
+settle(void)
+{
+	AtpResult	found = atp_query("SELECT has_function_privilege('recover_prepared_transactions()', 'execute') AS may", ATP_NO_ARGS);
+
+	if (atp_get_bool(atp_result_row(found, 0), "may"))
+		atp_result_free(atp_query("SELECT recover_prepared_transactions()", ATP_NO_ARGS));
+	atp_result_free(found);
+}
+
+static void
+distribute_stage(const char *target)
+{
+	settle();
+	atp_result_free(atp_query("SELECT create_distributed_table(pg_catalog.format('%I.link_stage', $1), 'authority',"
+							  " colocate_with => pg_catalog.format('%I.link', $1))", ATP_ARGS(atp_text_arg(target))));
+}
+
+/* The statements for this table; what they need is there until end_stage(). */
+static const Sql *
+begin_stage(const char *target)
+{
+	Oid			relid = atp_table_in(target, atp_link_table.name);
+
+	if (!atp_has_shard_column(&atp_link_table, relid))
+		return &of_records;
+	/* a reference table is written here after others in the same transaction */
+	if (atp_is_distributed(relid))
+		(void) set_config_option("citus.multi_shard_modify_mode", "sequential", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	run_in(target, "CREATE UNLOGGED TABLE " STAGE " (target @.aturi, collection @.nsid, path pg_catalog.text, rkey @.recordkey, did @.did, authority @.aturi)");
+	if (atp_is_distributed(relid))
+		distribute_stage(target);
+	run_in(target, TO_STAGE("@.record_links(r.value)", ""));
+	run_in(target, TO_STAGE("@.dagcbor_links(r.raw)", " AND r.value IS NULL"));
+	return &of_stage;
+}
+
+/* Citus cannot plan changes of a table of this server by what the nodes have. */
+static void
+check_places(const char *target)
+{
+	if (atp_is_distributed(atp_table_in(target, atp_link_source_table.name)) &&
+		!atp_is_distributed(atp_table_in(target, atp_link_table.name)))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s.link\" is on this server, and \"link_source\" on all nodes", target),
+				 errhint("SELECT atproto.distribute(%s), or undistribute_table(%s).", quote_literal_cstr(target),
+						 quote_literal_cstr(quote_qualified_identifier(target, atp_link_source_table.name)))));
+}
+
+static void
+end_stage(const Sql *sql, const char *target)
+{
+	if (sql == &of_stage)
+		run_in(target, "DROP TABLE " STAGE);
+}
+
+/* The patterns; null: no subscription says which, or one has "all". */
+static AtpArg
+wanted_links(const char *target, bool warn)
+{
+	AtpCaller	caller = atp_as_table_owner("subscription");
+	AtpResult	found = atp_query("SELECT CASE WHEN count(*) > 0 AND NOT bool_or(s.links = 'all') THEN array_agg(" ATP_LINK_PATTERN ") END AS links"
+								  " FROM atproto.subscription s LEFT JOIN unnest(CASE WHEN s.links <> 'all' THEN s.links::text[] END) e ON true"
+								  " WHERE s.target = $1::name AND s.links <> 'none' AND atproto.role_may_fill(s.owner, s.target)", ATP_ARGS(atp_text_arg(target)));
+	AtpArg		links = atp_get_arg(atp_result_row(found, 0), "links", TEXTARRAYOID);
+	char	   *unsettled = warn ? atp_cursor_unsettled(target) : NULL;
+
+	if (unsettled != NULL)
+		ereport(WARNING,
+				(errmsg("the present settings of subscription \"%s\" do not hold yet", unsettled),
+				 errdetail("Records that it is writing may lack links."),
+				 errhint("Rebuild the links again when atproto.cursor.settings_after has changed.")));
+	atp_owner_end(caller);
+	return links;
+}
+
+/* ------------------------------------------------------------------------
+ * What is wrong
+ * ------------------------------------------------------------------------
+ */
+
+/* SQL: atproto.link_problems(target) */
+Datum
+atp_link_problems(PG_FUNCTION_ARGS)
+{
+	const char *target = NameStr(*PG_GETARG_NAME(0));
+	const Sql  *sql;
+	int			nest = NewGUCNestLevel();
+	AtpArg		links;
+	MemoryContext cxt = CurrentMemoryContext;
+
+	SPI_connect();
+	sql = begin_stage(target);
+	links = wanted_links(target, false);
+	if (!links.isnull)
+	{
+		MemoryContext old = MemoryContextSwitchTo(cxt);
+
+		links.value = datumCopy(links.value, false, -1);
+		MemoryContextSwitchTo(old);
+	}
+	SPI_finish();
+	/* what is beside it was written just now */
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	atp_return_query(fcinfo, atp_expand_sql(sql->problems, target), &links, 1, false);
+	PopActiveSnapshot();
+	SPI_connect();
+	end_stage(sql, target);
+	SPI_finish();
+	AtEOXact_GUC(true, nest);
+	return (Datum) 0;
+}
+
+/* ------------------------------------------------------------------------
+ * Mending it
+ * ------------------------------------------------------------------------
+ */
+
+static uint64
+run(const char *sql, const char *target, const AtpArg *links)
+{
+	return atp_run(atp_expand_sql(sql, target), links, links != NULL ? 1 : 0);
+}
+
+/*
+ * Who writes links has the table locked until he commits (link.h): when the lock is
+ * there, what he wrote can be seen, in record, too.  Whoever comes later waits with
+ * what he has to change, and has not changed anything that was looked at.
+ */
+static void
+rebuild(const char *target, int64 *added, int64 *removed)
+{
+	AtpCaller	caller = atp_owner_begin(atp_owner_of_table(target, "link"));
+	const Sql  *sql;
+	AtpArg		links;
+
+	run("LOCK TABLE #.link IN SHARE ROW EXCLUSIVE MODE", target, NULL);
+	check_places(target);
+	sql = begin_stage(target);
+	/* while we waited somebody may have changed it */
+	links = wanted_links(target, true);
+	run(sql->add_sources, target, &links);
+	/* apart: with an OR between them each row would be looked for by itself */
+	*removed = run(sql->remove_extra, target, NULL) + run(sql->remove_unwanted, target, &links);
+	*added = run(sql->add_missing, target, &links);
+	end_stage(sql, target);
+	atp_owner_end(caller);
+}
+
+/* SQL: atproto.rebuild_links(target) */
+Datum
+atp_rebuild_links(PG_FUNCTION_ARGS)
+{
+	TupleDesc	desc;
+	int64		added;
+	int64		removed;
+	int			nest;
+
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("target must not be null")));
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	/* its snapshot may be older than the lock */
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("links are rebuilt at isolation level \"read committed\" only")));
+	SPI_connect();
+	nest = atp_caller_begin();
+	rebuild(NameStr(*PG_GETARG_NAME(0)), &added, &removed);
+	atp_caller_end(nest);
+	SPI_finish();
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), (Datum[]) {Int64GetDatum(added), Int64GetDatum(removed)},
+											 (bool[]) {false, false}));
+}

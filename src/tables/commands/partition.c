@@ -1,0 +1,531 @@
+/*
+ * partition.c
+ *		SQL: atproto.partition(), which puts the tables record and record_event into partitions, and
+ *		atproto.maintain_partitions(), which keeps them up: partitions for more months and collections, and
+ *		an end of months that are over.
+ *
+ * Rows for which there is no partition are in the default one, since anybody can write any record key:
+ * whoever makes a partition takes its rows out of there.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "config/extension.h"
+#include "config/spi.h"
+#include "config/subscription.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "common/quotable.h"
+#include "tables/base/distributed.h"
+#include "tables/base/logged.h"
+#include "tables/commands/partition_lock.h"
+#include "tables/commands/partition_private.h"
+#include "tables/commands/partition_swap.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+PG_FUNCTION_INFO_V1(atp_partition);
+PG_FUNCTION_INFO_V1(atp_maintain_partitions);
+
+#define MONTHS_AHEAD_MAX	120
+
+/* What most accounts have, when nobody says which collections. */
+static const char *const usual[] = {
+	"app.bsky.feed.like", "app.bsky.feed.post", "app.bsky.feed.repost", "app.bsky.graph.block", "app.bsky.graph.follow"
+};
+
+/* ------------------------------------------------------------------------
+ * Steps
+ * ------------------------------------------------------------------------
+ */
+
+/* What is put into SQL, and compared with what PostgreSQL writes, means the same whatever the session has set. */
+static void
+set_formats(void)
+{
+	static const char *const settings[][2] = {
+		{"DateStyle", "ISO"}, {"IntervalStyle", "postgres"}, {"TimeZone", "UTC"}, {"quote_all_identifiers", "off"}
+	};
+
+	for (int i = 0; i < lengthof(settings); i++)
+		(void) set_config_option(settings[i][0], settings[i][1], PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
+/* With the caller's rights. */
+static void
+begin_as_caller(AtpParting *w)
+{
+	if (!w->in_step)
+		w->nest = atp_caller_begin();
+	set_formats();
+	w->in_step = true;
+}
+
+static void
+end_as_caller(AtpParting *w)
+{
+	if (!w->pieces)
+		return;
+	atp_caller_end(w->nest);
+	w->in_step = false;
+	SPI_commit();
+	MemoryContextSwitchTo(w->cxt);
+}
+
+void
+atp_parting_begin(AtpParting *w)
+{
+	begin_as_caller(w);
+	w->caller = atp_owner_begin(atp_owner_of_table(w->schema, w->cut->table));
+}
+
+void
+atp_parting_end(AtpParting *w)
+{
+	atp_owner_end(w->caller);
+	end_as_caller(w);
+}
+
+void
+atp_parting_say(AtpParting *w, const char *text)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) w->fcinfo->resultinfo;
+
+	if (w->pieces)
+		ereport(NOTICE, (errmsg("%s", text)));
+	else
+		tuplestore_putvalues(result->setResult, result->setDesc, (Datum[]) {CStringGetTextDatum(text)}, (bool[]) {false});
+}
+
+char *
+atp_parting_ask(const char *sql)
+{
+	AtpResult	result = atp_query(sql, ATP_NO_ARGS);
+	char	   *value = result.n > 0 ? atp_get_text_or_null(atp_result_row(result, 0), "v") : NULL;
+
+	atp_result_free(result);
+	return value;
+}
+
+Oid
+atp_parting_relid(AtpParting *w, const char *table)
+{
+	return get_relname_relid(table, get_namespace_oid(w->schema, false));
+}
+
+char *
+atp_parting_rest(AtpParting *w)
+{
+	return psprintf("%s_rest", w->cut->table);
+}
+
+/* How the table is cut already; NULL: not at all. */
+static char *
+present_key(AtpParting *w)
+{
+	Oid			relid = atp_parting_relid(w, w->cut->table);
+
+	if (get_rel_relkind(relid) != RELKIND_PARTITIONED_TABLE)
+		return NULL;
+	return atp_parting_ask(psprintf("SELECT pg_get_partkeydef(%u) AS v", relid));
+}
+
+/* ------------------------------------------------------------------------
+ * Locks
+ * ------------------------------------------------------------------------
+ */
+static List *
+wish(List *wishes, Oid relid, LOCKMODE mode)
+{
+	AtpLockWish *one = palloc(sizeof(AtpLockWish));
+
+	*one = (AtpLockWish) {relid, mode};
+	return OidIsValid(relid) ? lappend(wishes, one) : wishes;
+}
+
+/* Tables that foreign keys of the table refer to, or that refer to it: a new partition gets the same, and locks them. */
+static List *
+wish_referring(AtpParting *w, List *wishes)
+{
+	AtpResult	found = atp_query("SELECT DISTINCT CASE WHEN conrelid = $1 THEN confrelid ELSE conrelid END AS relid FROM pg_constraint"
+								  " WHERE contype = 'f' AND $1 IN (conrelid, confrelid) AND conrelid <> confrelid ORDER BY 1",
+								  ATP_ARGS({ObjectIdGetDatum(atp_parting_relid(w, w->cut->table)), OIDOID, false}));
+
+	for (uint64 i = 0; i < found.n; i++)
+	{
+		bool		isnull;
+
+		wishes = wish(wishes, DatumGetObjectId(atp_get(atp_result_row(found, i), "relid", OIDOID, &isnull)), ShareRowExclusiveLock);
+	}
+	atp_result_free(found);
+	return wishes;
+}
+
+/*
+ * What has to be locked before the table of the cut, and the table.  The table link comes before record, as in rebuild_links(),
+ * and the views that will be replaced come before the table, as for those who read them.
+ */
+static List *
+wishes_of(AtpParting *w, bool links)
+{
+	List	   *wishes = NIL;
+	ListCell   *cell;
+
+	if (links && w->cut == &atp_cut_record_month)
+		wishes = wish(wishes, atp_parting_relid(w, "link"), RowExclusiveLock);
+	if (present_key(w) == NULL)
+		foreach(cell, atp_swap_views(atp_parting_relid(w, w->cut->table)))
+			wishes = wish(wishes, lfirst_oid(cell), AccessExclusiveLock);
+	return wish(wish_referring(w, wishes), atp_parting_relid(w, w->cut->table), AccessExclusiveLock);
+}
+
+void
+atp_parting_lock(AtpParting *w, bool links)
+{
+	atp_lock_patiently(wishes_of(w, links));
+}
+
+void
+atp_parting_lock_part(AtpParting *w, const char *part)
+{
+	atp_lock_patiently(wish(wish(NIL, atp_parting_relid(w, "link"), RowExclusiveLock), atp_parting_relid(w, part), ShareRowExclusiveLock));
+}
+
+/* In one transaction all is locked at once: no lock is asked for after hours of copying that somebody has by then who waits for one of these. */
+static void
+lock_both(AtpParting *w, const AtpCut *cut, bool links)
+{
+	List	   *wishes;
+
+	w->cut = cut;
+	atp_parting_begin(w);
+	wishes = wishes_of(w, links);
+	atp_parting_end(w);
+	w->cut = &atp_cut_event_month;
+	atp_parting_begin(w);
+	atp_lock_patiently(list_concat(wishes, wishes_of(w, false)));
+	atp_parting_end(w);
+}
+
+/* What is dropped would be fetched again, and said to be missing. */
+static void
+check_no_backfill(AtpParting *w)
+{
+	List	   *names = atp_subscriptions_filling(w->schema, "backfill <> 'none'", "name");
+
+	if (names != NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("months of records cannot be dropped, since subscription \"%s\" fetches repositories",
+						(const char *) linitial(names)),
+				 errdetail("It would fetch the records again."),
+				 errhint("Set its backfill to 'none', or drop only events (keep_events).")));
+}
+
+/* ------------------------------------------------------------------------
+ * One table
+ * ------------------------------------------------------------------------
+ */
+static char *
+options_of(AtpParting *w, const char *key)
+{
+	Oid			model = atp_parting_relid(w, key == NULL ? w->cut->table : atp_parting_rest(w));
+
+	return OidIsValid(model) ? atp_swap_options(model) : "";
+}
+
+/* What is there already, and what new partitions are like. */
+static char *
+look(AtpParting *w)
+{
+	MemoryContext old;
+	char	   *key = present_key(w);
+
+	w->name = MemoryContextStrdup(w->cxt, quote_qualified_identifier(w->schema, w->cut->table));
+	if (key != NULL && strcmp(key, w->cut->key) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table %s is in partitions already, by %s", w->name, key)));
+	old = MemoryContextSwitchTo(w->cxt);
+	w->options = options_of(w, key);
+	MemoryContextSwitchTo(old);
+	return key;
+}
+
+/* Months of which the default partition has rows; on other servers nobody can take them out of there. */
+static const char *
+rows_to_sort(AtpParting *w)
+{
+	return atp_is_distributed(atp_parting_relid(w, w->cut->table)) ? NULL : quote_qualified_identifier(w->schema, atp_parting_rest(w));
+}
+
+static List *
+missing(AtpParting *w, int ahead, char **collections, int n, const char *rows_of, const char *keep)
+{
+	return w->cut->months ? atp_missing_months(w, ahead, rows_of, keep) : atp_missing_collections(w, collections, n);
+}
+
+/* The table is put into partitions, with all its rows, in the caller's transaction. */
+static void
+convert(AtpParting *w, int ahead, char **collections, int n)
+{
+	AtpSwap    *swap;
+	ListCell   *cell;
+
+	atp_parting_begin(w);
+	swap = atp_swap_begin(w->schema, w->cut->table, w->cut->key, w->cut->column);
+	atp_make_rest(w);
+	foreach(cell, missing(w, ahead, collections, n, atp_swap_old(swap), NULL))
+		atp_make_part(w, lfirst(cell));
+	atp_parting_say(w, psprintf("moved " UINT64_FORMAT " rows of %s", atp_swap_end(swap), w->name));
+	atp_parting_end(w);
+}
+
+/* Partitions that are missing, each in a step of its own. */
+static void
+keep_up(AtpParting *w, int ahead, char **collections, int n, const char *keep)
+{
+	List	   *parts;
+	ListCell   *cell;
+
+	atp_parting_begin(w);
+	if (!OidIsValid(atp_parting_relid(w, atp_parting_rest(w))))
+	{
+		atp_parting_lock(w, false);
+		atp_make_rest(w);
+	}
+	atp_parting_end(w);
+	atp_parting_begin(w);
+	parts = missing(w, ahead, collections, n, rows_to_sort(w), keep);
+	atp_parting_end(w);
+	foreach(cell, parts)
+	{
+		atp_parting_begin(w);
+		atp_parting_lock(w, false);
+		atp_make_part(w, lfirst(cell));
+		atp_parting_end(w);
+	}
+}
+
+static void
+partition(AtpParting *w, const AtpCut *cut, int ahead, char **collections, int n, const char *keep)
+{
+	bool		cut_already;
+
+	w->cut = cut;
+	atp_parting_begin(w);
+	cut_already = look(w) != NULL;
+	atp_parting_end(w);
+	if (cut_already)
+		keep_up(w, ahead, collections, n, keep);
+	else
+		convert(w, ahead, collections, n);
+	if (keep != NULL)
+		atp_remove_months(w, keep);
+}
+
+/* ------------------------------------------------------------------------
+ * The functions
+ * ------------------------------------------------------------------------
+ */
+
+/* The collections, each a valid NSID. */
+static char **
+read_collections(ArrayType *array, int *n)
+{
+	Datum	   *values;
+	bool	   *nulls;
+	char	  **names;
+	Oid			output;
+	bool		varlena;
+	int16		len;
+	bool		byval;
+	char		align;
+
+	get_typlenbyvalalign(ARR_ELEMTYPE(array), &len, &byval, &align);
+	deconstruct_array(array, ARR_ELEMTYPE(array), len, byval, align, &values, &nulls, n);
+	getTypeOutputInfo(ARR_ELEMTYPE(array), &output, &varlena);
+	names = palloc(sizeof(char *) * Max(*n, 1));
+	for (int i = 0; i < *n; i++)
+	{
+		if (nulls[i])
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("a collection must not be null")));
+		names[i] = OidOutputFunctionCall(output, values[i]);
+	}
+	return names;
+}
+
+/* How long something is kept; NULL: for ever. */
+static char *
+keep_arg(FunctionCallInfo fcinfo, int n, const char *name)
+{
+	Interval	zero = {0};
+
+	if (PG_ARGISNULL(n))
+		return NULL;
+	/* it would take months that are not over */
+	if (DatumGetBool(DirectFunctionCall2(interval_lt, PG_GETARG_DATUM(n), IntervalPGetDatum(&zero))))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must not be negative", name)));
+	return DatumGetCString(DirectFunctionCall1(interval_out, PG_GETARG_DATUM(n)));
+}
+
+static const AtpCut *
+cut_by(AtpParting *w, const char *by)
+{
+	char	   *key;
+
+	if (by != NULL && strcmp(by, "collection") == 0)
+		return &atp_cut_record_collection;
+	if (by != NULL && strcmp(by, "month") == 0)
+		return &atp_cut_record_month;
+	if (by != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for parameter \"%s\": \"%s\"", "by", atp_quotable(by)),
+				 errhint("It is \"collection\" or \"month\".")));
+	w->cut = &atp_cut_record_month;
+	key = present_key(w);
+	if (key == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("table \"%s\" is not in partitions yet: by must be \"collection\" or \"month\"", "record")));
+	return strcmp(key, atp_cut_record_collection.key) == 0 ? &atp_cut_record_collection : &atp_cut_record_month;
+}
+
+/* What both functions are told. */
+typedef struct Wanted
+{
+	const AtpCut *cut;
+	char	  **collections;
+	int			ncollections;
+	int			ahead;
+	char	   *keep;
+	char	   *keep_events;
+} Wanted;
+
+/* The collections, which are none of a table by month. */
+static void
+read_wanted_collections(AtpParting *w, FunctionCallInfo fcinfo, int n, Wanted *wanted)
+{
+	bool		given = !PG_ARGISNULL(n);
+
+	wanted->collections = (char **) usual;
+	wanted->ncollections = lengthof(usual);
+	if (given)
+		wanted->collections = read_collections(PG_GETARG_ARRAYTYPE_P(n), &wanted->ncollections);
+	if (given && wanted->cut != &atp_cut_record_collection)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("collections are for partitions by collection")));
+}
+
+/* Arguments from the n-th on: collections, ahead, keep, keep_events. */
+static Wanted
+read_wanted(AtpParting *w, const char *by, int n)
+{
+	FunctionCallInfo fcinfo = w->fcinfo;
+	Wanted		wanted = {.ahead = PG_GETARG_INT32(n + 1), .keep = keep_arg(fcinfo, n + 2, "keep"), .keep_events = keep_arg(fcinfo, n + 3, "keep_events")};
+
+	wanted.cut = cut_by(w, by);
+	read_wanted_collections(w, fcinfo, n, &wanted);
+	if (wanted.keep != NULL && wanted.cut != &atp_cut_record_month)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("records are kept for a time only in partitions by month"),
+				 errhint("keep_events is for the table \"record_event\".")));
+	if (wanted.keep != NULL)
+		check_no_backfill(w);
+	atp_check_logged(w->schema);
+	return wanted;
+}
+
+static void
+check_arguments(FunctionCallInfo fcinfo, int ahead)
+{
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(ahead))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s must not be null", PG_ARGISNULL(0) ? "target" : "ahead")));
+	if (PG_GETARG_INT32(ahead) < 0 || PG_GETARG_INT32(ahead) > MONTHS_AHEAD_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("ahead must be between %d and %d", 0, MONTHS_AHEAD_MAX)));
+	/* rows that the snapshot does not show would be dropped with the old table */
+	if (IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("partitions are made at isolation level \"read committed\" only")));
+}
+
+/* SQL: atproto.partition(target, by, collections, ahead, keep, keep_events) */
+Datum
+atp_partition(PG_FUNCTION_ARGS)
+{
+	AtpParting	w = {.fcinfo = fcinfo};
+	Wanted		wanted;
+
+	check_arguments(fcinfo, 3);
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	w.schema = NameStr(*PG_GETARG_NAME(0));
+	SPI_connect();
+	w.cxt = CurrentMemoryContext;
+	begin_as_caller(&w);
+	wanted = read_wanted(&w, PG_ARGISNULL(1) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(1)), 2);
+	lock_both(&w, wanted.cut, wanted.keep != NULL);
+	partition(&w, wanted.cut, wanted.ahead, wanted.collections, wanted.ncollections, wanted.keep);
+	partition(&w, &atp_cut_event_month, wanted.ahead, NULL, 0, wanted.keep_events);
+	atp_caller_end(w.nest);
+	SPI_finish();
+	return (Datum) 0;
+}
+
+static void
+check_partitioned(AtpParting *w, const AtpCut *cut)
+{
+	w->cut = cut;
+	(void) atp_owner_of_table(w->schema, cut->table);
+	if (present_key(w) == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s\" is not in partitions yet", cut->table),
+				 errhint("SELECT atproto.partition(...) makes them.")));
+}
+
+/* SQL: CALL atproto.maintain_partitions(target, collections, ahead, keep, keep_events) */
+Datum
+atp_maintain_partitions(PG_FUNCTION_ARGS)
+{
+	CallContext *context = fcinfo->context != NULL && IsA(fcinfo->context, CallContext) ? (CallContext *) fcinfo->context : NULL;
+	AtpParting	w = {.fcinfo = fcinfo, .pieces = true};
+	MemoryContext old;
+	Wanted		wanted;
+
+	check_arguments(fcinfo, 2);
+	if (context == NULL || context->atomic)
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("procedure \"%s\" cannot run inside a transaction block or a function", "atproto.maintain_partitions"),
+				 errdetail("It ends transactions, so that nobody waits for it for long.")));
+	SPI_connect_ext(SPI_OPT_NONATOMIC);
+	w.cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto partitions", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(w.cxt);
+	w.schema = pstrdup(NameStr(*PG_GETARG_NAME(0)));
+	begin_as_caller(&w);
+	check_partitioned(&w, &atp_cut_record_month);
+	check_partitioned(&w, &atp_cut_event_month);
+	wanted = read_wanted(&w, NULL, 1);
+	end_as_caller(&w);
+	partition(&w, wanted.cut, wanted.ahead, wanted.collections, wanted.ncollections, wanted.keep);
+	partition(&w, &atp_cut_event_month, wanted.ahead, NULL, 0, wanted.keep_events);
+	MemoryContextSwitchTo(old);
+	SPI_finish();
+	PG_RETURN_VOID();
+}

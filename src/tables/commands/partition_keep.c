@@ -1,0 +1,345 @@
+/*
+ * partition_keep.c
+ *		Months that are over go, with the links of their records.
+ *
+ * A partition is dropped, which fires no trigger.  Where there are links, the records of a month and their
+ * links are removed together before, some pages of the partition at a time: the month is no longer whole then,
+ * but the table link is at each moment what the table record says.  Rows that somebody has locked are left for
+ * the end, when the table is locked.
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "config/extension.h"
+#include "config/spi.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "tables/base/distributed.h"
+#include "tables/base/key_plan.h"
+#include "tables/records/table_link.h"
+#include "tables/commands/partition_private.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+/* Pages of a partition in one step: some thousand records. */
+#define PAGES	128
+
+#define OID_ARG(oid)	{ObjectIdGetDatum(oid), OIDOID, false}
+
+#define IS_OVER(month)	month " + interval '1 month' <= now() AT TIME ZONE 'UTC' - $3::interval"
+
+/* Months of the table $1, whose name is $2. */
+#define OVER \
+	"SELECT c.relname::text AS name FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid" \
+	" WHERE i.inhparent = $1 AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = $1)" \
+	" AND CASE WHEN c.relname ~ ('^' || $2 || '_[0-9]{4}_(0[1-9]|1[0-2])$') THEN " IS_OVER("to_date(right(c.relname, 7), 'YYYY_MM')") " END ORDER BY 1"
+
+/* Rows of some pages that nobody else has locked: where they are, and the whole keys of their links. */
+#define SOME_ROWS \
+	"SELECT r.ctid AS place, r.* FROM ONLY #.%s r WHERE r.ctid >= '(%u,0)'::pg_catalog.tid AND r.ctid < '(%u,0)'::pg_catalog.tid AND %s FOR UPDATE SKIP LOCKED"
+#define PLACES_SQL \
+	"SELECT array_agg(place) AS places FROM (" SOME_ROWS ") g"
+#define LINKS_OF(rows) \
+	"SELECT array_agg(i.target) AS targets, array_agg(i.source) AS sources, array_agg(i.rkey) AS rkeys, array_agg(i.did) AS dids" \
+	" FROM (SELECT * FROM (" ATP_LINK_IMAGE(ATP_LINK_PLACES(rows), "") ") u" \
+	"  ORDER BY target USING OPERATOR(@.<), source, rkey USING OPERATOR(@.<), did USING OPERATOR(@.<)) i"
+#define LINKING_SQL \
+	"WITH g AS MATERIALIZED (" SOME_ROWS ") SELECT (SELECT array_agg(place) FROM g) AS places, l.* FROM (" LINKS_OF("g") ") l"
+#define REMOVE_LINKS \
+	"DELETE FROM #.link l USING unnest($1, $2, $3, $4) u (target, source, rkey, did) WHERE " ATP_SAME_LINK("l", "u")
+
+/* Foreign keys that refer to the table $1. */
+#define REFERRING \
+	"SELECT 1 AS one FROM pg_constraint WHERE contype = 'f' AND confrelid = $1 LIMIT 1"
+
+/* How the rows of a step go. */
+typedef enum Way
+{
+	AS_DROPPED,					/* below the executor, so that nothing fires, as nothing does when their partition is dropped */
+	AS_DELETED,					/* by a statement, as by the user's DELETE */
+	STAYING						/* only their links go: their partition is about to be dropped */
+} Way;
+
+/* ------------------------------------------------------------------------
+ * Rows and links
+ * ------------------------------------------------------------------------
+ */
+/* Are there any?  The table link is there always. */
+static bool
+has_links(AtpParting *w)
+{
+	return w->cut == &atp_cut_record_month && OidIsValid(atp_parting_relid(w, "link")) &&
+		atp_parting_ask(atp_expand_sql("SELECT 'yes' AS v FROM #.link LIMIT 1", w->schema)) != NULL;
+}
+
+static BlockNumber
+pages_of(Oid relid)
+{
+	Relation	rel = table_open(relid, AccessShareLock);
+	BlockNumber n = RelationGetNumberOfBlocks(rel);
+
+	table_close(rel, NoLock);
+	return n;
+}
+
+/* By the whole key: by what is linked to alone, each link to a popular account would cost all of them. */
+static void
+remove_links(AtpParting *w, AtpTuple found)
+{
+	AtpArg		targets = atp_get_arg(found, "targets", get_array_type(atp_type("aturi")));
+
+	if (targets.isnull)
+		return;
+	PG_TRY();
+	{
+		atp_plan_by_key(DatumGetPointer(targets.value));
+		atp_run(atp_expand_sql(REMOVE_LINKS, w->schema),
+				ATP_ARGS(targets, atp_get_arg(found, "sources", get_array_type(INT4OID)),
+						 atp_get_arg(found, "rkeys", get_array_type(atp_type("recordkey"))),
+						 atp_get_arg(found, "dids", get_array_type(atp_type("did")))));
+	}
+	PG_FINALLY();
+	{
+		atp_plan_by_key(NULL);
+	}
+	PG_END_TRY();
+}
+
+/* Rows that a policy hides from the owner are an ERROR: they would be overlooked, and dropped without their links. */
+static AtpResult
+query_all_rows(const char *sql)
+{
+	int			nest = NewGUCNestLevel();
+	AtpResult	result;
+
+	(void) set_config_option("row_security", "off", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	result = atp_query(sql, ATP_NO_ARGS);
+	AtEOXact_GUC(false, nest);
+	return result;
+}
+
+/* These rows are locked. */
+static void
+remove_below(Oid relid, Datum *places, int n)
+{
+	Relation	rel = table_open(relid, RowExclusiveLock);
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	for (int i = 0; i < n; i++)
+		simple_table_tuple_delete(rel, (ItemPointer) DatumGetPointer(places[i]), GetActiveSnapshot());
+	PopActiveSnapshot();
+	table_close(rel, NoLock);
+	CommandCounterIncrement();
+}
+
+/* Rows of some pages of a partition, with their links.  Returns how many. */
+static uint64
+remove_some(AtpParting *w, const char *part, BlockNumber from, BlockNumber to, const char *condition, Way way)
+{
+	bool		links = has_links(w);
+	AtpResult	result;
+	AtpTuple	found;
+	Datum	   *places;
+	bool	   *nulls;
+	int			n;
+
+	if (links)
+		atp_run(atp_expand_sql("LOCK TABLE #.link IN ROW EXCLUSIVE MODE", w->schema), ATP_NO_ARGS);
+	result = query_all_rows(atp_expand_sql(psprintf(links ? LINKING_SQL : PLACES_SQL, part, from, to, condition), w->schema));
+	found = atp_result_row(result, 0);
+	n = Max(atp_get_array(found, "places", TIDOID, &places, &nulls), 0);
+	if (n > 0 && way == AS_DROPPED)
+		remove_below(atp_parting_relid(w, part), places, n);
+	else if (n > 0 && way == AS_DELETED)
+		atp_run(atp_expand_sql(psprintf("DELETE FROM ONLY #.%s WHERE ctid = ANY ($1)", part), w->schema),
+				ATP_ARGS(atp_array_arg(TIDOID, places, NULL, n)));
+	if (n > 0 && links)
+		remove_links(w, found);
+	atp_result_free(result);
+	return n;
+}
+
+/* All pages, in steps. */
+static uint64
+remove_rows(AtpParting *w, const char *part, const char *condition, Way way)
+{
+	BlockNumber pages = 0;
+	BlockNumber from = 0;
+	uint64		removed = 0;
+
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		atp_parting_begin(w);
+		/* what comes behind the last page meanwhile is looked at, too; but an end there is */
+		if (from == 0)
+			pages = pages_of(atp_parting_relid(w, part));
+		removed += remove_some(w, part, from, from + PAGES, condition, way);
+		atp_parting_end(w);
+		from += PAGES;
+	} while (from < pages);
+	return removed;
+}
+
+/* ------------------------------------------------------------------------
+ * Months
+ * ------------------------------------------------------------------------
+ */
+static List *
+months_over(AtpParting *w, const char *keep)
+{
+	AtpResult	result;
+	List	   *names = NIL;
+	MemoryContext old;
+
+	atp_parting_begin(w);
+	result = atp_query(OVER, ATP_ARGS(OID_ARG(atp_parting_relid(w, w->cut->table)), atp_text_arg(w->cut->table), atp_text_arg(keep)));
+	old = MemoryContextSwitchTo(w->cxt);
+	for (uint64 i = 0; i < result.n; i++)
+		names = lappend(names, pstrdup(atp_get_text(atp_result_row(result, i), "name")));
+	MemoryContextSwitchTo(old);
+	atp_result_free(result);
+	atp_parting_end(w);
+	return names;
+}
+
+/* May its rows go before the rest of it does?  Whether a foreign key lets a month go is known when it is taken out of the table. */
+static bool
+goes_in_steps(AtpParting *w, const char *part)
+{
+	AtpResult	referring;
+	bool		steps;
+
+	atp_parting_begin(w);
+	referring = atp_query(REFERRING, ATP_ARGS(OID_ARG(atp_parting_relid(w, w->cut->table))));
+	steps = has_links(w) && referring.n == 0;
+	if (has_links(w) && get_rel_relkind(atp_parting_relid(w, part)) != RELKIND_RELATION)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot remove month %s with its links", quote_qualified_identifier(w->schema, part)),
+				 errdetail("It is no ordinary table."),
+				 errhint("Drop it yourself, then SELECT atproto.rebuild_links(%s).", quote_literal_cstr(w->schema))));
+	atp_result_free(referring);
+	atp_parting_end(w);
+	return steps;
+}
+
+/* The links of all rows that a partition has, which nobody else writes into. */
+static void
+remove_all_links(AtpParting *w, const char *part)
+{
+	BlockNumber pages = pages_of(atp_parting_relid(w, part));
+
+	for (BlockNumber from = 0; from < pages; from += PAGES)
+		(void) remove_some(w, part, from, from + PAGES, "true", STAYING);
+}
+
+/* Who writes into the partition waits while its last rows are looked for; who reads, while it is dropped. */
+static void
+drop(AtpParting *w, const char *part)
+{
+	char	   *name = quote_qualified_identifier(w->schema, part);
+	bool		links;
+
+	atp_parting_begin(w);
+	links = has_links(w);
+	if (links)
+	{
+		atp_parting_lock_part(w, part);
+		remove_all_links(w, part);
+	}
+	atp_parting_lock(w, true);
+	/* the first ones may have come since */
+	if (!links && has_links(w))
+		remove_all_links(w, part);
+	/* a foreign key that refers to one of its rows refuses that */
+	atp_run(psprintf("ALTER TABLE %s DETACH PARTITION %s", w->name, name), ATP_NO_ARGS);
+	atp_run(psprintf("DROP TABLE %s", name), ATP_NO_ARGS);
+	atp_parting_say(w, psprintf("dropped %s", name));
+	atp_parting_end(w);
+}
+
+/* Rows of the default partition that would be in a month that is over; NULL: there was none. */
+static char *
+condition_of_old(AtpParting *w, const char *keep)
+{
+	const char *ops = w->cut == &atp_cut_record_month ? "@" : "pg_catalog";
+	char	   *condition;
+
+	atp_parting_begin(w);
+	condition = atp_parting_ask(atp_expand_sql(psprintf("SELECT (SELECT quote_literal((%s)::text) FROM (VALUES (timestamp '" ATP_FIRST_MONTH "')) f (m)) || ' ' || quote_literal((%s)::text) AS v"
+														" FROM date_trunc('month', now() AT TIME ZONE 'UTC' - interval %s) m WHERE m > timestamp '" ATP_FIRST_MONTH "'",
+														w->cut->bound, w->cut->bound, quote_literal_cstr(keep)), w->schema));
+	if (condition != NULL)
+	{
+		MemoryContext old = MemoryContextSwitchTo(w->cxt);
+		char	   *upper = strstr(condition, "' '");
+
+		/* not expanded here: it becomes a part of what is */
+		condition = psprintf("r.%s OPERATOR(%s.>=) %.*s::%s AND r.%s OPERATOR(%s.<) %s::%s", w->cut->column, ops,
+							 (int) (upper + 1 - condition), condition, w->cut->type, w->cut->column, ops, upper + 2, w->cut->type);
+		MemoryContextSwitchTo(old);
+	}
+	atp_parting_end(w);
+	return condition;
+}
+
+/* Where Citus has the rows, those and their links lie on different servers. */
+static void
+refuse_distributed(AtpParting *w)
+{
+	atp_parting_begin(w);
+	if (has_links(w) && atp_is_distributed(atp_parting_relid(w, w->cut->table)))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("months of table %s cannot be removed with their links, since Citus keeps the rows", w->name),
+				 errhint("Drop the partition yourself, then SELECT atproto.rebuild_links(%s).", quote_literal_cstr(w->schema))));
+	atp_parting_end(w);
+}
+
+/* Can rows of the default partition be removed page by page? */
+static bool
+is_here(AtpParting *w, const char *rest)
+{
+	bool		here;
+
+	atp_parting_begin(w);
+	here = get_rel_relkind(atp_parting_relid(w, rest)) == RELKIND_RELATION && !atp_is_distributed(atp_parting_relid(w, w->cut->table));
+	if (!here)
+		ereport(NOTICE,
+				(errmsg("rows of %s that are as old stay there", quote_qualified_identifier(w->schema, rest)),
+				 errdetail("It is no ordinary table of this server.")));
+	atp_parting_end(w);
+	return here;
+}
+
+void
+atp_remove_months(AtpParting *w, const char *keep)
+{
+	char	   *rest = psprintf("%s_rest", w->cut->table);
+	char	   *condition;
+	ListCell   *cell;
+	uint64		removed;
+
+	refuse_distributed(w);
+	foreach(cell, months_over(w, keep))
+	{
+		char	   *part = lfirst(cell);
+
+		if (goes_in_steps(w, part))
+			(void) remove_rows(w, part, "true", AS_DROPPED);
+		drop(w, part);
+	}
+	condition = condition_of_old(w, keep);
+	if (condition == NULL || !is_here(w, rest))
+		return;
+	removed = remove_rows(w, rest, condition, AS_DELETED);
+	if (removed > 0)
+		atp_parting_say(w, psprintf("removed " UINT64_FORMAT " rows of %s", removed, quote_qualified_identifier(w->schema, rest)));
+}

@@ -1,0 +1,98 @@
+/*
+ * refill.c
+ *		SQL: atproto.refill(): events that were processed are read again.
+ *
+ * Each repository remembers which subscription reads it again, and how far that has
+ * come (repo.c).  What is newer in the tables stays: a refill adds what is
+ * missing, and takes nothing back.  What went with a deleted account stays away.
+ *
+ * A record that comes again may have been deleted by a later commit: that is only known when the
+ * commits that are read again continue each other up to the repository's revision (V-31 to V-33).
+ * Until then the repository is unproven; where a commit is missing, what the refill has written is
+ * removed, and the repository marked (repo_state.c).
+ */
+#include "postgres.h"
+
+#include "config/extension.h"
+#include "config/owner.h"
+#include "config/spi.h"
+#include "config/subscription.h"
+#include "fmgr.h"
+#include "source.h"
+#include "stream/rev_cache.h"
+#include "tables/base/gap.h"
+#include "tables/base/table.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+PG_FUNCTION_INFO_V1(atp_refill);
+
+static AtpSubscription *
+find_subscription(const char *name)
+{
+	AtpSubscription *sub = atp_subscription_borrow(name, CurrentMemoryContext);
+
+	if (!sub->source->by_repo)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("subscription \"%s\" is not about repositories", name),
+				 errhint("Use atproto.set_cursor(): its tables take repeats without harm.")));
+	if (!sub->settings.keep_records && sub->settings.events != ATP_EVENTS_NONE)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("subscription \"%s\" keeps no records", name),
+				 errdetail("Without them nobody can tell which events change something when they are read again.")));
+	return sub;
+}
+
+/*
+ * Nobody moves the states meanwhile: a batch that is being applied ends first, and
+ * the next one finds the cursor moved.
+ */
+static uint64
+mark_repos(const AtpSubscription *sub, AtpArg dids)
+{
+	AtpCaller	caller = atp_owner_begin(sub->owner);
+	uint64		n;
+
+	atp_run(atp_expand_sql("LOCK TABLE #.repo IN SHARE ROW EXCLUSIVE MODE", sub->target), ATP_NO_ARGS);
+	n = atp_run(atp_expand_sql("UPDATE #.repo SET refill_by = $1, refill_rev = deleted_rev, refill_data = NULL,"
+							   " refill_sync = NULL, refill_to = rev, refill_at = clock_timestamp()"
+							   " WHERE rev IS NOT NULL AND (active OR status IS DISTINCT FROM 'deleted')"
+							   " AND ($2 IS NULL OR did OPERATOR(@.=) ANY ($2))", sub->target),
+				ATP_ARGS(atp_text_arg(sub->id), dids));
+	atp_owner_end(caller);
+	return n;
+}
+
+/* SQL: atproto.refill(name, dids, seq) */
+Datum
+atp_refill(PG_FUNCTION_ARGS)
+{
+	AtpArg		name = ATP_FUNCTION_ARG(0, TEXTOID);
+	AtpArg		seq = ATP_FUNCTION_ARG(2, INT8OID);
+	int			nest;
+	uint64		n;
+
+	if (name.isnull || seq.isnull)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name and seq must not be null")));
+	if (!PG_ARGISNULL(1) && array_contains_nulls(PG_GETARG_ARRAYTYPE_P(1)))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("dids must not contain nulls"),
+				 errhint("For all repositories, use NULL in place of the array.")));
+	SPI_connect();
+	nest = atp_caller_begin();
+	atp_recent_forget_at_commit();
+	n = mark_repos(find_subscription(TextDatumGetCString(name.value)),
+				   ATP_FUNCTION_ARG(1, get_array_type(atp_type("did"))));
+	atp_run_unnamed("SELECT atproto.set_cursor($1, $2)", ATP_ARGS(name, seq));
+	atp_gap_read_by_another(TextDatumGetCString(name.value));
+	if (PG_ARGISNULL(1))
+		atp_gap_read_again(TextDatumGetCString(name.value), DatumGetInt64(seq.value));
+	atp_caller_end(nest);
+	SPI_finish();
+	PG_RETURN_INT64(n);
+}

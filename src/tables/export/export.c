@@ -1,0 +1,363 @@
+/*
+ * export.c
+ *		An account's export: rules R-40 to R-46.
+ *
+ * Blocks come in any order; they are hashed as they come, and kept
+ * (block_store.c).  Only when all are there does the walk from the commit tell
+ * whether they are one whole tree.
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "core/repo/car_push.h"
+#include "core/syntax/printable.h"
+#include "core/syntax/tid.h"
+#include "data/signed.h"
+#include "common/sha256.h"
+#include "stream/stream_time.h"
+#include "tables/export/block_store.h"
+#include "tables/export/export.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+
+/* Bytes of blocks that are kept in memory. */
+#define KEPT_MAX	(4 * 1024 * 1024)
+
+/* The index of its blocks may take so many times the memory of all exports: more blocks than those of a large repository. */
+#define INDEX_SHARE	4
+
+/* A node that is larger has its memory until the next one is read above it, and no longer. */
+#define NODE_KEPT	(32 * 1024)
+
+int			atp_fetch_memory_kb;
+int			atp_max_repo_kb;
+int			atp_max_repo_records;
+
+struct AtpExport
+{
+	MemoryContext cxt;
+	AtpSpan		did;
+	AtpBlockStore *blocks;
+	AtpCarPush	push;
+	AtpBlockBuffer section;		/* one that comes in pieces */
+	AtpBytes	root;			/* block of the commit */
+	AtpCommit	commit;
+	AtpExportWalk walk;
+	AtpBlockBuffer nodes[ATP_MST_LEVELS_MAX];
+	uint8_t		node[ATP_CID_BLESSED_LEN];	/* read last */
+	AtpBlockBuffer record;
+	bool		checking;		/* the walk has begun ... */
+	bool		checked;		/* ... and found all that is to be there */
+	AtpExportFault fault;
+};
+
+void
+atp_export_init(void)
+{
+	DefineCustomIntVariable("atproto.fetch_memory",
+							"Memory for the repositories that are being fetched.",
+							"What is read of them goes through temporary files beyond that. The index of one may have four times as much.",
+							&atp_fetch_memory_kb, 64 * 1024, 1024, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("atproto.max_repo_bytes",
+							"Largest export of one repository that is read.",
+							"Uncompressed.", &atp_max_repo_kb, 2 * 1024 * 1024, 1, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_KB, NULL, NULL, NULL);
+	DefineCustomIntVariable("atproto.max_repo_records",
+							"Most records of one repository that are read from an export.",
+							NULL, &atp_max_repo_records, 20000000, 1, INT_MAX,
+							PGC_SIGHUP, 0, NULL, NULL, NULL);
+}
+
+/* ------------------------------------------------------------------------
+ * What is wrong with it
+ * ------------------------------------------------------------------------
+ */
+static bool
+refuse(AtpExport *e, int sqlstate, const char *text, const char *detail)
+{
+	e->fault = (AtpExportFault) {sqlstate, text, detail};
+	return false;
+}
+
+static bool
+refuse_limit(AtpExport *e, const char *setting, const char *value)
+{
+	MemoryContext old = MemoryContextSwitchTo(e->cxt);
+
+	(void) refuse(e, ERRCODE_PROGRAM_LIMIT_EXCEEDED, psprintf("the export exceeds \"%s\"", setting),
+				  psprintf("It is %s.", value));
+	MemoryContextSwitchTo(old);
+	return false;
+}
+
+static bool
+refuse_blocks(AtpExport *e)
+{
+	MemoryContext old = MemoryContextSwitchTo(e->cxt);
+
+	(void) refuse(e, ERRCODE_PROGRAM_LIMIT_EXCEEDED, "the export exceeds what \"atproto.fetch_memory\" allows",
+				  psprintf("The index of its blocks takes more than %d times %s.", INDEX_SHARE,
+						   GetConfigOption("atproto.fetch_memory", false, false)));
+	MemoryContextSwitchTo(old);
+	return false;
+}
+
+static bool
+refuse_bytes(AtpExport *e, AtpErr err, size_t at)
+{
+	MemoryContext old = MemoryContextSwitchTo(e->cxt);
+
+	(void) refuse(e, ERRCODE_INVALID_BINARY_REPRESENTATION,
+				  psprintf("invalid CAR file at byte %zu", atp_byte_number(at)), atp_err_text(err));
+	MemoryContextSwitchTo(old);
+	return false;
+}
+
+/* The path before the fault, made safe: len 0 when there is none.  It is of a stranger's making. */
+static AtpSpan
+last_path(const AtpExport *e)
+{
+	char	   *copy = palloc(e->walk.mst.last_len + 1);
+
+	/* any bytes, zeros too */
+	memcpy(copy, e->walk.mst.last, e->walk.mst.last_len);
+	atp_make_printable(copy, e->walk.mst.last_len);
+	return (AtpSpan) {copy, e->walk.mst.last_len};
+}
+
+/* In a node: where it lies in the file nobody knows any more. */
+static AtpExportState
+refuse_tree(AtpExport *e, AtpErr err, size_t at)
+{
+	MemoryContext old = MemoryContextSwitchTo(e->cxt);
+	char		cid[ATP_CID_TEXT_MAX];
+	int			len = (int) atp_cid_format(e->node, sizeof(e->node), cid);
+	AtpSpan		path = last_path(e);
+
+	if (err == ATP_E_EXPORT_RECORDS)
+		(void) refuse_limit(e, "atproto.max_repo_records", psprintf("%d", atp_max_repo_records));
+	else
+		(void) refuse(e, ERRCODE_INVALID_BINARY_REPRESENTATION,
+					  psprintf("invalid repository, at byte %zu of block %.*s%s", atp_byte_number(at), len, cid,
+							   path.len == 0 ? "" : psprintf(", after path \"%.*s\"", (int) path.len, path.ptr)),
+					  atp_err_text(err));
+	MemoryContextSwitchTo(old);
+	return ATP_EXPORT_BAD;
+}
+
+const AtpExportFault *
+atp_export_fault(const AtpExport *e)
+{
+	return &e->fault;
+}
+
+void
+atp_export_error(const AtpExport *e)
+{
+	ereport(ERROR,
+			(errcode(e->fault.sqlstate),
+			 errmsg("%s", e->fault.text),
+			 e->fault.detail != NULL ? errdetail("%s", e->fault.detail) : 0));
+}
+
+/* ------------------------------------------------------------------------
+ * Bytes
+ * ------------------------------------------------------------------------
+ */
+static void
+need(AtpExport *e, AtpBlockBuffer *buffer, Size n)
+{
+	if (buffer->room >= n)
+		return;
+	if (buffer->bytes != NULL)
+		pfree(buffer->bytes);
+	*buffer = (AtpBlockBuffer) {.bytes = NULL};
+	buffer->bytes = MemoryContextAlloc(e->cxt, n);
+	buffer->room = n;
+}
+
+static uint8_t *
+section_room(void *ctx, size_t n)
+{
+	AtpExport  *e = ctx;
+
+	need(e, &e->section, n);
+	return e->section.bytes;
+}
+
+static AtpErr
+take_block(void *ctx, const AtpCarBlock *block)
+{
+	AtpExport  *e = ctx;
+
+	atp_blocks_add(e->blocks, block->cid, block->data);
+	return ATP_OK;
+}
+
+AtpExport *
+atp_export_create(MemoryContext parent, AtpSpan did, bool across)
+{
+	MemoryContext cxt = AllocSetContextCreate(parent, "atproto export", ALLOCSET_DEFAULT_SIZES);
+	AtpExport  *e = MemoryContextAllocZero(cxt, sizeof(AtpExport));
+	AtpCarTaker taker = {section_room, take_block, e, atp_sha256, NULL};
+
+	e->cxt = cxt;
+	e->did = (AtpSpan) {MemoryContextStrdup(cxt, pnstrdup(did.ptr, did.len)), did.len};
+	e->blocks = atp_blocks_create(cxt, KEPT_MAX, across);
+	atp_car_push_begin(&e->push, &taker);
+	return e;
+}
+
+void
+atp_export_free(AtpExport *e)
+{
+	atp_blocks_free(e->blocks);
+	MemoryContextDelete(e->cxt);
+}
+
+Size
+atp_export_memory(const AtpExport *e)
+{
+	Size		n = atp_blocks_memory(e->blocks) + e->section.room + e->record.room;
+
+	for (int i = 0; i < ATP_MST_LEVELS_MAX; i++)
+		n += e->nodes[i].room;
+	return n;
+}
+
+Size
+atp_export_index(const AtpExport *e)
+{
+	return atp_blocks_index(e->blocks);
+}
+
+bool
+atp_export_take(AtpExport *e, const uint8_t *data, Size n)
+{
+	size_t		at;
+	AtpErr		err;
+
+	if (e->push.bytes + n > (uint64) atp_max_repo_kb * 1024)
+		return refuse_limit(e, "atproto.max_repo_bytes", GetConfigOption("atproto.max_repo_bytes", false, false));
+	err = atp_car_push(&e->push, data, n, &at);
+	if (err != ATP_OK)
+		return refuse_bytes(e, err, at);
+	return atp_blocks_index(e->blocks) / 1024 <= (Size) atp_fetch_memory_kb * INDEX_SHARE || refuse_blocks(e);
+}
+
+bool
+atp_export_finish(AtpExport *e)
+{
+	AtpBlockBuffer buffer = {.bytes = NULL};
+	AtpBytes	root = {e->push.root, ATP_CID_BLESSED_LEN};
+	size_t		at;
+	AtpErr		err = atp_car_push_end(&e->push, &at);
+
+	if (err != ATP_OK)
+		return refuse_bytes(e, err, at);
+	if (e->section.bytes != NULL)
+		pfree(e->section.bytes);
+	e->section = (AtpBlockBuffer) {.bytes = NULL};
+	if (!atp_blocks_read(e->blocks, root, &buffer, &e->root))
+		return refuse_bytes(e, ATP_E_COMMIT_MISSING, e->push.bytes);
+	memcpy(e->node, root.ptr, root.len);
+	err = atp_export_commit(e->root, e->did, &e->commit, &at);
+	/* V-14 */
+	if (err == ATP_OK && atp_is_ahead(atp_tid_micros(e->commit.rev)))
+	{
+		err = ATP_E_REV_FUTURE;
+		at = 0;
+	}
+	return err == ATP_OK || refuse_tree(e, err, at) != ATP_EXPORT_BAD;
+}
+
+const AtpCommit *
+atp_export_head(const AtpExport *e)
+{
+	return &e->commit;
+}
+
+AtpBytes
+atp_export_head_cid(const AtpExport *e)
+{
+	return (AtpBytes) {e->push.root, ATP_CID_BLESSED_LEN};
+}
+
+bool
+atp_export_is_signed(const AtpExport *e, const uint8_t key[])
+{
+	return atp_is_signed(key, e->root, false);
+}
+
+/* ------------------------------------------------------------------------
+ * The tree
+ * ------------------------------------------------------------------------
+ */
+static bool
+read_node(void *ctx, unsigned level, AtpBytes cid, AtpBytes *node)
+{
+	AtpExport  *e = ctx;
+
+	/* those below are not needed any more */
+	for (unsigned i = level; i < ATP_MST_LEVELS_MAX; i++)
+		if (e->nodes[i].room > NODE_KEPT)
+		{
+			pfree(e->nodes[i].bytes);
+			e->nodes[i] = (AtpBlockBuffer) {.bytes = NULL};
+		}
+	if (!atp_blocks_read(e->blocks, cid, &e->nodes[level], node))
+		return false;
+	memcpy(e->node, cid.ptr, sizeof(e->node));
+	return true;
+}
+
+static bool
+has_block(void *ctx, AtpBytes cid)
+{
+	return atp_blocks_has(((AtpExport *) ctx)->blocks, cid);
+}
+
+bool
+atp_export_rewind(AtpExport *e)
+{
+	AtpExportSource source = {
+		read_node, e->checked ? NULL : has_block, e, atp_blocks_count(e->blocks), atp_max_repo_records, atp_sha256, NULL
+	};
+	size_t		at;
+	AtpErr		err = atp_export_begin(&e->walk, &source, e->commit.data, &at);
+
+	return err == ATP_OK || refuse_tree(e, err, at) != ATP_EXPORT_BAD;
+}
+
+AtpExportState
+atp_export_fetch(AtpExport *e, AtpExportRecord *record)
+{
+	size_t		at;
+	AtpErr		err = atp_export_next(&e->walk, record, &at);
+
+	return err == ATP_OK ? ATP_EXPORT_MORE : err == ATP_E_MST_END ? ATP_EXPORT_DONE : refuse_tree(e, err, at);
+}
+
+AtpExportState
+atp_export_check(AtpExport *e, int records)
+{
+	AtpExportState state = ATP_EXPORT_MORE;
+	AtpExportRecord record;
+
+	if (!e->checking && !atp_export_rewind(e))
+		return ATP_EXPORT_BAD;
+	e->checking = true;
+	for (int i = 0; state == ATP_EXPORT_MORE && i < records; i++)
+		state = atp_export_fetch(e, &record);
+	e->checked = state == ATP_EXPORT_DONE;
+	return state;
+}
+
+bool
+atp_export_block(AtpExport *e, AtpBytes cid, AtpBytes *block)
+{
+	return atp_blocks_read(e->blocks, cid, &e->record, block) ||
+		refuse_tree(e, ATP_E_RECORD_MISSING, 0) != ATP_EXPORT_BAD;
+}

@@ -1,0 +1,33 @@
+/*
+ * export_owner.c
+ *		Which subscription's settings and rights count for an account's export.
+ */
+#include "postgres.h"
+
+#include "core/syntax/did.h"
+#include "stream/format.h"
+#include "tables/export/export_owner.h"
+
+const AtpSubscription *
+atp_filler_of(const char *target, const struct varlena *did)
+{
+	List	   *names = atp_subscriptions_filling(target, "by_repo", "backfill = 'none', name");
+	const AtpSubscription *sub = NULL;
+	ListCell   *name;
+	char		text[ATP_DID_MAX];
+
+	foreach(name, names)
+	{
+		sub = atp_subscription_borrow(lfirst(name), CurrentMemoryContext);
+		if (sub->settings.keep_records && atp_wants_did(&sub->settings, did))
+			break;
+		sub = NULL;
+	}
+	if (sub == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("no subscription keeps records of account \"%.*s\" in schema \"%s\"",
+						(int) atp_did_text((const uint8_t *) VARDATA_ANY(did), VARSIZE_ANY_EXHDR(did), text), text, target),
+				 errhint("Exports are brought in as a subscription says, with its owner's rights; it may be disabled.")));
+	return sub;
+}

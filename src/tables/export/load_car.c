@@ -1,0 +1,206 @@
+/*
+ * load_car.c
+ *		SQL: atproto.load_car(): an export that somebody has, into the tables.
+ *
+ * It goes the same way as one that is fetched, with its subscription's owner's
+ * rights and by its settings, but in the caller's transaction: until that ends,
+ * the repository is locked, and whoever has an event of it waits.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "config/extension.h"
+#include "config/owner.h"
+#include "config/spi.h"
+#include "config/subscription.h"
+#include "core/syntax/did.h"
+#include "data/error.h"
+#include "data/signed.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "identity/identity.h"
+#include "miscadmin.h"
+#include "tables/base/error_class.h"
+#include "tables/export/export_owner.h"
+#include "tables/repos/dead_letter.h"
+#include "tables/base/logged.h"
+#include "tables/export/merge.h"
+#include "tables/export/repo_export.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+
+PG_FUNCTION_INFO_V1(atp_load_car);
+
+/* Bytes, and records, that are looked at between two interrupts. */
+#define SLICE_BYTES		(64 * 1024)
+#define SLICE_RECORDS	1000
+
+typedef struct Load
+{
+	struct varlena *did;
+	char		did_text[ATP_DID_MAX + 1];
+	const char *target;
+	const AtpSubscription *sub;
+	AtpStatements *statements;
+	AtpExport  *export;
+	bool		verified;		/* the account has signed it */
+	AtpMerged	merged;
+} Load;
+
+static void
+read_export(Load *load, const bytea *file)
+{
+	const uint8_t *bytes = (const uint8_t *) VARDATA_ANY(file);
+	Size		len = VARSIZE_ANY_EXHDR(file);
+	AtpExportState state = ATP_EXPORT_MORE;
+
+	load->export = atp_export_create(CurrentMemoryContext, (AtpSpan) {load->did_text, strlen(load->did_text)}, false);
+	for (Size pos = 0; pos < len; pos += SLICE_BYTES)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!atp_export_take(load->export, bytes + pos, Min(len - pos, SLICE_BYTES)))
+			atp_export_error(load->export);
+	}
+	if (!atp_export_finish(load->export))
+		atp_export_error(load->export);
+	while (state == ATP_EXPORT_MORE)
+	{
+		CHECK_FOR_INTERRUPTS();
+		state = atp_export_check(load->export, SLICE_RECORDS);
+	}
+	if (state == ATP_EXPORT_BAD)
+		atp_export_error(load->export);
+}
+
+/* The account's, as atproto.identity has it. */
+static void
+read_key(const Load *load, uint8_t *key)
+{
+	AtpIdentity identity;
+
+	atp_identities_read(&load->did, 1, &identity);
+	if (identity.state != ATP_IDENTITY_GOOD || !identity.has_key)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the key of account \"%s\" is not known", load->did_text),
+				 errdetail("Subscription \"%s\" has \"verify\" set to \"full\": an export is only taken when the account has signed it.", load->sub->name),
+				 errhint("Give the key, or have it looked up by atproto.await().")));
+	memcpy(key, identity.key, ATP_MULTIKEY_LEN);
+}
+
+/* V-05 to V-08, at level full or where a key is given.  False: nobody asked. */
+static bool
+check_signature(const Load *load, const text *key_text)
+{
+	uint8_t		key[ATP_MULTIKEY_LEN];
+
+	if (key_text != NULL)
+		atp_key_of_text(key_text, key);
+	else if (load->sub->settings.verify == ATP_VERIFY_FULL)
+		read_key(load, key);
+	else
+		return false;
+	if (!atp_export_is_signed(load->export, key))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 key_text != NULL ? errmsg("the export's commit is not signed by this key")
+				 : errmsg("the export's commit is not signed by the account's key")));
+	return true;
+}
+
+/* As the subscription's owner. */
+static void
+apply_export(Load *load)
+{
+	AtpApply	a = {.sub = load->sub, .sink = &atp_repos_sink, .statements = load->statements};
+	AtpRepoExport *repo;
+	AtpMerge   *merge;
+	const char *why;
+
+	repo = atp_repo_export_begin(&a, load->did);
+	if (atp_repo_export_refused(repo, atp_export_head(load->export), false, false, &why) != ATP_REFUSED_NOT)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the export of account \"%s\" cannot be brought in", load->did_text),
+				 errdetail_internal("%s", why)));
+	atp_letters_forget_repo(&a, load->did);
+	merge = atp_merge_begin(CurrentMemoryContext, load->sub, load->statements, load->export, load->did, false);
+	while (atp_merge_some(merge, ATP_MERGE_ROWS, PG_INT64_MAX, PG_INT64_MAX))
+		;
+	load->merged = atp_merge_done(merge);
+	(void) atp_repo_export_end(repo, load->export, load->verified);
+}
+
+static void
+load_car(Load *load, const bytea *file, const text *key)
+{
+	AtpCaller	caller;
+
+	load->sub = atp_filler_of(load->target, load->did);
+	atp_check_logged(load->sub->target);
+	read_export(load, file);
+	load->verified = check_signature(load, key);
+	/* what is being applied was judged by what the tables had: nothing else may come in between.  No row is to blame */
+	if (atp_statements_in_use())
+		ereport(ERROR,
+				(errcode(ATP_ERRCODE_STOP),
+				 errmsg("exports cannot be brought in by a trigger of the tables that are being filled")));
+	load->statements = atp_statements_create(load->sub->target, ATP_WRITER_OTHER);
+	PG_TRY();
+	{
+		caller = atp_owner_begin(load->sub->owner);
+		apply_export(load);
+		atp_owner_end(caller);
+	}
+	PG_FINALLY();
+	{
+		atp_statements_free(load->statements);
+	}
+	PG_END_TRY();
+}
+
+static HeapTuple
+result(const Load *load, TupleDesc desc)
+{
+	Datum		values[] = {
+		AtpTidGetDatum(atp_export_head(load->export)->rev),
+		Int64GetDatum(load->merged.created), Int64GetDatum(load->merged.updated), Int64GetDatum(load->merged.deleted),
+		Int64GetDatum(load->merged.same), Int64GetDatum(load->merged.refused)
+	};
+	bool		nulls[lengthof(values)] = {false};
+
+	return heap_form_tuple(desc, values, nulls);
+}
+
+/* SQL: atproto.load_car(did, car, target, key) */
+Datum
+atp_load_car(PG_FUNCTION_ARGS)
+{
+	MemoryContext caller_cxt = CurrentMemoryContext;
+	Load		load = {.target = NULL};
+	TupleDesc	desc;
+	HeapTuple	tuple;
+	MemoryContext old;
+	int			nest;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(2))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("did, car and target must not be null")));
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	atp_require_utf8();
+	desc = BlessTupleDesc(desc);
+	load.did = PG_GETARG_VARLENA_PP(0);
+	load.did_text[atp_did_text((const uint8_t *) VARDATA_ANY(load.did), VARSIZE_ANY_EXHDR(load.did), load.did_text)] = '\0';
+	load.target = NameStr(*PG_GETARG_NAME(2));
+	SPI_connect();
+	nest = atp_caller_begin();
+	load_car(&load, PG_GETARG_BYTEA_PP(1), PG_ARGISNULL(3) ? NULL : PG_GETARG_TEXT_PP(3));
+	atp_caller_end(nest);
+	old = MemoryContextSwitchTo(caller_cxt);
+	tuple = result(&load, desc);
+	MemoryContextSwitchTo(old);
+	atp_export_free(load.export);
+	SPI_finish();
+	return HeapTupleGetDatum(tuple);
+}

@@ -1,0 +1,584 @@
+/*
+ * merge.c
+ *		An export into the rows of its repository: rules R-50 to R-56.
+ *
+ * Records of the tree and rows of the table both come in the order of their
+ * paths.  A record that has no row is created, one whose row has another CID
+ * updated, a row without a record removed; nothing else is touched.  What is
+ * changed goes the same way as on a stream (record_queue.c): triggers,
+ * partitions, derived tables, dead letters.
+ *
+ * Changes are collected in memory until they are many, and written in a
+ * subtransaction; one that the database refuses is found by halving.
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "common/clock.h"
+#include "config/spi.h"
+#include "core/syntax/printable.h"
+#include "miscadmin.h"
+#include "stream/format.h"
+#include "tables/base/derived.h"
+#include "tables/base/error_class.h"
+#include "tables/direct/direct_insert.h"
+#include "tables/repos/dead_letter.h"
+#include "tables/records/link_rows.h"
+#include "tables/export/merge.h"
+#include "tables/apply/passed.h"
+#include "tables/records/record.h"
+#include "tables/export/stored_rows.h"
+#include "tables/apply/validate.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+
+/* Changes that are written in one step, or fewer than the caller wants when their values are large. */
+#define STEP_BYTES	(4 * 1024 * 1024)
+
+/* What a dead letter takes beside its bytes and its path. */
+#define LETTER_BYTES	256
+
+/* What is kept of more subtransactions than this, other sessions have to look up on disk. */
+#define SUBTRANSACTIONS_MAX	64
+
+/* So many records are passed between two looks at the clock. */
+#define LOOK		256
+
+#ifdef ATP_INJECTION_POINTS
+
+/* For tests: a slice ends after so many paths; 0: when the caller says so. */
+static int	slice_paths;
+
+void
+atp_merge_init(void)
+{
+	DefineCustomIntVariable("atproto.test_merge_slice",
+							"For tests: number of paths after which a slice of an export ends.",
+							NULL, &slice_paths, 0, 0, INT_MAX,
+							PGC_SUSET, 0, NULL, NULL, NULL);
+}
+
+#else
+
+#define slice_paths		0
+
+#endif
+
+/* So often a row is tried again that failed with an error that may be the schema's, too. */
+#define SUSPECT_TRIES	2
+
+typedef struct Suspect
+{
+	int			row;			/* of the step */
+	ErrorData  *error;
+} Suspect;
+
+struct AtpMerge
+{
+	MemoryContext cxt;
+	const AtpSubscription *sub;
+	AtpStatements *statements;
+	AtpExport  *export;
+	AtpEvent	event;			/* stands for the export */
+	bool		heap;			/* new rows may go without a statement */
+	bool		force;
+
+	/* the two sides */
+	AtpExportState state;
+	AtpExportRecord record;		/* while state is MORE */
+	AtpStoredRows *rows;
+	int64		expected;		/* rows that there will be: all of these, if nobody keeps one out */
+	bool		rested;			/* the rows are read on, behind what was written */
+	AtpStoredRows *counted;		/* they are being counted; NULL: not yet */
+	int64		count;
+
+	/* the step */
+	AtpBatch   *batch;
+	Size		bytes;
+	struct varlena *collection;	/* of the last row, in the batch's memory */
+
+	AtpMerged	merged;
+	AtpMerged	step;			/* what the changes of the step will have done */
+	List	   *suspects;		/* of the step */
+	bool		passed[ATP_PASSED_KINDS];	/* rows of these kinds were written */
+};
+
+AtpMerge *
+atp_merge_begin(MemoryContext parent, const AtpSubscription *sub, AtpStatements *statements,
+				AtpExport *e, struct varlena *did, bool force)
+{
+	AtpMerge   *m = MemoryContextAllocZero(parent, sizeof(AtpMerge));
+
+	m->cxt = AllocSetContextCreate(parent, "atproto merge", ALLOCSET_DEFAULT_SIZES);
+	m->sub = sub;
+	m->statements = statements;
+	m->export = e;
+	m->heap = true;
+	m->force = force;
+	m->event.did = did;
+	m->event.rev = atp_export_head(e)->rev;
+	m->batch = atp_batch_create(m->cxt);
+	m->rows = atp_stored_begin(m->cxt, statements, &sub->settings, did);
+	atp_record_event_check(sub, statements);
+	if (!atp_export_rewind(e))
+		atp_export_error(e);
+	m->state = atp_export_fetch(e, &m->record);
+	return m;
+}
+
+void
+atp_merge_free(AtpMerge *m)
+{
+	MemoryContextDelete(m->cxt);
+	pfree(m);
+}
+
+AtpMerged
+atp_merge_done(const AtpMerge *m)
+{
+	return m->merged;
+}
+
+/* ------------------------------------------------------------------------
+ * Changes of a step
+ * ------------------------------------------------------------------------
+ */
+static AtpBytes
+copy_bytes(AtpBytes bytes)
+{
+	uint8_t    *copy = palloc(Max(bytes.len, 1));
+
+	memcpy(copy, bytes.ptr, bytes.len);
+	return (AtpBytes) {copy, bytes.len};
+}
+
+static AtpSpan
+copy_path(AtpBytes path)
+{
+	AtpBytes	copy = copy_bytes(path);
+
+	return (AtpSpan) {(const char *) copy.ptr, copy.len};
+}
+
+/* The same value for all rows of a collection. */
+static struct varlena *
+collection_of(AtpMerge *m, AtpSpan name)
+{
+	if (m->collection == NULL || VARSIZE_ANY_EXHDR(m->collection) != name.len ||
+		memcmp(VARDATA_ANY(m->collection), name.ptr, name.len) != 0)
+		m->collection = atp_nsid_make(name.ptr, name.len);
+	return m->collection;
+}
+
+static AtpRecordRow *
+new_row(AtpMerge *m, AtpAction action, AtpSpan collection, AtpBytes path)
+{
+	AtpRow	   *row = atp_batch_new_row(m->batch);
+
+	row->path = copy_path(path);
+	row->record = (AtpRecordRow) {
+		.action = action, .did = m->event.did, .collection = collection_of(m, collection), .rev = m->event.rev,
+		.rkey = atp_rkey_make(row->path.ptr + collection.len + 1, row->path.len - collection.len - 1)
+	};
+	return &row->record;
+}
+
+static AtpBytes
+tree_path(const AtpMerge *m)
+{
+	return (AtpBytes) {(const uint8_t *) m->record.path.ptr, m->record.path.len};
+}
+
+/* A record of the tree cannot be stored.  Its path is any bytes, and its letter's is text. */
+static void
+lacks(AtpMerge *m, AtpErr err, AtpBytes block, size_t at)
+{
+	AtpEvent	event = m->event;
+	AtpSpan		path = copy_path(tree_path(m));
+
+	atp_make_printable(unconstify(char *, path.ptr), path.len);
+	event.message = copy_bytes(block);
+	atp_dead_letter(m->batch, "record", &event, err, at)->path = path;
+	m->merged.refused++;
+	m->bytes += block.len + path.len + LETTER_BYTES;
+}
+
+/* Nor one that its Lexicon does not allow.  It has a row already, the last. */
+static void
+drop_row(AtpMerge *m, AtpBytes block)
+{
+	const AtpRow *row = &m->batch->rows[--m->batch->nrows];
+
+	(void) atp_validate_letter(m->batch, copy_bytes(block), NULL, row);
+	m->merged.refused++;
+	m->bytes += block.len + row->path.len + LETTER_BYTES;
+}
+
+/* The record of the tree is to be written; what is wrong with it becomes a dead letter, as on a stream. */
+static void
+put_record(AtpMerge *m, AtpAction action)
+{
+	AtpBytes	block;
+	AtpRecordRow *row;
+	Jsonb	   *value = NULL;
+	bytea	   *raw = NULL;
+	size_t		at;
+	AtpErr		err;
+
+	if (!m->sub->settings.actions[action])
+		return;
+	if (!atp_export_block(m->export, m->record.cid, &block))
+		atp_export_error(m->export);
+	err = atp_make_record(block, m->sub->settings.keep_raw, &value, &raw, &at);
+	if (err != ATP_OK)
+	{
+		lacks(m, err, block, at);
+		return;
+	}
+	row = new_row(m, action, m->record.collection, tree_path(m));
+	row->cid = atp_cidlink_make(m->record.cid.ptr, m->record.cid.len);
+	row->value = value;
+	row->raw = raw;
+	if (!atp_validate_row(&m->sub->settings, row))
+	{
+		drop_row(m, block);
+		return;
+	}
+	m->bytes += (value != NULL ? VARSIZE(value) : 0) + (raw != NULL ? VARSIZE(raw) : 0);
+	*(action == ATP_CREATE ? &m->step.created : &m->step.updated) += 1;
+	m->expected += action == ATP_CREATE;
+}
+
+static void
+remove_row(AtpMerge *m, const AtpStoredRow *row)
+{
+	AtpSpan		collection = {VARDATA_ANY(row->collection), VARSIZE_ANY_EXHDR(row->collection)};
+
+	if (!m->sub->settings.actions[ATP_DELETE])
+	{
+		m->expected++;
+		return;
+	}
+	(void) new_row(m, ATP_DELETE, collection, row->path);
+	m->step.deleted++;
+}
+
+static void
+next_record(AtpMerge *m)
+{
+	m->state = atp_export_fetch(m->export, &m->record);
+	if (m->state == ATP_EXPORT_BAD)
+		atp_export_error(m->export);
+}
+
+/* A record that no row can be of: its path has no collection that a filter could want (B-65). */
+static void
+pass_path(AtpMerge *m)
+{
+	AtpBytes	block;
+
+	if (m->sub->settings.ncollections >= 0)
+		return;
+	if (!atp_export_block(m->export, m->record.cid, &block))
+		atp_export_error(m->export);
+	lacks(m, ATP_E_PATH, block, 0);
+}
+
+/* The next path of either side; false: there is none. */
+static bool
+compare_one(AtpMerge *m)
+{
+	const AtpStoredRow *row = atp_stored_row(m->rows);
+	int			cmp;
+
+	if (m->state == ATP_EXPORT_MORE && m->record.collection.ptr == NULL)
+	{
+		pass_path(m);
+		next_record(m);
+		return true;
+	}
+	if (m->state == ATP_EXPORT_MORE && !atp_wants_collection(&m->sub->settings, m->record.collection))
+	{
+		next_record(m);
+		return true;
+	}
+	if (m->state == ATP_EXPORT_DONE && row == NULL)
+		return false;
+	cmp = row == NULL ? -1 : m->state == ATP_EXPORT_DONE ? 1 : atp_mst_compare(tree_path(m), row->path);
+	if (cmp < 0)
+		atp_stored_pass(m->rows, tree_path(m));
+	else if (cmp == 0)
+		m->expected++;
+	if (cmp < 0)
+		put_record(m, ATP_CREATE);
+	else if (cmp > 0)
+		remove_row(m, row);
+	else if (row->cid.len == m->record.cid.len && memcmp(row->cid.ptr, m->record.cid.ptr, row->cid.len) == 0)
+		m->merged.same++;
+	else
+		put_record(m, ATP_UPDATE);
+	if (cmp >= 0)
+		atp_stored_next(m->rows);
+	if (cmp <= 0)
+		next_record(m);
+	return true;
+}
+
+/* ------------------------------------------------------------------------
+ * Writing them
+ * ------------------------------------------------------------------------
+ */
+static void
+write_range(AtpApply *a, int lo, int hi)
+{
+	AtpRecords *records = atp_records_begin(a, hi - lo);
+
+	for (int i = lo; i < hi; i++)
+		atp_records_queue(records, &a->batch->rows[i].record, ATP_SEQ_NONE, false);
+	atp_records_flush(records);
+}
+
+/* The bytes of a letter are those of the record; of one that goes, of the commit that lacks it. */
+static void
+refuse_row(AtpMerge *m, AtpApply *a, const AtpRow *row, const ErrorData *error)
+{
+	AtpLetter  *letter;
+	AtpBytes	block;
+	AtpBytes	cid = atp_export_head_cid(m->export);
+
+	if (row->record.cid != NULL)
+		cid = (AtpBytes) {(const uint8_t *) VARDATA_ANY(row->record.cid), VARSIZE_ANY_EXHDR(row->record.cid)};
+	if (!atp_export_block(m->export, cid, &block))
+		atp_export_error(m->export);
+	letter = atp_batch_new_letter(a->batch, "apply", copy_bytes(block), 0);
+	strlcpy(letter->sqlstate, unpack_sql_state(error->sqlerrcode), sizeof(letter->sqlstate));
+	letter->text = atp_error_text(error);
+	letter->did = m->event.did;
+	letter->path = row->path;
+	m->merged.refused++;
+	switch (row->record.action)
+	{
+		case ATP_CREATE:
+			m->step.created--;
+			m->expected--;
+			break;
+		case ATP_UPDATE:
+			m->step.updated--;
+			break;
+		case ATP_DELETE:
+			m->step.deleted--;
+			m->expected++;
+			break;
+	}
+}
+
+static AtpPassed
+kind_of(const AtpRow *row)
+{
+	return row->record.action == ATP_DELETE ? ATP_PASSED_REMOVED : ATP_PASSED_PUT;
+}
+
+static void
+note_passed(AtpMerge *m, const AtpApply *a, int lo, int hi)
+{
+	for (int i = lo; i < hi; i++)
+		m->passed[kind_of(&a->batch->rows[i])] = true;
+	for (int kind = 0; kind < ATP_PASSED_KINDS; kind++)
+		if (m->passed[kind])
+			atp_passed_note(atp_target(m->statements), kind);
+}
+
+/* A row failed with an error that may be the schema's, too: the rows that come after it in the step tell. */
+static void
+suspect_row(AtpMerge *m, int row, ErrorData *error)
+{
+	Suspect    *suspect = palloc(sizeof(Suspect));
+
+	*suspect = (Suspect) {row, error};
+	m->suspects = lappend(m->suspects, suspect);
+}
+
+/*
+ * Such a row is to blame if others of its kind were written, in this export or by this process before (passed.h),
+ * and if it fails twice more.  Otherwise the export is refused as a whole, with the row's error.
+ */
+static void
+judge_suspects(AtpMerge *m, AtpApply *a)
+{
+	ListCell   *lc;
+
+	foreach(lc, m->suspects)
+	{
+		const Suspect *suspect = lfirst(lc);
+		const AtpRow *row = &a->batch->rows[suspect->row];
+		ErrorData  *error = suspect->error;
+
+		if (!m->passed[kind_of(row)] && !atp_has_passed(atp_target(m->statements), kind_of(row)))
+			ReThrowError(error);
+		for (int i = 0; i < SUSPECT_TRIES && error != NULL; i++)
+			error = atp_attempt(a, write_range, suspect->row, suspect->row + 1);
+		if (error != NULL)
+			refuse_row(m, a, row, error);
+	}
+	m->suspects = NIL;
+}
+
+/* Halving where something is refused. */
+static void
+write_rows(AtpMerge *m, AtpApply *a, int lo, int hi)
+{
+	ErrorData  *error = atp_attempt(a, write_range, lo, hi);
+	int			mid = lo + (hi - lo) / 2;
+
+	CHECK_FOR_INTERRUPTS();
+	/* statements wait, and look */
+	if (error != NULL && error->sqlerrcode == ATP_ERRCODE_CONFLICT && a->heap)
+	{
+		a->heap = m->heap = false;
+		error = atp_attempt(a, write_range, lo, hi);
+	}
+	if (error == NULL)
+	{
+		a->kept++;
+		note_passed(m, a, lo, hi);
+	}
+	else if (!atp_error_may_be_row(a, error))
+		ReThrowError(error);
+	else if (hi - lo == 1 && atp_fault_of(error->sqlerrcode) != ATP_FAULT_ROW)
+		suspect_row(m, lo, error);
+	else if (hi - lo == 1)
+		refuse_row(m, a, &a->batch->rows[lo], error);
+	else
+	{
+		write_rows(m, a, lo, mid);
+		write_rows(m, a, mid, hi);
+	}
+}
+
+/* What the step has collected; how many subtransactions that took. */
+static int
+write_step(AtpMerge *m)
+{
+	AtpApply	a = {
+		.sub = m->sub, .sink = &atp_repos_sink, .statements = m->statements, .batch = m->batch,
+		.heap = m->heap, .force = m->force
+	};
+
+	/* it all goes with the step */
+	MemoryContext old = MemoryContextSwitchTo(m->batch->cxt);
+
+	atp_link_sources(&a);
+	if (m->batch->nrows > 0)
+		write_rows(m, &a, 0, m->batch->nrows);
+	judge_suspects(m, &a);
+	atp_letters_store(&a, m->batch->letters);
+	MemoryContextSwitchTo(old);
+	m->merged.created += m->step.created;
+	m->merged.updated += m->step.updated;
+	m->merged.deleted += m->step.deleted;
+	m->step = (AtpMerged) {0};
+	m->bytes = 0;
+	m->collection = NULL;
+	atp_batch_reset(m->batch);
+	return a.kept;
+}
+
+/* Collect changes until they are enough for a step.  False: there are no more. */
+static bool
+fill_step(AtpMerge *m, int rows, AtpTime until)
+{
+	MemoryContext old = MemoryContextSwitchTo(m->batch->cxt);
+	bool		more = true;
+
+	for (int i = 1; more && m->batch->nrows < rows && m->bytes < STEP_BYTES; i++)
+	{
+		more = compare_one(m);
+		if (i == slice_paths)
+			break;
+		if (i % LOOK != 0)
+			continue;
+		CHECK_FOR_INTERRUPTS();
+		if (atp_now() >= until)
+			break;
+	}
+	MemoryContextSwitchTo(old);
+	return more;
+}
+
+/* ------------------------------------------------------------------------
+ * Counting the rows
+ * ------------------------------------------------------------------------
+ */
+
+/* A trigger, rule or policy of the user's may keep rows out of the table, or give them another key. */
+static bool
+keeps_rows_out(const AtpMerge *m)
+{
+	Oid			table = atp_target_table(m->statements, "record");
+	AtpResult	found = atp_query("SELECT FROM pg_catalog.pg_class c WHERE c.oid = $1 AND (c.relkind NOT IN ('r', 'p') OR c.relhasrules OR c.relrowsecurity"
+								  "  OR EXISTS (SELECT FROM pg_catalog.pg_trigger t"
+								  "   WHERE t.tgrelid IN (SELECT c.oid UNION ALL SELECT p.relid FROM pg_catalog.pg_partition_tree(c.oid) p)"
+								  "    AND NOT t.tgisinternal AND t.tgtype & 3 = 3))",
+								  ATP_ARGS((AtpArg) {ObjectIdGetDatum(table), OIDOID, false}));
+
+	atp_result_free(found);
+	return found.n > 0;
+}
+
+/*
+ * R-52: between two slices the table was anybody's, and its rows were read on from where the slice before had
+ * come.  Before the repository counts as complete, its rows are counted, by themselves.  False: not all yet.
+ */
+static bool
+count_rows(AtpMerge *m, AtpTime until)
+{
+	if (m->counted == NULL)
+		m->counted = atp_stored_begin(m->cxt, m->statements, &m->sub->settings, m->event.did);
+	while (atp_stored_row(m->counted) != NULL)
+	{
+		atp_stored_next(m->counted);
+		if (++m->count % LOOK != 0)
+			continue;
+		CHECK_FOR_INTERRUPTS();
+		if (atp_now() >= until)
+		{
+			atp_stored_rest(m->counted);
+			return false;
+		}
+	}
+	/* no class of errors that pass by themselves (fault.c): the export is fetched anew */
+	if (m->count != m->expected && !keeps_rows_out(m))
+		ereport(ERROR,
+				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),
+				 errmsg("the repository has " INT64_FORMAT " rows after an export that makes " INT64_FORMAT,
+						m->count, m->expected),
+				 errdetail("Its rows were changed while the export came into the tables.")));
+	return true;
+}
+
+bool
+atp_merge_some(AtpMerge *m, int rows, int64 changes, AtpTime until)
+{
+	int64		before = m->merged.created + m->merged.updated + m->merged.deleted + m->merged.refused;
+	int			subtransactions = 0;
+	bool		more = m->counted == NULL;
+
+	while (more)
+	{
+		more = fill_step(m, rows, until);
+		subtransactions += write_step(m);
+		if (more && (atp_now() >= until || subtransactions >= SUBTRANSACTIONS_MAX || slice_paths > 0 ||
+					 m->merged.created + m->merged.updated + m->merged.deleted + m->merged.refused - before >= changes))
+		{
+			m->rested = true;
+			break;
+		}
+	}
+	if (!more && m->rested)
+		more = !count_rows(m, until);
+	atp_stored_rest(m->rows);
+	return more;
+}

@@ -1,0 +1,195 @@
+/*
+ * repo_export.c
+ *		What an export does to the state of its repository: rules R-50 and R-55.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "core/syntax/tid.h"
+#include "stream/rev_cache.h"
+#include "tables/repos/held.h"
+#include "tables/repos/dead_letter.h"
+#include "tables/export/repo_export.h"
+#include "tables/repos/repo_state.h"
+#include "tables/repos/status_request.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+
+struct AtpRepoExport
+{
+	AtpApply   *apply;
+	AtpRepos   *repos;
+	AtpRepoState *repo;
+	AtpBatch	batch;
+	AtpEvent	event;			/* stands for the export: none that anybody has to judge */
+};
+
+AtpRepoExport *
+atp_repo_export_begin(AtpApply *a, struct varlena *did)
+{
+	AtpRepoExport *r = palloc0(sizeof(AtpRepoExport));
+	AtpBatch   *batch = a->batch;
+
+	r->apply = a;
+	r->event.kind = ATP_REPOS_IDENTITY;
+	r->event.did = did;
+	r->batch = (AtpBatch) {.cxt = CurrentMemoryContext, .events = &r->event, .nevents = 1};
+	a->batch = &r->batch;
+	r->repos = atp_repos_load(a, 0, 1);
+	a->batch = batch;
+	r->repo = r->repos->of_event[0];
+	return r;
+}
+
+static bool
+is_text(const text *value, const char *name)
+{
+	return value != NULL && VARSIZE_ANY_EXHDR(value) == strlen(name) && memcmp(VARDATA_ANY(value), name, strlen(name)) == 0;
+}
+
+AtpRefusal
+atp_repo_export_refused(AtpRepoExport *r, const AtpCommit *commit, bool force, bool held, const char **why)
+{
+	const AtpRepoState *repo = r->repo;
+	char		rev[ATP_TID_TEXT];
+
+	if (!repo->active)
+	{
+		*why = repo->status == NULL ? "the account is not active"
+			: psprintf("the account is not active: %s", text_to_cstring(repo->status));
+		return ATP_REFUSED_INACTIVE;
+	}
+	/* before one is fetched: what a fetcher left that has ended */
+	if (repo->waits && !((held || commit == NULL) && is_text(repo->hold, "resync")))
+	{
+		*why = psprintf("events of the repository wait: %s", text_to_cstring(repo->hold));
+		return ATP_REFUSED_WAITING;
+	}
+	if (held && repo->hold == NULL)
+	{
+		*why = "somebody has let the repository's events go";
+		return ATP_REFUSED_WAITING;
+	}
+	if (atp_repo_is_purged(r->apply, repo->did))
+	{
+		*why = "records of the account, which was deleted, are still being removed";
+		return ATP_REFUSED_WAITING;
+	}
+	if (commit != NULL && repo->deleted && commit->rev <= repo->deleted_rev)
+	{
+		*why = "the export is from before the account was deleted";
+		return ATP_REFUSED_OLD;
+	}
+	if (commit != NULL && repo->has_rev && commit->rev < repo->rev && !force)
+	{
+		atp_tid_format(repo->rev, rev);
+		*why = psprintf("the export is older than the repository's revision %.*s", ATP_TID_TEXT, rev);
+		return ATP_REFUSED_OLD;
+	}
+	return ATP_REFUSED_NOT;
+}
+
+AtpAccountSaid
+atp_repo_export_account(const AtpRepoExport *r)
+{
+	const AtpRepoState *repo = r->repo;
+
+	return (AtpAccountSaid) {repo->has_status, repo->has_status ? repo->status_at : 0,
+							 repo->has_status_seq, repo->has_status_seq ? repo->status_seq : 0};
+}
+
+bool
+atp_repo_export_inactive(AtpRepoExport *r, const AtpAccountSaid *then, const char *status, const char *host)
+{
+	AtpRepoState *repo = r->repo;
+	AtpAccountSaid now = atp_repo_export_account(r);
+	bool		deleted = strcmp(status, "deleted") == 0;
+	bool		confirm = deleted && r->apply->sub->settings.verify == ATP_VERIFY_FULL;
+
+	if (now.has_at != then->has_at || now.at != then->at || now.has_seq != then->has_seq || now.seq != then->seq)
+		return repo->active;
+	if (confirm && atp_status_is_answered(r->apply, repo->did))
+		return repo->active;
+	repo->active = false;
+	repo->status = cstring_to_text(status);
+	repo->host = cstring_to_text(host);
+	/* V-47: as when a stream says so; of one that never came whole there may be records, too */
+	if (confirm)
+	{
+		AtpEvent   *event = &r->event;
+
+		event->unconfirmed = true;
+		atp_repo_doubt(repo, event);
+		atp_status_wish(r->apply, &event, 1);
+	}
+	return false;
+}
+
+void
+atp_repo_export_hold(AtpRepoExport *r)
+{
+	r->repo->hold = cstring_to_text("resync");
+	(void) atp_repo_set_sync(r->repo, ATP_SYNC_RESYNCING);
+	r->repo->changed = true;
+	atp_repos_store(r->repos);
+}
+
+/* consumers take what is held. */
+static void
+let_go(AtpRepoExport *r)
+{
+	AtpHeldCount count;
+
+	if (!is_text(r->repo->hold, "resync"))
+		return;
+	atp_held_count(r->apply, &r->repo->did, 1, &count);
+	r->repo->hold = count.all > 0 ? cstring_to_text("release") : NULL;
+	atp_held_release(&r->repo->did, 1);
+}
+
+void
+atp_repo_export_release(AtpRepoExport *r, uint64 rev)
+{
+	AtpRepoState *repo = r->repo;
+	bool		deleted = atp_repo_is_deleted(repo);
+
+	let_go(r);
+	if (is_text(repo->sync, "resyncing"))
+		(void) atp_repo_set_sync(repo, repo->has_rev ? ATP_SYNC_DESYNCHRONIZED : ATP_SYNC_PARTIAL);
+	repo->changed = true;
+	atp_repos_store(r->repos);
+	if (deleted && rev > 0)
+		(void) atp_repo_leave_to_purge(r->apply, &r->event, rev);
+}
+
+bool
+atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified)
+{
+	AtpRepoState *repo = r->repo;
+	const AtpCommit *commit = atp_export_head(e);
+	AtpBytes	cid = atp_export_head_cid(e);
+	/* events of it were dropped meanwhile, or there are two of one revision */
+	bool		whole = !is_text(repo->hold, "resync") || is_text(repo->sync, "resyncing");
+
+	/* whoever wanted that gets what was before */
+	if (repo->has_rev && commit->rev < repo->rev)
+		atp_recent_forget_at_commit();
+	repo->has_rev = true;
+	repo->rev = commit->rev;
+	repo->rev_paths = NULL;
+	repo->commit = atp_cidlink_make(cid.ptr, cid.len);
+	repo->data = atp_cidlink_make(commit->data.ptr, commit->data.len);
+	repo->verified = verified;
+	(void) atp_repo_set_sync(repo, whole ? ATP_SYNC_SYNCHRONIZED : ATP_SYNC_DESYNCHRONIZED);
+	repo->has_synced = true;
+	repo->synced_at = GetCurrentTransactionStartTimestamp();
+	let_go(r);
+	/* of what was before nothing is unknown, and nothing needs to be read again */
+	repo->has_first = false;
+	atp_repo_forget_refill(repo);
+	repo->changed = true;
+	atp_repos_store(r->repos);
+	/* of this subscription there are none: the merge has begun with that */
+	atp_letters_supersede_repo(r->apply, repo->did, commit->rev);
+	return whole;
+}

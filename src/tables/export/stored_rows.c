@@ -1,0 +1,298 @@
+/*
+ * stored_rows.c
+ *		The rows of a repository in the order of their paths.
+ *
+ * A path is "collection/rkey", and '-' and '.', which may follow in a longer
+ * collection's name, come before '/': in the tree the records of "a.b.c.d" stand
+ * before those of "a.b.c", in the table's key behind them.  Inside of a collection
+ * both orders are the same.  So the collections are asked for one after the
+ * other, which is one descent of the index for each, however many a stranger may
+ * have made; one waits on a stack while there are longer ones of its name.  No
+ * row is sorted, and nothing is remembered of what has been passed.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "core/syntax/nsid.h"
+#include "core/syntax/recordkey.h"
+#include "miscadmin.h"
+#include "stream/format.h"
+#include "tables/records/record.h"
+#include "tables/export/stored_rows.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+/* Rows that are fetched at a time. */
+#define FETCH		1000
+
+/* One of the waiting is longer than the other by two characters at least. */
+#define WAITING_MAX	(ATP_NSID_MAX / 2 + 1)
+
+struct AtpStoredRows
+{
+	MemoryContext cxt;
+	AtpStatements *set;
+	const AtpSettings *settings;
+	struct varlena *did;
+
+	/* collections */
+	struct varlena *found;		/* the last one that the index gave; NULL: none yet, or no more */
+	bool		looked;
+	bool		taken;			/* it is on the stack, or has been */
+	int			nwaiting;
+	struct varlena *waiting[WAITING_MAX];
+
+	/* rows of the collection on top of the stack, if any is current */
+	bool		current;
+	bool		asked;			/* the portal is open */
+	Portal		portal;
+	SPITupleTable *table;
+	uint64		n;
+	uint64		i;
+	MemoryContext rows_cxt;		/* for values of theirs that are stored compressed */
+
+	bool		ready;			/* row is the next one */
+	bool		done;
+	AtpStoredRow row;
+	uint8_t		path[ATP_MST_KEY_MAX];
+	uint8_t		passed[ATP_MST_KEY_MAX];	/* the path that was passed last ... */
+	Size		passed_len;		/* ... 0: none */
+};
+
+AtpStoredRows *
+atp_stored_begin(MemoryContext parent, AtpStatements *set, const AtpSettings *settings, struct varlena *did)
+{
+	AtpStoredRows *s = MemoryContextAllocZero(parent, sizeof(AtpStoredRows));
+
+	s->cxt = parent;
+	s->rows_cxt = AllocSetContextCreate(parent, "atproto stored rows", ALLOCSET_SMALL_SIZES);
+	s->set = set;
+	s->settings = settings;
+	s->did = did;
+	return s;
+}
+
+/* ------------------------------------------------------------------------
+ * Collections
+ * ------------------------------------------------------------------------
+ */
+static AtpSpan
+name_of(const struct varlena *collection)
+{
+	return (AtpSpan) {VARDATA_ANY(collection), VARSIZE_ANY_EXHDR(collection)};
+}
+
+static struct varlena *
+keep(AtpStoredRows *s, Datum value)
+{
+	MemoryContext old = MemoryContextSwitchTo(s->cxt);
+	struct varlena *copy = PG_DETOAST_DATUM_COPY(value);
+
+	MemoryContextSwitchTo(old);
+	return copy;
+}
+
+/* The next one in the order of the key, that the filter wants; NULL: no more. */
+static void
+find_collection(AtpStoredRows *s)
+{
+	do
+	{
+		struct varlena *before = s->found;
+		Datum		args[2] = {PointerGetDatum(s->did), PointerGetDatum(before)};
+		int			statement = before == NULL ? ATP_FIRST_COLLECTION : ATP_NEXT_COLLECTION;
+		bool		isnull;
+
+		s->found = NULL;
+		if (atp_execute(s->set, &atp_record_table.statements[statement], args, NULL) > 0)
+		{
+			Datum		value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
+
+			if (!isnull)
+				s->found = keep(s, value);
+		}
+		SPI_freetuptable(SPI_tuptable);
+		if (before != NULL)
+			pfree(before);
+		CHECK_FOR_INTERRUPTS();
+	} while (s->found != NULL && !atp_wants_collection(s->settings, name_of(s->found)));
+	s->looked = true;
+	s->taken = false;
+}
+
+/* Does its name go on where the other ends, so that its paths come first? */
+static bool
+comes_first(const struct varlena *longer, const struct varlena *shorter)
+{
+	AtpSpan		l = name_of(longer);
+	AtpSpan		s = name_of(shorter);
+
+	return l.len > s.len && memcmp(l.ptr, s.ptr, s.len) == 0 && l.ptr[s.len] < '/';
+}
+
+/* The next collection is on top of the stack; false: there is none. */
+static bool
+next_collection(AtpStoredRows *s)
+{
+	for (;;)
+	{
+		if (!s->looked || (s->taken && s->found != NULL))
+			find_collection(s);
+		if (s->found == NULL)
+			return s->nwaiting > 0;
+		if (s->nwaiting > 0 && !comes_first(s->found, s->waiting[s->nwaiting - 1]))
+			return true;
+		if (s->nwaiting == WAITING_MAX)
+			elog(ERROR, "collections of a repository are not in order");
+		s->waiting[s->nwaiting++] = keep(s, PointerGetDatum(s->found));
+		s->taken = true;
+	}
+}
+
+/* ------------------------------------------------------------------------
+ * Rows
+ * ------------------------------------------------------------------------
+ */
+
+/* The key of the path that was passed last, if that is of this collection; else NULL. */
+static struct varlena *
+passed_key(const AtpStoredRows *s, const struct varlena *collection)
+{
+	AtpSpan		name = name_of(collection);
+
+	if (s->passed_len <= name.len + 1 || memcmp(s->passed, name.ptr, name.len) != 0 || s->passed[name.len] != '/')
+		return NULL;
+	return atp_rkey_make((const char *) s->passed + name.len + 1, s->passed_len - name.len - 1);
+}
+
+/*
+ * Behind the path that was passed last, which need not be that of a row that was read: after a rest, the caller's
+ * own rows would come next otherwise, which the caller has never seen, and takes for rows that its tree lacks.
+ */
+static void
+open_rows(AtpStoredRows *s)
+{
+	struct varlena *collection = s->waiting[s->nwaiting - 1];
+	struct varlena *after = passed_key(s, collection);
+	Datum		args[3] = {PointerGetDatum(s->did), PointerGetDatum(collection), PointerGetDatum(after)};
+	int			statement = after != NULL ? ATP_ROWS_AFTER : ATP_ROWS_OF;
+
+	s->portal = atp_open(s->set, &atp_record_table.statements[statement], args);
+	s->asked = true;
+	s->n = s->i = 0;
+}
+
+static void
+close_rows(AtpStoredRows *s)
+{
+	if (s->table != NULL)
+		SPI_freetuptable(s->table);
+	if (s->asked)
+		SPI_cursor_close(s->portal);
+	s->table = NULL;
+	s->asked = false;
+	s->ready = false;
+}
+
+static bool
+fetch_rows(AtpStoredRows *s)
+{
+	MemoryContext old = CurrentMemoryContext;
+
+	if (!s->asked)
+		open_rows(s);
+	if (s->i < s->n)
+		return true;
+	if (s->table != NULL)
+		SPI_freetuptable(s->table);
+	MemoryContextReset(s->rows_cxt);
+	SPI_cursor_fetch(s->portal, true, FETCH);
+	/* SPI leaves its own behind */
+	MemoryContextSwitchTo(old);
+	s->table = SPI_tuptable;
+	s->n = SPI_processed;
+	s->i = 0;
+	return s->n > 0;
+}
+
+static void
+read_row(AtpStoredRows *s)
+{
+	Datum		v[2];
+	bool		null[2];
+	AtpSpan		collection;
+	struct varlena *cid;
+	MemoryContext old;
+	Size		len;
+
+	heap_deform_tuple(s->table->vals[s->i], s->table->tupdesc, v, null);
+	/* a view may show anything */
+	if (null[0] || null[1])
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("\"%s\" of a row of table \"record\" is null", null[0] ? "rkey" : "cid")));
+	s->row.collection = s->waiting[s->nwaiting - 1];
+	/* whoever asks may give his memory back before the row has been passed */
+	old = MemoryContextSwitchTo(s->rows_cxt);
+	s->row.rkey = PG_DETOAST_DATUM_PACKED(v[0]);
+	cid = PG_DETOAST_DATUM_PACKED(v[1]);
+	MemoryContextSwitchTo(old);
+	s->row.cid = (AtpBytes) {(const uint8_t *) VARDATA_ANY(cid), VARSIZE_ANY_EXHDR(cid)};
+	collection = name_of(s->row.collection);
+	memcpy(s->path, collection.ptr, collection.len);
+	s->path[collection.len] = '/';
+	len = collection.len + 1;
+	len += atp_rkey_text((const uint8_t *) VARDATA_ANY(s->row.rkey), VARSIZE_ANY_EXHDR(s->row.rkey), (char *) s->path + len);
+	s->row.path = (AtpBytes) {s->path, len};
+	/* a row that the caller has already passed would be removed, whoever wrote it, and whatever shows it again */
+	if (s->passed_len > 0 && atp_mst_compare(s->row.path, (AtpBytes) {s->passed, s->passed_len}) <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("rows of table \"record\" are not in the order of their keys"),
+				 errhint("Its primary key may need REINDEX.")));
+	s->ready = true;
+}
+
+const AtpStoredRow *
+atp_stored_row(AtpStoredRows *s)
+{
+	while (!s->ready && !s->done)
+	{
+		if (!s->current && !(s->current = next_collection(s)))
+			s->done = true;
+		else if (fetch_rows(s))
+			read_row(s);
+		else
+		{
+			/* nothing is left of this one */
+			close_rows(s);
+			pfree(s->waiting[--s->nwaiting]);
+			s->current = false;
+		}
+	}
+	return s->done ? NULL : &s->row;
+}
+
+void
+atp_stored_next(AtpStoredRows *s)
+{
+	Assert(s->ready);
+	atp_stored_pass(s, s->row.path);
+	s->i++;
+	s->ready = false;
+}
+
+void
+atp_stored_pass(AtpStoredRows *s, AtpBytes path)
+{
+	Assert(path.len <= sizeof(s->passed));
+	memcpy(s->passed, path.ptr, path.len);
+	s->passed_len = path.len;
+}
+
+void
+atp_stored_rest(AtpStoredRows *s)
+{
+	close_rows(s);
+}

@@ -1,0 +1,229 @@
+/*
+ * collection_count.c
+ *		The table collection_count: what events did to the records of each collection,
+ *		hour by hour.
+ *
+ * A process has rows of its own, so that none waits for another: two subscriptions
+ * may fill the same tables, and each may have several workers.  The view
+ * collection_stat adds them up.
+ *
+ * Strangers choose the names of collections: of an hour, each process counts a
+ * bounded number of them, and all others under one name, which no domain can have.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "tables/base/derived.h"
+#include "tables/base/rows.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+
+/* Collections of one hour, of one process. */
+#define COLLECTIONS_MAX	1000
+
+#define OTHERS	"invalid.other.collections"
+
+/* As received_at of record_event: when the transaction began. */
+#define HOUR	"date_trunc('hour', now(), 'UTC')"
+
+static const AtpColumn columns[] = {
+	{"hour", ATP_TYPE_TIMESTAMP, ATP_COMMON, "NOT NULL", "in which this database took it in"},
+	{"subscription", ATP_TYPE_TEXT, ATP_COMMON, "NOT NULL", "whose events they are"},
+	{"worker", ATP_TYPE_INT4, ATP_COMMON, "NOT NULL", "who counts: a worker of the subscription; -1: sessions that try dead letters again"},
+	{"collection", ATP_TYPE_NSID, ATP_VALUE, "NOT NULL",
+	OTHERS ": those beyond the " CppAsString2(COLLECTIONS_MAX) " that each worker counts in an hour"},
+	{"creates", ATP_TYPE_INT8, ATP_VALUE, "NOT NULL", "records that were new"},
+	{"updates", ATP_TYPE_INT8, ATP_VALUE, "NOT NULL", "records that got another value"},
+	{"deletes", ATP_TYPE_INT8, ATP_VALUE, "NOT NULL", "also of records that went with their account"},
+};
+
+enum
+{
+	ADD_COUNTS,
+	NEW_COLLECTIONS,
+	COUNT_COLLECTIONS
+};
+
+static const AtpStatement statements[] = {
+	[ADD_COUNTS] = {
+		"INSERT INTO #.collection_count AS c (hour, subscription, worker, {columns})"
+		" SELECT " HOUR ", $1, $2, * FROM unnest({arrays})"
+		" ON CONFLICT (hour, subscription, worker, collection) DO UPDATE SET creates = c.creates + excluded.creates,"
+		" updates = c.updates + excluded.updates, deletes = c.deletes + excluded.deletes",
+		SPI_OK_INSERT, {ATP_TYPE_TEXT, ATP_TYPE_INT4}, {0}, &atp_collection_count_table, ATP_ROWS_IN
+	},
+	/* subscription, worker, collection[] -> n: which of them have no row */
+	[NEW_COLLECTIONS] = {
+		"SELECT u.n FROM unnest($3) WITH ORDINALITY u (collection, n)"
+		/* one look into the index for each: EXISTS could be planned as a join with all rows */
+		" WHERE (SELECT true FROM #.collection_count c WHERE c.hour = " HOUR " AND c.subscription = $1 AND c.worker = $2"
+		"  AND c.collection OPERATOR(@.=) u.collection) IS NULL",
+		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_INT4, ATP_ARRAY(ATP_TYPE_NSID)}, {ATP_TYPE_INT8},
+		&atp_collection_count_table, ATP_BY_INDEX
+	},
+	[COUNT_COLLECTIONS] = {
+		"SELECT count(*) FROM #.collection_count WHERE hour = " HOUR " AND subscription = $1 AND worker = $2"
+		" AND collection OPERATOR(@.<>) '" OTHERS "'",
+		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_INT4}, {ATP_TYPE_INT8}, &atp_collection_count_table, ATP_BY_INDEX
+	},
+};
+
+const AtpTable atp_collection_count_table = {
+	.name = "collection_count",
+	.use = ATP_USE_COUNTS,
+	.columns = columns,
+	.ncolumns = lengthof(columns),
+	.key = "PRIMARY KEY (hour, subscription, worker, collection)",
+	/* each transaction updates the rows of this hour */
+	.options = " WITH (fillfactor = 50)",
+	.comment = "operations of events on records by hour and collection, of each process that counts them",
+	.view = "collection_stat",
+	.view_query = "SELECT hour, collection, sum(creates)::bigint AS creates, sum(updates)::bigint AS updates,"
+	" sum(deletes)::bigint AS deletes FROM #.collection_count GROUP BY hour, collection",
+	.view_comment = "operations of events on records by hour and collection, for subscriptions that count them",
+	.statements = statements,
+	.nstatements = lengthof(statements),
+};
+
+typedef struct Count
+{
+	struct varlena *collection;
+	int64		of[3];			/* by AtpAction */
+} Count;
+
+static int
+compare_collections(const struct varlena *a, const struct varlena *b)
+{
+	Size		x = VARSIZE_ANY_EXHDR(a);
+	Size		y = VARSIZE_ANY_EXHDR(b);
+	int			cmp = memcmp(VARDATA_ANY(a), VARDATA_ANY(b), Min(x, y));
+
+	return cmp != 0 ? cmp : x < y ? -1 : x > y;
+}
+
+static int
+compare_changes(const void *a, const void *b)
+{
+	return compare_collections((*(const AtpChange *const *) a)->row->collection,
+							   (*(const AtpChange *const *) b)->row->collection);
+}
+
+/* One for each collection, in their order; what is called as the others are is one of them. */
+static int
+count_changes(const AtpChange *changes, int n, Count *counts, Count *others)
+{
+	const AtpChange **sorted = palloc(sizeof(AtpChange *) * n);
+	int			nsorted = 0;
+	int			ncounts = 0;
+
+	for (int i = 0; i < n; i++)
+		if (changes[i].seq != ATP_SEQ_NONE)
+			sorted[nsorted++] = &changes[i];
+	qsort(sorted, nsorted, sizeof(AtpChange *), compare_changes);
+	for (int i = 0; i < nsorted; i++)
+	{
+		struct varlena *collection = sorted[i]->row->collection;
+		Count	   *count = others;
+
+		if (compare_collections(collection, others->collection) != 0)
+		{
+			if (ncounts == 0 || compare_collections(collection, counts[ncounts - 1].collection) != 0)
+				counts[ncounts++] = (Count) {collection};
+			count = &counts[ncounts - 1];
+		}
+		count->of[sorted[i]->row->action]++;
+	}
+	return ncounts;
+}
+
+/* How many more collections there is room for. */
+static int64
+find_room(AtpStatements *set, Datum *args)
+{
+	bool		isnull;
+	int64		n;
+
+	(void) atp_execute(set, &statements[COUNT_COLLECTIONS], args, NULL);
+	n = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
+	SPI_freetuptable(SPI_tuptable);
+	return COLLECTIONS_MAX - n;
+}
+
+/* Those that are new and have no room become others. */
+static void
+limit_collections(AtpStatements *set, Count *counts, int n, Count *others, Datum *args)
+{
+	Datum	   *collections = palloc(sizeof(Datum) * Max(n, 1));
+	SPITupleTable *new_ones;
+	uint64		nnew;
+	int64		room = 0;
+
+	for (int i = 0; i < n; i++)
+		collections[i] = PointerGetDatum(counts[i].collection);
+	args[2] = atp_array(set, ATP_TYPE_NSID, collections, NULL, n);
+	nnew = atp_execute(set, &statements[NEW_COLLECTIONS], args, NULL);
+	new_ones = SPI_tuptable;
+	if (nnew > 0)
+		room = find_room(set, args);
+	for (uint64 i = Max(room, 0); i < nnew; i++)
+	{
+		bool		isnull;
+		Count	   *count = &counts[DatumGetInt64(SPI_getbinval(new_ones->vals[i], new_ones->tupdesc, 1, &isnull)) - 1];
+
+		for (int a = 0; a < lengthof(others->of); a++)
+			others->of[a] += count->of[a];
+		count->collection = NULL;
+	}
+	SPI_freetuptable(new_ones);
+}
+
+static void
+put_count(AtpRows *rows, const Count *count)
+{
+	atp_put_ref(rows, count->collection);
+	for (int a = 0; a < lengthof(count->of); a++)
+		atp_put(rows, Int64GetDatum(count->of[a]), false);
+}
+
+static void
+add_counts(AtpApply *a, const AtpChange *changes, int n)
+{
+	AtpStatements *set = a->statements;
+	Count	   *counts = palloc(sizeof(Count) * n);
+	Count		others = {(struct varlena *) cstring_to_text(OTHERS)};
+	int			ncounts = count_changes(changes, n, counts, &others);
+	AtpRows    *rows = atp_rows_of(set, &atp_collection_count_table, ncounts + 1);
+	Datum		args[ATP_STATEMENT_ARGS] = {CStringGetTextDatum(a->sub->name), Int32GetDatum(atp_writer(set))};
+
+	limit_collections(set, counts, ncounts, &others, args);
+	for (int i = 0; i < ncounts; i++)
+		if (counts[i].collection != NULL)
+			put_count(rows, &counts[i]);
+	if (others.of[ATP_CREATE] + others.of[ATP_UPDATE] + others.of[ATP_DELETE] > 0)
+		put_count(rows, &others);
+	if (rows->n == 0)
+		return;
+	atp_rows_bind(rows, args + 2);
+	(void) atp_execute(set, &statements[ADD_COUNTS], args, NULL);
+}
+
+static bool
+wanted(const AtpSubscription *sub)
+{
+	return sub->settings.count_collections;
+}
+
+static void
+flush(AtpApply *a, const AtpChange *changes, int n)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto counts", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+
+	add_counts(a, changes, n);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+}
+
+const AtpDerived atp_collection_count_derived = {
+	.use = ATP_USE_COUNTS, .forgets = true, .wanted = wanted, .flush = flush
+};

@@ -1,0 +1,273 @@
+/*
+ * link_ids.c
+ *		The sources of links, and their ids, as this process knows them.
+ *
+ * What the table has is remembered until somebody alters or empties it, or a transaction
+ * or a part of one is rolled back: that may have added some of it, in whatever way.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "common/secret_hash.h"
+#include "storage/lmgr.h"
+#include "tables/records/table_link.h"
+#include "tables/records/link_ids.h"
+#include "tables/base/rows.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+
+/* So often what is wanted is added by others at the same moment, and then not there: more would be no accident. */
+#define ADD_TRIES	100
+
+typedef struct Slot
+{
+	AtpLinkPlace *place;
+	uint32		hash;
+	char		status;
+} Slot;
+
+static bool
+same_place(const AtpLinkPlace *a, const AtpLinkPlace *b)
+{
+	return a->path.len == b->path.len && memcmp(a->path.ptr, b->path.ptr, a->path.len) == 0 &&
+		VARSIZE_ANY_EXHDR(a->collection) == VARSIZE_ANY_EXHDR(b->collection) &&
+		memcmp(VARDATA_ANY(a->collection), VARDATA_ANY(b->collection), VARSIZE_ANY_EXHDR(a->collection)) == 0;
+}
+
+#define SH_PREFIX places
+#define SH_ELEMENT_TYPE Slot
+#define SH_KEY_TYPE AtpLinkPlace *
+#define SH_KEY place
+#define SH_HASH_KEY(tb, key) (key)->hash
+#define SH_EQUAL(tb, a, b) same_place(a, b)
+#define SH_STORE_HASH
+#define SH_GET_HASH(tb, slot) (slot)->hash
+#define SH_SCOPE static inline
+#define SH_DECLARE
+#define SH_DEFINE
+#include "lib/simplehash.h"
+
+struct AtpLinkIds
+{
+	AtpApply   *apply;
+	MemoryContext cxt;
+	places_hash *places;		/* that the table was not known to have */
+	AtpLinkPlace **unknown;		/* those among them that have no id, in the order in which they came */
+	int			nunknown;
+	int			max;
+};
+
+/* What is known of one table. */
+static struct
+{
+	MemoryContext cxt;			/* NULL: nothing */
+	Oid			relid;
+	bool		stale;
+	bool		full;
+	places_hash *places;
+} known;
+
+static void
+relcache_callback(Datum arg, Oid relid)
+{
+	if (relid == InvalidOid || relid == known.relid)
+		known.stale = true;
+}
+
+/* One that is prepared may be rolled back by somebody else. */
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	if (event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
+		known.stale = true;
+}
+
+static void
+subxact_callback(SubXactEvent event, SubTransactionId id, SubTransactionId parent, void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		known.stale = true;
+}
+
+static void
+forget(Oid relid)
+{
+	static bool registered = false;
+
+	if (!registered)
+	{
+		CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
+		RegisterXactCallback(xact_callback, NULL);
+		RegisterSubXactCallback(subxact_callback, NULL);
+		registered = true;
+	}
+	if (known.cxt != NULL)
+		MemoryContextDelete(known.cxt);
+	known.cxt = AllocSetContextCreate(TopMemoryContext, "atproto sources of links", ALLOCSET_DEFAULT_SIZES);
+	known.places = places_create(known.cxt, 128, NULL);
+	known.relid = relid;
+	known.stale = known.full = false;
+}
+
+AtpLinkIds *
+atp_link_ids_begin(AtpApply *a)
+{
+	AtpLinkIds *ids = palloc0(sizeof(AtpLinkIds));
+	Oid			relid = atp_target_table(a->statements, atp_link_source_table.name);
+
+	if (known.cxt == NULL || known.stale || known.relid != relid)
+		forget(relid);
+	ids->apply = a;
+	ids->cxt = CurrentMemoryContext;
+	ids->places = places_create(ids->cxt, 128, NULL);
+	ids->max = 128;
+	ids->unknown = palloc(sizeof(AtpLinkPlace *) * ids->max);
+	return ids;
+}
+
+AtpLinkPlace *
+atp_link_ids_place(AtpLinkIds *ids, const struct varlena *collection, AtpSpan path)
+{
+	AtpLinkPlace key = {.collection = collection, .path = path};
+	AtpLinkPlace *place;
+	Slot	   *slot;
+	bool		found;
+	MemoryContext old;
+
+	/* accounts choose both */
+	key.hash = (uint32) atp_secret_hash(path.ptr, path.len, atp_secret_hash(VARDATA_ANY(collection), VARSIZE_ANY_EXHDR(collection), 0));
+	slot = places_lookup(known.places, &key);
+	if (slot != NULL)
+		return slot->place;
+	slot = places_insert(ids->places, &key, &found);
+	if (found)
+		return slot->place;
+	old = MemoryContextSwitchTo(ids->cxt);
+	place = palloc(sizeof(AtpLinkPlace) + path.len);
+	*place = key;
+	place->path.ptr = memcpy(place + 1, path.ptr, path.len);
+	slot->place = place;
+	if (ids->nunknown == ids->max)
+		ids->unknown = repalloc_huge(ids->unknown, sizeof(AtpLinkPlace *) * (ids->max *= 2));
+	ids->unknown[ids->nunknown++] = place;
+	MemoryContextSwitchTo(old);
+	return place;
+}
+
+int
+atp_link_ids_unknown(const AtpLinkIds *ids)
+{
+	return ids->nunknown;
+}
+
+bool
+atp_link_ids_full(const AtpLinkIds *ids)
+{
+	return known.full;
+}
+
+/* It is in the table. */
+static void
+remember(const AtpLinkPlace *place)
+{
+	MemoryContext old = MemoryContextSwitchTo(known.cxt);
+	AtpLinkPlace *copy = palloc(sizeof(AtpLinkPlace) + place->path.len);
+	bool		found;
+
+	*copy = *place;
+	copy->path.ptr = memcpy(copy + 1, place->path.ptr, place->path.len);
+	copy->collection = (struct varlena *) DatumGetPointer(datumCopy(PointerGetDatum(place->collection), false, -1));
+	places_insert(known.places, copy, &found)->place = copy;
+	MemoryContextSwitchTo(old);
+}
+
+/* Arguments of a statement: places that are not known, or those that are asked for. */
+static int
+bind(const AtpLinkIds *ids, bool asked, Datum *args)
+{
+	static const AtpType types[] = {ATP_TYPE_NSID, ATP_TYPE_TEXT, ATP_TYPE_INT4, ATP_TYPE_END};
+	AtpRows    *rows = atp_rows_create(ids->apply->statements, types, ids->nunknown);
+
+	for (int i = 0; i < ids->nunknown; i++)
+	{
+		const AtpLinkPlace *place = ids->unknown[i];
+
+		if (asked && !place->asked)
+			continue;
+		atp_put_ref(rows, place->collection);
+		atp_put_ref(rows, cstring_to_text_with_len(place->path.ptr, place->path.len));
+		atp_put(rows, Int32GetDatum(i), false);
+	}
+	if (rows->n > 0)
+		atp_rows_bind(rows, args);
+	return rows->n;
+}
+
+int
+atp_link_ids_find(AtpLinkIds *ids)
+{
+	Datum		args[3];
+	int			left = 0;
+	uint64		n;
+
+	if (bind(ids, false, args) == 0)
+		return 0;
+	n = atp_execute(ids->apply->statements, &atp_link_source_table.statements[ATP_FIND_SOURCES], args, NULL);
+	for (uint64 i = 0; i < n; i++)
+	{
+		Datum		v[2];
+		bool		null[2];
+		AtpLinkPlace *place;
+
+		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, v, null);
+		/* somebody may have taken the key away */
+		if (null[1])
+			continue;
+		place = ids->unknown[DatumGetInt32(v[0])];
+		place->id = DatumGetInt32(v[1]);
+		remember(place);
+	}
+	SPI_freetuptable(SPI_tuptable);
+	for (int i = 0; i < ids->nunknown; i++)
+		if (ids->unknown[i]->id == 0)
+			ids->unknown[left++] = ids->unknown[i];
+	ids->nunknown = left;
+	return left;
+}
+
+/* Have records brought as many as there is room for? */
+static bool
+is_full(const AtpLinkIds *ids)
+{
+	bool		isnull;
+	Datum		last;
+
+	(void) atp_execute(ids->apply->statements, &atp_link_source_table.statements[ATP_LAST_SOURCE], NULL, NULL);
+	last = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
+	known.full = DatumGetInt32(last) >= ATP_LINK_SOURCES_MAX;
+	SPI_freetuptable(SPI_tuptable);
+	return known.full;
+}
+
+void
+atp_link_ids_add(AtpLinkIds *ids, bool named)
+{
+	const AtpStatement *add = &atp_link_source_table.statements[named ? ATP_NAME_SOURCES : ATP_ADD_SOURCES];
+	Datum		args[3];
+
+	if (bind(ids, true, args) == 0)
+		return;
+	/* one after the other: a place that another process is about to add would take a number for nothing */
+	LockRelationOid(atp_target_table(ids->apply->statements, atp_link_source_table.name), ShareUpdateExclusiveLock);
+	(void) atp_link_ids_find(ids);
+	for (int i = 0; i < ADD_TRIES && bind(ids, true, args) > 0; i++)
+	{
+		(void) atp_execute(ids->apply->statements, add, args, NULL);
+		(void) atp_link_ids_find(ids);
+		if (!named && is_full(ids))
+			break;
+	}
+}

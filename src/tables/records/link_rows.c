@@ -1,0 +1,463 @@
+/*
+ * link_rows.c
+ *		The links of records into the table link: it is derived from record.
+ *
+ * The links of a record that is put are inserted, those of what was there before
+ * removed, whatever the settings say by now; what is in both stays where it is.
+ * New ones go directly into the table where heap.c allows that, by key.  Where Citus keeps
+ * the table, they lie by what is linked to, and the lock on the repository is on another server.
+ *
+ * A source that is not there has to be added, and what others add at the same time
+ * waited for.  So it is done ahead, where the transaction is our own: before
+ * anything else is locked (apply.c).  That is seldom: the sources of a network are
+ * the same all the time.
+ */
+#include "postgres.h"
+
+#include "core/syntax/recordkey.h"
+#include "core/syntax/nsid.h"
+#include "data/links.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "tables/base/derived.h"
+#include "tables/direct/direct_insert.h"
+#include "tables/records/table_link.h"
+#include "tables/records/link_ids.h"
+#include "tables/records/link_rows.h"
+#include "tables/base/rows.h"
+#include "types/types.h"
+#include "utils/memutils.h"
+
+/* Links that go to the table in one step, and the bytes of their targets; of a single record they may be more. */
+#define STEP_LINKS	16384
+#define STEP_BYTES	(4 * 1024 * 1024)
+
+/* Sources that are looked for in one step; likewise. */
+#define STEP_PLACES	4096
+
+typedef struct Link
+{
+	struct varlena *target;
+	AtpLinkPlace *place;
+	const AtpRecordRow *row;
+	bool		old;			/* of what was there before */
+} Link;
+
+/* A step. */
+typedef struct Links
+{
+	AtpApply   *apply;
+	AtpLinkIds *ids;
+	AtpLinkWalk walk;
+	const AtpRecordRow *row;	/* whose links are being looked for */
+	bool		old;
+	Link	   *links;
+	int			n;
+	int			max;
+	Size		bytes;
+	uint64		record;			/* its number, among those that this process has asked for */
+	int			nplaces;		/* of it, each once */
+} Links;
+
+/* Whoever rebuilds the table has it for himself: what sources there are is looked up after that. */
+static void
+lock_links(AtpApply *a)
+{
+	Oid			relid = atp_target_table(a->statements, atp_link_table.name);
+
+	if (OidIsValid(relid))
+		LockRelationOid(relid, RowExclusiveLock);
+}
+
+static Links *
+begin_step(AtpApply *a)
+{
+	Links	   *l = palloc(sizeof(Links));
+
+	l->apply = a;
+	l->ids = atp_link_ids_begin(a);
+	l->n = 0;
+	l->max = 1024;
+	l->links = palloc(sizeof(Link) * l->max);
+	l->bytes = 0;
+	return l;
+}
+
+/* ------------------------------------------------------------------------
+ * What is found in a record
+ * ------------------------------------------------------------------------
+ */
+static bool
+wants_link(const AtpSettings *settings, const struct varlena *collection, AtpSpan path)
+{
+	if (settings->nlinks < 0)
+		return true;
+	for (int i = 0; i < settings->nlinks; i++)
+	{
+		const AtpLinkFilter *filter = &settings->links[i];
+
+		if (atp_nsid_matches(VARDATA_ANY(collection), VARSIZE_ANY_EXHDR(collection),
+							 filter->collection, strlen(filter->collection)) &&
+			(filter->path == NULL || atp_span_is(path, filter->path)))
+			return true;
+	}
+	return false;
+}
+
+static AtpSpan
+path_of(const AtpLinkWalk *walk)
+{
+	return (AtpSpan) {walk->path.text, walk->path.len};
+}
+
+/* Is it one that is kept?  Of what was there before, all are. */
+static bool
+is_kept(const Links *l)
+{
+	return l->old || wants_link(&l->apply->sub->settings, l->row->collection, path_of(&l->walk));
+}
+
+static void
+found_link(AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri)
+{
+	Links	   *l = walk->arg;
+	struct varlena *target;
+
+	if (!is_kept(l))
+		return;
+	target = atp_aturi_make_parsed(uri, text.ptr, text.len);
+	if (!atp_link_fits(target, l->row->rkey, l->row->did))
+	{
+		if (!l->old)
+			l->apply->skips[ATP_SKIP_LINK_TARGET]++;
+		pfree(target);
+		return;
+	}
+	if (l->n == l->max)
+		l->links = repalloc_huge(l->links, sizeof(Link) * (l->max *= 2));
+	l->links[l->n++] = (Link) {target, atp_link_ids_place(l->ids, l->row->collection, path_of(walk)), l->row, l->old};
+	l->bytes += VARSIZE(target);
+}
+
+/* All links of a record, as jsonb or, where that cannot hold it, as DAG-CBOR. */
+static void
+look(Links *l, void (*found) (AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri),
+	 const AtpRecordRow *row, struct varlena *value, struct varlena *raw, bool old)
+{
+	struct varlena *plain = value == NULL && raw == NULL ? NULL : PG_DETOAST_DATUM(PointerGetDatum(value != NULL ? value : raw));
+	size_t		at;
+
+	l->row = row;
+	l->old = old;
+	atp_link_walk_begin(&l->walk, found, l);
+	if (value != NULL)
+		atp_link_walk_jsonb(&l->walk, &((Jsonb *) plain)->root);
+	else if (raw != NULL)
+		/* somebody may have written anything there: record_links() would find nothing else */
+		(void) atp_link_walk_dagcbor(&l->walk, (const uint8_t *) VARDATA_ANY(plain), VARSIZE_ANY_EXHDR(plain), &at);
+	if (!old)
+		l->apply->skips[ATP_SKIP_LINK_PATH] += (int64) l->walk.deeper;
+	if (plain != value && plain != raw)
+		pfree(plain);
+}
+
+static void
+look_at_new(Links *l, void (*found) (AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri), const AtpRecordRow *row)
+{
+	if (row->action != ATP_DELETE)
+		look(l, found, row, (struct varlena *) row->value, row->raw, false);
+}
+
+/* ------------------------------------------------------------------------
+ * Sources
+ * ------------------------------------------------------------------------
+ */
+static void
+found_place(AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri)
+{
+	Links	   *l = walk->arg;
+
+	if (is_kept(l))
+		(void) atp_link_ids_place(l->ids, l->row->collection, path_of(walk));
+}
+
+/*
+ * Only the first places of a record may become sources by it, whether they are there already or
+ * not: so two processes that read the same record want the same.
+ */
+static void
+ask_for_place(AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri)
+{
+	Links	   *l = walk->arg;
+	AtpLinkPlace *place;
+
+	if (!is_kept(l))
+		return;
+	place = atp_link_ids_place(l->ids, l->row->collection, path_of(walk));
+	if (place->record != l->record)
+	{
+		place->record = l->record;
+		l->nplaces++;
+	}
+	if (place->id == 0 && l->nplaces <= ATP_LINK_SOURCES_NEW)
+		place->asked = true;
+}
+
+/* Sources of rows from the given one on; returns the next. */
+static int
+bring_some(AtpApply *a, int from)
+{
+	static uint64 records = 0;
+	Links	   *l = begin_step(a);
+	AtpRow	   *rows = a->batch->rows;
+	int			to = from;
+
+	for (; to < a->batch->nrows && atp_link_ids_unknown(l->ids) < STEP_PLACES; to++)
+		look_at_new(l, found_place, &rows[to].record);
+	if (atp_link_ids_find(l->ids) == 0)
+		return to;
+	for (int i = from; i < to; i++)
+	{
+		l->record = ++records;
+		l->nplaces = 0;
+		look_at_new(l, ask_for_place, &rows[i].record);
+	}
+	atp_link_ids_add(l->ids, false);
+	return to;
+}
+
+/* One that a setting names exactly; those have a place whatever records bring. */
+static bool
+is_named(const AtpLinkFilter *filter)
+{
+	return filter->path != NULL && strchr(filter->collection, '*') == NULL;
+}
+
+void
+atp_link_sources_name(AtpApply *a)
+{
+	const AtpSettings *settings = &a->sub->settings;
+	AtpLinkIds *ids;
+
+	lock_links(a);
+	ids = atp_link_ids_begin(a);
+	for (int i = 0; i < settings->nlinks; i++)
+	{
+		const AtpLinkFilter *filter = &settings->links[i];
+
+		if (is_named(filter))
+			atp_link_ids_place(ids, atp_nsid_make(filter->collection, strlen(filter->collection)),
+							   (AtpSpan) {filter->path, strlen(filter->path)})->asked = true;
+	}
+	(void) atp_link_ids_find(ids);
+	atp_link_ids_add(ids, true);
+}
+
+void
+atp_link_sources_bring(AtpApply *a)
+{
+	int64		skips[ATP_SKIP_COUNT];
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto sources", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+
+	lock_links(a);
+	/* who writes the links counts */
+	memcpy(skips, a->skips, sizeof(skips));
+	for (int from = 0; from < a->batch->nrows;)
+	{
+		CHECK_FOR_INTERRUPTS();
+		from = bring_some(a, from);
+		MemoryContextReset(cxt);
+	}
+	memcpy(a->skips, skips, sizeof(skips));
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+}
+
+void
+atp_link_sources(AtpApply *a)
+{
+	a->has_sources = true;
+	if (!a->sub->settings.has_links)
+		return;
+	atp_link_sources_name(a);
+	atp_link_sources_bring(a);
+}
+
+/* Might it be in the table, if somebody put it there? */
+static bool
+may_be_added(const Links *l, const AtpLinkPlace *place)
+{
+	const AtpSettings *settings = &l->apply->sub->settings;
+
+	if (l->apply->has_sources)
+		return false;
+	if (!atp_link_ids_full(l->ids))
+		return true;
+	for (int i = 0; i < settings->nlinks; i++)
+		if (is_named(&settings->links[i]) && atp_span_is(place->path, settings->links[i].path) &&
+			strlen(settings->links[i].collection) == VARSIZE_ANY_EXHDR(place->collection) &&
+			memcmp(settings->links[i].collection, VARDATA_ANY(place->collection), VARSIZE_ANY_EXHDR(place->collection)) == 0)
+			return true;
+	return false;
+}
+
+/* Links without a source go. */
+static void
+find_sources(Links *l)
+{
+	int			n = 0;
+
+	if (atp_link_ids_find(l->ids) == 0)
+		return;
+	for (int i = 0; i < l->n; i++)
+	{
+		const Link *link = &l->links[i];
+
+		if (link->place->id != 0)
+			l->links[n++] = *link;
+		else if (!link->old && may_be_added(l, link->place))
+			ereport(ERROR,
+					(errcode(ATP_ERRCODE_SOURCES),
+					 errmsg("a source of links is to be added to table \"%s.%s\"", atp_target(l->apply->statements), atp_link_source_table.name)));
+		else if (!link->old)
+			l->apply->skips[ATP_SKIP_LINK_SOURCE]++;
+	}
+	l->n = n;
+}
+
+/* ------------------------------------------------------------------------
+ * Rows
+ * ------------------------------------------------------------------------
+ */
+
+/* The order of the table's key: neighbours share pages. */
+static int
+compare_links(const void *a, const void *b)
+{
+	const Link *x = a;
+	const Link *y = b;
+	int			cmp = atp_uri_cmp((const uint8_t *) VARDATA(x->target), VARSIZE(x->target) - VARHDRSZ,
+								  (const uint8_t *) VARDATA(y->target), VARSIZE(y->target) - VARHDRSZ);
+
+	if (cmp == 0)
+		cmp = (x->place->id > y->place->id) - (x->place->id < y->place->id);
+	if (cmp == 0 && x->row != y->row)
+		cmp = atp_rkey_cmp((const uint8_t *) VARDATA_ANY(x->row->rkey), VARSIZE_ANY_EXHDR(x->row->rkey),
+						   (const uint8_t *) VARDATA_ANY(y->row->rkey), VARSIZE_ANY_EXHDR(y->row->rkey));
+	if (cmp == 0 && x->row != y->row)
+		cmp = atp_compare_dids(x->row->did, y->row->did);
+	return cmp;
+}
+
+static void
+put_link(AtpRows *rows, const Link *link)
+{
+	atp_put_ref(rows, link->target);
+	atp_put(rows, Int32GetDatum(link->place->id), false);
+	atp_put_ref(rows, link->row->rkey);
+	atp_put_ref(rows, link->row->did);
+}
+
+static void
+execute(AtpApply *a, AtpLinkStatement statement, const AtpRows *rows)
+{
+	Datum		args[ATP_STATEMENT_ARGS];
+
+	if (rows->n == 0)
+		return;
+	atp_rows_bind(rows, args);
+	(void) atp_execute(a->statements, &atp_link_table.statements[statement], args, NULL);
+}
+
+static void
+insert(AtpApply *a, const AtpRows *rows)
+{
+	AtpHeap    *heap = a->heap && rows->n > 0 ? atp_heap_open(a->statements, &atp_link_table) : NULL;
+
+	if (heap == NULL)
+	{
+		execute(a, ATP_PUT_LINKS, rows);
+		return;
+	}
+	atp_heap_insert(heap, rows);
+	atp_heap_close(heap);
+}
+
+static void
+write_links(Links *l)
+{
+	AtpApply   *a = l->apply;
+	AtpRows    *gone = atp_rows_of(a->statements, &atp_link_table, l->n);
+	AtpRows    *kept = atp_rows_of(a->statements, &atp_link_table, l->n);
+	AtpRows    *come = atp_rows_of(a->statements, &atp_link_table, l->n);
+
+	qsort(l->links, l->n, sizeof(Link), compare_links);
+	for (int i = 0, end; i < l->n; i = end)
+	{
+		const Link *link = &l->links[i];
+		bool		was = false;
+		bool		is = false;
+
+		for (end = i; end < l->n && (end == i || compare_links(link, &l->links[end]) == 0); end++)
+			*(l->links[end].old ? &was : &is) = true;
+		/* under other settings it may not have been kept */
+		put_link(!is ? gone : was ? kept : come, link);
+	}
+	/*
+	 * On another server there may be some that a transaction before this one has put, and that server does not
+	 * know yet that it is committed: they cannot be seen, and would stay.  The key makes us wait.
+	 */
+	if (atp_target_is_distributed(a->statements, &atp_link_table))
+		execute(a, ATP_PUT_LINKS, gone);
+	execute(a, ATP_DELETE_LINKS, gone);
+	execute(a, ATP_PUT_LINKS, kept);
+	insert(a, come);
+}
+
+/* Links of changes from the given one on, until they are many; returns the next. */
+static int
+flush_some(AtpApply *a, const AtpChange *changes, int from, int n)
+{
+	Links	   *l = begin_step(a);
+
+	for (; from < n && l->n < STEP_LINKS && l->bytes < STEP_BYTES; from++)
+	{
+		const AtpChange *change = &changes[from];
+
+		/* it was not put over what is newer */
+		if (change->found && change->old_rev > change->row->rev && !a->force)
+			continue;
+		if (change->found)
+			look(l, found_link, change->row, change->old_value, change->old_raw, true);
+		look_at_new(l, found_link, change->row);
+	}
+	find_sources(l);
+	if (l->n > 0)
+		write_links(l);
+	return from;
+}
+
+static void
+flush(AtpApply *a, const AtpChange *changes, int n)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto links", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(cxt);
+
+	lock_links(a);
+	for (int from = 0; from < n;)
+	{
+		from = flush_some(a, changes, from, n);
+		MemoryContextReset(cxt);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+}
+
+static bool
+wanted(const AtpSubscription *sub)
+{
+	return sub->settings.has_links;
+}
+
+const AtpDerived atp_link_derived = {.use = ATP_USE_LINKS, .wanted = wanted, .flush = flush};

@@ -1,0 +1,62 @@
+/*
+ * link_source.c
+ *		The table link_source: where in records of a collection links stand.
+ */
+#include "postgres.h"
+
+#include "core/repo/link.h"
+#include "executor/spi.h"
+#include "tables/records/table_link.h"
+
+static const AtpColumn columns[] = {
+	{"id", ATP_TYPE_INT4, ATP_KEY, "PRIMARY KEY",
+	"up to " CppAsString2(ATP_LINK_SOURCES_MAX) ": records have brought it; above: somebody has named it"},
+	{"collection", ATP_TYPE_NSID, ATP_VALUE, "NOT NULL", "of the records that link"},
+	{"path", ATP_TYPE_TEXT, ATP_VALUE, "NOT NULL CHECK (octet_length(path) <= " CppAsString2(ATP_LINK_PATH_MAX) ")",
+	"where in these records the link stands, as record_links() says it: subject.uri"},
+};
+
+#define BROUGHT		CppAsString2(ATP_LINK_SOURCES_MAX)
+#define SOURCES_ARGS	ATP_ARRAY(ATP_TYPE_NSID), ATP_ARRAY(ATP_TYPE_TEXT)
+
+/*
+ * The next ids, in the order of the arguments: whoever wants the same ones at the same time is
+ * waited for, and then looks again.
+ */
+#define ADD(last, limit) \
+	"INSERT INTO #.link_source (id, collection, path) SELECT (l.id + u.n)::integer, u.collection, u.path" \
+	" FROM (SELECT " last " FROM #.link_source) l (id), unnest($1, $2) WITH ORDINALITY u (collection, path, n)" limit \
+	" ORDER BY u.n ON CONFLICT DO NOTHING"
+
+static const AtpStatement statements[] = {
+	[ATP_FIND_SOURCES] = {
+		"SELECT u.n, s.id FROM unnest($1, $2, $3) u (collection, path, n)"
+		" JOIN #.link_source s ON s.collection OPERATOR(@.=) u.collection AND s.path = u.path",
+		SPI_OK_SELECT, {SOURCES_ARGS, ATP_ARRAY(ATP_TYPE_INT4)}, {ATP_TYPE_INT4, ATP_TYPE_INT4},
+		&atp_link_source_table, ATP_PLANNED_ANEW
+	},
+	[ATP_ADD_SOURCES] = {
+		ADD("COALESCE(max(id) FILTER (WHERE id <= " BROUGHT "), 0)", " WHERE l.id + u.n <= " BROUGHT),
+		SPI_OK_INSERT, {SOURCES_ARGS}, {0}, &atp_link_source_table
+	},
+	[ATP_NAME_SOURCES] = {
+		ADD("GREATEST(max(id), " BROUGHT ")", ""),
+		SPI_OK_INSERT, {SOURCES_ARGS}, {0}, &atp_link_source_table
+	},
+	[ATP_LAST_SOURCE] = {
+		"SELECT COALESCE(max(id), 0) FROM #.link_source WHERE id <= " BROUGHT,
+		SPI_OK_SELECT, {0}, {ATP_TYPE_INT4}, &atp_link_source_table
+	},
+};
+
+const AtpTable atp_link_source_table = {
+	.name = "link_source",
+	.use = ATP_USE_LINKS,
+	.columns = columns,
+	.ncolumns = lengthof(columns),
+	.key = "UNIQUE (collection, path)",
+	.comment = "where links stand: link.source is one of these",
+	.statements = statements,
+	.nstatements = lengthof(statements),
+	.shard_by = ATP_EVERYWHERE,
+};

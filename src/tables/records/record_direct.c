@@ -1,0 +1,230 @@
+/*
+ * record_direct.c
+ *		Records into their table, by key; without statements where heap.c can do it.
+ *
+ * There nobody sees what is between two operations on the same key, so only what they
+ * come to is written.  Who replaces or removes a record looks for it first, and leaves
+ * alone what is newer, as the statements of record.c do it: ExecOnConflictUpdate() (nodeModifyTable.c)
+ * locks the row first, here heap.c ends the transaction if the row is another by then.
+ */
+#include "postgres.h"
+
+#include "core/syntax/did.h"
+#include "core/syntax/recordkey.h"
+#include "tables/records/record_direct.h"
+#include "types/types.h"
+
+/* ------------------------------------------------------------------------
+ * Order
+ * ------------------------------------------------------------------------
+ */
+typedef struct Sorted
+{
+	uint64		abbrev;			/* of the DID: few are equal */
+	int			n;
+	const AtpRecordRow *row;
+} Sorted;
+
+static int
+compare_bytes(const struct varlena *x, const struct varlena *y)
+{
+	int			xn = VARSIZE_ANY_EXHDR(x);
+	int			yn = VARSIZE_ANY_EXHDR(y);
+	int			cmp = x == y ? 0 : memcmp(VARDATA_ANY(x), VARDATA_ANY(y), Min(xn, yn));
+
+	return cmp != 0 ? cmp : xn - yn;
+}
+
+/* The primary key's order. */
+static int
+compare_keys(const AtpRecordRow *x, const AtpRecordRow *y)
+{
+	int			cmp = x->did == y->did ? 0 : atp_compare_dids(x->did, y->did);
+
+	if (cmp == 0)
+		cmp = compare_bytes(x->collection, y->collection);
+	if (cmp == 0)
+		cmp = atp_rkey_cmp((const uint8_t *) VARDATA_ANY(x->rkey), VARSIZE_ANY_EXHDR(x->rkey),
+						   (const uint8_t *) VARDATA_ANY(y->rkey), VARSIZE_ANY_EXHDR(y->rkey));
+	return cmp;
+}
+
+static int
+compare_items(const Sorted *x, const Sorted *y)
+{
+	int			cmp;
+
+	if (x->abbrev != y->abbrev)
+		return x->abbrev < y->abbrev ? -1 : 1;
+	cmp = compare_keys(x->row, y->row);
+	return cmp != 0 ? cmp : x->n - y->n;
+}
+
+#define ST_SORT sort_items
+#define ST_ELEMENT_TYPE Sorted
+#define ST_COMPARE(a, b) compare_items(a, b)
+#define ST_SCOPE static
+#define ST_DEFINE
+#include "lib/sort_template.h"
+
+void
+atp_records_sort(const AtpRecordRow **records, int n)
+{
+	Sorted	   *items = palloc(sizeof(Sorted) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+	{
+		const struct varlena *did = records[i]->did;
+
+		items[i] = (Sorted) {
+			atp_did_abbrev((const uint8_t *) VARDATA_ANY(did), VARSIZE_ANY_EXHDR(did)), i, records[i]
+		};
+	}
+	sort_items(items, n);
+	for (int i = 0; i < n; i++)
+		records[i] = items[i].row;
+	pfree(items);
+}
+
+/* ------------------------------------------------------------------------
+ * Rows
+ * ------------------------------------------------------------------------
+ */
+static void
+put_row(AtpRows *rows, const AtpRecordRow *row)
+{
+	atp_put_ref(rows, row->did);
+	atp_put_ref(rows, row->collection);
+	atp_put_ref(rows, row->rkey);
+	atp_put_ref(rows, row->cid);
+	atp_put(rows, AtpTidGetDatum(row->rev), false);
+	atp_put_ref(rows, row->value);
+	atp_put_ref(rows, row->raw);
+	atp_put_ref(rows, row->fault);
+}
+
+AtpRows *
+atp_record_rows(AtpStatements *set, const AtpRecordRow **records, int n)
+{
+	AtpRows    *rows = atp_rows_of(set, &atp_record_table, n);
+
+	for (int i = 0; i < n; i++)
+		put_row(rows, records[i]);
+	return rows;
+}
+
+/* ------------------------------------------------------------------------
+ * Operations
+ * ------------------------------------------------------------------------
+ */
+typedef struct Writer
+{
+	AtpApply   *apply;
+	AtpHeap    *heap;
+	int			rev;			/* which of the columns */
+	AtpRows    *come;			/* all that are inserted, at the end */
+	AtpRows    *changed;		/* one that is updated */
+} Writer;
+
+static int
+column_of_rev(void)
+{
+	int			n;
+	const AtpColumn **columns = atp_row_columns(&atp_record_table, &n);
+	int			c = 0;
+
+	while (strcmp(columns[c]->name, "rev") != 0)
+		c++;
+	Assert(c < n);
+	return c;
+}
+
+/* Where the record is; *rev: its revision, 0 if it has none. */
+static bool
+find(Writer *w, const AtpRecordRow *row, ItemPointer place, bool *null, uint64 *rev)
+{
+	const Datum key[] = {PointerGetDatum(row->did), PointerGetDatum(row->collection), PointerGetDatum(row->rkey)};
+	Datum		values[ATP_STATEMENT_ARGS];
+	bool		nulls[ATP_STATEMENT_ARGS];
+
+	if (!atp_heap_find(w->heap, key, place, values, nulls))
+		return false;
+	*null = nulls[w->rev];
+	*rev = *null ? 0 : DatumGetAtpTid(values[w->rev]);
+	return true;
+}
+
+/* As ATP_PUT_RECORDS and ATP_DELETE_RECORDS, or with force, say it. */
+static bool
+gives_way(const Writer *w, bool null, uint64 rev, const AtpRecordRow *to)
+{
+	return w->apply->force || (!null && (rev < to->rev || (rev == to->rev && !to->again)));
+}
+
+/* All operations on a key. */
+static void
+write_key(Writer *w, const AtpRecordRow **ops, int n)
+{
+	const AtpRecordRow *last = ops[n - 1];
+	const AtpRecordRow *removal = NULL;
+	ItemPointerData place;
+	bool		null;
+	uint64		rev;
+
+	for (int i = 0; i < n; i++)
+		if (ops[i]->action == ATP_DELETE)
+			removal = ops[i];
+	if ((removal == NULL && ops[0]->action == ATP_CREATE) || !find(w, ops[0], &place, &null, &rev))
+	{
+		if (last->action == ATP_DELETE)
+			w->apply->idle++;
+		else
+			put_row(w->come, last);
+	}
+	else if (removal != NULL && gives_way(w, null, rev, removal))
+	{
+		atp_heap_delete(w->heap, &place);
+		if (removal != last)
+			put_row(w->come, last);
+		else
+			w->apply->removed++;
+	}
+	else if (removal == last)
+		w->apply->idle++;
+	else if (gives_way(w, null, rev, last))
+	{
+		w->changed->n = 0;
+		put_row(w->changed, last);
+		atp_heap_update(w->heap, &place, w->changed, 0);
+	}
+}
+
+bool
+atp_records_write(AtpApply *a, const AtpRecordRow **records, int n)
+{
+	Writer		w = {.apply = a};
+
+	/* what comes once more has other rules */
+	w.heap = a->heap && !a->again ? atp_heap_open(a->statements, &atp_record_table) : NULL;
+	if (w.heap == NULL)
+		return false;
+	if (!atp_heap_finds(w.heap))
+	{
+		atp_heap_close(w.heap);
+		return false;
+	}
+	w.rev = column_of_rev();
+	w.come = atp_rows_of(a->statements, &atp_record_table, n);
+	w.changed = atp_rows_of(a->statements, &atp_record_table, 1);
+	atp_records_sort(records, n);
+	for (int i = 0, end; i < n; i = end)
+	{
+		for (end = i + 1; end < n && compare_keys(records[i], records[end]) == 0; end++)
+			;
+		write_key(&w, records + i, end - i);
+	}
+	/* what comes may have the key of what has gone */
+	atp_heap_insert(w.heap, w.come);
+	atp_heap_close(w.heap);
+	return true;
+}

@@ -1,0 +1,323 @@
+/*
+ * record_queue.c
+ *		Records that are put and removed, many at a time.
+ *
+ * They are written in their order (F-16).  Where nobody can see it, what all operations on a
+ * key come to is enough (record_heap.c).  Elsewhere a key that comes twice ends one statement
+ * and begins another, so that triggers see every change; new records may go without one, by key
+ * where no trigger looks at each.  Tables that are derived from records are told of every change
+ * (derived.h).
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "core/syntax/tid.h"
+#include "tables/base/derived.h"
+#include "tables/base/keyset.h"
+#include "tables/records/record_direct.h"
+#include "types/types.h"
+#include "utils/datum.h"
+#include "utils/memutils.h"
+
+/* Values of rows that go to the tables in one step, which copies them several times. */
+#define FLUSH_BYTES	(4 * 1024 * 1024)
+
+struct AtpRecords
+{
+	AtpApply   *apply;
+	int			max;			/* between two flushes */
+	/* all that wait */
+	const AtpRecordRow **rows;
+	AtpChange  *changes;		/* the same for derived tables; NULL: there are none */
+	int			n;
+	Size		bytes;			/* of all those rows' values */
+	/* of the pending statements */
+	AtpKeySet  *keys;			/* NULL: there were none yet */
+	const AtpRecordRow **puts;
+	int			nputs;
+	const AtpRecordRow **deletes;
+	int			ndeletes;
+};
+
+AtpRecords *
+atp_records_begin(AtpApply *a, int n)
+{
+	AtpRecords *r = palloc0(sizeof(AtpRecords));
+
+	n = Max(n, 1);
+	r->apply = a;
+	r->max = n;
+	r->rows = palloc(sizeof(AtpRecordRow *) * n);
+	if (atp_derived_uses(a->sub) != 0)
+		r->changes = palloc(sizeof(AtpChange) * n);
+	return r;
+}
+
+/* ------------------------------------------------------------------------
+ * Put and remove
+ * ------------------------------------------------------------------------
+ */
+
+/*
+ * Records without a look whether they are there: that is what Citus does by COPY into the shards.
+ * If one is, or is refused, the transaction is given up as heap.c does it, and done with statements: of
+ * an error of such a COPY Citus passes on the text and not the code.
+ */
+static void
+copy_records(AtpStatements *set, const AtpRecordRow **creates, int n)
+{
+	MemoryContext cxt = CurrentMemoryContext;
+	Datum		args[ATP_STATEMENT_ARGS];
+
+	if (n == 0)
+		return;
+	atp_rows_bind(atp_record_rows(set, creates, n), args);
+	PG_TRY();
+	{
+		(void) atp_execute(set, &atp_record_table.statements[ATP_CREATE_RECORDS], args, NULL);
+	}
+	PG_CATCH();
+	{
+		if (geterrcode() != ERRCODE_UNIQUE_VIOLATION && geterrcode() != ERRCODE_INTERNAL_ERROR)
+			PG_RE_THROW();
+		MemoryContextSwitchTo(cxt);
+		FlushErrorState();
+		ereport(ERROR,
+				(errcode(ATP_ERRCODE_CONFLICT), errmsg("a row of table \"record\" is there already, or is refused")));
+	}
+	PG_END_TRY();
+}
+
+/*
+ * New records into the heap, where the table allows it, or to where it is distributed; what is
+ * left in puts is for the statement.  False: all are left.
+ */
+static bool
+create_records(AtpRecords *r)
+{
+	AtpStatements *set = r->apply->statements;
+	AtpHeap    *heap = r->apply->heap ? atp_heap_open(set, &atp_record_table) : NULL;
+	const AtpRecordRow **creates;
+	int			ncreates = 0,
+				rest = 0;
+
+	if (heap == NULL && !(r->apply->heap && atp_target_is_distributed(set, &atp_record_table)))
+		return false;
+	creates = palloc(sizeof(AtpRecordRow *) * r->nputs);
+	for (int i = 0; i < r->nputs; i++)
+		if (r->puts[i]->action == ATP_CREATE)
+			creates[ncreates++] = r->puts[i];
+		else
+			r->puts[rest++] = r->puts[i];
+	r->nputs = rest;
+	if (heap == NULL || !atp_heap_fires_each_row(heap))
+		atp_records_sort(creates, ncreates);
+	if (heap == NULL)
+	{
+		copy_records(set, creates, ncreates);
+		return true;
+	}
+	atp_heap_insert(heap, atp_record_rows(set, creates, ncreates));
+	atp_heap_close(heap);
+	return true;
+}
+
+static void
+put_some(AtpRecords *r, const AtpRecordRow **puts, int n, bool again)
+{
+	AtpStatements *set = r->apply->statements;
+	Datum		args[ATP_STATEMENT_ARGS];
+
+	if (n == 0)
+		return;
+	atp_rows_bind(atp_record_rows(set, puts, n), args);
+	(void) atp_execute(set, &atp_record_table.statements[r->apply->force ? ATP_FORCE_RECORDS : again ? ATP_PUT_OLDER_RECORDS : ATP_PUT_RECORDS], args, NULL);
+}
+
+/* What is read again is not written over what is as new: those rows have been there, and stay as they are. */
+static void
+put_records(AtpRecords *r)
+{
+	const AtpRecordRow **again = palloc(sizeof(AtpRecordRow *) * r->nputs);
+	int			nagain = 0;
+	int			n = 0;
+
+	for (int i = 0; i < r->nputs; i++)
+		if (r->apply->again || r->puts[i]->again)
+			again[nagain++] = r->puts[i];
+		else
+			r->puts[n++] = r->puts[i];
+	put_some(r, again, nagain, true);
+	put_some(r, r->puts, n, false);
+}
+
+/* Keys of records, and one more column. */
+static AtpRows *
+key_rows(AtpStatements *set, AtpType more, int n)
+{
+	const AtpType types[] = {ATP_TYPE_DID, ATP_TYPE_NSID, ATP_TYPE_RKEY, more, ATP_TYPE_END};
+
+	return atp_rows_create(set, types, n);
+}
+
+static void
+put_key(AtpRows *rows, const AtpRecordRow *row)
+{
+	atp_put_ref(rows, row->did);
+	atp_put_ref(rows, row->collection);
+	atp_put_ref(rows, row->rkey);
+}
+
+static void
+delete_records(AtpRecords *r)
+{
+	AtpApply   *a = r->apply;
+	AtpRows    *rows = key_rows(a->statements, ATP_TYPE_TID, r->ndeletes);
+	Datum		args[4];
+	int64		removed;
+
+	for (int i = 0; i < r->ndeletes; i++)
+	{
+		put_key(rows, r->deletes[i]);
+		atp_put(rows, AtpTidGetDatum(a->force ? ATP_TID_MAX_CANONICAL : r->deletes[i]->rev), false);
+	}
+	atp_rows_bind(rows, args);
+	removed = atp_execute(a->statements, &atp_record_table.statements[a->again ? ATP_DELETE_OLDER_RECORDS : ATP_DELETE_RECORDS], args, NULL);
+	a->removed += removed;
+	a->idle += r->ndeletes - removed;
+}
+
+/* What n operations will replace or remove; created: of those that create, it is known. */
+static void
+find_old_records(AtpRecords *r, AtpChange *changes, int n, bool created)
+{
+	AtpStatements *set = r->apply->statements;
+	AtpRows    *rows = key_rows(set, ATP_TYPE_INT4, n);
+	bool		remember = atp_derived_remembers(r->apply->sub);
+	Datum		args[4];
+	uint64		found;
+
+	for (int i = 0; i < n; i++)
+	{
+		const AtpRecordRow *row = changes[i].row;
+
+		if ((created && row->action == ATP_CREATE) || !(remember || changes[i].again))
+			continue;
+		put_key(rows, row);
+		atp_put(rows, Int32GetDatum(i), false);
+	}
+	if (rows->n == 0)
+		return;
+	atp_rows_bind(rows, args);
+	found = atp_execute(set, &atp_record_table.statements[ATP_OLD_RECORDS], args, NULL);
+	for (uint64 i = 0; i < found; i++)
+	{
+		Datum		v[5];
+		bool		null[5];
+		AtpChange  *change;
+
+		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, v, null);
+		change = &changes[DatumGetInt32(v[0])];
+		change->found = true;
+		change->old_rev = null[1] ? 0 : DatumGetAtpTid(v[1]);
+		change->old_cid = null[2] ? NULL : PG_DETOAST_DATUM_COPY(v[2]);
+		/* many of them may be too much for memory */
+		change->old_value = null[3] ? NULL : (struct varlena *) DatumGetPointer(datumCopy(v[3], false, -1));
+		change->old_raw = null[4] ? NULL : (struct varlena *) DatumGetPointer(datumCopy(v[4], false, -1));
+	}
+	SPI_freetuptable(SPI_tuptable);
+}
+
+/* Rows from the given one on, until a key comes again; returns the next. */
+static int
+take_some(AtpRecords *r, int from)
+{
+	int			i = from;
+
+	if (r->keys == NULL)
+	{
+		r->keys = atp_keyset_create(r->max);
+		r->puts = palloc(sizeof(AtpRecordRow *) * r->max);
+		r->deletes = palloc(sizeof(AtpRecordRow *) * r->max);
+	}
+	atp_keyset_clear(r->keys);
+	r->nputs = r->ndeletes = 0;
+	for (; i < r->n; i++)
+	{
+		const AtpRecordRow *row = r->rows[i];
+		AtpKey		key = {{row->did, row->collection, row->rkey}};
+
+		if (!atp_keyset_add(r->keys, key))
+			break;
+		if (row->action == ATP_DELETE)
+			r->deletes[r->ndeletes++] = row;
+		else
+			r->puts[r->nputs++] = row;
+	}
+	return i;
+}
+
+/* One operation on a key after the other. */
+static void
+write_some(AtpRecords *r, int from, int to)
+{
+	bool		keep = r->apply->sub->settings.keep_records;
+	bool		created = keep && r->nputs > 0 && create_records(r);
+
+	if (r->changes != NULL && keep)
+		find_old_records(r, r->changes + from, to - from, created);
+	if (keep && r->nputs > 0)
+		put_records(r);
+	if (keep && r->ndeletes > 0)
+		delete_records(r);
+	if (r->changes != NULL)
+		atp_derived_flush(r->apply, r->changes + from, to - from);
+}
+
+/* All of it at once; false: it was not done. */
+static bool
+write_directly(AtpRecords *r)
+{
+	return r->changes == NULL && r->apply->sub->settings.keep_records && atp_records_write(r->apply, r->rows, r->n);
+}
+
+void
+atp_records_flush(AtpRecords *r)
+{
+	MemoryContext cxt,
+				old;
+
+	if (r->n == 0)
+		return;
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto rows", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(cxt);
+	if (!write_directly(r))
+		for (int from = 0, to; from < r->n; from = to)
+		{
+			MemoryContextSwitchTo(old);
+			to = take_some(r, from);
+			MemoryContextReset(cxt);
+			MemoryContextSwitchTo(cxt);
+			write_some(r, from, to);
+		}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+	r->n = 0;
+	r->bytes = 0;
+}
+
+void
+atp_records_queue(AtpRecords *r, const AtpRecordRow *row, int64 seq, bool again)
+{
+	Assert(r->n < r->max);
+	if (r->changes != NULL)
+		r->changes[r->n] = (AtpChange) {.row = row, .seq = seq, .again = again || r->apply->again};
+	r->rows[r->n++] = row;
+	if (row->value != NULL)
+		r->bytes += VARSIZE(row->value);
+	if (row->raw != NULL)
+		r->bytes += VARSIZE(row->raw);
+	r->apply->rows++;
+	if (r->bytes > FLUSH_BYTES)
+		atp_records_flush(r);
+}

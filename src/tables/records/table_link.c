@@ -1,0 +1,97 @@
+/*
+ * table_link.c
+ *		The table link: what records link to.
+ */
+#include "postgres.h"
+
+#include "core/repo/link.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "tables/records/table_link.h"
+#include "types/types.h"
+
+PG_FUNCTION_INFO_V1(atp_link_fits_sql);
+
+static const AtpColumn columns[] = {
+	{"target", ATP_TYPE_ATURI, ATP_KEY, "NOT NULL", "what the record links to: the URI of a record, or at:// and a DID"},
+	{"source", ATP_TYPE_INT4, ATP_KEY, "NOT NULL", "link_source.id: collection of the record, and where in it the link stands"},
+	{"rkey", ATP_TYPE_RKEY, ATP_KEY, "NOT NULL", "record key of the record that links"},
+	{"did", ATP_TYPE_DID, ATP_KEY, "NOT NULL", "account of the record that links"},
+};
+
+/*
+ * Citus divides by a column, and notifications are asked for by who is linked to: it is part of the
+ * key, as Citus wants it, and says nothing that target does not.
+ */
+#define SETUP \
+	"ALTER TABLE #.link ADD COLUMN authority @.aturi;" \
+	"COMMENT ON COLUMN #.link.authority IS 'whose the target is: rows of one lie on one server (atproto.distribute())';" \
+	"UPDATE #.link SET authority = @.aturi_repo(target);" \
+	"ALTER TABLE #.link ALTER COLUMN authority SET NOT NULL;" \
+	"ALTER TABLE #.link DROP CONSTRAINT link_pkey;" \
+	"ALTER TABLE #.link ADD PRIMARY KEY (target, source, rkey, did, authority)"
+
+static const AtpStatement put_by_authority = {
+	"INSERT INTO #.link ({columns}, authority) SELECT u.*, @.aturi_repo(u.target) FROM unnest({arrays}) u ({columns})"
+	" ON CONFLICT (target, source, rkey, did, authority) DO NOTHING",
+	SPI_OK_INSERT, {0}, {0}, &atp_link_table, ATP_ROWS_IN
+};
+
+static const AtpStatement statements[] = {
+	[ATP_PUT_LINKS] = {
+		"INSERT INTO #.link ({columns}) SELECT * FROM unnest({arrays}) ON CONFLICT (target, source, rkey, did) DO NOTHING",
+		SPI_OK_INSERT, {0}, {0}, &atp_link_table, ATP_ROWS_IN | ATP_AS_HEAP, &put_by_authority
+	},
+	[ATP_DELETE_LINKS] = {
+		"DELETE FROM #.link l USING unnest({arrays}) u (target, source, rkey, did)"
+		" WHERE l.target OPERATOR(@.=) u.target AND l.source = u.source AND l.rkey OPERATOR(@.=) u.rkey AND l.did OPERATOR(@.=) u.did",
+		SPI_OK_DELETE, {0}, {0}, &atp_link_table, ATP_ROWS_IN | ATP_BY_KEY
+	},
+};
+
+const AtpTable atp_link_table = {
+	.name = "link",
+	.use = ATP_USE_LINKS,
+	.columns = columns,
+	.ncolumns = lengthof(columns),
+	/* one index: a target's links from one place lie together, in the order of their record keys */
+	.key = "PRIMARY KEY (target, source, rkey, did)",
+	.comment = "what records link to, each link of a record at one path once",
+	/*
+	 * of an account that was deleted and came back none, until what was before is gone: when a
+	 * link came is not known
+	 */
+	.view = "visible_link",
+	.view_query = "SELECT l.*, s.collection, s.path FROM #.link l"
+	" JOIN #.link_source s ON s.id = l.source JOIN #.repo p ON p.did OPERATOR(@.=) l.did"
+	" WHERE p.active AND p.purge_rev IS NULL",
+	.view_comment = "links of active repositories, with their sources",
+	.statements = statements,
+	.nstatements = lengthof(statements),
+	.shard_by = "authority",
+	.shard_setup = SETUP,
+};
+
+struct varlena *
+atp_link_authority(const struct varlena *target)
+{
+	const uint8_t *stored = (const uint8_t *) VARDATA_ANY(target);
+
+	return atp_varlena(stored, atp_uri_repo_len(stored, VARSIZE_ANY_EXHDR(target)));
+}
+
+bool
+atp_link_fits(const struct varlena *target, const struct varlena *rkey, const struct varlena *did)
+{
+	size_t		n = VARSIZE_ANY_EXHDR(target);
+	size_t		authority = atp_uri_repo_len((const uint8_t *) VARDATA_ANY(target), n);
+
+	return n + authority + VARSIZE_ANY_EXHDR(rkey) + VARSIZE_ANY_EXHDR(did) <= ATP_LINK_ENTRY_MAX;
+}
+
+/* SQL: atproto.link_fits(target, rkey, did) */
+Datum
+atp_link_fits_sql(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_BOOL(atp_link_fits(PG_GETARG_VARLENA_PP(0), PG_GETARG_VARLENA_PP(1), PG_GETARG_VARLENA_PP(2)));
+}

@@ -1,0 +1,216 @@
+/*
+ * admission_after.c
+ *		Verdicts at level full by what is known of who should have signed (V-40, V-41, V-43).
+ */
+#include "postgres.h"
+
+#include "config/wake.h"
+#include "core/repo/sig.h"
+#include "identity/identity_request.h"
+#include "common/signature.h"
+#include "tables/repos/held.h"
+#include "tables/repos/admission_after.h"
+#include "tables/repos/dead_letter.h"
+#include "types/types.h"
+
+void
+atp_judged_ignore(AtpEvent *event, AtpSkip skip)
+{
+	event->judged = ATP_JUDGED_IGNORED;
+	event->ignored_as = skip;
+}
+
+void
+atp_judged_hold(AtpEvent *event, AtpWhyHeld why)
+{
+	event->judged = ATP_JUDGED_HELD;
+	event->why_held = why;
+}
+
+bool
+atp_judged_waits_from_now(const AtpEvent *event)
+{
+	return event->held == NULL && event->judged == ATP_JUDGED_HELD;
+}
+
+void
+atp_judged_wish(AtpEvent *event, bool refresh)
+{
+	event->wish = true;
+	event->refresh = refresh;
+}
+
+/* Has its identity been looked up since the event began to wait?  By any clock. */
+static bool
+was_asked(const AtpEvent *event, const AtpIdentity *who)
+{
+	return event->held != NULL && who->asked_at != DT_NOBEGIN && who->asked_at != event->held->asked_at;
+}
+
+bool
+atp_judged_was_answered(const AtpEvent *event, const AtpIdentity *who)
+{
+	return was_asked(event, who) && who->error == NULL;
+}
+
+bool
+atp_judged_known(AtpEvent *event, const AtpIdentity *who, TimestampTz now)
+{
+	if (atp_identity_is_due(who, now))
+		atp_judged_wish(event, who->stale);
+	/*
+	 * W-31: the key may be a former one.  The first look-up that ends may have begun before the account
+	 * said so, the second one has not: nobody waits longer, however often it is said.
+	 */
+	if (who->doubtful && !(was_asked(event, who) && event->held->why == ATP_HELD_SIGNATURE))
+	{
+		atp_judged_hold(event, was_asked(event, who) ? ATP_HELD_SIGNATURE : ATP_HELD_IDENTITY);
+		atp_judged_wish(event, true);
+	}
+	/* W-33: the directory may not know of it yet */
+	else if (atp_identity_is_denied(who))
+	{
+		atp_judged_hold(event, ATP_HELD_IDENTITY);
+		atp_judged_wish(event, true);
+	}
+	else if (atp_identity_is_broken(who))
+		atp_judged_ignore(event, ATP_SKIP_NO_IDENTITY);
+	/* V-40, W-30 */
+	else if (!atp_identity_is_usable(who, now))
+	{
+		atp_judged_hold(event, ATP_HELD_IDENTITY);
+		/* what is known already has no such key */
+		atp_judged_wish(event, event->refresh || who->state == ATP_IDENTITY_GOOD);
+	}
+	else
+		return true;
+	return false;
+}
+
+/* What the key has signed stays what it is, however often it is asked. */
+bool
+atp_signed_fits(AtpSigned *s, const uint8_t key[ATP_MULTIKEY_LEN])
+{
+	AtpErr		err;
+
+	if (s == NULL)
+		return false;
+	if (s->tried && memcmp(s->key, key, ATP_MULTIKEY_LEN) == 0)
+		return s->fits;
+	err = atp_sig_check(atp_multikey_curve(key), (AtpBytes) {s->sig, ATP_SIG_LEN});
+	if (err == ATP_OK)
+		err = atp_signature_verify(NULL, key, s->digest, s->sig);
+	if (err == ATP_E_KEY_BUILD)
+		elog(ERROR, "this build cannot verify signatures by secp256k1");
+	s->tried = true;
+	memcpy(s->key, key, ATP_MULTIKEY_LEN);
+	s->fits = err == ATP_OK;
+	return s->fits;
+}
+
+void
+atp_judged_signed(AtpEvent *event, const AtpIdentity *who, bool fits)
+{
+	if (fits)
+		event->judged = ATP_JUDGED_TRUE;
+	/* V-41: a look-up without an answer says nothing */
+	else if (atp_judged_was_answered(event, who) && event->held->why != ATP_HELD_IDENTITY)
+		event->judged = ATP_JUDGED_FALSE;
+	else
+	{
+		/* V-41: its key may be one that nobody has told of yet; or the directory lags behind */
+		atp_judged_hold(event, ATP_HELD_SIGNATURE);
+		atp_judged_wish(event, true);
+	}
+}
+
+/* ------------------------------------------------------------------------
+ * What follows
+ * ------------------------------------------------------------------------
+ */
+const char *
+atp_signed_key(const AtpSigned *s)
+{
+	char	   *text = palloc(2 * ATP_MULTIKEY_LEN + 1);
+
+	if (s == NULL)
+		return "";
+	for (int i = 0; i < ATP_MULTIKEY_LEN; i++)
+		sprintf(text + 2 * i, "%02x", s->key[i]);
+	return text;
+}
+
+AtpLetter *
+atp_judged_letter(AtpBatch *batch, const AtpEvent *event, struct varlena *did, const char *text)
+{
+	AtpLetter  *letter = atp_batch_new_letter(batch, atp_stage_signature, event->message, event->seq);
+
+	/* each of these is counted by itself, where the verdict is */
+	batch->skips[ATP_SKIP_INVALID]--;
+	strcpy(letter->sqlstate, "22P03");
+	letter->did = did;
+	letter->event = event;
+	letter->text = text;
+	return letter;
+}
+
+int
+atp_judged_compare(const void *a, const void *b)
+{
+	return atp_compare_dids((*(AtpEvent *const *) a)->did, (*(AtpEvent *const *) b)->did);
+}
+
+/* Those among events that are sorted by DID which are of one kind. */
+static void
+ask(AtpEvent *const *events, int n, bool refresh, AtpWishPriority priority)
+{
+	struct varlena **dids = palloc(sizeof(struct varlena *) * n);
+	int			ndids = 0;
+
+	for (int i = 0; i < n; i++)
+		if (events[i]->refresh == refresh && (events[i]->judged == ATP_JUDGED_HELD) == (priority == ATP_WISH_HELD) &&
+			(ndids == 0 || atp_compare_dids(dids[ndids - 1], events[i]->did) != 0))
+			dids[ndids++] = events[i]->did;
+	if (ndids == 0)
+		return;
+	atp_wishes_add(dids, ndids, refresh, priority, InvalidOid);
+	atp_wake_fetcher();
+}
+
+void
+atp_judged_conclude(AtpApply *a, AtpEvent *const *events, int n)
+{
+	AtpEvent  **held = palloc(sizeof(AtpEvent *) * Max(n, 1));
+	AtpEvent  **wishes = palloc(sizeof(AtpEvent *) * Max(n, 1));
+	int			nheld = 0;
+	int			nwishes = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		AtpEvent   *event = events[i];
+
+		if (atp_judged_waits_from_now(event))
+			held[nheld++] = event;
+		/* V-41: once more; those behind it wait for the same */
+		else if (event->judged == ATP_JUDGED_HELD && event->why_held == ATP_HELD_SIGNATURE &&
+				 event->held->asked_at != event->asked_at)
+			atp_held_wait_again(a, event, event->asked_at);
+		/* a commit before it is awaited until a time, by what its row says */
+		else if (event->judged == ATP_JUDGED_HELD && event->held->gap != (event->why_held == ATP_HELD_GAP) &&
+				 event->why_held != ATP_HELD_ORDER && event->why_held != ATP_HELD_RESYNC)
+			atp_held_set_why(a, event);
+		if (event->wish)
+			wishes[nwishes++] = event;
+	}
+	if (nheld > 0)
+	{
+		atp_held_add(a, held, nheld);
+		a->batch->held = true;
+	}
+	qsort(wishes, nwishes, sizeof(AtpEvent *), atp_judged_compare);
+	for (int refresh = 0; refresh < 2; refresh++)
+	{
+		ask(wishes, nwishes, refresh, ATP_WISH_HELD);
+		ask(wishes, nwishes, refresh, ATP_WISH_REST);
+	}
+}

@@ -1,0 +1,473 @@
+/*
+ * dead_letter.c
+ *		Dead letters, as atproto.dead_letter and atproto.dead_frame keep them.
+ *
+ * The bytes of a message are kept once, however many letters are about it.  No
+ * repository gets more than a share of the room, so that one account cannot take
+ * it all: what is beyond its share becomes one letter, without bytes, and the
+ * repository is marked.
+ */
+#include "postgres.h"
+
+#include "commands/trigger.h"
+#include "catalog/pg_type.h"
+#include "config/owner.h"
+#include "config/spi.h"
+#include "fmgr.h"
+#include "identity/identity.h"
+#include "common/sha256.h"
+#include "source.h"
+#include "tables/base/error_class.h"
+#include "tables/repos/dead_letter.h"
+#include "tables/repos/repo.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/tuplestore.h"
+
+PG_FUNCTION_INFO_V1(atp_dead_letter_removed);
+
+/* A repository may have this part of max_dead_letters and max_dead_letter_bytes. */
+#define SHARE	20
+
+#define SHA256_LEN	32
+
+/* subscription, digest, path, seq, stage, sqlstate, message, did */
+#define LETTER_ARGS \
+	{ATP_TYPE_TEXT, ATP_TYPE_BYTEA, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_DID}
+
+enum
+{
+	COUNT_LETTERS,				/* -> letters, bytes */
+	COUNT_LETTERS_OF,			/* did -> likewise */
+	FIND_FRAME,					/* digest */
+	ADD_FRAME,
+	REPEAT_LETTER,
+	REPEAT_SIGNATURE,			/* did, seq, message */
+	ADD_LETTER,
+	REPEAT_BEYOND,				/* did, seq, how many */
+	ADD_BEYOND,
+	FORGET_LETTERS,				/* of records that are removed: did[], path[], seq[] */
+	FORGET_REPO					/* did */
+};
+
+static const AtpStatement statements[] = {
+	[COUNT_LETTERS] = {
+		"SELECT (SELECT count(*) FROM atproto.dead_letter WHERE subscription = $1),"
+		" (SELECT COALESCE(sum(octet_length(bytes)), 0)::bigint FROM atproto.dead_frame WHERE subscription = $1)",
+		SPI_OK_SELECT, {ATP_TYPE_TEXT}, {ATP_TYPE_INT8, ATP_TYPE_INT8}
+	},
+	[COUNT_LETTERS_OF] = {
+		"WITH d AS (SELECT digest FROM atproto.dead_letter WHERE subscription = $1 AND did OPERATOR(@.=) $2)"
+		" SELECT (SELECT count(*) FROM d), (SELECT COALESCE(sum(octet_length(bytes)), 0)::bigint"
+		"  FROM atproto.dead_frame WHERE subscription = $1 AND digest IN (SELECT digest FROM d))",
+		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_DID}, {ATP_TYPE_INT8, ATP_TYPE_INT8}
+	},
+	[FIND_FRAME] = {
+		"SELECT FROM atproto.dead_frame WHERE subscription = $1 AND digest = $2",
+		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_BYTEA}
+	},
+	[ADD_FRAME] = {
+		/* a row that is there is locked, and not changed */
+		"INSERT INTO atproto.dead_frame AS f (subscription, digest, bytes, format, endpoint) VALUES ($1, $2, $3, $4, $5)"
+		" ON CONFLICT (subscription, digest) DO UPDATE SET bytes = f.bytes WHERE false",
+		SPI_OK_INSERT, {ATP_TYPE_TEXT, ATP_TYPE_BYTEA, ATP_TYPE_BYTEA, ATP_TYPE_TEXT, ATP_TYPE_TEXT}
+	},
+	[REPEAT_LETTER] = {
+		"UPDATE atproto.dead_letter SET attempts = attempts + 1, last_at = now(), seq = $4,"
+		" stage = $5, sqlstate = $6, message = $7, did = $8"
+		" WHERE subscription = $1 AND digest = $2 AND path = $3",
+		SPI_OK_UPDATE, LETTER_ARGS
+	},
+	[REPEAT_SIGNATURE] = {
+		"UPDATE atproto.dead_letter SET attempts = attempts + 1, last_at = now(), seq = $3"
+		" WHERE subscription = $1 AND did OPERATOR(@.=) $2 AND stage = 'signature' AND message = $4",
+		SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_DID, ATP_TYPE_INT8, ATP_TYPE_TEXT}
+	},
+	[ADD_LETTER] = {
+		"INSERT INTO atproto.dead_letter (subscription, digest, path, seq, stage, sqlstate, message, did)"
+		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
+		/* an id that somebody has taken is an error */
+		" ON CONFLICT (subscription, digest, path) DO NOTHING",
+		SPI_OK_INSERT, LETTER_ARGS
+	},
+	[REPEAT_BEYOND] = {
+		"UPDATE atproto.dead_letter SET attempts = attempts + $4, last_at = now(), seq = $3"
+		" WHERE subscription = $1 AND did OPERATOR(@.=) $2 AND stage = 'beyond'",
+		SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_DID, ATP_TYPE_INT8, ATP_TYPE_INT8}
+	},
+	[ADD_BEYOND] = {
+		"INSERT INTO atproto.dead_letter (subscription, did, seq, attempts, stage, sqlstate, message)"
+		" VALUES ($1, $2, $3, $4, 'beyond', '54000',"
+		"  'this repository has its share of the dead letters: what else of it could not be processed is not kept')"
+		" ON CONFLICT (subscription, did) WHERE stage = 'beyond' DO NOTHING",
+		SPI_OK_INSERT, {ATP_TYPE_TEXT, ATP_TYPE_DID, ATP_TYPE_INT8, ATP_TYPE_INT8}
+	},
+	[FORGET_LETTERS] = {
+		"DELETE FROM atproto.dead_letter d USING unnest($2, $3, $4) u (did, path, seq)"
+		" WHERE d.subscription = $1 AND d.did OPERATOR(@.=) u.did AND (d.seq < u.seq OR d.seq IS NULL)"
+		" AND (u.path IS NULL OR d.path = u.path)",
+		SPI_OK_DELETE,
+		{ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_TEXT), ATP_ARRAY(ATP_TYPE_INT8)}
+	},
+	[FORGET_REPO] = {
+		"DELETE FROM atproto.dead_letter WHERE subscription = $1 AND did OPERATOR(@.=) $2"
+		" AND stage IN ('commit', 'record', 'apply', 'beyond') AND (seq IS NULL OR path NOT LIKE '#%')",
+		SPI_OK_DELETE, {ATP_TYPE_TEXT, ATP_TYPE_DID}
+	},
+};
+
+typedef struct Room
+{
+	int64		letters;
+	int64		bytes;
+} Room;
+
+typedef struct Letters
+{
+	AtpApply   *apply;
+	Datum		subscription;
+	Room		all;			/* taken */
+	/* of the letters that come one after the other */
+	struct varlena *did;		/* NULL: unknown */
+	Room		of_did;			/* taken */
+	int64		beyond;			/* of this repository, beyond its share */
+	int64		beyond_seq;		/* the last one's */
+	AtpBytes	message;
+	bytea	   *digest;
+	bool		stored;			/* the message is */
+} Letters;
+
+static Room
+read_room(const AtpApply *a, int statement, Datum *args)
+{
+	Room		room;
+	bool		isnull;
+
+	(void) atp_execute(a->statements, &statements[statement], args, NULL);
+	room.letters = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
+	room.bytes = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 2, &isnull));
+	SPI_freetuptable(SPI_tuptable);
+	return room;
+}
+
+static void
+no_room(void)
+{
+	ereport(ERROR,
+			(errcode(ATP_ERRCODE_STOP),
+			 errmsg("there is no room for another dead letter"),
+			 errhint("Remove dead letters, or increase \"%s\" or \"%s\".", "max_dead_letters", "max_dead_letter_bytes")));
+}
+
+static void
+mark_repo(AtpApply *a, int unused, int unused2)
+{
+	atp_repo_mark(a, a->repo);
+}
+
+void
+atp_mark_repo(AtpApply *a, struct varlena *did)
+{
+	a->repo = did;
+	/* who refuses that has the letter, which says it, too */
+	if (a->sink->uses & ATP_USE_REPOS)
+		(void) atp_attempt(a, mark_repo, 0, 0);
+}
+
+/* What came of a repository beyond its share: one letter, and the repository is marked. */
+static void
+store_beyond(Letters *l)
+{
+	Datum		args[4] = {
+		l->subscription, PointerGetDatum(l->did), Int64GetDatum(l->beyond_seq), Int64GetDatum(l->beyond)
+	};
+
+	const char *nulls = l->beyond_seq > 0 ? "    " : "  n ";
+
+	if (l->beyond == 0)
+		return;
+	if (atp_execute(l->apply->statements, &statements[REPEAT_BEYOND], args, nulls) == 0)
+	{
+		if (l->all.letters >= l->apply->sub->settings.max_letters)
+			no_room();
+		l->all.letters++;
+		(void) atp_execute(l->apply->statements, &statements[ADD_BEYOND], args, nulls);
+	}
+	atp_mark_repo(l->apply, l->did);
+	l->beyond = 0;
+}
+
+static void
+follow_repo(Letters *l, struct varlena *did)
+{
+	Datum		args[2] = {l->subscription, PointerGetDatum(did)};
+
+	/* what is counted once need not be for each of its events */
+	if (did == l->did || (did != NULL && l->did != NULL && atp_compare_dids(did, l->did) == 0))
+		return;
+	store_beyond(l);
+	l->did = did;
+	if (did != NULL)
+		l->of_did = read_room(l->apply, COUNT_LETTERS_OF, args);
+}
+
+static void
+follow_message(Letters *l, AtpBytes message)
+{
+	Datum		args[2];
+
+	if (l->message.ptr != NULL && message.ptr == l->message.ptr && message.len == l->message.len)
+		return;
+	l->message = message;
+	SET_VARSIZE(l->digest, VARHDRSZ + SHA256_LEN);
+	atp_sha256(NULL, message.ptr, message.len, (uint8_t *) VARDATA(l->digest));
+	args[0] = l->subscription;
+	args[1] = PointerGetDatum(l->digest);
+	l->stored = atp_execute(l->apply->statements, &statements[FIND_FRAME], args, NULL) > 0;
+	SPI_freetuptable(SPI_tuptable);
+}
+
+/* Has the letter's repository its share already?  One message it may have, however long. */
+static bool
+is_beyond(const Letters *l, int64 bytes)
+{
+	const AtpSettings *settings = &l->apply->sub->settings;
+
+	return l->did != NULL &&
+		(l->of_did.letters >= Max(settings->max_letters / SHARE, 1) ||
+		 (bytes > 0 && l->of_did.bytes > 0 && l->of_did.bytes + bytes > settings->max_letter_bytes / SHARE));
+}
+
+/* The event, when it has waited: it may be another subscription's. */
+static const AtpHeldRow *
+held_of(const AtpLetter *letter)
+{
+	return letter->event == NULL ? NULL : letter->event->held;
+}
+
+static void
+store_frame(Letters *l, const AtpLetter *letter)
+{
+	const AtpSubscription *sub = l->apply->sub;
+	const AtpHeldRow *held = held_of(letter);
+	bytea	   *bytes = atp_varlena(l->message.ptr, l->message.len);
+	Datum		args[5] = {
+		l->subscription, PointerGetDatum(l->digest), PointerGetDatum(bytes),
+		CStringGetTextDatum(held != NULL ? held->source->format_name : sub->source->format_name),
+		held != NULL && held->endpoint != NULL ? PointerGetDatum(held->endpoint) : CStringGetTextDatum(sub->ep->scope)
+	};
+
+	/* also when it is there: nobody may remove it before the letter is */
+	(void) atp_execute(l->apply->statements, &statements[ADD_FRAME], args, NULL);
+	pfree(bytes);
+}
+
+/* V-48: one for each repository and key, which stands in its message, counts the others. */
+static bool
+repeats_signature(Letters *l, const AtpLetter *letter)
+{
+	Datum		args[4] = {
+		l->subscription, PointerGetDatum(letter->did), Int64GetDatum(letter->seq), CStringGetTextDatum(letter->text)
+	};
+
+	return letter->stage == atp_stage_signature &&
+		atp_execute(l->apply->statements, &statements[REPEAT_SIGNATURE], args, NULL) > 0;
+}
+
+static void
+store(Letters *l, const AtpLetter *letter)
+{
+	const AtpSettings *settings = &l->apply->sub->settings;
+	int64		bytes;
+	Datum		args[8];
+	char		nulls[9] = "        ";
+
+	if (repeats_signature(l, letter))
+		return;
+	follow_repo(l, letter->did);
+	follow_message(l, letter->message);
+	args[0] = l->subscription;
+	args[1] = PointerGetDatum(l->digest);
+	args[2] = PointerGetDatum(cstring_to_text_with_len(letter->path.ptr ? letter->path.ptr : "",
+													   letter->path.len));
+	args[3] = Int64GetDatum(letter->seq);
+	args[4] = CStringGetTextDatum(letter->stage);
+	args[5] = CStringGetTextDatum(letter->sqlstate);
+	args[6] = CStringGetTextDatum(letter->text);
+	args[7] = PointerGetDatum(letter->did);
+	nulls[3] = letter->seq > 0 ? ' ' : 'n';
+	nulls[7] = letter->did != NULL ? ' ' : 'n';
+	/* one that is there already only counts another attempt */
+	if (l->stored && atp_execute(l->apply->statements, &statements[REPEAT_LETTER], args, nulls) > 0)
+		return;
+
+	bytes = l->stored ? 0 : l->message.len;
+	if (is_beyond(l, bytes))
+	{
+		/* V-11: nothing follows from it, and it is counted where it was judged */
+		if (letter->stage == atp_stage_signature)
+			return;
+		l->beyond++;
+		l->beyond_seq = letter->seq;
+		return;
+	}
+	if (l->all.letters >= settings->max_letters || l->all.bytes + bytes > settings->max_letter_bytes)
+		no_room();
+	store_frame(l, letter);
+	l->stored = true;
+	(void) atp_execute(l->apply->statements, &statements[ADD_LETTER], args, nulls);
+	l->all.letters++;
+	l->all.bytes += bytes;
+	l->of_did.letters++;
+	l->of_did.bytes += bytes;
+}
+
+/* whose letter it is: the subscription's that received the event. */
+static const char *
+receiver_of(const AtpApply *a, const AtpLetter *letter)
+{
+	const AtpHeldRow *held = held_of(letter);
+
+	return held == NULL ? a->sub->name : text_to_cstring(held->subscription);
+}
+
+/* Those of one subscription. */
+static void
+store_letters(AtpApply *a, List *letters, const char *name)
+{
+	Letters		l = {.apply = a};
+	MemoryContext cxt;
+	MemoryContext old;
+	ListCell   *lc;
+
+	l.subscription = CStringGetTextDatum(name);
+	l.digest = palloc(VARHDRSZ + SHA256_LEN);
+	l.all = read_room(a, COUNT_LETTERS, &l.subscription);
+	/* there may be very many */
+	cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto dead letter", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(cxt);
+	foreach(lc, letters)
+	{
+		store(&l, lfirst(lc));
+		MemoryContextReset(cxt);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(cxt);
+	store_beyond(&l);
+}
+
+void
+atp_letters_store(AtpApply *a, List *letters)
+{
+	/* most often all are of the subscription itself */
+	while (letters != NIL)
+	{
+		const char *name = receiver_of(a, linitial(letters));
+		List	   *own = NIL;
+		List	   *others = NIL;
+		ListCell   *lc;
+
+		foreach(lc, letters)
+			if (strcmp(receiver_of(a, lfirst(lc)), name) == 0)
+				own = lappend(own, lfirst(lc));
+			else
+				others = lappend(others, lfirst(lc));
+		store_letters(a, own, name);
+		letters = others;
+	}
+}
+
+void
+atp_letters_forget(AtpApply *a, const AtpRows *overtaken)
+{
+	Datum		args[4] = {CStringGetTextDatum(a->sub->name)};
+
+	atp_rows_bind(overtaken, args + 1);
+	(void) atp_execute(a->statements, &statements[FORGET_LETTERS], args, NULL);
+}
+
+/*
+ * atproto.retry() brings nothing back that any source of the target has removed since.  Letters of other
+ * subscriptions, and those that this subscription received later, are not removed for that: which of them are older
+ * only their messages tell, so the revision is noted beside them.  Without letters nothing is written.
+ */
+void
+atp_letters_supersede(AtpApply *a, const AtpRows *removed)
+{
+	Datum		values[3];
+	AtpCaller	caller;
+
+	if (removed->n == 0)
+		return;
+	atp_rows_bind(removed, values);
+	/* of others' subscriptions, too */
+	caller = atp_as_table_owner("dead_letter");
+	atp_run(atp_identity_sql("UPDATE atproto.dead_letter d SET superseded_rev = l.rev"
+							 " FROM (SELECT DISTINCT ON (o.id) o.id, u.rev FROM unnest($2, $3, $4) u (did, path, rev)"
+							 "  JOIN atproto.dead_letter o ON o.did OPERATOR(@.=) u.did"
+							 "   AND CASE WHEN u.path IS NULL THEN o.path NOT LIKE '#%' ELSE o.path = u.path END"
+							 "  JOIN atproto.subscription s ON s.name = o.subscription AND s.target = $1::name"
+							 "  ORDER BY o.id, u.rev DESC) l"
+							 " WHERE d.id = l.id AND (d.superseded_rev IS NULL OR d.superseded_rev OPERATOR(@.<) l.rev)"),
+			ATP_ARGS(atp_text_arg(atp_target(a->statements)),
+					 (AtpArg) {values[0], get_array_type(atp_element(a->statements, ATP_TYPE_DID)), false},
+					 (AtpArg) {values[1], TEXTARRAYOID, false},
+					 (AtpArg) {values[2], get_array_type(atp_element(a->statements, ATP_TYPE_TID)), false}));
+	atp_owner_end(caller);
+}
+
+void
+atp_letters_supersede_repo(AtpApply *a, struct varlena *did, uint64 rev)
+{
+	static const AtpType types[] = {ATP_TYPE_DID, ATP_TYPE_TEXT, ATP_TYPE_TID, ATP_TYPE_END};
+	AtpRows    *rows = atp_rows_create(a->statements, types, 1);
+
+	atp_put_ref(rows, did);
+	atp_put_ref(rows, NULL);
+	atp_put(rows, AtpTidGetDatum(rev), false);
+	atp_letters_supersede(a, rows);
+}
+
+void
+atp_letters_forget_repo(AtpApply *a, struct varlena *did)
+{
+	Datum		args[2] = {CStringGetTextDatum(a->sub->name), PointerGetDatum(did)};
+
+	(void) atp_execute(a->statements, &statements[FORGET_REPO], args, NULL);
+}
+
+/* SQL: atproto.dead_letter_removed(), AFTER DELETE or TRUNCATE, for each statement */
+Datum
+atp_dead_letter_removed(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+	/* who removes the last two letters at the same time waits here, and then sees the other's work */
+	static const char *const lock =
+		"SELECT FROM atproto.dead_frame f"
+		" WHERE (f.subscription, f.digest) IN (SELECT g.subscription, g.digest FROM gone g)"
+		" ORDER BY f.subscription, f.digest FOR UPDATE OF f";
+	static const char *const sweep =
+		"DELETE FROM atproto.dead_frame f"
+		" WHERE (f.subscription, f.digest) IN (SELECT g.subscription, g.digest FROM gone g)"
+		" AND NOT EXISTS (SELECT FROM atproto.dead_letter d WHERE d.subscription = f.subscription AND d.digest = f.digest)";
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(trigger->tg_event) ||
+		!TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" must be fired after the statement", "dead_letter_removed")));
+	SPI_connect();
+	if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event))
+		atp_run("DELETE FROM atproto.dead_frame", ATP_NO_ARGS);
+	else if (tuplestore_tuple_count(trigger->tg_oldtable) > 0)
+	{
+		if (SPI_register_trigger_data(trigger) != SPI_OK_TD_REGISTER)
+			elog(ERROR, "could not read the dead letters that were removed");
+		atp_run(lock, ATP_NO_ARGS);
+		atp_run(sweep, ATP_NO_ARGS);
+	}
+	SPI_finish();
+	return PointerGetDatum(NULL);
+}

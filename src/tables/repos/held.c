@@ -1,0 +1,544 @@
+/*
+ * held.c
+ *		Events that wait until they can be judged: atproto.held_event (R-30 to R-35).
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "common/clock.h"
+#include "config/option.h"
+#include "config/spi.h"
+#include "identity/identity.h"
+#include "source.h"
+#include "tables/base/gap.h"
+#include "tables/repos/held.h"
+#include "tables/repos/held_by.h"
+#include "tables/base/job.h"
+#include "tables/repos/repo.h"
+#include "tables/base/rows.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+
+/* A repository may have this part of max_held_bytes. */
+#define SHARE	64
+
+/* How much is held is looked up again after a process has added so much of max_held_bytes. */
+#define LOOK	64
+
+static const char *const why_names[ATP_HELD_COUNT] = {
+	[ATP_HELD_IDENTITY] = "identity",
+	[ATP_HELD_SIGNATURE] = "signature",
+	[ATP_HELD_ORDER] = "order",
+	[ATP_HELD_RESYNC] = "resync",
+	[ATP_HELD_GAP] = "gap",
+};
+
+AtpWhyHeld
+atp_held_why(const char *name)
+{
+	AtpWhyHeld	why = 0;
+
+	while (why < ATP_HELD_COUNT && strcmp(name, why_names[why]) != 0)
+		why++;
+	/* somebody may have dropped the constraint */
+	return why < ATP_HELD_COUNT ? why : ATP_HELD_ORDER;
+}
+
+int			atp_label_wait_ms;
+
+void
+atp_held_init(void)
+{
+	DefineCustomIntVariable("atproto.label_wait",
+							"Longest time that a stream stands still when labels of one labeler, whose key is not known, have no more room to wait.",
+							"Then its labels that wait are dropped, and a row of atproto.gap counts them.", &atp_label_wait_ms, 60000, 0, 3600000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+}
+
+enum
+{
+	COUNT_HELD,					/* target, did[], kind, names of those whose events it takes, own name -> see count_held() */
+	COUNT_BYTES,				/* subscription */
+	COUNT_LABELS,				/* subscription -> how many labelers (2: more than one), events, bytes */
+	ADD_HELD,
+	DROP_HELD,					/* target, did[], kind, subscription */
+	FIND_LARGEST,				/* target, subscription, kind, bytes -> did */
+	WAIT_AGAIN,
+	SET_WHY						/* target, did, rev, subscription, seq, why */
+};
+
+static const AtpStatement statements[] = {
+	[COUNT_HELD] = {
+		"SELECT u.n::integer, h.events, h.rev, h.only_gap, h.own, h.bytes, h.every, h.gap FROM unnest($2) WITH ORDINALITY u (did, n),"
+		" LATERAL (SELECT count(*) FILTER (WHERE subscription = ANY ($4)) AS events,"
+		"   (array_agg(rev ORDER BY rev) FILTER (WHERE subscription = ANY ($4)))[1] AS rev,"
+		"   bool_and(why IN ('gap', 'order')) FILTER (WHERE subscription = ANY ($4)) AS only_gap,"
+		"   count(*) FILTER (WHERE subscription = $5) AS own,"
+		"   COALESCE(sum(octet_length(bytes)) FILTER (WHERE subscription = $5), 0)::bigint AS bytes,"
+		"   count(*) AS every, COALESCE(bool_or(why = 'gap'), false) AS gap"
+		"   FROM atproto.held_event e WHERE e.target = $1::name AND e.did OPERATOR(@.=) u.did AND e.kind = $3) h WHERE h.every > 0",
+		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_TEXT), ATP_TYPE_TEXT},
+		{ATP_TYPE_INT4, ATP_TYPE_INT8, ATP_TYPE_TID, ATP_TYPE_BOOL, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_BOOL}
+	},
+	[COUNT_BYTES] = {
+		"SELECT COALESCE(sum(octet_length(bytes)), 0)::bigint FROM atproto.held_event WHERE subscription = $1",
+		SPI_OK_SELECT, {ATP_TYPE_TEXT}, {ATP_TYPE_INT8}
+	},
+	[COUNT_LABELS] = {
+		"SELECT count(DISTINCT did), count(*), COALESCE(sum(octet_length(bytes)), 0)::bigint FROM atproto.held_event"
+		" WHERE subscription = $1 AND kind = 'label'",
+		SPI_OK_SELECT, {ATP_TYPE_TEXT}, {ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_INT8}
+	},
+	[ADD_HELD] = {
+		"INSERT INTO atproto.held_event (target, subscription, kind, verify, format, endpoint, did, rev, seq, why, asked_at, shard_key, bytes)"
+		" SELECT $1::name, $2, $3, $4, $5, $6, * FROM unnest($7, $8, $9, $10, $11, $12, $13)"
+		/* one that comes again is there already */
+		" ON CONFLICT DO NOTHING",
+		SPI_OK_INSERT, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT,
+		ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_TID),
+		ATP_ARRAY(ATP_TYPE_INT8), ATP_ARRAY(ATP_TYPE_TEXT), ATP_ARRAY(ATP_TYPE_TIMESTAMP), ATP_ARRAY(ATP_TYPE_INT8),
+		ATP_ARRAY(ATP_TYPE_BYTEA)}
+	},
+	[DROP_HELD] = {
+		/* a process that releases an event has its row locked, and takes the event */
+		"WITH gone AS (SELECT ctid FROM atproto.held_event WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2) AND kind = $3"
+		"   AND subscription = $4 FOR UPDATE SKIP LOCKED)"
+		" DELETE FROM atproto.held_event WHERE ctid = ANY (ARRAY (SELECT ctid FROM gone)) RETURNING did, seq",
+		SPI_OK_DELETE_RETURNING, {ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_TEXT, ATP_TYPE_TEXT}, {ATP_TYPE_DID, ATP_TYPE_INT8}
+	},
+	[FIND_LARGEST] = {
+		/* who has many names below one domain is one, as far as anybody knows */
+		"WITH repo AS (SELECT did, COALESCE(substring(did::text FROM '^did:web:.*?([^.:]+[.][^.:]+)$'), did::text) AS site,"
+		"   sum(octet_length(bytes)) AS bytes FROM atproto.held_event"
+		"   WHERE target = $1::name AND subscription = $2 AND kind = $3 GROUP BY did),"
+		" site AS (SELECT site, sum(bytes) AS bytes FROM repo GROUP BY site)"
+		" SELECT did FROM (SELECT r.did, sum(r.bytes) OVER (ORDER BY s.bytes DESC, s.site, r.bytes DESC, r.did) - r.bytes AS before"
+		"   FROM repo r JOIN site s USING (site)) l WHERE before < $4",
+		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT8}, {ATP_TYPE_DID}
+	},
+	[WAIT_AGAIN] = {
+		"UPDATE atproto.held_event SET why = 'signature', asked_at = $3"
+		" WHERE target = $1::name AND did OPERATOR(@.=) $2 AND kind = $4 AND subscription = $5",
+		SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_DID, ATP_TYPE_TIMESTAMP, ATP_TYPE_TEXT, ATP_TYPE_TEXT}
+	},
+	[SET_WHY] = {
+		"UPDATE atproto.held_event SET why = $6 WHERE target = $1::name AND did OPERATOR(@.=) $2 AND rev OPERATOR(@.=) $3"
+		" AND subscription = $4 AND seq = $5",
+		SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_TEXT}
+	},
+};
+
+/* One of them, as the owner of the table. */
+static uint64
+execute(AtpApply *a, int statement, Datum *args, const char *nulls)
+{
+	AtpCaller	caller = atp_as_table_owner("held_event");
+	uint64		n = atp_execute(a->statements, &statements[statement], args, nulls);
+
+	atp_owner_end(caller);
+	return n;
+}
+
+static Datum
+target_of(const AtpApply *a)
+{
+	return CStringGetTextDatum(atp_target(a->statements));
+}
+
+const char *
+atp_held_kind(const AtpSink *sink)
+{
+	return sink->uses & ATP_USE_LABELS ? "label" : "repo";
+}
+
+static Datum
+kind_of(const AtpApply *a)
+{
+	return CStringGetTextDatum(atp_held_kind(a->sink));
+}
+
+static Datum
+did_array(AtpApply *a, struct varlena *const *dids, int n)
+{
+	Datum	   *values = palloc(sizeof(Datum) * Max(n, 1));
+
+	for (int i = 0; i < n; i++)
+		values[i] = PointerGetDatum(dids[i]);
+	return atp_array(a->statements, ATP_TYPE_DID, values, NULL, n);
+}
+
+/* ------------------------------------------------------------------------
+ * How much there is
+ * ------------------------------------------------------------------------
+ */
+
+/* bytes, which may be NULL, are those of the subscription's own. */
+static void
+count_held(AtpApply *a, struct varlena *const *dids, int n, AtpHeldCount *counts, int64 *bytes)
+{
+	AtpHeldBy	by = atp_held_by(a);
+	Datum		args[5] = {
+		target_of(a), did_array(a, dids, n), kind_of(a), atp_array(a->statements, ATP_TYPE_TEXT, by.takes, NULL, by.ntakes),
+		CStringGetTextDatum(a->sub->name)
+	};
+	uint64		found;
+
+	memset(counts, 0, sizeof(AtpHeldCount) * n);
+	found = execute(a, COUNT_HELD, args, NULL);
+	for (uint64 i = 0; i < found; i++)
+	{
+		Datum		v[8];
+		bool		null[8];
+		int			which;
+
+		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, v, null);
+		which = DatumGetInt32(v[0]) - 1;
+		counts[which] = (AtpHeldCount) {
+			.n = DatumGetInt64(v[1]), .own = DatumGetInt64(v[4]), .all = DatumGetInt64(v[6]), .any_gap = DatumGetBool(v[7]),
+			.first_rev = null[2] ? 0 : DatumGetAtpTid(v[2]),
+			.only_gap = !null[3] && DatumGetBool(v[3])
+		};
+		if (bytes != NULL)
+			bytes[which] = DatumGetInt64(v[5]);
+	}
+	SPI_freetuptable(SPI_tuptable);
+}
+
+void
+atp_held_count(AtpApply *a, struct varlena *const *dids, int n, AtpHeldCount *counts)
+{
+	count_held(a, dids, n, counts, NULL);
+}
+
+/* What this process knows of all that its subscription holds: others add to it, too. */
+static struct
+{
+	bool		known;
+	int64		bytes;
+	int64		added;			/* by this process since that was looked up */
+}			total;
+
+/* ------------------------------------------------------------------------
+ * There is no room for more
+ * ------------------------------------------------------------------------
+ */
+
+/* Since when this process's stream has stood still for a labeler's key; 0: it has not.  Once that was in vain it is no more done. */
+static AtpTime stalled;
+
+/* What is held of labels: of how many labelers, how many events and bytes. */
+static void
+count_labels(AtpApply *a, int64 *labelers, int64 *events, int64 *bytes)
+{
+	Datum		arg = CStringGetTextDatum(a->sub->name);
+	Datum		v[3];
+	bool		null[3];
+
+	(void) execute(a, COUNT_LABELS, &arg, NULL);
+	heap_deform_tuple(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, v, null);
+	*labelers = DatumGetInt64(v[0]);
+	*events = DatumGetInt64(v[1]);
+	*bytes = DatumGetInt64(v[2]);
+	SPI_freetuptable(SPI_tuptable);
+}
+
+/*
+ * R-34: labels have no chain that would show that some are missing, and no export that has them.  While only one labeler's
+ * labels wait the stream stands still for its key (batch->stalls), for a limited time; what has come
+ * until then is kept.  Where labels of several labelers wait, one of them does not keep the others waiting.
+ */
+static bool
+stall(AtpApply *a, struct varlena *did)
+{
+	int64		labelers;
+	int64		events;
+	int64		bytes;
+	AtpTime		now = atp_now();
+
+	if (a->sink->uses & ATP_USE_REPOS || a->sub->settings.max_held == 0 || atp_label_wait_ms == 0)
+		return false;
+	if (stalled != 0 && atp_remaining(now, stalled, atp_label_wait_ms) == 0)
+		return false;
+	count_labels(a, &labelers, &events, &bytes);
+	if (labelers > 1)
+		return false;
+	if (labelers == 1 && did != NULL)
+	{
+		AtpHeldCount own;
+
+		atp_held_count(a, &did, 1, &own);
+		if (own.own == 0)
+			return false;
+	}
+	if (stalled == 0)
+		stalled = now;
+	a->batch->stalls = true;
+	return true;
+}
+
+bool
+atp_held_has_room(AtpApply *a)
+{
+	int64		labelers;
+	int64		events;
+	int64		bytes;
+
+	count_labels(a, &labelers, &events, &bytes);
+	if (events > a->sub->settings.max_held || bytes > a->sub->settings.max_held_bytes / SHARE)
+		return false;
+	stalled = 0;
+	return true;
+}
+
+/* Is a DID among these, which are sorted? */
+static bool
+is_among(struct varlena *const *dids, int n, struct varlena *did)
+{
+	return n > 0 && bsearch(&did, dids, n, sizeof(struct varlena *), atp_compare_did_refs) != NULL;
+}
+
+/* An event with this number is dropped that no mark on a repository tells of: a row of atproto.gap will. */
+static void
+note_lost(const AtpApply *a, AtpLost *lost, int64 seq)
+{
+	/* where positions are times, a held event's number may be none (number_of) */
+	if (a->sub->source->rewind > 0)
+		seq = a->batch->events[a->lo].seq;
+	lost->first = lost->events == 0 ? seq : Min(lost->first, seq);
+	lost->last = lost->events == 0 ? seq : Max(lost->last, seq);
+	lost->events++;
+}
+
+/*
+ * All that the subscription holds of these repositories goes, but of those whose rows somebody else has:
+ * a process that has the row locked may take the events.  A repository of which something was stored lacks what
+ * has gone, and its row says so; it is fetched at once only if nobody had to sign the events (V-11), at level
+ * full with the next event that is verified.  Of a repository of which nothing was stored the gap tells.
+ */
+static void
+drop(AtpApply *a, struct varlena **dids, int n, AtpLost *lost)
+{
+	Datum		args[4] = {target_of(a), (Datum) 0, kind_of(a), CStringGetTextDatum(a->sub->name)};
+	struct varlena **marked = NULL;
+	int			nmarked = 0;
+	uint64		gone;
+
+	if (a->sink->uses & ATP_USE_REPOS)
+		n = atp_repos_mark_dropped(a, dids, n, &marked, &nmarked);
+	if (n == 0)
+		return;
+	args[1] = did_array(a, dids, n);
+	gone = execute(a, DROP_HELD, args, NULL);
+	for (uint64 i = 0; i < gone; i++)
+	{
+		Datum		v[2];
+		bool		null[2];
+
+		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, v, null);
+		if (!is_among(marked, nmarked, PG_DETOAST_DATUM(v[0])))
+			note_lost(a, lost, DatumGetInt64(v[1]));
+	}
+	SPI_freetuptable(SPI_tuptable);
+	a->skips[ATP_SKIP_HELD_DROPPED] += gone;
+	if (nmarked > 0 && a->sub->settings.verify != ATP_VERIFY_FULL)
+		atp_jobs_repair(atp_target(a->statements), marked, nmarked, "break");
+}
+
+/* Those that hold most, until it is so many bytes. */
+static void
+drop_largest(AtpApply *a, int64 bytes)
+{
+	Datum		args[4] = {target_of(a), CStringGetTextDatum(a->sub->name), kind_of(a), Int64GetDatum(bytes)};
+	uint64		n = execute(a, FIND_LARGEST, args, NULL);
+	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(n, 1));
+
+	n = atp_take_dids(dids, n);
+	if (a->sink->uses & ATP_USE_REPOS)
+	{
+		AtpLost		lost = {0};
+
+		drop(a, dids, n, &lost);
+		atp_gap_lost(a, NULL, &lost);
+		return;
+	}
+	/* of labels each labeler has a row of its own */
+	for (uint64 i = 0; i < n; i++)
+	{
+		AtpLost		lost = {0};
+
+		drop(a, &dids[i], 1, &lost);
+		atp_gap_lost(a, dids[i], &lost);
+	}
+}
+
+/* of the subscription so many bytes more are held.  Are these too many? */
+static void
+limit(AtpApply *a, int64 bytes)
+{
+	int64		max = a->sub->settings.max_held_bytes;
+	Datum		arg = CStringGetTextDatum(a->sub->name);
+	bool		isnull;
+
+	total.added += bytes;
+	if (total.known && total.bytes + total.added <= max && total.added <= max / LOOK)
+		return;
+	(void) execute(a, COUNT_BYTES, &arg, NULL);
+	total.bytes = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
+	SPI_freetuptable(SPI_tuptable);
+	total.added = 0;
+	total.known = total.bytes <= max;
+	/* a tenth more, so that it is not the same for the next event */
+	if (!total.known && !stall(a, NULL))
+		drop_largest(a, total.bytes - max + max / 10);
+}
+
+/* ------------------------------------------------------------------------
+ * Events come
+ * ------------------------------------------------------------------------
+ */
+static int
+compare_events(const void *a, const void *b)
+{
+	const AtpEvent *x = *(AtpEvent *const *) a;
+	const AtpEvent *y = *(AtpEvent *const *) b;
+	int			cmp = atp_compare_dids(x->did, y->did);
+
+	return cmp != 0 ? cmp : x < y ? -1 : x > y;
+}
+
+/* A repository's share is more than full. */
+static void
+drop_repo(AtpApply *a, AtpEvent *const *events, int n)
+{
+	struct varlena *did = events[0]->did;
+	AtpLost		lost = {0};
+	bool		marked = false;
+
+	if (a->sink->uses & ATP_USE_REPOS)
+	{
+		struct varlena *own = did;
+		struct varlena **list;
+		int			nlist;
+
+		(void) atp_repos_mark_dropped(a, &own, 1, &list, &nlist);
+		marked = nlist > 0;
+	}
+	for (int i = 0; i < n && !marked; i++)
+		note_lost(a, &lost, events[i]->seq);
+	a->skips[ATP_SKIP_HELD_DROPPED] += n;
+	drop(a, &did, 1, &lost);
+	atp_gap_lost(a, a->sink->uses & ATP_USE_REPOS ? NULL : events[0]->did, &lost);
+}
+
+/* What tells it from others of its revision: where positions are times, these may have the same. */
+static int64
+number_of(const AtpApply *a, const AtpEvent *event)
+{
+	return event->partial && a->sub->source->rewind > 0 ? (int64) (event->path >> 1) : event->seq;
+}
+
+static void
+put_event(const AtpApply *a, AtpRows *rows, const AtpEvent *event, TimestampTz asked_at)
+{
+	atp_put_ref(rows, event->did);
+	atp_put(rows, AtpTidGetDatum(event->rev), false);
+	atp_put(rows, Int64GetDatum(number_of(a, event)), false);
+	atp_put(rows, CStringGetTextDatum(why_names[event->why_held]), false);
+	atp_put(rows, TimestampTzGetDatum(asked_at), asked_at == DT_NOBEGIN);
+	atp_put(rows, Int64GetDatum(event->key), false);
+	atp_put_ref(rows, atp_varlena(event->message.ptr, event->message.len));
+}
+
+void
+atp_held_add(AtpApply *a, AtpEvent *const *events, int n)
+{
+	static const AtpType types[] = {ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TIMESTAMP,
+	ATP_TYPE_INT8, ATP_TYPE_BYTEA, ATP_TYPE_END};
+	const AtpSettings *settings = &a->sub->settings;
+	AtpEvent  **sorted = palloc(sizeof(AtpEvent *) * n);
+	struct varlena **dids = palloc(sizeof(struct varlena *) * n);
+	AtpHeldCount *counts = palloc(sizeof(AtpHeldCount) * n);
+	int64	   *bytes = palloc0(sizeof(int64) * n);
+	AtpRows    *rows = atp_rows_create(a->statements, types, n);
+	int64		sum = 0;
+	int			ndids = 0;
+	Datum		args[13];
+
+	memcpy(sorted, events, sizeof(AtpEvent *) * n);
+	qsort(sorted, n, sizeof(AtpEvent *), compare_events);
+	for (int i = 0; i < n; i++)
+		if (i == 0 || atp_compare_dids(sorted[i - 1]->did, sorted[i]->did) != 0)
+			dids[ndids++] = sorted[i]->did;
+	count_held(a, dids, ndids, counts, bytes);
+	for (int i = 0, d = 0, end; i < n; i = end, d++)
+	{
+		int64		new_bytes = 0;
+
+		for (end = i; end < n && atp_compare_dids(sorted[end]->did, dids[d]) == 0; end++)
+			new_bytes += sorted[end]->message.len;
+		/* one event may be as large as it likes */
+		if ((counts[d].own + (end - i) > settings->max_held ||
+			 (counts[d].own + (end - i) > 1 && bytes[d] + new_bytes > settings->max_held_bytes / SHARE)) &&
+			!(ndids == 1 && stall(a, dids[d])))
+		{
+			drop_repo(a, &sorted[i], end - i);
+			continue;
+		}
+		for (int e = i; e < end; e++)
+			put_event(a, rows, sorted[e], sorted[e]->asked_at);
+		sum += new_bytes;
+	}
+	if (rows->n == 0)
+		return;
+	args[0] = target_of(a);
+	args[1] = CStringGetTextDatum(a->sub->name);
+	args[2] = kind_of(a);
+	args[3] = CStringGetTextDatum(atp_verify_words[settings->verify]);
+	args[4] = CStringGetTextDatum(a->sub->source->format_name);
+	args[5] = CStringGetTextDatum(a->sub->ep->scope);
+	atp_rows_bind(rows, args + 6);
+	(void) execute(a, ADD_HELD, args, NULL);
+	limit(a, sum);
+}
+
+void
+atp_held_wait_again(AtpApply *a, const AtpEvent *event, TimestampTz asked_at)
+{
+	Datum		args[5] = {
+		target_of(a), PointerGetDatum(event->did), TimestampTzGetDatum(asked_at), kind_of(a), PointerGetDatum(event->held->subscription)
+	};
+
+	(void) execute(a, WAIT_AGAIN, args, asked_at == DT_NOBEGIN ? "  n  " : NULL);
+}
+
+void
+atp_held_set_why(AtpApply *a, const AtpEvent *event)
+{
+	const AtpHeldRow *row = event->held;
+	Datum		args[6] = {
+		target_of(a), PointerGetDatum(row->did), AtpTidGetDatum(row->rev), PointerGetDatum(row->subscription),
+		Int64GetDatum(row->seq), CStringGetTextDatum(why_names[event->why_held])
+	};
+
+	(void) execute(a, SET_WHY, args, NULL);
+}
+
+/* ------------------------------------------------------------------------
+ * They may go
+ * ------------------------------------------------------------------------
+ */
+void
+atp_held_release(struct varlena *const *dids, int n)
+{
+	AtpCaller	caller;
+
+	if (n == 0)
+		return;
+	caller = atp_as_table_owner("held_event");
+	atp_run(atp_identity_sql("INSERT INTO atproto.held_release (target, kind, did, subscription, shard_key)"
+							 " SELECT DISTINCT ON (h.target, h.kind, h.did, h.subscription) h.target, h.kind, h.did, h.subscription, h.shard_key"
+							 " FROM atproto.held_event h WHERE h.did OPERATOR(@.=) ANY ($1)"),
+			ATP_ARGS(atp_dids_arg(dids, n)));
+	atp_owner_end(caller);
+}

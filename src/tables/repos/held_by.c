@@ -1,0 +1,65 @@
+/*
+ * held_by.c
+ *		Whose held events a subscription takes, and behind which its own events wait (R-32).
+ *
+ * This file reads atproto.subscription; it touches no held event.
+ */
+#include "postgres.h"
+
+#include "config/spi.h"
+#include "config/target.h"
+#include "identity/identity.h"
+#include "source.h"
+#include "tables/repos/held_by.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+
+bool
+atp_held_may_take(const AtpSubscription *taker, const AtpSubscription *receiver)
+{
+	return OidIsValid(taker->owner) && OidIsValid(receiver->owner) && strcmp(taker->target, receiver->target) == 0 &&
+		taker->source->sink == receiver->source->sink && taker->settings.verify >= receiver->settings.verify &&
+		has_privs_of_role(taker->owner, receiver->owner) && atp_subscription_same_contents(taker, receiver) &&
+		/* what is held by one whose owner has lost the right to fill the target is not used */
+		atp_role_may_fill(taker->owner, taker->target) && atp_role_may_fill(receiver->owner, receiver->target);
+}
+
+/* The other subscriptions of the target, also those that do not run. */
+static List *
+others_of(const AtpApply *a)
+{
+	AtpCaller	caller = atp_as_table_owner("subscription");
+	AtpResult	rows = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND name <> $2 ORDER BY name",
+								 ATP_ARGS(atp_text_arg(a->sub->target), atp_text_arg(a->sub->name)));
+	List	   *list = NIL;
+
+	for (uint64 i = 0; i < rows.n; i++)
+	{
+		AtpSubscription *sub = atp_subscription_get(atp_get_text(atp_result_row(rows, i), "name"), CurrentMemoryContext);
+
+		if (sub != NULL)
+			list = lappend(list, sub);
+	}
+	atp_result_free(rows);
+	atp_owner_end(caller);
+	return list;
+}
+
+AtpHeldBy
+atp_held_by(const AtpApply *a)
+{
+	List	   *others = others_of(a);
+	int			max = 1 + list_length(others);
+	AtpHeldBy	by = {.takes = palloc(sizeof(Datum) * max)};
+	ListCell   *lc;
+
+	by.takes[by.ntakes++] = CStringGetTextDatum(a->sub->name);
+	foreach(lc, others)
+	{
+		const AtpSubscription *other = lfirst(lc);
+
+		if (atp_held_may_take(a->sub, other))
+			by.takes[by.ntakes++] = CStringGetTextDatum(other->name);
+	}
+	return by;
+}

@@ -1,0 +1,682 @@
+/*
+ * repo.c
+ *		The table repo: states of repositories, read and written.
+ *
+ * They are read and written in the order of their DIDs.  Statements lock the rows
+ * when they read them; where heap.c can do it, the rows are only locked when
+ * they are written, which fails if somebody else was faster.
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "core/syntax/did.h"
+#include "executor/spi.h"
+#include "common/injection.h"
+#include "stream/rev_cache.h"
+#include "tables/base/audit_request.h"
+#include "tables/base/error_class.h"
+#include "tables/repos/held.h"
+#include "tables/repos/admission.h"
+#include "tables/repos/repo_state.h"
+#include "tables/base/rows.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+#define MEMBER(member)	offsetof(AtpRepoState, member)
+
+static const AtpColumn columns[] = {
+	{"did", ATP_TYPE_DID, ATP_KEY, "PRIMARY KEY", "the account whose repository it is", MEMBER(did)},
+	{"rev", ATP_TYPE_TID, ATP_VALUE, NULL,
+	"revision of the last commit processed; older ones are ignored", MEMBER(rev), MEMBER(has_rev)},
+	{"first_rev", ATP_TYPE_TID, ATP_VALUE, NULL,
+		"of what was before this revision nothing is known: that of the first commit processed, or what follows the first #sync",
+	MEMBER(first_rev), MEMBER(has_first)},
+	{"commit", ATP_TYPE_CID, ATP_VALUE, NULL, "CID of that commit", MEMBER(commit)},
+	{"data", ATP_TYPE_CID, ATP_VALUE, NULL, "root of its Merkle search tree", MEMBER(data)},
+	{"rev_paths", ATP_TYPE_BYTEA, ATP_VALUE, NULL,
+		"what has been processed of that commit, where its operations come one by one: hashes of their paths; null: all of it",
+	MEMBER(rev_paths)},
+	{"active", ATP_TYPE_BOOL, ATP_VALUE, "NOT NULL DEFAULT true",
+	"false while the host does not serve the repository", MEMBER(active)},
+	{"status", ATP_TYPE_TEXT, ATP_VALUE, NULL,
+	"why it is not active: takendown, suspended, deleted, deactivated, ...", MEMBER(status)},
+	{"status_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, NULL,
+	"time of the event that said so", MEMBER(status_at), MEMBER(has_status)},
+	{"status_endpoint", ATP_TYPE_TEXT, ATP_VALUE, NULL,
+	"the stream that said so, as in atproto.cursor", MEMBER(status_endpoint)},
+	{"status_seq", ATP_TYPE_INT8, ATP_VALUE, NULL,
+		"its event: older ones of the same stream are ignored; of another stream, those before status_at",
+	MEMBER(status_seq), MEMBER(has_status_seq)},
+	{"host", ATP_TYPE_TEXT, ATP_VALUE, NULL, "host that said so", MEMBER(host)},
+	{"handle", ATP_TYPE_HANDLE, ATP_VALUE, NULL, "last handle announced; unverified",
+	MEMBER(handle), 0, "CREATE INDEX IF NOT EXISTS repo_handle ON #.repo (handle) WHERE handle IS NOT NULL"},
+	{"sync", ATP_TYPE_TEXT, ATP_VALUE, "NOT NULL DEFAULT 'partial'",
+		"whether the records are those of the account; synchronized: they are; partial: they are true, but older ones may be missing;"
+		" unproven: they were, until a commit came of which nobody can tell; desynchronized: they have missed something;"
+		" resyncing: they are being replaced by those of an export",
+	MEMBER(sync)},
+	{"hold", ATP_TYPE_TEXT, ATP_VALUE, NULL,
+		"why events of it wait in atproto.held_event: identity, gap, resync; release: they are about to be taken; null: none do",
+	MEMBER(hold), 0, "CREATE INDEX IF NOT EXISTS repo_hold ON #.repo (hold, did) WHERE hold IS NOT NULL"},
+	{"verified", ATP_TYPE_BOOL, ATP_VALUE, "NOT NULL DEFAULT false",
+	"whether rev and data are of a commit whose signature by the account was verified", MEMBER(verified)},
+	{"synced_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, NULL, "when an export of the repository last came into the tables",
+	MEMBER(synced_at), MEMBER(has_synced)},
+	{"purge_rev", ATP_TYPE_TID, ATP_APART, NULL,
+	"records up to this revision are being removed: the account was deleted"},
+	{"purge_seq", ATP_TYPE_INT8, ATP_APART, NULL, "event that said so"},
+	{"deleted_rev", ATP_TYPE_TID, ATP_VALUE, NULL,
+		"when the account was last deleted, this was rev: records up to here do not come back",
+	MEMBER(deleted_rev), MEMBER(deleted)},
+	{"refill_by", ATP_TYPE_TEXT, ATP_VALUE, NULL,
+	"id of the subscription that reads the events up to rev again (atproto.subscription): see atproto.refill()", MEMBER(refill_by)},
+	{"refill_rev", ATP_TYPE_TID, ATP_VALUE, NULL, "it has come as far as this", MEMBER(refill_rev), MEMBER(refilled)},
+	{"refill_data", ATP_TYPE_CID, ATP_VALUE, NULL, "root of the repository's tree at refill_rev: the next commit that is read again continues it", MEMBER(refill_data)},
+	{"refill_sync", ATP_TYPE_TEXT, ATP_VALUE, NULL,
+		"what sync was when the refill first wrote records; it is that again when the refill has come to rev without a break; null: it has written none",
+	MEMBER(refill_sync)},
+	{"refill_to", ATP_TYPE_TID, ATP_VALUE, NULL, "what rev was when refill() was called", MEMBER(refill_to), MEMBER(has_refill_to)},
+	{"refill_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, NULL,
+		"when refill() was called: records up to refill_to that were indexed since then were written by the refill",
+	MEMBER(refill_at), MEMBER(has_refill_at)},
+	{"audited_at", ATP_TYPE_TIMESTAMP, ATP_APART, NULL, "when an audit last settled sync, or was tried by itself"},
+	{"updated_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, "NOT NULL DEFAULT now()", "when this row was written last", MEMBER(updated_at)},
+	{"handle_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, NULL,
+	"time of the event that announced the handle: at a Jetstream's first version older ones are ignored", MEMBER(handle_at), MEMBER(has_handle_at)},
+};
+
+enum
+{
+	LOCK_REPOS,					/* did[] -> states, locked in order */
+	ADD_REPOS,					/* did[] */
+	SET_REPOS,
+	MARK_REPO,					/* did: not in step with the network */
+	LOCK_FREE,					/* did[] -> did: those that nobody else has */
+	MARK_DROPPED,				/* did[] -> did */
+	LEAVE_TO_PURGE,				/* did, rev, seq: when there are any records left up to it */
+	LOCK_PURGED,
+	PURGE_DONE,
+	IS_PURGED,					/* did */
+	HOLDING,					/* did[] or null -> did: of which events may be held */
+	RELEASED,					/* did[] or null -> did */
+	LOCK_HOLDING,				/* did[] */
+	UNHOLD,						/* did[] */
+	FORGET_REPOS				/* did[]: of which nothing is known but that events waited */
+};
+
+static const AtpStatement statements[] = {
+	[LOCK_REPOS] = {
+		/* foreign keys to the table need not wait for us, nor we for them */
+		"SELECT {r.columns} FROM unnest($1) u (did) JOIN #.repo r ON r.did OPERATOR(@.=) u.did"
+		" ORDER BY r.did FOR NO KEY UPDATE OF r",
+		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_ROWS_OUT | ATP_PLANNED_ANEW | ATP_AS_HEAP,
+		/*
+		 * Locks, adds and reads them, each on its server.  Unlike a SELECT it waits for what a server
+		 * has prepared and not committed yet, the last transaction before a crash, and sees it.
+		 */
+		&(const AtpStatement) {
+			"INSERT INTO #.repo AS r (did) SELECT d FROM unnest($1) d"
+			" ON CONFLICT (did) DO UPDATE SET did = excluded.did RETURNING {r.columns}",
+			SPI_OK_INSERT_RETURNING, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_ROWS_OUT
+		}
+	},
+	[ADD_REPOS] = {
+		"INSERT INTO #.repo (did) SELECT d FROM unnest($1) d ON CONFLICT DO NOTHING",
+		SPI_OK_INSERT, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_AS_HEAP
+	},
+	[SET_REPOS] = {
+		"UPDATE #.repo r SET {set u} FROM unnest({arrays}) u ({columns}) WHERE r.did OPERATOR(@.=) u.did",
+		SPI_OK_UPDATE, {0}, {0}, &atp_repo_table, ATP_ROWS_IN | ATP_PLANNED_ANEW | ATP_AS_HEAP,
+		/* each row to its server; how many there were, only what is returned tells */
+		&(const AtpStatement) {
+			"INSERT INTO #.repo AS r ({columns}) SELECT * FROM unnest({arrays})"
+			" ON CONFLICT (did) DO UPDATE SET {set excluded} RETURNING r.did",
+			SPI_OK_INSERT_RETURNING, {0}, {ATP_TYPE_DID}, &atp_repo_table, ATP_ROWS_IN
+		}
+	},
+	[MARK_REPO] = {
+		"UPDATE #.repo r SET sync = 'desynchronized', updated_at = now() FROM unnest($1) u (did)"
+		" WHERE r.did OPERATOR(@.=) u.did AND r.sync IS DISTINCT FROM 'desynchronized'",
+		SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
+	},
+	[LOCK_FREE] = {
+		"SELECT did FROM #.repo WHERE did OPERATOR(@.=) ANY ($1) ORDER BY did FOR NO KEY UPDATE SKIP LOCKED",
+		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
+	},
+	[MARK_DROPPED] = {
+		"UPDATE #.repo SET sync = 'desynchronized', updated_at = now()"
+		" WHERE did OPERATOR(@.=) ANY ($1) AND (hold IN ('resync', 'gap') OR rev IS NOT NULL) RETURNING did",
+		SPI_OK_UPDATE_RETURNING, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
+	},
+	[LEAVE_TO_PURGE] = {
+		"UPDATE #.repo SET purge_rev = GREATEST(purge_rev, $2), purge_seq = $3 WHERE did OPERATOR(@.=) $1 AND EXISTS"
+		" (SELECT FROM #.record o WHERE o.did OPERATOR(@.=) $1 AND o.rev OPERATOR(@.<=) $2)",
+		SPI_OK_UPDATE, {ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_INT8}, {0}, &atp_repo_table
+	},
+	[LOCK_PURGED] = {
+		"SELECT FROM #.repo WHERE purge_rev IS NOT NULL ORDER BY did FOR NO KEY UPDATE",
+		SPI_OK_SELECT, {0}, {0}, &atp_repo_table, 0,
+		&(const AtpStatement) {
+			"UPDATE #.repo SET purge_rev = purge_rev WHERE purge_rev IS NOT NULL", SPI_OK_UPDATE, {0}, {0}, &atp_repo_table
+		}
+	},
+	[PURGE_DONE] = {
+		"UPDATE #.repo p SET purge_rev = NULL WHERE p.purge_rev IS NOT NULL AND NOT EXISTS"
+		" (SELECT FROM #.record o WHERE o.did OPERATOR(@.=) p.did AND o.rev OPERATOR(@.<=) p.purge_rev)",
+		SPI_OK_UPDATE, {0}, {0}, &atp_repo_table
+	},
+	[IS_PURGED] = {
+		"SELECT FROM #.repo WHERE did OPERATOR(@.=) $1 AND purge_rev IS NOT NULL",
+		SPI_OK_SELECT, {ATP_TYPE_DID}, {0}, &atp_repo_table
+	},
+	[HOLDING] = {
+		"SELECT did FROM #.repo WHERE hold IN ('identity', 'gap', 'release') AND ($1 IS NULL OR did OPERATOR(@.=) ANY ($1))",
+		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
+	},
+	[RELEASED] = {
+		"SELECT did FROM #.repo WHERE hold = 'release' AND ($1 IS NULL OR did OPERATOR(@.=) ANY ($1)) LIMIT $2",
+		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_INT8}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
+	},
+	[LOCK_HOLDING] = {
+		"SELECT FROM #.repo WHERE did OPERATOR(@.=) ANY ($1) ORDER BY did FOR NO KEY UPDATE",
+		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW,
+		&(const AtpStatement) {
+			"UPDATE #.repo SET hold = hold WHERE did OPERATOR(@.=) ANY ($1)",
+			SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table
+		}
+	},
+	[UNHOLD] = {
+		"UPDATE #.repo SET hold = NULL, updated_at = now(),"
+		/* what waited for a commit has gone, and nobody will bring it again */
+		" sync = CASE WHEN hold = 'gap' THEN 'desynchronized' ELSE sync END"
+		" WHERE did OPERATOR(@.=) ANY ($1) AND hold IN ('identity', 'gap', 'release')",
+		SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
+	},
+	[FORGET_REPOS] = {
+		"DELETE FROM #.repo r USING unnest($1) u (did) WHERE r.did OPERATOR(@.=) u.did"
+		" AND (r.rev, r.hold, r.status_at, r.handle, r.deleted_rev) IS NULL AND r.sync = 'partial'",
+		SPI_OK_DELETE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
+	},
+};
+
+const AtpTable atp_repo_table = {
+	.name = "repo",
+	.use = ATP_USE_REPOS,
+	.columns = columns,
+	.ncolumns = lengthof(columns),
+	.options = " WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02)",
+	.more = "CREATE INDEX repo_purge ON #.repo (did) WHERE purge_rev IS NOT NULL;"
+	" CREATE INDEX repo_unproven ON #.repo (audited_at NULLS FIRST) WHERE sync = 'unproven'",
+	.comment = "state of each repository seen",
+	.view = "visible_record",
+	.view_query = "SELECT r.* FROM #.record r JOIN #.repo p ON p.did OPERATOR(@.=) r.did"
+	" WHERE p.active AND (p.purge_rev IS NULL OR r.rev OPERATOR(@.>) p.purge_rev)",
+	.view_comment = "records of active repositories",
+	.statements = statements,
+	.nstatements = lengthof(statements),
+	.keyed = true,
+	.shard_by = "did",
+};
+
+static int
+compare_repos(const void *a, const void *b)
+{
+	return atp_compare_dids(((const AtpRepoState *) a)->did, ((const AtpRepoState *) b)->did);
+}
+
+typedef struct EventDid
+{
+	uint64		abbrev;			/* tells most of them apart */
+	struct varlena *did;
+	int			event;
+} EventDid;
+
+static EventDid
+did_of(const AtpEvent *event, int index)
+{
+	const uint8_t *stored = (const uint8_t *) VARDATA_ANY(event->did);
+
+	return (EventDid) {atp_did_abbrev(stored, VARSIZE_ANY_EXHDR(event->did)), event->did, index};
+}
+
+static int
+compare_event_dids(const void *a, const void *b)
+{
+	const EventDid *x = a;
+	const EventDid *y = b;
+
+	if (x->abbrev != y->abbrev)
+		return x->abbrev < y->abbrev ? -1 : 1;
+	return atp_compare_dids(x->did, y->did);
+}
+
+AtpRepoState *
+atp_repo_of(const AtpRepos *s, struct varlena *did)
+{
+	AtpRepoState key = {.did = did};
+
+	return bsearch(&key, s->repos, s->nrepos, sizeof(AtpRepoState), compare_repos);
+}
+
+static void *
+copy_of(Datum value, bool isnull)
+{
+	return isnull ? NULL : PG_DETOAST_DATUM_COPY(value);
+}
+
+/* A user may have dropped the constraint. */
+static Datum
+not_null(const AtpColumn *column, Datum value, bool isnull)
+{
+	if (isnull)
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("\"%s\" of a row of table \"repo\" is null", column->name)));
+	return value;
+}
+
+/* From a row's columns, whose types are right; but the DID, which is known. */
+static void
+read_repo(const AtpRepos *s, AtpRepoState *repo, const Datum *values, const bool *nulls)
+{
+	repo->found = true;
+	for (int c = 1; c < s->ncolumns; c++)
+	{
+		const AtpColumn *column = s->columns[c];
+		void	   *at = (char *) repo + column->at;
+
+		if (column->known != 0)
+			*(bool *) ((char *) repo + column->known) = !nulls[c];
+		switch (column->type)
+		{
+			case ATP_TYPE_BOOL:
+				*(bool *) at = DatumGetBool(not_null(column, values[c], nulls[c]));
+				break;
+			case ATP_TYPE_TID:
+				*(uint64 *) at = nulls[c] ? 0 : DatumGetAtpTid(values[c]);
+				break;
+			case ATP_TYPE_INT8:
+				*(int64 *) at = nulls[c] ? 0 : DatumGetInt64(values[c]);
+				break;
+			case ATP_TYPE_TIMESTAMP:
+				*(TimestampTz *) at = nulls[c] ? 0 : DatumGetTimestampTz(values[c]);
+				break;
+			default:
+				Assert(get_typlen(atp_element(s->apply->statements, column->type)) == -1);
+				*(void **) at = copy_of(values[c], nulls[c]);
+		}
+	}
+}
+
+static void
+put_repo(const AtpRepos *s, AtpRows *rows, const AtpRepoState *repo)
+{
+	for (int c = 0; c < s->ncolumns; c++)
+	{
+		const AtpColumn *column = s->columns[c];
+		const void *at = (const char *) repo + column->at;
+		bool		isnull = column->known != 0 && !*(const bool *) ((const char *) repo + column->known);
+
+		switch (column->type)
+		{
+			case ATP_TYPE_BOOL:
+				atp_put(rows, BoolGetDatum(*(const bool *) at), false);
+				break;
+			case ATP_TYPE_TID:
+				atp_put(rows, AtpTidGetDatum(*(const uint64 *) at), isnull);
+				break;
+			case ATP_TYPE_INT8:
+				atp_put(rows, Int64GetDatum(*(const int64 *) at), isnull);
+				break;
+			case ATP_TYPE_TIMESTAMP:
+				atp_put(rows, TimestampTzGetDatum(*(const TimestampTz *) at), isnull);
+				break;
+			default:
+				Assert(get_typlen(atp_element(s->apply->statements, column->type)) == -1);
+				atp_put_ref(rows, *(void *const *) at);
+		}
+	}
+}
+
+static Datum
+did_array(AtpRepos *s, bool only_missing)
+{
+	Datum	   *dids = palloc(sizeof(Datum) * Max(s->nrepos, 1));
+	int			n = 0;
+
+	for (int i = 0; i < s->nrepos; i++)
+		if (!only_missing || !s->repos[i].found)
+			dids[n++] = PointerGetDatum(s->repos[i].did);
+	return atp_array(s->apply->statements, ATP_TYPE_DID, dids, NULL, n);
+}
+
+/* Lock and read those that exist; false when some do not. */
+static bool
+lock_repos(AtpRepos *s)
+{
+	Datum		arg = did_array(s, false);
+	uint64		n = atp_execute(s->apply->statements, &statements[LOCK_REPOS], &arg, NULL);
+	bool		all = true;
+
+	for (uint64 i = 0; i < n; i++)
+	{
+		Datum		values[lengthof(columns)];
+		bool		nulls[lengthof(columns)];
+		AtpRepoState *repo;
+
+		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, values, nulls);
+		/* a view may show anything */
+		repo = nulls[0] ? NULL : atp_repo_of(s, PG_DETOAST_DATUM(values[0]));
+		if (repo == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+					 errmsg("table \"repo\" has a repository that was not asked for")));
+		read_repo(s, repo, values, nulls);
+	}
+	SPI_freetuptable(SPI_tuptable);
+	for (int i = 0; i < s->nrepos; i++)
+		all = all && s->repos[i].found;
+	return all;
+}
+
+static void
+lock_or_add_repos(AtpRepos *s)
+{
+	if (!lock_repos(s))
+	{
+		Datum		missing = did_array(s, true);
+
+		(void) atp_execute(s->apply->statements, &statements[ADD_REPOS], &missing, NULL);
+		/* a repository that row security or a trigger hides cannot be followed */
+		if (!lock_repos(s))
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					 errmsg("rows of table \"atproto.repo\" cannot be seen or inserted by the subscription's owner")));
+	}
+}
+
+/* Read those that exist; atp_repos_store() sees whether that was still true. */
+static void
+find_repos(AtpRepos *s)
+{
+	for (int i = 0; i < s->nrepos; i++)
+	{
+		AtpRepoState *repo = &s->repos[i];
+		Datum		values[lengthof(columns)];
+		bool		nulls[lengthof(columns)];
+
+		if (atp_heap_find(s->heap, &(const Datum) {PointerGetDatum(repo->did)}, &repo->place, values, nulls))
+			read_repo(s, repo, values, nulls);
+		else
+		{
+			repo->active = true;
+			atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
+		}
+	}
+}
+
+AtpRepos *
+atp_repos_load(AtpApply *apply, int lo, int hi)
+{
+	AtpRepos *s = palloc0(sizeof(AtpRepos));
+	const AtpEvent *events = apply->batch->events;
+	EventDid   *dids = palloc(sizeof(EventDid) * (hi - lo));
+	int			n = 0;
+
+	s->apply = apply;
+	s->columns = atp_row_columns(&atp_repo_table, &s->ncolumns);
+	s->first = lo;
+	s->subscription = cstring_to_text(apply->sub->name);
+	s->subscription_id = cstring_to_text(apply->sub->id);
+	s->endpoint = cstring_to_text(apply->sub->ep->scope);
+	for (int i = lo; i < hi; i++)
+		if (!events[i].ignored)
+			dids[n++] = did_of(&events[i], i - lo);
+	if (n == 0)
+		return s;
+	qsort(dids, n, sizeof(EventDid), compare_event_dids);
+	s->repos = palloc0(sizeof(AtpRepoState) * n);
+	s->of_event = palloc(sizeof(AtpRepoState *) * (hi - lo));
+	for (int i = 0; i < n; i++)
+	{
+		if (i == 0 || compare_event_dids(&dids[i - 1], &dids[i]) != 0)
+			s->repos[s->nrepos++].did = dids[i].did;
+		s->of_event[dids[i].event] = &s->repos[s->nrepos - 1];
+	}
+	if (apply->heap)
+		s->heap = atp_heap_open(apply->statements, &atp_repo_table);
+	if (s->heap != NULL)
+		find_repos(s);
+	else
+		lock_or_add_repos(s);
+	atp_judge_begin(s, lo, hi);
+	ATP_INJECTION_POINT("states read");
+	return s;
+}
+
+void
+atp_repos_judged(AtpRepos *s)
+{
+	s->judged = true;
+}
+
+/* What other sources need not bring again.  Something follows from old commits that tell that the tables lack something, from those that were overtaken (repo_state.c), and from those that are read again. */
+static void
+note_recents(AtpRepos *s)
+{
+	AtpApply   *a = s->apply;
+	int			room = a->nrecents + s->nrepos;
+	MemoryContext old = MemoryContextSwitchTo(a->batch->cxt);
+
+	if (room > a->max_recents)
+	{
+		a->recents = a->recents == NULL ? palloc(sizeof(AtpRecent) * room) : repalloc(a->recents, sizeof(AtpRecent) * room);
+		a->max_recents = room;
+	}
+	MemoryContextSwitchTo(old);
+	a->batch->shared = atp_target_table(a->statements, "repo");
+	for (int i = 0; i < s->nrepos; i++)
+	{
+		const AtpRepoState *repo = &s->repos[i];
+
+		if (repo->has_rev && repo->active && repo->refill_by == NULL && repo->rev_paths == NULL &&
+			atp_recent_make(&a->recents[a->nrecents], repo->did, repo->commit, repo->rev, atp_repo_floor(repo)))
+			a->nrecents++;
+	}
+}
+
+static AtpRows *
+rows_for(const AtpRepos *s, int n)
+{
+	return atp_rows_of(s->apply->statements, &atp_repo_table, n);
+}
+
+static void
+store_directly(AtpRepos *s)
+{
+	AtpRows    *changed = rows_for(s, 1);
+	AtpRows    *added = rows_for(s, s->nrepos);
+
+	for (int i = 0; i < s->nrepos; i++)
+	{
+		AtpRepoState *repo = &s->repos[i];
+
+		if (!repo->found)
+			put_repo(s, added, repo);
+		else if (repo->changed)
+		{
+			changed->n = 0;
+			put_repo(s, changed, repo);
+			atp_heap_update(s->heap, &repo->place, changed, 0);
+		}
+	}
+	atp_heap_insert(s->heap, added);
+	atp_heap_close(s->heap);
+}
+
+static void
+store_by_statement(AtpRepos *s)
+{
+	AtpRows    *changed = rows_for(s, s->nrepos);
+	Datum		args[lengthof(columns)];
+
+	for (int i = 0; i < s->nrepos; i++)
+		if (s->repos[i].changed)
+			put_repo(s, changed, &s->repos[i]);
+	if (changed->n == 0)
+		return;
+	atp_rows_bind(changed, args);
+	if (atp_execute(s->apply->statements, &statements[SET_REPOS], args, NULL) < changed->n &&
+		atp_target_is_distributed(s->apply->statements, &atp_repo_table))
+		ereport(ERROR,
+				(errcode(ATP_ERRCODE_STOP),
+				 errmsg("rows of table \"%s.repo\" were not written", atp_target(s->apply->statements)),
+				 errdetail("They were locked before, on the servers that Citus keeps them on.")));
+	SPI_freetuptable(SPI_tuptable);
+}
+
+void
+atp_repos_store(AtpRepos *s)
+{
+	for (int i = 0; i < s->nrepos; i++)
+		s->repos[i].updated_at = GetCurrentTransactionStartTimestamp();
+	if (s->heap != NULL)
+		store_directly(s);
+	else
+		store_by_statement(s);
+	if (s->apply->shared)
+		note_recents(s);
+	/* V-27: an audit tells */
+	if (s->unproven)
+		atp_audit_wish(atp_target(s->apply->statements));
+}
+
+void
+atp_repo_mark(AtpApply *a, struct varlena *did)
+{
+	Datum		value = PointerGetDatum(did);
+	Datum		arg = atp_array(a->statements, ATP_TYPE_DID, &value, NULL, 1);
+
+	(void) atp_execute(a->statements, &statements[MARK_REPO], &arg, NULL);
+}
+
+/* A statement with these DIDs as its parameter; NULL: null. */
+static uint64
+with_dids(AtpStatements *set, int statement, struct varlena *const *dids, int n)
+{
+	Datum		arg = dids == NULL ? (Datum) 0 : atp_array(set, ATP_TYPE_DID, (Datum *) dids, NULL, n);
+
+	return atp_execute(set, &statements[statement], &arg, dids == NULL ? "n" : NULL);
+}
+
+int
+atp_repos_mark_dropped(AtpApply *a, struct varlena **dids, int n, struct varlena ***marked, int *nmarked)
+{
+	int			found = 0;
+
+	*nmarked = 0;
+
+	if (!atp_target_is_distributed(a->statements, &atp_repo_table))
+		found = atp_take_dids(dids, with_dids(a->statements, LOCK_FREE, dids, n));
+	else
+		/* one server at a time, or it could not be done */
+		for (int i = 0; i < n; i++)
+			found += atp_take_dids(&dids[found], with_dids(a->statements, LOCK_FREE, &dids[i], 1));
+	n = found;
+	if (n == 0)
+		return 0;
+	found = with_dids(a->statements, MARK_DROPPED, dids, n);
+	*marked = palloc(sizeof(struct varlena *) * Max(found, 1));
+	*nmarked = atp_take_dids(*marked, found);
+	*nmarked = atp_sort_dids(*marked, *nmarked);
+	return n;
+}
+
+int
+atp_repos_mark_left(AtpApply *a, struct varlena *const *dids, int n, struct varlena ***marked)
+{
+	int			found;
+
+	(void) with_dids(a->statements, LOCK_HOLDING, dids, n);
+	found = with_dids(a->statements, MARK_DROPPED, dids, n);
+	*marked = palloc(sizeof(struct varlena *) * Max(found, 1));
+	return atp_sort_dids(*marked, atp_take_dids(*marked, found));
+}
+
+void
+atp_repos_forget(AtpApply *a, struct varlena *const *dids, int n)
+{
+	(void) with_dids(a->statements, FORGET_REPOS, dids, n);
+}
+
+/* Those DIDs that came back, of which nothing is held. */
+static int
+without_held(AtpApply *a, uint64 n, struct varlena ***dids)
+{
+	AtpHeldCount *counts = palloc(sizeof(AtpHeldCount) * Max(n, 1));
+	int			kept = 0;
+
+	*dids = palloc(sizeof(struct varlena *) * Max(n, 1));
+	n = atp_take_dids(*dids, n);
+	atp_held_count(a, *dids, n, counts);
+	for (uint64 i = 0; i < n; i++)
+		if (counts[i].all == 0)
+			(*dids)[kept++] = (*dids)[i];
+	return kept;
+}
+
+void
+atp_repos_unhold(AtpApply *a, struct varlena *const *some, int nsome)
+{
+	struct varlena **dids;
+	int			n = without_held(a, with_dids(a->statements, HOLDING, some, nsome), &dids);
+
+	if (n == 0)
+		return;
+	/* who was about to hold something has done it when this goes on */
+	(void) with_dids(a->statements, LOCK_HOLDING, dids, n);
+	n = without_held(a, with_dids(a->statements, HOLDING, dids, n), &dids);
+	if (n == 0)
+		return;
+	(void) with_dids(a->statements, UNHOLD, dids, n);
+	atp_repos_forget(a, dids, n);
+}
+
+int
+atp_repos_released(const AtpSubscription *sub, AtpStatements *set, struct varlena **dids, int max)
+{
+	const AtpSettings *settings = &sub->settings;
+	Datum		args[2] = {(Datum) 0, Int64GetDatum(max)};
+	int			n;
+
+	if (settings->ndids >= 0)
+		args[0] = atp_array(set, ATP_TYPE_DID, (Datum *) settings->dids, NULL, settings->ndids);
+	n = atp_execute(set, &statements[RELEASED], args, settings->ndids >= 0 ? NULL : "n ");
+	return atp_take_dids(dids, n);
+}
+
+bool
+atp_repo_leave_to_purge(AtpApply *a, const AtpEvent *event, uint64 rev)
+{
+	Datum		args[3] = {PointerGetDatum(event->did), AtpTidGetDatum(rev), Int64GetDatum(event->seq)};
+
+	return atp_execute(a->statements, &statements[LEAVE_TO_PURGE], args, NULL) > 0;
+}
+
+void
+atp_repo_end_purge(AtpApply *a)
+{
+	/* another subscription may have just begun: only rows that are locked are looked at */
+	(void) atp_execute(a->statements, &statements[LOCK_PURGED], NULL, NULL);
+	(void) atp_execute(a->statements, &statements[PURGE_DONE], NULL, NULL);
+}
+
+bool
+atp_repo_is_purged(AtpApply *a, struct varlena *did)
+{
+	Datum		arg = PointerGetDatum(did);
+
+	return atp_execute(a->statements, &statements[IS_PURGED], &arg, NULL) > 0;
+}

@@ -1,0 +1,74 @@
+/*
+ * repo_paths.c
+ *		Which operations of a revision were taken.
+ */
+#include "postgres.h"
+
+#include "common/compat.h"
+#include "tables/repos/repo_paths.h"
+#include "types/types.h"
+
+/*
+ * A commit has 200 operations at most.  More events of one revision come after a #sync, whose
+ * records all have it; then the last ones are enough, since only these are sent once more.
+ */
+#define PATHS_MAX	256
+
+static int
+count(const bytea *paths)
+{
+	return paths == NULL ? 0 : (int) (VARSIZE_ANY_EXHDR(paths) / sizeof(uint64));
+}
+
+bool
+atp_paths_have(const bytea *paths, uint64 path)
+{
+	for (int i = 0; i < count(paths); i++)
+		if (memcmp(VARDATA_ANY(paths) + i * sizeof(path), &path, sizeof(path)) == 0)
+			return true;
+	return false;
+}
+
+/* The mark of atp_paths_anew(), in the place of the first path's hash. */
+#define ANEW	UINT64CONST(0)
+
+bytea *
+atp_paths_add(const bytea *paths, uint64 path)
+{
+	const char *old = paths == NULL ? NULL : VARDATA_ANY(paths);
+	int			n = count(paths);
+	int			kept = Min(n, PATHS_MAX - 1);
+	bytea	   *more = palloc(VARHDRSZ + (kept + 1) * sizeof(path));
+	char	   *to = VARDATA(more);
+
+	SET_VARSIZE(more, VARHDRSZ + (kept + 1) * sizeof(path));
+	if (kept > 0)
+		memcpy(to, old + (n - kept) * sizeof(path), kept * sizeof(path));
+	if (n > kept && atp_paths_are_anew(paths))
+		memcpy(to, old, sizeof(path));
+	memcpy(to + kept * sizeof(path), &path, sizeof(path));
+	return more;
+}
+
+bytea *
+atp_paths_anew(void)
+{
+	return atp_paths_add(NULL, ANEW);
+}
+
+bool
+atp_paths_are_anew(const bytea *paths)
+{
+	uint64		first;
+
+	if (count(paths) == 0)
+		return false;
+	memcpy(&first, VARDATA_ANY(paths), sizeof(first));
+	return first == ANEW;
+}
+
+bytea *
+atp_paths_none(void)
+{
+	return atp_varlena(NULL, 0);
+}

@@ -1,0 +1,208 @@
+/*
+ * resync.c
+ *		Repositories that are not in step with the network, and what is done about it
+ *		(R-01, R-03).
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "config/spi.h"
+#include "config/wake.h"
+#include "executor/spi.h"
+#include "identity/identity.h"
+#include "tables/repos/resync.h"
+#include "tables/repos/held.h"
+#include "tables/base/job.h"
+#include "types/types.h"
+
+/* Repositories in one look. */
+#define LOOK_MAX	"1000"
+
+enum
+{
+	FETCHED_REPOS,				/* -> did */
+	LOCK_FETCHED,				/* did[] */
+	LET_GO						/* did[] */
+};
+
+static const AtpStatement statements[] = {
+	[FETCHED_REPOS] = {
+		"SELECT did FROM #.repo WHERE hold = 'resync' ORDER BY did LIMIT " LOOK_MAX,
+		SPI_OK_SELECT, {0}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
+	},
+	[LOCK_FETCHED] = {
+		"SELECT did FROM #.repo WHERE did OPERATOR(@.=) ANY ($1) AND hold = 'resync' ORDER BY did FOR NO KEY UPDATE",
+		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW,
+		&(const AtpStatement) {
+			"UPDATE #.repo SET hold = hold WHERE did OPERATOR(@.=) ANY ($1) AND hold = 'resync' RETURNING did",
+			SPI_OK_UPDATE_RETURNING, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table
+		}
+	},
+	[LET_GO] = {
+		"UPDATE #.repo SET hold = 'release', updated_at = now(),"
+		" sync = CASE WHEN sync <> 'resyncing' THEN sync WHEN rev IS NULL THEN 'partial' ELSE 'desynchronized' END"
+		" WHERE did OPERATOR(@.=) ANY ($1) AND hold = 'resync'",
+		SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
+	},
+};
+
+/* ------------------------------------------------------------------------
+ * Events say so
+ * ------------------------------------------------------------------------
+ */
+static const struct
+{
+	AtpJobPriority priority;
+	const char *name;
+}			reasons[] = {
+	[ATP_FETCH_BREAK] = {ATP_JOB_BREAK, "break"},
+	[ATP_FETCH_MISMATCH] = {ATP_JOB_BREAK, "mismatch"},
+	[ATP_FETCH_SYNC] = {ATP_JOB_BREAK, "sync"},
+	[ATP_FETCH_FORK] = {ATP_JOB_BREAK, "fork"},
+	[ATP_FETCH_SEEN] = {ATP_JOB_SEEN, "seen"},
+};
+
+static int
+compare_events(const void *x, const void *y)
+{
+	const AtpEvent *a = *(AtpEvent *const *) x;
+	const AtpEvent *b = *(AtpEvent *const *) y;
+	int			cmp = atp_compare_dids(a->did, b->did);
+
+	return cmp != 0 ? cmp : a < b ? -1 : a > b;
+}
+
+/* What follows from the events of one repository, in their order.  *account: whether its account is active, as the last one says; *deleted: also before that. */
+static AtpFetchWhy
+fold(AtpEvent *const *events, int n, bool *deleted, AtpFetchWhy *account)
+{
+	AtpFetchWhy why = ATP_FETCH_NOT;
+
+	*deleted = false;
+	*account = ATP_FETCH_NOT;
+	for (int i = 0; i < n; i++)
+		switch (events[i]->fetch)
+		{
+			case ATP_FETCH_DELETED:
+				*deleted = true;
+				why = *account = ATP_FETCH_NOT;
+				break;
+			case ATP_FETCH_ACTIVE:
+			case ATP_FETCH_INACTIVE:
+				*account = events[i]->fetch;
+				break;
+			default:
+				if (why == ATP_FETCH_NOT || reasons[events[i]->fetch].priority < reasons[why].priority)
+					why = events[i]->fetch;
+		}
+	return why;
+}
+
+void
+atp_heal_conclude(AtpApply *a)
+{
+	const char *target = atp_target(a->statements);
+	AtpEvent  **events = palloc(sizeof(AtpEvent *) * Max(a->hi - a->lo, 1));
+	int			n = 0;
+	AtpJobWish *wishes;
+	struct varlena **deleted;
+	struct varlena **active;
+	struct varlena **inactive;
+	int			nwishes = 0;
+	int			ndeleted = 0;
+	int			nactive = 0;
+	int			ninactive = 0;
+
+	for (int i = a->lo; i < a->hi; i++)
+		if (!a->batch->events[i].ignored && a->batch->events[i].fetch != ATP_FETCH_NOT)
+			events[n++] = &a->batch->events[i];
+	if (n == 0)
+		return;
+	qsort(events, n, sizeof(AtpEvent *), compare_events);
+	wishes = palloc(sizeof(AtpJobWish) * n);
+	deleted = palloc(sizeof(struct varlena *) * n);
+	active = palloc(sizeof(struct varlena *) * n);
+	inactive = palloc(sizeof(struct varlena *) * n);
+	for (int i = 0, end; i < n; i = end)
+	{
+		AtpFetchWhy why;
+		AtpFetchWhy account;
+		bool		is_deleted;
+
+		for (end = i; end < n && atp_compare_dids(events[end]->did, events[i]->did) == 0; end++)
+			;
+		why = fold(&events[i], end - i, &is_deleted, &account);
+		if (is_deleted)
+			deleted[ndeleted++] = events[i]->did;
+		if (account == ATP_FETCH_ACTIVE)
+			active[nactive++] = events[i]->did;
+		else if (account == ATP_FETCH_INACTIVE)
+			inactive[ninactive++] = events[i]->did;
+		if (why != ATP_FETCH_NOT)
+			wishes[nwishes++] = (AtpJobWish) {
+				.did = events[i]->did, .priority = reasons[why].priority, .reason = reasons[why].name
+			};
+	}
+	atp_jobs_remove(target, deleted, ndeleted);
+	atp_jobs_resume(target, active, nactive);
+	if (atp_jobs_wish(target, a->sub->name, wishes, nwishes) > 0)
+		atp_wake_fetcher();
+	atp_jobs_suspend(target, inactive, ninactive);
+}
+
+/* ------------------------------------------------------------------------
+ * Nobody knows of it any more
+ * ------------------------------------------------------------------------
+ */
+
+/* DIDs that came back. */
+static int
+take_dids(uint64 n, struct varlena ***dids)
+{
+	*dids = palloc(sizeof(struct varlena *) * Max(n, 1));
+	return atp_take_dids(*dids, n);
+}
+
+static Datum
+did_array(AtpApply *a, struct varlena **dids, int n)
+{
+	return atp_array(a->statements, ATP_TYPE_DID, (Datum *) dids, NULL, n);
+}
+
+/* Those among them that nobody is going to fetch remain. */
+static int
+without_job(const AtpApply *a, struct varlena **dids, int n)
+{
+	AtpCaller	caller = atp_as_table_owner("repo_job");
+	AtpResult	found = atp_query(atp_identity_sql("SELECT n::integer FROM unnest($2) WITH ORDINALITY u (did, n) WHERE NOT EXISTS"
+												   " (SELECT FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription AND s.backfill <> 'none'"
+												   "  WHERE j.target = $1::name AND j.did OPERATOR(@.=) u.did)"
+												   " ORDER BY n"),
+								  ATP_ARGS(atp_text_arg(atp_target(a->statements)), atp_dids_arg(dids, n)));
+	int			left = (int) found.n;
+
+	atp_owner_end(caller);
+	for (int i = 0; i < left; i++)
+		dids[i] = dids[atp_get_int4(atp_result_row(found, i), "n") - 1];
+	atp_result_free(found);
+	return left;
+}
+
+void
+atp_heal_abandoned(AtpApply *a)
+{
+	struct varlena **dids;
+	int			n = take_dids(atp_execute(a->statements, &statements[FETCHED_REPOS], NULL, NULL), &dids);
+	Datum		arg;
+
+	if (n == 0 || (n = without_job(a, dids, n)) == 0)
+		return;
+	/* whoever begins to fetch one has its row first, and its job is seen then */
+	arg = did_array(a, dids, n);
+	n = take_dids(atp_execute(a->statements, &statements[LOCK_FETCHED], &arg, NULL), &dids);
+	if (n == 0 || (n = without_job(a, dids, n)) == 0)
+		return;
+	arg = did_array(a, dids, n);
+	(void) atp_execute(a->statements, &statements[LET_GO], &arg, NULL);
+	atp_held_release(dids, n);
+}

@@ -1,0 +1,148 @@
+/*
+ * status_request.c
+ *		The table status_wish: accounts whose server is asked whether they are active (V-39),
+ *		deleted (V-47), or newer than what is stored (R-64).
+ *
+ * A row stays for a while after the answer: as long as it does, nobody asks again but
+ * for another deletion, for more than a revision, or about what was said since; and that not sooner.
+ */
+#include "postgres.h"
+
+#include "common/clock.h"
+#include "config/spi.h"
+#include "config/wake.h"
+#include "identity/identity.h"
+#include "tables/base/job.h"
+#include "tables/repos/status_request.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+
+int			atp_purge_after_s;
+
+void
+atp_status_wish_init(void)
+{
+	DefineCustomIntVariable("atproto.purge_after",
+							"Time after which the records of a deleted account go although neither its server nor the directory agrees.",
+							"At level full.  0: at once.", &atp_purge_after_s, 7 * 24 * 3600, 0, INT_MAX,
+							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+}
+
+static bool
+is_deletion(const AtpEvent *event)
+{
+	return event->unconfirmed;
+}
+
+/* One event of each account: the last deletion, if there is one. */
+static int
+choose(AtpEvent *const *events, int n, AtpEvent **chosen)
+{
+	int			nchosen = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		AtpEvent   *last = nchosen > 0 ? chosen[nchosen - 1] : NULL;
+
+		if (last == NULL || atp_compare_dids(last->did, events[i]->did) != 0)
+			chosen[nchosen++] = events[i];
+		/* they are sorted by DID alone, and lie in the batch as they came */
+		else if (is_deletion(events[i]) && (!is_deletion(last) || events[i] > last))
+			chosen[nchosen - 1] = events[i];
+	}
+	return nchosen;
+}
+
+void
+atp_status_wish(const AtpApply *a, AtpEvent *const *events, int n)
+{
+	AtpEvent  **chosen = palloc(sizeof(AtpEvent *) * Max(n, 1));
+	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(n, 1));
+	Datum	   *values[3];		/* why, status_at, status_seq */
+	bool	   *nulls[3];
+	AtpCaller	caller;
+
+	n = choose(events, n, chosen);
+	if (n == 0)
+		return;
+	for (int c = 0; c < lengthof(values); c++)
+	{
+		values[c] = palloc(sizeof(Datum) * n);
+		nulls[c] = palloc0(sizeof(bool) * n);
+	}
+	for (int i = 0; i < n; i++)
+	{
+		dids[i] = chosen[i]->did;
+		values[0][i] = CStringGetTextDatum(is_deletion(chosen[i]) ? "deleted" : "inactive");
+		values[1][i] = TimestampTzGetDatum(chosen[i]->status_at);
+		nulls[1][i] = !chosen[i]->has_status;
+		values[2][i] = Int64GetDatum(chosen[i]->status_seq);
+		nulls[2][i] = !chosen[i]->has_status_seq;
+	}
+	caller = atp_as_table_owner("status_wish");
+	if (atp_run(atp_identity_sql("INSERT INTO atproto.status_wish AS w (target, subscription, wished_at, did, why, status_at, status_seq)"
+								 " SELECT $1::name, $2, $3, u.* FROM unnest($4, $5, $6, $7) u (did, why, status_at, status_seq)"
+								 " ORDER BY u.did USING OPERATOR(@.<)"
+								 " ON CONFLICT (target, did) DO UPDATE SET subscription = excluded.subscription, wished_at = excluded.wished_at,"
+								 "  why = excluded.why, status_at = excluded.status_at, status_seq = excluded.status_seq,"
+								 "  answered_at = NULL, error = NULL, tries = 0, next_try = LEAST(w.next_try, excluded.wished_at + interval '10 min')"
+								 "  WHERE excluded.why = 'deleted' OR w.why = 'rev'"
+								 "  OR (w.status_at, w.status_seq) IS DISTINCT FROM (excluded.status_at, excluded.status_seq)"),
+				ATP_ARGS(atp_text_arg(a->sub->target), atp_text_arg(a->sub->name), atp_time_arg(atp_time_of_day()),
+						 atp_dids_arg(dids, n), atp_array_arg(TEXTOID, values[0], NULL, n),
+						 atp_array_arg(TIMESTAMPTZOID, values[1], nulls[1], n),
+						 atp_array_arg(INT8OID, values[2], nulls[2], n))) > 0)
+		atp_wake_fetcher();
+	atp_owner_end(caller);
+}
+
+void
+atp_status_wish_revs(const AtpSubscription *sub, struct varlena *const *dids, int n)
+{
+	AtpCaller	caller;
+
+	if (n == 0)
+		return;
+	caller = atp_as_table_owner("status_wish");
+	atp_run(atp_identity_sql("INSERT INTO atproto.status_wish (target, subscription, wished_at, did, why)"
+							 " SELECT $1::name, $2, $3, u.did, 'rev' FROM unnest($4) u (did) ORDER BY u.did USING OPERATOR(@.<)"
+							 " ON CONFLICT (target, did) DO NOTHING"),
+			ATP_ARGS(atp_text_arg(sub->target), atp_text_arg(sub->name), atp_time_arg(atp_time_of_day()), atp_dids_arg(dids, n)));
+	atp_owner_end(caller);
+}
+
+void
+atp_status_wishes_leave(const char *name)
+{
+	AtpCaller	caller = atp_as_table_owner("status_wish");
+
+	atp_run("UPDATE atproto.status_wish w SET subscription = s.name FROM (SELECT DISTINCT ON (target) target, name FROM atproto.subscription"
+			"  WHERE name <> $1 AND verify = 'full' AND by_repo AND atproto.role_may_fill(owner, target) ORDER BY target, name) s"
+			" WHERE w.subscription = $1 AND s.target = w.target AND w.why <> 'rev'", ATP_ARGS(atp_text_arg(name)));
+	atp_owner_end(caller);
+}
+
+bool
+atp_status_revs_are_many(void)
+{
+	AtpResult	found = atp_query("SELECT FROM atproto.status_wish WHERE why = 'rev' AND answered_at IS NULL OFFSET $1 LIMIT 1",
+								  ATP_ARGS(atp_int8_arg((int64) atp_fetch_queue - 1)));
+	bool		many = found.n > 0;
+
+	atp_result_free(found);
+	return many;
+}
+
+bool
+atp_status_is_answered(const AtpApply *a, struct varlena *did)
+{
+	AtpCaller	caller = atp_as_table_owner("status_wish");
+	AtpResult	found = atp_query(atp_identity_sql("SELECT FROM atproto.status_wish WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2)"
+												   " AND why <> 'rev' AND answered_at IS NOT NULL"),
+								  ATP_ARGS(atp_text_arg(a->sub->target), atp_dids_arg(&did, 1)));
+
+	atp_owner_end(caller);
+	atp_result_free(found);
+	return found.n > 0;
+}

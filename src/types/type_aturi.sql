@@ -1,0 +1,124 @@
+-- aturi: AT URIs (uri.c, aturi.c, uri_support.c)
+
+--@include type_modified.sql.in TYPE=aturi STORAGE=extended
+COMMENT ON TYPE aturi IS 'AT URI';
+
+-- Order and equality: see compare.c.
+
+--@include order_own.sql.in TYPE=aturi ORDER=uri
+--@include equality.sql.in TYPE=aturi
+--@include operators.sql.in TYPE=aturi PREFIX=aturi CLASS=aturi
+--@include text_casts.sql.in TYPE=aturi
+
+--@include type_uri.sql.in TYPE=aturi SCHEME=AT
+
+-- Parts of this scheme, and construction.
+
+CREATE FUNCTION aturi_authority_kind(aturi) RETURNS text
+	AS 'MODULE_PATHNAME', 'atp_pg_aturi_authority_kind' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 5;
+COMMENT ON FUNCTION aturi_authority_kind(aturi) IS 'what the authority is: did, handle';
+
+CREATE FUNCTION aturi_did(aturi) RETURNS did
+	AS 'MODULE_PATHNAME', 'atp_pg_aturi_did' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 2;
+COMMENT ON FUNCTION aturi_did(aturi) IS 'the authority when it is a DID';
+
+CREATE FUNCTION aturi_handle(aturi) RETURNS handle
+	AS 'MODULE_PATHNAME', 'atp_pg_aturi_handle' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 5;
+COMMENT ON FUNCTION aturi_handle(aturi) IS 'the authority when it is a handle';
+
+CREATE FUNCTION aturi(did) RETURNS aturi
+	AS 'MODULE_PATHNAME', 'atp_pg_aturi_of_did' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 2;
+COMMENT ON FUNCTION aturi(did) IS 'the URI of a repository';
+
+CREATE FUNCTION aturi(did, nsid) RETURNS aturi
+	AS 'MODULE_PATHNAME', 'atp_pg_aturi_of_did' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 2;
+COMMENT ON FUNCTION aturi(did, nsid) IS 'the URI of a collection';
+
+CREATE FUNCTION aturi(did, nsid, recordkey) RETURNS aturi
+	AS 'MODULE_PATHNAME', 'atp_pg_aturi_of_did' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 2;
+COMMENT ON FUNCTION aturi(did, nsid, recordkey) IS 'the URI of a record';
+
+CREATE CAST (did AS aturi) WITH FUNCTION aturi(did) AS ASSIGNMENT;
+COMMENT ON CAST (did AS aturi) IS 'the URI of the repository';
+
+CREATE FUNCTION aturi(handle) RETURNS aturi
+	AS 'MODULE_PATHNAME', 'atp_pg_aturi_of_handle' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 2;
+COMMENT ON FUNCTION aturi(handle) IS 'the URI of a repository';
+
+CREATE FUNCTION aturi(handle, nsid) RETURNS aturi
+	AS 'MODULE_PATHNAME', 'atp_pg_aturi_of_handle' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 2;
+COMMENT ON FUNCTION aturi(handle, nsid) IS 'the URI of a collection';
+
+CREATE FUNCTION aturi(handle, nsid, recordkey) RETURNS aturi
+	AS 'MODULE_PATHNAME', 'atp_pg_aturi_of_handle' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 2;
+COMMENT ON FUNCTION aturi(handle, nsid, recordkey) IS 'the URI of a record';
+
+CREATE CAST (handle AS aturi) WITH FUNCTION aturi(handle) AS ASSIGNMENT;
+COMMENT ON CAST (handle AS aturi) IS 'the URI of the repository';
+
+-- With literals, which could be either: the text of a DID or of a handle.
+
+CREATE FUNCTION aturi(authority text, nsid) RETURNS aturi
+	AS 'MODULE_PATHNAME', 'atp_pg_aturi_of_text' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 2;
+COMMENT ON FUNCTION aturi(text, nsid) IS 'the URI of a collection';
+
+-- (With the modifier's cast aturi(aturi, int4) beside them, two literals need this.)
+CREATE FUNCTION aturi(authority text, collection text) RETURNS aturi
+	AS 'MODULE_PATHNAME', 'atp_pg_aturi_of_texts' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 2;
+COMMENT ON FUNCTION aturi(text, text) IS 'the URI of a collection';
+
+CREATE FUNCTION aturi(authority text, nsid, recordkey) RETURNS aturi
+	AS 'MODULE_PATHNAME', 'atp_pg_aturi_of_text' LANGUAGE C
+	IMMUTABLE STRICT PARALLEL SAFE COST 2;
+COMMENT ON FUNCTION aturi(text, nsid, recordkey) IS 'the URI of a record';
+
+-- What lies inside a repository: see uri_support.c.
+
+CREATE FUNCTION aturi_inside(aturi, did) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'atp_pg_uri_inside' LANGUAGE C
+	IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE SUPPORT aturi_inside_support;
+COMMENT ON FUNCTION aturi_inside(aturi, did) IS 'is the URI in the repository of the account? The operator <@';
+
+CREATE FUNCTION aturi_contains(did, aturi) RETURNS boolean
+	AS 'MODULE_PATHNAME', 'atp_pg_uri_contains' LANGUAGE C
+	IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE SUPPORT aturi_inside_support;
+COMMENT ON FUNCTION aturi_contains(did, aturi) IS 'is the URI in the repository of the account? The operator @>';
+
+CREATE OPERATOR <@ (
+	FUNCTION = aturi_inside,
+	LEFTARG = aturi,
+	RIGHTARG = did,
+	COMMUTATOR = @>,
+	RESTRICT = aturi_inside_sel,
+	JOIN = contjoinsel
+);
+COMMENT ON OPERATOR <@ (aturi, did) IS 'is it, or is inside it';
+
+CREATE OPERATOR @> (
+	FUNCTION = aturi_contains,
+	LEFTARG = did,
+	RIGHTARG = aturi,
+	COMMUTATOR = <@,
+	RESTRICT = aturi_inside_sel,
+	JOIN = contjoinsel
+);
+COMMENT ON OPERATOR @> (did, aturi) IS 'is it, or contains it';
+
+-- A reference to one version of a record (A-41).
+
+CREATE TYPE strongref AS (uri aturi, cid cidlink);
+COMMENT ON TYPE strongref IS 'AT Protocol: a record in one version';
+COMMENT ON COLUMN strongref.uri IS 'the record';
+COMMENT ON COLUMN strongref.cid IS 'the version: its content identifier';
+

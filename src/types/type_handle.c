@@ -1,0 +1,51 @@
+/*
+ * type_handle.c
+ *		The type handle (rules I-10 to I-14): lower-case text.  Also the check
+ *		of at-identifiers (I-30), which are a handle or a DID.
+ */
+#include "postgres.h"
+
+#include "types/text_type.h"
+
+#include "core/syntax/handle.h"
+#include "core/syntax/identifier.h"
+
+struct varlena *
+atp_handle_make(const char *s, size_t n)
+{
+	struct varlena *v = palloc(VARHDRSZ + n);
+
+	SET_VARSIZE(v, VARHDRSZ + n);
+	atp_handle_normalize(s, n, VARDATA(v));
+	return v;
+}
+
+static const AtpTextType type = {
+	.name = "handle",
+	.check = atp_handle_check,
+	.make = atp_handle_make,
+};
+
+ATP_TEXT_TYPE_DEFINE(handle, &type, in)
+ATP_TEXT_TYPE_DEFINE(handle, &type, recv)
+
+/* handle_out and handle_send are textout and byteasend: see handle.sql. */
+
+PG_FUNCTION_INFO_V1(atp_pg_handle_tld_allowed);
+Datum
+atp_pg_handle_tld_allowed(PG_FUNCTION_ARGS)
+{
+	AtpSpan		s = atp_arg_span(fcinfo, 0);
+
+	PG_RETURN_BOOL(atp_handle_tld_allowed(s.ptr, s.len));
+}
+
+PG_FUNCTION_INFO_V1(atp_pg_at_identifier_is_valid);
+Datum
+atp_pg_at_identifier_is_valid(PG_FUNCTION_ARGS)
+{
+	AtpSpan		s = atp_arg_span(fcinfo, 0);
+	size_t		at;
+
+	PG_RETURN_BOOL(atp_identifier_check(s.ptr, s.len, &at) == ATP_OK);
+}
