@@ -1,6 +1,6 @@
 /*
  * commit.c
- *		Signed commits (rule B-60).
+ *		Parser of signed commits (rule B-60): structure only, see commit.h.
  */
 #include "cid.h"
 #include "commit.h"

@@ -1,6 +1,6 @@
 /*
  * handle.c
- *		Handles.
+ *		Handles: syntax, normal form, and the list of disallowed TLDs.
  */
 #include "chars.h"
 #include "handle.h"

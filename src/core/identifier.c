@@ -1,6 +1,6 @@
 /*
  * identifier.c
- *		At-identifiers.
+ *		At-identifiers: a DID or a handle.
  */
 #include "did.h"
 #include "handle.h"

@@ -1,6 +1,6 @@
 /*
  * json_text.c
- *		Values of a JSON message that are checked as they are.
+ *		Texts and integers of a JSON message: see json_text.h.
  */
 #include "field.h"
 #include "json_text.h"

@@ -1,6 +1,6 @@
 /*
  * nsid.c
- *		Namespaced identifiers, and patterns of them.
+ *		Namespaced identifiers, and patterns of them: see nsid.h.
  */
 #include "chars.h"
 #include "nsid.h"
