@@ -51,8 +51,7 @@ extern AtpErr atp_car_next(AtpCar *car, AtpCarBlock *block, size_t *at);
  * a section with the identity "hash" may have only 5 bytes, so that the number
  * of sections in a file could be large.
  */
-/* bytes of the shortest section whose CID can be checked */
-#define ATP_CAR_SECTION_MIN		(1 + ATP_CID_BLESSED_LEN)
+#define ATP_CAR_SECTION_MIN		(1 + ATP_CID_BLESSED_LEN)	/* bytes of a section that can be checked */
 
 extern bool atp_car_can_verify(const AtpCarBlock *block);
 

@@ -65,7 +65,7 @@ typedef struct AtpCborReader
 	unsigned	depth;			/* open containers */
 	unsigned	max_depth;
 	AtpCborLevel now;			/* the innermost open container; at depth 0 a level without end */
-	AtpCborLevel outer[ATP_CBOR_DEPTH_MAX]; /* the containers around it, by depth */
+	AtpCborLevel outer[ATP_CBOR_DEPTH_MAX]; /* the enclosing containers, by depth */
 } AtpCborReader;
 
 extern void atp_cbor_init(AtpCborReader *r, const uint8_t *buf, size_t len, unsigned max_depth);

@@ -24,7 +24,8 @@ atp_export_commit(AtpBytes block, AtpSpan did, AtpCommit *commit, size_t *at)
 
 /*
  * V-51: limits the size of each node, and of all nodes held at one time.
- * Otherwise one export could make the server hold 32 nodes of any size.
+ * Otherwise one export could make the server hold 32 nodes, each as large as a
+ * block may be.
  */
 static bool
 read_node(void *ctx, unsigned level, AtpBytes cid, AtpBytes *node)

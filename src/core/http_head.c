@@ -133,7 +133,10 @@ atp_http_head_parse(const char *buf, size_t n, AtpHttpHead *head, size_t *at)
 	{
 		AtpErr		err = parse_one(buf, n, head, at);
 
-		/* RFC 9110, section 15.2: interim (1xx) responses may precede the final one. 101 is final. */
+		/*
+		 * RFC 9110, section 15.2: interim (1xx) responses may precede the answer. 101 ends the loop, too: it
+		 * is the answer that accepts a WebSocket.
+		 */
 		if (err != ATP_OK || head->status >= 200 || head->status == 101)
 			return err;
 	}
@@ -199,7 +202,7 @@ atp_retry_after_seconds(AtpSpan value, uint32_t *seconds)
 	return true;
 }
 
-/* Is there a header of this name whose value is neither empty nor the expected one? */
+/* Is there a header of this name with a value that differs from expected, and is not empty? */
 static bool
 says_other(const AtpHttpHead *head, const char *name, const char *expected)
 {

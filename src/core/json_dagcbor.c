@@ -32,7 +32,7 @@ typedef struct Member
 /* An open container. */
 typedef struct Level
 {
-	size_t		at;				/* offset of its head, for which one byte is reserved */
+	size_t		at;				/* offset of the head, for which a byte is reserved */
 	size_t		first;			/* of an object: index of its first member */
 	size_t		n;				/* number of elements or members */
 	bool		is_map;
@@ -219,7 +219,7 @@ put_bytes(Writer *o, const Level *level, const Member *m)
 	return ATP_OK;
 }
 
-/* A value has ended: counts it in the container around it. */
+/* A value has ended: counts it as a member of the enclosing container. */
 static void
 count_value(Writer *o)
 {

@@ -45,7 +45,7 @@ typedef struct AtpLabel
 	bool		has_exp;
 	int64_t		exp;
 	AtpBytes	sig;
-	AtpBytes	map;			/* the whole label, as sent: the signature covers it */
+	AtpBytes	map;			/* the whole label, as sent */
 } AtpLabel;
 
 /*

@@ -20,7 +20,7 @@ typedef enum Part
 	PART_NONE
 } Part;
 
-/* Tags from before RFC 4646 that its grammar does not cover, or that begin with no language in its sense. */
+/* Valid tags that do not follow the grammar of RFC 5646: they are older than RFC 4646. */
 static const char *const irregular[] = {
 	"en-gb-oed", "i-ami", "i-bnn", "i-default", "i-enochian", "i-hak", "i-klingon", "i-lux", "i-mingo",
 	"i-navajo", "i-pwn", "i-tao", "i-tay", "i-tsu", "sgn-be-fr", "sgn-be-nl", "sgn-ch-de"

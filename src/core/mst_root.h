@@ -43,7 +43,7 @@ typedef struct AtpMstOpen
 	uint64_t	entries;
 	AtpMstSubtree left;			/* subtree before the first entry */
 	size_t		key_len;		/* the key of the last entry ... */
-	size_t		value_len;		/* ... and its value, which is written when its subtree is known */
+	size_t		value_len;		/* ... and the entry's value, written when the entry's subtree is known */
 	uint8_t		value[ATP_CID_MAX];
 	uint8_t		key[ATP_MST_KEY_MAX];
 } AtpMstOpen;

@@ -21,7 +21,7 @@
 #define ATP_RECORD_KEY_MAX		8192	/* bytes, B-24 */
 #define ATP_RECORD_MEMBERS_MAX	131072	/* of a map or list, B-28 */
 
-/* The state of one open map. */
+/* The state of an open map. */
 typedef struct AtpRecordMap
 {
 	size_t		at;

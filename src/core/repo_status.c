@@ -30,7 +30,7 @@ atp_status_rev(const AtpJsonItem *item, uint64_t *rev)
 		atp_tid_parse(text, n, rev, &at) == ATP_OK;
 }
 
-/* Reads the one JSON object that the text must be, and the members with these names. */
+/* Reads the members with these names.  The text must be exactly a JSON object. */
 static AtpErr
 read_object(const char *s, size_t n, const char *const *names, unsigned nnames, AtpJsonItem *values, size_t *at)
 {

@@ -125,7 +125,7 @@ set_action(const AtpCborItem *item, AtpAction *action)
 	return ATP_OK;
 }
 
-/* Reads one member of "ops"; head is its first item. */
+/* Reads a member of "ops"; head is its first item. */
 static AtpErr
 read_op(AtpCborReader *r, const AtpCborItem *head, AtpOp *op, size_t *at)
 {

@@ -37,7 +37,7 @@ weight_at(const uint8_t *p, const uint8_t *end)
 	return p < end ? weight(*p) : 0;
 }
 
-/* Compares an unpacked text, and a after it, with b, which has the text's place unpacked. */
+/* Compares an unpacked text, followed by the rest of a, with b, which has nothing packed at this place. */
 static int
 compare_unpacked(const char *text, int n, const uint8_t *a, const uint8_t *a_end,
 				 const uint8_t *b, const uint8_t *b_end)

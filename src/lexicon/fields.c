@@ -106,7 +106,7 @@ document_of(Walk *walk, const char *id)
 	return document;
 }
 
-/* The definition that a reference leads to; *doc becomes its document.  NULL: it does not exist. */
+/* The definition that a reference leads to; *doc becomes the definition's document.  NULL: not found. */
 static JsonbContainer *
 resolve(Walk *walk, const Document **doc, JsonbContainer *ref)
 {

@@ -1,7 +1,7 @@
 /*
  * judge.h
- *		Checks a record against its collection's Lexicon.  Whether the record is
- *		valid in the data model is checked before (core/record.h).
+ *		Checks a record against its collection's Lexicon.  The rules of the data
+ *		model are not checked here: see core/record.h.
  */
 #ifndef ATP_LEXICON_JUDGE_H
 #define ATP_LEXICON_JUDGE_H

@@ -23,6 +23,7 @@ CREATE TRIGGER lexicon_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON a
     FOR EACH STATEMENT EXECUTE FUNCTION atproto.lexicon_changed();
 CREATE TRIGGER lexicon_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON atproto.lexicon_loaded
     FOR EACH STATEMENT EXECUTE FUNCTION atproto.lexicon_changed();
--- ALWAYS: rows that logical replication writes must fire the trigger, too.
+-- ALWAYS: also with session_replication_role = replica, and for TRUNCATE and the initial copy of logical
+-- replication.  Rows that a subscription applies later fire no statement trigger.
 ALTER TABLE atproto.lexicon_bundled ENABLE ALWAYS TRIGGER lexicon_changed;
 ALTER TABLE atproto.lexicon_loaded ENABLE ALWAYS TRIGGER lexicon_changed;

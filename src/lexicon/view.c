@@ -183,8 +183,8 @@ columns_of(Relation rel, Query *query, const char *nsid, View *view)
 }
 
 /*
- * What the existing view shows: table, or active; InvalidOid: no such view exists.  Any other relation of
- * this name is an ERROR.
+ * The table or view that the existing view shows: table, or active; InvalidOid: no relation of this name
+ * exists.  Any other relation of this name is an ERROR.
  */
 static Oid
 read_existing(Oid relid, const char *nsid, Oid table, Oid active, View *view)

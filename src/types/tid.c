@@ -4,7 +4,7 @@
  *		unsigned (D3).
  *
  * Times are UTC and exact.  Arithmetic with intervals does not use the
- * session's time zone, so all functions here but tid_generate() are immutable.
+ * session's time zone, so all functions here are immutable.
  */
 #include "postgres.h"
 
