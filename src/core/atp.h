@@ -1,17 +1,15 @@
 /*
  * atp.h
- *		What every file of src/core shares: spans, error codes, limits.
+ *		The base of src/core, included by each of its files: spans, error codes, limits.
  *
- * src/core is the AT Protocol in plain C11: no PostgreSQL header, no
- * allocation, no I/O, no locale, no global state.  A function takes
- * {pointer, length}, writes into memory that the caller owns, and returns an
- * AtpErr; when that is not ATP_OK it has stored the byte offset of the fault in
- * *at, counted from the start of the buffer that it was given.  The words for
- * an error are in one place, atp_err_text(); SQLSTATEs belong to the glue.
+ * src/core is the AT Protocol in plain C11: no PostgreSQL header, no allocation, no I/O, no locale, no global
+ * state.  A function takes {pointer, length}, writes into the caller's memory, and returns an AtpErr.  Unless
+ * the result is ATP_OK, *at is the byte offset of the fault, counted from the start of the input buffer.
+ * Only atp_err_text() has the wording of errors; SQLSTATEs belong to the glue (types/glue.c, data/error.c).
  *
- * Where parameters are "restrict", what is written must not overlap what is
- * read, and the compiler warns of a call with one buffer for both.  Where they
- * are not, a comment says what may overlap, and a unit test does it.
+ * Where parameters are "restrict", output must not overlap input, and the compiler warns of a call with one
+ * buffer for both.  Where parameters are not "restrict", a comment says which overlap is allowed, and a unit
+ * test exercises this overlap.
  */
 #ifndef ATP_H
 #define ATP_H
@@ -21,7 +19,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A piece of somebody else's buffer.  ptr is NULL when the thing is absent. */
+/* Bytes in a buffer that belongs to the caller or to the input. ptr is NULL when the thing is absent. */
 typedef struct AtpSpan
 {
 	const char *ptr;
@@ -34,7 +32,7 @@ typedef struct AtpBytes
 	size_t		len;
 } AtpBytes;
 
-/* The error codes: errors.h lists each with the sentence that explains it. */
+/* The error codes: errors.h lists each code with its sentence. */
 typedef enum AtpErr
 {
 	ATP_OK = 0,
@@ -44,12 +42,13 @@ typedef enum AtpErr
 	ATP_ERR_COUNT
 } AtpErr;
 
-/* One English sentence fragment, usable as a DETAIL; never NULL. */
+/* The sentence of an error, usable as a DETAIL; never NULL. */
 extern const char *atp_err_text(AtpErr err);
 
 /*
- * Called now and then by what may take seconds with hundreds of megabytes, so that somebody can end it: a
- * function that has nothing to clean up, and so need not return.  NULL: nobody.
+ * Long computations (hundreds of megabytes, seconds) call this function now and then, so that the server can
+ * cancel them: it may leave by longjmp, since src/core has nothing to clean up.  NULL: the computation cannot
+ * be cancelled.
  */
 typedef void (*AtpTickFn) (void);
 
@@ -60,7 +59,7 @@ atp_tick(AtpTickFn tick, uint64_t n)
 		tick();
 }
 
-/* Offsets count from 0; the byte that a message names counts from 1, as in substring(). */
+/* Offsets count from 0; messages to users count bytes from 1, as substring() does. */
 static inline size_t
 atp_byte_number(size_t at)
 {
@@ -68,8 +67,8 @@ atp_byte_number(size_t at)
 }
 
 /*
- * SHA-256 comes from outside (OpenSSL in the server).  It must not fail, or
- * must report through ctx and fill out with zeros.
+ * SHA-256 comes from the caller (OpenSSL in the server).  An implementation that can fail must report the
+ * failure through ctx and fill out with zeros.
  */
 typedef void (*AtpSha256Fn) (void *ctx, const uint8_t *data, size_t len, uint8_t out[32]);
 

@@ -1,6 +1,6 @@
 /*
  * errors.c
- *		The sentence of each error code.
+ *		The sentence of each error code, from errors.h.
  */
 #include "atp.h"
 

@@ -1,8 +1,9 @@
 /*
  * errors.h
- *		Every error of src/core: code, and the sentence that says which rule was
- *		broken.  Included several times with ATP_ERROR defined (see atp.h), so
- *		it has no include guard.  One section for each file that raises them.
+ *		Every error of src/core: code, and the sentence that names the broken
+ *		rule.  Included several times with ATP_ERROR defined (see atp.h), so
+ *		there is no include guard.  One section for each group of files that
+ *		return the errors.
  */
 
 /* --- shared --- */

@@ -1,6 +1,6 @@
 /*
  * block_index.c
- *		Memory for an index over the blocks of a CAR file.
+ *		Memory for an index over the blocks of a CAR file: see block_index.h.
  */
 #include "postgres.h"
 
@@ -21,7 +21,10 @@ atp_block_index_clear(AtpCarIndex *index, MemoryContext cxt, size_t nblocks)
 		AtpCarBlock *blocks = index->blocks;
 		uint32_t   *slots = index->slots;
 
-		/* what cannot be had must not leave what is gone */
+		/*
+		 * Forget the old memory before it is freed: if an allocation below
+		 * fails, the index must not point to freed memory.
+		 */
 		*index = (AtpCarIndex) {.seed = index->seed};
 		if (blocks != NULL)
 			pfree(blocks);
@@ -31,12 +34,16 @@ atp_block_index_clear(AtpCarIndex *index, MemoryContext cxt, size_t nblocks)
 		index->slots = MemoryContextAllocExtended(cxt, nslots * sizeof(uint32_t), MCXT_ALLOC_HUGE);
 		index->cap = cap;
 	}
-	/* a sender must not know which slots its blocks get */
+	/* The seed must be secret: see first_slot() in core/car.c. */
 	if (index->seed == 0 && !pg_strong_random(&index->seed, sizeof(index->seed)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not generate random numbers")));
-	/* a small file need not clear the slots of the largest one seen */
+
+	/*
+	 * Clear only the slots that this file needs: a small file must not cost as
+	 * much as the largest file so far.
+	 */
 	index->nslots = nslots;
 	index->n = 0;
 	memset(index->slots, 0, nslots * sizeof(uint32_t));

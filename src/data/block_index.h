@@ -1,6 +1,6 @@
 /*
  * block_index.h
- *		Memory for an index over the blocks of a CAR file.
+ *		Memory for an index over the blocks of a CAR file (core/car.h).
  */
 #ifndef ATP_BLOCK_INDEX_H
 #define ATP_BLOCK_INDEX_H
@@ -10,15 +10,15 @@
 #include "core/repo/car.h"
 
 /*
- * Make an index empty, with room for so many blocks.  The first time it is all
- * zero; its memory, in cxt, is kept from one time to the next.
+ * Makes an index empty, with room for nblocks.  Before the first call the index must be all zero.  Memory is
+ * allocated in cxt, and kept from call to call.
  */
 extern void atp_block_index_clear(AtpCarIndex *index, MemoryContext cxt, size_t nblocks);
 
 /*
- * The same, in the current memory context, for all blocks of a file: at most one
- * and a half times the file's size, whatever it holds.
- * Raises an error when the file is malformed, or has blocks that cannot be verified.
+ * Allocates an empty index, in the current memory context, for all blocks of a file.  The memory is at most
+ * one and a half times the file's size, whatever its contents.  Raises an error when the file is malformed,
+ * or has blocks that cannot be verified.
  */
 extern void atp_block_index_init(AtpCarIndex *index, const uint8_t *buf, size_t len);
 

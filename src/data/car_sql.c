@@ -2,8 +2,8 @@
  * car_sql.c
  *		SQL functions on CAR files: car_roots, car_blocks, car_records.
  *
- * The functions that return sets deliver one row a call, so that what they
- * hold in memory is the file and, for car_records, an index over its blocks.
+ * The functions that return sets deliver one row per call.  So their memory is
+ * only the file and, for car_records, an index over its blocks.
  */
 #include "postgres.h"
 
@@ -71,7 +71,7 @@ atp_pg_car_roots(PG_FUNCTION_ARGS)
 	open_car(&car, file);
 	roots = initArrayResult(type, CurrentMemoryContext, false);
 
-	/* atp_car_open() has been over them: they are links, one after the other */
+	/* atp_car_open() has checked that the roots are links, one after another. */
 	atp_cbor_init(&r, car.buf, car.len, ATP_CBOR_DEPTH_DEFAULT);
 	r.pos = car.roots_at;
 	for (uint64_t i = 0; i < car.nroots; i++)
@@ -129,18 +129,18 @@ atp_pg_car_blocks(PG_FUNCTION_ARGS)
 	SRF_RETURN_NEXT(call, HeapTupleGetDatum(heap_form_tuple(call->tuple_desc, values, nulls)));
 }
 
-/* What car_records keeps between its rows. */
+/* The state of car_records between two rows. */
 typedef struct Repository
 {
 	const uint8_t *base;
 	AtpCarIndex index;
 	AtpCommit	commit;
 	AtpMstWalk	walk;
-	StringInfoData uri;			/* "at://did/", and a path after it */
+	StringInfoData uri;			/* "at://did/", followed by a path */
 	int			prefix;			/* length of "at://did/" */
 } Repository;
 
-/* Every block into the index, once its hash is right. */
+/* Puts every block with a right hash into the index. */
 static void
 index_blocks(AtpCarIndex *index, AtpCar *car)
 {
@@ -188,7 +188,7 @@ open_repository(const bytea *file)
 	return repo;
 }
 
-/* The URI of the record at this path, which has been checked. */
+/* The URI of the record at this path; the path is already checked. */
 static Datum
 record_uri(Repository *repo, AtpSpan path)
 {

@@ -1,6 +1,6 @@
 /*
  * dagcbor_sql.c
- *		SQL functions between DAG-CBOR and jsonb or JSON.
+ *		SQL functions that convert between DAG-CBOR and jsonb or JSON.
  */
 #include "postgres.h"
 

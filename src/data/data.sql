@@ -16,103 +16,103 @@ CREATE FUNCTION json_to_dagcbor(json) RETURNS bytea
 	AS 'MODULE_PATHNAME', 'atp_pg_json_to_dagcbor'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
 COMMENT ON FUNCTION json_to_dagcbor(json) IS
-	'canonical DAG-CBOR of a JSON text: also of one that jsonb cannot hold, and refused where jsonb would choose what it means';
+	'canonical DAG-CBOR of a JSON text; accepts U+0000, which jsonb cannot hold; refuses repeated keys, of which jsonb would keep the last';
 
 CREATE FUNCTION record_links(value jsonb, OUT path text, OUT target aturi) RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'atp_pg_record_links'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10 ROWS 2;
 COMMENT ON FUNCTION record_links(jsonb) IS
-	'the AT URIs and DIDs that a record has as whole texts, at any depth, and where: subject.uri, facets[].features[app.bsky.richtext.facet#mention].did; a DID as at://did';
+	'the AT URIs and DIDs that are whole texts of a record, at any depth, with their paths: subject.uri, facets[].features[app.bsky.richtext.facet#mention].did; a DID is given as at://did';
 
 CREATE FUNCTION dagcbor_links(value bytea, OUT path text, OUT target aturi) RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'atp_pg_dagcbor_links'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10 ROWS 2;
 COMMENT ON FUNCTION dagcbor_links(bytea) IS
-	'the same as record_links(), of a record in DAG-CBOR';
+	'as record_links(), for a record in DAG-CBOR';
 
--- What a record says, whoever wrote it.
+-- Texts, hashtags and mentions of a record; any contents are accepted, since strangers write records.
 
 CREATE FUNCTION record_text(value jsonb, path text) RETURNS text
 	AS 'MODULE_PATHNAME', 'atp_pg_record_text'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 2;
 COMMENT ON FUNCTION record_text(jsonb, text) IS
-	'the text that stands in a record at a path of names, such as reply.root.uri; NULL when there is none';
+	'the text at a path of names in a record, such as reply.root.uri; NULL when no text is there';
 
 CREATE FUNCTION record_text(value jsonb, path text, max_bytes integer) RETURNS text
 	AS 'MODULE_PATHNAME', 'atp_pg_record_text_within'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 2;
 COMMENT ON FUNCTION record_text(jsonb, text, integer) IS
-	'the text that stands in a record at a path of names; NULL when there is none, or it has more bytes than that';
+	'the text at a path of names in a record; NULL when no text is there, or the text has more than max_bytes bytes';
 
 CREATE FUNCTION record_hashtags(value jsonb) RETURNS text[]
 	AS 'MODULE_PATHNAME', 'atp_pg_record_hashtags'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5;
 COMMENT ON FUNCTION record_hashtags(jsonb) IS
-	'the hashtags of a record''s facets, and its tags: each once, in lower case, without #; of the first 256';
+	'the hashtags in a record''s facets, and its tags: each once, in lower case, without #; only the first 256 are read';
 
 CREATE FUNCTION record_mentions(value jsonb) RETURNS did[]
 	AS 'MODULE_PATHNAME', 'atp_pg_record_mentions'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5;
 COMMENT ON FUNCTION record_mentions(jsonb) IS
-	'the accounts that a record''s facets mention: each once; of the first 256';
+	'the accounts mentioned in a record''s facets: each once; only the first 256 mentions are read';
 
 CREATE FUNCTION car_roots(bytea) RETURNS cidlink[]
 	AS 'MODULE_PATHNAME', 'atp_pg_car_roots'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10;
-COMMENT ON FUNCTION car_roots(bytea) IS 'roots that the header of a CAR file names';
+COMMENT ON FUNCTION car_roots(bytea) IS 'roots in the header of a CAR file';
 
 CREATE FUNCTION car_blocks(car bytea, OUT cid cidlink, OUT block bytea) RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'atp_pg_car_blocks'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000 ROWS 1000;
-COMMENT ON FUNCTION car_blocks(bytea) IS 'blocks of a CAR file in its order, each checked against its CID';
+COMMENT ON FUNCTION car_blocks(bytea) IS 'blocks of a CAR file in file order, each checked against its CID';
 
 CREATE FUNCTION car_records(car bytea, OUT uri aturi, OUT cid cidlink, OUT value jsonb) RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'atp_pg_car_records'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 5000 ROWS 1000;
 COMMENT ON FUNCTION car_records(bytea) IS
-	'records of a repository export in the order of their paths; value is NULL where a record is invalid or jsonb cannot hold it';
+	'records of a repository export in the order of their paths; value is NULL where the record is invalid or jsonb cannot hold it';
 
 CREATE FUNCTION atproto.frame(frame bytea, OUT op integer, OUT t text, OUT payload jsonb)
 	AS 'MODULE_PATHNAME', 'atp_pg_frame'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 20;
 COMMENT ON FUNCTION atproto.frame(bytea) IS
-	'header and payload of an event-stream frame; payload is NULL where jsonb cannot hold it';
+	'header and payload of an event-stream frame; payload is NULL when jsonb cannot hold it';
 
 CREATE FUNCTION atproto.frame_records(frame bytea, OUT action text, OUT uri aturi,
 		OUT cid cidlink, OUT value jsonb) RETURNS SETOF record
 	AS 'MODULE_PATHNAME', 'atp_pg_frame_records'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000 ROWS 2;
 COMMENT ON FUNCTION atproto.frame_records(bytea) IS
-	'operations of a #commit frame, its blocks checked; value is NULL after a delete, and where a record is invalid or jsonb cannot hold it';
+	'operations of a #commit frame, whose blocks are checked; value is NULL after a delete, and where the record is invalid or jsonb cannot hold it';
 
 CREATE FUNCTION atproto.verify_commit(blocks bytea, key text) RETURNS boolean
 	AS 'MODULE_PATHNAME', 'atp_pg_verify_commit'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
 COMMENT ON FUNCTION atproto.verify_commit(bytea, text) IS
-	'did the owner of this key (did:key or Multikey) sign the commit of a CAR file';
+	'is the commit of a CAR file signed by this key (did:key or Multikey)?';
 
 CREATE FUNCTION atproto.verify_label(label jsonb, key text) RETURNS boolean
 	AS 'MODULE_PATHNAME', 'atp_pg_verify_label'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 100;
 COMMENT ON FUNCTION atproto.verify_label(jsonb, text) IS
-	'did the owner of this key (did:key or Multikey) sign the label';
+	'is the label signed by this key (did:key or Multikey)?';
 
 CREATE FUNCTION atproto.invert(blocks bytea, ops jsonb) RETURNS cidlink
 	AS 'MODULE_PATHNAME', 'atp_pg_invert'
 	LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000;
 COMMENT ON FUNCTION atproto.invert(bytea, jsonb) IS
-	'root of the tree before a commit, whose operations are undone on the nodes that came with it; NULL when these do not suffice';
+	'root of the tree before a commit: the operations are undone on the nodes in the CAR file; NULL when needed nodes are missing';
 
--- What a repository's commit signs, from its records.
+-- The tree's root, which a repository's commit signs, computed from the records.
 CREATE FUNCTION atproto.repo_root_add(internal, text, cidlink) RETURNS internal
 	AS 'MODULE_PATHNAME', 'atp_pg_repo_root_add'
 	LANGUAGE C IMMUTABLE PARALLEL SAFE COST 10;
-COMMENT ON FUNCTION atproto.repo_root_add(internal, text, cidlink) IS 'one record more: a part of repo_root()';
+COMMENT ON FUNCTION atproto.repo_root_add(internal, text, cidlink) IS 'adds a record: a part of repo_root()';
 
 CREATE FUNCTION atproto.repo_root_end(internal) RETURNS cidlink
 	AS 'MODULE_PATHNAME', 'atp_pg_repo_root_end'
 	LANGUAGE C IMMUTABLE PARALLEL SAFE COST 10;
-COMMENT ON FUNCTION atproto.repo_root_end(internal) IS 'the tree is complete: a part of repo_root()';
+COMMENT ON FUNCTION atproto.repo_root_end(internal) IS 'completes the tree: a part of repo_root()';
 
 CREATE AGGREGATE atproto.repo_root(path text, cid cidlink) (
 	SFUNC = atproto.repo_root_add,
@@ -123,10 +123,10 @@ CREATE AGGREGATE atproto.repo_root(path text, cid cidlink) (
 	PARALLEL = SAFE
 );
 COMMENT ON AGGREGATE atproto.repo_root(text, cidlink) IS
-	'root of the tree of a repository with these records, which its commit signs as data; paths (collection/rkey) in the order of their bytes; NULL when they are no repository''s';
+	'root of the tree of a repository with these records, which the commit signs as data; paths (collection/rkey) must be in bytewise order; NULL when no repository can have these records';
 
 CREATE FUNCTION atproto.record_fits(cid cidlink, value jsonb, raw bytea) RETURNS boolean
 	AS 'MODULE_PATHNAME', 'atp_pg_record_fits'
 	LANGUAGE C IMMUTABLE PARALLEL SAFE COST 20;
 COMMENT ON FUNCTION atproto.record_fits(cidlink, jsonb, bytea) IS
-	'is a record what its CID says: its value, its bytes (raw), or both where both are there; false where neither is';
+	'do value and bytes (raw) of a record agree with its CID? A NULL is not compared; false if both are NULL';

@@ -1,6 +1,7 @@
 /*
  * error.c
- *		A fault that src/core found in a value, as an error of PostgreSQL.
+ *		Raises faults that src/core found in a value as errors of PostgreSQL:
+ *		see error.h.
  */
 #include "postgres.h"
 
@@ -9,7 +10,7 @@
 
 #include "data/error.h"
 
-/* Bytes that break the rules are 22P03, as a bad binary value of a type is. */
+/* Bytes that break a rule are 22P03, like an invalid binary value of a type. */
 static int
 sqlstate(AtpErr err)
 {

@@ -1,10 +1,10 @@
 /*
  * facets.c
- *		The SQL functions record_hashtags() and record_mentions(): what the facets of a record
- *		say of its text, and the tags beside them.
+ *		The SQL functions record_hashtags() and record_mentions(): tags and mentions in the facets of a
+ *		record's text, and the record's tags.
  *
- * Strangers write them: what is not as the Lexicon app.bsky.richtext.facet has it is
- * passed over, and what is given has bounds that an entry of an index takes.
+ * Strangers write records.  Anything that does not match the Lexicon app.bsky.richtext.facet is ignored, and
+ * the results are small enough for an index entry.
  */
 #include "postgres.h"
 
@@ -23,19 +23,19 @@ PG_FUNCTION_INFO_V1(atp_pg_record_hashtags);
 PG_FUNCTION_INFO_V1(atp_pg_record_mentions);
 
 /*
- * Values of a record, equal ones too; the first ones count.  No post has room for so many, and
- * a record that repeats a hundred thousand costs no time.
+ * Values of a record that are read, including duplicates; later values are ignored.  No real post has so
+ * many, and a record with a hundred thousand must not cost much time.
  */
 #define VALUES_MAX	256
 
-/* Bytes of a tag, as the Lexicons of facets and posts have it. */
+/* Bytes of a tag, by the Lexicons of facets and posts. */
 #define TAG_MAX		640
 
 typedef struct Found
 {
-	AtpTry		make;			/* of a text */
+	AtpTry		make;			/* converts a text to the value */
 	int			seen;
-	int			n;				/* different ones */
+	int			n;				/* distinct values */
 	Datum		values[VALUES_MAX];
 } Found;
 
@@ -46,7 +46,7 @@ begin(Found *found, AtpTry make)
 	found->seen = found->n = 0;
 }
 
-/* Once each: equal values are stored as the same bytes. */
+/* Adds the value of a text, if new: equal values are stored as the same bytes. */
 static void
 add(Found *found, const JsonbValue *text)
 {
@@ -74,7 +74,9 @@ is_of_type(const JsonbValue *feature, const char *type)
 		v.val.string.len == strlen(type) && memcmp(v.val.string.val, type, strlen(type)) == 0;
 }
 
-/* The elements of the array that an object's member is; false: it is none. */
+/*
+ * Begins an iteration over the array that an object's member holds; false: the member is absent or no array.
+ */
 static bool
 begin_elements(const JsonbValue *object, const char *name, JsonbIterator **it)
 {
@@ -86,7 +88,7 @@ begin_elements(const JsonbValue *object, const char *name, JsonbIterator **it)
 	return true;
 }
 
-/* Of the facets' features of this type, the member of this name. */
+/* Adds the member of this name from each feature of this type in all facets. */
 static void
 add_features(Found *found, const JsonbValue *record, const char *type, const char *name)
 {
@@ -107,7 +109,7 @@ add_features(Found *found, const JsonbValue *record, const char *type, const cha
 	}
 }
 
-/* The texts of an array. */
+/* Adds the texts of an array. */
 static void
 add_texts(Found *found, const JsonbValue *record, const char *name)
 {
@@ -120,14 +122,14 @@ add_texts(Found *found, const JsonbValue *record, const char *name)
 		add(found, &v);
 }
 
-/* All types of values here are stored as text is. */
+/* Makes the result; all types of values used here have the storage properties of text. */
 static Datum
 array_of(Oid type, Found *found)
 {
 	return PointerGetDatum(construct_array(found->values, found->n, type, -1, false, TYPALIGN_INT));
 }
 
-/* The bytes that a tag begins with when somebody wrote its sign, too: '#', or the wide one. */
+/* Length of the sign that an author wrote before a tag: '#', or the full-width one; 0: no sign. */
 static size_t
 sign_length(const char *s, size_t n)
 {
@@ -139,7 +141,9 @@ sign_length(const char *s, size_t n)
 	return 0;
 }
 
-/* A tag, so that those that people take for the same are: in lower case, without the sign. */
+/*
+ * Makes a tag in a form in which tags that people take for equal are equal: in lower case, without the sign.
+ */
 static bool
 make_tag(const char *s, size_t n, Datum *value)
 {

@@ -1,6 +1,6 @@
 /*
  * frame_sql.c
- *		SQL functions on event-stream frames, for looking into dead letters:
+ *		SQL functions on event-stream frames, to inspect dead letters:
  *		atproto.frame and atproto.frame_records.
  */
 #include "postgres.h"
@@ -35,7 +35,7 @@ parse_frame(const bytea *in, AtpFrame *frame)
 		atp_data_error("invalid frame", err, at);
 }
 
-/* The frame's op, where it fits into an integer. */
+/* The frame's op; NULL if it exceeds the type integer. */
 static Datum
 frame_op(const AtpFrame *frame, bool *isnull)
 {
@@ -70,21 +70,21 @@ atp_pg_frame(PG_FUNCTION_ARGS)
 	if (!nulls[1])
 		values[1] = PointerGetDatum(cstring_to_text_with_len(frame.t.ptr, frame.t.len));
 
-	/* the payload of an unknown op may be anything at all */
+	/* The payload of an unknown op need not be valid DAG-CBOR: then it is NULL. */
 	payload = atp_jsonb_from_dagcbor(frame.payload, &err, &at);
 	nulls[2] = payload == NULL;
 	values[2] = PointerGetDatum(payload);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }
 
-/* What frame_records keeps between its rows. */
+/* The state of frame_records between two rows. */
 typedef struct Commit
 {
 	AtpCarIndex index;
 	AtpReposMessage		msg;
 } Commit;
 
-/* Nothing but a #commit has operations: nops is 0 for the rest. */
+/* Only a #commit has operations: for any other frame nops is 0. */
 static Commit *
 open_commit(const bytea *in)
 {

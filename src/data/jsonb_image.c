@@ -1,10 +1,10 @@
 /*
  * jsonb_image.c
- *		DAG-CBOR to the bytes of a jsonb value.
+ *		Converts DAG-CBOR to the bytes of a jsonb value: see jsonb_image.h.
  *
- * The layout is that of convertJsonbValue() and its kin in the server's
- * jsonb_util.c, to the byte: a value made here and the same one read from JSON
- * text cannot be told apart.
+ * The layout is exactly that of convertJsonbValue() and its subroutines in the
+ * server's jsonb_util.c: a value made here must be identical to the value read
+ * from JSON text, since the server compares and hashes such values.
  */
 #include "core/codec/cid.h"
 #include "core/codec/dagcbor_next.h"
@@ -12,23 +12,23 @@
 #include "data/jsonb_image.h"
 
 #define PAD_MAX			3
-#define HEAD			4		/* of a varlena, a container, an entry */
-#define NUMERIC_DIGITS	5		/* of base 10000, in a 64-bit number */
-#define PAUSE_STRIDE	4096	/* tokens between two pauses */
+#define HEAD			4		/* bytes of the head of a varlena, a container or an entry */
+#define NUMERIC_DIGITS	5		/* digits of base 10000 in a 64-bit number */
+#define PAUSE_STRIDE	4096	/* tokens read between two calls of pause() */
 
-/* of utils/adt/numeric.c: no decimals; the weight is added */
+/* from utils/adt/numeric.c: the short form, with no decimals; the weight is added */
 #define NUMERIC_SHORT		0x8000
 #define NUMERIC_SHORT_SIGN	0x2000
 
 #define BASE64_LEN(n)	((n) / 3 * 4 + ((n) % 3 > 0 ? (n) % 3 + 1 : 0))
 #define BASE32_LEN(n)	(((n) * 8 + 4) / 5)
 
-/* The most that one value adds to the result, its own entry included. */
+/* The most bytes that one value adds to the result, including its own entry. */
 #define CONTAINER_ROOM	(HEAD + PAD_MAX + HEAD)
 #define INTEGER_ROOM	(HEAD + PAD_MAX + HEAD + 2 + 2 * NUMERIC_DIGITS)
-#define SPECIAL_ROOM	(CONTAINER_ROOM + 2 * HEAD) /* and a key and a text */
+#define SPECIAL_ROOM	(CONTAINER_ROOM + 2 * HEAD) /* with the key and the text to be added */
 
-/* What jsonb cannot hold, though it is DAG-CBOR (D28). */
+/* D28: valid DAG-CBOR that jsonb cannot hold. */
 static inline AtpErr
 check_item(const AtpCborItem *item)
 {
@@ -45,14 +45,14 @@ check_item(const AtpCborItem *item)
 	return ATP_OK;
 }
 
-/* The token of an item.  Returns its room. */
+/* Sets the token of an item; returns the item's room. */
 static inline uint64_t
 set_token(AtpJsonbToken *token, const AtpCborItem *item)
 {
-	const uint64_t len = item->u;	/* of a string */
+	const uint64_t len = item->u;	/* length of a string */
 
 	token->kind = item->kind;
-	if (item->kind == ATP_CBOR_TEXT)	/* as most are: the branch is well foreseen */
+	if (item->kind == ATP_CBOR_TEXT)	/* most items are texts: this branch is well predicted */
 	{
 		token->ptr = item->str.ptr;
 		token->len = (uint32_t) len;
@@ -74,7 +74,7 @@ set_token(AtpJsonbToken *token, const AtpCborItem *item)
 			return SPECIAL_ROOM + strlen("$link") + 1 + BASE32_LEN(len);
 		case ATP_CBOR_ARRAY:
 		case ATP_CBOR_MAP:
-			token->u = 0;		/* of its keys nothing is known yet */
+			token->u = 0;		/* length of the map's keys, to be added up */
 			token->len = (uint32_t) item->u;
 			return CONTAINER_ROOM;
 		default:
@@ -82,7 +82,10 @@ set_token(AtpJsonbToken *token, const AtpCborItem *item)
 	}
 }
 
-/* What is too large for jsonb does not fit a token, either. */
+/*
+ * Is the value too large for jsonb?  The limits also keep lengths and counts within the 32 bits of a token's
+ * fields.
+ */
 static inline bool
 is_too_large(size_t count, uint64_t room)
 {
@@ -96,12 +99,12 @@ read_tokens(const uint8_t *buf, size_t len, bool is_record, AtpJsonbToken *token
 	AtpCborReader r;
 	AtpRecordView view;
 	size_t		count = 0;
-	uint64_t	sum = HEAD + 2 * HEAD;	/* varlena; array around a root scalar */
+	uint64_t	sum = HEAD + 2 * HEAD;	/* the varlena, and the array around a scalar root */
 	AtpErr		err;
-	AtpErr		unfit = ATP_OK; /* the first thing that jsonb cannot hold */
+	AtpErr		unfit = ATP_OK; /* the first fault that only jsonb has */
 	size_t		unfit_at = 0;
-	AtpJsonbToken *open[ATP_CBOR_DEPTH_DEFAULT + 1];	/* containers, by depth */
-	AtpJsonbToken unkept;		/* beyond cap they are only counted */
+	AtpJsonbToken *open[ATP_CBOR_DEPTH_DEFAULT + 1];	/* the open containers, by depth */
+	AtpJsonbToken unkept;		/* tokens beyond cap are only counted */
 
 	if (is_record && (err = atp_record_view(&view, len)) != ATP_OK)
 		return err;
@@ -154,7 +157,7 @@ AtpErr
 atp_jsonb_scan(const uint8_t *buf, size_t len, AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
 			   size_t *n, size_t *room, size_t *at)
 {
-	size_t		here = 0;		/* need not be in memory, as *at is */
+	size_t		here = 0;		/* a local variable: the loop can keep it in a register, unlike *at */
 	AtpErr		err = read_tokens(buf, len, false, token, cap, pause, n, room, &here);
 
 	*at = here;
@@ -165,14 +168,14 @@ AtpErr
 atp_jsonb_scan_record(const uint8_t *buf, size_t len, AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
 					  size_t *n, size_t *room, size_t *at)
 {
-	size_t		here = 0;		/* need not be in memory, as *at is */
+	size_t		here = 0;		/* a local variable: the loop can keep it in a register, unlike *at */
 	AtpErr		err = read_tokens(buf, len, true, token, cap, pause, n, room, &here);
 
 	*at = here;
 	return err;
 }
 
-/* --- writing: each function gives the end of what it has written --- */
+/* --- writing: each function returns the end of its output --- */
 
 static inline uint8_t *
 put_u32(uint8_t *out, uint32_t value)
@@ -181,7 +184,7 @@ put_u32(uint8_t *out, uint32_t value)
 	return out + sizeof(value);
 }
 
-/* Most texts are short: two copies that may overlap, and no call. */
+/* Most texts are short: two copies that may overlap, without a call. */
 static inline uint8_t *
 put_text(uint8_t *out, const void *src, size_t n)
 {
@@ -208,7 +211,7 @@ put_text(uint8_t *out, const void *src, size_t n)
 	return out + n;
 }
 
-/* To a multiple of 4: what follows has at least that many bytes. */
+/* Pads to a multiple of 4 by writing four zero bytes: the next value has at least that many. */
 static inline uint8_t *
 pad(uint8_t *out)
 {
@@ -227,14 +230,14 @@ put_varsize(uint8_t *out, size_t size)
 #endif
 }
 
-/* A container's entries; its values are behind them. */
+/* The entries of a container, and the values behind them. */
 typedef struct Entries
 {
 	uint8_t    *first;
 	uint8_t    *values;
 } Entries;
 
-/* Entry i, whose value lies between start, padding included, and end. */
+/* Writes entry i, whose value lies between start, including padding, and end. */
 static inline void
 put_entry(const Entries *entries, uint32_t i, uint32_t type, const uint8_t *start, const uint8_t *end)
 {
@@ -245,7 +248,7 @@ put_entry(const Entries *entries, uint32_t i, uint32_t type, const uint8_t *star
 	(void) put_u32(entries->first + HEAD * (size_t) i, type);
 }
 
-/* The header of a container, and room for its entries. */
+/* Writes the header of a container, and leaves room for its entries. */
 static inline Entries
 begin(uint8_t *out, uint32_t header, uint32_t nentries)
 {
@@ -256,7 +259,7 @@ begin(uint8_t *out, uint32_t header, uint32_t nentries)
 	return entries;
 }
 
-/* The numeric of u, or of -1 - u: the short form of numeric.c. */
+/* Writes the numeric u or -1 - u, in the short form of numeric.c. */
 static uint8_t *
 put_large_integer(uint8_t *out, bool negative, uint64_t u)
 {
@@ -348,12 +351,12 @@ put_special(uint8_t *out, const AtpJsonbToken *token)
 
 static uint8_t *put_container(uint8_t *out, const AtpJsonbToken **token);
 
-/* One value, whose entry is number i. */
+/* Writes one value, with entry number i. */
 static ATP_INTO_THE_LOOP uint8_t *
 put_value(uint8_t *out, const Entries *entries, uint32_t i, const AtpJsonbToken **next)
 {
 	const AtpJsonbToken *token = *next;
-	uint8_t    *start = out;	/* an entry's length includes its padding */
+	uint8_t    *start = out;	/* an entry's length includes the padding */
 	uint32_t	type;
 
 	*next = token + 1;
@@ -394,8 +397,8 @@ put_value(uint8_t *out, const Entries *entries, uint32_t i, const AtpJsonbToken 
 }
 
 /*
- * A map or list; *next becomes the token behind it.  It is called by itself as
- * deep as the reader let the input nest, ATP_CBOR_DEPTH_DEFAULT.
+ * Writes a map or list; *next becomes the token behind it.  The recursion is at
+ * most as deep as the reader lets the input nest, ATP_CBOR_DEPTH_DEFAULT.
  */
 static uint8_t *
 put_container(uint8_t *out, const AtpJsonbToken **next)
@@ -414,7 +417,7 @@ put_container(uint8_t *out, const AtpJsonbToken **next)
 	else
 	{
 		Entries		entries = begin(out, ATP_JB_OBJECT | n, 2 * n);
-		uint8_t    *key = entries.values;	/* all keys, and then all values */
+		uint8_t    *key = entries.values;	/* all keys come before all values */
 
 		out = key + token->u;
 		for (uint32_t i = 0; i < n; i++)

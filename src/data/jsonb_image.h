@@ -1,21 +1,20 @@
 /*
  * jsonb_image.h
- *		DAG-CBOR to the bytes of a jsonb value.  Like src/core this needs no
- *		PostgreSQL header, so that it runs under the fuzzers too; that its
- *		constants are the server's own is asserted in jsonb_write.c.
+ *		Converts DAG-CBOR to the bytes of a jsonb value.  Like src/core this file needs no PostgreSQL header,
+ *		so that the code runs under the fuzzers, too; jsonb_write.c asserts that the constants are the
+ *		server's.
  *
- * It works in two steps.  atp_jsonb_scan() reads the input strictly, once,
- * into an array of tokens of the caller's, one for each item, and adds up how
- * much room the result takes, and each object's keys; so atp_jsonb_build() can
- * write an object's keys before its values, as jsonb wants them, both at once.
- * DAG-CBOR's canonical order of keys is jsonb's own, so nothing is sorted.
+ * The conversion has two steps.  atp_jsonb_scan() reads the input strictly, once, into the caller's array of
+ * tokens, one for each item.  It adds up the room for the result, and the length of each object's keys.  With
+ * these lengths, atp_jsonb_build() can write an object's keys and values in one pass, although jsonb has all
+ * keys before all values.  DAG-CBOR's canonical order of keys is also jsonb's order, so nothing is sorted.
  */
 #ifndef ATP_JSONB_IMAGE_H
 #define ATP_JSONB_IMAGE_H
 
 #include "core/atp.h"
 
-/* utils/jsonb.h */
+/* The constants of utils/jsonb.h. */
 #define ATP_JE_STRING		UINT32_C(0x00000000)
 #define ATP_JE_NUMERIC		UINT32_C(0x10000000)
 #define ATP_JE_FALSE		UINT32_C(0x20000000)
@@ -35,35 +34,37 @@ typedef struct AtpJsonbToken
 	union
 	{
 		const uint8_t *ptr;		/* text, bytes, link */
-		uint64_t	u;			/* integer: as in AtpCborItem; map: length of its keys */
+		uint64_t	u;			/* integer: as in AtpCborItem; map: length of all keys */
 	};
-	uint32_t	len;			/* bytes of ptr; members or pairs */
+	uint32_t	len;			/* length of ptr; number of members or pairs */
 	uint32_t	kind;			/* AtpCborKind */
 } AtpJsonbToken;
 
 #define ATP_JSONB_TOKENS_MAX	(1 << 26)	/* 1 GB of tokens */
 
-/* Called again and again while much is read, so that it can be given up. */
+/* Called now and then while much is read, so that the statement can be cancelled. */
 typedef void (*AtpPauseFn) (void);
 
 /*
- * *n is the number of tokens.  Errors are those of the reader.  When it has none,
- * those of what jsonb cannot hold: the first ATP_E_DATA_FLOAT, ATP_E_JSON_NUL or
- * ATP_E_JSON_AMBIGUOUS; then ATP_E_JSON_SIZE, which may come earlier; and when there is
- * nothing else, ATP_E_JSON_TOKENS: cap is less than *n, with which the caller may try again.
+ * *n is the number of tokens.  The errors, in order of precedence: those of the reader; the first item that
+ * jsonb cannot hold, ATP_E_DATA_FLOAT, ATP_E_JSON_NUL or ATP_E_JSON_AMBIGUOUS; ATP_E_JSON_SIZE, which may
+ * also be returned early; and ATP_E_JSON_TOKENS: cap is less than *n, call again with room for *n.
  */
 extern AtpErr atp_jsonb_scan(const uint8_t *buf, size_t len,
 							 AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
 							 size_t *n, size_t *room, size_t *at);
 
-/* The same of what has to be a record: the errors of core/repo/record_check.h are as the reader's. */
+/*
+ * As atp_jsonb_scan(), for a value that must be a record: the errors of core/record.h count as errors of the
+ * reader.
+ */
 extern AtpErr atp_jsonb_scan_record(const uint8_t *buf, size_t len,
 									AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
 									size_t *n, size_t *room, size_t *at);
 
 /*
- * Write the value that token[0] begins, varlena header included; out has the
- * room that was asked for, and is aligned to 4 bytes.  Returns the size.
+ * Writes the value that begins at token[0], including the varlena header. out must have the room that the
+ * scan returned, and be aligned to 4 bytes.  Returns the size.
  */
 extern size_t atp_jsonb_build(const AtpJsonbToken *token, uint8_t *out);
 

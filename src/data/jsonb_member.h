@@ -1,7 +1,7 @@
 /*
  * jsonb_member.h
- *		What stands in a jsonb value that may be anything: members of an object, elements
- *		of an array, one step at a time.
+ *		Steps through a jsonb value of unknown shape: members of an object, elements of an array.  No shape is
+ *		an error.
  */
 #ifndef ATP_JSONB_MEMBER_H
 #define ATP_JSONB_MEMBER_H
@@ -11,7 +11,7 @@
 #include "miscadmin.h"
 #include "utils/jsonb.h"
 
-/* A whole value to begin with.  A scalar by itself is neither object nor array here. */
+/* The whole value, as the first step.  A scalar root counts as neither object nor array here. */
 static inline JsonbValue
 atp_jsonb_root(Jsonb *jb)
 {
@@ -21,7 +21,7 @@ atp_jsonb_root(Jsonb *jb)
 	return v;
 }
 
-/* False: v is no object, or has none of this name.  *member may be v itself. */
+/* False: v is no object, or has no member of this name.  *member may be v itself. */
 static inline bool
 atp_jsonb_member(const JsonbValue *v, const char *name, int len, JsonbValue *member)
 {
@@ -35,7 +35,7 @@ atp_jsonb_is_array(const JsonbValue *v)
 	return v->type == jbvBinary && JsonContainerIsArray(v->val.binary.data);
 }
 
-/* The elements of what is an array, one after the other; *it: JsonbIteratorInit() of it. */
+/* The next element of an array; *it must come from JsonbIteratorInit() of the array. */
 static inline bool
 atp_jsonb_next_element(JsonbIterator **it, JsonbValue *element)
 {

@@ -1,11 +1,11 @@
 /*
  * jsonb_read.c
- *		jsonb to canonical DAG-CBOR.
+ *		Converts jsonb to canonical DAG-CBOR: see jsonb_read.h.
  *
- * jsonb keeps an object's keys sorted by length, then bytes, and unique: that
- * is DAG-CBOR's order, so the members are written as they come.  An object
- * with the key "$link" or "$bytes" is a link or a byte string (B-25), and
- * nothing else may have those keys.
+ * jsonb keeps an object's keys sorted by length, then bytes, and unique.  This
+ * is also DAG-CBOR's order, so the members are written in jsonb's order.  An
+ * object with the key "$link" or "$bytes" is a link or a byte string (B-25),
+ * and must have no other key.
  */
 #include "postgres.h"
 
@@ -19,18 +19,15 @@
 #include "core/codec/dagcbor.h"
 #include "data/jsonb_read.h"
 
-/* Members between two looks for a cancel request. */
+/* Members between two checks for interrupts. */
 #define INTERRUPT_STRIDE	4096
 
-/*
- * The text of an integer of the range -2^64 to 2^64 - 1, which is wider than
- * any integer type.
- */
+/* Writes an integer of the range -2^64 to 2^64 - 1, given as text: no integer type covers this range. */
 static AtpErr
 put_integer(AtpCborWriter *w, const char *s)
 {
 	bool		negative = *s == '-';
-	uint64_t	u = 0;			/* the digits so far; at the end of -n, n - 1 */
+	uint64_t	u = 0;			/* the number so far; after the last digit of a negative number -n, n - 1 */
 
 	for (s += negative; *s != '\0'; s++)
 	{
@@ -62,7 +59,7 @@ put_numeric(AtpCborWriter *w, Numeric number)
 	return err;
 }
 
-/* The one member of a link or byte string, whose key has been recognized. */
+/* Writes a link or byte string, given the value of its only member. */
 static AtpErr
 put_special(AtpCborWriter *w, const JsonbValue *value, bool is_link)
 {
@@ -102,7 +99,7 @@ put_special(AtpCborWriter *w, const JsonbValue *value, bool is_link)
 	return err;
 }
 
-/* The key that makes an object a link or byte string, if it has one. */
+/* "$link" or "$bytes", if the object has this key; *value is its value. */
 static const char *
 special_key(JsonbContainer *object, JsonbValue *value)
 {
@@ -116,7 +113,7 @@ special_key(JsonbContainer *object, JsonbValue *value)
 	return NULL;
 }
 
-/* Begin an object; *special when it was a link or byte string, and is written. */
+/* Begins an object; *special: the object was a link or byte string, and is already written. */
 static AtpErr
 put_object(AtpCborWriter *w, JsonbContainer *object, uint32_t pairs, bool *special)
 {
@@ -158,7 +155,7 @@ put_scalar(AtpCborWriter *w, const JsonbValue *v)
 	}
 }
 
-/* When w is too small, w->len tells how much it takes. */
+/* If w is too small, w->len is the size that is needed. */
 static AtpErr
 write_jsonb(Jsonb *jb, AtpCborWriter *w)
 {
@@ -167,7 +164,7 @@ write_jsonb(Jsonb *jb, AtpCborWriter *w)
 	JsonbValue	v;
 	unsigned	depth = 0;
 	unsigned	steps = 0;
-	bool		special = false;	/* in an object that is written already */
+	bool		special = false;	/* within a link or byte string, which is already written */
 	AtpErr		err = ATP_OK;
 
 	while (err == ATP_OK && (token = JsonbIteratorNext(&it, &v, false)) != WJB_DONE)
@@ -217,10 +214,7 @@ atp_dagcbor_of_jsonb(Jsonb *jb, bytea **result)
 {
 	AtpCborWriter w = {.len = VARSIZE(jb)};
 
-	/*
-	 * CBOR is hardly ever longer than jsonb; where it is, the first attempt
-	 * tells how much.
-	 */
+	/* CBOR is rarely longer than jsonb.  If it is, the first attempt returns the size needed. */
 	*result = NULL;
 	do
 	{

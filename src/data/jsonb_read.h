@@ -1,6 +1,6 @@
 /*
  * jsonb_read.h
- *		jsonb to canonical DAG-CBOR.
+ *		Converts jsonb to canonical DAG-CBOR.
  */
 #ifndef ATP_JSONB_READ_H
 #define ATP_JSONB_READ_H
@@ -11,7 +11,7 @@
 
 #include "core/atp.h"
 
-/* The value, palloc'd; numbers must be integers of the range -2^64 to 2^64 - 1. */
+/* *result is palloc'd.  Numbers must be integers of the range -2^64 to 2^64 - 1. */
 extern AtpErr atp_dagcbor_of_jsonb(Jsonb *jb, bytea **result);
 
 #endif							/* ATP_JSONB_READ_H */

@@ -1,7 +1,7 @@
 /*
  * jsonb_write.c
- *		DAG-CBOR to jsonb: memory for jsonb_image.c, and the proof that its
- *		constants are the server's.
+ *		Converts DAG-CBOR to jsonb: allocates memory for jsonb_image.c, and
+ *		asserts that its constants are the server's.
  */
 #include "postgres.h"
 
@@ -35,7 +35,7 @@ check_for_interrupts(void)
 	CHECK_FOR_INTERRUPTS();
 }
 
-/* atp_jsonb_scan() or its like */
+/* atp_jsonb_scan() or atp_jsonb_scan_record() */
 typedef AtpErr (*ScanFn) (const uint8_t *buf, size_t len, AtpJsonbToken *token, size_t cap, AtpPauseFn pause,
 						  size_t *n, size_t *room, size_t *at);
 

@@ -1,6 +1,7 @@
 /*
  * jsonb_write.h
- *		DAG-CBOR to jsonb, writing the jsonb image directly (no tree between).
+ *		Converts DAG-CBOR to jsonb, writing the jsonb image directly, without a
+ *		tree of JsonbValues.
  */
 #ifndef ATP_JSONB_WRITE_H
 #define ATP_JSONB_WRITE_H
@@ -12,13 +13,13 @@
 #include "core/atp.h"
 
 /*
- * Convert one DAG-CBOR value of any kind.  Returns a palloc'd Jsonb, or NULL
- * with *err and *at set.  ATP_E_JSON_NUL and ATP_E_JSON_AMBIGUOUS mean that
- * the bytes are valid but that jsonb cannot hold them (D28).
+ * Converts one DAG-CBOR value of any kind.  Returns a palloc'd Jsonb, or NULL
+ * with *err and *at set.  ATP_E_JSON_NUL and ATP_E_JSON_AMBIGUOUS mean: the
+ * bytes are valid, but jsonb cannot hold the value (D28).
  */
 extern Jsonb *atp_jsonb_from_dagcbor(AtpBytes value, AtpErr *err, size_t *at);
 
-/* The same of a record: what is not one (core/repo/record_check.h) is not valid. */
+/* As atp_jsonb_from_dagcbor(), for a value that must be a record (core/record.h). */
 extern Jsonb *atp_jsonb_from_record(AtpBytes block, AtpErr *err, size_t *at);
 
 #endif							/* ATP_JSONB_WRITE_H */

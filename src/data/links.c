@@ -1,6 +1,6 @@
 /*
  * links.c
- *		The links of a record, as jsonb or as DAG-CBOR.
+ *		Finds the links of a record, given as jsonb or as DAG-CBOR: see links.h.
  */
 #include "postgres.h"
 
@@ -14,7 +14,7 @@ span_of(const JsonbValue *string)
 	return (AtpSpan) {string->val.string.val, string->val.string.len};
 }
 
-/* The "$type" of an element of an array; ptr NULL: it has none. */
+/* The "$type" of an element of an array; ptr NULL: no type. */
 static AtpSpan
 type_of(const JsonbValue *element)
 {
@@ -45,7 +45,7 @@ atp_link_walk_jsonb(AtpLinkWalk *walk, JsonbContainer *container)
 			continue;
 		if (token == WJB_VALUE)
 			atp_link_path_name(&walk->path, name);
-		/* a scalar by itself is stored as an array of one */
+		/* A scalar root is stored as an array with one element. */
 		else if (!JsonContainerIsScalar(container))
 			atp_link_path_element(&walk->path, type_of(&v));
 		if (v.type == jbvBinary)

@@ -1,6 +1,7 @@
 /*
  * links.h
- *		The links of a record, as jsonb or as DAG-CBOR.
+ *		Finds the links of a record (core/link.h), given as jsonb or as
+ *		DAG-CBOR.  Both must give the same links with the same paths.
  */
 #ifndef ATP_LINKS_H
 #define ATP_LINKS_H
@@ -10,10 +11,10 @@
 #include "core/repo/link.h"
 #include "utils/jsonb.h"
 
-/* As atp_link_walk_dagcbor() finds them in what the jsonb was made of. */
+/* Finds the same links as atp_link_walk_dagcbor() in the DAG-CBOR that the jsonb was made from. */
 extern void atp_link_walk_jsonb(AtpLinkWalk *walk, JsonbContainer *container);
 
-/* Other than ATP_OK: it is no DAG-CBOR, and nothing was found. */
+/* An error: buf is not valid DAG-CBOR, and no link was reported. */
 extern AtpErr atp_link_walk_dagcbor(AtpLinkWalk *walk, const uint8_t *buf, size_t n, size_t *at);
 
 #endif							/* ATP_LINKS_H */

@@ -1,7 +1,6 @@
 /*
  * links_sql.c
- *		The SQL functions record_links() and dagcbor_links(): the links of a record, and where
- *		they stand.
+ *		The SQL functions record_links() and dagcbor_links(): the links of a record, with their paths.
  */
 #include "postgres.h"
 

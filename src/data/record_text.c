@@ -1,7 +1,8 @@
 /*
  * record_text.c
- *		The SQL function record_text(): the text that stands at a path of a record.
- *		Whatever stands there, and whatever the path is, it is no error.
+ *		The SQL function record_text(): the text at a path of a record.  No
+ *		contents of the record and no path raise an error, so that a generated
+ *		column or index can use the function.
  */
 #include "postgres.h"
 
@@ -14,7 +15,7 @@
 PG_FUNCTION_INFO_V1(atp_pg_record_text);
 PG_FUNCTION_INFO_V1(atp_pg_record_text_within);
 
-/* False: there is no text. */
+/* False: no text is at the path. */
 static bool
 find(Jsonb *record, const struct varlena *path, AtpSpan *text)
 {

@@ -9,7 +9,7 @@
 
 #include "core/atp.h"
 
-/* NULL, when the record is not valid (B-20 to B-28) or jsonb cannot hold it. */
+/* SQL NULL when the record is invalid (B-20 to B-28), or jsonb cannot hold it. */
 extern Datum atp_record_value(AtpBytes block, bool *isnull);
 
 #endif							/* ATP_RECORD_VALUE_H */

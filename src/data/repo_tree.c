@@ -1,7 +1,7 @@
 /*
  * repo_tree.c
- *		The tree of a repository from its records (V-45); and whether a record is what
- *		its CID says (V-46).
+ *		Builds the tree of a repository from its records (V-45), and checks a record against its CID (V-46):
+ *		see repo_tree.h.
  */
 #include "postgres.h"
 

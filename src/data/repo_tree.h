@@ -1,7 +1,7 @@
 /*
  * repo_tree.h
- *		The tree of a repository from its records (V-45), in memory that grows with its
- *		widest nodes; and whether a record is what its CID says (V-46).
+ *		Builds the tree of a repository from its records (V-45), in memory that grows with the widest nodes,
+ *		and checks a record against its CID (V-46).
  */
 #ifndef ATP_REPO_TREE_H
 #define ATP_REPO_TREE_H
@@ -11,20 +11,20 @@
 #include "core/repo/mst_root.h"
 #include "utils/jsonb.h"
 
-/* In the current memory; without records. */
+/* A tree without records, in the current memory context. */
 extern AtpMstBuilder *atp_tree_make(void);
 extern void atp_tree_free(AtpMstBuilder *tree);
 
-/* Another repository's, in the room of the one before. */
+/* Begins another repository's tree in the memory of the present tree. */
 extern void atp_tree_begin(AtpMstBuilder *tree);
 
-/* The next record in the order of paths.  False: with it, or one before, this is no tree. */
+/* Adds the next record, in the order of paths.  False: the records so far form no tree. */
 extern bool atp_tree_add(AtpMstBuilder *tree, AtpBytes path, AtpBytes cid);
 
-/* A cidlink.  NULL: it is no tree. */
+/* The root, a cidlink; NULL: the records form no tree. */
 extern struct varlena *atp_tree_root(AtpMstBuilder *tree);
 
-/* Has what is there of a record, value or bytes or both, this CID?  NULL: it is not there. */
+/* Do value and bytes of a record both have this CID?  NULL is not compared; false if both are NULL. */
 extern bool atp_record_fits(AtpBytes cid, Jsonb *value, const bytea *raw);
 
 #endif							/* ATP_REPO_TREE_H */

@@ -2,7 +2,7 @@
  * repo_tree_sql.c
  *		SQL: the aggregate atproto.repo_root, and atproto.record_fits.
  *
- * By these a statement audits a repository (V-45, V-46) where its rows are.
+ * With these, a statement can audit a repository (V-45, V-46) on the server that has its rows.
  */
 #include "postgres.h"
 
@@ -22,13 +22,16 @@ bytes_of(const struct varlena *v)
 	return (AtpBytes) {(const uint8_t *) VARDATA_ANY(v), VARSIZE_ANY_EXHDR(v)};
 }
 
-/* What comes twice is in no repository; what comes too early is the query's mistake. */
+/*
+ * An error for a path that comes after a greater one: the query lacks ORDER BY.  A repeated path is left to
+ * the tree: no repository has one, so the result is NULL.
+ */
 static void
 check_order(const AtpMstBuilder *tree, AtpBytes path)
 {
 	const AtpMstOpen *node = tree->depth > 0 ? &tree->open[tree->depth - 1] : NULL;
 
-	/* the key before is the last one of the lowest node */
+	/* The preceding key is the last key of the lowest node. */
 	if (tree->err == ATP_OK && node != NULL && atp_mst_compare((AtpBytes) {node->key, node->key_len}, path) > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -36,7 +39,7 @@ check_order(const AtpMstBuilder *tree, AtpBytes path)
 				 errhint("Write atproto.repo_root(path, cid ORDER BY path COLLATE \"C\").")));
 }
 
-/* The first argument is memory of ours: NULL before the first row. */
+/* The aggregate's state, the first argument, is a builder: NULL before the first row. */
 Datum
 atp_pg_repo_root_add(PG_FUNCTION_ARGS)
 {

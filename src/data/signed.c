@@ -1,6 +1,7 @@
 /*
  * signed.c
- *		Keys as text, and signatures of blocks, with errors for people.
+ *		Parses keys and verifies signatures of blocks, with errors for users:
+ *		see signed.h.
  */
 #include "postgres.h"
 

@@ -1,6 +1,7 @@
 /*
  * signed.h
- *		Keys as text, and signatures of blocks, with errors for people.
+ *		Parses keys and verifies signatures of blocks, for SQL functions: faults
+ *		are raised as errors.
  */
 #ifndef ATP_SIGNED_H
 #define ATP_SIGNED_H
@@ -9,12 +10,12 @@
 
 #include "core/syntax/multikey.h"
 
-/* A Multikey or did:key; anything else is an ERROR. */
+/* Parses a Multikey or did:key; any other text is an ERROR. */
 extern void atp_key_of_text(const text *in, uint8_t key[ATP_MULTIKEY_LEN]);
 
 /*
- * Is a map in DAG-CBOR, which has been read as a commit or a label, signed by this
- * key?  What is wrong with the key, or with this build, is an ERROR.
+ * Is a map in DAG-CBOR, already parsed as a commit or a label, signed by this
+ * key?  An unusable key, and a curve that this build lacks, are an ERROR.
  */
 extern bool atp_is_signed(const uint8_t key[ATP_MULTIKEY_LEN], AtpBytes map, bool is_label);
 

@@ -1,7 +1,6 @@
 /*
  * verify_sql.c
- *		SQL functions that verify what accounts have signed: atproto.verify_commit,
- *		atproto.verify_label, atproto.invert.
+ *		SQL functions that verify signed data: atproto.verify_commit, atproto.verify_label, atproto.invert.
  */
 #include "postgres.h"
 
@@ -24,7 +23,7 @@ PG_FUNCTION_INFO_V1(atp_pg_verify_commit);
 PG_FUNCTION_INFO_V1(atp_pg_verify_label);
 PG_FUNCTION_INFO_V1(atp_pg_invert);
 
-/* The block that a CAR file's first root names, its hash checked. */
+/* The block of a CAR file's first root, with a verified hash. */
 static AtpBytes
 root_block(const bytea *file)
 {
@@ -52,7 +51,7 @@ root_block(const bytea *file)
 	atp_data_error("invalid CAR file", err, at);
 }
 
-/* The commit of a CAR file; *block is what it is read from. */
+/* Parses the commit of a CAR file; *block is the commit's block. */
 static void
 read_commit(const bytea *file, AtpCommit *commit, AtpBytes *block)
 {
@@ -100,7 +99,10 @@ atp_pg_verify_label(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(atp_is_signed(key, label, true));
 }
 
-/* For core, which serves no interrupts: a file can have millions of blocks and keys, and each is hashed. */
+/*
+ * src/core does not check for interrupts.  A file can have millions of blocks and keys, and each is hashed:
+ * so the hash function checks.
+ */
 static void
 interruptible_sha256(void *ctx, const uint8_t *data, size_t len, uint8_t out[32])
 {
@@ -127,7 +129,7 @@ atp_pg_invert(PG_FUNCTION_ARGS)
 	if ((err = atp_repos_parse_ops(ops.ptr, ops.len, msg, &at)) != ATP_OK)
 		atp_data_error("invalid operations", err, ATP_NO_OFFSET);
 
-	/* the message that such a commit comes in */
+	/* The #sync message in which such a commit would arrive. */
 	read_commit(file, &commit, &block);
 	msg->kind = ATP_REPOS_SYNC;
 	msg->did = commit.did;

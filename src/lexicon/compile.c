@@ -1,8 +1,9 @@
 /*
  * compile.c
- *		Lexicon documents: what one may say, and what it says.
- *
- * Fields that the language does not know are allowed everywhere, as in records.
+ *		Compiles a Lexicon document: checks the document, and builds the nodes
+ *		that judge.c walks.  Fields that the language does not define are
+ *		allowed everywhere, as in records.  Methods and permissions are checked
+ *		in compile_methods.c.
  */
 #include "postgres.h"
 
@@ -15,12 +16,12 @@
 #include "lexicon/integer.h"
 #include "miscadmin.h"
 
-/* Types in types; a document of the network has less than ten. */
+/* Levels of nested types; documents of the network have fewer than ten. */
 #define DEPTH_MAX	64
 
 static bool compile_type(AtpLexCompiler *c, const JsonbValue *v, const AtpPlace *place, unsigned as, AtpLexNode **node);
 
-/* jsonb's order of keys */
+/* The order of keys in jsonb: by length, then bytes. */
 static int
 key_order(AtpSpan a, AtpSpan b)
 {
@@ -29,7 +30,7 @@ key_order(AtpSpan a, AtpSpan b)
 	return a.len == 0 ? 0 : memcmp(a.ptr, b.ptr, a.len);
 }
 
-/* Whatever begins with a name. */
+/* Compares elements that begin with a name, an AtpSpan. */
 static int
 compare_names(const void *a, const void *b)
 {
@@ -55,7 +56,7 @@ compare_integers(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* What a value is that the document leaves no choice about. */
+/* L-05: "const" and "default" exclude each other. */
 static bool
 check_default(AtpLexCompiler *c, AtpLexObject o, bool has_const, bool has_default)
 {
@@ -126,7 +127,7 @@ compile_integer(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node, unsigned as
 		return atp_lex_fail_member(c, o, "minimum", "is greater than the maximum.");
 	if (found[0])
 	{
-		/* it has to keep what else is asked for, too */
+		/* The constant must also obey the other constraints: with a contradiction no integer is valid. */
 		node->minimum = Max(node->minimum, constant);
 		node->maximum = Min(node->maximum, constant);
 	}
@@ -238,7 +239,7 @@ compile_object(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node, unsigned as)
 			return atp_lex_fail_member(c, o, "required", "names a property that there is not.");
 		property->required = true;
 	}
-	/* each once, however often it was named */
+	/* Lists each required property once, even if "required" repeats names. */
 	node->required = palloc(sizeof(int) * Max(node->n, 1));
 	for (int i = 0; i < node->n; i++)
 		if (node->properties[i].required)
@@ -332,7 +333,7 @@ compile_record(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node, unsigned as)
 	return atp_lex_compile_member(c, o, "record", AS_RECORD, &node->child);
 }
 
-/* L-02: the types, in the order of AtpLexType, and where each may stand. */
+/* L-02: the types, in the order of AtpLexType, and the places where each is allowed. */
 static const struct
 {
 	const char *name;
@@ -413,7 +414,7 @@ compile_def(AtpLexCompiler *c, AtpSpan name, const JsonbValue *v, const AtpPlace
 		memcpy(token, c->id.ptr, c->id.len);
 		token[c->id.len] = '#';
 		memcpy(token + c->id.len + 1, name.ptr, name.len);
-		/* as a reference to it is written */
+		/* A token is named like a reference to it: the definition "main" has only the NSID. */
 		def->node->name = (AtpSpan) {token, atp_span_is(name, "main") ? c->id.len : c->id.len + 1 + name.len};
 	}
 	return true;
@@ -479,7 +480,7 @@ atp_lexicon_property(const AtpLexNode *object, AtpSpan name)
 	return bsearch(&name, object->properties, object->n, sizeof(AtpLexProperty), compare_names);
 }
 
-/* L-30: a type is named as a reference to it is written, with "#main" left out */
+/* L-30: "$type" names a type like a reference, with "#main" omitted. */
 AtpLexRef *
 atp_lexicon_named(const AtpLexNode *node, AtpSpan type)
 {

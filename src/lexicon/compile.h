@@ -1,6 +1,7 @@
 /*
  * compile.h
- *		A Lexicon document as the walk through a record wants it.
+ *		A compiled Lexicon document: nodes of types with their constraints, in a form that can be searched
+ *		quickly while a record is checked (judge.h).
  */
 #ifndef ATP_LEXICON_COMPILE_H
 #define ATP_LEXICON_COMPILE_H
@@ -27,7 +28,7 @@ typedef enum AtpLexType
 	ATP_LEX_UNION,
 	ATP_LEX_UNKNOWN,
 	ATP_LEX_PARAMS,
-	/* these stand as "main" only */
+	/* allowed only as "main" */
 	ATP_LEX_RECORD,
 	ATP_LEX_QUERY,
 	ATP_LEX_PROCEDURE,
@@ -38,7 +39,7 @@ typedef enum AtpLexType
 
 typedef struct AtpLexNode AtpLexNode;
 
-/* Where a reference leads: a document, and a definition in it. */
+/* The target of a reference: a document, and a definition in it. */
 typedef struct AtpLexRef
 {
 	AtpSpan		id;
@@ -54,26 +55,31 @@ typedef struct AtpLexProperty
 	bool		nullable;
 } AtpLexProperty;
 
-/* A type with its constraints; those that the document does not have let everything pass. */
+/* A type with its constraints.  An absent constraint has a value that accepts everything. */
 struct AtpLexNode
 {
 	AtpLexType	type;
-	AtpLexFormat format;		/* of a string */
-	bool		closed;			/* a union: nothing but its references */
-	int64		minimum;		/* of an integer, a boolean; bytes of a string or byte string, elements of an array */
-	int64		maximum;		/* likewise; of a blob its size */
+	AtpLexFormat format;		/* format of a string */
+	bool		closed;			/* a union: only its references are allowed */
+	/* of an integer or boolean; bytes of a string or byte string; elements of an array */
+	int64		minimum;
+	int64		maximum;		/* as minimum; for a blob its size */
 	int64		min_graphemes;
 	int64		max_graphemes;
-	AtpSpan		key;			/* of a record: the kind of its keys */
-	AtpSpan		name;			/* of a token: what stands for it */
-	/* of the next ones there are n; they are sorted, since a record may have to be compared with many */
+	AtpSpan		key;			/* of a record: the type of its record keys */
+	AtpSpan		name;			/* of a token: the text that values must have */
+
+	/*
+	 * The lists below have n entries.  They are sorted, because a record may have to be compared with many.
+	 */
 	int			n;
-	AtpLexProperty *properties; /* of an object, in the order of jsonb's keys */
+	AtpLexProperty *properties; /* of an object, in jsonb's order of keys */
 	AtpLexRef  *refs;			/* of a ref or union */
-	AtpSpan    *texts;			/* a string is one of these; NULL: any.  A blob's "accept", likewise */
-	int64	   *integers;		/* an integer is one of these; NULL: any */
+	/* allowed strings; NULL: any.  The "accept" patterns of a blob, not sorted; NULL: any type */
+	AtpSpan    *texts;
+	int64	   *integers;		/* allowed integers; NULL: any */
 	int			nrequired;
-	int		   *required;		/* of an object: which of its properties */
+	int		   *required;		/* of an object: indexes of the required properties */
 	AtpLexNode *child;			/* of an array: its elements; of a record: the object */
 };
 
@@ -90,25 +96,25 @@ typedef struct AtpLexDoc
 	AtpLexDef  *defs;
 } AtpLexDoc;
 
-/* Patterns in an "accept": each has to be compared with each blob. */
+/* Patterns in an "accept": each is compared with each blob, so their number is limited. */
 #define ATP_LEX_ACCEPT_MAX	1000
 
 /* Bytes of a document, as jsonb. */
 #define ATP_LEX_DOC_MAX		(2 * 1024 * 1024)
 
 /*
- * Judge a document (L-01 to L-08), and compile it in the current memory context, without
- * pointers into doc.  NULL: it is no Lexicon, and *fault says why.
+ * Checks a document (L-01 to L-08), and compiles it in the current memory context, without pointers into doc.
+ * NULL: the document is invalid, and *fault says why.
  */
 extern AtpLexDoc *atp_lexicon_compile(Jsonb *doc, char **fault);
 
-/* A definition; NULL: the document has none of this name. */
+/* A definition; NULL: the document has no definition of this name. */
 extern const AtpLexNode *atp_lexicon_def(const AtpLexDoc *doc, AtpSpan name);
 
-/* Of an object; NULL: it has none of this name. */
+/* A property of an object; NULL: the object has no property of this name. */
 extern AtpLexProperty *atp_lexicon_property(const AtpLexNode *object, AtpSpan name);
 
-/* Of a union, for a value with this "$type"; NULL: it is none of them. */
+/* The reference of a union for a value with this "$type"; NULL: the union does not list the type. */
 extern AtpLexRef *atp_lexicon_named(const AtpLexNode *node, AtpSpan type);
 
 extern bool atp_lexicon_has_text(const AtpLexNode *node, AtpSpan text);

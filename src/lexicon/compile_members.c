@@ -1,8 +1,8 @@
 /*
  * compile_members.c
- *		Members of a Lexicon document, as values of the type that they should have.
- *
- * One that is absent is left as it is; one of another type is the document's fault.
+ *		Reads members of a Lexicon document as values of the expected type.  An
+ *		absent member leaves the result unchanged; a member of another type is a
+ *		fault of the document.
  */
 #include "postgres.h"
 
@@ -58,7 +58,7 @@ atp_lex_get(AtpLexObject o, const char *name, JsonbValue *v)
 	return getKeyJsonValueFromContainer(o.members, name, strlen(name), v) != NULL;
 }
 
-/* Members that may be absent: the value is then left as it is. */
+/* Members that may be absent: then the result is left unchanged. */
 
 bool
 atp_lex_get_text(AtpLexCompiler *c, AtpLexObject o, const char *name, AtpSpan *text)
@@ -100,7 +100,7 @@ atp_lex_get_integer(AtpLexCompiler *c, AtpLexObject o, const char *name, int64 *
 	return true;
 }
 
-/* L-05: what is about a number of things. */
+/* L-05: reads a minimum and a maximum number of things, which must not be negative. */
 bool
 atp_lex_get_range(AtpLexCompiler *c, AtpLexObject o, const char *low, int64 *minimum, const char *high, int64 *maximum)
 {
@@ -157,7 +157,7 @@ atp_lex_get_object(AtpLexCompiler *c, AtpLexObject o, AtpPlace *place, const cha
 	return true;
 }
 
-/* Call for each member; a fault ends it. */
+/* Calls each() for each member of an object, and ends at the first fault. */
 bool
 atp_lex_each_member(AtpLexCompiler *c, AtpLexObject o, void *to, bool (*each) (AtpLexCompiler *c, AtpSpan name, const JsonbValue *v, const AtpPlace *place, void *to))
 {
@@ -176,7 +176,7 @@ atp_lex_each_member(AtpLexCompiler *c, AtpLexObject o, void *to, bool (*each) (A
 	return true;
 }
 
-/* Likewise for the elements of an array that may be absent. */
+/* Calls each() for each element of an array, which may be absent, and ends at the first fault. */
 bool
 atp_lex_each_element(AtpLexCompiler *c, AtpLexObject o, const char *name, bool (*each) (AtpLexCompiler *c, const JsonbValue *v, const AtpPlace *place))
 {

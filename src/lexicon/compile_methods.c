@@ -1,15 +1,14 @@
 /*
  * compile_methods.c
- *		What a Lexicon document may say of methods and permissions.
- *
- * No record has such a type, so nothing of it is kept.
+ *		Checks the methods and permissions in a Lexicon document.  No record has
+ *		a type that is defined here, so nothing is compiled.
  */
 #include "postgres.h"
 
 #include "lexicon/compile_private.h"
 #include "lexicon/integer.h"
 
-/* "input" and "output" */
+/* Checks an "input" or "output". */
 static bool
 check_body(AtpLexCompiler *c, AtpLexObject o, const char *name)
 {
@@ -46,7 +45,7 @@ check_error(AtpLexCompiler *c, const JsonbValue *v, const AtpPlace *place)
 	return name.ptr != NULL || atp_lex_fail_member(c, error, "name", "is lacking.");
 }
 
-/* L-07: queries, procedures and subscriptions; none of them describes a record. */
+/* L-07: checks a query, procedure or subscription. */
 bool
 atp_lex_check_method(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node, unsigned as)
 {
@@ -67,7 +66,7 @@ atp_lex_check_method(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node, unsign
 		(atp_lex_get_text(c, message, "description", &unused) && atp_lex_compile_member(c, message, "schema", AS_MESSAGE, &ignored));
 }
 
-/* No fraction, and nothing with members. */
+/* A text, boolean or integer. */
 static bool
 is_scalar(const JsonbValue *v)
 {
@@ -76,7 +75,7 @@ is_scalar(const JsonbValue *v)
 	return v->type == jbvString || v->type == jbvBool || (v->type == jbvNumeric && atp_integer(v->val.numeric, &unused));
 }
 
-/* L-08: what a permission is about. */
+/* L-08: checks one field of a permission. */
 static bool
 check_permission_field(AtpLexCompiler *c, AtpSpan name, const JsonbValue *v, const AtpPlace *place, void *to)
 {

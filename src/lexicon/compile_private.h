@@ -1,9 +1,9 @@
 /*
  * compile_private.h
- *		What the files that read Lexicon documents share.
+ *		Shared by the files that compile Lexicon documents only.
  *
- * Functions that return a bool return false when the document has a fault, which is
- * in the compiler then.
+ * A function that returns false has found a fault in the document, and has stored the sentence in the
+ * compiler's field fault.
  */
 #ifndef ATP_LEXICON_COMPILE_PRIVATE_H
 #define ATP_LEXICON_COMPILE_PRIVATE_H
@@ -22,34 +22,34 @@ typedef struct AtpLexCompiler
 	int			depth;
 } AtpLexCompiler;
 
-/* A value of the document that has members, and its place. */
+/* An object of the document, and its place. */
 typedef struct AtpLexObject
 {
 	JsonbContainer *members;
 	const AtpPlace *place;
 } AtpLexObject;
 
-/* Where types stand. */
+/* The places where a type can be allowed. */
 #define AS_DEF			0x01
 #define AS_MAIN			0x02
 #define AS_FIELD		0x04
 #define AS_PARAMETER	0x08
-#define AS_ITEM			0x10	/* of an array that is a parameter */
+#define AS_ITEM			0x10	/* element of an array that is a parameter */
 #define AS_RECORD		0x20
 #define AS_PARAMETERS	0x40
 #define AS_BODY			0x80
 #define AS_MESSAGE		0x100
 
-/* compile_members.c: of places */
+/* compile_members.c: faults, with their places */
 extern bool atp_lex_fail(AtpLexCompiler *c, const AtpPlace *place, const char *what);
 extern bool atp_lex_fail_member(AtpLexCompiler *c, AtpLexObject o, const char *name, const char *what);
 
-/* of values */
+/* Values. */
 extern AtpSpan atp_lex_copy_span(AtpSpan span);
 extern bool atp_lex_is_object(const JsonbValue *v);
 extern bool atp_lex_is_array(const JsonbValue *v);
 
-/* of members; those that are absent leave the value as it is */
+/* Members; an absent member leaves the result unchanged. */
 extern bool atp_lex_get(AtpLexObject o, const char *name, JsonbValue *v);
 extern bool atp_lex_get_text(AtpLexCompiler *c, AtpLexObject o, const char *name, AtpSpan *text);
 extern bool atp_lex_get_bool(AtpLexCompiler *c, AtpLexObject o, const char *name, bool *value, bool *found);
@@ -57,19 +57,22 @@ extern bool atp_lex_get_integer(AtpLexCompiler *c, AtpLexObject o, const char *n
 extern bool atp_lex_get_texts(AtpLexCompiler *c, AtpLexObject o, const char *name, AtpSpan **texts, int *n);
 extern bool atp_lex_get_object(AtpLexCompiler *c, AtpLexObject o, AtpPlace *place, const char *name, AtpLexObject *member);
 
-/* L-05: what is about a number of things */
+/* L-05: a minimum and a maximum number of things */
 extern bool atp_lex_get_range(AtpLexCompiler *c, AtpLexObject o, const char *low, int64 *minimum, const char *high, int64 *maximum);
 
-/* Call for each member, or for each element of an array that may be absent; a fault ends it. */
+/*
+ * Call each() for each member of an object, or for each element of an array that may be absent; end at the
+ * first fault.
+ */
 extern bool atp_lex_each_member(AtpLexCompiler *c, AtpLexObject o, void *to,
 								bool (*each) (AtpLexCompiler *c, AtpSpan name, const JsonbValue *v, const AtpPlace *place, void *to));
 extern bool atp_lex_each_element(AtpLexCompiler *c, AtpLexObject o, const char *name,
 								 bool (*each) (AtpLexCompiler *c, const JsonbValue *v, const AtpPlace *place));
 
-/* compile.c: a type, as so many kinds of types as may stand there (AS_...); it must not be absent */
+/* compile.c: compiles a required member that is a type; as: the places (AS_...) whose types are allowed */
 extern bool atp_lex_compile_member(AtpLexCompiler *c, AtpLexObject o, const char *name, unsigned as, AtpLexNode **node);
 
-/* compile_methods.c */
+/* compile_methods.c: checks without a result */
 extern bool atp_lex_check_method(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node, unsigned as);
 extern bool atp_lex_check_permission_set(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node, unsigned as);
 

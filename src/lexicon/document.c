@@ -1,6 +1,7 @@
 /*
  * document.c
- *		Lexicon documents: those that are known, and what all must have.
+ *		Lexicon documents: look-up of a known document, and checks of a new one.
+ *		See document.h.
  */
 #include "postgres.h"
 

@@ -1,6 +1,8 @@
 /*
  * document.h
- *		Lexicon documents: those that are known, and what all must have.
+ *		Lexicon documents: look-up of a known document in atproto.lexicon, and
+ *		checks of a new one, with errors for users. lexicons.h has the compiled
+ *		documents of a process.
  */
 #ifndef ATP_LEXICON_DOCUMENT_H
 #define ATP_LEXICON_DOCUMENT_H
@@ -9,13 +11,13 @@
 
 #include "utils/jsonb.h"
 
-/* Its id, palloc'd; an ERROR when it has none. */
+/* The document's id, palloc'd; an ERROR if the document has no valid id. */
 extern char *atp_lexicon_id(Jsonb *doc);
 
-/* An ERROR when it is not what the language wants. */
+/* An ERROR unless the document is a valid Lexicon. */
 extern void atp_lexicon_require(Jsonb *doc);
 
-/* The one that is known by this id, or NULL; SPI is connected. */
+/* The known document with this id, or NULL.  SPI must be connected. */
 extern Jsonb *atp_lexicon_find(const char *id);
 
 #endif							/* ATP_LEXICON_DOCUMENT_H */

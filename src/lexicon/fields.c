@@ -1,9 +1,9 @@
 /*
  * fields.c
- *		The fields of the records that a Lexicon describes.
+ *		The fields that a Lexicon gives to records: see fields.h.
  *
- * Whoever wrote the document may have written anything: what is not as the language
- * wants it is a column of jsonb, or none.
+ * Anybody may have written the document.  Anything that the language does not
+ * allow becomes a column of jsonb, or is ignored.
  */
 #include "postgres.h"
 
@@ -17,16 +17,16 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
-/* Of a description, what becomes a comment. */
+/* Characters of a description that are kept for a column's comment. */
 #define DESCRIPTION_MAX	1000
 
 #define STRONG_REF	"com.atproto.repo.strongRef"
 
-/* A document, which names without an NSID are of. */
+/* A document; references without an NSID refer to definitions in the same document. */
 typedef struct Document
 {
 	const char *id;
-	JsonbContainer *defs;		/* NULL: there is none of this id */
+	JsonbContainer *defs;		/* NULL: no document with this id is known, or it has no definitions */
 } Document;
 
 typedef struct Walk
@@ -53,7 +53,7 @@ member(JsonbContainer *object, const char *name, bool array)
 	return v.val.binary.data;
 }
 
-/* palloc'd; NULL when it is no text. */
+/* palloc'd; NULL when the member is no text. */
 static char *
 member_text(JsonbContainer *object, const char *name)
 {
@@ -106,7 +106,7 @@ document_of(Walk *walk, const char *id)
 	return document;
 }
 
-/* What a reference leads to, and in which document that stands; NULL: nowhere. */
+/* The definition that a reference leads to; *doc becomes the definition's document.  NULL: not found. */
 static JsonbContainer *
 resolve(Walk *walk, const Document **doc, JsonbContainer *ref)
 {
@@ -142,7 +142,7 @@ type_of_format(JsonbContainer *schema)
 	return TEXTOID;
 }
 
-/* InvalidOid: no scalar. */
+/* InvalidOid: the type is no scalar. */
 static Oid
 scalar_type(JsonbContainer *schema)
 {
@@ -189,7 +189,7 @@ add_field(Walk *walk, AtpField field, Oid type)
 	walk->fields = lappend(walk->fields, added);
 }
 
-/* A field of this one. */
+/* The field with this name inside the given field. */
 static AtpField
 field_in(AtpField field, const char *name, const char *description)
 {
@@ -226,7 +226,7 @@ add_properties(Walk *walk, const Document *doc, AtpField field, JsonbContainer *
 	}
 }
 
-/* False: it has no properties. */
+/* False: the type has no properties. */
 static bool
 add_object(Walk *walk, const Document *doc, AtpField field, JsonbContainer *schema)
 {
@@ -235,7 +235,7 @@ add_object(Walk *walk, const Document *doc, AtpField field, JsonbContainer *sche
 
 	if (properties == NULL || JsonContainerSize(properties) == 0)
 		return false;
-	/* each property is one field at least, and is looked up here */
+	/* Each property makes at least one field.  This check also bounds the look-ups of names in "required". */
 	if (JsonContainerSize(properties) > walk->max)
 		too_many(walk);
 	if (required != NULL && JsonContainerSize(required) > walk->max)

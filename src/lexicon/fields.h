@@ -1,10 +1,10 @@
 /*
  * fields.h
- *		The fields of the records that a Lexicon describes, as columns of a table.
+ *		The fields that a Lexicon gives to records, as columns of a table or view.
  *
- * A property that is a scalar or an array of scalars is a column, and so is each of an
- * object's: objects are flattened one level, and references to a record ("strong refs")
- * into their URI and CID wherever they stand.  Everything else is a column of jsonb.
+ * A scalar property is a column, and so is an array of scalars.  An object is flattened by one level: its
+ * properties are columns.  A reference to a record (strongRef) becomes two columns, URI and CID, at any
+ * level.  Everything else is a column of jsonb.
  */
 #ifndef ATP_LEXICON_FIELDS_H
 #define ATP_LEXICON_FIELDS_H
@@ -14,10 +14,10 @@
 #include "nodes/pg_list.h"
 #include "utils/jsonb.h"
 
-/* Of a field's path: a property, one of its object's, and uri or cid. */
+/* Names in a field's path: a property, a property of this object, and uri or cid. */
 #define ATP_FIELD_DEPTH		3
 
-/* Bytes; a Lexicon with a longer one is refused. */
+/* Bytes; a Lexicon with a longer name is refused. */
 #define ATP_FIELD_NAME_MAX	512
 
 typedef struct AtpField
@@ -25,13 +25,13 @@ typedef struct AtpField
 	int			depth;
 	const char *path[ATP_FIELD_DEPTH];
 	Oid			type;
-	const char *description;	/* NULL: none */
+	const char *description;	/* NULL: no description */
 } AtpField;
 
 /*
- * The fields of the records that a document describes, those that are required first;
- * an ERROR when it describes none, or more than max.  References to other documents are
- * looked up in atproto.lexicon: SPI is connected.  *description: of the records, or NULL.
+ * The fields of the records that a document describes, required fields first.  An ERROR when the document
+ * describes no records, or more than max fields.  Looks references to other documents up in atproto.lexicon:
+ * SPI must be connected.  *description: of the records, or NULL.
  */
 extern List *atp_lexicon_fields(Jsonb *doc, int max, const char **description);
 

@@ -1,6 +1,6 @@
 /*
  * integer.h
- *		Integers of jsonb.
+ *		Integers of jsonb, where all numbers are numeric.
  */
 #ifndef ATP_LEXICON_INTEGER_H
 #define ATP_LEXICON_INTEGER_H
@@ -9,7 +9,7 @@
 
 #include "utils/numeric.h"
 
-/* B-21: 1.0 is one, too.  False when it is none, or has more than 64 bits. */
+/* B-21: 1.0 is an integer, too.  False when the number is no integer, or needs more than 64 bits. */
 static inline bool
 atp_integer(Numeric number, int64 *value)
 {
@@ -20,7 +20,7 @@ atp_integer(Numeric number, int64 *value)
 	errno = 0;
 	*value = strtoll(s, &end, 10);
 	is_integer = end > s && *end == '\0' && errno == 0;
-	/* a number of ten bytes may have 131072 digits, and be one of many */
+	/* A number of ten bytes may have 131072 digits, and an array may repeat it: free the text. */
 	pfree(s);
 	return is_integer;
 }

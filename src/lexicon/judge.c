@@ -1,10 +1,10 @@
 /*
  * judge.c
- *		Is a record what its collection's Lexicon says?  Rules L-20 to L-33.
+ *		Checks a record against its collection's Lexicon: rules L-20 to L-33.
  *
- * The walk follows the Lexicon, and looks at nothing else: what a record has besides is
- * allowed.  Where a Lexicon refers to itself, each round takes the walk into a member, so
- * that the record bounds it.
+ * The walk follows the Lexicon: members that the Lexicon does not name are allowed, and are not looked at.  A
+ * Lexicon may refer to itself, but each cycle enters a member of the record, so that the record's depth
+ * bounds the walk.
  */
 #include "postgres.h"
 
@@ -26,7 +26,7 @@ typedef struct Judge
 
 static bool judge_value(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPlace *place);
 
-/* For all of these: false ends the walk. */
+/* The judge_ functions below return false to end the walk, with verdict and why set by these macros. */
 #define invalid(j, place, ...) \
 	((j)->verdict = ATP_LEX_INVALID, (j)->why = atp_fault((place), __VA_ARGS__), false)
 #define unjudged(j, ...) \
@@ -46,7 +46,7 @@ get(JsonbContainer *object, AtpSpan name, JsonbValue *v)
 
 #define get_named(object, name, v)	get(object, (AtpSpan) {name, sizeof(name) - 1}, v)
 
-/* The text of an object with this one member, as links and byte strings are written (B-25). */
+/* The text of an object with exactly this member: the form of links and byte strings (B-25). */
 static bool
 get_only_text(const JsonbValue *v, AtpSpan name, JsonbValue *text)
 {
@@ -69,7 +69,7 @@ is_link(const JsonbValue *v)
 		atp_cid_parse(text.val.string.val, text.val.string.len, cid, &len, &at) == ATP_OK;
 }
 
-/* An object, and neither a link nor a byte string. */
+/* Is the value an object, and neither a link nor a byte string? */
 static bool
 is_map(const JsonbValue *v)
 {
@@ -103,7 +103,10 @@ judge_integer(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPl
 		invalid(j, place, "is none of the integers that are allowed.");
 }
 
-/* L-12: as many graphemes as bytes at most, so that most texts need not be counted */
+/*
+ * L-12: a text has at most as many graphemes as bytes, so that the graphemes of most texts need not be
+ * counted.
+ */
 static bool
 judge_graphemes(Judge *j, const AtpLexNode *node, AtpSpan s, const AtpPlace *place)
 {
@@ -163,7 +166,7 @@ judge_bytes(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPlac
 	return true;
 }
 
-/* L-26: the form without "$type" is no longer one */
+/* L-26: the old form without "$type" is not accepted. */
 static bool
 judge_blob(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPlace *place)
 {
@@ -221,8 +224,8 @@ judge_array(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPlac
 }
 
 /*
- * L-28: of the members, those that the Lexicon has.  The record's are gone through, not those that
- * the Lexicon allows: they may be many, and in each of a record's objects none of them.
+ * L-28: checks the members that the Lexicon describes.  Iterates over the record's members, not over the
+ * Lexicon's: a Lexicon may have many properties, and a record many objects with few of them.
  */
 static bool
 judge_members(Judge *j, const AtpLexNode *node, JsonbContainer *object, const AtpPlace *place)
@@ -262,7 +265,7 @@ judge_object(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPla
 	return judge_members(j, node, v->val.binary.data, place);
 }
 
-/* A definition; NULL: the walk ends. */
+/* Finds a definition; NULL: not found, the verdict is ATP_LEX_UNJUDGED. */
 static const AtpLexNode *
 find_def(Judge *j, AtpSpan id, AtpSpan name)
 {

@@ -1,6 +1,7 @@
 /*
  * judge.h
- *		Is a record what its collection's Lexicon says?
+ *		Checks a record against its collection's Lexicon.  The rules of the data
+ *		model are not checked here: see core/record.h.
  */
 #ifndef ATP_LEXICON_JUDGE_H
 #define ATP_LEXICON_JUDGE_H
@@ -13,10 +14,10 @@ typedef enum AtpLexVerdict
 {
 	ATP_LEX_VALID,
 	ATP_LEX_INVALID,			/* *why: the first fault */
-	ATP_LEX_UNJUDGED			/* *why: what keeps from telling, such as a Lexicon that is not known */
+	ATP_LEX_UNJUDGED			/* *why: the reason, for example that a Lexicon is not known */
 } AtpLexVerdict;
 
-/* rkey.ptr NULL: its key is not looked at.  *why is palloc'd. */
+/* rkey.ptr NULL: the record key is not checked.  *why is palloc'd. */
 extern AtpLexVerdict atp_lexicon_judge(AtpLexicons *lexicons, Jsonb *record, AtpSpan collection, AtpSpan rkey,
 									   char **why);
 

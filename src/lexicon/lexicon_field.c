@@ -1,8 +1,8 @@
 /*
  * lexicon_field.c
- *		record_field(): what stands in a record under some names, as a value of the
- *		type that is wished for.  Whatever stands there, it is no error: what is no
- *		such value is NULL, in an array, too.
+ *		record_field(): the value under some names in a record, as a value of
+ *		the requested type.  No contents of a record raise an error: a value
+ *		that cannot be converted is NULL, also as an element of an array.
  */
 #include "postgres.h"
 
@@ -22,13 +22,13 @@ PG_FUNCTION_INFO_V1(atp_record_field);
 
 typedef bool (*Convert) (const JsonbValue *v, AtpTry try, Datum *value);
 
-/* How values of a type are made; kept from one call to the next. */
+/* The conversion to the requested type; kept between calls. */
 typedef struct Wish
 {
 	Convert		convert;
-	AtpTry		try;			/* for texts */
-	Oid			element;		/* of an array, else InvalidOid */
-	int16		len;			/* of its elements */
+	AtpTry		try;			/* conversion of texts */
+	Oid			element;		/* element type if the requested type is an array, else InvalidOid */
+	int16		len;			/* length, passing and alignment of the element type */
 	bool		byval;
 	char		align;
 } Wish;
@@ -89,8 +89,8 @@ of_anything(const JsonbValue *v, AtpTry try, Datum *value)
 
 static const struct
 {
-	Oid			oid;			/* of PostgreSQL's types */
-	const char *name;			/* of ours */
+	Oid			oid;			/* OID of a type of PostgreSQL */
+	const char *name;			/* name of a type of this extension */
 	Convert		convert;
 	AtpTry		try;
 }			kinds[] = {
@@ -145,7 +145,7 @@ wish_of(FunctionCallInfo fcinfo)
 	return wish;
 }
 
-/* What stands under the names. */
+/* Follows the names into the record; false: no value is there. */
 static bool
 find(Jsonb *record, ArrayType *path, JsonbValue *v)
 {
@@ -165,7 +165,7 @@ find(Jsonb *record, ArrayType *path, JsonbValue *v)
 	return true;
 }
 
-/* Each element, NULL where it is no such value. */
+/* Converts each element; NULL for an element that cannot be converted. */
 static bool
 of_array(const JsonbValue *v, const Wish *wish, Datum *value)
 {

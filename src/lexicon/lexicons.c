@@ -1,10 +1,10 @@
 /*
  * lexicons.c
- *		Lexicons by their NSIDs, out of the table or as they were given.
+ *		Compiled Lexicons by NSID, from atproto.lexicon or from given documents: see lexicons.h.
  *
- * A document is read as it is committed now, or written by this transaction: never as an
- * older snapshot has it, since what is kept here outlives the snapshot, and nobody would
- * tell of the change that came between.
+ * A document is read with the latest snapshot: as committed now, or as written by this transaction.  An older
+ * snapshot must not be used: the compiled document outlives the snapshot, and no invalidation would arrive
+ * for a change committed in between.
  */
 #include "postgres.h"
 
@@ -25,7 +25,7 @@
 
 PG_FUNCTION_INFO_V1(atp_lexicon_changed);
 
-/* Beyond that all are forgotten: Lexicons may be large. */
+/* Beyond this much memory all compiled Lexicons are forgotten: Lexicons may be large. */
 #define BYTES_MAX	((Size) 64 * 1024 * 1024)
 
 static inline bool
@@ -37,11 +37,11 @@ same_id(AtpSpan a, AtpSpan b)
 typedef struct Entry
 {
 	AtpSpan		id;
-	bool		read;			/* it has been looked at */
-	Jsonb	   *given;			/* NULL: it is in the table */
+	bool		read;			/* the document was read; doc and fault are set */
+	Jsonb	   *given;			/* the given document; NULL: the document is in the table */
 	const AtpLexDoc *doc;
 	const char *fault;
-	char		status;			/* simplehash's */
+	char		status;			/* used by simplehash */
 } Entry;
 
 #define SH_PREFIX lexhash
@@ -55,19 +55,23 @@ typedef struct Entry
 #define SH_DEFINE
 #include "lib/simplehash.h"
 
-/* All that there are, so that a collection without a Lexicon costs no query: strangers choose their names. */
+/*
+ * The hash table has an entry for every known Lexicon, read or not.  So a collection without a Lexicon costs
+ * no query, even though strangers can invent any number of collections.
+ */
 struct AtpLexicons
 {
 	MemoryContext cxt;
 	lexhash_hash *entries;
 };
 
-/* The table's; cxt NULL: none is known yet. */
+/* The Lexicons of the table; cxt NULL: not listed yet. */
 static AtpLexicons known;
-static Oid	known_to;			/* role that may read them */
-static bool provisional;		/* read by a snapshot that was there */
+/* the role that made the list: another role may lack the right to read the table */
+static Oid	known_to;
+static bool provisional;		/* read with a snapshot that may be old: read again as soon as possible */
 static bool changed;
-static Oid	watched[2];			/* tables that have them */
+static Oid	watched[2];			/* the tables behind atproto.lexicon, whose changes are watched */
 
 static void
 relcache_callback(Datum arg, Oid relid)
@@ -88,7 +92,7 @@ watch(void)
 	registered = true;
 }
 
-/* One more NSID; of several documents with it the first counts. */
+/* Adds an NSID; of several documents with the same NSID the first counts. */
 static void
 add_entry(AtpLexicons *lexicons, AtpSpan id, Jsonb *given)
 {
@@ -107,7 +111,10 @@ add_entry(AtpLexicons *lexicons, AtpSpan id, Jsonb *given)
 	entry->fault = NULL;
 }
 
-/* The snapshot of a query about the table; where no new one can be taken, what it finds is not kept for longer. */
+/*
+ * Takes the latest snapshot for a query of the table.  In parallel mode no snapshot can be taken: then the
+ * query uses the active snapshot, and the result is provisional.
+ */
 static bool
 begin_query(void)
 {
@@ -165,7 +172,7 @@ atp_lexicons_known(void)
 		known_to = GetUserId();
 		provisional = false;
 		changed = false;
-		/* an ERROR leaves nothing behind that is not whole */
+		/* "known" is set only after the list is complete: an ERROR leaves no partial list behind. */
 		fill.cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto Lexicons", ALLOCSET_DEFAULT_SIZES);
 		fill.entries = lexhash_create(fill.cxt, 256, NULL);
 		list_known(&fill);
@@ -200,7 +207,7 @@ atp_lexicons_given(Jsonb *docs)
 	return lexicons;
 }
 
-/* The document of the table, in the current memory context; NULL: none. */
+/* The document in the table, in the current memory context; NULL: not found. */
 static Jsonb *
 read_document(AtpSpan id)
 {
@@ -239,7 +246,7 @@ read_entry(AtpLexicons *lexicons, Entry *entry)
 	MemoryContextSwitchTo(lexicons->cxt);
 	if (json != NULL)
 		doc = atp_lexicon_compile(json, &fault);
-	/* a table could give another one */
+	/* A role that may write the table may have stored a document under another id: ignore such a document. */
 	entry->doc = doc != NULL && same_id(doc->id, entry->id) ? doc : NULL;
 	entry->fault = fault;
 	entry->read = true;
@@ -259,7 +266,10 @@ atp_lexicons_get(AtpLexicons *lexicons, AtpSpan id)
 	return (AtpLexicon) {entry->doc, entry->fault};
 }
 
-/* SQL: atproto.lexicon_changed(), after each statement: every process that has compiled some hears of it, at commit. */
+/*
+ * SQL: atproto.lexicon_changed(), a trigger after each statement: invalidates the table's relcache entry, so
+ * that every process forgets its compiled Lexicons when the change commits.
+ */
 Datum
 atp_lexicon_changed(PG_FUNCTION_ARGS)
 {

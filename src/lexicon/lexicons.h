@@ -1,6 +1,6 @@
 /*
  * lexicons.h
- *		Lexicons by their NSIDs, compiled when they are first asked for.
+ *		Compiled Lexicons by NSID; each document is compiled at its first use.
  */
 #ifndef ATP_LEXICONS_H
 #define ATP_LEXICONS_H
@@ -11,7 +11,7 @@
 
 typedef struct AtpLexicons AtpLexicons;
 
-/* doc NULL: there is none of this NSID, or what there is has a fault. */
+/* doc NULL: no Lexicon with this NSID is known, or the document has a fault. */
 typedef struct AtpLexicon
 {
 	const AtpLexDoc *doc;
@@ -19,12 +19,12 @@ typedef struct AtpLexicon
 } AtpLexicon;
 
 /*
- * Those of atproto.lexicon, kept by this process until the table changes.  What it gives
- * is good until the next call.
+ * The Lexicons of atproto.lexicon, kept by this process until the table changes.  The result and all
+ * documents from it are valid until the next call.
  */
 extern AtpLexicons *atp_lexicons_known(void);
 
-/* Those of a document, or of an array of documents, in the current memory context. */
+/* The Lexicons in a document, or in an array of documents, in the current memory context. */
 extern AtpLexicons *atp_lexicons_given(Jsonb *docs);
 
 extern AtpLexicon atp_lexicons_get(AtpLexicons *lexicons, AtpSpan id);

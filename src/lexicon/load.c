@@ -1,9 +1,10 @@
 /*
  * load.c
- *		Lexicon documents into the table of those that are known.
+ *		load_lexicon() and unload_lexicon(): write Lexicon documents into
+ *		atproto.lexicon_loaded.
  *
- * The functions run with the caller's rights: whoever may write the table may
- * do the same by hand, and who reads it expects anything there.
+ * The functions run with the caller's rights.  A role that may write the table
+ * may also bypass them: so all readers of the table must expect any contents.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * names.c
- *		Names of SQL for what a Lexicon calls otherwise.
+ *		Converts names of Lexicons to SQL names: see names.h.
  */
 #include "postgres.h"
 
@@ -26,7 +26,7 @@ atp_name_append(StringInfo name, const char *part)
 		appendStringInfoChar(name, '_');
 	for (const char *c = part; *c != '\0'; c++)
 	{
-		/* a word begins: fooBar, fooURLBar */
+		/* A word begins here, as in fooBar and fooURLBar. */
 		if (c > part && is_upper(*c) && (is_small(c[-1]) || (is_upper(c[-1]) && c[1] >= 'a' && c[1] <= 'z')))
 			appendStringInfoChar(name, '_');
 		appendStringInfoChar(name, is_upper(*c) ? *c - 'A' + 'a' : is_small(*c) ? *c : '_');

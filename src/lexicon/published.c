@@ -1,9 +1,9 @@
 /*
  * published.c
- *		load_published(): Lexicons out of the records that an account has published.
+ *		load_published(): loads Lexicons from the records that an account has published.
  *
- * Anybody can publish a record under any name.  Whose documents count for a name is said in the DNS,
- * which is not asked here: so it is the caller who says which account it is, and for which names.
+ * Anybody can publish a record under any name.  The DNS says which account may define a name, but is not
+ * asked here: the caller must choose the account, and the names that it may define.
  */
 #include "postgres.h"
 
@@ -23,17 +23,17 @@
 
 PG_FUNCTION_INFO_V1(atp_load_published);
 
-/* Of one call: each document is read, and compared. */
+/* Documents loaded by one call: each is read and compared. */
 #define DOCUMENTS_MAX	1000
 
 typedef struct Publisher
 {
 	AtpArg		did;
-	const char *record;			/* the table */
+	const char *record;			/* the target's table of records, qualified */
 	bool		replace;
 } Publisher;
 
-/* In a statement @ stands for the schema of our types, # for the table. */
+/* In a statement @ stands for the extension's schema, # for the table of records. */
 static char *
 statement(const Publisher *publisher, const char *sql)
 {
@@ -81,7 +81,7 @@ published_document(const Publisher *publisher, AtpArg name)
 					 ATP_ARGS(publisher->did, name));
 }
 
-/* Is there no other document of this name? */
+/* Is the known document of this name the account's own, or is none known? */
 static bool
 is_its_own(const Publisher *publisher, AtpArg name, bool *known)
 {
@@ -108,7 +108,7 @@ put(const Publisher *publisher, AtpArg name, AtpTuple row)
 							atp_get_arg(row, "indexed_at", TIMESTAMPTZOID))) > 0;
 }
 
-/* What has come of one of them. */
+/* Loads one document; returns the outcome. */
 static const char *
 load(const Publisher *publisher, const char *id, AtpTuple row)
 {

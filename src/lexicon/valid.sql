@@ -4,25 +4,26 @@
 CREATE FUNCTION atproto.lexicon_check(doc jsonb) RETURNS text
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE COST 1000 AS 'MODULE_PATHNAME', 'atp_lexicon_check';
 COMMENT ON FUNCTION atproto.lexicon_check(jsonb) IS
-    'what is wrong with a Lexicon document, and where in it: one sentence that begins with a JSON pointer; NULL: nothing';
+    'the first fault of a Lexicon document: one sentence that begins with a JSON pointer to the fault; NULL: valid';
 CREATE FUNCTION atproto.lexicon_valid(record jsonb, collection @extschema@.nsid, rkey @extschema@.recordkey DEFAULT NULL) RETURNS text
     LANGUAGE c STABLE PARALLEL SAFE COST 20 AS 'MODULE_PATHNAME', 'atp_lexicon_valid';
 COMMENT ON FUNCTION atproto.lexicon_valid(jsonb, @extschema@.nsid, @extschema@.recordkey) IS
-    'what is first wrong with a record by its collection''s Lexicon, and where in it: one sentence that begins with a JSON pointer; NULL: nothing; an error when atproto.lexicon lacks a Lexicon';
+    'the first fault of a record by its collection''s Lexicon: one sentence that begins with a JSON pointer to the fault; NULL: valid; an error when atproto.lexicon lacks a Lexicon';
 CREATE FUNCTION atproto.lexicon_valid(record jsonb, collection @extschema@.nsid, rkey @extschema@.recordkey, lexicons jsonb) RETURNS text
     LANGUAGE c IMMUTABLE PARALLEL SAFE COST 1000 AS 'MODULE_PATHNAME', 'atp_lexicon_valid_given';
 COMMENT ON FUNCTION atproto.lexicon_valid(jsonb, @extschema@.nsid, @extschema@.recordkey, jsonb) IS
-    'likewise, by Lexicons that are given: a document, or an array of documents';
+    'as lexicon_valid() with three arguments, but by the given Lexicons: a document, or an array of documents';
 
--- What processes have read is read again.
+-- Each process keeps compiled Lexicons: a change makes all processes read the tables again.
 CREATE FUNCTION atproto.lexicon_changed() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_lexicon_changed';
-COMMENT ON FUNCTION atproto.lexicon_changed() IS 'trigger: what processes have read of this table is read again';
+COMMENT ON FUNCTION atproto.lexicon_changed() IS 'trigger: makes all processes read the Lexicons again';
 REVOKE ALL ON FUNCTION atproto.lexicon_changed() FROM PUBLIC;
 CREATE TRIGGER lexicon_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON atproto.lexicon_bundled
     FOR EACH STATEMENT EXECUTE FUNCTION atproto.lexicon_changed();
 CREATE TRIGGER lexicon_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON atproto.lexicon_loaded
     FOR EACH STATEMENT EXECUTE FUNCTION atproto.lexicon_changed();
--- also of what is replicated
+-- ALWAYS: also with session_replication_role = replica, and for TRUNCATE and the initial copy of logical
+-- replication.  Rows that a subscription applies later fire no statement trigger.
 ALTER TABLE atproto.lexicon_bundled ENABLE ALWAYS TRIGGER lexicon_changed;
 ALTER TABLE atproto.lexicon_loaded ENABLE ALWAYS TRIGGER lexicon_changed;

@@ -1,11 +1,11 @@
 /*
  * view.c
- *		create_view(): a view of a collection's records, with a column for each field
- *		that its Lexicon describes.
+ *		create_view(): a view of a collection's records, with a column for each field that the collection's
+ *		Lexicon describes.
  *
- * The view says all that has to be known of it: which collection it shows, and, in the
- * calls of record_field(), which column is which field.  So a later revision of the Lexicon
- * adds columns, and leaves those that are there as they are, whatever they are called.
+ * The view's definition is the only memory: its condition names the collection, and its calls of
+ * record_field() tell the field of each column.  So a later revision of the Lexicon adds columns, and keeps
+ * the existing columns, even renamed ones.
  */
 #include "postgres.h"
 
@@ -34,7 +34,7 @@
 
 PG_FUNCTION_INFO_V1(atp_create_view);
 
-/* Columns that every view has before those of its fields. */
+/* The columns before the columns of fields. */
 static const char *const fixed[] = {"uri", "did", "rkey", "cid", "indexed_at"};
 
 /* A view can have 1600 columns. */
@@ -43,27 +43,28 @@ static const char *const fixed[] = {"uri", "did", "rkey", "cid", "indexed_at"};
 typedef struct Column
 {
 	char	   *name;
-	char	   *path;			/* as an array of texts prints */
+	char	   *path;			/* path of the field, as an array of texts is printed */
 	Oid			type;
-	const AtpField *field;		/* of the Lexicon; NULL: of an earlier revision only */
+	/* the field in this revision of the Lexicon; NULL: only an earlier revision had the field */
+	const AtpField *field;
 } Column;
 
 typedef struct View
 {
-	const char *schema;			/* quoted, as all here */
+	const char *schema;			/* quoted for SQL, like all strings here */
 	const char *name;
 	const char *source;
-	const char *collection;		/* a literal */
+	const char *collection;		/* an SQL literal */
 	const char *fixed[lengthof(fixed)];
 	List	   *columns;
 } View;
 
 /* ------------------------------------------------------------------------
- * The view that is there
+ * The existing view
  * ------------------------------------------------------------------------
  */
 
-/* Is it "collection = …" with this NSID? */
+/* Is the condition "collection = …" with this NSID? */
 static bool
 shows_collection(Node *quals, const char *nsid)
 {
@@ -78,7 +79,7 @@ shows_collection(Node *quals, const char *nsid)
 		strcmp(TextDatumGetCString(c->constvalue), nsid) == 0;
 }
 
-/* All of its rows, in no order? */
+/* Does the query show all rows, unordered? */
 static bool
 shows_all(const Query *query)
 {
@@ -86,7 +87,7 @@ shows_all(const Query *query)
 		query->sortClause == NIL && query->limitOffset == NULL && query->limitCount == NULL;
 }
 
-/* InvalidOid: it is none, or not one alone. */
+/* The only table that the query reads; InvalidOid: another kind of source, or several. */
 static Oid
 table_shown(Query *query)
 {
@@ -98,7 +99,7 @@ table_shown(Query *query)
 	return rte->rtekind == RTE_RELATION ? rte->relid : InvalidOid;
 }
 
-/* Paths are compared, and written into SQL, as an array prints. */
+/* The path as an array is printed: paths are compared, and written into SQL, in this form. */
 static char *
 print_path(Datum path)
 {
@@ -109,7 +110,7 @@ print_path(Datum path)
 	return OidOutputFunctionCall(out, path);
 }
 
-/* Others may have functions of this name there, with other arguments. */
+/* Looked up by its argument types: a user may have added a function of the same name. */
 static Oid
 record_field(void)
 {
@@ -118,7 +119,10 @@ record_field(void)
 	return LookupFuncName(list_make2(makeString("atproto"), makeString("record_field")), lengthof(types), types, false);
 }
 
-/* NULL: it is not a call of record_field() as we write it.  Its owner may have renamed it. */
+/*
+ * NULL: the column is no call of record_field() in create_view()'s form.  The column's name may have been
+ * changed by the view's owner.
+ */
 static Column *
 column_of(TargetEntry *entry, const char *name)
 {
@@ -138,7 +142,7 @@ column_of(TargetEntry *entry, const char *name)
 	return column;
 }
 
-/* Is it what stands in the view's column of this number, whatever it is called by now? */
+/* Is this the view's fixed column number n?  Its name may have been changed. */
 static bool
 is_fixed(const TargetEntry *entry, int n, Oid table)
 {
@@ -147,7 +151,7 @@ is_fixed(const TargetEntry *entry, int n, Oid table)
 	return IsA(entry->expr, Var) && ((Var *) entry->expr)->varattno == get_attnum(table, fixed[n]);
 }
 
-/* The columns of a view of ours; false: it is none, or of other records. */
+/* The columns of a view that create_view() made; false: another view, or a view of another collection. */
 static bool
 columns_of(Relation rel, Query *query, const char *nsid, View *view)
 {
@@ -178,7 +182,10 @@ columns_of(Relation rel, Query *query, const char *nsid, View *view)
 	return n == lengthof(fixed);
 }
 
-/* What it shows, which is table, or that of active repositories; InvalidOid: there is no such view yet. */
+/*
+ * The table or view that the existing view shows: table, or active; InvalidOid: no relation of this name
+ * exists.  Any other relation of this name is an ERROR.
+ */
 static Oid
 read_existing(Oid relid, const char *nsid, Oid table, Oid active, View *view)
 {
@@ -200,7 +207,7 @@ read_existing(Oid relid, const char *nsid, Oid table, Oid active, View *view)
 }
 
 /* ------------------------------------------------------------------------
- * Its columns from now on
+ * The columns of the new view
  * ------------------------------------------------------------------------
  */
 static char *
@@ -239,7 +246,7 @@ find_column(List *columns, const char *path, Oid type)
 	return NULL;
 }
 
-/* Those that are there, then those that are new. */
+/* The existing columns, and then columns for the new fields. */
 static List *
 add_fields(const View *view, List *fields)
 {
@@ -304,7 +311,7 @@ make_view(const View *view)
 	atp_run(sql.data, ATP_NO_ARGS);
 }
 
-/* "reply.parent.uri: what its author says of it" */
+/* Builds "reply.parent.uri: the description". */
 static char *
 comment_of(const AtpField *field)
 {
@@ -414,7 +421,7 @@ atp_create_view(PG_FUNCTION_ARGS)
 	};
 	memcpy(view.fixed, fixed, sizeof(fixed));
 	shown = read_existing(get_relname_relid(name, schema_id), nsid, table, active, &view);
-	/* it stays as it is until somebody says otherwise */
+	/* NULL leaves an existing view as it is. */
 	all = PG_ARGISNULL(5) ? shown != active || !OidIsValid(shown) : !PG_GETARG_BOOL(5);
 	view.source = quote_qualified_identifier(target, all ? "record" : "visible_record");
 	view.columns = add_fields(&view, atp_lexicon_fields(doc, FIELDS_MAX, &description));

@@ -1,6 +1,7 @@
 /*
  * violation.c
- *		What is wrong with a value, and where.
+ *		Builds the sentence about a fault in a value, with its place: see
+ *		fault.h.
  */
 #include "postgres.h"
 

@@ -1,7 +1,7 @@
 /*
  * violation.h
- *		What is wrong with a value, as a sentence that begins with the place: a JSON
- *		pointer (RFC 6901) in quotes.
+ *		Builds the sentence about a fault in a value.  It begins with the place:
+ *		a JSON pointer (RFC 6901) in quotes.
  */
 #ifndef ATP_VIOLATION_H
 #define ATP_VIOLATION_H
@@ -10,11 +10,11 @@
 
 #include "core/atp.h"
 
-/* A place: in what, and which member.  The root is NULL. */
+/* A place in a value: the container's place, and the member or element within.  The root is NULL. */
 typedef struct AtpPlace
 {
 	const struct AtpPlace *up;
-	AtpSpan		name;			/* ptr NULL: the element */
+	AtpSpan		name;			/* name of the member; ptr NULL: the place is an element */
 	uint32		element;
 } AtpPlace;
 

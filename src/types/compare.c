@@ -1,13 +1,13 @@
 /*
  * compare.c
- *		Comparison functions of the types that are stored as varlena, each a
- *		shell over one comparison of stored forms.
+ *		Comparison functions of the types that are stored as varlena: each is a
+ *		shell around one comparison of stored forms.
  *
- * A value has one stored form, so equality and hashing are PostgreSQL's own
- * for bytea (byteaeq, hashvarlena), and so is the order of the types that are
- * stored as they are written (bytealt, ..., byteacmp, bytea_sortsupport): see
- * the types' SQL files.  What remains is the order of the packed types, and
- * the functions behind min and max, which bytea has only from version 18 on.
+ * A value has one stored form.  So equality and hashing are PostgreSQL's own
+ * for bytea (byteaeq, hashvarlena).  So is the order of the types that are
+ * stored as text (bytealt, ..., byteacmp, bytea_sortsupport): see the types'
+ * SQL files.  This file has the order of the packed types, and the functions
+ * behind min and max, which bytea has only since version 18.
  */
 #include "postgres.h"
 
@@ -26,7 +26,7 @@ bytes_cmp(const uint8_t *a, size_t an, const uint8_t *b, size_t bn)
 	return cmp != 0 ? cmp : (an > bn) - (an < bn);
 }
 
-/* Compare the two arguments; inlined, so that compare is called directly. */
+/* Compares the two arguments; inlined, so that "compare" is a direct call. */
 static inline int
 compare_args(FunctionCallInfo fcinfo, AtpCompareFn compare)
 {
@@ -37,7 +37,7 @@ compare_args(FunctionCallInfo fcinfo, AtpCompareFn compare)
 	cmp = compare((const uint8_t *) VARDATA_ANY(a), VARSIZE_ANY_EXHDR(a),
 				  (const uint8_t *) VARDATA_ANY(b), VARSIZE_ANY_EXHDR(b));
 
-	/* A btree calls this often in one memory context. */
+	/* A btree calls this often in one memory context: free copies. */
 	PG_FREE_IF_COPY(a, 0);
 	PG_FREE_IF_COPY(b, 1);
 	return cmp;
@@ -70,11 +70,11 @@ ORDER(recordkey, atp_rkey_cmp)
 ORDER(uri, atp_uri_cmp)			/* aturi and noshuri */
 
 /*
- * Equality goes through shells of ours although bytea's is right: a function
- * of LANGUAGE internal that is not PostgreSQL's own is searched by its name
- * among all built-in functions each time it is looked up, and INSERT ... ON
- * CONFLICT looks the operators of a key up for each row (a fifth of the
- * consumer's time).
+ * Equality uses shells of this module, although bytea's functions are right.
+ * The server searches a function of LANGUAGE internal, if it is not one of the
+ * server's own, by name among all built-in functions at each look-up, and
+ * INSERT ... ON CONFLICT looks the operators of a key up for each row.  This
+ * took a fifth of the consumer's time.
  */
 SHELL(atp_pg_bytes_eq, return byteaeq(fcinfo))
 SHELL(atp_pg_bytes_ne, return byteane(fcinfo))

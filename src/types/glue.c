@@ -1,9 +1,8 @@
 /*
  * glue.c
- *		What the SQL types share: error reports, type modifiers, varlenas.
+ *		Shared by the SQL types: error reports, type modifiers, varlenas.
  *
- * This is the only place where an AtpErr of a type's syntax becomes an error of
- * PostgreSQL.
+ * No other file turns an AtpErr of a type's syntax into an error of PostgreSQL.
  */
 #include "postgres.h"
 
@@ -14,7 +13,7 @@
 
 #include "types/glue.h"
 
-/* The sentence of an error without its full stop, so that a place can follow. */
+/* Length of an error's sentence without its full stop, so that the place of the fault can follow. */
 static int
 sentence_length(const char *sentence)
 {
@@ -28,7 +27,7 @@ atp_type_error(const AtpSource *source, const char *s, size_t n, AtpErr err, siz
 {
 	const char *sentence = atp_err_text(err);
 
-	/* Bytes that are no text of this server's encoding must not be quoted. */
+	/* A binary value may not be valid text in the server's encoding: do not quote it. */
 	if (source->binary)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_BINARY_REPRESENTATION),
@@ -62,7 +61,7 @@ atp_recv_bytes(FunctionCallInfo fcinfo, size_t *n)
 	return pq_getmsgbytes(buf, (int) *n);
 }
 
-/* A modifier is none of the words. */
+/* The modifier is not one of the words. */
 pg_noreturn static void
 typmod_error(const char *type, const char *const *words)
 {
@@ -119,7 +118,7 @@ atp_typmod_out(int32 typmod, const char *const *words)
 	if (word == NULL)
 		return pstrdup("");
 
-	/* What is no plain identifier was written as a string, and must be again. */
+	/* A word that is no plain identifier needs quotes, or it could not be read again. */
 	if (quote_identifier(word) == word)
 		return psprintf("(%s)", word);
 	return psprintf("('%s')", word);

@@ -1,10 +1,10 @@
 /*
  * glue.h
- *		What the files of src/types share: turning an AtpErr into an error of
+ *		Shared by the files of src/types: turning an AtpErr into an error of
  *		PostgreSQL, type modifiers, and access to varlena arguments.
  *
- * SQL function x is the C function atp_pg_x, so that it cannot be taken for a
- * function of src/core.
+ * SQL function x is the C function atp_pg_x: the prefix keeps it apart from the
+ * functions of src/core.
  */
 #ifndef ATP_GLUE_H
 #define ATP_GLUE_H
@@ -19,37 +19,37 @@
 #include "core/atp.h"
 #include "types/types.h"
 
-/* Where a value comes from; decides how a fault in it is reported. */
+/* The origin of a value decides how a fault in the value is reported. */
 typedef struct AtpSource
 {
 	const char *type;			/* SQL name of the type */
 	bool		binary;			/* from a receive function: 22P03, not 22P02 */
-	Node	   *escontext;		/* for soft errors, or NULL */
+	Node	   *escontext;		/* receives a soft error, or NULL */
 } AtpSource;
 
-/* Report a fault at offset "at" of s.  Returns only after a soft error. */
+/* Reports a fault at offset "at" of s.  Returns only after a soft error. */
 extern void atp_type_error(const AtpSource *source, const char *s, size_t n,
 						   AtpErr err, size_t at);
 
-/* A function's argument is wrong: 22023, with the same DETAIL. */
+/* Reports an invalid function argument: 22023, with the same DETAIL as atp_type_error(). */
 pg_noreturn extern void atp_argument_error(const char *what, const char *s, size_t n,
 										   AtpErr err, size_t at);
 
-/* The bytes that a receive function was given. */
+/* The bytes given to a receive function. */
 extern const char *atp_recv_bytes(FunctionCallInfo fcinfo, size_t *n);
 
 /*
- * Type modifiers are one word out of a list that ends with NULL; the typmod is
- * its position.  SQL can call the functions that take one with any number:
- * they get it with atp_arg_typmod(), which gives a position in the list, or -1
- * for none, and raises an error for all others.
+ * A type modifier is one word of a list that ends with NULL; the typmod is its
+ * position.  SQL can call the functions with a typmod argument with any number.
+ * So they read it by atp_arg_typmod(), which returns a position in the list, or
+ * -1 for no modifier, and raises an error for all other numbers.
  */
 extern int32 atp_typmod_in(ArrayType *array, const char *type, const char *const *words);
 extern char *atp_typmod_out(int32 typmod, const char *const *words);
 extern int32 atp_arg_typmod(FunctionCallInfo fcinfo, int i, const char *type,
 							const char *const *words);
 
-/* A varlena argument's content, not copied unless compressed or out of line. */
+/* The content of a varlena argument; copied only if it is compressed or out of line. */
 static inline AtpBytes
 atp_arg_bytes(FunctionCallInfo fcinfo, int i)
 {
@@ -66,7 +66,7 @@ atp_arg_span(FunctionCallInfo fcinfo, int i)
 	return (AtpSpan) {VARDATA_ANY(v), VARSIZE_ANY_EXHDR(v)};
 }
 
-/* A text, or NULL of SQL for a span that is absent. */
+/* Returns the span as text, or SQL's NULL if the span is absent. */
 #define ATP_RETURN_SPAN_TEXT(span) \
 	do { \
 		AtpSpan		span_ = (span); \
@@ -76,9 +76,9 @@ atp_arg_span(FunctionCallInfo fcinfo, int i)
 	} while (0)
 
 /*
- * Stored forms are compared as they stand.  This is sort support for a type
- * whose order has a comparison of stored forms and an abbreviation: eight
- * bytes, as a number, that never order two values otherwise than compare does.
+ * Sort support for a type with a comparison of stored forms and an
+ * abbreviation.  The abbreviation is a number of eight bytes that never orders
+ * two values differently than the comparison does.
  */
 typedef int (*AtpCompareFn) (const uint8_t *a, size_t an, const uint8_t *b, size_t bn);
 typedef uint64 (*AtpAbbreviateFn) (const uint8_t *stored, size_t n);

@@ -1,5 +1,5 @@
 -- LIKE and length() of all types, through their texts.  The functions are inlined, so that
--- an index on the text is used, and the planner estimates as of a text.
+-- the planner can use an index on the text, and estimates as for a text.
 
 --@include like.sql.in TYPE=did PREFIX=did
 --@include like.sql.in TYPE=handle PREFIX=handle

@@ -1,10 +1,8 @@
 /*
  * sortsupport.c
- *		Sort support for types whose stored forms have an order of their own, with
- *		abbreviated keys of eight bytes (four on a 32-bit server).
- *
- * As PostgreSQL's uuid.c does it: abbreviation is given up when the first rows
- * show that the keys hardly differ.
+ *		Sort support for the packed types, with abbreviated keys of eight bytes
+ *		(four on a 32-bit server).  As in PostgreSQL's uuid.c, abbreviation is
+ *		abandoned when the first rows have too few distinct keys.
  */
 #include "postgres.h"
 
@@ -23,7 +21,7 @@ typedef struct SortState
 	hyperLogLogState abbr_card;
 } SortState;
 
-/* A value's bytes; *copy is to be freed, if not NULL.  Sorts call it often. */
+/* A value's bytes.  If *copy is not NULL, the caller must free it: sorts call this often. */
 static inline AtpBytes
 open_datum(Datum datum, struct varlena **copy)
 {
@@ -92,7 +90,7 @@ abbrev_abort(int memtupcount, SortSupport ssup)
 		return false;
 	}
 
-	/* Fewer than one in 2000: not worth the keys. */
+	/* Fewer than one distinct key in 2000 values: not worth computing them. */
 	return abbr_card < state->input_count / 2000.0 + 0.5;
 }
 

@@ -1,13 +1,12 @@
 /*
  * text_type.c
- *		Input, output and type modifiers of the types that are a text with a
- *		syntax.
+ *		Input, output and type modifiers of the types that are a text with a syntax: see text_type.h.
  */
 #include "postgres.h"
 
 #include "types/text_type.h"
 
-/* Whether the modifier allows a text that is valid; without one, the typmod is -1. */
+/* Does the modifier allow a valid text?  The typmod is -1 without a modifier. */
 static bool
 check_typmod(const AtpTextType *type, const AtpSource *source,
 			 const char *s, size_t n, int32 typmod)
@@ -20,7 +19,7 @@ check_typmod(const AtpTextType *type, const AtpSource *source,
 	return err == ATP_OK;
 }
 
-/* The one validator behind input and receive. */
+/* The check behind both input and receive. */
 static struct varlena *
 make_checked(const AtpTextType *type, const AtpSource *source,
 			 const char *s, size_t n, int32 typmod)
@@ -38,7 +37,7 @@ make_checked(const AtpTextType *type, const AtpSource *source,
 	return type->make(s, n);
 }
 
-/* The third argument of the input functions of a type with modifiers. */
+/* The typmod argument of the input functions; -1 for a type without modifiers. */
 static int32
 typmod_of_arg(FunctionCallInfo fcinfo, const AtpTextType *type)
 {
@@ -99,7 +98,7 @@ atp_text_type_typmod_out(FunctionCallInfo fcinfo, const AtpTextType *type)
 	PG_RETURN_CSTRING(atp_typmod_out(PG_GETARG_INT32(0), type->typmods));
 }
 
-/* did(did, typmod) and its like: the cast that applies a modifier. */
+/* The cast that applies a modifier, such as did(did, typmod). */
 Datum
 atp_text_type_cast(FunctionCallInfo fcinfo, const AtpTextType *type)
 {

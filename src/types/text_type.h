@@ -3,8 +3,8 @@
  *		Input, output and type modifiers of the types that are a text with a
  *		syntax: did, handle, nsid, recordkey.
  *
- * Each of them describes itself in an AtpTextType, and names with
- * ATP_TEXT_TYPE_DEFINE the functions that SQL calls.
+ * Each type describes itself in an AtpTextType.  ATP_TEXT_TYPE_DEFINE defines
+ * the functions that SQL calls.
  */
 #ifndef ATP_TEXT_TYPE_H
 #define ATP_TEXT_TYPE_H
@@ -15,16 +15,16 @@ typedef struct AtpTextType
 {
 	const char *name;			/* in SQL */
 	AtpErr		(*check) (const char *s, size_t n, size_t *at);
-	struct varlena *(*make) (const char *s, size_t n);	/* of a text that was checked */
+	struct varlena *(*make) (const char *s, size_t n);	/* makes a value from a checked text */
 
-	/* The rest only for a type with modifiers and a packed form. */
+	/* Only for a type with modifiers and a packed form: */
 	const char *const *typmods;
 	AtpErr		(*check_typmod) (const char *s, size_t n, int32 typmod, size_t *at);
 	size_t		(*text) (const uint8_t *stored, size_t n, char *text);
-	size_t		text_growth;	/* by how much a text can be longer than its packed form */
+	size_t		text_growth;	/* most characters by which a text can be longer than its packed form */
 } AtpTextType;
 
-/* An argument of a type with a packed form, as text; a NUL behind it. */
+/* An argument of a type with a packed form, as text, followed by a NUL. */
 extern AtpSpan atp_text_type_arg(FunctionCallInfo fcinfo, int i, const AtpTextType *type);
 
 extern Datum atp_text_type_in(FunctionCallInfo fcinfo, const AtpTextType *type);
@@ -35,7 +35,7 @@ extern Datum atp_text_type_typmod_in(FunctionCallInfo fcinfo, const AtpTextType 
 extern Datum atp_text_type_typmod_out(FunctionCallInfo fcinfo, const AtpTextType *type);
 extern Datum atp_text_type_cast(FunctionCallInfo fcinfo, const AtpTextType *type);
 
-/* The SQL function of one type: atp_pg_did_in and so on. */
+/* Defines a SQL function of one type, such as atp_pg_did_in. */
 #define ATP_TEXT_TYPE_DEFINE(sqlname, type, function) \
 	PG_FUNCTION_INFO_V1(atp_pg_##sqlname##_##function); \
 	Datum \

@@ -2,24 +2,23 @@
  * tid_generate.c
  *		tid_generate(): TIDs that strictly increase and never repeat (T-09).
  *
- * When the module is preloaded, all processes of the server share one counter,
- * the microsecond of the last TID, and one clock id, drawn at random when the
- * server starts.  A TID's time is the clock's, or one more than the last one
- * if the clock has not moved on (or has stepped back).
+ * When the module is preloaded, all processes of the server share one counter
+ * (the microsecond of the last TID) and one clock id, drawn at random when the
+ * server starts.  A new TID has the clock's time, or the last TID's plus one if
+ * the clock has not advanced or has stepped back.
  *
- * The counter must not fall back at a restart either, even when the clock does.
+ * The counter must not fall back at a restart either, even if the clock has.
  * So times are reserved in blocks: the file "atproto.tid" in the data directory
- * has a time below which TIDs may have been given out, and is written, with
- * fsync, before the first TID at or above that time.  A server starts counting
- * there.  (What this cannot cover: a data directory that is restored from an old
- * copy, or a standby that is promoted, while its clock is behind.  Then the
- * clock id, one of 1024, is what keeps TIDs apart.)
+ * has a time, and all TIDs given out are below it.  The file is written, with
+ * fsync, before the first TID at or above its time.  A server starts counting
+ * at the file's time.  One case is not covered: a data directory restored from
+ * an old copy, or a promoted standby, on a machine whose clock is behind.  Then
+ * only the clock id, one of 1024, keeps TIDs distinct.
  *
- * When the module is not preloaded, a process counts for itself.  Its clock id
- * is distinct among the processes that run (for up to 1024 of them), and it
- * never runs ahead of the clock by more than a moment, so that a later process
- * with the same clock id begins after it.  A clock that steps back is
- * noticed by the running processes only.
+ * When the module is not preloaded, each process counts for itself.  Up to 1024
+ * running processes have distinct clock ids.  A process is never ahead of the
+ * clock by more than LEAD_MICROS, so that a later process with the same clock
+ * id begins after it.  Only running processes notice a clock that steps back.
  */
 #include "postgres.h"
 
@@ -43,17 +42,17 @@
 #include "core/syntax/tid.h"
 
 #define RESERVATION_FILE	"atproto.tid"
-/* So much may TIDs be ahead of the clock after a restart. */
+/* TIDs may be ahead of the clock by this much after a restart. */
 #define RESERVATION_MICROS	USECS_PER_SEC
 
-/* How far a process on its own may be ahead of the clock before it waits. */
+/* A process that counts for itself waits when its TIDs are this far ahead of the clock. */
 #define LEAD_MICROS			100
-/* What is more than a burst of our own can explain: the clock stepped back. */
+/* A greater distance cannot come from a burst of TIDs: the clock has stepped back. */
 #define STEP_MICROS			(INT64CONST(10) * LEAD_MICROS)
 
 typedef struct TidShared
 {
-	LWLock	   *lock;			/* for extending the reservation */
+	LWLock	   *lock;			/* protects the extension of the reservation */
 	unsigned	clock;
 	pg_atomic_uint64 last;		/* microsecond of the last TID */
 	pg_atomic_uint64 reserved;	/* TIDs must be below this microsecond */
@@ -64,14 +63,14 @@ static TidShared *shared = NULL;
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
 static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
-/* Microseconds since 1970, as TIDs count them. */
+/* Microseconds since 1970, the unit of TIDs. */
 static uint64
 now_micros(void)
 {
 	return (uint64) (GetCurrentTimestamp() + ATP_UNIX_TO_POSTGRES);
 }
 
-/* The time in the reservation file; 0 when there is none. */
+/* The time in the reservation file; 0 without a file. */
 static uint64
 read_reservation(void)
 {
@@ -99,7 +98,7 @@ read_reservation(void)
 	return (uint64) micros;
 }
 
-/* Make sure that no later server gives out a TID before this time. */
+/* Ensures that no later server gives out a TID before this time. */
 static void
 write_reservation(uint64 micros)
 {
@@ -115,7 +114,7 @@ write_reservation(uint64 micros)
 	(void) durable_rename(RESERVATION_FILE ".tmp", RESERVATION_FILE, ERROR);
 }
 
-/* Reserve time until beyond micros. */
+/* Reserves times up to RESERVATION_MICROS after micros. */
 static void
 extend_reservation(uint64 micros)
 {
@@ -124,7 +123,7 @@ extend_reservation(uint64 micros)
 	{
 		uint64		reserved = pg_atomic_read_u64(&shared->reserved);
 
-		/* The first one of this server: what did the server before reserve? */
+		/* The first reservation of this server: start where the previous server's reservation ended. */
 		if (reserved == 0)
 		{
 			uint64		before = read_reservation();
@@ -150,7 +149,7 @@ next_shared(void)
 		uint64		last;
 		uint64		micros;
 
-		/* "last" is read after "reserved", which is written after it. */
+		/* extend_reservation() writes "last" before "reserved": read them in the reverse order. */
 		pg_read_barrier();
 		last = pg_atomic_read_u64(&shared->last);
 		micros = Max(now, last + 1);
@@ -165,7 +164,7 @@ next_shared(void)
 	}
 }
 
-/* Not preloaded: this process on its own. */
+/* The next TID without preloading: this process counts for itself. */
 static uint64
 next_local(void)
 {
@@ -175,14 +174,14 @@ next_local(void)
 
 	if (clock < 0)
 	{
-		/* The same for all processes of a server, another one at the next start. */
+		/* The salt is the same for all processes of a server, and changes at each start. */
 		uint32		salt = DatumGetUInt32(hash_uint32((uint32) PgStartTime)) ^
 			(uint32) GetSystemIdentifier();
 
 		clock = (salt + (uint32) ATP_MY_PROC_NUMBER) & ATP_TID_MAX_CLOCK;
 	}
 
-	/* In a burst wait for the clock, but not when it has stepped back. */
+	/* Wait for the clock during a burst, but not after the clock has stepped back. */
 	while (last > now + LEAD_MICROS && last <= now + STEP_MICROS)
 	{
 		CHECK_FOR_INTERRUPTS();

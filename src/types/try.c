@@ -1,7 +1,7 @@
 /*
  * try.c
- *		Any text as a value of a type, or as NULL: conversions that never fail,
- *		on all versions of PostgreSQL.
+ *		Conversions of any text to a type, or to NULL: they never fail, on all
+ *		versions of PostgreSQL.
  */
 #include "postgres.h"
 
@@ -98,7 +98,7 @@ atp_try_datetime(const char *s, size_t n, Datum *value)
 	return true;
 }
 
-/* The SQL function of one of them. */
+/* Defines the SQL function of one conversion. */
 #define DEFINE(name) \
 	PG_FUNCTION_INFO_V1(atp_pg_try_##name); \
 	Datum \

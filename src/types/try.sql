@@ -1,4 +1,4 @@
--- Any text as a value of a type, NULL when it is none (try.c).
+-- Any text as a value of a type; NULL when the text is invalid (try.c).
 
 --@include try.sql.in NAME=did TYPE=did
 --@include try.sql.in NAME=handle TYPE=handle
@@ -12,4 +12,4 @@
 CREATE FUNCTION try_datetime(text) RETURNS timestamptz
 	AS 'MODULE_PATHNAME', 'atp_pg_try_datetime' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION try_datetime(text) IS 'a datetime of a Lexicon as timestamptz, microseconds and all; NULL when it is none';
+COMMENT ON FUNCTION try_datetime(text) IS 'a datetime of a Lexicon as timestamptz, with microseconds; NULL when the text is invalid';

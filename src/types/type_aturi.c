@@ -1,7 +1,7 @@
 /*
  * type_aturi.c
- *		The type aturi: what uri.c does, with the scheme "at", its authorities,
- *		its constructors, and what lies inside what.
+ *		The type aturi: the functions of uri.c with the scheme "at", the authorities of this scheme,
+ *		constructors, and the operators for containment.
  */
 #include "postgres.h"
 
@@ -42,7 +42,7 @@ atp_pg_aturi_did(PG_FUNCTION_ARGS)
 	AtpBytes	stored = atp_arg_bytes(fcinfo, 0);
 	AtpUri		uri;
 
-	/* The usual kind is packed as a did is. */
+	/* A did:plc authority is packed exactly as a value of the type did. */
 	StaticAssertStmt(ATP_URI_TAG_PLC == ATP_DID_TAG, "URI and DID tags differ");
 	if (stored.len >= ATP_DID_PLC_STORED && stored.ptr[0] == ATP_URI_TAG_PLC)
 		PG_RETURN_POINTER(atp_varlena(stored.ptr, ATP_DID_PLC_STORED));
@@ -65,8 +65,9 @@ atp_pg_aturi_handle(PG_FUNCTION_ARGS)
 }
 
 /*
- * Constructors (A-39): aturi(authority [, nsid [, recordkey]]) of a DID, a handle,
- * or the text of either, and the casts from did and handle.  Parts are taken as they are: nothing is escaped.
+ * Constructors (A-39): aturi(authority [, nsid [, recordkey]]), with a DID, a handle, or the text of either
+ * as authority, and the casts from did and handle.  The parts are appended as they are: nothing in them needs
+ * escaping.
  */
 static Datum
 construct(FunctionCallInfo fcinfo, AtpSpan authority)
@@ -135,7 +136,7 @@ atp_pg_aturi_of_text(PG_FUNCTION_ARGS)
 	return construct(fcinfo, s);
 }
 
-/* The collection is a text, too. */
+/* As atp_pg_aturi_of_text(), with a collection that is text, too. */
 PG_FUNCTION_INFO_V1(atp_pg_aturi_of_texts);
 Datum
 atp_pg_aturi_of_texts(PG_FUNCTION_ARGS)
@@ -160,9 +161,8 @@ atp_pg_uri_sortsupport(PG_FUNCTION_ARGS)
 }
 
 /*
- * a <@ b and b @> a; see uri_support.c for how the planner uses them.  One of
- * the two may be a did: that is stored as the authority of a URI is, and so as
- * the URI of its repository.
+ * a <@ b and b @> a; see uri_support.c for their use by the planner.  The containing value may be a did: its
+ * stored form is that of the authority of a URI, and so that of its repository's URI.
  */
 
 PG_FUNCTION_INFO_V1(atp_pg_uri_inside);

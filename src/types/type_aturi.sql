@@ -17,7 +17,7 @@ COMMENT ON TYPE aturi IS 'AT URI';
 CREATE FUNCTION aturi_authority_kind(aturi) RETURNS text
 	AS 'MODULE_PATHNAME', 'atp_pg_aturi_authority_kind' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE COST 5;
-COMMENT ON FUNCTION aturi_authority_kind(aturi) IS 'what the authority is: did, handle';
+COMMENT ON FUNCTION aturi_authority_kind(aturi) IS 'the kind of the authority: did, handle';
 
 CREATE FUNCTION aturi_did(aturi) RETURNS did
 	AS 'MODULE_PATHNAME', 'atp_pg_aturi_did' LANGUAGE C
@@ -65,14 +65,14 @@ COMMENT ON FUNCTION aturi(handle, nsid, recordkey) IS 'the URI of a record';
 CREATE CAST (handle AS aturi) WITH FUNCTION aturi(handle) AS ASSIGNMENT;
 COMMENT ON CAST (handle AS aturi) IS 'the URI of the repository';
 
--- With literals, which could be either: the text of a DID or of a handle.
+-- A literal could be a DID or a handle: functions of text accept both.
 
 CREATE FUNCTION aturi(authority text, nsid) RETURNS aturi
 	AS 'MODULE_PATHNAME', 'atp_pg_aturi_of_text' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE COST 2;
 COMMENT ON FUNCTION aturi(text, nsid) IS 'the URI of a collection';
 
--- (With the modifier's cast aturi(aturi, int4) beside them, two literals need this.)
+-- (Two literals need this function: aturi(aturi, int4), the cast of the type modifier, also matches them.)
 CREATE FUNCTION aturi(authority text, collection text) RETURNS aturi
 	AS 'MODULE_PATHNAME', 'atp_pg_aturi_of_texts' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE COST 2;
@@ -103,7 +103,7 @@ CREATE OPERATOR <@ (
 	RESTRICT = aturi_inside_sel,
 	JOIN = contjoinsel
 );
-COMMENT ON OPERATOR <@ (aturi, did) IS 'is it, or is inside it';
+COMMENT ON OPERATOR <@ (aturi, did) IS 'is the URI the account''s repository, or inside it';
 
 CREATE OPERATOR @> (
 	FUNCTION = aturi_contains,
@@ -113,12 +113,12 @@ CREATE OPERATOR @> (
 	RESTRICT = aturi_inside_sel,
 	JOIN = contjoinsel
 );
-COMMENT ON OPERATOR @> (did, aturi) IS 'is it, or contains it';
+COMMENT ON OPERATOR @> (did, aturi) IS 'is the URI the account''s repository, or inside it';
 
 -- A reference to one version of a record (A-41).
 
 CREATE TYPE strongref AS (uri aturi, cid cidlink);
 COMMENT ON TYPE strongref IS 'AT Protocol: a record in one version';
 COMMENT ON COLUMN strongref.uri IS 'the record';
-COMMENT ON COLUMN strongref.cid IS 'the version: its content identifier';
+COMMENT ON COLUMN strongref.cid IS 'the version: the record''s content identifier';
 

@@ -2,7 +2,8 @@
  * type_cidlink.c
  *		The type cidlink: binary CIDv1, rules B-40 to B-44 and D11.
  *
- * The stored form is the binary CID, so cidlink can be cast to bytea as it is.
+ * The stored form is the binary CID, so that the cast to bytea needs no
+ * conversion.
  */
 #include "postgres.h"
 
@@ -21,7 +22,7 @@ enum
 	CID_BLESSED
 };
 
-/* Codecs by the names of the multicodec table; others are shown by number. */
+/* Codecs by the names of the multicodec table; other codecs are shown by number. */
 static const struct
 {
 	uint64_t	code;
@@ -39,7 +40,10 @@ atp_cidlink_make(const uint8_t *bytes, size_t n)
 	return atp_varlena(bytes, n);
 }
 
-/* Binary to value, for a CID that came as source tells. */
+/*
+ * Makes a value of a valid binary CID, if the type modifier allows it. given is
+ * the CID as it was written, for the error message.
+ */
 static struct varlena *
 make_checked(const AtpSource *source, const char *given, size_t given_len,
 			 const uint8_t *bytes, size_t n, int32 typmod)
@@ -52,7 +56,7 @@ make_checked(const AtpSource *source, const char *given, size_t given_len,
 	return atp_cidlink_make(bytes, n);
 }
 
-/* A value in its text form, for output and for messages. */
+/* The text form of a CID, for output and for messages. */
 static AtpSpan
 text_of_bytes(AtpBytes bytes)
 {
@@ -63,7 +67,7 @@ text_of_bytes(AtpBytes bytes)
 	return (AtpSpan) {text, n};
 }
 
-/* Any bytes that claim to be a CID. */
+/* Makes a value of bytes that must be checked. */
 static struct varlena *
 make_of_binary(const AtpSource *source, const uint8_t *bytes, size_t n, int32 typmod)
 {
@@ -158,7 +162,7 @@ atp_pg_cidlink_cast(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(PG_GETARG_DATUM(0));
 }
 
-/* The parts of an argument, which was checked when it was made. */
+/* The parts of an argument: a value was checked when it was made. */
 static AtpCid
 cid_of_arg(FunctionCallInfo fcinfo, int i)
 {

@@ -80,7 +80,7 @@ COMMENT ON FUNCTION cidlink_digest(cidlink) IS 'the bytes of the hash';
 CREATE FUNCTION cidlink_is_blessed(cidlink) RETURNS boolean
 	AS 'MODULE_PATHNAME', 'atp_pg_cidlink_is_blessed' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION cidlink_is_blessed(cidlink) IS 'is it of the form that the AT Protocol prescribes?';
+COMMENT ON FUNCTION cidlink_is_blessed(cidlink) IS 'has the CID the form that the AT Protocol prescribes?';
 
 CREATE FUNCTION is_cid_syntax(text) RETURNS boolean
 	AS 'MODULE_PATHNAME', 'atp_pg_is_cid_syntax' LANGUAGE C
@@ -92,11 +92,11 @@ COMMENT ON FUNCTION is_cid_syntax(text) IS 'does the text look like a CID (loose
 CREATE FUNCTION cidlink(bytea) RETURNS cidlink
 	AS 'MODULE_PATHNAME', 'atp_pg_cidlink_of_bytea' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION cidlink(bytea) IS 'the CID that the bytes are';
+COMMENT ON FUNCTION cidlink(bytea) IS 'the bytes as a CID';
 
 CREATE CAST (cidlink AS bytea) WITHOUT FUNCTION AS ASSIGNMENT;
 COMMENT ON CAST (cidlink AS bytea) IS 'the binary CID';
 
 CREATE CAST (bytea AS cidlink) WITH FUNCTION cidlink(bytea);
-COMMENT ON CAST (bytea AS cidlink) IS 'the CID that the bytes are';
+COMMENT ON CAST (bytea AS cidlink) IS 'the bytes as a CID';
 

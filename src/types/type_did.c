@@ -41,7 +41,10 @@ atp_compare_did_refs(const void *a, const void *b)
 	return atp_compare_dids(*(const struct varlena *const *) a, *(const struct varlena *const *) b);
 }
 
-/* As compute_partition_hash_value() does it with did_hash_extended(), which is hashvarlenaextended(). */
+/*
+ * Computes what compute_partition_hash_value() computes with did_hash_extended(), which is
+ * hashvarlenaextended(): slices must agree with hash partitions.
+ */
 uint32
 atp_did_slice(const struct varlena *did, uint32 slices)
 {
@@ -51,7 +54,7 @@ atp_did_slice(const struct varlena *did, uint32 slices)
 	return hash_combine64(0, hash) % slices;
 }
 
-/* The type modifier (I-23). */
+/* Checks the type modifier (I-23). */
 static AtpErr
 check_typmod(const char *s, size_t n, int32 typmod, size_t *at)
 {

@@ -20,12 +20,12 @@ COMMENT ON FUNCTION did_method(did) IS 'the method: plc, web, ...';
 CREATE FUNCTION did_identifier(did) RETURNS text
 	AS 'MODULE_PATHNAME', 'atp_pg_did_identifier' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE COST 2;
-COMMENT ON FUNCTION did_identifier(did) IS 'what follows the method';
+COMMENT ON FUNCTION did_identifier(did) IS 'the part after the method';
 
 CREATE FUNCTION did_is_blessed(did) RETURNS boolean
 	AS 'MODULE_PATHNAME', 'atp_pg_did_is_blessed' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE COST 2;
-COMMENT ON FUNCTION did_is_blessed(did) IS 'is the method one that the AT Protocol supports (plc, web)?';
+COMMENT ON FUNCTION did_is_blessed(did) IS 'does the AT Protocol support the method (plc, web)?';
 
 CREATE FUNCTION did_normalize(did) RETURNS did
 	AS 'MODULE_PATHNAME', 'atp_pg_did_normalize' LANGUAGE C
@@ -37,4 +37,4 @@ COMMENT ON FUNCTION did_normalize(did) IS 'normal form: no needless escapes; did
 CREATE FUNCTION did_slice(did, slices integer) RETURNS integer
 	AS 'MODULE_PATHNAME', 'atp_pg_did_slice' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE COST 2;
-COMMENT ON FUNCTION did_slice(did, integer) IS 'which of so many slices it is in, from 0: the remainder by which a table PARTITION BY HASH (did) places it';
+COMMENT ON FUNCTION did_slice(did, integer) IS 'the slice of the DID among so many slices, from 0: the remainder by which a table PARTITION BY HASH (did) places a row';

@@ -1,7 +1,7 @@
 /*
  * type_handle.c
  *		The type handle (rules I-10 to I-14): lower-case text.  Also the check
- *		of at-identifiers (I-30), which are a handle or a DID.
+ *		of at-identifiers (I-30), which are handles or DIDs.
  */
 #include "postgres.h"
 

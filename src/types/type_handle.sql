@@ -15,7 +15,7 @@ COMMENT ON TYPE handle IS 'AT Protocol: handle, kept in lower case';
 CREATE FUNCTION handle_tld_allowed(handle) RETURNS boolean
 	AS 'MODULE_PATHNAME', 'atp_pg_handle_tld_allowed' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION handle_tld_allowed(handle) IS 'is the top-level domain one that a real handle can have?';
+COMMENT ON FUNCTION handle_tld_allowed(handle) IS 'can a real handle have this top-level domain?';
 
 CREATE FUNCTION at_identifier_is_valid(text) RETURNS boolean
 	AS 'MODULE_PATHNAME', 'atp_pg_at_identifier_is_valid' LANGUAGE C

@@ -1,7 +1,7 @@
 /*
  * type_noshuri.c
- *		The type noshuri: what uri.c does, with the scheme "nosh", and the
- *		authorities of that scheme (N-02).
+ *		The type noshuri: the functions of uri.c with the scheme "nosh", and the
+ *		authorities of this scheme (N-02).
  */
 #include "postgres.h"
 
@@ -24,7 +24,7 @@ atp_pg_noshuri_address(PG_FUNCTION_ARGS)
 	ATP_RETURN_SPAN_TEXT(uri.authority);
 }
 
-/* An agent identifier is below 2^256, so numeric it is. */
+/* Agent identifiers go up to 2^256 - 1: only numeric can hold them. */
 PG_FUNCTION_INFO_V1(atp_pg_noshuri_agent);
 Datum
 atp_pg_noshuri_agent(PG_FUNCTION_ARGS)

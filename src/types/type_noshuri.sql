@@ -17,7 +17,7 @@ COMMENT ON TYPE noshuri IS 'NOSH URI';
 CREATE FUNCTION noshuri_authority_kind(noshuri) RETURNS text
 	AS 'MODULE_PATHNAME', 'atp_pg_noshuri_authority_kind' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE COST 5;
-COMMENT ON FUNCTION noshuri_authority_kind(noshuri) IS 'what the authority is: address, agent, name';
+COMMENT ON FUNCTION noshuri_authority_kind(noshuri) IS 'the kind of the authority: address, agent, name';
 
 CREATE FUNCTION noshuri_address(noshuri) RETURNS text
 	AS 'MODULE_PATHNAME', 'atp_pg_noshuri_address' LANGUAGE C

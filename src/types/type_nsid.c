@@ -1,6 +1,6 @@
 /*
  * type_nsid.c
- *		The type nsid (rules I-01 to I-07): text as written.
+ *		The type nsid (rules I-01 to I-07): stored as text, as written.
  */
 #include "postgres.h"
 
@@ -8,7 +8,7 @@
 
 #include "core/syntax/nsid.h"
 
-/* What DNS can look up (D10). */
+/* D10: the longest name that DNS can look up. */
 #define DOMAIN_MAX	253
 
 struct varlena *

@@ -11,7 +11,7 @@
 #include "core/syntax/recordkey.h"
 #include "core/syntax/tid.h"
 
-/* The key types of a lexicon (K-07), and the stricter character set of D2. */
+/* The key types of a Lexicon (K-07), and the stricter character set of D2. */
 static const char *const typmods[] = {"any", "tid", "nsid", "literal:self", "strict", NULL};
 
 enum
@@ -80,7 +80,7 @@ atp_pg_recordkey_matches(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(atp_rkey_matches(text.ptr, text.len, kind.ptr, kind.len));
 }
 
-/* The TID that the key is, or NULL. */
+/* The key as a TID; NULL if the key is not a TID. */
 PG_FUNCTION_INFO_V1(atp_pg_recordkey_tid);
 Datum
 atp_pg_recordkey_tid(PG_FUNCTION_ARGS)

@@ -15,17 +15,17 @@ COMMENT ON TYPE recordkey IS 'AT Protocol: record key';
 CREATE FUNCTION recordkey_matches(recordkey, type text) RETURNS boolean
 	AS 'MODULE_PATHNAME', 'atp_pg_recordkey_matches' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE COST 2;
-COMMENT ON FUNCTION recordkey_matches(recordkey, text) IS 'is it a key of this type: any, tid, nsid or literal:...?';
+COMMENT ON FUNCTION recordkey_matches(recordkey, text) IS 'has the key this type: any, tid, nsid or literal:...?';
 
 CREATE FUNCTION recordkey_tid(recordkey) RETURNS atproto.tid
 	AS 'MODULE_PATHNAME', 'atp_pg_recordkey_tid' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION recordkey_tid(recordkey) IS 'the TID that the key is, or NULL';
+COMMENT ON FUNCTION recordkey_tid(recordkey) IS 'the key as a TID; NULL if it is none';
 
 CREATE FUNCTION recordkey_timestamp(recordkey) RETURNS timestamptz
 	LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 	RETURN tid_timestamp(recordkey_tid($1));
-COMMENT ON FUNCTION recordkey_timestamp(recordkey) IS 'the time in the TID that the key is, or NULL';
+COMMENT ON FUNCTION recordkey_timestamp(recordkey) IS 'the time in a key that is a TID; else NULL';
 
 -- Casts: every TID and every NSID is a record key.
 
@@ -39,7 +39,7 @@ CREATE FUNCTION recordkey(nsid) RETURNS recordkey
 	IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION recordkey(nsid) IS 'an NSID as record key';
 
--- Implicit, so that rkey >= tid_floor(...) is a range of an index on the key.
+-- Implicit, so that rkey >= tid_floor(...) can use an index on the key.
 CREATE CAST (atproto.tid AS recordkey) WITH FUNCTION recordkey(atproto.tid) AS IMPLICIT;
 COMMENT ON CAST (atproto.tid AS recordkey) IS 'a TID as record key';
 

@@ -1,10 +1,10 @@
 /*
  * type_tid.c
  *		The type atproto.tid, rules T-01 to T-12: 64 bits by value, compared
- *		without sign (D3).
+ *		unsigned (D3).
  *
- * Times are UTC and exact: arithmetic with intervals does not look at the
- * session's time zone, so everything here is immutable.
+ * Times are UTC and exact.  Arithmetic with intervals does not use the
+ * session's time zone, so all functions here are immutable.
  */
 #include "postgres.h"
 
@@ -62,7 +62,7 @@ PG_FUNCTION_INFO_V1(atp_pg_tid_recv);
 Datum
 atp_pg_tid_recv(PG_FUNCTION_ARGS)
 {
-	/* All 64-bit values spell 13 characters that the syntax accepts (D3). */
+	/* D3: every 64-bit value is a valid TID. */
 	PG_RETURN_TID((uint64) pq_getmsgint64((StringInfo) PG_GETARG_POINTER(0)));
 }
 
@@ -117,7 +117,7 @@ atp_pg_tid_larger(PG_FUNCTION_ARGS)
 }
 
 #ifndef USE_FLOAT8_BYVAL
-/* Where 64 bits are passed by reference. */
+/* For servers that pass 64 bits by reference. */
 static int
 tid_fastcmp(Datum x, Datum y, SortSupport ssup)
 {
@@ -160,7 +160,7 @@ atp_pg_tid_hash_extended(PG_FUNCTION_ARGS)
 	return hash_any_extended((const unsigned char *) &tid, sizeof(tid), PG_GETARG_INT64(1));
 }
 
-/* BRIN minmax_multi: how far apart two values are. */
+/* BRIN minmax_multi: the distance between two values. */
 PG_FUNCTION_INFO_V1(atp_pg_tid_brin_distance);
 Datum
 atp_pg_tid_brin_distance(PG_FUNCTION_ARGS)
@@ -206,14 +206,14 @@ atp_pg_tid_skipsupport(PG_FUNCTION_ARGS)
 #endif
 
 /*
- * Frames RANGE BETWEEN interval PRECEDING AND ...: TIDs are in a frame by their
- * microsecond; the clock id does not matter.
+ * Window frames RANGE BETWEEN interval PRECEDING AND ...: compares TIDs by
+ * their microsecond; the clock id does not matter.
  */
 PG_FUNCTION_INFO_V1(atp_pg_tid_in_range);
 Datum
 atp_pg_tid_in_range(PG_FUNCTION_ARGS)
 {
-	/* The order must be that of <. */
+	/* The order must agree with "<": use the time including the top bit. */
 	Timestamp	val = (Timestamp) atp_tid_micros(PG_GETARG_TID(0)) - ATP_UNIX_TO_POSTGRES;
 	Timestamp	base = (Timestamp) atp_tid_micros(PG_GETARG_TID(1)) - ATP_UNIX_TO_POSTGRES;
 	Interval   *offset = PG_GETARG_INTERVAL_P(2);
@@ -234,7 +234,7 @@ atp_pg_tid_in_range(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(less ? val <= bound : val >= bound);
 }
 
-/* T-03: the 53 bits of the time, without the top bit where that is set. */
+/* T-03: the 53 bits of the time, without the top bit. */
 static int64
 layout_micros(uint64 tid)
 {
@@ -269,7 +269,7 @@ atp_pg_tid_is_canonical(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(PG_GETARG_TID(0) <= ATP_TID_MAX_CANONICAL);
 }
 
-/* The times that a TID can hold (T-08). */
+/* The times that a TID can represent (T-08). */
 #define FIRST_TIME	((TimestampTz) -ATP_UNIX_TO_POSTGRES)
 #define LAST_TIME	((TimestampTz) ATP_TID_MAX_MICROS - ATP_UNIX_TO_POSTGRES)
 
@@ -295,9 +295,10 @@ atp_pg_tid_make(PG_FUNCTION_ARGS)
 }
 
 /*
- * Bounds for range conditions: the first and the last TID of a microsecond.
- * Times that no TID holds, the infinite ones among them, are before and after
- * all: a condition with them is true or false, and no error.
+ * Bounds for range conditions: the first and the last TID of a microsecond.  A
+ * time outside the range of TIDs, also an infinite one, gives the least or the
+ * greatest TID.  So a condition with such a time is true or false, not an
+ * error.
  */
 static uint64
 bound_of(TimestampTz time, unsigned clock)

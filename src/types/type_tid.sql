@@ -1,7 +1,7 @@
 -- atproto.tid: timestamp identifiers (tid.c, tid_generate.c)
 --
--- pg_catalog.tid is always found first, so the name is qualified everywhere.  For
--- the same reason the operator classes cannot be called tid_ops and so on.
+-- pg_catalog.tid always comes first in the search path, so the name is qualified everywhere.
+-- PostgreSQL's own tid has operator classes called tid_ops, so these have other names.
 
 CREATE TYPE atproto.tid;
 
@@ -112,7 +112,7 @@ COMMENT ON FUNCTION tid_larger(atproto.tid, atproto.tid) IS 'the larger of two';
 ALTER OPERATOR FAMILY atproto_tid_ops USING btree ADD
 	FUNCTION 3 (atproto.tid, interval) tid_in_range(atproto.tid, atproto.tid, interval, boolean, boolean);
 
--- PostgreSQL 18 skips over the values of a leading column.
+-- Since PostgreSQL 18 a btree scan can skip over the values of a leading column.
 DO $skip$
 BEGIN
 	IF pg_catalog.current_setting('server_version_num')::int OPERATOR(pg_catalog.>=) 180000 THEN
@@ -147,7 +147,7 @@ COMMENT ON OPERATOR FAMILY atproto_tid_minmax_multi_ops USING brin IS 'block ran
 CREATE FUNCTION tid_timestamp(atproto.tid) RETURNS timestamptz
 	AS 'MODULE_PATHNAME', 'atp_pg_tid_timestamp' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION tid_timestamp(atproto.tid) IS 'the time that the author claims';
+COMMENT ON FUNCTION tid_timestamp(atproto.tid) IS 'the time in the TID, as claimed by its author';
 
 CREATE FUNCTION tid_micros(atproto.tid) RETURNS bigint
 	AS 'MODULE_PATHNAME', 'atp_pg_tid_micros' LANGUAGE C
@@ -162,17 +162,17 @@ COMMENT ON FUNCTION tid_clock_id(atproto.tid) IS 'the clock id, 0 to 1023';
 CREATE FUNCTION tid_is_canonical(atproto.tid) RETURNS boolean
 	AS 'MODULE_PATHNAME', 'atp_pg_tid_is_canonical' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION tid_is_canonical(atproto.tid) IS 'is the top bit zero, as generators must leave it?';
+COMMENT ON FUNCTION tid_is_canonical(atproto.tid) IS 'is the top bit zero, as generators must set it?';
 
 CREATE FUNCTION tid_floor(timestamptz) RETURNS atproto.tid
 	AS 'MODULE_PATHNAME', 'atp_pg_tid_floor' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION tid_floor(timestamptz) IS 'the first TID of a microsecond; of times that no TID holds, the first or last of all';
+COMMENT ON FUNCTION tid_floor(timestamptz) IS 'the first TID of a microsecond; the least or greatest TID for a time outside the range of TIDs';
 
 CREATE FUNCTION tid_ceil(timestamptz) RETURNS atproto.tid
 	AS 'MODULE_PATHNAME', 'atp_pg_tid_ceil' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION tid_ceil(timestamptz) IS 'the last TID of a microsecond; of times that no TID holds, the first or last of all';
+COMMENT ON FUNCTION tid_ceil(timestamptz) IS 'the last TID of a microsecond; the least or greatest TID for a time outside the range of TIDs';
 
 CREATE FUNCTION atproto.tid(timestamptz, clock_id int4) RETURNS atproto.tid
 	AS 'MODULE_PATHNAME', 'atp_pg_tid_make' LANGUAGE C
@@ -182,7 +182,7 @@ COMMENT ON FUNCTION atproto.tid(timestamptz, int4) IS 'the TID of a time and a c
 CREATE FUNCTION tid_generate() RETURNS atproto.tid
 	AS 'MODULE_PATHNAME', 'atp_pg_tid_generate' LANGUAGE C
 	VOLATILE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION tid_generate() IS 'a new TID: greater than all before, and never the same';
+COMMENT ON FUNCTION tid_generate() IS 'a new TID: greater than all TIDs that this server generated before';
 
 -- Casts.
 
@@ -194,7 +194,7 @@ COMMENT ON FUNCTION tid_to_bigint(atproto.tid) IS 'the TID as a number; fails wh
 CREATE FUNCTION tid_of_bigint(bigint) RETURNS atproto.tid
 	AS 'MODULE_PATHNAME', 'atp_pg_tid_of_bigint' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION tid_of_bigint(bigint) IS 'the TID of a number that is not negative';
+COMMENT ON FUNCTION tid_of_bigint(bigint) IS 'the TID of a number, 0 or greater';
 
 CREATE CAST (atproto.tid AS bigint) WITH FUNCTION tid_to_bigint(atproto.tid);
 COMMENT ON CAST (atproto.tid AS bigint) IS 'the TID as a number';

@@ -31,7 +31,7 @@ atp_uri_make(AtpScheme scheme, const char *s, size_t n)
 	return v;
 }
 
-/* Does the URI reach a level?  ATP_OK, or why not and where. */
+/* Does the URI reach the level?  ATP_OK, or an error with its offset. */
 static AtpErr
 check_level(const AtpUri *uri, const char *s, size_t n, AtpUriLevel level, size_t *at)
 {
@@ -45,7 +45,10 @@ check_level(const AtpUri *uri, const char *s, size_t n, AtpUriLevel level, size_
 		case ATP_URI_STRICT:
 			err = atp_uri_check_strict(uri, s, n, at);
 
-			/* N-08: a name as authority is valid only for the RFC's own example */
+			/*
+			 * N-08: the authority of a strict NOSH URI is an address or agent.
+			 * A name only occurs in the specification's own example.
+			 */
 			if (err == ATP_OK && uri->scheme == ATP_SCHEME_NOSH &&
 				!atp_uri_is_strict_nosh(uri, s, n))
 			{
@@ -60,7 +63,7 @@ check_level(const AtpUri *uri, const char *s, size_t n, AtpUriLevel level, size_
 	return err;
 }
 
-/* The one validator behind the in and recv functions. */
+/* The check behind both input and receive. */
 static struct varlena *
 make_checked(AtpScheme scheme, const AtpSource *source, const char *s, size_t n, int32 typmod)
 {
@@ -155,7 +158,7 @@ atp_uri_fn_typmod_out(FunctionCallInfo fcinfo, AtpScheme scheme)
 	PG_RETURN_CSTRING(atp_typmod_out(PG_GETARG_INT32(0), typmods));
 }
 
-/* aturi(aturi, typmod): the cast that applies a modifier. */
+/* The cast that applies a modifier, such as aturi(aturi, typmod). */
 Datum
 atp_uri_fn_cast(FunctionCallInfo fcinfo, AtpScheme scheme)
 {
@@ -277,7 +280,7 @@ atp_uri_fn_fragment(FunctionCallInfo fcinfo, AtpScheme scheme)
 	ATP_RETURN_SPAN_TEXT(atp_uri_arg(fcinfo, 0, scheme).uri.fragment);
 }
 
-/* A decoded reference token as text: it must be UTF-8 without U+0000. */
+/* A decoded reference token as text; an error unless it is UTF-8 without U+0000. */
 static Datum
 token_text(const char *token, size_t n)
 {
@@ -317,7 +320,7 @@ atp_uri_fn_pointer(FunctionCallInfo fcinfo, AtpScheme scheme)
 	PG_RETURN_DATUM(makeArrayResult(state, CurrentMemoryContext));
 }
 
-/* The text up to the end of a part, as a value of the type. */
+/* The URI from its beginning to the end of a part. */
 static Datum
 make_up_to(AtpScheme scheme, AtpSpan text, const char *end)
 {
@@ -342,7 +345,7 @@ atp_uri_fn_repo(FunctionCallInfo fcinfo, AtpScheme scheme)
 	return make_up_to(scheme, arg.text, arg.uri.authority.ptr + arg.uri.authority.len);
 }
 
-/* What the authority and the path name; query and fragment aside. */
+/* The kind of thing that authority and path name; query and fragment are ignored. */
 Datum
 atp_uri_fn_kind(FunctionCallInfo fcinfo, AtpScheme scheme)
 {
@@ -390,7 +393,7 @@ atp_uri_fn_is_record(FunctionCallInfo fcinfo, AtpScheme scheme)
 
 /* --- normal form (N1 to N10) --- */
 
-/* Of a stored value, which always has one. */
+/* The normal form of a stored value: every valid URI has one. */
 static AtpSpan
 normal_form(FunctionCallInfo fcinfo, int i, AtpScheme scheme)
 {
@@ -411,7 +414,7 @@ atp_uri_fn_normalize(FunctionCallInfo fcinfo, AtpScheme scheme)
 	PG_RETURN_POINTER(atp_uri_make(scheme, normal.ptr, normal.len));
 }
 
-/* Of liberal text (D6). */
+/* The normal form of liberal text (D6). */
 Datum
 atp_uri_fn_normalize_text(FunctionCallInfo fcinfo, AtpScheme scheme)
 {

@@ -1,7 +1,8 @@
 /*
  * type_uri.h
- *		The types aturi and noshuri: functions that both have, with the scheme as
- *		a parameter.  aturi.c and noshuri.c name them for SQL and add their own.
+ *		Functions that the types aturi and noshuri share, with the scheme as a
+ *		parameter. aturi.c and noshuri.c define the SQL functions, and the
+ *		functions of one type only.
  */
 #ifndef ATP_TYPE_URI_H
 #define ATP_TYPE_URI_H
@@ -10,17 +11,17 @@
 
 #include "core/syntax/uri.h"
 
-/* What the text of a stored form of n bytes may take: scheme, DID, path, TID. */
+/* The longest text of a stored form of n bytes: scheme, DID, path and TID are unpacked. */
 #define ATP_URI_TEXT_BOUND(n)	((n) + 64)
 
 /* An argument as text, with its parts (spans of the text). */
 typedef struct AtpUriArg
 {
-	AtpSpan		text;			/* palloc'd, a NUL behind it */
+	AtpSpan		text;			/* palloc'd, followed by a NUL */
 	AtpUri		uri;
 } AtpUriArg;
 
-/* The type modifiers, and what aturi_is_... answer. */
+/* The levels of the type modifiers and of the functions aturi_is_...(). */
 typedef enum AtpUriLevel
 {
 	ATP_URI_LEXICON,
@@ -32,7 +33,7 @@ extern AtpSpan atp_uri_arg_text(FunctionCallInfo fcinfo, int i, AtpScheme scheme
 extern AtpUriArg atp_uri_arg(FunctionCallInfo fcinfo, int i, AtpScheme scheme);
 extern struct varlena *atp_uri_make(AtpScheme scheme, const char *s, size_t n);
 
-/* One function for each SQL function that both types have. */
+/* One function for each SQL function of both types. */
 #define ATP_URI_FUNCTIONS(X) \
 	X(in) \
 	X(out) \
@@ -65,7 +66,7 @@ extern struct varlena *atp_uri_make(AtpScheme scheme, const char *s, size_t n);
 	extern Datum atp_uri_fn_##name(FunctionCallInfo fcinfo, AtpScheme scheme);
 ATP_URI_FUNCTIONS(ATP_URI_DECLARE)
 
-/* The SQL function of one type: atp_pg_aturi_in and so on. */
+/* Defines a SQL function of one type, such as atp_pg_aturi_in. */
 #define ATP_URI_DEFINE(type, scheme, name) \
 	PG_FUNCTION_INFO_V1(atp_pg_##type##_##name); \
 	Datum \

@@ -1,7 +1,7 @@
 /*
  * types.h
- *		What the rest of the extension needs of the SQL types: making values
- *		from parts that src/core has already checked, and reading them.
+ *		The interface of the SQL types to the rest of the extension: making values from parts that src/core
+ *		has checked, and reading values.
  */
 #ifndef ATP_TYPES_H
 #define ATP_TYPES_H
@@ -11,10 +11,10 @@
 #include "core/atp.h"
 #include "datatype/timestamp.h"
 
-/* A varlena that holds these bytes: a bytea, a text, or a type's stored form. */
+/* A varlena with these bytes: a bytea, a text, or a type's stored form. */
 extern struct varlena *atp_varlena(const void *bytes, size_t n);
 
-/* palloc'd varlenas; the text must have passed the type's check in src/core. */
+/* The results are palloc'd.  The text must have passed the type's check in src/core. */
 extern struct varlena *atp_did_make(const char *s, size_t n);
 extern struct varlena *atp_handle_make(const char *s, size_t n);	/* folds to lower case */
 extern struct varlena *atp_nsid_make(const char *s, size_t n);
@@ -22,11 +22,11 @@ extern struct varlena *atp_rkey_make(const char *s, size_t n);
 extern struct varlena *atp_cidlink_make(const uint8_t *bytes, size_t n);
 extern struct varlena *atp_aturi_make(const char *s, size_t n);
 
-/* The same of what has been parsed just now; uri: what atp_uri_parse() has made of it. */
+/* As atp_aturi_make(), for a text that was just parsed; uri is the result of atp_uri_parse(). */
 struct AtpUri;
 extern struct varlena *atp_aturi_make_parsed(const struct AtpUri *uri, const char *s, size_t n);
 
-/* A text that may be anything, as a value; false: it is none. */
+/* Converts any text to a value; false: the text is not valid. */
 typedef bool (*AtpTry) (const char *s, size_t n, Datum *value);
 
 extern bool atp_try_did(const char *s, size_t n, Datum *value);
@@ -39,14 +39,14 @@ extern bool atp_try_aturi(const char *s, size_t n, Datum *value);
 extern bool atp_try_noshuri(const char *s, size_t n, Datum *value);
 extern bool atp_try_datetime(const char *s, size_t n, Datum *value);	/* timestamptz */
 
-/* Microseconds from the Unix epoch, which the protocol counts from, to PostgreSQL's. */
+/* From the Unix epoch, which the protocol uses, to PostgreSQL's epoch, in microseconds. */
 #define ATP_UNIX_TO_POSTGRES	((int64) (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY)
 
-/* The order of the type did; of an array of such pointers, for qsort() and bsearch(). */
+/* The order of the type did; and the same for elements of an array of pointers, for qsort() and bsearch(). */
 extern int	atp_compare_dids(const struct varlena *a, const struct varlena *b);
 extern int	atp_compare_did_refs(const void *a, const void *b);
 
-/* The slice of so many, one or more, that a DID is in: the remainder by which a table PARTITION BY HASH places it. */
+/* The slice of a DID among slices >= 1: the remainder by which a table PARTITION BY HASH places the DID. */
 extern uint32 atp_did_slice(const struct varlena *did, uint32 slices);
 
 /* atproto.tid is passed by value. */

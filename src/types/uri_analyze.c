@@ -1,10 +1,10 @@
 /*
  * uri_analyze.c
- *		What ANALYZE notes of URIs beside what it notes of all types: how much of
- *		a column an average repository has, and an average collection of one.
+ *		Additional statistics of URIs for ANALYZE: the share of a column that the average repository has, and
+ *		the average collection of a repository.
  *
- * The histogram tells how much is inside a URI only where that is more than one
- * of its bins.  Of a table with many repositories nearly all are less.
+ * The histogram tells how many rows are inside a URI only if they fill more than one bin.  In a table with
+ * many repositories nearly all repositories are smaller.
  */
 #include "postgres.h"
 
@@ -15,7 +15,7 @@
 #include "types/type_uri.h"
 #include "types/uri_analyze.h"
 
-/* As PostgreSQL does: what is wider is not looked at. */
+/* Ignore wider values, as PostgreSQL's own ANALYZE does. */
 #define WIDTH_MAX	1024
 
 typedef struct UriAnalyze
@@ -24,14 +24,14 @@ typedef struct UriAnalyze
 	void	   *std_extra;
 } UriAnalyze;
 
-/* Groups of values that come one after another in the sorted sample. */
+/* Groups of adjacent values in the sorted sample: repositories, or collections. */
 typedef struct Groups
 {
-	int			n;				/* how many */
-	int			singles;		/* of one value each */
-	int			size;			/* of the present one */
-	double		rows;			/* in those that are no larger than a bin */
-	double		pairs;			/* two values of one of them */
+	int			n;				/* number of groups */
+	int			singles;		/* groups of one value */
+	int			size;			/* values in the current group */
+	double		rows;			/* values in groups no larger than a bin of the histogram */
+	double		pairs;			/* ordered pairs of two values in such a group */
 } Groups;
 
 static int
@@ -58,7 +58,7 @@ end_group(Groups *groups, double bin)
 	groups->size = 0;
 }
 
-/* The average share of a group, with the estimator that ANALYZE has (Haas and Stokes). */
+/* The share of the average group, by the estimator that ANALYZE uses (Haas and Stokes). */
 static float4
 share(const Groups *groups, int sample, double total)
 {
@@ -69,8 +69,8 @@ share(const Groups *groups, int sample, double total)
 }
 
 /*
- * The share of the group of an average row: how likely two rows are of one group.
- * No less than of the average group.
+ * The share of an average row's group: the probability that two rows are in one group.  At least the share of
+ * the average group.
  */
 static float4
 share_of_row(const Groups *groups, int sample, double total)
@@ -100,7 +100,7 @@ compute_stats(VacAttrStats *stats, AnalyzeAttrFetchFunc fetch, int samplerows, d
 	for (; slot < STATISTIC_NUM_SLOTS && stats->stakind[slot] != 0; slot++)
 		if (stats->stakind[slot] == STATISTIC_KIND_HISTOGRAM)
 			bin = 1.0 / (stats->numvalues[slot] - 1);
-	/* without a histogram, nobody asks */
+	/* uri_support.c reads these statistics only beside a histogram. */
 	if (!stats->stats_valid || slot == STATISTIC_NUM_SLOTS || bin == 0)
 		return;
 

@@ -1,8 +1,8 @@
 /*
  * uri_support.c
- *		How the planner uses "a <@ b" and "b @> a": what is inside a URI is one
- *		range of the order, so a btree (or BRIN minmax) index on a finds it, and
- *		the column's histogram tells how much there is.
+ *		Planner support for "a <@ b" and "b @> a": the URIs inside a URI are one
+ *		range of the order.  So a btree (or BRIN minmax) index on a finds them,
+ *		and the column's histogram tells their number.
  */
 #include "postgres.h"
 
@@ -26,14 +26,15 @@
 #include "types/type_uri.h"
 #include "types/uri_analyze.h"
 
-/* When nothing is known of the URI or of the column. */
+/* The selectivity when the URI or the column's statistics are unknown. */
 #define DEFAULT_INSIDE_SEL	0.005
 
 /*
- * The upper bound of what is inside a stored URI.  *exact: everything from the
- * URI to the bound, without the bound, is inside.  Otherwise (a URI with query
- * or fragment, or too long to be followed by anything) all that is inside is
- * in that range, with the bound.
+ * The upper bound of the URIs inside a stored URI.  *exact: exactly the URIs
+ * from the given one to the bound, without the bound, are inside.  Otherwise (a
+ * URI with a query or fragment, or too long to be continued) the range, with
+ * the bound, contains all URIs inside and also others: rows must be checked
+ * again.
  */
 static struct varlena *
 upper_bound(AtpScheme scheme, AtpBytes base, bool *exact)
@@ -54,7 +55,7 @@ upper_bound(AtpScheme scheme, AtpBytes base, bool *exact)
 	if (atp_uri_parse(scheme, text, n, &uri, &at) != ATP_OK)
 		elog(ERROR, "stored URI is not valid");
 
-	/* The bound of its repository, or else the greatest of all authorities. */
+	/* The bound of its repository; failing this, a bound above all authorities. */
 	n = atp_uri_store(scheme, text, uri.authority.ptr + uri.authority.len - text, repo);
 	if (!atp_uri_upper_bound(scheme, repo, n, bound, &n))
 	{
@@ -87,9 +88,9 @@ atp_pg_noshuri_upper_bound(PG_FUNCTION_ARGS)
 }
 
 /*
- * Which argument of the function is the URI that is searched for: 0 for what is
- * behind <@, 1 for @>.  -1 for others: anybody may make an operator of types of
- * his own, and give it our estimator.
+ * The argument of the function that is the contained URI: 0 for <@, 1 for @>.
+ * -1 for any other function: users can define an operator of their own types
+ * with this module's estimator.
  */
 static int
 searched_arg(Oid funcid)
@@ -131,8 +132,8 @@ make_uri_const(Oid type, struct varlena *value)
 /* --- the index condition --- */
 
 /*
- * The base of a range must be of the indexed type.  A DID is stored as the
- * authority of a URI is, so its bytes are those of its repository's URI.
+ * The base of a range must be of the indexed type.  A DID's stored form is that
+ * of its repository's URI, so that relabeling the type is enough.
  */
 static Node *
 as_uri(Node *base, Oid type)
@@ -144,13 +145,13 @@ as_uri(Node *base, Oid type)
 		Const	   *c = (Const *) copyObject(base);
 
 		c->consttype = type;
-		c->consttypmod = -1;	/* what did(blessed) means is none of a URI's */
+		c->consttypmod = -1;	/* a modifier such as did(blessed) has no meaning for a URI */
 		return (Node *) c;
 	}
 	return (Node *) makeRelabelType((Expr *) base, type, -1, InvalidOid, COERCE_IMPLICIT_CAST);
 }
 
-/* Does an index with this family understand ranges? */
+/* Does an index with this operator family support ranges? */
 static bool
 family_has_order(Oid opfamily)
 {
@@ -166,7 +167,7 @@ family_has_order(Oid opfamily)
 	return result;
 }
 
-/* The function aturi_upper_bound, beside the function that we support. */
+/* The function aturi_upper_bound (or noshuri_upper_bound), in the schema of the supported function. */
 static Oid
 upper_bound_oid(AtpScheme scheme, Oid funcid, Oid type)
 {
@@ -197,7 +198,7 @@ index_condition(SupportRequestIndexCondition *req, AtpScheme scheme)
 	if (list_length(args) != 2)
 		return NIL;
 
-	/* uri <@ base, or base @> uri: the index must be on the uri. */
+	/* uri <@ base, or base @> uri: the indexed argument must be the contained URI. */
 	if (req->indexarg != searched_arg(req->funcid))
 		return NIL;
 	indexed = (Node *) list_nth(args, req->indexarg);
@@ -221,7 +222,7 @@ index_condition(SupportRequestIndexCondition *req, AtpScheme scheme)
 	{
 		Oid			bound_fn = upper_bound_oid(scheme, req->funcid, type);
 
-		/* A parameter, or a column of another table in a join. */
+		/* Not a constant: a parameter, or a column of another table in a join. */
 		if (!OidIsValid(bound_fn) || !is_pseudo_constant_for_index(req->root, base, req->index))
 			return NIL;
 		base = as_uri(base, type);
@@ -234,7 +235,7 @@ index_condition(SupportRequestIndexCondition *req, AtpScheme scheme)
 	if (!OidIsValid(ge) || !OidIsValid(lt))
 		return NIL;
 
-	/* BRIN checks rows again in any case. */
+	/* BRIN always rechecks rows. */
 	req->lossy = !exact;
 	return list_make2(make_opclause(ge, BOOLOID, false, (Expr *) indexed, (Expr *) base,
 									InvalidOid, InvalidOid),
@@ -244,7 +245,7 @@ index_condition(SupportRequestIndexCondition *req, AtpScheme scheme)
 
 /* --- selectivity --- */
 
-/* How many of a histogram's values are less than a stored URI. */
+/* The number of values in the histogram that are less than a stored URI. */
 static int
 histogram_rank(const AttStatsSlot *histogram, AtpBytes uri)
 {
@@ -265,7 +266,7 @@ histogram_rank(const AttStatsSlot *histogram, AtpBytes uri)
 	return low;
 }
 
-/* Where that is: 0 before all values, 1 after them, else in the middle of a bin. */
+/* The position of a rank: 0 before all values, 1 after all, else the middle of a bin. */
 static double
 histogram_position(const AttStatsSlot *histogram, int rank)
 {
@@ -275,8 +276,9 @@ histogram_position(const AttStatsSlot *histogram, int rank)
 }
 
 /*
- * The share of a repository or collection of which the histogram says nothing
- * but that it has one of its values, or none; 0 for a single record.
+ * The share of a repository or collection that has at most one value of the
+ * histogram (has_value: exactly one), so that the histogram cannot tell its
+ * size; 0 for a single record.
  */
 static double
 small_share(VariableStatData *vardata, AtpBytes uri, bool has_value)
@@ -302,10 +304,10 @@ small_share(VariableStatData *vardata, AtpBytes uri, bool has_value)
 }
 
 /*
- * The share of the column that is inside a constant: what is between the two
- * bounds in the histogram, and the most common values one by one.  That is how
- * PostgreSQL estimates LIKE 'prefix%', but with one look at the histogram, which
- * is what takes time in the planning of a simple query.
+ * The share of the column that is inside a constant: the part of the histogram
+ * between the two bounds, plus the most common values that match.  PostgreSQL
+ * estimates LIKE 'prefix%' in this way.  Here the histogram is read only once,
+ * because reading it takes most of the planning time of a simple query.
  */
 static Selectivity
 inside_selectivity(AtpScheme scheme, Oid funcid, bool var_on_left,
@@ -337,7 +339,7 @@ inside_selectivity(AtpScheme scheme, Oid funcid, bool var_on_left,
 		int			first = histogram_rank(&histogram, uri);
 		int			last = histogram_rank(&histogram, datum_bytes(bound));
 
-		/* In a bin or two it says little: what is usual, but no more than those. */
+		/* Within a bin or two the histogram says little: use the average share, but at most these bins. */
 		if (last - first > 1)
 			sel = histogram_position(&histogram, last) - histogram_position(&histogram, first);
 		else
@@ -352,7 +354,7 @@ inside_selectivity(AtpScheme scheme, Oid funcid, bool var_on_left,
 	return sel;
 }
 
-/* Selectivity of a clause with these arguments, for operator and function. */
+/* Selectivity of a clause with these arguments, for the operator and for the function. */
 static Selectivity
 inside_clause_selectivity(PlannerInfo *root, AtpScheme scheme, Oid funcid, List *args, int varRelid)
 {
@@ -365,7 +367,7 @@ inside_clause_selectivity(PlannerInfo *root, AtpScheme scheme, Oid funcid, List 
 	if (searched < 0 || !get_restriction_variable(root, args, varRelid, &vardata, &other, &var_on_left))
 		return sel;
 
-	/* Only "column inside constant" is a range. */
+	/* Only "column inside constant" is a range of the histogram. */
 	if (IsA(other, Const) && var_on_left == (searched == 0))
 	{
 		if (((Const *) other)->constisnull)

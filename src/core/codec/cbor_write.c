@@ -1,6 +1,6 @@
 /*
  * cbor_write.c
- *		A writer of canonical DAG-CBOR, on libcbor's encoders of single heads,
+ *		Writer of canonical DAG-CBOR on libcbor's encoders of single heads,
  *		which choose the shortest form.
  */
 #include <cbor.h>

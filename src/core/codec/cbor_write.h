@@ -1,9 +1,10 @@
 /*
  * cbor_write.h
- *		A writer of canonical DAG-CBOR (rule B-11) into a buffer of the caller's.
+ *		Writer of canonical DAG-CBOR (rule B-11) into the caller's buffer.
  *
- * Every head is in its shortest form.  The order of a map's keys and the number
- * of a container's members are the caller's to get right.
+ * Every head is in its shortest form.  The caller must write a map's keys in
+ * canonical order, and as many members as a container's head announces: the
+ * writer does not check this.
  */
 #ifndef ATP_CBOR_WRITE_H
 #define ATP_CBOR_WRITE_H
@@ -11,8 +12,8 @@
 #include "core/atp.h"
 
 /*
- * len counts what was written, or would have been: when it is above cap at the
- * end, the buffer was too small and holds nothing of use.
+ * len counts all bytes, also those beyond cap.  When len is above cap at the
+ * end, the buffer was too small and its contents are useless.
  */
 typedef struct AtpCborWriter
 {
@@ -31,7 +32,7 @@ extern void atp_cbor_put_link(AtpCborWriter *w, const uint8_t *cid, size_t n);	/
 extern void atp_cbor_put_array(AtpCborWriter *w, uint64_t members);
 extern void atp_cbor_put_map(AtpCborWriter *w, uint64_t pairs);
 
-/* Bytes that are DAG-CBOR already. */
+/* Appends bytes already encoded as DAG-CBOR. */
 extern void atp_cbor_put_raw(AtpCborWriter *w, const uint8_t *p, size_t n);
 
 #define atp_cbor_put_key(w, literal)	atp_cbor_put_text(w, literal, strlen(literal))

@@ -1,17 +1,21 @@
 /*
  * cid.c
- *		Content identifiers, rules B-40 to B-44 and D11.
+ *		Content identifiers, rules B-40 to B-44 and D11: parser, formatter and
+ *		checks of forms.
  *
- * A CIDv1 is version, codec, hash function and digest length, each an
- * unsigned varint, and the digest.  Its only text is 'b' and base32 (RFC 4648,
- * lower case, no padding).
+ * A CIDv1 is version, codec, hash function and digest length, each an unsigned
+ * varint, and the digest.  Its only text is 'b' and base32 (RFC 4648, lower
+ * case, no padding).
  */
 #include "core/codec/cid.h"
 #include "core/codec/varint.h"
 
 #define SHA2_256_LEN	32
 
-/* "01 codec 12 20" with a one-byte codec: what nearly every CID begins with. */
+/*
+ * Does the CID begin with "01 codec 12 20", with a one-byte codec?  Nearly all
+ * do: these skip the varint reader.
+ */
 static inline bool
 is_usual_head(const uint8_t *b, size_t n)
 {
@@ -142,7 +146,10 @@ atp_cid_parse(const char *restrict s, size_t n, uint8_t *restrict out, size_t *o
 		}
 	}
 
-	/* 5 or more bits left over: a digit too many; they must all be zero */
+	/*
+	 * 5 or more bits left over: a character too many.  Unused bits must be
+	 * zero, so that a CID has one text.
+	 */
 	if (nbits >= 5 || (bits & ((1u << nbits) - 1)) != 0)
 	{
 		*at = n - 1;
@@ -151,7 +158,7 @@ atp_cid_parse(const char *restrict s, size_t n, uint8_t *restrict out, size_t *o
 	err = atp_cid_check(out, len, &cid, at);
 	if (err != ATP_OK)
 	{
-		*at = 1 + *at * 8 / 5;	/* the character that holds the byte's first bit */
+		*at = 1 + *at * 8 / 5;	/* the character that holds the first bit of the faulty byte */
 		if (*at > n)
 			*at = n;
 		return err;

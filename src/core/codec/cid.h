@@ -22,22 +22,22 @@ typedef struct AtpCid
 	AtpBytes	digest;			/* span of the binary form */
 } AtpCid;
 
-/* The whole of bytes is one well-formed CIDv1 (any codec and hash, D11). */
+/* Are the bytes exactly one well-formed CIDv1?  Any codec and hash is accepted (D11). */
 extern AtpErr atp_cid_check(const uint8_t *bytes, size_t n, AtpCid *cid, size_t *at);
 
-/* The same for a CID at the start of bytes; *len is where it ends. */
+/* Parses a well-formed CIDv1 at the start of bytes; *len is its length.  More bytes may follow. */
 extern AtpErr atp_cid_prefix(const uint8_t *bytes, size_t n, AtpCid *cid, size_t *len, size_t *at);
 
 extern bool atp_cid_is_blessed(const uint8_t *bytes, size_t n);
 
-/* B-42: may it stand in a repository's structure, for a commit or a node of the tree? */
+/* B-42: may this CID name a commit or a tree node?  Only DAG-CBOR with SHA-256. */
 static inline bool
 atp_cid_is_node(AtpBytes cid)
 {
 	return atp_cid_is_blessed(cid.ptr, cid.len) && cid.ptr[1] == ATP_CID_CODEC_DAG_CBOR;
 }
 
-/* What a blob is named by (B-26). */
+/* Is this a CID that can name a blob: the raw codec (B-26)? */
 extern bool atp_cid_is_raw(AtpBytes cid);
 
 /* Text to binary (out: ATP_CID_MAX bytes, *on its length) and back. */
@@ -47,7 +47,7 @@ extern size_t atp_cid_format(const uint8_t *restrict bytes, size_t n, char *rest
 /* D11: the loose text rule of the interoperability vectors. */
 extern bool atp_cid_is_syntax(const char *s, size_t n);
 
-/* The blessed CID of a block; codec is one of the two above. */
+/* The CID of a block, with SHA-256; codec is one of the two codecs above. */
 extern void atp_cid_of(uint64_t codec, const uint8_t *block, size_t n,
 					   AtpSha256Fn sha256, void *ctx, uint8_t out[ATP_CID_BLESSED_LEN]);
 

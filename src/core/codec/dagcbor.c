@@ -1,14 +1,15 @@
 /*
  * dagcbor.c
- *		A strict, bounded, pull reader of DAG-CBOR on libcbor's streaming decoder.
+ *		A strict, bounded, pull reader of DAG-CBOR on libcbor's streaming
+ *		decoder.
  *
  * cbor_stream_decode() reads one head (and the content of a definite string),
- * calls one callback and allocates nothing.  It is lenient, so everything that
- * makes CBOR into DAG-CBOR is added here: see atp_cbor_next().  What it
- * reports in result.required is not used: that addition can wrap.
+ * calls one callback and allocates nothing.  It accepts all of CBOR; the rules
+ * that make DAG-CBOR are added here and in dagcbor_next.h.  Its result.required
+ * is not used, because libcbor computes it by an addition that can wrap.
  *
- * Nearly all items of a captured stream have a head of one, two or three bytes,
- * which needs no decoder: dagcbor_next.h reads these.
+ * Nearly all items of a captured stream have a head of one, two or three bytes:
+ * dagcbor_next.h reads these without libcbor.
  */
 #include <cbor.h>
 #include <math.h>
@@ -25,13 +26,13 @@ typedef size_t CborCount;
 
 #define TAG_LINK	42
 
-/* What one call of the decoder delivered. */
+/* The outcome of one call of cbor_stream_decode(). */
 typedef struct Head
 {
 	enum
 	{
 		HEAD_ITEM,
-		HEAD_TAG,				/* which item is, as an integer */
+		HEAD_TAG,				/* a tag; item is its number, as an integer */
 		HEAD_REFUSED
 	}			what;
 	AtpErr		why;			/* HEAD_REFUSED */
@@ -209,8 +210,8 @@ static const struct cbor_callbacks callbacks = {
 };
 
 /*
- * Reads one head (and a string's content), and checks what holds for every head:
- * that it is whole, definite, one that DAG-CBOR has, and in its shortest form
+ * Reads one head (and a string's content) and checks the rules for every head:
+ * complete, definite, of a kind that DAG-CBOR has, and in its shortest form
  * (B-01, B-02, B-03, B-06).
  */
 static AtpErr
@@ -222,7 +223,7 @@ decode(const uint8_t *p, size_t n, Head *head)
 	unsigned	info = p[0] & 0x1f;
 	struct cbor_decoder_result result;
 
-	/* A length of 2^32 or more, which a 32-bit libcbor would cut down. */
+	/* A length of 2^32 or more: a libcbor with 32-bit lengths would truncate it and accept the item. */
 	if (info == 27 && major >= 2 && major <= 5 && n >= 9 &&
 		(p[1] | p[2] | p[3] | p[4]) != 0)
 		return ATP_E_CBOR_LENGTH;
@@ -245,7 +246,7 @@ decode(const uint8_t *p, size_t n, Head *head)
 	return ATP_OK;
 }
 
-/* The byte string after tag 42: 00 and a binary CID (B-05). */
+/* Reads the byte string after tag 42: 00 and a binary CID (B-05). */
 static AtpErr
 decode_link(const uint8_t *p, size_t n, Head *head)
 {

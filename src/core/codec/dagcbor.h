@@ -3,13 +3,13 @@
  *		A strict, bounded, pull reader of DAG-CBOR (rules B-01 to B-11) on
  *		libcbor's streaming decoder, which allocates nothing.
  *
- * atp_cbor_next() delivers one item after the other in the order of the bytes.
- * A container is announced by its head item with its count; its members
- * follow (for a map: key, value, key, value, ...); there is no end item: a
- * caller that needs to know counts, or looks at reader->depth.  All that
- * makes DAG-CBOR strict is checked here: shortest forms, definite lengths,
- * text keys that are sorted and unique, tag 42 only, UTF-8, 64-bit finite
- * floats, counts that fit the remaining bytes, depth.
+ * atp_cbor_next() delivers one item per call, in the order of the bytes.  A
+ * container is announced by its head item with its count; its members follow
+ * (for a map: key, value, key, value, ...).  There is no end item: a caller
+ * counts members, or looks at reader->depth.  The reader checks all rules of
+ * DAG-CBOR: shortest forms, definite lengths, text keys that are sorted and
+ * unique, tag 42 only, UTF-8, 64-bit finite floats, counts that fit the
+ * remaining bytes, depth.
  */
 #ifndef ATP_DAGCBOR_H
 #define ATP_DAGCBOR_H
@@ -17,11 +17,12 @@
 #include "core/atp.h"
 
 /*
- * B-10.  The guide's 32 levels would lose records that the reference server
- * accepts and sends on (48 levels in a capture of it).
+ * B-10.  The protocol guide recommends 32 levels.  The reference server accepts
+ * and forwards deeper records (48 levels in a capture of its stream), which
+ * would be lost.
  */
 #define ATP_CBOR_DEPTH_DEFAULT	128
-#define ATP_CBOR_DEPTH_MAX		128 /* what a reader has room for */
+#define ATP_CBOR_DEPTH_MAX		128 /* levels that AtpCborReader has room for */
 
 typedef enum AtpCborKind
 {
@@ -46,7 +47,7 @@ typedef struct AtpCborItem
 	uint64_t	u;
 	double		d;				/* ATP_CBOR_FLOAT */
 	AtpBytes	str;			/* ATP_CBOR_TEXT, _BYTES, _LINK */
-	size_t		at;				/* offset of its first byte */
+	size_t		at;				/* offset of the item's first byte */
 } AtpCborItem;
 
 typedef struct AtpCborLevel
@@ -63,22 +64,22 @@ typedef struct AtpCborReader
 	size_t		pos;			/* first byte not yet read */
 	unsigned	depth;			/* open containers */
 	unsigned	max_depth;
-	AtpCborLevel now;			/* the innermost of them; at depth 0 something without end */
-	AtpCborLevel outer[ATP_CBOR_DEPTH_MAX]; /* what it is in, by depth */
+	AtpCborLevel now;			/* the innermost open container; at depth 0 a level without end */
+	AtpCborLevel outer[ATP_CBOR_DEPTH_MAX]; /* the enclosing containers, by depth */
 } AtpCborReader;
 
 extern void atp_cbor_init(AtpCborReader *r, const uint8_t *buf, size_t len, unsigned max_depth);
 
 /*
- * The next item.  ATP_E_CBOR_END when the buffer is used up at depth 0; before
- * that, several top-level items may follow each other (a frame is two).
- * *at is written in any case.
+ * The next item.  ATP_E_CBOR_END when the buffer is used up at depth 0; several
+ * top-level items may follow each other (a frame has two).  *at is always set.
  */
 extern AtpErr atp_cbor_next(AtpCborReader *r, AtpCborItem *item, size_t *at);
 
 /*
- * After atp_cbor_next() delivered a value at this depth (as r->depth was before
- * it): when that was the head of a container, read over its members.
+ * Skips the rest of a value whose first item atp_cbor_next() has delivered.
+ * depth is r->depth before this item was read.  A value that is no container is
+ * already complete.
  */
 extern AtpErr atp_cbor_read_over(AtpCborReader *r, unsigned depth, size_t *at);
 
@@ -88,7 +89,7 @@ atp_cbor_finish(AtpCborReader *r, unsigned depth, size_t *at)
 	return r->depth > depth ? atp_cbor_read_over(r, depth, at) : ATP_OK;
 }
 
-/* The text of a text item. */
+/* The text of a text item, as a span. */
 static inline AtpSpan
 atp_cbor_span(const AtpCborItem *item)
 {
@@ -96,9 +97,9 @@ atp_cbor_span(const AtpCborItem *item)
 }
 
 /*
- * For structures whose every byte is known but for a few items: the next item
- * alone, without the checks that need the containers around it, and the next
- * bytes exactly as a literal has them.
+ * For structures with a fixed layout (shape.h): atp_cbor_item() reads the next
+ * item without the checks that concern the containers around it;
+ * atp_cbor_expect() skips exactly the bytes of a literal.
  */
 extern AtpErr atp_cbor_item(AtpCborReader *r, AtpCborItem *item, size_t *at);
 

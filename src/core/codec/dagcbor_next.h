@@ -1,11 +1,11 @@
 /*
  * dagcbor_next.h
- *		atp_cbor_next() itself, for those who look at every item of a record: put
- *		into their loop, it keeps reader and item in registers, as long as nobody
- *		is given their addresses.  All others call it.
+ *		The body of atp_cbor_next(), for callers that look at every item of a record.  Inlined into their
+ *		loop, it keeps reader and item in registers, as long as the loop passes their addresses to no
+ *		function.  All other callers use atp_cbor_next().
  *
- * Nearly all items are easy to read: they have a head of one to three bytes, or are
- * links to what SHA-256 names, or false, true or null.  The others are left to libcbor (dagcbor.c).
+ * Nearly all items are easy: a head of one to three bytes, or a link with SHA-256, or false, true or null.
+ * libcbor reads all other items (dagcbor.c).
  */
 #ifndef ATP_DAGCBOR_NEXT_H
 #define ATP_DAGCBOR_NEXT_H
@@ -16,22 +16,25 @@
 
 #define ATP_INTO_THE_LOOP	inline __attribute__((always_inline))
 
-/* An item as its own bytes have it: a head, and the content of a string. */
+/* An item without regard to containers: its head, and the content of a string. */
 typedef struct AtpCborHead
 {
 	AtpCborKind kind;
 	uint64_t	u;				/* value, length, count, or the bits of a float */
-	const uint8_t *ptr;			/* behind the head: a string's content */
+	const uint8_t *ptr;			/* the byte after the head: a string's content */
 	size_t		size;			/* bytes read */
 } AtpCborHead;
 
 /*
- * Any item of n > 0 bytes or less; but that text is UTF-8, and that there may
- * be so many members, is left to the caller.
+ * Reads any item from n > 0 bytes, also when the bytes are too few.  The caller must check that text is
+ * UTF-8, and that the input is long enough for a container's count.
  */
 extern AtpErr atp_cbor_head(const uint8_t *p, size_t n, AtpCborHead *head);
 
-/* The same for an item that is easy to read (a tag 42 whose CID is a usual one, too: B-05); false: it is not. */
+/*
+ * As atp_cbor_head(), but only for easy items, including tag 42 with a CID of the usual form (B-05).  False:
+ * libcbor must read the item.
+ */
 static ATP_INTO_THE_LOOP bool
 atp_cbor_easy_head(const uint8_t *p, size_t n, AtpCborHead *head)
 {
@@ -87,7 +90,7 @@ atp_cbor_easy_head(const uint8_t *p, size_t n, AtpCborHead *head)
 	return true;
 }
 
-/* atp_cbor_init() */
+/* The body of atp_cbor_init(). */
 static ATP_INTO_THE_LOOP void
 atp_cbor_begin(AtpCborReader *r, const uint8_t *buf, size_t len, unsigned max_depth)
 {
@@ -99,7 +102,7 @@ atp_cbor_begin(AtpCborReader *r, const uint8_t *buf, size_t len, unsigned max_de
 	r->now = (AtpCborLevel) {.left = UINT64_MAX};
 }
 
-/* An item by itself, with no regard to the containers around it. */
+/* The body of atp_cbor_item(): one item, without regard to the containers around it. */
 static ATP_INTO_THE_LOOP AtpErr
 atp_cbor_read_item(AtpCborReader *r, AtpCborItem *item, size_t *at)
 {
@@ -114,7 +117,8 @@ atp_cbor_read_item(AtpCborReader *r, AtpCborItem *item, size_t *at)
 		return r->depth == 0 ? ATP_E_CBOR_END : ATP_E_CBOR_TRUNCATED;
 	if (!atp_cbor_easy_head(p, left, &head))
 	{
-		AtpCborHead hard;		/* in memory, as "head" need not be */
+		/* a copy in memory: taking the address of "head" would keep it out of registers */
+		AtpCborHead hard;
 		AtpErr		err = atp_cbor_head(p, left, &hard);
 
 		if (err != ATP_OK)
@@ -124,7 +128,7 @@ atp_cbor_read_item(AtpCborReader *r, AtpCborItem *item, size_t *at)
 	r->pos += head.size;
 	left -= head.size;
 	item->kind = head.kind;
-	item->u = head.u;			/* these three are one thing, and which, the kind says */
+	item->u = head.u;			/* u, str and d have the same bits; the kind says which of them has a meaning */
 	item->str = (AtpBytes) {head.ptr, head.u};
 	memcpy(&item->d, &head.u, sizeof(item->d));
 	if (head.kind == ATP_CBOR_TEXT)
@@ -148,7 +152,7 @@ atp_cbor_read_item(AtpCborReader *r, AtpCborItem *item, size_t *at)
 	return ATP_OK;
 }
 
-/* B-04: keys are text, and ascend by length, then bytes.  *last becomes this one. */
+/* B-04: keys are text, and ascend by length, then bytes.  *last becomes this key. */
 static ATP_INTO_THE_LOOP AtpErr
 atp_cbor_check_key(AtpBytes *last, const AtpCborItem *item)
 {
@@ -172,8 +176,8 @@ atp_cbor_check_key(AtpBytes *last, const AtpCborItem *item)
 }
 
 /*
- * Field by field: to copy them together, the processor would have to wait until
- * each has been stored.
+ * Copies field by field: for a copy of the whole struct the processor would have to wait until each field has
+ * been stored.
  */
 static ATP_INTO_THE_LOOP void
 atp_cbor_copy_level(AtpCborLevel *to, const AtpCborLevel *from)

@@ -1,7 +1,6 @@
 /*
  * field.c
- *		The fields of a map, and those that messages of several streams have in
- *		common.
+ *		Checks of single fields that the messages of several streams share.
  */
 #include "core/syntax/did.h"
 #include "core/codec/field.h"

@@ -1,7 +1,7 @@
 /*
  * field.h
- *		The fields of a map, and those that messages of several streams have in
- *		common: one item of a payload, checked.
+ *		Iterates over the fields of a DAG-CBOR map, and checks fields that the
+ *		messages of several streams share.
  */
 #ifndef ATP_FIELD_H
 #define ATP_FIELD_H
@@ -12,8 +12,8 @@
 #define ATP_SEQ_LIMIT		(INT64_C(1) << 53)	/* E-40: exclusive */
 
 /*
- * The fields of a map, one after the other.  What nobody reads of a value that is
- * a container is read over.
+ * The fields of a map, one per call.  If a value is a container, the members
+ * that the caller did not read are skipped.
  */
 typedef struct AtpFields
 {
@@ -22,7 +22,7 @@ typedef struct AtpFields
 	unsigned	depth;			/* of the map's members */
 } AtpFields;
 
-/* Of a map whose head r has just delivered. */
+/* head is the item of the map, which r has just delivered. */
 static inline AtpFields
 atp_fields(AtpCborReader *r, const AtpCborItem *head)
 {
@@ -45,12 +45,12 @@ atp_fields_next(AtpFields *fields, AtpSpan *key, AtpCborItem *value, size_t *at)
 	return atp_cbor_next(fields->r, value, at);
 }
 
-/* Text for people and tables: PostgreSQL's text cannot hold U+0000. */
+/* A text for a column of type text, which cannot hold U+0000. */
 extern AtpErr atp_field_text(const AtpCborItem *item, AtpSpan *out);
 
 extern AtpErr atp_field_did(const AtpCborItem *item, AtpSpan *out);
 
-/* E-40.  A seq that is wrong leaves *seq alone. */
+/* E-40.  An invalid seq leaves *seq unchanged. */
 extern AtpErr atp_field_seq(const AtpCborItem *item, int64_t *seq);
 
 #endif							/* ATP_FIELD_H */

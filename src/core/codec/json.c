@@ -1,6 +1,6 @@
 /*
  * json.c
- *		A strict pull reader of JSON.
+ *		A strict pull reader of JSON: see json.h.
  */
 #include "core/syntax/chars.h"
 #include "core/codec/json.h"
@@ -36,7 +36,7 @@ take(AtpJsonReader *r, char c)
 	return true;
 }
 
-/* Four hexadecimal digits at p, or -1. */
+/* The value of four hexadecimal digits at p, or -1. */
 static int
 hex4(const char *p, const char *end)
 {
@@ -55,14 +55,18 @@ hex4(const char *p, const char *end)
 
 #define EACH(byte)	(UINT64_C(0x0101010101010101) * (byte))
 
-/* Has a word a byte that is 0? */
+/* Is one of the word's bytes 0? */
 static inline bool
 has_zero(uint64_t word)
 {
 	return ((word - EACH(1)) & ~word & EACH(0x80)) != 0;
 }
 
-/* Past what may stand in a text as it is, and means nothing; some of that may be left.  *bits: of its bytes. */
+/*
+ * Skips characters of a text that need no check, eight at a time: all but quote, backslash and control
+ * characters.  May stop before the last of them.  *bits collects the bits of the skipped bytes: the top bits
+ * tell whether all are ASCII.
+ */
 static inline const char *
 plain_text(const char *p, const char *end, uint64_t *bits)
 {
@@ -78,7 +82,7 @@ plain_text(const char *p, const char *end, uint64_t *bits)
 	return p;
 }
 
-/* After the opening quote. */
+/* Reads a text; its opening quote has been read. */
 static AtpErr
 read_text(AtpJsonReader *r, AtpJsonItem *item)
 {
@@ -86,7 +90,7 @@ read_text(AtpJsonReader *r, AtpJsonItem *item)
 	const char *end = r->buf + r->len;
 	uint64_t	bits = 0;
 	const char *p = plain_text(start, end, &bits);
-	bool		has_nul;		/* it has not: that is refused as a control character */
+	bool		has_nul;		/* never true: U+0000 is refused as a control character */
 
 	item->escaped = false;
 	for (; p < end && *p != '"'; p++)
@@ -195,7 +199,7 @@ read_value(AtpJsonReader *r, AtpJsonItem *item)
 	}
 }
 
-/* The next member's key, value or the end of what is open. */
+/* Reads the next key, value, or end of the innermost container. */
 static AtpErr
 read_member(AtpJsonReader *r, AtpJsonItem *item)
 {
@@ -268,7 +272,10 @@ atp_json_finish(AtpJsonReader *r, const AtpJsonItem *item, size_t *at)
 	return ATP_OK;
 }
 
-/* After the opening quote: what is after the closing one; NULL: there is none. */
+/*
+ * Returns the place after a text's closing quote, or NULL if the text does not end; p is behind the opening
+ * quote.
+ */
 static const char *
 past_text(const char *p, const char *end)
 {
@@ -285,8 +292,9 @@ past_text(const char *p, const char *end)
 }
 
 /*
- * J-21: after the first item of a value, past the rest of it, by its brackets and texts alone.
- * What else is between them is whoever reads it to judge.
+ * J-21: skips the rest of a container whose first item was read, by counting brackets and skipping texts.
+ * Anything else between the brackets is not checked here: the reader of the member does this later, and a
+ * fault there concerns only this member.
  */
 static AtpErr
 measure(AtpJsonReader *r, AtpJsonItem *item, size_t *at)
@@ -323,7 +331,7 @@ measure(AtpJsonReader *r, AtpJsonItem *item, size_t *at)
 	return ATP_OK;
 }
 
-/* n: none of them. */
+/* The index of the key among names; n: absent. */
 static unsigned
 which_name(const AtpJsonItem *key, const char *const *names, unsigned n)
 {
@@ -338,7 +346,10 @@ which_name(const AtpJsonItem *key, const char *const *names, unsigned n)
 	return which;
 }
 
-/* The members of an object that have these names; measured: values that are containers. */
+/*
+ * Reads an object, and the values of the members with these names. measured: containers are measured, not
+ * parsed.
+ */
 static AtpErr
 read_members(AtpJsonReader *r, const char *const *names, unsigned n,
 			 AtpJsonItem *values, bool *repeated, bool measured, size_t *at)
@@ -394,7 +405,7 @@ put_utf8(uint32_t c, char out[4])
 	return n;
 }
 
-/* What the escape at *p, after its backslash, stands for; false: nothing. */
+/* Decodes the escape at *p, behind its backslash; false: half of a surrogate pair. */
 static bool
 read_escape(const char **p, const char *end, uint32_t *c)
 {

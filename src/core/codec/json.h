@@ -1,10 +1,10 @@
 /*
  * json.h
- *		A strict pull reader of JSON (RFC 8259) in memory of the caller's: nothing is
- *		allocated, nothing converted that nobody asks for.
+ *		A strict pull reader of JSON (RFC 8259) in the caller's memory.  Nothing is allocated, and a text is
+ *		decoded only on request.
  *
- * atp_json_next() delivers one item after the other.  Text is a span of the
- * input, as it is between its quotes; atp_json_text() decodes it.
+ * atp_json_next() delivers one item per call.  A text is a span of the input, between its quotes;
+ * atp_json_text() decodes it.
  */
 #ifndef ATP_JSON_H
 #define ATP_JSON_H
@@ -12,7 +12,8 @@
 #include "core/atp.h"
 
 #define ATP_JSON_DEPTH_DEFAULT	32
-#define ATP_JSON_DEPTH_MAX		129 /* what a reader has room for: a record (B-10), and a link in its lowest object */
+/* levels that a reader has room for: a record's (B-10), and a "$link" in its innermost object */
+#define ATP_JSON_DEPTH_MAX		129
 
 typedef enum AtpJsonKind
 {
@@ -30,8 +31,9 @@ typedef enum AtpJsonKind
 typedef struct AtpJsonItem
 {
 	AtpJsonKind kind;
-	AtpSpan		raw;			/* KEY, TEXT: between the quotes; NUMBER; see atp_json_outline() */
-	bool		escaped;		/* KEY, TEXT: there is a backslash in it */
+	/* KEY, TEXT: between the quotes; NUMBER: its characters; containers: see atp_json_outline() */
+	AtpSpan		raw;
+	bool		escaped;		/* KEY, TEXT: contains a backslash */
 } AtpJsonItem;
 
 typedef struct AtpJsonReader
@@ -39,41 +41,38 @@ typedef struct AtpJsonReader
 	const char *buf;
 	size_t		len;
 	size_t		pos;
-	unsigned	depth;			/* containers that are open */
+	unsigned	depth;			/* open containers */
 	unsigned	max_depth;
-	bool		started;		/* the value has begun, so that after it comes nothing */
-	bool		first;			/* nothing of the lowest container has come */
+	bool		started;		/* the value has begun: only white space may follow its end */
+	bool		first;			/* the innermost container has had no member yet */
 	bool		after_key;
 	bool		is_object[ATP_JSON_DEPTH_MAX];
 } AtpJsonReader;
 
 extern void atp_json_init(AtpJsonReader *r, const char *buf, size_t n, unsigned max_depth);
 
-/* ATP_E_JSON_END after the whole value, when nothing but white space follows. */
+/* The next item; ATP_E_JSON_END after the whole value, if only white space follows. */
 extern AtpErr atp_json_next(AtpJsonReader *r, AtpJsonItem *item, size_t *at);
 
-/* After the first item of a value: past the rest of it. */
+/* Skips the rest of the value whose first item was just read. */
 extern AtpErr atp_json_finish(AtpJsonReader *r, const AtpJsonItem *item, size_t *at);
 
 /*
- * After an OBJECT: all of it, and the values of these members (32 at most), of which those
- * that are absent are NULL.  Of a container only its first item is given.
- * *repeated: one of them comes twice, and others could read it otherwise.
+ * Call after an OBJECT.  Reads the whole object, and the values of up to 32 members by name.  An absent
+ * member's value is NULL; for a container only the first item is given.  *repeated: one of these members is
+ * repeated, so that another reader could take the other value.
  */
 extern AtpErr atp_json_members(AtpJsonReader *r, const char *const *names, unsigned n,
 							   AtpJsonItem *values, bool *repeated, size_t *at);
 
 /*
- * The same, and of a container raw is all of it.  It is not read, but measured: what is in it
- * may be no JSON, and nested as deep as it likes.
+ * As atp_json_members(), but raw of a container is its whole text.  The container is measured, not parsed:
+ * its contents may be invalid, and nested to any depth.
  */
 extern AtpErr atp_json_outline(AtpJsonReader *r, const char *const *names, unsigned n,
 							   AtpJsonItem *values, bool *repeated, size_t *at);
 
-/*
- * The text of a KEY or TEXT.  False when it takes more than room bytes, or is no
- * text: half of a surrogate pair.
- */
+/* Decodes a KEY or TEXT.  False when it takes more than room bytes, or contains half of a surrogate pair. */
 extern bool atp_json_text(const AtpJsonItem *item, char *out, size_t room, size_t *n);
 
 extern bool atp_json_is(const AtpJsonItem *item, const char *text, size_t n);

@@ -1,15 +1,14 @@
 /*
  * json_dagcbor.c
- *		JSON to canonical DAG-CBOR.
+ *		JSON to canonical DAG-CBOR: see json_dagcbor.h.
  *
- * The value is written as it is read.  How many members a container has, and in
- * which order they belong, is known at its end: then its head is put before them, and
- * the members of an object whose keys do not ascend are copied into their order.  So
- * each byte is copied a few times for each container around it, of which there are
- * at most ATP_JSON_DEPTH_MAX.
+ * The value is written while it is read.  The number of a container's members, and the order of an object's
+ * keys, are known only at its end: then the head is put before the members, and the members of an object
+ * whose keys do not ascend are copied into order.  So each byte is copied a few times for each container
+ * around it, at most ATP_JSON_DEPTH_MAX.
  *
- * The memory: what is written, as much again for what is being put in order or
- * decoded, and the members of the objects that are open.
+ * The memory has three parts: the output, a scratch area of the same size for sorting and decoding, and the
+ * list of the members of open objects.
  */
 #include "core/syntax/base64.h"
 #include "core/codec/cbor_write.h"
@@ -18,32 +17,32 @@
 #include "core/codec/json_dagcbor.h"
 #include "core/codec/json_text.h"
 
-#define JSON_MAX		(256 * 1024 * 1024)	/* offsets have 32 bits */
-#define MEMBER_MIN		4		/* bytes of JSON, those of its value not counted: {"": */
+#define JSON_MAX		(256 * 1024 * 1024)	/* offsets in Member have 32 bits */
+#define MEMBER_MIN		4		/* bytes of JSON for a member without its value: {"": */
 
-/* A member of an object, as it is written: its key and its value. */
+/* A member of an object in the output, with its key and value. */
 typedef struct Member
 {
 	uint32_t	at;
 	uint32_t	end;
-	uint32_t	key;			/* the key's text ... */
+	uint32_t	key;			/* offset of the key's text */
 	uint32_t	key_len;
 } Member;
 
-/* A container that is open. */
+/* An open container. */
 typedef struct Level
 {
-	size_t		at;				/* where its head belongs; one byte is left free for it */
-	size_t		first;			/* of an object: its first member ... */
-	size_t		n;				/* elements, or members */
+	size_t		at;				/* offset of the head, for which a byte is reserved */
+	size_t		first;			/* of an object: index of its first member */
+	size_t		n;				/* number of elements or members */
 	bool		is_map;
 } Level;
 
 typedef struct Writer
 {
 	AtpCborWriter w;
-	uint8_t    *scratch;		/* as large as what is written */
-	Member	   *members;		/* of all levels */
+	uint8_t    *scratch;		/* as large as the output */
+	Member	   *members;		/* members of all open objects */
 	size_t		nmembers;
 	AtpTickFn	tick;
 	uint64_t	ticks;
@@ -52,8 +51,8 @@ typedef struct Writer
 } Writer;
 
 /*
- * How long DAG-CBOR can be: the head of a text of 64 kB and more is 3 bytes longer than two
- * quotes; everything else is shorter than its JSON, with the comma, colon or bracket before it.
+ * The longest output.  The head of a text of 64 kB or more is 3 bytes longer than two quotes.  Everything
+ * else is shorter than its JSON together with the comma, colon or bracket before it.
  */
 static size_t
 longest(size_t n)
@@ -67,7 +66,7 @@ atp_json_dagcbor_room(size_t n)
 	return 2 * longest(n) + _Alignof(Member) + (n / MEMBER_MIN + 1) * sizeof(Member);
 }
 
-/* B-04: by length, then bytes. */
+/* B-04: keys ascend by length, then bytes. */
 static int
 compare(const uint8_t *buf, const Member *a, const Member *b)
 {
@@ -76,7 +75,7 @@ compare(const uint8_t *buf, const Member *a, const Member *b)
 	return memcmp(buf + a->key, buf + b->key, a->key_len);
 }
 
-/* The heap below i, when only i may be smaller than what is below it. */
+/* Restores the heap below i, if only list[i] may be smaller than its children. */
 static void
 sift(const uint8_t *buf, Member *list, size_t i, size_t n)
 {
@@ -93,7 +92,7 @@ sift(const uint8_t *buf, Member *list, size_t i, size_t n)
 	list[i] = moved;
 }
 
-/* Keys are chosen by strangers: no order of them takes long. */
+/* Heapsort: strangers choose the keys, and no order of keys may take quadratic time. */
 static void
 sort(Writer *o, Member *list, size_t n)
 {
@@ -125,7 +124,7 @@ ascends(const uint8_t *buf, const Member *list, size_t n)
 	return true;
 }
 
-/* J-05: the members of the object whose body begins here, in their order. */
+/* J-05: puts the members of the object whose body begins here into canonical order. */
 static AtpErr
 put_in_order(Writer *o, size_t body, Member *list, size_t n)
 {
@@ -145,7 +144,7 @@ put_in_order(Writer *o, size_t body, Member *list, size_t n)
 	return ATP_OK;
 }
 
-/* The head of a container into the byte that was left for it, and more when it takes more. */
+/* Writes a container's head into its reserved byte; a longer head moves the body. */
 static AtpErr
 put_head(Writer *o, const Level *level)
 {
@@ -173,7 +172,7 @@ has_key(const Writer *o, const Member *m, const char *key)
 	return m->key_len == strlen(key) && memcmp(o->w.buf + m->key, key, m->key_len) == 0;
 }
 
-/* The text that is the value of a member; ptr NULL: it is no text. */
+/* The text that is a member's value; ptr NULL: the value is no text. */
 static AtpSpan
 text_of(const Writer *o, const Member *m)
 {
@@ -187,7 +186,10 @@ text_of(const Writer *o, const Member *m)
 	return atp_cbor_span(&item);
 }
 
-/* J-03: an object with one of these keys stands for something else, and has no other. */
+/*
+ * J-03: an object with the key "$link" stands for a link, an object with "$bytes" for a byte string.  The
+ * object must have no other key.
+ */
 static AtpErr
 put_link(Writer *o, const Level *level, const Member *m)
 {
@@ -217,7 +219,7 @@ put_bytes(Writer *o, const Level *level, const Member *m)
 	return ATP_OK;
 }
 
-/* A value has ended, which is an element or a member of the container around it. */
+/* A value has ended: counts it as a member of the enclosing container. */
 static void
 count_value(Writer *o)
 {
@@ -246,7 +248,11 @@ close_level(Writer *o)
 				return put_bytes(o, level, &members[i]);
 		}
 	}
-	/* J-06: the reader has room for one more, which stands for something else */
+
+	/*
+	 * J-06: the JSON reader accepts one level more than a record may have, because an innermost "$link" or
+	 * "$bytes" object is no container in DAG-CBOR.  Any other container at this level is too deep.
+	 */
 	if (o->depth == ATP_CBOR_DEPTH_DEFAULT)
 		return ATP_E_JSON_DEPTH;
 	if (level->is_map && (err = put_in_order(o, level->at + 1, members, level->n)) != ATP_OK)
@@ -344,7 +350,7 @@ put_item(Writer *o, const AtpJsonItem *item)
 	return err;
 }
 
-/* The memory in its three parts. */
+/* Divides the memory into its three parts. */
 static bool
 divide(Writer *o, size_t n, uint8_t *room, size_t size)
 {

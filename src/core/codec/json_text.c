@@ -1,6 +1,6 @@
 /*
  * json_text.c
- *		Values of a JSON message that are checked as they are.
+ *		Texts and integers of a JSON message: see json_text.h.
  */
 #include "core/codec/field.h"
 #include "core/codec/json_text.h"

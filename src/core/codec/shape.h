@@ -1,19 +1,18 @@
 /*
  * shape.h
- *		Reading what nearly always has one shape in one go: each thing is compared
- *		with what it has to be, and taken from where it has to lie.
+ *		Fast readers for structures of a fixed layout: fixed bytes are compared with a literal, and values are
+ *		taken from their places.  Private to src/core.
  *
- * DAG-CBOR has one encoding for everything, so that a message whose fields are
- * known is known but for their values.  False always means the same: it has
- * another shape, or something is wrong with it, and the general reader has to say
- * which.  So nothing here is laxer than that one.  Private to src/core.
+ * DAG-CBOR has one encoding for everything, so that in a message with known fields only the values vary.
+ * False always means: the bytes have another layout or are invalid, and the general reader must decide which.
+ * So nothing here may accept what the general reader refuses.
  */
 #ifndef ATP_SHAPE_H
 #define ATP_SHAPE_H
 
 #include "core/codec/cid.h"
 
-/* What is not read yet. */
+/* The bytes not read yet. */
 typedef struct AtpShape
 {
 	const uint8_t *p;
@@ -29,10 +28,10 @@ atp_shape_bytes(AtpShape *s, const char *literal, size_t n)
 	return true;
 }
 
-/* The next bytes are this string literal. */
+/* Are the next bytes this string literal? */
 #define ATP_SHAPE_IS(s, literal)	atp_shape_bytes(s, literal, sizeof(literal) - 1)
 
-/* A head of this major type, in its shortest form. */
+/* Reads a head of this major type, in its shortest form. */
 static inline bool
 atp_shape_head(AtpShape *s, unsigned major, uint64_t *u)
 {
@@ -63,7 +62,7 @@ atp_shape_head(AtpShape *s, unsigned major, uint64_t *u)
 	return v >= least[info - 24];
 }
 
-/* Bytes (major type 2), or text (3), of which nobody has looked whether it is UTF-8. */
+/* Reads bytes (major type 2) or text (3).  Text is not checked for UTF-8. */
 static inline bool
 atp_shape_string(AtpShape *s, unsigned major, AtpBytes *out)
 {
@@ -87,7 +86,7 @@ atp_shape_text(AtpShape *s, AtpSpan *out)
 	return true;
 }
 
-/* A link to what SHA-256 names, of a codec of one byte. */
+/* Reads a link with SHA-256, and a codec of one byte. */
 static inline bool
 atp_shape_link(AtpShape *s, AtpBytes *cid)
 {
@@ -101,7 +100,7 @@ atp_shape_link(AtpShape *s, AtpBytes *cid)
 	return true;
 }
 
-/* The same to DAG-CBOR: B-42. */
+/* Reads a link to DAG-CBOR with SHA-256: B-42. */
 static inline bool
 atp_shape_node_link(AtpShape *s, AtpBytes *cid)
 {

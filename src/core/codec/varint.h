@@ -1,7 +1,7 @@
 /*
  * varint.h
- *		Unsigned varints as CIDs and CAR files have them: seven bits a byte, least
- *		significant first, at most nine bytes, in the shortest form only.
+ *		Unsigned varints, as in CIDs and CAR files: seven bits a byte, least
+ *		significant first, at most nine bytes, only in the shortest form.
  */
 #ifndef ATP_VARINT_H
 #define ATP_VARINT_H
@@ -10,7 +10,7 @@
 
 #define ATP_VARINT_MAX	9
 
-/* Reads at *pos and advances it; on an error *pos stays. */
+/* Reads at *pos and advances it; after an error *pos is unchanged. */
 static inline AtpErr
 atp_varint_read(const uint8_t *buf, size_t n, size_t *pos, uint64_t *value)
 {
@@ -36,7 +36,7 @@ atp_varint_read(const uint8_t *buf, size_t n, size_t *pos, uint64_t *value)
 	return ATP_E_VARINT_LONG;
 }
 
-/* Writes at most ATP_VARINT_MAX bytes (value < 2^63); returns how many. */
+/* Writes at most ATP_VARINT_MAX bytes (value < 2^63); returns their number. */
 static inline size_t
 atp_varint_write(uint64_t value, uint8_t *out)
 {

@@ -1,11 +1,15 @@
 /*
  * any_uri.c
- *		URIs of any scheme.
+ *		URIs of any scheme: see any_uri.h.
  */
 #include "core/lexicon/any_uri.h"
 #include "core/syntax/chars.h"
 
-/* The host after "//" may be an address in brackets; past it, or at the bracket that is wrong. */
+/*
+ * Skips the authority after "//", whose host may be an IPv6 address in brackets.  Returns its end, or the
+ * place of the fault: a bracket without its partner, or a character that the user information must not
+ * contain.
+ */
 static const char *
 skip_authority(const char *p, const char *end)
 {

@@ -1,7 +1,7 @@
 /*
  * any_uri.h
- *		URIs of any scheme (RFC 3986, L-11), as Lexicons have them: something after the
- *		scheme, 8 kB at most.
+ *		Syntax check of URIs of any scheme (RFC 3986, L-11), for the format "uri" of Lexicons: at least one
+ *		character after the scheme, at most 8 kB.  AT URIs have a parser of their own, uri.h.
  */
 #ifndef ATP_ANY_URI_H
 #define ATP_ANY_URI_H

@@ -1,12 +1,12 @@
 /*
  * datetime.c
- *		Lexicon datetimes to microseconds since the Unix epoch.
+ *		Lexicon datetimes to microseconds since the Unix epoch: see datetime.h.
  */
 #include "core/lexicon/datetime.h"
 
 #define FIRST_MICROS	INT64_C(-62167219200000000) /* 0000-01-01T00:00:00Z */
 
-/* Exactly two digits at s. */
+/* Reads exactly two digits at s. */
 static bool
 two_digits(const char *s, int *value)
 {
@@ -108,7 +108,7 @@ atp_datetime_parse(const char *s, size_t n, int64_t *micros, size_t *at)
 		return ATP_E_DATETIME;
 	*micros = ((days_from_civil(year, month, day) * 24 + hour) * 3600 + minute * 60 + second - offset)
 		* 1000000 + fraction;
-	/* a zone may reach back before the year 0000 */
+	/* A zone can move the first day of year 0000 back before it. */
 	if (*micros < FIRST_MICROS)
 		return ATP_E_DATETIME;
 	return ATP_OK;

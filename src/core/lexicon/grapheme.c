@@ -1,9 +1,7 @@
 /*
  * grapheme.c
- *		Graphemes.
- *
- * The rules are those of UAX #29, by their numbers; GB9c, about the conjuncts of Indic
- * scripts, is of Unicode 15.1.
+ *		Counts graphemes by the rules of UAX #29, which comments cite by number.  GB9c, about the conjuncts of
+ *		Indic scripts, is from Unicode 15.1.
  */
 #include "core/lexicon/grapheme.h"
 
@@ -14,14 +12,14 @@ typedef enum Class
 	CLASS_LF,
 	CLASS_CONTROL,
 	CLASS_EXTEND,
-	CLASS_ZWNJ,					/* an EXTEND that parts conjuncts */
-	CLASS_LINKER,				/* an EXTEND that makes them */
+	CLASS_ZWNJ,					/* an EXTEND that separates conjuncts */
+	CLASS_LINKER,				/* an EXTEND that joins consonants into a conjunct */
 	CLASS_ZWJ,
 	CLASS_SPACING,
 	CLASS_PREPEND,
-	CLASS_FLAG,					/* two of these are a flag */
+	CLASS_FLAG,					/* a regional indicator: two make a flag */
 	CLASS_PICTURE,
-	CLASS_CONSONANT,			/* of a script with conjuncts */
+	CLASS_CONSONANT,			/* a consonant of a script with conjuncts */
 	CLASS_L,
 	CLASS_V,
 	CLASS_T,
@@ -33,14 +31,14 @@ typedef enum Class
 #define RANGE(first, class)	((uint32_t) (first) << CLASS_BITS | CLASS_##class)
 #include "core/lexicon/grapheme_table.h"
 
-/* What has been read of the text so far. */
+/* What the rules need to know about the text read so far. */
 typedef struct State
 {
-	Class		before;			/* of the last character */
-	bool		half_flag;		/* it is the first half of a flag, perhaps */
-	bool		picture;		/* a picture, with EXTEND after it, and a ZWJ when that is the last */
-	bool		consonant;		/* a consonant, with EXTEND and linkers after it */
-	bool		linker;			/* among them one */
+	Class		before;			/* class of the last character */
+	bool		half_flag;		/* the last character is a regional indicator without a partner */
+	bool		picture;		/* the text ends in a picture, any EXTEND, and perhaps one ZWJ */
+	bool		consonant;		/* the text ends in a consonant and any EXTEND or linkers ... */
+	bool		linker;			/* ... and at least a linker is among these */
 } State;
 
 static Class
@@ -120,14 +118,17 @@ read_class(State *s, Class class)
 	bool		extends = is_extend(class) || class == CLASS_ZWJ;
 
 	s->half_flag = class == CLASS_FLAG && !s->half_flag;
-	/* nothing but EXTEND may stand before the ZWJ */
+	/* GB11: only EXTEND may stand between the picture and the ZWJ. */
 	s->picture = class == CLASS_PICTURE || (s->picture && s->before != CLASS_ZWJ && extends);
 	s->linker = s->consonant && (class == CLASS_LINKER || (s->linker && extends && class != CLASS_ZWNJ));
 	s->consonant = class == CLASS_CONSONANT || (s->consonant && extends && class != CLASS_ZWNJ);
 	s->before = class;
 }
 
-/* The character at s, which has n bytes at least one; how many it takes.  What is no UTF-8 does no harm. */
+/*
+ * Decodes the character at s, of which n >= 1 bytes may be read; returns its length.  Invalid UTF-8 gives a
+ * wrong character, but nothing behind the n bytes is read.
+ */
 static size_t
 decode(const uint8_t *s, size_t n, uint32_t *c)
 {

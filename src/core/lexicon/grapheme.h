@@ -1,17 +1,18 @@
 /*
  * grapheme.h
- *		Graphemes: what a reader takes for one character.  Extended grapheme
- *		clusters of Unicode (UAX #29, L-12), in which Lexicons limit texts.
+ *		Counts graphemes, the characters that a reader perceives: extended
+ *		grapheme clusters of Unicode (UAX #29, L-12), in which Lexicons limit
+ *		texts.
  *
- * The table is our own, so that a limit means the same on every server: ICU is not
- * everywhere, and differs by its version.
+ * The table of classes is the extension's own, so that a limit means the same
+ * on every server: ICU may be absent, and its rules depend on its version.
  */
 #ifndef ATP_GRAPHEME_H
 #define ATP_GRAPHEME_H
 
 #include "core/atp.h"
 
-/* How many graphemes the UTF-8 has; counted no further than enough + 1. */
+/* Number of graphemes in UTF-8 text; counting stops at enough + 1. */
 extern size_t atp_graphemes(const char *s, size_t n, size_t enough);
 
 #endif							/* ATP_GRAPHEME_H */

@@ -1,26 +1,26 @@
 /*
  * language.c
- *		Language tags.
+ *		Syntax of language tags: see language.h.
  */
 #include "core/syntax/chars.h"
 #include "core/lexicon/language.h"
 
-/* Where the grammar is in a tag: each part may follow all that come before it here. */
+/* The parts of a tag, in the order of the grammar: a part may follow any part that stands before it here. */
 typedef enum Part
 {
 	PART_LANGUAGE,
-	PART_EXTENDED,				/* language; three of them at most */
+	PART_EXTENDED,				/* extended language subtag; at most three */
 	PART_SCRIPT,
 	PART_REGION,
 	PART_VARIANT,
-	PART_SINGLETON,				/* begins an extension, */
-	PART_EXTENSION,				/* which has more parts */
+	PART_SINGLETON,				/* a letter or digit that begins an extension, ... */
+	PART_EXTENSION,				/* ... and the extension's parts */
 	PART_PRIVATE_X,
 	PART_PRIVATE,
 	PART_NONE
 } Part;
 
-/* Tags from before RFC 4646 that its grammar does not have, or that are no language in it. */
+/* Valid tags that do not follow the grammar of RFC 5646: they are older than RFC 4646. */
 static const char *const irregular[] = {
 	"en-gb-oed", "i-ami", "i-bnn", "i-default", "i-enochian", "i-hak", "i-klingon", "i-lux", "i-mingo",
 	"i-navajo", "i-pwn", "i-tao", "i-tay", "i-tsu", "sgn-be-fr", "sgn-be-nl", "sgn-ch-de"
@@ -52,7 +52,7 @@ all(AtpSpan s, unsigned classes)
 	return true;
 }
 
-/* How the tag begins: a language, or "x" and what is private. */
+/* The first part: a language, or "x", after which everything is private. */
 static Part
 first_part(AtpSpan s)
 {
@@ -61,7 +61,10 @@ first_part(AtpSpan s)
 	return (s.len == 2 || s.len == 3) && all(s, ATP_C_LOWER) ? PART_LANGUAGE : PART_NONE;
 }
 
-/* What a part is after others, of which the last is given.  It has 1 to 8 letters and digits. */
+/*
+ * The kind of the part s, which has 1 to 8 letters and digits; last is the kind of the part before it.
+ * PART_NONE: not allowed here.
+ */
 static Part
 next_part(AtpSpan s, Part last, unsigned *extended)
 {
@@ -113,7 +116,7 @@ atp_language_check(const char *s, size_t n, size_t *at)
 			return atp_fail(ATP_E_LANGUAGE, i, at);
 		i += part.len;
 	}
-	/* these two begin something */
+	/* A part must follow "x" and the letter of an extension. */
 	if (last == PART_SINGLETON || last == PART_PRIVATE_X)
 		return atp_fail(ATP_E_LANGUAGE, n, at);
 	return ATP_OK;

@@ -1,7 +1,7 @@
 /*
  * language.h
- *		Language tags (BCP 47, L-10), as Lexicons have them: well-formed by RFC 5646, with
- *		a language of two or three lower-case letters where it is one.
+ *		Syntax of language tags (BCP 47, L-10), for the format "language" of Lexicons: well-formed by RFC
+ *		5646, and a language, if the tag begins with one, has two or three lower-case letters.
  */
 #ifndef ATP_LANGUAGE_H
 #define ATP_LANGUAGE_H

@@ -1,6 +1,6 @@
 /*
  * lex_format.c
- *		Formats of Lexicon strings.
+ *		The formats of Lexicon strings, by name: see lex_format.h.
  */
 #include "core/lexicon/any_uri.h"
 #include "core/syntax/chars.h"
@@ -32,7 +32,10 @@ check_at_uri(const char *s, size_t n, size_t *at)
 	return err != ATP_OK ? err : atp_uri_check_lexicon(&uri, s, at);
 }
 
-/* In base 32, which is that of the network, a CID; in another base what may be one (D11). */
+/*
+ * A CID in base32, as the network uses it, is parsed.  In another base only the loose syntax is checked
+ * (D11).
+ */
 static AtpErr
 check_cid(const char *s, size_t n, size_t *at)
 {
@@ -104,7 +107,7 @@ atp_lex_format_check(AtpLexFormat format, const char *s, size_t n, size_t *at)
 bool
 atp_lex_accepts(AtpSpan pattern, AtpSpan mime)
 {
-	/* the type and the subtype of one pattern mean all: no type begins with a star */
+	/* The pattern of all types: as a prefix ("*" and a slash) it would match none. */
 	if (atp_span_is(pattern, "*/*"))
 		return true;
 	if (pattern.len > 0 && pattern.ptr[pattern.len - 1] == '*')

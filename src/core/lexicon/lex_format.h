@@ -1,6 +1,7 @@
 /*
  * lex_format.h
- *		Formats of Lexicon strings (L-09): their names, and what each asks for.
+ *		The formats of Lexicon strings (L-09): their names, and the check of each.  The syntaxes themselves
+ *		stand in their own files.
  */
 #ifndef ATP_LEX_FORMAT_H
 #define ATP_LEX_FORMAT_H
@@ -9,7 +10,7 @@
 
 typedef enum AtpLexFormat
 {
-	ATP_LEX_ANY,				/* none */
+	ATP_LEX_ANY,				/* no format */
 	ATP_LEX_AT_IDENTIFIER,
 	ATP_LEX_AT_URI,
 	ATP_LEX_CID,
@@ -26,12 +27,15 @@ typedef enum AtpLexFormat
 
 extern const char *atp_lex_format_name(AtpLexFormat format);
 
-/* ATP_LEX_FORMATS: there is none of this name. */
+/* ATP_LEX_FORMATS: no format has this name. */
 extern AtpLexFormat atp_lex_format_named(AtpSpan name);
 
 extern AtpErr atp_lex_format_check(AtpLexFormat format, const char *s, size_t n, size_t *at);
 
-/* Is a MIME type what a blob's "accept" has: the same, or beginning with what is before its '*'? */
+/*
+ * Does a MIME type match a pattern of a blob's "accept"?  A pattern that ends in '*' matches all types with
+ * the same beginning.
+ */
 extern bool atp_lex_accepts(AtpSpan pattern, AtpSpan mime);
 
 #endif							/* ATP_LEX_FORMAT_H */

@@ -1,6 +1,7 @@
 /*
  * car.c
- *		CAR version 1 files: rules B-50 to B-53.
+ *		CAR version 1 files, rules B-50 to B-53: the reader, and the index from CID to block.  A sender
+ *		chooses the CIDs: no choice may make the index slow (see first_slot()).
  */
 #include "core/repo/car.h"
 #include "core/codec/cid.h"
@@ -8,7 +9,7 @@
 #include "core/codec/field.h"
 #include "core/codec/varint.h"
 
-/* Reads the varint at car->pos and the bytes that it counts. */
+/* Reads the varint at car->pos and the section of so many bytes after it. */
 static AtpErr
 read_section(AtpCar *car, AtpBytes *section, size_t *at)
 {
@@ -28,7 +29,7 @@ read_section(AtpCar *car, AtpBytes *section, size_t *at)
 	return ATP_OK;
 }
 
-/* The members of "roots", whose head is given; remembers the first, and where they lie. */
+/* Reads the members of "roots" behind its head; stores the first, and the offset of the members. */
 static AtpErr
 read_roots(AtpCar *car, AtpCborReader *r, const AtpCborItem *head, size_t header_at, size_t *at)
 {
@@ -162,11 +163,11 @@ atp_car_verify(const AtpCarBlock *block, AtpSha256Fn sha256, void *ctx)
 	if (!atp_car_can_verify(block))
 		return ATP_E_CAR_HASH_FUNCTION;
 	sha256(ctx, block->data.ptr, block->data.len, digest);
-	/* the digest ends the CID */
+	/* The digest is the end of the CID. */
 	return memcmp(digest, block->cid.ptr + block->cid.len - sizeof(digest), sizeof(digest)) == 0 ? ATP_OK : ATP_E_CAR_HASH;
 }
 
-/* The i-th of the numbers that a secret gives (splitmix64). */
+/* The i-th of a series of numbers that only the secret seed determines (splitmix64). */
 static inline uint64_t
 secret_number(uint64_t seed, uint64_t i)
 {
@@ -179,8 +180,9 @@ secret_number(uint64_t seed, uint64_t i)
 
 /*
  * Where the search for a CID begins.  A sender chooses CIDs: one block under many codecs has one digest.  So
- * each four bytes of the whole CID are multiplied by a number of their own that the sender cannot know, and
- * the upper half of the sum decides: then no choice of CIDs makes them meet in one slot.
+ * each four bytes of the whole CID are multiplied by a secret number, a different one for each position, and
+ * the upper half of the sum decides.  Without the secret, a sender could put all CIDs into one slot, and each
+ * search would read the whole index.
  */
 static inline size_t
 first_slot(const AtpCarIndex *index, AtpBytes cid)
@@ -198,7 +200,7 @@ first_slot(const AtpCarIndex *index, AtpBytes cid)
 	return (size_t) (((sum >> 32) * index->nslots) >> 32);
 }
 
-/* The slot that holds this CID, or the free one where it belongs. */
+/* The slot of this CID, or the free slot where it would be stored. */
 static inline uint32_t *
 find_slot(const AtpCarIndex *index, AtpBytes cid)
 {

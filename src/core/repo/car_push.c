@@ -1,6 +1,7 @@
 /*
  * car_push.c
- *		CAR version 1 files that come in pieces: rules R-40 and R-41.
+ *		CAR version 1 files that arrive in pieces, rules R-40 and R-41: see
+ *		car_push.h.
  */
 #include "core/repo/car_push.h"
 #include "core/syntax/chars.h"
@@ -11,7 +12,7 @@ atp_car_push_begin(AtpCarPush *push, const AtpCarTaker *taker)
 	*push = (AtpCarPush) {.taker = *taker};
 }
 
-/* The length of a section is known: can it be one? */
+/* Refuses a section's length as soon as it is known, before memory is taken for the section. */
 static AtpErr
 check_length(const AtpCarPush *push, uint64_t len)
 {
@@ -22,7 +23,7 @@ check_length(const AtpCarPush *push, uint64_t len)
 	return len > ATP_CAR_PUSH_ROOM ? ATP_E_CAR_SECTION_SIZE : ATP_OK;
 }
 
-/* Takes bytes up to the end of the section's varint; returns how many. */
+/* Takes bytes up to the end of the section's varint; returns their number. */
 static size_t
 take_varint(AtpCarPush *push, const uint8_t *data, size_t n)
 {
@@ -93,8 +94,9 @@ take_block(AtpCarPush *push, AtpBytes section, size_t *at)
 }
 
 /*
- * Takes bytes of the section; returns how many.  *section is set when it is
- * complete: where it lies whole in the piece, there; else in the taker's memory.
+ * Takes bytes of the section; returns their number.  When the section is
+ * complete, *section is set: it points into the piece if the piece has all of
+ * the section, else into the taker's memory.
  */
 static size_t
 take_section(AtpCarPush *push, const uint8_t *data, size_t n, AtpBytes *section)

@@ -1,6 +1,6 @@
 /*
  * commit.c
- *		Signed commits (rule B-60).
+ *		Parser of signed commits (rule B-60): structure only, see commit.h.
  */
 #include "core/codec/cid.h"
 #include "core/repo/commit.h"

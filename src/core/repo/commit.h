@@ -1,6 +1,6 @@
 /*
  * commit.h
- *		Signed commits of a repository, rule B-60.
+ *		Parser of a repository's signed commits, rule B-60.
  */
 #ifndef ATP_COMMIT_H
 #define ATP_COMMIT_H
@@ -18,7 +18,7 @@ typedef struct AtpCommit
 	AtpBytes	sig;			/* ATP_COMMIT_SIG_LEN bytes */
 } AtpCommit;
 
-/* Structure only: the signature is not verified.  Version 3 alone. */
+/* Checks the structure only, not the signature.  Accepts only version 3. */
 extern AtpErr atp_commit_parse(const uint8_t *block, size_t n, AtpCommit *commit, size_t *at);
 
 #endif							/* ATP_COMMIT_H */

@@ -2,8 +2,9 @@
  * export_walk.c
  *		The records of an exported repository: rules R-42 to R-45.
  *
- * The tree is walked, and judged, by mst.c, which holds one node of each level;
- * here is what bounds the memory of that, and what an export is beside a tree.
+ * mst.c walks and checks the tree, and holds one node of each level.  This file
+ * limits the memory for these nodes, and checks the rules of exports that are
+ * not rules of trees.
  */
 #include "core/syntax/chars.h"
 #include "core/repo/export_walk.h"
@@ -21,7 +22,11 @@ atp_export_commit(AtpBytes block, AtpSpan did, AtpCommit *commit, size_t *at)
 	return ATP_OK;
 }
 
-/* V-51: each node, and all that are held at one time, are small. */
+/*
+ * V-51: limits the size of each node, and of all nodes held at one time.
+ * Otherwise one export could make the server hold 32 nodes, each as large as a
+ * block may be.
+ */
 static bool
 read_node(void *ctx, unsigned level, AtpBytes cid, AtpBytes *node)
 {

@@ -2,9 +2,9 @@
  * invert.c
  *		The verdict on a commit's operations: V-18, V-20, V-28, V-29.
  *
- * The tree before is a set: the leaves and absent subtrees of the new one, with
- * each operation taken back.  A tree is a function of what is in it, so that the
- * order of the operations does not matter (V-19).
+ * The tree before the commit is computed as a set: the leaves and absent
+ * subtrees of the new tree, with each operation undone.  A tree depends only on
+ * its contents, so that the order of the operations does not matter (V-19).
  */
 #include "core/repo/invert.h"
 
@@ -46,7 +46,12 @@ atp_invert_end(AtpInversion *inversion, AtpBytes prev_data, bool undone)
 		inversion->verdict = ATP_INCOMPLETE;
 	else if (err == ATP_OK)
 		judge(inversion, prev_data);
-	/* V-20: one subtree is all there is; its top may be one of those that go */
+
+	/*
+	 * V-20: the tree before is one absent subtree, or a node below its top: a
+	 * top without entries would be dropped.  So equal roots prove the commit,
+	 * but different roots prove nothing.
+	 */
 	else if (prev_data.ptr != NULL && is_root(inversion, prev_data))
 		judge(inversion, prev_data);
 	return ATP_OK;

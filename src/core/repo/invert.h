@@ -1,10 +1,9 @@
 /*
  * invert.h
- *		The tree before a commit, from the nodes that it came with (V-18 to V-21, V-28, V-29):
- *		do the operations that it names, and no others, lead from prevData to it?
+ *		The tree before a commit, computed from the nodes that came with the commit (V-18 to V-21, V-28,
+ *		V-29): do exactly the commit's operations lead from prevData to the new tree?
  *
- * atp_commit_invert() in repos_message.h does it in the walk over the nodes that
- * it makes anyway.
+ * atp_commit_invert() in commit_check.h computes it during its walk over the nodes.
  */
 #ifndef ATP_INVERT_H
 #define ATP_INVERT_H
@@ -14,24 +13,23 @@
 
 typedef enum AtpProof
 {
-	ATP_PROVEN,					/* it is prevData */
+	ATP_PROVEN,					/* the tree before has the root prevData */
 	ATP_INCOMPLETE,				/* a node, a prev or prevData is missing */
-	ATP_MISMATCH				/* it is not prevData */
+	ATP_MISMATCH				/* the tree before has another root than prevData */
 } AtpProof;
 
 typedef struct AtpInversion
 {
 	AtpProof	verdict;
-	bool		known;			/* root is that of the tree before */
-	bool		first;			/* and that one is empty: V-28 */
+	bool		known;			/* root is the root of the tree before */
+	bool		first;			/* the tree before is empty: V-28 */
 	uint8_t		root[ATP_CID_BLESSED_LEN];
 	AtpMstBuilder builder;
 } AtpInversion;
 
 /*
- * What the builder needs at most.  Each operation breaks at most two entries of
- * those that are present away from the key before them, and so does each level
- * that is being made.
+ * The builder's memory, at most.  Each operation separates at most two entries from the key before them,
+ * whose prefix they shared and must now spell out.  So does each level under construction.
  */
 static inline size_t
 atp_invert_room(size_t blocks, size_t operations)
@@ -44,12 +42,12 @@ extern void atp_invert_begin(AtpInversion *inversion, uint8_t *buf, size_t room,
 							 AtpSha256Fn sha256, void *ctx);
 
 /*
- * After the walk.  prev_data's ptr is NULL when the message has none; undone:
- * each update and delete has its prev.
+ * Call after the walk. prev_data.ptr is NULL when the message has no prevData; undone: each update and delete
+ * has its prev.
  */
 extern AtpErr atp_invert_end(AtpInversion *inversion, AtpBytes prev_data, bool undone);
 
-/* V-29: nothing was done, so that the tree before is this one. */
+/* V-29: a commit without operations: the tree before is the new tree, data. */
 extern void atp_invert_nothing(AtpInversion *inversion, AtpBytes data, AtpBytes prev_data);
 
 #endif							/* ATP_INVERT_H */

@@ -1,6 +1,7 @@
 /*
  * link.c
- *		Links between records: what in a record is one, and where it stands.
+ *		Links between records: the texts that are links, and the paths at which
+ *		they stand.  See link.h.
  */
 #include "core/syntax/chars.h"
 #include "core/syntax/did.h"
@@ -26,7 +27,7 @@ put_escaped(AtpLinkPath *path, AtpSpan s, bool is_type)
 {
 	static const char hex[] = "0123456789ABCDEF";
 
-	/* what does not fit is not looked at: names may have a megabyte */
+	/* Stop at the maximum: a stranger's name may have a megabyte. */
 	for (size_t i = 0; i < s.len && path->len <= ATP_LINK_PATH_MAX; i++)
 	{
 		unsigned char c = (unsigned char) s.ptr[i];
@@ -88,7 +89,7 @@ atp_link_path_take(AtpSpan *path, char *buf, AtpSpan *name)
 			buf[n++] = (char) (atp_hex_value(s[1]) << 4 | atp_hex_value(s[2]));
 			s += 2;
 		}
-		/* an empty name */
+		/* '%' that is not %HH stands for an empty name. */
 		else if (s != path->ptr || (s + 1 < end && s[1] != '.'))
 			return false;
 	}
@@ -144,14 +145,14 @@ atp_link_walk_text(AtpLinkWalk *walk, AtpSpan text)
 		walk->found(walk, target, &uri);
 }
 
-#define NO_TYPE		SIZE_MAX	/* of a map that is no element */
+#define NO_TYPE		SIZE_MAX	/* type of a map that is no element of an array */
 
 AtpErr
 atp_link_types(const uint8_t *buf, size_t n, AtpLinkType *types, size_t cap, AtpTickFn tick, size_t *count, size_t *at)
 {
 	uint64_t	ticks = 0;
 	bool		is_array[ATP_CBOR_DEPTH_DEFAULT + 1] = {false};
-	size_t		type[ATP_CBOR_DEPTH_DEFAULT + 1];	/* of open elements, by depth */
+	size_t		type[ATP_CBOR_DEPTH_DEFAULT + 1];	/* index in types of the open elements, by depth */
 	bool		under_type = false;
 	AtpCborReader r;
 
@@ -195,7 +196,7 @@ atp_link_types(const uint8_t *buf, size_t n, AtpLinkType *types, size_t cap, Atp
 static AtpSpan
 type_text(const uint8_t *buf, AtpLinkType type)
 {
-	/* no text is where the value begins */
+	/* at 0 stands the value's head, never a text */
 	return (AtpSpan) {type.at == 0 ? NULL : (const char *) buf + type.at, type.len};
 }
 
@@ -203,9 +204,9 @@ void
 atp_link_walk_items(AtpLinkWalk *walk, const uint8_t *buf, size_t n, const AtpLinkType *types)
 {
 	AtpLinkPath *path = &walk->path;
-	size_t		lens[ATP_CBOR_DEPTH_DEFAULT + 1];	/* of open containers' paths, by depth */
+	size_t		lens[ATP_CBOR_DEPTH_DEFAULT + 1];	/* path lengths of open containers, by depth */
 	bool		is_array[ATP_CBOR_DEPTH_DEFAULT + 1] = {false};
-	bool		of_model = false;	/* the text that follows is under such a name */
+	bool		of_model = false;	/* the next value belongs to $type, $link or $bytes */
 	uint64_t	ticks = 0;
 	AtpCborReader r;
 

@@ -1,13 +1,13 @@
 /*
  * link.h
- *		Links between records: what in a record is one, and where it stands.
+ *		Links between records: the texts that are links, and the paths at which they stand.  Link rows are
+ *		made elsewhere (tables/link_rows.c).
  *
- * A link is a text that as a whole is an AT URI, in the general syntax, or a DID.  Its path is
- * that of indexes of the field: names joined by '.', "[]" for the elements of an array, with
- * the "$type" of those that have one in it: "subject.uri",
- * "facets[].features[app.bsky.richtext.facet#mention].did".  In a name all but [A-Za-z0-9_$-]
- * is written %HH, and an empty one '%', so that each path has one reading; in a type '.' and
- * '#' stay, too.
+ * A link is a text that, as a whole, is an AT URI in the general syntax, or a DID.  Its path has the form of
+ * the field's indexes: names joined by '.', "[]" for the elements of an array, and in the brackets the
+ * element's "$type", if any: "subject.uri", "facets[].features[app.bsky.richtext.facet#mention].did".  In a
+ * name all characters but [A-Za-z0-9_$-] are written %HH, and an empty name as '%', so that each path has one
+ * reading.  In a type, '.' and '#' are also written as they are.
  */
 #ifndef ATP_LINK_H
 #define ATP_LINK_H
@@ -15,17 +15,20 @@
 #include "core/codec/dagcbor.h"
 #include "core/syntax/uri.h"
 
-/* Bytes; strangers choose names, and nothing is linked from a longer path. */
+/* Bytes.  Strangers choose the names; a link with a longer path is skipped and counted. */
 #define ATP_LINK_PATH_MAX	256
 
 /*
- * A link is an entry of an index, with who links: target, its authority once more (where tables are
- * distributed), record key and DID, as they are stored, have so many bytes at most.  Less than an index of
- * pages of 8 kB takes, whatever it can compress.
+ * A link is an index entry.  Target, the target's authority (repeated where tables are distributed), record
+ * key and DID together have at most so many bytes in stored form.  This is less than the limit of an index
+ * with pages of 8 kB, even if no compression helps.
  */
 #define ATP_LINK_ENTRY_MAX	2600
 
-/* To go back to the level before, set len to what it was.  Beyond the maximum it counts what is not there. */
+/*
+ * To go back to the outer level, set len to its earlier value.  Beyond ATP_LINK_PATH_MAX, len counts
+ * characters that text does not have.
+ */
 typedef struct AtpLinkPath
 {
 	size_t		len;
@@ -34,35 +37,35 @@ typedef struct AtpLinkPath
 
 extern void atp_link_path_name(AtpLinkPath *path, AtpSpan name);
 
-/* Could it be written like that? */
+/* Could the functions below have written this path? */
 extern bool atp_link_path_is_valid(AtpSpan path);
 
 /*
- * The first name of a path that is made of names only, taken off it; path->ptr becomes NULL after
- * the last.  *name is in buf, which has room for the path.  False: what comes first is no name.
+ * Takes the first name off a path that has only names; path->ptr becomes NULL after the last.  *name lies in
+ * buf, which has room for the whole path.  False: the path begins with something else.
  */
 extern bool atp_link_path_take(AtpSpan *path, char *buf, AtpSpan *name);
 
-/* type: ptr NULL when the element has none. */
+/* type.ptr is NULL when the element has no "$type". */
 extern void atp_link_path_element(AtpLinkPath *path, AtpSpan type);
 
-/* Texts under these names are about the value that has them, and link to nothing: $type, $link, $bytes. */
+/* $type, $link and $bytes: a text under such a name describes the value around it, and is no link. */
 extern bool atp_link_is_name_of_model(AtpSpan name);
 
 /*
- * The URI that a text links to; "at://" and the DID, for one.  *target is text itself, or buf,
- * which holds ATP_URI_MAX bytes, and *uri its parts.  False when it is no link.
+ * The URI that a text links to; for a DID, "at://" and the DID.  *target is text itself, or lies in buf,
+ * which holds ATP_URI_MAX bytes; *uri has its parts.  False: the text is no link.
  */
 extern bool atp_link_target(AtpSpan text, char *buf, AtpSpan *target, AtpUri *uri);
 
-/* A walk through a record, in the order of its bytes; found() is told of each link, duplicates too. */
+/* A walk through a record, in the order of its bytes; calls found() for each link, also for duplicates. */
 typedef struct AtpLinkWalk
 {
 	void		(*found) (struct AtpLinkWalk *walk, AtpSpan target, const AtpUri *uri);
-	void	   *arg;			/* for found() */
-	AtpTickFn	tick;			/* while values in DAG-CBOR are walked; NULL: they are short */
-	AtpLinkPath path;			/* of the link */
-	uint64_t	deeper;			/* links that were passed over, because their paths are too long */
+	void	   *arg;			/* for the use of found() */
+	AtpTickFn	tick;			/* called while a DAG-CBOR value is walked; NULL: values are short */
+	AtpLinkPath path;			/* path of the link */
+	uint64_t	deeper;			/* links skipped because their paths are too long */
 	char		buf[ATP_URI_MAX];
 } AtpLinkWalk;
 
@@ -76,10 +79,10 @@ atp_link_walk_begin(AtpLinkWalk *walk, void (*found) (AtpLinkWalk *walk, AtpSpan
 	walk->deeper = 0;
 }
 
-/* A text of the record, at walk->path. */
+/* Looks at a text of the record, which stands at walk->path. */
 extern void atp_link_walk_text(AtpLinkWalk *walk, AtpSpan text);
 
-/* The "$type" of an element of an array: where in the value its text is; at 0: there is none. */
+/* The "$type" of an element of an array: offset of its text in the value; at 0: no type. */
 typedef struct AtpLinkType
 {
 	uint32_t	at;
@@ -87,14 +90,14 @@ typedef struct AtpLinkType
 } AtpLinkType;
 
 /*
- * Those of all elements that are maps, in the order in which these begin: a type may stand
- * behind what is under it, so they are found first, in one go, whoever nests what how deep.
- * *count may be more than cap: then it is to be done again, with so much room.  Other than
- * ATP_OK: it is no value in DAG-CBOR, of less than 4 GB.
+ * Collects the types of all elements that are maps, in the order in which the maps begin.  "$type" may stand
+ * after the members whose path needs it, so that all types are collected first, in one pass: the time does
+ * not depend on the nesting.  If *count is greater than cap, call again with room for *count.  An error: buf
+ * is no DAG-CBOR value.  A value must have less than 4 GB.
  */
 extern AtpErr atp_link_types(const uint8_t *buf, size_t n, AtpLinkType *types, size_t cap, AtpTickFn tick, size_t *count, size_t *at);
 
-/* All of that value. */
+/* Walks the value, with the types from atp_link_types(). */
 extern void atp_link_walk_items(AtpLinkWalk *walk, const uint8_t *buf, size_t n, const AtpLinkType *types);
 
 #endif							/* ATP_LINK_H */

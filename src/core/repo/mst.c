@@ -1,16 +1,16 @@
 /*
  * mst.c
- *		Reading Merkle search trees: rules B-63 to B-65 and V-22 to V-24.
+ *		Reads Merkle search trees: rules B-63 to B-65 and V-22 to V-24.  See mst.h.
  *
- * A node is {e: [{k, p, t, v}, ...], l}: l is the subtree before the first
- * entry, t the one after an entry; a key is the first p bytes of the key before
- * it in the node, and k.
+ * A node is {e: [{k, p, t, v}, ...], l}: l is the subtree before the first entry, and t the subtree after an
+ * entry.  An entry's key is the first p bytes of the preceding key in the node, followed by k. v is the
+ * record's CID.
  */
 #include "core/codec/cid.h"
 #include "core/codec/dagcbor.h"
 #include "core/repo/mst.h"
 
-/* No key is higher: its hash has 256 bits. */
+/* The greatest height of a key: half the bits of a SHA-256 hash. */
 #define HEIGHT_MAX	128
 
 typedef struct Entry
@@ -36,13 +36,13 @@ atp_mst_height(const uint8_t *key, size_t n, AtpSha256Fn sha256, void *ctx)
 	return bits / 2;
 }
 
-/* The next bytes are this string literal. */
+/* Are the next bytes this string literal? */
 #define EXPECT(r, literal)	atp_cbor_expect(r, literal, sizeof(literal) - 1)
 
 /*
- * A node's shape is fixed and DAG-CBOR has one encoding for everything: so most
- * of it is compared with what it has to be instead of being decoded item by
- * item.  A fault is then ATP_E_MST_NODE, whatever a decoder would call it.
+ * A node's shape is fixed, and DAG-CBOR has one encoding for everything.  So most of a node is compared with
+ * the expected bytes instead of being decoded item by item.  Any deviation is ATP_E_MST_NODE, also where a
+ * decoder would name another fault.
  */
 static inline bool
 is_node_link(const uint8_t *p, size_t left, AtpBytes *cid)
@@ -70,8 +70,8 @@ read_subtree(AtpCborReader *r, AtpBytes *cid)
 }
 
 /*
- * How long a head of one byte is, or of two in its shortest form; 0: what else it
- * may be is the decoder's to say.
+ * The length of a head of one byte, or of two bytes in the shortest form; 0: another head, which
+ * atp_cbor_item() must read.
  */
 static inline size_t
 short_head(const uint8_t *p, size_t left, uint8_t major, uint64_t *n)
@@ -99,8 +99,8 @@ read_short_head(AtpCborReader *r, uint8_t major, uint64_t *n)
 }
 
 /*
- * The entry that nearly all are, in one go: with short heads, and the CID of DAG-CBOR.
- * False: it may still be one, and nothing has been read.
+ * Reads an entry of the usual form at once: with short heads, and a value that is a CID of DAG-CBOR.  False:
+ * nothing was read, and read_entry() must read item by item.
  */
 static inline bool
 read_usual_entry(AtpCborReader *r, Entry *entry)
@@ -199,7 +199,7 @@ read_entry(AtpCborReader *r, Entry *entry, size_t *at)
 		return ATP_E_MST_NODE;
 	if (!read_node_link(r, &entry->value))
 	{
-		/* a record's CID may be of any kind (B-42) */
+		/* B-42: a record's CID may have any codec and hash. */
 		if ((err = atp_cbor_item(r, &item, at)) != ATP_OK)
 			return err;
 		if (item.kind != ATP_CBOR_LINK)
@@ -209,7 +209,7 @@ read_entry(AtpCborReader *r, Entry *entry, size_t *at)
 	return ATP_OK;
 }
 
-/* Up to the first entry. */
+/* Reads a node up to its first entry. */
 static AtpErr
 read_node_head(AtpCborReader *r, AtpBytes node, uint64_t *count, size_t *at)
 {
@@ -228,7 +228,7 @@ read_node_head(AtpCborReader *r, AtpBytes node, uint64_t *count, size_t *at)
 	return ATP_OK;
 }
 
-/* After the last entry. */
+/* Reads a node after its last entry. */
 static AtpErr
 read_node_tail(AtpCborReader *r, AtpBytes *left, size_t *at)
 {
@@ -240,8 +240,8 @@ read_node_tail(AtpCborReader *r, AtpBytes *left, size_t *at)
 }
 
 /*
- * From the key before it in the node to an entry's key, in place; *len is 0
- * before the first.  The prefix must be as long as can be, and keys ascend.
+ * Turns the preceding key in the node into the entry's key, in place; *len is 0 before the first entry. p
+ * must be as long as possible, and keys must ascend.
  */
 static AtpErr
 next_key(uint8_t *key, size_t *len, const Entry *entry)
@@ -252,7 +252,7 @@ next_key(uint8_t *key, size_t *len, const Entry *entry)
 	if (entry->prefix > *len)
 		return ATP_E_MST_PREFIX;
 	if (k.len == 0)
-		return ATP_E_MST_ORDER; /* a prefix of the one before, or empty */
+		return ATP_E_MST_ORDER; /* the key is empty, or a prefix of the preceding key */
 	if (p < *len && k.ptr[0] <= key[p])
 		return k.ptr[0] == key[p] ? ATP_E_MST_PREFIX : ATP_E_MST_ORDER;
 	if (k.len > ATP_MST_KEY_MAX - p)
@@ -262,7 +262,10 @@ next_key(uint8_t *key, size_t *len, const Entry *entry)
 	return ATP_OK;
 }
 
-/* A node's subtree before the first entry, and where its entries are. */
+/*
+ * Checks the form of a whole node; returns the subtree before the first entry, and the place and number of
+ * the entries.
+ */
 static AtpErr
 open_node(AtpBytes node, AtpBytes *left, size_t *pos, uint64_t *count, size_t *at)
 {
@@ -281,7 +284,7 @@ open_node(AtpBytes node, AtpBytes *left, size_t *pos, uint64_t *count, size_t *a
 	return read_node_tail(&r, left, at);
 }
 
-/* An entry of a node that open_node() has been through. */
+/* Reads an entry of a node that open_node() has accepted. */
 static AtpErr
 entry_at(AtpBytes node, size_t *pos, Entry *entry, size_t *at)
 {
@@ -295,7 +298,7 @@ entry_at(AtpBytes node, size_t *pos, Entry *entry, size_t *at)
 	return err;
 }
 
-/* The offset of a node, or of a link to one: see atp_mst_begin_source(). */
+/* The offset of a node, or of a link to a node; 0 with a source: see atp_mst_begin_source(). */
 static inline size_t
 offset_of(const AtpMstWalk *walk, const uint8_t *place)
 {
@@ -317,8 +320,8 @@ find_node(const AtpMstWalk *walk, AtpBytes cid, AtpBytes *node)
 }
 
 /*
- * Go into the node that this link names; layer is the height of its keys.  In a
- * partial walk it may be absent.
+ * Enters the node that this link names; layer is the height of the node's keys.  In a partial walk the node
+ * may be absent: then the walk notes the gap.
  */
 static AtpErr
 push(AtpMstWalk *walk, AtpBytes cid, unsigned layer, size_t *at)
@@ -337,7 +340,11 @@ push(AtpMstWalk *walk, AtpBytes cid, unsigned layer, size_t *at)
 		walk->stub = cid;
 		return ATP_OK;
 	}
-	/* V-24: a tree has no two equal nodes, for no two have the same keys */
+
+	/*
+	 * V-24: nodes of one tree differ, because their keys do.  More visits than blocks mean that a node is
+	 * reached twice, perhaps in a loop.
+	 */
 	if (++walk->visits > (walk->source != NULL ? walk->source->blocks : walk->tree.index->n))
 		return ATP_E_MST_TWICE;
 	level->layer = layer;
@@ -346,7 +353,11 @@ push(AtpMstWalk *walk, AtpBytes cid, unsigned layer, size_t *at)
 	*at += offset_of(walk, level->node.ptr);
 	if (err != ATP_OK)
 		return err;
-	/* V-22: without entries is the root of nothing, and a node above others */
+
+	/*
+	 * V-22: only two nodes have no entries: the root of an empty tree, and a node that only links to a
+	 * subtree.
+	 */
 	if (level->left == 0 && (level->subtree.ptr == NULL) != (walk->depth == 0))
 		return ATP_E_MST_EMPTY;
 	walk->depth++;
@@ -375,7 +386,7 @@ begin(AtpMstWalk *walk, const AtpMstTree *tree, const AtpMstSource *source, bool
 	if (walk->depth == 0 || top->left == 0)
 		return ATP_OK;
 
-	/* the root's first key tells how high the tree is */
+	/* The height of the root's first key is the layer of the root. */
 	pos = top->pos;
 	if ((err = entry_at(top->node, &pos, &entry, at)) != ATP_OK)
 		return err;
@@ -419,7 +430,11 @@ next_leaf(AtpMstWalk *walk, AtpMstLevel *level, AtpMstLeaf *leaf, size_t *at)
 		return err;
 	level->left--;
 	level->subtree = entry.subtree;
-	/* within one node it has been seen above: between nodes of one depth lies a key of one higher up */
+
+	/*
+	 * next_key() compares keys within one node.  Between two nodes of the same depth lies a key of a level
+	 * above, so that a comparison is needed only when the depth changes.
+	 */
 	if (walk->last_depth != walk->depth &&
 		atp_mst_compare((AtpBytes) {level->key, level->key_len},
 						(AtpBytes) {walk->last, walk->last_len}) <= 0)
@@ -462,7 +477,7 @@ atp_mst_next(AtpMstWalk *walk, AtpMstLeaf *leaf, size_t *at)
 	return ATP_E_MST_END;
 }
 
-/* A key that the walk has passed without meeting it (V-17). */
+/* The walk has passed this key's place without finding the key (V-17). */
 static void
 set_absent(const AtpMstWalk *walk, AtpMstLookup *lookup, AtpMstBuilder *before)
 {
@@ -473,11 +488,11 @@ set_absent(const AtpMstWalk *walk, AtpMstLookup *lookup, AtpMstBuilder *before)
 	if (walk->gap > 0 || is_undone)
 		height = atp_mst_height(lookup->key.ptr, lookup->key.len, walk->tree.sha256, walk->tree.ctx);
 
-	/* a subtree has only keys that are lower than the node that links to it */
+	/* An absent subtree can only have keys lower than the layer of the node that links to it. */
 	lookup->unknown = height < walk->gap;
 	if (before == NULL)
 		return;
-	/* V-20: on which side of the subtree, or where in it, nobody knows */
+	/* V-20: the key's place relative to the absent subtree is unknown: before it, after it, or within. */
 	if (walk->gap > 0)
 		atp_mst_root_unknown(before);
 	else if (is_undone)

@@ -1,11 +1,12 @@
 /*
  * mst_root.c
- *		The root of a Merkle search tree from what is in it, in the order of keys.
+ *		Computes the root of a Merkle search tree from its contents, given in
+ *		the order of keys: see mst_root.h.
  *
- * Nodes that are not complete yet form a stack, the root's layer first: their
- * bytes lie one after the other in the buffer, and only the last one grows.  A
- * key completes the nodes of all layers below its own; each becomes a link in
- * the one above it.
+ * Incomplete nodes form a stack, beginning with the root's layer.  Their bytes
+ * lie one after the other in the buffer, and only the last node grows.  A key
+ * completes the nodes of all layers below its own; each completed node becomes
+ * a link in the node above.
  */
 #include "core/repo/mst.h"
 
@@ -15,10 +16,13 @@ const uint8_t atp_mst_empty[ATP_CID_BLESSED_LEN] = {
 	0x48, 0x2d, 0x6f, 0xdb, 0xe2, 0x75, 0x92, 0x89, 0xf6, 0x47, 0x67, 0x7b
 };
 
-/* What comes before a node's first entry: a map's head, "e", an array's head. */
+/* The bytes before a node's first entry: a map's head, "e", an array's head. */
 #define HEAD_ROOM	12
 
-/* The subtree of an entry, and its value; a node's left subtree. */
+/*
+ * The bytes after an entry's key: the subtree and the value; and the bytes
+ * after the last entry: the left subtree.
+ */
 #define ENTRY_TAIL_MAX	(ATP_NODE_LINK_LEN + 2 + 2 + 2 + 1 + ATP_CID_MAX)
 #define NODE_TAIL_MAX	(2 + ATP_NODE_LINK_LEN)
 
@@ -29,7 +33,7 @@ _Static_assert(ATP_MST_ROOT_SPARE >= HEAD_ROOM + ENTRY_HEAD_MAX +
 			   ATP_MST_LEVELS_MAX * (ENTRY_TAIL_MAX + NODE_TAIL_MAX),
 			   "room for one entry, after all nodes below it are complete");
 
-/* Up to the link of a node that has nothing else. */
+/* A node with no entries, up to the link to its subtree. */
 #define KEYLESS			"\xa2\x61" "e\x80\x61l"
 
 static inline uint8_t *
@@ -41,7 +45,7 @@ put_raw(uint8_t *p, const void *bytes, size_t n)
 
 #define PUT(p, literal)		put_raw(p, literal, sizeof(literal) - 1)
 
-/* A head, in its shortest form. */
+/* Writes a head in its shortest form. */
 static inline uint8_t *
 put_head(uint8_t *p, uint8_t major, uint64_t n)
 {
@@ -99,7 +103,7 @@ atp_mst_root_begin(AtpMstBuilder *b, uint8_t *buf, size_t room, AtpSha256Fn sha2
 	b->depth = 0;
 }
 
-/* V-22: nodes without entries, up to the layer below this one. */
+/* V-22: wraps the subtree in nodes without entries, up to the layer below this one. */
 static void
 lift(AtpMstBuilder *b, AtpMstSubtree *subtree, unsigned layer)
 {
@@ -114,7 +118,7 @@ lift(AtpMstBuilder *b, AtpMstSubtree *subtree, unsigned layer)
 	}
 }
 
-/* The last entry of a node, once its subtree is known. */
+/* Completes the last entry of a node, once its subtree is known. */
 static void
 finish_entry(AtpMstBuilder *b, const AtpMstOpen *node, const AtpMstSubtree *subtree)
 {
@@ -129,8 +133,8 @@ finish_entry(AtpMstBuilder *b, const AtpMstOpen *node, const AtpMstSubtree *subt
 }
 
 /*
- * Completes the lowest node: subtree is what comes after its last key, and
- * becomes the node itself.
+ * Completes the lowest node. subtree is the subtree after the node's last key,
+ * and becomes the node itself.
  */
 static void
 close_node(AtpMstBuilder *b, AtpMstSubtree *subtree)
@@ -148,7 +152,10 @@ close_node(AtpMstBuilder *b, AtpMstSubtree *subtree)
 	p = put_subtree(p, &node->left);
 	b->len = p - b->buf;
 
-	/* how many entries it has comes first, and is known last */
+	/*
+	 * The head has the number of entries, which is known only now: write it
+	 * into the reserved bytes before the entries.
+	 */
 	p = PUT(head, "\xa2\x61" "e");
 	p = put_head(p, 4, node->entries);
 	start = node->start - (p - head);
@@ -165,7 +172,7 @@ common_prefix(const uint8_t *a, size_t an, AtpBytes b)
 {
 	size_t		n = 0;
 
-	/* by words: keys of one collection have most of their bytes in common */
+	/* eight bytes at a time: keys of one collection share most of their bytes */
 	while (an - n >= 8 && b.len - n >= 8 && memcmp(a + n, b.ptr + n, 8) == 0)
 		n += 8;
 	while (n < an && n < b.len && a[n] == b.ptr[n])
@@ -207,10 +214,14 @@ atp_mst_root_leaf(AtpMstBuilder *b, AtpBytes key, AtpBytes value, unsigned heigh
 		b->err = ATP_E_MST_KEY_LONG;
 	else if (height >= ATP_MST_LEVELS_MAX)
 		b->err = ATP_E_MST_DEPTH;
-	/* the key before is the last one of the lowest node */
+	/* The preceding key is the last key of the lowest node. */
 	else if (node != NULL && atp_mst_compare((AtpBytes) {node->key, node->key_len}, key) >= 0)
 		b->err = ATP_E_MST_ORDER;
-	/* V-20: a stub beside a key of its layers */
+
+	/*
+	 * V-20: a key of one of the absent subtree's layers would split the
+	 * subtree, whose contents are unknown.
+	 */
 	else if (below.present && height <= below.layer)
 		b->err = ATP_E_MST_MISSING;
 	b->stub.present = false;

@@ -22,7 +22,10 @@ atp_path_split(AtpSpan path, AtpSpan *collection, AtpSpan *rkey)
 		atp_rkey_check(rkey->ptr, rkey->len, &at) != ATP_OK)
 		return ATP_E_PATH;
 
-	/* a collection is in normal form: its domain in lower case (I-04) */
+	/*
+	 * B-65: a collection in a path is in normal form, with the domain in lower
+	 * case (I-04).  Otherwise two spellings would be two collections.
+	 */
 	domain = atp_nsid_domain(collection->ptr, collection->len);
 	for (size_t i = 0; i < domain.len; i++)
 	{

@@ -7,7 +7,7 @@
 
 #include "core/atp.h"
 
-/* Check a path, and give its parts.  ATP_E_PATH is the only error. */
+/* Checks a path, and gives its parts.  ATP_E_PATH is the only error. */
 extern AtpErr atp_path_split(AtpSpan path, AtpSpan *collection, AtpSpan *rkey);
 
 #endif							/* ATP_PATH_H */

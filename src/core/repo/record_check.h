@@ -1,18 +1,15 @@
 /*
  * record_check.h
- *		Is a block a record of the atproto data model?  Rules B-20 to B-28: on
- *		top of DAG-CBOR, no float, integers in the signed 64-bit range, a
- *		top-level map with a non-empty $type, well-formed blobs, limits.
+ *		Checks that a block is a record of the atproto data model, rules B-20 to B-28: on top of DAG-CBOR, no
+ *		float, integers in the signed 64-bit range, a top-level map with a non-empty $type, well-formed blobs,
+ *		limits.
  *
- * Who reads a record shows each item to atp_record_see(), so that it is read once
- * whatever else is made of it; all is put into that loop (dagcbor_next.h).
+ * A reader of a record passes each item to atp_record_see(), so that the record is read once for all
+ * purposes.  All functions are inlined into the reader's loop (dagcbor_next.h).
  *
- * An empty key is no error, though B-24 has it so: the reference server lets
- * such records in and sends them on.
- *
- * The keys "$link" and "$bytes" are no error here: in DAG-CBOR a map that has
- * them is just a map (B-24).  It only cannot be told from a link in JSON, which
- * is the jsonb writer's concern.
+ * Two deviations from B-24 are accepted.  An empty key: the reference server accepts and forwards such
+ * records.  The keys "$link" and "$bytes": in DAG-CBOR a map with them is an ordinary map.  In JSON it cannot
+ * be told from a link or bytes, which is the concern of the jsonb writer.
  */
 #ifndef ATP_RECORD_CHECK_H
 #define ATP_RECORD_CHECK_H
@@ -24,25 +21,25 @@
 #define ATP_RECORD_KEY_MAX		8192	/* bytes, B-24 */
 #define ATP_RECORD_MEMBERS_MAX	131072	/* of a map or list, B-28 */
 
-/* What one open map has shown of itself so far. */
+/* The state of an open map. */
 typedef struct AtpRecordMap
 {
 	size_t		at;
 	bool		has_type;
 	bool		is_blob;
-	bool		ref;			/* the field is there and well-formed */
+	bool		ref;			/* "ref" is present and well-formed; mime and size are of the same kind */
 	bool		mime;
 	bool		size;
 } AtpRecordMap;
 
 typedef struct AtpRecordView
 {
-	AtpBytes	key;			/* whose value is next; ptr is NULL: none is */
-	bool		has_type;		/* the record itself */
+	AtpBytes	key;			/* key whose value is next; ptr NULL: no value is */
+	bool		has_type;		/* the record itself has a $type */
 	AtpRecordMap maps[ATP_CBOR_DEPTH_DEFAULT + 1];	/* by depth; [0] unused */
 } AtpRecordView;
 
-/* Before the first item of n bytes. */
+/* Begins a record of n bytes. */
 static inline AtpErr
 atp_record_view(AtpRecordView *view, size_t n)
 {
@@ -51,7 +48,7 @@ atp_record_view(AtpRecordView *view, size_t n)
 	return n <= ATP_RECORD_MAX ? ATP_OK : ATP_E_RECORD_SIZE;
 }
 
-/* A value stands under a key; only few keys mean anything to the data model. */
+/* Looks at the value of a key: only few keys have a meaning in the data model. */
 static inline AtpErr
 atp_record_value_of(AtpRecordMap *map, AtpBytes key, const AtpCborItem *value)
 {
@@ -65,7 +62,7 @@ atp_record_value_of(AtpRecordMap *map, AtpBytes key, const AtpCborItem *value)
 			break;
 		case 4:
 			if (memcmp(key.ptr, "size", 4) == 0)
-				map->size = value->kind == ATP_CBOR_UINT;	/* D24: 0 is one */
+				map->size = value->kind == ATP_CBOR_UINT;	/* D24: 0 is allowed */
 			break;
 		case 5:
 			if (memcmp(key.ptr, "$type", 5) == 0)
@@ -99,7 +96,10 @@ atp_record_blob(const AtpRecordMap *map)
 	return ATP_OK;
 }
 
-/* The item that a reader, which was at depth "before", has just read.  *at is where its fault is. */
+/*
+ * Checks the item just read by a reader that was at depth "before" and now is at "depth".  *at is the offset
+ * of a fault.
+ */
 static inline AtpErr
 atp_record_see(AtpRecordView *view, const AtpCborItem *item, unsigned before, unsigned depth, size_t *at)
 {
@@ -113,7 +113,7 @@ atp_record_see(AtpRecordView *view, const AtpCborItem *item, unsigned before, un
 	if (before == 0 && item->kind != ATP_CBOR_MAP)
 		return ATP_E_RECORD_MAP;
 
-	/* B-20, B-21, D21: what DAG-CBOR has and the data model has not */
+	/* B-20, B-21, D21: kinds of values that DAG-CBOR has and the data model does not have. */
 	if (item->kind == ATP_CBOR_FLOAT)
 		return ATP_E_DATA_FLOAT;
 	if ((item->kind == ATP_CBOR_UINT || item->kind == ATP_CBOR_NINT) && item->u > INT64_MAX)
@@ -148,7 +148,7 @@ atp_record_see(AtpRecordView *view, const AtpCborItem *item, unsigned before, un
 	return ATP_OK;
 }
 
-/* After the last item. */
+/* Call after the last item. */
 static inline AtpErr
 atp_record_seen(const AtpRecordView *view, size_t *at)
 {

@@ -1,11 +1,11 @@
 /*
  * sig.c
- *		Signatures of commits and labels: V-05 to V-08, V-49.
+ *		Signatures of commits and labels: V-05 to V-08, V-49.  See sig.h.
  */
 #include "core/codec/dagcbor.h"
 #include "core/repo/sig.h"
 
-/* The order of each curve's group, and half of it. */
+/* The order n of each curve's group, and half of it. */
 static const struct
 {
 	uint8_t		n[32];
@@ -39,14 +39,14 @@ atp_sig_cut(const uint8_t *block, size_t n, bool is_label, AtpCborWriter *w, Atp
 	AtpCborReader r;
 	AtpCborItem item;
 	uint64_t	pairs;
-	size_t		kept = 0;		/* what is written begins here */
+	size_t		kept = 0;		/* offset of the member that may be written */
 	uint64_t	left_out = 0;
 	AtpErr		err;
 
 	*sig = (AtpBytes) {NULL, 0};
 	atp_cbor_init(&r, block, n, ATP_CBOR_DEPTH_DEFAULT);
 
-	/* how many members stay has to be known first */
+	/* The output begins with the number of members that stay: the first round only counts. */
 	for (int round = 0; round < 2; round++)
 	{
 		r.pos = 0;

@@ -1,6 +1,7 @@
 /*
  * address.c
- *		IP addresses: which of them lie on the public Internet.
+ *		IP addresses: parsing, membership in a network, and whether an address
+ *		is public (W-51).
  */
 #include "core/syntax/address.h"
 #include "core/syntax/chars.h"
@@ -21,7 +22,7 @@ atp_address_of(const uint8_t *bytes, size_t n)
 	return a;
 }
 
-/* Four decimal numbers, and nothing after them. */
+/* Four decimal numbers with dots between, up to exactly end. */
 static bool
 parse_v4(const char *s, const char *end, uint8_t *out)
 {
@@ -35,7 +36,7 @@ parse_v4(const char *s, const char *end, uint8_t *out)
 		begin = s;
 		while (s < end && s - begin < 3 && atp_char_is(*s, ATP_C_DIGIT))
 			value = value * 10 + (unsigned) (*s++ - '0');
-		/* 010 is 10 for some, and 8 for others */
+		/* A leading zero is refused: some parsers read 010 as decimal 10, others as octal 8. */
 		if (s == begin || value > 255 || (*begin == '0' && s - begin > 1))
 			return false;
 		out[i] = (uint8_t) value;
@@ -46,8 +47,8 @@ parse_v4(const char *s, const char *end, uint8_t *out)
 static bool
 parse_v6(const char *s, const char *end, uint8_t *out)
 {
-	size_t		n = 0;			/* bytes */
-	size_t		gap = 17;		/* where "::" stands */
+	size_t		n = 0;			/* bytes written to out */
+	size_t		gap = 17;		/* index in out of "::"; above 16: not seen */
 
 	if (end - s >= 2 && s[0] == ':' && s[1] == ':')
 	{
@@ -119,7 +120,7 @@ atp_address_in(const AtpAddress *address, const AtpAddress *net, unsigned bits)
 		((address->bytes[whole] ^ net->bytes[whole]) >> (8 - bits % 8)) == 0;
 }
 
-/* Networks that no request of ours has to do with. */
+/* Networks that no request of the extension may reach (W-51), whoever named the host. */
 static const struct
 {
 	AtpAddress	net;
@@ -142,7 +143,7 @@ static const struct
 	{{true, {240}}, 4},			/* reserved; broadcast */
 	{{false, {0x20, 0x01}}, 23},	/* protocol assignments; Teredo */
 	{{false, {0x20, 0x01, 0x0d, 0xb8}}, 32},	/* documentation */
-	{{false, {0x20, 0x02}}, 16},	/* 6to4, to whatever IPv4 address */
+	{{false, {0x20, 0x02}}, 16},	/* 6to4: a tunnel to any IPv4 address, public or not */
 	{{false, {0x3f, 0xff}}, 20},	/* documentation */
 };
 
@@ -151,7 +152,7 @@ atp_address_is_public(const AtpAddress *address)
 {
 	static const AtpAddress global = {false, {0x20}};
 
-	/* all that has been given out as such is in 2000::/3 */
+	/* All public IPv6 addresses assigned so far are in 2000::/3. */
 	if (!address->v4 && !atp_address_in(address, &global, 3))
 		return false;
 	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)

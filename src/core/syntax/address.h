@@ -1,6 +1,7 @@
 /*
  * address.h
- *		IP addresses: which of them lie on the public Internet (rule W-51).
+ *		IP addresses: parsing, membership in a network, and whether an address lies on the public Internet
+ *		(rule W-51).
  */
 #ifndef ATP_ADDRESS_H
 #define ATP_ADDRESS_H
@@ -8,8 +9,9 @@
 #include "core/atp.h"
 
 /*
- * What is an IPv4 address in another form is one: mapped (::ffff:a.b.c.d), or as
- * NAT64 translates it (64:ff9b::a.b.c.d).  Its bytes are the first four.
+ * An IPv4 address written as IPv6 counts as IPv4: mapped (::ffff:a.b.c.d), or translated by NAT64
+ * (64:ff9b::a.b.c.d).  Its four bytes come first in bytes.  Otherwise ::ffff:10.0.0.1 would reach a private
+ * host past the list of IPv4 networks.
  */
 typedef struct AtpAddress
 {
@@ -17,19 +19,19 @@ typedef struct AtpAddress
 	uint8_t		bytes[16];
 } AtpAddress;
 
-/* Of the bytes that a socket's address has, 4 or 16 of them. */
+/* From the 4 or 16 bytes of a socket's address. */
 extern AtpAddress atp_address_of(const uint8_t *bytes, size_t n);
 
 /*
- * Of a text: four decimal numbers without leading zeros, or IPv6 with all its
- * abbreviations, without brackets and zone.  ATP_E_ADDRESS when it is none.
+ * From text: four decimal numbers without leading zeros, or IPv6 with all its abbreviations, without brackets
+ * and zone.  ATP_E_ADDRESS for any other text.
  */
 extern AtpErr atp_address_parse(const char *s, size_t n, AtpAddress *address, size_t *at);
 
-/* Are its first bits those of net?  An IPv4 address is in no network of IPv6. */
+/* Does address lie in the network net/bits?  An IPv4 address lies in no IPv6 network. */
 extern bool atp_address_in(const AtpAddress *address, const AtpAddress *net, unsigned bits);
 
-/* False for what is private, local, reserved, for documentation, multicast, or a tunnel. */
+/* False for private, local, reserved, documentation and multicast addresses, and for tunnels. */
 extern bool atp_address_is_public(const AtpAddress *address);
 
 #endif							/* ATP_ADDRESS_H */

@@ -1,14 +1,14 @@
 /*
  * allow_list.c
- *		What may be asked beyond https, port 443 and public addresses.
+ *		Parser of the setting atproto.fetch_allow: see allow.h.
  */
 #include "core/syntax/allow_list.h"
 #include "core/syntax/chars.h"
 
-/* A word of the list: a host, or a network. */
+/* One entry of the list: a host with scheme and port, or a network. */
 typedef struct Entry
 {
-	AtpSpan		scheme;			/* ptr NULL: a network */
+	AtpSpan		scheme;			/* ptr NULL: the entry is a network */
 	AtpSpan		host;
 	unsigned	port;
 	AtpAddress	net;
@@ -32,7 +32,7 @@ span(const char *s, const char *end)
 	return (AtpSpan) {s, (size_t) (end - s)};
 }
 
-/* A decimal number of at most max, without leading zeros; false: none. */
+/* A decimal number up to max, without leading zeros; false for any other text. */
 static bool
 number(const char *s, const char *end, unsigned max, unsigned *value)
 {
@@ -64,7 +64,11 @@ is_host(AtpSpan host)
 			atp_address_parse(host.ptr + 1, host.len - 2, &address, &at) == ATP_OK;
 	if (host.len > 253 || atp_labels_check(host.ptr, host.len, &labels, &last, &at) != ATP_OK)
 		return false;
-	/* what ends in a number is an address, in one way only */
+
+	/*
+	 * A name whose last label begins with a digit must be an IPv4 address in its one usual spelling:
+	 * resolvers read names such as 127.1 as addresses, too.
+	 */
 	return !atp_char_is(host.ptr[last], ATP_C_DIGIT) ||
 		atp_address_parse(host.ptr, host.len, &address, &at) == ATP_OK;
 }
@@ -82,7 +86,7 @@ parse_host(const char *s, const char *end, const char *colon, Entry *entry, cons
 	if (!same(entry->scheme, http) && !same(entry->scheme, https))
 		return ATP_E_ALLOW_SCHEME;
 	entry->port = same(entry->scheme, https) ? 443 : 80;
-	/* the last colon, unless it is one of the address in brackets */
+	/* The port follows the last colon, unless this colon is part of an IPv6 address in brackets. */
 	while (port > host && port[-1] != ':' && port[-1] != ']')
 		port--;
 	*where = port;
@@ -94,7 +98,7 @@ parse_host(const char *s, const char *end, const char *colon, Entry *entry, cons
 		port--;
 	*where = host;
 	entry->host = span(host, port);
-	/* as atp_host_spell() has the other one */
+	/* Drop a final dot, as atp_host_spell() does with the host of a URL: the two are compared. */
 	if (entry->host.len > 1 && entry->host.ptr[entry->host.len - 1] == '.')
 		entry->host.len--;
 	return is_host(entry->host) ? ATP_OK : ATP_E_ALLOW_HOST;
@@ -111,21 +115,28 @@ parse_network(const char *s, const char *end, Entry *entry, const char **where)
 	*where = s;
 	if (slash == NULL || atp_address_parse(s, (size_t) (slash - s), &entry->net, &at) != ATP_OK)
 		return ATP_E_ALLOW_NETWORK;
-	/* an IPv4 network in the clothes of IPv6 has another number of bits */
+
+	/*
+	 * ::ffff:10.0.0.0/104 is refused: the address became IPv4, but its prefix length counts the bits of IPv6.
+	 */
 	if (entry->net.v4 && memchr(s, ':', (size_t) (slash - s)) != NULL)
 		return ATP_E_ALLOW_NETWORK;
 	most = entry->net.v4 ? 32 : 128;
 	*where = slash + 1;
 	if (!number(slash + 1, end, most, &entry->bits))
 		return ATP_E_ALLOW_NETWORK;
-	/* 10.0.0.1/8 is a mistake, whatever was meant */
+
+	/*
+	 * Bits after the prefix must be zero: 10.0.0.1/8 is a mistake, and the list does not guess which network
+	 * was meant.
+	 */
 	for (unsigned bit = entry->bits; bit < most; bit++)
 		if (entry->net.bytes[bit / 8] & (0x80 >> bit % 8))
 			return ATP_E_ALLOW_NETWORK;
 	return ATP_OK;
 }
 
-/* The next word from *p on, which moves behind it; of a word that is wrong, where. */
+/* The entry at *p; *p moves behind it.  On an error, *where is the faulty place. */
 static AtpErr
 next_entry(const char **p, const char *end, Entry *entry, const char **where)
 {
@@ -139,7 +150,11 @@ next_entry(const char **p, const char *end, Entry *entry, const char **where)
 	while (e > s && e[-1] == ' ')
 		e--;
 	*where = s;
-	/* nothing may follow a comma only if nothing came before it, either */
+
+	/*
+	 * An entry is empty: a trailing or doubled comma.  atp_allow_check() accepts a blank list without calling
+	 * this.
+	 */
 	if (s == e)
 		return ATP_E_EMPTY;
 	for (const char *c = s; e - c >= 3; c++)

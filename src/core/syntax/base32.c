@@ -1,6 +1,6 @@
 /*
  * base32.c
- *		Sortable base32: see base32.h.
+ *		Sortable base32, and did:plc identifiers in 15 bytes: see base32.h.
  */
 #include "core/syntax/base32.h"
 
@@ -23,7 +23,7 @@ atp_plc_pack(const char *restrict s, uint8_t out[restrict ATP_PLC_BYTES])
 {
 	unsigned	seen = 0;
 
-	/* 8 characters are 5 bytes */
+	/* 8 characters of 5 bits make 5 bytes. */
 	for (int group = 0; group < ATP_PLC_CHARS / 8; group++)
 	{
 		uint64_t	bits = 0;

@@ -1,9 +1,10 @@
 /*
  * base32.h
- *		Base32 with the alphabet in ASCII order, as TIDs have it ("sortable"):
- *		'2' = 0 ... '7' = 5, 'a' = 6 ... 'z' = 31, so that packed values compare
- *		as their texts do.  Also packs did:plc identifiers, which have the same 32
- *		characters.  Private to src/core.
+ *		Sortable base32: the alphabet of TIDs, in ASCII order ('2' = 0 ... '7' =
+ *		5, 'a' = 6 ... 'z' = 31), so that packed values compare as their texts
+ *		do. did:plc identifiers are packed with the same 32 characters.  Private
+ *		to src/core; the base32 of CIDs has another alphabet, and stands in
+ *		cid.c.
  */
 #ifndef ATP_BASE32_H
 #define ATP_BASE32_H
@@ -13,24 +14,24 @@
 #define ATP_PLC_CHARS	24
 #define ATP_PLC_BYTES	15
 
-/* 0 to 31; 0xff for a character that is not of the alphabet. */
+/* 0 to 31; 0xff for a character outside the alphabet. */
 extern const uint8_t atp_base32_value[256];
 extern const char atp_base32_digit[33];
 
-/* False, with out undefined, if one of the 24 is no base32 character. */
+/* False, with out undefined, if one of the 24 characters is no base32 character. */
 extern bool atp_plc_pack(const char *restrict s, uint8_t out[restrict ATP_PLC_BYTES]);
 extern void atp_plc_unpack(const uint8_t in[restrict ATP_PLC_BYTES], char *restrict out);
 
 /*
- * How many characters of a text decide its abbreviation, zeros after its end;
- * atp_abbrev_text() (did.c) computes what atp_did_abbrev() and
- * atp_uri_abbrev() give.
+ * atp_abbrev_text() (did.c) computes the sort abbreviation of atp_did_abbrev()
+ * and atp_uri_abbrev() from the first ATP_ABBREV_CHARS characters of a text.  A
+ * shorter text is padded with zeros.
  */
 #define ATP_ABBREV_CHARS	20
 
 extern uint64_t atp_abbrev_text(const uint8_t head[ATP_ABBREV_CHARS]);
 
-/* Are the n characters at s all of the alphabet? */
+/* Are all n characters at s base32 characters? */
 static inline bool
 atp_is_base32(const char *s, size_t n)
 {

@@ -1,6 +1,6 @@
 /*
  * base64.c
- *		Base64.
+ *		Decoder of base64: see base64.h.
  */
 #include "core/syntax/base64.h"
 

@@ -1,6 +1,7 @@
 /*
  * base64.h
- *		Base64 (RFC 4648 section 4), as JSON has byte strings.
+ *		Decoder of base64 (RFC 4648 section 4), in which JSON carries byte
+ *		strings ("$bytes").
  */
 #ifndef ATP_BASE64_H
 #define ATP_BASE64_H
@@ -8,8 +9,9 @@
 #include "core/atp.h"
 
 /*
- * Padding is optional, but whole if there.  out holds n bytes, or is NULL when only
- * the number of bytes is asked for.  *exact: the bits that no byte uses are zero.
+ * Padding may be absent, but must be complete if present. out holds n bytes, or
+ * is NULL to compute only the length.  *exact: the unused bits of the last
+ * character are zero.
  */
 extern bool atp_base64_decode(const char *restrict s, size_t n, uint8_t *restrict out, size_t *on, bool *exact);
 

@@ -1,6 +1,6 @@
 /*
  * chars.c
- *		The table of character classes, and what several syntaxes share.
+ *		The table of character classes, and checks that several syntaxes share.
  */
 #include "core/syntax/chars.h"
 

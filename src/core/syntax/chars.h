@@ -1,15 +1,15 @@
 /*
  * chars.h
  *		Classes of ASCII characters for the syntaxes of src/core: one table of
- *		256 entries, so that a test of a byte is one load, with no locale.
- *		Private to src/core.
+ *		256 entries, so that testing a byte is one load and depends on no
+ *		locale.  Private to src/core.
  */
 #ifndef ATP_CHARS_H
 #define ATP_CHARS_H
 
 #include "core/atp.h"
 
-/* '%' is in no class: who allows it must look at the two bytes after it. */
+/* '%' is in no class: a syntax that allows %HH must also check the two bytes after '%'. */
 #define ATP_C_LOWER			0x0001	/* a-z */
 #define ATP_C_UPPER			0x0002	/* A-Z */
 #define ATP_C_DIGIT			0x0004	/* 0-9 */
@@ -60,8 +60,8 @@ atp_is_triplet(const char *p, const char *end)
 }
 
 /*
- * Is an encoding of c in a URI needless, so that the normal form has c itself?  All
- * unreserved characters are; but '~' cannot stand in a DID.
+ * Must the normal form of a URI write c itself rather than %HH?  So for all
+ * unreserved characters, except '~' in a DID, where '~' is not allowed.
  */
 static inline bool
 atp_is_needless_encoding(char c, bool in_did)
@@ -76,7 +76,7 @@ atp_triplet_value(const char *p)
 	return (char) (atp_hex_value(p[1]) << 4 | atp_hex_value(p[2]));
 }
 
-/* Writes c as %HH, in upper case; gives the end.  out may be where c came from. */
+/* Writes c as %HH, in upper case; returns the end. out may be the place that c was read from. */
 static inline char *
 atp_put_triplet(char *out, char c)
 {
@@ -88,7 +88,7 @@ atp_put_triplet(char *out, char c)
 	return out;
 }
 
-/* Past the characters of class and the %HH; a stop at '%' is a malformed one. */
+/* Skips characters of class and well-formed %HH.  If the result points at '%', this '%' is malformed. */
 static inline const char *
 atp_scan_encoded(const char *p, const char *end, unsigned class)
 {
@@ -106,9 +106,9 @@ atp_scan_encoded(const char *p, const char *end, unsigned class)
 extern void atp_lower_encoded(char *s, size_t n);
 
 /*
- * Labels between dots, as host names, handles and NSIDs have them: each 1 to
- * 63 letters, digits and hyphens, with no hyphen at its ends.  Stores the
- * number of labels and the offset of the last one.
+ * Labels between dots, as in host names, handles and NSIDs: each has 1 to 63
+ * letters, digits and hyphens, with no hyphen at its ends.  Stores the number
+ * of labels and the offset of the last label.
  */
 extern AtpErr atp_labels_check(const char *s, size_t n, unsigned *labels, size_t *last,
 							   size_t *at);

@@ -1,6 +1,7 @@
 /*
  * did.c
- *		Decentralized identifiers: syntax, stored form, order.
+ *		Decentralized identifiers: syntax, stored form, order and normal form.  The order of stored forms must
+ *		be the order of the texts: indexes on disk depend on it.
  */
 #include "core/syntax/base32.h"
 #include "core/syntax/chars.h"
@@ -98,7 +99,9 @@ atp_did_cmp(const uint8_t *a, size_t an, const uint8_t *b, size_t bn)
 	char		text[ATP_DID_PLC_TEXT];
 	int			c;
 
-	/* of two packed ones the bytes, of two texts the texts; else unpack one */
+	/*
+	 * Two packed DIDs compare by their bytes, two texts as texts; of a mixed pair the packed DID is unpacked.
+	 */
 	if (a[0] == ATP_DID_TAG && b[0] != ATP_DID_TAG)
 	{
 		an = atp_did_text(a, an, text);
@@ -114,9 +117,9 @@ atp_did_cmp(const uint8_t *a, size_t an, const uint8_t *b, size_t bn)
 }
 
 /*
- * Five bits each of the 12 characters after "did:plc:", as packing would give
- * them.  Where a character is none of base32, it and all that follows get what
- * the nearest base32 text before or after has: then no order is inverted.
+ * Five bits for each of the 12 characters after "did:plc:", as atp_plc_pack() writes them.  From the first
+ * character outside base32 on, the bits are those of the nearest base32 text: the lowest bits or the highest.
+ * So the abbreviation never inverts the order of two texts.
  */
 static uint64_t
 abbrev_id(const uint8_t *s)
@@ -127,7 +130,10 @@ abbrev_id(const uint8_t *s)
 	{
 		uint8_t		v = atp_base32_value[s[i]];
 
-		/* the others are below '2', the end too, or between '7' and 'a', or '~' (of nosh) */
+		/*
+		 * Characters outside base32: below '2' (also the text's end), between '7' and 'a', or '~' (in NOSH
+		 * URIs).
+		 */
 		if (v > 31 && s[i] < '2')
 			return bits << 5 * (12 - i);
 		if (v > 31)
@@ -173,9 +179,9 @@ atp_did_abbrev(const uint8_t *stored, size_t n)
 }
 
 /*
- * N4: "%25HH" is "%HH" encoded twice.  Looks at the end of what has been
- * written, after each character, so that it costs the same however deeply the
- * text was encoded; returns the new end.
+ * N4: "%25HH" is "%HH" encoded twice.  Reduces such an encoding at the end of the output; returns the new
+ * end.  atp_did_normalize() calls this after each character, so that a text encoded many times over costs no
+ * more than one pass.
  */
 static char *
 collapse_tail(const char *start, char *out)

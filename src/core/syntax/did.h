@@ -1,15 +1,15 @@
 /*
  * did.h
- *		Decentralized identifiers: the one validator, and the stored form.
- *		Rules I-20 to I-24 (doc/conformance.md), D18.
+ *		Decentralized identifiers: the only validator, the stored form and the
+ *		order.  Rules I-20 to I-24 (doc/conformance.md), D18.
  *
- * Stored form (what the SQL type did holds): the text itself, except that
- * "did:plc:" followed by exactly 24 characters of [a-z2-7] becomes
- * ATP_DID_TAG and 15 bytes.  The 24 characters are written 5 bits each, most
- * significant first, with the alphabet in ASCII order ('2' = 0 ... '7' = 5,
- * 'a' = 6 ... 'z' = 31), so that memcmp() of two packed forms is the order of
- * the texts.  Each text has exactly one stored form; a text begins with 'd',
- * so the tag cannot be taken for one.
+ * Stored form (of the SQL type did): the text itself, except that "did:plc:"
+ * followed by exactly 24 characters of [a-z2-7] becomes ATP_DID_TAG and 15
+ * bytes.  The 24 characters are written 5 bits each, most significant first,
+ * with the alphabet in ASCII order ('2' = 0 ... '7' = 5, 'a' = 6 ... 'z' = 31),
+ * so that memcmp() of two packed forms gives the order of the texts.  Each text
+ * has exactly one stored form; a stored text begins with 'd', never with
+ * ATP_DID_TAG.
  */
 #ifndef ATP_DID_H
 #define ATP_DID_H
@@ -24,7 +24,7 @@
 /* I-20, D9: syntax only. */
 extern AtpErr atp_did_check(const char *s, size_t n, size_t *at);
 
-/* The following expect a text that atp_did_check() accepts. */
+/* The functions below expect a text that atp_did_check() accepts. */
 extern AtpSpan atp_did_method(const char *s, size_t n);
 extern bool atp_did_is_blessed(const char *s, size_t n);	/* I-23: plc, web */
 
@@ -41,17 +41,19 @@ extern size_t atp_did_text(const uint8_t *restrict stored, size_t n, char *restr
 extern int	atp_did_cmp(const uint8_t *a, size_t an, const uint8_t *b, size_t bn);
 
 /*
- * Eight bytes for sorting: abbrev(a) < abbrev(b) only if a < b; of equal ones
- * nothing is known.  Top two bits: 0 before "did:plc:", 1 begins so, 2 after
- * (3: after all DIDs).  Then, in class 1, five bits each of the next 12
- * characters, else 7 characters (of a DID in class 2, those after "did:").
+ * Eight bytes for sorting: abbrev(a) < abbrev(b) only if a < b; equal
+ * abbreviations say nothing.  Top two bits: 0 before "did:plc:", 1 with this
+ * prefix, 2 after it (3: after all DIDs).  In class 1, five bits for each of
+ * the next 12 characters follow; in the other classes, 7 characters (in class 2
+ * those after "did:").
  */
 extern uint64_t atp_did_abbrev(const uint8_t *stored, size_t n);
 
 /*
- * Normal form (I-24, and as the authority of a URI N2 to N4): %HH only where
- * needed, in upper case, and not encoded twice; plc and web lower-cased outside
- * of them.  Returns its length, never more than n; out may be s itself.
+ * Normal form (I-24; as the authority of a URI N2 to N4): %HH only where
+ * needed, in upper case, and not encoded twice; plc and web in lower case,
+ * except the digits of %HH.  Returns the length, never more than n; out may be
+ * s itself.
  */
 extern size_t atp_did_normalize(const char *s, size_t n, char *out);
 

@@ -1,7 +1,7 @@
 /*
  * did_web.c
- *		Which documents of DIDs can be read (W-01), and the host that has a did:web's
- *		(W-04).
+ *		Which DIDs have a document that can be fetched (W-01), and the host of a did:web document (W-04).
+ *		Whether the host may be asked is decided elsewhere (net/http_policy.c).
  */
 #include "core/syntax/did.h"
 #include "core/syntax/did_web.h"
@@ -9,7 +9,7 @@
 #define PREFIX		"did:web:"
 #define LOCALHOST	"localhost"
 
-/* "localhost", or that with "%3A" and a port of 1 to 5 digits. */
+/* "localhost", also followed by "%3A" and a port of 1 to 5 digits. */
 static bool
 take_localhost(const char *s, size_t n, char *host, size_t *len)
 {
@@ -53,7 +53,11 @@ atp_did_document_host(const char *s, size_t n, char host[ATP_DID_WEB_HOST], size
 	if (take_localhost(s + skip, n - skip, host, len))
 		return ATP_OK;
 	*len = 0;
-	/* a path or a port is no part of a name, either */
+
+	/*
+	 * A did:web with a path, or with a port on any other host, is refused: neither is part of a handle's
+	 * syntax.
+	 */
 	if ((err = atp_handle_check(s + skip, n - skip, at)) != ATP_OK)
 	{
 		*at += skip;

@@ -1,7 +1,7 @@
 /*
  * did_web.h
- *		Which documents of DIDs can be read (W-01), and the host that has a did:web's
- *		(W-04).
+ *		Which DIDs have a document that can be fetched (W-01), and the host of a did:web document (W-04).
+ *		Whether the host may be asked is decided elsewhere (net/http_policy.c).
  */
 #ifndef ATP_DID_WEB_H
 #define ATP_DID_WEB_H
@@ -12,9 +12,9 @@
 #define ATP_DID_WEB_HOST	(ATP_HANDLE_MAX + 6)	/* name, colon, port */
 
 /*
- * Of a valid DID: an error unless it is did:plc: and 24 characters, or did:web: and a host's
- * name.  Then *len is 0, or the length of the host in lower case, "localhost" with its port if
- * it has one: whether that may be asked is a matter of policy.
+ * Expects a valid DID.  An error unless the DID is did:plc: with 24 characters, or did:web: with a host's
+ * name.  *len is 0 for did:plc; for did:web it is the length of host: the name in lower case, or "localhost"
+ * with its port, if any.
  */
 extern AtpErr atp_did_document_host(const char *s, size_t n, char host[ATP_DID_WEB_HOST], size_t *len, size_t *at);
 

@@ -1,6 +1,6 @@
 /*
  * handle.c
- *		Handles.
+ *		Handles: syntax, normal form, and the list of disallowed TLDs.
  */
 #include "core/syntax/chars.h"
 #include "core/syntax/handle.h"

@@ -1,6 +1,7 @@
 /*
  * handle.h
- *		Handles (rules I-10 to I-14).  Stored as lower-case text (D20).
+ *		Handles (rules I-10 to I-14), stored as lower-case text (D20).  Whether
+ *		a handle belongs to an account is decided elsewhere (identity/).
  */
 #ifndef ATP_HANDLE_H
 #define ATP_HANDLE_H
@@ -9,9 +10,10 @@
 
 #define ATP_HANDLE_MAX	253
 
-extern AtpErr atp_handle_check(const char *s, size_t n, size_t *at);	/* any case */
-/* out holds n bytes, and may be s itself. */
+extern AtpErr atp_handle_check(const char *s, size_t n, size_t *at);	/* accepts upper case, too */
+/* Lower-cases; out holds n bytes, and may be s itself. */
 extern void atp_handle_normalize(const char *s, size_t n, char *out);
-extern bool atp_handle_tld_allowed(const char *s, size_t n);	/* I-13 */
+/* I-13: false for TLDs that no handle may have */
+extern bool atp_handle_tld_allowed(const char *s, size_t n);
 
 #endif							/* ATP_HANDLE_H */

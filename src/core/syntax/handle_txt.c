@@ -1,6 +1,6 @@
 /*
  * handle_txt.c
- *		Which account a handle's domain names.
+ *		Which account a handle's domain names: see handle_txt.h.
  */
 #include "core/syntax/handle_txt.h"
 
@@ -14,7 +14,7 @@ atp_handle_txt_begin(AtpHandleTxt *txt)
 	txt->did_len = txt->record_len = 0;
 }
 
-/* A record is whole: does it name an account, and is that another one?  (W-20) */
+/* A TXT record is complete: does it name an account, and a different one than an earlier record?  (W-20) */
 static void
 end_record(AtpHandleTxt *txt)
 {
@@ -48,7 +48,7 @@ atp_handle_txt_string(AtpHandleTxt *txt, const char *s, size_t n, bool first)
 	room = txt->record_len < sizeof(txt->record) ? sizeof(txt->record) - txt->record_len : 0;
 	if (n > room)
 	{
-		/* no DID is that long, whatever else comes */
+		/* A record of this length can name no DID: ignore the rest of it. */
 		txt->record_len = sizeof(txt->record) + 1;
 		return;
 	}

@@ -1,6 +1,6 @@
 /*
  * host_port.c
- *		A server's name, with or without a port.
+ *		A server's name, with or without a port: see host_port.h.
  */
 #include "core/syntax/chars.h"
 #include "core/syntax/host_port.h"
@@ -42,7 +42,7 @@ atp_host_port_parse(const char *s, size_t n, char *out, size_t *len, uint16_t *p
 	}
 	if (end - s > 1 && end[-1] == '.')
 		end--;
-	/* a name: what ends in a label of digits is an address, in one way or another */
+	/* A name whose last label begins with a digit is refused: resolvers read some such names as addresses. */
 	if (end == s || end - s > ATP_HOST_MAX ||
 		atp_labels_check(s, end - s, &labels, &last, &at) != ATP_OK || atp_char_is(s[last], ATP_C_DIGIT))
 		return false;

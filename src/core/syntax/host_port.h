@@ -1,25 +1,25 @@
 /*
  * host_port.h
- *		A server's name, with or without a port: of a URL, of a DID document (W-14), of a
- *		list of hosts (R-60).  Names are compared by their bytes, in the spelling of atp_host_spell().
+ *		A server's name, with or without a port, as in a URL, a DID document (W-14) or a list of hosts (R-60).
+ *		All code compares host names by their bytes, in the spelling of atp_host_spell().
  */
 #ifndef ATP_HOST_PORT_H
 #define ATP_HOST_PORT_H
 
 #include "core/atp.h"
 
-#define ATP_HOST_MAX	253		/* bytes of the name */
+#define ATP_HOST_MAX	253		/* bytes of the name, without the port */
 
 /*
- * V-44: the one spelling of a host's name: lower case, without the dot that may end it.  An address, also in
- * brackets, stays what it is.  out has n bytes, and may be s; returns its length.  Names that are
- * not ASCII have to be written as IDNA says (xn--) before.
+ * V-44: the one spelling of a host's name: lower case, without a final dot.  Addresses, also in brackets,
+ * have no other spelling. out has n bytes, and may be s; returns the length.  Names that are not ASCII must
+ * be converted by IDNA (xn--) before.
  */
 extern size_t atp_host_spell(const char *s, size_t n, char *out);
 
 /*
- * host[:port]; the name goes into out (ATP_HOST_MAX bytes) in that spelling.  *port
- * stays as it is where there is none.  False for anything else, addresses too.
+ * Parses host[:port]; out (ATP_HOST_MAX bytes) is the name in the spelling of atp_host_spell().  Without a
+ * port, *port is left unchanged.  False for all other text, also for addresses.
  */
 extern bool atp_host_port_parse(const char *s, size_t n, char *out, size_t *len, uint16_t *port);
 

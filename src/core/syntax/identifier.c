@@ -1,6 +1,6 @@
 /*
  * identifier.c
- *		At-identifiers.
+ *		At-identifiers: a DID or a handle.
  */
 #include "core/syntax/did.h"
 #include "core/syntax/handle.h"

@@ -1,11 +1,11 @@
 /*
  * multikey.c
- *		Public keys as text: W-09 to W-12.
+ *		Public keys as text: W-09 to W-12.  See multikey.h.
  */
 #include "core/syntax/chars.h"
 #include "core/syntax/multikey.h"
 
-/* The digits, in their order. */
+/* The digits of base58btc, in order of their values. */
 static const char base58[] = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 
 static const uint8_t prefixes[][2] = {
@@ -14,14 +14,14 @@ static const uint8_t prefixes[][2] = {
 };
 
 /*
- * Base58btc to at most room bytes; *len tells how many.  A number, whose leading
- * zeros are digits of their own.
+ * Decodes base58btc into at most room bytes; *len is their number.  The text is
+ * one number; each leading zero digit stands for a zero byte.
  */
 static AtpErr
 base58_decode(const char *s, size_t n, uint8_t *out, size_t room, size_t *len, size_t *at)
 {
 	size_t		zeros = 0;
-	size_t		used = 0;		/* bytes of the number, its last one first */
+	size_t		used = 0;		/* bytes of the number, the last byte first */
 
 	if (n > ATP_BASE58_MAX)
 		return atp_fail(ATP_E_KEY_LONG, ATP_BASE58_MAX, at);

@@ -1,6 +1,6 @@
 /*
  * nsid.c
- *		Namespaced identifiers, and patterns of them.
+ *		Namespaced identifiers, and patterns of them: see nsid.h.
  */
 #include "core/syntax/chars.h"
 #include "core/syntax/nsid.h"

@@ -1,7 +1,8 @@
 /*
  * nsid.h
- *		Namespaced identifiers (rules I-01 to I-07): the one validator, parts,
- *		normal form, and the glob patterns of collection filters.  Stored as text.
+ *		Namespaced identifiers (rules I-01 to I-07): the only validator, parts,
+ *		normal form, and the patterns of collection filters.  NSIDs are stored
+ *		as text.
  */
 #ifndef ATP_NSID_H
 #define ATP_NSID_H
@@ -12,10 +13,10 @@
 
 extern AtpErr atp_nsid_check(const char *s, size_t n, size_t *at);
 
-/* The following expect a text that atp_nsid_check() accepts. */
+/* The functions below expect a text that atp_nsid_check() accepts. */
 extern AtpSpan atp_nsid_name(const char *s, size_t n);	/* the last segment */
-extern AtpSpan atp_nsid_domain(const char *s, size_t n);	/* all but the last, as written */
-/* I-04; out holds n bytes, and may be s itself. */
+extern AtpSpan atp_nsid_domain(const char *s, size_t n);	/* all but the last segment, as written */
+/* I-04: lower-cases the domain; out holds n bytes, and may be s itself. */
 extern void atp_nsid_normalize(const char *s, size_t n, char *out);
 
 /* I-06: "*", an NSID, or segments followed by ".*". */

@@ -1,13 +1,13 @@
 /*
  * printable.h
- *		Text of a stranger's, made safe for logs and text columns.
+ *		Makes a stranger's text safe for logs and text columns.
  */
 #ifndef ATP_PRINTABLE_H
 #define ATP_PRINTABLE_H
 
 #include "core/atp.h"
 
-/* Whatever is not printable ASCII becomes '?', in place. */
+/* Replaces each byte that is not printable ASCII by '?', in place. */
 static inline void
 atp_make_printable(char *s, size_t n)
 {

@@ -1,6 +1,7 @@
 /*
  * recordkey.c
- *		Record keys: syntax, types, stored form.
+ *		Record keys: syntax, types, stored form and order.  The order of stored
+ *		forms must be the order of the texts: indexes on disk depend on it.
  */
 #include "core/syntax/base32.h"
 #include "core/syntax/chars.h"
@@ -108,7 +109,10 @@ atp_rkey_cmp(const uint8_t *a, size_t an, const uint8_t *b, size_t bn)
 	char		text[ATP_TID_TEXT];
 	int			c;
 
-	/* of two packed ones the bytes, of two texts the texts; else unpack one */
+	/*
+	 * Two packed keys compare by their bytes, two texts as texts; of a mixed
+	 * pair the packed key is unpacked.
+	 */
 	if (a[0] == ATP_RKEY_TAG && b[0] != ATP_RKEY_TAG)
 	{
 		an = atp_rkey_text(a, an, text);

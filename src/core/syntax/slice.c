@@ -1,11 +1,11 @@
 /*
  * slice.c
- *		A part of all repositories, as it is written.
+ *		Parser of slices of all repositories: see slice.h.
  */
 #include "core/syntax/chars.h"
 #include "core/syntax/slice.h"
 
-/* The number from *at on, which ends before the first byte that is no digit. */
+/* Reads the number at *at, and moves *at behind it. */
 static bool
 read_number(const char *s, size_t n, size_t *at, uint32_t *number)
 {

@@ -1,7 +1,8 @@
 /*
  * slice.h
- *		A part of all repositories: 3/16 is the one with the number 3 of sixteen,
- *		0/16 to 15/16.  Which DIDs are in it, types/types.h says.
+ *		A slice of all repositories: 3/16 is the slice with the number 3 of the
+ *		sixteen slices 0/16 to 15/16. types/types.h decides which DIDs belong to
+ *		a slice.
  */
 #ifndef ATP_SLICE_H
 #define ATP_SLICE_H
@@ -13,10 +14,10 @@
 typedef struct AtpSlice
 {
 	uint32_t	number;
-	uint32_t	of;				/* 0: no slice, but all */
+	uint32_t	of;				/* 0: no slice, all repositories */
 } AtpSlice;
 
-/* One way to write each: no sign, space or leading zero. */
+/* Each slice has one spelling: no sign, space or leading zero. */
 extern AtpErr atp_slice_parse(const char *s, size_t n, AtpSlice *slice, size_t *at);
 
 #endif							/* ATP_SLICE_H */

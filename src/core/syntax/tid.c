@@ -29,7 +29,7 @@ atp_tid_parse(const char *s, size_t n, uint64_t *tid, size_t *at)
 			i++;
 		return atp_fail(ATP_E_TID_CHAR, i, at);
 	}
-	/* 13 characters are 65 bits: the first has to leave one out */
+	/* 13 characters have 65 bits: the first bit must be 0. */
 	if (atp_base32_value[(uint8_t) s[0]] > 15)
 		return atp_fail(ATP_E_TID_FIRST, 0, at);
 	*tid = bits;

@@ -17,9 +17,10 @@ extern AtpErr atp_tid_parse(const char *s, size_t n, uint64_t *tid, size_t *at);
 extern void atp_tid_format(uint64_t tid, char out[ATP_TID_TEXT]);
 
 /*
- * The time, as it counts in the order: with the top bit, where it is set.  Such
- * a TID, which nobody may make and anybody can send, lies after the year 2255,
- * and not in 1970.  Whoever compares a TID with a clock compares this (F-03).
+ * Microseconds since the Unix epoch, as a TID sorts: including the top bit.  A
+ * TID with the top bit set is not canonical, but anybody can send one: it lies
+ * after the year 2255, not in 1970.  Compare a TID with a clock only by this
+ * function (F-03), or such a TID would count as old.
  */
 static inline uint64_t
 atp_tid_micros(uint64_t tid)

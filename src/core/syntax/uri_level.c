@@ -1,7 +1,7 @@
 /*
  * uri_level.c
- *		What a valid URI has to be besides: lexicon (A-30 to A-35, N-03),
- *		strict (A-36, A-37, D1) and a record's URI (A-40).
+ *		The levels above a valid URI: lexicon (A-30 to A-35, N-03), strict
+ *		(A-36, A-37, D1), and a record's URI (A-40).
  */
 #include "core/syntax/did.h"
 #include "core/syntax/handle.h"
@@ -9,7 +9,7 @@
 #include "core/syntax/recordkey.h"
 #include "core/syntax/uri_private.h"
 
-/* Why s is not what check wants, at its place in the URI. */
+/* The error of check for this part, with its offset in the URI. */
 static AtpErr
 fail_part(AtpErr (*check) (const char *s, size_t n, size_t *at), AtpSpan part,
 		  const char *s, size_t *at)
@@ -42,7 +42,7 @@ atp_uri_check_lexicon(const AtpUri *uri, const char *s, size_t *at)
 	return ATP_OK;
 }
 
-/* Is the %HH at p, in a DID, as the normal form has it? */
+/* Is the %HH at p, in a DID, in normal form? */
 static bool
 is_normal_triplet(const char *p, const char *end)
 {
@@ -54,9 +54,9 @@ is_normal_triplet(const char *p, const char *end)
 }
 
 /*
- * The first character of an authority or collection that normalizing would
- * change, or NULL.  part is lexicon-valid, which leaves upper case and, in a
- * DID, encodings that are needless, doubled, or in lower-case digits.
+ * The first character of an authority or collection that normalization would
+ * change, or NULL. part is lexicon-valid: only upper case can be abnormal, and
+ * in a DID an encoding that is needless, doubled, or has lower-case digits.
  */
 static const char *
 find_abnormal(AtpSpan part)
@@ -104,7 +104,7 @@ atp_uri_check_record(const AtpUri *uri, const char *s, size_t *at)
 
 	if (err != ATP_OK)
 		return err;
-	/* a name can pass to somebody else: see uri.h */
+	/* A name can pass to another owner: in uri.h. */
 	if (uri->kind == ATP_AUTHORITY_HANDLE)
 		return atp_fail(uri->scheme == ATP_SCHEME_AT ? ATP_E_URI_RECORD_DID :
 						ATP_E_URI_RECORD_AGENT, uri->authority.ptr - s, at);

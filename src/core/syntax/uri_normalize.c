@@ -1,36 +1,36 @@
 /*
  * uri_normalize.c
- *		The normal form of URIs (N1 to N10, doc/conformance.md), on
- *		liberal text.  No step makes the text longer, so each part is written
- *		to the output once and finished there.
+ *		The normal form of URIs (N1 to N10, doc/conformance.md), computed from
+ *		liberal text.  No step makes the text longer, so each part is written to
+ *		the output once and finished there.
  */
 #include "core/syntax/did.h"
 #include "core/syntax/nsid.h"
 #include "core/syntax/uri_private.h"
 
-/* Where the input is being read, and where the output is written. */
+/* The places of reading in the input and of writing in the output. */
 typedef struct Work
 {
-	const char *s;				/* the whole input, for offsets */
+	const char *s;				/* start of the input, for offsets */
 	const char *in;
 	const char *end;
 	char	   *out;
 	AtpScheme	scheme;
-	bool		valid;			/* the input is a valid URI, not any text */
+	bool		valid;			/* the input is known to be a valid URI */
 } Work;
 
-/* Which encodings step 2 takes for needless. */
+/* Which encodings step 2 decodes. */
 typedef enum Decode
 {
 	DECODE,
-	DECODE_DID,					/* in a DID, which cannot have a '~' */
+	DECODE_DID,					/* as DECODE, but not '~', which a DID cannot contain */
 	DECODE_NOTHING
 } Decode;
 
 /*
- * Steps 2 and N3: copies up to a delimiter in stop (or the end of input) what
- * is of class or encoded; needless encodings are decoded, the others get
- * upper-case digits.
+ * Steps 2 and N3: copies characters of class and encodings, up to a delimiter
+ * in stop or the end of input.  Needless encodings are decoded; all other
+ * encodings get upper-case digits.
  */
 static AtpErr
 copy_part(Work *w, unsigned class, const char *stop, Decode decode, size_t *at)
@@ -65,7 +65,7 @@ copy_part(Work *w, unsigned class, const char *stop, Decode decode, size_t *at)
 	return ATP_OK;
 }
 
-/* The authority, from where it begins to where it is written. */
+/* Copies the authority at in to out. */
 static AtpErr
 copy_authority(Work *w, const char *in, char *out, Decode decode, size_t *at)
 {
@@ -74,7 +74,7 @@ copy_authority(Work *w, const char *in, char *out, Decode decode, size_t *at)
 	return copy_part(w, ATP_C_AUTHORITY, "/?#", decode, at);
 }
 
-/* D8: past the ':' or "%3A" at p, or NULL when there is none. */
+/* D8: returns the place after the ':' or "%3A" at p, or NULL. */
 static char *
 skip_colon(char *p, const char *end)
 {
@@ -85,7 +85,7 @@ skip_colon(char *p, const char *end)
 	return NULL;
 }
 
-/* "did" in any case and a colon, as such or encoded. */
+/* Does the text begin with "did" in any case and a colon, also an encoded one? */
 static bool
 begins_did(char *a, const char *end)
 {
@@ -94,8 +94,9 @@ begins_did(char *a, const char *end)
 }
 
 /*
- * D8: a to end begins as a DID; its first two colons are written as such.
- * Returns its new end; *id is where the identifier begins, or the end.
+ * D8: the text from a to end begins with "did" and a colon: writes its first
+ * two colons as ':'.  Returns the new end; *id is where the identifier begins,
+ * or the new end.
  */
 static char *
 unescape_did(char *a, char *end, char **id)
@@ -109,7 +110,7 @@ unescape_did(char *a, char *end, char **id)
 	in = skip_colon(in, end);
 	*id = out;
 	if (in == NULL)
-		return out;				/* no DID: it ends in its method */
+		return out;				/* no DID: the text ends within the method */
 	*out++ = ':';
 	*id = out;
 	memmove(out, in, end - in);
@@ -117,12 +118,13 @@ unescape_did(char *a, char *end, char **id)
 }
 
 /*
- * An authority of a valid URI that begins as a DID when its colon is decoded,
- * and is none after all ("did%3Aplc3Aabc"): it is opaque, and step 4 applies.
- * But that must not make it what it was not: a DID, by its case alone, or a text
- * that begins as one, by its decoded letters.  Then it remains as written.
+ * The authority of a valid URI that begins as a DID only when its colon is
+ * decoded, and then is an invalid DID ("did%3Aplc3Aabc").  The authority is
+ * opaque, and step 4 applies.  But step 4 must not turn the authority into a
+ * DID by lower-casing, or into a text that begins as a DID by decoding letters:
+ * then the authority stays as written.
  *
- * a to id has been through step 3, up to the identifier.
+ * The text from a to id, where the identifier begins, has been through step 3.
  */
 static AtpErr
 normalize_opaque(Work *w, const char *in, char *a, char *id, size_t *at)
@@ -141,7 +143,7 @@ normalize_opaque(Work *w, const char *in, char *a, char *id, size_t *at)
 	return err;
 }
 
-/* Step 3: an authority that begins as a DID, when its colon is decoded. */
+/* Step 3: normalizes an authority that begins as a DID, perhaps with an encoded colon. */
 static AtpErr
 normalize_did(Work *w, const char *in, char *a, size_t *at)
 {
@@ -153,7 +155,7 @@ normalize_did(Work *w, const char *in, char *a, size_t *at)
 	w->out = unescape_did(a, w->out, &id);
 	w->out = a + atp_did_normalize(a, w->out - a, a);
 	err = atp_did_check(a, w->out - a, at);
-	/* an offset in rewritten text is none in the input */
+	/* An offset in rewritten text is no offset in the input: give the authority's start instead. */
 	if (err != ATP_OK)
 		*at = (w->in - in == w->out - a ? *at : 0) + (in - w->s);
 	return err == ATP_OK || !w->valid ? err : normalize_opaque(w, in, a, id, at);
@@ -171,7 +173,7 @@ normalize_authority(Work *w, size_t *at)
 		return err;
 	if (w->in == in)
 		return atp_fail(ATP_E_URI_AUTHORITY_EMPTY, in - w->s, at);
-	/* N-07: of nosh the rules of DIDs are none */
+	/* N-07: the rules of DIDs do not apply to NOSH URIs. */
 	if (w->scheme == ATP_SCHEME_AT && begins_did(a, w->out))
 		return normalize_did(w, in, a, at);
 	if (*a == ':' || w->out[-1] == ':')
@@ -189,7 +191,7 @@ normalize_path(Work *w, size_t *at)
 	char	   *to;
 	size_t		unused;
 
-	/* remove_dot_segments (RFC 3986, 5.2.4): ".." takes an empty segment, too */
+	/* remove_dot_segments (RFC 3986, 5.2.4): ".." also removes an empty segment. */
 	while (w->in < w->end && *w->in == '/')
 	{
 		char	   *segment = w->out;
@@ -211,7 +213,7 @@ normalize_path(Work *w, size_t *at)
 		}
 	}
 
-	/* only now the slashes that are repeated or last */
+	/* Repeated and final slashes can go only now: ".." counts empty segments. */
 	for (from = to = path; from < w->out; from++)
 	{
 		if (*from != '/' || (from + 1 < w->out && from[1] != '/'))

@@ -1,6 +1,8 @@
 /*
  * uri_order.c
- *		The order of URIs and what lies inside what, on stored forms.
+ *		The order of URIs, and which URI lies inside which, computed on stored
+ *		forms.  The order must be that of the texts (uri.h): indexes on disk
+ *		depend on it.
  */
 #include "core/syntax/base32.h"
 #include "core/syntax/did.h"
@@ -8,9 +10,9 @@
 #include "core/syntax/uri_private.h"
 
 /*
- * What a byte of a stored form counts in the order: the delimiters come before
- * all characters that can stand in a component, and the end before them.
- * What the tags of a TID and of a path stand for begins with a '/'.
+ * The weight of a byte of a stored form in the order.  The delimiters come
+ * before all characters of components, and the end comes before the delimiters.
+ * A TID's tag and a path's tag stand for text that begins with '/'.
  */
 static inline int
 weight(uint8_t c)
@@ -35,7 +37,7 @@ weight_at(const uint8_t *p, const uint8_t *end)
 	return p < end ? weight(*p) : 0;
 }
 
-/* An unpacked text and what follows it in a, against b, which has no such text. */
+/* Compares an unpacked text, followed by the rest of a, with b, which has nothing packed at this place. */
 static int
 compare_unpacked(const char *text, int n, const uint8_t *a, const uint8_t *a_end,
 				 const uint8_t *b, const uint8_t *b_end)
@@ -50,7 +52,7 @@ compare_unpacked(const char *text, int n, const uint8_t *a, const uint8_t *a_end
 	return weight_at(a, a_end) - weight_at(b, b_end);
 }
 
-/* A packed TID, at its tag, against another second segment, at its '/'. */
+/* Compares a packed TID, at its tag, with a text segment, at its '/'. */
 static int
 compare_tid(const uint8_t *a, const uint8_t *a_end, const uint8_t *b, const uint8_t *b_end)
 {
@@ -60,7 +62,7 @@ compare_tid(const uint8_t *a, const uint8_t *a_end, const uint8_t *b, const uint
 	return compare_unpacked(text, ATP_TID_TEXT, a + ATP_URI_TID_STORED, a_end, b + 1, b_end);
 }
 
-/* A packed DID authority against a text that is not that DID. */
+/* Compares a packed DID with a text authority: the two are never the same DID. */
 static int
 compare_plc(const uint8_t *a, const uint8_t *a_end, const uint8_t *b, const uint8_t *b_end)
 {
@@ -70,7 +72,7 @@ compare_plc(const uint8_t *a, const uint8_t *a_end, const uint8_t *b, const uint
 	return compare_unpacked(text, ATP_DID_PLC_TEXT, a + ATP_DID_PLC_STORED, a_end, b, b_end);
 }
 
-/* The beginning of a path, unpacked; zeros after its end, or after a TID's '/'. */
+/* Unpacks the beginning of a path; zeros follow its end, or the '/' before a packed TID. */
 static void
 unpack_path(const uint8_t *p, const uint8_t *end, uint8_t head[ATP_URI_PATH_MAX])
 {
@@ -91,8 +93,8 @@ unpack_path(const uint8_t *p, const uint8_t *end, uint8_t head[ATP_URI_PATH_MAX]
 }
 
 /*
- * Two paths of which at least one begins with a tag, and not with the same.
- * So their texts differ within the length of the longest prefix.
+ * Compares two paths of which at least one begins with a tag, and not both with
+ * the same tag.  So their texts differ within the length of the longest prefix.
  */
 static int
 compare_path(const uint8_t *a, const uint8_t *a_end, const uint8_t *b, const uint8_t *b_end)
@@ -108,7 +110,7 @@ compare_path(const uint8_t *a, const uint8_t *a_end, const uint8_t *b, const uin
 	return weight(a_head[i]) - weight(b_head[i]);
 }
 
-/* The first of eight bytes that differ, in memory's order; x is not y. */
+/* The index of the first byte that differs, in the order of memory; x and y differ. */
 static inline size_t
 first_difference(uint64_t x, uint64_t y)
 {
@@ -127,7 +129,7 @@ first_difference(uint64_t x, uint64_t y)
 #endif
 }
 
-/* The first byte at which a and b differ; n is the shorter one's length. */
+/* The length of the common beginning of a and b; n is the shorter length. */
 static inline size_t
 common_prefix(const uint8_t *a, const uint8_t *b, size_t n)
 {
@@ -142,7 +144,7 @@ common_prefix(const uint8_t *a, const uint8_t *b, size_t n)
 		if (x != y)
 			return i + first_difference(x, y);
 	}
-	/* the rest, with some of the bytes that are known to be equal */
+	/* The last eight bytes: some of them are already known to be equal. */
 	if (i < n && n >= 8)
 	{
 		i = n - 8;
@@ -165,7 +167,7 @@ atp_uri_cmp(const uint8_t *a, size_t an, const uint8_t *b, size_t bn)
 	if (common == an || common == bn)
 		return (an > bn) - (an < bn);
 
-	/* within a DID bytes count as they are */
+	/* Bytes within a packed DID have no weights. */
 	if (a[0] == ATP_URI_TAG_PLC)
 	{
 		if (b[0] != ATP_URI_TAG_PLC)
@@ -177,7 +179,7 @@ atp_uri_cmp(const uint8_t *a, size_t an, const uint8_t *b, size_t bn)
 	else if (b[0] == ATP_URI_TAG_PLC)
 		return -compare_plc(b, b + bn, a, a + an);
 
-	/* within a TID, too, and there they can look like delimiters */
+	/* Bytes within a packed TID have no weights either, although they can look like delimiters. */
 	if (weight(a[common]) == a[common] && weight(b[common]) == b[common])
 		return a[common] - b[common];
 	tag = memchr(a + start, ATP_URI_TAG_TID, common - start);
@@ -197,7 +199,7 @@ atp_uri_cmp(const uint8_t *a, size_t an, const uint8_t *b, size_t bn)
 	return weight(*a) - weight(*b);
 }
 
-/* In which part a stored URI ends: '/' for authority or path, '?' or '#'. */
+/* The part in which a stored URI ends: '/' for authority or path, '?' or '#'. */
 static char
 last_part(const uint8_t *stored, size_t n)
 {
@@ -256,7 +258,7 @@ atp_uri_upper_bound(AtpScheme scheme, const uint8_t *restrict stored, size_t n,
 	while (authority < n && weight(stored[authority]) != 3)
 		authority++;
 
-	/* what continues an authority, and is lowest, is a %00 */
+	/* The lowest continuation of an authority is "%00". */
 	if (authority == n)
 	{
 		if (plc)
@@ -269,7 +271,7 @@ atp_uri_upper_bound(AtpScheme scheme, const uint8_t *restrict stored, size_t n,
 			(scheme != ATP_SCHEME_AT || *on <= ATP_DID_MAX || memcmp(out, "did:", 4) != 0);
 	}
 
-	/* and of a segment a '!' */
+	/* The lowest continuation of a segment is '!'. */
 	tid = memchr(stored + authority, ATP_URI_TAG_TID, n - authority);
 	if (plc)
 		text += ATP_DID_PLC_TEXT - ATP_DID_PLC_STORED;
@@ -280,7 +282,7 @@ atp_uri_upper_bound(AtpScheme scheme, const uint8_t *restrict stored, size_t n,
 	if (text + 1 > ATP_URI_MAX)
 		return false;
 
-	/* with which a TID is none any more */
+	/* A TID followed by '!' is no TID: unpack it. */
 	if (tid != NULL && tid + ATP_URI_TID_STORED == stored + n)
 	{
 		n -= ATP_URI_TID_STORED;

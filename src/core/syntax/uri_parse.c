@@ -1,7 +1,8 @@
 /*
  * uri_parse.c
  *		The general syntax of AT and NOSH URIs (rules A-01 to A-20, N-01, N-02,
- *		D4, D5, D16): one pass over the text that fills AtpUri.
+ *		D4, D5, D16): one pass over the text that fills AtpUri.  The higher
+ *		levels are in uri_level.c.
  */
 #include "core/syntax/base32.h"
 #include "core/syntax/did.h"
@@ -61,7 +62,7 @@ authority_kind(AtpScheme scheme, AtpSpan a, bool did)
 	return ATP_AUTHORITY_OPAQUE;
 }
 
-/* What nearly every authority is; needs one look at each character. */
+/* Nearly every authority is a did:plc DID: this check looks at each character once. */
 static bool
 begins_with_plc(const char *p, const char *end)
 {
@@ -69,7 +70,7 @@ begins_with_plc(const char *p, const char *end)
 		(end - p == ATP_DID_PLC_TEXT || atp_char_is(p[ATP_DID_PLC_TEXT], ATP_C_DELIMITER));
 }
 
-/* An authority that has been scanned from start to stop. */
+/* Checks an authority that was scanned from start to stop. */
 static AtpErr
 check_authority(const char *s, const char *start, const char *stop, const char *end,
 				bool did, size_t *at)

@@ -15,7 +15,7 @@ const AtpSpan atp_uri_path[ATP_URI_PATHS] = {
 	PATH("/app.bsky.graph."),
 };
 
-/* Which of those s begins with; -1 for none. */
+/* The index of the longest beginning in atp_uri_path that s has; -1 for none. */
 static int
 find_path(const char *s, size_t n)
 {
@@ -37,7 +37,7 @@ atp_uri_path_tag(const uint8_t *p, const uint8_t *end)
 	return p < end && atp_is_path_tag(*p) ? p : NULL;
 }
 
-/* The end of what begins at p: the next '/', '?' or '#', or end. */
+/* The next '/', '?' or '#' from p on, or end. */
 static const char *
 find_delimiter(const char *p, const char *end)
 {
@@ -53,7 +53,7 @@ put(uint8_t *out, const void *p, size_t n)
 	return out + n;
 }
 
-/* The stored form, when it is known where the authority and second segment are. */
+/* Writes the stored form, given the places of the authority and of the second segment. */
 static size_t
 store_parts(AtpSpan authority, AtpSpan seg2, const char *end, uint8_t *out)
 {

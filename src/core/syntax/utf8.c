@@ -1,28 +1,29 @@
 /*
  * utf8.c
- *		Is this UTF-8?
+ *		Validates UTF-8: see utf8.h.
  *
- * Nearly all text is ASCII, of which eight bytes are looked at together.  For the
- * rest there is an automaton without branches, which text in many scripts would
- * mislead: each byte has a row with the next state for every state, at the bit
- * that is the state's number (so that one shift is a step).
+ * Nearly all text is ASCII: eight bytes are checked at once.  All other text goes through an automaton
+ * without branches, because text that mixes scripts would cause mispredictions.  Each byte value has a row
+ * with the next state for every state, at the bit that is the state's number, so that one shift is a step.
  */
 #include "core/syntax/utf8.h"
 
-/* So many bytes are taken one by one where one is not ASCII: others will not be, either. */
+/*
+ * Bytes that go through the automaton once a byte is not ASCII: the next bytes are probably not ASCII either.
+ */
 #define RUN	32
 
 enum
 {
-	WRONG = 0,					/* for ever */
-	WHOLE = 6,					/* no character has been begun */
-	ONE = 12,					/* that many bytes are to come ... */
+	WRONG = 0,					/* invalid; no way out */
+	WHOLE = 6,					/* no character is open */
+	ONE = 12,					/* so many bytes are still to come ... */
 	TWO = 18,
 	THREE = 24,
-	AFTER_E0 = 30,				/* ... two, which must not make it overlong */
-	AFTER_ED = 36,				/* ... two, which must not make it a surrogate */
-	AFTER_F0 = 42,				/* ... three, not overlong */
-	AFTER_F4 = 48,				/* ... three, not above U+10FFFF */
+	AFTER_E0 = 30,				/* ... two, and the next must not make the form overlong */
+	AFTER_ED = 36,				/* ... two, and the next must not make a surrogate */
+	AFTER_F0 = 42,				/* ... three, and the next must not make the form overlong */
+	AFTER_F4 = 48,				/* ... three, and the next must not exceed U+10FFFF */
 };
 
 #define STEP(from, to)	((uint64_t) (to) << (from))
@@ -43,7 +44,7 @@ static const uint64_t rows[256] = {
 	[0xf4] = STEP(WHOLE, AFTER_F4),
 };
 
-/* A state is the six lowest bits; what is above them does not matter. */
+/* The state is the lowest six bits; the bits above are garbage. */
 static inline uint64_t
 step(uint64_t state, uint8_t byte)
 {
@@ -56,7 +57,7 @@ is_whole(uint64_t state)
 	return (state & 63) == WHOLE;
 }
 
-/* Where the last whole character before something wrong ends. */
+/* The end of the last complete character before the fault. */
 static size_t
 whole_before(const uint8_t *s, size_t n)
 {
@@ -90,7 +91,7 @@ atp_utf8_valid(const uint8_t *s, size_t n, bool *has_nul)
 
 	while (i < n)
 	{
-		/* the last ones may have been looked at before */
+		/* The last eight bytes may include bytes already checked. */
 		size_t		at = n - i >= 8 || n < 8 ? i : n - 8;
 		size_t		stop;
 

@@ -1,8 +1,7 @@
 /*
  * utf8.h
- *		Is this UTF-8?  Rule B-08: no overlong form, no surrogate, nothing above
- *		U+10FFFF.  That is also what a database in UTF8 accepts, U+0000 apart,
- *		which is looked for on the way (B-30).
+ *		Validates UTF-8 by rule B-08: no overlong form, no surrogate, nothing above U+10FFFF.  A database in
+ *		UTF8 accepts the same text, except U+0000, which is detected in the same pass (B-30).
  */
 #ifndef ATP_UTF8_H
 #define ATP_UTF8_H
@@ -10,14 +9,14 @@
 #include "core/atp.h"
 
 /*
- * The number of leading bytes that are whole, valid characters: n if all are, and
- * then *has_nul says whether U+0000 is among them.
+ * The number of leading bytes that are complete, valid characters.  If this is n, *has_nul says whether
+ * U+0000 is among them.
  */
 extern size_t atp_utf8_valid(const uint8_t *s, size_t n, bool *has_nul);
 
 /*
- * The top bits of the bytes of a word that are 0 or not ASCII.  After one that
- * is 0 a byte of 1 may seem to be, too.
+ * The top bit of each byte of the word that is 0 or not ASCII.  After a byte of 0, a byte of 1 may be marked
+ * by mistake.
  */
 static inline uint64_t
 atp_utf8_unplain(uint64_t word)
@@ -25,7 +24,10 @@ atp_utf8_unplain(uint64_t word)
 	return (word | (word - UINT64_C(0x0101010101010101))) & UINT64_C(0x8080808080808080);
 }
 
-/* Keys and words of at most 16 bytes, all ASCII but 0: two loads that may overlap. */
+/*
+ * Is a text of at most 16 bytes plain: ASCII without U+0000?  Uses two loads, which may overlap.  False may
+ * also mean that the text is longer.
+ */
 static inline bool
 atp_is_short_plain(const uint8_t *s, size_t n)
 {

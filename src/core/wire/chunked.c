@@ -1,16 +1,20 @@
 /*
  * chunked.c
- *		Bodies of HTTP/1.1 in chunks, taken apart as they come.
+ *		Decoder of HTTP/1.1 chunked bodies: see chunked.h.
  */
 #include "core/wire/chunked.h"
 
-/* What a byte is. */
+/* To which part of the body the next byte belongs. */
 enum
 {
 	SIZE, EXTENSION, DATA, DATA_END, TRAILER, TRAILER_LINE, END
 };
 
-/* Chunks of one byte have five bytes around it; what is more than this carries nothing. */
+/*
+ * A chunk of one byte needs five bytes of framing ("1" and two line ends).  A body may have AROUND_FREE bytes
+ * of framing, and AROUND_PER_BYTE more for each byte of contents; beyond this the framing is only a burden,
+ * and the body is refused (W-55).
+ */
 #define AROUND_FREE		65536
 #define AROUND_PER_BYTE	8
 
@@ -52,7 +56,7 @@ take_size(AtpChunked *c, uint8_t byte)
 	return ATP_OK;
 }
 
-/* One byte that is none of the contents. */
+/* Reads one byte of framing. */
 static AtpErr
 take_around(AtpChunked *c, uint8_t byte)
 {

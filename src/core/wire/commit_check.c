@@ -1,15 +1,15 @@
 /*
  * commit_check.c
- *		The blocks of a #commit or #sync message, checked against its signed
- *		commit and its operations (F-01, F-02, F-07).
+ *		Checks the blocks of a #commit or #sync message against its signed commit and its operations (F-01,
+ *		F-02, F-07).
  */
 #include "core/repo/commit.h"
 #include "core/wire/commit_check.h"
 #include "core/repo/mst.h"
 
 /*
- * Puts every block into the index, once its hash is right; *root is roots[0].  B-40: the protocol has two
- * codecs, and a block that no node and no operation can name has no place in a commit.
+ * Puts every block with a right hash into the index; *root is roots[0].  B-40: the protocol has two codecs.
+ * A block with another codec is refused, since no tree node and no operation can name it.
  */
 static AtpErr
 index_blocks(AtpBytes blocks, AtpCarIndex *index, AtpSha256Fn sha256, void *ctx,
@@ -43,9 +43,9 @@ bytes_equal(const void *a, size_t an, const void *b, size_t bn)
 }
 
 /*
- * F-07, V-17: the blocks have each operation's record, and the new tree has the
- * record (or, after a delete, nothing) at the operation's path.  Servers from
- * before prevData did not send all that a delete needs to be seen.
+ * F-07, V-17: the blocks contain each operation's record, and the new tree has the record (after a delete,
+ * nothing) at the operation's path.  A delete without prevData is exempt when nodes are missing: servers
+ * older than prevData did not send all nodes on the path of a delete.
  */
 static AtpErr
 check_ops(AtpReposMessage *msg, const AtpCarIndex *index, AtpInversion *inversion,
@@ -109,7 +109,7 @@ atp_commit_invert(AtpReposMessage *msg, AtpCarIndex *index, AtpInversion *invers
 	if ((err = index_blocks(msg->blocks, index, sha256, ctx, &root, at)) != ATP_OK)
 		return err;
 
-	/* a #sync does not name its commit: it is the root */
+	/* A #sync message has no field that names its commit: the commit is the CAR file's root. */
 	*at = 0;
 	if (root.ptr == NULL)
 		return ATP_E_CAR_NO_ROOT;

@@ -1,12 +1,14 @@
 /*
  * diddoc.c
- *		DID documents: W-06 to W-15.
+ *		Parser of DID documents: W-06 to W-15.  See diddoc.h.
  */
 #include "core/syntax/chars.h"
 #include "core/wire/diddoc.h"
 #include "core/codec/json.h"
 
-/* The members of an entry that are read; each may be absent, or no text. */
+/*
+ * The members that are read of an entry of verificationMethod or service.  Each may be absent, or not a text.
+ */
 typedef enum Field
 {
 	ID,
@@ -43,7 +45,7 @@ is_text(const AtpJsonItem *item, const char *text)
 	return item->kind == ATP_JSON_TEXT && atp_json_is(item, text, strlen(text));
 }
 
-/* The DID, with this fragment after it; or, if it may, the fragment alone. */
+/* Is the text the DID followed by this fragment?  A fragment that is not empty may also stand alone. */
 static bool
 is_did(const Reading *d, const AtpJsonItem *item, const char *fragment)
 {
@@ -59,7 +61,10 @@ is_did(const Reading *d, const AtpJsonItem *item, const char *fragment)
 		memcmp(text + d->did.len, fragment, f) == 0;
 }
 
-/* W-08: a member that is read, and comes twice, could be read otherwise by others. */
+/*
+ * W-08: a document in which a member that we read is repeated is refused: another reader could take the other
+ * value, and see another key or PDS.
+ */
 static AtpErr
 read_entry(Reading *d, Entry *entry)
 {
@@ -104,7 +109,7 @@ read_key(const Reading *d, const Entry *entry, uint8_t key[ATP_MULTIKEY_LEN])
 	return d->point(d->ctx, curve, point, len);
 }
 
-/* W-08: of each kind of key, the first that is valid. */
+/* W-08: of each kind of key, the first valid entry counts. */
 static void
 take_key(Reading *d, const Entry *entry)
 {
@@ -146,7 +151,7 @@ read_endpoint(AtpDidDoc *doc, const char *s, size_t n)
 	return atp_host_port_parse(s, end - s, doc->pds, &doc->pds_len, &doc->pds_port);
 }
 
-/* W-13: the first that is one, be its URL good or bad. */
+/* W-13: the first entry of a PDS decides, even if its URL is invalid. */
 static void
 take_service(Reading *d, const Entry *entry)
 {
@@ -161,7 +166,7 @@ take_service(Reading *d, const Entry *entry)
 		atp_json_text(&entry->field[ENDPOINT], url, sizeof(url), &n) && read_endpoint(d->doc, url, n);
 }
 
-/* W-15: the first that could be one. */
+/* W-15: the first alias with the syntax of a handle counts. */
 static void
 take_alias(Reading *d, const AtpJsonItem *item)
 {
@@ -179,7 +184,10 @@ take_alias(Reading *d, const AtpJsonItem *item)
 	atp_handle_normalize(text + skip, n - skip, d->doc->handle);
 }
 
-/* An array of objects, or of texts when take is NULL. */
+/*
+ * Reads an array of objects; with take NULL, an array of texts (the aliases).  Entries after the first
+ * ATP_DIDDOC_ENTRIES are skipped.
+ */
 static AtpErr
 read_array(Reading *d, const AtpJsonItem *head, void (*take) (Reading *d, const Entry *entry))
 {

@@ -1,7 +1,8 @@
 /*
  * diddoc.h
- *		DID documents (W-06 to W-15): of a JSON text that anybody may have written,
- *		an account's keys, its PDS and its handle.
+ *		Parser of DID documents (W-06 to W-15): extracts an account's keys, PDS
+ *		and handle from a JSON text that anybody may have written.  Nothing in
+ *		the result is verified beyond the document itself.
  */
 #ifndef ATP_DIDDOC_H
 #define ATP_DIDDOC_H
@@ -13,30 +14,31 @@
 #include "core/syntax/multikey.h"
 
 #define ATP_DIDDOC_MAX		65536	/* bytes, W-07 */
-#define ATP_DIDDOC_ENTRIES	64	/* of an array: those after are not looked at */
+#define ATP_DIDDOC_ENTRIES	64	/* entries of one array; later entries are skipped */
 
 /*
  * W-11: are the n bytes (compressed, or 04 and both coordinates) a point of the
- * curve?  Not the point at infinity.
+ * curve, other than the point at infinity?
  */
 typedef bool (*AtpPointFn) (void *ctx, AtpCurve curve, const uint8_t *point, size_t n);
 
 typedef struct AtpDidDoc
 {
-	bool		has_key;		/* of commits: #atproto */
-	bool		has_label_key;	/* of labels: #atproto_label */
+	bool		has_key;		/* key of commits: #atproto */
+	bool		has_label_key;	/* key of labels: #atproto_label */
 	bool		has_pds;
-	bool		pds_is_plain;	/* http, which a policy has to allow (W-14) */
+	bool		pds_is_plain;	/* the scheme is http, which the policy must allow (W-14) */
 	uint16_t	pds_port;
 	uint8_t		key[ATP_MULTIKEY_LEN];
 	uint8_t		label_key[ATP_MULTIKEY_LEN];
 	size_t		pds_len;
-	size_t		handle_len;		/* 0: none */
-	char		pds[ATP_HOST_MAX];	/* a host's name, in lower case */
-	char		handle[ATP_HANDLE_MAX];	/* in lower case; that it is the account's is to be verified */
+	size_t		handle_len;		/* 0: no handle */
+	char		pds[ATP_HOST_MAX];	/* host name, in lower case */
+	/* in lower case; the account's handle only once its domain names the DID, too */
+	char		handle[ATP_HANDLE_MAX];
 } AtpDidDoc;
 
-/* An error when the document is not one of this DID; what it lacks is no error. */
+/* An error unless the document is valid and of this DID.  A missing key, PDS or handle is no error. */
 extern AtpErr atp_diddoc_parse(const char *s, size_t n, AtpSpan did, AtpPointFn point, void *ctx,
 							   AtpDidDoc *doc, size_t *at);
 

@@ -1,19 +1,19 @@
 /*
  * dns_txt.c
- *		The TXT records of a name in a name server's answer.
+ *		The TXT records of a name in a DNS answer: see dns_txt.h.
  */
 #include "core/syntax/chars.h"
 #include "core/wire/dns_txt.h"
 
 #define HEADER		12
-#define NAME_MAX	255			/* bytes, with the lengths of labels and the empty one at the end */
-#define ALIASES_MAX	16			/* that one leads to the next */
+#define NAME_MAX	255			/* bytes of a name, including the labels' lengths and the empty last label */
+#define ALIASES_MAX	16			/* aliases in a row, each leading to the next */
 
 #define TYPE_CNAME	5
 #define TYPE_TXT	16
 #define CLASS_IN	1
 
-/* A name as it is on the wire, in lower case, and not compressed. */
+/* A name in wire format, in lower case, and not compressed. */
 typedef struct Name
 {
 	size_t		len;
@@ -31,7 +31,7 @@ typedef struct Record
 	Name		owner;
 	unsigned	type;
 	unsigned	class;
-	size_t		data;			/* where it lies */
+	size_t		data;			/* offset of the record's data in the message */
 	size_t		len;
 } Record;
 
@@ -52,7 +52,10 @@ add_label(Name *name, const uint8_t *label, size_t n)
 	return true;
 }
 
-/* The name at *at, which moves behind it.  What a name leads to lies before it, so there is no loop. */
+/*
+ * Reads the name at *at, and moves *at behind it.  A compression pointer must point before everything read so
+ * far, so that pointers cannot form a loop.
+ */
 static bool
 read_name(const Message *m, size_t *at, Name *name)
 {
@@ -130,7 +133,7 @@ name_of(const char *text, Name *name)
 	}
 }
 
-/* The strings of a record. */
+/* Hands over the strings of one TXT record. */
 static bool
 take_strings(const Message *m, const Record *r, AtpDnsTxtFn take, void *arg)
 {
@@ -150,7 +153,10 @@ take_strings(const Message *m, const Record *r, AtpDnsTxtFn take, void *arg)
 	return !first;
 }
 
-/* Is the name an alias?  Then it becomes what it stands for.  False: this is no answer. */
+/*
+ * If the name is an alias, replaces it by the alias's target; *found says whether.  False: the answer is
+ * malformed.
+ */
 static bool
 follow_alias(const Message *m, size_t at, Name *name, bool *found)
 {
@@ -170,7 +176,10 @@ follow_alias(const Message *m, size_t at, Name *name, bool *found)
 	return true;
 }
 
-/* The TXT records of the name among the answers from at on; take NULL: only whether they can be read. */
+/*
+ * Hands over the TXT records of the name among the answers from at on.  With take NULL, only checks them and
+ * counts.
+ */
 static bool
 take_records(const Message *m, size_t at, const Name *name, AtpDnsTxtFn take, void *arg, unsigned *records)
 {

@@ -1,21 +1,22 @@
 /*
  * dns_txt.h
- *		The TXT records of a name in a name server's answer (RFC 1035), and of nothing else in it.
+ *		The TXT records of one name in a DNS answer (RFC 1035).
  *
- * An answer may have records of other names and classes: these verify nobody's handle (W-20).
+ * An answer may also have records of other names and classes.  These are ignored: they must not verify a
+ * handle (W-20).
  */
 #ifndef ATP_DNS_TXT_H
 #define ATP_DNS_TXT_H
 
 #include "core/atp.h"
 
-/* One string of a record; first: the record begins with it. */
+/* Receives one string of a record; first: the string begins the record. */
 typedef void (*AtpDnsTxtFn) (void *arg, const char *s, size_t n, bool first);
 
 /*
- * Hand over the strings of the TXT records, of class IN, that belong to the name, or to the name that its
- * aliases (CNAME) lead to; *records says how many records.  False, and nothing is handed over: this is no
- * answer that can be read.
+ * Hands over the strings of the TXT records, of class IN, of the name, or of the name that its aliases
+ * (CNAME) lead to; *records is the number of records.  False if the answer is malformed; then no string was
+ * handed over.
  */
 extern bool atp_dns_txt_read(const uint8_t *message, size_t n, const char *name, AtpDnsTxtFn take, void *arg, unsigned *records);
 

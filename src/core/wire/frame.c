@@ -1,12 +1,12 @@
 /*
  * frame.c
- *		Event-stream framing, rules E-20 to E-29.
+ *		Event-stream framing, rules E-20 to E-29: see frame.h.
  */
 #include "core/codec/dagcbor.h"
 #include "core/codec/field.h"
 #include "core/wire/frame.h"
 
-/* E-21: {op, t}; anything else in it is ignored (E-23). */
+/* E-21: {op, t}; other fields of the header are ignored (E-23). */
 static AtpErr
 read_header(AtpCborReader *r, AtpFrame *frame, size_t *at)
 {

@@ -1,7 +1,7 @@
 /*
  * frame.h
- *		Event-stream framing, rules E-20 to E-29: a WebSocket message is two
- *		DAG-CBOR objects, a header and a payload.
+ *		Event-stream framing, rules E-20 to E-29: a WebSocket message is two DAG-CBOR objects, a header and a
+ *		payload.  The payload's meaning is left to repos_message.h and labels_message.h.
  */
 #ifndef ATP_FRAME_H
 #define ATP_FRAME_H
@@ -22,17 +22,16 @@ typedef struct AtpFrame
 	AtpFrameKind kind;
 	bool		op_negative;	/* op is -1 - op_u ... */
 	uint64_t	op_u;			/* ... or op_u */
-	AtpSpan		t;				/* "#commit"; ptr NULL when absent */
+	AtpSpan		t;				/* type of the message, such as "#commit"; ptr NULL when absent */
 	AtpBytes	payload;		/* the second object, well-formed */
-	size_t		payload_at;		/* its offset in the message */
-	AtpSpan		error;			/* ATP_FRAME_ERROR: its name */
-	AtpSpan		message;		/* ATP_FRAME_ERROR: its text, or absent */
+	size_t		payload_at;		/* the payload's offset in the message */
+	AtpSpan		error;			/* ATP_FRAME_ERROR: the error's name */
+	AtpSpan		message;		/* ATP_FRAME_ERROR: the error's text; ptr NULL when absent */
 } AtpFrame;
 
 /*
- * Everything that E-11, E-20, E-21, E-24, E-26 and E-27 call fatal is an error here:
- * both objects are strict DAG-CBOR (the payload of an unknown op excepted,
- * E-22: it is not inspected) and nothing follows.
+ * An error for everything that E-11, E-20, E-21, E-24, E-26 and E-27 call fatal: both objects must be strict
+ * DAG-CBOR, and nothing may follow.  The payload of an unknown op is not inspected (E-22).
  */
 extern AtpErr atp_frame_parse(const uint8_t *buf, size_t len, AtpFrame *frame, size_t *at);
 

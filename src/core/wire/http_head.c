@@ -1,7 +1,6 @@
 /*
  * http_head.c
- *		The head of an HTTP/1.1 response, and the answer to the request for a
- *		WebSocket.
+ *		The head of an HTTP/1.1 response, and the check that it accepts a WebSocket: see http_head.h.
  */
 #include "core/syntax/chars.h"
 #include "core/wire/http_head.h"
@@ -29,7 +28,7 @@ trim(const char *from, const char *to)
 	return (AtpSpan) {from, to - from};
 }
 
-/* Does value have token among its comma-separated words? */
+/* Is token one of the value's comma-separated words? */
 static bool
 has_token(AtpSpan value, const char *token)
 {
@@ -48,7 +47,7 @@ has_token(AtpSpan value, const char *token)
 	return false;
 }
 
-/* The line at p without its end; *next is behind that.  ptr NULL: it has none yet. */
+/* The line at p without its line end; *next is the line after it. ptr NULL: the line is incomplete. */
 static AtpSpan
 next_line(const char *p, const char *end, const char **next)
 {
@@ -62,7 +61,7 @@ next_line(const char *p, const char *end, const char **next)
 	return (AtpSpan) {p, newline - p};
 }
 
-/* "HTTP/1.1 101 Switching Protocols". */
+/* Parses a line such as "HTTP/1.1 101 Switching Protocols". */
 static AtpErr
 parse_status_line(AtpSpan line, AtpHttpHead *head, size_t *at)
 {
@@ -81,7 +80,10 @@ parse_status_line(AtpSpan line, AtpHttpHead *head, size_t *at)
 	return ATP_OK;
 }
 
-/* One head, from buf + head->len on, which moves behind it; n is at most the limit of all. */
+/*
+ * Parses one head at buf + head->len, and moves head->len behind it. n is at most ATP_HTTP_HEAD_MAX, the
+ * limit for all heads together.
+ */
 static AtpErr
 parse_one(const char *buf, size_t n, AtpHttpHead *head, size_t *at)
 {
@@ -131,7 +133,10 @@ atp_http_head_parse(const char *buf, size_t n, AtpHttpHead *head, size_t *at)
 	{
 		AtpErr		err = parse_one(buf, n, head, at);
 
-		/* RFC 9110, section 15.2: a client must be able to take any before the answer */
+		/*
+		 * RFC 9110, section 15.2: interim (1xx) responses may precede the answer. 101 ends the loop, too: it
+		 * is the answer that accepts a WebSocket.
+		 */
 		if (err != ATP_OK || head->status >= 200 || head->status == 101)
 			return err;
 	}
@@ -139,7 +144,7 @@ atp_http_head_parse(const char *buf, size_t n, AtpHttpHead *head, size_t *at)
 	return ATP_E_HTTP_INTERIM;
 }
 
-/* The next header of this name, from *p on; ptr NULL after the last. */
+/* The next header of this name from *p on; ptr NULL after the last. */
 static AtpSpan
 next_header(const AtpHttpHead *head, const char **p, const char *name)
 {
@@ -197,7 +202,7 @@ atp_retry_after_seconds(AtpSpan value, uint32_t *seconds)
 	return true;
 }
 
-/* Is a header of this name there, with something else than this in it? */
+/* Is there a header of this name with a value that differs from expected, and is not empty? */
 static bool
 says_other(const AtpHttpHead *head, const char *name, const char *expected)
 {
@@ -218,7 +223,7 @@ atp_http_is_websocket(const AtpHttpHead *head, const char *accept, const char *p
 	return atp_http_has_token(head, "upgrade", "websocket") &&
 		atp_http_has_token(head, "connection", "upgrade") &&
 		proof.ptr != NULL && atp_span_is(proof, accept) &&
-		/* E-09: what is not offered cannot be chosen */
+		/* E-09: a server must not choose an extension or a protocol that was not offered. */
 		!says_other(head, "sec-websocket-extensions", "") &&
 		!says_other(head, "sec-websocket-protocol", protocol != NULL ? protocol : "");
 }

@@ -1,6 +1,6 @@
 /*
  * jetstream_message.c
- *		The messages of Jetstream.
+ *		Parser of the messages of Jetstream: see jetstream_message.h.
  */
 #include <stddef.h>
 
@@ -11,20 +11,20 @@
 #include "core/repo/path.h"
 #include "core/syntax/tid.h"
 
-/* The members of messages: those of all kinds, and of both versions. */
+/* The members of messages of all kinds and of both versions. */
 enum
 {
 	DID, SEQ, TIME, REV, OPERATION, COLLECTION, RKEY, CID, RECORD, NAME, IDENTITY, ACCOUNT, SYNC, COMMIT, KIND, NFIELDS
 };
 
-/* A message that is being read. */
+/* The message under construction. */
 typedef struct Message
 {
-	const char *start;			/* of the payload */
+	const char *start;			/* start of the payload */
 	AtpReposMessage *msg;
 	AtpJetstream *more;
 	AtpJsonItem field[NFIELDS];
-	size_t		at;				/* of the fault */
+	size_t		at;				/* offset of the fault */
 } Message;
 
 static bool
@@ -67,7 +67,7 @@ take_action(Message *m, AtpAction *action)
 	return ATP_E_OP_ACTION;
 }
 
-/* J-25: what was created or updated has a record, with its CID. */
+/* J-25: a create or update has a record and its CID; a delete has neither. */
 static AtpErr
 take_record(Message *m, AtpOp *op)
 {
@@ -109,7 +109,11 @@ take_path(Message *m, AtpOp *op)
 	p[collection.len] = '/';
 	memcpy(p + collection.len + 1, rkey.ptr, rkey.len);
 	texts->used += op->path.len;
-	/* neither of them has a slash, or there is another */
+
+	/*
+	 * The first slash must be the one between the parts: with a slash in the collection, atp_path_split()
+	 * would split at another place.  A slash in the record key is refused by atp_path_split().
+	 */
 	return memchr(p, '/', op->path.len) == p + collection.len && atp_path_split(op->path, &op->collection, &op->rkey) == ATP_OK;
 }
 
@@ -134,7 +138,7 @@ take_commit(Message *m)
 	return take_record(m, op);
 }
 
-/* J-26: its time is that of the event, not of who has passed it on. */
+/* J-26: the event's time is the wrapped event's, not the time at which the Jetstream forwarded it. */
 static AtpErr
 take_wrapped(Message *m, const AtpJsonItem *item)
 {
@@ -153,7 +157,7 @@ take_wrapped(Message *m, const AtpJsonItem *item)
 	return take_text(m, &time, &m->msg->time) ? ATP_OK : ATP_E_MSG_TYPE;
 }
 
-/* What there is to be read of a message of this kind. */
+/* Reads the members that a message of this kind has. */
 static AtpErr
 take_kind(Message *m)
 {
@@ -203,7 +207,10 @@ begin(AtpBytes payload, AtpReposMessage *msg, AtpJetstream *more)
 	return (Message) {.start = (const char *) payload.ptr, .msg = msg, .more = more};
 }
 
-/* A fault of the members comes after a seq is known to be there: it concerns this message alone. */
+/*
+ * seq is checked before a fault of the members is reported: with a valid seq, the fault concerns only this
+ * message and becomes a dead letter.
+ */
 static AtpErr
 read_fields(Message *m, AtpErr members, bool has_seq)
 {
@@ -215,7 +222,7 @@ read_fields(Message *m, AtpErr members, bool has_seq)
 		return members;
 	if (m->msg->kind == ATP_REPOS_UNKNOWN)
 	{
-		/* if it is any good */
+		/* An unknown message needs no DID; a valid one is kept. */
 		(void) take_did(m);
 		return ATP_OK;
 	}
@@ -243,7 +250,7 @@ atp_jetstream_parse_v1(AtpBytes payload, AtpReposMessage *msg, AtpJetstream *mor
 		err = ATP_E_MSG_TYPE;
 	if (err == ATP_OK)
 		msg->kind = kind_of(kind);
-	/* these it does not have */
+	/* Version 1 has no messages of these kinds. */
 	if (msg->kind == ATP_REPOS_SYNC || msg->kind == ATP_REPOS_INFO)
 		msg->kind = ATP_REPOS_UNKNOWN;
 	if (err == ATP_OK && msg->kind == ATP_REPOS_COMMIT)
@@ -291,7 +298,7 @@ atp_jetstream_parse_v2(AtpBytes payload, AtpReposMessage *msg, AtpJetstream *mor
 	if (is_event || msg->kind == ATP_REPOS_INFO)
 		err = read_fields(&m, err, is_event);
 	else
-		/* an unknown message need not have a sequence number */
+		/* An unknown message need not have a sequence number. */
 		(void) atp_json_seq(&m.field[SEQ], &msg->seq);
 	*at = m.at;
 	return err;

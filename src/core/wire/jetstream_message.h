@@ -1,7 +1,7 @@
 /*
  * jetstream_message.h
- *		the messages of Jetstream, both versions (F-40 to F-42, J-24 to J-26): what they say of the stream and of an
- *		operation.  Their bodies, a record or an event of subscribeRepos, stay JSON.
+ *		Parser of the messages of Jetstream, both versions (F-40 to F-42, J-24 to J-26): sequence number, kind
+ *		and operation.  The body, a record or an event of subscribeRepos, stays JSON.
  */
 #ifndef ATP_JETSTREAM_MESSAGE_H
 #define ATP_JETSTREAM_MESSAGE_H
@@ -15,22 +15,22 @@
 typedef struct AtpJetstream
 {
 	int64_t		time;			/* microseconds since the Unix epoch; 0: msg->time */
-	AtpSpan		body;			/* a record, or an event that is wrapped; ptr NULL: none */
-	uint8_t		cid[ATP_CID_MAX];	/* of the record */
+	AtpSpan		body;			/* a record, or a wrapped event; ptr NULL: absent */
+	uint8_t		cid[ATP_CID_MAX];	/* CID of the record */
 	AtpJsonTexts texts;
 } AtpJetstream;
 
 /*
- * Parse the payload of a message of /subscribe, or of subscribeEvents.
+ * Parse the payload of a message of /subscribe (version 1), or of subscribeEvents (version 2).
  *
- * msg->kind is set as with atp_repos_parse(), and msg->seq and did likewise also when there is an
- * error.  A #commit has one operation, whose path is in more->texts; of other events
- * the body has the rest.  *at counts from the payload's start.
+ * msg->kind is set as by atp_repos_parse().  msg->seq and msg->did are set whenever they are valid, also when
+ * an error is returned.  A #commit has one operation, whose path lies in more->texts.  For other events,
+ * more->body has the rest.  *at counts from the payload's start.
  */
 extern AtpErr atp_jetstream_parse_v1(AtpBytes payload, AtpReposMessage *msg, AtpJetstream *more, size_t *at);
 extern AtpErr atp_jetstream_parse_v2(AtpBytes payload, AtpReposMessage *msg, AtpJetstream *more, size_t *at);
 
-/* The body of an event that is wrapped, as DAG-CBOR: the rest of what msg has, but for seq and time. */
+/* Fills msg from the body of a wrapped event, converted to DAG-CBOR; seq and time of msg are kept. */
 extern AtpErr atp_jetstream_unwrap(AtpBytes body, AtpReposMessage *msg, size_t *at);
 
 #endif							/* ATP_JETSTREAM_MESSAGE_H */

@@ -1,6 +1,6 @@
 /*
  * json_frame.c
- *		Event-stream framing in JSON.
+ *		Event-stream framing in JSON: see json_frame.h.
  */
 #include "core/wire/json_frame.h"
 
@@ -27,7 +27,7 @@ atp_json_read_object(AtpBytes text, const char *const *names, unsigned n, AtpJso
 	return repeated ? ATP_E_JSON_TWICE : ATP_OK;
 }
 
-/* What is wrong with these members is fatal to the connection (J-20). */
+/* An error here, in the object or in these members, is fatal to the connection (J-20). */
 static AtpErr
 begin(const char *s, size_t n, const char *const *names, unsigned nnames, AtpJsonItem *values, AtpFrame *frame, size_t *at)
 {

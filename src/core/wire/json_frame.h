@@ -9,18 +9,19 @@
 #include "core/codec/json_text.h"
 
 /*
- * {"$type": "message", "payload": {...}}, or {"$type": "error", "error": ..., "message": ...}; a "$type" that
- * is unknown is to be ignored.  frame->payload is the payload's JSON: measured, not read, and frame->t is not set.
+ * Parses {"$type": "message", "payload": {...}} or {"$type": "error", "error": ..., "message": ...}. An
+ * unknown "$type" gives ATP_FRAME_UNKNOWN, to be ignored.  frame->payload is the payload's JSON, which is
+ * measured, not parsed; frame->t is not set.
  */
 extern AtpErr atp_json_frame_parse(const char *s, size_t n, AtpFrame *frame, AtpJsonTexts *texts, size_t *at);
 
 /*
- * The members of an object that is the whole text, as atp_json_outline() has them; those that are
- * absent are NULL, also after an error.
+ * The members of the one object that the text must be, as atp_json_outline() gives them.  Absent members are
+ * NULL, also after an error.
  */
 extern AtpErr atp_json_read_object(AtpBytes text, const char *const *names, unsigned n, AtpJsonItem *values, size_t *at);
 
-/* A message without framing: the whole text is one object, likewise. */
+/* A message without framing: the whole text is one object, the payload, which is measured, not parsed. */
 extern AtpErr atp_json_frame_bare(const char *s, size_t n, AtpFrame *frame, size_t *at);
 
 #endif							/* ATP_JSON_FRAME_H */

@@ -1,6 +1,7 @@
 /*
  * labels_message.c
- *		The messages of com.atproto.label.subscribeLabels, parsed in place.
+ *		Parser of the messages of com.atproto.label.subscribeLabels, in place:
+ *		see labels_message.h.
  */
 #include "core/codec/cid.h"
 #include "core/lexicon/datetime.h"
@@ -98,7 +99,7 @@ set_datetime(const AtpCborItem *item, int64_t *micros)
 	return atp_datetime_parse((const char *) item->str.ptr, item->str.len, micros, &at);
 }
 
-/* F-31: an AT URI, or the DID of an account. */
+/* F-31: a label's subject is an AT URI or an account's DID. */
 static AtpErr
 set_subject(const AtpCborItem *item, AtpSpan *uri)
 {
@@ -162,7 +163,7 @@ set_field(AtpLabel *label, AtpSpan key, const AtpCborItem *item, unsigned *seen)
 	}
 	else if (atp_span_is(key, "ver"))
 	{
-		/* fits SQL's integer: only 1 is known (F-31) */
+		/* The column is an integer of SQL; only version 1 is known (F-31). */
 		if (item->kind != ATP_CBOR_UINT || item->u > INT32_MAX)
 			err = ATP_E_MSG_TYPE;
 		label->has_ver = true;

@@ -1,6 +1,7 @@
 /*
  * labels_message.h
- *		The messages of com.atproto.label.subscribeLabels (rules F-30 to F-33).
+ *		Parser of the messages of com.atproto.label.subscribeLabels (rules F-30
+ *		to F-33).  A label's signature is not verified here: see sig.h.
  */
 #ifndef ATP_LABELS_MESSAGE_H
 #define ATP_LABELS_MESSAGE_H
@@ -21,10 +22,10 @@ typedef enum AtpLabelsKind
 typedef struct AtpLabelsMessage
 {
 	AtpLabelsKind kind;
-	int64_t		seq;			/* 0 for #info, and unknown messages without */
+	int64_t		seq;			/* 0 for #info, and for unknown messages without a seq */
 	AtpSpan		name;			/* #info */
 	uint64_t	nlabels;
-	/* where the labels lie; atp_labels_next() reads them */
+	/* at the labels, for atp_labels_next() */
 	AtpCborReader reader;
 	size_t		base;			/* offset of the payload in the message */
 } AtpLabelsMessage;
@@ -44,15 +45,18 @@ typedef struct AtpLabel
 	bool		has_exp;
 	int64_t		exp;
 	AtpBytes	sig;
-	AtpBytes	map;			/* all of it, as it is in the message */
+	AtpBytes	map;			/* the whole label, as sent */
 } AtpLabel;
 
-/* As atp_repos_parse(): ATP_E_SEQ_* is fatal, other errors reject the message. */
+/*
+ * ATP_E_SEQ_* is fatal to the connection; any other error rejects only this
+ * message (as with atp_repos_parse()).
+ */
 extern AtpErr atp_labels_parse(const AtpFrame *frame, AtpLabelsMessage *msg, size_t *at);
 
 /*
- * The next of the msg->nlabels labels.  An error that is about this label alone
- * (ATP_E_LABEL_*, wrong types) leaves the reader at the next one.
+ * The next of the msg->nlabels labels.  After an error that concerns only this
+ * label (ATP_E_LABEL_*, wrong types), the reader is at the next label.
  */
 extern AtpErr atp_labels_next(AtpLabelsMessage *msg, AtpLabel *label, size_t *at);
 

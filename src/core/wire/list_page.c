@@ -1,6 +1,7 @@
 /*
  * list_page.c
- *		The pages of lists of repositories and of hosts (R-60 to R-62).
+ *		The pages of lists of repositories and of hosts (R-60 to R-62): see
+ *		list_page.h.
  */
 #include "core/syntax/chars.h"
 #include "core/wire/list_page.h"
@@ -20,7 +21,7 @@ atp_list_open(AtpListPage *page, AtpListKind kind, const char *s, size_t n, size
 	return ATP_OK;
 }
 
-/* The members of an entry that are read. */
+/* The members that are read of an entry. */
 typedef enum Field
 {
 	NAME,
@@ -52,7 +53,7 @@ read_name(AtpListKind kind, const AtpJsonItem *item, AtpListEntry *entry)
 		atp_did_check(entry->name, entry->name_len, &at) == ATP_OK;
 }
 
-/* what cannot be read of it, but its name, is as if it were absent. */
+/* an entry with an invalid name is skipped; any other invalid member counts as absent. */
 static AtpErr
 read_entry(AtpListPage *page, AtpListEntry *entry, bool *valid, size_t *at)
 {
@@ -69,7 +70,7 @@ read_entry(AtpListPage *page, AtpListEntry *entry, bool *valid, size_t *at)
 	return ATP_OK;
 }
 
-/* A member of the page; its key has been read. */
+/* Reads a member of the page; its key has been read. */
 static AtpErr
 read_member(AtpListPage *page, const AtpJsonItem *key, size_t *at)
 {
@@ -102,7 +103,7 @@ read_member(AtpListPage *page, const AtpJsonItem *key, size_t *at)
 	return atp_json_finish(&page->r, &item, at);
 }
 
-/* Between the members of the page, and after the last. */
+/* Reads on between the members of the page, and after the last. */
 static AtpErr
 next_member(AtpListPage *page, size_t *at)
 {

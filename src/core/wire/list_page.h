@@ -1,10 +1,10 @@
 /*
  * list_page.h
- *		The pages of com.atproto.sync.listRepos, listReposByCollection and listHosts
- *		(R-60 to R-62): JSON that any server may have written.
+ *		The pages of com.atproto.sync.listRepos, listReposByCollection and
+ *		listHosts (R-60 to R-62): JSON that any server may have written.
  *
- * A pull reader: one entry after the other.  That the page is whole, and which
- * one follows it, is known at its end.
+ * A pull reader: one entry per call.  Whether the page is complete, and which
+ * page follows, is known only at its end.
  */
 #ifndef ATP_LIST_PAGE_H
 #define ATP_LIST_PAGE_H
@@ -27,7 +27,7 @@ typedef struct AtpListEntry
 {
 	size_t		name_len;
 	char		name[ATP_DID_MAX];	/* a DID, or a host's name in lower case */
-	uint16_t	port;			/* of a host; 0: the usual one */
+	uint16_t	port;			/* port of a host; 0: the default port */
 	bool		active;			/* false only where the list says so */
 	bool		has_rev;
 	uint64_t	rev;
@@ -42,14 +42,14 @@ typedef struct AtpListPage
 	bool		has_list;
 	bool		in_list;
 	bool		has_cursor;
-	size_t		cursor_len;		/* at the end: 0 when no page follows */
+	size_t		cursor_len;		/* at the end of the page; 0: no page follows */
 	char		cursor[ATP_LIST_CURSOR_MAX];
 	uint64_t	skipped;		/* entries without a valid name */
 } AtpListPage;
 
 extern AtpErr atp_list_open(AtpListPage *page, AtpListKind kind, const char *s, size_t n, size_t *at);
 
-/* The next entry; ATP_E_JSON_END after the last, when the whole page is right. */
+/* The next entry; ATP_E_JSON_END after the last, if the whole page is valid. */
 extern AtpErr atp_list_next(AtpListPage *page, AtpListEntry *entry, size_t *at);
 
 #endif							/* ATP_LIST_PAGE_H */

@@ -1,6 +1,6 @@
 /*
  * repo_status.c
- *		What a server says of one repository (R-12).
+ *		A server's answers about one repository (R-12): see repo_status.h.
  */
 #include "core/syntax/chars.h"
 #include "core/syntax/did.h"
@@ -30,7 +30,7 @@ atp_status_rev(const AtpJsonItem *item, uint64_t *rev)
 		atp_tid_parse(text, n, rev, &at) == ATP_OK;
 }
 
-/* A JSON object, whole, and these members of it. */
+/* Reads the members with these names.  The text must be exactly a JSON object. */
 static AtpErr
 read_object(const char *s, size_t n, const char *const *names, unsigned nnames, AtpJsonItem *values, size_t *at)
 {

@@ -1,7 +1,7 @@
 /*
  * repo_status.h
- *		What a server says of one repository: the answer of
- *		com.atproto.sync.getRepoStatus, and the errors of getRepo and its like (R-12).
+ *		A server's answers about one repository (R-12): the answer of com.atproto.sync.getRepoStatus, and the
+ *		errors of getRepo and similar requests.
  */
 #ifndef ATP_REPO_STATUS_H
 #define ATP_REPO_STATUS_H
@@ -12,7 +12,7 @@
 #define ATP_STATUS_MAX		64	/* bytes */
 #define ATP_ANSWER_MAX		65536	/* bytes of an answer, or of an error's body */
 
-/* A word such as takendown; len 0: none, or none that is printable and this short. */
+/* A word such as "takendown"; len 0: absent, not printable, or too long. */
 typedef struct AtpStatusText
 {
 	size_t		len;
@@ -21,7 +21,7 @@ typedef struct AtpStatusText
 
 extern void atp_status_text(const AtpJsonItem *item, AtpStatusText *out);
 
-/* A revision; false when it is absent, empty or none. */
+/* A revision; false when it is absent or no TID. */
 extern bool atp_status_rev(const AtpJsonItem *item, uint64_t *rev);
 
 typedef struct AtpRepoStatus
@@ -32,13 +32,13 @@ typedef struct AtpRepoStatus
 	AtpStatusText status;
 } AtpRepoStatus;
 
-/* Of this account.  Unlike in a list, "active" has to be there. */
+/* The answer must be of this account.  Unlike in a list, "active" is required. */
 extern AtpErr atp_repo_status_parse(const char *s, size_t n, AtpSpan did, AtpRepoStatus *status, size_t *at);
 
-/* Why a server does not give a repository. */
+/* Why a server refuses to give a repository. */
 typedef enum AtpRepoRefusal
 {
-	ATP_REPO_REFUSED,			/* for another reason, or what it says is no error of XRPC */
+	ATP_REPO_REFUSED,			/* another reason, or the answer is no error of XRPC */
 	ATP_REPO_NOT_FOUND,
 	ATP_REPO_TAKENDOWN,
 	ATP_REPO_SUSPENDED,
@@ -46,10 +46,13 @@ typedef enum AtpRepoRefusal
 	ATP_REPO_DELETED
 } AtpRepoRefusal;
 
-/* The body of an answer whose status says that it is an error: anything at all. */
+/* Reads the body of an answer with an error status; the body may be anything. */
 extern AtpRepoRefusal atp_repo_refusal(const char *s, size_t n);
 
-/* What an #account event calls such an account; NULL: the refusal says nothing of it. */
+/*
+ * The status by which an #account event names the refusal's reason; NULL: the refusal says nothing about the
+ * account's status.
+ */
 extern const char *atp_repo_refusal_status(AtpRepoRefusal refusal);
 
 #endif							/* ATP_REPO_STATUS_H */

@@ -1,6 +1,8 @@
 /*
  * repos_commit.c
- *		The frame of a #commit as servers send it, in one go.
+ *		Reads the frame of a #commit in the shape in which servers send it, in
+ *		one pass.  Any other frame is left to repos_message.c, which must give
+ *		the same result.
  */
 #include <stddef.h>
 
@@ -22,7 +24,7 @@ read_tid(AtpShape *s, uint64_t *tid)
 	return atp_shape_text(s, &text) && atp_tid_parse(text.ptr, text.len, tid, &at) == ATP_OK;
 }
 
-/* Text without U+0000. */
+/* Reads a text without U+0000. */
 static bool
 read_text(AtpShape *s, AtpSpan *text)
 {
@@ -36,7 +38,7 @@ read_text(AtpShape *s, AtpSpan *text)
 	return !has_nul;
 }
 
-/* cid and path, perhaps prev, and action. */
+/* Reads cid and path, perhaps prev, and action. */
 static bool
 read_op(AtpShape *s, AtpOp *op)
 {
@@ -59,7 +61,7 @@ read_op(AtpShape *s, AtpOp *op)
 		op->action = ATP_DELETE;
 	else
 		return false;
-	/* which is ASCII */
+	/* atp_path_split() accepts only ASCII: no check of UTF-8 is needed. */
 	return atp_path_split(op->path, &op->collection, &op->rkey) == ATP_OK;
 }
 
@@ -103,7 +105,7 @@ read_blocks(AtpShape *s, AtpBytes *blocks)
 	return atp_shape_string(s, 2, blocks) && blocks->len <= ATP_BLOCKS_MAX;
 }
 
-/* Two that nobody reads any more. */
+/* A boolean that no reader needs any more: rebase, tooBig. */
 static bool
 read_flag(AtpShape *s)
 {
@@ -129,7 +131,7 @@ atp_repos_read_commit(const uint8_t *buf, size_t len, AtpFrame *frame, AtpReposM
 		.payload_at = sizeof(HEADER) - 1
 	};
 
-	/* the keys of a map are in the order of their lengths */
+	/* The order of the literals is the order of keys in DAG-CBOR: by length, then bytes. */
 	if (!atp_shape_head(&s, 5, &pairs) ||
 		!ATP_SHAPE_IS(&s, "\x63ops") || !read_ops(&s, msg) ||
 		!ATP_SHAPE_IS(&s, "\x63rev") || !read_tid(&s, &msg->rev) ||

@@ -1,6 +1,7 @@
 /*
  * repos_message.c
- *		The messages of com.atproto.sync.subscribeRepos, parsed in place.
+ *		Parser of the messages of com.atproto.sync.subscribeRepos, in place: see
+ *		repos_message.h.
  */
 #include <stddef.h>
 
@@ -124,7 +125,7 @@ set_action(const AtpCborItem *item, AtpAction *action)
 	return ATP_OK;
 }
 
-/* One member of "ops", whose head is item. */
+/* Reads a member of "ops"; head is its first item. */
 static AtpErr
 read_op(AtpCborReader *r, const AtpCborItem *head, AtpOp *op, size_t *at)
 {
@@ -288,7 +289,10 @@ atp_repos_check_ops(const AtpReposMessage *msg)
 	return ATP_OK;
 }
 
-/* All the fields; goes on after a fault, so that seq and did are found. */
+/*
+ * Reads all fields.  Goes on after a fault, so that seq and did are found in
+ * any case: a dead letter needs them.
+ */
 static AtpErr
 read_fields(AtpCborReader *r, AtpReposMessage *msg, AtpErr *seq_err, size_t *seq_at, size_t *at)
 {
@@ -352,7 +356,7 @@ parse(const AtpFrame *frame, AtpReposMessage *msg, bool any_seq, size_t *at)
 	atp_cbor_init(&r, frame->payload.ptr, frame->payload.len, ATP_CBOR_DEPTH_DEFAULT);
 	err = read_fields(&r, msg, &seq_err, &seq_at, at);
 	if (msg->kind == ATP_REPOS_UNKNOWN)
-		return ATP_OK;			/* seq and did, if they are any good */
+		return ATP_OK;			/* seq and did are set if they are valid */
 	if (any_seq && seq_err == ATP_E_SEQ_RANGE)
 		seq_err = ATP_OK;
 	if ((kinds[msg->kind].required & F_SEQ) && seq_err != ATP_OK)

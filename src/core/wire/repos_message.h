@@ -1,7 +1,7 @@
 /*
  * repos_message.h
- *		The messages of com.atproto.sync.subscribeRepos (F-01 to F-15):
- *		parsed in place from a frame's payload, then checked.
+ *		Parser of the messages of com.atproto.sync.subscribeRepos (F-01 to F-15), in place from a frame's
+ *		payload.  Blocks and signatures are checked elsewhere (commit_check.h, sig.h).
  */
 #ifndef ATP_REPOS_MESSAGE_H
 #define ATP_REPOS_MESSAGE_H
@@ -45,8 +45,8 @@ typedef struct AtpOp
 typedef struct AtpReposMessage
 {
 	AtpReposKind	kind;
-	int64_t		seq;			/* 0 for #info and unknown messages without */
-	AtpSpan		did;			/* repo of #commit */
+	int64_t		seq;			/* 0 for #info, and for unknown messages without a seq */
+	AtpSpan		did;			/* "repo" of a #commit, "did" of other messages */
 	AtpSpan		time;
 	/* #commit, #sync */
 	uint64_t	rev;
@@ -54,20 +54,20 @@ typedef struct AtpReposMessage
 	uint64_t	since;
 	AtpBytes	commit;			/* binary CID */
 	AtpBytes	data;			/* MST root, set by atp_commit_check() */
-	AtpBytes	block;			/* the signed commit, likewise: of this account and revision */
+	AtpBytes	block;			/* the signed commit, set by atp_commit_check(): of this account and revision */
 	AtpBytes	prev_data;		/* ptr NULL when absent */
 	AtpBytes	blocks;
 	/* #identity: ptr NULL when absent */
 	AtpSpan		handle;
 	/* #account */
-	bool		active;			/* what counts (D29) */
+	bool		active;			/* decides, whatever status says (D29) */
 	AtpSpan		status;			/* any text (D26) */
 	/* #info */
 	AtpSpan		name;
 	AtpSpan		message;
 	unsigned	nops;
 	AtpOp		ops[ATP_OPS_MAX];
-	uint8_t		order[ATP_OPS_MAX]; /* their numbers in the order of the tree */
+	uint8_t		order[ATP_OPS_MAX]; /* numbers of the operations, in the order of their paths */
 } AtpReposMessage;
 
 _Static_assert(ATP_OPS_MAX <= UINT8_MAX + 1, "an operation's number fits into a byte");
@@ -75,37 +75,36 @@ _Static_assert(ATP_OPS_MAX <= UINT8_MAX + 1, "an operation's number fits into a 
 /*
  * Parse the payload of a frame of kind ATP_FRAME_MESSAGE.
  *
- * msg->kind is set first; msg->seq is set whenever the message carries a valid
- * one, also when another error is returned.  ATP_E_SEQ_MISSING and
- * ATP_E_SEQ_RANGE are fatal to the connection (E-40, E-50); every other error
- * rejects this message alone (E-50), and msg->kind, seq and did (when they
- * could be read) serve its dead letter.  *at counts from the frame's start.
+ * msg->kind is set first.  msg->seq is set whenever the message has a valid seq, also when an error is
+ * returned.  ATP_E_SEQ_MISSING and ATP_E_SEQ_RANGE are fatal to the connection (E-40, E-50).  Every other
+ * error rejects only this message (E-50), and its dead letter uses msg->kind, and seq and did as far as they
+ * could be read.  *at counts from the frame's start.
  */
 extern AtpErr atp_repos_parse(const AtpFrame *frame, AtpReposMessage *msg, size_t *at);
 
 /*
- * Parse an event that another stream has wrapped.  Its seq is nothing to that stream, and any number: 0 in an
- * event that the stream's server has made itself.
+ * Parses an event that another stream has wrapped.  The event's own seq means nothing in this other stream,
+ * and may be any number: servers send 0 in events that they have made themselves.
  */
 extern AtpErr atp_repos_parse_wrapped(const AtpFrame *frame, AtpReposMessage *msg, size_t *at);
 
 /*
- * The same for a whole frame, atp_frame_parse() included, when it is that of a
- * #commit in the shape in which servers send it.  False: it is not, or something is
- * wrong with it, and those two say what; frame and msg are nothing then.
+ * Reads a whole frame, like atp_frame_parse() and atp_repos_parse() together, if it is a #commit in the shape
+ * in which servers send it.  False: another shape, or a fault.  Then frame and msg are undefined, and the
+ * caller must call these two functions.
  */
 extern bool atp_repos_read_commit(const uint8_t *buf, size_t len, AtpFrame *frame, AtpReposMessage *msg);
 
-/* One more operation, which is behind the last one: its path must not have come before. */
+/* Counts the operation at msg->ops[msg->nops]; an error if its path is repeated. */
 extern AtpErr atp_repos_add_op(AtpReposMessage *msg);
 
 /*
- * F-07: create has a cid and no prev, update has both, delete has a prev
- * alone.  Events from before prevData had no prev either (F-09).
+ * F-07: create has a cid and no prev, update has both, delete has only a prev.  Events from before prevData
+ * had no prev at all (F-09).
  */
 extern AtpErr atp_repos_check_ops(const AtpReposMessage *msg);
 
-/* A #commit's "ops" alone, as DAG-CBOR: sets msg->ops.  *at counts from its start. */
+/* Reads only a #commit's "ops", as DAG-CBOR, into msg->ops.  *at counts from the start of buf. */
 extern AtpErr atp_repos_parse_ops(const uint8_t *buf, size_t n, AtpReposMessage *msg, size_t *at);
 
 #endif							/* ATP_REPOS_MESSAGE_H */
