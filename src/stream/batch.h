@@ -204,7 +204,7 @@ typedef struct AtpHeldRow
 	TimestampTz asked_at;
 } AtpHeldRow;
 
-/* One message of the stream that counts, decoded. */
+/* A decoded message that counts as an event of the stream. */
 typedef struct AtpEvent
 {
 	bool		ignored;		/* only the cursor moves */
