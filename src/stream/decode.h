@@ -36,8 +36,8 @@ typedef enum AtpDecodePart
 	ATP_DECODE_ALL,
 
 	/*
-	 * A consumer with workers decodes only the parts about the stream itself (E-20, E-45 and the rules between).  The batch gets
-	 * events without rows, with their keys, and no dead letters.
+	 * A consumer with workers decodes only the parts about the stream itself (E-20, E-45 and the rules
+	 * between).  The batch gets events without rows, with their keys, and no dead letters.
 	 */
 	ATP_DECODE_HEADS,
 	/* A worker decodes the rows; the consumer has already judged the stream's time. */
