@@ -26,7 +26,7 @@ static bool in_transaction = false; /* the claim is the transaction's */
 
 /*
  * A cryptographic hash: with a hash that can be inverted, a user could choose a subscription's name that
- * collides with an existing name, and keep the other subscription from running.
+ * collides with an existing name, and keep that subscription from running.
  */
 uint64
 atp_claim_number(const char *name)

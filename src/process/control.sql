@@ -148,7 +148,7 @@ CREATE VIEW atproto.stat_subscription WITH (security_barrier) AS
             FROM (SELECT min(event_time) AS event_time
                 FROM atproto.subscription b JOIN atproto.cursor k ON k.subscription = b.name AND k.endpoint = b.endpoint
                 WHERE b.target = s.target AND b.name <> s.name AND b.enabled AND b.stopped IS NULL
-                    -- relays and Jetstreams on one path carry the same events
+                    -- relays and Jetstreams carry the same events: their paths count as equal
                     AND regexp_replace(b.endpoint, '^.*/(com\.atproto\.sync\.subscribeRepos$|network\.bsky\.jetstream\.subscribeEvents$|subscribe$)?', '')
                         = regexp_replace(s.endpoint, '^.*/(com\.atproto\.sync\.subscribeRepos$|network\.bsky\.jetstream\.subscribeEvents$|subscribe$)?', '')
                 GROUP BY b.name) t) o
