@@ -13,8 +13,9 @@
 #define PIECE	16384
 
 /*
- * W-55: gzip adds a few bytes at most to incompressible data.  An answer with more than these compressed
- * bytes per decoded byte is traffic without content, for example empty gzip members.
+ * W-55: gzip adds a few bytes at most to incompressible data.  So an answer with more than PACKED_PER_BYTE
+ * compressed bytes for each decoded byte, beyond PACKED_FREE, is traffic without content, for example empty
+ * gzip members.
  */
 #define PACKED_FREE		65536
 #define PACKED_PER_BYTE	2

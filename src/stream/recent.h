@@ -4,12 +4,11 @@
  *		bring: so that the second copy of a commit is passed over before any of its
  *		blocks is hashed.
  *
- * An entry says: all commits of the repository up to rev are judged and committed, and have no effect
- * any more, whatever the source.  An entry may be missing, or lag behind the table; an entry must
- * never be ahead of the table, because then a commit would be lost.  So a process makes an entry from
- * a state which a transaction has read or written, after this transaction has committed.  And the
- * entry counts only if no atp_recent_forget() (states may have gone back) came since the transaction
- * began.
+ * An entry says: the repository's commits from floor up to rev are judged and committed, and have no
+ * effect any more, whatever the source.  An entry may be missing, or lag behind the table; an entry must
+ * never be ahead of the table, because then a commit would be lost.  So a process makes an entry from a
+ * state which a transaction has read or written, after this transaction has committed.  And the entry
+ * counts only if no atp_recent_forget() (states may have gone back) came since the transaction began.
  */
 #ifndef ATP_RECENT_H
 #define ATP_RECENT_H
