@@ -1,11 +1,12 @@
 /*
  * atproto.c
- *		The extension's module: magic block, and whoever has settings, hooks,
- *		shared memory or processes of his own.
+ *		The extension's module: the magic block, and _PG_init(), which calls the
+ *		atp_..._init() function of every file with settings, hooks, shared memory or
+ *		background workers.
  *
- * Types and functions need nothing of this: they work in any session.  The
- * consumer's managers and its shared memory exist only when the library is
- * preloaded: each of these functions looks for itself.
+ * Types and functions need no initialization: they work in any session.  Shared memory and the
+ * managers exist only when the library is preloaded; each init function checks
+ * process_shared_preload_libraries_in_progress itself.
  */
 #include "postgres.h"
 

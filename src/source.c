@@ -1,6 +1,6 @@
 /*
  * source.c
- *		The kinds of streams that there are.  Nothing else knows their names.
+ *		The table of the kinds of streams.  No other file compares names of streams.
  */
 #include "postgres.h"
 
@@ -10,7 +10,7 @@
 #include "stream/format.h"
 #include "tables/base/sink.h"
 
-/* The first that fits counts. */
+/* The first matching entry counts, so entries without a name come last. */
 static const AtpSource sources[] = {
 	{"com.atproto.sync.subscribeRepos", "dag-cbor", &atp_repos_format, &atp_repos_sink,
 	.by_repo = true, .is_signed = true, .has_chain = true},
@@ -24,7 +24,7 @@ static const AtpSource sources[] = {
 		.oldest = ATP_POSITION_TIME,
 		.collections = "collections", .collections_max = 100, .dids = "dids", .dids_max = 10000,
 	.dictionary_parameter = "zstdDictionary", .dictionary_nsid = "network.bsky.jetstream.getZstdDictionary"},
-	/* whatever it is, its messages are kept */
+	/* Any other NSID: the messages are stored as they come. */
 	{NULL, "dag-cbor", &atp_message_format, &atp_message_sink},
 	{NULL, "json", &atp_message_json_format, &atp_message_sink, .is_text = true, .subprotocol = "xrpc.v1.json"},
 };
@@ -32,7 +32,7 @@ static const AtpSource sources[] = {
 static bool
 fits(const AtpSource *source, const char *stream, const char *format)
 {
-	/* a path without an NSID is nothing but what is known of it */
+	/* A path that begins with a slash is not an NSID: only entries with exactly this path match. */
 	if (source->stream == NULL ? stream[0] == '/' : strcmp(source->stream, stream) != 0)
 		return false;
 	return format == NULL || strcmp(source->format_name, format) == 0;

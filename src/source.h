@@ -1,51 +1,52 @@
 /*
  * source.h
- *		The kinds of streams that there are: each a format, which reads messages,
- *		and a sink, which puts their rows into tables; and what its servers do otherwise
- *		than others.
+ *		The kinds of streams: for each kind a format, which reads messages, a sink,
+ *		which puts rows into tables, and the traits in which its servers differ from
+ *		others.
  */
 #ifndef ATP_SOURCE_H
 #define ATP_SOURCE_H
 
 #include "postgres.h"
 
-/* From here on a Jetstream takes a number as a time: microseconds since 1970. */
+/* Jetstream takes a cursor from this number on as a time: microseconds since 1970. */
 #define ATP_POSITION_TIME	INT64CONST(1000000000000000)
 
 typedef struct AtpSource
 {
-	const char *stream;			/* as in AtpEndpoint; NULL: any other NSID */
+	const char *stream;			/* as in AtpEndpoint.stream; NULL: any NSID without an entry of its own */
 	const char *format_name;	/* as in atproto.subscription.format */
 	const struct AtpFormat *format;
 	const struct AtpSink *sink;
-	bool		by_repo;		/* events are of repositories (tables repo and record): workers can share them */
-	bool		is_signed;		/* what they say is: level full is possible */
-	bool		has_chain;		/* F-44: a repository's events say which one was before: level chain is possible */
-	bool		is_text;		/* messages are texts; binary ones are texts, compressed */
-	const char *subprotocol;	/* of WebSocket, which is asked for; NULL: none */
+	/* events belong to repositories (tables repo and record), so workers can share them by repository */
+	bool		by_repo;
+	bool		is_signed;		/* events are signed: level full is possible */
+	bool		has_chain;		/* F-44: an event names its repository's previous event: level chain is possible */
+	bool		is_text;		/* messages are texts; a binary message is a compressed text */
+	const char *subprotocol;	/* WebSocket subprotocol to request; NULL: none */
 
 	/*
-	 * Positions are times: several events may have the same, some come late.  A
-	 * connection asks for what was so long before the cursor, too (microseconds).
-	 * 0: positions increase.
+	 * For streams whose positions are times: several events may have the same time, and some events come
+	 * late.  A connection therefore asks also for the events of this interval before the cursor
+	 * (microseconds). 0: positions increase strictly.
 	 */
 	int64		rewind;
-	int64		oldest;			/* which cursor asks for all that the server has */
+	int64		oldest;			/* the cursor that asks for all events the server still has */
 
-	/* what can be said in the request's query; each a parameter's name, or NULL */
-	const char *collections;	/* only records of these ... */
-	int			collections_max;	/* ... so many at most */
-	const char *dids;			/* only events of these repositories */
+	/* Names of query parameters of the request; NULL: the server has no such parameter. */
+	const char *collections;	/* restricts records to these collections ... */
+	int			collections_max;	/* ... of which a request may name so many */
+	const char *dids;			/* restricts events to these repositories */
 	int			dids_max;
-	const char *hello;			/* that filters will come in a text ("options_update") */
-	const char *compress;		/* compression by the dictionary that everybody has */
-	const char *dictionary_parameter;	/* or by the one of this number ... */
-	const char *dictionary_nsid;	/* ... which this method gives */
+	const char *hello;			/* announces that the filters will follow in a text message ("options_update") */
+	const char *compress;		/* compression with the well-known dictionary */
+	const char *dictionary_parameter;	/* compression with the dictionary of this id ... */
+	const char *dictionary_nsid;	/* ... which this XRPC method returns */
 } AtpSource;
 
 /*
- * By the stream's name in its endpoint, and by format, which may be NULL.  NULL: there
- * is no such stream in that format.
+ * Find a kind of stream by the stream's name (AtpEndpoint.stream) and by format; a NULL format matches any.
+ * Returns NULL when no kind has this name and format.
  */
 extern const AtpSource *atp_source_of(const char *stream, const char *format);
 

@@ -1,6 +1,6 @@
 /*
  * clock.c
- *		The two clocks of the consumer's processes.
+ *		The two clocks of the background workers: see clock.h.
  */
 #include "postgres.h"
 

@@ -1,14 +1,15 @@
 /*
  * clock.h
- *		The two clocks of the consumer's processes; nobody asks the time elsewhere.
+ *		The two clocks of the background workers, which read the time through this file
+ *		only, so that tests can shift it.
  *
- * Who waits, waits by a clock that nobody can set: the time of day steps back and
- * forth, and whoever waits by it does not come back for an hour, or gives up at
- * once.  The time of day is for what people read, and for comparison with the
+ * Processes wait by the monotonic clock, which nobody can set.  The time of day steps back and forth:
+ * a process waiting by the time of day would sleep for an hour after a step back, and would give up at
+ * once after a step forward.  The time of day is for output to people, and for comparison with the
  * times in events (F-03).
  *
- * With ATP_INJECTION_POINTS defined (injection.h), two settings put these clocks
- * forward or back, so that tests of time limits need not wait.
+ * With ATP_INJECTION_POINTS defined (injection.h), two settings shift these clocks, so that tests of
+ * time limits need not wait.
  */
 #ifndef ATP_CLOCK_H
 #define ATP_CLOCK_H
@@ -17,14 +18,14 @@
 
 #include "datatype/timestamp.h"
 
-typedef int64 AtpTime;			/* microseconds since some moment before this process; 0 is long past */
+typedef int64 AtpTime;			/* microseconds since some moment before the start of this process; 0 is long past */
 
 extern AtpTime atp_now(void);
 
-/* Milliseconds from now until so many after t, rounded up; 0 when that is past. */
+/* Milliseconds from now until interval_ms after t, rounded up; 0 when the interval has passed. */
 extern long atp_remaining(AtpTime now, AtpTime t, int interval_ms);
 
-/* The earlier of two timeouts, of which -1 is none. */
+/* The shorter of two timeouts; -1 means no timeout. */
 static inline long
 atp_earlier(long a, long b)
 {

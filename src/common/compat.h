@@ -1,7 +1,7 @@
 /*
  * compat.h
- *		What differs between PostgreSQL 15 and 18, so that no function body needs
- *		a PG_VERSION_NUM test of its own.  Include after postgres.h.
+ *		Differences between PostgreSQL 15 and 18, so that no function body needs a
+ *		PG_VERSION_NUM test.  Include after postgres.h.
  */
 #ifndef ATP_COMPAT_H
 #define ATP_COMPAT_H
@@ -19,12 +19,15 @@
 	} while (0)
 #endif
 
-/* From 18 on it stands before a declaration; until then an attribute after it. */
+/*
+ * PostgreSQL 18 writes pg_noreturn before a declaration; earlier versions have an attribute after the
+ * declaration.
+ */
 #ifndef pg_noreturn
 #define pg_noreturn	_Noreturn
 #endif
 
-/* This process's number among the server's processes. */
+/* The number of this process in the server's array of PGPROCs. */
 #if PG_VERSION_NUM >= 170000
 #define ATP_MY_PROC_NUMBER	MyProcNumber
 #else
@@ -38,7 +41,7 @@
 #define atp_create_wait_event_set(n) CreateWaitEventSet(CurrentMemoryContext, (n))
 #endif
 
-/* Rights on a schema and on a database: one function for all kinds of objects since 16. */
+/* Privileges on a schema and on a database: since 16 object_aclcheck() serves all kinds of objects. */
 #if PG_VERSION_NUM >= 160000
 #define atp_schema_aclcheck(schema, role, mode) object_aclcheck(NamespaceRelationId, (schema), (role), (mode))
 #define atp_database_aclcheck(database, role, mode) object_aclcheck(DatabaseRelationId, (database), (role), (mode))
@@ -47,7 +50,7 @@
 #define atp_database_aclcheck(database, role, mode) pg_database_aclcheck((database), (role), (mode))
 #endif
 
-/* How an index scan can skip over a leading column: since 18. */
+/* Skip support, by which an index scan skips over a leading column, came with 18. */
 #if PG_VERSION_NUM >= 180000
 #include "utils/skipsupport.h"
 #define ATP_HAS_SKIP_SUPPORT
@@ -60,7 +63,7 @@
 #define atp_new_wait_event(name) PG_WAIT_EXTENSION
 #endif
 
-/* Privileges of a plan are apart from its relations since 16. */
+/* Since 16 the relations' required privileges are in a list apart from the range table. */
 #if PG_VERSION_NUM >= 160000
 #define atp_check_permissions(stmt) \
 	((void) ExecCheckPermissions((stmt)->rtable, (stmt)->permInfos, true))
@@ -68,9 +71,16 @@
 #define atp_check_permissions(stmt) ((void) ExecCheckRTPerms((stmt)->rtable, true))
 #endif
 
+/* Privileges on a schema: since 16 object_aclcheck() serves all kinds of objects. */
+#if PG_VERSION_NUM >= 160000
+#define atp_schema_aclcheck(schema, role, mode)	object_aclcheck(NamespaceRelationId, (schema), (role), (mode))
+#else
+#define atp_schema_aclcheck(schema, role, mode)	pg_namespace_aclcheck((schema), (role), (mode))
+#endif
+
 /*
- * Index entries of a new row, where a possible duplicate sets *duplicate; and of
- * an updated one, where needed, as the update says.
+ * Insert the index entries of a new row, setting *duplicate if a unique index may have the key already; and
+ * the entries of an updated row, as far as the result of the table's update requires.
  */
 #if PG_VERSION_NUM >= 160000
 #define AtpUpdateIndexes TU_UpdateIndexes
@@ -94,8 +104,9 @@
 #endif
 
 /*
- * A table of one relation, of which the executor learns which columns an update writes: with its
- * privileges since 16; and which partitions are not pruned, since 18.
+ * Initialize an executor state with a range table of a single relation, and tell the executor which columns
+ * an UPDATE writes.  Since 16 these columns are in the list of privileges; since 18 the call also names the
+ * partitions left after pruning.
  */
 #if PG_VERSION_NUM >= 180000
 #define atp_init_range_table(estate, rte, infos) ExecInitRangeTable((estate), list_make1(rte), (infos), bms_make_singleton(1))
@@ -117,14 +128,14 @@
 	} while (0)
 #endif
 
-/* How a row of the whole table is laid out in a partition; NULL: as there. */
+/* The map from the row type of the partitioned table to a partition's; NULL: both have the same layout. */
 #if PG_VERSION_NUM >= 160000
 #define atp_map_to_partition(leaf, estate)	ExecGetRootToChildMap((leaf), (estate))
 #else
 #define atp_map_to_partition(leaf, estate)	((leaf)->ri_RootToPartitionMap)
 #endif
 
-/* Scans are counted since 18. */
+/* Since 18 index_beginscan() takes a counter of scans. */
 #if PG_VERSION_NUM >= 180000
 #define atp_index_beginscan(heap, index, snapshot, nkeys) \
 	index_beginscan((heap), (index), (snapshot), NULL, (nkeys), 0)
@@ -133,7 +144,7 @@
 	index_beginscan((heap), (index), (snapshot), (nkeys), 0)
 #endif
 
-/* What is written to a temporary file is const since 16. */
+/* The buffer argument of FileWrite() is const since 16. */
 #if PG_VERSION_NUM >= 160000
 #define atp_file_write(file, bytes, n, at, event)	((int) FileWrite((file), (bytes), (n), (at), (event)))
 #else

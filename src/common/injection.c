@@ -2,10 +2,10 @@
  * injection.c
  *		Places where a test can stop a process: see injection.h.
  *
- * The process takes an advisory lock and gives it back: the one that a session
- * holds after pg_advisory_lock(hashtext(POINT), hashtext(APPLICATION_NAME)).  So a
- * test stops the one process that it names, sees in pg_locks that it has come,
- * and can end it while it waits.
+ * At an injection point a process acquires and releases an advisory lock in share mode.  A session
+ * that ran pg_advisory_lock(hashtext(POINT), hashtext(APPLICATION_NAME)) holds the conflicting lock.
+ * So a test chooses by application_name the process to stop, sees in pg_locks when the process has
+ * arrived, and can terminate the process while it waits.
  */
 #include "postgres.h"
 
@@ -17,7 +17,7 @@
 
 #ifdef ATP_INJECTION_POINTS
 
-/* Fourth field of the advisory locks that have two keys. */
+/* The fourth field of a LOCKTAG for advisory locks with two keys. */
 #define TWO_KEYS	2
 
 static uint32
@@ -32,7 +32,7 @@ atp_injection_point(const char *name)
 	LOCKTAG		tag;
 
 	SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, hash_text(name), hash_text(MyBEEntry->st_appname), TWO_KEYS);
-	/* a session's lock, since some places are outside of any transaction */
+	/* a session-level lock, because some injection points are outside of any transaction */
 	(void) LockAcquire(&tag, ShareLock, true, false);
 	(void) LockRelease(&tag, ShareLock, true);
 }

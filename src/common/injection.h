@@ -1,9 +1,9 @@
 /*
  * injection.h
- *		Places where a test can stop a process, to let another one come in between.
+ *		Places where a test can stop a process, and let a second process run in between.
  *
- * Only with ATP_INJECTION_POINTS defined, as test/tools/check does it; otherwise
- * they are nothing.  doc/races.md lists them.
+ * Injection points exist only in a build with ATP_INJECTION_POINTS, as test/tools/check makes; in
+ * other builds the macro expands to nothing. doc/races.md lists the points.
  */
 #ifndef ATP_INJECTION_H
 #define ATP_INJECTION_H

@@ -1,6 +1,6 @@
 /*
  * quotable.c
- *		How much of a faulty value a message quotes.
+ *		The quoted part of a faulty value in a message: see quotable.h.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * secret_hash.c
- *		A hash for tables in memory whose keys strangers choose.
+ *		A hash for in-memory tables with keys chosen by strangers: see secret_hash.h.
  */
 #include "postgres.h"
 

@@ -2,11 +2,10 @@
  * sha256.c
  *		SHA-256 for src/core, from OpenSSL.
  *
- * Most of what is hashed are keys of trees, of one block of 64 bytes: so it is
- * OpenSSL's own functions for this digest, which it calls deprecated, and not
- * its interface for any digest.  Both take the processor's instructions for
- * SHA-256 where there are any; the latter needs 67 ns instead of 48 for 32
- * bytes, and 2 % more for 4 kB.  Nor can this fail, or need memory.
+ * Most inputs are keys of repository trees, which fit into one block of 64 bytes.  So this file calls
+ * SHA256_Init() and its siblings, although OpenSSL declares these functions deprecated, and not the
+ * EVP interface.  Both use the processor's SHA-256 instructions; but EVP needs 67 ns instead of 48 ns
+ * for 32 bytes, and 2 % more for 4 kB.  The functions used here cannot fail and allocate no memory.
  */
 #include "postgres.h"
 

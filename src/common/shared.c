@@ -1,6 +1,6 @@
 /*
  * shared.c
- *		What the extension has in shared memory.
+ *		The extension's part of shared memory: see shared.h.
  */
 #include "postgres.h"
 
@@ -19,7 +19,7 @@ static struct
 }			parts[PARTS_MAX];
 static int	nparts = 0;
 
-static LWLock *lock = NULL;		/* NULL when not preloaded */
+static LWLock *lock = NULL;		/* NULL when the library is not preloaded */
 
 static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 static shmem_request_hook_type prev_shmem_request_hook = NULL;

@@ -1,11 +1,11 @@
 /*
  * shared.h
- *		What the extension has in shared memory, when the library is preloaded, and
- *		the one lock of it.
+ *		The extension's part of shared memory, which exists when the library is
+ *		preloaded, and the one LWLock for all of it.
  *
- * Each file that has something there says so from its atp_..._init(), before the
- * memory is there.  Plain data only, no pointer, no descriptor; all zeros when the
- * server starts.
+ * Each file with data in shared memory registers a part in its atp_..._init(), before the memory is
+ * allocated.  A part holds plain data: no pointer and no descriptor, since processes map or open these
+ * differently.  All bytes are zero when the server starts.
  */
 #ifndef ATP_SHARED_H
 #define ATP_SHARED_H
@@ -14,17 +14,20 @@
 
 #include "storage/lwlock.h"
 
-/* size() bytes, at *where once they are there; NULL until then, and when not preloaded. */
+/*
+ * Register a part of size() bytes.  *where points to the part after allocation, and is NULL before, and when
+ * the library is not preloaded.
+ */
 extern void atp_shared_part(Size (*size) (void), void **where);
 
-/* From _PG_init(), after all of these. */
+/* Called by _PG_init() after all atp_shared_part() calls. */
 extern void atp_shared_init(void);
 
-/* Of all parts; nothing when not preloaded. */
+/* Lock and unlock all parts; no operation when the library is not preloaded. */
 extern void atp_shared_lock(LWLockMode mode);
 extern void atp_shared_unlock(void);
 
-/* A text for people into its place there, cut between two characters. */
+/* Copy a text for display into a fixed-size field in shared memory, cut at a character boundary. */
 extern void atp_shared_text(char *place, Size size, const char *text);
 
 #endif							/* ATP_SHARED_H */

@@ -1,12 +1,12 @@
 /*
  * signature.c
- *		The curves for src/core: k256 by libsecp256k1, P-256 by OpenSSL.
+ *		Signature verification for src/core: k256 by libsecp256k1, P-256 by OpenSSL.
  *
- * Keys are parsed once and kept by their bytes, of which they are a function:
- * nothing has to be forgotten when an account changes its key.  A cache has one
- * place for each key, and keeps who came last.  It lives as long as the process.
+ * Parsed keys are cached by the bytes of the key.  A parsed key is a function of these bytes, so a
+ * cache entry never becomes stale, even when an account changes its key.  Each cache is direct-mapped:
+ * a key has one slot, and the key used last occupies the slot.  A cache lives as long as the process.
  *
- * The build says by ATP_SECP256K1 whether libsecp256k1 is there (Makefile).
+ * The Makefile defines ATP_SECP256K1 where libsecp256k1 is installed.
  */
 #include "postgres.h"
 
@@ -26,10 +26,14 @@
 #define EVP_PKEY_get1_encoded_public_key	EVP_PKEY_get1_tls_encodedpoint
 #endif
 
-/* Keys in a cache, a power of two: 1.6 MB of each curve. */
+/* Slots of a cache, a power of two: 1.6 MB for each curve. */
 #define KEY_CACHE	16384
 
-/* x is spread evenly, unless somebody pays for keys that are not: that costs time only. */
+/*
+ * The slot of a key, from the low bits of the point's x coordinate.  Coordinates of honest keys are evenly
+ * distributed.  An attacker who generates colliding keys, at some cost, makes the cache miss, which costs
+ * only time.
+ */
 static size_t
 place_of(const uint8_t key[ATP_MULTIKEY_LEN])
 {
@@ -43,14 +47,17 @@ place_of(const uint8_t key[ATP_MULTIKEY_LEN])
 
 typedef struct K256Key
 {
-	uint8_t		key[ATP_MULTIKEY_LEN];	/* all zeros: none */
+	uint8_t		key[ATP_MULTIKEY_LEN];	/* all zeros: an empty slot */
 	secp256k1_pubkey parsed;
 } K256Key;
 
 static secp256k1_context *k256_ctx = NULL;
 static K256Key *k256_keys = NULL;
 
-/* Its own would end the process; without one, the call fails. */
+/*
+ * Replaces libsecp256k1's callback for illegal arguments, which would abort the process.  With this callback
+ * the call returns failure.
+ */
 static void
 ignore(const char *message, void *data)
 {
@@ -90,12 +97,13 @@ k256_verify(const uint8_t key[ATP_MULTIKEY_LEN], const uint8_t digest[32], const
 #endif							/* ATP_SECP256K1 */
 
 /*
- * OpenSSL makes a key of P-256 from its point in 25 us, most of them for what is the same in all keys, and for
- * the other coordinate.  So one key gets the point of the account, which is kept with both coordinates.
+ * OpenSSL needs 25 us to construct a P-256 key from a compressed point: mostly for the parameters of the
+ * curve, which are equal in all keys, and for decompressing the y coordinate.  So the process has a single
+ * EVP_PKEY, into which the point of the account's key is set, and the cache keeps points uncompressed.
  */
 typedef struct P256Key
 {
-	uint8_t		key[ATP_MULTIKEY_LEN];	/* all zeros: none */
+	uint8_t		key[ATP_MULTIKEY_LEN];	/* all zeros: an empty slot */
 	uint8_t		point[ATP_POINT_LONG_LEN];
 } P256Key;
 
@@ -103,7 +111,7 @@ static EVP_PKEY *p256_key = NULL;
 static EVP_PKEY_CTX *p256_ctx = NULL;
 static P256Key *p256_keys = NULL;
 
-/* A SubjectPublicKeyInfo of P-256, with the curve's generator */
+/* A SubjectPublicKeyInfo of P-256 with the curve's generator as the point. */
 static const uint8_t p256_info[] = {
 	0x30, 0x39, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01,
 	0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x22, 0x00,
@@ -113,8 +121,8 @@ static const uint8_t p256_info[] = {
 };
 
 /*
- * OpenSSL has failed: because of what it was given, or because memory ran out?
- * Of the first there is nothing to say here.
+ * Called after OpenSSL has failed: raise an ERROR if memory ran out.  When the failure came from invalid
+ * input, return, and the caller reports the input as invalid.
  */
 static void
 check_memory(void)
@@ -150,7 +158,7 @@ p256_init(void)
 	p256_keys = MemoryContextAllocZero(TopMemoryContext, KEY_CACHE * sizeof(P256Key));
 }
 
-/* The key has this point from now on; or false, when it is none of the curve. */
+/* Set the point of p256_key; false when the point is not on the curve. */
 static bool
 p256_set(const uint8_t *point, size_t n)
 {
@@ -162,7 +170,7 @@ p256_set(const uint8_t *point, size_t n)
 	return false;
 }
 
-/* The point of the key, with both coordinates. */
+/* Read the point of p256_key, uncompressed. */
 static bool
 p256_get(uint8_t point[ATP_POINT_LONG_LEN])
 {
@@ -178,7 +186,7 @@ p256_get(uint8_t point[ATP_POINT_LONG_LEN])
 	return is_long;
 }
 
-/* A number of 32 bytes as an INTEGER of DER; gives the end. */
+/* Write a 32-byte number as a DER INTEGER; returns the end of the output. */
 static uint8_t *
 put_integer(uint8_t *out, const uint8_t number[32])
 {
@@ -228,8 +236,9 @@ p256_verify(const uint8_t key[ATP_MULTIKEY_LEN], const uint8_t digest[32], const
 		return ATP_OK;
 
 	/*
-	 * It says that it failed, too, when the signature leads to the point at
-	 * infinity, as the owner of a key can make one: that is no fault of ours.
+	 * EVP_PKEY_verify() also reports an internal failure when the signature leads to the point at infinity,
+	 * which the owner of a key can arrange.  Such a signature is wrong; it must not raise an ERROR.  So only
+	 * the lack of memory does.
 	 */
 	check_memory();
 	return ATP_E_SIG_WRONG;

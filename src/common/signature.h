@@ -1,6 +1,8 @@
 /*
  * signature.h
- *		The curves for src/core: k256 by libsecp256k1, P-256 by OpenSSL.
+ *		Signature verification for src/core: k256 by libsecp256k1, P-256 by OpenSSL.
+ *		Fetching keys, and judging whether a key is current, is not done here
+ *		(src/identity).
  */
 #ifndef ATP_SIGNATURE_H
 #define ATP_SIGNATURE_H
@@ -8,7 +10,7 @@
 #include "core/wire/diddoc.h"
 #include "core/repo/sig.h"
 
-/* Can this build tell of k256, which most accounts have? */
+/* Can this build verify k256 signatures, the curve of most accounts' keys? */
 extern bool atp_signature_has_k256(void);
 
 /* An AtpVerifyFn; ctx is not used.  Raises an error when memory runs out. */

@@ -1,12 +1,12 @@
 /*
  * claim.c
- *		Locks by which a process is the only one of its kind.
+ *		Claims: locks by which a process ensures that no second process of its kind
+ *		runs.
  *
- * They are advisory locks with a number that SQL functions cannot name.  But
- * pg_advisory_unlock_all() releases what a session holds without naming it, and
- * triggers run in our processes.  So a claim is the session's only between
- * transactions, when no code of others runs; in a transaction it is the
- * transaction's, which nobody can release.
+ * A claim is an advisory lock with a class (the fourth field of its tag) which SQL functions cannot
+ * use.  But pg_advisory_unlock_all() releases all advisory locks of a session, and triggers run in our
+ * processes.  So the session holds the claim only between transactions, when no user code runs.
+ * Within a transaction the transaction holds the claim, and no SQL function can release such a lock.
  */
 #include "postgres.h"
 
@@ -24,7 +24,10 @@ static LOCKTAG claimed;			/* by this process */
 static bool is_holder = false;
 static bool in_transaction = false; /* the claim is the transaction's */
 
-/* Of a hash that is easily turned round, anybody could find a name with that of another. */
+/*
+ * A cryptographic hash: with a hash that can be inverted, a user could choose a subscription's name that
+ * collides with an existing name, and keep that subscription from running.
+ */
 uint64
 atp_claim_number(const char *name)
 {
@@ -56,7 +59,10 @@ worker_tag(const char *name, int shard)
 	return tag_of(MyDatabaseId, key);
 }
 
-/* Nothing here can fail: a lock that is held is only counted once more. */
+/*
+ * Give the claim back to the session.  This cannot fail: acquiring a lock that is already held only
+ * increments a count.
+ */
 static void
 transaction_ends(XactEvent event, void *arg)
 {
@@ -110,7 +116,7 @@ atp_claim_release(void)
 	return LockRelease(&claimed, ExclusiveLock, true);
 }
 
-/* The pids of all that hold one of these locks, or any of ours when there are none; palloc'd. */
+/* The pids of all holders of one of these locks, or with ntags 0 of any claim; palloc'd. */
 static int
 holders(Oid database, const LOCKTAG *tags, int ntags, int **pids)
 {

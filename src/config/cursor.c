@@ -1,6 +1,6 @@
 /*
  * cursor.c
- *		Rows of atproto.cursor: where each stream is.
+ *		Rows of atproto.cursor: the position of each stream, for each of its shards.
  */
 #include "postgres.h"
 
@@ -8,7 +8,7 @@
 #include "config/spi.h"
 #include "config/subscription.h"
 
-/* Of a row of atproto.subscription. */
+/* The digest of the settings in a row of atproto.subscription. */
 #define DIGEST DIGEST_OF("target")
 #define DIGEST_OF(target) \
 	"sha256(convert_to(ROW(" target ", collections, dids, slice, actions, keep_records," \
@@ -23,7 +23,7 @@ atp_cursor_settings(const char *name, const char *endpoint)
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
 }
 
-/* The settings are the same as before: nothing has to be read again. */
+/* Only the name of the target changes, so no events have to be read again. */
 void
 atp_cursors_rename_target(const char *before, const char *now)
 {
@@ -46,7 +46,7 @@ atp_cursor_unsettled(const char *target)
 	return name;
 }
 
-/* Its rows stay as they are until the transaction's end. */
+/* Read and lock all rows of a cursor, until the end of the transaction. */
 static AtpCursor
 read_cursor(const char *name, const char *endpoint)
 {
@@ -107,12 +107,12 @@ atp_cursor_share(const char *name, const char *endpoint, int shards)
 	if (cursor.lowest != cursor.highest)
 		return cursor;
 
-	/* what one of them has missed, all have */
+	/* events missed by one shard are missed by the stream: all shards get the latest read_from */
 	atp_run("UPDATE atproto.cursor c SET read_from = m.read_from"
 			" FROM (SELECT max(read_from) AS read_from FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2) m"
 			" WHERE c.subscription = $1 AND c.endpoint = $2 AND c.read_from IS DISTINCT FROM m.read_from",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
-	/* what the shards that go have counted is the first one's from now on */
+	/* add the counts of the shards to be removed to the counts of shard 0 */
 	atp_run("WITH gone AS (DELETE FROM atproto.cursor"
 			"  WHERE subscription = $1 AND endpoint = $2 AND shard >= $3"
 			"  RETURNING events, record_ops, skips)"
@@ -131,7 +131,7 @@ atp_cursor_share(const char *name, const char *endpoint, int shards)
 			" WHERE subscription = $1 AND endpoint = $2 AND shard = 0"
 			" ON CONFLICT DO NOTHING",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint), atp_int4_arg(shards)));
-	/* who still believes in the shards that were moves none of these */
+	/* A worker started before the change has the old layout, and so cannot move these rows. */
 	atp_run("UPDATE atproto.cursor SET layout = layout + 1 WHERE subscription = $1 AND endpoint = $2",
 			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
 	return read_cursor(name, endpoint);

@@ -1,46 +1,55 @@
 /*
  * cursor.h
- *		Rows of atproto.cursor: where each stream is.
+ *		Rows of atproto.cursor: the position of each stream, for each of its shards.
  */
 #ifndef ATP_CURSOR_H
 #define ATP_CURSOR_H
 
 #include "postgres.h"
 
-/* Where a stream is: positions are sequence numbers, or -1 for none yet. */
+/* A stream's position; sequence numbers, or -1 for no position yet. */
 typedef struct AtpCursor
 {
 	int			shards;			/* rows; 1 unless several workers share the stream */
-	int			layout;			/* another one each time that it is shared anew */
+	int			layout;			/* a number which changes each time the stream is divided anew */
 	int64		lowest;			/* all up to here is processed */
 	int64		highest;		/* nothing beyond this is */
 } AtpCursor;
 
 /*
- * The cursor of name at endpoint, made when missing.  An ERROR unless it has
- * each of its shards, and not more than there can be.
+ * Read the cursor of a subscription at an endpoint, inserting a row if none exists.  The rows stay locked.
+ * An ERROR unless there is a row for each shard, and not too many.
  */
 extern AtpCursor atp_cursor_get(const char *name, const char *endpoint);
 
-/* One shard's position; false when there is none of this layout. */
+/* The position of one shard; false when there is no row of this layout. */
 extern bool atp_cursor_of_shard(const char *name, const char *endpoint, int shard, int layout, int64 *seq);
 
 /*
- * From now on there are so many shards, if all that there are now are at the
- * same position; and how it is then.  No worker of before may live.
+ * Divide the stream into this number of shards, if all present shards are at the same position; returns the
+ * cursor afterwards.  No worker of the former shards may be alive.
  */
 extern AtpCursor atp_cursor_share(const char *name, const char *endpoint, int shards);
 
-/* A stream that had no position began: its first event comes after seq. */
+/* A stream without position begins: set the position of all shards to seq, after which its first event comes. */
 extern void atp_cursor_begin(const char *name, const char *endpoint, int64 seq);
 
-/* Note that the present settings hold after the cursor's position, if they are others than those noted: it reads on from there. */
+/*
+ * If the subscription's settings differ from those noted in the cursor, note the present settings, and that
+ * they hold for events after the present position.
+ */
 extern void atp_cursor_settings(const char *name, const char *endpoint);
 
-/* A subscription that keeps links in the target and does not go by its present settings yet; NULL: there is none. */
+/*
+ * The name of a subscription that keeps links in the target, but has not begun to use its present settings;
+ * NULL: none.
+ */
 extern char *atp_cursor_unsettled(const char *target);
 
-/* Of subscriptions whose target has another name now, before atproto.subscription says so: that is no other setting. */
+/*
+ * A target is renamed: update the noted settings of its subscriptions.  Call before atproto.subscription is
+ * updated.  Otherwise the new name would count as changed settings.
+ */
 extern void atp_cursors_rename_target(const char *before, const char *now);
 
 #endif							/* ATP_CURSOR_H */

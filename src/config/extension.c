@@ -1,6 +1,6 @@
 /*
  * extension.c
- *		The extension as the consumer finds it in its database.
+ *		The state of the extension in the current database, and the OIDs of its objects.
  */
 #include "postgres.h"
 
@@ -47,7 +47,10 @@ extension_row(Oid extoid, Oid *schema, char **version)
 	return found;
 }
 
-/* The row, of an extension that cannot be dropped meanwhile: it may have been before there was the lock. */
+/*
+ * Lock an extension, then read its row.  The row is read after locking, because the extension may have been
+ * dropped before the lock was granted.  False: the extension is gone.
+ */
 static bool
 lock_row(Oid extoid, Oid *schema, char **version)
 {
@@ -60,7 +63,7 @@ lock_row(Oid extoid, Oid *schema, char **version)
 AtpExtension
 atp_extension_lock(void)
 {
-	static Oid	last = InvalidOid;	/* looked for by its name only when it is not there any more */
+	static Oid	last = InvalidOid;	/* cached OID; the extension is looked up by name only when this OID is gone */
 	Oid			schema;
 	char	   *version;
 
@@ -99,7 +102,7 @@ atp_extension_schema(void)
 Oid
 atp_type(const char *name)
 {
-	/* the one whose name is PostgreSQL's own stands apart */
+	/* tid has the name of a type of PostgreSQL, and is therefore in schema atproto */
 	Oid			schema = strcmp(name, "tid") == 0 ? get_namespace_oid("atproto", false) : atp_extension_namespace();
 	Oid			type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid, CStringGetDatum(name), ObjectIdGetDatum(schema));
 

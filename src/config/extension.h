@@ -1,6 +1,6 @@
 /*
  * extension.h
- *		The extension as the consumer finds it in its database.
+ *		The state of the extension in the current database, and the OIDs of its objects.
  */
 #ifndef ATP_EXTENSION_H
 #define ATP_EXTENSION_H
@@ -10,30 +10,30 @@
 typedef enum AtpExtension
 {
 	ATP_EXTENSION_ABSENT,
-	ATP_EXTENSION_OTHER_VERSION,	/* a catalog that this library does not know */
+	ATP_EXTENSION_OTHER_VERSION,	/* the catalog may differ from this library's version */
 	ATP_EXTENSION_READY
 } AtpExtension;
 
-/*
- * Inside a transaction: look the extension up and hold it against DROP
- * EXTENSION until the transaction ends.
- */
+/* Inside a transaction: look up the extension, and lock it against DROP EXTENSION until the transaction ends. */
 extern AtpExtension atp_extension_lock(void);
 
-/* Can that be done without waiting?  Then it is done; false: somebody is about to drop or change the extension. */
+/*
+ * Like atp_extension_lock(), but without waiting.  True: locked, or there is no extension.  False: a session
+ * is about to drop or change the extension.
+ */
 extern bool atp_extension_lock_at_once(void);
 
 /* Schema of types and operators; quoted.  Inside a transaction, after the above. */
 extern Oid	atp_extension_namespace(void);
 extern const char *atp_extension_schema(void);
 
-/* OID of one of our types; ERROR when it is missing. */
+/* OID of one of our types; an ERROR when the type is missing. */
 extern Oid	atp_type(const char *name);
 
-/* OID of a relation in schema atproto; ERROR when it is missing. */
+/* OID of a relation in schema atproto; an ERROR when the relation is missing. */
 extern Oid	atp_relation(const char *name);
 
-/* OID of a table of a target; ERROR when it is missing, which says what makes it. */
+/* OID of a table of a target; an ERROR when the table is missing, with a hint how to create it. */
 extern Oid	atp_table_in(const char *target, const char *name);
 
 #endif							/* ATP_EXTENSION_H */

@@ -1,8 +1,8 @@
 /*
  * header.c
- *		What may stand in a row of atproto.request_header.
- *
- * The table's own checks would print the row, whose value may be a secret.
+ *		The trigger that validates a row of atproto.request_header.  CHECK constraints
+ *		alone do not suffice, because their errors would print the row, whose value may
+ *		be a secret.
  */
 #include "postgres.h"
 
@@ -17,7 +17,7 @@
 
 PG_FUNCTION_INFO_V1(atp_request_header_check);
 
-/* A token of HTTP. */
+/* Is this a token of HTTP? */
 static bool
 is_name(const char *name)
 {
@@ -27,7 +27,7 @@ is_name(const char *name)
 		strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+.^_`|~-") == len;
 }
 
-/* Those that the connection writes itself. */
+/* Is this a header which the connection itself sends? */
 static bool
 is_ours(const char *name)
 {

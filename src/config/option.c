@@ -1,6 +1,7 @@
 /*
  * option.c
- *		Options of a subscription that have a few values, and what these are.
+ *		Options of a subscription with a fixed set of values: the sets, and their
+ *		checks.
  */
 #include "postgres.h"
 
@@ -21,7 +22,10 @@ const char *const atp_actions_words[] = {"create", "update", "delete", NULL};
 static const char *const handles_words[] = {"none", "verify", NULL};
 static const char *const source_words[] = {"pds", "upstream", NULL};
 
-/* Options whose value is one word of a list.  verify may be NULL: complete() fills it in. */
+/*
+ * Options with a word of a list as their value. verify may be NULL: complete() in subscription_check.c fills
+ * in a value.
+ */
 static const struct
 {
 	const char *column;
@@ -39,7 +43,7 @@ static const struct
 	const char *column;
 	Oid			type;
 	int64		least;
-	int64		most;			/* PG_INT64_MAX: as the type allows */
+	int64		most;			/* PG_INT64_MAX: limited only by the type */
 }			with_number[] = {
 	{"workers", INT4OID, 1, ATP_WORKERS_MAX},
 	{"max_dead_letters", INT4OID, 0, PG_INT64_MAX},
@@ -61,7 +65,7 @@ atp_word_number(const char *const *words, const char *word)
 	return -1;
 }
 
-/* "'none', 'keep' or 'hand'" */
+/* The words as text: "'none', 'keep' or 'hand'". */
 static char *
 list_of(const char *const *words)
 {
@@ -116,7 +120,7 @@ check_words(AtpTuple row)
 	}
 }
 
-/* A null would match nothing: an array of nothing else would leave out everything. */
+/* A NULL element matches nothing, so an array of NULLs only would exclude everything.  Reject NULL elements. */
 static void
 check_array(AtpTuple row, const char *column, Oid element)
 {
@@ -201,7 +205,7 @@ check_names(AtpTuple row)
 		atp_option_is_null("id", "Leave it as it is: other rows name the subscription by it.");
 }
 
-/* A scheme and a host, and nothing else. */
+/* Is this a scheme and a host, and nothing else? */
 static bool
 is_server(const char *text)
 {

@@ -1,6 +1,7 @@
 /*
  * option.h
- *		Options of a subscription that have a few values, and what these are.
+ *		Options of a subscription with a fixed set of values: the sets, and their
+ *		checks.
  */
 #ifndef ATP_OPTION_H
 #define ATP_OPTION_H
@@ -16,18 +17,18 @@ extern const char *const atp_verify_words[];
 extern const char *const atp_backfill_words[];
 extern const char *const atp_actions_words[];	/* of AtpAction */
 
-/* A word's place in its list; -1: it is none of them. */
+/* The index of a word in a list; -1: not in the list. */
 extern int	atp_word_number(const char *const *words, const char *word);
 
-/* One and the same ERROR for each of them; hint: what it may be. */
+/* The common ERRORs for options; hint: the permitted values. */
 pg_noreturn extern void atp_option_is_null(const char *option, const char *hint);
 pg_noreturn extern void atp_option_has_null(const char *option, const char *hint);
 pg_noreturn extern void atp_option_is_wrong(const char *option, const char *value, const char *hint);
 
 /*
- * An ERROR that names the option and its values, where one of a row of
- * atproto.subscription has another: the table's own checks would print the whole
- * row, passwords in it included, and no values.
+ * Raise an ERROR which names the option and its permitted values, if a row of atproto.subscription has a
+ * wrong one.  The table's CHECK constraints would print the whole row, including passwords, and no permitted
+ * values.
  */
 extern void atp_options_check(AtpTuple row);
 

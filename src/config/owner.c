@@ -1,13 +1,12 @@
 /*
  * owner.c
- *		Owners of subscriptions: who may be one, what keeps them from being
- *		dropped, and acting for one.
+ *		Owners of subscriptions: which roles may own one, protection of owners against
+ *		DROP ROLE, and acting with an owner's rights.
  *
- * An owner is stored by its OID, so that it can be renamed, and noted in
- * pg_shdepend, so that DROP ROLE is refused, in whatever database.  The note is
- * that of a privilege on the column "owner": DROP OWNED leaves it alone, and
- * REASSIGN OWNED too, as they do with what a role owns in ways that they do not
- * know.
+ * An owner is stored by OID, so a rename of the role does no harm.  An entry in pg_shdepend makes DROP
+ * ROLE fail, from any database.  The entry has the form of a privilege on the column "owner".  DROP
+ * OWNED and REASSIGN OWNED leave such an entry alone, as they do with any use of a role unknown to
+ * them.
  */
 #include "postgres.h"
 
@@ -74,11 +73,11 @@ is_noted(Oid relid, int column, Oid role)
 	return found;
 }
 
-/* Note a role, or forget it. */
+/* Add or remove the entry of a role. */
 static void
 note(Oid relid, int column, Oid role, bool owns)
 {
-	/* freed by the function that gets it */
+	/* updateAclDependencies() frees this array */
 	Oid		   *roles = palloc(sizeof(Oid));
 
 	*roles = role;
@@ -87,7 +86,7 @@ note(Oid relid, int column, Oid role, bool owns)
 	CommandCounterIncrement();
 }
 
-/* Has it any subscription, also one that row security hides from the current user? */
+/* Does the role own any subscription?  The scan also sees rows that row security hides from the current user. */
 static bool
 owns_any(Relation rel, int column, Oid role)
 {
@@ -108,13 +107,16 @@ owns_any(Relation rel, int column, Oid role)
 	return found;
 }
 
-/* Subscriptions of this role came or went, in this command. */
+/* A command has inserted or removed subscriptions of this role: add or remove its entry. */
 static void
 settle(Relation rel, int column, Oid role)
 {
 	bool		owns;
 
-	/* one transaction at a time for each role: it counts what the others have committed */
+	/*
+	 * one transaction at a time for each role, since owns_any() sees only rows that other transactions have
+	 * committed
+	 */
 	LockSharedObject(AuthIdRelationId, role, 0, ShareUpdateExclusiveLock);
 	if (!SearchSysCacheExists1(AUTHOID, ObjectIdGetDatum(role)))
 		return;
@@ -133,7 +135,7 @@ atp_owner_note(Oid role)
 
 	if (is_noted(relid, column, role))
 		return;
-	/* since its subscription was read, it may have gone to another role */
+	/* since the caller read the subscription, its owner may have changed */
 	rel = table_open(relid, AccessShareLock);
 	settle(rel, column, role);
 	table_close(rel, NoLock);
@@ -172,7 +174,7 @@ atp_subscription_owned(PG_FUNCTION_ARGS)
 	before = owner_of(trigger->tg_trigtuple, RelationGetDescr(rel));
 	if (TRIGGER_FIRED_BY_UPDATE(trigger->tg_event))
 		after = owner_of(trigger->tg_newtuple, RelationGetDescr(rel));
-	/* in one order, whoever changes what */
+	/* lock the two roles in the order of their OIDs, so that concurrent changes do not deadlock */
 	if (OidIsValid(after) && after < before)
 		settle(rel, column, after);
 	settle(rel, column, before);

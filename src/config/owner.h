@@ -1,32 +1,32 @@
 /*
  * owner.h
- *		Owners of subscriptions: who may be one, what keeps them from being
- *		dropped, and acting for one.
+ *		Owners of subscriptions: which roles may own one, protection of owners against
+ *		DROP ROLE, and acting with an owner's rights.
  */
 #ifndef ATP_OWNER_H
 #define ATP_OWNER_H
 
 #include "postgres.h"
 
-/* An ERROR unless the current user may lend this role's rights to a consumer. */
+/* An ERROR unless the current user may let a consumer act with this role's rights. */
 extern void atp_owner_check(Oid role);
 
-/* See to it that the role has been noted as an owner; for what came without triggers. */
+/* Ensure that pg_shdepend has an entry for this owner; for rows that came without triggers. */
 extern void atp_owner_note(Oid role);
 
-/* The owner of a data table of this schema; an ERROR unless the current user has his rights. */
+/* The owner of a data table of this schema; an ERROR unless the current user has the owner's rights. */
 extern Oid	atp_owner_of_table(const char *target, const char *name);
 
 /*
- * A function that acts for an owner, whoever calls it, does so in two nested
- * stretches, with SPI connected.  An ERROR in one of them ends both.
+ * A function that acts for an owner uses two nested sections, with SPI connected.  An ERROR in a section ends
+ * both.
  *
- * In the outer one it works with the caller's rights: names mean the same whatever
- * his search_path is, and no trigger waits for the transaction's end, where it
- * would run with his rights.
+ * atp_caller_begin() begins the outer section, with the caller's rights.  Its search_path is fixed, so names
+ * mean the same for every caller.  All constraints are immediate: a deferred trigger of the owner would run
+ * at the end of the transaction, with the caller's rights.
  *
- * In the inner one it works with the owner's rights, and nothing of what his
- * triggers set stays.
+ * atp_owner_begin() begins the inner section, with the owner's rights.  Settings that the owner's triggers
+ * change are restored at its end.
  */
 typedef struct AtpCaller
 {
@@ -36,9 +36,9 @@ typedef struct AtpCaller
 } AtpCaller;
 
 /*
- * The search_path of all that is done for somebody.  What is temporary comes last: where it is not
- * named, types and tables are looked for there first, and anybody can make a type pg_temp.text
- * whose check would run with the rights of whoever casts to text.
+ * The search_path for all code that acts for a user. pg_temp must be named, and last: an unnamed pg_temp is
+ * searched first, so any user could create a type pg_temp.text, whose check would run with the rights of a
+ * role that casts to text.
  */
 #define ATP_SEARCH_PATH	"pg_catalog, pg_temp"
 

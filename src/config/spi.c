@@ -1,6 +1,6 @@
 /*
  * spi.c
- *		One way to run a statement with parameters, and to read its rows.
+ *		Runs SQL statements with parameters, and reads their rows.
  */
 #include "postgres.h"
 
@@ -73,39 +73,40 @@ atp_array_arg(Oid element, Datum *values, bool *nulls, int n)
  */
 
 /*
- * The processes in the background run the same statements over and over, and to parse and plan one takes several times as long
- * as to run it.  So they keep the plans of those that they ran last, as prepared statements have them: PostgreSQL makes them
- * anew when tables, functions, schemas or the search_path are others, and looks at the rights on tables and functions when they run.
+ * Background workers run the same statements again and again, and parsing and planning take several times as
+ * long as execution.  So they cache the plans of their latest statements as prepared statements do:
+ * PostgreSQL replans when tables, functions, schemas or the search_path change, and checks privileges on
+ * tables and functions at each execution.
  *
- * What it looks at when a statement is parsed and not again, the right to use a schema, is why a plan is of one role; how
- * large tables are is why it lasts for a second.
+ * The privilege to use a schema is checked only when a statement is parsed, so a cached plan serves a single
+ * role.  The sizes of tables count only at planning, so a plan is dropped after a second.
  */
 #define PLANS_MAX	32
 #define PLAN_MS		1000
 
 typedef struct KeptPlan
 {
-	MemoryContext cxt;			/* NULL: there is none here */
-	uint32		hash;			/* of the text */
+	MemoryContext cxt;			/* NULL: the entry is unused */
+	uint32		hash;			/* of the statement's text */
 	const char *sql;
 	Oid			role;
 	int			nargs;
 	const Oid  *types;
 	SPIPlanPtr	plan;
 	AtpTime		made;
-	uint64		used;			/* when, in statements */
+	uint64		used;			/* number of the last statement that used this plan */
 } KeptPlan;
 
 static KeptPlan plans[PLANS_MAX];
 static uint64 nstatements;
-static bool running;			/* one of them is */
+static bool running;			/* a cached plan is being executed */
 
 static void
 forget(KeptPlan *p)
 {
 	MemoryContext cxt = p->cxt;
 
-	/* it is forgotten, whatever happens to it */
+	/* mark the entry unused first, in case the following fails */
 	p->cxt = NULL;
 	if (p->plan != NULL)
 		SPI_freeplan(p->plan);
@@ -128,7 +129,10 @@ make_plan(KeptPlan *p, uint32 hash, const char *sql, const Oid *types, int nargs
 	p->plan = plan;
 }
 
-/* That of this statement; what has become too old, or was not made because of an ERROR, makes room. */
+/*
+ * The cached plan of a statement, made if missing.  Entries that are too old, or whose planning failed, are
+ * dropped.
+ */
 static SPIPlanPtr
 plan_of(const char *sql, const Oid *types, int nargs)
 {
@@ -164,8 +168,9 @@ plan_of(const char *sql, const Oid *types, int nargs)
  */
 
 /*
- * With a snapshot of its own, so that it sees what has just been written.  Who is called by a statement, as a trigger's
- * function is, must not take that one's plan away, and gets none.
+ * Execute a statement with a new snapshot, so that it sees all rows written before.  A nested call, as from a
+ * trigger's function, does not use the cache: otherwise it might drop the plan of the outer statement during
+ * its execution.
  */
 static int
 execute(const char *sql, Oid *types, Datum *values, const char *nulls, int nargs)
@@ -187,7 +192,7 @@ execute(const char *sql, Oid *types, Datum *values, const char *nulls, int nargs
 	return rc;
 }
 
-/* Parameters as SPI takes them. */
+/* Parameters in the form for SPI. */
 typedef struct Bound
 {
 	Oid		   *types;
@@ -219,7 +224,7 @@ atp_query(const char *sql, const AtpArg *args, int nargs)
 	int			rc;
 
 	rc = execute(sql, b.types, b.values, b.nulls, nargs);
-	/* SPI leaves its own behind */
+	/* SPI changes the current memory context */
 	MemoryContextSwitchTo(old);
 	if (rc < 0)
 		elog(ERROR, "\"%s\" failed: %s", sql, SPI_result_code_string(rc));
@@ -243,7 +248,7 @@ atp_run(const char *sql, const AtpArg *args, int nargs)
 	return result.n;
 }
 
-/* What an ERROR says of its context, without the line that names this statement; NULL: there is no more. */
+/* The context of an ERROR without the line that shows this statement; NULL: no other line. */
 static char *
 context_without(char *context, const char *sql)
 {
@@ -276,7 +281,7 @@ atp_run_unnamed(const char *sql, const AtpArg *args, int nargs)
 		MemoryContextSwitchTo(old);
 		error = CopyErrorData();
 		FlushErrorState();
-		/* what called us says so once more */
+		/* rethrow; the caller's context lines are added again on the way */
 		error->context = context_without(error->context, sql);
 		ThrowErrorData(error);
 	}
@@ -322,7 +327,7 @@ atp_planning_end(int nest)
  * ------------------------------------------------------------------------
  */
 #define RETURN_ROWS	1000		/* at a time */
-#define SESSION_PLANS	16		/* for so many statements, until the session ends */
+#define SESSION_PLANS	16		/* statements; their plans are cached until the session ends */
 
 typedef struct SessionPlan
 {
@@ -335,7 +340,7 @@ typedef struct SessionPlan
 static SessionPlan session_plans[SESSION_PLANS];
 static int	nsession_plans;
 
-/* None is ever freed: a statement with the same one may be running. */
+/* Cached plans are never freed, because an outer call may be executing the same plan. */
 static SPIPlanPtr
 session_plan(const char *sql, const Bound *b, int nargs)
 {
@@ -369,7 +374,7 @@ atp_return_query(FunctionCallInfo fcinfo, const char *sql, const AtpArg *args, i
 	int			nest = atp_planning_begin();
 	Portal		portal;
 
-	/* of rows, or of values */
+	/* the expected descriptor covers functions that return rows and functions that return values */
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	SPI_connect();
 	if (keep_plan)
@@ -377,7 +382,7 @@ atp_return_query(FunctionCallInfo fcinfo, const char *sql, const AtpArg *args, i
 	else
 		portal = SPI_cursor_open_with_args(NULL, sql, nargs, b.types, b.values, b.nulls, true, 0);
 	atp_planning_end(nest);
-	/* tables are their owners', who may have other types in them */
+	/* a table's owner may have changed its column types, so check the types */
 	(void) convert_tuples_by_position(portal->tupDesc, result->setDesc,
 									  gettext_noop("the columns of a table are not of the types that they should have"));
 	for (SPI_cursor_fetch(portal, true, RETURN_ROWS); SPI_processed > 0; SPI_cursor_fetch(portal, true, RETURN_ROWS))

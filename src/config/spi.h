@@ -1,10 +1,9 @@
 /*
  * spi.h
- *		One way to run a statement with parameters, and to read its rows.
+ *		Runs SQL statements with parameters, and reads their rows.
  *
- * SPI is connected.  Columns are read by their names and as the types that they
- * should have: where a table or view gives something else that is an ERROR, and
- * so is a NULL that nobody expects.
+ * SPI must be connected.  Columns are read by name, as an expected type: a column of a different type
+ * raises an ERROR, and so does an unexpected NULL.
  */
 #ifndef ATP_SPI_H
 #define ATP_SPI_H
@@ -28,7 +27,7 @@ typedef struct AtpArg
 #define ATP_ARGS(...)	((const AtpArg[]) {__VA_ARGS__}), (int) lengthof(((const AtpArg[]) {__VA_ARGS__}))
 #define ATP_NO_ARGS		NULL, 0
 
-/* An argument of the SQL function that runs. */
+/* An argument of the current SQL function. */
 #define ATP_FUNCTION_ARG(n, type)	((AtpArg) {PG_GETARG_DATUM(n), (type), PG_ARGISNULL(n)})
 
 extern AtpArg atp_text_arg(const char *value);	/* NULL: a null */
@@ -36,67 +35,79 @@ extern AtpArg atp_int4_arg(int32 value);
 extern AtpArg atp_int8_arg(int64 value);
 extern AtpArg atp_bool_arg(bool value);
 extern AtpArg atp_time_arg(TimestampTz value);
-extern AtpArg atp_array_arg(Oid element, Datum *values, bool *nulls, int n);	/* nulls: NULL when there are none */
+extern AtpArg atp_array_arg(Oid element, Datum *values, bool *nulls, int n);	/* nulls may be NULL when no element is null */
 
-/* A row, of a result or as a trigger has it. */
+/* A row of a result, or of a trigger. */
 typedef struct AtpTuple
 {
 	HeapTuple	tuple;
 	TupleDesc	desc;
 } AtpTuple;
 
-/* Rows that came back, in memory of their own. */
+/* The rows of a query, in their own memory. */
 typedef struct AtpResult
 {
 	uint64		n;
 	SPITupleTable *table;
 } AtpResult;
 
-/* Run one that gives no rows; how many it touched.  An ERROR when it fails, or when rules make another of it. */
+/*
+ * Run a statement, discarding its rows; returns the number of rows processed.  An ERROR when the statement
+ * fails, or when rules rewrite it into another command.
+ */
 extern uint64 atp_run(const char *sql, const AtpArg *args, int nargs);
 
-/* As atp_run(), for what a user has asked for in other words: an ERROR does not name the statement. */
+/*
+ * Like atp_run(), but an ERROR's context does not show the statement: the user has called a function, and did
+ * not write the statement.
+ */
 extern uint64 atp_run_unnamed(const char *sql, const AtpArg *args, int nargs);
 
-/* Commands, one after the other: Citus sends the nodes the text of a DDL command with all that is beside it, and that may be one only. */
+/*
+ * Run several commands one after the other.  Citus sends the complete source text of a DDL command to its
+ * nodes, so each command has to be run with a text of its own.
+ */
 extern void atp_run_each(const char *sql);
 
 /*
- * Around the planning of a kept plan: whether it is for these parameters or for any is not decided by a
- * setting of the role.  Citus can plan nothing whose parameters it does not know.
+ * Call around the planning of a cached plan: plan_cache_mode is "auto" in between, whatever the role has set.
+ * Citus cannot plan with unknown parameters, so a forced generic plan would fail.
  */
 extern int	atp_planning_begin(void);
 extern void atp_planning_end(int nest);
 
-/* Run one that gives rows, and free them. */
+/* Run a query, and read its rows; the caller frees them. */
 extern AtpResult atp_query(const char *sql, const AtpArg *args, int nargs);
 extern AtpTuple atp_result_row(AtpResult result, uint64 i);
 extern void atp_result_free(AtpResult result);
 
 /*
- * What a set-returning function gives: the rows of a query, which changes nothing.  An ERROR when
- * their columns are not of the function's types.  SPI need not be connected.  keep_plan: the
- * session keeps the plan, while it has no more than a few.
+ * Return the rows of a read-only query from a set-returning function.  An ERROR when the columns do not have
+ * the function's types.  SPI need not be connected. keep_plan: the session caches the plan, up to a small
+ * number of plans.
  */
 extern void atp_return_query(FunctionCallInfo fcinfo, const char *sql, const AtpArg *args, int nargs, bool keep_plan);
 
-/* A column's number; an ERROR when there is none of this name. */
+/* The number of a column; an ERROR when the row has no column of this name. */
 extern int	atp_column(AtpTuple row, const char *column);
 
-/* Its value, which lives as long as the row does where it is no copy. */
+/* The value of a column.  A pass-by-reference value lives as long as the row. */
 extern Datum atp_get(AtpTuple row, const char *column, Oid type, bool *isnull);
 extern bool atp_get_bool(AtpTuple row, const char *column);
 extern int32 atp_get_int4(AtpTuple row, const char *column);
 extern int64 atp_get_int8(AtpTuple row, const char *column);
 
-/* palloc'd, as its type prints it. */
+/* The text form of a value, palloc'd. */
 extern char *atp_get_text(AtpTuple row, const char *column);
 extern char *atp_get_text_or_null(AtpTuple row, const char *column);
 
-/* The elements of an array, palloc'd; how many, or -1: a null.  *nulls says which of them are. */
+/*
+ * The elements of an array, palloc'd.  Returns their number, or -1 for a null array; *nulls tells which
+ * elements are null.
+ */
 extern int	atp_get_array(AtpTuple row, const char *column, Oid element, Datum **values, bool **nulls);
 
-/* The same value as a parameter. */
+/* A column's value as a parameter. */
 extern AtpArg atp_get_arg(AtpTuple row, const char *column, Oid type);
 
 #endif							/* ATP_SPI_H */

@@ -1,9 +1,9 @@
 /*
  * stream_request.c
- *		What a stream's server is asked for.
+ *		The request for a stream.
  *
- * A filter goes to the server only whole: what it cannot take is filtered here, as
- * everything is that it sends all the same.
+ * A filter is sent to the server completely or not at all.  The consumer applies all filters again to
+ * the events it receives.
  */
 #include "postgres.h"
 
@@ -13,10 +13,10 @@
 #include "lib/stringinfo.h"
 #include "source.h"
 
-#define TARGET_MAX	8000		/* bytes: what servers and proxies take of a request's first line */
-#define HELLO_MAX	1000000		/* of a text that says the same */
+#define TARGET_MAX	8000		/* bytes that servers and proxies accept in the first line of a request */
+#define HELLO_MAX	1000000		/* bytes of the text message with the filters */
 
-/* The parameters that an operator may have in his URL, but that are said here. */
+/* Is this a parameter which the extension sets itself?  Then the parameter in the operator's URL is left out. */
 static bool
 is_ours(const AtpSource *source, const char *parameter)
 {
@@ -51,7 +51,7 @@ static void
 append_parameter(StringInfo query, const char *name, const char *value)
 {
 	appendStringInfo(query, "%s%s=", query->len > 0 ? "&" : "", name);
-	/* '%' is the only character of a DID or a pattern that means something else there */
+	/* '%' is the only character of a DID or a pattern with a special meaning in a query */
 	for (const char *p = value; *p != '\0'; p++)
 		if (*p == '%')
 			appendStringInfoString(query, "%25");
@@ -59,7 +59,7 @@ append_parameter(StringInfo query, const char *name, const char *value)
 			appendStringInfoChar(query, *p);
 }
 
-/* There can be thousands: each in the same place. */
+/* The text of a DID, in a buffer that is reused, since there can be thousands of DIDs. */
 static const char *
 did_text(const struct varlena *did, char text[ATP_DID_MAX + 1])
 {
@@ -96,7 +96,10 @@ hello_of(const AtpStreamRequest *request, const AtpSource *source, const AtpSett
 	return hello.data;
 }
 
-/* Can a server be told which collections are wanted?  That none are would mean that all are. */
+/*
+ * Can the collections be sent to the server?  Not "*" among them, and not an empty list, which for the server
+ * means all collections.
+ */
 static bool
 can_say_collections(const AtpSource *source, const AtpSettings *settings)
 {
@@ -106,7 +109,7 @@ can_say_collections(const AtpSource *source, const AtpSettings *settings)
 	return source->collections != NULL && settings->ncollections > 0 && settings->ncollections <= source->collections_max;
 }
 
-/* The filters into query or, where they are too long for that, into a text. */
+/* Put the filters into the query or, if too long for a query, into a text message. */
 static void
 add_filters(AtpStreamRequest *request, StringInfo query, const AtpSubscription *sub)
 {
@@ -139,7 +142,7 @@ add_filters(AtpStreamRequest *request, StringInfo query, const AtpSubscription *
 	request->collections = false;
 }
 
-/* What the stream goes on after, as its server wants it. */
+/* The cursor in the form that the server expects. */
 static int64
 cursor_of(const AtpSource *source, int64 cursor)
 {

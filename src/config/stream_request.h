@@ -1,7 +1,7 @@
 /*
  * stream_request.h
- *		What a stream's server is asked for: from where on, and what it shall leave
- *		out by itself.
+ *		The request for a stream: from which position, and which events the server may
+ *		leave out.
  */
 #ifndef ATP_STREAM_REQUEST_H
 #define ATP_STREAM_REQUEST_H
@@ -13,15 +13,15 @@
 typedef struct AtpStreamRequest
 {
 	char	   *target;			/* path and query */
-	char	   *hello;			/* a text that the server waits for; NULL: none */
-	bool		url;			/* the operator's URL has parameters of its own, which may be filters */
-	bool		collections;	/* what the server filters by: the rest is done here */
+	char	   *hello;			/* a text message for which the server waits; NULL: none */
+	bool		url;			/* the operator's URL has parameters of its own, possibly filters */
+	bool		collections;	/* the server filters by collections; by dids */
 	bool		dids;
 } AtpStreamRequest;
 
 /*
- * cursor: as in AtpCursor; 0 asks for the oldest.  dictionary: by which zstd
- * dictionary messages may be compressed; 0: they may not.
+ * cursor: as in AtpCursor; 0 asks for the oldest event. dictionary: id of the zstd dictionary for
+ * compression; 0: no compression.
  */
 extern AtpStreamRequest atp_stream_request(const AtpSubscription *sub, int64 cursor, uint32 dictionary);
 

@@ -1,6 +1,6 @@
 /*
  * subscription.c
- *		Rows of atproto.subscription: what the operator wants.
+ *		Rows of atproto.subscription: see subscription.h.
  */
 #include "postgres.h"
 
@@ -45,7 +45,7 @@ from_tuple(AtpTuple row)
 	return sub;
 }
 
-/* The elements of an array column; returns their number, or -1 when it is NULL. */
+/* The elements of an array column, without NULL elements; returns their number, or -1 when the column is NULL. */
 static int
 array_column(AtpTuple row, const char *column, Oid element, Datum **values)
 {
@@ -60,7 +60,10 @@ array_column(AtpTuple row, const char *column, Oid element, Datum **values)
 	return n < 0 ? n : kept;
 }
 
-/* The place of a column's word among those that it may have; what it is not, the trigger refuses (option.c). */
+/*
+ * The index of a column's word in the list of permitted words.  The trigger has refused all other words
+ * (option.c).
+ */
 static int
 word_column(AtpTuple row, const char *column, const char *const *words)
 {

@@ -1,6 +1,7 @@
 /*
  * subscription.h
- *		Rows of atproto.subscription: what the operator wants.
+ *		Rows of atproto.subscription: the settings that the operator has
+ *		written, as structs.
  */
 #ifndef ATP_SUBSCRIPTION_H
 #define ATP_SUBSCRIPTION_H
@@ -13,46 +14,49 @@
 #include "nodes/pg_list.h"
 
 #define ATP_NAME_MAX	63		/* bytes of a subscription's name */
-#define ATP_WORKERS_MAX	32		/* of one subscription */
+#define ATP_WORKERS_MAX	32		/* apply workers of a subscription */
 
-/* What table record_event is for. */
+/* The use of table record_event. */
 typedef enum AtpEvents
 {
 	ATP_EVENTS_NONE,
 	ATP_EVENTS_KEEP,
-	ATP_EVENTS_HAND				/* inserted for its triggers, then removed */
+	ATP_EVENTS_HAND				/* inserted, so that its triggers see the row, and removed in the same transaction */
 } AtpEvents;
 
-/* How much of a repository's events is verified (V-01); each level accepts a part of what the one before it does. */
+/*
+ * How much of a repository's events is verified (V-01).  Each level also makes the checks of the levels
+ * before.
+ */
 typedef enum AtpVerify
 {
-	ATP_VERIFY_HASH,			/* what is in the blocks */
-	ATP_VERIFY_CHAIN,			/* and that nothing was left out: of a commit, nor between two of them */
-	ATP_VERIFY_FULL				/* and that the account has signed it */
+	ATP_VERIFY_HASH,			/* the hashes of the blocks */
+	ATP_VERIFY_CHAIN,			/* the chain: no operation of a commit and no commit is missing */
+	ATP_VERIFY_FULL				/* the account's signature */
 } AtpVerify;
 
-/* Which repositories are fetched; each value means what the one before it does, too. */
+/* Which repositories are fetched.  Each value includes the values before. */
 typedef enum AtpBackfill
 {
 	ATP_BACKFILL_NONE,
-	ATP_BACKFILL_REPAIR,		/* those that are not in step */
-	ATP_BACKFILL_SEEN,			/* those of which something came */
-	ATP_BACKFILL_COLLECTIONS,	/* those that have records of these collections */
+	ATP_BACKFILL_REPAIR,		/* repositories that are not in step with the stream */
+	ATP_BACKFILL_SEEN,			/* repositories with an event */
+	ATP_BACKFILL_COLLECTIONS,	/* repositories with records in the subscription's collections */
 	ATP_BACKFILL_NETWORK
 } AtpBackfill;
 
-/* Links that are kept: of records of these collections, at this path. */
+/* A selection of links to store: of records in these collections, at this path. */
 typedef struct AtpLinkFilter
 {
 	char	   *collection;		/* valid pattern (I-06) */
 	char	   *path;			/* NULL: any */
 } AtpLinkFilter;
 
-/* What becomes of a record that is not what its Lexicon says. */
+/* The treatment of a record that violates its Lexicon. */
 typedef enum AtpValidate
 {
-	ATP_VALIDATE_NONE,			/* nobody looks */
-	ATP_VALIDATE_FLAG,			/* record.fault has why */
+	ATP_VALIDATE_NONE,			/* records are not validated */
+	ATP_VALIDATE_FLAG,			/* stored, with the reason in record.fault */
 	ATP_VALIDATE_DEAD_LETTER
 } AtpValidate;
 
@@ -75,15 +79,15 @@ typedef struct AtpSettings
 	AtpEvents	events;
 	bool		keep_raw;
 	bool		has_links;		/* table link is kept in step ... */
-	int			nlinks;			/* ... with links from these places; -1: all */
+	int			nlinks;			/* ... with links from these sources; -1: all */
 	AtpLinkFilter *links;
-	int			nvalidate;		/* records of these collections; the first that fits counts */
+	int			nvalidate;		/* treatment by collection; the first matching element counts */
 	AtpValidateFilter *validate;
 	AtpVerify	verify;
 	AtpBackfill backfill;
 	int			max_letters;
 	int64		max_letter_bytes;
-	int			max_held;		/* events of a repository that may wait ... */
+	int			max_held;		/* limit of the held events of a repository ... */
 	int64		max_held_bytes; /* ... and their bytes, of all repositories */
 	bool		host_is_pds;	/* V-44: only accounts of the stream's host are followed */
 	bool		count_collections;
@@ -92,54 +96,59 @@ typedef struct AtpSettings
 typedef struct AtpSubscription
 {
 	char	   *name;
-	char	   *id;				/* as text; another name does not change it */
+	char	   *id;				/* as text; stays the same when the subscription is renamed */
 	char	   *url;
 	Oid			owner;			/* InvalidOid when the role is gone */
 	bool		runnable;		/* enabled and not stopped */
 	TransactionId version;		/* changes with every update of the row */
 
-	/* the following only from atp_subscription_get() */
+	/* The following fields are set by atp_subscription_get() only. */
 	AtpEndpoint *ep;
-	const struct AtpSource *source; /* what kind of stream it is */
+	const struct AtpSource *source; /* the kind of stream */
 	char	   *target;			/* schema of the data tables */
 	char	   *ca_file;		/* NULL: the system's */
 	char	   *proxy;			/* NULL: from the environment */
 	char	   *headers;		/* lines "Name: value\r\n", or "" */
 	int			workers;
-	TimestampTz created_at;		/* another of this name is another subscription */
+	TimestampTz created_at;		/* tells apart subscriptions which had the same name one after the other */
 	AtpSettings settings;
 } AtpSubscription;
 
-/* Do both ask for the same connection and the same tables? */
+/* Do both have the same connection, target, owner and number of workers? */
 extern bool atp_subscription_same_stream(const AtpSubscription *a, const AtpSubscription *b);
 
-/* Do both make the same rows of an event that they take, in the same tables? */
+/* Do both store the same rows for an event, in the same tables? */
 extern bool atp_subscription_same_contents(const AtpSubscription *a, const AtpSubscription *b);
 
-/* Do both make the same rows of what they take, of the same accounts, in the same tables, with the same rights? */
+/* Do both store the same rows, for the same accounts, in the same tables, with the same rights? */
 extern bool atp_subscription_same_rows(const AtpSubscription *a, const AtpSubscription *b);
 
-/* An element of the column links, "collection:path" or "collection": cuts it. */
+/* Parse an element of the column links, "collection:path" or "collection", cutting the text in place. */
 extern AtpLinkFilter atp_link_filter(char *text);
 
-/* An element of the column validate, "collection=how": cuts it.  False: it is none. */
+/* Parse an element of the column validate, "collection=how", cutting the text in place.  False: invalid. */
 extern bool atp_validate_filter(char *text, AtpValidateFilter *filter);
 
-/* All of these: inside a transaction with SPI; results palloc'd in cxt. */
+/* The following functions need a transaction with SPI; results are palloc'd in cxt. */
 extern List *atp_subscription_list(MemoryContext cxt);
-extern AtpSubscription *atp_subscription_get(const char *name, MemoryContext cxt);	/* NULL: none */
+extern AtpSubscription *atp_subscription_get(const char *name, MemoryContext cxt);	/* NULL: the name is unknown */
 
 /*
- * Names of the subscriptions that fill this target: those of which the condition is true, in
- * this order, but without those whose owners may not fill it (target.h).  Row security
- * holds for the current user.
+ * Names of the subscriptions with this target that satisfy an SQL condition, in this order; without those
+ * whose owner may not fill the target (target.h).  Row security of the current user applies.
  */
 extern List *atp_subscriptions_filling(const char *target, const char *condition, const char *order);
 
-/* For who acts with the owner's rights: an ERROR unless he is a member of that role. */
+/*
+ * For functions that act with the owner's rights: an ERROR unless the current user has the privileges of the
+ * owner.
+ */
 extern AtpSubscription *atp_subscription_borrow(const char *name, MemoryContext cxt);
 
-/* The consumer gives up until an operator resumes it.  False: the row has been changed, or is gone. */
+/*
+ * Stop the subscription until an operator resumes it.  False: the row was changed since it was read, or is
+ * gone.
+ */
 extern bool atp_subscription_stop(const AtpSubscription *sub, const char *reason);
 
 #endif							/* ATP_SUBSCRIPTION_H */

@@ -1,12 +1,12 @@
 /*
- * src/config: what the operator wrote, and where each stream is.  Everything of the
- * consumer lives in the fixed schema atproto.  Nothing is granted to PUBLIC: subscribing
- * makes the server open a network connection.
+ * src/config: the subscriptions, as operators wrote them, and the position of each stream.  All objects of
+ * the consumer are in the fixed schema atproto.  PUBLIC gets no privileges, because subscribing makes the
+ * server open a network connection.
  */
 
--- Checks, defaults, policies and views are parsed here.  Only pg_catalog is
--- searched for what they use: in the schema of the extension somebody could have
--- put an operator that fits better.
+-- Expressions of checks, defaults, policies and views are parsed here. They must find only objects
+-- of pg_catalog: in the extension's schema, a user could have created an operator that matches
+-- better.
 SET LOCAL search_path = pg_catalog, pg_temp;
 
 CREATE TABLE atproto.subscription (
@@ -64,47 +64,48 @@ CREATE TABLE atproto.subscription (
     created_at timestamptz NOT NULL DEFAULT now(),
     id uuid NOT NULL UNIQUE DEFAULT gen_random_uuid()
 );
-COMMENT ON TABLE atproto.subscription IS 'event streams that this database follows; maintained by atproto.subscribe() and its siblings';
-COMMENT ON COLUMN atproto.subscription.url IS 'wss://host/xrpc/NSID, or wss://host/subscribe of Jetstream; a new URL begins with a cursor of its own';
+COMMENT ON TABLE atproto.subscription IS 'event streams followed by this database; maintained by atproto.subscribe() and its siblings';
+COMMENT ON COLUMN atproto.subscription.url IS 'wss://host/xrpc/NSID, or wss://host/subscribe for Jetstream; a new URL begins with its own cursor';
 COMMENT ON COLUMN atproto.subscription.format IS 'how the stream''s messages are written: dag-cbor; json, as xrpc.v1.json; jetstream; NULL: as the URL tells';
-COMMENT ON COLUMN atproto.subscription.endpoint IS 'scheme, host, port and path of url, filled by a trigger: what a cursor belongs to';
-COMMENT ON COLUMN atproto.subscription.by_repo IS 'whether its events are of repositories, filled by a trigger';
-COMMENT ON COLUMN atproto.subscription.serves_repos IS 'whether its server has repositories, too, and lists of them, filled by a trigger: a relay or PDS';
-COMMENT ON COLUMN atproto.subscription.owner IS 'role that the consumer runs as; it cannot be dropped';
+COMMENT ON COLUMN atproto.subscription.endpoint IS 'scheme, host, port and path of url, filled by a trigger: the key of a cursor';
+COMMENT ON COLUMN atproto.subscription.by_repo IS 'whether the stream''s events belong to repositories, filled by a trigger';
+COMMENT ON COLUMN atproto.subscription.serves_repos IS 'whether the stream''s server also serves repositories and lists of repositories, as a relay or PDS does; filled by a trigger';
+COMMENT ON COLUMN atproto.subscription.owner IS 'role whose rights the consumer uses; the role cannot be dropped';
 COMMENT ON COLUMN atproto.subscription.enabled IS 'false after atproto.pause()';
-COMMENT ON COLUMN atproto.subscription.target IS 'schema of the tables that are filled';
-COMMENT ON COLUMN atproto.subscription.collections IS 'only records of these collections: NSIDs, or patterns like app.bsky.*; NULL: all';
-COMMENT ON COLUMN atproto.subscription.dids IS 'only these repositories; NULL: all';
-COMMENT ON COLUMN atproto.subscription.slice IS 'only repositories of this part of all: 3/16 are those with did_slice(did, 16) = 3; NULL: all';
-COMMENT ON COLUMN atproto.subscription.actions IS 'only these actions on records: create, update, delete; NULL: all';
+COMMENT ON COLUMN atproto.subscription.target IS 'schema of the tables to fill';
+COMMENT ON COLUMN atproto.subscription.collections IS 'restricts records to these collections: NSIDs, or patterns like app.bsky.*; NULL: all';
+COMMENT ON COLUMN atproto.subscription.dids IS 'restricts events to these repositories; NULL: all';
+COMMENT ON COLUMN atproto.subscription.slice IS 'restricts events to a part of all repositories: 3/16 means repositories with did_slice(did, 16) = 3; NULL: all';
+COMMENT ON COLUMN atproto.subscription.actions IS 'restricts operations on records to these actions: create, update, delete; NULL: all';
 COMMENT ON COLUMN atproto.subscription.keep_records IS 'whether the table record is kept in step';
-COMMENT ON COLUMN atproto.subscription.events IS 'table record_event: none; keep every operation; or hand it to that table''s triggers and remove it in the same transaction';
+COMMENT ON COLUMN atproto.subscription.events IS 'use of table record_event: none; keep every operation; or hand the row to the table''s triggers, and remove the row in the same transaction';
 COMMENT ON COLUMN atproto.subscription.keep_raw IS 'whether the DAG-CBOR is kept beside jsonb';
-COMMENT ON COLUMN atproto.subscription.count_collections IS 'whether what events do to records is counted by hour and collection, in the view collection_stat';
-COMMENT ON COLUMN atproto.subscription.links IS 'which links of records are kept in table link: none, and the table is left alone; all; or those of these sources, {app.bsky.feed.like:subject.uri,app.bsky.graph.*}';
-COMMENT ON COLUMN atproto.subscription.validate IS 'what becomes of records that are not what their Lexicons (atproto.lexicon) say: none, nobody looks; flag, record.fault has why; dead_letter; or that by collection, {app.bsky.feed.post=flag,app.bsky.*=dead_letter}, where the first that fits counts';
-COMMENT ON COLUMN atproto.subscription.verify IS 'hash: what is in a message''s blocks; chain: also that its operations, and no others, lead from the tree before to the one that is signed; full: also that the account, or the labeler of a label, has signed it, by the key in its DID document; filled by a trigger when it is NULL: chain, or hash where the stream allows no more';
-COMMENT ON COLUMN atproto.subscription.host_is_pds IS 'at level full: the stream''s server is a PDS, and accounts that are elsewhere are not its business; never for a relay';
-COMMENT ON COLUMN atproto.subscription.handles IS 'verify: the domains of accounts'' handles are asked whether they name the account (atproto.identity), now and again';
-COMMENT ON COLUMN atproto.subscription.max_dead_letters IS 'with so many dead letters the subscription stops before the next one; a repository may have a twentieth of them';
-COMMENT ON COLUMN atproto.subscription.max_dead_letter_bytes IS 'likewise, of the bytes of their messages';
-COMMENT ON COLUMN atproto.subscription.backfill IS 'which repositories are put into atproto.repo_job: none; repair, those that are not in step; seen, also those of which something came; collections, also all that have records of these collections; network, also all that there are. The repositories in dids are put there by all but none';
-COMMENT ON COLUMN atproto.subscription.list_source IS 'scheme and host of the server whose lists of repositories are read; NULL: the one of url';
-COMMENT ON COLUMN atproto.subscription.list_hosts IS 'with backfill network: that server''s list of hosts is read, and the list of repositories of each of them, instead of its own';
-COMMENT ON COLUMN atproto.subscription.repo_source IS 'who is asked for repositories: pds, each account''s own server; upstream, the server of url; scheme and host of a mirror of them all. NULL: pds at level full and where url is a Jetstream''s, else upstream';
-COMMENT ON COLUMN atproto.subscription.max_held_events IS 'so many events of a repository may wait for its key; beyond, they are dropped and counted';
-COMMENT ON COLUMN atproto.subscription.max_held_bytes IS 'likewise, of the bytes of all repositories'' events: those that have most are dropped; a repository may have a 64th of them';
-COMMENT ON COLUMN atproto.subscription.allow_insecure IS 'plain ws:// allowed to other hosts than this one';
+COMMENT ON COLUMN atproto.subscription.count_collections IS 'whether changes of records are counted by hour and collection, in the view collection_stat';
+COMMENT ON COLUMN atproto.subscription.links IS 'which links of records are stored in table link: none, and the table is left alone; all; or links of these sources, {app.bsky.feed.like:subject.uri,app.bsky.graph.*}';
+COMMENT ON COLUMN atproto.subscription.validate IS 'treatment of records that violate their Lexicons (atproto.lexicon): none, not validated; flag, the reason is in record.fault; dead_letter; or by collection, {app.bsky.feed.post=flag,app.bsky.*=dead_letter}, where the first matching element counts';
+COMMENT ON COLUMN atproto.subscription.verify IS 'hash: the hashes of a message''s blocks; chain: also whether exactly the message''s operations lead from the tree before to the signed tree; full: also the signature of the account, or of a label''s labeler, by the key in the DID document; NULL is replaced by a trigger: chain, or hash where the stream allows no more';
+COMMENT ON COLUMN atproto.subscription.host_is_pds IS 'at level full: the stream''s server is a PDS, and events of accounts on other servers are ignored; never for a relay';
+COMMENT ON COLUMN atproto.subscription.handles IS 'verify: the domains of handles are asked now and again whether they name the account (atproto.identity)';
+COMMENT ON COLUMN atproto.subscription.max_dead_letters IS 'the subscription stops when a new dead letter would exceed this number; a repository may have a twentieth of this';
+COMMENT ON COLUMN atproto.subscription.max_dead_letter_bytes IS 'the subscription stops when a new dead letter would exceed this number of bytes of messages; a repository may have a twentieth of this';
+COMMENT ON COLUMN atproto.subscription.backfill IS 'which repositories are put into atproto.repo_job: none; repair, repositories out of step; seen, also repositories with an event; collections, also all repositories with records of these collections; network, also all others. All values but none include the repositories in dids';
+COMMENT ON COLUMN atproto.subscription.list_source IS 'scheme and host of the server whose lists of repositories are read; NULL: the server of url';
+COMMENT ON COLUMN atproto.subscription.list_hosts IS 'with backfill network: read the server''s list of hosts, and the list of repositories of each host, instead of the server''s own list of repositories';
+COMMENT ON COLUMN atproto.subscription.repo_source IS 'the server of repositories: pds, each account''s own server; upstream, the server of url; scheme and host of a mirror of all repositories. NULL: pds at level full and for a Jetstream, else upstream';
+COMMENT ON COLUMN atproto.subscription.max_held_events IS 'limit of a repository''s held events; further events are dropped and counted';
+COMMENT ON COLUMN atproto.subscription.max_held_bytes IS 'limit of the bytes of all held events; above it, events of the repositories with most bytes are dropped; a repository may have a 64th of this';
+COMMENT ON COLUMN atproto.subscription.allow_insecure IS 'allows plain ws:// to hosts other than this machine';
 COMMENT ON COLUMN atproto.subscription.ca_file IS 'file on the server with the certificate authorities to trust, instead of the system''s; for members of pg_read_server_files';
-COMMENT ON COLUMN atproto.subscription.proxy IS 'URL of a proxy; NULL: as the server''s environment says; empty: none';
-COMMENT ON COLUMN atproto.subscription.workers IS 'more than 1: so many processes share the repositories of the stream, beside the one that receives it';
-COMMENT ON COLUMN atproto.subscription.stopped IS 'why the consumer gave up until atproto.resume(); NULL when it did not';
-COMMENT ON COLUMN atproto.subscription.name IS 'its name, by which functions call it';
-COMMENT ON COLUMN atproto.subscription.stopped_at IS 'when it gave up';
-COMMENT ON COLUMN atproto.subscription.id IS 'what it is known by to rows that no foreign key renames, such as repo.refill_by: it never changes';
-COMMENT ON COLUMN atproto.subscription.created_at IS 'when subscribe() made it';
+COMMENT ON COLUMN atproto.subscription.proxy IS 'URL of a proxy; NULL: taken from the server''s environment; empty: no proxy';
+COMMENT ON COLUMN atproto.subscription.workers IS 'above 1: this number of worker processes share the stream''s repositories, in addition to the receiving process';
+COMMENT ON COLUMN atproto.subscription.stopped IS 'why the consumer gave up until atproto.resume(); NULL: the consumer has not given up';
+COMMENT ON COLUMN atproto.subscription.name IS 'name of the subscription, used as argument of functions';
+COMMENT ON COLUMN atproto.subscription.stopped_at IS 'when the consumer gave up';
+COMMENT ON COLUMN atproto.subscription.id IS 'constant identifier for rows that no foreign key renames, such as repo.refill_by';
+COMMENT ON COLUMN atproto.subscription.created_at IS 'when subscribe() made the subscription';
 
--- Apart from the subscriptions, so that who may read those sees no secret.
+-- Headers may be secrets. They are in a table of their own, so that a role may read subscriptions
+-- without reading secrets.
 CREATE TABLE atproto.request_header (
     subscription text NOT NULL
         REFERENCES atproto.subscription (name) ON UPDATE CASCADE ON DELETE CASCADE,
@@ -117,9 +118,9 @@ CREATE TABLE atproto.request_header (
     PRIMARY KEY (subscription, name)
 );
 COMMENT ON TABLE atproto.request_header IS 'HTTP headers sent with the upgrade request, such as Authorization';
-COMMENT ON COLUMN atproto.request_header.subscription IS 'whose requests have it';
-COMMENT ON COLUMN atproto.request_header.name IS 'of the header';
-COMMENT ON COLUMN atproto.request_header.value IS 'of the header';
+COMMENT ON COLUMN atproto.request_header.subscription IS 'the subscription whose requests have the header';
+COMMENT ON COLUMN atproto.request_header.name IS 'name of the header';
+COMMENT ON COLUMN atproto.request_header.value IS 'value of the header';
 
 CREATE TABLE atproto.cursor (
     subscription text NOT NULL
@@ -142,27 +143,27 @@ CREATE TABLE atproto.cursor (
     updated_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (subscription, endpoint, shard)
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
-COMMENT ON TABLE atproto.cursor IS 'last event processed of each subscription and endpoint, committed together with its rows';
-COMMENT ON COLUMN atproto.cursor.shard IS 'worker whose position this is; one row, 0, unless the subscription has several workers: then everything up to the lowest seq is processed';
-COMMENT ON COLUMN atproto.cursor.layout IS 'changes with the number of workers: a worker moves only the shards that it was started for';
+COMMENT ON TABLE atproto.cursor IS 'last event processed of each subscription and endpoint, committed in the same transaction as its rows';
+COMMENT ON COLUMN atproto.cursor.shard IS 'the worker with this position; a single row, 0, unless the subscription has several workers: then everything up to the lowest seq is processed';
+COMMENT ON COLUMN atproto.cursor.layout IS 'changes with the number of workers; a worker moves only shards of the layout it was started with';
 COMMENT ON COLUMN atproto.cursor.seq IS 'last sequence number processed; NULL: begin with the next live event; 0: with the oldest';
-COMMENT ON COLUMN atproto.cursor.event_time IS 'time that the last event carries';
+COMMENT ON COLUMN atproto.cursor.event_time IS 'time in the last event';
 COMMENT ON COLUMN atproto.cursor.events IS 'events processed since the subscription was made';
 COMMENT ON COLUMN atproto.cursor.record_ops IS 'rows applied since the subscription was made: operations on records, labels, messages';
-COMMENT ON COLUMN atproto.cursor.settings IS 'SHA-256 of these settings: what settings_after is about';
-COMMENT ON COLUMN atproto.cursor.settings_after IS 'the present filters and storage settings hold for events after this one';
-COMMENT ON COLUMN atproto.cursor.read_from IS 'the events after this one, up to seq, were read one after the other, and with the present settings: a gap among them is over';
-COMMENT ON COLUMN atproto.cursor.skips IS 'how many events were passed over, and what was noticed, by kind, since the subscription was made: committed with seq';
-COMMENT ON COLUMN atproto.cursor.subscription IS 'whose position this is';
-COMMENT ON COLUMN atproto.cursor.endpoint IS 'stream that it is a position in: subscription.endpoint when it was read';
+COMMENT ON COLUMN atproto.cursor.settings IS 'SHA-256 of the settings meant by settings_after';
+COMMENT ON COLUMN atproto.cursor.settings_after IS 'the present filters and storage settings hold for events after this position';
+COMMENT ON COLUMN atproto.cursor.read_from IS 'events after this position, up to seq, were read without omission and with the present settings: a gap among them is closed';
+COMMENT ON COLUMN atproto.cursor.skips IS 'kinds of events passed over and of findings, with counts, since the subscription was made; committed with seq';
+COMMENT ON COLUMN atproto.cursor.subscription IS 'the subscription';
+COMMENT ON COLUMN atproto.cursor.endpoint IS 'the stream of the position: subscription.endpoint at the time of reading';
 COMMENT ON COLUMN atproto.cursor.updated_at IS 'when this row was written last';
 
 SELECT pg_catalog.pg_extension_config_dump('atproto.subscription', '');
 SELECT pg_catalog.pg_extension_config_dump('atproto.cursor', '');
 SELECT pg_catalog.pg_extension_config_dump('atproto.request_header', '');
 
--- Who may use the tables without being superuser still sees only subscriptions
--- of roles that he is a member of, and what belongs to them.
+-- A role without superuser rights that is granted access to the tables sees only subscriptions of
+-- roles of which it is a member, and rows that belong to these subscriptions.
 ALTER TABLE atproto.subscription ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.subscription
     USING (pg_catalog.pg_has_role(owner, 'USAGE'));
@@ -175,7 +176,7 @@ CREATE POLICY owner ON atproto.cursor
 
 CREATE FUNCTION atproto.role_may_fill(role oid, target name) RETURNS boolean
     LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'atp_role_may_fill_sql';
-COMMENT ON FUNCTION atproto.role_may_fill(oid, name) IS 'whether a role may fill the tables of a schema: it has SELECT, INSERT, UPDATE and DELETE on those that are there; where none is, CREATE on the schema; where there is no such schema, CREATE on the database; and no table belongs to a third role';
+COMMENT ON FUNCTION atproto.role_may_fill(oid, name) IS 'whether a role may fill the tables of a schema: the role has SELECT, INSERT, UPDATE and DELETE on the data tables in the schema; if there is none, CREATE on the schema; if there is no schema, CREATE on the database; and no data table belongs to a third role';
 REVOKE ALL ON FUNCTION atproto.role_may_fill(oid, name) FROM PUBLIC;
 
 -- Checks the row.
@@ -184,11 +185,11 @@ CREATE FUNCTION atproto.subscription_check() RETURNS trigger
 COMMENT ON FUNCTION atproto.subscription_check() IS 'trigger: validates a subscription';
 CREATE TRIGGER subscription_check BEFORE INSERT OR UPDATE ON atproto.subscription
     FOR EACH ROW EXECUTE FUNCTION atproto.subscription_check();
--- also for what comes by logical replication
+-- fire also for rows that come by logical replication
 ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_check;
 CREATE FUNCTION atproto.subscription_owned() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_subscription_owned';
-COMMENT ON FUNCTION atproto.subscription_owned() IS 'trigger: sees to it that the owner of a subscription cannot be dropped';
+COMMENT ON FUNCTION atproto.subscription_owned() IS 'trigger: protects the owner of a subscription against DROP ROLE';
 CREATE TRIGGER subscription_owned AFTER INSERT OR UPDATE OF owner OR DELETE ON atproto.subscription
     FOR EACH ROW EXECUTE FUNCTION atproto.subscription_owned();
 CREATE TRIGGER subscription_none AFTER TRUNCATE ON atproto.subscription
@@ -197,7 +198,7 @@ ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_owned;
 ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_none;
 CREATE FUNCTION atproto.request_header_check() RETURNS trigger
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_request_header_check';
-COMMENT ON FUNCTION atproto.request_header_check() IS 'trigger: validates a header, and prints no value';
+COMMENT ON FUNCTION atproto.request_header_check() IS 'trigger: validates a header without printing its value';
 CREATE TRIGGER request_header_check BEFORE INSERT OR UPDATE ON atproto.request_header
     FOR EACH ROW EXECUTE FUNCTION atproto.request_header_check();
 ALTER TABLE atproto.request_header ENABLE ALWAYS TRIGGER request_header_check;

@@ -1,9 +1,9 @@
 /*
  * subscription_check.c
- *		What may stand in a row of atproto.subscription, and how one gets in.
+ *		The trigger that validates and completes rows of atproto.subscription.
  *
- * Whoever may write the table may do by hand what subscribe() does; this trigger
- * sees to it that it is done right.
+ * A role with rights on the table may do by hand what subscribe() does; so all checks are in this
+ * trigger, and not in subscribe().
  */
 #include "postgres.h"
 
@@ -41,9 +41,9 @@
 PG_FUNCTION_INFO_V1(atp_subscription_check);
 
 /*
- * True while subscribe() inserts its row.  A row that comes another way, by
- * pg_restore above all, must not start to consume before everything that
- * belongs to it is there, nor in a copy of the database that nobody watches.
+ * True while subscribe() inserts its row.  A row inserted in another way, above all by pg_restore, is
+ * stopped: it must not start a consumer before all rows that belong to the subscription are restored, nor in
+ * a copy of the database which nobody watches.
  */
 static bool subscribing = false;
 
@@ -92,7 +92,7 @@ check_endpoint(const AtpEndpoint *ep, bool allow_insecure)
 				 errhint("Use wss://, or set \"allow_insecure\".")));
 }
 
-/* A value that is NULL is for the table's own checks. */
+/* The value of a boolean column.  NULL counts as false here: the NOT NULL constraint reports it. */
 static bool
 get_bool(AtpTuple row, const char *column)
 {
@@ -102,7 +102,10 @@ get_bool(AtpTuple row, const char *column)
 	return !isnull && DatumGetBool(value);
 }
 
-/* I-06; what: "collection".  whole: what it is in. */
+/*
+ * I-06: check a pattern of collections. what: "collection", for the message; whole: the text that contains
+ * the pattern.
+ */
 static void
 check_pattern(const char *what, const char *pattern, const char *whole, const char *hint)
 {
@@ -147,7 +150,10 @@ check_link_source(const char *text)
 				 errhint("%s", hint)));
 }
 
-/* The elements of an array that is written in a column of text, by its name or 'none'; how many. */
+/*
+ * Parse an array in a column of type text (links, validate); returns the number of elements.  An ERROR if the
+ * text is not an array.
+ */
 static int
 elements_of(const char *column, char *text, const char *hint, Datum **values)
 {
@@ -167,7 +173,7 @@ elements_of(const char *column, char *text, const char *hint, Datum **values)
 	return n;
 }
 
-/* What is to be kept in table link. */
+/* Check the column links. */
 static void
 check_links(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 {
@@ -198,7 +204,7 @@ check_links(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 		check_link_source(TextDatumGetCString(values[i]));
 }
 
-/* What becomes of records that are not what their Lexicons say. */
+/* Check the column validate. */
 static void
 check_validate(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 {
@@ -254,7 +260,7 @@ check_slice(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 				 errhint("The slices of four servers are 0/4, 1/4, 2/4 and 3/4.")));
 }
 
-/* Columns that decide what of a commit a subscription stores, and where. */
+/* Columns that determine which parts of a commit a subscription stores, and where. */
 static const struct
 {
 	const char *name;
@@ -264,10 +270,10 @@ static const struct
 	{"events", TEXTOID}, {"keep_raw", BOOLOID}, {"count_collections", BOOLOID}
 };
 
-/* And the one that decides whether it is true. */
+/* The column that determines how a commit is verified. */
 #define LEVEL	"verify"
 
-/* Did an update leave them as they were? */
+/* Did an update leave the columns in selecting, and verify, unchanged? */
 static bool
 same_selection(AtpTuple a, AtpTuple b)
 {
@@ -287,7 +293,7 @@ same_selection(AtpTuple a, AtpTuple b)
 	return x == NULL || y == NULL ? x == y : strcmp(x, y) == 0;
 }
 
-/* The tables prove no more than what the subscription of the lowest level lets in. */
+/* Notify of neighbours at a different level: the tables' contents are only as trustworthy as the lowest level. */
 static void
 warn_of_levels(AtpTuple row)
 {
@@ -304,8 +310,8 @@ warn_of_levels(AtpTuple row)
 }
 
 /*
- * A commit that one subscription has processed is old for every other one that
- * fills the same tables (F-03): what its filter left out would be missing.
+ * Warn of a subscription that fills the same tables with different filters.  A commit that one subscription
+ * has processed is old for the others (F-03), so rows which its filter left out would be missing.
  */
 static void
 warn_of_neighbours(AtpTuple row)
@@ -341,7 +347,10 @@ check_proxy(AtpTuple row)
 		atp_proxy_check(proxy);
 }
 
-/* Who names a file makes the server read it.  old: the row before an update, or NULL. */
+/*
+ * A role that names a file makes the server read this file, so it needs the rights for that. old: the row
+ * before an update, or NULL.
+ */
 static void
 check_ca_file(const AtpTuple *old, AtpTuple row)
 {
@@ -399,7 +408,7 @@ check_verify(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 						 "verify", "chain")));
 }
 
-/* V-44 is about accounts and their repositories. */
+/* V-44 concerns accounts and their repositories. */
 static void
 check_host_is_pds(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 {
@@ -410,7 +419,7 @@ check_host_is_pds(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 				 errdetail("Its events are not of repositories.")));
 }
 
-/* a stream's server need not have repositories, nor lists of them. */
+/* a stream's server need not serve repositories, nor lists of repositories. */
 static void
 check_repo_sources(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep, bool by_list)
 {
@@ -434,7 +443,7 @@ check_repo_sources(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep,
 				 errhint("Name a relay, for example %s.", "list_source => 'https://bsky.network'")));
 }
 
-/* a server lists the repositories with a collection, not with a pattern of them. */
+/* a server lists the repositories with a given collection; it cannot list by a pattern. */
 static void
 check_backfill(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 {
@@ -501,19 +510,22 @@ check_owner(AtpTuple row)
 	if (owner.isnull)
 		ereport(ERROR,
 				(errcode(ERRCODE_NOT_NULL_VIOLATION), errmsg("owner must not be null")));
-	/* what is replicated is stopped; resume() will look */
+	/* a row applied by logical replication is stopped; resume() will check the owner */
 	if (SessionReplicationRole != SESSION_REPLICATION_ROLE_REPLICA)
 		atp_owner_check(DatumGetObjectId(owner.value));
 }
 
-/* Does a consumer run for this row?  A NULL is for the table's own checks. */
+/* Does a consumer run for this row?  A NULL in enabled is reported by the NOT NULL constraint. */
 static bool
 is_runnable(AtpTuple row)
 {
 	return get_bool(row, "enabled") && atp_get_text_or_null(row, "stopped") == NULL;
 }
 
-/* What belongs to a subscription is found by it, whatever name the subscription gets. */
+/*
+ * Rows that belong to a subscription refer to its id, which stays when the name changes.  So the id must not
+ * change.
+ */
 static void
 check_id(const AtpTuple *old, AtpTuple row)
 {
@@ -536,10 +548,9 @@ same_owner_and_target(AtpTuple a, AtpTuple b)
 }
 
 /*
- * Whether the owner may fill the target is asked when one of them is new, and when a row
- * that does not run becomes one that does.  pg_restore inserts rows before it restores
- * the grants on the data tables; it is a role that row security does not hold.  What it
- * inserts is stopped, and resume() asks.
+ * Check whether the owner may fill the target: when the owner or the target is new, and when a row that does
+ * not run becomes runnable. pg_restore inserts rows before it restores the grants on the data tables, as a
+ * role that bypasses row security: its rows are not checked here but stopped, and resume() checks.
  */
 static void
 check_target(const AtpTuple *old, AtpTuple row)
@@ -588,7 +599,7 @@ check_format(AtpTuple row, const AtpEndpoint *ep)
 	return source;
 }
 
-/* The row as it will stand: with what only we write.  old: the row before an update, or NULL. */
+/* Complete a row with the columns that only this trigger writes. old: the row before an update, or NULL. */
 static HeapTuple
 complete(const AtpTuple *old, AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 {
@@ -615,7 +626,7 @@ complete(const AtpTuple *old, AtpTuple row, const AtpSource *source, const AtpEn
 	}
 	else if (old != NULL && SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA)
 	{
-		/* nor does the publisher's resume() start it here */
+		/* under logical replication, the publisher's resume() must not start the subscription here */
 		static const char *const kept[] = {"stopped", "stopped_at"};
 
 		for (int i = 0; i < lengthof(kept); i++, n++)

@@ -1,6 +1,6 @@
 /*
  * subscription_check.h
- *		How a row gets into atproto.subscription that may run at once.
+ *		Inserts rows into atproto.subscription that may run at once: for subscribe().
  */
 #ifndef ATP_SUBSCRIPTION_CHECK_H
 #define ATP_SUBSCRIPTION_CHECK_H
@@ -9,7 +9,7 @@
 
 #include "config/spi.h"
 
-/* False: the name is taken.  SPI is connected. */
+/* Insert a row; false: the name is in use.  SPI is connected. */
 extern bool atp_subscription_insert(const char *const *columns, const AtpArg *values, int n);
 
 #endif							/* ATP_SUBSCRIPTION_CHECK_H */

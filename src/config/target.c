@@ -1,12 +1,12 @@
 /*
  * target.c
- *		Targets: the schemas with the tables that subscriptions fill, and which
- *		roles may fill them.
+ *		Targets: the schemas with the tables that subscriptions fill, and which roles
+ *		may fill them.
  *
- * Several subscriptions may fill one target, and then they share what waits, jobs
- * and limits.  So each place that lets a subscription take part in a target asks here
- * whether the subscription's owner may write the target's tables.  The answer is read
- * from the catalog each time: it is stored nowhere, so a REVOKE counts at once.
+ * Subscriptions with the same target share held events, jobs and limits.  So wherever a subscription
+ * takes part in a target, this file checks whether the subscription's owner may write the target's
+ * tables.  The answer is read from the catalog each time and stored nowhere, so a REVOKE counts at
+ * once.
  */
 #include "postgres.h"
 
@@ -34,7 +34,7 @@ const char *const atp_target_tables[] = {
 	"record", "repo", "record_event", "label", "message", "link_source", "link", "collection_count", NULL
 };
 
-/* What a consumer does to rows. */
+/* Privileges that a consumer needs on a table. */
 static const struct
 {
 	AclMode		mode;
@@ -71,10 +71,9 @@ owner_of_schema(Oid schema)
 }
 
 /*
- * Triggers of a table run with the rights of the role that writes.  Whoever names a
- * schema trusts the schema's owner.  A table in it that belongs to a third role may
- * have been put there to catch the rights of the next subscriber, a superuser's
- * above all.
+ * A table's triggers run with the rights of the role that writes to the table.  A role that chooses a schema
+ * as target trusts the schema's owner.  But a table of a third role in the schema may be a trap for the
+ * rights of the next subscriber, in the worst case a superuser's.
  */
 static bool
 is_trusted(Oid role, Oid owner, Oid schema)
@@ -83,7 +82,7 @@ is_trusted(Oid role, Oid owner, Oid schema)
 		has_privs_of_role(owner, owner_of_schema(schema));
 }
 
-/* Why the role cannot use this table; NULL: it can, or the table is gone. */
+/* Why the role cannot fill this table; NULL: it can, or the table was dropped meanwhile. */
 static char *
 table_fault(Oid role, Oid relid, Oid schema)
 {
@@ -108,7 +107,10 @@ table_fault(Oid role, Oid relid, Oid schema)
 	return missing.len == 0 ? NULL : psprintf("the role lacks %s on table %s", missing.data, name);
 }
 
-/* True: the schema has at least one of the data tables. */
+/*
+ * *fault: why the role cannot fill one of the data tables, or NULL.  Returns whether the schema has any data
+ * table.
+ */
 static bool
 tables_fault(Oid role, Oid schema, char **fault)
 {
@@ -200,9 +202,9 @@ catalog_callback(Datum arg, int cacheid, uint32 hashvalue)
 }
 
 /*
- * GRANT and REVOKE update the catalog's row of what they are about, whose invalidation
- * comes with the commit.  Most changes of pg_class are about other things: to ask once
- * more costs less than to tell them apart.
+ * GRANT and REVOKE update the catalog row of the object concerned, and its cache invalidation arrives at the
+ * commit.  Most invalidations of these caches have other causes; checking again costs less than telling the
+ * causes apart.
  */
 char *
 atp_target_fault_since(Oid role, const char *target)
@@ -218,7 +220,7 @@ atp_target_fault_since(Oid role, const char *target)
 		return NULL;
 	rights_changed = false;
 	fault = atp_target_fault(role, target);
-	/* who asks once more gets the same answer */
+	/* after a fault, check again at the next call */
 	rights_changed |= fault != NULL;
 	return fault;
 }

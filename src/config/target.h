@@ -12,25 +12,24 @@
 extern const char *const atp_target_tables[];
 
 /*
- * May this role fill the tables of this schema?  A role may that has SELECT, INSERT,
- * UPDATE and DELETE on each data table that the schema has; where the schema has
- * none, CREATE on the schema; where there is no such schema, CREATE on the database.
- * Each of these tables must belong to the role itself, or to somebody whom the role
- * has to trust anyway: otherwise the table's triggers would run as that role.
+ * May this role fill the tables of this schema?  The role needs SELECT, INSERT, UPDATE and DELETE on each
+ * data table in the schema; if the schema has no data table, CREATE on the schema; if the schema does not
+ * exist, CREATE on the database.  Each data table must belong to the role itself or to a role it has to trust
+ * anyway: otherwise the triggers of a stranger's table would run with the role's rights.
  *
- * Inside a transaction.  Reads the caches of the catalog only.
+ * Call inside a transaction.  Reads only the catalog caches.
  */
 extern bool atp_role_may_fill(Oid role, const char *target);
 
-/* NULL when the role may; otherwise one sentence that says why not, palloc'd. */
+/* NULL when the role may; otherwise a sentence with the reason, palloc'd. */
 extern char *atp_target_fault(Oid role, const char *target);
 
 /* An ERROR with SQLSTATE 42501 unless the role may. */
 extern void atp_target_check(Oid role, const char *target);
 
 /*
- * For a process that fills one target as one role: the same, but the catalog is read only
- * when rights may have changed since this process asked last.
+ * Like atp_target_fault(), for a process that fills one target as one role: reads the catalog only when
+ * rights may have changed since the last call.
  */
 extern char *atp_target_fault_since(Oid role, const char *target);
 

@@ -1,14 +1,15 @@
 /*
  * target_rename.c
- *		A schema that subscriptions fill gets another name: an event trigger.
+ *		ALTER SCHEMA … RENAME of a schema that subscriptions fill: an event trigger.
  *
- * Rows of the extension's tables name a target by its schema's name.  ALTER SCHEMA … RENAME
- * changes these rows in its own transaction, so events that wait, jobs, wishes, audits and
- * gaps stay with the tables that they are about.
+ * The extension's tables refer to a target by the name of its schema.  The event trigger changes the
+ * name in all these rows, in the transaction of ALTER SCHEMA.  So held events, jobs, requests, audits
+ * and gaps stay with their tables.
  *
- * A consumer may be about to commit rows under the old name.  It locks its row of
- * atproto.subscription FOR KEY SHARE before (progress.h, and foreign keys do so, too), and here
- * these rows are locked first: what it commits is seen, and what it has not committed it does again.
+ * A consumer may be about to commit rows with the old name.  Before it writes such rows, it locks its
+ * row of atproto.subscription FOR KEY SHARE (progress.h; foreign keys take the same lock).  The event
+ * trigger first locks these rows: so it sees all that the consumer has committed, and the consumer
+ * repeats the rest under the new name.
  */
 #include "postgres.h"
 
@@ -35,15 +36,15 @@ atp_target_is_renamed(void)
 }
 
 /*
- * In this order.  $1: the name before, $2: the name now.  A row under the new name is about a schema that is not
- * there any more, and makes room.
+ * The statements, in this order. $1: the old name, $2: the new name.  Rows which already have the new name
+ * belong to a schema that does not exist any more: they are deleted to make room.
  */
 static const char *const steps[] = {
 	"UPDATE atproto.subscription SET target = $2::name WHERE target = $1::name",
 	"UPDATE atproto.held_event SET target = $2::name WHERE target = $1::name",
 	"UPDATE atproto.held_release SET target = $2::name WHERE target = $1::name",
 	"DELETE FROM atproto.repo_job n USING atproto.repo_job o WHERE n.target = $2::name AND o.target = $1::name AND o.did::text = n.did::text",
-	/* the fetcher has asked for it under the old name, and will not find its job any more */
+	/* A running fetch will not find its job under the old name, so the job is queued again. */
 	"UPDATE atproto.repo_job SET target = $2::name, state = CASE state WHEN 'running' THEN 'queued' ELSE state END WHERE target = $1::name",
 	"DELETE FROM atproto.repo_fetched n USING atproto.repo_fetched o WHERE n.target = $2::name AND o.target = $1::name AND o.did::text = n.did::text",
 	"UPDATE atproto.repo_fetched SET target = $2::name WHERE target = $1::name",

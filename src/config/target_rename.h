@@ -1,6 +1,6 @@
 /*
  * target_rename.h
- *		A schema that subscriptions fill gets another name.
+ *		ALTER SCHEMA … RENAME of a schema that subscriptions fill.
  */
 #ifndef ATP_TARGET_RENAME_H
 #define ATP_TARGET_RENAME_H
@@ -8,8 +8,8 @@
 #include "postgres.h"
 
 /*
- * Do the rows of atproto.subscription that are updated now follow a schema that has been
- * renamed?  Then the target is the same as before, and triggers leave alone what belongs to it.
+ * Is the present UPDATE of atproto.subscription made for a renamed schema?  Then the target is still the same
+ * schema, and triggers must not treat it as a new target.
  */
 extern bool atp_target_is_renamed(void);
 

@@ -1,6 +1,6 @@
 /*
  * transaction.c
- *		A transaction of a background process.
+ *		Transactions of background processes.
  */
 #include "postgres.h"
 
@@ -15,8 +15,8 @@
 #include "utils/snapmgr.h"
 
 /*
- * The caller's: from PostgreSQL 18 on the server leaves it as it was; before, what is
- * allocated after a transaction would be in memory that nobody ever resets.
+ * The caller's memory context, restored at the end.  PostgreSQL 18 does this itself; older versions leave a
+ * context that is never reset, so memory allocated after the transaction would leak.
  */
 static MemoryContext before;
 
@@ -46,7 +46,7 @@ atp_begin_with_table(const char *activity, Oid relid)
 static void
 ended(void)
 {
-	/* waiting for a lock may have used up a wake-up that was meant for the loop */
+	/* waiting for a lock may have consumed a latch event that was meant for the main loop */
 	SetLatch(MyLatch);
 	pgstat_report_stat(false);
 }

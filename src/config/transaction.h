@@ -1,18 +1,18 @@
 /*
  * transaction.h
- *		A transaction of a background process.
+ *		Transactions of background processes.
  */
 #ifndef ATP_TRANSACTION_H
 #define ATP_TRANSACTION_H
 
 #include "postgres.h"
 
-/* Start and end a transaction with a snapshot and SPI, for a few statements. */
+/* Begin and end a transaction with a snapshot and SPI. */
 extern void atp_begin(const char *activity);
 
 /*
- * Likewise, with a table that is locked as an INSERT locks it (InvalidOid: none), and that may be waited for:
- * without a snapshot, and with nothing else locked.
+ * Like atp_begin(), but first lock a table as an INSERT does (InvalidOid: no table).  This is the place to
+ * wait for the lock: the transaction has neither a snapshot nor any other lock yet.
  */
 extern void atp_begin_with_table(const char *activity, Oid relid);
 

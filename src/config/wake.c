@@ -1,6 +1,6 @@
 /*
  * wake.c
- *		Waking the consumer's processes when a transaction commits.
+ *		Wakes background processes when a transaction commits.
  */
 #include "postgres.h"
 
@@ -22,12 +22,10 @@ PG_FUNCTION_INFO_V1(atp_wake);
 PG_FUNCTION_INFO_V1(atp_subscription_changed);
 
 /*
- * The pids are collected before the commit, where an error is still harmless, and
- * the latches set after it, where nothing may fail: not by a transaction callback,
- * which would run before the invalidation messages are sent, so that a process
- * could wake, find no change and sleep again.  A process that starts in between
- * reads the change by itself, or is told of it by the invalidation message that
- * goes with it.
+ * Pids are collected before the commit, where an error is still harmless; latches are set after the commit,
+ * where nothing may fail.  A transaction callback would be too early for setting latches: it runs before the
+ * invalidation messages are sent, so a process could wake, find no change and sleep again.  A process that
+ * starts in between reads the changed table, or receives the invalidation message.
  */
 typedef enum Wake
 {
@@ -72,7 +70,7 @@ collect_pids(XactEvent event, void *arg)
 	MemoryContextSwitchTo(old);
 }
 
-/* The last that is called at a transaction's end, however it ends. */
+/* Called at the end of a transaction after all other steps, also after an abort. */
 static void
 set_latches(ResourceReleasePhase phase, bool commit, bool top_level, void *arg)
 {

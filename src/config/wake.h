@@ -1,24 +1,24 @@
 /*
  * wake.h
- *		Waking the consumer's processes when a transaction commits.
+ *		Wakes background processes when a transaction commits.
  */
 #ifndef ATP_WAKE_H
 #define ATP_WAKE_H
 
 #include "postgres.h"
 
-/* When the current transaction commits, wake this database's processes. */
+/* At the commit of the current transaction, wake all processes of this database. */
 extern void atp_wake_at_commit(void);
 
 /*
- * When it commits, there is work for the fetcher: wake it, or the manager, which
- * starts it.  For whoever writes what an errand looks for.
+ * At the commit of the current transaction, wake the fetcher or, if none runs, the manager, which starts one.
+ * Call after writing rows which an errand looks for.
  */
 extern void atp_wake_fetcher(void);
 
 /*
- * From _PG_init(): who knows the pid of a manager that could not get into this
- * database, and so holds no claim in it, but should try again; 0: none.
+ * From _PG_init(): a function that returns the pid of a manager which could not connect to this database.
+ * Such a manager holds no claim here, but should try again; 0: none.
  */
 extern void atp_wake_manager_by(int (*pid) (void));
 

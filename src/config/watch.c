@@ -1,7 +1,7 @@
 /*
  * watch.c
- *		Whether what the operator wrote has changed: the relcache's invalidations
- *		of atproto.subscription, which come with the commit.
+ *		Detects changes of atproto.subscription, by the relcache invalidations that
+ *		arrive with each commit.
  */
 #include "postgres.h"
 
@@ -11,7 +11,10 @@
 static Oid	subscription_relid = InvalidOid;
 static bool config_changed = true;
 
-/* Any relation may stand for all (InvalidOid); the extension has no relcache entry. */
+/*
+ * InvalidOid as relid means any relation.  While the table's OID is unknown, every invalidation counts,
+ * because the extension itself has no relcache entry.
+ */
 static void
 relcache_callback(Datum arg, Oid relid)
 {

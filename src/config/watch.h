@@ -1,6 +1,6 @@
 /*
  * watch.h
- *		Whether what the operator wrote has changed.
+ *		Detects changes of atproto.subscription and of the extension.
  */
 #ifndef ATP_WATCH_H
 #define ATP_WATCH_H
@@ -14,7 +14,7 @@
  */
 extern bool atp_config_changed(void);
 
-/* From now on only this relation counts; InvalidOid: any. */
+/* Watch only this relation from now on; InvalidOid: any relation. */
 extern void atp_config_watch(Oid relid);
 
 #endif							/* ATP_WATCH_H */

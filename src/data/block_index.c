@@ -34,7 +34,7 @@ atp_block_index_clear(AtpCarIndex *index, MemoryContext cxt, size_t nblocks)
 		index->slots = MemoryContextAllocExtended(cxt, nslots * sizeof(uint32_t), MCXT_ALLOC_HUGE);
 		index->cap = cap;
 	}
-	/* The seed must be secret: see first_slot() in core/car.c. */
+	/* The seed must be secret: see first_slot() in core/repo/car.c. */
 	if (index->seed == 0 && !pg_strong_random(&index->seed, sizeof(index->seed)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),

@@ -1,6 +1,6 @@
 /*
  * block_index.h
- *		Memory for an index over the blocks of a CAR file (core/car.h).
+ *		Memory for an index over the blocks of a CAR file (core/repo/car.h).
  */
 #ifndef ATP_BLOCK_INDEX_H
 #define ATP_BLOCK_INDEX_H

@@ -55,7 +55,7 @@ extern AtpErr atp_jsonb_scan(const uint8_t *buf, size_t len,
 							 size_t *n, size_t *room, size_t *at);
 
 /*
- * As atp_jsonb_scan(), for a value that must be a record: the errors of core/record.h count as errors of the
+ * As atp_jsonb_scan(), for a value that must be a record: the errors of core/repo/record_check.h count as errors of the
  * reader.
  */
 extern AtpErr atp_jsonb_scan_record(const uint8_t *buf, size_t len,

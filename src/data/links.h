@@ -1,6 +1,6 @@
 /*
  * links.h
- *		Finds the links of a record (core/link.h), given as jsonb or as
+ *		Finds the links of a record (core/repo/link.h), given as jsonb or as
  *		DAG-CBOR.  Both must give the same links with the same paths.
  */
 #ifndef ATP_LINKS_H

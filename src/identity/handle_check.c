@@ -1,6 +1,6 @@
 /*
  * handle_check.c
- *		Whether a handle that a DID document claims is the account's.
+ *		Rows about the check of handles: see handle_check.h.
  */
 #include "postgres.h"
 
@@ -19,7 +19,10 @@ static const char *const state_names[] = {
 	[ATP_HANDLE_UNREACHABLE] = "unreachable",
 };
 
-/* A document that is read just now may claim another handle. */
+/*
+ * Condition: no look-up of the account's document is queued or running.  A running look-up may bring a
+ * document with a different handle, so the check waits for the look-up.
+ */
 #define NOT_BEING_READ \
 	" NOT EXISTS (SELECT FROM atproto.identity_wish r WHERE r.did OPERATOR(@.=) w.did AND NOT r.failed)"
 
@@ -57,7 +60,7 @@ atp_handles_due(TimestampTz now, int max, AtpHandleCheck *due, bool *all)
 	*all = atp_get_bool(atp_result_row(found, 0), "all_of_them");
 	atp_result_free(found);
 
-	/* where the document was asked for and claims none, there is nothing to look up */
+	/* drop requests for accounts whose document was read and claims no handle: there is no domain to ask */
 	atp_run(atp_identity_sql("DELETE FROM atproto.handle_wish w USING atproto.identity i WHERE i.did OPERATOR(@.=) w.did"
 							 " AND i.handle_claimed IS NULL AND i.asked_at IS NOT NULL AND" NOT_BEING_READ),
 			ATP_NO_ARGS);
@@ -105,7 +108,7 @@ atp_handle_write(const AtpHandleCheck *check)
 					 (AtpArg) {TimestampTzGetDatum(check->checked_at), TIMESTAMPTZOID, check->checked_at == DT_NOBEGIN},
 					 atp_time_arg(check->next),
 					 atp_int4_arg(check->tries), atp_text_arg(check->error)));
-	/* where it claims another one by now, that one is looked up for who asked */
+	/* if the document claims a different handle by now, the request stays, and the new handle is checked */
 	atp_run(atp_identity_sql("DELETE FROM atproto.handle_wish w USING atproto.identity i"
 							 " WHERE w.did OPERATOR(@.=) $1 AND i.did OPERATOR(@.=) w.did AND i.handle_claimed::text = $2"),
 			ATP_ARGS(did, atp_text_arg(check->handle)));

@@ -1,9 +1,10 @@
 /*
  * handle_check.h
- *		Whether a handle that a DID document claims is the account's (W-23, W-24):
- *		what is known of it in the rows of atproto.identity, and who asks.
+ *		Rows about the check whether a handle claimed by a DID document belongs to the
+ *		account (W-23, W-24): which handles are due, and the results in
+ *		atproto.identity.  The look-ups themselves are in fetch/identities/task_handle.c.
  *
- * SPI is connected, in a transaction with a snapshot.
+ * The caller has SPI connected, in a transaction with a snapshot.
  */
 #ifndef ATP_HANDLE_CHECK_H
 #define ATP_HANDLE_CHECK_H
@@ -15,9 +16,9 @@
 typedef enum AtpHandleState
 {
 	ATP_HANDLE_UNKNOWN,
-	ATP_HANDLE_VALID,			/* its domain names this account */
-	ATP_HANDLE_INVALID,			/* it names another one, or none */
-	ATP_HANDLE_UNREACHABLE		/* it does not say */
+	ATP_HANDLE_VALID,			/* the handle's domain names this account */
+	ATP_HANDLE_INVALID,			/* the domain names a different account, or no account */
+	ATP_HANDLE_UNREACHABLE		/* the domain gives no answer */
 } AtpHandleState;
 
 typedef struct AtpHandleCheck
@@ -25,22 +26,28 @@ typedef struct AtpHandleCheck
 	struct varlena *did;
 	char	   *handle;
 	AtpHandleState state;
-	TimestampTz checked_at;		/* when its domain said something; DT_NOBEGIN: never */
-	TimestampTz next;			/* when it is to be asked again */
-	int			tries;			/* answers in a row, the last one too, that were not "valid" */
-	const char *error;			/* why it is not, for people; NULL: it is */
+	TimestampTz checked_at;		/* when the domain answered last; DT_NOBEGIN: never */
+	TimestampTz next;			/* when the next check is due */
+	int			tries;			/* number of results in a row, up to the last, other than "valid" */
+	const char *error;			/* why the handle is not valid, for people; NULL: valid */
 } AtpHandleCheck;
 
-/* Is any handle to be checked, now or at some time? */
+/* Is there any handle to check, now or later?  (Then the fetcher has work.) */
 extern bool atp_handles_are_wanted(void);
 
-/* Those that are to be checked now, at most so many, palloc'd; *all: also those that nobody asked for (handles => 'verify'). */
+/*
+ * The handles due for a check, at most max, palloc'd.  *all: some subscription has handles => 'verify', so
+ * handles are included although no role requested a check.
+ */
 extern int	atp_handles_due(TimestampTz now, int max, AtpHandleCheck *due, bool *all);
 
-/* Write what came of one, unless the document claims another one by now; who asked for it has his answer. */
+/*
+ * Write the result of a check, unless the document claims a different handle by now; a written result also
+ * fulfills the requests for the account's handle.
+ */
 extern void atp_handle_write(const AtpHandleCheck *check);
 
-/* Its host may not be asked before. */
+/* Postpone the check, because the handle's host may not be asked before then. */
 extern void atp_handle_put_off(const AtpHandleCheck *check, TimestampTz until);
 
 #endif							/* ATP_HANDLE_CHECK_H */

@@ -1,6 +1,6 @@
 /*
  * identity.c
- *		What is known of accounts: the rows of atproto.identity.
+ *		The rows of atproto.identity: see identity.h.
  */
 #include "postgres.h"
 
@@ -123,7 +123,7 @@ read_key(AtpTuple row, const char *column, uint8_t key[ATP_MULTIKEY_LEN])
 	Datum		value = atp_get(row, column, BYTEAOID, &isnull);
 	bytea	   *bytes = isnull ? NULL : DatumGetByteaPP(value);
 
-	/* somebody may have dropped the constraint */
+	/* the table's owner may have dropped the CHECK on the key's length */
 	if (bytes == NULL || VARSIZE_ANY_EXHDR(bytes) != ATP_MULTIKEY_LEN)
 		return false;
 	memcpy(key, VARDATA_ANY(bytes), ATP_MULTIKEY_LEN);
@@ -201,7 +201,7 @@ atp_identities_read(struct varlena *const *dids, int n, AtpIdentity *identities)
  * ------------------------------------------------------------------------
  */
 
-/* Columns that are written, each an array. */
+/* The columns written; each is one array parameter. */
 enum
 {
 	STATE, KEY, LABEL_KEY, PDS, HANDLE, RESOLVED_AT, ASKED_AT, DENIED_AT, NEXT_TRY, TRIES, ERROR_TEXT, NCOLUMNS
@@ -268,7 +268,7 @@ atp_identities_write(struct varlena *const *dids, int n, const AtpIdentity *iden
 	for (int c = 0; c < NCOLUMNS; c++)
 		args[1 + c] = atp_array_arg(types[c], values[c], nulls[c], n);
 	caller = atp_as_table_owner("identity");
-	/* another handle is one of which nothing is known */
+	/* When the document claims a new handle, the results of checks of the old handle are reset. */
 	atp_run(atp_identity_sql("INSERT INTO atproto.identity AS i (did, state, key, label_key, pds, handle_claimed, resolved_at,"
 							 "  asked_at, denied_at, next_try, tries, error)"
 							 " SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)"
@@ -280,13 +280,19 @@ atp_identities_write(struct varlena *const *dids, int n, const AtpIdentity *iden
 							 "  handle_tries = CASE WHEN i.handle_claimed OPERATOR(@.=) excluded.handle_claimed THEN i.handle_tries ELSE 0 END,"
 							 "  resolved_at = excluded.resolved_at, asked_at = excluded.asked_at,"
 							 "  denied_at = excluded.denied_at, next_try = excluded.next_try, tries = excluded.tries,"
-							 /* of an #identity that came after its request a look-up says nothing */
+							 /*
+							  * stale is set by an #identity event after the look-up began: such a look-up
+							  * does not end the doubt
+							  */
 							 "  error = excluded.error, doubtful = i.doubtful AND i.stale"),
 			args, 1 + NCOLUMNS);
 	atp_owner_end(caller);
 }
 
-/* Nothing asks for identities in most databases. */
+/*
+ * Is the table empty?  In most databases no subscription uses identities, and #identity events must then cost
+ * nothing.
+ */
 static bool
 is_empty(void)
 {
@@ -306,8 +312,8 @@ atp_identities_set_stale(struct varlena *const *dids, int n, bool stale)
 		return;
 	caller = atp_as_table_owner("identity");
 	/*
-	 * Rows are locked in the order of their DIDs, those alone that change.  W-24: the
-	 * handle is asked for again, too, once the document has been.
+	 * Lock only rows that change, in the order of their DIDs: two processes with overlapping sets must not
+	 * deadlock.  W-24: when a look-up begins, the handle's check becomes due, too.
 	 */
 	atp_run(atp_identity_sql("WITH l AS (SELECT i.did FROM unnest($1) u (did)"
 							 "  JOIN atproto.identity i ON i.did OPERATOR(@.=) u.did WHERE i.stale <> $2"
@@ -345,7 +351,7 @@ atp_identity_is_denied(const AtpIdentity *identity)
 	return identity->state == ATP_IDENTITY_GONE && identity->denied_at != DT_NOBEGIN;
 }
 
-/* A time of the future is none that can be believed: the clock was set back. */
+/* A time in the future, from before the clock was set back, does not count as recent. */
 static bool
 is_older(TimestampTz t, TimestampTz now, int seconds)
 {
@@ -371,7 +377,7 @@ atp_identity_is_due(const AtpIdentity *identity, TimestampTz now)
 			/* W-30 */
 			return identity->stale || is_older(identity->resolved_at, now, atp_identity_ttl_s);
 		default:
-			/* W-33; W-30: whoever lacks something else may be a labeler */
+			/* W-33; W-30: an account without repository key or server may still be a labeler */
 			return identity->stale || identity->next_try <= now || identity->asked_at > now ||
 				(identity->has_label_key && is_older(identity->asked_at, now, atp_identity_ttl_s));
 	}

@@ -1,16 +1,14 @@
 /*
  * identity.h
- *		What is known of accounts: the rows of atproto.identity.
+ *		The rows of atproto.identity: keys, server and handle of accounts.
  *
- * Whoever consumes a stream reads them, and says which are stale; the fetcher writes
- * them.  All of it with the rights of the table's owner: no role of a subscription needs
- * one on these tables, and none can write what others believe.
+ * Consumers read these rows and mark them stale; the fetcher writes them.  All statements run with the
+ * rights of the table's owner.  So no subscription's role needs privileges on these tables, and no
+ * role can forge an identity on which other subscriptions rely.
  *
- * Who changes rows of several tables does so in this order: wishes, identities,
- * repositories.
- *
- * SPI is connected, in a transaction with a snapshot.  DIDs are given in their order,
- * each once.
+ * A transaction that changes rows of several tables locks wishes first, then identities, then
+ * repositories; the fixed order avoids deadlocks.  The caller has SPI connected, in a transaction with
+ * a snapshot.  Arrays of DIDs are sorted, without duplicates.
  */
 #ifndef ATP_IDENTITY_H
 #define ATP_IDENTITY_H
@@ -23,7 +21,7 @@
 
 typedef enum AtpIdentityState
 {
-	ATP_IDENTITY_UNKNOWN,		/* there is no row */
+	ATP_IDENTITY_UNKNOWN,		/* the table has no row */
 	ATP_IDENTITY_WANTED,
 	ATP_IDENTITY_GOOD,
 	ATP_IDENTITY_GONE,
@@ -40,65 +38,79 @@ typedef struct AtpIdentity
 	bool		has_label_key;
 	uint8_t		key[ATP_MULTIKEY_LEN];
 	uint8_t		label_key[ATP_MULTIKEY_LEN];
-	char	   *pds;			/* palloc'd, as the column; NULL: none */
-	struct varlena *handle;		/* the one that is claimed; likewise */
+	char	   *pds;			/* palloc'd, in the column's form; NULL: no server */
+	struct varlena *handle;		/* the handle that the document claims; NULL: no handle */
 	bool		handle_is_valid;	/* read only */
-	TimestampTz resolved_at;	/* DT_NOBEGIN: never */
-	TimestampTz asked_at;		/* likewise */
-	TimestampTz denied_at;		/* likewise: nobody says that it is gone, or was enough */
-	TimestampTz next_try;		/* likewise: not put off */
+	TimestampTz resolved_at;	/* when a document was read last; DT_NOBEGIN: never */
+	TimestampTz asked_at;		/* when a look-up ended last; DT_NOBEGIN: never */
+
+	/*
+	 * when a look-up first found no document, and a second look-up has to confirm this; DT_NOBEGIN: not
+	 * denied, or confirmed
+	 */
+	TimestampTz denied_at;
+	TimestampTz next_try;		/* after a failure: no look-up before; DT_NOBEGIN: not put off */
 	bool		stale;			/* read only */
-	bool		doubtful;		/* likewise */
+	bool		doubtful;		/* read only */
 	int			tries;
-	char	   *error;			/* NULL: none */
+	char	   *error;			/* why the last look-up failed; NULL: success */
 } AtpIdentity;
 
-/* W-30: how long a document is believed without a question, a setting; and how long at all. */
+/*
+ * W-30: the age at which a document is read again when the account has an event (a setting), and the age at
+ * which its key is no longer trusted.
+ */
 extern int	atp_identity_ttl_s;
 #define ATP_IDENTITY_DEAD_S	(7 * 24 * 3600)
 
 /* From _PG_init(): the setting. */
 extern void atp_identity_init(void);
 
-/* Between these, statements run as the owner of the table (a relation of schema atproto). */
+/* Switch to the owner of a table in schema atproto, until atp_owner_end(). */
 extern AtpCaller atp_as_table_owner(const char *table);
 
-/* Into their order, each once; how many that are. */
+/* Sort DIDs and remove duplicates; returns the new number. */
 extern int	atp_sort_dids(struct varlena **dids, int n);
 
-/* An array of DIDs as a parameter: atp_run() and its like take it. */
+/* An array of DIDs as a parameter for atp_run() and atp_query(). */
 struct AtpArg;
 extern struct AtpArg atp_dids_arg(struct varlena *const *dids, int n);
 
-/* $SQL with @ for the quoted schema of our types and operators; palloc'd. */
+/* The SQL text with each @ replaced by the quoted schema of our types and operators; palloc'd. */
 extern char *atp_identity_sql(const char *sql);
 
-/* The rows of n DIDs, in one statement. */
+/* Read the rows of n DIDs in one statement.  A DID without a row gets state ATP_IDENTITY_UNKNOWN. */
 extern void atp_identities_read(struct varlena *const *dids, int n, AtpIdentity *identities);
 
-/* Write them, new ones and others, each whole but for "stale" and what is known of its handle. */
+/*
+ * Insert or update rows.  Not written are stale, and the results of handle checks, unless the handle changes;
+ * doubtful is cleared, unless the row is stale.
+ */
 extern void atp_identities_write(struct varlena *const *dids, int n, const AtpIdentity *identities);
 
 /*
- * W-31: an #identity event came of each, or they are about to be asked.  A DID without a row
- * gets none.  What they say is doubtful from an #identity on, until a look-up has ended that began
- * after it.
+ * W-31: mark rows stale, because an #identity event of each account came; or mark them not stale, because a
+ * look-up is about to begin.  A DID without a row gets no row.  From an #identity event on, a row is also
+ * doubtful, until a look-up has ended that began after the event.
  */
 extern void atp_identities_set_stale(struct varlena *const *dids, int n, bool stale);
 
-/* V-43: an identity that definitively does not function, as long as nothing newer is known. */
+/*
+ * V-43: is the identity known not to work (no account, no valid document, no key or no server)?  Holds until
+ * a newer look-up says otherwise.
+ */
 extern bool atp_identity_is_broken(const AtpIdentity *identity);
 
 /*
- * W-33: the directory has said once that there is no such account, of which nothing was known;
- * it may be too new for it.  Such an identity is broken, but another answer comes in a minute.
+ * W-33: has the directory denied once an account of which nothing was known?  The account may be too new for
+ * the directory.  Such an identity counts as broken, but the next look-up follows in a minute.
  */
 extern bool atp_identity_is_denied(const AtpIdentity *identity);
 
-/* W-30: has it a key that is to be believed? */
+/* W-30: does the identity have a key that is recent enough to trust? */
 extern bool atp_identity_is_usable(const AtpIdentity *identity, TimestampTz now);
 
-/* Is there reason to ask, because an event of the account came? */
+/* Should an event of the account cause a look-up? */
 extern bool atp_identity_is_due(const AtpIdentity *identity, TimestampTz now);
 
 extern const char *atp_identity_state_name(AtpIdentityState state);

@@ -1,6 +1,6 @@
 /*
- * src/identity: what is known of accounts, by their DID documents, and what is to be asked.
- * The documents themselves are not kept (W-16).
+ * src/identity: keys, servers and handles of accounts, from their DID documents, and the requests for
+ * look-ups.  The documents themselves are not stored (W-16).
  */
 
 CREATE TABLE atproto.identity (
@@ -37,30 +37,30 @@ CREATE TABLE atproto.identity (
 ) WITH (fillfactor = 90);
 CREATE INDEX identity_failed ON atproto.identity (state) WHERE error IS NOT NULL;
 CREATE INDEX identity_handle_next ON atproto.identity (handle_next) WHERE handle_claimed IS NOT NULL;
-COMMENT ON TABLE atproto.identity IS 'what the DID documents of accounts said when they were read last: a cache, which may be emptied and is in no dump';
-COMMENT ON COLUMN atproto.identity.state IS 'wanted: not read yet; good: has a key and a server; gone: there is no such account any more; invalid: what was read is no document of this DID; no_key, no_pds: the document has none; unreachable: the last answer is too old to be believed, and no other comes';
-COMMENT ON COLUMN atproto.identity.key IS 'key that signs the account''s commits (#atproto): the bytes of its Multikey';
-COMMENT ON COLUMN atproto.identity.label_key IS 'key that signs its labels (#atproto_label)';
-COMMENT ON COLUMN atproto.identity.pds IS 'the account''s server: host, host:port when that is not 443, http://host:port when it is plain';
-COMMENT ON COLUMN atproto.identity.handle_claimed IS 'the handle that the document claims';
-COMMENT ON COLUMN atproto.identity.handle_state IS 'valid: the handle''s domain names this account; invalid: it names another one, or none; unreachable: it does not answer; unknown: it was not asked';
-COMMENT ON COLUMN atproto.identity.handle IS 'the account''s handle: the one that is claimed, where it is valid';
-COMMENT ON COLUMN atproto.identity.handle_checked_at IS 'when its domain answered last';
-COMMENT ON COLUMN atproto.identity.handle_next IS 'where a subscription says handles => ''verify'': asked again from then on';
-COMMENT ON COLUMN atproto.identity.handle_tries IS 'how often in a row it was not valid';
-COMMENT ON COLUMN atproto.identity.handle_error IS 'what the last check found instead; NULL: the handle was valid';
+COMMENT ON TABLE atproto.identity IS 'keys, servers and handles from the DID documents of accounts, as read last: a cache, which may be emptied and is in no dump';
+COMMENT ON COLUMN atproto.identity.state IS 'wanted: not read yet; good: has a key and a server; gone: the account does not exist any more; invalid: the answer was no document of this DID; no_key, no_pds: the document has no key, no server; unreachable: the last good answer is too old to be trusted, and later look-ups failed';
+COMMENT ON COLUMN atproto.identity.key IS 'the key that signs the account''s commits (#atproto): the bytes of its Multikey';
+COMMENT ON COLUMN atproto.identity.label_key IS 'the key that signs the account''s labels (#atproto_label)';
+COMMENT ON COLUMN atproto.identity.pds IS 'the account''s server: host; host:port when the port is not 443; http://host:port when the server has no TLS';
+COMMENT ON COLUMN atproto.identity.handle_claimed IS 'the handle claimed by the document';
+COMMENT ON COLUMN atproto.identity.handle_state IS 'valid: the handle''s domain names this account; invalid: the domain names a different account or no account; unreachable: the domain does not answer; unknown: not checked';
+COMMENT ON COLUMN atproto.identity.handle IS 'the account''s handle: the claimed handle, if valid';
+COMMENT ON COLUMN atproto.identity.handle_checked_at IS 'when the handle''s domain answered last';
+COMMENT ON COLUMN atproto.identity.handle_next IS 'where a subscription has handles => ''verify'': when the next check is due';
+COMMENT ON COLUMN atproto.identity.handle_tries IS 'number of checks in a row, up to the last, without the result valid';
+COMMENT ON COLUMN atproto.identity.handle_error IS 'why the last check did not find the handle valid; NULL: valid, or not checked';
 COMMENT ON COLUMN atproto.identity.resolved_at IS 'when a document was read last';
-COMMENT ON COLUMN atproto.identity.asked_at IS 'when a look-up ended last, whatever came of it: the next one is a minute after it, at the soonest';
-COMMENT ON COLUMN atproto.identity.stale IS 'an #identity event came after the document was read';
-COMMENT ON COLUMN atproto.identity.denied_at IS 'when it was first said that what was good is so no more, or that a host has no document: a second answer is waited for';
-COMMENT ON COLUMN atproto.identity.doubtful IS 'an #identity event came, and no look-up has ended that began after it: at level full, events wait for one';
-COMMENT ON COLUMN atproto.identity.next_try IS 'after a failure: not asked again before';
+COMMENT ON COLUMN atproto.identity.asked_at IS 'when the last look-up ended, with whatever result: the next look-up begins a minute later at the earliest';
+COMMENT ON COLUMN atproto.identity.stale IS 'an #identity event came, and no look-up has begun since';
+COMMENT ON COLUMN atproto.identity.denied_at IS 'when a look-up first found no document of an account that was good, is new, or is a did:web: a second look-up has to confirm this';
+COMMENT ON COLUMN atproto.identity.doubtful IS 'an #identity event came, and no look-up that began after the event has ended: at level full, the account''s events wait for the look-up';
+COMMENT ON COLUMN atproto.identity.next_try IS 'after a failure: no look-up before this time';
 COMMENT ON COLUMN atproto.identity.tries IS 'failures in a row';
-COMMENT ON COLUMN atproto.identity.error IS 'what the last look-up failed with; NULL: it did not';
+COMMENT ON COLUMN atproto.identity.error IS 'why the last look-up failed; NULL: success';
 COMMENT ON COLUMN atproto.identity.did IS 'the account';
 
--- Rows of their own for each role, and for each kind: nobody waits for what somebody else's
--- transaction asks, and a session changes no row that is there.
+-- The role and the kind of request are part of the key: so no transaction waits for a row that the
+-- transaction of a different role has inserted, and a session changes no existing row.
 CREATE TABLE atproto.identity_wish (
     did @extschema@.did NOT NULL,
     role oid NOT NULL DEFAULT 0,
@@ -75,15 +75,15 @@ CREATE TABLE atproto.identity_wish (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX identity_wish_due ON atproto.identity_wish (web, failed, priority, next_try);
 CREATE INDEX identity_wish_role ON atproto.identity_wish (role) WHERE role <> 0;
-COMMENT ON TABLE atproto.identity_wish IS 'accounts whose DID document is to be read; only the fetcher removes a row';
-COMMENT ON COLUMN atproto.identity_wish.refresh IS 'although the one that was read is not old';
-COMMENT ON COLUMN atproto.identity_wish.priority IS '0: somebody waits for it; 1: events are held for it; 2: others';
-COMMENT ON COLUMN atproto.identity_wish.role IS 'who asked by atproto.resolve() or its siblings: atproto.queue_limit counts these; 0: a consumer';
-COMMENT ON COLUMN atproto.identity_wish.web IS 'did:web, asked of a host that anybody can name; the others are asked of the directory';
-COMMENT ON COLUMN atproto.identity_wish.failed IS 'asked once, without an answer: comes after those that were not';
-COMMENT ON COLUMN atproto.identity_wish.next_try IS 'not before; what cannot be asked now is put off, so that it is in nobody''s way';
+COMMENT ON TABLE atproto.identity_wish IS 'requests for look-ups: accounts whose DID document the fetcher is to read; only the fetcher removes a row';
+COMMENT ON COLUMN atproto.identity_wish.refresh IS 'read again, although the document read last is not old';
+COMMENT ON COLUMN atproto.identity_wish.priority IS '0: a user waits for the result; 1: events are held until the result; 2: all other requests';
+COMMENT ON COLUMN atproto.identity_wish.role IS 'the role that called atproto.resolve() or a similar function: atproto.queue_limit limits the rows of a role; 0: a consumer';
+COMMENT ON COLUMN atproto.identity_wish.web IS 'a did:web, looked up at the host in its name, which anybody can choose; all other DIDs are looked up in the directory';
+COMMENT ON COLUMN atproto.identity_wish.failed IS 'looked up once without an answer: comes after requests not tried yet';
+COMMENT ON COLUMN atproto.identity_wish.next_try IS 'no look-up before this time: a request whose host may not be asked now is put off, so that no other request waits behind this row';
 COMMENT ON COLUMN atproto.identity_wish.did IS 'the account';
-COMMENT ON COLUMN atproto.identity_wish.wished_at IS 'since when that is wished for';
+COMMENT ON COLUMN atproto.identity_wish.wished_at IS 'when the request was made';
 
 CREATE TABLE atproto.handle_wish (
     did @extschema@.did NOT NULL,
@@ -93,13 +93,14 @@ CREATE TABLE atproto.handle_wish (
     PRIMARY KEY (did, role)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX handle_wish_role ON atproto.handle_wish (role);
-COMMENT ON TABLE atproto.handle_wish IS 'accounts whose handle is to be verified; only the fetcher removes a row';
-COMMENT ON COLUMN atproto.handle_wish.next_try IS 'not before: its host may not be asked now, and others are not to wait behind it';
-COMMENT ON COLUMN atproto.handle_wish.role IS 'who asked by atproto.check_handle(): atproto.queue_limit counts these';
+COMMENT ON TABLE atproto.handle_wish IS 'requests for checks: accounts whose handle the fetcher is to verify; only the fetcher removes a row';
+COMMENT ON COLUMN atproto.handle_wish.next_try IS 'no check before this time: a check whose host may not be asked now is put off, so that no other check waits behind this row';
+COMMENT ON COLUMN atproto.handle_wish.role IS 'the role that called atproto.check_handle(): atproto.queue_limit limits the rows of a role';
 COMMENT ON COLUMN atproto.handle_wish.did IS 'the account';
-COMMENT ON COLUMN atproto.handle_wish.wished_at IS 'since when that is wished for';
+COMMENT ON COLUMN atproto.handle_wish.wished_at IS 'when the request was made';
 
--- no more than what the network says of itself; who reads it needs a grant all the same
+-- All rows are visible to every reader, because they contain only public facts of the network; but
+-- a reader needs a GRANT.
 ALTER TABLE atproto.identity ENABLE ROW LEVEL SECURITY;
 CREATE POLICY readers ON atproto.identity FOR SELECT USING (true);
 ALTER TABLE atproto.identity_wish ENABLE ROW LEVEL SECURITY;
@@ -107,5 +108,5 @@ ALTER TABLE atproto.handle_wish ENABLE ROW LEVEL SECURITY;
 
 CREATE FUNCTION atproto.check_handle(did @extschema@.did) RETURNS void
     LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_check_handle';
-COMMENT ON FUNCTION atproto.check_handle(@extschema@.did) IS 'have the fetcher ask the domain of the account''s handle whether it names this account; what it says will be in atproto.identity';
+COMMENT ON FUNCTION atproto.check_handle(@extschema@.did) IS 'request a check whether the domain of the account''s handle names this account; the fetcher writes the result into atproto.identity';
 REVOKE ALL ON FUNCTION atproto.check_handle(@extschema@.did) FROM PUBLIC;

@@ -1,6 +1,6 @@
 /*
  * identity_request.c
- *		Wishes: accounts whose DID document the fetcher is to read.
+ *		Requests for look-ups: see wish.h.
  */
 #include "postgres.h"
 
@@ -22,7 +22,10 @@ atp_wish_init(void)
 							PGC_SIGHUP, 0, NULL, NULL, NULL);
 }
 
-/* Two that ask at the same moment may pass the limit by what each asks for: it is no more than a limit to floods. */
+/*
+ * Raise an ERROR if n more requests exceed the role's limit.  Two sessions at the same moment do not see each
+ * other's requests, and together may exceed the limit; for a protection against floods that is enough.
+ */
 static void
 check_limit(Oid role, int n)
 {
@@ -51,8 +54,9 @@ atp_wishes_add(struct varlena *const *dids, int n, bool refresh, AtpWishPriority
 	if (OidIsValid(role))
 		check_limit(role, n);
 	/*
-	 * What is stale is asked for although it is not old.  A session changes no row that is
-	 * there: it may end much later.
+	 * A stale document is requested with refresh, although it is not old.  A session's request (DO NOTHING)
+	 * updates no existing row: the session may commit much later, and its row lock would block others until
+	 * then.
 	 */
 	atp_run(atp_identity_sql(psprintf("INSERT INTO atproto.identity_wish AS w (did, refresh, priority, wished_at, role, web)"
 									  " SELECT u.did, $2 OR COALESCE(i.stale, false), $3, $4, $5, starts_with(u.did::text, 'did:web:')"

@@ -1,6 +1,7 @@
 /*
  * identity_request.h
- *		Wishes: accounts whose DID document the fetcher is to read.
+ *		Requests for look-ups: accounts whose DID document the fetcher is to read.  This
+ *		file only queues rows in atproto.identity_wish; only the fetcher removes them.
  */
 #ifndef ATP_IDENTITY_REQUEST_H
 #define ATP_IDENTITY_REQUEST_H
@@ -9,23 +10,25 @@
 
 typedef enum AtpWishPriority
 {
-	ATP_WISH_USER,				/* somebody waits for it */
-	ATP_WISH_HELD,				/* events are held for it */
+	ATP_WISH_USER,				/* a user's session waits for the result */
+	ATP_WISH_HELD,				/* events are held until the result */
 	ATP_WISH_REST
 } AtpWishPriority;
 
-/* How many wishes a role may have at a time: a setting.  Those of consumers are bounded by what they hold. */
+/*
+ * Setting: the number of pending requests a role may have.  Consumers' requests are not counted: the limit of
+ * held events bounds them.
+ */
 extern int	atp_queue_limit;
 
 /* From _PG_init(): the setting. */
 extern void atp_wish_init(void);
 
 /*
- * The fetcher is to read the documents of n DIDs, given in their order, each once; with refresh, also
- * of those that it knows.  One statement, with the rights of the table's owner; SPI is
- * connected.  A wish that is there already changes only where it becomes more urgent.  role:
- * whose wishes they are counted as; InvalidOid: nobody's.  An ERROR when that role has too many.
- * The caller wakes the fetcher.
+ * Request look-ups of n DIDs (sorted, without duplicates); with refresh, also of documents already known.
+ * One statement, with the rights of the table's owner; SPI must be connected.  An existing request changes
+ * only when its priority rises. role: the role against whose limit the requests count; InvalidOid: no limit.
+ * Raises an ERROR when the role has too many requests.  The caller must wake the fetcher.
  */
 extern void atp_wishes_add(struct varlena *const *dids, int n, bool refresh, AtpWishPriority priority, Oid role);
 

@@ -1,7 +1,7 @@
 /*
  * judge.h
  *		Checks a record against its collection's Lexicon.  The rules of the data
- *		model are not checked here: see core/record.h.
+ *		model are not checked here: see core/repo/record_check.h.
  */
 #ifndef ATP_LEXICON_JUDGE_H
 #define ATP_LEXICON_JUDGE_H

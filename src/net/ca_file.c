@@ -1,9 +1,9 @@
 /*
  * ca_file.c
- *		The file of certificate authorities that a subscription names.
+ *		Reads the file of certificate authorities named by a subscription.
  *
- * It is read here and not by libcurl, which would open whatever there is, and
- * wait for it: the name comes from a subscription's owner.
+ * libcurl does not read the file, because the path comes from a subscription's owner: libcurl would
+ * open a FIFO or a device, and block on it.  This file opens only regular files.
  */
 #include "postgres.h"
 
@@ -20,7 +20,7 @@ unreadable(const char *path)
 	return psprintf("could not read the certificate authorities in \"%s\": %m", path);
 }
 
-/* All of an open file, which is a regular one. */
+/* Read all of an open regular file. */
 static char *
 read_all(int fd, const char *path, size_t *len, const char **why)
 {
@@ -51,7 +51,7 @@ atp_ca_file_read(const char *path, size_t *len, const char **why)
 	int			fd = -1;
 
 	*why = NULL;
-	/* before it is opened, which for a device can mean anything */
+	/* stat() comes before open(), since opening a device can have effects */
 	if (stat(path, &st) != 0)
 		*why = unreadable(path);
 	else if (S_ISREG(st.st_mode))

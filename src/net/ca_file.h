@@ -1,17 +1,18 @@
 /*
  * ca_file.h
- *		The file of certificate authorities that a subscription names.
+ *		Reads the file of certificate authorities named by a subscription.
  */
 #ifndef ATP_CA_FILE_H
 #define ATP_CA_FILE_H
 
 #include "postgres.h"
 
-#define ATP_CA_FILE_MAX		(1024 * 1024)	/* the system's have a quarter of that */
+#define ATP_CA_FILE_MAX		(1024 * 1024)	/* the system's file has a quarter of this size */
 
 /*
- * Read it, palloc'd in the current context.  NULL: *why says why it cannot be,
- * and nothing of what it contains.
+ * Read the file, palloc'd in the current context.  Returns NULL on failure, with the reason in *why, which
+ * quotes nothing of the file's contents: a subscription's owner must not read the server's files through
+ * error messages.
  */
 extern char *atp_ca_file_read(const char *path, size_t *len, const char **why);
 

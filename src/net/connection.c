@@ -1,7 +1,7 @@
 /*
  * connection.c
- *		One connection to an event stream: what moves bytes between a socket and
- *		the layers that know what they mean.
+ *		One connection to an event stream: moves bytes between the socket (dial.c) and
+ *		the layers that interpret them (handshake.c, websocket.c).
  */
 #include "postgres.h"
 
@@ -12,7 +12,8 @@
 #include "utils/memutils.h"
 
 #define RECV_BUFFER			ATP_DIAL_READ_MAX
-#define STEP_BUDGET			(4 * 1024 * 1024)	/* bytes read before the owner has his turn; a frame can have 2 */
+/* bytes read in one step before control returns to the owner; a frame can have 2 MB */
+#define STEP_BUDGET			(4 * 1024 * 1024)
 
 struct AtpConn
 {
@@ -23,14 +24,17 @@ struct AtpConn
 	AtpDial    *dial;
 	AtpHandshake handshake;
 	AtpWebSocket *ws;
-	bool		more;			/* a step ended although there was more to read */
+	bool		more;			/* the last step ended although there was more to read */
 
 	char	   *request;
 	size_t		request_len;
 	size_t		request_sent;
 	char	   *hello;
 
-	/* received, not yet taken by the handshake or the WebSocket: in its own buffer, or, within a step, in the receiver's memory */
+	/*
+	 * Bytes received, but not yet taken by the handshake or the WebSocket.  They are in the connection's own
+	 * buffer or, within a step, in the receiver's memory.
+	 */
 	uint8_t    *buffer;
 	uint8_t    *in;
 	size_t		in_pos;
@@ -39,7 +43,7 @@ struct AtpConn
 	uint64		bytes;
 };
 
-/* The state, now that there may be an end. */
+/* The connection's state: closed, if an end has been recorded. */
 static AtpConnState
 state_after(AtpConn *conn)
 {
@@ -48,7 +52,7 @@ state_after(AtpConn *conn)
 	return conn->state;
 }
 
-/* Take what the socket has, behind what has come.  False at the end of the stream. */
+/* Read from the socket, appending to the bytes received before.  False at the end of the stream. */
 static bool
 receive(AtpConn *conn, size_t room)
 {
@@ -69,14 +73,17 @@ receive(AtpConn *conn, size_t room)
 	return true;
 }
 
-/* The beginning of the answer is kept until there is all of it. */
+/* Read more of the HTTP answer.  The bytes before are kept until the answer is complete. */
 static bool
 receive_answer(AtpConn *conn)
 {
 	return receive(conn, RECV_BUFFER - conn->in_len);
 }
 
-/* Messages: all that came before is taken, and where the next bytes stay, the receiver may know. */
+/*
+ * Read bytes of messages.  All earlier bytes have been taken; the receiver may lend the memory in which the
+ * next bytes are to stay.
+ */
 static bool
 receive_more(AtpConn *conn)
 {
@@ -89,7 +96,10 @@ receive_more(AtpConn *conn)
 	return receive(conn, room);
 }
 
-/* What is not taken does not stay in the receiver's memory, which may go with the messages in it. */
+/*
+ * Move untaken bytes from the receiver's memory to our buffer.  The receiver may free or reuse its memory,
+ * with the messages in it, before the next step.
+ */
 static void
 keep_rest(AtpConn *conn)
 {
@@ -106,7 +116,9 @@ keep_rest(AtpConn *conn)
  * ------------------------------------------------------------------------
  */
 
-/* Send what there is to send, as far as the socket takes it.  False when it takes no more for ever. */
+/*
+ * Send pending output until the socket takes no more.  False when the connection can take no output any more.
+ */
 static bool
 flush(AtpConn *conn)
 {
@@ -124,7 +136,10 @@ flush(AtpConn *conn)
 	return true;
 }
 
-/* Give it what has come.  Returns whether it stopped before all of that was taken. */
+/*
+ * Give received bytes to the WebSocket, until the budget is used up or the WebSocket takes no more.  True
+ * when the loop stopped before the socket was read empty.
+ */
 static bool
 feed(AtpConn *conn, size_t budget)
 {
@@ -149,13 +164,16 @@ feed(AtpConn *conn, size_t budget)
 static AtpConnState
 step_open(AtpConn *conn)
 {
-	/* nobody may keep us in here, with whatever he sends */
+	/* the budget keeps a fast sender from occupying the process without end */
 	bool		more = feed(conn, STEP_BUDGET);
 
 	keep_rest(conn);
 	if (!flush(conn))
 		atp_end(&conn->end, ATP_DROP_CLOSED, "the connection was cut");
-	/* then only the peer can help */
+	/*
+	 * a choked WebSocket reads again only after the peer has read our pongs, so do not ask to be called at
+	 * once
+	 */
 	conn->more = more && !atp_websocket_choked(conn->ws);
 	return state_after(conn);
 }
@@ -188,7 +206,7 @@ build_request(AtpConn *conn, const AtpEndpoint *ep, const AtpConnOptions *option
 	char	   *headers = psprintf("User-Agent: atproto-postgresql/" ATP_EXTVERSION "\r\n%s", options->headers);
 
 	if (!pg_strong_random(nonce, sizeof(nonce)))
-		memset(nonce, 0x5a, sizeof(nonce)); /* the key is no secret */
+		memset(nonce, 0x5a, sizeof(nonce)); /* a constant does if random numbers fail: Sec-WebSocket-Key is no secret */
 	atp_handshake_start(&conn->handshake, nonce, options->protocol);
 	conn->request_len = atp_handshake_request(&conn->handshake, ep->authority, options->target, headers,
 											  none, sizeof(none));
@@ -235,7 +253,10 @@ step_upgrade(AtpConn *conn)
 		case ATP_HANDSHAKE_MORE:
 			return more ? conn->state : cut_early(conn);
 		case ATP_HANDSHAKE_REFUSED:
-			/* its body may still be under way: take what comes with the head or right after */
+			/*
+			 * The answer's body may still be in transit: wait for a body that comes with the head or right
+			 * after.
+			 */
 			if (receive_answer(conn) && atp_handshake_has_more(&conn->handshake, (char *) conn->in, conn->in_len))
 				return conn->state;
 			break;
@@ -319,7 +340,7 @@ atp_conn_choked(const AtpConn *conn)
 	return conn->state == ATP_CONN_OPEN && atp_websocket_choked(conn->ws);
 }
 
-/* Is something left that the socket did not take? */
+/* Is there output which the socket has not taken yet? */
 static bool
 wants_write(AtpConn *conn)
 {

@@ -1,11 +1,11 @@
 /*
  * connection.h
- *		One connection to an event stream, non-blocking: a stream of bytes
- *		(dial.h), the handshake over it (handshake.h), WebSocket from then on
- *		(websocket.h).
+ *		One connection to an event stream, non-blocking: a stream of bytes (dial.h), the
+ *		handshake over it (handshake.h), then WebSocket (websocket.h).
  *
- * Nothing here waits or raises an ERROR: the owner calls atp_conn_step(), looks
- * at the state, and waits on what atp_conn_sockets() names.
+ * No function here waits or raises an ERROR: the owner calls atp_conn_step(), looks at the state, and
+ * waits for the sockets from atp_conn_sockets().  Reconnecting, and the meaning of messages, belong to
+ * the owner.
  */
 #ifndef ATP_CONNECTION_H
 #define ATP_CONNECTION_H
@@ -31,26 +31,27 @@ typedef struct AtpConnOptions
 	const char *target;			/* path and query of the request */
 	const char *headers;		/* more header lines, each with its line end; may be "" */
 	const char *ca_file;		/* NULL: the system's authorities */
-	const char *proxy;			/* NULL: from the environment; "": none */
-	const char *protocol;		/* a subprotocol to be offered, which stays as it is; NULL: none */
-	const char *hello;			/* a text to be sent as soon as it is open; NULL: none */
+	const char *proxy;			/* NULL: from the environment; "": no proxy */
+	/* WebSocket subprotocol to offer; not copied, must outlive the connection; NULL: no subprotocol */
+	const char *protocol;
+	const char *hello;			/* text message to send as soon as the WebSocket is open; NULL: no message */
 } AtpConnOptions;
 
 typedef struct AtpConn AtpConn;
 
-/* Begin to connect.  Everything is copied.  Returns NULL when out of memory. */
+/* Begin to connect.  Everything but options->protocol is copied.  Returns NULL when out of memory. */
 extern AtpConn *atp_conn_start(const AtpEndpoint *ep, const AtpConnOptions *options,
 							   const AtpReceiver *receiver);
 
-/* Do all that can be done without waiting. */
+/* Do all work possible without waiting. */
 extern AtpConnState atp_conn_step(AtpConn *conn);
 
 extern AtpConnState atp_conn_state(const AtpConn *conn);
 
-/* What to wait for next, and for how long at most (milliseconds, -1: no limit). */
+/* The sockets to wait for next, and the longest time to wait (milliseconds, -1: no limit). */
 extern int	atp_conn_sockets(AtpConn *conn, AtpSocketWait *sockets, long *timeout_ms);
 
-/* Is nothing read because the peer does not read our answers to its pings? */
+/* Has reading stopped because the peer does not read our answers to its pings? */
 extern bool atp_conn_choked(const AtpConn *conn);
 
 /* Send a ping. */
@@ -65,9 +66,9 @@ extern void atp_conn_free(AtpConn *conn);
 /* After ATP_CONN_CLOSED. */
 extern AtpDrop atp_conn_drop(const AtpConn *conn);
 extern const char *atp_conn_error(const AtpConn *conn); /* for people; never NULL */
-extern int	atp_conn_close_code(const AtpConn *conn);	/* the peer's; 0: none */
+extern int	atp_conn_close_code(const AtpConn *conn);	/* the peer's close code; 0: the peer sent no close frame */
 extern const AtpHttpHead *atp_conn_answer(const AtpConn *conn);
-extern const char *atp_conn_http_error(const AtpConn *conn);	/* the name of an XRPC error in it, or "" */
+extern const char *atp_conn_http_error(const AtpConn *conn);	/* the error name in an XRPC error answer, or "" */
 extern uint64 atp_conn_bytes(const AtpConn *conn);	/* received, after TLS */
 
 #endif							/* ATP_CONNECTION_H */

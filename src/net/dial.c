@@ -1,12 +1,13 @@
 /*
  * dial.c
  *		From the name of a server to a stream of bytes, through libcurl
- *		(CURLOPT_CONNECT_ONLY): from then on its socket is ours to read and write.
+ *		(CURLOPT_CONNECT_ONLY): after connecting, the caller reads from and writes to
+ *		libcurl's socket.
  *
- * libcurl resolves names in a thread.  A signal handler of the server must
- * never run there, so all signals are blocked while libcurl may start one; and
- * nobody waits for that thread's end, since name servers may not answer for
- * minutes.  While signals are blocked nothing may wait, nor work for long.
+ * libcurl resolves names in a thread.  A signal handler of the server must never run in this thread,
+ * so all signals are blocked while libcurl may start one.  No call joins the thread, because name
+ * servers may not answer for minutes (CURLOPT_QUICK_EXIT).  While signals are blocked, no code may
+ * wait or work for long.
  */
 #include "postgres.h"
 
@@ -19,7 +20,7 @@
 #include "storage/latch.h"
 
 #define CONNECT_TIMEOUT_S	30L
-#define CONNECT_STEP_MAX	(CLOCKS_PER_SEC / 2)	/* processor time: a handshake takes a hundredth of that */
+#define CONNECT_STEP_MAX	(CLOCKS_PER_SEC / 2)	/* processor time; a handshake takes a hundredth of this */
 
 struct AtpDial
 {
@@ -27,7 +28,7 @@ struct AtpDial
 	CURLM	   *multi;
 	CURL	   *easy;
 	curl_socket_t fd;
-	clock_t		step_began;		/* by the process's time */
+	clock_t		step_began;		/* in processor time of the process, see clock() */
 	char		curl_error[CURL_ERROR_SIZE];
 	char		error[512];
 };
@@ -52,7 +53,10 @@ fail(AtpDial *dial, const char *why)
 	return dial->state = ATP_DIAL_FAILED;
 }
 
-/* libcurl asks whether to go on: a proxy must not keep it busy for ever. */
+/*
+ * libcurl's progress callback: abort when a step has used too much processor time, so that a proxy which
+ * sends without end cannot keep libcurl busy.
+ */
 static int
 too_busy(void *arg, curl_off_t dltotal, curl_off_t dlnow, curl_off_t ultotal, curl_off_t ulnow)
 {
@@ -73,7 +77,7 @@ set_ca(AtpDial *dial, const char *path)
 		return;
 	}
 	rc = curl_easy_setopt(dial->easy, CURLOPT_CAINFO_BLOB, &blob);
-	/* instead of the system's, wherever libcurl looks for those */
+	/* only our file counts, not the directory of the system's authorities */
 	if (rc == CURLE_OK)
 		rc = curl_easy_setopt(dial->easy, CURLOPT_CAPATH, NULL);
 	if (rc != CURLE_OK)
@@ -101,7 +105,10 @@ atp_dial_start(const char *origin, const char *ca_file, const char *proxy)
 	curl_easy_setopt(dial->easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
 	curl_easy_setopt(dial->easy, CURLOPT_HTTPPROXYTUNNEL, 1L);
 	curl_easy_setopt(dial->easy, CURLOPT_TCP_KEEPALIVE, 1L);
-	/* otherwise curl_easy_recv() asks the socket for 16 kB at a time, whatever the caller has room for */
+	/*
+	 * without this, curl_easy_recv() reads at most 16 kB at a time from the socket, however large the
+	 * caller's buffer is
+	 */
 	curl_easy_setopt(dial->easy, CURLOPT_BUFFERSIZE, (long) ATP_DIAL_READ_MAX);
 	curl_easy_setopt(dial->easy, CURLOPT_ERRORBUFFER, dial->curl_error);
 #if LIBCURL_VERSION_NUM >= 0x075700
@@ -113,13 +120,15 @@ atp_dial_start(const char *origin, const char *ca_file, const char *proxy)
 	curl_easy_setopt(dial->easy, CURLOPT_NOPROGRESS, 0L);
 	curl_easy_setopt(dial->easy, CURLOPT_XFERINFOFUNCTION, too_busy);
 	curl_easy_setopt(dial->easy, CURLOPT_XFERINFODATA, dial);
-	/* with Kerberos, libcurl waits for a SOCKS proxy */
+	/* basic authentication only: with Kerberos, libcurl blocks on the SOCKS proxy */
 	curl_easy_setopt(dial->easy, CURLOPT_SOCKS5_AUTH, (long) CURLAUTH_BASIC);
 	if (ca_file != NULL)
 		set_ca(dial, ca_file);
 	if (proxy != NULL)
 	{
-		/* a proxy that was asked for is used, whatever the environment excepts */
+		/*
+		 * an explicitly configured proxy is used for all hosts, whatever no_proxy in the environment excepts
+		 */
 		curl_easy_setopt(dial->easy, CURLOPT_PROXY, proxy);
 		curl_easy_setopt(dial->easy, CURLOPT_NOPROXY, "");
 	}
@@ -164,7 +173,10 @@ atp_dial_step(AtpDial *dial)
 	return dial->state;
 }
 
-/* libcurl names its sockets as fd_sets; below FD_SETSIZE, as ours are. */
+/*
+ * libcurl reports its sockets as fd_sets, so their numbers are below FD_SETSIZE, as all descriptors of this
+ * process are.
+ */
 int
 atp_dial_sockets(AtpDial *dial, AtpSocketWait *sockets, long *timeout_ms)
 {
@@ -187,7 +199,10 @@ atp_dial_sockets(AtpDial *dial, AtpSocketWait *sockets, long *timeout_ms)
 		if (events != 0)
 			sockets[n++] = (AtpSocketWait) {fd, events};
 	}
-	/* the resolver's thread may have no socket yet: libcurl asks for a look now and then */
+	/*
+	 * While libcurl's resolver thread has no socket, only calling libcurl again shows whether the thread has
+	 * finished.
+	 */
 	if (n == 0 && (*timeout_ms < 0 || *timeout_ms > 100))
 		*timeout_ms = 100;
 	return n;

@@ -1,11 +1,11 @@
 /*
  * dns.c
- *		TXT records, many look-ups at a time.
+ *		Look-ups of TXT records through c-ares: see dns.h.
  */
 #include "postgres.h"
 
 #ifdef ATP_CARES
-#define CARES_NO_DEPRECATED		/* what is newer is not everywhere */
+#define CARES_NO_DEPRECATED		/* the replacements of deprecated functions are missing in older versions of c-ares */
 #include <ares.h>
 #include <arpa/nameser.h>
 #endif
@@ -64,12 +64,14 @@ atp_dns_running(void)
 
 const bool	atp_dns_supported = true;
 
-/* One try; a second one follows, perhaps at another server. */
+/* Time limit of one try; the second try may go to another name server. */
 #define TRY_MS			1000
 #define TRIES			2
-/* Answers up to this come by UDP: what passes all networks whole. */
+/* Largest answer by UDP, in bytes: this size passes all networks without fragmentation. */
 #define UDP_MAX			1232
-/* A channel knows the name servers as they were when it was made. */
+/*
+ * A channel keeps the name servers configured when it was made, so a new channel replaces it after this time.
+ */
 #define CHANNEL_MS		60000
 
 typedef struct LookUp
@@ -77,21 +79,21 @@ typedef struct LookUp
 	ares_channel channel;
 	char	   *name;
 	AtpDnsString string;
-	AtpDnsDone	done;			/* NULL: nobody waits any more */
+	AtpDnsDone	done;			/* NULL: done() has been called already, after the time limit */
 	void	   *arg;
 	AtpTime		begun;
 	struct LookUp *next;
 } LookUp;
 
 static ares_channel channel = NULL;
-static ares_channel former = NULL;	/* whose look-ups have not ended yet */
+static ares_channel former = NULL;	/* the channel before, kept until its look-ups have ended */
 static AtpTime made_at;
 static char *made_for = NULL;	/* atproto.name_servers */
 static LookUp *look_ups = NULL;
 
 /* --- the channel --- */
 
-/* Whose a socket is, a channel knows. */
+/* Let c-ares handle ready sockets.  Each channel recognizes its own sockets and ignores others. */
 static void
 process(ares_socket_t readable, ares_socket_t writable)
 {
@@ -110,7 +112,7 @@ is_in_use(ares_channel which)
 	return false;
 }
 
-/* Look-ups that it still has fail. */
+/* Destroy the former channel; look-ups still running on it fail. */
 static void
 end_former(void)
 {
@@ -134,7 +136,10 @@ socket_state(void *data, ares_socket_t fd, int readable, int writable)
 	atp_poll_set(fd, (readable ? WL_SOCKET_READABLE : 0) | (writable ? WL_SOCKET_WRITEABLE : 0), socket_ready, NULL);
 }
 
-/* Nothing of a channel changes while it is in use: another one takes its place. */
+/*
+ * Replace the channel.  A channel's options cannot change while look-ups run on it, so changed settings need
+ * a new channel.
+ */
 static void
 make_channel(AtpTime now)
 {
@@ -149,7 +154,10 @@ make_channel(AtpTime now)
 	int			rc;
 
 #ifdef ARES_OPT_QUERY_CACHE
-	/* who asks again wants to know whether something changed; that is zero seconds */
+	/*
+	 * No query cache (a maximum age of zero seconds): a handle is looked up again to see whether the record
+	 * has changed.
+	 */
 	mask |= ARES_OPT_QUERY_CACHE;
 #endif
 	end_former();
@@ -183,13 +191,16 @@ atp_dns_begin(void)
 
 /* --- look-ups --- */
 
-/* What came, or did not, to who waits for it. */
+/* Pass the outcome of a look-up to its callbacks. */
 static void
 give(const LookUp *it, int status, const unsigned char *message, int len)
 {
 	unsigned	records = 0;
 
-	/* c-ares would take the records of every name in the answer, and some versions those of every class */
+	/*
+	 * Parse the answer ourselves: c-ares' parser takes the TXT records of every name in the answer, and in
+	 * some versions of every class.
+	 */
 	if (status == ARES_SUCCESS && !atp_dns_txt_read(message, len, it->name, it->string, it->arg, &records))
 		status = ARES_EBADRESP;
 	if (status == ARES_SUCCESS)
@@ -240,7 +251,10 @@ atp_dns_pump(AtpTime now)
 	if (look_ups == NULL)
 		return;
 	process(ARES_SOCKET_BAD, ARES_SOCKET_BAD);
-	/* c-ares cannot end one of them: it is left to end by itself */
+	/*
+	 * c-ares cannot cancel a single look-up.  After the time limit the caller gets its answer, and the
+	 * look-up ends by itself later.
+	 */
 	for (LookUp *it = look_ups; it != NULL; it = it->next)
 		if (it->done != NULL && atp_remaining(now, it->begun, ATP_DNS_MS) == 0)
 		{

@@ -1,11 +1,11 @@
 /*
  * dns.h
- *		TXT records, many look-ups at a time, through c-ares.
+ *		Look-ups of TXT records, many at a time, through c-ares.
  *
- * Nothing here waits, or minds a transaction.  A look-up is started, atp_dns_pump()
- * moves all of them on, and each is taken when it has ended.  The sockets are in
- * the set of poll.h.  A build without c-ares has atp_dns_supported false, and
- * nothing else here may be called then.
+ * No function here waits or needs a transaction, and a transaction may be open. atp_dns_txt() starts a
+ * look-up, atp_dns_pump() advances all look-ups, and a callback gets the result.  The sockets are in
+ * the set of poll.h.  In a build without c-ares atp_dns_supported is false, and no look-up may be
+ * started.
  */
 #ifndef ATP_DNS_H
 #define ATP_DNS_H
@@ -16,20 +16,23 @@
 
 extern const bool atp_dns_supported;
 
-/* The whole of a look-up, W-55. */
+/* Time limit of a whole look-up, W-55. */
 #define ATP_DNS_MS		3000
 
 typedef enum AtpDnsOutcome
 {
-	ATP_DNS_RECORDS,			/* all of them were given to the function */
-	ATP_DNS_NONE,				/* there is no such name, or it has no such record */
-	ATP_DNS_FAILED				/* no answer, or none that can be understood */
+	ATP_DNS_RECORDS,			/* the string callback got all records */
+	ATP_DNS_NONE,				/* the name does not exist, or has no TXT record */
+	ATP_DNS_FAILED				/* no answer, or an answer that cannot be parsed */
 } AtpDnsOutcome;
 
-/* The strings of the records in their order; first: a record begins.  It must not raise an ERROR. */
+/*
+ * Called for the strings of the records, in order; first: the string begins a record.  Must not raise an
+ * ERROR.
+ */
 typedef void (*AtpDnsString) (void *arg, const char *s, size_t n, bool first);
 
-/* The end, after all strings; error is for people, with ATP_DNS_FAILED.  It must not raise an ERROR. */
+/* Called once, after all strings; error is for people, set with ATP_DNS_FAILED.  Must not raise an ERROR. */
 typedef void (*AtpDnsDone) (void *arg, AtpDnsOutcome outcome, const char *error);
 
 /* From _PG_init(): the setting. */
@@ -39,18 +42,18 @@ extern void atp_dns_init(void);
 extern void atp_dns_begin(void);
 
 /*
- * Look up the TXT records of a name.  done() is called once, perhaps before this
- * returns, else from atp_dns_pump() or while the sockets are served.
+ * Look up the TXT records of a name. done() is called once: perhaps before this function returns, else from
+ * atp_dns_pump() or while the sockets are served.  Raises an ERROR when c-ares cannot be initialized.
  */
 extern void atp_dns_txt(const char *name, AtpDnsString string, AtpDnsDone done, void *arg);
 
-/* Whatever is over time ends; to be called in each round. */
+/* Ends look-ups that have reached their time limit; call in each round of the main loop. */
 extern void atp_dns_pump(AtpTime now);
 
-/* Milliseconds until atp_dns_pump() has something to do; -1: nothing. */
+/* Milliseconds until atp_dns_pump() has work; -1: no look-up is running. */
 extern long atp_dns_timeout(AtpTime now);
 
-/* How many look-ups run. */
+/* The number of look-ups whose callback is still to be called. */
 extern int	atp_dns_running(void);
 
 #endif							/* ATP_DNS_H */

@@ -59,7 +59,7 @@ atp_end(AtpEnd *end, AtpDrop drop, const char *fmt,...)
 	va_start(args, fmt);
 	(void) vsnprintf(end->why, sizeof(end->why), fmt, args);	/* NOLINT(clang-analyzer-valist.Uninitialized): it is */
 	va_end(args);
-	/* what a peer wrote may be anything: keep log lines and UTF-8 intact */
+	/* the text may quote a peer: keep log lines and UTF-8 intact */
 	atp_make_printable(end->why, strlen(end->why));
 	end->drop = drop;
 }

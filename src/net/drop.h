@@ -1,7 +1,7 @@
 /*
  * drop.h
- *		Why a connection ended: the closed list that statistics count, and the
- *		words for people.  Needs no PostgreSQL header.
+ *		Why a connection ended: the closed list that statistics count, and a text for
+ *		people.  Needs no PostgreSQL header.
  */
 #ifndef ATP_DROP_H
 #define ATP_DROP_H
@@ -14,11 +14,12 @@ typedef enum AtpDrop
 	ATP_DROP_CONNECT,			/* name, TCP or TLS failed */
 	ATP_DROP_HTTP,				/* the answer was no upgrade: see atp_conn_answer() */
 	ATP_DROP_CLOSED,			/* the peer closed: close_code, or 0 */
-	ATP_DROP_WEBSOCKET,			/* not WebSocket, or a text message (E-10) */
+	/* violation of the WebSocket protocol, or a text or binary message where the format has none (E-10) */
+	ATP_DROP_WEBSOCKET,
 	ATP_DROP_TOO_LARGE,			/* message over the limit (E-11) */
 	ATP_DROP_IDLE,				/* nothing came in time */
 	ATP_DROP_MEMORY,			/* a message could not be stored */
-	ATP_DROP_COMPRESSION,		/* a compressed message is broken, or of another dictionary */
+	ATP_DROP_COMPRESSION,		/* a compressed message is broken, or was compressed with another dictionary */
 	/* raised by the consumer, not by the connection */
 	ATP_DROP_FRAME,				/* E-24: invalid framing or DAG-CBOR */
 	ATP_DROP_SEQ,				/* E-40, E-41 */
@@ -30,21 +31,20 @@ typedef enum AtpDrop
 extern const char *atp_drop_name(AtpDrop drop);
 
 /*
- * Will a new connection probably meet the same at the same place (E-48)?  The
- * close codes by which the server says that one of us broke the protocol count
- * too (E-51).
+ * Is a new connection at the same cursor likely to fail for the same reason (E-48)?  Close codes by which the
+ * server says that either side broke the protocol count, too (E-51).
  */
 extern bool atp_drop_is_about_contents(AtpDrop drop, int close_code);
 
-/* How one connection ended.  All zeros: it has not. */
+/* How one connection ended.  All zeros: the connection has not ended. */
 typedef struct AtpEnd
 {
 	AtpDrop		drop;
-	int			close_code;		/* the peer's; 0: none */
+	int			close_code;		/* the peer's close code; 0: none */
 	char		why[512];		/* printable ASCII, whatever a peer wrote */
 } AtpEnd;
 
-/* It is over; the first reason stays. */
+/* Record the end of a connection; the first recorded reason stays. */
 extern void atp_end(AtpEnd *end, AtpDrop drop, const char *fmt,...)
 			__attribute__((format(printf, 3, 4)));
 

@@ -1,6 +1,6 @@
 /*
  * endpoint.c
- *		The URL of an event stream, taken apart with libcurl's URL parser.
+ *		The URL of an event stream, split into parts by libcurl's URL parser.
  */
 #include "postgres.h"
 
@@ -17,16 +17,19 @@
 
 #define DEFAULT_PATH	"/xrpc/com.atproto.sync.subscribeRepos"
 #define XRPC			"/xrpc/"
-#define SUBSCRIBE		"/subscribe"	/* where Jetstream has been since before it had an NSID */
+#define SUBSCRIBE		"/subscribe"	/* Jetstream's path, from before Jetstream had an NSID */
 
-/* Of a host: as IDNA writes it, where libcurl can; without it, such a host is refused. */
+/*
+ * Have libcurl convert the host to ASCII by IDNA (punycode), where its version can.  With an older libcurl a
+ * non-ASCII host is refused.
+ */
 #if LIBCURL_VERSION_NUM >= 0x075800
 #define AS_ASCII	CURLU_PUNYCODE
 #else
 #define AS_ASCII	0
 #endif
 
-/* One part of the URL, palloc'd; NULL when it is absent. */
+/* A part of the URL, palloc'd; NULL when the part is absent. */
 static char *
 url_part_as(CURLU *url, CURLUPart part, unsigned int flags)
 {
@@ -46,7 +49,7 @@ url_part(CURLU *url, CURLUPart part)
 	return url_part_as(url, part, 0);
 }
 
-/* V-44: the host in one spelling; NULL: it has none. */
+/* V-44: the host in the one spelling of atp_host_spell(); NULL: no host, or a non-ASCII host. */
 static char *
 url_host(CURLU *url)
 {
@@ -61,7 +64,7 @@ url_host(CURLU *url)
 	return host;
 }
 
-/* The query without any "cursor" parameter: the cursor is ours to set. */
+/* The query without any "cursor" parameter: the consumer sets the cursor. */
 static char *
 without_cursor(char *query)
 {
@@ -80,7 +83,10 @@ without_cursor(char *query)
 	return out.data;
 }
 
-/* 127.example.org is no address of this host. */
+/*
+ * Is the host this machine?  A name like 127.example.org is no loopback address, so addresses are parsed and
+ * not compared by prefix.
+ */
 static bool
 is_loopback(const char *host)
 {
@@ -94,7 +100,7 @@ is_loopback(const char *host)
 	return pg_strcasecmp(host, "localhost") == 0;
 }
 
-/* What a path names; NULL: nothing. */
+/* The stream named by a path; NULL: the path names no stream. */
 static char *
 stream_of(char *path)
 {
@@ -103,7 +109,7 @@ stream_of(char *path)
 
 	if (strncmp(path, XRPC, strlen(XRPC)) == 0)
 		return atp_nsid_check(path + strlen(XRPC), len - strlen(XRPC), &at) == ATP_OK ? path + strlen(XRPC) : NULL;
-	/* a proxy can have it elsewhere */
+	/* any prefix is allowed, since a reverse proxy can serve /subscribe below another path */
 	if (len >= strlen(SUBSCRIBE) && strcmp(path + len - strlen(SUBSCRIBE), SUBSCRIBE) == 0)
 		return path + len - strlen(SUBSCRIBE);
 	return NULL;
@@ -197,7 +203,7 @@ atp_proxy_fault(const char *proxy)
 	u = curl_url();
 	if (u == NULL)
 		return "There is no memory left.";
-	/* as libcurl reads it */
+	/* parse as libcurl will parse the URL when connecting */
 	if (curl_url_set(u, CURLUPART_URL, proxy, CURLU_NON_SUPPORT_SCHEME | CURLU_GUESS_SCHEME) != CURLUE_OK)
 		scheme = path = NULL;
 	else
@@ -210,7 +216,7 @@ atp_proxy_fault(const char *proxy)
 		known |= strcmp(scheme, schemes[i]) == 0;
 	if (!known)
 		return "It must look like http://host:port; other schemes are https, socks4, socks4a, socks5 and socks5h.";
-	/* for libcurl, socks5://localhost/path is a socket in the file system */
+	/* libcurl reads socks5://localhost/path as the path of a Unix-domain socket */
 	if (path != NULL && path[0] != '\0' && strcmp(path, "/") != 0)
 		return "It must not have a path.";
 	return NULL;
@@ -221,7 +227,7 @@ atp_proxy_check(const char *proxy)
 {
 	const char *fault = atp_proxy_fault(proxy);
 
-	/* the URL is not shown: it can have a password */
+	/* the message does not quote the URL, which may have a password */
 	if (fault != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),

@@ -1,6 +1,6 @@
 /*
  * handshake.c
- *		How a WebSocket begins.
+ *		The opening handshake of a WebSocket: see handshake.h.
  */
 #include "net/handshake.h"
 
@@ -11,7 +11,7 @@
 #include "core/codec/json.h"
 
 #define WEBSOCKET_GUID		"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-#define ERROR_BODY_MAX		8192	/* bytes of an error answer that are read ... */
+#define ERROR_BODY_MAX		8192	/* most bytes read of an error's body ... */
 #define ERROR_SHOWN_MAX		1024	/* ... and shown */
 #define REASON_MAX			60
 
@@ -63,7 +63,7 @@ atp_handshake_answer(AtpHandshake *hs, const char *buf, size_t n)
 	return atp_http_is_websocket(answer, hs->accept, hs->protocol) ? ATP_HANDSHAKE_DONE : ATP_HANDSHAKE_BROKEN;
 }
 
-/* A body's length; 0: it is not worth to be waited for. */
+/* The value of Content-Length; 0: missing, invalid, or too long to wait for. */
 static size_t
 body_length(AtpSpan length)
 {
@@ -78,7 +78,10 @@ body_length(AtpSpan length)
 	return n <= ERROR_BODY_MAX ? n : 0;
 }
 
-/* The length of the chunk that begins here; false: its line is not there, or none. */
+/*
+ * Parse the size line of the chunk at *at, and move *at behind the line.  False when the line is incomplete
+ * or invalid.
+ */
 static bool
 chunk_length(const char *body, size_t n, size_t *at, size_t *length)
 {
@@ -95,8 +98,8 @@ chunk_length(const char *body, size_t n, size_t *at, size_t *length)
 }
 
 /*
- * What proxies make of a body: chunks, each after a line with its length.  Put together,
- * what has come of them is at out, which may be body.  Returns how much it is.
+ * Join the received chunks of a chunked body (proxies may send one) at out, which may be body.  Returns the
+ * length of the joined data; *whole: the last chunk has been received.
  */
 static size_t
 join_chunks(const char *body, size_t n, char *out, bool *whole)
@@ -118,7 +121,7 @@ join_chunks(const char *body, size_t n, char *out, bool *whole)
 		memmove(out + len, body + at, here);
 		len += here;
 		at += here;
-		/* the end of its line */
+		/* skip the line end after the chunk's data */
 		at = n - at < 2 ? n : at + 2;
 	}
 	return len;
@@ -133,7 +136,10 @@ atp_handshake_has_more(const AtpHandshake *hs, const char *buf, size_t n)
 	AtpSpan		length = atp_http_header(answer, "content-length");
 	bool		whole;
 
-	/* only what was wrong with the request has a name that tells what to do */
+	/*
+	 * Only an answer about a faulty request (400) has an error name on which the consumer acts.  For other
+	 * statuses the body is not worth waiting for.
+	 */
 	if (answer->status != 400 || come >= ERROR_BODY_MAX)
 		return false;
 	if (atp_http_has_token(answer, "transfer-encoding", "chunked"))

@@ -1,7 +1,8 @@
 /*
  * handshake.h
- *		How a WebSocket begins (RFC 6455, section 4.1): the request, and whether
- *		the answer is the one to it.  Needs no PostgreSQL header and no socket.
+ *		The opening handshake of a WebSocket (RFC 6455, section 4.1): writes the
+ *		request, and checks the server's answer.  Needs no PostgreSQL header and no
+ *		socket, so unit tests can play any server.
  */
 #ifndef ATP_HANDSHAKE_H
 #define ATP_HANDSHAKE_H
@@ -12,37 +13,40 @@
 typedef struct AtpHandshake
 {
 	char		key[32];		/* Sec-WebSocket-Key of the request */
-	char		accept[32];		/* the Sec-WebSocket-Accept that must come */
-	const char *protocol;		/* the subprotocol that is offered; NULL: none */
-	AtpHttpHead answer;			/* its spans point into what was given last */
-	char		error[64];		/* the name of an XRPC error that the answer has (E-05); "" for none */
+	char		accept[32];		/* the Sec-WebSocket-Accept to expect */
+	const char *protocol;		/* the subprotocol offered; NULL: none */
+	AtpHttpHead answer;			/* its spans point into the buffer of the last atp_handshake_answer() */
+	char		error[64];		/* the name in an XRPC error answer (E-05); "": the answer has no XRPC error */
 	AtpErr		err;
 } AtpHandshake;
 
 typedef enum AtpHandshakeState
 {
-	ATP_HANDSHAKE_MORE,			/* not all of the answer's head is there */
-	ATP_HANDSHAKE_DONE,			/* the stream begins at answer.len */
+	ATP_HANDSHAKE_MORE,			/* the answer's head is still incomplete */
+	ATP_HANDSHAKE_DONE,			/* upgraded; the WebSocket stream begins at answer.len */
 	ATP_HANDSHAKE_REFUSED,		/* an HTTP answer, but no upgrade */
-	ATP_HANDSHAKE_BROKEN		/* no answer to such a request */
+	ATP_HANDSHAKE_BROKEN		/* not HTTP, or a wrong answer to the upgrade request */
 } AtpHandshakeState;
 
 extern void atp_handshake_start(AtpHandshake *hs, const uint8_t nonce[16], const char *protocol);
 
 /*
- * Write the request, with more header lines, each with its line end.  Returns
- * its length; when that is size or more, out has not all of it, as with snprintf().
+ * Write the request, with additional header lines, each with its line end.  Returns the request's length; a
+ * result of size or more means a truncated out, as with snprintf().
  */
 extern size_t atp_handshake_request(const AtpHandshake *hs, const char *host, const char *target,
 									const char *headers, char *out, size_t size);
 
-/* Look at all that has come since the request. */
+/* Parse the n bytes received since the request was sent. */
 extern AtpHandshakeState atp_handshake_answer(AtpHandshake *hs, const char *buf, size_t n);
 
-/* After REFUSED: is more of the answer under way that is worth to be waited for? */
+/* After REFUSED: should the caller wait for more of the answer's body, because it may name an error? */
 extern bool atp_handshake_has_more(const AtpHandshake *hs, const char *buf, size_t n);
 
-/* After REFUSED or BROKEN: say why, with as much of an error's body as has come (E-05), which is put together in place. */
+/*
+ * After REFUSED or BROKEN: record the reason in *end, with the received part of an error's body (E-05).  A
+ * chunked body is joined in place, so buf changes.
+ */
 extern void atp_handshake_end(AtpHandshake *hs, char *buf, size_t n, AtpEnd *end);
 
 #endif							/* ATP_HANDSHAKE_H */

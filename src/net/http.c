@@ -1,6 +1,7 @@
 /*
  * http.c
- *		One request, from its start over redirects to its answer.
+ *		One request, from its start over redirects to its answer.  Bytes, sockets and
+ *		libcurl's callbacks are in other files: see http_private.h.
  */
 #include "postgres.h"
 
@@ -49,7 +50,7 @@ atp_http_on_redirect(AtpHttpRedirect redirect)
 	may_redirect = redirect;
 }
 
-/* Of a stranger's text no more than n characters, all printable; in the current context. */
+/* At most n characters of a stranger's text, all made printable; in the current context. */
 static char *
 shown(const char *text, size_t n)
 {
@@ -60,7 +61,7 @@ shown(const char *text, size_t n)
 	return copy;
 }
 
-/* The answer is what has come. */
+/* Fill in the answer from the data received so far. */
 static void
 answer(AtpHttp *http, AtpHttpOutcome outcome, const char *why)
 {
@@ -94,7 +95,7 @@ atp_http_end(AtpHttp *http, AtpHttpOutcome outcome, const char *why)
 	atp_multi_ended(http);
 }
 
-/* Ask what http->url has. */
+/* Send the request to http->url. */
 static void
 ask(AtpHttp *http)
 {
@@ -135,7 +136,7 @@ atp_http_start(const AtpHttpRequest *request)
 	return http;
 }
 
-/* libcurl has one code for all limits of time. */
+/* The limit that has passed: libcurl has a single error code for all time limits. */
 static AtpHttpOutcome
 which_timeout(AtpHttp *http)
 {
@@ -160,7 +161,10 @@ classify(AtpHttp *http, CURLcode rc)
 		case CURLE_COULDNT_RESOLVE_PROXY:
 		case CURLE_COULDNT_CONNECT:
 		case CURLE_PROXY:
-			/* one address of several may have been refused, and another have failed */
+			/*
+			 * a callback refused one address of several, and connecting to the remaining ones failed: report
+			 * the refusal
+			 */
 			return http->why != ATP_HTTP_OK ? http->why : ATP_HTTP_CONNECT;
 		case CURLE_SSL_CONNECT_ERROR:
 		case CURLE_PEER_FAILED_VERIFICATION:
@@ -187,7 +191,7 @@ is_redirect(int status)
 	return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-/* W-53: what a redirect leads to is judged as if somebody had asked for it. */
+/* W-53: follow a redirect.  The new URL has to pass the same checks as a URL from an errand. */
 static void
 follow(AtpHttp *http)
 {
@@ -246,7 +250,7 @@ atp_http_done(AtpHttp *http, CURLcode rc)
 	}
 	else if (is_redirect(http->status) && http->request.redirects > 0)
 	{
-		/* libcurl says only at the end where it leads */
+		/* libcurl tells the redirect's target only when the transfer is complete */
 		if (http->cut)
 			atp_http_end(http, ATP_HTTP_TOO_LARGE, "the redirect has too large a body");
 		else

@@ -1,8 +1,10 @@
 /*
  * http_body.c
- *		The body of an answer: kept decoded up to its limit, or as it came until
- *		somebody reads it.  Either way its memory is bounded, however well it was
- *		packed: it is decoded here and not by libcurl, which decodes first.
+ *		The body of an answer: decoded and kept up to its limit, or, with stream, kept
+ *		as received until the caller reads.
+ *
+ * Both ways the memory is bounded, whatever the compression ratio.  Therefore this file decodes gzip
+ * and not libcurl, which would decode a piece without limit before handing it over.
  */
 #include "postgres.h"
 
@@ -10,7 +12,11 @@
 
 #define PIECE	16384
 
-/* W-55: gzip makes nothing much larger, so what is packed so badly is traffic without contents (empty members, for example). */
+/*
+ * W-55: gzip adds a few bytes at most to incompressible data.  So an answer with more than PACKED_PER_BYTE
+ * compressed bytes for each decoded byte, beyond PACKED_FREE, is traffic without content, for example empty
+ * gzip members.
+ */
 #define PACKED_FREE		65536
 #define PACKED_PER_BYTE	2
 

@@ -1,6 +1,7 @@
 /*
  * http_curl.c
- *		What libcurl is told of a request.
+ *		Sets the options of a request on libcurl's handle: protocols, TLS, proxy,
+ *		headers and time limits.
  */
 #include "postgres.h"
 
@@ -10,12 +11,12 @@
 #include "net/http_private.h"
 #include "utils/memutils.h"
 
-#define CONNECT_MS	5000L	/* of name, TCP and TLS (W-55) */
+#define CONNECT_MS	5000L	/* for name, TCP and TLS together (W-55) */
 
-/* The file of authorities, as it was when it was read. */
+/* The file of certificate authorities as read last; mtime and size tell whether the file has changed since. */
 static struct
 {
-	char	   *path;			/* "": the system's */
+	char	   *path;			/* "": the system's authorities */
 	time_t		mtime;
 	off_t		size;
 	struct curl_blob blob;
@@ -73,7 +74,7 @@ set_protocol(CURL *e, const AtpHttp *http)
 					 http->request.http2 ? (long) CURL_HTTP_VERSION_2TLS : (long) CURL_HTTP_VERSION_1_1);
 	curl_easy_setopt(e, CURLOPT_PIPEWAIT, http->request.http2 ? 1L : 0L);
 	curl_easy_setopt(e, CURLOPT_HTTP09_ALLOWED, 0L);
-	/* redirects are followed here, where each is judged */
+	/* http.c follows redirects, where each new URL is checked */
 	curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
 	curl_easy_setopt(e, CURLOPT_SSLVERSION, (long) CURL_SSLVERSION_TLSv1_2);
 	curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, 1L);
@@ -82,12 +83,15 @@ set_protocol(CURL *e, const AtpHttp *http)
 	{
 		ca.blob.flags = CURL_BLOB_COPY;
 		curl_easy_setopt(e, CURLOPT_CAINFO_BLOB, &ca.blob);
-		/* instead of the system's, wherever libcurl looks for those */
+		/* only our file counts, not the directory of the system's authorities */
 		curl_easy_setopt(e, CURLOPT_CAPATH, NULL);
 	}
 }
 
-/* Nothing of the environment, and nothing that is remembered (W-54): most of it has to be asked for, which is not done. */
+/*
+ * W-54: use nothing from the environment (.netrc, proxies) and no state between requests (cookies, HSTS).
+ * libcurl has most of these off by default.
+ */
 static void
 set_manners(CURL *e)
 {
@@ -99,7 +103,7 @@ set_manners(CURL *e)
 	curl_easy_setopt(e, CURLOPT_NETRC, (long) CURL_NETRC_IGNORED);
 	curl_easy_setopt(e, CURLOPT_PROXY, atp_fetch_proxy);
 	curl_easy_setopt(e, CURLOPT_NOPROXY, "");
-	/* with Kerberos, libcurl waits for a SOCKS proxy */
+	/* basic authentication only: with Kerberos, libcurl blocks on the SOCKS proxy */
 	curl_easy_setopt(e, CURLOPT_SOCKS5_AUTH, (long) CURLAUTH_BASIC);
 	curl_easy_setopt(e, CURLOPT_HTTPPROXYTUNNEL, 1L);
 	curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
@@ -135,7 +139,7 @@ atp_http_prepare(AtpHttp *http)
 
 		if ((http->easy = e = curl_easy_init()) == NULL)
 			return false;
-		/* never decoded by libcurl: see http_body.c */
+		/* libcurl must not decode bodies: see http_body.c */
 		http->headers = curl_slist_append(NULL, r->gzip ? "Accept-Encoding: gzip" : "Accept-Encoding: identity");
 		snprintf(accept, sizeof(accept), "Accept:%s%s", r->accept != NULL ? " " : "", r->accept != NULL ? r->accept : "");
 		http->headers = append(http->headers, accept);

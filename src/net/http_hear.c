@@ -1,9 +1,10 @@
 /*
  * http_hear.c
- *		What libcurl tells of a request: where it opens a socket, each header, each
- *		piece of the body.
+ *		libcurl's callbacks for a request: name look-up, opening a socket, each header,
+ *		each piece of the body.
  *
- * These functions run in libcurl, with signals blocked: they raise no ERROR.
+ * The callbacks run inside libcurl with signals blocked: they raise no ERROR and allocate no palloc'ed
+ * memory.
  */
 #include "postgres.h"
 
@@ -17,7 +18,7 @@
 #include "storage/fd.h"
 #include "utils/timestamp.h"
 
-/* A name is looked up: none was known. */
+/* A look-up of the host's name begins; not called when libcurl has an address in its cache. */
 static int
 on_look_up(void *resolver, void *reserved, void *arg)
 {
@@ -25,7 +26,10 @@ on_look_up(void *resolver, void *reserved, void *arg)
 	return 0;
 }
 
-/* W-51: here, where no second answer of a name server can come in between. */
+/*
+ * W-51: check the address here, where the socket to exactly this address is opened.  A check before
+ * connecting could be bypassed by a second, different answer of the name server.
+ */
 static curl_socket_t
 on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 {
@@ -45,7 +49,7 @@ on_open(void *arg, curlsocktype purpose, struct curl_sockaddr *address)
 	return fd;
 }
 
-/* A connection may outlive the request that it was opened for. */
+/* Called when libcurl closes a connection, which may be long after the request it was opened for. */
 static int
 on_close(void *arg, curl_socket_t fd)
 {
@@ -62,7 +66,7 @@ number(AtpSpan value)
 	return atp_retry_after_seconds(value, &n) ? (int64) n : -1;
 }
 
-/* Seconds from now: a number of them, a time of day in seconds since 1970, or a date. */
+/* Seconds from now.  The value is a number of seconds, a time in seconds since 1970, or an HTTP date. */
 static int64
 seconds_until(AtpSpan value)
 {
@@ -116,7 +120,7 @@ take_header(AtpHttp *http, AtpSpan name, AtpSpan value)
 	}
 	else if (is_header(name, "content-encoding"))
 	{
-		/* a file that is stored so comes so, whatever was asked for */
+		/* a server may send a file stored as gzip although the request did not ask for gzip */
 		http->body.gzip = is_header(value, "gzip") || is_header(value, "x-gzip");
 		http->other_encoding |= !http->body.gzip && value.len > 0 && !is_header(value, "identity");
 	}
@@ -127,7 +131,7 @@ take_header(AtpHttp *http, AtpSpan name, AtpSpan value)
 	}
 }
 
-/* A new answer begins: what was said before, of a 1xx or by a proxy, does not count. */
+/* A status line begins a new answer: headers of an earlier one, of status 1xx or from a proxy, do not count. */
 static void
 begin_head(AtpHttp *http)
 {
@@ -145,7 +149,10 @@ is_success(int status)
 	return status >= 200 && status <= 299;
 }
 
-/* The headers are complete; what is not the wanted answer is short, and kept. */
+/*
+ * The headers are complete.  With stream, only a successful answer is streamed; the body of an error answer
+ * is kept, up to a small limit, for the error message.
+ */
 static void
 end_head(AtpHttp *http)
 {
@@ -182,7 +189,7 @@ on_header(char *data, size_t size, size_t n, void *arg)
 		end_head(http);
 	else if (n >= 5 && pg_strncasecmp(data, "HTTP/", 5) == 0)
 		begin_head(http);
-	/* what comes after the body changes nothing */
+	/* trailers after a chunked body change nothing */
 	else if (colon != NULL && colon < end && !http->has_head)
 	{
 		const char *value = colon + 1;
@@ -194,14 +201,14 @@ on_header(char *data, size_t size, size_t n, void *arg)
 	return n;
 }
 
-/* What the pieces of a body in chunks bring. */
+/* Take a piece of a chunked body. */
 static AtpHttpBodyResult
 take_chunks(AtpHttp *http, const uint8_t *in, size_t n)
 {
 	AtpHttpBodyResult result = ATP_BODY_TAKEN;
 	AtpBytes	piece;
 
-	/* all of them, or none: libcurl brings what is left in the same call */
+	/* take all of the data or nothing: after a pause libcurl calls again with all of the same data */
 	if (http->body.stream && !atp_body_has_room_for(&http->body, n))
 		return ATP_BODY_LATER;
 	do
@@ -232,7 +239,7 @@ on_body(char *data, size_t size, size_t n, void *arg)
 	http->answer.received += n;
 	if (result == ATP_BODY_TAKEN)
 		return n;
-	/* of what is not the wanted answer nobody needs more */
+	/* a longer body is no fault where a cut body is wanted, nor in an error answer */
 	if (result == ATP_BODY_FULL && (http->request.cut || !is_success(http->status)))
 		http->cut = true;
 	else

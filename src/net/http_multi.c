@@ -1,12 +1,11 @@
 /*
  * http_multi.c
- *		All requests: libcurl's multi handle, whose sockets are watched by poll.c
- *		and whose timer is kept here.
+ *		All requests: libcurl's multi handle. poll.c watches libcurl's sockets; this
+ *		file keeps libcurl's timer and the lists of running and of ended requests.
  *
- * libcurl resolves names in threads.  A signal handler of the server must never
- * run there, so all signals are blocked while libcurl works, which never waits;
- * and nobody waits for a thread's end, since name servers may not answer for
- * minutes.
+ * libcurl resolves names in threads.  A signal handler of the server must never run in these threads,
+ * so all signals are blocked while libcurl works; libcurl never waits there.  No call joins a thread,
+ * because name servers may not answer for minutes.
  */
 #include "postgres.h"
 
@@ -21,7 +20,7 @@
 #define CONNECTIONS_KEPT	64L
 
 static CURLM *multi;
-static AtpTime timer = -1;		/* libcurl wants to be called then; -1: never */
+static AtpTime timer = -1;		/* the time at which libcurl wants to be called; -1: never */
 static dlist_head running = DLIST_STATIC_INIT(running);
 static dlist_head ended = DLIST_STATIC_INIT(ended);
 static int	nrunning = 0;
@@ -69,7 +68,7 @@ void
 atp_http_begin(void)
 {
 	atp_dial_init();
-	/* of glibc's resolver: a thread that waits for silent servers ends soon */
+	/* for glibc's resolver: a look-up at silent name servers, and its thread, ends soon */
 	(void) setenv("RES_OPTIONS", "timeout:2 attempts:2", 0);
 	if ((multi = curl_multi_init()) == NULL)
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("could not initialize libcurl")));
@@ -109,7 +108,7 @@ atp_multi_remove(AtpHttp *http)
 	atp_unblock_signals(before);
 }
 
-/* With the connection that it has used, if that can be used again. */
+/* Destroy the libcurl handle. libcurl keeps the connection in its pool if it can be used again. */
 static void
 close_handle(AtpHttp *http)
 {
@@ -150,7 +149,7 @@ atp_multi_resume(AtpHttp *http)
 	atp_unblock_signals(before);
 }
 
-/* Those whose names are looked up for too long; returns when the next will be, or -1. */
+/* End requests whose name look-up has reached its limit.  Returns the earliest limit still to come, or -1. */
 static AtpTime
 look_at_names(AtpTime now)
 {
@@ -179,7 +178,7 @@ atp_http_pump(void)
 	int			left;
 
 	atp_poll_serve();
-	/* before libcurl ends them by its limit for a whole connection */
+	/* before libcurl runs: libcurl's limit for name, TCP and TLS together would report the wrong reason */
 	(void) look_at_names(atp_now());
 	if (timer >= 0 && atp_now() >= timer)
 	{

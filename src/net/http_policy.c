@@ -1,9 +1,9 @@
 /*
  * http_policy.c
- *		Which URLs and addresses are asked.
+ *		Which URLs and addresses may be requested.
  *
- * libcurl's parser takes a URL apart, and what is asked is what it has put
- * together again: nobody can read it in another way.
+ * libcurl's parser splits a URL into parts, and the request goes to the URL that libcurl assembles
+ * from the checked parts.  So the policy and libcurl cannot read a URL in two different ways.
  */
 #include "postgres.h"
 
@@ -27,7 +27,7 @@ char	   *atp_fetch_contact;
 static char *fetch_allow;
 static bool fetch_any_port;
 
-/* One part, palloc'd; NULL when it is absent. */
+/* A part of the URL, palloc'd; NULL when the part is absent. */
 static char *
 part(CURLU *u, CURLUPart what, unsigned int flags)
 {
@@ -41,7 +41,10 @@ part(CURLU *u, CURLUPart what, unsigned int flags)
 	return copy;
 }
 
-/* What is in no list must be a name as strangers' servers have them: no address, nothing local. */
+/*
+ * Check a URL whose host is not in fetch_allow: https, port 443, and a full public domain name; no IP address
+ * and no local name.
+ */
 static const char *
 judge(const char *scheme, const char *host, const char *port)
 {
@@ -166,13 +169,13 @@ check_proxy(char **value, void **extra, GucSource source)
 {
 	const char *fault = *value == NULL ? NULL : atp_proxy_fault(*value);
 
-	/* the URL is not shown: it can have a password */
+	/* the message does not quote the URL, which may have a password */
 	if (fault != NULL)
 		GUC_check_errdetail("%s", fault);
 	return fault == NULL;
 }
 
-/* It stands in a header. */
+/* The contact becomes part of a header: a control character could add headers. */
 static bool
 check_contact(char **value, void **extra, GucSource source)
 {

@@ -1,10 +1,10 @@
 /*
  * http_private.h
- *		What the files of the HTTP client share.
+ *		Declarations shared by the files of the HTTP client.
  *
- * http.c is one request, from its start over redirects to its answer; http_curl.c
- * what libcurl is told of it, and http_hear.c what it tells; http_body.c the bytes
- * of its body; http_multi.c all of them; http_policy.c which of them may be made.
+ * http.c: one request from its start over redirects to its answer; http_curl.c: the options set on
+ * libcurl's handle; http_hear.c: libcurl's callbacks; http_body.c: the bytes of the body;
+ * http_multi.c: all requests; http_policy.c: which requests are allowed.
  */
 #ifndef ATP_HTTP_PRIVATE_H
 #define ATP_HTTP_PRIVATE_H
@@ -20,22 +20,22 @@
 #include "net/http_policy.h"
 #include "net/inflate.h"
 
-#define ATP_HTTP_HEADERS_MAX	65536	/* bytes, of one answer and all before it (W-55) */
-#define ATP_HTTP_RAW_MAX		(256 * 1024)	/* of a body that nobody has read yet */
+#define ATP_HTTP_HEADERS_MAX	65536	/* bytes, of all headers of a request over its redirects (W-55) */
+#define ATP_HTTP_RAW_MAX		(256 * 1024)	/* bytes of a streamed body that the caller has not read yet */
 #define ATP_HTTP_DNS_MS			3000
 
-/* Of libcurl's callbacks: they may not raise an ERROR, so what they allocate is malloc'ed. */
+/* A body. libcurl's callbacks fill it and must not raise an ERROR, so its memory is malloc'ed. */
 typedef struct AtpHttpBody
 {
-	bool		stream;			/* kept as it came, until it is read */
+	bool		stream;			/* stored undecoded until the caller reads */
 	bool		gzip;
 	AtpInflate *inflate;
 	int64		max;
-	int64		len;			/* decoded */
-	int64		packed;			/* with gzip: what that was made of */
-	char	   *kept;			/* all of it, decoded, and a zero byte after it; not with stream */
+	int64		len;			/* bytes so far, decoded */
+	int64		packed;			/* with gzip: compressed bytes so far */
+	char	   *kept;			/* without stream: the decoded body, terminated by a zero byte */
 	size_t		room;
-	uint8_t    *raw;			/* with stream: not decoded yet ... */
+	uint8_t    *raw;			/* with stream: received, not decoded yet ... */
 	size_t		raw_from;
 	size_t		raw_to;			/* ... from, to */
 } AtpHttpBody;
@@ -43,23 +43,23 @@ typedef struct AtpHttpBody
 typedef enum AtpHttpBodyResult
 {
 	ATP_BODY_TAKEN,
-	ATP_BODY_FULL,				/* it has more than it may */
-	ATP_BODY_LATER,				/* read first: nothing was taken */
+	ATP_BODY_FULL,				/* the body is longer than its limit */
+	ATP_BODY_LATER,				/* nothing was taken: the buffer is full until the caller reads */
 	ATP_BODY_BROKEN,
-	ATP_BODY_PADDED,			/* what came is far more than what is in it */
+	ATP_BODY_PADDED,			/* far more bytes received than content in them */
 	ATP_BODY_NO_MEMORY
 } AtpHttpBodyResult;
 
 struct AtpHttp
 {
-	dlist_node	node;			/* in the list of those that run, or have ended */
+	dlist_node	node;			/* in the list of running or of ended requests */
 	MemoryContext cxt;
-	AtpHttpRequest request;		/* its texts are copies */
+	AtpHttpRequest request;		/* with copies of the strings */
 	AtpTime		started;
-	int			redirected;		/* how often */
-	AtpHttpUrl	url;			/* the one that is asked now */
+	int			redirected;		/* number of redirects followed */
+	AtpHttpUrl	url;			/* the URL being requested now */
 	bool		running;
-	bool		ended;			/* and its owner has not taken it yet */
+	bool		ended;			/* ended, and not yet returned by atp_http_next() */
 
 	CURL	   *easy;
 	struct curl_slist *headers;
@@ -67,15 +67,16 @@ struct AtpHttp
 	bool		paused;
 	char		curl_error[CURL_ERROR_SIZE];
 
-	/* what the callbacks say */
-	AtpTime		looking_up;		/* since when its name is looked up; 0: it is not */
-	AtpHttpOutcome why;			/* ended by one of them for this reason; ATP_HTTP_OK: it was not */
+	/* Written by the callbacks. */
+	AtpTime		looking_up;		/* when the look-up of the name began; 0: no look-up is running */
+	AtpHttpOutcome why;			/* the reason why a callback ended the transfer; ATP_HTTP_OK: no callback did */
 	const char *why_text;
-	bool		cut;			/* ended since all that counts of the body is here */
+	/* a callback ended the transfer, because the part of the body that is needed has been received */
+	bool		cut;
 	int64		header_bytes;
 	int			status;			/* the last status line */
 	bool		has_head;		/* the answer's headers are complete */
-	bool		other_encoding; /* one that cannot be decoded */
+	bool		other_encoding; /* an encoding which this client cannot decode */
 	bool		in_chunks;
 	AtpChunked	chunked;
 	char		content_type[128];
@@ -84,7 +85,10 @@ struct AtpHttp
 	AtpHttpAnswer answer;
 };
 
-/* While libcurl works: none of the signals that it or its threads get may be served there. */
+/*
+ * Block signals while libcurl works: a signal handler of the server must run neither inside libcurl nor in
+ * one of its threads.
+ */
 typedef sigset_t AtpSignals;
 
 static inline AtpSignals
@@ -106,57 +110,60 @@ atp_unblock_signals(AtpSignals before)
 
 /* --- http_curl.c --- */
 
-/* Make the handle for the present URL, or tell it of another; false: out of memory. */
+/* Create the libcurl handle for the current URL, or set a changed URL on it; false: out of memory. */
 extern bool atp_http_prepare(AtpHttp *http);
 
-/* Read the file of fetch_ca_file, if it is not the one that is known; NULL, or why it cannot be. */
+/* Read the file of fetch_ca_file, unless the file read last is unchanged.  NULL, or the reason of a failure. */
 extern const char *atp_http_read_ca(void);
 
 /* --- http_hear.c --- */
 
-/* Have libcurl call the functions there. */
+/* Register the callbacks of http_hear.c. */
 extern void atp_http_listen(AtpHttp *http);
 
 /* --- http_body.c --- */
 
 extern AtpHttpBodyResult atp_body_take(AtpHttpBody *body, const void *data, size_t n);
 
-/* With stream: decode the next bytes.  *result says what is wrong, if something is. */
+/* With stream: decode the next bytes into buf; *result tells of a fault. */
 extern size_t atp_body_read(AtpHttpBody *body, void *buf, size_t size, AtpHttpBodyResult *result);
 
-/* With stream: is there room for so many bytes? */
+/* With stream: is there room for n more bytes? */
 extern bool atp_body_has_room_for(const AtpHttpBody *body, size_t n);
 
-/* Why it is not taken, and what its request has come to. */
+/* The text for a body that was not taken, and the outcome of its request. */
 extern const char *atp_body_fault(AtpHttpBodyResult result, AtpHttpOutcome *outcome);
 
-/* With stream: is there room for the largest piece that libcurl hands over? */
+/*
+ * With stream: is half of the buffer free?  Only then libcurl resumes a paused transfer, so that the transfer
+ * does not pause again at once.
+ */
 extern bool atp_body_has_room(const AtpHttpBody *body);
 
-/* Has what came an end where it ends? */
+/* Is the received body complete, not cut off in the middle of a gzip member? */
 extern bool atp_body_is_whole(const AtpHttpBody *body);
 
-/* Forget it, and free all. */
+/* Drop the body, and free its memory. */
 extern void atp_body_reset(AtpHttpBody *body);
 
 /* --- http.c --- */
 
-/* libcurl is done with it: go where it leads, or end it. */
+/* libcurl has finished the transfer: follow a redirect, or end the request. */
 extern void atp_http_done(AtpHttp *http, CURLcode rc);
 
-/* End it, wherever it is; with ATP_HTTP_OK, too. */
+/* End the request in whatever state it is; also with ATP_HTTP_OK. */
 extern void atp_http_end(AtpHttp *http, AtpHttpOutcome outcome, const char *why);
 
 /* --- http_multi.c --- */
 
-/* Let it run, or not any more.  False: out of memory. */
+/* Add the request to, or remove it from, libcurl's multi handle.  False: out of memory. */
 extern bool atp_multi_add(AtpHttp *http);
 extern void atp_multi_remove(AtpHttp *http);
 
-/* It has been paused, and can go on. */
+/* Resume a transfer that on_body() has paused. */
 extern void atp_multi_resume(AtpHttp *http);
 
-/* It has ended: atp_http_next() has it. */
+/* Move the request to the list of ended requests, for atp_http_next(). */
 extern void atp_multi_ended(AtpHttp *http);
 
 #endif							/* ATP_HTTP_PRIVATE_H */

@@ -1,6 +1,6 @@
 /*
  * inflate.c
- *		gzip, decoded as far as there is room.
+ *		A gzip decoder with bounded output: see inflate.h.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -8,12 +8,12 @@
 
 #include "net/inflate.h"
 
-#define GZIP	(16 + MAX_WBITS)	/* not zlib's own format, nor whichever it is */
+#define GZIP	(16 + MAX_WBITS)	/* accept gzip only, not zlib's own format, and without zlib's detection of the format */
 
 struct AtpInflate
 {
 	z_stream	stream;
-	bool		inside;			/* a member has begun, and not ended */
+	bool		inside;			/* a member has begun, and has not ended */
 	bool		broken;
 };
 
@@ -57,7 +57,7 @@ atp_inflate(AtpInflate *z, const uint8_t **in, size_t *n, void *out, size_t size
 		rc = inflate(&z->stream, Z_NO_FLUSH);
 		if (rc == Z_STREAM_END)
 		{
-			/* another may follow (RFC 1952, section 2.2) */
+			/* another gzip member may follow (RFC 1952, section 2.2) */
 			z->inside = false;
 			(void) inflateReset(&z->stream);
 		}

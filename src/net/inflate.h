@@ -1,7 +1,7 @@
 /*
  * inflate.h
- *		gzip, decoded as far as there is room: whoever asks for so many bytes gets no
- *		more, however many a stranger has packed into few.  Needs no PostgreSQL header.
+ *		A gzip decoder with bounded output: a call returns at most the bytes asked for,
+ *		however high the compression ratio.  Needs no PostgreSQL header.
  */
 #ifndef ATP_INFLATE_H
 #define ATP_INFLATE_H
@@ -19,15 +19,15 @@ extern AtpInflate *atp_inflate_new(void);
 extern void atp_inflate_free(AtpInflate *z);
 
 /*
- * Decode of *in, which moves, as much as fits into out; returns how much that is.
- * Fewer than size: all of *in was taken, or it is broken.
+ * Decode from *in, which is advanced, into out; returns the number of bytes written.  Fewer than size means:
+ * all of *in was read, or the data is broken.
  */
 extern size_t atp_inflate(AtpInflate *z, const uint8_t **in, size_t *n, void *out, size_t size);
 
-/* It is no gzip, or damaged; it stays so. */
+/* Is the input not gzip, or damaged?  Once true, stays true. */
 extern bool atp_inflate_is_broken(const AtpInflate *z);
 
-/* What came is whole: some members, or nothing at all. */
+/* Does the input so far end at the end of a gzip member, or is it empty? */
 extern bool atp_inflate_is_whole(const AtpInflate *z);
 
 #endif							/* ATP_INFLATE_H */

@@ -1,6 +1,6 @@
 /*
  * poll.c
- *		Many sockets behind one descriptor: epoll.
+ *		Many sockets behind one descriptor, by epoll: see poll.h.
  */
 #include "postgres.h"
 
@@ -12,10 +12,10 @@
 
 #define EVENTS_AT_ONCE	64
 
-/* What is known of a socket, at the place of its number. */
+/* The events and callback of a socket, in an array indexed by the socket's number. */
 typedef struct Watched
 {
-	uint32		events;			/* 0: it is not watched */
+	uint32		events;			/* 0: not watched */
 	AtpPollReady ready;
 	void	   *arg;
 } Watched;
@@ -74,7 +74,10 @@ atp_poll_set(pgsocket fd, uint32 events, AtpPollReady ready, void *arg)
 		event.events |= EPOLLIN;
 	if (events & WL_SOCKET_WRITEABLE)
 		event.events |= EPOLLOUT;
-	/* a socket that was closed has left the set by itself, and its number may have come again */
+	/*
+	 * The kernel removes a closed socket from the set, and a new socket may have got the same number: so an
+	 * add follows when the modification fails.
+	 */
 	if (events == 0)
 		(void) epoll_ctl(descriptor, EPOLL_CTL_DEL, fd, &event);
 	else if (epoll_ctl(descriptor, EPOLL_CTL_MOD, fd, &event) != 0 &&
@@ -99,7 +102,7 @@ atp_poll_serve(void)
 			events |= WL_SOCKET_READABLE;
 		if (event[i].events & (EPOLLOUT | EPOLLERR | EPOLLHUP))
 			events |= WL_SOCKET_WRITEABLE;
-		/* who was called before may have closed this one */
+		/* a callback called before in this loop may have stopped watching this socket */
 		if ((events &= w->events) != 0)
 			w->ready(event[i].data.fd, events, w->arg);
 	}

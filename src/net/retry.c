@@ -1,6 +1,6 @@
 /*
  * retry.c
- *		After a connection has ended: whether to try again, and when.
+ *		After a connection has ended: whether to reconnect, and how long to wait before.
  */
 #include "postgres.h"
 
@@ -13,8 +13,8 @@
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
-#define RETRY_AFTER_MAX_S	(24 * 3600)	/* a server may not send us away for longer */
-#define REFUSED_DELAY_MS	(10 * 60 * 1000)	/* after an answer that will hardly change */
+#define RETRY_AFTER_MAX_S	(24 * 3600)	/* upper limit of a server's Retry-After */
+#define REFUSED_DELAY_MS	(10 * 60 * 1000)	/* after a status that will hardly change soon, such as 404 */
 
 int			atp_reconnect_delay_ms;
 int			atp_reconnect_max_delay_ms;
@@ -42,7 +42,7 @@ atp_retry_delay(int failures)
 	return (int) (pg_prng_double(&pg_global_prng_state) * Min(limit, atp_reconnect_max_delay_ms));
 }
 
-/* Retry-After in its second form, an HTTP date; 0 when it is past, or none. */
+/* Seconds until an HTTP date in Retry-After; 0 when the date is past or invalid. */
 static uint32
 seconds_until(AtpSpan date)
 {

@@ -1,6 +1,6 @@
 /*
  * retry.h
- *		After a connection has ended: whether to try again, and when.
+ *		After a connection has ended: whether to reconnect, and how long to wait before.
  */
 #ifndef ATP_RETRY_H
 #define ATP_RETRY_H
@@ -17,12 +17,12 @@ extern int	atp_reconnect_max_delay_ms;
 extern void atp_retry_init(void);
 
 /*
- * Milliseconds to wait after so many failures in a row (E-48).  Full jitter:
- * anything between nothing and a limit that each failure doubles.
+ * A random delay in milliseconds after this many failures in a row (E-48).  Full jitter: uniformly between
+ * zero and a limit which doubles with each failure.
  */
 extern int	atp_retry_delay(int failures);
 
-/* What an HTTP status asks for (E-04): the shortest delay, in milliseconds; -1: stop. */
+/* The shortest delay that an HTTP status asks for (E-04), in milliseconds; -1: do not reconnect. */
 extern int	atp_http_delay(const AtpHttpHead *answer);
 
 #endif							/* ATP_RETRY_H */

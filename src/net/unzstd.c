@@ -1,6 +1,6 @@
 /*
  * unzstd.c
- *		Messages that are compressed with zstd.
+ *		Decompression of zstd messages: see unzstd.h.
  */
 #include "net/unzstd.h"
 
@@ -11,8 +11,8 @@
 #include "core/wire/frame.h"
 
 #define CONTENT_MIN		(64 * 1024)
-#define CONTENT_KEEP	(256 * 1024)	/* one large message is no reason to keep its memory */
-#define WINDOW_LOG_MAX	23		/* what the longest message can refer to */
+#define CONTENT_KEEP	(256 * 1024)	/* a larger buffer is freed before the next small message */
+#define WINDOW_LOG_MAX	23		/* log2 of the largest window: a message refers to nothing before its beginning */
 
 struct AtpUnzstd
 {
@@ -81,7 +81,7 @@ make_room(AtpUnzstd *z, size_t cap)
 	return true;
 }
 
-/* Room to begin with: for all of it, where the frame says how much that is. */
+/* Prepare the output buffer: of the whole content's size, where the frame states it. */
 static bool
 begin(AtpUnzstd *z, unsigned long long size, AtpEnd *end)
 {
@@ -94,7 +94,7 @@ begin(AtpUnzstd *z, unsigned long long size, AtpEnd *end)
 	}
 	if (size != ZSTD_CONTENTSIZE_UNKNOWN && size > cap)
 		cap = size;
-	/* what one large message has left */
+	/* free the buffer of an earlier large message */
 	if (z->cap > CONTENT_KEEP && cap <= CONTENT_KEEP)
 	{
 		free(z->content);
@@ -107,7 +107,7 @@ begin(AtpUnzstd *z, unsigned long long size, AtpEnd *end)
 	return false;
 }
 
-/* More room for a message that does not say how long it is. */
+/* Enlarge the output buffer for a frame that does not state its content's size. */
 static bool
 grow(AtpUnzstd *z, AtpEnd *end)
 {
@@ -137,7 +137,7 @@ atp_unzstd(AtpUnzstd *z, const uint8_t *message, size_t n, size_t *len, AtpEnd *
 	ZSTD_outBuffer out;
 	unsigned long long size;
 
-	/* nor a frame that is to be skipped */
+	/* a skippable frame begins with another magic number: rejected, too */
 	if (n < sizeof(magic) || memcmp(message, magic, sizeof(magic)) != 0)
 		return broken("it is no zstd frame", end);
 	size = ZSTD_getFrameContentSize(message, n);

@@ -1,8 +1,8 @@
 /*
  * unzstd.h
- *		Messages that are compressed with zstd (RFC 8878), each one frame, with a dictionary
- *		that both sides have: no more memory than the longest message needs, whatever a
- *		stranger has packed into a few bytes.  Needs no PostgreSQL header.
+ *		Decompression of messages that are one zstd frame each (RFC 8878), with a
+ *		dictionary known to both sides.  Memory is bounded by the longest message
+ *		allowed, whatever the compression ratio.  Needs no PostgreSQL header.
  */
 #ifndef ATP_UNZSTD_H
 #define ATP_UNZSTD_H
@@ -16,21 +16,21 @@
 
 typedef struct AtpUnzstd AtpUnzstd;
 
-/* The number that a dictionary has, by which its frames name it; 0: it is none. */
+/* The id in a dictionary, by which frames refer to it; 0: not a dictionary. */
 extern uint32_t atp_zstd_dictionary_id(const uint8_t *dictionary, size_t len);
 
-/* Can messages be unpacked by it?  One that is cut in its tables has a number, too. */
+/* Is the dictionary complete and usable?  A dictionary cut off in its tables still has an id. */
 extern bool atp_zstd_is_dictionary(const uint8_t *dictionary, size_t len);
 
-/* For messages that were packed with this dictionary, which is copied.  NULL: it is none, or there is no memory. */
+/* A decompressor with this dictionary, which is copied.  NULL: not a dictionary, or out of memory. */
 extern AtpUnzstd *atp_unzstd_new(const uint8_t *dictionary, size_t len);
 
 /* NULL is allowed. */
 extern void atp_unzstd_free(AtpUnzstd *z);
 
 /*
- * A message's content, valid until the next call, and its length; NULL: why it has
- * none is in *end.
+ * Decompress a message.  Returns the content, valid until the next call, and its length; NULL on failure,
+ * with the reason in *end.
  */
 extern const uint8_t *atp_unzstd(AtpUnzstd *z, const uint8_t *message, size_t n, size_t *len, AtpEnd *end);
 

@@ -1,10 +1,10 @@
 /*
  * wait.c
- *		The one place where the consumer's processes wait.
+ *		The one place where the background workers wait.
  *
- * DROP DATABASE, a fast shutdown and every other barrier of the server need
- * each process to come here often: so nothing else in the consumer blocks, and
- * nothing waits with a transaction open.
+ * DROP DATABASE, a fast shutdown and process signal barriers need every process to serve interrupts
+ * often.  So no other code of these processes blocks, and no process waits here with an open
+ * transaction.
  */
 #include "postgres.h"
 
@@ -19,7 +19,7 @@
 #include "storage/pmsignal.h"
 #include "utils/guc.h"
 
-/* What pg_stat_activity.wait_event shows. */
+/* The event shown in pg_stat_activity.wait_event. */
 static uint32
 wait_event(void)
 {
@@ -65,7 +65,10 @@ atp_wait(const AtpSocketWait *sockets, int nsockets, long timeout_ms)
 void
 atp_serve_interrupts(void)
 {
-	/* who always has work finds his latch set, and then waiting does not tell; a new server could not start meanwhile */
+	/*
+	 * A busy process always finds its latch set, so WaitLatch never reports the postmaster's death, and a new
+	 * postmaster could not start while this process lives.
+	 */
 	if (!PostmasterIsAlive())
 		proc_exit(1);
 	CHECK_FOR_INTERRUPTS();

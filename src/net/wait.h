@@ -1,6 +1,6 @@
 /*
  * wait.h
- *		The one place where the consumer's processes wait.
+ *		The one place where the background workers wait.
  */
 #ifndef ATP_WAIT_H
 #define ATP_WAIT_H
@@ -17,13 +17,13 @@ typedef struct AtpSocketWait
 #define ATP_WAIT_SOCKETS	8
 
 /*
- * Wait for the process latch, any of the sockets, postmaster death (which
- * exits), or timeout_ms (-1: none).  Resets the latch, serves interrupts and
- * reloads the configuration.  Must be called outside any transaction.
+ * Wait for the process latch, a ready socket, the postmaster's death (then the process exits), or timeout_ms
+ * (-1: no limit).  Resets the latch, serves interrupts and reloads the configuration.  Must be called outside
+ * any transaction.
  */
 extern void atp_wait(const AtpSocketWait *sockets, int nsockets, long timeout_ms);
 
-/* The part of atp_wait() that does not wait, for busy loops. */
+/* Serve interrupts and reload the configuration without waiting, for busy loops. */
 extern void atp_serve_interrupts(void);
 
 #endif							/* ATP_WAIT_H */

@@ -10,7 +10,7 @@
 #include "core/wire/frame.h"
 
 #define OUTPUT_BUFFER		4096
-#define REPLIES_MAX			64	/* pongs that wait to be sent before more is taken */
+#define REPLIES_MAX			64	/* unsent pongs, above which no more bytes are taken */
 
 struct AtpWebSocket
 {
@@ -19,19 +19,22 @@ struct AtpWebSocket
 	AtpRandomFn random;
 	AtpEnd	   *end;
 
-	/* offered, not yet taken */
+	/* bytes offered and not yet taken */
 	const uint8_t *in;
 	size_t		in_len;
 
-	/* the frame that is being received: what wslay has of its head, then what is left of the rest */
+	/*
+	 * The frame being received.  Until frame_start_callback(): head_len bytes of it have been given to wslay,
+	 * head has the first two.  After that: left bytes of its payload are still to come.
+	 */
 	uint8_t		head[2];
 	size_t		head_len;
 	uint64_t	left;
-	bool		in_data_frame;	/* and no ping or close frame in between */
+	bool		in_data_frame;	/* the frame is a data frame, not a ping or close frame between the fragments of a message */
 
-	/* the message, which its receiver has */
+	/* The message being received, whose bytes the receiver has. */
 	size_t		msg_len;
-	size_t		heads_len;		/* of the heads of its frames: those without contents are traffic, too */
+	size_t		heads_len;		/* bytes of its frames' heads: an endless message of empty frames has to count as too large */
 	bool		is_text;
 
 	/* to be sent */
@@ -40,7 +43,7 @@ struct AtpWebSocket
 	size_t		out_len;
 };
 
-/* The peer is told why, as far as he will read it. */
+/* End the connection, telling the peer the reason by a close frame, as far as the peer still reads. */
 static void
 too_large(AtpWebSocket *ws)
 {
@@ -54,9 +57,9 @@ too_large(AtpWebSocket *ws)
  */
 
 /*
- * A message's bytes go to its receiver at once, from where they came.  wslay, which would
- * have them in pieces of 4 kB first, looks at no byte of a binary message: it is told how
- * many have come, and its buffer stays as it is.  Texts it checks.
+ * Pass a message's bytes to the receiver directly from the input. wslay would copy them in pieces of 4 kB
+ * first, but checks no byte of a binary message: so wslay only learns how many bytes have come, and its
+ * buffer stays unwritten.  Text messages are copied into wslay's buffer, too, since wslay checks their UTF-8.
  */
 static bool
 put(AtpWebSocket *ws, const uint8_t *data, size_t len)
@@ -70,7 +73,7 @@ put(AtpWebSocket *ws, const uint8_t *data, size_t len)
 	return true;
 }
 
-/* The length of a frame's head, which its second byte tells. */
+/* The length of a frame's head, computed from its second byte. */
 static size_t
 head_size(const AtpWebSocket *ws)
 {
@@ -80,9 +83,9 @@ head_size(const AtpWebSocket *ws)
 }
 
 /*
- * So much more of a frame wslay gets before it says what frame it is, and whether
- * that may be (frame_start_callback): the head, and one byte of the rest, without which it says
- * nothing.  Of a control frame it gets all, since it checks only the first piece of a reason well.
+ * How many more bytes wslay has to get before it calls frame_start_callback() and so accepts or rejects the
+ * frame: the head, and the first payload byte, without which wslay does not call.  A control frame is passed
+ * whole, because wslay checks only the first piece of a close reason correctly.
  */
 static size_t
 head_wants(const AtpWebSocket *ws)
@@ -104,12 +107,15 @@ recv_callback(wslay_event_context_ptr wslay, uint8_t *buf, size_t len, int flags
 
 	if (n > wanted)
 		n = wanted;
-	/* before the receiver has them: the pieces of a message are moved together over the frames' heads, where they lie */
+	/*
+	 * copy before put(): the receiver moves a message's pieces together over the heads of the frames, and so
+	 * overwrites the input
+	 */
 	if (!in_message || ws->is_text)
 		memcpy(buf, ws->in, n);
 	/*
-	 * Back-pressure; nobody may fill our memory with answers that he does not
-	 * read.
+	 * Take nothing while the receiver wants no more (back-pressure), or while too many pongs are unsent: a
+	 * peer that sends pings and reads no pongs must not fill our memory.
 	 */
 	if (n == 0 || !atp_websocket_ready(ws) || (in_message && !put(ws, ws->in, n)))
 	{
@@ -153,8 +159,9 @@ genmask_callback(wslay_event_context_ptr wslay, uint8_t *buf, size_t len, void *
 }
 
 /*
- * Messages are not put together by wslay, whose memory for one grows with the
- * number of its fragments: a peer could send them byte by byte.
+ * A data frame begins. wslay does not assemble messages (no_buffering), because its memory for a message
+ * grows with the number of fragments, and a peer could send a message byte by byte.  So the limit of a
+ * message's length is checked here.
  */
 static void
 frame_start_callback(wslay_event_context_ptr wslay, const struct wslay_event_on_frame_recv_start_arg *frame, void *arg)
@@ -251,13 +258,13 @@ atp_websocket_ready(const AtpWebSocket *ws)
 	return ws->end->drop == ATP_DROP_NONE && ws->receiver.want(ws->receiver.arg) && !atp_websocket_choked(ws);
 }
 
-/* wslay has sent a close frame, or wants to: it answers so what it cannot accept. */
+/* wslay has queued or sent a close frame, its answer to a violation of the protocol: find the reason. */
 static void
 broken(AtpWebSocket *ws)
 {
 	int			code;
 
-	/* only what has been sent has a code */
+	/* wslay knows the code of a close frame only after sending it */
 	(void) wslay_event_send(ws->wslay);
 	code = wslay_event_get_status_code_sent(ws->wslay);
 	if (code == WSLAY_CODE_MESSAGE_TOO_BIG)
@@ -310,7 +317,7 @@ atp_websocket_ping(AtpWebSocket *ws)
 {
 	struct wslay_event_msg ping = {.opcode = WSLAY_PING};
 
-	/* one that has not been sent yet is enough */
+	/* a ping that is still unsent is enough */
 	if (ws->out_pos == ws->out_len && !wslay_event_want_write(ws->wslay))
 		(void) wslay_event_queue_msg(ws->wslay, &ping);
 }

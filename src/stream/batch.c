@@ -1,6 +1,6 @@
 /*
  * batch.c
- *		Events between the socket and the tables: memory and bounds.
+ *		A batch of events between the socket and the tables: memory and bounds.
  */
 #include "postgres.h"
 
@@ -81,7 +81,7 @@ atp_batch_reset(AtpBatch *batch)
 void
 atp_batch_lend(AtpBatch *batch, uint8_t *buffer)
 {
-	/* whoever has lent it may take the buffer away */
+	/* the lender may take the buffer away, so save the incomplete message */
 	if (buffer == NULL && batch->nopen > 0 && batch->kept == NULL)
 		batch->kept = batch->open = memcpy(MemoryContextAlloc(GetMemoryChunkContext(batch), batch->nopen),
 										   batch->open, batch->nopen);
@@ -104,8 +104,8 @@ atp_batch_full(const AtpBatch *batch)
 }
 
 /*
- * Memory that stays: what malloc gives back after each batch and takes again
- * costs a page fault for each 4 kB received.
+ * Allocate the buffer if needed.  The buffer is kept from batch to batch: memory returned by free() and taken
+ * again by malloc() would cost a page fault for every 4 kB received.
  */
 static bool
 has_buffer(AtpBatch *batch)
@@ -115,7 +115,7 @@ has_buffer(AtpBatch *batch)
 	return batch->buffer != NULL;
 }
 
-/* Where the next bytes of the message that is coming belong. */
+/* Where the next bytes of the incomplete message belong. */
 static uint8_t *
 end_of_open(const AtpBatch *batch)
 {
@@ -142,7 +142,7 @@ atp_batch_put(AtpBatch *batch, const uint8_t *data, size_t len)
 	if (!has_buffer(batch))
 		return false;
 	end = end_of_open(batch);
-	/* the first piece of a message stays where it was received */
+	/* a message's first piece stays at the place of its receipt */
 	if (batch->nopen == 0 && data >= batch->buffer && data < batch->buffer + ATP_BATCH_ROOM)
 		end = batch->buffer + (data - batch->buffer);
 	if (len > batch->buffer + ATP_BATCH_ROOM - end)

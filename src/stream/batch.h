@@ -1,11 +1,11 @@
 /*
  * batch.h
- *		Events between the socket and the tables.
+ *		A batch of events between the socket and the tables.
  *
- * A batch owns one memory context.  Messages are received into its buffer, where
- * they stay; decoding turns each into an event with rows, ready to be bound to a
- * statement; applying a batch is one transaction.  Bounded in events and in
- * bytes (and by the worker in age): when it is full, the socket is not read.
+ * A batch owns one memory context.  Messages are received into the batch's buffer, and stay there.
+ * Decoding turns each message into an event with rows, ready to be bound to a statement; applying a
+ * batch is one transaction.  A batch is bounded in events and bytes (and by the worker in age): while
+ * the batch is full, the process does not read the socket.
  */
 #ifndef ATP_BATCH_H
 #define ATP_BATCH_H
@@ -26,22 +26,22 @@
 #include "utils/jsonb.h"
 #include "utils/timestamp.h"
 
-#define ATP_BATCH_EVENTS	4096	/* then the batch is full ... */
-#define ATP_BATCH_BYTES		(8 * 1024 * 1024)	/* ... or then; one message may go over it */
+#define ATP_BATCH_EVENTS	4096	/* the batch is full at this number of events ... */
+#define ATP_BATCH_BYTES		(8 * 1024 * 1024)	/* ... or of bytes; the last message may exceed this */
 
 /*
- * What a full batch needs: the message that went over the limit, and what came before that in
- * the read that began it (heads of frames, pings).
+ * Bytes of a full batch: the limit, one message that exceeds the limit, and the bytes before this message
+ * from the read that began it (heads of frames, pings).
  */
 #define ATP_BATCH_ROOM		(ATP_BATCH_BYTES + ATP_DIAL_READ_MAX + ATP_FRAME_MAX)
 
 /*
- * Memory for what becomes of the messages, taken once: what goes back to the
- * system after each batch and comes again costs a page fault for each 4 kB.
+ * Memory for decoding, allocated once and kept: memory returned to the system after each batch and taken
+ * again would cost a page fault for every 4 kB.
  */
 #define ATP_BATCH_KEPT		(16 * 1024 * 1024)
 
-/* What happens to one record. */
+/* The change of one record. */
 typedef struct AtpRecordRow
 {
 	AtpAction	action;
@@ -49,19 +49,19 @@ typedef struct AtpRecordRow
 	struct varlena *collection;
 	struct varlena *rkey;
 	uint64		rev;
-	struct varlena *cid;		/* NULL for a deletion, and the following too */
-	Jsonb	   *value;			/* NULL when jsonb cannot hold it */
-	bytea	   *raw;			/* then, or when it is to be kept, this is not */
-	text	   *fault;			/* by its Lexicon; NULL: none, or nobody has looked */
-	bool		again;			/* read again, after atproto.refill(): it replaces nothing that is as new */
+	struct varlena *cid;		/* NULL for a deletion, as are the following pointers */
+	Jsonb	   *value;			/* NULL when jsonb cannot represent the record */
+	bytea	   *raw;			/* set when value is NULL, or when keep_raw asks for the bytes */
+	text	   *fault;			/* the violation of the record's Lexicon; NULL: no violation, or not validated */
+	bool		again;			/* read again after atproto.refill(): must not replace a row of the same or a newer rev */
 } AtpRecordRow;
 
-/* At level full: what a commit's or label's signature is about, and what is known of it by now. */
+/* At level full: the signature of a commit or label, and whether the key tried last has made it. */
 typedef struct AtpSigned
 {
 	uint8_t		digest[32];
 	uint8_t		sig[ATP_SIG_LEN];
-	bool		tried;			/* with this key, which has made it or not */
+	bool		tried;			/* key and fits are set: the signature was checked with this key */
 	bool		fits;
 	uint8_t		key[ATP_MULTIKEY_LEN];
 } AtpSigned;
@@ -71,18 +71,18 @@ typedef struct AtpLabelRow
 	struct varlena *src;
 	text	   *uri;
 	text	   *val;
-	struct varlena *cid;		/* NULL: none */
+	struct varlena *cid;		/* NULL: no cid */
 	bool		neg;
 	TimestampTz cts;
 	bool		has_exp;
 	TimestampTz exp;
-	int32		ver;			/* -1: none */
-	bytea	   *sig;			/* NULL: none */
+	int32		ver;			/* -1: no version */
+	bytea	   *sig;			/* NULL: no signature */
 	/* level full */
-	AtpBytes	map;			/* all of it, in the message */
-	struct AtpEvent *part;		/* its labeler's part of that */
-	AtpSigned  *signature;		/* NULL: it has none that could be one */
-	bool		refuted;		/* the labeler has not signed it */
+	AtpBytes	map;			/* the label's encoded map, in the message */
+	struct AtpEvent *part;		/* the part of its labeler */
+	AtpSigned  *signature;		/* NULL: no signature of the right length */
+	bool		refuted;		/* the signature is not by the labeler's key */
 } AtpLabelRow;
 
 typedef struct AtpMessageRow
@@ -92,11 +92,16 @@ typedef struct AtpMessageRow
 	bytea	   *raw;
 } AtpMessageRow;
 
-/* One row of an event; which of these it is, the source says. */
+/* One row of an event; the stream's format determines the member of the union. */
 typedef struct AtpRow
 {
-	AtpSpan		path;			/* names it in a dead letter; a span of the message */
-	bool		known;			/* of a record: another source has brought it by itself; set with its event's effects */
+	AtpSpan		path;			/* identifies the row in a dead letter; points into the message */
+
+	/*
+	 * of a record: the same operation has been stored before, from a source that sends operations singly; set
+	 * while the event is applied
+	 */
+	bool		known;
 	union
 	{
 		AtpRecordRow record;
@@ -105,104 +110,108 @@ typedef struct AtpRow
 	};
 } AtpRow;
 
-/* What is known of a commit's operations, beyond that each is in its tree. */
+/*
+ * What the nodes in a commit prove about its list of operations.  (Each operation has already been found in
+ * the tree.)
+ */
 typedef enum AtpProven
 {
 	ATP_NOT_ASKED,				/* at level hash */
-	ATP_OPS_PROVEN,				/* they are all */
-	ATP_OPS_PROVEN_FIRST,		/* likewise, and there was nothing before them (V-28) */
-	ATP_OPS_INCOMPLETE,			/* the nodes do not tell */
-	ATP_OPS_REFUTED,			/* they are not what the account has done: there is a dead letter */
-	ATP_REV_AHEAD				/* at level full: its rev lies in the future; likewise */
+	ATP_OPS_PROVEN,				/* the list is complete and correct */
+	ATP_OPS_PROVEN_FIRST,		/* the list is complete and correct, and the repository was empty before (V-28) */
+	ATP_OPS_INCOMPLETE,			/* the commit lacks nodes needed for the proof */
+	ATP_OPS_REFUTED,			/* the list contradicts the trees; a dead letter was made */
+	ATP_REV_AHEAD				/* at level full: the commit's rev lies in the future; a dead letter was made */
 } AtpProven;
 
-/* Why something was passed over: the closed list that statistics count. */
+/* Why an event or row was passed over: the closed list that statistics count. */
 typedef enum AtpSkip
 {
 	ATP_SKIP_UNKNOWN,			/* message of an unknown op or type (E-22) */
-	ATP_SKIP_OVERLAP,			/* the last event once more (D13) */
+	ATP_SKIP_OVERLAP,			/* repetition of the last event (D13) */
 	ATP_SKIP_FILTERED,			/* by the subscription's filters */
 	ATP_SKIP_OLD,				/* revision not newer than the repository's (F-03) */
 	ATP_SKIP_INACTIVE,			/* repository not active (F-05) */
 	ATP_SKIP_INVALID,			/* became a dead letter */
-	ATP_SKIP_BREAK,				/* what was missed before it: it does not continue the repository (F-08) */
-	ATP_SKIP_SKIPPED_REVS,		/* likewise, but it comes to nothing: the tree is the one that it continues (V-32) */
-	/* nothing is passed over by these two: what the inversion said of commits */
-	ATP_SKIP_INCOMPLETE,		/* nobody can tell whether it names all its operations (V-27) */
-	ATP_SKIP_MISMATCH,			/* it does not, and is invalid (V-26) */
+	ATP_SKIP_BREAK,				/* commits before the event were missed: it does not continue the repository's chain (F-08) */
+	ATP_SKIP_SKIPPED_REVS,		/* commits were missed, without effect: the tree is the tree which the event continues (V-32) */
+	/* The next two count results of the inversion; no event is passed over. */
+	ATP_SKIP_INCOMPLETE,		/* incomplete nodes: the list of operations may be incomplete (V-27) */
+	ATP_SKIP_MISMATCH,			/* the list of operations is wrong, and the commit invalid (V-26) */
 	/* level full */
-	ATP_SKIP_VERIFIED,			/* nothing is passed over: the account has signed it */
-	ATP_SKIP_HELD,				/* it waits (V-40 to V-42) */
-	ATP_SKIP_HELD_DROPPED,		/* there was no room to wait */
-	ATP_SKIP_BAD_SIGNATURE,		/* the account has not signed it (V-41) */
-	ATP_SKIP_NO_IDENTITY,		/* there is no account that could (V-43) */
+	ATP_SKIP_VERIFIED,			/* counts valid signatures; no event is passed over */
+	ATP_SKIP_HELD,				/* held until the event can be judged (V-40 to V-42) */
+	ATP_SKIP_HELD_DROPPED,		/* no room to hold the event */
+	ATP_SKIP_BAD_SIGNATURE,		/* not signed by the account's key (V-41) */
+	ATP_SKIP_NO_IDENTITY,		/* the account has no usable identity (V-43) */
 	ATP_SKIP_OTHER_HOST,		/* the account is elsewhere (V-44) */
-	ATP_SKIP_FORKED,			/* the account has signed another commit of this revision, too (V-15) */
-	/* links of records that are stored */
-	ATP_SKIP_LINK_PATH,			/* too long */
-	ATP_SKIP_LINK_TARGET,		/* likewise, for an entry of an index */
-	ATP_SKIP_LINK_SOURCE,		/* there is no room for another source */
+	ATP_SKIP_FORKED,			/* the account has signed two commits of the same revision (V-15) */
+	/* Links not stored although their records are. */
+	ATP_SKIP_LINK_PATH,			/* the link's path is too long */
+	ATP_SKIP_LINK_TARGET,		/* the link's target is too long for an index entry */
+	ATP_SKIP_LINK_SOURCE,		/* the table of link sources is full */
 	ATP_SKIP_COUNT
 } AtpSkip;
 
-/* What becomes of a #commit or #sync (judge.h). */
+/* The verdict on a #commit or #sync (judge.h). */
 typedef enum AtpJudged
 {
-	ATP_JUDGED_TRUE,			/* it is taken */
-	ATP_JUDGED_IGNORED,			/* nothing follows from it */
-	ATP_JUDGED_FALSE,			/* the account has not signed it: a dead letter */
-	ATP_JUDGED_HELD				/* it waits in atproto.held_event */
+	ATP_JUDGED_TRUE,			/* apply the event */
+	ATP_JUDGED_IGNORED,			/* the event has no effect */
+	ATP_JUDGED_FALSE,			/* not signed by the account: a dead letter */
+	ATP_JUDGED_HELD				/* keep the event in atproto.held_event */
 } AtpJudged;
 
-/* Why it waits: the column why there. */
+/* Why an event is held: the column why of atproto.held_event. */
 typedef enum AtpWhyHeld
 {
-	ATP_HELD_IDENTITY,			/* the key is not known, or not any more */
-	ATP_HELD_SIGNATURE,			/* the signature is not by the key that is known */
-	ATP_HELD_ORDER,				/* others of its repository wait */
+	ATP_HELD_IDENTITY,			/* the key is unknown, or no longer trusted */
+	ATP_HELD_SIGNATURE,			/* the signature is not by the known key */
+	ATP_HELD_ORDER,				/* earlier events of the repository are held */
 	ATP_HELD_RESYNC,			/* the repository is being fetched */
-	ATP_HELD_GAP,				/* one before it is missing, which another source may bring */
+	ATP_HELD_GAP,				/* a commit before the event is missing, and a second source may bring it */
 	ATP_HELD_COUNT
 } AtpWhyHeld;
 
-/* What an event means for who fetches its repository. */
+/* Why an event asks for a fetch of its repository, or concerns a queued fetch. */
 typedef enum AtpFetchWhy
 {
 	ATP_FETCH_NOT,				/* nothing */
-	ATP_FETCH_BREAK,			/* it is not in step: commits were missed ... */
-	ATP_FETCH_MISMATCH,			/* ... or one did something else than it says ... */
-	ATP_FETCH_SYNC,				/* ... or its account says so ... */
-	ATP_FETCH_FORK,				/* ... or says two things at once */
-	ATP_FETCH_SEEN,				/* nobody knows what was there before */
-	ATP_FETCH_ACTIVE,			/* its server serves it again ... */
-	ATP_FETCH_INACTIVE,			/* ... or does not */
-	ATP_FETCH_DELETED			/* it is gone */
+	ATP_FETCH_BREAK,			/* commits were missed, so the tables lack their changes ... */
+	ATP_FETCH_MISMATCH,			/* ... or a commit's list of operations was wrong ... */
+	ATP_FETCH_SYNC,				/* ... or a #sync announces a tree different from ours ... */
+	ATP_FETCH_FORK,				/* ... or the account has signed two commits of the same revision */
+	ATP_FETCH_SEEN,				/* the repository's earlier records are unknown */
+	ATP_FETCH_ACTIVE,			/* the account is active again ... */
+	ATP_FETCH_INACTIVE,			/* ... or inactive */
+	ATP_FETCH_DELETED			/* the account is deleted */
 } AtpFetchWhy;
 
-/* An event that waits, as its row has it. */
+/* A held event, as stored in its row. */
 typedef struct AtpHeldRow
 {
 	struct varlena *did;
 	uint64		rev;
-	text	   *subscription;		/* that received it */
-	const struct AtpSource *source; /* what kind of stream it came from */
-	AtpVerify	level;			/* at which it is judged */
-	text	   *endpoint;		/* stream that it came from */
+	text	   *subscription;		/* the subscription that received the event */
+	const struct AtpSource *source; /* the kind of stream that the event came from */
+	AtpVerify	level;			/* the level at which the event is judged */
+	text	   *endpoint;		/* URL of the stream that the event came from */
 	int64		seq;
 	AtpWhyHeld	why;
-	bool		gap;			/* for a commit before it: held_at says since when */
+	bool		gap;			/* held because of a missing commit; held_at tells since when */
 	TimestampTz held_at;
-	TimestampTz asked_at;		/* when the account's identity had been asked for last, when it came; DT_NOBEGIN: never */
+	/* when the last look-up of the account's identity had ended at the time of receipt; DT_NOBEGIN: never */
+	TimestampTz asked_at;
 } AtpHeldRow;
 
-/* One message of the stream that counts. */
+/* A decoded message that counts as an event of the stream. */
 typedef struct AtpEvent
 {
 	bool		ignored;		/* only the cursor moves */
-	int64		seq;			/* 0: the stream has none (D30) */
+	int64		seq;			/* 0: the stream has no sequence numbers (D30) */
 	int64		time;			/* microseconds since the Unix epoch; 0: unknown */
 	AtpBytes	message;		/* as received */
-	uint32		key;			/* equal for events that must keep their order */
+	uint32		key;			/* events with equal keys must keep their order */
 	int			first_row;
 	int			nrows;
 
@@ -215,44 +224,64 @@ typedef struct AtpEvent
 	struct varlena *prev_data;	/* #commit; NULL when absent */
 	struct varlena *commit;
 	struct varlena *data;
-	AtpProven	proven;			/* #commit; of a #sync, which has none, ATP_OPS_PROVEN where it is asked */
-	bool		mismatch;		/* likewise: refuted by the inversion */
-	bool		partial;		/* #commit: one of its operations, the others come by themselves; #sync: the repository's records follow */
-	uint64		path;			/* hash of that operation's */
-	bool		lacking;		/* some of its records are dead letters */
-	AtpSigned  *signature;		/* NULL: not asked, or there is no commit whose it could be */
-	const AtpHeldRow *held;		/* NULL: it comes from the stream; else it has waited */
+
+	/*
+	 * #commit: see AtpProven; #sync: ATP_OPS_PROVEN where a proof is asked for, since a #sync has no
+	 * operations
+	 */
+	AtpProven	proven;
+	bool		mismatch;		/* #commit: refuted by the inversion */
+
+	/*
+	 * #commit: only one of its operations, the rest come in events of their own; #sync: the repository's
+	 * records follow
+	 */
+	bool		partial;
+	uint64		path;			/* partial #commit: hash of the operation's path */
+	bool		lacking;		/* some of the event's records became dead letters */
+	AtpSigned  *signature;		/* NULL: not level full, or the event has no commit to verify */
+	const AtpHeldRow *held;		/* NULL: received from the stream; else the event was held, and this is its row */
 	AtpJudged	judged;
-	AtpSkip		ignored_as;		/* ATP_JUDGED_IGNORED */
-	AtpWhyHeld	why_held;		/* ATP_JUDGED_HELD ... */
-	TimestampTz asked_at;		/* ... until another look-up has ended than this one */
-	bool		wish;			/* its account's identity is to be asked for ... */
-	bool		refresh;		/* ... although it is known */
-	bool		by_stranger;	/* #account: nobody knows whether the server that says so is the account's (V-44) */
-	bool		unconfirmed;	/* or a server instead of it: a deletion with which nobody has agreed yet (V-47) */
-	bool		doubts;			/* its server is to be asked: for its status ... */
-	bool		has_status;		/* ... as of this #account event */
+	AtpSkip		ignored_as;		/* of ATP_JUDGED_IGNORED */
+	AtpWhyHeld	why_held;		/* of ATP_JUDGED_HELD ... */
+	/* ... when the last look-up of the identity had ended; a held event waits for a newer look-up */
+	TimestampTz asked_at;
+	bool		wish;			/* request a look-up of the account's identity ... */
+	bool		refresh;		/* ... even if the identity is known */
+
+	/*
+	 * #account: the account's own server is unknown, so the server that sent the event may be a stranger
+	 * (V-44)
+	 */
+	bool		by_stranger;
+	bool		unconfirmed;	/* #account: a deletion that no other server has confirmed yet (V-47) */
+	bool		doubts;			/* ask the account's server for the account's status ... */
+	bool		has_status;		/* ... because of this #account event, whose status is in the repository's row */
 	TimestampTz status_at;
 	bool		has_status_seq;
 	int64		status_seq;
-	AtpFetchWhy fetch;			/* set with its effects */
-	bool		closes;			/* likewise: what waits for it, or behind that, may go */
+	AtpFetchWhy fetch;			/* set while the event is applied */
+	bool		closes;			/* look at the events held for this event, or behind it; set while the event is applied */
 	struct varlena *handle;		/* #identity; NULL when absent */
 	bool		active;			/* #account */
 	text	   *status;			/* #account; NULL when absent */
 
 	/*
-	 * subscribeLabels at level full: of each labeler an event of its own (did, and seq as rev), which
-	 * is judged, and held, by itself.  It has no rows: they say whose they are.
+	 * subscribeLabels at level full: an event of its own for each labeler of the message (did; rev is seq),
+	 * which is judged and held separately.  A part has no rows; AtpLabelRow.part says to which part a row
+	 * belongs.
 	 */
 	struct AtpEvent *parts;
 	int			nparts;
 } AtpEvent;
 
-/* The stage that it has whose verdict is ATP_JUDGED_FALSE: told by its address. */
+/*
+ * The stage of dead letters for events with the verdict ATP_JUDGED_FALSE.  Code compares this address, not
+ * the text.
+ */
 extern const char atp_stage_signature[];
 
-/* What could not be processed. */
+/* A dead letter: an event or row that could not be processed. */
 typedef struct AtpLetter
 {
 	int64		seq;			/* 0: unknown */
@@ -260,9 +289,13 @@ typedef struct AtpLetter
 	char		sqlstate[6];	/* of the error */
 	const char *text;
 	struct varlena *did;		/* NULL: unknown */
-	AtpSpan		path;			/* len 0: the whole event */
+	AtpSpan		path;			/* of length 0: the whole event */
 	AtpBytes	message;
-	const AtpEvent *event;		/* which has to be true for it; NULL: none */
+
+	/*
+	 * the letter is written only if this event is judged true (or, at stage signature, false); NULL: always
+	 */
+	const AtpEvent *event;
 } AtpLetter;
 
 extern const char *atp_skip_name(AtpSkip skip);
@@ -270,66 +303,72 @@ extern const char *atp_skip_name(AtpSkip skip);
 typedef struct AtpBatch
 {
 	MemoryContext cxt;
-	uint8_t    *buffer;			/* for messages, ATP_BATCH_ROOM bytes; NULL: none yet */
-	size_t		used;			/* likewise, by messages */
-	bool		lent;			/* the buffer is not the batch's own, and no other memory is to be used */
-	uint8_t    *open;			/* behind that: what has come of the next message, ... */
-	size_t		nopen;			/* ... so many bytes */
-	uint8_t    *kept;			/* where these are while there is no buffer; NULL: they are not */
+	uint8_t    *buffer;			/* for messages, ATP_BATCH_ROOM bytes; NULL: not allocated, or not lent */
+	size_t		used;			/* bytes of the buffer in use by messages */
+	bool		lent;			/* the buffer comes from atp_batch_lend(): the batch must not allocate its own */
+	uint8_t    *open;			/* after the used bytes: the incomplete next message ... */
+	size_t		nopen;			/* ... of this length */
+	uint8_t    *kept;			/* copy of the incomplete message while no buffer is lent; NULL: no copy */
 	AtpBytes   *messages;		/* received, not yet decoded from ndecoded on */
 	int			nmessages;
 	int			ndecoded;
-	AtpOnTime	on_time;		/* what the messages say of the stream's time */
+	AtpOnTime	on_time;		/* what the messages tell of the stream's time */
 	AtpEvent   *events;
 	int			nevents;
-	int			nwanted;		/* of them that are not ignored, as far as they are decoded */
+	int			nwanted;		/* events not ignored, among those whose rows are decoded */
 	AtpRow	   *rows;
 	int			nrows;
 	int			max_rows;
 	List	   *letters;		/* of AtpLetter */
 	List	   *gaps;			/* of AtpGap */
 	int64		time;			/* of the last event; 0: unknown */
-	int64		skips[ATP_SKIP_COUNT];	/* events and rows that were passed over */
-	bool		purge;			/* set by applying: see atp_purge() */
-	bool		held;			/* likewise: events wait, see atp_release() ... */
-	bool		released;		/* ... and some need not any more */
-	bool		stalls;			/* likewise: labels of one labeler have no room to wait, and the stream is to stand still */
-	bool		wished;			/* likewise: the fetcher has to do */
-	Oid			shared;			/* likewise: a table of states that other sources fill, too; InvalidOid: none */
+	int64		skips[ATP_SKIP_COUNT];	/* number of events and rows passed over */
+	bool		purge;			/* set when applying: deleted records await atp_purge() */
+	bool		held;			/* set when applying: events are held, see atp_release() ... */
+	bool		released;		/* ... and held events were queued for release */
+
+	/*
+	 * set when applying: no room for more labels of a labeler whose key is unknown, so the stream must pause
+	 */
+	bool		stalls;
+	bool		wished;			/* set when applying: requests for the fetcher were queued */
+	/* set when applying: the table of repository states, if several sources fill it; else InvalidOid */
+	Oid			shared;
 	AtpTime		since;			/* when the first message came */
 } AtpBatch;
 
 extern AtpBatch *atp_batch_create(MemoryContext parent);
 
-/* Empty; what has come of a message stays where it is. */
+/* Empty the batch.  The bytes of an incomplete message stay in place. */
 extern void atp_batch_reset(AtpBatch *batch);
 
 /*
- * Messages go into this memory of ATP_BATCH_ROOM bytes, until the next call; NULL: there is none, now.
- * What has come of a message goes with it.
+ * Use this memory of ATP_BATCH_ROOM bytes for messages until the next call; NULL: no memory is available now.
+ * The bytes of an incomplete message move along.
  */
 extern void atp_batch_lend(AtpBatch *batch, uint8_t *buffer);
 extern bool atp_batch_full(const AtpBatch *batch);
 
 /*
- * A message comes in pieces.  atp_batch_room() has memory into which the stream's bytes
- * are best received, and their number.  atp_batch_put() takes a piece of a message from among
- * them, which is not copied when it is the first or follows the one before it, or from elsewhere.
- * Then the message is whole, or is forgotten.  NULL, false: there is no memory.  No ERROR
- * is raised.
+ * A message arrives in pieces. atp_batch_room() returns memory into which the stream's bytes are best
+ * received, and the number of bytes. atp_batch_put() appends a piece to the incomplete message.  A piece
+ * inside this memory is not copied if it is the message's first piece or directly follows the piece before.
+ *
+ * atp_batch_take() completes the message; atp_batch_forget() drops it.  NULL or false means out of memory; no
+ * ERROR is raised.
  */
 extern uint8_t *atp_batch_room(AtpBatch *batch, size_t *len);
 extern bool atp_batch_put(AtpBatch *batch, const uint8_t *data, size_t len);
 extern bool atp_batch_take(AtpBatch *batch);
 extern void atp_batch_forget(AtpBatch *batch);
 
-/* Copy a message; false when there is no memory. */
+/* Copy a whole message; false when out of memory. */
 extern bool atp_batch_add(AtpBatch *batch, const uint8_t *data, size_t len);
 
-/* Take a message that stays where it is, in other memory than the batch's. */
+/* Add a message that stays where it is, in memory outside of the batch. */
 extern void atp_batch_add_shared(AtpBatch *batch, AtpBytes message);
 
-/* Of paths of records, for AtpEvent and the table repo. */
+/* Hash of a record's path, for AtpEvent.path and the table repo. */
 extern uint64 atp_path_hash(AtpSpan path);
 
 extern AtpRow *atp_batch_new_row(AtpBatch *batch);

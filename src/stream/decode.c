@@ -1,11 +1,11 @@
 /*
  * decode.c
- *		Messages of a stream into events and rows: what all streams share.
+ *		Decodes messages of a stream into events and rows: the part common to all
+ *		streams.
  *
- * No table is touched and no transaction is needed: src/core checks, the
- * types' constructors build the values.  What is wrong with one message or one
- * row becomes a dead letter; what is wrong with the stream drops it (E-24,
- * E-40, E-41).
+ * No table is touched and no transaction is needed: src/core checks, and the types' constructors build
+ * the values.  A fault in one message or row becomes a dead letter; a fault of the stream drops the
+ * connection (E-24, E-40, E-41).
  */
 #include "postgres.h"
 
@@ -51,7 +51,7 @@ atp_decoder_shares(AtpDecoder *decoder, Oid table)
 	decoder->table = table;
 }
 
-/* Text of the peer's, made safe for text columns and logs. */
+/* A peer's text, made safe for text columns and logs. */
 static char *
 printable(AtpSpan s, size_t max)
 {
@@ -90,11 +90,14 @@ atp_dead_letter(AtpBatch *batch, const char *stage, const AtpEvent *event, AtpEr
 	return letter;
 }
 
-/* What atp_jsonb_from_dagcbor() or its like has made of data. */
+/*
+ * Finish a conversion to jsonb, whose result was value and err: keep the bytes in *raw where jsonb cannot
+ * represent the data, or where keep_raw asks for them.
+ */
 static AtpErr
 keep(AtpBytes data, AtpErr err, bool keep_raw, const Jsonb *value, bytea **raw)
 {
-	/* D28: valid, but not for jsonb */
+	/* D28: valid data, but not representable as jsonb */
 	bool		unfit = err == ATP_E_JSON_NUL || err == ATP_E_JSON_AMBIGUOUS;
 
 	*raw = unfit || (keep_raw && value != NULL) ? atp_varlena(data.ptr, data.len) : NULL;
@@ -156,14 +159,14 @@ atp_head_of_info(AtpSpan name)
 	return atp_span_is(name, "OutdatedCursor") ? ATP_HEAD_OUTDATED : ATP_HEAD_INFO;
 }
 
-/* E-45: what the name of an error frame says, to this program. */
+/* E-45: the error that an error frame's name stands for. */
 static AtpServerError
 server_error(AtpSpan name)
 {
 	return atp_span_is(name, "FutureCursor") ? ATP_SERVER_ERROR_FUTURE_CURSOR : ATP_SERVER_ERROR_OTHER;
 }
 
-/* A message that is being decoded, and what is known of it. */
+/* A message being decoded. */
 typedef struct Incoming
 {
 	AtpDecoder *decoder;
@@ -171,11 +174,11 @@ typedef struct Incoming
 	AtpBytes	message;
 	AtpHead		head;
 	AtpEvent   *event;			/* NULL: the message does not count */
-	AtpErr		err;			/* what is wrong with it ... */
-	size_t		at;				/* ... and where */
+	AtpErr		err;			/* the fault of the message ... */
+	size_t		at;				/* ... and the fault's position */
 } Incoming;
 
-/* The event of a message that counts, without rows. */
+/* Add an event, without rows, for a message that counts. */
 static AtpEvent *
 new_event(const Incoming *in)
 {
@@ -193,7 +196,10 @@ new_event(const Incoming *in)
 	return event;
 }
 
-/* Is the revision of a message wrong, or the clock?  True: nobody knows yet. */
+/*
+ * Is the message's revision ahead of the clock, and the stream may be ahead, too?  True: unknown whether the
+ * message or the clock is wrong.
+ */
 static bool
 clock_may_be_wrong(Incoming *in)
 {
@@ -201,7 +207,7 @@ clock_may_be_wrong(Incoming *in)
 		atp_stream_may_be_ahead(in->decoder, in->batch, &in->head);
 }
 
-/* A message that does not count, but in the statistics. */
+/* Pass over a message that counts only in the statistics. */
 static AtpDrop
 pass_over(Incoming *in, AtpSkip skip)
 {
@@ -210,8 +216,8 @@ pass_over(Incoming *in, AtpSkip skip)
 }
 
 /*
- * Where the stream is after a message.  A time that has not come is no place: a server that is asked for what
- * follows it sends what is new, and says no word.
+ * The stream's position after a message.  A time in the future is replaced by the present: a server asked for
+ * events after a future time sends only new events, without an error, and events until then would be lost.
  */
 static int64
 place_of(const AtpPosition *position, int64 seq)
@@ -220,8 +226,8 @@ place_of(const AtpPosition *position, int64 seq)
 }
 
 /*
- * What a message is to the stream.  What is wrong with it is in in->err when the
- * result is not ATP_DROP_NONE; and with its fields, when it has become an event.
+ * Decode the head of a message: is the stream in order, and is the message an event? in->err has the fault
+ * when the result is not ATP_DROP_NONE.  It also has a fault of the fields of a message that became an event.
  */
 static AtpDrop
 decode_head(Incoming *in, AtpPosition *position, bool judge_clock)
@@ -247,7 +253,7 @@ decode_head(Incoming *in, AtpPosition *position, bool judge_clock)
 		position->outdated |= in->err == ATP_OK && head->what == ATP_HEAD_OUTDATED;
 		return ATP_DROP_NONE;
 	}
-	/* an unknown message need not have a sequence number, nor a valid one */
+	/* a message of unknown type needs no sequence number, and an invalid one does not matter */
 	if (head->what == ATP_HEAD_UNKNOWN && head->seq == 0)
 		return pass_over(in, ATP_SKIP_UNKNOWN);
 
@@ -272,7 +278,7 @@ decode_head(Incoming *in, AtpPosition *position, bool judge_clock)
 	return ATP_DROP_NONE;
 }
 
-/* An event that counts: its rows. */
+/* Decode an event's rows. */
 static void
 decode_rows(const Incoming *in)
 {
@@ -284,7 +290,7 @@ decode_rows(const Incoming *in)
 	{
 		if (repo.ptr != NULL)
 			event->did = atp_did_make(repo.ptr, repo.len);
-		/* nor is it looked at what is wrong with those of others */
+		/* no dead letter for a faulty event of an account that the filters exclude */
 		if (event->did != NULL && !atp_wants_did(in->decoder->settings, event->did))
 		{
 			in->batch->skips[ATP_SKIP_FILTERED]++;
@@ -299,7 +305,7 @@ decode_rows(const Incoming *in)
 		!in->decoder->format->make(in->decoder, in->batch, event);
 }
 
-/* Why the stream is dropped for a message, in words. */
+/* Why the connection is dropped because of a message, in words. */
 static char *
 explain(const Incoming *in, AtpDrop drop)
 {
@@ -320,7 +326,7 @@ explain(const Incoming *in, AtpDrop drop)
 	}
 }
 
-/* Several are asked: not all commits can be known. */
+/* Look at several messages: some commits may not be in shared memory although they are known. */
 #define ASKED	8
 
 bool

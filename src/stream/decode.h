@@ -1,6 +1,7 @@
 /*
  * decode.h
- *		Messages of a stream into events and rows.
+ *		Decodes messages of a stream into events and rows.  Touches no table; the format
+ *		of the stream (format.h) does the work that depends on the kind of stream.
  */
 #ifndef ATP_DECODE_H
 #define ATP_DECODE_H
@@ -14,36 +15,38 @@
 typedef struct AtpDecoder AtpDecoder;
 struct AtpFormat;
 
-/* For streams of this format; lives until its context is reset. */
+/* Create a decoder for streams of this format; lives as long as cxt. */
 extern AtpDecoder *atp_decoder_create(MemoryContext cxt, const struct AtpFormat *format);
 
-/* What comes from now on is of this format. */
+/* Change the format for messages decoded from now on. */
 extern void atp_decoder_format(AtpDecoder *decoder, const struct AtpFormat *format);
 
-/* The filters and policies for what is decoded from now on. */
+/* Set the filters and policies for messages decoded from now on. */
 extern void atp_decoder_settings(AtpDecoder *decoder, const AtpSettings *settings);
 
-/* Others fill this table of states of repositories, too (recent.h); InvalidOid: nobody does. */
+/*
+ * Set the table of repository states which several sources fill, so that known commits are passed over
+ * (recent.h); InvalidOid: only this source fills it.
+ */
 extern void atp_decoder_shares(AtpDecoder *decoder, Oid table);
 
-/* What is to be done with messages. */
+/* The part of decoding that a process does. */
 typedef enum AtpDecodePart
 {
 	ATP_DECODE_ALL,
 
 	/*
-	 * Others will decode them: only what concerns the stream itself (E-20 to
-	 * E-45).  The batch gets events without rows, with their keys, and no dead
-	 * letter.
+	 * A consumer with workers decodes only the parts about the stream itself (E-20, E-45 and the rules
+	 * between).  The batch gets events without rows, with their keys, and no dead letters.
 	 */
 	ATP_DECODE_HEADS,
-	/* What those others do; the stream's time has been judged. */
+	/* A worker decodes the rows; the consumer has already judged the stream's time. */
 	ATP_DECODE_ROWS,
-	/* Likewise, of what has waited: all of it is looked at. */
+	/* Held events are decoded like ROWS, but none is passed over as already known. */
 	ATP_DECODE_HELD
 } AtpDecodePart;
 
-/* Error frames (E-27) that mean something to this program. */
+/* Error frames (E-27) to which the consumer reacts. */
 typedef enum AtpServerError
 {
 	ATP_SERVER_ERROR_NONE,
@@ -51,24 +54,24 @@ typedef enum AtpServerError
 	ATP_SERVER_ERROR_OTHER
 } AtpServerError;
 
-/* Whether the stream goes on. */
+/* Whether the stream can continue. */
 typedef struct AtpVerdict
 {
-	AtpDrop		drop;			/* ATP_DROP_NONE: it does; else the connection must be dropped */
+	AtpDrop		drop;			/* ATP_DROP_NONE: continue; else the connection must be dropped */
 	AtpServerError error;		/* of ATP_DROP_ERROR_FRAME */
-	const char *why;			/* in words, palloc'd in the batch's context; NULL: it goes on */
+	const char *why;			/* in words, palloc'd in the batch's context; NULL: the stream continues */
 } AtpVerdict;
 
 /*
- * Decode the batch's messages that are not decoded yet.  What came before a
- * fault of the stream is in the batch, to be applied.
+ * Decode the batch's messages not decoded yet.  After a fault of the stream, the batch contains the events
+ * before the fault, to be applied.
  *
- * ATP_DROP_CLOCK: this machine's clock or one message is wrong.  That message is
- * not decoded; events of other repositories after it may tell, in another call.
+ * ATP_DROP_CLOCK: either this machine's clock or one message is wrong.  The message stays undecoded; later
+ * events of other repositories may decide, in another call.
  */
 extern AtpVerdict atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, AtpDecodePart part);
 
-/* Is what came last, and is not decoded yet, known from another source (recent.h)? */
+/* Is one of the messages received last, and not decoded yet, a commit known from another source (recent.h)? */
 extern bool atp_decode_is_known(AtpDecoder *decoder, const AtpBatch *batch);
 
 #endif							/* ATP_DECODE_H */

@@ -1,8 +1,8 @@
 /*
  * format.h
- *		How the messages of one kind of stream are read: bytes into a frame, its
- *		payload into a head, which concerns the stream, and rows.  Private to src/stream; source.c names the
- *		formats that there are.
+ *		How the messages of one kind of stream are read: bytes into a frame, the frame's
+ *		payload into a head (the fields about the stream itself) and rows.  Private to
+ *		src/stream; source.c lists the formats.
  */
 #ifndef ATP_FORMAT_H
 #define ATP_FORMAT_H
@@ -22,19 +22,19 @@ typedef enum AtpHeadKind
 {
 	ATP_HEAD_EVENT,
 	ATP_HEAD_INFO,				/* carries no seq (E-42) */
-	ATP_HEAD_OUTDATED,			/* one that is called OutdatedCursor (E-44) */
-	ATP_HEAD_UNKNOWN			/* moves the cursor when it has a seq */
+	ATP_HEAD_OUTDATED,			/* an #info named OutdatedCursor (E-44) */
+	ATP_HEAD_UNKNOWN			/* of unknown type; moves the cursor when it has a seq */
 } AtpHeadKind;
 
-/* What decode.c needs to know of a message before its rows are made. */
+/* The fields which decode.c needs before the rows are made. */
 typedef struct AtpHead
 {
 	AtpHeadKind what;
-	int64		seq;			/* 0: none */
-	AtpSpan		time;			/* RFC 3339; ptr NULL: none */
-	int64		micros;			/* a time that is a number, likewise; 0: see time */
-	uint64		rev;			/* of a repository; 0: none */
-	AtpSpan		repo;			/* the DID whose events must keep their order; ptr NULL: none */
+	int64		seq;			/* 0: no sequence number */
+	AtpSpan		time;			/* RFC 3339; ptr NULL: no time */
+	int64		micros;			/* the time in microseconds, if it is a number; 0: see time */
+	uint64		rev;			/* revision of the repository; 0: no revision */
+	AtpSpan		repo;			/* the DID whose events must keep their order; ptr NULL: no DID */
 } AtpHead;
 
 struct AtpDecoder
@@ -42,7 +42,12 @@ struct AtpDecoder
 	MemoryContext cxt;
 	const struct AtpFormat *format;
 	const AtpSettings *settings;
-	Oid			table;			/* of states of repositories: recent.h says which commits are old; InvalidOid: nobody does */
+
+	/*
+	 * the table of repository states for recent.h, which knows old commits; InvalidOid: no other source fills
+	 * it
+	 */
+	Oid			table;
 	/* the message being read */
 	AtpFrame	frame;
 	union
@@ -50,13 +55,13 @@ struct AtpDecoder
 		AtpReposMessage repos;
 		AtpLabelsMessage labels;
 	}			msg;
-	const uint8_t *read;		/* the payload that msg.repos already is; NULL: none */
-	AtpJetstream jetstream;		/* what else there is of a message in JSON */
+	const uint8_t *read;		/* the payload which msg.repos has been read from; NULL: none */
+	AtpJetstream jetstream;		/* further fields of a message in JSON */
 	AtpCarIndex index;
-	/* from ATP_VERIFY_CHAIN on: the tree before a commit, and memory for the nodes that it takes */
+	/* From ATP_VERIFY_CHAIN on: the tree before a commit, and memory for the commit's nodes. */
 	AtpInversion inversion;
-	uint8_t    *nodes;			/* NULL: none yet */
-	size_t		room;			/* there */
+	uint8_t    *nodes;			/* NULL: not allocated yet */
+	size_t		room;			/* bytes at nodes */
 };
 
 typedef struct AtpFormat
@@ -68,12 +73,15 @@ typedef struct AtpFormat
 	AtpErr		(*parse) (AtpDecoder *decoder, AtpHead *head, size_t *at);
 
 	/*
-	 * Make the event's rows.  False: it is ignored, after a dead letter or
-	 * because of the filters.  Only called when parse() was content.
+	 * Make the event's rows.  False: ignore the event, after a dead letter or because of the filters.  Only
+	 * called after parse() returned ATP_OK.
 	 */
 	bool		(*make) (AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event);
 
-	/* Does nothing follow from the message that was parsed, since another source has brought it (recent.h)?  NULL: nobody can tell. */
+	/*
+	 * Is the parsed message without effect, because another source has brought its commit (recent.h)?  NULL:
+	 * the format cannot tell.
+	 */
 	bool		(*is_known) (AtpDecoder *decoder);
 } AtpFormat;
 
@@ -87,13 +95,13 @@ extern const AtpFormat atp_message_json_format;
 /* For cut(): the event-stream framing of XRPC. */
 extern AtpErr atp_cut_frame(AtpDecoder *decoder, AtpBytes message, size_t *at);
 
-/* ... and the same in JSON (E-60); the payload stays JSON. */
+/* For cut(): the event-stream framing in JSON (E-60); the payload stays JSON. */
 extern AtpErr atp_cut_json(AtpDecoder *decoder, AtpBytes message, size_t *at);
 
-/* Read the head of the message whose frame the decoder has. */
+/* Parse the head of the message in decoder->frame. */
 extern AtpErr atp_parse_head(AtpDecoder *decoder, AtpHead *head, size_t *at);
 
-/* For parse(): what an #info of this name is. */
+/* For parse(): the kind of an #info with this name. */
 extern AtpHeadKind atp_head_of_info(AtpSpan name);
 
 /* Helpers for make(). */
@@ -101,30 +109,36 @@ extern AtpLetter *atp_dead_letter(AtpBatch *batch, const char *stage, const AtpE
 								  AtpErr err, size_t at);
 
 /*
- * A block or payload into jsonb, with its bytes where jsonb cannot hold it or
- * keep_raw asks for them.  Anything but ATP_OK: it is invalid.
+ * Convert a block or payload to jsonb; *raw gets the bytes where jsonb cannot represent the data, or where
+ * keep_raw asks for them.  Any result but ATP_OK: the data is invalid.
  */
 extern AtpErr atp_make_jsonb(AtpBytes data, bool keep_raw, Jsonb **value, bytea **raw, size_t *at);
 
-/* The same of a record's block, which has to be one (B-20 to B-28). */
+/* Convert a block to jsonb as atp_make_jsonb() does, but the block has to be a valid record (B-20 to B-28). */
 extern AtpErr atp_make_record(AtpBytes block, bool keep_raw, Jsonb **value, bytea **raw, size_t *at);
 
-/* JSON as DAG-CBOR, in memory that is palloc'd, also when it is none; *at counts from its start. */
+/* Convert JSON to DAG-CBOR.  *room is palloc'd, also for invalid JSON; *at is an offset in json. */
 extern AtpErr atp_make_dagcbor(AtpSpan json, AtpBytes *cbor, uint8_t **room, size_t *at);
 
-/* Steps of subscribeRepos that other formats take, too: the head, whose event it is, ... */
+/*
+ * Steps of subscribeRepos that other formats share.  These set the head, and the event's account (false:
+ * excluded by the filters).
+ */
 extern void atp_repos_head(const AtpReposMessage *msg, AtpHead *head);
 extern bool atp_repos_begin(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event);
 
-/* ... all else of it, ... */
+/* Make the rest of the event, with all its rows. */
 extern bool atp_repos_make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event);
 
-/* ... or one operation: whether filters want it, its dead letter, its row. */
+/* For a single operation: do the filters want it; make its dead letter; make its row. */
 extern bool atp_repos_wants(AtpDecoder *decoder, AtpBatch *batch, const AtpOp *op);
 extern void atp_repos_refuse(AtpBatch *batch, AtpEvent *event, const AtpOp *op, AtpErr err, size_t at);
 extern void atp_repos_row(AtpBatch *batch, AtpEvent *event, const AtpOp *op, Jsonb *value, bytea *raw);
 
-/* What has been signed of a commit or label, and the signature; NULL: it has none of that length (V-05, V-49). */
+/*
+ * The digest of the signed bytes of a commit or label, and the signature; NULL: no signature of the right
+ * length (V-05, V-49).
+ */
 extern AtpSigned *atp_make_signed(AtpBytes map, bool is_label);
 
 /* The filters (F-14). */

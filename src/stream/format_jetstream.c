@@ -2,9 +2,9 @@
  * format_jetstream.c
  *		Messages of Jetstream into events and rows.
  *
- * What a message says of a record is JSON.  It becomes the DAG-CBOR that the account's repository
- * has, or else its CID is another one: so what is in the tables is what the CID says, and everything from
- * there on is as with subscribeRepos.  Nothing is converted that filters do not want.
+ * Jetstream sends a record as JSON.  The record is converted to DAG-CBOR and accepted only if the
+ * result has the record's CID.  So the tables hold exactly the record in the account's repository, and
+ * all further steps are those of subscribeRepos.  Records that the filters exclude are not converted.
  */
 #include "postgres.h"
 
@@ -37,7 +37,7 @@ atp_make_dagcbor(AtpSpan json, AtpBytes *cbor, uint8_t **room, size_t *at)
 	return atp_json_to_dagcbor(json.ptr, json.len, *room, size, cbor, at);
 }
 
-/* What the decoder has read, of the stream itself. */
+/* Set the head from the message read. */
 static AtpErr
 set_head(AtpDecoder *decoder, AtpHead *head, AtpErr err, size_t *at)
 {
@@ -46,7 +46,7 @@ set_head(AtpDecoder *decoder, AtpHead *head, AtpErr err, size_t *at)
 
 	atp_repos_head(&decoder->msg.repos, head);
 	head->micros = decoder->jetstream.time;
-	/* it outlives the message's other texts */
+	/* the DID outlives the buffer of the message's decoded texts */
 	repo = (const uint8_t *) head->repo.ptr;
 	if (repo != NULL && (repo < payload.ptr || repo >= payload.ptr + payload.len))
 		head->repo.ptr = pnstrdup(head->repo.ptr, head->repo.len);
@@ -66,7 +66,7 @@ parse_v2(AtpDecoder *decoder, AtpHead *head, size_t *at)
 	return set_head(decoder, head, atp_jetstream_parse_v2(decoder->frame.payload, &decoder->msg.repos, &decoder->jetstream, at), at);
 }
 
-/* J-27: the record of an operation, if it is the one that its CID names. */
+/* J-27: convert the record of an operation, and check that the result has the operation's CID. */
 static AtpErr
 make_record(AtpDecoder *decoder, const AtpOp *op, Jsonb **value, bytea **raw, size_t *at)
 {
@@ -82,7 +82,7 @@ make_record(AtpDecoder *decoder, const AtpOp *op, Jsonb **value, bytea **raw, si
 	if (op->cid.len != sizeof(cid) || memcmp(op->cid.ptr, cid, sizeof(cid)) != 0)
 		return ATP_E_JSON_CID;
 	err = atp_make_record(block, decoder->settings->keep_raw, value, raw, at);
-	/* what is wrong is at no byte of the text */
+	/* a fault in the DAG-CBOR has no offset in the JSON text */
 	*at = 0;
 	pfree(room);
 	return err;
@@ -95,7 +95,7 @@ is_future(const AtpEvent *event)
 	return atp_is_ahead(atp_tid_micros(event->rev));
 }
 
-/* A #commit: one of the operations of a commit of which nothing else is known. */
+/* Make a #commit event from a single operation.  Nothing else of its commit is known. */
 static bool
 make_operation(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 {
@@ -125,8 +125,8 @@ make_operation(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 }
 
 /*
- * F-42: a #sync without blocks is the server's own: it has fetched the repository again, whose records of this
- * revision follow.  Nothing says which commit and which tree they make.
+ * F-42: a #sync without blocks comes from the Jetstream server itself: the server has fetched the repository
+ * again, and all records of this revision follow.  The commit and the tree are unknown.
  */
 static bool
 make_bare_sync(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
@@ -140,7 +140,7 @@ make_bare_sync(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	return true;
 }
 
-/* An event of subscribeRepos in a message. */
+/* Make an event from a subscribeRepos event wrapped in a message. */
 static bool
 make_wrapped(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 {
@@ -163,7 +163,7 @@ make_wrapped(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	event->partial = true;
 	if (event->kind == ATP_REPOS_SYNC && decoder->msg.repos.blocks.len == 0)
 		return make_bare_sync(decoder, batch, event);
-	/* what is wrong with its blocks is counted from there */
+	/* offsets of faults in the blocks are relative to the body */
 	decoder->frame.payload = cbor;
 	decoder->frame.payload_at = body;
 	return atp_repos_make(decoder, batch, event);

@@ -2,9 +2,9 @@
  * format_labels.c
  *		Messages of com.atproto.label.subscribeLabels into events and rows.
  *
- * A labeler's server may send labels of others, too.  At level full each of them has a
- * part of the message, which is held by itself: what is kept is a message with its labels alone.
- * So whoever names many in one message takes no more room than that message.
+ * A labeler's server may also send labels of other labelers.  At level full each labeler of a message
+ * gets a part, which is judged and held separately.  A held part is stored as a message with only this
+ * labeler's labels.  So a message naming many labelers takes no more room than the message itself.
  */
 #include "postgres.h"
 
@@ -15,7 +15,7 @@
 #include "types/types.h"
 #include "utils/builtins.h"
 
-/* Bytes of a message before its labels, at most. */
+/* The most bytes of a message before its labels. */
 #define MESSAGE_HEAD	64
 
 static void
@@ -33,7 +33,7 @@ fill_row(AtpLabelRow *row, const AtpLabel *label)
 	row->sig = label->sig.ptr != NULL ? atp_varlena(label->sig.ptr, label->sig.len) : NULL;
 }
 
-/* The parts of a message whose rows have been made, in the order of their labelers. */
+/* Make the parts of a message whose rows are made, sorted by labeler. */
 static void
 make_parts(AtpBatch *batch, AtpEvent *event)
 {
@@ -57,7 +57,7 @@ make_parts(AtpBatch *batch, AtpEvent *event)
 	}
 }
 
-/* A message of so many labels, up to these. */
+/* Begin to write a message with this number of labels. */
 static AtpCborWriter
 begin_message(size_t room, int64 seq, int nlabels)
 {
@@ -76,7 +76,7 @@ begin_message(size_t room, int64 seq, int nlabels)
 	return w;
 }
 
-/* The parts' own messages. */
+/* Make the message of each part. */
 static void
 make_messages(const AtpBatch *batch, AtpEvent *event)
 {
@@ -142,7 +142,7 @@ make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 				row->label.map = label.map;
 			}
 			event->nrows++;
-			/* labels carry their own time; the last one stands for the event */
+			/* a label carries its own time; the last label's time counts for the event */
 			batch->time = event->time = label.cts;
 		}
 	}

@@ -1,8 +1,9 @@
 /*
  * format_message.c
- *		Messages of any other lexicon's stream, kept as jsonb.
+ *		Messages of all other streams, stored as jsonb.
  *
- * Whether such a stream has sequence numbers, its messages tell (D30).
+ * Whether a stream has sequence numbers is taken from each message (D30), since the lexicon is
+ * unknown.
  */
 #include "postgres.h"
 
@@ -13,9 +14,8 @@
 #include "utils/builtins.h"
 
 /*
- * Look for "seq" and "time" at the top of the payload, and for the name of an
- * #info.  Whatever the lexicon, one without a sequence number that is called
- * OutdatedCursor is about the stream (E-44).
+ * Look for "seq" and "time" at the top level of the payload, and for the name of an #info.  Whatever the
+ * lexicon, an #info without a sequence number and with the name OutdatedCursor concerns the stream (E-44).
  */
 static AtpErr
 parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
@@ -55,7 +55,10 @@ parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
 	return ATP_OK;
 }
 
-/* The row of a message whose payload has become DAG-CBOR, or could not; at: of the fault, in the message. */
+/*
+ * Make the row of a message whose payload was converted to DAG-CBOR with the result err; at is the fault's
+ * offset in the message.
+ */
 static bool
 make_row(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event, AtpBytes cbor, AtpErr err, size_t at)
 {
@@ -93,7 +96,7 @@ const AtpFormat atp_message_format = {.cut = atp_cut_frame, .parse = parse, .mak
 
 /* --- the same in JSON (E-60) --- */
 
-/* J-23: what the binary framing has as "t". */
+/* J-23: the value which the binary framing has in its field "t". */
 static AtpSpan
 short_type(AtpSpan type)
 {

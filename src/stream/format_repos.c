@@ -26,18 +26,18 @@ typedef struct Record
 	bytea	   *raw;
 } Record;
 
-/* Those of a commit: each block once, however many operations name it. */
+/* The records of a commit: a block is converted once, however many operations refer to it. */
 typedef struct Records
 {
-	Size		bytes;			/* of the rows so far, however many share a block */
+	Size		bytes;			/* total size of the rows so far, counting a shared block for each row */
 	int			n;
 	Record		list[ATP_OPS_MAX];
 } Records;
 
 /*
- * A commit that does not write a record more than once stays below this: at most,
- * a byte of DAG-CBOR becomes 24 in jsonb.  One that does could keep the database
- * busy for a minute with a megabyte.
+ * Limit of a commit's rows in memory.  A byte of DAG-CBOR becomes at most 24 bytes of jsonb, so a commit
+ * without repeated records stays below.  With repetitions, one megabyte of message could otherwise keep the
+ * database busy for a minute.
  */
 #define ROWS_MAX	(64 * 1024 * 1024)
 
@@ -91,7 +91,7 @@ atp_repos_row(AtpBatch *batch, AtpEvent *event, const AtpOp *op, Jsonb *value, b
 	event->nrows++;
 }
 
-/* One operation of a commit that has been checked. */
+/* Make the row of one operation of a checked commit. */
 static void
 make_operation(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event, Records *records, const AtpOp *op)
 {
@@ -117,7 +117,7 @@ make_operation(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event, Records *r
 		atp_repos_row(batch, event, op, record->value, record->raw);
 }
 
-/* V-18: room for the tree before the commit, kept from one to the next. */
+/* V-18: prepare memory for the tree before the commit; the memory is kept from commit to commit. */
 static AtpInversion *
 begin_inversion(AtpDecoder *decoder)
 {
@@ -147,13 +147,13 @@ proven(const AtpReposMessage *msg, const AtpInversion *inversion)
 	/* V-26 */
 	if (inversion->verdict == ATP_MISMATCH)
 		return ATP_OPS_REFUTED;
-	/* V-28: with prevData or without */
+	/* V-28: the repository was empty before; true with prevData and without */
 	if (inversion->known && inversion->first && !msg->has_since)
 		return ATP_OPS_PROVEN_FIRST;
 	return inversion->verdict == ATP_PROVEN ? ATP_OPS_PROVEN : ATP_OPS_INCOMPLETE;
 }
 
-/* A #commit or #sync: its blocks. */
+/* Check the blocks of a #commit or #sync, and make the rows. */
 static bool
 make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 {
@@ -163,14 +163,14 @@ make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	size_t		at = 0;
 	AtpErr		err;
 
-	/* the room comes from the bytes that are there, never from a count in them; they are limited */
+	/* size the index by the bytes received, which are limited, never by a count inside of them */
 	atp_block_index_clear(&decoder->index, decoder->cxt, msg->blocks.len / ATP_CAR_SECTION_MIN + 1);
 	if (decoder->settings->verify != ATP_VERIFY_HASH)
 		inversion = begin_inversion(decoder);
 	msg->data = msg->block = (AtpBytes) {NULL, 0};
 	err = atp_commit_invert(msg, &decoder->index, inversion, atp_sha256, NULL, &at);
 	event->proven = proven(msg, inversion);
-	/* V-17: it is a commit of this account, but not one of these operations */
+	/* V-17: the commit is valid, but the trees do not agree with the list of operations */
 	if (err != ATP_OK && inversion != NULL && msg->kind == ATP_REPOS_COMMIT && msg->data.ptr != NULL)
 		event->proven = ATP_OPS_REFUTED;
 	else if (err == ATP_OK && event->proven == ATP_OPS_REFUTED)
@@ -183,10 +183,13 @@ make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	{
 		event->signature = atp_make_signed(msg->block, false);
 		if (event->signature == NULL)
-			/* the block is a commit, so it has one of this length */
+			/* the block is a valid commit, so it has a signature of the right length */
 			elog(ERROR, "a commit has no signature");
 	}
-	/* V-14: whatever else it is, nothing follows from it; at level full, unless it is nobody's (V-12) */
+	/*
+	 * V-14: a commit with a rev in the future has no effect, whatever other faults it has; at level full,
+	 * unless the commit is unsigned (V-12)
+	 */
 	if (atp_is_ahead(atp_tid_micros(msg->rev)) && (err == ATP_OK || event->proven == ATP_OPS_REFUTED))
 	{
 		err = ATP_E_REV_FUTURE;
@@ -222,7 +225,7 @@ atp_repos_head(const AtpReposMessage *msg, AtpHead *head)
 	head->repo = msg->did;
 }
 
-/* A #commit is mostly read in one go, its fields with it. */
+/* Cut the message.  A #commit of the usual form is read together with its fields in one pass. */
 static AtpErr
 cut(AtpDecoder *decoder, AtpBytes message, size_t *at)
 {
@@ -237,7 +240,7 @@ parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
 {
 	AtpErr		err = ATP_OK;
 
-	/* others may have been cut since (stream_time.c) */
+	/* stream_time.c may have cut other messages since, so msg.repos may be of another message */
 	if (decoder->read != decoder->frame.payload.ptr)
 	{
 		decoder->read = NULL;

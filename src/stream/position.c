@@ -1,6 +1,6 @@
 /*
  * position.c
- *		Where a stream is: which sequence number may come, and what was missed.
+ *		The position in a stream: see position.h.
  */
 #include "stream/position.h"
 
@@ -19,11 +19,14 @@ atp_position_take(AtpPosition *position, int64_t seq, AtpGap *gap)
 	position->came = seq;
 	if (position->rewind > 0 && seq <= position->last)
 	{
-		/* whether it came before, the state of its repository tells */
+		/* the state of the event's repository tells whether the event came before */
 		position->overlap = position->outdated = false;
 		return ATP_PLACE_NEXT;
 	}
-	/* nothing from before the cursor, nor from soon after it: such a server says no word */
+	/*
+	 * Neither an event from the interval before the cursor came, nor one soon after it: the server no longer
+	 * has them.  Such a server sends no OutdatedCursor.
+	 */
 	if (position->rewind > 0 && position->overlap && seq - position->last > position->rewind)
 		position->outdated = true;
 	if (seq <= position->last && !again)
@@ -31,7 +34,7 @@ atp_position_take(AtpPosition *position, int64_t seq, AtpGap *gap)
 	position->overlap = false;
 	if (again)
 		return ATP_PLACE_REPEATED;
-	/* from the oldest (0) or from nowhere, nothing was missed */
+	/* a stream read from its oldest event (0), or without a cursor, has missed no events */
 	if (position->outdated && position->last > 0)
 		*gap = (AtpGap) {position->last, seq};
 	position->outdated = false;

@@ -1,7 +1,7 @@
 /*
  * position.h
- *		Where a stream is: which sequence number may come, and what was missed
- *		(rules E-40, E-41, E-43, E-44, D13).  Needs no PostgreSQL header.
+ *		The position in a stream: which sequence numbers may come, and which part was
+ *		missed (rules E-40, E-41, E-43, E-44, D13).  Needs no PostgreSQL header.
  */
 #ifndef ATP_POSITION_H
 #define ATP_POSITION_H
@@ -12,34 +12,37 @@
 typedef struct AtpPosition
 {
 	int64_t		last;			/* last sequence number taken; -1: none yet */
-	int64_t		came;			/* what came last; 0: nothing */
-	bool		overlap;		/* the server may send last once more (D13) */
+	int64_t		came;			/* the sequence number received last, taken or not; 0: none */
+	bool		overlap;		/* the server may repeat the event last once (D13) */
 	bool		outdated;		/* #info OutdatedCursor came: a gap begins after last */
 	int64_t		rewind;			/* > 0: numbers are times, and last is the highest: see AtpSource */
 } AtpPosition;
 
-/* A stretch of the stream that the server no longer had (E-44). */
+/* A part of the stream which the server no longer had (E-44). */
 typedef struct AtpGap
 {
 	int64_t		after;
-	int64_t		before;			/* 0: there is none */
+	int64_t		before;			/* 0: no gap */
 } AtpGap;
 
-/* What an event is, by its sequence number. */
+/* The place of an event in the stream, by its sequence number. */
 typedef enum AtpPlace
 {
-	ATP_PLACE_NEXT,				/* it counts */
-	ATP_PLACE_REPEATED,			/* the one repetition that is allowed: to be passed over */
+	ATP_PLACE_NEXT,				/* the event counts */
+	ATP_PLACE_REPEATED,			/* the one repetition allowed: pass over */
 	ATP_PLACE_BACK				/* a fault of the stream */
 } AtpPlace;
 
 /*
- * Of a connection that asked for what follows the cursor, and for so much before it;
- * cursor -1: it asked for nothing.
+ * The position of a new connection which asked for the events after cursor, and for the interval rewind
+ * before it. cursor -1: no cursor was sent.
  */
 extern AtpPosition atp_position_after(int64_t cursor, int64_t rewind);
 
-/* An event has come.  The position is moved when it counts, and *gap is what was missed before it. */
+/*
+ * Take the sequence number of a received event.  If the event counts, the position moves, and *gap is the
+ * part missed before the event.
+ */
 extern AtpPlace atp_position_take(AtpPosition *position, int64_t seq, AtpGap *gap);
 
 #endif							/* ATP_POSITION_H */

@@ -1,10 +1,11 @@
 /*
  * rev_cache.c
- *		The newest commits of repositories that several sources bring.
+ *		Shared memory with the newest commits of repositories which several sources
+ *		bring.
  *
- * A table of as many places as it has, each for the DIDs of one hash: the last one that was
- * put there stays.  A place is written by who finds it unused, and read without a lock: who finds another
- * version after reading it than before has read nothing.
+ * A direct-mapped hash table: a DID has one slot, and the entry stored last stays.  A writer takes a
+ * slot by making its version odd, and skips the slot if another writer has it.  Readers take no lock:
+ * a reader that finds a different version after copying the slot than before treats the slot as empty.
  */
 #include "postgres.h"
 
@@ -20,7 +21,7 @@
 
 typedef struct Place
 {
-	pg_atomic_uint32 version;	/* odd: somebody writes it */
+	pg_atomic_uint32 version;	/* odd: a process is writing the slot */
 	uint32		generation;
 	Oid			database;
 	Oid			table;
@@ -82,7 +83,7 @@ atp_recent_forget_at_commit(void)
 	registered = forget_at_commit = true;
 }
 
-/* What tells commits of one revision apart. */
+/* The last bytes of a CID, which tell apart two commits of the same revision. */
 static uint64
 end_of_cid(const uint8_t *bytes, size_t n)
 {
@@ -145,7 +146,7 @@ atp_recent_put(uint32 generation, Oid table, const AtpRecent *recents, int n)
 	}
 }
 
-/* False: there is nothing, or somebody is at it. */
+/* False: the slot has no entry for the DID, or a process is writing the slot. */
 static bool
 find(Oid table, AtpRecent *recent)
 {
@@ -175,7 +176,7 @@ atp_recent_is_old(Oid table, const struct varlena *did, const AtpReposMessage *m
 		return msg->rev < recent.rev;
 	if (msg->rev < recent.floor || msg->rev > recent.rev)
 		return false;
-	/* V-15: another one of this revision is something else */
+	/* V-15: a different commit of the same revision is a fork, and not known */
 	return msg->rev < recent.rev ||
 		(recent.commit != 0 && recent.commit == end_of_cid(msg->commit.ptr, msg->commit.len));
 }

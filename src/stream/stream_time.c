@@ -1,6 +1,6 @@
 /*
  * stream_time.c
- *		The times that messages say, and this machine's clock.
+ *		The times in messages, compared with this machine's clock.
  */
 #include "postgres.h"
 
@@ -13,7 +13,7 @@
 #include "types/types.h"
 #include "utils/timestamp.h"
 
-/* F-03: no time may lie further ahead of this machine's clock. */
+/* F-03: the largest distance ahead of this machine's clock allowed for a time. */
 #define AHEAD_MAX	(5 * USECS_PER_MINUTE)
 
 bool
@@ -48,7 +48,7 @@ same_repo(AtpSpan a, AtpSpan b)
 	return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
 }
 
-/* A message that can be read, and whose time is not ahead. */
+/* Is the message readable, and its time not ahead? */
 static bool
 is_on_time(AtpDecoder *decoder, AtpBytes message, AtpHead *head)
 {
@@ -63,7 +63,7 @@ is_on_time(AtpDecoder *decoder, AtpBytes message, AtpHead *head)
 	return time != 0 && !atp_is_ahead(time);
 }
 
-/* Which messages from the given one on are not ahead?  Each is looked at once. */
+/* Find the messages, from index from on, that are not ahead.  Each message is looked at once. */
 static void
 look_ahead(AtpDecoder *decoder, AtpBatch *batch, int from)
 {
@@ -99,7 +99,7 @@ atp_stream_may_be_ahead(AtpDecoder *decoder, AtpBatch *batch, AtpHead *head)
 	if (time <= 0 || !atp_is_ahead(time))
 		return false;
 	look_ahead(decoder, batch, index + 1);
-	/* where decoding goes on */
+	/* restore the decoder to the message being decoded */
 	decoder->frame = frame;
 	(void) atp_parse_head(decoder, head, &at);
 	for (int i = 0; i < lengthof(on_time->message); i++)

@@ -1,7 +1,7 @@
 /*
  * link.h
  *		Links between records: the texts that are links, and the paths at which they stand.  Link rows are
- *		made elsewhere (tables/link_rows.c).
+ *		made elsewhere (tables/records/link_rows.c).
  *
  * A link is a text that, as a whole, is an AT URI in the general syntax, or a DID.  Its path has the form of
  * the field's indexes: names joined by '.', "[]" for the elements of an array, and in the brackets the

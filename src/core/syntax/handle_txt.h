@@ -2,7 +2,7 @@
  * handle_txt.h
  *		Which account a handle's domain names, by the TXT records of its name (W-20), or by its file at a
  *		well-known place (W-21).  The domain's owner may have written anything there.  No request is made
- *		here: see fetch/handle.c.
+ *		here: see fetch/identities/task_handle.c.
  */
 #ifndef ATP_HANDLE_TXT_H
 #define ATP_HANDLE_TXT_H

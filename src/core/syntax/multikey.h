@@ -2,7 +2,7 @@
  * multikey.h
  *		Public keys as text: did:key, Multikey and older forms (W-09 to W-12).  A key is kept as the bytes of
  *		its Multikey: two bytes for the curve, and a compressed point.  Whether the point lies on the curve is
- *		checked elsewhere (src/signature.c).
+ *		checked elsewhere (src/common/signature.c).
  */
 #ifndef ATP_MULTIKEY_H
 #define ATP_MULTIKEY_H

@@ -1,8 +1,7 @@
 /*
  * consumer.c
- *		The consumer, one process for each subscription: how it begins and ends.
- *
- * What it does in between, the files say that consumer_private.h names.
+ *		The consumer, one process for each subscription: how the process begins and
+ *		ends.  The other files of the consumer are named in consumer_private.h.
  */
 #include "postgres.h"
 
@@ -32,7 +31,7 @@ int			atp_batch_delay_ms;
 int			atp_ping_interval_ms;
 int			atp_idle_timeout_ms;
 
-/* What a new process is told; must fit into bgw_extra. */
+/* Arguments of a new consumer; must fit into bgw_extra. */
 typedef struct StartInfo
 {
 	Oid			database;
@@ -57,9 +56,9 @@ atp_consumer_note_end(Consumer *c, AtpLogged what, const char *detail)
 }
 
 /*
- * Who resumed it while it was about to end has found that it runs, and started
- * a process that found so, too.  That is over when the claim is given up: look
- * once more then.
+ * Should this consumer, which is about to end, run again?  A session may have called resume() while the
+ * consumer still held its claim: the process that the session started found the claim taken, and ended.
+ * After the release of the claim this cannot happen any more, so look at the row once more then.
  */
 static bool
 wanted_again(Consumer *c)
@@ -76,8 +75,8 @@ wanted_again(Consumer *c)
 }
 
 /*
- * A manager starts it again when its subscription says so; without one, the
- * postmaster does unless the exit code is 0.
+ * A manager restarts the consumer if the subscription should run.  Without a manager the postmaster restarts
+ * the process unless its exit code is 0.
  */
 void
 atp_consumer_leave(Consumer *c, const char *why, bool again)
@@ -107,7 +106,10 @@ atp_consumer_stop(Consumer *c, const char *reason)
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 		atp_distrust_unlogged(c->sub->target);
 	atp_commit();
-	/* what was changed meanwhile may be the remedy */
+	/*
+	 * if the row was changed meanwhile, the change may have removed the cause, so the consumer restarts
+	 * instead of stopping the subscription
+	 */
 	if (!atp_process_stop_subscription(c->sub, reason))
 		atp_consumer_leave(c, "its settings changed", true);
 	atp_status_error(ATP_DROP_NONE, reason);
@@ -116,8 +118,8 @@ atp_consumer_stop(Consumer *c, const char *reason)
 }
 
 /*
- * When a consumer dies, its workers still bring to its end what they are at.
- * Until then their cursors are theirs.
+ * When a consumer dies, its workers still finish the batches they have.  Until then they move their cursors,
+ * so a new consumer waits.
  */
 static void
 wait_for_workers(Consumer *c)
@@ -133,7 +135,10 @@ wait_for_workers(Consumer *c)
 	MemoryContextSwitchTo(old);
 }
 
-/* So that somebody can log in and mend what crashes the server. */
+/*
+ * Delay after a crash of the server: otherwise a crash that recurs at once would leave no time for an
+ * operator to log in and fix its cause.
+ */
 static void
 wait_after_crash(Consumer *c)
 {
@@ -153,7 +158,7 @@ wait_after_crash(Consumer *c)
 	atp_consumer_is_starting(c);
 }
 
-/* How the process before this one ended, it could not write. */
+/* Create the log, and note the error that ended the process before this one, which could not write any more. */
 static void
 begin_log(Consumer *c)
 {
@@ -166,7 +171,10 @@ begin_log(Consumer *c)
 		atp_log_note_at(c->log, ATP_LOGGED_FAILED, error, -1, at);
 }
 
-/* Citus that is not loaded, as long as the server runs; tables that a crash empties. */
+/*
+ * Stop the subscription if rows would be lost: the tables are distributed and Citus is not loaded (this
+ * cannot change while the server runs), or the tables are unlogged, and a crash empties them.
+ */
 static void
 stop_where_rows_are_lost(Consumer *c)
 {
@@ -207,7 +215,10 @@ atp_consumer_main(Datum arg)
 	}
 	if (!atp_claim(c.name))
 		atp_consumer_leave(&c, "another process consumes it", false);
-	/* what comes now may be what somebody wants once more, in tables that he has emptied */
+	/*
+	 * Entries of commits processed earlier must not count: a user may have emptied the tables and set the
+	 * cursor back, to have these commits processed again.
+	 */
 	atp_recent_forget();
 	c.loop_cxt = AllocSetContextCreate(TopMemoryContext, "atproto loop", ALLOCSET_DEFAULT_SIZES);
 	wait_for_workers(&c);
@@ -218,7 +229,7 @@ atp_consumer_main(Datum arg)
 	c.conn_cxt = AllocSetContextCreate(TopMemoryContext, "atproto connection", ALLOCSET_DEFAULT_SIZES);
 	c.batch = atp_batch_create(TopMemoryContext);
 	c.drop_seq = c.too_old = -1;
-	c.purge_due = true;			/* whatever was left by the process before */
+	c.purge_due = true;			/* a previous process may have left records to purge */
 	(void) atp_config_changed();
 	atp_consumer_read_settings(&c);
 	if (GetDatabaseEncoding() != PG_UTF8)

@@ -1,9 +1,8 @@
 /*
  * consumer_batch.c
- *		What the consumer received, into the tables: by itself, or by its workers.
- *
- * With workers the batch goes to them (shards.h), and the cursor follows when they
- * have committed.
+ *		From received events to the tables: the consumer applies a batch itself, or
+ *		passes it to its workers (shards.h).  With workers, the cursor follows when all
+ *		workers have committed.
  */
 #include "postgres.h"
 
@@ -19,12 +18,12 @@
 #define PURGE_LOOK_MS	(5 * 60 * 1000)
 #define DEFER_MAX_MS	200
 #define DEFER_LOOK_MS	10
-#define WASTED_FEW		8			/* a stream may have some old events of its own */
+#define WASTED_FEW		8			/* events that are old without another source: a stream may repeat some */
 
-/* So many times atproto.batch_delay, at most. */
+/* The longest delay of a batch, as a multiple of atproto.batch_delay. */
 #define DELAYS_MAX	10
 
-/* Events a second that are few: most of what they cost are their transactions. */
+/* Below this number of events a second, most of the cost of events is the cost of their transactions. */
 #define FEW			1500
 
 bool
@@ -33,7 +32,7 @@ atp_consumer_can_receive(Consumer *c)
 	return c->shards == NULL || c->batch->buffer != NULL || atp_shards_lend(c->shards, c->batch);
 }
 
-/* Has the batch what it is going to have? */
+/* Is the batch full, or its delay over? */
 static bool
 is_complete(const Consumer *c)
 {
@@ -41,9 +40,9 @@ is_complete(const Consumer *c)
 }
 
 /*
- * Two sources that bring the same at the same time would both decode it, and one of them for
- * nothing.  Who is mostly the second waits a little, until what it has received last is known: then the
- * first one has committed it (recent.h), and what was before it.
+ * Two sources that bring the same events at the same time would both decode them, and one of them in vain.
+ * So a source that is mostly the second waits a little, until the last messages received are known
+ * (recent.h): then the first source has committed them, and all before.
  */
 long
 atp_consumer_defers(Consumer *c)
@@ -79,7 +78,11 @@ atp_consumer_leads(Consumer *c)
 	atp_status_follows(false);
 }
 
-/* Who brings news waits for nobody.  cached: events that were known to be old before they were decoded. */
+/*
+ * Decide after a batch whether this source follows a faster one.  A source that brings new events must not
+ * follow. cached: the number of events that recent.h recognized as old before they were decoded; events found
+ * to be old only after decoding were wasted work.
+ */
 static void
 adapt(Consumer *c, int64 cached)
 {
@@ -93,7 +96,10 @@ adapt(Consumer *c, int64 cached)
 		atp_status_follows(true);
 }
 
-/* Nothing but the cursor would be written: events of others, or that another source has brought. */
+/*
+ * Would applying the batch write nothing but the cursor, because filters exclude its events, or another
+ * source has brought them?
+ */
 static bool
 only_moves(const AtpBatch *batch)
 {
@@ -101,9 +107,10 @@ only_moves(const AtpBatch *batch)
 }
 
 /*
- * Where transactions are slow, events wait as long as the last one took: what each of them
- * costs, however few its rows, is paid less often.  So it is where nobody waits for any; and where
- * few events come, but not seldom, there are half as many.
+ * Three reasons to wait longer than atproto.batch_delay.  Where transactions are slow, events wait as long as
+ * the last transaction took, so that its fixed cost is paid less often.  A batch that only moves the cursor
+ * waits longest, since no reader waits for its rows.  And when few events come, but not seldom, a batch waits
+ * until two delays after the last transaction, which halves the number of transactions.
  */
 int
 atp_consumer_batch_delay(const Consumer *c)
@@ -118,8 +125,8 @@ atp_consumer_batch_delay(const Consumer *c)
 }
 
 /*
- * Workers that have something to do get no more until the batch is full: each
- * batch is a transaction for each of them.
+ * While a worker is busy, the workers get the next batch only when it is full, because each batch costs a
+ * transaction in every worker.
  */
 bool
 atp_consumer_batch_is_due(const Consumer *c)
@@ -132,7 +139,10 @@ atp_consumer_batch_is_due(const Consumer *c)
 		atp_remaining(atp_now(), c->batch->since, atp_consumer_batch_delay(c)) == 0;
 }
 
-/* A stream without position begins here: no shard may find another place. */
+/*
+ * A stream without a cursor begins: write one position into the cursors of all shards, so that no worker
+ * begins elsewhere after a crash.
+ */
 static void
 begin_shards(Consumer *c, int64 seq)
 {
@@ -153,7 +163,10 @@ note_pace(Consumer *c)
 		atp_consumer_note(c, ATP_LOGGED_CAUGHT_UP, NULL);
 }
 
-/* From the oldest event on that the server has: gaps are read again that begin after this one. */
+/*
+ * The stream is read from the oldest event the server has.  Tell gap.c which event this is: only gaps that
+ * begin after it are read again.
+ */
 static void
 note_oldest(Consumer *c)
 {
@@ -188,7 +201,7 @@ atp_consumer_close_gap(Consumer *c)
 	atp_consumer_report(c);
 }
 
-/* Of messages that this process applies nothing of: the next transaction writes the counts. */
+/* Count skips of messages of which this process applies nothing; the next transaction writes the counts. */
 static void
 count_later(Consumer *c, const int64 *skips)
 {
@@ -239,7 +252,7 @@ atp_consumer_collect(Consumer *c)
 		atp_consumer_leave(c, "one of its workers ended", true);
 }
 
-/* What became of it decides whether the consumer goes on. */
+/* Act on the result of applying: continue, end, or stop. */
 static void
 obey(Consumer *c, AtpApplied result, const char *reason)
 {
@@ -259,7 +272,7 @@ obey(Consumer *c, AtpApplied result, const char *reason)
 	}
 }
 
-/* One transaction, or several pieces. */
+/* Apply the batch, in one transaction or in several. */
 static void
 apply_batch(Consumer *c)
 {
@@ -303,7 +316,7 @@ atp_consumer_apply(Consumer *c)
 		apply_batch(c);
 	else
 	{
-		/* nothing but messages that do not count */
+		/* all messages were of kinds that do not count */
 		count_later(c, batch->skips);
 		atp_batch_reset(batch);
 	}

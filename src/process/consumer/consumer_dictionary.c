@@ -1,8 +1,8 @@
 /*
  * consumer_dictionary.c
- *		By which dictionary a stream's server may compress what it sends: the table
- *		zstd_dictionary has it, from an operator, or from the server by the errand of
- *		fetch/servers/dictionary.c.
+ *		The dictionary with which a stream's server may compress messages, from table
+ *		zstd_dictionary.  An operator sets the dictionary, or the errand
+ *		fetch/servers/dictionary.c fetches it from the server.
  */
 #include "postgres.h"
 
@@ -20,7 +20,7 @@
 
 PG_FUNCTION_INFO_V1(atp_set_zstd_dictionary);
 
-/* Where the server has it, and nobody has asked yet. */
+/* If the server offers a dictionary, and no row exists yet, request the dictionary. */
 static void
 wish(const AtpSubscription *sub)
 {
@@ -80,7 +80,7 @@ atp_consumer_lose_dictionary(Consumer *c)
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 	{
 		caller = atp_as_table_owner("zstd_dictionary");
-		/* who names a new one each time is asked less and less often */
+		/* a server whose dictionary fails each time is asked at growing intervals */
 		atp_run("UPDATE atproto.zstd_dictionary SET dictionary = NULL, failures = f.n, changed_at = $3,"
 				" due_at = $3 + least(interval '1 minute' * 2 ^ f.n, interval '1 day')"
 				" FROM (SELECT CASE WHEN changed_at < $3 - interval '1 day' THEN 0 ELSE least(failures + 1, 20) END AS n"
@@ -124,7 +124,7 @@ atp_set_zstd_dictionary(PG_FUNCTION_ARGS)
 					 errdetail("One begins with its magic number and its own, and has at most %d bytes.", ATP_ZSTD_DICTIONARY_MAX)));
 	}
 	caller = atp_as_table_owner("zstd_dictionary");
-	/* without a URL, none is fetched in its place */
+	/* url NULL: no fetched dictionary replaces the operator's */
 	atp_run("INSERT INTO atproto.zstd_dictionary (subscription, endpoint, dictionary) VALUES ($1, $2, $3)"
 			" ON CONFLICT (subscription, endpoint) DO UPDATE SET url = NULL, dictionary = $3, changed_at = now(), failures = 0, error = NULL",
 			ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->ep->scope), dictionary));

@@ -1,10 +1,10 @@
 /*
  * consumer_loop.c
- *		The consumer's loop: serve interrupts, follow the subscription's row, move
- *		the connection on, decode what has come, apply it when it is time, wait.
+ *		The consumer's main loop: serve interrupts, follow the subscription's row,
+ *		advance the connection, decode messages, apply the batch when it is due, wait.
  *
- * Every transaction begins and ends inside one of the functions called here; none
- * is open when the loop comes to its wait.
+ * Every transaction begins and ends inside a function called here, so no transaction is open during
+ * the wait.
  */
 #include "postgres.h"
 
@@ -16,20 +16,23 @@
 #include "storage/latch.h"
 #include "utils/memutils.h"
 
-#define NAP_MS		50		/* a closed connection is seen so much later */
-#define LITTLE		(64 * 1024)	/* bytes between two waits */
+#define NAP_MS		50		/* milliseconds of a nap; the end of a connection is noticed so much later at most */
+#define LITTLE		(64 * 1024)	/* bytes since the last wait, below which a nap is allowed */
 
-/* Somebody changed the row, or the cursor. */
+/* The subscription's row, or its cursor, may have been changed. */
 static void
 follow_settings(Consumer *c)
 {
 	AtpState	before;
 
-	/* what has come and is not decoded would not come again */
+	/* decode the messages already received, because the server would not send them again */
 	atp_consumer_leads(c);
 	if (c->state == ATP_STATE_STREAMING && c->batch->ndecoded < c->batch->nmessages)
 		atp_consumer_receive(c);
-	/* what is decoded was decoded under the present settings; what is not comes again */
+	/*
+	 * Decoded events are applied under the settings with which they were decoded.  Dropping an undecided
+	 * message is safe: the new connection receives the message again.
+	 */
 	if (c->state == ATP_STATE_UNDECIDED)
 		atp_consumer_drop(c, ATP_DROP_CLOCK, c->undecided_why);
 	before = c->state;
@@ -61,7 +64,7 @@ sooner(long *timeout, long ms)
 		*timeout = ms;
 }
 
-/* How long what has come may stay where it is, in milliseconds; -1: there is nothing. */
+/* How long the batch may stay unapplied, in milliseconds; -1: nothing is pending. */
 static long
 batch_may_stay(const Consumer *c, AtpTime now)
 {
@@ -75,9 +78,9 @@ batch_may_stay(const Consumer *c, AtpTime now)
 }
 
 /*
- * Little comes, and a batch waits for its time: then nothing is missed if the stream
- * is not looked at for a moment, and each event does not wake the process by itself.
- * What comes meanwhile waits in the kernel, which has room for more than LITTLE.
+ * May the process wait without looking at the socket?  Yes if little data comes and a batch is waiting for
+ * its delay anyway: then a nap misses nothing, and saves a wake-up for each event.  Data arriving meanwhile
+ * stays in the kernel's buffer, which has room for more than LITTLE.
  */
 static bool
 may_nap(Consumer *c, const AtpSocketWait *sockets, int nsockets)
@@ -101,7 +104,7 @@ wait_for_more(Consumer *c)
 	long		limit = -1;
 	AtpTime		now = atp_now();
 
-	/* what nobody listened to, while a batch was applied, was not silent */
+	/* time spent on applying a batch is no silence of the server: shift the limit by it */
 	c->last_data = Min(now, c->last_data + (now - c->listened));
 	if (c->conn != NULL)
 		limit = atp_consumer_watch(c, now);
@@ -158,7 +161,7 @@ atp_consumer_loop(Consumer *c)
 			c->listened = atp_now();
 			continue;
 		}
-		/* more labels would have no room; those that wait are tried */
+		/* there is no room to hold more labels, so read nothing, and try to release the held labels */
 		if (atp_release_stalls(&c->releaser, atp_now()) && c->batch->nmessages == 0)
 		{
 			if (atp_consumer_release_due(c) == 0)
@@ -183,7 +186,7 @@ atp_consumer_loop(Consumer *c)
 		if (atp_consumer_batch_is_due(c))
 		{
 			atp_consumer_apply(c);
-			/* one bounded step between two batches */
+			/* one bounded step between two batches, so that the stream does not wait long */
 			if (c->purge_due)
 				atp_consumer_purge(c);
 			if (atp_consumer_release_due(c) == 0)

@@ -1,11 +1,10 @@
 /*
  * consumer_private.h
- *		What the files of the consumer share.
+ *		Declarations shared by the files of the consumer.
  *
- * consumer.c begins and ends it, consumer_loop.c is its loop, consumer_state.c
- * its states, consumer_settings.c follows the subscription's row,
- * consumer_stream.c the connection, consumer_batch.c brings what came into the
- * tables.
+ * consumer.c begins and ends the process; consumer_loop.c has the loop, consumer_state.c the states;
+ * consumer_settings.c follows the subscription's row; consumer_stream.c has the connection;
+ * consumer_batch.c applies received events, or passes them to the workers.
  */
 #ifndef ATP_CONSUMER_PRIVATE_H
 #define ATP_CONSUMER_PRIVATE_H
@@ -28,89 +27,96 @@
 #include "tables/apply/release.h"
 #include "tables/base/statements.h"
 
-#define ATP_LOOK_MS		1000	/* workers tell what they have done; one that never started tells nobody */
+/*
+ * how often to look after workers: a worker sets our latch when a batch is done, but a worker that never
+ * started sets no latch
+ */
+#define ATP_LOOK_MS		1000
 
 typedef struct Consumer
 {
 	const char *name;
-	bool		managed;		/* by a manager, which restarts it */
+	bool		managed;		/* a manager started this process, and restarts it */
 	MemoryContext loop_cxt;		/* reset with each round of the loop */
 	AtpState	state;
-	AtpState	shown;			/* the last one that others could see */
+	AtpState	shown;			/* the last state shown to other processes */
 
 	/* the subscription's row */
-	MemoryContext cxt;			/* the subscription, and whatever lives as long */
+	MemoryContext cxt;			/* for the subscription, and for data that lives as long */
 	AtpSubscription *sub;
-	const AtpSource *source;	/* what kind of stream it is */
-	char	   *activity;		/* what pg_stat_activity shows while streaming */
+	const AtpSource *source;	/* the kind of stream */
+	char	   *activity;		/* shown by pg_stat_activity while streaming */
 
 	/* the stream */
 	MemoryContext conn_cxt;		/* reset with each connection */
 	AtpConn    *conn;			/* NULL between connections */
-	char	   *asked;			/* what it was asked for, but for the cursor */
+	char	   *asked;			/* the request that was sent, without the cursor */
 	AtpUnzstd  *unzstd;			/* NULL: messages are not compressed */
-	uint32		dictionary;		/* the number of its dictionary; 0: none */
-	int64		too_old;		/* a cursor that the server has nothing from any more; -1: none */
-	uint64		counted_bytes;	/* of the connection, already in the statistics */
-	uint64		heard_bytes;	/* of it, when the process waited last */
-	AtpTime		last_data;		/* or when the present connection began */
+	uint32		dictionary;		/* id of unzstd's dictionary; 0: no dictionary */
+	int64		too_old;		/* a cursor before the oldest event the server still has; -1: none */
+	uint64		counted_bytes;	/* bytes of the connection already in the statistics */
+	uint64		heard_bytes;	/* bytes of the connection when the process waited last */
+	AtpTime		last_data;		/* when data came last, or when the connection began */
 	AtpTime		last_ping;
 	AtpTime		listened;		/* the end of the last wait for data */
 	AtpTime		waiting_until;	/* ATP_STATE_WAITING */
 	AtpTime		undecided_since;	/* ATP_STATE_UNDECIDED */
 	const char *undecided_why;
 	int			failures;		/* since the last progress */
-	int64		drop_seq;		/* where the stream was dropped for its contents */
+	int64		drop_seq;		/* the cursor at the last drop caused by the stream's contents */
 	int			drops_there;
 
-	/* what came */
+	/* received events */
 	AtpBatch   *batch;
-	AtpTime		applied_in;		/* what the last one took, without workers ... */
-	AtpTime		applied_at;		/* ... and when it ended */
-	AtpTime		deferred;		/* what has come is not decoded, since then; 0: it may be */
-	bool		decides;		/* the other one has it, or has taken too long */
-	Oid			states;			/* the table of states of repositories; InvalidOid: it fills none */
+	AtpTime		applied_in;		/* without workers: how long the last batch took to apply ... */
+	AtpTime		applied_at;		/* ... and when this ended */
+	AtpTime		deferred;		/* since when a complete batch stays undecoded, waiting for a faster source; 0: not waiting */
+	/* the complete batch may be decoded now: the faster source has committed it, or took too long */
+	bool		decides;
+	Oid			states;			/* the table of repository states; InvalidOid: the stream fills none */
 	AtpDecoder *decoder;
 	AtpStatements *statements;
-	AtpShards  *shards;			/* NULL: this process applies what it receives */
-	AtpPosition position;		/* taken into the batch */
-	int64		handed;			/* given to the workers; the cursor without them */
-	int64		cursor;			/* committed; -1: none */
+	AtpShards  *shards;			/* NULL: this process applies the batches itself */
+	AtpPosition position;		/* position of the last event in the batch */
+	int64		handed;			/* position passed to the workers; without workers equal to cursor */
+	int64		cursor;			/* position committed; -1: no position yet */
 	int			layout;			/* of the cursor: see AtpCursor */
 
 	AtpGapWatch gaps;
 
 	/*
-	 * The number of workers has been changed, and their cursors differ, so it
-	 * cannot be obeyed yet: a worker passes over what is in its cursor.  At this
-	 * position, the highest of them, all have the same, and the consumer starts
-	 * anew.  -1: nothing was changed.
+	 * The number of workers was changed while the shards' cursors differ.  The change has to wait, because a
+	 * worker passes over all events up to its own cursor.  When all shards have reached this position, the
+	 * highest of their cursors, the consumer restarts with the new number. -1: no change is pending.
 	 */
 	int64		reshard_at;
 
 	/*
-	 * Records of deleted accounts may be left: more than one transaction should
-	 * remove.  Each round of the loop removes some, until none are found.  With
-	 * workers, the first of them does it.
+	 * Records of deleted accounts may still have to be removed: an account can have more than one transaction
+	 * should remove.  Each round of the loop removes some, until none are left.  With workers, worker 0 does
+	 * this.
 	 */
 	bool		purge_due;
-	AtpTime		purge_look;		/* when that was last taken for possible: the fetcher may leave some (V-47) */
-	AtpReleaser releaser;		/* of what is held, without workers */
-	int64		uncounted[ATP_SKIP_COUNT];	/* skips of messages that move no cursor (skips.h) */
-	bool		stats_pending;	/* PostgreSQL's, of our transactions */
-	AtpLog	   *log;			/* of what happens; NULL before the subscription is this process's */
-	bool		log_ended;		/* why it ends is in the log */
+	AtpTime		purge_look;		/* when purge_due was last set as a precaution: the fetcher may leave records, too (V-47) */
+	AtpReleaser releaser;		/* for held events, without workers */
+	int64		uncounted[ATP_SKIP_COUNT];	/* skips of messages which move no cursor (skips.h) */
+	bool		stats_pending;	/* PostgreSQL's statistics of our transactions are not reported yet */
+	AtpLog	   *log;			/* the subscription's log; NULL until this process has claimed the subscription */
+	bool		log_ended;		/* the reason for the end has been noted */
 } Consumer;
 
 /* --- consumer.c --- */
 
-/* End the process; again: it is to come back. */
+/* End the process; again: the process should be restarted. */
 pg_noreturn extern void atp_consumer_leave(Consumer *c, const char *why, bool again);
 
-/* End the subscription, too: an operator has to decide. */
+/* Stop the subscription and end the process: an operator has to decide. */
 pg_noreturn extern void atp_consumer_stop(Consumer *c, const char *reason);
 
-/* Note what happened; what ends the process, once. */
+/*
+ * Note an event in the subscription's log.  The second function notes why the process ends, and has an effect
+ * only once.
+ */
 extern void atp_consumer_note(Consumer *c, AtpLogged what, const char *detail);
 extern void atp_consumer_note_end(Consumer *c, AtpLogged what, const char *detail);
 
@@ -118,7 +124,7 @@ extern void atp_consumer_note_end(Consumer *c, AtpLogged what, const char *detai
 
 pg_noreturn extern void atp_consumer_loop(Consumer *c);
 
-/* --- consumer_state.c: a function for each way from one state to another --- */
+/* --- consumer_state.c: a function for each transition between states --- */
 
 extern void atp_consumer_is_starting(Consumer *c);	/* the wait after a crash is over */
 extern void atp_consumer_is_waiting(Consumer *c, int delay_ms);
@@ -131,93 +137,109 @@ extern void atp_consumer_is_settled(Consumer *c, AtpState before);
 extern void atp_consumer_is_stopping(Consumer *c);
 extern void atp_consumer_is_leaving(Consumer *c);
 
-/* What pg_stat_activity shows while no transaction is open. */
+/* Show the state in pg_stat_activity; call after each transaction. */
 extern void atp_consumer_report(const Consumer *c);
 
 /* --- consumer_settings.c --- */
 
-/* Take the subscription's row as it is now, or leave. */
+/*
+ * Read the subscription's row, and obey it; ends the process when the row is gone, paused, or changed too
+ * much.
+ */
 extern void atp_consumer_read_settings(Consumer *c);
 
 /* --- consumer_dictionary.c --- */
 
 /*
- * By which dictionary the server of the subscription may compress what it sends,
- * palloc'd in cxt; NULL: none.  Where the server has one, it is fetched.  In a transaction with SPI.
+ * The dictionary with which the subscription's server may compress messages, palloc'd in cxt; NULL: none.  If
+ * the server offers a dictionary, and none was requested before, the fetcher is asked to fetch it.  Call in a
+ * transaction with SPI.
  */
 extern bytea *atp_dictionary_get(const AtpSubscription *sub, MemoryContext cxt);
 
-/* From the next connection on; NULL: none. */
+/* Use this dictionary from the next connection on; NULL: no compression. */
 extern void atp_consumer_take_dictionary(Consumer *c, const bytea *dictionary);
 
-/* The server does not know it any more: until it has been fetched again, there is none. */
+/*
+ * Forget the dictionary, which the server no longer knows or uses.  Until the fetcher has fetched a new one,
+ * the stream is not compressed.
+ */
 extern void atp_consumer_lose_dictionary(Consumer *c);
 
 /* --- consumer_stream.c --- */
 
 extern void atp_consumer_connect(Consumer *c);
 
-/* As the settings have become, would something else be asked for?  Then it connects anew. */
+/* Reconnect if the changed settings lead to a different request. */
 extern void atp_consumer_ask_anew(Consumer *c);
 
-/* Move the connection on, and decode what has come. */
+/* Advance the connection, and decode the messages received. */
 extern void atp_consumer_receive(Consumer *c);
 
-/* How long events that tell whose clock is wrong are waited for (ATP_STATE_UNDECIDED). */
+/* How long to wait for events that show whether the clock or a message is wrong (ATP_STATE_UNDECIDED). */
 extern int	atp_consumer_patience_ms(const Consumer *c);
 
 /*
- * Give the connection up, and say when to try again.  What it brought is kept:
- * the next one begins after it.  why must outlive the batch.
+ * Close the connection, and schedule a new one.  Events received before are applied first, and the next
+ * connection begins after them. why must outlive the batch.
  */
 extern void atp_consumer_drop(Consumer *c, AtpDrop drop, const char *why);
 
-/* Time limits of the connection (E-06); returns milliseconds until the next, -1: none. */
+/* Enforce the connection's time limits (E-06); returns milliseconds until the next limit, -1: no limit. */
 extern long atp_consumer_watch(Consumer *c, AtpTime now);
 
 /* --- consumer_batch.c --- */
 
-/* Is there memory for what may come? */
+/* Is there memory for more messages?  With workers, all batches of the ring may be in use. */
 extern bool atp_consumer_can_receive(Consumer *c);
 
-/* Is it time to bring what has come into the tables? */
+/* Is it time to apply the batch? */
 extern bool atp_consumer_batch_is_due(const Consumer *c);
 
-/* Milliseconds that what has come waits for more. */
+/* Milliseconds for which the batch waits for more events. */
 extern int	atp_consumer_batch_delay(const Consumer *c);
 
-/* Of the second source of the same events: milliseconds for which the batch, as it has come, stays as it is, and nothing is read. */
+/*
+ * For a source that follows a faster source of the same events: milliseconds for which the complete batch
+ * stays undecoded, and the socket unread.
+ */
 extern long atp_consumer_defers(Consumer *c);
 
-/* Or is it still to come, before it is decoded? */
+/*
+ * For such a source: is the batch to stay undecoded for now, because it is incomplete or waits for the faster
+ * source?
+ */
 extern bool atp_consumer_is_deferring(const Consumer *c);
 
-/* It waits for no other source from now on. */
+/* Stop following a faster source. */
 extern void atp_consumer_leads(Consumer *c);
 
-/* Everything decoded so far into the tables, or to the workers. */
+/* Apply all events decoded so far, or pass them to the workers. */
 extern void atp_consumer_apply(Consumer *c);
 
-/* To the workers, with the message that the stream is dropped for. */
+/* Pass the batch to the workers, with the message because of which the stream is dropped. */
 extern void atp_consumer_hand_broken(Consumer *c);
 
-/* What the workers have committed. */
+/* Note the positions that the workers have committed. */
 extern void atp_consumer_collect(Consumer *c);
 
-/* Apply, and it is there when this returns: the cursor is what was decoded. */
+/* Apply all decoded events, and return when they are committed: the cursor is then the last decoded event. */
 extern void atp_consumer_settle(Consumer *c);
 
-/* One bounded step each. */
+/*
+ * Bounded work between batches: remove records of deleted accounts, look for such records, release held
+ * events.
+ */
 extern void atp_consumer_purge(Consumer *c);
 extern long atp_consumer_purge_look_due(const Consumer *c);
 extern void atp_consumer_purge_look(Consumer *c);
 extern void atp_consumer_release(Consumer *c);
 
-/* Events of a gap have been read again, to its end. */
+/* The events of a gap are being read again: has the cursor reached the gap's end?  Then close the gap. */
 extern bool atp_consumer_gap_is_over(const Consumer *c);
 extern void atp_consumer_close_gap(Consumer *c);
 
-/* Milliseconds until held events are to be looked at; -1: they are not. */
+/* Milliseconds until held events have to be looked at; -1: never. */
 extern long atp_consumer_release_due(const Consumer *c);
 
 #endif							/* ATP_CONSUMER_PRIVATE_H */

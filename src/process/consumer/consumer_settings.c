@@ -17,7 +17,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
-/* From now on this row holds, for what is decoded after the cursor. */
+/* Use this row for all events after the cursor. */
 static void
 take_settings(Consumer *c, AtpSubscription *sub, MemoryContext cxt)
 {
@@ -45,11 +45,11 @@ take_settings(Consumer *c, AtpSubscription *sub, MemoryContext cxt)
 	atp_decoder_settings(c->decoder, &sub->settings);
 }
 
-/* The workers read the settings when they start: new ones for new settings. */
+/* Start the workers, which read the settings at their start: so changed settings need new workers. */
 static void
 start_workers(Consumer *c, int n)
 {
-	/* before the memory goes that was lent */
+	/* give back the memory lent by the ring before the ring is freed */
 	if (c->shards != NULL || n > 1)
 		atp_batch_lend(c->batch, NULL);
 	if (c->shards != NULL)
@@ -57,7 +57,7 @@ start_workers(Consumer *c, int n)
 	c->shards = NULL;
 	if (n == 1)
 		return;
-	c->purge_due = false;		/* they do it */
+	c->purge_due = false;		/* worker 0 purges */
 	c->shards = atp_shards_start(c->sub, n, c->layout);
 	if (c->shards == NULL)
 	{
@@ -97,7 +97,7 @@ atp_consumer_read_settings(Consumer *c)
 			atp_cursor_settings(c->name, sub->ep->scope);
 		if (sub->source->compress != NULL || sub->source->dictionary_nsid != NULL)
 			dictionary = atp_dictionary_get(sub, c->loop_cxt);
-		/* what came by pg_upgrade, for instance, is not noted yet */
+		/* an owner that came without triggers, for instance by pg_upgrade, has no entry in pg_shdepend yet */
 		if (changed && OidIsValid(sub->owner))
 			atp_owner_note(sub->owner);
 		if ((fault = atp_target_fault(GetUserId(), sub->target)) != NULL)
@@ -129,7 +129,7 @@ atp_consumer_read_settings(Consumer *c)
 	atp_consumer_take_dictionary(c, dictionary);
 	c->cursor = c->handed = cursor.lowest;
 	c->layout = cursor.layout;
-	/* at another level, it may be that nothing has to wait */
+	/* at a changed level, held events may not have to wait any more, so look at all of them */
 	if (changed)
 		c->releaser = atp_releaser(0, 1);
 	c->reshard_at = cursor.shards != sub->workers ? cursor.highest : -1;

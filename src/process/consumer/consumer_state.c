@@ -1,9 +1,7 @@
 /*
  * consumer_state.c
- *		The states of a consumer, and each way from one to another.
- *
- * doc/consumer.md has the same table in words: what each state waits for, and what
- * ends it.
+ *		The states of a consumer, and each transition between them. doc/consumer.md has
+ *		the same table in words: what each state waits for, and what ends it.
  */
 #include "postgres.h"
 
@@ -15,10 +13,10 @@
 
 static const struct
 {
-	int			from;			/* states that it may follow */
-	bool		shown;			/* else others see the state before it */
-	bool		connected;		/* of those: is there a connection? */
-	const char *activity;		/* likewise, for pg_stat_activity; NULL: the stream's */
+	int			from;			/* bit mask of the states before it */
+	bool		shown;			/* shown to other processes; if not, these see the state before */
+	bool		connected;		/* of shown states: a connection exists */
+	const char *activity;		/* of shown states, for pg_stat_activity; NULL: the stream's text */
 }			states[] = {
 	[ATP_STATE_STARTING] = {.from = FROM(WAITING), .shown = true, .activity = "starting"},
 	[ATP_STATE_WAITING] = {.from = FROM(STARTING) | FROM(SETTLING), .shown = true, .activity = "waiting to reconnect"},
@@ -73,7 +71,7 @@ atp_consumer_is_waiting(Consumer *c, int delay_ms)
 void
 atp_consumer_is_connecting(Consumer *c)
 {
-	/* what is decoded would be decoded once more */
+	/* a new connection begins after the cursor: events still in the batch would come twice */
 	Assert(c->batch->nmessages == 0 && (c->shards == NULL || c->handed == c->cursor));
 	enter(c, ATP_STATE_CONNECTING);
 }
@@ -107,7 +105,7 @@ atp_consumer_is_settling(Consumer *c)
 	enter(c, ATP_STATE_SETTLING);
 }
 
-/* And it goes on as before. */
+/* Return from SETTLING to the state before. */
 void
 atp_consumer_is_settled(Consumer *c, AtpState before)
 {

@@ -1,6 +1,7 @@
 /*
  * consumer_stream.c
- *		The consumer's connection: begin it, read it, watch it, give it up.
+ *		The consumer's connection: connect, read, watch time limits, disconnect and
+ *		decide when to reconnect.
  */
 #include "postgres.h"
 
@@ -15,9 +16,9 @@
 #include "utils/memutils.h"
 
 #define ANSWER_TIMEOUT_MS	30000	/* from the first byte sent to the open stream */
-#define REPEATED_DROPS_MAX	5	/* at one place of the stream, then stop (E-48) */
-#define PATIENCE_MS			1000	/* for events that tell whose clock is wrong; doubled with each failure ... */
-#define PATIENCE_DOUBLINGS	6	/* ... so often */
+#define REPEATED_DROPS_MAX	5	/* drops at one position of the stream, after which the subscription stops (E-48) */
+#define PATIENCE_MS			1000	/* wait for events that show whether the clock is wrong; doubled with each failure ... */
+#define PATIENCE_DOUBLINGS	6	/* ... at most this many times */
 
 static bool
 want_message(void *arg)
@@ -27,7 +28,7 @@ want_message(void *arg)
 	return !atp_batch_full(c->batch) && c->deferred == 0;
 }
 
-/* What is compressed is unpacked into the batch, and must not lie there in the way. */
+/* Compressed messages are decompressed into the batch, so the compressed bytes must not be received there. */
 static uint8_t *
 room_for_more(void *arg, size_t *len)
 {
@@ -42,7 +43,7 @@ put_piece(void *arg, const uint8_t *data, size_t len)
 	return atp_batch_put(((Consumer *) arg)->batch, data, len);
 }
 
-/* Where texts are taken, what is none is compressed. */
+/* A message is complete.  For a format of texts, a binary message is a compressed text. */
 static void
 take_message(void *arg, size_t len, bool is_text, AtpEnd *end)
 {
@@ -64,14 +65,14 @@ take_message(void *arg, size_t len, bool is_text, AtpEnd *end)
 		atp_end(end, ATP_DROP_MEMORY, "no memory for a message of %zu bytes", len);
 }
 
-/* For the log.  Without a cursor the stream begins with its next event. */
+/* The cursor, for the log.  Without a cursor the stream begins with its next event. */
 static const char *
 cursor_text(const Consumer *c)
 {
 	return c->cursor < 0 ? "none" : psprintf(INT64_FORMAT, c->cursor);
 }
 
-/* Files are read with the server's rights: its owner must be allowed to, still. */
+/* Stop if the owner has lost the right to read server files: ca_file is read with the server's rights. */
 static void
 check_ca_file(Consumer *c)
 {
@@ -86,7 +87,7 @@ check_ca_file(Consumer *c)
 		atp_consumer_stop(c, "its owner is not allowed to read files of the server (pg_read_server_files), so there can be no ca_file");
 }
 
-/* What is asked for, but from where on: it changes with the settings. */
+/* The request without the cursor, to see whether changed settings change it. */
 static char *
 what_is_asked(const Consumer *c)
 {
@@ -109,17 +110,20 @@ atp_consumer_connect(Consumer *c)
 	int64		came = c->position.came;
 	MemoryContext old;
 
-	/* a server's clock that was put back: what it has sent since is before the cursor */
+	/*
+	 * a server whose clock was set back sends events with times before the cursor, so ask from the event
+	 * received last
+	 */
 	if (c->source->rewind > 0 && came > 0)
 		from = Min(from, came);
 	check_ca_file(c);
 	old = MemoryContextSwitchTo(c->conn_cxt);
 	c->position = atp_position_after(c->cursor, c->source->rewind);
 	c->position.came = came;
-	/* what is missing then is a gap before the first event (E-44) */
+	/* events missed then become a gap before the first event (E-44) */
 	c->position.outdated = too_old;
 	request = atp_stream_request(c->sub, too_old ? 0 : from, c->dictionary);
-	/* a message of which an earlier one has brought a part comes again */
+	/* drop the incomplete message of the former connection: the server sends the whole message again */
 	atp_batch_forget(c->batch);
 	c->asked = what_is_asked(c);
 	atp_status_request(&request, c->dictionary != 0);
@@ -141,8 +145,8 @@ atp_consumer_connect(Consumer *c)
 }
 
 /*
- * Faults of the stream's contents, which a new connection will meet again: the
- * place is remembered, and too many at one place stop the subscription.
+ * Count a drop caused by the stream's contents, which a new connection is likely to meet again.  Too many
+ * drops at one position stop the subscription.
  */
 static void
 count_drop(Consumer *c, const char *reason)
@@ -154,7 +158,7 @@ count_drop(Consumer *c, const char *reason)
 									  c->drops_there, c->cursor, reason));
 }
 
-/* Will another request be answered otherwise? */
+/* Change the request, if the server's error says what to change.  True: changed, so reconnect soon. */
 static bool
 mend_request(Consumer *c, const char *error)
 {
@@ -195,7 +199,10 @@ atp_consumer_drop(Consumer *c, AtpDrop drop, const char *why)
 	atp_consumer_settle(c);
 	delay = atp_retry_delay(c->failures++);
 	reason = MemoryContextStrdup(c->batch->cxt, why);
-	/* not this message's fault alone: until there is another dictionary, the stream goes on without */
+	/*
+	 * a second such fault at the same position: the dictionary may be wrong, so continue uncompressed until a
+	 * new dictionary is fetched
+	 */
 	if ((drop == ATP_DROP_COMPRESSION || drop == ATP_DROP_FRAME) && c->dictionary != 0 && c->drop_seq == c->cursor)
 		atp_consumer_lose_dictionary(c);
 	if (drop == ATP_DROP_HTTP && !mend_request(c, atp_conn_http_error(c->conn)))
@@ -220,7 +227,7 @@ atp_consumer_drop(Consumer *c, AtpDrop drop, const char *why)
 		count_drop(c, reason);
 }
 
-/* Move the connection on; what came is counted. */
+/* Advance the connection, and count messages and bytes. */
 static AtpConnState
 step(Consumer *c)
 {
@@ -228,7 +235,10 @@ step(Consumer *c)
 	AtpConnState state = atp_conn_step(c->conn);
 	uint64		bytes = atp_conn_bytes(c->conn);
 
-	/* until the stream is open there is one limit for all, however slowly its answer trickles */
+	/*
+	 * before the stream is open, received bytes do not extend the limit: a slow trickle must not keep the
+	 * connection alive
+	 */
 	if (bytes > c->counted_bytes && state == ATP_CONN_OPEN)
 		c->last_data = atp_now();
 	if (c->state == ATP_STATE_CONNECTING && state == ATP_CONN_OPEN)
@@ -251,9 +261,9 @@ atp_consumer_patience_ms(const Consumer *c)
 }
 
 /*
- * A message that the stream is not dropped for yet: what comes after it may tell
- * that it is wrong itself.  Whoever wrote it could keep the stream from going on,
- * if the connection ended before that has come.
+ * The time of a message is ahead of the clock: may the decision wait for later messages, which may show that
+ * only this message is wrong?  Without waiting, the author of one message could end every connection at this
+ * message, and stop the stream.
  */
 static bool
 may_wait(Consumer *c, const char *why)
@@ -289,7 +299,7 @@ atp_consumer_receive(Consumer *c)
 	if (verdict.drop == ATP_DROP_NONE)
 		return;
 
-	/* keep what is good; the words outlive the batch */
+	/* the drop applies the good events first and resets the batch, so copy the text */
 	verdict.why = MemoryContextStrdup(c->conn_cxt, verdict.why);
 	if (c->shards != NULL && (verdict.drop == ATP_DROP_FRAME || verdict.drop == ATP_DROP_SEQ))
 		atp_consumer_hand_broken(c);

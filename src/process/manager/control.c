@@ -1,10 +1,10 @@
 /*
  * control.c
- *		SQL control of the consumer: subscribe and its siblings.
+ *		SQL functions that control the consumer: subscribe and its siblings.
  *
- * The functions maintain the tables; the processes follow the tables.  They run
- * with the caller's rights: whoever may write the tables may do the same by
- * hand (subscription_check.c).
+ * The functions write the tables, and the processes follow the tables.  The functions run with the
+ * caller's rights: a role with rights on the tables may do the same by hand, and triggers check the
+ * rows (subscription_check.c).
  */
 #include "postgres.h"
 
@@ -47,10 +47,10 @@ no_such_subscription(text *name)
 }
 
 /*
- * In a database that no manager serves, start the consumer right here: it waits
- * for this transaction's end before it looks at the table.  Also when one runs,
- * which may be about to end for what this transaction changes: the new one ends
- * at once when the old one did not.
+ * In a database without a manager, start the consumer directly; the new process waits for the end of this
+ * transaction before it reads the table.  Start it also when a consumer is running, because this
+ * transaction's change may be about to end the running consumer.  If not, the new process finds the claim
+ * taken, and ends at once.
  */
 static void
 start_without_manager(text *name)
@@ -78,7 +78,7 @@ start_without_manager(text *name)
 			 errhint("To have it started with the server, add \"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\".")));
 }
 
-/* V-02: what waits for keys of accounts waits for ever when nobody reads their documents. */
+/* V-02: without a fetcher no DID documents are read, so held events would wait for keys for ever. */
 static void
 warn_without_fetcher(text *name)
 {
@@ -92,7 +92,10 @@ warn_without_fetcher(text *name)
 			 errhint("Add \"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\".")));
 }
 
-/* A time where positions are numbers, or the other way round, is a place in no stream, or in all of it. */
+/*
+ * An ERROR for a cursor of the wrong kind.  Positions of a stream are either sequence numbers or times: the
+ * wrong kind would ask for no event, or for all.
+ */
 static void
 check_cursor(AtpArg name, AtpArg seq)
 {
@@ -115,7 +118,7 @@ check_cursor(AtpArg name, AtpArg seq)
 			 errhint("0 begins with the oldest event that the server has, NULL with the next.")));
 }
 
-/* The cursor of the present URL, unless there is one. */
+/* Insert a cursor for the subscription's current endpoint, unless one exists. */
 static void
 make_cursor(AtpArg name, AtpArg seq)
 {
@@ -124,7 +127,7 @@ make_cursor(AtpArg name, AtpArg seq)
 					ATP_ARGS(name, seq));
 }
 
-/* subscribe()'s parameters that are columns of the table, and which these are. */
+/* Parameters of subscribe() which are columns of the table, and their argument numbers. */
 static const struct
 {
 	const char *column;
@@ -211,7 +214,7 @@ atp_subscribe(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* A statement on the one subscription that the function's first argument names. */
+/* Run a statement on the subscription named by the first argument. */
 static void
 on_subscription(FunctionCallInfo fcinfo, const char *sql)
 {
@@ -264,14 +267,17 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name must not be null")));
 	SPI_connect();
-	/* also tells the consumer, through the table's trigger; no column of the key, whose lock the consumer's new row of cursor would wait for */
+	/*
+	 * This update notifies the consumer, through the table's trigger.  It changes no key column: the
+	 * consumer's insert into cursor checks the foreign key, and would wait for the lock on a changed key.
+	 */
 	on_subscription(fcinfo, "UPDATE atproto.subscription SET enabled = enabled WHERE name = $1");
 	check_cursor(name, seq);
-	/* no consumer moves it until this is committed */
+	/* lock the cursors: until the commit no consumer can move them */
 	atp_run_unnamed("SELECT FROM atproto.cursor WHERE subscription = $1 ORDER BY shard FOR NO KEY UPDATE",
 					ATP_ARGS(name));
 	atp_gap_cursor_set(TextDatumGetCString(name.value), seq.isnull ? -1 : DatumGetInt64(seq.value));
-	/* what is jumped over is a gap like any other */
+	/* events skipped by setting the cursor forward are a gap */
 	atp_run_unnamed("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason)"
 					" SELECT subscription, endpoint, min(seq), $2 + 1, 'set_cursor'"
 					" FROM atproto.cursor JOIN atproto.subscription USING (endpoint)"
@@ -281,7 +287,11 @@ atp_set_cursor(PG_FUNCTION_ARGS)
 					ATP_ARGS(name, seq));
 	ATP_INJECTION_POINT("gap noted");
 	make_cursor(name, seq);
-	/* all shards, so that none passes over what another has to do again; back to where it has been, nothing is left out */
+	/*
+	 * Set the cursors of all shards: a worker whose cursor stayed ahead would pass over events to be read
+	 * again.  If the new cursor lies between read_from and seq, reading on from it leaves out no event, so
+	 * read_from stays.
+	 */
 	atp_run_unnamed("UPDATE atproto.cursor c SET seq = $2, updated_at = now(),"
 					" read_from = CASE WHEN $2 BETWEEN read_from AND seq THEN read_from ELSE $2 END FROM atproto.subscription s"
 					" WHERE s.name = $1 AND c.subscription = $1 AND c.endpoint = s.endpoint",

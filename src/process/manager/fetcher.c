@@ -1,11 +1,10 @@
 /*
  * fetcher.c
- *		The fetcher, one process for each database: it does all HTTP, so that
+ *		The fetcher, one process for each database: makes all HTTP requests, so that
  *		neither a consumer nor a session waits for strangers' servers (W-57).
  *
- * It knows nothing of what is fetched: errands do (fetch/engine/task.h).  The manager
- * starts it when one of them is wanted, and it ends when none has been for a
- * while.
+ * This file does not know what is fetched: the errands do (fetch/engine/task.h).  The manager starts the
+ * fetcher when an errand has work, and the fetcher ends when no errand has had work for a while.
  */
 #include "postgres.h"
 
@@ -31,10 +30,10 @@
 #include "storage/latch.h"
 #include "utils/memutils.h"
 
-#define IDLE_MS		60000		/* unwanted for so long: it ends */
-#define LOOK_MS		20000		/* how often it asks */
+#define IDLE_MS		60000		/* the fetcher ends after this time without work */
+#define LOOK_MS		20000		/* how often the fetcher looks for work */
 
-/* The errands, in the order in which each round calls them; ends with a NULL. */
+/* The errands, in the order of their calls in each round; NULL ends the list. */
 static const AtpErrand *const errands[] = {
 	&atp_identity_errand,
 	&atp_audit_errand,
@@ -77,7 +76,7 @@ leave(const char *why)
 	proc_exit(0);
 }
 
-/* Is the extension still the one that this library knows?  And is there work? */
+/* Look for work.  Ends the process if the extension was dropped, or is not at the library's version. */
 static bool
 look(const char *activity)
 {
@@ -106,7 +105,7 @@ wait_after_crash(void)
 		atp_wait(NULL, 0, left);
 }
 
-/* One round of what all do; returns how long there is nothing to do, in ms. */
+/* One round of all errands; returns milliseconds until the next round has work. */
 static long
 work(MemoryContext cxt)
 {
@@ -147,7 +146,7 @@ fetcher_loop(void)
 			wanted = atp_now();
 		if (atp_config_changed() || atp_remaining(atp_now(), looked, LOOK_MS) == 0)
 		{
-			/* it got somewhere since the crash that it may have been in */
+			/* a look after the first means progress since the last crash */
 			if (looked != 0)
 				atp_crash_progress();
 			looked = atp_now();

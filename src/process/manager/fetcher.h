@@ -1,6 +1,6 @@
 /*
  * fetcher.h
- *		The one process of a database that speaks HTTP (rule W-57).
+ *		The fetcher, the one process of a database that makes HTTP requests (rule W-57).
  */
 #ifndef ATP_FETCHER_H
 #define ATP_FETCHER_H
@@ -9,10 +9,13 @@
 
 #include "postmaster/bgworker.h"
 
-/* In a transaction, SPI connected: has some errand work? */
+/* Does any errand have work?  Call in a transaction with SPI connected. */
 extern bool atp_fetcher_is_wanted(void);
 
-/* By the manager, which is told when it ends.  False: no worker slot is free. */
+/*
+ * Start the fetcher.  Called by the manager, which the postmaster notifies when the fetcher ends.  False: no
+ * worker slot is free.
+ */
 extern bool atp_fetcher_start(const char *database, BackgroundWorkerHandle **handle);
 
 extern PGDLLEXPORT void atp_fetcher_main(Datum arg);

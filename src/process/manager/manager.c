@@ -1,11 +1,11 @@
 /*
  * manager.c
- *		One process for each database: it starts that database's consumers, and
+ *		The manager, one process for each database: starts the database's consumers and
  *		its fetcher.
  *
- * It reads atproto.subscription when it starts and when it is told that the
- * table changed, starts a consumer for each subscription that should run, and
- * starts it again, with back-off, when it ended and should not have.
+ * The manager reads atproto.subscription at its start and after each change of the table, and starts a
+ * consumer for each subscription that should run.  A consumer that ended although it should run is
+ * started again, with back-off.
  */
 #include "postgres.h"
 
@@ -40,27 +40,27 @@ static char *databases_setting; /* atproto.databases: names with commas between;
 
 #define RESTART_DELAY_MS		1000
 #define RESTART_MAX_DELAY_MS	60000
-#define STEADY_MS				60000	/* a consumer that ran so long had no failure */
+#define STEADY_MS				60000	/* a consumer that ran this long counts as not failed */
 #define LOOK_AGAIN_MS			5000
 #define LOOK_SOON_MS			1000
 #define LOOK_ANYWAY_MS			60000	/* in case a wake-up was missed */
-#define MANAGER_RESTART_S		5	/* and as much more for each start that failed ... */
+#define MANAGER_RESTART_S		5	/* and this much more for each failed start ... */
 #define MANAGER_MAX_DELAY_MS	300000	/* ... up to this */
 
-/* What the manager knows of one subscription's consumer. */
+/* A subscription's consumer, as the manager sees it. */
 typedef struct Child
 {
 	char		name[ATP_NAME_MAX + 1]; /* the key */
-	TransactionId version;		/* of the row it was started for */
+	TransactionId version;		/* of the subscription's row at the last start */
 	bool		wanted;			/* still in the table, and runnable */
 	BackgroundWorkerHandle *handle; /* NULL: not running */
 	AtpTime		started_at;
-	AtpTime		start_at;		/* not before */
+	AtpTime		start_at;		/* no start before this time */
 	int			failures;
 } Child;
 
-static HTAB *children;			/* of Child: anybody who may subscribe can make many */
-static Child fetcher;			/* the one that has no subscription */
+static HTAB *children;			/* hash table of Child; a hash, because a role with the right to subscribe can create many */
+static Child fetcher;			/* the Child for the fetcher, without a subscription */
 static AtpExtension extension = ATP_EXTENSION_ABSENT;
 
 static Child *
@@ -75,7 +75,7 @@ child_of(const AtpSubscription *sub)
 	return child;
 }
 
-/* The table as it is now, in the current context. */
+/* Read the table of subscriptions; the list is in the current context. */
 static List *
 read_subscriptions(void)
 {
@@ -104,7 +104,7 @@ read_subscriptions(void)
 	return subs;
 }
 
-/* Note the end of one, and when it may start again. */
+/* Note that a child has ended, and when it may be started again. */
 static void
 reap(Child *child, AtpTime now)
 {
@@ -137,7 +137,7 @@ reap_all(AtpTime now)
 	reap(&fetcher, now);
 }
 
-/* No slot is free for one. */
+/* Starting a child failed, because no worker slot is free. */
 static void
 no_slot(Child *child, AtpTime now, const char *what)
 {
@@ -166,10 +166,10 @@ start_child(Child *child, const AtpSubscription *sub, AtpTime now)
 }
 
 /*
- * When to ask again whether the fetcher is wanted: soon after something woke us, then
- * less and less often.  The end of a transaction sets our latch (config/transaction.c), so
- * the round after the question is not one that somebody asked for; who really did in
- * that moment is heard at the next time.
+ * When to ask again whether the fetcher has work: soon after a wake-up, then at growing intervals.  Asking
+ * needs a transaction, and the end of a transaction sets our own latch (config/transaction.c).  So the round
+ * right after asking is no real wake-up, and is ignored; a real wake-up in the same moment is noticed at the
+ * next regular time.
  */
 static AtpTime look_at;
 static long look_pause_ms;
@@ -193,7 +193,7 @@ fetcher_look_is_due(AtpTime now)
 	return looked = true;
 }
 
-/* Is the fetcher wanted, and is there none? */
+/* Is there work for the fetcher, and no fetcher running? */
 static bool
 fetcher_is_wanted(void)
 {
@@ -201,14 +201,14 @@ fetcher_is_wanted(void)
 
 	atp_begin("looking for work of the fetcher");
 	wanted = atp_extension_lock() == ATP_EXTENSION_READY && atp_fetcher_is_wanted() &&
-		/* by a manager before this one */
+		/* a former manager may have started a fetcher that still runs */
 		!atp_is_running(ATP_FETCHER_NAME);
 	atp_commit();
 	pgstat_report_activity(STATE_IDLE, "watching the subscriptions");
 	return wanted;
 }
 
-/* Start it, if it should run; returns how long until there is more to do, in ms. */
+/* Start the fetcher if needed; returns milliseconds until the next look. */
 static long
 start_fetcher(void)
 {
@@ -221,7 +221,7 @@ start_fetcher(void)
 	due = fetcher_look_is_due(now);
 	if (due)
 		wanted = fetcher_is_wanted();
-	/* also when it has just ended: it forgets that */
+	/* set also without asking: a fetcher that just ended has cleared the flag */
 	atp_fetcher_status_wanted(wanted);
 	if (due && wanted && now >= fetcher.start_at)
 	{
@@ -233,7 +233,7 @@ start_fetcher(void)
 	return atp_remaining(now, wanted && now < fetcher.start_at ? Min(fetcher.start_at, look_at) : look_at, 0);
 }
 
-/* Start what should run; returns how long until something more is to do, in ms. */
+/* Start the consumers that should run; returns milliseconds until the next action. */
 static long
 start_children(List *subs)
 {
@@ -255,14 +255,17 @@ start_children(List *subs)
 			child->version = sub->version;
 			continue;
 		}
-		/* a changed row deserves a fresh start */
+		/* after a change of its row, a subscription starts at once */
 		if (child->version != sub->version)
 			child->start_at = child->failures = 0;
 		if (now >= child->start_at)
 		{
 			if (atp_is_running(sub->name))
 			{
-				/* by a manager before this one; nobody will tell us when it ends */
+				/*
+				 * A consumer started by a former manager still runs.  The postmaster will not notify this
+				 * manager of its end, so look again later.
+				 */
 				child->version = sub->version;
 				child->start_at = now + LOOK_AGAIN_MS * INT64CONST(1000);
 			}
@@ -275,7 +278,7 @@ start_children(List *subs)
 	return timeout;
 }
 
-/* Forget children that are neither running nor in the table, and their status. */
+/* Forget children that neither run nor are in the table, and their status. */
 static void
 forget_children(List *subs)
 {
@@ -303,8 +306,8 @@ forget_children(List *subs)
 }
 
 /*
- * A database that does not exist, or not yet, ends this process at once: do not
- * try that every few seconds for ever.
+ * If the database does not exist (yet), connecting ends this process, and the postmaster restarts it.  Wait
+ * here for a growing time, so that this does not repeat every few seconds for ever.
  */
 static void
 wait_before_connecting(int manager)
@@ -314,12 +317,12 @@ wait_before_connecting(int manager)
 	AtpTime		begin = atp_now();
 	long		left;
 
-	/* somebody may need it now: see atp_manager_pid() */
+	/* a session may have asked for this manager meanwhile: see atp_manager_pid() */
 	while ((left = atp_remaining(atp_now(), begin, delay)) > 0 && atp_manager_is_failing(manager))
 		atp_wait(NULL, 0, left);
 }
 
-/* atproto.databases; false: it is no list. */
+/* Split atproto.databases into names; false: invalid list. */
 static bool
 split_databases(List **names)
 {
@@ -401,7 +404,7 @@ atp_manager_init(void)
 							   "Databases whose subscriptions are consumed.",
 							   "A comma-separated list of names.", &databases_setting, "postgres",
 							   PGC_POSTMASTER, GUC_LIST_INPUT, NULL, NULL, NULL);
-	/* pg_upgrade's server is for the upgrade alone */
+	/* pg_upgrade's server must run no consumers */
 	if (IsBinaryUpgrade)
 		return;
 	atp_wake_manager_by(my_manager_pid);

@@ -1,17 +1,17 @@
 /*
  * manager.h
- *		One process for each database named in atproto.databases: it starts that
- *		database's consumers.
+ *		The manager, one process for each database in atproto.databases: starts the
+ *		consumers and the fetcher of its database.
  */
 #ifndef ATP_MANAGER_H
 #define ATP_MANAGER_H
 
 #include "postgres.h"
 
-/* Which of the managers serves this process's database; -1: none. */
+/* The number of the manager for the current database; -1: no manager. */
 extern int	atp_manager_number(void);
 
-/* From _PG_init(): while preloading, register one manager for each database. */
+/* From _PG_init(): while preloading, register a manager for each database. */
 extern void atp_manager_init(void);
 
 extern PGDLLEXPORT void atp_manager_main(Datum arg);

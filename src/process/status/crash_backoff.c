@@ -1,11 +1,11 @@
 /*
  * crash_backoff.c
- *		Who may have crashed the server does not come back at once.
+ *		Delays the restart of a process whose work may have crashed the server.
  *
- * A process that crashes takes the whole server along, which then starts it
- * again, to meet the same event: so fast that nobody could log in to end it.
- * What must survive is one number, and shared memory does not.  So each
- * consumer has a file while it runs, which any end but a crash removes.
+ * When a process crashes, the postmaster restarts all processes, and the consumer would meet the same
+ * event again: so fast that no operator could log in.  To wait longer after each crash, the number of
+ * crashes must survive the crash, and shared memory does not.  So each consumer has a file while it
+ * runs, removed at any exit except a crash.
  */
 #include "postgres.h"
 
@@ -21,9 +21,9 @@
 #define FIRST_DELAY_MS	1000
 #define MAX_DELAY_MS	60000
 
-/* Not copied by a base backup, as what is in this directory. */
+/* path of the file; base backups leave out the files of its directory */
 static char path[MAXPGPATH];
-static int	written;			/* what the file says: crashes, if this process ends with one */
+static int	written;			/* the number in the file: crashes in a row, should this process crash */
 
 static int
 read_file(void)

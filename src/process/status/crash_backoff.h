@@ -1,6 +1,6 @@
 /*
  * crash_backoff.h
- *		Who may have crashed the server does not come back at once.
+ *		Delays the restart of a process whose work may have crashed the server.
  */
 #ifndef ATP_CRASH_BACKOFF_H
 #define ATP_CRASH_BACKOFF_H
@@ -8,15 +8,15 @@
 #include "postgres.h"
 
 /*
- * A consumer begins: how often in a row has the server crashed while it ran,
- * and it had got nowhere?  From now on an end that is not orderly counts.
+ * Call when a consumer (or the fetcher) begins.  Returns how many times in a row the server crashed while it
+ * ran without progress.  From now on, an end of the process without exit callbacks counts as a crash.
  */
 extern int	atp_crash_begin(const char *subscription);
 
-/* Milliseconds to wait after so many crashes. */
+/* Milliseconds to wait after this number of crashes. */
 extern int	atp_crash_delay(int crashes);
 
-/* It got somewhere: a crash from here on is the first one. */
+/* The process has made progress: a later crash counts as the first one. */
 extern void atp_crash_progress(void);
 
 #endif							/* ATP_CRASH_BACKOFF_H */

@@ -1,8 +1,8 @@
 /*
  * drop_hook.c
- *		What the consumer's processes, which no lock of theirs would tell, must
- *		know of others' DDL: DROP DATABASE ends them, ALTER and DROP EXTENSION
- *		wake them.
+ *		Hooks that tell the background processes of DDL: DROP DATABASE ends them, ALTER
+ *		and DROP EXTENSION wake them.  The processes cannot notice such DDL by locks,
+ *		because they hold none while idle.
  */
 #include "postgres.h"
 
@@ -24,9 +24,9 @@
 #include "utils/lsyscache.h"
 
 /*
- * DROP DATABASE waits a few seconds for sessions to leave.  Ours do so at once
- * when they are told; the postmaster starts a manager again after a while,
- * which it needs when the database was not dropped after all.
+ * DROP DATABASE waits a few seconds for sessions to end.  Our processes end at once after SIGTERM.  If the
+ * database is not dropped after all, it needs a manager again: the postmaster restarts the manager after a
+ * while.
  */
 static void
 end_processes(Oid database)
@@ -39,8 +39,8 @@ end_processes(Oid database)
 }
 
 /*
- * ALTER EXTENSION may touch nothing but its row in pg_extension, of which no
- * process hears; it counts as a change of the subscriptions.
+ * ALTER EXTENSION may change only the row in pg_extension, which causes no relcache invalidation in other
+ * processes.  So treat it as a change of atproto.subscription, which does.
  */
 static void
 extension_changes(void)
@@ -53,7 +53,7 @@ extension_changes(void)
 	atp_wake_at_commit();
 }
 
-/* What it leaves is forgotten when it is gone. */
+/* The database dropped by the current transaction: its entries in shared memory are removed after the commit. */
 static Oid	dropped_database = InvalidOid;
 
 static void
@@ -99,7 +99,7 @@ object_accessed(ObjectAccessType access, Oid classid, Oid objid, int subid, void
 void
 atp_ddl_init(void)
 {
-	/* pg_upgrade's server has no processes of ours */
+	/* in pg_upgrade's server none of our processes run */
 	if (!process_shared_preload_libraries_in_progress || IsBinaryUpgrade)
 		return;
 	prev_object_access_hook = object_access_hook;

@@ -1,6 +1,7 @@
 /*
  * drop_hook.h
- *		What the consumer's processes must know of others' DDL.
+ *		Hooks that tell the background processes of DDL on their database and on the
+ *		extension.
  */
 #ifndef ATP_DROP_HOOK_H
 #define ATP_DROP_HOOK_H
@@ -8,8 +9,8 @@
 #include "postgres.h"
 
 /*
- * From _PG_init(): where the library is preloaded, DROP DATABASE ends the
- * database's processes, ALTER and DROP EXTENSION wake them.
+ * Call from _PG_init().  Where the library is preloaded, DROP DATABASE ends the database's processes, and
+ * ALTER and DROP EXTENSION wake them.
  */
 extern void atp_ddl_init(void);
 

@@ -1,6 +1,6 @@
 /*
  * fetcher_status.c
- *		Live status of the fetchers.
+ *		Live status of the fetchers: see fetcher_status.h.
  */
 #include "postgres.h"
 
@@ -21,20 +21,20 @@
 
 PG_FUNCTION_INFO_V1(atp_fetcher_status);
 
-/* Of one database's fetcher, since it began; of the last one when it has ended. */
+/* The status of a database's fetcher since its start; after its end, the last status. */
 typedef struct Entry
 {
 	Oid			database;		/* InvalidOid: free */
-	int			pid;			/* 0: there is none */
-	bool		wanted;			/* ... but should be */
-	TimestampTz since;			/* it began */
+	int			pid;			/* 0: no fetcher is running */
+	bool		wanted;			/* no fetcher is running, but there is work */
+	TimestampTz since;			/* when the fetcher began */
 	int			running;		/* requests */
 	AtpFetchCounts counts;
-	char		error[256];		/* that ended one, for people */
-	TimestampTz error_at;		/* 0: none did */
+	char		error[256];		/* the error that ended a fetcher, for people */
+	TimestampTz error_at;		/* 0: no error */
 } Entry;
 
-/* A fetcher has a manager, so there are no more. */
+/* As many entries as managers: only a manager starts a fetcher. */
 static Entry *entries = NULL;	/* shared; NULL when not preloaded */
 
 static Size
@@ -49,7 +49,7 @@ atp_fetcher_status_init(void)
 	atp_shared_part(entries_size, (void **) &entries);
 }
 
-/* A database's, a new one if need be; NULL: there is none.  The lock is held. */
+/* The entry of a database, created if missing; NULL: no free entry.  The caller holds the lock. */
 static Entry *
 find(Oid database)
 {
@@ -153,7 +153,7 @@ atp_fetcher_status_forget(Oid database)
 	atp_shared_unlock();
 }
 
-/* Outcomes that are no answers, as an object; those that never happened are left out. */
+/* The outcomes other than "ok" as a JSON object; outcomes with count 0 are left out. */
 static Datum
 errors_jsonb(const AtpFetchCounts *counts)
 {

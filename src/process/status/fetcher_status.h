@@ -1,28 +1,28 @@
 /*
  * fetcher_status.h
- *		Live status of the fetchers, in shared memory: view atproto.stat_fetcher.
+ *		Live status of the fetchers in shared memory, for the view atproto.stat_fetcher.
  */
 #ifndef ATP_FETCHER_STATUS_H
 #define ATP_FETCHER_STATUS_H
 
 #include "postgres.h"
 
-/* From _PG_init(): its place in shared memory. */
+/* From _PG_init(): registers the shared memory. */
 extern void atp_fetcher_status_init(void);
 
-/* A fetcher: errors that end it are shown, also before it has a connection to the database. */
+/* In a fetcher: record errors that end this process, from before the connection to the database on. */
 extern void atp_fetcher_status_report_end(Oid database);
 
-/* It is the one of its database. */
+/* In a fetcher that holds the claim: begin the entry of this database. */
 extern void atp_fetcher_status_begin(void);
 
-/* It: what it has done, and how many requests run. */
+/* In the fetcher: publish the counts, and the number of running requests. */
 extern void atp_fetcher_status_tell(void);
 
-/* The manager: there is work, but no fetcher; or there is none. */
+/* In the manager: record whether there is work without a fetcher. */
 extern void atp_fetcher_status_wanted(bool wanted);
 
-/* The database is gone. */
+/* Remove the entry of a dropped database. */
 extern void atp_fetcher_status_forget(Oid database);
 
 #endif							/* ATP_FETCHER_STATUS_H */

@@ -1,6 +1,6 @@
 /*
  * lag.c
- *		How fast a stream is followed, and when it will have been caught up with.
+ *		The rate at which a stream is processed, and the estimated time of catching up.
  */
 #include "process/status/lag.h"
 
@@ -9,7 +9,7 @@
 #define SECOND		INT64_C(1000000)
 #define LEFT_MAX	(INT64_C(3650) * 86400 * SECOND)	/* more is never */
 
-/* The time between two of them that nobody has checked, in seconds. */
+/* The difference of two times in seconds; in floating point, since unchecked times could overflow an integer. */
 static double
 seconds(int64_t from, int64_t to)
 {
@@ -21,7 +21,7 @@ atp_pace_note(AtpPace *pace, int64_t now, int64_t time, int64_t events)
 {
 	bool		was_behind = pace->behind;
 
-	/* the clock was put back: nothing can be measured from the samples of before */
+	/* the clock was set back: the earlier samples are useless */
 	if (now < pace->last.at)
 		pace->n = 0;
 	pace->last.at = now;
@@ -39,7 +39,7 @@ atp_pace_note(AtpPace *pace, int64_t now, int64_t time, int64_t events)
 	return was_behind && !pace->behind;
 }
 
-/* The oldest sample of the window; NULL: there is none, or it is too young to tell. */
+/* The oldest sample in the window; NULL: no sample, or none older than a second. */
 static const AtpPaceSample *
 oldest(const AtpPace *pace, int64_t now)
 {
@@ -75,7 +75,7 @@ atp_pace_left(const AtpPace *pace, int64_t now)
 
 	if (!pace->behind || from == NULL || from->time == 0)
 		return -1;
-	/* seconds of the stream that come in a second, but for the one that passes meanwhile */
+	/* stream seconds processed in a second, minus the second which passes meanwhile */
 	closing = seconds(from->time, pace->last.time) / seconds(from->at, now) - 1;
 	if (closing <= 0)
 		return -1;

@@ -1,9 +1,9 @@
 /*
  * lag.h
- *		How fast a stream is followed, and when it will have been caught up with.
+ *		The rate at which a stream is processed, and the estimated time of catching up.
  *
- * Plain C.  Times are microseconds, all of one epoch; what a server says of its events' times is
- * only counted with.  All zeros: nothing is known.
+ * Plain C.  All times are microseconds of one epoch.  The times in events come from servers and may
+ * have any value: they are used for arithmetic only.  All zeros means: nothing is known.
  */
 #ifndef ATP_LAG_H
 #define ATP_LAG_H
@@ -11,17 +11,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define ATP_PACE_WINDOW		INT64_C(60000000)	/* "lately" */
-#define ATP_PACE_STEP		INT64_C(5000000)	/* between two samples */
+#define ATP_PACE_WINDOW		INT64_C(60000000)	/* length of the window for rates */
+#define ATP_PACE_STEP		INT64_C(5000000)	/* time between two samples */
 #define ATP_PACE_SAMPLES	13
-#define ATP_PACE_BEHIND		INT64_C(60000000)	/* an event that comes so late is one of the past ... */
-#define ATP_PACE_LIVE		INT64_C(10000000)	/* ... until one comes no later than this */
+#define ATP_PACE_BEHIND		INT64_C(60000000)	/* an event at least this late means: the stream is behind ... */
+#define ATP_PACE_LIVE		INT64_C(10000000)	/* ... until an event is at most this late */
 
 typedef struct AtpPaceSample
 {
 	int64_t		at;
-	int64_t		time;			/* of the last event by then */
-	int64_t		events;			/* so many by then */
+	int64_t		time;			/* time in the last event by then */
+	int64_t		events;			/* number of events by then */
 } AtpPaceSample;
 
 typedef struct AtpPace
@@ -29,16 +29,19 @@ typedef struct AtpPace
 	AtpPaceSample samples[ATP_PACE_SAMPLES];	/* the newest at (n - 1) % ATP_PACE_SAMPLES */
 	int64_t		n;
 	AtpPaceSample last;
-	bool		behind;			/* events of the past come */
+	bool		behind;			/* the stream is behind: its events are late */
 } AtpPace;
 
-/* So many events came, the last of which carries this time (0: none).  True: with it the stream has been caught up with. */
+/*
+ * Count processed events; time is the time in the last event (0: none).  True: with these events, the stream
+ * has caught up.
+ */
 extern bool atp_pace_note(AtpPace *pace, int64_t now, int64_t time, int64_t events);
 
-/* Events a second, lately; -1: not known yet. */
+/* Events a second in the window; -1: not known yet. */
 extern double atp_pace_rate(const AtpPace *pace, int64_t now);
 
-/* How long until it will have been caught up with, if all goes on as lately; -1: not known, never, or it is. */
+/* Estimated time until the stream has caught up; -1: unknown, never at this rate, or caught up already. */
 extern int64_t atp_pace_left(const AtpPace *pace, int64_t now);
 
 #endif							/* ATP_LAG_H */

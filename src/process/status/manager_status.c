@@ -1,6 +1,6 @@
 /*
  * manager_status.c
- *		What is known of the managers.
+ *		Shared memory about the managers: see manager_status.h.
  */
 #include "postgres.h"
 

@@ -1,29 +1,33 @@
 /*
  * manager_status.h
- *		What is known of the managers, in shared memory: how often each has failed
- *		to get into its database, and its pid, so that it can be woken there.
+ *		Shared memory about the managers: the pid and the failed starts of each manager.
+ *		A manager that cannot connect to its database holds no claim, so a session finds
+ *		the pid here to wake the manager.
  */
 #ifndef ATP_MANAGER_STATUS_H
 #define ATP_MANAGER_STATUS_H
 
 #include "postgres.h"
 
-#define ATP_MANAGERS_MAX	64		/* databases that can be served */
+#define ATP_MANAGERS_MAX	64		/* number of databases that can be served */
 
-/* From _PG_init(): its place in shared memory. */
+/* From _PG_init(): registers the shared memory. */
 extern void atp_manager_status_init(void);
 
 /*
- * How often the manager with this number has started in a row without getting
- * into its database; counts this start.  atp_manager_connected() begins anew.
+ * Count a start of this manager, and return the number of earlier starts in a row that failed to connect.
+ * atp_manager_connected() resets the count.
  */
 extern int	atp_manager_starting(int manager);
 extern void atp_manager_connected(int manager);
 
-/* Has it failed, and has nobody asked for it since? */
+/* Has the manager failed to connect, and no session asked for it since? */
 extern bool atp_manager_is_failing(int manager);
 
-/* Somebody asks for it: the next attempt is at once.  Its pid, to be woken; 0: none now. */
+/*
+ * The pid of the manager, to wake it; 0: not running now.  Also resets its failures, so that its next attempt
+ * follows at once.
+ */
 extern int	atp_manager_pid(int manager);
 
 #endif							/* ATP_MANAGER_STATUS_H */

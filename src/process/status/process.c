@@ -1,6 +1,6 @@
 /*
  * process.c
- *		What the extension's background processes have in common.
+ *		Code shared by all background processes of the extension.
  */
 #include "postgres.h"
 
@@ -42,9 +42,9 @@ void
 atp_process_connected(const char *appname)
 {
 	SetConfigOption("search_path", ATP_SEARCH_PATH, PGC_SUSET, PGC_S_OVERRIDE);
-	/* ALTER ROLE ... SET role is for sessions: a subscription runs as its owner */
+	/* ALTER ROLE ... SET role applies to sessions: a subscription must run as its owner */
 	SetConfigOption("role", "none", PGC_SUSET, PGC_S_OVERRIDE);
-	/* as atp_planning_begin(), once for all */
+	/* as in atp_planning_begin(), but for the whole life of the process */
 	SetConfigOption("plan_cache_mode", "auto", PGC_SUSET, PGC_S_OVERRIDE);
 	pgstat_report_appname(appname);
 }
@@ -52,14 +52,17 @@ atp_process_connected(const char *appname)
 static void (*end_report) (const char *error) = NULL;
 static emit_log_hook_type log_hook_before_report = NULL;
 
-/* What is caught is not logged at this level; what is logged ends the process. */
+/*
+ * A log hook.  An ERROR that a process catches is not logged at level ERROR; so an ERROR or FATAL in the log
+ * ends the process.
+ */
 static void
 report_end(ErrorData *edata)
 {
 	if (log_hook_before_report)
 		log_hook_before_report(edata);
 	if (edata->elevel < ERROR || edata->elevel > FATAL || edata->message == NULL || proc_exit_inprogress ||
-		/* somebody wanted it to end, or nobody can ask */
+		/* a user ended the process, or the database with the subscription is gone */
 		ERRCODE_TO_CATEGORY(edata->sqlerrcode) == ERRCODE_OPERATOR_INTERVENTION ||
 		edata->sqlerrcode == ERRCODE_UNDEFINED_DATABASE)
 		return;
@@ -86,7 +89,7 @@ look_for_database(ErrorData *edata)
 		database_is_gone = true;
 }
 
-/* An exit code of 0 is what tells the postmaster. */
+/* The exit code 0 tells the postmaster not to restart the process. */
 static void
 end_for_good(int code, Datum arg)
 {

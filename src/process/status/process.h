@@ -1,6 +1,6 @@
 /*
  * process.h
- *		What the extension's background processes have in common.
+ *		Code shared by all background processes of the extension.
  */
 #ifndef ATP_PROCESS_H
 #define ATP_PROCESS_H
@@ -10,35 +10,37 @@
 #include "config/subscription.h"
 #include "postmaster/bgworker.h"
 
-#define ATP_STATS_DELAY_MS	1000	/* of rest, until PostgreSQL's statistics are told */
+#define ATP_STATS_DELAY_MS	1000	/* idle time after which PostgreSQL's statistics are reported */
 
 /*
- * Describe a process, to be registered: "TYPE NAME", which runs a function of
- * this library once the server takes writes.  It is not restarted; the rest is
- * zero.
+ * Fill in *worker for registration: named "TYPE NAME", running a function of this library once the server
+ * accepts writes, not restarted.  All other fields are zero.
  */
 extern void atp_process_describe(BackgroundWorker *worker, const char *type, const char *name,
 								 const char *function);
 
-/* First of all in the process, which has no database yet. */
+/* Call first in a process, before connecting to a database. */
 extern void atp_process_begin(void);
 
-/* When it has one: application_name, and a search_path that finds nothing of others. */
+/*
+ * Call after connecting: sets application_name, and a search_path in which no other role can put objects
+ * first.
+ */
 extern void atp_process_connected(const char *appname);
 
 /*
- * From now on an ERROR or FATAL that ends this process is reported so, unless
- * somebody wanted it to end.  Before there is a connection to the database, too.
+ * From now on, report an ERROR or FATAL that ends this process, unless a user wanted the process to end.
+ * Also works before connecting.
  */
 extern void atp_process_report_end(void (*report) (const char *error));
 
-/*
- * The postmaster starts this process again when it fails: not when its database
- * has been dropped.
- */
+/* For a process that the postmaster restarts after a failure: do not restart after its database was dropped. */
 extern void atp_process_ends_with_database(void);
 
-/* An operator has to decide.  False: the row is another than the one that was read, so nothing is stopped. */
+/*
+ * Stop a subscription until an operator decides.  False: the row was changed since it was read, so nothing is
+ * stopped.
+ */
 extern bool atp_process_stop_subscription(const AtpSubscription *sub, const char *reason);
 
 #endif							/* ATP_PROCESS_H */

@@ -1,6 +1,6 @@
 /*
  * status.c
- *		Live status of the consumers.
+ *		Live status of the consumers: see status.h.
  */
 #include "postgres.h"
 
@@ -28,20 +28,20 @@
 PG_FUNCTION_INFO_V1(atp_stream_status);
 PG_FUNCTION_INFO_V1(atp_consumer_pid);
 
-/* The status of one subscription. */
+/* The status of a subscription. */
 typedef struct Slot
 {
 	bool		in_use;
 	Oid			database;
-	Oid			owner;			/* who may see it */
+	Oid			owner;			/* the role that may see the slot */
 	char		name[ATP_NAME_MAX + 1];
-	char		target[NAMEDATALEN];	/* while it runs */
+	char		target[NAMEDATALEN];	/* the target, while a process runs */
 	int			pid;
 	AtpState	state;
-	bool		follows;		/* what it receives, another one decodes before it */
-	TimestampTz connected_at;	/* 0: not now ... */
-	TimestampTz away_since;		/* ... since then; or it has not come to it yet */
-	bool		url;			/* has parameters */
+	bool		follows;		/* lets a faster source of the target process events first */
+	TimestampTz connected_at;	/* 0: not connected ... */
+	TimestampTz away_since;		/* ... since this time; or since the process began, if never connected */
+	bool		url;			/* the URL has parameters of its own */
 	bool		collections;	/* filtered by the server */
 	bool		dids;
 	bool		compressed;
@@ -51,9 +51,9 @@ typedef struct Slot
 	int64		reconnects;
 	int64		drops[ATP_DROP_COUNT];
 	int64		skips[ATP_SKIP_COUNT];
-	char		error[256];		/* last one, for people */
-	TimestampTz error_at;		/* 0: none */
-	bool		failed;			/* it ended the process */
+	char		error[256];		/* the last error, for people */
+	TimestampTz error_at;		/* 0: no error */
+	bool		failed;			/* the last error ended the process, and is not in the log yet */
 	AtpPace		pace;			/* of the present connection */
 } Slot;
 
@@ -77,7 +77,10 @@ slots_size(void)
 	return mul_size(max_subscriptions, sizeof(Slot));
 }
 
-/* Is this subscription of the same database connected, or was within this time?  One that nobody has begun to run is about to. */
+/*
+ * Is this subscription of the current database connected, or was it within the last within_ms?  A
+ * subscription without a slot counts as connected, since a process is about to start.
+ */
 static bool
 is_connected(const char *name, int within_ms)
 {
@@ -121,7 +124,7 @@ atp_status_follows(bool follows)
 	atp_shared_unlock();
 }
 
-/* Nobody else writes it. */
+/* No lock: only this process writes the flag. */
 bool
 atp_status_is_second(void)
 {
@@ -153,7 +156,7 @@ set_state(AtpState state)
 		my_slot->away_since = atp_time_of_day();
 	my_slot->state = state;
 	my_slot->connected_at = connected ? atp_time_of_day() : 0;
-	/* what passed between two connections is no part of it */
+	/* rates must not include the time between two connections */
 	if (connected)
 		memset(&my_slot->pace, 0, sizeof(my_slot->pace));
 }
@@ -167,7 +170,7 @@ detach(int code, Datum arg)
 	atp_shared_unlock();
 }
 
-/* A subscription's slot, a new one if need be; NULL: there is no room.  The lock is held. */
+/* The slot of a subscription, created if missing; NULL: no free slot.  The caller holds the lock. */
 static Slot *
 find_slot(Oid database, Oid owner, const char *name)
 {
@@ -181,7 +184,7 @@ find_slot(Oid database, Oid owner, const char *name)
 		{
 			if (slot->owner == owner)
 				return slot;
-			/* what servers said to another owner's subscription is not for this one */
+			/* clear the slot: a former owner's error texts may quote servers, and are not for the new owner */
 			free_slot = slot;
 			break;
 		}
@@ -207,7 +210,7 @@ set_error(Slot *slot, const char *error)
 	slot->error_at = atp_time_of_day();
 }
 
-/* Whose end is reported. */
+/* The subscription whose process's end is reported. */
 static struct
 {
 	Oid			database;
@@ -410,7 +413,7 @@ skip_name(int i)
 	return atp_skip_name(i);
 }
 
-/* Counted reasons as an object; reasons that never happened are left out. */
+/* Counts of reasons as a JSON object; reasons with count 0 are left out. */
 static Datum
 counts_jsonb(const int64 *counts, int n, const char *(*name) (int))
 {
@@ -425,7 +428,7 @@ counts_jsonb(const int64 *counts, int n, const char *(*name) (int))
 	return DirectFunctionCall1(jsonb_in, CStringGetDatum(buf.data));
 }
 
-/* By what the server filters. */
+/* The names of the filters that the server applies. */
 static Datum
 filters_array(const Slot *slot)
 {

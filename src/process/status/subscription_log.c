@@ -1,6 +1,6 @@
 /*
  * subscription_log.c
- *		What happened to a subscription: atproto.subscription_event.
+ *		The log of a subscription: see subscription_log.h.
  */
 #include "postgres.h"
 
@@ -13,24 +13,29 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#define ROWS_MAX		1000	/* of a subscription; older ones go */
+#define ROWS_MAX		1000	/* rows of a subscription; older rows are deleted */
 #define DETAIL_MAX		500		/* bytes */
-#define AGAIN_MS		60000	/* the same within this time is counted in the same row */
-#define WRITE_MS		10000	/* between two times that counts are written */
-#define CYCLE_MAX		8		/* rows that one failure after the other makes: it fails, starts, connects, ... */
-#define TOKENS_MAX		20		/* new rows at once ... */
-#define TOKEN_MS		6000	/* ... and one more after each such time */
+#define AGAIN_MS		60000	/* a repetition within this time is counted in the same row */
+#define WRITE_MS		10000	/* least time between two writes of counts */
 
-/* The last row of a kind, as it is in the table or is to be. */
+/*
+ * number of latest rows in which a failing process looks for the rows of the failure before: failed, started,
+ * connected, ...
+ */
+#define CYCLE_MAX		8
+#define TOKENS_MAX		20		/* new rows at once ... */
+#define TOKEN_MS		6000	/* ... and one more after each interval of this length */
+
+/* The last row of a kind of event, as in the table or to be written. */
 typedef struct Line
 {
-	int64		number;			/* in the table; 0: not there yet */
-	int64		times;			/* that are not written yet; 0: nothing is */
+	int64		number;			/* the row's number; 0: not in the table yet */
+	int64		times;			/* occurrences not written yet; 0: nothing to write */
 	TimestampTz first;
 	TimestampTz last;
 	AtpTime		noted;
 	int64		seq;			/* -1: none */
-	char		detail[DETAIL_MAX + 1]; /* empty: none */
+	char		detail[DETAIL_MAX + 1]; /* empty: no detail */
 } Line;
 
 struct AtpLog
@@ -38,12 +43,17 @@ struct AtpLog
 	const char *name;
 	Line		lines[ATP_LOGGED_COUNT];
 	int			tokens;
-	AtpTime		token_at;		/* when the last one was given */
-	bool		repeats;		/* nothing has happened yet but what the process before said, too: it failed ... */
-	bool		has_new;		/* a line that is not in the table ... */
-	bool		has_more;		/* ... or one that is to be counted up */
-	AtpTime		written;		/* last time, or tried */
-	bool		refused;		/* which was in vain */
+	AtpTime		token_at;		/* when the last token was given */
+
+	/*
+	 * since its start, this process has noted only events which the process before had noted, too, beginning
+	 * with "failed"
+	 */
+	bool		repeats;
+	bool		has_new;		/* some line is a new row ... */
+	bool		has_more;		/* ... or has a count to add */
+	AtpTime		written;		/* time of the last write, or of the last attempt */
+	bool		refused;		/* the last attempt wrote nothing */
 };
 
 static const char *const names[] = {
@@ -69,7 +79,7 @@ atp_log_create(const char *name)
 	return log;
 }
 
-/* May there be one more row? */
+/* Take a token for a new row; false: all are used up. */
 static bool
 take_token(AtpLog *log, AtpTime now)
 {
@@ -86,13 +96,13 @@ take_token(AtpLog *log, AtpTime now)
 	return true;
 }
 
-/* Is it one more of what this line says? */
+/* Does an event repeat this line? */
 static bool
 is_again(const Line *line, const char *detail, AtpTime now)
 {
 	if (line->noted == 0)
 		return false;
-	/* what could not be written yet keeps its place */
+	/* a line not yet written takes further occurrences: its row would be lost otherwise */
 	if (line->number == 0 && line->times > 0)
 		return true;
 	return strncmp(line->detail, detail, DETAIL_MAX) == 0 && atp_remaining(now, line->noted, AGAIN_MS) > 0;
@@ -135,7 +145,7 @@ atp_log_due(const AtpLog *log)
 	return log->has_new && !log->refused ? 0 : atp_remaining(atp_now(), log->written, WRITE_MS);
 }
 
-/* Rows in the order in which they happened. */
+/* Order rows by the time of their events. */
 static int
 compare_lines(const void *a, const void *b)
 {
@@ -156,8 +166,9 @@ count_up(const AtpLog *log, const Line *line, AtpArg seq, AtpArg detail)
 }
 
 /*
- * A process that fails for the same reason as the one before, and so on, would leave nothing of what was
- * before: what it says is in one of the last rows, and counted there.
+ * A process may fail for the same reason as the processes before.  Then add the counts to the rows of the
+ * last failure, found among the latest rows: new rows each time would push the log's history out of the
+ * table.
  */
 static bool
 repeat(AtpLog *log, Line *line, AtpArg seq, AtpArg detail)
@@ -189,7 +200,7 @@ write_line(AtpLog *log, Line *line)
 	seq.isnull = line->seq < 0;
 	if (count_up(log, line, seq, detail) || repeat(log, line, seq, detail))
 		return;
-	/* it is new, or somebody has removed it */
+	/* a new row; or the old row has been deleted by a user */
 	added = atp_query("INSERT INTO atproto.subscription_event (subscription, number, at, last_at, times, event, seq, detail)"
 					  " SELECT $1, COALESCE(max(number), 0) + 1, $2, $3, $4, $5, $6, $7"
 					  " FROM atproto.subscription_event WHERE subscription = $1 RETURNING number",
@@ -201,7 +212,10 @@ write_line(AtpLog *log, Line *line)
 			ATP_ARGS(atp_text_arg(log->name), atp_int8_arg(line->number - ROWS_MAX)));
 }
 
-/* Without waiting for who is about to change or remove it; false: somebody is, or has. */
+/*
+ * Lock the subscription's row without waiting.  False: a session is changing or removing the row, or the row
+ * is gone.
+ */
 static bool
 lock_subscription(const AtpLog *log)
 {

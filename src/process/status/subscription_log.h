@@ -1,13 +1,16 @@
 /*
  * subscription_log.h
- *		What happened to a subscription: atproto.subscription_event.
+ *		The log of a subscription: atproto.subscription_event.
  *
- * Its consumer notes events here, at any time, and writes them in transactions of their own, when
- * none is open.  However often a server drops its connections, what is kept and what is written is
- * bounded: an event that happens again within a minute is counted in the row that it has already,
- * so is any for which there is no token left (a few, and ten more each minute), and counts are written
- * every ten seconds.  A failure that follows the same failure, with what each of them makes happen again, is
- * counted in the rows of the first ones, however long it takes.
+ * The consumer notes events here at any time, and writes them in transactions of their own, while no
+ * other transaction is open.  However often a server drops connections, the log is bounded in size and
+ * in writes.  An event that happens again within a minute is counted in its existing row; so is any
+ * event while there is no token for a new row (tokens: a few, and ten more each minute).  Counts are
+ * written every ten seconds.
+ *
+ * When a process fails in the same way as the one before, its events are counted in the rows of the
+ * first failure, whatever time has passed: otherwise a process failing for days would push all other
+ * rows out of the log.
  */
 #ifndef ATP_SUBSCRIPTION_LOG_H
 #define ATP_SUBSCRIPTION_LOG_H
@@ -18,7 +21,7 @@
 
 typedef enum AtpLogged
 {
-	ATP_LOGGED_FAILED,			/* its process ended with an error, or with the server */
+	ATP_LOGGED_FAILED,			/* the process ended with an error, or the server crashed */
 	ATP_LOGGED_STARTED,
 	ATP_LOGGED_CONNECTED,
 	ATP_LOGGED_CAUGHT_UP,
@@ -32,19 +35,25 @@ typedef enum AtpLogged
 
 typedef struct AtpLog AtpLog;
 
-/* In memory of the process; name outlives it.  One process at a time: who has claimed the subscription. */
+/*
+ * Create a log in the process's memory; name must outlive the log.  Only the process with the subscription's
+ * claim may have one.
+ */
 extern AtpLog *atp_log_create(const char *name);
 
-/* detail: why, or with whom; NULL: nothing more is known.  seq: last event; -1: none. */
+/* Note an event. detail: reason or server; NULL: none. seq: last event processed; -1: none. */
 extern void atp_log_note(AtpLog *log, AtpLogged what, const char *detail, int64 seq);
 
-/* The same of a time that was before. */
+/* Note an event that happened earlier. */
 extern void atp_log_note_at(AtpLog *log, AtpLogged what, const char *detail, int64 seq, TimestampTz at);
 
-/* Milliseconds until there is something to write; -1: nothing. */
+/* Milliseconds until there is something to write; -1: nothing to write. */
 extern long atp_log_due(const AtpLog *log);
 
-/* Write what was noted; outside of transactions.  It never waits for a session that has locked the subscription: then it stays. */
+/*
+ * Write noted events; call outside of transactions.  Never waits for a session that has locked the
+ * subscription's row: then the events are written later.
+ */
 extern void atp_log_write(AtpLog *log);
 
 #endif							/* ATP_SUBSCRIPTION_LOG_H */

@@ -1,6 +1,6 @@
 /*
  * ring.c
- *		Batches of messages in shared memory: whose turn it is.
+ *		A ring of batches of messages in shared memory: see ring.h.
  */
 #include "postgres.h"
 
@@ -15,7 +15,7 @@ atp_ring_init(AtpRing *ring, int nworkers, TransactionId version, int layout)
 	ring->version = version;
 	ring->layout = layout;
 	pg_atomic_init_u32(&ring->closed, 0);
-	pg_atomic_init_u32(&ring->purge, 1);	/* whatever was left by processes before */
+	pg_atomic_init_u32(&ring->purge, 1);	/* previous processes may have left records to purge */
 	pg_atomic_init_u64(&ring->handed, 0);
 	pg_atomic_init_u32(&ring->counted, 0);
 	for (int i = 0; i < ATP_SKIP_COUNT; i++)

@@ -1,19 +1,17 @@
 /*
  * ring.h
- *		Batches of messages in shared memory, from the consumer that receives
- *		them to the workers that apply them.
+ *		A ring of batches of messages in shared memory, from the consumer, which
+ *		receives messages, to the workers, which apply them.
  *
- * One writer, which fills the batches in turn, and as many readers as there are
- * workers, each of which goes through every batch and takes the messages of its
- * shard.  A batch is written again when all readers are done with it, so memory
- * is bounded whatever the backlog.
+ * There is one writer, which fills the batches in turn, and a reader for each worker, which goes
+ * through every batch and takes the messages of its shard.  A batch is filled again when all readers
+ * are done with it, so memory is bounded whatever the backlog.
  *
- * No lock guards a batch; two counters say whose it is.  The consumer fills a
- * batch and then counts it in "handed"; a worker that finds "handed" beyond its own
- * "done" may read what was filled.  When it is ready it counts that in "done", and
- * when all have, the consumer may read what they left in the batch, and fill it
- * again.  So that nobody sees a counter before what it speaks of, they are moved
- * with a full barrier, and there is one between reading a counter and the batch.
+ * No lock protects a batch; counters tell which process owns the batch.  The consumer fills a batch,
+ * then increments "handed".  A worker that finds "handed" greater than its own "done" may read the
+ * batch, and increments "done" after its commit.  When all workers have done so, the consumer may read
+ * the workers' results in the batch, and fill it again.  Counters are incremented with a full barrier,
+ * and a barrier follows each read of a counter: so no process sees a counter before the data.
  */
 #ifndef ATP_RING_H
 #define ATP_RING_H
@@ -25,7 +23,7 @@
 #include "storage/latch.h"
 #include "stream/batch.h"
 
-/* One is being filled, one is worked on; the third is there so that neither side waits for the other. */
+/* One batch is being filled, one is being applied, and the third keeps either side from waiting. */
 #define ATP_RING_BATCHES	3
 
 typedef struct AtpRingMessage
@@ -39,66 +37,66 @@ typedef struct AtpRingMessage
 typedef struct AtpRingBatch
 {
 	int64		begin;			/* the position before the first event: where a worker without a cursor begins */
-	int64		last;			/* the position when all of it is committed */
+	int64		last;			/* the position after the batch is committed */
 	int64		time;			/* of the last event; 0: unknown */
-	bool		broken;			/* the stream was dropped for the last message, which is shard 0's */
+	bool		broken;			/* the stream was dropped because of the last message, which goes to shard 0 */
 	int			nmessages;
 	int			ngaps;
 	AtpRingMessage messages[ATP_BATCH_EVENTS];
 	AtpGap		gaps[ATP_BATCH_EVENTS];
-	int64		skips[ATP_WORKERS_MAX][ATP_SKIP_COUNT]; /* counted by the workers */
-	int64		uncounted[ATP_SKIP_COUNT];	/* by the consumer: shard 0 writes them with its cursor */
+	int64		skips[ATP_WORKERS_MAX][ATP_SKIP_COUNT]; /* written by the workers */
+	int64		uncounted[ATP_SKIP_COUNT];	/* written by the consumer; shard 0 stores these counts with its cursor */
 	uint8_t		bytes[ATP_BATCH_ROOM];
 } AtpRingBatch;
 
 typedef struct AtpRingWorker
 {
-	Latch	   *latch;			/* NULL: not there yet, or gone */
+	Latch	   *latch;			/* NULL: the worker has not joined, or has left */
 	pg_atomic_uint64 done;		/* batches, since the ring began */
-	pg_atomic_uint32 ended;		/* it will do no more of them */
+	pg_atomic_uint32 ended;		/* the worker will apply no more batches */
 } AtpRingWorker;
 
 typedef struct AtpRing
 {
 	Latch	   *writer;
 	int			nworkers;
-	TransactionId version;		/* of the subscription whose settings hold for all batches */
-	int			layout;			/* of the cursors that move with them */
-	pg_atomic_uint32 closed;	/* the writer is gone: no batch will come */
+	TransactionId version;		/* of the subscription's row: these settings hold for all batches */
+	int			layout;			/* layout of the cursors that the workers move */
+	pg_atomic_uint32 closed;	/* the consumer is gone, so no batch will follow */
 	pg_atomic_uint32 purge;		/* records of deleted accounts may be left */
 	pg_atomic_uint64 handed;	/* batches, since the ring began */
-	pg_atomic_uint32 counted;	/* there are ... */
-	pg_atomic_uint64 skips[ATP_SKIP_COUNT];	/* ... of events that were released, not yet told */
+	pg_atomic_uint32 counted;	/* skips has counts ... */
+	pg_atomic_uint64 skips[ATP_SKIP_COUNT];	/* ... from released events, not yet taken by the consumer */
 	AtpRingWorker worker[ATP_WORKERS_MAX];
 	AtpRingBatch batch[ATP_RING_BATCHES];
 } AtpRing;
 
 extern void atp_ring_init(AtpRing *ring, int nworkers, TransactionId version, int layout);
 
-/* The writer: is there a batch to fill, which then is atp_ring_next()?  */
+/* For the consumer: is a batch free?  If so, atp_ring_next() is the batch to fill. */
 extern bool atp_ring_has_room(AtpRing *ring, uint64 collected);
 extern AtpRingBatch *atp_ring_next(AtpRing *ring);
 
-/* It is filled. */
+/* The batch is filled: pass it to the workers. */
 extern void atp_ring_hand(AtpRing *ring);
 
-/* No more will come. */
+/* No batch will follow. */
 extern void atp_ring_close(AtpRing *ring);
 
-/* The batch with this number when all workers are done with it, or NULL. */
+/* The batch with this number, if all workers are done with it; else NULL. */
 extern AtpRingBatch *atp_ring_finished(AtpRing *ring, uint64 number);
 
-/* A worker: it is there; the batch it has to work on, or NULL; it is done with that; it ends. */
+/* For a worker: join the ring; get the next batch, or NULL; tell that the batch is done; leave. */
 extern void atp_ring_join(AtpRing *ring, int shard);
 extern AtpRingBatch *atp_ring_work(AtpRing *ring, int shard);
 extern void atp_ring_done(AtpRing *ring, int shard);
 extern void atp_ring_leave(AtpRing *ring, int shard);
 
-/* A worker has counted these apart from any batch; the writer takes them, if there are any. */
+/* A worker adds counts that belong to no batch; the consumer takes them.  False: none were added. */
 extern void atp_ring_add_skips(AtpRing *ring, const int64 *skips);
 extern bool atp_ring_take_skips(AtpRing *ring, int64 *skips);
 
-/* Any worker: records of deleted accounts are left.  Shard 0, which removes them: are there? */
+/* Ask worker 0 to purge records of deleted accounts; in worker 0: was it asked? */
 extern void atp_ring_ask_purge(AtpRing *ring);
 extern bool atp_ring_take_purge(AtpRing *ring);
 

@@ -1,12 +1,12 @@
 /*
  * shard_worker.c
- *		A worker of a subscription that has several: it decodes and applies the
- *		events of the repositories of one shard.
+ *		An apply worker: decodes and applies the events of the repositories in its
+ *		shard, for a subscription with several workers.
  *
- * It takes batches from shared memory as the consumer takes them from its
- * connection, and does the same with them, with a cursor of its own: after a
- * crash the stream is read again from the lowest of the workers' cursors, and
- * each worker passes over what it has committed already.
+ * A worker takes batches from shared memory as a consumer takes them from its connection, and
+ * processes them in the same way, with a cursor of its own.  After a crash the consumer reads the
+ * stream from the lowest of the workers' cursors, and each worker passes over events up to its own
+ * cursor.
  */
 #include "postgres.h"
 
@@ -41,11 +41,11 @@ typedef struct Worker
 	AtpStatements *statements;
 	AtpDecoder *decoder;
 	AtpBatch   *batch;
-	int64		cursor;			/* committed; -1: none */
-	AtpReleaser releaser;		/* of what is held of its shard */
+	int64		cursor;			/* position committed; -1: no position yet */
+	AtpReleaser releaser;		/* for held events of the worker's shard */
 } Worker;
 
-/* The consumer notices, and decides what is to be done. */
+/* End the worker.  The consumer notices the end, and decides what to do. */
 pg_noreturn static void
 worker_ends(const char *why)
 {
@@ -53,7 +53,7 @@ worker_ends(const char *why)
 	proc_exit(0);
 }
 
-/* The operator has to decide; the consumer hears of it as of any change. */
+/* Stop the subscription until an operator decides.  The consumer hears of this as of any change of the row. */
 pg_noreturn static void
 stop_subscription(Worker *w, const char *reason)
 {
@@ -91,7 +91,7 @@ read_settings(Worker *w, const char *name)
 	atp_begin("reading the subscription");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 		w->sub = atp_subscription_get(name, TopMemoryContext);
-	/* it must be what the consumer read: settings hold from a known event on */
+	/* the row must be the version the consumer read: changed settings apply from a known event on */
 	same = w->sub != NULL && w->sub->version == w->ring->version &&
 		atp_cursor_of_shard(name, w->sub->ep->scope, w->shard, w->ring->layout, &w->cursor);
 	atp_commit();
@@ -104,7 +104,7 @@ read_settings(Worker *w, const char *name)
 	atp_decoder_settings(w->decoder, &w->sub->settings);
 }
 
-/* The messages of this shard that are not committed yet. */
+/* Decode the messages of this worker's shard that are not committed yet. */
 static void
 decode_share(Worker *w, const AtpRingBatch *from)
 {
@@ -117,7 +117,7 @@ decode_share(Worker *w, const AtpRingBatch *from)
 	{
 		const AtpRingMessage *message = &from->messages[i];
 
-		/* where positions go back, what this shard has committed is recognised later */
+		/* if positions can go back, events committed before are recognized later, by their repository's state */
 		if (message->shard == w->shard && (message->seq > w->cursor || w->source->rewind > 0))
 			atp_batch_add_shared(batch, (AtpBytes) {from->bytes + message->offset, message->len});
 	}
@@ -134,14 +134,17 @@ decode_share(Worker *w, const AtpRingBatch *from)
 	{
 		const AtpRingMessage *message = &from->messages[n];
 
-		/* wrong after all events of the stream, not only those of this shard */
+		/*
+		 * a dead letter: the position of this message is after all events of the batch, not only those of
+		 * this shard
+		 */
 		position.last = from->last;
 		atp_batch_add_shared(batch, (AtpBytes) {from->bytes + message->offset, message->len});
 		(void) atp_decode(w->decoder, batch, &position, ATP_DECODE_ROWS);
 	}
 }
 
-/* What became of it decides whether the worker goes on. */
+/* Act on the result of applying: continue, end, or stop. */
 static void
 obey(Worker *w, AtpApplied result, const char *reason)
 {
@@ -199,7 +202,7 @@ release(Worker *w, MemoryContext cxt)
 	atp_ring_add_skips(w->ring, skips);
 }
 
-/* How long there is nothing to do by itself. */
+/* Milliseconds until there is work without a new batch. */
 static long
 may_rest(const Worker *w, bool stats_pending)
 {
@@ -231,7 +234,7 @@ worker_loop(Worker *w)
 			atp_ring_done(w->ring, w->shard);
 			stats_pending = true;
 		}
-		/* one bounded step between two batches */
+		/* one bounded step between two batches, so that batches do not wait long */
 		if (w->shard == 0 && atp_ring_take_purge(w->ring))
 		{
 			if (atp_purge(w->sub, w->source->sink, w->statements, cxt))
@@ -260,7 +263,7 @@ void
 atp_shard_worker_main(Datum arg)
 {
 	AtpShardWorkerStart start;
-	/* outlives an ERROR, which leaves this function before the process's exit looks at it */
+	/* not on the stack: exit callbacks use it after an ERROR has left this function */
 	Worker	   *w = MemoryContextAllocZero(TopMemoryContext, sizeof(Worker));
 
 	memcpy(&start, MyBgworkerEntry->bgw_extra, sizeof(start));

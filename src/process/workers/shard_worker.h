@@ -1,6 +1,6 @@
 /*
  * shard_worker.h
- *		A worker of a subscription that has several.
+ *		An apply worker: one of several processes that apply a subscription's events.
  */
 #ifndef ATP_SHARD_WORKER_H
 #define ATP_SHARD_WORKER_H
@@ -9,7 +9,7 @@
 
 #include "config/subscription.h"
 
-/* What it is told; must fit into bgw_extra. */
+/* Arguments of a new worker; must fit into bgw_extra. */
 typedef struct AtpShardWorkerStart
 {
 	Oid			database;

@@ -1,6 +1,6 @@
 /*
  * shards.c
- *		A subscription with several workers, as its consumer sees it.
+ *		The consumer's side of a subscription with several workers: see shards.h.
  */
 #include "postgres.h"
 
@@ -73,7 +73,7 @@ void
 atp_shards_end(AtpShards *shards)
 {
 	atp_ring_close(shards->ring);
-	/* their successors must not meet them */
+	/* wait, so that the next workers find the claims free */
 	for (int i = 0; i < shards->nworkers; i++)
 	{
 		(void) WaitForBackgroundWorkerShutdown(shards->workers[i]);
@@ -170,7 +170,7 @@ atp_shards_failed(AtpShards *shards)
 	{
 		pid_t		pid;
 
-		/* the second is for one that ended before it had joined, and could say so */
+		/* the second condition finds a worker that ended before it joined, and so could not set "ended" */
 		if (pg_atomic_read_u32(&shards->ring->worker[i].ended) != 0 ||
 			(shards->ring->worker[i].latch == NULL &&
 			 GetBackgroundWorkerPid(shards->workers[i], &pid) == BGWH_STOPPED))

@@ -1,11 +1,10 @@
 /*
  * shards.h
- *		A subscription with several workers, as its consumer sees it.
+ *		The consumer's side of a subscription with several workers.
  *
- * The consumer receives, looks at sequence numbers and hands batches on
- * (ring.h); each worker (shard_worker.c) decodes and applies the repositories
- * of its shard, in transactions of its own, with a cursor of its own.  Where
- * the subscription is, the lowest of these cursors says.
+ * The consumer receives messages, checks sequence numbers and passes batches on (ring.h).  Each worker
+ * (shard_worker.c) decodes and applies the repositories of its shard, in its own transactions, with
+ * its own cursor.  The subscription's position is the lowest of these cursors.
  */
 #ifndef ATP_SHARDS_H
 #define ATP_SHARDS_H
@@ -18,34 +17,37 @@
 typedef struct AtpShards AtpShards;
 
 /*
- * Start the workers.  NULL: there are not enough worker slots, and nothing was
- * started.  An ERROR when there is no shared memory.
+ * Start the workers.  NULL: too few worker slots, and no worker was left running.  An ERROR when out of
+ * shared memory.
  */
 extern AtpShards *atp_shards_start(const AtpSubscription *sub, int nworkers, int layout);
 
-/* End them; what was handed over and not committed comes again (the cursors say so). */
+/*
+ * End the workers.  Events passed to them and not committed will be received again, because the cursors are
+ * before them.
+ */
 extern void atp_shards_end(AtpShards *shards);
 
-/* Give an empty batch memory that can be handed over.  False: the workers have to get on first. */
+/* Lend a free batch of the ring to an empty batch.  False: all are in use by the workers. */
 extern bool atp_shards_lend(AtpShards *shards, AtpBatch *batch);
 
 /*
- * Hand over what ATP_DECODE_HEADS found in the batch, and take its memory.
- * begin is the position before it, last the one after it; broken: the stream
- * was dropped for the last message, which becomes a dead letter.
+ * Pass the events that ATP_DECODE_HEADS found to the workers, together with the memory of the batch. begin is
+ * the position before the batch, last the position after. broken: the stream was dropped because of the last
+ * message, which becomes a dead letter.
  */
 extern void atp_shards_hand(AtpShards *shards, AtpBatch *batch, int64 begin, int64 last, bool broken, const int64 *uncounted);
 
-/* Move *cursor to what all workers have committed by now; false: no further than before. */
+/* Move *cursor to the position that all workers have committed; false: not moved. */
 extern bool atp_shards_collect(AtpShards *shards, int64 *cursor);
 
-/* Is everything that was handed over collected? */
+/* Have the workers committed all batches passed to them? */
 extern bool atp_shards_idle(const AtpShards *shards);
 
-/* Records of deleted accounts may be left: the first worker looks. */
+/* Ask worker 0 to look for records of deleted accounts. */
 extern void atp_shards_purge(AtpShards *shards);
 
-/* Has a worker ended?  Then nothing can be handed over any more. */
+/* Has a worker ended?  Then no more batches can be passed on. */
 extern bool atp_shards_failed(AtpShards *shards);
 
 #endif							/* ATP_SHARDS_H */
