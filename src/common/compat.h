@@ -71,13 +71,6 @@
 #define atp_check_permissions(stmt) ((void) ExecCheckRTPerms((stmt)->rtable, true))
 #endif
 
-/* Privileges on a schema: since 16 object_aclcheck() serves all kinds of objects. */
-#if PG_VERSION_NUM >= 160000
-#define atp_schema_aclcheck(schema, role, mode)	object_aclcheck(NamespaceRelationId, (schema), (role), (mode))
-#else
-#define atp_schema_aclcheck(schema, role, mode)	pg_namespace_aclcheck((schema), (role), (mode))
-#endif
-
 /*
  * Insert the index entries of a new row, setting *duplicate if a unique index may have the key already; and
  * the entries of an updated row, as far as the result of the table's update requires.
