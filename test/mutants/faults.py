@@ -528,7 +528,7 @@ fault("list-shares", "fetch/list_rows.c", "PARTITION BY subscription ORDER BY", 
 fault("list-host-failed", "fetch/await_backfill.c", "e.finished_at IS NOT NULL OR \" HOST_FAILED \") AS ended", "e.finished_at IS NOT NULL) AS ended", "t/345_lists_of_hosts")
 fault("list-recheck", "fetch/list_rows.c", "is_recheck ? STORED_OLD : NOT_STORED", "NOT_STORED", "t/345_lists")
 fault("list-recheck-once", "fetch/list_rows.c", " AND source <> '\" ATP_LIST_RECHECK \"' END", " END", "t/345_lists")
-fault("list-many-failed", "tables/job.c", "are_queued(atp_fetch_queue, \"tries = 0\"", "are_queued(atp_fetch_queue, \"tries < 99\"", "t/345_lists")
+fault("list-many-failed", "tables/job.c", "are_there(atp_fetch_queue, \"state = 'queued' AND tries = 0\"", "are_there(atp_fetch_queue, \"state = 'queued' AND tries < 99\"", "t/345_lists")
 fault("list-very-many", "tables/job.c", "(int64) MANY_FAILED * atp_fetch_queue", "(int64) 1000 * atp_fetch_queue", "t/345_lists")
 fault("list-host-share", "fetch/list_rows.c", ".listed_by = atp_list_is_of_host(listing) ?", ".listed_by = atp_list_is_of_hosts(listing) ?", "t/345_lists_of_hosts")
 fault("list-kept", "fetch/list_rows.c", "FOR KEY SHARE OF s SKIP LOCKED FOR UPDATE", "FOR UPDATE", "t/345_lists")
@@ -640,6 +640,8 @@ fault("handle-other", "identity/identity.c", "THEN i.handle_state ELSE 'unknown'
 
 T = "t/289_status"
 fault("status-signed", "tables/judge.c", "|| !atp_identity_is_usable(who, s->now) || !atp_signed_fits(event->signature, who->key))\n", "|| !atp_identity_is_usable(who, s->now))\n", T)
+fault("list-crowded", "fetch/list_rows.c", "ninactive = is_recheck || page->crowded ? 0", "ninactive = is_recheck ? 0", "t/345_lists_of_hosts")
+fault("status-unread", "fetch/status.c", "	if (asking->unread)\n", "	if (false)\n", T)
 fault("status-raced", "fetch/status.c", "AND status_seq IS NOT DISTINCT FROM $3", "AND ($3::int8 IS NULL OR true)", T)
 fault("status-often", "tables/status_wish.c", "next_try = LEAST(w.next_try, excluded.wished_at + interval '10 min')\"\n\t\t\t\t\t\t\t\t \"  WHERE excluded.why = 'deleted' OR w.why = 'rev'\"", "next_try = '-infinity'\"", T)
 fault("status-missed", "fetch/status.c", "CASE WHEN $5 THEN 'desynchronized' ELSE sync END", "CASE WHEN NOT $5 THEN 'desynchronized' ELSE sync END", T)
