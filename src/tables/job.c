@@ -165,7 +165,7 @@ atp_jobs_are_many(void)
 bool
 atp_jobs_of_list_are_many(const char *subscription, const char *listed_by)
 {
-	return are_there(Max(atp_fetch_queue / HOST_SHARE, 1), "state = 'queued' AND subscription = $2 AND listed_by = $3", subscription, listed_by);
+	return are_there(Max(atp_fetch_queue / HOST_SHARE, 1), "state IN ('queued', 'running') AND subscription = $2 AND listed_by = $3", subscription, listed_by);
 }
 
 bool
