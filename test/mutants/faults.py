@@ -641,7 +641,7 @@ fault("handle-other", "identity/identity.c", "THEN i.handle_state ELSE 'unknown'
 T = "t/289_status"
 fault("status-signed", "tables/judge.c", "|| !atp_identity_is_usable(who, s->now) || !atp_signed_fits(event->signature, who->key))\n", "|| !atp_identity_is_usable(who, s->now))\n", T)
 fault("list-crowded", "fetch/list_rows.c", "ninactive = is_recheck || page->crowded ? 0", "ninactive = is_recheck ? 0", "t/345_lists_of_hosts")
-fault("status-unread", "fetch/status.c", "	if (asking->unread)\n", "	if (false)\n", T)
+fault("status-unread", "fetch/status.c", "	if (asking->unread)\n", "	if (false)\n", "t/289_status_unread")
 fault("status-raced", "fetch/status.c", "AND status_seq IS NOT DISTINCT FROM $3", "AND ($3::int8 IS NULL OR true)", T)
 fault("status-often", "tables/status_wish.c", "next_try = LEAST(w.next_try, excluded.wished_at + interval '10 min')\"\n\t\t\t\t\t\t\t\t \"  WHERE excluded.why = 'deleted' OR w.why = 'rev'\"", "next_try = '-infinity'\"", T)
 fault("status-missed", "fetch/status.c", "CASE WHEN $5 THEN 'desynchronized' ELSE sync END", "CASE WHEN NOT $5 THEN 'desynchronized' ELSE sync END", T)

@@ -11,7 +11,6 @@ use lib "$FindBin::RealBin/../lib";
 
 use AtprotoTest;
 use AtprotoTest::Clock;
-use AtprotoTest::Keys;
 use AtprotoTest::Network;
 use AtprotoTest::Preload;
 use PostgreSQL::Test::Utils;
@@ -157,26 +156,6 @@ pass('after seven days nobody asks any more');
 wait_for("SELECT error ~ 'not known' FROM atproto.status_wish WHERE did = '$who{takendown}{did}'");
 $network->wait_for_log(1, host => 'plc.example.com', path => qr/\Q$who{takendown}{did}/);
 pass('V-39: a server that is not known is found first');
-
-# --- a deletion soon after the account's document was read ---
-
-# The server that the document named before the deletion proves nothing, and is not asked again for ten minutes.
-my $deleted = $who{active};
-my $before  = asked('active');
-$network->repos({ $deleted->{pds} => { $deleted->{did} => undef } });
-$network->documents({ $deleted->{did} => $network->document($deleted->{did}, pds => $deleted->{pds}, key => AtprotoTest::Keys::text_of(pack 'H*', $deleted->{key})) });
-query("UPDATE atproto.identity SET (asked_at, resolved_at) = (now() + '$ahead s', now() + '$ahead s') WHERE did = '$deleted->{did}';
-	UPDATE atproto.repo SET active = false, status = 'deleted', status_seq = NULL WHERE did = '$deleted->{did}';
-	INSERT INTO atproto.status_wish (target, did, subscription, why, status_at, wished_at)
-	SELECT 'atproto', did, 's', 'deleted', status_at, now() + '$ahead s 1 ms' FROM atproto.repo WHERE did = '$deleted->{did}'
-	ON CONFLICT (target, did) DO UPDATE SET why = 'deleted', status_at = excluded.status_at, status_seq = NULL, wished_at = excluded.wished_at, answered_at = NULL, next_try = '-infinity'");
-later(5);
-wait_for("SELECT next_try > now() + '$ahead s' FROM atproto.status_wish WHERE did = '$deleted->{did}'");
-is(asked('active'), $before, 'V-47: as long as the document cannot be read again, nobody is asked');
-later(60);
-wait_for("SELECT purge_rev IS NOT NULL FROM atproto.repo WHERE did = '$deleted->{did}'");
-is(asked('active'), $before + 1, 'V-47: then the server that it names is asked, and the first answer counts');
-
 query("SELECT atproto.unsubscribe('s')");
 is(query('SELECT count(*) FROM atproto.status_wish'), '0', 'what is asked for goes with the subscription');
 
