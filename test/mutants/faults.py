@@ -129,7 +129,7 @@ fault("json-link-alone", "core/codec/json_dagcbor.c", "if (level->n > 1 || text.
 fault("json-bits", "core/codec/json_dagcbor.c", " || !exact)", ")", "unit/test_json_dagcbor")
 fault("json-level", "core/codec/json_dagcbor.c", "if (o->depth == ATP_CBOR_DEPTH_DEFAULT)", "if (o->depth > ATP_CBOR_DEPTH_DEFAULT)", "unit/test_json_dagcbor")
 fault("json-longest", "core/codec/json_dagcbor.c", "return n + n / 1024 + 64;", "return n;", "unit/test_json_dagcbor")
-fault("verify-cached-key", "signature.c", "if (memcmp(slot->key, key, sizeof(slot->key)) == 0)", "if (slot->key[0] != 0)", "sql/data_verify")
+fault("verify-cached-key", "common/signature.c", "if (memcmp(slot->key, key, sizeof(slot->key)) == 0)", "if (slot->key[0] != 0)", "sql/data_verify")
 
 # --- src/core: records, commits, trees, messages ---
 
@@ -181,9 +181,9 @@ fault("retry-after", "core/wire/http_head.c", "value.len > 9)", "value.len > 10)
 
 fault("ws-limit", "net/websocket.c", "ws->msg_len + frame->payload_length > ATP_FRAME_MAX)", "ws->msg_len + frame->payload_length > ATP_FRAME_MAX + 1)",
       "unit/test_websocket", short=True)
-fault("ws-limit-fragments", "net/websocket.c", "ws->msg_len + frame->payload_length > ATP_FRAME_MAX)", "frame->payload_length > ATP_FRAME_MAX)", "unit/test_websocket")
+fault("ws-limit-fragments", "net/websocket.c", "ws->msg_len + frame->payload_length > ATP_FRAME_MAX ||", "frame->payload_length > ATP_FRAME_MAX ||", "unit/test_websocket")
 fault("ws-control-inside", "net/websocket.c", "ws->left > 0 && ws->in_data_frame;", "ws->left > 0;", "unit/test_websocket")
-fault("ws-message-again", "net/websocket.c", "	ws->msg_len = 0;\n", "	ws->msg_len = ws->msg_len > 0 ? 1 : 0;\n", "unit/test_websocket")
+fault("ws-message-again", "net/websocket.c", "	ws->msg_len = ws->heads_len = 0;\n", "	ws->msg_len = ws->msg_len > 0 ? 1 : 0;\n	ws->heads_len = 0;\n", "unit/test_websocket")
 fault("ws-first-byte", "net/websocket.c", "ws->in - with_head", "ws->in", "unit/test_websocket")
 fault("ws-text-unseen", "net/websocket.c", "if (!in_message || ws->is_text)", "if (!in_message)", "unit/test_websocket")
 fault("ws-text-fragments", "net/websocket.c", "if (frame->opcode != WSLAY_CONTINUATION_FRAME)\n", "if (true)\n", "unit/test_websocket")
@@ -219,7 +219,7 @@ fault("handshake-reason", "net/handshake.c", "answer->reason.len < REASON_MAX ? 
 
 # --- the clocks ---
 
-fault("clock-of-day", "clock.c", "return (AtpTime) INSTR_TIME_GET_MICROSEC(now) +", "return 0 * (AtpTime) INSTR_TIME_GET_MICROSEC(now) + GetCurrentTimestamp() +",
+fault("clock-of-day", "common/clock.c", "return (AtpTime) INSTR_TIME_GET_MICROSEC(now) +", "return 0 * (AtpTime) INSTR_TIME_GET_MICROSEC(now) + GetCurrentTimestamp() +",
       "t/146_clock")
 fault("not-listened", "process/consumer/consumer_loop.c", "	c->last_data = Min(now, c->last_data + (now - c->listened));\n", "", "t/180_slow")
 
@@ -267,7 +267,11 @@ fault("inactive", "tables/repos/repo_state.c", "F-03 */\n	if (atp_repo_is_inacti
 fault("status-order", "tables/repos/repo_state.c", "return event->seq <= repo->status_seq;", "return event->seq < repo->status_seq;", "t/251_account_order")
 fault("status-tie", "tables/repos/repo_state.c", "(same_stream && event->seq < repo->status_seq)", "(same_stream && event->seq <= repo->status_seq)", "t/390_jetstream")
 fault("status-time", "tables/repos/repo_state.c", "if (!repo->has_status || status_at > repo->status_at)", "if (!repo->has_status || status_at < repo->status_at)", "t/251_account_order")
-fault("status-position", "tables/repos/repo_state.c", "if (same_stream && s->apply->sub->source->rewind == 0)", "if (same_stream)", "t/391_jetstream_faults")
+fault("status-position", "tables/repos/repo_state.c", "if (same_stream && rewind == 0)", "if (same_stream)", "t/391_jetstream_faults")
+fault("status-far", "tables/repos/repo_state.c", "event->seq - repo->status_seq > rewind)", "event->seq < repo->status_seq)", "t/391_jetstream_faults")
+fault("crash-waiting", "process/status/crash_backoff.c", "	crashes = written = read_file();\n", "	crashes = written = read_file();\n	atp_crash_run();\n", "t/124_crash_loop")
+fault("backfill-rate", "fetch/repositories/await_backfill.c", "#define RATE_NOTICES	2", "#define RATE_NOTICES	200", "t/349_await")
+fault("resync-doubt", "fetch/repositories/repo_sql.c", "doubted = NULL, doubted_at = NULL,", "", "t/348_repo_refusals")
 fault("bare-sync", "tables/repos/repo_paths.c", "if (n > kept && atp_paths_are_anew(paths))", "if (false)", "t/393_jetstream_syncs")
 fault("empty-frames", "net/websocket.c", " || ws->heads_len > ATP_FRAME_MAX)", ")", "unit/test_websocket")
 fault("chunk-extension", "core/wire/chunked.c", "if (++c->around > AROUND_FREE &&", "if (++c->around > AROUND_FREE && c->state != EXTENSION &&", "unit/test_chunked")
@@ -278,7 +282,7 @@ fault("text-moved", "net/websocket.c", "	if (!in_message || ws->is_text)\n		memc
 fault("prev-data", "tables/repos/repo_state.c", "bool		data_fits = known && same_bytes(event->prev_data, repo->data);", "bool		data_fits = known;", "t/280_two_sources", "t/281_chain")
 fault("first-rev", "tables/repos/repo_state.c", "return repo->has_first && !repo->deleted", "return repo->has_first && repo->deleted", "t/280_two_sources")
 fault("first-sync", "tables/repos/repo_state.c", "event->rev + (event->kind == ATP_REPOS_SYNC)", "event->rev", "t/280_two_sources")
-fault("refill-position", "tables/repos/repo_state.c", "if (repo->refilled && event->rev + event->partial <= repo->refill_rev)", "if (repo->refilled && event->rev + event->partial > repo->refill_rev)", "t/255_derived")
+fault("refill-position", "tables/repos/repo_state.c", "if (!last && repo->refilled && event->rev + event->partial <= repo->refill_rev)", "if (!last && repo->refilled && event->rev + event->partial > repo->refill_rev)", "t/255_derived")
 fault("null-believed", "tables/repos/repo.c", "	if (isnull)\n", "	if (isnull && column == columns)\n", "t/286_foreign_shapes")
 fault("type-believed", "tables/base/statements.c", "if (att->atttypid != expected && ", "if (att->atttypid == expected && ", "t/286_foreign_shapes")
 fault("purge-newer", "tables/records/record.c", " AND r.rev OPERATOR(@.<=) u.purge_rev\"", "\"", "t/256_purge")
@@ -294,8 +298,8 @@ fault("mismatch-applied", "stream/format_repos.c", "if (inversion->verdict == AT
 fault("refuted-forgotten", "stream/format_repos.c", "msg->kind == ATP_REPOS_COMMIT && msg->data.ptr != NULL)", "msg->kind == ATP_REPOS_COMMIT && msg->data.ptr == NULL)", "t/281_chain")
 fault("refuted-old", "tables/repos/repo_state.c", "if (repo->active && (!repo->has_rev || event->rev > repo->rev))", "if (repo->active)", "t/281_chain")
 fault("first-unseen", "tables/repos/repo_state.c", "event->proven == ATP_OPS_PROVEN_FIRST && is_empty(repo)", "event->proven != ATP_NOT_ASKED && is_empty(repo)", "t/281_chain")
-fault("incomplete-believed", "tables/repos/repo_state.c", "(event->proven == ATP_OPS_INCOMPLETE || event->lacking)", "event->lacking", "t/281_chain")
-fault("lacking-believed", "tables/repos/repo_state.c", "(event->proven == ATP_OPS_INCOMPLETE || event->lacking)", "event->proven == ATP_OPS_INCOMPLETE", "t/281_chain")
+fault("incomplete-believed", "tables/repos/repo_state.c", "else if ((event->proven == ATP_OPS_INCOMPLETE || event->lacking) &&", "else if (event->lacking &&", "t/281_chain")
+fault("lacking-believed", "tables/repos/repo_state.c", "else if ((event->proven == ATP_OPS_INCOMPLETE || event->lacking) &&", "else if (event->proven == ATP_OPS_INCOMPLETE &&", "t/281_chain")
 fault("hash-believed", "tables/repos/repo_state.c", "if (event->proven == ATP_NOT_ASKED && (", "if (event->proven == ATP_NOT_ASKED && !repo->active && (", "t/281_chain")
 fault("sync-unseen", "tables/repos/repo_state.c", "return repo->has_rev || event->proven != ATP_NOT_ASKED;", "return repo->has_rev;", "t/281_chain")
 fault("audit-order", "tables/audit/audit_rows.c", " ORDER BY r.path COLLATE", " ORDER BY r.collection, r.rkey, r.path COLLATE", "sql/audit")
@@ -524,7 +528,7 @@ fault("list-shares", "fetch/repositories/list_rows.c", "PARTITION BY subscriptio
 fault("list-host-failed", "fetch/repositories/await_backfill.c", "e.finished_at IS NOT NULL OR \" HOST_FAILED \") AS ended", "e.finished_at IS NOT NULL) AS ended", "t/345_lists_of_hosts")
 fault("list-recheck", "fetch/repositories/list_rows.c", "is_recheck ? STORED_OLD : NOT_STORED", "NOT_STORED", "t/345_lists")
 fault("list-recheck-once", "fetch/repositories/list_rows.c", " AND source <> '\" ATP_LIST_RECHECK \"' END", " END", "t/345_lists")
-fault("list-many-failed", "tables/base/job.c", "are_queued(atp_fetch_queue, \"tries = 0\"", "are_queued(atp_fetch_queue, \"tries < 99\"", "t/345_lists")
+fault("list-many-failed", "tables/base/job.c", "are_there(atp_fetch_queue, \"state = 'queued' AND tries = 0\"", "are_there(atp_fetch_queue, \"state = 'queued' AND tries < 99\"", "t/345_lists")
 fault("list-very-many", "tables/base/job.c", "(int64) MANY_FAILED * atp_fetch_queue", "(int64) 1000 * atp_fetch_queue", "t/345_lists")
 fault("list-host-share", "fetch/repositories/list_rows.c", ".listed_by = atp_list_is_of_host(listing) ?", ".listed_by = atp_list_is_of_hosts(listing) ?", "t/345_lists_of_hosts")
 fault("list-kept", "fetch/repositories/list_rows.c", "FOR KEY SHARE OF s SKIP LOCKED FOR UPDATE", "FOR UPDATE", "t/345_lists")
@@ -583,12 +587,12 @@ fault("allow-port", "core/syntax/allow_list.c", "same(entry.host, host) && entry
 fault("allow-bits", "core/syntax/allow_list.c", "if (entry->net.bytes[bit / 8] & (0x80 >> bit % 8))", "if (entry->net.bytes[bit / 8] == 255)", "unit/test_address")
 fault("inflate-whole", "net/inflate.c", "		z->inside = true;\n", "", "unit/test_inflate", short=True)
 fault("inflate-member", "net/inflate.c", "			(void) inflateReset(&z->stream);\n", "			break;\n", "unit/test_inflate")
-fault("host-trial", "fetch/engine/host_limit.c", "return m->known && m->failures < FAILURES_MAX ?", "return m->known ?", "unit/test_manners", "t/332_fetcher_hosts", short=True)
-fault("host-known", "fetch/engine/host_limit.c", "return m->known && m->failures < FAILURES_MAX ?", "return m->failures < FAILURES_MAX ?", "unit/test_manners")
-fault("host-one-refusal", "fetch/engine/host_limit.c", "			if (!resting)\n				rest(m, doubled(", "			if (true)\n				rest(m, doubled(", "unit/test_manners")
-fault("host-at-once", "fetch/engine/host_limit.c", "wait_s < 0 ? REFUSED_S : REFUSED_LEAST_S", "wait_s < 0 ? REFUSED_S : 0", "unit/test_manners")
-fault("host-rest-most", "fetch/engine/host_limit.c", "now + (seconds < REST_MAX_S ? seconds : REST_MAX_S) * SECOND;\n\n	if (until", "now + seconds * SECOND;\n\n	if (until", "unit/test_manners")
-fault("host-late-failure", "fetch/engine/host_limit.c", "if (resting || ++m->failures < FAILURES_MAX)", "if (++m->failures < FAILURES_MAX)", "unit/test_manners")
+fault("host-trial", "fetch/engine/host_limit.c", "return m->known && m->failures < FAILURES_MAX ?", "return m->known ?", "unit/test_host_limit", "t/332_fetcher_hosts", short=True)
+fault("host-known", "fetch/engine/host_limit.c", "return m->known && m->failures < FAILURES_MAX ?", "return m->failures < FAILURES_MAX ?", "unit/test_host_limit")
+fault("host-one-refusal", "fetch/engine/host_limit.c", "			if (!resting)\n				rest(m, doubled(", "			if (true)\n				rest(m, doubled(", "unit/test_host_limit")
+fault("host-at-once", "fetch/engine/host_limit.c", "wait_s < 0 ? REFUSED_S : REFUSED_LEAST_S", "wait_s < 0 ? REFUSED_S : 0", "unit/test_host_limit")
+fault("host-rest-most", "fetch/engine/host_limit.c", "now + (seconds < REST_MAX_S ? seconds : REST_MAX_S) * SECOND;\n\n	if (until", "now + seconds * SECOND;\n\n	if (until", "unit/test_host_limit")
+fault("host-late-failure", "fetch/engine/host_limit.c", "if (resting || ++m->failures < FAILURES_MAX)", "if (++m->failures < FAILURES_MAX)", "unit/test_host_limit")
 fault("host-refusal-fails", "fetch/engine/host.c", "				return ATP_MANNER_REFUSED;\n", "				return ATP_MANNER_FAILED;\n", "t/332_fetcher_hosts")
 fault("host-many-names", "fetch/engine/host.c", "unknown >= Max(fetch_concurrency / 4, 1)", "unknown >= fetch_concurrency", "t/332_fetcher_hosts")
 fault("host-forgotten", "fetch/engine/host_table.c", "	host->manners.rest_until = atp_now() + ", "	host->manners.rest_until = 0 * ", "t/332_fetcher_hosts")
@@ -636,6 +640,8 @@ fault("handle-other", "identity/identity.c", "THEN i.handle_state ELSE 'unknown'
 
 T = "t/289_status"
 fault("status-signed", "tables/repos/admission.c", "|| !atp_identity_is_usable(who, s->now) || !atp_signed_fits(event->signature, who->key))\n", "|| !atp_identity_is_usable(who, s->now))\n", T)
+fault("list-crowded", "fetch/repositories/list_rows.c", "ninactive = is_recheck || page->crowded ? 0", "ninactive = is_recheck ? 0", "t/345_lists_of_hosts")
+fault("status-unread", "fetch/repositories/task_status.c", "	if (asking->unread)\n", "	if (false)\n", "t/289_status_unread")
 fault("status-raced", "fetch/repositories/task_status.c", "AND status_seq IS NOT DISTINCT FROM $3", "AND ($3::int8 IS NULL OR true)", T)
 fault("status-often", "tables/repos/status_request.c", "next_try = LEAST(w.next_try, excluded.wished_at + interval '10 min')\"\n\t\t\t\t\t\t\t\t \"  WHERE excluded.why = 'deleted' OR w.why = 'rev'\"", "next_try = '-infinity'\"", T)
 fault("status-missed", "fetch/repositories/task_status.c", "CASE WHEN $5 THEN 'desynchronized' ELSE sync END", "CASE WHEN NOT $5 THEN 'desynchronized' ELSE sync END", T)
@@ -860,8 +866,8 @@ fault("validate-export", "tables/export/merge.c", "if (!atp_validate_row(&m->sub
 fault("option-word", "config/option.c", "atp_word_number(with_words[i].words, value) < 0)", "atp_word_number(with_words[i].words, value) < -1)", "sql/option")
 fault("option-number", "config/option.c", "if (number < least || ", "if (number < least - 1 || ", "sql/option")
 fault("header-value", "config/header.c", "if (*value < ' ' || ", "if (*value == '\\t' || ", "sql/option")
-fault("pace-window", "process/status/lag.c", "		if (now - sample->at > ATP_PACE_WINDOW)\n			break;\n", "", "unit/test_pace")
-fault("pace-live", "process/status/lag.c", "* SECOND <= ATP_PACE_LIVE)", "* SECOND <= ATP_PACE_BEHIND)", "unit/test_pace")
+fault("pace-window", "process/status/lag.c", "		if (now - sample->at > ATP_PACE_WINDOW)\n			break;\n", "", "unit/test_lag")
+fault("pace-live", "process/status/lag.c", "* SECOND <= ATP_PACE_LIVE)", "* SECOND <= ATP_PACE_BEHIND)", "unit/test_lag")
 fault("log-kept", "process/status/subscription_log.c", "atp_int8_arg(line->number - ROWS_MAX)", "atp_int8_arg(line->number - ROWS_MAX - 1)", "t/432_log")
 fault("log-counts", "process/status/subscription_log.c", "SET times = times + $3", "SET times = $3", "t/432_log")
 fault("skips-not-counted", "tables/base/skips.c", "return any(more);", "return any(more) && more[0] > 0;", "t/281_chain")

@@ -14,6 +14,20 @@ use Test::More;
 
 my $pds = capture('pds.frames.gz');
 
+# The server crashes by something else while the consumer waits.
+sub crash_of_others
+{
+	my ($crashes, $times, $seconds) = @_;
+	my $before = $crashes->();
+
+	kill 'KILL', try_query(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'});
+	wait_until(sub { $crashes->() > $before }, 'another crash');
+	wait_until(sub { (try_query('SELECT last_error FROM atproto.stat_subscription') // '') ne '' }, 'the consumer to wait again');
+	is(try_query('SELECT last_error FROM atproto.stat_subscription'),
+		"the server crashed while this ran: $times times in a row, waiting for $seconds seconds", 'a crash while the consumer waits is not one of its own');
+	return;
+}
+
 foreach my $preload (1, 0)
 {
 	my $name   = $preload ? 'with a manager' : 'without one';
@@ -65,6 +79,7 @@ SQL
 		wait_until(sub { (try_query('SELECT last_error FROM atproto.stat_subscription') // '') ne '' }, 'the consumer to wait');
 		is(try_query('SELECT last_error FROM atproto.stat_subscription'),
 			"the server crashed while this ran: $times times in a row, waiting for $seconds seconds", "$name: $times crashes, $seconds seconds");
+		crash_of_others($crashes, $times, $seconds) if $seconds > 1;
 		$node->stop;
 	}
 }

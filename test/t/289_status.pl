@@ -86,6 +86,14 @@ is(query('SELECT count(*) FROM atproto.status_wish'), $all - 1, 'V-39: who has s
 is(asked('forged'), 0, 'V-39: who has not is not');
 is(query("SELECT count(*) FROM atproto.record WHERE rkey = '20'"), '0', 'V-38: the commit itself is ignored');
 
+# while it is asked, the stream says something newer: at once, as the request has a limited time
+$network->wait_for_log(1, host => $who{raced}{pds});
+$server->release;
+wait_for_seq($node, 's', 3 * $all + 1);
+$network->release('raced');
+answered('raced');
+is(state_of('raced'), 'f|suspended|synchronized|127.0.0.1', 'G, R-13: an #account since the request wins');
+
 answered(qw(active takendown refused back));
 is(state_of('active'), 't||desynchronized|active.example.com', 'V-39: active there: active here, and something was missed');
 wait_for("SELECT state <> 'suspended' FROM atproto.repo_job WHERE did = '$who{active}{did}'");
@@ -97,14 +105,6 @@ wait_for("SELECT error ~ 'status 400' FROM atproto.status_wish WHERE did = '$who
 is(state_of('not-found'), 'f|deactivated|synchronized|127.0.0.1', 'R-13: not there: nothing follows');
 $network->wait_for_log(1, host => 'plc.example.com', path => qr/\Q$who{'not-found'}{did}/);
 pass('R-13: but that it may be elsewhere');
-
-# while it is asked, the stream says something newer
-$network->wait_for_log(1, host => $who{raced}{pds});
-$server->release;
-wait_for_seq($node, 's', 3 * $all + 1);
-$network->release('raced');
-answered('raced');
-is(state_of('raced'), 'f|suspended|synchronized|127.0.0.1', 'G, R-13: an #account since the request wins');
 
 # --- at most once in ten minutes ---
 

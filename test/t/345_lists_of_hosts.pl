@@ -185,6 +185,17 @@ wait_until_read('quota');
 is(query("SELECT pages, error FROM atproto.enumeration WHERE source = 'listRepos https://invents.example.com'"), '7|', 'then its list is read on');
 query("SELECT atproto.unsubscribe('quota')");
 
+# --- a host that names accounts that are not active, and will never be ---
+
+query('DELETE FROM atproto.repo_job; ALTER SYSTEM SET atproto.fetch_queue = 3; SELECT pg_reload_conf()');
+$network->hosts({ 'inactive.example.com' => { page => 1, list => [ (map { entry($_, active => JSON::PP::false) } 'p' .. 'v'), entry('w') ] } });
+follow('inactive', ['inactive.example.com'], target => q('stored'));
+wait_for("SELECT finished_at > '-infinity' FROM atproto.enumeration WHERE source = 'listRepos https://inactive.example.com'");
+is(query("SELECT count(*) FROM atproto.repo_job WHERE state = 'suspended'"), '3', 'R-62: a list of a host notes so many accounts that are not active, and no more');
+is(jobs('inactive'), dids('w'), 'what is active counts');
+like(query("SELECT error FROM atproto.enumeration WHERE source = 'listRepos https://inactive.example.com'"), qr/not noted any more/, 'and the row of the list says so');
+query("SELECT atproto.unsubscribe('inactive'); DELETE FROM atproto.repo_job; ALTER SYSTEM RESET atproto.fetch_queue; SELECT pg_reload_conf()");
+
 # --- hosts that rest, and lists that are long ---
 
 my @resting = map { sprintf 'a%02d.example.com', $_ } 1 .. 40;

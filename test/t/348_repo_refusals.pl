@@ -79,6 +79,23 @@ is(asked('keys.example.com', $did), 1, 'W-36: one that is signed by no key is no
 is(query("SELECT error FROM atproto.repo_job WHERE did = '$did'"), "the export's commit is not signed by the account's key", 'and the job says so');
 is(query("SELECT count(*) FROM f.record WHERE did = '$did'"), '0', 'R-42: nothing of it is in the tables');
 
+# while the document cannot be read again, a session's call does not wait for that
+$did = shift @dids;
+document($did, pds => 'keys.example.com');
+look_up($did);
+query("CREATE TABLE right_key AS SELECT key FROM atproto.identity WHERE did = '$did'");
+document($did, pds => 'keys.example.com', key => key_of($dids[0]));
+look_up($did);
+serve('keys.example.com', $did, car($did, 2));
+$network->fault({ path => "^/\Q$did\E", hold => 'document' });
+query("SELECT atproto.resync('$did', 'f')");
+wait_for("SELECT doubted IS NOT NULL FROM atproto.repo_job WHERE did = '$did'");
+query("UPDATE atproto.identity SET key = (SELECT key FROM right_key) WHERE did = '$did'; SELECT atproto.resync('$did', 'f')");
+wait_for_repo('f', $did, "sync = 'synchronized' AND verified");
+is(query("SELECT error IS NULL FROM atproto.identity WHERE did = '$did'"), 't', "R-10: it is fetched at once, although the account's document has not come");
+$network->release('document');
+$network->unfault(undef);
+
 # --- the account is not active there ---
 
 foreach my $case ([ 'RepoTakendown', 'takendown', 400 ], [ 'RepoSuspended', 'suspended', 403 ], [ 'RepoDeactivated', 'deactivated', 400 ])

@@ -83,6 +83,16 @@ $said = $await->();
 like($said, qr/\ANOTICE:  more: \[\.{30}\] 0 %; 0 repositories fetched, 1 to go\n/, 'R-65: it says how far it is');
 like($said, qr/has ended/, 'it waits for a repository of another subscription to the same tables');
 
+# very many are fetched at once, and then none
+add_job('posts', 'now()');
+$await = await_elsewhere("'more', '17 s'");
+query("UPDATE atproto.repo_total SET repositories = repositories + 100000 WHERE subscription = 'posts'");
+$said = $await->();
+like($said, qr/100000 repositories fetched, 1 to go, \d+\.\d\/s, about 0 s left\n/, 'R-65: how long it will take, at the rate of late');
+like($said, qr/100000 repositories fetched, 1 to go, 0\.0\/s\nERROR:  /, 'R-65: where nothing has come of late, no end is promised');
+query("UPDATE atproto.repo_total SET repositories = repositories - 100000 WHERE subscription = 'posts'");
+query('DELETE FROM atproto.repo_job');
+
 add_job('posts', 'now()');
 like(await("'more', '100 ms'"),
 	qr/ERROR:  the backfill of subscription "more" has not ended yet\nDETAIL:  1 of 1 lists were read; 1 repositories are to be fetched\.[^\n]*\nHINT:  It goes on: see view "atproto\.repo_progress"/, 'a timeout');

@@ -160,6 +160,43 @@ with_fault('v1', 'two accounts out of order', sub { '--swap-at', $_[0]->($swap) 
 	}
 }
 
+# --- a former server's clock is ahead of the present one's ---
+
+{
+	my @texts = read_capture($texts{v1});
+	my %own;
+	my ($did, $k);
+
+	push @{ $own{ ($texts[$_] =~ /"did":"([^"]+)"/)[0] } }, $_ foreach 0 .. $#texts;
+	# an account with more than ten seconds between two commits, behind which there are nothing but commits
+	foreach my $who (sort keys %own)
+	{
+		my @own = @{ $own{$who} };
+
+		last if defined $did;
+		for (my $i = $#own - 1; $i >= 0 && $texts[ $own[$i] ] =~ /"kind":"commit"/; $i--)
+		{
+			($did, $k) = ($who, $i) if $own[ $i + 1 ] - $own[$i] > 120 && $texts[ $own[$#own] ] =~ /"kind":"commit"/;
+		}
+	}
+	my ($left, $came) = ($own{$did}[$k], $own{$did}[ $k + 1 ] - 1);
+	my $event = sub {
+		my ($behind, $minutes, $said) = @_;
+		my ($then) = $texts[$behind] =~ /"time_us":(\d+)/;
+		return sprintf '{"did":"%s","time_us":%d,"kind":"account","account":{"did":"%1$s","seq":1,"time":"2024-06-01T00:%02d:00.000Z",%s}}',
+		  $did, $then + 1000, $minutes, $said;
+	};
+	my @with = (@texts[ 0 .. $left ], $event->($left, 4, '"active":false,"status":"deactivated"'),
+		@texts[ $left + 1 .. $came ], $event->($came, 0, '"active":true'), @texts[ $came + 1 .. $#texts ]);
+	my $server = AtprotoTest::Server->start(write_capture(PostgreSQL::Test::Utils::tempdir() . '/ahead', @with));
+
+	follow('v1', $server);
+	wait_for("SELECT sum(events) = @{[ scalar @with ]} FROM atproto.cursor WHERE subscription = 'v1'");
+	is(query("SELECT active FROM v1.repo WHERE did = '$did'"), 't', 'J-26: an account that is active again on a server whose clock is four minutes behind');
+	same_rows('v1', 'relay', 'no commit after it is lost', tables => [qw(record record_event link)]);
+	query("SELECT atproto.unsubscribe('v1')");
+}
+
 # --- texts that lie ---
 
 # An account that is nobody else's.

@@ -35,6 +35,9 @@ PG_FUNCTION_INFO_V1(atp_await_backfill);
 #define REST_MIN_MS	100
 #define REST_MAX_MS	5000
 
+/* The rate of fetching is that of so many of the last notices. */
+#define RATE_NOTICES	2
+
 #define BAR			30
 
 #define SERVE_HINT	"Add \"atproto\" to \"shared_preload_libraries\" and the database to \"atproto.databases\", and restart the server."
@@ -59,6 +62,11 @@ typedef struct Backfill
 	const char *given_up;		/* some lists that were not read to their end; NULL: none */
 
 	int64		done_before;
+
+	/* at the last notices, the latest first: how many repositories were fetched by then, and when that was */
+	int			ntold;
+	int64		told_done[RATE_NOTICES];
+	AtpTime		told_at[RATE_NOTICES];
 } Backfill;
 
 /* What is asked of whom is nobody else's: only the subscription's owner sees it. */
@@ -190,22 +198,45 @@ append_bar(StringInfo text, const Backfill *b, int64 done)
 	appendStringInfo(text, "] %d %%; ", (int) (all == 0 ? 100 : done * 100 / all));
 }
 
+/*
+ * Repositories a second, of late.  The rate since the call would promise the end within seconds as long as the
+ * last repositories are those of a slow host, after very many of fast ones.
+ */
+static double
+note_rate(Backfill *b, int64 done)
+{
+	AtpTime		now = atp_now();
+	bool		before = b->ntold > 0;
+	int64		from = before ? b->told_done[b->ntold - 1] : 0;
+	double		seconds = (now - (before ? b->told_at[b->ntold - 1] : b->begin)) / 1e6;
+
+	b->ntold = Min(b->ntold + 1, RATE_NOTICES);
+	for (int i = b->ntold - 1; i > 0; i--)
+	{
+		b->told_done[i] = b->told_done[i - 1];
+		b->told_at[i] = b->told_at[i - 1];
+	}
+	b->told_done[0] = done;
+	b->told_at[0] = now;
+	return seconds > 0 ? Max(done - from, 0) / seconds : 0;
+}
+
 static void
-tell(const Backfill *b, bool first)
+tell(Backfill *b, bool first)
 {
 	StringInfoData text;
 	int64		done = Max(b->done - b->done_before, 0);
-	double		seconds = (atp_now() - b->begin) / 1e6;
+	double		rate = note_rate(b, done);
 
 	initStringInfo(&text);
 	append_bar(&text, b, done);
 	appendStringInfo(&text, INT64_FORMAT " repositories fetched, " INT64_FORMAT " to go", done, b->left);
 	if (b->failed > 0)
 		appendStringInfo(&text, ", " INT64_FORMAT " failed", b->failed);
-	if (done > 0 && seconds > 0)
-		appendStringInfo(&text, ", %.1f/s", done / seconds);
-	if (done > 0 && b->ended == b->lists && b->left > 0)
-		appendStringInfo(&text, ", about %.0f s left", b->left * seconds / done);
+	if (done > 0)
+		appendStringInfo(&text, ", %.1f/s", rate);
+	if (rate > 0 && b->ended == b->lists && b->left > 0)
+		appendStringInfo(&text, ", about %.0f s left", b->left / rate);
 	ereport(NOTICE,
 			(errmsg("%s: %s", b->name, text.data),
 			/* at first nobody has had the time to begin */

@@ -31,6 +31,7 @@ typedef struct AtpListed
 	bool		is_over;		/* there were more */
 	List	   *hosts;			/* those of them that may be asked: scheme and host, char *, palloc'd */
 	char	   *cursor;			/* of the next page; NULL: none */
+	bool		crowded;		/* accounts that are not active are not noted: there are too many already; the caller's */
 } AtpListed;
 
 /* The caller fills what is returned, and counts it. */

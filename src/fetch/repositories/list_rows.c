@@ -275,7 +275,7 @@ add_jobs(const AtpListing *listing, const AtpSubscription *sub, const AtpListed 
 	atp_limit_begin(sub->owner, FIND_MS);
 	n = find_repos(sub, page, is_recheck ? STORED_OLD : NOT_STORED, needed);
 	nunsure = is_recheck ? find_repos(sub, page, STORED_UNSURE, unsure) : 0;
-	ninactive = is_recheck ? 0 : find_repos(sub, page, NOT_ACTIVE, inactive);
+	ninactive = is_recheck || page->crowded ? 0 : find_repos(sub, page, NOT_ACTIVE, inactive);
 	atp_limit_end();
 	atp_limit_begin(sub->owner, ADD_MS);
 	atp_status_wish_revs(sub, unsure, nunsure);
@@ -343,6 +343,9 @@ is_still_asked(const AtpListing *listing)
 	return found.n > 0;
 }
 
+/* a host may invent accounts, and these wait for ever.  The rest of its list counts as before. */
+#define CROWDED	"accounts that are not active are not noted any more: the list has named as many as \"atproto.fetch_queue\""
+
 /* why nothing more is asked, though a page would follow; NULL: it is asked. */
 static const char *
 why_given_up(const AtpListing *listing, const AtpListed *page, int empty, const AtpListSeen *seen)
@@ -376,7 +379,7 @@ move_on(const AtpListing *listing, const AtpListed *page, int64 queued, const At
 			" skipped = skipped + $6, empty = $7, tries = 0, next_try = $10, error = $8, finished_at = $9"
 			" WHERE subscription = $1 AND source = $2",
 			ATP_ARGS(name, source, atp_text_arg(more ? page->cursor : NULL), atp_int8_arg(page->entries),
-					 atp_int8_arg(queued), atp_int8_arg(page->skipped), atp_int4_arg(empty), atp_text_arg(why),
+					 atp_int8_arg(queued), atp_int8_arg(page->skipped), atp_int4_arg(empty), atp_text_arg(why == NULL && page->crowded ? CROWDED : why),
 					 (AtpArg) {TimestampTzGetDatum(atp_time_of_day()), TIMESTAMPTZOID, more},
 					 atp_time_arg(yields ? atp_time_of_day() : DT_NOBEGIN)));
 	/* what it has not named to its end is gone */
@@ -440,7 +443,10 @@ atp_list_take(const AtpListing *listing, const char *text, size_t n, AtpListSeen
 			page.room_for_hosts = atp_list_hosts_room(listing);
 		wrong = atp_listed_read(&page, atp_list_is_of_hosts(listing) ? ATP_LIST_HOSTS : ATP_LIST_REPOS, seen, text, n);
 		if (wrong == NULL && atp_list_is_of_host(listing))
+		{
 			atp_list_of_host_judge(listing, &page);
+			page.crowded = atp_jobs_of_inactive_are_many(listing->subscription, listing->source);
+		}
 		atp_listed_keep(&page, &sub->settings);
 		if (wrong != NULL)
 			put_off(listing, wrong, ATP_LIST_NOTED);

@@ -31,12 +31,17 @@ PG_FUNCTION_INFO_V1(atp_recheck);
 /* Fetches of a repository that may end while it is asked for, one after the other. */
 #define ENDINGS_MAX	3
 
-/* What was put off, or waits for its account, is tried at once.  False: it has been fetched just now. */
+/*
+ * A job that was put off, or that waits for its account or for the account's document, is tried at once.  False: the
+ * repository has been fetched just now.  The caller may know that the server sends another export by now: the document
+ * is read again only where it is old (W-31), or where this export fails, too.
+ */
 static bool
 hasten(const AtpSubscription *sub, AtpArg did, bool force)
 {
 	AtpCaller	caller = atp_as_table_owner("repo_job");
 	uint64		n = atp_run(atp_identity_sql("UPDATE atproto.repo_job SET next_try = '-infinity', tries = 0, force = force OR $3, subscription = $4,"
+											 " doubted = NULL, doubted_at = NULL,"
 											 " state = CASE state WHEN 'running' THEN state ELSE 'queued' END"
 											 " WHERE target = $1::name AND did OPERATOR(@.=) $2"),
 							ATP_ARGS(atp_text_arg(sub->target), did, (AtpArg) {BoolGetDatum(force), BOOLOID, false}, atp_text_arg(sub->name)));

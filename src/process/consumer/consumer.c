@@ -147,7 +147,10 @@ wait_after_crash(Consumer *c)
 	long		left;
 
 	if (crashes == 0)
+	{
+		atp_crash_run();
 		return;
+	}
 	atp_consumer_note(c, ATP_LOGGED_FAILED, "the server crashed while this ran");
 	atp_status_error(ATP_DROP_NONE, psprintf("the server crashed while this ran: %d times in a row, waiting for %d seconds",
 											 crashes, delay / 1000));
@@ -155,6 +158,7 @@ wait_after_crash(Consumer *c)
 	pgstat_report_activity(STATE_IDLE, "waiting after a crash");
 	while ((left = atp_remaining(atp_now(), c->waiting_until, 0)) > 0)
 		atp_wait(NULL, 0, left);
+	atp_crash_run();
 	atp_consumer_is_starting(c);
 }
 

@@ -103,6 +103,7 @@ wait_after_crash(void)
 
 	while ((left = atp_remaining(atp_now(), begin, delay)) > 0)
 		atp_wait(NULL, 0, left);
+	atp_crash_run();
 }
 
 /* One round of all errands; returns milliseconds until the next round has work. */

@@ -23,7 +23,7 @@
 
 /* path of the file; base backups leave out the files of its directory */
 static char path[MAXPGPATH];
-static int	written;			/* the number in the file: crashes in a row, should this process crash */
+static int	written;			/* the number in the file: crashes in a row, should the server crash now */
 
 static int
 read_file(void)
@@ -63,10 +63,15 @@ atp_crash_begin(const char *subscription)
 
 	snprintf(path, sizeof(path), "%s/atproto.%u.%016llx", PG_STAT_TMP_DIR, MyDatabaseId,
 			 (unsigned long long) atp_claim_number(subscription));
-	crashes = read_file();
-	write_file(Min(crashes, 1000) + 1);
+	crashes = written = read_file();
 	on_proc_exit(orderly_end, (Datum) 0);
 	return crashes;
+}
+
+void
+atp_crash_run(void)
+{
+	write_file(Min(written, 1000) + 1);
 }
 
 int

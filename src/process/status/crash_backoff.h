@@ -9,9 +9,16 @@
 
 /*
  * Call when a consumer (or the fetcher) begins.  Returns how many times in a row the server crashed while it
- * ran without progress.  From now on, an end of the process without exit callbacks counts as a crash.
+ * ran without progress.
  */
 extern int	atp_crash_begin(const char *subscription);
+
+/*
+ * Call when the process has waited for atp_crash_delay() and begins its work.  From now on, an end of the process
+ * without exit callbacks counts as a crash.  A crash of the server during the wait does not count: the process had
+ * tried nothing, and counting such crashes would make the waits grow.
+ */
+extern void atp_crash_run(void);
 
 /* Milliseconds to wait after this number of crashes. */
 extern int	atp_crash_delay(int crashes);

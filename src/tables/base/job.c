@@ -142,11 +142,11 @@ atp_jobs_repair(const char *target, struct varlena *const *dids, int n, const ch
 	atp_result_free(found);
 }
 
-/* Are there so many queued jobs, of those of which this is true?  It has parameters from $2 on. */
+/* Are there so many jobs of which this is true?  The condition has parameters from $2 on. */
 static bool
-are_queued(int64 n, const char *condition, const char *a, const char *b)
+are_there(int64 n, const char *condition, const char *a, const char *b)
 {
-	AtpResult	found = atp_query(psprintf("SELECT FROM atproto.repo_job WHERE state = 'queued' AND %s OFFSET $1 LIMIT 1", condition),
+	AtpResult	found = atp_query(psprintf("SELECT FROM atproto.repo_job WHERE %s OFFSET $1 LIMIT 1", condition),
 								  ATP_ARGS(atp_int8_arg(n - 1), atp_text_arg(a), atp_text_arg(b)));
 	bool		many = found.n > 0;
 
@@ -158,12 +158,18 @@ are_queued(int64 n, const char *condition, const char *a, const char *b)
 bool
 atp_jobs_are_many(void)
 {
-	return are_queued(atp_fetch_queue, "tries = 0", NULL, NULL) ||
-		are_queued((int64) MANY_FAILED * atp_fetch_queue, "true", NULL, NULL);
+	return are_there(atp_fetch_queue, "state = 'queued' AND tries = 0", NULL, NULL) ||
+		are_there((int64) MANY_FAILED * atp_fetch_queue, "state = 'queued'", NULL, NULL);
 }
 
 bool
 atp_jobs_of_list_are_many(const char *subscription, const char *listed_by)
 {
-	return are_queued(Max(atp_fetch_queue / HOST_SHARE, 1), "subscription = $2 AND listed_by = $3", subscription, listed_by);
+	return are_there(Max(atp_fetch_queue / HOST_SHARE, 1), "state IN ('queued', 'running') AND subscription = $2 AND listed_by = $3", subscription, listed_by);
+}
+
+bool
+atp_jobs_of_inactive_are_many(const char *subscription, const char *listed_by)
+{
+	return are_there(atp_fetch_queue, "state = 'suspended' AND subscription = $2 AND listed_by = $3", subscription, listed_by);
 }

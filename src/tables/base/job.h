@@ -65,4 +65,7 @@ extern bool atp_jobs_are_many(void);
 /* ... of those that one host's list has named? */
 extern bool atp_jobs_of_list_are_many(const char *subscription, const char *listed_by);
 
+/* do so many wait for accounts that are not active, as one host's list says, that no more are noted? */
+extern bool atp_jobs_of_inactive_are_many(const char *subscription, const char *listed_by);
+
 #endif							/* ATP_JOB_H */

@@ -126,17 +126,23 @@ own_time(const AtpRepos *s, const AtpEvent *event)
 /*
  * Is what the table says of the account newer than the event?  In a stream whose positions are
  * numbers the position decides, whatever the clock of the events' server does.  A position that is
- * a time (Jetstream's first version) may go back from one event of an account to the next, so there
- * the events' own time decides, and the position between events of the same time.  Between
- * streams there is nothing but the time.  A deletion that is old must not remove what came after it.
+ * a time (Jetstream's first version) may go back from one event of an account to the next, but by no
+ * more than the source's rewind: an event whose position is later by more than that is newer.  The
+ * events' own times cannot tell that, because a former server's clock may be ahead of the present one's.
+ * Where the positions are closer, or went back, the events' own time decides, and the position between events
+ * of the same time.  Between streams there is nothing but the time.  A deletion that is old must not remove
+ * what came after it.
  */
 static bool
 is_old_status(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event, TimestampTz status_at)
 {
 	bool		same_stream = repo->status_endpoint != NULL && repo->has_status_seq && same_bytes(repo->status_endpoint, s->endpoint);
+	int64		rewind = s->apply->sub->source->rewind;
 
-	if (same_stream && s->apply->sub->source->rewind == 0)
+	if (same_stream && rewind == 0)
 		return event->seq <= repo->status_seq;
+	if (same_stream && event->seq > repo->status_seq && event->seq - repo->status_seq > rewind)
+		return false;
 	if (!repo->has_status || status_at > repo->status_at)
 		return false;
 	return status_at < repo->status_at || (same_stream && event->seq < repo->status_seq);
