@@ -360,6 +360,9 @@ fault("partition-routed", "tables/heap.c", "			if (d->leaves[j] == leaf)\n", "		
 fault("partition-rows", "tables/partition_move.c", "\ttable_tuple_insert(m->part, m->slot, GetCurrentCommandId(true), m->options, m->bulk);\n", "", "t/233_partition_listeners")
 fault("partition-published", "tables/partition_move.c", "ALTER TABLE %s REPLICA IDENTITY NOTHING", "ALTER TABLE %s REPLICA IDENTITY DEFAULT", "t/233_partition_listeners")
 fault("partition-attempt", "tables/partition_lock.c", "\"500ms\"", "\"60s\"", "t/233_partition_months")
+fault("partition-deadlock", "tables/partition_lock.c", "return locking->in_transaction && attempts % DEADLOCK_EVERY == 0;", "return false;", "t/233_partition_months")
+fault("partition-lock-kept", "tables/partition_keep.c", "atp_parting_lock_after(w, true, remove_last_links, &d);", "remove_last_links(&d);\n\tatp_parting_lock_after(w, true, NULL, NULL);", "t/233_partition_months")
+fault("partition-settings", "tables/partition.c", "{\"default_tablespace\", \"\"}, ", "", "t/233_partition_listeners")
 fault("partition-keep", "tables/partition_keep.c", "month \" + interval '1 month' <= now()", "month \" <= now()", "t/233_partition")
 fault("partition-links", "tables/partition_keep.c", "if (n > 0 && links)", "if (n < 0 && links)", "t/233_partition")
 fault("partition-left", "tables/partition_keep.c", "from + PAGES, \"true\", STAYING)", "from, \"true\", STAYING)", "t/233_partition_months")
@@ -446,6 +449,7 @@ fault("crash-longest", "process/crash.c", "return Min(delay, MAX_DELAY_MS);", "r
 
 fault("fault-text", "tables/fault.c", "pg_mbcliplen(message, strlen(message), TEXT_MAX)", "Min(strlen(message), TEXT_MAX)", "t/241_retry")
 fault("suspect-evidence", "tables/suspect.c", "if (s->passed[kind] || atp_has_passed(s->target, kind))", "if (s->nrepos[kind] > 0)", "t/245_strangers_values")
+fault("passed-role", "tables/passed.c", " && targets[i].role == GetUserId()", "", "t/245_strangers_values")
 fault("suspect-tries", "tables/suspect.c", "if (++suspect->tries < TRIES)", "if (++suspect->tries < 1)", "t/245_strangers_values")
 fault("manager-fails", "process/control.c", "if (atp_manager_number() >= 0)", "if (atp_manager_number() == 0)", "t/133_managers")
 fault("error-at-end", "process/process.c", "	emit_log_hook = report_end;\n", "	if (report == NULL)\n		emit_log_hook = report_end;\n", "t/133_managers")
