@@ -449,7 +449,6 @@ fault("crash-longest", "process/crash.c", "return Min(delay, MAX_DELAY_MS);", "r
 
 fault("fault-text", "tables/fault.c", "pg_mbcliplen(message, strlen(message), TEXT_MAX)", "Min(strlen(message), TEXT_MAX)", "t/241_retry")
 fault("suspect-evidence", "tables/suspect.c", "if (s->passed[kind] || atp_has_passed(s->target, kind))", "if (s->nrepos[kind] > 0)", "t/245_strangers_values")
-fault("passed-role", "tables/passed.c", " && targets[i].role == GetUserId()", "", "t/245_strangers_values")
 fault("suspect-tries", "tables/suspect.c", "if (++suspect->tries < TRIES)", "if (++suspect->tries < 1)", "t/245_strangers_values")
 fault("manager-fails", "process/control.c", "if (atp_manager_number() >= 0)", "if (atp_manager_number() == 0)", "t/133_managers")
 fault("error-at-end", "process/process.c", "	emit_log_hook = report_end;\n", "	if (report == NULL)\n		emit_log_hook = report_end;\n", "t/133_managers")
