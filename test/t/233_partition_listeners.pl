@@ -190,6 +190,12 @@ is(query(q{SELECT count(*) > 2, string_agg(DISTINCT spcname, ' ') FROM pg_class 
 	't|tables', 'tablespaces of tables, and of partitions');
 is(query(q{SELECT count(*) > 2, string_agg(DISTINCT COALESCE(spcname, 'none'), ' ') FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid LEFT JOIN pg_tablespace t ON t.oid = reltablespace WHERE indrelid IN (SELECT relid FROM pg_partition_tree('k.record')) AND i.indpred IS NOT NULL}),
 	't|indexes', 'of indexes');
+# nor does what the session would make tables of become theirs
+my $default = q{SELECT count(*) FROM pg_class WHERE relnamespace = '%s'::regnamespace AND relname ~ '^record' AND (reltablespace <> 0 OR relkind = 'r' AND relam <> (SELECT oid FROM pg_am WHERE amname = 'heap'))};
+query(q{CREATE ACCESS METHOD other TYPE TABLE HANDLER heap_tableam_handler; CREATE SCHEMA s; SELECT atproto.create_tables('s')});
+insert('s', 1, 3);
+query(q{SET default_tablespace = tables; SET default_table_access_method = other; SELECT atproto.partition('s', 'month', ahead => 0); SELECT atproto.partition('s', ahead => 2)});
+is(query(sprintf $default, 's'), '0', 'settings of the session change nothing');
 is(query(q{SELECT string_agg(DISTINCT COALESCE(t.reloptions::text, '') || c.reloptions::text, ' ') FROM pg_class c JOIN pg_class t ON t.oid = c.reltoastrelid WHERE c.relnamespace = 'k'::regnamespace AND c.relname ~ '^record_(2|rest)'}),
 	'{autovacuum_enabled=false,autovacuum_vacuum_threshold=77}{fillfactor=80}', 'storage parameters, of TOAST, too');
 is(query(q{SELECT count(*) > 4, string_agg(DISTINCT o, ' ') FROM pg_attribute, unnest(attoptions) o WHERE attname = 'did' AND o ~ '^n_distinct' AND attrelid IN (SELECT relid FROM pg_partition_tree('k.record'))}),

@@ -127,11 +127,45 @@ $reader->query_safe('BEGIN; SELECT count(*) FROM m.record');
 $maker = begin_session('maker', q{CALL atproto.maintain_partitions('m', ahead => 2)});
 wait_for(q{SELECT EXISTS (SELECT FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND application_name = 'maker')});
 is(query(q{SET lock_timeout = '5s'; SELECT count(*) FROM m.record}), '81', 'who reads meanwhile does not wait for the reader before');
-refused(q{SET lock_timeout = '10ms'; CALL atproto.maintain_partitions('m', ahead => 2)}, qr/table "record" could not be locked in \d+ attempts\nDETAIL:  Other sessions use it. The limit of all attempts is "lock_timeout"/, 'lock_timeout limits all attempts');
+refused(q{SET lock_timeout = '2s'; CALL atproto.maintain_partitions('m', ahead => 2)}, qr/table "record" could not be locked in \d+ attempts\nDETAIL:  Other sessions use it. The limit of all attempts is "lock_timeout"/, 'lock_timeout limits all attempts');
 $reader->query_safe('COMMIT');
 $maker->{handle}->finish;
 like($maker->{out}, qr/made m.record_@{[month(2)]}$/m, 'it has its turn');
 $_->quit foreach $reader, $writer;
+
+# --- sessions that read, and then write ---
+
+query(q{CREATE SCHEMA d; SELECT atproto.create_tables('d'); SELECT atproto.partition('d', 'month', ahead => 0)});
+insert('d', -$_, 20) foreach 0, 5;
+query(q{SELECT atproto.rebuild_links('d')});
+call(q{'d', ahead => 0});
+
+# A session has the table, and what comes next is done while the maker waits for that.  The server does not look for deadlocks on the session's side.
+sub write_after_reading
+{
+	my ($call, $sql) = @_;
+	my $session = $node->background_psql('postgres', on_error_stop => 0);
+	my $waits;
+
+	$session->query(q{SET deadlock_timeout = '1h'; SET lock_timeout = '60s'; BEGIN; SELECT count(*) FROM d.record});
+	$waits = begin_session('waits', $call);
+	wait_for(q{SELECT EXISTS (SELECT FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND application_name = 'waits')});
+	$session->query($sql);
+	my $done = $session->query(q{SELECT 'written'});
+	$session->query('COMMIT');
+	$session->quit;
+	$waits->{handle}->finish;
+	return ($done, $waits->{out});
+}
+
+my ($done, $out) = write_after_reading("CALL atproto.maintain_partitions('d', ahead => 0, keep => @{[keep(1)]})", 'UPDATE d.record_' . month(-5) . ' SET indexed_at = now()');
+is($done, 'written', 'whoever reads, and writes into the month that goes, is let through');
+like($out, qr/dropped d.record_@{[month(-5)]}$/m, 'then the month goes');
+is(query('SELECT count(*), (SELECT count(*) FROM d.link) FROM d.record'), '20|20', 'with its links');
+my $row = 'UPDATE d.record SET indexed_at = now() WHERE rkey = (SELECT min(rkey) FROM d.record)';
+($done, $out) = write_after_reading("BEGIN; $row; SELECT atproto.partition('d', ahead => 1)", $row);
+like($out, qr/deadlock detected/, 'where the transaction of the call has locks already, the server sees the deadlock');
+is($done, 'written', 'of which the session is not the victim');
 
 # --- foreign keys ---
 
@@ -193,7 +227,7 @@ SET ROLE keeper; SELECT atproto.create_tables('own'); SELECT atproto.partition('
 SQL
 insert('own', -$_, 10) foreach 0 .. 3;
 query(q{SET ROLE keeper; SELECT atproto.rebuild_links('own'); ALTER TABLE own.record ENABLE ROW LEVEL SECURITY});
-my ($rc, $out, $err) = $node->psql('postgres', "SET ROLE keeper; CALL atproto.maintain_partitions('own', ahead => 0, keep => @{[keep(1)]})");
+my ($rc, undef, $err) = $node->psql('postgres', "SET ROLE keeper; CALL atproto.maintain_partitions('own', ahead => 0, keep => @{[keep(1)]})");
 like($err, qr/made own.record_@{[month(-1)]}, with 10 rows of own.record_rest\n.*removed 20 rows of own.record_rest/s, 'who owns the tables may');
 is(query('SELECT count(*), (SELECT count(*) FROM own.link) FROM own.record'), '20|20', 'links go with them');
 

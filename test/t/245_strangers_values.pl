@@ -20,6 +20,8 @@ my $node = make_node(
 atproto.reconnect_delay = 20ms
 atproto.reconnect_max_delay = 100ms
 max_worker_processes = 30
+# what it changes in the catalog would make a consumer forget which rows have passed
+autovacuum = off
 CONF
 
 # The key of a record, or another text, says how its row fails: by a dynamic statement, with a SQLSTATE,

@@ -10,16 +10,18 @@
  */
 #include "postgres.h"
 
+#include "miscadmin.h"
 #include "tables/apply/passed.h"
 #include "utils/inval.h"
 #include "utils/syscache.h"
 
-/* A fetcher brings exports into many schemas: of the others, the oldest is forgotten. */
+/* A fetcher brings exports into many schemas, as their owners: of the others, the oldest is forgotten. */
 #define TARGETS_MAX	8
 
 typedef struct Target
 {
 	char		name[NAMEDATALEN];
+	Oid			role;			/* that wrote them: it may call what a trigger calls, another role may not */
 	bool		passed[ATP_PASSED_KINDS];
 } Target;
 
@@ -56,7 +58,7 @@ static Target *
 find_target(const char *name)
 {
 	for (int i = 0; i < TARGETS_MAX; i++)
-		if (strcmp(targets[i].name, name) == 0)
+		if (strcmp(targets[i].name, name) == 0 && targets[i].role == GetUserId())
 			return &targets[i];
 	return NULL;
 }
@@ -73,6 +75,7 @@ atp_passed_note(const char *target, AtpPassed kind)
 		next = (next + 1) % TARGETS_MAX;
 		memset(t, 0, sizeof(Target));
 		strlcpy(t->name, target, NAMEDATALEN);
+		t->role = GetUserId();
 	}
 	t->passed[kind] = true;
 }

@@ -15,7 +15,7 @@ typedef enum AtpPassed
 	ATP_PASSED_KINDS
 } AtpPassed;
 
-/* Rows of this kind were written into the tables of a schema. */
+/* Rows of this kind were written into the tables of a schema, by the current user. */
 extern void atp_passed_note(const char *target, AtpPassed kind);
 
 /* Were any, and has no table, function, type, operator, cast, schema or membership been changed since? */

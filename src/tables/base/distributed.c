@@ -17,6 +17,7 @@
 #include "access/xlog.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_namespace.h"
+#include "config/spi.h"
 #include "storage/lmgr.h"
 #include "tables/base/distributed.h"
 #include "tables/base/error_class.h"
@@ -165,4 +166,14 @@ atp_distributed_fault(const char *target)
 	Oid			relid = unreachable_table(target);
 
 	return OidIsValid(relid) ? fault_of(relid) : NULL;
+}
+
+void
+atp_settle_prepared(void)
+{
+	AtpResult	found = atp_query("SELECT has_function_privilege('recover_prepared_transactions()', 'execute') AS may", ATP_NO_ARGS);
+
+	if (atp_get_bool(atp_result_row(found, 0), "may"))
+		atp_result_free(atp_query("SELECT recover_prepared_transactions()", ATP_NO_ARGS));
+	atp_result_free(found);
 }

@@ -23,4 +23,10 @@ extern void atp_check_distributed(const char *target);
 /* The same as a text, palloc'd; NULL: it is not so. */
 extern char *atp_distributed_fault(const char *target);
 
+/*
+ * Have each node commit what it has prepared, and does not know to be committed: that would be missing there.  If the
+ * role may not have this done, it has to trust that nothing is.
+ */
+extern void atp_settle_prepared(void);
+
 #endif							/* ATP_DISTRIBUTED_H */

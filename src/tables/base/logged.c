@@ -111,7 +111,8 @@ atp_distrust_unlogged(const char *target)
 	if (!OidIsValid(schema) || !OidIsValid(unlogged_part(get_relname_relid(atp_record_table.name, schema))) ||
 		!OidIsValid(get_relname_relid(atp_repo_table.name, schema)))
 		return;
-	if (atp_run(atp_expand_sql("UPDATE #.repo SET sync = 'unproven', updated_at = now() WHERE did OPERATOR(@.=) ANY"
-							   " (ARRAY(SELECT did FROM #.repo WHERE sync = 'synchronized' ORDER BY did FOR NO KEY UPDATE))", target), ATP_NO_ARGS) > 0)
+	/* in the order in which others lock them; an array of all repositories of a network would not fit into memory */
+	if (atp_run(atp_expand_sql("WITH l AS MATERIALIZED (SELECT did FROM #.repo WHERE sync = 'synchronized' ORDER BY did FOR NO KEY UPDATE)"
+							   " UPDATE #.repo r SET sync = 'unproven', updated_at = now() FROM l WHERE r.did OPERATOR(@.=) l.did", target), ATP_NO_ARGS) > 0)
 		atp_audit_wish(target);
 }

@@ -100,21 +100,10 @@ run_in(const char *target, const char *sql)
 	(void) atp_run(atp_expand_sql(sql, target), ATP_NO_ARGS);
 }
 
-/* What a server has not heard of yet would be missing there.  Who may not have that settled has to trust that it is. */
-static void
-settle(void)
-{
-	AtpResult	found = atp_query("SELECT has_function_privilege('recover_prepared_transactions()', 'execute') AS may", ATP_NO_ARGS);
-
-	if (atp_get_bool(atp_result_row(found, 0), "may"))
-		atp_result_free(atp_query("SELECT recover_prepared_transactions()", ATP_NO_ARGS));
-	atp_result_free(found);
-}
-
 static void
 distribute_stage(const char *target)
 {
-	settle();
+	atp_settle_prepared();
 	atp_result_free(atp_query("SELECT create_distributed_table(pg_catalog.format('%I.link_stage', $1), 'authority',"
 							  " colocate_with => pg_catalog.format('%I.link', $1))", ATP_ARGS(atp_text_arg(target))));
 }

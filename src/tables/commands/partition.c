@@ -53,7 +53,9 @@ static void
 set_formats(void)
 {
 	static const char *const settings[][2] = {
-		{"DateStyle", "ISO"}, {"IntervalStyle", "postgres"}, {"TimeZone", "UTC"}, {"quote_all_identifiers", "off"}
+		{"DateStyle", "ISO"}, {"IntervalStyle", "postgres"}, {"TimeZone", "UTC"}, {"quote_all_identifiers", "off"},
+		/* new tables are where the table is, and of the same kind */
+		{"default_tablespace", ""}, {"default_table_access_method", "heap"}
 	};
 
 	for (int i = 0; i < lengthof(settings); i++)
@@ -189,30 +191,33 @@ wishes_of(AtpParting *w, bool links)
 }
 
 void
-atp_parting_lock(AtpParting *w, bool links)
+atp_parting_lock(AtpParting *w)
 {
-	atp_lock_patiently(wishes_of(w, links));
+	atp_parting_lock_after(w, false, NULL, NULL);
 }
 
 void
-atp_parting_lock_part(AtpParting *w, const char *part)
+atp_parting_lock_after(AtpParting *w, bool links, void (*first) (void *arg), void *arg)
 {
-	atp_lock_patiently(wish(wish(NIL, atp_parting_relid(w, "link"), RowExclusiveLock), atp_parting_relid(w, part), ShareRowExclusiveLock));
+	AtpLocking	locking = {wishes_of(w, links), first, arg, !w->pieces};
+
+	atp_lock_patiently(&locking);
 }
 
 /* In one transaction all is locked at once: no lock is asked for after hours of copying that somebody has by then who waits for one of these. */
 static void
 lock_both(AtpParting *w, const AtpCut *cut, bool links)
 {
-	List	   *wishes;
+	AtpLocking	locking = {.in_transaction = true};
 
 	w->cut = cut;
 	atp_parting_begin(w);
-	wishes = wishes_of(w, links);
+	locking.wishes = wishes_of(w, links);
 	atp_parting_end(w);
 	w->cut = &atp_cut_event_month;
 	atp_parting_begin(w);
-	atp_lock_patiently(list_concat(wishes, wishes_of(w, false)));
+	locking.wishes = list_concat(locking.wishes, wishes_of(w, false));
+	atp_lock_patiently(&locking);
 	atp_parting_end(w);
 }
 
@@ -300,7 +305,7 @@ keep_up(AtpParting *w, int ahead, char **collections, int n, const char *keep)
 	atp_parting_begin(w);
 	if (!OidIsValid(atp_parting_relid(w, atp_parting_rest(w))))
 	{
-		atp_parting_lock(w, false);
+		atp_parting_lock(w);
 		atp_make_rest(w);
 	}
 	atp_parting_end(w);
@@ -310,7 +315,7 @@ keep_up(AtpParting *w, int ahead, char **collections, int n, const char *keep)
 	foreach(cell, parts)
 	{
 		atp_parting_begin(w);
-		atp_parting_lock(w, false);
+		atp_parting_lock(w);
 		atp_make_part(w, lfirst(cell));
 		atp_parting_end(w);
 	}

@@ -17,8 +17,8 @@
 #include "config/spi.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 #include "tables/base/distributed.h"
-#include "tables/base/key_plan.h"
 #include "tables/records/table_link.h"
 #include "tables/commands/partition_private.h"
 #include "utils/builtins.h"
@@ -45,15 +45,8 @@
 	"SELECT r.ctid AS place, r.* FROM ONLY #.%s r WHERE r.ctid >= '(%u,0)'::pg_catalog.tid AND r.ctid < '(%u,0)'::pg_catalog.tid AND %s FOR UPDATE SKIP LOCKED"
 #define PLACES_SQL \
 	"SELECT array_agg(place) AS places FROM (" SOME_ROWS ") g"
-#define LINKS_OF(rows) \
-	"SELECT array_agg(i.target) AS targets, array_agg(i.source) AS sources, array_agg(i.rkey) AS rkeys, array_agg(i.did) AS dids" \
-	" FROM (SELECT * FROM (" ATP_LINK_IMAGE(ATP_LINK_PLACES(rows), "") ") u" \
-	"  ORDER BY target USING OPERATOR(@.<), source, rkey USING OPERATOR(@.<), did USING OPERATOR(@.<)) i"
 #define LINKING_SQL \
-	"WITH g AS MATERIALIZED (" SOME_ROWS ") SELECT (SELECT array_agg(place) FROM g) AS places, l.* FROM (" LINKS_OF("g") ") l"
-#define REMOVE_LINKS \
-	"DELETE FROM #.link l USING unnest($1, $2, $3, $4) u (target, source, rkey, did) WHERE " ATP_SAME_LINK("l", "u")
-
+	"WITH g AS MATERIALIZED (" SOME_ROWS ") SELECT (SELECT array_agg(place) FROM g) AS places, l.* FROM (" ATP_LINKS_OF("g") ") l"
 /* Foreign keys that refer to the table $1. */
 #define REFERRING \
 	"SELECT 1 AS one FROM pg_constraint WHERE contype = 'f' AND confrelid = $1 LIMIT 1"
@@ -86,29 +79,6 @@ pages_of(Oid relid)
 
 	table_close(rel, NoLock);
 	return n;
-}
-
-/* By the whole key: by what is linked to alone, each link to a popular account would cost all of them. */
-static void
-remove_links(AtpParting *w, AtpTuple found)
-{
-	AtpArg		targets = atp_get_arg(found, "targets", get_array_type(atp_type("aturi")));
-
-	if (targets.isnull)
-		return;
-	PG_TRY();
-	{
-		atp_plan_by_key(DatumGetPointer(targets.value));
-		atp_run(atp_expand_sql(REMOVE_LINKS, w->schema),
-				ATP_ARGS(targets, atp_get_arg(found, "sources", get_array_type(INT4OID)),
-						 atp_get_arg(found, "rkeys", get_array_type(atp_type("recordkey"))),
-						 atp_get_arg(found, "dids", get_array_type(atp_type("did")))));
-	}
-	PG_FINALLY();
-	{
-		atp_plan_by_key(NULL);
-	}
-	PG_END_TRY();
 }
 
 /* Rows that a policy hides from the owner are an ERROR: they would be overlooked, and dropped without their links. */
@@ -160,7 +130,7 @@ remove_some(AtpParting *w, const char *part, BlockNumber from, BlockNumber to, c
 		atp_run(atp_expand_sql(psprintf("DELETE FROM ONLY #.%s WHERE ctid = ANY ($1)", part), w->schema),
 				ATP_ARGS(atp_array_arg(TIDOID, places, NULL, n)));
 	if (n > 0 && links)
-		remove_links(w, found);
+		atp_remove_links(w, found);
 	atp_result_free(result);
 	return n;
 }
@@ -209,6 +179,13 @@ months_over(AtpParting *w, const char *keep)
 	return names;
 }
 
+/* Does Citus keep the rows? */
+static bool
+is_apart(AtpParting *w)
+{
+	return atp_is_distributed(atp_parting_relid(w, w->cut->table));
+}
+
 /* May its rows go before the rest of it does?  Whether a foreign key lets a month go is known when it is taken out of the table. */
 static bool
 goes_in_steps(AtpParting *w, const char *part)
@@ -219,6 +196,12 @@ goes_in_steps(AtpParting *w, const char *part)
 	atp_parting_begin(w);
 	referring = atp_query(REFERRING, ATP_ARGS(OID_ARG(atp_parting_relid(w, w->cut->table))));
 	steps = has_links(w) && referring.n == 0;
+	/* there rows are removed by statements, which a foreign key would follow */
+	if (has_links(w) && !steps && is_apart(w))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("months of table %s cannot be removed with their links, since a foreign key refers to the table, and Citus keeps the rows", w->name),
+				 errhint("Drop the partition yourself, then SELECT atproto.rebuild_links(%s).", quote_literal_cstr(w->schema))));
 	if (has_links(w) && get_rel_relkind(atp_parting_relid(w, part)) != RELKIND_RELATION)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -230,33 +213,72 @@ goes_in_steps(AtpParting *w, const char *part)
 	return steps;
 }
 
-/* The links of all rows that a partition has, which nobody else writes into. */
+/* Before the partition is dropped, as long as sessions read it and write into it. */
+static void
+remove_month(AtpParting *w, const char *part)
+{
+	bool		apart;
+
+	atp_parting_begin(w);
+	apart = is_apart(w);
+	atp_parting_end(w);
+	if (apart)
+		atp_remove_rows_apart(w, part);
+	else
+		(void) remove_rows(w, part, "true", AS_DROPPED);
+}
+
+/* The links of all rows that a partition has, into which no other session writes from now on. */
 static void
 remove_all_links(AtpParting *w, const char *part)
 {
-	BlockNumber pages = pages_of(atp_parting_relid(w, part));
+	BlockNumber pages;
 
+	LockRelationOid(atp_parting_relid(w, "link"), RowExclusiveLock);
+	LockRelationOid(atp_parting_relid(w, part), ShareRowExclusiveLock);
+	if (is_apart(w))
+	{
+		atp_remove_rest_apart(w, part);
+		return;
+	}
+	pages = pages_of(atp_parting_relid(w, part));
 	for (BlockNumber from = 0; from < pages; from += PAGES)
 		(void) remove_some(w, part, from, from + PAGES, "true", STAYING);
 }
 
-/* Who writes into the partition waits while its last rows are looked for; who reads, while it is dropped. */
+/* A month that is dropped. */
+typedef struct Drop
+{
+	AtpParting *w;
+	const char *part;
+	bool		links;			/* there were any when its last rows were looked for */
+} Drop;
+
+/*
+ * Sessions that write into the partition wait while its last rows are looked for; sessions that read go on.  The lock is
+ * kept no longer than the attempt of which this is a part: see partition_lock.c.
+ */
+static void
+remove_last_links(void *arg)
+{
+	Drop	   *d = arg;
+
+	d->links = has_links(d->w);
+	if (d->links)
+		remove_all_links(d->w, d->part);
+}
+
+/* Sessions that read wait while the partition is dropped. */
 static void
 drop(AtpParting *w, const char *part)
 {
 	char	   *name = quote_qualified_identifier(w->schema, part);
-	bool		links;
+	Drop		d = {w, part, false};
 
 	atp_parting_begin(w);
-	links = has_links(w);
-	if (links)
-	{
-		atp_parting_lock_part(w, part);
-		remove_all_links(w, part);
-	}
-	atp_parting_lock(w, true);
+	atp_parting_lock_after(w, true, remove_last_links, &d);
 	/* the first ones may have come since */
-	if (!links && has_links(w))
+	if (!d.links && has_links(w))
 		remove_all_links(w, part);
 	/* a foreign key that refers to one of its rows refuses that */
 	atp_run(psprintf("ALTER TABLE %s DETACH PARTITION %s", w->name, name), ATP_NO_ARGS);
@@ -290,19 +312,6 @@ condition_of_old(AtpParting *w, const char *keep)
 	return condition;
 }
 
-/* Where Citus has the rows, those and their links lie on different servers. */
-static void
-refuse_distributed(AtpParting *w)
-{
-	atp_parting_begin(w);
-	if (has_links(w) && atp_is_distributed(atp_parting_relid(w, w->cut->table)))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("months of table %s cannot be removed with their links, since Citus keeps the rows", w->name),
-				 errhint("Drop the partition yourself, then SELECT atproto.rebuild_links(%s).", quote_literal_cstr(w->schema))));
-	atp_parting_end(w);
-}
-
 /* Can rows of the default partition be removed page by page? */
 static bool
 is_here(AtpParting *w, const char *rest)
@@ -327,13 +336,12 @@ atp_remove_months(AtpParting *w, const char *keep)
 	ListCell   *cell;
 	uint64		removed;
 
-	refuse_distributed(w);
 	foreach(cell, months_over(w, keep))
 	{
 		char	   *part = lfirst(cell);
 
 		if (goes_in_steps(w, part))
-			(void) remove_rows(w, part, "true", AS_DROPPED);
+			remove_month(w, part);
 		drop(w, part);
 	}
 	condition = condition_of_old(w, keep);

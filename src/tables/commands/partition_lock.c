@@ -2,8 +2,10 @@
  * partition_lock.c
  *		Exclusive locks on tables that are in use, which nobody waits behind for long.
  *
- * An attempt is a subtransaction: its abort gives back the locks that it has.  It is shorter than
- * deadlock_timeout, so no session that waits for one of our locks becomes the victim of a deadlock.
+ * An attempt is a subtransaction: its abort gives back the locks that it has.  An attempt is shorter than
+ * deadlock_timeout, so the server does not see that a session, which has one of the tables, waits for a lock that is
+ * kept from one attempt to the next: both would wait for ever.  So nothing is kept.  What the caller's transaction has
+ * locked before cannot be given back: some attempts of such a transaction are so long that the server looks.
  */
 #include "postgres.h"
 
@@ -22,7 +24,8 @@
 #include "utils/resowner.h"
 #include "utils/wait_event.h"
 
-#define ATTEMPT		"500ms"
+#define ATTEMPT_MS		500
+#define DEADLOCK_EVERY	5		/* attempts in which the server may see a deadlock */
 #define PAUSE_MIN_MS	500
 #define PAUSE_MAX_MS	10000
 #define NOTICE_AFTER	3		/* attempts */
@@ -42,12 +45,20 @@ lock_all(List *wishes)
 	}
 }
 
-/* All of them; or none, and false. */
+/* So long that the server looks for a deadlock: then it is the caller's transaction that has to end. */
 static bool
-attempt(List *wishes)
+is_long(const AtpLocking *locking, int attempts)
+{
+	return locking->in_transaction && attempts % DEADLOCK_EVERY == 0;
+}
+
+/* All of them, after first(arg); or nothing, and false. */
+static bool
+attempt(const AtpLocking *locking, bool sees_deadlocks)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
+	char	   *limit = psprintf("%dms", sees_deadlocks ? DeadlockTimeout + ATTEMPT_MS : ATTEMPT_MS);
 	ErrorData  *volatile error = NULL;
 
 	BeginInternalSubTransaction(NULL);
@@ -56,8 +67,10 @@ attempt(List *wishes)
 	{
 		int			nest = NewGUCNestLevel();
 
-		(void) set_config_option("lock_timeout", ATTEMPT, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-		lock_all(wishes);
+		(void) set_config_option("lock_timeout", limit, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+		if (locking->first != NULL)
+			locking->first(locking->arg);
+		lock_all(locking->wishes);
 		AtEOXact_GUC(false, nest);
 		ReleaseCurrentSubTransaction();
 	}
@@ -71,7 +84,9 @@ attempt(List *wishes)
 	PG_END_TRY();
 	MemoryContextSwitchTo(cxt);
 	CurrentResourceOwner = owner;
-	if (error != NULL && error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
+	/* the server may see a deadlock at once: it is over when the locks are given back */
+	if (error != NULL && error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE &&
+		(sees_deadlocks || error->sqlerrcode != ERRCODE_T_R_DEADLOCK_DETECTED))
 		ReThrowError(error);
 	return error == NULL;
 }
@@ -85,14 +100,14 @@ pause_for(long ms)
 }
 
 void
-atp_lock_patiently(List *wishes)
+atp_lock_patiently(const AtpLocking *locking)
 {
 	int			limit_ms = LockTimeout;
 	AtpTime		begun = atp_now();
 	long		pause_ms = PAUSE_MIN_MS;
-	const char *name = wishes == NIL ? NULL : get_rel_name(((AtpLockWish *) llast(wishes))->relid);
+	const char *name = locking->wishes == NIL ? NULL : get_rel_name(((AtpLockWish *) llast(locking->wishes))->relid);
 
-	for (int attempts = 1; !attempt(wishes); attempts++)
+	for (int attempts = 1; !attempt(locking, is_long(locking, attempts)); attempts++)
 	{
 		if (limit_ms > 0 && atp_remaining(atp_now(), begun, limit_ms) == 0)
 			ereport(ERROR,

@@ -12,8 +12,10 @@
 #include "postgres.h"
 
 #include "config/owner.h"
+#include "config/spi.h"
 #include "fmgr.h"
 #include "nodes/pg_list.h"
+#include "tables/records/table_link.h"
 
 /* When the network began: no month before that is anybody's. */
 #define ATP_FIRST_MONTH	"2022-11-01"
@@ -76,11 +78,11 @@ extern char *atp_parting_ask(const char *sql);
 extern Oid	atp_parting_relid(AtpParting *w, const char *table);
 extern char *atp_parting_rest(AtpParting *w);	/* the default partition's name, without the schema */
 
-/* For a step that makes or removes partitions: the table exclusively, and before it the table link, if that is written. */
-extern void atp_parting_lock(AtpParting *w, bool links);
+/* For a step that makes or removes partitions: the table exclusively ... */
+extern void atp_parting_lock(AtpParting *w);
 
-/* Against those who write into one partition, or link; readers go on. */
-extern void atp_parting_lock_part(AtpParting *w, const char *part);
+/* ... and before it the table link, if that is written.  Each attempt begins with first(arg): see partition_lock.h. */
+extern void atp_parting_lock_after(AtpParting *w, bool links, void (*first) (void *arg), void *arg);
 
 /* --- partition_make.c --- */
 
@@ -95,5 +97,20 @@ extern void atp_make_rest(AtpParting *w);
 
 /* Remove months that ended longer ago than keep, an interval, and rows of the default partition that are as old. */
 extern void atp_remove_months(AtpParting *w, const char *keep);
+
+/* --- partition_links.c --- */
+
+/* SQL: a row of four arrays, the whole keys of all links of these rows, in the order of the table's key. */
+#define ATP_LINKS_OF(rows) \
+	"SELECT array_agg(i.target) AS targets, array_agg(i.source) AS sources, array_agg(i.rkey) AS rkeys, array_agg(i.did) AS dids" \
+	" FROM (SELECT * FROM (" ATP_LINK_IMAGE(ATP_LINK_PLACES(rows), "") ") u" \
+	"  ORDER BY target USING OPERATOR(@.<), source, rkey USING OPERATOR(@.<), did USING OPERATOR(@.<)) i"
+
+/* Remove these links. */
+extern void atp_remove_links(AtpParting *w, AtpTuple found);
+
+/* Where Citus keeps the rows: remove all rows of a partition with their links, in steps; or those that are left, in this one. */
+extern void atp_remove_rows_apart(AtpParting *w, const char *part);
+extern void atp_remove_rest_apart(AtpParting *w, const char *part);
 
 #endif							/* ATP_PARTITION_PRIVATE_H */
