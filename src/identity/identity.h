@@ -20,6 +20,7 @@
 #include "config/owner.h"
 #include "core/diddoc.h"
 #include "datatype/timestamp.h"
+#include "nodes/pg_list.h"
 
 typedef enum AtpIdentityState
 {
@@ -48,7 +49,7 @@ typedef struct AtpIdentity
 	TimestampTz denied_at;		/* likewise: nobody says that it is gone, or was enough */
 	TimestampTz next_try;		/* likewise: not put off */
 	bool		stale;			/* read only */
-	bool		doubtful;		/* likewise */
+	List	   *doubted_by;		/* read only: OIDs of roles */
 	int			tries;
 	char	   *error;			/* NULL: none */
 } AtpIdentity;
@@ -80,11 +81,18 @@ extern void atp_identities_read(struct varlena *const *dids, int n, AtpIdentity 
 extern void atp_identities_write(struct varlena *const *dids, int n, const AtpIdentity *identities);
 
 /*
- * W-31: an #identity event came of each, or they are about to be asked.  A DID without a row
- * gets none.  What they say is doubtful from an #identity on, until a look-up has ended that began
- * after it.
+ * W-31: an #identity event of each DID came by a subscription of this role.  A DID without a row
+ * gets none.  Every role's look-ups find the row stale.  Its key is doubtful for this role alone, until
+ * a look-up has ended that began after the event: nobody has signed the event, so it makes no other
+ * role's events wait.
  */
-extern void atp_identities_set_stale(struct varlena *const *dids, int n, bool stale);
+extern void atp_identities_doubt(struct varlena *const *dids, int n, Oid role);
+
+/* The DIDs are about to be looked up: an #identity that comes from now on asks for another look-up. */
+extern void atp_identities_begin_lookup(struct varlena *const *dids, int n);
+
+/* Has an #identity event that a subscription of this role brought made the key doubtful? */
+extern bool atp_identity_is_doubtful(const AtpIdentity *identity, Oid role);
 
 /* V-43: an identity that definitively does not function, as long as nothing newer is known. */
 extern bool atp_identity_is_broken(const AtpIdentity *identity);

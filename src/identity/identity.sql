@@ -26,7 +26,8 @@ CREATE TABLE atproto.identity (
     resolved_at timestamptz,
     asked_at timestamptz,
     stale boolean NOT NULL DEFAULT false,
-    doubtful boolean NOT NULL DEFAULT false,
+    said_by oid[] NOT NULL DEFAULT '{}',
+    doubted_by oid[] NOT NULL DEFAULT '{}',
     denied_at timestamptz,
     next_try timestamptz,
     tries integer NOT NULL DEFAULT 0
@@ -53,7 +54,8 @@ COMMENT ON COLUMN atproto.identity.resolved_at IS 'when a document was read last
 COMMENT ON COLUMN atproto.identity.asked_at IS 'when a look-up ended last, whatever came of it: the next one is a minute after it, at the soonest';
 COMMENT ON COLUMN atproto.identity.stale IS 'an #identity event came after the document was read';
 COMMENT ON COLUMN atproto.identity.denied_at IS 'when it was first said that what was good is so no more, or that a host has no document: a second answer is waited for';
-COMMENT ON COLUMN atproto.identity.doubtful IS 'an #identity event came, and no look-up has ended that began after it: at level full, events wait for one';
+COMMENT ON COLUMN atproto.identity.said_by IS 'owners of the subscriptions that brought an #identity event since the last look-up began';
+COMMENT ON COLUMN atproto.identity.doubted_by IS 'owners of the subscriptions that brought an #identity event, when no look-up has ended that began after it: at level full, events of these owners'' subscriptions wait for one; those of other roles'' do not';
 COMMENT ON COLUMN atproto.identity.next_try IS 'after a failure: not asked again before';
 COMMENT ON COLUMN atproto.identity.tries IS 'failures in a row';
 COMMENT ON COLUMN atproto.identity.error IS 'what the last look-up failed with; NULL: it did not';

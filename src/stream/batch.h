@@ -185,6 +185,7 @@ typedef struct AtpHeldRow
 	struct varlena *did;
 	uint64		rev;
 	text	   *subscription;		/* that received it */
+	Oid			owner;			/* of that subscription */
 	const struct AtpSource *source; /* what kind of stream it came from */
 	AtpVerify	level;			/* at which it is judged */
 	text	   *endpoint;		/* stream that it came from */

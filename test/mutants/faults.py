@@ -672,7 +672,9 @@ KEYS, HELD, AGAIN, LIMITS, HOSTS = "t/282_full_keys", "t/282_full_held", "t/282_
 HEAL = "t/347_heal"
 fault("held-identity", "tables/judged.c", "		atp_judged_hold(event, ATP_HELD_IDENTITY);\n		/* what is known", "		/* what is known", KEYS)
 fault("held-signature", "tables/judged.c", "		atp_judged_hold(event, ATP_HELD_SIGNATURE);\n", "", KEYS)
-fault("held-doubtful", "tables/judged.c", "if (who->doubtful && !(was_asked(event, who) && event->held->why == ATP_HELD_SIGNATURE))", "if (who->doubtful && !was_asked(event, who))", KEYS)
+fault("doubt-of-others", "identity/identity.c", "return list_member_oid(identity->doubted_by, role);", "return identity->doubted_by != NIL;", "263_foreign_hints")
+fault("doubt-lookup", "identity/identity.c", "doubted_by = array_append(array_remove(i.doubted_by, $2), $2)", "doubted_by = i.said_by || $2", "263_foreign_hints")
+fault("held-doubtful", "tables/judged.c", "if (atp_judged_is_doubtful(a, event, who) && !(was_asked(event, who) && event->held->why == ATP_HELD_SIGNATURE))", "if (atp_judged_is_doubtful(a, event, who) && !was_asked(event, who))", KEYS)
 fault("held-too-new", "tables/judged.c", "else if (atp_identity_is_denied(who))", "else if (false)", KEYS)
 fault("held-one-answer", "tables/judged.c", "atp_judged_was_answered(event, who) && event->held->why != ATP_HELD_IDENTITY)", "atp_judged_was_answered(event, who))", KEYS)
 fault("held-one-answer-behind", "tables/release.c", "	if (why != ATP_HELD_ORDER)\n", "	if (why != ATP_HELD_COUNT)\n", "t/282_full_moves")
@@ -757,7 +759,7 @@ fault("label-order", "tables/label_judge.c", "labeler->stays |= labeler->held.n 
 fault("label-part", "stream/labels.c", "if (event->nparts > 1 || event->nrows < msg->nlabels)", "if (event->nrows > msg->nlabels)", T)
 fault("label-kind", "tables/release.c", "shard_key % $2 = $3 AND kind = $4\" TAKEN\n		\" ORDER BY id", "shard_key % $2 = $3 AND kind <> '' AND $4 <> ''\" TAKEN\n		\" ORDER BY id", T)
 T = "t/285_full_labels_keys"
-fault("label-no-key", "tables/label_judge.c", " && !who->doubtful && atp_judged_was_answered(part, who);", " && !who->doubtful && part != NULL;", T)
+fault("label-no-key", "tables/label_judge.c", " && !atp_judged_is_doubtful(a, part, who) && atp_judged_was_answered(part, who);", " && !atp_judged_is_doubtful(a, part, who) && part != NULL;", T)
 fault("label-alone", "tables/label_judge.c", "		who.state = ATP_IDENTITY_GOOD;\n", "", T)
 fault("label-old", "identity/identity.c", "(identity->has_label_key && is_older(identity->asked_at, now, atp_identity_ttl_s))", "false", T)
 T = "t/282_full_moves"
