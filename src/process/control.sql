@@ -69,7 +69,7 @@ GRANT EXECUTE ON FUNCTION atproto.stream_status() TO pg_monitor;
 
 CREATE FUNCTION atproto.consumer_pid(name text) RETURNS integer
     LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_consumer_pid';
-COMMENT ON FUNCTION atproto.consumer_pid(text) IS 'process that consumes a subscription of this database; NULL: none';
+COMMENT ON FUNCTION atproto.consumer_pid(text) IS 'process that consumes a subscription of this database; NULL: none, or one of another role''s subscription, which only members of pg_monitor see';
 REVOKE ALL ON FUNCTION atproto.consumer_pid(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION atproto.consumer_pid(text) TO pg_monitor;
 

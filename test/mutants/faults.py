@@ -558,6 +558,8 @@ fault("owner-filler", "tables/filler.c", "ORDER BY backfill = 'none', name", "OR
 fault("owner-none", "fetch/repo_rows.c", "s.name = j.subscription AND s.backfill <> 'none'", "s.name = j.subscription", OWNERS)
 fault("owner-heir", "tables/job_heir.c", "CROSS JOIN o WHERE k.subscription = $1", "CROSS JOIN o WHERE false AND k.subscription = $1", OWNERS)
 fault("owner-heir-dids", "tables/job_heir.c", "AND o.dids IS NULL", "", OWNERS)
+fault("owner-unentitled", "fetch/repo.c", "	atp_jobs_take_from_unentitled();\n", "", OWNERS)
+fault("owner-unentitled-status", "fetch/status.c", "	atp_status_wishes_take_from_unentitled();\n", "", OWNERS)
 fault("owner-leaves", "tables/job_heir.c", "hand_over(old, true);", "hand_over(old, false);", OWNERS)
 fault("await-host", "fetch/await_backfill.c", "WHERE h.failures >= 5 AND", "WHERE h.failures >= 500 AND", "t/349_await")
 
@@ -672,8 +674,7 @@ KEYS, HELD, AGAIN, LIMITS, HOSTS = "t/282_full_keys", "t/282_full_held", "t/282_
 HEAL = "t/347_heal"
 fault("held-identity", "tables/judged.c", "		atp_judged_hold(event, ATP_HELD_IDENTITY);\n		/* what is known", "		/* what is known", KEYS)
 fault("held-signature", "tables/judged.c", "		atp_judged_hold(event, ATP_HELD_SIGNATURE);\n", "", KEYS)
-fault("doubt-of-others", "identity/identity.c", "return list_member_oid(identity->doubted_by, role);", "return identity->doubted_by != NIL;", "263_foreign_hints")
-fault("doubt-lookup", "identity/identity.c", "doubted_by = array_append(array_remove(i.doubted_by, $2), $2)", "doubted_by = i.said_by || $2", "263_foreign_hints")
+fault("doubt-of-others", "identity/identity.c", "return list_member_oid(identity->doubted_by, role);", "return identity->doubted_by != NIL;", "t/263_foreign_hints")
 fault("held-doubtful", "tables/judged.c", "if (atp_judged_is_doubtful(a, event, who) && !(was_asked(event, who) && event->held->why == ATP_HELD_SIGNATURE))", "if (atp_judged_is_doubtful(a, event, who) && !was_asked(event, who))", KEYS)
 fault("held-too-new", "tables/judged.c", "else if (atp_identity_is_denied(who))", "else if (false)", KEYS)
 fault("held-one-answer", "tables/judged.c", "atp_judged_was_answered(event, who) && event->held->why != ATP_HELD_IDENTITY)", "atp_judged_was_answered(event, who))", KEYS)
