@@ -29,6 +29,12 @@ extern char *atp_target_fault(Oid role, const char *target);
 extern void atp_target_check(Oid role, const char *target);
 
 /*
+ * For a process that fills one target as one role: also why the schema is not the one any more that the
+ * process began to fill.
+ */
+extern char *atp_target_fault_here(Oid role, const char *target);
+
+/*
  * For a process that fills one target as one role: the same, but the catalog is read only
  * when rights may have changed since this process asked last.
  */

@@ -405,6 +405,7 @@ fault("acting-later", "config/owner.c", "	atp_run(\"SET CONSTRAINTS ALL IMMEDIAT
 fault("owner-lent", "config/owner.c", "if (!has_privs_of_role(GetUserId(), role))", "if (!OidIsValid(role))", "t/260_permissions")
 fault("target-unasked", "config/subscription_check.c", "	atp_target_check(DatumGetObjectId(atp_get_arg(row, \"owner\", OIDOID).value), target);\n", "", "t/263_foreign_targets")
 fault("target-lost", "tables/apply.c", "if ((fault = atp_target_fault_since(a->sub->owner, a->sub->target)) != NULL)", "if ((fault = NULL) != NULL)", "t/263_foreign_targets")
+fault("target-another", "config/target.c", "	return stranger != NULL ? stranger : atp_target_fault(role, target);", "	return stranger != NULL && false ? stranger : atp_target_fault(role, target);", "t/263_foreign_targets")
 fault("target-caught", "config/target.c", "if (!is_trusted(role, owner, schema))", "if (!OidIsValid(owner))", "t/263_foreign_targets")
 fault("rename-drops", "tables/held_leave.c", "(!atp_target_is_renamed() && is_another(old, row))", "is_another(old, row)", "t/264_renames")
 fault("refill-by-name", "tables/refill.c", "ATP_ARGS(atp_text_arg(sub->id), dids)", "ATP_ARGS(atp_text_arg(sub->name), dids)", "t/264_renames")
