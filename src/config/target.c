@@ -195,10 +195,43 @@ atp_role_may_fill_sql(PG_FUNCTION_ARGS)
 
 static bool rights_changed = true;
 
+/* Which schema this process fills, and to whom the schema belonged at first; InvalidOid: there was no such schema. */
+static char filled[NAMEDATALEN];
+static Oid	filled_owner = InvalidOid;
+
+/*
+ * A target is a name.  After DROP SCHEMA another role may make a schema of this name, with grants for our
+ * role, and triggers that run as our role.  Whoever named the schema trusted its owner of that time.
+ */
+static char *
+stranger_fault(Oid role, const char *target)
+{
+	Oid			schema = get_namespace_oid(target, true);
+	Oid			owner = OidIsValid(schema) ? owner_of_schema(schema) : InvalidOid;
+
+	if (strcmp(filled, target) != 0)
+	{
+		strlcpy(filled, target, NAMEDATALEN);
+		filled_owner = owner;
+	}
+	if (!OidIsValid(owner) || owner == filled_owner || superuser_arg(owner) || is_member_of_role_nosuper(role, owner))
+		return NULL;
+	return psprintf("schema \"%s\" belongs to role \"%s\" now: its triggers would run as \"%s\"",
+					target, GetUserNameFromId(owner, true), GetUserNameFromId(role, true));
+}
+
 static void
 catalog_callback(Datum arg, int cacheid, uint32 hashvalue)
 {
 	rights_changed = true;
+}
+
+char *
+atp_target_fault_here(Oid role, const char *target)
+{
+	char	   *stranger = stranger_fault(role, target);
+
+	return stranger != NULL ? stranger : atp_target_fault(role, target);
 }
 
 /*
@@ -219,7 +252,7 @@ atp_target_fault_since(Oid role, const char *target)
 	if (!rights_changed)
 		return NULL;
 	rights_changed = false;
-	fault = atp_target_fault(role, target);
+	fault = atp_target_fault_here(role, target);
 	/* after a fault, check again at the next call */
 	rights_changed |= fault != NULL;
 	return fault;

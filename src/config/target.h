@@ -28,8 +28,13 @@ extern char *atp_target_fault(Oid role, const char *target);
 extern void atp_target_check(Oid role, const char *target);
 
 /*
- * Like atp_target_fault(), for a process that fills one target as one role: reads the catalog only when
- * rights may have changed since the last call.
+ * For a process that fills one target as one role: like atp_target_fault(), and also reports that the schema is
+ * not the schema any more that the process began to fill.
+ */
+extern char *atp_target_fault_here(Oid role, const char *target);
+
+/*
+ * Like atp_target_fault_here(), but reads the catalog only when rights may have changed since the last call.
  */
 extern char *atp_target_fault_since(Oid role, const char *target);
 

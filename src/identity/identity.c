@@ -148,6 +148,19 @@ read_bytes(AtpTuple row, const char *column, Oid type)
 	return isnull ? NULL : PG_DETOAST_DATUM_COPY(value);
 }
 
+static List *
+read_roles(AtpTuple row, const char *column)
+{
+	Datum	   *values;
+	bool	   *nulls;
+	List	   *roles = NIL;
+	int			n = atp_get_array(row, column, OIDOID, &values, &nulls);
+
+	for (int i = 0; i < n; i++)
+		roles = lappend_oid(roles, DatumGetObjectId(values[i]));
+	return roles;
+}
+
 static void
 read_row(AtpTuple row, AtpIdentity *identity)
 {
@@ -162,7 +175,7 @@ read_row(AtpTuple row, AtpIdentity *identity)
 	identity->denied_at = read_time(row, "denied_at");
 	identity->next_try = read_time(row, "next_try");
 	identity->stale = atp_get_bool(row, "stale");
-	identity->doubtful = atp_get_bool(row, "doubtful");
+	identity->doubted_by = read_roles(row, "doubted_by");
 	identity->tries = atp_get_int4(row, "tries");
 	identity->error = atp_get_text_or_null(row, "error");
 }
@@ -281,10 +294,10 @@ atp_identities_write(struct varlena *const *dids, int n, const AtpIdentity *iden
 							 "  resolved_at = excluded.resolved_at, asked_at = excluded.asked_at,"
 							 "  denied_at = excluded.denied_at, next_try = excluded.next_try, tries = excluded.tries,"
 							 /*
-							  * stale is set by an #identity event after the look-up began: such a look-up
-							  * does not end the doubt
+							  * said_by names the roles whose #identity event came after the look-up began:
+							  * such a look-up does not end their doubt
 							  */
-							 "  error = excluded.error, doubtful = i.doubtful AND i.stale"),
+							 "  error = excluded.error, doubted_by = i.said_by"),
 			args, 1 + NCOLUMNS);
 	atp_owner_end(caller);
 }
@@ -303,8 +316,12 @@ is_empty(void)
 	return empty;
 }
 
+/* Rows are locked in the order of their DIDs, those alone that change. */
+#define LOCKED_DIDS	"WITH l AS (SELECT i.did FROM unnest($1) u (did) JOIN atproto.identity i ON i.did OPERATOR(@.=) u.did WHERE "
+#define OF_DIDS		" FROM l WHERE i.did OPERATOR(@.=) l.did"
+
 void
-atp_identities_set_stale(struct varlena *const *dids, int n, bool stale)
+atp_identities_doubt(struct varlena *const *dids, int n, Oid role)
 {
 	AtpCaller	caller;
 
@@ -313,15 +330,30 @@ atp_identities_set_stale(struct varlena *const *dids, int n, bool stale)
 	caller = atp_as_table_owner("identity");
 	/*
 	 * Lock only rows that change, in the order of their DIDs: two processes with overlapping sets must not
-	 * deadlock.  W-24: when a look-up begins, the handle's check becomes due, too.
+	 * deadlock.
 	 */
-	atp_run(atp_identity_sql("WITH l AS (SELECT i.did FROM unnest($1) u (did)"
-							 "  JOIN atproto.identity i ON i.did OPERATOR(@.=) u.did WHERE i.stale <> $2"
+	atp_run(atp_identity_sql(LOCKED_DIDS "$2 <> ALL (i.said_by) OR NOT i.stale"
 							 "  ORDER BY i.did USING OPERATOR(@.<) FOR NO KEY UPDATE OF i)"
-							 " UPDATE atproto.identity i SET stale = $2, doubtful = i.doubtful OR $2,"
-							 "  handle_next = CASE WHEN $2 THEN i.handle_next ELSE '-infinity' END"
-							 " FROM l WHERE i.did OPERATOR(@.=) l.did"),
-			ATP_ARGS(atp_dids_arg(dids, n), atp_bool_arg(stale)));
+							 " UPDATE atproto.identity i SET stale = true,"
+							 "  said_by = array_append(array_remove(i.said_by, $2), $2),"
+							 "  doubted_by = array_append(array_remove(i.doubted_by, $2), $2)" OF_DIDS),
+			ATP_ARGS(atp_dids_arg(dids, n), (AtpArg) {ObjectIdGetDatum(role), OIDOID}));
+	atp_owner_end(caller);
+}
+
+void
+atp_identities_begin_lookup(struct varlena *const *dids, int n)
+{
+	AtpCaller	caller;
+
+	if (n == 0)
+		return;
+	caller = atp_as_table_owner("identity");
+	/* W-24: the handle is asked for again, too, once the document has been */
+	atp_run(atp_identity_sql(LOCKED_DIDS "i.stale OR i.said_by <> '{}'"
+							 "  ORDER BY i.did USING OPERATOR(@.<) FOR NO KEY UPDATE OF i)"
+							 " UPDATE atproto.identity i SET stale = false, said_by = '{}', handle_next = '-infinity'" OF_DIDS),
+			ATP_ARGS(atp_dids_arg(dids, n)));
 	atp_owner_end(caller);
 }
 
@@ -329,6 +361,12 @@ atp_identities_set_stale(struct varlena *const *dids, int n, bool stale)
  * Judging
  * ------------------------------------------------------------------------
  */
+
+bool
+atp_identity_is_doubtful(const AtpIdentity *identity, Oid role)
+{
+	return list_member_oid(identity->doubted_by, role);
+}
 
 bool
 atp_identity_is_broken(const AtpIdentity *identity)

@@ -18,6 +18,7 @@
 #include "config/owner.h"
 #include "core/wire/diddoc.h"
 #include "datatype/timestamp.h"
+#include "nodes/pg_list.h"
 
 typedef enum AtpIdentityState
 {
@@ -51,7 +52,7 @@ typedef struct AtpIdentity
 	TimestampTz denied_at;
 	TimestampTz next_try;		/* after a failure: no look-up before; DT_NOBEGIN: not put off */
 	bool		stale;			/* read only */
-	bool		doubtful;		/* read only */
+	List	   *doubted_by;		/* read only: OIDs of roles */
 	int			tries;
 	char	   *error;			/* why the last look-up failed; NULL: success */
 } AtpIdentity;
@@ -89,11 +90,17 @@ extern void atp_identities_read(struct varlena *const *dids, int n, AtpIdentity 
 extern void atp_identities_write(struct varlena *const *dids, int n, const AtpIdentity *identities);
 
 /*
- * W-31: mark rows stale, because an #identity event of each account came; or mark them not stale, because a
- * look-up is about to begin.  A DID without a row gets no row.  From an #identity event on, a row is also
- * doubtful, until a look-up has ended that began after the event.
+ * W-31: an #identity event of each DID came by a subscription of this role.  A DID without a row gets no row.
+ * Every role's look-ups find the row stale.  The key is doubtful for this role alone, until a look-up has ended
+ * that began after the event: the event has no signature, so the event makes no other role's events wait.
  */
-extern void atp_identities_set_stale(struct varlena *const *dids, int n, bool stale);
+extern void atp_identities_doubt(struct varlena *const *dids, int n, Oid role);
+
+/* The DIDs are about to be looked up: an #identity that comes from now on asks for another look-up. */
+extern void atp_identities_begin_lookup(struct varlena *const *dids, int n);
+
+/* Has an #identity event that a subscription of this role brought made the key doubtful? */
+extern bool atp_identity_is_doubtful(const AtpIdentity *identity, Oid role);
 
 /*
  * V-43: is the identity known not to work (no account, no valid document, no key or no server)?  Holds until

@@ -193,6 +193,7 @@ typedef struct AtpHeldRow
 	struct varlena *did;
 	uint64		rev;
 	text	   *subscription;		/* the subscription that received the event */
+	Oid			owner;			/* the owner of that subscription */
 	const struct AtpSource *source; /* the kind of stream that the event came from */
 	AtpVerify	level;			/* the level at which the event is judged */
 	text	   *endpoint;		/* URL of the stream that the event came from */

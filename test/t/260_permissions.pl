@@ -74,6 +74,7 @@ is(as('consumer', 'DROP TRIGGER f ON network.record; SELECT atproto.retry(min(id
 
 is(as('consumer', 'SELECT name, state, seq FROM atproto.stat_subscription'), "own|streaming|$PDS_LAST", 'it sees its state, and no other');
 is(as('consumer', 'SELECT name FROM atproto.stream_status()'), 'own', 'there neither');
+is(as($_, "SELECT atproto.consumer_pid('own') IS NULL, atproto.consumer_pid('super') IS NULL"), $_ eq 'consumer' ? 'f|t' : 'f|f', "$_: processes of subscriptions that it may see") foreach 'consumer', 'monitor';
 
 # --- what belongs to others ---
 

@@ -135,6 +135,24 @@ query('ALTER TABLE empty.label OWNER TO postgres');
 refused('mallory', "UPDATE atproto.subscription SET target = 'm'; UPDATE atproto.subscription SET target = 'empty'",
 	'the role lacks SELECT, INSERT, UPDATE, DELETE on table empty\.label', 'each table counts');
 
+# --- a schema of the same name, of another role ---
+
+query('CREATE SCHEMA gone');
+$more = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x +y', 'a 2 +z', 'a 3 +u'), '--hold-at', 3);
+query(subscribe_sql('gone', $more, cursor => 0, target => "'gone'"));
+wait_for_seq($node, 'gone', 2);
+query('SET client_min_messages = warning; DROP SCHEMA gone CASCADE');
+is(as('mallory', <<'EOSQL'), '', 'a role makes the schema that another one has dropped');
+CREATE SCHEMA gone; SELECT atproto.create_tables('gone'); CREATE TABLE m.ran_as (name text);
+CREATE FUNCTION gone.ran() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN INSERT INTO m.ran_as VALUES (current_user); RETURN NEW; END$$;
+CREATE TRIGGER ran BEFORE INSERT ON gone.record FOR EACH ROW EXECUTE FUNCTION gone.ran();
+EOSQL
+$more->release;
+wait_for("SELECT stopped IS NOT NULL OR EXISTS (SELECT FROM m.ran_as) FROM atproto.subscription WHERE name = 'gone'");
+is(query("SELECT stopped FROM atproto.subscription WHERE name = 'gone'"), 'schema "gone" belongs to role "mallory" now: its triggers would run as "postgres"', 'and nobody fills it');
+is(query('SELECT count(*) FROM m.ran_as'), '0', 'its triggers have not run as the superuser');
+query("SELECT atproto.unsubscribe('gone'); DROP SCHEMA gone CASCADE");
+
 # --- the question itself ---
 
 is(query("SELECT string_agg(atproto.role_may_fill(r::regrole, s)::text, ' ' ORDER BY r, s) FROM unnest('{mallory,owner,postgres}'::name[]) r, unnest('{a,m}'::name[]) s"),

@@ -50,7 +50,7 @@ foreach my $workers (1, 3)
 	is(of('announced', $s), '10|identity', "V-41: $workers: one that was announced");
 	is(of('former', $s), '10|', "W-31: $workers: nothing is asked for because of an #identity alone");
 	is(query("SELECT count(*) FROM atproto.identity_wish WHERE did = '$who{former}{did}'"), '0', "W-31: $workers: nor wished");
-	is(query("SELECT stale AND doubtful FROM atproto.identity WHERE did = '$who{former}{did}'"), 't', "W-31: $workers: but it is known to be stale");
+	is(query("SELECT stale AND doubted_by = ARRAY[10::oid] FROM atproto.identity WHERE did = '$who{former}{did}'"), 't', "W-31: $workers: but it is known to be stale");
 	query("UPDATE atproto.identity SET state = 'gone', next_try = now() + '1 h' WHERE did = '$who{gone}{did}'");
 	$server->release;
 	wait_for_seq($node, $s, $names + 10);
@@ -64,9 +64,9 @@ foreach my $workers (1, 3)
 	looked_up(", key = '\\x$who{rotated}{second}', tries = 0, error = NULL, resolved_at = now()", "did = '$who{rotated}{did}'");
 	wait_for("SELECT count(*) = 0 FROM atproto.held_event WHERE did = '$who{rotated}{did}'");
 	is(of('rotated', $s), '10,20,30|', "V-41: $workers: the new key has signed it, and what waited behind it");
-	looked_up(", doubtful = false, tries = 1, error = 'no answer'", "did = '$who{announced}{did}'");
+	looked_up(", doubted_by = '{}', tries = 1, error = 'no answer'", "did = '$who{announced}{did}'");
 	is(of('announced', $s), '10|signature', "V-41: $workers: without an answer the old key has not");
-	looked_up(", key = '\\x$who{announced}{second}', stale = false, doubtful = false, tries = 0, error = NULL, resolved_at = now()", "did = '$who{announced}{did}'");
+	looked_up(", key = '\\x$who{announced}{second}', stale = false, said_by = '{}', doubted_by = '{}', tries = 0, error = NULL, resolved_at = now()", "did = '$who{announced}{did}'");
 	is(of('announced', $s), '10,20|', "V-41: $workers: with one it is the new one's");
 	query("INSERT INTO atproto.identity (did, state, asked_at, denied_at, next_try, error) VALUES ('$who{unknown}{did}', 'gone', now(), now(), now() + '1 min', 'HTTP status 404')");
 	looked_up('', "did = '$who{unknown}{did}'");
@@ -79,7 +79,7 @@ foreach my $workers (1, 3)
 	is(query("SELECT sync, hold, verified FROM $s.repo WHERE did = '$who{unknown}{did}'"), 'synchronized||t', "V-35: $workers: its first commit is proven");
 
 	# an #identity, and the directory knows the new key: the former one's commit is none
-	looked_up(", key = '\\x$who{former}{second}', stale = false, doubtful = false, resolved_at = now()", "did = '$who{former}{did}'");
+	looked_up(", key = '\\x$who{former}{second}', stale = false, said_by = '{}', doubted_by = '{}', resolved_at = now()", "did = '$who{former}{did}'");
 	is(of('former', $s), '10|signature', "V-41: $workers: the directory may lag behind: once more");
 	is(query("SELECT refresh FROM atproto.identity_wish WHERE did = '$who{former}{did}'"), 't', "V-41: $workers: that is asked for");
 	looked_up(', resolved_at = now()', "did = '$who{former}{did}'");

@@ -76,7 +76,7 @@ query(subscribe_sql('full', $full->{server}, cursor => 0, workers => 2, verify =
 begin_epoch($full, \&settle) while @{ $full->{stops} } > 1;
 settle($full->{stops}[0] - 1);
 my $away = $network->fault({ host => 'plc.example.com', reset => 0 });
-query('UPDATE atproto.identity SET stale = true, doubtful = true WHERE did IN (SELECT did FROM atproto.repo ORDER BY did LIMIT 8)');
+query('UPDATE atproto.identity SET stale = true, said_by = ARRAY[10::oid], doubted_by = ARRAY[10::oid] WHERE did IN (SELECT did FROM atproto.repo ORDER BY did LIMIT 8)');
 begin_epoch($full, sub { });
 wait_for('SELECT count(*) >= 3 FROM atproto.held_event');
 my $file = query("SELECT pg_walfile_name(pg_create_restore_point('middle'))");

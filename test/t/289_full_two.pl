@@ -68,7 +68,7 @@ while (@{ $full->{stops} } > 1)
 }
 settle($full->{stops}[0] - 1);
 my $away = $network->fault({ host => 'plc.example.com', reset => 0 });
-query('UPDATE atproto.identity SET stale = true, doubtful = true WHERE did IN (SELECT did FROM atproto.repo ORDER BY did LIMIT 8)');
+query('UPDATE atproto.identity SET stale = true, said_by = ARRAY[10::oid], doubted_by = ARRAY[10::oid] WHERE did IN (SELECT did FROM atproto.repo ORDER BY did LIMIT 8)');
 begin_epoch($full, sub { });
 $second->release;
 wait_for("SELECT bool_and(seq >= $full->{last}) FROM atproto.stat_subscription");

@@ -39,7 +39,7 @@ query("CREATE SCHEMA w; " . subscribe_sql('w', $server, cursor => 0, target => "
 wait_for_seq($node, 'w', $last);
 
 # V-41: each account begins with an #identity, and the key counts that was looked up after it
-looked_up(', stale = false, doubtful = false, tries = 0, resolved_at = now()', 'true');
+looked_up(', stale = false, said_by = $${}$$, doubted_by = $${}$$, tries = 0, resolved_at = now()', 'true');
 wait_for('SELECT count(*) = 0 FROM atproto.held_event');
 
 # --- what it is for the protocol ---

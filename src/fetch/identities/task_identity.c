@@ -263,7 +263,7 @@ look_for(int kind, TimestampTz now)
 		}
 	}
 	/* an #identity that comes from now on is another one */
-	atp_identities_set_stale(dids, atp_sort_dids(dids, n), false);
+	atp_identities_begin_lookup(dids, atp_sort_dids(dids, n));
 }
 
 /* What waits is asked, as far as hosts allow; returns ms until there may be more, -1: when one ends. */

@@ -15,6 +15,7 @@
 #include "fetch/repositories/repo_statements.h"
 #include "fetch/repositories/repo_transfer.h"
 #include "miscadmin.h"
+#include "tables/base/job.h"
 #include "utils/memutils.h"
 
 #define LOOK_MS			1000	/* so long between two looks, unless a transfer ended */
@@ -290,6 +291,7 @@ prepare(void)
 	MemoryContextSwitchTo(cxt);
 	atp_repo_storms();
 	atp_repos_unthrottle();
+	atp_jobs_take_from_unentitled();
 	reset_some();
 	problems = atp_repo_jobs_place(PLACED_MAX, &placed);
 	atp_commit();

@@ -167,6 +167,7 @@ claim(TimestampTz now)
 	List	   *claimed = NIL;
 	AtpResult	found;
 
+	atp_status_wishes_take_from_unentitled();
 	atp_run("DELETE FROM atproto.status_wish WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.status_wish WHERE next_try <= $1"
 			" AND (answered_at IS NOT NULL OR (why <> 'deleted' AND wished_at < $1 - " DAYS ")) FOR UPDATE SKIP LOCKED))", ATP_ARGS(atp_time_arg(now)));
 	found = atp_query(atp_identity_sql("WITH others AS (SELECT target, did FROM atproto.status_wish WHERE why <> 'rev' AND next_try <= $1 AND answered_at IS NULL"

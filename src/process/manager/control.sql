@@ -69,7 +69,7 @@ GRANT EXECUTE ON FUNCTION atproto.stream_status() TO pg_monitor;
 
 CREATE FUNCTION atproto.consumer_pid(name text) RETURNS integer
     LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_consumer_pid';
-COMMENT ON FUNCTION atproto.consumer_pid(text) IS 'pid of the process that consumes a subscription of this database; NULL: no process';
+COMMENT ON FUNCTION atproto.consumer_pid(text) IS 'pid of the process that consumes a subscription of this database; NULL: no process, or the subscription of a role of which the caller is no member, which only members of pg_monitor see';
 REVOKE ALL ON FUNCTION atproto.consumer_pid(text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION atproto.consumer_pid(text) TO pg_monitor;
 

@@ -16,6 +16,8 @@
 #include "process/status/status.h"
 #include "common/shared.h"
 #include "storage/ipc.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
 #include "tables/repos/multi_source.h"
 #include "utils/acl.h"
 #include "utils/array.h"
@@ -505,13 +507,24 @@ atp_stream_status(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/* A consumer's role is its subscription's owner. */
+static bool
+may_see_process(int pid)
+{
+	PGPROC	   *proc = BackendPidGetProc(pid);
+
+	return proc != NULL &&
+		(has_privs_of_role(GetUserId(), proc->roleId) || has_privs_of_role(GetUserId(), ROLE_PG_MONITOR));
+}
+
 /* SQL: atproto.consumer_pid(name) */
 Datum
 atp_consumer_pid(PG_FUNCTION_ARGS)
 {
 	int			pid = atp_holder_pid(text_to_cstring(PG_GETARG_TEXT_PP(0)));
 
-	if (pid == 0)
+	/* other roles do not learn the names of subscriptions */
+	if (pid == 0 || !may_see_process(pid))
 		PG_RETURN_NULL();
 	PG_RETURN_INT32(pid);
 }

@@ -107,9 +107,9 @@ follow(Labeler *labeler, const AtpEvent *part)
 
 /* V-41: a document that names no key for labels, and was read since they came: there might have been one by then. */
 static bool
-has_no_key(const AtpEvent *part, const AtpIdentity *who)
+has_no_key(const AtpApply *a, const AtpEvent *part, const AtpIdentity *who)
 {
-	return who->state == ATP_IDENTITY_GOOD && !who->has_key && !who->doubtful && atp_judged_was_answered(part, who);
+	return who->state == ATP_IDENTITY_GOOD && !who->has_key && !atp_judged_is_doubtful(a, part, who) && atp_judged_was_answered(part, who);
 }
 
 /* By what is known of its labeler.  True: the signatures decide. */
@@ -124,10 +124,10 @@ judge_part(Labelers *l, AtpEvent *part, const Labeler *labeler, bool is_signed)
 	/* no key would make any of it true */
 	else if (!is_signed)
 		part->judged = ATP_JUDGED_TRUE;
-	else if (has_no_key(part, who))
+	else if (has_no_key(l->apply, part, who))
 		atp_judged_ignore(part, ATP_SKIP_NO_IDENTITY);
 	else
-		return atp_judged_known(part, who, l->now);
+		return atp_judged_known(l->apply, part, who, l->now);
 	return false;
 }
 

@@ -384,6 +384,16 @@ why_of(const Held *held, const AtpHeldRow *row, AtpWhyHeld why)
 	return row > held->rows && atp_compare_dids(row[-1].did, row->did) == 0 ? row[-1].why : ATP_HELD_IDENTITY;
 }
 
+/* A batch has events of these subscriptions only. */
+static Oid
+owner_of(const AtpHeldBy *by, const char *subscription)
+{
+	for (int i = 0; i < by->ntakes; i++)
+		if (strcmp(TextDatumGetCString(by->takes[i]), subscription) == 0)
+			return by->owners[i];
+	return InvalidOid;
+}
+
 /* One event into the batch. */
 static void
 add_event(Held *held, HeapTuple tuple, TupleDesc desc, int max)
@@ -400,6 +410,7 @@ add_event(Held *held, HeapTuple tuple, TupleDesc desc, int max)
 	row->did = PG_DETOAST_DATUM_COPY(v[0]);
 	row->rev = DatumGetAtpTid(v[1]);
 	row->subscription = DatumGetTextPCopy(v[2]);
+	row->owner = owner_of(&held->by, text_to_cstring(row->subscription));
 	row->seq = DatumGetInt64(v[3]);
 	why = atp_held_why(TextDatumGetCString(v[4]));
 	row->gap = why == ATP_HELD_GAP;

@@ -59,6 +59,12 @@ extern void atp_jobs_resume(const char *target, struct varlena *const *dids, int
 /* They are not in step, as somebody else than a stream has found: they are to be fetched, if a subscription does so. */
 extern void atp_jobs_repair(const char *target, struct varlena *const *dids, int n, const char *reason);
 
+/*
+ * R-01: an owner that has lost the right to fill a target fetches nothing into it, and its jobs keep nobody
+ * else's from being done: another subscription of the target gets them.  As the tables' owner, with SPI.
+ */
+extern void atp_jobs_take_from_unentitled(void);
+
 /* are there as many as there should be?  Those that failed may be far more. */
 extern bool atp_jobs_are_many(void);
 

@@ -9,14 +9,17 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "common/compat.h"
 #include "config/extension.h"
 #include "config/spi.h"
 #include "config/target.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
+#include "miscadmin.h"
 #include "tables/base/distributed.h"
 #include "tables/base/logged.h"
 #include "tables/base/table.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -298,8 +301,13 @@ atp_create_tables(const char *target)
 Datum
 atp_create_tables_sql(PG_FUNCTION_ARGS)
 {
+	const char *target = NameStr(*PG_GETARG_NAME(0));
+
+	/* where all tables are there, nothing else would ask */
+	if (atp_schema_aclcheck(get_namespace_oid(target, false), GetUserId(), ACL_USAGE) != ACLCHECK_OK)
+		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_SCHEMA, target);
 	SPI_connect();
-	atp_create_tables(NameStr(*PG_GETARG_NAME(0)));
+	atp_create_tables(target);
 	SPI_finish();
 	PG_RETURN_VOID();
 }

@@ -1,6 +1,7 @@
 /*
  * job_reassign.c
- *		SQL: the trigger of atproto.subscription that gives jobs to another subscription.
+ *		Gives the jobs of a subscription that leaves to another subscription (SQL: a trigger of
+ *		atproto.subscription), and the jobs of a subscription whose owner may not fill the target any more.
  *
  * A job is its target's; its subscription only says how it is done.  A break is noted
  * once: without its job, what was missed would stay so.
@@ -12,10 +13,20 @@
 #include "config/target_rename.h"
 #include "fmgr.h"
 #include "identity/identity.h"
+#include "tables/base/job.h"
 
 PG_FUNCTION_INFO_V1(atp_subscription_jobs);
 
-/* To the first one, by name, that fetches the repository into the same tables.  leaves: what remains is done by nobody. */
+/* $1, of $2, gives its jobs to the first subscription, by name, that fetches the repository into the same tables. */
+#define TO_HEIR(changes) \
+	"WITH o AS (SELECT name, dids FROM atproto.subscription WHERE target = $2 AND name <> $1 AND backfill <> 'none'" \
+	"  AND atproto.role_may_fill(owner, target))," \
+	" t AS (SELECT did, min(name) AS name FROM" \
+	"  (SELECT k.did::text AS did, o.name FROM atproto.repo_job k CROSS JOIN o WHERE k.subscription = $1 AND k.target = $2 AND o.dids IS NULL" \
+	"   UNION ALL SELECT d::text, o.name FROM o CROSS JOIN unnest(o.dids) d) x GROUP BY did)" \
+	" UPDATE atproto.repo_job j SET subscription = t.name" changes " FROM t WHERE j.subscription = $1 AND j.target = $2 AND j.did::text = t.did"
+
+/* leaves: what no other subscription fetches is not fetched at all. */
 static void
 hand_over(AtpTuple old, bool leaves)
 {
@@ -24,17 +35,28 @@ hand_over(AtpTuple old, bool leaves)
 
 	SPI_connect();
 	caller = atp_as_table_owner("repo_job");
-	atp_run("WITH o AS (SELECT name, dids FROM atproto.subscription WHERE target = $2 AND name <> $1 AND backfill <> 'none'"
-			"  AND atproto.role_may_fill(owner, target)),"
-			" t AS (SELECT did, min(name) AS name FROM"
-			"  (SELECT k.did::text AS did, o.name FROM atproto.repo_job k CROSS JOIN o WHERE k.subscription = $1 AND k.target = $2 AND o.dids IS NULL"
-			"   UNION ALL SELECT d::text, o.name FROM o CROSS JOIN unnest(o.dids) d) x GROUP BY did)"
-			" UPDATE atproto.repo_job j SET subscription = t.name FROM t WHERE j.subscription = $1 AND j.target = $2 AND j.did::text = t.did",
-			args, lengthof(args));
+	atp_run(TO_HEIR(""), args, lengthof(args));
 	if (leaves)
 		atp_run("DELETE FROM atproto.repo_job WHERE subscription = $1 AND target = $2", args, lengthof(args));
 	atp_owner_end(caller);
 	SPI_finish();
+}
+
+void
+atp_jobs_take_from_unentitled(void)
+{
+	AtpResult	found = atp_query("SELECT name, target FROM atproto.subscription s WHERE NOT atproto.role_may_fill(owner, target)"
+								  " AND EXISTS (SELECT FROM atproto.repo_job j WHERE j.subscription = s.name)", ATP_NO_ARGS);
+
+	for (uint64 i = 0; i < found.n; i++)
+	{
+		AtpTuple	row = atp_result_row(found, i);
+
+		/* it failed for want of rights; a request that is under way fails first */
+		atp_run(TO_HEIR(", tries = 0, next_try = '-infinity', error = NULL") " AND j.state <> 'running'",
+				ATP_ARGS(atp_get_arg(row, "name", TEXTOID), atp_get_arg(row, "target", NAMEOID)));
+	}
+	atp_result_free(found);
 }
 
 /* SQL: atproto.subscription_jobs(), BEFORE UPDATE OF target, backfill or DELETE, for each row */

@@ -142,14 +142,14 @@ atp_judge_begin(AtpRepos *s, int lo, int hi)
 	s->identities = palloc(sizeof(AtpIdentity) * s->nrepos);
 	atp_identities_read(dids, s->nrepos, s->identities);
 	s->now = atp_time_of_day();
-	/* what the transaction will write of them, when it ends */
+	/* tell_identities() writes these doubts when the transaction ends */
 	for (int i = s->apply->lo; i < hi; i++)
 	{
 		const AtpEvent *event = &s->apply->batch->events[i];
 		AtpRepoState *repo = is_announcement(event) ? atp_repo_of(s, event->did) : NULL;
 
 		if (repo != NULL && s->identities[repo - s->repos].state != ATP_IDENTITY_UNKNOWN)
-			s->identities[repo - s->repos].doubtful = true;
+			s->identities[repo - s->repos].doubted_by = lappend_oid(s->identities[repo - s->repos].doubted_by, s->apply->sub->owner);
 	}
 }
 
@@ -184,7 +184,7 @@ is_elsewhere(const AtpRepos *s, AtpEvent *event, const AtpIdentity *who)
 static void
 judge_signature(AtpRepos *s, AtpEvent *event, const AtpIdentity *who)
 {
-	if (atp_judged_known(event, who, s->now) && !is_elsewhere(s, event, who))
+	if (atp_judged_known(s->apply, event, who, s->now) && !is_elsewhere(s, event, who))
 		atp_judged_signed(event, who, atp_signed_fits(event->signature, who->key));
 }
 
@@ -211,7 +211,7 @@ judge_inactive(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event)
 		return;
 	if (atp_identity_is_due(who, s->now))
 		atp_judged_wish(event, who->stale);
-	if (who->doubtful || !atp_identity_is_usable(who, s->now) || !atp_signed_fits(event->signature, who->key))
+	if (atp_judged_is_doubtful(s->apply, event, who) || !atp_identity_is_usable(who, s->now) || !atp_signed_fits(event->signature, who->key))
 		return;
 	atp_repo_doubt(repo, event);
 }
@@ -385,7 +385,7 @@ tell_identities(AtpApply *a)
 	for (int i = a->lo; i < a->hi; i++)
 		if (is_announcement(&a->batch->events[i]))
 			dids[n++] = a->batch->events[i].did;
-	atp_identities_set_stale(dids, atp_sort_dids(dids, n), true);
+	atp_identities_doubt(dids, atp_sort_dids(dids, n), a->sub->owner);
 }
 
 /* what waits for these, or behind them, is looked at at once. */

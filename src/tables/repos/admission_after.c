@@ -53,8 +53,15 @@ atp_judged_was_answered(const AtpEvent *event, const AtpIdentity *who)
 	return was_asked(event, who) && who->error == NULL;
 }
 
+/* The owner of the subscription that received the event decides, whichever subscription judges it. */
 bool
-atp_judged_known(AtpEvent *event, const AtpIdentity *who, TimestampTz now)
+atp_judged_is_doubtful(const AtpApply *a, const AtpEvent *event, const AtpIdentity *who)
+{
+	return atp_identity_is_doubtful(who, event->held != NULL ? event->held->owner : a->sub->owner);
+}
+
+bool
+atp_judged_known(const AtpApply *a, AtpEvent *event, const AtpIdentity *who, TimestampTz now)
 {
 	if (atp_identity_is_due(who, now))
 		atp_judged_wish(event, who->stale);
@@ -62,7 +69,7 @@ atp_judged_known(AtpEvent *event, const AtpIdentity *who, TimestampTz now)
 	 * W-31: the key may be a former one.  The first look-up that ends may have begun before the account
 	 * said so, the second one has not: nobody waits longer, however often it is said.
 	 */
-	if (who->doubtful && !(was_asked(event, who) && event->held->why == ATP_HELD_SIGNATURE))
+	if (atp_judged_is_doubtful(a, event, who) && !(was_asked(event, who) && event->held->why == ATP_HELD_SIGNATURE))
 	{
 		atp_judged_hold(event, was_asked(event, who) ? ATP_HELD_SIGNATURE : ATP_HELD_IDENTITY);
 		atp_judged_wish(event, true);

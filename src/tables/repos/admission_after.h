@@ -21,11 +21,14 @@ extern void atp_judged_wish(AtpEvent *event, bool refresh);
 /* Has its identity been read since it began to wait? */
 extern bool atp_judged_was_answered(const AtpEvent *event, const AtpIdentity *who);
 
+/* W-31: has an #identity of the event's own stream, or of one of the same owner, made the key doubtful? */
+extern bool atp_judged_is_doubtful(const AtpApply *a, const AtpEvent *event, const AtpIdentity *who);
+
 /*
  * Is there a key that can be asked?  False: the verdict is that it waits for one, or is ignored
  * where there is none.
  */
-extern bool atp_judged_known(AtpEvent *event, const AtpIdentity *who, TimestampTz now);
+extern bool atp_judged_known(const AtpApply *a, AtpEvent *event, const AtpIdentity *who, TimestampTz now);
 
 /* Is it signed with this key?  What is NULL is signed by nobody. */
 extern bool atp_signed_fits(AtpSigned *s, const uint8_t key[ATP_MULTIKEY_LEN]);

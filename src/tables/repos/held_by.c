@@ -45,21 +45,28 @@ others_of(const AtpApply *a)
 	return list;
 }
 
+static void
+add_taken(AtpHeldBy *by, const AtpSubscription *sub)
+{
+	by->takes[by->ntakes] = CStringGetTextDatum(sub->name);
+	by->owners[by->ntakes++] = sub->owner;
+}
+
 AtpHeldBy
 atp_held_by(const AtpApply *a)
 {
 	List	   *others = others_of(a);
 	int			max = 1 + list_length(others);
-	AtpHeldBy	by = {.takes = palloc(sizeof(Datum) * max)};
+	AtpHeldBy	by = {.takes = palloc(sizeof(Datum) * max), .owners = palloc(sizeof(Oid) * max)};
 	ListCell   *lc;
 
-	by.takes[by.ntakes++] = CStringGetTextDatum(a->sub->name);
+	add_taken(&by, a->sub);
 	foreach(lc, others)
 	{
 		const AtpSubscription *other = lfirst(lc);
 
 		if (atp_held_may_take(a->sub, other))
-			by.takes[by.ntakes++] = CStringGetTextDatum(other->name);
+			add_taken(&by, other);
 	}
 	return by;
 }

@@ -17,6 +17,7 @@
 typedef struct AtpHeldBy
 {
 	Datum	   *takes;			/* names (text) of the subscriptions whose held events it takes, its own first */
+	Oid		   *owners;			/* of these subscriptions */
 	int			ntakes;
 } AtpHeldBy;
 

@@ -178,7 +178,7 @@ wish(const Leaving *l, struct varlena *const *dids, int n)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	AtpResult	found = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND name <> $2 AND backfill <> 'none'"
-								  " ORDER BY enabled DESC, name LIMIT 1",
+								  " AND atproto.role_may_fill(owner, target) ORDER BY enabled DESC, name LIMIT 1",
 								  ATP_ARGS(atp_text_arg(l->sub->target), atp_text_arg(l->sub->name)));
 	AtpJobWish *wishes = palloc(sizeof(AtpJobWish) * Max(n, 1));
 

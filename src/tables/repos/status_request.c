@@ -123,6 +123,17 @@ atp_status_wishes_leave(const char *name)
 	atp_owner_end(caller);
 }
 
+void
+atp_status_wishes_take_from_unentitled(void)
+{
+	AtpResult	found = atp_query("SELECT name FROM atproto.subscription s WHERE NOT atproto.role_may_fill(owner, target)"
+								  " AND EXISTS (SELECT FROM atproto.status_wish w WHERE w.subscription = s.name AND w.why <> 'rev')", ATP_NO_ARGS);
+
+	for (uint64 i = 0; i < found.n; i++)
+		atp_status_wishes_leave(atp_get_text(atp_result_row(found, i), "name"));
+	atp_result_free(found);
+}
+
 bool
 atp_status_revs_are_many(void)
 {

@@ -30,6 +30,9 @@ extern void atp_status_wish_revs(const AtpSubscription *sub, struct varlena *con
 /* The subscription is about to be removed: what another one would ask for, it goes on to ask for.  SPI is connected. */
 extern void atp_status_wishes_leave(const char *name);
 
+/* What subscriptions ask for whose owners may not fill their targets any more, others ask for.  As the table's owner, with SPI. */
+extern void atp_status_wishes_take_from_unentitled(void);
+
 /* Are there as many of those for revisions as there should be? */
 extern bool atp_status_revs_are_many(void);
 
