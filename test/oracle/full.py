@@ -461,8 +461,10 @@ def returns(s):
     for n in (10, 20, 30):
         yield s.commit(who, rev(n), [post(str(n))])
     # to 5
-    yield s.account(who, False, "deleted")
-    yield s.account(who, True)
+    yield s.message("#account", {"did": who, "active": False, "status": "deleted", "time": "2026-01-01T12:00:00.000Z"})
+    s.heads.pop(who)
+    s.records.pop(who)
+    yield s.message("#account", {"did": who, "active": True, "time": "2026-01-01T12:00:01.000Z"})
     # to 7
     for n in (40, 50):
         yield s.commit(who, rev(n), [post(str(n))])

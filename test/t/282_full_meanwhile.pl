@@ -133,15 +133,16 @@ clean();
 # --- what waits behind events that another subscription's limit drops ---
 
 my $steps = make_capture('steps.py', 'a 1 +x', 'a 2 +y', 'a 3 +z', 'a 4 +v', 'a 5 +w', 'b 1 +x');
-$first = AtprotoTest::Server->start(without($steps, 2), '--hold-at', 5);
+$first = AtprotoTest::Server->start(without($steps, 2), '--hold-at', 3, '--hold-at', 5);
 query('BEGIN; CREATE SCHEMA behind; ' . subscribe_sql('full', $first, cursor => 0, target => "'behind'", verify => "'hash'")
 	. "; UPDATE atproto.subscription SET max_held_events = 2; COMMIT");
 wait_for_seq($node, 'full', 1);
 $second = AtprotoTest::Server->start(without($steps, 2, 3, 5), '--hold-at', 4);
 query(subscribe_sql('behind', $second, cursor => 0, target => "'behind'", verify => "'chain'"));
-query("SELECT atproto.set_cursor('full', 0)");
+wait_for_seq($node, 'behind', 1);
+$first->release;
 wait_for_seq($node, 'full', 4);
-wait_for("SELECT count(*) = 2 FROM atproto.held_event WHERE subscription = 'full'");
+is(query("SELECT string_agg(why, ' ' ORDER BY seq) FROM atproto.held_event WHERE subscription = 'full'"), 'gap order', 'events wait for a missing commit');
 $second->release;
 wait_for_seq($node, 'behind', 6);
 is(query("SELECT seq, why FROM atproto.held_event WHERE subscription = 'behind'"), '4|order', 'an event waits behind those of another subscription');
@@ -208,7 +209,7 @@ clean();
 
 my $points = AtprotoTest::Points->new($node);
 $points->hold('cursor next', 'atproto swaps');
-query('CREATE SCHEMA before; CREATE SCHEMA after; '
+query(q{CREATE SCHEMA before; CREATE SCHEMA after; SELECT atproto.create_tables('after'); }
 	. subscribe_sql('swaps', AtprotoTest::Server->start(make_capture('full.py', 'order'), '--hold-at', 5), cursor => 0, target => "'before'", verify => "'full'"));
 $points->wait('cursor next', 'atproto swaps');
 query("UPDATE atproto.subscription SET target = 'after'");
