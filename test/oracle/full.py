@@ -20,6 +20,7 @@
     full.py large N BYTES > FILE       N commits of the account that rotations calls unknown, each with a record of so many bytes
     full.py sizes BYTES... > FILE      likewise a commit of it and of other accounts each
     full.py order > FILE               an account's commits before it is deactivated, and after it is active again; one before a deletion
+    full.py returns > FILE             an account's commits, its deletion, and the first commits of the account that comes after that
     full.py flood N M > FILE           N forged commits of one account, and one each of M others
 
 The messages of all accounts come one after the other: first all first ones, and so on.
@@ -452,6 +453,23 @@ def order(s):
     yield commit("unknown", 40)
 
 
+def returns(s):
+    """The key is the one that rotations calls the first of unknown."""
+    who = WHO["unknown"]
+    s.keys[who] = FIRST["unknown"]
+    # to 3
+    for n in (10, 20, 30):
+        yield s.commit(who, rev(n), [post(str(n))])
+    # to 5
+    yield s.message("#account", {"did": who, "active": False, "status": "deleted", "time": "2026-01-01T12:00:00.000Z"})
+    s.heads.pop(who)
+    s.records.pop(who)
+    yield s.message("#account", {"did": who, "active": True, "time": "2026-01-01T12:00:01.000Z"})
+    # to 7
+    for n in (40, 50):
+        yield s.commit(who, rev(n), [post(str(n))])
+
+
 # --- floods ---
 
 
@@ -506,6 +524,7 @@ def main():
         "hosts": hosts,
         "outage": outage,
         "order": order,
+        "returns": returns,
         "flood": flood,
         "large": large,
         "sizes": sizes,

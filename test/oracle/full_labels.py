@@ -4,7 +4,7 @@
     full_labels.py cases > FILE        labelers whose keys are known, not known, other ones, or none
     full_labels.py cases --keys        name, did, first key, second key
     full_labels.py many N > FILE       a message that names N labelers
-    full_labels.py flood N > FILE      N labels of one labeler
+    full_labels.py flood N [V] > FILE  N labels of one labeler, whose values begin with V (x)
     full_labels.py of DID > FILE       one label of this labeler, by the key that full.py calls unknown's first
     full_labels.py new > FILE          labels of keyless, known, other and unknown: the first one's has a key for labels by the second
                                        message, the others' documents name nothing else; unknown's rotates before the third
@@ -81,7 +81,8 @@ def main():
         messages = [s.labels(label(more[0], "x", sign.Key("unknown 1")))]
     else:
         key = FIRST["unknown"]
-        messages = (s.labels(label(WHO["unknown"], f"x{i}", key)) for i in range(int(more[0])))
+        value = more[1] if len(more) > 1 else "x"
+        messages = (s.labels(label(WHO["unknown"], f"{value}{i}", key)) for i in range(int(more[0])))
     synth.write(messages, sys.stdout.buffer)
 
 

@@ -181,6 +181,12 @@ sub try_with
 	is(letters_of($_), 1, "${said}what was refused is kept: $_") foreach qw(deleted back);
 	like(query('SELECT atproto.retry(id) FROM atproto.dead_letter WHERE ' . of('back')), qr/not active/, "${said}and waits");
 
+	# events of two of them wait for a subscription that is paused, and that no other one acts for
+	query('BEGIN; ' . subscribe_sql('waits', $server, verify => "'full'") . "; SELECT atproto.pause('waits');"
+		. " INSERT INTO atproto.held_event (target, did, rev, subscription, seq, why, shard_key, bytes)"
+		. " SELECT 'atproto', did, '3zzzzzzzzzzz2', 'waits', 1, 'identity', 1, '' FROM atproto.repo WHERE did IN ('$who{deleted}{did}', '$who{alive}{did}');"
+		. " UPDATE atproto.repo SET hold = 'identity' WHERE did IN ('$who{deleted}{did}', '$who{alive}{did}'); COMMIT");
+
 	# --- some do ---
 
 	$network->fault({ host => $who{$_}{pds}, path => $status, status => 500 }) foreach qw(tombstoned silent);
@@ -218,6 +224,9 @@ sub try_with
 	is(state_of('back') . letters_of('back'), 't||f1', "G, R-13: $workers: an #account since wins over its server");
 
 	is_purged($_, "${said}its server says so: $_") foreach qw(deleted refused);
+	is(query('SELECT string_agg(did::text, $$ $$) FROM atproto.held_event'), $who{alive}{did}, "F-15: $workers: what waits goes with an account that is deleted, whoever holds it");
+	is(query('SELECT hold FROM atproto.repo WHERE ' . of('deleted')), '', "F-15: $workers: and its row does not say that something waits");
+	query("DELETE FROM atproto.subscription WHERE name = 'waits'; DELETE FROM atproto.gap");
 	is(query("SELECT string_agg(rkey || ' ' || (seq = $deleted{deleted}), ', ' ORDER BY rkey) FROM atproto.record_event WHERE action = 'delete' AND " . of('deleted')),
 		'10 true, 20 true', "${said}record_event has it, with the event that said so");
 	wait_long_for('SELECT deleted_rev = rev FROM atproto.repo WHERE ' . of('again'));

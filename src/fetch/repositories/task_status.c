@@ -34,6 +34,7 @@
 #include "identity/identity_request.h"
 #include "common/injection.h"
 #include "miscadmin.h"
+#include "tables/repos/held.h"
 #include "tables/base/job.h"
 #include "tables/repos/status_request.h"
 #include "tables/base/table.h"
@@ -343,6 +344,7 @@ apply(void *arg)
 												 " deleted_rev = COALESCE(rev, deleted_rev), purge_seq = status_seq,"
 												 " purge_rev = GREATEST(purge_rev, rev, CASE WHEN NOT $5 AND sync NOT IN ('synchronized', 'unproven')"
 												 "  THEN (SELECT o.rev FROM #.record o WHERE o.did OPERATOR(@.=) $1 ORDER BY o.rev DESC LIMIT 1) END),"
+												 " hold = CASE WHEN hold = 'resync' THEN hold END,"
 												 " refill_by = NULL, refill_rev = NULL, refill_sync = NULL, updated_at = now()" AS_WISHED, asking->target),
 								  ATP_ARGS(did, asking->status_at, asking->status_seq, atp_text_arg(asking->pds), atp_bool_arg(asking->many))) > 0;
 	else
@@ -351,6 +353,9 @@ apply(void *arg)
 							   AS_WISHED " AND (active, status) IS DISTINCT FROM ($5, $6)", asking->target),
 				ATP_ARGS(did, asking->status_at, asking->status_seq, atp_text_arg(asking->pds),
 						 atp_bool_arg(asking->active), atp_text_arg(asking->status)));
+	/* F-15: what waits came before the deletion, as long as the row says so, which is locked now */
+	if (asking->applied)
+		atp_held_erase_all(asking->target, asking->did);
 }
 
 /* What goes with the account, besides its records. */

@@ -51,7 +51,7 @@ enum
 	FORGET_STRAY,				/* target, kind, subscription */
 	FORGET_NAMED,				/* id[] */
 	READ_HELD,					/* target, did[], kind, names */
-	LOCK_HELD,					/* target, did[], rev[], subscription[], seq[] */
+	LOCK_HELD,					/* target, did[], rev[], subscription[], endpoint[], seq[] */
 	AWAIT_HELD,					/* likewise */
 	FIND_HELD,					/* likewise */
 	REMOVE_HELD,				/* likewise */
@@ -62,11 +62,13 @@ enum
 	ATP_ARRAY(ATP_TYPE_TEXT), last}
 /* whose held events the subscription takes; of another one, those of accounts that it follows itself */
 #define TAKEN	" AND subscription = ANY ($7) AND ($6 IS NULL OR did OPERATOR(@.=) ANY ($6) OR subscription = $5)"
-#define KEYS	{ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_TID), ATP_ARRAY(ATP_TYPE_TEXT), ATP_ARRAY(ATP_TYPE_INT8)}
-#define BY_KEY	" FROM unnest($2, $3, $4, $5) u (did, rev, subscription, seq) JOIN atproto.held_event h" \
+#define KEYS	{ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_TID), ATP_ARRAY(ATP_TYPE_TEXT), ATP_ARRAY(ATP_TYPE_TEXT), \
+	ATP_ARRAY(ATP_TYPE_INT8)}
+#define NKEYS	6
+#define BY_KEY	" FROM unnest($2, $3, $4, $5, $6) u (did, rev, subscription, endpoint, seq) JOIN atproto.held_event h" \
 	" ON h.target = $1::name AND h.did OPERATOR(@.=) u.did AND h.rev OPERATOR(@.=) u.rev" \
-	" AND h.subscription = u.subscription AND h.seq = u.seq"
-#define IN_ORDER	" ORDER BY h.did, h.rev, h.subscription, h.seq"
+	" AND h.subscription = u.subscription AND h.endpoint = u.endpoint AND h.seq = u.seq"
+#define IN_ORDER	" ORDER BY h.did, h.rev, h.subscription, h.seq, h.endpoint"
 
 static const AtpStatement statements[] = {
 	[DUE_GAPS] = {
@@ -91,8 +93,15 @@ static const AtpStatement statements[] = {
 		SPI_OK_INSERT, OF_SHARD(ATP_TYPE_BOOL)
 	},
 	[FORGET_STRAY] = {
-		/* rows that name events of a subscription that is gone, was renamed, or fills other tables by now */
-		"DELETE FROM atproto.held_release r WHERE NOT EXISTS (SELECT FROM atproto.subscription s WHERE s.name = r.subscription AND s.target = r.target)",
+		/*
+		 * Rows that name events of a subscription that is gone, was renamed, or fills other tables by now; and rows
+		 * with a later one beside them, so that those of a paused subscription do not become more and more.
+		 */
+		"WITH stray AS (SELECT r.ctid FROM atproto.held_release r"
+		"   WHERE NOT EXISTS (SELECT FROM atproto.subscription s WHERE s.name = r.subscription AND s.target = r.target)"
+		"   OR r.id < (SELECT max(o.id) FROM atproto.held_release o WHERE o.target = r.target AND o.did OPERATOR(@.=) r.did"
+		"    AND o.kind = r.kind AND o.subscription = r.subscription) FOR UPDATE SKIP LOCKED)"
+		" DELETE FROM atproto.held_release WHERE ctid = ANY (ARRAY (SELECT ctid FROM stray))",
 		SPI_OK_DELETE, {0}
 	},
 	[FORGET_NAMED] = {
@@ -173,7 +182,7 @@ are_repos(const AtpApply *a)
 static int
 key_args(const Held *held, AtpStatements *set, int lo, int hi, bool only_done, Datum *args)
 {
-	static const AtpType types[] = {ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_END};
+	static const AtpType types[] = {ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_END};
 	AtpRows    *rows = atp_rows_create(set, types, hi - lo);
 
 	for (int i = lo; i < hi; i++)
@@ -185,6 +194,7 @@ key_args(const Held *held, AtpStatements *set, int lo, int hi, bool only_done, D
 		atp_put_ref(rows, row->did);
 		atp_put(rows, AtpTidGetDatum(row->rev), false);
 		atp_put_ref(rows, row->subscription);
+		atp_put_ref(rows, row->endpoint);
 		atp_put(rows, Int64GetDatum(row->seq), false);
 	}
 	args[0] = target_of(set);
@@ -204,7 +214,7 @@ lock(AtpProgress *progress, const AtpApply *a, bool letters)
 	const Held *held = (const Held *) progress;
 	/* letters are of the subscription that received the event */
 	Datum		subscriptions = atp_array(a->statements, ATP_TYPE_TEXT, held->by.takes, NULL, held->by.ntakes);
-	Datum		args[5];
+	Datum		args[NKEYS];
 	int			n = key_args(held, a->statements, a->lo, a->hi, false, args);
 
 	if (execute(a->statements, LOCK_HELD, args, NULL) == n &&
@@ -217,7 +227,7 @@ static bool
 await(AtpProgress *progress, const AtpApply *a)
 {
 	const Held *held = (const Held *) progress;
-	Datum		args[5];
+	Datum		args[NKEYS];
 	bool		there = false;
 
 	atp_begin("waiting for a change of held events");
@@ -273,7 +283,7 @@ static bool
 move(AtpProgress *progress, const AtpApply *a)
 {
 	Held	   *held = (Held *) progress;
-	Datum		args[5];
+	Datum		args[NKEYS];
 	int			n = key_args(held, a->statements, a->lo, a->hi, true, args);
 
 	if (n > 0 && execute(a->statements, REMOVE_HELD, args, NULL) != n)
@@ -418,8 +428,8 @@ add_event(Held *held, HeapTuple tuple, TupleDesc desc, int max)
 	row->why = why_of(held, row, why);
 	row->asked_at = null[5] ? DT_NOBEGIN : DatumGetTimestampTz(v[5]);
 	row->level = null[8] ? ATP_VERIFY_FULL : Max(atp_word_number(atp_verify_words, TextDatumGetCString(v[8])), 0);
-	row->endpoint = null[10] ? NULL : DatumGetTextPCopy(v[10]);
-	row->source = null[9] || row->endpoint == NULL ? NULL
+	row->endpoint = DatumGetTextPCopy(v[10]);
+	row->source = null[9] ? NULL
 		: atp_source_of(atp_endpoint_parse(text_to_cstring(row->endpoint))->stream, TextDatumGetCString(v[9]));
 	if (!atp_batch_add(held->batch, (const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)))
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));

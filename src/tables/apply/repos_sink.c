@@ -11,6 +11,7 @@
 
 #include "common/injection.h"
 #include "tables/repos/resync.h"
+#include "tables/repos/held.h"
 #include "tables/repos/admission.h"
 #include "tables/repos/dead_letter.h"
 #include "tables/records/record.h"
@@ -24,9 +25,13 @@
  * by purge().
  */
 static void
-erase_repo(AtpApply *a, const AtpEvent *event, const AtpEffect *effect, bool now)
+erase_repo(AtpApply *a, int index, const AtpEffect *effect, bool now)
 {
+	const AtpEvent *event = &a->batch->events[index];
 	uint64		rev = effect->rev;
+
+	if (atp_is_deletion(event))
+		atp_held_erase(a, index);
 
 	/* somebody may have made the repository's state forget its revision */
 	if (!effect->has_rev && !atp_records_last_rev(a, event->did, &rev))
@@ -80,7 +85,7 @@ apply(AtpApply *a, int lo, int hi)
 		if (effect->erase)
 		{
 			atp_records_flush(records);
-			erase_repo(a, event, effect, true);
+			erase_repo(a, i, effect, true);
 		}
 	}
 	atp_records_flush(records);
@@ -128,7 +133,7 @@ apply_rest(AtpApply *a, int index, int unused)
 	/* nor are records undone here, any of which may be what is refused: the repository is marked */
 	/* what cannot be removed must not keep the account's new state out: later */
 	if (effect.erase)
-		erase_repo(a, event, &effect, false);
+		erase_repo(a, index, &effect, false);
 }
 
 /* What no record's path is: it has a slash. */

@@ -26,6 +26,20 @@ static const AtpStatement lock_subscription = {
 	SPI_OK_SELECT, {ATP_TYPE_TEXT}
 };
 
+/*
+ * Events that begin to wait name the target: a session that sets another one has dropped or given away those that
+ * it found (held_leave.c), and would not see these.
+ */
+static const AtpStatement lock_target = {
+	"SELECT FROM atproto.subscription WHERE name = $1 AND target = $2::name FOR SHARE SKIP LOCKED",
+	SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_TEXT}
+};
+
+static const AtpStatement find_target = {
+	"SELECT FROM atproto.subscription WHERE name = $1 AND target = $2::name",
+	SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_TEXT}
+};
+
 static const AtpStatement find_cursor = {
 	"SELECT FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2 AND shard = $3",
 	SPI_OK_SELECT, CURSOR_ARGS
@@ -95,11 +109,16 @@ static AtpLocked
 lock(AtpProgress *progress, const AtpApply *a, bool letters)
 {
 	Datum		args[3];
+	Datum		target[2] = {CStringGetTextDatum(a->sub->name), CStringGetTextDatum(a->sub->target)};
+	bool		holds = a->skips[ATP_SKIP_HELD] > 0;
 
 	cursor_args((AtpStreamProgress *) progress, args);
 	if (atp_execute(a->statements, &lock_cursor, args, NULL) > 0 &&
-		(!letters || atp_execute(a->statements, &lock_subscription, args, NULL) > 0))
+		(!letters || atp_execute(a->statements, &lock_subscription, args, NULL) > 0) &&
+		(!holds || atp_execute(a->statements, &lock_target, target, NULL) > 0))
 		return ATP_LOCKED;
+	if (holds && atp_execute(a->statements, &find_target, target, NULL) == 0)
+		return ATP_LOCKED_NOTHING;
 	/* what a trigger has removed in this transaction is nobody else's */
 	return atp_execute(a->statements, &find_cursor, args, NULL) > 0 ? ATP_LOCKED_BY_OTHERS : ATP_LOCKED_NOTHING;
 }

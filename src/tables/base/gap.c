@@ -109,13 +109,13 @@ atp_gap_lost(AtpApply *a, struct varlena *did, const AtpLost *lost)
 	caller = atp_as_table_owner("gap");
 	if (atp_run(atp_identity_sql("UPDATE atproto.gap SET events = events + $4, detected_at = now(),"
 								 " after_seq = LEAST(after_seq, $5 - 1), before_seq = GREATEST(before_seq, $6 + 1)"
-								 " WHERE subscription = $1 AND endpoint = $2 AND reason = 'held events dropped' AND closed_at IS NULL"
+								 " WHERE subscription = $1 AND endpoint = $2 AND target = $7::name AND reason = 'held events dropped' AND closed_at IS NULL"
 								 " AND (did OPERATOR(@.=) $3 OR (did IS NULL AND $3 IS NULL))"),
 				ATP_ARGS(atp_text_arg(a->sub->name), atp_text_arg(a->sub->ep->scope), src, atp_int8_arg(lost->events),
-						 atp_int8_arg(lost->first), atp_int8_arg(lost->last))) == 0)
-		atp_run("INSERT INTO atproto.gap (subscription, endpoint, did, events, after_seq, before_seq, reason)"
-				" VALUES ($1, $2, $3, $4, $5 - 1, $6 + 1, 'held events dropped')",
+						 atp_int8_arg(lost->first), atp_int8_arg(lost->last), atp_text_arg(a->sub->target))) == 0)
+		atp_run("INSERT INTO atproto.gap (subscription, endpoint, did, events, after_seq, before_seq, reason, target)"
+				" VALUES ($1, $2, $3, $4, $5 - 1, $6 + 1, 'held events dropped', $7::name)",
 				ATP_ARGS(atp_text_arg(a->sub->name), atp_text_arg(a->sub->ep->scope), src, atp_int8_arg(lost->events),
-						 atp_int8_arg(lost->first), atp_int8_arg(lost->last)));
+						 atp_int8_arg(lost->first), atp_int8_arg(lost->last), atp_text_arg(a->sub->target)));
 	atp_owner_end(caller);
 }

@@ -70,6 +70,20 @@ find_held(AtpRepos *s)
 	}
 }
 
+/* A batch that is full ends with a repository whose later events may have had no room in it. */
+static void
+note_beyond(AtpRepos *s)
+{
+	const AtpBatch *batch = s->apply->batch;
+	const AtpEvent *last = batch->nevents > 0 ? &batch->events[batch->nevents - 1] : NULL;
+	AtpRepoState *repo = last != NULL && last->held != NULL && atp_batch_full(batch) ? atp_repo_of(s, last->held->did) : NULL;
+
+	if (repo == NULL)
+		return;
+	repo->nbeyond = repo->nunread;
+	repo->nunread = 0;
+}
+
 /*
  * Events that have waited are taken in the order of their revisions: where another
  * came meanwhile that is before them, or one of them goes on waiting, so do the
@@ -109,10 +123,10 @@ follow_released(AtpRepos *s, int lo, int hi)
 		const AtpEvent *event = &a->batch->events[i];
 		AtpRepoState *repo = event->held != NULL ? atp_repo_of(s, event->held->did) : NULL;
 
-		/* those that it has no room for are later ones */
 		if (repo != NULL)
-			repo->nunread = atp_batch_full(a->batch) ? 0 : repo->nunread - 1;
+			repo->nunread--;
 	}
+	note_beyond(s);
 	for (int i = 0; i < s->nrepos; i++)
 		s->repos[i].stays |= s->repos[i].follows && atp_repo_is_held(&s->repos[i], "resync");
 }
@@ -169,10 +183,17 @@ is_here(const AtpEndpoint *ep, const char *pds)
 static bool
 is_elsewhere(const AtpRepos *s, AtpEvent *event, const AtpIdentity *who)
 {
-	if (!s->apply->sub->settings.host_is_pds || is_here(s->apply->sub->ep, who->pds))
+	const AtpEndpoint *ep = s->apply->sub->ep;
+
+	if (!s->apply->sub->settings.host_is_pds)
 		return false;
 	/* what came from another server says nothing of this one; that its account has signed it is enough */
 	if (atp_repos_came_by_others(s, event))
+		return false;
+	/* the server that sent the event is meant, also when the subscription follows another one by now */
+	if (event->held != NULL)
+		ep = atp_endpoint_parse(text_to_cstring(event->held->endpoint));
+	if (is_here(ep, who->pds))
 		return false;
 	atp_judged_ignore(event, ATP_SKIP_OTHER_HOST);
 	if (who->asked_at == DT_NOBEGIN || who->asked_at > s->now || who->asked_at < s->now - ELSEWHERE_US)
@@ -333,8 +354,12 @@ atp_judge_end(AtpRepos *s, int lo, int hi)
 			continue;
 		if (is_gone(event))
 			repo->nheld--;
-		/* what has come after these were read waits behind them, or for nothing any more; or it is what they wait for */
-		event->closes = (repo->gap && repo->nunread > 0) || (is_gone(event) && (repo->nunread > 0 || repo->nothers > 0));
+		/*
+		 * Events that the batch does not have wait behind this one, or for nothing any more; or this one waits for
+		 * one of them.  Nothing else need name them: a repository is also read because the time of its gap is over.
+		 */
+		event->closes = (repo->gap && repo->nunread > 0) ||
+			(is_gone(event) && (repo->nunread > 0 || repo->nbeyond > 0 || repo->nothers > 0));
 	}
 	for (int i = 0; i < s->nrepos; i++)
 	{

@@ -127,6 +127,7 @@ typedef struct Room
 typedef struct Letters
 {
 	AtpApply   *apply;
+	const AtpSettings *settings;	/* of the subscription whose letters these are */
 	Datum		subscription;
 	Room		all;			/* taken */
 	/* of the letters that come one after the other */
@@ -153,11 +154,12 @@ read_room(const AtpApply *a, int statement, Datum *args)
 }
 
 static void
-no_room(void)
+no_room(const Letters *l)
 {
 	ereport(ERROR,
 			(errcode(ATP_ERRCODE_STOP),
 			 errmsg("there is no room for another dead letter"),
+			 errdetail("It is a letter of atproto subscription \"%s\".", TextDatumGetCString(l->subscription)),
 			 errhint("Remove dead letters, or increase \"%s\" or \"%s\".", "max_dead_letters", "max_dead_letter_bytes")));
 }
 
@@ -190,8 +192,8 @@ store_beyond(Letters *l)
 		return;
 	if (atp_execute(l->apply->statements, &statements[REPEAT_BEYOND], args, nulls) == 0)
 	{
-		if (l->all.letters >= l->apply->sub->settings.max_letters)
-			no_room();
+		if (l->all.letters >= l->settings->max_letters)
+			no_room(l);
 		l->all.letters++;
 		(void) atp_execute(l->apply->statements, &statements[ADD_BEYOND], args, nulls);
 	}
@@ -233,7 +235,7 @@ follow_message(Letters *l, AtpBytes message)
 static bool
 is_beyond(const Letters *l, int64 bytes)
 {
-	const AtpSettings *settings = &l->apply->sub->settings;
+	const AtpSettings *settings = l->settings;
 
 	return l->did != NULL &&
 		(l->of_did.letters >= Max(settings->max_letters / SHARE, 1) ||
@@ -279,7 +281,7 @@ repeats_signature(Letters *l, const AtpLetter *letter)
 static void
 store(Letters *l, const AtpLetter *letter)
 {
-	const AtpSettings *settings = &l->apply->sub->settings;
+	const AtpSettings *settings = l->settings;
 	int64		bytes;
 	Datum		args[8];
 	char		nulls[9] = "        ";
@@ -314,7 +316,7 @@ store(Letters *l, const AtpLetter *letter)
 		return;
 	}
 	if (l->all.letters >= settings->max_letters || l->all.bytes + bytes > settings->max_letter_bytes)
-		no_room();
+		no_room(l);
 	store_frame(l, letter);
 	l->stored = true;
 	(void) atp_execute(l->apply->statements, &statements[ADD_LETTER], args, nulls);
@@ -333,11 +335,26 @@ receiver_of(const AtpApply *a, const AtpLetter *letter)
 	return held == NULL ? a->sub->name : text_to_cstring(held->subscription);
 }
 
+/* limits are a subscription's own.  One that is being removed has given its held events away, or dropped them. */
+static const AtpSettings *
+settings_of(const AtpApply *a, const char *name)
+{
+	AtpCaller	caller;
+	const AtpSubscription *sub;
+
+	if (strcmp(name, a->sub->name) == 0)
+		return &a->sub->settings;
+	caller = atp_as_table_owner("subscription");
+	sub = atp_subscription_get(name, CurrentMemoryContext);
+	atp_owner_end(caller);
+	return sub == NULL ? &a->sub->settings : &sub->settings;
+}
+
 /* Those of one subscription. */
 static void
 store_letters(AtpApply *a, List *letters, const char *name)
 {
-	Letters		l = {.apply = a};
+	Letters		l = {.apply = a, .settings = settings_of(a, name)};
 	MemoryContext cxt;
 	MemoryContext old;
 	ListCell   *lc;

@@ -14,6 +14,7 @@
 #include "tables/repos/held.h"
 #include "tables/repos/held_by.h"
 #include "tables/base/job.h"
+#include "tables/repos/admission_after.h"
 #include "tables/repos/repo.h"
 #include "tables/base/rows.h"
 #include "types/types.h"
@@ -65,7 +66,8 @@ enum
 	DROP_HELD,					/* target, did[], kind, subscription */
 	FIND_LARGEST,				/* target, subscription, kind, bytes -> did */
 	WAIT_AGAIN,
-	SET_WHY						/* target, did, rev, subscription, seq, why */
+	SET_WHY,					/* target, did, rev, subscription, seq, why, endpoint */
+	ERASE_HELD					/* target, did, kind, names of those whose events it takes */
 };
 
 static const AtpStatement statements[] = {
@@ -124,8 +126,12 @@ static const AtpStatement statements[] = {
 	},
 	[SET_WHY] = {
 		"UPDATE atproto.held_event SET why = $6 WHERE target = $1::name AND did OPERATOR(@.=) $2 AND rev OPERATOR(@.=) $3"
-		" AND subscription = $4 AND seq = $5",
-		SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_TEXT}
+		" AND subscription = $4 AND seq = $5 AND endpoint = $7",
+		SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TEXT}
+	},
+	[ERASE_HELD] = {
+		"DELETE FROM atproto.held_event WHERE target = $1::name AND did OPERATOR(@.=) $2 AND kind = $3 AND subscription = ANY ($4)",
+		SPI_OK_DELETE, {ATP_TYPE_TEXT, ATP_TYPE_DID, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_TEXT)}
 	},
 };
 
@@ -341,6 +347,12 @@ drop(AtpApply *a, struct varlena **dids, int n, AtpLost *lost)
 	}
 	SPI_freetuptable(SPI_tuptable);
 	a->skips[ATP_SKIP_HELD_DROPPED] += gone;
+	/* events of other subscriptions may have waited behind these */
+	if (gone > 0 && (a->sink->uses & ATP_USE_REPOS))
+	{
+		atp_held_release(dids, n);
+		a->batch->released = true;
+	}
 	if (nmarked > 0 && a->sub->settings.verify != ATP_VERIFY_FULL)
 		atp_jobs_repair(atp_target(a->statements), marked, nmarked, "break");
 }
@@ -516,12 +528,47 @@ void
 atp_held_set_why(AtpApply *a, const AtpEvent *event)
 {
 	const AtpHeldRow *row = event->held;
-	Datum		args[6] = {
+	Datum		args[7] = {
 		target_of(a), PointerGetDatum(row->did), AtpTidGetDatum(row->rev), PointerGetDatum(row->subscription),
-		Int64GetDatum(row->seq), CStringGetTextDatum(why_names[event->why_held])
+		Int64GetDatum(row->seq), CStringGetTextDatum(why_names[event->why_held]), PointerGetDatum(row->endpoint)
 	};
 
 	(void) execute(a, SET_WHY, args, NULL);
+}
+
+/* ------------------------------------------------------------------------
+ * They go with their account
+ * ------------------------------------------------------------------------
+ */
+void
+atp_held_erase(AtpApply *a, int index)
+{
+	AtpBatch   *batch = a->batch;
+	struct varlena *did = batch->events[index].did;
+	AtpHeldBy	by = atp_held_by(a);
+	Datum		args[4] = {target_of(a), PointerGetDatum(did), kind_of(a), atp_array(a->statements, ATP_TYPE_TEXT, by.takes, NULL, by.ntakes)};
+
+	a->skips[ATP_SKIP_INACTIVE] += execute(a, ERASE_HELD, args, NULL);
+	for (int i = a->lo; i < index; i++)
+	{
+		AtpEvent   *event = &batch->events[i];
+
+		if (event->ignored || !atp_judged_waits_from_now(event) || atp_compare_dids(event->did, did) != 0)
+			continue;
+		atp_judged_ignore(event, ATP_SKIP_INACTIVE);
+		a->skips[ATP_SKIP_INACTIVE]++;
+		a->skips[ATP_SKIP_HELD]--;
+	}
+}
+
+void
+atp_held_erase_all(const char *target, struct varlena *did)
+{
+	AtpCaller	caller = atp_as_table_owner("held_event");
+
+	atp_run(atp_identity_sql("DELETE FROM atproto.held_event WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2) AND kind = 'repo'"),
+			ATP_ARGS(atp_text_arg(target), atp_dids_arg(&did, 1)));
+	atp_owner_end(caller);
 }
 
 /* ------------------------------------------------------------------------

@@ -57,6 +57,16 @@ extern void atp_held_wait_again(AtpApply *a, const AtpEvent *event, TimestampTz 
 extern void atp_held_set_why(AtpApply *a, const AtpEvent *event);
 
 /*
+ * F-15: the account was deleted, as event index of the batch says.  Held events of its repository that the subscription
+ * takes came before the deletion, as do those of this batch that were about to be held: they are counted as inactive, and
+ * do not come into the tables of the account that may begin in its place.  The repository's row has been written.
+ */
+extern void atp_held_erase(AtpApply *a, int index);
+
+/* The same, when the account's server has confirmed the deletion: of all subscriptions of the target. */
+extern void atp_held_erase_all(const char *target, struct varlena *did);
+
+/*
  * The events of these repositories that are held, wherever they are to go, are to be
  * judged again: in the transaction that makes that possible.
  */

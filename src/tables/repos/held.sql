@@ -20,8 +20,8 @@ CREATE TABLE atproto.held_event (
     verify text
         CHECK (verify IN ('hash', 'chain', 'full')),
     format text,
-    endpoint text,
-    PRIMARY KEY (target, did, rev, subscription, seq)
+    endpoint text NOT NULL,
+    PRIMARY KEY (target, did, rev, subscription, endpoint, seq)
 );
 -- DAG-CBOR of hashes and signatures does not become smaller
 ALTER TABLE atproto.held_event ALTER bytes SET STORAGE EXTERNAL;
@@ -33,7 +33,7 @@ COMMENT ON COLUMN atproto.held_event.target IS 'schema of the tables that they a
 COMMENT ON COLUMN atproto.held_event.subscription IS 'the subscription that received the event; another one takes it only if its owner may act as this one''s, its level is not lower, and it makes the same rows';
 COMMENT ON COLUMN atproto.held_event.verify IS 'level at which the event is judged: the subscription''s when it received the event, or a lower one that it has by now; filled by a trigger when it is NULL';
 COMMENT ON COLUMN atproto.held_event.format IS 'how the message is written, as in subscription.format; filled by a trigger when it is NULL';
-COMMENT ON COLUMN atproto.held_event.endpoint IS 'stream that it came from, as in atproto.cursor; filled by a trigger when it is NULL';
+COMMENT ON COLUMN atproto.held_event.endpoint IS 'stream that it came from, as in atproto.cursor: another one may use the same numbers; filled by a trigger when it is NULL';
 COMMENT ON COLUMN atproto.held_event.why IS 'identity: the account''s key is not known, or may be another by now; signature: it is not that of the key which is known; order: others of the repository wait; resync: the repository is being fetched; gap: a commit before it is missing, which another subscription may bring';
 COMMENT ON COLUMN atproto.held_event.asked_at IS 'when the account''s identity had been asked for last, as the event came: it waits for another look-up';
 COMMENT ON COLUMN atproto.held_event.shard_key IS 'which of a subscription''s workers has the repository';

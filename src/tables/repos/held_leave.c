@@ -145,7 +145,7 @@ hand_over(const Leaving *l, const AtpSubscription *heir)
 	/* what both have received is there once more, under the heir's name */
 	(void) run_as_table_owner("UPDATE atproto.held_event h SET subscription = $3 WHERE subscription = $1 AND target = $2::name AND NOT EXISTS"
 							  " (SELECT FROM atproto.held_event e WHERE e.target = h.target AND e.did OPERATOR(@.=) h.did"
-							  "  AND e.rev OPERATOR(@.=) h.rev AND e.subscription = $3 AND e.seq = h.seq)",
+							  "  AND e.rev OPERATOR(@.=) h.rev AND e.subscription = $3 AND e.seq = h.seq AND e.endpoint = h.endpoint)",
 							  ATP_ARGS(atp_text_arg(l->sub->name), atp_text_arg(l->sub->target), atp_text_arg(heir->name)));
 	(void) run_as_table_owner("DELETE FROM atproto.held_event WHERE subscription = $1 AND target = $2::name",
 							  ATP_ARGS(atp_text_arg(l->sub->name), atp_text_arg(l->sub->target)));
@@ -157,12 +157,11 @@ static void
 note_lost(const Leaving *l)
 {
 	(void) run_as_table_owner("INSERT INTO atproto.gap (subscription, target, endpoint, did, events, after_seq, before_seq, reason)"
-							  " SELECT CASE WHEN NOT $3 THEN $1 END, target, COALESCE(endpoint, $4), CASE WHEN kind = 'label' THEN did END,"
+							  " SELECT CASE WHEN NOT $3 THEN $1 END, target, endpoint, CASE WHEN kind = 'label' THEN did END,"
 							  "  count(*), min(seq) - 1, max(seq) + 1, 'held events dropped'"
 							  " FROM atproto.held_event WHERE subscription = $1 AND target = $2::name"
-							  " GROUP BY target, COALESCE(endpoint, $4), CASE WHEN kind = 'label' THEN did END",
-							  ATP_ARGS(atp_text_arg(l->sub->name), atp_text_arg(l->sub->target), atp_bool_arg(l->removed),
-									   atp_text_arg(l->sub->ep->scope)));
+							  " GROUP BY target, endpoint, CASE WHEN kind = 'label' THEN did END",
+							  ATP_ARGS(atp_text_arg(l->sub->name), atp_text_arg(l->sub->target), atp_bool_arg(l->removed)));
 }
 
 static void
@@ -238,6 +237,18 @@ mark_repos(Leaving *l)
 	return error == NULL;
 }
 
+/* rows about what a limit has dropped before stay when the subscription goes: its tables go on lacking that. */
+static void
+keep_gaps(const AtpSubscription *sub)
+{
+	AtpCaller	caller = atp_as_table_owner("gap");
+
+	atp_run("UPDATE atproto.gap SET subscription = NULL, target = COALESCE(target, $2::name)"
+			" WHERE subscription = $1 AND reason = 'held events dropped' AND closed_at IS NULL",
+			ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->target)));
+	atp_owner_end(caller);
+}
+
 static void
 leave(const AtpSubscription *sub, bool removed)
 {
@@ -245,6 +256,8 @@ leave(const AtpSubscription *sub, bool removed)
 	const AtpSubscription *heir;
 	int			nest;
 
+	if (removed)
+		keep_gaps(sub);
 	find_dids(&l);
 	if (l.ndids == 0)
 		return;

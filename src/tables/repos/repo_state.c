@@ -166,6 +166,20 @@ note_break(AtpRepos *s, AtpRepoState *repo)
 	repo->changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 }
 
+/* F-15: what waits came before the deletion, and goes with it (atp_held_erase()), but for events that the subscription does not take. */
+static void
+forget_held(AtpRepoState *repo)
+{
+	if (atp_repo_is_held(repo, "resync"))
+		return;
+	repo->nheld = repo->nown = repo->nunread = repo->nbeyond = 0;
+	repo->waits = repo->adds = repo->stays = repo->gap = false;
+	if (repo->nothers > 0)
+		return;
+	repo->any_gap = false;
+	repo->hold = NULL;
+}
+
 static void
 take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 {
@@ -210,6 +224,7 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 		repo->rev_paths = NULL;
 	}
 	atp_repo_forget_refill(repo);
+	forget_held(repo);
 }
 
 /* F-15: a hint.  Where positions are times, an older handle must not replace a newer one. */

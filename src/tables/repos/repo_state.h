@@ -67,7 +67,8 @@ typedef struct AtpRepoState
 	int64		nheld;			/* behind which those of this subscription wait (held_by.h) */
 	int64		nown;			/* of these, those that this subscription received */
 	int64		nothers;		/* behind which they do not: those of a higher level, or of another role */
-	int64		nunread;		/* of nheld, those that a batch of what has waited does not have */
+	int64		nunread;		/* of nheld, those that a batch of what has waited does not have: some may come before its events */
+	int64		nbeyond;		/* of nheld, those that a full batch of what has waited had no room for: they come after its events */
 	uint64		first_held;
 	bool		any_gap;		/* one of all these waits for a commit before it */
 	bool		waits;			/* there are some: what comes from the stream waits, too */
