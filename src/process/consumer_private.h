@@ -95,6 +95,8 @@ typedef struct Consumer
 	 */
 	bool		purge_due;
 	AtpTime		purge_look;		/* when that was last taken for possible: the fetcher may leave some (V-47) */
+	bool		has_nodes;		/* Citus distributes the tables, and marks tell which rows its nodes have ... */
+	AtpTime		nodes_look;		/* ... which was looked at then */
 	AtpReleaser releaser;		/* of what is held, without workers */
 	int64		uncounted[ATP_SKIP_COUNT];	/* skips of messages that move no cursor (skips.h) */
 	bool		stats_pending;	/* PostgreSQL's, of our transactions */
@@ -113,6 +115,10 @@ pg_noreturn extern void atp_consumer_stop(Consumer *c, const char *reason);
 /* Note what happened; what ends the process, once. */
 extern void atp_consumer_note(Consumer *c, AtpLogged what, const char *detail);
 extern void atp_consumer_note_end(Consumer *c, AtpLogged what, const char *detail);
+
+/* Look whether a node of Citus has come back with older rows, and take back what is known of them (node_mark.h). */
+extern void atp_consumer_look_at_nodes(Consumer *c);
+extern long atp_consumer_nodes_look_due(const Consumer *c);
 
 /* --- consumer_loop.c --- */
 

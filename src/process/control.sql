@@ -213,7 +213,7 @@ COMMENT ON COLUMN atproto.subscription_event.number IS 'in the order in which it
 COMMENT ON COLUMN atproto.subscription_event.at IS 'when it happened';
 COMMENT ON COLUMN atproto.subscription_event.last_at IS 'when it happened the last time';
 COMMENT ON COLUMN atproto.subscription_event.times IS 'how often, from at to last_at: what happens again within a minute, or by the same failure of one process after the other, has no row of its own, nor what happens too often';
-COMMENT ON COLUMN atproto.subscription_event.event IS 'failed: its process ended with an error, or the server crashed; started; connected; caught up; settings changed; dropped: the connection ended; paused; stopped: until atproto.resume(); ended: its process did, for another reason';
+COMMENT ON COLUMN atproto.subscription_event.event IS 'failed: its process ended with an error, or the server crashed; started; connected; caught up; settings changed; dropped: the connection ended; paused; stopped: until atproto.resume(); node behind: a node of Citus has come back with older rows; ended: its process did, for another reason';
 COMMENT ON COLUMN atproto.subscription_event.seq IS 'last event processed by then; NULL: none';
 COMMENT ON COLUMN atproto.subscription_event.detail IS 'why, or with whom; of the last time';
 ALTER TABLE atproto.subscription_event ENABLE ROW LEVEL SECURITY;

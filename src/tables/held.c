@@ -342,7 +342,7 @@ drop(AtpApply *a, struct varlena **dids, int n, AtpLost *lost)
 	SPI_freetuptable(SPI_tuptable);
 	a->skips[ATP_SKIP_HELD_DROPPED] += gone;
 	if (nmarked > 0 && a->sub->settings.verify != ATP_VERIFY_FULL)
-		atp_jobs_repair(atp_target(a->statements), marked, nmarked, "break");
+		atp_jobs_repair(atp_target(a->statements), marked, nmarked, ATP_JOB_BREAK, "break");
 }
 
 /* Those that hold most, until it is so many bytes. */

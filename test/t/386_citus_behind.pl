@@ -1,0 +1,118 @@
+# 386_citus_behind.pl
+#		A server of Citus' comes back with older rows while a consumer runs: the marks of
+#		each transaction (node_mark, node_written) tell.  Only that server's repositories are
+#		marked; labels get a gap; a transaction marks only the servers that it writes to.
+#
+#		Needs Citus: see test/citus/build.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../lib";
+
+use AtprotoTest;
+use AtprotoTest::Citus;
+use File::Path qw(remove_tree);
+use PostgreSQL::Test::RecursiveCopy;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+if (my $why = AtprotoTest::Citus::missing())
+{
+	plan skip_all => $why;
+}
+
+my $pds = capture('pds.frames.gz');
+my ($node, @servers) = make_citus('behind', conf => "atproto.reconnect_delay = 50ms\natproto.reconnect_max_delay = 200ms\n");
+my $behind = $servers[0];
+my $group  = query('SELECT groupid FROM pg_dist_node WHERE nodeport = ' . $behind->port);
+
+sub back_up
+{
+	my ($name) = @_;
+	$behind->stop;
+	$behind->backup_fs_cold($name);
+	$behind->start;
+	wait_for('SELECT count(*) >= 0 FROM atproto.repo', gone => 1);
+	return;
+}
+
+sub bring_back
+{
+	my ($name) = @_;
+	$behind->stop;
+	remove_tree($behind->data_dir);
+	PostgreSQL::Test::RecursiveCopy::copypath($behind->backup_dir . "/$name", $behind->data_dir);
+	chmod 0700, $behind->data_dir;
+	$behind->start;
+	return;
+}
+
+# DIDs of the server that comes back.
+my $there = <<"SQL";
+SELECT r.did FROM (SELECT did FROM atproto.repo) r, pg_dist_shard s JOIN citus_shards c USING (shardid)
+WHERE s.logicalrelid = 'atproto.repo'::regclass AND c.nodeport = @{[ $behind->port ]}
+	AND did_hash(r.did) BETWEEN s.shardminvalue::int4 AND s.shardmaxvalue::int4
+SQL
+
+# --- a transaction marks the servers that it writes to ---
+
+query(q{CREATE SCHEMA one; SELECT atproto.create_tables('one'); SELECT atproto.distribute('one')});
+my ($alone) = simulate('--events' => 50, '--accounts' => 1, '--history' => 0, '--mix' => 'delete=0,update=0,account=0,identity=0,sync=0,other=0');
+my $single = AtprotoTest::Server->start($alone);
+query(subscribe_sql('one', $single, cursor => 0, target => q{'one'}));
+wait_for_seq($node, 'one', 50);
+is(query('SELECT count(DISTINCT did), count(*) > 1 FROM (SELECT did FROM one.record) r'), '1|t', 'one repository, which has records');
+is(query('SELECT count(*), count(DISTINCT node), min(number) > 1 FROM one.node_written'), '1|1|t', 'its server has a number, which moves');
+is(query('SELECT count(*) FROM one.node_mark'), '1', 'and no other has any');
+is(query('SELECT w.number = m.number FROM (SELECT did, number FROM one.node_mark) m JOIN one.node_written w USING (did)'), 't', 'they are the same on both sides');
+query(q{SELECT atproto.unsubscribe('one')});
+
+# --- while the consumer runs ---
+
+query(q{SELECT atproto.distribute()});
+my $server = AtprotoTest::Server->start($pds, '--hold-at', 500);
+query(subscribe_sql('s', $server, cursor => 0, links => q{'all'}));
+wait_for_seq($node, 's', 499);
+back_up('half');
+$server->release;
+wait_for_seq($node, 's', $PDS_LAST);
+tables_match($node, $pds, 'before');
+is(query('SELECT count(*) FROM atproto.node_written'), scalar @servers, 'each server has a number');
+wait_for('SELECT count(*) = 0 FROM pg_dist_transaction');
+is(query(q{SELECT count(*) FROM atproto.check('atproto') WHERE what ~ 'node'}), '0', 'none is behind');
+my $synchronized = query(q{SELECT count(*) FROM atproto.repo WHERE sync <> 'desynchronized'});
+cmp_ok($synchronized, '>', 0, 'repositories are in step');
+bring_back('half');
+query(q{SELECT atproto.pause('s'); SELECT atproto.resume('s')});
+wait_for(q{SELECT count(*) > 0 FROM atproto.subscription_log WHERE event = 'node behind'}, gone => 1);
+is(query(qq{SELECT count(*) FROM ($there) t JOIN (SELECT did, sync FROM atproto.repo) r USING (did) WHERE sync <> 'desynchronized'}), '0', 'its repositories are marked');
+is(query(qq{SELECT count(*) FROM (SELECT did, sync FROM atproto.repo) r WHERE sync = 'desynchronized' AND did NOT IN ($there)}), '0', 'those of other servers are not');
+like(query('SELECT last_error FROM atproto.stat_subscription'), qr/a node of Citus has come back with rows that are older .* repositories of schema "atproto" are marked/, 'last_error says so');
+is(query(q{SELECT string_agg(what || ': ' || object, ', ') FROM atproto.check('atproto') WHERE what ~ 'node'}), "links of a node are missing: node $group", 'check() has the links');
+query('SELECT * FROM atproto.rebuild_links()');
+is(query(q{SELECT count(*) FROM atproto.check('atproto') WHERE what ~ 'node'}), '0', 'until they are rebuilt');
+my $times = query(q{SELECT sum(times) FROM atproto.subscription_log WHERE event = 'node behind'});
+query(q{SELECT atproto.pause('s'); SELECT atproto.resume('s')});
+wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription});
+is(query(q{SELECT sum(times) FROM atproto.subscription_log WHERE event = 'node behind'}), $times, 'it is told once');
+
+# --- a transaction finds it, before it commits ---
+
+query(q{SELECT atproto.unsubscribe('s')});
+query(q{CREATE SCHEMA two; SELECT atproto.create_tables('two'); SELECT atproto.distribute('two')});
+my $other = AtprotoTest::Server->start($pds, '--hold-at', 500);
+query(subscribe_sql('two', $other, cursor => 0, target => q{'two'}));
+wait_for_seq($node, 'two', 499);
+# as if the last transaction were missing there
+query(qq{UPDATE two.node_written SET number = number + 1 WHERE node = $group});
+my $log = -s $node->logfile;
+$other->release;
+wait_for_seq($node, 'two', $PDS_LAST);
+like(slurp_file($node->logfile, $log), qr/node $group of Citus has come back with rows that are older than what is known of them/, 'the transaction does not commit');
+is(query(q{SELECT count(*) > 0 FROM atproto.subscription_log WHERE event = 'node behind' AND subscription = 'two'}), 't', 'the next consumer marks what is there');
+
+expect_check('links of a node are missing', undef, maybe => 1);
+stop_citus();
+done_testing();
