@@ -31,10 +31,10 @@ typedef struct AtpInvariant
 
 /* Flags. */
 #define ATP_CHECK_ONCE	1		/* of all targets in one query */
-#define ATP_CHECK_NODES	16		/* only where Citus marks its nodes (node_mark.h) */
 #define ATP_CHECK_DEEP	2		/* only with deep => true */
 #define ATP_CHECK_PLAIN	4		/* not where Citus keeps the rows */
 #define ATP_CHECK_WHOLE	8		/* nobody can estimate its rows: joins of whole tables are no nested loops */
+#define ATP_CHECK_NODES	16		/* only where Citus marks its nodes (node_mark.h) */
 
 /* Each ends with a NULL. */
 extern const AtpInvariant atp_check_repos[];	/* repositories and their records */

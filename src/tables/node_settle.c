@@ -50,14 +50,14 @@ number_there(const char *target, AtpTuple written, AtpArg *seq)
 
 /* Of a stream whose events no fetch brings back. */
 static void
-write_gap(AtpTuple written, AtpArg after)
+write_gap(const char *target, AtpTuple written, AtpArg after)
 {
 	AtpCaller	caller = atp_as_table_owner("gap");
 
 	atp_run("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason)"
 			" SELECT s.name, s.endpoint, COALESCE($2, 0), $3 + 1, 'Citus node behind' FROM atproto.subscription s"
-			" WHERE s.id::text = split_part($1, ' ', 1) AND NOT s.by_repo AND $3 > COALESCE($2, 0)",
-			ATP_ARGS(atp_get_arg(written, "writer", TEXTOID), after, atp_get_arg(written, "seq", INT8OID)));
+			" WHERE s.id::text = split_part($1, ' ', 1) AND s.target = $4::name AND NOT s.by_repo AND $3 > COALESCE($2, 0)",
+			ATP_ARGS(atp_get_arg(written, "writer", TEXTOID), after, atp_get_arg(written, "seq", INT8OID), atp_text_arg(target)));
 	atp_owner_end(caller);
 }
 
@@ -76,7 +76,7 @@ find_behind(const char *target)
 
 		if (number_there(target, row, &seq) >= atp_get_int8(row, "number"))
 			continue;
-		write_gap(row, seq);
+		write_gap(target, row, seq);
 		nodes[n++] = Int32GetDatum(atp_get_int4(row, "node"));
 	}
 	return n > 0 ? atp_array_arg(INT4OID, nodes, NULL, n) : (AtpArg) {(Datum) 0, INT4ARRAYOID, true};
