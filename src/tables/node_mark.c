@@ -52,6 +52,8 @@ typedef struct Touched
 {
 	List	   *maps;
 	List	   *nodes;			/* that it writes to */
+	const AtpStatements *asked; /* whose target was looked at last ... */
+	bool		has_marks;		/* ... and has the tables */
 } Touched;
 
 static Touched *touched = NULL;
@@ -258,13 +260,24 @@ touch_values(const AtpTable *table, const ShardMap *map, ArrayType *array)
 	}
 }
 
+static bool
+has_marks(const AtpStatements *set)
+{
+	Touched    *t = touched_now();
+
+	if (t->asked != set)
+		t->has_marks = atp_has_node_marks(atp_target(set));
+	t->asked = set;
+	return t->has_marks;
+}
+
 void
 atp_nodes_touch(AtpStatements *set, const AtpStatement *statement, const Datum *values)
 {
 	const ShardMap *map;
 	int			arg;
 
-	if (!changes_rows(statement) || !atp_has_node_marks(atp_target(set)))
+	if (!changes_rows(statement) || !has_marks(set))
 		return;
 	map = map_of(set, atp_target_table(set, statement->table->name));
 	arg = routing_arg(statement);

@@ -25,7 +25,7 @@
 /* Repositories that get jobs at a time. */
 #define SOME	"1000"
 
-#define IS_THERE(hashes)	"@.did_hash(did)::int8 OPERATOR(pg_catalog.<@) " hashes "::int8multirange"
+#define IS_THERE(hashes)	"multirange_contains_elem(" hashes "::int8multirange, @.did_hash(did)::int8)"
 
 static AtpResult
 query_in(const char *target, const char *sql, const AtpArg *args, int nargs)
