@@ -70,17 +70,26 @@ wait_for('SELECT count(*) >= 0 FROM atproto.repo', gone => 1);
 isnt($simulated->difference, '', 'with the old data of one server rows are wrong');
 isnt(query($links), '0', 'and links');
 
+# --- it is noticed ---
+
+my $group = query('SELECT groupid FROM pg_dist_node WHERE nodeport = ' . $behind->port);
+wait_for('SELECT count(*) = 0 FROM pg_dist_transaction WHERE groupid = ' . $group);
+like(query(q{SELECT object FROM atproto.check('atproto') WHERE what = 'node is behind'}), qr/^node $group, writer \S+ -?\d+$/m, 'check() names the node while the subscription is paused');
+unlike(query(q{SELECT object FROM atproto.check('atproto') WHERE what = 'node is behind'}), qr/node (?!$group,)/, 'and no other');
+
 # --- what the page says ---
 
-my ($section) = slurp_file(test_dir() . '/../doc/citus.md') =~ /^## Standbys and restores\n(.*?)^## /ms;
-my ($timelines, $repair) = $section =~ /^```sql\n(.*?)^```/msg;
+my ($section) = slurp_file(test_dir() . '/../doc/citus.md') =~ /^### A node that is behind\n(.*?)^## /ms;
+my ($repair) = $section =~ /^```sql\n(.*?)^```/ms;
 my ($before, $after) = split /^-- wait.*\n/m, $repair;
-like(query($timelines), qr/^(127\.0\.0\.1\|\d+\|1\n?){3}$/, 'the timeline of each server');
 query($before);
+wait_for(q{SELECT count(*) > 0 FROM atproto.subscription_log WHERE event = 'node behind' AND subscription = 'network'});
+like(query(q{SELECT object FROM atproto.check('atproto') WHERE what LIKE 'links of a node %'}), qr/^node $group$/, 'links are marked');
 finish($simulated->last);
 query($after);
 is($simulated->difference, '', 'R-52, R-64: repaired: the rows are those that the network has');
 is(query($links), '0', 'and so are the links');
+is(query(q{SELECT string_agg(what, ', ') FROM atproto.check('atproto') WHERE what ~ 'node'}), '', 'check() has nothing more to say of nodes');
 
 stop_citus();
 done_testing();

@@ -22,6 +22,7 @@
 #include "tables/base/derived.h"
 #include "tables/base/error_class.h"
 #include "tables/repos/dead_letter.h"
+#include "tables/base/node_mark.h"
 #include "tables/base/table_locks.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
@@ -51,10 +52,28 @@ atp_transfer_free(AtpTransfer *t)
 	MemoryContextDelete(t->cxt);
 }
 
+typedef struct Act
+{
+	AtpTransfer *t;
+	void		(*work) (void *arg);
+	void	   *arg;
+} Act;
+
+/* In the owner's tables. */
+static void
+act(void *arg)
+{
+	const Act  *a = arg;
+
+	a->work(a->arg);
+	atp_nodes_mark(a->t->statements, a->t->sub);
+}
+
 AtpBounded
 atp_transfer_act(AtpTransfer *t, const char *activity, void (*work) (void *), void *arg, char **why)
 {
-	AtpBounded	bounded = atp_bounded(t->sub->owner, activity, STATE_MS, work, arg, why);
+	Act			a = {t, work, arg};
+	AtpBounded	bounded = atp_bounded(t->sub->owner, activity, STATE_MS, act, &a, why);
 
 	t->spoilt |= bounded != ATP_BOUNDED_DONE;
 	if (bounded == ATP_BOUNDED_LATE)
@@ -273,6 +292,7 @@ merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
 		if (*refusal == ATP_REFUSED_NOT)
 			whole = atp_repo_export_end(repo, t->export, t->sub->settings.verify == ATP_VERIFY_FULL);
 	}
+	atp_nodes_mark(t->statements, t->sub);
 	atp_owner_end(caller);
 	if (*more || why != NULL)
 		return why;

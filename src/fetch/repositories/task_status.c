@@ -399,7 +399,7 @@ note(void *arg)
 		if (asking->active && !asking->asks_rev)
 		{
 			atp_jobs_resume(asking->target, &asking->did, 1);
-			atp_jobs_repair(asking->target, &asking->did, 1, "active");
+			atp_jobs_repair(asking->target, &asking->did, 1, ATP_JOB_BREAK, "active");
 		}
 	}
 	else

@@ -24,8 +24,12 @@
 #include "stream/rev_cache.h"
 #include "tables/base/distributed.h"
 #include "tables/base/logged.h"
+#include "tables/base/node_mark.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
+
+/* Nodes of Citus are looked at so often: other processes write there, too, and a stream may be silent. */
+#define NODES_MS	60000
 
 int			atp_batch_delay_ms;
 int			atp_ping_interval_ms;
@@ -195,6 +199,33 @@ stop_where_rows_are_lost(Consumer *c)
 		atp_consumer_stop(c, fault);
 }
 
+/* Citus' nodes: did all come back with what they had? */
+void
+atp_consumer_look_at_nodes(Consumer *c)
+{
+	char	   *found = NULL;
+
+	atp_begin("looking at the nodes of Citus");
+	c->has_nodes = atp_extension_lock() == ATP_EXTENSION_READY && atp_has_node_marks(c->sub->target);
+	if (c->has_nodes)
+		found = atp_nodes_settle(c->sub);
+	if (found != NULL)
+		found = MemoryContextStrdup(TopMemoryContext, found);
+	atp_commit();
+	c->nodes_look = atp_now();
+	if (found == NULL)
+		return;
+	atp_status_error(ATP_DROP_NONE, found);
+	atp_consumer_note(c, ATP_LOGGED_NODE, found);
+	pfree(found);
+}
+
+long
+atp_consumer_nodes_look_due(const Consumer *c)
+{
+	return c->has_nodes ? atp_remaining(atp_now(), c->nodes_look, NODES_MS) : -1;
+}
+
 void
 atp_consumer_main(Datum arg)
 {
@@ -239,6 +270,7 @@ atp_consumer_main(Datum arg)
 	if (GetDatabaseEncoding() != PG_UTF8)
 		atp_consumer_stop(&c, "the database's encoding is not UTF8");
 	stop_where_rows_are_lost(&c);
+	atp_consumer_look_at_nodes(&c);
 	atp_dial_init();
 	atp_consumer_loop(&c);
 }

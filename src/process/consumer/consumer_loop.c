@@ -123,6 +123,7 @@ wait_for_more(Consumer *c)
 	sooner(&timeout, batch_may_stay(c, now));
 	sooner(&timeout, atp_consumer_purge_look_due(c));
 	sooner(&timeout, atp_log_due(c->log));
+	sooner(&timeout, atp_consumer_nodes_look_due(c));
 	if (c->batch->nmessages == 0)
 		sooner(&timeout, atp_consumer_release_due(c));
 	atp_wait(sockets, nsockets, timeout);
@@ -183,6 +184,8 @@ atp_consumer_loop(Consumer *c)
 			atp_consumer_receive(c);
 		if (atp_consumer_purge_look_due(c) == 0)
 			atp_consumer_purge_look(c);
+		if (atp_consumer_nodes_look_due(c) == 0)
+			atp_consumer_look_at_nodes(c);
 		if (atp_consumer_batch_is_due(c))
 		{
 			atp_consumer_apply(c);

@@ -98,6 +98,8 @@ typedef struct Consumer
 	 */
 	bool		purge_due;
 	AtpTime		purge_look;		/* when purge_due was last set as a precaution: the fetcher may leave records, too (V-47) */
+	bool		has_nodes;		/* Citus distributes the tables, and the target has marks of nodes (node_mark.h) */
+	AtpTime		nodes_look;		/* when the consumer compared the marks of the nodes last */
 	AtpReleaser releaser;		/* for held events, without workers */
 	int64		uncounted[ATP_SKIP_COUNT];	/* skips of messages which move no cursor (skips.h) */
 	bool		stats_pending;	/* PostgreSQL's statistics of our transactions are not reported yet */
@@ -119,6 +121,15 @@ pg_noreturn extern void atp_consumer_stop(Consumer *c, const char *reason);
  */
 extern void atp_consumer_note(Consumer *c, AtpLogged what, const char *detail);
 extern void atp_consumer_note_end(Consumer *c, AtpLogged what, const char *detail);
+
+/*
+ * Compare the marks of the nodes of Citus with the coordinator's numbers: for a node that has come back with older
+ * rows, mark the repositories of the node (node_mark.h).
+ */
+extern void atp_consumer_look_at_nodes(Consumer *c);
+
+/* Milliseconds until the next comparison is due; -1 where the target has no marks. */
+extern long atp_consumer_nodes_look_due(const Consumer *c);
 
 /* --- consumer_loop.c --- */
 

@@ -65,6 +65,7 @@ static const char *const names[] = {
 	[ATP_LOGGED_DROPPED] = "dropped",
 	[ATP_LOGGED_PAUSED] = "paused",
 	[ATP_LOGGED_STOPPED] = "stopped",
+	[ATP_LOGGED_NODE] = "node behind",
 	[ATP_LOGGED_ENDED] = "ended",
 };
 

@@ -29,6 +29,7 @@ typedef enum AtpLogged
 	ATP_LOGGED_DROPPED,
 	ATP_LOGGED_PAUSED,
 	ATP_LOGGED_STOPPED,
+	ATP_LOGGED_NODE,			/* a node of Citus has come back with older rows */
 	ATP_LOGGED_ENDED,
 	ATP_LOGGED_COUNT
 } AtpLogged;

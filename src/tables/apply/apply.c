@@ -25,6 +25,7 @@
 #include "tables/base/error_class.h"
 #include "tables/repos/dead_letter.h"
 #include "tables/records/link_rows.h"
+#include "tables/base/node_mark.h"
 #include "tables/base/progress.h"
 #include "tables/apply/suspect.h"
 #include "tables/base/table_locks.h"
@@ -496,6 +497,7 @@ apply_once(AtpApply *a, Way way, bool *others)
 		atp_abort();
 		return ATP_APPLY_CURSOR_MOVED;
 	}
+	atp_nodes_mark(a->statements, a->sub);
 	atp_commit();
 	if (a->nrecents > 0)
 		atp_recent_put(a->generation, a->batch->shared, a->recents, a->nrecents);
@@ -579,6 +581,7 @@ add_sources(AtpApply *a)
 			if (begin_at_last(a, "adding sources of links"))
 			{
 				steps[i] (a);
+				atp_nodes_mark(a->statements, a->sub);
 				atp_commit();
 			}
 	}
@@ -714,6 +717,7 @@ atp_purge(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statem
 				(errmsg("records of deleted accounts stay, not visible, for atproto subscription \"%s\": %s",
 						sub->name, error->message),
 				 errdetail("The consumer tries again in some minutes, or when it starts the next time.")));
+	atp_nodes_mark(a.statements, sub);
 	atp_commit();
 	return a.accepted;
 }

@@ -200,7 +200,7 @@ settle(Share *share)
 	share->nchanged = left;
 	/* */
 	if (nwrong > 0)
-		atp_jobs_repair(share->target, wrong, atp_sort_dids(wrong, nwrong), "audit");
+		atp_jobs_repair(share->target, wrong, atp_sort_dids(wrong, nwrong), ATP_JOB_BREAK, "audit");
 	atp_result_free(settled);
 }
 

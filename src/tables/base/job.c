@@ -126,7 +126,7 @@ atp_jobs_resume(const char *target, struct varlena *const *dids, int n)
 }
 
 void
-atp_jobs_repair(const char *target, struct varlena *const *dids, int n, const char *reason)
+atp_jobs_repair(const char *target, struct varlena *const *dids, int n, AtpJobPriority priority, const char *reason)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	AtpJobWish *wishes = palloc(sizeof(AtpJobWish) * Max(n, 1));
@@ -136,7 +136,7 @@ atp_jobs_repair(const char *target, struct varlena *const *dids, int n, const ch
 
 	atp_owner_end(caller);
 	for (int i = 0; i < n; i++)
-		wishes[i] = (AtpJobWish) {.did = dids[i], .priority = ATP_JOB_BREAK, .reason = reason};
+		wishes[i] = (AtpJobWish) {.did = dids[i], .priority = priority, .reason = reason};
 	if (found.n > 0 && atp_jobs_wish(target, atp_get_text(atp_result_row(found, 0), "name"), wishes, n) > 0)
 		atp_wake_fetcher();
 	atp_result_free(found);

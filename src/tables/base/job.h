@@ -57,7 +57,7 @@ extern void atp_jobs_suspend(const char *target, struct varlena *const *dids, in
 extern void atp_jobs_resume(const char *target, struct varlena *const *dids, int n);
 
 /* They are not in step, as somebody else than a stream has found: they are to be fetched, if a subscription does so. */
-extern void atp_jobs_repair(const char *target, struct varlena *const *dids, int n, const char *reason);
+extern void atp_jobs_repair(const char *target, struct varlena *const *dids, int n, AtpJobPriority priority, const char *reason);
 
 /*
  * R-01: an owner that has lost the right to fill a target fetches nothing into it, and its jobs keep nobody

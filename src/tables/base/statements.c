@@ -26,6 +26,7 @@
 #include "parser/parse_coerce.h"
 #include "tables/base/distributed.h"
 #include "tables/base/key_plan.h"
+#include "tables/base/node_mark.h"
 #include "tables/base/referrers.h"
 #include "tables/base/statements.h"
 #include "utils/acl.h"
@@ -303,9 +304,8 @@ has_other_statements(AtpStatements *set, const AtpTable *table, bool distributed
  * *statement is that one from now on.
  */
 static SPIPlanPtr
-plan_of(AtpStatements *set, const AtpStatement **statement)
+find_plan(AtpStatements *set, const AtpStatement **statement, bool distributed)
 {
-	bool		distributed = (*statement)->table != NULL && atp_target_is_distributed(set, (*statement)->table);
 	ListCell   *lc;
 
 	if ((*statement)->distributed != NULL && has_other_statements(set, (*statement)->table, distributed))
@@ -318,6 +318,18 @@ plan_of(AtpStatements *set, const AtpStatement **statement)
 			return prepared->plan;
 	}
 	return prepare(set, *statement, distributed);
+}
+
+static bool
+is_distributed(AtpStatements *set, const AtpStatement *statement)
+{
+	return statement->table != NULL && atp_target_is_distributed(set, statement->table);
+}
+
+static SPIPlanPtr
+plan_of(AtpStatements *set, const AtpStatement **statement)
+{
+	return find_plan(set, statement, is_distributed(set, *statement));
 }
 
 /*
@@ -404,10 +416,15 @@ uint64
 atp_execute(AtpStatements *set, const AtpStatement *statement, Datum *values, const char *nulls)
 {
 	MemoryContext old = CurrentMemoryContext;
-	SPIPlanPtr	plan = plan_of(set, &statement);
-	int			nest = begin_planning(statement);
-	int			rc = statement->flags & ATP_BY_KEY ? run_by_key(plan, values, nulls) : SPI_execute_plan(plan, values, nulls, false, 0);
+	bool		distributed = is_distributed(set, statement);
+	SPIPlanPtr	plan = find_plan(set, &statement, distributed);
+	int			nest;
+	int			rc;
 
+	if (distributed)
+		atp_nodes_touch(set, statement, values);
+	nest = begin_planning(statement);
+	rc = statement->flags & ATP_BY_KEY ? run_by_key(plan, values, nulls) : SPI_execute_plan(plan, values, nulls, false, 0);
 	/* SPI leaves its own behind */
 	MemoryContextSwitchTo(old);
 	atp_planning_end(nest);

@@ -126,6 +126,9 @@ typedef struct AtpTable
 	 * NULL: it is one of them.
 	 */
 	const char *shard_setup;
+	/* the column, one of columns, that the column shard_setup adds follows from, and how; NULL: shard_by is one of columns */
+	const char *routed_by;
+	struct varlena *(*route) (const struct varlena *value);
 } AtpTable;
 
 /* As shard_by: each server has a copy of all rows. */

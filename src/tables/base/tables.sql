@@ -74,7 +74,7 @@ CREATE INDEX gap_subscription ON atproto.gap (subscription);
 COMMENT ON TABLE atproto.gap IS 'stretches of a stream that were missed';
 COMMENT ON COLUMN atproto.gap.after_seq IS 'last event processed before the gap';
 COMMENT ON COLUMN atproto.gap.before_seq IS 'first event that was, or would be, received after it; NULL: unknown';
-COMMENT ON COLUMN atproto.gap.reason IS 'OutdatedCursor: the server no longer had what follows after_seq; set_cursor: the operator jumped ahead; held events dropped: events between these two waited in atproto.held_event and had to go, and no row of a repository says so';
+COMMENT ON COLUMN atproto.gap.reason IS 'OutdatedCursor: the server no longer had what follows after_seq; set_cursor: the operator jumped ahead; held events dropped: events between these two waited in atproto.held_event and had to go, and no row of a repository says so; Citus node behind: a node has come back with older rows, and the events between these two may be missing there';
 COMMENT ON COLUMN atproto.gap.did IS 'only events of this labeler are missing; NULL: of all accounts';
 COMMENT ON COLUMN atproto.gap.events IS 'how many are missing; NULL: unknown';
 COMMENT ON COLUMN atproto.gap.again_since IS 'since when its events are read again; infinity: not yet, as the oldest event of the server has not come; NULL: they are not';

@@ -20,6 +20,7 @@
 #include "miscadmin.h"
 #include "tables/check/check.h"
 #include "tables/base/distributed.h"
+#include "tables/base/node_mark.h"
 #include "tables/base/table.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -34,7 +35,7 @@ PG_FUNCTION_INFO_V1(atp_check);
 #define ROWS_MAX	1000		/* of one kind, of one target; the others are counted */
 
 static const AtpInvariant *const lists[] = {
-	atp_check_streams, atp_check_waiting, atp_check_shapes, atp_check_repos, atp_check_links, atp_check_events
+	atp_check_streams, atp_check_waiting, atp_check_shapes, atp_check_repos, atp_check_links, atp_check_events, atp_check_nodes
 };
 
 typedef struct Check
@@ -180,6 +181,8 @@ applies(Check *c, const AtpInvariant *invariant)
 	bool		all = true;
 
 	if ((invariant->flags & ATP_CHECK_DEEP) && !c->deep)
+		return false;
+	if ((invariant->flags & ATP_CHECK_NODES) && !(atp_has_citus() && atp_has_node_marks(c->target)))
 		return false;
 	for (char *word = strtok_r(words, " ", &next); word != NULL && all; word = strtok_r(NULL, " ", &next))
 		all = may_read(c, invariant, word) == READABLE;

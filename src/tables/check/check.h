@@ -34,6 +34,7 @@ typedef struct AtpInvariant
 #define ATP_CHECK_DEEP	2		/* only with deep => true */
 #define ATP_CHECK_PLAIN	4		/* not where Citus keeps the rows */
 #define ATP_CHECK_WHOLE	8		/* nobody can estimate its rows: joins of whole tables are no nested loops */
+#define ATP_CHECK_NODES	16		/* only where Citus marks its nodes (node_mark.h) */
 
 /* Each ends with a NULL. */
 extern const AtpInvariant atp_check_repos[];	/* repositories and their records */
@@ -41,6 +42,7 @@ extern const AtpInvariant atp_check_links[];
 extern const AtpInvariant atp_check_events[];	/* record_event, collection_count */
 extern const AtpInvariant atp_check_waiting[];	/* held events, jobs, wishes, audits */
 extern const AtpInvariant atp_check_streams[];	/* subscriptions, cursors, gaps, dead letters */
+extern const AtpInvariant atp_check_nodes[];	/* nodes of Citus */
 extern const AtpInvariant atp_check_shapes[];	/* tables, partitions, numbers */
 
 #endif							/* ATP_CHECK_H */

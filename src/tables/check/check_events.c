@@ -11,7 +11,7 @@
 #include "tables/check/check.h"
 
 #define ALL_DO(this) \
-	" (SELECT FROM atproto.subscription s WHERE s.target = $1 AND s.by_repo HAVING bool_and(" this ")) w"
+	" (SELECT 1 FROM atproto.subscription s WHERE s.target = $1 AND s.by_repo HAVING bool_and(" this ")) w"
 
 const AtpInvariant atp_check_events[] = {
 	{
@@ -22,7 +22,7 @@ const AtpInvariant atp_check_events[] = {
 		" (SELECT e.did, e.collection, e.rkey, (array_agg(e.rev ORDER BY e.rev USING OPERATOR(@.>)))[1] AS rev"
 		"  FROM #.record_event e GROUP BY e.did, e.collection, e.rkey) e"
 		" JOIN #.record r ON r.did OPERATOR(@.=) e.did AND r.collection OPERATOR(@.=) e.collection AND r.rkey OPERATOR(@.=) e.rkey"
-		" WHERE r.rev OPERATOR(@.<) e.rev OR (r.rev OPERATOR(@.=) e.rev AND NOT EXISTS (SELECT FROM #.record_event o"
+		" WHERE r.rev OPERATOR(@.<) e.rev OR (r.rev OPERATOR(@.=) e.rev AND NOT EXISTS (SELECT 1 FROM #.record_event o"
 		"  WHERE o.did OPERATOR(@.=) e.did AND o.collection OPERATOR(@.=) e.collection AND o.rkey OPERATOR(@.=) e.rkey"
 		"  AND o.rev OPERATOR(@.=) e.rev AND o.cid OPERATOR(@.=) r.cid))",
 		"SELECT atproto.resync({did}, {target}, true)"

@@ -31,19 +31,19 @@ const AtpInvariant atp_check_links[] = {
 		"SELECT l.did, " OBJECT("l.target") ", format('record key %s', l.rkey)"
 		" FROM " WANTED_LINKS " CROSS JOIN #.link l{sample} JOIN #.link_source s ON s.id = l.source"
 		" LEFT JOIN #.record r ON r.did OPERATOR(@.=) l.did AND r.collection OPERATOR(@.=) s.collection AND r.rkey OPERATOR(@.=) l.rkey"
-		" WHERE r.did IS NULL OR NOT EXISTS (SELECT FROM (SELECT * FROM @.record_links(r.value)"
+		" WHERE r.did IS NULL OR NOT EXISTS (SELECT 1 FROM (SELECT * FROM @.record_links(r.value)"
 		"  UNION ALL SELECT * FROM @.dagcbor_links(CASE WHEN r.value IS NULL THEN r.raw END)) k"
 		"  WHERE k.target OPERATOR(@.=) l.target AND k.path = s.path)",
 		REBUILD
 	},
 	{
-		"link that is not wanted", "#.link #.link_source atproto.subscription!", 0,
+		"link that is not wanted", "#.link #.link_source atproto.subscription!", ATP_CHECK_PLAIN,
 		"SELECT NULL, format('%s:%s', s.collection, s.path), format('%s links', count(*))"
 		" FROM " WANTED_LINKS " JOIN #.link_source s ON NOT " IS_WANTED " JOIN #.link l{sample} ON l.source = s.id GROUP BY s.collection, s.path",
 		REBUILD
 	},
 	{
-		"link without a source", "#.link #.link_source!", 0,
+		"link without a source", "#.link #.link_source!", ATP_CHECK_PLAIN,
 		"SELECT l.did, format('source %s', l.source), format('record key %s, target %s', l.rkey, l.target)"
 		" FROM #.link l{sample} LEFT JOIN #.link_source s ON s.id = l.source WHERE s.id IS NULL",
 		REBUILD

@@ -26,7 +26,7 @@ const AtpInvariant atp_check_streams[] = {
 	{
 		"subscription that cannot be", "atproto.subscription", ATP_CHECK_ONCE,
 		"SELECT s.target, NULL, s.name, c.detail FROM atproto.subscription s CROSS JOIN LATERAL (VALUES"
-		"  (NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = s.owner), format('its owner, %s, is no role', s.owner::oid)),"
+		"  (NOT EXISTS (SELECT 1 FROM pg_roles r WHERE r.oid = s.owner), format('its owner, %s, is no role', s.owner::oid)),"
 		"  (s.stopped IS NULL AND s.stopped_at IS NOT NULL, 'it has stopped without a reason')) c (wrong, detail) WHERE c.wrong",
 		"UPDATE the row."
 	},

@@ -38,7 +38,7 @@ const AtpInvariant atp_check_waiting[] = {
 		/* who names it says so in this row, and a consumer looks each second */
 		"release that does not happen", "#.repo atproto.subscription", 0,
 		"SELECT p.did, p.hold, format('since %s', p.updated_at) FROM #.repo p WHERE p.hold = 'release' AND p.updated_at < now() - interval '10 min'"
-		" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.target = $1 AND s.by_repo AND s.enabled AND s.stopped IS NULL)",
+		" AND EXISTS (SELECT 1 FROM atproto.subscription s WHERE s.target = $1 AND s.by_repo AND s.enabled AND s.stopped IS NULL)",
 		"See atproto.stat_subscription: why does no consumer of the target take its events?"
 	},
 	{
@@ -62,8 +62,8 @@ const AtpInvariant atp_check_waiting[] = {
 		"SELECT p.did, NULL, 'the account is deleted, as a stream says: its records are hidden, and nobody asks its server'"
 		" FROM #.repo p LEFT JOIN (SELECT did FROM atproto.status_wish WHERE target = $1) w ON w.did OPERATOR(@.=) p.did"
 		" WHERE NOT p.active AND p.status = 'deleted' AND p.rev IS NOT NULL AND COALESCE(p.deleted_rev OPERATOR(@.<>) p.rev, true) AND w.did IS NULL"
-		" AND EXISTS (SELECT FROM #.record r WHERE r.did OPERATOR(@.=) p.did)"
-		" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.target = $1 AND s.by_repo AND s.verify = 'full')",
+		" AND EXISTS (SELECT 1 FROM #.record r WHERE r.did OPERATOR(@.=) p.did)"
+		" AND EXISTS (SELECT 1 FROM atproto.subscription s WHERE s.target = $1 AND s.by_repo AND s.verify = 'full')",
 		REFETCH
 	},
 	{
@@ -80,9 +80,9 @@ const AtpInvariant atp_check_waiting[] = {
 		"SELECT NULL, 'atproto.audit_state', format('%s repositories are unproven', count(*)) FROM #.repo p WHERE p.sync = 'unproven'"
 		/* while a refill writes records of it, nobody could tell */
 		" AND (p.refill_sync IS NULL OR p.refill_by IS NULL)"
-		" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.target = $1 AND s.by_repo"
+		" AND EXISTS (SELECT 1 FROM atproto.subscription s WHERE s.target = $1 AND s.by_repo"
 		"  HAVING count(*) > 0 AND bool_and(s.collections IS NULL AND s.actions IS NULL AND s.keep_records))"
-		" AND NOT EXISTS (SELECT FROM atproto.audit_state a WHERE a.target = $1 AND a.next_at IS NOT NULL) HAVING count(*) > 0",
+		" AND NOT EXISTS (SELECT 1 FROM atproto.audit_state a WHERE a.target = $1 AND a.next_at IS NOT NULL) HAVING count(*) > 0",
 		"CALL atproto.audit_all({target})"
 	},
 	{
@@ -103,7 +103,7 @@ const AtpInvariant atp_check_waiting[] = {
 		"running job without a fetcher", "atproto.repo_job", ATP_CHECK_ONCE,
 		"SELECT j.target, j.did, 'atproto.repo_job', 'it is running, but this database has no fetcher, nor a manager that starts one'"
 		" FROM atproto.repo_job j WHERE j.state = 'running' AND pg_has_role('pg_read_all_stats', 'USAGE') AND NOT EXISTS"
-		" (SELECT FROM pg_stat_activity a WHERE a.datname = current_database() AND a.backend_type IN ('atproto fetcher', 'atproto manager'))",
+		" (SELECT 1 FROM pg_stat_activity a WHERE a.datname = current_database() AND a.backend_type IN ('atproto fetcher', 'atproto manager'))",
 		"Name the database in atproto.databases, and preload the library."
 	},
 	{

@@ -15,6 +15,7 @@
 #include "config/subscription.h"
 #include "fmgr.h"
 #include "tables/base/distributed.h"
+#include "tables/base/node_mark.h"
 #include "tables/base/table.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -175,6 +176,34 @@ distribute_all(const char *target, int shards)
 	}
 }
 
+/*
+ * By which a node is noticed that comes back with older rows (node_mark.h).  Who may write the table repo may write these.
+ * No node is behind at this moment, whatever rows a dump has brought.
+ */
+static void
+make_marks(const char *target)
+{
+	static const char *const grant =
+		"DO $do$ DECLARE g record; BEGIN FOR g IN SELECT DISTINCT quote_ident(t.relname) AS name, a.privilege_type, CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END AS role"
+		" FROM pg_class c, aclexplode(c.relacl) a, pg_class t WHERE c.oid = %u AND t.relnamespace = c.relnamespace AND t.relname IN ('node_mark', 'node_written')"
+		" AND a.privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE') AND a.grantee <> c.relowner"
+		" LOOP EXECUTE format('GRANT %%s ON %%s.%%s TO %%s', g.privilege_type, %s, g.name, g.role); END LOOP; END $do$";
+	const char *schema = quote_identifier(target);
+
+	if (atp_has_node_marks(target))
+		return;
+	atp_run_each(atp_expand_sql("CREATE TABLE IF NOT EXISTS #.node_written (node int4 NOT NULL, writer text NOT NULL, did @.did NOT NULL, number int8 NOT NULL,"
+								" seq int8, hashes int8multirange, behind_since timestamptz, PRIMARY KEY (node, writer)) WITH (fillfactor = 50)"
+								";COMMENT ON TABLE #.node_written IS 'for each node of Citus and each writer, the number of the last transaction that wrote there'"
+								";CREATE TABLE IF NOT EXISTS #.node_mark (did @.did NOT NULL, writer text NOT NULL, number int8 NOT NULL, seq int8,"
+								" PRIMARY KEY (did, writer)) WITH (fillfactor = 50)"
+								";COMMENT ON TABLE #.node_mark IS 'the same on the nodes: where the number is lower, the node has come back with older rows'"
+								";TRUNCATE #.node_mark, #.node_written", target));
+	run(psprintf(grant, atp_table_in(target, atp_repo_table.name), quote_literal_cstr(schema)), ATP_NO_ARGS);
+	run("SELECT create_distributed_table($1, 'did', colocate_with => $2)",
+		ATP_ARGS(relation_arg(atp_table_in(target, "node_mark")), atp_text_arg(quote_qualified_identifier(target, atp_repo_table.name))));
+}
+
 /* SQL: atproto.distribute(target, shards) */
 Datum
 atp_distribute(PG_FUNCTION_ARGS)
@@ -203,6 +232,7 @@ atp_distribute(PG_FUNCTION_ARGS)
 	refuse_copies();
 	refuse_hand(target);
 	distribute_all(target, PG_ARGISNULL(1) ? default_shards() : PG_GETARG_INT32(1));
+	make_marks(target);
 	SPI_finish();
 	PG_RETURN_VOID();
 }

@@ -21,6 +21,7 @@
 #include "miscadmin.h"
 #include "tables/base/distributed.h"
 #include "tables/records/table_link.h"
+#include "tables/base/node_mark.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/guc.h"
@@ -238,6 +239,8 @@ rebuild(const char *target, int64 *added, int64 *removed)
 	*removed = run(sql->remove_extra, target, NULL) + run(sql->remove_unwanted, target, &links);
 	*added = run(sql->add_missing, target, &links);
 	end_stage(sql, target);
+	if (atp_has_node_marks(target))
+		(void) run("UPDATE #.node_written SET behind_since = NULL WHERE behind_since IS NOT NULL", target, NULL);
 	atp_owner_end(caller);
 }
 

@@ -70,6 +70,8 @@ const AtpTable atp_link_table = {
 	.nstatements = lengthof(statements),
 	.shard_by = "authority",
 	.shard_setup = SETUP,
+	.routed_by = "target",
+	.route = atp_link_authority,
 };
 
 struct varlena *

@@ -354,7 +354,7 @@ drop(AtpApply *a, struct varlena **dids, int n, AtpLost *lost)
 		a->batch->released = true;
 	}
 	if (nmarked > 0 && a->sub->settings.verify != ATP_VERIFY_FULL)
-		atp_jobs_repair(atp_target(a->statements), marked, nmarked, "break");
+		atp_jobs_repair(atp_target(a->statements), marked, nmarked, ATP_JOB_BREAK, "break");
 }
 
 /* Those that hold most, until it is so many bytes. */

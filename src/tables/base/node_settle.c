@@ -1,0 +1,190 @@
+/*
+ * node_settle.c
+ *		Nodes of Citus that have come back with older rows: what is known of their rows is taken back.
+ *
+ * Rows of a repository are on one node, and of one moment.  So its repositories are marked, and fetched where a
+ * subscription does so.  Links lie with what they link to: which of them the node lacks cannot be seen from there,
+ * and rebuild_links() has to be called.  Labels are fetched by nobody: a gap says where in the stream they are.
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "config/extension.h"
+#include "config/owner.h"
+#include "config/spi.h"
+#include "identity/identity.h"
+#include "miscadmin.h"
+#include "tables/base/job.h"
+#include "tables/base/node_mark.h"
+#include "types/types.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+/* Repositories that get jobs at a time. */
+#define SOME	"1000"
+
+#define IS_THERE(hashes)	"multirange_contains_elem(" hashes "::int8multirange, @.did_hash(did)::int8)"
+
+static AtpResult
+query_in(const char *target, const char *sql, const AtpArg *args, int nargs)
+{
+	return atp_query(atp_expand_sql(sql, target), args, nargs);
+}
+
+/*
+ * The number in the node's row; 0: the node lacks the row.  Unlike a SELECT it waits for what the node has prepared
+ * and not committed yet.
+ */
+static int64
+number_there(const char *target, AtpTuple written, AtpArg *seq)
+{
+	AtpResult	mark = query_in(target, "INSERT INTO #.node_mark AS m (did, writer, number) VALUES ($1, $2, 0)"
+								" ON CONFLICT (did, writer) DO UPDATE SET number = m.number RETURNING number, seq",
+								ATP_ARGS(atp_get_arg(written, "did", atp_type("did")), atp_get_arg(written, "writer", TEXTOID)));
+
+	*seq = atp_get_arg(atp_result_row(mark, 0), "seq", INT8OID);
+	return atp_get_int8(atp_result_row(mark, 0), "number");
+}
+
+/* Of a stream whose events no fetch brings back. */
+static void
+write_gap(const char *target, AtpTuple written, AtpArg after)
+{
+	AtpCaller	caller = atp_as_table_owner("gap");
+
+	atp_run("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason)"
+			" SELECT s.name, s.endpoint, COALESCE($2, 0), $3 + 1, 'Citus node behind' FROM atproto.subscription s"
+			" WHERE s.id::text = split_part($1, ' ', 1) AND s.target = $4::name AND NOT s.by_repo AND $3 > COALESCE($2, 0)",
+			ATP_ARGS(atp_get_arg(written, "writer", TEXTOID), after, atp_get_arg(written, "seq", INT8OID), atp_text_arg(target)));
+	atp_owner_end(caller);
+}
+
+/* Writers whose number a node lacks; returns the nodes, an array, or a null. */
+static AtpArg
+find_behind(const char *target)
+{
+	AtpResult	all = query_in(target, "SELECT node, writer, did, number, seq FROM #.node_written ORDER BY node, writer", ATP_NO_ARGS);
+	Datum	   *nodes = palloc(sizeof(Datum) * Max(all.n, 1));
+	int			n = 0;
+
+	for (uint64 i = 0; i < all.n; i++)
+	{
+		AtpTuple	row = atp_result_row(all, i);
+		AtpArg		seq;
+
+		if (number_there(target, row, &seq) >= atp_get_int8(row, "number"))
+			continue;
+		write_gap(target, row, seq);
+		nodes[n++] = Int32GetDatum(atp_get_int4(row, "node"));
+	}
+	return n > 0 ? atp_array_arg(INT4OID, nodes, NULL, n) : (AtpArg) {(Datum) 0, INT4ARRAYOID, true};
+}
+
+/* The copy of this table on such a node lacks what came since. */
+static void
+bring_sources(const char *target)
+{
+	AtpResult	all = query_in(target, "SELECT array_agg(id) AS ids, array_agg(collection) AS collections, array_agg(path) AS paths FROM #.link_source",
+							   ATP_NO_ARGS);
+	AtpTuple	row = atp_result_row(all, 0);
+	AtpArg		ids = atp_get_arg(row, "ids", INT4ARRAYOID);
+
+	if (!ids.isnull)
+		(void) atp_run(atp_expand_sql("INSERT INTO #.link_source (id, collection, path) SELECT * FROM unnest($1, $2, $3) ON CONFLICT DO NOTHING", target),
+					   ATP_ARGS(ids, atp_get_arg(row, "collections", get_array_type(atp_type("nsid"))), atp_get_arg(row, "paths", TEXTARRAYOID)));
+	atp_result_free(all);
+}
+
+/* Jobs for those that are marked, some at a time. */
+static void
+fetch_marked(const char *target, AtpArg hashes)
+{
+	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto marked repositories", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = CurrentMemoryContext;
+	AtpArg		last = {(Datum) 0, atp_type("did"), true};
+	AtpResult	found;
+
+	while ((found = query_in(target, "SELECT did FROM #.repo WHERE active AND sync = 'desynchronized' AND " IS_THERE("$1")
+							 " AND ($2 IS NULL OR did OPERATOR(@.>) $2) ORDER BY did LIMIT " SOME, ATP_ARGS(hashes, last))).n > 0)
+	{
+		struct varlena **dids = MemoryContextAlloc(cxt, sizeof(struct varlena *) * found.n);
+
+		for (uint64 i = 0; i < found.n; i++)
+			dids[i] = (struct varlena *) DatumGetPointer(atp_get_arg(atp_result_row(found, i), "did", atp_type("did")).value);
+		atp_jobs_repair(target, dids, found.n, ATP_JOB_LISTED, "its node came back with older rows");
+		last = (AtpArg) {PointerGetDatum(PG_DETOAST_DATUM_COPY(PointerGetDatum(dids[found.n - 1]))), atp_type("did"), false};
+		atp_result_free(found);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(cxt);
+		CHECK_FOR_INTERRUPTS();
+	}
+	MemoryContextDelete(cxt);
+}
+
+static uint64
+mark_repos(const char *target, AtpArg nodes)
+{
+	AtpResult	found = query_in(target, "SELECT range_agg(r)::text AS hashes FROM #.node_written w, unnest(w.hashes) r WHERE w.node = ANY ($1)",
+								 ATP_ARGS(nodes));
+	AtpArg		hashes = atp_get_arg(atp_result_row(found, 0), "hashes", TEXTOID);
+	uint64		n;
+
+	if (hashes.isnull)
+		return 0;
+	n = atp_run(atp_expand_sql("UPDATE #.repo SET sync = 'desynchronized', updated_at = now() WHERE sync <> 'desynchronized' AND " IS_THERE("$1"), target),
+				ATP_ARGS(hashes));
+	fetch_marked(target, hashes);
+	return n;
+}
+
+/* From now on these nodes have what is known of them. */
+static void
+settle(const char *target, AtpArg nodes)
+{
+	AtpResult	all = query_in(target, "SELECT did, writer, number, seq FROM #.node_written WHERE node = ANY ($1) ORDER BY node, writer", ATP_ARGS(nodes));
+
+	for (uint64 i = 0; i < all.n; i++)
+	{
+		AtpTuple	row = atp_result_row(all, i);
+
+		(void) atp_run(atp_expand_sql("UPDATE #.node_mark SET number = $3, seq = $4 WHERE did OPERATOR(@.=) $1 AND writer = $2 AND number < $3", target),
+					   ATP_ARGS(atp_get_arg(row, "did", atp_type("did")), atp_get_arg(row, "writer", TEXTOID),
+								atp_get_arg(row, "number", INT8OID), atp_get_arg(row, "seq", INT8OID)));
+	}
+	atp_result_free(all);
+	(void) atp_run(atp_expand_sql("UPDATE #.node_written SET behind_since = now() WHERE node = ANY ($1)", target), ATP_ARGS(nodes));
+}
+
+char *
+atp_nodes_settle(const AtpSubscription *sub)
+{
+	int			nest;
+	AtpArg		nodes;
+	uint64		n;
+	char	   *found;
+
+	if (!atp_has_node_marks(sub->target))
+		return NULL;
+	nest = NewGUCNestLevel();
+	/* a reference table is written here beside others in the same transaction */
+	(void) set_config_option("citus.multi_shard_modify_mode", "sequential", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	nodes = find_behind(sub->target);
+	if (nodes.isnull)
+	{
+		AtEOXact_GUC(true, nest);
+		return NULL;
+	}
+	bring_sources(sub->target);
+	n = mark_repos(sub->target, nodes);
+	settle(sub->target, nodes);
+	AtEOXact_GUC(true, nest);
+	found = psprintf("a node of Citus has come back with rows that are older than what is known of them: " UINT64_FORMAT " repositories of schema \"%s\" are marked",
+					 n, sub->target);
+	ereport(LOG,
+			(errmsg("atproto subscription \"%s\": %s", sub->name, found),
+			 errdetail("Subscriptions that fetch repositories fetch these. Links of the node, and repositories that only the node knew, may be missing."),
+			 errhint("SELECT * FROM atproto.rebuild_links(%s); and see \"Standbys and restores\" in doc/citus.md.", quote_literal_cstr(sub->target))));
+	return found;
+}
