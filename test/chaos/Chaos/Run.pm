@@ -309,8 +309,9 @@ sub retry_letters
 
 	for (1 .. 5)
 	{
-		my $out = $self->must("SELECT id, stage, atproto.retry(id) FROM atproto.dead_letter WHERE subscription = '$self->{sub}' AND stage = 'apply' ORDER BY id");
+		my $out = $self->must("SELECT id, seq, did, path, stage, atproto.retry(id) FROM atproto.dead_letter WHERE subscription = '$self->{sub}' AND stage = 'apply' ORDER BY id");
 		my @results = split /\n/, $out;
+		$self->tell("retry: $_") foreach @results;
 		$self->{retried} += grep { /\|applied$/ } @results;
 		last unless grep { /\|(applied|obsolete)$/ } @results;
 	}
