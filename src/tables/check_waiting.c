@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "tables/audit_wish.h"
 #include "tables/check.h"
 
 /* Repositories of the target of which events are held. */
@@ -77,9 +78,7 @@ const AtpInvariant atp_check_waiting[] = {
 	{
 		"audit that nobody makes", "#.repo atproto.audit_state! atproto.subscription", 0,
 		/* the fetcher audits with the rights of a subscription's owner, and nobody can judge what is filtered */
-		"SELECT NULL, 'atproto.audit_state', format('%s repositories are unproven', count(*)) FROM #.repo p WHERE p.sync = 'unproven'"
-		/* while a refill writes records of it, nobody could tell */
-		" AND (p.refill_sync IS NULL OR p.refill_by IS NULL)"
+		"SELECT NULL, 'atproto.audit_state', format('%s repositories are unproven', count(*)) FROM #.repo WHERE " ATP_IS_AUDITED
 		" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.target = $1 AND s.by_repo"
 		"  HAVING count(*) > 0 AND bool_and(s.collections IS NULL AND s.actions IS NULL AND s.keep_records))"
 		" AND NOT EXISTS (SELECT FROM atproto.audit_state a WHERE a.target = $1 AND a.next_at IS NOT NULL) HAVING count(*) > 0",

@@ -114,6 +114,10 @@ foreach my $case (@cases)
 	ok(@fit == @rows && @fit > 0 && (@fit == 1 || $o{many}), "$what: $damage") or diag(join "\n", @rows);
 }
 
+# No finding: the fetcher audits no repository of which there is no tree, or whose account is deleted.
+is(broken("UPDATE atproto.repo SET sync = 'unproven', $_ WHERE $of; DELETE FROM atproto.record WHERE $of; DELETE FROM atproto.link WHERE $of"), '', "no audit is missed: $_")
+  foreach 'data = NULL', 'active = false, deleted_rev = rev';
+
 # A database without a manager has nobody who goes on with it.
 query('CREATE DATABASE alone TEMPLATE template0');
 my %alone = (database => 'alone');
