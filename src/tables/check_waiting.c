@@ -90,6 +90,12 @@ const AtpInvariant atp_check_waiting[] = {
 		"Give the subscription its target again; or delete the rows, and fetch the repositories with atproto.resync()."
 	},
 	{
+		"message of an unknown format", "atproto.held_event.format", ATP_CHECK_ONCE,
+		"SELECT x.target, x.did, 'atproto.held_event', format('format %s, endpoint %s', x.format, x.endpoint) FROM atproto.held_event x"
+		" WHERE (x.format IN " ATP_CHECK_FORMATS " AND x.endpoint IS NOT NULL) IS NOT TRUE",
+		"UPDATE the row: format and endpoint are those of the stream that the message came from."
+	},
+	{
 		"job of another target", "atproto.repo_job atproto.subscription", ATP_CHECK_ONCE,
 		OF_OTHER_TARGET("atproto.repo_job", ""), "Delete the row."
 	},
