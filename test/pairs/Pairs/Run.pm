@@ -332,8 +332,8 @@ sub verify
 	$self->tell("the subscriptions: $_") foreach split /\n/, $self->must("SELECT name, state, seq, skips, last_error FROM atproto.stat_subscription ORDER BY name");
 	$self->tell("accounts: $_") foreach split /\n/, $self->must('SELECT state, error, count(*) FROM atproto.identity GROUP BY 1, 2 ORDER BY 1');
 
-	# nothing is to be repaired where somebody repairs
-	if ($p->{backfill} ne 'none')
+	# nothing is to be repaired where somebody repairs; but no job outlives the only subscription of its target
+	if ($p->{backfill} ne 'none' && ($p->{unsubscribe} eq 'no' || $p->{union} ne 'none'))
 	{
 		my $out = $self->must("SELECT string_agg(did || ' ' || sync, ', ') FROM (SELECT * FROM $s.repo r WHERE sync = 'desynchronized' AND active"
 			. " AND NOT EXISTS (SELECT FROM atproto.dead_letter l WHERE l.did = r.did) LIMIT 4) x");
