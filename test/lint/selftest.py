@@ -97,8 +97,10 @@ LOUD_TREE = {
     "src/stream/batch.c": '[ATP_SKIP_OLD] = "old",\n', "src/net/drop.c": '[ATP_DROP_NONE] = "none",\n[ATP_DROP_SEQ] = "seq",\n',
     "src/tables/a.c": 'ereport(LOG,\n\t(errcode(1), errmsg("it \\"%s\\" ends", x)));\nevent->ignored = true;\n"DELETE FROM atproto.t"\n/* DELETE FROM atproto.u */\nereport(ERROR, (errmsg("x")));\n',
     "src/tables/a.sql": "-- DELETE FROM x\nDELETE FROM y;\n",
+    "src/tables/b.c": '"INSERT INTO atproto.v VALUES (1)"\n"INSERT INTO #.w (a) SELECT 1"\n" ON CONFLICT (a) DO NOTHING"\n"INSERT INTO z VALUES (1) ON CONFLICT (a) DO UPDATE SET a = 1"\n',
 }
-LOUD = ["skip old", "drop seq", 'log tables/a.c: it "…" ends', "delete tables/a.c: atproto.t", "ignored tables/a.c", "delete tables/a.sql: y"]
+LOUD = ["skip old", "drop seq", 'log tables/a.c: it "…" ends', "delete tables/a.c: atproto.t", "ignored tables/a.c", "delete tables/a.sql: y",
+        "conflict tables/b.c: #.w"]
 
 
 def found_silent(page):

@@ -10,6 +10,7 @@ A place is
     drop NAME               a reason of AtpDrop: why a connection is given up
     log FILE: TEXT          a message of level LOG or WARNING, without its values
     delete FILE: TABLE      a DELETE from a table
+    conflict FILE: TABLE    an INSERT that passes over a row which is there already
     ignored FILE            a file where an event is marked as ignored
 """
 import re
@@ -21,6 +22,7 @@ NAMES = {"skip": ("src/stream/batch.c", "ATP_SKIP_"), "drop": ("src/net/drop.c",
 MESSAGE = re.compile(r'\b(?:ereport|elog)\(\s*(?:LOG|WARNING)\b(.*?);', re.S)
 TEXT = re.compile(r'(?:errmsg|errmsg_internal|errmsg_plural)\(\s*(?:U?INT64_FORMAT\s*)?"((?:[^"\\]|\\.)*)"|^\s*,\s*"((?:[^"\\]|\\.)*)"', re.S)
 DELETE = re.compile(r'\bDELETE\s+FROM\s+(?:ONLY\s+)?([#\w%.]+)', re.I)
+CONFLICT = re.compile(r'\bINSERT\s+INTO\s+([#\w%.]+)(?:(?!\bINSERT\s+INTO\b)[^;])*?\bON\s+CONFLICT\b[^"]*\bDO\s+NOTHING\b', re.I)
 IGNORED = re.compile(r'(?:->|\.)ignored = true|\batp_judged_ignore\(')
 
 
@@ -52,6 +54,7 @@ def places(read, files):
         short = name[len("src/"):]
         out += ["log %s: %s" % (short, message(call)) for call in MESSAGE.findall(text)]
         out += ["delete %s: %s" % (short, table) for table in DELETE.findall(text)]
+        out += ["conflict %s: %s" % (short, table) for table in CONFLICT.findall(text)]
         out += ["ignored %s" % short for _ in IGNORED.findall(text)]
     return list(dict.fromkeys(out))
 

@@ -237,7 +237,7 @@ my $subscribe = \&AtprotoTest::subscribe_sql;
 	no warnings 'redefine';
 	local *main::subscribe_sql = sub { 'SET ROLE keeper;' . $subscribe->(@_) };
 	condemns_nothing('missing privilege', 'REVOKE INSERT ON atproto.record FROM keeper', 'GRANT INSERT ON atproto.record TO keeper',
-		qr/^permission denied for table record \(SQLSTATE 42501\)$/);
+		qr/^role "keeper" may not fill schema "atproto": the role lacks INSERT on table atproto.record$/);
 }
 
 $node->stop;

@@ -224,6 +224,12 @@ is(letters(), "2:${p}x", 'a removal that is refused overtakes what was refused b
 is(retry(''), '2:obsolete', 'there is nothing left to remove');
 is(records(), 'y 3', 'and nothing comes back');
 
+# F-03: a removal that was refused is no reason for its own dead letter to be obsolete.
+stream(3, 'BEFORE DELETE ON atproto.record FOR EACH ROW', 'a 1 +x', 'a 2 -x', 'a 3 +y');
+is(letters() . ' ' . records(), "2:${p}x x 1, y 3", 'a removal that is refused has a dead letter, and the record stays');
+is(retry(''), '2:applied', 'tried again, the removal is applied');
+is(records(), 'y 3', 'and the record is gone');
+
 # A record that appears while it is tried again.
 stream(1, $no_record, 'a 1 +x', 'a 2 +y');
 my $writer  = $node->background_psql('postgres');

@@ -29,8 +29,8 @@ is(query(q{SELECT * FROM atproto.check('atproto', share => 0.5)}), '', 'or by ha
 
 my $did  = query(q{SELECT did FROM atproto.repo WHERE sync = 'synchronized' ORDER BY did LIMIT 1});
 my $of   = "did = '$did'";
-my $held = "INSERT INTO atproto.held_event (target, did, rev, subscription, seq, why, shard_key, bytes)"
-  . " SELECT 'atproto', '$did', '3zzzzzzzzzz2z', 's', 1, 'identity', 0, '\\x00'";
+my $held = "INSERT INTO atproto.held_event (target, did, rev, subscription, seq, why, shard_key, bytes, format, endpoint)"
+  . " SELECT 'atproto', '$did', '3zzzzzzzzzz2z', 's', 1, 'identity', 0, '\\x00', 'dag-cbor', 'e'";
 my $letter = q{INSERT INTO atproto.dead_frame VALUES ('s', sha256('\x00'), '\x00');
 	INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, digest) VALUES ('s', 'commit', '22000', 'bad', sha256('\x00'));};
 my $job = "INSERT INTO atproto.repo_job (target, did, subscription, priority, reason) VALUES ('atproto', '$did', 's', 1, 'break');";
@@ -83,6 +83,9 @@ my @cases = (
 	[ 'frame without a letter', q{INSERT INTO atproto.dead_frame VALUES ('s', '\x00', '\x00')}, qr/digest \\x00$/ ],
 	[ 'letter without a frame', "$letter DELETE FROM atproto.dead_frame", qr/letter \d+\|its message is not there/ ],
 	[ 'letter that cannot be', "$letter UPDATE atproto.dead_letter SET attempts = 0", qr/letter \d+\|0 attempts/ ],
+	[ 'message of an unknown format', "$letter UPDATE atproto.dead_frame SET format = 'xml', endpoint = 'e'", qr/^atproto\|\|s\|digest \S+: format xml, endpoint e$/ ],
+	[ 'message of an unknown format', "$letter UPDATE atproto.dead_frame SET format = 'json'", qr/: format json, endpoint $/ ],
+	[ 'message of an unknown format', "$held; UPDATE atproto.repo SET hold = 'identity' WHERE $of; UPDATE atproto.held_event SET format = 'xml'", qr/^atproto\|$did\|atproto.held_event\|format xml, endpoint e$/ ],
 	[ 'frame was changed', "$letter UPDATE atproto.dead_frame SET bytes = '\\x01'", qr/its bytes have/, deep => 1 ],
 	[ 'identity that cannot be', "INSERT INTO atproto.identity (did, state, handle_state) VALUES ('$did', 'gone', 'valid')", qr/^\|$did\|atproto.identity\|/ ],
 	[ 'unlogged table', 'ALTER TABLE atproto.label SET UNLOGGED', qr/^atproto\|\|label\|/ ],
@@ -113,6 +116,10 @@ foreach my $case (@cases)
 
 	ok(@fit == @rows && @fit > 0 && (@fit == 1 || $o{many}), "$what: $damage") or diag(join "\n", @rows);
 }
+
+# No finding: the fetcher audits no repository of which there is no tree, or whose account is deleted.
+is(broken("UPDATE atproto.repo SET sync = 'unproven', $_ WHERE $of; DELETE FROM atproto.record WHERE $of; DELETE FROM atproto.link WHERE $of"), '', "no audit is missed: $_")
+  foreach 'data = NULL', 'active = false, deleted_rev = rev';
 
 # A database without a manager has nobody who goes on with it.
 query('CREATE DATABASE alone TEMPLATE template0');

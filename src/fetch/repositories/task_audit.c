@@ -20,6 +20,7 @@
 #include "fetch/engine/task.h"
 #include "tables/audit/audit.h"
 #include "tables/audit/audit_share.h"
+#include "tables/base/audit_request.h"
 #include "tables/base/table.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -54,9 +55,7 @@ typedef struct Share
 	TimestampTz oldest;			/* ... since then, the first of them */
 } Share;
 
-/* Due, and such as can be judged. */
-#define UNPROVEN \
-	" FROM #.repo WHERE sync = 'unproven' AND (refill_sync IS NULL OR refill_by IS NULL) AND data IS NOT NULL AND NOT COALESCE(deleted_rev OPERATOR(@.=) rev, false)"
+#define UNPROVEN	" FROM #.repo WHERE " ATP_IS_AUDITED
 
 void
 atp_audit_errand_init(void)

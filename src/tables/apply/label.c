@@ -88,7 +88,8 @@ flush_labels(Labels *l)
 		atp_put(rows, BoolGetDatum(true), row->part == NULL);
 	}
 	atp_rows_bind(rows, args);
-	(void) atp_execute(set, &put_labels, args, NULL);
+	/* a label that is not newer than the stored one changes no row */
+	l->apply->skips[ATP_SKIP_OLD] += l->n - (int64) atp_execute(set, &put_labels, args, NULL);
 	l->n = 0;
 	atp_keyset_clear(l->keys);
 }

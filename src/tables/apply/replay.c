@@ -77,6 +77,15 @@ apply_rows(AtpApply *a, AtpSpan path, const char **why)
 	return unknown + unjudged > 0 || error != NULL ? ATP_OUTCOME_STAYS : a->rows > 0 ? ATP_OUTCOME_APPLIED : ATP_OUTCOME_OBSOLETE;
 }
 
+/* Was nothing of the event newer than what is stored?  A message may have several labels. */
+static bool
+passed_over(const AtpApply *a)
+{
+	int64		skipped = a->skips[ATP_SKIP_OLD] + a->skips[ATP_SKIP_INACTIVE];
+
+	return skipped > 0 && a->rows <= skipped;
+}
+
 static AtpOutcome
 apply_event(AtpApply *a, const AtpAgain *again, const char **why)
 {
@@ -106,7 +115,7 @@ apply_event(AtpApply *a, const AtpAgain *again, const char **why)
 			if (again->path.len > 0 && !same_path(again->path, name))
 				break;
 			if ((error = atp_attempt(a, a->sink->apply, 0, 1)) == NULL)
-				return a->skips[ATP_SKIP_OLD] + a->skips[ATP_SKIP_INACTIVE] == 0 ? ATP_OUTCOME_APPLIED : ATP_OUTCOME_OBSOLETE;
+				return passed_over(a) ? ATP_OUTCOME_OBSOLETE : ATP_OUTCOME_APPLIED;
 			*why = atp_error_text(error);
 			return ATP_OUTCOME_STAYS;
 		default:

@@ -154,7 +154,7 @@ name(const AtpEvent *event)
 	}
 }
 
-/* A record that a commit has removed; NULL: all of the repository. */
+/* A record that a commit has removed; NULL: all of the repository.  rev: the last revision that the removal makes obsolete. */
 static void
 put_removed(AtpRows *rows, const AtpEvent *event, AtpSpan path, uint64 rev)
 {
@@ -196,9 +196,9 @@ settle(AtpApply *a)
 			if (batch->rows[r].record.action == ATP_DELETE)
 			{
 				put_overtaken(rows, event, batch->rows[r].path);
-				/* whom nobody believes removes nothing, either */
-				if (event->proven != ATP_OPS_REFUTED && event->proven != ATP_REV_AHEAD)
-					put_removed(removed, event, batch->rows[r].path, event->rev);
+				/* A commit that nobody believes removes nothing.  The removal itself may have been refused: its dead letter is not obsolete. */
+				if (event->proven != ATP_OPS_REFUTED && event->proven != ATP_REV_AHEAD && event->rev > 0)
+					put_removed(removed, event, batch->rows[r].path, event->rev - 1);
 			}
 		/* F-42: all that was before it has gone */
 		if (event->kind == ATP_REPOS_SYNC && event->partial && event->rev > 0)

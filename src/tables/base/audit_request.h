@@ -7,6 +7,10 @@
 
 #include "postgres.h"
 
+/* SQL: a row of the table repo is of a repository that the fetcher audits by itself.  Other repositories cannot be judged. */
+#define ATP_IS_AUDITED \
+	"sync = 'unproven' AND (refill_sync IS NULL OR refill_by IS NULL) AND data IS NOT NULL AND NOT COALESCE(deleted_rev OPERATOR(@.=) rev, false)"
+
 /* Something of this target is unproven now, once the transaction commits.  SPI is connected. */
 extern void atp_audit_wish(const char *target);
 

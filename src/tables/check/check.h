@@ -36,6 +36,9 @@ typedef struct AtpInvariant
 #define ATP_CHECK_WHOLE	8		/* nobody can estimate its rows: joins of whole tables are no nested loops */
 #define ATP_CHECK_NODES	16		/* only where Citus marks its nodes (node_mark.h) */
 
+/* SQL: how messages are written (source.c). */
+#define ATP_CHECK_FORMATS "('dag-cbor', 'json', 'jetstream')"
+
 /* Each ends with a NULL. */
 extern const AtpInvariant atp_check_repos[];	/* repositories and their records */
 extern const AtpInvariant atp_check_links[];

@@ -71,6 +71,14 @@ const AtpInvariant atp_check_streams[] = {
 		"Delete the letter, and resync its repository."
 	},
 	{
+		/* a dead letter of an earlier version has neither a format nor an endpoint */
+		"message of an unknown format", "atproto.dead_frame.format atproto.subscription", ATP_CHECK_ONCE,
+		"SELECT s.target, NULL, s.name, format('digest %s: format %s, endpoint %s', f.digest, f.format, f.endpoint)"
+		OF_SUBSCRIPTION("atproto.dead_frame", "f")
+		" WHERE f.format NOT IN " ATP_CHECK_FORMATS " OR (f.format IS NULL) <> (f.endpoint IS NULL)",
+		"UPDATE the row: format and endpoint are those of the stream that the message came from; NULL, NULL: as the stream is now."
+	},
+	{
 		"letter that cannot be", "atproto.dead_letter atproto.subscription", ATP_CHECK_ONCE,
 		"SELECT s.target, d.did, format('letter %s', d.id), format('%s attempts, from %s to %s', d.attempts, d.first_at, d.last_at)"
 		OF_SUBSCRIPTION("atproto.dead_letter", "d") " WHERE d.attempts < 1 OR d.first_at > d.last_at OR (d.stage = 'beyond') <> (d.digest IS NULL)",

@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "tables/base/audit_request.h"
 #include "tables/check/check.h"
 
 /* Repositories of the target of which events are held. */
@@ -77,9 +78,7 @@ const AtpInvariant atp_check_waiting[] = {
 	{
 		"audit that nobody makes", "#.repo atproto.audit_state! atproto.subscription", 0,
 		/* the fetcher audits with the rights of a subscription's owner, and nobody can judge what is filtered */
-		"SELECT NULL, 'atproto.audit_state', format('%s repositories are unproven', count(*)) FROM #.repo p WHERE p.sync = 'unproven'"
-		/* while a refill writes records of it, nobody could tell */
-		" AND (p.refill_sync IS NULL OR p.refill_by IS NULL)"
+		"SELECT NULL, 'atproto.audit_state', format('%s repositories are unproven', count(*)) FROM #.repo WHERE " ATP_IS_AUDITED
 		" AND EXISTS (SELECT 1 FROM atproto.subscription s WHERE s.target = $1 AND s.by_repo"
 		"  HAVING count(*) > 0 AND bool_and(s.collections IS NULL AND s.actions IS NULL AND s.keep_records))"
 		" AND NOT EXISTS (SELECT 1 FROM atproto.audit_state a WHERE a.target = $1 AND a.next_at IS NOT NULL) HAVING count(*) > 0",
@@ -89,6 +88,12 @@ const AtpInvariant atp_check_waiting[] = {
 		"held event of another target", "atproto.held_event atproto.subscription", ATP_CHECK_ONCE,
 		OF_OTHER_TARGET("atproto.held_event", ""),
 		"Give the subscription its target again; or delete the rows, and fetch the repositories with atproto.resync()."
+	},
+	{
+		"message of an unknown format", "atproto.held_event.format", ATP_CHECK_ONCE,
+		"SELECT x.target, x.did, 'atproto.held_event', format('format %s, endpoint %s', x.format, x.endpoint) FROM atproto.held_event x"
+		" WHERE (x.format IN " ATP_CHECK_FORMATS " AND x.endpoint IS NOT NULL) IS NOT TRUE",
+		"UPDATE the row: format and endpoint are those of the stream that the message came from."
 	},
 	{
 		"job of another target", "atproto.repo_job atproto.subscription", ATP_CHECK_ONCE,

@@ -5,27 +5,33 @@
  *
  * A subscription that is removed, or whose target or kind of stream changes, leaves events behind that nobody
  * judges any more.  Another subscription gets them if it may take them (held_by.h).  Otherwise they are dropped in
- * this transaction, their repositories are marked, and a row of atproto.gap tells how many there were.
+ * this transaction, their repositories are marked, and a row of atproto.gap tells how many there were.  A refill
+ * (refill.c) ends with its subscription.
  */
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "catalog/namespace.h"
 #include "commands/trigger.h"
 #include "config/extension.h"
 #include "config/option.h"
 #include "config/owner.h"
 #include "config/spi.h"
+#include "config/target.h"
 #include "config/target_rename.h"
 #include "config/wake.h"
 #include "fmgr.h"
 #include "identity/identity.h"
 #include "source.h"
+#include "tables/base/audit_request.h"
 #include "tables/base/error_class.h"
 #include "tables/repos/held.h"
 #include "tables/repos/held_by.h"
 #include "tables/base/job.h"
 #include "tables/repos/repo.h"
+#include "tables/base/table.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 
 PG_FUNCTION_INFO_V1(atp_held_event_fill);
@@ -237,16 +243,52 @@ mark_repos(Leaving *l)
 	return error == NULL;
 }
 
-/* rows about what a limit has dropped before stay when the subscription goes: its tables go on lacking that. */
-static void
-keep_gaps(const AtpSubscription *sub)
+/* Does the target have repositories that the subscription's owner may change? */
+static bool
+may_end_refills(const AtpSubscription *sub)
 {
-	AtpCaller	caller = atp_as_table_owner("gap");
+	Oid			schema = get_namespace_oid(sub->target, true);
+	Oid			relid = OidIsValid(schema) ? get_relname_relid(atp_repo_table.name, schema) : InvalidOid;
 
-	atp_run("UPDATE atproto.gap SET subscription = NULL, target = COALESCE(target, $2::name)"
-			" WHERE subscription = $1 AND reason = 'held events dropped' AND closed_at IS NULL",
-			ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->target)));
+	return sub->source->by_repo && OidIsValid(relid) && atp_table_is_ours(&atp_repo_table, relid) &&
+		get_attnum(relid, "refill_at") != InvalidAttrNumber && atp_role_may_fill(sub->owner, sub->target);
+}
+
+/*
+ * V-31: what a refill has written is unproven until it comes to the repository's revision.  Nobody goes on with this
+ * refill, and the fetcher audits no repository that is being read again.  Rows of an earlier version have the name.
+ */
+static void
+end_refills(AtpApply *a, int unused, int unused2)
+{
+	const AtpSubscription *sub = a->sub;
+	AtpCaller	caller = atp_owner_begin(sub->owner);
+	uint64		n = atp_run(atp_expand_sql("UPDATE #.repo SET refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL,"
+										   " refill_to = NULL, refill_at = NULL, updated_at = now() WHERE refill_by IN ($1, $2)", sub->target),
+							ATP_ARGS(atp_text_arg(sub->id), atp_text_arg(sub->name)));
+
 	atp_owner_end(caller);
+	if (n > 0)
+		atp_audit_wish(sub->target);
+}
+
+/* A trigger of the table may refuse that: then atproto.check() finds the rows. */
+static void
+leave_refills(const AtpSubscription *sub)
+{
+	AtpBatch	batch = {.cxt = CurrentMemoryContext};
+	AtpApply	apply = {.sub = sub, .sink = sub->source->sink, .batch = &batch};
+	ErrorData  *error;
+	int			nest;
+
+	if (!may_end_refills(sub))
+		return;
+	nest = atp_caller_begin();
+	error = atp_attempt(&apply, end_refills, 0, 0);
+	atp_caller_end(nest);
+	if (error != NULL)
+		ereport(WARNING,
+				(errmsg("a refill of subscription \"%s\" could not be ended in schema \"%s\": %s", sub->name, sub->target, error->message)));
 }
 
 static void
@@ -256,8 +298,7 @@ leave(const AtpSubscription *sub, bool removed)
 	const AtpSubscription *heir;
 	int			nest;
 
-	if (removed)
-		keep_gaps(sub);
+	leave_refills(sub);
 	find_dids(&l);
 	if (l.ndids == 0)
 		return;

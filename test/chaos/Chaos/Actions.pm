@@ -182,13 +182,13 @@ action touch => 1, undef, sub {
 action pause => 2, undef, sub {
 	my ($run, $step) = @_;
 	$run->ask("SELECT atproto.pause('$run->{sub}')", 5);
-	$run->later($step->{hold}, 'resume', sub { $run->must("SELECT atproto.resume('$run->{sub}')") });
+	$run->later($step->{hold}, 'resume', sub { $run->resume });
 	return "pause for $step->{hold} ms";
 };
 action pause_resume => 2, undef, sub {
 	my ($run, $step) = @_;
 	$run->ask("SELECT atproto.pause('$run->{sub}')", 5);
-	$run->must("SELECT atproto.resume('$run->{sub}')");
+	$run->resume;
 	return 'pause and resume';
 };
 action rewind => 2, undef, sub {

@@ -81,33 +81,7 @@ sub new
 	$self->{p} = $self->{plan}{program};
 	$self->{role} = $self->{plan}{role};
 	$self->{schemas} = [ $self->{name} ];
-	$self->{open} = [];
 	return $self;
-}
-
-# Defects that are known and whose mending is not here yet: told, but no failure.  Each goes with its mending.
-my @open = (
-	[ qr/check\(\): \("refill of nobody"/, sub { my ($p) = @_; $p->{refill} eq 'yes' && $p->{unsubscribe} eq 'yes' }, 'item 7: unsubscribe() in a refill leaves repo.refill_by' ],
-	[ qr/lacks|rows differ|^repo: |synchronized, but|has too much/, sub { my ($p) = @_; $p->{retry} eq 'yes' && $p->{union} ne 'none' }, 'item 9: retry() in a union' ]);
-
-sub differ
-{
-	my ($self, $words) = @_;
-
-	foreach my $of (@open)
-	{
-		my ($pattern, $when, $item) = @$of;
-		next unless !$ENV{PAIRS_STRICT} && $words =~ $pattern && $when->($self->{p});
-		return $self->open_defect("$item: $words");
-	}
-	return $self->SUPER::differ($words);
-}
-
-sub open_defect
-{
-	my ($self, $words) = @_;
-	push @{ $self->{open} }, $words;
-	return;
 }
 
 # --- before ---
@@ -358,8 +332,8 @@ sub verify
 	$self->tell("the subscriptions: $_") foreach split /\n/, $self->must("SELECT name, state, seq, skips, last_error FROM atproto.stat_subscription ORDER BY name");
 	$self->tell("accounts: $_") foreach split /\n/, $self->must('SELECT state, error, count(*) FROM atproto.identity GROUP BY 1, 2 ORDER BY 1');
 
-	# nothing is to be repaired where somebody repairs
-	if ($p->{backfill} ne 'none')
+	# nothing is to be repaired where somebody repairs; but no job outlives the only subscription of its target
+	if ($p->{backfill} ne 'none' && ($p->{unsubscribe} eq 'no' || $p->{union} ne 'none'))
 	{
 		my $out = $self->must("SELECT string_agg(did || ' ' || sync, ', ') FROM (SELECT * FROM $s.repo r WHERE sync = 'desynchronized' AND active"
 			. " AND NOT EXISTS (SELECT FROM atproto.dead_letter l WHERE l.did = r.did) LIMIT 4) x");
@@ -496,7 +470,6 @@ sub report
 
 	push @out, '  ' . join ' ', map { "$_->[0]=$self->{p}{ $_->[0] }" } @Pairs::Array::switches;
 	push @out, map { "  $_" } @{ $self->{story} };
-	push @out, map { "  KNOWN: $_" } @{ $self->{open} };
 	push @out, map { "  DIFFERENCE: $_" } @{ $self->{differences} };
 	return join("\n", @out) . "\n";
 }
