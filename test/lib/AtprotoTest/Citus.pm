@@ -84,9 +84,13 @@ sub make_citus
 	return ($node, @workers);
 }
 
+# The coordinator ends first, and is checked before; a check on a worker would ask servers that have ended.
 sub stop_citus
 {
-	$_->stop for @nodes;
+	my ($coordinator, @workers) = @nodes;
+
+	$coordinator->stop;
+	$_->stop('immediate') foreach @workers;
 	return;
 }
 
