@@ -7,6 +7,8 @@
 #define ATP_COMPAT_H
 
 #if PG_VERSION_NUM >= 160000
+#include "catalog/pg_database.h"
+#include "catalog/pg_namespace.h"
 #include "nodes/miscnodes.h"
 #include "varatt.h"
 #else
