@@ -1,9 +1,9 @@
 /*
  * job_reassign.c
- *		SQL: the trigger of atproto.subscription that gives jobs to another subscription.
+ *		SQL: the trigger of atproto.subscription that hands jobs to a different subscription.
  *
- * A job is its target's; its subscription only says how it is done.  A break is noted
- * once: without its job, what was missed would stay so.
+ *		A job belongs to its target; its subscription only has the settings.  A break of a
+ *		repository is noted once: if its job were lost, the missed records would stay missing.
  */
 #include "postgres.h"
 
@@ -15,7 +15,11 @@
 
 PG_FUNCTION_INFO_V1(atp_subscription_jobs);
 
-/* To the first one, by name, that fetches the repository into the same tables.  leaves: what remains is done by nobody. */
+/*
+ * Hand each job to the first subscription, by name, that fetches the repository into the same
+ * tables.  leaves: the subscription leaves the target, so jobs without a new subscription are
+ * deleted.
+ */
 static void
 hand_over(AtpTuple old, bool leaves)
 {
@@ -61,7 +65,7 @@ atp_subscription_jobs(PG_FUNCTION_ARGS)
 	row = (AtpTuple) {trigger->tg_newtuple, old.desc};
 	target = atp_get_text_or_null(row, "target");
 	backfill = atp_get_text_or_null(row, "backfill");
-	/* a NULL is for the table's own checks */
+	/* a NULL is left to the table's constraints */
 	if (atp_target_is_renamed())
 		return PointerGetDatum(trigger->tg_newtuple);
 	if (target != NULL && strcmp(target, atp_get_text(old, "target")) != 0)
