@@ -15,7 +15,7 @@
 /* Counters of this process. */
 typedef struct AtpFetchCounts
 {
-	int64		requests;		/* requests that have ended */
+	int64		requests;		/* requests that have ended, with any outcome */
 	int64		bytes;			/* received */
 	int64		outcomes[ATP_HTTP_COUNT];
 	int64		refused;		/* answers with status 429 or 503 */

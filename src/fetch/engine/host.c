@@ -3,8 +3,8 @@
  *		Hosts that the fetcher sends requests to, in memory: each host's limiter (host_limit.c),
  *		and the limits over all hosts together.  host_table.c writes and reads atproto.host.
  *
- *		Strangers choose the names of hosts.  So memory keeps the last few thousand hosts only, and
- *		the names below one domain together cannot have all concurrent requests.
+ * Strangers choose the names of hosts.  So memory keeps the last few thousand hosts only, and the
+ * names below one domain together cannot have all concurrent requests.
  */
 #include "postgres.h"
 

@@ -3,8 +3,8 @@
  *		Limits of the hosts that the fetcher sends requests to: how many requests at a time, how
  *		many a second, and which hosts are in backoff (rules R-20 to R-25).
  *
- *		Tasks do not call these functions: fetch.h does.  A host's backoff outlives the process, in
- *		table atproto.host.
+ * Tasks do not call these functions: fetch.h does.  A host's backoff outlives the process, in table
+ * atproto.host.
  */
 #ifndef ATP_HOST_H
 #define ATP_HOST_H

@@ -21,7 +21,8 @@ typedef struct AtpHostLimits
 typedef struct AtpManners
 {
 	int			running;
-	double		tokens;			/* token bucket: requests that could have started ... */
+	double		tokens;			/* token bucket: the number of requests that might have started
+								 * ... */
 	int64_t		filled;			/* ... at this time; 0: the bucket was never used and is full */
 	int64_t		rest_until;		/* end of the backoff; 0: no backoff */
 	int64_t		sparing_until;	/* the rate is halved until then */

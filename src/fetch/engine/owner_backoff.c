@@ -2,9 +2,9 @@
  * owner_backoff.c
  *		Backoff for owners of tables that keep the fetcher waiting.
  *
- *		A single process writes the tables of all owners.  Seconds spent waiting in vain for one
- *		owner's table are lost to all owners, while transfers and look-ups in flight time out.  So
- *		an owner whose tables block again and again gets a small share of the process's time.
+ * A single process writes the tables of all owners.  Seconds spent waiting in vain for an owner's table
+ * are lost to all owners, and meanwhile no running transfer or look-up is served.  So an owner whose
+ * tables block again and again gets a small share of the process's time.
  */
 #include "postgres.h"
 

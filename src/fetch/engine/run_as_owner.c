@@ -3,9 +3,9 @@
  *		Runs the fetcher's work in a user's tables: with the rights of the tables' owner, and
  *		within a time limit.
  *
- *		The time limit uses STATEMENT_TIMEOUT.  A user's function can catch the error that the
- *		timeout raises, and go on.  The function cannot catch the end of the process, which follows
- *		GRACE_MS later; then the manager starts a new fetcher.
+ * The time limit uses STATEMENT_TIMEOUT.  A user's function can catch the error that the timeout
+ * raises, and go on.  The function cannot catch the end of the process, which follows GRACE_MS
+ * later; then the manager starts a new fetcher.
  */
 #include "postgres.h"
 

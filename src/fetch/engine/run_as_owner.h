@@ -3,8 +3,8 @@
  *		Runs the fetcher's work in a user's tables: with the rights of the tables' owner, and
  *		within a time limit.
  *
- *		Views, triggers, policies and functions of any user may run in this work.  Such code gets
- *		no rights but the owner's, and cannot keep the fetcher from its work for all owners.
+ * Views, triggers, policies and functions of any user may run in this work.  Such code gets no
+ * rights but the owner's, and cannot keep the fetcher from its work for all owners.
  */
 #ifndef ATP_RUN_AS_OWNER_H
 #define ATP_RUN_AS_OWNER_H

@@ -3,8 +3,8 @@
  *		A task (AtpErrand) is a kind of work of the fetcher.  process/manager/fetcher.c calls the
  *		functions of an AtpErrand, and knows nothing else of the task.
  *
- *		To add a task: an AtpErrand, declared here, and its row in errands[] of
- *		process/manager/fetcher.c.
+ * To add a task: an AtpErrand, declared here, and its row in errands[] of
+ * process/manager/fetcher.c.
  */
 #ifndef ATP_TASK_H
 #define ATP_TASK_H

@@ -2,12 +2,12 @@
  * identity_queue.c
  *		The queue of look-ups, atproto.identity_wish, as the fetcher reads and writes the queue.
  *
- *		Hosts of strangers that do not answer, or are in backoff, must not block the look-ups of
- *		all accounts.  So a row that cannot be looked up now gets a time (next_try); only rows that
- *		are due are read, by the index; and rows that failed before get only a part of each read.
+ * Hosts of strangers that do not answer, or are in backoff, must not block the look-ups of all
+ * accounts.  So a row that cannot be looked up now gets a time (next_try); only rows that are due
+ * are read, by the index; and rows that failed before get only a part of each read.
  *
- *		Rows locked by a consumer are skipped.  The consumer commits soon, and waiting for a locked
- *		row while holding a lock on a second row could be a deadlock.
+ * Rows locked by a consumer are skipped.  The consumer commits soon, and waiting for a locked row
+ * while holding a lock on a second row could be a deadlock.
  */
 #include "postgres.h"
 
@@ -59,7 +59,7 @@ atp_identity_is_wanted(void)
 }
 
 /* ------------------------------------------------------------------------
- * What is due
+ * Due look-ups
  * ------------------------------------------------------------------------
  */
 
@@ -269,7 +269,7 @@ atp_identity_next(TimestampTz now)
 }
 
 /* ------------------------------------------------------------------------
- * What became of the look-ups
+ * Results of look-ups
  * ------------------------------------------------------------------------
  */
 

@@ -3,9 +3,9 @@
  *		The fetcher's task that verifies handles (W-20 to W-25): the DID document claims a handle;
  *		does the handle's domain name the account?
  *
- *		First the TXT records of _atproto.HANDLE are looked up.  If the records name no account,
- *		https://HANDLE/.well-known/atproto-did is read.  So TXT records win over the file, and only
- *		one answer is needed if records exist.
+ * First the TXT records of _atproto.HANDLE are looked up.  If the records name no account,
+ * https://HANDLE/.well-known/atproto-did is read.  So TXT records win over the file, and only one
+ * answer is needed if records exist.
  */
 #include "postgres.h"
 
@@ -345,7 +345,7 @@ write_check(Check *check)
 }
 
 /* ------------------------------------------------------------------------
- * The errand
+ * The task
  * ------------------------------------------------------------------------
  */
 static bool

@@ -3,9 +3,8 @@
  *		The fetcher's task that reads DID documents (W-01 to W-06, W-30 to W-35): rows of
  *		atproto.identity_wish become requests, and answers become rows of atproto.identity.
  *
- *		From the read of its row until its answer is written, a DID is in one of the lists here, so
- *		that two requests never ask for the same DID (W-34).  Many answers are written in a
- *		transaction.
+ * From the read of its row until its answer is written, a DID is in one of the lists here, so that
+ * two requests never ask for the same DID (W-34).  Many answers are written in a transaction.
  */
 #include "postgres.h"
 

@@ -3,9 +3,9 @@
  *		SQL: CALL atproto.await_backfill(): waits until a subscription's lists are read and the
  *		listed repositories are fetched (R-65).
  *
- *		A job fetches a repository for a target, not for a subscription.  So the jobs of all
- *		subscriptions to the target count.  Jobs queued both after the call and after the end of
- *		the lists do not count: the stream queues jobs for ever.
+ * A job fetches a repository for a target, not for a subscription.  So the jobs of all
+ * subscriptions to the target count.  Jobs queued both after the call and after the end of the
+ * lists do not count: the stream queues jobs for ever.
  */
 #include "postgres.h"
 

@@ -3,12 +3,11 @@
  *		The fetcher's task that reads lists of repositories, page by page (R-60 to R-63): from a
  *		subscription's server, from list_source, or from every host that listHosts names.
  *
- *		Each list has a single request at a time, and a page is written before the next page is
- *		requested.  list_rows.c writes the pages.
+ * Each list has a single request at a time, and a page is written before the next page is
+ * requested.  list_rows.c writes the pages.
  *
- *		There may be thousands of lists, of hosts named by strangers.  If more lists are due than
- *		can be read at a time, the lists take turns, and a list that cannot be read now frees its
- *		place.
+ * There may be thousands of lists, of hosts named by strangers.  If more lists are due than can be
+ * read at a time, the lists take turns, and a list that cannot be read now frees its place.
  */
 #include "postgres.h"
 

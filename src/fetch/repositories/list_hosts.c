@@ -2,9 +2,9 @@
  * list_hosts.c
  *		Rows of hosts' lists (R-60), and the check of the entries of such lists (R-61).
  *
- *		A host gets a row of atproto.enumeration as soon as listHosts names the host.  Strangers
- *		choose the names: only the first atproto.fetch_hosts entries of a list count, and
- *		net/http_policy.h decides which hosts are asked.
+ * A host gets a row of atproto.enumeration as soon as listHosts names the host.  Strangers choose
+ * the names: only the first atproto.fetch_hosts entries of a list count, and net/http_policy.h
+ * decides which hosts are asked.
  */
 #include "postgres.h"
 

@@ -3,7 +3,7 @@
  *		Rows of hosts' lists (R-60): each host that the server of a subscription names has a list
  *		of repositories to read.  Also checks the entries of such lists (R-61).
  *
- *		Call in a transaction, as the owner of atproto.enumeration, with SPI connected.
+ * Call in a transaction, as the owner of atproto.enumeration, with SPI connected.
  */
 #ifndef ATP_LIST_HOSTS_H
 #define ATP_LIST_HOSTS_H

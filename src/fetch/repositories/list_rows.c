@@ -3,8 +3,8 @@
  *		Rows of atproto.enumeration: how far each list was read, and how the entries of a page
  *		become jobs (R-60 to R-63).  list.c sends the requests.
  *
- *		A page's cursor and the jobs of its entries are written in the same transaction, so that a
- *		crash loses no entry.
+ * A page's cursor and the jobs of its entries are written in the same transaction, so that a crash
+ * loses no entry.
  */
 #include "postgres.h"
 
@@ -48,7 +48,7 @@ atp_list_init(void)
 }
 
 /* ------------------------------------------------------------------------
- * Lists that are due
+ * Due lists
  * ------------------------------------------------------------------------
  */
 

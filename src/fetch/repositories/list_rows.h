@@ -3,7 +3,7 @@
  *		Rows of atproto.enumeration: how far each list was read, and how the entries of a page
  *		become jobs (R-60 to R-63).  list.c sends the requests.
  *
- *		Call in a transaction, with SPI connected.
+ * Call in a transaction, with SPI connected.
  */
 #ifndef ATP_LIST_ROWS_H
 #define ATP_LIST_ROWS_H

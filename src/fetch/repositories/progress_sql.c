@@ -2,9 +2,9 @@
  * progress_sql.c
  *		SQL: atproto.repo_states(): how many repositories of a target are in which state.
  *
- *		The function counts as the subscription's owner, since the owner may have put any view or
- *		trigger there.  If the owner cannot read the table, the result is NULL, so that a view
- *		still shows all its remaining rows.
+ * The function counts as the subscription's owner, since the owner may have put any view or trigger
+ * there.  If the owner cannot read the table, the result is NULL, so that a view still shows all
+ * its remaining rows.
  */
 #include "postgres.h"
 

@@ -2,8 +2,7 @@
  * repo_limits.c
  *		Limits of fetches that no user asked for (R-06).
  *
- *		The limits' counters are in tables, so that a crash of the fetcher does not lift the
- *		limits.
+ * The limits' counters are in tables, so that a crash of the fetcher does not lift the limits.
  */
 #include "postgres.h"
 

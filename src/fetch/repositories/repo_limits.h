@@ -2,7 +2,7 @@
  * repo_limits.h
  *		Limits of fetches that no user asked for (R-06).
  *
- *		Call in a transaction of the fetcher, with SPI connected.
+ * Call in a transaction of the fetcher, with SPI connected.
  */
 #ifndef ATP_REPO_LIMITS_H
 #define ATP_REPO_LIMITS_H

@@ -4,7 +4,7 @@
  *		and ends in the table and in the owner's table repo.  The transfer itself is in
  *		repo_transfer.c.
  *
- *		Call in a transaction of the fetcher, with SPI connected.
+ * Call in a transaction of the fetcher, with SPI connected.
  */
 #ifndef ATP_REPO_ROWS_H
 #define ATP_REPO_ROWS_H

@@ -3,8 +3,8 @@
  *		A transfer: fetches the export of a repository and writes the export's records into the
  *		tables (R-12, R-40 to R-58).
  *
- *		A transfer proceeds in short steps: read some bytes, check some records, write some rows.
- *		So a large repository does not block transfers and tasks that share the process.
+ * A transfer proceeds in short steps: read some bytes, check some records, write some rows.  So a
+ * large repository does not block transfers and tasks that share the process.
  */
 #include "postgres.h"
 

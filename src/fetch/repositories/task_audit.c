@@ -3,12 +3,11 @@
  *		The fetcher's task that audits unproven repositories (V-27, V-45), each at most once an
  *		hour.  This task opens no connection.
  *
- *		Table atproto.audit_state lists the targets with work (tables/base/audit_request.c).  The
- *		task claims a target by postponing next_at before touching any table of the target: so code
- *		in an owner's tables, whatever it does, cannot keep the remaining targets from their turns.
- *		Then some repositories are audited in a short transaction as the owner.  A repository that
- *		takes longer is audited alone, with more time; before that, a committed audited_at records
- *		the try.
+ * Table atproto.audit_state lists the targets with work (tables/base/audit_request.c).  The task
+ * claims a target by postponing next_at before touching any table of the target: so code in an
+ * owner's tables, whatever it does, cannot keep the remaining targets from their turns.  Then some
+ * repositories are audited in a short transaction as the owner.  A repository that takes longer is
+ * audited alone, with more time; before that, a committed audited_at records the try.
  */
 #include "postgres.h"
 
@@ -201,7 +200,7 @@ look_ahead(void *arg)
 }
 
 /* ------------------------------------------------------------------------
- * What came of it
+ * Results
  * ------------------------------------------------------------------------
  */
 
@@ -245,8 +244,8 @@ report_rest(const Share *share)
 }
 
 /*
- * Delete the request, unless a consumer has locked the request and has not committed its unproven
- * repository yet.
+ * Clear the request (next_at), unless a consumer has locked the request and has not committed its
+ * unproven repository yet.
  */
 static void
 end_wish(const Share *share)
@@ -270,8 +269,7 @@ rest(Share *share)
 	{
 		end_wish(share);
 		/*
-		 * a consumer may have seen the request before its deletion, and so not have made a new
-		 * request
+		 * a consumer may have seen the request before it was cleared, and so have made no new request
 		 */
 		if (!anything_left(share, &why))
 			return;

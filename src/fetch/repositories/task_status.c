@@ -4,19 +4,19 @@
  *		account is active (V-39) or deleted (V-47), and the servers of repositories whether a
  *		repository is newer than the stored one (R-64).
  *
- *		The task claims a row of atproto.status_wish by postponing next_try: so no server is asked
- *		more often than once in ten minutes, even if the process ends.  If the host's limits forbid
- *		a request now, the row is due again soon, and does not block later rows.  The answer is
- *		written with the rights of the subscription's owner, if the table repo still has the status
- *		for which the row was written.
+ * The task claims a row of atproto.status_wish by postponing next_try: so no server is asked more
+ * often than once in ten minutes, even if the process ends.  If the host's limits forbid a request
+ * now, the row is due again soon, and does not block later rows.  The answer is written with the
+ * rights of the subscription's owner, if the table repo still has the status for which the row was
+ * written.
  *
- *		If the stream or the account's server said that an account was deleted, the account is gone
- *		when the directory confirms the deletion; or when the server that a newly read document
- *		names confirms the deletion, or does not know the account; or when atproto.purge_after has
- *		passed without a contrary answer.  Then a consumer purges the account's records.  A server
- *		that the account has left may answer anything, so its answer does not count.
+ * If the stream or the account's server said that an account was deleted, the account is gone when
+ * the directory confirms the deletion; or when the server that a newly read document names confirms
+ * the deletion, or does not know the account; or when atproto.purge_after has passed without a
+ * contrary answer.  Then a consumer purges the account's records.  A server that the account has
+ * left may answer anything, so its answer does not count.
  *
- *		Questions for revisions have the lowest priority, and a few places of their own.
+ * Questions for revisions have the lowest priority, and a few places of their own.
  */
 #include "postgres.h"
 
@@ -50,14 +50,15 @@
 #define APPLY_MS		1000
 #define PURGE_MS		10000	/* the same with a look at all records of the account, for the
 								 * newest revision */
-#define WAIT_MIN_MS		1000	/* a row whose host cannot be asked now is due again not before this
-								 * ... */
-#define WAIT_MAX_MS		600000	/* ... and not later than this */
-#define DOCUMENT_MS		2000	/* between two looks whether the account's document has been read,
-								 * before the server is asked ... */
-#define DOCUMENT		"interval '3 min'"	/* ... for at most so long: a document is not read twice
-											 * within a minute */
-#define DAYS			"interval '7 days'"	/* without an answer in this time the row is deleted */
+#define WAIT_MIN_MS		1000	/* a row whose host cannot be asked now is due again after this time
+								 * at the earliest */
+#define WAIT_MAX_MS		600000	/* ... and after this time at the latest */
+#define DOCUMENT_MS		2000	/* between two looks whether the account's document has been read:
+								 * the server is asked afterwards */
+#define DOCUMENT		"interval '3 min'"	/* limit of the wait for the document: a document is not
+											 * read twice within a minute */
+#define DAYS			"interval '7 days'"	/* a row without an answer is deleted after this time,
+											 * unless for a deletion */
 
 /* A request for a status, in a memory context of its own. */
 typedef struct Asking
@@ -196,8 +197,8 @@ claim(TimestampTz now)
 									   "  w.status_at, w.status_seq, s.owner::oid AS owner,"
 									   "  w.why = 'deleted' AS deletion,"
 									   /*
-									    * V-44, V-47: before the document is read, the server in
-									    * atproto.identity may be a server that the account has left
+									    * V-44, V-47: before a look-up, i.pds may be a server that
+									    * the account has left
 									    */
 									   "  (w.why = 'deleted' OR (w.why = 'inactive' AND s.host_is_pds)) AND w.wished_at > $1 - " DOCUMENT
 									   "   AND COALESCE(i.asked_at <= w.wished_at, true) AS unread,"

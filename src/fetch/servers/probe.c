@@ -3,9 +3,8 @@
  *		The fetcher's task for tests: sends the requests in table atproto_probe.request, which a
  *		test creates.  Compiled only if ATP_INJECTION_POINTS is defined.
  *
- *		A row in state 'new' describes a request; when the state is 'done', the remaining columns
- *		have the answer.  If "piece" is not 0, the body is read as a stream, in pieces of so many
- *		bytes.
+ * A row in state 'new' describes a request; when the state is 'done', the remaining columns have
+ * the answer.  If "piece" is not 0, the body is read as a stream, in pieces of so many bytes.
  */
 #include "postgres.h"
 

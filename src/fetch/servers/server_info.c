@@ -3,8 +3,8 @@
  *		The fetcher's task behind describe_server() and host_status(): sends the requests in table
  *		host_question, and writes the answers there.
  *
- *		An answer is stored as text if it is a JSON object.  The waiting procedure converts the
- *		text to jsonb, so an error of that conversion is raised in the user's session.
+ * An answer is stored as text if it is a JSON object.  The waiting procedure converts the text to
+ * jsonb, so an error of that conversion is raised in the user's session.
  */
 #include "postgres.h"
 

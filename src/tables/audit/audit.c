@@ -3,11 +3,11 @@
  *		Audits: are the records in the tables exactly the records that the account has signed?
  *		(V-45, V-46)
  *
- *		The audit builds the tree over all rows of a repository, and compares the root with the
- *		root of the stored commit.  All reads use a single snapshot, and nothing comes from the
- *		network.  The current user's rights on the tables count.
+ * The audit builds the tree over all rows of a repository, and compares the root with the root of
+ * the stored commit.  All reads use a single snapshot, and nothing comes from the network.  The
+ * current user's rights on the tables count.
  *
- *		If Citus keeps the rows, the node with the rows builds the tree (audit_there.c).
+ * If Citus keeps the rows, the node with the rows builds the tree (audit_there.c).
  */
 #include "postgres.h"
 

@@ -3,7 +3,7 @@
  *		Audits: are the records in the tables exactly the records that the account has signed?
  *		(V-45, V-46)
  *
- *		Call with SPI connected, and an active snapshot.
+ * Call with SPI connected, and an active snapshot.
  */
 #ifndef ATP_AUDIT_H
 #define ATP_AUDIT_H

@@ -3,14 +3,13 @@
  *		Reads the records of a repository in the tree's order, by the primary key of an ordinary
  *		table.
  *
- *		Within a collection the index on (did, collection, rkey) has the tree's order.  Between
- *		collections the orders differ: the tree compares names followed by '/', and '-' and '.'
- *		sort before '/'.  So a collection's turn comes after all collections "inside" it, whose
- *		names begin with its name, followed by '-' or '.'.  These are contiguous in the index.
- *		Before a collection is read, a scan looks for a collection inside; if any exists, the
- *		collection is put off.  The collections put off are prefixes of a single name, so memory is
- *		bounded, and each collection costs a few descents of the index, whatever names strangers
- *		choose.
+ * Within a collection the index on (did, collection, rkey) has the tree's order.  Between
+ * collections the orders differ: the tree compares names followed by '/', and '-' and '.' sort
+ * before '/'.  So a collection's turn comes after all collections "inside" it, whose names begin
+ * with its name, followed by '-' or '.'.  These are contiguous in the index.  Before a collection
+ * is read, a scan looks for a collection inside; if any exists, the collection is put off.  The
+ * collections put off are prefixes of a single name, so memory is bounded, and each collection
+ * costs a few descents of the index, whatever names strangers choose.
  */
 #include "postgres.h"
 

@@ -2,9 +2,9 @@
  * audit_rows.c
  *		Reads the records of a repository in the tree's order.
  *
- *		An ordinary table is read by its index (audit_index.c).  A view, a partitioned table, or a
- *		table with row security, which a user may have put in its place, is read by a statement
- *		with a sort, which is slower and always right.
+ * An ordinary table is read by its index (audit_index.c).  A view, a partitioned table, or a table
+ * with row security, which a user may have put in its place, is read by a statement with a sort,
+ * which is slower and always right.
  */
 #include "postgres.h"
 

@@ -2,10 +2,10 @@
  * audit_share.c
  *		Audits some repositories of a target, and writes the results into table repo.
  *
- *		The repositories are read in a single snapshot, without locks, so a consumer waits only
- *		while results are written.  A result is written only if the repository is still at the
- *		audited commit, and its row unchanged.  A repository that has moved on is audited again
- *		under the row's lock, since busy repositories would never be found unchanged.
+ * The repositories are read in a single snapshot, without locks, so a consumer waits only while
+ * results are written.  A result is written only if the repository is still at the audited commit,
+ * and its row unchanged.  A repository that has moved on is audited again under the row's lock,
+ * since busy repositories would never be found unchanged.
  */
 #include "postgres.h"
 

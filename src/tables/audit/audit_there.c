@@ -2,8 +2,8 @@
  * audit_there.c
  *		Audits of tables that Citus keeps: the node with the rows builds the tree.
  *
- *		All rows of a DID are on a single node, so Citus sends the whole statement to this node.
- *		Only the root and the repository's row travel.
+ * All rows of a DID are on a single node, so Citus sends the whole statement to this node.  Only
+ * the root and the repository's row travel.
  */
 #include "postgres.h"
 

@@ -2,10 +2,10 @@
  * check.c
  *		SQL: atproto.check(), which checks the invariants between the tables.
  *
- *		The invariants are in the lists of check.h; this file runs their queries.  All queries use
- *		the snapshot of the calling statement and the caller's rights, and change nothing.  A table
- *		that the caller may not read is reported, and nothing is concluded from missing rows if row
- *		security may hide rows.
+ * The invariants are in the lists of check.h; this file runs their queries.  All queries use the
+ * snapshot of the calling statement and the caller's rights, and change nothing.  A table that the
+ * caller may not read is reported, and nothing is concluded from missing rows if row security may
+ * hide rows.
  */
 #include "postgres.h"
 

@@ -3,14 +3,13 @@
  *		Invariants between the tables: each is a query that returns the rows that break the
  *		invariant (check.c).
  *
- *		An invariant is an entry in a list below, and nothing else.  In its SQL, # is the quoted
- *		schema of the data tables, @ the schema of our types and operators, $1 the target's name,
- *		and {sample} follows a table of which a share is enough.  The query runs for each target
- *		and returns did, object, detail; with ATP_CHECK_ONCE it runs once and returns target, did,
- *		object, detail.
+ * An invariant is an entry in a list below, and nothing else.  In its SQL, # is the quoted schema
+ * of the data tables, @ the schema of our types and operators, $1 the target's name, and {sample}
+ * follows a table of which a share is enough.  The query runs for each target and returns did,
+ * object, detail; with ATP_CHECK_ONCE it runs once and returns target, did, object, detail.
  *
- *		A query returns no row that a running process will repair within seconds.  To add an
- *		invariant: the entry, and its damage in test/t/270_check.pl.
+ * A query returns no row that a running process will repair within seconds.  To add an invariant:
+ * the entry, and its damage in test/t/270_check.pl.
  */
 #ifndef ATP_CHECK_H
 #define ATP_CHECK_H

@@ -2,10 +2,10 @@
  * check_events.c
  *		Invariants of stored events: record_event, collection_count.
  *
- *		The invariants hold if every subscription that fills the target keeps records (or events
- *		and counts), and always did.  Their queries read all of record_event, so they run only with
- *		deep.  Users may delete old events, and a subscription may keep no events: nothing is
- *		concluded from a missing event.
+ * The invariants hold if every subscription that fills the target keeps records (or events and
+ * counts), and always did.  Their queries read all of record_event, so they run only with deep.
+ * Users may delete old events, and a subscription may keep no events: nothing is concluded from a
+ * missing event.
  */
 #include "postgres.h"
 

@@ -2,10 +2,10 @@
  * check_repos.c
  *		Invariants of repositories and their records.
  *
- *		A consumer writes records and the repository's row in the same transaction, so a snapshot
- *		has both or neither.  An export is written in several transactions: until the last, and
- *		after a failure, some records are newer than the repository's revision, and the
- *		repository's sync shows this.
+ * A consumer writes records and the repository's row in the same transaction, so a snapshot has
+ * both or neither.  An export is written in several transactions: until the last, and after a
+ * failure, some records are newer than the repository's revision, and the repository's sync shows
+ * this.
  */
 #include "postgres.h"
 

@@ -2,9 +2,9 @@
  * check_waiting.c
  *		Invariants of work that waits: held events, jobs, status requests, audits.
  *
- *		Work that a consumer or the fetcher will take within seconds is not reported: for example a
- *		job that was running when the fetcher ended.  Rows of atproto.held_release are not checked
- *		at all, since every consumer deletes rows that no consumer takes.
+ * Work that a consumer or the fetcher will take within seconds is not reported: for example a job
+ * that was running when the fetcher ended.  Rows of atproto.held_release are not checked at all,
+ * since every consumer deletes rows that no consumer takes.
  */
 #include "postgres.h"
 

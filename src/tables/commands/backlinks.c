@@ -3,9 +3,9 @@
  *		SQL: atproto.backlinks(), backlink_count() and backlink_dids(): which records and accounts
  *		link to a target, by the table link.
  *
- *		The functions use the caller's rights.  A malformed source is an error; a well-formed
- *		source without records returns no rows.  If links are distributed by the target's
- *		authority, the query goes to a single node.
+ * The functions use the caller's rights.  A malformed source is an error; a well-formed source
+ * without records returns no rows.  If links are distributed by the target's authority, the query
+ * goes to a single node.
  */
 #include "postgres.h"
 

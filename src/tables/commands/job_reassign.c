@@ -2,8 +2,8 @@
  * job_reassign.c
  *		SQL: the trigger of atproto.subscription that hands jobs to a different subscription.
  *
- *		A job belongs to its target; its subscription only has the settings.  A break of a
- *		repository is noted once: if its job were lost, the missed records would stay missing.
+ * A job belongs to its target; its subscription only has the settings.  A break of a repository is
+ * noted once: if its job were lost, the missed records would stay missing.
  */
 #include "postgres.h"
 

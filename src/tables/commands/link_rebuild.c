@@ -228,7 +228,7 @@ run(const char *sql, const char *target, const AtpArg *links)
 }
 
 /*
- * Consumers that write links hold a lock on the table until commit (link_rows.h).  So with this
+ * Consumers that write links hold a lock on the table until commit (link_rows.c).  So with this
  * lock all their changes of link and record are visible; a consumer that comes later waits before
  * it changes any row that was compared.
  */

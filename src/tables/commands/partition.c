@@ -4,8 +4,8 @@
  *		partitioned tables, and atproto.maintain_partitions(), which adds partitions for coming
  *		months and collections, and removes months that are over.
  *
- *		A record key can be any text, so rows without a partition are in the default partition.
- *		When a partition is made, its rows are moved out of the default partition.
+ * A record key can be any text, so rows without a partition are in the default partition.  When a
+ * partition is made, its rows are moved out of the default partition.
  */
 #include "postgres.h"
 

@@ -2,11 +2,10 @@
  * partition_keep.c
  *		Removes partitions of months that are over, with the links of their records.
  *
- *		Dropping a partition fires no trigger, so the links would stay.  If there are links, the
- *		records of the month and their links are deleted together before the drop, some pages of
- *		the partition in a step: the month is incomplete meanwhile, but at each commit the table
- *		link agrees with the table record.  Rows locked by a session are left for the end, when the
- *		table is locked.
+ * Dropping a partition fires no trigger, so the links would stay.  If there are links, the records
+ * of the month and their links are deleted together before the drop, some pages of the partition in
+ * a step: the month is incomplete meanwhile, but at each commit the table link agrees with the
+ * table record.  Rows locked by a session are left for the end, when the table is locked.
  */
 #include "postgres.h"
 
@@ -259,7 +258,7 @@ remove_all_links(AtpParting *w, const char *part)
 		(void) remove_some(w, part, from, from + PAGES, "true", STAYING);
 }
 
-/* A month that is dropped. */
+/* Arguments of remove_last_links(): the month being dropped. */
 typedef struct Drop
 {
 	AtpParting *w;

@@ -3,11 +3,11 @@
  *		Removes links together with the records of a month, for partition_keep.c; if Citus keeps
  *		the records, removes the records, too.
  *
- *		With Citus, a record and its links are on different nodes, and a ctid means nothing on a
- *		different node.  So some rows are read to this server; their links are deleted by the whole
- *		key, then the rows.  A consumer must not change the rows in between, and Citus cannot lock
- *		rows across nodes: so the partition is locked here against writes.  Each consumer's
- *		transaction locks the partition on this server, too.
+ * With Citus, a record and its links are on different nodes, and a ctid means nothing on a
+ * different node.  So some rows are read to this server; their links are deleted by the whole key,
+ * then the rows.  A consumer must not change the rows in between, and Citus cannot lock rows across
+ * nodes: so the partition is locked here against writes.  Each consumer's transaction locks the
+ * partition on this server, too.
  */
 #include "postgres.h"
 

@@ -2,12 +2,11 @@
  * partition_lock.c
  *		Takes exclusive locks on tables in use, without making sessions wait for long.
  *
- *		An attempt is a subtransaction, whose abort releases its locks.  An attempt is shorter than
- *		deadlock_timeout.  So if a lock were kept between attempts, and a session that has one of
- *		the tables waited for this lock, the server would never detect the deadlock: no lock is
- *		kept.  Locks that the caller's transaction took before cannot be released: for such a
- *		transaction some attempts are longer than deadlock_timeout, so that the server detects the
- *		deadlock.
+ * An attempt is a subtransaction, whose abort releases its locks.  An attempt is shorter than
+ * deadlock_timeout.  So if a lock were kept between attempts, and a session that has one of the
+ * tables waited for this lock, the server would never detect the deadlock: no lock is kept.  Locks
+ * that the caller's transaction took before cannot be released: for such a transaction some
+ * attempts are longer than deadlock_timeout, so that the server detects the deadlock.
  */
 #include "postgres.h"
 

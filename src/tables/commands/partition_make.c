@@ -2,8 +2,8 @@
  * partition_make.c
  *		Finds missing partitions, and makes them with their rows of the default partition.
  *
- *		Partitions are recognized by name (table_2026_01, table_rest), so partitions made by hand
- *		are recognized, too.
+ * Partitions are recognized by name (table_2026_01, table_rest), so partitions made by hand are
+ * recognized, too.
  */
 #include "postgres.h"
 

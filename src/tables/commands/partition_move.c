@@ -2,15 +2,15 @@
  * partition_move.c
  *		Moves rows of a default partition into a table that is to become a partition.
  *
- *		Rows are inserted and deleted without the executor (table_tuple_insert(), as in a rewrite
- *		of a table, and simple_table_tuple_delete()), so no trigger fires.
+ * Rows are inserted and deleted without the executor (table_tuple_insert(), as in a rewrite of a
+ * table, and simple_table_tuple_delete()), so no trigger fires.
  *
- *		With publish_via_partition_root, pgoutput sends a change of a partition as a change of the
- *		partitioned table, if the table is a partition at that moment of the transaction.  The new
- *		table is not a partition yet, so subscribers would lose the rows: nothing may be sent.
- *		Inserts are marked with TABLE_INSERT_NO_LOGICAL.  Deletions without an old row are skipped
- *		by pgoutput, and with REPLICA IDENTITY NOTHING there is no old row.  Without such a
- *		publication, rows are decoded as usual, as moved between two tables.
+ * With publish_via_partition_root, pgoutput sends a change of a partition as a change of the
+ * partitioned table, if the table is a partition at that moment of the transaction.  The new table
+ * is not a partition yet, so subscribers would lose the rows: nothing may be sent.  Inserts are
+ * marked with TABLE_INSERT_NO_LOGICAL.  Deletions without an old row are skipped by pgoutput, and
+ * with REPLICA IDENTITY NOTHING there is no old row.  Without such a publication, rows are decoded
+ * as usual, as moved between two tables.
  */
 #include "postgres.h"
 

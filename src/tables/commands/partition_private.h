@@ -2,10 +2,9 @@
  * partition_private.h
  *		Shared by the files of atproto.partition().
  *
- *		partition.c reads arguments, takes locks, and runs the steps; partition_make.c makes
- *		partitions; partition_keep.c removes months that are over.  partition_swap.h replaces a
- *		plain table by a partitioned table, and partition_move.h moves rows out of a default
- *		partition.
+ * partition.c reads arguments, takes locks, and runs the steps; partition_make.c makes partitions;
+ * partition_keep.c removes months that are over.  partition_swap.h replaces a plain table by a
+ * partitioned table, and partition_move.h moves rows out of a default partition.
  */
 #ifndef ATP_PARTITION_PRIVATE_H
 #define ATP_PARTITION_PRIVATE_H

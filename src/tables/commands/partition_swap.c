@@ -2,10 +2,9 @@
  * partition_swap.c
  *		Replaces a plain table by a partitioned table.
  *
- *		PostgreSQL cannot convert a table.  So keys, indexes, comments and privileges are read as
- *		SQL from the old table, and run on the new table.  Views are replaced with CREATE OR
- *		REPLACE, so that objects which depend on them stay; their SQL names the table, which is the
- *		new table by then.
+ * PostgreSQL cannot convert a table.  So keys, indexes, comments and privileges are read as SQL
+ * from the old table, and run on the new table.  Views are replaced with CREATE OR REPLACE, so that
+ * objects which depend on them stay; their SQL names the table, which is the new table by then.
  */
 #include "postgres.h"
 

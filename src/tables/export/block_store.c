@@ -3,10 +3,10 @@
  *		Stores blocks of an export by CID: the first blocks in memory, the rest in a temporary file
  *		(R-46).
  *
- *		A block is stored behind its CID.  The index has 16 bytes a block: 64 bits of the digest,
- *		the position, and the length.  A sender can make two digests agree in 64 bits, so the CID
- *		is compared when a block is read.  The file is not mapped into memory: if the disk failed,
- *		reading mapped memory would raise SIGBUS, and the server would restart.
+ * A block is stored behind its CID.  The index has 16 bytes a block: 64 bits of the digest, the
+ * position, and the length.  A sender can make two digests agree in 64 bits, so the CID is compared
+ * when a block is read.  The file is not mapped into memory: if the disk failed, reading mapped
+ * memory would raise SIGBUS, and the server would restart.
  */
 #include "postgres.h"
 

@@ -2,9 +2,8 @@
  * export.c
  *		Reads and checks the export of an account's repository, a CAR file (R-40 to R-46).
  *
- *		Blocks come in any order.  Each block is hashed when it comes, and stored (block_store.c).
- *		When all blocks have come, a walk from the commit checks that the blocks form a complete
- *		tree.
+ * Blocks come in any order.  Each block is hashed when it comes, and stored (block_store.c).  When
+ * all blocks have come, a walk from the commit checks that the blocks form a complete tree.
  */
 #include "postgres.h"
 

@@ -3,9 +3,8 @@
  *		An account's export: a CAR file with a whole repository.  The export is read as the bytes
  *		come, then checked as a whole, and then read in the order of its paths.
  *
- *		An export comes from strangers, so a fault of its content is no ERROR: the function returns
- *		false or BAD, and atp_export_fault() has the reason.  Memory and temporary files may raise
- *		an ERROR.
+ * An export comes from strangers, so a fault of its content is no ERROR: the function returns false
+ * or BAD, and atp_export_fault() has the reason.  Memory and temporary files may raise an ERROR.
  */
 #ifndef ATP_EXPORT_H
 #define ATP_EXPORT_H

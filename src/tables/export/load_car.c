@@ -2,9 +2,9 @@
  * load_car.c
  *		SQL: atproto.load_car(): writes an export that the caller has into the tables.
  *
- *		The export is written like a fetched export, with the rights of the subscription's owner
- *		and by the subscription's settings, but in the caller's transaction.  Until the transaction
- *		ends, the repository is locked, and consumers with events of the repository wait.
+ * The export is written like a fetched export, with the rights of the subscription's owner and by
+ * the subscription's settings, but in the caller's transaction.  Until the transaction ends, the
+ * repository is locked, and consumers with events of the repository wait.
  */
 #include "postgres.h"
 

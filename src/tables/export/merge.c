@@ -2,13 +2,13 @@
  * merge.c
  *		Writes an export into the rows of its repository (R-50 to R-56).
  *
- *		The records of the tree and the rows of the table record are both read in the order of
- *		paths.  A record without a row is created, a row with a different CID is updated, a row
- *		without a record is deleted; equal rows are not touched.  Changes take the same way as
- *		changes of a stream (record_queue.c): triggers, partitions, derived tables, dead letters.
+ * The records of the tree and the rows of the table record are both read in the order of paths.  A
+ * record without a row is created, a row with a different CID is updated, a row without a record is
+ * deleted; equal rows are not touched.  Changes take the same way as changes of a stream
+ * (record_queue.c): triggers, partitions, derived tables, dead letters.
  *
- *		Changes are collected in memory, and written in a subtransaction.  A row that the database
- *		refuses is found by halving the range.
+ * Changes are collected in memory, and written in a subtransaction.  A row that the database
+ * refuses is found by halving the range.
  */
 #include "postgres.h"
 

@@ -2,13 +2,12 @@
  * stored_rows.c
  *		Reads the rows of a repository in the order of paths, which is the order of the tree.
  *
- *		A path is "collection/rkey".  '-' and '.', which may follow in a longer collection's name,
- *		sort before '/': so in the tree the records of "a.b.c.d" come before the records of
- *		"a.b.c", and in the table's primary key after.  Within a collection both orders agree.  So
- *		collections are looked up one after the other, with a descent of the index for each, and a
- *		collection waits on a stack while longer names that begin with its name come first.  No row
- *		is sorted, and no list of passed paths is needed, however many collections a stranger has
- *		made.
+ * A path is "collection/rkey".  '-' and '.', which may follow in a longer collection's name, sort
+ * before '/': so in the tree the records of "a.b.c.d" come before the records of "a.b.c", and in
+ * the table's primary key after.  Within a collection both orders agree.  So collections are looked
+ * up one after the other, with a descent of the index for each, and a collection waits on a stack
+ * while longer names that begin with its name come first.  No row is sorted, and no list of passed
+ * paths is needed, however many collections a stranger has made.
  */
 #include "postgres.h"
 
@@ -56,8 +55,8 @@ struct AtpStoredRows
 	bool		done;
 	AtpStoredRow row;
 	uint8_t		path[ATP_MST_KEY_MAX];
-	uint8_t		passed[ATP_MST_KEY_MAX];	/* last path that was passed ... */
-	Size		passed_len;		/* ... its length; 0: no path */
+	uint8_t		passed[ATP_MST_KEY_MAX];	/* last path passed ... */
+	Size		passed_len;		/* ... and the length of the path; 0: no path */
 };
 
 AtpStoredRows *
