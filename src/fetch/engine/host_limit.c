@@ -1,7 +1,7 @@
 /*
  * host_limit.c
  *		The rate limiter of a single host: a token bucket, a limit of concurrent requests, and
- *		backoffs after refusals and failures (R-20 to R-23).
+ *		backoffs after refusals and failures.
  */
 #include "fetch/engine/host_limit.h"
 

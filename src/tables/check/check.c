@@ -329,8 +329,8 @@ try_to_run(Check *c, const AtpInvariant *invariant)
 		if (error->sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE || error->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED)
 			say(c, "not readable", c->target, NULL, invariant->what, error->message, NULL);
 		/*
-		 * missing columns are reported by check_columns(), columns with the wrong type by the
-		 * invariants of tables
+		 * check_columns() reports a missing column; an invariant whose query fails since a user has
+		 * changed a column's type is skipped, and not reported
 		 */
 		else if (error->sqlerrcode != ERRCODE_UNDEFINED_COLUMN && error->sqlerrcode != ERRCODE_UNDEFINED_FUNCTION)
 			ReThrowError(error);
