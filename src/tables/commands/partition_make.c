@@ -58,7 +58,7 @@ name_for(const char *collection)
 
 /*
  * Does the partition exist, at any depth?  ERROR if a relation with this name is not a partition of
- * the table: rows would go to the default partition unnoticed, or a foreign table would be searched
+ * the table: rows would go to the default partition unnoticed, or an unrelated table would be searched
  * as the default partition.
  */
 static bool
