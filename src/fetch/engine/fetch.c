@@ -1,12 +1,14 @@
 /*
  * fetch.c
- *		A request of an errand, within the limits of the hosts.
+ *		The fetcher's tasks start their HTTP requests here.  A request starts only if the limits of
+ *		its host (host.c) and the task's share of atproto.fetch_concurrency allow a start now.
  */
 #include "postgres.h"
 
 #include "fetch/engine/fetch.h"
 
-#define ERRANDS		6			/* that have places of their own */
+#define ERRANDS		6			/* reserves that are kept free; more tasks than this may be at work,
+								 * so a reserve is no guarantee */
 
 AtpFetchCounts atp_fetch_counts;
 
@@ -25,12 +27,13 @@ atp_fetch_append_escaped(StringInfo url, const char *s)
 }
 
 /*
- * Who makes requests: an errand; what it asks of the directory, which is one host that
- * nobody else names, is another than what it asks of strangers.
+ * A task as the owner of running requests.  A task's requests to the configured directory (named:
+ * AtpHostLimits were given) are counted apart from the same task's requests to hosts named by
+ * strangers: slow hosts of strangers cannot use up the directory's share.
  */
 typedef struct Asker
 {
-	const void *owner;			/* NULL: this place is free */
+	const void *owner;			/* NULL: this entry is free */
 	bool		named;
 	int			running;
 } Asker;
@@ -51,8 +54,9 @@ asker_of(const void *owner, bool named)
 }
 
 /*
- * A sixteenth of all places is kept for each errand, so that strangers whose hosts are
- * slow take what they are asked for from nobody else; the rest is for who comes first.
+ * A sixteenth of the concurrent requests is reserved for each task; the rest is shared, first come,
+ * first served.  Without the reserve a task whose hosts are slow would keep every other task from
+ * working.
  */
 static bool
 has_place(const Asker *asker)
@@ -92,7 +96,7 @@ atp_fetch_start(const AtpHttpRequest *request, const AtpHostLimits *limits, long
 {
 	AtpHttpRequest own = *request;
 
-	/* one that is not asked ends at once, and no host has to do with it */
+	/* a URL that policy forbids fails at once, without the host: no limit counts */
 	if (atp_http_refused(request->url) == NULL)
 	{
 		Asker	   *asker = asker_of(request->owner, limits != NULL);
@@ -119,7 +123,7 @@ leave_place(const AtpHttp *http)
 		asker->running--;
 }
 
-/* The host learns from what came of it. */
+/* Count the request's outcome in the statistics, and in the limits of the host. */
 static void
 learn(AtpHttp *http)
 {
@@ -149,7 +153,7 @@ atp_fetch_free(AtpHttp *http)
 {
 	if (http == NULL)
 		return;
-	/* the host has one request less, whether its end was looked at or not */
+	/* the host has a request less to count, even if nobody took the result */
 	if (atp_http_answer(http) == NULL)
 	{
 		leave_place(http);

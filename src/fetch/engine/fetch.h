@@ -1,7 +1,7 @@
 /*
  * fetch.h
- *		A request of an errand: net/http.h within the limits of the hosts (rules
- *		R-20 to R-25).
+ *		HTTP requests of the fetcher's tasks: net/http.h within the limits of the hosts (rules R-20
+ *		to R-25).
  */
 #ifndef ATP_FETCH_H
 #define ATP_FETCH_H
@@ -12,39 +12,42 @@
 #include "lib/stringinfo.h"
 #include "net/http.h"
 
-/* What this process has done. */
+/* Counters of this process. */
 typedef struct AtpFetchCounts
 {
-	int64		requests;		/* that have ended */
+	int64		requests;		/* requests that have ended, with any outcome */
 	int64		bytes;			/* received */
 	int64		outcomes[ATP_HTTP_COUNT];
-	int64		refused;		/* answers with status 429 and 503 */
+	int64		refused;		/* answers with status 429 or 503 */
 } AtpFetchCounts;
 
 extern AtpFetchCounts atp_fetch_counts;
 
-/* Once, when the fetcher begins, outside of any transaction. */
+/* Called once, when the fetcher begins, outside of any transaction. */
 extern void atp_fetch_begin(void);
 
-/* A parameter's value, as the query of an URL has it. */
+/* Append a parameter's value, escaped for the query of a URL. */
 extern void atp_fetch_append_escaped(StringInfo url, const char *s);
 
 /*
- * Start a request, if one may start at its host now.  NULL: not before *wait_ms
- * milliseconds have passed; -1: when another request ends.  limits: the host's
- * own, or NULL for those of the settings.
+ * Start a request, if the limits allow a start now.  NULL: try again after *wait_ms milliseconds;
+ * *wait_ms == -1: try again when a running request has ended.  limits: the limits of this host;
+ * NULL: the limits of the settings.
  */
 extern AtpHttp *atp_fetch_start(const AtpHttpRequest *request, const AtpHostLimits *limits, long *wait_ms);
 
-/* May this owner start one at all? */
+/* May this owner start any request now? */
 extern bool atp_fetch_has_place(const void *owner);
 
-/* The next request of this owner that has ended, or NULL.  The host has learned from it. */
+/*
+ * The next request of this owner that has ended, or NULL.  The limits of the host have counted the
+ * result.
+ */
 extern AtpHttp *atp_fetch_next(const void *owner);
 
 /*
- * It is not needed any more, whether it runs or has been taken by atp_fetch_next();
- * NULL is allowed.
+ * Free a request, whether the request still runs or atp_fetch_next() has returned the request; NULL
+ * is allowed.
  */
 extern void atp_fetch_free(AtpHttp *http);
 

@@ -1,5 +1,5 @@
 /*
- * src/fetch: the hosts that are asked.
+ * src/fetch: the hosts that the fetcher sends requests to, and their backoff.
  */
 
 CREATE TABLE atproto.host (
@@ -26,22 +26,22 @@ CREATE TABLE atproto.host (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX host_parked ON atproto.host (parked_until) WHERE parked_until IS NOT NULL;
 CREATE INDEX host_unpark ON atproto.host (host) WHERE unpark;
-COMMENT ON TABLE atproto.host IS 'hosts that the fetcher has asked lately, so that it leaves alone who wants to be left alone, after a restart, too; in no dump';
-COMMENT ON COLUMN atproto.host.host IS 'name, and :port where it is not that of the scheme';
+COMMENT ON TABLE atproto.host IS 'hosts that the fetcher has asked lately, with their state and backoff, so that a host that refused requests is left alone after a restart, too; in no dump';
+COMMENT ON COLUMN atproto.host.host IS 'name of the host, with :port unless the port is that of the scheme';
 COMMENT ON COLUMN atproto.host.requests IS 'requests that have ended';
-COMMENT ON COLUMN atproto.host.bytes IS 'received';
-COMMENT ON COLUMN atproto.host.refused IS 'answers 429 and 503';
+COMMENT ON COLUMN atproto.host.bytes IS 'bytes received';
+COMMENT ON COLUMN atproto.host.refused IS 'answers with status 429 or 503';
 COMMENT ON COLUMN atproto.host.failures IS 'failures in a row; after five the host rests, and then one request at a time tries it';
-COMMENT ON COLUMN atproto.host.rests IS 'how often in a row it has had to rest for failures';
-COMMENT ON COLUMN atproto.host.parked_until IS 'not asked before; see atproto.unpark()';
-COMMENT ON COLUMN atproto.host.park_reason IS 'what it was parked for last';
-COMMENT ON COLUMN atproto.host.limit_total IS 'requests that it grants, as it said last';
-COMMENT ON COLUMN atproto.host.limit_remaining IS 'requests that were left of these';
-COMMENT ON COLUMN atproto.host.answered_at IS 'its last answer that was neither a refusal nor an error of its own';
-COMMENT ON COLUMN atproto.host.updated_at IS 'written last; at most once a second';
-COMMENT ON COLUMN atproto.host.unpark IS 'somebody wants it to be asked again: the fetcher has not seen that yet';
+COMMENT ON COLUMN atproto.host.rests IS 'how many times in a row the host was parked for failures';
+COMMENT ON COLUMN atproto.host.parked_until IS 'the fetcher sends the host no request before this time; see atproto.unpark()';
+COMMENT ON COLUMN atproto.host.park_reason IS 'why the host was parked last';
+COMMENT ON COLUMN atproto.host.limit_total IS 'requests that the host allows, by the rate-limit headers of its last answer';
+COMMENT ON COLUMN atproto.host.limit_remaining IS 'requests left of limit_total, by the rate-limit headers of the host''s last answer';
+COMMENT ON COLUMN atproto.host.answered_at IS 'time of the last answer that was neither a refusal nor an error of the server';
+COMMENT ON COLUMN atproto.host.updated_at IS 'when the fetcher wrote the row last; at most once a second';
+COMMENT ON COLUMN atproto.host.unpark IS 'atproto.unpark() was called, and the fetcher has not seen the call yet';
 
--- nothing here is any role's own; who reads or unparks needs a grant all the same
+-- no row belongs to a role, so the policy lets every role pass; a role that reads or unparks still needs a grant
 ALTER TABLE atproto.host ENABLE ROW LEVEL SECURITY;
 CREATE POLICY everybody ON atproto.host USING (true);
 
@@ -64,12 +64,12 @@ CREATE VIEW atproto.stat_host AS
         answered_at
     FROM atproto.host;
 COMMENT ON VIEW atproto.stat_host IS 'one row for each host that the fetcher has asked lately';
-COMMENT ON COLUMN atproto.stat_host.host IS 'name, and :port where it is not that of the scheme';
-COMMENT ON COLUMN atproto.stat_host.state IS 'good: its last answer was one; failing: the last ones were none; parked: it is left alone; trial: one request at a time tries it';
-COMMENT ON COLUMN atproto.stat_host.reason IS 'why it is parked, or failing';
+COMMENT ON COLUMN atproto.stat_host.host IS 'name of the host, with :port unless the port is that of the scheme';
+COMMENT ON COLUMN atproto.stat_host.state IS 'good: the last request succeeded; failing: the last requests failed; parked: the fetcher leaves the host alone; trial: one request at a time tests a host that had failed too often';
+COMMENT ON COLUMN atproto.stat_host.reason IS 'why the host is parked, or failing';
 GRANT SELECT ON atproto.stat_host TO pg_monitor;
 
 CREATE FUNCTION atproto.unpark(host text) RETURNS boolean
     LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_unpark';
-COMMENT ON FUNCTION atproto.unpark(text) IS 'end a host''s rest: it is asked again at once; false: nothing is known of this host';
+COMMENT ON FUNCTION atproto.unpark(text) IS 'end the backoff of a host, so that the fetcher asks the host again at once; false: the host is not in atproto.host';
 REVOKE ALL ON FUNCTION atproto.unpark(text) FROM PUBLIC;

@@ -1,10 +1,10 @@
 /*
  * host.c
- *		The hosts that are asked, in memory: their manners (manners.c), and what
- *		all of them together may have.
+ *		Hosts that the fetcher sends requests to, in memory: each host's limiter (host_limit.c),
+ *		and the limits over all hosts together.  host_table.c writes and reads atproto.host.
  *
- * Strangers name them, so only the last few thousand are remembered, and no
- * domain gets all places by having many names.
+ * Strangers choose the names of hosts.  So memory keeps the last few thousand hosts only, and the
+ * names below one domain together cannot have all concurrent requests.
  */
 #include "postgres.h"
 
@@ -21,7 +21,7 @@ static int	fetch_host_parallel;
 static int	fetch_host_rate;
 
 static HTAB *hosts = NULL;
-static dlist_head used = DLIST_STATIC_INIT(used);	/* the last one used first */
+static dlist_head used = DLIST_STATIC_INIT(used);	/* most recently used first */
 static int	nrunning = 0;
 
 void
@@ -57,7 +57,7 @@ atp_host_known(const char *name)
 	return hash_search(hosts, name, HASH_FIND, NULL);
 }
 
-/* The one that has not been used for longest, and has nothing to do or to write. */
+/* Forget the least recently used host without a running request and without unwritten changes. */
 static bool
 forget_one(void)
 {
@@ -134,8 +134,9 @@ atp_host_suffix(const char *name)
 }
 
 /*
- * Names below one suffix may have a quarter of all places where nothing is known
- * of the host, and three quarters in all, so that some are always left for others.
+ * Hosts with the same suffix (the last two labels) may have three quarters of all concurrent
+ * requests together, and hosts of the suffix that never answered a quarter.  So the many names of a
+ * single stranger always leave some requests for the rest of the hosts.
  */
 static bool
 suffix_is_full(const AtpHost *host)
@@ -146,7 +147,10 @@ suffix_is_full(const AtpHost *host)
 	int			seen = 0;
 	dlist_iter	it;
 
-	/* those that run have been used last, but for some that were only asked about */
+	/*
+	 * hosts with running requests come first in this list, except for hosts that were only looked
+	 * up
+	 */
 	dlist_foreach(it, &used)
 	{
 		const AtpHost *other = dlist_container(AtpHost, node, it.cur);
@@ -179,7 +183,7 @@ atp_host_ask(const char *name, const AtpHostLimits *limits, AtpTime now, long *w
 	return true;
 }
 
-/* What an answer says of the host. */
+/* Classify an answer for the host's limiter. */
 static AtpManner
 manner_of(const AtpHttpAnswer *answer)
 {
@@ -215,7 +219,7 @@ atp_host_told(const char *name, const AtpHttpAnswer *answer, AtpTime now)
 	AtpManner	manner = manner_of(answer);
 	int64		wait_s = answer->retry_after_s;
 
-	/* a URL that is not asked has begun nothing */
+	/* a URL that policy refused was never counted as started */
 	if (host == NULL || answer->outcome == ATP_HTTP_POLICY)
 		return;
 	nrunning--;
@@ -253,7 +257,7 @@ atp_host_move(const char *from, const char *to, AtpTime now)
 	AtpHost    *host = atp_host_known(from);
 	long		wait_ms;
 
-	/* its place is free for the other */
+	/* the request to the old host ends here: its slot is free for the new host */
 	nrunning--;
 	if (!atp_host_ask(to, NULL, now, &wait_ms))
 	{

@@ -1,9 +1,9 @@
 /*
  * host.h
- *		The hosts that are asked: how many requests at a time, how often, and which
- *		of them has to rest (rules R-20 to R-25).
+ *		Limits of the hosts that the fetcher sends requests to: how many requests at a time, how
+ *		many a second, and which hosts are in backoff (rules R-20 to R-25).
  *
- * Errands use fetch.h.  What a host asked for outlives the process: table
+ * Tasks do not call these functions: fetch.h does.  A host's backoff outlives the process, in table
  * atproto.host.
  */
 #ifndef ATP_HOST_H
@@ -15,38 +15,52 @@
 #include "fetch/engine/host_limit.h"
 #include "net/http.h"
 
-/* From _PG_init(): the settings. */
+/* Called by _PG_init(): define the settings. */
 extern void atp_host_init(void);
 
-/* Once, when the fetcher begins: what the table knows.  In transactions of its own. */
+/*
+ * Called once, when the fetcher begins: read the backoffs from atproto.host.  Opens transactions.
+ */
 extern void atp_host_begin(void);
 
 /*
- * May a request start at this host now?  True: it counts as started, until
- * atp_host_told() or atp_host_left().  False: not before *wait_ms; -1: when
- * another one ends.
+ * May a request to this host start now?  True: the request counts as started, until atp_host_told()
+ * or atp_host_left().  False: not before *wait_ms milliseconds have passed; -1: when a running
+ * request has ended.
  */
 extern bool atp_host_ask(const char *host, const AtpHostLimits *limits, AtpTime now, long *wait_ms);
 
-/* How many may run at a time, at all hosts. */
+/* How many requests may run at a time, over all hosts. */
 extern int	atp_host_concurrency(void);
 
-/* A request has ended: learn from it. */
+/* A request has ended: count the answer in the host's limits. */
 extern void atp_host_told(const char *host, const AtpHttpAnswer *answer, AtpTime now);
 
-/* It was given up: there is nothing to learn. */
+/* A request was given up: its slot is free, and the host's limits learn nothing. */
 extern void atp_host_left(const char *host);
 
-/* It leads to another one, which is asked in its place: may it be?  If not, nothing has changed. */
+/*
+ * A redirect leads from one host to another.  True: the request now counts for the new host.
+ * False: the new host's limits forbid a request now, and nothing has changed.
+ */
 extern bool atp_host_move(const char *from, const char *to, AtpTime now);
 
-/* Where a name's last two labels begin: what a stranger has had to buy, more or less. */
+/*
+ * The last two labels of a name: roughly the registered domain, the part of a name that costs
+ * money.
+ */
 extern const char *atp_host_suffix(const char *name);
 
-/* Write what changed, once a second at most; returns ms until there is more to write, -1: nothing. */
+/*
+ * Write changed hosts to atproto.host, at most once a second.  Returns the milliseconds until the
+ * next write; -1: nothing is left to write.
+ */
 extern long atp_host_write(AtpTime now);
 
-/* Is everything written?  Who ends before leaves the next one to believe what was true once. */
+/*
+ * Have all changes been written?  If the fetcher ended before, the next fetcher would start with
+ * old backoffs.
+ */
 extern bool atp_host_is_written(void);
 
 #endif							/* ATP_HOST_H */

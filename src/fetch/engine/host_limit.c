@@ -1,16 +1,21 @@
 /*
  * host_limit.c
- *		How one host is asked.
+ *		The rate limiter of a single host: a token bucket, a limit of concurrent requests, and
+ *		backoffs after refusals and failures.
  */
 #include "fetch/engine/host_limit.h"
 
 #define SECOND			INT64_C(1000000)
-#define REFUSED_S		60		/* without a word of its own, doubled ... */
-#define REFUSED_MAX_S	330		/* ... up to this */
-#define REFUSED_LEAST_S	1		/* who says so often "at once": doubled likewise */
-#define REST_S			60		/* after too many failures, doubled ... */
-#define REST_MAX_S		3600	/* ... up to this; nobody is believed who asks for more */
-#define FAILURES_MAX	5		/* in a row */
+#define REFUSED_S		60		/* R-21: first backoff after a 429 or 503 without Retry-After;
+								 * doubled with each refusal in a row */
+#define REFUSED_MAX_S	330		/* longest backoff of that kind */
+#define REFUSED_LEAST_S	1		/* first backoff after a Retry-After; doubled with each refusal in a
+								 * row: a host may repeat "at once" for ever */
+#define REST_S			60		/* R-23: first backoff after FAILURES_MAX failures; doubled each
+								 * time */
+#define REST_MAX_S		3600	/* longest backoff of any kind; a longer Retry-After is cut to
+								 * this */
+#define FAILURES_MAX	5		/* failures in a row */
 #define DOUBLINGS_MAX	16
 
 static int64_t
@@ -30,8 +35,8 @@ ms_until(int64_t then, int64_t now)
 }
 
 /*
- * A host of which nothing is known is asked once at a time, and so is one that
- * has failed too often, after its rest: that one is the trial.
+ * A host that never answered gets one request at a time.  So does a host after the backoff for
+ * failures: that request is the trial.
  */
 static int
 most_at_a_time(const AtpManners *m, const AtpHostLimits *limits)
@@ -69,7 +74,7 @@ atp_manners_ask(AtpManners *m, const AtpHostLimits *limits, int64_t now, long *w
 	return true;
 }
 
-/* From now on for so long; a rest that is longer stays. */
+/* Back off for so many seconds from now on; a backoff that ends later stays. */
 static void
 rest(AtpManners *m, int64_t seconds, int64_t now)
 {
@@ -88,7 +93,7 @@ atp_manners_told(AtpManners *m, AtpManner what, int64_t wait_s, int64_t now)
 	switch (what)
 	{
 		case ATP_MANNER_ANSWERED:
-			/* one that was begun before the rest says nothing of what will be after it */
+			/* this request was begun before the backoff, so the answer does not end the backoff */
 			if (resting)
 				break;
 			m->known = true;
@@ -97,7 +102,7 @@ atp_manners_told(AtpManners *m, AtpManner what, int64_t wait_s, int64_t now)
 		case ATP_MANNER_REFUSED:
 			if (wait_s >= 0)
 				rest(m, wait_s, now);
-			/* those that were begun at the same time are one refusal */
+			/* refusals of requests that ran at the same time count as a single refusal */
 			if (!resting)
 				rest(m, doubled(wait_s < 0 ? REFUSED_S : REFUSED_LEAST_S, m->refusals++, REFUSED_MAX_S), now);
 			return now < m->rest_until;

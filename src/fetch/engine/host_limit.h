@@ -1,8 +1,8 @@
 /*
  * host_limit.h
- *		How one host is asked: how many requests at a time, how often, and when it
- *		has to be left alone (rules R-20 to R-23).  Needs no PostgreSQL header; times
- *		are microseconds of any clock that does not go back.
+ *		The rate limiter of a single host: how many requests at a time, how many a second, and
+ *		until when the host is in backoff (rules R-20 to R-23).  No PostgreSQL header is needed
+ *		here.  Times are microseconds of any monotonic clock.
  */
 #ifndef ATP_HOST_LIMIT_H
 #define ATP_HOST_LIMIT_H
@@ -14,42 +14,52 @@ typedef struct AtpHostLimits
 {
 	int			parallel;		/* requests at a time */
 	int			rate;			/* requests a second */
-	int			burst;			/* ... of which so many may come at once */
+	int			burst;			/* requests that may start at once: the size of the token bucket */
 } AtpHostLimits;
 
-/* All zeros: a host of which nothing is known. */
+/* All zeros: a host without any history. */
 typedef struct AtpManners
 {
 	int			running;
-	double		tokens;			/* requests that could begin now ... */
-	int64_t		filled;			/* ... at this time; 0: as many as a burst has */
-	int64_t		rest_until;		/* 0: it does not rest */
-	int64_t		sparing_until;	/* asked half as often until then */
-	int			refusals;		/* 429 and 503 in a row */
-	int			failures;		/* in a row */
-	int			rests;			/* in a row, for failures: each is longer */
-	bool		known;			/* it has answered once */
+	double		tokens;			/* token bucket: the number of requests that might have started
+								 * ... */
+	int64_t		filled;			/* ... at this time; 0: the bucket was never used and is full */
+	int64_t		rest_until;		/* end of the backoff; 0: no backoff */
+	int64_t		sparing_until;	/* the rate is halved until then */
+	int			refusals;		/* answers 429 and 503 in a row */
+	int			failures;		/* failures in a row */
+	int			rests;			/* backoffs for failures in a row; each doubles the next */
+	bool		known;			/* an answer arrived at some time */
 } AtpManners;
 
-/* What came of a request. */
+/* The outcome of a request, as the limiter distinguishes outcomes. */
 typedef enum AtpManner
 {
 	ATP_MANNER_ANSWERED,
-	ATP_MANNER_REFUSED,			/* 429, 503: later */
+	ATP_MANNER_REFUSED,			/* 429 or 503: the host wants the request later */
 	ATP_MANNER_FAILED,
-	ATP_MANNER_NOTHING			/* it was given up, or failed by our doing */
+	ATP_MANNER_NOTHING			/* the request was given up, or failed for a reason on our side */
 } AtpManner;
 
-/* May one begin?  Then it counts.  Else not before *wait_ms; -1: when another has ended. */
+/*
+ * May a request start now?  True: the request counts as running.  False: not before *wait_ms
+ * milliseconds have passed; -1: when a running request has ended.
+ */
 extern bool atp_manners_ask(AtpManners *m, const AtpHostLimits *limits, int64_t now, long *wait_ms);
 
-/* One has ended.  wait_s: what a refusal asks for; -1: it does not say.  True: it rests from now on. */
+/*
+ * A request has ended.  wait_s: seconds of a Retry-After or reset header; -1: no such header.
+ * True: a backoff has begun or goes on.
+ */
 extern bool atp_manners_told(AtpManners *m, AtpManner what, int64_t wait_s, int64_t now);
 
-/* It says how many requests are left of how many, and for how long; -1: it does not. */
+/*
+ * Rate-limit headers of an answer: remaining of limit requests are left for reset_s seconds; -1: no
+ * header.  Below a twentieth the rate is halved.
+ */
 extern void atp_manners_left(AtpManners *m, int64_t remaining, int64_t limit, int64_t reset_s, int64_t now);
 
-/* Somebody knows that it is well again. */
+/* An operator says that the host works again: end the backoff, and forget refusals and failures. */
 extern void atp_manners_forgive(AtpManners *m);
 
 #endif							/* ATP_HOST_LIMIT_H */

@@ -1,7 +1,7 @@
 /*
  * host_private.h
- *		What host.c, which has the hosts in memory, and host_table.c, which has
- *		them in atproto.host, share.
+ *		Shared by host.c, which has the hosts in memory, and host_table.c, which reads and writes
+ *		atproto.host.
  */
 #ifndef ATP_HOST_PRIVATE_H
 #define ATP_HOST_PRIVATE_H
@@ -15,32 +15,32 @@
 
 typedef struct AtpHost
 {
-	char		name[ATP_HOST_NAME];	/* the key */
-	dlist_node	node;			/* in the order of their use */
+	char		name[ATP_HOST_NAME];	/* the key of the hash table */
+	dlist_node	node;			/* in the list of recently used hosts */
 	AtpManners	manners;
-	char		reason[256];	/* why it rests */
+	char		reason[256];	/* why the host is in backoff */
 
-	/* since they were written */
+	/* counted since the row was last written */
 	bool		dirty;
 	int64		requests;
 	int64		bytes;
 	int64		refused;
 	bool		answered;
-	/* as the host said it last */
-	int64		limit;			/* -1: it never did */
+	/* rate-limit headers of the last answer */
+	int64		limit;			/* -1: no answer had the header */
 	int64		remaining;
 } AtpHost;
 
-/* The host of this name, known from now on; NULL: there is no room. */
+/* Find or add the host of this name; NULL: no host can be forgotten to make room. */
 extern AtpHost *atp_host_get(const char *name);
 
-/* If it is known; else NULL. */
+/* Find a host without adding it; NULL if the host is unknown. */
 extern AtpHost *atp_host_known(const char *name);
 
-/* The next that has something to write, after one, or the first; NULL: no more. */
+/* The next host with unwritten changes after this host (NULL: from the first); NULL: no more. */
 extern AtpHost *atp_host_dirty(AtpHost *after);
 
-/* Does any rest? */
+/* Is any host in backoff? */
 extern bool atp_host_any_rests(AtpTime now);
 
 #endif							/* ATP_HOST_PRIVATE_H */

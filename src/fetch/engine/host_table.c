@@ -1,7 +1,7 @@
 /*
  * host_table.c
- *		The hosts that are asked, in atproto.host: what they asked for outlives the
- *		process (R-25), and people can look at it.
+ *		Reads and writes atproto.host: a host's backoff outlives the process (R-25), and operators
+ *		see the hosts' state in the table.
  */
 #include "postgres.h"
 
@@ -18,15 +18,16 @@
 
 PG_FUNCTION_INFO_V1(atp_unpark);
 
-#define WRITE_MS		1000	/* at most so often */
+#define WRITE_MS		1000	/* at most one write in so many milliseconds */
 #define WRITE_MAX		256		/* hosts in a transaction */
 #define FORGET_MS		60000
-#define KEPT			"10000" /* rows; strangers name hosts */
+#define KEPT			"10000" /* rows at most: strangers choose the names, so the number of hosts
+								 * is not bounded by us */
 
 static AtpTime written = 0;
 static AtpTime forgotten = 0;
 
-/* What it asked for before this process began. */
+/* Take over the backoff that an earlier process wrote. */
 static void
 take_row(AtpTuple row)
 {
@@ -46,7 +47,7 @@ atp_host_begin(void)
 	AtpResult	rows;
 
 	atp_begin("reading the hosts");
-	/* nobody waits longer than an hour, whatever the clocks have done */
+	/* no host is left alone for more than an hour, even if the system clock was set */
 	rows = atp_query("SELECT host, failures, rests,"
 					 " (extract(epoch FROM least(parked_until - now(), interval '1 hour')) * 1000)::bigint AS wait"
 					 " FROM atproto.host WHERE parked_until > now() ORDER BY parked_until DESC LIMIT 2000", ATP_NO_ARGS);
@@ -56,7 +57,10 @@ atp_host_begin(void)
 	atp_commit();
 }
 
-/* Somebody is at it, who may not be done soon. */
+/*
+ * Does a session hold a lock on the host's row?  The session may keep the lock for long, so the row
+ * is written at a later call.
+ */
 static bool
 is_locked(const AtpHost *host)
 {
@@ -89,7 +93,7 @@ write_row(AtpHost *host, AtpTime now)
 	host->answered = host->dirty = false;
 }
 
-/* Whom somebody wants to be asked again. */
+/* End the backoff of the hosts for which a session has called atproto.unpark(). */
 static void
 unpark(void)
 {
@@ -106,7 +110,9 @@ unpark(void)
 	atp_result_free(rows);
 }
 
-/* Hosts that have not been asked for long, and all beyond so many. */
+/*
+ * Delete hosts without a request for seven days, and the least recently updated hosts beyond KEPT.
+ */
 static void
 forget(void)
 {
@@ -131,7 +137,10 @@ atp_host_write(AtpTime now)
 		return left;
 	written = now;
 	atp_begin("writing the hosts");
-	/* who has the right to end a host's rest can lock the table, too: nothing waits for him */
+	/*
+	 * a role that may call unpark() may also lock the table: the fetcher must not wait for a lock
+	 * of any user
+	 */
 	if (!ConditionalLockRelationOid(atp_relation("host"), RowExclusiveLock))
 	{
 		atp_commit();

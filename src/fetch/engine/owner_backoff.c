@@ -1,30 +1,30 @@
 /*
  * owner_backoff.c
- *		Owners whose tables keep the fetcher waiting, and how long they rest for it.
+ *		Backoff for owners of tables that keep the fetcher waiting.
  *
- * One process writes for all owners: the seconds that it waits in vain for one are lost
- * to the others, and their transfers and look-ups go on running meanwhile.  Who does so
- * again and again has a small part of its time.
+ * A single process writes the tables of all owners.  Seconds spent waiting in vain for an owner's table
+ * are lost to all owners, and meanwhile no running transfer or look-up is served.  So an owner whose
+ * tables block again and again gets a small share of the process's time.
  */
 #include "postgres.h"
 
 #include "common/clock.h"
 #include "fetch/engine/owner_backoff.h"
 
-#define REST_MS		1000		/* after the first time, doubled with each ... */
+#define REST_MS		1000		/* after the first wait in vain; doubled with each */
 #define REST_MAX_MS	64000
-#define FORGET_MS	300000		/* ... until there was none for so long */
+#define FORGET_MS	300000		/* without a wait for so long, the count starts again */
 
 typedef struct Owner
 {
-	Oid			owner;			/* InvalidOid: a free place */
+	Oid			owner;			/* InvalidOid: a free entry */
 	int			times;
 	AtpTime		until;
 } Owner;
 
 static Owner owners[ATP_IMPATIENT_MAX];
 
-/* His place; NULL: nothing is known of him. */
+/* The owner's entry, or NULL. */
 static Owner *
 find(Oid owner)
 {
@@ -34,7 +34,7 @@ find(Oid owner)
 	return NULL;
 }
 
-/* A place that nobody has, or the one of who has rested longest. */
+/* A free entry, or else the entry whose backoff ends first. */
 static Owner *
 make_place(Oid owner)
 {

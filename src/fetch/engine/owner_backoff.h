@@ -1,23 +1,24 @@
 /*
  * owner_backoff.h
- *		Owners whose tables keep the fetcher waiting, by locks that sessions hold or by
- *		triggers: their repositories rest, so that others have their turn.
+ *		Backoff for owners whose tables keep the fetcher waiting, by locks of sessions or by slow
+ *		triggers: repositories of such an owner wait, so that the fetcher works for the owners
+ *		whose tables do not block.
  */
 #ifndef ATP_OWNER_BACKOFF_H
 #define ATP_OWNER_BACKOFF_H
 
 #include "postgres.h"
 
-/* So many are known at a time. */
+/* Owners remembered at a time. */
 #define ATP_IMPATIENT_MAX	64
 
-/* He has kept us waiting, and nothing came of it: he rests, each time longer. */
+/* The fetcher waited for this owner's tables in vain: begin a backoff, longer each time. */
 extern void atp_owner_kept_waiting(Oid owner);
 
-/* In ms: until his turn; 0: now. */
+/* Milliseconds until this owner's backoff ends; 0: no backoff. */
 extern long atp_owner_rests(Oid owner);
 
-/* Those who rest now: how many, at most ATP_IMPATIENT_MAX. */
+/* List the owners in backoff; returns the number of owners, at most ATP_IMPATIENT_MAX. */
 extern int	atp_owners_resting(Oid *owners);
 
 #endif							/* ATP_OWNER_BACKOFF_H */

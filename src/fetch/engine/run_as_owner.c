@@ -1,10 +1,11 @@
 /*
  * run_as_owner.c
- *		What the fetcher does in somebody's tables: with his rights, and not for long.
+ *		Runs the fetcher's work in a user's tables: with the rights of the tables' owner, and
+ *		within a time limit.
  *
- * The time limit is that of statement_timeout.  A function can catch the error that
- * it raises, and go on; it cannot catch the end of the process, which comes next.
- * The manager starts another one.
+ * The time limit uses STATEMENT_TIMEOUT.  A user's function can catch the error that the timeout
+ * raises, and go on.  The function cannot catch the end of the process, which follows GRACE_MS
+ * later; then the manager starts a new fetcher.
  */
 #include "postgres.h"
 
@@ -23,12 +24,12 @@
 #include "utils/syscache.h"
 #include "utils/timeout.h"
 
-/* From when somebody is cancelled until the process ends with him. */
+/* From the cancellation of the owner's code until the process ends. */
 #define GRACE_MS	2000
 
 static TimeoutId grace;
 static bool registered = false;
-static Oid	acting_for = InvalidOid;	/* while it does */
+static Oid	acting_for = InvalidOid;	/* valid while the time limit runs */
 static volatile sig_atomic_t given_up = false;
 
 static void
@@ -68,7 +69,7 @@ atp_limit_end(void)
 		return;
 	disable_timeout(STATEMENT_TIMEOUT, false);
 	disable_timeout(grace, false);
-	/* it may have come in the last moment */
+	/* the timeout may have fired just before it was disabled */
 	QueryCancelPending = false;
 }
 
@@ -113,7 +114,7 @@ atp_bounded(Oid owner, const char *activity, int ms, void (*work) (void *), void
 		error = CopyErrorData();
 		FlushErrorState();
 		AbortOutOfAnyTransaction();
-		/* waiting for a lock may have used up a wake-up that was meant for the loop */
+		/* waiting for a lock may have consumed a wake-up that was meant for the fetcher's loop */
 		SetLatch(MyLatch);
 	}
 	PG_END_TRY();

@@ -1,10 +1,10 @@
 /*
  * run_as_owner.h
- *		What the fetcher does in somebody's tables: with his rights, and not for long.
+ *		Runs the fetcher's work in a user's tables: with the rights of the tables' owner, and
+ *		within a time limit.
  *
- * Views, triggers, policies and functions of the owner run in it, whoever he is:
- * they get no rights but his, and cannot keep the fetcher from what it does for
- * others.
+ * Views, triggers, policies and functions of any user may run in this work.  Such code gets no
+ * rights but the owner's, and cannot keep the fetcher from its work for all owners.
  */
 #ifndef ATP_RUN_AS_OWNER_H
 #define ATP_RUN_AS_OWNER_H
@@ -14,21 +14,22 @@
 typedef enum AtpBounded
 {
 	ATP_BOUNDED_DONE,
-	ATP_BOUNDED_LATE,			/* it took too long */
+	ATP_BOUNDED_LATE,			/* the time limit cancelled the work */
 	ATP_BOUNDED_FAILED
 } AtpBounded;
 
 /*
- * Does the work in a transaction, SPI connected, as this role, within ms; if that
- * comes to nothing it is undone, and *why says why, in current memory.  Who does not
- * stop when he is cancelled ends the process, some seconds later: so what must not be
- * tried again at once is noted before.
+ * Run work(arg) in a transaction as this role, SPI connected, within ms milliseconds.  If the work
+ * fails, the transaction is rolled back, and *why says why, palloc'd in the current context.  Code
+ * that does not stop when cancelled ends the process some seconds later: the caller must already
+ * have committed a note of anything that must not be tried again at once.
  */
 extern AtpBounded atp_bounded(Oid owner, const char *activity, int ms, void (*work) (void *), void *arg, char **why);
 
 /*
- * The time limit alone, for who has a transaction of his own: whatever of this role's
- * runs between these is cancelled after ms.  The end is called after an ERROR, too.
+ * The time limit alone, for callers with a transaction of their own: the role's code that runs
+ * between begin and end is cancelled after ms milliseconds.  The caller calls the end after an
+ * ERROR, too.
  */
 extern void atp_limit_begin(Oid owner, int ms);
 extern void atp_limit_end(void);

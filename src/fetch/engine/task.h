@@ -1,9 +1,9 @@
 /*
  * task.h
- *		A kind of work that the fetcher does: what process/manager/fetcher.c calls, and
- *		nothing more that it knows of it.
+ *		A task (AtpErrand) is a kind of work of the fetcher.  process/manager/fetcher.c calls the
+ *		functions of an AtpErrand, and knows nothing else of the task.
  *
- * To add one: an AtpErrand, declared here, and its row in errands[] of
+ * To add a task: an AtpErrand, declared here, and its row in errands[] of
  * process/manager/fetcher.c.
  */
 #ifndef ATP_TASK_H
@@ -15,26 +15,25 @@
 
 typedef struct AtpErrand
 {
-	const char *name;			/* what pg_stat_activity and statistics call it */
+	const char *name;			/* the task's name in pg_stat_activity and in the statistics */
 
 	/*
-	 * Is there something to do, now or at some time?  Asked in a transaction of
-	 * the manager, which then starts the fetcher, or of the fetcher, which ends
-	 * when nobody wanted it for a minute.  SPI is connected; cheap: an index, or
-	 * a small table.
+	 * Is there work, now or at a later time?  The manager calls this in a transaction, and starts
+	 * the fetcher if any task has work; the fetcher calls this too, and ends after a minute in
+	 * which no task had work.  SPI is connected.  Must be cheap: an index, or a small table.
 	 */
 	bool		(*wanted) (void);
 
-	/* Once, when the process begins; no transaction is open.  NULL: nothing to begin. */
+	/* Called once, when the process begins; no transaction is open.  NULL: nothing to begin. */
 	void		(*begin) (void);
 
 	/*
-	 * Look for work, in transactions of its own (atp_begin(), atp_commit()), each
-	 * below a second; start requests through fetch.h; take those that have ended
-	 * and write what they brought.  Never waits.  Called in each round of the loop:
-	 * when a request has ended, when somebody called atp_wake_fetcher(), and when
-	 * the time is over that it returned last: milliseconds, -1 for none.  The
-	 * current context is reset after it.  An ERROR ends the process.
+	 * Look for work, in transactions of the task's own (atp_begin(), atp_commit()), each below a
+	 * second; start requests through fetch.h; take the requests that have ended, and write the
+	 * results.  Never wait here: all tasks share the process.  The fetcher's loop calls step() when
+	 * a request has ended, after atp_wake_fetcher(), and when the time has passed that step()
+	 * returned last: milliseconds, -1 for none.  The loop resets the current memory context
+	 * afterwards.  An ERROR ends the process.
 	 */
 	long		(*step) (AtpTime now);
 } AtpErrand;
@@ -49,7 +48,7 @@ extern const AtpErrand atp_question_errand;
 extern const AtpErrand atp_dictionary_errand;
 
 #ifdef ATP_INJECTION_POINTS
-extern const AtpErrand atp_probe_errand;	/* of tests */
+extern const AtpErrand atp_probe_errand;	/* for tests */
 #endif
 
 #endif							/* ATP_TASK_H */

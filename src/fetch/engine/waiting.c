@@ -1,6 +1,6 @@
 /*
  * waiting.c
- *		What procedures have in common that wait for the fetcher.
+ *		Common parts of procedures that wait for the fetcher.
  */
 #include "postgres.h"
 

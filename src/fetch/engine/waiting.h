@@ -1,7 +1,8 @@
 /*
  * waiting.h
- *		What procedures have in common that wait for the fetcher: they commit what was
- *		asked for, and look now and then; between two looks they have no snapshot.
+ *		Common parts of procedures that wait for the fetcher.  Such a procedure commits its
+ *		request, so that the fetcher sees the request, and then polls.  Between two polls the
+ *		procedure holds no snapshot, so that VACUUM is not held back.
  */
 #ifndef ATP_WAITING_H
 #define ATP_WAITING_H
@@ -11,16 +12,19 @@
 #include "datatype/timestamp.h"
 #include "fmgr.h"
 
-/* Connect to SPI; an ERROR, with this detail, where the procedure may not commit. */
+/* Connect to SPI.  An ERROR with this detail if the procedure is called where it cannot commit. */
 extern void atp_waiting_begin(FunctionCallInfo fcinfo, const char *name, const char *detail);
 
-/* Names mean the same whatever the caller's search_path is, until AtEOXact_GUC() ends this level. */
+/*
+ * Set a safe search_path, so that names mean the same for every caller; AtEOXact_GUC() with the
+ * returned level ends it.
+ */
 extern int	atp_waiting_step(void);
 
-/* Commit, and wait so long; may be cancelled. */
+/* Commit, and sleep for so many milliseconds; a cancel request ends the sleep. */
 extern void atp_waiting_pause(long ms);
 
-/* Not less than 0, nor more than a timeout may be. */
+/* The interval in milliseconds, limited to 0 .. INT32_MAX. */
 extern int	atp_interval_ms(const Interval *interval);
 
 #endif							/* ATP_WAITING_H */

@@ -1,6 +1,6 @@
 /*
  * handle_sql.c
- *		atproto.check_handle(): asks the fetcher to verify a handle.
+ *		atproto.check_handle(): queues the verification of an account's handle for the fetcher.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * identity_answer.c
- *		What the answer to a look-up makes of what was known of an account.
+ *		How the answer to a look-up changes the row of atproto.identity.
  */
 #include "postgres.h"
 
@@ -12,7 +12,7 @@
 
 #define HOUR_S		3600
 #define DAY_S		(24 * HOUR_S)
-#define ERROR_MAX	400			/* bytes of an error's text */
+#define ERROR_MAX	400			/* bytes of an error's text that are kept */
 
 static TimestampTz
 later(TimestampTz now, double seconds)
@@ -20,7 +20,7 @@ later(TimestampTz now, double seconds)
 	return now + (TimestampTz) (seconds * USECS_PER_SEC);
 }
 
-/* Doubled with each time after the first one. */
+/* Doubled with each try after the first. */
 static double
 doubled(double seconds, int times, double limit)
 {
@@ -40,7 +40,7 @@ set_error(AtpIdentity *identity, const char *error)
  * ------------------------------------------------------------------------
  */
 
-/* W-32; the first times while nothing is known of the account, sooner. */
+/* W-32.  While nothing is known of the account, the first retries come sooner. */
 static bool
 fail(AtpIdentity *identity, const char *error, TimestampTz now)
 {
@@ -53,7 +53,7 @@ fail(AtpIdentity *identity, const char *error, TimestampTz now)
 		seconds = first[identity->tries - 1];
 	else
 		seconds = doubled(120, known ? identity->tries : identity->tries - lengthof(first), DAY_S);
-	/* so that those who failed together do not come back together */
+	/* spread the retries: look-ups that failed together must not come back together */
 	seconds *= 0.8 + 0.4 * pg_prng_double(&pg_global_prng_state);
 	identity->next_try = later(now, known ? Max(seconds, ATP_IDENTITY_LEAST_S) : seconds);
 	set_error(identity, error);
@@ -65,7 +65,10 @@ fail(AtpIdentity *identity, const char *error, TimestampTz now)
 	return false;
 }
 
-/* the server has too much to do, which says nothing of the account. */
+/*
+ * R-21: the server is overloaded, which is no statement about the account.  So tries stays as it
+ * was.
+ */
 static bool
 put_off(AtpIdentity *identity, const AtpHttpAnswer *answer, TimestampTz now)
 {
@@ -77,7 +80,10 @@ put_off(AtpIdentity *identity, const AtpHttpAnswer *answer, TimestampTz now)
 	return false;
 }
 
-/* W-33: it does not function, and will hardly do so soon. */
+/*
+ * W-33: the account does not function, and will hardly recover soon: look again after an hour,
+ * doubled each time.
+ */
 static bool
 settle_broken(AtpIdentity *identity, AtpIdentityState state, const char *error, TimestampTz now)
 {
@@ -90,9 +96,9 @@ settle_broken(AtpIdentity *identity, AtpIdentityState state, const char *error, 
 }
 
 /*
- * There is no document, or none of this DID.  Where that could be a mistake of a
- * moment, only a second answer counts: of what was good, a minute later (W-33); of a
- * did:web that is not there, an hour (W-04).
+ * The answer says that no document exists for this DID, or none that is valid.  Where this could be
+ * a short failure of the server, only a second such answer counts: for a good account a minute
+ * later (W-33), for a missing did:web document an hour later (W-04).
  */
 static bool
 deny(AtpIdentity *identity, AtpIdentityState state, int apart_s, const char *error, TimestampTz now)
@@ -115,7 +121,10 @@ deny(AtpIdentity *identity, AtpIdentityState state, int apart_s, const char *err
 	return settle_broken(identity, state, error, now);
 }
 
-/* The directory has no document of an account of which nothing is known: it may be too new for it. */
+/*
+ * The directory has no document of an account that was never looked up with success: the account
+ * may be too new for the directory, so the next look-up comes after a minute.
+ */
 static bool
 deny_new(AtpIdentity *identity, const char *error, TimestampTz now)
 {
@@ -137,7 +146,10 @@ minute_if_good(const AtpIdentity *identity)
  * ------------------------------------------------------------------------
  */
 
-/* As the column has it; W-14: whether it may be asked is the question of whoever asks it. */
+/*
+ * As column pds has the server.  W-14: the code that sends a request to the server checks whether
+ * the address is allowed.
+ */
 static char *
 pds_text(const AtpDidDoc *doc)
 {

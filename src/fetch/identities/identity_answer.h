@@ -1,7 +1,7 @@
 /*
  * identity_answer.h
- *		What the answer to a look-up makes of what was known of an account (W-03 to
- *		W-08, W-30 to W-33).  No table, no request.
+ *		How the answer to a look-up changes the row of atproto.identity (W-03 to W-08, W-30 to
+ *		W-33).  These functions read and write no table, and send no request.
  */
 #ifndef ATP_IDENTITY_ANSWER_H
 #define ATP_IDENTITY_ANSWER_H
@@ -11,10 +11,10 @@
 #include "identity/identity.h"
 #include "net/http.h"
 
-/* G to V-41: no look-up of a DID comes sooner after another one of it. */
+/* G to V-41: seconds between two look-ups of the same DID. */
 #define ATP_IDENTITY_LEAST_S	60
 
-/* Whose document it is that was asked for. */
+/* The account that was looked up. */
 typedef struct AtpAsked
 {
 	AtpSpan		did;
@@ -22,12 +22,15 @@ typedef struct AtpAsked
 } AtpAsked;
 
 /*
- * The answer came "now".  True: it settles what was asked for; false: it is to be asked for
+ * Put an answer that came at "now" into the identity.  True: the look-up is done; false: look up
  * again at identity->next_try.
  */
 extern bool atp_identity_take(AtpIdentity *identity, AtpAsked asked, const AtpHttpAnswer *answer, TimestampTz now);
 
-/* There is nobody who could be asked for this DID: why, and likewise. */
+/*
+ * No server can be asked for this DID, for the reason why.  Always returns true: the look-up is
+ * done.
+ */
 extern bool atp_identity_refuse(AtpIdentity *identity, AtpErr why, TimestampTz now);
 
 #endif							/* ATP_IDENTITY_ANSWER_H */

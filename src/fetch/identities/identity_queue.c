@@ -1,13 +1,13 @@
 /*
  * identity_queue.c
- *		Wishes as the fetcher sees them: which are due, what becomes of them.
+ *		The queue of look-ups, atproto.identity_wish, as the fetcher reads and writes the queue.
  *
- * Strangers' hosts that do not answer, or have to rest, must not be in the way of
- * others, however many there are: what cannot be asked now gets a time, and only what
- * is due is read, by the index; of what failed before no more than a part.
+ * Hosts of strangers that do not answer, or are in backoff, must not block the look-ups of all
+ * accounts.  So a row that cannot be looked up now gets a time (next_try); only rows that are due
+ * are read, by the index; and rows that failed before get only a part of each read.
  *
- * Rows that a consumer has locked are left as they are: he is about to commit, and
- * whoever waits for one of them while he holds another could wait for ever.
+ * Rows locked by a consumer are skipped.  The consumer commits soon, and waiting for a locked row
+ * while holding a lock on a second row could be a deadlock.
  */
 #include "postgres.h"
 
@@ -20,13 +20,15 @@
 #include "types/types.h"
 #include "utils/timestamp.h"
 
-#define AFTER_EVENT_MS	2000	/* W-31: the directory may not know yet what the stream says */
+#define AFTER_EVENT_MS	2000	/* W-31: the directory may have the new document later than the
+								 * stream has the event */
 #define FORGET_S		(30 * 24 * 3600)
-#define BROKEN_S		(24 * 3600)	/* what does not function is soon asked for anew */
-#define FORSAKEN_S		3600	/* whoever still wants it has asked again */
+#define BROKEN_S		(24 * 3600)	/* an account that does not function is forgotten sooner */
+#define FORSAKEN_S		3600	/* a row that held events needed is queued again if events still
+								 * need the look-up */
 #define CLEAN_ROWS		10000
 
-/* All that the index begins with, most urgent first. */
+/* All values of the index columns failed and priority, most urgent first. */
 #define CLASSES	"(VALUES (false, 0), (false, 1), (false, 2), (true, 0), (true, 1), (true, 2)) c (failed, priority)"
 
 /* A row of atproto.identity_wish. */
@@ -36,13 +38,13 @@ typedef struct Wish
 	Datum		role;
 	bool		refresh;
 	TimestampTz wished_at;
-	TimestampTz until;			/* put off */
+	TimestampTz until;			/* new next_try */
 } Wish;
 
 typedef enum Verdict
 {
 	ASK,
-	GRANTED,					/* it needs no look-up any more */
+	GRANTED,					/* no look-up is needed any more: the row goes */
 	PUT_OFF
 } Verdict;
 
@@ -57,7 +59,7 @@ atp_identity_is_wanted(void)
 }
 
 /* ------------------------------------------------------------------------
- * What is due
+ * Due look-ups
  * ------------------------------------------------------------------------
  */
 
@@ -72,7 +74,10 @@ get_did(AtpTuple row)
 static int
 read_wishes(const AtpIdentityWork *work, TimestampTz now, Wish **wishes)
 {
-	/* who is more urgent gets more, and nobody nothing: of eleven, sessions six, held events three */
+	/*
+	 * priorities are interleaved, so that no priority starves: of eleven rows six are of sessions
+	 * (0), three of held events (1), two of priority 2
+	 */
 	AtpResult	found = atp_query("SELECT w.did, w.role, w.refresh, w.wished_at FROM " CLASSES
 								  " CROSS JOIN LATERAL (SELECT *, row_number() OVER (ORDER BY w.next_try) AS n"
 								  "  FROM atproto.identity_wish w WHERE w.web = $1 AND w.failed = c.failed"
@@ -99,7 +104,7 @@ read_wishes(const AtpIdentityWork *work, TimestampTz now, Wish **wishes)
 	return n;
 }
 
-/* The identity of each wish. */
+/* The identity of each row. */
 static const AtpIdentity **
 read_identities(const Wish *wishes, int n)
 {
@@ -131,8 +136,8 @@ is_granted(const Wish *wish, const AtpIdentity *identity, bool unanswered, Times
 }
 
 /*
- * W-31 to W-33, and G to V-41: a minute is between two look-ups of a DID, whoever
- * asks; only while nothing is known of it, and nobody answers, it can be less.
+ * W-31 to W-33, and G to V-41: a minute passes between two look-ups of a DID, whatever asked for
+ * the second.  Sooner only while nothing is known of the account and no server answers.
  */
 static Verdict
 judge(Wish *wish, const AtpIdentity *identity, TimestampTz now)
@@ -141,7 +146,7 @@ judge(Wish *wish, const AtpIdentity *identity, TimestampTz now)
 	TimestampTz least = identity->asked_at + (TimestampTz) ATP_IDENTITY_LEAST_S * USECS_PER_SEC;
 	TimestampTz until = DT_NOBEGIN;
 
-	/* the clock was set back since: what these times are is not known */
+	/* the clock was set back since the row was written: the times in the row mean nothing */
 	if (identity->asked_at > now || wish->wished_at > now + ATP_CLOCK_BACK_US)
 		return ASK;
 	if (is_granted(wish, identity, unanswered, now))
@@ -160,7 +165,7 @@ judge(Wish *wish, const AtpIdentity *identity, TimestampTz now)
 	return until > now ? PUT_OFF : ASK;
 }
 
-/* The key columns of wishes, as parameters. */
+/* The key columns and new times of rows, as parameters. */
 static void
 key_args(Wish *const *wishes, int n, AtpArg args[4])
 {
@@ -197,7 +202,10 @@ write_wishes(const char *sql, Wish *const *wishes, int n)
 	atp_run(atp_identity_sql(sql), args, lengthof(args));
 }
 
-/* An event may have begun to wait as the look-up ended: it need not. */
+/*
+ * An event may have been held just as the look-up ended, when the answer released the held events:
+ * release again.
+ */
 static void
 release(Wish *const *wishes, int n)
 {
@@ -261,7 +269,7 @@ atp_identity_next(TimestampTz now)
 }
 
 /* ------------------------------------------------------------------------
- * What became of them
+ * Results of look-ups
  * ------------------------------------------------------------------------
  */
 
@@ -301,9 +309,11 @@ atp_identity_wake_all(TimestampTz now)
 }
 
 /*
- * Names below a host that answers for all of them cost nothing: what nobody asked
- * for any more is forgotten, and what does not function sooner; so is a wish of
- * events that have gone.  The table is walked, since an index would cost more.
+ * Delete old rows of the range of DIDs that follows "after".  DIDs below a host that answers for
+ * any name cost a stranger nothing, so the tables would grow for ever.  Identities that nothing
+ * asked for go after FORGET_S, identities without a key after BROKEN_S; look-ups for held events
+ * that are gone go after FORSAKEN_S.  The table is walked in ranges, since an index on the time
+ * would cost more.
  */
 struct varlena *
 atp_identity_clean(struct varlena *after, TimestampTz now)

@@ -1,7 +1,7 @@
 /*
  * identity_sql.c
- *		SQL functions that ask for identities: they read what is known, and leave a
- *		wish.  None of them waits for the network; await() waits for the fetcher.
+ *		SQL functions for identities: they return the stored identity, and queue a look-up if
+ *		needed.  Only await() waits, for the fetcher; no function here uses the network.
  */
 #include "postgres.h"
 
@@ -33,7 +33,10 @@ PG_FUNCTION_INFO_V1(atp_await);
 
 #define POLL_MS		50
 
-/* W-01: a DID that nobody has a document of is another mistake than one that does not exist. */
+/*
+ * W-01: the error of a DID whose method has no documents here is raised at once, not after a
+ * look-up in vain.
+ */
 static void
 check_method(struct varlena *did)
 {
@@ -58,7 +61,7 @@ wish(struct varlena *did, bool refresh)
 	atp_wake_fetcher();
 }
 
-/* Nothing is known, or it is old: it is asked for, unless nothing can be written here. */
+/* Queue a look-up if the identity is unknown or old, unless the transaction is read-only. */
 static void
 wish_if_due(struct varlena *did, const AtpIdentity *identity)
 {
@@ -125,7 +128,7 @@ atp_resolve(PG_FUNCTION_ARGS)
 	SPI_connect();
 	atp_identities_read(&did, 1, &identity);
 	wish_if_due(did, &identity);
-	/* SPI's memory goes with it */
+	/* the result is built in SPI's memory, so it is copied to the caller's */
 	row = identity_row(fcinfo, did, &identity);
 	MemoryContextSwitchTo(caller);
 	row = datumCopy(row, false, -1);
@@ -151,7 +154,7 @@ atp_identity_refresh(PG_FUNCTION_ARGS)
  * ------------------------------------------------------------------------
  */
 
-/* Is nothing wished for any more that this role has asked of the account? */
+/* Has the fetcher done all look-ups of this account that this role has queued? */
 static bool
 is_settled(struct varlena *did)
 {
@@ -211,7 +214,7 @@ atp_await(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("did and timeout must not be null")));
 	ms = atp_interval_ms(PG_GETARG_INTERVAL_P(1));
 	atp_waiting_begin(fcinfo, "atproto.await", "Nobody sees what it asks for before that is committed.");
-	/* SPI's memory outlives transactions here */
+	/* SPI's memory outlives the transactions of a procedure */
 	did = (struct varlena *) DatumGetPointer(datumCopy(PointerGetDatum(PG_GETARG_VARLENA_PP(0)), false, -1));
 	check_method(did);
 	(void) check_step(did, true);

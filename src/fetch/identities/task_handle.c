@@ -1,11 +1,11 @@
 /*
  * task_handle.c
- *		The errand that verifies handles (W-20 to W-25): of a handle that a DID
- *		document claims, does its domain name this account?
+ *		The fetcher's task that verifies handles (W-20 to W-25): the DID document claims a handle;
+ *		does the handle's domain name the account?
  *
- * First the TXT records of _atproto.HANDLE are looked up; where they name no
- * account, https://HANDLE/.well-known/atproto-did is read.  So nothing is asked
- * twice, and the records win.
+ * First the TXT records of _atproto.HANDLE are looked up.  If the records name no account,
+ * https://HANDLE/.well-known/atproto-did is read.  So TXT records win over the file, and only one
+ * answer is needed if records exist.
  */
 #include "postgres.h"
 
@@ -28,16 +28,19 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#define CHECKS_MAX		16		/* at a time: this is the least urgent of all errands */
-#define LOOK_MS			1000	/* so long between two looks for work */
-#define IDLE_LOOK_MS	10000	/* ... when the last one found none */
+#define CHECKS_MAX		16		/* checks at a time: this is the least urgent of all tasks */
+#define LOOK_MS			1000	/* between two looks for work */
+#define IDLE_LOOK_MS	10000	/* ... if the last look found no work */
 #define REDIRECTS_MAX	3
-#define SITE_MAX		8		/* of the checks, below the same two labels: one stranger's, as far as we know */
-#define SITE_WAIT_MS	10000	/* the others of it, when they hide those who come after them */
-#define DUE_MAX			64		/* in one look */
-#define PATIENCE_MS		2000	/* who may not be asked sooner makes room for others */
+#define SITE_MAX		8		/* checks at a time below the same two labels: names below a domain
+								 * belong to a single stranger, as far as we know */
+#define SITE_WAIT_MS	10000	/* skipped handles of a full site wait so long, if they fill a whole
+								 * read and hide the handles behind them */
+#define DUE_MAX			64		/* rows read in a look */
+#define PATIENCE_MS		2000	/* a check that must wait longer for its host is put off, so that
+								 * its place is free */
 
-/* W-24: seconds. */
+/* W-24: times between two checks, in seconds. */
 #define VALID_S			(24 * 3600)
 #define INVALID_S		3600
 #define INVALID_MAX_S	(7 * 24 * 3600)
@@ -46,11 +49,11 @@
 
 typedef enum Phase
 {
-	RECORDS,					/* are looked up */
-	FILE_WAITS,					/* the host is not to be asked yet */
+	RECORDS,					/* the TXT records are being looked up */
+	FILE_WAITS,					/* the host's limits do not allow the request yet */
 	FILE_ASKED,
 	PUT_OFF,					/* ... until row.next */
-	DONE						/* is to be written */
+	DONE						/* the result is to be written */
 } Phase;
 
 typedef struct Check
@@ -70,7 +73,7 @@ typedef struct Check
 static dlist_head checks = DLIST_STATIC_INIT(checks);
 static int	nchecks;
 static AtpTime looked;
-static const char owner;		/* of our requests: its address */
+static const char owner;		/* its address identifies our requests */
 
 static char *no_dns;
 
@@ -84,11 +87,14 @@ atp_handle_errand_init(void)
 }
 
 /* ------------------------------------------------------------------------
- * What comes of it
+ * The result of a check
  * ------------------------------------------------------------------------
  */
 
-/* min doubled with each try to max, and up to a fifth more, so that not all come at once. */
+/*
+ * min, doubled with each try up to max, plus up to a fifth at random, so that checks do not come
+ * together.
+ */
 static TimestampTz
 later(TimestampTz now, int min, int max, int tries)
 {
@@ -125,7 +131,10 @@ end(Check *check, AtpHandleState state, const char *error)
 			break;
 		default:
 			row->next = later(now, UNREACHABLE_S, UNREACHABLE_MAX_S, row->tries);
-			/* what was true is believed as long as a document that cannot be read again (W-30) */
+			/*
+			 * a handle that was valid stays valid for as long as a DID document that cannot be read
+			 * again (W-30)
+			 */
 			if (was_valid && row->checked_at <= now && now - row->checked_at < ATP_IDENTITY_DEAD_S * USECS_PER_SEC)
 				state = ATP_HANDLE_VALID;
 	}
@@ -134,7 +143,7 @@ end(Check *check, AtpHandleState state, const char *error)
 	row->state = state;
 }
 
-/* Its domain names an account. */
+/* The handle's domain names an account: is it this account? */
 static void
 end_with(Check *check, const char *did, size_t n, const char *where)
 {
@@ -150,7 +159,10 @@ end_with(Check *check, const char *did, size_t n, const char *where)
  * The file
  * ------------------------------------------------------------------------
  */
-/* A redirect's URL is a stranger's text: it is not shown. */
+/*
+ * The URL of the file.  Errors show this URL, never the URL of a redirect: that is a stranger's
+ * text.
+ */
 static char *
 file_url(const Check *check)
 {
@@ -180,7 +192,10 @@ ask_file(Check *check)
 	return wait_ms;
 }
 
-/* Will the same come again?  Then the domain has said that it names no account. */
+/*
+ * Would a second request get the same answer?  Then the domain has said that the handle names no
+ * account.
+ */
 static bool
 is_final(const AtpHttpAnswer *answer)
 {
@@ -227,11 +242,14 @@ records_end(void *arg, AtpDnsOutcome outcome, const char *error)
 	Check	   *check = arg;
 
 	check->records_failed = outcome == ATP_DNS_FAILED;
-	/* the step of the errand goes on with it: nothing here may raise an ERROR */
+	/* a callback of c-ares must not raise an ERROR: step() continues the check */
 	check->phase = FILE_WAITS;
 }
 
-/* W-22 */
+/*
+ * W-22: are the TXT records of this handle looked up?  Not if the name would be too long, or below
+ * a domain of atproto.handle_no_dns.
+ */
 static bool
 has_records(const char *handle)
 {
@@ -255,7 +273,7 @@ has_records(const char *handle)
 	return true;
 }
 
-/* The records are there, or there are none: whether they decide. */
+/* The look-up of TXT records has ended.  True: the records decide the check. */
 static bool
 records_decide(Check *check)
 {
@@ -272,7 +290,7 @@ records_decide(Check *check)
 	}
 }
 
-/* W-25: is it a name that can be asked? */
+/* W-25: may this handle be looked up? */
 static bool
 may_be_asked(const char *handle)
 {
@@ -327,7 +345,7 @@ write_check(Check *check)
 }
 
 /* ------------------------------------------------------------------------
- * The errand
+ * The task
  * ------------------------------------------------------------------------
  */
 static bool
@@ -356,7 +374,10 @@ site_is_full(const char *handle)
 	return n >= SITE_MAX;
 }
 
-/* Begin those that are due; how long until the next look, -1: when somebody asks. */
+/*
+ * Begin checks that are due.  Returns milliseconds until the next look; -1: when a session wakes
+ * the fetcher.
+ */
 static long
 look(AtpTime now)
 {

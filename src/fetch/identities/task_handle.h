@@ -1,11 +1,11 @@
 /*
  * task_handle.h
- *		The errand that verifies handles (W-20 to W-25).
+ *		The fetcher's task that verifies handles (W-20 to W-25).
  */
 #ifndef ATP_TASK_HANDLE_H
 #define ATP_TASK_HANDLE_H
 
-/* From _PG_init(): the setting. */
+/* Called by _PG_init(): define the setting. */
 extern void atp_handle_errand_init(void);
 
 #endif							/* ATP_TASK_HANDLE_H */

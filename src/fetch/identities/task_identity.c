@@ -1,11 +1,10 @@
 /*
  * task_identity.c
- *		The errand that reads DID documents (W-01 to W-06, W-30 to W-35): wishes become
- *		requests, answers rows of atproto.identity.
+ *		The fetcher's task that reads DID documents (W-01 to W-06, W-30 to W-35): rows of
+ *		atproto.identity_wish become requests, and answers become rows of atproto.identity.
  *
- * A DID waits for its turn in this process, is asked, and has its answer written:
- * all that time it is in one of the lists here, so that nobody asks for it twice
- * (W-34).  Answers are written together, many in one transaction.
+ * From the read of its row until its answer is written, a DID is in one of the lists here, so that
+ * two requests never ask for the same DID (W-34).  Many answers are written in a transaction.
  */
 #include "postgres.h"
 
@@ -28,17 +27,19 @@
 
 #define PLC_PARALLEL	16		/* W-35 */
 #define WEB_PARALLEL	32
-#define SITE_PARALLEL	4		/* of did:web hosts below the same two labels: one stranger's, as far as we know */
-#define WAITING_MAX		64		/* of each kind, for their turn */
-#define LOOK_MAX		256		/* wishes that are read at a time, of each class */
-#define LOOK_MS			100		/* so long between two looks */
-#define WRITE_MS		250		/* so long may an answer wait for others */
+#define SITE_PARALLEL	4		/* requests to did:web hosts below the same two labels: these hosts
+								 * belong to a single stranger, as far as we know */
+#define WAITING_MAX		64		/* look-ups of each kind that wait for a request */
+#define LOOK_MAX		256		/* rows of each class that are read at a time */
+#define LOOK_MS			100		/* between two reads of the queue */
+#define WRITE_MS		250		/* an answer waits at most so long for more answers, to be written
+								 * together */
 #define WRITE_MAX		64
 #define CLEAN_MS		10000
 #define SITE_WAIT_MS	2000
 #define LEAST_WAIT_MS	1000
 
-/* Of each of the two kinds, plc and web. */
+/* The two methods have lists and limits of their own. */
 enum
 {
 	PLC, WEB, KINDS
@@ -48,29 +49,30 @@ typedef struct Lookup
 {
 	dlist_node	node;
 	struct varlena *did;
-	char	   *host;			/* of a did:web; else NULL */
-	AtpErr		refused;		/* there is nobody to ask */
+	char	   *host;			/* host of a did:web; NULL: a did:plc */
+	AtpErr		refused;		/* no server can be asked, for this reason */
 	AtpHttp    *http;
-	TimestampTz ended_at;		/* of one that is put off: until when */
+	TimestampTz ended_at;		/* in list put_off: the time until which the look-up is put off */
 	size_t		len;
 	char		text[FLEXIBLE_ARRAY_MEMBER];	/* the DID */
 } Lookup;
 
-/* In memory that lives as long as the process. */
+/* Memory that lives as long as the process. */
 static MemoryContext lookups;
 static dlist_head waiting[KINDS] = {DLIST_STATIC_INIT(waiting[PLC]), DLIST_STATIC_INIT(waiting[WEB])};
 static dlist_head asked[KINDS] = {DLIST_STATIC_INIT(asked[PLC]), DLIST_STATIC_INIT(asked[WEB])};
 static dlist_head ended = DLIST_STATIC_INIT(ended);
-static dlist_head put_off = DLIST_STATIC_INIT(put_off);	/* hosts that may not be asked now */
+static dlist_head put_off = DLIST_STATIC_INIT(put_off);	/* look-ups whose host may not be asked
+														 * now */
 static int	nwaiting[KINDS];
 static int	nasked[KINDS];
 static int	nended;
 static int	nput_off;
-static AtpTime first_ended;		/* when the oldest answer came that is not written */
+static AtpTime first_ended;		/* arrival of the oldest answer that is not written */
 static AtpTime looked;
-static bool more;				/* the last look did not see all that is due */
+static bool more;				/* the last read did not see all rows that are due */
 static TimestampTz next_due = DT_NOEND;
-static int64 clock_offset;		/* time of day less our own clock */
+static int64 clock_offset;		/* time of day minus the monotonic clock */
 static AtpTime cleaned;
 static struct varlena *clean_after;
 
@@ -164,7 +166,7 @@ end_lookup(Lookup *lookup)
 	dlist_push_tail(&ended, &lookup->node);
 }
 
-/* W-02, W-04: plain HTTP only to this machine, where that is allowed. */
+/* W-02, W-04.  Plain HTTP is used only to localhost, and only if the settings allow plain HTTP. */
 static char *
 url_of(const Lookup *lookup)
 {
@@ -225,11 +227,13 @@ take_answers(void)
 }
 
 /* ------------------------------------------------------------------------
- * From wishes to requests
+ * From queue rows to requests
  * ------------------------------------------------------------------------
  */
 
-/* In a transaction: what is due waits from now on in this process, as far as there is room. */
+/*
+ * Read rows that are due into the waiting list, as far as there is room.  Called in a transaction.
+ */
 static void
 look_for(int kind, TimestampTz now)
 {
@@ -249,7 +253,7 @@ look_for(int kind, TimestampTz now)
 
 		if (nwaiting[kind] == WAITING_MAX)
 			break;
-		/* wished for by two */
+		/* two sessions or events have queued this DID */
 		if (is_taken(did))
 			continue;
 		lookup = make_lookup(did);
@@ -262,11 +266,14 @@ look_for(int kind, TimestampTz now)
 			dids[n++] = did;
 		}
 	}
-	/* an #identity that comes from now on is another one */
+	/* an #identity event from now on sets stale again, and so causes a second look-up */
 	atp_identities_begin_lookup(dids, atp_sort_dids(dids, n));
 }
 
-/* What waits is asked, as far as hosts allow; returns ms until there may be more, -1: when one ends. */
+/*
+ * Start requests to the directory, as far as its limits allow.  Returns milliseconds until the next
+ * request may start; -1: when a request ends.
+ */
 static long
 start_plc(void)
 {
@@ -285,7 +292,10 @@ start_plc(void)
 	return -1;
 }
 
-/* Whose host may not be asked now is put off: nobody waits behind him. */
+/*
+ * Start requests to did:web hosts.  A look-up whose host may not be asked now is put off, so that
+ * look-ups of different hosts need not wait behind it.
+ */
 static void
 start_web(void)
 {
@@ -321,7 +331,7 @@ compare_lookups(const void *a, const void *b)
 	return atp_compare_dids((*(Lookup *const *) a)->did, (*(Lookup *const *) b)->did);
 }
 
-/* Those of a list, which is empty then, in the order of their DIDs. */
+/* Empty a list: returns its look-ups, sorted by DID. */
 static Lookup **
 take_all(dlist_head *list, int *n, struct varlena ***dids)
 {
@@ -364,7 +374,9 @@ take_answer(const Lookup *lookup, AtpIdentity *identity)
 	return atp_identity_take(identity, whose, atp_http_answer(lookup->http), lookup->ended_at);
 }
 
-/* Wishes first, identities, then what waits for them (identity.h). */
+/*
+ * Locks rows of the queue first, then identities, then held events: the lock order of identity.h.
+ */
 static void
 write_answers(void)
 {
@@ -392,7 +404,10 @@ write_answers(void)
 	atp_identity_granted(granted, ngranted);
 	atp_identity_put_off(failed, nfailed, until, true);
 	atp_identities_write(dids, n, identities);
-	/* whatever came of it: events do not wait for a directory that does not answer, where a key is known */
+	/*
+	 * after a failure, too: events whose key is known do not wait for a directory that does not
+	 * answer
+	 */
 	atp_held_release(dids, n);
 	for (int i = 0; i < n; i++)
 		free_lookup(answered[i]);
@@ -406,7 +421,7 @@ write_all(AtpTime now)
 }
 
 /* ------------------------------------------------------------------------
- * The errand
+ * The task
  * ------------------------------------------------------------------------
  */
 
@@ -423,7 +438,10 @@ is_time_to_write(AtpTime now)
 	return nput_off > 0 || nended >= WRITE_MAX || (nended > 0 && atp_remaining(now, first_ended, WRITE_MS) == 0);
 }
 
-/* The time of day was set back: times in the tables are of a future that may be far. */
+/*
+ * Was the time of day set back since the last call?  Then times in the tables may lie far in the
+ * future.
+ */
 static bool
 clock_went_back(TimestampTz today, AtpTime now)
 {
@@ -460,13 +478,19 @@ clean(AtpTime now)
 		memcpy(clean_after, last, VARSIZE_ANY(last));
 }
 
-/* Milliseconds until there is something to look for, -1: nothing.  The time of day may be set meanwhile. */
+/*
+ * Milliseconds until the next read of the queue, -1: none is needed.  At most ten seconds, since
+ * the time of day may be set meanwhile.
+ */
 static long
 until_look(AtpTime now, bool has_looked)
 {
 	long		due;
 
-	/* who was woken for something new, but too early to look, has to */
+	/*
+	 * a wake-up may have come for a new row, but too soon after the last read: read again after
+	 * LOOK_MS
+	 */
 	if (!has_looked || more)
 		return atp_remaining(now, looked, LOOK_MS);
 	if (next_due == DT_NOEND)
@@ -475,7 +499,10 @@ until_look(AtpTime now, bool has_looked)
 	return Min(Max(due, LOOK_MS), 10000);
 }
 
-/* One for each part: rows are locked in the order of their DIDs, once. */
+/*
+ * A transaction for each part: each part locks rows in the order of their DIDs, and a second part
+ * in the same transaction would break that order.
+ */
 static void
 in_transaction(const char *activity, void (*part) (AtpTime now), AtpTime now)
 {

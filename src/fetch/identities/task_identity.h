@@ -1,11 +1,11 @@
 /*
  * task_identity.h
- *		The errand that reads DID documents.
+ *		The fetcher's task that reads DID documents.
  */
 #ifndef ATP_TASK_IDENTITY_H
 #define ATP_TASK_IDENTITY_H
 
-/* From _PG_init(): the settings. */
+/* Called by _PG_init(): define the settings. */
 extern void atp_identity_errand_init(void);
 
 #endif							/* ATP_TASK_IDENTITY_H */

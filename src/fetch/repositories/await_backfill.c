@@ -1,11 +1,11 @@
 /*
  * await_backfill.c
- *		SQL: CALL atproto.await_backfill(): until a subscription's lists are read, and
- *		what they name is fetched (R-65).
+ *		SQL: CALL atproto.await_backfill(): waits until a subscription's lists are read and the
+ *		listed repositories are fetched (R-65).
  *
- * A repository is fetched for a target, whichever subscription has named it first,
- * so the jobs of all of them count; those that came after the lists were read, and
- * after the call, do not, for a stream never ends.
+ * A job fetches a repository for a target, not for a subscription.  So the jobs of all
+ * subscriptions to the target count.  Jobs queued both after the call and after the end of the
+ * lists do not count: the stream queues jobs for ever.
  */
 #include "postgres.h"
 
@@ -27,15 +27,15 @@
 
 PG_FUNCTION_INFO_V1(atp_await_backfill);
 
-/* Between two words about how far it is. */
+/* Between two progress notices. */
 #define NOTICE_MS	5000
 
-/* Between two looks: so many times what a look takes. */
+/* Pause between two looks: so many times the duration of a look, within these bounds. */
 #define REST		10
 #define REST_MIN_MS	100
 #define REST_MAX_MS	5000
 
-/* The rate of fetching is that of so many of the last notices. */
+/* The rate is computed over so many notices. */
 #define RATE_NOTICES	2
 
 #define BAR			30
@@ -45,43 +45,56 @@ PG_FUNCTION_INFO_V1(atp_await_backfill);
 typedef struct Backfill
 {
 	const char *name;
-	Oid			role;			/* who asks */
-	TimestampTz since;			/* the call */
+	Oid			role;			/* the calling role */
+	TimestampTz since;			/* time of the call */
 	AtpTime		begin;
 
-	/* as of the last look */
+	/* results of the last look */
 	int64		lists;
 	int64		ended;
 	int64		listed;
 	int64		left;
-	int64		failed;			/* and not tried again soon */
+	int64		failed;			/* jobs that failed, and are not tried again soon */
 	int64		done;
 	int64		records;
-	const char *trouble;		/* why it does not go on; NULL: it does */
-	bool		unserved;		/* and never will: no manager starts the fetcher */
-	const char *given_up;		/* some lists that were not read to their end; NULL: none */
+	const char *trouble;		/* why the backfill makes no progress; NULL: no reason known */
+	bool		unserved;		/* no manager serves the database, so the fetcher will never
+								 * start */
+	const char *given_up;		/* some lists that were given up before their end; NULL: all were
+								 * read */
 
 	int64		done_before;
 
-	/* at the last notices, the latest first: how many repositories were fetched by then, and when that was */
+	/* the last notices, latest first: how many repositories had been fetched, and the time */
 	int			ntold;
 	int64		told_done[RATE_NOTICES];
 	AtpTime		told_at[RATE_NOTICES];
 } Backfill;
 
-/* What is asked of whom is nobody else's: only the subscription's owner sees it. */
+/*
+ * Errors and hosts are private to the subscription's owner: the function looks only at
+ * subscriptions whose owner's rights the caller has.
+ */
 #define OF_HIS	" AND pg_has_role($2, owner::oid, 'USAGE')"
 
-/* A job that is put off for long, or until something happens; or whose host rests since it failed: that has one trial then, whatever waits for it.  Those of accounts that are not active are counted as neither: they wait, in repo_problem, until the accounts are. */
+/*
+ * A job counts as failed if it is put off for long, or waits for an event, or if its host is in
+ * backoff after failures (after the backoff a single trial tests the host, however many jobs wait).
+ * Jobs of accounts that are not active count neither as waiting nor as failed: such a job stays in
+ * repo_problem until the account is active.
+ */
 #define IS_FAILED \
 	"(j.state IN ('throttled', 'suspended') OR (j.state = 'queued' AND (j.tries > 0 AND j.next_try > now() + interval '5 s'" \
 	" OR COALESCE(j.host IN (SELECT h.host FROM atproto.host h WHERE h.failures >= 5 AND h.parked_until > now() + interval '5 s'), false))))"
 
-/* Likewise of a host's list: of very many hosts, some never answer. */
+/*
+ * A host's own list counts as ended if the list has failed and is put off for long: of very many
+ * hosts, some never answer.
+ */
 #define HOST_FAILED \
 	"(e.named_at IS NOT NULL AND e.finished_at IS NULL AND e.tries > 0 AND e.next_try > now() + interval '5 s' AND e.error <> $4)"
 
-/* Some lists, with their errors. */
+/* The first lists that meet a condition, with their errors. */
 #define LISTS_WITH_ERRORS(condition) \
 	"array_to_string((array_agg(e.source || ': ' || e.error ORDER BY e.source) FILTER (WHERE e.error IS NOT NULL AND " condition "))[:5], '; ')"
 
@@ -129,7 +142,7 @@ check_subscription(const Backfill *b, AtpResult found)
 				 errhint("Its lists are read after atproto.resume().")));
 }
 
-/* In the current memory. */
+/* Read the progress, into the current memory context. */
 static void
 look(Backfill *b)
 {
@@ -156,7 +169,7 @@ look(Backfill *b)
 	AtEOXact_GUC(false, nest);
 }
 
-/* Some of those that failed, of his. */
+/* Errors of the first failed jobs, of subscriptions whose owner's rights the caller has. */
 static char *
 list_failures(const Backfill *b)
 {
@@ -180,7 +193,10 @@ list_failures(const Backfill *b)
  * ------------------------------------------------------------------------
  */
 
-/* How much of it is done, once that is known; while lists are read there is no end to be seen. */
+/*
+ * Append the part that is done.  While lists are still read, the total is unknown, and the lists'
+ * progress is shown.
+ */
 static void
 append_bar(StringInfo text, const Backfill *b, int64 done)
 {
@@ -199,8 +215,8 @@ append_bar(StringInfo text, const Backfill *b, int64 done)
 }
 
 /*
- * Repositories a second, of late.  The rate since the call would promise the end within seconds as long as the
- * last repositories are those of a slow host, after very many of fast ones.
+ * Repositories a second, over the last notices.  The rate since the call would be too high at the
+ * end: after the fast hosts are done, only repositories of slow hosts are left.
  */
 static double
 note_rate(Backfill *b, int64 done)
@@ -239,7 +255,7 @@ tell(Backfill *b, bool first)
 		appendStringInfo(&text, ", about %.0f s left", b->left / rate);
 	ereport(NOTICE,
 			(errmsg("%s: %s", b->name, text.data),
-			/* at first nobody has had the time to begin */
+			/* at the first notice the fetcher may not have started yet */
 			 b->trouble != NULL && !first ? errdetail("It waits: %s", b->trouble) : 0,
 			 b->unserved && !first ? errhint(SERVE_HINT) : 0));
 	pfree(text.data);
@@ -289,7 +305,7 @@ atp_await_backfill(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("name must not be null")));
 	atp_waiting_begin(fcinfo, "atproto.await_backfill", "It ends transactions, so that it sees what others do.");
-	/* SPI's memory outlives transactions here */
+	/* SPI's memory outlives the transactions of a procedure */
 	b.name = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto await backfill", ALLOCSET_DEFAULT_SIZES);
 	for (;;)

@@ -1,5 +1,5 @@
 /*
- * src/fetch: repositories that are to be fetched, and the lists that they come from.
+ * src/fetch: jobs (repositories to fetch), limits of fetches, and the lists of repositories that are read.
  */
 
 CREATE TABLE atproto.repo_job (
@@ -39,28 +39,28 @@ CREATE INDEX repo_job_breaks ON atproto.repo_job (queued_at) WHERE priority = 1;
 CREATE INDEX repo_job_subscription ON atproto.repo_job (subscription);
 CREATE INDEX repo_job_listed ON atproto.repo_job (subscription, listed_by) WHERE listed_by IS NOT NULL;
 CREATE INDEX repo_job_problem ON atproto.repo_job (subscription) WHERE error IS NOT NULL OR state IN ('throttled', 'suspended');
-COMMENT ON TABLE atproto.repo_job IS 'repositories that are to be fetched: one row each, as long as it is outstanding';
+COMMENT ON TABLE atproto.repo_job IS 'repositories that are to be fetched: a row stays until the repository was fetched';
 COMMENT ON COLUMN atproto.repo_job.target IS 'schema of the tables';
-COMMENT ON COLUMN atproto.repo_job.subscription IS 'whose settings and owner count';
-COMMENT ON COLUMN atproto.repo_job.kind IS 'repo: its export; status: only whether it is active; audit: only a comparison';
-COMMENT ON COLUMN atproto.repo_job.priority IS '0: somebody asked; 1: it is followed, and not in step; 2: something of it came; 3: a list has it';
-COMMENT ON COLUMN atproto.repo_job.reason IS 'why, in a word';
-COMMENT ON COLUMN atproto.repo_job.state IS 'throttled: it was fetched too often lately; suspended: its account is not active';
-COMMENT ON COLUMN atproto.repo_job.host IS 'server that is asked, or was asked last; NULL: nobody has looked who is to be';
+COMMENT ON COLUMN atproto.repo_job.subscription IS 'subscription whose settings and owner count for the fetch';
+COMMENT ON COLUMN atproto.repo_job.kind IS 'repo: fetch the repository; no job has the kinds status and audit';
+COMMENT ON COLUMN atproto.repo_job.priority IS '0: a session asked for the repository; 1: the repository is followed, and not in step; 2: an event of the repository came; 3: a list names the repository';
+COMMENT ON COLUMN atproto.repo_job.reason IS 'why the repository is fetched, in a word';
+COMMENT ON COLUMN atproto.repo_job.state IS 'throttled: the repository was fetched too often lately; suspended: the account is not active';
+COMMENT ON COLUMN atproto.repo_job.host IS 'host that is asked, or was asked last; NULL: not determined yet';
 COMMENT ON COLUMN atproto.repo_job.tries IS 'failures in a row';
-COMMENT ON COLUMN atproto.repo_job.next_try IS 'not before';
-COMMENT ON COLUMN atproto.repo_job.error IS 'what it failed with last';
-COMMENT ON COLUMN atproto.repo_job.doubted IS 'server and key with which it failed, until the account''s document has been read again: if that has others, they are tried at once';
-COMMENT ON COLUMN atproto.repo_job.doubted_at IS 'since when that is waited for';
-COMMENT ON COLUMN atproto.repo_job.force IS 'also an export that is older than what is stored';
-COMMENT ON COLUMN atproto.repo_job.listed_by IS 'source of the list of a host, in atproto.enumeration, that named it first';
-COMMENT ON COLUMN atproto.repo_job.did IS 'the account whose repository it is';
-COMMENT ON COLUMN atproto.repo_job.queued_at IS 'since when it is outstanding';
+COMMENT ON COLUMN atproto.repo_job.next_try IS 'the fetcher does not try before this time';
+COMMENT ON COLUMN atproto.repo_job.error IS 'error of the last try';
+COMMENT ON COLUMN atproto.repo_job.doubted IS 'server and key with which the fetch failed, while the account''s document is read again: if the document has a different server or key, the fetcher tries again at once';
+COMMENT ON COLUMN atproto.repo_job.doubted_at IS 'since when the job waits for the account''s document';
+COMMENT ON COLUMN atproto.repo_job.force IS 'write the export even if it is older than the stored repository';
+COMMENT ON COLUMN atproto.repo_job.listed_by IS 'source, in atproto.enumeration, of the host''s list that named the repository first';
+COMMENT ON COLUMN atproto.repo_job.did IS 'account of the repository';
+COMMENT ON COLUMN atproto.repo_job.queued_at IS 'since when the job is outstanding';
 
--- also for what comes by logical replication
+-- ALWAYS, so that the trigger also fires for changes that come by logical replication
 CREATE FUNCTION atproto.subscription_jobs() RETURNS trigger
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_subscription_jobs';
-COMMENT ON FUNCTION atproto.subscription_jobs() IS 'trigger: gives the jobs of a subscription that goes, or fetches nothing more into its target, to another one that does';
+COMMENT ON FUNCTION atproto.subscription_jobs() IS 'trigger: when a subscription is removed, or no longer fetches into its target, its jobs go to a different subscription that does';
 CREATE TRIGGER subscription_jobs BEFORE UPDATE OF target, backfill OR DELETE ON atproto.subscription
     FOR EACH ROW EXECUTE FUNCTION atproto.subscription_jobs();
 ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_jobs;
@@ -73,8 +73,8 @@ CREATE TABLE atproto.repo_fetched (
         CHECK (cardinality(at) BETWEEN 1 AND 20),
     PRIMARY KEY (target, did)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
-COMMENT ON TABLE atproto.repo_fetched IS 'repositories that were not in step and were fetched by themselves within the last day; in no dump';
-COMMENT ON COLUMN atproto.repo_fetched.at IS 'when, the last time first, 20 times at most';
+COMMENT ON TABLE atproto.repo_fetched IS 'broken repositories that were fetched within the last day without a session''s request; in no dump';
+COMMENT ON COLUMN atproto.repo_fetched.at IS 'times of the fetches, latest first, at most 20';
 COMMENT ON COLUMN atproto.repo_fetched.target IS 'schema of the tables';
 COMMENT ON COLUMN atproto.repo_fetched.did IS 'the account';
 
@@ -82,9 +82,9 @@ CREATE TABLE atproto.repo_storm (
     owner regrole PRIMARY KEY,
     until timestamptz NOT NULL
 );
-COMMENT ON TABLE atproto.repo_storm IS 'too many repositories of one role''s subscriptions came out of step at once; in no dump';
-COMMENT ON COLUMN atproto.repo_storm.owner IS 'the owner of these subscriptions: other roles'' repositories are fetched as before';
-COMMENT ON COLUMN atproto.repo_storm.until IS 'only those that somebody asks for are fetched until then';
+COMMENT ON TABLE atproto.repo_storm IS 'roles with too many broken repositories at once; in no dump';
+COMMENT ON COLUMN atproto.repo_storm.owner IS 'owner of the subscriptions; repositories of all remaining roles are fetched as before';
+COMMENT ON COLUMN atproto.repo_storm.until IS 'until this time only repositories that a session asks for are fetched';
 
 CREATE TABLE atproto.enumeration (
     subscription text NOT NULL
@@ -113,30 +113,30 @@ CREATE TABLE atproto.enumeration (
     named_at timestamptz,
     PRIMARY KEY (subscription, source)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
-COMMENT ON TABLE atproto.enumeration IS 'lists of repositories that are read, page by page, and again each atproto.enumerate_interval';
-COMMENT ON COLUMN atproto.enumeration.source IS 'listRepos, listReposByCollection and a collection, or dids: those of the subscription; listHosts, and listRepos and scheme and host for each host that it names; recheck: listRepos, once, for what is stored and newer there';
-COMMENT ON COLUMN atproto.enumeration.cursor IS 'where the next page begins; it moves with what the page brought';
-COMMENT ON COLUMN atproto.enumeration.started_at IS 'when the first page was asked for';
-COMMENT ON COLUMN atproto.enumeration.finished_at IS 'when there was no next one; NULL: it is being read';
-COMMENT ON COLUMN atproto.enumeration.seen IS 'entries so far, since started_at, as are the others';
-COMMENT ON COLUMN atproto.enumeration.queued IS 'of which so many are new in atproto.repo_job; of hosts, in this table';
-COMMENT ON COLUMN atproto.enumeration.skipped IS 'entries without a valid DID, or host';
+COMMENT ON TABLE atproto.enumeration IS 'lists of repositories that are read, page by page, again after each atproto.enumerate_interval';
+COMMENT ON COLUMN atproto.enumeration.source IS 'the list: listRepos; listReposByCollection and a collection; dids: the accounts of the subscription; listHosts; listRepos and scheme and host: the list of a host that listHosts named; recheck: listRepos, read once to find stored repositories that have a newer revision on the server';
+COMMENT ON COLUMN atproto.enumeration.cursor IS 'where the next page begins; written in the same transaction as the page''s jobs';
+COMMENT ON COLUMN atproto.enumeration.started_at IS 'when the first page was requested';
+COMMENT ON COLUMN atproto.enumeration.finished_at IS 'when the last page was written; NULL: the list is being read';
+COMMENT ON COLUMN atproto.enumeration.seen IS 'entries since started_at';
+COMMENT ON COLUMN atproto.enumeration.queued IS 'entries since started_at that became new rows of atproto.repo_job; for listHosts, new rows of this table';
+COMMENT ON COLUMN atproto.enumeration.skipped IS 'entries since started_at without a valid DID, or host';
 COMMENT ON COLUMN atproto.enumeration.empty IS 'pages in a row without an entry';
 COMMENT ON COLUMN atproto.enumeration.tries IS 'failures in a row';
-COMMENT ON COLUMN atproto.enumeration.next_try IS 'the next page is not asked for before';
-COMMENT ON COLUMN atproto.enumeration.error IS 'what the last page failed with, or why the list was given up';
-COMMENT ON COLUMN atproto.enumeration.named_at IS 'of a host''s list: started_at of listHosts when that named the host last';
-COMMENT ON COLUMN atproto.enumeration.subscription IS 'whose backfill wants the list';
-COMMENT ON COLUMN atproto.enumeration.pages IS 'that were read since started_at';
+COMMENT ON COLUMN atproto.enumeration.next_try IS 'the next page is not requested before this time';
+COMMENT ON COLUMN atproto.enumeration.error IS 'error of the last page, or why the list was given up';
+COMMENT ON COLUMN atproto.enumeration.named_at IS 'for the list of a host: started_at of the listHosts that named the host last';
+COMMENT ON COLUMN atproto.enumeration.subscription IS 'subscription whose backfill needs the list';
+COMMENT ON COLUMN atproto.enumeration.pages IS 'pages read since started_at';
 
 SELECT pg_catalog.pg_extension_config_dump('atproto.repo_job', '');
 SELECT pg_catalog.pg_extension_config_dump('atproto.enumeration', '');
 
--- As the subscriptions that they belong to.
+-- a role sees the jobs and lists of the subscriptions that the role sees
 ALTER TABLE atproto.repo_job ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.repo_job
     USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
--- nothing here is any role's own; who reads it needs a grant all the same
+-- no row belongs to a role, so the policy lets every role read; a role that reads the tables still needs a grant
 ALTER TABLE atproto.repo_fetched ENABLE ROW LEVEL SECURITY;
 ALTER TABLE atproto.repo_storm ENABLE ROW LEVEL SECURITY;
 CREATE POLICY readers ON atproto.repo_fetched FOR SELECT USING (true);
@@ -145,7 +145,7 @@ ALTER TABLE atproto.enumeration ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.enumeration
     USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
 
--- Which lists the subscriptions want, each once.  With dids, nothing of others is looked at.  There may be thousands of hosts.
+-- The lists that subscriptions need, each once.  A subscription with dids reads no list of a server.  There may be thousands of hosts, so the view must stay fast.
 CREATE VIEW atproto.wanted_list AS
     SELECT s.name AS subscription,
         l.source,
@@ -166,7 +166,7 @@ CREATE VIEW atproto.wanted_list AS
                 OR (e.source LIKE 'listRepos %' AND s.list_hosts AND s.dids IS NULL AND s.backfill = 'network'))
         ) l (source)
     WHERE s.backfill <> 'none';
-COMMENT ON VIEW atproto.wanted_list IS 'lists that are to be read, by subscriptions'' backfill; for the fetcher';
-COMMENT ON COLUMN atproto.wanted_list.subscription IS 'that wants it';
-COMMENT ON COLUMN atproto.wanted_list.server IS 'who is asked for it';
-COMMENT ON COLUMN atproto.wanted_list.runs IS 'whether the subscription runs: only then it is read';
+COMMENT ON VIEW atproto.wanted_list IS 'lists that the subscriptions'' backfill needs; used by the fetcher';
+COMMENT ON COLUMN atproto.wanted_list.subscription IS 'subscription that needs the list';
+COMMENT ON COLUMN atproto.wanted_list.server IS 'server that has the list';
+COMMENT ON COLUMN atproto.wanted_list.runs IS 'whether the subscription runs; the list of a subscription that does not run is not read';

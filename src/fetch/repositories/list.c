@@ -1,13 +1,13 @@
 /*
  * list.c
- *		The errand that reads lists of repositories, page by page (R-60 to R-63): of
- *		the server of a subscription, or another one, or of all hosts that it names.
+ *		The fetcher's task that reads lists of repositories, page by page (R-60 to R-63): from a
+ *		subscription's server, from list_source, or from every host that listHosts names.
  *
- * Each list has one request at a time, whose answer is written before the next
- * page is asked for.  list_rows.c has what is written.
+ * Each list has a single request at a time, and a page is written before the next page is
+ * requested.  list_rows.c writes the pages.
  *
- * There may be thousands of lists, of hosts that strangers name.  Where more are due than can be
- * read at a time, each has its turn, and what cannot be read now makes room.
+ * There may be thousands of lists, of hosts named by strangers.  If more lists are due than can be
+ * read at a time, the lists take turns, and a list that cannot be read now frees its place.
  */
 #include "postgres.h"
 
@@ -23,32 +23,34 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-#define LISTS_MAX		16		/* at a time */
-#define LOOK_MS			1000	/* so long between two looks, and so many times as long as the last one took */
+#define LISTS_MAX		16		/* lists read at a time */
+#define LOOK_MS			1000	/* between two looks for due lists, plus LOOK_REST times the
+								 * duration of the last look */
 #define LOOK_REST		20
-#define LOOK_SHARE		3		/* ... or so many times alone, when a page came */
-#define LOOK_MAX_MS		2000	/* for one */
-#define TURN_MS			60000	/* of a list for which others wait */
+#define LOOK_SHARE		3		/* ... after a page was written only LOOK_SHARE times that
+								 * duration */
+#define LOOK_MAX_MS		2000	/* time limit of a look */
+#define TURN_MS			60000	/* a list keeps its place so long if more lists are due */
 #define IDLE_LOOK_MS	10000
 
-#define LIMIT				1000	/* entries of a page that are asked for: the most that servers give */
+#define LIMIT				1000	/* entries requested for a page: servers' maximum */
 #define COLLECTION_LIMIT	2000
 
-/* A list that is being read, in memory of its own. */
+/* A list being read, in a memory context of its own. */
 typedef struct Reading
 {
 	dlist_node	node;
 	MemoryContext cxt;
 	AtpListing	listing;
 	AtpListSeen seen;
-	AtpHttp    *http;			/* NULL: between two pages */
-	bool		due;			/* as of the last look */
-	AtpTime		turn;			/* its turn began */
+	AtpHttp    *http;			/* the running request; NULL: between two pages */
+	bool		due;			/* the last look found the list due */
+	AtpTime		turn;			/* when the list's turn began */
 } Reading;
 
 static dlist_head readings = DLIST_STATIC_INIT(readings);
 static int	nreadings;
-static AtpTime looked;			/* it was over */
+static AtpTime looked;			/* end of the last look */
 static long look_least_ms;
 static long look_most_ms;
 static bool look_now;
@@ -84,7 +86,7 @@ copy_text(MemoryContext cxt, const char *s)
 	return s == NULL ? NULL : MemoryContextStrdup(cxt, s);
 }
 
-/* What is asked next, in place of what was asked before. */
+/* Take over the position to read next. */
 static void
 set_listing(Reading *reading, const AtpListing *listing)
 {
@@ -124,7 +126,7 @@ take_up(Reading *reading, const AtpListing *listing)
 	reading->due = true;
 }
 
-/* From the table to the lists in memory: those that are not due any more are forgotten. */
+/* Read the due lists from the table into memory, and forget lists that are no longer due. */
 static void
 look(void *arg)
 {
@@ -158,7 +160,10 @@ look(void *arg)
  * ------------------------------------------------------------------------
  */
 
-/* The source is the name of the method, and maybe a collection, or the host. */
+/*
+ * The source of a list is the name of the method, for some followed by a collection or by a host's
+ * URL.
+ */
 static char *
 url_of(const AtpListing *listing)
 {
@@ -189,7 +194,7 @@ all_places_are_taken(void)
 	return nreadings >= LISTS_MAX;
 }
 
-/* Its host is not asked for a while: whoever waits has its place. */
+/* The host's limits forbid a request for a while: free the place for a list that is due. */
 static void
 rest(Reading *reading, long ms)
 {
@@ -200,7 +205,9 @@ rest(Reading *reading, long ms)
 	look_now = true;
 }
 
-/* Returns ms until there may be more of them, -1: when one ends. */
+/*
+ * Start requests.  Returns milliseconds until the next request may start, -1: when a request ends.
+ */
 static long
 start_requests(void)
 {
@@ -231,7 +238,7 @@ start_requests(void)
  * ------------------------------------------------------------------------
  */
 
-/* a host that wants to be left alone is no fault of the list. */
+/* a host that refuses requests for now is no failure of the list. */
 static AtpListFault
 fault_of(const AtpListing *listing, const AtpHttpAnswer *answer)
 {
@@ -248,7 +255,10 @@ note(const AtpListing *listing)
 	atp_commit();
 }
 
-/* Not where it names nobody new: that it has no end would never come out. */
+/*
+ * Must the list free its place for lists that are due?  Not if its last pages named no new account:
+ * the count of such pages would be lost with the place, and an endless list would never be noticed.
+ */
 static bool
 turn_is_over(Reading *reading)
 {
@@ -271,7 +281,7 @@ take_answer(Reading *reading)
 	if (is_page)
 	{
 		(void) atp_list_take(&reading->listing, answer->body, answer->body_len, &reading->seen, yields);
-		/* for the errand that fetches them */
+		/* for the task that fetches the listed repositories */
 		atp_wake_fetcher();
 	}
 	else
@@ -293,7 +303,7 @@ take_answers(void)
 		take_answer(atp_http_arg(http));
 }
 
-/* Those that need no request. */
+/* Lists of source "dids" need no request: the subscription has the entries. */
 static void
 take_dids(void)
 {
@@ -328,7 +338,7 @@ step(AtpTime now)
 		AtpTime		begun = atp_now();
 
 		look_now = false;
-		/* a session may be about to remove the subscription of one */
+		/* a session may have locked the subscription of a list, so the look has a time limit */
 		if (atp_bounded(GetUserId(), "looking for lists of repositories", LOOK_MAX_MS, look, NULL, &why) != ATP_BOUNDED_DONE)
 			ereport(LOG,
 					(errmsg("could not look for lists of repositories: %s", why)));
@@ -338,7 +348,7 @@ step(AtpTime now)
 		take_dids();
 	}
 	timeout = start_requests();
-	/* who was woken for something new, but too early to look, has to */
+	/* a wake-up may have come for a new row, but too soon after the last look: look again */
 	return atp_earlier(timeout, looks && !look_now ? IDLE_LOOK_MS : atp_remaining(atp_now(), looked, look_now ? look_least_ms : look_most_ms));
 }
 

@@ -1,7 +1,7 @@
 /*
  * list_entries.c
- *		The accounts, or hosts, that a page of a list names (R-61, R-62), and whether a
- *		list still names new ones.
+ *		Parses a page of a list: the accounts or hosts that the page names (R-61, R-62), and
+ *		whether the list still names new entries.  Reads and writes no table.
  */
 #include "postgres.h"
 
@@ -30,7 +30,7 @@ atp_listed_add(AtpListed *listed)
 	return &listed->accounts[listed->n++];
 }
 
-/* one that comes twice counts once, with its newest revision. */
+/* an account that is listed twice counts once, with its newest revision. */
 void
 atp_listed_sort(AtpListed *listed)
 {
@@ -47,7 +47,7 @@ atp_listed_sort(AtpListed *listed)
 			listed->accounts[kept++] = *account;
 		else
 		{
-			/* on any of two hosts */
+			/* an account that is active on any host is active */
 			bool		inactive = account->inactive && last->inactive;
 
 			if (account->has_rev && (!last->has_rev || account->rev > last->rev))
@@ -69,13 +69,17 @@ atp_listed_keep(AtpListed *listed, const AtpSettings *settings)
 	listed->n = kept;
 }
 
-/* A new account lengthens the longest run of zeros of its register, the rarer the more there were. */
+/*
+ * Is the entry new for certain?  As in HyperLogLog, each register keeps the longest run of leading
+ * zeros of its hashes.  An old entry never lengthens the run; a new entry does, the more rarely the
+ * more entries there were.
+ */
 static bool
 is_new(AtpListSeen *seen, const AtpListEntry *entry)
 {
 	uint64		hash = hash_bytes_extended((const unsigned char *) entry->name, entry->name_len, 0);
 	uint8	   *reg = &seen->registers[hash % ATP_LIST_REGISTERS];
-	/* bits above those that chose the register; one is set in any case */
+	/* leading zeros above the bits that chose the register, plus one; the OR bounds the result */
 	uint8		rank = 64 - pg_leftmost_one_pos64(hash | ATP_LIST_REGISTERS);
 
 	if (rank <= *reg)
@@ -95,7 +99,7 @@ add_account(AtpListed *listed, const AtpListEntry *entry)
 {
 	AtpListedAccount *account;
 
-	/* what is deleted does not come back as it was */
+	/* a deleted account does not come back with the same repository */
 	if (!entry->active && has_status(entry, "deleted"))
 		return;
 	account = atp_listed_add(listed);
@@ -105,7 +109,7 @@ add_account(AtpListed *listed, const AtpListEntry *entry)
 	account->inactive = !entry->active;
 }
 
-/* The URL of a host in one way of writing it; NULL: it is not asked (W-50, W-52). */
+/* The normalized URL of a host; NULL: policy forbids requests to this host (W-50, W-52). */
 static char *
 url_with(const char *scheme, const AtpListEntry *entry)
 {
@@ -116,7 +120,10 @@ url_with(const char *scheme, const AtpListEntry *entry)
 	return atp_http_refused(url) == NULL ? psprintf("%s://%s", scheme, atp_http_host_of(url)) : NULL;
 }
 
-/* R-62, as the server means it: those that it reaches no more, or has banned, have no list.  False: nobody may ask there. */
+/*
+ * R-62: hosts that the server says are banned or cannot be reached have no list to read.  False:
+ * policy forbids requests to this host.
+ */
 static bool
 add_host(AtpListed *listed, const AtpListEntry *entry)
 {
@@ -124,7 +131,7 @@ add_host(AtpListed *listed, const AtpListEntry *entry)
 
 	if (!entry->active || has_status(entry, "banned") || has_status(entry, "offline"))
 		return true;
-	/* plain only where that is allowed by name */
+	/* plain HTTP only if the settings allow plain HTTP for this host */
 	url = url_with("https", entry);
 	if (url == NULL && (url = url_with("http", entry)) == NULL)
 		return false;

@@ -1,10 +1,10 @@
 /*
  * list_hosts.c
- *		Lists of hosts (R-60), and what a host's own list can say (R-61).
+ *		Rows of hosts' lists (R-60), and the check of the entries of such lists (R-61).
  *
- * A host has a row of atproto.enumeration as soon as it is named.  Strangers name hosts: of a list
- * only so many entries count, and which of them are asked is judged as everything that
- * strangers name (net/http_policy.h).
+ * A host gets a row of atproto.enumeration as soon as listHosts names the host.  Strangers choose
+ * the names: only the first atproto.fetch_hosts entries of a list count, and net/http_policy.h
+ * decides which hosts are asked.
  */
 #include "postgres.h"
 
@@ -54,13 +54,16 @@ atp_list_hosts_add(const AtpListing *listing, const List *urls)
 	named = atp_array_arg(TEXTOID, sources, NULL, n);
 	atp_run("UPDATE atproto.enumeration SET named_at = $3 WHERE subscription = $1 AND source = ANY ($2)",
 			ATP_ARGS(name, named, named_at));
-	/* after those that wait already */
+	/* next_try is now, so that new lists queue behind the lists that wait already */
 	return (int64) atp_run("INSERT INTO atproto.enumeration (subscription, source, started_at, next_try, named_at)"
 						   " SELECT $1, u.source, $4, $4, $3 FROM (SELECT DISTINCT source FROM unnest($2) u (source)) u ON CONFLICT DO NOTHING",
 						   ATP_ARGS(name, named, named_at, atp_time_arg(atp_time_of_day())));
 }
 
-/* A list without any host is no reason to forget how far all of them are. */
+/*
+ * If the list named no host at all, the server probably failed: the hosts' progress must not be
+ * lost.
+ */
 void
 atp_list_hosts_forget(const AtpListing *listing)
 {
@@ -70,7 +73,10 @@ atp_list_hosts_forget(const AtpListing *listing)
 			ATP_ARGS(atp_text_arg(listing->subscription), atp_time_arg(listing->started_at), atp_text_arg(listing->source)));
 }
 
-/* What is known of the servers of the page's accounts, in the order of their DIDs. */
+/*
+ * Which of the page's accounts have a known identity, and whether the identity names this host as
+ * server; in the order of DIDs.
+ */
 static AtpResult
 query_servers(const AtpListing *listing, const AtpListed *page)
 {

@@ -1,9 +1,9 @@
 /*
  * list_hosts.h
- *		Lists of hosts (R-60): each host that the server of a subscription names has a
- *		list of repositories that is read; and what such a list can say (R-61).
+ *		Rows of hosts' lists (R-60): each host that the server of a subscription names has a list
+ *		of repositories to read.  Also checks the entries of such lists (R-61).
  *
- * In a transaction, as the owner of atproto.enumeration, with SPI connected.
+ * Call in a transaction, as the owner of atproto.enumeration, with SPI connected.
  */
 #ifndef ATP_LIST_HOSTS_H
 #define ATP_LIST_HOSTS_H
@@ -12,21 +12,22 @@
 
 #include "fetch/repositories/list_rows.h"
 
-/* From _PG_init(): the setting. */
+/* Called by _PG_init(): define the setting. */
 extern void atp_list_hosts_init(void);
 
-/* How many entries of the list count that are still to come. */
+/* How many more entries of the list of hosts count. */
 extern int64 atp_list_hosts_room(const AtpListing *listing);
 
-/* These hosts' lists are to be read.  How many are new. */
+/* Add the lists of these hosts; returns how many are new. */
 extern int64 atp_list_hosts_add(const AtpListing *listing, const List *urls);
 
-/* The list has ended: the hosts that it has not named are no more. */
+/* The list of hosts was read to its end: delete the lists of hosts that it did not name. */
 extern void atp_list_hosts_forget(const AtpListing *listing);
 
 /*
- * A page of a host's own list.  R-61: only what the server of an account's identity says of it counts.
- * What is elsewhere is left out; where that is not known, so is what the host says of the revision.
+ * R-61: check a page of a host's own list.  A host may speak only for accounts whose identity names
+ * this host as server: accounts of a different server are dropped, and if an account's server is
+ * unknown, the revision is dropped.
  */
 extern void atp_list_of_host_judge(const AtpListing *listing, AtpListed *page);
 

@@ -1,10 +1,10 @@
 /*
  * list_rows.c
- *		Lists of repositories: how far each has been read, and what its entries
- *		become (R-60 to R-63).
+ *		Rows of atproto.enumeration: how far each list was read, and how the entries of a page
+ *		become jobs (R-60 to R-63).  list.c sends the requests.
  *
- * A page's cursor and the jobs that its entries become are written in one
- * transaction.
+ * A page's cursor and the jobs of its entries are written in the same transaction, so that a crash
+ * loses no entry.
  */
 #include "postgres.h"
 
@@ -27,12 +27,13 @@
 #include "utils/resowner.h"
 #include "utils/timestamp.h"
 
-#define EMPTY_MAX		3		/* pages in a row without an entry */
-#define FRUITLESS_MAX	100		/* ... without a new account */
+#define EMPTY_MAX		3		/* a list is given up after so many pages in a row without an entry
+								 * (R-62) */
+#define FRUITLESS_MAX	100		/* ... or after so many pages in a row without a new account */
 #define SOON_S			60
-#define JOBS_WAIT		"10 s"	/* for repositories that a host has named */
-#define FIND_MS			1000	/* for the owner, whose table is looked at */
-#define ADD_MS			2000	/* for sessions that have jobs of the same repositories locked */
+#define JOBS_WAIT		"10 s"	/* pause of a host's list while too many jobs of that list wait */
+#define FIND_MS			1000	/* time limit for reading the owner's table repo */
+#define ADD_MS			2000	/* time limit for waiting on sessions that have locked the jobs */
 
 static int	enumerate_interval_s;
 
@@ -47,11 +48,11 @@ atp_list_init(void)
 }
 
 /* ------------------------------------------------------------------------
- * Which are due
+ * Due lists
  * ------------------------------------------------------------------------
  */
 
-/* Those that are due at $1; $2: what was finished before is read again. */
+/* A list is due if next_try <= $1, or if it was read to its end before $2. */
 #define DUE \
 	" FROM atproto.wanted_list l LEFT JOIN atproto.enumeration e USING (subscription, source)" \
 	" WHERE l.runs AND CASE WHEN e.subscription IS NULL THEN true" \
@@ -74,7 +75,7 @@ atp_list_is_wanted(void)
 	return found.n > 0;
 }
 
-/* From its first page on. */
+/* Read the list from its first page on. */
 static void
 begin_list(const char *subscription, const char *source, TimestampTz now)
 {
@@ -112,12 +113,15 @@ atp_list_is_of_host(const AtpListing *listing)
 	return strncmp(listing->source, ATP_LIST_OF_HOST, strlen(ATP_LIST_OF_HOST)) == 0;
 }
 
-/* Since when a list has waited; one that is being read, or was never, waits for nobody. */
+/*
+ * Since when a list has waited for its turn; -infinity: the list is being read, or was never read.
+ */
 #define WAITS_SINCE	"COALESCE(e.finished_at, e.next_try, '-infinity')"
 
 /*
- * What a session has locked is not due before that has ended: nothing could be written of it.  A subscription is kept
- * before its lists are locked: who removes it locks them in this order, too, and what is written refers to it.
+ * Lists locked by a session are skipped: their pages could not be written.  The subscription's row
+ * is locked before its list: a session that deletes the subscription locks in this order, too, and
+ * inserts of jobs lock the row as foreign key.
  */
 #define DUE_AND_FREE \
 	"WITH due AS (SELECT subscription, source, l.server, e.cursor, e.started_at," \
@@ -148,7 +152,10 @@ read_listing(AtpTuple row, TimestampTz now)
 	return listing;
 }
 
-/* R-63, of one host: strangers may name what nobody can fetch, as much as they like.  Others have its place. */
+/*
+ * R-63: a host may name only so many repositories whose jobs wait; strangers could name any number
+ * of repositories that do not exist.  Until jobs are done the list waits, and its place is free.
+ */
 static void
 wait_for_jobs(const AtpListing *listing, TimestampTz now)
 {
@@ -193,21 +200,26 @@ atp_lists_due(int limit)
  * ------------------------------------------------------------------------
  */
 
-/* those that are not stored as they are now ... */
+/* repositories that are not stored in their current state. */
 #define NOT_STORED	"CASE WHEN r.did IS NULL THEN NOT u.inactive" \
 	" ELSE r.active AND (r.sync IS DISTINCT FROM 'synchronized' OR (NOT u.inactive AND u.rev OPERATOR(@.>) r.rev)) END"
 
-/* ... R-62: or cannot be fetched now, and are to be when the account is active. */
+/* accounts that are not active and not stored: the job waits until the account is active. */
 #define NOT_ACTIVE	"CASE WHEN r.did IS NULL THEN u.inactive" \
 	" ELSE NOT r.active AND r.status IS DISTINCT FROM 'deleted' AND r.sync IS DISTINCT FROM 'synchronized' END"
 
-/* ... R-64: or are, but as they were. */
+/* stored with an older revision than listed. */
 #define STORED_OLD	"NOT u.inactive AND r.active AND u.rev OPERATOR(@.>) r.rev"
 
-/* ... R-64: or may be, for the list does not say. */
+/*
+ * R-64: stored, and the list has no revision, so the server is asked for the repository's status.
+ */
 #define STORED_UNSURE	"NOT u.inactive AND r.active AND r.rev IS NOT NULL AND u.rev IS NULL"
 
-/* Those of one of these kinds, in the order of their DIDs.  As the owner of the subscription, who reads his own table. */
+/*
+ * The accounts of a page for which the condition "kind" holds, in the order of DIDs.  Runs as the
+ * owner of the subscription, since the table repo is the owner's.
+ */
 static int
 find_repos(const AtpSubscription *sub, const AtpListed *page, const char *kind, struct varlena **needed)
 {
@@ -227,7 +239,7 @@ find_repos(const AtpSubscription *sub, const AtpListed *page, const char *kind, 
 		inactive[i] = BoolGetDatum(page->accounts[i].inactive);
 	}
 	caller = atp_owner_begin(sub->owner);
-	/* $1 twice: where Citus keeps the rows, no more of them than these come over */
+	/* $1 stands twice: with Citus, the inner condition limits the rows that workers send */
 	found = atp_query(atp_expand_sql(psprintf("SELECT u.did FROM unnest($1, $2, $3) u (did, rev, inactive)"
 											  " LEFT JOIN (SELECT * FROM #.repo WHERE did OPERATOR(@.=) ANY ($1)) r ON r.did OPERATOR(@.=) u.did"
 											  " WHERE %s ORDER BY u.did", kind), sub->target),
@@ -279,7 +291,10 @@ add_jobs(const AtpListing *listing, const AtpSubscription *sub, const AtpListed 
 	atp_limit_end();
 	atp_limit_begin(sub->owner, ADD_MS);
 	atp_status_wish_revs(sub, unsure, nunsure);
-	/* these wait for an #account, a status check or a list that says that the account is active */
+	/*
+	 * R-62: these jobs wait until an #account, a status check or a list says that the account is
+	 * active
+	 */
 	(void) atp_jobs_wish(sub->target, sub->name, wishes_for(listing, inactive, ninactive, reason, true), ninactive);
 	return (int64) atp_jobs_wish(sub->target, sub->name, wishes_for(listing, needed, n, reason, false), n);
 }
@@ -292,8 +307,9 @@ add_hosts(const AtpListing *listing, const AtpSubscription *sub, const AtpListed
 }
 
 /*
- * How many jobs, or hosts, the page gives; -1 and the error's text where its owner may not, has no such
- * table, or keeps us waiting, there or by a row that a session of his asks for.
+ * Returns how many jobs, or lists of hosts, the page adds.  -1 and *error: an ERROR in the owner's
+ * tables, or the time limit passed there or at a job row locked by a session.  The subtransaction
+ * keeps the ERROR from the fetcher's transaction.
  */
 static int64
 add_page(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, const char *reason, char **error)
@@ -328,7 +344,10 @@ add_page(const AtpListing *listing, const AtpSubscription *sub, const AtpListed 
 	return n;
 }
 
-/* The list's row is locked, and its subscription kept, if it still waits for this page, and nobody else has them locked: then it is asked for again. */
+/*
+ * Does the list still wait for this page?  If so, locks the list's row, and the subscription's
+ * against deletion.  False also if a session has locked a row: the page will be requested again.
+ */
 static bool
 is_still_asked(const AtpListing *listing)
 {
@@ -343,10 +362,13 @@ is_still_asked(const AtpListing *listing)
 	return found.n > 0;
 }
 
-/* a host may invent accounts, and these wait for ever.  The rest of its list counts as before. */
+/*
+ * R-62: a host may invent accounts that are not active, whose jobs would wait for ever.  The active
+ * accounts of the list still count.
+ */
 #define CROWDED	"accounts that are not active are not noted any more: the list has named as many as \"atproto.fetch_queue\""
 
-/* why nothing more is asked, though a page would follow; NULL: it is asked. */
+/* why no further page is requested although the server offers one; NULL: no reason. */
 static const char *
 why_given_up(const AtpListing *listing, const AtpListed *page, int empty, const AtpListSeen *seen)
 {
@@ -363,7 +385,7 @@ why_given_up(const AtpListing *listing, const AtpListed *page, int empty, const 
 	return NULL;
 }
 
-/* The row after a page; false: the list is finished. */
+/* Update the row after a page; false: the list is finished. */
 static bool
 move_on(const AtpListing *listing, const AtpListed *page, int64 queued, const AtpListSeen *seen, bool yields)
 {
@@ -382,13 +404,13 @@ move_on(const AtpListing *listing, const AtpListed *page, int64 queued, const At
 					 atp_int8_arg(queued), atp_int8_arg(page->skipped), atp_int4_arg(empty), atp_text_arg(why == NULL && page->crowded ? CROWDED : why),
 					 (AtpArg) {TimestampTzGetDatum(atp_time_of_day()), TIMESTAMPTZOID, more},
 					 atp_time_arg(yields ? atp_time_of_day() : DT_NOBEGIN)));
-	/* what it has not named to its end is gone */
+	/* delete the lists of hosts that the finished list did not name */
 	if (atp_list_is_of_hosts(listing) && (page->cursor == NULL || page->is_over))
 		atp_list_hosts_forget(listing);
 	return more;
 }
 
-/* */
+/* write the error, and when the next request may come. */
 static void
 put_off(const AtpListing *listing, const char *why, AtpListFault fault)
 {
@@ -404,7 +426,7 @@ put_off(const AtpListing *listing, const char *why, AtpListFault fault)
 					 (AtpArg) {BoolGetDatum(fault == ATP_LIST_NOTED), BOOLOID}));
 }
 
-/* An ERROR in the owner's tables is the list's, which is put off. */
+/* Add the page's entries and move on.  An ERROR in the owner's tables puts off this list only. */
 static bool
 take(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, const char *reason, const AtpListSeen *seen, bool yields)
 {
@@ -419,7 +441,10 @@ take(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *pag
 	return move_on(listing, page, queued, seen, yields);
 }
 
-/* The subscription, where the list still waits for what came. */
+/*
+ * The subscription of the list; NULL: the list no longer waits for this page, or the subscription
+ * has no owner.
+ */
 static AtpSubscription *
 subscription_of(const AtpListing *listing)
 {

@@ -1,5 +1,5 @@
 /*
- * src/fetch: what has been fetched, what is left, and what keeps the rest from it (R-65).
+ * src/fetch: views of the fetcher's progress and problems (R-65).
  */
 
 CREATE TABLE atproto.repo_total (
@@ -11,32 +11,32 @@ CREATE TABLE atproto.repo_total (
     rate double precision NOT NULL,
     fetched_at timestamptz NOT NULL
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
-COMMENT ON TABLE atproto.repo_total IS 'exports that have come into the tables, by subscription; counted by the fetcher, in no dump';
-COMMENT ON COLUMN atproto.repo_total.repositories IS 'exports; one repository counts each time';
-COMMENT ON COLUMN atproto.repo_total.records IS 'that they have, among those that the subscription keeps';
-COMMENT ON COLUMN atproto.repo_total.bytes IS 'of the exports, decoded';
-COMMENT ON COLUMN atproto.repo_total.rate IS 'repositories a second, about, over the minute before fetched_at';
-COMMENT ON COLUMN atproto.repo_total.subscription IS 'whose repositories they are';
-COMMENT ON COLUMN atproto.repo_total.fetched_at IS 'when the last one came';
+COMMENT ON TABLE atproto.repo_total IS 'exports written into the tables, by subscription; counted by the fetcher, in no dump';
+COMMENT ON COLUMN atproto.repo_total.repositories IS 'exports written; a repository that was fetched twice counts twice';
+COMMENT ON COLUMN atproto.repo_total.records IS 'records of these exports that the subscription keeps';
+COMMENT ON COLUMN atproto.repo_total.bytes IS 'bytes of these exports, decoded';
+COMMENT ON COLUMN atproto.repo_total.rate IS 'repositories a second, averaged over about a minute before fetched_at';
+COMMENT ON COLUMN atproto.repo_total.subscription IS 'subscription of the jobs';
+COMMENT ON COLUMN atproto.repo_total.fetched_at IS 'when the last export was written';
 ALTER TABLE atproto.repo_total ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.repo_total
     USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
 
--- Each of what is counted adds 1/60; in a minute without any, the rate falls to 1/e of itself.
+-- An exponential average: each event adds 1/60, and in a minute without an event the rate falls to 1/e.
 CREATE FUNCTION atproto.rate_now(rate double precision, since timestamptz) RETURNS double precision
     LANGUAGE sql STABLE
     RETURN rate * exp(-LEAST(GREATEST(EXTRACT(epoch FROM now() - since), 0), 3600)::double precision / 60);
-COMMENT ON FUNCTION atproto.rate_now(double precision, timestamptz) IS 'what is left of a rate, in 1/s over about a minute, that was so then';
+COMMENT ON FUNCTION atproto.rate_now(double precision, timestamptz) IS 'what a rate (events a second, averaged over about a minute) has decayed to since a time';
 
 CREATE FUNCTION atproto.repo_states(subscription text) RETURNS jsonb
     LANGUAGE c STABLE STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_repo_states';
-COMMENT ON FUNCTION atproto.repo_states(text) IS 'how many repositories of a subscription''s target are in which state (repo.sync): reads the whole table repo, with the rights of the subscription''s owner; for him and members of pg_monitor; NULL: he cannot';
+COMMENT ON FUNCTION atproto.repo_states(text) IS 'how many repositories of a subscription''s target are in which state (repo.sync): reads the whole table repo, with the rights of the subscription''s owner; only for the owner and members of pg_monitor; NULL: the owner cannot read the table';
 
 CREATE VIEW atproto.repo_progress WITH (security_barrier) AS
     SELECT s.name AS subscription,
         s.target,
         s.backfill,
-        -- not looked up where nobody asks for it
+        -- a function in the SELECT list: runs only for a query that uses the column
         atproto.repo_states(s.name) AS repositories,
         l.lists,
         l.lists_ended,
@@ -72,29 +72,29 @@ CREATE VIEW atproto.repo_progress WITH (security_barrier) AS
                 count(*) FILTER (WHERE state = 'suspended') AS suspended,
                 min(queued_at) FILTER (WHERE state IN ('queued', 'running')) AS oldest
             FROM atproto.repo_job WHERE subscription = s.name) j
-    -- as atproto.stat_subscription
+    -- the same condition as in atproto.stat_subscription
     WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE');
-COMMENT ON VIEW atproto.repo_progress IS 'one row for each subscription: lists that are read, repositories that are to be fetched, by their jobs'' state, reason and host (the ten with most), what has been fetched, and when that will be all';
-COMMENT ON COLUMN atproto.repo_progress.subscription IS 'one row each';
-COMMENT ON COLUMN atproto.repo_progress.target IS 'schema of its tables';
-COMMENT ON COLUMN atproto.repo_progress.backfill IS 'which repositories it fetches';
-COMMENT ON COLUMN atproto.repo_progress.repositories IS 'how many of the target are in which state of repo.sync; NULL: the owner cannot read the table';
-COMMENT ON COLUMN atproto.repo_progress.lists IS 'lists of repositories that it reads';
-COMMENT ON COLUMN atproto.repo_progress.lists_ended IS 'lists of these that were read to their end';
-COMMENT ON COLUMN atproto.repo_progress.enumerated IS 'entries that they have had so far';
+COMMENT ON VIEW atproto.repo_progress IS 'a row for each subscription: lists that are read, jobs by state, reason and host (the ten hosts with most jobs), exports written, and when the backfill will be done';
+COMMENT ON COLUMN atproto.repo_progress.subscription IS 'name of the subscription';
+COMMENT ON COLUMN atproto.repo_progress.target IS 'schema of the subscription''s tables';
+COMMENT ON COLUMN atproto.repo_progress.backfill IS 'which repositories the subscription fetches';
+COMMENT ON COLUMN atproto.repo_progress.repositories IS 'repositories of the target by state (repo.sync); NULL: the owner cannot read the table';
+COMMENT ON COLUMN atproto.repo_progress.lists IS 'lists of repositories that the subscription reads';
+COMMENT ON COLUMN atproto.repo_progress.lists_ended IS 'lists that were read to their end';
+COMMENT ON COLUMN atproto.repo_progress.enumerated IS 'entries of the lists, so far';
 COMMENT ON COLUMN atproto.repo_progress.queued IS 'repositories that wait to be fetched';
 COMMENT ON COLUMN atproto.repo_progress.running IS 'repositories that are being fetched';
-COMMENT ON COLUMN atproto.repo_progress.failed IS 'repositories that were tried in vain, and are tried again later';
+COMMENT ON COLUMN atproto.repo_progress.failed IS 'repositories whose last fetch failed; the fetcher will try again';
 COMMENT ON COLUMN atproto.repo_progress.throttled IS 'repositories that were fetched too often lately';
 COMMENT ON COLUMN atproto.repo_progress.suspended IS 'repositories of accounts that are not active';
-COMMENT ON COLUMN atproto.repo_progress.oldest IS 'since when the oldest of those waits that are queued, running or failed';
-COMMENT ON COLUMN atproto.repo_progress.reasons IS 'how many are to be fetched for which reason';
-COMMENT ON COLUMN atproto.repo_progress.hosts IS 'how many are to be fetched from which host: the ten with most';
-COMMENT ON COLUMN atproto.repo_progress.done IS 'exports that have come into the tables';
-COMMENT ON COLUMN atproto.repo_progress.records IS 'records that they had';
-COMMENT ON COLUMN atproto.repo_progress.bytes IS 'bytes that they had, decoded';
-COMMENT ON COLUMN atproto.repo_progress.rate IS 'repositories a second, of late';
-COMMENT ON COLUMN atproto.repo_progress.ends_at IS 'when it will be all, at this rate; NULL: nobody can tell';
+COMMENT ON COLUMN atproto.repo_progress.oldest IS 'since when the oldest job waits that is queued, running or failed';
+COMMENT ON COLUMN atproto.repo_progress.reasons IS 'number of jobs by reason';
+COMMENT ON COLUMN atproto.repo_progress.hosts IS 'number of jobs by host: the ten hosts with most jobs';
+COMMENT ON COLUMN atproto.repo_progress.done IS 'exports written into the tables';
+COMMENT ON COLUMN atproto.repo_progress.records IS 'records of these exports';
+COMMENT ON COLUMN atproto.repo_progress.bytes IS 'bytes of these exports, decoded';
+COMMENT ON COLUMN atproto.repo_progress.rate IS 'repositories a second, averaged over about a minute';
+COMMENT ON COLUMN atproto.repo_progress.ends_at IS 'when all queued repositories will be fetched, at this rate; NULL: not known';
 
 CREATE VIEW atproto.repo_problem WITH (security_barrier) AS
     SELECT j.subscription, j.target, j.did,
@@ -120,19 +120,19 @@ CREATE VIEW atproto.repo_problem WITH (security_barrier) AS
     SELECT NULL, NULL, did, state, pds, tries, next_try, error
     FROM atproto.identity
     WHERE error IS NOT NULL AND state IN ('gone', 'invalid', 'no_key', 'no_pds', 'unreachable');
-COMMENT ON VIEW atproto.repo_problem IS 'repositories that are not fetched (failed, throttled, suspended, or waits: for its host, say), lists that are not read, hosts that rest (parked), a storm, when only what was asked for is fetched, and accounts whose identity does not function (gone, invalid, no_key, no_pds, unreachable), with the reason';
-COMMENT ON COLUMN atproto.repo_problem.subscription IS 'whose it is; NULL: it concerns all';
-COMMENT ON COLUMN atproto.repo_problem.target IS 'schema of its tables';
-COMMENT ON COLUMN atproto.repo_problem.did IS 'the account; NULL: it concerns more than one';
-COMMENT ON COLUMN atproto.repo_problem.problem IS 'failed, throttled, suspended, waits: a repository; list: a list; parked: a host that rests; storm: too much at once; gone, invalid, no_key, no_pds, unreachable: an identity';
-COMMENT ON COLUMN atproto.repo_problem.host IS 'who was asked';
+COMMENT ON VIEW atproto.repo_problem IS 'repositories that are not fetched (failed, throttled, suspended, or waits, for example for a host), lists that are not read, hosts in backoff (parked), storms, in which only requested repositories are fetched, and accounts whose identity does not function (gone, invalid, no_key, no_pds, unreachable), with the reason';
+COMMENT ON COLUMN atproto.repo_problem.subscription IS 'subscription of the job or list; NULL: the problem concerns all subscriptions';
+COMMENT ON COLUMN atproto.repo_problem.target IS 'schema of the subscription''s tables';
+COMMENT ON COLUMN atproto.repo_problem.did IS 'the account; NULL: the problem concerns more than one account';
+COMMENT ON COLUMN atproto.repo_problem.problem IS 'failed, throttled, suspended, waits: a repository; list: a list; parked: a host in backoff; storm: too many broken repositories at once; gone, invalid, no_key, no_pds, unreachable: an identity';
+COMMENT ON COLUMN atproto.repo_problem.host IS 'host that was asked';
 COMMENT ON COLUMN atproto.repo_problem.tries IS 'failures in a row';
-COMMENT ON COLUMN atproto.repo_problem.next_try IS 'not tried before';
+COMMENT ON COLUMN atproto.repo_problem.next_try IS 'the fetcher does not try before this time';
 COMMENT ON COLUMN atproto.repo_problem.error IS 'the reason';
 
 CREATE VIEW atproto.audit_progress WITH (security_barrier) AS
     SELECT a.target,
-        -- not looked up where nobody asks for it
+        -- a function in the SELECT list: runs only for a query that uses the column
         (atproto.repo_states((SELECT name FROM atproto.subscription s WHERE s.target = a.target
             ORDER BY enabled DESC, name LIMIT 1)) ->> 'unproven')::bigint AS unproven,
         a.audited,
@@ -141,21 +141,21 @@ CREATE VIEW atproto.audit_progress WITH (security_barrier) AS
         a.next_at,
         a.error
     FROM atproto.audit_state a
-    -- as the table's policy
+    -- the same condition as in the policy of atproto.audit_state
     WHERE pg_catalog.pg_has_role('pg_monitor', 'USAGE')
         OR EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = a.target AND pg_catalog.has_schema_privilege(n.oid, 'USAGE'));
-COMMENT ON VIEW atproto.audit_progress IS 'one row for each target that had repositories that were unproven: how many there are, how many were audited by themselves, how many a second, and when the next ones are due';
+COMMENT ON VIEW atproto.audit_progress IS 'a row for each target that had unproven repositories: how many are left, how many were audited by the fetcher, how many a second, and when the next audit is due';
 COMMENT ON COLUMN atproto.audit_progress.target IS 'schema of the tables';
-COMMENT ON COLUMN atproto.audit_progress.unproven IS 'repositories that are still to be audited';
-COMMENT ON COLUMN atproto.audit_progress.audited IS 'repositories that were audited by themselves, so far';
-COMMENT ON COLUMN atproto.audit_progress.different IS 'how many of these had other records than their account signed';
-COMMENT ON COLUMN atproto.audit_progress.rate IS 'repositories a second, of late';
-COMMENT ON COLUMN atproto.audit_progress.next_at IS 'when the next ones are due; NULL: none is';
-COMMENT ON COLUMN atproto.audit_progress.error IS 'why the last audits failed; NULL: they did not';
+COMMENT ON COLUMN atproto.audit_progress.unproven IS 'unproven repositories';
+COMMENT ON COLUMN atproto.audit_progress.audited IS 'repositories that the fetcher has audited, so far';
+COMMENT ON COLUMN atproto.audit_progress.different IS 'audited repositories whose records differed from what the account signed';
+COMMENT ON COLUMN atproto.audit_progress.rate IS 'repositories a second, averaged over about a minute';
+COMMENT ON COLUMN atproto.audit_progress.next_at IS 'when the next audit is due; NULL: no audit is needed';
+COMMENT ON COLUMN atproto.audit_progress.error IS 'error of the last audits; NULL: no error';
 
 GRANT SELECT ON atproto.repo_progress, atproto.repo_problem, atproto.audit_progress TO pg_monitor;
 
 CREATE PROCEDURE atproto.await_backfill(name text, timeout interval DEFAULT NULL)
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_await_backfill';
-COMMENT ON PROCEDURE atproto.await_backfill(text, interval) IS 'wait until a subscription''s lists are read and what is to be fetched into its target by then is there, or has failed; says how far it is; an ERROR after this time';
+COMMENT ON PROCEDURE atproto.await_backfill(text, interval) IS 'wait until a subscription''s lists are read, and the repositories queued by then are fetched or have failed; prints the progress; an ERROR after this time';
 REVOKE ALL ON PROCEDURE atproto.await_backfill(text, interval) FROM PUBLIC;

@@ -1,9 +1,10 @@
 /*
  * progress_sql.c
- *		SQL: atproto.repo_states(): how many repositories are in which state.
+ *		SQL: atproto.repo_states(): how many repositories of a target are in which state.
  *
- * They are counted in a table of the subscription's owner, as he, so that it does
- * not matter what he has put there; and where he cannot, others are shown all the same.
+ * The function counts as the subscription's owner, since the owner may have put any view or trigger
+ * there.  If the owner cannot read the table, the result is NULL, so that a view still shows all
+ * its remaining rows.
  */
 #include "postgres.h"
 
@@ -25,7 +26,7 @@
 
 PG_FUNCTION_INFO_V1(atp_repo_states);
 
-/* Whose table it is; false: there is none that the caller may know of. */
+/* The owner and target of the subscription; false: the caller may not know of the subscription. */
 static bool
 find_target(AtpArg name, Oid *owner, char **target)
 {
@@ -55,7 +56,10 @@ count_states(Oid owner, const char *target)
 	return atp_get_text(atp_result_row(found, 0), "states");
 }
 
-/* The same; NULL: he may not, or has no such table. */
+/*
+ * count_states() in a subtransaction; NULL: the owner may not read the table, or the table does not
+ * exist.
+ */
 static char *
 try_to_count_states(Oid owner, const char *target)
 {

@@ -1,8 +1,8 @@
 /*
  * repo_limits.c
- *		How often repositories are fetched without anybody asking for it (R-06).
+ *		Limits of fetches that no user asked for (R-06).
  *
- * What these limits go by is in tables, so that a crash does not lift them.
+ * The limits' counters are in tables, so that a crash of the fetcher does not lift the limits.
  */
 #include "postgres.h"
 
@@ -11,18 +11,21 @@
 #include "fetch/repositories/repo_limits.h"
 #include "identity/identity.h"
 
-/* More of them within so long are a storm, and so long it is waited out. */
+/*
+ * More than STORM_JOBS broken repositories within STORM_WITHIN are a storm, which lasts
+ * STORM_REST_MIN minutes.
+ */
 #define STORM_JOBS		1000
 #define STORM_WITHIN	"interval '60 s'"
 #define STORM_REST_MIN	5
 
-/* Of these breaks so many are counted: a storm of one owner may bring any number. */
+/* Upper bound of the rows that are counted: a storm of an owner may have any number of rows. */
 #define STORM_COUNTED	"100000"
 
 void
 atp_repo_storms(void)
 {
-	/* what came before an owner's last one was over is not counted again */
+	/* jobs queued before the owner's last storm ended do not count again */
 	AtpResult	begun = atp_query("INSERT INTO atproto.repo_storm AS r (owner, until)"
 								  " SELECT b.owner, now() + make_interval(mins => $1) FROM"
 								  "  (SELECT s.owner FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription"
@@ -51,7 +54,7 @@ did_arg(const AtpRepoJob *job)
 void
 atp_repo_throttle(const AtpRepoJob *job)
 {
-	/* unless somebody has asked for it now */
+	/* priority 0 means that a session has asked for the repository meanwhile */
 	atp_run(atp_identity_sql("UPDATE atproto.repo_job j SET state = 'throttled', next_try = " ATP_REPO_MAY_BE_FETCHED ","
 							 " error = 'it was fetched 5 times within an hour, or 20 times within a day'"
 							 " FROM atproto.repo_fetched f WHERE f.target = j.target AND f.did OPERATOR(@.=) j.did"
@@ -63,7 +66,7 @@ atp_repo_throttle(const AtpRepoJob *job)
 void
 atp_repos_unthrottle(void)
 {
-	/* consumers have rows of jobs in another order */
+	/* SKIP LOCKED, since consumers lock rows of jobs in a different order */
 	atp_run("UPDATE atproto.repo_job SET state = 'queued', error = NULL WHERE ctid = ANY (ARRAY"
 			" (SELECT ctid FROM atproto.repo_job WHERE state = 'throttled' AND next_try <= now() LIMIT 1000 FOR UPDATE SKIP LOCKED))",
 			ATP_NO_ARGS);

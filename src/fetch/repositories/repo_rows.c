@@ -1,7 +1,8 @@
 /*
  * repo_rows.c
- *		Jobs of repositories that are to be fetched, as atproto.repo_job has them, and
- *		what happens to their repositories meanwhile.
+ *		Rows of atproto.repo_job: which repositories are to be fetched, and how a job begins, fails
+ *		and ends in the table and in the owner's table repo.  The transfer itself is in
+ *		repo_transfer.c.
  */
 #include "postgres.h"
 
@@ -21,13 +22,16 @@
 #include "types/types.h"
 #include "utils/builtins.h"
 
-/* W-36: an identity that was looked up so long ago is looked up again. */
+/* W-36: an identity looked up longer ago is looked up again before the fetch. */
 #define IDENTITY_AGE	"'1 hour'"
 
-/* So long a job waits for a look-up, or for a host that wants to be left alone. */
+/* How long a job waits for a look-up, or for a host that is overloaded. */
 #define SOON			"'2 s'"
 
-/* W-36: what a row i of atproto.identity says, as far as another look-up may bring something else. */
+/*
+ * W-36: server and key of a row i of atproto.identity.  A fetch that failed with these values is
+ * worth a new try only if a look-up brings different values.
+ */
 #define KNOWN			"concat_ws(' ', i.pds, encode(i.key, 'hex'))"
 
 /* Bytes of an error that are kept. */
@@ -43,10 +47,10 @@ atp_repo_jobs_wanted(void)
 	return found.n > 0;
 }
 
-/* A fifth more or less than so long, doubled with each failure in a row, up to a day. */
+/* doubled with each failure in a row, up to a day, plus or minus a fifth at random. */
 #define BACK_OFF(first)	"least(" first " * power(2, least(tries, 20)), interval '1 day') * (0.8 + 0.4 * random())"
 
-/* The fetcher may have ended because of one of them: that one comes back less and less often. */
+/* The failure counts: if a job ended the fetcher, the job comes back less and less often. */
 void
 atp_repo_jobs_reset(const AtpRepoJob **running, int n, const char *error)
 {
@@ -93,7 +97,7 @@ read_job(AtpTuple row)
 	return job;
 }
 
-/* Those that are due, with what is known of who is to be asked; in a storm, only those that somebody asked for. */
+/* Jobs that are due, with their servers.  During a storm only jobs that a session asked for. */
 #define DUE_JOBS	"SELECT j.target::text, j.did, j.subscription, j.host, j.force, i.state AS identity," \
 	" " ATP_REPO_SERVER " AS server, " ATP_REPO_SOURCE " = 'pds' AS at_pds," \
 	" (" ATP_REPO_SOURCE " = 'pds' OR s.verify = 'full') AND (i.resolved_at IS NULL OR i.resolved_at < now() - interval " IDENTITY_AGE ")" \
@@ -144,7 +148,7 @@ atp_repo_jobs_due(char **hosts, int nhosts, const Oid *owners, int nowners, int 
 					 ATP_ARGS(texts_arg(hosts, nhosts), atp_array_arg(OIDOID, resting, NULL, nowners), atp_int4_arg(max)));
 }
 
-/* Their identities are looked up, the more urgent the more urgent they are. */
+/* Queue look-ups of the jobs' identities, urgent jobs with a higher priority. */
 static void
 ask(List *jobs, bool urgent)
 {
@@ -163,8 +167,8 @@ ask(List *jobs, bool urgent)
 }
 
 /*
- * Rows that a consumer has locked wait for the next time: he has them in another
- * order.
+ * Rows locked by a consumer are skipped, since consumers lock rows of jobs in a different order;
+ * the next call gets these rows.
  */
 List *
 atp_repo_jobs_place(int max, int *placed)
@@ -215,7 +219,7 @@ did_arg(const AtpRepoJob *job)
 
 #define OF_JOB	" WHERE target = $1::name AND did OPERATOR(@.=) $2"
 
-/* The same where the fetcher has no time limit: it does not wait for a session that has the row locked. */
+/* OF_JOB for transactions without a time limit: a row locked by a session is skipped. */
 #define OF_FREE_JOB	" WHERE ctid = (SELECT ctid FROM atproto.repo_job" OF_JOB " FOR UPDATE SKIP LOCKED)"
 
 void
@@ -241,7 +245,10 @@ atp_repo_job_look(const AtpRepoJob *job, const AtpSubscription *sub, AtpStatemen
 	AtpApply	a = {.sub = sub, .sink = &atp_repos_sink, .statements = set};
 	AtpRefusal	refusal = atp_repo_export_refused(atp_repo_export_begin(&a, job->did), commit, job->force, true, why);
 
-	/* while the repository is locked: an #account that makes it active comes before that, or finds the job so */
+	/*
+	 * the repository's row is locked: an #account that makes the account active is either seen
+	 * here, or finds the job suspended and resumes the job
+	 */
 	if (refusal == ATP_REFUSED_INACTIVE)
 		atp_jobs_suspend(job->target, &job->did, 1);
 	return refusal;
@@ -323,7 +330,7 @@ atp_repo_job_failed(const AtpRepoJob *job, const char *error, AtpRepoFault fault
 	}
 }
 
-/* */
+/* count the export in atproto.repo_total. */
 static void
 count_fetched(const AtpRepoJob *job, int64 records, int64 bytes)
 {
@@ -332,7 +339,10 @@ count_fetched(const AtpRepoJob *job, int64 records, int64 bytes)
 	if (atp_run("UPDATE atproto.repo_total SET repositories = repositories + 1, records = records + $2, bytes = bytes + $3,"
 				" rate = atproto.rate_now(rate, fetched_at) + 1 / 60.0, fetched_at = now() WHERE subscription = $1",
 				args, lengthof(args)) == 0)
-		/* one who removes the subscription waits for the job that we have removed: we do not wait for him */
+		/*
+		 * a session that removes the subscription waits for the job row deleted above: waiting for
+		 * that session would be a deadlock
+		 */
 		atp_run("INSERT INTO atproto.repo_total SELECT name, 1, $2, $3, 1 / 60.0, now() FROM atproto.subscription"
 				" WHERE name = $1 FOR KEY SHARE SKIP LOCKED", args, lengthof(args));
 }

@@ -1,7 +1,7 @@
 /*
  * repo_sql.c
- *		SQL: atproto.resync(), resync_all(), backfill_repo() and recheck():
- *		repositories are to be fetched.
+ *		SQL: atproto.resync(), resync_all(), backfill_repo() and recheck(): queue repositories for
+ *		the fetcher.
  */
 #include "postgres.h"
 
@@ -25,16 +25,17 @@ PG_FUNCTION_INFO_V1(atp_resync);
 PG_FUNCTION_INFO_V1(atp_resync_all);
 PG_FUNCTION_INFO_V1(atp_recheck);
 
-/* Repositories that are read at a time. */
+/* Repositories read at a time. */
 #define SOME	"1000"
 
-/* Fetches of a repository that may end while it is asked for, one after the other. */
+/* How many times a fetch may end, and delete its job, just when the job is to be updated. */
 #define ENDINGS_MAX	3
 
 /*
- * A job that was put off, or that waits for its account or for the account's document, is tried at once.  False: the
- * repository has been fetched just now.  The caller may know that the server sends another export by now: the document
- * is read again only where it is old (W-31), or where this export fails, too.
+ * Make a job due at once that was put off, throttled, suspended, or waiting for a look-up.  False:
+ * the fetch has ended just now, and the job is gone.  The caller may know that the server now has a
+ * good export.  So the identity is read again only if it is old (W-31), or if this fetch fails,
+ * too.
  */
 static bool
 hasten(const AtpSubscription *sub, AtpArg did, bool force)
@@ -50,7 +51,7 @@ hasten(const AtpSubscription *sub, AtpArg did, bool force)
 	return n > 0;
 }
 
-/* Is this so of its row? */
+/* Does the condition hold for the subscription's row? */
 static bool
 row_says(const AtpSubscription *sub, const char *condition)
 {
@@ -77,7 +78,10 @@ resync(struct varlena *did, const char *target, bool force)
 	const AtpSubscription *sub = atp_filler_of(target, did);
 
 	check_fetches(sub);
-	/* a fetch that is ending has its job, which is gone then: it began before this was asked for */
+	/*
+	 * a fetch that is ending has locked and then deletes its job; that fetch began before this
+	 * call, so a new job is added
+	 */
 	for (int i = 0; i < ENDINGS_MAX; i++)
 	{
 		(void) atp_jobs_add(sub, &did, 1, ATP_JOB_USER, "asked for");
@@ -87,7 +91,7 @@ resync(struct varlena *did, const char *target, bool force)
 	atp_wake_fetcher();
 }
 
-/* The first that fetches repositories into the schema. */
+/* The first subscription that fetches repositories into the schema. */
 static const AtpSubscription *
 fetcher_of(const char *target)
 {
@@ -101,7 +105,7 @@ fetcher_of(const char *target)
 	return atp_subscription_borrow(linitial(names), CurrentMemoryContext);
 }
 
-/* Active repositories after this one, some, in their order, as the owner reads his table; NULL: none. */
+/* The next active repositories in the order of DIDs, read as the owner of the table. */
 static AtpResult
 next_repos(const AtpSubscription *sub, struct varlena *after)
 {
@@ -126,7 +130,10 @@ did_of(AtpTuple row)
 	return PG_DETOAST_DATUM_COPY(did);
 }
 
-/* Fetches that are ending began before this was asked for: their jobs are gone then. */
+/*
+ * Wait for fetches that are ending, and that delete their jobs: these fetches began before this
+ * call, so their repositories need new jobs.
+ */
 static void
 await_endings(const char *target)
 {

@@ -1,7 +1,7 @@
 /*
  * repo_statements.c
- *		Statements on the tables of a target, prepared once for all its repositories:
- *		for a small one, preparing takes longer than all the rest.
+ *		Caches prepared statements on the tables of a target for all its repositories: preparing
+ *		statements takes longer than the whole merge of a small repository.
  */
 #include "postgres.h"
 
@@ -9,7 +9,7 @@
 #include "lib/ilist.h"
 #include "utils/memutils.h"
 
-/* Sets that are kept although nobody needs them now. */
+/* Unused sets that are kept. */
 #define IDLE_MAX	8
 
 typedef struct Set
@@ -21,7 +21,7 @@ typedef struct Set
 	bool		spoilt;
 } Set;
 
-static dlist_head sets = DLIST_STATIC_INIT(sets);	/* the last one needed first */
+static dlist_head sets = DLIST_STATIC_INIT(sets);	/* most recently used first */
 
 static void
 forget(Set *set)
@@ -31,7 +31,7 @@ forget(Set *set)
 	pfree(set);
 }
 
-/* Those that nobody needs, but for some. */
+/* Free spoilt sets that no transfer uses, and unused sets beyond IDLE_MAX. */
 static void
 forget_idle(void)
 {

@@ -1,10 +1,10 @@
 /*
  * repo_transfer.c
- *		A repository on its way from its server into the tables (R-12, R-40 to R-58).
+ *		A transfer: fetches the export of a repository and writes the export's records into the
+ *		tables (R-12, R-40 to R-58).
  *
- * It goes through its phases in steps that are short, so that a large one does
- * not keep the others, nor other errands, waiting: bytes are read as they come,
- * the tree is checked, and the rows are written, some at a time.
+ * A transfer proceeds in short steps: read some bytes, check some records, write some rows.  So a
+ * large repository does not block transfers and tasks that share the process.
  */
 #include "postgres.h"
 
@@ -27,15 +27,17 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
-#define STATE_MS		2000	/* so long the owner's tables may take for the state of a repository */
+#define STATE_MS		2000	/* time limit for reading and writing the repository's row in the
+								 * owner's table */
 #define READ_BYTES		(64 * 1024)
-#define READ_STEP		(1024 * 1024)	/* bytes of a transfer in a step */
-#define CHECK_STEP		5000	/* records */
-#define MERGE_ROWS		10000	/* */
+#define READ_STEP		(1024 * 1024)	/* bytes of a transfer read in a step */
+#define CHECK_STEP		5000	/* records checked in a step */
+#define MERGE_ROWS		10000	/* rows written in a step */
 #define MERGE_US		(500 * 1000)
-#define MERGE_MAX_MS	10000	/* ... whatever triggers make of it */
-#define MERGE_TRIES		10		/* of one chunk ... */
-#define MERGE_REST_MS	100		/* ... and after the first of them, doubled each time */
+#define MERGE_MAX_MS	10000	/* time limit of a step that writes rows: triggers of the owner may
+								 * be slow */
+#define MERGE_TRIES		10		/* tries of a chunk of rows */
+#define MERGE_REST_MS	100		/* pause after the first failed try, doubled each time */
 
 int			atp_transfers;
 
@@ -81,7 +83,7 @@ atp_transfer_act(AtpTransfer *t, const char *activity, void (*work) (void *), vo
 	return bounded;
 }
 
-/* In the owner's tables. */
+/* Release the held events; called as the owner. */
 static void
 let_go(void *arg)
 {
@@ -90,7 +92,10 @@ let_go(void *arg)
 	atp_repo_job_release(&t->job, t->sub, t->statements, t->touched ? atp_export_head(t->export)->rev : 0);
 }
 
-/* Where he refuses that, events go on waiting until the job comes to its end, or is gone. */
+/*
+ * End a transfer that failed.  If releasing the events fails in the owner's tables, the events stay
+ * held until a later fetch of the job ends or the job is removed.
+ */
 static void
 fail(AtpTransfer *t, const char *why, AtpRepoFault fault)
 {
@@ -137,7 +142,7 @@ typedef struct Inactive
 	bool		taken;
 } Inactive;
 
-/* In the owner's tables. */
+/* Write the status; called as the owner. */
 static void
 say_inactive(void *arg)
 {
@@ -146,7 +151,10 @@ say_inactive(void *arg)
 	i->taken = atp_repo_job_inactive(&i->t->job, i->t->sub, i->t->statements, i->status, atp_http_answer(i->t->http)->host);
 }
 
-/* The account is not active, its server says.  True: so it is, and the job waits; false: the stream says something newer. */
+/*
+ * The server says that the account is not active.  True: the status is written, and the job is
+ * suspended; false: the stream has a newer status.
+ */
 static bool
 is_inactive(AtpTransfer *t, const char *status)
 {
@@ -159,7 +167,7 @@ is_inactive(AtpTransfer *t, const char *status)
 	return inactive.taken;
 }
 
-/* */
+/* the server sent no export. */
 static void
 fail_answer(AtpTransfer *t)
 {
@@ -177,7 +185,10 @@ fail_answer(AtpTransfer *t)
 		fail(t, answer->error != NULL ? answer->error : "the answer is not of status 200", fault);
 }
 
-/* V-05 to V-08 */
+/*
+ * V-05 to V-08: is the export's commit signed with the account's key?  Only checked for verify =
+ * full.
+ */
 static bool
 is_signed(AtpTransfer *t)
 {
@@ -193,7 +204,7 @@ is_signed(AtpTransfer *t)
 	return is;
 }
 
-/* False: nothing more now, or it has ended. */
+/* Read bytes of the export.  False: no bytes are available now, or the transfer has ended. */
 static bool
 read_some(AtpTransfer *t)
 {
@@ -251,7 +262,7 @@ check_some(AtpTransfer *t)
  * ------------------------------------------------------------------------
  */
 
-/* Its rows are those that the subscription wants now. */
+/* Does the subscription still want the rows that the merge has written? */
 static bool
 settings_hold(const AtpTransfer *t)
 {
@@ -260,7 +271,10 @@ settings_hold(const AtpTransfer *t)
 	return sub != NULL && (sub->version == t->sub->version || atp_subscription_same_rows(sub, t->sub));
 }
 
-/* Rows until the step is over; then the state.  NULL: that is committed with them, *more says whether there are more; else why not. */
+/*
+ * Write rows until the step's time or row limit, and after the last row the repository's state.
+ * NULL: the caller commits, and *more says whether rows are left; else the reason to roll back.
+ */
 static const char *
 merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
 {
@@ -270,9 +284,9 @@ merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
 	const char *why = NULL;
 	bool		whole = true;
 
-	/* */
+	/* a lock of a session is not awaited for longer */
 	(void) set_config_option("lock_timeout", "1s", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	/* at commit it would be too late to see whose fault it is */
+	/* check constraints now: at commit an error could no longer be attributed to this repository */
 	atp_run("SET CONSTRAINTS ALL IMMEDIATE", ATP_NO_ARGS);
 	atp_tables_lock_waiting(t->statements, a.sink->uses | atp_derived_uses(t->sub));
 	if (t->merge == NULL)
@@ -296,13 +310,16 @@ merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
 	atp_owner_end(caller);
 	if (*more || why != NULL)
 		return why;
-	/* who has changed them asks for what they leave out now, and finds this job */
+	/*
+	 * the session that changed the subscription asked for the missing rows, and found this job
+	 * queued: so the job must run again, with the new settings
+	 */
 	if (!settings_hold(t))
 	{
 		*refusal = ATP_REFUSED_CHANGED;
 		return "the subscription was changed while the repository was fetched";
 	}
-	/* what is lost again and again while it is fetched would be fetched for ever */
+	/* a repository whose events are lost during each fetch would be fetched for ever */
 	if (t->job.broke || (t->job.by_itself && !whole))
 		atp_repo_fetched(&t->job);
 	if (whole)
@@ -321,10 +338,13 @@ typedef struct Look
 	AtpTransfer   *t;
 	MemoryContext cxt;
 	AtpRefusal	refusal;
-	char	   *why;			/* NULL: it is taken */
+	char	   *why;			/* NULL: the export may be written */
 } Look;
 
-/* Is it still ours, and new enough?  Before the first row is touched, and between two transactions. */
+/*
+ * May the export still be written: is the fetch still ours, and the export new enough?  Called
+ * before the first row, and between two transactions.
+ */
 static void
 look_at_state(void *arg)
 {
@@ -338,8 +358,8 @@ look_at_state(void *arg)
 }
 
 /*
- * R-58: a chunk that could not be written for now is tried again after a while, from the first
- * record on: those that are there are passed.  False: often enough.
+ * R-58: begin the chunk that failed again after a pause, from the first record of the export on;
+ * records that are stored already are passed quickly.  False: too many tries.
  */
 static bool
 rest(AtpTransfer *t)
@@ -353,17 +373,23 @@ rest(AtpTransfer *t)
 	return true;
 }
 
-/* Of an export that is refused, before a row is touched, or with the last ones. */
+/*
+ * How the job goes on whose export was refused, before the first row or (before: false) with the
+ * last rows.
+ */
 static AtpRepoFault
 fault_of(const AtpTransfer *t, AtpRefusal refusal, bool before)
 {
 	switch (refusal)
 	{
 		case ATP_REFUSED_INACTIVE:
-			/* who finds out only with the last rows finds it again before the next try */
+			/*
+			 * refused with the last rows: the job is not suspended yet; the next try suspends the
+			 * job before the first row
+			 */
 			return before ? ATP_REPO_NOTED : ATP_REPO_LATER;
 		case ATP_REFUSED_OLD:
-			/* W-36: a server that the account has left goes on giving what it had */
+			/* W-36: a server that the account has left still sends the old repository */
 			return t->job.at_pds ? ATP_REPO_DOUBTED : ATP_REPO_FAULT;
 		case ATP_REFUSED_CHANGED:
 			return ATP_REPO_LATER;
@@ -413,7 +439,10 @@ merge_some(AtpTransfer *t)
 	return why == NULL && more;
 }
 
-/* What took too long is tried in smaller pieces.  False: it is to be given up. */
+/*
+ * After an ERROR: true: the chunk will be tried again, with fewer rows if the time limit was
+ * exceeded.  False: the transfer is to be given up.
+ */
 static bool
 try_again(AtpTransfer *t, const ErrorData *error)
 {

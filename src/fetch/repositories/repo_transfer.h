@@ -1,6 +1,7 @@
 /*
  * repo_transfer.h
- *		A repository on its way from its server into the tables.
+ *		A transfer: fetches the export of a repository and writes the export's records into the
+ *		tables.
  */
 #ifndef ATP_REPO_TRANSFER_H
 #define ATP_REPO_TRANSFER_H
@@ -24,48 +25,49 @@ typedef struct AtpTransfer
 	AtpRepoJob	job;
 	AtpSubscription *sub;
 	AtpStatements *statements;
-	bool		spoilt;			/* ... which an ERROR may be due to */
+	bool		spoilt;			/* an ERROR occurred, maybe because of these statements */
 	AtpHttp    *http;
-	bool		ended;			/* the request has */
-	int64		bytes;			/* of the export, so far */
+	bool		ended;			/* the HTTP request has ended */
+	int64		bytes;			/* bytes of the export received so far */
 	AtpExport  *export;
 	AtpMerge   *merge;			/* NULL: not begun */
-	bool		touched;		/* some of it may be in the tables */
-	int			tries;			/* of a chunk, that have failed */
-	int			rows;			/* of a chunk that is written at once */
+	bool		touched;		/* some rows of the export may be in the tables */
+	int			tries;			/* failed tries of the current chunk */
+	int			rows;			/* rows of a chunk */
 	AtpTime		rests_until;
-	bool		began;			/* the repository's events are kept back */
-	bool		waited_for;		/* others wait for the memory of its index: since then, at so many bytes */
+	bool		began;			/* the repository's events are held */
+	bool		waited_for;		/* transfers wait for the memory of this transfer's index, since
+								 * waited_since, when waited_bytes had come */
 	AtpTime		waited_since;
 	int64		waited_bytes;
 	AtpTransferPhase phase;
 } AtpTransfer;
 
 /*
- * One short step of it; what goes wrong, an ERROR too, is written down and is its end.
- * True: there is more to do at once.
+ * Do a short step.  An error (an ERROR, too) is written into the job, and ends the transfer.  True:
+ * call again at once.
  */
 extern bool atp_transfer_move_on(AtpTransfer *t);
 
-/* Its job is not ours any more. */
+/* End a transfer whose job was suspended or removed. */
 extern void atp_transfer_cancel(AtpTransfer *t);
 
-/* It is to be tried again another time. */
+/* End a transfer; its job is tried again later. */
 extern void atp_transfer_give_up(AtpTransfer *t, const char *why);
 
 /*
- * Work in the owner's tables (bounded.h), where it may take seconds; for what comes to
- * nothing for that, he rests (patience.h).
+ * Run work in the owner's tables (run_as_owner.h), for at most some seconds.  If the time limit
+ * passes, the owner gets a backoff (owner_backoff.h).
  */
 extern AtpBounded atp_transfer_act(AtpTransfer *t, const char *activity, void (*work) (void *), void *arg, char **why);
 
-/* In ms: until it can go on; 0: now. */
+/* Milliseconds until the transfer can go on; 0: now. */
 extern long atp_transfer_rests(const AtpTransfer *t, AtpTime now);
 
-/* It leaves its list, and its memory, temporary file and request go. */
+/* Remove the transfer from its list, and free its memory, temporary file and request. */
 extern void atp_transfer_free(AtpTransfer *t);
 
-/* How many there are. */
+/* Number of transfers. */
 extern int	atp_transfers;
 
 #endif							/* ATP_REPO_TRANSFER_H */

@@ -1,13 +1,13 @@
 /*
  * task_audit.c
- *		The errand that audits what is unproven (V-27, V-45): each repository at most
- *		once an hour.  It opens no connection.
+ *		The fetcher's task that audits unproven repositories (V-27, V-45), each at most once an
+ *		hour.  This task opens no connection.
  *
- * Work is found in a table of ours (tables/base/audit_request.c).  A target is claimed, by
- * putting its next turn off, before anything is done in its tables: whatever its
- * owner has put there, others get their turns.  Then some of its repositories are
- * audited in one short transaction as that owner.  One that takes longer than that
- * is audited alone, with more time; its row says before that it was tried.
+ * Table atproto.audit_state lists the targets with work (tables/base/audit_request.c).  The task
+ * claims a target by postponing next_at before touching any table of the target: so code in an
+ * owner's tables, whatever it does, cannot keep the remaining targets from their turns.  Then some
+ * repositories are audited in a short transaction as the owner.  A repository that takes longer is
+ * audited alone, with more time; before that, a committed audited_at records the try.
  */
 #include "postgres.h"
 
@@ -27,34 +27,38 @@
 #include "utils/timestamp.h"
 
 #define LOOK_MS		5000		/* between two looks for work */
-#define SHARE_MS	1000		/* for a share */
-#define LARGE_MS	10000		/* for one repository */
+#define SHARE_MS	1000		/* time limit of a share: some repositories of a target */
+#define LARGE_MS	10000		/* time limit of a single repository */
 #define EVERY		USECS_PER_HOUR	/* V-45 */
-#define LOOK_AGAIN	(5 * USECS_PER_MINUTE)	/* while nothing is due yet */
+#define LOOK_AGAIN	(5 * USECS_PER_MINUTE)	/* next look into a target where repositories wait for
+											 * their hour */
 
 static bool audits = true;
 static AtpTime looked;
-static bool more;				/* there was work at the last look */
+static bool more;				/* the last look found work */
 
-/* What a share could not do in its time: so many repositories were done before. */
+/* A target whose last share exceeded the time limit, after so many repositories. */
 static NameData slow;
 static int	slow_at = -1;
 
 typedef struct Share
 {
 	NameData	target;
-	bool		followed;		/* by a subscription ... */
-	Oid			owner;			/* ... of this role; InvalidOid: it rests */
+	bool		followed;		/* a subscription fills the target ... */
+	Oid			owner;			/* ... with the rights of this role; InvalidOid: no such
+								 * subscription runs */
 	int			limit;
 	TimestampTz now;
 	AtpAuditCounts counts;
-	MemoryContext cxt;			/* for what outlives a transaction */
-	struct varlena *did;		/* of one that is audited alone */
-	bool		again;			/* at once */
-	bool		left;			/* some are unproven that were audited not long ago ... */
-	TimestampTz oldest;			/* ... since then, the first of them */
+	MemoryContext cxt;			/* for data that outlives a transaction */
+	struct varlena *did;		/* the repository that is audited alone */
+	bool		again;			/* the target is due again at once */
+	bool		left;			/* some unproven repositories were audited less than an hour ago
+								 * ... */
+	TimestampTz oldest;			/* ... the earliest of them at this time */
 } Share;
 
+/* Unproven repositories that can be judged now. */
 #define UNPROVEN	" FROM #.repo WHERE " ATP_IS_AUDITED
 
 void
@@ -83,7 +87,7 @@ wanted(void)
 	return found.n > 0;
 }
 
-/* Whose rights they are made with: any subscription's that fills the target. */
+/* Audits use the rights of the owner of a subscription that fills the target. */
 static void
 find_owner(Share *share)
 {
@@ -98,7 +102,10 @@ find_owner(Share *share)
 	atp_result_free(found);
 }
 
-/* The target whose turn it is; until it is reported, it comes after all others.  False: none. */
+/*
+ * Claim the target that is due.  Until a report changes next_at, the target is postponed, longer
+ * each time.  False: no target is due.
+ */
 static bool
 claim(Share *share)
 {
@@ -111,7 +118,10 @@ claim(Share *share)
 		atp_commit();
 		return false;
 	}
-	/* a consumer that wishes has a lock that is no hindrance */
+	/*
+	 * FOR NO KEY UPDATE, since a consumer that requests audits holds a weaker lock, which does not
+	 * conflict
+	 */
 	found = atp_query("UPDATE atproto.audit_state SET tries = LEAST(tries + 1, 1000),"
 					  " next_at = $1 + LEAST(interval '10 min' * power(2, LEAST(tries, 10)), interval '1 day')"
 					  " WHERE target = (SELECT target FROM atproto.audit_state WHERE next_at <= $1"
@@ -144,7 +154,7 @@ audit_some(void *arg)
 						   atp_time_arg(share->now - EVERY), share->limit, &share->counts, &last);
 }
 
-/* The first that is due: it was tried. */
+/* Note the try at the first repository that is due, before its audit. */
 static void
 mark_one(void *arg)
 {
@@ -190,7 +200,7 @@ look_ahead(void *arg)
 }
 
 /* ------------------------------------------------------------------------
- * What came of it
+ * Results
  * ------------------------------------------------------------------------
  */
 
@@ -223,7 +233,7 @@ report_audits(const Share *share)
 						  atp_int8_arg(share->counts.desynchronized)));
 }
 
-/* Nothing is due; when will it be? */
+/* No repository is due now: compute the next time. */
 static void
 report_rest(const Share *share)
 {
@@ -233,7 +243,10 @@ report_rest(const Share *share)
 				 ATP_ARGS(target_arg(share), atp_time_arg(Min(due, share->now + LOOK_AGAIN))));
 }
 
-/* The wish is taken back, unless a consumer has seen it and not yet committed what it wishes for. */
+/*
+ * Clear the request (next_at), unless a consumer has locked the request and has not committed its
+ * unproven repository yet.
+ */
 static void
 end_wish(const Share *share)
 {
@@ -255,7 +268,9 @@ rest(Share *share)
 	if (!anything_left(share, &why))
 	{
 		end_wish(share);
-		/* by one who thought that it would still be heard */
+		/*
+		 * a consumer may have seen the request before it was cleared, and so have made no new request
+		 */
 		if (!anything_left(share, &why))
 			return;
 	}
@@ -266,13 +281,13 @@ rest(Share *share)
 }
 
 /* ------------------------------------------------------------------------
- * Its turn
+ * The target's turn
  * ------------------------------------------------------------------------
  */
 
 /*
- * The first that is due, alone.  False: it takes longer than anybody gets, or there is
- * something else; the target rests, and this repository does for an hour.
+ * Audit the first repository that is due, alone.  False: the time limit passed, or an ERROR; the
+ * target is postponed, and this repository for an hour.
  */
 static bool
 audit_alone(Share *share, char **why)
@@ -283,7 +298,7 @@ audit_alone(Share *share, char **why)
 		 atp_bounded(share->owner, "auditing a large repository", LARGE_MS, audit_one, share, why) == ATP_BOUNDED_DONE);
 }
 
-/* False: the target rests. */
+/* Audit a share of the target.  False: the target is postponed. */
 static bool
 audit_share(Share *share, char **why)
 {
@@ -297,7 +312,7 @@ audit_share(Share *share, char **why)
 	slow_at = -1;
 	if (result == ATP_BOUNDED_DONE ? is_slow : result == ATP_BOUNDED_LATE && !is_slow)
 	{
-		/* the one after these is what took so long */
+		/* the repository after these took so long */
 		slow = share->target;
 		slow_at = result == ATP_BOUNDED_DONE ? 0 : share->counts.repos;
 		share->again = true;
@@ -326,7 +341,7 @@ audit_target(Share *share)
 	else if (share->counts.repos == 0)
 		rest(share);
 	else if (share->counts.filtered > 0)
-		/* nobody can tell */
+		/* a filtered repository cannot be judged by an audit */
 		end_wish(share);
 	else
 		report_failure(share, "what they find is not kept");

@@ -1,11 +1,11 @@
 /*
  * task_audit.h
- *		The errand that audits what is unproven.
+ *		The fetcher's task that audits unproven repositories.
  */
 #ifndef ATP_TASK_AUDIT_H
 #define ATP_TASK_AUDIT_H
 
-/* From _PG_init(): its setting. */
+/* Called by _PG_init(): define the setting. */
 extern void atp_audit_errand_init(void);
 
 #endif							/* ATP_TASK_AUDIT_H */

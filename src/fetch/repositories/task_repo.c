@@ -1,8 +1,7 @@
 /*
  * task_repo.c
- *		The errand that fetches repositories (R-03, R-04, R-11): jobs become requests,
- *		as their hosts and memory allow, and transfers (repo_transfer.c) have their
- *		turns.
+ *		The fetcher's task that fetches repositories (R-03, R-04, R-11): starts transfers for jobs,
+ *		as far as hosts and memory allow, and lets the transfers (repo_transfer.c) take turns.
  */
 #include "postgres.h"
 
@@ -18,34 +17,39 @@
 #include "tables/base/job.h"
 #include "utils/memutils.h"
 
-#define LOOK_MS			1000	/* so long between two looks, unless a transfer ended */
-#define LOOK_LEAST_MS	20		/* ... or this, and so many times as long as finding jobs took */
+#define LOOK_MS			1000	/* between two looks for jobs, if no transfer ended */
+#define LOOK_LEAST_MS	20		/* ... after a transfer ended, or LOOK_SHARE times the duration of
+								 * the last query */
 #define LOOK_SHARE		3
-#define PREPARE_MS		500		/* jobs that are new are looked for so often: what breaks is to heal within a second */
-#define TRANSFERS_MAX	32		/* at a time */
-#define DUE_MAX			64		/* jobs that are looked at */
-#define BUSY_MAX		64		/* hosts */
-#define PLACED_MAX		1000	/* jobs, of which it is found out who is to be asked */
-#define FORGET_MS		(60 * 60 * 1000)	/* ... of what limits go by */
-#define WHOLE_MS		(60 * 60 * 1000)	/* */
+#define PREPARE_MS		500		/* between two looks for new jobs: a broken repository is to be
+								 * fetched within a second */
+#define TRANSFERS_MAX	32		/* transfers at a time */
+#define DUE_MAX			64		/* jobs read in a look */
+#define BUSY_MAX		64		/* hosts remembered as busy in a look */
+#define PLACED_MAX		1000	/* new jobs whose server is determined at a time */
+#define FORGET_MS		(60 * 60 * 1000)	/* between two deletions of old rows of
+											 * atproto.repo_fetched */
+#define WHOLE_MS		(60 * 60 * 1000)	/* time limit of a request */
 #define SLOW_BYTES		1024
 #define SLOW_S			30
 #define REDIRECTS		3		/* W-53 */
-#define TRANSFER_BYTES	(4 * 1024 * 1024)	/* what one may come to need, without its index */
-#define INDEX_BYTES		(1024 * 1024)	/* an index that is larger may have to wait */
-#define HURRY_MS		30000	/* so long has who is waited for, ... */
-#define HURRY_BYTES		(1024 * 1024)	/* ... for so much more of the export */
+#define TRANSFER_BYTES	(4 * 1024 * 1024)	/* memory reserved for a transfer, without its index */
+#define INDEX_BYTES		(1024 * 1024)	/* a transfer with a larger index may have to wait for
+										 * memory */
+#define HURRY_MS		30000	/* while transfers wait for its memory, a transfer must receive
+								 * within this time ... */
+#define HURRY_BYTES		(1024 * 1024)	/* ... so many bytes of its export */
 
 static dlist_head transfers = DLIST_STATIC_INIT(transfers);
 static AtpTime prepared;
 static AtpTime forgot;
 static AtpTime looked_for_ends;
 
-/* The next look at jobs: soon when there is news, later at any rate. */
-static AtpTime looked;			/* it was over */
+/* When the next look comes: soon if there is news, later otherwise. */
+static AtpTime looked;			/* end of the last look */
 static long look_least_ms;
 static long look_most_ms;
-static int	news;				/* transfers that have ended since, and jobs that have come */
+static int	news;				/* transfers that have ended and jobs that have come since */
 
 /* ------------------------------------------------------------------------
  * Beginning
@@ -66,7 +70,10 @@ is_running(const AtpRepoJob *job)
 	return false;
 }
 
-/* Those that are still read may come to need all. */
+/*
+ * R-46: is there memory for a further transfer?  A transfer that is still being read may come to
+ * need its whole reserve.
+ */
 static bool
 has_room(void)
 {
@@ -84,8 +91,9 @@ has_room(void)
 }
 
 /*
- * Indexes grow with what strangers send: those that are large may together have as much as is
- * for the rest.  Where they have more, one at a time is read on.
+ * The index of an export grows with the data that strangers send.  All large indexes together may
+ * have as much memory as all transfers may have without their indexes; beyond that, only the first
+ * of the large transfers is read on.
  */
 static AtpTransfer *
 first_large(Size *bytes)
@@ -115,7 +123,10 @@ waits_for_memory(const AtpTransfer *t)
 		first_large(&bytes) != t && bytes > (Size) atp_fetch_memory_kb * 1024;
 }
 
-/* Who is waited for has to get on: his server decides how fast its bytes come, and might let the others wait for an hour. */
+/*
+ * Give up the first large transfer if it is too slow while transfers wait for its memory: its
+ * server decides how fast bytes come, and could make the transfers wait for an hour.
+ */
 static void
 end_idle(AtpTime now)
 {
@@ -169,17 +180,17 @@ make_transfer(const AtpRepoJob *job, AtpHttp *http)
 	return t;
 }
 
-/* What it is for begins, or not. */
+/* Arguments and result of hold_events(). */
 typedef struct Beginning
 {
 	AtpTransfer   *t;
 	const char *host;
 	MemoryContext cxt;
 	AtpRepoFault fault;
-	char	   *why;			/* NULL: it has begun */
+	char	   *why;			/* NULL: the fetch has begun */
 } Beginning;
 
-/* In the owner's tables. */
+/* Begin the fetch in the owner's tables; called as the owner. */
 static void
 hold_events(void *arg)
 {
@@ -193,7 +204,7 @@ hold_events(void *arg)
 	b->why = MemoryContextStrdup(b->cxt, why);
 }
 
-/* False: the job goes on waiting, or is put off. */
+/* Begin the transfer in the owner's tables.  False: the job keeps waiting, or is put off. */
 static bool
 begin_transfer(AtpTransfer *t, const char *host)
 {
@@ -230,14 +241,20 @@ url_of(const AtpRepoJob *job)
 	return url.data;
 }
 
-/* The request is made, but not sent before the repository's state is committed.  False: nobody may ask there now. */
+/*
+ * Create the request and the transfer.  Nothing is sent before the repository's state is committed
+ * (R-04).  False: the limits forbid a request now.
+ */
 static bool
 start(const AtpRepoJob *job, const char *host, long *wait_ms)
 {
 	AtpHttp    *http = atp_fetch_start(&(AtpHttpRequest) {
 									   .owner = &transfers, .url = url_of(job),
 									   .accept = "application/vnd.ipld.car", .redirects = REDIRECTS, .whole_ms = WHOLE_MS, .gzip = true, .stream = true,
-									   /* what is larger the export refuses, and says by which limit */
+									   /*
+									    * the limit of the request is a byte larger, so that the
+									    * export finds the excess and names the setting
+									    */
 									   .body_max = (int64) atp_max_repo_kb * 1024 + 1, .slow_bytes = SLOW_BYTES, .slow_s = SLOW_S
 									   }, NULL, wait_ms);
 	AtpTransfer   *t;
@@ -251,7 +268,10 @@ start(const AtpRepoJob *job, const char *host, long *wait_ms)
 	return true;
 }
 
-/* Somebody else has to do something before it can be fetched: in a transaction of its own, for consumers have rows of jobs in another order. */
+/*
+ * The job cannot start yet (throttled, look-up needed, or a problem).  Uses a transaction for each
+ * job, since consumers lock rows of jobs in a different order.
+ */
 static void
 put_off(const AtpRepoJob *job)
 {
@@ -265,7 +285,7 @@ put_off(const AtpRepoJob *job)
 	atp_commit();
 }
 
-/* Jobs whose end could not be written. */
+/* Queue jobs again whose end could not be written, because a session had locked the row. */
 static void
 reset_some(void)
 {
@@ -278,7 +298,7 @@ reset_some(void)
 	atp_repo_jobs_reset(running, n, "its job was locked when fetching it ended");
 }
 
-/* Once in a while: what jobs wait for is begun, or over. */
+/* Called at intervals: begin storms, end throttling, and determine servers of new jobs. */
 static void
 prepare(void)
 {
@@ -300,7 +320,10 @@ prepare(void)
 	news += placed;
 }
 
-/* Is it begun?  If not, *waits says whether that is its host's doing. */
+/*
+ * Try to start a transfer.  False and *waits: the host's limits, or the limit of all requests,
+ * forbid a start now.
+ */
 static bool
 try_start(const AtpRepoJob *job, const char *host, long *wait_ms, bool *waits)
 {
@@ -322,7 +345,10 @@ try_start(const AtpRepoJob *job, const char *host, long *wait_ms, bool *waits)
 	return false;
 }
 
-/* Jobs whose hosts may be asked, the most urgent first.  Returns ms until there may be more of them; *us: what finding them took. */
+/*
+ * Start transfers, most urgent first, of hosts that may be asked.  Returns milliseconds until more
+ * may start; *us: duration of the queries.
+ */
 static long
 look(int64 *us)
 {
@@ -353,7 +379,10 @@ look(int64 *us)
 			long		wait_ms = -1;
 			bool		waits = false;
 
-			/* since he was looked for: who locks one row of his may have locked all */
+			/*
+			 * the owner's backoff began after the query: a session that has locked a row of this
+			 * owner may have locked all
+			 */
 			if (atp_owner_rests(job->owner) > 0)
 			{
 				again = true;
@@ -361,7 +390,7 @@ look(int64 *us)
 			}
 			for (int i = 0; host != NULL && i < nbusy; i++)
 				waits |= strcmp(busy[i], host) == 0;
-			/* others, of other hosts, may be behind it */
+			/* jobs of different hosts may be hidden behind the jobs of this host */
 			again |= waits;
 			if (waits || try_start(job, host, &wait_ms, &waits) || !waits)
 				continue;
@@ -376,7 +405,7 @@ look(int64 *us)
 	return timeout;
 }
 
-/* The same, unless the last one was just now. */
+/* look(), unless the last look was just now. */
 static long
 look_if_due(void)
 {
@@ -405,7 +434,7 @@ begin(void)
 	atp_commit();
 }
 
-/* whose jobs were suspended or removed meanwhile. */
+/* end transfers whose jobs were suspended or removed meanwhile. */
 static void
 cancel_some(void)
 {

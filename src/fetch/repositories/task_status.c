@@ -1,21 +1,22 @@
 /*
  * task_status.c
- *		The errand that asks accounts' own servers whether they are active (V-39), or
- *		deleted (V-47), by com.atproto.sync.getRepoStatus; and who is asked for their
- *		repositories, whether they are newer than what is stored (R-64).
+ *		The fetcher's task that asks accounts' servers (com.atproto.sync.getRepoStatus) whether an
+ *		account is active (V-39) or deleted (V-47), and the servers of repositories whether a
+ *		repository is newer than the stored one (R-64).
  *
- * A row of atproto.status_wish is claimed by putting its next turn off: so nobody is
- * asked more often than once in ten minutes, whatever becomes of this process.  What
- * cannot be asked now, since its host rests, gets its turn soon after that, and is in
- * nobody's way.  The answer is written with the rights of the subscription's owner,
- * if the tables still say what they said when it was wished for.
+ * The task claims a row of atproto.status_wish by postponing next_try: so no server is asked more
+ * often than once in ten minutes, even if the process ends.  If the host's limits forbid a request
+ * now, the row is due again soon, and does not block later rows.  The answer is written with the
+ * rights of the subscription's owner, if the table repo still has the status for which the row was
+ * written.
  *
- * An account of which the stream says that it was deleted, or who was asked for its repository, is gone when
- * the directory says so; when the server that its document names, read since, says so too, or does not know it;
- * or when nobody has said anything for atproto.purge_after.  Its records are then left to a consumer to purge.
- * A server that it has left may say anything.
+ * If the stream or the account's server said that an account was deleted, the account is gone when
+ * the directory confirms the deletion; or when the server that a newly read document names confirms
+ * the deletion, or does not know the account; or when atproto.purge_after has passed without a
+ * contrary answer.  Then a consumer purges the account's records.  A server that the account has
+ * left may answer anything, so its answer does not count.
  *
- * Revisions are asked for at the lowest priority: in few places, apart from those of the others.
+ * Questions for revisions have the lowest priority, and a few places of their own.
  */
 #include "postgres.h"
 
@@ -43,19 +44,24 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#define ASKED_MAX		32		/* at a time */
-#define REVS_MAX		8		/* ... and so many more for their revisions */
-#define LOOK_MS			1000	/* so long between two looks, unless there was more */
+#define ASKED_MAX		32		/* running requests */
+#define REVS_MAX		8		/* running requests for revisions */
+#define LOOK_MS			1000	/* between two looks, if the last look found work */
 #define IDLE_LOOK_MS	10000
 #define APPLY_MS		1000
-#define PURGE_MS		10000	/* its newest record is looked for, among all of them */
-#define WAIT_MIN_MS		1000	/* what cannot be asked now comes again, not before ... */
-#define WAIT_MAX_MS		600000	/* ... nor after */
-#define DOCUMENT_MS		2000	/* so often it is looked whether an account's document has been read, before its server is asked ... */
-#define DOCUMENT		"interval '3 min'"	/* ... and so long: a document is not read twice in a minute */
-#define DAYS			"interval '7 days'"	/* no answer in so long: it is given up */
+#define PURGE_MS		10000	/* the same with a look at all records of the account, for the
+								 * newest revision */
+#define WAIT_MIN_MS		1000	/* a row whose host cannot be asked now is due again after this time
+								 * at the earliest */
+#define WAIT_MAX_MS		600000	/* ... and after this time at the latest */
+#define DOCUMENT_MS		2000	/* between two looks whether the account's document has been read:
+								 * the server is asked afterwards */
+#define DOCUMENT		"interval '3 min'"	/* limit of the wait for the document: a document is not
+											 * read twice within a minute */
+#define DAYS			"interval '7 days'"	/* a row without an answer is deleted after this time,
+											 * unless for a deletion */
 
-/* One that is asked, in memory of its own. */
+/* A request for a status, in a memory context of its own. */
 typedef struct Asking
 {
 	MemoryContext cxt;
@@ -63,35 +69,36 @@ typedef struct Asking
 	char	   *subscription;
 	struct varlena *did;
 	char	   *did_text;
-	char	   *server;			/* scheme and host; NULL: its identity is not known any more */
-	bool		at_pds;			/* that is the account's own, ... */
-	char	   *pds;			/* ... as its identity has it */
+	char	   *server;			/* scheme and host; NULL: the account's server is not known */
+	bool		at_pds;			/* the server is the account's own ... */
+	char	   *pds;			/* ... with this text in atproto.identity */
 	Oid			owner;
-	AtpArg		status_at;		/* as it was wished */
+	AtpArg		status_at;		/* status of the account when the row was written */
 	AtpArg		status_seq;
-	bool		deletion;		/* it was deleted, somebody says: just now ... */
-	bool		unread;			/* its document may still be read for that: its server is asked then */
-	bool		fresh;			/* it was read since it was wished for */
+	bool		deletion;		/* the row was written because of a deletion ... */
+	bool		unread;			/* ... and the document is still to be read: the server is asked
+								 * afterwards */
+	bool		fresh;			/* the document was read after the row was written */
 	bool		asks_rev;
 
-	/* what its server says */
+	/* the server's answer */
 	bool		active;
 	bool		has_rev;
 	uint64		rev;
-	char	   *status;			/* NULL: nothing more than that */
+	char	   *status;			/* NULL: no status */
 
-	bool		gone;			/* it is: for good, or long enough for us */
-	bool		many;			/* it has so many records that the newest is not looked for */
-	bool		applied;		/* the tables say so, too */
-	bool		newer;			/* than the tables */
+	bool		gone;			/* the account is gone: confirmed, or purge_after has passed */
+	bool		many;			/* the account has too many records to search for the newest */
+	bool		applied;		/* the owner's table now has the deletion */
+	bool		newer;			/* the server's revision is newer than the table's */
 } Asking;
 
-static int	nasked;				/* without those of revisions */
+static int	nasked;				/* running requests, without those for revisions */
 static int	nrevs;
 static AtpTime looked;
-static bool idle;				/* at the last look there was nothing */
+static bool idle;				/* the last look found no work */
 
-/* Which of them it takes one of. */
+/* The counter of running requests for this kind of request. */
 static int *
 places(const Asking *asking)
 {
@@ -119,7 +126,7 @@ forget(Asking *asking)
  * ------------------------------------------------------------------------
  */
 
-/* A value of the row that outlives it; these types are passed by value, or may be. */
+/* A value that outlives the row; both types may be passed by reference, so the value is copied. */
 static AtpArg
 keep(Asking *asking, AtpTuple row, const char *column, Oid type)
 {
@@ -161,7 +168,10 @@ read_asking(AtpTuple row)
 	return asking;
 }
 
-/* Of the rows that are due, those that are over are removed, the others given, as many as may be asked. */
+/*
+ * Delete rows that are answered or too old, and return rows that are due, as many as may be asked
+ * now.
+ */
 static List *
 claim(TimestampTz now)
 {
@@ -188,7 +198,10 @@ claim(TimestampTz now)
 									   "   WHEN i.state = 'good' THEN CASE WHEN i.pds LIKE 'http://%' THEN i.pds ELSE 'https://' || i.pds END END AS server,"
 									   "  w.status_at, w.status_seq, s.owner::oid AS owner,"
 									   "  w.why = 'deleted' AS deletion,"
-									   /* V-44, V-47: what is asked before is answered by a server that the account may have left */
+									   /*
+									    * V-44, V-47: before a look-up, i.pds may be a server that
+									    * the account has left
+									    */
 									   "  (w.why = 'deleted' OR (w.why = 'inactive' AND s.host_is_pds)) AND w.wished_at > $1 - " DOCUMENT
 									   "   AND COALESCE(i.asked_at <= w.wished_at, true) AS unread,"
 									   "  COALESCE(i.resolved_at > w.wished_at, false) AS fresh,"
@@ -202,7 +215,10 @@ claim(TimestampTz now)
 	return claimed;
 }
 
-/* Unless it is about another deletion by now, or about more than a revision. */
+/*
+ * Update the row, unless it has been written again meanwhile for a different #account, or for a
+ * different kind of question.
+ */
 static void
 change_wish(const Asking *asking, const char *set, AtpArg value)
 {
@@ -236,7 +252,7 @@ url_of(const Asking *asking)
 	return url.data;
 }
 
-/* False: it cannot be asked now. */
+/* Send the request.  False: the server cannot be asked now. */
 static bool
 ask(Asking *asking, TimestampTz now)
 {
@@ -261,7 +277,7 @@ ask(Asking *asking, TimestampTz now)
 						   }, NULL, &wait_ms);
 	if (http == NULL)
 		put_off(asking, now, wait_ms);
-	/* the directory may know, or that it is elsewhere by now */
+	/* the directory may confirm the deletion, or have a new server of the account */
 	else if (asking->deletion)
 		atp_wishes_add(&asking->did, 1, true, ATP_WISH_REST, InvalidOid);
 	return http != NULL;
@@ -272,7 +288,10 @@ ask(Asking *asking, TimestampTz now)
  * ------------------------------------------------------------------------
  */
 
-/* NULL: the server says whether it is active; else why nothing is known. */
+/*
+ * Read the answer.  NULL: the server says whether the account is active; else the reason why the
+ * status stays unknown (R-12, R-13).
+ */
 static const char *
 read_answer(Asking *asking, const AtpHttpAnswer *answer, bool *not_found)
 {
@@ -294,7 +313,7 @@ read_answer(Asking *asking, const AtpHttpAnswer *answer, bool *not_found)
 			asking->status = pnstrdup(status.status.text, status.status.len);
 		return NULL;
 	}
-	/* what else fails says nothing of the account, whatever comes along */
+	/* any other failure says nothing about the account */
 	refusal = answer->status >= 400 && answer->status <= 499
 		? atp_repo_refusal(answer->body, answer->body_len) : ATP_REPO_REFUSED;
 	*not_found = refusal == ATP_REPO_NOT_FOUND;
@@ -309,7 +328,7 @@ read_answer(Asking *asking, const AtpHttpAnswer *answer, bool *not_found)
 	" WHERE did OPERATOR(@.=) $1 AND NOT active" \
 	" AND status_at IS NOT DISTINCT FROM $2 AND status_seq IS NOT DISTINCT FROM $3"
 
-/* is it newer than the tables? */
+/* is the server's repository newer than the table's? */
 static void
 compare(Asking *asking, AtpArg did)
 {
@@ -323,7 +342,10 @@ compare(Asking *asking, AtpArg did)
 	atp_result_free(found);
 }
 
-/* As the owner.  An #account that came since knows better (section G). */
+/*
+ * Write the answer; called as the owner.  If the row's status has changed, a newer #account came,
+ * and the answer is dropped (section G).
+ */
 static void
 apply(void *arg)
 {
@@ -336,8 +358,9 @@ apply(void *arg)
 		return;
 	}
 	/*
-	 * As repo_state.c does it at once, below level full; but an export may have been on its way into the tables, of which the
-	 * revision is not known yet.
+	 * Below verify = full, repo_state.c makes the same change at once.  Here an export may have
+	 * been partly written, with a newer revision than repo.rev: so the newest record's revision is
+	 * looked for.
 	 */
 	if (asking->gone)
 		asking->applied = atp_run(atp_expand_sql("UPDATE #.repo SET status = 'deleted', host = COALESCE($4, host),"
@@ -358,24 +381,24 @@ apply(void *arg)
 		atp_held_erase_all(asking->target, asking->did);
 }
 
-/* What goes with the account, besides its records. */
+/* Delete the account's job and dead letters; a consumer purges the records. */
 static void
 forget_account(const Asking *asking)
 {
 	atp_jobs_remove(asking->target, &asking->did, 1);
-	/* those of an export have no number; nor has what a server says */
+	/* dead letters of an export have no seq; nor has a deletion that a server said */
 	atp_run(atp_identity_sql("DELETE FROM atproto.dead_letter WHERE subscription = $1 AND did OPERATOR(@.=) $2"
 							 " AND (seq IS NULL OR $3 IS NULL OR seq < $3)"),
 			ATP_ARGS(atp_text_arg(asking->subscription), (AtpArg) {PointerGetDatum(asking->did), atp_type("did")},
 					 asking->status_seq));
 }
 
-/* What has come of it. */
+/* Arguments of note(). */
 typedef struct Outcome
 {
 	const Asking *asking;
-	const char *fault;			/* why nothing is known; NULL: it is written what is */
-	bool		moved;			/* it may be elsewhere by now */
+	const char *fault;			/* why the status stays unknown; NULL: the answer was written */
+	bool		moved;			/* the account may have moved: look up its document */
 } Outcome;
 
 static void
@@ -395,7 +418,10 @@ note(void *arg)
 								 &(AtpJobWish) {.did = asking->did, .priority = ATP_JOB_LISTED, .reason = ATP_LIST_RECHECK}, 1);
 			atp_wake_fetcher();
 		}
-		/* V-39: what was ignored is fetched */
+		/*
+		 * V-39: the account's events were ignored while it was not active, so its repository is
+		 * fetched
+		 */
 		if (asking->active && !asking->asks_rev)
 		{
 			atp_jobs_resume(asking->target, &asking->did, 1);
@@ -404,7 +430,7 @@ note(void *arg)
 	}
 	else
 		change_wish(asking, "error = left($3, 250)", atp_text_arg(outcome->fault));
-	/* */
+	/* the server does not know the account, which may have moved */
 	if (outcome->moved)
 		atp_wishes_add(&asking->did, 1, true, ATP_WISH_REST, InvalidOid);
 }
@@ -415,14 +441,17 @@ try_apply(Asking *asking, char **why)
 	bool		looks = asking->gone && !asking->many;
 	AtpBounded	result = atp_bounded(asking->owner, "writing an account's status", looks ? PURGE_MS : APPLY_MS, apply, asking, why);
 
-	/* the others go all the same */
+	/* without the search, records with a revision up to repo.rev are purged at least */
 	if (result != ATP_BOUNDED_LATE || !looks)
 		return result;
 	asking->many = true;
 	return atp_bounded(asking->owner, "writing an account's status", APPLY_MS, apply, asking, why);
 }
 
-/* What cannot be noted, since a session has locked the wish or the job, is asked once more. */
+/*
+ * Write the result of a request.  If a session has locked the rows, so that the result cannot be
+ * written in time, the row stays and the server is asked again.
+ */
 static void
 settle(Asking *asking, const char *fault, bool moved)
 {
@@ -450,7 +479,10 @@ take_answer(Asking *asking, const AtpHttpAnswer *answer)
 	const char *fault = read_answer(asking, answer, &not_found);
 	bool		deleted = fault == NULL && !asking->asks_rev && asking->status != NULL && strcmp(asking->status, "deleted") == 0;
 
-	/* a server that it has left forgets it */
+	/*
+	 * a server that the account has left does not know the account any more: so the document must
+	 * have been read since
+	 */
 	asking->gone = asking->fresh && (deleted || (not_found && asking->deletion));
 	deleted = deleted && !asking->gone;
 	if (deleted)

@@ -1,8 +1,8 @@
 /*
  * dictionary.c
- *		The errand that fetches the zstd dictionaries of streams' servers (table
- *		zstd_dictionary), one at a time.  Until one is there, its stream is not
- *		compressed, so there is no hurry.
+ *		The fetcher's task that fetches zstd dictionaries of streams' servers into table
+ *		zstd_dictionary, a single dictionary at a time.  Until the dictionary is stored, the stream
+ *		runs without compression, so there is no hurry.
  */
 #include "postgres.h"
 
@@ -22,16 +22,16 @@
 #define LOOK_MS			10000
 #define REDIRECTS_MAX	3
 
-/* what nobody follows needs none */
+/* only for subscriptions that run: a stopped subscription needs no dictionary */
 #define LACKING \
 	" FROM atproto.zstd_dictionary d WHERE dictionary IS NULL AND url IS NOT NULL" \
 	" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.name = d.subscription AND s.endpoint = d.endpoint AND s.enabled AND s.stopped IS NULL)"
 
 static AtpHttp *running;
 static char *running_url;
-static char *running_for;		/* a subscription */
+static char *running_for;		/* name of the subscription */
 static AtpTime looked;
-static const char owner;		/* of our requests: its address */
+static const char owner;		/* its address identifies our requests */
 
 static bool
 wanted(void)
@@ -50,7 +50,10 @@ forget(void)
 	pfree(running_for);
 }
 
-/* One that is due; returns how long there is nothing to do, as a step does. */
+/*
+ * Start the request for a dictionary that is due.  Returns milliseconds until the next look, like
+ * step().
+ */
 static long
 ask(void)
 {
@@ -94,7 +97,7 @@ write_answer(const AtpHttpAnswer *answer)
 			ATP_ARGS(atp_text_arg(running_for), bytes, atp_text_arg(error), atp_time_arg(atp_time_of_day()), atp_text_arg(running_url)));
 	if (error != NULL)
 		return;
-	/* consumers look at what they ask for */
+	/* consumers read their subscription again after an invalidation, and so see the dictionary */
 	CacheInvalidateRelcacheByRelid(atp_relation("subscription"));
 	atp_wake_at_commit();
 }

@@ -1,11 +1,10 @@
 /*
  * probe.c
- *		The errand of the tests: it asks the URLs of a table that a test makes,
- *		atproto_probe.request.  Only where ATP_INJECTION_POINTS is defined.
+ *		The fetcher's task for tests: sends the requests in table atproto_probe.request, which a
+ *		test creates.  Compiled only if ATP_INJECTION_POINTS is defined.
  *
- * A row with state 'new' is asked as its columns say, and has the answer in the
- * others when its state is 'done'.  Its body is read in pieces of "piece" bytes,
- * when that is not 0, as a stream.
+ * A row in state 'new' describes a request; when the state is 'done', the remaining columns have
+ * the answer.  If "piece" is not 0, the body is read as a stream, in pieces of so many bytes.
  */
 #include "postgres.h"
 
@@ -21,24 +20,30 @@
 
 #ifdef ATP_INJECTION_POINTS
 
-/* One that is asked. */
+/* A running request. */
 typedef struct Probe
 {
 	int			id;
 	int			piece;
-	int64		read;			/* bytes of a stream */
-	int			largest;		/* piece that was read */
+	int64		read;			/* bytes read from a stream */
+	int			largest;		/* largest piece read */
 	AtpHttp    *http;
 } Probe;
 
-/* How often the table is looked at, in ms; and whether there is one, which most tests have not. */
+/*
+ * Milliseconds between two looks at the table, and between two checks whether a test has created
+ * the table.
+ */
 #define PROBE_MS		10
 #define PROBE_TABLE_MS	1000
 
-static List *probes = NIL;		/* those that are read as streams */
+static List *probes = NIL;		/* requests that are read as streams */
 static const char owner;
 
-/* Asked by each test's fetcher, most of which have no such table: so it is not asked by a query. */
+/*
+ * A look into the catalog caches instead of a query: most tests have no such table, and their
+ * fetchers check every second.
+ */
 static bool
 table_exists(void)
 {
@@ -59,7 +64,7 @@ probe_wanted(void)
 	return rows.n > 0;
 }
 
-/* Those that were asked by a process before this one. */
+/* Requests that an earlier process had started are started again. */
 static void
 probe_begin(void)
 {
@@ -69,7 +74,7 @@ probe_begin(void)
 	atp_commit();
 }
 
-/* False: its host has to rest; it is tried again with the next look. */
+/* False: the host's limits forbid a request now; the next look tries again. */
 static bool
 start(AtpTuple row)
 {
@@ -120,7 +125,7 @@ write_answer(Probe *probe)
 	pfree(probe);
 }
 
-/* One piece of each stream in a round, so that those who do not read find theirs full. */
+/* Read a single piece of each stream in a round, so that a slow reader's buffer fills. */
 static void
 read_streams(void)
 {
@@ -137,7 +142,7 @@ read_streams(void)
 	}
 }
 
-/* What is left of one that has ended. */
+/* Read the rest of a stream that has ended. */
 static void
 drain(Probe *probe)
 {
@@ -149,8 +154,8 @@ drain(Probe *probe)
 }
 
 /*
- * Its transactions would wake the process each time: then tests would not see what
- * nothing else wakes it for.
+ * All work is done at fixed intervals.  A transaction at each call would wake the process again,
+ * and would hide from tests that a wake-up is missing.
  */
 static long
 probe_step(AtpTime now)

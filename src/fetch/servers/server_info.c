@@ -1,10 +1,10 @@
 /*
  * server_info.c
- *		The errand that asks hosts what describe_server() and host_status() want to
- *		know, and writes what they say into the table host_question.
+ *		The fetcher's task behind describe_server() and host_status(): sends the requests in table
+ *		host_question, and writes the answers there.
  *
- * An answer is kept as text, when it is JSON: what jsonb makes of it is the
- * caller's matter, and his error.
+ * An answer is stored as text if it is a JSON object.  The waiting procedure converts the text to
+ * jsonb, so an error of that conversion is raised in the user's session.
  */
 #include "postgres.h"
 
@@ -21,10 +21,10 @@
 #include "utils/timestamp.h"
 
 #define RUNNING_MAX		16
-#define LOOK_MS			250		/* so long between two looks */
+#define LOOK_MS			250		/* between two looks at the table */
 #define REDIRECTS_MAX	3
 
-/* One that is asked. */
+/* A running request. */
 typedef struct Question
 {
 	dlist_node	node;
@@ -35,8 +35,8 @@ typedef struct Question
 static dlist_head questions = DLIST_STATIC_INIT(questions);
 static int	nquestions;
 static AtpTime looked;
-static bool more;				/* the last look has found some */
-static const char owner;		/* of our requests: its address */
+static bool more;				/* the last look found unanswered rows */
+static const char owner;		/* its address identifies our requests */
 
 static bool
 is_running(const char *url)
@@ -58,7 +58,7 @@ wanted(void)
 	return rows.n > 0;
 }
 
-/* False: its host is not to be asked now. */
+/* False: the host's limits forbid a request now. */
 static bool
 ask(const char *url)
 {
@@ -112,7 +112,7 @@ write_answer(const Question *question)
 							atp_text_arg(error == NULL ? answer->body : NULL), atp_text_arg(error)));
 }
 
-/* Take what has come. */
+/* Write the answers of requests that have ended. */
 static void
 conclude(void)
 {
@@ -138,7 +138,7 @@ look(void)
 	AtpResult	due;
 
 	atp_begin("looking for questions to hosts");
-	/* nobody waits for these any more */
+	/* the procedures that asked have timed out */
 	(void) atp_run("UPDATE atproto.host_question SET answered_at = now(), error = 'the host could not be asked in time'"
 				   " WHERE answered_at IS NULL AND asked_at < now() - " ATP_QUESTION_DEAD, ATP_NO_ARGS);
 	due = atp_query("SELECT url FROM atproto.host_question WHERE answered_at IS NULL ORDER BY asked_at", ATP_NO_ARGS);

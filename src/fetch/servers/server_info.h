@@ -1,14 +1,15 @@
 /*
  * server_info.h
- *		Questions to hosts, as table host_question keeps them.
+ *		Limits of table host_question, which queues requests of describe_server() and host_status()
+ *		for the fetcher.
  */
 #ifndef ATP_SERVER_INFO_H
 #define ATP_SERVER_INFO_H
 
-/* Who has asked waits no longer than this, and the fetcher asks no later. */
+/* The fetcher gives up requests that are older. */
 #define ATP_QUESTION_DEAD	"interval '1 minute'"
 
-/* What is unanswered at a time. */
+/* Unanswered requests at a time. */
 #define ATP_QUESTIONS_MAX	100
 
 #endif							/* ATP_SERVER_INFO_H */

@@ -1,7 +1,7 @@
 /*
  * server_info_sql.c
- *		atproto.describe_server() and atproto.host_status(): they leave a question for
- *		the fetcher, and wait for its answer.
+ *		atproto.describe_server() and atproto.host_status(): they queue a request in table
+ *		host_question, and wait for the fetcher's answer.
  */
 #include "postgres.h"
 
@@ -27,12 +27,15 @@ PG_FUNCTION_INFO_V1(atp_describe_server);
 PG_FUNCTION_INFO_V1(atp_host_status);
 
 #define POLL_MS		50
-#define URL_MAX		1000		/* bytes, as atproto.host_question has it */
+#define URL_MAX		1000		/* bytes, as the CHECK of atproto.host_question.url */
 
-/* An answer that is not older than this is given once more. */
+/* An answer not older than this is returned again, without a new request. */
 #define FRESH		"interval '10 s'"
 
-/* A question to the server of a URL, or of this name, without parameters as yet. */
+/*
+ * Begin the URL of a request to a server, given by name or by any URL; the caller appends the
+ * parameters.
+ */
 static void
 begin_url(StringInfo url, const char *server, const char *method)
 {
@@ -40,7 +43,7 @@ begin_url(StringInfo url, const char *server, const char *method)
 
 	initStringInfo(url);
 	host = host == NULL ? server : host + 3;
-	/* an event stream is where its host is */
+	/* an event stream's URL is accepted, too: HTTP has the same host */
 	appendStringInfo(url, "%s://", strncmp(server, "ws://", 5) == 0 || strncmp(server, "http://", 7) == 0 ? "http" : "https");
 	appendBinaryStringInfo(url, host, strcspn(host, "/?#"));
 	appendStringInfo(url, "/xrpc/%s", method);
@@ -61,7 +64,7 @@ check_url(const char *url)
 				 errdetail("%s: %s", url, fault)));
 }
 
-/* Leave it, unless there is one that has just been answered. */
+/* Queue the request, unless a fresh answer is stored. */
 static void
 ask(const char *url)
 {
@@ -88,7 +91,7 @@ ask(const char *url)
 	AtEOXact_GUC(false, nest);
 }
 
-/* The row, in the function's memory; false: not yet. */
+/* Read the answer into the procedure's memory; false: no answer yet. */
 static bool
 look(const char *url, char **answer, char **error)
 {
@@ -109,7 +112,7 @@ look(const char *url, char **answer, char **error)
 	return answered;
 }
 
-/* What a procedure with one INOUT parameter gives. */
+/* The result row of a procedure with a single INOUT parameter. */
 static Datum
 one_row(FunctionCallInfo fcinfo, Datum value)
 {
@@ -121,7 +124,7 @@ one_row(FunctionCallInfo fcinfo, Datum value)
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), &value, &isnull));
 }
 
-/* Ask, wait, and give what came. */
+/* Queue the request, wait, and return the answer. */
 static Datum
 answer_of(FunctionCallInfo fcinfo, const char *url, int timeout_ms)
 {
@@ -155,7 +158,7 @@ answer_of(FunctionCallInfo fcinfo, const char *url, int timeout_ms)
 static void
 begin(FunctionCallInfo fcinfo, const char *name, int nargs)
 {
-	/* answer comes after the host's names, and the timeout last */
+	/* the INOUT parameter "answer" is second to last, and may be NULL */
 	for (int i = 0; i < nargs; i++)
 		if (i != nargs - 2 && PG_ARGISNULL(i))
 			ereport(ERROR,

@@ -1,12 +1,13 @@
 /*
  * audit.c
- *		Are the records in the tables those that the account has signed? (V-45, V-46)
+ *		Audits: are the records in the tables exactly the records that the account has signed?
+ *		(V-45, V-46)
  *
- * The tree over all rows of a repository is built and its root compared with that
- * of the last commit.  Only what is read in one snapshot is compared; nothing is
- * taken from the network.  The current user's rights on the tables are what counts.
+ * The audit builds the tree over all rows of a repository, and compares the root with the root of
+ * the stored commit.  All reads use a single snapshot, and nothing comes from the network.  The
+ * current user's rights on the tables count.
  *
- * Where Citus keeps the rows, the server that has them builds it (audit_there.c).
+ * If Citus keeps the rows, the node with the rows builds the tree (audit_there.c).
  */
 #include "postgres.h"
 
@@ -26,15 +27,15 @@ struct AtpAuditor
 	const char *target;
 	bool		deep;
 	bool		filtered;
-	bool		there;			/* it is asked where the rows are */
-	AtpAuditRows *rows;			/* NULL: none were read yet */
-	MemoryContext cxt;			/* for the values of some rows */
-	AtpMstBuilder *tree;		/* its room is used again */
+	bool		there;			/* Citus keeps the rows, and their node builds the tree */
+	AtpAuditRows *rows;			/* NULL: not opened yet */
+	MemoryContext cxt;			/* values of some rows */
+	AtpMstBuilder *tree;		/* memory is reused for each repository */
 };
 
-#define MANY	100				/* rows after which memory for their values is given back */
+#define MANY	100				/* rows after which cxt is reset */
 
-/* Rows in the snapshot that is active; like atp_query(), which takes a new one. */
+/* Query in the active snapshot; atp_query() would take a new snapshot. */
 AtpResult
 atp_audit_look(const char *sql, AtpArg arg)
 {
@@ -42,7 +43,7 @@ atp_audit_look(const char *sql, AtpArg arg)
 	char		null = arg.isnull ? 'n' : ' ';
 	int			rc = SPI_execute_with_args(sql, 1, &arg.type, &arg.value, &null, true, 0);
 
-	/* SPI leaves its own behind */
+	/* SPI has changed the current memory context */
 	MemoryContextSwitchTo(old);
 	if (rc != SPI_OK_SELECT)
 		elog(ERROR, "\"%s\" failed: %s", sql, SPI_result_code_string(rc));
@@ -50,8 +51,8 @@ atp_audit_look(const char *sql, AtpArg arg)
 }
 
 /*
- * Does a subscription leave out some of the records of its repositories?  Whoever
- * asks: he need not see the subscription.
+ * Does a subscription leave out some records of its repositories?  Looked up as the table's owner,
+ * since the caller may not see the subscription.
  */
 static bool
 is_filtered(const char *target)
@@ -129,7 +130,9 @@ value_of_row_fits(AtpAuditor *auditor, const AtpAuditRow *row)
 	return fits;
 }
 
-/* One row into the tree.  False: it is not what the account has signed, whatever the tree is. */
+/*
+ * Add a row to the tree.  False: the row alone proves that the account did not sign these records.
+ */
 static bool
 add_row(AtpAuditor *auditor, const AtpAuditRow *row)
 {
@@ -139,7 +142,7 @@ add_row(AtpAuditor *auditor, const AtpAuditRow *row)
 	return atp_tree_add(auditor->tree, row->path, row->cid) && (!auditor->deep || value_of_row_fits(auditor, row));
 }
 
-/* All rows of the repository.  False: one of them is wrong. */
+/* Add all rows of the repository.  False: a row is invalid. */
 static bool
 add_rows(AtpAuditor *auditor, AtpAudit *audit)
 {
@@ -159,7 +162,7 @@ add_rows(AtpAuditor *auditor, AtpAudit *audit)
 	return fit;
 }
 
-/* What the state of a repository says, before its records do; NULL: they have to. */
+/* The reason why a repository cannot be judged, from its row; NULL: the records decide. */
 static const char *
 reason_of_state(const AtpAuditor *auditor, const AtpAudit *audit)
 {
@@ -170,7 +173,7 @@ reason_of_state(const AtpAuditor *auditor, const AtpAudit *audit)
 	return auditor->filtered ? "filtered" : NULL;
 }
 
-/* root is what was found; fit: no row is wrong by itself. */
+/* Compare the root with the commit's; fit: no row is invalid by itself. */
 static void
 compare(AtpAudit *audit, struct varlena *root, bool fit)
 {
@@ -191,7 +194,10 @@ build(AtpAuditor *auditor, AtpAudit *audit)
 	compare(audit, atp_tree_root(auditor->tree), fit);
 }
 
-/* Where the rows are, with the state that it has there now. */
+/*
+ * Let the node that has the rows build the tree; the node reads the repository's row in the same
+ * snapshot.
+ */
 static void
 ask(AtpAuditor *auditor, AtpArg did, AtpAudit *audit)
 {

@@ -1,8 +1,9 @@
 /*
  * audit.h
- *		Are the records in the tables those that the account has signed? (V-45, V-46)
+ *		Audits: are the records in the tables exactly the records that the account has signed?
+ *		(V-45, V-46)
  *
- * SPI is connected, and a snapshot active.
+ * Call with SPI connected, and an active snapshot.
  */
 #ifndef ATP_AUDIT_H
 #define ATP_AUDIT_H
@@ -11,49 +12,52 @@
 
 #include "config/spi.h"
 
-/* A repository, and what was found. */
+/* A repository, and the result of its audit. */
 typedef struct AtpAudit
 {
-	/* as its row has it */
+	/* from the repository's row */
 	struct varlena *did;
 	bool		has_rev;
 	uint64		rev;
-	struct varlena *data;		/* NULL: null, or there is no such repository */
+	struct varlena *data;		/* NULL: null, or no such repository */
 	char	   *sync;			/* NULL: null */
 	Datum		updated_at;		/* timestamptz; -infinity: null */
-	AtpArg		purge_rev;		/* records up to here are about to go ... */
-	bool		deleted;		/* ... and since then nothing came */
-	/* what was found */
+	AtpArg		purge_rev;		/* records up to this revision are about to be purged ... */
+	bool		deleted;		/* ... and no event has come since the deletion */
+	/* the result */
 	bool		judged;
-	bool		equal;			/* judged, and so it is */
+	bool		equal;			/* judged, and the records are those signed */
 	const char *reason;			/* NULL: equal */
 	int64		records;
 	struct varlena *root;		/* NULL: no tree was built */
 } AtpAudit;
 
-/* What a statement on table repo has to give for one. */
+/* Columns of table repo that atp_audit_read() needs. */
 #define ATP_AUDIT_COLUMNS \
 	"did, rev, data, sync, purge_rev, COALESCE(deleted_rev OPERATOR(@.=) rev, false) AS deleted," \
 	" COALESCE(updated_at, '-infinity') AS updated_at"
 
-/* Rows in the snapshot that is active. */
+/* Query in the active snapshot. */
 extern AtpResult atp_audit_look(const char *sql, AtpArg arg);
 
-/* What it points to is in the current memory. */
+/* Read a row of ATP_AUDIT_COLUMNS; values are copied into the current memory context. */
 extern void atp_audit_read(AtpAudit *audit, AtpTuple row);
 
-/* Likewise; NULL: the column is null. */
+/* A copy of a column's value in the current memory context; NULL: the column is null. */
 extern struct varlena *atp_audit_copy(AtpTuple row, const char *column, const char *type);
 
-/* For repositories of one target, as long as the snapshot is active. */
+/* For audits of repositories of a target, as long as the snapshot is active. */
 typedef struct AtpAuditor AtpAuditor;
 
 extern AtpAuditor *atp_auditor_begin(const char *target, bool deep);
 
-/* One that has been read.  Where Citus keeps the rows, it is read anew, with them. */
+/*
+ * Audit a repository after atp_audit_read().  If Citus keeps the rows, the repository's row is read
+ * again, together with the records.
+ */
 extern void atp_audit_judge(AtpAuditor *auditor, AtpAudit *audit);
 
-/* One by its DID. */
+/* Read and audit the repository of this DID. */
 extern void atp_audit_one(AtpAuditor *auditor, AtpArg did, AtpAudit *audit);
 extern void atp_auditor_end(AtpAuditor *auditor);
 

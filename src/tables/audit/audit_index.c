@@ -1,16 +1,15 @@
 /*
  * audit_index.c
- *		The records of a repository in the tree's order, by the primary key of an
- *		ordinary table.
+ *		Reads the records of a repository in the tree's order, by the primary key of an ordinary
+ *		table.
  *
- * Within a collection the index on (did, collection, rkey) has the order of the
- * tree.  Between collections it has not: the tree compares names with a '/'
- * behind them, and '-' and '.' come before that.  So a collection's turn comes
- * after those that are "inside" it: that begin with its name and go on with one
- * of the two.  They are contiguous in the index; before a collection is read, one
- * look tells whether there are any, and if so it is put off.  What is put off are
- * prefixes of one name, so memory is bounded, and the cost is a few descents of
- * the index for each collection, whatever names strangers have chosen.
+ * Within a collection the index on (did, collection, rkey) has the tree's order.  Between
+ * collections the orders differ: the tree compares names followed by '/', and '-' and '.' sort
+ * before '/'.  So a collection's turn comes after all collections "inside" it, whose names begin
+ * with its name, followed by '-' or '.'.  These are contiguous in the index.  Before a collection
+ * is read, a scan looks for a collection inside; if any exists, the collection is put off.  The
+ * collections put off are prefixes of a single name, so memory is bounded, and each collection
+ * costs a few descents of the index, whatever names strangers choose.
  */
 #include "postgres.h"
 
@@ -37,7 +36,7 @@
 #include "utils/rls.h"
 #include "utils/snapmgr.h"
 
-/* Rows after which memory is given back, and somebody may interrupt. */
+/* Rows after which memory is reset, and interrupts are checked. */
 #define MANY	1000
 
 enum
@@ -45,7 +44,7 @@ enum
 	DID, COLLECTION, RKEY, CID, REV, VALUE, RAW, NCOLUMNS
 };
 
-/* Where its scans begin and end. */
+/* Bounds of the scans. */
 enum
 {
 	FROM, INSIDE_FROM, INSIDE_TO, NBOUNDS
@@ -57,32 +56,32 @@ struct AtpAuditIndex
 {
 	Relation	rel;
 	Relation	index;
-	AttrNumber	attnums[NCOLUMNS];	/* of value and raw: 0 if they are not wanted */
-	IndexScanDesc scan;			/* of the rows, from a collection on */
-	IndexScanDesc look;			/* is a collection put off? */
+	AttrNumber	attnums[NCOLUMNS];	/* attnums of value and raw are 0 if not wanted */
+	IndexScanDesc scan;			/* the rows, from a collection on */
+	IndexScanDesc look;			/* looks for collections inside a collection */
 	ScanKeyData keys[2];		/* did =, collection >= */
 	ScanKeyData inside[3];		/* did =, collection >=, collection < */
 	struct varlena *bounds[NBOUNDS];
-	TupleTableSlot *slot;		/* the row of scan ... */
+	TupleTableSlot *slot;		/* the current row of scan ... */
 	TupleTableSlot *found;
-	bool		there;			/* ... if there is one, ... */
-	bool		told;			/* ... and it has been told */
-	AtpBytes	at;				/* its collection */
-	MemoryContext cxt;			/* for what the rows point to */
-	int			rows;			/* since it was given back */
+	bool		there;			/* ... valid ... */
+	bool		told;			/* ... and already returned */
+	AtpBytes	at;				/* the row's collection */
+	MemoryContext cxt;			/* for detoasted values of rows */
+	int			rows;			/* rows since cxt was reset */
 	uint64		purge_rev;
-	bool		purged;			/* up to there */
-	/* whose turn it is */
+	bool		purged;			/* rows up to purge_rev are skipped */
+	/* the current collection */
 	bool		done;
-	bool		last;			/* it had been put off: others inside it were before */
-	size_t		len;			/* of its name */
+	bool		last;			/* put off earlier: the collections inside have been read */
+	size_t		len;			/* length of the current collection's name */
 	char		name[ATP_NSID_MAX];
 	int			noff;
-	size_t		off[ATP_NSID_MAX];	/* what is put off: so much of that name */
+	size_t		off[ATP_NSID_MAX];	/* lengths of the names put off: each is a prefix of name */
 	char		path[ATP_NSID_MAX + 1 + ATP_RKEY_MAX + ATP_TID_TEXT];
 };
 
-/* No policy, child or storage that a statement would have to see to. */
+/* No policy, child table or table access method that only a statement would handle. */
 static bool
 is_plain(Relation rel)
 {
@@ -91,7 +90,7 @@ is_plain(Relation rel)
 		check_enable_rls(RelationGetRelid(rel), InvalidOid, true) != RLS_ENABLED;
 }
 
-/* False: a column is not as we made it. */
+/* False: a column has a different type than created by us. */
 static bool
 find_columns(AtpAuditIndex *x, bool with_values)
 {
@@ -113,7 +112,10 @@ find_columns(AtpAuditIndex *x, bool with_values)
 	return true;
 }
 
-/* May the rows that the snapshot sees be missing in it? */
+/*
+ * Does the index have all rows that the snapshot sees?  With indcheckxmin, rows may be missing for
+ * snapshots older than the index.
+ */
 static bool
 is_complete(Relation index)
 {
@@ -122,7 +124,7 @@ is_complete(Relation index)
 		 TransactionIdPrecedes(HeapTupleHeaderGetXmin(index->rd_indextuple->t_data), TransactionXmin));
 }
 
-/* Is the order that of the columns did, collection, rkey? */
+/* Is the index's order (did, collection, rkey)? */
 static bool
 is_in_order(const AtpAuditIndex *x, Relation index)
 {
@@ -139,7 +141,7 @@ is_in_order(const AtpAuditIndex *x, Relation index)
 	return true;
 }
 
-/* The index, open; NULL: there is none. */
+/* The opened index; NULL: no suitable index. */
 static Relation
 find_index(const AtpAuditIndex *x)
 {
@@ -206,7 +208,7 @@ atp_audit_index_close(AtpAuditIndex *x)
 		index_close(x->index, AccessShareLock);
 		MemoryContextDelete(x->cxt);
 	}
-	/* locked until the transaction ends, as by a statement */
+	/* the lock is kept until the transaction ends, as for a statement */
 	table_close(x->rel, NoLock);
 	pfree(x);
 }
@@ -217,7 +219,7 @@ get_attribute(AtpAuditIndex *x, int column, bool *isnull)
 	return slot_getattr(x->slot, x->attnums[column], isnull);
 }
 
-/* A value's bytes, in memory of the rows'; none if it is null. */
+/* A column's bytes, detoasted into cxt if needed; ptr NULL: the column is null. */
 static AtpBytes
 get_bytes(AtpAuditIndex *x, int column)
 {
@@ -238,7 +240,7 @@ get_bytes(AtpAuditIndex *x, int column)
 	return (AtpBytes) {(const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)};
 }
 
-/* On to the next row of the index. */
+/* Move to the next row of the index. */
 static void
 advance(AtpAuditIndex *x)
 {
@@ -254,7 +256,7 @@ advance(AtpAuditIndex *x)
 		x->at = get_bytes(x, COLLECTION);
 }
 
-/* In one of the bounds: so much of the name, and these characters behind it. */
+/* Set a bound to the first len bytes of the name, followed by these characters. */
 static Datum
 set_bound(AtpAuditIndex *x, int bound, size_t len, const char *more)
 {
@@ -266,7 +268,7 @@ set_bound(AtpAuditIndex *x, int bound, size_t len, const char *more)
 	return PointerGetDatum(v);
 }
 
-/* To the first row whose collection is not before that. */
+/* Move to the first row whose collection is not before this bound. */
 static void
 seek(AtpAuditIndex *x, size_t len, const char *more)
 {
@@ -275,7 +277,7 @@ seek(AtpAuditIndex *x, size_t len, const char *more)
 	advance(x);
 }
 
-/* Is there a collection inside this one? */
+/* Does the repository have a collection inside this collection? */
 static bool
 has_inside(AtpAuditIndex *x, size_t len)
 {
@@ -295,7 +297,7 @@ begins_with_name(const AtpAuditIndex *x, size_t len)
 	return x->at.len >= len && memcmp(x->at.ptr, x->name, len) == 0;
 }
 
-/* Is the row's collection inside the one that was put off last? */
+/* Is the current row's collection inside the collection that was put off last? */
 static bool
 is_inside(const AtpAuditIndex *x)
 {
@@ -313,7 +315,10 @@ take_turn(AtpAuditIndex *x, size_t len, bool last)
 	x->path[len] = '/';
 }
 
-/* The scan is at the first row of a collection that had no turn yet, or at the end: whose is it? */
+/*
+ * The scan is at the first row of a collection that had no turn yet, or at the end: choose the next
+ * collection.
+ */
 static void
 next_turn(AtpAuditIndex *x)
 {
@@ -399,7 +404,10 @@ atp_audit_index_next(AtpAuditIndex *x, AtpAuditRow *row)
 			}
 			continue;
 		}
-		/* what comes next in the index is inside it, and was told before */
+		/*
+		 * the rows that follow in the index belong to collections inside, which were read before:
+		 * skip these
+		 */
 		if (x->last)
 			seek(x, x->len, "/");
 		next_turn(x);

@@ -1,7 +1,7 @@
 /*
  * audit_index.h
- *		The records of a repository in the tree's order, by the primary key of an
- *		ordinary table.
+ *		Reads the records of a repository in the tree's order, by the primary key of an ordinary
+ *		table.
  */
 #ifndef ATP_AUDIT_INDEX_H
 #define ATP_AUDIT_INDEX_H
@@ -13,8 +13,9 @@
 typedef struct AtpAuditIndex AtpAuditIndex;
 
 /*
- * NULL: an SQL statement has to read this table.  The current user is known to have
- * the right to read it, it is locked, and no extension keeps its rows elsewhere.
+ * Open; NULL: the table has to be read by a statement.  The caller has checked that the current
+ * user may read the table, has locked the table, and knows that no extension keeps the rows
+ * elsewhere.
  */
 extern AtpAuditIndex *atp_audit_index_open(Oid relid, bool with_values);
 extern void atp_audit_index_close(AtpAuditIndex *index);

@@ -1,10 +1,10 @@
 /*
  * audit_rows.c
- *		The records of a repository as its tree has them, in the tree's order.
+ *		Reads the records of a repository in the tree's order.
  *
- * An ordinary table is read by its index (audit_index.c).  Whatever else a user has
- * put in its place, a view, partitions, row security, is asked by a statement, which
- * is always right, and sorts.
+ * An ordinary table is read by its index (audit_index.c).  A view, a partitioned table, or a table
+ * with row security, which a user may have put in its place, is read by a statement with a sort,
+ * which is slower and always right.
  */
 #include "postgres.h"
 
@@ -20,18 +20,18 @@
 #include "utils/memutils.h"
 #include "utils/plancache.h"
 
-#define FETCH	1000			/* rows at a time */
+#define FETCH	1000			/* rows fetched at a time */
 
 struct AtpAuditRows
 {
 	bool		with_values;
-	AtpAuditIndex *index;		/* NULL: by statements */
+	AtpAuditIndex *index;		/* NULL: read by statements */
 	SPIPlanPtr	plan;
-	Portal		portal;			/* NULL: it has come to its end */
-	SPITupleTable *table;		/* rows that were fetched */
+	Portal		portal;			/* NULL: no statement is running */
+	SPITupleTable *table;		/* fetched rows */
 	uint64		n;
 	uint64		i;
-	MemoryContext cxt;			/* for what they point to */
+	MemoryContext cxt;			/* for detoasted values */
 };
 
 static SPIPlanPtr
@@ -45,9 +45,9 @@ prepare(const char *sql, const char *target)
 }
 
 /*
- * The table, if a statement would do no more than scan it: not when an extension
- * plans that, which may keep the rows elsewhere.  ERROR if the current user may not
- * read it.  Locks it.
+ * The table's OID, if a statement would only scan the table.  InvalidOid if an extension plans the
+ * scan, since its rows may be elsewhere.  ERROR if the current user may not read the table.
+ * Planning locks the table.
  */
 static Oid
 scanned_table(const char *target, bool with_values)
@@ -63,7 +63,7 @@ scanned_table(const char *target, bool with_values)
 	if (!list_member_oid(planned->relationOids, relid) ||
 		!(IsA(planned->planTree, IndexScan) || IsA(planned->planTree, BitmapHeapScan) || IsA(planned->planTree, SeqScan)))
 		relid = InvalidOid;
-	/* the plan is not a saved one */
+	/* no resource owner: the plan was not saved */
 	ReleaseCachedPlan(cached, NULL);
 	SPI_freeplan(plan);
 	return relid;
@@ -80,7 +80,10 @@ atp_audit_rows_open(const char *target, bool with_values)
 		rows->index = atp_audit_index_open(relid, with_values);
 	if (rows->index != NULL)
 		return rows;
-	/* the columns are ordered otherwise, where one collection's name begins with another's */
+	/*
+	 * the sort is by path: sorted by columns, a collection whose name begins with the name of a
+	 * second one would come at the wrong place
+	 */
 	rows->plan = prepare(psprintf("SELECT r.path, r.cid%s FROM (SELECT " ATP_AUDIT_PATH ", * FROM #.record) r"
 								  " WHERE r.did OPERATOR(@.=) $1 AND ($2 IS NULL OR r.rev OPERATOR(@.>) $2)"
 								  " ORDER BY r.path COLLATE pg_catalog.\"C\"", with_values ? ", r.value, r.raw" : ""), target);
@@ -146,7 +149,7 @@ fetch(AtpAuditRows *rows)
 
 	forget_rows(rows);
 	SPI_cursor_fetch(rows->portal, true, FETCH);
-	/* not what SPI leaves behind */
+	/* SPI has changed the current memory context */
 	MemoryContextSwitchTo(old);
 	rows->table = SPI_tuptable;
 	rows->n = SPI_processed;

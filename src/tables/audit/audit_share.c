@@ -1,11 +1,11 @@
 /*
  * audit_share.c
- *		Audits of some repositories of a target, whose outcome is written down.
+ *		Audits some repositories of a target, and writes the results into table repo.
  *
- * They are read in one snapshot, without locks: a consumer waits only while the
- * outcome is written, which counts if the repository is still at the commit that
- * was audited, and its row as it was then.  One that has moved is audited again under its lock, since some are
- * never at rest.
+ * The repositories are read in a single snapshot, without locks, so a consumer waits only while
+ * results are written.  A result is written only if the repository is still at the audited commit,
+ * and its row unchanged.  A repository that has moved on is audited again under the row's lock,
+ * since busy repositories would never be found unchanged.
  */
 #include "postgres.h"
 
@@ -26,7 +26,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-/* A transaction's share, if that comes before ATP_AUDIT_SHARE repositories. */
+/* A share ends after so many records, or so much time, or limit repositories. */
 #define SHARE_RECORDS	100000
 #define SHARE_TIME	INT64CONST(200000)	/* microseconds */
 
@@ -36,7 +36,7 @@ typedef struct Share
 	AtpAuditCounts *counts;
 	AtpAudit   *audits;
 	int			n;
-	int		   *changed;		/* which of them: their sync is another one now */
+	int		   *changed;		/* indexes of audits with a result different from the row's sync */
 	int			nchanged;
 } Share;
 
@@ -46,7 +46,7 @@ sync_of(const AtpAudit *audit)
 	return audit->equal ? "synchronized" : "desynchronized";
 }
 
-/* While a repository is being fetched its state is the fetcher's. */
+/* During a fetch (resyncing) the fetcher sets sync, so an audit does not. */
 static bool
 is_changed(const AtpAudit *audit)
 {
@@ -63,7 +63,7 @@ count(AtpAuditCounts *counts, const AtpAudit *audit)
 		counts->filtered++;
 }
 
-/* All in one snapshot. */
+/* Audit all repositories in a single snapshot. */
 static void
 audit_rows(Share *share, const char *sql, AtpArg arg)
 {
@@ -110,7 +110,7 @@ array_arg(Oid type, Datum *values, int n)
 	return (AtpArg) {PointerGetDatum(construct_array(values, n, type, len, byval, align)), get_array_type(type), false};
 }
 
-/* The same in all rows of an array. */
+/* An array of a value of each changed audit. */
 static AtpArg
 column_arg(const Share *share, Oid type, Datum (*get) (const AtpAudit *))
 {
@@ -157,14 +157,15 @@ get_updated_at(const AtpAudit *audit)
 	" AND COALESCE(p.updated_at, '-infinity') = u.updated_at AND p.sync IS DISTINCT FROM 'resyncing'"
 
 /*
- * Those that are still at that commit and in that state, in the order of their DIDs; the others
- * remain in changed[].  An export of the same commit brings other rows.
+ * Write the results of repositories that are still at the audited commit and state; lock rows in
+ * the order of DIDs.  The remaining audits stay in changed[].  updated_at is compared, too, since
+ * an export of the same commit may have changed the rows.
  */
 static void
 settle(Share *share)
 {
 	const char *sql = atp_is_distributed(get_relname_relid("repo", get_namespace_oid(share->target, false)))
-		/* rows of many servers cannot be locked by a SELECT */
+		/* Citus cannot SELECT ... FOR UPDATE across nodes */
 		? "UPDATE #.repo p SET sync = u.sync, audited_at = now(), updated_at = now() FROM " JUDGED
 		" WHERE " AS_JUDGED " RETURNING p.did"
 		: "UPDATE #.repo r SET sync = u.sync, audited_at = now(), updated_at = now() FROM"
@@ -198,13 +199,13 @@ settle(Share *share)
 		}
 	}
 	share->nchanged = left;
-	/* */
+	/* repositories with wrong records are fetched again */
 	if (nwrong > 0)
 		atp_jobs_repair(share->target, wrong, atp_sort_dids(wrong, nwrong), ATP_JOB_BREAK, "audit");
 	atp_result_free(settled);
 }
 
-/* While nobody can move it. */
+/* Audit a repository under its row's lock, while no session can change the repository. */
 static void
 audit_locked(Share *share, AtpArg did)
 {

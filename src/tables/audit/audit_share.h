@@ -1,6 +1,6 @@
 /*
  * audit_share.h
- *		Audits of some repositories of a target, whose outcome is written down.
+ *		Audits some repositories of a target, and writes the results into table repo.
  */
 #ifndef ATP_AUDIT_SHARE_H
 #define ATP_AUDIT_SHARE_H
@@ -9,23 +9,23 @@
 
 #include "config/spi.h"
 
-#define ATP_AUDIT_SHARE	1000	/* repositories in a transaction, at most */
+#define ATP_AUDIT_SHARE	1000	/* most repositories in a transaction */
 
-/* What became of those that were audited so far. */
+/* Results so far. */
 typedef struct AtpAuditCounts
 {
 	int64		repos;
 	int64		records;
 	int64		synchronized;
 	int64		desynchronized;
-	int64		filtered;		/* cannot be judged: a part of their records is left out */
+	int64		filtered;		/* not judged, since a filter leaves out some of their records */
 } AtpAuditCounts;
 
 /*
- * Audit repositories of the target that a statement names, from the first one on,
- * until they have taken a share of a transaction; at least one, at most limit.  The
- * statement has one parameter and gives ATP_AUDIT_COLUMNS.  SPI is connected.  How
- * many there were, and in current memory the DID of the last.
+ * Audit the repositories that a statement returns, until the share of a transaction is used up: one
+ * repository at least, limit at most.  The statement has a single parameter, and returns
+ * ATP_AUDIT_COLUMNS.  SPI must be connected.  Returns the number of repositories; *last: DID of the
+ * last, in the current memory context.
  */
 extern uint64 atp_audit_share(const char *target, const char *sql, AtpArg arg, int limit,
 							  AtpAuditCounts *counts, struct varlena **last);

@@ -23,7 +23,7 @@
 PG_FUNCTION_INFO_V1(atp_audit);
 PG_FUNCTION_INFO_V1(atp_audit_all);
 
-/* Between two words about how far it is. */
+/* Between two progress notices. */
 #define NOTICE_MS	5000
 
 /* SQL: atproto.audit(did, target, deep) */
@@ -66,11 +66,11 @@ atp_audit(PG_FUNCTION_ARGS)
 	return HeapTupleGetDatum(tuple);
 }
 
-/* Repositories after the last one, in a transaction.  False: there are none. */
+/* Audit the repositories after *last, in a transaction.  False: no repository is left. */
 static bool
 walk_on(const char *target, bool atomic, struct varlena **last, AtpAuditCounts *counts)
 {
-	/* names mean the same whatever the search_path is */
+	/* names mean the same whatever the caller's search_path is */
 	int			nest = NewGUCNestLevel();
 	AtpArg		after = {PointerGetDatum(*last), atp_type("did"), *last == NULL};
 	uint64		n;
@@ -103,7 +103,7 @@ Datum
 atp_audit_all(PG_FUNCTION_ARGS)
 {
 	CallContext *context = fcinfo->context != NULL && IsA(fcinfo->context, CallContext) ? (CallContext *) fcinfo->context : NULL;
-	/* in a transaction of the caller's, which is not ended */
+	/* called within a transaction block or function: no commits in between */
 	bool		atomic = context == NULL || context->atomic;
 	AtpAuditCounts counts = {0};
 	AtpTime		told = atp_now();
@@ -116,13 +116,13 @@ atp_audit_all(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("target must not be null")));
 	SPI_connect_ext(atomic ? 0 : SPI_OPT_NONATOMIC);
-	/* for what outlives a transaction */
+	/* for data that outlives a transaction */
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto audits of all", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(cxt);
 	target = pstrdup(NameStr(*PG_GETARG_NAME(0)));
 	while (walk_on(target, atomic, &last, &counts))
 	{
-		/* not what a commit leaves behind */
+		/* the commit has changed the current memory context */
 		MemoryContextSwitchTo(cxt);
 		if (atp_remaining(atp_now(), told, NOTICE_MS) > 0)
 			continue;

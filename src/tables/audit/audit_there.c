@@ -1,9 +1,9 @@
 /*
  * audit_there.c
- *		Audits where the rows are: of tables that Citus keeps on other servers.
+ *		Audits of tables that Citus keeps: the node with the rows builds the tree.
  *
- * What has one DID lies on one of them, so Citus hands the whole statement to it:
- * it builds the tree, and only the root travels, with the state that belongs to it.
+ * All rows of a DID are on a single node, so Citus sends the whole statement to this node.  Only
+ * the root and the repository's row travel.
  */
 #include "postgres.h"
 
@@ -16,7 +16,10 @@
 #include "tables/base/table.h"
 #include "utils/lsyscache.h"
 
-/* Does Citus keep rows of one DID on one server?  Not if somebody has distributed the tables one by one. */
+/*
+ * Does Citus keep the rows of a DID on a single node?  Not if a user has distributed the tables
+ * separately.
+ */
 static bool
 is_colocated(Oid record, Oid repo)
 {

@@ -1,6 +1,6 @@
 /*
  * audit_there.h
- *		Audits where the rows are: of tables that Citus keeps on other servers.
+ *		Audits of tables that Citus keeps: the node with the rows builds the tree.
  */
 #ifndef ATP_AUDIT_THERE_H
 #define ATP_AUDIT_THERE_H
@@ -12,17 +12,16 @@
 typedef struct AtpAuditFound
 {
 	int64		records;
-	struct varlena *root;		/* NULL: they are no tree */
-	bool		fit;			/* no row is wrong by itself */
+	struct varlena *root;		/* NULL: the rows form no tree */
+	bool		fit;			/* no row is invalid by itself */
 } AtpAuditFound;
 
-/* Are this target's repositories on other servers, each with its records? */
+/* Are the target's repositories on Citus' nodes, each together with its records? */
 extern bool atp_audit_is_there(const char *target);
 
 /*
- * The state of a repository and its records' root, by one statement, which the server
- * that has both answers from one snapshot.  False: there is no such repository; audit
- * is then as it was.
+ * Read a repository's row and the root of its records, by a single statement that the node with
+ * both answers from a single snapshot.  False: no such repository; audit is unchanged.
  */
 extern bool atp_audit_ask(const char *target, bool deep, AtpArg did, AtpAudit *audit, AtpAuditFound *found);
 

@@ -1,10 +1,11 @@
 /*
  * check.c
- *		SQL: atproto.check(), which looks whether the tables fit together.
+ *		SQL: atproto.check(), which checks the invariants between the tables.
  *
- * The invariants stand in check.h's lists; here they are run.  All queries see the snapshot of the
- * statement that has called the function, run with the caller's rights, and change nothing.  What the
- * caller may not read is said, and nothing is concluded from rows that row security may hide.
+ * The invariants are in the lists of check.h; this file runs their queries.  All queries use the
+ * snapshot of the calling statement and the caller's rights, and change nothing.  A table that the
+ * caller may not read is reported, and nothing is concluded from missing rows if row security may
+ * hide rows.
  */
 #include "postgres.h"
 
@@ -32,7 +33,8 @@
 
 PG_FUNCTION_INFO_V1(atp_check);
 
-#define ROWS_MAX	1000		/* of one kind, of one target; the others are counted */
+#define ROWS_MAX	1000		/* rows reported for an invariant of a target; further rows are only
+								 * counted */
 
 static const AtpInvariant *const lists[] = {
 	atp_check_streams, atp_check_waiting, atp_check_shapes, atp_check_repos, atp_check_links, atp_check_events, atp_check_nodes
@@ -41,11 +43,11 @@ static const AtpInvariant *const lists[] = {
 typedef struct Check
 {
 	ReturnSetInfo *result;
-	const char *target;			/* NULL: those of all targets */
+	const char *target;			/* NULL: queries over all targets */
 	bool		given;			/* the caller has named the target */
 	bool		deep;
-	const char *sample;			/* behind a table of which a share is enough */
-	List	   *noted;			/* OIDs of relations that are said not to be readable */
+	const char *sample;			/* TABLESAMPLE clause for tables of which a share is enough */
+	List	   *noted;			/* OIDs of relations reported as not readable */
 } Check;
 
 /* ------------------------------------------------------------------------
@@ -53,7 +55,7 @@ typedef struct Check
  * ------------------------------------------------------------------------
  */
 
-/* An SQL literal of it, but a bare word for nothing. */
+/* An SQL literal; NULL without quotes for a null pointer. */
 static const char *
 literal(const char *value)
 {
@@ -88,7 +90,7 @@ expand_mend(const char *mend, const char *target, const char *did, const char *o
 	return out.data;
 }
 
-/* A row of the function's; any but what may be NULL. */
+/* Add a row to the function's result; every argument except "what" may be NULL. */
 static void
 say(const Check *c, const char *what, const char *target, const char *did, const char *object, const char *detail, const char *mend)
 {
@@ -110,17 +112,17 @@ say(const Check *c, const char *what, const char *target, const char *did, const
 }
 
 /* ------------------------------------------------------------------------
- * What may be read
+ * Which tables may be read
  * ------------------------------------------------------------------------
  */
 typedef enum Readable
 {
 	READABLE,
-	NOT_THERE,					/* or not ours */
-	NOT_READABLE				/* which is said */
+	NOT_THERE,					/* missing, or not created by us */
+	NOT_READABLE				/* reported as not readable */
 } Readable;
 
-/* NULL: it is none of the data tables. */
+/* NULL: the name is not a data table's. */
 static const AtpTable *
 table_named(const char *name)
 {
@@ -141,7 +143,7 @@ note_unreadable(Check *c, Oid relid, const char *detail, const char *mend)
 	return NOT_READABLE;
 }
 
-/* One word of "reads". */
+/* Checks a single word of "reads". */
 static Readable
 may_read(Check *c, const AtpInvariant *invariant, char *word)
 {
@@ -194,7 +196,10 @@ applies(Check *c, const AtpInvariant *invariant)
  * ------------------------------------------------------------------------
  */
 
-/* With the names of schemas; not atp_expand_sql(), which locks what Citus may distribute. */
+/*
+ * Insert the schemas' names.  atp_expand_sql() is not used, since it locks tables that Citus may
+ * distribute.
+ */
 static char *
 expand(const Check *c, const char *sql)
 {
@@ -239,7 +244,10 @@ set(const char *name, const char *value)
 	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
-/* How many links records have, the planner cannot know: it takes them for few, and would look each up by the index. */
+/*
+ * The planner underestimates the number of links in records, and would choose nested loops over
+ * whole tables: so nested loops are off for such queries.
+ */
 static Portal
 open_query(const Check *c, const AtpInvariant *invariant, Datum target, const char *null)
 {
@@ -249,7 +257,7 @@ open_query(const Check *c, const AtpInvariant *invariant, Datum target, const ch
 	if ((invariant->flags & ATP_CHECK_WHOLE) && c->sample[0] == '\0')
 	{
 		set("enable_nestloop", "off");
-		/* the loops that there must be look very expensive then */
+		/* unavoidable loops then look so expensive that the query would be compiled */
 		set("jit", "off");
 	}
 	portal = SPI_cursor_open_with_args(NULL, query_of(c, invariant), 1, (Oid[]) {NAMEOID}, &target, null, true, 0);
@@ -257,7 +265,7 @@ open_query(const Check *c, const AtpInvariant *invariant, Datum target, const ch
 	return portal;
 }
 
-/* What is beyond the first ones is counted. */
+/* Run an invariant's query, and report the first ROWS_MAX rows and the number of rows beyond. */
 static void
 run(Check *c, const AtpInvariant *invariant)
 {
@@ -273,7 +281,7 @@ run(Check *c, const AtpInvariant *invariant)
 	do
 	{
 		SPI_cursor_fetch(portal, true, ROWS_MAX);
-		/* not what SPI leaves behind */
+		/* SPI has changed the current memory context */
 		MemoryContextSwitchTo(old);
 		for (uint64 i = 0; i < SPI_processed && n < ROWS_MAX; i++)
 		{
@@ -292,7 +300,10 @@ run(Check *c, const AtpInvariant *invariant)
 			psprintf("and " UINT64_FORMAT " more", n - ROWS_MAX), NULL);
 }
 
-/* In a subtransaction: what cannot be asked, by rights or since Citus does not know how, is said, and the others go on. */
+/*
+ * Run in a subtransaction: a query without the necessary rights, or that Citus cannot plan, is
+ * reported, and the remaining invariants are still checked.
+ */
 static void
 try_to_run(Check *c, const AtpInvariant *invariant)
 {
@@ -320,14 +331,17 @@ try_to_run(Check *c, const AtpInvariant *invariant)
 		CurrentResourceOwner = owner;
 		if (error->sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE || error->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED)
 			say(c, "not readable", c->target, NULL, invariant->what, error->message, NULL);
-		/* that it lacks columns, or that its columns are of other types, is said of the table */
+		/*
+		 * check_columns() reports a missing column; an invariant whose query fails since a user has
+		 * changed a column's type is skipped, and not reported
+		 */
 		else if (error->sqlerrcode != ERRCODE_UNDEFINED_COLUMN && error->sqlerrcode != ERRCODE_UNDEFINED_FUNCTION)
 			ReThrowError(error);
 	}
 	PG_END_TRY();
 }
 
-/* Tables of an earlier version lack columns, which create_tables() adds. */
+/* Report missing columns: tables of an earlier version lack columns that create_tables() adds. */
 static void
 check_columns(const Check *c)
 {
@@ -358,7 +372,7 @@ check_all(Check *c, bool once)
  * ------------------------------------------------------------------------
  */
 
-/* Schemas with tables of ours that the caller may use. */
+/* Schemas that have our tables, and that the caller may use. */
 static List *
 find_targets(void)
 {

@@ -1,10 +1,11 @@
 /*
  * check_events.c
- *		Invariants of what is kept of events: record_event, collection_count.
+ *		Invariants of stored events: record_event, collection_count.
  *
- * They hold where every subscription that fills the target keeps records (or events and counts), and did so
- * from the beginning.  They read all of record_event, so they are deep ones.  Users may remove old events, and
- * another subscription may keep none: nothing follows from an event that is not there.
+ * The invariants hold if every subscription that fills the target keeps records (or events and
+ * counts), and always did.  Their queries read all of record_event, so they run only with deep.
+ * Users may delete old events, and a subscription may keep no events: nothing is concluded from a
+ * missing event.
  */
 #include "postgres.h"
 
@@ -15,7 +16,10 @@
 
 const AtpInvariant atp_check_events[] = {
 	{
-		/* of one revision there may be several: what went with its account has the revision of the record */
+		/*
+		 * several events may have the last revision: the deletion of a record that was purged with
+		 * its account has the record's own revision
+		 */
 		"record differs from its last event", "#.record #.record_event atproto.subscription!", ATP_CHECK_DEEP,
 		"SELECT e.did, format('%s/%s', e.collection, e.rkey), format('revision %s, the last event''s is %s', r.rev, e.rev)"
 		" FROM" ALL_DO("s.keep_records") " CROSS JOIN"
@@ -28,7 +32,10 @@ const AtpInvariant atp_check_events[] = {
 		"SELECT atproto.resync({did}, {target}, true)"
 	},
 	{
-		/* hours of which events were removed are passed over */
+		/*
+		 * the first hour with events is skipped if counts are older: the events before may have
+		 * been deleted
+		 */
 		"counts differ from events", "#.collection_count #.record_event atproto.subscription!", ATP_CHECK_DEEP,
 		"SELECT NULL, format('%s of %s', c.hour, c.subscription),"
 		"  format('%s creates, %s updates, %s deletes are counted, %s, %s, %s are events', c.creates, c.updates, c.deletes, e.creates, e.updates, e.deletes)"

@@ -1,13 +1,17 @@
 /*
  * check_links.c
- *		Invariants of the table link, which is the image of record where a subscription keeps links.
+ *		Invariants of the table link, which has the links of all records if a subscription keeps
+ *		links.
  */
 #include "postgres.h"
 
 #include "tables/check/check.h"
 #include "tables/records/table_link.h"
 
-/* w.links: the patterns of which one fits a link that is wanted; null: all are.  No row: nobody keeps links, and the table is left alone. */
+/*
+ * w.links: patterns of the links that are wanted; null: all links.  No row: no subscription keeps
+ * links, and the table is not checked.
+ */
 #define WANTED_LINKS \
 	"(SELECT CASE WHEN NOT bool_or(s.links = 'all') THEN array_agg(" ATP_LINK_PATTERN ") END AS links" \
 	" FROM atproto.subscription s LEFT JOIN unnest(CASE WHEN s.links <> 'all' THEN s.links::text[] END) e ON true" \

@@ -2,9 +2,10 @@
  * check_repos.c
  *		Invariants of repositories and their records.
  *
- * A consumer writes records in the transaction that moves the repository's row, so a snapshot has both
- * or none.  An export comes in several transactions: until its last one, and after a failed one, there
- * are records that are newer than the repository, whose state says so.
+ * A consumer writes records and the repository's row in the same transaction, so a snapshot has
+ * both or neither.  An export is written in several transactions: until the last, and after a
+ * failure, some records are newer than the repository's revision, and the repository's sync shows
+ * this.
  */
 #include "postgres.h"
 

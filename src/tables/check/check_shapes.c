@@ -1,6 +1,6 @@
 /*
  * check_shapes.c
- *		Invariants of the tables themselves: how they are kept, their partitions, their numbers.
+ *		Invariants of the tables themselves: persistence, partitions, sequences.
  */
 #include "postgres.h"
 
@@ -9,7 +9,7 @@
 #define DATA_TABLES \
 	"unnest(ARRAY['record', 'repo', 'record_event', 'label', 'message', 'link_source', 'link', 'collection_count']) t (name)"
 
-/* A column GENERATED AS IDENTITY whose next number is one that is there. */
+/* A column GENERATED AS IDENTITY whose sequence is behind the largest number in the table. */
 #define OF_EXTENSION(table) \
 	{ \
 		"number that is taken", "atproto." table, ATP_CHECK_ONCE, \
@@ -19,7 +19,7 @@
 		"SELECT setval(pg_get_serial_sequence('atproto." table "', 'id'), max(id)) FROM atproto." table \
 	}
 
-/* Months of a table in partitions by month, of which rows lie in the default partition. */
+/* Months of a table partitioned by month, of which the default partition has rows. */
 #define MONTHS(table, key, month, also) \
 	"SELECT NULL, to_char(d.month AT TIME ZONE 'UTC', '\"" table "_\"YYYY_MM'), format('%s rows of this month are in the default partition', count(*))" \
 	" FROM (SELECT " month " AS month FROM #." table "_rest r{sample}" \
@@ -45,7 +45,10 @@ const AtpInvariant atp_check_shapes[] = {
 	OF_EXTENSION("gap"),
 	OF_EXTENSION("held_release"),
 	{
-		/* anybody can write any record key: those that are no time of the network's are rightly there */
+		/*
+		 * a record key may be any text: keys outside the network's lifetime belong in the default
+		 * partition
+		 */
 		"month without a partition", "#.record #.record_rest", 0,
 		MONTHS("record", "RANGE (rkey)", "date_trunc('month', @.recordkey_timestamp(r.rkey), 'UTC')",
 			   " AND @.recordkey_timestamp(r.rkey) BETWEEN '2022-11-01 00:00+00' AND now()"),

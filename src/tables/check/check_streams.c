@@ -1,12 +1,12 @@
 /*
  * check_streams.c
- *		Invariants of subscriptions and of what belongs to their streams: cursors, gaps, lists, dead letters.
+ *		Invariants of subscriptions and their streams: cursors, gaps, lists, dead letters.
  */
 #include "postgres.h"
 
 #include "tables/check/check.h"
 
-/* Rows of a table of ours by schemas that are not there. */
+/* Rows of one of our tables that name a schema that does not exist. */
 #define NO_SCHEMA(table) \
 	{ \
 		"no such schema", table, ATP_CHECK_ONCE, \

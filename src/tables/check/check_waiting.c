@@ -1,21 +1,21 @@
 /*
  * check_waiting.c
- *		Invariants of what waits: held events, jobs, wishes, audits.
+ *		Invariants of work that waits: held events, jobs, status requests, audits.
  *
- * What a consumer or the fetcher takes at its next look, within seconds, is no finding: a job
- * that was running when the fetcher ended, or what atproto.held_release names, of which every consumer forgets what
- * nobody takes.
+ * Work that a consumer or the fetcher will take within seconds is not reported: for example a job
+ * that was running when the fetcher ended.  Rows of atproto.held_release are not checked at all,
+ * since every consumer deletes rows that no consumer takes.
  */
 #include "postgres.h"
 
 #include "tables/base/audit_request.h"
 #include "tables/check/check.h"
 
-/* Repositories of the target of which events are held. */
+/* Repositories of the target with held events. */
 #define HELD \
 	"(SELECT h.did, count(*) AS n FROM atproto.held_event h WHERE h.target = $1 AND h.kind = 'repo' GROUP BY h.did) h"
 
-/* A table of ours whose rows name a target that their subscription does not have. */
+/* Rows of one of our tables that name a target different from their subscription's. */
 #define OF_OTHER_TARGET(table, also) \
 	"SELECT x.target, x.did, '" table "', format('subscription %s has target %s', x.subscription, s.target)" \
 	" FROM " table " x JOIN atproto.subscription s ON s.name = x.subscription WHERE s.target <> x.target" also
@@ -36,14 +36,14 @@ const AtpInvariant atp_check_waiting[] = {
 		"Resume a subscription of the target, or delete the events; then SELECT atproto.resync({did}, {target})"
 	},
 	{
-		/* who names it says so in this row, and a consumer looks each second */
+		/* updated_at is the time of the request to release, and consumers look each second */
 		"release that does not happen", "#.repo atproto.subscription", 0,
 		"SELECT p.did, p.hold, format('since %s', p.updated_at) FROM #.repo p WHERE p.hold = 'release' AND p.updated_at < now() - interval '10 min'"
 		" AND EXISTS (SELECT 1 FROM atproto.subscription s WHERE s.target = $1 AND s.by_repo AND s.enabled AND s.stopped IS NULL)",
 		"See atproto.stat_subscription: why does no consumer of the target take its events?"
 	},
 	{
-		/* the consumers look for these every five minutes */
+		/* the consumers look for such repositories every five minutes */
 		"fetched without a job", "#.repo atproto.repo_job! atproto.subscription!", 0,
 		"SELECT p.did, p.hold, format('since %s', p.updated_at) FROM #.repo p"
 		" LEFT JOIN (SELECT j.did FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription AND s.backfill <> 'none'"
@@ -59,7 +59,10 @@ const AtpInvariant atp_check_waiting[] = {
 	},
 	{
 		"deletion that nobody confirms", "#.repo #.record atproto.status_wish! atproto.subscription", 0,
-		/* below level full, records stay hidden when a server that was asked for them says so */
+		/*
+		 * below verify = full, a deletion said by a server that was asked hides the records without
+		 * a confirmation
+		 */
 		"SELECT p.did, NULL, 'the account is deleted, as a stream says: its records are hidden, and nobody asks its server'"
 		" FROM #.repo p LEFT JOIN (SELECT did FROM atproto.status_wish WHERE target = $1) w ON w.did OPERATOR(@.=) p.did"
 		" WHERE NOT p.active AND p.status = 'deleted' AND p.rev IS NOT NULL AND COALESCE(p.deleted_rev OPERATOR(@.<>) p.rev, true) AND w.did IS NULL"
@@ -68,7 +71,7 @@ const AtpInvariant atp_check_waiting[] = {
 		REFETCH
 	},
 	{
-		/* the column has a subscription's name, or its id where it has one */
+		/* the column has the subscription's id, or its name in versions without ids */
 		"refill of nobody", "#.repo.refill_by atproto.subscription!", 0,
 		"SELECT p.did, 'refill_by', format('no subscription of this target is %s', p.refill_by) FROM #.repo p WHERE p.refill_by IS NOT NULL"
 		" AND p.refill_by NOT IN (SELECT n.who FROM atproto.subscription s CROSS JOIN LATERAL (VALUES (s.name), (to_jsonb(s) ->> 'id')) n (who)"
@@ -77,7 +80,10 @@ const AtpInvariant atp_check_waiting[] = {
 	},
 	{
 		"audit that nobody makes", "#.repo atproto.audit_state! atproto.subscription", 0,
-		/* the fetcher audits with the rights of a subscription's owner, and nobody can judge what is filtered */
+		/*
+		 * the fetcher audits with the rights of a subscription's owner, and filtered repositories
+		 * cannot be judged
+		 */
 		"SELECT NULL, 'atproto.audit_state', format('%s repositories are unproven', count(*)) FROM #.repo WHERE " ATP_IS_AUDITED
 		" AND EXISTS (SELECT 1 FROM atproto.subscription s WHERE s.target = $1 AND s.by_repo"
 		"  HAVING count(*) > 0 AND bool_and(s.collections IS NULL AND s.actions IS NULL AND s.keep_records))"
@@ -104,7 +110,7 @@ const AtpInvariant atp_check_waiting[] = {
 		OF_OTHER_TARGET("atproto.status_wish", ""), "Delete the row."
 	},
 	{
-		/* a manager starts the fetcher, which begins with these jobs anew */
+		/* a manager starts the fetcher, which begins these jobs again */
 		"running job without a fetcher", "atproto.repo_job", ATP_CHECK_ONCE,
 		"SELECT j.target, j.did, 'atproto.repo_job', 'it is running, but this database has no fetcher, nor a manager that starts one'"
 		" FROM atproto.repo_job j WHERE j.state = 'running' AND pg_has_role('pg_read_all_stats', 'USAGE') AND NOT EXISTS"

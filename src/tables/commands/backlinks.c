@@ -1,11 +1,11 @@
 /*
  * backlinks.c
- *		SQL: atproto.backlinks(), backlink_count() and backlink_dids(): who links to
- *		something, by the table link.
+ *		SQL: atproto.backlinks(), backlink_count() and backlink_dids(): which records and accounts
+ *		link to a target, by the table link.
  *
- * With the caller's rights.  A source that is none is an error, one that no record
- * has had is not: nothing links from there.  Where links are divided by the authority
- * of what is linked to, one server is asked.
+ * The functions use the caller's rights.  A malformed source is an error; a well-formed source
+ * without records returns no rows.  If links are distributed by the target's authority, the query
+ * goes to a single node.
  */
 #include "postgres.h"
 
@@ -24,13 +24,17 @@ PG_FUNCTION_INFO_V1(atp_backlinks);
 PG_FUNCTION_INFO_V1(atp_backlink_count);
 PG_FUNCTION_INFO_V1(atp_backlink_dids);
 
-/* The links to $1 from source $2, $3: the source is looked up first, so that they come in the order of the key. */
+/*
+ * The links to $1 from source $2, $3.  The source's id is a subselect, so that the index returns
+ * the links in order.
+ */
 #define BACKLINKS \
 	" FROM #.link l WHERE l.target OPERATOR(@.=) $1 AND l.source = (SELECT s.id FROM #.link_source s" \
 	" WHERE s.collection OPERATOR(@.=) $2 AND s.path = $3)"
-/* They lie with this one, $4. */
+/* The target's authority, $4: the distribution column of Citus. */
 #define AUTHORITY	" AND l.authority OPERATOR(@.=) $4"
-#define PARAMETERS	4			/* of those, bound whether or not there is such a column */
+#define PARAMETERS	4			/* number of parameters above; $4 is bound even if the table has no
+								 * column authority */
 
 #define NEWEST_FIRST	" ORDER BY l.rkey USING OPERATOR(@.>), l.did USING OPERATOR(@.>) LIMIT $5"
 
@@ -72,7 +76,7 @@ arg_of(struct varlena *value, const char *type)
 	return (AtpArg) {PointerGetDatum(value), atp_type(type), value == NULL};
 }
 
-/* The parameters that all have: target, collection, path and authority; target is the first argument, and the source the second. */
+/* Bind target, collection, path and authority from the first two arguments, target and source. */
 static Source
 bind_source(FunctionCallInfo fcinfo, AtpArg *args)
 {
@@ -88,7 +92,7 @@ bind_source(FunctionCallInfo fcinfo, AtpArg *args)
 	return source;
 }
 
-/* The SQL on tables of the schema that argument i names: select, from BACKLINKS, and the rest. */
+/* The SQL on the tables of the schema that argument i names: select, BACKLINKS, rest. */
 static const char *
 sql_of(FunctionCallInfo fcinfo, int i, const char *select, const char *rest)
 {
@@ -102,7 +106,7 @@ sql_of(FunctionCallInfo fcinfo, int i, const char *select, const char *rest)
 						  tables);
 }
 
-/* How many; null: all of them. */
+/* The page size; null: no limit. */
 static AtpArg
 max_of(FunctionCallInfo fcinfo, int i)
 {
@@ -112,7 +116,7 @@ max_of(FunctionCallInfo fcinfo, int i)
 	return ATP_FUNCTION_ARG(i, INT4OID);
 }
 
-/* The record that is the last one of the page before: its key and DID. */
+/* Bind key and DID of the last record of the page before. */
 static void
 bind_after(FunctionCallInfo fcinfo, int i, Source source, AtpArg *args)
 {

@@ -1,10 +1,11 @@
 /*
  * distribute.c
- *		SQL: atproto.distribute(): a target's tables become Citus' tables.
+ *		SQL: atproto.distribute(): makes a target's tables distributed tables of Citus.
  *
- * What a commit writes has to lie on one server: all tables that have repositories' DIDs are
- * divided by them, alike.  Links are not: who is linked to is asked for, so they lie by that, and
- * link_rows.c sees to it that none comes back after a crash of its server (doc/citus.md).
+ * All rows of a commit must be on a single node, so that a commit is atomic: all tables with
+ * repositories' DIDs are distributed by DID, and colocated.  Links are queried by their target, and
+ * so are distributed by the target's authority; link_rows.c ensures that no deleted link comes back
+ * after a crash of a node (doc/citus.md).
  */
 #include "postgres.h"
 
@@ -23,7 +24,10 @@
 
 PG_FUNCTION_INFO_V1(atp_distribute);
 
-/* For each node: each costs a part of every batch, and moves as a whole. */
+/*
+ * Shards for each node.  Each shard adds a statement to every batch, and is the unit of
+ * rebalancing.
+ */
 #define SHARDS	4
 
 static AtpArg
@@ -48,7 +52,7 @@ default_shards(void)
 	return nodes * SHARDS;
 }
 
-/* What cannot work there. */
+/* Subscriptions with events = 'hand' cannot work: distributed tables have no triggers. */
 static void
 refuse_hand(const char *target)
 {
@@ -62,7 +66,10 @@ refuse_hand(const char *target)
 				 errhint("Set its \"events\" to \"keep\" or \"none\".")));
 }
 
-/* Rows that come back may be those of more than one copy (distributed.c): asked before any row is moved. */
+/*
+ * With several copies of a shard, RETURNING might return a row for each copy (distributed.c);
+ * checked before any row is moved.
+ */
 static void
 refuse_copies(void)
 {
@@ -77,8 +84,8 @@ refuse_copies(void)
 }
 
 /*
- * The column that it is distributed by, "" for a copy on each node; NULL: it is not.  Tables
- * of the coordinator that Citus knows are not (citus_add_local_table_to_metadata(), a foreign key).
+ * The distribution column; "" for a reference table; NULL: not distributed.  Local tables that
+ * Citus only knows (citus_add_local_table_to_metadata(), or a foreign key) are not distributed.
  */
 static char *
 shard_column(Oid relid)
@@ -115,7 +122,7 @@ run(const char *sql, const AtpArg *args, int nargs)
 	atp_result_free(atp_query(sql, args, nargs));
 }
 
-/* The column by which it is to be distributed, if it is none of those that it always has. */
+/* Add the distribution column, for tables that have it only with Citus. */
 static void
 add_shard_column(const AtpTable *table, Oid relid, const char *target)
 {
@@ -123,7 +130,7 @@ add_shard_column(const AtpTable *table, Oid relid, const char *target)
 		atp_run_each(atp_expand_sql(table->shard_setup, target));
 }
 
-/* beside: what it has to lie with; NULL: nothing. */
+/* beside: the table to be colocated with; NULL: none. */
 static void
 distribute(const AtpTable *table, Oid relid, const char *target, const char *beside, int shards)
 {
@@ -144,7 +151,10 @@ distribute(const AtpTable *table, Oid relid, const char *target, const char *bes
 	else
 		run("SELECT create_distributed_table($1, $2, colocate_with => 'none', shard_count => $3)",
 			ATP_ARGS(relation_arg(relid), atp_text_arg(table->shard_by), atp_int4_arg(shards)));
-	/* what was there is on the nodes now, and would be seen here if Citus were not loaded; one that Citus knew is another table now */
+	/*
+	 * the rows are on the nodes now; the local copies would appear if Citus were not loaded.  The
+	 * OID is looked up again: Citus replaces a local table that it knew.
+	 */
 	run("SELECT truncate_local_data_after_distributing_table($1)", ATP_ARGS(relation_arg(atp_table_in(target, table->name))));
 	if (*table->shard_by == '\0')
 		ereport(NOTICE, (errmsg("table \"%s.%s\": a copy on each node", target, table->name)));
@@ -160,7 +170,10 @@ distribute_all(const char *target, int shards)
 	const AtpTable *first = &atp_repo_table;
 	char	   *beside = quote_qualified_identifier(target, first->name);
 
-	/* before the others, as consumers lock them; so with links and their sources */
+	/*
+	 * repo is first, since consumers lock repo first; and link is locked before link_source, in the
+	 * order of consumers
+	 */
 	distribute(first, atp_table_in(target, first->name), target, NULL, shards);
 	if (!atp_is_distributed(atp_table_in(target, atp_link_table.name)))
 		(void) atp_run(atp_expand_sql("LOCK TABLE #.link", target), ATP_NO_ARGS);
@@ -223,7 +236,10 @@ atp_distribute(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("this database has no Citus"),
 				 errhint("shared_preload_libraries = 'citus,atproto', restart, then CREATE EXTENSION citus.")));
-	/* Citus copies what the snapshot shows, and empties the table */
+	/*
+	 * Citus copies the rows of the snapshot and empties the table: rows committed after an older
+	 * snapshot would be lost
+	 */
 	if (IsolationUsesXactSnapshot())
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

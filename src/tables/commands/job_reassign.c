@@ -3,8 +3,8 @@
  *		Gives the jobs of a subscription that leaves to another subscription (SQL: a trigger of
  *		atproto.subscription), and the jobs of a subscription whose owner may not fill the target any more.
  *
- * A job is its target's; its subscription only says how it is done.  A break is noted
- * once: without its job, what was missed would stay so.
+ * A job belongs to its target; its subscription only has the settings.  A break of a repository is
+ * noted once: if its job were lost, the missed records would stay missing.
  */
 #include "postgres.h"
 
@@ -17,7 +17,10 @@
 
 PG_FUNCTION_INFO_V1(atp_subscription_jobs);
 
-/* $1, of $2, gives its jobs to the first subscription, by name, that fetches the repository into the same tables. */
+/*
+ * $1, a subscription of the target $2, hands each job to the first subscription, by name, that fetches the
+ * repository into the same tables.
+ */
 #define TO_HEIR(changes) \
 	"WITH o AS (SELECT name, dids FROM atproto.subscription WHERE target = $2 AND name <> $1 AND backfill <> 'none'" \
 	"  AND atproto.role_may_fill(owner, target))," \
@@ -26,7 +29,7 @@ PG_FUNCTION_INFO_V1(atp_subscription_jobs);
 	"   UNION ALL SELECT d::text, o.name FROM o CROSS JOIN unnest(o.dids) d) x GROUP BY did)" \
 	" UPDATE atproto.repo_job j SET subscription = t.name" changes " FROM t WHERE j.subscription = $1 AND j.target = $2 AND j.did::text = t.did"
 
-/* leaves: what no other subscription fetches is not fetched at all. */
+/* leaves: the subscription leaves the target, so jobs without a new subscription are deleted. */
 static void
 hand_over(AtpTuple old, bool leaves)
 {
@@ -83,7 +86,7 @@ atp_subscription_jobs(PG_FUNCTION_ARGS)
 	row = (AtpTuple) {trigger->tg_newtuple, old.desc};
 	target = atp_get_text_or_null(row, "target");
 	backfill = atp_get_text_or_null(row, "backfill");
-	/* a NULL is for the table's own checks */
+	/* a NULL is left to the table's constraints */
 	if (atp_target_is_renamed())
 		return PointerGetDatum(trigger->tg_newtuple);
 	if (target != NULL && strcmp(target, atp_get_text(old, "target")) != 0)

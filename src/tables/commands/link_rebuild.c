@@ -1,7 +1,7 @@
 /*
  * link_rebuild.c
- *		SQL: atproto.link_problems() and atproto.rebuild_links(): the table link and
- *		what it should be, by the table record.
+ *		SQL: atproto.link_problems() and atproto.rebuild_links(): compare the table link with the
+ *		links in the records, and repair the table.
  */
 #include "postgres.h"
 
@@ -31,7 +31,10 @@
 PG_FUNCTION_INFO_V1(atp_link_problems);
 PG_FUNCTION_INFO_V1(atp_rebuild_links);
 
-/* By the subscriptions that fill the table: $1, patterns of which one fits; null: all are wanted. */
+/*
+ * Is the link wanted by a subscription that fills the table?  $1: patterns; null: all links are
+ * wanted.
+ */
 #define WANTED(collection, path) \
 	"($1 IS NULL OR " collection "::pg_catalog.text || ':' || " path " LIKE ANY ($1))"
 
@@ -44,8 +47,8 @@ PG_FUNCTION_INFO_V1(atp_rebuild_links);
 	"EXISTS (SELECT FROM #.link_source s WHERE s.id = l.source AND NOT " WANTED("s.collection", "s.path") ")"
 
 /*
- * What most records have comes first: there is room for so many, and names are chosen by
- * strangers.
+ * Sources with most links come first: the number of sources is limited, and strangers choose the
+ * names.
  */
 #define ADD_SOURCES(places) \
 	"INSERT INTO #.link_source (id, collection, path)" \
@@ -66,7 +69,7 @@ typedef struct Sql
 	const char *add_missing;
 } Sql;
 
-/* Of a link l that there is and one i of a record. */
+/* l is a link of the table, i a link of a record. */
 #define SQL(places, more, also) { \
 	"SELECT 'missing'::pg_catalog.text AS problem, m.target, m.source, m.rkey, m.did FROM (" MISSING(places, more, also) ") m" \
 	" UNION ALL SELECT 'extra', l.target, l.source, l.rkey, l.did FROM #.link l WHERE NOT " IS_OF_RECORD(places, more, also) \
@@ -75,7 +78,7 @@ typedef struct Sql
 	ADD_SOURCES(places), \
 	"DELETE FROM #.link l WHERE NOT " IS_OF_RECORD(places, more, also), \
 	"DELETE FROM #.link l WHERE " IS_UNWANTED, \
-	/* in the order of the key */ \
+	/* in the order of the primary key */ \
 	"INSERT INTO #.link (target, source, rkey, did" more ") SELECT target, source, rkey, did" more " FROM (" MISSING(places, more, also) ") m" \
 	" ORDER BY target USING OPERATOR(@.<), source, rkey USING OPERATOR(@.<), did USING OPERATOR(@.<)" \
 }
@@ -83,9 +86,9 @@ typedef struct Sql
 static const Sql of_records = SQL(ATP_LINK_PLACES("#.record"), "", "");
 
 /*
- * Where links lie by what is linked to, they do not lie with the records, and Citus cannot
- * plan that.  So the places are brought there first, into a table beside link that is there
- * until the function has ended.
+ * If links are distributed by the target's authority, they are on different nodes than the records,
+ * and Citus cannot plan such a join.  So the records' links are first copied into a table that is
+ * colocated with link, and dropped at the end.
  */
 #define STAGE	"#.link_stage"
 #define TO_STAGE(links, condition) \
@@ -109,7 +112,7 @@ distribute_stage(const char *target)
 							  " colocate_with => pg_catalog.format('%I.link', $1))", ATP_ARGS(atp_text_arg(target))));
 }
 
-/* The statements for this table; what they need is there until end_stage(). */
+/* Returns the statements for this table; end_stage() drops the table that they need. */
 static const Sql *
 begin_stage(const char *target)
 {
@@ -117,7 +120,10 @@ begin_stage(const char *target)
 
 	if (!atp_has_shard_column(&atp_link_table, relid))
 		return &of_records;
-	/* a reference table is written here after others in the same transaction */
+	/*
+	 * Citus requires this for a reference table that is written after distributed tables in the
+	 * same transaction
+	 */
 	if (atp_is_distributed(relid))
 		(void) set_config_option("citus.multi_shard_modify_mode", "sequential", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	run_in(target, "CREATE UNLOGGED TABLE " STAGE " (target @.aturi, collection @.nsid, path pg_catalog.text, rkey @.recordkey, did @.did, authority @.aturi)");
@@ -128,7 +134,9 @@ begin_stage(const char *target)
 	return &of_stage;
 }
 
-/* Citus cannot plan changes of a table of this server by what the nodes have. */
+/*
+ * ERROR if Citus could not plan the changes: it cannot change a local table by rows of the nodes.
+ */
 static void
 check_places(const char *target)
 {
@@ -148,7 +156,10 @@ end_stage(const Sql *sql, const char *target)
 		run_in(target, "DROP TABLE " STAGE);
 }
 
-/* The patterns; null: no subscription says which, or one has "all". */
+/*
+ * Patterns of the wanted links; null: no subscription sets patterns, or some subscription wants all
+ * links.
+ */
 static AtpArg
 wanted_links(const char *target, bool warn)
 {
@@ -169,7 +180,7 @@ wanted_links(const char *target, bool warn)
 }
 
 /* ------------------------------------------------------------------------
- * What is wrong
+ * What differs
  * ------------------------------------------------------------------------
  */
 
@@ -194,7 +205,7 @@ atp_link_problems(PG_FUNCTION_ARGS)
 		MemoryContextSwitchTo(old);
 	}
 	SPI_finish();
-	/* what is beside it was written just now */
+	/* begin_stage() has just written the table: make its rows visible */
 	CommandCounterIncrement();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	atp_return_query(fcinfo, atp_expand_sql(sql->problems, target), &links, 1, false);
@@ -207,7 +218,7 @@ atp_link_problems(PG_FUNCTION_ARGS)
 }
 
 /* ------------------------------------------------------------------------
- * Mending it
+ * Repair
  * ------------------------------------------------------------------------
  */
 
@@ -218,9 +229,9 @@ run(const char *sql, const char *target, const AtpArg *links)
 }
 
 /*
- * Who writes links has the table locked until he commits (link.h): when the lock is
- * there, what he wrote can be seen, in record, too.  Whoever comes later waits with
- * what he has to change, and has not changed anything that was looked at.
+ * Consumers that write links hold a lock on the table until commit (link_rows.c).  So with this
+ * lock all their changes of link and record are visible; a consumer that comes later waits before
+ * it changes any row that was compared.
  */
 static void
 rebuild(const char *target, int64 *added, int64 *removed)
@@ -232,10 +243,10 @@ rebuild(const char *target, int64 *added, int64 *removed)
 	run("LOCK TABLE #.link IN SHARE ROW EXCLUSIVE MODE", target, NULL);
 	check_places(target);
 	sql = begin_stage(target);
-	/* while we waited somebody may have changed it */
+	/* a subscription may have been changed while we waited for the lock */
 	links = wanted_links(target, true);
 	run(sql->add_sources, target, &links);
-	/* apart: with an OR between them each row would be looked for by itself */
+	/* two statements: with an OR, each row would need an index lookup of its own */
 	*removed = run(sql->remove_extra, target, NULL) + run(sql->remove_unwanted, target, &links);
 	*added = run(sql->add_missing, target, &links);
 	end_stage(sql, target);
@@ -258,7 +269,7 @@ atp_rebuild_links(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("target must not be null")));
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	/* its snapshot may be older than the lock */
+	/* the transaction's snapshot may be older than the lock */
 	if (IsolationUsesXactSnapshot())
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -1,11 +1,11 @@
 /*
  * partition.c
- *		SQL: atproto.partition(), which puts the tables record and record_event into partitions, and
- *		atproto.maintain_partitions(), which keeps them up: partitions for more months and collections, and
- *		an end of months that are over.
+ *		SQL: atproto.partition(), which converts the tables record and record_event into
+ *		partitioned tables, and atproto.maintain_partitions(), which adds partitions for coming
+ *		months and collections, and removes months that are over.
  *
- * Rows for which there is no partition are in the default one, since anybody can write any record key:
- * whoever makes a partition takes its rows out of there.
+ * A record key can be any text, so rows without a partition are in the default partition.  When a
+ * partition is made, its rows are moved out of the default partition.
  */
 #include "postgres.h"
 
@@ -38,7 +38,7 @@ PG_FUNCTION_INFO_V1(atp_maintain_partitions);
 
 #define MONTHS_AHEAD_MAX	120
 
-/* What most accounts have, when nobody says which collections. */
+/* Collections that most accounts have: the default. */
 static const char *const usual[] = {
 	"app.bsky.feed.like", "app.bsky.feed.post", "app.bsky.feed.repost", "app.bsky.graph.block", "app.bsky.graph.follow"
 };
@@ -48,13 +48,16 @@ static const char *const usual[] = {
  * ------------------------------------------------------------------------
  */
 
-/* What is put into SQL, and compared with what PostgreSQL writes, means the same whatever the session has set. */
+/*
+ * Values in generated SQL, and texts compared with PostgreSQL's output, must not depend on the
+ * session's settings.
+ */
 static void
 set_formats(void)
 {
 	static const char *const settings[][2] = {
 		{"DateStyle", "ISO"}, {"IntervalStyle", "postgres"}, {"TimeZone", "UTC"}, {"quote_all_identifiers", "off"},
-		/* new tables are where the table is, and of the same kind */
+		/* new tables get the old table's tablespace explicitly, and the access method heap */
 		{"default_tablespace", ""}, {"default_table_access_method", "heap"}
 	};
 
@@ -62,7 +65,7 @@ set_formats(void)
 		(void) set_config_option(settings[i][0], settings[i][1], PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
 
-/* With the caller's rights. */
+/* Begin a section with the caller's rights. */
 static void
 begin_as_caller(AtpParting *w)
 {
@@ -130,7 +133,7 @@ atp_parting_rest(AtpParting *w)
 	return psprintf("%s_rest", w->cut->table);
 }
 
-/* How the table is cut already; NULL: not at all. */
+/* The present partition key; NULL: not partitioned. */
 static char *
 present_key(AtpParting *w)
 {
@@ -154,7 +157,10 @@ wish(List *wishes, Oid relid, LOCKMODE mode)
 	return OidIsValid(relid) ? lappend(wishes, one) : wishes;
 }
 
-/* Tables that foreign keys of the table refer to, or that refer to it: a new partition gets the same, and locks them. */
+/*
+ * Tables that the table's foreign keys refer to, and tables that refer to the table: creating a
+ * partition locks them, since a partition gets the same foreign keys.
+ */
 static List *
 wish_referring(AtpParting *w, List *wishes)
 {
@@ -173,8 +179,9 @@ wish_referring(AtpParting *w, List *wishes)
 }
 
 /*
- * What has to be locked before the table of the cut, and the table.  The table link comes before record, as in rebuild_links(),
- * and the views that will be replaced come before the table, as for those who read them.
+ * The relations to lock, in order; the table comes last.  The table link comes before record, as in
+ * rebuild_links().  Views that will be replaced come before the table, as for queries of these
+ * views.
  */
 static List *
 wishes_of(AtpParting *w, bool links)
@@ -204,7 +211,10 @@ atp_parting_lock_after(AtpParting *w, bool links, void (*first) (void *arg), voi
 	atp_lock_patiently(&locking);
 }
 
-/* In one transaction all is locked at once: no lock is asked for after hours of copying that somebody has by then who waits for one of these. */
+/*
+ * In a single transaction, lock everything at once.  A lock requested after hours of copying could
+ * deadlock with a session that waits for a table locked at the beginning.
+ */
 static void
 lock_both(AtpParting *w, const AtpCut *cut, bool links)
 {
@@ -221,7 +231,7 @@ lock_both(AtpParting *w, const AtpCut *cut, bool links)
 	atp_parting_end(w);
 }
 
-/* What is dropped would be fetched again, and said to be missing. */
+/* Records that are dropped would be reported missing, and fetched again. */
 static void
 check_no_backfill(AtpParting *w)
 {
@@ -248,7 +258,7 @@ options_of(AtpParting *w, const char *key)
 	return OidIsValid(model) ? atp_swap_options(model) : "";
 }
 
-/* What is there already, and what new partitions are like. */
+/* Look up the present key and the storage parameters of new partitions. */
 static char *
 look(AtpParting *w)
 {
@@ -266,7 +276,10 @@ look(AtpParting *w)
 	return key;
 }
 
-/* Months of which the default partition has rows; on other servers nobody can take them out of there. */
+/*
+ * The default partition, if rows are to be moved out of it; NULL: Citus keeps the rows, so no row
+ * can be moved.
+ */
 static const char *
 rows_to_sort(AtpParting *w)
 {
@@ -279,7 +292,7 @@ missing(AtpParting *w, int ahead, char **collections, int n, const char *rows_of
 	return w->cut->months ? atp_missing_months(w, ahead, rows_of, keep) : atp_missing_collections(w, collections, n);
 }
 
-/* The table is put into partitions, with all its rows, in the caller's transaction. */
+/* Convert the table with all rows, in the caller's transaction. */
 static void
 convert(AtpParting *w, int ahead, char **collections, int n)
 {
@@ -295,7 +308,7 @@ convert(AtpParting *w, int ahead, char **collections, int n)
 	atp_parting_end(w);
 }
 
-/* Partitions that are missing, each in a step of its own. */
+/* Make missing partitions, each in a step of its own. */
 static void
 keep_up(AtpParting *w, int ahead, char **collections, int n, const char *keep)
 {
@@ -343,7 +356,7 @@ partition(AtpParting *w, const AtpCut *cut, int ahead, char **collections, int n
  * ------------------------------------------------------------------------
  */
 
-/* The collections, each a valid NSID. */
+/* Read an array of collections; the type ensures valid NSIDs. */
 static char **
 read_collections(ArrayType *array, int *n)
 {
@@ -370,7 +383,7 @@ read_collections(ArrayType *array, int *n)
 	return names;
 }
 
-/* How long something is kept; NULL: for ever. */
+/* How long rows are kept, an interval; NULL: for ever. */
 static char *
 keep_arg(FunctionCallInfo fcinfo, int n, const char *name)
 {
@@ -378,7 +391,7 @@ keep_arg(FunctionCallInfo fcinfo, int n, const char *name)
 
 	if (PG_ARGISNULL(n))
 		return NULL;
-	/* it would take months that are not over */
+	/* a negative interval would remove months that are not over */
 	if (DatumGetBool(DirectFunctionCall2(interval_lt, PG_GETARG_DATUM(n), IntervalPGetDatum(&zero))))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must not be negative", name)));
@@ -408,7 +421,7 @@ cut_by(AtpParting *w, const char *by)
 	return strcmp(key, atp_cut_record_collection.key) == 0 ? &atp_cut_record_collection : &atp_cut_record_month;
 }
 
-/* What both functions are told. */
+/* Arguments of both functions. */
 typedef struct Wanted
 {
 	const AtpCut *cut;
@@ -419,7 +432,7 @@ typedef struct Wanted
 	char	   *keep_events;
 } Wanted;
 
-/* The collections, which are none of a table by month. */
+/* The collections; ERROR if given for a table partitioned by month. */
 static void
 read_wanted_collections(AtpParting *w, FunctionCallInfo fcinfo, int n, Wanted *wanted)
 {
@@ -434,7 +447,7 @@ read_wanted_collections(AtpParting *w, FunctionCallInfo fcinfo, int n, Wanted *w
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("collections are for partitions by collection")));
 }
 
-/* Arguments from the n-th on: collections, ahead, keep, keep_events. */
+/* Reads the arguments from the n-th on: collections, ahead, keep, keep_events. */
 static Wanted
 read_wanted(AtpParting *w, const char *by, int n)
 {
@@ -463,7 +476,7 @@ check_arguments(FunctionCallInfo fcinfo, int ahead)
 	if (PG_GETARG_INT32(ahead) < 0 || PG_GETARG_INT32(ahead) > MONTHS_AHEAD_MAX)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("ahead must be between %d and %d", 0, MONTHS_AHEAD_MAX)));
-	/* rows that the snapshot does not show would be dropped with the old table */
+	/* rows committed after the snapshot would be dropped with the old table */
 	if (IsolationUsesXactSnapshot())
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -1,11 +1,11 @@
 /*
  * partition_keep.c
- *		Months that are over go, with the links of their records.
+ *		Removes partitions of months that are over, with the links of their records.
  *
- * A partition is dropped, which fires no trigger.  Where there are links, the records of a month and their
- * links are removed together before, some pages of the partition at a time: the month is no longer whole then,
- * but the table link is at each moment what the table record says.  Rows that somebody has locked are left for
- * the end, when the table is locked.
+ * Dropping a partition fires no trigger, so the links would stay.  If there are links, the records
+ * of the month and their links are deleted together before the drop, some pages of the partition in
+ * a step: the month is incomplete meanwhile, but at each commit the table link agrees with the
+ * table record.  Rows locked by a session are left for the end, when the table is locked.
  */
 #include "postgres.h"
 
@@ -27,43 +27,43 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-/* Pages of a partition in one step: some thousand records. */
+/* Pages of a partition in a step: some thousand records. */
 #define PAGES	128
 
 #define OID_ARG(oid)	{ObjectIdGetDatum(oid), OIDOID, false}
 
 #define IS_OVER(month)	month " + interval '1 month' <= now() AT TIME ZONE 'UTC' - $3::interval"
 
-/* Months of the table $1, whose name is $2. */
+/* Partitions by month of table $1, named $2, that are over. */
 #define OVER \
 	"SELECT c.relname::text AS name FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid" \
 	" WHERE i.inhparent = $1 AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = $1)" \
 	" AND CASE WHEN c.relname ~ ('^' || $2 || '_[0-9]{4}_(0[1-9]|1[0-2])$') THEN " IS_OVER("to_date(right(c.relname, 7), 'YYYY_MM')") " END ORDER BY 1"
 
-/* Rows of some pages that nobody else has locked: where they are, and the whole keys of their links. */
+/* Rows of some pages that are not locked: their ctids, and the whole keys of their links. */
 #define SOME_ROWS \
 	"SELECT r.ctid AS place, r.* FROM ONLY #.%s r WHERE r.ctid >= '(%u,0)'::pg_catalog.tid AND r.ctid < '(%u,0)'::pg_catalog.tid AND %s FOR UPDATE SKIP LOCKED"
 #define PLACES_SQL \
 	"SELECT array_agg(place) AS places FROM (" SOME_ROWS ") g"
 #define LINKING_SQL \
 	"WITH g AS MATERIALIZED (" SOME_ROWS ") SELECT (SELECT array_agg(place) FROM g) AS places, l.* FROM (" ATP_LINKS_OF("g") ") l"
-/* Foreign keys that refer to the table $1. */
+/* Foreign keys that refer to table $1. */
 #define REFERRING \
 	"SELECT 1 AS one FROM pg_constraint WHERE contype = 'f' AND confrelid = $1 LIMIT 1"
 
-/* How the rows of a step go. */
+/* How rows are removed in a step. */
 typedef enum Way
 {
-	AS_DROPPED,					/* below the executor, so that nothing fires, as nothing does when their partition is dropped */
-	AS_DELETED,					/* by a statement, as by the user's DELETE */
-	STAYING						/* only their links go: their partition is about to be dropped */
+	AS_DROPPED,					/* without the executor: no trigger fires, as with DROP TABLE */
+	AS_DELETED,					/* by a DELETE, as a user would */
+	STAYING						/* only their links: the partition is about to be dropped */
 } Way;
 
 /* ------------------------------------------------------------------------
  * Rows and links
  * ------------------------------------------------------------------------
  */
-/* Are there any?  The table link is there always. */
+/* Does the table link have any row?  The table itself always exists. */
 static bool
 has_links(AtpParting *w)
 {
@@ -81,7 +81,10 @@ pages_of(Oid relid)
 	return n;
 }
 
-/* Rows that a policy hides from the owner are an ERROR: they would be overlooked, and dropped without their links. */
+/*
+ * An ERROR if a policy hides rows from the owner: hidden rows would be dropped without removing
+ * their links.
+ */
 static AtpResult
 query_all_rows(const char *sql)
 {
@@ -94,7 +97,7 @@ query_all_rows(const char *sql)
 	return result;
 }
 
-/* These rows are locked. */
+/* Delete rows that this transaction has locked. */
 static void
 remove_below(Oid relid, Datum *places, int n)
 {
@@ -108,7 +111,7 @@ remove_below(Oid relid, Datum *places, int n)
 	CommandCounterIncrement();
 }
 
-/* Rows of some pages of a partition, with their links.  Returns how many. */
+/* Remove the rows of some pages of a partition, with their links.  Returns the number of rows. */
 static uint64
 remove_some(AtpParting *w, const char *part, BlockNumber from, BlockNumber to, const char *condition, Way way)
 {
@@ -135,7 +138,7 @@ remove_some(AtpParting *w, const char *part, BlockNumber from, BlockNumber to, c
 	return n;
 }
 
-/* All pages, in steps. */
+/* Remove the rows of all pages, in steps. */
 static uint64
 remove_rows(AtpParting *w, const char *part, const char *condition, Way way)
 {
@@ -147,7 +150,10 @@ remove_rows(AtpParting *w, const char *part, const char *condition, Way way)
 	{
 		CHECK_FOR_INTERRUPTS();
 		atp_parting_begin(w);
-		/* what comes behind the last page meanwhile is looked at, too; but an end there is */
+		/*
+		 * the end is fixed at the beginning: a partition that sessions extend meanwhile cannot keep
+		 * the loop going for ever
+		 */
 		if (from == 0)
 			pages = pages_of(atp_parting_relid(w, part));
 		removed += remove_some(w, part, from, from + PAGES, condition, way);
@@ -186,7 +192,10 @@ is_apart(AtpParting *w)
 	return atp_is_distributed(atp_parting_relid(w, w->cut->table));
 }
 
-/* May its rows go before the rest of it does?  Whether a foreign key lets a month go is known when it is taken out of the table. */
+/*
+ * May rows be removed before the partition is dropped?  Not if a foreign key refers to the table:
+ * only the DETACH finds out whether the key lets the month go.
+ */
 static bool
 goes_in_steps(AtpParting *w, const char *part)
 {
@@ -196,7 +205,7 @@ goes_in_steps(AtpParting *w, const char *part)
 	atp_parting_begin(w);
 	referring = atp_query(REFERRING, ATP_ARGS(OID_ARG(atp_parting_relid(w, w->cut->table))));
 	steps = has_links(w) && referring.n == 0;
-	/* there rows are removed by statements, which a foreign key would follow */
+	/* with Citus, rows are removed by DELETE, which the foreign key would act on */
 	if (has_links(w) && !steps && is_apart(w))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -213,7 +222,7 @@ goes_in_steps(AtpParting *w, const char *part)
 	return steps;
 }
 
-/* Before the partition is dropped, as long as sessions read it and write into it. */
+/* Remove the rows while sessions still read and write the partition. */
 static void
 remove_month(AtpParting *w, const char *part)
 {
@@ -228,7 +237,10 @@ remove_month(AtpParting *w, const char *part)
 		(void) remove_rows(w, part, "true", AS_DROPPED);
 }
 
-/* The links of all rows that a partition has, into which no other session writes from now on. */
+/*
+ * Remove the links of all rows of a partition; locks the partition against writes of other
+ * sessions.
+ */
 static void
 remove_all_links(AtpParting *w, const char *part)
 {
@@ -246,17 +258,17 @@ remove_all_links(AtpParting *w, const char *part)
 		(void) remove_some(w, part, from, from + PAGES, "true", STAYING);
 }
 
-/* A month that is dropped. */
+/* Arguments of remove_last_links(): the month being dropped. */
 typedef struct Drop
 {
 	AtpParting *w;
 	const char *part;
-	bool		links;			/* there were any when its last rows were looked for */
+	bool		links;			/* the table link had rows when the last rows were searched */
 } Drop;
 
 /*
- * Sessions that write into the partition wait while its last rows are looked for; sessions that read go on.  The lock is
- * kept no longer than the attempt of which this is a part: see partition_lock.c.
+ * Sessions that write to the partition wait meanwhile; sessions that read go on.  The lock is
+ * released with the attempt that this function is part of: see partition_lock.c.
  */
 static void
 remove_last_links(void *arg)
@@ -268,7 +280,7 @@ remove_last_links(void *arg)
 		remove_all_links(d->w, d->part);
 }
 
-/* Sessions that read wait while the partition is dropped. */
+/* Drop the partition; sessions that read the table wait meanwhile. */
 static void
 drop(AtpParting *w, const char *part)
 {
@@ -277,17 +289,20 @@ drop(AtpParting *w, const char *part)
 
 	atp_parting_begin(w);
 	atp_parting_lock_after(w, true, remove_last_links, &d);
-	/* the first ones may have come since */
+	/* the first links of all may have been written since */
 	if (!d.links && has_links(w))
 		remove_all_links(w, part);
-	/* a foreign key that refers to one of its rows refuses that */
+	/* fails if a foreign key refers to a row of the partition */
 	atp_run(psprintf("ALTER TABLE %s DETACH PARTITION %s", w->name, name), ATP_NO_ARGS);
 	atp_run(psprintf("DROP TABLE %s", name), ATP_NO_ARGS);
 	atp_parting_say(w, psprintf("dropped %s", name));
 	atp_parting_end(w);
 }
 
-/* Rows of the default partition that would be in a month that is over; NULL: there was none. */
+/*
+ * Condition for rows of the default partition that belong to a month that is over; NULL: no month
+ * is over.
+ */
 static char *
 condition_of_old(AtpParting *w, const char *keep)
 {
@@ -303,7 +318,7 @@ condition_of_old(AtpParting *w, const char *keep)
 		MemoryContext old = MemoryContextSwitchTo(w->cxt);
 		char	   *upper = strstr(condition, "' '");
 
-		/* not expanded here: it becomes a part of what is */
+		/* not expanded here: the condition becomes part of a statement that is expanded */
 		condition = psprintf("r.%s OPERATOR(%s.>=) %.*s::%s AND r.%s OPERATOR(%s.<) %s::%s", w->cut->column, ops,
 							 (int) (upper + 1 - condition), condition, w->cut->type, w->cut->column, ops, upper + 2, w->cut->type);
 		MemoryContextSwitchTo(old);

@@ -1,13 +1,13 @@
 /*
  * partition_links.c
- *		Links that go with the records of a month, for partition_keep.c; where Citus keeps the records,
- *		these, too.
+ *		Removes links together with the records of a month, for partition_keep.c; if Citus keeps
+ *		the records, removes the records, too.
  *
- * Citus keeps a record and its links on different nodes, and knows no place of a row that another node could
- * ask for.  So some rows are read to this server, whichever they are; their links are removed by the whole key,
- * and then the rows.  A consumer must not change one of them in between, and Citus cannot lock rows of
- * several nodes: meanwhile the partition is locked against writing, as each transaction of a consumer
- * locks it on this server.
+ * With Citus, a record and its links are on different nodes, and a ctid means nothing on a
+ * different node.  So some rows are read to this server; their links are deleted by the whole key,
+ * then the rows.  A consumer must not change the rows in between, and Citus cannot lock rows across
+ * nodes: so the partition is locked here against writes.  Each consumer's transaction locks the
+ * partition on this server, too.
  */
 #include "postgres.h"
 
@@ -20,13 +20,16 @@
 #include "tables/commands/partition_private.h"
 #include "utils/lsyscache.h"
 
-/* Rows in one step. */
+/* Rows in a step. */
 #define ROWS	1000
 
 #define REMOVE_LINKS \
 	"DELETE FROM #.link l USING unnest($1, $2, $3, $4) u (target, source, rkey, did) WHERE " ATP_SAME_LINK("l", "u")
 
-/* As link_rows.c does it: a link that a node has prepared, and does not know to be committed, cannot be seen.  Its key makes us wait. */
+/*
+ * As in link_rows.c: a link that a node has prepared, but not committed, is invisible.  Inserting
+ * its key waits for the prepared transaction.
+ */
 #define AWAIT_LINKS \
 	"INSERT INTO #.link (target, source, rkey, did, authority) SELECT u.*, @.aturi_repo(u.target)" \
 	" FROM unnest($1, $2, $3, $4) u (target, source, rkey, did) ON CONFLICT (target, source, rkey, did, authority) DO NOTHING"
@@ -45,7 +48,10 @@ array_of(AtpTuple found, const char *column, const char *type)
 	return atp_get_arg(found, column, get_array_type(atp_type(type)));
 }
 
-/* By the whole key: by what is linked to alone, each link to a popular account would cost all of them. */
+/*
+ * Delete by the whole key: a plan by target alone would read all links to a popular account for
+ * each link.
+ */
 void
 atp_remove_links(AtpParting *w, AtpTuple found)
 {
@@ -76,7 +82,7 @@ await_links(AtpParting *w, AtpTuple found)
 					 array_of(found, "rkeys", "recordkey"), array_of(found, "dids", "did")));
 }
 
-/* Some rows and their links.  False: there are no more. */
+/* Remove some rows and their links.  False: no rows are left. */
 static bool
 remove_some(AtpParting *w, const char *part)
 {
@@ -115,7 +121,9 @@ atp_remove_rows_apart(AtpParting *w, const char *part)
 void
 atp_remove_rest_apart(AtpParting *w, const char *part)
 {
-	/* a row that a node does not know to be committed would be dropped without its links */
+	/*
+	 * a row in a prepared transaction is invisible, and would be dropped without removing its links
+	 */
 	atp_settle_prepared();
 	while (remove_some(w, part))
 		CHECK_FOR_INTERRUPTS();

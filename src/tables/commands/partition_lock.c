@@ -1,11 +1,12 @@
 /*
  * partition_lock.c
- *		Exclusive locks on tables that are in use, which nobody waits behind for long.
+ *		Takes exclusive locks on tables in use, without making sessions wait for long.
  *
- * An attempt is a subtransaction: its abort gives back the locks that it has.  An attempt is shorter than
- * deadlock_timeout, so the server does not see that a session, which has one of the tables, waits for a lock that is
- * kept from one attempt to the next: both would wait for ever.  So nothing is kept.  What the caller's transaction has
- * locked before cannot be given back: some attempts of such a transaction are so long that the server looks.
+ * An attempt is a subtransaction, whose abort releases its locks.  An attempt is shorter than
+ * deadlock_timeout.  So if a lock were kept between attempts, and a session that has one of the
+ * tables waited for this lock, the server would never detect the deadlock: no lock is kept.  Locks
+ * that the caller's transaction took before cannot be released: for such a transaction some
+ * attempts are longer than deadlock_timeout, so that the server detects the deadlock.
  */
 #include "postgres.h"
 
@@ -25,10 +26,11 @@
 #include "utils/wait_event.h"
 
 #define ATTEMPT_MS		500
-#define DEADLOCK_EVERY	5		/* attempts in which the server may see a deadlock */
+#define DEADLOCK_EVERY	5		/* in a caller's transaction, each fifth attempt is long enough to
+								 * detect a deadlock */
 #define PAUSE_MIN_MS	500
 #define PAUSE_MAX_MS	10000
-#define NOTICE_AFTER	3		/* attempts */
+#define NOTICE_AFTER	3		/* failed attempts before a NOTICE */
 
 static void
 lock_all(List *wishes)
@@ -45,14 +47,20 @@ lock_all(List *wishes)
 	}
 }
 
-/* So long that the server looks for a deadlock: then it is the caller's transaction that has to end. */
+/*
+ * Is this an attempt longer than deadlock_timeout?  If a deadlock is detected, the caller's
+ * transaction fails.
+ */
 static bool
 is_long(const AtpLocking *locking, int attempts)
 {
 	return locking->in_transaction && attempts % DEADLOCK_EVERY == 0;
 }
 
-/* All of them, after first(arg); or nothing, and false. */
+/*
+ * Call first(arg), and take all locks; false: no lock could be taken in time, and everything is
+ * rolled back.
+ */
 static bool
 attempt(const AtpLocking *locking, bool sees_deadlocks)
 {
@@ -84,7 +92,7 @@ attempt(const AtpLocking *locking, bool sees_deadlocks)
 	PG_END_TRY();
 	MemoryContextSwitchTo(cxt);
 	CurrentResourceOwner = owner;
-	/* the server may see a deadlock at once: it is over when the locks are given back */
+	/* in a short attempt a deadlock ends with the abort of the attempt, so a new attempt follows */
 	if (error != NULL && error->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE &&
 		(sees_deadlocks || error->sqlerrcode != ERRCODE_T_R_DEADLOCK_DETECTED))
 		ReThrowError(error);

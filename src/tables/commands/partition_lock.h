@@ -1,6 +1,6 @@
 /*
  * partition_lock.h
- *		Exclusive locks on tables that are in use, which nobody waits behind for long.
+ *		Takes exclusive locks on tables in use, without making sessions wait for long.
  */
 #ifndef ATP_PARTITION_LOCK_H
 #define ATP_PARTITION_LOCK_H
@@ -19,17 +19,18 @@ typedef struct AtpLockWish
 typedef struct AtpLocking
 {
 	List	   *wishes;			/* of AtpLockWish */
-	void		(*first) (void *arg);	/* what each attempt begins with; NULL: nothing */
+	void		(*first) (void *arg);	/* called at the begin of each attempt; NULL: no call */
 	void	   *arg;
-	bool		in_transaction; /* the transaction is the caller's, and may have locks already */
+	bool		in_transaction; /* runs in the caller's transaction, which may hold locks already */
 } AtpLocking;
 
 /*
- * Lock these relations, in their order, all or none, with the partitions of those that are wanted in ACCESS EXCLUSIVE
- * mode.  If they are not to be had, what first() has written and locked is taken back with them.
+ * Lock these relations, in this order, all or none; with ACCESS EXCLUSIVE mode also the partitions
+ * of partitioned tables.  If an attempt fails, all writes and locks of first() are rolled back with
+ * it.
  *
- * An exclusive lock that waits for a long query makes all later readers wait, too.  So each attempt
- * waits for half a second; then all locks are given back, and the next attempt comes later.  The
+ * A waiting exclusive lock makes all later readers wait, too.  So each attempt waits for half a
+ * second at most; then all locks are released, and the next attempt comes after a pause.  The
  * caller's lock_timeout limits all attempts together; 0: no limit.
  */
 extern void atp_lock_patiently(const AtpLocking *locking);

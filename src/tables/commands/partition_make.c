@@ -1,9 +1,9 @@
 /*
  * partition_make.c
- *		Partitions that are missing: which, and made, with the rows that the default partition has of them.
+ *		Finds missing partitions, and makes them with their rows of the default partition.
  *
- * Partitions are recognized by their names, table_2026_01 and table_rest, so that those which somebody has
- * made by hand are as good.
+ * Partitions are recognized by name (table_2026_01, table_rest), so partitions made by hand are
+ * recognized, too.
  */
 #include "postgres.h"
 
@@ -28,16 +28,16 @@ const AtpCut atp_cut_event_month = {
 };
 
 /* ------------------------------------------------------------------------
- * Which
+ * Missing partitions
  * ------------------------------------------------------------------------
  */
 
-/* The collection's partition. */
+/* Name of the collection's partition. */
 static char *
 name_for(const char *collection)
 {
 	char	   *name = psprintf("record_%s", collection);
-	bool		alike = false;	/* another collection would have the same name */
+	bool		alike = false;	/* a different collection could have the same name */
 
 	for (char *c = name; *c != '\0'; c++)
 	{
@@ -57,8 +57,9 @@ name_for(const char *collection)
 }
 
 /*
- * Is it there, at any depth?  ERROR when a relation of that name is something else: its rows would be in the default
- * partition unnoticed, and what is taken for the default partition is searched for rows.
+ * Does the partition exist, at any depth?  ERROR if a relation with this name is not a partition of
+ * the table: rows would go to the default partition unnoticed, or an unrelated table would be searched
+ * as the default partition.
  */
 static bool
 exists(AtpParting *w, const char *part)
@@ -75,7 +76,7 @@ exists(AtpParting *w, const char *part)
 	return OidIsValid(relid);
 }
 
-/* In memory that outlives the step. */
+/* Add the partition if missing, in memory that outlives the step. */
 static List *
 add_missing(AtpParting *w, List *parts, const char *name, const char *values, const char *condition)
 {
@@ -107,13 +108,13 @@ atp_missing_collections(AtpParting *w, char **collections, int n)
 	return parts;
 }
 
-/* Months m of a table of months from the first one to those ahead. */
+/* Months m, from a first month to the months ahead. */
 #define MONTHS \
 	"SELECT to_char(m, 'YYYY_MM') AS name, quote_literal((%s)::text) AS lower," \
 	" (SELECT quote_literal((%s)::text) FROM (SELECT m + interval '1 month') n (m)) AS upper" \
 	" FROM generate_series(%s, date_trunc('month', now() AT TIME ZONE 'UTC') + interval '%d months', interval '1 month') g (m)"
 
-/* Those of which there are rows, and those from the present one on; one look at the table is enough. */
+/* Months with rows in the table, and all months from the present one on, by a single scan. */
 #define WITH_ROWS \
 	"WITH months AS (%s), bounds AS (SELECT array_agg(%s ORDER BY name) AS b FROM months)" \
 	" SELECT m.* FROM (SELECT *, row_number() OVER (ORDER BY name) AS n FROM months) m" \
@@ -160,7 +161,7 @@ atp_missing_months(AtpParting *w, int ahead, const char *rows_of, const char *ke
 }
 
 /* ------------------------------------------------------------------------
- * Made
+ * Making partitions
  * ------------------------------------------------------------------------
  */
 void
@@ -171,7 +172,7 @@ atp_make_part(AtpParting *w, const AtpPart *part)
 	Oid			table = atp_parting_relid(w, w->cut->table);
 	uint64		moved = 0;
 
-	/* another session may have made it since it was found missing */
+	/* a session may have made the partition since */
 	if (exists(w, part->name))
 		return;
 	if (atp_parting_ask(psprintf("SELECT 'yes' AS v FROM %s r WHERE %s LIMIT 1", rest, part->condition)) == NULL)

@@ -1,15 +1,16 @@
 /*
  * partition_move.c
- *		Rows of a default partition into another table, which is to become a partition.
+ *		Moves rows of a default partition into a table that is to become a partition.
  *
- * The rows are written and deleted below the executor (table_tuple_insert(), as a rewrite of a table does it,
- * and simple_table_tuple_delete()), so there is nothing that could fire.
+ * Rows are inserted and deleted without the executor (table_tuple_insert(), as in a rewrite of a
+ * table, and simple_table_tuple_delete()), so no trigger fires.
  *
- * pgoutput sends a change of a partition as one of the partitioned table (publish_via_partition_root), if the
- * table is a partition at that moment of the transaction: part is none yet.  So nothing must be sent: inserted
- * rows are marked as not for decoding (TABLE_INSERT_NO_LOGICAL), and a deletion without an old row is one that
- * pgoutput passes over; there is none while the replica identity is NOTHING.  Without such a publication rows
- * are decoded as they go, from one table to the other.
+ * With publish_via_partition_root, pgoutput sends a change of a partition as a change of the
+ * partitioned table, if the table is a partition at that moment of the transaction.  The new table
+ * is not a partition yet, so subscribers would lose the rows: nothing may be sent.  Inserts are
+ * marked with TABLE_INSERT_NO_LOGICAL.  Deletions without an old row are skipped by pgoutput, and
+ * with REPLICA IDENTITY NOTHING there is no old row.  Without such a publication, rows are decoded
+ * as usual, as moved between two tables.
  */
 #include "postgres.h"
 
@@ -31,17 +32,17 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-/* Rows that are read at once. */
+/* Rows read at a time. */
 #define ROWS	1000
 
 #define OID_ARG(oid)	{ObjectIdGetDatum(oid), OIDOID, false}
 
-/* Publications p of the partitioned table $1, or of its default partition $2. */
+/* Publications p of the partitioned table $1 or its default partition $2. */
 #define PUBLICATIONS \
 	" FROM pg_publication p WHERE p.puballtables OR EXISTS (SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid IN ($1, $2))" \
 	" OR EXISTS (SELECT FROM pg_publication_namespace n JOIN pg_class c ON c.relnamespace = n.pnnspid WHERE n.pnpubid = p.oid AND c.oid IN ($1, $2))"
 
-/* What would hear of rows that vanish, and not where they are now. */
+/* Publications and slots that would send the deletions, but not the inserts. */
 #define LISTENERS \
 	"SELECT CASE WHEN NOT p.pubviaroot THEN format('publication %I publishes partitions by themselves', pubname)" \
 	"  ELSE format('publication %I publishes partition %s', pubname, $2::regclass) END AS what FROM (SELECT * " PUBLICATIONS ") p" \
@@ -51,7 +52,7 @@
 	"  WHERE p.pubname IS NOT NULL AND s.slot_type = 'logical' AND s.database = current_database() AND s.plugin <> 'pgoutput' ORDER BY 1"
 
 /* ------------------------------------------------------------------------
- * Who listens
+ * Publications and slots
  * ------------------------------------------------------------------------
  */
 static char *
@@ -108,7 +109,7 @@ is_published(Oid table, Oid rest)
 	return published;
 }
 
-/* SQL that makes the replica identity of a table what it is now. */
+/* SQL that restores the table's replica identity. */
 static char *
 identity_of(Oid relid)
 {
@@ -137,7 +138,7 @@ typedef struct Move
 	int			options;
 } Move;
 
-/* The place of each row, and its columns as the new table has them. */
+/* Selects ctid, and the columns in the order of the new table. */
 static char *
 select_rows(Relation rest, Relation part, const char *condition)
 {
@@ -165,7 +166,7 @@ move_row(Move *m, HeapTuple tuple, TupleDesc from, Datum *values, bool *nulls)
 		char		generated = TupleDescAttr(desc, i)->attgenerated;
 
 		m->slot->tts_values[i] = values[i + 1];
-		/* a virtual column has no value of its own */
+		/* a virtual generated column stores no value */
 		m->slot->tts_isnull[i] = nulls[i + 1] || (generated != '\0' && generated != ATTRIBUTE_GENERATED_STORED);
 	}
 	ExecStoreVirtualTuple(m->slot);

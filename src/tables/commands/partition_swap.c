@@ -1,10 +1,10 @@
 /*
  * partition_swap.c
- *		A table in partitions in the place of one without.
+ *		Replaces a plain table by a partitioned table.
  *
- * PostgreSQL cannot turn one into the other.  What stands on the table is noted as
- * SQL while it is there, and run again on the new one.  Views are replaced, so that what
- * stands on them stays; their text names the table, which is another one by then.
+ * PostgreSQL cannot convert a table.  So keys, indexes, comments and privileges are read as SQL
+ * from the old table, and run on the new table.  Views are replaced with CREATE OR REPLACE, so that
+ * objects which depend on them stay; their SQL names the table, which is the new table by then.
  */
 #include "postgres.h"
 
@@ -18,19 +18,23 @@
 
 struct AtpSwap
 {
-	char	   *name;			/* quoted, with its schema */
+	char	   *name;			/* the table, quoted, with its schema */
 	char	   *old;
 	char	   *columns;
-	List	   *rest;			/* SQL: keys, indexes, comments and privileges of the new table */
-	List	   *views;			/* after the keys, since a view may group by one; before the old table is dropped */
+	List	   *rest;			/* SQL for the new table: keys, indexes, comments, privileges */
+	List	   *views;			/* SQL; run after the keys, since a view may GROUP BY a primary key,
+								 * and before the old table is dropped */
 };
 
-/* Those that read the table $1 themselves. */
+/* Views that read table $1 directly. */
 #define VIEWS_ON \
 	"SELECT w.ev_class FROM pg_rewrite w JOIN pg_depend d ON d.objid = w.oid JOIN pg_class v ON v.oid = w.ev_class" \
 	" WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass AND d.refobjid = $1 AND v.relkind = 'v'"
 
-/* What would be lost, or would stay with the old table $1, of anybody's making; partitions are by column $2. */
+/*
+ * Objects on table $1 that the swap would lose, or leave on the old table.  $2: the partition key's
+ * column.
+ */
 #define IN_THE_WAY \
 	"SELECT 'trigger ' || tgname AS what FROM pg_trigger WHERE tgrelid = $1 AND NOT tgisinternal" \
 	" UNION ALL SELECT 'rule ' || rulename FROM pg_rewrite WHERE ev_class = $1" \
@@ -39,11 +43,11 @@ struct AtpSwap
 	" UNION ALL SELECT pg_describe_object('pg_constraint'::regclass, oid, 0) FROM pg_constraint" \
 	"  WHERE conrelid = $1 AND contype IN ('f', 'x', 't') OR confrelid = $1" \
 	" UNION ALL SELECT 'inheritance' FROM pg_inherits WHERE $1 IN (inhrelid, inhparent)" \
-	/* rows that are copied would be published once more */ \
+	/* copied rows would be published a second time */ \
 	" UNION ALL SELECT 'publication ' || pubname FROM pg_publication p WHERE puballtables" \
 	"  OR EXISTS (SELECT FROM pg_publication_rel WHERE prpubid = p.oid AND prrelid = $1)" \
 	"  OR EXISTS (SELECT FROM pg_publication_namespace n JOIN pg_class c ON c.relnamespace = n.pnnspid WHERE n.pnpubid = p.oid AND c.oid = $1)" \
-	/* it is of the old table, and would pass over what comes for the new one */ \
+	/* belongs to the old table: changes for the new table would be skipped */ \
 	" UNION ALL SELECT 'subscription ' || subname FROM pg_subscription_rel r JOIN pg_subscription s ON s.oid = r.srsubid WHERE srrelid = $1" \
 	" UNION ALL SELECT 'security label' FROM pg_seclabel WHERE classoid = 'pg_class'::regclass AND objoid = $1" \
 	" UNION ALL SELECT 'access method ' || amname FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE c.oid = $1 AND amname <> 'heap'" \
@@ -54,7 +58,7 @@ struct AtpSwap
 	" UNION ALL SELECT format('unique index %s, which lacks column %I', indexrelid::regclass, attname) FROM pg_index, pg_attribute" \
 	"  WHERE indrelid = $1 AND indisunique AND attrelid = $1 AND attname = $2 AND attnum <> ALL ((indkey::int2[])[0:indnkeyatts - 1])" \
 	" UNION ALL SELECT 'replica identity by an index' FROM pg_class WHERE oid = $1 AND relreplident = 'i'" \
-	/* replacing them takes the rights of their owners */ \
+	/* replacing a view needs its owner's rights */ \
 	" UNION ALL SELECT format('view %s of %s', v.oid::regclass, v.relowner::regrole) FROM pg_class v WHERE v.oid IN (" VIEWS_ON ")" \
 	"  AND NOT (pg_has_role(v.relowner, 'USAGE') AND has_schema_privilege(v.relnamespace, 'CREATE'))" \
 	" UNION ALL SELECT 'identity of column ' || attname FROM pg_attribute WHERE attrelid = $1 AND attidentity <> ''" \
@@ -67,13 +71,16 @@ struct AtpSwap
 	"   (d.refclassid = 'pg_class'::regclass AND d.refobjid = $1 AND NOT (d.classid = 'pg_class'::regclass AND d.objid = $1)" \
 	"   OR d.refclassid = 'pg_type'::regclass AND d.refobjid IN (SELECT reltype FROM pg_class WHERE oid = $1))"
 
-/* Each of them a row sql.  $1 the table, $2 its name, quoted. */
+/* SQL to replace the views.  $1: the table; $2: its quoted name. */
 #define VIEWS \
 	"SELECT format('CREATE OR REPLACE VIEW %s%s AS %s', v.oid::regclass," \
 	"  ' WITH (' || array_to_string(v.reloptions, ', ') || ')', pg_get_viewdef(v.oid)) AS sql FROM pg_class v" \
 	" WHERE v.oid IN (" VIEWS_ON ") ORDER BY v.oid"
 
-/* What default privileges have given to others on a new table $1; then its replica identity and what ANALYZE is told, as of $2. */
+/*
+ * SQL for a new table $1: revoke what default privileges granted; replica identity and statistics
+ * settings as of $2.
+ */
 #define LIKE \
 	"SELECT sql FROM (" \
 	"SELECT DISTINCT 1 AS n, format('REVOKE ALL ON TABLE %s FROM %s', c.oid::regclass," \
@@ -81,14 +88,14 @@ struct AtpSwap
 	"  FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = $1 AND a.grantee <> c.relowner" \
 	" UNION ALL SELECT 2, format('ALTER TABLE %s REPLICA IDENTITY %s', $1::regclass, CASE relreplident WHEN 'f' THEN 'FULL' ELSE 'NOTHING' END)" \
 	"  FROM pg_class WHERE oid = $2 AND relreplident IN ('f', 'n')" \
-	/* the server may keep more there, of its own */ \
+	/* only n_distinct and n_distinct_inherited: the server may store further options */ \
 	" UNION ALL SELECT 3, format('ALTER TABLE %s ALTER %I SET (%s)', $1::regclass, attname, option)" \
 	"  FROM pg_attribute, unnest(attoptions) option WHERE attrelid = $2 AND attnum > 0 AND NOT attisdropped AND option ~ '^n_distinct'" \
 	" UNION ALL SELECT 4, format('ALTER TABLE %s ALTER %I SET STATISTICS %s', $1::regclass, attname, attstattarget)" \
 	"  FROM pg_attribute WHERE attrelid = $2 AND attnum > 0 AND NOT attisdropped AND attstattarget >= 0" \
 	") l ORDER BY n, sql"
 
-/* Where an index goes; '' is the database's own place. */
+/* SQL that sets the tablespace for an index; '' is the database's default. */
 #define IN_ITS_TABLESPACE(index) \
 	"(SELECT format('SET LOCAL default_tablespace = %L', COALESCE(spcname, '')) FROM pg_class c LEFT JOIN pg_tablespace t ON t.oid = c.reltablespace WHERE c.oid = " index ")"
 
@@ -123,7 +130,7 @@ struct AtpSwap
 	"  FROM pg_attribute t, aclexplode(t.attacl) a WHERE t.attrelid = $1 AND t.attnum > 0 AND NOT t.attisdropped" \
 	") r ORDER BY n, oid, i"
 
-/* Their names are wanted for those of the new table. */
+/* SQL that renames the old indexes and statistics: the new table needs the names. */
 #define RENAMES \
 	"SELECT format('ALTER INDEX %s RENAME TO \"%s_plain\"', indexrelid::regclass, indexrelid) AS sql FROM pg_index WHERE indrelid = $1" \
 	" UNION ALL SELECT format('ALTER STATISTICS %I.%I RENAME TO \"%s_plain\"', nspname, stxname, s.oid)" \
@@ -144,7 +151,7 @@ read_texts(const char *sql, const char *column, Oid relid, const char *name)
 	return texts;
 }
 
-/* Its rows would all come here. */
+/* Converting a distributed table would move all rows to this server. */
 static void
 refuse_distributed(Oid relid, const char *name)
 {
@@ -199,7 +206,7 @@ atp_swap_views(Oid relid)
 	return oids;
 }
 
-/* TABLESPACE of a table, as CREATE TABLE takes it; "": that of the database. */
+/* TABLESPACE clause of a table; "": the database's default. */
 static char *
 tablespace_of(Oid relid)
 {
@@ -208,7 +215,7 @@ tablespace_of(Oid relid)
 	return name == NULL ? "" : psprintf(" TABLESPACE %s", quote_identifier(name));
 }
 
-/* Names of the columns that are written, quoted. */
+/* Quoted names of the columns that can be written. */
 static char *
 columns_of(Oid relid)
 {

@@ -1,15 +1,15 @@
 /*
  * refill.c
- *		SQL: atproto.refill(): events that were processed are read again.
+ *		SQL: atproto.refill(): has events that were processed before read again.
  *
- * Each repository remembers which subscription reads it again, and how far that has
- * come (repo.c).  What is newer in the tables stays: a refill adds what is
- * missing, and takes nothing back.  What went with a deleted account stays away.
+ * Each repository's row has the subscription that reads it again, and the progress (repo.c).  A
+ * refill adds records that are missing, and never replaces newer rows.  Records of a deleted
+ * account stay deleted.
  *
- * A record that comes again may have been deleted by a later commit: that is only known when the
- * commits that are read again continue each other up to the repository's revision (V-31 to V-33).
- * Until then the repository is unproven; where a commit is missing, what the refill has written is
- * removed, and the repository marked (repo_state.c).
+ * A record that is read again may have been deleted by a later commit.  This is certain only when
+ * the commits read again form a chain up to the repository's revision (V-31 to V-33).  Until then
+ * the repository is unproven.  If a commit of the chain is missing, the records that the refill
+ * wrote are removed, and the repository is marked (repo_state.c).
  */
 #include "postgres.h"
 
@@ -47,8 +47,8 @@ find_subscription(const char *name)
 }
 
 /*
- * Nobody moves the states meanwhile: a batch that is being applied ends first, and
- * the next one finds the cursor moved.
+ * The lock keeps consumers from changing repositories meanwhile: a batch that is being applied ends
+ * first, and the next batch finds the cursor moved.
  */
 static uint64
 mark_repos(const AtpSubscription *sub, AtpArg dids)

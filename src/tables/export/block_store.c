@@ -1,13 +1,12 @@
 /*
  * block_store.c
- *		Blocks by their CIDs: the first ones in memory, the others in a temporary
- *		file (R-46).
+ *		Stores blocks of an export by CID: the first blocks in memory, the rest in a temporary file
+ *		(R-46).
  *
- * A block lies behind its CID.  The index has 16 bytes for each: 64 bits of the
- * digest, where it lies and how long it is.  Two digests can be made to agree in
- * 64 bits on purpose, so the CID is compared when a block is read.  There is no
- * mapped file: where the disk fails, a process that reads one gets a signal, and
- * the server restarts.
+ * A block is stored behind its CID.  The index has 16 bytes a block: 64 bits of the digest, the
+ * position, and the length.  A sender can make two digests agree in 64 bits, so the CID is compared
+ * when a block is read.  The file is not mapped into memory: if the disk failed, reading mapped
+ * memory would raise SIGBUS, and the server would restart.
  */
 #include "postgres.h"
 
@@ -19,18 +18,18 @@
 #include "utils/wait_event.h"
 
 /*
- * The index is in parts, each of which grows by itself: so what is copied then is
- * small, in time and in memory.
+ * The index is split into parts, each of which grows by itself: so little is copied at a time, and
+ * little memory is needed twice.
  */
 #define PARTS		256
 #define PART_MIN	8
 
 #define KEPT_MIN	(64 * 1024)
 
-/* Bytes that are written to the file at a time. */
+/* Bytes written to the file at a time. */
 #define WRITE_BYTES	(64 * 1024)
 
-/* Of an entry's place: the lower bits are the length. */
+/* Low bits of an entry's place are the length, high bits the position. */
 #define LENGTH_BITS	21
 #define LENGTH_MAX	((UINT64CONST(1) << LENGTH_BITS) - 1)
 
@@ -42,7 +41,7 @@ typedef struct Entry
 
 typedef struct Part
 {
-	Entry	   *entries;		/* open addressing */
+	Entry	   *entries;		/* open addressing, linear probing */
 	uint32		room;
 	uint32		n;
 } Part;
@@ -51,19 +50,22 @@ struct AtpBlockStore
 {
 	MemoryContext cxt;
 	bool		across;
-	Size		memory;			/* bytes that may be kept */
+	Size		memory;			/* limit for kept, in bytes */
 	uint8_t    *kept;
 	Size		kept_room;
-	uint64		used;			/* bytes of all blocks with their CIDs; those from kept_used on are for the file ... */
+	uint64		used;			/* bytes of all blocks with their CIDs; bytes from kept_used on
+								 * belong to the file ... */
 	Size		kept_used;
 	bool		has_file;
 	File		file;
-	uint64		written;		/* ... and those from here on not yet in it, but in unwritten */
+	uint64		written;		/* ... and bytes from this position on are not in the file yet, but
+								 * in unwritten */
 	uint8_t    *unwritten;
-	AtpBlockBuffer cid;			/* for comparing */
+	AtpBlockBuffer cid;			/* buffer for comparing CIDs */
 	uint64		n;
 	Size		index_bytes;
-	uint64		add;			/* random: a sender must not know which entries its blocks get */
+	uint64		add;			/* random: a sender must not be able to choose index slots, and so
+								 * make searches slow */
 	uint64		factor;
 	Part		parts[PARTS];
 };
@@ -116,7 +118,10 @@ atp_blocks_index(const AtpBlockStore *s)
  * ------------------------------------------------------------------------
  */
 
-/* One number for each prefix of a digest, and codec: the same block under two of them is two blocks. */
+/*
+ * A bijection of 64 bits of the digest, mixed with the codec: the same block under two codecs is
+ * two blocks.
+ */
 static uint64
 key_of(const AtpBlockStore *s, AtpBytes cid)
 {
@@ -144,10 +149,13 @@ next_slot(const Part *part, uint32 slot)
 	return slot + 1 < part->room ? slot + 1 : 0;
 }
 
-/* A search: entries of one key lie behind its slot, with others between them. */
+/*
+ * A search.  All entries of a key lie at its slot or behind, possibly between entries of different
+ * keys.
+ */
 typedef struct Probe
 {
-	const Part *part;			/* NULL: there is none */
+	const Part *part;			/* NULL: the part is empty */
 	uint64		key;
 	uint32		slot;
 } Probe;
@@ -168,7 +176,7 @@ probe_for(const AtpBlockStore *s, AtpBytes cid)
 	return probe;
 }
 
-/* Very probably the only one; NULL: no more. */
+/* The next entry with this key (very probably the only entry); NULL: no more. */
 static const Entry *
 next_entry(Probe *probe)
 {
@@ -216,8 +224,8 @@ grow(AtpBlockStore *s, Part *part)
  */
 
 /*
- * No BufFile: that one writes what is left when it is closed, which fails once more
- * where there was no room for it before.
+ * Plain file writes, not BufFile: closing a BufFile writes the rest of its buffer, which would fail
+ * a second time if the disk was full.
  */
 static void
 write_out(AtpBlockStore *s)
@@ -259,7 +267,7 @@ append(AtpBlockStore *s, AtpBytes bytes)
 	}
 }
 
-/* There is memory for so many bytes more, or a file. */
+/* Make room for n more bytes, in memory, or else by creating the file. */
 static void
 make_room(AtpBlockStore *s, Size n)
 {
@@ -287,7 +295,7 @@ make_room(AtpBlockStore *s, Size n)
 	}
 }
 
-/* So many bytes from there, where they are in memory or in the buffer. */
+/* Returns n bytes from this position on, in memory or read into the buffer. */
 static const uint8_t *
 bytes_at(AtpBlockStore *s, uint64 place, Size n, AtpBlockBuffer *buffer)
 {
@@ -319,7 +327,7 @@ bytes_at(AtpBlockStore *s, uint64 place, Size n, AtpBlockBuffer *buffer)
 	return buffer->bytes;
 }
 
-/* With so many bytes of it in the buffer; NULL: no such block. */
+/* Find a block; the buffer gets the whole entry or only its CID.  NULL: no such block. */
 static const uint8_t *
 find(AtpBlockStore *s, AtpBytes cid, bool whole, AtpBlockBuffer *buffer, Size *length)
 {

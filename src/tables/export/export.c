@@ -1,10 +1,9 @@
 /*
  * export.c
- *		An account's export: rules R-40 to R-46.
+ *		Reads and checks the export of an account's repository, a CAR file (R-40 to R-46).
  *
- * Blocks come in any order; they are hashed as they come, and kept
- * (block_store.c).  Only when all are there does the walk from the commit tell
- * whether they are one whole tree.
+ * Blocks come in any order.  Each block is hashed when it comes, and stored (block_store.c).  When
+ * all blocks have come, a walk from the commit checks that the blocks form a complete tree.
  */
 #include "postgres.h"
 
@@ -21,13 +20,19 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
-/* Bytes of blocks that are kept in memory. */
+/* Bytes of an export's blocks in memory. */
 #define KEPT_MAX	(4 * 1024 * 1024)
 
-/* The index of its blocks may take so many times the memory of all exports: more blocks than those of a large repository. */
+/*
+ * The index of an export's blocks may have this many times atproto.fetch_memory: more than the
+ * blocks of any large repository need.
+ */
 #define INDEX_SHARE	4
 
-/* A node that is larger has its memory until the next one is read above it, and no longer. */
+/*
+ * The buffer of a larger node is freed when the walk reads the next node at the same level or
+ * above.
+ */
 #define NODE_KEPT	(32 * 1024)
 
 int			atp_fetch_memory_kb;
@@ -40,15 +45,15 @@ struct AtpExport
 	AtpSpan		did;
 	AtpBlockStore *blocks;
 	AtpCarPush	push;
-	AtpBlockBuffer section;		/* one that comes in pieces */
+	AtpBlockBuffer section;		/* buffer of a section that comes in pieces */
 	AtpBytes	root;			/* block of the commit */
 	AtpCommit	commit;
 	AtpExportWalk walk;
 	AtpBlockBuffer nodes[ATP_MST_LEVELS_MAX];
-	uint8_t		node[ATP_CID_BLESSED_LEN];	/* read last */
+	uint8_t		node[ATP_CID_BLESSED_LEN];	/* CID of the node read last, for error messages */
 	AtpBlockBuffer record;
-	bool		checking;		/* the walk has begun ... */
-	bool		checked;		/* ... and found all that is to be there */
+	bool		checking;		/* the walk of the check has begun ... */
+	bool		checked;		/* ... and found the whole tree */
 	AtpExportFault fault;
 };
 
@@ -71,7 +76,7 @@ atp_export_init(void)
 }
 
 /* ------------------------------------------------------------------------
- * What is wrong with it
+ * Faults of an export
  * ------------------------------------------------------------------------
  */
 static bool
@@ -115,19 +120,22 @@ refuse_bytes(AtpExport *e, AtpErr err, size_t at)
 	return false;
 }
 
-/* The path before the fault, made safe: len 0 when there is none.  It is of a stranger's making. */
+/* The path before the fault, made printable, since strangers choose paths; len 0: no path. */
 static AtpSpan
 last_path(const AtpExport *e)
 {
 	char	   *copy = palloc(e->walk.mst.last_len + 1);
 
-	/* any bytes, zeros too */
+	/* a path may have any bytes, zeros too: so no pstrdup */
 	memcpy(copy, e->walk.mst.last, e->walk.mst.last_len);
 	atp_make_printable(copy, e->walk.mst.last_len);
 	return (AtpSpan) {copy, e->walk.mst.last_len};
 }
 
-/* In a node: where it lies in the file nobody knows any more. */
+/*
+ * A fault in the tree is reported with the block's CID: the block's position in the file is not
+ * stored.
+ */
 static AtpExportState
 refuse_tree(AtpExport *e, AtpErr err, size_t at)
 {
@@ -264,7 +272,7 @@ atp_export_finish(AtpExport *e)
 		return refuse_bytes(e, ATP_E_COMMIT_MISSING, e->push.bytes);
 	memcpy(e->node, root.ptr, root.len);
 	err = atp_export_commit(e->root, e->did, &e->commit, &at);
-	/* V-14 */
+	/* V-14: a revision in the future is not accepted */
 	if (err == ATP_OK && atp_is_ahead(atp_tid_micros(e->commit.rev)))
 	{
 		err = ATP_E_REV_FUTURE;
@@ -300,7 +308,7 @@ read_node(void *ctx, unsigned level, AtpBytes cid, AtpBytes *node)
 {
 	AtpExport  *e = ctx;
 
-	/* those below are not needed any more */
+	/* nodes at this level and below are not needed any more */
 	for (unsigned i = level; i < ATP_MST_LEVELS_MAX; i++)
 		if (e->nodes[i].room > NODE_KEPT)
 		{

@@ -1,11 +1,10 @@
 /*
  * export.h
- *		An account's export, a CAR file with all of its repository: taken as it
- *		comes, checked as a whole, and read in the order of its paths.
+ *		An account's export: a CAR file with a whole repository.  The export is read as the bytes
+ *		come, then checked as a whole, and then read in the order of its paths.
  *
- * What is wrong with it is no ERROR, for an export comes from strangers: a
- * function says so, and atp_export_fault() why.  Memory and temporary files may
- * end in an ERROR.
+ * An export comes from strangers, so a fault of its content is no ERROR: the function returns false
+ * or BAD, and atp_export_fault() has the reason.  Memory and temporary files may raise an ERROR.
  */
 #ifndef ATP_EXPORT_H
 #define ATP_EXPORT_H
@@ -15,7 +14,7 @@
 #include "common/compat.h"
 #include "core/repo/export_walk.h"
 
-/* Settings: bounds of one export, and of the memory of all. */
+/* Settings: limits of an export, and of the memory of all exports. */
 extern int	atp_fetch_memory_kb;
 extern int	atp_max_repo_kb;
 extern int	atp_max_repo_records;
@@ -26,50 +25,56 @@ typedef struct AtpExport AtpExport;
 
 typedef enum AtpExportState
 {
-	ATP_EXPORT_MORE,			/* not at its end */
+	ATP_EXPORT_MORE,			/* not at the end */
 	ATP_EXPORT_DONE,
-	ATP_EXPORT_BAD				/* atp_export_fault() */
+	ATP_EXPORT_BAD				/* see atp_export_fault() */
 } AtpExportState;
 
 typedef struct AtpExportFault
 {
 	int			sqlstate;
-	const char *text;			/* what, and where */
-	const char *detail;			/* why; NULL: text says it */
+	const char *text;			/* the fault, and its position */
+	const char *detail;			/* the reason; NULL: text has the reason */
 } AtpExportFault;
 
-/* Of this account.  across: it outlives transactions, and atp_export_free() is called whatever happens. */
+/*
+ * Create the export of this account.  across: the export outlives transactions, and the caller must
+ * call atp_export_free() in any case.
+ */
 extern AtpExport *atp_export_create(MemoryContext parent, AtpSpan did, bool across);
 extern void atp_export_free(AtpExport *e);
 
-/* Bytes of memory that it has now: what is bounded, and the index of its blocks. */
+/* Bytes of memory in use, without the index; and bytes of the index of the blocks. */
 extern Size atp_export_memory(const AtpExport *e);
 extern Size atp_export_index(const AtpExport *e);
 
-/* The next bytes of the file; then that they were all.  False: it is bad. */
+/* Take the next bytes of the file; finish after the last.  False: the export has a fault. */
 extern bool atp_export_take(AtpExport *e, const uint8_t *data, Size n);
 extern bool atp_export_finish(AtpExport *e);
 
-/* After that: the commit, and its CID, of ATP_CID_BLESSED_LEN bytes. */
+/* After atp_export_finish(): the commit, and its CID, of ATP_CID_BLESSED_LEN bytes. */
 extern const AtpCommit *atp_export_head(const AtpExport *e);
 extern AtpBytes atp_export_head_cid(const AtpExport *e);
 
-/* Is its signature of this key? (V-05 to V-08) */
+/* Is the commit signed with this key? (V-05 to V-08) */
 extern bool atp_export_is_signed(const AtpExport *e, const uint8_t key[]);
 
-/* Check so many records more: when it is DONE, the tree is whole, and all records are there. */
+/*
+ * Check so many more records.  DONE: the tree is complete, and the blocks of all records are in the
+ * export (R-43, R-44).
+ */
 extern AtpExportState atp_export_check(AtpExport *e, int records);
 
-/* To the first record, and so often as anybody wants. */
+/* Go to the first record, any number of times; fetch the next record. */
 extern bool atp_export_rewind(AtpExport *e);
 extern AtpExportState atp_export_fetch(AtpExport *e, AtpExportRecord *record);
 
-/* The block of that record, valid until the next one is asked for. */
+/* The block of a record, valid until the next call. */
 extern bool atp_export_block(AtpExport *e, AtpBytes cid, AtpBytes *block);
 
 extern const AtpExportFault *atp_export_fault(const AtpExport *e);
 
-/* That, as an ERROR. */
+/* Raise the fault as an ERROR. */
 pg_noreturn extern void atp_export_error(const AtpExport *e);
 
 #endif							/* ATP_EXPORT_H */

@@ -1,6 +1,6 @@
 /*
  * export_owner.c
- *		Which subscription's settings and rights count for an account's export.
+ *		Selects the subscription whose settings and rights count for an account's export.
  */
 #include "postgres.h"
 

@@ -1,6 +1,6 @@
 /*
  * export_owner.h
- *		Which subscription's settings and rights count for an account's export.
+ *		Selects the subscription whose settings and rights count for an account's export.
  */
 #ifndef ATP_EXPORT_OWNER_H
 #define ATP_EXPORT_OWNER_H
@@ -10,9 +10,9 @@
 #include "config/subscription.h"
 
 /*
- * The first by name of those that fill the tables of a schema with the account's
- * records, one that fetches repositories if there is any; an ERROR when there is none, or when the current user is no member of
- * its owner.  SPI is connected.
+ * Of the subscriptions that fill the schema's tables with records of the account: the first by name
+ * of those with backfill, or else the first by name.  ERROR if no subscription does, or if the
+ * current user is not a member of its owner.  SPI must be connected.
  */
 extern const AtpSubscription *atp_filler_of(const char *target, const struct varlena *did);
 

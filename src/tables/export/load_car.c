@@ -1,10 +1,10 @@
 /*
  * load_car.c
- *		SQL: atproto.load_car(): an export that somebody has, into the tables.
+ *		SQL: atproto.load_car(): writes an export that the caller has into the tables.
  *
- * It goes the same way as one that is fetched, with its subscription's owner's
- * rights and by its settings, but in the caller's transaction: until that ends,
- * the repository is locked, and whoever has an event of it waits.
+ * The export is written like a fetched export, with the rights of the subscription's owner and by
+ * the subscription's settings, but in the caller's transaction.  Until the transaction ends, the
+ * repository is locked, and consumers with events of the repository wait.
  */
 #include "postgres.h"
 
@@ -31,7 +31,7 @@
 
 PG_FUNCTION_INFO_V1(atp_load_car);
 
-/* Bytes, and records, that are looked at between two interrupts. */
+/* Bytes and records processed between two checks for interrupts. */
 #define SLICE_BYTES		(64 * 1024)
 #define SLICE_RECORDS	1000
 
@@ -43,7 +43,7 @@ typedef struct Load
 	const AtpSubscription *sub;
 	AtpStatements *statements;
 	AtpExport  *export;
-	bool		verified;		/* the account has signed it */
+	bool		verified;		/* the signature was checked */
 	AtpMerged	merged;
 } Load;
 
@@ -72,7 +72,7 @@ read_export(Load *load, const bytea *file)
 		atp_export_error(load->export);
 }
 
-/* The account's, as atproto.identity has it. */
+/* The account's key, from atproto.identity. */
 static void
 read_key(const Load *load, uint8_t *key)
 {
@@ -88,7 +88,10 @@ read_key(const Load *load, uint8_t *key)
 	memcpy(key, identity.key, ATP_MULTIKEY_LEN);
 }
 
-/* V-05 to V-08, at level full or where a key is given.  False: nobody asked. */
+/*
+ * V-05 to V-08: check the signature if verify is full or the caller gives a key.  False: no check
+ * was needed.
+ */
 static bool
 check_signature(const Load *load, const text *key_text)
 {
@@ -108,7 +111,7 @@ check_signature(const Load *load, const text *key_text)
 	return true;
 }
 
-/* As the subscription's owner. */
+/* Called as the subscription's owner. */
 static void
 apply_export(Load *load)
 {
@@ -140,7 +143,10 @@ load_car(Load *load, const bytea *file, const text *key)
 	atp_check_logged(load->sub->target);
 	read_export(load, file);
 	load->verified = check_signature(load, key);
-	/* what is being applied was judged by what the tables had: nothing else may come in between.  No row is to blame */
+	/*
+	 * the statement that fired the trigger writes rows that were judged by the tables' state before
+	 * the export; the error class stops the consumer, since no single row is the cause
+	 */
 	if (atp_statements_in_use())
 		ereport(ERROR,
 				(errcode(ATP_ERRCODE_STOP),

@@ -1,15 +1,14 @@
 /*
  * merge.c
- *		An export into the rows of its repository: rules R-50 to R-56.
+ *		Writes an export into the rows of its repository (R-50 to R-56).
  *
- * Records of the tree and rows of the table both come in the order of their
- * paths.  A record that has no row is created, one whose row has another CID
- * updated, a row without a record removed; nothing else is touched.  What is
- * changed goes the same way as on a stream (record_queue.c): triggers,
- * partitions, derived tables, dead letters.
+ * The records of the tree and the rows of the table record are both read in the order of paths.  A
+ * record without a row is created, a row with a different CID is updated, a row without a record is
+ * deleted; equal rows are not touched.  Changes take the same way as changes of a stream
+ * (record_queue.c): triggers, partitions, derived tables, dead letters.
  *
- * Changes are collected in memory until they are many, and written in a
- * subtransaction; one that the database refuses is found by halving.
+ * Changes are collected in memory, and written in a subtransaction.  A row that the database
+ * refuses is found by halving the range.
  */
 #include "postgres.h"
 
@@ -35,21 +34,24 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 
-/* Changes that are written in one step, or fewer than the caller wants when their values are large. */
+/* A step is written when its values have so many bytes, even if the caller allows more rows. */
 #define STEP_BYTES	(4 * 1024 * 1024)
 
-/* What a dead letter takes beside its bytes and its path. */
+/* Memory of a dead letter, besides its bytes and path. */
 #define LETTER_BYTES	256
 
-/* What is kept of more subtransactions than this, other sessions have to look up on disk. */
+/*
+ * A transaction with more subtransactions overflows PostgreSQL's shared cache, and then all
+ * sessions have to look up the subtransactions on disk.
+ */
 #define SUBTRANSACTIONS_MAX	64
 
-/* So many records are passed between two looks at the clock. */
+/* Records compared between two looks at the clock. */
 #define LOOK		256
 
 #ifdef ATP_INJECTION_POINTS
 
-/* For tests: a slice ends after so many paths; 0: when the caller says so. */
+/* For tests: a slice ends after so many paths; 0: no limit. */
 static int	slice_paths;
 
 void
@@ -67,12 +69,12 @@ atp_merge_init(void)
 
 #endif
 
-/* So often a row is tried again that failed with an error that may be the schema's, too. */
+/* Retries of a row whose error may be caused by the schema instead. */
 #define SUSPECT_TRIES	2
 
 typedef struct Suspect
 {
-	int			row;			/* of the step */
+	int			row;			/* index in the step's batch */
 	ErrorData  *error;
 } Suspect;
 
@@ -82,27 +84,29 @@ struct AtpMerge
 	const AtpSubscription *sub;
 	AtpStatements *statements;
 	AtpExport  *export;
-	AtpEvent	event;			/* stands for the export */
-	bool		heap;			/* new rows may go without a statement */
+	AtpEvent	event;			/* stands for the export in dead letters and rows */
+	bool		heap;			/* new rows may be inserted without a statement (direct_insert.h) */
 	bool		force;
 
-	/* the two sides */
+	/* tree and table */
 	AtpExportState state;
-	AtpExportRecord record;		/* while state is MORE */
+	AtpExportRecord record;		/* valid while state is MORE */
 	AtpStoredRows *rows;
-	int64		expected;		/* rows that there will be: all of these, if nobody keeps one out */
-	bool		rested;			/* the rows are read on, behind what was written */
-	AtpStoredRows *counted;		/* they are being counted; NULL: not yet */
+	int64		expected;		/* rows the table must have at the end, if no trigger or policy
+								 * keeps rows out */
+	bool		rested;			/* the merge was interrupted, and the rows were read on behind the
+								 * last path */
+	AtpStoredRows *counted;		/* rows being counted at the end; NULL: not begun */
 	int64		count;
 
-	/* the step */
+	/* the current step */
 	AtpBatch   *batch;
 	Size		bytes;
-	struct varlena *collection;	/* of the last row, in the batch's memory */
+	struct varlena *collection;	/* collection of the last row, in the batch's memory */
 
 	AtpMerged	merged;
-	AtpMerged	step;			/* what the changes of the step will have done */
-	List	   *suspects;		/* of the step */
+	AtpMerged	step;			/* changes of the current step; added to merged once written */
+	List	   *suspects;		/* Suspects of the current step */
 	bool		passed[ATP_PASSED_KINDS];	/* rows of these kinds were written */
 };
 
@@ -163,7 +167,7 @@ copy_path(AtpBytes path)
 	return (AtpSpan) {(const char *) copy.ptr, copy.len};
 }
 
-/* The same value for all rows of a collection. */
+/* The collection's value, shared by consecutive rows of a collection. */
 static struct varlena *
 collection_of(AtpMerge *m, AtpSpan name)
 {
@@ -192,7 +196,10 @@ tree_path(const AtpMerge *m)
 	return (AtpBytes) {(const uint8_t *) m->record.path.ptr, m->record.path.len};
 }
 
-/* A record of the tree cannot be stored.  Its path is any bytes, and its letter's is text. */
+/*
+ * Make a dead letter of a record that cannot be stored.  The tree's path may have any bytes, the
+ * letter's path must be text.
+ */
 static void
 lacks(AtpMerge *m, AtpErr err, AtpBytes block, size_t at)
 {
@@ -206,7 +213,7 @@ lacks(AtpMerge *m, AtpErr err, AtpBytes block, size_t at)
 	m->bytes += block.len + path.len + LETTER_BYTES;
 }
 
-/* Nor one that its Lexicon does not allow.  It has a row already, the last. */
+/* Make a dead letter of the last row, which its Lexicon does not allow. */
 static void
 drop_row(AtpMerge *m, AtpBytes block)
 {
@@ -217,7 +224,10 @@ drop_row(AtpMerge *m, AtpBytes block)
 	m->bytes += block.len + row->path.len + LETTER_BYTES;
 }
 
-/* The record of the tree is to be written; what is wrong with it becomes a dead letter, as on a stream. */
+/*
+ * Write the current record of the tree.  A fault of the record becomes a dead letter, as on a
+ * stream (R-56).
+ */
 static void
 put_record(AtpMerge *m, AtpAction action)
 {
@@ -274,7 +284,10 @@ next_record(AtpMerge *m)
 		atp_export_error(m->export);
 }
 
-/* A record that no row can be of: its path has no collection that a filter could want (B-65). */
+/*
+ * B-65: the path of the record has no valid collection, so no row can have this path.  A dead
+ * letter is made only if the subscription wants all collections.
+ */
 static void
 pass_path(AtpMerge *m)
 {
@@ -287,7 +300,7 @@ pass_path(AtpMerge *m)
 	lacks(m, ATP_E_PATH, block, 0);
 }
 
-/* The next path of either side; false: there is none. */
+/* Compare the next path of tree and table; false: both are at their ends. */
 static bool
 compare_one(AtpMerge *m)
 {
@@ -328,7 +341,7 @@ compare_one(AtpMerge *m)
 }
 
 /* ------------------------------------------------------------------------
- * Writing them
+ * Writing
  * ------------------------------------------------------------------------
  */
 static void
@@ -341,7 +354,10 @@ write_range(AtpApply *a, int lo, int hi)
 	atp_records_flush(records);
 }
 
-/* The bytes of a letter are those of the record; of one that goes, of the commit that lacks it. */
+/*
+ * Make a dead letter of a row that the database refused.  Its bytes are the record's block; for a
+ * deletion, the block of the commit whose tree lacks the record.
+ */
 static void
 refuse_row(AtpMerge *m, AtpApply *a, const AtpRow *row, const ErrorData *error)
 {
@@ -391,7 +407,10 @@ note_passed(AtpMerge *m, const AtpApply *a, int lo, int hi)
 			atp_passed_note(atp_target(m->statements), kind);
 }
 
-/* A row failed with an error that may be the schema's, too: the rows that come after it in the step tell. */
+/*
+ * The error of this row may be caused by the schema: judge_suspects() decides after the remaining
+ * rows of the step.
+ */
 static void
 suspect_row(AtpMerge *m, int row, ErrorData *error)
 {
@@ -402,8 +421,9 @@ suspect_row(AtpMerge *m, int row, ErrorData *error)
 }
 
 /*
- * Such a row is to blame if others of its kind were written, in this export or by this process before (passed.h),
- * and if it fails twice more.  Otherwise the export is refused as a whole, with the row's error.
+ * A suspect row becomes a dead letter if rows of its kind were written, in this export or before by
+ * this process (passed.h), and if the row fails twice more.  Otherwise the schema is probably
+ * wrong, and the whole export fails with the row's error.
  */
 static void
 judge_suspects(AtpMerge *m, AtpApply *a)
@@ -426,7 +446,7 @@ judge_suspects(AtpMerge *m, AtpApply *a)
 	m->suspects = NIL;
 }
 
-/* Halving where something is refused. */
+/* Write a range of rows; halve the range if the database refuses a row. */
 static void
 write_rows(AtpMerge *m, AtpApply *a, int lo, int hi)
 {
@@ -434,7 +454,10 @@ write_rows(AtpMerge *m, AtpApply *a, int lo, int hi)
 	int			mid = lo + (hi - lo) / 2;
 
 	CHECK_FOR_INTERRUPTS();
-	/* statements wait, and look */
+	/*
+	 * a row exists already, maybe uncommitted: direct insertion cannot wait for that transaction,
+	 * statements can
+	 */
 	if (error != NULL && error->sqlerrcode == ATP_ERRCODE_CONFLICT && a->heap)
 	{
 		a->heap = m->heap = false;
@@ -458,7 +481,7 @@ write_rows(AtpMerge *m, AtpApply *a, int lo, int hi)
 	}
 }
 
-/* What the step has collected; how many subtransactions that took. */
+/* Write the current step; returns the number of subtransactions used. */
 static int
 write_step(AtpMerge *m)
 {
@@ -467,7 +490,7 @@ write_step(AtpMerge *m)
 		.heap = m->heap, .force = m->force
 	};
 
-	/* it all goes with the step */
+	/* allocations live as long as the step */
 	MemoryContext old = MemoryContextSwitchTo(m->batch->cxt);
 
 	atp_link_sources(&a);
@@ -486,7 +509,7 @@ write_step(AtpMerge *m)
 	return a.kept;
 }
 
-/* Collect changes until they are enough for a step.  False: there are no more. */
+/* Collect changes until the step is full or the time is over.  False: no changes are left. */
 static bool
 fill_step(AtpMerge *m, int rows, AtpTime until)
 {
@@ -513,7 +536,10 @@ fill_step(AtpMerge *m, int rows, AtpTime until)
  * ------------------------------------------------------------------------
  */
 
-/* A trigger, rule or policy of the user's may keep rows out of the table, or give them another key. */
+/*
+ * May a rule, policy or row trigger of the user keep rows out of the table, or change their keys?
+ * Then counting rows proves nothing.
+ */
 static bool
 keeps_rows_out(const AtpMerge *m)
 {
@@ -529,8 +555,9 @@ keeps_rows_out(const AtpMerge *m)
 }
 
 /*
- * R-52: between two slices the table was anybody's, and its rows were read on from where the slice before had
- * come.  Before the repository counts as complete, its rows are counted, by themselves.  False: not all yet.
+ * R-52: between two slices any session could write to the table, behind the position up to which
+ * the merge had read.  So before the repository counts as synchronized, the rows are counted.
+ * False: the count is not finished.
  */
 static bool
 count_rows(AtpMerge *m, AtpTime until)
@@ -549,7 +576,10 @@ count_rows(AtpMerge *m, AtpTime until)
 			return false;
 		}
 	}
-	/* no class of errors that pass by themselves (fault.c): the export is fetched anew */
+	/*
+	 * a class of errors that is not retried with this export (error_class.c): the export is fetched
+	 * again
+	 */
 	if (m->count != m->expected && !keeps_rows_out(m))
 		ereport(ERROR,
 				(errcode(ERRCODE_TRIGGERED_DATA_CHANGE_VIOLATION),

@@ -1,6 +1,6 @@
 /*
  * merge.h
- *		An export into the rows of its repository: rules R-50 to R-56.
+ *		Writes an export into the rows of its repository (R-50 to R-56).
  */
 #ifndef ATP_MERGE_H
 #define ATP_MERGE_H
@@ -8,13 +8,13 @@
 #include "tables/export/export.h"
 #include "tables/base/sink.h"
 
-/* What became of records. */
+/* What happened to the records. */
 typedef struct AtpMerged
 {
 	int64		created;
 	int64		updated;
 	int64		deleted;
-	int64		same;			/* not touched */
+	int64		same;			/* unchanged */
 	int64		refused;		/* became dead letters */
 } AtpMerged;
 
@@ -27,24 +27,25 @@ extern void atp_merge_init(void);
 #endif
 
 /*
- * The export has been checked, and the repository's records are nobody else's
- * until the end.  force: also over rows that are newer.  All of it goes with the parent.
+ * Begin.  The export must be checked, and until the end no consumer may write the repository's
+ * records (its events are held).  force: overwrite newer rows, too.  All memory is freed with the
+ * parent.
  */
 extern AtpMerge *atp_merge_begin(MemoryContext parent, const AtpSubscription *sub, AtpStatements *statements,
 								 AtpExport *e, struct varlena *did, bool force);
 
-/* So many rows are written in one statement, or fewer where triggers take their time. */
+/* Default for the rows that a single statement writes; fewer if triggers are slow. */
 #define ATP_MERGE_ROWS	2000
 
 /*
- * More of it, in the transaction that runs, as the subscription's owner, with SPI
- * connected: in steps of so many rows, until so many are changed, or it is so late.  False: that was
- * all.  After an ERROR, the transaction being rolled back, it is to be begun anew;
- * what was committed is not done again.
+ * Continue in the current transaction, as the subscription's owner, with SPI connected: in steps of
+ * so many rows, until so many changes were made or this time has come.  False: done.  After an
+ * ERROR the caller rolls back and begins a new merge; rows that were committed are equal then and
+ * not written again.
  */
 extern bool atp_merge_some(AtpMerge *m, int rows, int64 changes, AtpTime until);
 
-/* It is not gone on with; the transaction in which it was may be over. */
+/* Free a merge that does not continue; its last transaction may be over. */
 extern void atp_merge_free(AtpMerge *m);
 
 extern AtpMerged atp_merge_done(const AtpMerge *m);

@@ -1,6 +1,7 @@
 /*
  * repo_export.c
- *		What an export does to the state of its repository: rules R-50 and R-55.
+ *		Changes the row of table repo when an export is fetched, fails, or was written (R-50,
+ *		R-55).
  */
 #include "postgres.h"
 
@@ -21,7 +22,7 @@ struct AtpRepoExport
 	AtpRepos   *repos;
 	AtpRepoState *repo;
 	AtpBatch	batch;
-	AtpEvent	event;			/* stands for the export: none that anybody has to judge */
+	AtpEvent	event;			/* stands for the export; never judged as an event */
 };
 
 AtpRepoExport *
@@ -59,7 +60,10 @@ atp_repo_export_refused(AtpRepoExport *r, const AtpCommit *commit, bool force, b
 			: psprintf("the account is not active: %s", text_to_cstring(repo->status));
 		return ATP_REFUSED_INACTIVE;
 	}
-	/* before one is fetched: what a fetcher left that has ended */
+	/*
+	 * R-05: before a fetch (no commit yet), hold = resync was left by a fetcher that ended, and
+	 * does not matter
+	 */
 	if (repo->waits && !((held || commit == NULL) && is_text(repo->hold, "resync")))
 	{
 		*why = psprintf("events of the repository wait: %s", text_to_cstring(repo->hold));
@@ -113,7 +117,10 @@ atp_repo_export_inactive(AtpRepoExport *r, const AtpAccountSaid *then, const cha
 	repo->active = false;
 	repo->status = cstring_to_text(status);
 	repo->host = cstring_to_text(host);
-	/* V-47: as when a stream says so; of one that never came whole there may be records, too */
+	/*
+	 * V-47: as for a deletion in a stream, the deletion must be confirmed; requested even without a
+	 * revision, since an interrupted export may have left records
+	 */
 	if (confirm)
 	{
 		AtpEvent   *event = &r->event;
@@ -134,7 +141,7 @@ atp_repo_export_hold(AtpRepoExport *r)
 	atp_repos_store(r->repos);
 }
 
-/* consumers take what is held. */
+/* end hold = resync; consumers release the held events. */
 static void
 let_go(AtpRepoExport *r)
 {
@@ -168,10 +175,16 @@ atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified)
 	AtpRepoState *repo = r->repo;
 	const AtpCommit *commit = atp_export_head(e);
 	AtpBytes	cid = atp_export_head_cid(e);
-	/* events of it were dropped meanwhile, or there are two of one revision */
+	/*
+	 * R-34, R-50: false if a held event was dropped during the fetch, or if two commits have the
+	 * same revision
+	 */
 	bool		whole = !is_text(repo->hold, "resync") || is_text(repo->sync, "resyncing");
 
-	/* whoever wanted that gets what was before */
+	/*
+	 * R-50: the repository goes back to an older revision; the cache of newest revisions would
+	 * still drop events in between as old
+	 */
 	if (repo->has_rev && commit->rev < repo->rev)
 		atp_recent_forget_at_commit();
 	repo->has_rev = true;
@@ -184,12 +197,18 @@ atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified)
 	repo->has_synced = true;
 	repo->synced_at = GetCurrentTransactionStartTimestamp();
 	let_go(r);
-	/* of what was before nothing is unknown, and nothing needs to be read again */
+	/*
+	 * an export leaves nothing unknown before its revision, so neither the first revision nor a
+	 * refill counts any more
+	 */
 	repo->has_first = false;
 	atp_repo_forget_refill(repo);
 	repo->changed = true;
 	atp_repos_store(r->repos);
-	/* of this subscription there are none: the merge has begun with that */
+	/*
+	 * letters of further subscriptions to the target; this subscription's letters were deleted when
+	 * the merge began
+	 */
 	atp_letters_supersede_repo(r->apply, repo->did, commit->rev);
 	return whole;
 }

@@ -1,6 +1,7 @@
 /*
  * repo_export.h
- *		What an export does to the state of its repository.
+ *		Changes the row of table repo when an export is fetched, fails, or was written (R-50,
+ *		R-55).
  */
 #ifndef ATP_REPO_EXPORT_H
 #define ATP_REPO_EXPORT_H
@@ -13,22 +14,24 @@ typedef struct AtpRepoExport AtpRepoExport;
 typedef enum AtpRefusal
 {
 	ATP_REFUSED_NOT,
-	ATP_REFUSED_INACTIVE,		/* while the account is not active */
-	ATP_REFUSED_WAITING,		/* while others are at it */
-	ATP_REFUSED_OLD,			/* this export; R-50 */
-	ATP_REFUSED_CHANGED			/* it was read for another filter, or another role, than are set now */
+	ATP_REFUSED_INACTIVE,		/* the account is not active */
+	ATP_REFUSED_WAITING,		/* events are held for a different reason, or were released by a
+								 * session, or records are being purged */
+	ATP_REFUSED_OLD,			/* the export is older than the stored repository */
+	ATP_REFUSED_CHANGED			/* the subscription's filter or owner has changed since the export
+								 * was requested */
 } AtpRefusal;
 
-/* Lock the repository, with a row made for it if there is none. */
+/* Lock the row of the repository; the row is created if missing. */
 extern AtpRepoExport *atp_repo_export_begin(AtpApply *a, struct varlena *did);
 
 /*
- * Can the export be taken, or (commit NULL) one be fetched?  held: that was
- * asked before, and the repository has been kept for it.  *why is said in words.
+ * May the export with this commit be written, or (commit NULL) an export be fetched?  held:
+ * atp_repo_export_hold() was called for this fetch.  *why: the reason as text.
  */
 extern AtpRefusal atp_repo_export_refused(AtpRepoExport *r, const AtpCommit *commit, bool force, bool held, const char **why);
 
-/* The #account event that the tables know of. */
+/* The #account event that the repository's row is based on. */
 typedef struct AtpAccountSaid
 {
 	bool		has_at;
@@ -40,21 +43,25 @@ typedef struct AtpAccountSaid
 extern AtpAccountSaid atp_repo_export_account(const AtpRepoExport *r);
 
 /*
- * R-13: its server, this host, says that the account is not active; that is stored by what follows.
- * Not where an #account came since that one, which knows better.  At level full, that it is deleted
- * is asked of its own server, or has just been (V-47).  Is the account active?
+ * R-13: the server at this host says that the account is not active.  The status is not taken if an
+ * #account came after "then", which is newer.  With verify = full, a deletion must be confirmed by
+ * the account's own server (V-47), unless that has just been done.  The caller stores the row
+ * (atp_repo_export_release()).  Returns whether the account is active.
  */
 extern bool atp_repo_export_inactive(AtpRepoExport *r, const AtpAccountSaid *then, const char *status, const char *host);
 
-/* its events are kept back from now on. */
+/* hold the repository's events from now on. */
 extern void atp_repo_export_hold(AtpRepoExport *r);
 
-/* They are not any longer, and no export came.  What is there of one goes if the account is gone. */
+/*
+ * A fetch has failed: release the held events, and store the row.  rev: revision of the export
+ * whose rows may be in the tables (0: no rows); if the account is deleted, these rows are purged.
+ */
 extern void atp_repo_export_release(AtpRepoExport *r, uint64 rev);
 
 /*
- * R-55: its records are in the tables.  verified: the account has signed it.  False: events of the
- * repository were lost meanwhile, and another export is needed.
+ * R-55: the export's records are in the tables.  verified: the signature was checked.  False:
+ * events of the repository were lost meanwhile, and a second export is needed.
  */
 extern bool atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified);
 

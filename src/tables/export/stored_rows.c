@@ -1,14 +1,13 @@
 /*
  * stored_rows.c
- *		The rows of a repository in the order of their paths.
+ *		Reads the rows of a repository in the order of paths, which is the order of the tree.
  *
- * A path is "collection/rkey", and '-' and '.', which may follow in a longer
- * collection's name, come before '/': in the tree the records of "a.b.c.d" stand
- * before those of "a.b.c", in the table's key behind them.  Inside of a collection
- * both orders are the same.  So the collections are asked for one after the
- * other, which is one descent of the index for each, however many a stranger may
- * have made; one waits on a stack while there are longer ones of its name.  No
- * row is sorted, and nothing is remembered of what has been passed.
+ * A path is "collection/rkey".  '-' and '.', which may follow in a longer collection's name, sort
+ * before '/': so in the tree the records of "a.b.c.d" come before the records of "a.b.c", and in
+ * the table's primary key after.  Within a collection both orders agree.  So collections are looked
+ * up one after the other, with a descent of the index for each, and a collection waits on a stack
+ * while longer names that begin with its name come first.  No row is sorted, and no list of passed
+ * paths is needed, however many collections a stranger has made.
  */
 #include "postgres.h"
 
@@ -23,10 +22,10 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
-/* Rows that are fetched at a time. */
+/* Rows fetched at a time. */
 #define FETCH		1000
 
-/* One of the waiting is longer than the other by two characters at least. */
+/* Each waiting collection is longer than the one below it by two characters at least. */
 #define WAITING_MAX	(ATP_NSID_MAX / 2 + 1)
 
 struct AtpStoredRows
@@ -37,27 +36,27 @@ struct AtpStoredRows
 	struct varlena *did;
 
 	/* collections */
-	struct varlena *found;		/* the last one that the index gave; NULL: none yet, or no more */
+	struct varlena *found;		/* last collection the index gave; NULL: not begun, or no more */
 	bool		looked;
-	bool		taken;			/* it is on the stack, or has been */
+	bool		taken;			/* found is on the stack, or was */
 	int			nwaiting;
 	struct varlena *waiting[WAITING_MAX];
 
-	/* rows of the collection on top of the stack, if any is current */
+	/* rows of the collection on top of the stack, if current */
 	bool		current;
 	bool		asked;			/* the portal is open */
 	Portal		portal;
 	SPITupleTable *table;
 	uint64		n;
 	uint64		i;
-	MemoryContext rows_cxt;		/* for values of theirs that are stored compressed */
+	MemoryContext rows_cxt;		/* for detoasted values of the rows */
 
-	bool		ready;			/* row is the next one */
+	bool		ready;			/* row is valid */
 	bool		done;
 	AtpStoredRow row;
 	uint8_t		path[ATP_MST_KEY_MAX];
-	uint8_t		passed[ATP_MST_KEY_MAX];	/* the path that was passed last ... */
-	Size		passed_len;		/* ... 0: none */
+	uint8_t		passed[ATP_MST_KEY_MAX];	/* last path passed ... */
+	Size		passed_len;		/* ... and the length of the path; 0: no path */
 };
 
 AtpStoredRows *
@@ -93,7 +92,7 @@ keep(AtpStoredRows *s, Datum value)
 	return copy;
 }
 
-/* The next one in the order of the key, that the filter wants; NULL: no more. */
+/* Find the next collection, in the order of the key, that the filter wants; NULL: no more. */
 static void
 find_collection(AtpStoredRows *s)
 {
@@ -121,7 +120,10 @@ find_collection(AtpStoredRows *s)
 	s->taken = false;
 }
 
-/* Does its name go on where the other ends, so that its paths come first? */
+/*
+ * Does the longer name continue the shorter with a character below '/', so that its paths come
+ * first?
+ */
 static bool
 comes_first(const struct varlena *longer, const struct varlena *shorter)
 {
@@ -131,7 +133,7 @@ comes_first(const struct varlena *longer, const struct varlena *shorter)
 	return l.len > s.len && memcmp(l.ptr, s.ptr, s.len) == 0 && l.ptr[s.len] < '/';
 }
 
-/* The next collection is on top of the stack; false: there is none. */
+/* Put the next collection on top of the stack; false: no collection is left. */
 static bool
 next_collection(AtpStoredRows *s)
 {
@@ -155,7 +157,7 @@ next_collection(AtpStoredRows *s)
  * ------------------------------------------------------------------------
  */
 
-/* The key of the path that was passed last, if that is of this collection; else NULL. */
+/* Record key of the last passed path, if the path is in this collection; else NULL. */
 static struct varlena *
 passed_key(const AtpStoredRows *s, const struct varlena *collection)
 {
@@ -167,8 +169,9 @@ passed_key(const AtpStoredRows *s, const struct varlena *collection)
 }
 
 /*
- * Behind the path that was passed last, which need not be that of a row that was read: after a rest, the caller's
- * own rows would come next otherwise, which the caller has never seen, and takes for rows that its tree lacks.
+ * Open the portal behind the last passed path, which need not be the path of a row that was read.
+ * Otherwise, after an interruption, rows that the caller itself has inserted would come next; the
+ * caller would take these for rows that the tree lacks, and delete them.
  */
 static void
 open_rows(AtpStoredRows *s)
@@ -208,7 +211,7 @@ fetch_rows(AtpStoredRows *s)
 		SPI_freetuptable(s->table);
 	MemoryContextReset(s->rows_cxt);
 	SPI_cursor_fetch(s->portal, true, FETCH);
-	/* SPI leaves its own behind */
+	/* SPI has changed the current memory context */
 	MemoryContextSwitchTo(old);
 	s->table = SPI_tuptable;
 	s->n = SPI_processed;
@@ -227,13 +230,13 @@ read_row(AtpStoredRows *s)
 	Size		len;
 
 	heap_deform_tuple(s->table->vals[s->i], s->table->tupdesc, v, null);
-	/* a view may show anything */
+	/* the user may have replaced the table by a view, whose columns can be null */
 	if (null[0] || null[1])
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("\"%s\" of a row of table \"record\" is null", null[0] ? "rkey" : "cid")));
 	s->row.collection = s->waiting[s->nwaiting - 1];
-	/* whoever asks may give his memory back before the row has been passed */
+	/* the caller may reset its own context before the row has been passed */
 	old = MemoryContextSwitchTo(s->rows_cxt);
 	s->row.rkey = PG_DETOAST_DATUM_PACKED(v[0]);
 	cid = PG_DETOAST_DATUM_PACKED(v[1]);
@@ -245,7 +248,10 @@ read_row(AtpStoredRows *s)
 	len = collection.len + 1;
 	len += atp_rkey_text((const uint8_t *) VARDATA_ANY(s->row.rkey), VARSIZE_ANY_EXHDR(s->row.rkey), (char *) s->path + len);
 	s->row.path = (AtpBytes) {s->path, len};
-	/* a row that the caller has already passed would be removed, whoever wrote it, and whatever shows it again */
+	/*
+	 * a row before the last passed path would be deleted by the caller, although its record was
+	 * compared already
+	 */
 	if (s->passed_len > 0 && atp_mst_compare(s->row.path, (AtpBytes) {s->passed, s->passed_len}) <= 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
@@ -265,7 +271,7 @@ atp_stored_row(AtpStoredRows *s)
 			read_row(s);
 		else
 		{
-			/* nothing is left of this one */
+			/* the collection has no more rows */
 			close_rows(s);
 			pfree(s->waiting[--s->nwaiting]);
 			s->current = false;

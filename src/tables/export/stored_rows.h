@@ -1,7 +1,7 @@
 /*
  * stored_rows.h
- *		The rows of a repository in the order of their paths, which is that of the
- *		tree and not that of the table's key.
+ *		Reads the rows of a repository in the order of paths: the order of the tree, not of the
+ *		table's primary key.
  */
 #ifndef ATP_STORED_ROWS_H
 #define ATP_STORED_ROWS_H
@@ -19,24 +19,27 @@ typedef struct AtpStoredRow
 
 typedef struct AtpStoredRows AtpStoredRows;
 
-/* Those of collections that the filter wants. */
+/* Begin; rows of collections that the filter does not want are left out. */
 extern AtpStoredRows *atp_stored_begin(MemoryContext parent, AtpStatements *set, const AtpSettings *settings,
 									   struct varlena *did);
 
 /*
- * The one that is next, valid until atp_stored_next(); NULL: there are no more.
- * Nobody else may write rows of this repository.
+ * The current row, valid until atp_stored_next(); NULL: no more rows.  No session but this may
+ * write rows of the repository.
  */
 extern const AtpStoredRow *atp_stored_row(AtpStoredRows *s);
 extern void atp_stored_next(AtpStoredRows *s);
 
 /*
- * The caller has dealt with this path, of the tree or of a row, and with all before it, and may have
- * written rows there: none of these is read.  The paths that are passed come in their order.
+ * The caller has handled this path, of the tree or of a row, and all paths before, and may have
+ * written rows there: these rows will not be read.  Paths must be passed in order.
  */
 extern void atp_stored_pass(AtpStoredRows *s, AtpBytes path);
 
-/* Before the transaction ends.  The next one reads on behind the path that was passed last. */
+/*
+ * Close the portal before the transaction ends.  The next atp_stored_row() continues behind the
+ * last passed path.
+ */
 extern void atp_stored_rest(AtpStoredRows *s);
 
 #endif							/* ATP_STORED_ROWS_H */
