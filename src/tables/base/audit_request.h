@@ -1,13 +1,13 @@
 /*
  * audit_request.h
- *		The table audit_state: of which targets something is to be audited by itself.
+ *		Requests for audits: rows of the table atproto.audit_state, one for each target.
  */
 #ifndef ATP_AUDIT_REQUEST_H
 #define ATP_AUDIT_REQUEST_H
 
 #include "postgres.h"
 
-/* Something of this target is unproven now, once the transaction commits.  SPI is connected. */
+/* Request an audit of a target in which this transaction makes a repository unproven.  SPI is connected. */
 extern void atp_audit_wish(const char *target);
 
 #endif							/* ATP_AUDIT_REQUEST_H */
