@@ -18,22 +18,23 @@
 #include "tables/base/sink.h"
 
 /*
- * The following two run with SPI connected, as a role that may write the table, with the cursor's rows locked. Call
- * before the cursor of the subscription is set to seq; -1: to NULL.
+ * Call before the subscription's cursor is set to seq; -1: to NULL.  This function and the next one run with SPI
+ * connected, as a role that may write the table, with the cursor's rows locked.
  */
 extern void atp_gap_cursor_set(const char *name, int64 seq);
 
 /*
  * Call after the cursor was set to seq in this transaction, if from seq on no event is passed over as an old one:
- * marks the gaps that lie behind seq as being read again.
+ * marks the gaps that begin at seq or later as being read again.  With seq 0 (the server's oldest event), all open
+ * gaps wait for this event: again_since is infinity.
  */
 extern void atp_gap_read_again(const char *name, int64 seq);
 
 /* The following functions switch to the table's owner by themselves, in a transaction. */
 
 /*
- * Call when subscription name refills repositories.  Until the refill has come to an event, the other subscriptions
- * that fill the same tables pass the event over; so their gaps are no longer being read again.
+ * Call when the subscription refills repositories.  Until the refill has come to an event, the other subscriptions of
+ * the target pass the event over; so the gaps of these subscriptions are no longer being read again.
  */
 extern void atp_gap_read_by_another(const char *name);
 

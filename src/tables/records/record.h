@@ -62,8 +62,8 @@ extern bool atp_records_purge(AtpApply *a);
 extern AtpStanding atp_record_standing(AtpApply *a, const AtpRecordRow *row);
 
 /*
- * May the table lack an effect of this commit, which is older than the repository's newest one?  A record that a
- * later commit has removed counts as lacking, too.
+ * May the table lack an effect of this commit, which precedes the repository's newest commit?  A record that a later
+ * commit has removed counts as lacking, too.
  */
 extern bool atp_records_lack(AtpApply *a, const AtpEvent *event);
 
