@@ -1,9 +1,10 @@
 /*
  * audit_request.c
- *		The table audit_state: of which targets something is to be audited by itself.
+ *		Requests for audits: rows of the table atproto.audit_state, one for each target.
  *
- * The fetcher, and the manager, look at this table of ours: to look at a table of a
- * user's is to run what he has put there.
+ * The fetcher and the manager read this table of the extension to find work.  They do not read the
+ * user's tables for that, because reading a user's table may run the user's code (a view, a
+ * policy).
  */
 #include "postgres.h"
 
@@ -14,8 +15,9 @@
 #include "utils/builtins.h"
 
 /*
- * That it is wished for already is seen under a lock that many can have: the fetcher
- * takes no wish back while somebody has it (fetch/repositories/task_audit.c).
+ * Looks for a pending request under FOR KEY SHARE, which many sessions can hold at once.  The fetcher does not clear
+ * next_at of a row that is locked so (fetch/repositories/task_audit.c): without the lock, the fetcher could clear the
+ * request before this transaction commits its unproven repository, and no audit would follow.
  */
 static bool
 is_wished(AtpArg target)

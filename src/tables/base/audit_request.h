@@ -1,17 +1,17 @@
 /*
  * audit_request.h
- *		The table audit_state: of which targets something is to be audited by itself.
+ *		Requests for audits: rows of the table atproto.audit_state, one for each target.
  */
 #ifndef ATP_AUDIT_REQUEST_H
 #define ATP_AUDIT_REQUEST_H
 
 #include "postgres.h"
 
-/* SQL: a row of the table repo is of a repository that the fetcher audits by itself.  Other repositories cannot be judged. */
+/* SQL: a row of the table repo is of a repository that the fetcher audits without a request by a session. */
 #define ATP_IS_AUDITED \
 	"sync = 'unproven' AND (refill_sync IS NULL OR refill_by IS NULL) AND data IS NOT NULL AND NOT COALESCE(deleted_rev OPERATOR(@.=) rev, false)"
 
-/* Something of this target is unproven now, once the transaction commits.  SPI is connected. */
+/* Request an audit of a target in which this transaction makes a repository unproven.  SPI is connected. */
 extern void atp_audit_wish(const char *target);
 
 #endif							/* ATP_AUDIT_REQUEST_H */

@@ -1,6 +1,6 @@
 /*
  * derived.c
- *		Which derived tables there are, and how they are told.
+ *		The list of derived tables, and how they are told of changes of records.
  */
 #include "postgres.h"
 
@@ -31,7 +31,10 @@ atp_derived_remembers(const AtpSubscription *sub)
 	return remembers;
 }
 
-/* Did it change nothing?  Only what is read again can come too late. */
+/*
+ * True: the change left the table record as it was.  Only an event that is read again can find the same or a newer
+ * revision in the table.
+ */
 static bool
 is_idle(const AtpChange *change)
 {

@@ -1,42 +1,45 @@
 /*
  * derived.h
- *		Tables that are derived from records: each is told what becomes of them.
+ *		Tables that are derived from records, and what each is told of a change.
  *
- * A record is put, removed, or goes with its account.  All of that is a change,
- * with what was there before; changes come many at a time, in their order, after
- * they were made.  Nothing is looked up, and no memory taken, for a subscription
- * without such a table.
+ * A change is a record that is put, removed, or removed with its account, together with the record
+ * that the table had before.  Changes are handed over many at a time, in the order of the events,
+ * after the table record was written.  For a subscription without derived tables nothing is looked
+ * up and no memory is taken.
  */
 #ifndef ATP_DERIVED_H
 #define ATP_DERIVED_H
 
 #include "tables/base/sink.h"
 
-/* A record comes from an export, and from no event. */
+/* AtpChange.seq of a record that comes from an export instead of an event. */
 #define ATP_SEQ_NONE	(-1)
 
 typedef struct AtpChange
 {
-	const AtpRecordRow *row;	/* of what goes with its account: ATP_DELETE, of the revision that it had */
-	int64		seq;			/* event that says so */
-	bool		again;			/* of an event that is read again */
-	/* what was there, of subscriptions that keep records */
+	const AtpRecordRow *row;	/* for a record removed with its account: ATP_DELETE, with the record's own revision */
+	int64		seq;			/* sequence number of the event, or ATP_SEQ_NONE */
+	bool		again;			/* the event is read again */
+	/* the record in the table before this change; filled only for subscriptions that keep records */
 	bool		found;
 	uint64		old_rev;
 	struct varlena *old_cid;
-	struct varlena *old_value;	/* as it lies in the table; NULL when jsonb cannot hold it ... */
-	struct varlena *old_raw;	/* ... and then, likewise, this */
+	struct varlena *old_value;	/* as stored, perhaps TOASTed; NULL when jsonb cannot hold the record ... */
+	struct varlena *old_raw;	/* ... and then the record's DAG-CBOR, as stored */
 } AtpChange;
 
 typedef struct AtpDerived
 {
 	int			use;			/* ATP_USE_... */
-	bool		forgets;		/* what was there before is not its business */
+	bool		forgets;		/* true: the table has no use for found and old_... */
 
-	/* Does this subscription fill it? */
+	/* Does this subscription fill the table? */
 	bool		(*wanted) (const AtpSubscription *sub);
 
-	/* These changes were made.  Memory is its own business: there may be many, with large values. */
+	/*
+	 * Write the changes into this table.  There may be many changes with large values, so the function manages memory
+	 * by itself.
+	 */
 	void		(*flush) (AtpApply *a, const AtpChange *changes, int n);
 } AtpDerived;
 
@@ -44,16 +47,25 @@ extern const AtpDerived atp_record_event_derived;
 extern const AtpDerived atp_collection_count_derived;
 extern const AtpDerived atp_link_derived;
 
-/* ERROR unless the table, if the subscription fills it, takes what comes from an export: an older one may not. */
+/*
+ * ERROR if the subscription fills record_event and the column seq is NOT NULL, as older versions made it: a record
+ * from an export has no sequence number.
+ */
 extern void atp_record_event_check(const AtpSubscription *sub, AtpStatements *set);
 
-/* ATP_USE_... of those that the subscription fills; 0: none. */
+/* Union of ATP_USE_... of the subscription's derived tables; may be 0. */
 extern int	atp_derived_uses(const AtpSubscription *sub);
 
-/* Has one of them to know what was there before?  Of what is read again, it is looked up in any case. */
+/*
+ * Does a derived table of the subscription need the record as it was before the change?  For events that are read
+ * again, the old record is looked up in any case.
+ */
 extern bool atp_derived_remembers(const AtpSubscription *sub);
 
-/* Tell them.  Those that changed nothing, because they came too late, are taken out. */
+/*
+ * Hand the changes to each derived table of the subscription.  Changes of events that are read again and changed
+ * nothing are left out.
+ */
 extern void atp_derived_flush(AtpApply *a, AtpChange *changes, int n);
 
 #endif							/* ATP_DERIVED_H */

@@ -1,12 +1,14 @@
 /*
  * distributed.c
- *		Tables whose rows Citus keeps on other servers.
+ *		Tables whose rows Citus keeps on remote servers.
  *
- * What PostgreSQL has of such a table is an empty shell, and its planner is
- * replaced, so that statements find the rows.  When the line of
- * shared_preload_libraries is lost, the shells are ordinary tables to everybody:
- * without any error, rows go there and are hidden as soon as Citus is back.  So it is
- * asked before each statement, by a look into the syscache where there is no Citus.
+ * PostgreSQL itself has only an empty shell of such a table; Citus replaces the planner, so that
+ * statements find the rows.  When Citus is missing from shared_preload_libraries, PostgreSQL takes
+ * the shell for an ordinary table: rows go into the shell without any error, and are hidden as soon
+ * as Citus is loaded again.
+ *
+ * Therefore every statement is preceded by a check whether Citus has the table and is loaded.  In a
+ * database without Citus the check costs one look into the syscache.
  */
 #include "postgres.h"
 
@@ -27,18 +29,21 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 
-/* Each shard once, or in several copies, to each of which it sends every statement. */
+/*
+ * pg_dist_partition.repmodel: one copy of each shard, or several copies, to each of which Citus sends every
+ * statement.
+ */
 #define MODEL_STREAMING	's'
 #define MODEL_COPIES	'c'
 
-/* Its table of tables; InvalidOid: this database has no Citus. */
+/* Citus' catalog of tables; InvalidOid: this database has no Citus. */
 static Oid
 citus_catalog(void)
 {
 	return get_relname_relid("pg_dist_partition", PG_CATALOG_NAMESPACE);
 }
 
-/* It defines its settings when it is loaded; a line of postgresql.conf makes a placeholder. */
+/* Citus defines its settings when the library is loaded.  A line of postgresql.conf alone makes a placeholder. */
 static bool
 citus_is_loaded(void)
 {
@@ -52,7 +57,7 @@ atp_has_citus(void)
 	return OidIsValid(citus_catalog()) && citus_is_loaded();
 }
 
-/* How it keeps a table's rows: pg_dist_partition.repmodel; '\0': it does not. */
+/* pg_dist_partition.repmodel of a table; '\0': Citus does not keep the table's rows. */
 static char
 model_of(Oid catalog, Oid relid)
 {
@@ -100,7 +105,7 @@ refuse(Oid relid)
 			 errhint("Restart the server with it, then SELECT atproto.resume(...).")));
 }
 
-/* The copies are asked at once: of what they return, Citus may take that of more than one. */
+/* Citus sends a statement to all copies of a shard at once, and may return the rows of more than one copy. */
 static void
 refuse_copies(Oid relid)
 {
@@ -131,7 +136,7 @@ atp_is_distributed(Oid relid)
 	return true;
 }
 
-/* One of the data tables that Citus keeps and is not loaded; InvalidOid: there is none. */
+/* A data table that Citus keeps while Citus is not loaded; InvalidOid: no table is in this state. */
 static Oid
 unreachable_table(const char *target)
 {

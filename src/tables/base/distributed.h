@@ -1,6 +1,6 @@
 /*
  * distributed.h
- *		Tables whose rows Citus keeps on other servers.
+ *		Tables whose rows Citus keeps on remote servers.
  */
 #ifndef ATP_DISTRIBUTED_H
 #define ATP_DISTRIBUTED_H
@@ -8,24 +8,25 @@
 #include "postgres.h"
 
 /*
- * Does Citus keep this table's rows?  Where there is Citus, the table is locked as for
- * writing, so that it remains as it is.  ERROR that stops a subscription if it does and is
- * not loaded: whatever is written then goes where nobody finds it.
+ * Does Citus keep this table's rows?  In a database with Citus, the table is locked as for writing, so that nobody
+ * distributes or undistributes the table before the transaction ends.  ERROR with ATP_ERRCODE_STOP when Citus keeps
+ * the rows and is not loaded: whatever is written then goes into the empty shell, where nobody finds the rows later.
  */
 extern bool atp_is_distributed(Oid relid);
 
-/* Has this database Citus, and is it loaded? */
+/* Does this database have Citus, and is Citus loaded? */
 extern bool atp_has_citus(void);
 
-/* ERROR likewise if that is so of one of the data tables in this schema. */
+/* ERROR with ATP_ERRCODE_STOP when Citus keeps a data table of this schema and is not loaded. */
 extern void atp_check_distributed(const char *target);
 
-/* The same as a text, palloc'd; NULL: it is not so. */
+/* The text of the error of atp_check_distributed(), palloc'd; NULL: no error. */
 extern char *atp_distributed_fault(const char *target);
 
 /*
- * Have each node commit what it has prepared, and does not know to be committed: that would be missing there.  If the
- * role may not have this done, it has to trust that nothing is.
+ * Have each node of Citus commit the transactions that the node has prepared and does not yet know to be committed.
+ * Until then the rows of these transactions are invisible on the node.  A role without the privilege for
+ * recover_prepared_transactions() skips this step, and has to trust that no such transaction exists.
  */
 extern void atp_settle_prepared(void);
 

@@ -1,6 +1,7 @@
 /*
  * error_class.c
- *		Whose fault an error of the database is, and steps that may fail alone.
+ *		Classes of database errors (is a row, the setup, or the moment to blame), and steps in
+ *		subtransactions.
  */
 #include "postgres.h"
 
@@ -12,30 +13,29 @@
 #include "utils/resowner.h"
 #include "utils/rls.h"
 
-/* A trigger may raise a message of any length: so many bytes of it are kept. */
+/* A trigger may raise a message of any length; a dead letter keeps this many bytes. */
 #define TEXT_MAX	1000
 
 /*
- * By the SQLSTATE's class.  What is not here is the row's fault: most of all
- * classes 22 (data), 23 (constraints) and P0, and the codes that users' triggers
- * make up.
+ * By the class of the SQLSTATE.  A class that is missing here blames the row: above all 22 (data), 23 (constraints),
+ * P0, and codes that users' triggers make up.
  */
 static const struct
 {
 	char		class[3];
 	AtpFault	fault;
-	bool		row_too;		/* a row's value may be what a trigger fails for */
+	bool		row_too;		/* a trigger may fail with this class because of a row's value */
 }			faults[] = {
 	{"08", ATP_FAULT_PASSING, false},	/* connections */
-	{"0A", ATP_FAULT_SETUP, true},	/* features that are not supported */
+	{"0A", ATP_FAULT_SETUP, true},	/* unsupported features */
 	{"25", ATP_FAULT_PASSING, true},	/* transaction state */
 	{"26", ATP_FAULT_SETUP, true},	/* statement names */
 	{"28", ATP_FAULT_SETUP, true},	/* authorization */
-	{"2B", ATP_FAULT_SETUP, true},	/* privileges that depend on others */
-	{"2D", ATP_FAULT_SETUP, true},	/* a trigger that ends the transaction */
-	{"2F", ATP_FAULT_SETUP, true},	/* functions that may not do what they do */
+	{"2B", ATP_FAULT_SETUP, true},	/* dependent privilege descriptors */
+	{"2D", ATP_FAULT_SETUP, true},	/* transaction termination, by a trigger */
+	{"2F", ATP_FAULT_SETUP, true},	/* functions doing what their attributes forbid */
 	{"38", ATP_FAULT_SETUP, true},	/* external functions */
-	{"39", ATP_FAULT_SETUP, true},	/* their calls */
+	{"39", ATP_FAULT_SETUP, true},	/* calls of external functions */
 	{"3D", ATP_FAULT_SETUP, true},	/* catalog names */
 	{"3F", ATP_FAULT_SETUP, true},	/* schema names */
 	{"40", ATP_FAULT_PASSING, false},	/* serialization, deadlocks */
@@ -51,7 +51,7 @@ static const struct
 	{"XX", ATP_FAULT_PASSING, true},	/* internal errors */
 };
 
-/* Which of these; -1: a row's. */
+/* Index of the class in faults[]; -1: the class is missing, so the row is to blame. */
 static int
 class_of(int sqlstate)
 {
@@ -86,8 +86,10 @@ atp_fault_may_be_row(int sqlstate)
 }
 
 /*
- * Is there another reason in the tables themselves?  A policy refuses rows with the SQLSTATE of a privilege that
- * is lacking.  What Citus reports may be of one node, so of some rows; triggers such tables do not have.
+ * Do the tables give another reason for this error than a row's value?  A row security policy refuses rows with the
+ * SQLSTATE of a lacking privilege, and an error that Citus reports may be caused by one node only.  Tables with
+ * policies or under Citus therefore exclude the row as the culprit; distributed tables have no triggers that could
+ * blame a row.
  */
 static bool
 lies_in_tables(const AtpApply *a, int sqlstate)

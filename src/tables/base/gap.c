@@ -1,6 +1,6 @@
 /*
  * gap.c
- *		Gaps of a stream (atproto.gap) whose events are read again.
+ *		Gaps of a stream (rows of atproto.gap) whose events are read again.
  */
 #include "postgres.h"
 
@@ -10,9 +10,10 @@
 #include "tables/base/gap.h"
 
 /*
- * Numbers in rows may be any: who has a subscription may write gaps of it.
- * again_since is infinity until the server's oldest event has come.
- * Who has a gap locked keeps it open, and nobody waits for him.
+ * Closes the gaps that the cursors of the subscription have passed again.  A row may hold any numbers, since the
+ * subscription's owner may write gaps by hand.  again_since is infinity until the oldest event of the server has
+ * come.  A gap that another session has locked stays open and is looked at the next time: waiting for the session
+ * could be a deadlock.
  */
 static void
 close_read(const char *name)
@@ -30,7 +31,10 @@ void
 atp_gap_cursor_set(const char *name, int64 seq)
 {
 	close_read(name);
-	/* back to where it has been since then, nothing is left out; else it is not known, and what was left out before stays so */
+	/*
+	 * The new position is in the stretch that the cursor has read without a jump, beginning before the gap: the gap
+	 * stays marked as being read again.  For any other position nobody knows, so the mark is removed.
+	 */
 	atp_run_unnamed("UPDATE atproto.gap g SET again_since = NULL"
 					" FROM atproto.subscription s, LATERAL (SELECT min(seq) AS seq, max(read_from) AS read_from FROM atproto.cursor"
 					"  WHERE subscription = s.name AND endpoint = s.endpoint) c"

@@ -1,11 +1,14 @@
 /*
  * gap.h
- *		Gaps of a stream (atproto.gap) whose events are read again.
+ *		Gaps of a stream (rows of atproto.gap) whose events are read again.
  *
- * A cursor moves over one event after the other, but where somebody sets it and where
- * a gap is noted; its row says from where on it has done so, with the same settings (read_from).  So a gap is closed
- * when the cursor was set before its begin, and has come to its end since, one after the other.  Of repositories, events are passed over that are older than the
- * newest that was processed: there, all of them have to be refilled, too (refill.c).
+ * A cursor moves over one event after the other, except where a user sets the cursor and where a
+ * gap is noted.  cursor.read_from says from which event on the cursor has moved without such a
+ * jump, with the same settings.  A gap is closed when a cursor that was set before the gap's begin
+ * has come to the gap's end without a jump.
+ *
+ * For a stream of repositories that is not enough: events older than the newest processed one of a
+ * repository are passed over, so all repositories have to be refilled, too (refill.c).
  */
 #ifndef ATP_GAP_H
 #define ATP_GAP_H
@@ -14,44 +17,57 @@
 
 #include "tables/base/sink.h"
 
-/* With SPI, as whoever may write the table; the cursors' rows are locked.  Its cursor is about to be set: to seq, -1: to NULL. */
+/*
+ * Call before the subscription's cursor is set to seq; -1: to NULL.  This function and the next one run with SPI
+ * connected, as a role that may write the table, with the cursor's rows locked.
+ */
 extern void atp_gap_cursor_set(const char *name, int64 seq);
 
-/* Its cursor was set to seq, in this transaction, and no event that comes after it is passed over as an old one. */
+/*
+ * Call after the cursor was set to seq in this transaction, if from seq on no event is passed over as an old one:
+ * marks the gaps that begin at seq or later as being read again.  With seq 0 (the server's oldest event), all open
+ * gaps wait for this event: again_since is infinity.
+ */
 extern void atp_gap_read_again(const char *name, int64 seq);
 
-/* The following as the table's owner, in a transaction. */
+/* The following functions switch to the table's owner by themselves, in a transaction. */
 
-/* It refills repositories: what it has not come to yet is passed over by others that fill its tables. */
+/*
+ * Call when the subscription refills repositories.  Until the refill has come to an event, the other subscriptions of
+ * the target pass the event over; so the gaps of these subscriptions are no longer being read again.
+ */
 extern void atp_gap_read_by_another(const char *name);
 
 typedef struct AtpGapWatch
 {
-	bool		open;			/* there are gaps of this stream */
-	int64		next;			/* where the first that is read again will end; -1: none */
+	bool		open;			/* the stream has open gaps */
+	int64		next;			/* end of the first gap being read again ahead of the cursor, or -1 */
 } AtpGapWatch;
 
-/* What a consumer whose cursor is here has to look for. */
+/* State that a consumer with its cursor at this position has to watch. */
 extern AtpGapWatch atp_gap_watch(const char *name, const char *endpoint, int64 cursor);
 
-/* From the oldest event that the server has: it was this one. */
+/*
+ * Call at the first event after the cursor was set to the server's oldest event: first is the event's number, which
+ * decides what gaps begin to be read again.
+ */
 extern void atp_gap_begins(const char *name, const char *endpoint, int64 first);
 
-/* Held events that were dropped, and of which no mark on a repository tells. */
+/* Held events that were dropped without a mark on a repository's row. */
 typedef struct AtpLost
 {
 	int64		events;
-	int64		first;			/* their numbers in the stream: the lowest ... */
-	int64		last;			/* ... and the highest */
+	int64		first;			/* lowest sequence number of the dropped events */
+	int64		last;			/* highest sequence number of the dropped events */
 } AtpLost;
 
 /*
- * A row says so, of this labeler (NULL: of repositories), one row as long as it is open: what was
- * lost before is counted there, too.  In the transaction that drops the events.
+ * Record dropped events of a labeler (did), or of repositories (did NULL), as a gap.  While the gap is open, later
+ * losses of the same kind are added to the same row.  Runs in the transaction that drops the events.
  */
 extern void atp_gap_lost(AtpApply *a, struct varlena *did, const AtpLost *lost);
 
-/* Close those that have been read again. */
+/* Close the subscription's gaps whose events have been read again. */
 extern void atp_gap_close(const char *name);
 
 #endif							/* ATP_GAP_H */

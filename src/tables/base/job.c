@@ -1,6 +1,6 @@
 /*
  * job.c
- *		Repositories that are to be fetched: rows of atproto.repo_job.
+ *		Requests to fetch repositories: rows of atproto.repo_job.
  */
 #include "postgres.h"
 
@@ -12,7 +12,10 @@
 #include "utils/builtins.h"
 #include "utils/guc.h"
 
-/* So many times as many as wait may be there, with those that failed; and a share of that many may be one host's. */
+/*
+ * Limits as multiples of atproto.fetch_queue: all queued jobs including failed ones (times MANY_FAILED), and the jobs
+ * from a single host's list (divided by HOST_SHARE).
+ */
 #define MANY_FAILED		10
 #define HOST_SHARE		16
 
@@ -57,7 +60,7 @@ atp_jobs_wish(const char *target, const char *subscription, const AtpJobWish *wi
 			listed_by[i] = CStringGetTextDatum(wishes[i].listed_by);
 	}
 	caller = atp_as_table_owner("repo_job");
-	/* rows that need no change are not locked, either */
+	/* Jobs in need of no change are filtered out first, so that no row is locked for nothing. */
 	added = atp_run(atp_identity_sql("INSERT INTO atproto.repo_job AS j (target, did, subscription, priority, reason, listed_by, state, error)"
 									 " SELECT $1::name, u.did, $2, u.priority, u.reason, u.listed_by,"
 									 "  CASE WHEN u.suspended THEN 'suspended' ELSE 'queued' END, CASE WHEN u.suspended THEN 'the account is not active' END"
@@ -65,7 +68,10 @@ atp_jobs_wish(const char *target, const char *subscription, const AtpJobWish *wi
 									 " WHERE NOT EXISTS (SELECT FROM atproto.repo_job o WHERE o.target = $1::name"
 									 "  AND o.did OPERATOR(@.=) u.did AND o.priority <= u.priority AND (u.suspended OR o.state <> 'suspended'))"
 									 " ORDER BY u.did USING OPERATOR(@.<)"
-									 /* who wishes for an account that was not active has heard that it is */
+									 /*
+									  * The caller requests a fetch of an account that was inactive only after
+									  * learning that the account is active again.
+									  */
 									 " ON CONFLICT (target, did) DO UPDATE SET priority = LEAST(excluded.priority, j.priority),"
 									 "  reason = CASE WHEN excluded.priority < j.priority THEN excluded.reason ELSE j.reason END,"
 									 "  state = CASE WHEN j.state = 'suspended' THEN excluded.state ELSE j.state END,"
@@ -90,7 +96,7 @@ atp_jobs_add(const AtpSubscription *sub, struct varlena *const *dids, int n,
 	return atp_jobs_wish(sub->target, sub->name, wishes, n);
 }
 
-/* Of the jobs of n accounts; how many it changed. */
+/* Run sql on the jobs of n accounts.  Returns how many jobs changed. */
 static uint64
 change(const char *target, struct varlena *const *dids, int n, const char *sql)
 {
@@ -142,7 +148,7 @@ atp_jobs_repair(const char *target, struct varlena *const *dids, int n, AtpJobPr
 	atp_result_free(found);
 }
 
-/* Are there so many jobs of which this is true?  The condition has parameters from $2 on. */
+/* Do at least n jobs satisfy the condition?  The condition's parameters begin with $2. */
 static bool
 are_there(int64 n, const char *condition, const char *a, const char *b)
 {
@@ -154,7 +160,9 @@ are_there(int64 n, const char *condition, const char *a, const char *b)
 	return many;
 }
 
-/* What has failed is never given up, and would keep everything else from being listed for ever. */
+/*
+ * Failed jobs are never given up.  If failed jobs counted like new jobs, they alone could stop all listing for ever.
+ */
 bool
 atp_jobs_are_many(void)
 {

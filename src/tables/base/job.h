@@ -1,6 +1,6 @@
 /*
  * job.h
- *		Repositories that are to be fetched: rows of atproto.repo_job (R-02, R-03).
+ *		Requests to fetch repositories: rows of atproto.repo_job (R-02, R-03).
  */
 #ifndef ATP_JOB_H
 #define ATP_JOB_H
@@ -11,67 +11,70 @@
 
 typedef enum AtpJobPriority
 {
-	ATP_JOB_USER,				/* somebody asked for it */
-	ATP_JOB_BREAK,				/* it is followed, and not in step */
-	ATP_JOB_SEEN,				/* something of it came */
-	ATP_JOB_LISTED				/* a list has it */
+	ATP_JOB_USER,				/* a user asked for the repository */
+	ATP_JOB_BREAK,				/* the repository is followed, and the tables are out of step with it */
+	ATP_JOB_SEEN,				/* an event of the repository came */
+	ATP_JOB_LISTED				/* a list of a server names the repository */
 } AtpJobPriority;
 
-/* One that is to be fetched. */
+/* A repository to be fetched. */
 typedef struct AtpJobWish
 {
 	struct varlena *did;
 	AtpJobPriority priority;
 	const char *reason;
-	const char *listed_by;		/* the list of a host; NULL: none */
-	bool		suspended;		/* it waits until the account is active; a job that is there stays as it is */
+	const char *listed_by;		/* host whose list names the repository, or NULL */
+	bool		suspended;		/* wait until the account is active; an existing job is not suspended by this */
 } AtpJobWish;
 
-/* the least wait after a failure; a setting. */
+/* setting atproto.fetch_retry, the least wait after a failure. */
 extern int	atp_fetch_retry_s;
 
-/* with so many repositories that wait, no lists are read; a setting. */
+/* setting atproto.fetch_queue, the number of waiting repositories from which on no lists are read. */
 extern int	atp_fetch_queue;
 
-/* From _PG_init(): the settings. */
+/* Defines the settings; called by _PG_init(). */
 extern void atp_job_init(void);
 
 /*
- * The repositories of n DIDs, given in their order, each once, are to be fetched
- * into the target of a subscription.  One that is to be already only gets more
- * urgent.  Returns how many are new or more urgent.  With the rights of the
- * table's owner; SPI is connected.  The caller wakes the fetcher.
+ * Request that the repositories of n DIDs (sorted, without duplicates) be fetched into the target of a subscription.
+ * A repository that has a job already only becomes more urgent.  Returns how many jobs are new or more urgent.
+ * Switches to the table's owner; SPI is connected.  The caller wakes the fetcher.
  */
 extern uint64 atp_jobs_add(const AtpSubscription *sub, struct varlena *const *dids, int n,
 						   AtpJobPriority priority, const char *reason);
 
-/* The same, each with its own reason; the target may be another subscription's, too. */
+/* atp_jobs_add() with a reason for each repository, and for any target. */
 extern uint64 atp_jobs_wish(const char *target, const char *subscription, const AtpJobWish *wishes, int n);
 
 /*
- * R-07: of accounts that are gone, nothing is fetched; those that are not active wait until they are, also
- * where they are just being fetched; and those that are active again need not wait for it.
+ * R-07: jobs of deleted accounts are removed.  Jobs of inactive accounts are suspended, also while a fetch is
+ * running.  Jobs of accounts that are active again run at once.
  */
 extern void atp_jobs_remove(const char *target, struct varlena *const *dids, int n);
 extern void atp_jobs_suspend(const char *target, struct varlena *const *dids, int n);
 extern void atp_jobs_resume(const char *target, struct varlena *const *dids, int n);
 
-/* They are not in step, as somebody else than a stream has found: they are to be fetched, if a subscription does so. */
+/*
+ * Request that repositories be fetched that an audit, a status request or a node of Citus, rather than a stream, has
+ * found out of step; no effect if no subscription of the target fetches repositories.
+ */
 extern void atp_jobs_repair(const char *target, struct varlena *const *dids, int n, AtpJobPriority priority, const char *reason);
 
 /*
- * R-01: an owner that has lost the right to fill a target fetches nothing into it, and its jobs keep nobody
- * else's from being done: another subscription of the target gets them.  As the tables' owner, with SPI.
+ * R-01: an owner that has lost the right to fill a target fetches nothing into the target.  Give the jobs of such
+ * owners to another subscription of the target, so that the repositories are fetched.  Runs as the tables' owner,
+ * with SPI connected.
  */
 extern void atp_jobs_take_from_unentitled(void);
 
-/* are there as many as there should be?  Those that failed may be far more. */
+/* is the queue full?  Jobs that failed have a far higher limit. */
 extern bool atp_jobs_are_many(void);
 
-/* ... of those that one host's list has named? */
+/* has a host's list used up its share? */
 extern bool atp_jobs_of_list_are_many(const char *subscription, const char *listed_by);
 
-/* do so many wait for accounts that are not active, as one host's list says, that no more are noted? */
+/* do too many jobs of a host's list wait for inactive accounts already?  Then no more are added. */
 extern bool atp_jobs_of_inactive_are_many(const char *subscription, const char *listed_by);
 
 #endif							/* ATP_JOB_H */

@@ -2,9 +2,12 @@
  * key_plan.c
  *		Plans of statements that know the whole key of each row.
  *
- * Where statistics were made of a handful of rows, such as the first ones of a month, an index
- * on a single column of the key seems to lead to one row, too, and is the smaller one.  So the
- * planner takes it, and each row costs a whole collection.  Only the key is right, however large
+ * When the statistics of a table or partition were made of a handful of rows (the first ones of a
+ * month), an index on a single column of the key seems to lead to one row, too, and is the smaller
+ * index.  The planner then takes the smaller index, and each row costs a scan of a whole
+ * collection.
+ *
+ * So for such a statement the planner is offered unique indexes only: they are right however large
  * the table has become.
  */
 #include "postgres.h"
@@ -17,7 +20,10 @@ static get_relation_info_hook_type next_hook = NULL;
 static bool hooked;
 static void *first_parameter;
 
-/* That very array: nothing else that is planned meanwhile has it. */
+/*
+ * The statement is recognized by the address of its first array.  Statements planned in the meantime, for example by
+ * a trigger, have different arrays.
+ */
 static bool
 is_the_statement(PlannerInfo *root)
 {
@@ -44,7 +50,7 @@ offer_keys(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
 		if (index->unique && index->indpred == NIL)
 			keys = lappend(keys, index);
 	}
-	/* a table of somebody's making may have none */
+	/* a table that a user has made may have no unique index */
 	if (keys != NIL)
 		rel->indexlist = keys;
 }

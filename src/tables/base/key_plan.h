@@ -8,8 +8,8 @@
 #include "postgres.h"
 
 /*
- * From now on the statement that is planned with this as its first parameter, an array, is
- * offered unique indexes only; NULL: none is.  Whatever its triggers run is planned as ever.
+ * Offer only unique indexes to the planner for the statement whose first parameter is this array; NULL: end.
+ * Statements that triggers run meanwhile are planned as usual.
  */
 extern void atp_plan_by_key(void *first);
 

@@ -1,6 +1,6 @@
 /*
  * keyset.c
- *		A set of three-part keys: open addressing, cleared in no time.
+ *		A set of three-part keys: open addressing; clearing is one increment.
  */
 #include "postgres.h"
 
@@ -11,7 +11,7 @@
 
 typedef struct Slot
 {
-	uint32		epoch;			/* in use when equal to the set's */
+	uint32		epoch;			/* the slot is in use if this equals the set's epoch */
 	uint32		hash;
 	AtpKey		key;
 } Slot;
@@ -19,7 +19,7 @@ typedef struct Slot
 struct AtpKeySet
 {
 	uint32		epoch;
-	uint32		nslots;			/* a power of two, at least twice the keys */
+	uint32		nslots;			/* a power of two, at least twice the number of keys */
 	Slot		slots[FLEXIBLE_ARRAY_MEMBER];
 };
 
@@ -39,7 +39,7 @@ hash_key(const AtpKey *key)
 {
 	uint64		h = 0;
 
-	/* accounts choose their records' keys */
+	/* accounts choose the keys of their records: without a secret, they could choose colliding keys */
 	for (int i = 0; i < 3; i++)
 		h = atp_secret_hash(VARDATA_ANY(key->part[i]), VARSIZE_ANY_EXHDR(key->part[i]), h);
 	return (uint32) h;

@@ -1,9 +1,10 @@
 /*
  * logged.c
- *		Data tables that are UNLOGGED, which no subscription may fill.
+ *		UNLOGGED data tables, which no subscription may fill.
  *
- * Whether a crash has emptied one cannot be seen once it is logged again.  So the first process that finds a table
- * unlogged takes back what the states of repositories say, whether there was a crash or not.
+ * Once a table is logged again, nobody can see whether a crash emptied the table before.  So the
+ * first process that finds a data table unlogged marks the synchronized repositories as unproven,
+ * whether there was a crash or not.
  */
 #include "postgres.h"
 
@@ -25,7 +26,7 @@ name_of(Oid relid)
 	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid));
 }
 
-/* A partitioned table has no rows of its own. */
+/* A partitioned table has no rows, so its own persistence does not matter; the partitions are checked each. */
 static bool
 is_unlogged(Oid relid)
 {
@@ -40,7 +41,7 @@ is_unlogged(Oid relid)
 	return unlogged;
 }
 
-/* The table, or one of its partitions; InvalidOid: none. */
+/* The unlogged table or partition among this table and its partitions; or InvalidOid. */
 static Oid
 unlogged_part(Oid relid)
 {
@@ -111,7 +112,10 @@ atp_distrust_unlogged(const char *target)
 	if (!OidIsValid(schema) || !OidIsValid(unlogged_part(get_relname_relid(atp_record_table.name, schema))) ||
 		!OidIsValid(get_relname_relid(atp_repo_table.name, schema)))
 		return;
-	/* in the order in which others lock them; an array of all repositories of a network would not fit into memory */
+	/*
+	 * Rows are locked in the order of the DIDs, in which consumers lock them, too.  The DIDs stay in a CTE: an array
+	 * of all repositories of a network would not fit into memory.
+	 */
 	if (atp_run(atp_expand_sql("WITH l AS MATERIALIZED (SELECT did FROM #.repo WHERE sync = 'synchronized' ORDER BY did FOR NO KEY UPDATE)"
 							   " UPDATE #.repo r SET sync = 'unproven', updated_at = now() FROM l WHERE r.did OPERATOR(@.=) l.did", target), ATP_NO_ARGS) > 0)
 		atp_audit_wish(target);

@@ -1,27 +1,27 @@
 /*
  * logged.h
- *		Data tables that are UNLOGGED, which no subscription may fill.
+ *		UNLOGGED data tables, which no subscription may fill.
  *
- * After a crash such a table is empty, and what is in others says that its rows are there: cursors have passed
- * the events, and repositories are synchronized.
+ * A crash empties an unlogged table, while logged tables still say that the rows exist: cursors
+ * have passed the events, and repositories are marked synchronized.
  */
 #ifndef ATP_LOGGED_H
 #define ATP_LOGGED_H
 
 #include "postgres.h"
 
-/* ERROR that stops a subscription if this table, or partition, is UNLOGGED. */
+/* ERROR with ATP_ERRCODE_STOP if this table or partition is UNLOGGED. */
 extern void atp_check_table_logged(Oid relid);
 
-/* ERROR likewise if any data table of the schema is, or one of its partitions. */
+/* ERROR with ATP_ERRCODE_STOP if a data table of the schema, or a partition of one, is UNLOGGED. */
 extern void atp_check_logged(const char *target);
 
-/* The same as a text, palloc'd; NULL: all are logged. */
+/* The text of the error of atp_check_logged(), palloc'd; NULL: all data tables are logged. */
 extern char *atp_logged_fault(const char *target);
 
 /*
- * Where records are in such a table, they may be gone after the next crash, or since the last one: what is known of
- * repositories is not believed before an audit has found their records.  SPI is connected.
+ * If the table record, or a partition, is UNLOGGED: mark all synchronized repositories as unproven and request an
+ * audit, because records may have been lost in a crash, or may be lost in the next one.  SPI is connected.
  */
 extern void atp_distrust_unlogged(const char *target);
 

@@ -1,9 +1,9 @@
 /*
  * progress.h
- *		What a transaction moves besides rows.
+ *		What a transaction moves besides rows, for example a stream's cursor.
  *
- * Rows and progress are committed together: that is what makes each event count
- * exactly once.  apply.c knows when what is called, and nothing of what it is.
+ * Rows and progress are committed together; this makes each event count exactly once.  apply.c
+ * decides when each function is called, and does not know what the progress is.
  */
 #ifndef ATP_PROGRESS_H
 #define ATP_PROGRESS_H
@@ -16,46 +16,45 @@
 typedef enum AtpLocked
 {
 	ATP_LOCKED,
-	ATP_LOCKED_BY_OTHERS,		/* nothing may be committed; done again after await() */
-	ATP_LOCKED_NOTHING			/* it is not there any more */
+	ATP_LOCKED_BY_OTHERS,		/* roll back, call await(), and apply the batch again */
+	ATP_LOCKED_NOTHING			/* the row of the progress no longer exists */
 } AtpLocked;
 
 typedef struct AtpProgress
 {
 	/*
-	 * How far the transaction comes, which ends before event a->hi: the sequence
-	 * number up to which letters belong to it.
+	 * The sequence number up to which dead letters belong to this transaction, which applies the events before a->hi.
 	 */
 	int64		(*reach) (struct AtpProgress *progress, const AtpApply *a);
 
 	/*
-	 * Lock what comes after the rows, without waiting: who has it may want the
-	 * tables next that this transaction has written to (BEGIN; unsubscribe();
-	 * DROP SCHEMA), and would be the one whom the deadlock ends.  With letters,
-	 * what they refer to, too.
+	 * Lock the rows of the progress without waiting, after the rows of the tables.  Their holder may go on to lock
+	 * tables that this transaction has written to (BEGIN; unsubscribe(); DROP SCHEMA): waiting would be a deadlock,
+	 * with the user's session as victim.  With letters, the subscription's row, which dead letters refer to, is
+	 * locked, too.
 	 */
 	AtpLocked	(*lock) (struct AtpProgress *progress, const AtpApply *a, bool letters);
 
-	/* Wait, in a transaction of its own that has no other lock, for who has it.  False: it is gone. */
+	/* Wait for the holder of the lock, in a separate transaction without any other lock.  False: the row is gone. */
 	bool		(*await) (struct AtpProgress *progress, const AtpApply *a);
 
-	/* As far as reach() said.  False: it is not where it was left. */
+	/* Move the progress to where reach() said.  False: another session has moved the progress meanwhile. */
 	bool		(*move) (struct AtpProgress *progress, const AtpApply *a);
 
-	/* That was committed. */
+	/* Called after the commit of a transaction with a successful move(). */
 	void		(*moved) (struct AtpProgress *progress);
 } AtpProgress;
 
-/* A stream's cursor, of one shard. */
+/* A stream's cursor, for one shard. */
 typedef struct AtpStreamProgress
 {
 	AtpProgress base;
 	const AtpSubscription *sub;
 	int			shard;
-	int			layout;			/* of the cursor: see AtpCursor */
-	int64		position;		/* committed; -1: none */
-	int64		last;			/* the position after the batch */
-	int64		next;			/* after this transaction */
+	int			layout;			/* number of the cursor's division into shards: see AtpCursor */
+	int64		position;		/* committed position, or -1 */
+	int64		last;			/* position after the whole batch */
+	int64		next;			/* position after this transaction */
 	AtpSkipsWritten skips;
 } AtpStreamProgress;
 

@@ -1,10 +1,11 @@
 /*
  * referrers.c
- *		Foreign keys to a table by columns of other types.
+ *		Foreign keys from columns of a collatable type to columns of the extension's types.
  *
- * Since texts are read as identifiers, PostgreSQL takes a foreign key from a text to a DID.
- * But then it fails at every deletion, "cache lookup failed for collation 0": it looks for a
- * collation of the column that is referred to, where the other one has one.
+ * Since text is accepted where an identifier is expected, PostgreSQL allows a foreign key from a
+ * text column to a DID.  But then every deletion in the referenced table fails with "cache lookup
+ * failed for collation 0", because PostgreSQL looks for a collation of the referenced column, whose
+ * type has none.
  */
 #include "postgres.h"
 
@@ -57,7 +58,10 @@ check_constraint(HeapTuple tuple)
 	}
 }
 
-/* Looking up a constraint may take in a message by which the relation's triggers are built anew: first all are noted. */
+/*
+ * Looking up a constraint may process an invalidation message, upon which the relation's triggers are rebuilt: so the
+ * constraints are collected first.
+ */
 void
 atp_check_referrers(Oid relid)
 {

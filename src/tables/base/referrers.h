@@ -1,6 +1,6 @@
 /*
  * referrers.h
- *		Foreign keys to a table by columns of other types.
+ *		ERROR for a foreign key that would make every deletion in a data table fail.
  */
 #ifndef ATP_TABLES_REFERRERS_H
 #define ATP_TABLES_REFERRERS_H

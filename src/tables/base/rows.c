@@ -1,6 +1,6 @@
 /*
  * rows.c
- *		Rows on their way into a table, one column after the other.
+ *		Rows on their way into a table, stored as one array for each column.
  */
 #include "postgres.h"
 
@@ -45,7 +45,7 @@ atp_rows_of(AtpStatements *set, const AtpTable *table, int max)
 void
 atp_rows_bind(const AtpRows *rows, Datum *args)
 {
-	/* who fills them has another number of columns than the table */
+	/* a remainder means: the caller fills another number of columns than the table has */
 	Assert(rows->column == 0);
 	for (int c = 0; c < rows->ncolumns; c++)
 		args[c] = atp_array(rows->set, rows->types[c], rows->values + c * rows->max,

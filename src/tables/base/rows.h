@@ -1,7 +1,8 @@
 /*
  * rows.h
- *		Rows on their way into a table, one column after the other: how
- *		statements take them (an array of each column), and heap.h.
+ *		Rows on their way into a table, stored as one array for each column.
+ *
+ * Statements take an array for each column; direct_insert.h reads single cells.
  */
 #ifndef ATP_ROWS_H
 #define ATP_ROWS_H
@@ -14,22 +15,25 @@ typedef struct AtpRows
 {
 	AtpStatements *set;
 	int			ncolumns;
-	AtpType		types[ATP_STATEMENT_ARGS];	/* of the columns */
+	AtpType		types[ATP_STATEMENT_ARGS];	/* types of the columns */
 	int			max;
-	int			n;				/* complete rows */
-	int			column;			/* the next one of the row that is being filled */
-	Datum	   *values;			/* max of each column */
+	int			n;				/* number of complete rows */
+	int			column;			/* next column of the unfinished row */
+	Datum	   *values;			/* max values for each column */
 	bool	   *nulls;
 } AtpRows;
 
-/* Of columns of these types, ATP_TYPE_END after the last one; or of those of a table that are written with each row. */
+/*
+ * Rows with columns of these types (the list ends with ATP_TYPE_END), or with the columns of a table that are written
+ * with each row.
+ */
 extern AtpRows *atp_rows_create(AtpStatements *set, const AtpType *types, int max);
 extern AtpRows *atp_rows_of(AtpStatements *set, const AtpTable *table, int max);
 
-/* An array of each column. */
+/* Bind an array for each column. */
 extern void atp_rows_bind(const AtpRows *rows, Datum *args);
 
-/* The next column of the row; the last one completes it. */
+/* Append the value of the next column; the last column completes the row. */
 static inline void
 atp_put(AtpRows *rows, Datum value, bool isnull)
 {
@@ -45,7 +49,7 @@ atp_put(AtpRows *rows, Datum value, bool isnull)
 	}
 }
 
-/* A value that is passed by reference; NULL: null. */
+/* Append a value that is passed by reference; a NULL pointer is an SQL null. */
 static inline void
 atp_put_ref(AtpRows *rows, const void *value)
 {

@@ -1,7 +1,8 @@
 /*
  * sink.h
- *		What the events of one kind of stream do to the tables.  Private to
- *		src/tables; source.c names the sinks that there are.
+ *		What the events of one kind of stream do to the tables.
+ *
+ * Private to src/tables; source.c names the sinks.
  */
 #ifndef ATP_SINK_H
 #define ATP_SINK_H
@@ -12,47 +13,53 @@
 #include "stream/batch.h"
 #include "tables/base/statements.h"
 
-/* Where a message that comes once more stands, or one of its rows, by what is in the tables now. */
+/*
+ * How a message that is processed again (retry(), a released event), or a row of the message, compares with what the
+ * tables have now.
+ */
 typedef enum AtpStanding
 {
-	ATP_STANDING_NEW,				/* it is newer than all of that */
-	ATP_STANDING_LAST,				/* nothing newer is known, but all else of it may be there */
-	ATP_STANDING_LATE,				/* newer events were applied */
-	ATP_STANDING_OBSOLETE,			/* what is there is as new */
-	ATP_STANDING_MISSING,			/* of a row: it is not there */
+	ATP_STANDING_NEW,				/* newer than the tables */
+	ATP_STANDING_LAST,				/* the tables know nothing newer, but may have everything else of the message */
+	ATP_STANDING_LATE,				/* newer events of the account were applied since */
+	ATP_STANDING_OBSOLETE,			/* the tables have something as new or newer */
+	ATP_STANDING_MISSING,			/* of a row: the table has no row with the key */
 	ATP_STANDING_INACTIVE,			/* the repository is not active */
-	ATP_STANDING_UNJUDGED			/* nobody knows whether it is true: atp_judge_reason() */
+	ATP_STANDING_UNJUDGED			/* nothing yet proves or disproves the message: see atp_judge_reason() */
 } AtpStanding;
 
-/* A batch on its way into the tables. */
+/* A batch on the way into the tables. */
 typedef struct AtpApply
 {
 	const AtpSubscription *sub;
 	const struct AtpSink *sink;
 	AtpBatch   *batch;
-	AtpStatements *statements;	/* on the tables of the subscription */
-	struct AtpProgress *progress;	/* what else the transaction moves */
-	int64		rows;			/* applied */
-	int64		idle;			/* of these, deletions of what was not there */
-	int64		removed;		/* of these, deletions of what was there */
-	bool		heap;			/* rows may go without statements where heap.h allows it */
-	bool		accepted;		/* what accepts() said, as a step that can fail */
-	bool		again;			/* it comes once more: nothing that is as new is overwritten */
-	bool		force;			/* whatever is there is overwritten, also what is newer */
-	Oid			awaited;		/* a table that was not to be had: the next attempt waits for it first ... */
-	int			vain;			/* ... after so many that were in vain */
-	bool		has_sources;	/* those that its links need are there, as far as there is room (link_rows.h) */
-	AtpStanding standing;		/* what standing() said, likewise */
-	struct varlena *repo;		/* to be marked, likewise */
-	/* events of the batch that this transaction is about: [lo, hi) */
+	AtpStatements *statements;	/* for the tables of the subscription */
+	struct AtpProgress *progress;	/* progress of the transaction besides rows */
+	int64		rows;			/* rows applied so far */
+	int64		idle;			/* of rows: deletions without a row to delete */
+	int64		removed;		/* of rows: deletions of an existing row */
+	bool		heap;			/* rows may be written without statements where direct_insert.h allows that */
+	bool		accepted;		/* result of the last accepts(), which runs as a step */
+	bool		again;			/* a message is processed again: a row as new as the message is not overwritten */
+	bool		force;			/* rows are overwritten even where the table has newer data */
+	Oid			awaited;		/* table with an unavailable lock: the next attempt waits for this table first ... */
+	int			vain;			/* ... after so many failed attempts to lock all tables */
+	bool		has_sources;	/* sources for the batch's links were added, as far as there is room (link_rows.h) */
+	AtpStanding standing;		/* result of the last standing(), which runs as a step */
+	struct varlena *repo;		/* repository to mark as out of step, in a step */
+	/* events of the batch in this transaction: [lo, hi) */
 	int			lo;
 	int			hi;
-	int			kept;			/* subtransactions of it that are not rolled back */
-	int			refused;		/* rows and events of it that are */
-	struct AtpSuspects *suspects;	/* of these, those that failed with an error that may not be theirs; NULL: nobody asks */
+	int			kept;			/* subtransactions not rolled back */
+	int			refused;		/* refused rows and events */
+	struct AtpSuspects *suspects;	/* refused, perhaps for a reason outside of the row; NULL: not collected */
 	int64		skips[ATP_SKIP_COUNT];
 
-	/* Others fill these tables, too: what is known of repositories when this transaction commits (recent.h). */
+	/*
+	 * Only if several subscriptions fill these tables: revisions for the shared cache, put there after the commit
+	 * (rev_cache.h).
+	 */
 	bool		shared;
 	uint32		generation;
 	struct AtpRecent *recents;
@@ -62,41 +69,43 @@ typedef struct AtpApply
 
 typedef struct AtpSink
 {
-	int			uses;			/* which tables: ATP_USE_...; those that are derived from them are left to the settings */
+	int			uses;			/* ATP_USE_... of the sink's tables, without derived tables */
 
-	/* Apply events [lo, hi) of the batch, all or an ERROR. */
+	/* Apply the events [lo, hi) of the batch: all, or an ERROR. */
 	void		(*apply) (AtpApply *a, int lo, int hi);
 
-	/* One event in pieces, for when it fails as a whole: is it to be applied ... */
+	/* Apply one event in pieces, after the event has failed as a whole.  First: is the event to be applied at all? */
 	bool		(*accepts) (AtpApply *a, int event);
 
-	/* ... one of its rows ... */
+	/* Second: apply a row of the event. */
 	void		(*apply_row) (AtpApply *a, int row, int event);
 
-	/* ... and what else it changes; NULL: nothing. */
+	/* Third: apply the event's remaining changes; or NULL. */
 	void		(*apply_rest) (AtpApply *a, int event, int unused);
 
-	/* What a letter about the whole event has as its path; NULL: nothing. */
+	/* Path of a dead letter about the whole event; NULL: the path is empty. */
 	AtpSpan		(*name) (const AtpEvent *event);
 
-	/* Add dead letters that follow from verdicts on the events [a->lo, a->hi); or NULL. */
+	/* Add dead letters for events in [a->lo, a->hi) that the sink's verdicts reject; or NULL. */
 	void		(*condemn) (AtpApply *a);
 
-	/* Write what else follows from these, once in a transaction; or NULL. */
+	/* Write what else follows from the verdicts, once in a transaction; or NULL. */
 	void		(*conclude) (AtpApply *a);
 
-	/* After the dead letters of events [a->lo, a->hi) were stored: forget those that they overtook; or NULL. */
+	/*
+	 * After the dead letters of events [a->lo, a->hi) were stored: delete the letters superseded by these events; or
+	 * NULL.
+	 */
 	void		(*settle) (AtpApply *a);
 
 	/*
-	 * Where an event that comes once more stands, and one of its rows (_NEW: what
-	 * is there is older).  Both lock what they look at.  NULL: always as if it
-	 * came for the first time.
+	 * How an event that is processed again, and a row of the event, compares with the tables (_NEW: the tables have
+	 * older data).  Both functions lock the rows they read.  NULL: always _NEW.
 	 */
 	AtpStanding (*standing) (AtpApply *a, int event);
 	AtpStanding (*row_standing) (AtpApply *a, int row);
 
-	/* Remove a bounded part of what events left to be removed; false when nothing is left.  Or NULL. */
+	/* Remove a bounded part of the rows that events have left to be removed; false: nothing is left.  Or NULL. */
 	bool		(*purge) (AtpApply *a);
 } AtpSink;
 

@@ -1,6 +1,6 @@
 /*
  * skips.c
- *		Counts of what was passed over, committed with a stream's cursor.
+ *		Counts of events and rows that were passed over, committed with a stream's cursor.
  */
 #include "postgres.h"
 
@@ -14,9 +14,8 @@
 #include "utils/fmgrprotos.h"
 
 /*
- * The row is locked without waiting: a session that has locked it may go on to lock tables
- * that this transaction has written to (BEGIN; unsubscribe(); DROP SCHEMA), and waiting
- * would be a deadlock.
+ * The row is locked without waiting.  A session holding the lock may go on to lock tables already written by this
+ * transaction (BEGIN; unsubscribe(); DROP SCHEMA): waiting would be a deadlock.
  */
 static const AtpStatement add_skips = {
 	"UPDATE atproto.cursor c SET skips = " ATP_SKIPS_SUM("c.skips", "$4::jsonb")

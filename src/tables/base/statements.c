@@ -2,16 +2,14 @@
  * statements.c
  *		Statements on the data tables: prepared, checked, and run.
  *
- * Rows travel as arrays, one for each column, so that a batch is a handful of
- * statements; they are ordinary INSERT, UPDATE and DELETE, so triggers, row
- * security, generated columns, partitions and foreign keys do what they always
- * do.  (New rows of tables that have triggers and foreign keys at most may be
- * written as heap.c does it.)  The
- * arrays are of the extension's types, whatever the columns are; operators are
+ * Rows travel as arrays, one for each column, so that a batch is a handful of statements.  These
+ * are ordinary INSERT, UPDATE and DELETE, so triggers, row security, generated columns, partitions
+ * and foreign keys work as usual.  (direct_insert.c writes rows without statements where the result
+ * is the same.) The arrays are of the extension's types, whatever the columns are; operators are
  * named with their schema, since the search_path is empty.
  *
- * The tables are their owner's, who may change a column's type at any time.  So
- * what comes back is compared with what is expected before it is believed.
+ * The tables belong to the user, who may change a column's type at any time.  So the types of
+ * returned columns are compared with the expected ones before a value is read.
  */
 #include "postgres.h"
 
@@ -52,7 +50,7 @@ typedef struct ElementType
 typedef struct Prepared
 {
 	const AtpStatement *statement;
-	bool		distributed;	/* it was made for a table that is */
+	bool		distributed;	/* prepared for a table under Citus */
 	SPIPlanPtr	plan;
 } Prepared;
 
@@ -62,8 +60,8 @@ struct AtpStatements
 	char		target[NAMEDATALEN];
 	int			writer;
 	ElementType elements[ATP_TYPE_COUNT];
-	bool		loaded;			/* the elements are */
-	int			checked;		/* ATP_USE_... whose columns are of the right types */
+	bool		loaded;			/* elements[] is filled */
+	int			checked;		/* ATP_USE_... of tables with checked columns */
 	List	   *prepared;
 };
 
@@ -168,8 +166,9 @@ atp_array(AtpStatements *set, AtpType type, Datum *values, bool *nulls, int n)
  */
 
 /*
- * Is it there?  A table of a version before this one may lack it.  One of our types is of
- * that or a domain over it: what an assignment would make of another type, nobody asks.
+ * ERROR if the column is missing (a table that an older version made may lack the column) or has the wrong type.  A
+ * column of an extension type has to be of this type or of a domain over the type: an assignment cast to another type
+ * could change the value unnoticed.
  */
 static void
 check_column(AtpStatements *set, const AtpTable *table, const AtpColumn *column)
@@ -204,7 +203,7 @@ check_columns(AtpStatements *set, int uses)
 			{
 				const AtpColumn *column = &(*table)->columns[i];
 
-				/* what no row brings may be missing */
+				/* a column not filled by rows may be missing */
 				if (column->written != ATP_APART || atp_type_is_ours(column->type))
 					check_column(set, *table, column);
 			}
@@ -224,7 +223,7 @@ arg_types(AtpStatements *set, const AtpStatement *statement, Oid *types)
 
 	for (; statement->args[n] != ATP_TYPE_END; n++)
 	{
-		/* room for the end */
+		/* the list has room for ATP_TYPE_END */
 		Assert(n < lengthof(statement->args) - 1);
 		types[n] = statement->args[n] > ATP_TYPE_COUNT
 			? element(set, statement->args[n] - ATP_TYPE_COUNT)->array : atp_element(set, statement->args[n]);
@@ -232,7 +231,7 @@ arg_types(AtpStatements *set, const AtpStatement *statement, Oid *types)
 	return n;
 }
 
-/* After the n that are there; returns how many there are then. */
+/* Append the types of the table's row columns to n existing types; returns the new number. */
 static int
 add_row_types(AtpStatements *set, const AtpTable *table, bool arrays, Oid *types, int n)
 {
@@ -246,7 +245,7 @@ add_row_types(AtpStatements *set, const AtpTable *table, bool arrays, Oid *types
 	return n;
 }
 
-/* Citus can plan nothing whose parameters it does not know. */
+/* Citus cannot plan a statement without the values of the parameters. */
 static int
 plan_options(const AtpStatement *statement, bool distributed)
 {
@@ -284,7 +283,10 @@ atp_target_is_distributed(AtpStatements *set, const AtpTable *table)
 	Oid			relid;
 	bool		distributed;
 
-	/* while its lock was waited for, it may have become another table: Citus' functions that alter one make a new one */
+	/*
+	 * While the lock was waited for, Citus may have replaced the table: Citus' functions for altering a table make a
+	 * new table.
+	 */
 	do
 	{
 		relid = atp_target_table(set, table->name);
@@ -300,8 +302,8 @@ has_other_statements(AtpStatements *set, const AtpTable *table, bool distributed
 }
 
 /*
- * The plan of a statement, or of the one that stands for it where its table is distributed:
- * *statement is that one from now on.
+ * The plan of a statement.  Where the statement has a variant for distributed tables and the table is distributed,
+ * *statement becomes the variant.
  */
 static SPIPlanPtr
 find_plan(AtpStatements *set, const AtpStatement **statement, bool distributed)
@@ -332,10 +334,7 @@ plan_of(AtpStatements *set, const AtpStatement **statement)
 	return find_plan(set, statement, is_distributed(set, *statement));
 }
 
-/*
- * Are the columns that came back of the types that are expected, or such as can be
- * taken for them?
- */
+/* ERROR unless the returned columns are of the expected types, or of binary coercible ones. */
 static void
 check_result(AtpStatements *set, const AtpStatement *statement, TupleDesc desc)
 {
@@ -362,7 +361,7 @@ check_result(AtpStatements *set, const AtpStatement *statement, TupleDesc desc)
 	}
 }
 
-/* What has to be said to the planner, until the nest ends; 0: nothing. */
+/* Set the planner's settings for the statement.  Returns the GUC nest level to end; 0: nothing was set. */
 static int
 begin_planning(const AtpStatement *statement)
 {
@@ -425,10 +424,13 @@ atp_execute(AtpStatements *set, const AtpStatement *statement, Datum *values, co
 		atp_nodes_touch(set, statement, values);
 	nest = begin_planning(statement);
 	rc = statement->flags & ATP_BY_KEY ? run_by_key(plan, values, nulls) : SPI_execute_plan(plan, values, nulls, false, 0);
-	/* SPI leaves its own behind */
+	/* SPI leaves the memory context of SPI current */
 	MemoryContextSwitchTo(old);
 	atp_planning_end(nest);
-	/* that is no passing fault, which another attempt would heal */
+	/*
+	 * A rule has rewritten the statement.  The SQLSTATE must not be one of a passing error: another attempt would
+	 * fail in the same way.
+	 */
 	if (rc != statement->result)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -471,7 +473,7 @@ check_privileges(AtpStatements *set, const AtpTable *table)
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_TABLE, table->name);
 }
 
-/* Other columns, and keys: whatever planning asks for. */
+/* Plan the statement: the planner reports other missing columns and missing keys. */
 static void
 check_statement(AtpStatements *set, const AtpStatement *statement)
 {

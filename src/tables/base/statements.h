@@ -1,7 +1,6 @@
 /*
  * statements.h
- *		Statements on the data tables of one schema, prepared, and arrays to bind
- *		to them.
+ *		Prepared statements on the data tables of a schema, and arrays as arguments.
  */
 #ifndef ATP_STATEMENTS_H
 #define ATP_STATEMENTS_H
@@ -12,56 +11,55 @@
 #include "tables/base/table.h"
 
 /*
- * The statements that its owner has run, with their plans, and the types as they
- * are in this database.  It is of the schema for all its life.
+ * The statements that a caller has run on one schema, with their plans, and the OIDs of the types in this database.
+ * The schema stays the same for the whole life of the set.
  */
 typedef struct AtpStatements AtpStatements;
 
-/* Who runs them: a worker of a subscription, by its number, or somebody else. */
+/* Number of the subscription's worker that runs the statements; this constant for all processes but workers. */
 #define ATP_WRITER_OTHER	(-1)
 
 extern AtpStatements *atp_statements_create(const char *schema, int writer);
 extern void atp_statements_free(AtpStatements *set);
 
-/* Does anybody in this process have such a set: are tables being filled? */
+/* Does this process have an AtpStatements, that is, are tables being filled right now? */
 extern bool atp_statements_in_use(void);
 
 /*
- * ERROR if one of these tables (ATP_USE_...) is missing, or a column or key that
- * its statements need, or if the current user lacks a privilege on one.
+ * ERROR if a table of these uses (ATP_USE_...) is missing, or lacks a column or key needed by the statements, or if
+ * the current user lacks a privilege on a table.
  */
 extern void atp_statements_check(AtpStatements *set, int uses);
 
-/* Run one; ERROR unless it succeeds.  Needs an open SPI connection.  Returns SPI_processed. */
+/* Run a statement; ERROR unless the statement succeeds.  Needs an open SPI connection.  Returns SPI_processed. */
 extern uint64 atp_execute(AtpStatements *set, const AtpStatement *statement, Datum *values, const char *nulls);
 
 /*
- * Of what that gave back, n rows of one DID each: copies; then it is freed.  Returns how
- * many: in a table that somebody has altered they may be null, and are nobody's.
+ * Copy the DIDs of the n result rows (one column) of the last statement, and free the result.  Returns how many: the
+ * DID may be null in a table that a user has altered, and such a row is left out.
  */
 extern int	atp_take_dids(struct varlena **dids, int n);
 
-/* The same for one whose rows are fetched from a cursor, until the transaction ends. */
+/* Open a cursor for a statement, whose rows can be fetched until the transaction ends. */
 extern Portal atp_open(AtpStatements *set, const AtpStatement *statement, Datum *values);
 
 /*
- * Whether the table itself is what it reads or writes: not when an extension
- * plans it, which may keep the rows elsewhere.  ERROR if the current user may not
- * run it, as from the executor.  Locks the table.
+ * True: the statement reads or writes the table itself.  False: an extension has planned the statement and may keep
+ * the rows elsewhere.  ERROR if the current user may not run the statement, as from the executor.  Locks the table.
  */
 extern bool atp_statement_is_ordinary(AtpStatements *set, const AtpStatement *statement);
 
-/* The schema, and the writer. */
+/* The schema, and the number of the writer. */
 extern const char *atp_target(const AtpStatements *set);
 extern int	atp_writer(const AtpStatements *set);
 
-/* A table there; InvalidOid: there is none. */
+/* OID of a table in the schema, or InvalidOid. */
 extern Oid	atp_target_table(const AtpStatements *set, const char *name);
 
-/* Does Citus keep its rows (distributed.h)? */
+/* Does Citus keep the table's rows (distributed.h)? */
 extern bool atp_target_is_distributed(AtpStatements *set, const AtpTable *table);
 
-/* The type's OID. */
+/* OID of the type. */
 extern Oid	atp_element(AtpStatements *set, AtpType type);
 
 /* An array Datum of n elements; nulls may be NULL. */

@@ -1,7 +1,7 @@
 /*
  * table.c
- *		SQL from the descriptions of the data tables: what makes them, and the
- *		statements with their columns.
+ *		SQL made from the descriptions of the data tables: CREATE TABLE, and statements with their
+ *		columns filled in.
  */
 #include "postgres.h"
 
@@ -88,7 +88,7 @@ atp_has_shard_column(const AtpTable *table, Oid relid)
 	if (!HeapTupleIsValid(tuple))
 		return false;
 	att = (Form_pg_attribute) GETSTRUCT(tuple);
-	/* somebody may have one of his own of that name */
+	/* a user may have added a column of this name without these properties */
 	found = att->attnotnull && att->attgenerated == '\0';
 	ReleaseSysCache(tuple);
 	return found;
@@ -122,7 +122,7 @@ atp_expand_sql(const char *sql, const char *target)
  * ------------------------------------------------------------------------
  */
 
-/* What stands for {word}. */
+/* Append the expansion of {word} in a statement. */
 static void
 append_columns(StringInfo out, const char *word, const AtpTable *table, int nargs)
 {
@@ -200,7 +200,7 @@ create_table(const AtpTable *table, const char *target)
 {
 	StringInfoData sql;
 
-	/* it says so without the statement */
+	/* gives the error of a missing schema privilege without quoting the whole statement */
 	(void) LookupCreationNamespace(target);
 	initStringInfo(&sql);
 	appendStringInfo(&sql, "CREATE TABLE #.%s (", table->name);
@@ -226,7 +226,10 @@ atp_column_can_be_added(const AtpColumn *column)
 	return column->constraints == NULL || strstr(column->constraints, "DEFAULT") != NULL;
 }
 
-/* Then it has every column that cannot be added.  Any other is somebody's own, which only has the name. */
+/*
+ * A table made by this or an older version has every column that cannot be added later.  A table without these
+ * columns belongs to a user and only has the same name.
+ */
 bool
 atp_table_is_ours(const AtpTable *table, Oid relid)
 {
@@ -260,7 +263,7 @@ add_columns(const AtpTable *table, Oid relid, const char *target)
 		if (get_attnum(relid, column->name) != InvalidAttrNumber || !atp_column_can_be_added(column))
 			continue;
 		initStringInfo(&sql);
-		/* who waits for another who does the same finds it there */
+		/* IF NOT EXISTS: after waiting for a concurrent ALTER TABLE, the column exists */
 		appendStringInfo(&sql, "ALTER TABLE #.%s ADD COLUMN IF NOT EXISTS ", table->name);
 		append_column(&sql, column);
 		append_column_rest(&sql, table, column);

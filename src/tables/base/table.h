@@ -1,11 +1,10 @@
 /*
  * table.h
- *		What a data table is: its columns, the statements on it, and the view
- *		beside it.  Each table describes itself in a file of its own.
+ *		What a data table is: the columns, the statements, and the view beside the table.
  *
- * They are ordinary tables in a schema of the user's choice and no members of
- * the extension: so the user's indexes, triggers, partitions, grants and row
- * security on them are dumped and restored with everything else.
+ * Each table describes itself in a separate file.  The tables are ordinary tables in a schema of
+ * the user's choice and no members of the extension, so pg_dump saves the tables with the user's
+ * indexes, triggers, partitions, grants and row security.
  */
 #ifndef ATP_TABLE_H
 #define ATP_TABLE_H
@@ -15,8 +14,8 @@
 /* Types of columns and of parameters. */
 typedef enum AtpType
 {
-	ATP_TYPE_END,				/* of a list of types */
-	/* the extension's */
+	ATP_TYPE_END,				/* end of a list of types */
+	/* types of the extension */
 	ATP_TYPE_DID,
 	ATP_TYPE_NSID,
 	ATP_TYPE_RKEY,
@@ -24,7 +23,7 @@ typedef enum AtpType
 	ATP_TYPE_TID,
 	ATP_TYPE_HANDLE,
 	ATP_TYPE_ATURI,
-	/* PostgreSQL's */
+	/* types of PostgreSQL */
 	ATP_TYPE_JSONB,
 	ATP_TYPE_BYTEA,
 	ATP_TYPE_BOOL,
@@ -37,18 +36,18 @@ typedef enum AtpType
 	ATP_TYPE_COUNT
 } AtpType;
 
-/* A parameter that is an array of these. */
+/* AtpType of an array parameter. */
 #define ATP_ARRAY(type)	(ATP_TYPE_COUNT + (type))
 
 #define atp_type_is_ours(type)	((type) >= ATP_TYPE_DID && (type) <= ATP_TYPE_ATURI)
 
-/* How a column gets its values. */
+/* How a column gets values. */
 typedef enum AtpWritten
 {
-	ATP_KEY,					/* with each row, which it tells from others */
+	ATP_KEY,					/* with each row; identifies the row */
 	ATP_VALUE,					/* with each row */
-	ATP_COMMON,					/* as a parameter, the same in all rows of a statement */
-	ATP_APART					/* by its default, or by statements that are about it */
+	ATP_COMMON,					/* as a parameter shared by all rows of a statement */
+	ATP_APART					/* by the column's default, or by statements written for the column */
 } AtpWritten;
 
 typedef struct AtpColumn
@@ -56,51 +55,54 @@ typedef struct AtpColumn
 	const char *name;
 	AtpType		type;
 	AtpWritten	written;
-	const char *constraints;	/* in CREATE TABLE; NULL: none */
+	const char *constraints;	/* in CREATE TABLE, or NULL */
 	const char *comment;		/* NULL: none */
-	/* where it is in the struct that a row becomes, for tables that have such a one */
+	/* offset of the value in the struct of a row, for tables with a struct */
 	size_t		at;
-	size_t		known;			/* a bool, false: null; 0: a null pointer tells */
-	const char *more;			/* SQL after it was added, or its table made; NULL: none */
+	size_t		known;			/* offset of a bool, false: SQL null; 0: a NULL pointer is SQL null */
+	const char *more;			/* SQL to run after the column was added or the table made; NULL: none */
 } AtpColumn;
 
 #define ATP_STATEMENT_ARGS	32
 
 /*
- * A statement.  In its SQL stands # for the schema of the data tables and @ for
- * that of our operators; and of the table's columns that are written with each row,
+ * A statement.  In the SQL, # stands for the schema of the data tables and @ for the schema of the extension's
+ * operators.  For the table's columns that are written with each row stand:
  *
- *		{columns}		their names
- *		{r.columns}		likewise, an ATP_KEY as r.name: what it is joined with has it, too
- *		{arrays}		the parameters after args, each an array of one of them
- *		{set u}			name = u.name of each ATP_VALUE
+ * {columns}: their names.
+ *
+ * {r.columns}: their names, an ATP_KEY as r.name, because the joined relation has a column of the same name.
+ *
+ * {arrays}: parameters after args, an array for each column.
+ *
+ * {set u}: name = u.name for each ATP_VALUE.
  */
 typedef struct AtpStatement
 {
 	const char *sql;
 	int			result;			/* SPI_OK_... */
-	int			args[16];		/* AtpType, or ATP_ARRAY of it */
-	AtpType		columns[12];		/* that come back and are read */
-	const struct AtpTable *table;	/* NULL: none of the data tables */
+	int			args[16];		/* AtpType, or ATP_ARRAY(AtpType) */
+	AtpType		columns[12];		/* types of the returned columns */
+	const struct AtpTable *table;	/* NULL: no data table */
 	int			flags;
-	const struct AtpStatement *distributed;	/* instead, where Citus keeps the table's rows, or it has the column that shard_setup adds; NULL: the same */
+	const struct AtpStatement *distributed;	/* variant for a table under Citus or with shard_setup's column; or NULL */
 } AtpStatement;
 
 /* Flags. */
 #define ATP_ROWS_IN		1		/* {arrays} are parameters */
-#define ATP_ROWS_OUT	2		/* {columns} come back and are read */
+#define ATP_ROWS_OUT	2		/* {columns} are returned and read */
 /*
- * Planned each time, for the table as it has grown by now: what joins arrays with
- * it.  All others are planned once, and their large parameters are not copied into a plan.
+ * Planned at each run, for the table's present size: for statements joining arrays with the table.  All statements
+ * without this flag are planned once, so that large arrays are not copied into a plan.
  */
 #define ATP_PLANNED_ANEW	4
-#define ATP_AS_HEAP		8		/* heap.c does the same: who may run it may do that */
+#define ATP_AS_HEAP		8		/* direct_insert.c does the same, with the statement's privileges */
 /*
- * Planned once, and for an index in whose order the rows come, however small the
- * table is at that time.
+ * Planned once, with sequential scans, bitmap scans and sorts disabled, so that rows come in the order of an index,
+ * however small the table is at that time.
  */
 #define ATP_BY_INDEX	16
-#define ATP_BY_KEY		32		/* planned anew, and only for a unique index: it knows the key of each row (key_plan.h) */
+#define ATP_BY_KEY		32		/* planned at each run, with unique indexes only: the whole key is known (key_plan.h) */
 
 typedef struct AtpTable
 {
@@ -108,22 +110,22 @@ typedef struct AtpTable
 	int			use;			/* ATP_USE_... */
 	const AtpColumn *columns;
 	int			ncolumns;
-	const char *key;			/* constraints of the table; NULL: none but those of columns */
-	const char *options;		/* after the columns; or NULL */
-	const char *more;			/* SQL after that, in order; or NULL */
+	const char *key;			/* table constraints; NULL: column constraints only */
+	const char *options;		/* SQL after the list of columns; or NULL */
+	const char *more;			/* SQL to run after CREATE TABLE; or NULL */
 	const char *comment;
-	/* a view beside it */
-	const char *view;			/* its name; NULL: none */
+	/* the view beside the table */
+	const char *view;			/* name of the view; NULL: no view */
 	const char *view_query;
 	const char *view_comment;
 	const AtpStatement *statements;
 	int			nstatements;
-	bool		keyed;			/* its rows are always looked for, by the first column, which is the key */
-	const char *renewed;		/* the column that each update sets to its default, as each insertion does; NULL: none */
-	const char *shard_by;		/* atproto.distribute(): this column says which server has a row; NULL: this one has all */
+	bool		keyed;			/* rows are always looked up by the first column, which is the primary key */
+	const char *renewed;		/* column set to the default by each update and insertion, or NULL */
+	const char *shard_by;		/* column by which distribute() divides rows; NULL: all on the coordinator */
 	/*
-	 * SQL that adds that column, which is none of columns: statements then are those that distributed names.
-	 * NULL: it is one of them.
+	 * SQL that adds the column shard_by when it is not in columns; the table then uses the variants in
+	 * AtpStatement.distributed.  NULL: shard_by is in columns.
 	 */
 	const char *shard_setup;
 	/* the column, one of columns, that the column shard_setup adds follows from, and how; NULL: shard_by is one of columns */
@@ -131,10 +133,10 @@ typedef struct AtpTable
 	struct varlena *(*route) (const struct varlena *value);
 } AtpTable;
 
-/* As shard_by: each server has a copy of all rows. */
+/* Value of shard_by: each server has a copy of all rows. */
 #define ATP_EVERYWHERE	""
 
-/* What of the target schema a subscription uses. */
+/* The data tables in use by a subscription, as bits. */
 #define ATP_USE_REPOS		1	/* record, repo */
 #define ATP_USE_EVENTS		2	/* record_event */
 #define ATP_USE_LABELS		4
@@ -151,38 +153,35 @@ extern const AtpTable atp_link_source_table;
 extern const AtpTable atp_link_table;
 extern const AtpTable atp_collection_count_table;
 
-/* All of them, in the order in which they are made; ends with NULL. */
+/* All data tables, in the order in which they are made; ends with NULL. */
 extern const AtpTable *const atp_tables[];
 
-/* The columns that are written with each row, palloc'd. */
+/* The columns written with each row, palloc'd. */
 extern const AtpColumn **atp_row_columns(const AtpTable *table, int *n);
 
-/* A type's name, and its OID where it is PostgreSQL's. */
+/* Name of a type; OID of a PostgreSQL type (the OID of an extension type differs between databases). */
 extern const char *atp_type_name(AtpType type);
 extern Oid	atp_type_oid(AtpType type);
 
-/* Has this table, which is one of a schema's, the column that shard_setup adds? */
+/* Does this table of a schema have the column that shard_setup adds? */
 extern bool atp_has_shard_column(const AtpTable *table, Oid relid);
 
-/* Can a table that is there already get this column? */
+/* Can the column be added to an existing table? */
 extern bool atp_column_can_be_added(const AtpColumn *column);
 
-/* Has this version, or one before it, made the relation that has the table's name? */
+/* Was the relation with the table's name made by this or an older version of the extension? */
 extern bool atp_table_is_ours(const AtpTable *table, Oid relid);
 
 /*
- * Replace, in SQL of ours, # by the quoted schema of the data tables and @ by
- * the quoted schema of our types and operators.  palloc'd.
+ * Replace # by the quoted schema of the data tables and @ by the quoted schema of the extension's types and
+ * operators.  palloc'd.
  */
 extern char *atp_expand_sql(const char *sql, const char *target);
 
-/* The SQL of a statement; {arrays} begin after so many parameters. */
+/* The SQL of a statement; the parameters of {arrays} begin after nargs parameters. */
 extern char *atp_expand_statement(const AtpStatement *statement, int nargs, const char *target);
 
-/*
- * Make those of the tables that schema target does not have yet, and add columns
- * that its tables lack; SPI is open.
- */
+/* Make the data tables missing in schema target, and add columns missing in existing tables; SPI is connected. */
 extern void atp_create_tables(const char *target);
 
 #endif							/* ATP_TABLE_H */

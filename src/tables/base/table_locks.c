@@ -1,14 +1,15 @@
 /*
  * table_locks.c
- *		The data tables are locked together.
+ *		All data tables of a transaction are locked together.
  *
- * DROP SCHEMA, TRUNCATE of two tables, and an operator's own transaction lock them in
- * orders that nobody can know.  Who writes into one and waits for the next would
- * be in their way, and one of the two the victim of a deadlock, mostly the session, which
- * comes later.  So a process of ours takes all of them at once, or none and waits for
- * the one that was not to be had.
+ * DROP SCHEMA, TRUNCATE of two tables, and an operator's own transaction lock the tables in unknown
+ * orders.  A process that has written into one table and waits for the next would deadlock with
+ * such a session, and PostgreSQL would mostly end the session, which came later.  So a process of
+ * the extension takes all locks at once without waiting, or none and waits for the table that was
+ * not available.
  *
- * What users' triggers and foreign keys lock besides, nobody knows beforehand.
+ * Tables that users' triggers and foreign keys lock besides are not known beforehand, and are not
+ * covered.
  */
 #include "postgres.h"
 
@@ -25,20 +26,22 @@
 #include "utils/resowner.h"
 
 /*
- * A table with more partitions than this is for many years, or accounts: each lock costs room in
- * the server's table of locks, and a batch writes into few of them.
+ * The partitions of a table with more partitions than this (many months or accounts) are not locked beforehand: each
+ * lock costs room in the server's lock table, and a batch writes into few partitions.
  */
 #define PARTITIONS_MAX	64
 
 typedef struct Locking
 {
 	bool		waits;
-	int			room;			/* for so many partitions more, of this table */
+	int			room;			/* remaining number of partitions to lock for this table */
 } Locking;
 
 static Oid	lock_partitions(Oid relid, Locking *locking);
 
-/* InvalidOid, or which of it, and of what is below it, was not to be had. */
+/*
+ * Lock the table and the partitions.  Returns InvalidOid, or the first table or partition with an unavailable lock.
+ */
 static Oid
 lock_one(Oid relid, Locking *locking)
 {
@@ -89,7 +92,10 @@ atp_tables_lock(const AtpStatements *set, int uses, bool waits)
 	return taken;
 }
 
-/* Likewise, with this table first (InvalidOid: none), for which it waits; none stays locked in vain. */
+/*
+ * Wait for the table first (InvalidOid: no wait), then try all tables without waiting.  Returns InvalidOid, or the
+ * table with an unavailable lock; in this case no lock is kept.
+ */
 static Oid
 lock_in_step(const AtpStatements *set, int uses, Oid first)
 {

@@ -1,7 +1,7 @@
 /*
  * table_locks.h
- *		The data tables are locked together, before the first of them is touched:
- *		who waits for one of them has none.
+ *		All data tables of a transaction are locked together, before the first is touched: a process
+ *		waiting for a table holds no other table.
  */
 #ifndef ATP_TABLE_LOCKS_H
 #define ATP_TABLE_LOCKS_H
@@ -11,15 +11,18 @@
 #include "tables/base/statements.h"
 
 /*
- * Lock the tables of these uses (ATP_USE_...) that there are, with their partitions, as an
- * INSERT does, until the transaction's end.  InvalidOid: they are locked; else, unless it waits,
- * one that another session has: the transaction must end, and be begun again by
- * atp_begin_with_table(), so that it has that one when it tries the others: who only waited for it
- * would never get it while others want it one after the other.
+ * Lock the existing tables of these uses (ATP_USE_...), with their partitions, in the mode of an INSERT, until the
+ * end of the transaction.  InvalidOid: all are locked.  Otherwise (only if waits is false) the OID of a table locked
+ * by another session: the caller ends the transaction, and begins the next transaction by atp_begin_with_table(),
+ * which waits for this table and keeps the lock while the remaining tables are tried.  A caller giving the lock back
+ * before the next try might never get all locks, if sessions keep locking the tables in turn.
  */
 extern Oid	atp_tables_lock(const AtpStatements *set, int uses, bool waits);
 
-/* The same, in a transaction that has none of them yet; it waits as long as the transaction may wait for a lock, with none of them. */
+/*
+ * Lock the tables in a transaction without any lock on them.  Waits for a table while holding no other table, as long
+ * as lock_timeout allows.
+ */
 extern void atp_tables_lock_waiting(const AtpStatements *set, int uses);
 
 #endif							/* ATP_TABLE_LOCKS_H */

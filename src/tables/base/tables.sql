@@ -1,5 +1,5 @@
 /*
- * src/tables: what could not be processed, and functions for the data tables.
+ * src/tables/base: dead letters, gaps, automatic audits, and functions on the data tables.
  */
 
 CREATE TABLE atproto.dead_frame (
@@ -11,12 +11,12 @@ CREATE TABLE atproto.dead_frame (
     endpoint text,
     PRIMARY KEY (subscription, digest)
 );
-COMMENT ON TABLE atproto.dead_frame IS 'messages that dead letters are about, each once; one goes with its last letter';
-COMMENT ON COLUMN atproto.dead_frame.digest IS 'SHA-256 of bytes';
+COMMENT ON TABLE atproto.dead_frame IS 'messages that dead letters are about, each stored once; deleted with the last dead letter about the message';
+COMMENT ON COLUMN atproto.dead_frame.digest IS 'SHA-256 of the column bytes';
 COMMENT ON COLUMN atproto.dead_frame.bytes IS 'the whole WebSocket message';
-COMMENT ON COLUMN atproto.dead_frame.subscription IS 'that received it';
-COMMENT ON COLUMN atproto.dead_frame.format IS 'how the message is written, as in subscription.format; NULL: as the subscription''s stream is now';
-COMMENT ON COLUMN atproto.dead_frame.endpoint IS 'stream that it came from, as in atproto.cursor; NULL: the subscription''s present one';
+COMMENT ON COLUMN atproto.dead_frame.subscription IS 'subscription that received the message';
+COMMENT ON COLUMN atproto.dead_frame.format IS 'how the message is encoded, as in subscription.format; NULL: in the present format of the subscription''s stream';
+COMMENT ON COLUMN atproto.dead_frame.endpoint IS 'stream that the message came from, as in atproto.cursor; NULL: the subscription''s present stream';
 
 CREATE TABLE atproto.dead_letter (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -36,23 +36,23 @@ CREATE TABLE atproto.dead_letter (
     UNIQUE (subscription, digest, path),
     FOREIGN KEY (subscription, digest) REFERENCES atproto.dead_frame ON UPDATE CASCADE ON DELETE CASCADE
 );
--- did alone: with the path, an index entry could become too long
+-- did alone: an index entry of did and path could exceed the maximal size of an entry
 CREATE INDEX dead_letter_did ON atproto.dead_letter (did);
 CREATE UNIQUE INDEX dead_letter_beyond ON atproto.dead_letter (subscription, did) WHERE stage = 'beyond';
-COMMENT ON TABLE atproto.dead_letter IS 'what could not be processed, with the reason; its bytes are in atproto.dead_frame';
-COMMENT ON COLUMN atproto.dead_letter.seq IS 'sequence number of the event; for stage frame: of the last event before it';
-COMMENT ON COLUMN atproto.dead_letter.stage IS 'frame: not an event-stream frame (the connection is dropped); message: a known message with wrong fields; commit: its blocks do not check; record: one record is invalid; apply: the database refused it; signature: the account has not signed it, one for each repository (or labeler) and key; beyond: the repository has its share of letters, what else of it was refused is not kept';
-COMMENT ON COLUMN atproto.dead_letter.did IS 'the repository, where that is known';
-COMMENT ON COLUMN atproto.dead_letter.path IS 'the record within the commit; #identity or #account for such an event; empty for any other whole event';
-COMMENT ON COLUMN atproto.dead_letter.digest IS 'of its message in atproto.dead_frame';
-COMMENT ON COLUMN atproto.dead_letter.attempts IS 'how often it was tried; for stage beyond: how many there were';
-COMMENT ON COLUMN atproto.dead_letter.id IS 'what atproto.retry() takes';
-COMMENT ON COLUMN atproto.dead_letter.subscription IS 'that received it';
-COMMENT ON COLUMN atproto.dead_letter.sqlstate IS 'of the error, as PostgreSQL has it';
+COMMENT ON TABLE atproto.dead_letter IS 'events and records that could not be processed, with the reason; the message is in atproto.dead_frame';
+COMMENT ON COLUMN atproto.dead_letter.seq IS 'sequence number of the event; for stage frame: of the last event before the frame';
+COMMENT ON COLUMN atproto.dead_letter.stage IS 'frame: the message is no event-stream frame (the connection is dropped); message: a known message with wrong fields; commit: the blocks of the commit do not check; record: one record is invalid; apply: the database refused the event or record; signature: the account has not signed the event, one dead letter for each repository (or labeler) and key; beyond: the repository has used up its share of dead letters, further refusals are counted and not kept';
+COMMENT ON COLUMN atproto.dead_letter.did IS 'the repository, where known';
+COMMENT ON COLUMN atproto.dead_letter.path IS 'the record within the commit; #identity or #account for such an event; empty for every other whole event';
+COMMENT ON COLUMN atproto.dead_letter.digest IS 'digest of the message in atproto.dead_frame';
+COMMENT ON COLUMN atproto.dead_letter.attempts IS 'number of attempts; for stage beyond: number of further refusals';
+COMMENT ON COLUMN atproto.dead_letter.id IS 'number of the dead letter, the argument of atproto.retry()';
+COMMENT ON COLUMN atproto.dead_letter.subscription IS 'subscription that received the event';
+COMMENT ON COLUMN atproto.dead_letter.sqlstate IS 'SQLSTATE of the error';
 COMMENT ON COLUMN atproto.dead_letter.message IS 'the reason';
-COMMENT ON COLUMN atproto.dead_letter.first_at IS 'when it was tried first';
-COMMENT ON COLUMN atproto.dead_letter.last_at IS 'when it was tried last';
-COMMENT ON COLUMN atproto.dead_letter.superseded_rev IS 'retry() applies no commit up to this revision: a newer commit removed the record, or an export of this revision came into the tables, by any subscription of the target';
+COMMENT ON COLUMN atproto.dead_letter.first_at IS 'time of the first attempt';
+COMMENT ON COLUMN atproto.dead_letter.last_at IS 'time of the last attempt';
+COMMENT ON COLUMN atproto.dead_letter.superseded_rev IS 'a commit of this revision removed the record, or an export of this revision was loaded, by any subscription of the target: retry() applies nothing up to this revision';
 
 CREATE TABLE atproto.gap (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -71,20 +71,20 @@ CREATE TABLE atproto.gap (
     target name
 );
 CREATE INDEX gap_subscription ON atproto.gap (subscription);
-COMMENT ON TABLE atproto.gap IS 'stretches of a stream that were missed';
+COMMENT ON TABLE atproto.gap IS 'stretches of a stream that the subscription missed';
 COMMENT ON COLUMN atproto.gap.after_seq IS 'last event processed before the gap';
-COMMENT ON COLUMN atproto.gap.before_seq IS 'first event that was, or would be, received after it; NULL: unknown';
-COMMENT ON COLUMN atproto.gap.reason IS 'OutdatedCursor: the server no longer had what follows after_seq; set_cursor: the operator jumped ahead; held events dropped: events between these two waited in atproto.held_event and had to go, and no row of a repository says so; Citus node behind: a node has come back with older rows, and the events between these two may be missing there';
-COMMENT ON COLUMN atproto.gap.did IS 'only events of this labeler are missing; NULL: of all accounts';
-COMMENT ON COLUMN atproto.gap.events IS 'how many are missing; NULL: unknown';
-COMMENT ON COLUMN atproto.gap.again_since IS 'since when its events are read again; infinity: not yet, as the oldest event of the server has not come; NULL: they are not';
-COMMENT ON COLUMN atproto.gap.closed_at IS 'when it was closed: by itself, its events having been read again, or by atproto.close_gap(); NULL: it is open';
-COMMENT ON COLUMN atproto.gap.closed_how IS 'read again, or what atproto.close_gap() was told';
-COMMENT ON COLUMN atproto.gap.id IS 'a number of its own';
-COMMENT ON COLUMN atproto.gap.subscription IS 'whose stream it was; NULL: that of a subscription which was removed while events of it waited';
-COMMENT ON COLUMN atproto.gap.target IS 'schema of the tables that lack the events, where subscription does not tell';
-COMMENT ON COLUMN atproto.gap.endpoint IS 'stream, as in atproto.cursor';
-COMMENT ON COLUMN atproto.gap.detected_at IS 'when it was seen';
+COMMENT ON COLUMN atproto.gap.before_seq IS 'first event that was received, or would be received, after the gap; NULL: unknown';
+COMMENT ON COLUMN atproto.gap.reason IS 'OutdatedCursor: the server no longer had the events after after_seq; set_cursor: the operator jumped ahead; held events dropped: events between these two waited in atproto.held_event and were dropped, and no row of a repository records the loss; Citus node behind: a node has come back with older rows, and the events between these two may be missing there';
+COMMENT ON COLUMN atproto.gap.did IS 'only events of this labeler are missing; NULL: events of all accounts';
+COMMENT ON COLUMN atproto.gap.events IS 'number of missing events; NULL: unknown';
+COMMENT ON COLUMN atproto.gap.again_since IS 'since when the events of the gap are read again; infinity: the cursor is set to the server''s oldest event, which has not come yet; NULL: the events are not being read again';
+COMMENT ON COLUMN atproto.gap.closed_at IS 'when the gap was closed, after its events had been read again or by atproto.close_gap(); NULL: the gap is open';
+COMMENT ON COLUMN atproto.gap.closed_how IS 'read again, or the text given to atproto.close_gap()';
+COMMENT ON COLUMN atproto.gap.id IS 'number of the gap';
+COMMENT ON COLUMN atproto.gap.subscription IS 'subscription whose stream has the gap; NULL: a subscription that was removed while events waited';
+COMMENT ON COLUMN atproto.gap.target IS 'schema of the tables that lack the events, when subscription is NULL';
+COMMENT ON COLUMN atproto.gap.endpoint IS 'the stream, as in atproto.cursor';
+COMMENT ON COLUMN atproto.gap.detected_at IS 'when the gap was noticed; held events dropped: when the last event was dropped';
 
 SELECT pg_catalog.pg_extension_config_dump('atproto.dead_frame', '');
 SELECT pg_catalog.pg_extension_config_dump('atproto.dead_letter', '');
@@ -92,7 +92,7 @@ SELECT pg_catalog.pg_extension_config_dump('atproto.dead_letter_id_seq', '');
 SELECT pg_catalog.pg_extension_config_dump('atproto.gap', '');
 SELECT pg_catalog.pg_extension_config_dump('atproto.gap_id_seq', '');
 
--- seen by whom the subscription is
+-- A role sees the rows of the subscriptions that the role sees.
 ALTER TABLE atproto.dead_frame ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.dead_frame
     USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
@@ -102,45 +102,45 @@ CREATE POLICY owner ON atproto.dead_letter
 ALTER TABLE atproto.gap ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.gap
     USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
--- a row that no subscription has any more is for whoever reads the tables
+-- A row of a removed subscription is visible to every role that may use the schema of the tables.
 CREATE POLICY target ON atproto.gap FOR SELECT USING (subscription IS NULL
     AND EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = target AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')));
 
--- The bytes go with the last letter about them.
+-- A message is deleted with the last dead letter about it.
 CREATE FUNCTION atproto.dead_letter_removed() RETURNS trigger
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_dead_letter_removed';
-COMMENT ON FUNCTION atproto.dead_letter_removed() IS 'trigger: removes messages that no dead letter is about any more';
+COMMENT ON FUNCTION atproto.dead_letter_removed() IS 'trigger: deletes messages that no dead letter is about any more';
 CREATE TRIGGER dead_letter_removed AFTER DELETE ON atproto.dead_letter
     REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION atproto.dead_letter_removed();
 CREATE TRIGGER dead_letter_truncated AFTER TRUNCATE ON atproto.dead_letter
     FOR EACH STATEMENT EXECUTE FUNCTION atproto.dead_letter_removed();
 
--- retry(), refill() and load_car() set a search_path of their own after they have settled what the
--- caller's transaction still has to do.
+-- retry(), refill() and load_car() have no SET search_path here: they first fire the caller's pending
+-- deferred triggers, which have to see the caller's search_path, and then set their own.
 CREATE FUNCTION atproto.create_tables(target name) RETURNS void
     LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_create_tables_sql';
-COMMENT ON FUNCTION atproto.create_tables(name) IS 'make the tables that subscriptions fill, those that the schema does not have yet, and add columns that its tables lack; subscribe() does it by itself';
+COMMENT ON FUNCTION atproto.create_tables(name) IS 'make the data tables that the schema lacks, and add columns that existing data tables lack; subscribe() calls this function';
 CREATE FUNCTION atproto.distribute(target name DEFAULT 'atproto', shards integer DEFAULT NULL) RETURNS void
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_distribute';
-COMMENT ON FUNCTION atproto.distribute(name, integer) IS 'have Citus keep the rows of a schema''s data tables on its nodes, with what they have, and say how; shards NULL: 4 for each node';
+COMMENT ON FUNCTION atproto.distribute(name, integer) IS 'have Citus distribute the rows of a schema''s data tables, including the existing rows, among the nodes; returns nothing and reports the steps as notices; shards NULL: 4 for each node';
 CREATE FUNCTION atproto.partition(
     target name DEFAULT 'atproto', by text DEFAULT NULL, collections @extschema@.nsid[] DEFAULT NULL,
     ahead integer DEFAULT 3, keep interval DEFAULT NULL, keep_events interval DEFAULT NULL
 ) RETURNS SETOF text
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_partition';
-COMMENT ON FUNCTION atproto.partition(name, text, @extschema@.nsid[], integer, interval, interval) IS 'put the table record into partitions, by collection or by month, and record_event, by month; make those of the months ahead, and of more collections; drop months of records (keep) and events (keep_events) that are over; returns what it did';
+COMMENT ON FUNCTION atproto.partition(name, text, @extschema@.nsid[], integer, interval, interval) IS 'divide the table record into partitions, by collection or by month, and record_event by month; make the partitions of the months ahead and of further collections; drop months of records (keep) and of events (keep_events) that are over; returns one row for each step';
 CREATE PROCEDURE atproto.maintain_partitions(
     target name DEFAULT 'atproto', collections @extschema@.nsid[] DEFAULT NULL,
     ahead integer DEFAULT 3, keep interval DEFAULT NULL, keep_events interval DEFAULT NULL
 )
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_maintain_partitions';
-COMMENT ON PROCEDURE atproto.maintain_partitions(name, @extschema@.nsid[], integer, interval, interval) IS 'what tables that are in partitions need once a month: the months ahead and those of which the default partition has rows, more collections, and the end of months of records (keep) and events (keep_events) that are over; in transactions of its own';
+COMMENT ON PROCEDURE atproto.maintain_partitions(name, @extschema@.nsid[], integer, interval, interval) IS 'monthly maintenance of partitioned data tables: makes the months ahead and the months with rows in the default partition, adds collections, and drops months of records (keep) and of events (keep_events) that are over; uses transactions of its own';
 CREATE FUNCTION atproto.refill(name text, dids @extschema@.did[] DEFAULT NULL, seq bigint DEFAULT 0) RETURNS bigint
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_refill';
-COMMENT ON FUNCTION atproto.refill(text, @extschema@.did[], bigint) IS 'read the events after seq again, of these repositories or of all: what the tables lack is filled in; returns how many repositories';
+COMMENT ON FUNCTION atproto.refill(text, @extschema@.did[], bigint) IS 'read the events after seq again, of these repositories or of all, and fill in rows that the tables lack; returns the number of repositories';
 CREATE FUNCTION atproto.retry(id bigint) RETURNS text
     LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'atp_retry';
-COMMENT ON FUNCTION atproto.retry(bigint) IS 'process a dead letter again, as the subscription''s owner: "applied" or "obsolete" remove it, anything else is why it stays';
+COMMENT ON FUNCTION atproto.retry(bigint) IS 'process a dead letter again, as the subscription''s owner: "applied" and "obsolete" remove the dead letter, any other text says why the dead letter stays';
 
 CREATE FUNCTION atproto.audit(
     did @extschema@.did, target name DEFAULT 'atproto', deep boolean DEFAULT false,
@@ -148,7 +148,7 @@ CREATE FUNCTION atproto.audit(
     OUT root @extschema@.cidlink, OUT data @extschema@.cidlink, OUT rev atproto.tid
 ) RETURNS record
     LANGUAGE c STABLE STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_audit';
-COMMENT ON FUNCTION atproto.audit(@extschema@.did, name, boolean) IS 'are the repository''s records in the tables those of its last commit: is root, of the tree over all of them, the signed data; deep: and is each value what its CID says';
+COMMENT ON FUNCTION atproto.audit(@extschema@.did, name, boolean) IS 'compare the repository''s records in the tables with the last commit: is root, computed over all the records, equal to the signed data; deep: check each value against its CID, too';
 CREATE PROCEDURE atproto.audit_all(target name DEFAULT 'atproto')
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_audit_all';
 COMMENT ON PROCEDURE atproto.audit_all(name) IS 'audit every repository and write the outcome into repo.sync; commits now and then';
@@ -158,9 +158,9 @@ CREATE FUNCTION atproto.load_car(
     OUT rev atproto.tid, OUT created bigint, OUT updated bigint, OUT deleted bigint, OUT same bigint, OUT refused bigint
 ) RETURNS record
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_load_car';
-COMMENT ON FUNCTION atproto.load_car(@extschema@.did, bytea, name, text) IS 'bring a repository''s export, a CAR file, into the tables of a subscription, as its owner: afterwards they have the records that it has; key: of the account, to verify it with';
+COMMENT ON FUNCTION atproto.load_car(@extschema@.did, bytea, name, text) IS 'load a repository''s export (a CAR file) into the tables of a subscription, as the subscription''s owner: afterwards the tables have the records of the export; key: public key of the account, to verify the export with';
 
--- The fetcher looks here for work: what it does in the tables themselves, it does as their owner.
+-- The fetcher reads this table to find work.  It reads the data tables only as their owner.
 CREATE TABLE atproto.audit_state (
     target name PRIMARY KEY,
     next_at timestamptz,
@@ -176,16 +176,16 @@ CREATE TABLE atproto.audit_state (
     error text
         CHECK (octet_length(error) <= 1000)
 ) WITH (fillfactor = 70);
-COMMENT ON TABLE atproto.audit_state IS 'audits that are made by themselves, of repositories that are unproven; one row for each target that had such';
-COMMENT ON COLUMN atproto.audit_state.next_at IS 'when the next ones are due; NULL: nothing is unproven';
-COMMENT ON COLUMN atproto.audit_state.tries IS 'failures in a row; each doubles the wait';
-COMMENT ON COLUMN atproto.audit_state.audited IS 'repositories so far';
-COMMENT ON COLUMN atproto.audit_state.different IS 'how many of them had other records than their account signed: they are desynchronized';
-COMMENT ON COLUMN atproto.audit_state.different_at IS 'when the last one was found';
-COMMENT ON COLUMN atproto.audit_state.rate IS 'repositories a second, about, over the minute before audited_at';
-COMMENT ON COLUMN atproto.audit_state.error IS 'why the last audits failed; NULL: they did not';
+COMMENT ON TABLE atproto.audit_state IS 'automatic audits of unproven repositories; one row for each target that ever had an unproven repository';
+COMMENT ON COLUMN atproto.audit_state.next_at IS 'when the next audits are due; NULL: no repository is unproven';
+COMMENT ON COLUMN atproto.audit_state.tries IS 'failures in a row; each failure doubles the wait';
+COMMENT ON COLUMN atproto.audit_state.audited IS 'number of repositories audited so far';
+COMMENT ON COLUMN atproto.audit_state.different IS 'number of audited repositories whose records differed from the signed commit: they are marked desynchronized';
+COMMENT ON COLUMN atproto.audit_state.different_at IS 'when the last difference was found';
+COMMENT ON COLUMN atproto.audit_state.rate IS 'approximate number of repositories audited per second, over the minute before audited_at';
+COMMENT ON COLUMN atproto.audit_state.error IS 'why the last audits failed; NULL: no failure';
 COMMENT ON COLUMN atproto.audit_state.target IS 'schema of the tables';
-COMMENT ON COLUMN atproto.audit_state.audited_at IS 'when the last one was audited';
+COMMENT ON COLUMN atproto.audit_state.audited_at IS 'when the last repository was audited';
 ALTER TABLE atproto.audit_state ENABLE ROW LEVEL SECURITY;
 CREATE POLICY target ON atproto.audit_state FOR SELECT USING (pg_catalog.pg_has_role('pg_monitor', 'USAGE')
     OR EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = target AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')));

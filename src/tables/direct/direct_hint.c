@@ -1,10 +1,10 @@
 /*
  * direct_hint.c
- *		Where this process last met rows of keyed tables.
+ *		Where this process last met rows of keyed tables, as a cache of ctids.
  *
- * A table of as many places as it has, each for the keys of one hash: the last
- * one that was noted there stays.  A place is a guess: who uses it reads the row there
- * as TidNext() (nodeTidscan.c) does, and looks whether it is the one.
+ * The cache is a direct-mapped table: each slot serves all keys with one hash, and keeps the ctid
+ * noted last.  A ctid is only a hint: the caller reads the row there as TidNext() (nodeTidscan.c)
+ * does, and compares the key.
  */
 #include "postgres.h"
 
@@ -12,13 +12,13 @@
 #include "common/compat.h"
 #include "tables/direct/direct_hint.h"
 
-/* A power of two: 1.5 MB, of which a process has only what it uses. */
+/* A power of two: 1.5 MB, of which the process touches only the used pages. */
 #define PLACES	131072
 
 typedef struct Place
 {
-	uint32		hash;			/* another one than that by which it is found */
-	ItemPointerData at;			/* invalid: unused */
+	uint32		hash;			/* upper half of the hash; the lower half selects the slot */
+	ItemPointerData at;			/* invalid: the slot is unused */
 } Place;
 
 static Place places[PLACES];

@@ -1,11 +1,10 @@
 /*
  * direct_hint.h
- *		Where this process last met rows of keyed tables: guesses, that spare it
- *		the way through the index.
+ *		Where this process last met rows of keyed tables: hints that save the way through the index.
  *
- * Whoever follows one looks whether the row that he wanted is there, as of his
- * snapshot.  So it does not matter who has changed, moved or removed it, emptied
- * the table or made another, nor whether what was noted was rolled back.
+ * The caller checks under the snapshot whether the row at the hinted ctid has the wanted key.  So a
+ * wrong hint does no harm: a session may have changed, moved or deleted the row, emptied the table
+ * or made another table, and the transaction in which the hint was noted may have been rolled back.
  */
 #ifndef ATP_DIRECT_HINT_H
 #define ATP_DIRECT_HINT_H
@@ -14,7 +13,7 @@
 
 #include "storage/itemptr.h"
 
-/* False: nothing is known of the key, or not any more. */
+/* False: the cache has no ctid for the key, or no longer. */
 extern bool atp_place_guess(Oid table, const struct varlena *key, ItemPointer place);
 extern void atp_place_note(Oid table, const struct varlena *key, const ItemPointerData *place);
 

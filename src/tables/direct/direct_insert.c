@@ -1,26 +1,26 @@
 /*
  * direct_insert.c
- *		Rows into a table without an SQL statement, where that comes to the same.
+ *		Rows into a table without an SQL statement, where the result is the same.
  *
- * An upsert looks each key up before it inserts, because most of its rows may
- * be there.  In a stream nearly all are new: they go into the heap many at a
- * time, and into the indexes with a check that tells of a possible duplicate
- * but does not wait (UNIQUE_CHECK_PARTIAL, as ON CONFLICT uses it).  Looking
- * and inserting happen under one lock of the index page, so of two sessions
- * that insert the same key, at least the second one is told.  It gives up the
- * whole transaction, by an ERROR that is not one (ATP_ERRCODE_CONFLICT).
+ * An upsert looks each key up before inserting, because most of its rows may exist.  In a stream
+ * nearly all rows are new.  They go into the heap many at a time, and into the indexes with a check
+ * that reports a possible duplicate and does not wait (UNIQUE_CHECK_PARTIAL, as ON CONFLICT uses
+ * it).  The check and the insertion happen under one lock of the index page, so of two sessions
+ * that insert the same key, at least the second is told of a duplicate.  The process then gives up
+ * the whole transaction, by an ERROR with ATP_ERRCODE_CONFLICT that no user sees, and does it again
+ * with statements.
  *
- * In the same way a row is updated or deleted without being locked when it is read:
- * that waits for whoever has the row, and gives up when it was changed.
+ * A row is updated or deleted without being locked when it is read: the update waits for a session
+ * that has locked the row, and raises the same ERROR when the row was changed.  Triggers are fired
+ * as COPY fires them (direct_triggers.c).
  *
- * Triggers are fired as COPY fires them (heap_triggers.c).  Only for tables where
- * nobody can see the difference otherwise: see is_plain().  An operator can switch
- * all of this off (atproto.direct_writes): statements do the same.
+ * Only for tables where nobody can see a difference to statements: see is_plain().  An operator can
+ * switch direct writes off (atproto.direct_writes); statements then do the same work.
  *
- * What PostgreSQL does in these places is what this file must do; each function
- * says which one of the server it follows.  The model of the whole is CopyFrom()
- * (commands/copyfrom.c) for new rows, and ExecSimpleRelationUpdate() and
- * ExecSimpleRelationDelete() (executor/execReplication.c) for others.
+ * This file must do what PostgreSQL does in these places; each function names the function of the
+ * server that it follows.  The model of the whole is CopyFrom() (commands/copyfrom.c) for new rows,
+ * and ExecSimpleRelationUpdate() and ExecSimpleRelationDelete() (executor/execReplication.c) for
+ * existing rows.
  */
 #include "postgres.h"
 
@@ -51,7 +51,7 @@
 #include "utils/rls.h"
 #include "utils/snapmgr.h"
 
-/* Rows that go into the heap in one step, or fewer when they are large: they are copied for it. */
+/* At most this many rows, or bytes, go into the heap in one step, which copies them. */
 #define CHUNK	256
 #define CHUNK_BYTES	(4 * 1024 * 1024)
 
@@ -62,31 +62,31 @@ struct AtpHeap
 {
 	AtpStatements *set;
 	const AtpTable *table;
-	const AtpColumn **columns;	/* that are written with each row */
+	const AtpColumn **columns;	/* columns written with each row */
 	int			ncolumns;
 	Relation	rel;
 	EState	   *estate;
 	ResultRelInfo *result;
-	AttrNumber *attnums;		/* of these columns */
-	Datum	   *values;			/* what the other attributes get */
+	AttrNumber *attnums;		/* attribute numbers of columns */
+	Datum	   *values;			/* values of the attributes outside of columns */
 	bool	   *nulls;
 	int			nslots;
 	TupleTableSlot *slots[CHUNK];
-	/* where each row of a chunk goes, and as what: the table, or one of its partitions */
+	/* for each row of a chunk: the table or partition that gets the row, and the row in the layout of that table */
 	AtpPartitions *partitions;
 	ResultRelInfo *leaves[CHUNK];
 	TupleTableSlot *routed[CHUNK];
 	AtpTriggers triggers;
 	bool		fires_each_row;
-	AttrNumber	renewed;		/* gets its default also when the row is updated; 0: none does */
-	/* where rows are looked for */
+	AttrNumber	renewed;		/* attribute set to the default by each update, too; 0: no such attribute */
+	/* for looking rows up */
 	IndexScanDesc scan;
 	ScanKeyData keys[ATP_HEAP_KEYS];
 	int			nkeys;
-	BlockNumber nblocks;		/* of the table, whose end nobody can cut off */
+	BlockNumber nblocks;		/* number of blocks when the table was opened; our lock keeps VACUUM from truncating the table */
 	TupleTableSlot *found;
 	TupleTableSlot *changed;
-	int		   *of_attribute;	/* which of the columns it is; -1: none */
+	int		   *of_attribute;	/* index in columns for each attribute; -1: not in columns */
 };
 
 void
@@ -100,9 +100,10 @@ atp_heap_init(void)
 }
 
 /*
- * No rule, policy or child that the rows would have to pass.  Rows are not looked for in
- * partitions: a keyed table has none.  Nor has it triggers that fire: those see statements
- * insert a row with its key alone, before other tables get rows, and set the rest of it.
+ * No rule, policy or child table would have to handle the rows.  A keyed table is not partitioned, because rows are
+ * not looked up in partitions.  A keyed table has no triggers that fire, either: statements insert a row with the key
+ * alone, before other tables get rows, and set the remaining columns later, so triggers would see another sequence of
+ * changes.
  */
 static bool
 is_plain(Relation rel, const AtpTable *table, bool *fires_each_row)
@@ -128,8 +129,9 @@ statements_are_ordinary(AtpStatements *set, const AtpTable *table)
 }
 
 /*
- * Each index only says "perhaps" about a duplicate.  ExecInsertIndexTuples() (execIndexing.c) asks a unique index with
- * UNIQUE_CHECK_PARTIAL then, and _bt_check_unique() (nbtinsert.c) does not wait; an exclusion constraint would wait.
+ * Each index only reports a possible duplicate.  ExecInsertIndexTuples() (execIndexing.c) then asks a unique index
+ * with UNIQUE_CHECK_PARTIAL, and _bt_check_unique() (nbtinsert.c) does not wait.  An exclusion constraint would wait,
+ * and a deferrable index is checked later.
  */
 static bool
 indexes_are_plain(ResultRelInfo *result)
@@ -155,9 +157,10 @@ column_of(const AtpHeap *d, const char *name)
 }
 
 /*
- * Find the columns, and what the other attributes get: the same in all rows.  The defaults are those that
- * rewriteTargetListIU() (rewriteHandler.c) puts into an INSERT, and BeginCopyFrom() computes for columns that it is not given.
- * False when a value would have to be converted, checked by its type, or made for each row.
+ * Find the columns, and the values of all other attributes, which are the same in all rows.  The defaults are those
+ * that rewriteTargetListIU() (rewriteHandler.c) puts into an INSERT, and that BeginCopyFrom() computes for columns
+ * without input.  False when a value would have to be converted, checked by a domain or typmod, or computed for each
+ * row.
  */
 static bool
 find_columns(AtpHeap *d)
@@ -185,7 +188,7 @@ find_columns(AtpHeap *d)
 			found++;
 			continue;
 		}
-		/* to null, where it has no default */
+		/* without a default, the attribute is set to null */
 		if (d->table->renewed != NULL && strcmp(NameStr(att->attname), d->table->renewed) == 0)
 			d->renewed = att->attnum;
 		value = (Expr *) build_column_default(d->rel, att->attnum);
@@ -195,14 +198,20 @@ find_columns(AtpHeap *d)
 			return false;
 		d->values[i] = ExecEvalExpr(ExecPrepareExpr(value, d->estate),
 									GetPerTupleExprContext(d->estate), &d->nulls[i]);
-		/* an expanded object belongs to whoever is given it, who changes or frees it: all rows have this one */
+		/*
+		 * An expanded object belongs to the receiver, which may change or free the object.  All rows share this
+		 * value, so a flat copy is made.
+		 */
 		if (!d->nulls[i])
 			d->values[i] = datumCopy(d->values[i], att->attbyval, att->attlen);
 	}
 	return found == d->ncolumns;
 }
 
-/* Of the columns of the key, in their order, and of nothing else: what infer_arbiter_indexes() (plancat.c) asks for ON CONFLICT. */
+/*
+ * True for a unique btree index on exactly the columns of the key, in their order: what infer_arbiter_indexes()
+ * (plancat.c) looks for at ON CONFLICT.
+ */
 static bool
 is_index_of_key(AtpHeap *d, Relation index)
 {
@@ -218,7 +227,7 @@ is_index_of_key(AtpHeap *d, Relation index)
 	return true;
 }
 
-/* As build_replindex_scan_key() (execReplication.c). */
+/* Follows build_replindex_scan_key() (execReplication.c). */
 static void
 set_keys(AtpHeap *d, Relation index)
 {
@@ -233,9 +242,9 @@ set_keys(AtpHeap *d, Relation index)
 }
 
 /*
- * Of an update, the executor is told which columns it writes, as those of a statement: all but the key.  An index on
- * one of them gets other entries then, among which it is not worth while to look for versions of one row: see
- * index_unchanged_by_update() (execIndexing.c), which asks ExecGetUpdatedCols().
+ * Tells the executor which columns an update writes: all but the key.  An index on one of these columns gets new
+ * entries, and a search for old versions of the row among its entries is not worth while: see
+ * index_unchanged_by_update() (execIndexing.c), which calls ExecGetUpdatedCols().
  */
 static void
 tell_updated(AtpHeap *d)
@@ -272,7 +281,7 @@ atp_heap_finds(AtpHeap *d)
 {
 	if (d->scan != NULL)
 		return true;
-	/* of a keyed one it is known which it has */
+	/* is_plain() has checked that a keyed table has no triggers that fire */
 	if (!d->table->keyed && d->rel->trigdesc != NULL)
 		return false;
 	d->nkeys = 0;
@@ -298,7 +307,7 @@ atp_heap_finds(AtpHeap *d)
 }
 
 /*
- * As CopyFrom() begins: an executor's state without a plan, with the table as its result relation
+ * Begins as CopyFrom(): an executor's state without a plan, with the table as result relation
  * (ExecInitResultRelation(), execUtils.c), its indexes, and a snapshot.
  */
 AtpHeap *
@@ -309,7 +318,7 @@ atp_heap_open(AtpStatements *set, const AtpTable *table)
 	Relation	rel;
 	bool		fires_each_row;
 
-	/* in other isolation levels a row that cannot be seen is an error, not a conflict */
+	/* At other isolation levels, a row that the snapshot cannot see is a serialization error and not a conflict. */
 	if (!direct_writes || !OidIsValid(relid) || XactReadOnly || IsolationUsesXactSnapshot())
 		return NULL;
 	rel = table_open(relid, RowExclusiveLock);
@@ -330,7 +339,7 @@ atp_heap_open(AtpStatements *set, const AtpTable *table)
 	d->estate = CreateExecutorState();
 	d->result = makeNode(ResultRelInfo);
 	InitResultRelInfo(d->result, rel, 0, NULL, 0);
-	/* ExecGetTriggerResultRel() (trigger.c) looks for it there when queued triggers fire */
+	/* ExecGetTriggerResultRel() (trigger.c) looks for the relation in this list when queued triggers fire */
 	d->estate->es_opened_result_relations = list_make1(d->result);
 	ExecOpenIndices(d->result, false);
 	PushActiveSnapshot(GetTransactionSnapshot());
@@ -360,7 +369,7 @@ slot_of(AtpHeap *d, int i)
 	return ExecClearTuple(d->slots[i]);
 }
 
-/* One of the rows, its other attributes as given. */
+/* Fill a slot with one of the rows; the other attributes are given. */
 static void
 fill_slot(AtpHeap *d, TupleTableSlot *slot, const AtpRows *rows, int row,
 		  const Datum *values, const bool *nulls)
@@ -379,17 +388,17 @@ fill_slot(AtpHeap *d, TupleTableSlot *slot, const AtpRows *rows, int row,
 	ExecStoreVirtualTuple(slot);
 }
 
-/* As ExecInsert() and ExecUpdateAct() (nodeModifyTable.c) before the row goes into the table. */
+/* Checks as ExecInsert() and ExecUpdateAct() (nodeModifyTable.c) do before the row goes into the table. */
 static void
 check_constraints(AtpHeap *d, ResultRelInfo *result, TupleTableSlot *slot)
 {
-	/* they may ask for it */
+	/* a constraint may refer to tableoid */
 	slot->tts_tableOid = RelationGetRelid(result->ri_RelationDesc);
 	if (RelationGetDescr(result->ri_RelationDesc)->constr != NULL)
 		ExecConstraints(result, slot, d->estate);
 }
 
-/* Of a keyed table, whose key is one column: its rows are looked for again and again. */
+/* Note the ctid of a row of a keyed table, since such rows are looked up again and again by the key. */
 static void
 note_place(AtpHeap *d, Datum key, TupleTableSlot *slot)
 {
@@ -398,9 +407,9 @@ note_place(AtpHeap *d, Datum key, TupleTableSlot *slot)
 }
 
 /*
- * Rows into one table or partition: as CopyMultiInsertBufferFlush() (copyfrom.c), but that indexes are asked as
- * ExecInsert() asks them for ON CONFLICT, and a duplicate ends the transaction.  A speculative token, by which ExecInsert()
- * would take the row back, is not needed then.
+ * Insert rows into one table or partition.  Follows CopyMultiInsertBufferFlush() (copyfrom.c), with two differences:
+ * indexes are asked as ExecInsert() asks them for ON CONFLICT, and a duplicate ends the transaction.  So the
+ * speculative token is not needed, by which ExecInsert() would take the row back.
  */
 static void
 insert_slots(AtpHeap *d, ResultRelInfo *result, TupleTableSlot **slots, int n)
@@ -423,7 +432,7 @@ insert_slots(AtpHeap *d, ResultRelInfo *result, TupleTableSlot **slots, int n)
 	}
 }
 
-/* Rows [lo, hi) of a chunk, many at a time: partition by partition, in the order in which they are met. */
+/* Insert rows [lo, hi) of a chunk, partition by partition, in the order in which the partitions occur. */
 static void
 insert_together(AtpHeap *d, int lo, int hi)
 {
@@ -447,7 +456,7 @@ insert_together(AtpHeap *d, int lo, int hi)
 			}
 		insert_slots(d, leaf, together, ntogether);
 	}
-	/* and of these rows nothing is kept: triggers may have made them large */
+	/* the slots are cleared, since triggers may have made the rows large */
 	for (int i = lo; i < hi; i++)
 	{
 		atp_triggers_after_row(&d->triggers, d->leaves[i], d->routed[i], d->slots[i]);
@@ -472,8 +481,8 @@ route(AtpHeap *d, int i)
 }
 
 /*
- * Triggers before a row may look for those before it: these are in the table by then.  CopyFrom() inserts row by row
- * for such triggers; the constraint of the partition is checked after them, as there.
+ * A trigger before a row may look for the previous rows, so these are inserted before the trigger fires.  CopyFrom()
+ * inserts row by row for such triggers; as in CopyFrom(), the partition constraint is checked after the trigger.
  */
 static void
 insert_chunk(AtpHeap *d, int n)
@@ -512,7 +521,10 @@ atp_heap_insert(AtpHeap *d, const AtpRows *rows)
 	Assert(rows->column == 0);
 	if (rows->n == 0)
 		return;
-	/* one command, whatever triggers do meanwhile: as CopyFrom() takes its command's number */
+	/*
+	 * All rows belong to one command, whatever triggers do meanwhile: CopyFrom() takes its command's number in the
+	 * same way.
+	 */
 	d->estate->es_output_cid = GetCurrentCommandId(true);
 	atp_triggers_begin(&d->triggers, d->estate, d->result);
 	for (int row = 0; row < rows->n; row++)
@@ -543,8 +555,8 @@ same_key(Datum a, Datum b)
 }
 
 /*
- * Is the row with this key, as of now, where it was last?  The key is unique: then it is no other one.
- * TidNext() (nodeTidscan.c) fetches a row by its place in the same way.
+ * Look for the row at the hinted ctid, under the current snapshot.  If the row there has the key, it is the wanted
+ * row, since the key is unique.  TidNext() (nodeTidscan.c) fetches a row by ctid in the same way.
  */
 static bool
 find_there(AtpHeap *d, Datum key)
@@ -560,7 +572,10 @@ find_there(AtpHeap *d, Datum key)
 	return !d->found->tts_isnull[first] && same_key(d->found->tts_values[first], key);
 }
 
-/* As RelationFindReplTupleByIndex() (execReplication.c), but that the row is not locked, and is read as of the snapshot. */
+/*
+ * Follows RelationFindReplTupleByIndex() (execReplication.c), except that the row is not locked, and is read under
+ * the active snapshot.
+ */
 static bool
 find_by_index(AtpHeap *d, const Datum *key)
 {
@@ -588,7 +603,10 @@ atp_heap_find(AtpHeap *d, const Datum *key, ItemPointer place, Datum *values, bo
 	return true;
 }
 
-/* Its constraints need no check then: what was not null is not, and there is no other one. */
+/*
+ * Copy the row that was found and overwrite the written columns in place.  Constraints need no check then: NOT NULL
+ * holds, since no null is written over a value that is not null, and the table has no CHECK constraint.
+ */
 static bool
 patch(AtpHeap *d, const AtpRows *rows, int row)
 {
@@ -601,7 +619,7 @@ patch(AtpHeap *d, const AtpRows *rows, int row)
 	return atp_patch(RelationGetDescr(d->rel), ExecFetchSlotHeapTuple(d->changed, true, &unused), d->of_attribute, rows, row);
 }
 
-/* The new version of the row that was found, in a slot of its own. */
+/* Make the new version of the row in "found", in the slot "changed". */
 static void
 make_version(AtpHeap *d, const AtpRows *rows, int row)
 {
@@ -609,7 +627,7 @@ make_version(AtpHeap *d, const AtpRows *rows, int row)
 		return;
 	slot_getallattrs(d->found);
 	ExecClearTuple(d->changed);
-	/* what columns had that were dropped goes, as by a statement */
+	/* values of dropped columns become null, as in an UPDATE */
 	for (int i = 0; i < d->found->tts_tupleDescriptor->natts; i++)
 		d->found->tts_isnull[i] |= TupleDescAttr(d->found->tts_tupleDescriptor, i)->attisdropped;
 	if (d->renewed != 0)
@@ -622,9 +640,10 @@ make_version(AtpHeap *d, const AtpRows *rows, int row)
 }
 
 /*
- * The new version stays on its page, if it can: the indexes need no entry then.  Only who reads by an index
- * takes the dead away: see heapam_index_fetch_tuple() (heapam_handler.c), which calls the same function with the same
- * pin and no lock.  The page is that of the row that was found, whose values must not be needed any more.
+ * Prune the page if the new version does not fit, so that the update stays on the page (HOT) and the indexes need no
+ * entry.  Otherwise only readers by an index prune: see heapam_index_fetch_tuple() (heapam_handler.c), which calls
+ * the same function with the same pin and no lock.  Pruning moves tuples within the page of the row that was found,
+ * so nothing may use that row's values after this call.
  */
 static void
 make_room(AtpHeap *d)
@@ -638,8 +657,8 @@ make_room(AtpHeap *d)
 }
 
 /*
- * As ExecSimpleRelationUpdate() (execReplication.c), but that the row was not locked before: TM_Updated and
- * TM_Deleted are conflicts, which ExecUpdateAct() would answer with EvalPlanQual().
+ * Follows ExecSimpleRelationUpdate() (execReplication.c), except that the row was not locked before: TM_Updated and
+ * TM_Deleted are conflicts, where ExecUpdateAct() would use EvalPlanQual().
  */
 void
 atp_heap_update(AtpHeap *d, ItemPointer place, const AtpRows *rows, int row)
@@ -651,7 +670,7 @@ atp_heap_update(AtpHeap *d, ItemPointer place, const AtpRows *rows, int row)
 
 	CHECK_FOR_INTERRUPTS();
 	CheckCmdReplicaIdentity(d->rel, CMD_UPDATE);
-	/* seen by our snapshot, so it is still there, whatever became of it */
+	/* our snapshot saw the row, so VACUUM cannot have removed the row, even if it was deleted or updated */
 	if (!table_tuple_fetch_row_version(d->rel, place, SnapshotAny, d->found))
 		elog(ERROR, "a row of table \"%s\" has vanished", d->table->name);
 	make_version(d, rows, row);
@@ -665,7 +684,7 @@ atp_heap_update(AtpHeap *d, ItemPointer place, const AtpRows *rows, int row)
 	MemoryContextSwitchTo(old);
 }
 
-/* As ExecSimpleRelationDelete() (execReplication.c), with the same difference. */
+/* Follows ExecSimpleRelationDelete() (execReplication.c), except that the row was not locked before. */
 void
 atp_heap_delete(AtpHeap *d, ItemPointer place)
 {
@@ -678,7 +697,7 @@ atp_heap_delete(AtpHeap *d, ItemPointer place)
 		conflict(d);
 }
 
-/* As CopyFrom() ends, and the portal after it: what was written is visible to the statements that follow. */
+/* Ends as CopyFrom() and the portal of COPY end: the rows are visible to the following statements. */
 void
 atp_heap_close(AtpHeap *d)
 {
@@ -692,7 +711,7 @@ atp_heap_close(AtpHeap *d)
 		ExecDropSingleTupleTableSlot(d->slots[i]);
 	if (d->partitions != NULL)
 		atp_partitions_close(d->partitions);
-	/* slots that PostgreSQL has made for triggers, and for partitions of another layout */
+	/* frees slots made by PostgreSQL for triggers, and for partitions with another layout */
 	ExecResetTupleTable(d->estate->es_tupleTable, false);
 	ExecCloseResultRelations(d->estate);
 	FreeExecutorState(d->estate);

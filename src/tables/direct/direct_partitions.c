@@ -1,9 +1,9 @@
 /*
  * direct_partitions.c
- *		Which partition each row goes into, for heap.c.
+ *		Which partition each row goes into, for direct_insert.c.
  *
- * PostgreSQL finds it, and opens it with its indexes, as for COPY.  Constraints of
- * partitioning need no check then, unless a trigger may have changed the row.
+ * PostgreSQL finds the partition and opens it with its indexes, as for COPY.  Partition constraints
+ * need no check then, unless a trigger may have changed the row.
  */
 #include "postgres.h"
 
@@ -26,10 +26,13 @@ struct AtpPartitions
 	PartitionTupleRouting *routing;
 	ResultRelInfo *root;
 	EState	   *estate;
-	List	   *slots;			/* of rows that are laid out otherwise in their partition */
+	List	   *slots;			/* slots for rows with another layout in the partition */
 };
 
-/* ExecComputeStoredGenerated() (nodeModifyTable.c) is not called here.  A partition may have such columns by itself (until PostgreSQL 16, which attaches none): only INSERT computes them. */
+/*
+ * This code does not call ExecComputeStoredGenerated() (nodeModifyTable.c).  Until PostgreSQL 16, a partition may
+ * have generated columns that the parent does not have; only INSERT computes them.
+ */
 static bool
 has_generated_columns(Relation rel)
 {
@@ -45,7 +48,7 @@ atp_leaf_is_plain(Relation rel)
 		rel->rd_rules == NULL && !has_generated_columns(rel);
 }
 
-/* The same, of one that is not opened. */
+/* atp_leaf_is_plain() from the catalog, for a partition that is not opened.  Generated columns are not seen here. */
 static bool
 leaf_is_plain(Oid relid, bool *has_triggers)
 {
@@ -89,7 +92,7 @@ atp_partitions_are_plain(Relation rel, bool *have_triggers)
 	return true;
 }
 
-/* As CopyFrom() (commands/copyfrom.c) makes a ModifyTableState of its own for ExecFindPartition(). */
+/* Follows CopyFrom() (commands/copyfrom.c), which makes a ModifyTableState for ExecFindPartition(). */
 AtpPartitions *
 atp_partitions_open(ResultRelInfo *root, EState *estate)
 {
@@ -107,7 +110,7 @@ atp_partitions_open(ResultRelInfo *root, EState *estate)
 	return p;
 }
 
-/* As CopyFrom(): ExecFindPartition(), then the row in the layout of the partition. */
+/* Follows CopyFrom(): ExecFindPartition(), then the row is converted to the layout of the partition. */
 ResultRelInfo *
 atp_partition_of(AtpPartitions *p, TupleTableSlot **slot)
 {

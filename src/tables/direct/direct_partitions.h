@@ -1,6 +1,6 @@
 /*
  * direct_partitions.h
- *		Which partition each row goes into, for heap.h.
+ *		Which partition each row goes into, for direct_insert.h.
  */
 #ifndef ATP_DIRECT_PARTITIONS_H
 #define ATP_DIRECT_PARTITIONS_H
@@ -11,21 +11,25 @@
 
 typedef struct AtpPartitions AtpPartitions;
 
-/* No trigger, rule, generated column, or access method that the rows would have to pass, if they go into this table. */
+/*
+ * True if this table has no rule, no generated column, no foreign-table or other access method that would have to
+ * handle the rows.
+ */
 extern bool atp_leaf_is_plain(Relation rel);
 
 /*
- * Likewise any of the partitions, at any depth; but they are not opened, since there may be many, so
- * generated columns show when a row goes there.  *have_triggers becomes true when one may have triggers.
+ * True if all partitions at any depth are plain.  Partitions are not opened, since there may be many; a partition
+ * with generated columns is only detected by atp_partition_of().  *have_triggers becomes true when a partition may
+ * have triggers.
  */
 extern bool atp_partitions_are_plain(Relation rel, bool *have_triggers);
 
 extern AtpPartitions *atp_partitions_open(ResultRelInfo *root, EState *estate);
 
 /*
- * The partition for a row of the whole table, and the row as it is there: in the same slot, or another one
- * that the partitions own, until the next atp_partitions_clear().  NULL: that partition is not plain.
- * ERROR, as from INSERT, when there is none.
+ * The partition for a row of the whole table.  *slot becomes the row in the layout of the partition: the same slot,
+ * or a slot that is valid until the next atp_partitions_clear().  NULL: the partition is not plain.  ERROR, as from
+ * INSERT, when no partition accepts the row.
  */
 extern ResultRelInfo *atp_partition_of(AtpPartitions *p, TupleTableSlot **slot);
 extern void atp_partitions_clear(AtpPartitions *p);

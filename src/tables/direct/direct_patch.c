@@ -1,11 +1,10 @@
 /*
  * direct_patch.c
- *		A row's new version out of its old one.
+ *		A row's new version made by overwriting values in a copy of the old version.
  *
- * From one commit to the next a repository's row differs in values that are as
- * long as those before: to find them is less work than to take the row apart and
- * put it together again.  The walk over the values is that of nocachegetattr()
- * (heaptuple.c); what comes out is what heap_modify_tuple() would give.
+ * From one commit to the next, a repository's row differs in values that keep their length:
+ * overwriting them is less work than taking the row apart and forming a new one.  The walk over the
+ * values follows nocachegetattr() (heaptuple.c); the result is what heap_modify_tuple() would give.
  */
 #include "postgres.h"
 
@@ -14,7 +13,10 @@
 #include "common/compat.h"
 #include "tables/direct/direct_patch.h"
 
-/* A value of variable length over another one, which is neither compressed nor elsewhere. */
+/*
+ * Overwrite a value of variable length with one of the same length; false if a value is compressed or stored out of
+ * line.
+ */
 static bool
 patch_varlena(char *at, Datum value)
 {
@@ -46,7 +48,7 @@ atp_patch(TupleDesc desc, HeapTuple tuple, const int *columns, const AtpRows *ro
 	char	   *at = (char *) header + header->t_hoff;
 	uint32		off = 0;
 
-	/* it is from before a column was added */
+	/* the tuple was written before a column was added */
 	if (HeapTupleHeaderGetNatts(header) < desc->natts)
 		return false;
 	for (int i = 0; i < desc->natts; i++)
@@ -56,7 +58,10 @@ atp_patch(TupleDesc desc, HeapTuple tuple, const int *columns, const AtpRows *ro
 		bool		written = columns[i] >= 0;
 		int			cell = columns[i] * rows->max + row;
 
-		/* what must not be null may have been before that was said */
+		/*
+		 * An old tuple may have a null in a column that was declared NOT NULL later: the caller has to form and check
+		 * the row.
+		 */
 		if ((isnull && att->attnotnull) || (written && rows->nulls[cell] != isnull))
 			return false;
 		if (isnull)

@@ -1,6 +1,7 @@
 /*
  * direct_patch.h
- *		A row's new version out of its old one, where both are laid out alike, for heap.c.
+ *		A row's new version made by overwriting values in a copy of the old version, for
+ *		direct_insert.c.
  */
 #ifndef ATP_DIRECT_PATCH_H
 #define ATP_DIRECT_PATCH_H
@@ -12,9 +13,9 @@
 #include "tables/base/rows.h"
 
 /*
- * Write one of the rows over one of the table, a copy of which is given; columns has the
- * column of the rows for each attribute, or -1.  False: something is null that was not, or the
- * other way round, or its length is another; what was given is spoilt then.
+ * Overwrite values in a tuple, which is a copy of a stored one, with a row of rows.  columns gives the index in rows
+ * for each attribute, or -1.  False: a value is null in only one of the two versions, or has another length; the
+ * tuple may be partly overwritten then and must not be used.
  */
 extern bool atp_patch(TupleDesc desc, HeapTuple tuple, const int *columns, const AtpRows *rows, int row);
 

@@ -1,9 +1,9 @@
 /*
  * direct_triggers.c
- *		Triggers of tables that rows go into without a statement, for heap.c.
+ *		Triggers of tables that rows go into without a statement, for direct_insert.c.
  *
- * They are fired when COPY fires them, by the same functions of PostgreSQL: as the user who is
- * writing, with what he may do, and with the snapshot of the rows' command.
+ * Triggers fire when COPY fires them, by the same functions of PostgreSQL: with the user and the
+ * privileges of the writing process, and with the snapshot of the command.
  */
 #include "postgres.h"
 
@@ -15,7 +15,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-/* As CopyFrom() (commands/copyfrom.c) before the first row. */
+/* Follows CopyFrom() (commands/copyfrom.c) before the first row. */
 void
 atp_triggers_begin(AtpTriggers *t, EState *estate, ResultRelInfo *root)
 {
@@ -26,7 +26,7 @@ atp_triggers_begin(AtpTriggers *t, EState *estate, ResultRelInfo *root)
 	ExecBSInsertTriggers(estate, root);
 }
 
-/* As CopyFrom() after the last row. */
+/* Follows CopyFrom() after the last row. */
 void
 atp_triggers_end(AtpTriggers *t)
 {
@@ -34,7 +34,7 @@ atp_triggers_end(AtpTriggers *t)
 	AfterTriggerEndQuery(t->estate);
 }
 
-/* Foreign keys are checked in any order. */
+/* Internal triggers, which check foreign keys, do not count: their order does not matter. */
 bool
 atp_fires_each_row(const TriggerDesc *triggers)
 {
@@ -48,7 +48,10 @@ atp_fires_each_row(const TriggerDesc *triggers)
 	return false;
 }
 
-/* A foreign key to this column alone, which is checked at the commit: what RI_FKey_trigger_type() (ri_triggers.c) does not tell. */
+/*
+ * Is the constraint a foreign key that refers to this column alone and is checked at the commit?
+ * RI_FKey_trigger_type() (ri_triggers.c) does not tell.
+ */
 static bool
 refers_later(Oid constraint, AttrNumber column)
 {
@@ -85,7 +88,7 @@ atp_is_only_referred_to(Relation rel, AttrNumber column)
 	return true;
 }
 
-/* As CopyFrom(), and ExecInsert() (nodeModifyTable.c), before each row. */
+/* Follows CopyFrom(), and ExecInsert() (nodeModifyTable.c), before each row. */
 bool
 atp_triggers_before_row(AtpTriggers *t, ResultRelInfo *result, TupleTableSlot *slot)
 {
@@ -93,7 +96,10 @@ atp_triggers_before_row(AtpTriggers *t, ResultRelInfo *result, TupleTableSlot *s
 	return ExecBRInsertTriggers(t->estate, result, slot);
 }
 
-/* As CopyMultiInsertBufferFlush() (copyfrom.c) after the rows are in table and indexes; the tuple for capture as CopyFrom() sets it. */
+/*
+ * Follows CopyMultiInsertBufferFlush() (copyfrom.c) after the rows are in table and indexes; the tuple for transition
+ * capture is set as in CopyFrom().
+ */
 void
 atp_triggers_after_row(AtpTriggers *t, ResultRelInfo *result, TupleTableSlot *slot, TupleTableSlot *unrouted)
 {

@@ -1,6 +1,6 @@
 /*
  * direct_triggers.h
- *		Triggers of tables that rows go into without a statement, for heap.c.
+ *		Triggers of tables that rows go into without a statement, for direct_insert.c.
  */
 #ifndef ATP_DIRECT_TRIGGERS_H
 #define ATP_DIRECT_TRIGGERS_H
@@ -10,40 +10,44 @@
 #include "commands/trigger.h"
 #include "nodes/execnodes.h"
 
-/* The rows of one call are to the triggers what one statement is. */
+/* Triggers see the rows of one call as the rows of one statement. */
 typedef struct AtpTriggers
 {
 	EState	   *estate;
-	ResultRelInfo *root;		/* the table that is written to */
-	TransitionCaptureState *capture;	/* its transition table; NULL: nobody asks for one */
+	ResultRelInfo *root;		/* the table named by the caller, perhaps partitioned */
+	TransitionCaptureState *capture;	/* transition table, or NULL when no trigger uses a transition table */
 } AtpTriggers;
 
-/* Triggers of the statement, before and after it; then those that were queued are fired. */
+/*
+ * atp_triggers_begin() fires BEFORE STATEMENT triggers.  atp_triggers_end() fires AFTER STATEMENT triggers and the
+ * queued AFTER ROW triggers.
+ */
 extern void atp_triggers_begin(AtpTriggers *t, EState *estate, ResultRelInfo *root);
 extern void atp_triggers_end(AtpTriggers *t);
 
-/* Does a trigger of users fire for each row that goes into this table? */
+/* Does a user's trigger fire for each row inserted into this table? */
 extern bool atp_fires_each_row(const TriggerDesc *triggers);
 
 /*
- * Are its triggers but those of foreign keys that refer to this column, and are checked at the commit?
- * Where the column does not change they never fire, and what refers to a row may come before it.
+ * True if all triggers belong to foreign keys that refer to this column alone and are checked at the commit.  While
+ * the column does not change, such triggers never fire, and a referring row may be inserted before the referenced
+ * row.
  */
 extern bool atp_is_only_referred_to(Relation rel, AttrNumber column);
 
-/* Is there one before a row of this table, or partition? */
+/* Does this table or partition have a BEFORE INSERT trigger for each row? */
 static inline bool
 atp_fires_before_row(const ResultRelInfo *result)
 {
 	return result->ri_TrigDesc != NULL && result->ri_TrigDesc->trig_insert_before_row;
 }
 
-/* Those before a row, which may change it.  False: one of them keeps it away. */
+/* Fire the BEFORE ROW triggers, which may change the row.  False: a trigger suppresses the row. */
 extern bool atp_triggers_before_row(AtpTriggers *t, ResultRelInfo *result, TupleTableSlot *slot);
 
 /*
- * A row is in the table, or partition: queue the triggers after it, and add it to the transition
- * table, which has it as it was before it was routed there.
+ * After a row was inserted into a table or partition: queue the AFTER ROW triggers, and add the row to the transition
+ * table, in the layout that the row had before it was routed (unrouted).
  */
 extern void atp_triggers_after_row(AtpTriggers *t, ResultRelInfo *result, TupleTableSlot *slot, TupleTableSlot *unrouted);
 

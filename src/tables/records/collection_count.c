@@ -1,14 +1,13 @@
 /*
  * collection_count.c
- *		The table collection_count: what events did to the records of each collection,
- *		hour by hour.
+ *		The table collection_count: what events did to the records of each collection, hour by hour.
  *
- * A process has rows of its own, so that none waits for another: two subscriptions
- * may fill the same tables, and each may have several workers.  The view
- * collection_stat adds them up.
+ * Each process has rows of its own, so that no process waits for another: two subscriptions may
+ * fill the same tables, and each may have several workers.  The view collection_stat adds the rows
+ * up.
  *
- * Strangers choose the names of collections: of an hour, each process counts a
- * bounded number of them, and all others under one name, which no domain can have.
+ * Strangers choose the names of collections.  So each process counts a bounded number of
+ * collections in an hour, and all further ones under one name that no domain can have.
  */
 #include "postgres.h"
 
@@ -18,23 +17,23 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
-/* Collections of one hour, of one process. */
+/* Collections that a process counts in an hour. */
 #define COLLECTIONS_MAX	1000
 
 #define OTHERS	"invalid.other.collections"
 
-/* As received_at of record_event: when the transaction began. */
+/* The hour in which the transaction began, as received_at of record_event has it. */
 #define HOUR	"date_trunc('hour', now(), 'UTC')"
 
 static const AtpColumn columns[] = {
-	{"hour", ATP_TYPE_TIMESTAMP, ATP_COMMON, "NOT NULL", "in which this database took it in"},
-	{"subscription", ATP_TYPE_TEXT, ATP_COMMON, "NOT NULL", "whose events they are"},
-	{"worker", ATP_TYPE_INT4, ATP_COMMON, "NOT NULL", "who counts: a worker of the subscription; -1: sessions that try dead letters again"},
+	{"hour", ATP_TYPE_TIMESTAMP, ATP_COMMON, "NOT NULL", "hour in which this database received the events"},
+	{"subscription", ATP_TYPE_TEXT, ATP_COMMON, "NOT NULL", "subscription that received the events"},
+	{"worker", ATP_TYPE_INT4, ATP_COMMON, "NOT NULL", "number of the worker that counted; -1: a process that is no worker, for example a session in retry()"},
 	{"collection", ATP_TYPE_NSID, ATP_VALUE, "NOT NULL",
-	OTHERS ": those beyond the " CppAsString2(COLLECTIONS_MAX) " that each worker counts in an hour"},
-	{"creates", ATP_TYPE_INT8, ATP_VALUE, "NOT NULL", "records that were new"},
-	{"updates", ATP_TYPE_INT8, ATP_VALUE, "NOT NULL", "records that got another value"},
-	{"deletes", ATP_TYPE_INT8, ATP_VALUE, "NOT NULL", "also of records that went with their account"},
+	OTHERS ": all collections beyond the " CppAsString2(COLLECTIONS_MAX) " that each process counts in an hour"},
+	{"creates", ATP_TYPE_INT8, ATP_VALUE, "NOT NULL", "number of records that were new"},
+	{"updates", ATP_TYPE_INT8, ATP_VALUE, "NOT NULL", "number of records that got another value"},
+	{"deletes", ATP_TYPE_INT8, ATP_VALUE, "NOT NULL", "number of records removed, including records removed with their account"},
 };
 
 enum
@@ -52,10 +51,13 @@ static const AtpStatement statements[] = {
 		" updates = c.updates + excluded.updates, deletes = c.deletes + excluded.deletes",
 		SPI_OK_INSERT, {ATP_TYPE_TEXT, ATP_TYPE_INT4}, {0}, &atp_collection_count_table, ATP_ROWS_IN
 	},
-	/* subscription, worker, collection[] -> n: which of them have no row */
+	/* subscription, worker, collection[] -> the n (from 1 on) of collections without a row */
 	[NEW_COLLECTIONS] = {
 		"SELECT u.n FROM unnest($3) WITH ORDINALITY u (collection, n)"
-		/* one look into the index for each: EXISTS could be planned as a join with all rows */
+		/*
+		 * a scalar subquery means one look into the index for each collection: EXISTS could be planned as a join with
+		 * all rows
+		 */
 		" WHERE (SELECT true FROM #.collection_count c WHERE c.hour = " HOUR " AND c.subscription = $1 AND c.worker = $2"
 		"  AND c.collection OPERATOR(@.=) u.collection) IS NULL",
 		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_INT4, ATP_ARRAY(ATP_TYPE_NSID)}, {ATP_TYPE_INT8},
@@ -74,13 +76,13 @@ const AtpTable atp_collection_count_table = {
 	.columns = columns,
 	.ncolumns = lengthof(columns),
 	.key = "PRIMARY KEY (hour, subscription, worker, collection)",
-	/* each transaction updates the rows of this hour */
+	/* room for HOT updates: each transaction updates the rows of the present hour */
 	.options = " WITH (fillfactor = 50)",
-	.comment = "operations of events on records by hour and collection, of each process that counts them",
+	.comment = "number of operations on records by hour and collection, one row for each process that counts",
 	.view = "collection_stat",
 	.view_query = "SELECT hour, collection, sum(creates)::bigint AS creates, sum(updates)::bigint AS updates,"
 	" sum(deletes)::bigint AS deletes FROM #.collection_count GROUP BY hour, collection",
-	.view_comment = "operations of events on records by hour and collection, for subscriptions that count them",
+	.view_comment = "number of operations on records by hour and collection, over all subscriptions with count_collections",
 	.statements = statements,
 	.nstatements = lengthof(statements),
 };
@@ -88,7 +90,7 @@ const AtpTable atp_collection_count_table = {
 typedef struct Count
 {
 	struct varlena *collection;
-	int64		of[3];			/* by AtpAction */
+	int64		of[3];			/* indexed by AtpAction */
 } Count;
 
 static int
@@ -108,7 +110,10 @@ compare_changes(const void *a, const void *b)
 							   (*(const AtpChange *const *) b)->row->collection);
 }
 
-/* One for each collection, in their order; what is called as the others are is one of them. */
+/*
+ * Count the changes by collection, in the order of the collections.  A collection that an account has named like
+ * OTHERS is counted there.
+ */
 static int
 count_changes(const AtpChange *changes, int n, Count *counts, Count *others)
 {
@@ -136,7 +141,7 @@ count_changes(const AtpChange *changes, int n, Count *counts, Count *others)
 	return ncounts;
 }
 
-/* How many more collections there is room for. */
+/* How many more collections this process may count in this hour. */
 static int64
 find_room(AtpStatements *set, Datum *args)
 {
@@ -149,7 +154,7 @@ find_room(AtpStatements *set, Datum *args)
 	return COLLECTIONS_MAX - n;
 }
 
-/* Those that are new and have no room become others. */
+/* Add the counts of new collections beyond the limit to OTHERS, and set their collection to NULL. */
 static void
 limit_collections(AtpStatements *set, Count *counts, int n, Count *others, Datum *args)
 {

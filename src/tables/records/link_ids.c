@@ -1,9 +1,10 @@
 /*
  * link_ids.c
- *		The sources of links, and their ids, as this process knows them.
+ *		The sources of links, and their ids, as a cache of this process.
  *
- * What the table has is remembered until somebody alters or empties it, or a transaction
- * or a part of one is rolled back: that may have added some of it, in whatever way.
+ * The cache keeps sources that the table link_source has.  It is dropped when the table is altered
+ * or truncated, and when a transaction or subtransaction is rolled back, because the rollback may
+ * have removed sources that are in the cache.
  */
 #include "postgres.h"
 
@@ -19,7 +20,10 @@
 #include "utils/inval.h"
 #include "utils/memutils.h"
 
-/* So often what is wanted is added by others at the same moment, and then not there: more would be no accident. */
+/*
+ * So many times other processes may take the ids at the same moment, before the attempt is given up: more would be no
+ * accident.
+ */
 #define ADD_TRIES	100
 
 typedef struct Slot
@@ -54,16 +58,16 @@ struct AtpLinkIds
 {
 	AtpApply   *apply;
 	MemoryContext cxt;
-	places_hash *places;		/* that the table was not known to have */
-	AtpLinkPlace **unknown;		/* those among them that have no id, in the order in which they came */
+	places_hash *places;		/* sources that were not in the cache */
+	AtpLinkPlace **unknown;		/* sources of places without an id yet, in the order in which they came */
 	int			nunknown;
 	int			max;
 };
 
-/* What is known of one table. */
+/* The cache, for one table. */
 static struct
 {
-	MemoryContext cxt;			/* NULL: nothing */
+	MemoryContext cxt;			/* NULL: the cache is empty */
 	Oid			relid;
 	bool		stale;
 	bool		full;
@@ -77,7 +81,7 @@ relcache_callback(Datum arg, Oid relid)
 		known.stale = true;
 }
 
-/* One that is prepared may be rolled back by somebody else. */
+/* A prepared transaction may be rolled back by another session, which this process would not notice. */
 static void
 xact_callback(XactEvent event, void *arg)
 {
@@ -137,7 +141,7 @@ atp_link_ids_place(AtpLinkIds *ids, const struct varlena *collection, AtpSpan pa
 	bool		found;
 	MemoryContext old;
 
-	/* accounts choose both */
+	/* accounts choose collection and path: without a secret, an account could choose colliding values */
 	key.hash = (uint32) atp_secret_hash(path.ptr, path.len, atp_secret_hash(VARDATA_ANY(collection), VARSIZE_ANY_EXHDR(collection), 0));
 	slot = places_lookup(known.places, &key);
 	if (slot != NULL)
@@ -169,7 +173,7 @@ atp_link_ids_full(const AtpLinkIds *ids)
 	return known.full;
 }
 
-/* It is in the table. */
+/* Copy a source of the table into the cache. */
 static void
 remember(const AtpLinkPlace *place)
 {
@@ -184,7 +188,7 @@ remember(const AtpLinkPlace *place)
 	MemoryContextSwitchTo(old);
 }
 
-/* Arguments of a statement: places that are not known, or those that are asked for. */
+/* Make the arguments of a statement: all sources without an id, or (asked) only the sources marked for adding. */
 static int
 bind(const AtpLinkIds *ids, bool asked, Datum *args)
 {
@@ -223,7 +227,7 @@ atp_link_ids_find(AtpLinkIds *ids)
 		AtpLinkPlace *place;
 
 		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, v, null);
-		/* somebody may have taken the key away */
+		/* without its primary key, which a user may have dropped, the id may be null */
 		if (null[1])
 			continue;
 		place = ids->unknown[DatumGetInt32(v[0])];
@@ -238,7 +242,7 @@ atp_link_ids_find(AtpLinkIds *ids)
 	return left;
 }
 
-/* Have records brought as many as there is room for? */
+/* Have records used up the ids that are reserved for sources from records? */
 static bool
 is_full(const AtpLinkIds *ids)
 {
@@ -260,7 +264,10 @@ atp_link_ids_add(AtpLinkIds *ids, bool named)
 
 	if (bind(ids, true, args) == 0)
 		return;
-	/* one after the other: a place that another process is about to add would take a number for nothing */
+	/*
+	 * Sources are added by one process at a time: a place that another process is about to add would use up an id for
+	 * nothing.
+	 */
 	LockRelationOid(atp_target_table(ids->apply->statements, atp_link_source_table.name), ShareUpdateExclusiveLock);
 	(void) atp_link_ids_find(ids);
 	for (int i = 0; i < ADD_TRIES && bind(ids, true, args) > 0; i++)

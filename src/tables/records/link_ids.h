@@ -1,6 +1,6 @@
 /*
  * link_ids.h
- *		The sources of links, and their ids, as this process knows them.
+ *		The sources of links, and their ids, as a cache of this process.
  */
 #ifndef ATP_LINK_IDS_H
 #define ATP_LINK_IDS_H
@@ -8,35 +8,38 @@
 #include "core/atp.h"
 #include "tables/base/sink.h"
 
-/* A source: of a collection's records, at a path. */
+/* A source of links: a path in the records of a collection. */
 typedef struct AtpLinkPlace
 {
 	const struct varlena *collection;
 	AtpSpan		path;
 	uint32		hash;
-	int32		id;				/* 0: not known */
-	bool		asked;			/* it is to be added */
-	uint64		record;		/* the last record in which it was counted */
+	int32		id;				/* 0: unknown */
+	bool		asked;			/* the source is to be added to the table */
+	uint64		record;		/* number of the last record in which the source was counted */
 } AtpLinkPlace;
 
-/* Those that are looked at together; all of it goes with the memory that is current when they begin. */
+/* Sources looked up together, allocated in the memory context of the call of atp_link_ids_begin(). */
 typedef struct AtpLinkIds AtpLinkIds;
 
 extern AtpLinkIds *atp_link_ids_begin(AtpApply *a);
 
-/* The collection's value must stay. */
+/* The source of this collection and path.  The collection's value is not copied, the path is. */
 extern AtpLinkPlace *atp_link_ids_place(AtpLinkIds *ids, const struct varlena *collection, AtpSpan path);
 
-/* How many places are not known yet. */
+/* Number of sources without an id. */
 extern int	atp_link_ids_unknown(const AtpLinkIds *ids);
 
-/* Look in the table for those that are not known.  Returns how many are not there. */
+/* Look up the sources without an id in the table.  Returns how many of them the table lacks. */
 extern int	atp_link_ids_find(AtpLinkIds *ids);
 
-/* Add those that are asked for: as an operator would, or as what records bring, while there is room. */
+/*
+ * Add the sources marked as asked to the table.  named: with an id above ATP_LINK_SOURCES_MAX, as for an operator;
+ * otherwise with an id up to this limit, while there is room.
+ */
 extern void atp_link_ids_add(AtpLinkIds *ids, bool named);
 
-/* Is there no room for others, as far as this process knows? */
+/* Are the ids for sources from records used up, as far as this process knows? */
 extern bool atp_link_ids_full(const AtpLinkIds *ids);
 
 #endif							/* ATP_LINK_IDS_H */

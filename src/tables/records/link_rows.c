@@ -1,16 +1,17 @@
 /*
  * link_rows.c
- *		The links of records into the table link: it is derived from record.
+ *		The links of records in the table link, which is derived from the table record.
  *
- * The links of a record that is put are inserted, those of what was there before
- * removed, whatever the settings say by now; what is in both stays where it is.
- * New ones go directly into the table where heap.c allows that, by key.  Where Citus keeps
- * the table, they lie by what is linked to, and the lock on the repository is on another server.
+ * When a record is put or removed, the links of the old record are removed, whatever the
+ * subscription's settings are by now, and the links of the new record are inserted; links in both
+ * stay.  New links go directly into the table where direct_insert.c allows that, sorted by key.
+ * Under Citus, links lie on the server of the linked account, while the lock on the repository's
+ * row is on another server.
  *
- * A source that is not there has to be added, and what others add at the same time
- * waited for.  So it is done ahead, where the transaction is our own: before
- * anything else is locked (apply.c).  That is seldom: the sources of a network are
- * the same all the time.
+ * A source that link_source lacks has to be added first, and a process that adds the same source at
+ * the same time has to be waited for.  Waiting with other locks held could be a deadlock.  So the
+ * transaction ends with ATP_ERRCODE_SOURCES, apply.c adds the sources in transactions of their own,
+ * and applies the batch again.  That is rare: the sources of a network hardly change.
  */
 #include "postgres.h"
 
@@ -28,11 +29,14 @@
 #include "types/types.h"
 #include "utils/memutils.h"
 
-/* Links that go to the table in one step, and the bytes of their targets; of a single record they may be more. */
+/*
+ * Links, and bytes of their targets, that go to the table in one step.  The links of a single record are not divided,
+ * so a step may exceed the limits.
+ */
 #define STEP_LINKS	16384
 #define STEP_BYTES	(4 * 1024 * 1024)
 
-/* Sources that are looked for in one step; likewise. */
+/* Sources looked up in a step; a single record may exceed the limit. */
 #define STEP_PLACES	4096
 
 typedef struct Link
@@ -40,26 +44,29 @@ typedef struct Link
 	struct varlena *target;
 	AtpLinkPlace *place;
 	const AtpRecordRow *row;
-	bool		old;			/* of what was there before */
+	bool		old;			/* a link of the old record */
 } Link;
 
-/* A step. */
+/* State of a step. */
 typedef struct Links
 {
 	AtpApply   *apply;
 	AtpLinkIds *ids;
 	AtpLinkWalk walk;
-	const AtpRecordRow *row;	/* whose links are being looked for */
+	const AtpRecordRow *row;	/* the record whose links are being collected */
 	bool		old;
 	Link	   *links;
 	int			n;
 	int			max;
 	Size		bytes;
-	uint64		record;			/* its number, among those that this process has asked for */
-	int			nplaces;		/* of it, each once */
+	uint64		record;			/* number of the record, counted by this process */
+	int			nplaces;		/* number of the record's distinct sources so far */
 } Links;
 
-/* Whoever rebuilds the table has it for himself: what sources there are is looked up after that. */
+/*
+ * rebuild_links() locks the table exclusively against writers.  The lock is taken before sources are looked up, so
+ * that this process does not wait for rebuild_links() while it holds locks on sources.
+ */
 static void
 lock_links(AtpApply *a)
 {
@@ -84,7 +91,7 @@ begin_step(AtpApply *a)
 }
 
 /* ------------------------------------------------------------------------
- * What is found in a record
+ * Links in a record
  * ------------------------------------------------------------------------
  */
 static bool
@@ -110,7 +117,10 @@ path_of(const AtpLinkWalk *walk)
 	return (AtpSpan) {walk->path.text, walk->path.len};
 }
 
-/* Is it one that is kept?  Of what was there before, all are. */
+/*
+ * Does the subscription keep links from this source?  All links of the old record count, since earlier settings may
+ * have kept them.
+ */
 static bool
 is_kept(const Links *l)
 {
@@ -139,7 +149,7 @@ found_link(AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri)
 	l->bytes += VARSIZE(target);
 }
 
-/* All links of a record, as jsonb or, where that cannot hold it, as DAG-CBOR. */
+/* Find all links of a record: in the jsonb value or, where jsonb cannot hold the record, in its DAG-CBOR. */
 static void
 look(Links *l, void (*found) (AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri),
 	 const AtpRecordRow *row, struct varlena *value, struct varlena *raw, bool old)
@@ -153,7 +163,10 @@ look(Links *l, void (*found) (AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri
 	if (value != NULL)
 		atp_link_walk_jsonb(&l->walk, &((Jsonb *) plain)->root);
 	else if (raw != NULL)
-		/* somebody may have written anything there: record_links() would find nothing else */
+		/*
+		 * A user may have written any bytes into raw.  A fault ends the walk; dagcbor_links() in SQL finds the same
+		 * links up to the fault.
+		 */
 		(void) atp_link_walk_dagcbor(&l->walk, (const uint8_t *) VARDATA_ANY(plain), VARSIZE_ANY_EXHDR(plain), &at);
 	if (!old)
 		l->apply->skips[ATP_SKIP_LINK_PATH] += (int64) l->walk.deeper;
@@ -182,8 +195,8 @@ found_place(AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri)
 }
 
 /*
- * Only the first places of a record may become sources by it, whether they are there already or
- * not: so two processes that read the same record want the same.
+ * Only the first ATP_LINK_SOURCES_NEW distinct places of a record may become sources, counting the places that are
+ * sources already.  So two processes that read the same record ask for the same sources.
  */
 static void
 ask_for_place(AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri)
@@ -203,7 +216,7 @@ ask_for_place(AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri)
 		place->asked = true;
 }
 
-/* Sources of rows from the given one on; returns the next. */
+/* Add the sources of the batch's rows from row "from" on, up to STEP_PLACES; returns the next row. */
 static int
 bring_some(AtpApply *a, int from)
 {
@@ -226,7 +239,7 @@ bring_some(AtpApply *a, int from)
 	return to;
 }
 
-/* One that a setting names exactly; those have a place whatever records bring. */
+/* Does the setting name a single source?  Such a source gets an id, however many sources records have brought. */
 static bool
 is_named(const AtpLinkFilter *filter)
 {
@@ -261,7 +274,7 @@ atp_link_sources_bring(AtpApply *a)
 	MemoryContext old = MemoryContextSwitchTo(cxt);
 
 	lock_links(a);
-	/* who writes the links counts */
+	/* skipped links are counted later, when the links are written */
 	memcpy(skips, a->skips, sizeof(skips));
 	for (int from = 0; from < a->batch->nrows;)
 	{
@@ -284,7 +297,7 @@ atp_link_sources(AtpApply *a)
 	atp_link_sources_bring(a);
 }
 
-/* Might it be in the table, if somebody put it there? */
+/* May an attempt to add this source succeed?  False after atp_link_sources() has tried. */
 static bool
 may_be_added(const Links *l, const AtpLinkPlace *place)
 {
@@ -302,7 +315,10 @@ may_be_added(const Links *l, const AtpLinkPlace *place)
 	return false;
 }
 
-/* Links without a source go. */
+/*
+ * Look up the ids of all sources; links without a source are left out.  ERROR ATP_ERRCODE_SOURCES if the source may
+ * be added.
+ */
 static void
 find_sources(Links *l)
 {
@@ -331,7 +347,7 @@ find_sources(Links *l)
  * ------------------------------------------------------------------------
  */
 
-/* The order of the table's key: neighbours share pages. */
+/* The order of the table's primary key: links with neighbouring keys share pages. */
 static int
 compare_links(const void *a, const void *b)
 {
@@ -401,12 +417,13 @@ write_links(Links *l)
 
 		for (end = i; end < l->n && (end == i || compare_links(link, &l->links[end]) == 0); end++)
 			*(l->links[end].old ? &was : &is) = true;
-		/* under other settings it may not have been kept */
+		/* The link is in both records; the table may lack the link, since earlier settings may not have kept it. */
 		put_link(!is ? gone : was ? kept : come, link);
 	}
 	/*
-	 * On another server there may be some that a transaction before this one has put, and that server does not
-	 * know yet that it is committed: they cannot be seen, and would stay.  The key makes us wait.
+	 * Under Citus, a transaction before this one may have put a link that the other node has prepared and does not
+	 * yet know to be committed.  The DELETE cannot see such a link, which would stay for ever.  So the link is
+	 * inserted first: the key makes the INSERT wait for the prepared transaction.
 	 */
 	if (atp_target_is_distributed(a->statements, &atp_link_table))
 		execute(a, ATP_PUT_LINKS, gone);
@@ -415,7 +432,7 @@ write_links(Links *l)
 	insert(a, come);
 }
 
-/* Links of changes from the given one on, until they are many; returns the next. */
+/* Collect and write the links of changes from "from" on, until a limit is reached; returns the next change. */
 static int
 flush_some(AtpApply *a, const AtpChange *changes, int from, int n)
 {
@@ -425,7 +442,7 @@ flush_some(AtpApply *a, const AtpChange *changes, int from, int n)
 	{
 		const AtpChange *change = &changes[from];
 
-		/* it was not put over what is newer */
+		/* the table has a newer record, which was not overwritten */
 		if (change->found && change->old_rev > change->row->rev && !a->force)
 			continue;
 		if (change->found)

@@ -1,6 +1,6 @@
 /*
  * link_rows.h
- *		The links of records into the table link.
+ *		The links of records in the table link.
  */
 #ifndef ATP_LINK_ROWS_H
 #define ATP_LINK_ROWS_H
@@ -8,18 +8,21 @@
 #include "tables/base/sink.h"
 
 /*
- * SQLSTATE of the ERROR when a record has links from a source that the table link_source may lack.
- * Nothing is wrong: the transaction is to be done again after atp_link_sources().  No user sees it.
+ * SQLSTATE of the ERROR when a record has links from a source that the table link_source may lack.  Nothing is wrong:
+ * the caller does the transaction again after atp_link_sources().  No user sees this ERROR.
  */
 #define ATP_ERRCODE_SOURCES	MAKE_SQLSTATE('A', 'T', '0', '0', '3')
 
 /*
- * Add the sources that the rows of the batch, and the subscription's settings, bring to the table,
- * as far as there is room; then no flush asks for it any more.  In the transaction that runs ...
+ * Add the sources that the rows of the batch and the subscription's settings need, as far as there is room, in the
+ * transaction that is open.  Afterwards no flush raises ATP_ERRCODE_SOURCES.
  */
 extern void atp_link_sources(AtpApply *a);
 
-/* ... or its two steps, in transactions of their own, in which nobody waits for anything else. */
+/*
+ * The two steps of atp_link_sources(), for transactions of their own, which hold no lock that another process may
+ * wait for.
+ */
 extern void atp_link_sources_name(AtpApply *a);
 extern void atp_link_sources_bring(AtpApply *a);
 

@@ -1,6 +1,6 @@
 /*
  * link_source.c
- *		The table link_source: where in records of a collection links stand.
+ *		The table link_source: the collections and paths at which records have links.
  */
 #include "postgres.h"
 
@@ -10,18 +10,18 @@
 
 static const AtpColumn columns[] = {
 	{"id", ATP_TYPE_INT4, ATP_KEY, "PRIMARY KEY",
-	"up to " CppAsString2(ATP_LINK_SOURCES_MAX) ": records have brought it; above: somebody has named it"},
-	{"collection", ATP_TYPE_NSID, ATP_VALUE, "NOT NULL", "of the records that link"},
+	"up to " CppAsString2(ATP_LINK_SOURCES_MAX) ": brought by a record; above: named by an operator or a subscription"},
+	{"collection", ATP_TYPE_NSID, ATP_VALUE, "NOT NULL", "collection of the records that link"},
 	{"path", ATP_TYPE_TEXT, ATP_VALUE, "NOT NULL CHECK (octet_length(path) <= " CppAsString2(ATP_LINK_PATH_MAX) ")",
-	"where in these records the link stands, as record_links() says it: subject.uri"},
+	"path of the link in these records, as record_links() gives it, for example subject.uri"},
 };
 
 #define BROUGHT		CppAsString2(ATP_LINK_SOURCES_MAX)
 #define SOURCES_ARGS	ATP_ARRAY(ATP_TYPE_NSID), ATP_ARRAY(ATP_TYPE_TEXT)
 
 /*
- * The next ids, in the order of the arguments: whoever wants the same ones at the same time is
- * waited for, and then looks again.
+ * Inserts sources with the next ids, in the order of the arguments.  A process that inserts the same ids at the same
+ * time is waited for; ON CONFLICT then inserts nothing, and the caller looks the sources up again.
  */
 #define ADD(last, limit) \
 	"INSERT INTO #.link_source (id, collection, path) SELECT (l.id + u.n)::integer, u.collection, u.path" \
@@ -55,7 +55,7 @@ const AtpTable atp_link_source_table = {
 	.columns = columns,
 	.ncolumns = lengthof(columns),
 	.key = "UNIQUE (collection, path)",
-	.comment = "where links stand: link.source is one of these",
+	.comment = "sources of links: collection of the linking records and path in them; link.source refers to a row",
 	.statements = statements,
 	.nstatements = lengthof(statements),
 	.shard_by = ATP_EVERYWHERE,

@@ -1,6 +1,6 @@
 /*
  * record.c
- *		The table record, and how records go with their accounts.
+ *		The table record, and the removal of records with their accounts.
  */
 #include "postgres.h"
 
@@ -11,21 +11,21 @@
 #include "types/types.h"
 #include "utils/memutils.h"
 
-/* Records of a deleted account that go with its event, or in one purge. */
+/* At most this many records of a deleted account are removed together with the account's event, or in one purge. */
 #define PURGE_MAX	10000
 
 static const AtpColumn columns[] = {
 	{"did", ATP_TYPE_DID, ATP_KEY, "NOT NULL", "the account whose record it is"},
-	{"collection", ATP_TYPE_NSID, ATP_KEY, "NOT NULL", "NSID of its collection: what kind of record it is"},
-	{"rkey", ATP_TYPE_RKEY, ATP_KEY, "NOT NULL", "record key: its name in the collection, mostly a TID"},
-	{"cid", ATP_TYPE_CID, ATP_VALUE, "NOT NULL", "hash of its DAG-CBOR"},
+	{"collection", ATP_TYPE_NSID, ATP_KEY, "NOT NULL", "NSID of the collection: the kind of record"},
+	{"rkey", ATP_TYPE_RKEY, ATP_KEY, "NOT NULL", "record key: the record's name in the collection, mostly a TID"},
+	{"cid", ATP_TYPE_CID, ATP_VALUE, "NOT NULL", "CID: hash of the record's DAG-CBOR"},
 	{"rev", ATP_TYPE_TID, ATP_VALUE, "NOT NULL", "revision of the commit that last wrote the record"},
-	{"indexed_at", ATP_TYPE_TIMESTAMP, ATP_APART, "NOT NULL DEFAULT now()", "when this database took it in"},
+	{"indexed_at", ATP_TYPE_TIMESTAMP, ATP_APART, "NOT NULL DEFAULT now()", "when this database last wrote the record"},
 	{"value", ATP_TYPE_JSONB, ATP_VALUE, NULL, "the record; NULL where jsonb cannot hold it, see raw"},
 	{"raw", ATP_TYPE_BYTEA, ATP_VALUE, NULL,
-	"the record's DAG-CBOR, where value is NULL or the subscription keeps it"},
+	"the record's DAG-CBOR, where value is NULL or the subscription keeps the DAG-CBOR"},
 	{"fault", ATP_TYPE_TEXT, ATP_VALUE, NULL,
-	"what was wrong with it by its Lexicon when it was written, where the subscription asks for that (validate)"},
+	"how the record violated its Lexicon when the record was written, where the subscription validates; NULL: no violation found"},
 };
 
 #define SAME_RECORD \
@@ -38,7 +38,10 @@ static const AtpColumn columns[] = {
 #define DELETE \
 	"DELETE FROM #.record r USING unnest($1, $2, $3, $4) u (did, collection, rkey, rev) WHERE " SAME_RECORD
 
-/* Where Citus keeps the rows, who has the repository's has those of its records: rows of many servers cannot be locked by a SELECT. */
+/*
+ * Citus cannot SELECT ... FOR UPDATE across nodes: the lock on the repository's row stands for the records of the
+ * repository.
+ */
 #define OLD_RECORDS \
 	"SELECT u.n, r.rev, " CONTENT " FROM unnest($1, $2, $3, $4) u (did, collection, rkey, n)" \
 	" JOIN #.record r ON " SAME_RECORD
@@ -46,9 +49,8 @@ static const AtpColumn columns[] = {
 	"SELECT r.rev FROM #.record r, unnest($1, $2, $3) u (did, collection, rkey) WHERE " SAME_RECORD
 
 /*
- * Records of deleted accounts.  Their revision is tested on the row that goes:
- * when somebody else has just written it, READ COMMITTED looks again at that row
- * and at no other.
+ * Deletes records of deleted accounts.  The revision is tested again on the row that is deleted (r): when another
+ * session has just written the row, READ COMMITTED evaluates the condition again for this row, and for no other.
  */
 #define ERASE \
 	"DELETE FROM #.record r USING" \
@@ -62,25 +64,28 @@ static const AtpColumn columns[] = {
 	"  WHERE p.purge_rev IS NOT NULL LIMIT $1) u" \
 	" WHERE " SAME_RECORD " AND r.rev OPERATOR(@.<=) u.purge_rev"
 
-/* What a refill has written and cannot be judged: their revision and time are tested on the row that goes. */
+/*
+ * Deletes records that a refill has written and that cannot be verified.  Revision and time are tested again on the
+ * row that is deleted.
+ */
 #define UNDO \
 	"DELETE FROM #.record r USING" \
 	" (SELECT did, collection, rkey FROM #.record" \
 	"  WHERE did OPERATOR(@.=) $2 AND rev OPERATOR(@.<=) $3 AND indexed_at >= $4 LIMIT $1) u" \
 	" WHERE " SAME_RECORD " AND r.rev OPERATOR(@.<=) $3 AND r.indexed_at >= $4"
 
-/* What goes, for derived tables. */
+/* The removed record, for derived tables. */
 #define CONTENT		"r.cid, r.value, CASE WHEN r.value IS NULL THEN r.raw END"
 #define GONE(seq)	" RETURNING r.did, r.collection, r.rkey, r.rev, " CONTENT ", " seq
 #define GONE_COLUMNS \
 	{ATP_TYPE_DID, ATP_TYPE_NSID, ATP_TYPE_RKEY, ATP_TYPE_TID, ATP_TYPE_CID, ATP_TYPE_JSONB, ATP_TYPE_BYTEA, ATP_TYPE_INT8}
 
-/* did[], collection[], rkey[], and one more */
+/* did[], collection[], rkey[], and a fourth parameter */
 #define KEYS_ARGS(type) \
 	{ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_NSID), ATP_ARRAY(ATP_TYPE_RKEY), type}
 
 static const AtpStatement statements[] = {
-	/* never an older one, whoever has written the record meanwhile */
+	/* never over a newer record, written meanwhile by any session */
 	[ATP_PUT_RECORDS] = {
 		PUT " WHERE r.rev OPERATOR(@.<=) excluded.rev",
 		SPI_OK_INSERT, {0}, {0}, &atp_record_table, ATP_ROWS_IN | ATP_AS_HEAP
@@ -187,7 +192,7 @@ const AtpTable atp_record_table = {
  * ------------------------------------------------------------------------
  */
 
-/* The rows that came back are what has gone. */
+/* Tell derived tables of the removed records, which the DELETE has returned. */
 static void
 tell_gone(AtpApply *a, int n)
 {
@@ -201,7 +206,7 @@ tell_gone(AtpApply *a, int n)
 		bool		null[8];
 
 		heap_deform_tuple(gone->vals[i], gone->tupdesc, v, null);
-		/* a view may show anything */
+		/* if the user has replaced the table by a view, any column may be null */
 		if (null[0] || null[1] || null[2] || null[3])
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
@@ -222,7 +227,7 @@ tell_gone(AtpApply *a, int n)
 	SPI_freetuptable(gone);
 }
 
-/* One of two statements: with what has gone, where somebody is told. */
+/* Run one of two statements: "told" returns the removed records for derived tables, "alone" returns no rows. */
 static uint64
 remove_some(AtpApply *a, int alone, int told, Datum *args)
 {

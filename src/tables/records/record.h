@@ -1,64 +1,70 @@
 /*
  * record.h
- *		The table record: records are put, removed, and go with their accounts.
+ *		The table record: records are put, removed, and removed with their accounts.
  */
 #ifndef ATP_RECORD_H
 #define ATP_RECORD_H
 
 #include "tables/base/sink.h"
 
-/* Statements of the table. */
+/* Statements on the table record. */
 typedef enum AtpRecordStatement
 {
 	ATP_PUT_RECORDS,
-	ATP_CREATE_RECORDS,				/* that are not there */
-	ATP_PUT_OLDER_RECORDS,			/* the same, but never over what is as new */
-	ATP_DELETE_RECORDS,				/* keys, rev[]: not what is newer */
+	ATP_CREATE_RECORDS,				/* plain INSERT, for keys the table does not have */
+	ATP_PUT_OLDER_RECORDS,			/* ATP_PUT_RECORDS, but not over an equal revision */
+	ATP_DELETE_RECORDS,				/* keys, rev[]: deletes no newer record */
 	ATP_DELETE_OLDER_RECORDS,
-	ATP_OLD_RECORDS,				/* keys, n[] -> n, rev, cid, value, raw where there is no value, of those that exist */
-	ATP_LAST_REV,					/* did -> the newest rev of its records */
-	ATP_ERASE_RECORDS,				/* at most so many, did, up to rev */
-	ATP_ERASE_RECORDS_TOLD,			/* and seq */
-	ATP_PURGE_RECORDS,				/* at most so many, of any repository to be purged */
+	ATP_OLD_RECORDS,				/* keys, n[] -> n, rev, cid, value, raw where value is null, of existing records */
+	ATP_LAST_REV,					/* did -> the newest rev of the repository's records */
+	ATP_ERASE_RECORDS,				/* limit, did, rev: deletes records up to rev */
+	ATP_ERASE_RECORDS_TOLD,			/* and seq; returns the deleted records */
+	ATP_PURGE_RECORDS,				/* limit: deletes records of any repository to be purged */
 	ATP_PURGE_RECORDS_TOLD,
 	ATP_UNDO_RECORDS,
 	ATP_UNDO_RECORDS_TOLD,
-	ATP_LOCK_RECORD,				/* -> rev */
-	ATP_FIND_RECORD,				/* likewise, but not locked */
-	ATP_FORCE_RECORDS,				/* put them, whatever is there */
-	/* a repository's rows in order */
+	ATP_LOCK_RECORD,				/* key -> rev, and locks the record */
+	ATP_FIND_RECORD,				/* key -> rev, without a lock */
+	ATP_FORCE_RECORDS,				/* put records over any revision */
+	/* the rows of a repository in key order */
 	ATP_FIRST_COLLECTION,			/* did -> collection */
-	ATP_NEXT_COLLECTION,			/* did, the one before */
+	ATP_NEXT_COLLECTION,			/* did, the collection before -> collection */
 	ATP_ROWS_OF,					/* did, collection -> rkey, cid */
-	ATP_ROWS_AFTER					/* and rkey */
+	ATP_ROWS_AFTER					/* did, collection, rkey before -> rkey, cid */
 } AtpRecordStatement;
 
-/* Operations that wait to be written together. */
+/* Operations on records, collected to be written together. */
 typedef struct AtpRecords AtpRecords;
 
-/* For at most n of them between two flushes. */
+/* For at most n operations between two flushes. */
 extern AtpRecords *atp_records_begin(AtpApply *a, int n);
 
-/* In the order of the events; again: it is read again. */
+/* Queue an operation, in the order of the events.  again: the event is read again. */
 extern void atp_records_queue(AtpRecords *r, const AtpRecordRow *row, int64 seq, bool again);
 extern void atp_records_flush(AtpRecords *r);
 
-/* The newest revision of a repository's records; false: there are none. */
+/* The newest revision of a repository's records; false: no record. */
 extern bool atp_records_last_rev(AtpApply *a, struct varlena *did, uint64 *rev);
 
-/* Remove some of the records up to a revision, of a deleted account; with the event that said so. */
+/* Remove some records of a deleted account up to a revision; seq is the event of the deletion. */
 extern void atp_records_erase(AtpApply *a, struct varlena *did, uint64 rev, int64 seq);
 
-/* Remove those up to a revision that were indexed since then: a refill wrote them, which has come to an event that breaks its chain. */
+/*
+ * Remove records up to a revision that were indexed since a time: a refill wrote them, and has then come to an event
+ * that breaks the chain of commits.
+ */
 extern void atp_records_undo(AtpApply *a, struct varlena *did, uint64 rev, TimestampTz since, int64 seq);
 
-/* Remove some of those that are left to be purged; false: there are none. */
+/* Remove some of the records due to be purged; false: no record is left. */
 extern bool atp_records_purge(AtpApply *a);
 
-/* What is there of a record, which is locked then: ATP_STANDING_NEW, _OBSOLETE or _MISSING. */
+/* Lock the record of a key and compare it with row: ATP_STANDING_NEW, _OBSOLETE or _MISSING. */
 extern AtpStanding atp_record_standing(AtpApply *a, const AtpRecordRow *row);
 
-/* May something that a commit has done, before the newest one, be missing in the table?  What was removed since looks so, too. */
+/*
+ * May the table lack an effect of this commit, which precedes the repository's newest commit?  A record that a later
+ * commit has removed counts as lacking, too.
+ */
 extern bool atp_records_lack(AtpApply *a, const AtpEvent *event);
 
 #endif							/* ATP_RECORD_H */

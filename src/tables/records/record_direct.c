@@ -1,11 +1,12 @@
 /*
  * record_direct.c
- *		Records into their table, by key; without statements where heap.c can do it.
+ *		Records into the table record in key order, without statements where direct_insert.c can do
+ *		it.
  *
- * There nobody sees what is between two operations on the same key, so only what they
- * come to is written.  Who replaces or removes a record looks for it first, and leaves
- * alone what is newer, as the statements of record.c do it: ExecOnConflictUpdate() (nodeModifyTable.c)
- * locks the row first, here heap.c ends the transaction if the row is another by then.
+ * Where no trigger sees the steps between two operations on the same key, only their final result
+ * is written.  A record is looked up before it is replaced or removed, and a newer record is left
+ * alone, as in the statements of record.c.  ExecOnConflictUpdate() (nodeModifyTable.c) locks the
+ * row first; direct_insert.c instead ends the transaction if the row has changed.
  */
 #include "postgres.h"
 
@@ -20,7 +21,7 @@
  */
 typedef struct Sorted
 {
-	uint64		abbrev;			/* of the DID: few are equal */
+	uint64		abbrev;			/* abbreviated DID: few are equal */
 	int			n;
 	const AtpRecordRow *row;
 } Sorted;
@@ -35,7 +36,7 @@ compare_bytes(const struct varlena *x, const struct varlena *y)
 	return cmp != 0 ? cmp : xn - yn;
 }
 
-/* The primary key's order. */
+/* The order of the primary key. */
 static int
 compare_keys(const AtpRecordRow *x, const AtpRecordRow *y)
 {
@@ -121,9 +122,9 @@ typedef struct Writer
 {
 	AtpApply   *apply;
 	AtpHeap    *heap;
-	int			rev;			/* which of the columns */
-	AtpRows    *come;			/* all that are inserted, at the end */
-	AtpRows    *changed;		/* one that is updated */
+	int			rev;			/* index of the column rev */
+	AtpRows    *come;			/* rows to insert, all at the end */
+	AtpRows    *changed;		/* a single row to update */
 } Writer;
 
 static int
@@ -139,7 +140,7 @@ column_of_rev(void)
 	return c;
 }
 
-/* Where the record is; *rev: its revision, 0 if it has none. */
+/* Look up the stored record.  *rev is its revision; *null: the column is null. */
 static bool
 find(Writer *w, const AtpRecordRow *row, ItemPointer place, bool *null, uint64 *rev)
 {
@@ -154,14 +155,17 @@ find(Writer *w, const AtpRecordRow *row, ItemPointer place, bool *null, uint64 *
 	return true;
 }
 
-/* As ATP_PUT_RECORDS and ATP_DELETE_RECORDS, or with force, say it. */
+/*
+ * May the operation replace or remove the stored record?  The same rule as in ATP_PUT_RECORDS and ATP_DELETE_RECORDS,
+ * or with force as in ATP_FORCE_RECORDS.
+ */
 static bool
 gives_way(const Writer *w, bool null, uint64 rev, const AtpRecordRow *to)
 {
 	return w->apply->force || (!null && (rev < to->rev || (rev == to->rev && !to->again)));
 }
 
-/* All operations on a key. */
+/* Write the result of all operations on a key. */
 static void
 write_key(Writer *w, const AtpRecordRow **ops, int n)
 {
@@ -204,7 +208,7 @@ atp_records_write(AtpApply *a, const AtpRecordRow **records, int n)
 {
 	Writer		w = {.apply = a};
 
-	/* what comes once more has other rules */
+	/* messages processed again need rules that only the statements have */
 	w.heap = a->heap && !a->again ? atp_heap_open(a->statements, &atp_record_table) : NULL;
 	if (w.heap == NULL)
 		return false;
@@ -223,7 +227,7 @@ atp_records_write(AtpApply *a, const AtpRecordRow **records, int n)
 			;
 		write_key(&w, records + i, end - i);
 	}
-	/* what comes may have the key of what has gone */
+	/* inserted last: a new record may have the key of a record removed above */
 	atp_heap_insert(w.heap, w.come);
 	atp_heap_close(w.heap);
 	return true;

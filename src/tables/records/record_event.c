@@ -1,7 +1,6 @@
 /*
  * record_event.c
- *		The table record_event: each operation on a record, to stay or for triggers
- *		alone.
+ *		The table record_event: each operation on a record, kept or only handed to triggers.
  */
 #include "postgres.h"
 
@@ -22,25 +21,25 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-/* Values of rows that go to the table in one step, which copies them several times. */
+/* Bytes of values written in one step, which copies the values several times. */
 #define STEP_BYTES	(4 * 1024 * 1024)
 
 static const AtpColumn columns[] = {
-	{"subscription", ATP_TYPE_TEXT, ATP_COMMON, "NOT NULL", "that has brought it"},
+	{"subscription", ATP_TYPE_TEXT, ATP_COMMON, "NOT NULL", "subscription that received the event"},
 	{"seq", ATP_TYPE_INT8, ATP_VALUE, NULL,
-	"event that it comes from; of records that go with their account: that of the deletion; NULL: from an export"},
+	"sequence number of the event; for a record removed with its account: of the deletion; NULL: the record came from an export"},
 	{"action", ATP_TYPE_TEXT, ATP_VALUE, "NOT NULL", "create, update or delete"},
 	{"did", ATP_TYPE_DID, ATP_VALUE, "NOT NULL", "the account"},
-	{"collection", ATP_TYPE_NSID, ATP_VALUE, "NOT NULL", "of the record"},
-	{"rkey", ATP_TYPE_RKEY, ATP_VALUE, "NOT NULL", "of the record"},
+	{"collection", ATP_TYPE_NSID, ATP_VALUE, "NOT NULL", "collection of the record"},
+	{"rkey", ATP_TYPE_RKEY, ATP_VALUE, "NOT NULL", "record key of the record"},
 	{"rev", ATP_TYPE_TID, ATP_VALUE, "NOT NULL",
-	"revision of the commit, or of the export; of records that go with their account: their own"},
-	{"cid", ATP_TYPE_CID, ATP_VALUE, NULL, "of the record; NULL: it was deleted"},
-	{"value", ATP_TYPE_JSONB, ATP_VALUE, NULL, "the record; NULL: it was deleted, or jsonb cannot hold it, see raw"},
+	"revision of the commit or export; for a record removed with its account: the record's own revision"},
+	{"cid", ATP_TYPE_CID, ATP_VALUE, NULL, "CID of the record; NULL: the record was deleted"},
+	{"value", ATP_TYPE_JSONB, ATP_VALUE, NULL, "the record; NULL: deleted, or jsonb cannot hold the record, see raw"},
 	{"raw", ATP_TYPE_BYTEA, ATP_VALUE, NULL, "the record's DAG-CBOR, as in the table record"},
-	{"old_cid", ATP_TYPE_CID, ATP_VALUE, NULL, "what was in the table record before; NULL: no such record"},
-	{"old_value", ATP_TYPE_JSONB, ATP_VALUE, NULL, "likewise; NULL also where jsonb cannot hold it"},
-	{"received_at", ATP_TYPE_TIMESTAMP, ATP_APART, "NOT NULL DEFAULT now()", "when this database took it in"},
+	{"old_cid", ATP_TYPE_CID, ATP_VALUE, NULL, "CID of the record in the table record before; NULL: no such record"},
+	{"old_value", ATP_TYPE_JSONB, ATP_VALUE, NULL, "value in the table record before; NULL also where jsonb cannot hold the value"},
+	{"received_at", ATP_TYPE_TIMESTAMP, ATP_APART, "NOT NULL DEFAULT now()", "when this database received the event"},
 };
 
 #define ADD	"INSERT INTO #.record_event (subscription, {columns}) SELECT $1, * FROM unnest({arrays})"
@@ -56,19 +55,22 @@ static const AtpStatement statements[] = {
 	[ADD_EVENTS] = {
 		ADD,
 		SPI_OK_INSERT, {ATP_TYPE_TEXT}, {0}, &atp_record_event_table, ATP_ROWS_IN,
-		/* without RETURNING it would be a COPY into the shards, of whose errors nobody can tell whose fault they are */
+		/*
+		 * without RETURNING, Citus would COPY into the shards, and an error of such a COPY does not tell which row
+		 * caused it
+		 */
 		&(const AtpStatement) {
 			ADD " RETURNING seq",
 			SPI_OK_INSERT_RETURNING, {ATP_TYPE_TEXT}, {ATP_TYPE_INT8}, &atp_record_event_table, ATP_ROWS_IN
 		}
 	},
-	/* where they lie that are to go again */
+	/* returns the places of the rows, which are removed again */
 	[HAND_EVENTS] = {
 		ADD " RETURNING tableoid, ctid",
 		SPI_OK_INSERT_RETURNING, {ATP_TYPE_TEXT}, {ATP_TYPE_OID, ATP_TYPE_PLACE}, &atp_record_event_table, ATP_ROWS_IN
 	},
 	[TAKE_EVENTS] = {
-		/* places repeat when somebody has partitioned the table */
+		/* two partitions of a table that a user has partitioned may have rows with equal ctids */
 		"DELETE FROM #.record_event e WHERE e.ctid = ANY ($2)"
 		" AND EXISTS (SELECT FROM unnest($1, $2) u (relid, place) WHERE u.relid = e.tableoid AND u.place = e.ctid)",
 		SPI_OK_DELETE, {ATP_ARRAY(ATP_TYPE_OID), ATP_ARRAY(ATP_TYPE_PLACE)}, {0}, &atp_record_event_table
@@ -80,7 +82,10 @@ const AtpTable atp_record_event_table = {
 	.use = ATP_USE_EVENTS,
 	.columns = columns,
 	.ncolumns = lengthof(columns),
-	/* without a key, a publication would forbid to delete what was handed to triggers */
+	/*
+	 * a table without a primary key needs REPLICA IDENTITY FULL: with a publication, PostgreSQL would otherwise
+	 * refuse to delete the rows handed to triggers
+	 */
 	.more = "ALTER TABLE #.record_event REPLICA IDENTITY FULL",
 	.comment = "each operation on a record, for subscriptions that keep events or hand them to triggers",
 	.statements = statements,
@@ -89,8 +94,8 @@ const AtpTable atp_record_event_table = {
 };
 
 /*
- * Where the rows are now, which a trigger may have updated; false when one has been
- * moved to another partition, where nobody can tell which it is.
+ * Follow rows that a trigger has updated to their newest ctid.  False when a row was moved to another partition:
+ * nothing leads from the old row to the new one.
  */
 static bool
 follow_rows(const Datum *relids, Datum *ctids, uint64 n)
@@ -106,7 +111,7 @@ follow_rows(const Datum *relids, Datum *ctids, uint64 n)
 		TupleTableSlot *slot;
 		bool		free_it;
 
-		/* a partition may be a foreign table */
+		/* a partition may be a foreign table, whose rows cannot be followed */
 		if (rel->rd_rel->relkind != RELKIND_RELATION)
 		{
 			table_close(rel, NoLock);
@@ -127,7 +132,10 @@ follow_rows(const Datum *relids, Datum *ctids, uint64 n)
 	return found;
 }
 
-/* Rows are found again by their places: shards on two servers may have the same OIDs, and have no triggers. */
+/*
+ * Rows are found again by table OID and ctid.  Under Citus, shards on two servers may have the same OIDs, and shards
+ * have no triggers.
+ */
 static void
 refuse_hand(AtpStatements *set)
 {
@@ -138,7 +146,7 @@ refuse_hand(AtpStatements *set)
 				 errhint("Set \"events\" to \"keep\" or \"none\".")));
 }
 
-/* Insert them for the triggers alone, and remove them again. */
+/* Insert rows for the triggers alone, and delete the rows again. */
 static void
 hand_over(AtpStatements *set, Datum *args)
 {
@@ -155,7 +163,7 @@ hand_over(AtpStatements *set, Datum *args)
 	rows = SPI_tuptable;
 	relids = palloc(sizeof(Datum) * Max(n, 1));
 	ctids = palloc(sizeof(Datum) * Max(n, 1));
-	/* the columns of a view may have these names, and any content */
+	/* a view may have columns of these names with any content */
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -226,7 +234,7 @@ put_event(AtpRows *rows, const AtpChange *change, struct varlena *old_value)
 	atp_put_ref(rows, old_value);
 }
 
-/* Changes from the given one on, until it is much; returns the next. */
+/* Add events for changes from "from" on, up to STEP_BYTES; returns the next change. */
 static int
 add_some(AtpApply *a, const AtpChange *changes, int from, int n)
 {

@@ -1,12 +1,12 @@
 /*
  * record_queue.c
- *		Records that are put and removed, many at a time.
+ *		Records that are put and removed, collected and written many at a time.
  *
- * They are written in their order (F-16).  Where nobody can see it, what all operations on a
- * key come to is enough (record_heap.c).  Elsewhere a key that comes twice ends one statement
- * and begins another, so that triggers see every change; new records may go without one, by key
- * where no trigger looks at each.  Tables that are derived from records are told of every change
- * (derived.h).
+ * The operations are written in their order (F-16).  Where no trigger sees the difference, only the
+ * result of all operations on a key is written (record_direct.c).  Elsewhere a key that comes twice
+ * ends one statement and begins another, so that triggers see every change.  New records may be
+ * inserted without a statement, sorted by key unless a trigger fires for each row.  Derived tables
+ * are told of every change (derived.h).
  */
 #include "postgres.h"
 
@@ -19,20 +19,20 @@
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
-/* Values of rows that go to the tables in one step, which copies them several times. */
+/* Bytes of values written in one step, which copies the values several times. */
 #define FLUSH_BYTES	(4 * 1024 * 1024)
 
 struct AtpRecords
 {
 	AtpApply   *apply;
-	int			max;			/* between two flushes */
-	/* all that wait */
+	int			max;			/* greatest number of rows between two flushes */
+	/* all pending operations */
 	const AtpRecordRow **rows;
-	AtpChange  *changes;		/* the same for derived tables; NULL: there are none */
+	AtpChange  *changes;		/* a change for each of rows, for derived tables; NULL: no derived table */
 	int			n;
-	Size		bytes;			/* of all those rows' values */
-	/* of the pending statements */
-	AtpKeySet  *keys;			/* NULL: there were none yet */
+	Size		bytes;			/* bytes of the values of rows */
+	/* the operations of the statements being prepared, with distinct keys */
+	AtpKeySet  *keys;			/* NULL until the first statement */
 	const AtpRecordRow **puts;
 	int			nputs;
 	const AtpRecordRow **deletes;
@@ -59,9 +59,9 @@ atp_records_begin(AtpApply *a, int n)
  */
 
 /*
- * Records without a look whether they are there: that is what Citus does by COPY into the shards.
- * If one is, or is refused, the transaction is given up as heap.c does it, and done with statements: of
- * an error of such a COPY Citus passes on the text and not the code.
+ * Insert records without looking for existing ones: a plain INSERT, which Citus carries out by COPY into the shards.
+ * If a record exists, or is refused, the transaction ends with ATP_ERRCODE_CONFLICT and is done again with
+ * statements, because Citus passes on the text and not the SQLSTATE of an error of such a COPY.
  */
 static void
 copy_records(AtpStatements *set, const AtpRecordRow **creates, int n)
@@ -89,8 +89,8 @@ copy_records(AtpStatements *set, const AtpRecordRow **creates, int n)
 }
 
 /*
- * New records into the heap, where the table allows it, or to where it is distributed; what is
- * left in puts is for the statement.  False: all are left.
+ * Insert new records directly, or by a plain INSERT into a distributed table.  The records left in puts need an
+ * upsert.  False: no record was inserted.
  */
 static bool
 create_records(AtpRecords *r)
@@ -134,7 +134,10 @@ put_some(AtpRecords *r, const AtpRecordRow **puts, int n, bool again)
 	(void) atp_execute(set, &atp_record_table.statements[r->apply->force ? ATP_FORCE_RECORDS : again ? ATP_PUT_OLDER_RECORDS : ATP_PUT_RECORDS], args, NULL);
 }
 
-/* What is read again is not written over what is as new: those rows have been there, and stay as they are. */
+/*
+ * A record of an event that is read again is not written over an equal revision: the stored row came from the same
+ * commit, and stays as it is.
+ */
 static void
 put_records(AtpRecords *r)
 {
@@ -151,7 +154,7 @@ put_records(AtpRecords *r)
 	put_some(r, r->puts, n, false);
 }
 
-/* Keys of records, and one more column. */
+/* Rows of record keys with a fourth column. */
 static AtpRows *
 key_rows(AtpStatements *set, AtpType more, int n)
 {
@@ -187,7 +190,10 @@ delete_records(AtpRecords *r)
 	a->idle += r->ndeletes - removed;
 }
 
-/* What n operations will replace or remove; created: of those that create, it is known. */
+/*
+ * Look up the stored records that n operations will replace or remove.  created: records of ATP_CREATE were inserted
+ * already, so no stored record existed.
+ */
 static void
 find_old_records(AtpRecords *r, AtpChange *changes, int n, bool created)
 {
@@ -221,14 +227,14 @@ find_old_records(AtpRecords *r, AtpChange *changes, int n, bool created)
 		change->found = true;
 		change->old_rev = null[1] ? 0 : DatumGetAtpTid(v[1]);
 		change->old_cid = null[2] ? NULL : PG_DETOAST_DATUM_COPY(v[2]);
-		/* many of them may be too much for memory */
+		/* values stay TOASTed: many detoasted values may exceed the memory */
 		change->old_value = null[3] ? NULL : (struct varlena *) DatumGetPointer(datumCopy(v[3], false, -1));
 		change->old_raw = null[4] ? NULL : (struct varlena *) DatumGetPointer(datumCopy(v[4], false, -1));
 	}
 	SPI_freetuptable(SPI_tuptable);
 }
 
-/* Rows from the given one on, until a key comes again; returns the next. */
+/* Collect operations from "from" on until a key comes again; returns the next operation. */
 static int
 take_some(AtpRecords *r, int from)
 {
@@ -257,7 +263,7 @@ take_some(AtpRecords *r, int from)
 	return i;
 }
 
-/* One operation on a key after the other. */
+/* Write operations with distinct keys by statements, and tell derived tables. */
 static void
 write_some(AtpRecords *r, int from, int to)
 {
@@ -274,7 +280,7 @@ write_some(AtpRecords *r, int from, int to)
 		atp_derived_flush(r->apply, r->changes + from, to - from);
 }
 
-/* All of it at once; false: it was not done. */
+/* Write all pending operations directly; false: nothing was written. */
 static bool
 write_directly(AtpRecords *r)
 {

@@ -1,6 +1,6 @@
 /*
  * table_link.c
- *		The table link: what records link to.
+ *		The table link: the targets that records link to.
  */
 #include "postgres.h"
 
@@ -14,18 +14,18 @@ PG_FUNCTION_INFO_V1(atp_link_fits_sql);
 
 static const AtpColumn columns[] = {
 	{"target", ATP_TYPE_ATURI, ATP_KEY, "NOT NULL", "what the record links to: the URI of a record, or at:// and a DID"},
-	{"source", ATP_TYPE_INT4, ATP_KEY, "NOT NULL", "link_source.id: collection of the record, and where in it the link stands"},
+	{"source", ATP_TYPE_INT4, ATP_KEY, "NOT NULL", "link_source.id: collection of the record, and path of the link in the record"},
 	{"rkey", ATP_TYPE_RKEY, ATP_KEY, "NOT NULL", "record key of the record that links"},
 	{"did", ATP_TYPE_DID, ATP_KEY, "NOT NULL", "account of the record that links"},
 };
 
 /*
- * Citus divides by a column, and notifications are asked for by who is linked to: it is part of the
- * key, as Citus wants it, and says nothing that target does not.
+ * Citus divides a table by one column, and backlinks are looked up by the linked account: so the table gets the
+ * column authority.  Citus wants the column in the key, where it adds nothing, since target determines authority.
  */
 #define SETUP \
 	"ALTER TABLE #.link ADD COLUMN authority @.aturi;" \
-	"COMMENT ON COLUMN #.link.authority IS 'whose the target is: rows of one lie on one server (atproto.distribute())';" \
+	"COMMENT ON COLUMN #.link.authority IS 'account that owns the target: all links to the account are on one server (atproto.distribute())';" \
 	"UPDATE #.link SET authority = @.aturi_repo(target);" \
 	"ALTER TABLE #.link ALTER COLUMN authority SET NOT NULL;" \
 	"ALTER TABLE #.link DROP CONSTRAINT link_pkey;" \
@@ -54,12 +54,12 @@ const AtpTable atp_link_table = {
 	.use = ATP_USE_LINKS,
 	.columns = columns,
 	.ncolumns = lengthof(columns),
-	/* one index: a target's links from one place lie together, in the order of their record keys */
+	/* one index: the links to a target from one source lie together, in the order of their record keys */
 	.key = "PRIMARY KEY (target, source, rkey, did)",
-	.comment = "what records link to, each link of a record at one path once",
+	.comment = "links of records to records and accounts; each link of a record at a path is stored once",
 	/*
-	 * of an account that was deleted and came back none, until what was before is gone: when a
-	 * link came is not known
+	 * An account that was deleted and came back shows no links until its old links are purged, since link does not
+	 * tell when a link came.
 	 */
 	.view = "visible_link",
 	.view_query = "SELECT l.*, s.collection, s.path FROM #.link l"

@@ -1,27 +1,25 @@
 /*
  * table_link.h
- *		The tables link and link_source: what records link to, and from where.
+ *		The tables link and link_source: what records link to, and from which places.
  *
- * link is the image of record: a row for each target that record_links() finds in its value,
- * or dagcbor_links() in raw where there is no value, at a path that is a source and that a
- * subscription wants, if it fits into the index.  Whoever changes record changes link in the same transaction (derived.h);
- * link_rebuild.c has that as SQL.
+ * link is the image of record.  It has a row for each target that record_links() finds in value, or
+ * dagcbor_links() in raw where value is null, if the place of the target is a source, a
+ * subscription wants the source, and the row fits into the index.  A transaction that changes
+ * record changes link, too (derived.h); link_rebuild.c states this rule in SQL.
  *
- * Who writes links has link locked (ROW EXCLUSIVE, as any INSERT does) before he inserts
- * sources: rebuild_links() waits for that lock, and must not have to wait for anything else.
+ * A process that writes links locks link (ROW EXCLUSIVE, as any INSERT does) before inserting
+ * sources.  rebuild_links() waits for this lock, and must not have to wait for anything else.
  *
- * Nobody has to lock link_source.  Who needs a source that is not there inserts it, ON CONFLICT
- * DO NOTHING, with an id that is free:
+ * link_source needs no lock (link_ids.c takes one only to save ids).  A process that lacks a source
+ * inserts it with ON CONFLICT DO NOTHING and a free id, and looks again.  When a record brings the
+ * source, the free id is one more than the highest id up to ATP_LINK_SOURCES_MAX.  When a
+ * subscription's "links" or an operator names the source, the free id is one more than the highest
+ * of all ids, and above ATP_LINK_SOURCES_MAX.  A second process inserting a source at the same time
+ * inserts the same id and therefore waits for the first: so the primary key enforces the limit.
  *
- *		the highest up to ATP_LINK_SOURCES_MAX, and 1, when a record brings it
- *		the highest of all, ATP_LINK_SOURCES_MAX at least, and 1, when a subscription's
- *		"links" or an operator names it
- *
- * and looks again.  Another who does so at the same time is waited for, since the ids are the
- * same: so the key is what holds the limit.  When there is no free one for what records bring,
- * its links are passed over, and counted; likewise what is beyond the ATP_LINK_SOURCES_NEW
- * that one record may bring.  Sources are never removed, nor their ids given to others:
- * processes remember them.
+ * When no id is free for sources from records, the links of further sources are skipped and
+ * counted.  The same happens to the sources beyond ATP_LINK_SOURCES_NEW in a record.  Sources are
+ * never removed and ids never reused, because processes cache both.
  */
 #ifndef ATP_TABLE_LINK_H
 #define ATP_TABLE_LINK_H
@@ -29,8 +27,9 @@
 #include "tables/base/table.h"
 
 /*
- * The same in SQL: each place p of a record that links, if it may be a row; its source s; what link should be, but
- * that rows may come several times, with more columns of places; and whether two rows are of one link.
+ * The rule for link in SQL.  ATP_LINK_PLACES: each place p in a record with a link that fits.  ATP_IS_LINK_SOURCE: s
+ * is the source of p.  ATP_LINK_IMAGE: what link should contain (with duplicates, and with more columns of places).
+ * ATP_SAME_LINK: two rows are the same link.
  */
 #define ATP_LINK_PLACES(record) \
 	"(SELECT k.target, r.collection, k.path, r.rkey, r.did FROM " record " r CROSS JOIN LATERAL (SELECT * FROM @.record_links(r.value)" \
@@ -44,38 +43,41 @@
 	a ".target OPERATOR(@.=) " b ".target AND " a ".source = " b ".source" \
 	" AND " a ".rkey OPERATOR(@.=) " b ".rkey AND " a ".did OPERATOR(@.=) " b ".did"
 
-/* What source an element e of a subscription's "links" means, as a pattern of LIKE for its collection, ':' and path: neither of a source's two parts has a colon. */
+/*
+ * The sources that an element e of a subscription's "links" means, as a LIKE pattern for collection, ':' and path:
+ * neither collection nor path has a colon.
+ */
 #define ATP_LINK_PATTERN \
 	"(SELECT pg_catalog.regexp_replace(c, '[*]$', '%') || ':' || COALESCE(NULLIF(p, ''), '%')" \
 	" FROM pg_catalog.regexp_replace(e, '([%_])', '\\\1', 'g') t," \
 	" LATERAL (SELECT pg_catalog.split_part(t, ':', 1), pg_catalog.split_part(t, ':', 2)) f (c, p))"
 
-/* Statements of link. */
+/* Statements on link. */
 typedef enum AtpLinkStatement
 {
-	ATP_PUT_LINKS,				/* those that are not there */
+	ATP_PUT_LINKS,				/* inserts links that the table lacks */
 	ATP_DELETE_LINKS
 } AtpLinkStatement;
 
-/* Statements of link_source. */
+/* Statements on link_source. */
 typedef enum AtpLinkSourceStatement
 {
-	ATP_FIND_SOURCES,			/* collection[], path[], n[] -> n, id of those that exist */
-	ATP_ADD_SOURCES,			/* collection[], path[]: as what records bring, while there is room */
-	ATP_NAME_SOURCES,			/* likewise: as what somebody names */
-	ATP_LAST_SOURCE				/* -> the highest id of what records have brought */
+	ATP_FIND_SOURCES,			/* collection[], path[], n[] -> n, id of existing sources */
+	ATP_ADD_SOURCES,			/* collection[], path[]: adds sources from records, while there is room */
+	ATP_NAME_SOURCES,			/* collection[], path[]: adds named sources */
+	ATP_LAST_SOURCE				/* -> the highest id of a source from records */
 } AtpLinkSourceStatement;
 
-/* Literals: they are put into SQL. */
+/* Literals, since they are put into SQL. */
 #define ATP_LINK_SOURCES_MAX	10000
 
-/* of one record */
+/* greatest number of new sources from a single record */
 #define ATP_LINK_SOURCES_NEW	16
 
-/* The account that a target is of, as aturi_repo() gives it. */
+/* The account owning the target, as aturi_repo() gives it. */
 extern struct varlena *atp_link_authority(const struct varlena *target);
 
-/* Is it no longer than ATP_LINK_ENTRY_MAX?  Longer ones are left out. */
+/* Is the link's key at most ATP_LINK_ENTRY_MAX bytes long?  Longer links are left out. */
 extern bool atp_link_fits(const struct varlena *target, const struct varlena *rkey, const struct varlena *did);
 
 #endif							/* ATP_TABLE_LINK_H */
