@@ -34,9 +34,9 @@ typedef struct AtpSource
 	int64		oldest;			/* the cursor that asks for all events the server still has */
 
 	/* Names of query parameters of the request; NULL: the server has no such parameter. */
-	const char *collections;	/* restricts records to these collections ... */
+	const char *collections;	/* restricts records to some collections ... */
 	int			collections_max;	/* ... of which a request may name so many */
-	const char *dids;			/* restricts events to these repositories */
+	const char *dids;			/* restricts events to some repositories */
 	int			dids_max;
 	const char *hello;			/* announces that the filters will follow in a text message ("options_update") */
 	const char *compress;		/* compression with the well-known dictionary */

@@ -76,7 +76,7 @@ extern void atp_run_each(const char *sql);
 extern int	atp_planning_begin(void);
 extern void atp_planning_end(int nest);
 
-/* Run a query, and read its rows; the caller frees them. */
+/* Run a query, and read the rows; the caller frees the result. */
 extern AtpResult atp_query(const char *sql, const AtpArg *args, int nargs);
 extern AtpTuple atp_result_row(AtpResult result, uint64 i);
 extern void atp_result_free(AtpResult result);

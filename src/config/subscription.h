@@ -52,7 +52,7 @@ typedef struct AtpLinkFilter
 	char	   *path;			/* NULL: any */
 } AtpLinkFilter;
 
-/* The treatment of a record that violates its Lexicon. */
+/* The treatment of a record in violation of a Lexicon. */
 typedef enum AtpValidate
 {
 	ATP_VALIDATE_NONE,			/* records are not validated */

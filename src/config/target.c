@@ -197,7 +197,7 @@ atp_role_may_fill_sql(PG_FUNCTION_ARGS)
 
 static bool rights_changed = true;
 
-/* Which schema this process fills, and to whom the schema belonged at first; InvalidOid: there was no such schema. */
+/* The schema that this process fills, and the owner of the schema at first; InvalidOid: the schema did not exist. */
 static char filled[NAMEDATALEN];
 static Oid	filled_owner = InvalidOid;
 

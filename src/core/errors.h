@@ -241,7 +241,7 @@ ATP_ERROR(ATP_E_HTTP_HEAD_LONG, "The head of the HTTP response is too long.")
 ATP_ERROR(ATP_E_HTTP_INTERIM, "Too many interim responses (HTTP status 1xx) come before the answer.")
 ATP_ERROR(ATP_E_DATETIME, "The text is not a datetime such as 2026-01-31T12:00:00.000Z.")
 
-/* --- other hosts: address allow --- */
+/* --- hosts of the network: address allow_list --- */
 ATP_ERROR(ATP_E_ADDRESS, "This is no IP address.")
 ATP_ERROR(ATP_E_ALLOW_SCHEME, "A host is named as http://host or https://host, with or without a port.")
 ATP_ERROR(ATP_E_ALLOW_HOST, "The host is neither a name nor an address.")

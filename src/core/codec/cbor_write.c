@@ -9,7 +9,7 @@
 
 #define HEAD_MAX	9			/* bytes of the longest head */
 
-/* Write a head with one of libcbor's encoders. */
+/* Write a head with an encoder of libcbor. */
 #define PUT_HEAD(w, encode, value) \
 	do { \
 		uint8_t		head_[HEAD_MAX]; \

@@ -26,13 +26,13 @@ typedef size_t CborCount;
 
 #define TAG_LINK	42
 
-/* The outcome of one call of cbor_stream_decode(). */
+/* The outcome of a call of cbor_stream_decode(). */
 typedef struct Head
 {
 	enum
 	{
 		HEAD_ITEM,
-		HEAD_TAG,				/* a tag; item is its number, as an integer */
+		HEAD_TAG,				/* a tag; item is the number of the tag, as an integer */
 		HEAD_REFUSED
 	}			what;
 	AtpErr		why;			/* HEAD_REFUSED */

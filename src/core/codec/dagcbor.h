@@ -22,7 +22,7 @@
  * would be lost.
  */
 #define ATP_CBOR_DEPTH_DEFAULT	128
-#define ATP_CBOR_DEPTH_MAX		128 /* levels that AtpCborReader has room for */
+#define ATP_CBOR_DEPTH_MAX		128 /* levels for which AtpCborReader has room */
 
 typedef enum AtpCborKind
 {

@@ -102,7 +102,7 @@ atp_cbor_begin(AtpCborReader *r, const uint8_t *buf, size_t len, unsigned max_de
 	r->now = (AtpCborLevel) {.left = UINT64_MAX};
 }
 
-/* The body of atp_cbor_item(): one item, without regard to the containers around it. */
+/* The body of atp_cbor_item(): reads an item, without regard to the containers around it. */
 static ATP_INTO_THE_LOOP AtpErr
 atp_cbor_read_item(AtpCborReader *r, AtpCborItem *item, size_t *at)
 {

@@ -1,6 +1,6 @@
 /*
  * field.c
- *		Checks of single fields that the messages of several streams share.
+ *		Checks of single fields, shared by the messages of several streams.
  */
 #include "core/syntax/did.h"
 #include "core/codec/field.h"

@@ -12,7 +12,7 @@
 #define ATP_SEQ_LIMIT		(INT64_C(1) << 53)	/* E-40: exclusive */
 
 /*
- * The fields of a map, one per call.  If a value is a container, the members
+ * The fields of a map, a field per call.  If a value is a container, the members
  * that the caller did not read are skipped.
  */
 typedef struct AtpFields

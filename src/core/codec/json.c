@@ -55,7 +55,7 @@ hex4(const char *p, const char *end)
 
 #define EACH(byte)	(UINT64_C(0x0101010101010101) * (byte))
 
-/* Is one of the word's bytes 0? */
+/* Has the word a zero byte? */
 static inline bool
 has_zero(uint64_t word)
 {
@@ -82,7 +82,7 @@ plain_text(const char *p, const char *end, uint64_t *bits)
 	return p;
 }
 
-/* Reads a text; its opening quote has been read. */
+/* Reads a text whose opening quote has been read. */
 static AtpErr
 read_text(AtpJsonReader *r, AtpJsonItem *item)
 {

@@ -12,13 +12,13 @@
 #include "core/atp.h"
 
 #define ATP_JSON_DEPTH_DEFAULT	32
-/* levels that a reader has room for: a record's (B-10), and a "$link" in its innermost object */
+/* levels for which a reader has room: a record's (B-10), and a "$link" in its innermost object */
 #define ATP_JSON_DEPTH_MAX		129
 
 typedef enum AtpJsonKind
 {
-	ATP_JSON_OBJECT,			/* its members follow, each a KEY and a value, then END */
-	ATP_JSON_ARRAY,				/* its members follow, then END */
+	ATP_JSON_OBJECT,			/* followed by the members, each a KEY and a value, then END */
+	ATP_JSON_ARRAY,				/* followed by the members, then END */
 	ATP_JSON_END,
 	ATP_JSON_KEY,
 	ATP_JSON_TEXT,

@@ -18,9 +18,9 @@
 #include "core/codec/json_text.h"
 
 #define JSON_MAX		(256 * 1024 * 1024)	/* offsets in Member have 32 bits */
-#define MEMBER_MIN		4		/* bytes of JSON for a member without its value: {"": */
+#define MEMBER_MIN		4		/* bytes of JSON for a member without a value: {"": */
 
-/* A member of an object in the output, with its key and value. */
+/* A member of an object in the output, with key and value. */
 typedef struct Member
 {
 	uint32_t	at;
@@ -33,7 +33,7 @@ typedef struct Member
 typedef struct Level
 {
 	size_t		at;				/* offset of the head, for which a byte is reserved */
-	size_t		first;			/* of an object: index of its first member */
+	size_t		first;			/* of an object: index of the first member */
 	size_t		n;				/* number of elements or members */
 	bool		is_map;
 } Level;
@@ -144,7 +144,7 @@ put_in_order(Writer *o, size_t body, Member *list, size_t n)
 	return ATP_OK;
 }
 
-/* Writes a container's head into its reserved byte; a longer head moves the body. */
+/* Writes a container's head into the reserved byte; a longer head moves the body. */
 static AtpErr
 put_head(Writer *o, const Level *level)
 {
@@ -350,7 +350,7 @@ put_item(Writer *o, const AtpJsonItem *item)
 	return err;
 }
 
-/* Divides the memory into its three parts. */
+/* Divides the memory into three parts. */
 static bool
 divide(Writer *o, size_t n, uint8_t *room, size_t size)
 {

@@ -22,7 +22,7 @@ typedef struct AtpJsonTexts
  */
 extern bool atp_json_take_text(AtpJsonTexts *texts, const AtpJsonItem *item, AtpSpan *out);
 
-/* A number that is an integer of 64 bits, signed (J-01, J-02). */
+/* A signed integer of 64 bits (J-01, J-02). */
 extern AtpErr atp_json_integer(AtpSpan number, int64_t *out);
 
 /* E-40.  An invalid seq leaves *seq unchanged. */

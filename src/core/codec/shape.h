@@ -31,7 +31,7 @@ atp_shape_bytes(AtpShape *s, const char *literal, size_t n)
 /* Are the next bytes this string literal? */
 #define ATP_SHAPE_IS(s, literal)	atp_shape_bytes(s, literal, sizeof(literal) - 1)
 
-/* Reads a head of this major type, in its shortest form. */
+/* Reads a head of this major type, in the shortest form. */
 static inline bool
 atp_shape_head(AtpShape *s, unsigned major, uint64_t *u)
 {
@@ -86,7 +86,7 @@ atp_shape_text(AtpShape *s, AtpSpan *out)
 	return true;
 }
 
-/* Reads a link with SHA-256, and a codec of one byte. */
+/* Reads a link with SHA-256, and a codec of a single byte. */
 static inline bool
 atp_shape_link(AtpShape *s, AtpBytes *cid)
 {

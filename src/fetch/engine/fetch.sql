@@ -28,7 +28,7 @@ CREATE INDEX host_parked ON atproto.host (parked_until) WHERE parked_until IS NO
 CREATE INDEX host_unpark ON atproto.host (host) WHERE unpark;
 COMMENT ON TABLE atproto.host IS 'hosts that the fetcher has asked lately, with their state and backoff, so that a host that refused requests is left alone after a restart, too; in no dump';
 COMMENT ON COLUMN atproto.host.host IS 'name of the host, with :port unless the port is that of the scheme';
-COMMENT ON COLUMN atproto.host.requests IS 'requests that have ended';
+COMMENT ON COLUMN atproto.host.requests IS 'ended requests';
 COMMENT ON COLUMN atproto.host.bytes IS 'bytes received';
 COMMENT ON COLUMN atproto.host.refused IS 'answers with status 429 or 503';
 COMMENT ON COLUMN atproto.host.failures IS 'failures in a row; after five the host rests, and then one request at a time tries it';

@@ -13,8 +13,8 @@ CREATE TABLE atproto.repo_total (
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 COMMENT ON TABLE atproto.repo_total IS 'exports written into the tables, by subscription; counted by the fetcher, in no dump';
 COMMENT ON COLUMN atproto.repo_total.repositories IS 'exports written; a repository that was fetched twice counts twice';
-COMMENT ON COLUMN atproto.repo_total.records IS 'records of these exports that the subscription keeps';
-COMMENT ON COLUMN atproto.repo_total.bytes IS 'bytes of these exports, decoded';
+COMMENT ON COLUMN atproto.repo_total.records IS 'records of the exports within the filters of the subscription';
+COMMENT ON COLUMN atproto.repo_total.bytes IS 'bytes of the exports, decoded';
 COMMENT ON COLUMN atproto.repo_total.rate IS 'repositories a second, averaged over about a minute before fetched_at';
 COMMENT ON COLUMN atproto.repo_total.subscription IS 'subscription of the jobs';
 COMMENT ON COLUMN atproto.repo_total.fetched_at IS 'when the last export was written';
@@ -91,8 +91,8 @@ COMMENT ON COLUMN atproto.repo_progress.oldest IS 'since when the oldest job wai
 COMMENT ON COLUMN atproto.repo_progress.reasons IS 'number of jobs by reason';
 COMMENT ON COLUMN atproto.repo_progress.hosts IS 'number of jobs by host: the ten hosts with most jobs';
 COMMENT ON COLUMN atproto.repo_progress.done IS 'exports written into the tables';
-COMMENT ON COLUMN atproto.repo_progress.records IS 'records of these exports';
-COMMENT ON COLUMN atproto.repo_progress.bytes IS 'bytes of these exports, decoded';
+COMMENT ON COLUMN atproto.repo_progress.records IS 'records of the exports';
+COMMENT ON COLUMN atproto.repo_progress.bytes IS 'bytes of the exports, decoded';
 COMMENT ON COLUMN atproto.repo_progress.rate IS 'repositories a second, averaged over about a minute';
 COMMENT ON COLUMN atproto.repo_progress.ends_at IS 'when all queued repositories will be fetched, at this rate; NULL: not known';
 
@@ -125,7 +125,7 @@ COMMENT ON COLUMN atproto.repo_problem.subscription IS 'subscription of the job 
 COMMENT ON COLUMN atproto.repo_problem.target IS 'schema of the subscription''s tables';
 COMMENT ON COLUMN atproto.repo_problem.did IS 'the account; NULL: the problem concerns more than one account';
 COMMENT ON COLUMN atproto.repo_problem.problem IS 'failed, throttled, suspended, waits: a repository; list: a list; parked: a host in backoff; storm: too many broken repositories at once; gone, invalid, no_key, no_pds, unreachable: an identity';
-COMMENT ON COLUMN atproto.repo_problem.host IS 'host that was asked';
+COMMENT ON COLUMN atproto.repo_problem.host IS 'host of the request';
 COMMENT ON COLUMN atproto.repo_problem.tries IS 'failures in a row';
 COMMENT ON COLUMN atproto.repo_problem.next_try IS 'the fetcher does not try before this time';
 COMMENT ON COLUMN atproto.repo_problem.error IS 'the reason';

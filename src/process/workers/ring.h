@@ -23,7 +23,7 @@
 #include "storage/latch.h"
 #include "stream/batch.h"
 
-/* One batch is being filled, one is being applied, and the third keeps either side from waiting. */
+/* The consumer fills a batch, the workers apply a batch, and the third batch keeps both sides from waiting. */
 #define ATP_RING_BATCHES	3
 
 typedef struct AtpRingMessage
@@ -61,7 +61,7 @@ typedef struct AtpRing
 	Latch	   *writer;
 	int			nworkers;
 	TransactionId version;		/* of the subscription's row: these settings hold for all batches */
-	int			layout;			/* layout of the cursors that the workers move */
+	int			layout;			/* layout of the cursors of the workers */
 	pg_atomic_uint32 closed;	/* the consumer is gone, so no batch will follow */
 	pg_atomic_uint32 purge;		/* records of deleted accounts may be left */
 	pg_atomic_uint64 handed;	/* batches, since the ring began */
@@ -92,7 +92,7 @@ extern AtpRingBatch *atp_ring_work(AtpRing *ring, int shard);
 extern void atp_ring_done(AtpRing *ring, int shard);
 extern void atp_ring_leave(AtpRing *ring, int shard);
 
-/* A worker adds counts that belong to no batch; the consumer takes them.  False: none were added. */
+/* A worker adds counts of no batch; the consumer takes the counts.  False: there are no counts. */
 extern void atp_ring_add_skips(AtpRing *ring, const int64 *skips);
 extern bool atp_ring_take_skips(AtpRing *ring, int64 *skips);
 

@@ -202,7 +202,7 @@ release(Worker *w, MemoryContext cxt)
 	atp_ring_add_skips(w->ring, skips);
 }
 
-/* Milliseconds until there is work without a new batch. */
+/* Milliseconds until the worker has work without a new batch. */
 static long
 may_rest(const Worker *w, bool stats_pending)
 {

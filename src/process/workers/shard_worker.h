@@ -1,6 +1,6 @@
 /*
  * shard_worker.h
- *		An apply worker: one of several processes that apply a subscription's events.
+ *		An apply worker: several of these processes apply a subscription's events.
  */
 #ifndef ATP_SHARD_WORKER_H
 #define ATP_SHARD_WORKER_H

@@ -31,7 +31,7 @@
 /* A DID that falls into one of n shards is found after n tries on average. */
 #define KEY_TRIES	1000000
 
-/* A shard, and a node that has it. */
+/* A shard, and a node with a placement of the shard. */
 typedef struct Shard
 {
 	int32		min;			/* hash values, both included */
@@ -44,14 +44,14 @@ typedef struct ShardMap
 	Oid			relid;
 	Shard	   *shards;
 	int			n;
-	List	   *nodes;			/* of all of them */
+	List	   *nodes;			/* the nodes of all shards */
 } ShardMap;
 
 /* What this transaction knows and has done; in its memory. */
 typedef struct Touched
 {
 	List	   *maps;
-	List	   *nodes;			/* that it writes to */
+	List	   *nodes;			/* to which the transaction writes */
 	const AtpStatements *asked; /* whose target was looked at last ... */
 	bool		has_marks;		/* ... and has the tables */
 } Touched;
@@ -138,7 +138,7 @@ int4_of(int row, int column)
 	return DatumGetInt32(SPI_getbinval(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, column, &isnull));
 }
 
-/* As it is now: shards move, but none that this transaction has written to. */
+/* The present shards of a table.  A shard can move, unless this transaction has written to the shard. */
 static const ShardMap *
 map_of(AtpStatements *set, Oid relid)
 {

@@ -48,7 +48,7 @@ number_there(const char *target, AtpTuple written, AtpArg *seq)
 	return atp_get_int8(atp_result_row(mark, 0), "number");
 }
 
-/* Of a stream whose events no fetch brings back. */
+/* A gap for a stream whose events no fetch of repositories brings back. */
 static void
 write_gap(const char *target, AtpTuple written, AtpArg after)
 {
@@ -97,7 +97,7 @@ bring_sources(const char *target)
 	atp_result_free(all);
 }
 
-/* Jobs for those that are marked, some at a time. */
+/* Request jobs for the marked repositories, some at a time. */
 static void
 fetch_marked(const char *target, AtpArg hashes)
 {
@@ -139,7 +139,7 @@ mark_repos(const char *target, AtpArg nodes)
 	return n;
 }
 
-/* From now on these nodes have what is known of them. */
+/* Write the coordinator's numbers to the nodes: from now on the nodes count as complete. */
 static void
 settle(const char *target, AtpArg nodes)
 {
