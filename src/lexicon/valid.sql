@@ -19,11 +19,18 @@ CREATE FUNCTION atproto.lexicon_changed() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'atp_lexicon_changed';
 COMMENT ON FUNCTION atproto.lexicon_changed() IS 'trigger: makes all processes read the Lexicons again';
 REVOKE ALL ON FUNCTION atproto.lexicon_changed() FROM PUBLIC;
-CREATE TRIGGER lexicon_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON atproto.lexicon_bundled
+-- For each row, because the apply worker of logical replication fires no statement trigger but for TRUNCATE and
+-- the initial copy.
+CREATE TRIGGER lexicon_changed AFTER INSERT OR UPDATE OR DELETE ON atproto.lexicon_bundled
+    FOR EACH ROW EXECUTE FUNCTION atproto.lexicon_changed();
+CREATE TRIGGER lexicon_changed AFTER INSERT OR UPDATE OR DELETE ON atproto.lexicon_loaded
+    FOR EACH ROW EXECUTE FUNCTION atproto.lexicon_changed();
+CREATE TRIGGER lexicon_truncated AFTER TRUNCATE ON atproto.lexicon_bundled
     FOR EACH STATEMENT EXECUTE FUNCTION atproto.lexicon_changed();
-CREATE TRIGGER lexicon_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON atproto.lexicon_loaded
+CREATE TRIGGER lexicon_truncated AFTER TRUNCATE ON atproto.lexicon_loaded
     FOR EACH STATEMENT EXECUTE FUNCTION atproto.lexicon_changed();
--- ALWAYS: also with session_replication_role = replica, and for TRUNCATE and the initial copy of logical
--- replication.  Rows that a subscription applies later fire no statement trigger.
+-- ALWAYS: also with session_replication_role = replica, and in the workers of logical replication.
 ALTER TABLE atproto.lexicon_bundled ENABLE ALWAYS TRIGGER lexicon_changed;
 ALTER TABLE atproto.lexicon_loaded ENABLE ALWAYS TRIGGER lexicon_changed;
+ALTER TABLE atproto.lexicon_bundled ENABLE ALWAYS TRIGGER lexicon_truncated;
+ALTER TABLE atproto.lexicon_loaded ENABLE ALWAYS TRIGGER lexicon_truncated;

@@ -327,11 +327,6 @@ typedef struct AtpBatch
 	bool		purge;			/* set when applying: deleted records await atp_purge() */
 	bool		held;			/* set when applying: events are held, see atp_release() ... */
 	bool		released;		/* ... and held events were queued for release */
-
-	/*
-	 * set when applying: no room for more labels of a labeler whose key is unknown, so the stream must pause
-	 */
-	bool		stalls;
 	bool		wished;			/* set when applying: requests for the fetcher were queued */
 	/* set when applying: the table of repository states, if several sources fill it; else InvalidOid */
 	Oid			shared;

@@ -103,6 +103,23 @@ foreach my $copy (@copies)
 	tables_match($sub, $pds, "$copy: what the consumer wrote", database => $copy, args => [ '--last', $held - 1 ]);
 }
 
+# --- Lexicons: sessions on the subscriber keep compiled ones ---
+
+my $like    = 'app.bsky.feed.like';
+my $verdict = "SELECT coalesce(atproto.lexicon_valid('{\"\$type\": \"$like\"}', '$like'), 'valid')";
+my %session = map { ($_ => $sub->background_psql($_)) } @copies;
+
+foreach my $change ("'before'",
+	(map { qq[atproto.load_lexicon('{"lexicon": 1, "id": "$like", "defs": {"main": {"type": "record", "key": "any", "record": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": [$_]}}}}', true)] } '', '"n"'),
+	"atproto.unload_lexicon('$like')")
+{
+	on_pub("SELECT $change");
+	catch_up();
+	my $expected = on_pub($verdict);
+	is($session{$_}->query_safe($verdict), $expected, "$_: a session that judged before judges as the publisher: $expected") foreach @copies;
+}
+$_->quit foreach values %session;
+
 # --- subscriptions on the subscriber ---
 
 my $stopped = 'stopped: restored, or inserted by hand; atproto.resume() starts it';

@@ -228,18 +228,27 @@ like($out, qr/cannot have "host_is_pds"/, 'V-44: is about repositories');
 my $sixty = make_capture("full_labels.py", "flood", 60);
 
 begin_again();
-query('DELETE FROM atproto.gap; CREATE SCHEMA still');
-my $server = AtprotoTest::Server->start($sixty, "--hold-at", 31);
+query("ALTER SYSTEM SET atproto.label_wait = '1h'; SELECT pg_reload_conf(); DELETE FROM atproto.gap; CREATE SCHEMA still");
+my $server = AtprotoTest::Server->start(make_capture('full_labels.py', 'flood', 62), map { ('--hold-at', $_) } 31, 61, 62);
 query('BEGIN; ' . subscribe_sql('still', $server, nsid => $nsid, cursor => 0, target => "'still'", verify => "'full'")
 	. "; UPDATE atproto.subscription SET max_held_events = 25 WHERE name = 'still'; COMMIT");
 wait_for_seq($node, 'still', 30);
 is(query('SELECT count(*) FROM atproto.held_event'), '30', 'R-34: the labels of the only labeler are kept, also those beyond the limit');
+query('CREATE TABLE no_room AS SELECT * FROM atproto.held_event ORDER BY seq LIMIT 26');
 $server->release;
 know_labels('unknown', $who{unknown}{first});
 looked_up('', "did = '$who{unknown}{did}'");
 wait_for_seq($node, 'still', 60);
 wait_for('SELECT count(*) = 60 FROM still.label');
 is(query('SELECT count(*) FROM atproto.gap'), '0', 'R-34: the stream goes on when its key is known, and nothing is lost');
+# from now on there is no room, but no label is to be held
+query("UPDATE no_room SET did = '$who{keyless}{did}'; INSERT INTO atproto.held_event SELECT * FROM no_room");
+foreach my $seq (61, 62)
+{
+	$server->release;
+	wait_for_seq($node, 'still', $seq);
+}
+is(query('SELECT count(*) FROM still.label'), '62', 'R-34: a stream that once stood still does not stand still for batches of which nothing is held');
 query("SELECT atproto.unsubscribe('still')");
 
 begin_again();
@@ -252,7 +261,33 @@ $server->release;
 wait_for_seq($node, 'given', 60);
 is(query('SELECT subscription, did, events, after_seq, before_seq, reason FROM atproto.gap'), "given|$who{unknown}{did}|60|0|61|held events dropped",
 	'R-34: after some time they are given up, with a row that names the labeler, and its first and last label');
-query("SELECT atproto.unsubscribe('given'); DELETE FROM atproto.gap; ALTER SYSTEM RESET atproto.label_wait; SELECT pg_reload_conf()");
+query("SELECT atproto.unsubscribe('given'); DELETE FROM atproto.gap");
+
+# After a wait in vain the stream stands still again once labels that waited have been taken.
+begin_again();
+query('CREATE SCHEMA later');
+$server = AtprotoTest::Server->start($sixty, map { ('--hold-at', $_) } 31, 32, 33, 58, 59);
+query('BEGIN; ' . subscribe_sql('later', $server, nsid => $nsid, cursor => 0, target => "'later'", verify => "'full'")
+	. "; UPDATE atproto.subscription SET max_held_events = 25 WHERE name = 'later'; COMMIT");
+wait_for_seq($node, 'later', 30);
+foreach my $seq (31, 32)
+{
+	$server->release;
+	wait_for_seq($node, 'later', $seq);
+}
+my $lost = query('SELECT sum(events) FROM atproto.gap');
+cmp_ok($lost, '>', 25, 'R-34: labels were given up');
+know_labels('unknown', $who{unknown}{first});
+looked_up('', "did = '$who{unknown}{did}'");
+wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+query("DELETE FROM atproto.identity WHERE did = '$who{unknown}{did}'");
+foreach my $seq (57, 58)
+{
+	$server->release;
+	wait_for_seq($node, 'later', $seq);
+}
+is(query('SELECT count(*) FROM atproto.held_event') . ' ' . query('SELECT sum(events) FROM atproto.gap'), "26 $lost", 'R-34: later labels beyond the limit are kept again');
+query("SELECT atproto.unsubscribe('later'); DELETE FROM atproto.gap; ALTER SYSTEM RESET atproto.label_wait; SELECT pg_reload_conf()");
 
 begin_again();
 query('CREATE SCHEMA several');

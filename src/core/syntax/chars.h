@@ -39,12 +39,6 @@ atp_char_lower(char c)
 	return atp_char_is(c, ATP_C_UPPER) ? c + ('a' - 'A') : c;
 }
 
-static inline char
-atp_char_upper(char c)
-{
-	return atp_char_is(c, ATP_C_LOWER) ? c - ('a' - 'A') : c;
-}
-
 /* The value of a hexadecimal digit. */
 static inline unsigned
 atp_hex_value(char c)

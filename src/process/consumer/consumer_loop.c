@@ -14,6 +14,7 @@
 #include "process/consumer/consumer_private.h"
 #include "process/status/process.h"
 #include "storage/latch.h"
+#include "tables/repos/held.h"
 #include "utils/memutils.h"
 
 #define NAP_MS		50		/* milliseconds of a nap; the end of a connection is noticed so much later at most */
@@ -163,7 +164,7 @@ atp_consumer_loop(Consumer *c)
 			continue;
 		}
 		/* there is no room to hold more labels, so read nothing, and try to release the held labels */
-		if (atp_release_stalls(&c->releaser, atp_now()) && c->batch->nmessages == 0)
+		if (atp_held_stalls(atp_now()) && c->batch->nmessages == 0)
 		{
 			if (atp_consumer_release_due(c) == 0)
 				atp_consumer_release(c);

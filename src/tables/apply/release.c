@@ -609,17 +609,24 @@ sweep(AtpReleaser *r, AtpApply *a, bool stuck)
 	return any;
 }
 
+/* Is there an event that does not go on waiting? */
+static bool
+has_taken(const AtpBatch *batch)
+{
+	for (int i = 0; i < batch->nevents; i++)
+		if (batch->events[i].ignored || batch->events[i].judged != ATP_JUDGED_HELD)
+			return true;
+	return false;
+}
+
 /* Is something else there than events that go on waiting, as they did before? */
 static bool
-has_moved(const Held *held)
+has_moved(const Held *held, bool taken)
 {
 	for (int i = 0; i < held->nnamed; i++)
 		if (DatumGetInt64(held->named[i]) != 0)
 			return true;
-	for (int i = 0; i < held->batch->nevents; i++)
-		if (held->batch->events[i].ignored || held->batch->events[i].judged != ATP_JUDGED_HELD)
-			return true;
-	return held->batch->nevents == 0;
+	return taken || held->batch->nevents == 0;
 }
 
 AtpReleaser
@@ -633,14 +640,6 @@ atp_release_note(AtpReleaser *r, const AtpBatch *batch)
 {
 	r->waits |= batch->held || batch->released;
 	r->more |= batch->released;
-	if (batch->stalls && r->stalled == 0)
-		r->stalled = atp_now();
-}
-
-bool
-atp_release_stalls(const AtpReleaser *r, AtpTime now)
-{
-	return r->stalled != 0 && atp_remaining(now, r->stalled, atp_label_wait_ms) > 0;
 }
 
 long
@@ -678,15 +677,21 @@ atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, Atp
 	}
 	r->more = false;
 	if (!r->waits)
+	{
+		/* nothing waits, so there is room; the look for room below is not reached */
+		atp_held_end_stall();
 		return ATP_APPLIED;
+	}
 	held.batch = atp_batch_create(cxt);
 	MemoryContextSwitchTo(held.batch->cxt);
 	atp_begin("looking for held events");
 	MemoryContextSwitchTo(held.batch->cxt);
 	if ((extension = atp_extension_lock()) == ATP_EXTENSION_READY)
 	{
-		if (atp_release_stalls(r, r->look) && atp_held_has_room(&a))
-			r->stalled = 0;
+		/* when the time has run out, room counts only once a labeler's key has become known */
+		if (r->taken || atp_held_stalls(r->look))
+			atp_held_look_for_room(&a);
+		r->taken = false;
 		held.by = atp_held_by(&a);
 		read_named(r, &a, &held);
 		if (held.ndids > 0)
@@ -713,7 +718,8 @@ atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, Atp
 		if (result == ATP_APPLIED)
 		{
 			memcpy(skips, held.batch->skips, sizeof(held.batch->skips));
-			r->more = has_moved(&held);
+			r->taken = has_taken(held.batch);
+			r->more = has_moved(&held, r->taken);
 		}
 		else if (result == ATP_APPLY_CURSOR_MOVED)
 		{

@@ -22,16 +22,13 @@ typedef struct AtpReleaser
 	AtpTime		unstick;		/* and those that wait behind nothing */
 	AtpTime		look;			/* the last time for those that are named */
 	int64		uncounted[ATP_SKIP_COUNT];	/* skips of releases that could not be written (skips.h) */
-	AtpTime		stalled;		/* since when the stream stands still for a labeler's key; 0: it does not */
+	bool		taken;			/* the last release took events, or dropped events as not signed */
 } AtpReleaser;
 
 extern AtpReleaser atp_releaser(int shard, int shards);
 
 /* What applying a batch says of events that wait. */
 extern void atp_release_note(AtpReleaser *r, const AtpBatch *batch);
-
-/* Is the stream not to be read now?  For atproto.label_wait at most, and only while releases are tried. */
-extern bool atp_release_stalls(const AtpReleaser *r, AtpTime now);
 
 /* Milliseconds until there may be something to do. */
 extern long atp_release_due(const AtpReleaser *r, AtpTime now);

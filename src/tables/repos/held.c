@@ -230,7 +230,12 @@ static struct
  * ------------------------------------------------------------------------
  */
 
-/* Since when this process's stream has stood still for a labeler's key; 0: it has not.  Once that was in vain it is no more done. */
+/*
+ * R-34: since when this process's stream stands still for a labeler's key; 0: the stream does not.  When the time
+ * has run out, the stream goes on and the value stays, so that the stream does not stand still again before labels
+ * that waited have been taken, or none waits: a labeler whose key never becomes known would otherwise delay all
+ * other labelers each time the room is full.
+ */
 static AtpTime stalled;
 
 /* What is held of labels: of how many labelers, how many events and bytes. */
@@ -251,7 +256,7 @@ count_labels(AtpApply *a, int64 *labelers, int64 *events, int64 *bytes)
 
 /*
  * R-34: labels have no chain that would show that some are missing, and no export that has them.  While only one labeler's
- * labels wait the stream stands still for its key (batch->stalls), for a limited time; what has come
+ * labels wait the stream stands still for its key (atp_held_stalls()), for a limited time; what has come
  * until then is kept.  Where labels of several labelers wait, one of them does not keep the others waiting.
  */
 static bool
@@ -264,7 +269,7 @@ stall(AtpApply *a, struct varlena *did)
 
 	if (a->sink->uses & ATP_USE_REPOS || a->sub->settings.max_held == 0 || atp_label_wait_ms == 0)
 		return false;
-	if (stalled != 0 && atp_remaining(now, stalled, atp_label_wait_ms) == 0)
+	if (stalled != 0 && !atp_held_stalls(now))
 		return false;
 	count_labels(a, &labelers, &events, &bytes);
 	if (labelers > 1)
@@ -279,22 +284,33 @@ stall(AtpApply *a, struct varlena *did)
 	}
 	if (stalled == 0)
 		stalled = now;
-	a->batch->stalls = true;
 	return true;
 }
 
 bool
-atp_held_has_room(AtpApply *a)
+atp_held_stalls(AtpTime now)
+{
+	return stalled != 0 && atp_remaining(now, stalled, atp_label_wait_ms) > 0;
+}
+
+void
+atp_held_look_for_room(AtpApply *a)
 {
 	int64		labelers;
 	int64		events;
 	int64		bytes;
 
+	if (stalled == 0)
+		return;
 	count_labels(a, &labelers, &events, &bytes);
-	if (events > a->sub->settings.max_held || bytes > a->sub->settings.max_held_bytes / SHARE)
-		return false;
+	if (events <= a->sub->settings.max_held && bytes <= a->sub->settings.max_held_bytes / SHARE)
+		atp_held_end_stall();
+}
+
+void
+atp_held_end_stall(void)
+{
 	stalled = 0;
-	return true;
 }
 
 /* Is a DID among these, which are sorted? */

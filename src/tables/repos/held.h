@@ -13,6 +13,7 @@
 #ifndef ATP_HELD_H
 #define ATP_HELD_H
 
+#include "common/clock.h"
 #include "tables/base/sink.h"
 
 /*
@@ -27,8 +28,17 @@ extern int	atp_label_wait_ms;
 /* From _PG_init(). */
 extern void atp_held_init(void);
 
-/* Has the labeler's key come, so that what waited has gone?  Then the stream goes on, and may stand still again. */
-extern bool atp_held_has_room(AtpApply *a);
+/*
+ * R-34: must this process read nothing from its stream, because there is no room for more labels of a labeler whose
+ * key is unknown?  True for atproto.label_wait at most.
+ */
+extern bool atp_held_stalls(AtpTime now);
+
+/* If there is room for held labels again, the stream goes on, and may stand still again. */
+extern void atp_held_look_for_room(AtpApply *a);
+
+/* No label is held: the stream goes on, and may stand still again. */
+extern void atp_held_end_stall(void);
 
 /* What is held of a repository. */
 typedef struct AtpHeldCount
