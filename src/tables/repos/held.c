@@ -328,9 +328,10 @@ note_lost(const AtpApply *a, AtpLost *lost, int64 seq)
  * Drop all events that the subscription holds of these repositories, except repositories whose rows are locked: the
  * process with the lock may be applying the events.
  *
- * A repository of which a commit was stored is marked as desynchronized, because the tables lack the dropped events.
+ * A repository with a stored commit, or with hold resync or gap, is marked as desynchronized, because the tables lack the
+ * dropped events.
  * Below level full such a repository is fetched at once.  At level full the dropped events may be forged (V-11), so the
- * fetch waits for the next verified event.  Dropped events of a repository without a stored commit are counted in lost.
+ * fetch waits for the next verified event.  Dropped events of an unmarked repository are counted in lost.
  */
 static void
 drop(AtpApply *a, struct varlena **dids, int n, AtpLost *lost)

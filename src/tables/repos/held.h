@@ -4,8 +4,8 @@
  *
  * The transaction that moves the cursor past an event either applies the event or writes the event to
  * atproto.held_event.  The transaction that applies a held event deletes its row.  A repository with held
- * events has a reason in the column hold of its row: only a transaction that has locked or written this row
- * adds or removes held events of the repository.
+ * events has a reason in the column hold of its row: a consumer adds or removes held events of the
+ * repository only in a transaction that has locked or written this row (held_leave.c is the exception).
  *
  * All statements run with the rights of the table's owner.  The caller has SPI connected, in a transaction
  * with a snapshot.

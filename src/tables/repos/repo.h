@@ -49,15 +49,15 @@ extern bool atp_is_deletion(const AtpEvent *event);
 extern void atp_repo_mark(AtpApply *a, struct varlena *did);
 
 /*
- * R-34: the caller is about to drop held events of these repositories.  Locks the rows without waiting,
- * removes the DIDs of rows locked elsewhere from dids, and returns the number of locked rows.  Rows of repositories of which a
- * commit was stored, or that are being fetched, are set to desynchronized; *marked has their DIDs, sorted.
+ * R-34: the caller is about to drop held events of these repositories.  Locks the rows without waiting, removes the
+ * DIDs of rows locked elsewhere from dids, and returns the number of locked rows.  Rows with a stored commit, or with
+ * hold resync or gap, are set to desynchronized; *marked has the DIDs of these rows, sorted.
  */
 extern int	atp_repos_mark_dropped(AtpApply *a, struct varlena **dids, int n, struct varlena ***marked, int *nmarked);
 
 /*
- * Wait for the locks of these rows, then set the rows of repositories with a stored commit or a running fetch to
- * desynchronized.  *marked has their DIDs, sorted; returns their number.
+ * Wait for the locks of these rows, then set the rows with a stored commit, or with hold resync or gap, to
+ * desynchronized.  *marked has the DIDs of these rows, sorted; returns the number of rows.
  */
 extern int	atp_repos_mark_left(AtpApply *a, struct varlena *const *dids, int n, struct varlena ***marked);
 
