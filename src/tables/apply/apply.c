@@ -1,13 +1,13 @@
 /*
  * apply.c
- *		A batch into the tables, with its progress, in one transaction.
+ *		Apply a batch to the tables, and move its progress in the same transaction.
  *
- * What the events do to the tables is the sink's business; here are the
- * transaction, and the search for what the database refuses.
+ * What the events do to the tables is the sink's task.  This file runs the transaction, and finds the rows that
+ * the database refuses.  Invariant: rows, dead letters and progress are committed together.
  *
- * A batch in which something is refused is applied in pieces, each a transaction
- * with a bounded number of subtransactions, and so are the next ones, in steps
- * that follow from how often something was refused.
+ * A batch with a refused row is applied in pieces, each of which is a transaction with a bounded number of
+ * subtransactions.  The next batches are applied in pieces, too; the number of events tried at once depends on how
+ * often rows were refused.
  */
 #include "postgres.h"
 
@@ -34,38 +34,38 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
-/* So many batches are applied with statements after writing into the heap met a conflict. */
+/* The number of batches applied with statements after a direct insert has met a conflict. */
 #define AFTER_CONFLICT	16
 
-/* What is kept of more subtransactions than this, other sessions have to look up on disk. */
+/* PostgreSQL keeps this number of subtransactions of a transaction in shared memory; for more, all sessions have to read pg_subtrans. */
 #define SUBTRANSACTIONS_MAX	64
 
 /*
- * So many events in a row of which rows are refused and none is accepted, of so many
- * repositories: then it is not the rows' fault.  Rows are not counted: with 200 in a
- * commit, a handful of accounts could make so many between two of others.
+ * If this number of events in a row have refused rows and no accepted row, and the events are of this number of
+ * repositories, then the cause is not in the rows.  Events are counted and not rows: a commit may have 200 rows, so a
+ * few accounts could refuse that many between two good events.
  */
 #define REFUSED_EVENTS	100
 #define REFUSED_REPOS	ATP_SUSPECT_REPOS
 
-/* Steps are no smaller because of what was refused before. */
+/* Lower limit of Learnt.step, however many rows were refused. */
 #define STEP_MIN	16
 
 typedef enum Way
 {
-	WAY_HEAP,					/* all at once, new rows without statements where heap.h allows it */
-	WAY_STATEMENTS,				/* all at once */
+	WAY_HEAP,					/* all events at once; new rows go directly into the table where direct_insert.h allows */
+	WAY_STATEMENTS,				/* all events at once, with SQL statements */
 	WAY_PIECES
 } Way;
 
-/* What this process has learnt from the batches before. */
+/* What earlier batches have taught this process. */
 typedef struct Learnt
 {
-	int			with_statements;	/* batches yet: where one row was there already, the next ones often are */
-	int			step;			/* events that are tried at once in pieces; 0: all, there is nothing to fear */
-	/* events of which rows were refused since one was accepted */
+	int			with_statements;	/* batches still to be applied with statements: after one duplicate row, more duplicates often follow */
+	int			step;			/* events that are tried at once in WAY_PIECES; 0: no pieces, because no row was refused lately */
+	/* number of events with refused rows since the last accepted row */
 	int			refused;
-	int64		refused_seq;	/* the last one */
+	int64		refused_seq;	/* seq of the last event with a refused row */
 	uint32		repos[REFUSED_REPOS];
 	int			nrepos;
 } Learnt;
@@ -73,11 +73,11 @@ typedef struct Learnt
 static Learnt learnt;
 
 /* ------------------------------------------------------------------------
- * What the database refuses
+ * Rows refused by the database
  * ------------------------------------------------------------------------
  */
 
-/* What was done so far. */
+/* Rows written, rows removed and events skipped so far in the transaction. */
 typedef struct Done
 {
 	int64		puts;
@@ -95,7 +95,7 @@ done_so_far(const AtpApply *a)
 	return done;
 }
 
-/* How many events of a step, if it is about events as a whole, were neither ignored nor passed over. */
+/* The number of events in this step that have changed a repository's state; 0 for a step that applies a single row. */
 static int64
 states_written(const AtpApply *a, AtpStep step, int first, int second, int64 skipped)
 {
@@ -109,7 +109,7 @@ states_written(const AtpApply *a, AtpStep step, int first, int second, int64 ski
 	return n;
 }
 
-/* What passes speaks for the tables. */
+/* After a successful step: note the kinds of rows written, which shows that the tables accept these kinds. */
 static void
 note_passed(AtpApply *a, AtpStep step, int first, int second, Done before)
 {
@@ -121,12 +121,12 @@ note_passed(AtpApply *a, AtpStep step, int first, int second, Done before)
 		atp_suspects_pass(a->suspects, ATP_PASSED_REMOVED);
 	if (states_written(a, step, first, second, done.skipped - before.skipped) > 0)
 		atp_suspects_pass(a->suspects, ATP_PASSED_STATE);
-	/* who removes nothing meets no trigger */
+	/* only rows that were written or removed count: without one, no trigger has run */
 	if (done.puts > before.puts || done.removed > before.removed)
 		learnt.refused = learnt.nrepos = 0;
 }
 
-/* Like atp_attempt(), for what may lie in the row. */
+/* Run a step in a subtransaction.  Returns an error whose cause may be a row; re-throws any other error. */
 static ErrorData *
 attempt(AtpApply *a, AtpStep step, int first, int second)
 {
@@ -143,14 +143,14 @@ attempt(AtpApply *a, AtpStep step, int first, int second)
 	return error;
 }
 
-/* How many repositories there must be before what they all meet is not their fault. */
+/* The number of different repositories that must fail before the cause is not in their rows. */
 static int
 repos_needed(const AtpSettings *settings)
 {
 	return settings->ndids > 0 ? Min(settings->ndids, REFUSED_REPOS) : REFUSED_REPOS;
 }
 
-/* Whatever is written is refused: that is nobody's row. */
+/* Count an event with a refused row.  If nothing else was accepted for too long, raise an ERROR: the cause is not in the rows. */
 static void
 count_refused(const AtpSettings *settings, const AtpEvent *event, ErrorData *error)
 {
@@ -161,14 +161,14 @@ count_refused(const AtpSettings *settings, const AtpEvent *event, ErrorData *err
 		return;
 	learnt.refused++;
 	learnt.refused_seq = event->seq;
-	/* streams without repositories have key 0 */
+	/* events of streams without repositories have key 0, and each counts as a repository */
 	while (i < learnt.nrepos && (learnt.repos[i] != repo || repo == 0))
 		i++;
 	if (i == learnt.nrepos && i < REFUSED_REPOS)
 		learnt.repos[learnt.nrepos++] = repo;
 	if (learnt.refused < REFUSED_EVENTS || learnt.nrepos < repos_needed(settings))
 		return;
-	/* then it is what its class says */
+	/* the class of the error decides what follows */
 	if (atp_fault_of(error->sqlerrcode) != ATP_FAULT_ROW)
 		ReThrowError(error);
 	ereport(ERROR,
@@ -176,7 +176,7 @@ count_refused(const AtpSettings *settings, const AtpEvent *event, ErrorData *err
 			 errmsg("the database refused all of the last %d events: %s", learnt.refused, atp_error_text(error))));
 }
 
-/* row: that of the batch; -1: what else the event changes. */
+/* Write a dead letter for a row of the batch; row -1: for the event's changes other than rows. */
 static void
 refuse(AtpApply *a, AtpEvent *event, int row, AtpSpan path, ErrorData *error)
 {
@@ -198,12 +198,12 @@ refuse(AtpApply *a, AtpEvent *event, int row, AtpSpan path, ErrorData *error)
 	count_refused(&a->sub->settings, event, error);
 }
 
-/* The whole event, or what is left of it without its rows. */
+/* Write a dead letter for the whole event, or for its changes other than rows. */
 static void
 refuse_event(AtpApply *a, AtpEvent *event, ErrorData *error)
 {
 	refuse(a, event, -1, a->sink->name ? a->sink->name(event) : (AtpSpan) {NULL, 0}, error);
-	/* whatever the verdict on it would have been */
+	/* a letter is written only for events with the verdict true (is_void()) */
 	event->judged = ATP_JUDGED_TRUE;
 }
 
@@ -213,7 +213,7 @@ ask(AtpApply *a, int index, int unused)
 	a->accepted = a->sink->accepts == NULL || a->sink->accepts(a, index);
 }
 
-/* One event that fails as a whole: each row alone, then the rest of it. */
+/* Apply an event that fails as a whole: each row in its own subtransaction, then the event's other changes. */
 static void
 apply_single(AtpApply *a, int index)
 {
@@ -229,7 +229,7 @@ apply_single(AtpApply *a, int index)
 		return;
 	}
 	accepted = a->accepted;
-	/* what was skipped is counted by the rest */
+	/* restore the counts: apply_rest() counts the skips again */
 	memcpy(a->skips, skips, sizeof(skips));
 	for (int r = 0; accepted && r < event->nrows; r++)
 	{
@@ -246,14 +246,14 @@ apply_single(AtpApply *a, int index)
 		refuse_event(a, event, error);
 }
 
-/* Is the transaction large enough? */
+/* Has the transaction enough subtransactions to be committed?  Each transaction covers at least one event. */
 static bool
 is_full(const AtpApply *a)
 {
 	return a->kept >= SUBTRANSACTIONS_MAX && a->hi > a->lo;
 }
 
-/* Events [lo, hi), halving where something fails; a->hi says how far it came. */
+/* Apply events [lo, hi), and halve the range where a step fails.  a->hi is set to the end of the applied events. */
 static void
 apply_halving(AtpApply *a, int lo, int hi)
 {
@@ -284,7 +284,7 @@ apply_piece(AtpApply *a)
 	a->hi = a->lo;
 	while (a->hi < n && !is_full(a))
 		apply_halving(a, a->hi, Min(a->hi + learnt.step, n));
-	/* a step that fails half of the time */
+	/* choose a step so large that about half of the steps would fail */
 	if (a->refused > 0)
 		learnt.step = Max((a->hi - a->lo) / (2 * a->refused), STEP_MIN);
 	else if ((learnt.step *= 2) >= ATP_BATCH_EVENTS)
@@ -295,7 +295,7 @@ apply_piece(AtpApply *a)
  * The transaction
  * ------------------------------------------------------------------------
  */
-/* A table that the stream does not fill may be missing. */
+/* The tables that the transaction needs.  Tables that the stream does not fill need not exist. */
 static int
 tables_used(const AtpApply *a)
 {
@@ -306,14 +306,17 @@ tables_used(const AtpApply *a)
 	return uses;
 }
 
-/* Is it about what an event says that is not taken?  Then it comes again with the event, if it does. */
+/*
+ * Does the letter belong to an event that is not applied now?  A held event will be decoded again, and makes its letter
+ * again; letters of ignored or false events are obsolete.
+ */
 static bool
 is_void(const AtpLetter *letter)
 {
 	return letter->event != NULL && letter->event->judged != ATP_JUDGED_TRUE && letter->stage != atp_stage_signature;
 }
 
-/* Of this transaction, which comes to an event, or to a sequence number? */
+/* Does the letter belong to this transaction, which ends before event a->hi and reaches sequence number seq? */
 static bool
 is_due(const AtpApply *a, const AtpLetter *letter, int64 seq)
 {
@@ -321,11 +324,11 @@ is_due(const AtpApply *a, const AtpLetter *letter, int64 seq)
 		return true;
 	if (letter->event != NULL)
 		return letter->event < &a->batch->events[a->hi];
-	/* without numbers (D30) all of them: what was refused in this transaction is among them */
+	/* a stream without sequence numbers (D30): seq of every letter is 0, so all letters are due */
 	return letter->seq <= Max(seq, 0);
 }
 
-/* Letters of this transaction; the others of the batch go to *rest. */
+/* The letters of this transaction; *rest is set to the batch's remaining letters. */
 static List *
 letters_until(AtpApply *a, int64 seq, List **rest)
 {
@@ -359,7 +362,7 @@ has_jobs(const AtpApply *a)
 	return has;
 }
 
-/* Everything but the events' rows. */
+/* Write the dead letters and the sink's concluding rows, and move the progress.  False: the progress has changed elsewhere. */
 static bool
 store_rest(AtpApply *a, List *letters)
 {
@@ -372,19 +375,23 @@ store_rest(AtpApply *a, List *letters)
 }
 
 /*
- * So many times the tables are not to be had together: then others want several of them all the time,
- * and a batch waits for one after the other, as an INSERT does.
+ * After this number of attempts to lock all tables at once, the batch waits for one table after another while it keeps
+ * its locks, as an INSERT does.  Otherwise sessions that lock several of the tables all the time could keep the
+ * batch waiting forever.
  */
 #define VAIN_MAX	10
 
 typedef enum Begun
 {
 	BEGUN,
-	BEGUN_WITHOUT,				/* the extension is not there: there is no transaction */
-	BEGUN_IN_VAIN				/* nor here; begun again, it waits for what somebody else has */
+	BEGUN_WITHOUT,				/* no extension; the transaction has ended */
+	BEGUN_IN_VAIN				/* a table is locked elsewhere; the transaction has ended, and the next attempt waits for this table first */
 } Begun;
 
-/* False: sessions that wait for each other have met who waits for the same table, but has none: it is not his affair. */
+/*
+ * False: PostgreSQL chose this process as deadlock victim during the wait for the table.  The process held no other
+ * lock, so the caller tries again.
+ */
 static bool
 begin_with_table(const char *activity, Oid relid)
 {
@@ -408,7 +415,7 @@ begin_with_table(const char *activity, Oid relid)
 	return begun;
 }
 
-/* With the extension and all the tables, or with nothing. */
+/* Begin a transaction with locks on the extension and on all tables; if a lock is not available, keep none. */
 static Begun
 begin(AtpApply *a, const char *activity)
 {
@@ -416,7 +423,7 @@ begin(AtpApply *a, const char *activity)
 		return BEGUN_IN_VAIN;
 	if (OidIsValid(a->awaited) && !atp_extension_lock_at_once())
 	{
-		/* who drops the extension wants this table, too */
+		/* a session that drops the extension needs this table's lock as well: waiting here could be a deadlock */
 		a->awaited = InvalidOid;
 		atp_abort();
 		return BEGUN_IN_VAIN;
@@ -437,7 +444,7 @@ begin(AtpApply *a, const char *activity)
 	return BEGUN_IN_VAIN;
 }
 
-/* False: the extension is not there. */
+/* Begin a transaction, however long the wait for the locks.  False: the extension does not exist. */
 static bool
 begin_at_last(AtpApply *a, const char *activity)
 {
@@ -459,23 +466,23 @@ apply_once(AtpApply *a, Way way, bool *others)
 	char	   *fault;
 
 	a->nrecents = 0;
-	/* a piece may be rolled back alone */
+	/* not in WAY_PIECES: a subtransaction may be rolled back, and the cache must not have its revisions */
 	a->shared = way != WAY_PIECES && (a->sink->uses & ATP_USE_REPOS) != 0 && atp_union_is_shared(a->statements);
 	a->generation = atp_recent_generation();
 	if ((begun = begin(a, "applying events")) != BEGUN)
 	{
-		/* who has the table may have taken the cursor away as well */
+		/* the session with the table's lock may have removed the cursor, too: the caller has to look again */
 		*others = begun == BEGUN_IN_VAIN;
 		return *others ? ATP_APPLY_CURSOR_MOVED : ATP_APPLY_GONE;
 	}
-	/* a role that has lost its rights stops here, before anything that it holds is used */
+	/* a subscription whose owner has lost the right to fill the target stops before the first write */
 	if ((fault = atp_target_fault_since(a->sub->owner, a->sub->target)) != NULL)
 		ereport(ERROR, (errcode(ATP_ERRCODE_STOP), errmsg("%s", fault)));
 	if (way == WAY_PIECES)
 	{
-		/* what would condemn every row is not the rows' fault */
+		/* raise errors that would meet every row here, before any row is blamed */
 		atp_statements_check(a->statements, tables_used(a));
-		/* at commit it would be too late to see whose fault it is */
+		/* deferred constraints would fail at commit, when the failing row can no longer be found */
 		atp_run("SET CONSTRAINTS ALL IMMEDIATE", ATP_NO_ARGS);
 		apply_piece(a);
 		atp_suspects_judge(a->suspects);
@@ -489,7 +496,7 @@ apply_once(AtpApply *a, Way way, bool *others)
 		a->sink->condemn(a);
 	letters = letters_until(a, progress->reach(progress, a), &rest);
 	ATP_INJECTION_POINT("cursor next");
-	/* letters, gaps, jobs and events that wait refer to the subscription */
+	/* dead letters, gaps, jobs and held events have foreign keys to the subscription's row */
 	locked = progress->lock(progress, a, letters != NIL || a->batch->gaps != NIL || a->skips[ATP_SKIP_HELD] > 0 || has_jobs(a));
 	*others = locked == ATP_LOCKED_BY_OTHERS;
 	if (locked != ATP_LOCKED || !store_rest(a, letters))
@@ -518,7 +525,7 @@ error_context(void *arg)
 				   a->batch->events[0].seq, a->batch->events[a->batch->nevents - 1].seq, a->sub->name);
 }
 
-/* The error that was caught, which ends the transaction; it lives as long as the batch. */
+/* In PG_CATCH: copy the error into the batch's memory, and abort the transaction. */
 static ErrorData *
 take_error(AtpApply *a)
 {
@@ -531,7 +538,7 @@ take_error(AtpApply *a)
 	return error;
 }
 
-/* From event a->lo on.  NULL, or the error for which nothing was applied. */
+/* Run one transaction from event a->lo on.  Returns NULL, or the error that rolled back the transaction. */
 static ErrorData *
 try_once(AtpApply *a, Way way, AtpApplied *result, bool *others)
 {
@@ -557,14 +564,14 @@ try_once(AtpApply *a, Way way, AtpApplied *result, bool *others)
 	if (error != NULL || *others)
 	{
 		a->batch->letters = list_truncate(a->batch->letters, letters);
-		/* it is done again, and then counted */
+		/* the rolled back events are applied again, and counted then */
 		learnt = before;
 	}
 	MemoryContextSwitchTo(cxt);
 	return error;
 }
 
-/* NULL, or the error for which none was added. */
+/* Add the missing rows of link_source.  Returns NULL, or the error that rolled back the transaction. */
 static ErrorData *
 add_sources(AtpApply *a)
 {
@@ -576,7 +583,7 @@ add_sources(AtpApply *a)
 	a->has_sources = true;
 	PG_TRY();
 	{
-		/* apart: no two processes want what the other one has */
+		/* a transaction for each step: in a single transaction, the locks of two processes could deadlock */
 		for (int i = 0; i < lengthof(steps); i++)
 			if (begin_at_last(a, "adding sources of links"))
 			{
@@ -610,7 +617,10 @@ stop(AtpApply *a, const ErrorData *error, const char **reason)
 	return ATP_APPLY_STOP;
 }
 
-/* Events from a->lo on, at least one of them if there is any. */
+/*
+ * Apply events from a->lo on in one transaction, at least one event if the batch has any; repeat the transaction
+ * after errors that allow a repetition.
+ */
 static AtpApplied
 apply_some(AtpApply *a, const char **reason)
 {
@@ -641,7 +651,7 @@ apply_some(AtpApply *a, const char **reason)
 		}
 		else if (error->sqlerrcode == ATP_ERRCODE_SOURCES && !a->has_sources)
 		{
-			/* rows of link_source are nobody's event */
+			/* an error here cannot be blamed on an event, because rows of link_source belong to no event */
 			if ((error = add_sources(a)) == NULL)
 				continue;
 			if (atp_fault_of(error->sqlerrcode) == ATP_FAULT_PASSING)
@@ -663,7 +673,7 @@ apply_some(AtpApply *a, const char **reason)
 	return result;
 }
 
-/* In a transaction of its own: it is done once, whatever becomes of those that write the rows. */
+/* Validate in a separate transaction, so that the work is done once even if transactions that write the rows are repeated. */
 static void
 validate(const AtpSubscription *sub, const AtpSink *sink, AtpBatch *batch)
 {

@@ -1,6 +1,9 @@
 /*
  * apply.h
- *		A batch into the tables, with its progress, in one transaction.
+ *		Apply a batch to the tables, and move its progress in the same transaction.
+ *
+ * What an event does to the tables is the sink's task (sink.h).  Invariant: rows and progress are committed
+ * together, so each event counts exactly once.
  */
 #ifndef ATP_APPLY_H
 #define ATP_APPLY_H
@@ -14,26 +17,24 @@
 typedef enum AtpApplied
 {
 	ATP_APPLIED,
-	ATP_APPLY_GONE,				/* the extension was dropped, or is another version */
-	ATP_APPLY_CURSOR_MOVED,		/* somebody set the cursor: nothing more was applied */
-	ATP_APPLY_STOP				/* nothing more can be applied until an operator mends it */
+	ATP_APPLY_GONE,				/* the extension was dropped, or has a different version */
+	ATP_APPLY_CURSOR_MOVED,		/* the cursor was changed elsewhere: the last transaction was rolled back */
+	ATP_APPLY_STOP				/* nothing can be applied until an operator removes the cause */
 } AtpApplied;
 
 /*
- * Apply the batch: rows, repository states, dead letters, and the progress.  When
- * something is refused it may take several transactions; the progress is always
- * what is committed.
+ * Apply the batch: rows, repository states, dead letters, and the progress.  If the database refuses a row, the batch
+ * may take several transactions; each moves the progress as far as its events reach.
  *
- * What the database refuses for a reason that lies in a row (a trigger's
- * exception, say) becomes a dead letter and the rest is committed.  What lies in
- * the schema, in privileges, in every row, or no room for a letter is
- * ATP_APPLY_STOP, with its reason in the batch's memory.  Any other error is
- * raised: the process ends, to be started again.  See fault.c.
+ * error_class.c decides what an error means.  An error with its cause in a row (a trigger's exception, say) becomes a
+ * dead letter, and the rest is committed.  An error with its cause in the schema or in privileges, or that meets every
+ * row, or a lack of room for dead letters returns ATP_APPLY_STOP, with the reason in the batch's memory.  Any other
+ * error is raised: the process ends, and is started again.
  */
 extern AtpApplied atp_apply(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statements,
 							AtpBatch *batch, AtpProgress *progress, const char **reason);
 
-/* More of what events left to be removed (records of deleted accounts) away; false when none are left. */
+/* Delete a limited number of records of deleted accounts, which events have left to be purged; false: no more records are left. */
 extern bool atp_purge(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statements, MemoryContext cxt);
 
 #endif							/* ATP_APPLY_H */

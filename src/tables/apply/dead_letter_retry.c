@@ -1,6 +1,8 @@
 /*
  * dead_letter_retry.c
- *		Dead letters once more: atproto.retry().
+ *		SQL: atproto.retry(), which replays a dead letter.
+ *
+ * replay.c does the replay; this file finds the letter, locks it, and deletes or updates it by the outcome.
  */
 #include "postgres.h"
 
@@ -28,8 +30,8 @@ no_such_letter(int64 id)
 }
 
 /*
- * From now on nobody else tries it, nor removes it.  Only after the repository is
- * locked: consumers, too, come to a letter with that lock.
+ * Lock the letter, so that no concurrent session replays or deletes it.  The lock follows that of the repository's row:
+ * consumers lock in the same order, and the reverse order could deadlock.  Returns the letter's superseded_rev.
  */
 static uint64
 lock_letter(void *arg)
@@ -55,7 +57,10 @@ try_again(const AtpSubscription *sub, const AtpSource *source, int64 id, bytea *
 	};
 	volatile AtpOutcome outcome;
 
-	/* what is being applied was judged by what the tables had: nothing else may come in between.  No row is to blame */
+	/*
+	 * Called by a trigger while this process applies a batch: the batch was judged by the tables' rows, which a replay
+	 * would change.  ATP_ERRCODE_STOP, because no row of the batch is to blame.
+	 */
 	if (atp_statements_in_use())
 		ereport(ERROR,
 				(errcode(ATP_ERRCODE_STOP),
@@ -73,7 +78,7 @@ try_again(const AtpSubscription *sub, const AtpSource *source, int64 id, bytea *
 	return outcome;
 }
 
-/* What kind of stream the message came from; where an older row does not say so, that of the subscription. */
+/* The kind of stream that the message came from; rows of earlier versions lack it, so then the subscription's present kind. */
 static const AtpSource *
 source_of(AtpTuple letter, const AtpSubscription *sub)
 {
@@ -84,7 +89,7 @@ source_of(AtpTuple letter, const AtpSubscription *sub)
 	return source == NULL ? sub->source : source;
 }
 
-/* What becomes of it is written down; as text, too. */
+/* Replay a letter, and delete or update its row.  Returns the outcome as text. */
 static const char *
 retry(int64 id)
 {

@@ -1,10 +1,10 @@
 /*
  * label.c
- *		The table label, and what events of subscribeLabels do to it.
+ *		The table label, and the sink for events of subscribeLabels.
  *
- * One row for each (subject, labeler, value); the latest creation time wins,
- * and of equal ones the later event, whatever the order in which labels come
- * (F-33).  The same label once more changes nothing.
+ * Signatures are label_judge.c's task.  Invariant: the table has a row for each (subject, labeler, value), and the
+ * row is the label with the latest creation time, or the later event if creation times are equal, whatever the
+ * order in which labels come (F-33).  A repeated label changes nothing.
  */
 #include "postgres.h"
 
@@ -15,25 +15,25 @@
 #include "utils/timestamp.h"
 
 static const AtpColumn columns[] = {
-	{"src", ATP_TYPE_DID, ATP_KEY, "NOT NULL", "labeler"},
+	{"src", ATP_TYPE_DID, ATP_KEY, "NOT NULL", "DID of the labeler"},
 	{"uri", ATP_TYPE_TEXT, ATP_KEY, "NOT NULL", "subject: an AT URI or a DID"},
 	{"val", ATP_TYPE_TEXT, ATP_KEY, "NOT NULL", "the label itself, such as spam"},
-	{"cid", ATP_TYPE_CID, ATP_VALUE, NULL, "version of the subject that is meant; NULL: all"},
+	{"cid", ATP_TYPE_CID, ATP_VALUE, NULL, "version of the subject that the label is about; NULL: all versions"},
 	{"neg", ATP_TYPE_BOOL, ATP_VALUE, "NOT NULL", "true: the label was taken back"},
-	{"cts", ATP_TYPE_TIMESTAMP, ATP_VALUE, "NOT NULL", "when it was given"},
-	{"exp", ATP_TYPE_TIMESTAMP, ATP_VALUE, NULL, "when it expires; NULL: never"},
-	{"ver", ATP_TYPE_INT4, ATP_VALUE, NULL, "version of its format"},
-	{"sig", ATP_TYPE_BYTEA, ATP_VALUE, NULL, "signature"},
-	{"seq", ATP_TYPE_INT8, ATP_VALUE, NULL, "number of the event that brought it"},
-	{"verified", ATP_TYPE_BOOL, ATP_VALUE, NULL, "at level full: the labeler has signed it; null: nobody has looked"},
-	{"indexed_at", ATP_TYPE_TIMESTAMP, ATP_APART, "NOT NULL DEFAULT now()", "when this database took it in"},
+	{"cts", ATP_TYPE_TIMESTAMP, ATP_VALUE, "NOT NULL", "when the labeler created the label"},
+	{"exp", ATP_TYPE_TIMESTAMP, ATP_VALUE, NULL, "when the label expires; NULL: never"},
+	{"ver", ATP_TYPE_INT4, ATP_VALUE, NULL, "version of the label's format"},
+	{"sig", ATP_TYPE_BYTEA, ATP_VALUE, NULL, "the labeler's signature of the label"},
+	{"seq", ATP_TYPE_INT8, ATP_VALUE, NULL, "sequence number of the event with the label"},
+	{"verified", ATP_TYPE_BOOL, ATP_VALUE, NULL, "true: at level full, the labeler's signature was verified; null: not checked"},
+	{"indexed_at", ATP_TYPE_TIMESTAMP, ATP_APART, "NOT NULL DEFAULT now()", "when this database stored the label"},
 };
 
 static const AtpStatement put_labels = {
 	"INSERT INTO #.label AS l ({columns}) SELECT * FROM unnest({arrays})"
 	" ON CONFLICT (uri, src, val) DO UPDATE SET {set excluded}, indexed_at = excluded.indexed_at"
 	" WHERE (excluded.cts, excluded.seq) > (l.cts, l.seq)"
-	/* that it is true may become known later */
+	/* a label that is stored unverified may come again and be verified */
 	" OR (excluded.verified AND l.verified IS NULL AND (excluded.cts, excluded.seq) = (l.cts, l.seq))",
 	SPI_OK_INSERT, {0}, {0}, &atp_label_table, ATP_ROWS_IN
 };
@@ -159,14 +159,14 @@ accepts(AtpApply *apply, int event)
 	return !apply->batch->events[event].ignored;
 }
 
-/* Its rows were written, or not, by the verdicts that there are. */
+/* The rows were written by apply_row() according to the verdicts, so only the verdicts are left to be counted. */
 static void
 apply_rest(AtpApply *apply, int event, int unused)
 {
 	atp_labels_count(apply, event, event + 1);
 }
 
-/* The order in which labels come does not matter; at level full each has to be true. */
+/* Labels may come in any order, so a replayed label counts as new; at level full each row is judged by row_standing(). */
 static AtpStanding
 standing(AtpApply *apply, int event)
 {
@@ -182,7 +182,7 @@ row_standing(AtpApply *apply, int index)
 	atp_labels_judge(apply, 0, 1);
 	if (atp_label_is_taken(row))
 		return ATP_STANDING_NEW;
-	/* for whoever asks why */
+	/* atp_judge_reason() reads the reason from the event */
 	event->judged = row->part->judged == ATP_JUDGED_IGNORED ? ATP_JUDGED_IGNORED : ATP_JUDGED_HELD;
 	event->why_held = row->signature == NULL ? ATP_HELD_SIGNATURE : row->part->why_held;
 	return ATP_STANDING_UNJUDGED;

@@ -1,11 +1,11 @@
 /*
  * label_judge.c
- *		At level full: which labels their labelers have signed, and which wait (V-49, F-32).
+ *		At level full: verdicts on labels by their labelers' signatures (V-49, F-32).
  *
- * A labeler has no row of its own that could say that labels of it are held: the rows that
- * are held say so.  Where two subscriptions fill a table, one may miss what the other one
- * holds at that moment; then labels are taken out of their order, which changes
- * nothing: of two that are about the same, the later one counts (F-33).
+ * A labeler has no row that could be locked and could record that labels are held (a repository has); the rows
+ * of atproto.held_event are the only record.  If two subscriptions fill a table, the first may overlook labels
+ * that the second is about to hold.  Then labels are written out of their order, which does no harm: of two
+ * labels with the same key, the later one wins in the table (F-33).
  */
 #include "postgres.h"
 
@@ -15,13 +15,13 @@
 #include "tables/apply/label_judge.h"
 #include "types/types.h"
 
-/* What is known of a labeler. */
+/* Identity and held labels of a labeler. */
 typedef struct Labeler
 {
 	AtpIdentity who;
 	AtpHeldCount held;
-	bool		follows;		/* events of it that were held are at hand */
-	bool		stays;			/* what comes after waits */
+	bool		follows;		/* the release batch has held labels of the labeler */
+	bool		stays;			/* the labels that follow must wait */
 } Labeler;
 
 typedef struct Labelers
@@ -34,8 +34,8 @@ typedef struct Labelers
 } Labelers;
 
 /*
- * What is known of an account, as of a labeler: no other key counts, and it needs no server.  Where that alone
- * was missing, the document was read all the same.
+ * The identity of an account in its role as a labeler: only the label key counts, and a labeler needs neither a
+ * repository key nor a PDS.  If the document lacks only these, the identity is good, and the look-up was a success.
  */
 static AtpIdentity
 as_labeler(AtpIdentity who)
@@ -51,7 +51,7 @@ as_labeler(AtpIdentity who)
 	return who;
 }
 
-/* Of all labelers of these events. */
+/* Read the identities and count the held labels of all labelers of these events. */
 static void
 read_labelers(Labelers *l, AtpApply *a, int lo, int hi)
 {
@@ -92,8 +92,8 @@ labeler_of(Labelers *l, const AtpEvent *part)
 }
 
 /*
- * Labels that have waited are taken in the order of the stream: where others came
- * meanwhile that are before them, they go on waiting.
+ * Held labels are written in the order of the stream.  If earlier labels of the labeler were held after the batch was
+ * read, or if a new label comes while labels are held, the part must wait: set stays.
  */
 static void
 follow(Labeler *labeler, const AtpEvent *part)
@@ -105,23 +105,23 @@ follow(Labeler *labeler, const AtpEvent *part)
 	labeler->follows |= part->held != NULL;
 }
 
-/* V-41: a document that names no key for labels, and was read since they came: there might have been one by then. */
+/* V-41: has a document without a label key been read since the labels came?  An older document proves nothing: the key may be new. */
 static bool
 has_no_key(const AtpApply *a, const AtpEvent *part, const AtpIdentity *who)
 {
 	return who->state == ATP_IDENTITY_GOOD && !who->has_key && !atp_judged_is_doubtful(a, part, who) && atp_judged_was_answered(part, who);
 }
 
-/* By what is known of its labeler.  True: the signatures decide. */
+/* Set the verdict on a part by the labeler's identity.  True: the signatures decide. */
 static bool
 judge_part(Labelers *l, AtpEvent *part, const Labeler *labeler, bool is_signed)
 {
 	const AtpIdentity *who = &labeler->who;
 
-	/* what comes once more is asked for by itself */
+	/* a replayed letter does not wait behind held labels: a user has asked for exactly this message */
 	if (labeler->stays && !l->apply->again)
 		atp_judged_hold(part, ATP_HELD_ORDER);
-	/* no key would make any of it true */
+	/* no label has a signature, so no key could make a label true: do not wait for a key */
 	else if (!is_signed)
 		part->judged = ATP_JUDGED_TRUE;
 	else if (has_no_key(l->apply, part, who))
@@ -131,7 +131,7 @@ judge_part(Labelers *l, AtpEvent *part, const Labeler *labeler, bool is_signed)
 	return false;
 }
 
-/* Parts of one message are of different labelers: their order does not matter. */
+/* Judge all parts of a message.  The parts have different labelers, so the order of the parts does not matter. */
 static void
 judge_event(Labelers *l, AtpEvent *event)
 {
@@ -173,13 +173,13 @@ judge_event(Labelers *l, AtpEvent *event)
 		if (asks[p])
 			atp_judged_signed(part, &labeler->who, fits[p]);
 		labeler->stays |= part->judged == ATP_JUDGED_HELD;
-		/* its row stays where it is: it has no other part */
+		/* a held event has a single part: if the part waits on, keep the row of atproto.held_event */
 		if (part->judged == ATP_JUDGED_HELD && part->held != NULL)
 			event->judged = ATP_JUDGED_HELD;
 	}
 }
 
-/* What the transaction has judged already. */
+/* Repeat the effect of an event that the transaction has judged already on the labelers' order. */
 static void
 pass(Labelers *l, const AtpEvent *event)
 {
@@ -209,12 +209,12 @@ atp_labels_judge(AtpApply *a, int lo, int hi)
 bool
 atp_label_is_taken(const AtpLabelRow *row)
 {
-	/* of a part that was found to be false, some may be true */
+	/* even in a part with the verdict false, single labels may have a valid signature */
 	return row->part == NULL ||
 		(!row->refuted && (row->part->judged == ATP_JUDGED_TRUE || row->part->judged == ATP_JUDGED_FALSE));
 }
 
-/* Has its labeler not signed it, for certain? */
+/* Is it certain that the labeler has not signed the label? */
 static bool
 is_false(const AtpLabelRow *row)
 {

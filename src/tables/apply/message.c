@@ -1,6 +1,8 @@
 /*
  * message.c
- *		The table message: messages kept as jsonb.
+ *		The table message, and its sink: messages of streams without tables of their own, kept as jsonb.
+ *
+ * Invariant: a message with a sequence number is stored once for each subscription and stream.
  */
 #include "postgres.h"
 
@@ -9,15 +11,15 @@
 #include "utils/builtins.h"
 
 static const AtpColumn columns[] = {
-	{"id", ATP_TYPE_INT8, ATP_APART, "GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "a number of its own, in the order in which they came"},
-	{"subscription", ATP_TYPE_TEXT, ATP_COMMON, "NOT NULL", "that has brought it"},
-	{"endpoint", ATP_TYPE_TEXT, ATP_COMMON, "NOT NULL", "stream that it is of, as in atproto.cursor"},
+	{"id", ATP_TYPE_INT8, ATP_APART, "GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "number in the order in which the messages came"},
+	{"subscription", ATP_TYPE_TEXT, ATP_COMMON, "NOT NULL", "the subscription that received the message"},
+	{"endpoint", ATP_TYPE_TEXT, ATP_COMMON, "NOT NULL", "the stream of the message, as in atproto.cursor"},
 	{"seq", ATP_TYPE_INT8, ATP_VALUE, NULL,
-	"its number there: one that comes again is passed over; NULL: the stream has none"},
-	{"type", ATP_TYPE_TEXT, ATP_VALUE, "NOT NULL", "short form, such as #event"},
-	{"payload", ATP_TYPE_JSONB, ATP_VALUE, NULL, "the message; NULL where jsonb cannot hold it, see raw"},
-	{"raw", ATP_TYPE_BYTEA, ATP_VALUE, NULL, "its DAG-CBOR, where payload is NULL or the subscription keeps it"},
-	{"received_at", ATP_TYPE_TIMESTAMP, ATP_APART, "NOT NULL DEFAULT now()", "when this database took it in"},
+	"sequence number in the stream; a message that is received again is not stored again; NULL: the stream has no sequence numbers"},
+	{"type", ATP_TYPE_TEXT, ATP_VALUE, "NOT NULL", "type of the message in short form, such as #event"},
+	{"payload", ATP_TYPE_JSONB, ATP_VALUE, NULL, "the message; NULL: jsonb cannot hold the message, see raw"},
+	{"raw", ATP_TYPE_BYTEA, ATP_VALUE, NULL, "DAG-CBOR of the message, if payload is NULL or the subscription has keep_raw"},
+	{"received_at", ATP_TYPE_TIMESTAMP, ATP_APART, "NOT NULL DEFAULT now()", "when this database stored the message"},
 };
 
 static const AtpStatement add_messages = {
@@ -31,14 +33,14 @@ const AtpTable atp_message_table = {
 	.use = ATP_USE_MESSAGES,
 	.columns = columns,
 	.ncolumns = lengthof(columns),
-	/* two keys without a column in common: no column says which server has a row (shard_by) */
+	/* no shard_by: the two unique keys have no column in common, but Citus needs the distribution column in each */
 	.key = "UNIQUE (subscription, endpoint, seq)",
 	.comment = "messages of streams that this extension has no tables for",
 	.statements = &add_messages,
 	.nstatements = 1,
 };
 
-/* Rows [lo, hi) of the batch, which belong to events from first on. */
+/* Insert rows [lo, hi) of the batch; the rows belong to the events from index first on. */
 static void
 insert_rows(AtpApply *a, int lo, int hi, int first)
 {
@@ -63,7 +65,7 @@ insert_rows(AtpApply *a, int lo, int hi, int first)
 	args[0] = CStringGetTextDatum(a->sub->name);
 	args[1] = CStringGetTextDatum(a->sub->ep->scope);
 	atp_rows_bind(rows, args + 2);
-	/* the same message once more has the same number (E-43); without numbers nothing is known of repeats (D30) */
+	/* a repeated message has the same sequence number (E-43); without sequence numbers, repeats cannot be recognised (D30) */
 	added = atp_execute(a->statements, &add_messages, args, NULL);
 	a->rows += added;
 	a->skips[ATP_SKIP_OLD] += hi - lo - added;

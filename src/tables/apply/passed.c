@@ -1,12 +1,11 @@
 /*
  * passed.c
- *		Which kinds of rows this process has written since the catalog changed last.
+ *		Which kinds of rows this process has written since the catalog last changed.
  *
- * A row that the database refuses with an error of class 42 says nothing by
- * itself: the schema may be broken, or the row's value may be what a trigger
- * stumbles over.  That rows of the same kind were written, and that nothing was
- * defined otherwise since, speaks for the schema.  What is forgotten here too
- * early only makes a process wait for other rows.
+ * An error of class 42 for a row has one of two causes: the schema is broken, or a user's trigger fails because of
+ * the row's value.  If this process has written rows of the same kind since the last change of the catalog, then
+ * the schema works, and the row is to blame.  Forgetting too early does no harm: suspect.c then waits for further
+ * rows.
  */
 #include "postgres.h"
 
@@ -15,13 +14,13 @@
 #include "utils/inval.h"
 #include "utils/syscache.h"
 
-/* A fetcher brings exports into many schemas, as their owners: of the others, the oldest is forgotten. */
+/* The number of (schema, role) pairs kept; a fetcher fills many schemas as their owners, and replaces the oldest entry. */
 #define TARGETS_MAX	8
 
 typedef struct Target
 {
 	char		name[NAMEDATALEN];
-	Oid			role;			/* that wrote them: it may call what a trigger calls, another role may not */
+	Oid			role;			/* the role that wrote the rows; a different role may lack rights on functions that a trigger calls */
 	bool		passed[ATP_PASSED_KINDS];
 } Target;
 

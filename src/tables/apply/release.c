@@ -1,16 +1,15 @@
 /*
  * release.c
- *		Events that were held are judged again, and taken (R-32).
+ *		Release of held events: judge held events again, and apply or reject them (R-32).
  *
- * Whoever made that possible has named their repositories in atproto.held_release, in the
- * same transaction.  A consumer, or the worker whose shard it is, reads the events
- * in the order of their revisions into a batch, which goes through the same code as
- * one from the stream; its progress is that their rows are removed.  So each event
- * counts once, whoever else is at it, and whenever the process ends.
+ * The transaction that makes a new verdict possible queues the repositories in atproto.held_release.  A consumer,
+ * or the apply worker of the shard, reads the held events in the order of their revisions into a batch, and applies the
+ * batch with the code for batches of the stream.  Invariant: the progress of such a batch is the removal of its rows
+ * from atproto.held_event, in the same transaction, so each event counts exactly once.
  *
- * Some are named by nobody: a look-up ended before they were held, their level is a
- * lower one by now, a table was emptied.  A process looks at all of its own when it starts, and
- * now and then.
+ * Some held events are never queued that way: a look-up ended just before an event was held, the subscription's level
+ * was lowered, or a user emptied a table.  So each process queues all held events of its shard when it starts, and
+ * every SWEEP_MS.
  */
 #include "postgres.h"
 
@@ -40,27 +39,27 @@
 #define LOOK_MS		1000
 #define SWEEP_MS	(5 * 60 * 1000)
 #define UNSTICK_MS	10000
-#define NAMED		64			/* repositories in one step */
-#define FETCH		64			/* events that are read at a time */
+#define NAMED		64			/* maximum number of queued repositories in a step */
+#define FETCH		64			/* events per fetch of the cursor */
 
 enum
 {
 	DUE_GAPS,					/* target, shards, shard, kind, own name, did[] or null, names, milliseconds -> did */
-	NAMED_REPOS,				/* likewise -> id, did */
-	NAME_ALL,					/* likewise, and whether only those that wait for nothing */
+	NAMED_REPOS,				/* the parameters of DUE_GAPS, the last unused -> id, did */
+	NAME_ALL,					/* the parameters of DUE_GAPS, the last: only accounts whose events all have why = order */
 	FORGET_STRAY,				/* target, kind, subscription */
 	FORGET_NAMED,				/* id[] */
 	READ_HELD,					/* target, did[], kind, names */
 	LOCK_HELD,					/* target, did[], rev[], subscription[], endpoint[], seq[] */
-	AWAIT_HELD,					/* likewise */
-	FIND_HELD,					/* likewise */
-	REMOVE_HELD,				/* likewise */
+	AWAIT_HELD,					/* the parameters of LOCK_HELD */
+	FIND_HELD,					/* the parameters of LOCK_HELD */
+	REMOVE_HELD,				/* the parameters of LOCK_HELD */
 	LOCK_SUBSCRIPTIONS			/* names */
 };
 
 #define OF_SHARD(last)	{ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), \
 	ATP_ARRAY(ATP_TYPE_TEXT), last}
-/* whose held events the subscription takes; of another one, those of accounts that it follows itself */
+/* held events that the subscription may take; a foreign subscription's events only for accounts that this subscription follows */
 #define TAKEN	" AND subscription = ANY ($7) AND ($6 IS NULL OR did OPERATOR(@.=) ANY ($6) OR subscription = $5)"
 #define KEYS	{ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_TID), ATP_ARRAY(ATP_TYPE_TEXT), ATP_ARRAY(ATP_TYPE_TEXT), \
 	ATP_ARRAY(ATP_TYPE_INT8)}
@@ -87,15 +86,15 @@ static const AtpStatement statements[] = {
 		" FROM atproto.held_event h WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4" TAKEN
 		" AND NOT ($8 AND EXISTS (SELECT FROM atproto.held_event e WHERE e.target = h.target AND e.did OPERATOR(@.=) h.did"
 		"  AND e.kind = h.kind AND e.why <> 'order'))"
-		/* those that are named already, by a process that came no further, need not be named again */
+		/* skip accounts that are in the queue already, perhaps from a process that ended before the release */
 		" AND NOT EXISTS (SELECT FROM atproto.held_release r WHERE r.target = h.target AND r.did OPERATOR(@.=) h.did"
 		"  AND r.kind = h.kind AND r.subscription = h.subscription)",
 		SPI_OK_INSERT, OF_SHARD(ATP_TYPE_BOOL)
 	},
 	[FORGET_STRAY] = {
 		/*
-		 * Rows that name events of a subscription that is gone, was renamed, or fills other tables by now; and rows
-		 * with a later one beside them, so that those of a paused subscription do not become more and more.
+		 * Delete rows whose subscription was removed, was renamed, or fills a different target now.  Delete also the
+		 * earlier ones of duplicate rows: the queue of a paused subscription would otherwise grow without limit.
 		 */
 		"WITH stray AS (SELECT r.ctid FROM atproto.held_release r"
 		"   WHERE NOT EXISTS (SELECT FROM atproto.subscription s WHERE s.name = r.subscription AND s.target = r.target)"
@@ -126,22 +125,22 @@ static const AtpStatement statements[] = {
 	},
 };
 
-/* What is read of it. */
+/* The progress (progress.h) of a batch of held events, and the batch itself. */
 typedef struct Held
 {
 	AtpProgress base;
 	AtpHeldBy	by;
 	AtpBatch   *batch;
-	AtpHeldRow *rows;			/* of the batch's events */
-	struct varlena **dids;		/* whose events these are, each once, in order */
+	AtpHeldRow *rows;			/* rows of atproto.held_event, in the order of the batch's events */
+	struct varlena **dids;		/* the accounts to release, sorted, without duplicates */
 	int			ndids;
-	Datum	   *named;			/* ids of the rows that named them; 0: by their state */
+	Datum	   *named;			/* ids of the rows of atproto.held_release; 0: found by repo.hold or by a time limit */
 	struct varlena **named_dids;
 	int			nnamed;
-	bool		all;			/* of the last repository, and of any */
-	int			shard;			/* whose cursor counts what is passed over */
+	bool		all;			/* the batch has all held events of all these accounts */
+	int			shard;			/* the shard whose cursor counts the skips */
 	AtpSkipsWritten skips;
-	bool		written;		/* those of the present transaction */
+	bool		written;		/* skips of the present transaction are written */
 } Held;
 
 static uint64
@@ -166,7 +165,7 @@ kind_of(const AtpApply *a)
 	return CStringGetTextDatum(atp_held_kind(a->sink));
 }
 
-/* Have they rows that say that events wait? */
+/* Are the held events of repositories, whose rows have the column hold?  False: labels. */
 static bool
 are_repos(const AtpApply *a)
 {
@@ -174,11 +173,11 @@ are_repos(const AtpApply *a)
 }
 
 /* ------------------------------------------------------------------------
- * Rows are removed with what comes of them
+ * Callbacks of the progress: lock and remove the held events' rows
  * ------------------------------------------------------------------------
  */
 
-/* Arguments that name the rows of events [lo, hi), or those alone that do not go on waiting; how many. */
+/* Parameters with the keys of the rows of events [lo, hi); only_done: without events that wait on.  Returns the number of keys. */
 static int
 key_args(const Held *held, AtpStatements *set, int lo, int hi, bool only_done, Datum *args)
 {
@@ -212,7 +211,7 @@ static AtpLocked
 lock(AtpProgress *progress, const AtpApply *a, bool letters)
 {
 	const Held *held = (const Held *) progress;
-	/* letters are of the subscription that received the event */
+	/* a dead letter refers to the subscription that received the event, so lock all subscriptions in takes */
 	Datum		subscriptions = atp_array(a->statements, ATP_TYPE_TEXT, held->by.takes, NULL, held->by.ntakes);
 	Datum		args[NKEYS];
 	int			n = key_args(held, a->statements, a->lo, a->hi, false, args);
@@ -242,8 +241,9 @@ await(AtpProgress *progress, const AtpApply *a)
 }
 
 /*
- * Is all of this repository in the batch?  It ends within one that may have more events;
- * but where one waits, those after it need not be looked at.
+ * Does the batch finish this repository?  A batch that is not complete ends within a repository, which may have more
+ * held events.  If the batch's last event waits on, the repository's later events must wait as well, so the repository
+ * is finished.
  */
 static bool
 is_done(const Held *held, struct varlena *did)
@@ -304,7 +304,7 @@ moved(AtpProgress *progress)
 }
 
 /* ------------------------------------------------------------------------
- * What there is to do
+ * Find the repositories and events to release
  * ------------------------------------------------------------------------
  */
 static void
@@ -314,7 +314,10 @@ add_named(Held *held, int64 id, struct varlena *did)
 	held->named_dids[held->nnamed++] = did;
 }
 
-/* DUE_GAPS, NAMED_REPOS or NAME_ALL, by its last argument.  What this subscription does not follow is for another one, unless it did. */
+/*
+ * Execute DUE_GAPS, NAMED_REPOS or NAME_ALL; arg is the last parameter.  Accounts that this subscription does not follow
+ * are left to the subscriptions that do, except for events that this subscription itself has received.
+ */
 static uint64
 execute_of_shard(const AtpReleaser *r, const AtpApply *a, const AtpHeldBy *by, int statement, Datum arg)
 {
@@ -331,7 +334,7 @@ execute_of_shard(const AtpReleaser *r, const AtpApply *a, const AtpHeldBy *by, i
 	return execute(set, statement, args, some ? NULL : statement == NAMED_REPOS ? "     n n" : "     n  ");
 }
 
-/* Those of which something has waited long enough for a missing commit. */
+/* Add the repositories with an event that has waited atproto.union_wait for a missing commit. */
 static void
 add_due(const AtpReleaser *r, const AtpApply *a, Held *held)
 {
@@ -344,7 +347,7 @@ add_due(const AtpReleaser *r, const AtpApply *a, Held *held)
 		add_named(held, 0, held->dids[i]);
 }
 
-/* Repositories that are named, in memory that lasts; dids has each of them once. */
+/* Read the repositories to release from the queue, from time limits and from repo.hold, into memory that outlives the transaction. */
 static void
 read_named(const AtpReleaser *r, AtpApply *a, Held *held)
 {
@@ -363,7 +366,7 @@ read_named(const AtpReleaser *r, AtpApply *a, Held *held)
 	SPI_freetuptable(SPI_tuptable);
 	held->dids = palloc(sizeof(struct varlena *) * 3 * NAMED);
 	add_due(r, a, held);
-	/* who has the repository's row locked may say so there */
+	/* a transaction that has locked a repository's row may set hold = release there in place of a row in the queue */
 	if (r->shard == 0 && are_repos(a))
 	{
 		int			nreleased = atp_repos_released(a->sub, a->statements, held->dids, NAMED);
@@ -371,7 +374,7 @@ read_named(const AtpReleaser *r, AtpApply *a, Held *held)
 
 		nreleased = atp_sort_dids(held->dids, nreleased);
 		atp_held_count(a, held->dids, nreleased, counts);
-		/* what only others take is left to them */
+		/* leave repositories whose held events this subscription may not take; with no held events at all, hold has to be cleared */
 		for (int i = 0; i < nreleased; i++)
 			if (counts[i].n > 0 || counts[i].all == 0)
 				add_named(held, 0, held->dids[i]);
@@ -381,8 +384,9 @@ read_named(const AtpReleaser *r, AtpApply *a, Held *held)
 }
 
 /*
- * What it waits for: what waits behind another one, for the same.  Where that has been taken or has gone, or was
- * missing, it has not been compared with any answer yet.
+ * The reason why a held event waits.  An event that waits behind an earlier event (order) has the earlier event's reason.
+ * If no earlier event is left, or the event waited for a missing commit, no look-up has been compared with the event's
+ * signature yet, so the reason is identity.
  */
 static AtpWhyHeld
 why_of(const Held *held, const AtpHeldRow *row, AtpWhyHeld why)
@@ -394,7 +398,7 @@ why_of(const Held *held, const AtpHeldRow *row, AtpWhyHeld why)
 	return row > held->rows && atp_compare_dids(row[-1].did, row->did) == 0 ? row[-1].why : ATP_HELD_IDENTITY;
 }
 
-/* A batch has events of these subscriptions only. */
+/* The owner of one of the subscriptions in takes; a batch has only events of these subscriptions. */
 static Oid
 owner_of(const AtpHeldBy *by, const char *subscription)
 {
@@ -404,7 +408,7 @@ owner_of(const AtpHeldBy *by, const char *subscription)
 	return InvalidOid;
 }
 
-/* One event into the batch. */
+/* Add a held event to the batch. */
 static void
 add_event(Held *held, HeapTuple tuple, TupleDesc desc, int max)
 {
@@ -435,7 +439,7 @@ add_event(Held *held, HeapTuple tuple, TupleDesc desc, int max)
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 }
 
-/* Their events, as many as a batch takes. */
+/* Read the held events of the accounts in dids, until the batch is full. */
 static void
 read_events(const AtpApply *a, Held *held)
 {
@@ -455,7 +459,7 @@ read_events(const AtpApply *a, Held *held)
 	do
 	{
 		SPI_cursor_fetch(portal, true, FETCH);
-		/* SPI leaves its own behind */
+		/* SPI has changed the current memory context */
 		MemoryContextSwitchTo(old);
 		n = SPI_processed;
 		for (uint64 i = 0; i < n && held->all; i++)
@@ -472,7 +476,7 @@ read_events(const AtpApply *a, Held *held)
 	atp_owner_end(caller);
 }
 
-/* An event is judged by the level that its subscription had when it came; or a lower one, which its operator has set since (V-03). */
+/* V-03: an event is judged at the receiving subscription's level at receipt, or at its present level if an operator has lowered it. */
 static void
 find_levels(const AtpApply *a, Held *held)
 {
@@ -493,14 +497,14 @@ find_levels(const AtpApply *a, Held *held)
 			known = name;
 		}
 		row->level = Min(row->level, level);
-		/* somebody has written into the row */
+		/* the row has no valid format: a user may have changed the row */
 		if (row->source == NULL)
 			row->source = a->sub->source;
 	}
 	atp_owner_end(caller);
 }
 
-/* Of some there is nothing: no batch will say so of them. */
+/* Clear hold of repositories without held events: no batch will have an event of them, so no other code would clear hold. */
 static void
 unhold_empty(const Held *held, AtpApply *a)
 {
@@ -520,8 +524,8 @@ unhold_empty(const Held *held, AtpApply *a)
 }
 
 /*
- * Each becomes one event of the batch: in order of revisions, whatever their places in the stream.  Its account was
- * followed when it came.
+ * Decode each held message to an event of the batch.  The order is that of revisions, not of sequence numbers, so each
+ * message is decoded with a fresh position.  The filters by account are off: they were applied at receipt.
  */
 static void
 decode(Held *held, AtpDecoder *decoder, const AtpSubscription *sub)
@@ -543,7 +547,7 @@ decode(Held *held, AtpDecoder *decoder, const AtpSubscription *sub)
 		atp_decoder_format(decoder, held->rows[i].source->format);
 		(void) atp_decode(decoder, batch, &position, ATP_DECODE_HELD);
 		batch->ndecoded = i + 1;
-		/* somebody has written into the table */
+		/* no event was decoded: a user may have changed the row; an ignored event makes move() remove the row */
 		if (batch->nevents == i)
 		{
 			memset(&batch->events[i], 0, sizeof(AtpEvent));
@@ -569,7 +573,7 @@ unhold(AtpApply *a, int unused, int unused2)
 	atp_repos_unhold(a, NULL, 0);
 }
 
-/* What the owner of the tables refuses stays as it is: no more than a mark. */
+/* Clear hold in a subtransaction.  If the database refuses, hold stays set, which is harmless: log the error and go on. */
 static void
 try_unhold(AtpApply *a)
 {
@@ -582,9 +586,9 @@ try_unhold(AtpApply *a)
 }
 
 /*
- * All that is held of this shard is named; or that alone which waits behind nothing.  Labels have
- * no row that says that something of their labeler waits: what another subscription took
- * meanwhile, an event may still have been put behind.
+ * Queue all held events of this shard for release; stuck: only accounts whose held events all wait behind an earlier event
+ * which no longer exists.  The latter happens with labels: a labeler has no row to lock, so this subscription may hold a
+ * label behind held labels which a second subscription is just applying.  Returns whether the queue has rows.
  */
 static bool
 sweep(AtpReleaser *r, AtpApply *a, bool stuck)
@@ -599,7 +603,7 @@ sweep(AtpReleaser *r, AtpApply *a, bool stuck)
 			(void) execute(a->statements, FORGET_STRAY, NULL, NULL);
 		by = atp_held_by(a);
 		any = execute_of_shard(r, a, &by, NAME_ALL, BoolGetDatum(stuck)) > 0;
-		/* those that were named before are there, too */
+		/* rows that were in the queue before count, too */
 		any |= execute_of_shard(r, a, &by, NAMED_REPOS, Int64GetDatum(0)) > 0;
 		SPI_freetuptable(SPI_tuptable);
 		if (r->shard == 0 && !stuck)
@@ -609,7 +613,7 @@ sweep(AtpReleaser *r, AtpApply *a, bool stuck)
 	return any;
 }
 
-/* Is there an event that does not go on waiting? */
+/* Has the step applied or dropped an event?  False: all events of the batch wait on. */
 static bool
 has_taken(const AtpBatch *batch)
 {
@@ -619,7 +623,7 @@ has_taken(const AtpBatch *batch)
 	return false;
 }
 
-/* Is something else there than events that go on waiting, as they did before? */
+/* Did the step achieve anything?  False: all events of the batch wait on, and no row of the queue was used up. */
 static bool
 has_moved(const Held *held, bool taken)
 {
@@ -647,7 +651,7 @@ atp_release_due(const AtpReleaser *r, AtpTime now)
 {
 	if (r->more || !r->swept)
 		return 0;
-	/* others hold events, too, and may have gone away */
+	/* without held events known: sweep every SWEEP_MS, since further processes hold events that this process may have to release */
 	return r->waits ? atp_remaining(now, r->look, LOOK_MS) : atp_remaining(now, r->sweep, SWEEP_MS);
 }
 
@@ -723,7 +727,7 @@ atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, Atp
 		}
 		else if (result == ATP_APPLY_CURSOR_MOVED)
 		{
-			/* somebody else was at them */
+			/* a concurrent process has released these events */
 			r->more = false;
 			result = ATP_APPLIED;
 		}

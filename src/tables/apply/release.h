@@ -1,7 +1,8 @@
 /*
  * release.h
- *		Events that were held are judged again, and taken (R-32): a step of who
- *		consumes a stream, between two batches.
+ *		Release of held events: judge held events again, and apply or reject them (R-32).
+ *
+ * A consumer or apply worker calls atp_release() between two batches of its stream.
  */
 #ifndef ATP_RELEASE_H
 #define ATP_RELEASE_H
@@ -12,28 +13,28 @@
 
 typedef struct AtpReleaser
 {
-	/* whose repositories: those of one shard of so many */
+	/* this process releases the repositories of shard number shard, of shards */
 	int			shard;
 	int			shards;
-	bool		waits;			/* some may be held: looked at now and then */
-	bool		more;			/* there was something to do the last time */
-	bool		swept;			/* all that is held has been looked at, then ... */
-	AtpTime		sweep;			/* ... */
-	AtpTime		unstick;		/* and those that wait behind nothing */
-	AtpTime		look;			/* the last time for those that are named */
-	int64		uncounted[ATP_SKIP_COUNT];	/* skips of releases that could not be written (skips.h) */
-	bool		taken;			/* the last release took events, or dropped events as not signed */
+	bool		waits;			/* events may be held, so look for releases every LOOK_MS */
+	bool		more;			/* the last step found work, so the next step is due at once */
+	bool		swept;			/* all held events were queued for release at least once, last at time ... */
+	AtpTime		sweep;			/* ... sweep */
+	AtpTime		unstick;		/* when the held labels without a reason to wait were last queued */
+	AtpTime		look;			/* when atp_release() last ran */
+	int64		uncounted[ATP_SKIP_COUNT];	/* skips of releases that are not written to the table yet (skips.h) */
+	bool		taken;			/* the last step applied events, or dropped events without a valid signature */
 } AtpReleaser;
 
 extern AtpReleaser atp_releaser(int shard, int shards);
 
-/* What applying a batch says of events that wait. */
+/* After a batch of the stream was applied: note whether events were held or queued for release. */
 extern void atp_release_note(AtpReleaser *r, const AtpBatch *batch);
 
-/* Milliseconds until there may be something to do. */
+/* Milliseconds until atp_release() is due. */
 extern long atp_release_due(const AtpReleaser *r, AtpTime now);
 
-/* One bounded step; skips are what it counted.  As atp_apply(), the reason in cxt. */
+/* Release one batch of held events at most.  Sets skips to the counts of this batch; the result is that of atp_apply(), with the reason in cxt. */
 extern AtpApplied atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, AtpDecoder *decoder,
 							  AtpStatements *statements, MemoryContext cxt, int64 *skips, const char **reason);
 

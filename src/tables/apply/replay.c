@@ -1,6 +1,9 @@
 /*
  * replay.c
- *		A message once more through its source's format and sink.
+ *		Replay of a message: apply a stored message again through its source's format and sink.
+ *
+ * Which letters are replayed is dead_letter_retry.c's task.  Invariant: a replay overwrites no newer row, and brings
+ * back no removed record.
  */
 #include "postgres.h"
 
@@ -26,7 +29,7 @@ judge(AtpApply *a, int event, int unused)
 	a->standing = a->sink->standing == NULL ? ATP_STANDING_NEW : a->sink->standing(a, event);
 }
 
-/* A row, unless what is there is as new; a->standing says what was found. */
+/* Apply a row, unless the stored row is as new as this row.  Sets a->standing to the comparison's result. */
 static void
 apply_row(AtpApply *a, int row, int event)
 {
@@ -37,12 +40,12 @@ apply_row(AtpApply *a, int row, int event)
 		a->sink->apply_row(a, row, event);
 }
 
-/* Rows of the event, each alone: that of the path, or all of them. */
+/* Apply the row with the path (without a path: all rows), each in a subtransaction. */
 static AtpOutcome
 apply_rows(AtpApply *a, AtpSpan path, const char **why)
 {
 	AtpBatch   *batch = a->batch;
-	/* of one record we know that it was not removed since */
+	/* a letter about a single record exists only if no later commit has removed the record: a missing record may be inserted */
 	AtpStanding	standing = path.len > 0 ? ATP_STANDING_LAST : a->standing;
 	int			unknown = 0;
 	int			unjudged = 0;
@@ -77,7 +80,7 @@ apply_rows(AtpApply *a, AtpSpan path, const char **why)
 	return unknown + unjudged > 0 || error != NULL ? ATP_OUTCOME_STAYS : a->rows > 0 ? ATP_OUTCOME_APPLIED : ATP_OUTCOME_OBSOLETE;
 }
 
-/* Was nothing of the event newer than what is stored?  A message may have several labels. */
+/* Was no row of the event newer than the stored rows?  A message may have several labels, each with a row. */
 static bool
 passed_over(const AtpApply *a)
 {
@@ -124,7 +127,7 @@ apply_event(AtpApply *a, const AtpAgain *again, const char **why)
 	return apply_rows(a, again->path, why);
 }
 
-/* Why it cannot be decoded, or what it is about; NULL: it can. */
+/* Why the message, or the record with the path, cannot be decoded; NULL: both can. */
 static const char *
 invalid(const AtpBatch *batch, AtpSpan path)
 {
@@ -162,7 +165,7 @@ process(const AtpAgain *again, const char **why)
 	*why = verdict.drop != ATP_DROP_NONE ? verdict.why : invalid(batch, again->path);
 	if (*why != NULL)
 		return ATP_OUTCOME_STAYS;
-	/* the filters do not want it any more */
+	/* the subscription's filters have changed, and leave the event out now */
 	if (batch->nevents == 0 || batch->events[0].ignored)
 		return ATP_OUTCOME_OBSOLETE;
 	a.hi = batch->nevents;
@@ -170,7 +173,7 @@ process(const AtpAgain *again, const char **why)
 	outcome = apply_event(&a, again, why);
 	if (outcome != ATP_OUTCOME_STAYS)
 	{
-		/* records that are invalid have letters of their own, from now on at the latest */
+		/* the letter of the whole event will be deleted: its invalid records need letters of their own */
 		if (again->path.len == 0)
 			atp_letters_store(&a, batch->letters);
 		if (a.sink->settle != NULL)

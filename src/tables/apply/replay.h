@@ -1,11 +1,11 @@
 /*
  * replay.h
- *		A message once more through its source's format and sink.
+ *		Replay of a message: apply a stored message again through its source's format and sink.
  *
- * It goes the same way as from the network, as the subscription's owner, whoever
- * calls: the triggers that run are the owner's.  It comes late, so each record is
- * judged by what is in the tables now, with the repository's state locked;
- * nothing newer is overwritten, and what was removed does not come back.
+ * The replay runs with the rights of the subscription's owner: triggers of the owner's tables must not run with
+ * the rights of a more powerful caller.  The message is late, so each record is compared with the table's
+ * present rows, with the repository's row locked.  Invariant: a replay overwrites no newer row, and brings back no
+ * removed record.
  */
 #ifndef ATP_REPLAY_H
 #define ATP_REPLAY_H
@@ -15,8 +15,8 @@
 typedef enum AtpOutcome
 {
 	ATP_OUTCOME_APPLIED,
-	ATP_OUTCOME_OBSOLETE,		/* nothing was left to do */
-	ATP_OUTCOME_STAYS			/* it cannot be applied */
+	ATP_OUTCOME_OBSOLETE,		/* newer events have made the message obsolete */
+	ATP_OUTCOME_STAYS			/* the message cannot be applied, so the letter stays */
 } AtpOutcome;
 
 typedef struct AtpAgain
@@ -24,21 +24,21 @@ typedef struct AtpAgain
 	const AtpSubscription *sub;
 	AtpStatements *statements;
 	AtpBytes	message;
-	const struct AtpSource *source; /* what kind of stream it came from */
+	const struct AtpSource *source; /* the kind of stream that the message came from */
 	/*
-	 * Only the row of this path, of which it is known that it was not removed
-	 * since (sink.h: settle() would have been told); len 0: the whole event.
+	 * Apply only the row with this path; len 0: the whole event.  The record of the path has not been removed
+	 * since, because the removal would have deleted or marked the letter (settle() in sink.h).
 	 */
 	AtpSpan		path;
 	/*
-	 * Called when what the message is about is locked, before anything is written: up to which revision
-	 * other commits or exports have superseded what the message says; 0: none has.
+	 * Called after the repository's row is locked, and before the first write.  Returns the revision up to which
+	 * later commits or exports have superseded the message; 0: not superseded.
 	 */
 	uint64		(*locked) (void *arg);
 	void	   *arg;
 } AtpAgain;
 
-/* SPI is connected.  *why is set when it stays. */
+/* Replay the message.  The caller has SPI connected.  *why is set if the result is ATP_OUTCOME_STAYS. */
 extern AtpOutcome atp_again(const AtpAgain *again, const char **why);
 
 #endif							/* ATP_REPLAY_H */

@@ -1,11 +1,10 @@
 /*
  * repos_sink.c
- *		What events of subscribeRepos do to the tables.
+ *		The sink for events of subscribeRepos: states of repositories, then records.
  *
- * The states of all repositories of the batch (repo.c) are written first,
- * in the order of their DIDs, so that two consumers that carry the same repository
- * take turns and the older revision is recognised (F-03).  Records (record.c) are
- * then written in their order.
+ * This file calls admission.c, repo.c and record.c in their order; the rules are there.  Invariant: the states of all
+ * repositories of a batch are written before any record, in the order of their DIDs.  So two consumers with events of
+ * one repository take turns, and the second consumer recognises an older revision (F-03).
  */
 #include "postgres.h"
 
@@ -21,8 +20,8 @@
 #include "utils/builtins.h"
 
 /*
- * The account was deleted: its records go, what is too much for now later (F-15),
- * by purge().
+ * F-15: erase the records of a deleted account.  A bounded number of records is deleted now (unless now is false);
+ * atp_purge() deletes the rest later.
  */
 static void
 erase_repo(AtpApply *a, int index, const AtpEffect *effect, bool now)
@@ -33,7 +32,7 @@ erase_repo(AtpApply *a, int index, const AtpEffect *effect, bool now)
 	if (atp_is_deletion(event))
 		atp_held_erase(a, index);
 
-	/* somebody may have made the repository's state forget its revision */
+	/* the row may have no revision although there are records: a user may have changed the row */
 	if (!effect->has_rev && !atp_records_last_rev(a, event->did, &rev))
 		return;
 	if (now)
@@ -89,7 +88,7 @@ apply(AtpApply *a, int lo, int hi)
 		}
 	}
 	atp_records_flush(records);
-	/* what comes once more is not concluded */
+	/* a replay does not call conclude(), which would request the status look-ups */
 	if (a->again)
 		atp_judge_ask(a);
 }
@@ -125,18 +124,21 @@ apply_rest(AtpApply *a, int index, int unused)
 	if (event->ignored)
 		return;
 	repos = atp_repos_load(a, index, index + 1);
-	/* its rows are written, or not, by the verdict that there is */
+	/* keep the verdict by which apply_row() has written the rows: a new verdict might differ */
 	atp_repos_judged(repos);
 	effect = atp_repos_take(repos, index);
 	atp_judge_end(repos, index, index + 1);
 	atp_repos_store(repos);
-	/* nor are records undone here, any of which may be what is refused: the repository is marked */
-	/* what cannot be removed must not keep the account's new state out: later */
+	/*
+	 * effect.undo is not carried out here, because the deletion of a record may be the refused step; break_refill() has
+	 * marked the repository.  For the same reason the records of a deleted account are left to atp_purge(): a refused
+	 * deletion must not keep the account's new status out of the row.
+	 */
 	if (effect.erase)
 		erase_repo(a, index, &effect, false);
 }
 
-/* What no record's path is: it has a slash. */
+/* The path of a dead letter about an #identity or #account event.  No record has such a path, since record paths contain a slash. */
 static AtpSpan
 name(const AtpEvent *event)
 {
@@ -154,7 +156,7 @@ name(const AtpEvent *event)
 	}
 }
 
-/* A record that a commit has removed; NULL: all of the repository.  rev: the last revision that the removal makes obsolete. */
+/* Add a row for atp_letters_supersede().  path of length 0: all records; rev: the last revision that the removal makes obsolete. */
 static void
 put_removed(AtpRows *rows, const AtpEvent *event, AtpSpan path, uint64 rev)
 {
@@ -163,6 +165,7 @@ put_removed(AtpRows *rows, const AtpEvent *event, AtpSpan path, uint64 rev)
 	atp_put(rows, AtpTidGetDatum(rev), false);
 }
 
+/* Add a row for atp_letters_forget().  path of length 0: all letters of the repository. */
 static void
 put_overtaken(AtpRows *rows, const AtpEvent *event, AtpSpan path)
 {
@@ -172,10 +175,9 @@ put_overtaken(AtpRows *rows, const AtpEvent *event, AtpSpan path)
 }
 
 /*
- * A record that is removed needs no letter any more about what could not be
- * written before: tried again, it would come back.  Nor does a handle or status
- * that is followed by another; and an account that is deleted needs none at all,
- * once that is sure.
+ * Delete or mark dead letters that the events have made obsolete.  Replaying the letter of a record that has been removed
+ * since would bring back the record.  The letter of a handle or status is obsolete after the next handle or status.  After
+ * a confirmed deletion of the account all its letters are obsolete.
  */
 static void
 settle(AtpApply *a)
@@ -196,11 +198,11 @@ settle(AtpApply *a)
 			if (batch->rows[r].record.action == ATP_DELETE)
 			{
 				put_overtaken(rows, event, batch->rows[r].path);
-				/* A commit that nobody believes removes nothing.  The removal itself may have been refused: its dead letter is not obsolete. */
+				/* a refuted commit removes nothing; rev - 1, because the letter of a refused removal has revision rev and is not obsolete */
 				if (event->proven != ATP_OPS_REFUTED && event->proven != ATP_REV_AHEAD && event->rev > 0)
 					put_removed(removed, event, batch->rows[r].path, event->rev - 1);
 			}
-		/* F-42: all that was before it has gone */
+		/* F-42: all records before this #sync were deleted */
 		if (event->kind == ATP_REPOS_SYNC && event->partial && event->rev > 0)
 			put_removed(removed, event, (AtpSpan) {NULL, 0}, event->rev - 1);
 		if (atp_is_deletion(event) && !event->unconfirmed)
@@ -216,7 +218,7 @@ settle(AtpApply *a)
 static bool
 purge(AtpApply *a)
 {
-	/* fewer than asked for need not be all: somebody else may have been faster */
+	/* true: records were deleted, and more may be left, even if fewer than the limit: a concurrent process may delete as well */
 	if (atp_records_purge(a))
 		return true;
 	ATP_INJECTION_POINT("records purged");
@@ -224,7 +226,7 @@ purge(AtpApply *a)
 	return false;
 }
 
-/* The repository's state is locked first: who has it may write the records. */
+/* Lock the repository's row before anything else: only the transaction with this lock may write the repository's records. */
 static AtpStanding
 standing(AtpApply *a, int event)
 {
@@ -246,7 +248,7 @@ row_standing(AtpApply *a, int index)
 	if (!a->sub->settings.keep_records)
 		return ATP_STANDING_MISSING;
 	there = atp_record_standing(a, row);
-	/* a record that is not there needs not be removed */
+	/* a deletion of a record that does not exist is obsolete */
 	return there == ATP_STANDING_MISSING && row->action == ATP_DELETE ? ATP_STANDING_OBSOLETE : there;
 }
 

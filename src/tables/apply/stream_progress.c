@@ -1,7 +1,9 @@
 /*
  * stream_progress.c
- *		A stream's cursor, moved in the transaction of the rows, with the gaps that
- *		the stream told of.
+ *		The progress of a stream: move its cursor, and write the gaps that the stream has reported.
+ *
+ * apply.c calls these callbacks in the transaction that writes the rows.  Invariant: the cursor moves only from the
+ * position at which this process left the cursor.
  */
 #include "postgres.h"
 
@@ -14,7 +16,7 @@
 /* subscription, endpoint, shard */
 #define CURSOR_ARGS	{ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT4}
 
-/* if nobody else has it */
+/* SKIP LOCKED: no row is returned if a concurrent session has locked the cursor's row */
 static const AtpStatement lock_cursor = {
 	"SELECT FROM atproto.cursor WHERE subscription = $1 AND endpoint = $2 AND shard = $3"
 	" FOR NO KEY UPDATE SKIP LOCKED",
@@ -27,8 +29,9 @@ static const AtpStatement lock_subscription = {
 };
 
 /*
- * Events that begin to wait name the target: a session that sets another one has dropped or given away those that
- * it found (held_leave.c), and would not see these.
+ * Rows of atproto.held_event contain the target.  A session that changes the subscription's target drops or hands over the
+ * held events that it sees (held_leave.c).  Without this lock, events held by a concurrent transaction would keep the
+ * old target, and no process would judge them.
  */
 static const AtpStatement lock_target = {
 	"SELECT FROM atproto.subscription WHERE name = $1 AND target = $2::name FOR SHARE SKIP LOCKED",
@@ -45,29 +48,29 @@ static const AtpStatement find_cursor = {
 	SPI_OK_SELECT, CURSOR_ARGS
 };
 
-/* both, waiting */
+/* locks the subscription's and the cursor's row, and waits for concurrent locks */
 static const AtpStatement await_cursor = {
 	"SELECT FROM atproto.subscription s JOIN atproto.cursor c ON c.subscription = s.name"
 	" WHERE s.name = $1 AND c.endpoint = $2 AND c.shard = $3 FOR KEY SHARE OF s FOR NO KEY UPDATE OF c",
 	SPI_OK_SELECT, CURSOR_ARGS
 };
 
-/* more: what else it sets, and the types of that */
+/* more: further assignments; the last argument: the types of their parameters */
 #define MOVE_CURSOR(more, ...) { \
 	"UPDATE atproto.cursor c SET seq = $4, event_time = COALESCE($5, event_time)," \
 	" events = events + $6, record_ops = record_ops + $7," more \
 	" updated_at = now()" \
 	" WHERE subscription = $1 AND endpoint = $2 AND shard = $8 AND seq IS NOT DISTINCT FROM $3" \
-	/* nor is that of a stream which is shared otherwise by now */ \
+	/* after a re-sharding the cursor has a new layout, and this process must not move the cursor */ \
 	" AND layout = $10" \
-	/* that of another subscription of the same name is another cursor */ \
+	/* the subscription may have been removed and created again under its name: created_at differs */ \
 	" AND EXISTS (SELECT FROM atproto.subscription s WHERE s.name = $1 AND s.created_at = $9)", \
 	SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TIMESTAMP, ATP_TYPE_INT8, \
 	ATP_TYPE_INT8, ATP_TYPE_INT4, ATP_TYPE_TIMESTAMP, ATP_TYPE_INT4, __VA_ARGS__} \
 }
 static const AtpStatement move_cursor = MOVE_CURSOR("", ATP_TYPE_END);
 
-/* Of a transaction that passed over something. */
+/* MOVE_CURSOR for a transaction with skips to be counted. */
 static const AtpStatement move_and_count = MOVE_CURSOR(" skips = " ATP_SKIPS_SUM("c.skips", "$11::jsonb") ",", ATP_TYPE_TEXT);
 
 static const AtpStatement add_gap = {
@@ -80,7 +83,7 @@ static const AtpStatement read_from_gap = {
 	SPI_OK_UPDATE, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_INT4, ATP_TYPE_INT8}
 };
 
-/* Without numbers (D30) the stream is nowhere. */
+/* A stream without sequence numbers (D30) has no position: next stays at -1. */
 static int64
 reach(AtpProgress *progress, const AtpApply *a)
 {
@@ -96,7 +99,7 @@ reach(AtpProgress *progress, const AtpApply *a)
 	return p->next;
 }
 
-/* What names the cursor, of this shard. */
+/* The key of this shard's cursor. */
 static void
 cursor_args(const AtpStreamProgress *p, Datum *args)
 {
@@ -119,7 +122,10 @@ lock(AtpProgress *progress, const AtpApply *a, bool letters)
 		return ATP_LOCKED;
 	if (holds && atp_execute(a->statements, &find_target, target, NULL) == 0)
 		return ATP_LOCKED_NOTHING;
-	/* what a trigger has removed in this transaction is nobody else's */
+	/*
+	 * Not locked, but visible: a concurrent session has the lock.  Not visible: the cursor was removed, perhaps by a
+	 * trigger in this transaction.
+	 */
 	return atp_execute(a->statements, &find_cursor, args, NULL) > 0 ? ATP_LOCKED_BY_OTHERS : ATP_LOCKED_NOTHING;
 }
 
@@ -166,7 +172,7 @@ move(AtpProgress *progress, const AtpApply *a)
 	char		nulls[12] = "           ";
 	int64		more[ATP_SKIP_COUNT];
 
-	/* a connection begins with its gap: it is before the batch's first event */
+	/* the server reports a gap at the start of a connection, so the gap precedes the batch's first event */
 	if (a->lo == 0)
 		store_gaps(p, a);
 	args[0] = CStringGetTextDatum(p->sub->name);

@@ -1,25 +1,24 @@
 /*
  * suspect.c
- *		Rows of a batch that failed with an error that may be the schema's, too.
+ *		Rows that failed with an error whose cause may be the row or the schema.
  *
- * A stranger's value can make a user's trigger fail with nearly every SQLSTATE (a
- * cast to a type of that name, a call of a function, an EXECUTE).  Such a row is to
- * blame if it fails in three transactions, while other rows of the same kind are
- * written: in each of these transactions or, if the batch has no other, by this
- * process before (passed.h).
+ * A value from the network can make a user's trigger fail with nearly every SQLSTATE: by a cast to a type of that
+ * name, a call of a function, an EXECUTE.  A row is to blame if the row fails in three transactions while rows of
+ * the same kind are written.  These rows may be of the same transactions or, if the batch has no such rows, written
+ * earlier by this process (passed.h).
  *
- * If no row of that kind was written, and those that failed are of several
- * repositories, the error is what its class says.  If they are of one or two, nobody
- * can tell yet: the process ends, and tries again with what has come meanwhile.
+ * If no row of the kind was written, and the failed rows are of several repositories, the error's class decides
+ * (error_class.h).  With fewer repositories the cause is undecided: the process ends, and the restarted process
+ * tries again with the events that have come meanwhile.
  */
 #include "postgres.h"
 
 #include "tables/apply/suspect.h"
 
-/* A row is to blame that has failed in so many transactions. */
+/* The number of transactions in which a row has to fail before the row is to blame. */
 #define TRIES	3
 
-/* Rows that fail now and then, others each time, end the process: so many transactions are rolled back. */
+/* The number of rolled back transactions after which the process ends: each transaction may have different failing rows. */
 #define TRANSACTIONS_MAX	10
 
 typedef struct Suspect
@@ -27,7 +26,7 @@ typedef struct Suspect
 	int			event;
 	int			row;
 	int			tries;
-	/* of the event, before it failed */
+	/* values of the event before the row failed */
 	bool		lacking;
 	AtpJudged	judged;
 } Suspect;
@@ -35,7 +34,7 @@ typedef struct Suspect
 void
 atp_suspects_begin(AtpSuspects *s)
 {
-	/* backwards: the first of an event's rows knows how it was before */
+	/* backwards, because the entry of an event's first failed row has the event's original values */
 	for (int i = list_length(s->rows) - 1; i >= 0; i--)
 	{
 		const Suspect *suspect = list_nth(s->rows, i);
@@ -82,7 +81,7 @@ count_repo(AtpSuspects *s, AtpPassed kind, uint32 repo)
 {
 	int			i = 0;
 
-	/* streams without repositories have key 0: each of their events counts */
+	/* events of streams without repositories have key 0, and each counts as a repository */
 	while (i < s->nrepos[kind] && (s->repos[kind][i] != repo || repo == 0))
 		i++;
 	if (i == s->nrepos[kind] && i < ATP_SUSPECT_REPOS)

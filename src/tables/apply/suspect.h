@@ -1,6 +1,8 @@
 /*
  * suspect.h
- *		Rows of a batch that failed with an error that may be the schema's, too.
+ *		Rows that failed with an error whose cause may be the row or the schema.
+ *
+ * suspect.c explains the method.  These functions only decide; apply.c applies the rows and writes the letters.
  */
 #ifndef ATP_SUSPECT_H
 #define ATP_SUSPECT_H
@@ -11,42 +13,42 @@
 #include "tables/apply/passed.h"
 
 /*
- * SQLSTATE of the ERROR that rolls a transaction back so that the rows that failed
- * in it are tried again.  No user sees it.
+ * SQLSTATE of the ERROR that rolls back a transaction so that its failed rows are tried again.  apply.c catches the
+ * error, so no user sees this code.
  */
 #define ATP_ERRCODE_TRY_AGAIN	MAKE_SQLSTATE('A', 'T', '0', '0', '4')
 
-/* So many repositories, all of whose rows fail, are not the rows' fault. */
+/* If all rows of this many repositories fail, the cause is the schema and not the rows. */
 #define ATP_SUSPECT_REPOS	5
 
 typedef struct AtpSuspects
 {
 	AtpBatch   *batch;
 	const char *target;			/* schema of the tables */
-	int			repos_max;		/* ATP_SUSPECT_REPOS, or as many repositories as there are */
-	List	   *rows;			/* that have failed, with how often */
-	int			transactions;	/* that were rolled back to try them again */
-	/* in the present transaction */
+	int			repos_max;		/* ATP_SUSPECT_REPOS, or fewer if the subscription follows fewer repositories */
+	List	   *rows;			/* failed rows (of Suspect), with the number of failures */
+	int			transactions;	/* number of transactions rolled back to try failed rows again */
+	/* about the present transaction, for each kind of row */
 	bool		passed[ATP_PASSED_KINDS];
 	ErrorData  *error[ATP_PASSED_KINDS];
 	uint32		repos[ATP_PASSED_KINDS][ATP_SUSPECT_REPOS];
 	int			nrepos[ATP_PASSED_KINDS];
-	bool		again;			/* a row has not failed often enough yet */
-	bool		undecided;		/* the error that was raised may still be a row's */
+	bool		again;			/* a row has not failed in enough transactions yet */
+	bool		undecided;		/* the cause of the raised error may still be a row */
 } AtpSuspects;
 
-/* Before each transaction: what the one before has noted about its events is undone. */
+/* Before each transaction: undo the changes that the previous, rolled back transaction has made to its failed events. */
 extern void atp_suspects_begin(AtpSuspects *s);
 
-/* Others of its kind were written. */
+/* Note that the transaction has written rows of this kind. */
 extern void atp_suspects_pass(AtpSuspects *s, AtpPassed kind);
 
-/* This row of the event failed; row -1: what else the event changes. */
+/* Note that a row of the event failed; row -1: the event's changes other than rows. */
 extern void atp_suspects_add(AtpSuspects *s, AtpPassed kind, int event, int row, ErrorData *error);
 
 /*
- * Before the commit.  Returns if each of these rows has failed often enough while others
- * passed: then it is to blame.  ERROR otherwise: to try again, or the one that they failed with.
+ * Before the commit: returns if each failed row is to blame, which means that the row has failed in enough transactions
+ * while rows of the same kind were written.  Otherwise raises an ERROR: ATP_ERRCODE_TRY_AGAIN, or the rows' error.
  */
 extern void atp_suspects_judge(AtpSuspects *s);
 

@@ -1,6 +1,8 @@
 /*
  * validate.c
- *		Records by their Lexicons, where the subscription asks for that.
+ *		Validation of records by their Lexicons, for subscriptions with the option validate.
+ *
+ * lexicon/judge.c does the validation; this file applies the option to the rows of a batch.
  */
 #include "postgres.h"
 
@@ -56,7 +58,7 @@ atp_validate_letter(AtpBatch *batch, AtpBytes message, AtpEvent *event, const At
 	return letter;
 }
 
-/* The rows of an event move to where the last one's end. */
+/* Validate the rows of an event, and move the remaining rows to index to, directly after the previous event's rows; returns the next index. */
 static int
 validate_event(const AtpSettings *settings, AtpBatch *batch, AtpEvent *event, int to)
 {

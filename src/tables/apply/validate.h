@@ -1,11 +1,10 @@
 /*
  * validate.h
- *		Records by their Lexicons, where the subscription asks for that (L-34).
+ *		Validation of records by their Lexicons, for subscriptions with the option validate (L-34).
  *
- * A record that is not what its Lexicon says is flagged, in the column record.fault, which is
- * written with it, replaced with it, and goes with it; or it is a dead letter, as one
- * that breaks the data model.  One whose Lexicon is lacking, or faulty, or that jsonb
- * cannot hold, is neither.
+ * An invalid record is stored with the violation in the column record.fault, or becomes a dead letter, as the
+ * option says.  A record is accepted without a check if its Lexicon is missing or faulty, or if jsonb cannot hold the
+ * record.
  */
 #ifndef ATP_TABLES_VALIDATE_H
 #define ATP_TABLES_VALIDATE_H
@@ -13,15 +12,15 @@
 #include "config/subscription.h"
 #include "stream/batch.h"
 
-/* All of these: in a transaction. */
+/* The caller is in a transaction. */
 
-/* Judge a record that is to be put: sets its fault.  False: it is to be a dead letter. */
+/* Validate a record that is to be written, and set row->fault if it is invalid.  False: write a dead letter in place of the record. */
 extern bool atp_validate_row(const AtpSettings *settings, AtpRecordRow *row);
 
-/* The letter; event NULL: it is of no event. */
+/* Add the dead letter of an invalid record to the batch; event NULL: the record comes from an export. */
 extern AtpLetter *atp_validate_letter(AtpBatch *batch, AtpBytes message, AtpEvent *event, const AtpRow *row);
 
-/* All rows of a batch: those that are dead letters are taken out. */
+/* Validate all rows of a batch.  Rows that become dead letters are removed from the batch. */
 extern void atp_validate_batch(const AtpSubscription *sub, AtpBatch *batch);
 
 #endif							/* ATP_TABLES_VALIDATE_H */

@@ -1,6 +1,9 @@
 /*
  * admission.c
- *		Which events of repositories are taken, and which wait (V-11 to V-15, V-40 to V-44).
+ *		Admission of a repository's events: apply, hold or reject an event (V-11 to V-15, V-40 to V-44).
+ *
+ * The effect of an admitted event on the repository's state is repo_state.c's task.  Invariant: events of one
+ * repository take effect in the order of their revisions, so an event waits when an earlier event waits.
  */
 #include "postgres.h"
 
@@ -14,7 +17,7 @@
 #include "types/types.h"
 #include "utils/builtins.h"
 
-/* V-44: whose account is elsewhere is not looked up anew for each of its events. */
+/* V-44: an account hosted elsewhere is looked up at most once in this time, not for each of its events. */
 #define ELSEWHERE_US	(USECS_PER_HOUR)
 
 static bool
@@ -23,7 +26,7 @@ is_of_repo(const AtpEvent *event)
 	return event->kind == ATP_REPOS_COMMIT || event->kind == ATP_REPOS_SYNC;
 }
 
-/* W-31: does the account say that its identity has changed? */
+/* W-31: is the event an #identity, by which the account announces a change of its identity? */
 static bool
 is_announcement(const AtpEvent *event)
 {
@@ -31,11 +34,14 @@ is_announcement(const AtpEvent *event)
 }
 
 /* ------------------------------------------------------------------------
- * What is to be known
+ * Held events and identities of the repositories
  * ------------------------------------------------------------------------
  */
 
-/* Of repositories that say that events of theirs are held: are there any?  Who removed them need not have said so. */
+/*
+ * Count the held events of the repositories whose rows have a hold.  The rows alone are not enough: held events may
+ * have been deleted without a change of the repository's row.
+ */
 static void
 find_held(AtpRepos *s)
 {
@@ -65,12 +71,15 @@ find_held(AtpRepos *s)
 		repo->first_held = counts[i].first_rev;
 		repo->waits = counts[i].n > 0 || atp_repo_is_held(repo, "resync");
 		repo->gap = counts[i].only_gap && !atp_repo_is_held(repo, "resync");
-		/* who held them may be gone */
+		/* the subscription that held the events may be gone: this consumer has to look for their time limit */
 		s->apply->batch->held |= repo->gap;
 	}
 }
 
-/* A batch that is full ends with a repository whose later events may have had no room in it. */
+/*
+ * A full batch of held events ends with a repository of which later held events may have found no room.  These
+ * events follow the batch's events, so nunread, the number of events that may come before, must not include them.
+ */
 static void
 note_beyond(AtpRepos *s)
 {
@@ -85,10 +94,11 @@ note_beyond(AtpRepos *s)
 }
 
 /*
- * Events that have waited are taken in the order of their revisions: where another
- * came meanwhile that is before them, or one of them goes on waiting, so do the
- * others.  Some may have been taken in this transaction already; and what of the stream
- * is to wait is in the table only when the transaction ends.
+ * Held events of a repository are applied in the order of their revisions.  If an earlier event was held after the
+ * batch was read, or an event of the batch must wait on, then the repository's later events wait on, too.
+ *
+ * The loop starts at a->lo, not at lo: this transaction may have judged events [a->lo, lo) in an earlier step, and
+ * newly held events of the stream are not in the table before the end of the transaction.
  */
 static void
 follow_released(AtpRepos *s, int lo, int hi)
@@ -131,7 +141,7 @@ follow_released(AtpRepos *s, int lo, int hi)
 		s->repos[i].stays |= s->repos[i].follows && atp_repo_is_held(&s->repos[i], "resync");
 }
 
-/* Is one of the events judged by the account's key? */
+/* Is one of the events judged at level full, where the account's key is needed? */
 static bool
 needs_identities(const AtpRepos *s, int lo, int hi)
 {
@@ -156,7 +166,7 @@ atp_judge_begin(AtpRepos *s, int lo, int hi)
 	s->identities = palloc(sizeof(AtpIdentity) * s->nrepos);
 	atp_identities_read(dids, s->nrepos, s->identities);
 	s->now = atp_time_of_day();
-	/* tell_identities() writes these doubts when the transaction ends */
+	/* tell_identities() writes the doubts of #identity events at the end of the transaction: add these doubts here */
 	for (int i = s->apply->lo; i < hi; i++)
 	{
 		const AtpEvent *event = &s->apply->batch->events[i];
@@ -171,7 +181,10 @@ atp_judge_begin(AtpRepos *s, int lo, int hi)
  * Verdicts
  * ------------------------------------------------------------------------
  */
-/* V-44: the identity's PDS, as atproto.identity has it, is the stream's server: both names are in one spelling (core/syntax/host_port.h). */
+/*
+ * V-44: is the PDS of the account's identity the stream's server?  Both names are in the normal form of
+ * core/syntax/host_port.h, so a comparison of bytes is enough.
+ */
 static bool
 is_here(const AtpEndpoint *ep, const char *pds)
 {
@@ -180,6 +193,7 @@ is_here(const AtpEndpoint *ep, const char *pds)
 	return pds == NULL || strcmp(pds, here) == 0;
 }
 
+/* V-44: at a PDS's own stream, ignore an event of an account whose identity names a different PDS. */
 static bool
 is_elsewhere(const AtpRepos *s, AtpEvent *event, const AtpIdentity *who)
 {
@@ -187,10 +201,10 @@ is_elsewhere(const AtpRepos *s, AtpEvent *event, const AtpIdentity *who)
 
 	if (!s->apply->sub->settings.host_is_pds)
 		return false;
-	/* what came from another server says nothing of this one; that its account has signed it is enough */
+	/* the event came by a different subscription, so this stream's server is irrelevant: the account's signature is enough */
 	if (atp_repos_came_by_others(s, event))
 		return false;
-	/* the server that sent the event is meant, also when the subscription follows another one by now */
+	/* compare with the server that sent the held event; the subscription may follow a different server by now */
 	if (event->held != NULL)
 		ep = atp_endpoint_parse(text_to_cstring(event->held->endpoint));
 	if (is_here(ep, who->pds))
@@ -201,7 +215,7 @@ is_elsewhere(const AtpRepos *s, AtpEvent *event, const AtpIdentity *who)
 	return true;
 }
 
-/* At level full: is it the account's? */
+/* At level full: set the verdict by the account's key and server. */
 static void
 judge_signature(AtpRepos *s, AtpEvent *event, const AtpIdentity *who)
 {
@@ -209,7 +223,7 @@ judge_signature(AtpRepos *s, AtpEvent *event, const AtpIdentity *who)
 		atp_judged_signed(event, who, atp_signed_fits(event->signature, who->key));
 }
 
-/* V-13: can anything follow from an event that is not newer than what is known? */
+/* V-13: can an event that is not newer than the repository still have an effect? */
 static bool
 matters(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 {
@@ -219,15 +233,15 @@ matters(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 }
 
 /*
- * V-39: who signs a commit is active, whatever the stream has said.  An event that has
- * waited, or is tried again, is of another time.
+ * V-39: a signed commit of an account that the stream called inactive casts doubt on the status, so request a status
+ * look-up.  Held and replayed events are excluded: the account may have signed them before it became inactive.
  */
 static void
 judge_inactive(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event)
 {
 	const AtpIdentity *who = &s->identities[repo - s->repos];
 
-	/* V-14: nothing follows from one of the future */
+	/* V-14: a commit with a revision in the future has no effect */
 	if (event->kind != ATP_REPOS_COMMIT || event->proven == ATP_REV_AHEAD || event->held != NULL || s->apply->again)
 		return;
 	if (atp_identity_is_due(who, s->now))
@@ -237,17 +251,17 @@ judge_inactive(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event)
 	atp_repo_doubt(repo, event);
 }
 
-/* Is it to wait because others of its repository do? */
+/* Must the event wait behind held events of the repository? */
 static bool
 waits_behind(const AtpRepoState *repo, const AtpEvent *event)
 {
 	if (repo->stays || !repo->waits || event->held != NULL)
 		return repo->stays;
-	/* where these wait for a commit, it may be that one; or one that says that there is none */
+	/* the held events may wait for exactly this commit, or this commit may prove the chain complete */
 	return !repo->gap || !(event->rev <= repo->first_held || (event->has_since && event->since == repo->rev));
 }
 
-/* Is a commit missing before it? */
+/* Does the commit's since show that a commit between the stored revision and this commit is missing? */
 static bool
 leaves_gap(const AtpRepoState *repo, const AtpEvent *event)
 {
@@ -256,8 +270,8 @@ leaves_gap(const AtpRepoState *repo, const AtpEvent *event)
 }
 
 /*
- * Is it to wait for what another source of these tables may still bring: the missing commit, or, where it
- * comes in parts, the whole of it and what was before?
+ * Does the event wait for commits that a second subscription of the target may still bring?  The wait is for the
+ * missing commit; for an event with only a part of its commit, the wait is for the whole commit and its predecessors.
  */
 static bool
 awaits_others(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
@@ -267,7 +281,7 @@ awaits_others(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 
 	if (a->again || !repo->active || !(part || leaves_gap(repo, event)))
 		return false;
-	/* where there is no room to wait, it is not dropped for that */
+	/* at the limit, apply the event as a break: held, the event would be dropped together with all held events of the repository */
 	if (event->held == NULL && repo->nown >= a->sub->settings.max_held)
 		return false;
 	return (event->held == NULL || repo->nunread > 0 || atp_union_goes_on(event->held->held_at)) &&
@@ -277,11 +291,11 @@ awaits_others(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 static void
 judge_event(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 {
-	/* what comes in parts nobody has signed */
+	/* an event with only a part of its commit (Jetstream) has no signature to verify */
 	bool		full = atp_event_level(s, event) == ATP_VERIFY_FULL && !event->partial;
 	bool		old = atp_repo_is_old(repo, event) && !s->apply->again;
 
-	/* V-38; below level full repo_state.c does it */
+	/* V-38; below level full, take_commit() of repo_state.c skips events of inactive accounts */
 	if (full && atp_repo_is_inactive(s, repo, event))
 	{
 		atp_judged_ignore(event, ATP_SKIP_INACTIVE);
@@ -290,15 +304,15 @@ judge_event(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 	}
 	else if (full && old && !matters(s, repo, event))
 		atp_judged_ignore(event, ATP_SKIP_OLD);
-	/* V-42; what is read again has an order, too */
+	/* V-42; events that a refill reads again wait, too, because a refill needs their order */
 	else if ((!old || atp_repo_is_refilled(s, repo, event)) && waits_behind(repo, event))
 		atp_judged_hold(event, atp_repo_is_held(repo, "resync") ? ATP_HELD_RESYNC : ATP_HELD_ORDER);
 	else if (full)
 		judge_signature(s, event, &s->identities[repo - s->repos]);
-	/* F-08: who is not believed keeps nobody waiting */
+	/* F-08: only a verified commit may wait for a missing commit; a forged one would make all later events wait */
 	if (!old && event->judged == ATP_JUDGED_TRUE && awaits_others(s, repo, event))
 		atp_judged_hold(event, ATP_HELD_GAP);
-	/* nobody waits for what is known */
+	/* an old event has no new information: ignore the event rather than hold it or write a letter */
 	if (old && event->judged != ATP_JUDGED_TRUE && !atp_repo_is_refilled(s, repo, event))
 		atp_judged_ignore(event, ATP_SKIP_OLD);
 	else if (full && old && event->judged == ATP_JUDGED_TRUE && atp_repo_is_forked(repo, event))
@@ -320,8 +334,8 @@ atp_judge(AtpRepos *s, int index)
 		const AtpIdentity *who = &s->identities[repo - s->repos];
 
 		/*
-		 * V-44: the account may have come to this server since its document was read, which cannot be read again yet.
-		 * Where its records are hidden, its server is asked when it can.
+		 * V-44: the account may have moved to this server after its document was read.  The document is read again at
+		 * most once in ELSEWHERE_US.  If the account's records are hidden, request a status look-up meanwhile.
 		 */
 		if (is_elsewhere(s, event, who) && event->active && repo->found && !repo->active)
 			atp_repo_doubt(repo, event);
@@ -331,11 +345,11 @@ atp_judge(AtpRepos *s, int index)
 }
 
 /* ------------------------------------------------------------------------
- * What follows
+ * Effects of the verdicts on held events and identities
  * ------------------------------------------------------------------------
  */
 
-/* Does one that has waited do so no longer? */
+/* Does a held event of the batch leave atproto.held_event in this transaction? */
 static bool
 is_gone(const AtpEvent *event)
 {
@@ -355,8 +369,9 @@ atp_judge_end(AtpRepos *s, int lo, int hi)
 		if (is_gone(event))
 			repo->nheld--;
 		/*
-		 * Events that the batch does not have wait behind this one, or for nothing any more; or this one waits for
-		 * one of them.  Nothing else need name them: a repository is also read because the time of its gap is over.
+		 * Queue the repository for release again.  Held events outside the batch may have waited behind this event,
+		 * or this event may wait for one of them.  No row of atproto.held_release need name the repository, because
+		 * atp_release() also reads repositories whose gap has timed out; without this, their events would be forgotten.
 		 */
 		event->closes = (repo->gap && repo->nunread > 0) ||
 			(is_gone(event) && (repo->nunread > 0 || repo->nbeyond > 0 || repo->nothers > 0));
@@ -367,17 +382,20 @@ atp_judge_end(AtpRepos *s, int lo, int hi)
 		bool		waits = repo->stays || repo->adds || repo->nheld > 0;
 		const char *hold = repo->gap ? "gap" : "identity";
 
-		/* who adds to what is held or takes from it has written the row: so there is never but one */
+		/*
+		 * A transaction that adds or removes held events of a repository also writes the repository's row.  The row
+		 * is the lock: two consumers never change the held events of one repository at the same time.
+		 */
 		repo->changed |= repo->stays || repo->adds || repo->follows;
 		if (repo->hold == NULL ? !waits : atp_repo_is_held(repo, "resync") || (waits && atp_repo_is_held(repo, hold)))
 			continue;
-		/* what others hold goes on waiting, and the row says so */
+		/* keep hold: events that this subscription may not take are still held */
 		if (!waits && repo->nothers > 0)
 			continue;
-		/* what is about to be taken says then why it goes on waiting */
+		/* the release that is due will judge the held events, and set hold to the reason of a further wait */
 		if (waits && atp_repo_is_held(repo, "release") && !repo->follows)
 			continue;
-		/* what waited for a commit has gone, and nobody will bring it again */
+		/* the events after the missing commit were removed from the table unjudged, and no source sends them again */
 		if (!waits && atp_repo_is_held(repo, "gap") && !repo->follows)
 			atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 		repo->hold = waits ? cstring_to_text(hold) : NULL;
@@ -385,7 +403,7 @@ atp_judge_end(AtpRepos *s, int lo, int hi)
 	}
 }
 
-/* Does it leave no trace in its repository's row, which may have been made for it alone? */
+/* Does the event change nothing in its repository's row, which may have been inserted for this event only? */
 static bool
 says_nothing(const AtpEvent *event)
 {
@@ -400,7 +418,7 @@ says_nothing(const AtpEvent *event)
 	}
 }
 
-/* W-31: what is known of an account that says that its identity changed is to be looked at again. */
+/* W-31: mark the identities of accounts with an #identity event as doubtful. */
 static void
 tell_identities(AtpApply *a)
 {
@@ -413,7 +431,7 @@ tell_identities(AtpApply *a)
 	atp_identities_doubt(dids, atp_sort_dids(dids, n), a->sub->owner);
 }
 
-/* what waits for these, or behind them, is looked at at once. */
+/* queue for release the events that wait for, or behind, an event with closes set. */
 static void
 release_behind(AtpApply *a)
 {
@@ -431,7 +449,7 @@ release_behind(AtpApply *a)
 	a->batch->released |= n > 0;
 }
 
-/* V-48: of repositories of which nothing is known but events that are nobody's there is no row. */
+/* V-48: delete the row of a repository of which only events without effect were seen. */
 static void
 forget_repos(AtpApply *a)
 {
@@ -487,7 +505,7 @@ atp_judge_conclude(AtpApply *a)
 	for (int i = a->lo; i < a->hi; i++)
 		if (!a->batch->events[i].ignored)
 			events[n++] = &a->batch->events[i];
-	/* the fetcher has these rows in the same order: wishes first, and of these those for a status */
+	/* lock order, which the fetcher follows as well: status requests, identity requests, identities.  A different order could deadlock */
 	atp_judge_ask(a);
 	atp_judged_conclude(a, events, n);
 	release_behind(a);

@@ -1,39 +1,40 @@
 /*
  * admission.h
- *		Which events of repositories are taken, and which wait: the order of each
- *		repository's events, and at level full who has signed them.
+ *		Admission of a repository's events: apply an event now, hold the event, or reject the event.
  *
- * The verdict on a #commit or #sync is an AtpJudged, in the event:
+ * Admission checks the order of each repository's events and, at level full, their signatures.  The effect
+ * of an admitted event on the repository's state is repo_state.c's task.  The verdict on a #commit or #sync
+ * is stored in AtpEvent.judged:
  *
- *		true		it goes on to repo_state.c
- *		ignored		it has no effect, and is counted
- *		false		a dead letter, stage signature; nothing else follows from it
- *		held		it is kept (held.h), and comes again by release.c
+ *		true		repo_state.c applies the event
+ *		ignored		the event has no effect, and is counted
+ *		false		the event becomes a dead letter of stage signature, and has no other effect
+ *		held		the event is kept in atproto.held_event (held.h); release.c judges the event again
  */
 #ifndef ATP_ADMISSION_H
 #define ATP_ADMISSION_H
 
 #include "tables/repos/repo.h"
 
-/* What is to be known of these repositories, whose states have just been read. */
+/* Read held events and identities of the repositories whose states have just been read; before the first atp_judge(). */
 extern void atp_judge_begin(AtpRepos *repos, int lo, int hi);
 
-/* The verdict on one of the events, in their order. */
+/* Set the verdict on one event.  The caller judges the events of a batch in their order. */
 extern void atp_judge(AtpRepos *repos, int event);
 
-/* Events [lo, hi) have been taken: do the repositories wait?  Their states say so from now on. */
+/* After events [lo, hi) were taken: set the column hold of each repository. */
 extern void atp_judge_end(AtpRepos *repos, int lo, int hi);
 
-/* Dead letters of the events [a->lo, a->hi) that are false. */
+/* Add a dead letter for each of the events [a->lo, a->hi) whose verdict is false. */
 extern void atp_judge_condemn(AtpApply *a);
 
-/* Of the events [a->lo, a->hi), those that are in doubt: servers are asked. */
+/* Request a status look-up for each account with an event in [a->lo, a->hi) whose doubts is set. */
 extern void atp_judge_ask(AtpApply *a);
 
-/* What else follows from the verdicts on them besides rows and letters: they are held, identities asked for. */
+/* Write the remaining results of the verdicts on events [a->lo, a->hi): held events, requests for identities and statuses. */
 extern void atp_judge_conclude(AtpApply *a);
 
-/* Why an event that comes once more is not taken. */
+/* Why a replayed event (replay.h) is not applied. */
 extern const char *atp_judge_reason(const AtpEvent *event);
 
 #endif							/* ATP_ADMISSION_H */

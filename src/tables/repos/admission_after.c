@@ -1,6 +1,9 @@
 /*
  * admission_after.c
- *		Verdicts at level full by what is known of who should have signed (V-40, V-41, V-43).
+ *		Verdicts at level full that depend on the signer's identity (V-40, V-41, V-43).
+ *
+ * Commits of accounts and labels of labelers share these functions.  Invariant: only a look-up that
+ * succeeded after the event began to wait can make the verdict false.
  */
 #include "postgres.h"
 
@@ -40,7 +43,10 @@ atp_judged_wish(AtpEvent *event, bool refresh)
 	event->refresh = refresh;
 }
 
-/* Has its identity been looked up since the event began to wait?  By any clock. */
+/*
+ * Has a look-up of the identity ended since the event began to wait?  The times are compared for equality only, so a
+ * clock that was set back does no harm.
+ */
 static bool
 was_asked(const AtpEvent *event, const AtpIdentity *who)
 {
@@ -53,7 +59,10 @@ atp_judged_was_answered(const AtpEvent *event, const AtpIdentity *who)
 	return was_asked(event, who) && who->error == NULL;
 }
 
-/* The owner of the subscription that received the event decides, whichever subscription judges it. */
+/*
+ * A doubt counts for one role.  For a held event this is the owner of the receiving subscription, even if a second
+ * subscription judges the event.
+ */
 bool
 atp_judged_is_doubtful(const AtpApply *a, const AtpEvent *event, const AtpIdentity *who)
 {
@@ -66,15 +75,16 @@ atp_judged_known(const AtpApply *a, AtpEvent *event, const AtpIdentity *who, Tim
 	if (atp_identity_is_due(who, now))
 		atp_judged_wish(event, who->stale);
 	/*
-	 * W-31: the key may be a former one.  The first look-up that ends may have begun before the account
-	 * said so, the second one has not: nobody waits longer, however often it is said.
+	 * W-31: the stored key may be outdated.  The first look-up that ends may have begun before the #identity event;
+	 * the second look-up cannot have.  So an event waits for two look-ups at most, and an account cannot prolong the
+	 * wait by further #identity events.
 	 */
 	if (atp_judged_is_doubtful(a, event, who) && !(was_asked(event, who) && event->held->why == ATP_HELD_SIGNATURE))
 	{
 		atp_judged_hold(event, was_asked(event, who) ? ATP_HELD_SIGNATURE : ATP_HELD_IDENTITY);
 		atp_judged_wish(event, true);
 	}
-	/* W-33: the directory may not know of it yet */
+	/* W-33: the directory may not know a new account yet */
 	else if (atp_identity_is_denied(who))
 	{
 		atp_judged_hold(event, ATP_HELD_IDENTITY);
@@ -86,7 +96,7 @@ atp_judged_known(const AtpApply *a, AtpEvent *event, const AtpIdentity *who, Tim
 	else if (!atp_identity_is_usable(who, now))
 	{
 		atp_judged_hold(event, ATP_HELD_IDENTITY);
-		/* what is known already has no such key */
+		/* a known identity without a usable key has to be read again, or no look-up would start */
 		atp_judged_wish(event, event->refresh || who->state == ATP_IDENTITY_GOOD);
 	}
 	else
@@ -94,7 +104,7 @@ atp_judged_known(const AtpApply *a, AtpEvent *event, const AtpIdentity *who, Tim
 	return false;
 }
 
-/* What the key has signed stays what it is, however often it is asked. */
+/* Verifying costs much processor time, and a replay in pieces asks again: AtpSigned caches the result for the last key. */
 bool
 atp_signed_fits(AtpSigned *s, const uint8_t key[ATP_MULTIKEY_LEN])
 {
@@ -120,19 +130,19 @@ atp_judged_signed(AtpEvent *event, const AtpIdentity *who, bool fits)
 {
 	if (fits)
 		event->judged = ATP_JUDGED_TRUE;
-	/* V-41: a look-up without an answer says nothing */
+	/* V-41: false only after a successful look-up; a failed look-up proves nothing */
 	else if (atp_judged_was_answered(event, who) && event->held->why != ATP_HELD_IDENTITY)
 		event->judged = ATP_JUDGED_FALSE;
 	else
 	{
-		/* V-41: its key may be one that nobody has told of yet; or the directory lags behind */
+		/* V-41: the account may have a new key that no #identity has announced yet, or the directory lags behind */
 		atp_judged_hold(event, ATP_HELD_SIGNATURE);
 		atp_judged_wish(event, true);
 	}
 }
 
 /* ------------------------------------------------------------------------
- * What follows
+ * Effects of the verdicts: letters, held events, look-ups
  * ------------------------------------------------------------------------
  */
 const char *
@@ -152,7 +162,7 @@ atp_judged_letter(AtpBatch *batch, const AtpEvent *event, struct varlena *did, c
 {
 	AtpLetter  *letter = atp_batch_new_letter(batch, atp_stage_signature, event->message, event->seq);
 
-	/* each of these is counted by itself, where the verdict is */
+	/* atp_batch_new_letter() counts the letter as invalid, but the verdict is already counted as a bad signature */
 	batch->skips[ATP_SKIP_INVALID]--;
 	strcpy(letter->sqlstate, "22P03");
 	letter->did = did;
@@ -167,7 +177,7 @@ atp_judged_compare(const void *a, const void *b)
 	return atp_compare_dids((*(AtpEvent *const *) a)->did, (*(AtpEvent *const *) b)->did);
 }
 
-/* Those among events that are sorted by DID which are of one kind. */
+/* Request look-ups for the events with this refresh and priority.  The events are sorted by DID. */
 static void
 ask(AtpEvent *const *events, int n, bool refresh, AtpWishPriority priority)
 {
@@ -198,11 +208,11 @@ atp_judged_conclude(AtpApply *a, AtpEvent *const *events, int n)
 
 		if (atp_judged_waits_from_now(event))
 			held[nheld++] = event;
-		/* V-41: once more; those behind it wait for the same */
+		/* V-41: the event and the later held events of the repository wait for a newer look-up */
 		else if (event->judged == ATP_JUDGED_HELD && event->why_held == ATP_HELD_SIGNATURE &&
 				 event->held->asked_at != event->asked_at)
 			atp_held_wait_again(a, event, event->asked_at);
-		/* a commit before it is awaited until a time, by what its row says */
+		/* the wait for a missing commit has a time limit, which release.c finds by why in the held event's row: keep why current */
 		else if (event->judged == ATP_JUDGED_HELD && event->held->gap != (event->why_held == ATP_HELD_GAP) &&
 				 event->why_held != ATP_HELD_ORDER && event->why_held != ATP_HELD_RESYNC)
 			atp_held_set_why(a, event);

@@ -1,9 +1,10 @@
 /*
  * admission_after.h
- *		Verdicts at level full by what is known of who should have signed: the same for
- *		accounts' commits (judge.h) and labelers' labels (label_judge.h).
+ *		Verdicts at level full that depend on the signer's identity.
  *
- * An event here is what is judged and held as one, be it in a batch or a part of such a one.
+ * Commits of accounts (admission.h) and labels of labelers (label_judge.h) share these functions.  An
+ * AtpEvent here is the unit that is judged and held: an event of a batch, or one labeler's part of a
+ * message.
  */
 #ifndef ATP_ADMISSION_AFTER_H
 #define ATP_ADMISSION_AFTER_H
@@ -14,38 +15,39 @@
 extern void atp_judged_ignore(AtpEvent *event, AtpSkip skip);
 extern void atp_judged_hold(AtpEvent *event, AtpWhyHeld why);
 
-/* Is it held, and comes from the stream? */
+/* Was the event received from the stream (not read from atproto.held_event), with the verdict held? */
 extern bool atp_judged_waits_from_now(const AtpEvent *event);
+/* Request a look-up of the account's identity; refresh: even if the identity is known. */
 extern void atp_judged_wish(AtpEvent *event, bool refresh);
 
-/* Has its identity been read since it began to wait? */
+/* Has a look-up of the signer's identity succeeded since the event began to wait? */
 extern bool atp_judged_was_answered(const AtpEvent *event, const AtpIdentity *who);
 
-/* W-31: has an #identity of the event's own stream, or of one of the same owner, made the key doubtful? */
+/* W-31: has an #identity event made the key doubtful for the owner of the subscription that received the event? */
 extern bool atp_judged_is_doubtful(const AtpApply *a, const AtpEvent *event, const AtpIdentity *who);
 
 /*
- * Is there a key that can be asked?  False: the verdict is that it waits for one, or is ignored
- * where there is none.
+ * Is there a key to check the signature with?  False: the function has set the verdict, which is held if a key
+ * may still come, or ignored if the identity is broken.
  */
 extern bool atp_judged_known(const AtpApply *a, AtpEvent *event, const AtpIdentity *who, TimestampTz now);
 
-/* Is it signed with this key?  What is NULL is signed by nobody. */
+/* Was the signature made with this key?  False for NULL: there is no signature. */
 extern bool atp_signed_fits(AtpSigned *s, const uint8_t key[ATP_MULTIKEY_LEN]);
 
-/* The verdict by the answer. */
+/* Set the verdict by the result of the signature check. */
 extern void atp_judged_signed(AtpEvent *event, const AtpIdentity *who, bool fits);
 
-/* The key that was tried last, as text; palloc'd. */
+/* The last key with which the signature was checked, in hex; palloc'd. */
 extern const char *atp_signed_key(const AtpSigned *s);
 
-/* A dead letter about what nobody has signed, of the event that it came with; text is palloc'd in the batch's memory. */
+/* Add a dead letter of stage signature to the batch.  The caller has allocated the text in the batch's memory. */
 extern AtpLetter *atp_judged_letter(AtpBatch *batch, const AtpEvent *event, struct varlena *did, const char *text);
 
-/* For qsort() of pointers to events: by their DIDs. */
+/* Comparator of qsort() for pointers to events: by DID. */
 extern int	atp_judged_compare(const void *a, const void *b);
 
-/* What follows from the verdicts besides rows and letters: they are held, identities are asked for. */
+/* Write the results of the verdicts other than rows and dead letters: held events, and requests for identities. */
 extern void atp_judged_conclude(AtpApply *a, AtpEvent *const *events, int n);
 
 #endif							/* ATP_ADMISSION_AFTER_H */

@@ -1,11 +1,11 @@
 /*
  * dead_letter.c
- *		Dead letters, as atproto.dead_letter and atproto.dead_frame keep them.
+ *		Dead letters: the rows of atproto.dead_letter and atproto.dead_frame.
  *
- * The bytes of a message are kept once, however many letters are about it.  No
- * repository gets more than a share of the room, so that one account cannot take
- * it all: what is beyond its share becomes one letter, without bytes, and the
- * repository is marked.
+ * The bytes of a message are stored once in atproto.dead_frame, however many letters refer to the message.  A
+ * repository gets only a share of the subscription's limits, so that no account can use them up: the letters
+ * beyond the share become one letter of stage beyond, without bytes, and the repository is marked.  Replaying a
+ * letter is dead_letter_retry.c's task.
  */
 #include "postgres.h"
 
@@ -28,7 +28,7 @@
 
 PG_FUNCTION_INFO_V1(atp_dead_letter_removed);
 
-/* A repository may have this part of max_dead_letters and max_dead_letter_bytes. */
+/* One repository may use max_dead_letters and max_dead_letter_bytes divided by this. */
 #define SHARE	20
 
 #define SHA256_LEN	32
@@ -40,7 +40,7 @@ PG_FUNCTION_INFO_V1(atp_dead_letter_removed);
 enum
 {
 	COUNT_LETTERS,				/* -> letters, bytes */
-	COUNT_LETTERS_OF,			/* did -> likewise */
+	COUNT_LETTERS_OF,			/* did -> letters, bytes */
 	FIND_FRAME,					/* digest */
 	ADD_FRAME,
 	REPEAT_LETTER,
@@ -48,7 +48,7 @@ enum
 	ADD_LETTER,
 	REPEAT_BEYOND,				/* did, seq, how many */
 	ADD_BEYOND,
-	FORGET_LETTERS,				/* of records that are removed: did[], path[], seq[] */
+	FORGET_LETTERS,				/* did[], path[], seq[] of removed records */
 	FORGET_REPO					/* did */
 };
 
@@ -69,7 +69,7 @@ static const AtpStatement statements[] = {
 		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_BYTEA}
 	},
 	[ADD_FRAME] = {
-		/* a row that is there is locked, and not changed */
+		/* WHERE false: an existing row is locked, but not changed */
 		"INSERT INTO atproto.dead_frame AS f (subscription, digest, bytes, format, endpoint) VALUES ($1, $2, $3, $4, $5)"
 		" ON CONFLICT (subscription, digest) DO UPDATE SET bytes = f.bytes WHERE false",
 		SPI_OK_INSERT, {ATP_TYPE_TEXT, ATP_TYPE_BYTEA, ATP_TYPE_BYTEA, ATP_TYPE_TEXT, ATP_TYPE_TEXT}
@@ -88,7 +88,7 @@ static const AtpStatement statements[] = {
 	[ADD_LETTER] = {
 		"INSERT INTO atproto.dead_letter (subscription, digest, path, seq, stage, sqlstate, message, did)"
 		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
-		/* an id that somebody has taken is an error */
+		/* the conflict target leaves out id: a duplicate id, inserted by a user, is an error */
 		" ON CONFLICT (subscription, digest, path) DO NOTHING",
 		SPI_OK_INSERT, LETTER_ARGS
 	},
@@ -127,17 +127,17 @@ typedef struct Room
 typedef struct Letters
 {
 	AtpApply   *apply;
-	const AtpSettings *settings;	/* of the subscription whose letters these are */
+	const AtpSettings *settings;	/* of the subscription with the letters */
 	Datum		subscription;
-	Room		all;			/* taken */
-	/* of the letters that come one after the other */
+	Room		all;			/* used by all letters of the subscription */
+	/* state of the loop over the letters: the last letter's repository and message */
 	struct varlena *did;		/* NULL: unknown */
-	Room		of_did;			/* taken */
-	int64		beyond;			/* of this repository, beyond its share */
-	int64		beyond_seq;		/* the last one's */
+	Room		of_did;			/* used by this repository's letters */
+	int64		beyond;			/* number of the repository's letters beyond the share */
+	int64		beyond_seq;		/* seq of the last letter beyond the share */
 	AtpBytes	message;
 	bytea	   *digest;
-	bool		stored;			/* the message is */
+	bool		stored;			/* atproto.dead_frame has the message */
 } Letters;
 
 static Room
@@ -173,12 +173,12 @@ void
 atp_mark_repo(AtpApply *a, struct varlena *did)
 {
 	a->repo = did;
-	/* who refuses that has the letter, which says it, too */
+	/* if the database refuses the mark, the dead letter still records the problem */
 	if (a->sink->uses & ATP_USE_REPOS)
 		(void) atp_attempt(a, mark_repo, 0, 0);
 }
 
-/* What came of a repository beyond its share: one letter, and the repository is marked. */
+/* Write the letter of stage beyond for the last repository, and mark the repository. */
 static void
 store_beyond(Letters *l)
 {
@@ -206,7 +206,7 @@ follow_repo(Letters *l, struct varlena *did)
 {
 	Datum		args[2] = {l->subscription, PointerGetDatum(did)};
 
-	/* what is counted once need not be for each of its events */
+	/* the same repository as the last letter's: its letters are counted already */
 	if (did == l->did || (did != NULL && l->did != NULL && atp_compare_dids(did, l->did) == 0))
 		return;
 	store_beyond(l);
@@ -231,7 +231,7 @@ follow_message(Letters *l, AtpBytes message)
 	SPI_freetuptable(SPI_tuptable);
 }
 
-/* Has the letter's repository its share already?  One message it may have, however long. */
+/* Has the letter's repository used up its share?  The first message of a repository is kept, however long. */
 static bool
 is_beyond(const Letters *l, int64 bytes)
 {
@@ -242,7 +242,7 @@ is_beyond(const Letters *l, int64 bytes)
 		 (bytes > 0 && l->of_did.bytes > 0 && l->of_did.bytes + bytes > settings->max_letter_bytes / SHARE));
 }
 
-/* The event, when it has waited: it may be another subscription's. */
+/* The held event that the letter is about; NULL: not a held event.  A different subscription may have received the event. */
 static const AtpHeldRow *
 held_of(const AtpLetter *letter)
 {
@@ -261,12 +261,15 @@ store_frame(Letters *l, const AtpLetter *letter)
 		held != NULL && held->endpoint != NULL ? PointerGetDatum(held->endpoint) : CStringGetTextDatum(sub->ep->scope)
 	};
 
-	/* also when it is there: nobody may remove it before the letter is */
+	/* even if the row exists: the statement locks the row, so no session deletes it before the letter is inserted */
 	(void) atp_execute(l->apply->statements, &statements[ADD_FRAME], args, NULL);
 	pfree(bytes);
 }
 
-/* V-48: one for each repository and key, which stands in its message, counts the others. */
+/*
+ * V-48: each repository and key has a single letter of stage signature (the letter's text contains the key).  If the
+ * letter exists, only count this event.
+ */
 static bool
 repeats_signature(Letters *l, const AtpLetter *letter)
 {
@@ -301,14 +304,14 @@ store(Letters *l, const AtpLetter *letter)
 	args[7] = PointerGetDatum(letter->did);
 	nulls[3] = letter->seq > 0 ? ' ' : 'n';
 	nulls[7] = letter->did != NULL ? ' ' : 'n';
-	/* one that is there already only counts another attempt */
+	/* an existing letter about this message and path only counts another attempt */
 	if (l->stored && atp_execute(l->apply->statements, &statements[REPEAT_LETTER], args, nulls) > 0)
 		return;
 
 	bytes = l->stored ? 0 : l->message.len;
 	if (is_beyond(l, bytes))
 	{
-		/* V-11: nothing follows from it, and it is counted where it was judged */
+		/* V-11: an unsigned event must not mark the repository, or strangers could mark any; skips count the event */
 		if (letter->stage == atp_stage_signature)
 			return;
 		l->beyond++;
@@ -326,7 +329,7 @@ store(Letters *l, const AtpLetter *letter)
 	l->of_did.bytes += bytes;
 }
 
-/* whose letter it is: the subscription's that received the event. */
+/* a letter belongs to the subscription that received the event.  Returns the subscription's name. */
 static const char *
 receiver_of(const AtpApply *a, const AtpLetter *letter)
 {
@@ -335,7 +338,10 @@ receiver_of(const AtpApply *a, const AtpLetter *letter)
 	return held == NULL ? a->sub->name : text_to_cstring(held->subscription);
 }
 
-/* limits are a subscription's own.  One that is being removed has given its held events away, or dropped them. */
+/*
+ * R-34: the limits of the subscription that owns the letters apply.  The subscription has a row normally: a removed
+ * subscription has handed over or dropped its held events (held_leave.c).
+ */
 static const AtpSettings *
 settings_of(const AtpApply *a, const char *name)
 {
@@ -350,7 +356,7 @@ settings_of(const AtpApply *a, const char *name)
 	return sub == NULL ? &a->sub->settings : &sub->settings;
 }
 
-/* Those of one subscription. */
+/* Store the letters of the subscription with this name. */
 static void
 store_letters(AtpApply *a, List *letters, const char *name)
 {
@@ -362,7 +368,7 @@ store_letters(AtpApply *a, List *letters, const char *name)
 	l.subscription = CStringGetTextDatum(name);
 	l.digest = palloc(VARHDRSZ + SHA256_LEN);
 	l.all = read_room(a, COUNT_LETTERS, &l.subscription);
-	/* there may be very many */
+	/* free the memory after each letter, since a batch may have very many */
 	cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto dead letter", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(cxt);
 	foreach(lc, letters)
@@ -378,7 +384,7 @@ store_letters(AtpApply *a, List *letters, const char *name)
 void
 atp_letters_store(AtpApply *a, List *letters)
 {
-	/* most often all are of the subscription itself */
+	/* a pass for each receiving subscription, usually only a->sub */
 	while (letters != NIL)
 	{
 		const char *name = receiver_of(a, linitial(letters));
@@ -406,9 +412,10 @@ atp_letters_forget(AtpApply *a, const AtpRows *overtaken)
 }
 
 /*
- * atproto.retry() brings nothing back that any source of the target has removed since.  Letters of other
- * subscriptions, and those that this subscription received later, are not removed for that: which of them are older
- * only their messages tell, so the revision is noted beside them.  Without letters nothing is written.
+ * atproto.retry() must not bring back a record that any subscription of the target has removed since.  A letter cannot
+ * simply be deleted here: only the letter's message tells whether the letter is older than the removal.  So the
+ * removal's revision is noted in superseded_rev, and atproto.retry() compares.  Without matching letters nothing is
+ * written.
  */
 void
 atp_letters_supersede(AtpApply *a, const AtpRows *removed)
@@ -419,7 +426,7 @@ atp_letters_supersede(AtpApply *a, const AtpRows *removed)
 	if (removed->n == 0)
 		return;
 	atp_rows_bind(removed, values);
-	/* of others' subscriptions, too */
+	/* as the table's owner: row level security would hide the letters of foreign subscriptions */
 	caller = atp_as_table_owner("dead_letter");
 	atp_run(atp_identity_sql("UPDATE atproto.dead_letter d SET superseded_rev = l.rev"
 							 " FROM (SELECT DISTINCT ON (o.id) o.id, u.rev FROM unnest($2, $3, $4) u (did, path, rev)"
@@ -460,7 +467,10 @@ Datum
 atp_dead_letter_removed(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigger = (TriggerData *) fcinfo->context;
-	/* who removes the last two letters at the same time waits here, and then sees the other's work */
+	/*
+	 * Two sessions may delete the last two letters of a message at the same time.  Without this lock each would still see
+	 * the letter that the concurrent session deletes, and the message would stay forever.
+	 */
 	static const char *const lock =
 		"SELECT FROM atproto.dead_frame f"
 		" WHERE (f.subscription, f.digest) IN (SELECT g.subscription, g.digest FROM gone g)"

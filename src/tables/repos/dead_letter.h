@@ -1,6 +1,8 @@
 /*
  * dead_letter.h
- *		Dead letters, as atproto.dead_letter and atproto.dead_frame keep them.
+ *		Dead letters: the rows of atproto.dead_letter and atproto.dead_frame.
+ *
+ * This file writes and removes dead letters; dead_letter_retry.c replays them.
  */
 #ifndef ATP_DEAD_LETTER_H
 #define ATP_DEAD_LETTER_H
@@ -9,24 +11,27 @@
 #include "tables/base/sink.h"
 
 /*
- * Keep these letters (of AtpLetter) of the batch.  ATP_ERRCODE_STOP when there is
- * no room: nothing is passed over without a letter.
+ * Store the batch's letters (a List of AtpLetter).  Raises ATP_ERRCODE_STOP when the limit of the subscription is
+ * reached: the consumer stops rather than pass over an event without a letter.
  */
 extern void atp_letters_store(AtpApply *a, List *letters);
 
-/* Forget letters that newer events overtook: did, path (NULL: all), seq. */
+/* Remove the letters that newer events have made obsolete.  Columns of overtaken: did, path (NULL: all paths), seq. */
 extern void atp_letters_forget(AtpApply *a, const AtpRows *overtaken);
 
-/* Note in letters of any subscription of the target that these records have been removed since: did, path (NULL: all of the repository), rev. */
+/*
+ * Note in the letters of all subscriptions of the target that these records have been removed since.  Columns of
+ * removed: did, path (NULL: all records of the repository), rev.
+ */
 extern void atp_letters_supersede(AtpApply *a, const AtpRows *removed);
 
-/* Note in those of a repository that an export of this revision has come. */
+/* Note in the letters about a repository's records that an export of revision rev has been applied since. */
 extern void atp_letters_supersede_repo(AtpApply *a, struct varlena *did, uint64 rev);
 
-/* Forget those about a repository's commits and records: an export says anew what cannot be stored. */
+/* Remove the letters about a repository's commits and records: importing an export writes new letters for what cannot be stored. */
 extern void atp_letters_forget_repo(AtpApply *a, struct varlena *did);
 
-/* The repository's tables are not what the network has. */
+/* Set sync of the repository's row to desynchronized; if the database refuses, continue without an error. */
 extern void atp_mark_repo(AtpApply *a, struct varlena *did);
 
 #endif							/* ATP_DEAD_LETTER_H */

@@ -1,6 +1,10 @@
 /*
  * held.c
- *		Events that wait until they can be judged: atproto.held_event (R-30 to R-35).
+ *		Held events: count, add, drop and release the rows of atproto.held_event (R-30 to R-35).
+ *
+ * Why an event is held is decided in admission.c and label_judge.c; release.c reads held events and judges
+ * them again.  Invariant: an event that is dropped for lack of room leaves a mark on its repository or a row of
+ * atproto.gap.
  */
 #include "postgres.h"
 
@@ -21,10 +25,10 @@
 #include "utils/builtins.h"
 #include "utils/guc.h"
 
-/* A repository may have this part of max_held_bytes. */
+/* A repository may use max_held_bytes divided by this. */
 #define SHARE	64
 
-/* How much is held is looked up again after a process has added so much of max_held_bytes. */
+/* The sum of held bytes is read again after this process has added max_held_bytes divided by this. */
 #define LOOK	64
 
 static const char *const why_names[ATP_HELD_COUNT] = {
@@ -42,7 +46,7 @@ atp_held_why(const char *name)
 
 	while (why < ATP_HELD_COUNT && strcmp(name, why_names[why]) != 0)
 		why++;
-	/* somebody may have dropped the constraint */
+	/* an unknown word is possible: a user may have dropped the CHECK constraint */
 	return why < ATP_HELD_COUNT ? why : ATP_HELD_ORDER;
 }
 
@@ -59,15 +63,15 @@ atp_held_init(void)
 
 enum
 {
-	COUNT_HELD,					/* target, did[], kind, names of those whose events it takes, own name -> see count_held() */
+	COUNT_HELD,					/* target, did[], kind, names of subscriptions (AtpHeldBy.takes), own name -> see count_held() */
 	COUNT_BYTES,				/* subscription */
-	COUNT_LABELS,				/* subscription -> how many labelers (2: more than one), events, bytes */
+	COUNT_LABELS,				/* subscription -> numbers of labelers, events, bytes */
 	ADD_HELD,
 	DROP_HELD,					/* target, did[], kind, subscription */
 	FIND_LARGEST,				/* target, subscription, kind, bytes -> did */
 	WAIT_AGAIN,
 	SET_WHY,					/* target, did, rev, subscription, seq, why, endpoint */
-	ERASE_HELD					/* target, did, kind, names of those whose events it takes */
+	ERASE_HELD					/* target, did, kind, names of subscriptions (AtpHeldBy.takes) */
 };
 
 static const AtpStatement statements[] = {
@@ -95,7 +99,7 @@ static const AtpStatement statements[] = {
 	[ADD_HELD] = {
 		"INSERT INTO atproto.held_event (target, subscription, kind, verify, format, endpoint, did, rev, seq, why, asked_at, shard_key, bytes)"
 		" SELECT $1::name, $2, $3, $4, $5, $6, * FROM unnest($7, $8, $9, $10, $11, $12, $13)"
-		/* one that comes again is there already */
+		/* an event that the stream sends again may be held already */
 		" ON CONFLICT DO NOTHING",
 		SPI_OK_INSERT, {ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT,
 		ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_TID),
@@ -103,14 +107,14 @@ static const AtpStatement statements[] = {
 		ATP_ARRAY(ATP_TYPE_BYTEA)}
 	},
 	[DROP_HELD] = {
-		/* a process that releases an event has its row locked, and takes the event */
+		/* SKIP LOCKED: a process that releases an event has locked the event's row, and will apply the event */
 		"WITH gone AS (SELECT ctid FROM atproto.held_event WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2) AND kind = $3"
 		"   AND subscription = $4 FOR UPDATE SKIP LOCKED)"
 		" DELETE FROM atproto.held_event WHERE ctid = ANY (ARRAY (SELECT ctid FROM gone)) RETURNING did, seq",
 		SPI_OK_DELETE_RETURNING, {ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_TEXT, ATP_TYPE_TEXT}, {ATP_TYPE_DID, ATP_TYPE_INT8}
 	},
 	[FIND_LARGEST] = {
-		/* who has many names below one domain is one, as far as anybody knows */
+		/* all did:web names below a domain count as a single site, because the domain's owner can make any number of them */
 		"WITH repo AS (SELECT did, COALESCE(substring(did::text FROM '^did:web:.*?([^.:]+[.][^.:]+)$'), did::text) AS site,"
 		"   sum(octet_length(bytes)) AS bytes FROM atproto.held_event"
 		"   WHERE target = $1::name AND subscription = $2 AND kind = $3 GROUP BY did),"
@@ -135,7 +139,7 @@ static const AtpStatement statements[] = {
 	},
 };
 
-/* One of them, as the owner of the table. */
+/* Execute a statement with the rights of the table's owner. */
 static uint64
 execute(AtpApply *a, int statement, Datum *args, const char *nulls)
 {
@@ -175,11 +179,11 @@ did_array(AtpApply *a, struct varlena *const *dids, int n)
 }
 
 /* ------------------------------------------------------------------------
- * How much there is
+ * Counts of held events
  * ------------------------------------------------------------------------
  */
 
-/* bytes, which may be NULL, are those of the subscription's own. */
+/* atp_held_count(); bytes, unless NULL, are set to the bytes of the events that the subscription itself received. */
 static void
 count_held(AtpApply *a, struct varlena *const *dids, int n, AtpHeldCount *counts, int64 *bytes)
 {
@@ -217,28 +221,28 @@ atp_held_count(AtpApply *a, struct varlena *const *dids, int n, AtpHeldCount *co
 	count_held(a, dids, n, counts, NULL);
 }
 
-/* What this process knows of all that its subscription holds: others add to it, too. */
+/* Estimate of the bytes that the subscription holds.  The subscription's further workers add events, too, so limit() reads the sum again. */
 static struct
 {
 	bool		known;
 	int64		bytes;
-	int64		added;			/* by this process since that was looked up */
+	int64		added;			/* by this process since the sum was read */
 }			total;
 
 /* ------------------------------------------------------------------------
- * There is no room for more
+ * Limits of held events
  * ------------------------------------------------------------------------
  */
 
 /*
- * R-34: since when this process's stream stands still for a labeler's key; 0: the stream does not.  When the time
- * has run out, the stream goes on and the value stays, so that the stream does not stand still again before labels
- * that waited have been taken, or none waits: a labeler whose key never becomes known would otherwise delay all
- * other labelers each time the room is full.
+ * R-34: when this process first paused its stream for a labeler's key; 0: not paused.  When atproto.label_wait has
+ * run out, the stream goes on and the value stays, so that the stream is not paused again before held labels have
+ * been taken, or no label is held: a labeler whose key never becomes known would otherwise delay all other labelers
+ * each time the room is full.
  */
 static AtpTime stalled;
 
-/* What is held of labels: of how many labelers, how many events and bytes. */
+/* Count the held labels of the subscription: numbers of labelers, events, and bytes. */
 static void
 count_labels(AtpApply *a, int64 *labelers, int64 *events, int64 *bytes)
 {
@@ -255,9 +259,10 @@ count_labels(AtpApply *a, int64 *labelers, int64 *events, int64 *bytes)
 }
 
 /*
- * R-34: labels have no chain that would show that some are missing, and no export that has them.  While only one labeler's
- * labels wait the stream stands still for its key (atp_held_stalls()), for a limited time; what has come
- * until then is kept.  Where labels of several labelers wait, one of them does not keep the others waiting.
+ * R-34: pause the stream rather than drop labels?  A lost label cannot be recovered: labels have no chain that would
+ * show the loss, and no export that contains the label.  While the labels of only one labeler are held, the stream
+ * pauses for the labeler's key (atp_held_stalls()), for atproto.label_wait at most, and the labels received so far stay
+ * held.  If labels of several labelers are held, the stream goes on: otherwise one labeler would block all.
  */
 static bool
 stall(AtpApply *a, struct varlena *did)
@@ -313,18 +318,18 @@ atp_held_end_stall(void)
 	stalled = 0;
 }
 
-/* Is a DID among these, which are sorted? */
+/* Is a DID in this sorted array? */
 static bool
 is_among(struct varlena *const *dids, int n, struct varlena *did)
 {
 	return n > 0 && bsearch(&did, dids, n, sizeof(struct varlena *), atp_compare_did_refs) != NULL;
 }
 
-/* An event with this number is dropped that no mark on a repository tells of: a row of atproto.gap will. */
+/* Count a dropped event whose repository has no row to mark; the caller writes the count to atproto.gap. */
 static void
 note_lost(const AtpApply *a, AtpLost *lost, int64 seq)
 {
-	/* where positions are times, a held event's number may be none (number_of) */
+	/* in a stream whose positions are times, seq of a held event may be a hash (number_of) and not a position */
 	if (a->sub->source->rewind > 0)
 		seq = a->batch->events[a->lo].seq;
 	lost->first = lost->events == 0 ? seq : Min(lost->first, seq);
@@ -333,10 +338,13 @@ note_lost(const AtpApply *a, AtpLost *lost, int64 seq)
 }
 
 /*
- * All that the subscription holds of these repositories goes, but of those whose rows somebody else has:
- * a process that has the row locked may take the events.  A repository of which something was stored lacks what
- * has gone, and its row says so; it is fetched at once only if nobody had to sign the events (V-11), at level
- * full with the next event that is verified.  Of a repository of which nothing was stored the gap tells.
+ * Drop all events that the subscription holds of these repositories, except repositories whose rows are locked: the
+ * process with the lock may be applying the events.
+ *
+ * A repository with a stored commit, or with hold resync or gap, is marked as desynchronized, because the tables lack the
+ * dropped events.
+ * Below level full such a repository is fetched at once.  At level full the dropped events may be forged (V-11), so the
+ * fetch waits for the next verified event.  Dropped events of an unmarked repository are counted in lost.
  */
 static void
 drop(AtpApply *a, struct varlena **dids, int n, AtpLost *lost)
@@ -363,7 +371,7 @@ drop(AtpApply *a, struct varlena **dids, int n, AtpLost *lost)
 	}
 	SPI_freetuptable(SPI_tuptable);
 	a->skips[ATP_SKIP_HELD_DROPPED] += gone;
-	/* events of other subscriptions may have waited behind these */
+	/* events of further subscriptions may have waited behind the dropped events */
 	if (gone > 0 && (a->sink->uses & ATP_USE_REPOS))
 	{
 		atp_held_release(dids, n);
@@ -373,7 +381,7 @@ drop(AtpApply *a, struct varlena **dids, int n, AtpLost *lost)
 		atp_jobs_repair(atp_target(a->statements), marked, nmarked, ATP_JOB_BREAK, "break");
 }
 
-/* Those that hold most, until it is so many bytes. */
+/* Drop held events of the repositories or labelers with the most bytes, until this number of bytes is free. */
 static void
 drop_largest(AtpApply *a, int64 bytes)
 {
@@ -390,7 +398,7 @@ drop_largest(AtpApply *a, int64 bytes)
 		atp_gap_lost(a, NULL, &lost);
 		return;
 	}
-	/* of labels each labeler has a row of its own */
+	/* atproto.gap gets a row for each labeler: the operator has to know whose labels are missing */
 	for (uint64 i = 0; i < n; i++)
 	{
 		AtpLost		lost = {0};
@@ -400,7 +408,7 @@ drop_largest(AtpApply *a, int64 bytes)
 	}
 }
 
-/* of the subscription so many bytes more are held.  Are these too many? */
+/* this process has added bytes to the held events.  If the subscription's limit is exceeded, pause the stream or drop events. */
 static void
 limit(AtpApply *a, int64 bytes)
 {
@@ -416,13 +424,13 @@ limit(AtpApply *a, int64 bytes)
 	SPI_freetuptable(SPI_tuptable);
 	total.added = 0;
 	total.known = total.bytes <= max;
-	/* a tenth more, so that it is not the same for the next event */
+	/* free a tenth of the limit in addition; otherwise each of the next events would exceed the limit again */
 	if (!total.known && !stall(a, NULL))
 		drop_largest(a, total.bytes - max + max / 10);
 }
 
 /* ------------------------------------------------------------------------
- * Events come
+ * New held events
  * ------------------------------------------------------------------------
  */
 static int
@@ -435,7 +443,7 @@ compare_events(const void *a, const void *b)
 	return cmp != 0 ? cmp : x < y ? -1 : x > y;
 }
 
-/* A repository's share is more than full. */
+/* A repository or labeler has exceeded its share: drop the new events together with the held events. */
 static void
 drop_repo(AtpApply *a, AtpEvent *const *events, int n)
 {
@@ -459,7 +467,10 @@ drop_repo(AtpApply *a, AtpEvent *const *events, int n)
 	atp_gap_lost(a, a->sink->uses & ATP_USE_REPOS ? NULL : events[0]->did, &lost);
 }
 
-/* What tells it from others of its revision: where positions are times, these may have the same. */
+/*
+ * A unique number among the events of a revision.  In a stream whose positions are times, several events may have the
+ * same position, so the number is taken from the path's hash.
+ */
 static int64
 number_of(const AtpApply *a, const AtpEvent *event)
 {
@@ -505,7 +516,7 @@ atp_held_add(AtpApply *a, AtpEvent *const *events, int n)
 
 		for (end = i; end < n && atp_compare_dids(sorted[end]->did, dids[d]) == 0; end++)
 			new_bytes += sorted[end]->message.len;
-		/* one event may be as large as it likes */
+		/* a single event is always kept, however large: otherwise it could never be applied */
 		if ((counts[d].own + (end - i) > settings->max_held ||
 			 (counts[d].own + (end - i) > 1 && bytes[d] + new_bytes > settings->max_held_bytes / SHARE)) &&
 			!(ndids == 1 && stall(a, dids[d])))
@@ -553,7 +564,7 @@ atp_held_set_why(AtpApply *a, const AtpEvent *event)
 }
 
 /* ------------------------------------------------------------------------
- * They go with their account
+ * Held events of deleted accounts
  * ------------------------------------------------------------------------
  */
 void
@@ -588,7 +599,7 @@ atp_held_erase_all(const char *target, struct varlena *did)
 }
 
 /* ------------------------------------------------------------------------
- * They may go
+ * Release
  * ------------------------------------------------------------------------
  */
 void

@@ -1,14 +1,14 @@
 /*
  * held.h
- *		Events that wait until they can be judged: atproto.held_event (R-30 to R-35).
+ *		Held events: rows of atproto.held_event, for events that cannot be judged yet (R-30 to R-35).
  *
- * An event that cannot be judged is written there in the transaction that moves the
- * cursor past it, in place of its effects; and taken from there in the transaction
- * that brings these.  A repository of which events are held says so in its row
- * (repo.hold): who has that row may add to them or take them, nobody else.
+ * The transaction that moves the cursor past an event either applies the event or writes the event to
+ * atproto.held_event.  The transaction that applies a held event deletes its row.  A repository with held
+ * events has a reason in the column hold of its row: a consumer adds or removes held events of the
+ * repository only in a transaction that has locked or written this row (held_leave.c is the exception).
  *
- * All of it is done with the rights of the table's owner.  SPI is connected, in a
- * transaction with a snapshot.
+ * All statements run with the rights of the table's owner.  The caller has SPI connected, in a transaction
+ * with a snapshot.
  */
 #ifndef ATP_HELD_H
 #define ATP_HELD_H
@@ -17,72 +17,77 @@
 #include "tables/base/sink.h"
 
 /*
- * The column kind: what events of this sink are.  Those of labels are held as those of a repository are,
- * beside them: did is the labeler, and seq stands for the revision.
+ * The value of the column kind for events of this sink.  Held labels share the table with held events of
+ * repositories: did is then the labeler, and rev holds the sequence number.
  */
 extern const char *atp_held_kind(const AtpSink *sink);
 
-/* So long a stream stands still for the key of its only labeler whose labels wait; a setting, milliseconds. */
+/* Setting atproto.label_wait: how long a stream pauses for the key of a labeler whose labels are held, if no second labeler has held labels. */
 extern int	atp_label_wait_ms;
 
-/* From _PG_init(). */
+/* From _PG_init(): the setting. */
 extern void atp_held_init(void);
 
 /*
- * R-34: must this process read nothing from its stream, because there is no room for more labels of a labeler whose
- * key is unknown?  True for atproto.label_wait at most.
+ * R-34: is the stream of this process paused, because there is no room for more labels of a labeler whose key is
+ * unknown?  True for atproto.label_wait at most; the caller goes on calling atp_release() meanwhile.
  */
 extern bool atp_held_stalls(AtpTime now);
 
-/* If there is room for held labels again, the stream goes on, and may stand still again. */
+/* End the pause if there is room for held labels again; a later pause gets the full time again. */
 extern void atp_held_look_for_room(AtpApply *a);
 
-/* No label is held: the stream goes on, and may stand still again. */
+/* End the pause, since no label is held; a later pause gets the full time again. */
 extern void atp_held_end_stall(void);
 
-/* What is held of a repository. */
+/* The held events of a repository. */
 typedef struct AtpHeldCount
 {
-	int64		n;				/* which this subscription takes, and behind which its own wait (held_by.h) */
-	uint64		first_rev;		/* n > 0: of the first of them */
-	bool		only_gap;		/* each of them waits for a missing commit, or behind another one */
-	int64		own;			/* of these, events that this subscription received */
-	int64		all;			/* events that any subscription of the target received */
-	bool		any_gap;		/* one of these waits for a commit before it */
+	int64		n;				/* held events that this subscription may take, and behind which its own events wait (held_by.h) */
+	uint64		first_rev;		/* the lowest revision among the n events; 0 if n is 0 */
+	bool		only_gap;		/* each of the n waits for a missing commit, or behind an earlier held event */
+	int64		own;			/* held events received by this subscription itself */
+	int64		all;			/* held events of all subscriptions of the target */
+	bool		any_gap;		/* at least one event waits for a missing commit */
 } AtpHeldCount;
 
-/* Of n repositories of the target, whose DIDs are given in their order, each once. */
+/* Count the held events of n repositories of the target.  The DIDs are sorted, without duplicates. */
 extern void atp_held_count(AtpApply *a, struct varlena *const *dids, int n, AtpHeldCount *counts);
 
 /*
- * Keep these events of the batch, which come from the stream.  What has no room is dropped,
- * with all that the subscription holds of its repository (R-34).
+ * Write events of the batch that were received from the stream to atproto.held_event.  If a limit is exceeded, the
+ * events are dropped together with all events that the subscription holds of the same repository (R-34).
  */
 extern void atp_held_add(AtpApply *a, AtpEvent *const *events, int n);
 
-/* All that this event's subscription holds of its repository waits for another look-up than the one of this time. */
+/*
+ * Let all held events of this event's repository and subscription wait for a look-up of the identity newer than the
+ * look-up of asked_at.
+ */
 extern void atp_held_wait_again(AtpApply *a, const AtpEvent *event, TimestampTz asked_at);
 
-/* One that is held goes on waiting for something else than its row says. */
+/* Update the column why of a held event to event->why_held. */
 extern void atp_held_set_why(AtpApply *a, const AtpEvent *event);
 
 /*
- * F-15: the account was deleted, as event index of the batch says.  Held events of its repository that the subscription
- * takes came before the deletion, as do those of this batch that were about to be held: they are counted as inactive, and
- * do not come into the tables of the account that may begin in its place.  The repository's row has been written.
+ * F-15: event index of the batch deletes the account.  Remove the held events of the account's repository that this
+ * subscription may take, and ignore the batch's earlier events of the repository that were about to be held; both
+ * are counted as inactive.  All of these events precede the deletion.  Kept, they would add old records to the
+ * repository of an account that begins again under this DID.  The caller has written the repository's row.
  */
 extern void atp_held_erase(AtpApply *a, int index);
 
-/* The same, when the account's server has confirmed the deletion: of all subscriptions of the target. */
+/* Remove the held events of the account's repository for all subscriptions of the target: the account's server has confirmed the deletion. */
 extern void atp_held_erase_all(const char *target, struct varlena *did);
 
 /*
- * The events of these repositories that are held, wherever they are to go, are to be
- * judged again: in the transaction that makes that possible.
+ * Queue the held events of these accounts, of every target, for release (atproto.held_release).  The caller calls
+ * this in the transaction that makes a new verdict possible: a crash between two transactions would leave the
+ * events waiting.
  */
 extern void atp_held_release(struct varlena *const *dids, int n);
 
-/* By its name in the table. */
+/* The reason with this name in the column why. */
 extern AtpWhyHeld atp_held_why(const char *name);
 
 #endif							/* ATP_HELD_H */

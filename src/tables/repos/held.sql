@@ -1,5 +1,5 @@
 /*
- * src/tables: events that wait until they can be judged.
+ * src/tables/repos: held events, which wait until they can be judged.
  */
 
 CREATE TABLE atproto.held_event (
@@ -23,28 +23,28 @@ CREATE TABLE atproto.held_event (
     endpoint text NOT NULL,
     PRIMARY KEY (target, did, rev, subscription, endpoint, seq)
 );
--- DAG-CBOR of hashes and signatures does not become smaller
+-- EXTERNAL: compression would be in vain, because hashes and signatures do not compress
 ALTER TABLE atproto.held_event ALTER bytes SET STORAGE EXTERNAL;
 CREATE INDEX held_event_subscription ON atproto.held_event (subscription);
 CREATE INDEX held_event_did ON atproto.held_event (did);
 CREATE INDEX held_event_gap ON atproto.held_event (target, held_at) WHERE why = 'gap';
-COMMENT ON TABLE atproto.held_event IS 'events that wait until they can be judged: they take their places in the tables then, in the order of rev';
-COMMENT ON COLUMN atproto.held_event.target IS 'schema of the tables that they are for';
-COMMENT ON COLUMN atproto.held_event.subscription IS 'the subscription that received the event; another one takes it only if its owner may act as this one''s, its level is not lower, and it makes the same rows';
-COMMENT ON COLUMN atproto.held_event.verify IS 'level at which the event is judged: the subscription''s when it received the event, or a lower one that it has by now; filled by a trigger when it is NULL';
-COMMENT ON COLUMN atproto.held_event.format IS 'how the message is written, as in subscription.format; filled by a trigger when it is NULL';
-COMMENT ON COLUMN atproto.held_event.endpoint IS 'stream that it came from, as in atproto.cursor: another one may use the same numbers; filled by a trigger when it is NULL';
-COMMENT ON COLUMN atproto.held_event.why IS 'identity: the account''s key is not known, or may be another by now; signature: it is not that of the key which is known; order: others of the repository wait; resync: the repository is being fetched; gap: a commit before it is missing, which another subscription may bring';
-COMMENT ON COLUMN atproto.held_event.asked_at IS 'when the account''s identity had been asked for last, as the event came: it waits for another look-up';
-COMMENT ON COLUMN atproto.held_event.shard_key IS 'which of a subscription''s workers has the repository';
-COMMENT ON COLUMN atproto.held_event.bytes IS 'the whole WebSocket message; of labels, one with those of this labeler alone';
-COMMENT ON COLUMN atproto.held_event.rev IS 'the order in which they are taken; of labels seq, as a revision';
-COMMENT ON COLUMN atproto.held_event.kind IS 'repo: an event of the account''s repository; label: labels that it has given';
-COMMENT ON COLUMN atproto.held_event.did IS 'account whose event it is';
-COMMENT ON COLUMN atproto.held_event.seq IS 'its number in the stream';
-COMMENT ON COLUMN atproto.held_event.held_at IS 'since when it waits';
+COMMENT ON TABLE atproto.held_event IS 'events that wait until they can be judged; then they are applied in the order of rev';
+COMMENT ON COLUMN atproto.held_event.target IS 'schema of the tables that the event will change';
+COMMENT ON COLUMN atproto.held_event.subscription IS 'the subscription that received the event; a second subscription applies the event only if its owner may act as the receiver''s owner, its level is not lower, and both make the same rows';
+COMMENT ON COLUMN atproto.held_event.verify IS 'level at which the event is judged: the subscription''s level at receipt, or its present level if that is lower; a trigger fills in NULL';
+COMMENT ON COLUMN atproto.held_event.format IS 'format of the message, as in subscription.format; a trigger fills in NULL';
+COMMENT ON COLUMN atproto.held_event.endpoint IS 'stream that the event came from, as in atproto.cursor: different streams may use the same sequence numbers; a trigger fills in NULL';
+COMMENT ON COLUMN atproto.held_event.why IS 'identity: the account''s key is unknown or may have changed; signature: the signature does not fit the known key; order: earlier events of the repository wait; resync: the repository is being fetched; gap: an earlier commit is missing, which a second subscription may bring';
+COMMENT ON COLUMN atproto.held_event.asked_at IS 'when the last look-up of the account''s identity had ended when the event came: the event waits for a newer look-up';
+COMMENT ON COLUMN atproto.held_event.shard_key IS 'the subscription''s worker for the repository: this number modulo the number of workers';
+COMMENT ON COLUMN atproto.held_event.bytes IS 'the whole WebSocket message; for labels, a message with only this labeler''s labels';
+COMMENT ON COLUMN atproto.held_event.rev IS 'revision, which is the order in which events are applied; for labels, seq in the form of a revision';
+COMMENT ON COLUMN atproto.held_event.kind IS 'repo: an event of the account''s repository; label: labels that the account has issued';
+COMMENT ON COLUMN atproto.held_event.did IS 'account of the event; for labels, the labeler';
+COMMENT ON COLUMN atproto.held_event.seq IS 'sequence number of the event in the stream';
+COMMENT ON COLUMN atproto.held_event.held_at IS 'when the event began to wait';
 
--- What a dump from before these columns has, and what somebody inserts by hand.
+-- Completes rows from dumps that are older than these columns, and rows that a user inserts.
 CREATE FUNCTION atproto.held_event_fill() RETURNS trigger
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_held_event_fill';
 COMMENT ON FUNCTION atproto.held_event_fill() IS 'trigger: a held event without a level, format or endpoint gets its subscription''s';
@@ -52,12 +52,12 @@ CREATE TRIGGER held_event_fill BEFORE INSERT ON atproto.held_event
     FOR EACH ROW WHEN (NEW.verify IS NULL OR NEW.format IS NULL OR NEW.endpoint IS NULL) EXECUTE FUNCTION atproto.held_event_fill();
 CREATE FUNCTION atproto.subscription_held() RETURNS trigger
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_subscription_held';
-COMMENT ON FUNCTION atproto.subscription_held() IS 'trigger: what a subscription holds that is removed, or gets another target, goes to one that may take it; or it is dropped, its repositories are marked, and atproto.gap has a row';
+COMMENT ON FUNCTION atproto.subscription_held() IS 'trigger: when a subscription is removed or gets a different target, its held events go to a subscription that may take them; otherwise they are dropped, their repositories are marked, and atproto.gap gets a row';
 CREATE TRIGGER subscription_held BEFORE DELETE OR UPDATE OF target, url, format ON atproto.subscription
     FOR EACH ROW EXECUTE FUNCTION atproto.subscription_held();
 REVOKE ALL ON FUNCTION atproto.held_event_fill(), atproto.subscription_held() FROM PUBLIC;
 
--- One row for each time, so that nobody who says so waits for one who is at it.
+-- Each request inserts a new row: updating a shared row would make sessions wait for each other.
 CREATE TABLE atproto.held_release (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     target name NOT NULL,
@@ -67,17 +67,17 @@ CREATE TABLE atproto.held_release (
     subscription text NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 COMMENT ON TABLE atproto.held_release IS 'repositories whose held events are to be judged again; consumers take the rows';
-COMMENT ON COLUMN atproto.held_release.id IS 'in the order of which they are taken';
-COMMENT ON COLUMN atproto.held_release.target IS 'schema of the tables';
-COMMENT ON COLUMN atproto.held_release.did IS 'the account';
-COMMENT ON COLUMN atproto.held_release.shard_key IS 'which of a subscriptions workers has the repository';
+COMMENT ON COLUMN atproto.held_release.id IS 'consumers take the rows in this order';
+COMMENT ON COLUMN atproto.held_release.target IS 'schema of the tables that the events will change';
+COMMENT ON COLUMN atproto.held_release.did IS 'account whose held events are to be judged again';
+COMMENT ON COLUMN atproto.held_release.shard_key IS 'the subscription''s worker for the repository, as in atproto.held_event';
 COMMENT ON COLUMN atproto.held_release.kind IS 'as in atproto.held_event';
-COMMENT ON COLUMN atproto.held_release.subscription IS 'whose held events are meant; without a foreign key: whoever writes the row may have repositories locked, for which unsubscribe() waits';
+COMMENT ON COLUMN atproto.held_release.subscription IS 'the subscription that received the events; no foreign key: its check would wait for unsubscribe(), which may wait for repositories that the writer of the row has locked';
 
--- a consumer that starts looks at all that is held
+-- held_release needs no dump: a consumer queues all its held events when it starts
 SELECT pg_catalog.pg_extension_config_dump('atproto.held_event', '');
 
--- seen by whom the subscription is
+-- a role sees the rows of the subscriptions that it sees
 ALTER TABLE atproto.held_event ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.held_event
     USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));

@@ -1,8 +1,8 @@
 /*
  * held_by.c
- *		Whose held events a subscription takes, and behind which its own events wait (R-32).
+ *		Which subscriptions' held events a subscription may take, and behind which its own events wait (R-32).
  *
- * This file reads atproto.subscription; it touches no held event.
+ * This file reads only atproto.subscription, not the held events.  Invariant: no role gains rights by a taken event.
  */
 #include "postgres.h"
 
@@ -20,11 +20,11 @@ atp_held_may_take(const AtpSubscription *taker, const AtpSubscription *receiver)
 	return OidIsValid(taker->owner) && OidIsValid(receiver->owner) && strcmp(taker->target, receiver->target) == 0 &&
 		taker->source->sink == receiver->source->sink && taker->settings.verify >= receiver->settings.verify &&
 		has_privs_of_role(taker->owner, receiver->owner) && atp_subscription_same_contents(taker, receiver) &&
-		/* what is held by one whose owner has lost the right to fill the target is not used */
+		/* an owner who has lost the right to fill the target must not fill it by way of a second subscription */
 		atp_role_may_fill(taker->owner, taker->target) && atp_role_may_fill(receiver->owner, receiver->target);
 }
 
-/* The other subscriptions of the target, also those that do not run. */
+/* All subscriptions of the target except a->sub, including those that are paused or stopped. */
 static List *
 others_of(const AtpApply *a)
 {

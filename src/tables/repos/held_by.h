@@ -1,13 +1,16 @@
 /*
  * held_by.h
- *		Whose held events a subscription takes, and behind which its own events wait (R-32).
+ *		Which subscriptions' held events a subscription may take, and behind which its own events wait (R-32).
  *
- * A held event belongs to the subscription that received it.  Another subscription of the same target
- * takes it only if that gives nobody more than he has: its owner may act as the receiving subscription's
- * owner, its level is not lower, and it makes the same rows.  The formats may differ, since the held event's row
- * names its own: a relay and a Jetstream that fill one target have one order.  A subscription's own events wait
- * behind what it could take itself, and behind nothing else: never behind what a higher level or another role
- * holds, nor for a subscription that does not run.
+ * A held event belongs to the subscription that received the event.  A second subscription of the same target
+ * may take the event only if no role gains rights by this: the second subscription's owner may act as the
+ * receiving subscription's owner, the second subscription's level is not lower, and both make the same rows.
+ * The formats may differ, because the row of the held event names its format: so a relay and a Jetstream that
+ * fill one target have one order of events.
+ *
+ * A subscription's own events wait behind the held events that the subscription may take, and behind no other
+ * events.  Otherwise a subscription with a higher level, a foreign owner, or a stopped consumer could block
+ * this subscription's events.
  */
 #ifndef ATP_HELD_BY_H
 #define ATP_HELD_BY_H
@@ -16,15 +19,15 @@
 
 typedef struct AtpHeldBy
 {
-	Datum	   *takes;			/* names (text) of the subscriptions whose held events it takes, its own first */
-	Oid		   *owners;			/* of these subscriptions */
+	Datum	   *takes;			/* names (text) of the subscriptions whose held events are taken; the taking subscription comes first */
+	Oid		   *owners;			/* the owners of the subscriptions in takes */
 	int			ntakes;
 } AtpHeldBy;
 
-/* Of the subscription that applies; in a transaction, with SPI. */
+/* The list for the subscription a->sub.  The caller is in a transaction, with SPI connected. */
 extern AtpHeldBy atp_held_by(const AtpApply *a);
 
-/* May the held events of one subscription be another one's? */
+/* May the taker take the held events of the receiver? */
 extern bool atp_held_may_take(const AtpSubscription *taker, const AtpSubscription *receiver);
 
 #endif							/* ATP_HELD_BY_H */

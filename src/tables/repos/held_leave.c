@@ -1,11 +1,11 @@
 /*
  * held_leave.c
- *		SQL: triggers about held events: they get what an older dump does not have, and go with their
- *		subscription, not in silence (R-32, R-35).
+ *		SQL: the trigger that completes rows of atproto.held_event from older dumps, and the trigger that keeps
+ *		the held events of a subscription from getting lost without a trace (R-32, R-35).
  *
- * A subscription that is removed, or whose target or kind of stream changes, leaves events behind that nobody
- * judges any more.  Another subscription gets them if it may take them (held_by.h).  Otherwise they are dropped in
- * this transaction, their repositories are marked, and a row of atproto.gap tells how many there were.  A refill
+ * If a subscription is removed, or its target or kind of stream changes, no process would judge its held events
+ * any more.  A second subscription gets the events if that subscription may take them (held_by.h).  Otherwise this
+ * transaction drops the events, marks their repositories, and counts the events in a row of atproto.gap.  A refill
  * (refill.c) ends with its subscription.
  */
 #include "postgres.h"
@@ -66,7 +66,7 @@ atp_held_event_fill(PG_FUNCTION_ARGS)
 	SPI_connect();
 	sub = atp_subscription_get(atp_get_text(row, "subscription"), cxt);
 	SPI_finish();
-	/* there is none: the foreign key says so */
+	/* the subscription does not exist: leave the row, and the foreign key raises the error */
 	if (sub == NULL)
 		return PointerGetDatum(row.tuple);
 	values[0] = atp_verify_words[sub->settings.verify];
@@ -86,15 +86,15 @@ atp_held_event_fill(PG_FUNCTION_ARGS)
 }
 
 /* ------------------------------------------------------------------------
- * A subscription leaves
+ * A subscription is removed or changes its target
  * ------------------------------------------------------------------------
  */
 typedef struct Leaving
 {
 	const AtpSubscription *sub;
-	struct varlena **dids;		/* whose events it holds, sorted */
+	struct varlena **dids;		/* the accounts with events held by the subscription, sorted */
 	int			ndids;
-	bool		removed;		/* no row is going to have its name */
+	bool		removed;		/* the subscription is being deleted, so no row may refer to its name */
 } Leaving;
 
 static uint64
@@ -123,7 +123,7 @@ find_dids(Leaving *l)
 	l->ndids = atp_sort_dids(l->dids, found.n);
 }
 
-/* The first subscription that may take what is held, one that runs if there is any; NULL: there is none. */
+/* A subscription that may take the held events, preferably a running one; NULL: no subscription may. */
 static const AtpSubscription *
 find_heir(const Leaving *l)
 {
@@ -148,7 +148,7 @@ find_heir(const Leaving *l)
 static void
 hand_over(const Leaving *l, const AtpSubscription *heir)
 {
-	/* what both have received is there once more, under the heir's name */
+	/* skip events that the heir has received as well, since the heir has its own rows for these events; delete the rest below */
 	(void) run_as_table_owner("UPDATE atproto.held_event h SET subscription = $3 WHERE subscription = $1 AND target = $2::name AND NOT EXISTS"
 							  " (SELECT FROM atproto.held_event e WHERE e.target = h.target AND e.did OPERATOR(@.=) h.did"
 							  "  AND e.rev OPERATOR(@.=) h.rev AND e.subscription = $3 AND e.seq = h.seq AND e.endpoint = h.endpoint)",
@@ -158,7 +158,7 @@ hand_over(const Leaving *l, const AtpSubscription *heir)
 	atp_held_release(l->dids, l->ndids);
 }
 
-/* How many there were, for each stream; of labels, for each labeler. */
+/* Count the events that are about to be dropped in atproto.gap: a row for each stream, and for labels for each labeler. */
 static void
 note_lost(const Leaving *l)
 {
@@ -177,7 +177,10 @@ remove_rows(const Leaving *l)
 							  ATP_ARGS(atp_text_arg(l->sub->name), atp_text_arg(l->sub->target)));
 }
 
-/* They lack what is dropped: who fetches repositories into these tables is to fetch them. */
+/*
+ * Queue fetches of the marked repositories, which lack the dropped events, for a subscription that fetches repositories
+ * into the target.
+ */
 static void
 wish(const Leaving *l, struct varlena *const *dids, int n)
 {
@@ -201,7 +204,10 @@ typedef struct Marking
 	Leaving    *leaving;
 } Marking;
 
-/* With the rights of the subscription's owner, as its consumer would. */
+/*
+ * Mark the repositories and remove the held events, with the rights of the subscription's owner: the caller of the
+ * trigger may have no rights on the target's tables.
+ */
 static void
 mark(AtpApply *a, int unused, int unused2)
 {
@@ -216,7 +222,7 @@ mark(AtpApply *a, int unused, int unused2)
 	wish(l, marked, n);
 }
 
-/* False: the tables could not be written, and the gap alone tells. */
+/* Mark the repositories.  False: the tables could not be written, so only the row of atproto.gap records the loss. */
 static bool
 mark_repos(Leaving *l)
 {
@@ -255,8 +261,10 @@ may_end_refills(const AtpSubscription *sub)
 }
 
 /*
- * V-31: what a refill has written is unproven until it comes to the repository's revision.  Nobody goes on with this
- * refill, and the fetcher audits no repository that is being read again.  Rows of an earlier version have the name.
+ * V-31: records of a refill are unproven until the refill reaches the repository's revision.  Without its subscription
+ * the refill would never end, and the fetcher would never audit the repository, since repositories in a refill are not
+ * audited.  So end the refill, and request an audit.  Rows written by an earlier version have the subscription's name in
+ * place of its id.
  */
 static void
 end_refills(AtpApply *a, int unused, int unused2)
@@ -272,7 +280,7 @@ end_refills(AtpApply *a, int unused, int unused2)
 		atp_audit_wish(sub->target);
 }
 
-/* A trigger of the table may refuse that: then atproto.check() finds the rows. */
+/* A user's trigger on the table may refuse the update: then the row stays as it is, and atproto.check() reports it. */
 static void
 leave_refills(const AtpSubscription *sub)
 {
@@ -308,14 +316,14 @@ leave(const AtpSubscription *sub, bool removed)
 		return;
 	}
 	note_lost(&l);
-	/* no trigger of the tables waits for the transaction's end, where it would have the caller's rights */
+	/* constraint triggers run now, with the owner's rights: deferred to commit, they would run with the caller's rights */
 	nest = atp_caller_begin();
 	if (!mark_repos(&l))
 		remove_rows(&l);
 	atp_caller_end(nest);
 }
 
-/* Do its held events go to other tables by now, or would another kind of sink have to take them? */
+/* Has the subscription a different target or a different kind of sink now, so that its held events cannot be applied any more? */
 static bool
 is_another(AtpTuple old, AtpTuple row)
 {

@@ -1,6 +1,8 @@
 /*
  * multi_source.c
- *		Several sources of the same tables.
+ *		Is a second subscription of the same target running that may bring a missing commit?
+ *
+ * This file only answers that question; admission.c holds the events, and release.c releases them.
  */
 #include "postgres.h"
 
@@ -14,14 +16,14 @@
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 
-/* So long nobody looks again whether there is one now that may bring what is missing. */
+/* How long this process relies on having found no subscription with whole commits. */
 #define ALONE_MS	1000
 
 int			atp_union_wait_ms;
 
 static const AtpRunning *running = NULL;
 
-/* When this process found no source of whole commits of its tables, and which tables these are. */
+/* When this process last found that no subscription with whole commits fills a target, and the target's name. */
 static TimestampTz alone_at;
 static char alone_with[NAMEDATALEN];
 
@@ -46,7 +48,10 @@ atp_union_is_shared(const AtpStatements *set)
 	return running != NULL && running->is_shared(atp_target(set));
 }
 
-/* By the clock that has written it; where that was set back, nobody waits for it to come there again. */
+/*
+ * The database's clock has written since.  If the clock was set back since then, the wait ends at once; otherwise the
+ * event would wait until the clock reaches since again.
+ */
 bool
 atp_union_goes_on(TimestampTz since)
 {
@@ -55,7 +60,10 @@ atp_union_goes_on(TimestampTz since)
 	return since <= now && !TimestampDifferenceExceeds(since, now, atp_union_wait_ms);
 }
 
-/* The subscriptions of these tables, but those that are paused or stopped: their owners are no business of this one's. */
+/*
+ * The subscriptions of the target that are neither paused nor stopped.  The query runs as the table's owner: row level
+ * security would hide the subscriptions of foreign owners from this subscription's owner.
+ */
 static List *
 subscriptions(const AtpApply *a)
 {
@@ -77,7 +85,10 @@ subscriptions(const AtpApply *a)
 	return list;
 }
 
-/* A Jetstream that nobody accompanies asks for each of its events. */
+/*
+ * Has this process just found no subscription with whole commits?  A consumer of a Jetstream that fills its target
+ * alone would otherwise read atproto.subscription for each of its events.
+ */
 static bool
 is_alone(const AtpApply *a)
 {
@@ -110,7 +121,7 @@ atp_union_has_other(const AtpApply *a, List **others, const AtpEvent *event)
 
 	if (running == NULL || atp_union_wait_ms == 0 || is_alone(a))
 		return false;
-	/* this one is among them, unless it has just been paused */
+	/* the list contains this subscription (unless just paused), so an empty list means: not read yet */
 	if (*others == NIL)
 	{
 		*others = subscriptions(a);

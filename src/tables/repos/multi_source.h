@@ -1,14 +1,13 @@
 /*
  * multi_source.h
- *		Several sources of the same tables: what one of them lacks, another one may bring.
+ *		Several subscriptions that fill one target: events wait for commits that a second source may bring.
  *
- * A commit that leaves a gap in its repository is held (held.h, why = gap) while another
- * subscription of these tables runs that follows the account, and for atproto.union_wait
- * at most.  The commit that closes the gap lets it go; otherwise it is taken as it would
- * have been at once, as a break (F-08).
+ * A commit that leaves a gap in its repository is held (held.h, why = gap) while a second subscription of the
+ * target runs that follows the account, and for atproto.union_wait at most.  The commit that closes the gap
+ * releases the held commit.  After the time limit the held commit is applied as a break (F-08).
  *
- * An event of a source that has no chain (Jetstream) is held likewise while a subscription
- * runs that has one: it may lack what was before it, and bring a part of its commit alone.
+ * An event of a source without a chain (Jetstream) is held for the same time while a subscription with a
+ * chain runs: the event may lack earlier commits, and contains only one operation of its own commit.
  */
 #ifndef ATP_MULTI_SOURCE_H
 #define ATP_MULTI_SOURCE_H
@@ -17,25 +16,28 @@
 
 extern int	atp_union_wait_ms;
 
-/* From _PG_init(). */
+/* From _PG_init(): the setting. */
 extern void atp_union_init(void);
 
-/* What is known of subscriptions of this database that run: handed down by status.c. */
+/* Callbacks to read the shared status of running subscriptions; status.c passes the callbacks to atp_union_ask(). */
 typedef struct AtpRunning
 {
-	bool		(*is_connected) (const char *name, int within_ms);	/* or was so within this time */
-	bool		(*is_shared) (const char *target);	/* do several fill its tables? */
+	bool		(*is_connected) (const char *name, int within_ms);	/* connected now, or within this time */
+	bool		(*is_shared) (const char *target);	/* do several running subscriptions fill the target's tables? */
 } AtpRunning;
 
 extern void atp_union_ask(const AtpRunning *running);
 
-/* Does another subscription that runs fill these tables, too? */
+/* Do several running subscriptions fill the tables of this statement set? */
 extern bool atp_union_is_shared(const AtpStatements *set);
 
-/* May what began to wait for a missing commit then go on waiting? */
+/* May an event that has waited for a missing commit since this time wait longer? */
 extern bool atp_union_goes_on(TimestampTz since);
 
-/* May another source than the event's, one of whole commits, bring what is missing before it, or with it?  *others is kept from one call to the next, for a transaction: NIL at first. */
+/*
+ * Does a second subscription with whole commits run that may bring the commits missing before the event, or the rest
+ * of the event's commit?  *others is a cache of the target's subscriptions for one transaction; NIL at first.
+ */
 extern bool atp_union_has_other(const AtpApply *a, List **others, const AtpEvent *event);
 
 #endif							/* ATP_MULTI_SOURCE_H */

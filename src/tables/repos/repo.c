@@ -1,10 +1,11 @@
 /*
  * repo.c
- *		The table repo: states of repositories, read and written.
+ *		The table repo: read and write the states of repositories.
  *
- * They are read and written in the order of their DIDs.  Statements lock the rows
- * when they read them; where heap.c can do it, the rows are only locked when
- * they are written, which fails if somebody else was faster.
+ * How events change a state is repo_state.c's task.  Rows are read and written in the order of their DIDs, so
+ * that two consumers cannot deadlock.  Statements lock the rows when reading; direct access
+ * (tables/direct/direct_insert.h) locks a row only when writing, and fails if the row has changed since it was
+ * read.
  */
 #include "postgres.h"
 
@@ -27,64 +28,64 @@
 #define MEMBER(member)	offsetof(AtpRepoState, member)
 
 static const AtpColumn columns[] = {
-	{"did", ATP_TYPE_DID, ATP_KEY, "PRIMARY KEY", "the account whose repository it is", MEMBER(did)},
+	{"did", ATP_TYPE_DID, ATP_KEY, "PRIMARY KEY", "the account that owns the repository", MEMBER(did)},
 	{"rev", ATP_TYPE_TID, ATP_VALUE, NULL,
 	"revision of the last commit processed; older ones are ignored", MEMBER(rev), MEMBER(has_rev)},
 	{"first_rev", ATP_TYPE_TID, ATP_VALUE, NULL,
-		"of what was before this revision nothing is known: that of the first commit processed, or what follows the first #sync",
+		"the tables may lack commits before this revision, which is the revision of the first commit processed, or the next revision after the first #sync",
 	MEMBER(first_rev), MEMBER(has_first)},
-	{"commit", ATP_TYPE_CID, ATP_VALUE, NULL, "CID of that commit", MEMBER(commit)},
-	{"data", ATP_TYPE_CID, ATP_VALUE, NULL, "root of its Merkle search tree", MEMBER(data)},
+	{"commit", ATP_TYPE_CID, ATP_VALUE, NULL, "CID of the last commit processed", MEMBER(commit)},
+	{"data", ATP_TYPE_CID, ATP_VALUE, NULL, "root of the Merkle search tree of the last commit processed", MEMBER(data)},
 	{"rev_paths", ATP_TYPE_BYTEA, ATP_VALUE, NULL,
-		"what has been processed of that commit, where its operations come one by one: hashes of their paths; null: all of it",
+		"which operations of the last commit were processed, when a stream sends them in separate messages: hashes of their paths; null: all operations",
 	MEMBER(rev_paths)},
 	{"active", ATP_TYPE_BOOL, ATP_VALUE, "NOT NULL DEFAULT true",
 	"false while the host does not serve the repository", MEMBER(active)},
 	{"status", ATP_TYPE_TEXT, ATP_VALUE, NULL,
-	"why it is not active: takendown, suspended, deleted, deactivated, ...", MEMBER(status)},
+	"why the repository is not active: takendown, suspended, deleted, deactivated, ...", MEMBER(status)},
 	{"status_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, NULL,
-	"time of the event that said so", MEMBER(status_at), MEMBER(has_status)},
+	"time of the event that set active and status", MEMBER(status_at), MEMBER(has_status)},
 	{"status_endpoint", ATP_TYPE_TEXT, ATP_VALUE, NULL,
-	"the stream that said so, as in atproto.cursor", MEMBER(status_endpoint)},
+	"the stream of the event that set active and status, as in atproto.cursor", MEMBER(status_endpoint)},
 	{"status_seq", ATP_TYPE_INT8, ATP_VALUE, NULL,
-		"its event: older ones of the same stream are ignored; of another stream, those before status_at",
+		"sequence number of the event that set active and status: events before this number in the same stream are ignored, and events before status_at in different streams",
 	MEMBER(status_seq), MEMBER(has_status_seq)},
-	{"host", ATP_TYPE_TEXT, ATP_VALUE, NULL, "host that said so", MEMBER(host)},
+	{"host", ATP_TYPE_TEXT, ATP_VALUE, NULL, "host of the stream that set active and status", MEMBER(host)},
 	{"handle", ATP_TYPE_HANDLE, ATP_VALUE, NULL, "last handle announced; unverified",
 	MEMBER(handle), 0, "CREATE INDEX IF NOT EXISTS repo_handle ON #.repo (handle) WHERE handle IS NOT NULL"},
 	{"sync", ATP_TYPE_TEXT, ATP_VALUE, "NOT NULL DEFAULT 'partial'",
-		"whether the records are those of the account; synchronized: they are; partial: they are true, but older ones may be missing;"
-		" unproven: they were, until a commit came of which nobody can tell; desynchronized: they have missed something;"
-		" resyncing: they are being replaced by those of an export",
+		"whether the records in the tables are the account's; synchronized: all of them; partial: true records, but older records may be missing;"
+		" unproven: synchronized until a commit came that could not be checked completely; desynchronized: changes were missed;"
+		" resyncing: an export is replacing the records",
 	MEMBER(sync)},
 	{"hold", ATP_TYPE_TEXT, ATP_VALUE, NULL,
-		"why events of it wait in atproto.held_event: identity, gap, resync; release: they are about to be taken; null: none do",
+		"why events of the repository wait in atproto.held_event: identity, gap, resync; release: the events are about to be judged again; null: no events wait",
 	MEMBER(hold), 0, "CREATE INDEX IF NOT EXISTS repo_hold ON #.repo (hold, did) WHERE hold IS NOT NULL"},
 	{"verified", ATP_TYPE_BOOL, ATP_VALUE, "NOT NULL DEFAULT false",
-	"whether rev and data are of a commit whose signature by the account was verified", MEMBER(verified)},
+	"whether the account's signature of the commit with rev and data was verified", MEMBER(verified)},
 	{"synced_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, NULL, "when an export of the repository last came into the tables",
 	MEMBER(synced_at), MEMBER(has_synced)},
 	{"purge_rev", ATP_TYPE_TID, ATP_APART, NULL,
-	"records up to this revision are being removed: the account was deleted"},
-	{"purge_seq", ATP_TYPE_INT8, ATP_APART, NULL, "event that said so"},
+	"records up to this revision are being removed, because the account was deleted"},
+	{"purge_seq", ATP_TYPE_INT8, ATP_APART, NULL, "sequence number of the event that deleted the account"},
 	{"deleted_rev", ATP_TYPE_TID, ATP_VALUE, NULL,
-		"when the account was last deleted, this was rev: records up to here do not come back",
+		"the value of rev when the account was last deleted: records up to this revision do not come back",
 	MEMBER(deleted_rev), MEMBER(deleted)},
 	{"refill_by", ATP_TYPE_TEXT, ATP_VALUE, NULL,
 	"id of the subscription that reads the events up to rev again (atproto.subscription): see atproto.refill()", MEMBER(refill_by)},
-	{"refill_rev", ATP_TYPE_TID, ATP_VALUE, NULL, "it has come as far as this", MEMBER(refill_rev), MEMBER(refilled)},
+	{"refill_rev", ATP_TYPE_TID, ATP_VALUE, NULL, "the last revision that the refill has read", MEMBER(refill_rev), MEMBER(refilled)},
 	{"refill_data", ATP_TYPE_CID, ATP_VALUE, NULL, "root of the repository's tree at refill_rev: the next commit that is read again continues it", MEMBER(refill_data)},
 	{"refill_sync", ATP_TYPE_TEXT, ATP_VALUE, NULL,
-		"what sync was when the refill first wrote records; it is that again when the refill has come to rev without a break; null: it has written none",
+		"the value of sync when the refill first wrote records; sync gets this value again when the refill reaches rev without a break; null: the refill has written no records",
 	MEMBER(refill_sync)},
-	{"refill_to", ATP_TYPE_TID, ATP_VALUE, NULL, "what rev was when refill() was called", MEMBER(refill_to), MEMBER(has_refill_to)},
+	{"refill_to", ATP_TYPE_TID, ATP_VALUE, NULL, "the value of rev when refill() was called", MEMBER(refill_to), MEMBER(has_refill_to)},
 	{"refill_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, NULL,
-		"when refill() was called: records up to refill_to that were indexed since then were written by the refill",
+		"when refill() was called: the refill wrote all records up to refill_to that were indexed since then",
 	MEMBER(refill_at), MEMBER(has_refill_at)},
-	{"audited_at", ATP_TYPE_TIMESTAMP, ATP_APART, NULL, "when an audit last settled sync, or was tried by itself"},
+	{"audited_at", ATP_TYPE_TIMESTAMP, ATP_APART, NULL, "when an audit last decided sync, or last tried this repository alone"},
 	{"updated_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, "NOT NULL DEFAULT now()", "when this row was written last", MEMBER(updated_at)},
 	{"handle_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, NULL,
-	"time of the event that announced the handle: at a Jetstream's first version older ones are ignored", MEMBER(handle_at), MEMBER(has_handle_at)},
+	"time of the event that announced the handle: with version 1 of Jetstream, older announcements are ignored", MEMBER(handle_at), MEMBER(has_handle_at)},
 };
 
 enum
@@ -92,29 +93,29 @@ enum
 	LOCK_REPOS,					/* did[] -> states, locked in order */
 	ADD_REPOS,					/* did[] */
 	SET_REPOS,
-	MARK_REPO,					/* did: not in step with the network */
-	LOCK_FREE,					/* did[] -> did: those that nobody else has */
+	MARK_REPO,					/* did: set sync to desynchronized */
+	LOCK_FREE,					/* did[] -> did: lock the rows without waiting, skip locked rows */
 	MARK_DROPPED,				/* did[] -> did */
-	LEAVE_TO_PURGE,				/* did, rev, seq: when there are any records left up to it */
+	LEAVE_TO_PURGE,				/* did, rev, seq: if the table record has a record up to rev */
 	LOCK_PURGED,
 	PURGE_DONE,
 	IS_PURGED,					/* did */
-	HOLDING,					/* did[] or null -> did: of which events may be held */
+	HOLDING,					/* did[] or null -> did: repositories that may have held events */
 	RELEASED,					/* did[] or null -> did */
 	LOCK_HOLDING,				/* did[] */
 	UNHOLD,						/* did[] */
-	FORGET_REPOS				/* did[]: of which nothing is known but that events waited */
+	FORGET_REPOS				/* did[]: delete rows without information */
 };
 
 static const AtpStatement statements[] = {
 	[LOCK_REPOS] = {
-		/* foreign keys to the table need not wait for us, nor we for them */
+		/* NO KEY: checks of users' foreign keys to this table need not wait for our lock, nor we for theirs */
 		"SELECT {r.columns} FROM unnest($1) u (did) JOIN #.repo r ON r.did OPERATOR(@.=) u.did"
 		" ORDER BY r.did FOR NO KEY UPDATE OF r",
 		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_ROWS_OUT | ATP_PLANNED_ANEW | ATP_AS_HEAP,
 		/*
-		 * Locks, adds and reads them, each on its server.  Unlike a SELECT it waits for what a server
-		 * has prepared and not committed yet, the last transaction before a crash, and sees it.
+		 * With Citus: lock, insert and read the rows, each on its node.  Unlike a SELECT, the INSERT waits for a
+		 * transaction that a node has prepared but not committed (the last one before a crash), and sees its rows.
 		 */
 		&(const AtpStatement) {
 			"INSERT INTO #.repo AS r (did) SELECT d FROM unnest($1) d"
@@ -129,7 +130,7 @@ static const AtpStatement statements[] = {
 	[SET_REPOS] = {
 		"UPDATE #.repo r SET {set u} FROM unnest({arrays}) u ({columns}) WHERE r.did OPERATOR(@.=) u.did",
 		SPI_OK_UPDATE, {0}, {0}, &atp_repo_table, ATP_ROWS_IN | ATP_PLANNED_ANEW | ATP_AS_HEAP,
-		/* each row to its server; how many there were, only what is returned tells */
+		/* with Citus: each row on its node; only RETURNING tells the number of rows */
 		&(const AtpStatement) {
 			"INSERT INTO #.repo AS r ({columns}) SELECT * FROM unnest({arrays})"
 			" ON CONFLICT (did) DO UPDATE SET {set excluded} RETURNING r.did",
@@ -189,7 +190,7 @@ static const AtpStatement statements[] = {
 	},
 	[UNHOLD] = {
 		"UPDATE #.repo SET hold = NULL, updated_at = now(),"
-		/* what waited for a commit has gone, and nobody will bring it again */
+		/* the events after the missing commit were removed unjudged, and no source sends them again */
 		" sync = CASE WHEN hold = 'gap' THEN 'desynchronized' ELSE sync END"
 		" WHERE did OPERATOR(@.=) ANY ($1) AND hold IN ('identity', 'gap', 'release')",
 		SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
@@ -228,7 +229,7 @@ compare_repos(const void *a, const void *b)
 
 typedef struct EventDid
 {
-	uint64		abbrev;			/* tells most of them apart */
+	uint64		abbrev;			/* prefix of the DID; decides most comparisons */
 	struct varlena *did;
 	int			event;
 } EventDid;
@@ -266,7 +267,7 @@ copy_of(Datum value, bool isnull)
 	return isnull ? NULL : PG_DETOAST_DATUM_COPY(value);
 }
 
-/* A user may have dropped the constraint. */
+/* A user may have dropped the column's NOT NULL constraint. */
 static Datum
 not_null(const AtpColumn *column, Datum value, bool isnull)
 {
@@ -277,7 +278,7 @@ not_null(const AtpColumn *column, Datum value, bool isnull)
 	return value;
 }
 
-/* From a row's columns, whose types are right; but the DID, which is known. */
+/* Fill the state from a row's columns, whose types were checked, except the DID, which is set already. */
 static void
 read_repo(const AtpRepos *s, AtpRepoState *repo, const Datum *values, const bool *nulls)
 {
@@ -352,7 +353,7 @@ did_array(AtpRepos *s, bool only_missing)
 	return atp_array(s->apply->statements, ATP_TYPE_DID, dids, NULL, n);
 }
 
-/* Lock and read those that exist; false when some do not. */
+/* Lock and read the rows that exist; false: some repositories have no row. */
 static bool
 lock_repos(AtpRepos *s)
 {
@@ -367,7 +368,7 @@ lock_repos(AtpRepos *s)
 		AtpRepoState *repo;
 
 		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, values, nulls);
-		/* a view may show anything */
+		/* a user may have replaced the table by a view, which may return any row */
 		repo = nulls[0] ? NULL : atp_repo_of(s, PG_DETOAST_DATUM(values[0]));
 		if (repo == NULL)
 			ereport(ERROR,
@@ -397,7 +398,7 @@ lock_or_add_repos(AtpRepos *s)
 	}
 }
 
-/* Read those that exist; atp_repos_store() sees whether that was still true. */
+/* Read the existing rows without a lock; atp_repos_store() fails if a row has changed since. */
 static void
 find_repos(AtpRepos *s)
 {
@@ -462,7 +463,12 @@ atp_repos_judged(AtpRepos *s)
 	s->judged = true;
 }
 
-/* What other sources need not bring again.  Something follows from old commits that tell that the tables lack something, from those that were overtaken (repo_state.c), and from those that are read again. */
+/*
+ * Remember the newest revisions for the cache that lets other subscriptions of the target pass over known commits
+ * (rev_cache.h).  Repositories are left out if an old commit may still have an effect: the repository is inactive, is
+ * being refilled, or has a revision whose operations came in separate messages (repo_state.c).  The floor keeps old commits that
+ * show missing records.
+ */
 static void
 note_recents(AtpRepos *s)
 {
@@ -548,7 +554,7 @@ atp_repos_store(AtpRepos *s)
 		store_by_statement(s);
 	if (s->apply->shared)
 		note_recents(s);
-	/* V-27: an audit tells */
+	/* V-27: only an audit can prove the records of an unproven repository */
 	if (s->unproven)
 		atp_audit_wish(atp_target(s->apply->statements));
 }
@@ -562,7 +568,7 @@ atp_repo_mark(AtpApply *a, struct varlena *did)
 	(void) atp_execute(a->statements, &statements[MARK_REPO], &arg, NULL);
 }
 
-/* A statement with these DIDs as its parameter; NULL: null. */
+/* Execute a statement with an array of DIDs as its parameter; dids NULL: the parameter is null. */
 static uint64
 with_dids(AtpStatements *set, int statement, struct varlena *const *dids, int n)
 {
@@ -581,7 +587,7 @@ atp_repos_mark_dropped(AtpApply *a, struct varlena **dids, int n, struct varlena
 	if (!atp_target_is_distributed(a->statements, &atp_repo_table))
 		found = atp_take_dids(dids, with_dids(a->statements, LOCK_FREE, dids, n));
 	else
-		/* one server at a time, or it could not be done */
+		/* Citus supports SKIP LOCKED only in queries for a single node, so only for a single DID */
 		for (int i = 0; i < n; i++)
 			found += atp_take_dids(&dids[found], with_dids(a->statements, LOCK_FREE, &dids[i], 1));
 	n = found;
@@ -611,7 +617,7 @@ atp_repos_forget(AtpApply *a, struct varlena *const *dids, int n)
 	(void) with_dids(a->statements, FORGET_REPOS, dids, n);
 }
 
-/* Those DIDs that came back, of which nothing is held. */
+/* Take the n DIDs returned by the last statement, leave out repositories with held events; returns the number left. */
 static int
 without_held(AtpApply *a, uint64 n, struct varlena ***dids)
 {
@@ -635,7 +641,7 @@ atp_repos_unhold(AtpApply *a, struct varlena *const *some, int nsome)
 
 	if (n == 0)
 		return;
-	/* who was about to hold something has done it when this goes on */
+	/* a transaction that holds an event has locked the row: after this lock its held event is visible, so count again */
 	(void) with_dids(a->statements, LOCK_HOLDING, dids, n);
 	n = without_held(a, with_dids(a->statements, HOLDING, dids, n), &dids);
 	if (n == 0)
@@ -668,7 +674,7 @@ atp_repo_leave_to_purge(AtpApply *a, const AtpEvent *event, uint64 rev)
 void
 atp_repo_end_purge(AtpApply *a)
 {
-	/* another subscription may have just begun: only rows that are locked are looked at */
+	/* lock first: a second subscription may be about to set purge_rev of a row, and PURGE_DONE would clear that */
 	(void) atp_execute(a->statements, &statements[LOCK_PURGED], NULL, NULL);
 	(void) atp_execute(a->statements, &statements[PURGE_DONE], NULL, NULL);
 }

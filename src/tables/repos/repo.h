@@ -1,6 +1,8 @@
 /*
  * repo.h
- *		States of repositories: read, moved by events, written.
+ *		The rows of the table repo: read the states of repositories, let events change them, write them.
+ *
+ * Each function runs within the caller's transaction.  repo_state.h has the state itself.
  */
 #ifndef ATP_REPO_H
 #define ATP_REPO_H
@@ -9,66 +11,72 @@
 
 typedef struct AtpRepos AtpRepos;
 
-/* What an event does besides changing the state. */
+/* Changes of further tables demanded by an event. */
 typedef struct AtpEffect
 {
-	bool		rows;			/* its rows are applied */
-	bool		again;			/* they were before: read again, after atproto.refill() */
-	bool		erase;			/* all records of the repository go */
-	bool		has_rev;		/* up to this revision; unless it is known, up to the last */
+	bool		rows;			/* apply the event's rows */
+	bool		again;			/* these rows were applied before: the event is read again, after atproto.refill() */
+	bool		erase;			/* delete all records of the repository */
+	bool		has_rev;		/* erase: delete records up to rev; false: up to the newest record */
 	uint64		rev;
-	bool		undo;			/* records that the refill has written up to here are removed: their chain is broken */
+	bool		undo;			/* delete the records up to undo_rev that the refill has written: the refill's chain is broken */
 	uint64		undo_rev;
-	TimestampTz undo_since;		/* when the refill was asked for */
+	TimestampTz undo_since;		/* when refill() was called */
 } AtpEffect;
 
-/* Those of the repositories of events [lo, hi). */
+/* Read the states of the repositories of events [lo, hi), and prepare admission (admission.h). */
 extern AtpRepos *atp_repos_load(AtpApply *apply, int lo, int hi);
 
-/* The verdicts on the events (judge.h) stand from before, in this transaction. */
+/* Keep the verdicts on the events that this transaction has reached already: atp_repos_take() does not judge again. */
 extern void atp_repos_judged(AtpRepos *states);
 
-/* One of these events, not an ignored one, is judged, and moves the state of its repository. */
+/* Judge an event, which must not be ignored, and change the state of the repository. */
 extern AtpEffect atp_repos_take(AtpRepos *states, int event);
 
-/* How such an event stands to the state as it was read. */
+/* Where an event stands relative to the state that was read (sink.h). */
 extern AtpStanding atp_repos_standing(AtpRepos *states, int event);
 
-/* Once, before anything else is written: who gets the rows first may write the records. */
+/*
+ * Write the states; once in a transaction, before any other row.  The transaction that locks a repository's row first
+ * may write the repository's records: two consumers would otherwise mix their records.
+ */
 extern void atp_repos_store(AtpRepos *states);
 
-/* F-15: the account is gone for good. */
+/* F-15: does the event say that the account was deleted? */
 extern bool atp_is_deletion(const AtpEvent *event);
 
-/* What the tables have of the repository is not what the network has. */
+/* Set sync of the repository's row to desynchronized. */
 extern void atp_repo_mark(AtpApply *a, struct varlena *did);
 
 /*
- * Events of these repositories that were held are about to be dropped (R-34).  Leaves those whose rows nobody else
- * has, which are locked then; how many.  *marked, sorted, are those of which something was stored, or is being
- * fetched: their rows say from now on that they lack something.
+ * R-34: the caller is about to drop held events of these repositories.  Locks the rows without waiting, removes the
+ * DIDs of rows locked elsewhere from dids, and returns the number of locked rows.  Rows with a stored commit, or with
+ * hold resync or gap, are set to desynchronized; *marked has the DIDs of these rows, sorted.
  */
 extern int	atp_repos_mark_dropped(AtpApply *a, struct varlena **dids, int n, struct varlena ***marked, int *nmarked);
 
-/* Whoever has these rows has come to an end; then those of which something was stored are marked likewise, and counted. */
+/*
+ * Wait for the locks of these rows, then set the rows with a stored commit, or with hold resync or gap, to
+ * desynchronized.  *marked has the DIDs of these rows, sorted; returns the number of rows.
+ */
 extern int	atp_repos_mark_left(AtpApply *a, struct varlena *const *dids, int n, struct varlena ***marked);
 
-/* Of these nothing is known any more, unless somebody else has told something. */
+/* Delete the repositories' rows, except rows with more information than the DID. */
 extern void atp_repos_forget(AtpApply *a, struct varlena *const *dids, int n);
 
-/* They say that events wait, of which there are none: not any more.  NULL: all that say so. */
+/* Clear hold in the rows of these repositories (NULL: all repositories) if the repository has no held events. */
 extern void atp_repos_unhold(AtpApply *a, struct varlena *const *dids, int n);
 
-/* Some whose held events are to be taken, as their rows say; how many. */
+/* Find up to max repositories with hold = release that the subscription follows; returns their number. */
 extern int	atp_repos_released(const AtpSubscription *sub, AtpStatements *set, struct varlena **dids, int max);
 
-/* Records up to this revision go later; false: there are none. */
+/* Leave the repository's records up to rev to atp_purge(); false: there are no such records, so nothing is left to do. */
 extern bool atp_repo_leave_to_purge(AtpApply *a, const AtpEvent *event, uint64 rev);
 
-/* Of those of which no record is left that was to go. */
+/* Clear purge_rev of the repositories whose records up to purge_rev are all deleted. */
 extern void atp_repo_end_purge(AtpApply *a);
 
-/* Are records of it, when the account was deleted, still about to go? */
+/* Does the repository of a deleted account still have records to purge? */
 extern bool atp_repo_is_purged(AtpApply *a, struct varlena *did);
 
 #endif							/* ATP_REPO_H */

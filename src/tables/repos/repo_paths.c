@@ -1,6 +1,6 @@
 /*
  * repo_paths.c
- *		Which operations of a revision were taken.
+ *		The column rev_paths of the table repo: which operations of the last revision were applied.
  */
 #include "postgres.h"
 
@@ -9,8 +9,9 @@
 #include "types/types.h"
 
 /*
- * A commit has 200 operations at most.  More events of one revision come after a #sync, whose
- * records all have it; then the last ones are enough, since only these are sent once more.
+ * The number of kept paths.  A commit has 200 operations at most, so a commit never exceeds this.  After a #sync all records
+ * of the repository arrive with one revision and may be more; then the last paths suffice, because a stream that is
+ * resumed repeats only its last events.
  */
 #define PATHS_MAX	256
 
@@ -29,7 +30,7 @@ atp_paths_have(const bytea *paths, uint64 path)
 	return false;
 }
 
-/* The mark of atp_paths_anew(), in the place of the first path's hash. */
+/* The mark of atp_paths_anew(), stored as the first element in place of a hash. */
 #define ANEW	UINT64CONST(0)
 
 bytea *

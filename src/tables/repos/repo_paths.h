@@ -1,7 +1,9 @@
 /*
  * repo_paths.h
- *		Which operations of a revision were taken, where they come one by one: hashes of
- *		their paths, as the column rev_paths of the table repo has them.
+ *		The column rev_paths of the table repo: which operations of the last revision were applied.
+ *
+ * Used where the operations of a commit arrive in separate events.  A value is an array of 8-byte hashes of
+ * the operations' paths.
  */
 #ifndef ATP_REPO_PATHS_H
 #define ATP_REPO_PATHS_H
@@ -10,15 +12,15 @@
 
 extern bool atp_paths_have(const bytea *paths, uint64 path);
 
-/* With one more; paths NULL: no others. */
+/* A copy of paths (NULL: empty) with one path added. */
 extern bytea *atp_paths_add(const bytea *paths, uint64 path);
 
-/* Of none. */
+/* An empty array: no operation was applied. */
 extern bytea *atp_paths_none(void);
 
 /*
- * Of none, too, with a mark that atp_paths_add() keeps: all records of the repository follow a #sync that
- * does not say which tree they make (a Jetstream's own).
+ * No operation was applied, plus a mark that atp_paths_add() keeps: after a #sync of a Jetstream, which does not name
+ * the root of the tree, all records of the repository follow.
  */
 extern bytea *atp_paths_anew(void);
 extern bool atp_paths_are_anew(const bytea *paths);

@@ -1,6 +1,9 @@
 /*
  * repo_state.c
- *		How events move the states of repositories.
+ *		How events change the state of a repository.
+ *
+ * Whether an event is admitted is decided in admission.c; the rows are read and written in repo.c.  Invariant: the
+ * revision of a repository never goes back.
  */
 #include "postgres.h"
 
@@ -31,7 +34,7 @@ static const char *const sync_names[] = {
 	[ATP_SYNC_SYNCHRONIZED] = "synchronized",
 };
 
-/* A user may have dropped the constraint by which it is not null. */
+/* The value may be NULL even in a NOT NULL column: a user may have dropped the constraint. */
 static bool
 is_text(const text *value, const char *name)
 {
@@ -72,7 +75,7 @@ atp_is_deletion(const AtpEvent *event)
 	return event->kind == ATP_REPOS_ACCOUNT && !event->active && is_deleted(event->status);
 }
 
-/* After a deletion there are no records: only a repository that begins anew continues it. */
+/* Has the repository no records, because none came yet or because the account was deleted?  Then only a first commit continues it. */
 static bool
 is_empty(const AtpRepoState *repo)
 {
@@ -95,7 +98,7 @@ atp_repos_standing(AtpRepos *s, int index)
 		return ATP_STANDING_NEW;
 	if (!repo->active)
 		return atp_repo_is_deleted(repo) ? ATP_STANDING_OBSOLETE : ATP_STANDING_INACTIVE;
-	/* what went with a deleted account does not come back with the next one */
+	/* records of a deleted account do not come back when the account begins again */
 	if (repo->deleted && event->rev <= repo->deleted_rev)
 		return ATP_STANDING_OBSOLETE;
 	if (!repo->has_rev || event->rev > repo->rev)
@@ -106,10 +109,12 @@ atp_repos_standing(AtpRepos *s, int index)
 }
 
 /*
- * The time of an #account or #identity event as far as it orders events: never later than this
- * machine's time of day, or one event of a wrong clock would make all that follow it old.  Where
- * positions are times, the events of one account are ordered by this time first.  There it must be
- * the same when the event comes again, so it may lie as far ahead as a clock may be wrong.
+ * The time of an #account or #identity event, limited for the order of events.  The result is never later than
+ * this machine's time of day: otherwise one event with a wrong clock would make all later events old.
+ *
+ * In a stream whose positions are times, this time is the first key of the order of an account's events.  There the
+ * result must be equal when the event is received again, so a time that is ahead by no more than the allowed error
+ * of clocks is kept.
  */
 static TimestampTz
 own_time(const AtpRepos *s, const AtpEvent *event)
@@ -124,14 +129,14 @@ own_time(const AtpRepos *s, const AtpEvent *event)
 }
 
 /*
- * Is what the table says of the account newer than the event?  In a stream whose positions are
- * numbers the position decides, whatever the clock of the events' server does.  A position that is
- * a time (Jetstream's first version) may go back from one event of an account to the next, but by no
- * more than the source's rewind: an event whose position is later by more than that is newer.  The
- * events' own times cannot tell that, because a former server's clock may be ahead of the present one's.
- * Where the positions are closer, or went back, the events' own time decides, and the position between events
- * of the same time.  Between streams there is nothing but the time.  A deletion that is old must not remove
- * what came after it.
+ * Is the stored status newer than the event?  An old deletion must not remove records that came after it.
+ *
+ * In a stream whose positions are sequence numbers, the position decides, whatever the clock of the events' server
+ * says.  A position that is a time (version 1 of Jetstream) may go back from one event of an account to the next,
+ * but by no more than the source's rewind: an event whose position is later by more than the rewind is newer.  The
+ * times of the events cannot show this, because the clock of the account's former server may be ahead of the present
+ * server's clock.  If the positions are closer, or went back, the times of the events decide, and then the position.
+ * Events of different streams can only be compared by their times.
  */
 static bool
 is_old_status(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event, TimestampTz status_at)
@@ -158,7 +163,7 @@ atp_repo_doubt(const AtpRepoState *repo, AtpEvent *event)
 	event->status_seq = repo->status_seq;
 }
 
-/* Commits were missed, and what they wrote. */
+/* Commits and their records were missed: the repository is desynchronized. */
 static void
 note_break(AtpRepos *s, AtpRepoState *repo)
 {
@@ -166,7 +171,10 @@ note_break(AtpRepos *s, AtpRepoState *repo)
 	repo->changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 }
 
-/* F-15: what waits came before the deletion, and goes with it (atp_held_erase()), but for events that the subscription does not take. */
+/*
+ * F-15: the account is deleted, so its held events go, too (atp_held_erase()).  Events of nothers, which this
+ * subscription may not take, stay, and so does hold.  Events of a repository that is being fetched stay.
+ */
 static void
 forget_held(AtpRepoState *repo)
 {
@@ -185,7 +193,7 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 {
 	TimestampTz status_at = own_time(s, event);
 
-	/* V-47; of what is being fetched for the first time there may be records, too */
+	/* V-47; a repository that is being fetched for the first time may have records without a revision */
 	bool		has_some = !is_empty(repo) || atp_repo_is_held(repo, "resync");
 
 	event->unconfirmed = s->apply->sub->settings.verify == ATP_VERIFY_FULL && atp_purge_after_s > 0 && atp_is_deletion(event) && has_some;
@@ -200,13 +208,13 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	repo->has_status = true;
 	repo->status_endpoint = s->endpoint;
 	repo->status_seq = event->seq;
-	/* a position that is a time which has not come tells no order: those that follow would count no more */
+	/* do not store a position that is a future time: all later events of the account would be old */
 	repo->has_status_seq = s->apply->sub->source->rewind == 0 || !atp_is_ahead(event->seq);
 	repo->host = cstring_to_text(s->apply->sub->ep->host);
 	repo->changed = true;
-	/* they are obsolete, and must not outlive a deletion */
+	/* release events that wait for a missing commit: the account is inactive, and held events must not outlive a deletion */
 	event->closes = repo->any_gap && !repo->active;
-	/* who else has them will bring them too late, or never */
+	/* a second source can bring the missing commits only after this event, when they have no effect */
 	if (event->closes && !atp_is_deletion(event))
 		note_break(s, repo);
 	if (event->unconfirmed || (event->by_stranger && !repo->active && has_some))
@@ -216,7 +224,7 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	effect->erase = true;
 	effect->has_rev = repo->has_rev;
 	effect->rev = repo->rev;
-	/* what is gone is not read again, either */
+	/* the deleted records must not come back by a refill: note deleted_rev, and end the refill */
 	if (repo->has_rev)
 	{
 		repo->deleted = true;
@@ -227,7 +235,7 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	forget_held(repo);
 }
 
-/* F-15: a hint.  Where positions are times, an older handle must not replace a newer one. */
+/* F-15: the handle is a hint, and unverified.  In a stream whose positions are times, an older handle must not replace a newer one. */
 static void
 take_identity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 {
@@ -248,8 +256,8 @@ take_identity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 }
 
 /*
- * Of what was before the first event nothing is known.  A #sync (F-12) names its
- * revision, but does not bring what was written there.
+ * Set first_rev: the tables may lack commits before the repository's first event.  A #sync (F-12) names a revision
+ * without its records, so after a #sync first_rev is the next revision.
  */
 static void
 note_first(AtpRepoState *repo, const AtpEvent *event)
@@ -266,7 +274,7 @@ atp_repos_came_by_others(const AtpRepos *s, const AtpEvent *event)
 	return event->held != NULL && !same_bytes(event->held->subscription, s->subscription);
 }
 
-/* Is that the id of the subscription with this name?  In a dump of old it is the name. */
+/* Is this the id of the subscription with this name?  Dumps of earlier versions store the name in place of the id. */
 static bool
 is_known_as(text *name, text *id)
 {
@@ -321,24 +329,24 @@ atp_repo_is_inactive(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent
 {
 	const AtpHeldRow *held = event->held;
 
-	/* after a deletion nothing is left of what was before it */
+	/* a deletion removes all earlier records, so a held event must not bring them back */
 	if (repo->active || held == NULL || atp_repo_is_deleted(repo))
 		return !repo->active;
 	if (held->endpoint != NULL && repo->status_endpoint != NULL && repo->has_status_seq && held->source->rewind == 0 &&
 		same_bytes(held->endpoint, repo->status_endpoint))
 		return event->seq >= repo->status_seq;
-	/* between streams there is nothing but the time, nor where positions are times (is_old_status) */
+	/* events of different streams, or with positions that are times, can only be compared by time (is_old_status) */
 	return event->time == 0 || !repo->has_status || event->time - ATP_UNIX_TO_POSTGRES >= repo->status_at;
 }
 
-/* Another source had more, or a replay goes further back. */
+/* A second source may have more commits than ours had, or a replay may go further back. */
 bool
 atp_repo_lacks(const AtpRepoState *repo, const AtpEvent *event)
 {
 	return event->kind == ATP_REPOS_COMMIT && event->rev < atp_repo_floor(repo);
 }
 
-/* A source that has no chain may lack the one, and have the next one. */
+/* A source without a chain may miss a commit and deliver the next commit without showing a gap. */
 bool
 atp_repo_is_overtaken(const AtpRepoState *repo, const AtpEvent *event)
 {
@@ -362,8 +370,9 @@ atp_repo_forget_refill(AtpRepoState *repo)
 }
 
 /*
- * A record that is read again may have been removed by a commit between its own and the repository's revision.
- * That is known when the refill has come to that revision: until then the repository is unproven.
+ * The refill writes records.  A later commit, up to the repository's revision, may have removed such a record; the
+ * refill finds this commit before it ends.  Until the refill reaches the repository's revision, the repository is
+ * unproven.
  */
 static void
 begin_refill(AtpRepoState *repo)
@@ -374,7 +383,7 @@ begin_refill(AtpRepoState *repo)
 		(void) atp_repo_set_sync(repo, ATP_SYNC_UNPROVEN);
 }
 
-/* The refill has come to the repository's revision: the state is again what it was. */
+/* The refill has reached the repository's revision: restore sync, and end the refill. */
 static void
 end_refill(AtpRepos *s, AtpRepoState *repo)
 {
@@ -386,7 +395,10 @@ end_refill(AtpRepos *s, AtpRepoState *repo)
 	atp_repo_forget_refill(repo);
 }
 
-/* V-33: between what was read again and this event something is missing, which may have removed what the refill has written. */
+/*
+ * V-33: a commit is missing between the last event of the refill and this event.  The missing commit may have removed
+ * records that the refill has written, so delete these records (effect->undo).
+ */
 static void
 break_refill(AtpRepos *s, AtpRepoState *repo, AtpEffect *effect)
 {
@@ -397,7 +409,7 @@ break_refill(AtpRepos *s, AtpRepoState *repo, AtpEffect *effect)
 	effect->undo_since = repo->refill_at;
 }
 
-/* V-31, V-32: as check_continuity() judges events that are new. */
+/* V-31, V-32: does the event continue the refill's chain?  The rule is that of check_continuity() for new events. */
 static bool
 continues_refill(const AtpRepoState *repo, const AtpEvent *event)
 {
@@ -418,7 +430,7 @@ puts_records(const AtpBatch *batch, const AtpEvent *event)
 	return false;
 }
 
-/* V-27: what else the commit did is not known, as of one that is new. */
+/* V-27: the operations of the commit could not be checked completely: sync after the refill is at most partial or unproven. */
 static void
 note_unproven(AtpRepoState *repo, const AtpEvent *event)
 {
@@ -430,7 +442,7 @@ note_unproven(AtpRepoState *repo, const AtpEvent *event)
 		repo->refill_sync = cstring_to_text(sync_names[ATP_SYNC_UNPROVEN]);
 }
 
-/* The next commit or #sync that is read again, no newer than the repository. */
+/* Check the chain of a commit or #sync that the refill reads, and note the root. */
 static void
 follow_refill(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect)
 {
@@ -445,8 +457,9 @@ follow_refill(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect 
 }
 
 /*
- * What comes in parts has no chain.  Where nothing but such parts has made the repository, they are as good
- * as they were the first time; over what a chain or an export has made, nobody can judge them.
+ * Do the repository's records come from commits with a chain, or from an export?  Events with only a part of a commit
+ * have no chain.  A refill by such events is safe only if the same kind of events filled the repository the first
+ * time; otherwise no check would show that the refill brings back removed records.
  */
 static bool
 has_own_chain(const AtpRepoState *repo)
@@ -454,13 +467,13 @@ has_own_chain(const AtpRepoState *repo)
 	return repo->data != NULL || is_sync(repo, ATP_SYNC_SYNCHRONIZED) || is_sync(repo, ATP_SYNC_UNPROVEN);
 }
 
-/* Does the event come again because of atproto.refill()?  Then the refill is as far as it. */
+/* Is the event read again by atproto.refill()?  If so, move refill_rev to the event's revision. */
 static bool
 take_again(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *effect)
 {
-	bool		last = !repo->has_rev || event->rev >= repo->rev + event->partial;	/* of a revision there may be more events than one */
+	bool		last = !repo->has_rev || event->rev >= repo->rev + event->partial;	/* partial: more events of the revision may follow, so the refill ends only with a later revision */
 
-	/* a letter that is tried again is not where the stream is */
+	/* a dead letter that is replayed does not show how far the refill has come */
 	if (!atp_repo_is_refilled(s, repo, event) || s->apply->again)
 		return false;
 	if (!last && repo->refilled && event->rev + event->partial <= repo->refill_rev)
@@ -468,7 +481,7 @@ take_again(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *ef
 	repo->changed = true;
 	if (!repo->has_rev || event->rev > repo->rev)
 	{
-		/* the repository's revision has not come, nor what led to it */
+		/* the stream has passed the repository's revision without the commits up to it */
 		if (repo->refill_sync != NULL)
 			break_refill(s, repo, effect);
 		end_refill(s, repo);
@@ -491,8 +504,8 @@ take_again(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *ef
 }
 
 /*
- * F-08, V-31 to V-33: a commit that does not continue what is known tells that others
- * were missed.  The tree's root decides; where one is not known, the revision.
+ * F-08, V-31 to V-33: a commit that does not continue the stored commit shows that commits were missed.  The root of
+ * the tree decides; if a root is unknown, the revision decides.
  */
 static void
 check_continuity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
@@ -514,36 +527,39 @@ check_continuity(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 		note_break(s, repo);
 }
 
-/* Do the records of a #sync follow?  Nothing says which one is the last; what comes in parts after them has no tree. */
+/*
+ * Did the repository begin anew with a #sync whose records follow in separate messages?  No message tells which record
+ * is the last.
+ */
 static bool
 begins_anew(const AtpRepoState *repo)
 {
 	return repo->rev_paths != NULL && (repo->data != NULL || atp_paths_are_anew(repo->rev_paths));
 }
 
-/* What a commit that is newer says of the records in the tables. */
+/* Set sync by a newer commit. */
 static void
 judge_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 {
-	/* V-35: nothing was before it, and we know all that it does */
+	/* V-35: the repository's first commit, of which all operations are proven */
 	if (event->proven == ATP_OPS_PROVEN_FIRST && is_empty(repo))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_SYNCHRONIZED);
-	/* F-42: the rest of the records would be older now */
+	/* F-42: the rest of the records after the #sync would be older than this commit, and so ignored */
 	else if (!event->partial && begins_anew(repo))
 		note_break(s, repo);
-	/* what comes in parts does not say what was before it */
+	/* an event with only a part of its commit does not name the commit before it */
 	else if (repo->has_rev && !event->partial)
 		check_continuity(s, repo, event);
 	if (event->proven == ATP_OPS_INCOMPLETE)
 		s->apply->skips[ATP_SKIP_INCOMPLETE]++;
-	/* V-27; or it was not asked what else the commit did */
+	/* V-27; at level hash the operations are not checked, so the records are true, but may not be all */
 	if (event->proven == ATP_NOT_ASKED && (is_sync(repo, ATP_SYNC_SYNCHRONIZED) || is_sync(repo, ATP_SYNC_UNPROVEN)))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
 	else if ((event->proven == ATP_OPS_INCOMPLETE || event->lacking) && is_sync(repo, ATP_SYNC_SYNCHRONIZED))
 		s->unproven |= atp_repo_set_sync(repo, ATP_SYNC_UNPROVEN);
 }
 
-/* V-17, V-26: the account has made a commit, but what it did is not known.  Its letter says so, and counts it. */
+/* V-17, V-26: the account has made a commit, but its operations are unknown.  The dead letter of the commit tells and counts it. */
 static void
 take_refuted(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 {
@@ -553,17 +569,17 @@ take_refuted(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 		repo->changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 }
 
-/* F-12, V-36: has a #sync other contents than the tables, as far as anybody can tell? */
+/* F-12, V-36: does a #sync announce a tree that may differ from the tables? */
 static bool
 announces_others(const AtpRepoState *repo, const AtpEvent *event)
 {
 	if (is_empty(repo))
 		return repo->has_rev || event->proven != ATP_NOT_ASKED;
-	/* of what came in parts the tree is not known */
+	/* after events with only a part of their commit the stored root is unknown */
 	return repo->data == NULL || !same_bytes(repo->data, event->data);
 }
 
-/* Which of a commit's operations have come one by one. */
+/* Mark the rows of a whole commit whose operations were applied already from separate messages, so that no row is applied twice. */
 static void
 note_known(AtpBatch *batch, const AtpEvent *event, const bytea *paths)
 {
@@ -571,7 +587,7 @@ note_known(AtpBatch *batch, const AtpEvent *event, const bytea *paths)
 		batch->rows[r].known = paths != NULL && !event->partial && atp_paths_have(paths, atp_path_hash(batch->rows[r].path));
 }
 
-/* F-42: the records that follow are those that there are now. */
+/* F-42: all records of the repository follow this #sync, so delete the stored records. */
 static void
 begin_anew(AtpRepoState *repo, AtpEffect *effect)
 {
@@ -582,7 +598,7 @@ begin_anew(AtpRepoState *repo, AtpEffect *effect)
 		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
 }
 
-/* What has been taken of the event's revision, when it has. */
+/* The value of rev_paths after the event; rest: operations of the event's revision were applied before. */
 static bytea *
 paths_with(const AtpRepoState *repo, const AtpEvent *event, bool rest)
 {
@@ -590,16 +606,19 @@ paths_with(const AtpRepoState *repo, const AtpEvent *event, bool rest)
 
 	if (!event->partial)
 		return NULL;
-	/* what has no tree is known by its mark */
+	/* the #sync of a Jetstream names no tree: begins_anew() needs the mark */
 	if (event->kind == ATP_REPOS_SYNC && event->data == NULL)
 		return atp_paths_anew();
-	/* a record that is not what its CID says was not taken: another source may have it */
+	/* an operation whose record failed the check was not applied: leave out the path, because a second source may have the record */
 	if (event->kind == ATP_REPOS_SYNC || (event->lacking && event->nrows == 0))
 		return paths != NULL && event->kind != ATP_REPOS_SYNC ? paths : atp_paths_none();
 	return atp_paths_add(paths, event->path);
 }
 
-/* Has an old event something that the tables lack?  Of one without operations that are wanted nobody can tell. */
+/*
+ * Does an old event show that the tables lack records?  An event older than first_rev without wanted operations cannot
+ * be compared with the tables, and counts as a loss.
+ */
 static bool
 tells_of_loss(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 {
@@ -613,7 +632,7 @@ static void
 take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 {
 	int64	   *skips = s->apply->skips;
-	bool		rest;			/* of a revision of which something has been taken */
+	bool		rest;			/* the event has the stored revision, of which some operations were applied */
 
 	if (event->proven == ATP_OPS_REFUTED)
 		take_refuted(s, repo, event);
@@ -646,7 +665,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 		(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 	if (!repo->has_rev)
 		note_first(repo, event);
-	/* what was before it came in parts, if at all: another source may bring it later */
+	/* earlier commits came in separate messages, perhaps not all: a whole commit of a second source may still bring the rest */
 	else if (repo->rev_paths != NULL && !event->partial && event->kind == ATP_REPOS_COMMIT)
 	{
 		repo->first_rev = event->rev;
@@ -667,8 +686,9 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 }
 
 /*
- * R-01: what the event tells of a repository that is followed, and not in step; or of which
- * nobody knows what was there before.  At level full only what the account has signed says so.
+ * R-01: does the event demand a fetch of the repository, because the repository is desynchronized, or because its
+ * earlier records are unknown?  At level full a whole commit gets here only with a verified signature: a forged
+ * event must not cause fetches.
  */
 static AtpFetchWhy
 why_fetched(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
@@ -681,7 +701,7 @@ why_fetched(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 		return event->proven == ATP_OPS_REFUTED ? ATP_FETCH_MISMATCH
 			: event->judged == ATP_JUDGED_IGNORED ? ATP_FETCH_FORK
 			: event->kind == ATP_REPOS_SYNC ? ATP_FETCH_SYNC : ATP_FETCH_BREAK;
-	/* at level hash it stays so */
+	/* has_synced: at level hash a repository stays partial after its fetch, and would be fetched with every event */
 	return backfill >= ATP_BACKFILL_SEEN && is_sync(repo, ATP_SYNC_PARTIAL) && !repo->has_synced ? ATP_FETCH_SEEN : ATP_FETCH_NOT;
 }
 
@@ -700,11 +720,11 @@ atp_repo_note_held(AtpRepoState *repo, const AtpEvent *event)
 	if (event->why_held != ATP_HELD_ORDER)
 		repo->gap = gap;
 	repo->waits = true;
-	/* what waits for a commit from the stream does not keep that back */
+	/* events of the stream waiting for a missing commit must not hold back the commit */
 	repo->stays |= event->held != NULL || !repo->gap;
 }
 
-/* It has no effect on rows (judge.h). */
+/* Count an event whose verdict is not true; the event changes no rows (admission.h). */
 static void
 pass_over(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 {
@@ -721,7 +741,7 @@ pass_over(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 			break;
 		default:
 			skips[event->ignored_as]++;
-			/* V-15: which of the two is the account's, only its server knows */
+			/* V-15: two commits have one revision, and only the account's server knows which is valid */
 			if (event->ignored_as == ATP_SKIP_FORKED)
 			{
 				repo->changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);

@@ -1,7 +1,9 @@
 /*
  * repo_state.h
- *		The state of a repository as its row has it and events change it: what
- *		repo.c reads and writes, and repo_state.c moves.
+ *		The state of a repository in memory.  Private to src/tables/repos.
+ *
+ * repo.c reads the state from the repository's row and writes it back; repo_state.c and admission.c change
+ * it.  Columns of the row that no event changes (ATP_APART) are not part of the state.
  */
 #ifndef ATP_REPO_STATE_H
 #define ATP_REPO_STATE_H
@@ -10,143 +12,147 @@
 #include "tables/direct/direct_insert.h"
 #include "tables/repos/repo.h"
 
-/* V-37: are the records in the tables those of the account? */
+/* V-37: do the tables have the account's records?  The column sync. */
 typedef enum AtpSync
 {
-	ATP_SYNC_PARTIAL,			/* what is there is true; older records may be missing */
-	ATP_SYNC_UNPROVEN,			/* they were, until commits came of which nobody can tell */
+	ATP_SYNC_PARTIAL,			/* the records are true, but older records may be missing */
+	ATP_SYNC_UNPROVEN,			/* synchronized until a commit came whose operations could not be checked completely */
 	ATP_SYNC_DESYNCHRONIZED,	/* changes were missed */
 	ATP_SYNC_RESYNCING,			/* an export is on its way into the tables */
-	ATP_SYNC_SYNCHRONIZED		/* they are */
+	ATP_SYNC_SYNCHRONIZED		/* the tables have all records of the account */
 } AtpSync;
 
-/* State of a repository, as its row has it and the events change it. */
+/* The state of a repository. */
 typedef struct AtpRepoState
 {
 	struct varlena *did;
 	bool		has_rev;
 	uint64		rev;
 	bool		has_first;
-	uint64		first_rev;		/* of what was before nothing is known */
+	uint64		first_rev;		/* the tables may lack commits before this revision */
 	struct varlena *commit;
 	struct varlena *data;
-	bytea	   *rev_paths;		/* of the operations of rev that were taken, 8 bytes each; NULL: all of them were */
+	bytea	   *rev_paths;		/* the operations of rev that were applied (repo_paths.h); NULL: all */
 	bool		active;
 	text	   *status;
 	bool		has_status;		/* an #account event was seen */
-	TimestampTz status_at;		/* never far in the future, whatever the event says */
-	text	   *status_endpoint;	/* the stream that said so ... */
+	TimestampTz status_at;		/* never far in the future, whatever the event's time is: see own_time() */
+	text	   *status_endpoint;	/* the stream of the last #account event ... */
 	bool		has_status_seq;
-	int64		status_seq;		/* ... and which event of it */
+	int64		status_seq;		/* ... and the event's sequence number */
 	text	   *host;
 	struct varlena *handle;
 	bool		has_handle_at;
-	TimestampTz handle_at;		/* as status_at */
+	TimestampTz handle_at;		/* limited like status_at */
 	text	   *sync;
-	text	   *hold;			/* why events of it wait; NULL: they do not */
+	text	   *hold;			/* why events of the repository are held; NULL: no held events */
 	bool		has_synced;
-	TimestampTz synced_at;		/* an export of it came into the tables */
+	TimestampTz synced_at;		/* when an export of the repository was last applied */
 	bool		verified;		/* at level full: the account has signed the commit */
-	bool		deleted;		/* at some time, with all records up to deleted_rev */
+	bool		deleted;		/* the account was deleted at some time, with all records up to deleted_rev */
 	uint64		deleted_rev;
-	text	   *refill_by;		/* id of the subscription that reads the repository again; NULL: none */
-	bool		refilled;		/* as far as refill_rev */
+	text	   *refill_by;		/* id of the subscription whose refill reads the repository again; NULL: no refill */
+	bool		refilled;		/* the refill has reached refill_rev */
 	uint64		refill_rev;
-	struct varlena *refill_data;	/* root of the tree there */
-	text	   *refill_sync;	/* what sync was when the refill first wrote records; NULL: it has written none */
+	struct varlena *refill_data;	/* root of the tree at refill_rev */
+	text	   *refill_sync;	/* sync before the refill first wrote records; NULL: no records written */
 	bool		has_refill_to;
 	uint64		refill_to;		/* rev when refill() was called ... */
 	bool		has_refill_at;
-	TimestampTz refill_at;		/* ... and when that was */
+	TimestampTz refill_at;		/* ... and when refill() was called */
 	TimestampTz updated_at;
 	bool		found;
-	ItemPointerData place;		/* when it was read directly */
+	ItemPointerData place;		/* where the row was, if the row was read without a statement */
 	bool		changed;
 
-	/* judge.c: events of it that are held in the table, when it says so */
-	int64		nheld;			/* behind which those of this subscription wait (held_by.h) */
-	int64		nown;			/* of these, those that this subscription received */
-	int64		nothers;		/* behind which they do not: those of a higher level, or of another role */
-	int64		nunread;		/* of nheld, those that a batch of what has waited does not have: some may come before its events */
-	int64		nbeyond;		/* of nheld, those that a full batch of what has waited had no room for: they come after its events */
+	/* admission.c: the held events of the repository; read only if hold is set */
+	int64		nheld;			/* held events that this subscription may take, and behind which its own events wait (held_by.h) */
+	int64		nown;			/* of nheld, the events received by this subscription itself */
+	int64		nothers;		/* held events that this subscription may not take: of a higher level, or of a foreign role */
+	int64		nunread;		/* of nheld, the events that are not in the current release batch: some may precede the batch's events */
+	int64		nbeyond;		/* of nheld, the events for which a full release batch had no room: all follow the batch's events */
 	uint64		first_held;
-	bool		any_gap;		/* one of all these waits for a commit before it */
-	bool		waits;			/* there are some: what comes from the stream waits, too */
-	bool		follows;		/* some of them come now ... */
-	bool		stays;			/* ... but go on waiting from here on; so does what comes */
-	bool		gap;			/* the first of those that wait does so for a commit before it: that is not to wait */
-	bool		adds;			/* in this transaction, some are added to those that wait */
+	bool		any_gap;		/* at least one held event waits for a missing commit */
+	bool		waits;			/* events are held, so events from the stream wait, too */
+	bool		follows;		/* the release batch has held events of the repository ... */
+	bool		stays;			/* ... but from here on the batch's events and the stream's events wait on */
+	bool		gap;			/* the first held event waits for a missing commit, so exactly that commit must not wait */
+	bool		adds;			/* this transaction adds held events */
 } AtpRepoState;
 
 struct AtpRepos
 {
 	AtpApply   *apply;
-	const AtpColumn **columns;	/* of the rows */
+	const AtpColumn **columns;	/* columns of the rows that are read and written */
 	int			ncolumns;
-	int			first;			/* event */
-	AtpRepoState **of_event;	/* from the first one on; not set when it is ignored */
-	AtpRepoState *repos;		/* by DID */
+	int			first;			/* index of the first event of the range */
+	AtpRepoState **of_event;	/* for each event of the range; not set for ignored events */
+	AtpRepoState *repos;		/* sorted by DID */
 	int			nrepos;
 	text	   *subscription;
 	text	   *subscription_id;
 	text	   *endpoint;
-	AtpHeap    *heap;			/* the table repo; NULL: with statements */
-	bool		unproven;		/* one has become so */
-	AtpIdentity *identities;	/* of each of them; NULL: below level full */
-	TimestampTz now;			/* when these were read */
-	bool		judged;			/* the events are, from before */
-	List	   *others;			/* see union.h */
+	AtpHeap    *heap;			/* direct access to the table repo; NULL: statements are used */
+	bool		unproven;		/* a repository has become unproven */
+	AtpIdentity *identities;	/* in the order of repos; NULL: below level full */
+	TimestampTz now;			/* when the identities were read */
+	bool		judged;			/* the events have verdicts already */
+	List	   *others;			/* cache for atp_union_has_other() */
 };
 
-/* Its state is this one from now on; true: it was another. */
+/* Set sync; returns whether sync has changed. */
 extern bool atp_repo_set_sync(AtpRepoState *repo, AtpSync sync);
 
-/* It is not read again any more: refill_by and what belongs to it are forgotten. */
+/* End the refill of the repository: clear all refill_ fields. */
 extern void atp_repo_forget_refill(AtpRepoState *repo);
 
-/* Does it wait, for this (identity, gap, resync, release)? */
+/* Is hold this word (identity, gap, resync, release)? */
 extern bool atp_repo_is_held(const AtpRepoState *repo, const char *why);
 
-/* Who takes what has waited need not be the subscription that it came by. */
+/* Was the event held by a different subscription than s->subscription, which judges the event now? */
 extern bool atp_repos_came_by_others(const AtpRepos *s, const AtpEvent *event);
 
-/* Of a commit that is not newer than the repository: is it read again (atproto.refill()) ... */
+/* Is the repository being refilled by the subscription that received the event (atproto.refill())? */
 extern bool atp_repo_is_refilled(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event);
 
-/* ... is it another of the same revision (V-15) ... */
+/* V-15: has the event the repository's revision, but a different commit? */
 extern bool atp_repo_is_forked(const AtpRepoState *repo, const AtpEvent *event);
 
-/* ... is it one of which nothing can be taken any more ... */
+/* Is the event's revision too old for any operation of the event to be applied? */
 extern bool atp_repo_is_old(const AtpRepoState *repo, const AtpEvent *event);
 
-/* ... does it tell that the tables lack what was before their first one? */
+/* Is the event a commit older than first_rev, so that the tables may lack its records? */
 extern bool atp_repo_lacks(const AtpRepoState *repo, const AtpEvent *event);
 
-/* ... or has what comes in parts overtaken it?  Then nobody knows whether all of its own have come. */
+/*
+ * Is the event older than a newer commit that came in separate messages?  Then the messages of the event's own commit
+ * may not all have come.
+ */
 extern bool atp_repo_is_overtaken(const AtpRepoState *repo, const AtpEvent *event);
 
-/* No commit from this revision on does so. */
+/* The revision below which atp_repo_lacks() is true; 0: never. */
 extern uint64 atp_repo_floor(const AtpRepoState *repo);
 
-/* Its server is to be asked, because of this event, whether it is as the state says (V-39, V-47). */
+/* Because of this event, request a look-up of the account's status at its server (V-39, V-47). */
 extern void atp_repo_doubt(const AtpRepoState *repo, AtpEvent *event);
 
 /*
- * Is the account inactive, as of the event?  One that has waited is judged by the status at its place in its stream
- * (R-31, R-32): an #account that came after it hides its records, and does not keep them out.
+ * Was the account inactive when the event was sent?  A held event is judged by the status at the event's place in the
+ * stream (R-31, R-32): a later #account event hides the records of the held event, but does not keep them out of the
+ * tables.
  */
 extern bool atp_repo_is_inactive(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event);
 
-/* At which level is the event judged?  One that has waited, at that of the subscription that received it. */
+/* The level at which the event is judged.  For a held event, the level of the subscription that received the event. */
 extern AtpVerify atp_event_level(const AtpRepos *s, const AtpEvent *event);
 
-/* Has its account been deleted, and does nobody doubt that any more? */
+/* Has the account been deleted, and is the deletion confirmed? */
 extern bool atp_repo_is_deleted(const AtpRepoState *repo);
 
-/* An event of it is held: what follows for those that come. */
+/* An event of the repository was judged as held: note the effect on the events that follow. */
 extern void atp_repo_note_held(AtpRepoState *repo, const AtpEvent *event);
 
-/* By its DID; NULL: it is not among them. */
+/* The state of the repository with this DID; NULL: the DID is not in the set. */
 extern AtpRepoState *atp_repo_of(const AtpRepos *s, struct varlena *did);
 
 #endif							/* ATP_REPO_STATE_H */

@@ -1,7 +1,8 @@
 /*
  * resync.c
- *		Repositories that are not in step with the network, and what is done about it
- *		(R-01, R-03).
+ *		Schedule fetches of repositories that differ from the network (R-01, R-03).
+ *
+ * Jobs change in the transaction of the events, so a crash cannot lose a fetch.
  */
 #include "postgres.h"
 
@@ -15,7 +16,7 @@
 #include "tables/base/job.h"
 #include "types/types.h"
 
-/* Repositories in one look. */
+/* Repositories examined by a call of atp_heal_abandoned(). */
 #define LOOK_MAX	"1000"
 
 enum
@@ -47,7 +48,7 @@ static const AtpStatement statements[] = {
 };
 
 /* ------------------------------------------------------------------------
- * Events say so
+ * Fetches demanded by events
  * ------------------------------------------------------------------------
  */
 static const struct
@@ -72,7 +73,11 @@ compare_events(const void *x, const void *y)
 	return cmp != 0 ? cmp : a < b ? -1 : a > b;
 }
 
-/* What follows from the events of one repository, in their order.  *account: whether its account is active, as the last one says; *deleted: also before that. */
+/*
+ * The result of all events of one repository, which are in their order.  Returns the most urgent reason for a fetch
+ * since the last deletion.  *account: active or inactive, as the last #account event says; *deleted: an event
+ * deleted the account.
+ */
 static AtpFetchWhy
 fold(AtpEvent *const *events, int n, bool *deleted, AtpFetchWhy *account)
 {
@@ -151,11 +156,11 @@ atp_heal_conclude(AtpApply *a)
 }
 
 /* ------------------------------------------------------------------------
- * Nobody knows of it any more
+ * Repositories waiting for a fetch without a job
  * ------------------------------------------------------------------------
  */
 
-/* DIDs that came back. */
+/* The DIDs returned by the last statement. */
 static int
 take_dids(uint64 n, struct varlena ***dids)
 {
@@ -169,7 +174,7 @@ did_array(AtpApply *a, struct varlena **dids, int n)
 	return atp_array(a->statements, ATP_TYPE_DID, (Datum *) dids, NULL, n);
 }
 
-/* Those among them that nobody is going to fetch remain. */
+/* Keep the DIDs without a job; returns the number kept. */
 static int
 without_job(const AtpApply *a, struct varlena **dids, int n)
 {
@@ -197,7 +202,10 @@ atp_heal_abandoned(AtpApply *a)
 
 	if (n == 0 || (n = without_job(a, dids, n)) == 0)
 		return;
-	/* whoever begins to fetch one has its row first, and its job is seen then */
+	/*
+	 * A process that begins a fetch locks the repository's row and has its job.  So the job is visible after this
+	 * lock, and the second look finds every fetch that began since the first look.
+	 */
 	arg = did_array(a, dids, n);
 	n = take_dids(atp_execute(a->statements, &statements[LOCK_FETCHED], &arg, NULL), &dids);
 	if (n == 0 || (n = without_job(a, dids, n)) == 0)

@@ -1,19 +1,20 @@
 /*
  * resync.h
- *		Repositories that are not in step with the network, and what is done about it
- *		(R-01, R-03).
+ *		Schedule fetches of repositories that differ from the network (R-01, R-03).
+ *
+ * This file queues, suspends and removes jobs in atproto.repo_job; the fetcher carries the jobs out.
  */
 #ifndef ATP_RESYNC_H
 #define ATP_RESYNC_H
 
 #include "tables/base/sink.h"
 
-/* In the transaction of the events [a->lo, a->hi): what they mean for who fetches repositories. */
+/* Queue, suspend, resume or remove fetches as the events [a->lo, a->hi) demand, in the transaction of these events. */
 extern void atp_heal_conclude(AtpApply *a);
 
 /*
- * Some whose rows say that they are being fetched, of which nobody knows: there is no job.  Their
- * events are let go.
+ * Find repositories whose rows say hold = resync without a job in atproto.repo_job, and release their held events:
+ * without a job no fetch would ever end the wait.  One call handles a limited number.
  */
 extern void atp_heal_abandoned(AtpApply *a);
 

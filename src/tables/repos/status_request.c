@@ -1,10 +1,11 @@
 /*
  * status_request.c
- *		The table status_wish: accounts whose server is asked whether they are active (V-39),
- *		deleted (V-47), or newer than what is stored (R-64).
+ *		The queue atproto.status_wish: requests to ask an account's server whether the account is active
+ *		(V-39), deleted (V-47), or newer than the stored repository (R-64).
  *
- * A row stays for a while after the answer: as long as it does, nobody asks again but
- * for another deletion, for more than a revision, or about what was said since; and that not sooner.
+ * A row stays for a while after the answer, so that a server is not asked for each event.  While the row
+ * exists, only three things renew the request: a deletion, a request for the status after a request for a
+ * revision, and a status that has changed since.  A renewed request is not sent sooner than the row's time.
  */
 #include "postgres.h"
 
@@ -35,7 +36,7 @@ is_deletion(const AtpEvent *event)
 	return event->unconfirmed;
 }
 
-/* One event of each account: the last deletion, if there is one. */
+/* Choose one event of each account: the last deletion, or the first event if no event is a deletion. */
 static int
 choose(AtpEvent *const *events, int n, AtpEvent **chosen)
 {
@@ -47,7 +48,7 @@ choose(AtpEvent *const *events, int n, AtpEvent **chosen)
 
 		if (last == NULL || atp_compare_dids(last->did, events[i]->did) != 0)
 			chosen[nchosen++] = events[i];
-		/* they are sorted by DID alone, and lie in the batch as they came */
+		/* the sort was by DID alone: the order of arrival within an account is the order of the addresses in the batch */
 		else if (is_deletion(events[i]) && (!is_deletion(last) || events[i] > last))
 			chosen[nchosen - 1] = events[i];
 	}

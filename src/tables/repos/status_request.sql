@@ -1,5 +1,5 @@
 /*
- * src/tables: accounts whose server is asked whether they are active, or deleted, or newer than what is stored.
+ * src/tables/repos: requests to ask an account's server whether the account is active, deleted, or newer than the stored repository.
  */
 
 CREATE TABLE atproto.status_wish (
@@ -24,21 +24,21 @@ CREATE INDEX status_wish_due ON atproto.status_wish (next_try) WHERE why <> 'rev
 CREATE INDEX status_wish_rev ON atproto.status_wish (next_try) WHERE why = 'rev';
 CREATE INDEX status_wish_subscription ON atproto.status_wish (subscription);
 COMMENT ON TABLE atproto.status_wish IS 'accounts whose own servers are asked for their status, at most once in ten minutes; only the fetcher removes a row';
-COMMENT ON COLUMN atproto.status_wish.target IS 'schema of the tables';
-COMMENT ON COLUMN atproto.status_wish.subscription IS 'what the event came by; its owner''s rights count';
-COMMENT ON COLUMN atproto.status_wish.why IS 'inactive: it is not active, by the tables, and has signed a commit all the same; deleted: the stream says so, or a server that was asked for its repository, and its records are hidden: they go when its server or the directory agrees; rev: atproto.recheck() has found it in a list that does not say its revision: it is asked when nobody else is to be';
-COMMENT ON COLUMN atproto.status_wish.status_at IS 'as in the repository''s row then: the answer counts if it is still the same; not of a rev';
-COMMENT ON COLUMN atproto.status_wish.status_seq IS 'likewise';
-COMMENT ON COLUMN atproto.status_wish.answered_at IS 'when the server has answered; the row stays until it may be asked again';
-COMMENT ON COLUMN atproto.status_wish.next_try IS 'not asked before';
-COMMENT ON COLUMN atproto.status_wish.tries IS 'how often it was asked';
+COMMENT ON COLUMN atproto.status_wish.target IS 'schema of the tables that the answer concerns';
+COMMENT ON COLUMN atproto.status_wish.subscription IS 'the subscription that received the event; the answer is applied with the rights of its owner';
+COMMENT ON COLUMN atproto.status_wish.why IS 'inactive: the tables say that the account is not active, but the account has signed a commit; deleted: the stream or a server that was asked for the repository says that the account is deleted, so its records are hidden, and they are removed when the account''s server or the directory agrees; rev: atproto.recheck() has found the account in a list without its revision, a request with the lowest priority';
+COMMENT ON COLUMN atproto.status_wish.status_at IS 'the value in the repository''s row at the time of the request: the answer is applied only if the value is unchanged; NULL with why = rev';
+COMMENT ON COLUMN atproto.status_wish.status_seq IS 'like status_at, for the sequence number';
+COMMENT ON COLUMN atproto.status_wish.answered_at IS 'when the server answered; the row stays until the server may be asked again';
+COMMENT ON COLUMN atproto.status_wish.next_try IS 'the server is not asked before this time';
+COMMENT ON COLUMN atproto.status_wish.tries IS 'how often the server was asked';
 COMMENT ON COLUMN atproto.status_wish.error IS 'why there is no answer yet';
-COMMENT ON COLUMN atproto.status_wish.did IS 'the account';
-COMMENT ON COLUMN atproto.status_wish.wished_at IS 'since when that is wished for';
+COMMENT ON COLUMN atproto.status_wish.did IS 'the account whose status is asked for';
+COMMENT ON COLUMN atproto.status_wish.wished_at IS 'when the request was made';
 
 SELECT pg_catalog.pg_extension_config_dump('atproto.status_wish', '');
 
--- seen by whom the subscription is
+-- a role sees the rows of the subscriptions that it sees
 ALTER TABLE atproto.status_wish ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.status_wish
     USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
