@@ -423,7 +423,7 @@ fault("gap-of-set-cursor", "process/manager/control.c", "HAVING min(seq) > 0 AND
 fault("letters-share-bytes", "tables/repos/dead_letter.c", "settings->max_letter_bytes / SHARE", "settings->max_letter_bytes", "t/242_letters_room")
 fault("again-one-record", "tables/apply/replay.c", "if (again->path.len > 0 && !same_path(again->path, name))", "if (again->path.len > 0 && name.len > 0 && !same_path(again->path, name))", "t/241_retry")
 fault("again-whole-refused", "tables/apply/replay.c", " || letter->path.len == 0)", ")", "t/241_retry")
-fault("again-obsolete", "tables/apply/replay.c", "== 0 ? ATP_OUTCOME_APPLIED : ATP_OUTCOME_OBSOLETE", ">= 0 ? ATP_OUTCOME_APPLIED : ATP_OUTCOME_OBSOLETE", "t/241_retry")
+fault("again-obsolete", "tables/apply/replay.c", "return passed_over(a) ? ATP_OUTCOME_OBSOLETE", "return false ? ATP_OUTCOME_OBSOLETE", "t/241_retry")
 fault("again-first-error", "tables/apply/replay.c", "		if (error == NULL)\n", "		if (refused != NULL)\n", "t/241_retry")
 fault("refill-deleted", "tables/commands/refill.c", " AND (active OR status IS DISTINCT FROM 'deleted')", "", "t/255_derived")
 fault("refill-not-locked", "tables/commands/refill.c", "LOCK TABLE #.repo IN SHARE ROW EXCLUSIVE MODE", "LOCK TABLE #.repo IN ROW SHARE MODE", "t/255_derived")
@@ -682,9 +682,9 @@ fault("deletion-many", "fetch/repositories/task_status.c", "	if (result != ATP_B
 
 KEYS, HELD, AGAIN, LIMITS, HOSTS = "t/282_full_keys", "t/282_full_held", "t/282_full_again", "t/282_full_limits", "t/282_full_hosts"
 HEAL = "t/347_heal"
-fault("held-identity", "tables/repos/admission_after.c", "		atp_judged_hold(event, ATP_HELD_IDENTITY);\n		/* what is known", "		/* what is known", KEYS)
+fault("held-identity", "tables/repos/admission_after.c", "		atp_judged_hold(event, ATP_HELD_IDENTITY);\n		/* a known", "		/* a known", KEYS)
 fault("held-signature", "tables/repos/admission_after.c", "		atp_judged_hold(event, ATP_HELD_SIGNATURE);\n", "", KEYS)
-fault("held-doubtful", "tables/repos/admission_after.c", "if (who->doubtful && !(was_asked(event, who) && event->held->why == ATP_HELD_SIGNATURE))", "if (who->doubtful && !was_asked(event, who))", KEYS)
+fault("held-doubtful", "tables/repos/admission_after.c", "event, who) && !(was_asked(event, who) && event->held->why == ATP_HELD_SIGNATURE))", "event, who) && !was_asked(event, who))", KEYS)
 fault("held-too-new", "tables/repos/admission_after.c", "else if (atp_identity_is_denied(who))", "else if (false)", KEYS)
 fault("held-one-answer", "tables/repos/admission_after.c", "atp_judged_was_answered(event, who) && event->held->why != ATP_HELD_IDENTITY)", "atp_judged_was_answered(event, who))", KEYS)
 fault("held-one-answer-behind", "tables/apply/release.c", "	if (why != ATP_HELD_ORDER)\n", "	if (why != ATP_HELD_COUNT)\n", "t/282_full_moves")

@@ -299,6 +299,21 @@ leave_refills(const AtpSubscription *sub)
 				(errmsg("a refill of subscription \"%s\" could not be ended in schema \"%s\": %s", sub->name, sub->target, error->message)));
 }
 
+/*
+ * R-34: rows about events that a limit has dropped stay when the subscription is removed, because the tables go on
+ * lacking these events.
+ */
+static void
+keep_gaps(const AtpSubscription *sub)
+{
+	AtpCaller	caller = atp_as_table_owner("gap");
+
+	atp_run("UPDATE atproto.gap SET subscription = NULL, target = COALESCE(target, $2::name)"
+			" WHERE subscription = $1 AND reason = 'held events dropped' AND closed_at IS NULL",
+			ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->target)));
+	atp_owner_end(caller);
+}
+
 static void
 leave(const AtpSubscription *sub, bool removed)
 {
@@ -306,6 +321,8 @@ leave(const AtpSubscription *sub, bool removed)
 	const AtpSubscription *heir;
 	int			nest;
 
+	if (removed)
+		keep_gaps(sub);
 	leave_refills(sub);
 	find_dids(&l);
 	if (l.ndids == 0)
