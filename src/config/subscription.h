@@ -117,10 +117,16 @@ typedef struct AtpSubscription
 /* Do both have the same connection, target, owner and number of workers? */
 extern bool atp_subscription_same_stream(const AtpSubscription *a, const AtpSubscription *b);
 
-/* Do both store the same rows for an event, in the same tables? */
+/*
+ * Do both store the same rows in the same tables, for an event that both accept?  Filters by account, and the
+ * level of verification, are not compared.
+ */
 extern bool atp_subscription_same_contents(const AtpSubscription *a, const AtpSubscription *b);
 
-/* Do both store the same rows, for the same accounts, in the same tables, with the same rights? */
+/*
+ * Do both store the same rows, for the same accounts, in the same tables, verified at the same level, and with
+ * the same rights?
+ */
 extern bool atp_subscription_same_rows(const AtpSubscription *a, const AtpSubscription *b);
 
 /* Parse an element of the column links, "collection:path" or "collection", cutting the text in place. */

@@ -28,8 +28,9 @@ extern char *atp_target_fault(Oid role, const char *target);
 extern void atp_target_check(Oid role, const char *target);
 
 /*
- * For a process that fills one target as one role: like atp_target_fault(), and also reports that the schema is
- * not the schema any more that the process began to fill.
+ * For a process that fills one target as one role: like atp_target_fault(), and also reports that the schema
+ * belongs to a different role than when the process began to fill it, unless the process's role has to trust
+ * this role anyway.  After DROP SCHEMA, a stranger may have made a schema of the same name.
  */
 extern char *atp_target_fault_here(Oid role, const char *target);
 

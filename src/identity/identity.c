@@ -316,7 +316,10 @@ is_empty(void)
 	return empty;
 }
 
-/* Rows are locked in the order of their DIDs, those alone that change. */
+/*
+ * The beginning and end of an UPDATE that locks only rows that change, in the order of their DIDs: two processes
+ * with overlapping sets must not deadlock.
+ */
 #define LOCKED_DIDS	"WITH l AS (SELECT i.did FROM unnest($1) u (did) JOIN atproto.identity i ON i.did OPERATOR(@.=) u.did WHERE "
 #define OF_DIDS		" FROM l WHERE i.did OPERATOR(@.=) l.did"
 
@@ -328,10 +331,6 @@ atp_identities_doubt(struct varlena *const *dids, int n, Oid role)
 	if (n == 0 || is_empty())
 		return;
 	caller = atp_as_table_owner("identity");
-	/*
-	 * Lock only rows that change, in the order of their DIDs: two processes with overlapping sets must not
-	 * deadlock.
-	 */
 	atp_run(atp_identity_sql(LOCKED_DIDS "$2 <> ALL (i.said_by) OR NOT i.stale"
 							 "  ORDER BY i.did USING OPERATOR(@.<) FOR NO KEY UPDATE OF i)"
 							 " UPDATE atproto.identity i SET stale = true,"
@@ -349,7 +348,7 @@ atp_identities_begin_lookup(struct varlena *const *dids, int n)
 	if (n == 0)
 		return;
 	caller = atp_as_table_owner("identity");
-	/* W-24: the handle is asked for again, too, once the document has been */
+	/* handle_next: after the look-up of the document, the handle is checked again, too (W-24) */
 	atp_run(atp_identity_sql(LOCKED_DIDS "i.stale OR i.said_by <> '{}'"
 							 "  ORDER BY i.did USING OPERATOR(@.<) FOR NO KEY UPDATE OF i)"
 							 " UPDATE atproto.identity i SET stale = false, said_by = '{}', handle_next = '-infinity'" OF_DIDS),

@@ -46,7 +46,7 @@ typedef struct AtpIdentity
 	TimestampTz asked_at;		/* when a look-up ended last; DT_NOBEGIN: never */
 
 	/*
-	 * when a look-up first found no document, and a second look-up has to confirm this; DT_NOBEGIN: not
+	 * when a look-up first found no valid document, and a second look-up has to confirm this; DT_NOBEGIN: not
 	 * denied, or confirmed
 	 */
 	TimestampTz denied_at;
@@ -84,8 +84,9 @@ extern char *atp_identity_sql(const char *sql);
 extern void atp_identities_read(struct varlena *const *dids, int n, AtpIdentity *identities);
 
 /*
- * Insert or update rows.  Not written are stale, and the results of handle checks, unless the handle changes;
- * doubtful is cleared, unless the row is stale.
+ * Insert or update the rows of DIDs whose look-up has ended.  Not written are stale, and the results of handle
+ * checks, unless the handle changes.  The look-up ends the doubts about #identity events that came before the
+ * look-up began: doubted_by keeps only the roles in said_by.
  */
 extern void atp_identities_write(struct varlena *const *dids, int n, const AtpIdentity *identities);
 
@@ -114,7 +115,10 @@ extern bool atp_identity_is_broken(const AtpIdentity *identity);
  */
 extern bool atp_identity_is_denied(const AtpIdentity *identity);
 
-/* W-30: does the identity have a key that is recent enough to trust? */
+/*
+ * W-30: does the identity have a key that is recent enough to trust?  A document read at a time that now lies in
+ * the future, because the clock was set back, counts as recent.
+ */
 extern bool atp_identity_is_usable(const AtpIdentity *identity, TimestampTz now);
 
 /* Should an event of the account cause a look-up? */

@@ -53,7 +53,7 @@ COMMENT ON COLUMN atproto.identity.handle_error IS 'why the last check did not f
 COMMENT ON COLUMN atproto.identity.resolved_at IS 'when a document was read last';
 COMMENT ON COLUMN atproto.identity.asked_at IS 'when the last look-up ended, with whatever result: the next look-up begins a minute later at the earliest';
 COMMENT ON COLUMN atproto.identity.stale IS 'an #identity event came, and no look-up has begun since';
-COMMENT ON COLUMN atproto.identity.denied_at IS 'when a look-up first found no document of an account that was good, is new, or is a did:web: a second look-up has to confirm this';
+COMMENT ON COLUMN atproto.identity.denied_at IS 'when a look-up first found no valid document of an account that was good, is new, or is a did:web: a second look-up has to confirm this';
 COMMENT ON COLUMN atproto.identity.said_by IS 'owners of the subscriptions that brought an #identity event since the last look-up began';
 COMMENT ON COLUMN atproto.identity.doubted_by IS 'owners of the subscriptions that brought an #identity event, when no look-up that began after the event has ended: at level full, events of the subscriptions of these owners wait for the look-up; events of other roles'' subscriptions do not wait';
 COMMENT ON COLUMN atproto.identity.next_try IS 'after a failure: no look-up before this time';

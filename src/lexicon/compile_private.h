@@ -1,9 +1,9 @@
 /*
  * compile_private.h
- *		Shared by the files that compile Lexicon documents only.
+ *		Shared only by the files that compile Lexicon documents.
  *
- * A function that returns false has found a fault in the document, and has stored the sentence in the
- * compiler's field fault.
+ * A function with an AtpLexCompiler that returns false has found a fault in the document, and has stored
+ * the sentence in the compiler's field fault.
  */
 #ifndef ATP_LEXICON_COMPILE_PRIVATE_H
 #define ATP_LEXICON_COMPILE_PRIVATE_H

@@ -174,8 +174,8 @@ atp_dial_step(AtpDial *dial)
 }
 
 /*
- * libcurl reports its sockets as fd_sets, so their numbers are below FD_SETSIZE, as all descriptors of this
- * process are.
+ * libcurl reports its sockets as fd_sets, which cannot hold a descriptor of FD_SETSIZE (1024) or more.  With
+ * PostgreSQL's default of max_files_per_process, 1000, a process has no such descriptor.
  */
 int
 atp_dial_sockets(AtpDial *dial, AtpSocketWait *sockets, long *timeout_ms)

@@ -50,7 +50,7 @@ extern AtpWebSocket *atp_websocket_start(const AtpReceiver *receiver, AtpRandomF
 extern bool atp_websocket_ready(const AtpWebSocket *ws);
 
 /*
- * Offer bytes.  Returns how many were taken: fewer than len when the receiver wanted no more, or at the end.
+ * Offer bytes.  Returns how many were taken: fewer than len when atp_websocket_ready() became false meanwhile.
  * Memory lent by room() may be overwritten once all its bytes were taken.
  */
 extern size_t atp_websocket_take(AtpWebSocket *ws, const uint8_t *data, size_t len);

@@ -153,7 +153,7 @@ typedef enum AtpSkip
 	ATP_SKIP_COUNT
 } AtpSkip;
 
-/* The verdict on a #commit or #sync (judge.h). */
+/* The verdict on a #commit or #sync (tables/repos/admission.h). */
 typedef enum AtpJudged
 {
 	ATP_JUDGED_TRUE,			/* apply the event */

@@ -44,7 +44,7 @@ struct AtpDecoder
 	const AtpSettings *settings;
 
 	/*
-	 * the table of repository states for recent.h, which knows old commits; InvalidOid: no other source fills
+	 * the table of repository states for rev_cache.h, which knows old commits; InvalidOid: no other source fills
 	 * it
 	 */
 	Oid			table;
@@ -79,7 +79,7 @@ typedef struct AtpFormat
 	bool		(*make) (AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event);
 
 	/*
-	 * Is the parsed message without effect, because another source has brought its commit (recent.h)?  NULL:
+	 * Is the parsed message without effect, because another source has brought its commit (rev_cache.h)?  NULL:
 	 * the format cannot tell.
 	 */
 	bool		(*is_known) (AtpDecoder *decoder);
@@ -117,7 +117,10 @@ extern AtpErr atp_make_jsonb(AtpBytes data, bool keep_raw, Jsonb **value, bytea 
 /* Convert a block to jsonb as atp_make_jsonb() does, but the block has to be a valid record (B-20 to B-28). */
 extern AtpErr atp_make_record(AtpBytes block, bool keep_raw, Jsonb **value, bytea **raw, size_t *at);
 
-/* Convert JSON to DAG-CBOR.  *room is palloc'd, also for invalid JSON; *at is an offset in json. */
+/*
+ * Convert JSON to DAG-CBOR.  *cbor lies in *room, which is palloc'd also for invalid JSON; *at is an offset in
+ * json.
+ */
 extern AtpErr atp_make_dagcbor(AtpSpan json, AtpBytes *cbor, uint8_t **room, size_t *at);
 
 /*

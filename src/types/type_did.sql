@@ -1,4 +1,4 @@
--- did: decentralized identifiers (did.c)
+-- did: decentralized identifiers (type_did.c)
 
 --@include type_modified.sql.in TYPE=did STORAGE=main
 COMMENT ON TYPE did IS 'AT Protocol: decentralized identifier';

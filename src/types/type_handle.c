@@ -29,7 +29,7 @@ static const AtpTextType type = {
 ATP_TEXT_TYPE_DEFINE(handle, &type, in)
 ATP_TEXT_TYPE_DEFINE(handle, &type, recv)
 
-/* handle_out and handle_send are textout and byteasend: see handle.sql. */
+/* handle_out and handle_send are textout and byteasend: see type_handle.sql. */
 
 PG_FUNCTION_INFO_V1(atp_pg_handle_tld_allowed);
 Datum

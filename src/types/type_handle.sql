@@ -1,4 +1,4 @@
--- handle: domain names of accounts (handle.c)
+-- handle: domain names of accounts (type_handle.c)
 
 --@include type_plain.sql.in TYPE=handle
 COMMENT ON TYPE handle IS 'AT Protocol: handle, kept in lower case';

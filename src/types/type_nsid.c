@@ -26,7 +26,7 @@ static const AtpTextType type = {
 ATP_TEXT_TYPE_DEFINE(nsid, &type, in)
 ATP_TEXT_TYPE_DEFINE(nsid, &type, recv)
 
-/* nsid_out and nsid_send are textout and byteasend: see nsid.sql. */
+/* nsid_out and nsid_send are textout and byteasend: see type_nsid.sql. */
 
 PG_FUNCTION_INFO_V1(atp_pg_nsid_name);
 Datum

@@ -1,4 +1,4 @@
--- nsid: namespaced identifiers (nsid.c)
+-- nsid: namespaced identifiers (type_nsid.c)
 
 --@include type_plain.sql.in TYPE=nsid
 COMMENT ON TYPE nsid IS 'AT Protocol: namespaced identifier, the name of a collection or lexicon';

@@ -1,4 +1,4 @@
--- recordkey: record keys (recordkey.c)
+-- recordkey: record keys (type_recordkey.c)
 
 --@include type_modified.sql.in TYPE=recordkey STORAGE=main
 COMMENT ON TYPE recordkey IS 'AT Protocol: record key';

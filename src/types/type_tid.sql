@@ -1,4 +1,4 @@
--- atproto.tid: timestamp identifiers (tid.c, tid_generate.c)
+-- atproto.tid: timestamp identifiers (type_tid.c, tid_generate.c)
 --
 -- pg_catalog.tid always comes first in the search path, so the name is qualified everywhere.
 -- PostgreSQL's own tid has operator classes called tid_ops, so these have other names.
@@ -162,7 +162,7 @@ COMMENT ON FUNCTION tid_clock_id(atproto.tid) IS 'the clock id, 0 to 1023';
 CREATE FUNCTION tid_is_canonical(atproto.tid) RETURNS boolean
 	AS 'MODULE_PATHNAME', 'atp_pg_tid_is_canonical' LANGUAGE C
 	IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION tid_is_canonical(atproto.tid) IS 'is the top bit zero, as generators must set it?';
+COMMENT ON FUNCTION tid_is_canonical(atproto.tid) IS 'is the top bit zero, as generators must leave it?';
 
 CREATE FUNCTION tid_floor(timestamptz) RETURNS atproto.tid
 	AS 'MODULE_PATHNAME', 'atp_pg_tid_floor' LANGUAGE C

@@ -355,8 +355,8 @@ push(AtpMstWalk *walk, AtpBytes cid, unsigned layer, size_t *at)
 		return err;
 
 	/*
-	 * V-22: only two nodes have no entries: the root of an empty tree, and a node that only links to a
-	 * subtree.
+	 * V-22: only two kinds of nodes have no entries: the root of an empty tree, and below the root a node that
+	 * only links to a subtree.
 	 */
 	if (level->left == 0 && (level->subtree.ptr == NULL) != (walk->depth == 0))
 		return ATP_E_MST_EMPTY;
@@ -488,7 +488,7 @@ set_absent(const AtpMstWalk *walk, AtpMstLookup *lookup, AtpMstBuilder *before)
 	if (walk->gap > 0 || is_undone)
 		height = atp_mst_height(lookup->key.ptr, lookup->key.len, walk->tree.sha256, walk->tree.ctx);
 
-	/* An absent subtree can only have keys lower than the layer of the node that links to it. */
+	/* All keys of an absent subtree have a smaller height than the keys of the node that links to it. */
 	lookup->unknown = height < walk->gap;
 	if (before == NULL)
 		return;

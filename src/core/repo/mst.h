@@ -57,7 +57,7 @@ typedef struct AtpMstWalk
 	AtpMstTree	tree;
 	const AtpMstSource *source; /* NULL: the blocks are in tree.index */
 	bool		partial;		/* nodes may be absent */
-	/* an absent node may hold keys lower than this, between the last leaf and this one; 0: no gap */
+	/* between the last leaf and this one, an absent node may hold keys of heights below this; 0: no gap */
 	unsigned	gap;
 	AtpBytes	stub;			/* the CID of the absent node */
 	uint64_t	visits;			/* nodes read */

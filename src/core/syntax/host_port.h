@@ -11,8 +11,8 @@
 #define ATP_HOST_MAX	253		/* bytes of the name, without the port */
 
 /*
- * V-44: the one spelling of a host's name: lower case, without a final dot.  Addresses, also in brackets,
- * have no other spelling. out has n bytes, and may be s; returns the length.  Names that are not ASCII must
+ * V-44: the one spelling of a host's name: lower case, without a final dot.  Different spellings of one IPv6
+ * address stay different. out has n bytes, and may be s; returns the length.  Names that are not ASCII must
  * be converted by IDNA (xn--) before.
  */
 extern size_t atp_host_spell(const char *s, size_t n, char *out);

@@ -23,9 +23,11 @@ typedef struct AtpJetstream
 /*
  * Parse the payload of a message of /subscribe (version 1), or of subscribeEvents (version 2).
  *
- * msg->kind is set as by atp_repos_parse().  msg->seq and msg->did are set whenever they are valid, also when
- * an error is returned.  A #commit has one operation, whose path lies in more->texts.  For other events,
- * more->body has the rest.  *at counts from the payload's start.
+ * msg->kind is set as by atp_repos_parse().  Also when an error is returned, msg->seq is set if it is valid, and
+ * msg->did if the members of the message could be read and the DID is valid.
+ *
+ * A #commit has one operation, whose path lies in more->texts.  For other events, more->body has the rest.  *at
+ * counts from the payload's start.
  */
 extern AtpErr atp_jetstream_parse_v1(AtpBytes payload, AtpReposMessage *msg, AtpJetstream *more, size_t *at);
 extern AtpErr atp_jetstream_parse_v2(AtpBytes payload, AtpReposMessage *msg, AtpJetstream *more, size_t *at);

@@ -53,7 +53,10 @@ read_name(AtpListKind kind, const AtpJsonItem *item, AtpListEntry *entry)
 		atp_did_check(entry->name, entry->name_len, &at) == ATP_OK;
 }
 
-/* an entry with an invalid name is skipped; any other invalid member counts as absent. */
+/*
+ * R-61: an entry with an invalid name, or with a member twice, is skipped; any other invalid member counts as
+ * absent.
+ */
 static AtpErr
 read_entry(AtpListPage *page, AtpListEntry *entry, bool *valid, size_t *at)
 {
