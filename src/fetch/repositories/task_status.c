@@ -22,6 +22,7 @@
 #include "common/clock.h"
 #include "config/extension.h"
 #include "config/spi.h"
+#include "config/target.h"
 #include "config/transaction.h"
 #include "config/wake.h"
 #include "core/wire/repo_status.h"
@@ -67,6 +68,7 @@ typedef struct Asking
 	bool		at_pds;			/* that is the account's own, ... */
 	char	   *pds;			/* ... as its identity has it */
 	Oid			owner;
+	Oid			target_owner;
 	AtpArg		status_at;		/* as it was wished */
 	AtpArg		status_seq;
 	bool		deletion;		/* it was deleted, somebody says: just now ... */
@@ -150,6 +152,7 @@ read_asking(AtpTuple row)
 	asking->pds = atp_get_text_or_null(row, "pds");
 	MemoryContextSwitchTo(old);
 	asking->owner = DatumGetObjectId(atp_get(row, "owner", OIDOID, &isnull));
+	asking->target_owner = DatumGetObjectId(atp_get(row, "target_owner", OIDOID, &isnull));
 	asking->status_at = keep(asking, row, "status_at", TIMESTAMPTZOID);
 	asking->status_seq = keep(asking, row, "status_seq", INT8OID);
 	asking->deletion = atp_get_bool(row, "deletion");
@@ -186,7 +189,7 @@ claim(TimestampTz now)
 									   "  w.why <> 'rev' OR " ATP_REPO_SOURCE " = 'pds' AS at_pds,"
 									   "  CASE WHEN w.why = 'rev' THEN " ATP_REPO_SERVER
 									   "   WHEN i.state = 'good' THEN CASE WHEN i.pds LIKE 'http://%' THEN i.pds ELSE 'https://' || i.pds END END AS server,"
-									   "  w.status_at, w.status_seq, s.owner::oid AS owner,"
+									   "  w.status_at, w.status_seq, s.owner::oid AS owner, s.target_owner,"
 									   "  w.why = 'deleted' AS deletion,"
 									   /* V-44, V-47: what is asked before is answered by a server that the account may have left */
 									   "  (w.why = 'deleted' OR (w.why = 'inactive' AND s.host_is_pds)) AND w.wished_at > $1 - " DOCUMENT
@@ -330,6 +333,7 @@ apply(void *arg)
 	Asking	   *asking = arg;
 	AtpArg		did = {PointerGetDatum(asking->did), atp_type("did")};
 
+	atp_target_hold(asking->owner, asking->target, asking->target_owner);
 	if (asking->asks_rev)
 	{
 		compare(asking, did);

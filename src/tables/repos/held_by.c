@@ -21,7 +21,8 @@ atp_held_may_take(const AtpSubscription *taker, const AtpSubscription *receiver)
 		taker->source->sink == receiver->source->sink && taker->settings.verify >= receiver->settings.verify &&
 		has_privs_of_role(taker->owner, receiver->owner) && atp_subscription_same_contents(taker, receiver) &&
 		/* what is held by one whose owner has lost the right to fill the target is not used */
-		atp_role_may_fill(taker->owner, taker->target) && atp_role_may_fill(receiver->owner, receiver->target);
+		atp_role_may_fill(taker->owner, taker->target, taker->target_owner) &&
+		atp_role_may_fill(receiver->owner, receiver->target, receiver->target_owner);
 }
 
 /* The other subscriptions of the target, also those that do not run. */

@@ -183,7 +183,7 @@ wish(const Leaving *l, struct varlena *const *dids, int n)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	AtpResult	found = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND name <> $2 AND backfill <> 'none'"
-								  " AND atproto.role_may_fill(owner, target) ORDER BY enabled DESC, name LIMIT 1",
+								  " AND atproto.role_may_fill(owner, target, target_owner) ORDER BY enabled DESC, name LIMIT 1",
 								  ATP_ARGS(atp_text_arg(l->sub->target), atp_text_arg(l->sub->name)));
 	AtpJobWish *wishes = palloc(sizeof(AtpJobWish) * Max(n, 1));
 
@@ -206,7 +206,7 @@ static void
 mark(AtpApply *a, int unused, int unused2)
 {
 	Leaving    *l = ((Marking *) a)->leaving;
-	AtpCaller	caller = atp_owner_begin(l->sub->owner);
+	AtpCaller	caller = atp_target_begin(l->sub);
 	struct varlena **marked;
 	int			n = atp_repos_mark_left(a, l->dids, l->ndids, &marked);
 
@@ -251,7 +251,7 @@ may_end_refills(const AtpSubscription *sub)
 	Oid			relid = OidIsValid(schema) ? get_relname_relid(atp_repo_table.name, schema) : InvalidOid;
 
 	return sub->source->by_repo && OidIsValid(relid) && atp_table_is_ours(&atp_repo_table, relid) &&
-		get_attnum(relid, "refill_at") != InvalidAttrNumber && atp_role_may_fill(sub->owner, sub->target);
+		get_attnum(relid, "refill_at") != InvalidAttrNumber && atp_role_may_fill(sub->owner, sub->target, sub->target_owner);
 }
 
 /*
