@@ -38,7 +38,7 @@ wait_for_seq($node, 'full', $PDS_LAST);
 my $first = query('SELECT count(*) FROM atproto.held_event');
 paused('full');
 query("SELECT atproto.resume('full')");
-wait_for("SELECT count(*) < $first AND (SELECT state = 'streaming' FROM atproto.stat_subscription) FROM atproto.held_event");
+wait_for("SELECT count(*) <= $first AND (SELECT state = 'streaming' FROM atproto.stat_subscription) FROM atproto.held_event");
 my $waits = query("SELECT count(*) FROM atproto.held_event");
 cmp_ok($waits, '>', 10, 'events wait for keys');
 query(<<"SQL");

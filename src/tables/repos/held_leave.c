@@ -155,6 +155,8 @@ hand_over(const Leaving *l, const AtpSubscription *heir)
 							  ATP_ARGS(atp_text_arg(l->sub->name), atp_text_arg(l->sub->target), atp_text_arg(heir->name)));
 	(void) run_as_table_owner("DELETE FROM atproto.held_event WHERE subscription = $1 AND target = $2::name",
 							  ATP_ARGS(atp_text_arg(l->sub->name), atp_text_arg(l->sub->target)));
+	if (l->sub->owner != heir->owner)
+		atp_identities_share_doubts(l->dids, l->ndids, l->sub->owner, heir->owner);
 	atp_held_release(l->dids, l->ndids);
 }
 
@@ -326,7 +328,21 @@ is_another(AtpTuple old, AtpTuple row)
 		(before != NULL && after != NULL && before->sink != after->sink);
 }
 
-/* SQL: atproto.subscription_held(), BEFORE UPDATE OF target, url, format or DELETE, for each row */
+/* W-31: the next owner receives what the former owner's stream sends, and judges what waits. */
+static void
+pass_doubts(AtpTuple old, AtpTuple row)
+{
+	Oid			before = DatumGetObjectId(atp_get_arg(old, "owner", OIDOID).value);
+	Oid			after = DatumGetObjectId(atp_get_arg(row, "owner", OIDOID).value);
+
+	if (before == after)
+		return;
+	SPI_connect();
+	atp_identities_share_doubts(NULL, -1, before, after);
+	SPI_finish();
+}
+
+/* SQL: atproto.subscription_held(), BEFORE UPDATE OF target, url, format, owner or DELETE, for each row */
 Datum
 atp_subscription_held(PG_FUNCTION_ARGS)
 {
@@ -354,5 +370,7 @@ atp_subscription_held(PG_FUNCTION_ARGS)
 			leave(sub, removed);
 		SPI_finish();
 	}
+	if (!removed)
+		pass_doubts(old, row);
 	return PointerGetDatum(row.tuple);
 }
