@@ -37,7 +37,7 @@ atp_cursor_unsettled(const char *target)
 {
 	AtpResult	found = atp_query("SELECT name FROM (SELECT name, " DIGEST " AS digest FROM atproto.subscription"
 								  "  WHERE target = $1::name AND links <> 'none' AND enabled AND stopped IS NULL"
-								  "   AND atproto.role_may_fill(owner, target)) s"
+								  "   AND atproto.role_may_fill(owner, target, target_owner)) s"
 								  " WHERE digest <> (SELECT settings FROM atproto.cursor c WHERE c.subscription = s.name"
 								  "  ORDER BY updated_at DESC LIMIT 1) ORDER BY name LIMIT 1", ATP_ARGS(atp_text_arg(target)));
 	char	   *name = found.n > 0 ? atp_get_text(atp_result_row(found, 0), "name") : NULL;

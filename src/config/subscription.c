@@ -22,7 +22,7 @@
 #define COLUMNS "name, id::text AS id, url, owner, enabled AND stopped IS NULL AS runnable, xmin AS version"
 #define MORE_COLUMNS ", CASE WHEN validate IN ('flag', 'dead_letter') THEN ARRAY['*=' || validate] WHEN validate <> 'none' THEN validate::text[] END AS validate" \
 	", links <> 'none' AS has_links, CASE WHEN links NOT IN ('none', 'all') THEN links::text[] END AS links" \
-	", format, target, ca_file, proxy, collections, dids, actions, keep_records," \
+	", format, target, target_owner, ca_file, proxy, collections, dids, actions, keep_records," \
 	" events, keep_raw, verify, backfill, max_dead_letters, max_dead_letter_bytes, max_held_events, max_held_bytes, host_is_pds," \
 	" count_collections, slice," \
 	" (SELECT string_agg(h.name || ': ' || h.value || E'\\r\\n', '' ORDER BY h.name)" \
@@ -201,6 +201,7 @@ from_whole_tuple(AtpTuple row)
 	if (sub->source == NULL)
 		elog(ERROR, "column \"format\" is \"%s\", of \"%s\"", format ? format : "", sub->url);
 	sub->target = atp_get_text(row, "target");
+	sub->target_owner = DatumGetObjectId(atp_get(row, "target_owner", OIDOID, &isnull));
 	sub->ca_file = atp_get_text_or_null(row, "ca_file");
 	sub->proxy = atp_get_text_or_null(row, "proxy");
 	read_settings(&sub->settings, row);
@@ -233,7 +234,7 @@ atp_subscription_get(const char *name, MemoryContext cxt)
 List *
 atp_subscriptions_filling(const char *target, const char *condition, const char *order)
 {
-	AtpResult	found = atp_query(psprintf("SELECT name, owner::oid AS owner FROM atproto.subscription WHERE target = $1::name AND %s ORDER BY %s",
+	AtpResult	found = atp_query(psprintf("SELECT name, owner::oid AS owner, target_owner FROM atproto.subscription WHERE target = $1::name AND %s ORDER BY %s",
 										   condition, order), ATP_ARGS(atp_text_arg(target)));
 	List	   *names = NIL;
 
@@ -241,7 +242,8 @@ atp_subscriptions_filling(const char *target, const char *condition, const char 
 	{
 		AtpTuple	row = atp_result_row(found, i);
 
-		if (atp_role_may_fill(DatumGetObjectId(atp_get_arg(row, "owner", OIDOID).value), target))
+		if (atp_role_may_fill(DatumGetObjectId(atp_get_arg(row, "owner", OIDOID).value), target,
+							  DatumGetObjectId(atp_get_arg(row, "target_owner", OIDOID).value)))
 			names = lappend(names, atp_get_text(row, "name"));
 	}
 	atp_result_free(found);

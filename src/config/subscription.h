@@ -106,6 +106,7 @@ typedef struct AtpSubscription
 	AtpEndpoint *ep;
 	const struct AtpSource *source; /* the kind of stream */
 	char	   *target;			/* schema of the data tables */
+	Oid			target_owner;	/* the schema's owner when the target was named; InvalidOid: there was no such schema */
 	char	   *ca_file;		/* NULL: the system's */
 	char	   *proxy;			/* NULL: from the environment */
 	char	   *headers;		/* lines "Name: value\r\n", or "" */

@@ -22,6 +22,7 @@ CREATE TABLE atproto.subscription (
     owner regrole NOT NULL DEFAULT to_regrole(quote_ident(current_user)),
     enabled boolean NOT NULL DEFAULT true,
     target name NOT NULL DEFAULT 'atproto',
+    target_owner oid NOT NULL DEFAULT 0,
     collections text[],
     dids @extschema@.did[],
     slice text,
@@ -73,6 +74,7 @@ COMMENT ON COLUMN atproto.subscription.serves_repos IS 'whether the stream''s se
 COMMENT ON COLUMN atproto.subscription.owner IS 'role whose rights the consumer uses; the role cannot be dropped';
 COMMENT ON COLUMN atproto.subscription.enabled IS 'false after atproto.pause()';
 COMMENT ON COLUMN atproto.subscription.target IS 'schema of the tables to fill';
+COMMENT ON COLUMN atproto.subscription.target_owner IS 'owner of this schema when the target was set, or at the last resume(), filled by a trigger; 0: there was no such schema, or the row was restored. A schema of the same name that belongs to another role is not filled';
 COMMENT ON COLUMN atproto.subscription.collections IS 'restricts records to these collections: NSIDs, or patterns like app.bsky.*; NULL: all';
 COMMENT ON COLUMN atproto.subscription.dids IS 'restricts events to these repositories; NULL: all';
 COMMENT ON COLUMN atproto.subscription.slice IS 'restricts events to a part of all repositories: 3/16 means repositories with did_slice(did, 16) = 3; NULL: all';
@@ -174,10 +176,10 @@ ALTER TABLE atproto.cursor ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.cursor
     USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
 
-CREATE FUNCTION atproto.role_may_fill(role oid, target name) RETURNS boolean
+CREATE FUNCTION atproto.role_may_fill(role oid, target name, target_owner oid) RETURNS boolean
     LANGUAGE c STABLE STRICT AS 'MODULE_PATHNAME', 'atp_role_may_fill_sql';
-COMMENT ON FUNCTION atproto.role_may_fill(oid, name) IS 'whether a role may fill the tables of a schema: the role has SELECT, INSERT, UPDATE and DELETE on the data tables in the schema; if there is none, CREATE on the schema; if there is no schema, CREATE on the database; and no data table belongs to a third role';
-REVOKE ALL ON FUNCTION atproto.role_may_fill(oid, name) FROM PUBLIC;
+COMMENT ON FUNCTION atproto.role_may_fill(oid, name, oid) IS 'whether a role may fill the tables of a schema: the role has SELECT, INSERT, UPDATE and DELETE on the data tables in the schema; if there is none, CREATE on the schema; if there is no schema, CREATE on the database; no data table belongs to a third role; and the schema belongs to target_owner, to a superuser, or to a role of which the role is a member';
+REVOKE ALL ON FUNCTION atproto.role_may_fill(oid, name, oid) FROM PUBLIC;
 
 -- Checks the row.
 CREATE FUNCTION atproto.subscription_check() RETURNS trigger

@@ -548,22 +548,27 @@ same_owner_and_target(AtpTuple a, AtpTuple b)
 }
 
 /*
+ * Returns the value of target_owner: the owner of the target's schema when the target was named.  The column
+ * is written here alone.  A restored row, or a row from another server, gets InvalidOid: the numbers of
+ * roles are another server's there.
+ *
  * Check whether the owner may fill the target: when the owner or the target is new, and when a row that does
  * not run becomes runnable. pg_restore inserts rows before it restores the grants on the data tables, as a
  * role that bypasses row security: its rows are not checked here but stopped, and resume() checks.
  */
-static void
+static Oid
 check_target(const AtpTuple *old, AtpTuple row)
 {
 	const char *target = atp_get_text_or_null(row, "target");
+	Oid			known = old != NULL ? DatumGetObjectId(atp_get_arg(*old, "target_owner", OIDOID).value) : InvalidOid;
 
 	if (target == NULL || atp_target_is_renamed() || SessionReplicationRole == SESSION_REPLICATION_ROLE_REPLICA)
-		return;
+		return known;
 	if (old == NULL && !subscribing && has_bypassrls_privilege(GetUserId()))
-		return;
+		return known;
 	if (old != NULL && same_owner_and_target(*old, row) && (is_runnable(*old) || !is_runnable(row)))
-		return;
-	atp_target_check(DatumGetObjectId(atp_get_arg(row, "owner", OIDOID).value), target);
+		return known;
+	return atp_target_check(DatumGetObjectId(atp_get_arg(row, "owner", OIDOID).value), target);
 }
 
 static AtpEndpoint *
@@ -601,12 +606,15 @@ check_format(AtpTuple row, const AtpEndpoint *ep)
 
 /* Complete a row with the columns that only this trigger writes. old: the row before an update, or NULL. */
 static HeapTuple
-complete(const AtpTuple *old, AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
+complete(const AtpTuple *old, AtpTuple row, Oid target_owner, const AtpSource *source, const AtpEndpoint *ep)
 {
-	int			columns[6];
-	Datum		values[6];
-	bool		nulls[6] = {false};
+	int			columns[7];
+	Datum		values[7];
+	bool		nulls[7] = {false};
 	int			n = 0;
+
+	columns[n] = atp_column(row, "target_owner");
+	values[n++] = ObjectIdGetDatum(target_owner);
 
 	columns[n] = atp_column(row, "endpoint");
 	values[n++] = CStringGetTextDatum(ep->scope);
@@ -648,6 +656,7 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 	AtpTuple   *old = NULL;
 	AtpEndpoint *ep;
 	const AtpSource *source;
+	Oid			target_owner;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BEFORE(trigger->tg_event) ||
 		!TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
@@ -663,7 +672,7 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 
 	check_owner(row);
 	check_id(old, row);
-	check_target(old, row);
+	target_owner = check_target(old, row);
 	atp_options_check(row);
 	ep = check_url(row);
 	source = check_format(row, ep);
@@ -680,5 +689,5 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 	check_validate(row, source, ep);
 	if (source->by_repo && !atp_target_is_renamed() && (old == NULL || !same_selection(*old, row)))
 		warn_of_neighbours(row);
-	return PointerGetDatum(complete(old, row, source, ep));
+	return PointerGetDatum(complete(old, row, target_owner, source, ep));
 }

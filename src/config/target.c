@@ -6,7 +6,8 @@
  * Subscriptions with the same target share held events, jobs and limits.  So wherever a subscription
  * takes part in a target, this file checks whether the subscription's owner may write the target's
  * tables.  The answer is read from the catalog each time and stored nowhere, so a REVOKE counts at
- * once.
+ * once.  Only the owner of the schema at the time when the schema was named is stored
+ * (atproto.subscription.target_owner): a schema of the same name may belong to another role later.
  */
 #include "postgres.h"
 
@@ -22,6 +23,7 @@
 #include "fmgr.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
@@ -150,8 +152,27 @@ fault_of(Oid role, const char *target)
 	return fault;
 }
 
-char *
-atp_target_fault(Oid role, const char *target)
+/*
+ * A target is a name.  After DROP SCHEMA another role may make a schema of this name, with grants for the
+ * subscription's owner, and with triggers that run as this owner.  A subscriber who named the schema trusted
+ * the schema's owner of that time (known), and trusts superusers and the roles of which it is a member.
+ */
+static char *
+stranger_fault(Oid role, const char *target, Oid known)
+{
+	Oid			schema = get_namespace_oid(target, true);
+	Oid			owner = OidIsValid(schema) ? owner_of_schema(schema) : InvalidOid;
+	char	   *name;
+
+	if (!OidIsValid(owner) || owner == known || superuser_arg(owner) || is_member_of_role_nosuper(role, owner))
+		return NULL;
+	name = GetUserNameFromId(role, true);
+	return psprintf("schema \"%s\" belongs to role \"%s\" now: its triggers would run as \"%s\"",
+					target, GetUserNameFromId(owner, true), name ? name : "?");
+}
+
+static char *
+rights_fault(Oid role, const char *target)
 {
 	char	   *fault = fault_of(role, target);
 	char	   *name = GetUserNameFromId(role, true);
@@ -159,22 +180,23 @@ atp_target_fault(Oid role, const char *target)
 	return fault == NULL ? NULL : psprintf("role \"%s\" may not fill schema \"%s\": %s", name ? name : "?", target, fault);
 }
 
-bool
-atp_role_may_fill(Oid role, const char *target)
+char *
+atp_target_fault(Oid role, const char *target, Oid known)
 {
-	char	   *fault = fault_of(role, target);
+	char	   *stranger = stranger_fault(role, target, known);
 
-	if (fault == NULL)
-		return true;
-	pfree(fault);
-	return false;
+	return stranger != NULL ? stranger : rights_fault(role, target);
 }
 
-void
-atp_target_check(Oid role, const char *target)
+bool
+atp_role_may_fill(Oid role, const char *target, Oid known)
 {
-	char	   *fault = atp_target_fault(role, target);
+	return atp_target_fault(role, target, known) == NULL;
+}
 
+static void
+refuse(char *fault)
+{
 	if (fault != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -183,11 +205,50 @@ atp_target_check(Oid role, const char *target)
 				 errhint("Name a schema of the owner as \"%s\", or grant USAGE on the schema, and SELECT, INSERT, UPDATE and DELETE on its tables.", "target")));
 }
 
-/* SQL: atproto.role_may_fill(role, target) */
+Oid
+atp_target_check(Oid role, const char *target)
+{
+	Oid			schema = get_namespace_oid(target, true);
+
+	refuse(rights_fault(role, target));
+	return OidIsValid(schema) ? owner_of_schema(schema) : InvalidOid;
+}
+
+void
+atp_target_require(Oid role, const char *target, Oid known)
+{
+	refuse(atp_target_fault(role, target, known));
+}
+
+void
+atp_target_hold(Oid role, const char *target, Oid known)
+{
+	Oid			schema = get_namespace_oid(target, true);
+	Oid			locked;
+
+	/* while we waited for the lock, the schema of this name may have become another one */
+	do
+	{
+		locked = schema;
+		if (OidIsValid(schema))
+			LockDatabaseObject(NamespaceRelationId, schema, 0, AccessShareLock);
+		schema = get_namespace_oid(target, true);
+	} while (schema != locked);
+	atp_target_require(role, target, known);
+}
+
+AtpCaller
+atp_target_begin(const AtpSubscription *sub)
+{
+	atp_target_hold(sub->owner, sub->target, sub->target_owner);
+	return atp_owner_begin(sub->owner);
+}
+
+/* SQL: atproto.role_may_fill(role, target, target_owner) */
 Datum
 atp_role_may_fill_sql(PG_FUNCTION_ARGS)
 {
-	PG_RETURN_BOOL(atp_role_may_fill(PG_GETARG_OID(0), NameStr(*PG_GETARG_NAME(1))));
+	PG_RETURN_BOOL(atp_role_may_fill(PG_GETARG_OID(0), NameStr(*PG_GETARG_NAME(1)), PG_GETARG_OID(2)));
 }
 
 /* ------------------------------------------------------------------------
@@ -197,43 +258,10 @@ atp_role_may_fill_sql(PG_FUNCTION_ARGS)
 
 static bool rights_changed = true;
 
-/* The schema that this process fills, and the owner of the schema at first; InvalidOid: the schema did not exist. */
-static char filled[NAMEDATALEN];
-static Oid	filled_owner = InvalidOid;
-
-/*
- * A target is a name.  After DROP SCHEMA another role may make a schema of this name, with grants for our
- * role, and triggers that run as our role.  Whoever named the schema trusted its owner of that time.
- */
-static char *
-stranger_fault(Oid role, const char *target)
-{
-	Oid			schema = get_namespace_oid(target, true);
-	Oid			owner = OidIsValid(schema) ? owner_of_schema(schema) : InvalidOid;
-
-	if (strcmp(filled, target) != 0)
-	{
-		strlcpy(filled, target, NAMEDATALEN);
-		filled_owner = owner;
-	}
-	if (!OidIsValid(owner) || owner == filled_owner || superuser_arg(owner) || is_member_of_role_nosuper(role, owner))
-		return NULL;
-	return psprintf("schema \"%s\" belongs to role \"%s\" now: its triggers would run as \"%s\"",
-					target, GetUserNameFromId(owner, true), GetUserNameFromId(role, true));
-}
-
 static void
 catalog_callback(Datum arg, int cacheid, uint32 hashvalue)
 {
 	rights_changed = true;
-}
-
-char *
-atp_target_fault_here(Oid role, const char *target)
-{
-	char	   *stranger = stranger_fault(role, target);
-
-	return stranger != NULL ? stranger : atp_target_fault(role, target);
 }
 
 /*
@@ -242,7 +270,7 @@ atp_target_fault_here(Oid role, const char *target)
  * causes apart.
  */
 char *
-atp_target_fault_since(Oid role, const char *target)
+atp_target_fault_since(Oid role, const char *target, Oid known)
 {
 	static const int caches[] = {RELOID, NAMESPACEOID, AUTHOID, AUTHMEMROLEMEM};
 	static bool registered = false;
@@ -254,7 +282,7 @@ atp_target_fault_since(Oid role, const char *target)
 	if (!rights_changed)
 		return NULL;
 	rights_changed = false;
-	fault = atp_target_fault_here(role, target);
+	fault = atp_target_fault(role, target, known);
 	/* after a fault, check again at the next call */
 	rights_changed |= fault != NULL;
 	return fault;

@@ -8,35 +8,51 @@
 
 #include "postgres.h"
 
+#include "config/owner.h"
+#include "config/subscription.h"
+
 /* Names of the data tables; ends with NULL.  tables/base/table.h describes the tables. */
 extern const char *const atp_target_tables[];
 
 /*
+ * known: the owner of the schema when the subscription named the schema (AtpSubscription.target_owner), or
+ * InvalidOid if there was no such schema.
+ *
  * May this role fill the tables of this schema?  The role needs SELECT, INSERT, UPDATE and DELETE on each
  * data table in the schema; if the schema has no data table, CREATE on the schema; if the schema does not
  * exist, CREATE on the database.  Each data table must belong to the role itself or to a role it has to trust
- * anyway: otherwise the triggers of a stranger's table would run with the role's rights.
+ * anyway: otherwise the triggers of a stranger's table would run with the role's rights.  For the same reason
+ * the schema must belong to known, to a superuser, or to a role of which this role is a member.
  *
  * Call inside a transaction.  Reads only the catalog caches.
  */
-extern bool atp_role_may_fill(Oid role, const char *target);
+extern bool atp_role_may_fill(Oid role, const char *target, Oid known);
 
 /* NULL when the role may; otherwise a sentence with the reason, palloc'd. */
-extern char *atp_target_fault(Oid role, const char *target);
-
-/* An ERROR with SQLSTATE 42501 unless the role may. */
-extern void atp_target_check(Oid role, const char *target);
+extern char *atp_target_fault(Oid role, const char *target, Oid known);
 
 /*
- * For a process that fills one target as one role: like atp_target_fault(), and also reports that the schema
- * belongs to a different role than when the process began to fill it, unless the process's role has to trust
- * this role anyway.  After DROP SCHEMA, a stranger may have made a schema of the same name.
+ * A role names this schema as target of a subscription: an ERROR with SQLSTATE 42501 unless the role may fill
+ * the schema, whoever owns the schema.  Returns the schema's owner, or InvalidOid if the schema does not exist.
  */
-extern char *atp_target_fault_here(Oid role, const char *target);
+extern Oid	atp_target_check(Oid role, const char *target);
+
+/* An ERROR with SQLSTATE 42501 unless the role may.  For a caller that has locked the target's tables. */
+extern void atp_target_require(Oid role, const char *target, Oid known);
 
 /*
- * Like atp_target_fault_here(), but reads the catalog only when rights may have changed since the last call.
+ * Like atp_target_require(), for a caller that locks the tables later: until the end of the transaction nobody
+ * drops the schema.  DROP SCHEMA locks the schema before its tables, too, so there is no deadlock.
  */
-extern char *atp_target_fault_since(Oid role, const char *target);
+extern void atp_target_hold(Oid role, const char *target, Oid known);
+
+/* Hold the target, and act as the subscription's owner until atp_owner_end(). */
+extern AtpCaller atp_target_begin(const AtpSubscription *sub);
+
+/*
+ * For a process that fills one target as one role: like atp_target_fault(), but reads the catalog only when
+ * rights may have changed since the last call.
+ */
+extern char *atp_target_fault_since(Oid role, const char *target, Oid known);
 
 #endif							/* ATP_TARGET_H */

@@ -52,6 +52,8 @@ static const char *const steps[] = {
 	"UPDATE atproto.status_wish SET target = $2::name WHERE target = $1::name",
 	"DELETE FROM atproto.audit_state n USING atproto.audit_state o WHERE n.target = $2::name AND o.target = $1::name",
 	"UPDATE atproto.audit_state SET target = $2::name WHERE target = $1::name",
+	/* Row security shows gaps without a subscription to the users of the schema with this name. */
+	"UPDATE atproto.gap SET target = $2::name WHERE target = $1::name",
 };
 
 static AtpCaller

@@ -16,6 +16,7 @@
 #include "types/types.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
@@ -337,6 +338,20 @@ atp_identities_doubt(struct varlena *const *dids, int n, Oid role)
 							 "  said_by = array_append(array_remove(i.said_by, $2), $2),"
 							 "  doubted_by = array_append(array_remove(i.doubted_by, $2), $2)" OF_DIDS),
 			ATP_ARGS(atp_dids_arg(dids, n), (AtpArg) {ObjectIdGetDatum(role), OIDOID}));
+	atp_owner_end(caller);
+}
+
+void
+atp_identities_share_doubts(struct varlena *const *dids, int n, Oid from, Oid to)
+{
+	AtpCaller	caller = atp_as_table_owner("identity");
+	AtpArg		some = n >= 0 ? atp_dids_arg(dids, n) : (AtpArg) {(Datum) 0, get_array_type(atp_type("did")), true};
+
+	atp_run(atp_identity_sql("WITH l AS (SELECT did FROM atproto.identity i WHERE $2 = ANY (i.doubted_by) AND $3 <> ALL (i.doubted_by)"
+							 "  AND ($1 IS NULL OR i.did OPERATOR(@.=) ANY ($1)) ORDER BY i.did USING OPERATOR(@.<) FOR NO KEY UPDATE OF i)"
+							 " UPDATE atproto.identity i SET doubted_by = array_append(i.doubted_by, $3),"
+							 "  said_by = CASE WHEN $2 = ANY (i.said_by) THEN array_append(array_remove(i.said_by, $3), $3) ELSE i.said_by END" OF_DIDS),
+			ATP_ARGS(some, (AtpArg) {ObjectIdGetDatum(from), OIDOID}, (AtpArg) {ObjectIdGetDatum(to), OIDOID}));
 	atp_owner_end(caller);
 }
 

@@ -97,6 +97,12 @@ extern void atp_identities_write(struct varlena *const *dids, int n, const AtpId
  */
 extern void atp_identities_doubt(struct varlena *const *dids, int n, Oid role);
 
+/*
+ * Events that a subscription of role from received are judged for role to from now on: where the key is
+ * doubtful for from, the key is doubtful for to, too.  n < 0: for all accounts.
+ */
+extern void atp_identities_share_doubts(struct varlena *const *dids, int n, Oid from, Oid to);
+
 /* The DIDs are about to be looked up: an #identity that comes from now on asks for another look-up. */
 extern void atp_identities_begin_lookup(struct varlena *const *dids, int n);
 

@@ -45,12 +45,42 @@ wait_for_seq($node, 'a', $names + 5);
 is(waiting('a', $announced), 'identity', 'W-31: after an #identity of its own stream an event waits');
 is(query("SELECT doubted_by = ARRAY['m'::regrole::oid, 10::oid] FROM atproto.identity WHERE did = '$announced'"), 't', 'W-31: the second owner is noted beside the first one');
 
+# The events go to other owners before any look-up.
+sub quiet
+{
+	my ($name) = @_;
+	query("SELECT atproto.pause('$name')");
+	wait_for("SELECT atproto.consumer_pid('$name') IS NULL");
+	return;
+}
+sub judged_by
+{
+	my ($name) = @_;
+	query("SELECT atproto.resume('$name')");
+	wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = '$name'");
+	return;
+}
+query('CREATE ROLE n SUPERUSER LOGIN; CREATE ROLE h SUPERUSER LOGIN');
+quiet('a');
+query("UPDATE atproto.subscription SET owner = 'n' WHERE name = 'a'");
+judged_by('a');
+is(waiting('a', $announced), 'identity', 'W-31: what waits goes on waiting when its subscription gets another owner');
+is(query("SELECT 'n'::regrole = ANY (doubted_by) FROM atproto.identity WHERE did = '$announced'"), 't', 'W-31: to this owner the key is doubtful, too');
+my $heirs = AtprotoTest::Server->start(make_capture('full.py', 'rotations'), '--hold-at', $names + 5);
+query('SET SESSION AUTHORIZATION h; ' . subscribe_sql('h', $heirs, target => "'a'", verify => "'full'"));
+quiet('h');
+quiet('a');
+query("SELECT atproto.unsubscribe('a')");
+judged_by('h');
+is(waiting('h', $announced), 'identity', 'W-31: or when another subscription takes it');
+is(query("SELECT 'h'::regrole = ANY (doubted_by) FROM atproto.identity WHERE did = '$announced'"), 't', 'W-31: whose owner doubts the key as well');
+
 # A look-up begins; meanwhile the other role's stream says it once more; the look-up ends.
 query("UPDATE atproto.identity SET stale = false, said_by = '{}' WHERE did = '$announced'");
 query("SELECT atproto.set_cursor('m', 0)");
 wait_for("SELECT said_by = ARRAY['m'::regrole::oid] FROM atproto.identity WHERE did = '$announced'");
 looked_up(", key = '\\x$who{announced}{second}', doubted_by = said_by, tries = 0, error = NULL, resolved_at = now()", "did = '$announced'");
-wait_for("SELECT count(*) = 0 FROM atproto.held_event WHERE subscription = 'a' AND did = '$announced'");
+wait_for("SELECT count(*) = 0 FROM atproto.held_event WHERE subscription = 'h' AND did = '$announced'");
 is(query("SELECT count(*) FROM a.record WHERE did = '$announced'"), '2', 'W-31: and for one look-up only, whatever other roles say meanwhile');
 
 $node->stop;

@@ -151,14 +151,54 @@ $more->release;
 wait_for("SELECT stopped IS NOT NULL OR EXISTS (SELECT FROM m.ran_as) FROM atproto.subscription WHERE name = 'gone'");
 is(query("SELECT stopped FROM atproto.subscription WHERE name = 'gone'"), 'schema "gone" belongs to role "mallory" now: its triggers would run as "postgres"', 'and nobody fills it');
 is(query('SELECT count(*) FROM m.ran_as'), '0', 'its triggers have not run as the superuser');
+
+# Nor do they by any other way into the tables.
+my $strange = 'ERROR: 42501: schema "gone" belongs to role "mallory" now: its triggers would run as "postgres"';
+query(<<"EOSQL");
+INSERT INTO atproto.dead_frame (subscription, digest, bytes) VALUES ('gone', sha256('\\x00'), '\\x00');
+INSERT INTO atproto.dead_letter (subscription, seq, stage, sqlstate, did, message, digest) VALUES ('gone', 2, 'commit', '22000', '$did', 'by the test', sha256('\\x00'));
+EOSQL
+is(as('postgres', "SELECT atproto.retry(id) FROM atproto.dead_letter WHERE subscription = 'gone'"), $strange, 'retry()');
+is(as('postgres', "SELECT atproto.refill('gone', NULL, 0)"), $strange, 'refill()');
+like(as('postgres', "SELECT atproto.resync('$did', 'gone')"), qr/^ERROR: 42704: no subscription keeps records/, 'resync()');
+is(query("SELECT atproto.role_may_fill(owner, target, target_owner) FROM atproto.subscription WHERE name = 'gone'"), 'f', 'it takes part in nothing');
+is(query("UPDATE atproto.subscription SET target_owner = 'mallory'::regrole::oid WHERE name = 'gone' RETURNING target_owner::regrole"), 'postgres', 'nobody writes target_owner by hand');
+query("DELETE FROM atproto.dead_letter WHERE subscription = 'gone'; DROP TRIGGER ran ON gone.record; SELECT atproto.resume('gone')");
+wait_for_seq($node, 'gone', 3);
+is(query("SELECT target_owner::regrole FROM atproto.subscription WHERE name = 'gone'"), 'mallory', 'resume() says that the schema of the other role is meant');
+
+# The consumer ends between the two schemas: what it remembered is not lost with the process.
+query("SELECT atproto.unsubscribe('gone'); SET client_min_messages = warning; DROP SCHEMA gone CASCADE; CREATE SCHEMA gone");
+$more = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x +y', 'a 2 +z', 'a 3 +u'), '--hold-at', 3);
+query(subscribe_sql('gone', $more, cursor => 0, target => "'gone'"));
+wait_for_seq($node, 'gone', 2);
+query('SET client_min_messages = warning; DROP SCHEMA gone CASCADE');
+is(as('mallory', <<'EOSQL'), '', 'the schema is made again by another role');
+CREATE SCHEMA gone; SELECT atproto.create_tables('gone');
+CREATE FUNCTION gone.ran() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN INSERT INTO m.ran_as VALUES (current_user); RETURN NEW; END$$;
+CREATE TRIGGER ran BEFORE INSERT ON gone.record FOR EACH ROW EXECUTE FUNCTION gone.ran();
+EOSQL
+query("SELECT pg_terminate_backend(atproto.consumer_pid('gone'))");
+$more->release;
+wait_for("SELECT stopped IS NOT NULL OR EXISTS (SELECT FROM m.ran_as) FROM atproto.subscription WHERE name = 'gone'");
+is(query("SELECT stopped FROM atproto.subscription WHERE name = 'gone'"), 'schema "gone" belongs to role "mallory" now: its triggers would run as "postgres"', 'the next consumer does not fill it, either');
+is(query('SELECT count(*) FROM m.ran_as'), '0', 'and its triggers have not run');
 query("SELECT atproto.unsubscribe('gone'); DROP SCHEMA gone CASCADE");
+
+# A row that is restored has the number of a role of another server: it counts only from resume() on.
+query("INSERT INTO atproto.subscription (name, url, target, target_owner, owner) VALUES ('gone', '@{[ $server->url ]}', 'm', 'mallory'::regrole::oid, 'postgres')");
+is(query("SELECT target_owner FROM atproto.subscription WHERE name = 'gone'"), '0', 'not restored');
+query("SELECT atproto.resume('gone')");
+is(query("SELECT target_owner::regrole FROM atproto.subscription WHERE name = 'gone'"), 'mallory', 'but known from resume() on');
+is(query("ALTER SCHEMA m RENAME TO mm; SELECT target, target_owner::regrole FROM atproto.subscription WHERE name = 'gone'"), 'mm|mallory', 'and after a rename');
+query("ALTER SCHEMA mm RENAME TO m; SELECT atproto.unsubscribe('gone')");
 
 # --- the question itself ---
 
-is(query("SELECT string_agg(atproto.role_may_fill(r::regrole, s)::text, ' ' ORDER BY r, s) FROM unnest('{mallory,owner,postgres}'::name[]) r, unnest('{a,m}'::name[]) s"),
+is(query("SELECT string_agg(atproto.role_may_fill(r::regrole, s, (SELECT nspowner FROM pg_namespace WHERE nspname = s))::text, ' ' ORDER BY r, s) FROM unnest('{mallory,owner,postgres}'::name[]) r, unnest('{a,m}'::name[]) s"),
 	'false true true false true true', 'role_may_fill()');
-is(query("SELECT atproto.role_may_fill(4000000000, 'a')"), 'f', 'a role that does not exist may not');
-like(as('mallory', "SELECT atproto.role_may_fill('owner'::regrole, 'a')"), qr/42501: permission denied for function role_may_fill/, 'nobody has the function by default');
+is(query("SELECT atproto.role_may_fill(4000000000, 'a', 0)"), 'f', 'a role that does not exist may not');
+like(as('mallory', "SELECT atproto.role_may_fill('owner'::regrole, 'a', 0)"), qr/42501: permission denied for function role_may_fill/, 'nobody has the function by default');
 
 $node->stop;
 done_testing();

@@ -31,14 +31,14 @@ sub paused
 
 # --- a schema ---
 
-query('CREATE SCHEMA old');
+query('CREATE ROLE renamer; CREATE SCHEMA old AUTHORIZATION renamer; GRANT CREATE ON DATABASE postgres TO renamer');
 query(subscribe_sql('full', $signed, cursor => 0, target => "'old'", verify => "'full'"));
 wait_for_seq($node, 'full', $PDS_LAST);
 # what else is known by the end of the stream, a consumer that starts looks at
 my $first = query('SELECT count(*) FROM atproto.held_event');
 paused('full');
 query("SELECT atproto.resume('full')");
-wait_for("SELECT count(*) < $first AND (SELECT state = 'streaming' FROM atproto.stat_subscription) FROM atproto.held_event");
+wait_for("SELECT count(*) <= $first AND (SELECT state = 'streaming' FROM atproto.stat_subscription) FROM atproto.held_event");
 my $waits = query("SELECT count(*) FROM atproto.held_event");
 cmp_ok($waits, '>', 10, 'events wait for keys');
 query(<<"SQL");
@@ -47,9 +47,9 @@ INSERT INTO atproto.repo_fetched VALUES ('old', '$did', '{now}'), ('new', '$did'
 INSERT INTO atproto.status_wish (target, did, subscription, why, wished_at, next_try) VALUES ('old', '$did', 'full', 'rev', now(), 'infinity');
 INSERT INTO atproto.audit_state (target, audited) VALUES ('old', 7), ('new', 8);
 INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason, again_since) SELECT name, endpoint, 1, 3, 'test', now() FROM atproto.subscription;
+INSERT INTO atproto.gap (target, endpoint, after_seq, reason) VALUES ('old', 'x', 1, 'held events dropped'), ('elsewhere', 'x', 1, 'held events dropped');
 SQL
 my $cursor = query("SELECT seq, settings_after, read_from FROM atproto.cursor WHERE subscription = 'full'");
-query('CREATE ROLE renamer; ALTER SCHEMA old OWNER TO renamer; GRANT CREATE ON DATABASE postgres TO renamer');
 is(query("SET ROLE renamer; ALTER SCHEMA old RENAME TO new"), '', 'whoever may rename a schema renames a target');
 my $all = "SELECT (SELECT string_agg(target, ',') FROM atproto.subscription), (SELECT string_agg(DISTINCT target, ',') || count(*) FROM atproto.held_event),
 	(SELECT string_agg(target || state, ',') FROM atproto.repo_job), (SELECT string_agg(target || cardinality(at), ',') FROM atproto.repo_fetched),
@@ -57,6 +57,10 @@ my $all = "SELECT (SELECT string_agg(target, ',') FROM atproto.subscription), (S
 is(query($all), "new|new$waits|newqueued|new1|new|new7", 'all that belongs to the target goes with it');
 wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 'full'");
 is(query("SELECT seq, settings_after, read_from FROM atproto.cursor WHERE subscription = 'full'"), $cursor, 'that is no other setting');
+is(query("SELECT string_agg(target, ',' ORDER BY target) FROM atproto.gap"), 'elsewhere,new', 'gaps of subscriptions that were removed go with the tables');
+query('CREATE SCHEMA old AUTHORIZATION renamer; CREATE ROLE reader; GRANT SELECT ON atproto.gap, atproto.subscription TO reader; GRANT USAGE ON SCHEMA old TO reader');
+is(query('SET ROLE reader; SELECT count(*) FROM atproto.gap'), '0', 'and are not for the users of another schema of the old name');
+query('DROP SCHEMA old; DELETE FROM atproto.gap WHERE subscription IS NULL');
 is(query("SELECT again_since IS NOT NULL, closed_at IS NULL FROM atproto.gap"), 't|t', 'a gap is being read again as before');
 is(query($all), "new|new$waits|newqueued|new1|new|new7", 'the consumer drops nothing of it');
 is(query("BEGIN; ALTER SCHEMA new RENAME TO newer; ROLLBACK; $all"), "new|new$waits|newqueued|new1|new|new7", 'a rename that is rolled back was none');

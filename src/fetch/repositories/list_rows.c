@@ -12,6 +12,7 @@
 #include "config/extension.h"
 #include "config/spi.h"
 #include "config/subscription.h"
+#include "config/target.h"
 #include "fetch/engine/run_as_owner.h"
 #include "fetch/repositories/list_hosts.h"
 #include "fetch/repositories/list_rows.h"
@@ -238,7 +239,7 @@ find_repos(const AtpSubscription *sub, const AtpListed *page, const char *kind, 
 		nulls[i] = !page->accounts[i].has_rev;
 		inactive[i] = BoolGetDatum(page->accounts[i].inactive);
 	}
-	caller = atp_owner_begin(sub->owner);
+	caller = atp_target_begin(sub);
 	/* $1 stands twice: with Citus, the inner condition limits the rows that workers send */
 	found = atp_query(atp_expand_sql(psprintf("SELECT u.did FROM unnest($1, $2, $3) u (did, rev, inactive)"
 											  " LEFT JOIN (SELECT * FROM #.repo WHERE did OPERATOR(@.=) ANY ($1)) r ON r.did OPERATOR(@.=) u.did"

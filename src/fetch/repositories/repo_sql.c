@@ -9,6 +9,7 @@
 #include "config/owner.h"
 #include "config/spi.h"
 #include "config/subscription.h"
+#include "config/target.h"
 #include "config/wake.h"
 #include "fetch/repositories/list_rows.h"
 #include "fmgr.h"
@@ -109,7 +110,7 @@ fetcher_of(const char *target)
 static AtpResult
 next_repos(const AtpSubscription *sub, struct varlena *after)
 {
-	AtpCaller	caller = atp_owner_begin(sub->owner);
+	AtpCaller	caller = atp_target_begin(sub);
 	AtpResult	found = atp_query(atp_expand_sql("SELECT did FROM #.repo WHERE active AND ($1 IS NULL OR did OPERATOR(@.>) $1)"
 												 " ORDER BY did LIMIT " SOME, sub->target),
 								  ATP_ARGS((AtpArg) {PointerGetDatum(after), atp_type("did"), after == NULL}));

@@ -11,6 +11,7 @@
 #include "access/xact.h"
 #include "config/owner.h"
 #include "config/spi.h"
+#include "config/target.h"
 #include "config/transaction.h"
 #include "core/wire/repo_status.h"
 #include "fetch/engine/owner_backoff.h"
@@ -66,7 +67,9 @@ static void
 act(void *arg)
 {
 	const Act  *a = arg;
+	const AtpSubscription *sub = a->t->sub;
 
+	atp_target_hold(sub->owner, sub->target, sub->target_owner);
 	a->work(a->arg);
 	atp_nodes_mark(a->t->statements, a->t->sub);
 }
@@ -280,7 +283,7 @@ merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
 {
 	AtpApply	a = {.sub = t->sub, .sink = &atp_repos_sink, .statements = t->statements};
 	const AtpCommit *commit = atp_export_head(t->export);
-	AtpCaller	caller = atp_owner_begin(t->sub->owner);
+	AtpCaller	caller = atp_target_begin(t->sub);
 	const char *why = NULL;
 	bool		whole = true;
 

@@ -92,7 +92,7 @@ static void
 find_owner(Share *share)
 {
 	AtpResult	found = atp_query("SELECT owner::oid AS owner, enabled AND stopped IS NULL AS runs FROM atproto.subscription"
-								  " WHERE target = $1 AND by_repo AND atproto.role_may_fill(owner, target)"
+								  " WHERE target = $1 AND by_repo AND atproto.role_may_fill(owner, target, target_owner)"
 								  " ORDER BY enabled AND stopped IS NULL DESC, name LIMIT 1", ATP_ARGS(target_arg(share)));
 	bool		isnull;
 

@@ -23,6 +23,7 @@
 #include "common/clock.h"
 #include "config/extension.h"
 #include "config/spi.h"
+#include "config/target.h"
 #include "config/transaction.h"
 #include "config/wake.h"
 #include "core/wire/repo_status.h"
@@ -73,6 +74,7 @@ typedef struct Asking
 	bool		at_pds;			/* the server is the account's own ... */
 	char	   *pds;			/* ... with this text in atproto.identity */
 	Oid			owner;
+	Oid			target_owner;
 	AtpArg		status_at;		/* status of the account when the row was written */
 	AtpArg		status_seq;
 	bool		deletion;		/* the row was written because of a deletion ... */
@@ -157,6 +159,7 @@ read_asking(AtpTuple row)
 	asking->pds = atp_get_text_or_null(row, "pds");
 	MemoryContextSwitchTo(old);
 	asking->owner = DatumGetObjectId(atp_get(row, "owner", OIDOID, &isnull));
+	asking->target_owner = DatumGetObjectId(atp_get(row, "target_owner", OIDOID, &isnull));
 	asking->status_at = keep(asking, row, "status_at", TIMESTAMPTZOID);
 	asking->status_seq = keep(asking, row, "status_seq", INT8OID);
 	asking->deletion = atp_get_bool(row, "deletion");
@@ -196,7 +199,7 @@ claim(TimestampTz now)
 									   "  w.why <> 'rev' OR " ATP_REPO_SOURCE " = 'pds' AS at_pds,"
 									   "  CASE WHEN w.why = 'rev' THEN " ATP_REPO_SERVER
 									   "   WHEN i.state = 'good' THEN CASE WHEN i.pds LIKE 'http://%' THEN i.pds ELSE 'https://' || i.pds END END AS server,"
-									   "  w.status_at, w.status_seq, s.owner::oid AS owner,"
+									   "  w.status_at, w.status_seq, s.owner::oid AS owner, s.target_owner,"
 									   "  w.why = 'deleted' AS deletion,"
 									   /*
 									    * V-44, V-47: before a look-up, i.pds may be a server that
@@ -352,6 +355,7 @@ apply(void *arg)
 	Asking	   *asking = arg;
 	AtpArg		did = {PointerGetDatum(asking->did), atp_type("did")};
 
+	atp_target_hold(asking->owner, asking->target, asking->target_owner);
 	if (asking->asks_rev)
 	{
 		compare(asking, did);

@@ -100,7 +100,7 @@ atp_consumer_read_settings(Consumer *c)
 		/* an owner that came without triggers, for instance by pg_upgrade, has no entry in pg_shdepend yet */
 		if (changed && OidIsValid(sub->owner))
 			atp_owner_note(sub->owner);
-		if ((fault = atp_target_fault_here(GetUserId(), sub->target)) != NULL)
+		if ((fault = atp_target_fault(GetUserId(), sub->target, sub->target_owner)) != NULL)
 			fault = MemoryContextStrdup(cxt, fault);
 		c->gaps = atp_gap_watch(c->name, sub->ep->scope, cursor.lowest);
 		c->states = sub->source->by_repo ? get_relname_relid("repo", get_namespace_oid(sub->target, true)) : InvalidOid;

@@ -476,7 +476,7 @@ apply_once(AtpApply *a, Way way, bool *others)
 		return *others ? ATP_APPLY_CURSOR_MOVED : ATP_APPLY_GONE;
 	}
 	/* a subscription whose owner has lost the right to fill the target stops before the first write */
-	if ((fault = atp_target_fault_since(a->sub->owner, a->sub->target)) != NULL)
+	if ((fault = atp_target_fault_since(a->sub->owner, a->sub->target, a->sub->target_owner)) != NULL)
 		ereport(ERROR, (errcode(ATP_ERRCODE_STOP), errmsg("%s", fault)));
 	if (way == WAY_PIECES)
 	{
@@ -711,6 +711,7 @@ atp_apply(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statem
 static void
 purge(AtpApply *a, int unused, int unused2)
 {
+	atp_target_require(a->sub->owner, a->sub->target, a->sub->target_owner);
 	a->accepted = a->sink->purge(a);
 }
 

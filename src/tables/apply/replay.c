@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "config/owner.h"
+#include "config/target.h"
 #include "source.h"
 #include "stream/decode.h"
 #include "tables/apply/replay.h"
@@ -185,7 +186,7 @@ process(const AtpAgain *again, const char **why)
 AtpOutcome
 atp_again(const AtpAgain *again, const char **why)
 {
-	AtpCaller	caller = atp_owner_begin(again->sub->owner);
+	AtpCaller	caller = atp_target_begin(again->sub);
 	AtpOutcome	outcome = process(again, why);
 
 	atp_owner_end(caller);

@@ -137,7 +137,7 @@ atp_jobs_repair(const char *target, struct varlena *const *dids, int n, AtpJobPr
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	AtpJobWish *wishes = palloc(sizeof(AtpJobWish) * Max(n, 1));
 	AtpResult	found = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND backfill <> 'none'"
-								  " AND atproto.role_may_fill(owner, target)"
+								  " AND atproto.role_may_fill(owner, target, target_owner)"
 								  " ORDER BY enabled DESC, name LIMIT 1", ATP_ARGS(atp_text_arg(target)));
 
 	atp_owner_end(caller);

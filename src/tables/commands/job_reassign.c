@@ -23,7 +23,7 @@ PG_FUNCTION_INFO_V1(atp_subscription_jobs);
  */
 #define TO_HEIR(changes) \
 	"WITH o AS (SELECT name, dids FROM atproto.subscription WHERE target = $2 AND name <> $1 AND backfill <> 'none'" \
-	"  AND atproto.role_may_fill(owner, target))," \
+	"  AND atproto.role_may_fill(owner, target, target_owner))," \
 	" t AS (SELECT did, min(name) AS name FROM" \
 	"  (SELECT k.did::text AS did, o.name FROM atproto.repo_job k CROSS JOIN o WHERE k.subscription = $1 AND k.target = $2 AND o.dids IS NULL" \
 	"   UNION ALL SELECT d::text, o.name FROM o CROSS JOIN unnest(o.dids) d) x GROUP BY did)" \
@@ -48,7 +48,7 @@ hand_over(AtpTuple old, bool leaves)
 void
 atp_jobs_take_from_unentitled(void)
 {
-	AtpResult	found = atp_query("SELECT name, target FROM atproto.subscription s WHERE NOT atproto.role_may_fill(owner, target)"
+	AtpResult	found = atp_query("SELECT name, target FROM atproto.subscription s WHERE NOT atproto.role_may_fill(owner, target, target_owner)"
 								  " AND EXISTS (SELECT FROM atproto.repo_job j WHERE j.subscription = s.name)", ATP_NO_ARGS);
 
 	for (uint64 i = 0; i < found.n; i++)

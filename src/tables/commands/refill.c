@@ -17,6 +17,7 @@
 #include "config/owner.h"
 #include "config/spi.h"
 #include "config/subscription.h"
+#include "config/target.h"
 #include "fmgr.h"
 #include "source.h"
 #include "stream/rev_cache.h"
@@ -53,7 +54,7 @@ find_subscription(const char *name)
 static uint64
 mark_repos(const AtpSubscription *sub, AtpArg dids)
 {
-	AtpCaller	caller = atp_owner_begin(sub->owner);
+	AtpCaller	caller = atp_target_begin(sub);
 	uint64		n;
 
 	atp_run(atp_expand_sql("LOCK TABLE #.repo IN SHARE ROW EXCLUSIVE MODE", sub->target), ATP_NO_ARGS);

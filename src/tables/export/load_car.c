@@ -13,6 +13,7 @@
 #include "config/owner.h"
 #include "config/spi.h"
 #include "config/subscription.h"
+#include "config/target.h"
 #include "core/syntax/did.h"
 #include "data/error.h"
 #include "data/signed.h"
@@ -154,7 +155,7 @@ load_car(Load *load, const bytea *file, const text *key)
 	load->statements = atp_statements_create(load->sub->target, ATP_WRITER_OTHER);
 	PG_TRY();
 	{
-		caller = atp_owner_begin(load->sub->owner);
+		caller = atp_target_begin(load->sub);
 		apply_export(load);
 		atp_owner_end(caller);
 	}

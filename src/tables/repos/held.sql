@@ -52,8 +52,8 @@ CREATE TRIGGER held_event_fill BEFORE INSERT ON atproto.held_event
     FOR EACH ROW WHEN (NEW.verify IS NULL OR NEW.format IS NULL OR NEW.endpoint IS NULL) EXECUTE FUNCTION atproto.held_event_fill();
 CREATE FUNCTION atproto.subscription_held() RETURNS trigger
     LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_subscription_held';
-COMMENT ON FUNCTION atproto.subscription_held() IS 'trigger: when a subscription is removed or gets a different target, its held events go to a subscription that may take them; otherwise they are dropped, their repositories are marked, and atproto.gap gets a row';
-CREATE TRIGGER subscription_held BEFORE DELETE OR UPDATE OF target, url, format ON atproto.subscription
+COMMENT ON FUNCTION atproto.subscription_held() IS 'trigger: when a subscription is removed or gets a different target, its held events go to a subscription that may take them; otherwise they are dropped, their repositories are marked, and atproto.gap gets a row. A key that was doubtful for the former owner stays doubtful for the next owner of the held events';
+CREATE TRIGGER subscription_held BEFORE DELETE OR UPDATE OF target, url, format, owner ON atproto.subscription
     FOR EACH ROW EXECUTE FUNCTION atproto.subscription_held();
 REVOKE ALL ON FUNCTION atproto.held_event_fill(), atproto.subscription_held() FROM PUBLIC;
 

@@ -21,7 +21,8 @@ atp_held_may_take(const AtpSubscription *taker, const AtpSubscription *receiver)
 		taker->source->sink == receiver->source->sink && taker->settings.verify >= receiver->settings.verify &&
 		has_privs_of_role(taker->owner, receiver->owner) && atp_subscription_same_contents(taker, receiver) &&
 		/* an owner who has lost the right to fill the target must not fill it by way of a second subscription */
-		atp_role_may_fill(taker->owner, taker->target) && atp_role_may_fill(receiver->owner, receiver->target);
+		atp_role_may_fill(taker->owner, taker->target, taker->target_owner) &&
+		atp_role_may_fill(receiver->owner, receiver->target, receiver->target_owner);
 }
 
 /* All subscriptions of the target except a->sub, including those that are paused or stopped. */

@@ -155,6 +155,8 @@ hand_over(const Leaving *l, const AtpSubscription *heir)
 							  ATP_ARGS(atp_text_arg(l->sub->name), atp_text_arg(l->sub->target), atp_text_arg(heir->name)));
 	(void) run_as_table_owner("DELETE FROM atproto.held_event WHERE subscription = $1 AND target = $2::name",
 							  ATP_ARGS(atp_text_arg(l->sub->name), atp_text_arg(l->sub->target)));
+	if (l->sub->owner != heir->owner)
+		atp_identities_share_doubts(l->dids, l->ndids, l->sub->owner, heir->owner);
 	atp_held_release(l->dids, l->ndids);
 }
 
@@ -186,7 +188,7 @@ wish(const Leaving *l, struct varlena *const *dids, int n)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	AtpResult	found = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND name <> $2 AND backfill <> 'none'"
-								  " AND atproto.role_may_fill(owner, target) ORDER BY enabled DESC, name LIMIT 1",
+								  " AND atproto.role_may_fill(owner, target, target_owner) ORDER BY enabled DESC, name LIMIT 1",
 								  ATP_ARGS(atp_text_arg(l->sub->target), atp_text_arg(l->sub->name)));
 	AtpJobWish *wishes = palloc(sizeof(AtpJobWish) * Max(n, 1));
 
@@ -212,7 +214,7 @@ static void
 mark(AtpApply *a, int unused, int unused2)
 {
 	Leaving    *l = ((Marking *) a)->leaving;
-	AtpCaller	caller = atp_owner_begin(l->sub->owner);
+	AtpCaller	caller = atp_target_begin(l->sub);
 	struct varlena **marked;
 	int			n = atp_repos_mark_left(a, l->dids, l->ndids, &marked);
 
@@ -257,7 +259,7 @@ may_end_refills(const AtpSubscription *sub)
 	Oid			relid = OidIsValid(schema) ? get_relname_relid(atp_repo_table.name, schema) : InvalidOid;
 
 	return sub->source->by_repo && OidIsValid(relid) && atp_table_is_ours(&atp_repo_table, relid) &&
-		get_attnum(relid, "refill_at") != InvalidAttrNumber && atp_role_may_fill(sub->owner, sub->target);
+		get_attnum(relid, "refill_at") != InvalidAttrNumber && atp_role_may_fill(sub->owner, sub->target, sub->target_owner);
 }
 
 /*
@@ -351,7 +353,21 @@ is_another(AtpTuple old, AtpTuple row)
 		(before != NULL && after != NULL && before->sink != after->sink);
 }
 
-/* SQL: atproto.subscription_held(), BEFORE UPDATE OF target, url, format or DELETE, for each row */
+/* W-31: the next owner receives what the former owner's stream sends, and judges what waits. */
+static void
+pass_doubts(AtpTuple old, AtpTuple row)
+{
+	Oid			before = DatumGetObjectId(atp_get_arg(old, "owner", OIDOID).value);
+	Oid			after = DatumGetObjectId(atp_get_arg(row, "owner", OIDOID).value);
+
+	if (before == after)
+		return;
+	SPI_connect();
+	atp_identities_share_doubts(NULL, -1, before, after);
+	SPI_finish();
+}
+
+/* SQL: atproto.subscription_held(), BEFORE UPDATE OF target, url, format, owner or DELETE, for each row */
 Datum
 atp_subscription_held(PG_FUNCTION_ARGS)
 {
@@ -379,5 +395,7 @@ atp_subscription_held(PG_FUNCTION_ARGS)
 			leave(sub, removed);
 		SPI_finish();
 	}
+	if (!removed)
+		pass_doubts(old, row);
 	return PointerGetDatum(row.tuple);
 }

@@ -69,7 +69,7 @@ subscriptions(const AtpApply *a)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	AtpResult	rows = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND enabled AND stopped IS NULL"
-								 " AND atproto.role_may_fill(owner, target)",
+								 " AND atproto.role_may_fill(owner, target, target_owner)",
 								 ATP_ARGS(atp_text_arg(atp_target(a->statements))));
 	List	   *list = NIL;
 

@@ -119,7 +119,7 @@ atp_status_wishes_leave(const char *name)
 	AtpCaller	caller = atp_as_table_owner("status_wish");
 
 	atp_run("UPDATE atproto.status_wish w SET subscription = s.name FROM (SELECT DISTINCT ON (target) target, name FROM atproto.subscription"
-			"  WHERE name <> $1 AND verify = 'full' AND by_repo AND atproto.role_may_fill(owner, target) ORDER BY target, name) s"
+			"  WHERE name <> $1 AND verify = 'full' AND by_repo AND atproto.role_may_fill(owner, target, target_owner) ORDER BY target, name) s"
 			" WHERE w.subscription = $1 AND s.target = w.target AND w.why <> 'rev'", ATP_ARGS(atp_text_arg(name)));
 	atp_owner_end(caller);
 }
@@ -127,7 +127,7 @@ atp_status_wishes_leave(const char *name)
 void
 atp_status_wishes_take_from_unentitled(void)
 {
-	AtpResult	found = atp_query("SELECT name FROM atproto.subscription s WHERE NOT atproto.role_may_fill(owner, target)"
+	AtpResult	found = atp_query("SELECT name FROM atproto.subscription s WHERE NOT atproto.role_may_fill(owner, target, target_owner)"
 								  " AND EXISTS (SELECT FROM atproto.status_wish w WHERE w.subscription = s.name AND w.why <> 'rev')", ATP_NO_ARGS);
 
 	for (uint64 i = 0; i < found.n; i++)
