@@ -1,6 +1,6 @@
 /*
  * identity_request.c
- *		Requests for look-ups: see wish.h.
+ *		Requests for look-ups: see identity_request.h.
  */
 #include "postgres.h"
 

@@ -1,7 +1,7 @@
 /*
  * violation.c
  *		Builds the sentence about a fault in a value, with its place: see
- *		fault.h.
+ *		violation.h.
  */
 #include "postgres.h"
 

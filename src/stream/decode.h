@@ -26,7 +26,7 @@ extern void atp_decoder_settings(AtpDecoder *decoder, const AtpSettings *setting
 
 /*
  * Set the table of repository states which several sources fill, so that known commits are passed over
- * (recent.h); InvalidOid: only this source fills it.
+ * (rev_cache.h); InvalidOid: only this source fills it.
  */
 extern void atp_decoder_shares(AtpDecoder *decoder, Oid table);
 
@@ -71,7 +71,7 @@ typedef struct AtpVerdict
  */
 extern AtpVerdict atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, AtpDecodePart part);
 
-/* Is one of the messages received last, and not decoded yet, a commit known from another source (recent.h)? */
+/* Is one of the messages received last, and not decoded yet, a commit known from another source (rev_cache.h)? */
 extern bool atp_decode_is_known(AtpDecoder *decoder, const AtpBatch *batch);
 
 #endif							/* ATP_DECODE_H */

@@ -44,7 +44,7 @@ struct AtpDecoder
 	const AtpSettings *settings;
 
 	/*
-	 * the table of repository states for recent.h, which knows old commits; InvalidOid: no other source fills
+	 * the table of repository states for rev_cache.h, which knows old commits; InvalidOid: no other source fills
 	 * it
 	 */
 	Oid			table;
@@ -79,7 +79,7 @@ typedef struct AtpFormat
 	bool		(*make) (AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event);
 
 	/*
-	 * Is the parsed message without effect, because another source has brought its commit (recent.h)?  NULL:
+	 * Is the parsed message without effect, because another source has brought its commit (rev_cache.h)?  NULL:
 	 * the format cannot tell.
 	 */
 	bool		(*is_known) (AtpDecoder *decoder);

@@ -1,6 +1,6 @@
 /*
  * type_aturi.c
- *		The type aturi: the functions of uri.c with the scheme "at", the authorities of this scheme,
+ *		The type aturi: the functions of type_uri.c with the scheme "at", the authorities of this scheme,
  *		constructors, and the operators for containment.
  */
 #include "postgres.h"

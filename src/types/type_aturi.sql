@@ -1,4 +1,4 @@
--- aturi: AT URIs (uri.c, aturi.c, uri_support.c)
+-- aturi: AT URIs (type_uri.c, type_aturi.c, uri_support.c)
 
 --@include type_modified.sql.in TYPE=aturi STORAGE=extended
 COMMENT ON TYPE aturi IS 'AT URI';

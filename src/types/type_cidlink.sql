@@ -1,4 +1,4 @@
--- cidlink: content identifiers (cidlink.c)
+-- cidlink: content identifiers (type_cidlink.c)
 
 CREATE TYPE cidlink;
 

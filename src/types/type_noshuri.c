@@ -1,6 +1,6 @@
 /*
  * type_noshuri.c
- *		The type noshuri: the functions of uri.c with the scheme "nosh", and the
+ *		The type noshuri: the functions of type_uri.c with the scheme "nosh", and the
  *		authorities of this scheme (N-02).
  */
 #include "postgres.h"

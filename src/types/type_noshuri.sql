@@ -1,4 +1,4 @@
--- noshuri: NOSH URIs (uri.c, noshuri.c, uri_support.c)
+-- noshuri: NOSH URIs (type_uri.c, type_noshuri.c, uri_support.c)
 
 --@include type_modified.sql.in TYPE=noshuri STORAGE=extended
 COMMENT ON TYPE noshuri IS 'NOSH URI';

@@ -1,7 +1,7 @@
 /*
  * type_uri.h
  *		Functions that the types aturi and noshuri share, with the scheme as a
- *		parameter. aturi.c and noshuri.c define the SQL functions, and the
+ *		parameter. type_aturi.c and type_noshuri.c define the SQL functions, and the
  *		functions of one type only.
  */
 #ifndef ATP_TYPE_URI_H

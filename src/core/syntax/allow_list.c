@@ -1,6 +1,6 @@
 /*
  * allow_list.c
- *		Parser of the setting atproto.fetch_allow: see allow.h.
+ *		Parser of the setting atproto.fetch_allow: see allow_list.h.
  */
 #include "core/syntax/allow_list.h"
 #include "core/syntax/chars.h"

@@ -42,7 +42,7 @@ is_complete(const Consumer *c)
 /*
  * Two sources that bring the same events at the same time would both decode them, and one of them in vain.
  * So a source that is mostly the second waits a little, until the last messages received are known
- * (recent.h): then the first source has committed them, and all before.
+ * (rev_cache.h): then the first source has committed them, and all before.
  */
 long
 atp_consumer_defers(Consumer *c)
@@ -80,7 +80,7 @@ atp_consumer_leads(Consumer *c)
 
 /*
  * Decide after a batch whether this source follows a faster one.  A source that brings new events must not
- * follow. cached: the number of events that recent.h recognized as old before they were decoded; events found
+ * follow. cached: the number of events that rev_cache.h recognized as old before they were decoded; events found
  * to be old only after decoding were wasted work.
  */
 static void
