@@ -9,8 +9,8 @@
 #define REFUSED_S		60		/* R-21: first backoff after a 429 or 503 without Retry-After;
 								 * doubled with each refusal in a row */
 #define REFUSED_MAX_S	330		/* longest backoff of that kind */
-#define REFUSED_LEAST_S	1		/* first backoff after a Retry-After; doubled with each refusal in a
-								 * row: a host may repeat "at once" for ever */
+#define REFUSED_LEAST_S	1		/* shortest backoff after a Retry-After; doubled with each refusal in
+								 * a row, since a host may repeat "at once" for ever */
 #define REST_S			60		/* R-23: first backoff after FAILURES_MAX failures; doubled each
 								 * time */
 #define REST_MAX_S		3600	/* longest backoff of any kind; a longer Retry-After is cut to

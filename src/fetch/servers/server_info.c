@@ -138,7 +138,7 @@ look(void)
 	AtpResult	due;
 
 	atp_begin("looking for questions to hosts");
-	/* the procedures that asked have timed out */
+	/* a request this old gets an error, even if its procedure would wait longer */
 	(void) atp_run("UPDATE atproto.host_question SET answered_at = now(), error = 'the host could not be asked in time'"
 				   " WHERE answered_at IS NULL AND asked_at < now() - " ATP_QUESTION_DEAD, ATP_NO_ARGS);
 	due = atp_query("SELECT url FROM atproto.host_question WHERE answered_at IS NULL ORDER BY asked_at", ATP_NO_ARGS);

@@ -135,8 +135,8 @@ decode_share(Worker *w, const AtpRingBatch *from)
 		const AtpRingMessage *message = &from->messages[n];
 
 		/*
-		 * a dead letter: the position of this message is after all events of the batch, not only those of
-		 * this shard
+		 * the broken message at the end of the batch becomes a dead letter: its position follows all events of
+		 * the batch, not only the events of this shard
 		 */
 		position.last = from->last;
 		atp_batch_add_shared(batch, (AtpBytes) {from->bytes + message->offset, message->len});

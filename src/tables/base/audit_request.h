@@ -7,7 +7,10 @@
 
 #include "postgres.h"
 
-/* SQL: a row of the table repo is of a repository that the fetcher audits without a request by a session. */
+/*
+ * SQL: a row of the table repo is of a repository that the fetcher audits without a request by a session.  While a
+ * refill writes the repository's records, the records are of no single commit, so an audit could not judge them.
+ */
 #define ATP_IS_AUDITED \
 	"sync = 'unproven' AND (refill_sync IS NULL OR refill_by IS NULL) AND data IS NOT NULL AND NOT COALESCE(deleted_rev OPERATOR(@.=) rev, false)"
 

@@ -308,7 +308,7 @@ made_up_did(int n)
 	return atp_did_make(text, strlen(text));
 }
 
-/* The key of a row that lies on this node; NULL: it has no shard of node_mark. */
+/* A made-up DID whose row of node_mark lies on this node; NULL: none was found, or the node has no shard. */
 static struct varlena *
 key_on(AtpStatements *set, const ShardMap *map, int node)
 {

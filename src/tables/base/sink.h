@@ -43,8 +43,8 @@ typedef struct AtpApply
 	bool		accepted;		/* result of the last accepts(), which runs as a step */
 	bool		again;			/* a message is processed again: a row as new as the message is not overwritten */
 	bool		force;			/* rows are overwritten even where the table has newer data */
-	Oid			awaited;		/* table with an unavailable lock: the next attempt waits for this table first ... */
-	int			vain;			/* ... after so many failed attempts to lock all tables */
+	Oid			awaited;		/* table with an unavailable lock: the next attempt waits for this table first */
+	int			vain;			/* failed attempts in a row to lock all tables without waiting */
 	bool		has_sources;	/* sources for the batch's links were added, as far as there is room (link_rows.h) */
 	AtpStanding standing;		/* result of the last standing(), which runs as a step */
 	struct varlena *repo;		/* repository to mark as out of step, in a step */

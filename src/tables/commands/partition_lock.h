@@ -30,8 +30,10 @@ typedef struct AtpLocking
  * it.
  *
  * A waiting exclusive lock makes all later readers wait, too.  So each attempt waits for half a
- * second at most; then all locks are released, and the next attempt comes after a pause.  The
- * caller's lock_timeout limits all attempts together; 0: no limit.
+ * second at most; then all locks are released, and the next attempt comes after a pause.  With
+ * in_transaction some attempts wait longer, so that the server can detect a deadlock with locks
+ * that the transaction took before.  The caller's lock_timeout limits all attempts together; 0: no
+ * limit.
  */
 extern void atp_lock_patiently(const AtpLocking *locking);
 

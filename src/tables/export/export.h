@@ -44,7 +44,7 @@ typedef struct AtpExportFault
 extern AtpExport *atp_export_create(MemoryContext parent, AtpSpan did, bool across);
 extern void atp_export_free(AtpExport *e);
 
-/* Bytes of memory in use, without the index; and bytes of the index of the blocks. */
+/* Bytes of memory in use, which has a limit, without the index; and bytes of the index of the blocks, which grows. */
 extern Size atp_export_memory(const AtpExport *e);
 extern Size atp_export_index(const AtpExport *e);
 

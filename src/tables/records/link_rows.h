@@ -20,8 +20,8 @@
 extern void atp_link_sources(AtpApply *a);
 
 /*
- * The two steps of atp_link_sources(), for transactions of their own, which hold no lock that another process may
- * wait for.
+ * The two steps of atp_link_sources(), each for a transaction of its own: a process that waits for an id which such a
+ * transaction has inserted holds nothing that the transaction wants next.
  */
 extern void atp_link_sources_name(AtpApply *a);
 extern void atp_link_sources_bring(AtpApply *a);

@@ -18,7 +18,7 @@ typedef enum AtpRecordStatement
 	ATP_OLD_RECORDS,				/* keys, n[] -> n, rev, cid, value, raw where value is null, of existing records */
 	ATP_LAST_REV,					/* did -> the newest rev of the repository's records */
 	ATP_ERASE_RECORDS,				/* limit, did, rev: deletes records up to rev */
-	ATP_ERASE_RECORDS_TOLD,			/* and seq; returns the deleted records */
+	ATP_ERASE_RECORDS_TOLD,			/* limit, did, rev, seq: returns the deleted records, too */
 	ATP_PURGE_RECORDS,				/* limit: deletes records of any repository to be purged */
 	ATP_PURGE_RECORDS_TOLD,
 	ATP_UNDO_RECORDS,
