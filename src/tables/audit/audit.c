@@ -49,12 +49,9 @@ atp_audit_look(const char *sql, AtpArg arg)
 	return (AtpResult) {SPI_processed, SPI_tuptable};
 }
 
-/*
- * Does a subscription leave out some of the records of its repositories?  Whoever
- * asks: he need not see the subscription.
- */
-static bool
-is_filtered(const char *target)
+/* Whoever asks: he need not see the subscription. */
+bool
+atp_audit_is_filtered(const char *target)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	AtpResult	found;
@@ -101,7 +98,7 @@ atp_auditor_begin(const char *target, bool deep)
 
 	auditor->target = target;
 	auditor->deep = deep;
-	auditor->filtered = is_filtered(target);
+	auditor->filtered = atp_audit_is_filtered(target);
 	auditor->there = atp_audit_is_there(target);
 	auditor->cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto audited values", ALLOCSET_DEFAULT_SIZES);
 	auditor->tree = atp_tree_make();

@@ -45,6 +45,9 @@ extern void atp_audit_read(AtpAudit *audit, AtpTuple row);
 /* Likewise; NULL: the column is null. */
 extern struct varlena *atp_audit_copy(AtpTuple row, const char *column, const char *type);
 
+/* Does a subscription leave out some of the records of its repositories?  Then nobody can judge them. */
+extern bool atp_audit_is_filtered(const char *target);
+
 /* For repositories of one target, as long as the snapshot is active. */
 typedef struct AtpAuditor AtpAuditor;
 

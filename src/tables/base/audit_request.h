@@ -7,7 +7,10 @@
 
 #include "postgres.h"
 
-/* SQL: a row of the table repo is of a repository that the fetcher audits by itself.  Other repositories cannot be judged. */
+/*
+ * SQL: a row of the table repo is of a repository that the fetcher audits by itself.  Other repositories cannot be judged.
+ * Whoever writes a row that comes to fulfil this wishes for an audit; atp_repo_is_audited() says the same of a state.
+ */
 #define ATP_IS_AUDITED \
 	"sync = 'unproven' AND (refill_sync IS NULL OR refill_by IS NULL) AND data IS NOT NULL AND NOT COALESCE(deleted_rev OPERATOR(@.=) rev, false)"
 

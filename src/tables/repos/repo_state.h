@@ -59,6 +59,7 @@ typedef struct AtpRepoState
 	bool		has_refill_at;
 	TimestampTz refill_at;		/* ... and when that was */
 	TimestampTz updated_at;
+	bool		audited;		/* the row was one that the fetcher audits (V-27) */
 	bool		found;
 	ItemPointerData place;		/* when it was read directly */
 	bool		changed;
@@ -91,7 +92,6 @@ struct AtpRepos
 	text	   *subscription_id;
 	text	   *endpoint;
 	AtpHeap    *heap;			/* the table repo; NULL: with statements */
-	bool		unproven;		/* one has become so */
 	AtpIdentity *identities;	/* of each of them; NULL: below level full */
 	TimestampTz now;			/* when these were read */
 	bool		judged;			/* the events are, from before */
@@ -139,6 +139,9 @@ extern bool atp_repo_is_inactive(const AtpRepos *s, const AtpRepoState *repo, co
 
 /* At which level is the event judged?  One that has waited, at that of the subscription that received it. */
 extern AtpVerify atp_event_level(const AtpRepos *s, const AtpEvent *event);
+
+/* Is a row with this state one that the fetcher audits by itself (ATP_IS_AUDITED)? */
+extern bool atp_repo_is_audited(const AtpRepoState *repo);
 
 /* Has its account been deleted, and does nobody doubt that any more? */
 extern bool atp_repo_is_deleted(const AtpRepoState *repo);
