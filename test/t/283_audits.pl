@@ -47,7 +47,8 @@ UPDATE atproto.repo SET sync = 'resyncing' WHERE did = 'did:web:fetched.test';
 DELETE FROM atproto.repo WHERE did = 'did:web:gone.test';
 SQL
 $points->release('repositories audited', 'auditor');
-is(($session->finish)[1], "NOTICE:  4 repositories were audited\nDETAIL:  2 are synchronized, 1 desynchronized; 1 cannot be judged.",
+# a NOTICE about the progress comes where the machine takes 5 s
+is(($session->finish)[1] =~ s/^NOTICE:  audited so far: .*\n//gmr, "NOTICE:  4 repositories were audited\nDETAIL:  2 are synchronized, 1 desynchronized; 1 cannot be judged.",
 	'V-45: an audit of all, while repositories move');
 is(syncs('atproto'), 'fetched.test resyncing, moved.test desynchronized, rests.test synchronized',
 	'what has moved is audited as it is now; what is being fetched is left alone');
