@@ -87,7 +87,7 @@ query(<<"EOSQL");
 INSERT INTO victim.record (did, collection, rkey, cid, value, rev, indexed_at) VALUES ('$did', 'app.bsky.feed.post', '1', 'bafyreie5cvv4h45feadgeuwhbcutmh6t2ceseocckahdoe6uat64zmz454', '{"text": "of-victim"}', '3jzfcijpj2z2a', now());
 INSERT INTO victim.repo (did, rev) VALUES ('$did', '3jzfcijpj2z2a');
 INSERT INTO atproto.cursor (subscription, endpoint, seq) VALUES ('victim', 'wss://localhost/', 5);
-INSERT INTO atproto.dead_frame (subscription, digest, bytes, format) VALUES ('victim', '\\x00', 'of-victim', 'dag-cbor');
+INSERT INTO atproto.dead_frame (subscription, digest, bytes, format, endpoint) VALUES ('victim', '\\x00', 'of-victim', 'dag-cbor', 'wss://localhost/');
 INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, digest) VALUES ('victim', 'frame', '22P03', 'of-victim', '\\x00');
 INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) VALUES ('victim', 'wss://localhost/', 1, 3, 'cursor set');
 INSERT INTO atproto.audit_state (target) VALUES ('victim');

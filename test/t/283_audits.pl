@@ -47,7 +47,8 @@ UPDATE atproto.repo SET sync = 'resyncing' WHERE did = 'did:web:fetched.test';
 DELETE FROM atproto.repo WHERE did = 'did:web:gone.test';
 SQL
 $points->release('repositories audited', 'auditor');
-is(($session->finish)[1], "NOTICE:  4 repositories were audited\nDETAIL:  2 are synchronized, 1 desynchronized; 1 cannot be judged.",
+# a NOTICE about the progress comes where the machine takes 5 s
+is(($session->finish)[1] =~ s/^NOTICE:  audited so far: .*\n//gmr, "NOTICE:  4 repositories were audited\nDETAIL:  2 are synchronized, 1 desynchronized; 1 cannot be judged.",
 	'V-45: an audit of all, while repositories move');
 is(syncs('atproto'), 'fetched.test resyncing, moved.test desynchronized, rests.test synchronized',
 	'what has moved is audited as it is now; what is being fetched is left alone');
@@ -177,8 +178,6 @@ wish('alone', $these);
 wait_for("SELECT next_at IS NULL FROM atproto.audit_state WHERE target = 'alone'");
 is(query("SELECT DISTINCT sync FROM alone.repo WHERE did IN ($these)"), 'unproven', 'of a table that a filter made nobody can tell');
 query("UPDATE atproto.subscription SET collections = NULL WHERE name = 'alone'");
-# that there is no filter any more, nobody tells those who had given them up
-expect_check('audit that nobody makes', qr/\|alone\|/);
 
 unlike(slurp_file($node->logfile), qr/terminated by signal|TRAP:|server process \(PID \d+\) exited with exit code 2/, 'nothing crashed');
 

@@ -45,8 +45,8 @@ typedef struct Share
 {
 	NameData	target;
 	bool		followed;		/* a subscription fills the target ... */
-	Oid			owner;			/* ... with the rights of this role; InvalidOid: no such
-								 * subscription runs */
+	Oid			owner;			/* ... with the rights of this role; InvalidOid: no subscription
+								 * that may fill the target runs */
 	int			limit;
 	TimestampTz now;
 	AtpAuditCounts counts;
@@ -87,13 +87,17 @@ wanted(void)
 	return found.n > 0;
 }
 
-/* Audits use the rights of the owner of a subscription that fills the target. */
+/*
+ * Audits use the rights of the owner of a subscription that fills the target.  A subscription whose owner has lost
+ * the right counts as a subscription that does not run, because nothing tells the fetcher when the right comes back.
+ */
 static void
 find_owner(Share *share)
 {
-	AtpResult	found = atp_query("SELECT owner::oid AS owner, enabled AND stopped IS NULL AS runs FROM atproto.subscription"
-								  " WHERE target = $1 AND by_repo AND atproto.role_may_fill(owner, target, target_owner)"
-								  " ORDER BY enabled AND stopped IS NULL DESC, name LIMIT 1", ATP_ARGS(target_arg(share)));
+	AtpResult	found = atp_query("SELECT owner::oid AS owner,"
+								  " enabled AND stopped IS NULL AND atproto.role_may_fill(owner, target, target_owner) AS runs"
+								  " FROM atproto.subscription WHERE target = $1 AND by_repo ORDER BY runs DESC, name LIMIT 1",
+								  ATP_ARGS(target_arg(share)));
 	bool		isnull;
 
 	share->followed = found.n > 0;
@@ -255,6 +259,32 @@ end_wish(const Share *share)
 }
 
 static bool
+can_be_judged(Share *share)
+{
+	bool		can;
+
+	atp_begin("looking for audits");
+	can = atp_extension_lock() == ATP_EXTENSION_READY;
+	if (can)
+	{
+		find_owner(share);
+		can = share->followed && !atp_audit_is_filtered(NameStr(share->target));
+	}
+	atp_commit();
+	return can;
+}
+
+/* No subscription allows to judge what is unproven.  When one changes, a trigger wishes anew (tables/base/audit_request.c). */
+static void
+give_up(Share *share)
+{
+	end_wish(share);
+	/* one that had changed before found the wish still there */
+	if (can_be_judged(share))
+		report_rest(share);
+}
+
+static bool
 anything_left(Share *share, char **why)
 {
 	return atp_bounded(share->owner, "auditing repositories", SHARE_MS, look_ahead, share, why) != ATP_BOUNDED_DONE || share->left;
@@ -328,7 +358,7 @@ audit_target(Share *share)
 	char	   *why = "";
 
 	if (!share->followed)
-		end_wish(share);
+		give_up(share);
 	else if (!OidIsValid(share->owner))
 	{
 		share->oldest = share->now;
@@ -341,8 +371,8 @@ audit_target(Share *share)
 	else if (share->counts.repos == 0)
 		rest(share);
 	else if (share->counts.filtered > 0)
-		/* a filtered repository cannot be judged by an audit */
-		end_wish(share);
+		/* an audit cannot judge a filtered repository */
+		give_up(share);
 	else
 		report_failure(share, "what they find is not kept");
 }

@@ -54,8 +54,8 @@ atp_audit_look(const char *sql, AtpArg arg)
  * Does a subscription leave out some records of its repositories?  Looked up as the table's owner,
  * since the caller may not see the subscription.
  */
-static bool
-is_filtered(const char *target)
+bool
+atp_audit_is_filtered(const char *target)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	AtpResult	found;
@@ -102,7 +102,7 @@ atp_auditor_begin(const char *target, bool deep)
 
 	auditor->target = target;
 	auditor->deep = deep;
-	auditor->filtered = is_filtered(target);
+	auditor->filtered = atp_audit_is_filtered(target);
 	auditor->there = atp_audit_is_there(target);
 	auditor->cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto audited values", ALLOCSET_DEFAULT_SIZES);
 	auditor->tree = atp_tree_make();

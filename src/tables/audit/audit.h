@@ -46,6 +46,9 @@ extern void atp_audit_read(AtpAudit *audit, AtpTuple row);
 /* A copy of a column's value in the current memory context; NULL: the column is null. */
 extern struct varlena *atp_audit_copy(AtpTuple row, const char *column, const char *type);
 
+/* Does a subscription leave out some records of its repositories?  Then no audit can judge the repositories. */
+extern bool atp_audit_is_filtered(const char *target);
+
 /* For audits of repositories of a target, as long as the snapshot is active. */
 typedef struct AtpAuditor AtpAuditor;
 

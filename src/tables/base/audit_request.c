@@ -8,41 +8,88 @@
  */
 #include "postgres.h"
 
+#include "commands/trigger.h"
 #include "config/spi.h"
+#include "config/target_rename.h"
 #include "config/wake.h"
+#include "fmgr.h"
 #include "identity/identity.h"
 #include "tables/base/audit_request.h"
 #include "utils/builtins.h"
+#include "utils/rel.h"
+
+PG_FUNCTION_INFO_V1(atp_subscription_audits);
+
+typedef enum Wish
+{
+	WISH_NONE,					/* the target has no row */
+	WISH_ENDED,
+	WISH_STANDS
+} Wish;
 
 /*
  * Looks for a pending request under FOR KEY SHARE, which many sessions can hold at once.  The fetcher does not clear
  * next_at of a row that is locked so (fetch/repositories/task_audit.c): without the lock, the fetcher could clear the
  * request before this transaction commits its unproven repository, and no audit would follow.
  */
-static bool
-is_wished(AtpArg target)
+static Wish
+find_wish(AtpArg target)
 {
 	AtpResult	found = atp_query("SELECT next_at IS NOT NULL AS wished FROM atproto.audit_state WHERE target = $1 FOR KEY SHARE",
 								  ATP_ARGS(target));
-	bool		wished = found.n > 0 && atp_get_bool(atp_result_row(found, 0), "wished");
+	Wish		wish = found.n == 0 ? WISH_NONE : atp_get_bool(atp_result_row(found, 0), "wished") ? WISH_STANDS : WISH_ENDED;
 
 	atp_result_free(found);
-	return wished;
+	return wish;
 }
 
-void
-atp_audit_wish(const char *target)
+/* anew: only if something of the target was wished for before. */
+static void
+wish(const char *target, bool anew)
 {
 	AtpCaller	caller = atp_as_table_owner("audit_state");
 	NameData	name;
 	AtpArg		arg = {NameGetDatum(&name), NAMEOID, false};
+	Wish		there;
 
 	namestrcpy(&name, target);
-	if (!is_wished(arg))
+	there = find_wish(arg);
+	if (there == WISH_ENDED || (there == WISH_NONE && !anew))
 	{
 		atp_run("INSERT INTO atproto.audit_state AS s (target, next_at) VALUES ($1, now())"
 				" ON CONFLICT (target) DO UPDATE SET next_at = excluded.next_at WHERE s.next_at IS NULL", ATP_ARGS(arg));
 		atp_wake_fetcher();
 	}
 	atp_owner_end(caller);
+}
+
+void
+atp_audit_wish(const char *target)
+{
+	wish(target, false);
+}
+
+/*
+ * SQL: atproto.subscription_audits(), AFTER INSERT, UPDATE or DELETE, for each row.  The fetcher gives up what no
+ * subscription lets it audit (V-45); now another subscription may, or the one that was in the way has gone.
+ */
+Datum
+atp_subscription_audits(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+	TupleDesc	desc;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" must be fired after each row", "subscription_audits")));
+	if (atp_target_is_renamed())
+		return PointerGetDatum(NULL);
+	desc = RelationGetDescr(trigger->tg_relation);
+	SPI_connect();
+	wish(atp_get_text((AtpTuple) {trigger->tg_trigtuple, desc}, "target"), true);
+	if (TRIGGER_FIRED_BY_UPDATE(trigger->tg_event))
+		wish(atp_get_text((AtpTuple) {trigger->tg_newtuple, desc}, "target"), true);
+	SPI_finish();
+	return PointerGetDatum(NULL);
 }

@@ -177,7 +177,7 @@ CREATE TABLE atproto.audit_state (
         CHECK (octet_length(error) <= 1000)
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE atproto.audit_state IS 'automatic audits of unproven repositories; one row for each target that ever had an unproven repository';
-COMMENT ON COLUMN atproto.audit_state.next_at IS 'when the next audits are due; NULL: no repository is unproven';
+COMMENT ON COLUMN atproto.audit_state.next_at IS 'when the next audits are due; NULL: no repository is unproven, or no subscription of the target allows audits of the unproven ones';
 COMMENT ON COLUMN atproto.audit_state.tries IS 'failures in a row; each failure doubles the wait';
 COMMENT ON COLUMN atproto.audit_state.audited IS 'number of repositories audited so far';
 COMMENT ON COLUMN atproto.audit_state.different IS 'number of audited repositories whose records differed from the signed commit: they are marked desynchronized';
@@ -191,6 +191,13 @@ CREATE POLICY target ON atproto.audit_state FOR SELECT USING (pg_catalog.pg_has_
     OR EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = target AND pg_catalog.has_schema_privilege(n.oid, 'USAGE')));
 GRANT SELECT ON atproto.audit_state TO pg_monitor;
 SELECT pg_catalog.pg_extension_config_dump('atproto.audit_state', '');
+CREATE FUNCTION atproto.subscription_audits() RETURNS trigger
+    LANGUAGE c SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_subscription_audits';
+COMMENT ON FUNCTION atproto.subscription_audits() IS 'trigger: audits that no subscription of a target allowed are due again when a subscription changes';
+CREATE TRIGGER subscription_audits AFTER INSERT OR DELETE OR UPDATE OF target, url, format, owner, collections, actions, keep_records ON atproto.subscription
+    FOR EACH ROW EXECUTE FUNCTION atproto.subscription_audits();
+ALTER TABLE atproto.subscription ENABLE ALWAYS TRIGGER subscription_audits;
+REVOKE ALL ON FUNCTION atproto.subscription_audits() FROM PUBLIC;
 
 REVOKE ALL ON PROCEDURE atproto.audit_all(name), atproto.maintain_partitions(name, @extschema@.nsid[], integer, interval, interval) FROM PUBLIC;
 REVOKE ALL ON FUNCTION

@@ -21,6 +21,7 @@
 #include "fmgr.h"
 #include "source.h"
 #include "stream/rev_cache.h"
+#include "tables/base/audit_request.h"
 #include "tables/base/gap.h"
 #include "tables/base/table.h"
 #include "utils/array.h"
@@ -55,6 +56,7 @@ static uint64
 mark_repos(const AtpSubscription *sub, AtpArg dids)
 {
 	AtpCaller	caller = atp_target_begin(sub);
+	AtpResult	found;
 	uint64		n;
 
 	atp_run(atp_expand_sql("LOCK TABLE #.repo IN SHARE ROW EXCLUSIVE MODE", sub->target), ATP_NO_ARGS);
@@ -63,7 +65,12 @@ mark_repos(const AtpSubscription *sub, AtpArg dids)
 							   " WHERE rev IS NOT NULL AND (active OR status IS DISTINCT FROM 'deleted')"
 							   " AND ($2 IS NULL OR did OPERATOR(@.=) ANY ($2))", sub->target),
 				ATP_ARGS(atp_text_arg(sub->id), dids));
+	found = atp_query(atp_expand_sql("SELECT FROM #.repo WHERE " ATP_IS_AUDITED " LIMIT 1", sub->target), ATP_NO_ARGS);
 	atp_owner_end(caller);
+	/* what a refill has written that this one takes the place of */
+	if (found.n > 0)
+		atp_audit_wish(sub->target);
+	atp_result_free(found);
 	return n;
 }
 

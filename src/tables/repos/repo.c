@@ -309,6 +309,7 @@ read_repo(const AtpRepos *s, AtpRepoState *repo, const Datum *values, const bool
 				*(void **) at = copy_of(values[c], nulls[c]);
 		}
 	}
+	repo->audited = atp_repo_is_audited(repo);
 }
 
 static void
@@ -543,6 +544,18 @@ store_by_statement(AtpRepos *s)
 	SPI_freetuptable(SPI_tuptable);
 }
 
+/* V-27: an audit tells of these. */
+static void
+wish_audits(const AtpRepos *s)
+{
+	for (int i = 0; i < s->nrepos; i++)
+		if (s->repos[i].changed && !s->repos[i].audited && atp_repo_is_audited(&s->repos[i]))
+		{
+			atp_audit_wish(atp_target(s->apply->statements));
+			return;
+		}
+}
+
 void
 atp_repos_store(AtpRepos *s)
 {
@@ -555,8 +568,7 @@ atp_repos_store(AtpRepos *s)
 	if (s->apply->shared)
 		note_recents(s);
 	/* V-27: only an audit can prove the records of an unproven repository */
-	if (s->unproven)
-		atp_audit_wish(atp_target(s->apply->statements));
+	wish_audits(s);
 }
 
 void

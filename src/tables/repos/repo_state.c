@@ -83,6 +83,13 @@ is_empty(const AtpRepoState *repo)
 }
 
 bool
+atp_repo_is_audited(const AtpRepoState *repo)
+{
+	return is_sync(repo, ATP_SYNC_UNPROVEN) && (repo->refill_sync == NULL || repo->refill_by == NULL) && repo->data != NULL &&
+		!(repo->has_rev && repo->deleted && repo->deleted_rev == repo->rev);
+}
+
+bool
 atp_repo_is_deleted(const AtpRepoState *repo)
 {
 	return !repo->active && is_deleted(repo->status) && is_empty(repo);
@@ -385,13 +392,10 @@ begin_refill(AtpRepoState *repo)
 
 /* The refill has reached the repository's revision: restore sync, and end the refill. */
 static void
-end_refill(AtpRepos *s, AtpRepoState *repo)
+end_refill(AtpRepoState *repo)
 {
 	if (repo->refill_sync != NULL && is_sync(repo, ATP_SYNC_UNPROVEN))
-	{
 		repo->sync = repo->refill_sync;
-		s->unproven |= is_sync(repo, ATP_SYNC_UNPROVEN);
-	}
 	atp_repo_forget_refill(repo);
 }
 
@@ -484,13 +488,13 @@ take_again(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *ef
 		/* the stream has passed the repository's revision without the commits up to it */
 		if (repo->refill_sync != NULL)
 			break_refill(s, repo, effect);
-		end_refill(s, repo);
+		end_refill(repo);
 		return false;
 	}
 	if (event->partial && has_own_chain(repo))
 	{
 		note_break(s, repo);
-		end_refill(s, repo);
+		end_refill(repo);
 		return false;
 	}
 	if (!event->partial)
@@ -499,7 +503,7 @@ take_again(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *ef
 	repo->refill_rev = event->rev;
 	note_first(repo, event);
 	if (last)
-		end_refill(s, repo);
+		end_refill(repo);
 	return true;
 }
 
@@ -556,7 +560,7 @@ judge_commit(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event)
 	if (event->proven == ATP_NOT_ASKED && (is_sync(repo, ATP_SYNC_SYNCHRONIZED) || is_sync(repo, ATP_SYNC_UNPROVEN)))
 		(void) atp_repo_set_sync(repo, ATP_SYNC_PARTIAL);
 	else if ((event->proven == ATP_OPS_INCOMPLETE || event->lacking) && is_sync(repo, ATP_SYNC_SYNCHRONIZED))
-		s->unproven |= atp_repo_set_sync(repo, ATP_SYNC_UNPROVEN);
+		(void) atp_repo_set_sync(repo, ATP_SYNC_UNPROVEN);
 }
 
 /* V-17, V-26: the account has made a commit, but its operations are unknown.  The dead letter of the commit tells and counts it. */

@@ -228,6 +228,8 @@ sub rest
 	my ($self) = @_;
 	my $until = time + $PATIENCE;
 	my $calm = time;
+	# as in chaos: on a busy machine a nudge ends the processes that have just begun
+	my ($nudged, $nudge) = ($calm, 1);
 	my ($seen, $left) = ('');
 
 	$self->run_timers(1);
@@ -236,7 +238,7 @@ sub rest
 	for (;;)
 	{
 		$left = $self->outstanding;
-		if (($left // '?') ne $seen) { $seen = $left // '?'; $calm = time }
+		if (($left // '?') ne $seen) { $seen = $left // '?'; $calm = $nudged = time }
 		last if defined $left && $left eq '' && defined $self->ask('INSERT INTO chaos.flushed VALUES (1)', 5) && ($self->outstanding // '?') eq '';
 		if (time > $until)
 		{
@@ -247,8 +249,13 @@ sub rest
 		if (time > $calm + 1)
 		{
 			$self->hurry;
-			$self->nudge if $self->{deaths};
 			$calm = time;
+		}
+		if ($self->{deaths} && time > $nudged + $nudge)
+		{
+			$self->nudge;
+			$nudge *= 1.3;
+			$nudged = time;
 		}
 		usleep(20_000);
 	}
