@@ -44,11 +44,15 @@
 	a ".target OPERATOR(@.=) " b ".target AND " a ".source = " b ".source" \
 	" AND " a ".rkey OPERATOR(@.=) " b ".rkey AND " a ".did OPERATOR(@.=) " b ".did"
 
-/* What source an element e of a subscription's "links" means, as a pattern of LIKE for its collection, ':' and path: neither of a source's two parts has a colon. */
+/*
+ * What source an element e of a subscription's "links" means, as a pattern of LIKE for the source's collection, ':'
+ * and path.  Neither part of a source has a colon.  The subquery has no further subquery that refers to t: Citus plans
+ * such an expression, as the argument of an aggregate in a join with a distributed table, into a plan that crashes the server.
+ */
 #define ATP_LINK_PATTERN \
-	"(SELECT pg_catalog.regexp_replace(c, '[*]$', '%') || ':' || COALESCE(NULLIF(p, ''), '%')" \
-	" FROM pg_catalog.regexp_replace(e, '([%_])', '\\\1', 'g') t," \
-	" LATERAL (SELECT pg_catalog.split_part(t, ':', 1), pg_catalog.split_part(t, ':', 2)) f (c, p))"
+	"(SELECT pg_catalog.regexp_replace(pg_catalog.split_part(t, ':', 1), '[*]$', '%') || ':'" \
+	" || COALESCE(NULLIF(pg_catalog.split_part(t, ':', 2), ''), '%')" \
+	" FROM pg_catalog.regexp_replace(e, '([%_])', '\\\1', 'g') t)"
 
 /* Statements of link. */
 typedef enum AtpLinkStatement
