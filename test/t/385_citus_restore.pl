@@ -125,7 +125,7 @@ $group = group_of($primary);
 $primary->stop('immediate');
 $standby->promote;
 $standby->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()');
-wait_until(sub { defined try_query("SELECT citus_update_node(nodeid, '127.0.0.1', @{[ $standby->port ]}) FROM pg_dist_node WHERE groupid = $group") }, 'the standby in its place');
+wait_until(sub { try_query("SELECT citus_update_node(nodeid, '127.0.0.1', @{[ $standby->port ]}) IS NOT NULL FROM pg_dist_node WHERE groupid = $group") }, 'the standby in its place');
 my $pid = try_query(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
 kill 'KILL', $pid if $pid;
 wait_for("SELECT bool_or(behind_since IS NOT NULL) FROM atproto.node_written WHERE node = $group", gone => 1);
@@ -135,7 +135,7 @@ wait_for('SELECT count(*) >= 0 FROM atproto.repo', gone => 1);
 $pid = try_query(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'});
 kill 'KILL', $pid if $pid;
 wait_for('SELECT count(*) >= 0 FROM atproto.repo', gone => 1);
-wait_until(sub { defined try_query($before) }, 'the repair');
+wait_until(sub { try_query("$before\nSELECT 1") }, 'the repair');
 mend();
 
 stop_citus();
