@@ -162,7 +162,9 @@ my $consumer = query(q{SELECT atproto.consumer_pid('three')});
 query(q{SELECT atproto.distribute('three')});
 $quiet->release;
 wait_for_seq($node, 'three', $PDS_LAST);
-my $missing = "UPDATE three.node_written SET number = number + 1 WHERE node = $group";
+# of a writer that nobody is: no transaction of the consumer may find it first
+my $missing = "INSERT INTO three.node_written AS w (node, writer, did, number) SELECT node, 'nobody 0', did, 1 FROM three.node_written WHERE node = $group LIMIT 1"
+  . ' ON CONFLICT (node, writer) DO UPDATE SET number = w.number + 1';
 my $noticed = 'SELECT COALESCE(max(behind_since), $$-infinity$$) FROM three.node_written';
 query($missing);
 wait_for("SELECT ($noticed) > '-infinity'");
