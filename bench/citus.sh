@@ -1,7 +1,8 @@
 #!/bin/bash
 # A simulated stream into tables that Citus distributes to two workers, all of it on this
 # machine, against plain tables and against the same with statements: CPU time of the consumer,
-# which is the coordinator's part, and of all processes of the workers (servers, that is).
+# which is the coordinator's part, and of all processes of the workers (servers, that is).  Last of each number of
+# shards comes the target without the marks of nodes, one process that writes.
 #
 #   EVENTS=100000        of 10,000 accounts
 #   SHARDS="4 8 16"      of each table, on both workers together
@@ -138,4 +139,7 @@ for shards in $SHARDS; do
 	for apply in $APPLY; do
 		measure "$shards shards, workers => $apply" "shards$shards" "$apply"
 	done
+	# what the marks of nodes cost (doc/citus.md): the target without their tables
+	sql -o /dev/null -c "DROP TABLE shards$shards.node_mark, shards$shards.node_written"
+	measure "$shards shards, no marks" "shards$shards"
 done

@@ -164,6 +164,8 @@ isnt(query($visible), query(sprintf $page, 'atproto.link', $mine), 'some were no
 # --- what is wrong, and mended ---
 
 query(q{SELECT atproto.pause('s'); DELETE FROM atproto.link_source WHERE (collection, path) = ('app.bsky.feed.post', 'reply.parent.uri')});
+my $checked = q{SELECT count(*), string_agg(DISTINCT object, ' ') FROM atproto.check('atproto') WHERE what = '%s'};
+like(query(sprintf $checked, 'link without a source'), qr/^[1-9]\d*\|source \d+$/, 'check() finds links without a source');
 query(q{DELETE FROM atproto.link WHERE source NOT IN (SELECT id FROM atproto.link_source)});
 query(q{DELETE FROM atproto.link WHERE source = (SELECT id FROM atproto.link_source WHERE (collection, path) = ('app.bsky.feed.post', 'reply.root.uri'))});
 query(q{DELETE FROM atproto.record WHERE collection = 'app.bsky.feed.repost'});
@@ -184,6 +186,8 @@ is(links('atproto'), links('copy'), 'as it would be in plain tables');
 is(query(q{SELECT count(*) FROM pg_class WHERE relname ~ '^link_stage'}), '0', 'nothing is left of that');
 query(q{UPDATE atproto.subscription SET links = '{app.bsky.feed.like}' WHERE name = 's'});
 like(query(sprintf $wrong, 'atproto', 'atproto'), qr/^(unwanted\|.*\n?)+$/, 'what nobody wants any more');
+like(query(sprintf $checked, 'link that is not wanted'), qr/^[1-9]\d*\|.*\bapp\.bsky\.graph\.follow:subject\b/, 'check() finds links that are not wanted');
+unlike(query(sprintf $checked, 'link that is not wanted'), qr/app\.bsky\.feed\.like/, 'but none that is');
 is(query(q{SELECT removed > 0 AND added = 0 FROM atproto.rebuild_links()}), 't', 'is removed');
 all_is_linked('atproto', 'and then is right');
 

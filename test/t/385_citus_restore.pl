@@ -1,7 +1,8 @@
 # 385_citus_restore.pl
-#		A server of Citus' comes back with the data of an hour ago, as an asynchronous standby
-#		that is promoted, or a restore of this server alone: what doc/citus.md says about
-#		that is run as it stands, and afterwards the tables are what the network has.  R-52, R-64.
+#		A server of Citus' comes back with the data of an hour ago: first a restore of one server
+#		alone, then an asynchronous standby of another server, which is promoted while the consumer runs and
+#		processes are killed.  The statements of doc/citus.md are run as they stand, and
+#		afterwards the tables are what the network has.  R-52, R-64.
 #
 #		Needs Citus: see test/citus/build.
 
@@ -27,7 +28,7 @@ if (my $why = AtprotoTest::Citus::missing())
 my $simulated = AtprotoTest::Backfill->begin(accounts => 16);
 my ($node, @servers) = make_citus('citus_restore', start => $simulated->preload, conf => $simulated->settings);
 my $server = AtprotoTest::Server->start($simulated->capture, '--hold-at', $simulated->half + 1);
-my $behind = $servers[0];
+my ($behind, $primary) = @servers;
 
 sub finish
 {
@@ -48,10 +49,15 @@ $simulated->serve(1, $server);
 query($simulated->subscribe_sql('network', cursor => 0, backfill => "'network'", links => "'all'"));
 finish($simulated->half);
 
-# A copy of one server, which is behind when it takes its place.
+# A copy of one server, and a standby of the other: both are behind when they take the servers' places.
 $behind->stop;
 $behind->backup_fs_cold('before');
 $behind->start;
+my $standby = add_standby($primary, 'standby');
+$primary->wait_for_catchup($standby, 'replay', $primary->lsn('write'));
+$standby->append_conf('postgresql.conf', q{primary_conninfo = ''});
+$standby->reload;
+wait_for('SELECT count(*) = 0 FROM pg_stat_wal_receiver', node => $standby);
 wait_for('SELECT count(*) >= 0 FROM atproto.repo', gone => 1);
 $simulated->serve(2, $server);
 $server->release;
@@ -72,24 +78,65 @@ isnt(query($links), '0', 'and links');
 
 # --- it is noticed ---
 
-my $group = query('SELECT groupid FROM pg_dist_node WHERE nodeport = ' . $behind->port);
+sub group_of
+{
+	my ($server) = @_;
+	return query('SELECT groupid FROM pg_dist_node WHERE nodeport = ' . $server->port);
+}
+
+my $group = group_of($behind);
 wait_for('SELECT count(*) = 0 FROM pg_dist_transaction WHERE groupid = ' . $group);
-like(query(q{SELECT object FROM atproto.check('atproto') WHERE what = 'node is behind'}), qr/^node $group, writer \S+ -?\d+$/m, 'check() names the node while the subscription is paused');
-unlike(query(q{SELECT object FROM atproto.check('atproto') WHERE what = 'node is behind'}), qr/node (?!$group,)/, 'and no other');
+is(query(q{SELECT count(*) FROM atproto.node_written WHERE writer ~ ' -1$' AND number > 0}), scalar @servers, 'the fetcher has marked each node');
+# nothing was fetched in the second half: as if the last fetch were missing
+query("UPDATE atproto.node_written SET number = number + 1 WHERE node = $group AND writer ~ ' -1\$'");
+my $found = query(q{SELECT object FROM atproto.check('atproto') WHERE what = 'node is behind'});
+like($found, qr/^node $group, writer \S+ 0$/m, 'check() names the node while the subscription is paused: the consumer has written there');
+like($found, qr/^node $group, writer \S+ -1$/m, 'and so is a mark of the fetcher');
+unlike($found, qr/node (?!$group,)/, 'and no other node');
 
 # --- what the page says ---
 
 my ($section) = slurp_file(test_dir() . '/../doc/citus.md') =~ /^### A node that is behind\n(.*?)^## /ms;
 my ($repair) = $section =~ /^```sql\n(.*?)^```/ms;
 my ($before, $after) = split /^-- wait.*\n/m, $repair;
+
+my $marked = q{SELECT count(*) FROM (SELECT did, sync FROM atproto.repo) r WHERE sync = 'desynchronized'};
+
+# What is left to an operator, when a consumer has noticed the node.
+sub mend
+{
+	finish($simulated->last);
+	is(query($marked), '0', 'R-64: the jobs have brought the marked repositories');
+	query($after);
+	is($simulated->difference, '', 'R-52, R-64: repaired: the rows are those that the network has');
+	is(query($links), '0', 'and so are the links');
+	is(query(q{SELECT string_agg(what, ', ') FROM atproto.check('atproto') WHERE what ~ 'node'}), '', 'check() has nothing more to say of nodes');
+	return;
+}
+
 query($before);
 wait_for(q{SELECT count(*) > 0 FROM atproto.subscription_log WHERE event = 'node behind' AND subscription = 'network'});
 like(query(q{SELECT object FROM atproto.check('atproto') WHERE what LIKE 'links of a node %'}), qr/^node $group$/, 'links are marked');
-finish($simulated->last);
-query($after);
-is($simulated->difference, '', 'R-52, R-64: repaired: the rows are those that the network has');
-is(query($links), '0', 'and so are the links');
-is(query(q{SELECT string_agg(what, ', ') FROM atproto.check('atproto') WHERE what ~ 'node'}), '', 'check() has nothing more to say of nodes');
+mend();
+
+# --- a standby that is behind is promoted while the consumer runs ---
+
+$group = group_of($primary);
+$primary->stop('immediate');
+$standby->promote;
+$standby->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()');
+wait_until(sub { try_query("SELECT citus_update_node(nodeid, '127.0.0.1', @{[ $standby->port ]}) IS NOT NULL FROM pg_dist_node WHERE groupid = $group") }, 'the standby in its place');
+my $pid = try_query(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
+kill 'KILL', $pid if $pid;
+wait_for("SELECT bool_or(behind_since IS NOT NULL) FROM atproto.node_written WHERE node = $group", gone => 1);
+$node->stop('immediate');
+$simulated->preload->start($node);
+wait_for('SELECT count(*) >= 0 FROM atproto.repo', gone => 1);
+$pid = try_query(q{SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'});
+kill 'KILL', $pid if $pid;
+wait_for('SELECT count(*) >= 0 FROM atproto.repo', gone => 1);
+wait_until(sub { try_query("$before\nSELECT 1") }, 'the repair');
+mend();
 
 stop_citus();
 done_testing();

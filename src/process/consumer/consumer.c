@@ -206,7 +206,8 @@ atp_consumer_look_at_nodes(Consumer *c)
 	char	   *found = NULL;
 
 	atp_begin("looking at the nodes of Citus");
-	c->has_nodes = atp_extension_lock() == ATP_EXTENSION_READY && atp_has_node_marks(c->sub->target);
+	c->has_nodes = atp_extension_lock() == ATP_EXTENSION_READY && atp_has_citus();
+	/* asks each time whether the target has marks: distribute() may have made them while this process ran */
 	if (c->has_nodes)
 		found = atp_nodes_settle(c->sub);
 	if (found != NULL)

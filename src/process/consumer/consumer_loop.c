@@ -51,6 +51,18 @@ connection_is_due(const Consumer *c)
 		(c->state == ATP_STATE_WAITING && atp_now() >= c->waiting_until);
 }
 
+/*
+ * What ended the last connection may have ended a node of Citus, too.  A consumer that starts has looked at the
+ * nodes before the loop.
+ */
+static void
+connect_to_stream(Consumer *c)
+{
+	if (c->state == ATP_STATE_WAITING && c->has_nodes)
+		atp_consumer_look_at_nodes(c);
+	atp_consumer_connect(c);
+}
+
 static bool
 statistics_are_due(const Consumer *c)
 {
@@ -180,7 +192,7 @@ atp_consumer_loop(Consumer *c)
 		}
 
 		if (connection_is_due(c))
-			atp_consumer_connect(c);
+			connect_to_stream(c);
 		if (c->conn != NULL)
 			atp_consumer_receive(c);
 		if (atp_consumer_purge_look_due(c) == 0)

@@ -98,7 +98,7 @@ typedef struct Consumer
 	 */
 	bool		purge_due;
 	AtpTime		purge_look;		/* when purge_due was last set as a precaution: the fetcher may leave records, too (V-47) */
-	bool		has_nodes;		/* Citus distributes the tables, and the target has marks of nodes (node_mark.h) */
+	bool		has_nodes;		/* this database has Citus, so the target may have marks of nodes (node_mark.h) */
 	AtpTime		nodes_look;		/* when the consumer compared the marks of the nodes last */
 	AtpReleaser releaser;		/* for held events, without workers */
 	int64		uncounted[ATP_SKIP_COUNT];	/* skips of messages which move no cursor (skips.h) */
@@ -128,7 +128,7 @@ extern void atp_consumer_note_end(Consumer *c, AtpLogged what, const char *detai
  */
 extern void atp_consumer_look_at_nodes(Consumer *c);
 
-/* Milliseconds until the next comparison is due; -1 where the target has no marks. */
+/* Milliseconds until the next comparison is due; -1 in a database without Citus. */
 extern long atp_consumer_nodes_look_due(const Consumer *c);
 
 /* --- consumer_loop.c --- */

@@ -41,13 +41,13 @@ const AtpInvariant atp_check_links[] = {
 		REBUILD
 	},
 	{
-		"link that is not wanted", "#.link #.link_source atproto.subscription!", ATP_CHECK_PLAIN,
+		"link that is not wanted", "#.link #.link_source atproto.subscription!", 0,
 		"SELECT NULL, format('%s:%s', s.collection, s.path), format('%s links', count(*))"
 		" FROM " WANTED_LINKS " JOIN #.link_source s ON NOT " IS_WANTED " JOIN #.link l{sample} ON l.source = s.id GROUP BY s.collection, s.path",
 		REBUILD
 	},
 	{
-		"link without a source", "#.link #.link_source!", ATP_CHECK_PLAIN,
+		"link without a source", "#.link #.link_source!", 0,
 		"SELECT l.did, format('source %s', l.source), format('record key %s, target %s', l.rkey, l.target)"
 		" FROM #.link l{sample} LEFT JOIN #.link_source s ON s.id = l.source WHERE s.id IS NULL",
 		REBUILD

@@ -67,7 +67,7 @@ mark_repos(const AtpSubscription *sub, AtpArg dids)
 				ATP_ARGS(atp_text_arg(sub->id), dids));
 	found = atp_query(atp_expand_sql("SELECT FROM #.repo WHERE " ATP_IS_AUDITED " LIMIT 1", sub->target), ATP_NO_ARGS);
 	atp_owner_end(caller);
-	/* what a refill has written that this one takes the place of */
+	/* this refill may replace a refill of a different subscription, whose records only an audit can prove */
 	if (found.n > 0)
 		atp_audit_wish(sub->target);
 	atp_result_free(found);

@@ -45,12 +45,14 @@
 
 /*
  * The sources that an element e of a subscription's "links" means, as a LIKE pattern for collection, ':' and path:
- * neither collection nor path has a colon.
+ * neither collection nor path has a colon.  The subquery contains no further subquery that refers to t: Citus plans
+ * such an expression, as the argument of an aggregate in a join with a distributed table, into a plan that crashes
+ * the server.
  */
 #define ATP_LINK_PATTERN \
-	"(SELECT pg_catalog.regexp_replace(c, '[*]$', '%') || ':' || COALESCE(NULLIF(p, ''), '%')" \
-	" FROM pg_catalog.regexp_replace(e, '([%_])', '\\\1', 'g') t," \
-	" LATERAL (SELECT pg_catalog.split_part(t, ':', 1), pg_catalog.split_part(t, ':', 2)) f (c, p))"
+	"(SELECT pg_catalog.regexp_replace(pg_catalog.split_part(t, ':', 1), '[*]$', '%') || ':'" \
+	" || COALESCE(NULLIF(pg_catalog.split_part(t, ':', 2), ''), '%')" \
+	" FROM pg_catalog.regexp_replace(e, '([%_])', '\\\1', 'g') t)"
 
 /* Statements on link. */
 typedef enum AtpLinkStatement

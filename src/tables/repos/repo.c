@@ -544,7 +544,7 @@ store_by_statement(AtpRepos *s)
 	SPI_freetuptable(SPI_tuptable);
 }
 
-/* V-27: an audit tells of these. */
+/* V-27: request audits if this batch has made a repository one that the fetcher audits. */
 static void
 wish_audits(const AtpRepos *s)
 {

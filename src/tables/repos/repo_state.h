@@ -61,7 +61,7 @@ typedef struct AtpRepoState
 	bool		has_refill_at;
 	TimestampTz refill_at;		/* ... and when refill() was called */
 	TimestampTz updated_at;
-	bool		audited;		/* the row was one that the fetcher audits (V-27) */
+	bool		audited;		/* the state as read fulfilled ATP_IS_AUDITED */
 	bool		found;
 	ItemPointerData place;		/* where the row was, if the row was read without a statement */
 	bool		changed;
@@ -93,11 +93,11 @@ struct AtpRepos
 	text	   *subscription;
 	text	   *subscription_id;
 	text	   *endpoint;
-	AtpHeap    *heap;			/* the table repo; NULL: with statements */
-	AtpIdentity *identities;	/* of each of them; NULL: below level full */
-	TimestampTz now;			/* when these were read */
-	bool		judged;			/* the events are, from before */
-	List	   *others;			/* see union.h */
+	AtpHeap    *heap;			/* direct access to the table repo; NULL: statements are used */
+	AtpIdentity *identities;	/* in the order of repos; NULL: below level full */
+	TimestampTz now;			/* when the identities were read */
+	bool		judged;			/* the events have verdicts already */
+	List	   *others;			/* cache for atp_union_has_other() */
 };
 
 /* Set sync; returns whether sync has changed. */
@@ -146,10 +146,10 @@ extern bool atp_repo_is_inactive(const AtpRepos *s, const AtpRepoState *repo, co
 /* The level at which the event is judged.  For a held event, the level of the subscription that received the event. */
 extern AtpVerify atp_event_level(const AtpRepos *s, const AtpEvent *event);
 
-/* Is a row with this state one that the fetcher audits by itself (ATP_IS_AUDITED)? */
+/* Does the fetcher audit a repository with this state without a request by a session (ATP_IS_AUDITED)? */
 extern bool atp_repo_is_audited(const AtpRepoState *repo);
 
-/* Has its account been deleted, and does nobody doubt that any more? */
+/* Has the account been deleted, and is the deletion confirmed? */
 extern bool atp_repo_is_deleted(const AtpRepoState *repo);
 
 /* An event of the repository was judged as held: note the effect on the events that follow. */

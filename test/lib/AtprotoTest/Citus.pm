@@ -21,7 +21,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(make_citus add_worker stop_citus $CITUS_CONF);
+our @EXPORT = qw(make_citus add_worker add_standby stop_citus $CITUS_CONF);
 
 # Nothing is reported to anybody; what a crash left undecided is settled soon.
 our $CITUS_CONF = <<'EOF_CONF';
@@ -31,6 +31,8 @@ citus.enable_statistics_collection = off
 citus.recover_2pc_interval = 1s
 max_prepared_transactions = 100
 max_connections = 100
+wal_level = replica
+max_wal_senders = 5
 EOF_CONF
 
 my $installation;
@@ -66,6 +68,19 @@ sub add_worker
 	ask_from_now_on($coordinator);
 	query("SELECT citus_add_node('127.0.0.1', " . $worker->port . ')');
 	return $worker;
+}
+
+# An asynchronous standby of a worker, which runs.
+sub add_standby
+{
+	my ($worker, $name) = @_;
+	my $standby = PostgreSQL::Test::Cluster->new($name, node_options());
+
+	$worker->backup($name);
+	$standby->init_from_backup($worker, $name, has_streaming => 1);
+	$standby->start;
+	push @nodes, $standby;
+	return $standby;
 }
 
 # The coordinator and its workers; the data tables are there, and not distributed yet.
