@@ -347,6 +347,12 @@ drop(AtpApply *a, struct varlena **dids, int n, AtpLost *lost)
 	}
 	SPI_freetuptable(SPI_tuptable);
 	a->skips[ATP_SKIP_HELD_DROPPED] += gone;
+	/*
+	 * A repository whose last held event is dropped here waits for nothing.  The batch has stored its mark ("hold")
+	 * before, and no other process looks at the repository again before its next event.
+	 */
+	if (a->sink->uses & ATP_USE_REPOS)
+		atp_repos_unhold(a, dids, n);
 	/* events of other subscriptions may have waited behind these */
 	if (gone > 0 && (a->sink->uses & ATP_USE_REPOS))
 	{
