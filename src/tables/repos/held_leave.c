@@ -257,13 +257,16 @@ may_end_refills(const AtpSubscription *sub)
 /*
  * V-31: what a refill has written is unproven until it comes to the repository's revision.  Nobody goes on with this
  * refill, and the fetcher audits no repository that is being read again.  Rows of an earlier version have the name.
+ * A repository without a tree cannot be audited: a record that the refill has brought may have been removed by an event
+ * that the refill has not come to, so such a repository is marked, from the first event on that was read again.
  */
 static void
 end_refills(AtpApply *a, int unused, int unused2)
 {
 	const AtpSubscription *sub = a->sub;
 	AtpCaller	caller = atp_owner_begin(sub->owner);
-	uint64		n = atp_run(atp_expand_sql("UPDATE #.repo SET refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL,"
+	uint64		n = atp_run(atp_expand_sql("UPDATE #.repo SET sync = CASE WHEN data IS NULL AND sync IN ('partial', 'unproven')"
+										   "  AND refill_rev IS DISTINCT FROM deleted_rev THEN 'desynchronized' ELSE sync END, refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL,"
 										   " refill_to = NULL, refill_at = NULL, updated_at = now() WHERE refill_by IN ($1, $2)", sub->target),
 							ATP_ARGS(atp_text_arg(sub->id), atp_text_arg(sub->name)));
 
