@@ -163,12 +163,17 @@ put_removed(AtpRows *rows, const AtpEvent *event, AtpSpan path, uint64 rev)
 	atp_put(rows, AtpTidGetDatum(rev), false);
 }
 
+/*
+ * An export that came into the tables is newer than an event that the repository had passed, or that is read again.
+ * The letter of a record of that export, whose removal may have been refused, is the only trace of the record: it stays.
+ */
 static void
 put_overtaken(AtpRows *rows, const AtpEvent *event, AtpSpan path)
 {
 	atp_put_ref(rows, event->did);
 	atp_put_ref(rows, path.len == 0 ? NULL : cstring_to_text_with_len(path.ptr, path.len));
 	atp_put(rows, Int64GetDatum(event->seq), false);
+	atp_put(rows, BoolGetDatum(!event->passed && !event->again), false);
 }
 
 /*
@@ -180,7 +185,7 @@ put_overtaken(AtpRows *rows, const AtpEvent *event, AtpSpan path)
 static void
 settle(AtpApply *a)
 {
-	static const AtpType types[] = {ATP_TYPE_DID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_END};
+	static const AtpType types[] = {ATP_TYPE_DID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_BOOL, ATP_TYPE_END};
 	AtpBatch   *batch = a->batch;
 	static const AtpType removed_types[] = {ATP_TYPE_DID, ATP_TYPE_TEXT, ATP_TYPE_TID, ATP_TYPE_END};
 	AtpRows    *rows = atp_rows_create(a->statements, types, batch->nrows + batch->nevents);

@@ -52,7 +52,7 @@ COMMENT ON COLUMN atproto.dead_letter.sqlstate IS 'of the error, as PostgreSQL h
 COMMENT ON COLUMN atproto.dead_letter.message IS 'the reason';
 COMMENT ON COLUMN atproto.dead_letter.first_at IS 'when it was tried first';
 COMMENT ON COLUMN atproto.dead_letter.last_at IS 'when it was tried last';
-COMMENT ON COLUMN atproto.dead_letter.superseded_rev IS 'retry() applies no commit up to this revision: a newer commit removed the record, or an export of this revision came into the tables, by any subscription of the target';
+COMMENT ON COLUMN atproto.dead_letter.superseded_rev IS 'retry() applies no commit up to this revision: a newer commit removed the record, or an export of this revision came into the tables, by any subscription of the target; or the repository had a newer revision when the letter was written';
 
 CREATE TABLE atproto.gap (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

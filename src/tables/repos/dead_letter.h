@@ -14,7 +14,7 @@
  */
 extern void atp_letters_store(AtpApply *a, List *letters);
 
-/* Forget letters that newer events overtook: did, path (NULL: all), seq. */
+/* Forget letters that newer events overtook: did, path (NULL: all), seq, whether the event is newer than any export. */
 extern void atp_letters_forget(AtpApply *a, const AtpRows *overtaken);
 
 /* Note in letters of any subscription of the target that these records have been removed since: did, path (NULL: all of the repository), rev. */
