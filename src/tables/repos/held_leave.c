@@ -266,7 +266,8 @@ end_refills(AtpApply *a, int unused, int unused2)
 	const AtpSubscription *sub = a->sub;
 	AtpCaller	caller = atp_owner_begin(sub->owner);
 	uint64		n = atp_run(atp_expand_sql("UPDATE #.repo SET sync = CASE WHEN data IS NULL AND sync IN ('partial', 'unproven')"
-										   "  AND refill_rev IS DISTINCT FROM deleted_rev THEN 'desynchronized' ELSE sync END, refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL,"
+										   "  AND refill_rev IS NOT NULL AND (refill_rev OPERATOR(@.=) deleted_rev) IS NOT TRUE"
+										   "  THEN 'desynchronized' ELSE sync END, refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL,"
 										   " refill_to = NULL, refill_at = NULL, updated_at = now() WHERE refill_by IN ($1, $2)", sub->target),
 							ATP_ARGS(atp_text_arg(sub->id), atp_text_arg(sub->name)));
 
