@@ -262,6 +262,8 @@ typedef struct AtpEvent
 	bool		has_status_seq;
 	int64		status_seq;
 	AtpFetchWhy fetch;			/* set while the event is applied */
+	bool		passed;			/* the repository is beyond this event, whose rows are not written; set while the event is applied */
+	bool		again;			/* read again, after atproto.refill(); set while the event is applied */
 	bool		closes;			/* look at the events held for this event, or behind it; set while the event is applied */
 	struct varlena *handle;		/* #identity; NULL when absent */
 	bool		active;			/* #account */

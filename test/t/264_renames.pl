@@ -105,6 +105,18 @@ is(query('SELECT next_at IS NOT NULL FROM atproto.audit_state WHERE target = $$a
 query(subscribe_sql('t', $steps, cursor => 0));
 wait_for_seq($node, 't', 3);
 is(query('SELECT count(*) FROM atproto.record'), '0', 'another subscription of the same name has nothing of it');
+
+# What comes in parts has no tree that an audit could compare.
+paused('t');
+query("UPDATE atproto.repo SET sync = 'partial', data = NULL; SELECT atproto.refill('t'); UPDATE atproto.repo SET refill_rev = rev; SELECT atproto.unsubscribe('t')");
+is(query('SELECT DISTINCT sync FROM atproto.repo'), 'desynchronized', 'V-31: a repository without a tree, of which a refill has read something, is marked');
+query(subscribe_sql('t', $steps, cursor => 0));
+wait_for_seq($node, 't', 3);
+paused('t');
+query("UPDATE atproto.repo SET sync = 'partial', data = NULL; SELECT atproto.refill('t'); SELECT atproto.unsubscribe('t')");
+is(query('SELECT DISTINCT sync FROM atproto.repo'), 'partial', 'V-31: a repository of which the refill has read nothing stays as it was');
+query(subscribe_sql('t', $steps, cursor => 0));
+wait_for_seq($node, 't', 3);
 like(($node->psql('postgres', "UPDATE atproto.subscription SET id = gen_random_uuid()"))[2], qr/the id of a subscription cannot be changed/, 'the id stays');
 
 $node->stop;

@@ -121,6 +121,14 @@ foreach my $case (@cases)
 is(broken("UPDATE atproto.repo SET sync = 'unproven', $_ WHERE $of; DELETE FROM atproto.record WHERE $of; DELETE FROM atproto.link WHERE $of"), '', "no audit is missed: $_")
   foreach 'data = NULL', 'active = false, deleted_rev = rev';
 
+# No finding: an event of a paused subscription of a higher level waits for that subscription.
+my $release = "INSERT INTO atproto.subscription (name, url, target, enabled, verify, by_repo) VALUES ('p', 'wss://p.example.com', 'atproto', false, 'full', true);"
+  . " $held; UPDATE atproto.subscription SET enabled = true WHERE name = 's';"
+  . " UPDATE atproto.repo SET hold = 'release', updated_at = now() - interval '1 h' WHERE $of; UPDATE atproto.held_event SET subscription = 'p'";
+unlike(broken($release), qr/^release/m, 'R-32: a lower level cannot release the event of a paused higher level');
+like(broken("$release; UPDATE atproto.subscription SET verify = 'hash' WHERE name = 'p'"), qr/^release that does not happen\|atproto\|$did\|release\|since/m,
+	'R-32: it can release the event of a paused lower level');
+
 # A database without a manager has nobody who goes on with it.
 query('CREATE DATABASE alone TEMPLATE template0');
 my %alone = (database => 'alone');

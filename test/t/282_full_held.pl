@@ -50,6 +50,15 @@ is(query("SELECT count(DISTINCT did) FROM atproto.held_event WHERE did <> '$most
 like(skips('room'), qr/held_dropped \d+/, 'R-34: what was dropped is counted');
 is(query('SELECT count(*) FROM room.repo WHERE rev IS NOT NULL OR sync <> $$partial$$'), '0', 'R-34: nothing follows from it');
 
+# no room at all
+query("SELECT atproto.unsubscribe('room')");
+begin_again();
+query('CREATE SCHEMA none');
+query(subscribe_sql('none', $server, cursor => 0, target => "'none'", verify => "'full'") . "; UPDATE atproto.subscription SET max_held_events = 0 WHERE name = 'none'");
+wait_for_seq($node, 'none', 70);
+is(query('SELECT count(*) FROM atproto.held_event'), '0', 'R-34: all is dropped');
+is(query('SELECT count(*) FROM none.repo WHERE hold IS NOT NULL'), '0', 'R-34: a repository of which everything was dropped waits for nothing');
+
 # --- no room while repositories are fetched: what they fetch may lack what has gone ---
 
 sub begin_fetched
@@ -72,7 +81,7 @@ sub fill
 	return;
 }
 
-query("SELECT atproto.unsubscribe('room')");
+query("SELECT atproto.unsubscribe('none')");
 $server = AtprotoTest::Server->start(make_capture('full.py', 'flood', 1, 100), '--hold-at', 81);
 begin_again();
 begin_fetched('fetched', $server);
@@ -101,6 +110,8 @@ $server->release;
 wait_for_seq($node, 'names', 101);
 cmp_ok(query(q{SELECT count(*) FROM atproto.held_event WHERE did::text LIKE 'did:web:%'}), '<', 500, 'R-34: what has no room is of who has most');
 is(query(q{SELECT count(*) FROM atproto.held_event WHERE did::text NOT LIKE 'did:web:%' AND seq <= 80}), '80', 'R-34: all his names together, small as each is');
+is(query(q{SELECT count(*) FROM names.repo r WHERE hold = 'identity' AND NOT EXISTS (SELECT FROM atproto.held_event h WHERE h.did = r.did)}),
+	'0', 'R-34: names of which everything was dropped wait for nothing');
 query("SELECT atproto.unsubscribe('names')");
 
 # --- what is held goes with its subscription; nobody waits for it then ---

@@ -165,13 +165,18 @@ put_removed(AtpRows *rows, const AtpEvent *event, AtpSpan path, uint64 rev)
 	atp_put(rows, AtpTidGetDatum(rev), false);
 }
 
-/* Add a row for atp_letters_forget().  path of length 0: all letters of the repository. */
+/*
+ * Add a row for atp_letters_forget().  path of length 0: all letters of the repository.  An export that came into the
+ * tables is newer than an event that the repository had passed, or that is read again.  A letter about a record of the
+ * export, whose removal may have been refused, is then the only trace of the record, so the letter stays.
+ */
 static void
 put_overtaken(AtpRows *rows, const AtpEvent *event, AtpSpan path)
 {
 	atp_put_ref(rows, event->did);
 	atp_put_ref(rows, path.len == 0 ? NULL : cstring_to_text_with_len(path.ptr, path.len));
 	atp_put(rows, Int64GetDatum(event->seq), false);
+	atp_put(rows, BoolGetDatum(!event->passed && !event->again), false);
 }
 
 /*
@@ -182,7 +187,7 @@ put_overtaken(AtpRows *rows, const AtpEvent *event, AtpSpan path)
 static void
 settle(AtpApply *a)
 {
-	static const AtpType types[] = {ATP_TYPE_DID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_END};
+	static const AtpType types[] = {ATP_TYPE_DID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_BOOL, ATP_TYPE_END};
 	AtpBatch   *batch = a->batch;
 	static const AtpType removed_types[] = {ATP_TYPE_DID, ATP_TYPE_TEXT, ATP_TYPE_TID, ATP_TYPE_END};
 	AtpRows    *rows = atp_rows_create(a->statements, types, batch->nrows + batch->nevents);

@@ -46,7 +46,7 @@ typedef struct AtpParting
 {
 	FunctionCallInfo fcinfo;
 	bool		pieces;
-	MemoryContext cxt;			/* for data that outlives a step */
+	MemoryContext cxt;			/* memory for data beyond a step */
 	const char *schema;
 	const AtpCut *cut;
 	char	   *name;			/* the table, quoted, with its schema */

@@ -18,7 +18,7 @@
 
 struct AtpSwap
 {
-	char	   *name;			/* the table, quoted, with its schema */
+	char	   *name;			/* the quoted name of the table, with the schema */
 	char	   *old;
 	char	   *columns;
 	List	   *rest;			/* SQL for the new table: keys, indexes, comments, privileges */

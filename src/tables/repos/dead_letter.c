@@ -48,7 +48,7 @@ enum
 	ADD_LETTER,
 	REPEAT_BEYOND,				/* did, seq, how many */
 	ADD_BEYOND,
-	FORGET_LETTERS,				/* did[], path[], seq[] of removed records */
+	FORGET_LETTERS,				/* did[], path[], seq[] of removed records, newer than an export? [] */
 	FORGET_REPO					/* did */
 };
 
@@ -105,11 +105,12 @@ static const AtpStatement statements[] = {
 		SPI_OK_INSERT, {ATP_TYPE_TEXT, ATP_TYPE_DID, ATP_TYPE_INT8, ATP_TYPE_INT8}
 	},
 	[FORGET_LETTERS] = {
-		"DELETE FROM atproto.dead_letter d USING unnest($2, $3, $4) u (did, path, seq)"
-		" WHERE d.subscription = $1 AND d.did OPERATOR(@.=) u.did AND (d.seq < u.seq OR d.seq IS NULL)"
+		/* without a number: the letter is about a record of an export */
+		"DELETE FROM atproto.dead_letter d USING unnest($2, $3, $4, $5) u (did, path, seq, newer)"
+		" WHERE d.subscription = $1 AND d.did OPERATOR(@.=) u.did AND (d.seq < u.seq OR (d.seq IS NULL AND u.newer))"
 		" AND (u.path IS NULL OR d.path = u.path)",
 		SPI_OK_DELETE,
-		{ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_TEXT), ATP_ARRAY(ATP_TYPE_INT8)}
+		{ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_TEXT), ATP_ARRAY(ATP_TYPE_INT8), ATP_ARRAY(ATP_TYPE_BOOL)}
 	},
 	[FORGET_REPO] = {
 		"DELETE FROM atproto.dead_letter WHERE subscription = $1 AND did OPERATOR(@.=) $2"
@@ -281,6 +282,26 @@ repeats_signature(Letters *l, const AtpLetter *letter)
 		atp_execute(l->apply->statements, &statements[REPEAT_SIGNATURE], args, NULL) > 0;
 }
 
+/*
+ * A new letter about a record of an event that the repository had passed: the event's other records were not written,
+ * and a newer commit, which this source has not brought yet, may have removed this one.  retry() must not write the record.
+ * The owner of a subscription has no right on this column.
+ */
+static void
+supersede_late(const Letters *l, const AtpLetter *letter, Datum path)
+{
+	AtpCaller	caller;
+
+	if (letter->event == NULL || !letter->event->passed || letter->path.len == 0)
+		return;
+	caller = atp_as_table_owner("dead_letter");
+	atp_run(atp_identity_sql("UPDATE atproto.dead_letter SET superseded_rev = $4 WHERE subscription = $1 AND digest = $2 AND path = $3"),
+			ATP_ARGS((AtpArg) {l->subscription, TEXTOID, false}, (AtpArg) {PointerGetDatum(l->digest), BYTEAOID, false},
+					 (AtpArg) {path, TEXTOID, false},
+					 (AtpArg) {AtpTidGetDatum(letter->event->rev), atp_element(l->apply->statements, ATP_TYPE_TID), false}));
+	atp_owner_end(caller);
+}
+
 static void
 store(Letters *l, const AtpLetter *letter)
 {
@@ -323,6 +344,7 @@ store(Letters *l, const AtpLetter *letter)
 	store_frame(l, letter);
 	l->stored = true;
 	(void) atp_execute(l->apply->statements, &statements[ADD_LETTER], args, nulls);
+	supersede_late(l, letter, args[2]);
 	l->all.letters++;
 	l->all.bytes += bytes;
 	l->of_did.letters++;
@@ -405,7 +427,7 @@ atp_letters_store(AtpApply *a, List *letters)
 void
 atp_letters_forget(AtpApply *a, const AtpRows *overtaken)
 {
-	Datum		args[4] = {CStringGetTextDatum(a->sub->name)};
+	Datum		args[5] = {CStringGetTextDatum(a->sub->name)};
 
 	atp_rows_bind(overtaken, args + 1);
 	(void) atp_execute(a->statements, &statements[FORGET_LETTERS], args, NULL);

@@ -16,7 +16,10 @@
  */
 extern void atp_letters_store(AtpApply *a, List *letters);
 
-/* Remove the letters that newer events have made obsolete.  Columns of overtaken: did, path (NULL: all paths), seq. */
+/*
+ * Remove the letters that newer events have made obsolete.  Columns of overtaken: did, path (NULL: all paths), seq,
+ * whether the event is newer than all exports.
+ */
 extern void atp_letters_forget(AtpApply *a, const AtpRows *overtaken);
 
 /*

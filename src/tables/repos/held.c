@@ -371,6 +371,12 @@ drop(AtpApply *a, struct varlena **dids, int n, AtpLost *lost)
 	}
 	SPI_freetuptable(SPI_tuptable);
 	a->skips[ATP_SKIP_HELD_DROPPED] += gone;
+	/*
+	 * A repository whose last held event is dropped here waits for nothing.  The batch has stored the mark "hold"
+	 * before, and no process would look at the repository again before the repository's next event.
+	 */
+	if (a->sink->uses & ATP_USE_REPOS)
+		atp_repos_unhold(a, dids, n);
 	/* events of further subscriptions may have waited behind the dropped events */
 	if (gone > 0 && (a->sink->uses & ATP_USE_REPOS))
 	{

@@ -266,14 +266,17 @@ may_end_refills(const AtpSubscription *sub)
  * V-31: records of a refill are unproven until the refill reaches the repository's revision.  Without its subscription
  * the refill would never end, and the fetcher would never audit the repository, since repositories in a refill are not
  * audited.  So end the refill, and request an audit.  Rows written by an earlier version have the subscription's name in
- * place of its id.
+ * place of its id.  A repository without a tree cannot be audited: a record of the refill may have been removed by an
+ * event that the refill has not reached.  So such a repository is marked, as soon as one event was read again.
  */
 static void
 end_refills(AtpApply *a, int unused, int unused2)
 {
 	const AtpSubscription *sub = a->sub;
 	AtpCaller	caller = atp_owner_begin(sub->owner);
-	uint64		n = atp_run(atp_expand_sql("UPDATE #.repo SET refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL,"
+	uint64		n = atp_run(atp_expand_sql("UPDATE #.repo SET sync = CASE WHEN data IS NULL AND sync IN ('partial', 'unproven')"
+										   "  AND refill_rev IS NOT NULL AND (refill_rev OPERATOR(@.=) deleted_rev) IS NOT TRUE"
+										   "  THEN 'desynchronized' ELSE sync END, refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL,"
 										   " refill_to = NULL, refill_at = NULL, updated_at = now() WHERE refill_by IN ($1, $2)", sub->target),
 							ATP_ARGS(atp_text_arg(sub->id), atp_text_arg(sub->name)));
 

@@ -207,6 +207,7 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	if (is_old_status(s, repo, event, status_at))
 	{
 		s->apply->skips[ATP_SKIP_OLD]++;
+		event->passed = true;
 		return;
 	}
 	repo->active = event->active;
@@ -642,7 +643,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 		take_refuted(s, repo, event);
 	if (event->proven == ATP_OPS_REFUTED || event->proven == ATP_REV_AHEAD)
 		return;
-	effect->again = take_again(s, repo, event, effect);
+	effect->again = event->again = take_again(s, repo, event, effect);
 	effect->rows = effect->again && event->nrows > 0;
 	if (effect->again)
 		return;
@@ -656,6 +657,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	if (atp_repo_is_old(repo, event) || (rest && event->partial && atp_paths_have(repo->rev_paths, event->path)))
 	{
 		skips[ATP_SKIP_OLD]++;
+		event->passed = true;
 		if (tells_of_loss(s, repo, event))
 			note_break(s, repo);
 		return;
@@ -762,6 +764,7 @@ atp_repos_take(AtpRepos *s, int index)
 	AtpEffect	effect = {0};
 
 	event->fetch = ATP_FETCH_NOT;
+	event->passed = event->again = false;
 	event->closes = false;
 	if (!s->judged)
 		atp_judge(s, index);
