@@ -137,7 +137,7 @@ fault("record-size", "core/repo/record_check.h", "n <= ATP_RECORD_MAX ?", "n < A
 fault("record-integer", "core/repo/record_check.h", "item->u > INT64_MAX)", "item->u > (uint64_t) INT64_MAX + 1)", "unit/test_record")
 fault("record-blob-mime", "core/repo/record_check.h", "if (!map->mime)", "if (!map->mime && !map->size)", "unit/test_record")
 fault("record-type", "core/repo/record_check.h", "				if (!is_text)\n", "				if (!is_text && value->kind != ATP_CBOR_NULL)\n", "unit/test_record")
-fault("commit-hashes", "core/wire/commit_check.c", "atp_car_verify(&block, sha256, ctx)) != ATP_OK", "atp_car_verify(&block, sha256, ctx)) == ATP_E_CAR_HASH_FUNCTION",
+fault("commit-hashes", "core/wire/commit_check.c", "		if ((err = atp_car_verify(&block, sha256, ctx)) != ATP_OK)\n			break;\n", "		(void) atp_car_verify(&block, sha256, ctx);\n",
       "unit/test_repos", short=True)
 fault("commit-root", "core/wire/commit_check.c", "else if (!bytes_equal(root.ptr, root.len, msg->commit.ptr, msg->commit.len))",
       "else if (root.len != msg->commit.len)", "unit/test_repos")
@@ -521,7 +521,7 @@ fault("list-same-page", "fetch/repositories/list_rows.c", " AND e.cursor IS NOT 
 fault("list-fruitless", "fetch/repositories/list_entries.c", "if (rank <= *reg)", "if (rank < *reg)", "t/345_lists")
 fault("list-busy", "net/http.c", "ATP_HTTP_SETTINGS || answer->status == 429 || ", "ATP_HTTP_SETTINGS || ", "t/345_lists", "t/346_repos")
 fault("list-anew", "fetch/repositories/list.c", "? ATP_LIST_ANEW : ATP_LIST_AGAIN", "? ATP_LIST_AGAIN : ATP_LIST_AGAIN", "t/345_lists")
-fault("list-owner", "fetch/repositories/list_rows.c", "caller = atp_owner_begin(sub->owner);", "caller = atp_as_table_owner(\"subscription\");", "t/345_lists")
+fault("list-owner", "fetch/repositories/list_rows.c", "	caller = atp_target_begin(sub);\n", "	caller = atp_as_table_owner(\"subscription\");\n", "t/345_lists")
 fault("list-host-elsewhere", "fetch/repositories/list_hosts.c", ", \"here\"))\n			continue;", ", \"here\"))\n			account.has_rev = true;", "t/345_lists_of_hosts")
 fault("list-host-newer", "fetch/repositories/list_hosts.c", "account.has_rev = false;", "account.has_rev &= true;", "t/345_lists_of_hosts")
 fault("list-host-gone", "fetch/repositories/list_hosts.c", "named_at IS DISTINCT FROM $2 FOR", "named_at > $2 FOR", "t/345_lists_of_hosts")
@@ -813,7 +813,7 @@ fault("link-types-few", "data/links.c", "	if (count > STACK_TYPES)", "	if (count
 fault("key-plan", "tables/base/key_plan.c", "if (keys != NIL)", "if (keys == NIL)", "t/234_key_plans")
 fault("link-fits", "tables/records/table_link.c", "<= ATP_LINK_ENTRY_MAX", "<= 2 * ATP_LINK_ENTRY_MAX", "sql/link")
 fault("link-fits-authority", "tables/records/table_link.c", "authority = atp_uri_repo_len(", "authority = 0 * atp_uri_repo_len(", "sql/link")
-fault("link-rebuild-star", "tables/records/table_link.h", "regexp_replace(c, '[*]$', '%')", "regexp_replace(c, '[*]$', '')", "t/358_links")
+fault("link-rebuild-star", "tables/records/table_link.h", "'[*]$', '%') || ':'\"", "'[*]$', '') || ':'\"", "t/358_links")
 fault("link-sources-order", "tables/commands/link_rebuild.c", "ORDER BY u.n DESC", "ORDER BY u.n", "sql/link")
 fault("link-rebuild-owner", "config/owner.c", "if (!has_privs_of_role(GetUserId(), owner))", "if (owner == InvalidOid)", "sql/link")
 fault("link-rebuild-lock", "tables/commands/link_rebuild.c", "IN SHARE ROW EXCLUSIVE MODE", "IN ROW SHARE MODE", "t/358_rebuild_links")
