@@ -15,11 +15,11 @@
 #define HELD \
 	"(SELECT h.did, count(*) AS n FROM atproto.held_event h WHERE h.target = $1 AND h.kind = 'repo' GROUP BY h.did) h"
 
-/* An event h is held of the repository p. */
-#define HELD_OF_P	"h.target = $1 AND h.kind = 'repo' AND h.did OPERATOR(@.=) p.did"
-
 /* Levels of verification, the lowest first. */
 #define LEVELS		"'{hash,chain,full}'::text[]"
+
+/* Conditions for a running subscription s of the target. */
+#define RUNS		"s.target = $1 AND s.by_repo AND s.enabled AND s.stopped IS NULL"
 
 /* Rows of one of our tables that name a target different from their subscription's. */
 #define OF_OTHER_TARGET(table, also) \
@@ -47,11 +47,14 @@ const AtpInvariant atp_check_waiting[] = {
 		 * a paused subscription of a higher level or of a foreign role: such an event waits for its own subscription.
 		 */
 		"release that does not happen", "#.repo atproto.subscription atproto.held_event!", 0,
-		"SELECT p.did, p.hold, format('since %s', p.updated_at) FROM #.repo p WHERE p.hold = 'release' AND p.updated_at < now() - interval '10 min'"
-		" AND EXISTS (SELECT 1 FROM atproto.subscription s WHERE s.target = $1 AND s.by_repo AND s.enabled AND s.stopped IS NULL"
-		"  AND (NOT EXISTS (SELECT 1 FROM atproto.held_event h WHERE " HELD_OF_P ") OR EXISTS (SELECT 1 FROM atproto.held_event h"
-		"   JOIN atproto.subscription o ON o.name = h.subscription WHERE " HELD_OF_P
-		"   AND array_position(" LEVELS ", o.verify) <= array_position(" LEVELS ", s.verify) AND pg_has_role(s.owner, o.owner, 'USAGE'))))",
+		"SELECT p.did, p.hold, format('since %s', p.updated_at) FROM #.repo p"
+		" LEFT JOIN (SELECT h.did, bool_or(s.name IS NOT NULL) AS taken FROM atproto.held_event h"
+		"  LEFT JOIN atproto.subscription o ON o.name = h.subscription"
+		"  LEFT JOIN atproto.subscription s ON " RUNS
+		"   AND array_position(" LEVELS ", o.verify) <= array_position(" LEVELS ", s.verify) AND pg_has_role(s.owner, o.owner, 'USAGE')"
+		"  WHERE h.target = $1 AND h.kind = 'repo' GROUP BY h.did) h ON h.did OPERATOR(@.=) p.did"
+		" WHERE p.hold = 'release' AND p.updated_at < now() - interval '10 min' AND (h.did IS NULL OR h.taken)"
+		" AND EXISTS (SELECT 1 FROM atproto.subscription s WHERE " RUNS ")",
 		"See atproto.stat_subscription: why does no consumer of the target take its events?"
 	},
 	{
