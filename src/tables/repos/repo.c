@@ -637,7 +637,8 @@ without_held(AtpApply *a, uint64 n, struct varlena ***dids)
 	int			kept = 0;
 
 	*dids = palloc(sizeof(struct varlena *) * Max(n, 1));
-	n = atp_take_dids(*dids, n);
+	/* the statement returns the rows in any order, and atp_held_count() needs sorted DIDs */
+	n = atp_sort_dids(*dids, atp_take_dids(*dids, n));
 	atp_held_count(a, *dids, n, counts);
 	for (uint64 i = 0; i < n; i++)
 		if (counts[i].all == 0)
