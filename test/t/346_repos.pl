@@ -145,7 +145,7 @@ query("INSERT INTO atproto.subscription (name, url, target, enabled, backfill) V
 query("ALTER ROLE poor SUPERUSER; UPDATE atproto.subscription SET owner = 'poor' WHERE name = 'poor'; ALTER ROLE poor NOSUPERUSER");
 serve($me => 'first', $many => 'collections');
 query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason) VALUES ('poor', '$me', 'poor', 0, 'test'); SELECT atproto.resync('$me', 'gone')");
-wait_for("SELECT bool_and(error ~ 'permission denied|does not exist' AND tries > 0) AND count(*) = 2 FROM atproto.repo_job");
+wait_for("SELECT bool_and(error ~ 'may not fill schema|does not exist' AND tries > 0) AND count(*) = 2 FROM atproto.repo_job");
 query("UPDATE atproto.repo SET synced_at = NULL; SELECT atproto.resync('$many')");
 wait_for_repo($many, 'synced_at IS NOT NULL AND hold IS NULL');
 is(query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'"), $fetcher, 'R-57: tables that their owner cannot write to, or that are gone, are a fault of their jobs alone');
