@@ -177,7 +177,7 @@ sub name_faults
 	my @faults;
 
 	push @faults, "nothing reads $1" if $span =~ /^((?:ATPROTO|DEMO|BENCH)_[A-Z_]+)(?:=|$)/ && $sources !~ /\b$1\b/;
-	push @faults, "nobody knows $1" if $span =~ /^([A-Za-z]+(?:_[A-Za-z]+)+)$/ && !$function{$1} && !$others{$1} && !$made{$1} && $sources !~ /\b$1\b/;
+	push @faults, "nobody knows $1" if $span =~ /^([A-Za-z]+(?:_[A-Za-z]+)+)$/ && !$function{$1} && !$relation{$1} && !$others{$1} && !$made{$1} && $sources !~ /\b$1\b/;
 	push @faults, "no program has --$1" if $span =~ /^--([a-z][a-z-]+)/ && !$others{$1} && $sources !~ /--\Q$1\E\b|"\Q$1\E"/;
 	if ($span =~ m{^((?:src|test|bench|demo|contrib|debian|doc|sql|expected|upgrade)/[\w./-]*\w)/?$} && $span !~ /(?<![A-Za-z])[A-Z]{2}|--X/)
 	{
