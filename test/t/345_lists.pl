@@ -277,7 +277,7 @@ follow('poor', 'network', host => $good, target => q('poor'));
 finished('poor');
 query("ALTER ROLE poor SUPERUSER; UPDATE atproto.subscription SET owner = 'poor' WHERE name = 'poor'; ALTER ROLE poor NOSUPERUSER;"
 	  . " UPDATE atproto.enumeration SET finished_at = '-infinity' WHERE subscription = 'poor'");
-like(failed('poor'), qr/^\|1\|t\|\|permission denied for (schema|table)/, 'the owner reads his own tables');
+like(failed('poor'), qr/^\|1\|t\|\|role "poor" may not fill schema "poor"/, 'the owner reads his own tables');
 follow('rich', 'network', host => $good);
 is(finished('rich'), 'listRepos|1|1|1|0|0|t|', 'and the fetcher goes on');
 forget('rich');
@@ -401,7 +401,8 @@ wait_for("SELECT finished_at > '-infinity' FROM atproto.enumeration WHERE subscr
 is(finished('stored'), 'recheck|4|12|2|0|0|t|', 'R-64: until somebody asks again');
 query('DELETE FROM atproto.repo_job');
 is(query("SELECT atproto.resync_all('stored')"), '8', 'resync_all: all that are active');
-is(jobs('stored'), dids(qw(a b c e f h k l)), 'are fetched');
+# the server of one says that the account is not active: its job may wait by now
+is(query("SELECT string_agg(did::text, ' ' ORDER BY did::text) FROM atproto.repo_job WHERE subscription = 'stored'"), dids(qw(a b c e f h k l)), 'are fetched');
 
 # --- those of whom no revision is known, once more: the last of all ---
 
