@@ -127,7 +127,7 @@ action partition => sub {
 	my $differences = @{ $run->{differences} };
 	my $words = change($run, "partitions by $step->{value}", "SET ROLE $run->{plan}{owner}; SELECT atproto.partition('$run->{name}', $by); RESET ROLE");
 	# it says what it would lose; the program goes on without partitions
-	if ($run->{p}{publication} eq 'yes' && @{ $run->{differences} } > $differences && $run->{differences}[-1] =~ /because of what is on it.*publication/)
+	if ((grep { $run->{p}{$_} eq 'yes' } qw(publication security)) && @{ $run->{differences} } > $differences && $run->{differences}[-1] =~ /because of what is on it.*(?:publication|row security)/)
 	{
 		pop @{ $run->{differences} };
 		$run->ask('RESET ROLE', 5);
