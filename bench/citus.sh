@@ -139,7 +139,7 @@ for shards in $SHARDS; do
 	for apply in $APPLY; do
 		measure "$shards shards, workers => $apply" "shards$shards" "$apply"
 	done
-	# what the marks of nodes cost (doc/citus.md): the target without their tables
+	# what the marks of nodes cost (doc/operate/citus.md): the target without their tables
 	sql -o /dev/null -c "DROP TABLE shards$shards.node_mark, shards$shards.node_written"
 	measure "$shards shards, no marks" "shards$shards"
 done

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What the recipes of doc/cookbook.md cost the consumer: the same events of a simulated network,
+# What the recipes of doc/use/cookbook.md cost the consumer: the same events of a simulated network,
 # through a WebSocket into committed rows, with the indexes, triggers or settings of each recipe.
 # Figures are the CPU time of the consumer's processes, divided by that of tables without any.
 # Each recipe has a database of its own; their runs take turns; medians of RUNS.
@@ -15,7 +15,7 @@ RUNS=${RUNS:-3}
 WORKERS=${WORKERS:-1}
 RECIPES=${RECIPES:-none links time likes words received together}
 HERE=$(cd "$(dirname "$0")" && pwd)
-PAGE=$HERE/../doc/cookbook.md
+PAGE=$HERE/../doc/use/cookbook.md
 LOAD=$(cut -d' ' -f1 /proc/loadavg)
 . "$HERE/figures"
 . "$HERE/server"
@@ -92,7 +92,7 @@ none=$(median $(cat "$W/none"))
 {
 	echo "## Cookbook"
 	echo
-	echo "\`EVENTS=$EVENTS RUNS=$RUNS WORKERS=$WORKERS bench/cookbook.sh\`: $(machine). What the recipes of [doc/cookbook.md](../doc/cookbook.md) cost the consumer: CPU time of its processes for the same events of a simulated network, and" \
+	echo "\`EVENTS=$EVENTS RUNS=$RUNS WORKERS=$WORKERS bench/cookbook.sh\`: $(machine). What the recipes of [doc/use/cookbook.md](../doc/use/cookbook.md) cost the consumer: CPU time of its processes for the same events of a simulated network, and" \
 		"how many times that of tables without any recipe. Medians of runs in turns; load of the machine before: $LOAD."
 	echo
 	echo "| with | CPU time an event, least to most | times |"

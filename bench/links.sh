@@ -1,7 +1,7 @@
 #!/bin/bash
 # Links: ten million of them, of a network made in SQL (bench/events.sql) and of a
 # million follows of one account.  How fast rebuild_links() makes them, how many bytes
-# one takes, and how long the questions of doc/graph.md, and some of doc/cookbook.md, take.
+# one takes, and how long the questions of doc/use/graph.md, and some of doc/use/cookbook.md, take.
 #
 #   bench/links.sh                  print the results
 #   bench/links.sh --write          also put them into bench/README.md

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The same five questions that JSONBench asks of events of the network: of the
-# table "record" with the indexes and statements of doc/queries.md, and of a
+# table "record" with the indexes and statements of doc/use/queries.md, and of a
 # table as JSONBench has it for PostgreSQL, one jsonb document per event with one
 # index on expressions (bench/queries.sql).  Its rules forbid columns as those of
 # "record", so that this is not that benchmark.  Both tables have the same events,
@@ -8,7 +8,7 @@
 # give the same rows on both.  Figures are medians of RUNS hot runs, in
 # milliseconds of the server process's time on a processor (from Linux's schedstat).
 #
-# Then every other statement of doc/queries.md is run, to see that it is right.
+# Then every other statement of doc/use/queries.md is run, to see that it is right.
 #
 #   bench/queries.sh                print the table
 #   bench/queries.sh --write        also put it into bench/README.md
@@ -19,7 +19,7 @@ set -euo pipefail
 EVENTS=${EVENTS:-1000000}
 RUNS=${RUNS:-5}
 HERE=$(cd "$(dirname "$0")" && pwd)
-DOC=$HERE/../doc/queries.md
+DOC=$HERE/../doc/use/queries.md
 
 . "$HERE/server"
 
@@ -123,7 +123,7 @@ blocks | grep -v '^\(ALTER TABLE\|CREATE INDEX record_\(collection\|post\)\)' | 
 {
 	echo "## Queries"
 	echo
-	echo "\`EVENTS=$EVENTS RUNS=$RUNS bench/queries.sh\`: $(machine). The same five questions that JSONBench asks, of \`record\` with the indexes and statements of [doc/queries.md](../doc/queries.md)," \
+	echo "\`EVENTS=$EVENTS RUNS=$RUNS bench/queries.sh\`: $(machine). The same five questions that JSONBench asks, of \`record\` with the indexes and statements of [doc/use/queries.md](../doc/use/queries.md)," \
 		"compared with its own layout for PostgreSQL: one jsonb document per event, and an index on five expressions. The same $EVENTS events" \
 		"(\`bench/events.sql\`) in both, the same rows as results. Medians of hot runs, in milliseconds of processor time; the ratio is the extension's figure divided" \
 		"by the other one. For both: \`shared_buffers = 2GB\`, \`work_mem = 64MB\`, \`random_page_cost = 1.1\`, no parallel query, no JIT; indexes made first, then the rows, then \`VACUUM (ANALYZE)\`."

@@ -83,7 +83,7 @@ row() { # WHAT QUERY
 	echo "## Views"
 	echo
 	echo "\`EVENTS=$EVENTS RUNS=$RUNS bench/views.sh\`: $(machine), load $(cut -d' ' -f1 /proc/loadavg)." \
-		"$("${PSQL[@]}" -c "SELECT count(*) FROM post_stored") posts of \`bench/events.sql\`, and as many likes, each in a [view](../doc/lexicons.md) over \`record\` and in a table that has its columns stored." \
+		"$("${PSQL[@]}" -c "SELECT count(*) FROM post_stored") posts of \`bench/events.sql\`, and as many likes, each in a [view](../doc/use/lexicons.md) over \`record\` and in a table that has its columns stored." \
 		"Medians of hot runs, in milliseconds of processor time. No parallel query, no JIT."
 	echo
 	echo "| what | view | stored | ratio | wanted |"

@@ -3,7 +3,7 @@
  *		Places where a test can stop a process, and let a second process run in between.
  *
  * Injection points exist only in a build with ATP_INJECTION_POINTS, as test/tools/check makes; in
- * other builds the macro expands to nothing. doc/races.md lists the points.
+ * other builds the macro expands to nothing. doc/develop/races.md lists the points.
  */
 #ifndef ATP_INJECTION_H
 #define ATP_INJECTION_H

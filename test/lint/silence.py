@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Lists the places of src where something is dropped, passed over, refused or given up, and
-demands a row of the table of doc/silence.md for each: what goes, and which row and which
+demands a row of the table of doc/operate/silence.md for each: what goes, and which row and which
 counter tell of it.
 
     silence.py [--list]     --list prints all places, as the table's first column has them
@@ -16,7 +16,7 @@ A place is
 import re
 import sys
 
-PAGE = "doc/silence.md"
+PAGE = "doc/operate/silence.md"
 ROW = re.compile(r"^\| `([^`]+)` \|([^|\n]*)\|([^|\n]*)\|([^|\n]*)\|$", re.M)
 NAMES = {"skip": ("src/stream/batch.c", "ATP_SKIP_"), "drop": ("src/net/drop.c", "ATP_DROP_")}
 MESSAGE = re.compile(r'\b(?:ereport|elog)\(\s*(?:LOG|WARNING)\b(.*?);', re.S)

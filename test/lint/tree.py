@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Reads the files of the tree and tells what does not agree in them.
 
-    tree.py [--write]   --write fills in the files of doc/conformance.md
+    tree.py [--write]   --write fills in the files of doc/develop/conformance.md
 
 What it wants:
   - Links between the pages lead to a file, and to a heading of it.
   - A C file begins with its own name and what it is for.
-  - doc/conformance.md has every rule that a comment cites (B-10, B-20 to B-28), with the
+  - doc/develop/conformance.md has every rule that a comment cites (B-10, B-20 to B-28), with the
     files that cite it, and no rule that no file cites unless it says so in bold.
   - What runs in the consumer's processes asks clock.c for the time, nothing else.
-  - doc/races.md has every injection point of the sources, and no other, each with a test
+  - doc/develop/races.md has every injection point of the sources, and no other, each with a test
     that stops a process there.
   - No room of src includes what is above it (rooms.py has the plan).
   - What a header of src/core declares, something in src uses; what only tests need is in test/protocol.
@@ -24,8 +24,8 @@ import sys
 
 import rooms
 
-PAGE = "doc/conformance.md"
-RACES = "doc/races.md"
+PAGE = "doc/develop/conformance.md"
+RACES = "doc/develop/races.md"
 ROW = re.compile(r"^\| ([A-Z]-?\d+) \|([^|\n]*)\|([^|\n]*)\|([^|\n]*)\|$", re.M)
 RULE = re.compile(r"\b([ABEFIJKLNRTVW])-(\d\d)\b(?: to (?:[ABEFIJKLNRTVW]-)?(\d\d)\b)?")
 DECISION = re.compile(r"\b([DN])(\d{1,2})\b(?: to [DN]?(\d{1,2})\b)?")

@@ -14,7 +14,7 @@ LEVEL: hash, chain, full.  Files of the directory OUT:
     unsure  the repositories of which the end depends on time (spoil.py --sure leaves them out)
 
 --documents is what test/simulator writes with --directory; at level full it is needed.  The rules, beside those of
-state.py (numbers are those of doc/conformance.md):
+state.py (numbers are those of doc/develop/conformance.md):
 
 - At hash and chain, whoever sends the events is believed.  At full an event that is newer than its repository
   counts only when the account's key has signed it (V-05 to V-08), whatever else is wrong with it.

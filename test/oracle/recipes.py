@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The network that doc/cookbook.md asks about, and what its recipes have to answer.
+"""The network that doc/use/cookbook.md asks about, and what its recipes have to answer.
 
     recipes.py make NOW CAPTURE > FILE   CAPTURE, and after it a network that does what the page asks for, as far
                                          back as a week before NOW (microseconds since 1970); much of it hostile

@@ -1,6 +1,6 @@
 """What must be in the tables after a stream was consumed.
 
-The rules, in the order in which they bite (numbers are those of doc/conformance.md):
+The rules, in the order in which they bite (numbers are those of doc/develop/conformance.md):
 
 - Messages are taken in the order of their seq.
 - A #commit or #sync that is not well-formed is rejected as a whole (F-02, F-07):

@@ -20,8 +20,8 @@ my $log  = $node->logfile;
 # --- whose rights ---
 
 # The grants are those of the documentation.
-my $document = slurp_file(test_dir() . '/../doc/operations.md');
-my ($grants) = $document =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operations.md does not name the grants');
+my $document = slurp_file(test_dir() . '/../doc/operate/operations.md');
+my ($grants) = $document =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
 query($grants);
 query(<<'SQL');
 CREATE SCHEMA evil AUTHORIZATION consumer;

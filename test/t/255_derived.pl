@@ -47,7 +47,7 @@ my %derives = (
 	]);
 my %found;
 my @examples;
-foreach my $page (glob(test_dir() . '/../README.md ' . test_dir() . '/../doc/*.md'))
+foreach my $page (glob(test_dir() . '/../README.md ' . test_dir() . '/../doc/*/*.md'))
 {
 	my $text = slurp_file($page);
 

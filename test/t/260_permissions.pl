@@ -1,5 +1,5 @@
 # 260_permissions.pl
-#		Roles: one with the grants that doc/operations.md names has subscriptions
+#		Roles: one with the grants that doc/operate/operations.md names has subscriptions
 #		of its own, and sees nothing of others'; it cannot borrow the rights of
 #		another role; a monitor sees states and no secrets; everybody else nothing.
 #		Headers belong to the owner (E-07).
@@ -34,8 +34,8 @@ sub refused
 }
 
 # The grants are those of the documentation.
-my $document = slurp_file(test_dir() . '/../doc/operations.md');
-my ($grants) = $document =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operations.md does not name the grants');
+my $document = slurp_file(test_dir() . '/../doc/operate/operations.md');
+my ($grants) = $document =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
 query($grants);
 (my $others = $grants) =~ s/\b(consumer|network)\b/other_$1/g;
 query($others);

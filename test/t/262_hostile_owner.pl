@@ -1,5 +1,5 @@
 # 262_hostile_owner.pl
-#		An owner with the grants of doc/operations.md, and malice: he cannot see
+#		An owner with the grants of doc/operate/operations.md, and malice: he cannot see
 #		others' names in the view of states, break it, take the numbers of others'
 #		letters and gaps, find a name that is locked as another's, or have operators
 #		of his own called, or keep the manager busy; the owner before him leaves him
@@ -31,8 +31,8 @@ sub as
 }
 
 # The grants are those of the documentation.
-my $document = slurp_file(test_dir() . '/../doc/operations.md');
-my ($grants) = $document =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operations.md does not name the grants');
+my $document = slurp_file(test_dir() . '/../doc/operate/operations.md');
+my ($grants) = $document =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
 query($grants);
 (my $others = $grants) =~ s/\b(consumer|network)\b/other_$1/g;
 query($others);

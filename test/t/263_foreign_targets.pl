@@ -33,8 +33,8 @@ sub refused
 }
 
 # Two roles with the grants of the documentation, each with a schema.
-my $document = slurp_file(test_dir() . '/../doc/operations.md');
-my ($grants) = $document =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operations.md does not name the grants');
+my $document = slurp_file(test_dir() . '/../doc/operate/operations.md');
+my ($grants) = $document =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
 (my $owners = $grants) =~ s/\bconsumer\b/owner/g;
 (my $mallorys = $grants) =~ s/\b(consumer|network)\b/mallory_$1/g;
 $owners =~ s/\bnetwork\b/a/g;

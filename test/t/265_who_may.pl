@@ -1,5 +1,5 @@
 # 265_who_may.pl
-#		The tables of doc/security.md, "Who may": they name each table, view, function and queue of the
+#		The tables of doc/operate/security.md, "Who may": they name each table, view, function and queue of the
 #		extension, and this test tries what they say.  Every function is called by every role, with what
 #		belongs to another role: its schema, subscription, letter, gap and account.  Every table is read and
 #		written by every role.  After each statement everything of the other role is as it was before.
@@ -24,13 +24,13 @@ expect_check('held event without hold', qr/1 events wait/);
 # The page
 # ------------------------------------------------------------------------
 
-my $page = slurp_file(test_dir() . '/../doc/security.md');
+my $page = slurp_file(test_dir() . '/../doc/operate/security.md');
 
 # name => its cells, of the table with this first column.
 sub page_table
 {
 	my ($head) = @_;
-	my ($lines) = $page =~ /^\| $head \|.*\n\|[-|]+\n((?:\|.*\n)+)/m or BAIL_OUT("doc/security.md has no table \"$head\"");
+	my ($lines) = $page =~ /^\| $head \|.*\n\|[-|]+\n((?:\|.*\n)+)/m or BAIL_OUT("doc/operate/security.md has no table \"$head\"");
 	my %rows;
 
 	foreach (split /\n/, $lines)
@@ -60,11 +60,11 @@ is(join(' ', sort keys %tables), join(' ', @relations), 'the page names each tab
 is(join(' ', sort keys %functions), join(' ', @routines), 'the page names each function that does more than compute, and no other');
 
 # ------------------------------------------------------------------------
-# Two roles with the grants of doc/operations.md; one that has each grant there can be; others
+# Two roles with the grants of doc/operate/operations.md; one that has each grant there can be; others
 # ------------------------------------------------------------------------
 
-my $operations = slurp_file(test_dir() . '/../doc/operations.md');
-my ($grants) = $operations =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operations.md does not name the grants');
+my $operations = slurp_file(test_dir() . '/../doc/operate/operations.md');
+my ($grants) = $operations =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
 query($grants =~ s/\bconsumer\b/owner/gr =~ s/\bnetwork\b/victim/gr);
 query($grants =~ s/\bconsumer\b/mallory/gr =~ s/\bnetwork\b/m/gr);
 query(<<'EOSQL');

@@ -76,7 +76,7 @@ is(query("SELECT string_agg(rkey::text, ' ' ORDER BY rkey) FROM synced.record WH
 wait_for('SELECT count(*) = 0 FROM atproto.held_event');
 $union->forget;
 
-# --- one has read that nothing waits, and the other one comes in between (doc/races.md) ---
+# --- one has read that nothing waits, and the other one comes in between (doc/develop/races.md) ---
 
 my $points = AtprotoTest::Points->new($node);
 

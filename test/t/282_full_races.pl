@@ -1,6 +1,6 @@
 # 282_full_races.pl
 #		Events that were held are taken exactly once, in their order, whoever else is at
-#		them and whenever a process ends.  The points are those of doc/races.md.  R-30,
+#		them and whenever a process ends.  The points are those of doc/develop/races.md.  R-30,
 #		R-32.  No manager runs, and so no fetcher.
 
 use strict;

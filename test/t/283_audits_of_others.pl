@@ -45,7 +45,7 @@ sub wish
 # Somebody else's, peaceful.
 query('CREATE SCHEMA alone; ' . subscribe_sql('alone', $server, target => "'alone'", cursor => 1));
 
-my ($grants) = slurp_file(test_dir() . '/../doc/operations.md') =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operations.md does not name the grants');
+my ($grants) = slurp_file(test_dir() . '/../doc/operate/operations.md') =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
 query($grants);
 
 # The owner has a subscription, and tables of his making; his own consumer is not to wait for them.

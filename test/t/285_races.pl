@@ -1,7 +1,7 @@
 # 285_races.pl
 #		Who comes in between when a consumer has read and not yet written: another
 #		subscription, a user's session, the operator.  The process is stopped at each
-#		point of doc/races.md, the other one comes, and the tables must be what the
+#		point of doc/develop/races.md, the other one comes, and the tables must be what the
 #		stream says, each event once.  F-03, E-43.
 
 use strict;

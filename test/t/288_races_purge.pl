@@ -1,7 +1,7 @@
 # 288_races_purge.pl
 #		The records of a deleted account are removed while others write: a newer
 #		record stays, and what is deleted once more goes.  The points are those of
-#		doc/races.md.  F-03, F-15.
+#		doc/develop/races.md.  F-03, F-15.
 
 use strict;
 use warnings FATAL => 'all';

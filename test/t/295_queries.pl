@@ -1,5 +1,5 @@
 # 295_queries.pl
-#		doc/queries.md: its indexes are in place while the consumer writes, every
+#		doc/use/queries.md: its indexes are in place while the consumer writes, every
 #		statement runs, and no query has to read the whole table.
 
 use strict;
@@ -12,7 +12,7 @@ use AtprotoTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $document = slurp_file("$FindBin::RealBin/../../doc/queries.md");
+my $document = slurp_file("$FindBin::RealBin/../../doc/use/queries.md");
 my @blocks = $document =~ /^```sql\n(.*?)^```$/gms;
 my @queries = grep { /^(SELECT|WITH)/ } map { s/\A(\s|--.*\n)+//r } map { split /;\n/ } @blocks;
 cmp_ok(scalar @queries, '>=', 10, 'the document has queries');

@@ -84,7 +84,7 @@ pass('handles at hosts that rest: others are verified');
 
 # --- an owner ---
 
-my ($grants) = slurp_file(test_dir() . '/../doc/operations.md') =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operations.md does not name the grants');
+my ($grants) = slurp_file(test_dir() . '/../doc/operate/operations.md') =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
 query($grants);
 
 # A subscription of his, and what he has made of his tables before anything looks at them.

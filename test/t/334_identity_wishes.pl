@@ -160,7 +160,7 @@ my $pds    = capture('pds.frames.gz');
 my $server = AtprotoTest::Server->start($pds);
 query('DELETE FROM atproto.identity_wish; DELETE FROM atproto.identity');
 # an owner who has no right on the tables of identities
-my ($grants) = slurp_file(test_dir() . '/../doc/operations.md') =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operations.md does not name the grants');
+my ($grants) = slurp_file(test_dir() . '/../doc/operate/operations.md') =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
 query($grants);
 query('SET SESSION AUTHORIZATION consumer; ' . subscribe_sql('s', $server, cursor => 0, target => "'network'"));
 wait_for_seq($node, 's', $PDS_LAST);

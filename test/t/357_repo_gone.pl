@@ -81,7 +81,7 @@ comes('away', 'R-24: tables that are there again are filled');
 
 # --- the owner loses his rights ---
 
-my ($grants) = slurp_file(test_dir() . '/../doc/operations.md') =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operations.md does not name the grants');
+my ($grants) = slurp_file(test_dir() . '/../doc/operate/operations.md') =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
 query($grants);
 query('SET SESSION AUTHORIZATION consumer; ' . subscription('network'));
 stop_at_fetch($many, 'network');

@@ -1,5 +1,5 @@
 # 359_graph.pl
-#		doc/graph.md: every recipe runs, gives what a reading of all records gives, and
+#		doc/use/graph.md: every recipe runs, gives what a reading of all records gives, and
 #		has the plan that the page says.
 
 use strict;
@@ -50,7 +50,7 @@ SQL
 # --- the blocks of the page, each with the plan after it ---
 
 my %recipes;
-push @{ $recipes{ $_->{heading} } }, $_ foreach recipes('doc/graph.md');
+push @{ $recipes{ $_->{heading} } }, $_ foreach recipes('doc/use/graph.md');
 my @filling = map { $_->{text} } grep { $_->{text} !~ /subscribe/ } @{ delete $recipes{'Filling it'} };
 delete $recipes{Functions};
 

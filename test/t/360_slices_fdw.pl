@@ -1,5 +1,5 @@
 # 360_slices_fdw.pl
-#		doc/scale.md, as it stands: three servers with a slice each of one stream are
+#		doc/operate/scale.md, as it stands: three servers with a slice each of one stream are
 #		behind one name by postgres_fdw, and together are what a single server has;
 #		what is pushed down is, and what is not is not; one of them splits into two
 #		while the stream goes on.  F-14.
@@ -27,7 +27,7 @@ query('CREATE ROLE owner SUPERUSER LOGIN', node => $_) foreach @nodes;
 query('CREATE DATABASE front', node => $nodes[0]);
 
 # The page's blocks of SQL, for these servers.
-my @blocks = slurp_file(test_dir() . '/../doc/scale.md') =~ /^```sql\n(.*?)^```/msg;
+my @blocks = slurp_file(test_dir() . '/../doc/operate/scale.md') =~ /^```sql\n(.*?)^```/msg;
 is(scalar @blocks, 5, 'the page has five blocks');
 s{dbname 'app'}{dbname 'postgres'} foreach @blocks;
 s{wss://bsky\.network}{ $stream->url }e foreach @blocks;
@@ -173,7 +173,7 @@ $stream->release;
 wait_on([ 0 .. 3 ], $last);
 run_block($nodes[0], 'front', $blocks[4]);
 
-my ($narrower) = slurp_file(test_dir() . '/../doc/consumer.md') =~ /^```sql\n(SELECT atproto\.pause\('network'\).*?)^```/ms or BAIL_OUT('consumer.md does not say how a slice changes');
+my ($narrower) = slurp_file(test_dir() . '/../doc/operate/consumer.md') =~ /^```sql\n(SELECT atproto\.pause\('network'\).*?)^```/ms or BAIL_OUT('consumer.md does not say how a slice changes');
 my ($pause, $wait, @rest) = split /\n/, $narrower;
 query($pause, node => $nodes[0]);
 wait_for($wait =~ s/count\(\*\)/count(*) = 0/r =~ s/;.*//r, node => $nodes[0]);

@@ -1,7 +1,7 @@
 # 385_citus_restore.pl
 #		A server of Citus' comes back with the data of an hour ago: first a restore of one server
 #		alone, then an asynchronous standby of another server, which is promoted while the consumer runs and
-#		processes are killed.  The statements of doc/citus.md are run as they stand, and
+#		processes are killed.  The statements of doc/operate/citus.md are run as they stand, and
 #		afterwards the tables are what the network has.  R-52, R-64.
 #
 #		Needs Citus: see test/citus/build.
@@ -96,7 +96,7 @@ unlike($found, qr/node (?!$group,)/, 'and no other node');
 
 # --- what the page says ---
 
-my ($section) = slurp_file(test_dir() . '/../doc/citus.md') =~ /^### A node that is behind\n(.*?)^## /ms;
+my ($section) = slurp_file(test_dir() . '/../doc/operate/citus.md') =~ /^### A node that is behind\n(.*?)^## /ms;
 my ($repair) = $section =~ /^```sql\n(.*?)^```/ms;
 my ($before, $after) = split /^-- wait.*\n/m, $repair;
 

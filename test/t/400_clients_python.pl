@@ -1,5 +1,5 @@
 # 400_clients_python.pl
-#		doc/clients.md: the programs in Python.  Debian's packages (make packages) have the drivers.
+#		doc/use/clients.md: the programs in Python.  Debian's packages (make packages) have the drivers.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,5 +1,5 @@
 # 401_clients_node.pl
-#		doc/clients.md: the programs in JavaScript.
+#		doc/use/clients.md: the programs in JavaScript.
 #
 #		Needs what npm install in test/clients brings.
 

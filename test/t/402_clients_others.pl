@@ -1,5 +1,5 @@
 # 402_clients_others.pl
-#		doc/clients.md: the programs for JDBC and for Go.  Debian has the drivers, which are not small:
+#		doc/use/clients.md: the programs for JDBC and for Go.  Debian has the drivers, which are not small:
 #		libpostgresql-jdbc-java with default-jdk-headless, golang-github-jackc-pgx-v4-dev with golang-go.
 
 use strict;

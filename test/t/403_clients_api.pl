@@ -1,5 +1,5 @@
 # 403_clients_api.pl
-#		doc/clients.md: what HTTP APIs may see and do, by the page's grants and policies; PostGraphile with
+#		doc/use/clients.md: what HTTP APIs may see and do, by the page's grants and policies; PostGraphile with
 #		the page's configuration; the statements that PostgREST makes of the page's requests.
 
 use strict;
@@ -20,7 +20,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = client_server('api');
-my ($roles) = grep { $_->{name} eq 'CREATE ROLE anon;' } blocks('doc/clients.md', 'sql');
+my ($roles) = grep { $_->{name} eq 'CREATE ROLE anon;' } blocks('doc/use/clients.md', 'sql');
 query($roles->{text});
 
 # The output of statements in one transaction of PostgREST's connection, as a role with claims; or the error.
@@ -96,7 +96,7 @@ SKIP:
 		return $response->{content} =~ /^\{/ ? decode_json($response->{content}) : undef;
 	};
 	wait_until(sub { $server->pump_nb; $ask->('{ __typename }') }, 'PostGraphile answers');
-	my ($query) = map { $_->{text} } blocks('doc/clients.md', 'graphql');
+	my ($query) = map { $_->{text} } blocks('doc/use/clients.md', 'graphql');
 	my $nodes = sub { return join "\n", map { $_->{uri} } @{ $_[0]{data}{allPosts}{nodes} } };
 	is($nodes->($ask->($query =~ s/did:plc:\w+/$a/r)), query("SELECT uri FROM api.post WHERE did = '$a' ORDER BY rkey DESC LIMIT 3"), 'PostGraphile: posts of an account');
 	is($nodes->($ask->($query =~ s/did:plc:\w+/$hidden/r)), '', 'PostGraphile: none of one that is not active');

@@ -1,5 +1,5 @@
 # 420_cookbook.pl
-#		doc/cookbook.md: every statement, on a network of which much is hostile; what each
+#		doc/use/cookbook.md: every statement, on a network of which much is hostile; what each
 #		gives is what a reading of all events says (test/oracle/recipes.py), and its plan is
 #		that of the page.
 
@@ -18,7 +18,7 @@ use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $page   = 'doc/cookbook.md';
+my $page   = 'doc/use/cookbook.md';
 my $python = $ENV{PYTHON} || '/usr/bin/python3';
 my $files  = PostgreSQL::Test::Utils::tempdir('cookbook');
 my ($simulated, $expected) = simulate(

@@ -1,5 +1,5 @@
 # 421_like_counts.pl
-#		The numbers of likes that the triggers of doc/cookbook.md keep are those of the stream,
+#		The numbers of likes that the triggers of doc/use/cookbook.md keep are those of the stream,
 #		whatever is killed meanwhile, with several workers, after a replay, an export, when
 #		records are removed by hand, and by what removes old ones.  E-43, E-48, F-03.
 #
@@ -37,7 +37,7 @@ deadlock_timeout = 100ms
 atproto.reconnect_delay = 100ms
 atproto.reconnect_max_delay = 500ms
 EOF
-my ($recipe) = map { $_->{text} } grep { $_->{text} =~ /CREATE TRIGGER/ } recipes('doc/cookbook.md');
+my ($recipe) = map { $_->{text} } grep { $_->{text} =~ /CREATE TRIGGER/ } recipes('doc/use/cookbook.md');
 
 IPC::Run::run([ $ENV{PYTHON} || '/usr/bin/python3', '-B', test_dir() . '/oracle/recipes.py', 'answer', $now, $capture ], '>', \my $answers) or BAIL_OUT('no answers');
 my $likes = join '', map { join("|", @$_) . "\n" } @{ decode_json($answers)->{likes} };
@@ -136,7 +136,7 @@ exact('in another order');
 # --- what removes old likes, while a worker that has counted some removes one of these ---
 
 query(join '; ', liked('a', 'z'), "UPDATE atproto.record SET indexed_at = now() - interval '31 days' WHERE did = 'did:web:a.example' AND rkey = 'z'");
-my ($retention) = map { $_->{text} } grep { $_->{text} =~ /AS removed/ } recipes('doc/cookbook.md');
+my ($retention) = map { $_->{text} } grep { $_->{text} =~ /AS removed/ } recipes('doc/use/cookbook.md');
 my ($worker, $remover) = map { $node->background_psql('postgres') } 1, 2;
 $worker->query_safe('BEGIN; ' . liked('b', 'z'));
 $remover->query_until(qr/begun/, "\\echo begun\n$retention");

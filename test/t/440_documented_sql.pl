@@ -19,14 +19,14 @@ use Test::More;
 
 # Pages that another test runs: it must name the page.
 my %run_by = (
-	'doc/cookbook.md' => '420_cookbook',
-	'doc/queries.md' => '295_queries',
-	'doc/scale.md'   => '360_slices_fdw',
-	'doc/simulator.md' => '452_simulator_page');
+	'doc/use/cookbook.md' => '420_cookbook',
+	'doc/use/queries.md' => '295_queries',
+	'doc/operate/scale.md'   => '360_slices_fdw',
+	'doc/use/simulator.md' => '452_simulator_page');
 
 # Blocks that nobody runs, by the beginnings of their first lines.
 my %not_run = (
-	'doc/citus.md' => { 'CREATE EXTENSION citus' => 'needs Citus, and three servers', "SELECT atproto.resume('network')" => 'needs Citus: 385_citus_restore runs it', 'SELECT s.collection' => 'needs the column that distribute() adds', 'WITH l AS MATERIALIZED' => 'needs the column that distribute() adds' });
+	'doc/operate/citus.md' => { 'CREATE EXTENSION citus' => 'needs Citus, and three servers', "SELECT atproto.resume('network')" => 'needs Citus: 385_citus_restore runs it', 'SELECT s.collection' => 'needs the column that distribute() adds', 'WITH l AS MATERIALIZED' => 'needs the column that distribute() adds' });
 
 # What a page says before a block, not in one: who runs it.
 my %before = ("SELECT atproto.subscribe('own'" => 'SET ROLE consumer;');
@@ -139,8 +139,8 @@ sub run
 my @any = (
 	[ qr/\((name|target|host|did)\)(?! FROM)/ => { name => "('network')", target => "('atproto')", host => "('pds.example.com')", did => "('$me')" } ],
 	[ qr/'(another|he)'/                      => { another => "'heir'", he => "'postgres'" } ]);
-my %nowhere = map { $_ => 1 } 'doc/reference.md', 'doc/citus.md';    # signatures; needs Citus
-my $database = $database{'doc/faq.md'};
+my %nowhere = map { $_ => 1 } 'doc/use/reference.md', 'doc/operate/citus.md';    # signatures; needs Citus
+my $database = $database{'doc/use/faq.md'};
 my $tried    = 0;
 
 # it may fill what the others fill, as the page demands

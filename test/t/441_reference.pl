@@ -1,5 +1,5 @@
 # 441_reference.pl
-#		doc/reference.md is what test/tools/reference makes of the catalogue.  With
+#		doc/use/reference.md is what test/tools/reference makes of the catalogue.  With
 #		ATPROTO_REFERENCE=write, as make reference sets it, the page is written.
 
 use strict;
@@ -12,7 +12,7 @@ use AtprotoTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $page = test_dir() . '/../doc/reference.md';
+my $page = test_dir() . '/../doc/use/reference.md';
 my $node = make_node('reference');
 my ($made, $error) = ('', '');
 
@@ -26,7 +26,7 @@ if (($ENV{ATPROTO_REFERENCE} // '') eq 'write' && $made ne '')
 	close $f or die "cannot write $page: $!";
 }
 my %there = map { $_ => 1 } split /\n/, slurp_file($page);
-ok(slurp_file($page) eq $made, 'doc/reference.md is what the catalogue says: make reference writes it')
+ok(slurp_file($page) eq $made, 'doc/use/reference.md is what the catalogue says: make reference writes it')
   or diag(join "\n", 'new there:', grep { !$there{$_} } split /\n/, $made);
 
 # The states of a consumer that the page draws are those that it can be in.

@@ -74,7 +74,7 @@ foreach my $page (pages())
 
 # --- settings, options, columns ---
 
-my %page = map { $_ => page_text("doc/$_.md") } qw(operations consumer lexicons types);
+my %page = map { m{(\w+)\z}g => page_text("doc/$_.md") } qw(operate/operations operate/consumer use/lexicons use/types);
 
 foreach my $line (split /\n/, query(q{SELECT name || '|' || boot_val || '|' || coalesce(unit, '') || '|' || context FROM pg_settings WHERE name LIKE 'atproto.%' AND name NOT LIKE 'atproto.test%' ORDER BY 1}))
 {
@@ -149,7 +149,7 @@ my ($table) = $page{types} =~ /^```sql\n(CREATE TABLE post \(.*?\);)/ms;
 like(query("$table SET enable_seqscan = off; SET enable_bitmapscan = off; $explain"), qr/\Q$condition\E/, 'types.md: the plan of <@');
 
 # "with the first index below"
-my $started = page_text('doc/getting-started.md');
+my $started = page_text('doc/use/getting-started.md');
 my %index;
 @index{qw(first second third)} = $started =~ /^(CREATE INDEX ON [^;]*;)/mg;
 while ($started =~ /^-- [^\n]*with the (\w+) index below[^\n]*\n(SELECT .*?;)/msg)

@@ -1,5 +1,5 @@
 # 452_simulator_page.pl
-#		doc/simulator.md: its command lines make the networks that it says, its servers send them, and its queries find
+#		doc/use/simulator.md: its command lines make the networks that it says, its servers send them, and its queries find
 #		people, posts and threads there.
 
 use strict;
@@ -14,7 +14,7 @@ use AtprotoTest::Pages;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $page  = 'doc/simulator.md';
+my $page  = 'doc/use/simulator.md';
 my $files = PostgreSQL::Test::Utils::tempdir('page');
 
 # Options of each command of a program, by the file of the network.

@@ -1,5 +1,5 @@
 # 460_faq.pl
-#		The messages that doc/faq.md quotes appear, letter by letter, when what it says
+#		The messages that doc/use/faq.md quotes appear, letter by letter, when what it says
 #		is done; those that would take another build, or another program, are named here.
 
 use strict;
@@ -36,7 +36,7 @@ my %elsewhere = (
 	'the database refused all of the last 100 events: ' => '244_refused_pieces',
 	'the server sent the error FutureCursor: '     => '190_close_codes_and_gaps');
 
-my $page = 'doc/faq.md';
+my $page = 'doc/use/faq.md';
 my $text = page_text($page);
 my @said = map { split /\n/, $_->{text} } grep { $_->{text} =~ /^\w+( \w+)?: |^index row/ } blocks($page, '');
 cmp_ok(scalar @said, '>', 15, 'the page quotes messages');

@@ -1,7 +1,7 @@
 /*
  * did.h
  *		Decentralized identifiers: the only validator, the stored form and the
- *		order.  Rules I-20 to I-24 (doc/conformance.md), D18.
+ *		order.  Rules I-20 to I-24 (doc/develop/conformance.md), D18.
  *
  * Stored form (of the SQL type did): the text itself, except that "did:plc:"
  * followed by exactly 24 characters of [a-z2-7] becomes ATP_DID_TAG and 15

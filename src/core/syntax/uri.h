@@ -2,7 +2,7 @@
  * uri.h
  *		AT URIs and NOSH URIs: one parser for both schemes, the three levels of
  *		validity, normal form, stored form and order.  Rules A-01 to A-41, N1 to
- *		N10, N-01 to N-10; doc/conformance.md defines the levels.
+ *		N10, N-01 to N-10; doc/develop/conformance.md defines the levels.
  *
  * Stored form (of the SQL types aturi and noshuri): the text after "at://" (or
  * "nosh://"), with three substitutions.  An authority that is a "did:plc:" DID

@@ -1,6 +1,6 @@
 /*
  * uri_normalize.c
- *		The normal form of URIs (N1 to N10, doc/conformance.md), computed from
+ *		The normal form of URIs (N1 to N10, doc/develop/conformance.md), computed from
  *		liberal text.  No step makes the text longer, so each part is written to
  *		the output once and finished there.
  */

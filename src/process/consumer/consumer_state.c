@@ -1,6 +1,6 @@
 /*
  * consumer_state.c
- *		The states of a consumer, and each transition between them. doc/consumer.md has
+ *		The states of a consumer, and each transition between them. doc/operate/consumer.md has
  *		the same table in words: what each state waits for, and what ends it.
  */
 #include "postgres.h"

@@ -185,6 +185,6 @@ atp_nodes_settle(const AtpSubscription *sub)
 	ereport(LOG,
 			(errmsg("atproto subscription \"%s\": %s", sub->name, found),
 			 errdetail("Subscriptions that fetch repositories fetch these. Links of the node, and repositories that only the node knew, may be missing."),
-			 errhint("SELECT * FROM atproto.rebuild_links(%s); and see \"Standbys and restores\" in doc/citus.md.", quote_literal_cstr(sub->target))));
+			 errhint("SELECT * FROM atproto.rebuild_links(%s); and see \"Standbys and restores\" in doc/operate/citus.md.", quote_literal_cstr(sub->target))));
 	return found;
 }

@@ -16,7 +16,7 @@ const AtpInvariant atp_check_nodes[] = {
 		" SELECT NULL, format('node %s, writer %s', w.node, w.writer), format('its rows are of transaction %s, the last one that wrote there was %s', COALESCE(m.number, 0), w.number)"
 		" FROM #.node_written w LEFT JOIN m ON m.did OPERATOR(@.=) w.did AND m.writer = w.writer"
 		" WHERE COALESCE(m.number, 0) < w.number AND " IS_SETTLED("w.node"),
-		"A consumer marks its repositories when the consumer starts. See Standbys and restores in doc/citus.md."
+		"A consumer marks its repositories when the consumer starts. See Standbys and restores in doc/operate/citus.md."
 	},
 	{
 		"links of a node are missing", "#.node_written atproto.subscription!", 0,

@@ -1,5 +1,5 @@
 # AtprotoTest/Clients.pm
-#		The programs of doc/clients.md, run as they stand there, against a server that
+#		The programs of doc/use/clients.md, run as they stand there, against a server that
 #		listens on TCP and has posts.
 #
 #		client_server('python');
@@ -22,7 +22,7 @@ use Test::More;
 
 our @EXPORT = qw(client_server client_url works program finds npm_directory $NO_NPM);
 
-my $PAGE = 'doc/clients.md';
+my $PAGE = 'doc/use/clients.md';
 my ($node, $dir);
 
 # The accounts whose posts are asked for, the one with the bookmarks first.

@@ -1,5 +1,5 @@
 # AtprotoTest/Points.pm
-#		Processes that are stopped at the points that doc/races.md lists, so that a
+#		Processes that are stopped at the points that doc/develop/races.md lists, so that a
 #		test decides in which order they go on.
 #
 #		my $points = AtprotoTest::Points->new($node);
