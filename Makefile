@@ -53,7 +53,7 @@ SHLIB_LINK = $(if $(SAN),-fsanitize=$(SAN)) -lcbor -lwslay -lcurl -lz -lzstd -lc
 
 REGRESS = $(sort $(patsubst sql/%.sql,%,$(wildcard sql/*.sql)))
 TAP_TESTS = 1
-PROVE_TESTS = $(sort $(wildcard test/t/*.pl))
+PROVE_TESTS = $(sort $(wildcard test/t/*/*.pl))
 
 EXTRA_CLEAN = src/*.o src/*/*.o src/*/*/*.o src/*.d src/*/*.d src/*/*/*.d src/*/*.bc src/*/*/*.bc
 
@@ -103,7 +103,7 @@ check-tap:
 
 # The page that says what the catalogue does (test/tools/reference).
 reference:
-	ATPROTO_REFERENCE=write $(MAKE) check-tap PROVE_TESTS=test/t/441_reference.pl
+	ATPROTO_REFERENCE=write $(MAKE) check-tap PROVE_TESTS=test/t/docs/441_reference.pl
 
 # Tests of src/core without a server, under sanitizers; fuzz inputs replayed.
 check-unit:

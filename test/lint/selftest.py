@@ -48,7 +48,7 @@ BAD_TREE = {
                                       "src/b.c": "/*\n * b.c\n *\t\tA-01\n */\n"},
     "is neither enforced nor marked": {"doc/develop/conformance.md": "| A-01 | a rule | | |\n"},
     "the injection point \"two\" is not in both": {"src/a.c": "/*\n * a.c\n *\t\tOne.\n */\nATP_INJECTION_POINT(\"two\");\n"},
-    "the test 1_one does not name the point": {"doc/develop/races.md": "| `two` | between | `1_one` |\n", "test/t/1_one.pl": "# 'one'\n",
+    "the test 1_one does not name the point": {"doc/develop/races.md": "| `two` | between | `1_one` |\n", "test/t/stream/1_one.pl": "# 'one'\n",
                                               "src/a.c": "/*\n * a.c\n *\t\tOne.\n */\nATP_INJECTION_POINT(\"two\");\n"},
     "src/net/a.c asks the time by time:": {"src/net/a.c": HEAD % ("a.c", "t = time(NULL);\n")},
     "src/stream/a.c asks the time by GetCurrentTimestamp:": {"src/stream/a.c": HEAD % ("a.c", "t = GetCurrentTimestamp();\n")},

@@ -31,7 +31,7 @@ RULE = re.compile(r"\b([ABEFIJKLNRTVW])-(\d\d)\b(?: to (?:[ABEFIJKLNRTVW]-)?(\d\
 DECISION = re.compile(r"\b([DN])(\d{1,2})\b(?: to [DN]?(\d{1,2})\b)?")
 SOURCE = re.compile(r"^src/.*\.(c|h|sql|in)$")
 CLOCK = re.compile(r"\b(GetCurrentTimestamp|GetSQLCurrentTimestamp|INSTR_TIME_SET_CURRENT|gettimeofday|clock_gettime|time)(?=\((?:NULL|0|\)|&|CLOCK|\w+\)))")
-TEST = re.compile(r"^(sql/.*\.sql|test/(unit|fuzz|t|oracle)/[^/]*\.(c|h|pl|py))$")
+TEST = re.compile(r"^(sql/.*\.sql|test/(unit|fuzz|t/[^/]*|oracle)/[^/]*\.(c|h|pl|py))$")
 
 
 def tracked():
@@ -140,8 +140,8 @@ def race_faults(root, files):
         yield "the injection point \"%s\" is not in both, the sources and %s" % (point, RACES)
     for point, tests in rows:
         for test in re.findall(r"`([^`]+)`", tests) or ["?"]:
-            path = "test/t/%s.pl" % test
-            if path not in files or "'%s'" % point not in read(root, path):
+            paths = [name for name in files if re.match(r"test/t/[^/]+/%s\.pl$" % re.escape(test), name)]
+            if not any("'%s'" % point in read(root, path) for path in paths):
                 yield "%s: the test %s does not name the point \"%s\"" % (RACES, test, point)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Makes exports of repositories: CAR files.
 
-    export.py DIR                writes those that test/t/340_exports.pl loads
+    export.py DIR                writes those that test/t/repos/340_exports.pl loads
     export.py --stream           the events of the first account's stream beside them, to standard output
     export.py --long             the DID of some
     export.py --many N SMALL LARGE DIR

@@ -9,7 +9,7 @@
  * object, detail; with ATP_CHECK_ONCE it runs once and returns target, did, object, detail.
  *
  * A query returns no row that a running process will repair within seconds.  To add an invariant:
- * the entry, and its damage in test/t/270_check.pl.
+ * the entry, and its damage in test/t/operate/270_check.pl.
  */
 #ifndef ATP_CHECK_H
 #define ATP_CHECK_H

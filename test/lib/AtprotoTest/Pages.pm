@@ -13,11 +13,19 @@ use Exporter qw(import);
 use File::Find;
 use PostgreSQL::Test::Utils;
 
-our @EXPORT = qw(root pages page_text blocks recipes prose);
+our @EXPORT = qw(root test_file pages page_text blocks recipes prose);
 
 sub root
 {
 	return AtprotoTest::test_dir() . '/..';
+}
+
+# The path of a test, from its name; one that does not exist, if there is no such test.
+sub test_file
+{
+	my ($name) = @_;
+	my ($found) = glob(AtprotoTest::test_dir() . "/t/*/$name.pl");
+	return $found // "$name.pl";
 }
 
 # Their names, from the root of the sources: what a user reads first comes first.

@@ -1,0 +1,83 @@
+# 385_citus_partitions.pl
+#		Tables in partitions that Citus distributes: a stream fills them, partitions for more
+#		months come, and what cannot be done there is refused, with nothing changed.
+#
+#		Needs Citus: see test/citus/build.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Citus;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+if (my $why = AtprotoTest::Citus::missing())
+{
+	plan skip_all => $why;
+}
+
+my $pds = capture('pds.frames.gz');
+my ($node) = make_citus('citus_partitions', workers => 1);
+my $server = AtprotoTest::Server->start($pds);
+
+sub call
+{
+	my ($sql) = @_;
+	my ($rc, $out, $err) = $node->psql('postgres', "CALL atproto.maintain_partitions($sql)");
+	return $err;
+}
+
+sub month
+{
+	my ($months) = @_;
+	return query("SELECT to_char(date_trunc('month', now() AT TIME ZONE 'UTC') + interval '$months months', 'YYYY_MM')");
+}
+
+query(q{SELECT atproto.partition('atproto', 'month', ahead => 0)});
+query(q{SELECT atproto.distribute('atproto')});
+query(subscribe_sql('s', $server, cursor => 0, links => "'all'"));
+wait_for_seq($node, 's', $PDS_LAST);
+tables_match($node, $pds, 'a stream fills them');
+my ($next, $second) = (month(1), month(2));
+like(call(q{'atproto', ahead => 1}), qr/made atproto.record_$next\n/, 'a month to come');
+is(query("SELECT count(*) FROM citus_shards WHERE table_name = 'atproto.record_$next'::regclass") > 0 ? 't' : 'f', 't', 'is distributed, too');
+query(<<'SQL');
+INSERT INTO atproto.record (did, collection, rkey, cid, rev) VALUES ('did:plc:z72i7hdynmk6r22z27h6tvur', 'app.bsky.feed.like',
+	tid_floor((date_trunc('month', now() AT TIME ZONE 'UTC') + interval '2 months 1 day') AT TIME ZONE 'UTC')::recordkey,
+	'bafyreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy', tid_floor(now()))
+SQL
+like(call(q{'atproto', ahead => 2}), qr/ERROR:  cannot move rows out of partition atproto.record_rest\nDETAIL:  Citus keeps its rows on other servers/, 'rows of the default partition stay there');
+is(query(q{SELECT count(*) FROM atproto.link_problems()}), '0', 'links are those of the records');
+wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription});
+is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing is refused');
+
+# A month goes with the links of its records, in steps.
+query(qq{CREATE TABLE atproto.record_2023_02 PARTITION OF atproto.record FOR VALUES FROM ('3jo5haaaaaa22') TO ('3jqfraaaaaa22')});
+query(<<'SQL');
+INSERT INTO atproto.record (did, collection, rkey, cid, rev, value) SELECT ('did:plc:' || lpad(translate(n::text, '0189', 'abcd'), 24, 'a'))::did, 'app.bsky.feed.like',
+	tid_floor('2023-02-10 12:00+00'::timestamptz + n * interval '1 second')::recordkey, 'bafyreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy', tid_floor(now()),
+	jsonb_build_object('$type', 'app.bsky.feed.like', 'subject', jsonb_build_object('cid', 'bafyreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy',
+		'uri', 'at://did:plc:z72i7hdynmk6r22z27h6tvur/app.bsky.feed.post/3l6oveex3ii2l'))
+FROM generate_series(1, 2500) n
+SQL
+is(query('SELECT count(*) FROM atproto.record_2023_02'), '2500', 'a month that is over');
+query(q{SELECT atproto.rebuild_links()});
+my $links = query('SELECT count(*) FROM atproto.link');
+like(call(q{'atproto', ahead => 1, keep => '1 year'}), qr/dropped atproto.record_2023_02\n/, 'goes');
+is(query('SELECT count(*) FROM atproto.link'), $links - 2500, 'with its links');
+is(query(q{SELECT count(*) FROM atproto.link_problems()}), '0', 'and no others');
+
+# Without links months go at once.
+query(q{UPDATE atproto.subscription SET links = 'none'; DELETE FROM atproto.link});
+query(qq{CREATE TABLE atproto.record_2023_01 PARTITION OF atproto.record FOR VALUES FROM ('3jlnjaaaaaa22') TO ('3jo5haaaaaa22')});
+like(call(q{'atproto', ahead => 1, keep => '1 year'}), qr/dropped atproto.record_2023_01\n.*NOTICE:  rows of atproto.record_rest that are as old stay there/m, 'a month without links');
+tables_match($node, $pds, 'the others stay', modes => ['repo']);
+
+# that of the second month
+expect_check('record without repository', undef, maybe => 1);
+stop_citus();
+done_testing();

@@ -1,0 +1,168 @@
+# 440_documented_sql.pl
+#		Every SQL block of the pages runs, in the order of its page, on a server that has data
+#		and a network; what fails does so as the page says, by a comment "-- ERROR:  message".
+#		The blocks that this test does not run are named here, with the reason, or with the
+#		test that runs them.  Whole statements in the text are tried, too.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Backfill;
+use AtprotoTest::Jetstream;
+use AtprotoTest::Pages;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# Pages that another test runs: it must name the page.
+my %run_by = (
+	'doc/use/cookbook.md' => '420_cookbook',
+	'doc/use/queries.md' => '295_queries',
+	'doc/operate/scale.md'   => '360_slices_fdw',
+	'doc/use/simulator.md' => '452_simulator_page');
+
+# Blocks that nobody runs, by the beginnings of their first lines.
+my %not_run = (
+	'doc/operate/citus.md' => { 'CREATE EXTENSION citus' => 'needs Citus, and three servers', "SELECT atproto.resume('network')" => 'needs Citus: 385_citus_restore runs it', 'SELECT s.collection' => 'needs the column that distribute() adds', 'WITH l AS MATERIALIZED' => 'needs the column that distribute() adds' });
+
+# What a page says before a block, not in one: who runs it.
+my %before = ("SELECT atproto.subscribe('own'" => 'SET ROLE consumer;');
+
+# --- a network, a server, and a database that has data ---
+
+my $simulated = AtprotoTest::Backfill->begin(half => 300);
+my $network   = $simulated->network;
+my $node      = make_node('pages', start => $simulated->preload, create => 0,
+	conf => $simulated->settings . "max_worker_processes = 100\natproto.databases = 'filled'\n");
+my $relay     = AtprotoTest::Server->start($simulated->capture);
+my $texts     = texts('v1', $simulated->capture);
+my $jetstream = AtprotoTest::Server->start($texts);
+my ($me)      = $simulated->dids;
+my ($frame)   = grep { /#commit/ } read_capture($simulated->capture);
+
+$simulated->serve(2, $relay);
+$network->hosts({ 'jetstream.example.com' => { stream => $jetstream->port } });
+$network->fault({ path => 'describeServer', status => 200, body => '{"did": "did:web:pds.example.com", "availableUserDomains": []}' });
+$network->fault({ path => 'getHostStatus', status => 200, body => '{"hostname": "pds.example.com", "status": "active"}' });
+
+# What stands in for the names of the pages.
+my @stand_in = (
+	[ qr{wss://jetstream2\.us-east\.bsky\.network}      => 'ws://jetstream.example.com' ],
+	[ qr{wss://(?:relay1\.us-west\.)?bsky\.network}      => "ws://$AtprotoTest::Backfill::HOST" ],
+	[ qr{ws://127\.0\.0\.1:6008}                        => $relay->url ],
+	[ qr{did:plc:ewvi7nxzyoun6zhxrhs64oiz}              => $me ],
+	[ qr{/srv/repo\.car}                                => $simulated->export($me, 2) ],
+	[ qr{'repo\.car'}                                   => "'" . $simulated->export($me, 2) . "'" ],
+	[ qr{/etc/postgresql/legacy_subscribe\.zdict}       => dictionary($texts) ],
+	[ qr{^CREATE EXTENSION atproto;$}m                  => '' ]);    # it is there, with data
+my %variables = (car => "pg_read_binary_file('" . $simulated->export($me, 2) . "')", frame => '\x' . unpack('H*', $frame));
+
+query('CREATE DATABASE filled');
+query(<<"SQL", database => 'filled');
+CREATE EXTENSION atproto;
+-- who stands in for the servers of the pages has no certificate
+CREATE FUNCTION trust() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.allow_insecure := true; RETURN NEW; END';
+CREATE TRIGGER a_trust BEFORE INSERT OR UPDATE ON atproto.subscription FOR EACH ROW EXECUTE FUNCTION trust();
+SELECT atproto.subscribe('fill', 'ws://$AtprotoTest::Backfill::HOST', cursor => 0, links => 'all');
+SQL
+wait_for_seq($node, 'fill', $simulated->last, 'filled');
+query("SELECT atproto.unsubscribe('fill')", database => 'filled');
+cmp_ok(query('SELECT count(*) FROM atproto.link', database => 'filled'), '>', 50, 'there is data');
+
+# each page has a copy
+my @pages = grep { blocks($_, 'sql') } pages();
+my %database = map { $_ => lc s/\W/_/gr } @pages;
+$node->append_conf('postgresql.conf', "atproto.databases = '" . join(',', sort values %database) . "'");
+$node->stop;
+$simulated->preload->start($node);
+query("CREATE DATABASE $_ TEMPLATE filled") foreach values %database;
+
+# --- the blocks ---
+
+my (%skipped, %used);
+foreach my $page (@pages)
+{
+	if (my $test = $run_by{$page})
+	{
+		like(slurp_file(test_file($test)), qr/\Q$page\E/, "$page: $test runs it");
+		next;
+	}
+	foreach my $block (blocks($page, 'sql'))
+	{
+		my ($not) = grep { index($block->{name}, $_) == 0 } keys %{ $not_run{$page} // {} };
+
+		defined $not ? $skipped{$page}{$not}++ : run($block);
+	}
+	query('DELETE FROM atproto.subscription', database => $database{$page});
+}
+is(join("\n", grep { !$used{$_} } (map { $_->[0] } @stand_in), keys %before), '', 'the pages have what others stand in for');
+is_deeply(\%skipped, { map { my $page = $_; $page => { map { $_ => 1 } keys %{ $not_run{$page} } } } keys %not_run }, 'what is not run is what is said to be');
+
+sub run
+{
+	my ($block) = @_;
+	my $sql   = $block->{text};
+	my $what  = "$block->{page}:$block->{line} $block->{name}";
+	my @said  = $sql =~ /-- (ERROR:  [^\n]*)/g;
+	my %named = map { $_ => 1 } $sql =~ /atproto\.subscribe\('(\w+)'/g;
+	my $error = '';
+
+	foreach my $pair (@stand_in)
+	{
+		my ($name, $ours) = @$pair;
+		$used{$name} += $sql =~ s/$name/$ours/g || 0;
+	}
+	foreach my $beginning (grep { index($block->{name}, $_) == 0 } keys %before)
+	{
+		$sql = "$before{$beginning}\n$sql";
+		$used{$beginning}++;
+	}
+	# a page that subscribes by the same name once more shows another way to
+	$sql = "DELETE FROM atproto.subscription WHERE name = '$_';\n$sql" foreach sort keys %named;
+	IPC::Run::run([ 'psql', '-XAt', (map { ('-v', "$_=$variables{$_}") } sort keys %variables), '-d', $node->connstr($database{ $block->{page} }) ],
+		'<', \$sql, '>', \my $out, '2>', \$error);
+	my @failed = $error =~ /(ERROR:  [^\n]*)/g;
+	# an UPDATE of no subscription is a claim about none
+	push @failed, 'no such subscription' if $sql =~ /UPDATE atproto\.subscription/ && $out =~ /^UPDATE 0$/m;
+	is_deeply(\@failed, \@said, $what) or diag($error);
+	unlike($error, qr/PANIC|FATAL|connection to server/, "... and the server goes on") if @failed;
+	wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = '$_'", database => $database{ $block->{page} }) foreach grep { !@failed } sort keys %named;
+	return;
+}
+
+# --- statements in the text ---
+
+# What stands in them for anything.
+my @any = (
+	[ qr/\((name|target|host|did)\)(?! FROM)/ => { name => "('network')", target => "('atproto')", host => "('pds.example.com')", did => "('$me')" } ],
+	[ qr/'(another|he)'/                      => { another => "'heir'", he => "'postgres'" } ]);
+my %nowhere = map { $_ => 1 } 'doc/use/reference.md', 'doc/operate/citus.md';    # signatures; needs Citus
+my $database = $database{'doc/use/faq.md'};
+my $tried    = 0;
+
+# it may fill what the others fill, as the page demands
+query('CREATE ROLE heir SUPERUSER');
+query("SELECT atproto.subscribe('network', 'ws://$AtprotoTest::Backfill::HOST', backfill => 'repair')", database => $database);
+foreach my $page (grep { !$nowhere{$_} } pages())
+{
+	foreach my $span (grep { /atproto\./ && !/…|\.\.\./ } prose($page) =~ /(?<!`)`((?:SELECT|INSERT|UPDATE|DELETE|CALL|CREATE|ALTER|DROP|GRANT|REVOKE|ANALYZE|VACUUM|TRUNCATE|LOCK) [^`\n]+)`/g)
+	{
+		my $sql = $span;
+
+		foreach my $any (@any) { my ($pattern, $of) = @$any; $sql =~ s/$pattern/$of->{$1}/g; }
+		$sql .= ' TO consumer' if $sql =~ /^GRANT/ && $sql !~ / TO /;
+		$sql = "BEGIN; $sql; ROLLBACK;" unless $sql =~ /^(CALL|VACUUM|ALTER SYSTEM)/;
+		IPC::Run::run([ 'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d', $node->connstr($database) ], '<', \$sql, '>', \my $out, '2>', \my $error);
+		# syntax, names, values; whether there is something to do at the moment is not its business
+		unlike($error, qr/ERROR:  (?:42|22)/, "$page: $span") or diag($error);
+		$tried++;
+	}
+}
+cmp_ok($tried, '>', 30, 'there are such statements');
+
+$node->stop;
+$network->stop;
+done_testing();

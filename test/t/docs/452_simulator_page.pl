@@ -1,0 +1,76 @@
+# 452_simulator_page.pl
+#		doc/use/simulator.md: its command lines make the networks that it says, its servers send them, and its queries find
+#		people, posts and threads there.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Jetstream;
+use AtprotoTest::Pages;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $page  = 'doc/use/simulator.md';
+my $files = PostgreSQL::Test::Utils::tempdir('page');
+
+# Options of each command of a program, by the file of the network.
+my %simulate;
+my %serve;
+my $lines;    # a network as Jetstream: version, network, file
+foreach (map { split /\n/, $_->{text} } blocks($page, 'sh'))
+{
+	$lines = [ $1, $2, $3 ] if m{^python3 test/oracle/jetstream\.py (v\d) /tmp/(\w+) > /tmp/(\w+)$};
+	$simulate{$2} = $1 if m{^test/simulator/simulate (.*) --output /tmp/(\w+)$};
+	$serve{$1}    = $2 if m{^test/server/streamserver --capture /tmp/(\w+) --port \d+ ?(.*)$};
+}
+is_deeply([ sort keys %simulate ], [ 'live', 'network' ], 'there are two networks');
+is_deeply([ sort keys %serve ],    [ 'lines', 'live', 'network' ], 'which are served');
+is_deeply($lines, [ 'v1', 'network', 'lines' ], 'one of them as Jetstream, too');
+
+my %server;
+foreach my $name (sort keys %simulate)
+{
+	my ($capture) = simulate(split / /, $simulate{$name});
+
+	$server{$name} = AtprotoTest::Server->start($capture, split / /, $serve{$name});
+	$server{lines} = AtprotoTest::Server->start(texts($lines->[0], $capture)) if $name eq $lines->[1];
+}
+
+my $node = make_node('page', create => 0);
+my ($people) = $simulate{network} =~ /--accounts (\d+)/;
+my ($last)   = $simulate{network} =~ /--events (\d+)/;
+my @results;
+foreach my $block (blocks($page, 'sql'))
+{
+	my $sql = $block->{text} =~ s{ws://127\.0\.0\.1:6008}{$server{network}->url}er =~ s{ws://127\.0\.0\.1:6010}{'ws://127.0.0.1:' . $server{lines}->port}er;
+
+	push @results, [ split /\n/, query($sql) ];
+	wait_for_seq($node, 'network', $last) if $sql =~ /'network'/;
+}
+is(scalar @results, 5, 'its blocks run');
+is(query('SELECT count(*) FROM atproto.repo WHERE handle IS NOT NULL') >= $people, 1, 'all people are there');
+is(scalar @{ $results[$_] }, 5, "query $_ finds what it wants") foreach 1 .. 3;
+is(scalar(grep { !/^[a-z]+-[a-z]+\.example\.com\|[A-Z]\w+ [A-Z]\w+\|\d+$/ } @{ $results[1] }), 0, 'people have names and followers');
+is(scalar(grep { !/\["\w\w"\]\|\{.*\}\|\{.*\}\|/ } @{ $results[2] }), 0, 'posts have languages, hashtags, mentions');
+is(scalar(grep { !/\|\d\d+\|\d+$/ } @{ $results[3] }), 0, 'and likes');
+is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing is refused');
+
+# --- as Jetstream ---
+
+my $likes = query("SELECT count(*) FROM atproto.record WHERE collection = 'app.bsky.feed.like'");
+wait_for("SELECT count(*) >= $likes FROM likes.record");
+is(query("SELECT count(*) FROM atproto.record a FULL JOIN likes.record b USING (did, collection, rkey) WHERE collection = 'app.bsky.feed.like' AND a.cid IS DISTINCT FROM b.cid"), '0', 'Jetstream brings the same likes');
+
+# --- live ---
+
+my ($from) = $serve{live} =~ /--rate-from (\d+)/;
+query("CREATE SCHEMA live; " . subscribe_sql('live', $server{live}, cursor => 0, target => "'live'"));
+wait_for_seq($node, 'live', $from + 20);
+cmp_ok(query("SELECT seq FROM atproto.stat_subscription WHERE name = 'live'"), '<', 30_000, 'the past is there, and the rest comes later');
+is(query("SELECT count(*) FROM live.record WHERE collection = 'app.bsky.feed.post' AND rkey > tid_ceil(now())"), '0', 'nothing is of the future');
+$node->stop;
+done_testing();

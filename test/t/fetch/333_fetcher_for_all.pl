@@ -1,0 +1,152 @@
+# 333_fetcher_for_all.pl
+#		The fetcher is everybody's: neither hosts that are slow, nor such as want to
+#		be left alone for long, nor an owner with malice in his tables keep it from
+#		what it does for others.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Network;
+use AtprotoTest::Preload;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $key     = 'zQ3shokFTS3brHcDQrn82RUDfCZESWL1ZdCEJwekUDPQiYBme';
+my $network = AtprotoTest::Network->start;
+my $preload = AtprotoTest::Preload->make(network => $network);
+my $node    = make_node(
+	'for_all',
+	start => $preload,
+	conf  => $network->settings . <<"CONF");
+atproto.name_servers = '127.0.0.1:@{[ $network->port('dns') ]}'
+atproto.fetch_retry = '1h'
+atproto.fetch_concurrency = 8
+atproto.audits = off
+max_worker_processes = 20
+CONF
+my $count = 0;
+
+# The DID of a new account, with a document.
+sub account
+{
+	my (%o) = @_;
+	my $did = sprintf 'did:plc:%s%s%s', chr(97 + int($count / 26)), chr(97 + $count % 26), 'b' x 22;
+
+	$count++;
+	$network->documents({ $did => $network->document($did, pds => 'pds.example.com', key => $key, %o) });
+	return $did;
+}
+
+sub others_are_served
+{
+	my ($what) = @_;
+	my $did = account();
+
+	query("SELECT atproto.identity_refresh('$did')");
+	wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$did'");
+	pass("$what: others are served");
+	return;
+}
+
+# --- hosts ---
+
+# They are known to answer, and then none of them says anything.
+my @silent = map { ("silent$_.example.com", "silent$_.example.net", "silent$_.example.org") } 1 .. 10;
+my $ask    = join '; ', map { "SELECT atproto.identity_refresh('did:web:$_')" } @silent;
+query($ask);
+wait_for('SELECT count(*) = 30 FROM atproto.host WHERE answered_at IS NOT NULL');
+query('DELETE FROM atproto.identity_wish; DELETE FROM atproto.identity');
+my $since   = () = $network->log;
+my $silence = $network->fault({ path => 'did\.json$', hang => -1 });
+query($ask);
+$network->wait_for_log(6, path => qr/did\.json$/, since => $since);
+others_are_served('hosts that are silent');
+cmp_ok(scalar(() = $network->log(path => qr/did\.json$/, since => $since)), '<', 30, 'and do not wait for all of those');
+query('DELETE FROM atproto.identity_wish');
+$network->unfault($silence);
+
+# Handles at hosts that want to be left alone.
+my @resting = map { "resting$_.example.org" } 1 .. 20;
+my @dids    = map { account(handle => $_) } @resting;
+$network->fault({ path => 'atproto-did$', host => $_, status => 429, headers => { 'Retry-After' => '3600' } }) foreach @resting;
+query(join '; ', map { "SELECT atproto.check_handle('$_')" } @dids);
+wait_for('SELECT count(*) = 0 FROM atproto.handle_wish');
+query(join '; ', map { "SELECT atproto.check_handle('$_')" } @dids);
+my $well = account(handle => 'well.example.com');
+$network->handles({ 'well.example.com' => $well });
+query("SELECT atproto.check_handle('$well')");
+wait_for("SELECT handle_state = 'valid' FROM atproto.identity WHERE did = '$well'");
+pass('handles at hosts that rest: others are verified');
+
+# --- an owner ---
+
+my ($grants) = slurp_file(test_dir() . '/../doc/operate/operations.md') =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
+query($grants);
+
+# A subscription of his, and what he has made of his tables before anything looks at them.
+sub hostile
+{
+	my ($sql, $backfill, $list) = @_;
+
+	query("SET SESSION AUTHORIZATION consumer; BEGIN; SELECT atproto.subscribe('hostile', 'wss://stream.example.com',"
+		  . " target => 'network', backfill => '$backfill', list_source => $list); $sql; COMMIT");
+	return;
+}
+
+sub end_hostile
+{
+	query("SELECT atproto.unsubscribe('hostile')");
+	query('SET client_min_messages = error; DROP SCHEMA network CASCADE; CREATE SCHEMA network AUTHORIZATION consumer');
+	return;
+}
+
+# A view in place of the table, which calls a function; in the fetcher alone, of which he does not see what it is.
+sub view
+{
+	my ($body) = @_;
+	my $did = did('z');
+
+	return <<"SQL";
+CREATE FUNCTION network.slow() RETURNS boolean LANGUAGE plpgsql VOLATILE AS \$\$
+BEGIN IF EXISTS (SELECT FROM pg_stat_activity WHERE pid = pg_backend_pid() AND backend_type IS NULL) THEN $body END IF; RETURN true; END\$\$;
+INSERT INTO network.repo (did) VALUES ('$did');
+ALTER TABLE network.repo RENAME TO kept;
+CREATE VIEW network.repo AS SELECT * FROM network.kept WHERE (SELECT network.slow());
+SQL
+}
+
+my $slow   = view('PERFORM pg_sleep(1000);');
+my $stay   = view('LOOP BEGIN PERFORM pg_sleep(1000); EXCEPTION WHEN query_canceled THEN NULL; END; END LOOP;');
+my $resync = "RESET SESSION AUTHORIZATION; SELECT atproto.resync('" . did('a') . "', target => 'network')";
+my $late   = 'canceling statement due to statement timeout';
+
+$network->hosts({ 'relay.example.com' => { list => [ { did => did('a'), head => 'bafy', rev => '3jqfcqzm3fo2j' } ] } });
+hostile($slow, 'network', q('https://relay.example.com'));
+wait_for("SELECT count(*) = 1 FROM atproto.enumeration WHERE error ~ '$late'");
+others_are_served('a list, and a view in place of the table');
+end_hostile();
+
+my $offset = -s $node->logfile;
+hostile($stay, 'network', q('https://relay.example.com'));
+$node->wait_for_log(qr/the atproto fetcher ends: a function of the role with OID \d+ did not stop/, $offset);
+others_are_served('a list, and a function that does not stop');
+is(query('SELECT next_try > now() FROM atproto.enumeration'), 't', 'which is not tried again at once');
+end_hostile();
+
+hostile("$slow $resync", 'repair', 'NULL');
+wait_for("SELECT count(*) = 1 FROM atproto.repo_job WHERE error ~ '$late'");
+others_are_served('a repository, and a view in place of the table');
+end_hostile();
+
+$offset = -s $node->logfile;
+hostile("ALTER TABLE network.repo DROP COLUMN sync CASCADE; $resync", 'repair', 'NULL');
+wait_for('SELECT count(*) = 1 FROM atproto.repo_job WHERE error IS NOT NULL');
+others_are_served('a repository, and a table without a column');
+unlike(slurp_file($node->logfile, $offset), qr/atproto fetcher" \(PID \d+\) exited/, 'the fetcher does not end for that');
+end_hostile();
+
+done_testing();

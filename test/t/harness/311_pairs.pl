@@ -1,0 +1,45 @@
+# 311_pairs.pl
+#		Programs in which two or three capabilities meet (test/pairs): the array has
+#		every pair, and a share of its programs, the same on each machine, ends with the tables
+#		that the simulator says.  One more is drawn at random.
+#
+#		SHARE=42 runs them all; DRAW=n the one that this number draws.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $share = $ENV{SHARE} || 4;
+my $good  = 0;
+
+my $checked = do { local $ENV{CHECK} = 1; qx{${\test_dir()}/pairs/run} };
+is($?, 0, 'each pair of values, and each triple of changes, is in the array') or diag($checked);
+note($checked);
+
+local $ENV{SHARE} = $share unless defined $ENV{DRAW};
+local $ENV{KEEP}  = "$PostgreSQL::Test::Utils::log_path/pairs";
+
+# Each program is a line and, when it failed, its story.
+open my $out, '-|', test_dir() . '/pairs/run' or die "cannot run test/pairs: $!";
+while (my $line = <$out>)
+{
+	if ($line =~ /^(not )?ok - (.*)/)
+	{
+		ok(!$1, $2);
+		$good++ unless $1;
+	}
+	else
+	{
+		diag($line);
+	}
+}
+close $out;
+is($good, defined $ENV{DRAW} ? 1 : $share + 1, 'all programs');
+
+done_testing();

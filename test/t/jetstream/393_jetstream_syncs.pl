@@ -1,0 +1,126 @@
+# 393_jetstream_syncs.pl
+#		A relay's #sync tells that something is missing also when Jetstream's events came before it; and
+#		the records that follow Jetstream's own are not left out unseen when the relay goes on first.  F-12, F-42.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Jetstream;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = make_node(
+	'syncs', conf => <<'EOF');
+max_worker_processes = 20
+atproto.reconnect_delay = 20ms
+atproto.union_wait = 0
+EOF
+
+my ($capture) = simulate('--events' => 2000, '--accounts' => 40, '--history' => 0, '--mix' => 'account=0,identity=0,delete=0,update=0,sync=3,like=40,post=30,profile=3');
+my @messages = read_capture($capture);
+my $dir = PostgreSQL::Test::Utils::tempdir();
+my %of;
+
+push @{ $of{ ($messages[$_] =~ /(did:plc:[a-z2-7]{24})/)[0] } }, $_ foreach 0 .. $#messages;
+
+# Of the commits before the first #sync nobody has the last, and Jetstream alone the one before.
+my (%jetstream, %relay, @dids);
+foreach my $did (sort keys %of)
+{
+	my @own = @{ $of{$did} };
+	my ($sync) = grep { $messages[ $own[$_] ] =~ /#sync/ } 0 .. $#own;
+
+	next if !defined $sync || $sync < 4;
+	push @dids, $did;
+	$jetstream{$_} = 1 foreach @own[ 0 .. $sync - 2 ];
+	$relay{$_} = 1 foreach @own[ 0 .. $sync - 3 ], $own[$sync];
+}
+cmp_ok(scalar(@dids), '>', 5, 'some repositories have a #sync after commits');
+
+sub part
+{
+	my ($name, $of) = @_;
+	return write_capture("$dir/$name", @messages[ grep { $of->{$_} } 0 .. $#messages ]);
+}
+
+sub follow
+{
+	my ($schema, $name, $server) = @_;
+	query(subscribe_sql($name, $server, cursor => 0, target => "'$schema'", events => "'keep'"));
+	return;
+}
+
+foreach my $version (qw(v1 v2))
+{
+	my $texts = texts($version, part("jetstream.$version", \%jetstream));
+	my $relay = AtprotoTest::Server->start(part("relay.$version", \%relay), '--hold-at' => 1);
+	my $jetstream = AtprotoTest::Server->start($texts);
+
+	query("CREATE SCHEMA $version");
+	follow($version, 'relay', $relay);
+	follow($version, 'jetstream', $jetstream);
+	wait_for_texts('jetstream', $texts);
+	$relay->release;
+	wait_until(sub { query("SELECT count(*) FROM $version.repo WHERE sync <> 'desynchronized'") == 0 }, "F-12: $version: a commit is missing before each #sync");
+	is(query("SELECT count(*) FROM $version.repo"), scalar(@dids), "$version: they are all there");
+	query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
+}
+
+# A #sync as a server sends it on, and as it makes one itself when it has fetched a repository again (without blocks):
+# both remove what is not among the records that follow.
+my %texts = (whole => texts('v2', $capture), bare => texts('v2', $capture, '--bare'));
+foreach my $kind (sort keys %texts)
+{
+	query("CREATE SCHEMA $kind");
+	follow($kind, $kind, AtprotoTest::Server->start($texts{$kind}));
+	wait_for_texts($kind, $texts{$kind});
+	is(query('SELECT count(*), min(message) FROM atproto.dead_letter'), '0|', "$kind: nothing was refused");
+	query("SELECT atproto.unsubscribe('$kind')");
+}
+same_rows('bare', 'whole', 'F-42: #sync without blocks: the rows are the same');
+
+# Jetstream stands still after each of some #sync, before the records.
+my $relay = AtprotoTest::Server->start($capture);
+query('CREATE SCHEMA alone');
+follow('alone', 'alone', $relay);
+wait_for_seq($node, 'alone', scalar @messages);
+query("SELECT atproto.unsubscribe('alone')");
+
+# after a #sync all records have its revision
+my ($ours, $theirs) = map { "SELECT did, collection, rkey, cid FROM $_.record" } qw(m alone);
+my $lost = 0;
+my @sync_messages = grep { $messages[$_] =~ /#sync/ } 0 .. $#messages;
+foreach my $case ([ whole => -2 ], [ whole => -5 ], [ whole => -8 ], [ bare => -2 ], [ bare => -8 ])
+{
+	my ($kind, $n) = @$case;
+	my @texts = read_capture($texts{$kind});
+	my @sync  = grep { $texts[$_] =~ /"kind":"sync"|#sync/ } 0 .. $#texts;
+	my $at = $sync[$n];
+
+	cmp_ok(scalar(@sync), '>', 10, "$kind: Jetstream has #sync");
+	# the relay has come as far as that
+	$relay->restart('--hold-at' => $sync_messages[$n] + 1);
+	my $jetstream = AtprotoTest::Server->start($texts{$kind}, '--hold-at' => $at + 2);
+
+	query('SET client_min_messages = warning; DROP SCHEMA IF EXISTS m CASCADE; CREATE SCHEMA m');
+	follow('m', 'relay', $relay);
+	wait_for_seq($node, 'relay', $sync_messages[$n]);
+	follow('m', 'jetstream', $jetstream);
+	wait_for("SELECT sum(events) >= $at + 1 FROM atproto.cursor WHERE subscription = 'jetstream'");
+	$relay->release;
+	wait_for_seq($node, 'relay', scalar @messages);
+	$jetstream->release;
+	wait_for_texts('jetstream', $texts{$kind});
+	my $differs = "SELECT DISTINCT did FROM (($ours EXCEPT $theirs) UNION ALL ($theirs EXCEPT $ours)) d";
+	$lost += query("SELECT count(*) FROM ($differs) d");
+	is(query("SELECT count(*) FROM ($differs) d JOIN m.repo r USING (did) WHERE r.sync <> 'desynchronized'"), '0', "F-42: $kind: whose records did not come is marked");
+	query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
+}
+cmp_ok($lost, '>', 0, 'the relay went on before the records came');
+
+$node->stop;
+done_testing();

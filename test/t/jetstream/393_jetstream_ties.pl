@@ -1,0 +1,61 @@
+# 393_jetstream_ties.pl
+#		Events of Jetstream's first version that wait for a commit of a relay: those of one
+#		revision may have one time, and none of them is lost.  J-20, R-30.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Jetstream;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = make_node(
+	'ties', conf => <<'EOF');
+max_worker_processes = 20
+atproto.reconnect_delay = 20ms
+atproto.union_wait = 1h
+EOF
+
+my ($capture) = simulate('--events' => 1200, '--accounts' => 30, '--history' => 0, '--batches' => 50, '--mix' => 'account=0,identity=0,sync=0');
+my @messages = read_capture($capture);
+my $dir = PostgreSQL::Test::Utils::tempdir();
+my (%n, @lacks, @until, @after);
+
+# of each repository: nobody has the fourth commit, the relay the fifth one, and Jetstream those after it
+foreach my $message (@messages)
+{
+	my $n = ++$n{ ($message =~ /(did:plc:[a-z2-7]{24})/)[0] // '' };
+
+	push @lacks, $message if $n != 4;
+	push @until, $message if $n < 4 || $n == 5;
+	push @after, $message if $n < 4 || $n > 5;
+}
+my ($lacks, $until) = (write_capture("$dir/lacks", @lacks), write_capture("$dir/until", @until));
+my @relays    = (AtprotoTest::Server->start($lacks), AtprotoTest::Server->start($until), AtprotoTest::Server->start($until, '--hold-at' => 1));
+my $texts     = texts('v1', write_capture("$dir/after", @after), '--ties' => 90);
+my $jetstream = AtprotoTest::Server->start($texts);
+
+query('CREATE SCHEMA alone; ' . subscribe_sql('alone', $relays[0], cursor => 0, target => "'alone'", events => "'keep'", links => "'all'"));
+wait_for_seq($node, 'alone', scalar @messages);
+query("SELECT atproto.unsubscribe('alone'); CREATE SCHEMA m");
+foreach my $n (1, 2)
+{
+	query(subscribe_sql("relay$n", $relays[$n], cursor => 0, target => "'m'", events => "'keep'", links => "'all'"));
+}
+wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 'relay2'");
+wait_for("SELECT count(DISTINCT did) > 10 FROM atproto.held_event WHERE why = 'gap'");
+wait_for("SELECT seq >= 100 FROM atproto.stat_subscription WHERE name = 'relay1'");
+query(subscribe_sql('jetstream', $jetstream, cursor => 0, target => "'m'", events => "'keep'", links => "'all'"));
+wait_for_texts('jetstream', $texts);
+cmp_ok(query("SELECT count(*) FROM atproto.held_event WHERE subscription = 'jetstream'"), '>', 50, 'events of Jetstream wait behind the relay\'s');
+query('ALTER SYSTEM SET atproto.union_wait = 0');
+query('SELECT pg_reload_conf()');
+wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+same_rows('m', 'alone', 'all of what waited is taken', tables => [qw(record record_event link)]);
+
+$node->stop;
+done_testing();

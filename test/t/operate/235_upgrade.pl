@@ -1,0 +1,126 @@
+# 235_upgrade.pl
+#		From one version of the extension to the next, as an operator does it:
+#		install, restart, ALTER EXTENSION UPDATE.  In between, subscriptions rest
+#		and one line in the log says why; after it, they go on where they were.
+#		An updated extension is the same as one that was installed anew.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::NextVersion;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $pds    = capture('pds.frames.gz');
+my $held   = 800;
+my $server = AtprotoTest::Server->start($pds, '--hold-at', $held);
+my $next   = AtprotoTest::NextVersion->new;
+my ($old, $new) = ($next->before, $next->version);
+# without autovacuum nothing wakes a process by chance
+my $node = make_node('upgrade', install_path => $next->install_path, conf => "autovacuum = off\nlog_min_messages = debug1\n");
+
+# How often the log says something.
+sub logged
+{
+	my ($pattern) = @_;
+	return scalar(() = slurp_file($node->logfile) =~ /$pattern/g);
+}
+
+# What test/tools/extension-catalog prints of a database.
+sub catalog
+{
+	my ($database) = @_;
+	local %ENV = $node->_get_env(PGHOST => $node->host, PGPORT => $node->port);
+	my ($out, $err) = run_command([ test_dir() . '/tools/extension-catalog', $database ]);
+
+	BAIL_OUT("no catalog of $database: $err") if $err ne '';
+	return $out;
+}
+
+sub differences
+{
+	my ($is, $should) = map { { map { $_ => 1 } split /\n\n/ } } @_;
+	return join("\n", (map { "- $_" } grep { !$is->{$_} } sort keys %$should), (map { "+ $_" } grep { !$should->{$_} } sort keys %$is));
+}
+
+# --- the old version ---
+
+query(subscribe_sql('s', $server, cursor => 0, events => "'keep'"));
+wait_for_seq($node, 's', $held - 1);
+query(<<'SQL');
+CREATE TABLE kept (uri aturi('record') PRIMARY KEY, made atproto.tid, holder did, content cidlink);
+INSERT INTO kept SELECT aturi(did, collection, rkey), rev, did, cid FROM atproto.record;
+CREATE INDEX ON kept (holder);
+SQL
+my $kept = 'SELECT count(*), min(uri), max(uri), md5(string_agg(kept::text, $$ $$ ORDER BY uri)) FROM kept';
+my $before = query($kept);
+like($before, qr/^\d\d+\|at:/, 'there is something to keep');
+my $events = query('SELECT events FROM atproto.cursor');
+
+# --- the new library, the old catalogue ---
+
+$node->stop;
+$next->install;
+$node->start;
+$node->poll_query_until('postgres', "SELECT state = 'idle' FROM pg_stat_activity WHERE backend_type = 'atproto manager'");
+is(logged(qr/extension "atproto" of database "postgres" is not at version \Q$new\E,/), 1, 'the manager says what is to do');
+is(query("SELECT state || ' ' || seq FROM atproto.stat_subscription"), 'not running ' . ($held - 1), 'the subscription rests');
+is(query($kept), $before, 'data and indexes serve');
+my $changed = query("SELECT state_change FROM pg_stat_activity WHERE backend_type = 'atproto manager'");
+query('SELECT atproto.pause($$s$$); SELECT atproto.resume($$s$$)');
+$node->poll_query_until('postgres', "SELECT state = 'idle' AND state_change > '$changed' FROM pg_stat_activity WHERE backend_type = 'atproto manager'");
+is(logged(qr/is not at version/), 1, 'it looked again, and does not say it again');
+is(logged(qr/starting background worker process "atproto consumer s"/), 1, 'no consumer was started but the one before');
+
+# --- the update ---
+
+query('ALTER EXTENSION atproto UPDATE');
+$node->poll_query_until('postgres', "SELECT state = 'streaming' FROM atproto.stat_subscription")
+  or BAIL_OUT('the update woke nobody');
+is(($server->cursors)[-1], $held - 1, 'ALTER EXTENSION UPDATE: it goes on where it was');
+$server->release;
+wait_for_seq($node, 's', $PDS_LAST);
+tables_match($node, $pds, 'all is as the oracle says', modes => [ 'record', 'repo', 'event' ]);
+is(query('SELECT events FROM atproto.cursor'), $PDS_LAST, "each event was processed once, $events of them before");
+is(query($kept), $before, 'data and indexes serve');
+is(query("SELECT atproto.next('did:plc:ewvi7nxzyoun6zhxrhs64oiz')"), 'did:plc:ewvi7nxzyoun6zhxrhs64oiz', 'so does what is new');
+
+# --- what the catalogues contain ---
+
+query('CREATE DATABASE fresh');
+query('CREATE EXTENSION atproto', database => 'fresh');
+my $fresh = catalog('fresh');
+like($fresh, qr/^version \Q$new\E$/m, "version $new");
+foreach my $version ($next->released)
+{
+	query('CREATE DATABASE updated');
+	query("CREATE EXTENSION atproto VERSION '$version'", database => 'updated');
+	isnt(differences(catalog('updated'), $fresh), '', "$version differs");
+	query('ALTER EXTENSION atproto UPDATE', database => 'updated');
+	is(differences(catalog('updated'), $fresh), '', "$version, updated, is the same as $new");
+	query('DROP DATABASE updated');
+}
+# A released script stays as it is: what changed since then needs a version of its own.
+is(slurp_file("$FindBin::RealBin/../../../upgrade/atproto--$old.sql"), slurp_file("$FindBin::RealBin/../../../atproto--$old.sql"), "$old is what was released")
+  if -e "$FindBin::RealBin/../../../upgrade/atproto--$old.sql";
+
+# --- the same without a manager ---
+
+query('CREATE DATABASE alone');
+$node->stop;
+$node->append_conf('postgresql.conf', "shared_preload_libraries = ''");
+$node->start;
+query("CREATE EXTENSION atproto VERSION '$old'; " . subscribe_sql('alone', $server, cursor => 0), database => 'alone');
+my $ends = qr/atproto consumer of subscription "alone" ends: the extension has another version than the library/;
+wait_until(sub { logged(qr/unregistering background worker "atproto consumer alone"/) }, 'the consumer to end for good');
+is(logged($ends), 1, 'without a manager: a consumer starts, says why it cannot work, and does not come back');
+query("ALTER EXTENSION atproto UPDATE; SELECT atproto.resume('alone')", database => 'alone');
+$node->poll_query_until('alone', "SELECT max(seq) = $PDS_LAST FROM atproto.cursor") or BAIL_OUT('it does not go on');
+pass('after the update, resume() lets it go on');
+
+$node->stop;
+done_testing();

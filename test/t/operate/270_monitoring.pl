@@ -1,0 +1,136 @@
+# 270_monitoring.pl
+#		contrib/monitoring: each query of the exporter's file runs with the rights
+#		that role.sql gives, and gives the columns that the file describes; the
+#		dashboard and the alarms use metrics that exist; the alarms fire when they
+#		should (needs promtool, of the package prometheus).
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use JSON::PP;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $dir  = test_dir() . '/../contrib/monitoring';
+my $node = make_node('monitoring');
+
+# What there is to see: a stream that was filtered and cut, with dead letters and a gap.
+my $odd    = make_capture('synth.py', 'odd');
+my $n      = () = read_capture($odd);
+my $server = AtprotoTest::Server->start($odd, '--cut-after', 20, '--cut-times', 1);
+$node->safe_psql('postgres', subscribe_sql('watched', $server, cursor => 0, collections => "ARRAY['app.bsky.*']", count_collections => 'true'));
+wait_for_seq($node, 'watched', $n);
+$node->safe_psql('postgres', "INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) VALUES ('watched', 'x', 1, 9, 'OutdatedCursor')");
+# Of this hour, whichever it is by now.
+$node->safe_psql('postgres', "INSERT INTO atproto.collection_count SELECT date_trunc('hour', now(), 'UTC') + n * interval '1 hour', 'watched', 7, 'app.bsky.feed.post', 3, 2, 1
+	FROM generate_series(0, 1) n");
+$node->safe_psql('postgres', "UPDATE atproto.audit_state SET audited = 9, different = 1, different_at = now()");
+
+my $readme = slurp_file("$dir/README.md");
+my $grants = slurp_file("$dir/role.sql");
+my ($role) = $grants =~ /^CREATE ROLE (\w+) /m or BAIL_OUT('role.sql makes no role');
+my ($source) = $readme =~ /^DATA_SOURCE_NAME='(.*)'$/m or BAIL_OUT('the README has no DATA_SOURCE_NAME');
+$node->safe_psql('postgres', $grants);
+
+# Debian: the exporter's user, and "local all all peer".  A map makes the user of this test that user.
+is($role, 'prometheus', 'the role has the name of the user that the exporter runs as');
+my $me = getpwuid($<);
+$source =~ s/host=\S+/'host=' . $node->host . ' port=' . $node->port/e;
+$source =~ s/dbname=\S+/dbname=postgres/;
+rename($node->data_dir . '/pg_hba.conf', $node->data_dir . '/pg_hba.trust') or BAIL_OUT("pg_hba.conf: $!");
+append_to_file($node->data_dir . '/pg_hba.conf', "local all all peer map=as\n");
+append_to_file($node->data_dir . '/pg_ident.conf', "as $me $role\nas $me $me\n");
+$node->reload;
+my ($as, $why);
+run_log([ 'psql', '-XAtd', $source, '-c', 'SELECT current_user' ], '>', \$as, '2>', \$why);
+is("$as$why", "$role\n", 'it connects with its DATA_SOURCE_NAME, by peer authentication');
+rename($node->data_dir . '/pg_hba.trust', $node->data_dir . '/pg_hba.conf') or BAIL_OUT("pg_hba.conf: $!");
+$node->reload;
+
+# The file is YAML; of the form that it has, these lines are enough.
+my %queries;
+my $current;
+foreach (split /\n/, slurp_file("$dir/queries.yaml"))
+{
+	if    (/^(\w+):$/)                 { $current = $queries{$1} = { query => '', metrics => [] } }
+	elsif (/^  (?:query: \||metrics:)$/) { }
+	elsif (/^    - (\w+): \{usage: (LABEL|GAUGE|COUNTER), description: ".+"\}$/) { push @{ $current->{metrics} }, [ $1, $2 ] }
+	elsif (/^    (.*)/)                { $current->{query} .= "$1\n" }
+	else                               { like($_, qr/^(#.*)?$/, 'a line of the file is understood') }
+}
+cmp_ok(scalar keys %queries, '>=', 6, 'there are queries');
+
+my %metrics;
+foreach my $name (sort keys %queries)
+{
+	my @described = map { $_->[0] } @{ $queries{$name}{metrics} };
+	my @labels = map { $_->[0] } grep { $_->[1] eq 'LABEL' } @{ $queries{$name}{metrics} };
+	my ($rc, $out, $err) = $node->psql('postgres', "SET SESSION AUTHORIZATION $role; COPY ($queries{$name}{query}) TO STDOUT WITH (FORMAT csv, HEADER)");
+	my ($header, @rows) = split /\n/, $out;
+
+	is($err, '', "$name: runs");
+	is_deeply([ split /,/, $header ], \@described, "$name: has the columns that are described");
+	cmp_ok(scalar @rows, '>', 0, "$name: has rows");
+	my %seen;
+	is(scalar(grep { $seen{ join ',', (split /,/)[ 0 .. $#labels ] }++ } @rows), 0, "$name: labels tell them apart");
+	is(join(',', @described[ 0 .. $#labels ]), join(',', @labels), "$name: labels come first");
+
+	# An empty value is an absent metric, any other a number.
+	is(scalar(grep { grep { $_ !~ /^(-?[0-9.]+)?$/ } (split /,/, $_, -1)[ $#labels + 1 .. $#described ] } @rows), 0, "$name: values are numbers");
+	$metrics{"${name}_$_->[0]"} = 1 foreach grep { $_->[1] ne 'LABEL' } @{ $queries{$name}{metrics} };
+}
+
+# Every state that the view can show is in the list.
+my ($view) = $node->safe_psql('postgres', "SELECT pg_get_viewdef('atproto.stat_subscription')");
+my %states = map { $_ => 1 } ($queries{atproto_subscription_state}{query} =~ /'([a-z ]+)'/g);
+ok($states{$_}, "state $_ is watched") foreach grep { /\w/ } $view =~ /(?:THEN|ELSE COALESCE\(p\.state,) '([a-z ]+)'/g;
+is($node->safe_psql('postgres', "SET SESSION AUTHORIZATION $role; SELECT string_agg(state, ',') FROM ($queries{atproto_subscription_state}{query}) s WHERE current = 1"),
+	'streaming', 'one of them is the present one');
+
+# Every problem that the view can show is in the list.
+($view) = $node->safe_psql('postgres', "SELECT pg_get_viewdef('atproto.repo_problem')");
+my %problems = map { $_ => 1 } ($queries{atproto_problems}{query} =~ /'(\w+)'/g);
+my %can = map { $_ => 1 } ($view =~ /'(\w+)'::text/g);
+delete @can{qw(pg_monitor USAGE)};
+is_deeply([ sort keys %problems ], [ sort keys %can ], 'each problem is counted');
+
+my $dashboard = decode_json(slurp_file("$dir/dashboard.json"));
+my @used = map { $_->{expr} } map { @{ $_->{targets} } } @{ $dashboard->{panels} };
+cmp_ok(scalar @used, '>=', 10, 'the dashboard shows something');
+my @unknown = grep { !$metrics{$_} } map { /(atproto_\w+)/g } @used, map { $_->{definition} // () } @{ $dashboard->{templating}{list} };
+is_deeply(\@unknown, [], 'of these metrics');
+foreach my $file ('README.md', 'alerts.yaml', 'alerts-test.yaml')
+{
+	my @named = slurp_file("$dir/$file") =~ /\b(atproto_(?:subscription|collection|identity|audits|fetcher|hosts|held|repos|problems|dead|gaps)\w+)/g;
+	cmp_ok(scalar @named, '>', 0, "$file names metrics");
+	is_deeply([ grep { !$metrics{$_} } @named ], [], 'which exist');
+}
+
+# What the alarms of times compare with the time of Prometheus.
+is($node->safe_psql('postgres', "SELECT count(*), bool_and(newest_timestamp_seconds BETWEEN EXTRACT(epoch FROM now()) - 3600 AND EXTRACT(epoch FROM now()))
+	FROM ($queries{$_}{query}) q") =~ s/^[1-9]\d*\|//r, 't', "$_: when the last one came") foreach 'atproto_dead_letters', 'atproto_gaps';
+
+SKIP:
+{
+	skip 'no promtool', 2 if system('promtool --version >/dev/null 2>&1') != 0;
+
+	my ($out, $rc);
+	foreach my $command ('check rules alerts.yaml', 'test rules alerts-test.yaml')
+	{
+		$out = `cd '$dir' && promtool $command 2>&1`;
+		$rc = $?;
+		is($rc, 0, "promtool $command") or diag($out);
+	}
+}
+
+# Without the rights beyond pg_monitor, all but the last three work.
+$node->safe_psql('postgres', 'CREATE ROLE monitor LOGIN; GRANT pg_monitor TO monitor');
+my @fails = grep { ($node->psql('postgres', "SET SESSION AUTHORIZATION monitor; $queries{$_}{query}"))[0] != 0 } sort keys %queries;
+is("@fails", 'atproto_collection atproto_dead_letters atproto_gaps', 'pg_monitor alone is enough for the others');
+
+$node->stop;
+done_testing();

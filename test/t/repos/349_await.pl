@@ -1,0 +1,146 @@
+# 349_await.pl
+#		CALL atproto.await_backfill(): how far a backfill is, and that it has ended; for
+#		which repositories it waits; what it says of those that fail, and what it refuses.
+#		R-65.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Exports;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my ($network, $node, $files) = begin_exports('await', "atproto.fetch_retry = '1h'\n");
+my ($first, $many, $absent) = map { did($_) } qw(a d e);
+my $never = did('b');
+
+# What it says.
+sub await
+{
+	my ($arguments) = @_;
+	my (undef, undef, $err) = $node->psql('postgres', "CALL atproto.await_backfill($arguments)");
+	return $err =~ s/^psql:\S+ //mgr;
+}
+
+# In a session of its own; returns once it waits.
+sub await_elsewhere
+{
+	my ($arguments) = @_;
+	my ($out, $err) = ('', '');
+	my $session = IPC::Run::start([ 'psql', '-XAtd', $node->connstr('postgres'), '-c', "CALL atproto.await_backfill($arguments)" ], '<', \undef, '>', \$out, '2>', \$err);
+
+	wait_for("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE 'CALL atproto.await_backfill%' AND wait_event_type = 'Extension')");
+	return sub { $session->finish; return $err };
+}
+
+# A job that nobody does.
+sub add_job
+{
+	my ($name, $queued_at) = @_;
+	query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, next_try, queued_at) VALUES ('atproto', '$never', '$name', 1, 'test', 'infinity', $queued_at)");
+	return;
+}
+
+# --- a whole backfill ---
+
+$network->hosts({ $HOST => { collections => { 'app.bsky.feed.post' => [ $first, $many ] } } });
+$network->repos({ $HOST => { $first => { car => "$files/first.car" }, $many => { car => "$files/collections.car" }, $absent => undef } });
+query("SELECT atproto.subscribe('posts', 'wss://$HOST', collections => '{app.bsky.feed.post}', backfill => 'collections')");
+my $said = await("'posts'");
+my $rows = query('SELECT count(*) FROM atproto.record');
+like($said, qr/NOTICE:  backfill of subscription "posts" has ended: 2 repositories were fetched, with $rows records\z/, 'R-65: it ends when all is there');
+unlike($said, qr/ERROR|WARNING/, 'without a fault');
+cmp_ok($rows, '>', 0, 'which is so');
+is(query("SELECT count(*) FROM atproto.repo WHERE sync = 'synchronized'"), '2', 'they are in step');
+like(await("'posts', '0 s'"), qr/\ANOTICE:  backfill of subscription "posts" has ended: 2/, 'R-65: and there is nothing to wait for any more');
+
+# --- a host that fails ---
+
+my @of_dead = map { did($_) } qw(g h i j k l m);
+$network->fault({ host => 'dead.example.com', status => 500 });
+query("CREATE SCHEMA dead; SELECT atproto.create_tables('dead'); SELECT atproto.subscribe('dead', 'wss://$HOST', target => 'dead', repo_source => 'https://dead.example.com', backfill => 'repair', dids => '{@{[ join ',', @of_dead ]}}')");
+$said = await("'dead', '1 min'");
+like($said, qr/WARNING:  7 repositories of subscription "dead" could not be fetched/, 'R-65: nor does it wait for all that a host has that fails, and of which it is asked for one at a time');
+cmp_ok(query("SELECT count(*) FROM atproto.repo_job WHERE target = 'dead' AND tries = 0"), '>', 0, 'for it has not been asked for all of them');
+query("SELECT atproto.unsubscribe('dead')");
+$network->unfault(undef);
+
+# --- for what it waits ---
+
+query("SELECT atproto.subscribe('more', 'wss://$HOST', backfill => 'repair', dids => '{$first}')");
+like(await("'more'"), qr/has ended: 2 repositories/, 'another one');
+add_job('posts', "now() + interval '1 day'");
+like(await("'more'"), qr/has ended/, 'what comes later does not count');
+query("UPDATE atproto.repo_job SET queued_at = now() - interval '1 day'");
+my $await = await_elsewhere("'more'");
+is(query("SELECT backend_xmin IS NULL FROM pg_stat_activity WHERE query LIKE 'CALL atproto.await_backfill%'"), 't', 'no snapshot while it waits');
+query('DELETE FROM atproto.repo_job');
+$said = $await->();
+like($said, qr/\ANOTICE:  more: \[\.{30}\] 0 %; 0 repositories fetched, 1 to go\n/, 'R-65: it says how far it is');
+like($said, qr/has ended/, 'it waits for a repository of another subscription to the same tables');
+
+# very many are fetched at once, and then none
+add_job('posts', 'now()');
+$await = await_elsewhere("'more', '17 s'");
+query("UPDATE atproto.repo_total SET repositories = repositories + 100000 WHERE subscription = 'posts'");
+$said = $await->();
+like($said, qr/100000 repositories fetched, 1 to go, \d+\.\d\/s, about 0 s left\n/, 'R-65: how long it will take, at the rate of late');
+like($said, qr/100000 repositories fetched, 1 to go, 0\.0\/s\nERROR:  /, 'R-65: where nothing has come of late, no end is promised');
+query("UPDATE atproto.repo_total SET repositories = repositories - 100000 WHERE subscription = 'posts'");
+query('DELETE FROM atproto.repo_job');
+
+add_job('posts', 'now()');
+like(await("'more', '100 ms'"),
+	qr/ERROR:  the backfill of subscription "more" has not ended yet\nDETAIL:  1 of 1 lists were read; 1 repositories are to be fetched\.[^\n]*\nHINT:  It goes on: see view "atproto\.repo_progress"/, 'a timeout');
+$await = await_elsewhere("'posts'");
+query("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE 'CALL atproto.await_backfill%'");
+like($await->(), qr/ERROR:  canceling statement due to user request/, 'it can be cancelled');
+$await = await_elsewhere("'posts'");
+query("SELECT atproto.pause('posts')");
+like($await->(), qr/ERROR:  subscription "posts" is paused\nHINT:  Its lists are read after atproto\.resume\(\)/, 'a subscription that is paused meanwhile');
+like(await("'posts'"), qr/ERROR:  subscription "posts" is paused/, 'or before');
+query("DELETE FROM atproto.repo_job; UPDATE atproto.subscription SET stopped = 'no reason' WHERE name = 'posts'");
+like(await("'posts'"), qr/ERROR:  subscription "posts" is stopped\nDETAIL:  no reason\n/, 'or stopped');
+query("SELECT atproto.resume('posts')");
+
+# --- what fails ---
+
+query("SELECT atproto.subscribe('failing', 'wss://$HOST', backfill => 'repair', dids => '{$absent}')");
+$said = await("'failing'");
+like($said, qr/WARNING:  1 repositories of subscription "failing" could not be fetched\nDETAIL:  $absent: [^\n]*RepoNotFound[^\n]*\nHINT:  [^\n]*atproto\.repo_problem/, 'R-65: which have failed, and why');
+like($said, qr/NOTICE:  backfill of subscription "failing" has ended/, 'and it ends');
+query("SELECT atproto.unsubscribe('failing'); SELECT atproto.unsubscribe('more')");
+query("UPDATE atproto.enumeration SET error = 'the list was given up'");
+like(await("'posts'"), qr/WARNING:  lists of subscription "posts" were not read to their end\nDETAIL:  listReposByCollection app\.bsky\.feed\.post: the list was given up\n/, 'lists that were given up');
+query("UPDATE atproto.enumeration SET finished_at = NULL, next_try = 'infinity'");
+like(await("'posts', '0 s'"), qr/DETAIL:  0 of 1 lists were read; 0 repositories are to be fetched\.\nlistReposByCollection app\.bsky\.feed\.post: the list was given up\n/, 'and those that are not');
+
+# --- what it refuses ---
+
+query("INSERT INTO atproto.subscription (name, url, enabled) VALUES ('none', 'wss://$HOST', false)");
+like(await("'none'"), qr/ERROR:  subscription "none" fetches no repositories\nHINT:  Set "backfill"/, 'backfill => none');
+like(await("'nobody'"), qr/ERROR:  subscription "nobody" does not exist/, 'a name that is none');
+like(await('NULL'), qr/ERROR:  name must not be null/, 'null');
+my (undef, undef, $err) = $node->psql('postgres', "BEGIN; CALL atproto.await_backfill('posts')");
+like($err, qr/ERROR:  procedure "atproto\.await_backfill" cannot run inside a transaction block/, 'a transaction block');
+query('CREATE ROLE stranger; GRANT EXECUTE ON PROCEDURE atproto.await_backfill TO stranger');
+(undef, undef, $err) = $node->psql('postgres', "SET SESSION AUTHORIZATION stranger; CALL atproto.await_backfill('posts')");
+like($err, qr/ERROR:  subscription "posts" does not exist/, q(somebody else's));
+query('CREATE ROLE anybody');
+(undef, undef, $err) = $node->psql('postgres', "SET SESSION AUTHORIZATION anybody; CALL atproto.await_backfill('posts')");
+like($err, qr/ERROR:  permission denied for procedure await_backfill/, 'nobody without the grant');
+
+# --- a database that no manager serves ---
+
+$node->safe_psql('postgres', 'CREATE DATABASE unserved');
+(undef, undef, $err) = $node->psql('unserved', "CREATE EXTENSION atproto; SELECT atproto.subscribe('lost', 'wss://$HOST', backfill => 'network')");
+(undef, undef, $err) = $node->psql('unserved', "CALL atproto.await_backfill('lost', '0 s')");
+like($err, qr/^the fetcher is not running\nHINT:  Add "atproto" to "shared_preload_libraries" and the database to "atproto\.databases"/m, 'nobody fetches there: what to set');
+
+$node->stop;
+$network->stop;
+done_testing();

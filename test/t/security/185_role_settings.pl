@@ -1,0 +1,56 @@
+# 185_role_settings.pl
+#		What the owner's role has set, and what the server does meanwhile: time-outs,
+#		isolation, checkpoints.  None of it loses or repeats an event.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use Test::More;
+
+# Of the consumer's owner, not of this test's sessions, which are the same role's.
+$ENV{PGOPTIONS} = '-c statement_timeout=0 -c role=none';
+
+my $pds    = capture('pds.frames.gz');
+my $node   = make_node('role_settings', conf => "atproto.reconnect_delay = 50ms\natproto.reconnect_max_delay = 200ms\n");
+my $server = AtprotoTest::Server->start($pds, '--rate', 2000);
+
+query('CREATE ROLE another');
+for my $setting (
+	q{role = 'another'},
+	q{statement_timeout = '1ms'},
+	q{idle_in_transaction_session_timeout = '1ms'},
+	q{default_transaction_isolation = 'serializable'},
+	q{search_path = 'nowhere'},
+	q{default_transaction_deferrable = on})
+{
+	query("ALTER ROLE CURRENT_USER SET $setting");
+	query(subscribe_sql('s', $server, cursor => 0));
+
+	# checkpoints all the while
+	wait_until(
+		sub {
+			query('CHECKPOINT');
+			return query("SELECT coalesce(max(seq), 0) = $PDS_LAST FROM atproto.cursor") eq 't';
+		},
+		"the stream under $setting");
+	query('ALTER ROLE CURRENT_USER RESET ALL');
+	tables_match($node, $pds, "$setting: everything is there");
+	is(query('SELECT events, (SELECT count(*) FROM atproto.dead_letter) FROM atproto.cursor'), "$PDS_LAST|0", "$setting: every event once");
+	query(q{SELECT atproto.unsubscribe('s'); TRUNCATE atproto.record, atproto.repo});
+}
+
+# A role that may only read: nothing is applied, and nothing condemned, until that changes.
+my $log = -s $node->logfile;
+query('ALTER ROLE CURRENT_USER SET default_transaction_read_only = on');
+query('SET default_transaction_read_only = off; ' . subscribe_sql('s', $server, cursor => 0));
+$node->wait_for_log(qr/read-only transaction.*read-only transaction/s, $log);
+is(query('SELECT seq, (SELECT count(*) FROM atproto.dead_letter) FROM atproto.cursor'), '0|0', 'read-only: nothing is taken');
+query('SET default_transaction_read_only = off; ALTER ROLE CURRENT_USER RESET ALL');
+wait_for_seq($node, 's', $PDS_LAST);
+tables_match($node, $pds, 'no longer read-only: everything is there');
+
+done_testing();

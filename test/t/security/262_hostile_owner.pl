@@ -1,0 +1,185 @@
+# 262_hostile_owner.pl
+#		An owner with the grants of doc/operate/operations.md, and malice: he cannot see
+#		others' names in the view of states, break it, take the numbers of others'
+#		letters and gaps, find a name that is locked as another's, or have operators
+#		of his own called, or keep the manager busy; the owner before him leaves him
+#		nothing.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = make_node('hostile_owner', conf => <<'CONF');
+max_worker_processes = 16
+atproto.reconnect_delay = 20ms
+atproto.reconnect_max_delay = 100ms
+CONF
+my $server = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x +y', 'a 2 +z'));
+
+# The output of statements as a role, and what else psql prints.
+sub as
+{
+	my ($role, $sql) = @_;
+	my (undef, $out, $err) = $node->psql('postgres', "SET SESSION AUTHORIZATION $role; $sql");
+	return "$out$err";
+}
+
+# The grants are those of the documentation.
+my $document = slurp_file(test_dir() . '/../doc/operate/operations.md');
+my ($grants) = $document =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
+query($grants);
+(my $others = $grants) =~ s/\b(consumer|network)\b/other_$1/g;
+query($others);
+is(as('other_consumer', subscribe_sql('victim', $server, cursor => 0, target => "'other_network'")), '', 'somebody has a subscription');
+wait_for_seq($node, 'victim', 2);
+
+# --- the view of states ---
+
+unlike(as('consumer', <<'SQL'), qr/victim/, 'cheap functions are not shown the rows of others');
+CREATE FUNCTION network.leak(text) RETURNS boolean LANGUAGE plpgsql COST 0.0000001
+	AS 'BEGIN RAISE NOTICE $$seen: %$$, $1; RETURN true; END';
+SELECT name FROM atproto.stat_subscription WHERE network.leak(name);
+SQL
+as('consumer', "INSERT INTO atproto.subscription (name, url, target) VALUES ('odd', 'wss://example.org', 'network')");
+my $cursor = 'INSERT INTO atproto.cursor (subscription, endpoint, shard, %s) SELECT name, endpoint, n, %s
+	FROM atproto.subscription, generate_series(0, 1) n';
+foreach my $bad (
+	[ 'event_time', "'infinity'" ], [ 'event_time', "'-infinity'" ],
+	[ 'events',     '9223372036854775807' ], [ 'events', '-1' ],
+	[ 'record_ops', '9223372036854775807' ], [ 'record_ops', '-1' ])
+{
+	like(as('consumer', sprintf($cursor, @$bad)), qr/violates check constraint/, "$bad->[0] $bad->[1]: refused");
+}
+foreach my $good ([ 'event_time', "'4714-11-24 00:00:00+00 BC'" ], [ 'event_time', "'294276-12-31 23:59:59.999999+00'" ],
+	[ 'events', '9007199254740991' ], [ 'record_ops', '9007199254740991' ])
+{
+	is(as('consumer', sprintf($cursor, @$good)), '', "$good->[0] $good->[1]: may be");
+	is(query("SELECT count(*), count(lag_seconds) >= 1, count(events) FROM atproto.stat_subscription"), '2|t|2', 'and everybody sees his state');
+	query("DELETE FROM atproto.cursor WHERE subscription = 'odd'");
+}
+as('consumer', "UPDATE atproto.subscription SET stopped = repeat('x', 10000000)");
+is(query("SELECT length(last_error) FROM atproto.stat_subscription WHERE name = 'odd'"), '2000', 'nor can he fill the view');
+like(as('consumer', "UPDATE atproto.subscription SET url = 'wss://example.org/?' || repeat('a', 8192)"),
+	qr/the URL is too long/, 'or the memory of who reads all subscriptions');
+is(as('consumer', "SELECT atproto.unsubscribe('odd')"), '', '');
+
+# --- numbers ---
+
+as('consumer', "INSERT INTO atproto.subscription (name, url, target) VALUES ('odd', 'wss://example.org', 'network');
+	INSERT INTO atproto.dead_frame VALUES ('odd', 'x', 'y')");
+like(as('consumer', "INSERT INTO atproto.dead_letter (id, subscription, stage, sqlstate, message, digest)
+	OVERRIDING SYSTEM VALUE VALUES (1, 'odd', 'frame', '22P03', 'x', 'x')"), qr/permission denied for table dead_letter/, 'the number of a letter is not his to choose');
+like(as('consumer', "INSERT INTO atproto.gap (id, subscription, endpoint, after_seq, reason)
+	OVERRIDING SYSTEM VALUE VALUES (1, 'odd', 'x', 1, 'x')"), qr/permission denied for table gap/, 'nor that of a gap');
+is(as('consumer', "INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, digest) VALUES ('odd', 'frame', '22P03', 'x', 'x');
+	INSERT INTO atproto.gap (subscription, endpoint, after_seq, reason) VALUES ('odd', 'x', 1, 'x')"), '', 'rows of his own he may have');
+
+# who restores tables without their sequences has taken the next ones
+query("INSERT INTO atproto.dead_letter (id, subscription, stage, sqlstate, message, digest, path)
+	OVERRIDING SYSTEM VALUE SELECT n, 'odd', 'frame', '22P03', 'x', 'x', n::text FROM generate_series(2, 20) n");
+query(<<'SQL');
+CREATE FUNCTION other_network.refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'not yet'; END $$;
+CREATE TRIGGER refuse BEFORE INSERT ON other_network.record FOR EACH ROW EXECUTE FUNCTION other_network.refuse();
+TRUNCATE other_network.record, other_network.repo;
+SELECT atproto.set_cursor('victim', 0);
+SQL
+wait_for("SELECT stopped ~ 'duplicate key value violates unique constraint \"dead_letter_pkey\"' FROM atproto.subscription WHERE name = 'victim'");
+is(query("SELECT seq FROM atproto.cursor WHERE subscription = 'victim'"), '0', 'a letter that finds its number taken stops the stream, and is not lost');
+query("SELECT setval('atproto.dead_letter_id_seq', 20); DROP TRIGGER refuse ON other_network.record; SELECT atproto.resume('victim')");
+wait_for_seq($node, 'victim', 2);
+
+# --- a name that hashes as another one does ---
+
+my $twin = q{!aaaaaaaaaaa-1>8Uv9v763q};
+is(query("SELECT hashtextextended('$twin', 0) = hashtextextended('victim', 0)"), 't', 'a name with the same hash');
+is(as('consumer', subscribe_sql($twin, $server, cursor => 0, target => "'network'")), '', 'has a subscription');
+wait_for_seq($node, $twin, 2);
+is(query("SELECT count(DISTINCT pid), min(state), max(state) FROM atproto.stat_subscription WHERE name IN ('$twin', 'victim')"),
+	'2|streaming|streaming', 'beside the other one');
+query("SELECT atproto.unsubscribe('$twin')");
+
+# --- operators where the caller looks for them ---
+
+is(as('consumer', <<'SQL'), '', 'what the tables do by themselves does not look into the search_path');
+CREATE TABLE network.seen (who name);
+CREATE FUNCTION network.equals(text, text) RETURNS boolean LANGUAGE plpgsql
+	AS 'BEGIN INSERT INTO network.seen VALUES (current_user); RETURN $1 OPERATOR(pg_catalog.=) $2; END';
+CREATE FUNCTION network.equals(bytea, bytea) RETURNS boolean LANGUAGE plpgsql
+	AS 'BEGIN INSERT INTO network.seen VALUES (current_user); RETURN $1 OPERATOR(pg_catalog.=) $2; END';
+CREATE OPERATOR network.= (LEFTARG = text, RIGHTARG = text, FUNCTION = network.equals);
+CREATE OPERATOR network.= (LEFTARG = bytea, RIGHTARG = bytea, FUNCTION = network.equals);
+CREATE OPERATOR network.<> (LEFTARG = text, RIGHTARG = text, FUNCTION = network.equals);
+GRANT USAGE ON SCHEMA network TO PUBLIC;
+GRANT ALL ON network.seen TO PUBLIC;
+SET search_path = network, pg_catalog;
+DELETE FROM atproto.subscription WHERE name OPERATOR(pg_catalog.=) 'odd';
+SQL
+is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'letters go with their subscription');
+unlike(as('postgres', <<"SQL"), qr/ERROR/, 'nor do the functions, whoever calls them');
+SET search_path = network, pg_catalog;
+SELECT atproto.pause('victim'), atproto.resume('victim'), atproto.set_cursor('victim', 1);
+@{[ subscribe_sql('odd', $server, cursor => 0, target => "'network'", headers => q('{"X": "y"}')) ]};
+SELECT atproto.unsubscribe('odd');
+SQL
+is(query('SELECT count(*) FROM network.seen'), '0', 'nothing of them was called');
+
+# --- types and tables that are temporary: they are found before those of PostgreSQL where pg_temp is not named ---
+
+my $temporary = 'CREATE TEMP TABLE pg_class (a int); CREATE TEMP TABLE pg_inherits (a int);'
+  . join '', map { "CREATE DOMAIN pg_temp.$_ AS pg_catalog.$_ CHECK (network.is_mine());" } qw(text name int4 int8 bool timestamptz bytea);
+as('consumer', <<"SQL");
+SELECT atproto.create_tables('network');
+@{[ subscribe_sql('own', $server, cursor => 0, target => "'network'", links => q('all')) ]};
+CREATE SEQUENCE network.others;
+CREATE FUNCTION network.is_mine() RETURNS boolean LANGUAGE plpgsql
+	AS 'BEGIN IF current_user <> session_user THEN PERFORM nextval(\$\$network.others\$\$); END IF; RETURN true; END';
+GRANT ALL ON SEQUENCE network.others TO PUBLIC;
+SQL
+wait_for_seq($node, 'own', 2);
+my $mine = did('a');
+foreach my $call (
+	"SELECT atproto.rebuild_links('network')", "SELECT atproto.link_problems('network')", "SELECT atproto.partition('network', 'collection')",
+	"CALL atproto.maintain_partitions('network', collections => '{app.bsky.feed.post,app.bsky.actor.profile,app.bsky.graph.list}', keep_events => '1 month')",
+	"SELECT atproto.audit('$mine', 'network')", "CALL atproto.audit_all('network')", "SELECT atproto.refill('own')", "SELECT atproto.retry(1)",
+	"SELECT atproto.resync('$mine', 'network')", "SELECT atproto.load_car('$mine', '', 'network')", "SELECT atproto.create_tables('network')",
+	"SELECT atproto.pause('own'), atproto.resume('own'), atproto.set_cursor('own', 1)", "SELECT count(*) FROM atproto.stat_subscription")
+{
+	query("SELECT setval('network.others', 1, false)");
+	my $said = as('consumer', "$temporary $call");
+	is(query('SELECT is_called FROM network.others'), 'f', "$call: nothing of theirs is called with the rights of others")
+	  or diag($said);
+}
+query("SELECT atproto.unsubscribe('own')");
+
+# --- the owner before ---
+
+my $refusing = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x'), '--status', '503');
+as('other_consumer', subscribe_sql('heritage', $refusing, target => "'other_network'"));
+wait_for("SELECT last_error ~ '503' FROM atproto.stat_subscription WHERE name = 'heritage'");
+query("BEGIN; SELECT atproto.unsubscribe('heritage'); SET LOCAL SESSION AUTHORIZATION consumer; "
+	. subscribe_sql('heritage', $server, cursor => 0, target => "'network'") . '; COMMIT');
+wait_for_seq($node, 'heritage', 2);
+is(query("SELECT last_error, drops, reconnects FROM atproto.stat_subscription WHERE name = 'heritage'"), '|{}|0', 'leaves no errors of his');
+
+# --- subscriptions without number ---
+
+query('CREATE DATABASE unrelated');
+is(as('consumer', "INSERT INTO atproto.subscription (name, url, target) SELECT 'many ' || n, 'wss://example.org/xrpc/org.example.x', 'network' FROM generate_series(1, 100000) n"),
+	'', 'he may make many');
+# two looks at all of them: the first may come before the manager has begun with them
+foreach my $state ('pause', 'resume')
+{
+	is(as('other_consumer', "SELECT atproto.$state('victim')"), '', "others $state theirs");
+	wait_for("SELECT state = '" . ($state eq 'pause' ? "paused' AND pid IS NULL" : "streaming'") . " FROM atproto.stat_subscription WHERE name = 'victim'");
+}
+unlike(as('postgres', "SET statement_timeout = '30s'; DROP DATABASE unrelated"), qr/ERROR/, 'and the manager hears who wants it to listen');
+
+unlike(slurp_file($node->logfile), qr/terminated by signal|PANIC/, 'no process has crashed');
+$node->stop;
+done_testing();

@@ -1,0 +1,123 @@
+# 264_renames.pl
+#		A subscription, or the schema that it fills, gets another name: what waits, jobs,
+#		wishes, audits, limits, gaps and refills stay theirs, and nobody who takes the old
+#		name inherits them.
+#		sync.md, H: names.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# nobody answers who is asked for keys
+my $node = make_node('renames', conf => "atproto.plc_url = 'https://127.0.0.1:1'\natproto.reconnect_delay = 20ms\natproto.reconnect_max_delay = 100ms\n");
+my $pds    = capture('pds.frames.gz');
+my $signed = AtprotoTest::Server->start($pds);
+my $steps  = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x', 'a 2 +y', 'a 3 +z'));
+my $did    = did('a');
+
+sub paused
+{
+	my ($name) = @_;
+	query("SELECT atproto.pause('$name')");
+	wait_for("SELECT pid IS NULL FROM atproto.stat_subscription WHERE name = '$name'");
+	return;
+}
+
+# --- a schema ---
+
+query('CREATE ROLE renamer; CREATE SCHEMA old AUTHORIZATION renamer; GRANT CREATE ON DATABASE postgres TO renamer');
+query(subscribe_sql('full', $signed, cursor => 0, target => "'old'", verify => "'full'"));
+wait_for_seq($node, 'full', $PDS_LAST);
+# what else is known by the end of the stream, a consumer that starts looks at
+my $first = query('SELECT count(*) FROM atproto.held_event');
+paused('full');
+query("SELECT atproto.resume('full')");
+wait_for("SELECT count(*) <= $first AND (SELECT state = 'streaming' FROM atproto.stat_subscription) FROM atproto.held_event");
+my $waits = query("SELECT count(*) FROM atproto.held_event");
+cmp_ok($waits, '>', 10, 'events wait for keys');
+query(<<"SQL");
+INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, state, next_try) VALUES ('old', '$did', 'full', 1, 'test', 'running', 'infinity');
+INSERT INTO atproto.repo_fetched VALUES ('old', '$did', '{now}'), ('new', '$did', '{now,now}');
+INSERT INTO atproto.status_wish (target, did, subscription, why, wished_at, next_try) VALUES ('old', '$did', 'full', 'rev', now(), 'infinity');
+INSERT INTO atproto.audit_state (target, audited) VALUES ('old', 7), ('new', 8);
+INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason, again_since) SELECT name, endpoint, 1, 3, 'test', now() FROM atproto.subscription;
+INSERT INTO atproto.gap (target, endpoint, after_seq, reason) VALUES ('old', 'x', 1, 'held events dropped'), ('elsewhere', 'x', 1, 'held events dropped');
+SQL
+my $cursor = query("SELECT seq, settings_after, read_from FROM atproto.cursor WHERE subscription = 'full'");
+is(query("SET ROLE renamer; ALTER SCHEMA old RENAME TO new"), '', 'whoever may rename a schema renames a target');
+my $all = "SELECT (SELECT string_agg(target, ',') FROM atproto.subscription), (SELECT string_agg(DISTINCT target, ',') || count(*) FROM atproto.held_event),
+	(SELECT string_agg(target || state, ',') FROM atproto.repo_job), (SELECT string_agg(target || cardinality(at), ',') FROM atproto.repo_fetched),
+	(SELECT string_agg(target, ',') FROM atproto.status_wish), (SELECT string_agg(target || audited, ',') FROM atproto.audit_state)";
+is(query($all), "new|new$waits|newqueued|new1|new|new7", 'all that belongs to the target goes with it');
+wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 'full'");
+is(query("SELECT seq, settings_after, read_from FROM atproto.cursor WHERE subscription = 'full'"), $cursor, 'that is no other setting');
+is(query("SELECT string_agg(target, ',' ORDER BY target) FROM atproto.gap"), 'elsewhere,new', 'gaps of subscriptions that were removed go with the tables');
+query('CREATE SCHEMA old AUTHORIZATION renamer; CREATE ROLE reader; GRANT SELECT ON atproto.gap, atproto.subscription TO reader; GRANT USAGE ON SCHEMA old TO reader');
+is(query('SET ROLE reader; SELECT count(*) FROM atproto.gap'), '0', 'and are not for the users of another schema of the old name');
+query('DROP SCHEMA old; DELETE FROM atproto.gap WHERE subscription IS NULL');
+is(query("SELECT again_since IS NOT NULL, closed_at IS NULL FROM atproto.gap"), 't|t', 'a gap is being read again as before');
+is(query($all), "new|new$waits|newqueued|new1|new|new7", 'the consumer drops nothing of it');
+is(query("BEGIN; ALTER SCHEMA new RENAME TO newer; ROLLBACK; $all"), "new|new$waits|newqueued|new1|new|new7", 'a rename that is rolled back was none');
+query('ALTER SCHEMA new RENAME TO "Odd ""name"');
+is(query('SELECT target FROM atproto.subscription'), 'Odd "name', 'any name');
+wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 'full'");
+query("ALTER SCHEMA \"Odd \"\"name\" RENAME TO again; CREATE SCHEMA unrelated; ALTER SCHEMA unrelated RENAME TO other; ALTER SCHEMA other OWNER TO renamer");
+wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 'full'");
+is(query("SELECT count(*) FROM atproto.held_event WHERE target = 'again'"), $waits, 'twice, beside other schemas');
+
+# a batch that is being written under the old name
+query("SELECT atproto.unsubscribe('full')");
+query("ALTER SCHEMA again RENAME TO old; TRUNCATE old.repo");
+my $session = $node->background_psql('postgres');
+$session->query_safe('BEGIN; LOCK TABLE old.repo IN EXCLUSIVE MODE');
+query(subscribe_sql('full', $signed, cursor => 0, target => "'old'", verify => "'full'"));
+wait_for("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND relation = 'old.repo'::regclass");
+$session->query_safe('ALTER SCHEMA old RENAME TO new; COMMIT');
+$session->quit;
+wait_for_seq($node, 'full', $PDS_LAST);
+paused('full');
+query("SELECT atproto.resume('full')");
+wait_for("SELECT count(*) <= $waits FROM atproto.held_event");
+is(query("SELECT string_agg(DISTINCT target, ','), count(*) FROM atproto.held_event"), "new|$waits", 'what is written meanwhile stands under the new name');
+is(query('SELECT stopped FROM atproto.subscription'), '', 'and nothing stops');
+
+# --- a subscription ---
+
+query(subscribe_sql('s', $steps, cursor => 0));
+wait_for_seq($node, 's', 3);
+paused('s');
+query("DELETE FROM atproto.record; SELECT atproto.refill('s')");
+isnt(query('SELECT refill_by FROM atproto.repo'), 's', 'a refill belongs to a subscription, not to a name');
+query("UPDATE atproto.subscription SET name = 't' WHERE name = 's'; SELECT atproto.resume('t')");
+wait_for_seq($node, 't', 3);
+wait_for("SELECT count(*) = 0 FROM atproto.repo WHERE refill_by IS NOT NULL");
+is(query('SELECT count(*) FROM atproto.record'), '3', 'with another name it reads on');
+paused('t');
+query("DELETE FROM atproto.record; SELECT atproto.refill('t'); UPDATE atproto.repo SET sync = 'unproven', refill_sync = 'synchronized'; SELECT atproto.unsubscribe('t')");
+is(query('SELECT count(*) FROM atproto.repo WHERE refill_by IS NOT NULL OR refill_sync IS NOT NULL'), '0', 'V-31: without its subscription a refill ends');
+is(query('SELECT next_at IS NOT NULL FROM atproto.audit_state WHERE target = $$atproto$$'), 't', 'and what the refill has left unproven will be audited');
+query(subscribe_sql('t', $steps, cursor => 0));
+wait_for_seq($node, 't', 3);
+is(query('SELECT count(*) FROM atproto.record'), '0', 'another subscription of the same name has nothing of it');
+
+# What comes in parts has no tree that an audit could compare.
+paused('t');
+query("UPDATE atproto.repo SET sync = 'partial', data = NULL; SELECT atproto.refill('t'); UPDATE atproto.repo SET refill_rev = rev; SELECT atproto.unsubscribe('t')");
+is(query('SELECT DISTINCT sync FROM atproto.repo'), 'desynchronized', 'V-31: a repository without a tree, of which a refill has read something, is marked');
+query(subscribe_sql('t', $steps, cursor => 0));
+wait_for_seq($node, 't', 3);
+paused('t');
+query("UPDATE atproto.repo SET sync = 'partial', data = NULL; SELECT atproto.refill('t'); SELECT atproto.unsubscribe('t')");
+is(query('SELECT DISTINCT sync FROM atproto.repo'), 'partial', 'V-31: a repository of which the refill has read nothing stays as it was');
+query(subscribe_sql('t', $steps, cursor => 0));
+wait_for_seq($node, 't', 3);
+like(($node->psql('postgres', "UPDATE atproto.subscription SET id = gen_random_uuid()"))[2], qr/the id of a subscription cannot be changed/, 'the id stays');
+
+$node->stop;
+done_testing();

@@ -1,0 +1,314 @@
+# 265_who_may.pl
+#		The tables of doc/operate/security.md, "Who may": they name each table, view, function and queue of the
+#		extension, and this test tries what they say.  Every function is called by every role, with what
+#		belongs to another role: its schema, subscription, letter, gap and account.  Every table is read and
+#		written by every role.  After each statement everything of the other role is as it was before.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# No process runs but the sessions: nothing changes by itself.
+my $node = make_node('who_may', databases => '', create => 0);
+query("CREATE EXTENSION atproto");
+# rows that the test writes by hand
+expect_check('held event without hold', qr/1 events wait/);
+
+# ------------------------------------------------------------------------
+# The page
+# ------------------------------------------------------------------------
+
+my $page = slurp_file(test_dir() . '/../doc/operate/security.md');
+
+# name => its cells, of the table with this first column.
+sub page_table
+{
+	my ($head) = @_;
+	my ($lines) = $page =~ /^\| $head \|.*\n\|[-|]+\n((?:\|.*\n)+)/m or BAIL_OUT("doc/operate/security.md has no table \"$head\"");
+	my %rows;
+
+	foreach (split /\n/, $lines)
+	{
+		my ($names, @cells) = map { s/^\s+|\s+$//gr } (split /\|/)[ 1 .. 5 ];
+		$rows{$_} = \@cells foreach $names =~ /`([^`]+)`/g;
+	}
+	return %rows;
+}
+
+my %tables    = page_table('table, view');
+my %functions = page_table('function');
+
+sub members
+{
+	my ($catalog, $name, $where) = @_;
+	return split /\n/, query("SELECT DISTINCT $name FROM $catalog o JOIN pg_depend d ON d.objid = o.oid AND d.classid = '$catalog'::regclass AND d.deptype = 'e'"
+		. " JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'atproto' WHERE $where ORDER BY 1");
+}
+
+my @relations = members('pg_class', 'relname', "relkind IN ('r', 'v', 'm', 'p', 'f', 'S')");
+# Functions of the data model read their arguments only; whatever reads or writes more than these has a row.
+my @routines = members('pg_proc', 'proname', "provolatile <> 'i' AND (provolatile = 'v' OR pronamespace = 'atproto'::regnamespace)"
+	. " OR NOT EXISTS (SELECT FROM aclexplode(COALESCE(proacl, acldefault('f', proowner))) WHERE grantee = 0)");
+
+is(join(' ', sort keys %tables), join(' ', @relations), 'the page names each table and view of the catalogue, and no other');
+is(join(' ', sort keys %functions), join(' ', @routines), 'the page names each function that does more than compute, and no other');
+
+# ------------------------------------------------------------------------
+# Two roles with the grants of doc/operate/operations.md; one that has each grant there can be; others
+# ------------------------------------------------------------------------
+
+my $operations = slurp_file(test_dir() . '/../doc/operate/operations.md');
+my ($grants) = $operations =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
+query($grants =~ s/\bconsumer\b/owner/gr =~ s/\bnetwork\b/victim/gr);
+query($grants =~ s/\bconsumer\b/mallory/gr =~ s/\bnetwork\b/m/gr);
+query(<<'EOSQL');
+CREATE ROLE everything LOGIN; CREATE SCHEMA e AUTHORIZATION everything;
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA atproto TO everything; GRANT EXECUTE ON ALL ROUTINES IN SCHEMA atproto TO everything;
+CREATE ROLE monitor LOGIN; GRANT pg_monitor TO monitor;
+CREATE ROLE reader LOGIN; GRANT EXECUTE ON ALL ROUTINES IN SCHEMA atproto TO reader;
+CREATE ROLE anybody LOGIN;
+EOSQL
+my @roles = qw(mallory everything monitor reader anybody);
+# of these roles a statement may read the victim's tables
+my %reads = (reader => 1);
+
+my $did = 'did:web:account.example.com';
+sub as_owner { return query("SET SESSION AUTHORIZATION owner; $_[0]"); }
+as_owner("SELECT atproto.create_tables('victim'); INSERT INTO atproto.subscription (name, url, target, backfill, list_source) VALUES ('victim', 'wss://localhost', 'victim', 'network', 'https://victim.example.com');"
+	. "INSERT INTO atproto.request_header VALUES ('victim', 'authorization', 'Bearer of-victim')");
+query('GRANT USAGE ON SCHEMA victim TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA victim TO reader');
+query(<<"EOSQL");
+INSERT INTO victim.record (did, collection, rkey, cid, value, rev, indexed_at) VALUES ('$did', 'app.bsky.feed.post', '1', 'bafyreie5cvv4h45feadgeuwhbcutmh6t2ceseocckahdoe6uat64zmz454', '{"text": "of-victim"}', '3jzfcijpj2z2a', now());
+INSERT INTO victim.repo (did, rev) VALUES ('$did', '3jzfcijpj2z2a');
+INSERT INTO atproto.cursor (subscription, endpoint, seq) VALUES ('victim', 'wss://localhost/', 5);
+INSERT INTO atproto.dead_frame (subscription, digest, bytes, format, endpoint) VALUES ('victim', '\\x00', 'of-victim', 'dag-cbor', 'wss://localhost/');
+INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, digest) VALUES ('victim', 'frame', '22P03', 'of-victim', '\\x00');
+INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) VALUES ('victim', 'wss://localhost/', 1, 3, 'cursor set');
+INSERT INTO atproto.audit_state (target) VALUES ('victim');
+INSERT INTO atproto.held_event (target, did, rev, subscription, seq, why, shard_key, bytes) VALUES ('victim', '$did', '3jzfcijpj2z2a', 'victim', 4, 'identity', 0, 'of-victim');
+INSERT INTO atproto.held_release (target, did, shard_key, subscription) VALUES ('victim', '$did', 0, 'victim');
+INSERT INTO atproto.status_wish (target, did, subscription, why, wished_at) VALUES ('victim', '$did', 'victim', 'inactive', now());
+INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, listed_by) VALUES ('victim', '$did', 'victim', 3, 'victim', 'victim');
+INSERT INTO atproto.repo_fetched VALUES ('victim', '$did', '{now}');
+INSERT INTO atproto.repo_storm VALUES ('owner', 'infinity');
+INSERT INTO atproto.enumeration (subscription, source, started_at) VALUES ('victim', 'listRepos', now());
+INSERT INTO atproto.repo_total VALUES ('victim', 1, 1, 1, 1, now());
+INSERT INTO atproto.subscription_event (subscription, number, at, last_at, times, event) VALUES ('victim', 1, now(), now(), 1, 'connected');
+INSERT INTO atproto.zstd_dictionary (subscription, endpoint) VALUES ('victim', 'wss://localhost/');
+EOSQL
+
+# ------------------------------------------------------------------------
+# Everything of the other role
+# ------------------------------------------------------------------------
+
+query(<<'EOSQL');
+CREATE SCHEMA judge;
+GRANT USAGE ON SCHEMA judge TO PUBLIC;
+-- Rows of the extension's tables that name the other role, its schema or its subscription; all that is in its schema.
+CREATE FUNCTION judge.state() RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	r regclass;
+	one text;
+	state text := '';
+BEGIN
+	FOR r IN SELECT c.oid FROM pg_class c WHERE relnamespace IN ('atproto'::regnamespace, 'victim'::regnamespace) AND relkind IN ('r', 'p') ORDER BY oid::regclass::text LOOP
+		EXECUTE format('SELECT count(*) || md5(string_agg(x, $1 ORDER BY x)) FROM (SELECT xmin || t::text AS x, t::text AS row FROM %s t) t WHERE $2 OR row ~ $3', r)
+			INTO one USING ',', r::text LIKE 'victim.%', 'victim|owner';
+		state := state || r || ' ' || COALESCE(one, '-') || E'\n';
+	END LOOP;
+	RETURN state
+		|| (SELECT md5(string_agg(c::text, ',' ORDER BY c.oid)) FROM (SELECT oid, relname, relkind, relacl, relowner, relpartbound, relhastriggers
+			FROM pg_class WHERE relnamespace = 'victim'::regnamespace) c)
+		|| (SELECT nspname || nspacl::text FROM pg_namespace WHERE nspname = 'victim');
+END $$;
+EOSQL
+my $before = query('SELECT judge.state()');
+cmp_ok(length($before), '>', 500, 'there is a state');
+my %old = map { split / /, $_, 2 } grep { /^\S+ \S+$/ } split /\n/, $before;
+
+# ------------------------------------------------------------------------
+# Statements
+# ------------------------------------------------------------------------
+
+my ($letter) = query('SELECT id FROM atproto.dead_letter');
+my ($gap)    = query('SELECT id FROM atproto.gap');
+
+# What is called of another role, for each function that takes something.
+my %calls = (
+	audit               => "SELECT * FROM atproto.audit('$did', 'victim')",
+	audit_all           => "CALL atproto.audit_all('victim')",
+	await               => "CALL atproto.await('$did', '0 s')",
+	await_backfill      => "CALL atproto.await_backfill('victim', '0 s')",
+	backfill_repo       => "SELECT atproto.backfill_repo('$did', 'victim')",
+	backlink_count      => "SELECT atproto.backlink_count('at://$did', 'app.bsky.feed.like:subject.uri', 'victim')",
+	backlink_dids       => "SELECT * FROM atproto.backlink_dids('at://$did', 'app.bsky.feed.like:subject.uri', tables => 'victim')",
+	backlinks           => "SELECT * FROM atproto.backlinks('at://$did', 'app.bsky.feed.like:subject.uri', tables => 'victim')",
+	check               => "SELECT * FROM atproto.check('victim')",
+	check_handle        => "SELECT atproto.check_handle('$did')",
+	close_gap           => "SELECT atproto.close_gap($gap)",
+	consumer_pid        => "SELECT atproto.consumer_pid('victim')",
+	create_tables       => "SELECT atproto.create_tables('victim')",
+	create_view         => "SELECT atproto.create_view('app.bsky.feed.post', target => 'victim')",
+	describe_server     => "CALL atproto.describe_server('https://localhost', timeout => '0 s')",
+	distribute          => "SELECT atproto.distribute('victim')",
+	fetcher_status      => 'SELECT * FROM atproto.fetcher_status()',
+	host_status         => "CALL atproto.host_status('https://localhost', 'localhost', timeout => '0 s')",
+	identity_refresh    => "SELECT atproto.identity_refresh('$did')",
+	link_problems       => "SELECT * FROM atproto.link_problems('victim')",
+	load_car            => "SELECT * FROM atproto.load_car('$did', '\\x00', 'victim')",
+	load_lexicon        => q{SELECT atproto.load_lexicon('{"lexicon": 1, "id": "com.example.mallory", "defs": {}}')},
+	load_published      => "SELECT * FROM atproto.load_published('$did', '*', 'victim')",
+	maintain_partitions => "CALL atproto.maintain_partitions('victim')",
+	partition           => "SELECT atproto.partition('victim', 'month')",
+	pause               => "SELECT atproto.pause('victim')",
+	rebuild_links       => "SELECT * FROM atproto.rebuild_links('victim')",
+	recheck             => "SELECT atproto.recheck('victim')",
+	refill              => "SELECT atproto.refill('victim')",
+	repo_states         => "SELECT * FROM atproto.repo_states('victim')",
+	resolve             => "SELECT state FROM atproto.resolve('$did')",
+	resume              => "SELECT atproto.resume('victim')",
+	resync              => "SELECT atproto.resync('$did', 'victim')",
+	resync_all          => "SELECT atproto.resync_all('victim')",
+	retry               => "SELECT atproto.retry($letter)",
+	role_may_fill       => "SELECT atproto.role_may_fill('owner'::regrole, 'victim', 0)",
+	set_cursor          => "SELECT atproto.set_cursor('victim', 1)",
+	set_zstd_dictionary => "SELECT atproto.set_zstd_dictionary('victim', '\\x00')",
+	stream_status       => 'SELECT * FROM atproto.stream_status()',
+	subscribe           => "SELECT atproto.subscribe('mallory', 'wss://localhost', target => 'victim')",
+	unload_lexicon      => "SELECT atproto.unload_lexicon('com.example.none')",
+	unpark              => "SELECT atproto.unpark('localhost')",
+	unsubscribe         => "SELECT atproto.unsubscribe('victim')",
+	wake                => 'SELECT atproto.wake()',
+);
+
+# Statements as one role, with what came of each: { out, error, changed }.
+sub try_all
+{
+	my ($role, %statements) = @_;
+	my $script = '';
+	my %came;
+
+	foreach my $name (sort keys %statements)
+	{
+		$script .= "\\echo \@\@$name\n\\warn \@\@$name\nSET SESSION AUTHORIZATION $role;\n$statements{$name};\n"
+			. "RESET SESSION AUTHORIZATION;\n\\echo \@=\nSELECT judge.state();\n";
+	}
+	my ($out, $err) = ('', '');
+	$node->psql('postgres', $script, stdout => \$out, stderr => \$err, on_error_stop => 0, extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+	foreach (split /^\@\@/m, $out)
+	{
+		my ($name, $rows, $state) = /^(\S+)\n(.*?)^\@=\n(.*)/ms or next;
+		my %new = map { split / /, $_, 2 } grep { /^\S+ \S+$/ } split /\n/, $state;
+
+		$came{$name} = { out => $rows, error => '',
+			changed => join(', ', grep { $old{$_} ne ($new{$_} // '') } sort keys %old) || ($state =~ s/\s+$//r eq $before ? '' : 'the schema') };
+	}
+	foreach (split /^[^\n]*?\@\@/m, $err)
+	{
+		my ($name, $lines) = /^(\S+)\n(.*)/s or next;
+		$came{$name}{error} = $lines =~ /ERROR:  (\w{5}: .*)/ ? $1 : '';
+	}
+	return \%came;
+}
+
+# Which of these has each role?
+my %granted = (
+	mallory => qr/PUBLIC|operations/, everything => qr//, monitor => qr/PUBLIC|pg_monitor/, reader => qr//, anybody => qr/PUBLIC/,
+);
+my $secret = qr/of-victim/;
+
+# ------------------------------------------------------------------------
+# Functions
+# ------------------------------------------------------------------------
+
+my ($unnamed) = join ' ', grep { !/^(PUBLIC|grant)$|^(operations|operations, pg_monitor|pg_monitor)$/ } map { $_->[0] } values %functions;
+is($unnamed, '', 'the page says who may call each function');
+foreach my $role (@roles)
+{
+	my %may = map { $_ => 1 } split /\n/, query("SELECT DISTINCT proname FROM pg_proc WHERE pronamespace = 'atproto'::regnamespace AND has_function_privilege('$role', oid, 'EXECUTE')");
+	my @wrong = grep { exists $may{$_} != ($functions{$_}[0] =~ $granted{$role}) } grep { $_ ne 'tid_generate' } @routines;
+
+	is("@wrong", '', "$role may call what the page says");
+}
+
+my @uncalled = grep { $functions{$_}[3] =~ /^(refused|nothing)/ && !$calls{$_} } @routines;
+is("@uncalled", '', 'each function that is given what another role has is called');
+foreach my $role (@roles)
+{
+	my $came = try_all($role, %calls);
+
+	foreach my $name (sort keys %calls)
+	{
+		my ($may, $foreign) = @{ $functions{$name} }[ 0, 3 ];
+		my ($out, $error, $changed) = @{ $came->{$name} }{qw(out error changed)};
+
+		is($changed, '', "$role: $name() changes nothing of another role");
+		next if $reads{$role} && $may =~ $granted{$role};
+		unlike($out, $secret, "$role: $name() shows nothing of another role");
+		if ($may !~ $granted{$role})
+		{
+			like($error, qr/^42501: permission denied for (function|procedure) $name/, "$role: $name() is not granted");
+		}
+		elsif ($foreign =~ /^refused/)
+		{
+			like($error, qr/^(42\w{3}|55000): /, "$role: $name() is refused");
+		}
+		elsif ($foreign =~ /^nothing/)
+		{
+			is($error, '', "$role: $name() finds nothing");
+		}
+	}
+}
+
+# ------------------------------------------------------------------------
+# Tables
+# ------------------------------------------------------------------------
+
+# Rows of each table, for INSERT to try once more under another role.
+my %keyed = map { $_ => 1 } map { /^atproto\.(\w+) [1-9]/ ? $1 : () } split /\n/, $before;
+query(join '', map { "CREATE TABLE judge.$_ AS SELECT * FROM atproto.$_ t WHERE t::text ~ 'victim|owner'; GRANT SELECT ON judge.$_ TO PUBLIC;" } sort keys %keyed);
+cmp_ok(scalar(keys %keyed), '>=', 15, 'the other role has rows in most tables');
+
+# A column of each that an UPDATE may name.
+my %column = map { split / / } split /\n/, query("SELECT DISTINCT ON (relname) relname || ' ' || quote_ident(attname) FROM pg_attribute a JOIN pg_class c ON c.oid = attrelid"
+	. " WHERE relnamespace = 'atproto'::regnamespace AND attnum > 0 AND NOT attisdropped AND attgenerated = '' AND attidentity = '' ORDER BY relname, attnum");
+
+foreach my $role (@roles)
+{
+	my %statements;
+
+	foreach my $table (grep { !/_seq$/ } @relations)
+	{
+		$statements{"select.$table"} = "SELECT t::text FROM atproto.$table t WHERE t::text ~ 'victim|owner'";
+		$statements{"insert.$table"} = "INSERT INTO atproto.$table SELECT * FROM judge.$table" if $keyed{$table};
+		$statements{"update.$table"} = "UPDATE atproto.$table SET $column{$table} = $column{$table}";
+		$statements{"delete.$table"} = "DELETE FROM atproto.$table";
+		$statements{"truncate.$table"} = "TRUNCATE atproto.$table";
+	}
+	$statements{"nextval.$_"} = "SELECT nextval('atproto.$_')" foreach grep { /_seq$/ } @relations;
+	my $came = try_all($role, %statements);
+	foreach my $name (sort keys %statements)
+	{
+		my ($what, $table) = split /\./, $name;
+		my ($sees, $changes) = @{ $tables{$table} }[ 2, 3 ];
+		my ($out, $error, $changed) = @{ $came->{$name} }{qw(out error changed)};
+		my $all = $sees =~ /^all/ && ($role eq 'everything' || $table =~ /^lexicon/) || ($role eq 'monitor' && $sees =~ /all/);
+
+		is($changed, '', "$role: $what of $table changes nothing of another role");
+		is($out, '', "$role: $what of $table shows nothing of another role") if $what eq 'select' && !$all;
+		isnt($error, '', "$role: $what of $table is refused") if $what =~ /truncate|nextval/;
+		like($error, qr/^(42501|428C9): /, "$role: $what of $table is refused") if $what eq 'insert' && $changes !~ /^all/;
+	}
+}
+
+# What the test looks at does change when the owner changes it.
+like(try_all('owner', pause => "SELECT atproto.pause('victim')")->{pause}{changed}, qr/atproto\.subscription/, 'the owner itself may');
+
+$node->stop;
+done_testing();

@@ -1,0 +1,243 @@
+# 233_partition_months.pl
+#		CALL atproto.maintain_partitions(): months of which rows have come since are made, whatever
+#		their time, and months that are over go, with the links of their records, a piece at a time;
+#		who uses the tables waits for moments only.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use IPC::Run;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = make_node('months', conf => "autovacuum = off\n");
+
+sub refused
+{
+	my ($sql, $pattern, $name) = @_;
+	my ($rc, $out, $err) = $node->psql('postgres', $sql);
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	like($err, $pattern, $name);
+	return;
+}
+
+# What a CALL says; it must not fail.
+sub call
+{
+	my ($sql) = @_;
+	my ($rc, $out, $err) = $node->psql('postgres', "CALL atproto.maintain_partitions($sql)");
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is($rc, 0, "maintain_partitions($sql)") or diag($err);
+	return join "\n", $err =~ /NOTICE:  (.*)/g;
+}
+
+sub month
+{
+	my ($months) = @_;
+	return query("SELECT to_char(date_trunc('month', now() AT TIME ZONE 'UTC') + interval '$months months', 'YYYY_MM')");
+}
+
+# n records of n accounts, so many months from now, each a like of the same post.
+sub insert
+{
+	my ($schema, $months, $n) = @_;
+	query(<<"SQL");
+INSERT INTO $schema.record (did, collection, rkey, cid, rev, value) SELECT ('did:plc:' || lpad(translate(n::text, '0189', 'abcd'), 24, 'a'))::did, 'app.bsky.feed.like',
+	tid_floor((date_trunc('month', now() AT TIME ZONE 'UTC') + interval '$months months 1 day') AT TIME ZONE 'UTC' + n * interval '1 second')::recordkey,
+	'bafyreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy', tid_floor(now()),
+	jsonb_build_object('\$type', 'app.bsky.feed.like', 'subject', jsonb_build_object('cid', 'bafyreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy',
+		'uri', 'at://did:plc:z72i7hdynmk6r22z27h6tvur/app.bsky.feed.post/3l6oveex3ii2l'))
+FROM generate_series(1, $n) n
+SQL
+	return;
+}
+
+# The interval that keeps so many months before the present one.
+sub keep
+{
+	my ($months) = @_;
+	return "now() AT TIME ZONE 'UTC' - (date_trunc('month', now() AT TIME ZONE 'UTC') - interval '$months months') - interval '1 hour'";
+}
+
+sub begin_session
+{
+	my ($name, $sql) = @_;
+	my %session = (out => '', name => $name);
+
+	$session{handle} = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres') . " application_name=$name", '-c', $sql ], '>', \$session{out}, '2>&1');
+	return \%session;
+}
+
+# --- partitioned first, filled afterwards ---
+
+query(q{CREATE SCHEMA m; SELECT atproto.create_tables('m'); SELECT atproto.partition('m', 'month', ahead => 0)});
+insert('m', -$_, 20) foreach 0 .. 6;
+query(q{INSERT INTO m.record (did, collection, rkey, cid, rev) SELECT did, 'app.bsky.actor.profile', 'self', cid, rev FROM m.record WHERE rkey = (SELECT min(rkey) FROM m.record)});
+query(q{INSERT INTO m.record_event (subscription, action, did, collection, rkey, rev, received_at) SELECT 'x', 'create', did, collection, rkey, rev, now() - interval '2 months' FROM m.record LIMIT 3});
+is(query('SELECT count(*) FROM m.record_rest'), '121', 'most rows are in the default partition');
+my $said = call("'m', ahead => 1");
+is($said, join("\n", (map { 'made m.record_' . month(-$_) . ', with 20 rows of m.record_rest' } reverse 1 .. 6), 'made m.record_' . month(1),
+	'made m.record_event_' . month(-2) . ', with 3 rows of m.record_event_rest', 'made m.record_event_' . month(1)), 'each month takes its rows');
+is(query('SELECT count(*), (SELECT count(*) FROM m.record) FROM m.record_rest'), '1|141', 'what is no time stays there');
+is(call("'m', ahead => 1"), '', 'once more changes nothing');
+
+# --- months that are over, with links, one of them popular ---
+
+query(q{SELECT atproto.rebuild_links('m')});
+insert('m', -20, 30);
+query(q{SELECT atproto.rebuild_links('m')});
+is(query('SELECT count(*) FROM m.link'), '170', 'links to one post');
+my $first = query(q{SELECT did FROM m.record WHERE collection = 'app.bsky.feed.like' ORDER BY rkey DESC LIMIT 1});
+query(<<'SQL');
+CREATE TABLE seen (op text);
+CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO public.seen VALUES (tg_op || tg_table_name); RETURN NULL; END';
+CREATE TRIGGER each AFTER DELETE ON m.record FOR EACH ROW EXECUTE FUNCTION see();
+SQL
+my ($oldest, $older) = (month(-6), month(-5));
+is(call("'m', ahead => 1, keep => @{[keep(4)]}, keep_events => @{[keep(1)]}"),
+	join("\n", "dropped m.record_$oldest", "dropped m.record_$older", 'removed 30 rows of m.record_rest', 'dropped m.record_event_' . month(-2)), 'what is over goes');
+is(query('SELECT count(*), (SELECT count(*) FROM m.link), (SELECT count(*) FROM m.record_rest) FROM m.record'), '101|100|1', 'with its links, and what is as old in the default partition');
+is(query("SELECT count(*) FROM atproto.link_problems('m')"), '0', 'the links are those of the records');
+is(query('SELECT count(*), min(op), max(op) FROM seen'), '30|DELETErecord_rest|DELETErecord_rest', 'rows of the default partition are deleted, others dropped');
+
+# --- while others use the tables ---
+
+# A row that is locked is left for the end, and nobody waits for it who does not write into that month.
+query('TRUNCATE seen');
+my $month  = month(-4);
+my $writer = $node->background_psql('postgres');
+$writer->query_safe("BEGIN; UPDATE m.record_$month SET indexed_at = now() WHERE rkey = (SELECT min(rkey) FROM m.record_$month)");
+my $maker = begin_session('maker', "CALL atproto.maintain_partitions('m', ahead => 1, keep => @{[keep(3)]})");
+wait_for("SELECT count(*) = 1 FROM m.record_$month");
+is(query("SELECT count(*) FROM atproto.link_problems('m')"), '0', 'at each moment links are those of the records');
+$writer->query_safe('COMMIT');
+$maker->{handle}->finish;
+like($maker->{out}, qr/dropped m.record_$month$/m, 'the month goes when the row is free');
+is(query("SELECT count(*) FROM atproto.link_problems('m')") . query('SELECT count(*) FROM m.link'), '080', 'with the links of what was left');
+
+# A reader who stays: those behind him wait for half a second.
+my $reader = $node->background_psql('postgres');
+$reader->query_safe('BEGIN; SELECT count(*) FROM m.record');
+$maker = begin_session('maker', q{CALL atproto.maintain_partitions('m', ahead => 2)});
+wait_for(q{SELECT EXISTS (SELECT FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND application_name = 'maker')});
+is(query(q{SET lock_timeout = '5s'; SELECT count(*) FROM m.record}), '81', 'who reads meanwhile does not wait for the reader before');
+refused(q{SET lock_timeout = '2s'; CALL atproto.maintain_partitions('m', ahead => 2)}, qr/table "record" could not be locked in \d+ attempts\nDETAIL:  Other sessions use it. The limit of all attempts is "lock_timeout"/, 'lock_timeout limits all attempts');
+$reader->query_safe('COMMIT');
+$maker->{handle}->finish;
+like($maker->{out}, qr/made m.record_@{[month(2)]}$/m, 'it has its turn');
+$_->quit foreach $reader, $writer;
+
+# --- sessions that read, and then write ---
+
+query(q{CREATE SCHEMA d; SELECT atproto.create_tables('d'); SELECT atproto.partition('d', 'month', ahead => 0)});
+insert('d', -$_, 20) foreach 0, 5;
+query(q{SELECT atproto.rebuild_links('d')});
+call(q{'d', ahead => 0});
+
+# A session has the table, and what comes next is done while the maker waits for that.  The server does not look for deadlocks on the session's side.
+sub write_after_reading
+{
+	my ($call, $sql) = @_;
+	my $session = $node->background_psql('postgres', on_error_stop => 0);
+	my $waits;
+
+	$session->query(q{SET deadlock_timeout = '1h'; SET lock_timeout = '60s'; BEGIN; SELECT count(*) FROM d.record});
+	$waits = begin_session('waits', $call);
+	wait_for(q{SELECT EXISTS (SELECT FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted AND application_name = 'waits')});
+	$session->query($sql);
+	my $done = $session->query(q{SELECT 'written'});
+	$session->query('COMMIT');
+	$session->quit;
+	$waits->{handle}->finish;
+	return ($done, $waits->{out});
+}
+
+my ($done, $out) = write_after_reading("CALL atproto.maintain_partitions('d', ahead => 0, keep => @{[keep(1)]})", 'UPDATE d.record_' . month(-5) . ' SET indexed_at = now()');
+is($done, 'written', 'whoever reads, and writes into the month that goes, is let through');
+like($out, qr/dropped d.record_@{[month(-5)]}$/m, 'then the month goes');
+is(query('SELECT count(*), (SELECT count(*) FROM d.link) FROM d.record'), '20|20', 'with its links');
+my $row = 'UPDATE d.record SET indexed_at = now() WHERE rkey = (SELECT min(rkey) FROM d.record)';
+($done, $out) = write_after_reading("BEGIN; $row; SELECT atproto.partition('d', ahead => 1)", $row);
+like($out, qr/deadlock detected/, 'where the transaction of the call has locks already, the server sees the deadlock');
+is($done, 'written', 'of which the session is not the victim');
+
+# --- foreign keys ---
+
+query(<<"SQL");
+CREATE TABLE bookmark (did did, collection nsid, rkey recordkey, FOREIGN KEY (did, collection, rkey) REFERENCES m.record ON DELETE CASCADE);
+INSERT INTO bookmark SELECT did, collection, rkey FROM m.record_@{[month(-3)]} LIMIT 1;
+SQL
+refused("CALL atproto.maintain_partitions('m', ahead => 1, keep => @{[keep(2)]})", qr/removing partition "record_@{[month(-3)]}" violates foreign key constraint/, 'a month that somebody refers to stays');
+is(query('SELECT count(*), (SELECT count(*) FROM m.link), (SELECT count(*) FROM bookmark) FROM m.record'), '81|80|1', 'whole, with its links');
+query('TRUNCATE bookmark');
+call("'m', ahead => 1, keep => @{[keep(2)]}");
+is(query('SELECT count(*), (SELECT count(*) FROM m.link) FROM m.record'), '61|60', 'and goes when nobody does');
+
+# --- a popular target: each link is found by its whole key ---
+
+query(q{CREATE SCHEMA p; SELECT atproto.create_tables('p')});
+insert('p', -9, 300);
+insert('p', 0, 6000);
+# many others, which make it seem that few link to the same
+query(<<'SQL');
+INSERT INTO p.record (did, collection, rkey, cid, rev, value) SELECT did, 'app.bsky.graph.block', tid_floor(now() + n * interval '1 millisecond')::recordkey, cid, rev,
+	jsonb_build_object('$type', 'app.bsky.graph.block', 'subject', 'did:plc:' || lpad(translate(n::text, '0189', 'abcd'), 24, 'b'))
+FROM generate_series(1, 30000) n, (SELECT did, cid, rev FROM p.record LIMIT 1) r
+SQL
+query(q{SELECT atproto.rebuild_links('p'); SELECT atproto.partition('p', 'month', ahead => 0); ANALYZE p.link; SELECT pg_stat_force_next_flush(); SELECT pg_stat_reset()});
+call(q{'p', ahead => 0, keep => '6 months'});
+query('SELECT pg_stat_force_next_flush()');
+cmp_ok(query(q{SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelid = 'p.link_pkey'::regclass}), '<', 3000, 'a link that goes does not cost all those of its target');
+is(query('SELECT count(*) FROM p.link'), '36000', 'the others stay');
+
+# --- while a stream comes ---
+
+my $pds    = capture('pds.frames.gz');
+my @holds  = (400, 800, 1200);
+my $server = AtprotoTest::Server->start($pds, map { ('--hold-at', $_) } @holds);
+query(q{CREATE SCHEMA live; SELECT atproto.create_tables('live'); SELECT atproto.partition('live', 'month', ahead => 0)});
+query('DROP TABLE live.record_' . month(0));
+query(subscribe_sql('live', $server, cursor => 0, target => "'live'", links => "'all'"));
+my $moved = '';
+foreach my $hold (@holds)
+{
+	wait_for_seq($node, 'live', $hold - 1);
+	$server->release;
+	$moved .= call(q{'live', ahead => 0}) . "\n";
+}
+wait_for_seq($node, 'live', $PDS_LAST);
+$moved .= call(q{'live', ahead => 0});
+like($moved, qr/made live.record_\d+_\d+, with \d+ rows of live.record_rest/, 'months are made');
+tables_match($node, $pds, 'as the oracle says', schema => 'live', modes => [ 'record', 'repo' ]);
+is(query("SELECT count(*) FROM atproto.link_problems('live')"), '0', 'links are those of the records');
+is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing was refused');
+
+# --- by an ordinary role ---
+
+query(<<"SQL");
+CREATE ROLE keeper; GRANT USAGE ON SCHEMA atproto TO keeper; CREATE SCHEMA own AUTHORIZATION keeper;
+GRANT EXECUTE ON ALL ROUTINES IN SCHEMA atproto TO keeper; GRANT SELECT ON atproto.subscription TO keeper;
+SET ROLE keeper; SELECT atproto.create_tables('own'); SELECT atproto.partition('own', 'month', ahead => 0);
+SQL
+insert('own', -$_, 10) foreach 0 .. 3;
+query(q{SET ROLE keeper; SELECT atproto.rebuild_links('own'); ALTER TABLE own.record ENABLE ROW LEVEL SECURITY});
+my ($rc, undef, $err) = $node->psql('postgres', "SET ROLE keeper; CALL atproto.maintain_partitions('own', ahead => 0, keep => @{[keep(1)]})");
+like($err, qr/made own.record_@{[month(-1)]}, with 10 rows of own.record_rest\n.*removed 20 rows of own.record_rest/s, 'who owns the tables may');
+is(query('SELECT count(*), (SELECT count(*) FROM own.link) FROM own.record'), '20|20', 'links go with them');
+
+# --- what it refuses ---
+
+refused(q{BEGIN; CALL atproto.maintain_partitions('m')}, qr/procedure "atproto.maintain_partitions" cannot run inside a transaction block or a function/, 'a transaction');
+refused(q{CALL atproto.maintain_partitions('atproto')}, qr/table "record" is not in partitions yet.*HINT:  SELECT atproto.partition/s, 'a table without partitions');
+refused(q{CALL atproto.maintain_partitions('m', collections => '{app.bsky.feed.post}')}, qr/collections are for partitions by collection/, 'collections by month');
+
+# no subscription has filled most of these tables
+expect_check('record without repository', undef, maybe => 1);
+$node->stop;
+done_testing();

@@ -1,0 +1,117 @@
+# 280_union_ends.pl
+#		What ends the wait of a commit for one before it, when no source of the tables
+#		brings that: a time; nobody who could bring it, or who holds it; limits; the
+#		end of the account.  It is a break then, and nothing is lost silently.  F-05, F-08, F-15,
+#		R-30, R-32, R-34, R-35.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Union;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node  = make_node('union_ends', conf => "max_worker_processes = 20\natproto.reconnect_delay = 50ms\natproto.union_wait = 5min");
+my $union = AtprotoTest::Union->new($node);
+my ($one, $two) = $union->repositories;
+
+sub wait_at_most
+{
+	my ($time) = @_;
+
+	query("ALTER SYSTEM SET atproto.union_wait = '$time'");
+	query('SELECT pg_reload_conf()');
+	return;
+}
+
+sub state_of
+{
+	my ($schema) = @_;
+	return query("SELECT string_agg(did::text, ' ' ORDER BY did) FROM $schema.repo WHERE sync = 'desynchronized'");
+}
+
+# Begins two, of which the first lacks a commit of one, and holds what comes after it; the second one waits before it.
+sub begin_two
+{
+	my ($schema, $second, %more) = @_;
+	my @servers = (AtprotoTest::Server->start($union->without($one->[3])), AtprotoTest::Server->start($second, '--hold-at', $one->[3]));
+
+	$union->follow($schema, [ 'chain', 'chain' ], \@servers, %more);
+	wait_for_seq($node, "${schema}0", $PDS_LAST);
+	is(query("SELECT count(*), count(DISTINCT did), bool_or(did = '$one->[0]') FROM atproto.held_event"), (@$one - 4) . '|1|t', "$schema: what comes after it waits");
+	return $servers[1];
+}
+
+# --- neither of two has it ---
+
+my $last = begin_two('neither', $union->without($one->[3]));
+$last->release;
+wait_for_seq($node, 'neither1', $PDS_LAST);
+is(query('SELECT count(*) FROM atproto.held_event'), 2 * (@$one - 4), 'neither: it waits');
+is(state_of('neither'), '', 'neither: nobody knows yet');
+wait_at_most('1s');
+wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+is(state_of('neither'), $one->[0], 'F-08: neither: it is a break, in time, with no event that comes');
+is(query('SELECT sum(breaks) FROM atproto.stat_subscription'), '1', 'F-08: and one');
+is(query("SELECT count(*) FROM neither.repo WHERE hold IS NOT NULL"), '0', 'nothing waits any more');
+tables_match($node, capture('pds.frames.gz'), 'what came after it was taken', schema => 'neither', modes => ['repo']);
+$union->forget;
+
+# --- there is no other one: as ever, at once ---
+
+wait_at_most('5min');
+my $server = AtprotoTest::Server->start($union->without($one->[3]));
+my $other = AtprotoTest::Server->start($union->without());
+query('CREATE SCHEMA alone');
+query(subscribe_sql('other', $other, cursor => 0, target => "'alone'") . "; SELECT atproto.pause('other')");
+query(subscribe_sql('elsewhere', $other, cursor => 0, target => "'alone'", dids => "'{$two->[0]}'", events => "'keep'"));
+query(subscribe_sql('alone', $server, cursor => 0, target => "'alone'", events => "'keep'"));
+wait_for_seq($node, 'alone', $PDS_LAST);
+is(query("SELECT breaks, skips ? 'held' FROM atproto.stat_subscription WHERE name = 'alone'"), '1|f', 'F-08: who is paused, and who does not follow the account, brings nothing');
+is(state_of('alone'), $one->[0], 'F-08: and it is marked at once');
+$union->forget;
+
+# --- who holds it is paused: another one takes it ---
+
+$last = begin_two('paused', $union->without());
+query("SELECT atproto.pause('paused0')");
+wait_for(q{SELECT count(*) = 1 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
+$last->release;
+$union->at_end;
+$union->matches('paused', 'paused');
+$union->forget;
+
+# --- who holds it is removed: the other one takes it over; both are removed ---
+
+$last = begin_two('removed', $union->without(@$one[ 3 .. $#$one ]));
+query("SELECT atproto.unsubscribe('removed0')");
+is(query('SELECT subscription, count(*) FROM atproto.held_event GROUP BY 1'), 'removed1|' . (@$one - 4), 'R-32: what it held is the other one\'s, which may take it');
+query("SELECT atproto.unsubscribe('removed1')");
+is(query('SELECT count(*) FROM atproto.held_event'), '0', 'R-35: what nobody may take goes with its subscription');
+is(state_of('removed'), $one->[0], 'R-35: and the repository is marked, in that transaction');
+is(query('SELECT count(*) FROM removed.repo WHERE hold IS NOT NULL'), '0', 'R-35: and waits for nothing');
+is(query('SELECT subscription, target, sum(events) FROM atproto.gap GROUP BY 1, 2'), '|removed|' . (@$one - 4), 'R-35: a row says how many events went');
+$union->forget;
+
+# --- there is no room ---
+
+$server = AtprotoTest::Server->start($union->without($one->[3]));
+$other = AtprotoTest::Server->start($union->without(), '--hold-at', $one->[3]);
+query('CREATE SCHEMA room');
+query(subscribe_sql('room1', $other, cursor => 0, target => "'room'", events => "'keep'"));
+query('BEGIN; ' . subscribe_sql('room0', $server, cursor => 0, target => "'room'", events => "'keep'") . "; UPDATE atproto.subscription SET max_held_events = 2 WHERE name = 'room0'; COMMIT");
+wait_for_seq($node, 'room0', $PDS_LAST);
+is(state_of('room'), $one->[0], 'R-34: what has no room is dropped, and the repository marked');
+cmp_ok(query('SELECT count(*) FROM atproto.held_event'), '<=', '2', 'R-34: no more than that is held');
+$other->release;
+$union->at_end;
+wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+is(state_of('room'), $one->[0], 'R-34: and stays so, whatever the other one brings');
+$union->forget;
+
+$node->stop;
+done_testing();

@@ -1,0 +1,216 @@
+# 282_full_held.pl
+#		What waits at level full: floods of it and limits, whatever else is refused in the
+#		same batch, what becomes of it when a subscription, its level, its accounts change.
+#		As in 282_full.pl no fetcher runs.  V-12, V-42, V-48, W-30, R-30 to R-35.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Lookups;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = make_node('held_full', databases => '', conf => "max_worker_processes = 16\natproto.reconnect_delay = 50ms");
+my %who = accounts_of('full.py', 'rotations');
+
+# --- floods: nothing is stored of them but what waits, and nobody is asked twice ---
+
+my $server = AtprotoTest::Server->start(make_capture('full.py', 'flood', 60, 100));
+begin_again();
+query('CREATE SCHEMA flood');
+query(subscribe_sql('flood', $server, cursor => 0, target => "'flood'", verify => "'full'"));
+wait_for_seq($node, 'flood', 160);
+is(query('SELECT count(*), count(DISTINCT did) FROM atproto.identity_wish'), '101|101', 'W-34: one wish for each account');
+is(query('SELECT count(*) FROM flood.repo WHERE rev IS NOT NULL OR sync <> $$partial$$'), '0', 'V-11: no state of any');
+query('CREATE TABLE forged AS SELECT did FROM atproto.identity_wish');
+my $most = query('SELECT did FROM atproto.held_event GROUP BY did ORDER BY count(*) DESC LIMIT 1');
+is(query("SELECT count(*) FROM atproto.held_event WHERE did = '$most'"), '60', 'R-34: they wait');
+query("INSERT INTO atproto.identity (did, state, key, pds, resolved_at, asked_at) SELECT did, 'good', '\\x$who{gone}{first}', 'pds.example.com', now(), now() FROM atproto.identity_wish");
+looked_up('', 'true');
+is(query("SELECT count(*) FROM atproto.held_event WHERE why <> 'signature'"), '0', 'V-41: none is by the key that is known now; once more, all of them');
+is(query('SELECT count(*), count(DISTINCT did) FROM atproto.identity_wish'), '101|101', 'V-41: again one wish for each account');
+looked_up('', 'true');
+wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+is(query('SELECT count(*), sum(attempts) FROM atproto.dead_letter'), '101|160', 'V-48: one letter for each account and key, which counts the others');
+is(query('SELECT count(*) FROM flood.repo'), '0', 'V-48: and of none is there a row');
+query("SELECT atproto.unsubscribe('flood')");
+
+# no room
+$server = AtprotoTest::Server->start(make_capture('full.py', 'flood', 60, 10));
+begin_again();
+query('CREATE SCHEMA room');
+query(subscribe_sql('room', $server, cursor => 0, target => "'room'", verify => "'full'") . "; UPDATE atproto.subscription SET max_held_events = 25 WHERE name = 'room'");
+wait_for_seq($node, 'room', 70);
+cmp_ok(query("SELECT count(*) FROM atproto.held_event WHERE did = '$most'"), '<=', 25, 'R-34: a repository has no more than its share');
+is(query("SELECT count(DISTINCT did) FROM atproto.held_event WHERE did <> '$most'"), '10', 'R-34: and others theirs');
+like(skips('room'), qr/held_dropped \d+/, 'R-34: what was dropped is counted');
+is(query('SELECT count(*) FROM room.repo WHERE rev IS NOT NULL OR sync <> $$partial$$'), '0', 'R-34: nothing follows from it');
+
+# no room at all
+query("SELECT atproto.unsubscribe('room')");
+begin_again();
+query('CREATE SCHEMA none');
+query(subscribe_sql('none', $server, cursor => 0, target => "'none'", verify => "'full'") . "; UPDATE atproto.subscription SET max_held_events = 0 WHERE name = 'none'");
+wait_for_seq($node, 'none', 70);
+is(query('SELECT count(*) FROM atproto.held_event'), '0', 'R-34: all is dropped');
+is(query('SELECT count(*) FROM none.repo WHERE hold IS NOT NULL'), '0', 'R-34: a repository of which everything was dropped waits for nothing');
+
+# --- no room while repositories are fetched: what they fetch may lack what has gone ---
+
+sub begin_fetched
+{
+	my ($name, $server) = @_;
+
+	query("CREATE SCHEMA $name; SELECT atproto.create_tables('$name')");
+	query("INSERT INTO $name.repo (did, sync, hold) SELECT did, 'resyncing', 'resync' FROM forged");
+	query('BEGIN; ' . subscribe_sql($name, $server, cursor => 0, target => "'$name'", verify => "'full'", backfill => "'repair'")
+		. "; INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, state) SELECT '$name', did, '$name', 1, 'break', 'running' FROM forged; COMMIT");
+	return;
+}
+
+# what may be held from now on is what is held
+sub fill
+{
+	my ($name) = @_;
+
+	query("UPDATE atproto.subscription SET max_held_bytes = (SELECT sum(octet_length(bytes)) FROM atproto.held_event) WHERE name = '$name'");
+	return;
+}
+
+query("SELECT atproto.unsubscribe('none')");
+$server = AtprotoTest::Server->start(make_capture('full.py', 'flood', 1, 100), '--hold-at', 81);
+begin_again();
+begin_fetched('fetched', $server);
+wait_for_seq($node, 'fetched', 80);
+is(query('SELECT DISTINCT why FROM atproto.held_event'), 'resync', 'R-30: they wait for what is fetched');
+fill('fetched');
+$server->release;
+wait_for_seq($node, 'fetched', 101);
+like(skips('fetched'), qr/held_dropped \d+/, 'R-34: there is no room for all');
+is(query("SELECT count(*) FROM fetched.repo r WHERE sync <> 'desynchronized' AND NOT EXISTS (SELECT FROM atproto.held_event h WHERE h.did = r.did)"),
+	'0', 'R-34: of which something was dropped is to be fetched once more');
+is(query("SELECT count(*) FROM fetched.repo r WHERE sync = 'resyncing'"), query('SELECT count(DISTINCT did) FROM atproto.held_event'), 'R-34: and no other');
+query("SELECT atproto.unsubscribe('fetched')");
+
+# somebody who has many names below one domain does not push out who has one
+$server = AtprotoTest::Server->start(make_capture('full.py', 'flood', 1, 100), '--hold-at', 81);
+begin_again();
+begin_fetched('names', $server);
+wait_for_seq($node, 'names', 80);
+query("INSERT INTO names.repo (did, hold) SELECT ('did:web:n' || n || '.many.example.com')::did, 'identity' FROM generate_series(1, 500) n");
+query("INSERT INTO atproto.held_event (target, subscription, kind, did, rev, seq, why, shard_key, bytes)"
+	. " SELECT 'names', 'names', 'repo', ('did:web:n' || n || '.many.example.com')::did, h.rev, n, 'identity', 0, repeat('x', 100)::bytea"
+	. " FROM generate_series(1, 500) n, (SELECT rev FROM atproto.held_event LIMIT 1) h");
+fill('names');
+$server->release;
+wait_for_seq($node, 'names', 101);
+cmp_ok(query(q{SELECT count(*) FROM atproto.held_event WHERE did::text LIKE 'did:web:%'}), '<', 500, 'R-34: what has no room is of who has most');
+is(query(q{SELECT count(*) FROM atproto.held_event WHERE did::text NOT LIKE 'did:web:%' AND seq <= 80}), '80', 'R-34: all his names together, small as each is');
+# The rows above are no messages: a release that comes to one removes the row, counts it as invalid, and leaves the mark
+# to the next sweep.  All other names without events were dropped for lack of room.
+wait_for(q{SELECT (SELECT count(*) FROM names.repo r WHERE hold = 'identity' AND NOT EXISTS (SELECT FROM atproto.held_event h WHERE h.did = r.did))
+	= (SELECT COALESCE((skips->>'invalid')::bigint, 0) FROM atproto.stat_subscription WHERE name = 'names')});
+pass('R-34: names of which everything was dropped wait for nothing');
+query("SELECT atproto.unsubscribe('names')");
+
+# --- what is held goes with its subscription; nobody waits for it then ---
+
+$server = AtprotoTest::Server->start(make_capture('full.py', 'flood', 60, 10));
+begin_again();
+query(subscribe_sql('room', $server, cursor => 0, target => "'room'", verify => "'full'"));
+wait_for_seq($node, 'room', 70);
+
+query("SELECT atproto.unsubscribe('room')");
+is(query('SELECT count(*) FROM atproto.held_event'), '0', 'R-35: unsubscribe() removes it');
+is(query('SELECT count(*) FROM room.repo WHERE hold IS NOT NULL'), '0', 'R-35: and no repository waits for it');
+$server = AtprotoTest::Server->start(make_capture('full.py', 'flood', 1, 10));
+query(subscribe_sql('again', $server, cursor => 0, target => "'room'", verify => "'chain'"));
+wait_for_seq($node, 'again', 11);
+wait_for('SELECT count(*) = 0 FROM room.repo WHERE hold IS NOT NULL');
+is(query('SELECT count(*), bool_or(verified) FROM room.repo WHERE rev IS NOT NULL'), '11|f', 'V-37: what comes is taken, at another level');
+query("SELECT atproto.unsubscribe('again')");
+
+# --- a lower level judges what waits by what it asks ---
+
+$server = AtprotoTest::Server->start(make_capture('full.py', 'flood', 3, 3));
+begin_again();
+query('CREATE SCHEMA lower');
+query(subscribe_sql('lower', $server, cursor => 0, target => "'lower'", verify => "'full'"));
+wait_for_seq($node, 'lower', 6);
+is(query('SELECT count(*) FROM atproto.held_event'), '6', 'V-40: all wait');
+query("UPDATE atproto.subscription SET verify = 'chain' WHERE name = 'lower'");
+wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+is(query('SELECT count(*) FROM lower.record'), '6', 'V-03: at level chain nobody has to sign');
+query("SELECT atproto.unsubscribe('lower')");
+
+# --- levels that are not there ---
+
+my (undef, undef, $out) = $node->psql('postgres', subscribe_sql('labels', $server, nsid => 'com.example.subscribeOther', verify => "'full'"));
+like($out, qr/cannot be verified by their signatures/, 'V-01: messages of other streams');
+
+# --- a row that is refused, in the batch of which an event waits ---
+
+my ($unknown, $known) = @who{qw(unknown rotated)};
+my $refusing = AtprotoTest::Server->start(make_capture('full.py', 'refused'), '--hold-at', 2, '--hold-at', 5);
+begin_again();
+know($known->{did}, $known->{first});
+query('CREATE SCHEMA pieces');
+query(subscribe_sql('pieces', $refusing, cursor => 0, target => "'pieces'", verify => "'full'"));
+wait_for_seq($node, 'pieces', 1);
+query("ALTER TABLE pieces.record ADD CHECK (rkey::text <> '20')");
+$refusing->release;
+wait_for_seq($node, 'pieces', 4);
+is(query('SELECT stage, did FROM atproto.dead_letter'), "apply|$known->{did}", 'a record is refused');
+is(query("SELECT hold FROM pieces.repo WHERE did = '$unknown->{did}'"), 'identity', 'V-42: an event of another account waits, and its row says so, whatever comes after it');
+know($unknown->{did}, $unknown->{first});
+query("UPDATE atproto.identity SET asked_at = NULL");
+$refusing->release;
+wait_for_seq($node, 'pieces', 5);
+is(query('SELECT why FROM atproto.held_event ORDER BY rev'), "identity\norder", 'V-42: so that the next one waits behind it');
+looked_up('', 'true');
+wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+is(query("SELECT string_agg(rkey::text, ',' ORDER BY rkey) FROM pieces.record WHERE did = '$unknown->{did}'"), '10,30', 'R-32: and both are taken');
+
+# --- who follows other accounts by now ---
+
+$server = AtprotoTest::Server->start(make_capture('full.py', 'flood', 3, 3));
+begin_again();
+query('CREATE SCHEMA narrow');
+query(subscribe_sql('narrow', $server, cursor => 0, target => "'narrow'", verify => "'full'"));
+wait_for_seq($node, 'narrow', 6);
+query("UPDATE atproto.subscription SET dids = '{$unknown->{did}}' WHERE name = 'narrow'");
+wait_for("SELECT count(*) = 0 FROM atproto.held_release");
+foreach (1 .. 2)
+{
+	query("SELECT atproto.pause('narrow')");
+	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
+	query("SELECT atproto.resume('narrow')");
+	wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 'narrow'});
+}
+is(query('SELECT count(*) FROM atproto.held_event'), '6', 'what waits goes on waiting');
+is(query('SELECT count(*) FROM atproto.held_release'), '0', 'and is not named each time by somebody who does not take it');
+query("SELECT atproto.unsubscribe('narrow')");
+
+# --- a key that was read long ago; an account that does not function ---
+
+$server = AtprotoTest::Server->start(make_capture('full.py', 'refused'), '--hold-at', 5);
+begin_again();
+know($known->{did}, $known->{first});
+query("UPDATE atproto.identity SET resolved_at = now() - interval '7 days'; UPDATE atproto.identity SET asked_at = resolved_at");
+query("INSERT INTO atproto.identity (did, state, asked_at, next_try) VALUES ('$unknown->{did}', 'gone', now(), now() + interval '1 h')");
+query('CREATE SCHEMA aged');
+query(subscribe_sql('aged', $server, cursor => 0, target => "'aged'", verify => "'full'"));
+wait_for_seq($node, 'aged', 4);
+is(query("SELECT DISTINCT why FROM atproto.held_event WHERE did = '$known->{did}'"), "identity\norder", 'W-30: after 7 days a key is not believed');
+query("UPDATE aged.repo SET status_at = NULL, status = NULL WHERE did = '$unknown->{did}'; DELETE FROM aged.repo WHERE did = '$unknown->{did}'");
+$server->release;
+wait_for_seq($node, 'aged', 5);
+is(query("SELECT count(*) FROM aged.repo WHERE did = '$unknown->{did}'"), '0', 'V-43: of an account that is gone there is no row');
+query("SELECT atproto.unsubscribe('aged')");
+
+$node->stop;
+done_testing();

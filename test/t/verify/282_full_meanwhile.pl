@@ -1,0 +1,253 @@
+# 282_full_meanwhile.pl
+#		What happens while events wait: their account is deleted and comes again, their subscription gets another
+#		server, another subscription's limit drops what they wait behind, more wait than a batch takes.  As in
+#		282_full.pl no fetcher runs.  R-31, R-32, R-34, V-44, F-15.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Lookups;
+use AtprotoTest::Points;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+
+my $node = make_node('full_meanwhile', databases => '', conf => "max_worker_processes = 16\natproto.reconnect_delay = 50ms\natproto.union_wait = 10min");
+my %who = accounts_of('full.py', 'rotations');
+my ($did, $key) = @{ $who{unknown} }{qw(did first)};
+
+# Tests that a query gives true, sooner or later.
+sub comes
+{
+	my ($sql, $what) = @_;
+	my $deadline = time + $AtprotoTest::TIMEOUT;
+
+	until (query($sql) eq 't' || time > $deadline)
+	{
+		usleep(50_000);
+	}
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	return is(query($sql), 't', $what);
+}
+
+sub clean
+{
+	query('SELECT atproto.unsubscribe(name) FROM atproto.subscription; DELETE FROM atproto.gap');
+	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type IN ('atproto consumer', 'atproto apply worker')});
+	begin_again();
+	return;
+}
+
+sub rkeys
+{
+	my ($schema) = @_;
+	return query("SELECT string_agg(rkey::text, ',' ORDER BY rkey) FROM $schema.record");
+}
+
+# A capture without the messages of these numbers, from 1.
+my $captures = 0;
+my $dir = PostgreSQL::Test::Utils::tempdir('lacking');
+
+sub without
+{
+	my ($capture, @lacks) = @_;
+	my %lacks = map { $_ => 1 } @lacks;
+	my @messages = read_capture($capture);
+
+	return write_capture("$dir/" . ++$captures, @messages[ grep { !$lacks{ $_ + 1 } } 0 .. $#messages ]);
+}
+
+# --- the account is deleted, and another one begins in its place ---
+
+foreach my $hold_at ([], [6], [ 4, 6 ])
+{
+	my $name = 'returns' . @$hold_at;
+	my $server = AtprotoTest::Server->start(make_capture('full.py', 'returns'), map { ('--hold-at', $_) } @$hold_at);
+
+	query("CREATE SCHEMA $name; " . subscribe_sql($name, $server, cursor => 0, target => "'$name'", verify => "'full'"));
+	foreach (@$hold_at)
+	{
+		wait_for_seq($node, $name, $_ - 1);
+		$server->release;
+	}
+	wait_for_seq($node, $name, 7);
+	comes("SELECT count(*) = 2 AND min(seq) = 6 FROM atproto.held_event", "F-15: $name: what waited before a deletion goes with the account, although the key is not known");
+	know($did, $key);
+	looked_up('', 'true');
+	wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+	is(rkeys($name), '40,50', "R-31: $name: and does not come into the tables when the account is active again");
+	is(query("SELECT sync, hold FROM $name.repo"), 'synchronized|', "V-35: $name: the new repository is known from its first commit on");
+	is(query("SELECT (skips->>'inactive')::int FROM atproto.stat_subscription WHERE name = '$name'"), '3', "R-31: $name: they are counted");
+	clean();
+}
+
+# In a union, what waits for a missing commit.
+my $returns = make_capture('full.py', 'returns');
+my $other = AtprotoTest::Server->start($returns, '--hold-at', 2);
+query('CREATE SCHEMA united; ' . subscribe_sql('other', $other, cursor => 0, target => "'united'", verify => "'chain'"));
+wait_for_seq($node, 'other', 1);
+query(subscribe_sql('lacks', AtprotoTest::Server->start(without($returns, 2)), cursor => 0, target => "'united'", verify => "'chain'"));
+wait_for_seq($node, 'lacks', 7);
+is(query('SELECT count(*) FROM atproto.held_event'), '0', 'F-15: nothing waits for a commit of an account that was deleted');
+is(rkeys('united'), '40,50', 'R-31: and nothing of it comes back with the next one');
+$other->release;
+wait_for_seq($node, 'other', 7);
+is(rkeys('united'), '40,50', 'F-15: nor by the source that had it');
+clean();
+
+# --- the subscription gets another server: what waits came from the one before (V-44) ---
+
+my $first = AtprotoTest::Server->start(make_capture('full.py', 'order'), '--hold-at', 5);
+my $second = AtprotoTest::Server->start(make_capture('steps.py', 'z 1 +x'), '--hold-at', 1);
+query('CREATE SCHEMA hosts; ' . subscribe_sql('hosts', $first, cursor => 0, target => "'hosts'", verify => "'full'", host_is_pds => 'true'));
+wait_for_seq($node, 'hosts', 4);
+my $pds = $first->url =~ s{^ws://([^/]+).*}{http://$1}r;
+query("UPDATE atproto.subscription SET url = '" . $second->url . "'");
+know($did, $key, pds => $pds);
+know($who{gone}{did}, $who{gone}{first}, pds => $pds);
+looked_up('', 'true');
+wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+is(rkeys('hosts'), '10,10,20,30', 'V-44: what a PDS has sent is its own, also when the subscription has gone to another server');
+clean();
+
+# --- labels of two servers with the same numbers ---
+
+my $nsid = 'com.atproto.label.subscribeLabels';
+my %labelers = accounts_of('full_labels.py', 'cases');
+my @servers = map { AtprotoTest::Server->start(make_capture('full_labels.py', 'flood', 3, $_)) } 'x', 'y';
+query('CREATE SCHEMA labels; ' . subscribe_sql('labels', $servers[0], nsid => $nsid, cursor => 0, target => "'labels'", verify => "'full'"));
+wait_for_seq($node, 'labels', 3);
+query("UPDATE atproto.subscription SET url = '" . $servers[1]->url(nsid => $nsid) . "'; SELECT atproto.set_cursor('labels', 0)");
+comes("SELECT COALESCE(max(c.seq), 0) = 3 FROM atproto.cursor c JOIN atproto.subscription USING (endpoint)", 'another server has the same numbers');
+is(query('SELECT count(*), count(DISTINCT endpoint) FROM atproto.held_event'), '6|2', 'V-49: the labels of both wait');
+know($labelers{unknown}{did}, $key, label_key => $labelers{unknown}{first});
+looked_up('', 'true');
+wait_for('SELECT count(*) = 0 FROM atproto.held_event');
+is(query("SELECT string_agg(val, ',' ORDER BY val) FROM labels.label"), 'x0,x1,x2,y0,y1,y2', 'V-49: and are taken');
+clean();
+
+# --- what waits behind events that another subscription's limit drops ---
+
+my $steps = make_capture('steps.py', 'a 1 +x', 'a 2 +y', 'a 3 +z', 'a 4 +v', 'a 5 +w', 'b 1 +x');
+$first = AtprotoTest::Server->start(without($steps, 2), '--hold-at', 3, '--hold-at', 5);
+query('BEGIN; CREATE SCHEMA behind; ' . subscribe_sql('full', $first, cursor => 0, target => "'behind'", verify => "'hash'")
+	. "; UPDATE atproto.subscription SET max_held_events = 2; COMMIT");
+wait_for_seq($node, 'full', 1);
+$second = AtprotoTest::Server->start(without($steps, 2, 3, 5), '--hold-at', 4);
+query(subscribe_sql('behind', $second, cursor => 0, target => "'behind'", verify => "'chain'"));
+wait_for_seq($node, 'behind', 1);
+$first->release;
+wait_for_seq($node, 'full', 4);
+is(query("SELECT string_agg(why, ' ' ORDER BY seq) FROM atproto.held_event WHERE subscription = 'full'"), 'gap order', 'events wait for a missing commit');
+$second->release;
+wait_for_seq($node, 'behind', 6);
+is(query("SELECT seq, why FROM atproto.held_event WHERE subscription = 'behind'"), '4|order', 'an event waits behind those of another subscription');
+$first->release;
+wait_for_seq($node, 'full', 6);
+is(query("SELECT count(*) FROM atproto.held_event WHERE subscription = 'full'"), '0', 'R-34: these are dropped');
+comes("SELECT why = 'gap' FROM atproto.held_event WHERE subscription = 'behind'", 'R-34: and it waits for what is missing before it, until the end of union_wait, and not behind nothing');
+clean();
+
+# --- more waits than a batch takes ---
+
+query("ALTER SYSTEM SET atproto.union_wait = '5s'; SELECT pg_reload_conf()");
+my $large = make_capture('full.py', 'large', 14, 950_000);
+$other = AtprotoTest::Server->start($large, '--hold-at', 2);
+query('CREATE SCHEMA many; ' . subscribe_sql('other', $other, cursor => 0, target => "'many'", verify => "'hash'"));
+wait_for_seq($node, 'other', 1);
+query(subscribe_sql('many', AtprotoTest::Server->start(without($large, 2)), cursor => 0, target => "'many'", verify => "'hash'"));
+wait_for_seq($node, 'many', 14);
+comes('SELECT count(*) = 0 FROM atproto.held_event', 'F-08: all that waits behind a commit which does not come goes on when its time is over');
+is(query('SELECT count(*) FROM many.record'), '13', 'and is taken');
+clean();
+
+# --- rows that name what waits: of a subscription that is paused ---
+
+query("ALTER SYSTEM SET atproto.union_wait = '10min'; SELECT pg_reload_conf()");
+$first = AtprotoTest::Server->start(make_capture('full.py', 'order'), '--hold-at', 5);
+query('CREATE SCHEMA paused; ' . subscribe_sql('paused', $first, cursor => 0, target => "'paused'", verify => "'full'"));
+wait_for_seq($node, 'paused', 4);
+query("SELECT atproto.pause('paused')");
+wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
+# what each look-up of these accounts writes
+query('INSERT INTO atproto.held_release (target, kind, did, subscription, shard_key) SELECT target, kind, did, subscription, shard_key FROM (SELECT DISTINCT target, kind, did, subscription, shard_key FROM atproto.held_event) h, generate_series(1, 100)');
+query(subscribe_sql('runs', AtprotoTest::Server->start(make_capture('steps.py', 'z 1 +x')), cursor => 0, target => "'paused'", verify => "'hash'"));
+comes('SELECT count(*) = 2 FROM atproto.held_release', 'R-32: a consumer that looks at all that waits leaves one row for each repository');
+clean();
+
+# --- a row about what was dropped outlives the subscription, and names the tables ---
+
+$first = AtprotoTest::Server->start(make_capture('full.py', 'flood', 3, 3));
+query('BEGIN; CREATE SCHEMA gone; ' . subscribe_sql('gone', $first, cursor => 0, target => "'gone'", verify => "'full'") . '; UPDATE atproto.subscription SET max_held_events = 0; COMMIT');
+wait_for_seq($node, 'gone', 6);
+is(query('SELECT subscription, target, events FROM atproto.gap'), 'gone|gone|6', 'R-34: what was dropped, and of which tables');
+query("SELECT atproto.unsubscribe('gone')");
+is(query('SELECT subscription, target, events FROM atproto.gap'), '|gone|6', 'R-34: when the subscription is removed, the row stays');
+clean();
+
+# --- letters: the limit is that of the subscription whose letters they are ---
+
+my $flood = make_capture('full.py', 'flood', 3, 3);
+query('CREATE SCHEMA letters; ' . subscribe_sql('a', AtprotoTest::Server->start($flood), cursor => 0, target => "'letters'", verify => "'full'"));
+wait_for_seq($node, 'a', 6);
+query("SELECT atproto.pause('a')");
+wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
+query("INSERT INTO atproto.identity (did, state, key, pds, resolved_at, asked_at) SELECT DISTINCT did, 'good', '\\x$who{gone}{first}'::bytea, 'pds.example.com', now(), now() FROM atproto.held_event");
+query('BEGIN; ' . subscribe_sql('b', AtprotoTest::Server->start(make_capture('steps.py', 'z 1 +x'), '--hold-at', 1), cursor => 0, target => "'letters'", verify => "'full'")
+	. "; UPDATE atproto.subscription SET max_dead_letters = 0 WHERE name = 'b'; COMMIT");
+comes("SELECT count(*) = 6 AND bool_and(why = 'signature') FROM atproto.held_event", 'another subscription judges what waits');
+looked_up('', 'true');
+comes('SELECT count(*) = 0 FROM atproto.held_event', 'R-32: the letters of a subscription have its own room');
+is(query('SELECT subscription, count(*) FROM atproto.dead_letter GROUP BY 1') . ' ' . query("SELECT count(*) FROM atproto.subscription WHERE stopped IS NOT NULL"), 'a|4 0', 'R-32: and the other one, which has none, goes on');
+clean();
+
+# --- the subscription gets another target while an event begins to wait; its tables are dropped ---
+
+my $points = AtprotoTest::Points->new($node);
+$points->hold('cursor next', 'atproto swaps');
+query(q{CREATE SCHEMA before; CREATE SCHEMA after; SELECT atproto.create_tables('after'); }
+	. subscribe_sql('swaps', AtprotoTest::Server->start(make_capture('full.py', 'order'), '--hold-at', 5), cursor => 0, target => "'before'", verify => "'full'"));
+$points->wait('cursor next', 'atproto swaps');
+query("UPDATE atproto.subscription SET target = 'after'");
+$points->release('cursor next', 'atproto swaps');
+wait_for_seq($node, 'swaps', 4);
+is(query('SELECT target, count(*) FROM atproto.held_event GROUP BY 1'), 'after|4', 'R-32: what begins to wait while the target changes waits for the new one');
+query('DROP SCHEMA after CASCADE');
+query("SELECT atproto.unsubscribe('swaps')");
+is(query('SELECT subscription, target, sum(events) FROM atproto.gap GROUP BY 1, 2'), '|after|4', 'R-32: what waits for tables that were dropped leaves a row when the subscription goes');
+clean();
+
+# --- a consumer that starts finds the repositories of which something waits by an index ---
+
+sub rows_read
+{
+	my ($schema) = @_;
+	my $read = "SELECT seq_tup_read FROM pg_stat_user_tables WHERE relid = '$schema.repo'::regclass";
+	my $before = query($read);
+
+	query(subscribe_sql($schema, AtprotoTest::Server->start(make_capture('steps.py', 'z 1 +x')), cursor => 0, target => "'$schema'"));
+	wait_for_seq($node, $schema, 1);
+	wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = '$schema'");
+	# paused only: unsubscribe() itself looks in the whole table for a refill of the subscription
+	query("SELECT atproto.pause('$schema')");
+	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
+	my $rows = query($read) - $before;
+	query("SELECT atproto.unsubscribe('$schema')");
+	return $rows;
+}
+
+foreach my $schema ('indexed', 'bare')
+{
+	query("CREATE SCHEMA $schema; SELECT atproto.create_tables('$schema');"
+		. " INSERT INTO $schema.repo (did, rev) SELECT ('did:plc:' || lpad(translate(i::text, '0189', 'wxyz'), 24, 'a'))::did, '2222222222222' FROM generate_series(1, 20000) i; ANALYZE $schema.repo");
+	query('DROP INDEX bare.repo_hold') if $schema eq 'bare';
+}
+cmp_ok(rows_read('indexed'), '<', 20000, 'R-32: without reading the whole table');
+cmp_ok(rows_read('bare'), '>=', 20000, 'as it is read where the index is missing');
+
+$node->stop;
+done_testing();

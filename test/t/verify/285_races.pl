@@ -1,0 +1,159 @@
+# 285_races.pl
+#		Who comes in between when a consumer has read and not yet written: another
+#		subscription, a user's session, the operator.  The process is stopped at each
+#		point of doc/develop/races.md, the other one comes, and the tables must be what the
+#		stream says, each event once.  F-03, E-43.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Points;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# In a build that is not for tests the points are nothing.
+{
+	local @ENV{qw(MAKEFLAGS MAKEOVERRIDES PROFILE)} = ('') x 3;
+	my $sources = PostgreSQL::Test::Utils::tempdir('release');
+	my @files   = grep { slurp_file($_) =~ /ATP_INJECTION_POINT\(/ } glob join ' ', map { test_dir() . "/../src/$_" } '*/*.c', '*/*/*.c';
+	my %points  = map { $_ => 1 } map { slurp_file($_) =~ /ATP_INJECTION_POINT\("(.*?)"\)/g } @files;
+	my @objects = map { m{(src/(?:\w+/)+\w+)\.c$} ? "$1.o" : () } @files, 'src/common/injection.c';
+
+	system('cp', '-a', (map { test_dir() . "/../$_" } 'Makefile', 'atproto.control', 'src'), $sources) == 0 or BAIL_OUT('cannot copy');
+	system('make', '-s', '-C', $sources, '-B', @objects) == 0 or BAIL_OUT('cannot compile');
+	is_deeply([ grep { my $o = slurp_file("$sources/$_"); $o =~ /atp_injection_point/ || grep { $o =~ /\0\Q$_\E\0/ } keys %points } @objects ],
+		[], 'no object of a release has an injection point');
+}
+
+my $node = make_node(
+	'races', conf => <<'EOF');
+atproto.reconnect_delay = 20ms
+atproto.reconnect_max_delay = 100ms
+EOF
+my $points = AtprotoTest::Points->new($node);
+
+# The first two events are there when the race begins; the others come in one batch.
+my @before  = ('a 1 +x +y', 'b 1 +z');
+my @batch   = ('a 2 =x +w', 'b 2 -z', 'c 1 +x', 'a 3 -y +v', 'b 3 +z');
+my $capture = make_capture('steps.py', @before, @batch);
+my $last    = @before + @batch;
+my $ops     = () = "@before @batch" =~ /[-+=]/g;
+my $a       = did('a');
+
+my $server = AtprotoTest::Server->start($capture);
+my $other  = AtprotoTest::Server->start($capture);
+
+# To where the race begins, in empty tables: the consumer of s is at the point, with the batch.
+sub bring_to
+{
+	my ($point, %args) = @_;
+
+	start_over('record_event');
+	$server->restart('--hold-at', @before + 1);
+	query(subscribe_sql('s', $server, cursor => 0, %args));
+	wait_for_seq($node, 's', scalar @before);
+	$points->hold($point, 'atproto s');
+	$server->release;
+	$points->wait($point, 'atproto s');
+	return;
+}
+
+# After the race: the tables are what the oracle says, and every operation was applied once.
+sub all_is_well
+{
+	my ($name, %o) = @_;
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	wait_for("SELECT bool_and(seq = $last) FROM atproto.stat_subscription");
+	tables_match($node, $capture, "$name: the tables are what the oracle says", modes => $o{modes} // [ 'record', 'repo' ]);
+	is(query('SELECT sum(record_ops), (SELECT count(*) FROM atproto.record_event), (SELECT count(*) FROM atproto.dead_letter) FROM atproto.cursor'),
+		"$ops|$ops|0", "$name: each operation was applied once");
+	return;
+}
+
+# Tables with a trigger are written by statements, those without directly.
+my $trigger = 'CREATE TRIGGER looks BEFORE UPDATE ON %s FOR EACH ROW WHEN (false)'
+  . ' EXECUTE FUNCTION suppress_redundant_updates_trigger()';
+
+foreach my $path ('directly', 'by statements')
+{
+	query(sprintf $trigger, $_) foreach $path eq 'by statements' ? ('atproto.repo', 'atproto.record') : ();
+
+	foreach my $point ('states read', 'records next', 'cursor next')
+	{
+		my $where = "$path, $point";
+
+		# whether the states that were read are locked by now
+		my $locked = $path eq 'by statements' || $point ne 'states read';
+
+		# --- a second subscription to the same repositories ---
+
+		bring_to($point, events => "'keep'");
+		query(subscribe_sql('t', $other, cursor => 0, events => "'keep'"));
+		if ($locked) { $points->blocked('atproto t') }
+		else         { wait_for_seq($node, 't', $last) }
+		$points->release($point, 'atproto s');
+		all_is_well("$where, another subscription");
+
+		# --- a user who changes a repository's state, or removes it ---
+
+		foreach my $sql ("UPDATE atproto.repo SET host = 'x' WHERE did = '$a'", "DELETE FROM atproto.repo WHERE did = '$a'")
+		{
+			my ($what) = $sql =~ /^(\w+)/;
+
+			bring_to($point, events => "'keep'");
+			my $session = $points->session('user', $sql);
+			$points->blocked('user') if $locked;
+			is(($session->finish)[1], '', "$where: the user's $what") if !$locked;
+			$points->release($point, 'atproto s');
+			is(($session->finish)[1], '', "$where: the user's $what") if $locked;
+			all_is_well("$where, $what", modes => $locked && $what eq 'DELETE' ? ['record'] : [ 'record', 'repo' ]);
+		}
+
+		# --- the operator: another place in the stream ---
+
+		bring_to($point, events => "'keep'");
+		query("SELECT atproto.set_cursor('s', 0)");
+		$points->release($point, 'atproto s');
+		all_is_well("$where, set_cursor");
+		is(query('SELECT events FROM atproto.cursor'), @before + $last, "$where, set_cursor: what was seen before comes again");
+
+		# --- the operator: another subscription of this name ---
+
+		bring_to($point, events => "'keep'");
+		query("BEGIN; SELECT atproto.unsubscribe('s'); CREATE SCHEMA IF NOT EXISTS elsewhere; "
+			  . subscribe_sql('s', $server, cursor => scalar @before, target => "'elsewhere'") . '; COMMIT');
+		$points->release($point, 'atproto s');
+		wait_for_seq($node, 's', $last);
+		is(query("SELECT count(*) FROM elsewhere.record WHERE rkey::text IN ('w', 'v')"), 2, "$where, subscribed anew: the new one gets all of it");
+		tables_match($node, $capture, "$where, subscribed anew: the old one got nothing more", args => [ '--last', scalar @before ]);
+		query('TRUNCATE elsewhere.record, elsewhere.repo');
+	}
+}
+
+# --- a consumer that stops for good, while the operator changes what it stops for ---
+
+my $future = AtprotoTest::Server->start($capture, '--error', 'FutureCursor@0');
+query('DELETE FROM atproto.subscription');
+$points->hold('stopping', 'atproto f');
+query(subscribe_sql('f', $future, cursor => 5));
+$points->wait('stopping', 'atproto f');
+query("UPDATE atproto.subscription SET url = '" . $server->url . "'");
+$points->release('stopping', 'atproto f');
+wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription});
+is(query('SELECT stopped IS NULL FROM atproto.subscription'), 't', 'stopping: what the operator changed meanwhile is tried');
+
+$points->hold('stopping', 'atproto f');
+query("UPDATE atproto.subscription SET url = '" . $future->url . "'");
+$points->wait('stopping', 'atproto f');
+query("BEGIN; SELECT atproto.unsubscribe('f'); " . subscribe_sql('f', $server, cursor => 0) . '; COMMIT');
+$points->release('stopping', 'atproto f');
+wait_for_seq($node, 'f', $last);
+is(query('SELECT stopped IS NULL FROM atproto.subscription'), 't', 'stopping: another subscription of the same name is not stopped');
+
+$node->stop;
+done_testing();

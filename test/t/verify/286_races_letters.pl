@@ -1,0 +1,141 @@
+# 286_races_letters.pl
+#		A dead letter is tried again while the stream goes on: nothing newer is
+#		overwritten, nothing that was deleted comes back.  The points are those of
+#		doc/develop/races.md.  F-03, F-15, B-29.
+
+use strict;
+use warnings FATAL => 'all';
+
+use FindBin;
+use lib "$FindBin::RealBin/../../lib";
+
+use AtprotoTest;
+use AtprotoTest::Points;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = make_node(
+	'races', conf => <<'EOF');
+max_worker_processes = 12
+atproto.reconnect_delay = 20ms
+atproto.reconnect_max_delay = 100ms
+EOF
+my $points = AtprotoTest::Points->new($node);
+my $server;
+
+# A subscription to these steps, from the first one on, in empty tables; it gets so many at first.
+sub follow
+{
+	my ($first, $steps, %args) = @_;
+	my $capture = make_capture('steps.py', @$steps);
+
+	start_over();
+	$server = AtprotoTest::Server->start($capture, '--hold-at', $first + 1);
+	query(subscribe_sql('s', $server, cursor => 0, %args));
+	wait_for_seq($node, 's', $first);
+	return $capture;
+}
+
+query(<<'SQL');
+CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	RAISE EXCEPTION 'not this one' USING ERRCODE = 'check_violation';
+END $$;
+SQL
+
+# A letter about revision 2 of x, which could be applied by now.
+sub with_letter
+{
+	my (@next) = @_;
+
+	query(q{CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON atproto.record FOR EACH ROW
+		WHEN (NEW.value->>'text' = 'x 2') EXECUTE FUNCTION public.refuse()});
+	my $capture = follow(2, [ 'a 1 +x +y', 'a 2 =x', @next ]);
+	query('DROP TRIGGER refuse ON atproto.record');
+	return ($capture, query(q{SELECT id FROM atproto.dead_letter WHERE path = 'app.bsky.feed.post/x'}));
+}
+
+# The consumer is where it has to wait for somebody, or at the end.
+sub as_far_as_it_gets
+{
+	my ($seq) = @_;
+
+	wait_for("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'atproto s' AND wait_event_type = 'Lock')"
+		  . " OR (SELECT seq = $seq FROM atproto.stat_subscription)");
+	return;
+}
+
+# --- retry() and the stream ---
+
+my %next = (
+	'changed again'        => ['a 3 =x'],
+	'deleted'              => ['a 3 -x'],
+	'deleted and made'     => [ 'a 3 -x', 'a 4 +x' ],
+	'of a deleted account' => ['a deleted'],
+	'of an account that went and came' => [ 'a deleted', 'a active', 'a 3 +z' ],
+	'of another commit'    => ['a 3 =y']);
+
+foreach my $what (sort keys %next)
+{
+	my @next = @{ $next{$what} };
+	my $end  = 2 + @next;
+
+	# what must be: the stream's word, or, where it says nothing more of x, the letter's
+	my $expected = sub {
+		my ($capture, $name) = @_;
+		wait_for_seq($node, 's', $end);
+		tables_match($node, $capture, $name, modes => [ 'record', 'repo' ]);
+		is(query('SELECT count(*) FROM atproto.dead_letter'), '0', "$name: and no letter is left");
+	};
+
+	# retry() first
+	my ($capture, $id) = with_letter(@next);
+	$points->hold('states read', 'retry');
+	my $retry = $points->session('retry', "SELECT atproto.retry($id)");
+	$points->wait('states read', 'retry');
+	$server->release;
+	as_far_as_it_gets($end);
+	$points->release('states read', 'retry');
+	is_deeply([ $retry->finish ], [ 'applied', '' ], "a letter judged, then $what: applied");
+	$expected->($capture, "a letter judged, then $what");
+
+	# the stream first
+	($capture, $id) = with_letter(@next);
+	$points->hold('records next', 'atproto s');
+	$server->release;
+	$points->wait('records next', 'atproto s');
+	$retry = $points->session('retry', "SELECT atproto.retry($id)");
+	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'retry' AND wait_event_type IS DISTINCT FROM 'Lock'});
+	$points->release('records next', 'atproto s');
+	my ($out, $err) = $retry->finish;
+	like("$out$err", $what eq 'of another commit' ? qr/^applied$/ : qr/^(obsolete|applied|.*does not exist)$/, "$what, then retry: done");
+	$expected->($capture, "$what, then retry");
+}
+
+# --- somebody else has applied it ---
+
+{
+	my ($capture, $id) = with_letter();
+	query(q{UPDATE atproto.record r SET rev = p.rev FROM atproto.repo p WHERE p.did = r.did AND r.rkey = 'x'});
+	is(query("SELECT atproto.retry($id)"), 'obsolete', 'what is as new as the letter is not written again');
+}
+
+# --- two at once ---
+
+{
+	my ($capture, $id) = with_letter();
+	$points->hold('states read', 'retry');
+	my $one = $points->session('retry', "SELECT atproto.retry($id)");
+	$points->wait('states read', 'retry');
+	my $two = $points->session('another', "SELECT atproto.retry($id)");
+	$points->blocked('another');
+	$points->release('states read', 'retry');
+	is_deeply([ $one->finish ], [ 'applied', '' ], 'two at once: one applies it');
+	like(($two->finish)[1], qr/dead letter $id does not exist/, 'for the other one there is none');
+	tables_match($node, $capture, 'two at once', modes => [ 'record', 'repo' ]);
+}
+
+unlike(slurp_file($node->logfile), qr/deadlock/, 'nobody got into the way of another');
+
+$node->stop;
+done_testing();
