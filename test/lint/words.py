@@ -26,8 +26,12 @@ FEWEST = 4          # words; a text of fewer is not looked at
 PAGES = [
     "doc/develop/architecture.md",
     "doc/develop/races.md",
+    "doc/operate/backfill.md",
     "doc/operate/citus.md",
     "doc/operate/consumer.md",
+    "doc/operate/fetcher.md",
+    "doc/operate/identities.md",
+    "doc/operate/operations.md",
     "doc/operate/platforms.md",
     "doc/operate/scale.md",
     "doc/operate/security.md",

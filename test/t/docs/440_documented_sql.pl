@@ -120,6 +120,9 @@ sub run
 		$sql = "$before{$beginning}\n$sql";
 		$used{$beginning}++;
 	}
+	# load_car() refuses a repository that is being fetched, as a block before may have asked for
+	wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$me') AND NOT EXISTS (SELECT FROM atproto.held_event WHERE did = '$me')", database => $database{ $block->{page} })
+	  if $sql =~ /load_car/;
 	# a page that subscribes by the same name once more shows another way to
 	$sql = "DELETE FROM atproto.subscription WHERE name = '$_';\n$sql" foreach sort keys %named;
 	# the fetcher may still load the export for which an earlier block has asked
