@@ -38,9 +38,18 @@ PAGES = [
     "doc/operate/silence.md",
     "doc/operate/sources.md",
     "doc/operate/verification.md",
+    "doc/use/clients.md",
     "doc/use/comparison.md",
+    "doc/use/cookbook.md",
+    "doc/use/data.md",
     "doc/use/faq.md",
+    "doc/use/getting-started.md",
+    "doc/use/graph.md",
+    "doc/use/lexicons.md",
+    "doc/use/queries.md",
     "doc/use/simulator.md",
+    "doc/use/triggers.md",
+    "doc/use/types.md",
 ]
 
 # Texts that may stay, by their beginning.
