@@ -117,6 +117,7 @@ is(query("SELECT repositories FROM atproto.repo_progress WHERE subscription = 'o
 query("SELECT atproto.unsubscribe('posts')");
 is(query('SELECT count(*) FROM atproto.repo_total'), '0', 'counts go with their subscription');
 
+expect_check('identity that cannot be', qr/did:plc:322222222222222222222222/);    # written by this test
 $node->stop;
 $network->stop;
 done_testing();
