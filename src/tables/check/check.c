@@ -289,7 +289,7 @@ run_invariant(CheckRun *c, const AtpInvariant *invariant)
 			TupleDesc	desc = SPI_tuptable->tupdesc;
 
 			add_finding(c, invariant->what, SPI_getvalue(row, desc, 1), SPI_getvalue(row, desc, 2), SPI_getvalue(row, desc, 3),
-				SPI_getvalue(row, desc, 4), invariant->mend);
+						SPI_getvalue(row, desc, 4), invariant->mend);
 		}
 		n += SPI_processed;
 		SPI_freetuptable(SPI_tuptable);
@@ -297,7 +297,7 @@ run_invariant(CheckRun *c, const AtpInvariant *invariant)
 	SPI_cursor_close(portal);
 	if (n > ROWS_MAX)
 		add_finding(c, invariant->what, once && !c->given ? NULL : c->target, NULL, NULL,
-			psprintf("and " UINT64_FORMAT " more", n - ROWS_MAX), NULL);
+					psprintf("and " UINT64_FORMAT " more", n - ROWS_MAX), NULL);
 }
 
 /*
@@ -352,7 +352,7 @@ check_columns(const CheckRun *c)
 		for (int i = 0; OidIsValid(relid) && atp_table_is_ours(*table, relid) && i < (*table)->ncolumns; i++)
 			if (get_attnum(relid, (*table)->columns[i].name) == InvalidAttrNumber)
 				add_finding(c, "column is missing", c->target, NULL, psprintf("%s.%s", (*table)->name, (*table)->columns[i].name),
-					"what needs it was not checked", "SELECT atproto.create_tables({target})");
+							"what needs it was not checked", "SELECT atproto.create_tables({target})");
 	}
 }
 
