@@ -64,7 +64,7 @@ url_host(CURLU *url)
 	return host;
 }
 
-/* The query without any "cursor" parameter: the consumer sets the cursor. */
+/* E-03: the query without any "cursor" parameter: the consumer sets the cursor. */
 static char *
 without_cursor(char *query)
 {

@@ -46,7 +46,15 @@ BAD_TREE = {
     "is listed for A-01, but does not cite it": {"doc/develop/conformance.md": "| A-01 | a rule | `src/a.c` | |\n", "src/a.c": "/*\n * a.c\n *\t\tNothing.\n */\n"},
     "cites A-01, but is not listed": {"doc/develop/conformance.md": "| A-01 | a rule | `src/b.c` | |\n", "src/a.c": "/*\n * a.c\n *\t\tA-01\n */\n",
                                       "src/b.c": "/*\n * b.c\n *\t\tA-01\n */\n"},
-    "is neither enforced nor marked": {"doc/develop/conformance.md": "| A-01 | a rule | | |\n"},
+    "A-01 is not enforced by its own number": {"doc/develop/conformance.md": "| A-01 | a rule | `src/a.c` | `test/unit/a.c` |\n",
+                                              "src/a.c": "/*\n * a.c\n *\t\tA-01 to A-03, N1 to\n *\t\tN3\n */\n", "test/unit/a.c": "A-01\n"},
+    "A-02 is not enforced by its own number": {"doc/develop/conformance.md": "| A-02 | a rule | `src/a.c` | `test/unit/a.c` |\n",
+                                              "src/a.c": "/*\n * a.c\n *\t\tA-01 to A-03\n */\n", "test/unit/a.c": "A-02\n"},
+    "A-01 is not tested by its own number": {"doc/develop/conformance.md": "| A-01 | a rule | `src/a.c` | `test/t/a/1_one.pl` |\n",
+                                            "src/a.c": "/*\n * a.c\n *\t\tA-01\n */\n", "test/t/a/1_one.pl": "# 1_one.pl\n#\t\tA-01\n#\t\tto A-03\n"},
+    "A-04 says neither": {"doc/develop/conformance.md": "| A-04 | a rule | **not done**: why | |\n"},
+    "A-05 says neither": {"doc/develop/conformance.md": "| A-05 | a rule | **decided otherwise**: why | |\n"},
+    "A-06 says neither": {"doc/develop/conformance.md": "| A-06 | a rule | **planned** | |\n"},
     "the injection point \"two\" is not in both": {"src/a.c": "/*\n * a.c\n *\t\tOne.\n */\nATP_INJECTION_POINT(\"two\");\n"},
     "the test 1_one does not name the point": {"doc/develop/races.md": "| `two` | between | `1_one` |\n", "test/t/stream/1_one.pl": "# 'one'\n",
                                               "src/a.c": "/*\n * a.c\n *\t\tOne.\n */\nATP_INJECTION_POINT(\"two\");\n"},
@@ -70,8 +78,11 @@ BAD_TREE = {
 }
 GOOD_TREE = {
     "doc/a.md": "[b](b.md#two-words) [c](../src/a.c) `[x](y)`\n", "doc/b.md": "# One\n## Two `words`\n",
-    "doc/develop/conformance.md": "| A-01 | a rule | `src/a.c` | |\n| A-02 | a rule | **not done**: why | |\n",
-    "src/a.c": "/*\n * a.c\n *\t\tA-01\n */\n",
+    "doc/develop/conformance.md": (
+        "| A-01 | a rule | `src/a.c` | `test/unit/a.c` |\n| A-02 | a rule | **decided otherwise**, 2026-11-22: why | |\n"
+        "| A-03 | a rule | **planned**: a directory of keys | |\n| N1 | a rule | `src/a.c` | `test/unit/a.c` |\n"),
+    "test/unit/a.c": "A-01, N1\n",
+    "src/a.c": "/*\n * a.c\n *\t\tA-01, N1 (as A-05 to A-07 and N5 to N7 say)\n */\n",
     "src/atproto.c": HEAD % ("atproto.c", '#include "postgres.h"\n#include "process/status/b.h"\n'),
     "src/process/status/b.h": HEAD % ("b.h", '#include "tables/base/c.h"\n#include "common/clock.h"\n'),
     "src/tables/base/c.h": HEAD % ("c.h", '#include "common/clock.h"\n#include "core/d.h"\n'),

@@ -54,7 +54,7 @@ extern bool atp_manners_ask(AtpManners *m, const AtpHostLimits *limits, int64_t 
 extern bool atp_manners_told(AtpManners *m, AtpManner what, int64_t wait_s, int64_t now);
 
 /*
- * Rate-limit headers of an answer: remaining of limit requests are left for reset_s seconds; -1: no
+ * R-22: rate-limit headers of an answer: remaining of limit requests are left for reset_s seconds; -1: no
  * header.  Below a twentieth the rate is halved.
  */
 extern void atp_manners_left(AtpManners *m, int64_t remaining, int64_t limit, int64_t reset_s, int64_t now);

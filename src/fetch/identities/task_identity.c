@@ -166,7 +166,10 @@ end_lookup(Lookup *lookup)
 	dlist_push_tail(&ended, &lookup->node);
 }
 
-/* W-02, W-04.  Plain HTTP is used only to localhost, and only if the settings allow plain HTTP. */
+/*
+ * W-02, W-17: the directory's document, and not its log of operations.  W-04.  Plain HTTP is used only to localhost, and
+ * only if the settings allow plain HTTP.
+ */
 static char *
 url_of(const Lookup *lookup)
 {
