@@ -8,6 +8,7 @@ import tempfile
 import script
 import silence
 import tree
+import words
 
 COMMENTED = "%s; COMMENT ON FUNCTION f(integer) IS 'x';"
 PIN = "SET LOCAL search_path = pg_catalog, pg_temp;"
@@ -131,8 +132,38 @@ def silence_wrong():
         yield "not found: an empty cell"
 
 
+# Ten words, of which as many as a text is given are stand-ins.
+def wordy(stand_ins, more=""):
+    return " ".join(["it"] * stand_ins + ["word"] * (10 - stand_ins)) + more
+
+
+def found_wordy(files):
+    return list(words.faults(lambda name: files[name], files))
+
+
+def words_wrong():
+    plain = ["/* %s */\n" % wordy(0)] * 99
+    page = words.PAGES[0]
+    good = {
+        "src/net/a.c": "".join(plain) + "/* %s */\nchar *s = \"/* it is what that is */\";\n/* it it it */\n" % wordy(4),
+        "src/a.sql": "COMMENT ON TABLE t IS '%s';\n-- %s\n" % (wordy(0), wordy(0)),
+        page: wordy(0) + "\n\n```\n%s\n```\n\n`%s`\n" % (wordy(9), wordy(9)),
+        "doc/unlisted.md": wordy(9), "test/unit/a.c": "/* %s */\n" % wordy(9),
+    }
+    yield from ("good words: " + fault for fault in found_wordy(good))
+    for place, bad, fault in (
+            ("src/net/b.c", "/* %s */\n// %s\n" % (wordy(1), wordy(0)), "net: 5.0 % of the words"),
+            ("src/net/b.h", "/* %s */\n" % wordy(3) * 2 + "".join(plain), "net: 2 of 101 texts are riddles"),
+            ("src/tables/base/b.c", "/* %s,\n * %s */\n" % (wordy(1), wordy(1)), "tables/base: 10.0 %"),
+            ("src/b.sql", "COMMENT ON TABLE t IS '%s';\n" % wordy(1, " it''s"), "SQL: "),
+            ("src/b.sql.in", "-- %s\n" % wordy(2), "SQL: 20.0 %"),
+            (page, wordy(2), page + ": 20.0 %")):
+        if not any(found.startswith(fault) for found in found_wordy({place: bad})):
+            yield "not found: " + fault
+
+
 def main():
-    wrong = list(silence_wrong())
+    wrong = list(silence_wrong()) + list(words_wrong())
     for name, sql in GOOD_SQL.items():
         wrong += ["%s: %s" % (name, fault) for fault in script.faults(sql)]
     for words, sql in BAD_SQL.items():

@@ -22,8 +22,12 @@ PERCENT = 4.5       # of the words of a room or page
 RIDDLES = 1.0       # of its texts, in percent
 FEWEST = 4          # words; a text of fewer is not looked at
 
-# Pages that have been read by these rules.  The others follow.
-PAGES = ["doc/develop/architecture.md", "doc/develop/races.md"]
+# Pages that keep the limits: one a line, in the order of the alphabet.  A page is entered when it passes.
+PAGES = [
+    "doc/develop/architecture.md",
+    "doc/develop/races.md",
+    "doc/use/reference.md",
+]
 
 # Texts that may stay, by their beginning.
 MAY_STAY = {
