@@ -27,6 +27,7 @@ PAGES = [
     "CONTRIBUTING.md",
     "bench/README.md",
     "doc/develop/architecture.md",
+    "doc/develop/conformance.md",
     "doc/develop/races.md",
     "doc/use/reference.md",
 ]
