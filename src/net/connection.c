@@ -199,7 +199,7 @@ begin_open(AtpConn *conn)
  * The handshake
  * ------------------------------------------------------------------------
  */
-/* E-07: of the operator's headers those are sent that atproto.request_header has; no other names an account. */
+/* E-07: an Authorization header is sent only if the owner has entered the header in atproto.request_header. */
 static void
 build_request(AtpConn *conn, const AtpEndpoint *ep, const AtpConnOptions *options)
 {
