@@ -30,7 +30,15 @@ PAGES = [
     "doc/develop/architecture.md",
     "doc/develop/conformance.md",
     "doc/develop/races.md",
+    "doc/operate/citus.md",
+    "doc/operate/platforms.md",
+    "doc/operate/scale.md",
+    "doc/operate/security.md",
+    "doc/operate/silence.md",
+    "doc/use/comparison.md",
+    "doc/use/faq.md",
     "doc/use/reference.md",
+    "doc/use/simulator.md",
 ]
 
 # Texts that may stay, by their beginning.
