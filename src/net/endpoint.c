@@ -125,6 +125,7 @@ bad_url(const char *url, const char *detail)
 			 errhint("An event stream URL looks like wss://host/xrpc/com.atproto.sync.subscribeRepos.")));
 }
 
+/* E-01; whether ws:// is allowed, subscription_check.c decides. */
 AtpEndpoint *
 atp_endpoint_parse(const char *url)
 {

@@ -117,6 +117,7 @@ list_has(dlist_head *list, struct varlena *did)
 	return false;
 }
 
+/* W-34: a DID that is in a list is not asked for a second time. */
 static bool
 is_taken(struct varlena *did)
 {
