@@ -123,7 +123,7 @@ foreach my $of ([ 'reasons to drop a connection', source('net/drop.c') =~ /\[ATP
 
 # Whose fault an error is, by its class.
 my %class;
-my @classes = source('tables/base/error_class.c') =~ /\{"(\w\w)", (ATP_FAULT_\w+, \w+)\}/g;
+my @classes = source('tables/base/error_class.c') =~ /\{"(\w\w)", (ATP_ERROR_\w+, \w+)\}/g;
 while (my ($name, $fault) = splice @classes, 0, 2) { push @{ $class{$fault} }, $name; }
 foreach my $of (
 	[ 'ATP_ERROR_PASSING, false', 'the moment, or this machine' ],
