@@ -240,7 +240,7 @@ normalize_path(Work *w, size_t *at)
 
 /* N1: the scheme may have any case.  D7: query and fragment stay. */
 static AtpErr
-normalize(Work *w, size_t *at)
+normalize_parts(Work *w, size_t *at)
 {
 	AtpErr		err;
 
@@ -277,7 +277,7 @@ atp_uri_normalize(AtpScheme scheme, const char *restrict s, size_t n,
 				  char *restrict out, size_t *on, size_t *at)
 {
 	Work		w = {s, s, s + n, out, scheme, false};
-	AtpErr		err = normalize(&w, at);
+	AtpErr		err = normalize_parts(&w, at);
 
 	*on = w.out - out;
 	return err;
@@ -289,7 +289,7 @@ atp_uri_normal_form(AtpScheme scheme, const char *restrict s, size_t n,
 {
 	Work		w = {s, s, s + n, out, scheme, true};
 	size_t		unused;
-	AtpErr		err = normalize(&w, &unused);
+	AtpErr		err = normalize_parts(&w, &unused);
 
 	*on = w.out - out;
 	return err;
