@@ -91,7 +91,7 @@ is(row("did:web:$_.example.net"), $faults{$_}[1], "host: $_") foreach sort keys 
 is(requests(host => 'plc.example.com'), scalar @documents, 'W-34: each was asked for once');
 is(join(' ', sort map { $_->{headers}{accept} // '' } ($network->log(kind => 'http'))[0]), 'application/did+ld+json, application/json', 'W-02: what is accepted');
 is(query(q{SELECT count(*) FROM atproto.identity_problem WHERE octet_length(error) > 400 OR error ~ '[^ -~]'}), '0', 'W-58: errors are short and printable');
-is(query('SELECT count(*) FROM atproto.identity_request WHERE NOT failed'), '0', 'what was answered is not wished for');
+is(query('SELECT count(*) FROM atproto.identity_request WHERE NOT failed'), '0', 'what was answered is not requested');
 is(query("SELECT count(*) FROM atproto.identity_request WHERE failed"), '5', 'what failed is');
 
 # --- how often ---
