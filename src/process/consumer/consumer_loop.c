@@ -82,7 +82,7 @@ static long
 batch_may_stay(const Consumer *c, AtpTime now)
 {
 	if (c->state == ATP_STATE_UNDECIDED)
-		return Min(atp_remaining(now, c->undecided_since, atp_consumer_patience_ms(c)), ATP_LOOK_MS);
+		return Min(atp_remaining(now, c->undecided_since, atp_consumer_undecided_ms(c)), ATP_LOOK_MS);
 	if (c->shards != NULL && !atp_shards_idle(c->shards))
 		return ATP_LOOK_MS;
 	if (c->batch->nmessages > 0)
