@@ -20,7 +20,10 @@
 #define NAP_MS		50		/* milliseconds of a nap; the end of a connection is noticed so much later at most */
 #define LITTLE		(64 * 1024)	/* bytes since the last wait, below which a nap is allowed */
 
-/* The subscription's row, or its cursor, may have been changed. */
+/*
+ * The subscription's row, or its cursor, may have been changed: finish what was received under the old settings,
+ * read the row again, and connect anew if the request has changed.
+ */
 static void
 follow_settings(Consumer *c)
 {
