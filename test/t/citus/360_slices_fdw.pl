@@ -1,8 +1,8 @@
 # 360_slices_fdw.pl
-#		doc/operate/scale.md, as it stands: three servers with a slice each of one stream are
-#		behind one name by postgres_fdw, and together are what a single server has;
-#		what is pushed down is, and what is not is not; one of them splits into two
-#		while the stream goes on.  F-14.
+#		Runs the SQL of doc/operate/scale.md as it stands.  Three servers follow one slice of a stream each,
+#		and postgres_fdw joins their tables: together the servers have the rows of a single server.  The
+#		test reads from the plans which conditions and joins PostgreSQL sends to the servers.  One server
+#		splits its slice into two while the stream goes on.  F-14.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,8 @@
 # 380_citus.pl
-#		Tables that Citus distributes: atproto.distribute() and what it refuses, the
-#		tables of a stream there, and that nothing is written where nobody finds it
-#		when Citus is not loaded.
+#		distribute() makes the tables of a stream into tables of Citus, and refuses schemas and columns with
+#		which rows would lie on the wrong node.  A consumer fills the tables afterwards, every event once.
+#		When Citus is not loaded, the consumer writes nothing: the rows would stay on the coordinator, where
+#		no query finds them.
 #
 #		Needs Citus: see test/citus/build.
 

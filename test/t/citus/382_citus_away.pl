@@ -1,8 +1,7 @@
 # 382_citus_away.pl
-#		A server of Citus' is away while events come: nothing is committed that it lacks, the
-#		consumer says why it does not go on, keeps trying, and goes on by itself when the
-#		server is back; with one process and with several, through a crash of the coordinator
-#		meanwhile.  E-43, E-48.
+#		A node of Citus is away while events come.  The consumer commits nothing that this node would lack,
+#		shows the reason in last_error, keeps trying, and goes on without an operator when the node is back;
+#		with one process and with several, and through a crash of the coordinator meanwhile.  E-43, E-48.
 #
 #		ATPROTO_AWAY=60 is the long form: so many seconds; without it, until some
 #		attempts have failed.

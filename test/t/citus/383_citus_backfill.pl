@@ -1,8 +1,8 @@
 # 383_citus_backfill.pl
-#		A backfill into tables that Citus distributes: exports that the fetcher brings land on
-#		their shards, with a server that dies meanwhile, and what is missed is fetched again;
-#		audits find what is lost on any of the servers.  All of it as in plain tables.
-#		R-01, R-05, R-30, R-52, R-55, V-45.
+#		A backfill into tables that Citus distributes must end with the same rows as in plain tables.
+#		Exports are written to the shards of their repositories while a node crashes; events that were
+#		missed are fetched again; audits find records that are lost on any node.  R-01, R-05, R-30, R-52,
+#		R-55, V-45.
 #
 #		Needs Citus: see test/citus/build.
 

@@ -1,7 +1,8 @@
 # 384_citus_links.pl
-#		Links on Citus: they lie by what is linked to, so that one server is asked, and are
-#		the image of record through updates, deletions and deleted accounts, also of what
-#		a server had not heard of when it was deleted; what is wrong with them is found and mended.
+#		The table link on Citus is distributed by the target of a link, so that a query for the links to a
+#		record asks one node. The table must be the image of record through updates, deletions and deleted
+#		accounts, also where a node was away when an account was deleted.  check() finds links that are
+#		missing or wrong, and rebuild_links() mends them.
 #
 #		Needs Citus: see test/citus/build.
 

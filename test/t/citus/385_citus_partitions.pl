@@ -1,6 +1,7 @@
 # 385_citus_partitions.pl
-#		Tables in partitions that Citus distributes: a stream fills them, partitions for more
-#		months come, and what cannot be done there is refused, with nothing changed.
+#		Partitioned tables that Citus distributes: a consumer fills them, and partitions for more months are
+#		made and distributed.  What Citus cannot do with such tables is refused, and then nothing is
+#		changed.
 #
 #		Needs Citus: see test/citus/build.
 

@@ -1,8 +1,8 @@
 # 385_citus_restore.pl
-#		A server of Citus' comes back with the data of an hour ago: first a restore of one server
-#		alone, then an asynchronous standby of another server, which is promoted while the consumer runs and
-#		processes are killed.  The statements of doc/operate/citus.md are run as they stand, and
-#		afterwards the tables are what the network has.  R-52, R-64.
+#		A node of Citus comes back with the data of an hour ago: first one node is restored alone, then the
+#		asynchronous standby of another node is promoted while the consumer runs and processes are killed.
+#		The test runs the statements of doc/operate/citus.md as they stand.  Afterwards the tables must have
+#		the records of the network.  R-52, R-64.
 #
 #		Needs Citus: see test/citus/build.
 

@@ -1,5 +1,5 @@
 # 400_clients_python.pl
-#		doc/use/clients.md: the programs in Python.  Debian's packages (make packages) have the drivers.
+#		Runs the Python programs of doc/use/clients.md.  Debian's packages (make packages) have the drivers.
 
 use strict;
 use warnings FATAL => 'all';

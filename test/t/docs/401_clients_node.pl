@@ -1,5 +1,5 @@
 # 401_clients_node.pl
-#		doc/use/clients.md: the programs in JavaScript.
+#		Runs the JavaScript programs of doc/use/clients.md.
 #
 #		Needs what npm install in test/clients brings.
 

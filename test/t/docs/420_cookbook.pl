@@ -1,7 +1,7 @@
 # 420_cookbook.pl
-#		doc/use/cookbook.md: every statement, on a network of which much is hostile; what each
-#		gives is what a reading of all events says (test/oracle/recipes.py), and its plan is
-#		that of the page.
+#		Runs every statement of doc/use/cookbook.md on a network with many hostile records.  Each recipe
+#		gives the rows that test/oracle/recipes.py computes from all events, and uses the plan that the page
+#		names.
 
 use strict;
 use warnings FATAL => 'all';

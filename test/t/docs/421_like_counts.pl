@@ -1,7 +1,7 @@
 # 421_like_counts.pl
-#		The numbers of likes that the triggers of doc/use/cookbook.md keep are those of the stream,
-#		whatever is killed meanwhile, with several workers, after a replay, an export, when
-#		records are removed by hand, and by what removes old ones.  E-43, E-48, F-03.
+#		The triggers of doc/use/cookbook.md count likes.  The counts must be those of the stream although
+#		processes are killed, with several workers, after a replay and an export, after records were removed
+#		by hand, and after the page's statement removed old likes.  E-43, E-48, F-03.
 #
 #		ATPROTO_SEED repeats a run.
 

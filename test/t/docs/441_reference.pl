@@ -1,6 +1,6 @@
 # 441_reference.pl
-#		doc/use/reference.md is what test/tools/reference makes of the catalogue.  With
-#		ATPROTO_REFERENCE=write, as make reference sets it, the page is written.
+#		doc/use/reference.md is the output of test/tools/reference for the present catalogue.  With
+#		ATPROTO_REFERENCE=write, which make reference sets, the test writes the page.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,7 @@
 # 442_documented_names.pl
-#		What the pages name is there: functions, tables, columns, settings, options and
-#		their values in the catalogue; targets of make, programs, their switches, files
-#		and variables of the environment in the sources.  Shell blocks can be parsed.
+#		Every name in the pages exists: functions, tables, columns, settings, options and their values in
+#		the catalogue; targets of make, programs, their switches, files and variables of the environment in
+#		the sources.  bash can parse the shell blocks.
 
 use strict;
 use warnings FATAL => 'all';

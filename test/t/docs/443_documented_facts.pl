@@ -1,7 +1,7 @@
 # 443_documented_facts.pl
-#		What the pages say beside their blocks: messages are in the programs that they come
-#		from, defaults are those of the server, the list of options leaves nothing out, what a
-#		statement is said to print it prints.
+#		The facts that the pages state outside their blocks are true: quoted messages stand in the programs,
+#		defaults are those of the server, lists of options are complete, and statements print the output
+#		that the page shows.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,9 +1,9 @@
 # 450_simulator_world.pl
-#		The network that test/simulator makes with --social, as the consumer has it: people with handles, profiles
-#		and follows; replies whose root and parent are what they must be; facets whose bytes are a hashtag, a mention, a
-#		link; pictures, quotes, languages; likes that name what is there, once each; records that the bundled Lexicons
-#		allow; commits that are verified to the full.  The same options give the same bytes, and --start and --span
-#		say when all of it is.
+#		The network of test/simulator --social, as a consumer stores it, looks like the real one: people
+#		have handles, profiles and follows; a reply names the right root and parent; the byte offsets of
+#		facets hit a hashtag, mention or link; likes name existing posts, once each; the bundled Lexicons
+#		allow the records; every commit is verified at level full. The same options give the same bytes, and
+#		no event lies outside --start and --span.
 
 use strict;
 use warnings FATAL => 'all';

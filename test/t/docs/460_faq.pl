@@ -1,6 +1,6 @@
 # 460_faq.pl
-#		The messages that doc/use/faq.md quotes appear, letter by letter, when what it says
-#		is done; those that would take another build, or another program, are named here.
+#		The test provokes each message that doc/use/faq.md quotes and compares every letter.  This file
+#		names the messages that would need another build or another program.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,7 @@
 # 330_identities.pl
-#		What becomes of a request for an identity: every kind of document and every fault
-#		of a host, how often who is asked, and the ways between the states (rules W-01
-#		to W-17, W-30 to W-35, W-57).
+#		The life of a request for an identity: every kind of document, every fault of a host, how often the
+#		fetcher asks a directory or host, and which state of atproto.identity follows which (rules W-01 to
+#		W-17, W-30 to W-35, W-57).
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,7 @@
 # 331_fetcher.pl
-#		What the fetcher asks, and what it makes of the answers: URLs and addresses
-#		that are refused, redirects, limits of time and size, certificates, damaged
-#		answers, and the headers that it sends (rules W-50 to W-58).
+#		The HTTP client of the fetcher.  It refuses URLs and addresses that could reach private networks,
+#		follows few redirects, keeps limits of time and size, verifies certificates, survives damaged
+#		answers, and sends the headers that the rules name (rules W-50 to W-58).
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,7 @@
 # 332_fetcher_hosts.pl
-#		How hosts are asked (rules R-20 to R-25), and the fetcher as a process: it
-#		begins and ends with the work, comes again when it was killed, and keeps
-#		nobody waiting when it is to end.
+#		The fetcher spares hosts: few requests at a time, rest after failures and after 429 (rules R-20 to
+#		R-25).  The fetcher process starts when there is work, ends when there is none, starts again after a
+#		kill, and does not delay a shutdown.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,8 @@
 # 332_handles.pl
-#		Handles (W-20 to W-25): whether the domain of a handle names the account, by
-#		its TXT records or its file, whatever name servers and hosts answer; when it is
-#		asked again; and that a name server that never answers delays nothing.
+#		Verification of handles (W-20 to W-25).  The fetcher reads the TXT records or the file of a handle's
+#		domain and stores whether the domain names the account, whatever name servers and hosts answer; it
+#		asks again after the intervals of the rules; a name server that never answers delays no other
+#		look-up.
 
 use strict;
 use warnings FATAL => 'all';

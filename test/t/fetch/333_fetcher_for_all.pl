@@ -1,7 +1,6 @@
 # 333_fetcher_for_all.pl
-#		The fetcher is everybody's: neither hosts that are slow, nor such as want to
-#		be left alone for long, nor an owner with malice in his tables keep it from
-#		what it does for others.
+#		All roles share one fetcher.  Slow hosts, hosts that ask for a long rest, and an owner with hostile
+#		triggers on the target tables do not keep the fetcher from its work for other roles.
 
 use strict;
 use warnings FATAL => 'all';

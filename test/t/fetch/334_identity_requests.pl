@@ -1,7 +1,7 @@
 # 334_identity_requests.pl
-#		Requests for identities when something is not as it should be: the directory is
-#		away, the server stops, a clock is set back, hosts hang, roles ask too much
-#		or do not end their transactions (rules W-30 to W-35).
+#		Requests for identities survive trouble: the directory is away, the server stops, a clock is set
+#		back, hosts hang, a role asks for more than its share, or a session does not end its transaction
+#		(rules W-30 to W-35).
 
 use strict;
 use warnings FATAL => 'all';

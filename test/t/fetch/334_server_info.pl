@@ -1,7 +1,7 @@
 # 334_server_info.pl
-#		What hosts say of themselves, and of each other: describe_server() and
-#		host_status() ask through the fetcher, wait, and give the answer or say why there
-#		is none; whatever hosts answer; who may ask, and whom.
+#		describe_server() and host_status() ask a host through the fetcher, wait, and return the answer or
+#		the reason why no answer came, whatever the host sends.  Only roles with the right may ask, and only
+#		public hosts are asked.
 
 use strict;
 use warnings FATAL => 'all';

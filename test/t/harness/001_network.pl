@@ -1,7 +1,7 @@
 # 001_network.pl
-#		The network of the tests: what it serves, its faults and its log, tried by
-#		its own program; and that a server process finds it under the names,
-#		addresses and ports of the Internet.  Needs no PostgreSQL.
+#		The simulated network of the tests (test/network): a program of its own tries the answers, faults
+#		and log, and a server process reaches the network under names, addresses and ports of the Internet.
+#		Needs no PostgreSQL.
 
 use strict;
 use warnings FATAL => 'all';

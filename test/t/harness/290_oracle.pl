@@ -1,6 +1,6 @@
 # 290_oracle.pl
-#		The oracle itself, against what was written down by hand, and against what the
-#		simulator does: keys of both curves, rotations, exports.
+#		Checks the oracle, which other tests believe: its results are compared with values written by hand,
+#		and with the simulator's keys of both curves, rotations and exports.
 
 use strict;
 use warnings FATAL => 'all';

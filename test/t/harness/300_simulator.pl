@@ -1,7 +1,7 @@
 # 300_simulator.pl
-#		A simulated network (test/simulator) with all kinds of events: what it says
-#		it leaves, what the oracle computes from its messages, and what is in the
-#		tables after cut connections and a crash are the same; so it is with workers.
+#		A simulated network (test/simulator) with all kinds of events.  Three results agree: the tables that
+#		the simulator says it leaves, those that the oracle computes from the messages, and those of a
+#		consumer after cut connections and a crash, with one process and with several.
 #
 #		ATPROTO_EVENTS=200000 is a longer form; ATPROTO_SEED another network.
 

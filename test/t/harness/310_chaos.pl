@@ -1,6 +1,6 @@
 # 310_chaos.pl
-#		A few seeds of test/chaos: all that can happen to a subscription, mixed, and
-#		then the tables.  E-43.
+#		Runs a few seeds of test/chaos.  A seed mixes at random what can happen to a subscription (kills,
+#		cuts, changed settings), and then compares the tables with the model.  E-43.
 #
 #		SEEDS=200 is a longer form; FIRST=1000 begins with another seed.  For
 #		thousands, and for a seed that fails, see test/chaos/README.md.

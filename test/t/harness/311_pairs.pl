@@ -1,7 +1,7 @@
 # 311_pairs.pl
-#		Programs in which two or three capabilities meet (test/pairs): the array has
-#		every pair, and a share of its programs, the same on each machine, ends with the tables
-#		that the simulator says.  One more is drawn at random.
+#		Programs in which two or three capabilities meet (test/pairs).  The covering array has every pair of
+#		capabilities; the test runs a share of its programs, the same on each machine, and one more at
+#		random, and compares the tables with the simulator's.
 #
 #		SHARE=42 runs them all; DRAW=n the one that this number draws.
 
