@@ -1,6 +1,6 @@
 # 390_jetstream.pl
-#		The same traffic as a relay sends it and as Jetstream does, in both of its versions: the rows
-#		are equal; compressed or not, by one process or several, in slices, with filters at the server.
+#		One traffic, sent by a relay and by both versions of Jetstream, must leave equal rows: compressed or
+#		not, with one process or several, in slices, and with filters at the server.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,6 +1,7 @@
 # 391_jetstream_faults.pl
-#		What a Jetstream, or the way to it, can do wrong: connections that are cut, events that come twice or
-#		out of order, texts that lie, cursors that are too old.  The rows are those of the relay.
+#		Faults of a Jetstream or of the way to it: cut connections, repeated events, events out of order,
+#		texts whose contents contradict each other, cursors that are too old.  The rows must be those of the
+#		relay.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,8 @@
 # 391_jetstream_formats.pl
-#		What texts become (F-40 to F-44, J-20 to J-27): the rows that the same traffic leaves when it comes as
-#		frames; in workers, in slices, through filters; again from dead letters; beside the relay itself; and
-#		of any lexicon in JSON (E-60).
+#		The rows that the texts of Jetstream become (F-40 to F-44, J-20 to J-27) are compared with the rows
+#		of the same traffic in frames of a relay: with several workers, in slices, through filters, after
+#		dead letters were tried again, and with a relay writing the same tables; also records of unknown
+#		lexicons in JSON (E-60).
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,8 @@
 # 392_jetstream_kills.pl
-#		The consumer, its workers, the server and the connection are killed at random moments while Jetstream's
-#		first version sends: its cursors are times, which tie and go back, so that each connection begins
-#		some seconds before the last.  In the end each operation was applied once.
+#		Consumer, workers, server and connection are killed at random moments while Jetstream's first
+#		version sends.  Its cursors are times, which several events may share and which may go back; so each
+#		connection begins some seconds before the end of the last connection.  In the end each operation
+#		must have been applied once.
 #
 #		ATPROTO_SEED=n is another run; ATPROTO_KILLS are how many; ATPROTO_WORKERS are those of the subscription.
 

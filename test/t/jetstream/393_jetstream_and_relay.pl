@@ -1,6 +1,6 @@
 # 393_jetstream_and_relay.pl
-#		A relay and Jetstream on one target, one ahead of the other or both at once, with connections that are
-#		cut: the rows are as if there were one source, and each operation was applied once.
+#		A relay and a Jetstream fill the same tables, one ahead of the other or both at once, through cut
+#		connections.  The rows must be those of a single source, with each operation applied once.
 
 use strict;
 use warnings FATAL => 'all';

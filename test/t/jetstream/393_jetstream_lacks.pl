@@ -1,6 +1,6 @@
 # 393_jetstream_lacks.pl
-#		Jetstream lacks events, or brings records that are not what their CIDs say, and is ahead of a
-#		relay that has all: a repository has the relay's records, or is marked; no
+#		A Jetstream that is ahead of a complete relay lacks events, or sends records that do not match their
+#		CIDs.  In the end each repository has the relay's records or is marked as desynchronized, and no
 #		operation was applied twice.  F-03, F-08, J-27.
 #
 #		ATPROTO_SEED=n is another run.

@@ -1,6 +1,7 @@
 # 393_jetstream_syncs.pl
-#		A relay's #sync tells that something is missing also when Jetstream's events came before it; and
-#		the records that follow Jetstream's own are not left out unseen when the relay goes on first.  F-12, F-42.
+#		A relay's #sync reveals missing records also if Jetstream's events arrived before the #sync.
+#		Records that follow Jetstream's own #sync are not silently left out when the relay goes on first.
+#		F-12, F-42.
 
 use strict;
 use warnings FATAL => 'all';

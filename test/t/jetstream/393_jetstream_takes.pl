@@ -1,6 +1,7 @@
 # 393_jetstream_takes.pl
-#		What a relay's subscription has held and left, the one of Jetstream to the same tables takes: by how
-#		its messages are written, not by how its own are.  Both are at level hash, as a lower level takes nothing of a higher one.
+#		A Jetstream subscription takes over the held events that a relay's subscription to the same tables
+#		left behind, and decodes them by the relay's format, not by its own.  Both subscriptions are at
+#		level hash: a subscription takes no held events of a higher level.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,6 +1,6 @@
 # 393_jetstream_ties.pl
-#		Events of Jetstream's first version that wait for a commit of a relay: those of one
-#		revision may have one time, and none of them is lost.  J-20, R-30.
+#		Events of Jetstream's first version wait for a commit of a relay.  Several events of one revision
+#		may have the same time; none of them may be lost.  J-20, R-30.
 
 use strict;
 use warnings FATAL => 'all';

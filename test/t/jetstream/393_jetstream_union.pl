@@ -1,7 +1,7 @@
 # 393_jetstream_union.pl
-#		A relay and a Jetstream on one target, each of which lacks commits that the other one has, stands still and is
-#		cut: a repository has what both carry together, or is marked; no operation is applied twice.  F-03, F-08,
-#		F-44, R-30.
+#		A relay and a Jetstream fill the same tables.  Each lacks commits that the other has, stands still
+#		at times, and is cut.  In the end a repository has the operations of both sources, or is marked; no
+#		operation is applied twice.  F-03, F-08, F-44, R-30.
 #
 #		ATPROTO_SEED=n is another run.
 

@@ -1,6 +1,7 @@
 # 393_jetstream_waits.pl
-#		What Jetstream brings ahead of a relay waits for it: the relay has what was before, and all of the
-#		commit.  When the time is over it is taken.  Who is alone waits for nothing.  F-08, F-44, R-30, R-32.
+#		Events that Jetstream brings before the relay wait for the relay, which has the earlier commits, and
+#		whole commits.  When the time limit is over, the waiting events are taken.  A Jetstream without a
+#		relay on the same tables waits for nothing.  F-08, F-44, R-30, R-32.
 
 use strict;
 use warnings FATAL => 'all';

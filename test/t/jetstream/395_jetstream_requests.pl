@@ -1,6 +1,7 @@
 # 395_jetstream_requests.pl
-#		What a Jetstream is asked for, and what becomes of its answers: positions, filters, compression; a
-#		cursor or a dictionary that it does not know any more; messages that a stranger has packed.
+#		The requests to a Jetstream and its answers: the consumer asks with the right position, filters and
+#		compression; it handles a cursor or a dictionary that the server no longer knows, and messages that
+#		a hostile server has compressed.
 
 use strict;
 use warnings FATAL => 'all';

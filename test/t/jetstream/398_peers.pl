@@ -1,6 +1,6 @@
 # 398_peers.pl
-#		bench/peers.sh in a short form: each program comes to the end of its stream,
-#		and what a deletion, an update or an account's end leaves is the same.
+#		Runs bench/peers.sh in a short form: each compared program reaches the end of its stream, and
+#		deletions, updates and ended accounts leave the same rows in each.
 #
 #		Needs what npm install in bench/peers brings.
 

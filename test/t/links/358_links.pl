@@ -1,7 +1,8 @@
 # 358_links.pl
-#		Subscriptions that keep links: the table link is the image of record, whatever
-#		the tables are like, with workers, through updates, deletions, deleted accounts
-#		and refills; which sources are taken, and when a change of that holds.
+#		Subscriptions that keep links: the table link must be the image of record with every kind of tables,
+#		with several workers, and through updates, deletions, deleted accounts and refills.  The option
+#		links decides which sources are kept; the test changes the option and finds the event from which the
+#		change holds.
 
 use strict;
 use warnings FATAL => 'all';

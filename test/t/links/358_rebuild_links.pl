@@ -1,6 +1,6 @@
 # 358_rebuild_links.pl
-#		rebuild_links() while subscriptions write the tables: they wait for each other,
-#		and for nothing else, and afterwards link is the image of record.
+#		rebuild_links() runs while subscriptions write the tables.  Only rebuild_links() and the writers of
+#		these tables wait for each other, readers do not, and afterwards link is the image of record.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,6 +1,6 @@
 # 359_graph.pl
-#		doc/use/graph.md: every recipe runs, gives what a reading of all records gives, and
-#		has the plan that the page says.
+#		Every recipe of doc/use/graph.md runs, gives the rows that test/oracle computes from all records,
+#		and uses the plan that the page names.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,8 @@
 # 359_links_hostile.pl
-#		Records that link more than anybody needs: memory stays bounded, what there is no
-#		room for is counted, and the record is stored; what links there are is exact.
-#		Sources that many bring at once, until there is no room for more.
+#		Hostile records with a huge number of links.  Memory stays bounded, links beyond the limits are
+#		counted and left out, the record itself is stored, and the stored links are exact.  Then many
+#		accounts invent new sources until link_source is full: the consumer goes on and counts the links
+#		that found no place.
 
 use strict;
 use warnings FATAL => 'all';

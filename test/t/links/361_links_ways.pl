@@ -1,6 +1,7 @@
 # 361_links_ways.pl
-#		Links by whatever way records come and go: exports, letters that are tried again, pieces,
-#		while the table is rebuilt; and who may not write sources.
+#		The table link follows record by whatever way records come and go: by exports, by dead letters that
+#		are tried again, in pieces, and while rebuild_links() runs.  A role without the right to write
+#		link_source cannot keep links.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,9 +1,8 @@
 # 231_dump.pl
-#		pg_dump of a database with subscriptions, into a new one of the same
-#		server: settings, cursor, headers, dead letters, gaps, the tables with their
-#		users' indexes and triggers; Lexicons and views of collections; and every type in everything that uses types.
-#		What is restored waits for resume(), and then continues where the dump was
-#		made.  E-43.
+#		pg_dump of a database with subscriptions, restored into a new database of the same server, keeps
+#		settings, cursor, headers, dead letters, gaps, the tables with their users' indexes and triggers,
+#		Lexicons, views of collections, and columns of every type.  A restored subscription waits for
+#		resume(), and then continues at the event where the dump was made.  E-43.
 
 use strict;
 use warnings FATAL => 'all';

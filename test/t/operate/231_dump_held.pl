@@ -1,8 +1,8 @@
 # 231_dump_held.pl
-#		pg_dump of a database at level full in the middle of a hold: events that wait, the
-#		repositories that say so, the cursor behind them.  Identities are no part of it.
-#		What is restored asks for them by itself, and takes what waits as the original does:
-#		nothing is lost, nothing is there twice.  R-35, W-37, R-30, R-32.
+#		pg_dump of a database at level full while events are held.  The dump has the held events, the states
+#		of their repositories and the cursor, but no identities.  The restored subscription requests the
+#		identities, releases the held events as the original does, loses no event and applies none twice.
+#		R-35, W-37, R-30, R-32.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,7 @@
 # 235_upgrade.pl
-#		From one version of the extension to the next, as an operator does it:
-#		install, restart, ALTER EXTENSION UPDATE.  In between, subscriptions rest
-#		and one line in the log says why; after it, they go on where they were.
-#		An updated extension is the same as one that was installed anew.
+#		An operator upgrades the extension: install, restart, ALTER EXTENSION UPDATE.  Between the restart
+#		and the update the subscriptions rest, and one line in the log gives the reason; afterwards they go
+#		on at their cursors. An updated extension has the same objects as a newly installed one.
 
 use strict;
 use warnings FATAL => 'all';

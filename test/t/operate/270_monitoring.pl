@@ -1,8 +1,7 @@
 # 270_monitoring.pl
-#		contrib/monitoring: each query of the exporter's file runs with the rights
-#		that role.sql gives, and gives the columns that the file describes; the
-#		dashboard and the alarms use metrics that exist; the alarms fire when they
-#		should (needs promtool, of the package prometheus).
+#		contrib/monitoring: each query of the exporter's file runs with the rights of role.sql and returns
+#		the columns that the file describes; the dashboard and the alarms use existing metrics; each alarm
+#		fires in its situation (needs promtool, of the package prometheus).
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,7 @@
 # 271_compose.pl
-#		contrib/docker, as far as it can be tried without a container engine: what
-#		compose.yaml mounts exists; init.sh makes the extension and the exporter's
-#		role, with any password; Compose and Prometheus understand their files
-#		(where docker-compose 2 and promtool are installed).
+#		contrib/docker, as far as a test without a container engine can try it: every file that compose.yaml
+#		mounts exists; init.sh creates the extension and the exporter's role, with any password; Compose and
+#		Prometheus accept their files (where docker-compose 2 and promtool are installed).
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,5 +1,6 @@
 # 430_operators.pl
-#		What an operator is told: whether the last error is over, and who has a handle.
+#		The views tell an operator whether the last error is over, and an index finds the account that has a
+#		handle.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,7 @@
 # 431_catching_up.pl
-#		How fast a stream is followed, and when it will have been caught up with:
-#		stat_subscription.rate and caught_up_at, with one process and with several; and
-#		that it has, in subscription_log.
+#		stat_subscription.rate shows how fast a consumer follows a stream, and caught_up_at when it will
+#		have caught up, with one process and with several.  subscription_log records the moment at which the
+#		consumer has caught up.
 
 use strict;
 use warnings FATAL => 'all';

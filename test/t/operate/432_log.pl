@@ -1,6 +1,7 @@
 # 432_log.pl
-#		What happened to a subscription: atproto.subscription_log has it, who may see it
-#		does, and it stays small, whatever a server does.
+#		atproto.subscription_log records the events in the life of a subscription.  Only its owner and
+#		pg_monitor may read the rows, and the table stays small, even if a server ends its connections again
+#		and again.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,6 +1,7 @@
 # 433_gaps.pl
-#		A gap whose events are read again closes by itself, one that is not, or with other settings, stays open
-#		(E-44); an operator can close one, and its row stays.
+#		A gap closes when all of its events were read again with the settings of then (E-44).  A gap that
+#		was read in part, or with other settings, stays open.  An operator can close a gap, and its row
+#		stays.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,6 @@
 # 120_kill.pl
-#		Kills at random points of the stream: of the consumer, of the server, of
-#		the connection.  Afterwards the tables are what the oracle says, and every
-#		event was applied exactly once.  E-43, E-48.
+#		Consumer, server and connection are killed at random points of the stream.  Afterwards the tables
+#		are those of the oracle, and every event was applied exactly once.  E-43, E-48.
 #
 #		ATPROTO_KILLS=200 is the long form; ATPROTO_SEED repeats a run;
 #		ATPROTO_WORKERS=3 is a subscription with several workers.

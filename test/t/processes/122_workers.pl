@@ -1,7 +1,7 @@
 # 122_workers.pl
-#		A subscription with several workers: what one process would do, they do
-#		together.  Shards that are at different places, another number of workers,
-#		settings at a known event, faults of the stream.  E-41, E-43, E-44, E-49.
+#		A subscription with several workers must leave the rows that a single process leaves: while shards
+#		are at different positions, when the number of workers or a setting changes at a known event, and
+#		through faults of the stream.  E-41, E-43, E-44, E-49.
 
 use strict;
 use warnings FATAL => 'all';

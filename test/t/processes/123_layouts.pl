@@ -1,8 +1,8 @@
 # 123_layouts.pl
-#		The number of workers changes while workers of before are still in a batch:
-#		their consumer died, they wait for a user's lock.  Nothing may be passed
-#		over, and nothing counted twice.  And cursors that are not what the
-#		extension wrote: too many, shards that are missing.  E-43.
+#		The number of workers changes while workers of the old layout still apply a batch: their consumer
+#		died while they waited for a user's lock.  No event may be skipped, and none counted twice.  A
+#		consumer must also survive cursors that the extension did not write: too many rows, or missing
+#		shards.  E-43.
 
 use strict;
 use warnings FATAL => 'all';

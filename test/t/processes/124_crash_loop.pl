@@ -1,6 +1,6 @@
 # 124_crash_loop.pl
-#		A consumer that crashes the server with each start leaves it time: for
-#		somebody to log in and mend it.
+#		A consumer that crashes the server at each start waits longer before each new start, so that an
+#		operator can log in and repair the cause.
 
 use strict;
 use warnings FATAL => 'all';

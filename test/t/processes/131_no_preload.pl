@@ -1,6 +1,6 @@
 # 131_no_preload.pl
-#		Without shared_preload_libraries: subscribe() starts the consumer by
-#		itself and says so; it lives until it is paused or the server stops.
+#		Without shared_preload_libraries, subscribe() starts the consumer itself and says so in a notice;
+#		the consumer runs until it is paused or the server stops.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,7 @@
 # 132_claims.pl
-#		Without shared_preload_libraries: that there is one consumer, whatever
-#		triggers do to locks; resume() while it is on its way out; and its end when
-#		its database is dropped.
+#		Without shared_preload_libraries, one consumer at most runs for a subscription: even if triggers
+#		release advisory locks, and if resume() is called while the old consumer is ending.  The consumer
+#		ends when its database is dropped.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,8 @@
 # 171_lifecycle.pl
-#		The consumer's processes and what happens around them: the extension or
-#		the database dropped in mid-stream, copies of the database, several
-#		databases and subscriptions, no free worker slot, a role that is gone,
-#		another version of the extension, the manager's end, a fast shutdown.
+#		The consumer's processes survive, or end cleanly with, changes around them: the extension or the
+#		database is dropped in mid-stream, the database is copied, there are several databases and
+#		subscriptions, no worker slot is free, a role is gone, the library has another version than the
+#		extension, the manager ends, the server shuts down fast.
 
 use strict;
 use warnings FATAL => 'all';

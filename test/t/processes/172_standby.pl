@@ -1,7 +1,7 @@
 # 172_standby.pl
-#		A standby runs nothing; promoted, it goes on where the primary's data end.
-#		A dump has the subscriptions and the data.  A fast shutdown waits for no
-#		peer.  E-43.
+#		On a standby no process of the extension runs; after its promotion the consumer goes on where the
+#		primary's data end. A dump has the subscriptions and the data.  A fast shutdown does not wait for a
+#		stream server that does not answer.  E-43.
 
 use strict;
 use warnings FATAL => 'all';
