@@ -1,9 +1,9 @@
 # 340_exports.pl
-#		An account's export into tables that have none of its records, some, other
-#		ones, or all: afterwards they have what the account has, what was there already
-#		was not touched, and triggers have seen each change once.  With partitions,
-#		with what the database refuses, with exports that are cut, wrong, too large,
-#		or made to take time and memory; beside a stream.  R-40 to R-56, V-14.
+#		load_car() writes an account's export into tables that have none of its records, some, different
+#		ones, or all.  Afterwards the tables have exactly the account's records, unchanged rows were not
+#		touched, and triggers have seen each change once.  Tried with partitions, with rows that the
+#		database refuses, with exports that are cut, wrong, too large, or built to cost time and memory, and
+#		beside a stream.  R-40 to R-56, V-14.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,6 +1,6 @@
 # 345_lists.pl
-#		Lists of repositories (R-60 to R-63): what of them is to be fetched, cursors
-#		that survive a crash, lists without end, hosts that refuse, limits.
+#		Lists of repositories (R-60 to R-63): the fetcher reads them from hosts and makes jobs of the right
+#		entries; cursors of lists survive a crash; lists without end, refusing hosts and limits do no harm.
 
 use strict;
 use warnings FATAL => 'all';

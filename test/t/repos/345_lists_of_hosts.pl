@@ -1,7 +1,7 @@
 # 345_lists_of_hosts.pl
-#		Lists of hosts, and the lists of repositories that these have (R-60): which hosts
-#		are asked (R-62, W-50 to W-52), how many, in what turn; what a host's list can
-#		say (R-61); hosts that come and go.
+#		A relay's list of hosts, and the lists of repositories of these hosts (R-60): which hosts the
+#		fetcher asks (R-62, W-50 to W-52), how many, and in which order; which entries of a host's list
+#		count (R-61); hosts that appear in the relay's list and disappear.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,8 @@
 # 346_repos.pl
-#		Repositories that are fetched: resync() and backfill_repo() bring the export of a
-#		server into the tables; what goes wrong with one is told, tried again later,
-#		and keeps no other waiting; its events are kept back meanwhile and no longer.
-#		R-04, R-05, R-10 to R-13, R-21, R-24, R-50, R-55.
+#		resync() and backfill_repo() make jobs, and the fetcher brings the exports of these repositories
+#		into the tables.  A job that fails shows its reason, is tried again later, and delays no other job;
+#		events of a repository are held while it is fetched, and no longer. R-04, R-05, R-10 to R-13, R-21,
+#		R-24, R-50, R-55.
 
 use strict;
 use warnings FATAL => 'all';

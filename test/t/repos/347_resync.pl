@@ -1,10 +1,9 @@
 # 347_resync.pl
-#		What was missed is fetched again by itself: commits are lost from a stream, what follows
-#		them tells, and exports of the accounts bring the tables back into step while
-#		the stream goes on; with one process and with several, at level chain from
-#		the stream's own server and at level full from the accounts' servers.  With
-#		backfill => 'seen', what was before the first event comes, too.
-#		R-01 to R-04, R-30 to R-34, R-52, R-53, V-11, V-33, V-45.
+#		The consumer repairs missed events without an operator: commits are lost from a stream, the next
+#		commits reveal the loss, and the fetcher brings the accounts' exports while the stream goes on; with
+#		one process and with several, at level chain from the stream's own server and at level full from the
+#		accounts' servers.  With backfill => 'seen', the records from before the first event come, too. R-01
+#		to R-04, R-30 to R-34, R-52, R-53, V-11, V-33, V-45.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,7 @@
 # 348_repo_limits.pl
-#		How often repositories are fetched by themselves: five times an hour and
-#		twenty a day each, whoever ends the process between; not at all for a while
-#		when a thousand come out of step at once.  What somebody asks for is fetched.
-#		R-06.
+#		Limits of automatic fetches: a repository is fetched at most five times an hour and twenty times a
+#		day, even if the fetcher or the server restarts in between; after a thousand breaks at once,
+#		automatic fetches pause for a while.  Fetches that a user requests are not limited. R-06.
 
 use strict;
 use warnings FATAL => 'all';

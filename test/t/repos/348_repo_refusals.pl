@@ -1,8 +1,7 @@
 # 348_repo_refusals.pl
-#		What becomes of a repository that its server does not give: it has none, and the
-#		account is looked up again; the account is not active, there or by the stream,
-#		before or while it is fetched; the export is not signed by the key that is known.
-#		And who is asked.
+#		A server refuses to give a repository.  If the server has none, the fetcher looks the account up
+#		again; the account is inactive, by the server or by the stream, before the fetch or during the
+#		fetch; no known key signed the export.  The test also checks which server is asked, and how often.
 #		R-07, R-10, R-12, R-13, W-36.
 
 use strict;

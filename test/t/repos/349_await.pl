@@ -1,7 +1,6 @@
 # 349_await.pl
-#		CALL atproto.await_backfill(): how far a backfill is, and that it has ended; for
-#		which repositories it waits; what it says of those that fail, and what it refuses.
-#		R-65.
+#		CALL atproto.await_backfill() waits for the right repositories, reports the progress and the
+#		repositories that fail, ends when the backfill has ended, and refuses wrong arguments. R-65.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,7 @@
 # 351_repo_kills.pl
-#		A backfill of a simulated network with live traffic, while the server, the consumer and the
-#		fetcher are killed at random moments: the tables are the network's in the end, audits
-#		say so, and triggers and record_event have each change once.  R-05, R-30, R-52, R-53, R-55.
+#		A backfill of a simulated network with live traffic, while the server, the consumer and the fetcher
+#		are killed at random moments.  In the end the tables are those of the network, audits agree, and
+#		triggers and record_event have each change once.  R-05, R-30, R-52, R-53, R-55.
 #
 #		ATPROTO_SEED=n is another run; ATPROTO_KILLS are how many.
 

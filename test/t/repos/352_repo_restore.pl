@@ -1,8 +1,8 @@
 # 352_repo_restore.pl
-#		A backfill of a simulated network with live traffic goes on where it was: on a standby that is
-#		promoted, after point-in-time recovery, and in a database that a dump was restored into; each
-#		in its middle, with exports on their way and events that wait for them.  The tables are
-#		the network's in the end, and audits say so.  R-04, R-05, R-25, R-30, R-35.
+#		A backfill of a simulated network with live traffic continues after a change of the server: on a
+#		promoted standby, after point-in-time recovery, and in a database restored from a dump.  Each change
+#		comes in the middle of the backfill, with exports on their way and held events that wait for them.
+#		In the end the tables are those of the network, and audits agree.  R-04, R-05, R-25, R-30, R-35.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,8 @@
 # 353_repo_hosts.pl
-#		Repositories at many hosts, of which some are slow, say 429 in HTML, refuse connections, hang,
-#		or answer garbage: those of the others come all the same, no host is asked more often or more at
-#		a time than it may be, and what is asked of the bad ones is bounded.  R-03, R-11, R-20 to R-24.
+#		A backfill from many hosts, some of which are slow, answer 429 in HTML, refuse connections, hang, or
+#		send garbage.  The repositories of the good hosts come without delay, the fetcher keeps its limits
+#		of requests for every host, and sends the bad hosts a bounded number of requests.  R-03, R-11, R-20
+#		to R-24.
 #
 #		ATPROTO_HOSTS=60 ATPROTO_REPOS=2000 is a large run; ATPROTO_FAULTS=0 one without faults, to compare
 #		the times that are noted.

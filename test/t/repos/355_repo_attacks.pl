@@ -1,8 +1,8 @@
 # 355_repo_attacks.pl
-#		Servers that answer with what is no export, or none that anybody could take: cut, endless, of lengths
-#		that nothing has, packed to burst, made of blocks that nothing needs.  Of each no row
-#		changes, the problem is told, and the fetcher lives, in bounded memory.  And one that lets
-#		its bytes trickle while others wait for the memory that it has.  R-40 to R-46.
+#		Hostile servers answer with files that are no export, or that no client could load: cut, endless,
+#		with impossible lengths, compressed bombs, millions of useless blocks.  For each answer no row
+#		changes, the job shows the problem, and the fetcher survives in bounded memory.  One server sends
+#		its bytes slowly while other jobs wait for the memory that its job has reserved.  R-40 to R-46.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,9 +1,8 @@
 # 356_repo_owners.pl
-#		What owners do while repositories are fetched: they lock their tables and their jobs,
-#		change what their subscription takes, where to, and whether it fetches at all, or
-#		remove it while another one fills the same tables.  Others' repositories come all
-#		the same, and nothing that was asked for is lost.
-#		R-01, R-02, R-57, R-58.
+#		Owners act while their repositories are fetched: they lock their tables and their jobs, change the
+#		filters, the target and the backfill of their subscription, or unsubscribe while a second
+#		subscription fills the same tables.  The repositories of other owners are fetched without delay, and
+#		no requested fetch is lost. R-01, R-02, R-57, R-58.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,6 +1,6 @@
 # 185_role_settings.pl
-#		What the owner's role has set, and what the server does meanwhile: time-outs,
-#		isolation, checkpoints.  None of it loses or repeats an event.
+#		Settings of the owner's role (time-outs, isolation level, read-only transactions) and activity of
+#		the server (checkpoints) must not make the consumer lose or repeat an event.
 
 use strict;
 use warnings FATAL => 'all';

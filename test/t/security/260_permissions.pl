@@ -1,8 +1,8 @@
 # 260_permissions.pl
-#		Roles: one with the grants that doc/operate/operations.md names has subscriptions
-#		of its own, and sees nothing of others'; it cannot borrow the rights of
-#		another role; a monitor sees states and no secrets; everybody else nothing.
-#		Headers belong to the owner (E-07).
+#		Rights of roles.  A role with the grants of doc/operate/operations.md has its own subscriptions,
+#		sees nothing of the subscriptions of other roles, and cannot act with the rights of another role.
+#		pg_monitor sees states and no secrets; a role without grants sees nothing. Headers are secrets of
+#		the owner (E-07).
 
 use strict;
 use warnings FATAL => 'all';

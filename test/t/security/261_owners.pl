@@ -1,6 +1,6 @@
 # 261_owners.pl
-#		The owner of a subscription: stored so that it can be renamed, never NULL,
-#		and not to be dropped while it has one.
+#		The owner of a subscription is stored so that the role can be renamed, is never NULL, and cannot be
+#		dropped while the role owns a subscription.
 
 use strict;
 use warnings FATAL => 'all';

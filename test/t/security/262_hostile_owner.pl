@@ -1,9 +1,8 @@
 # 262_hostile_owner.pl
-#		An owner with the grants of doc/operate/operations.md, and malice: he cannot see
-#		others' names in the view of states, break it, take the numbers of others'
-#		letters and gaps, find a name that is locked as another's, or have operators
-#		of his own called, or keep the manager busy; the owner before him leaves him
-#		nothing.
+#		A hostile owner with the grants of doc/operate/operations.md.  The owner cannot see the
+#		subscriptions of other roles in the view of states, break that view, take numbers of other owners'
+#		letters and gaps, block another subscription by a name with the same lock, make operators call
+#		functions of the owner, or keep the manager busy; a former owner leaves no traps for the next.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,8 @@
 # 263_foreign_hints.pl
-#		Nobody signs an #identity event.  One that came by a subscription of another role asks for a
-#		look-up of the account, and makes no event of this role's subscriptions wait.  As in
-#		282_full.pl no fetcher runs.  Section H (identity) of sync.md; V-41, W-31.
+#		#identity events are not signed, so a role's stream could forge one.  An #identity by a subscription
+#		of one role makes the fetcher look the account up again, but makes no event of other roles'
+#		subscriptions wait.  As in 282_full.pl no fetcher runs.  Section H (identity) of sync.md; V-41,
+#		W-31.
 
 use strict;
 use warnings FATAL => 'all';

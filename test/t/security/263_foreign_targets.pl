@@ -1,8 +1,8 @@
 # 263_foreign_targets.pl
-#		A role names the schema of another role as its target, by each way in which a
-#		row of atproto.subscription can come to be: it is refused, or the row takes part
-#		in nothing.  Who loses the rights later is stopped, with the reason.
-#		sync.md, H: E-rules of subscribe().
+#		A role names the schema of another role as its target, by each way in which a row of
+#		atproto.subscription can be written.  The statement is refused, or the subscription is stopped and
+#		its row has no effect.  A subscription whose owner loses the rights later is stopped, with the
+#		reason. sync.md, H: E-rules of subscribe().
 
 use strict;
 use warnings FATAL => 'all';

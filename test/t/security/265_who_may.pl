@@ -1,8 +1,8 @@
 # 265_who_may.pl
-#		The tables of doc/operate/security.md, "Who may": they name each table, view, function and queue of the
-#		extension, and this test tries what they say.  Every function is called by every role, with what
-#		belongs to another role: its schema, subscription, letter, gap and account.  Every table is read and
-#		written by every role.  After each statement everything of the other role is as it was before.
+#		Tries the tables of doc/operate/security.md, "Who may", which name each table, view, function and
+#		queue of the extension.  The test calls every function as every role, with arguments that belong to
+#		another role: its schema, subscription, letter, gap and account.  Every role reads and writes every
+#		table.  After each statement the state of the other role must be unchanged.
 
 use strict;
 use warnings FATAL => 'all';

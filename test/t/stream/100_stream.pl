@@ -1,8 +1,7 @@
 # 100_stream.pl
-#		The capture of a real PDS, from the socket into the tables: every row as
-#		the oracle says, replays that change nothing, little memory, and no open
-#		transaction while the consumer waits.  E-01, E-02, E-03, E-08, E-09, E-43,
-#		E-44, F-03, F-12, F-13.
+#		The capture of a real PDS goes from the socket into the tables: every row is as the oracle says,
+#		replays change no row, the consumer needs little memory, and has no open transaction while it waits.
+#		E-01, E-02, E-03, E-08, E-09, E-43, E-44, F-03, F-12, F-13.
 
 use strict;
 use warnings FATAL => 'all';

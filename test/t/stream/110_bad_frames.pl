@@ -1,8 +1,8 @@
 # 110_bad_frames.pl
-#		Each class of frame that is no event-stream frame, in mid-stream: the
-#		connection is dropped, what came before is committed, the frame is kept,
-#		and the stream goes on where it was.  At the same place again and again, the
-#		subscription stops.  E-10, E-11, E-20, E-21, E-24, E-28, E-40, E-41, E-46, E-48.
+#		Each class of frame that is no event-stream frame comes in mid-stream.  The consumer drops the
+#		connection, has committed the earlier events, keeps the frame in a table for the operator, and
+#		continues at its cursor.  After five bad frames at the same place the subscription stops.  E-10,
+#		E-11, E-20, E-21, E-24, E-28, E-40, E-41, E-46, E-48.
 
 use strict;
 use warnings FATAL => 'all';

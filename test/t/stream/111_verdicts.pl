@@ -1,7 +1,7 @@
 # 111_verdicts.pl
-#		The verdict on each of 60 single frames, each through a connection of its
-#		own.  Every connection ends after its frame, so that the reason of its end
-#		tells what the consumer thought of it: E-20 to E-30, E-40, E-42, E-44.
+#		Each of 60 single frames comes through a connection of its own, which ends after the frame; the
+#		recorded reason of the end shows the consumer's verdict on the frame: E-20 to E-30, E-40, E-42,
+#		E-44.
 
 use strict;
 use warnings FATAL => 'all';

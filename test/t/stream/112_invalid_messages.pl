@@ -1,8 +1,7 @@
 # 112_invalid_messages.pl
-#		Good frames with a bad message in them, good messages with a bad commit,
-#		good commits with a bad record: each is a dead letter alone, what is beside
-#		it is stored, the cursor moves on and the connection stays.  E-50, B-29,
-#		F-01, F-02, F-03, F-05, F-07, F-12, F-13.
+#		Good frames with a bad message, good messages with a bad commit, and good commits with a bad record.
+#		Only the bad part becomes a dead letter: the records beside it are stored, the cursor moves on, and
+#		the connection stays.  E-50, B-29, F-01, F-02, F-03, F-05, F-07, F-12, F-13.
 
 use strict;
 use warnings FATAL => 'all';

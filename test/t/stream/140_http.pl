@@ -1,7 +1,7 @@
 # 140_http.pl
-#		What the server can answer instead of a stream: every HTTP status with the
-#		action that it asks for, redirects, bodies of any kind, answers that are no
-#		upgrade, no answer, no server.  E-02, E-04, E-05, E-48.
+#		Servers answer the request for a stream with something else: every HTTP status, redirects, bodies of
+#		any kind, answers that are no upgrade, no answer; or no server listens.  The consumer retries, waits
+#		or stops as the status asks, and shows the reason.  E-02, E-04, E-05, E-48.
 #
 #		Each subscription has a server of its own, and all run at once.
 

@@ -1,6 +1,6 @@
 # 145_network.pl
-#		The way to the server: IPv6, a name that does not resolve, a port that
-#		nobody listens on, and a proxy.
+#		Ways to the server: IPv6, a name that does not resolve, a closed port, and proxies.  The consumer
+#		connects, or keeps trying and shows the reason.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,7 @@
 # 150_tls.pl
-#		TLS: the server's certificate is verified, against the authority that the
-#		subscription names, in every respect; and what a subscription can name as
-#		the file of such authorities, and who may.  E-01.
+#		TLS: the consumer verifies every property of the server's certificate against the authority that the
+#		subscription names, and refuses the connection otherwise.  Also which files ca_file can name, and
+#		which roles may set it.  E-01.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,6 +1,6 @@
 # 180_slow.pl
-#		Slow peers, silent peers, a slow database: bounded memory, nothing lost, and
-#		no connection that is dead without anybody noticing.  E-06, E-11, E-43.
+#		Slow servers, silent servers, a slow database: the consumer's memory stays bounded, no event is
+#		lost, and a dead connection is noticed.  E-06, E-11, E-43.
 
 use strict;
 use warnings FATAL => 'all';

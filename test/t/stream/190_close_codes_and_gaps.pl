@@ -1,6 +1,6 @@
 # 190_close_codes_and_gaps.pl
-#		What a server says when it closes (E-51), and what an operator jumps
-#		over (E-44, E-45).
+#		The consumer's reaction to the server's close codes (E-51), and the gaps that are recorded when an
+#		operator moves the cursor ahead (E-44, E-45).
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,7 @@
 # 200_data_capture.pl
-#		The data model's SQL functions on every frame of a real capture: each
-#		block becomes the jsonb that its own JSON text gives, to the byte, and from
-#		that the block again (B-11, B-27), wherever jsonb can hold it (D28).
+#		Runs the SQL functions of the data model on every block of a real capture: each block becomes the
+#		same jsonb as its JSON text, to the byte, and the jsonb becomes the block again (B-11, B-27),
+#		wherever jsonb can hold the value (D28).
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,7 @@
 # 200_labels.pl
-#		subscribeLabels: the capture of a real labeler, and frames that no labeler
-#		would send: the latest label counts, whatever the order; replays change
-#		nothing; a label that is not valid is a dead letter alone.  F-30 to F-33,
-#		E-22, E-50.
+#		subscribeLabels: the capture of a real labeler, and frames that no honest labeler would send.  The
+#		latest label counts, whatever the order; replays change no row; of a message, only an invalid label
+#		becomes a dead letter.  F-30 to F-33, E-22, E-50.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,7 @@
 # 210_messages.pl
-#		Streams of a lexicon that the extension does not know: every message as
-#		jsonb in the table message, exactly once where they have a seq, without
-#		resumption where they have none (D30).  E-22, E-41, E-43, E-44, D28.
+#		Streams of a lexicon that the extension does not know.  Every message becomes a row of the table
+#		message, as jsonb: exactly once where messages have a seq, and without resumption where they have
+#		none (D30).  E-22, E-41, E-43, E-44, D28.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,7 @@
 # 220_filters.pl
-#		Filters on collections, repositories and actions: what arrives is what the
-#		oracle says, the state of the repositories moves with every commit, and a
-#		change holds from a known event on, through the same connection.  F-14,
-#		I-06, F-08.
+#		Filters on collections, repositories and actions: the tables have the rows that the oracle selects,
+#		the state of a repository moves with every commit, and a changed filter holds from a known event on,
+#		without a new connection.  F-14, I-06, F-08.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,8 @@
 # 221_slices.pl
-#		A subscription to a slice keeps the repositories whose DIDs PostgreSQL would
-#		put into that hash partition: slices are disjoint, and together they are what
-#		one subscription to the whole stream has, of every kind of event and of every
-#		fault.  A slice changes as other filters do.  F-14, I-20.
+#		A subscription to a slice keeps the repositories whose DIDs PostgreSQL would put into this hash
+#		partition.  Slices are disjoint, and together they have the rows of one subscription to the whole
+#		stream, with every kind of event and fault.  A slice can be changed as other filters can.  F-14,
+#		I-20.
 
 use strict;
 use warnings FATAL => 'all';

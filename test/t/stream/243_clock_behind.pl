@@ -1,7 +1,7 @@
 # 243_clock_behind.pl
-#		Whose clock is wrong?  When the stream is ahead of this machine's clock,
-#		nothing is condemned: the consumer waits, and says so.  When one event is, it
-#		is condemned alone; a revision that nobody may make is never stored.  F-03.
+#		Events carry times in the future.  If all events do, this machine's clock is behind: the consumer
+#		waits, says so, and condemns no event.  If a single event does, only this event becomes a dead
+#		letter.  A revision that lies beyond the allowed future is never stored.  F-03.
 
 use strict;
 use warnings FATAL => 'all';

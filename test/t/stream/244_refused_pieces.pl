@@ -1,8 +1,8 @@
 # 244_refused_pieces.pl
-#		A stream in which many rows are refused: what one batch taught serves the
-#		next, so that good rows are not written again and again; transactions have
-#		a bounded number of subtransactions; and each is complete with its cursor,
-#		letters and rows when the consumer is killed between two of them.  E-43, B-29.
+#		A stream in which the database refuses many rows.  The consumer remembers refused rows from batch to
+#		batch, so that good rows are not written again and again; transactions have a bounded number of
+#		subtransactions; and each commits its cursor, letters and rows together, also if the consumer is
+#		killed between two transactions.  E-43, B-29.
 
 use strict;
 use warnings FATAL => 'all';

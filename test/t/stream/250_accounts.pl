@@ -1,7 +1,7 @@
 # 250_accounts.pl
-#		Accounts that are deactivated, come back, or are deleted; many records of
-#		a deleted one go in bounded steps, through kills, and hold nothing up.
-#		F-03, F-05, F-12, F-15, D29.
+#		Accounts are deactivated, come back, or are deleted.  The many records of a deleted account are
+#		removed in bounded steps, through kills, and the removal does not delay the stream. F-03, F-05,
+#		F-12, F-15, D29.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,6 +1,6 @@
 # 251_account_order.pl
-#		Which of two events says how an account is: in one stream its order tells,
-#		whatever its server's clock does; between streams the time.  F-15, F-03.
+#		Two #account events contradict each other.  Within one stream the later event counts, whatever times
+#		the server's clock wrote; between streams the event with the later time counts.  F-15, F-03.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,8 @@
 # 258_collection_stat.pl
-#		What events do to records is counted by collection and hour, in the
-#		transaction of the records: as often as it is in record_event, whatever was
-#		refused and tried again, however many processes count, and for a bounded
-#		number of names that strangers choose.  Exports are no events.  E-43, B-29.
+#		collection_stat counts operations by collection and hour, in the transaction that writes the
+#		records.  The counts must equal those of record_event, whichever rows were refused and tried again,
+#		however many processes count, and the number of collection names that strangers can add is bounded.
+#		Exports are not counted.  E-43, B-29.
 
 use strict;
 use warnings FATAL => 'all';
