@@ -3,7 +3,7 @@
 #		the simulator says it leaves, those that the oracle computes from the messages, and those of a
 #		consumer after cut connections and a crash, with one process and with several.
 #
-#		ATPROTO_EVENTS=200000 is a longer form; ATPROTO_SEED another network.
+#		ATPROTO_EVENTS=200000 is a longer form; ATPROTO_SEED changes the network.
 
 use strict;
 use warnings FATAL => 'all';

@@ -3,7 +3,7 @@
 #		CIDs.  In the end each repository has the relay's records or is marked as desynchronized, and no
 #		operation was applied twice.  F-03, F-08, J-27.
 #
-#		ATPROTO_SEED=n is another run.
+#		ATPROTO_SEED is the seed of the run.
 
 use strict;
 use warnings FATAL => 'all';

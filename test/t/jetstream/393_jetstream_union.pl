@@ -3,7 +3,7 @@
 #		at times, and is cut.  In the end a repository has the operations of both sources, or is marked; no
 #		operation is applied twice.  F-03, F-08, F-44, R-30.
 #
-#		ATPROTO_SEED=n is another run.
+#		ATPROTO_SEED is the seed of the run.
 
 use strict;
 use warnings FATAL => 'all';

@@ -4,8 +4,8 @@
 #		present tables.  The restored subscription then goes on: it releases the held events in their order
 #		and once, its dead letters can be tried again, and the fetcher works on its job.  R-32, R-35.
 #
-#		The dump has one subscription at level full: three accounts of full.py, one whose new key
-#		is not known yet, one that is not known at all; two letters of a trigger that refuses; a job.
+#		The dump has one subscription at level full: three accounts of full.py (a known account, an account with
+#		an unknown new key, an unknown account); two dead letters of a trigger that refuses; a job.
 
 use strict;
 use warnings FATAL => 'all';

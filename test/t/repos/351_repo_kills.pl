@@ -3,7 +3,7 @@
 #		are killed at random moments.  In the end the tables are those of the network, audits agree, and
 #		triggers and record_event have each change once.  R-05, R-30, R-52, R-53, R-55.
 #
-#		ATPROTO_SEED=n is another run; ATPROTO_KILLS are how many.
+#		ATPROTO_SEED is the seed of the run, ATPROTO_KILLS the number of kills.
 
 use strict;
 use warnings FATAL => 'all';

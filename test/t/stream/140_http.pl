@@ -3,7 +3,7 @@
 #		any kind, answers that are no upgrade, no answer; or no server listens.  The consumer retries, waits
 #		or stops as the status asks, and shows the reason.  E-02, E-04, E-05, E-48.
 #
-#		Each subscription has a server of its own, and all run at once.
+#		Each subscription has a separate server, and all run at once.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,7 @@
 # 170_triggers.pl
-#		What the database does with the consumer's statements: triggers of users,
-#		in the same transaction; rows that it refuses; locks, and their time limits;
-#		TRUNCATE.  Nothing is lost, the stream never sticks.  E-43, B-29.
+#		What the database may do with the consumer's statements: triggers of users run in the same
+#		transaction, rows are refused, locks and lock time-outs delay the consumer, a user runs TRUNCATE.
+#		No event is lost, and the stream never stands still for ever.  E-43, B-29.
 
 use strict;
 use warnings FATAL => 'all';

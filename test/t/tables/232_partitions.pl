@@ -1,8 +1,7 @@
 # 232_partitions.pl
-#		Tables of the user's making in place of those of the extension: record in
-#		partitions, by collection and by a hash of the repository.  What exists,
-#		atproto.create_tables() leaves alone, but for columns that can be added; what cannot
-#		work is refused.
+#		A user has made the tables before the extension does: the table record is in partitions, by
+#		collection and by a hash of the repository.  atproto.create_tables() leaves existing tables alone
+#		except for missing columns that it can add, and refuses tables that cannot work.
 
 use strict;
 use warnings FATAL => 'all';

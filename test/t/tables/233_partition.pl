@@ -1,7 +1,8 @@
 # 233_partition.pl
-#		atproto.partition(): tables are put into partitions while they are filled, and what was on
-#		them is on them afterwards; months and collections are added, rows come out of the default
-#		partition, months that are over go, with their links.  And what it refuses.
+#		atproto.partition() turns tables into partitioned ones while a consumer fills them, and keeps
+#		indexes, checks, defaults and views.  The test adds months and collections, moves rows out of the
+#		default partition, drops old months with their links, and calls the function with arguments that it
+#		must refuse.
 
 use strict;
 use warnings FATAL => 'all';

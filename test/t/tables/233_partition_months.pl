@@ -1,7 +1,7 @@
 # 233_partition_months.pl
-#		CALL atproto.maintain_partitions(): months of which rows have come since are made, whatever
-#		their time, and months that are over go, with the links of their records, a piece at a time;
-#		who uses the tables waits for moments only.
+#		CALL atproto.maintain_partitions() makes partitions for the months of which rows have come, whatever
+#		their time, and drops old months with the links of their records, in small transactions. Sessions
+#		that use the tables wait for moments only.
 
 use strict;
 use warnings FATAL => 'all';

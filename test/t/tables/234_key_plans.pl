@@ -1,7 +1,7 @@
 # 234_key_plans.pl
-#		Statements that know the keys of rows go by the key, whatever other indexes there are, and
-#		though statistics say that these are as good: they were made when the table had a handful
-#		of rows, as at the beginning of a month.
+#		The consumer's statements that know the keys of rows must use the index of the key.  Other indexes
+#		look as good by statistics of a nearly empty table, as at the beginning of a month, but would read
+#		many rows later.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,7 @@
 # 237_logical.pl
-#		Logical replication: every type, as text and binary, with keys of our
-#		types as replica identity; the tables that a consumer fills on the
-#		publisher; and the subscriptions themselves, which do not start on the
-#		subscriber until resume() moves the consumer there.
+#		Logical replication: every type, as text and binary, and keys of our types as replica identity; the
+#		tables that a consumer fills on the publisher; and the table of subscriptions: on the subscriber no
+#		replicated subscription starts until resume() moves the consumer there.
 
 use strict;
 use warnings FATAL => 'all';

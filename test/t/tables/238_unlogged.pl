@@ -1,7 +1,7 @@
 # 238_unlogged.pl
-#		A data table that is UNLOGGED is empty after a crash, while cursors and states of
-#		repositories stay.  No subscription fills such a table, and when one is found, what
-#		is known of its repositories is not believed any more.
+#		An UNLOGGED data table is empty after a crash, while cursors and states of repositories survive.
+#		subscribe() and other functions refuse such a table; if a consumer finds one, it stops trusting the
+#		states of the repositories, so that an audit has to prove them.
 
 use strict;
 use warnings FATAL => 'all';

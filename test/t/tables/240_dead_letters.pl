@@ -1,8 +1,7 @@
 # 240_dead_letters.pl
-#		What the database refuses: a failing trigger condemns its record and
-#		nothing else; letters can be tried again; without room for another one, and
-#		for what lies in the schema (a missing table, a missing privilege), the
-#		subscription stops and condemns nothing.  B-29, E-43.
+#		A failing trigger makes its record a dead letter and nothing else, and retry() applies the letter
+#		later.  When the dead letters have no more room, and when the schema is at fault (a missing table, a
+#		missing privilege), the subscription stops and condemns no event.  B-29, E-43.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,6 +1,7 @@
 # 241_retry_late.pl
-#		Dead letters and removals that come late: the letter of a record that another source has removed already
-#		is obsolete; the letter of a record of an export outlives a removal that is older than the export.  F-03, R-56.
+#		Dead letters and removals that come late.  A letter is obsolete if a second source has removed its
+#		record already; a letter of an export's record survives a removal that is older than the export.
+#		F-03, R-56.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,7 @@
 # 242_letters_room.pl
-#		One account that sends as much that is invalid as it may: it gets its share
-#		of the dead letters and no more, the rest is one letter and a mark on its
-#		repository; others have theirs, the stream goes on, memory stays small.
-#		B-29.
+#		One account sends as many invalid records as it can.  It gets its share of the dead letters; the
+#		rest becomes one letter and a mark on its repository.  Other accounts keep room for their letters,
+#		the stream goes on, and memory stays small.  B-29.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,8 @@
 # 255_derived.pl
-#		Tables that triggers derive: each example of the pages is run as it stands,
-#		and what it counts is compared with the table record and the oracle, through
-#		updates, deletions, deleted accounts and a refill.  What is handed to
-#		triggers goes again, whatever they do with it.  E-43, F-03, F-15.
+#		Tables that triggers derive.  The examples of the pages run as they stand, and their counts must
+#		equal those of the table record and of the oracle, through updates, deletions, deleted accounts and
+#		a refill.  Events that are handed to triggers leave their table again, whatever the triggers do with
+#		them.  E-43, F-03, F-15.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,6 +1,6 @@
 # 288_races_purge.pl
-#		The records of a deleted account are removed while others write: a newer
-#		record stays, and what is deleted once more goes.  The points are those of
+#		A purge removes the records of a deleted account while other sessions write: a newer record stays,
+#		and an account that is deleted a second time is purged again.  The points are those of
 #		doc/develop/races.md.  F-03, F-15.
 
 use strict;

@@ -1,8 +1,7 @@
 # 295_apply_paths.pl
-#		New records go into a plain table directly, into all others with a
-#		statement; the rows are the same.  Keys that come again, that are there
-#		already, or that another session is writing; rows that are refused;
-#		logical decoding; statistics.  F-03, E-43, B-29.
+#		The consumer writes new records into plain tables directly and into all other tables with a
+#		statement; the rows must be equal.  Tried with repeated keys, keys that exist already or that
+#		another session is writing, refused rows, logical decoding and statistics.  F-03, E-43, B-29.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,6 +1,6 @@
 # 295_queries.pl
-#		doc/use/queries.md: its indexes are in place while the consumer writes, every
-#		statement runs, and no query has to read the whole table.
+#		The indexes of doc/use/queries.md exist while the consumer writes, every statement of the page runs,
+#		and no query has to read a whole table.
 
 use strict;
 use warnings FATAL => 'all';

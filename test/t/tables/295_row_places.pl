@@ -1,8 +1,7 @@
 # 295_row_places.pl
-#		The consumer looks for a repository's row where it was last: found there,
-#		it is not looked for by the index; and whatever became of it and of its
-#		place meanwhile, what is written is the repository's row and no other one.
-#		F-03.
+#		The consumer remembers the place (ctid) of a repository's row and looks there first, without the
+#		index.  Whatever happens to the row and its place meanwhile, the consumer must write the
+#		repository's row and no other. F-03.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,6 +1,6 @@
 # 296_triggers.pl
-#		New records go directly into tables with triggers, as COPY brings rows there, and the
-#		triggers see, and do, what they see and do of INSERT (AtprotoTest::TwoWays).  E-43.
+#		New records go directly into tables with triggers, as COPY inserts rows, and the triggers must see
+#		and do the same as with INSERT (AtprotoTest::TwoWays).  E-43.
 
 use strict;
 use warnings FATAL => 'all';

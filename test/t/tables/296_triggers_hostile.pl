@@ -1,6 +1,6 @@
 # 296_triggers_hostile.pl
-#		Triggers of tables that new records go into directly: those that write into the same
-#		table, or pull it away from under themselves.  E-43.
+#		Hostile triggers of tables that the consumer fills directly: they write into the same table, or drop
+#		or change it while the consumer writes.  E-43.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,6 +1,7 @@
 # 296_triggers_refuse.pl
-#		Triggers of tables that new records go into directly: those that refuse rows, at once
-#		and at the commit; foreign keys, also to the table repo.  E-43, B-29.
+#		Triggers that refuse rows, at once and at the commit, and foreign keys, also to the table repo, of
+#		tables that the consumer fills directly: the same rows become dead letters as with statements.
+#		E-43, B-29.
 
 use strict;
 use warnings FATAL => 'all';

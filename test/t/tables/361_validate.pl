@@ -1,8 +1,8 @@
 # 361_validate.pl
-#		Subscriptions that judge records by their Lexicons (L-34): flags are what
-#		lexicon_valid() says of each record, whatever the tables are like, with workers,
-#		through updates, deletions, deleted accounts, refills and exports; dead letters
-#		leave the rest of a commit as it is, and can be tried again.
+#		Subscriptions that validate records by their Lexicons (L-34): the flag of each record equals the
+#		result of lexicon_valid(), with every kind of tables, with several workers, and through updates,
+#		deletions, deleted accounts, refills and exports.  An invalid record becomes a dead letter, the rest
+#		of its commit is stored, and the letter can be tried again.
 
 use strict;
 use warnings FATAL => 'all';

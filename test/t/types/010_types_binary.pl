@@ -1,7 +1,7 @@
 # 010_types_binary.pl
-#		The binary format of the identifier types: COPY out and in again, and
-#		hostile bytes into every receive function.  Also a dump and restore of
-#		columns with type modifiers.
+#		The binary format of the identifier types: COPY writes and reads all values unchanged, and every
+#		receive function refuses random bytes or keeps them unchanged.  Also a dump and restore of columns
+#		with type modifiers.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,9 +1,8 @@
 # 012_boundary_values.pl
-#		Whatever a role without rights hands to a function of the extension, the
-#		server answers, and lives.  Each function (and aggregate) that SQL can
-#		call is called with all combinations of boundary values of its arguments'
-#		types: NULL, least and greatest, empty, longest, modifiers that no type
-#		has.  Of a function with very many combinations, a fixed choice of them.
+#		A role without rights calls every function and aggregate of the extension with all combinations of
+#		boundary values of the argument types: NULL, least and greatest, empty, longest, type modifiers that
+#		do not exist.  No call may crash the server or end in an internal error.  Of a function with very
+#		many combinations, a fixed choice is tried.
 
 use strict;
 use warnings FATAL => 'all';

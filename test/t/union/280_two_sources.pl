@@ -1,8 +1,8 @@
 # 280_two_sources.pl
-#		Two streams with the same repositories into the same tables, at the same
-#		time and out of step: each record is there as if there were one.  What one
-#		lacked that was alone cannot come through another that begins later; it is noticed, and
-#		a refill brings it.  F-03, F-08, F-15.  (280_union.pl has those that run at once.)
+#		Two streams with the same repositories fill the same tables at the same time, out of step: each
+#		record is stored as by a single source.  If only one source ran and lacked events, a source that
+#		begins later cannot bring them: the loss is noticed, and a refill from the complete source repairs
+#		it.  F-03, F-08, F-15.  (280_union.pl has sources that run at once.)
 
 use strict;
 use warnings FATAL => 'all';

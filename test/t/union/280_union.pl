@@ -1,9 +1,9 @@
 # 280_union.pl
-#		Several streams of the same repositories into the same tables, each of which lacks
-#		other commits: the tables have what they carry together, each operation once.
-#		F-03, F-08, R-30, R-32.
+#		Several streams of the same repositories fill the same tables, and each source lacks different
+#		commits.  The tables must have the operations of all sources together, each applied once. F-03,
+#		F-08, R-30, R-32.
 #
-#		ATPROTO_SEED=n is another run.
+#		ATPROTO_SEED is the seed of the run.
 
 use strict;
 use warnings FATAL => 'all';

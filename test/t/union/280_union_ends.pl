@@ -1,8 +1,8 @@
 # 280_union_ends.pl
-#		What ends the wait of a commit for one before it, when no source of the tables
-#		brings that: a time; nobody who could bring it, or who holds it; limits; the
-#		end of the account.  It is a break then, and nothing is lost silently.  F-05, F-08, F-15,
-#		R-30, R-32, R-34, R-35.
+#		A commit waits for a missing earlier commit that no source brings.  The wait ends after a time, when
+#		no source remains that could bring or release the commit, when limits are reached, or when the
+#		account ends.  Then the repository is marked with a break: nothing is lost silently.  F-05, F-08,
+#		F-15, R-30, R-32, R-34, R-35.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,6 +1,7 @@
 # 280_union_second.pl
-#		Of two sources that bring the same at the same time, the second waits for the
-#		first one, but not for one that stands still.  F-03.
+#		Two sources bring the same events at the same time.  The consumer of the second waits for the
+#		consumer of the first, instead of doing the same work, but does not wait for a consumer that stands
+#		still.  F-03.
 
 use strict;
 use warnings FATAL => 'all';

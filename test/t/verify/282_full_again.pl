@@ -1,8 +1,8 @@
 # 282_full_again.pl
-#		At level full, what is read again (atproto.refill()) and tried again (atproto.retry())
-#		is judged by the keys that are known then; what of it waits is taken in the order of
-#		revisions, whatever that of the stream was.  As in 282_full.pl no fetcher runs.  V-13,
-#		V-40 to V-43, V-48, R-30 to R-32.
+#		At level full, events that are read again (atproto.refill()) or tried again (atproto.retry()) are
+#		verified with the keys that are known then; held events of a refill are released in the order of
+#		revisions, whatever the order of the stream was.  As in 282_full.pl no fetcher runs.  V-13, V-40 to
+#		V-43, V-48, R-30 to R-32.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,7 @@
 # 282_full_held.pl
-#		What waits at level full: floods of it and limits, whatever else is refused in the
-#		same batch, what becomes of it when a subscription, its level, its accounts change.
-#		As in 282_full.pl no fetcher runs.  V-12, V-42, V-48, W-30, R-30 to R-35.
+#		Held events at level full: floods and limits, other refusals in the same batch, and what becomes of
+#		held events when their subscription, its level, or the accounts change. As in 282_full.pl no fetcher
+#		runs.  V-12, V-42, V-48, W-30, R-30 to R-35.
 
 use strict;
 use warnings FATAL => 'all';

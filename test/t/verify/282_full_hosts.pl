@@ -1,7 +1,7 @@
 # 282_full_hosts.pl
-#		A subscription to a PDS (host_is_pds) at level full: what it says of accounts that are
-#		elsewhere is ignored, that they are deleted, too; of a relay, which is asked for
-#		the same, it is believed.  As in 282_full.pl no fetcher runs.  V-43, V-44.
+#		A subscription to a PDS (host_is_pds) at level full ignores events, also deletions, of accounts that
+#		another server hosts: a former server could lie.  A relay, which the test subscribes to with the
+#		same events, is believed.  As in 282_full.pl no fetcher runs.  V-43, V-44.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,8 @@
 # 282_full_limits.pl
-#		What waits at level full is bounded in bytes: 16 MB of a repository, as it is set by
-#		default, and so many of a subscription.  What is left is taken, and is what the
-#		oracle says of these events; what was dropped is seen by what follows.  As in
-#		282_full.pl no fetcher runs.  R-34, V-11, V-33.
+#		The bytes of held events at level full are bounded: 16 MB for a repository by default, and a limit
+#		for a subscription.  The events within the limit are released, and their rows are those of the
+#		oracle; later commits show that the dropped events are missing.  As in 282_full.pl no fetcher runs.
+#		R-34, V-11, V-33.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,7 @@
 # 282_full_meanwhile.pl
-#		What happens while events wait: their account is deleted and comes again, their subscription gets another
-#		server, another subscription's limit drops what they wait behind, more wait than a batch takes.  As in
-#		282_full.pl no fetcher runs.  R-31, R-32, R-34, V-44, F-15.
+#		Things happen while events are held: the account is deleted and created again, the subscription gets
+#		another server, the limit of another subscription drops the events in front, or more events wait
+#		than one batch takes.  As in 282_full.pl no fetcher runs.  R-31, R-32, R-34, V-44, F-15.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,6 +1,6 @@
 # 282_full_moves.pl
-#		What waits at level full, when the subscription that it came by does not follow the account any
-#		more, or fills other tables: none of it waits for ever; and behind what has been taken.  As in
+#		Events are held at level full, and then their subscription stops following the account, or gets
+#		another target.  No event waits for ever, also where an event is held behind a released one. As in
 #		282_full.pl, no fetcher runs.  R-30, R-32, R-35, V-41.
 
 use strict;

@@ -1,8 +1,9 @@
 # 282_full_owners.pl
-#		What waits belongs to the subscription that received it: another one of the same tables takes it only at
-#		the same level or a higher one, and with the same rights; its limits are its own; it is judged as at its
-#		place in its stream, and goes with its subscription, not in silence.  As in 282_full.pl no fetcher runs.
-#		Section H of R-31, R-32, R-34.
+#		Held events belong to the subscription that received them.  A second subscription to the same tables
+#		releases them only at the same level or a higher one, and with the same rights; limits count by
+#		subscription; a released event is judged as at its place in its stream; unsubscribe() drops the
+#		events of its subscription, and records the loss.  As in 282_full.pl no fetcher runs.  Section H of
+#		R-31, R-32, R-34.
 
 use strict;
 use warnings FATAL => 'all';

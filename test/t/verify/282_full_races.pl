@@ -1,7 +1,7 @@
 # 282_full_races.pl
-#		Events that were held are taken exactly once, in their order, whoever else is at
-#		them and whenever a process ends.  The points are those of doc/develop/races.md.  R-30,
-#		R-32.  No manager runs, and so no fetcher.
+#		Held events are released exactly once, in their order, whichever processes release them at the same
+#		time and whenever a process ends.  The points are those of doc/develop/races.md.  R-30, R-32.  No
+#		manager runs, and so no fetcher.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,6 +1,6 @@
 # 283_audits.pl
-#		Audits: of all, while others write; and by themselves, of what is unproven,
-#		at most once an hour.  V-27, V-45, V-46.
+#		Audits: of all repositories, while consumers write; and automatic audits of unproven repositories,
+#		at most once an hour each.  V-27, V-45, V-46.
 
 use strict;
 use warnings FATAL => 'all';

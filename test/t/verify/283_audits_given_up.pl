@@ -1,6 +1,7 @@
 # 283_audits_given_up.pl
-#		Audits that nobody could make, and who begins them again: a right that was missing, a subscription that
-#		was added, changed or removed, an account that begins anew, another refill.  V-27, V-45.
+#		An audit that no subscription can make is given up.  The test tries each change that makes the
+#		fetcher audit again: a missing right is granted, a subscription is added, changed or removed, an
+#		account begins anew, a second refill starts.  V-27, V-45.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,7 @@
 # 283_audits_of_others.pl
-#		Audits that are made by themselves, in the tables of an owner who wants nobody
-#		else to get his turn: whatever he has put there, it runs with his rights and
-#		not for long, and others' repositories are audited.  Of one that takes long.
-#		V-45.
+#		Automatic audits of the tables of an owner who wants to keep other owners from their turn.  Hostile
+#		functions on these tables run with the rights of their owner and for a limited time, and the
+#		repositories of other owners are audited.  Also an audit that takes long. V-45.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,8 @@
 # 285_full_labels.pl
-#		At level full only what a labeler has signed becomes a row of label; labels whose
-#		key is not known, or not theirs, wait, those of each labeler by themselves.
-#		As in 282_full.pl, identities are rows that the test writes, and no manager runs.
-#		V-49, with V-40 to V-43, V-48 and R-30 to R-35 for labelers.
+#		At level full, only signed labels of a labeler become rows of the table label.  Labels whose
+#		signature no known key made wait, those of each labeler separately. As in 282_full.pl, the test
+#		writes the rows of identities, and no manager runs. V-49, with V-40 to V-43, V-48 and R-30 to R-35
+#		for labelers.
 
 use strict;
 use warnings FATAL => 'all';

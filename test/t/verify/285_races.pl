@@ -1,8 +1,7 @@
 # 285_races.pl
-#		Who comes in between when a consumer has read and not yet written: another
-#		subscription, a user's session, the operator.  The process is stopped at each
-#		point of doc/develop/races.md, the other one comes, and the tables must be what the
-#		stream says, each event once.  F-03, E-43.
+#		Between a consumer's reading and its writing, a second subscription, a user's session or an operator
+#		changes the same rows.  The test stops the consumer at each point of doc/develop/races.md, lets the
+#		other session act, and compares the tables with the stream, each event once.  F-03, E-43.
 
 use strict;
 use warnings FATAL => 'all';

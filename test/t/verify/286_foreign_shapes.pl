@@ -1,8 +1,7 @@
 # 286_foreign_shapes.pl
-#		The tables are their owner's, who may change a column's type, its
-#		constraints, or the whole table: what comes back is not believed.  A table
-#		that the stream does not use may be missing, and a foreign key to a
-#		repository holds nothing up.  F-15, B-29.
+#		The owner of the tables may change a column's type, constraints, or the whole table, so the consumer
+#		must not trust what its queries return.  A table that the stream does not use may be missing, and a
+#		foreign key to a repository does not delay the stream.  F-15, B-29.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,6 @@
 # 286_races_letters.pl
-#		A dead letter is tried again while the stream goes on: nothing newer is
-#		overwritten, nothing that was deleted comes back.  The points are those of
-#		doc/develop/races.md.  F-03, F-15, B-29.
+#		A dead letter is tried again while the stream goes on: no newer record is overwritten, and no
+#		deleted record comes back.  The points are those of doc/develop/races.md.  F-03, F-15, B-29.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,7 @@
 # 287_races_processes.pl
-#		A cursor is read and moved by more than one: workers that outlive their
-#		consumer, while their number changes; the operator's set_cursor(); resume()
-#		while a consumer is on its way out.  The points are those of doc/develop/races.md.
-#		E-43, E-44, E-49.
+#		Several processes read and move one cursor: workers that outlive their consumer while their number
+#		changes; an operator with set_cursor(); resume() while a consumer is ending.  The points are those
+#		of doc/develop/races.md. E-43, E-44, E-49.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,9 +1,8 @@
 # 289_account_lies.pl
-#		At level full, what a stream says of accounts and is not so: while an account is asked about
-#		what it said before, while its repository is fetched for the first time, by a former server of an account
-#		that is not known, in an event that is tried again, and in a database that is copied meanwhile; and
-#		of accounts with more records than can be looked through.
-#		V-39, V-44, V-47, R-07, R-35.
+#		At level full, the stream lies about accounts: while the fetcher still asks about the previous
+#		statement, while the repository is fetched for the first time, by a former server of an unknown
+#		account, in an event that is tried again, and in a database that is copied meanwhile; and about
+#		accounts with more records than a consumer can look through. V-39, V-44, V-47, R-07, R-35.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,7 @@
 # 289_deletions.pl
-#		At level full, an account of which the stream says that it was deleted: its records are
-#		hidden at once, and go when its server or the directory agrees, or when nobody has
-#		said anything for seven days.  With one process, with several, and after a crash.  V-47, R-12,
-#		R-13.
+#		At level full, the stream says that an account was deleted.  Its records are hidden at once, and
+#		removed when its server or the directory agrees, or when no source has contradicted for seven days.
+#		With one process, with several, and after a crash.  V-47, R-12, R-13.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,9 +1,8 @@
 # 289_full_kills.pl
-#		289_full_network.pl with two workers, while the server, the workers and the fetcher are
-#		killed at random moments: what waits is lost by none of it, and taken once.  V-47,
-#		R-30, R-32.
+#		Runs 289_full_network.pl with two workers, while the server, the workers and the fetcher are killed
+#		at random moments: no held event is lost, and each is released once.  V-47, R-30, R-32.
 #
-#		ATPROTO_SEED repeats a run; ATPROTO_KILLS are how many.
+#		ATPROTO_SEED repeats a run; ATPROTO_KILLS is the number of kills.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,8 @@
 # 289_full_outage.pl
-#		The directory is away for ten minutes, slow, busy, while a stream goes on at level
-#		full: accounts that are known go on, others' events wait, and in the end nothing is
-#		lost and all is in its order.  Minutes are those of the test's clocks.  V-40 to V-42,
-#		W-30 to W-35, R-21, R-30, R-32.
+#		The directory is away for ten minutes, slow, or busy, while a stream goes on at level full.  Events
+#		of known accounts are applied, events of unknown accounts are held, and in the end no event is lost
+#		and all are in their order.  The test's clocks make the minutes pass.  V-40 to V-42, W-30 to W-35,
+#		R-21, R-30, R-32.
 
 use strict;
 use warnings FATAL => 'all';

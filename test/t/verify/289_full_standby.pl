@@ -1,9 +1,9 @@
 # 289_full_standby.pl
-#		289_full_network.pl with two workers, where the directory is away when the primary dies: a standby that
-#		is promoted, and a server that is restored to a moment in the middle, take what waited there,
-#		once, and come to the same end.  R-30, R-32, R-35, W-37.
+#		Runs 289_full_network.pl with two workers; the directory is away when the primary dies.  A promoted
+#		standby, and a server restored to a moment in the middle, release the held events once, and end with
+#		the same tables.  R-30, R-32, R-35, W-37.
 #
-#		ATPROTO_SEED=n is another run.
+#		ATPROTO_SEED is the seed of the run.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,9 +1,9 @@
 # 289_full_two.pl
-#		289_full_network.pl by two subscriptions that fill the same tables, one of them with three workers,
-#		while consumers, workers and the fetcher are killed; one is removed while events of both wait, and the number of
-#		workers of the other one changes.  R-30, R-32, R-35.
+#		Runs 289_full_network.pl with two subscriptions that fill the same tables, one of them with three
+#		workers, while consumers, workers and the fetcher are killed.  One subscription is removed while
+#		events of both are held, and the number of workers of the other changes.  R-30, R-32, R-35.
 #
-#		ATPROTO_SEED=n is another run.
+#		ATPROTO_SEED is the seed of the run.
 
 use strict;
 use warnings FATAL => 'all';
