@@ -52,7 +52,7 @@ sub wait_for_value
 	return $value;
 }
 
-# What is committed, of all its workers.
+# Waits until all workers of the subscription have committed up to seq.
 sub wait_for_commit
 {
 	my ($seq) = @_;
@@ -67,7 +67,7 @@ sub kill_process
 	return;
 }
 
-# All its processes must be gone before it can start again.
+# All processes of the node must be gone before it can start again.
 sub kill_node
 {
 	my ($which, $how) = @_;

@@ -31,7 +31,7 @@ atproto.reconnect_max_delay = 200ms
 max_worker_processes = 20
 EOC
 
-# Until the consumer has failed once more than it had.
+# Waits until the consumer has failed once more.
 sub wait_for_failure
 {
 	my ($s) = @_;
@@ -41,7 +41,7 @@ sub wait_for_failure
 	return;
 }
 
-# What cannot be done while a server is away, and can afterwards.
+# A shard cannot be moved while a server is away, and can be moved afterwards.
 sub move_shard
 {
 	my ($s) = @_;

@@ -32,7 +32,7 @@ sub audited
 	return ($node->psql('postgres', "CALL atproto.audit_all('$s')"))[2];
 }
 
-# What atproto.audit() says of each repository, by a loop: it cannot run on the servers.
+# The result of atproto.audit() for each repository, by a loop: audit() cannot run on the nodes.
 sub verdicts
 {
 	my ($s, $deep) = @_;
@@ -41,7 +41,7 @@ sub verdicts
 	return query('SELECT * FROM verdict ORDER BY did');
 }
 
-# What the servers are asked while the coordinator does something, by its log.
+# The statements that the nodes get while the coordinator runs this SQL, read from the log.
 sub asked
 {
 	my ($sql) = @_;
@@ -65,7 +65,7 @@ sub die_meanwhile
 	};
 }
 
-# Jobs that failed come again, and are done.
+# Makes failed jobs due again, and waits until all are done.
 sub finish
 {
 	my ($s, $seq) = @_;
@@ -95,7 +95,7 @@ sub follow
 	return;
 }
 
-# What does not depend on whether it came by an export or by the stream.
+# The columns that do not depend on the way, export or stream, by which a row came.
 sub contents
 {
 	my ($s) = @_;
@@ -122,7 +122,7 @@ foreach my $case ([ 'chain', 1 ], [ 'full', 2 ])
 	is(query("SELECT count(*) FROM (SELECT seq, did, action, collection, rkey FROM $spread.record_event WHERE seq IS NOT NULL GROUP BY 1, 2, 3, 4, 5 HAVING count(*) > 1) e"),
 		'0', "R-05: $name: no event twice");
 
-	# audits are made on the servers that have the rows: the root comes, from the snapshot that the state is of
+	# audits run on the nodes that have the rows: the node returns the root, from the snapshot of the state
 	is(audited($spread), audited($plain), "V-45: $name: an audit of all says the same");
 	is(verdicts($spread, $_), verdicts($plain, $_), "V-45, V-46: $name: and of each, deep: $_") foreach qw(false true);
 	like(verdicts($spread, 'true'), qr/\|t\|\|[1-9]/, "V-46: $name: there are such with records, and they are equal");
@@ -135,7 +135,7 @@ foreach my $case ([ 'chain', 1 ], [ 'full', 2 ])
 	like($plan, qr/Task Count: 1\n.*Tasks Shown: All\n.*Node: .*Aggregate\n[^\n]*Output: atproto\.repo_root\(/s, "V-45: $name: so it plans a query of anybody's");
 	unlike($plan =~ s/Custom Scan.*//sr, qr/repo_root/, "V-45: $name: and not on the coordinator");
 
-	# what is not what its CID says; what a repository that is about to go leaves behind; what was deleted
+	# records that do not match their CIDs; rows of a repository that will be purged; deleted accounts
 	query("UPDATE $_.record SET raw = '\\xa0' WHERE did = '$one'") foreach $plain, $spread;
 	is(verdicts($spread, 'true'), verdicts($plain, 'true'), "V-46: $name: of bytes that are other ones");
 	like(verdicts($spread, 'true'), qr/^\Q$one\E\|f\|invalid rows\|/m, "V-46: $name: a deep audit finds them");

@@ -49,7 +49,7 @@ $simulated->serve(1, $server);
 query($simulated->subscribe_sql('network', cursor => 0, backfill => "'network'", links => "'all'"));
 finish($simulated->half);
 
-# A copy of one server, and a standby of the other: both are behind when they take the servers' places.
+# A copy of one node, and a standby of a second node: both are behind when they replace the nodes.
 $behind->stop;
 $behind->backup_fs_cold('before');
 $behind->start;
@@ -94,7 +94,7 @@ like($found, qr/^node $group, writer \S+ 0$/m, 'check() names the node while the
 like($found, qr/^node $group, writer \S+ -1$/m, 'and so is a mark of the fetcher');
 unlike($found, qr/node (?!$group,)/, 'and no other node');
 
-# --- what the page says ---
+# --- the statements of the page ---
 
 my ($section) = slurp_file(test_dir() . '/../doc/operate/citus.md') =~ /^### A node that is behind\n(.*?)^## /ms;
 my ($repair) = $section =~ /^```sql\n(.*?)^```/ms;
@@ -119,7 +119,7 @@ wait_for(q{SELECT count(*) > 0 FROM atproto.subscription_log WHERE event = 'node
 like(query(q{SELECT object FROM atproto.check('atproto') WHERE what LIKE 'links of a node %'}), qr/^node $group$/, 'links are marked');
 mend();
 
-# --- a standby that is behind is promoted while the consumer runs ---
+# --- a standby with old data is promoted while the consumer runs ---
 
 $group = group_of($primary);
 $primary->stop('immediate');

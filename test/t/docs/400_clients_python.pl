@@ -33,7 +33,7 @@ foreach (
 	}
 }
 
-# What the page says of arrays, and of COPY without a codec.
+# The page's statements about arrays, and about COPY without a codec.
 my $arrays = q{import os, sys, %1$s; c = %1$s.connect(os.environ["DATABASE_URL"]).cursor(); c.execute("SELECT %2$s"); sys.stdout.write(type(c.fetchone()[0]).__name__)};
 my $copy = q{
 import asyncio, os, asyncpg

@@ -15,7 +15,7 @@ use File::Find;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Names that look like ours, and are another's.
+# Names that look like ours, and belong to other software.
 my %others = map { $_ => 1 } (
 	# files
 	qw(atproto.control atproto.so atproto.tid atproto.com),
@@ -28,7 +28,7 @@ my %others = map { $_ => 1 } (
 	qw(autovacuum_work_mem temp_tablespaces pg_repack autovacuum_freeze_max_age autovacuum_vacuum_insert_scale_factor autovacuum_vacuum_scale_factor
 	  vacuum_freeze_min_age hot_standby_feedback synchronous_standby_names maintenance_work_mem),
 	qw(fetch_size pg_stat_statements pg_trgm heap_update pg_input_is_valid));
-# Variables that other programs read.
+# Variables that foreign programs read.
 my %variables_of_others = map { $_ => 1 } qw(PGHOST PGPORT PGUSER PGDATABASE PGPASSWORD PGDATA DATA_SOURCE_NAME ARGS CC CFLAGS PATH HOME LC_ALL POSTGRES_PASSWORD);
 my %targets_of_pgxs = map { $_ => 1 } qw(all install uninstall installcheck clean);
 
@@ -55,7 +55,7 @@ my %allowed = map { (split /\|/)[0] => { map { $_ => 1 } /'([^']+)'::text/g } }
 	WHERE k.conrelid = 'atproto.subscription'::regclass AND k.contype = 'c' AND cardinality(k.conkey) = 1 AND pg_get_constraintdef(k.oid) ~ 'ANY \(ARRAY'});
 $node->stop;
 
-# All that programs, and the server, read; what only pages say is no proof.
+# All files that programs and the server read; names that only pages mention are no proof.
 my $sources = '';
 find({ no_chdir => 1, wanted => sub { $sources .= slurp_file($_) if -f && -s _ < 1_000_000 && !/442_documented_names/ && !/\.(md|gz|frames|inputs|svg|car|json|o|so|bc)\z/ && !m{/(tmp_check|build|corpus|results)/} } },
 	grep { -e } map { "$root/$_" } qw(src test bench demo contrib debian Makefile Dockerfile));
@@ -94,7 +94,7 @@ sub sql_faults
 	return @faults;
 }
 
-# What PostgreSQL's grammar has with a parenthesis, types included.
+# Words that PostgreSQL's grammar allows before a parenthesis, types included.
 sub is_word
 {
 	my ($word) = @_;
@@ -102,7 +102,7 @@ sub is_word
 	  || $type{$word};
 }
 
-# --- in a block of shell, or a span that is a command ---
+# --- in a block of shell, or in a span with a command ---
 
 sub shell_faults
 {
@@ -111,7 +111,7 @@ sub shell_faults
 
 	$text =~ s/\\\n//g;
 	$text =~ s/(^|\s)#.*//mg;
-	# a command in another one is looked at by itself
+	# a command inside a command is checked separately
 	my @commands;
 	push @commands, $1 while $text =~ s/[<\$]\(([^()]*)\)/x/;
 	foreach my $command (@commands, split /&&|\|\||[;|\n]/, $text)
@@ -170,7 +170,7 @@ sub shell_faults
 	return @faults;
 }
 
-# Files, and variables that we say are ours.
+# Files and variables that the pages call ours.
 sub name_faults
 {
 	my ($span, %made) = @_;
@@ -195,7 +195,7 @@ foreach (split /\n/, slurp_file("$root/contrib/monitoring/queries.yaml"))
 	$others{"${query}_$1"} = 1 if /^    - (\w+):/;
 }
 
-# What is not there is found.
+# The check finds invented names.
 is_deeply([ map { scalar sql_faults($_) } 'atproto.nothing', 'atproto.record.nothing', 'repo.nothing', 'nothing(1)', 'atproto.nothing()', "nothing => 'x'", "backfill => 'nothing'" ],
 	[ 1, 1, 1, 1, 2, 1, 1 ], 'false names in SQL are found');
 is_deeply([ map { scalar shell_faults($_) } 'make nothing', 'make -C test nothing', 'make -C nothing', 'NOTHING_AT_ALL=1 make', 'test/nothing', 'bench/run nothing', 'test/server/streamserver --nothing' ],
@@ -205,7 +205,7 @@ is_deeply([ map { scalar name_faults($_) } 'ATPROTO_NOTHING', 'src/nothing.c', '
 foreach my $page (pages())
 {
 	my $prose = prose($page);
-	# what the page itself makes
+	# objects that the page itself creates
 	my %made = map { $_ => 1 } join('', map { $_->{text} } blocks($page, 'sql')) =~ /CREATE (?:FUNCTION|TABLE|VIEW|(?:UNIQUE )?INDEX) (?:\w+\.)?(\w+)/g;
 	my @faults;
 

@@ -21,7 +21,7 @@ my $half = 4000;
 my ($capture) = simulate('--social', '--events', $last, '--accounts', 80, '--mix', 'post=30,delete=8,account=2,identity=1');
 
 my $node   = make_node('demo');
-# --rate: a thousandth of a message a second after the first of those that have a rate
+# rate: one message in 1,000 seconds, from the first message with a rate on
 my $server = AtprotoTest::Server->start($capture, '--rate', 0.001, '--rate-from', $half);
 
 sub live

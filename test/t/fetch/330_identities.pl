@@ -18,7 +18,7 @@ my $node = begin_identities('identities');
 
 # --- documents ---
 
-# A document that is good but for this.
+# A good document with this change.
 sub but
 {
 	my ($did, $change) = @_;
@@ -35,7 +35,7 @@ sub method
 
 my ($k256, $p256) = map { AtprotoTest::Keys::bytes_of($_) } $K256, $P256;
 my $is_good = 'good pds.example.com some.example.com';
-# what it is, the document for a DID, what the row says then, and its key
+# name, document of a DID, expected row of atproto.identity, and key
 my @documents = (
 	[ 'k256', $good, $is_good, $K256 ],
 	[ 'p256', sub { $good->(@_, key => $P256) }, $is_good, $P256 ],
@@ -65,7 +65,7 @@ my @documents = (
 my @dids = map { plc() } @documents;
 $network->documents({ map { $dids[$_] => $documents[$_][1]->($dids[$_]) } 0 .. $#documents });
 
-# faults of a host, each at a did:web of its own, so that the directory need not rest
+# faults of a host, each at a separate did:web, so that the directory need not rest
 my %faults = (
 	# W-05
 	'redirect' => [ { redirect => 'https://honest.example.com/.well-known/did.json' }, 'invalid' ],
@@ -99,7 +99,7 @@ is(query("SELECT count(*) FROM atproto.identity_request WHERE failed"), '5', 'wh
 
 # --- how often ---
 
-# one that was read just now: the minute is one of the clock
+# a document that was read just now: the minute is measured by the clock
 my $one = plc();
 $network->documents({ $one => $good->($one) });
 resolve($one);
@@ -132,7 +132,7 @@ is(requests(path => "/$unasked"), 1, 'W-57: the fetcher does');
 	$network->fault({ host => 'plc.example.com', hold => 'sixteen', times => 24 });
 	resolve(@slow);
 	$network->wait_for_log(16, host => 'plc.example.com', path => qr/@{[ join '|', @slow ]}/);
-	# an answer of another host: the fetcher has looked at its queue again
+	# an answer of a different host shows that the fetcher has looked at its queue again
 	my $web = 'did:web:after.example.net';
 	$network->documents({ $web => $good->($web) });
 	resolve($web);
@@ -177,7 +177,7 @@ pass('W-33: two are');
 wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$too_new'");
 pass('W-33: and who was too new for it is there a minute later');
 
-# W-33: what was good is gone by two answers
+# W-33: a good identity is gone after two answers
 my ($was_good, $was_web) = ($dids[1], $honest);
 $network->documents({ $was_good => 404, $was_web => 404 });
 later(61);

@@ -42,7 +42,7 @@ sub account
 	return $did;
 }
 
-# Has the fetcher look all of these up, and waits until it has.
+# Makes the fetcher look up these accounts, and waits for the end.
 sub check
 {
 	my (@dids) = @_;
@@ -64,7 +64,7 @@ my $other = 'did:plc:' . 'z' x 24;
 my $own   = 'OWN';                         # stands for the account's own DID
 my $n     = 0;
 
-# The n-th name; each is looked up by one account only.
+# The n-th name; only one account looks it up.
 sub host
 {
 	return sprintf 'h%02d.example.com', ++$n;
@@ -159,7 +159,7 @@ my $none = account(undef);
 check($none);
 is(state_of($none), 'unknown|', 'no handle: nothing to look up');
 
-# --- when it is asked again ---
+# --- when the fetcher asks again ---
 
 # In so many seconds, and up to a fifth more.
 sub next_is
@@ -209,7 +209,7 @@ is(state_of($did), 'unknown|', 'of another handle nothing is known');
 check($did);
 is(state_of($did), 'valid|new.example.com', 'until it is looked up');
 
-# --- subscriptions that want it of all ---
+# --- subscriptions that want all handles verified ---
 
 my (undef, undef, $error) = $node->psql('postgres', "SELECT atproto.subscribe('s', 'ws://localhost:1', handles => 'verify')");
 like($error, qr/handles are verified only of accounts whose identities are/, 'only where identities are read');
@@ -243,10 +243,10 @@ $network->fault({ path => 'more|' . join('|', $two, $three), hold => 'more' });
 like($error, qr/has asked for 1/, 'nor as many as one likes');
 query("ALTER SYSTEM RESET atproto.queue_limit; SELECT pg_reload_conf()");
 
-# --- other name servers, while look-ups run ---
+# --- new name servers while look-ups run ---
 
 my $mute = IO::Socket::IP->new(LocalHost => '0.0.0.0', LocalPort => 0, Proto => 'udp') or BAIL_OUT("no socket: $!");
-# so many that nobody could wait for each of them
+# so many that waiting for each would take too long
 my $mutes = join ',', map { "127.0.0.$_:@{[ $mute->sockport ]}" } 1 .. 100;
 my $named = 0;
 my $made  = 0;

@@ -53,7 +53,7 @@ sub others_are_served
 
 # --- hosts ---
 
-# They are known to answer, and then none of them says anything.
+# Hosts that have answered before, and then stop answering.
 my @silent = map { ("silent$_.example.com", "silent$_.example.net", "silent$_.example.org") } 1 .. 10;
 my $ask    = join '; ', map { "SELECT atproto.identity_refresh('did:web:$_')" } @silent;
 query($ask);
@@ -68,7 +68,7 @@ cmp_ok(scalar(() = $network->log(path => qr/did\.json$/, since => $since)), '<',
 query('DELETE FROM atproto.identity_request');
 $network->unfault($silence);
 
-# Handles at hosts that want to be left alone.
+# Handles at hosts that asked for a long rest.
 my @resting = map { "resting$_.example.org" } 1 .. 20;
 my @dids    = map { account(handle => $_) } @resting;
 $network->fault({ path => 'atproto-did$', host => $_, status => 429, headers => { 'Retry-After' => '3600' } }) foreach @resting;
@@ -86,7 +86,7 @@ pass('handles at hosts that rest: others are verified');
 my ($grants) = slurp_file(test_dir() . '/../doc/operate/operations.md') =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
 query($grants);
 
-# A subscription of his, and what he has made of his tables before anything looks at them.
+# A subscription of the hostile owner, with changes of its tables before any process reads them.
 sub hostile
 {
 	my ($sql, $backfill, $list) = @_;
@@ -103,7 +103,8 @@ sub end_hostile
 	return;
 }
 
-# A view in place of the table, which calls a function; in the fetcher alone, of which he does not see what it is.
+# A view in place of the table calls a function; its body runs only in the fetcher, whose backend_type the owner
+# may not see.
 sub view
 {
 	my ($body) = @_;

@@ -26,7 +26,7 @@ my $network = AtprotoTest::Network->start;
 my $preload = AtprotoTest::Preload->make(network => $network);
 my $did     = 'did:plc:' . 'a' x 24;
 
-# What a process with the preload gets of some URLs, one line each.
+# The answers that a process with the preload library gets from these URLs, one line each.
 sub get
 {
 	my (@urls) = @_;

@@ -61,7 +61,7 @@ my $server = AtprotoTest::Server->start($capture, '--cut-after', int($last / 5),
 query(subscribe_sql('s', $server, cursor => 0));
 wait_for_seq($node, 's', $half - 1);
 
-# The crash of a process takes the others with it; the next event comes once it is over.
+# The crash of a process ends all processes of the server; the next event comes after the restart.
 my $consumer = query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
 kill 'KILL', $consumer or BAIL_OUT('the consumer is not there');
 wait_until(

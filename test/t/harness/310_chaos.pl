@@ -21,7 +21,7 @@ my $good  = 0;
 local $ENV{SEEDS} = $seeds;
 local $ENV{KEEP}  = "$PostgreSQL::Test::Utils::log_path/chaos";
 
-# Each seed is a line and, when it failed, its story.
+# Each seed prints a line and, when it failed, its story.
 open my $out, '-|', test_dir() . '/chaos/run' or die "cannot run test/chaos: $!";
 while (my $line = <$out>)
 {

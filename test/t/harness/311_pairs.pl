@@ -25,7 +25,7 @@ note($checked);
 local $ENV{SHARE} = $share unless defined $ENV{DRAW};
 local $ENV{KEEP}  = "$PostgreSQL::Test::Utils::log_path/pairs";
 
-# Each program is a line and, when it failed, its story.
+# Each program prints a line and, when it failed, its story.
 open my $out, '-|', test_dir() . '/pairs/run' or die "cannot run test/pairs: $!";
 while (my $line = <$out>)
 {

@@ -19,8 +19,8 @@ max_worker_processes = 40
 atproto.reconnect_delay = 50ms
 EOF
 
-# Commits of several operations, accounts that go and come back and are deleted, but no #sync: the
-# first version does not have those.
+# Commits of several operations, accounts that are deactivated, reactivated and deleted, but no #sync: the first
+# version has no such event.
 my ($capture) = simulate(
 	'--events' => 4000, '--accounts' => 120, '--history' => 0, '--batches' => 25,
 	'--mix' => 'account=4,delete=8,update=6,sync=0,identity=3,like=40,post=30,profile=3');

@@ -26,7 +26,7 @@ my @messages = read_capture($capture);
 my $lame = write_capture(PostgreSQL::Test::Utils::tempdir() . '/lame', @messages[ grep { $_ % 20 != 7 } 0 .. $#messages ]);
 my $last = @messages;
 
-# What it leaves where nobody waits: with no other source.
+# The rows that the incomplete relay leaves with no second source, where no commit waits.
 my $relay = AtprotoTest::Server->start($lame);
 query('CREATE SCHEMA alone; ' . subscribe_sql('alone', $relay, cursor => 0, target => "'alone'", verify => "'hash'", events => "'keep'", links => "'all'"));
 wait_for_seq($node, 'alone', $last);

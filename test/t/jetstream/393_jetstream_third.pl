@@ -21,7 +21,7 @@ my $dir   = PostgreSQL::Test::Utils::tempdir();
 my ($one) = $union->repositories;
 my ($did, @commits) = @$one;
 
-# The second relay closes what Jetstream has of a commit, or continues it.
+# The second relay completes Jetstream's part of a commit, or continues after it.
 foreach my $lacks (1, 2)
 {
 	foreach my $has_all (0, 1)

@@ -40,8 +40,8 @@ query('CREATE SCHEMA whole; ' . subscribe_sql('whole', $all, cursor => 0, target
 wait_for_seq($node, 'whole', $last);
 query("SELECT atproto.unsubscribe('whole')");
 
-# Who lacks a commit: neither lacks what the other one does.  The first one of a repository cannot be united, and the
-# last message tells that all have come.
+# Which source lacks which commit: no commit is lacking in both.  The first commit of a repository cannot be
+# merged, and the last message shows that all have come.
 my %begun;
 my @lacks = map {
 	my ($did) = $messages[$_] =~ /(did:plc:[a-z2-7]{24})/;

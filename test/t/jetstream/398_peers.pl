@@ -30,7 +30,7 @@ is_deeply([ sort keys %differ ],
 	  'pds, unverified, 1600 events: `plain`', 'pds, unverified, 1600 events: `skyware`', 'pds, unverified, 1600 events: `sync`' ],
 	'each comes to the end of each stream');
 
-# what @atproto/sync reads otherwise is in bench/peers/README.md
+# bench/peers/README.md explains the differences of @atproto/sync
 is($differ{"pds, unverified, 1600 events: `$_`"}, 0, "$_ leaves the rows of the extension") for qw(skyware plain);
 
 done_testing();

@@ -18,7 +18,7 @@ my $me   = 'did:plc:44ybard66vv44zksje25o7dz';
 my $post = "at://$me/app.bsky.feed.post/3jwdwj2ctlk26";
 my $list = "at://$me/app.bsky.graph.list/3jwdwj2ctlk29";
 
-# --- 500 accounts, one of ten not active, that do what the recipes ask for, and more of it to others ---
+# --- 500 accounts, one in ten inactive, with the records that the recipes ask for, and more of the same to other accounts ---
 
 query(<<"SQL");
 SELECT atproto.create_tables('atproto');
@@ -87,7 +87,7 @@ my %slow = (
 	'Active accounts only' => [ "SELECT did, rkey $likes = '$post' AND did IN (SELECT did FROM atproto.repo WHERE active) ORDER BY rkey DESC, did DESC LIMIT 50" ]
 );
 
-# What a large table has, in which few rows are of one account.
+# Planner settings that give the plans of a large table, in which few rows belong to one account.
 my $large = 'SET enable_seqscan = off; SET enable_bitmapscan = off; SET random_page_cost = 1.1;';
 
 is(join(' ', sort keys %recipes), join(' ', sort keys %slow), 'each section is tested');

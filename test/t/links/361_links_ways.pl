@@ -27,7 +27,7 @@ sub exact
 	return;
 }
 
-# --- rebuilt while it is written ---
+# --- rebuilt while the stream goes on ---
 
 my $server = AtprotoTest::Server->start($capture, '--rate', 1000);
 query("CREATE SCHEMA rebuilt; " . subscribe_sql('rebuilt', $server, cursor => 0, target => "'rebuilt'", links => "'all'", workers => 3));

@@ -29,7 +29,7 @@ sub logged
 	return scalar(() = slurp_file($node->logfile) =~ /$pattern/g);
 }
 
-# What test/tools/extension-catalog prints of a database.
+# The output of test/tools/extension-catalog for a database.
 sub catalog
 {
 	my ($database) = @_;
@@ -88,7 +88,7 @@ is(query('SELECT events FROM atproto.cursor'), $PDS_LAST, "each event was proces
 is(query($kept), $before, 'data and indexes serve');
 is(query("SELECT atproto.next('did:plc:ewvi7nxzyoun6zhxrhs64oiz')"), 'did:plc:ewvi7nxzyoun6zhxrhs64oiz', 'so does what is new');
 
-# --- what the catalogues contain ---
+# --- the contents of the catalogues ---
 
 query('CREATE DATABASE fresh');
 query('CREATE EXTENSION atproto', database => 'fresh');
@@ -103,7 +103,7 @@ foreach my $version ($next->released)
 	is(differences(catalog('updated'), $fresh), '', "$version, updated, is the same as $new");
 	query('DROP DATABASE updated');
 }
-# A released script stays as it is: what changed since then needs a version of its own.
+# A released script never changes: later changes need a new version.
 is(slurp_file("$FindBin::RealBin/../../../upgrade/atproto--$old.sql"), slurp_file("$FindBin::RealBin/../../../atproto--$old.sql"), "$old is what was released")
   if -e "$FindBin::RealBin/../../../upgrade/atproto--$old.sql";
 

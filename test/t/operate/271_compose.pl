@@ -18,7 +18,7 @@ use Test::More;
 my $dir     = test_dir() . '/../contrib/docker';
 my $compose = slurp_file("$dir/compose.yaml");
 
-# Each file that is mounted is there, and nothing of the folder is forgotten.
+# Each mounted file exists, and every file of the folder is mounted.
 my %mounted = $compose =~ m{^      - (\.[./\w-]+):(/\S+):ro$}mg;
 ok(-f "$dir/$_", "$_ exists") foreach sort keys %mounted;
 opendir(my $dh, $dir) or BAIL_OUT("$dir: $!");

@@ -16,7 +16,7 @@ use Test::More;
 
 my $node = make_node('catching_up', conf => 'max_worker_processes = 20');
 
-# The capture, as if its events were made at other times: $when gives that of the nth.
+# The capture, with new times of its events: $when returns the time of the nth event.
 sub at_other_times
 {
 	my ($when) = @_;

@@ -74,14 +74,14 @@ $server->restart;
 wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription});
 my $before = last_number('s');
 
-# An error that ends the process: the next one writes it.
+# An error ends the process: the next process records the error.
 query(q{ALTER TABLE atproto.cursor RENAME TO cursors; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
 wait_for(q{SELECT count(*) > 0 FROM atproto.stream_status() WHERE last_error ~ 'cursor'});
 query('ALTER TABLE atproto.cursors RENAME TO cursor');
 wait_for_event('s', 'failed', $before);
 like(query(q{SELECT detail FROM atproto.subscription_log WHERE event = 'failed' ORDER BY at DESC LIMIT 1}), qr/atproto\.cursor" does not exist/, 'an error that ended the process is there');
 
-# --- who locks the subscription holds nothing up ---
+# --- a session that locks the subscription's row delays nothing ---
 
 wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription});
 my $session = $node->background_psql('postgres');
@@ -144,7 +144,7 @@ wait_for_seq($node, 'flap', $PDS_LAST);
 my $start = query(q{SELECT max(last_at) FROM atproto.subscription_event WHERE event = 'started'});
 cmp_ok(query(sprintf $failures, "> 1 AND max(last_at) <= '$start'"), 'eq', 't', 'with how often, and until when');
 
-# --- who may see it ---
+# --- which roles may read the log ---
 
 query(q{CREATE ROLE watcher LOGIN; GRANT pg_monitor TO watcher; CREATE ROLE other LOGIN; GRANT USAGE ON SCHEMA atproto TO watcher, other;
 	GRANT SELECT ON atproto.subscription_log TO other});

@@ -34,7 +34,7 @@ synchronous_commit = off
 EOF
 my $server = AtprotoTest::Server->start($pds, @rate);
 
-# A value, as soon as there is one.
+# The value of the query, as soon as it returns a row.
 sub wait_for_value
 {
 	my ($sql) = @_;
@@ -53,7 +53,7 @@ sub worker
 	return wait_for_value("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto apply worker' ORDER BY random() LIMIT 1");
 }
 
-# Its children must be gone before the server can start again.
+# The children must be gone before the server can start again.
 sub kill_server
 {
 	my @orphans = split /\n/, wait_for_value('SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()');

@@ -38,7 +38,7 @@ sub follow
 
 my $ops = operations($pds);
 
-# --- another number of workers while those of before live ---
+# --- the number of workers changes while workers of the old number live ---
 
 foreach my $change ([ 3, 2 ], [ 2, 4 ], [ 3, 1 ], [ 2, 2 ])
 {
@@ -52,7 +52,7 @@ foreach my $change ([ 3, 2 ], [ 2, 4 ], [ 3, 1 ], [ 2, 2 ])
 	wait_for("SELECT count(*) = $from FROM pg_stat_activity WHERE backend_type = 'atproto apply worker' AND wait_event_type = 'Lock'");
 	my $old      = query($workers);
 	my $consumer = query('SELECT pid FROM atproto.stat_subscription');
-	# in one transaction: its consumer shall not make room for it in an orderly way
+	# in one transaction: otherwise the consumer would end in order and release the lock
 	query("BEGIN; SELECT pg_terminate_backend($consumer); UPDATE atproto.subscription SET workers = $to; COMMIT");
 	wait_for("SELECT pid <> $consumer FROM atproto.stat_subscription");
 	wait_for("SELECT query = 'waiting for the workers before' FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
@@ -67,7 +67,7 @@ foreach my $change ([ 3, 2 ], [ 2, 4 ], [ 3, 1 ], [ 2, 2 ])
 
 # --- a worker that comes too late ---
 
-# Its cursor is where it left it, and belongs to another layout.
+# Its cursor has stayed, and belongs to an old layout.
 foreach my $n (1, 3)
 {
 	my $server   = follow(workers => $n);

@@ -25,7 +25,7 @@ $AtprotoTest::TIMEOUT = 40;
 my $server = AtprotoTest::Server->start($pds, '--hold-at', 300);
 my $url    = $server->url;
 
-# The SQLSTATE and message of an error, or '' when there was none.
+# The SQLSTATE and message of an error, or '' without an error.
 sub error_of
 {
 	my ($sql) = @_;

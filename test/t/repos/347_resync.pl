@@ -20,7 +20,7 @@ my ($half, $last) = ($simulated->half, $simulated->last);
 my $network = $simulated->network;
 my $node    = make_node('resync', start => $simulated->preload, conf => $simulated->settings);
 
-# Each change once: what a trigger has seen of a record, one after the other, is what happened to it.
+# Each change once: the changes that a trigger sees of a record must follow from each other.
 sub make_target
 {
 	my ($s) = @_;
@@ -53,7 +53,7 @@ foreach my $case ([ 'chain', 1 ], [ 'chain', 3 ], [ 'full', 1 ], [ 'full', 3 ])
 	my $server = AtprotoTest::Server->start($simulated->capture, '--hold-at', $half + 1);
 
 	$simulated->serve(1, $server);
-	# the answers wait until commits have come that are newer
+	# the exports wait until newer commits have come
 	$network->fault({ path => 'getRepo\\b', hold => 'gate' });
 	make_target($s);
 	query($simulated->subscribe_sql($s, cursor => 0, target => "'$s'", verify => "'$verify'", workers => $workers, events => "'keep'", backfill => "'repair'"));
@@ -101,7 +101,7 @@ is(query('SELECT DISTINCT sync FROM few.repo WHERE active'), 'synchronized', 'R-
 is($simulated->difference(schema => 'few'), '', 'R-34: and nothing is missing');
 query("SELECT atproto.unsubscribe('few')");
 
-# --- nothing of what was before the first event is lacking ---
+# --- every record from before the first event is stored ---
 
 $server = AtprotoTest::Server->start($simulated->capture);
 $simulated->serve(2, $server);
@@ -113,7 +113,7 @@ is(query('SELECT DISTINCT sync FROM seen.repo WHERE active AND rev IS NOT NULL')
 is(query('SELECT count(*) FROM seen.repo WHERE active AND rev IS NOT NULL AND (SELECT equal FROM atproto.audit(did, $$seen$$)) IS NOT TRUE'), '0', 'R-01: and whole');
 seen_once('seen', 'seen');
 
-# --- what an audit finds ---
+# --- a difference that an audit finds ---
 
 my $did = query("SELECT did FROM seen.repo WHERE active AND sync = 'synchronized' AND (SELECT records FROM atproto.audit(did, 'seen')) > 3 ORDER BY did LIMIT 1");
 query("DELETE FROM seen.record WHERE did = '$did' AND rkey IN (SELECT rkey FROM seen.record WHERE did = '$did' ORDER BY rkey LIMIT 2)");

@@ -35,7 +35,7 @@ sub wait_for_repo
 	return;
 }
 
-# --- it is not there ---
+# --- the server has no such repository ---
 
 my $did = shift @dids;
 document($did, pds => 'old.example.com');
@@ -57,7 +57,7 @@ is(query("SELECT asked_at > now() - interval '20 min' FROM atproto.identity WHER
 is(query("SELECT count(*) FROM f.record WHERE did = '$did'"), $rows, 'R-13: its rows stay');
 is(query("SELECT sync, active, hold IS NULL FROM f.repo WHERE did = '$did'"), 'desynchronized|t|t', 'R-13: it is as it was, but for what may have been missed');
 
-# --- it is not signed by the key that is known ---
+# --- the known key has not signed the export ---
 
 $did = shift @dids;
 document($did, pds => 'keys.example.com', key => key_of($dids[0]));
@@ -95,7 +95,7 @@ is(query("SELECT error IS NULL FROM atproto.identity WHERE did = '$did'"), 't', 
 $network->release('document');
 $network->unfault(undef);
 
-# --- the account is not active there ---
+# --- the account is inactive at the server ---
 
 foreach my $case ([ 'RepoTakendown', 'takendown', 400 ], [ 'RepoSuspended', 'suspended', 403 ], [ 'RepoDeactivated', 'deactivated', 400 ])
 {
@@ -112,7 +112,7 @@ foreach my $case ([ 'RepoTakendown', 'takendown', 400 ], [ 'RepoSuspended', 'sus
 	is(asked($pds, $did), 1, 'and its server is left alone');
 }
 
-# what the stream says while it is asked is newer
+# an #account event that comes during the request is newer than the answer
 $did = shift @dids;
 document($did, pds => 'raced.example.com');
 look_up($did);

@@ -25,7 +25,7 @@ sub await
 	return $err =~ s/^psql:\S+ //mgr;
 }
 
-# In a session of its own; returns once it waits.
+# Runs the CALL in a separate session; returns once the CALL waits.
 sub await_elsewhere
 {
 	my ($arguments) = @_;
@@ -36,7 +36,7 @@ sub await_elsewhere
 	return sub { $session->finish; return $err };
 }
 
-# A job that nobody does.
+# A job that the fetcher never does.
 sub add_job
 {
 	my ($name, $queued_at) = @_;
@@ -68,7 +68,7 @@ cmp_ok(query("SELECT count(*) FROM atproto.repo_job WHERE target = 'dead' AND tr
 query("SELECT atproto.unsubscribe('dead')");
 $network->unfault(undef);
 
-# --- for what it waits ---
+# --- which repositories the CALL waits for ---
 
 query("SELECT atproto.subscribe('more', 'wss://$HOST', backfill => 'repair', dids => '{$first}')");
 like(await("'more'"), qr/has ended: 2 repositories/, 'another one');
@@ -133,7 +133,7 @@ query('CREATE ROLE anybody');
 (undef, undef, $err) = $node->psql('postgres', "SET SESSION AUTHORIZATION anybody; CALL atproto.await_backfill('posts')");
 like($err, qr/ERROR:  permission denied for procedure await_backfill/, 'nobody without the grant');
 
-# --- a database that no manager serves ---
+# --- a database without a manager ---
 
 $node->safe_psql('postgres', 'CREATE DATABASE unserved');
 (undef, undef, $err) = $node->psql('unserved', "CREATE EXTENSION atproto; SELECT atproto.subscribe('lost', 'wss://$HOST', backfill => 'network')");

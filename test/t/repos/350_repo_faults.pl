@@ -62,7 +62,7 @@ wait_for_repo($many);
 is(query("SELECT equal, records FROM atproto.audit('$many')"), 't|3000', 'R-58: it is there as soon as the lock is not');
 is(requests($many), $requests, 'R-58: nothing was fetched twice');
 
-# --- triggers that take their time ---
+# --- slow triggers ---
 
 query(<<'EOS');
 CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN

@@ -32,7 +32,7 @@ my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, 'base', has_streaming => 1);
 $preload->start($standby);
 
-# --- into the middle: half of the exports are there, the others on their way ---
+# --- the middle of the backfill: half of the exports are loaded, half are on their way ---
 
 my @dids = $simulated->dids;
 my @slow = @dids[ grep { $_ % 2 } 0 .. $#dids ];
@@ -72,7 +72,7 @@ $standby->promote;
 finished('promoted', node => $standby);
 $standby->stop;
 
-# --- it comes back from its backup and log, as it was in the middle ---
+# --- restored from backup and log to the moment in the middle ---
 
 my $restored = PostgreSQL::Test::Cluster->new('restored');
 $restored->init_from_backup($node, 'base', has_restoring => 1);
@@ -81,7 +81,7 @@ $preload->start($restored);
 wait_for('SELECT NOT pg_is_in_recovery()', node => $restored, gone => 1);
 finished('recovered to a point in time', node => $restored);
 
-# --- and from the dump, in another database ---
+# --- and restored from the dump, in a second database ---
 
 $restored->safe_psql('postgres', 'CREATE DATABASE copy TEMPLATE template0');
 $restored->command_ok([ 'psql', '--host', $restored->host, '--port', $restored->port, '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $dump, 'copy' ], 'psql');

@@ -31,7 +31,7 @@ push @{ $repos_at{ $simulated->pds($_) } }, $_ foreach grep { $simulated->export
 my @names = sort keys %repos_at;
 is(scalar @names, $hosts, 'there are hosts');
 
-# Of 24 hosts, or as many times that.
+# Out of each 24 hosts.
 my $n = int $hosts / 12;
 my %bad;
 my %fault = (

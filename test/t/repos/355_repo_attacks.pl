@@ -72,7 +72,7 @@ sub serve
 
 sub fetcher { return query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'") }
 
-# The most memory that it ever had, in kB.
+# The peak memory of the process, in kB.
 sub peak { return slurp_file("/proc/$_[0]/status") =~ /VmHWM:\s*(\d+)/ ? $1 : undef }
 
 my $fingerprint = "SELECT md5(string_agg(concat_ws(' ', did, collection, rkey, ctid, xmin), E'\\n' ORDER BY did, collection, rkey)) FROM atproto.record";
@@ -89,7 +89,7 @@ wait_for("SELECT EXISTS (SELECT FROM atproto.repo WHERE did = '$me' AND sync = '
 my ($rows, $pid) = (query($fingerprint), fetcher());
 my $before = -r "/proc/$pid/status" ? peak($pid) : undef;
 
-# --- what is no export ---
+# --- answers that are no export ---
 
 foreach my $case (
 	[ 'nothing',                         '',                                        qr/ends in the middle|truncated|is cut/i ],
@@ -134,7 +134,7 @@ query("SELECT atproto.resync('$me')");
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$me')");
 is(query("SELECT equal, records FROM atproto.audit('$me')"), 't|531', 'what is one is taken all the same');
 
-# --- one that lets others wait for the memory that it has ---
+# --- a slow answer makes other jobs wait for the memory that its job has reserved ---
 
 $node->safe_psql('postgres', $_) foreach "ALTER SYSTEM SET atproto.fetch_memory = '8MB'", 'SELECT pg_reload_conf()';
 wait_for("SELECT setting = '8192' FROM pg_settings WHERE name = 'atproto.fetch_memory'");

@@ -79,7 +79,7 @@ fails_and_others_come('away', 'away');
 make_target('away');
 comes('away', 'R-24: tables that are there again are filled');
 
-# --- the owner loses his rights ---
+# --- the owner loses the rights ---
 
 my ($grants) = slurp_file(test_dir() . '/../doc/operate/operations.md') =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
 query($grants);

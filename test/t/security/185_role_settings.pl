@@ -43,7 +43,7 @@ for my $setting (
 	query(q{SELECT atproto.unsubscribe('s'); TRUNCATE atproto.record, atproto.repo});
 }
 
-# A role that may only read: nothing is applied, and nothing condemned, until that changes.
+# A role that may only read: the consumer applies nothing and condemns nothing until the setting changes.
 my $log = -s $node->logfile;
 query('ALTER ROLE CURRENT_USER SET default_transaction_read_only = on');
 query('SET default_transaction_read_only = off; ' . subscribe_sql('s', $server, cursor => 0));

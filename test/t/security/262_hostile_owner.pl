@@ -29,7 +29,7 @@ sub as
 	return "$out$err";
 }
 
-# The grants are those of the documentation.
+# The grants of the documentation.
 my $document = slurp_file(test_dir() . '/../doc/operate/operations.md');
 my ($grants) = $document =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
 query($grants);
@@ -79,7 +79,7 @@ like(as('consumer', "INSERT INTO atproto.gap (id, subscription, endpoint, after_
 is(as('consumer', "INSERT INTO atproto.dead_letter (subscription, stage, sqlstate, message, digest) VALUES ('odd', 'frame', '22P03', 'x', 'x');
 	INSERT INTO atproto.gap (subscription, endpoint, after_seq, reason) VALUES ('odd', 'x', 1, 'x')"), '', 'rows of his own he may have');
 
-# who restores tables without their sequences has taken the next ones
+# a user who restores tables without their sequences has used up the next numbers
 query("INSERT INTO atproto.dead_letter (id, subscription, stage, sqlstate, message, digest, path)
 	OVERRIDING SYSTEM VALUE SELECT n, 'odd', 'frame', '22P03', 'x', 'x', n::text FROM generate_series(2, 20) n");
 query(<<'SQL');
@@ -93,7 +93,7 @@ is(query("SELECT seq FROM atproto.cursor WHERE subscription = 'victim'"), '0', '
 query("SELECT setval('atproto.dead_letter_id_seq', 20); DROP TRIGGER refuse ON other_network.record; SELECT atproto.resume('victim')");
 wait_for_seq($node, 'victim', 2);
 
-# --- a name that hashes as another one does ---
+# --- a name with the same hash as the name of another subscription ---
 
 my $twin = q{!aaaaaaaaaaa-1>8Uv9v763q};
 is(query("SELECT hashtextextended('$twin', 0) = hashtextextended('victim', 0)"), 't', 'a name with the same hash');
@@ -103,7 +103,7 @@ is(query("SELECT count(DISTINCT pid), min(state), max(state) FROM atproto.stat_s
 	'2|streaming|streaming', 'beside the other one');
 query("SELECT atproto.unsubscribe('$twin')");
 
-# --- operators where the caller looks for them ---
+# --- operators in the caller's search_path ---
 
 is(as('consumer', <<'SQL'), '', 'what the tables do by themselves does not look into the search_path');
 CREATE TABLE network.seen (who name);
@@ -128,7 +128,7 @@ SELECT atproto.unsubscribe('odd');
 SQL
 is(query('SELECT count(*) FROM network.seen'), '0', 'nothing of them was called');
 
-# --- types and tables that are temporary: they are found before those of PostgreSQL where pg_temp is not named ---
+# --- temporary types and tables: these are found before PostgreSQL's own where the search_path does not name pg_temp ---
 
 my $temporary = 'CREATE TEMP TABLE pg_class (a int); CREATE TEMP TABLE pg_inherits (a int);'
   . join '', map { "CREATE DOMAIN pg_temp.$_ AS pg_catalog.$_ CHECK (network.is_mine());" } qw(text name int4 int8 bool timestamptz bytea);
@@ -171,7 +171,7 @@ is(query("SELECT last_error, drops, reconnects FROM atproto.stat_subscription WH
 query('CREATE DATABASE unrelated');
 is(as('consumer', "INSERT INTO atproto.subscription (name, url, target) SELECT 'many ' || n, 'wss://example.org/xrpc/org.example.x', 'network' FROM generate_series(1, 100000) n"),
 	'', 'he may make many');
-# two looks at all of them: the first may come before the manager has begun with them
+# two checks of all subscriptions: the first may come before the manager has begun
 foreach my $state ('pause', 'resume')
 {
 	is(as('other_consumer', "SELECT atproto.$state('victim')"), '', "others $state theirs");

@@ -19,7 +19,7 @@ my %who   = accounts_of('full.py', 'rotations');
 my $names = keys %who;
 my ($announced, $former) = map { $who{$_}{did} } qw(announced former);
 
-# Events of an account that wait for a subscription, by why they do.
+# Held events of an account and subscription, by reason.
 sub waiting
 {
 	my ($name, $did) = @_;
@@ -76,7 +76,7 @@ judged_by('h');
 is(waiting('h', $announced), 'identity', 'W-31: or when another subscription takes it');
 is(query("SELECT 'h'::regrole = ANY (doubted_by) FROM atproto.identity WHERE did = '$announced'"), 't', 'W-31: whose owner doubts the key as well');
 
-# A look-up begins; meanwhile the other role's stream says it once more; the look-up ends.
+# A look-up begins; meanwhile the second role's stream repeats the #identity; the look-up ends.
 query("UPDATE atproto.identity SET stale = false, said_by = '{}' WHERE did = '$announced'");
 query("SELECT atproto.set_cursor('m', 0)");
 wait_for("SELECT said_by = ARRAY['m'::regrole::oid] FROM atproto.identity WHERE did = '$announced'");

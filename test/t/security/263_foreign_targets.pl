@@ -64,7 +64,7 @@ query('GRANT mallory TO owner');
 refused('owner', "UPDATE atproto.subscription SET owner = 'mallory' WHERE name = 'own'", $lacks, 'by the owner, who is a member of the other role');
 query('REVOKE mallory FROM owner');
 
-# What pg_restore inserts has no grants yet: it does not run, and takes part in nothing.
+# A row that pg_restore inserts has no grants yet: the subscription does not run and has no effect.
 query("INSERT INTO atproto.subscription (name, url, target, owner, backfill, links) VALUES ('0 restored', '@{[ $server->url ]}', 'a', 'mallory', 'repair', 'all')");
 like(query("SELECT stopped FROM atproto.subscription WHERE name = '0 restored'"), qr/restored, or inserted by hand/, 'a row that a superuser inserts is stopped');
 refused('postgres', "SELECT atproto.resume('0 restored')", $lacks, 'resume()');
@@ -80,7 +80,7 @@ unlike(query("SELECT reason FROM atproto.audit('$did', 'a')"), qr/filtered/, 'no
 query("DELETE FROM atproto.subscription WHERE name = '0 restored'");
 is(query($rows), $before, 'nothing in the foreign schema has changed');
 
-# --- rights that are lost, and come back ---
+# --- rights that are lost and granted again ---
 
 query('GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA a TO mallory');
 is(as('mallory', subscribe_sql('granted', $server, target => "'a'")), '', 'with rights on the tables it may fill them');
@@ -119,7 +119,7 @@ query('GRANT CREATE ON DATABASE postgres TO mallory');
 is(as('mallory', "UPDATE atproto.subscription SET target = 'nowhere' WHERE name = 'm'"), '', 'where it may make one, it may name it');
 is(as('mallory', "UPDATE atproto.subscription SET target = 'm' WHERE name = 'm'"), '', '');
 
-# Somebody puts a table with triggers where another role will subscribe.
+# A role puts a table with triggers where a second role will subscribe.
 is(as('mallory', 'CREATE TABLE empty.record (did text); GRANT ALL ON empty.record TO PUBLIC'), '', 'a table of one role in the schema of another');
 my $third = 'table empty\.record belongs to role "mallory", which does not own the schema: its triggers would run as';
 refused('postgres', subscribe_sql('caught', $server, target => "'empty'"), "$third \"postgres\"", 'a superuser is not caught');
@@ -135,7 +135,7 @@ query('ALTER TABLE empty.label OWNER TO postgres');
 refused('mallory', "UPDATE atproto.subscription SET target = 'm'; UPDATE atproto.subscription SET target = 'empty'",
 	'the role lacks SELECT, INSERT, UPDATE, DELETE on table empty\.label', 'each table counts');
 
-# --- a schema of the same name, of another role ---
+# --- a schema of the same name that belongs to a different role ---
 
 query('CREATE SCHEMA gone');
 $more = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x +y', 'a 2 +z', 'a 3 +u'), '--hold-at', 3);
@@ -152,7 +152,7 @@ wait_for("SELECT stopped IS NOT NULL OR EXISTS (SELECT FROM m.ran_as) FROM atpro
 is(query("SELECT stopped FROM atproto.subscription WHERE name = 'gone'"), 'schema "gone" belongs to role "mallory" now: its triggers would run as "postgres"', 'and nobody fills it');
 is(query('SELECT count(*) FROM m.ran_as'), '0', 'its triggers have not run as the superuser');
 
-# Nor do they by any other way into the tables.
+# Nor can the role fill the schema in any other way.
 my $strange = 'ERROR: 42501: schema "gone" belongs to role "mallory" now: its triggers would run as "postgres"';
 query(<<"EOSQL");
 INSERT INTO atproto.dead_frame (subscription, digest, bytes) VALUES ('gone', sha256('\\x00'), '\\x00');
@@ -167,7 +167,7 @@ query("DELETE FROM atproto.dead_letter WHERE subscription = 'gone'; DROP TRIGGER
 wait_for_seq($node, 'gone', 3);
 is(query("SELECT target_owner::regrole FROM atproto.subscription WHERE name = 'gone'"), 'mallory', 'resume() says that the schema of the other role is meant');
 
-# The consumer ends between the two schemas: what it remembered is not lost with the process.
+# The consumer ends while the schema is replaced: the owner that it remembered is not lost with the process.
 query("SELECT atproto.unsubscribe('gone'); SET client_min_messages = warning; DROP SCHEMA gone CASCADE; CREATE SCHEMA gone");
 $more = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x +y', 'a 2 +z', 'a 3 +u'), '--hold-at', 3);
 query(subscribe_sql('gone', $more, cursor => 0, target => "'gone'"));
@@ -185,7 +185,7 @@ is(query("SELECT stopped FROM atproto.subscription WHERE name = 'gone'"), 'schem
 is(query('SELECT count(*) FROM m.ran_as'), '0', 'and its triggers have not run');
 query("SELECT atproto.unsubscribe('gone'); DROP SCHEMA gone CASCADE");
 
-# A row that is restored has the number of a role of another server: it counts only from resume() on.
+# A restored row has the OID of a role of the old server: target_owner counts only after resume().
 query("INSERT INTO atproto.subscription (name, url, target, target_owner, owner) VALUES ('gone', '@{[ $server->url ]}', 'm', 'mallory'::regrole::oid, 'postgres')");
 is(query("SELECT target_owner FROM atproto.subscription WHERE name = 'gone'"), '0', 'not restored');
 query("SELECT atproto.resume('gone')");

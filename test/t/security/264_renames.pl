@@ -13,7 +13,7 @@ use AtprotoTest;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# nobody answers who is asked for keys
+# no directory answers requests for keys
 my $node = make_node('renames', conf => "atproto.plc_url = 'https://127.0.0.1:1'\natproto.reconnect_delay = 20ms\natproto.reconnect_max_delay = 100ms\n");
 my $pds    = capture('pds.frames.gz');
 my $signed = AtprotoTest::Server->start($pds);
@@ -33,7 +33,7 @@ sub paused
 query('CREATE ROLE renamer; CREATE SCHEMA old AUTHORIZATION renamer; GRANT CREATE ON DATABASE postgres TO renamer');
 query(subscribe_sql('full', $signed, cursor => 0, target => "'old'", verify => "'full'"));
 wait_for_seq($node, 'full', $PDS_LAST);
-# what else is known by the end of the stream, a consumer that starts looks at
+# a consumer that starts releases held events whose keys are known by the end of the stream
 my $first = query('SELECT count(*) FROM atproto.held_event');
 paused('full');
 query("SELECT atproto.resume('full')");
@@ -105,7 +105,7 @@ query(subscribe_sql('t', $steps, cursor => 0));
 wait_for_seq($node, 't', 3);
 is(query('SELECT count(*) FROM atproto.record'), '0', 'another subscription of the same name has nothing of it');
 
-# What comes in parts has no tree that an audit could compare.
+# Records that come in parts have no tree for an audit to compare.
 paused('t');
 query("UPDATE atproto.repo SET sync = 'partial', data = NULL; SELECT atproto.refill('t'); UPDATE atproto.repo SET refill_rev = rev; SELECT atproto.unsubscribe('t')");
 is(query('SELECT DISTINCT sync FROM atproto.repo'), 'desynchronized', 'V-31: a repository without a tree, of which a refill has read something, is marked');

@@ -18,7 +18,7 @@ my $pds  = capture('pds.frames.gz');
 my $node = make_node('stream');
 my $server = AtprotoTest::Server->start($pds);
 
-# Waits until the subscription has so many events; returns the greatest memory of its consumer that was seen meanwhile.
+# Waits until the subscription has so many events; returns the greatest memory of its consumer meanwhile.
 sub consume
 {
 	my ($name, $events) = @_;
@@ -61,7 +61,7 @@ is($request->{query}, 'cursor=0',                              'E-03: and its pa
 is($headers{'sec-websocket-version'}, '13', 'E-02: WebSocket 13');
 ok(!grep({ /^sec-websocket-(protocol|extensions)$/ } keys %headers), 'E-09: no subprotocol, no extension');
 
-# --- what jsonb cannot hold ---
+# --- values that jsonb cannot hold ---
 
 my ($expected) = oracle('', 'record', $pds);
 my $without = grep { /\t\\N$/ } split /\n/, $expected;
@@ -102,7 +102,7 @@ cmp_ok(query('SELECT bytes FROM atproto.stat_subscription'), '>', $bytes, 'its b
 is(query('SELECT name, sum(c.events) FROM atproto.cursor c JOIN atproto.subscription s ON s.name = c.subscription GROUP BY 1'),
 	"s|$PDS_LAST", 'E-43: the cursor');
 
-# Wait until it sleeps, then look at it.
+# Waits until the consumer sleeps, then looks at its transaction.
 $node->poll_query_until('postgres',
 	"SELECT wait_event IN ('Extension', 'AtprotoStream') FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");
 is(query("SELECT a.pid = s.pid, a.xact_start, a.backend_xid, a.backend_xmin, a.state, a.application_name, a.usename::text = s2.owner::text
@@ -115,7 +115,7 @@ ok( $node->poll_query_until(
 		FROM pg_stat_user_tables WHERE relid = $$atproto.record$$::regclass'),
 	"what it wrote is in the table's statistics");
 
-# --- all of it again ---
+# --- the whole stream again ---
 
 my $before = fingerprint();
 query("SELECT atproto.set_cursor('s', 0)");

@@ -25,8 +25,7 @@ atproto.reconnect_max_delay = 100ms
 EOF
 my $server = AtprotoTest::Server->start($part);
 
-# One stream with faults.  Gives the cursors that the consumer asked for, and
-# leaves the subscription there.
+# One stream with faults.  Returns the cursors that the consumer asked for, and keeps the subscription.
 sub stream
 {
 	my ($name, @options) = @_;
@@ -56,7 +55,7 @@ sub identity
 	return "$header\xa3$did\x63seq$seq$time";
 }
 
-# name, frame, what the reason says, kind of drop
+# name, frame, pattern of the reason, kind of drop
 my @frames = (
 	[ 'nothing',           '',                                  qr/empty/,                'frame' ],
 	[ 'text',              'some bytes of text',                qr/cut short|larger|map/, 'frame' ],

@@ -45,7 +45,7 @@ my %expected = (
 	error   => [ qr/^\{"error frame": \d+\}$/,   0 ],
 	fatal   => [ qr/^\{"(?:frame|seq)": \d+\}$/, 1 ]);
 
-# Those without a seq, or whose payload is not looked at, move no cursor (E-42, E-22).
+# Frames without a seq, or whose payload is not read, move no cursor (E-42, E-22).
 my %moves = map { $_ => 1 } 'identity', 'identity with unknown payload field',
   'identity with unknown header field', 'payload has $type', 'float64 in unknown field', 'seq 2^53-1',
   'unknown t', 't full NSID form', 't without #';

@@ -81,7 +81,8 @@ is( query('SELECT string_agg(line, $$,$$ ORDER BY line COLLATE "C")
 	'odd: its dead letters are those of the oracle');
 is(query('SELECT count(*) FROM atproto.dead_letter LEFT JOIN atproto.dead_frame f USING (subscription, digest) WHERE digest IS DISTINCT FROM sha256(bytes)'), '0', 'with their bytes');
 
-# What is said of a commit is what frame_records() says of the letter's bytes, with the same place in them.
+# The fault that the letter names is the fault that frame_records() finds in the letter's bytes, at the same
+# place.
 $node->safe_psql('postgres', q{
 	CREATE FUNCTION fault(frame bytea) RETURNS text LANGUAGE plpgsql AS $$
 	DECLARE detail text;

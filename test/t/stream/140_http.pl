@@ -77,7 +77,7 @@ $node->safe_psql('postgres', "SELECT atproto.subscribe('no server', 'ws://127.0.
 	SELECT atproto.subscribe('no name', 'wss://host.invalid');
 	SELECT atproto.subscribe('no TLS', 'wss://localhost:" . AtprotoTest::Server->start($part)->port . "')");
 
-# The delays, in seconds, that the log tells of.
+# The delays, in seconds, from the log.
 sub delays
 {
 	my ($name) = @_;

@@ -25,7 +25,7 @@ atproto.reconnect_delay = 1s
 atproto.reconnect_max_delay = 1s
 EOF
 
-# Does it happen soon?
+# Does the function finish soon?
 sub soon
 {
 	my ($name, $function) = @_;
@@ -39,7 +39,7 @@ sub soon
 	return pass($name);
 }
 
-# Every process of the server serves its barriers.
+# CREATE and DROP DATABASE need every process to answer their barriers.
 sub others_go_on
 {
 	my ($when) = @_;

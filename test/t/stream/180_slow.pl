@@ -94,7 +94,7 @@ query("SELECT atproto.pause('s')");
 ($end) = $server->wait_for_log(end => 1);
 is($end->{pongs}, $pings, 'and each is answered');
 
-# A server that sends nothing else, as fast as it can, and reads nothing.
+# A server that sends only pings, as fast as it can, and reads nothing.
 my $listener = IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 5) or die "cannot listen: $!";
 my $port     = $listener->sockport;
 setsockopt($listener, Socket::SOL_SOCKET, Socket::SO_RCVBUF, pack('i', 4096)) or die "setsockopt: $!";
@@ -163,7 +163,7 @@ $server->release;
 wait_for_seq($node, 's', 100);
 is(query('SELECT events, drops FROM atproto.stat_subscription'), '100|{}', 'E-06: what is silent while a batch waits for a lock is kept');
 
-# Events of a given size: identities with a field that nobody knows.
+# Events of a given size: #identity events with a large unknown field.
 sub large_events
 {
 	my ($n, $size) = @_;
@@ -203,8 +203,7 @@ foreach ([ 400, 300_000 ], [ 30, 4_999_000 ])
 }
 $session->quit;
 
-# Commits that wait for a standby that does not come: those of the consumer only,
-# since the cluster's synchronous_commit is local.
+# Commits that wait for an absent standby: only the consumer's, since the cluster's synchronous_commit is local.
 query("CREATE ROLE waits LOGIN SUPERUSER; ALTER ROLE waits SET synchronous_commit = 'on'");
 follow($part, '--hold-at', 50);
 wait_for_seq($node, 's', 49);

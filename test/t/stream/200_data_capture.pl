@@ -62,7 +62,7 @@ SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table
 SELECT count(dagcbor_to_jsonb(block)) FROM made WHERE state = 'ok'
 SQL
 
-# A database that cannot hold all of Unicode.
+# A database whose encoding cannot hold all of Unicode.
 $node->safe_psql('postgres', q{CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0});
 $node->safe_psql('latin', 'CREATE EXTENSION atproto');
 my ($rc, $out, $err) = $node->psql('latin', q{SELECT dagcbor_to_jsonb('\x6161')}, on_error_stop => 1);

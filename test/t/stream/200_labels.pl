@@ -61,7 +61,7 @@ is(query($old) - $passed_over, 400, 'and each label that is not newer than the s
 is(join(' ', $server->cursors), '0 0', 'F-30: all of it was sent again');
 query("SELECT atproto.unsubscribe('real'); TRUNCATE atproto.label");
 
-# --- labels in odd orders, and bad ones ---
+# --- labels in odd orders, and bad labels ---
 
 my $odd = make_capture('streams.py', 'labels');
 my $n   = () = read_capture($odd);
@@ -71,7 +71,7 @@ wait_for_seq($node, 'odd', $n);
 tables_match($node, $odd, 'F-33: the table is what the oracle says', modes => ['label']);
 cmp_ok(current_labels_match($odd, 'F-33: what holds now'), '>', 50, 'that is something');
 
-# A few of them by hand, so that the oracle cannot be wrong with the extension.
+# Some results written by hand, so that the oracle and the extension cannot share an error.
 is(query(<<'SQL'), 'expired||, late-negation|held, not-expired|held, old-last|held, put-again|held, taken-back||, zone|held', 'F-33: as the rules say');
 SELECT string_agg(concat(val, '|', CASE WHEN c.val IS NULL THEN '|' ELSE 'held' END), ', ' ORDER BY val COLLATE "C")
 FROM unnest(ARRAY['expired', 'late-negation', 'not-expired', 'old-last', 'put-again', 'taken-back', 'zone']) val

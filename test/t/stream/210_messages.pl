@@ -28,7 +28,7 @@ sub wait_for_events
 	return;
 }
 
-# Rows whose bytes are not the end of the message with their seq, behind its header.
+# Rows whose bytes are not the payload of the message with their seq.
 sub wrong_bytes
 {
 	my ($messages, $rows) = @_;
@@ -91,7 +91,7 @@ wait_for_seq($node, 'raw', 2 * $n);
 is(query('SELECT count(*), count(DISTINCT seq), count(DISTINCT endpoint) FROM atproto.message'), 2 * $n . "|$n|2", 'another stream has numbers of its own');
 query("UPDATE atproto.subscription SET url = '" . $server->url(nsid => $nsid) . "'; TRUNCATE atproto.message");
 
-# --- a server that does not have everything any more ---
+# --- a server that no longer has all messages ---
 
 query("SELECT atproto.pause('raw')");
 $node->poll_query_until('postgres', 'SELECT pid IS NULL FROM atproto.stat_subscription');
@@ -103,7 +103,7 @@ is(query('SELECT after_seq, before_seq, reason FROM atproto.gap'), '100|4000|Out
 is(query(q{SELECT count(*) FROM atproto.message WHERE type = '#info'}), '0', 'E-42: the notice is no message');
 query("SELECT atproto.unsubscribe('raw'); TRUNCATE atproto.message");
 
-# --- a long type, and a trigger that refuses it ---
+# --- a long type, and a trigger that refuses the message ---
 
 query(<<'SQL');
 CREATE FUNCTION public.fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$too long$$; END';
@@ -122,7 +122,7 @@ query("SELECT atproto.unsubscribe('types'); TRUNCATE atproto.message");
 
 # --- connections that end before a batch is due ---
 
-# Reloads the server's settings, which come last in its file.
+# Changes the server's settings at the end of its file, and reloads them.
 sub set
 {
 	$node->append_conf('postgresql.conf', $_[0]);

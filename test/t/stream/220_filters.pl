@@ -22,7 +22,7 @@ sub sql_array
 	return 'ARRAY[' . join(',', map { "'$_'" } @_) . ']';
 }
 
-# --- each filter, and all of them ---
+# --- each filter alone, and all together ---
 
 my ($records) = oracle('', 'record', $pds);
 my %count;
@@ -127,7 +127,7 @@ my %raw  = map { my ($rev, $raw) = split /\|/; ("$rev", $raw) } split /\n/,
   query("SELECT DISTINCT rev, raw IS NOT NULL FROM atproto.record WHERE value IS NOT NULL");
 is_deeply([ grep { $raw{$_} ne ($revs{$_} ? 't' : 'f') } keys %raw ], [], 'keep_raw holds for the same events');
 
-# Nothing but another setting moves that: no restart, no pause, no other column.
+# Only a change of settings moves settings_after: no restart, no pause, no other column.
 $node->restart;
 $node->poll_query_until('postgres', "SELECT state = 'streaming' FROM atproto.stat_subscription");
 query("SELECT atproto.pause('live'); SELECT atproto.resume('live'); UPDATE atproto.subscription SET max_dead_letters = 1");
@@ -140,7 +140,7 @@ ok($node->poll_query_until('postgres',
 	q{SELECT state = 'idle' AND query LIKE 'streaming %' FROM pg_stat_activity WHERE backend_type = 'atproto consumer'}),
 	'the settings are read, and nothing else is going on');
 
-# --- what is no filter ---
+# --- invalid filters ---
 
 sub refused
 {

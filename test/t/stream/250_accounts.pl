@@ -142,7 +142,7 @@ is(query("SELECT string_agg(rkey::text, ',') FROM atproto.visible_record WHERE d
 tables_match($node, $capture, 'all is as the oracle says', modes => [ 'record', 'repo' ]);
 is(query('SELECT events FROM atproto.cursor'), $at{new}, 'each event was processed once');
 
-# A replay of the deletion must not remove what came after it, and is not seen again.
+# A replay of the deletion must not remove later records, and does not count again.
 my $state = "SELECT did, rev, active, status, status_at FROM atproto.repo ORDER BY did";
 my $before = query($state);
 query("SELECT atproto.set_cursor('s', 0)");

@@ -95,7 +95,7 @@ is(query("SELECT count(*) FROM atproto.dead_letter LEFT JOIN atproto.dead_frame 
 	'0', 'and nothing else is');
 cmp_ok(query('SELECT count(*) FROM atproto.dead_letter'), '>=', $likes, 'all of them');
 
-# A subscription whose every row is refused.
+# A subscription whose rows are all refused.
 query("DROP TRIGGER refuse ON atproto.record; CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON atproto.record
 	FOR EACH STATEMENT EXECUTE FUNCTION refuse()");
 query('CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION $x$nothing$x$; END $$');

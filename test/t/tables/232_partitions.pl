@@ -56,7 +56,7 @@ foreach my $schema ('lists', 'hashes')
 is(query('SELECT count(*) > 0, bool_and(collection = $$app.bsky.feed.post$$) FROM ONLY lists.post'), 't|t', 'lists: records are where they belong');
 is(query('SELECT count(*) FROM lists.record WHERE collection = $$app.bsky.feed.post$$'), query('SELECT count(*) FROM ONLY lists.post'), 'lists: all of them');
 
-# Old rows go with their partition; what the stream says of them later goes to the default one.
+# Old rows go with their partition; later events on them go to the default partition.
 my $early = query('SELECT count(*) FROM lists.like_early');
 cmp_ok($early, '>', 0, 'lists: by the time in their keys, too');
 query("DROP TABLE lists.like_early; SELECT atproto.refill('lists')");
@@ -94,7 +94,7 @@ SKIP:
 	query("SELECT atproto.unsubscribe('made')");
 }
 
-# A row that no partition takes is refused, and no other.
+# A row that fits no partition is refused, and no other.
 query('CREATE SCHEMA strict; SELECT atproto.create_tables($$strict$$); DROP VIEW strict.visible_record; DROP TABLE strict.record');
 query("CREATE TABLE strict.record ($columns) PARTITION BY LIST (collection);
 	CREATE TABLE strict.post PARTITION OF strict.record FOR VALUES IN ('app.bsky.feed.post');
@@ -140,7 +140,7 @@ query(subscribe_sql('no_raw', $server, cursor => 0, target => "'no_raw'"));
 wait_for_seq($node, 'no_raw', $PDS_LAST);
 tables_match($node, $pds, 'a table without a column gets it when it is subscribed to', schema => 'no_raw', modes => [ 'record', 'repo' ]);
 
-# Without that, the operator is told which column of which table is missing, whatever its type.
+# Without the column, an error names the table and the missing column, whatever its type.
 my $log = -s $node->logfile;
 query(q{ALTER TABLE no_raw.repo DROP COLUMN host; SELECT atproto.set_cursor('no_raw', 0)});
 $node->wait_for_log(qr/schema "no_raw" has no table "repo" with a column "host".*HINT:\s+Run SELECT atproto.create_tables\('no_raw'\)/s, $log);

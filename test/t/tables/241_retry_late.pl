@@ -34,7 +34,7 @@ is(query("SELECT (SELECT count(*) FROM exported.record WHERE rkey = 'x'), count(
 	'R-56: a newer removal removes the record, and the letter');
 query("SELECT atproto.unsubscribe('exported')");
 
-# --- in a union: what another source had removed already when the letter was written ---
+# --- in a union: a second source had removed the record before the letter was written ---
 
 query(q[SELECT atproto.load_lexicon('{"lexicon": 1, "id": "app.bsky.feed.post", "defs": {"main": {"type": "record", "key": "any",
 	"record": {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "maxLength": 1}}}}}}', true)]);

@@ -20,12 +20,12 @@ my $node = make_node(
 atproto.reconnect_delay = 20ms
 atproto.reconnect_max_delay = 100ms
 max_worker_processes = 30
-# what it changes in the catalog would make a consumer forget which rows have passed
+# autovacuum's changes of the catalog would make a consumer forget which rows have passed
 autovacuum = off
 CONF
 
-# The key of a record, or another text, says how its row fails: by a dynamic statement, with a SQLSTATE,
-# or the first two times that rows are written one by one.
+# The key of a record, or a second text, decides how its row fails: by a dynamic statement, with a SQLSTATE, or
+# only in the first two attempts of a single row.
 query(<<'SQL');
 CREATE SEQUENCE public.failed;
 CREATE FUNCTION public.fail_by(value text) RETURNS void LANGUAGE plpgsql AS $$
@@ -67,7 +67,7 @@ sub begin_stream
 	return;
 }
 
-# Does it come to this event, or stop before?
+# Does the stream reach this event, or stop before?
 sub goes_on
 {
 	my ($last, $name) = @_;
@@ -94,7 +94,7 @@ sub triggers
 	return;
 }
 
-# --- each class, among other rows ---
+# --- each class of errors, among good rows ---
 
 my %bad = (
 	table => '42P01', call => '42883', cast => '42704', no42804 => '42804', no42501 => '42501', no38000 => '38000', noXX000 => 'XX000',
@@ -115,7 +115,7 @@ triggers('DISABLE');
 is(query(q{SELECT string_agg(DISTINCT atproto.retry(id), ',') FROM atproto.dead_letter}), 'applied', 'put right, they are applied');
 triggers('ENABLE');
 
-# --- a row that passes at last ---
+# --- a row that passes at the third attempt ---
 
 begin_stream([ 'a 1 +x', 'b 1 +passes', 'c 1 +y' ], []);
 goes_on(3, 'a row that passes in the third try');
@@ -125,13 +125,13 @@ is(query(q{SELECT count(DISTINCT sync) FROM atproto.repo}), 1, 'and its reposito
 
 # --- a row that comes alone ---
 
-# Others have passed before: these speak for the table.
+# Earlier rows have passed: so the table is not at fault.
 begin_stream([ 'a 1 +x', 'b 1 +call', 'c 1 +y' ], [ 2, 3 ]);
 $server->release;
 goes_on(2, 'a row that comes alone, after others');
 is(letters(), 'call 42883', 'is a dead letter');
 
-# The first one of a process: that is not known before others come.
+# The first row of a process: whether the table is at fault is not known before more rows come.
 my $from = -s $node->logfile;
 begin_stream([ 'b 1 +call', 'c 1 +y' ], [2], comes => 0);
 $node->wait_for_log(qr/ERROR:  function call\(integer\) does not exist(?s:.*)consumer" \(PID \d+\) exited/, $from);
@@ -225,7 +225,7 @@ foreach my $name (sort keys %streams)
 }
 query('DROP TRIGGER cast_value ON atproto.label; DROP TRIGGER cast_value ON atproto.message');
 
-# --- other ways into the tables ---
+# --- other ways to write rows ---
 
 query(q{CREATE OR REPLACE FUNCTION public.fail_by(value text) RETURNS void LANGUAGE plpgsql AS $$
 	BEGIN

@@ -40,7 +40,7 @@ is(query("SELECT string_agg(rkey::text, ',') FROM atproto.record WHERE did = '$e
 	'a deletion leaves what somebody else has made newer');
 is(query("SELECT purge_rev IS NULL FROM atproto.repo WHERE did = '$erased'"), 't', 'nothing else is left to do');
 
-# --- later: what another process has left ---
+# --- later: a purge that a former process has not finished ---
 
 query("SELECT atproto.pause('s')");
 $node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'");

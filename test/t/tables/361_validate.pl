@@ -21,7 +21,7 @@ my $last   = read_capture($capture);
 my $server = AtprotoTest::Server->start($capture);
 my $node   = make_node('validate', conf => "max_worker_processes = 30\natproto.reconnect_delay = 100ms");
 
-# About half of the posts have such a length.
+# About half of the posts have at most this length.
 sub load_lexicon
 {
 	my ($length) = @_;
@@ -30,7 +30,7 @@ sub load_lexicon
 		"record": {"type": "object", "required": ["text"], "properties": {"text": {"type": "string", "maxLength": $length}}}}}}', true)]);
 }
 
-# Rows whose flag is not what the function says, of those collections that are to be judged.
+# Rows of the validated collections whose flag differs from the function's result.
 sub wrong_flags
 {
 	my ($schema, $judged) = @_;
@@ -82,7 +82,7 @@ query("DELETE FROM flag.record WHERE random() < 0.2; SELECT atproto.refill('flag
 wait_for_seq($node, 'flag', $last);
 is(wrong_flags('flag', 'true'), '0', 'L-34: refilled');
 
-# --- of some collections; the first that fits counts ---
+# --- validation of some collections; the first matching pattern counts ---
 
 query(q{SELECT atproto.load_lexicon('{"lexicon": 1, "id": "app.bsky.feed.like", "defs": {"main": {"type": "record", "key": "tid",
 	"record": {"type": "object", "required": ["nothing"], "properties": {"nothing": {"type": "null"}}}}}}', true)});
@@ -157,7 +157,7 @@ cmp_ok(query("SELECT count(fault) FROM live.record WHERE collection = 'app.bsky.
 is(query("SELECT count(fault) FROM live.record WHERE collection = 'app.bsky.feed.like'"), '0', 'who cannot tell says nothing');
 is(query("SELECT reconnects FROM atproto.stat_subscription WHERE name = 'live'"), '0', 'without a reconnection');
 
-# --- what may be asked for ---
+# --- values of the option validate ---
 
 foreach my $bad (
 	[ 'sometimes',                   qr/invalid value for "validate": "sometimes".*HINT:  Use 'none', 'flag'/s ],
