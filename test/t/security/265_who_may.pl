@@ -60,7 +60,7 @@ is(join(' ', sort keys %tables), join(' ', @relations), 'the page names each tab
 is(join(' ', sort keys %functions), join(' ', @routines), 'the page names each function that does more than compute, and no other');
 
 # ------------------------------------------------------------------------
-# Two roles with the grants of doc/operate/operations.md; one that has each grant there can be; others
+# Roles: two with the grants of doc/operate/operations.md, one with every possible grant, and further ones
 # ------------------------------------------------------------------------
 
 my $operations = slurp_file(test_dir() . '/../doc/operate/operations.md');
@@ -104,7 +104,7 @@ INSERT INTO atproto.zstd_dictionary (subscription, endpoint) VALUES ('victim', '
 EOSQL
 
 # ------------------------------------------------------------------------
-# Everything of the other role
+# Everything that the victim owns
 # ------------------------------------------------------------------------
 
 query(<<'EOSQL');

@@ -149,7 +149,7 @@ SKIP:
 	skip 'there is no test_decoding', 2 if $rc != 0;
 	refused(q{SELECT atproto.partition('m', ahead => 4)}, qr/DETAIL:  replication slot other, by test_decoding, beside publication p\n/, 'a slot that sees each table for itself, beside a publication');
 	is(state_of('m'), $state, 'nothing is changed');
-	# A publication of a partition sees rows that move from one table to the other.
+	# Without a publication, only the slot sees rows move from one table to the other.
 	query('DROP PUBLICATION p');
 	query(q{SELECT atproto.partition('m', ahead => 4)});
 	is(query(q{SELECT count(*) FILTER (WHERE data ~ '^table m.record_rest: DELETE: did'), count(*) FILTER (WHERE data ~ '^table m.record_2..._..: INSERT: did') FROM pg_logical_slot_get_changes('other', NULL, NULL)}),

@@ -83,7 +83,7 @@ refused(q{SELECT atproto.create_tables('r')}, $refusal, 'create_tables() does');
 refused(q{SELECT atproto.partition('r', 'collection')}, $refusal, 'partition() does');
 is(query(q{SELECT count(*) FROM atproto.subscription WHERE name = 'r'}) . query(q{SELECT relkind FROM pg_class WHERE oid = 'r.record'::regclass}), '0r', 'nothing is changed');
 
-# --- a partition, also of a table that only a backfill fills ---
+# --- an unlogged partition, also for a backfill ---
 
 query(q{ALTER TABLE r.link SET LOGGED; SELECT atproto.partition('r', 'collection'); ALTER TABLE r.record_app_bsky_feed_like SET UNLOGGED});
 refused(q{CALL atproto.maintain_partitions('r')}, qr/table r.record_app_bsky_feed_like is unlogged/, 'maintain_partitions() refuses a partition');

@@ -189,7 +189,7 @@ make_schema('there', q{INSERT INTO record (did, collection, rkey, cid, rev, valu
 query(subscribe_sql('there', $server, cursor => 0, target => "'there'"));
 wait_for_seq($node, 'there', $PDS_LAST);
 tables_match($node, $pds, 'there: records that were there are replaced', schema => 'there');
-# without updates: an update would find an existing key
+# without updates, which would reveal a doubled key
 make_schema('created', q{INSERT INTO record (did, collection, rkey, cid, rev, value)
 	SELECT did, collection, rkey, cid, '2222222222222', '{"old": true}' FROM plain.record WHERE hashtext(rkey::text) % 5 = 0});
 query(subscribe_sql('created', $server, cursor => 0, target => "'created'", actions => "ARRAY['create']"));

@@ -78,7 +78,7 @@ is(query("SELECT count(*) FROM (SELECT ctid, r.* FROM atproto.repo r WHERE $z IN
 query("DELETE FROM atproto.repo WHERE $z");
 tables_match($node, $capture, 'another: the tables are what the oracle says', modes => [ 'record', 'repo' ]);
 
-# --- a state for which the consumer wrote nothing, and must write again later ---
+# --- a state by which the consumer ignores commits, until a user changes the state ---
 
 $capture = make_capture('steps.py', 'a 1 +x', 'a deactivated', 'a 2 +y');
 $server = AtprotoTest::Server->start($capture, '--hold-at', 3);

@@ -21,7 +21,7 @@ my $last   = read_capture($capture);
 my $server = AtprotoTest::Server->start($capture);
 my $node   = make_node('validate', conf => "max_worker_processes = 30\natproto.reconnect_delay = 100ms");
 
-# About half of the posts have at most this length.
+# Limits the length of posts' texts: about half of the posts are valid.
 sub load_lexicon
 {
 	my ($length) = @_;

@@ -120,7 +120,7 @@ unlike($err, qr/cache lookup failed|stored \w+ is not valid|XX\d{3}/, 'no call e
 unlike(slurp_file($node->logfile), qr/terminated by signal|TRAP:/, 'no process of the server has ended by a signal');
 cmp_ok(scalar(() = $err =~ /invalid type modifier/g), '>', 50, 'modifiers that do not exist are refused');
 
-# --- who asks for much can be interrupted ---
+# --- a call with much work can be interrupted ---
 
 # A CAR file of a commit and of empty blocks, in hexadecimal.  A section is its length, the block's CID, the block.
 sub large_car
@@ -140,7 +140,7 @@ sub large_car
 
 query('CREATE TABLE large AS SELECT decode($$' . large_car(500_000) . '$$, $$hex$$) AS car; CREATE SEQUENCE after_it');
 
-# An interrupt that comes while a function works is served there, so that nextval() is not called any more.
+# A function that serves an interrupt ends, so that nextval() is not called any more.
 sub can_be_cancelled
 {
 	my ($call, $result, $name) = @_;

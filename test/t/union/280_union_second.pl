@@ -38,14 +38,14 @@ wait_for(q{SELECT follows FROM atproto.stat_subscription WHERE name = 'pair1'});
 is(follows(), 'false true', 'whose events were all there waits for the other one');
 is(query(q{SELECT record_ops FROM atproto.stat_subscription WHERE name = 'pair1'}), '0', 'F-03: which were old');
 
-# --- the first one stands still ---
+# --- the first consumer stands still ---
 
 $servers[1]->release;
 wait_for_seq($node, 'pair1', 999);
 wait_for(q{SELECT NOT follows FROM atproto.stat_subscription WHERE name = 'pair1'});
 pass('who brings news waits for nobody any more');
 
-# --- and goes on, behind it ---
+# --- and goes on, behind the second ---
 
 $servers[0]->release;
 wait_for_seq($node, 'pair0', 999);

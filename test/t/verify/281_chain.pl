@@ -21,14 +21,14 @@ my $last    = slurp_file(make_capture('chain.py', '--last')) + 0;
 my @cases   = map { [ split /\t/ ] } split /\n/, slurp_file(make_capture('chain.py', '--expect'));
 my $node    = make_node('chain', conf => "max_worker_processes = 12\natproto.reconnect_delay = 50ms");
 
-# As the statistics have them; those that are not named are not there.
+# The counters of skipped events, for each name that has one.
 sub skips
 {
 	my ($name) = @_;
 	return query("SELECT string_agg(key || ' ' || value, ', ' ORDER BY key) FROM atproto.stat_subscription, jsonb_each_text(skips) WHERE name = '$name'");
 }
 
-# --- what an honest server sends ---
+# --- the stream of an honest server ---
 
 foreach my $workers (1, 3)
 {
@@ -65,7 +65,7 @@ wait_for_seq($node, 'hash', $PDS_LAST);
 is(query("SELECT string_agg(DISTINCT sync, ',') FROM hash.repo WHERE status IS DISTINCT FROM 'deleted'"), 'synchronized', 'V-03: and at level chain they stay so');
 query("SELECT atproto.unsubscribe('hash')");
 
-# What is proven counts no more once it is followed at level hash.
+# A proof counts no more after events at level hash.
 $server = AtprotoTest::Server->start($pds, '--hold-at', 900);
 query('CREATE SCHEMA less');
 query(subscribe_sql('less', $server, cursor => 0, target => "'less'"));
@@ -102,20 +102,21 @@ foreach my $workers (1, 3)
 				. " FROM $s.repo p WHERE did = '$did'"),
 			join('|', $state, $what eq 'applied' ? 't' : 'f', $what eq 'refused' ? 1 : 0), "$workers: $name");
 	}
-	# what is proven is so; what was missed can be seen
+	# proven repositories are complete; missed events are visible
 	is(query("SELECT string_agg(did || reason, ',') FROM (SELECT p.did, a.reason FROM $s.repo p, LATERAL atproto.audit(p.did, '$s') a"
 			. " WHERE (p.sync = 'synchronized') AND NOT a.equal) x"), '', "$workers: audits find nothing wrong in what is synchronized");
 	query("SELECT atproto.unsubscribe('$s')");
 }
 
-# They are counted, each by what it is.
+# Forged commits are counted by their faults.
 $server = AtprotoTest::Server->start($forged);
 query('CREATE SCHEMA counted');
 query(subscribe_sql('counted', $server, cursor => 0, target => "'counted'"));
 wait_for_seq($node, 'counted', $last);
 my $counted = 'break 10, inactive 1, incomplete 5, invalid 11, mismatch 8, old 1, skipped_revs 1';
 is(skips('counted'), $counted, 'V-26, V-27, V-32, V-33: what was counted');
-# committed with the cursor: neither a restart nor another name, nor workers that come and go, change a count
+# counters are committed with the cursor: neither a restart nor a new name, nor a changed number of workers,
+# changes a count
 $node->stop('immediate');
 $node->start;
 is(skips('counted'), $counted, 'the counts are those after a crash of the server, too');
@@ -147,7 +148,7 @@ my ($none) = map { $_->[0] } grep { $_->[1] eq 'a record that is none' } @cases;
 is(query("SELECT did, sync FROM part.repo WHERE did <> '$none' ORDER BY did"), query("SELECT did, sync FROM counted.repo WHERE did <> '$none' ORDER BY did"),
 	'V-04: filters leave the states as they are');
 
-# --- what a source that lacks commits brings again ---
+# --- a refill from a source that lacks commits ---
 
 my %refills = map { $_ => make_capture('refills.py', $_) } qw(whole lossy);
 my @refills = map { [ split /\t/, $_, -1 ] } split /\n/, slurp_file(make_capture('refills.py', '--expect'));
@@ -183,7 +184,7 @@ foreach my $case ([ 'chain', 1 ], [ 'chain', 3 ], [ 'hash', 1 ])
 	query("UPDATE $s.repo SET refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL; SELECT atproto.unsubscribe('whole$s'), atproto.unsubscribe('lossy$s')");
 }
 
-# A level that is not there
+# An invalid level
 my (undef, undef, $out) = $node->psql('postgres', subscribe_sql('other', $server, verify => "'other'"));
 like($out, qr/invalid value for "verify": "other"\n.*'hash', 'chain' or 'full'/s, "V-01: verify => 'other'");
 

@@ -37,7 +37,7 @@ foreach my $workers (1, 3)
 	query("CREATE TABLE $s.before AS SELECT * FROM $s.repo");
 	$server->release;
 	wait_for_seq($node, $s, 2 * $accounts);
-	# what was taken is none of the attacks
+	# no attack was applied
 	my @bad = grep { $_->[3] eq 'signature' } @cases;
 	my $dids = join ',', map { "'$_->[0]'" } @bad;
 	is(query("SELECT count(*) FROM $s.repo r JOIN $s.before b USING (did) WHERE did IN ($dids) AND (r.rev, r.data, r.sync, r.commit) IS DISTINCT FROM (b.rev, b.data, b.sync, b.commit)"),

@@ -78,7 +78,7 @@ foreach my $workers (1, 3)
 	is(query("SELECT string_agg(rkey::text, ',' ORDER BY rev, seq) FROM $s.record_event WHERE did = '$who{unknown}{did}'"), '10,20,30', "R-32: $workers: each once");
 	is(query("SELECT sync, hold, verified FROM $s.repo WHERE did = '$who{unknown}{did}'"), 'synchronized||t', "V-35: $workers: its first commit is proven");
 
-	# an #identity, and the directory knows the new key: the former one's commit is none
+	# an #identity, and the directory has the new key: a commit by the former key is not valid
 	looked_up(", key = '\\x$who{former}{second}', stale = false, said_by = '{}', doubted_by = '{}', resolved_at = now()", "did = '$who{former}{did}'");
 	is(of('former', $s), '10|signature', "V-41: $workers: the directory may lag behind: once more");
 	is(query("SELECT refresh FROM atproto.identity_request WHERE did = '$who{former}{did}'"), 't', "V-41: $workers: that is asked for");
@@ -101,7 +101,7 @@ foreach my $workers (1, 3)
 	like($counted, qr/\bbad_signature 1, .*\bforked 1, .*\bno_identity 1, .*\bverified \d+/, "$workers: what was counted");
 	if ($workers == 1)
 	{
-		# what the former key has signed is the account's, who says so by hand
+		# a commit by the former key, which an operator declares valid by hand
 		my $id = query("SELECT id FROM atproto.dead_letter WHERE stage = 'signature'");
 		like(query("SELECT atproto.retry($id)"), qr/not signed/, 'V-41: tried again, it is what it was');
 		query("UPDATE atproto.identity SET key = '\\x$who{former}{first}' WHERE did = '$who{former}{did}'");
@@ -110,7 +110,7 @@ foreach my $workers (1, 3)
 	query("SELECT atproto.unsubscribe('$s')");
 }
 
-# --- a look-up that was under way when #identity came ---
+# --- a look-up that was running when #identity came ---
 
 my $server = AtprotoTest::Server->start(make_capture('full.py', 'rotations'), '--hold-at', $names + 1, '--hold-at', $names + 11);
 begin_again();

@@ -62,7 +62,7 @@ my $taken = write_capture(PostgreSQL::Test::Utils::tempdir('taken') . '/frames',
 tables_match($node, $taken, 'R-34: the rows are those of what was not dropped', schema => 'large');
 query("SELECT atproto.unsubscribe('large')");
 
-# --- a subscription: what has most goes; one whose repository is being fetched lets another fetch follow ---
+# --- limit of a subscription: the repository with most bytes loses them; if it is being fetched, a second fetch follows ---
 
 my ($small, $large) = (10, 4);
 my $n = 1 + $small + $large;

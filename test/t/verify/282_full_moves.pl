@@ -19,7 +19,7 @@ my $names   = keys %who;
 my $capture = make_capture('full.py', 'rotations');
 my ($did, $key, $other) = ($who{unknown}{did}, $who{unknown}{first}, $who{old}{did});
 
-# All of the accounts' events up to those of which three of one account wait.
+# Streams all events up to the point where three events of one account wait.
 sub with_held
 {
 	my ($name, %o) = @_;
@@ -58,7 +58,7 @@ sub is_taken
 	return;
 }
 
-# --- a filter that leaves the account out ---
+# --- a filter that excludes the account ---
 
 foreach my $workers (1, 3)
 {
@@ -102,7 +102,7 @@ query("UPDATE atproto.subscription SET url = '" . $labels->url(nsid => 'com.atpr
 wait_for("SELECT count(*) = 0 FROM atproto.held_event WHERE kind = 'repo'");
 pass('R-35: likewise of another kind of stream');
 
-# --- behind one that is true by the key that a directory still has ---
+# --- behind an event that is valid by the key that a lagging directory still has ---
 
 my %others = accounts_of('full.py', 'again');
 my ($turned, $first, $next) = @{ $others{turned} }{qw(did first second)};

@@ -31,7 +31,7 @@ sub unproven
 	return "INSERT INTO $target.repo (did, rev, data, sync) SELECT ('did:web:' || n || '.test')::did, '3aaaaaaaaaa22', '$empty', 'unproven' FROM generate_series(1, 3) n;";
 }
 
-# As consumers say it.
+# Requests an audit as a consumer does.
 sub request_audit
 {
 	my ($target) = @_;
@@ -47,7 +47,8 @@ query('CREATE SCHEMA alone; ' . subscribe_sql('alone', $server, target => "'alon
 my ($grants) = slurp_file(test_dir() . '/../doc/operate/operations.md') =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
 query($grants);
 
-# The owner has a subscription, and tables of his making; his own consumer is not to wait for them.
+# The hostile owner has a subscription and tables with functions; its consumer does not run, so that only the
+# fetcher calls them.
 sub hostile
 {
 	my ($sql) = @_;
@@ -123,7 +124,7 @@ foreach my $case (sort keys %hostile)
 	end_hostile();
 }
 
-# --- one that takes longer than a share, which others are in, too ---
+# --- an audit that takes longer than a share of the time ---
 
 hostile(<<'SQL');
 CREATE FUNCTION network.slowly(did) RETURNS boolean LANGUAGE plpgsql VOLATILE AS

@@ -20,7 +20,7 @@ my $events  = $ENV{ATPROTO_EVENTS}  || 2_000;
 my $seed    = $ENV{ATPROTO_SEED}    || 1;
 my $percent = $ENV{ATPROTO_PERCENT} || 12;
 
-# Repositories begin empty, or with a few records that nobody has seen.
+# Repositories begin empty, or with a few records from before the stream.
 my $spoilt = spoil(
 	[
 		'--events' => $events, '--accounts' => int($events / 40), '--seed' => $seed, '--history' => 24, '--batches' => 10,
@@ -61,7 +61,7 @@ is(query('SELECT did, rev, data, sync FROM chain.repo ORDER BY did'), $before, '
 
 # --- a database that was filled at level hash ---
 
-# None of it is spoilt, but one host has no prevData: of this nobody can tell at level chain, either.
+# No event is spoilt, but one host sends no prevData, which level chain cannot verify either.
 my $honest = spoil(
 	[ '--events' => $events, '--accounts' => int($events / 40), '--seed' => $seed + 1, '--history' => 0, '--batches' => 10,
 		'--mix' => 'delete=8,update=3,profile=2,account=1.5,identity=1,sync=0' ],

@@ -22,7 +22,7 @@ my $points = AtprotoTest::Points->new($node);
 
 my %who = accounts_of('full_labels.py', 'cases');
 
-# The account's own key is another one: no label is signed by it.
+# The account's own key differs from the key for labels, and signs no label.
 sub know_labels
 {
 	my ($name, $key) = @_;
@@ -77,7 +77,7 @@ my $n     = () = read_capture($cases);
 
 begin_again();
 know_all();
-# the eighth is not in the same batch as what it waits behind
+# the eighth message comes in a later batch than the labels in front of it
 follow('cases', $cases, $n, hold_at => 8);
 is(values_of('cases', 'known'), 'a1,a2,a5,a6', 'F-32, V-49: what its key has signed is taken, with $type or without');
 is(values_of('cases', 'other'), 'g1', 'V-49: with another one in the same message');
@@ -124,7 +124,7 @@ like(query("SELECT atproto.retry(id) FROM atproto.dead_letter WHERE did = '$who{
 is(query("SELECT count(*) FROM cases.label WHERE val IN ('c1', 'a3')"), '0', 'and no row');
 query("SELECT atproto.unsubscribe('cases')");
 
-# What the tables refuse is tried again under its signature.
+# Labels that the tables refuse are tried again under their signature.
 begin_again();
 know_all();
 query('CREATE SCHEMA refused');
@@ -155,7 +155,7 @@ is(query("SELECT refresh FROM atproto.identity_request WHERE did = '$who{keyless
 looked_up(", label_key = '\\x$who{keyless}{first}', resolved_at = now()", "did = '$who{keyless}{did}'");
 is(values_of('keyless', 'keyless'), 'e1', 'V-49: it had');
 
-# --- a lower level, and full after it ---
+# --- a lower level, and then full ---
 
 query("UPDATE atproto.subscription SET verify = 'hash' WHERE name = 'keyless'");
 wait_for('SELECT count(*) = 0 FROM atproto.held_event');
@@ -166,7 +166,7 @@ wait_for("SELECT verified FROM keyless.label WHERE val = 'b2'");
 is(query("SELECT string_agg(val, ',' ORDER BY val) FROM keyless.label WHERE verified IS NULL"), 'c1,c2,c4,d1,d2', 'V-49: a replay at level full says what is true');
 query("SELECT atproto.unsubscribe('keyless')");
 
-# --- behind what another subscription took meanwhile ---
+# --- labels behind labels that a second subscription released meanwhile ---
 
 begin_again();
 follow('behind', make_capture('full_labels.py', 'flood', 3), 3);
@@ -218,12 +218,12 @@ wait_for('SELECT count(*) = 0 FROM atproto.held_event');
 is(query('SELECT (SELECT count(*) FROM atproto.record), (SELECT count(*) FROM atproto.label WHERE verified)'), '3|1', 'V-49: each goes where it came from');
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'and nobody complains');
 
-# --- what is not for labels ---
+# --- options that do not apply to labels ---
 
 my (undef, undef, $out) = $node->psql('postgres', subscribe_sql('pds', AtprotoTest::Server->start($many), nsid => $nsid, verify => "'full'", host_is_pds => 'true'));
 like($out, qr/cannot have "host_is_pds"/, 'V-44: is about repositories');
 
-# --- no room: a stream of one labeler stands still for its key; otherwise what is given up has a row ---
+# --- no room: a stream of one labeler waits for its key; otherwise a row records the dropped labels ---
 
 my $sixty = make_capture("full_labels.py", "flood", 60);
 

@@ -35,7 +35,7 @@ atproto.reconnect_max_delay = 100ms
 EOF
 my $points = AtprotoTest::Points->new($node);
 
-# The first two events are there when the race begins; the others come in one batch.
+# The first two events are stored before the race begins; the later events come in one batch.
 my @before  = ('a 1 +x +y', 'b 1 +z');
 my @batch   = ('a 2 =x +w', 'b 2 -z', 'c 1 +x', 'a 3 -y +v', 'b 3 +z');
 my $capture = make_capture('steps.py', @before, @batch);
@@ -86,7 +86,7 @@ foreach my $path ('directly', 'by statements')
 	{
 		my $where = "$path, $point";
 
-		# whether the states that were read are locked by now
+		# are the rows of the states locked at this point?
 		my $locked = $path eq 'by statements' || $point ne 'states read';
 
 		# --- a second subscription to the same repositories ---
@@ -98,7 +98,7 @@ foreach my $path ('directly', 'by statements')
 		$points->release($point, 'atproto s');
 		all_is_well("$where, another subscription");
 
-		# --- a user who changes a repository's state, or removes it ---
+		# --- a user changes or deletes a repository's row ---
 
 		foreach my $sql ("UPDATE atproto.repo SET host = 'x' WHERE did = '$a'", "DELETE FROM atproto.repo WHERE did = '$a'")
 		{
@@ -113,7 +113,7 @@ foreach my $path ('directly', 'by statements')
 			all_is_well("$where, $what", modes => $locked && $what eq 'DELETE' ? ['record'] : [ 'record', 'repo' ]);
 		}
 
-		# --- the operator: another place in the stream ---
+		# --- the operator moves the cursor ---
 
 		bring_to($point, events => "'keep'");
 		query("SELECT atproto.set_cursor('s', 0)");
@@ -121,7 +121,7 @@ foreach my $path ('directly', 'by statements')
 		all_is_well("$where, set_cursor");
 		is(query('SELECT events FROM atproto.cursor'), @before + $last, "$where, set_cursor: what was seen before comes again");
 
-		# --- the operator: another subscription of this name ---
+		# --- the operator makes a new subscription of the same name ---
 
 		bring_to($point, events => "'keep'");
 		query("BEGIN; SELECT atproto.unsubscribe('s'); CREATE SCHEMA IF NOT EXISTS elsewhere; "
@@ -134,7 +134,7 @@ foreach my $path ('directly', 'by statements')
 	}
 }
 
-# --- a consumer that stops for good, while the operator changes what it stops for ---
+# --- a consumer stops for good, while the operator repairs the reason ---
 
 my $future = AtprotoTest::Server->start($capture, '--error', 'FutureCursor@0');
 query('DELETE FROM atproto.subscription');

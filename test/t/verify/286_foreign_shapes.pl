@@ -22,7 +22,7 @@ atproto.reconnect_delay = 100ms
 CONF
 my $server = AtprotoTest::Server->start($pds);
 
-# What a statement that fails says.
+# The error of a statement.
 sub refusal
 {
 	my ($sql) = @_;
@@ -32,7 +32,7 @@ sub refusal
 	return $error;
 }
 
-# Subscribes in a schema of its own, whose tables were changed before the first event.
+# Subscribes in a separate schema, whose tables were changed before the first event.
 sub follow
 {
 	my ($schema, $changes, %args) = @_;
@@ -44,7 +44,8 @@ sub follow
 	return;
 }
 
-# What follow() follows stops before the first event, with this reason, until the statement mends it.
+# The subscription of follow() stops before the first event, with this reason, until the statement mends the
+# table.
 sub stops_until
 {
 	my ($schema, $reason, $stopped, $mend, $mended) = @_;
@@ -132,7 +133,7 @@ else
 	query("SELECT atproto.unsubscribe('misfit')");
 }
 
-# --- rules that leave nothing of a statement ---
+# --- rules that replace a statement by nothing ---
 
 follow('ruled', 'CREATE RULE nothing AS ON INSERT TO record DO INSTEAD NOTHING');
 stops_until('ruled', 'rules make a statement on a table in schema "ruled" into another one', 'a rule that drops the records stops the stream',

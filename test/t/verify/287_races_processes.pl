@@ -13,7 +13,7 @@ use AtprotoTest;
 use AtprotoTest::Points;
 use Test::More;
 
-# Repositories that share all shards, with five commits each.
+# Repositories of all shards, with five commits each.
 my @steps   = map { my $rev = $_; map { $rev == 1 ? "$_ $rev +x +y" : "$_ $rev =x +z$rev" } 'a' .. 'l' } 1 .. 5;
 my $last    = @steps;
 my $half    = $last / 2;
@@ -54,7 +54,7 @@ sub all_is_well
 
 # --- workers that outlive their consumer ---
 
-# Either one of them is behind the others, or all are at one place, where their number may change.
+# One worker is behind, or all are at the same position, where the number of workers may change.
 foreach my $number (1, 2, 3)
 {
 	foreach my $held ('s/1', 's/0 s/1', 's/1 s/0')
@@ -73,7 +73,7 @@ foreach my $number (1, 2, 3)
 			query("SELECT pg_terminate_backend($pid)");
 			query("UPDATE atproto.subscription SET workers = $number");
 
-			# the next consumer is there, and does what it may
+			# the next consumer has started, and goes as far as it may
 			wait_for("SELECT count(*) = 1 FROM pg_stat_activity WHERE application_name = 'atproto s' AND pid <> $pid AND (state = 'idle' OR wait_event_type = 'Lock')");
 			foreach my $worker (@held)
 			{
@@ -89,7 +89,7 @@ foreach my $number (1, 2, 3)
 
 # --- the operator sets the cursor ---
 
-# While a consumer that starts has read it.
+# The cursor is moved while a starting consumer has read it.
 follow();
 query("SELECT atproto.pause('s')");
 wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
@@ -105,7 +105,7 @@ wait_for("SELECT seq = $last AND events = $half + $last FROM atproto.cursor");
 is(query('SELECT count(*) FROM atproto.record_event'), $ops, 'cursor read, then set_cursor: all events come again, and nothing is applied twice');
 tables_match($node, $capture, 'cursor read, then set_cursor: the tables are what the oracle says');
 
-# A consumer that notes its owner, and the subscription goes to another role.
+# A consumer notes its owner while the subscription goes to a new role.
 follow();
 query("SELECT atproto.pause('s'); CREATE ROLE heir SUPERUSER; CREATE ROLE former LOGIN; CREATE SCHEMA former AUTHORIZATION former;"
 	  . ' GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA atproto TO former');
@@ -152,7 +152,7 @@ query("SELECT atproto.pause('s')");
 $points->wait('leaving', 'atproto s');
 $operator = $points->session('operator', "SELECT atproto.resume('s')");
 wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name = 'operator' AND wait_event_type IS DISTINCT FROM 'Lock'});
-# the one that it starts has found that it is not needed, and leaves, too
+# the newly started consumer has found that it is not needed, and ends, too
 wait_for(q{SELECT count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'atproto consumer' AND wait_event = 'advisory'});
 $points->release('leaving', 'atproto s');
 unlike(($operator->finish)[1], qr/ERROR/, 'leaving, then resume: done');

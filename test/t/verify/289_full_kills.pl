@@ -47,7 +47,7 @@ sub settle
 
 query('SET synchronous_commit = on; ' . subscribe_sql('full', $full->{server}, cursor => 0, workers => 2, verify => "'full'"));
 follow_full($full, \&settle);
-# what a process counted before it was killed is not all known
+# some counts of a killed process are lost
 full_matches($full, files => [ 'record', 'repo', 'dead' ]);
 
 $node->stop;

@@ -32,7 +32,7 @@ foreach (split /\n/, slurp_file(make_capture('full.py', 'outage', '--keys')))
 }
 $network->documents({ map { $_ => $good->($_, key => $keys{$_}) } @dids });
 
-# Records of some accounts, and what waits of each.
+# The records of some accounts, and how many events of each are held.
 sub records
 {
 	my ($did) = map { $dids[$_] } @_;
@@ -44,7 +44,7 @@ sub waiting
 	return query('SELECT string_agg(n::text, $$,$$ ORDER BY did) FROM (SELECT did, count(*) AS n FROM atproto.held_event GROUP BY did) h');
 }
 
-# So much later, for whoever judges times, and no more for whoever waits.
+# Moves the time of day forward, by which dates are judged, but not the clock by which processes wait.
 sub pass_time
 {
 	my ($seconds) = @_;
@@ -54,7 +54,7 @@ sub pass_time
 	return;
 }
 
-# The fetcher has looked at what there is to do since this was called.
+# Waits until the fetcher has looked for work again.
 sub has_looked
 {
 	my $name = 'did:web:' . ('a' .. 'z')[ $looks++ ] . '.example.net';
@@ -92,7 +92,7 @@ $requests{ $_->{path} }++ foreach $network->log(host => $plc, since => $asked);
 my $most = ($AtprotoTest::Identities::ahead - $since) / 60 + 5;
 is(join(',', grep { $requests{$_} > $most } keys %requests), '', 'W-32: none was asked for more than once a minute');
 
-# --- it is back, and slow ---
+# --- the directory is back, and slow ---
 
 $network->unfault($fault);
 $fault = $network->fault({ host => $plc, delay => 5 });
@@ -120,7 +120,7 @@ foreach my $case ([ 7, 3000 ], [ 8, undef ])
 	like(records(0), qr/,@{[ 10 * $account - 30 ]}$/, "W-30: 429, $name: who is known does not wait for that");
 	if ($rest)
 	{
-		# the machine may be slow: a third of it is left for that
+		# a third of the time is left for a slow machine
 		pass_time(2 * $rest / 3);
 		has_looked();
 		is(requests(path => "/$did"), 1, 'R-21: the directory is left alone for as long as it says');

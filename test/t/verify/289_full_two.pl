@@ -21,7 +21,8 @@ my $epoch = 80;
 srand $seed;
 note("ATPROTO_SEED=$seed");
 
-# what waits is taken in the order of rev: a commit that comes late and waits is not late, as it is to the oracle
+# held events are released in the order of rev: a late commit that is held counts as in time, unlike for the
+# oracle
 my $faults = 'lost,twice,cut,bare,altered,omitted,future,stranger,other,high,before,fork,sync';
 my $full = begin_full('full_two', events => 2 * $epoch, epoch => $epoch, accounts => 30, history => 16, seed => $seed, percent => 8, faults => $faults, rate => 100);
 my ($preload, $network) = @$full{qw(preload network)};

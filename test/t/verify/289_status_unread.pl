@@ -31,7 +31,7 @@ my %who   = map { my ($name, $did, $key) = split /\t/; $name => { did => $did, k
 my $all    = keys %who;
 my $server = AtprotoTest::Server->start(make_capture('full.py', 'statuses'), '--hold-at', 2 * $all + 1);
 
-# How often its server was asked for its status.
+# How often the account's server got a request for the status.
 sub asked
 {
 	my ($name) = @_;
