@@ -101,7 +101,7 @@ is($shell->(), '0', 'nothing went to the coordinator');
 is(query(q{SELECT count(DISTINCT nodeport) FROM citus_shards WHERE table_name = 'atproto.record'::regclass AND shard_size > 50000}),
 	scalar @workers, 'all workers have rows');
 
-# --- tables that Citus knows and keeps on the coordinator; tables that a newer version has added ---
+# --- tables known to Citus as local; tables added by a newer version ---
 
 query(q{CREATE SCHEMA known; SELECT atproto.create_tables('known')});
 query(qq{SELECT citus_add_local_table_to_metadata('known.$_')}) foreach qw(message collection_count link_source link record);
@@ -171,7 +171,7 @@ tables_match($node, $pds, 'records that are there already');
 
 refused(q{SELECT atproto.partition('atproto', 'month')}, qr/cannot make partitions of table atproto.record, whose rows are kept by Citus\nHINT/, 'partitions of what is distributed');
 
-# A row that a shard refuses becomes a dead letter.
+# A row refused by a shard becomes a dead letter.
 my $list = q{'app.bsky.graph.list'};
 query(qq{SELECT atproto.pause('s'); DELETE FROM atproto.record; DELETE FROM atproto.repo; TRUNCATE atproto.record_event;
 	ALTER TABLE atproto.record ADD CONSTRAINT refused CHECK (collection::text <> $list);

@@ -67,7 +67,7 @@ sub kill_process
 	return;
 }
 
-# All processes of the node must be gone before it can start again.
+# All processes of the node must end before a new start.
 sub kill_node
 {
 	my ($which, $how) = @_;

@@ -49,7 +49,7 @@ sub asked
 	return grep { /SELECT/ } split /NOTICE:\s+issuing /, $told;
 }
 
-# One server dies while exports are under way, and is back after some have failed.
+# One node dies while exports are on their way, and is back after some jobs have failed.
 sub die_meanwhile
 {
 	my ($s) = @_;
@@ -95,7 +95,7 @@ sub follow
 	return;
 }
 
-# The columns that do not depend on the way, export or stream, by which a row came.
+# The columns that are equal whether a row came from an export or from the stream.
 sub contents
 {
 	my ($s) = @_;

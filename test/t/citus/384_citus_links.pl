@@ -1,6 +1,6 @@
 # 384_citus_links.pl
 #		The table link on Citus is distributed by the target of a link, so that a query for the links to a
-#		record asks one node. The table must be the image of record through updates, deletions and deleted
+#		record asks one node.  The table must be the image of record through updates, deletions and deleted
 #		accounts, also where a node was away when an account was deleted.  check() finds links that are
 #		missing or wrong, and rebuild_links() mends them.
 #
@@ -71,7 +71,7 @@ wait_for_seq($node, $_, $holds[1] - 1) foreach 's', 'plain';
 is(query(q{SELECT bool_and(authority = aturi_repo(target)) FROM atproto.link}), 't', 'and those that came');
 all_is_linked('atproto', 'they are those of the records');
 
-# --- links that a node missed while it was away ---
+# --- links written while a node was away ---
 
 # Writes the links of records that are deleted later; on a worker these rows are prepared and not committed.
 my %stays = map { (join("\t", (split /\t/)[ 0 .. 2 ]) => 1) } split /\n/, slurp_file("$expect/record");

@@ -102,7 +102,7 @@ my ($before, $after) = split /^-- wait.*\n/m, $repair;
 
 my $marked = q{SELECT count(*) FROM (SELECT did, sync FROM atproto.repo) r WHERE sync = 'desynchronized'};
 
-# What is left to an operator, when a consumer has noticed the node.
+# The steps of the page for an operator after a consumer has noticed the node.
 sub mend
 {
 	finish($simulated->last);

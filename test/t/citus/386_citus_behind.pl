@@ -53,7 +53,7 @@ sub bring_back
 	return;
 }
 
-# The DIDs of a schema's repositories that are on a server, as an array.
+# The DIDs of a schema's repositories on a server, as an array.
 sub dids_on
 {
 	my ($schema, $server) = @_;
@@ -65,7 +65,7 @@ WHERE get_shard_id_for_distribution_column('$schema.repo', d) IN (SELECT shardid
 SQL
 }
 
-# --- a transaction writes its number on the nodes that it writes to ---
+# --- a transaction writes its number on each node with writes ---
 
 query(q{CREATE SCHEMA one; SELECT atproto.create_tables('one'); SELECT atproto.distribute('one')});
 my ($alone) = simulate('--events' => 50, '--accounts' => 1, '--history' => 0, '--mix' => 'delete=0,update=0,account=0,identity=0,sync=0,other=0');
@@ -73,7 +73,7 @@ my $single = AtprotoTest::Server->start($alone);
 query(subscribe_sql('one', $single, cursor => 0, target => q{'one'}));
 wait_for_seq($node, 'one', 50);
 is(query('SELECT count(DISTINCT did), count(*) > 1 FROM (SELECT did FROM one.record) r'), '1|t', 'one repository, which has records');
-# removing records of deleted accounts, when the consumer started, wrote to all of them
+# the purge of deleted accounts, at the consumer's start, wrote to all nodes
 my $last = 'number = (SELECT max(number) FROM one.node_written)';
 my $node_of_last = query("SELECT string_agg(node::text, ' ') FROM one.node_written WHERE $last");
 like($node_of_last, qr/^\d+$/, 'the last transaction has its number on one server');

@@ -1,7 +1,6 @@
 # 401_clients_node.pl
 #		Runs the JavaScript programs of doc/use/clients.md.
-#
-#		Needs what npm install in test/clients brings.
+# Needs the packages of npm install in test/clients.
 
 use strict;
 use warnings FATAL => 'all';

@@ -202,7 +202,7 @@ IPC::Run::run([ 'psql', '-XqAt', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr ]
 is($counted, join('', map { "$_|$of{$_}\n" } sort { $of{$b} <=> $of{$a} || $a cmp $b } keys %of), 'a repository from a file: its records');
 is(query('SELECT count(*) FROM pg_largeobject_metadata'), '0', 'a repository from a file: nothing else is left');
 
-# --- old records are removed, and derived rows with them ---
+# --- old records are removed, with the rows derived from them ---
 
 my $old = "collection = 'app.bsky.feed.like' AND indexed_at < now() - interval '30 days'";
 query("UPDATE atproto.record SET indexed_at = now() - interval '31 days' WHERE hashtext(rkey::text) % 2 = 0");

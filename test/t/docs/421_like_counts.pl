@@ -133,7 +133,7 @@ $other->query_safe('SELECT 1');
 $_->quit foreach $one, $other;
 exact('in another order');
 
-# --- the statement that removes old likes runs while a worker that has counted some removes one of these ---
+# --- the statement for old likes runs while a worker removes one of the counted likes ---
 
 query(join '; ', liked('a', 'z'), "UPDATE atproto.record SET indexed_at = now() - interval '31 days' WHERE did = 'did:web:a.example' AND rkey = 'z'");
 my ($retention) = map { $_->{text} } grep { $_->{text} =~ /AS removed/ } recipes('doc/use/cookbook.md');

@@ -17,14 +17,14 @@ use AtprotoTest::Pages;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Pages whose blocks a different test runs: its file must name the page.
+# Pages run by a different test, whose file must name the page.
 my %run_by = (
 	'doc/use/cookbook.md' => '420_cookbook',
 	'doc/use/queries.md' => '295_queries',
 	'doc/operate/scale.md'   => '360_slices_fdw',
 	'doc/use/simulator.md' => '452_simulator_page');
 
-# Blocks that no test runs, by the beginnings of their first lines.
+# Blocks without a test, by the beginnings of their first lines.
 my %not_run = (
 	'doc/operate/citus.md' => { 'CREATE EXTENSION citus' => 'needs Citus, and three servers', "SELECT atproto.resume('network')" => 'needs Citus: 385_citus_restore runs it', 'SELECT s.collection' => 'needs the column that distribute() adds', 'WITH l AS MATERIALIZED' => 'needs the column that distribute() adds' });
 
@@ -120,10 +120,10 @@ sub run
 		$sql = "$before{$beginning}\n$sql";
 		$used{$beginning}++;
 	}
-	# load_car() refuses a repository that is being fetched, as a block before may have asked for
+	# load_car() refuses a repository while it is fetched, and an earlier block may have requested the fetch
 	wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$me') AND NOT EXISTS (SELECT FROM atproto.held_event WHERE did = '$me')", database => $database{ $block->{page} })
 	  if $sql =~ /load_car/;
-	# a page that subscribes again under the same name shows an alternative
+	# a second subscription of the same name on a page shows an alternative
 	$sql = "DELETE FROM atproto.subscription WHERE name = '$_';\n$sql" foreach sort keys %named;
 	# the fetcher may still load the export for which an earlier block has asked
 	wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo WHERE did = '$me' AND hold IS NOT NULL)", database => $database{ $block->{page} }) if $sql =~ /load_car/;

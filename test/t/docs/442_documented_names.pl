@@ -15,7 +15,7 @@ use File::Find;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Names that look like ours, and belong to other software.
+# Names of foreign software similar to ours.
 my %others = map { $_ => 1 } (
 	# files
 	qw(atproto.control atproto.so atproto.tid atproto.com),
@@ -28,7 +28,7 @@ my %others = map { $_ => 1 } (
 	qw(autovacuum_work_mem temp_tablespaces pg_repack autovacuum_freeze_max_age autovacuum_vacuum_insert_scale_factor autovacuum_vacuum_scale_factor
 	  vacuum_freeze_min_age hot_standby_feedback synchronous_standby_names maintenance_work_mem),
 	qw(fetch_size pg_stat_statements pg_trgm heap_update pg_input_is_valid));
-# Variables that foreign programs read.
+# Variables of foreign programs.
 my %variables_of_others = map { $_ => 1 } qw(PGHOST PGPORT PGUSER PGDATABASE PGPASSWORD PGDATA DATA_SOURCE_NAME ARGS CC CFLAGS PATH HOME LC_ALL POSTGRES_PASSWORD);
 my %targets_of_pgxs = map { $_ => 1 } qw(all install uninstall installcheck clean);
 
@@ -49,13 +49,13 @@ my %type     = list(q{SELECT typname FROM pg_type WHERE typnamespace = 'atproto'
 my %column   = list(q{SELECT relname || '.' || attname FROM pg_attribute JOIN pg_class c ON c.oid = attrelid WHERE relnamespace = 'atproto'::regnamespace AND attnum > 0});
 my %setting  = list(q{SELECT substr(name, 9) FROM pg_settings WHERE name LIKE 'atproto.%'});
 my %argument = list("SELECT DISTINCT unnest(proargnames) FROM pg_proc p JOIN pg_depend e ON e.classid = 'pg_proc'::regclass AND e.objid = p.oid WHERE $ours");
-# the values that a CHECK allows to an option
+# the values allowed by an option's CHECK
 my %allowed = map { (split /\|/)[0] => { map { $_ => 1 } /'([^']+)'::text/g } }
   split /\n/, query(q{SELECT a.attname || '|' || pg_get_constraintdef(k.oid) FROM pg_constraint k JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1]
 	WHERE k.conrelid = 'atproto.subscription'::regclass AND k.contype = 'c' AND cardinality(k.conkey) = 1 AND pg_get_constraintdef(k.oid) ~ 'ANY \(ARRAY'});
 $node->stop;
 
-# All files that programs and the server read; names that only pages mention are no proof.
+# All files read by programs and the server; a name mentioned only by pages is no proof.
 my $sources = '';
 find({ no_chdir => 1, wanted => sub { $sources .= slurp_file($_) if -f && -s _ < 1_000_000 && !/442_documented_names/ && !/\.(md|gz|frames|inputs|svg|car|json|o|so|bc)\z/ && !m{/(tmp_check|build|corpus|results)/} } },
 	grep { -e } map { "$root/$_" } qw(src test bench demo contrib debian Makefile Dockerfile));
@@ -94,7 +94,7 @@ sub sql_faults
 	return @faults;
 }
 
-# Words that PostgreSQL's grammar allows before a parenthesis, types included.
+# Words before a parenthesis in PostgreSQL's grammar, types included.
 sub is_word
 {
 	my ($word) = @_;
@@ -205,7 +205,7 @@ is_deeply([ map { scalar name_faults($_) } 'ATPROTO_NOTHING', 'src/nothing.c', '
 foreach my $page (pages())
 {
 	my $prose = prose($page);
-	# objects that the page itself creates
+	# objects created by the page itself
 	my %made = map { $_ => 1 } join('', map { $_->{text} } blocks($page, 'sql')) =~ /CREATE (?:FUNCTION|TABLE|VIEW|(?:UNIQUE )?INDEX) (?:\w+\.)?(\w+)/g;
 	my @faults;
 

@@ -41,10 +41,10 @@ my $library   = run_of('pg_config', '--pkglibdir') . '/atproto.so';
 my ($libcurl) = run_of('ldd', $library) =~ m{libcurl\S* => (\S+)};
 my @messages  = map { strings($_) } $library, "$bin/postgres", $libcurl;
 
-# Formats of messages, with their %s and the like as patterns; not the formats that match any text.
+# Formats of messages, with their %s and the like as patterns; without formats for any text.
 my @formats = map { qr/^$_/s } map { quotemeta =~ s/\\%(?:\\[-.*+]|\d)*[lz]*[a-zA-Z]/.*?/gr =~ s/\\%\\%/%/gr } grep { / / && (s/%[-.*\d]*[lz]*[a-zA-Z]//gr =~ tr/a-zA-Z//) > 9 } @messages;
 
-# A page writes "…" and N for anything, and may leave out what is around.
+# A page writes "…" and N for anything, and may leave out the beginning and the end.
 sub is_known
 {
 	my ($message) = @_;
@@ -129,7 +129,7 @@ foreach my $of ([ 'reasons to drop a connection', source('net/drop.c') =~ /\[ATP
 	is(join(' ', grep { $all !~ /`\Q$_\E`/ } @names), '', "the pages have all $what");
 }
 
-# Who is at fault for an error, by the class of its SQLSTATE.
+# The party at fault for an error, by the class of its SQLSTATE.
 my %class;
 my @classes = source('tables/base/error_class.c') =~ /\{"(\w\w)", (ATP_ERROR_\w+, \w+)\}/g;
 while (my ($name, $fault) = splice @classes, 0, 2) { push @{ $class{$fault} }, $name; }
@@ -145,7 +145,7 @@ foreach my $of (
 	is(join(' ', sort(($said // '') =~ /\b([0-9A-Z]{2})\b/g)), join(' ', sort @{ $class{$fault} // ['none'] }), "consumer.md: classes of errors that are the fault of $words");
 }
 
-# --- output that the page shows ---
+# --- output shown by the page ---
 
 my ($columns) = $page{lexicons} =~ /^```\n( uri aturi,.*?)^```/ms;
 query(q{SELECT atproto.create_view('app.bsky.feed.post', schema => 'public')});

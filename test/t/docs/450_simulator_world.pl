@@ -2,7 +2,7 @@
 #		The network of test/simulator --social, as a consumer stores it, looks like the real one: people
 #		have handles, profiles and follows; a reply names the right root and parent; the byte offsets of
 #		facets hit a hashtag, mention or link; likes name existing posts, once each; the bundled Lexicons
-#		allow the records; every commit is verified at level full. The same options give the same bytes, and
+#		allow the records; every commit is verified at level full.  The same options give the same bytes, and
 #		no event lies outside --start and --span.
 
 use strict;

@@ -13,7 +13,7 @@ use AtprotoTest::Pages;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Messages of other programs, which only a different machine shows.
+# Messages of other programs, visible only on a different machine.
 my %of_others = map { $_ => 1 } (
 	'fe_sendauth: no password supplied',
 	'fatal error: cbor.h: No such file or directory',
@@ -25,7 +25,7 @@ my %of_builds = (
 	'ERROR:  signatures by secp256k1 are not supported by this build' => 'signatures by secp256k1 are not supported by this build',
 	'ERROR:  handles are not verified by this build'                  => 'handles are not verified by this build',
 	'LOG:  extension "atproto" of database "mydb" is not at version 1.0, which is this library\'s' => 'extension \"atproto\" of database \"%s\" is not at version %s, which is this library\'s');
-# Errors of subscriptions that other tests provoke.
+# Errors of subscriptions, provoked by other tests.
 my %elsewhere = (
 	'Could not resolve host: '                     => '147_dns',
 	'SSL certificate problem: '                    => '150_tls',
@@ -59,7 +59,7 @@ sub try_it
 
 my $nobody = 'ws://127.0.0.1:1';
 try_it("SELECT atproto.subscribe('network', '$nobody')", node => $bare);
-# V-02: the warning that no process reads documents
+# V-02: a warning: no process reads documents
 try_it("SELECT atproto.unsubscribe('network'); SELECT atproto.subscribe('network', '$nobody', verify => 'full')", node => $bare);
 query("CREATE DATABASE ascii TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'", node => $node);
 $node->safe_psql('ascii', 'CREATE EXTENSION atproto');

@@ -58,7 +58,7 @@ sub work
 	return;
 }
 
-# All that the accounts wrote last is in the tables of all levels.
+# The last writes of the accounts are in the tables of all levels.
 sub caught_up
 {
 	my (@accounts) = @_;

@@ -166,7 +166,7 @@ is(requests(path => "/$many"), 2, 'W-31: and one after it');
 
 # --- from state to state ---
 
-# W-33: of whom nothing was known, the directory may not know yet, either
+# W-33: an unknown account may be too new for the directory
 my ($unheard, $too_new) = @dids[ -2, -1 ];
 is(query("SELECT denied_at = asked_at AND next_try - asked_at = '1 min' FROM atproto.identity WHERE did = '$unheard'"), 't', 'W-33: one answer about somebody unheard of is none');
 $network->documents({ $too_new => $good->($too_new) });
@@ -203,7 +203,7 @@ later(3);
 wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$was_good'");
 pass('W-33: #identity has it asked again at once');
 
-# W-30, W-32: a refresh that fails
+# W-30, W-32: a refresh fails
 my $kept = $dids[2];
 $network->documents({ $kept => 500 });
 later(25 * 3600);

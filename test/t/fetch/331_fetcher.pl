@@ -122,7 +122,7 @@ expect('a stream that is not there', 'ok', 'https://' . host({ status => 400, bo
 	more => sub { is($_[0]{body}, '{"error":"RepoNotFound"}', 'has a body that is kept') });
 look();
 
-# --- URLs that are refused (W-50 to W-52) ---
+# --- refused URLs (W-50 to W-52) ---
 
 my $start = () = $network->log(kind => 'http');
 expect("not asked: $_", 'policy', $_)

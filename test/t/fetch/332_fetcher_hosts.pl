@@ -161,7 +161,7 @@ wait_for_state('rests.example.com', 'good');
 pass('R-25: a fetcher does not end before the end of a rest is written');
 $session->quit;
 
-# names that strangers invent do not fill the table host
+# names invented by strangers do not fill the table host
 query(q{INSERT INTO atproto.host (host, updated_at) SELECT 'n' || n || '.strangers.example.net', now() - n * interval '1 s' FROM generate_series(1, 12000) n});
 foreach (1, 2)
 {
@@ -208,7 +208,7 @@ pass('a fetcher that ends with an error says which');
 query(q{ALTER TABLE atproto_probe.request RENAME COLUMN other TO rate});
 is($probe->answer(1000)->{outcome}, 'ok', 'and comes again');
 
-# the fetcher ends when it has nothing to do
+# the fetcher ends without work
 is($probe->get('https://quiet.example.com/')->{outcome}, 'ok', 'it works again');
 wait_until(sub { $clock->advance(70); !defined try_query($pid) }, 'the end of the fetcher');
 unlike($node->logfile ? PostgreSQL::Test::Utils::slurp_file($node->logfile) : '', qr/PANIC|TRAP/, 'nothing crashed by itself');

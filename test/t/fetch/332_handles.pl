@@ -31,7 +31,7 @@ EOF
 
 my $count = 0;
 
-# The DID of a new account that claims this handle.
+# The DID of a new account with this handle in its document.
 sub account
 {
 	my ($handle) = @_;
@@ -70,8 +70,8 @@ sub host
 	return sprintf 'h%02d.example.com', ++$n;
 }
 
-# name, handle, TXT records (undef: no such name), file (text; undef: 404), state, what the error says;
-# fault => of the file, asked => 0: no TXT look-up, read => 0: the file is not asked for
+# name, handle, TXT records (undef: no such name), file (text; undef: 404), state, error; fault => of the file,
+# asked => 0: no TXT look-up, read => 0: no request for the file
 my @cases = (
 	[ 'W-20: a record', host(), { TXT => [ ["did=$own"] ] }, $other, 'valid', read => 0 ],
 	[ 'W-20: a record of several strings', host(), { TXT => [ [ 'di', "d=$own" ], ['v=spf1'] ] }, undef, 'valid', read => 0 ],
@@ -209,7 +209,7 @@ is(state_of($did), 'unknown|', 'of another handle nothing is known');
 check($did);
 is(state_of($did), 'valid|new.example.com', 'until it is looked up');
 
-# --- subscriptions that want all handles verified ---
+# --- subscriptions to all accounts, with verified handles ---
 
 my (undef, undef, $error) = $node->psql('postgres', "SELECT atproto.subscribe('s', 'ws://localhost:1', handles => 'verify')");
 like($error, qr/handles are verified only of accounts whose identities are/, 'only where identities are read');
@@ -246,12 +246,12 @@ query("ALTER SYSTEM RESET atproto.queue_limit; SELECT pg_reload_conf()");
 # --- new name servers while look-ups run ---
 
 my $mute = IO::Socket::IP->new(LocalHost => '0.0.0.0', LocalPort => 0, Proto => 'udp') or BAIL_OUT("no socket: $!");
-# so many that waiting for each would take too long
+# too many to wait for each
 my $mutes = join ',', map { "127.0.0.$_:@{[ $mute->sockport ]}" } 1 .. 100;
 my $named = 0;
 my $made  = 0;
 
-# One a second, each of which runs for longer: some run all the time.
+# One look-up a second, each of which takes longer: some are always running.
 sub one_more
 {
 	return if time == $made;
@@ -272,7 +272,7 @@ wait_until(sub { one_more(); query(q{SELECT count(*) > 0 FROM atproto.identity W
 pass('other name servers are asked from then on, although look-ups run');
 wait_for('SELECT count(*) = 0 FROM atproto.handle_request');
 
-# --- a name server that does not answer ---
+# --- a silent name server ---
 
 my @silent = map { account("silent$_.example.com") } 1 .. 24;
 $network->dns({ "_atproto.silent$_.example.com" => { silent => 1 } }) foreach 1 .. 24;

@@ -53,7 +53,7 @@ sub others_are_served
 
 # --- hosts ---
 
-# Hosts that have answered before, and then stop answering.
+# Hosts with good answers at first, and then none.
 my @silent = map { ("silent$_.example.com", "silent$_.example.net", "silent$_.example.org") } 1 .. 10;
 my $ask    = join '; ', map { "SELECT atproto.identity_refresh('did:web:$_')" } @silent;
 query($ask);
@@ -68,7 +68,7 @@ cmp_ok(scalar(() = $network->log(path => qr/did\.json$/, since => $since)), '<',
 query('DELETE FROM atproto.identity_request');
 $network->unfault($silence);
 
-# Handles at hosts that asked for a long rest.
+# Handles at hosts with a long rest.
 my @resting = map { "resting$_.example.org" } 1 .. 20;
 my @dids    = map { account(handle => $_) } @resting;
 $network->fault({ path => 'atproto-did$', host => $_, status => 429, headers => { 'Retry-After' => '3600' } }) foreach @resting;

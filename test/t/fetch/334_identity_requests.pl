@@ -75,7 +75,7 @@ my $patient = 'did:web:patient.example.com';
 $network->documents({ $patient => $good->($patient) });
 query("INSERT INTO atproto.identity_request (did, priority, web) VALUES ('$patient', 1, true); SELECT atproto.wake()");
 wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$patient'", gone => 1);
-# four at a time, each for ten seconds; without that bound 64 at once
+# four at a time, each for ten seconds; without the limit 64 at once
 cmp_ok(requests(host => qr/hanging/), '<=', 40, 'hosts that hang, below one name, leave room for others');
 $network->unfault($_) foreach $pass, $hang;
 query('DELETE FROM atproto.identity_request');
@@ -115,10 +115,10 @@ resolve($old, $requested, $young);
 wait_for("SELECT count(*) = 3 FROM atproto.identity WHERE did IN ('$old', '$requested', '$young')");
 query("INSERT INTO atproto.identity_request (did, web, next_try, requested_at) VALUES ('$requested', false, 'infinity', now() + '$ahead s'::interval)");
 query("UPDATE atproto.identity SET asked_at = asked_at - '31 days'::interval WHERE did IN ('$old', '$requested')");
-# hosts that fail for a day; a request for events that are gone
+# failing hosts, for a day; a request for events already gone
 query("INSERT INTO atproto.identity (did, state, asked_at, next_try) VALUES ('$none', 'gone', now() + '@{[ $ahead - 25 * 3600 ]} s', now() + '7 days'::interval)");
 query("INSERT INTO atproto.identity_request (did, web, next_try, priority) VALUES ('$forsaken', false, 'infinity', 1)");
-# no clock is moved: if the two disagree, what was put off is looked at again
+# no clock is moved: if the two clocks disagree, the fetcher looks at postponed requests again
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.identity WHERE did = '$old') FROM (SELECT atproto.wake()) w");
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.identity WHERE did = '$none') AND NOT EXISTS (SELECT FROM atproto.identity_request WHERE did = '$forsaken') FROM (SELECT atproto.wake()) w");
 is(query("SELECT count(*) FROM atproto.identity WHERE did IN ('$requested', '$young')"), '2', 'what nobody asked for in 30 days is forgotten, and nothing else');
@@ -140,7 +140,7 @@ $network->fault({ host => 'error.example.net', status => 500 });
 ($rc, $out, $err) = $node->psql('postgres', "CALL atproto.await('did:web:error.example.net', '0.1 s')");
 like($err, qr/there is no answer yet about the account/, 'or gives up');
 
-# --- a transaction with a request that does not end ---
+# --- a request in a transaction without end ---
 
 my $asked   = plc();
 my $session = $node->background_psql('postgres');

@@ -16,7 +16,7 @@ use Test::More;
 my $python = $ENV{PYTHON} || '/usr/bin/python3';
 my $dir    = PostgreSQL::Test::Utils::tempdir('oracle');
 
-# Runs a program of test/oracle that prints TAP; so many tests at least.
+# Runs a program of test/oracle and checks its TAP, with a least number of tests.
 sub check
 {
 	my ($least, $program, @args) = @_;

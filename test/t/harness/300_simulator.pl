@@ -20,7 +20,7 @@ my $last = $ENV{ATPROTO_EVENTS} || 20_000;
 my $seed = $ENV{ATPROTO_SEED}   || 1;
 my $half = int($last / 2);
 
-# Small frames, for the sake of the oracle; more of what is rare.
+# Small frames, for the sake of the oracle; more rare events.
 my ($capture, $expect) = simulate(
 	'--events' => $last, '--accounts' => int($last / 40), '--seed' => $seed, '--history' => 300, '--batches' => 3,
 	'--mix' => 'delete=8,update=3,profile=2,account=1.5,identity=1,sync=1,other=1');

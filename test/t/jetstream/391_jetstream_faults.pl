@@ -93,7 +93,7 @@ with_fault('v1', 'events that come twice', sub { map { ('--dup-at', $_[0]->($_))
 with_fault('v2', 'an error message', sub { '--fault-times', 2, map { ('--error', 'ConsumerTooSlow@' . $_[0]->($_)) } 300, 800 });
 with_fault('v1', 'two accounts out of order', sub { '--swap-at', $_[0]->($swap) });
 
-# --- a clock that was wrong for a moment ---
+# --- a clock with a wrong time for a moment ---
 
 {
 	my @texts = read_capture($texts{v1});
@@ -169,7 +169,7 @@ with_fault('v1', 'two accounts out of order', sub { '--swap-at', $_[0]->($swap) 
 	my ($did, $k);
 
 	push @{ $own{ ($texts[$_] =~ /"did":"([^"]+)"/)[0] } }, $_ foreach 0 .. $#texts;
-	# an account with more than ten seconds between two commits, behind which there are nothing but commits
+	# an account with more than ten seconds between two commits, and nothing but commits afterwards
 	foreach my $who (sort keys %own)
 	{
 		my @own = @{ $own{$who} };
@@ -200,7 +200,7 @@ with_fault('v1', 'two accounts out of order', sub { '--swap-at', $_[0]->($swap) 
 
 # --- texts that lie ---
 
-# An account that occurs in no further event.
+# An account without further events.
 my $liar = did('z');
 foreach my $version (qw(v1 v2))
 {
@@ -216,7 +216,7 @@ foreach my $version (qw(v1 v2))
 	all_is_there($version, "nobody else's are", letters => 1);
 }
 
-# --- texts that are no messages of Jetstream ---
+# --- texts unlike Jetstream's messages ---
 
 foreach my $version (qw(v1 v2))
 {

@@ -44,7 +44,7 @@ query("CREATE SCHEMA relay; " . subscribe_sql('relay', $relay, cursor => 0, targ
 wait_for_seq($node, 'relay', scalar(() = read_capture($capture)));
 query("SELECT atproto.unsubscribe('relay')");
 
-# A kill may take the last commits with it, but not the subscription itself.
+# A kill may lose the last commits, but not the subscription itself.
 query('SET synchronous_commit = on; CREATE SCHEMA j; '
 	  . subscribe_sql('j', $server, cursor => 0, target => "'j'", workers => $workers, events => "'keep'", links => "'all'", count_collections => 'true'));
 my $wanted = query('SELECT count(*) FROM relay.record_event');

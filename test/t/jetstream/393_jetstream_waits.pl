@@ -124,7 +124,7 @@ foreach my $version (sort keys %texts)
 	forget();
 	wait_at_most('1h');
 
-	# --- the relay dies: a source that has been silent for so long is not waited for ---
+	# --- the relay dies: a source silent for so long is not waited for ---
 	$jetstream = AtprotoTest::Server->start($texts{$version}, '--hold-at' => 600);
 	$relay->restart('--hold-at' => 1);
 	follow([ 'relay', $relay ], [ 'jetstream', $jetstream ]);
@@ -140,7 +140,7 @@ foreach my $version (sort keys %texts)
 	forget();
 	wait_at_most('1h');
 
-	# --- no source that could bring the missing commit ---
+	# --- no source for the missing commit ---
 	$jetstream = AtprotoTest::Server->start($texts{$version});
 	$relay->restart('--hold-at' => 1);
 	query('SET client_min_messages = warning; CREATE SCHEMA IF NOT EXISTS m');
@@ -152,7 +152,7 @@ foreach my $version (sort keys %texts)
 	forget();
 }
 
-# --- an account ends while an event of it waits: the repository is marked ---
+# --- an account ends while its event waits: the repository is marked ---
 
 my ($lively) = simulate('--events' => 1000, '--accounts' => 40, '--history' => 0, '--mix' => 'account=10,delete=8,update=6,sync=0,identity=0,like=40,post=30,profile=3');
 my $all = AtprotoTest::Server->start($lively);

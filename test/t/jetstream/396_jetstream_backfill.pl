@@ -2,7 +2,7 @@
 #		A Jetstream brings the stream, and exports from the accounts' own servers bring the records that
 #		Jetstream lacks and the records from before its first event.  The fetcher never asks the Jetstream
 #		for repositories.  An audit finds the differences that no event shows.  Then the subscription
-#		changes to a relay, without a lost operation. R-01, R-10, R-52, V-45.
+#		changes to a relay, without a lost operation.  R-01, R-10, R-52, V-45.
 
 use strict;
 use warnings FATAL => 'all';
@@ -31,7 +31,7 @@ sub subscribe
 	return $error;
 }
 
-# --- requests that a Jetstream's server cannot answer ---
+# --- requests without an answer at a Jetstream's server ---
 
 like(subscribe('none', backfill => "'$_'", collections => "'{app.bsky.feed.post}'"), qr/"list_source" is not set\nDETAIL:  The server of \/subscribe has no list of repositories\.\nHINT:  Name a relay/, "$_ needs a list")
   foreach 'collections', 'network';
@@ -54,7 +54,7 @@ is($simulated->difference, '', 'R-52, V-45: the rows are those that the network 
 is(query('SELECT DISTINCT sync FROM atproto.repo WHERE active'), 'synchronized', 'and so the repositories say');
 is(query("SELECT count(*) FROM (SELECT FROM atproto.record_event WHERE seq IS NOT NULL GROUP BY did, collection, rkey, rev HAVING count(*) > 1) twice"), '0', 'each operation once');
 
-# --- an audit finds a loss that no event shows ---
+# --- an audit finds a loss without an event ---
 
 my $did = query("SELECT did FROM atproto.record GROUP BY did ORDER BY count(*) DESC LIMIT 1");
 query("DELETE FROM atproto.record WHERE did = '$did' AND rkey = (SELECT max(rkey) FROM atproto.record WHERE did = '$did')");

@@ -1,8 +1,7 @@
 # 398_peers.pl
 #		Runs bench/peers.sh in a short form: each compared program reaches the end of its stream, and
 #		deletions, updates and ended accounts leave the same rows in each.
-#
-#		Needs what npm install in bench/peers brings.
+# Needs the packages of npm install in bench/peers.
 
 use strict;
 use warnings FATAL => 'all';

@@ -130,7 +130,7 @@ sub change_at
 change_at(2000, 'all');
 change_at(4000, '{app.bsky.graph.*}');
 wait_for_seq($node, 'live', $last);
-# the revision of the last commit before a change tells by which one a record was last written
+# the revision of the last commit before a change shows by which option a record was last written
 is(query("SELECT count(*) FROM atproto.link_problems('live') WHERE problem = 'extra'"), '0', 'nothing is left of records that have changed, whatever is kept by now');
 is(query("SELECT reconnects FROM atproto.stat_subscription"), '0', 'without a reconnection');
 cmp_ok(query("SELECT count(*) FROM live.link JOIN live.link_source s ON s.id = source WHERE s.collection = 'app.bsky.feed.post'"), '>', 0, 'links that were wanted for a while are there');
@@ -139,7 +139,7 @@ is(source_counts('live'), join("\n", grep { /^app\.bsky\.graph\./ } split /\n/, 
 all_is_linked('live', 'rebuilt');
 query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
 
-# --- a table that refuses sources, and sources that are rolled back ---
+# --- sources refused by a table, and sources that are rolled back ---
 
 $server->restart;
 query("CREATE SCHEMA refuses; SELECT atproto.create_tables('refuses'); ALTER TABLE refuses.link_source ADD CONSTRAINT no_likes CHECK (collection <> 'app.bsky.feed.like')");

@@ -62,7 +62,7 @@ query('VACUUM (ANALYZE) atproto.record; ANALYZE atproto.repo');
 is(query('SELECT count(*) FROM atproto.link_problems()'), '0', 'the links are those of the records');
 cmp_ok(query('SELECT count(*) FROM atproto.link'), '>', 20000, 'they are many');
 
-# --- what each recipe gives: the same, of a reading of all records, in any order ---
+# --- the rows expected of each recipe, from a reading of all records, in any order ---
 
 my $likes   = "FROM atproto.record WHERE collection = 'app.bsky.feed.like' AND value->'subject'->>'uri'";
 my $both    = "IN ('$post', left('$post', -1) || '7')";

@@ -54,7 +54,7 @@ foreach my $export ([ 'one', '3000 0 0 0' ], [ 'two', '20 60 300 2640' ], [ 'two
 		$export->[1], "$export->[0]: what changes");
 	exact('loaded', "$export->[0]: links are those of the records");
 }
-# rolled back: what was added to the sources then is not remembered
+# after a rollback the consumer forgets the added sources
 query("BEGIN; TRUNCATE loaded.record, loaded.repo, loaded.link; SELECT atproto.load_car('$who', pg_read_binary_file('$files/one.car'), 'loaded'); ROLLBACK");
 exact('loaded', 'rolled back');
 query("BEGIN; TRUNCATE loaded.record, loaded.repo, loaded.link, loaded.link_source; SELECT atproto.load_car('$who', pg_read_binary_file('$files/one.car'), 'loaded'); ROLLBACK;"

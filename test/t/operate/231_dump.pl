@@ -91,7 +91,7 @@ SELECT 't', pg_get_triggerdef(oid) FROM pg_trigger WHERE tgrelid::regclass::text
 SQL
 }
 
-# The definitions of objects that use the types.
+# The definitions of objects with columns of the types.
 sub definitions
 {
 	my ($database) = @_;

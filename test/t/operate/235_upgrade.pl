@@ -1,7 +1,7 @@
 # 235_upgrade.pl
 #		An operator upgrades the extension: install, restart, ALTER EXTENSION UPDATE.  Between the restart
 #		and the update the subscriptions rest, and one line in the log gives the reason; afterwards they go
-#		on at their cursors. An updated extension has the same objects as a newly installed one.
+#		on at their cursors.  An updated extension has the same objects as a newly installed one.
 
 use strict;
 use warnings FATAL => 'all';

@@ -122,7 +122,7 @@ foreach my $case (@cases)
 is(broken("UPDATE atproto.repo SET sync = 'unproven', $_ WHERE $of; DELETE FROM atproto.record WHERE $of; DELETE FROM atproto.link WHERE $of"), '', "no audit is missed: $_")
   foreach 'data = NULL', 'active = false, deleted_rev = rev';
 
-# No finding: an event of a paused subscription of a higher level waits for that subscription.
+# No finding: an event of a paused subscription of a higher level waits for this subscription.
 my $release = "INSERT INTO atproto.subscription (name, url, target, enabled, verify, by_repo) VALUES ('p', 'wss://p.example.com', 'atproto', false, 'full', true);"
   . " $held; UPDATE atproto.subscription SET enabled = true WHERE name = 's';"
   . " UPDATE atproto.repo SET hold = 'release', updated_at = now() - interval '1 h' WHERE $of; UPDATE atproto.held_event SET subscription = 'p'";

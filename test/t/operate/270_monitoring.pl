@@ -83,14 +83,14 @@ foreach my $name (sort keys %queries)
 	$metrics{"${name}_$_->[0]"} = 1 foreach grep { $_->[1] ne 'LABEL' } @{ $queries{$name}{metrics} };
 }
 
-# The list has every state that the view can show.
+# The list has every state of the view.
 my ($view) = $node->safe_psql('postgres', "SELECT pg_get_viewdef('atproto.stat_subscription')");
 my %states = map { $_ => 1 } ($queries{atproto_subscription_state}{query} =~ /'([a-z ]+)'/g);
 ok($states{$_}, "state $_ is watched") foreach grep { /\w/ } $view =~ /(?:THEN|ELSE COALESCE\(p\.state,) '([a-z ]+)'/g;
 is($node->safe_psql('postgres', "SET SESSION AUTHORIZATION $role; SELECT string_agg(state, ',') FROM ($queries{atproto_subscription_state}{query}) s WHERE current = 1"),
 	'streaming', 'one of them is the present one');
 
-# The list has every problem that the view can show.
+# The list has every problem of the view.
 ($view) = $node->safe_psql('postgres', "SELECT pg_get_viewdef('atproto.repo_problem')");
 my %problems = map { $_ => 1 } ($queries{atproto_problems}{query} =~ /'(\w+)'/g);
 my %can = map { $_ => 1 } ($view =~ /'(\w+)'::text/g);

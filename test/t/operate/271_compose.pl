@@ -26,7 +26,7 @@ my %used = map { basename($_) => 1 } keys %mounted;
 is(join(' ', grep { !/^\./ && $_ ne 'README.md' && $_ ne 'compose.yaml' && !$used{$_} } sort readdir $dh), '', 'every file of the folder is mounted');
 ok(-x "$dir/init.sh", 'init.sh can be executed');
 
-# Ports of this machine are its own, and no password is written down.
+# Ports are bound to this machine only, and no password is written down.
 is(scalar(grep { !/^127\.0\.0\.1:/ } $compose =~ /^    ports:\n      - (\S+)$/mg), 0, 'no port is open to others');
 is(scalar(grep { !/^\$\{/ } $compose =~ /PASS(?:WORD)?: (\S+)/g), 0, 'passwords come from outside');
 

@@ -52,7 +52,7 @@ foreach my $workers (1, 3)
 	wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});
 	is(query('SELECT rate, caught_up_at FROM atproto.stat_subscription'), '|', "$what: who is paused has neither");
 
-	# A stream whose last events are of now, or a little later: the test may be slow.
+	# A stream whose last events carry the present time, or a little later: the test may be slow.
 	start_over();
 	$server = AtprotoTest::Server->start($both, '--hold-at', 1501);
 	query(subscribe_sql('s', $server, cursor => 0, workers => $workers));

@@ -22,7 +22,7 @@ atproto.reconnect_max_delay = 20ms
 EOF
 my $server = AtprotoTest::Server->start($pds);
 
-# The events of a subscription in their order, as "event event ..."; those after the numth.
+# The events of a subscription in their order, as "event event ..."; from the numth on.
 sub events
 {
 	my ($name, $after) = @_;
@@ -99,7 +99,7 @@ pass('and is written when the session has ended');
 query(q{SELECT atproto.unsubscribe('s')});
 is(query('SELECT count(*) FROM atproto.subscription_event'), '0', 'it goes with its subscription');
 
-# --- a server that drops each connection ---
+# --- a server with a short life for each connection ---
 
 $server->stop;
 my $flapping = AtprotoTest::Server->start($pds, '--cut-after', 3);
@@ -124,7 +124,7 @@ query(q{SELECT atproto.resume('flap')});
 wait_for_event('flap', 'connected', 103000);
 is(query('SELECT count(*), max(number) - min(number) FROM atproto.subscription_event'), '1000|999', 'the newest 1,000 stay');
 
-# --- a process that fails again and again ---
+# --- a process with repeated failures ---
 
 query(q{SELECT atproto.pause('flap')});
 wait_for(q{SELECT pid IS NULL FROM atproto.stat_subscription});

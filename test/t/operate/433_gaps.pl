@@ -61,7 +61,7 @@ sub with_gap
 
 my $server = AtprotoTest::Server->start($pds);
 
-# Reads all repositories again from there on, up to this event, changes something, and reads on.
+# Reads all repositories again from this event, up to a second event, changes a setting, and reads on.
 sub changed_at
 {
 	my ($from, $seq, @changes) = @_;
@@ -235,7 +235,7 @@ query(q{DELETE FROM atproto.gap; INSERT INTO atproto.gap (subscription, endpoint
 refill(1);
 is(query(q{SELECT count(*) FILTER (WHERE closed_at IS NULL AND before_seq IS NULL) FROM atproto.gap}), '1', 'numbers that are none do no harm, and an end that nobody knows is not reached');
 
-# --- streams without repositories apply repeats: for these the cursor is enough ---
+# --- streams without repositories apply repeats: the cursor alone is enough ---
 
 my $events = AtprotoTest::Server->start(make_capture('streams.py', 'events', 300));
 start_over('gap');
@@ -253,7 +253,7 @@ foreach my $begin (100, 0)
 }
 $events->stop;
 
-# --- a session has locked the gap when it could be closed ---
+# --- a session has locked the gap at the moment of closing ---
 
 with_gap($server, 1);
 pause();

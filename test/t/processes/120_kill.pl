@@ -79,7 +79,7 @@ my %worker_kinds = (
 my @todo  = map { (sort keys %kinds)[ $_ % keys %kinds ] } shuffle 0 .. $kills - 1;
 my @times = sort { $a <=> $b } map { 1 + int rand($PDS_LAST - 100) } @todo;
 
-# A kill may take the last commits with it, but not the subscription itself.
+# A kill may lose the last commits, but not the subscription itself.
 $node->safe_psql('postgres', 'SET synchronous_commit = on; ' . subscribe_sql('s', $server, cursor => 0, workers => $workers, events => "'keep'", count_collections => 'true', links => "'all'"));
 my $late = 0;
 foreach my $i (0 .. $#todo)

@@ -65,7 +65,7 @@ foreach my $change ([ 3, 2 ], [ 2, 4 ], [ 3, 1 ], [ 2, 2 ])
 	tables_match($node, $pds, "$name: the tables are what the oracle says", modes => [ 'record', 'repo', 'count' ]);
 }
 
-# --- a worker that comes too late ---
+# --- a late worker ---
 
 # Its cursor has stayed, and belongs to an old layout.
 foreach my $n (1, 3)

@@ -14,8 +14,8 @@ use Test::More;
 
 my $pds = capture('pds.frames.gz');
 
-# Nothing but the change itself shall wake anybody; the manager looks at the
-# table once a minute in any case, so that is the time to beat.
+# Only the change itself may wake the manager; without a wake-up it reads the table once a minute, so the test
+# must see the change sooner.
 my $node = make_node(
 	'control', conf => <<'EOF');
 atproto.ping_interval = 0

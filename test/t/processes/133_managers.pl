@@ -57,7 +57,7 @@ pass('a manager that has nothing to do does nothing');
 
 # --- batches ---
 
-# After a reconnection there is nothing but the event of the cursor once more.
+# After a reconnection the stream has only the event of the cursor, repeated.
 my $batches = query('SELECT batches FROM atproto.stat_subscription');
 cmp_ok($batches, '>', 0, 'batches are counted');
 $server->restart('--inclusive');
@@ -112,7 +112,7 @@ is(query('SELECT pid FROM atproto.stat_subscription'), $pid, 'a new manager leav
 # caches varies.
 cmp_ok(min(@used[30 .. 39]) - min(@used[10 .. 19]), '<', 50_000, 'its memory stays as it is, however often it looks') or diag "@used";
 
-# --- a database that is created later ---
+# --- a database created later ---
 
 wait_until(sub { (() = slurp_file($node->logfile) =~ /FATAL:  database "later" does not exist/g) >= 2 },
 	'a manager that backs off');

@@ -1,6 +1,6 @@
 # 172_standby.pl
 #		On a standby no process of the extension runs; after its promotion the consumer goes on where the
-#		primary's data end. A dump has the subscriptions and the data.  A fast shutdown does not wait for a
+#		primary's data end.  A dump has the subscriptions and the data.  A fast shutdown does not wait for a
 #		stream server that does not answer.  E-43.
 
 use strict;

@@ -96,7 +96,7 @@ my ($rows, $other) = split /\|/, query(q{SELECT count(*) FILTER (WHERE rkey NOT 
 is(load('second', 'plain'), join(' ', 531 - $rows, $other, 36, $rows - $other, 0), 'R-52: a table in which everything is wrong');
 audit_is('plain', 'second', 531, 'R-52: it is right again');
 
-# --- exports that cannot be loaded ---
+# --- invalid exports ---
 
 $before = query(sprintf $fingerprint, 'plain');
 my $state = query('SELECT * FROM plain.repo');

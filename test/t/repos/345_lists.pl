@@ -47,7 +47,7 @@ sub forget
 	return;
 }
 
-# Waits until all lists of a subscription have ended; each with its counts.
+# Waits until all lists of a subscription have ended; returns the counts of each.
 sub finished
 {
 	my ($name, %o) = @_;
@@ -144,7 +144,7 @@ is(jobs('network'), dids(qw(a c e)), 'is not fetched; of what is active by the t
 is(query("SELECT string_agg(did::text, ' ' ORDER BY did::text) FROM atproto.repo_job WHERE state = 'suspended'"), dids('d'), 'R-62: what is not active waits until it is');
 forget('network');
 
-# --- accounts that are inactive when the list is read ---
+# --- accounts inactive at the time of the list ---
 
 my $stream = AtprotoTest::Server->start(make_capture('steps.py', 'k active'), '--hold-at', 1);
 $network->hosts({ 'later.example.com' => { list => [ (map { entry($_, active => JSON::PP::false, status => 'takendown') } qw(k l)), entry('m', active => JSON::PP::false, status => 'deleted') ] } });
@@ -284,7 +284,7 @@ forget('rich');
 forget('poor');
 is(query("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'"), '1', 'one fetcher');
 
-# --- sessions that do not commit ---
+# --- sessions without a commit ---
 
 follow('locked', 'network', host => $good);
 finished('locked');

@@ -148,7 +148,7 @@ read_again('many');
 is(query(hosts_of('many')), urls(qw(pds2 pds5 pds7)), 'the first ones count, at each time');
 query("ALTER SYSTEM RESET atproto.fetch_hosts; SELECT pg_reload_conf(); SELECT atproto.unsubscribe('many')");
 
-# --- entries that a host may list ---
+# --- allowed entries of a host's list ---
 
 query("CREATE SCHEMA stored; SELECT atproto.create_tables('stored'); INSERT INTO stored.repo (did, rev, sync, active) VALUES "
 	  . join ', ', map { "('" . did($_) . "', '$rev', 'synchronized', true)" } qw(a b c));
@@ -161,7 +161,7 @@ wait_until_read('stored');
 is(jobs('stored'), dids(qw(a d f)), 'R-61: of accounts that are elsewhere a host says nothing, of those that it may have not that they are newer');
 query("SELECT atproto.unsubscribe('stored')");
 
-# --- a host that fails ---
+# --- a failing host ---
 
 $network->names({ 'inside.example.com' => ['10.0.0.1'] });
 follow('failing', [ 'pds2.example.com', 'inside.example.com' ]);
@@ -171,7 +171,7 @@ like($said, qr/backfill of subscription "failing" has ended/, 'R-65: and nobody 
 is(query("SELECT problem, tries FROM atproto.repo_problem WHERE error LIKE 'listRepos https://inside%'"), 'list|1', 'R-65: it is a problem, of which there is a view');
 query("SELECT atproto.unsubscribe('failing')");
 
-# --- a host lists accounts that cannot be fetched ---
+# --- a host lists accounts without a repository ---
 
 query('DELETE FROM atproto.repo_job; ALTER SYSTEM SET atproto.fetch_queue = 32; SELECT pg_reload_conf()');
 $network->hosts({ 'invents.example.com' => { page => 1, list => [ map { entry($_) } 'h' .. 'n' ] }, 'honest.example.com' => { page => 1, list => [ map { entry($_) } 'a' .. 'b' ] } });

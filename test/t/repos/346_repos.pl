@@ -1,7 +1,7 @@
 # 346_repos.pl
 #		resync() and backfill_repo() make jobs, and the fetcher brings the exports of these repositories
 #		into the tables.  A job that fails shows its reason, is tried again later, and delays no other job;
-#		events of a repository are held while it is fetched, and no longer. R-04, R-05, R-10 to R-13, R-21,
+#		events of a repository are held while it is fetched, and no longer.  R-04, R-05, R-10 to R-13, R-21,
 #		R-24, R-50, R-55.
 
 use strict;
@@ -66,7 +66,7 @@ is(query('SELECT md5(string_agg(concat_ws($$ $$, did, collection, rkey, ctid, xm
 
 my $points = AtprotoTest::Points->new($node);
 
-# All but some rows are gone; it is fetched, and something happens when the first slice has come.
+# All but some rows are removed; the repository is fetched, and an event comes after the first slice.
 sub fetch_sliced
 {
 	my ($before, $between) = @_;
@@ -168,7 +168,7 @@ query("UPDATE atproto.repo SET rev = NULL, commit = NULL, data = NULL, sync = 'p
 $network->fault({ host => $HOST, did => $me, path => 'getRepo\\b', hang => 1000 });
 query("SELECT atproto.resync('$me'), atproto.resync('$many')");
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$many')");
-# after half a minute it is given up, and asked once more
+# after half a minute the request is given up, and repeated once
 wait_for("SELECT j.state = 'running' AND r.sync = 'resyncing' AND r.hold = 'resync' FROM atproto.repo_job j JOIN atproto.repo r USING (did) WHERE j.did = '$me'");
 pass('a server that hangs keeps no other waiting; R-04: events are kept back before it is asked');
 query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'");

@@ -2,7 +2,7 @@
 #		The consumer repairs missed events without an operator: commits are lost from a stream, the next
 #		commits reveal the loss, and the fetcher brings the accounts' exports while the stream goes on; with
 #		one process and with several, at level chain from the stream's own server and at level full from the
-#		accounts' servers.  With backfill => 'seen', the records from before the first event come, too. R-01
+#		accounts' servers.  With backfill => 'seen', the records from before the first event come, too.  R-01
 #		to R-04, R-30 to R-34, R-52, R-53, V-11, V-33, V-45.
 
 use strict;
@@ -78,7 +78,7 @@ foreach my $case ([ 'chain', 1 ], [ 'chain', 3 ], [ 'full', 1 ], [ 'full', 3 ])
 	query("SELECT atproto.unsubscribe('$s')");
 }
 
-# --- more comes than may wait: what was fetched is not all (R-34) ---
+# --- more events come than may be held: the export is not complete (R-34) ---
 
 my $server = AtprotoTest::Server->start($simulated->capture, '--hold-at', $half + 1);
 $simulated->serve(1, $server);
@@ -113,7 +113,7 @@ is(query('SELECT DISTINCT sync FROM seen.repo WHERE active AND rev IS NOT NULL')
 is(query('SELECT count(*) FROM seen.repo WHERE active AND rev IS NOT NULL AND (SELECT equal FROM atproto.audit(did, $$seen$$)) IS NOT TRUE'), '0', 'R-01: and whole');
 seen_once('seen', 'seen');
 
-# --- a difference that an audit finds ---
+# --- a difference found by an audit ---
 
 my $did = query("SELECT did FROM seen.repo WHERE active AND sync = 'synchronized' AND (SELECT records FROM atproto.audit(did, 'seen')) > 3 ORDER BY did LIMIT 1");
 query("DELETE FROM seen.record WHERE did = '$did' AND rkey IN (SELECT rkey FROM seen.record WHERE did = '$did' ORDER BY rkey LIMIT 2)");

@@ -1,7 +1,7 @@
 # 348_repo_limits.pl
 #		Limits of automatic fetches: a repository is fetched at most five times an hour and twenty times a
 #		day, even if the fetcher or the server restarts in between; after a thousand breaks at once,
-#		automatic fetches pause for a while.  Fetches that a user requests are not limited. R-06.
+#		automatic fetches pause for a while.  Fetches that a user requests are not limited.  R-06.
 
 use strict;
 use warnings FATAL => 'all';
@@ -143,7 +143,7 @@ wait_for_no_job($me);
 is(asked(), 11, 'R-06: afterwards all are');
 is(storms(), 1, 'R-06: what came before its end is no storm once more');
 
-# --- events that are lost while the repository is fetched ---
+# --- events lost while the repository is fetched ---
 
 query("DELETE FROM atproto.repo_fetched");
 $network->fault({ host => $HOST, path => 'getRepo\\b', hold => 'gate', times => 1 });

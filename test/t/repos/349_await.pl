@@ -1,6 +1,6 @@
 # 349_await.pl
 #		CALL atproto.await_backfill() waits for the right repositories, reports the progress and the
-#		repositories that fail, ends when the backfill has ended, and refuses wrong arguments. R-65.
+#		repositories that fail, ends when the backfill has ended, and refuses wrong arguments.  R-65.
 
 use strict;
 use warnings FATAL => 'all';
@@ -36,7 +36,7 @@ sub await_elsewhere
 	return sub { $session->finish; return $err };
 }
 
-# A job that the fetcher never does.
+# A job the fetcher never does.
 sub add_job
 {
 	my ($name, $queued_at) = @_;
@@ -57,7 +57,7 @@ cmp_ok($rows, '>', 0, 'which is so');
 is(query("SELECT count(*) FROM atproto.repo WHERE sync = 'synchronized'"), '2', 'they are in step');
 like(await("'posts', '0 s'"), qr/\ANOTICE:  backfill of subscription "posts" has ended: 2/, 'R-65: and there is nothing to wait for any more');
 
-# --- a host that fails ---
+# --- a failing host ---
 
 my @of_dead = map { did($_) } qw(g h i j k l m);
 $network->fault({ host => 'dead.example.com', status => 500 });

@@ -89,7 +89,7 @@ wait_for("SELECT EXISTS (SELECT FROM atproto.repo WHERE did = '$me' AND sync = '
 my ($rows, $pid) = (query($fingerprint), fetcher());
 my $before = -r "/proc/$pid/status" ? peak($pid) : undef;
 
-# --- answers that are no export ---
+# --- answers other than an export ---
 
 foreach my $case (
 	[ 'nothing',                         '',                                        qr/ends in the middle|truncated|is cut/i ],

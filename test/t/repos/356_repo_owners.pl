@@ -2,7 +2,7 @@
 #		Owners act while their repositories are fetched: they lock their tables and their jobs, change the
 #		filters, the target and the backfill of their subscription, or unsubscribe while a second
 #		subscription fills the same tables.  The repositories of other owners are fetched without delay, and
-#		no requested fetch is lost. R-01, R-02, R-57, R-58.
+#		no requested fetch is lost.  R-01, R-02, R-57, R-58.
 
 use strict;
 use warnings FATAL => 'all';

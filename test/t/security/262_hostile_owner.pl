@@ -21,7 +21,7 @@ atproto.reconnect_max_delay = 100ms
 CONF
 my $server = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x +y', 'a 2 +z'));
 
-# The output of statements as a role, and what else psql prints.
+# The output of statements as a role, with all further output of psql.
 sub as
 {
 	my ($role, $sql) = @_;

@@ -80,7 +80,7 @@ unlike(query("SELECT reason FROM atproto.audit('$did', 'a')"), qr/filtered/, 'no
 query("DELETE FROM atproto.subscription WHERE name = '0 restored'");
 is(query($rows), $before, 'nothing in the foreign schema has changed');
 
-# --- rights that are lost and granted again ---
+# --- rights lost and granted again ---
 
 query('GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA a TO mallory');
 is(as('mallory', subscribe_sql('granted', $server, target => "'a'")), '', 'with rights on the tables it may fill them');
@@ -94,7 +94,7 @@ query("GRANT DELETE ON a.link TO mallory; SELECT atproto.set_cursor('granted', 0
 wait_for_seq($node, 'granted', 2);
 pass('with the right it goes on');
 
-# While it streams: the next batch is the first to be refused.
+# While the consumer streams: the next batch is the first to be refused.
 my $more = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x +y', 'a 2 +z', 'a 3 +u'), '--hold-at', 3);
 query("SELECT atproto.unsubscribe('granted')");
 is(as('mallory', subscribe_sql('granted', $more, cursor => 0, target => "'a'")), '', 'it subscribes again');

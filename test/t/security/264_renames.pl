@@ -105,7 +105,7 @@ query(subscribe_sql('t', $steps, cursor => 0));
 wait_for_seq($node, 't', 3);
 is(query('SELECT count(*) FROM atproto.record'), '0', 'another subscription of the same name has nothing of it');
 
-# Records that come in parts have no tree for an audit to compare.
+# Records loaded in parts have no tree for an audit to compare.
 paused('t');
 query("UPDATE atproto.repo SET sync = 'partial', data = NULL; SELECT atproto.refill('t'); UPDATE atproto.repo SET refill_rev = rev; SELECT atproto.unsubscribe('t')");
 is(query('SELECT DISTINCT sync FROM atproto.repo'), 'desynchronized', 'V-31: a repository without a tree, of which a refill has read something, is marked');

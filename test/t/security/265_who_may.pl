@@ -17,7 +17,7 @@ use Test::More;
 # No process runs but the sessions: nothing changes by itself.
 my $node = make_node('who_may', databases => '', create => 0);
 query("CREATE EXTENSION atproto");
-# rows that the test writes by hand
+# rows written by the test
 expect_check('held event without hold', qr/1 events wait/);
 
 # ------------------------------------------------------------------------
@@ -270,7 +270,7 @@ foreach my $role (@roles)
 # Tables
 # ------------------------------------------------------------------------
 
-# Rows of each table, for INSERT to try once more under another role.
+# Rows of each table, for INSERT to try again under a different role.
 my %keyed = map { $_ => 1 } map { /^atproto\.(\w+) [1-9]/ ? $1 : () } split /\n/, $before;
 query(join '', map { "CREATE TABLE judge.$_ AS SELECT * FROM atproto.$_ t WHERE t::text ~ 'victim|owner'; GRANT SELECT ON judge.$_ TO PUBLIC;" } sort keys %keyed);
 cmp_ok(scalar(keys %keyed), '>=', 15, 'the other role has rows in most tables');

@@ -37,7 +37,7 @@ sub consume
 	return $most;
 }
 
-# Changes with any change of any row of atproto.record, even one to the same values.
+# A value that changes with any write to atproto.record, even with equal values.
 sub fingerprint
 {
 	return query('SELECT count(*), md5(string_agg(concat(ctid, xmin, xmax, r.*), $$,$$ ORDER BY ctid)) FROM atproto.record r');
@@ -61,7 +61,7 @@ is($request->{query}, 'cursor=0',                              'E-03: and its pa
 is($headers{'sec-websocket-version'}, '13', 'E-02: WebSocket 13');
 ok(!grep({ /^sec-websocket-(protocol|extensions)$/ } keys %headers), 'E-09: no subprotocol, no extension');
 
-# --- values that jsonb cannot hold ---
+# --- values too odd for jsonb ---
 
 my ($expected) = oracle('', 'record', $pds);
 my $without = grep { /\t\\N$/ } split /\n/, $expected;

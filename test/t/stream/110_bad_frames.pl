@@ -43,7 +43,7 @@ sub dead_letters
 		digest = sha256(bytes), last_at >= first_at FROM atproto.dead_letter JOIN atproto.dead_frame f USING (subscription, digest)");
 }
 
-# --- frames that are kept ---
+# --- kept frames ---
 
 my $header = "\xa2\x61t\x69#identity\x62op\x01";
 my $time   = "\x64time\x78\x182026-01-01T00:00:00.000Z";

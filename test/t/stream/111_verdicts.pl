@@ -38,7 +38,7 @@ $node->poll_query_until('postgres',
 	'SELECT count(*) = 60 FROM atproto.stat_subscription WHERE reconnects > 0 OR state = $$stopped$$')
   or BAIL_OUT('not every connection ended');
 
-# What the consumer does on each verdict: the reason of the end, dead letters.
+# The consumer's reaction to each verdict: the reason of the end, dead letters.
 my %expected = (
 	message => [ qr/^\{"closed": \d+\}$/,        0 ],
 	ignore  => [ qr/^\{"closed": \d+\}$/,        0 ],

@@ -34,7 +34,7 @@ sub stream
 	return $n;
 }
 
-# --- messages that violate their schema ---
+# --- messages in violation of their schema ---
 
 my $violations = "$dir/violations";
 my @names      = split /\n/, slurp_pipe("$oracle/violations.py", $violations);
@@ -81,8 +81,7 @@ is( query('SELECT string_agg(line, $$,$$ ORDER BY line COLLATE "C")
 	'odd: its dead letters are those of the oracle');
 is(query('SELECT count(*) FROM atproto.dead_letter LEFT JOIN atproto.dead_frame f USING (subscription, digest) WHERE digest IS DISTINCT FROM sha256(bytes)'), '0', 'with their bytes');
 
-# The fault that the letter names is the fault that frame_records() finds in the letter's bytes, at the same
-# place.
+# The letter's fault is the fault found by frame_records() in the letter's bytes, at the same place.
 $node->safe_psql('postgres', q{
 	CREATE FUNCTION fault(frame bytea) RETURNS text LANGUAGE plpgsql AS $$
 	DECLARE detail text;

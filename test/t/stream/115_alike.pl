@@ -17,7 +17,7 @@ my $capture = make_capture('synth.py', 'alike', 25_000, 50_000);
 my $node    = make_node('main');
 my $server  = AtprotoTest::Server->start($capture);
 
-# The most memory that the consumer has until the commit is stored.
+# The greatest memory of the consumer until the commit is stored.
 sub most_memory
 {
 	my ($name, %options) = @_;

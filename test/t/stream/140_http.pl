@@ -37,8 +37,8 @@ sub http_date
 	return strftime('%a, %d %b %Y %H:%M:%S GMT', gmtime(time + $seconds));
 }
 
-# name => [ what happens, options of the server ].  What happens: 'stops'; 'goes on'
-# with the next attempt; or the least and the most delay in seconds.
+# name => [ reaction, options of the server ].  Reaction: 'stops'; 'goes on' with the next attempt; or the least
+# and the most delay in seconds.
 my @refused = (600, 601);
 my %case = (
 	(map { ("status $_" => [ 'stops', '--status', $_ ]) } 405, 426, 501),

@@ -20,7 +20,7 @@ my $dir  = PostgreSQL::Test::Utils::tempdir();
 my $part = write_capture("$dir/part", (read_capture(capture('pds.frames.gz')))[ 0 .. $last - 1 ]);
 my $path = '/xrpc/com.atproto.sync.subscribeRepos';
 
-# An exception in the environment says nothing about a proxy that is asked for.
+# A no_proxy in the environment does not switch off a proxy named by the subscription.
 $ENV{no_proxy} = '*';
 my $node = make_node(
 	'network', conf => <<'EOF');

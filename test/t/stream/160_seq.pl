@@ -1,7 +1,7 @@
 # 160_seq.pl
 #		Sequence numbers and cursors: repeats that the protocol allows, holes, wrong order, cursors that are
 #		too old or in the future, streams without a cursor, and a new URL, for which the old cursor does not
-#		count. D13, E-03, E-40 to E-47.
+#		count.  D13, E-03, E-40 to E-47.
 
 use strict;
 use warnings FATAL => 'all';

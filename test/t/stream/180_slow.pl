@@ -57,7 +57,7 @@ follow($part, '--stall-after', 50);
 wait_for_seq($node, 's', 50);
 my $bytes = query('SELECT bytes FROM atproto.stat_subscription');
 
-# An answer to a ping takes 2 bytes; these are more than fit into the idle limit.
+# An answer to a ping takes 2 bytes; so many answers do not fit into the idle limit.
 wait_for("SELECT bytes >= $bytes + 2 * 15 FROM atproto.stat_subscription");
 is(query('SELECT state, drops FROM atproto.stat_subscription'), 'streaming|{}', 'E-06: a silent server that answers pings is kept');
 query("SELECT atproto.pause('s')");
@@ -135,7 +135,7 @@ kill 'KILL', $deaf;
 waitpid $deaf, 0;
 undef $deaf;
 
-# The limits can be changed and switched off while it runs.
+# The limits can be changed and switched off while the consumer runs.
 query($_) foreach 'ALTER SYSTEM SET atproto.idle_timeout = 0', 'ALTER SYSTEM SET atproto.ping_interval = 0',
   'SELECT pg_reload_conf()';
 wait_for("SELECT setting = '0' FROM pg_settings WHERE name = 'atproto.ping_interval'");
@@ -149,7 +149,7 @@ query($_) foreach 'ALTER SYSTEM RESET ALL', 'SELECT pg_reload_conf()';
 
 # --- a slow database ---
 
-# Longer than a silent connection is endured; but nobody listened meanwhile.
+# Longer than the limit of a silent connection; but the consumer did not read meanwhile.
 my $session = $node->background_psql('postgres');
 follow($part, '--hold-at', 50, '--hold-at', 60);
 wait_for_seq($node, 's', 49);

@@ -16,13 +16,13 @@ use Test::More;
 my $nsid = 'com.atproto.label.subscribeLabels';
 my $node = make_node('labels');
 
-# Changes with any change of any row, even one to the same values.
+# A value that changes with any write, even with equal values.
 sub fingerprint
 {
 	return query('SELECT count(*), md5(string_agg(concat(ctid, xmin, l.*), $$,$$ ORDER BY ctid)) FROM atproto.label l');
 }
 
-# The view shows what holds now, and now is the same for both.
+# The view depends on now(): the oracle gets the same time.
 sub current_labels_match
 {
 	my ($capture, $name) = @_;

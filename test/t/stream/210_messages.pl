@@ -91,7 +91,7 @@ wait_for_seq($node, 'raw', 2 * $n);
 is(query('SELECT count(*), count(DISTINCT seq), count(DISTINCT endpoint) FROM atproto.message'), 2 * $n . "|$n|2", 'another stream has numbers of its own');
 query("UPDATE atproto.subscription SET url = '" . $server->url(nsid => $nsid) . "'; TRUNCATE atproto.message");
 
-# --- a server that no longer has all messages ---
+# --- a server with a part of the messages ---
 
 query("SELECT atproto.pause('raw')");
 $node->poll_query_until('postgres', 'SELECT pid IS NULL FROM atproto.stat_subscription');
@@ -120,7 +120,7 @@ is(query("SELECT atproto.retry(id) FROM atproto.dead_letter WHERE stage <> 'fram
 is(query('SELECT count(*), max(length(type)) FROM atproto.message'), '3|10001', 'then it is there');
 query("SELECT atproto.unsubscribe('types'); TRUNCATE atproto.message");
 
-# --- connections that end before a batch is due ---
+# --- connections with an end before a batch is due ---
 
 # Changes the server's settings at the end of its file, and reloads them.
 sub set
@@ -130,7 +130,7 @@ sub set
 	return;
 }
 
-# The silence that ends a connection is shorter than the wait for more events.
+# The limit of silence is shorter than the wait for more events.
 my $few = make_capture('streams.py', 'events', 20);
 set("atproto.batch_delay = 2s\natproto.ping_interval = 50ms\natproto.idle_timeout = 200ms");
 foreach (

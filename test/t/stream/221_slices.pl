@@ -82,7 +82,7 @@ is(query(q{SELECT sum((skips->>'filtered')::int) FROM atproto.stat_subscription 
 
 # --- a slice changes, while the table of the whole stream is still there ---
 
-# Records of some repositories that are not the same in the whole.
+# Records of some repositories that differ from the whole.
 sub unlike_whole
 {
 	my ($where) = @_;

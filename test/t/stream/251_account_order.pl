@@ -45,7 +45,7 @@ $other->release;
 wait_for_seq($node, 'other', $last);
 is(query("SELECT active, status_seq FROM atproto.repo WHERE did = '$comes'"), 't|3', 'then its own order');
 
-# An operator can clear numbers that a server has lost.
+# An operator can clear numbers lost by a server.
 query("UPDATE atproto.repo SET status_seq = 1000000, active = false WHERE did = '$comes'");
 query("SELECT atproto.set_cursor('other', 0)");
 $node->poll_query_until('postgres', "SELECT events = 2 * $last FROM atproto.cursor WHERE subscription = 'other'") or die;

@@ -69,7 +69,7 @@ is(query('SELECT count(*) FROM atproto.record WHERE xmin::text::bigint NOT IN (S
 	'0', 'in the same transaction');
 query('DROP TRIGGER inserted ON atproto.record; DROP TRIGGER deleted ON atproto.record; DROP TABLE counter, seen');
 
-# --- a trigger that fails for some rows ---
+# --- a trigger with some failures ---
 
 query(<<'SQL');
 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$

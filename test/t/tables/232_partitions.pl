@@ -68,8 +68,8 @@ is(query('SELECT min(n) > 0 FROM (SELECT count(*) n FROM hashes.record GROUP BY 
 	't', 'hashes: each partition has some');
 is(query('SELECT count(DISTINCT tableoid) FROM hashes.record_event'), '2', 'events as well');
 
-# Kept events and handed ones in one table of partitions: only the latter go (their places
-# repeat from partition to partition).
+# Kept events and handed events in one partitioned table: only handed events are deleted (ctids repeat from
+# partition to partition).
 my ($kept) = query('SELECT count(*) FROM hashes.record_event');
 query("SELECT atproto.unsubscribe('hashes'); TRUNCATE hashes.record, hashes.repo");
 query(subscribe_sql('hashes', $server, cursor => 0, target => "'hashes'", events => "'hand'"));
@@ -77,14 +77,14 @@ wait_for_seq($node, 'hashes', $PDS_LAST);
 is(query('SELECT count(*) FROM hashes.record_event'), $kept, 'what was kept stays when events are handed over');
 tables_match($node, $pds, 'they are the same', schema => 'hashes', modes => ['event']);
 
-# A partition with a generated column where the whole table has an ordinary one.
+# A partition with a generated column, where the whole table has an ordinary column.
 SKIP:
 {
 	skip 'PostgreSQL 16 and later attach no such partition', 1 if query('SHOW server_version_num') >= 160000;
 	query("CREATE SCHEMA made; CREATE TABLE made.record ($columns, note text) PARTITION BY HASH (did);
 		CREATE TABLE made.record0 ($columns, note text GENERATED ALWAYS AS (rkey::text) STORED);
 		ALTER TABLE made.record ATTACH PARTITION made.record0 FOR VALUES WITH (MODULUS 1, REMAINDER 0)");
-	# new records alone, so that nothing but the partition stands in the way of the direct path
+	# new records only, so that nothing but the partition prevents direct writes
 	my ($new) = simulate('--events' => 1000, '--accounts' => 100, '--history' => 0, '--mix' => 'account=0,identity=0,delete=0,update=0,like=40,post=30');
 	my $end    = read_capture($new);
 	my $stream = AtprotoTest::Server->start($new);
@@ -131,7 +131,7 @@ stays_at_nothing('no_cid', "($no_cid)", qr/schema "no_cid" has no table "record"
 (my $no_key = $columns) =~ s/,\s+PRIMARY KEY.*\)//;
 stays_at_nothing('no_key', "($no_key)", qr/no unique or exclusion constraint matching the ON CONFLICT specification/);
 
-# --- a table of an earlier version, which lacks columns that can be added ---
+# --- a table of an earlier version, without columns that can be added ---
 
 (my $no_raw = $columns) =~ s/ raw bytea,//;
 query("CREATE SCHEMA no_raw; CREATE TABLE no_raw.record ($no_raw) PARTITION BY HASH (did);

@@ -171,7 +171,7 @@ refused(q{SELECT atproto.partition('theirs', 'collection')}, qr/because of what 
 
 # --- who reads meanwhile ---
 
-# A session in the background, and until it waits for a lock.
+# A session in the background, and waits until the session waits for a lock.
 sub begin_session
 {
 	my ($name, $sql) = @_;
@@ -246,7 +246,7 @@ query(q{UPDATE atproto.subscription SET backfill = 'repair' WHERE name = 'months
 refused(q{SELECT atproto.partition('months', keep => '1 year')}, qr/months of records cannot be dropped, since subscription "months" fetches repositories/, 'what would come again');
 is(query("SELECT count(*) FROM atproto.dead_letter"), '0', 'nothing was refused in all this');
 
-# rows that the test has written itself
+# rows written by the test
 expect_check('record without repository');
 $node->stop;
 done_testing();

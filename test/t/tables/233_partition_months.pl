@@ -1,6 +1,6 @@
 # 233_partition_months.pl
 #		CALL atproto.maintain_partitions() makes partitions for the months of which rows have come, whatever
-#		their time, and drops old months with the links of their records, in small transactions. Sessions
+#		their time, and drops old months with the links of their records, in small transactions.  Sessions
 #		that use the tables wait for moments only.
 
 use strict;
@@ -140,7 +140,8 @@ insert('d', -$_, 20) foreach 0, 5;
 query(q{SELECT atproto.rebuild_links('d')});
 call(q{'d', ahead => 0});
 
-# A session has the table, and what comes next is done while the maker waits for that.  The server does not look for deadlocks on the session's side.
+# A session has locked the table; the test acts while the maker of the partition waits for the lock.  The server
+# does not look for deadlocks on the session's side.
 sub write_after_reading
 {
 	my ($call, $sql) = @_;

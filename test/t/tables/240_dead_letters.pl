@@ -27,7 +27,7 @@ sub stream
 	return;
 }
 
-# A trigger that fails where a condition holds.
+# A trigger with failures under a condition.
 sub fail_on
 {
 	my ($when, $table, $events, $condition) = @_;
@@ -43,7 +43,7 @@ SQL
 
 query("SELECT atproto.create_tables('atproto')");
 
-# --- a trigger that fails on some records ---
+# --- a trigger with failures on some records ---
 
 my $condition = "new.collection = 'app.bsky.feed.post' AND substr(new.rkey::text, 11, 1) BETWEEN 'a' AND 'e'";
 fail_on('TRIGGER fail AFTER', 'atproto.record', 'INSERT OR UPDATE', $condition);
@@ -101,7 +101,7 @@ is(query("SELECT count(*) FROM atproto.record WHERE right(did::text, 1) = 'b'"),
 is(query("SELECT stage, sqlstate, string_agg(DISTINCT path, ',' ORDER BY path) FROM atproto.dead_letter GROUP BY 1, 2"), 'apply|ZZ001|,#account,#identity',
 	'its events are dead letters');
 query('DROP TRIGGER fail ON atproto.repo');
-# in the order of the stream; "obsolete" is what the stream ignores as well (F-03)
+# in the order of the stream; a letter is "obsolete" where the stream ignores the event as well (F-03)
 query('SELECT atproto.retry(id) FROM (SELECT id FROM atproto.dead_letter ORDER BY seq) d');
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'they are applied later');
 tables_match($node, $pds, 'the tables are what they would have been', modes => [ 'record', 'repo' ]);
@@ -176,7 +176,7 @@ is(query('SELECT DISTINCT attempts FROM atproto.dead_letter'), '2', 'and stays')
 is(query('SELECT id, stage, message FROM atproto.dead_letter ORDER BY id'), $before, 'as it was');
 tables_match($node, $odd, 'nothing else changes', modes => [ 'record', 'repo' ]);
 
-# --- keys that are too long for any index ---
+# --- keys too long for any index ---
 
 my $paths = make_capture('streams.py', 'paths');
 my $paths_server = AtprotoTest::Server->start($paths, '--hold-at', 4);
@@ -190,7 +190,7 @@ $paths_server->release;
 wait_for_seq($node, 'paths', 4);
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'with its deletion the letter goes');
 
-# --- faults that would condemn every event ---
+# --- faults at the expense of every event ---
 
 sub condemns_nothing
 {

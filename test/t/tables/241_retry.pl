@@ -108,7 +108,7 @@ is(query('SET ROLE consumer; SELECT atproto.retry(min(id)) FROM atproto.dead_let
 unlike(slurp_file($log), qr/terminated by signal|PANIC/, 'no process has crashed');
 query("SELECT atproto.unsubscribe('own')");
 
-# --- the records that retry() may write ---
+# --- records writable by retry() ---
 
 # Streams the first $n events while a trigger refuses rows where a condition holds, then the rest without the
 # trigger.

@@ -50,7 +50,7 @@ my $beyond = query("SELECT id FROM atproto.dead_letter WHERE stage = 'beyond'");
 like(query("SELECT atproto.retry($beyond)"), qr/^it is beyond the repository's share/, 'what is not kept cannot be tried again');
 is(query("SELECT count(*) FROM atproto.dead_letter WHERE id = $beyond"), '1', 'but stays in sight');
 
-# Bytes have a limit of their own: one message, at least.
+# Bytes have a separate limit: one message, at least.
 my $server = AtprotoTest::Server->start(make_capture('synth.py', 'bad', 3), '--hold-at', 1);
 start_over();
 query(subscribe_sql('s', $server, cursor => 0));

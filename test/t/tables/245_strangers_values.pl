@@ -53,7 +53,7 @@ SQL
 my $server;
 my $state = q{SELECT state, last_error FROM atproto.stat_subscription WHERE name = 's'};
 
-# Events of steps.py into empty tables; they come to the first number in @$hold, unless comes => 0.
+# Streams events of steps.py into empty tables, up to the first number in @$hold, unless comes => 0.
 sub begin_stream
 {
 	my ($steps, $hold, %args) = @_;
@@ -163,7 +163,8 @@ query(q{CREATE FUNCTION public.missing(int) RETURNS void LANGUAGE sql AS ''; SEL
 goes_on(8, 'put right, it goes on');
 is(query('SELECT count(*), (SELECT count(*) FROM atproto.dead_letter) FROM atproto.record'), '8|0', 'with all rows');
 
-# All events of some repositories, after others have passed: so many in a row are the schema's.
+# All events of some repositories fail, after further rows have passed: with so many failures in a row, the
+# schema is at fault.
 query(q{CREATE OR REPLACE FUNCTION public.missing(int) RETURNS void LANGUAGE plpgsql AS $$BEGIN RAISE 'broken' USING ERRCODE = '42P01'; END$$;
 	DROP TRIGGER cast_value ON atproto.record;
 	CREATE TRIGGER cast_value BEFORE INSERT ON atproto.record FOR EACH ROW WHEN (new.rkey::text <> 'x') EXECUTE FUNCTION public.cast_value('rkey')});

@@ -174,7 +174,8 @@ is($kept[1], $kept[0], 'kept: what a refill brings again is no event');
 is(query('SELECT sum(n) FROM handed.sum'), query('SELECT count(*) FROM handed.record'), 'handed: likewise');
 is(query('SELECT count(*) FROM handed.record_event'), '0', 'handed: also what a trigger has updated is removed');
 
-# An event that is moved to a different row cannot be found: it is deleted rather than left behind.
+# An event moved to a different row by a trigger cannot be deleted by its place: the consumer fails, and no row
+# stays.
 query(q{CREATE SCHEMA moving; SELECT atproto.create_tables('moving');
 	SET search_path = moving, public;
 	ALTER TABLE record_event RENAME TO model;
@@ -194,7 +195,7 @@ $node->poll_query_until('postgres', "SELECT count(*) > 0 FROM (SELECT message FR
 is(query('SELECT count(*) FROM moving.record_event'), '0', 'moving: nothing stays');
 query("SELECT atproto.unsubscribe(name) FROM atproto.subscription");
 
-# --- tables that cannot be refilled ---
+# --- targets without a refill ---
 
 query('CREATE SCHEMA bare');
 query(subscribe_sql('bare', $accounts, cursor => 0, target => "'bare'", keep_records => 'false', events => "'keep'"));

@@ -1,6 +1,6 @@
 # 256_purge.pl
 #		The purge removes the records of a deleted account, but neither a record that another source has
-#		just written anew nor the mark of a deletion that came meanwhile. F-03, F-15.
+#		just written anew nor the mark of a deletion that came meanwhile.  F-03, F-15.
 
 use strict;
 use warnings FATAL => 'all';

@@ -69,7 +69,7 @@ GRANT ALL ON ALL TABLES IN SCHEMA atproto TO keeper;
 GRANT ALL ON ALL FUNCTIONS IN SCHEMA atproto TO keeper;
 SQL
 
-# --- which tables are written directly; subscriptions to what is created, since all else never is ---
+# --- which tables are written directly; the subscriptions take only creates, as updates and deletes are never written directly ---
 
 my $columns = join ', ', map { "$_->[0] $_->[1] NOT NULL" } [ did => 'did' ], [ collection => 'nsid' ],
   [ rkey => 'recordkey' ], [ cid => 'cidlink' ], [ rev => 'atproto.tid' ], [ indexed_at => 'timestamptz DEFAULT now()' ];

@@ -1,7 +1,7 @@
 # 295_row_places.pl
 #		The consumer remembers the place (ctid) of a repository's row and looks there first, without the
 #		index.  Whatever happens to the row and its place meanwhile, the consumer must write the
-#		repository's row and no other. F-03.
+#		repository's row and no other.  F-03.
 
 use strict;
 use warnings FATAL => 'all';
@@ -27,7 +27,7 @@ my $last    = @before + @after;
 my ($a, $b, $z) = map { "did = '" . did($_) . "'" } 'a', 'b', 'z';
 my $server = AtprotoTest::Server->start($capture);
 
-# Between what a consumer applies before and after; returns where the rows were before.
+# Applies a change between events before and after; returns the old places of the rows.
 sub between
 {
 	my ($name, @statements) = @_;

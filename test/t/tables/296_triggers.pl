@@ -90,7 +90,7 @@ foreach my $layout ([ changed => '' ], [ 'changed on parts' => "$PARTS;" ])
 	again();
 }
 
-# Many keys become one: the transaction is done again with statements.
+# A trigger makes many keys equal: the transaction is repeated with statements.
 both('one key', own('new.rkey := left(new.rkey::text, 8)::recordkey; RETURN new;', 'BEFORE INSERT ON record'), untold => 1);
 again();
 

@@ -16,7 +16,7 @@ use Test::More;
 
 my ($node) = two_ways('refusing_triggers');
 
-# --- triggers and keys that refuse rows, at once and at the commit ---
+# --- triggers and keys with refused rows, at once and at the commit ---
 
 my $refuse = q{IF hashtext(new.rkey::text) % 100 = 0 THEN RAISE 'not this one' USING DETAIL = new.rkey::text; END IF; RETURN new;};
 my %refusals = (

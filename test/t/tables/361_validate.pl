@@ -141,7 +141,7 @@ is(query("SELECT count(*) FROM xdead_letter.record"), query('SELECT count(*) FRO
 is(query("SELECT count(*) FROM atproto.dead_letter WHERE subscription = 'xdead_letter'"),
 	query('SELECT count(fault) FROM xflag.record'), 'L-34: each is a letter');
 
-# --- a change while the stream runs; a Lexicon that is lacking ---
+# --- a change while the stream runs; a missing Lexicon ---
 
 $server->restart('--hold-at', 2500);
 subscribe('live', validate => "'none'");

@@ -68,7 +68,7 @@ $values{noshuri} = [ map { s{at://}{nosh://}r =~ s{8187}{8185}r =~ s{8154}{8152}
 my $node = make_node('boundaries', conf => "log_min_messages = log\nlog_min_error_statement = panic\nfsync = off\n");
 $node->safe_psql('postgres', 'CREATE ROLE nobody_special LOGIN');
 
-# (name, gives a set, argument types) of all that SQL can call.
+# Name, whether a set is returned, and argument types of all functions callable in SQL.
 my @functions = map { [ split /\|/, $_, -1 ] } split /\n/, $node->safe_psql('postgres', <<'EOQ');
 SELECT p.oid::regproc, p.proretset, array_to_string(ARRAY(SELECT format_type(t, NULL) FROM unnest(p.proargtypes) WITH ORDINALITY a (t, n) ORDER BY n), ',')
 FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid

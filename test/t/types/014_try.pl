@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my @types = qw(did handle nsid recordkey atproto.tid cidlink aturi noshuri);
-# The published files of what a type takes, by the beginning of their names.
+# The published files of a type's values, by the beginning of their names.
 my %vectors = (did => 'did', handle => 'handle', nsid => 'nsid', recordkey => 'recordkey', 'atproto.tid' => 'tid', aturi => 'aturi');
 
 my $node = make_node('try');

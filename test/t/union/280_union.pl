@@ -1,6 +1,6 @@
 # 280_union.pl
 #		Several streams of the same repositories fill the same tables, and each source lacks different
-#		commits.  The tables must have the operations of all sources together, each applied once. F-03,
+#		commits.  The tables must have the operations of all sources together, each applied once.  F-03,
 #		F-08, R-30, R-32.
 #
 #		ATPROTO_SEED is the seed of the run.
@@ -93,7 +93,7 @@ foreach my $stopped (0, 1)
 	$servers[$stopped]->release;
 	$points->wait('states read', "atproto $name$stopped");
 	$servers[ 1 - $stopped ]->release;
-	# it need not wait where the rows are read directly
+	# no wait is necessary where the rows are read directly
 	my $goes_on = $name . (1 - $stopped);
 	wait_for("SELECT (SELECT seq >= $PDS_LAST FROM atproto.stat_subscription WHERE name = '$goes_on') OR EXISTS (SELECT FROM pg_stat_activity"
 		  . " WHERE application_name = 'atproto $goes_on' AND wait_event_type = 'Lock')");

@@ -24,7 +24,7 @@ sub follows
 	return query('SELECT string_agg(follows::text, $$ $$ ORDER BY name) FROM atproto.stat_subscription');
 }
 
-# Both have decoded the same before any of it is committed.
+# Both have decoded the same events before either commits.
 $points->hold('states read', "atproto pair$_") foreach 0, 1;
 $union->follow('pair', [ 'chain', 'chain' ], \@servers);
 $points->wait('states read', "atproto pair$_") foreach 0, 1;

@@ -180,7 +180,7 @@ foreach my $case ([ 'chain', 1 ], [ 'chain', 3 ], [ 'hash', 1 ])
 		is("$sync: " . ($sync eq 'unproven' ? $keys : $have), "$state: $keys", "V-33: $s: refill: $name");
 		is($equal, 't', "V-45: $s: audit: $name") if $sync eq 'synchronized';
 	}
-	# of some, the source has no event of their revision: the refill has not come to its end
+	# of some repositories the source has no event at their revision: so the refill has not ended
 	query("UPDATE $s.repo SET refill_by = NULL, refill_rev = NULL, refill_data = NULL, refill_sync = NULL; SELECT atproto.unsubscribe('whole$s'), atproto.unsubscribe('lossy$s')");
 }
 

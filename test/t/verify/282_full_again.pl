@@ -60,7 +60,7 @@ foreach my $workers (1, 3)
 	none_waits('turned');
 	is(of('turned', $s), '10,20|', "V-41: $workers: its key was replaced");
 
-	# --- read again: what is missing comes, by the keys of now ---
+	# --- read again: missing events come, judged by the present keys ---
 
 	query("DELETE FROM $s.record; DELETE FROM atproto.identity WHERE did IN ('$who{same}{did}', '$who{late}{did}')");
 	is(query("SELECT atproto.refill('$s')"), '3', "$workers: three repositories are read again");

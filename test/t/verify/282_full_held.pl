@@ -1,6 +1,6 @@
 # 282_full_held.pl
 #		Held events at level full: floods and limits, other refusals in the same batch, and what becomes of
-#		held events when their subscription, its level, or the accounts change. As in 282_full.pl no fetcher
+#		held events when their subscription, its level, or the accounts change.  As in 282_full.pl no fetcher
 #		runs.  V-12, V-42, V-48, W-30, R-30 to R-35.
 
 use strict;
@@ -152,7 +152,7 @@ query("SELECT atproto.unsubscribe('lower')");
 my (undef, undef, $out) = $node->psql('postgres', subscribe_sql('labels', $server, nsid => 'com.example.subscribeOther', verify => "'full'"));
 like($out, qr/cannot be verified by their signatures/, 'V-01: messages of other streams');
 
-# --- a row that is refused, in the batch of which an event waits ---
+# --- a refused row in the same batch as a held event ---
 
 my ($unknown, $known) = @who{qw(unknown rotated)};
 my $refusing = AtprotoTest::Server->start(make_capture('full.py', 'refused'), '--hold-at', 2, '--hold-at', 5);

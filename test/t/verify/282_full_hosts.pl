@@ -103,7 +103,7 @@ foreach my $host_is_pds ('true', 'false')
 	query('SELECT atproto.unsubscribe(name) FROM atproto.subscription');
 }
 
-# --- an account comes back at this server before its document can be read again ---
+# --- an account comes back to this server before its document can be read again ---
 
 {
 	my $server = AtprotoTest::Server->start(make_capture('steps.py', 'a active', 'b active', 'c deactivated'));

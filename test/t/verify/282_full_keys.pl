@@ -58,7 +58,7 @@ foreach my $workers (1, 3)
 	is(of('gone', $s), '10|', "V-43: $workers: nothing of an account that is gone");
 	is(query("SELECT sync, verified FROM $s.repo WHERE did = '$who{forked}{did}'"), 'desynchronized|t', "V-15: $workers: two commits of one revision");
 
-	# what the look-ups bring: nothing and the second key, nothing, the first
+	# results of the look-ups: nothing and the second key; nothing; the first key
 	looked_up(", tries = 1, error = 'no answer'", "did = '$who{rotated}{did}'");
 	like(of('rotated', $s), qr/^10\|signature,\w+$/, "V-41: $workers: a look-up without an answer does not say that the account has not signed it");
 	looked_up(", key = '\\x$who{rotated}{second}', tries = 0, error = NULL, resolved_at = now()", "did = '$who{rotated}{did}'");

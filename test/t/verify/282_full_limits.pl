@@ -25,7 +25,7 @@ sub dropped
 	return query("SELECT COALESCE((skips->>'held_dropped')::integer, 0) FROM atproto.stat_subscription WHERE name = '$name'");
 }
 
-# --- a repository: 10 MB wait, then there are 26, then a few more ---
+# --- a repository: 10 MB wait, then 26 MB, then a little more ---
 
 my @known   = (1 .. 3);
 my $last    = 33;

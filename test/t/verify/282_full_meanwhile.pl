@@ -173,13 +173,13 @@ query('CREATE SCHEMA paused; ' . subscribe_sql('paused', $first, cursor => 0, ta
 wait_for_seq($node, 'paused', 4);
 query("SELECT atproto.pause('paused')");
 wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
-# each look-up of these accounts writes such rows
+# rows as written by each look-up of these accounts
 query('INSERT INTO atproto.held_release (target, kind, did, subscription, shard_key) SELECT target, kind, did, subscription, shard_key FROM (SELECT DISTINCT target, kind, did, subscription, shard_key FROM atproto.held_event) h, generate_series(1, 100)');
 query(subscribe_sql('runs', AtprotoTest::Server->start(make_capture('steps.py', 'z 1 +x')), cursor => 0, target => "'paused'", verify => "'hash'"));
 comes('SELECT count(*) = 2 FROM atproto.held_release', 'R-32: a consumer that looks at all that waits leaves one row for each repository');
 clean();
 
-# --- a row about what was dropped outlives the subscription, and names the tables ---
+# --- a row about dropped events outlives the subscription, and names the tables ---
 
 $first = AtprotoTest::Server->start(make_capture('full.py', 'flood', 3, 3));
 query('BEGIN; CREATE SCHEMA gone; ' . subscribe_sql('gone', $first, cursor => 0, target => "'gone'", verify => "'full'") . '; UPDATE atproto.subscription SET max_held_events = 0; COMMIT');
@@ -221,7 +221,7 @@ query("SELECT atproto.unsubscribe('swaps')");
 is(query('SELECT subscription, target, sum(events) FROM atproto.gap GROUP BY 1, 2'), '|after|4', 'R-32: what waits for tables that were dropped leaves a row when the subscription goes');
 clean();
 
-# --- a consumer that starts finds the repositories of which something waits by an index ---
+# --- a consumer finds the repositories with held events by an index at its start ---
 
 sub rows_read
 {

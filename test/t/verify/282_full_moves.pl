@@ -1,6 +1,6 @@
 # 282_full_moves.pl
 #		Events are held at level full, and then their subscription stops following the account, or gets
-#		another target.  No event waits for ever, also where an event is held behind a released one. As in
+#		another target.  No event waits for ever, also where an event is held behind a released one.  As in
 #		282_full.pl, no fetcher runs.  R-30, R-32, R-35, V-41.
 
 use strict;
@@ -69,7 +69,7 @@ foreach my $workers (1, 3)
 	is_taken("narrow$workers", "R-32: $workers: what came before a filter changed is taken");
 }
 
-# Two of them, neither of which follows the account any more.
+# Two subscriptions, neither of which follows the account any more.
 my $server = with_held('shared');
 my $second = AtprotoTest::Server->start($capture, '--hold-at', $names + 16);
 query(subscribe_sql('second', $second, cursor => 0, target => "'shared'", verify => "'full'", events => "'keep'"));

@@ -191,7 +191,7 @@ is(query('SELECT DISTINCT verify, format, endpoint = (SELECT endpoint FROM atpro
 
 query('DROP TABLE kept');
 
-# --- a consumer that starts names the held events once ---
+# --- a consumer names the held events once at its start ---
 
 my $points = AtprotoTest::Points->new($node);
 $points->hold('held events read', 'atproto old');

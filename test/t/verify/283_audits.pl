@@ -22,7 +22,7 @@ EOF
 my $clock  = AtprotoTest::Clock->new($node);
 my $points = AtprotoTest::Points->new($node);
 
-# A repository without records is synchronized with the empty tree, and with no other.
+# A repository without records is synchronized only with the empty tree.
 my $empty = 'bafyreie5737gdxlw5i64vzichcalba3z2v5n6icifvx5xytvske7mr3hpm';
 my $other = 'bafyreick7g2qxds3p6ue6l7u77axjrptfckvuad3txz63xuygsemetsypa';
 
@@ -171,7 +171,7 @@ request_audit('alone', 'NULL');
 wait_for("SELECT next_at IS NULL FROM atproto.audit_state WHERE target = 'alone'");
 pass('afterwards it is taken back');
 
-# --- repositories that cannot be audited are not tried for ever ---
+# --- repositories beyond any audit are not tried for ever ---
 
 query("UPDATE atproto.subscription SET collections = '{app.bsky.*}' WHERE name = 'alone'; UPDATE alone.repo SET audited_at = NULL");
 request_audit('alone', $these);

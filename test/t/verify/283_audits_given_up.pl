@@ -107,7 +107,7 @@ query("UPDATE anew.repo SET refill_by = 'other', refill_sync = 'synchronized' WH
 query("SELECT atproto.pause('anew'); SELECT atproto.refill('anew', NULL, $last)");
 is(turn('anew'), 'now', 'what the first refill wrote is to be audited, when a second one begins');
 
-# --- a target that is dropped ---
+# --- a dropped target ---
 
 query("SELECT atproto.unsubscribe('anew'); DROP SCHEMA anew CASCADE");
 query($_) foreach 'ALTER SYSTEM SET atproto.audits = on', 'SELECT pg_reload_conf()';

@@ -1,7 +1,7 @@
 # 283_audits_of_others.pl
 #		Automatic audits of the tables of an owner who wants to keep other owners from their turn.  Hostile
 #		functions on these tables run with the rights of their owner and for a limited time, and the
-#		repositories of other owners are audited.  Also an audit that takes long. V-45.
+#		repositories of other owners are audited.  Also an audit that takes long.  V-45.
 
 use strict;
 use warnings FATAL => 'all';
@@ -47,8 +47,7 @@ query('CREATE SCHEMA alone; ' . subscribe_sql('alone', $server, target => "'alon
 my ($grants) = slurp_file(test_dir() . '/../doc/operate/operations.md') =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
 query($grants);
 
-# The hostile owner has a subscription and tables with functions; its consumer does not run, so that only the
-# fetcher calls them.
+# The hostile owner has a subscription and tables with functions, which spare the owner's consumer (is_other()).
 sub hostile
 {
 	my ($sql) = @_;

@@ -1,7 +1,7 @@
 # 285_full_labels.pl
 #		At level full, only signed labels of a labeler become rows of the table label.  Labels whose
-#		signature no known key made wait, those of each labeler separately. As in 282_full.pl, the test
-#		writes the rows of identities, and no manager runs. V-49, with V-40 to V-43, V-48 and R-30 to R-35
+#		signature no known key made wait, those of each labeler separately.  As in 282_full.pl, the test
+#		writes the rows of identities, and no manager runs.  V-49, with V-40 to V-43, V-48 and R-30 to R-35
 #		for labelers.
 
 use strict;
@@ -53,7 +53,7 @@ sub held_of
 	return query("SELECT string_agg(seq || ' ' || why, ', ' ORDER BY rev) FROM atproto.held_event WHERE did = '$who{$name}{did}' AND kind = 'label'");
 }
 
-# Subscribe at level full, into a schema of the same name.  What is before hold_at is in batches of its own.
+# Subscribes at level full, into a schema of the same name.  Messages before hold_at are in separate batches.
 sub follow
 {
 	my ($name, $capture, $last, %o) = @_;
@@ -144,7 +144,7 @@ is(query("SELECT atproto.retry($a1)"), 'applied', 'V-49: then it is taken');
 is(values_of('refused', 'known'), 'a1,a2,a5,a6', 'V-49: as verified');
 query("SELECT atproto.unsubscribe('refused')");
 
-# --- a document that names no key for labels, and is old ---
+# --- an old document without a key for labels ---
 
 begin_again();
 know_all();
@@ -204,7 +204,7 @@ is(query('SELECT count(*), count(DISTINCT did) FROM atproto.held_event'), '500|5
 cmp_ok(query('SELECT sum(octet_length(bytes)) FROM atproto.held_event'), '<', 2 * -s $many, 'V-49: with its own labels alone');
 query("SELECT atproto.unsubscribe('many')");
 
-# --- an account whose commits and labels wait, for the same tables ---
+# --- an account with held commits and labels, for the same tables ---
 
 begin_again();
 my %accounts = accounts_of('full.py', 'rotations');
@@ -263,7 +263,7 @@ is(query('SELECT subscription, did, events, after_seq, before_seq, reason FROM a
 	'R-34: after some time they are given up, with a row that names the labeler, and its first and last label');
 query("SELECT atproto.unsubscribe('given'); DELETE FROM atproto.gap");
 
-# After a wait in vain the stream stands still again once labels that waited have been taken.
+# After a wait in vain, the stream stands still a second time once held labels have been released.
 begin_again();
 query('CREATE SCHEMA later');
 $server = AtprotoTest::Server->start($sixty, map { ('--hold-at', $_) } 31, 32, 33, 58, 59);

@@ -14,7 +14,7 @@ use AtprotoTest::Points;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# In a build that is not for tests the points are nothing.
+# Without ATP_INJECTION_POINTS, the points compile to nothing.
 {
 	local @ENV{qw(MAKEFLAGS MAKEOVERRIDES PROFILE)} = ('') x 3;
 	my $sources = PostgreSQL::Test::Utils::tempdir('release');
@@ -61,7 +61,7 @@ sub bring_to
 	return;
 }
 
-# After the race: the tables are what the oracle says, and every operation was applied once.
+# After the race: the tables are those of the oracle, and every operation was applied once.
 sub all_is_well
 {
 	my ($name, %o) = @_;
@@ -74,7 +74,7 @@ sub all_is_well
 	return;
 }
 
-# Tables with a trigger are written by statements, those without directly.
+# Tables with a trigger are written by statements, tables without are written directly.
 my $trigger = 'CREATE TRIGGER looks BEFORE UPDATE ON %s FOR EACH ROW WHEN (false)'
   . ' EXECUTE FUNCTION suppress_redundant_updates_trigger()';
 

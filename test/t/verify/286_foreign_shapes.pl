@@ -72,7 +72,7 @@ query('CREATE SCHEMA quoter AUTHORIZATION quoter; SET ROLE quoter; ' . subscribe
 wait_for_seq($node, 'quoter', $PDS_LAST);
 tables_match($node, $pds, 'quote_all_identifiers: the stream is followed', schema => 'quoter');
 
-# --- other types: with a trigger, which makes the rows come through a statement, and without ---
+# --- other types: with a trigger, so that the rows come through a statement, and without ---
 
 my %type = (
 	rev      => 'bigint USING 1', first_rev => 'text', commit      => 'int USING 1',
@@ -146,7 +146,7 @@ query("SELECT atproto.unsubscribe('ruled')");
 
 query('BEGIN; ' . subscribe_sql('altered', $server) . "; SELECT atproto.pause('altered'); COMMIT");
 foreach my $case (
-	# (a view reads the column, so its own type cannot be altered)
+	# (a view reads the column, so that its own type cannot be altered)
 	['RENAME dids TO before; ALTER TABLE atproto.subscription ADD dids integer[] DEFAULT ARRAY[7, 8]', '', qr/column "dids" is of type integer\[\], not (public\.)?did\[\]/],
 	['DROP CONSTRAINT subscription_max_dead_letters_check, ALTER max_dead_letters DROP DEFAULT, ALTER max_dead_letters TYPE text', '',
 		qr/column "max_dead_letters" is of type text, not integer/],

@@ -1,7 +1,7 @@
 # 287_races_processes.pl
 #		Several processes read and move one cursor: workers that outlive their consumer while their number
 #		changes; an operator with set_cursor(); resume() while a consumer is ending.  The points are those
-#		of doc/develop/races.md. E-43, E-44, E-49.
+#		of doc/develop/races.md.  E-43, E-44, E-49.
 
 use strict;
 use warnings FATAL => 'all';
@@ -121,7 +121,7 @@ is(query("SELECT refobjid::regrole FROM pg_shdepend WHERE objid = 'atproto.subsc
 	'heir', 'cursor read, then another owner: only that one cannot be dropped');
 $server->release;
 
-# While the stream goes on.  What was not applied is in a gap, and nothing else is.
+# While the stream goes on.  Skipped events are in a gap, and no other events.
 foreach my $to ($half + 4, $half - 4)
 {
 	follow();
@@ -141,7 +141,7 @@ foreach my $to ($half + 4, $half - 4)
 }
 $node->stop;
 
-# --- no manager: resume() while the consumer is on its way out ---
+# --- no manager: resume() while the consumer is ending ---
 
 $node = make_node('alone', preload => 0);
 $points = AtprotoTest::Points->new($node);

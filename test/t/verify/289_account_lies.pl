@@ -2,7 +2,7 @@
 #		At level full, the stream lies about accounts: while the fetcher still asks about the previous
 #		statement, while the repository is fetched for the first time, by a former server of an unknown
 #		account, in an event that is tried again, and in a database that is copied meanwhile; and about
-#		accounts with more records than a consumer can look through. V-39, V-44, V-47, R-07, R-35.
+#		accounts with more records than a consumer can look through.  V-39, V-44, V-47, R-07, R-35.
 
 use strict;
 use warnings FATAL => 'all';

@@ -118,7 +118,7 @@ EOF2
 	return $node;
 }
 
-# All have begun, without a record that is refused, and are deleted.
+# All accounts have begun, without a refused record, and are deleted.
 sub subscribe
 {
 	my ($node, $server, %o) = @_;

@@ -3,9 +3,8 @@
 #		replaced, accounts that move, commits that are forged, lost, late, incomplete.  In the end tables,
 #		states, dead letters and counters must be those that test/oracle/levels.py computes.  V-05 to V-08,
 #		V-11, V-13 to V-15, V-40 to V-43, V-47, W-31.
-#
-#		ATPROTO_MINUTES=60 ATPROTO_RATE=50 is the long form (test/simulator/hour), as the
-#		clock goes; ATPROTO_SEED, ATPROTO_PERCENT (of faults) make another one.
+# ATPROTO_MINUTES=60 ATPROTO_RATE=50 is the long form (test/simulator/hour), at the speed of the clock;
+# ATPROTO_SEED, ATPROTO_PERCENT (of faults) make a different network.
 
 use strict;
 use warnings FATAL => 'all';

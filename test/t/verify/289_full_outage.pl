@@ -44,7 +44,7 @@ sub waiting
 	return query('SELECT string_agg(n::text, $$,$$ ORDER BY did) FROM (SELECT did, count(*) AS n FROM atproto.held_event GROUP BY did) h');
 }
 
-# Moves the time of day forward, by which dates are judged, but not the clock by which processes wait.
+# Moves the time of day and the clock of waiting processes forward by the same time.
 sub pass_time
 {
 	my ($seconds) = @_;
@@ -103,7 +103,7 @@ sooner_or_later($nothing_waits);
 is(join(' ', map { records($_) } 3 .. 6), '10,20,30 10,20 10 10,20', 'R-32: all that waited is taken');
 $network->unfault($fault);
 
-# --- it is busy, and says for how long, or does not ---
+# --- the directory is busy, with or without a time for the next request ---
 
 foreach my $case ([ 7, 3000 ], [ 8, undef ])
 {

@@ -28,7 +28,7 @@ my $full = begin_full('full_primary',
 	init => { allows_streaming => 1, has_archiving => 1 });
 my ($primary, $preload, $network) = @$full{qw(node preload network)};
 
-# Nothing waits any more; with a clock, a directory that has not answered may rest meanwhile.
+# No event is held any more; a directory without an answer may rest meanwhile by the clock.
 sub settle
 {
 	my ($seq) = @_;

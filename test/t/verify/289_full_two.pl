@@ -37,7 +37,7 @@ sub kill_one
 	return;
 }
 
-# Nothing waits any more; a directory that has not answered may rest meanwhile.
+# No event is held any more; a directory without an answer may rest meanwhile.
 sub settle
 {
 	my ($seq) = @_;

@@ -86,7 +86,7 @@ is(query('SELECT count(*) FROM atproto.status_request'), $all - 1, 'V-39: who ha
 is(asked('forged'), 0, 'V-39: who has not is not');
 is(query("SELECT count(*) FROM atproto.record WHERE rkey = '20'"), '0', 'V-38: the commit itself is ignored');
 
-# while it is asked, the stream says something newer: at once, as the request has a limited time
+# during the request the stream has news: at once, as the request has a limited time
 $network->wait_for_log(1, host => $who{raced}{pds});
 $server->release;
 wait_for_seq($node, 's', 3 * $all + 1);
