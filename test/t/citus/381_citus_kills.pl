@@ -1,8 +1,8 @@
 # 381_citus_kills.pl
 #		Exactly once across servers.  A consumer fills tables of Citus while coordinator, workers and
 #		consumer are killed at random, a node is away, shards move, and a node is added.  Prepared
-#		transactions that a crash left open are settled, and the tables are those that the simulator
-#		computes.  E-43, E-48.
+#		transactions left open by a crash are settled, and the tables equal the result of the simulator.
+#		E-43, E-48.
 #
 #		ATPROTO_KILLS=300 is the long form; ATPROTO_SEED repeats a run; ATPROTO_WORKERS are
 #		the subscription's, by default one to three.

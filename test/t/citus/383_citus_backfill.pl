@@ -1,8 +1,7 @@
 # 383_citus_backfill.pl
-#		A backfill into tables that Citus distributes must end with the same rows as in plain tables.
-#		Exports are written to the shards of their repositories while a node crashes; events that were
-#		missed are fetched again; audits find records that are lost on any node.  R-01, R-05, R-30, R-52,
-#		R-55, V-45.
+#		A backfill into distributed tables must end with the same rows as in plain tables.  Exports are
+#		written to the shards of their repositories while a node crashes; missed events are fetched again;
+#		audits find lost records on any node.  R-01, R-05, R-30, R-52, R-55, V-45.
 #
 #		Needs Citus: see test/citus/build.
 

@@ -1,8 +1,8 @@
 # 384_citus_links.pl
-#		The table link on Citus is distributed by the target of a link, so that a query for the links to a
-#		record asks one node.  The table must be the image of record through updates, deletions and deleted
-#		accounts, also where a node was away when an account was deleted.  check() finds links that are
-#		missing or wrong, and rebuild_links() mends them.
+#		The table link on Citus is distributed by the target of a link: a query for the links to a record
+#		asks one node.  The table must be the image of record through updates, deletions and deleted
+#		accounts, also where a node was away when an account was deleted.  check() finds missing and wrong
+#		links, and rebuild_links() mends the table.
 #
 #		Needs Citus: see test/citus/build.
 

@@ -1,7 +1,6 @@
 # 385_citus_partitions.pl
-#		Partitioned tables that Citus distributes: a consumer fills them, and partitions for more months are
-#		made and distributed.  What Citus cannot do with such tables is refused, and then nothing is
-#		changed.
+#		Partitioned and distributed tables: a consumer fills them, and partitions for more months are made
+#		and distributed.  Operations beyond the abilities of Citus are refused, and nothing is changed.
 #
 #		Needs Citus: see test/citus/build.
 

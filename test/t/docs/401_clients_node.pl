@@ -1,6 +1,7 @@
 # 401_clients_node.pl
 #		Runs the JavaScript programs of doc/use/clients.md.
-# Needs the packages of npm install in test/clients.
+#
+#		Needs the packages of npm install in test/clients.
 
 use strict;
 use warnings FATAL => 'all';

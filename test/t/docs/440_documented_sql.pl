@@ -1,8 +1,8 @@
 # 440_documented_sql.pl
 #		Runs every SQL block of the pages, in the order of its page, on a server with data and a network.  A
 #		statement fails only where the page says so with a comment "-- ERROR:  message".  This file names
-#		each block that it does not run, with the reason or with the test that runs the block.  Whole
-#		statements in the text are tried, too.
+#		each block without a run here, with the reason or with the test of the block.  Whole statements in
+#		the text are tried, too.
 
 use strict;
 use warnings FATAL => 'all';

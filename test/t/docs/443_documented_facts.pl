@@ -1,7 +1,7 @@
 # 443_documented_facts.pl
-#		The facts that the pages state outside their blocks are true: quoted messages stand in the programs,
-#		defaults are those of the server, lists of options are complete, and statements print the output
-#		that the page shows.
+#		The facts outside the blocks of the pages are true: quoted messages stand in the programs, defaults
+#		are those of the server, lists of options are complete, and statements print the output shown on the
+#		page.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,6 +1,6 @@
 # 460_faq.pl
-#		The test provokes each message that doc/use/faq.md quotes and compares every letter.  This file
-#		names the messages that would need another build or another program.
+#		The test provokes each message quoted by doc/use/faq.md and compares every letter.  This file names
+#		the messages of other builds or programs.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,7 @@
 # 331_fetcher.pl
-#		The HTTP client of the fetcher.  It refuses URLs and addresses that could reach private networks,
-#		follows few redirects, keeps limits of time and size, verifies certificates, survives damaged
-#		answers, and sends the headers that the rules name (rules W-50 to W-58).
+#		The HTTP client of the fetcher.  The client refuses URLs and addresses of private networks, follows
+#		few redirects, keeps limits of time and size, verifies certificates, survives damaged answers, and
+#		sends the headers of the rules (rules W-50 to W-58).
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,7 @@
 # 332_fetcher_hosts.pl
 #		The fetcher spares hosts: few requests at a time, rest after failures and after 429 (rules R-20 to
-#		R-25).  The fetcher process starts when there is work, ends when there is none, starts again after a
-#		kill, and does not delay a shutdown.
+#		R-25).  The fetcher process starts for work, ends without work, starts again after a kill, and does
+#		not delay a shutdown.
 
 use strict;
 use warnings FATAL => 'all';

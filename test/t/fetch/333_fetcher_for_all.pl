@@ -1,6 +1,6 @@
 # 333_fetcher_for_all.pl
-#		All roles share one fetcher.  Slow hosts, hosts that ask for a long rest, and an owner with hostile
-#		triggers on the target tables do not keep the fetcher from its work for other roles.
+#		All roles share a fetcher.  Slow hosts, hosts with a long Retry-After, and an owner with hostile
+#		triggers on the target tables do not keep the fetcher from work for further roles.
 
 use strict;
 use warnings FATAL => 'all';

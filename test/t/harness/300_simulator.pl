@@ -1,6 +1,6 @@
 # 300_simulator.pl
-#		A simulated network (test/simulator) with all kinds of events.  Three results agree: the tables that
-#		the simulator says it leaves, those that the oracle computes from the messages, and those of a
+#		A simulated network (test/simulator) with all kinds of events.  Three results agree: the tables
+#		announced by the simulator, the tables computed by the oracle from the messages, and the tables of a
 #		consumer after cut connections and a crash, with one process and with several.
 #
 #		ATPROTO_EVENTS=200000 is a longer form; ATPROTO_SEED changes the network.

@@ -1,7 +1,6 @@
 # 391_jetstream_faults.pl
-#		Faults of a Jetstream or of the way to it: cut connections, repeated events, events out of order,
-#		texts whose contents contradict each other, cursors that are too old.  The rows must be those of the
-#		relay.
+#		Faults of a Jetstream or of its network: cut connections, repeated events, events out of order,
+#		texts with contradictions, cursors too old.  The rows must be equal to the rows of the relay.
 
 use strict;
 use warnings FATAL => 'all';

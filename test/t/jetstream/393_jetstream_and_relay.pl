@@ -1,6 +1,7 @@
 # 393_jetstream_and_relay.pl
-#		A relay and a Jetstream fill the same tables, one ahead of the other or both at once, through cut
-#		connections.  The rows must be those of a single source, with each operation applied once.
+#		A relay and a Jetstream fill the same tables, the relay ahead, the Jetstream ahead, or both at once,
+#		through cut connections.  The rows must equal the rows of a single source, with each operation
+#		applied once.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,7 @@
 # 393_jetstream_takes.pl
-#		A Jetstream subscription takes over the held events that a relay's subscription to the same tables
-#		left behind, and decodes them by the relay's format, not by its own.  Both subscriptions are at
-#		level hash: a subscription takes no held events of a higher level.
+#		A Jetstream subscription takes over held events of a former relay's subscription to the same tables,
+#		and decodes their bytes in the relay's format.  Both subscriptions are at level hash: a subscription
+#		takes no held events of a higher level.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,7 @@
 # 395_jetstream_requests.pl
 #		The requests to a Jetstream and its answers: the consumer asks with the right position, filters and
-#		compression; it handles a cursor or a dictionary that the server no longer knows, and messages that
-#		a hostile server has compressed.
+#		compression; a cursor or dictionary unknown to the server, and hostile compressed messages, do no
+#		harm.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,8 @@
 # 396_jetstream_backfill.pl
-#		A Jetstream brings the stream, and exports from the accounts' own servers bring the records that
-#		Jetstream lacks and the records from before its first event.  The fetcher never asks the Jetstream
-#		for repositories.  An audit finds the differences that no event shows.  Then the subscription
-#		changes to a relay, without a lost operation.  R-01, R-10, R-52, V-45.
+#		A Jetstream brings the stream, and exports from the accounts' own servers bring the missing records
+#		and the records from before the first event.  The fetcher never asks the Jetstream for repositories.
+#		An audit finds differences invisible in the events.  Then the subscription changes to a relay,
+#		without a lost operation.  R-01, R-10, R-52, V-45.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,8 @@
 # 398_peers.pl
 #		Runs bench/peers.sh in a short form: each compared program reaches the end of its stream, and
 #		deletions, updates and ended accounts leave the same rows in each.
-# Needs the packages of npm install in bench/peers.
+#
+#		Needs the packages of npm install in bench/peers.
 
 use strict;
 use warnings FATAL => 'all';

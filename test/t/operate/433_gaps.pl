@@ -1,7 +1,6 @@
 # 433_gaps.pl
-#		A gap closes when all of its events were read again with the settings of then (E-44).  A gap that
-#		was read in part, or with other settings, stays open.  An operator can close a gap, and its row
-#		stays.
+#		A gap closes when all of its events were read again with the settings of then (E-44).  A gap read in
+#		part, or with different settings, stays open.  An operator can close a gap, and its row stays.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,7 @@
 # 123_layouts.pl
 #		The number of workers changes while workers of the old layout still apply a batch: their consumer
-#		died while they waited for a user's lock.  No event may be skipped, and none counted twice.  A
-#		consumer must also survive cursors that the extension did not write: too many rows, or missing
-#		shards.  E-43.
+#		died while the workers waited for a user's lock.  No event may be skipped or counted twice.  A
+#		consumer must also survive invalid cursors: too many rows, or missing shards.  E-43.
 
 use strict;
 use warnings FATAL => 'all';

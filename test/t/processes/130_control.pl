@@ -1,6 +1,6 @@
 # 130_control.pl
-#		The SQL functions that control the consumer: their effects, the arguments that they refuse, and the
-#		roles that may not call them.  E-01, E-44.
+#		The SQL functions for the control of consumers: effects, refused arguments, and roles without the
+#		right to call.  E-01, E-44.
 
 use strict;
 use warnings FATAL => 'all';

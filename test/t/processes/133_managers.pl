@@ -1,8 +1,8 @@
 # 133_managers.pl
-#		Managers, and the columns of stat_subscription that tell of processes.  A dropped database
-#		frees its slots; an idle manager runs no transaction; an event that comes once more counts
-#		as no batch; last_error has the error that ended a process; a manager's memory does
-#		not grow; a manager that found no database serves the database once it is created.
+#		Managers, and the columns of stat_subscription about processes.  A dropped database frees its slots;
+#		an idle manager runs no transaction; a repeated event counts as no batch; last_error has the last
+#		error of a process; a manager's memory does not grow; a manager started before its database exists
+#		serves the database after CREATE DATABASE.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,9 +1,9 @@
 # 340_exports.pl
-#		load_car() writes an account's export into tables that have none of its records, some, different
-#		ones, or all.  Afterwards the tables have exactly the account's records, unchanged rows were not
-#		touched, and triggers have seen each change once.  Tried with partitions, with rows that the
-#		database refuses, with exports that are cut, wrong, too large, or built to cost time and memory, and
-#		beside a stream.  R-40 to R-56, V-14.
+#		load_car() writes an account's export into tables with no record of the account, some, wrong
+#		records, or all.  Afterwards the tables have exactly the account's records, unchanged rows were not
+#		touched, and triggers have seen each change once.  Tried with partitions, with refused rows, with
+#		exports cut, wrong, too large, or built to cost time and memory, and beside a stream.  R-40 to R-56,
+#		V-14.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,7 @@
 # 346_repos.pl
 #		resync() and backfill_repo() make jobs, and the fetcher brings the exports of these repositories
-#		into the tables.  A job that fails shows its reason, is tried again later, and delays no other job;
-#		events of a repository are held while it is fetched, and no longer.  R-04, R-05, R-10 to R-13, R-21,
+#		into the tables.  A failed job shows its reason, is tried again later, and delays no further job;
+#		events of a repository are held during the fetch, and no longer.  R-04, R-05, R-10 to R-13, R-21,
 #		R-24, R-50, R-55.
 
 use strict;

@@ -3,8 +3,9 @@
 #		send garbage.  The repositories of the good hosts come without delay, the fetcher keeps its limits
 #		of requests for every host, and sends the bad hosts a bounded number of requests.  R-03, R-11, R-20
 #		to R-24.
-# ATPROTO_HOSTS=60 ATPROTO_REPOS=2000 is a large run; ATPROTO_FAULTS=0 makes a run without faults, to compare
-# the noted times.
+#
+#		ATPROTO_HOSTS=60 ATPROTO_REPOS=2000 is a large run; ATPROTO_FAULTS=0 makes a run without
+#		faults, to compare the noted times.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,9 +1,9 @@
 # 353_repo_paths.pl
-#		A hostile account writes, again and again, records under paths that are not valid.  Such a commit is
-#		refused as a whole, and the next commit shows a break.  The account's export is loaded, and each
-#		record with a bad path becomes a dead letter.  Its server is asked no more often than for any
-#		automatic fetch, no row is hidden, and in the end the tables have all other records.  At levels
-#		chain and full.  B-65, R-06, R-56, V-33.
+#		A hostile account writes, again and again, records under invalid paths.  The bad commit is refused
+#		as a whole, and the next commit shows a break.  The account's export is loaded, and each record with
+#		a bad path becomes a dead letter.  Its server is asked no more often than for any automatic fetch,
+#		no row is hidden, and in the end the tables have all other records.  At levels chain and full.
+#		B-65, R-06, R-56, V-33.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,8 @@
 # 354_repo_changes.pl
-#		At level full, an account changes while its repository is fetched: its key, its server, or whether
-#		it is active.  A server that the account has left is not believed when it says that the account is
-#		deleted, nor when it sends an export older than the tables.  If getRepo answers that the account is
-#		deleted, this counts as the same answer of getRepoStatus: V-47.  R-07, R-12, R-13, R-50, W-36.
+#		At level full, an account changes while its repository is fetched: key, server, or active state.  A
+#		former server of the account is not believed: neither its statement of a deletion, nor its export
+#		older than the tables.  A deletion announced by getRepo counts as if by getRepoStatus: V-47.  R-07,
+#		R-12, R-13, R-50, W-36.
 
 use strict;
 use warnings FATAL => 'all';

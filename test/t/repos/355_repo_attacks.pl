@@ -1,8 +1,8 @@
 # 355_repo_attacks.pl
-#		Hostile servers answer with files that are no export, or that no client could load: cut, endless,
-#		with impossible lengths, compressed bombs, millions of useless blocks.  For each answer no row
-#		changes, the job shows the problem, and the fetcher survives in bounded memory.  One server sends
-#		its bytes slowly while other jobs wait for the memory that its job has reserved.  R-40 to R-46.
+#		Hostile servers answer with invalid or unloadable files: cut, endless, with impossible lengths,
+#		compressed bombs, millions of useless blocks.  For each answer no row changes, the job shows the
+#		problem, and the fetcher survives in bounded memory.  One server sends its bytes slowly while other
+#		jobs wait for the memory reserved by the slow job.  R-40 to R-46.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,8 @@
 # 260_permissions.pl
 #		Rights of roles.  A role with the grants of doc/operate/operations.md has its own subscriptions,
-#		sees nothing of the subscriptions of other roles, and cannot act with the rights of another role.
-#		pg_monitor sees states and no secrets; a role without grants sees nothing.  Headers are secrets of
-#		the owner (E-07).
+#		sees nothing of foreign subscriptions, and cannot act with the rights of a foreign role. pg_monitor
+#		sees states and no secrets; a role without grants sees nothing.  Headers are secrets of the owner
+#		(E-07).
 
 use strict;
 use warnings FATAL => 'all';

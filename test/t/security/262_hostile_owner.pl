@@ -1,8 +1,8 @@
 # 262_hostile_owner.pl
 #		A hostile owner with the grants of doc/operate/operations.md.  The owner cannot see the
-#		subscriptions of other roles in the view of states, break that view, take numbers of other owners'
-#		letters and gaps, block another subscription by a name with the same lock, make operators call
-#		functions of the owner, or keep the manager busy; a former owner leaves no traps for the next.
+#		subscriptions of other roles in the view of states, break this view, take numbers of foreign letters
+#		and gaps, block a foreign subscription by a name with the same lock, make operators call functions
+#		of the owner, or keep the manager busy; a former owner leaves no traps for the next.
 
 use strict;
 use warnings FATAL => 'all';

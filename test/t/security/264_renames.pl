@@ -1,7 +1,7 @@
 # 264_renames.pl
-#		A subscription, or the schema that it fills, is renamed: held events, jobs, requests, audits,
-#		limits, gaps and refills stay with the subscription, and a new subscription or schema under the old
-#		name inherits none of them. sync.md, H: names.
+#		A subscription or its target schema is renamed: held events, jobs, requests, audits, limits, gaps
+#		and refills stay with the subscription, and a new subscription or schema under the old name inherits
+#		nothing. sync.md, H: names.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,8 @@
 # 265_who_may.pl
 #		Tries the tables of doc/operate/security.md, "Who may", which name each table, view, function and
-#		queue of the extension.  The test calls every function as every role, with arguments that belong to
-#		another role: its schema, subscription, letter, gap and account.  Every role reads and writes every
-#		table.  After each statement the state of the other role must be unchanged.
+#		queue of the extension.  The test calls every function as every role, with arguments of a victim:
+#		its schema, subscription, letter, gap and account.  Every role reads and writes every table.  After
+#		each statement the victim's state must be unchanged.
 
 use strict;
 use warnings FATAL => 'all';

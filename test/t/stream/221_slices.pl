@@ -1,8 +1,7 @@
 # 221_slices.pl
 #		A subscription to a slice keeps the repositories whose DIDs PostgreSQL would put into this hash
-#		partition.  Slices are disjoint, and together they have the rows of one subscription to the whole
-#		stream, with every kind of event and fault.  A slice can be changed as other filters can.  F-14,
-#		I-20.
+#		partition.  Slices are disjoint, and together have the rows of a single subscription to the whole
+#		stream, with every kind of event and fault.  A slice can be changed like any filter.  F-14, I-20.
 
 use strict;
 use warnings FATAL => 'all';

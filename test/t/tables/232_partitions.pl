@@ -1,7 +1,7 @@
 # 232_partitions.pl
 #		A user has made the tables before the extension does: the table record is in partitions, by
 #		collection and by a hash of the repository.  atproto.create_tables() leaves existing tables alone
-#		except for missing columns that it can add, and refuses tables that cannot work.
+#		except for missing columns, and refuses unusable tables.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,7 @@
 # 233_partition.pl
-#		atproto.partition() turns tables into partitioned ones while a consumer fills them, and keeps
+#		atproto.partition() turns tables into partitioned tables while a consumer fills them, and keeps
 #		indexes, checks, defaults and views.  The test adds months and collections, moves rows out of the
-#		default partition, drops old months with their links, and calls the function with arguments that it
-#		must refuse.
+#		default partition, drops old months with their links, and calls the function with invalid arguments.
 
 use strict;
 use warnings FATAL => 'all';

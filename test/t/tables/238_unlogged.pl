@@ -1,7 +1,7 @@
 # 238_unlogged.pl
 #		An UNLOGGED data table is empty after a crash, while cursors and states of repositories survive.
-#		subscribe() and other functions refuse such a table; if a consumer finds one, it stops trusting the
-#		states of the repositories, so that an audit has to prove them.
+#		subscribe() and other functions refuse an UNLOGGED table; a consumer with such a table stops
+#		trusting the states of the repositories, until an audit has proven each state.
 
 use strict;
 use warnings FATAL => 'all';

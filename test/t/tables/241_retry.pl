@@ -1,9 +1,8 @@
 # 241_retry.pl
-#		retry() applies a dead letter with the rights of the subscription's owner, whoever
-#		calls, so that triggers gain no rights.  Only members of the owner may call it, and no
-#		trigger that a retry or a consumer fires.  The letter's event is old: a newer record
-#		stays, a removed record does not come back, and a record that may have been removed
-#		since keeps its letter.  F-03, B-29.
+#		retry() applies a dead letter with the rights of the subscription's owner, whoever calls, so that
+#		triggers gain no rights.  Only members of the owner may call it, and no trigger fired by a retry or
+#		a consumer.  The letter's event is old: a newer record stays, a removed record does not come back,
+#		and a record possibly removed since keeps its letter.  F-03, B-29.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,7 @@
 # 242_letters_room.pl
-#		One account sends as many invalid records as it can.  It gets its share of the dead letters; the
-#		rest becomes one letter and a mark on its repository.  Other accounts keep room for their letters,
-#		the stream goes on, and memory stays small.  B-29.
+#		An account sends as many invalid records as possible.  The account gets a share of the dead letters;
+#		the rest becomes a single letter and a mark on the repository.  Further accounts keep room for
+#		letters, the stream goes on, and memory stays small.  B-29.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,8 @@
 # 245_strangers_values.pl
-#		A stranger's value makes a user's trigger fail with a SQLSTATE that usually speaks of
-#		the schema or of the server.  A row that fails three times while other rows of its
-#		table pass is at fault itself, and becomes a dead letter.  An error that no row can be
-#		blamed for stops or ends the consumer, and condemns nothing.  E-43, B-29.
+#		A stranger's value makes a user's trigger fail with a SQLSTATE usually caused by faults of the
+#		schema or of the server.  A row is at fault itself if three attempts fail while further rows of the
+#		table pass, and becomes a dead letter.  An error without a row at fault stops or ends the consumer,
+#		and condemns nothing.  E-43, B-29.
 
 use strict;
 use warnings FATAL => 'all';

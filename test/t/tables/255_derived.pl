@@ -1,8 +1,8 @@
 # 255_derived.pl
-#		Tables that triggers derive.  The examples of the pages run as they stand, and their counts must
-#		equal those of the table record and of the oracle, through updates, deletions, deleted accounts and
-#		a refill.  Events that are handed to triggers leave their table again, whatever the triggers do with
-#		them.  E-43, F-03, F-15.
+#		Tables derived by triggers.  The examples of the pages run as they stand, and their counts must
+#		equal the counts from the table record and from the oracle, through updates, deletions, deleted
+#		accounts and a refill.  Events handed to triggers leave record_event again, whatever the triggers
+#		do.  E-43, F-03, F-15.
 
 use strict;
 use warnings FATAL => 'all';

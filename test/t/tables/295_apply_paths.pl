@@ -1,7 +1,7 @@
 # 295_apply_paths.pl
-#		The consumer writes new records into plain tables directly and into all other tables with a
-#		statement; the rows must be equal.  Tried with repeated keys, keys that exist already or that
-#		another session is writing, refused rows, logical decoding and statistics.  F-03, E-43, B-29.
+#		The consumer writes new records into plain tables directly and into all further tables with a
+#		statement; the rows must be equal.  Tried with repeated keys, existing keys, keys that a second
+#		session is writing, refused rows, logical decoding and statistics.  F-03, E-43, B-29.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,6 +1,6 @@
 # 296_triggers_hostile.pl
-#		Hostile triggers of tables that the consumer fills directly: they write into the same table, or drop
-#		or change it while the consumer writes.  E-43.
+#		Hostile triggers of directly filled tables: the triggers write into the same table, or drop or
+#		change the table while the consumer writes.  E-43.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,8 @@
 # 280_two_sources.pl
 #		Two streams with the same repositories fill the same tables at the same time, out of step: each
-#		record is stored as by a single source.  If only one source ran and lacked events, a source that
-#		begins later cannot bring them: the loss is noticed, and a refill from the complete source repairs
-#		it.  F-03, F-08, F-15.  (280_union.pl has sources that run at once.)
+#		record is stored as by a single source.  If a single source ran and lacked events, a source with a
+#		later start cannot bring the events: the loss is noticed, and repaired by a refill from the complete
+#		source.  F-03, F-08, F-15.  (280_union.pl has simultaneous sources.)
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,9 +1,8 @@
 # 281_chain.pl
-#		At level chain, a commit that leaves out operations of its account, or invents some, changes no
-#		record, and repo.sync shows that records are missing.  Each case of test/oracle/chain.py, with one
-#		process and with several, and through a restart; a recorded PDS, whose commits are all proven;
-#		audits of records that came at level hash.  V-01, V-03, V-13, V-17, V-26 to V-29, V-31 to V-38,
-#		V-45.
+#		At level chain, a commit with omitted or invented operations changes no record, and repo.sync shows
+#		the loss.  Each case of test/oracle/chain.py, with one process and with several, and through a
+#		restart; a recorded PDS, with all commits proven; audits of records from level hash.  V-01, V-03,
+#		V-13, V-17, V-26 to V-29, V-31 to V-38, V-45.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,9 +1,9 @@
 # 282_full_owners.pl
-#		Held events belong to the subscription that received them.  A second subscription to the same tables
-#		releases them only at the same level or a higher one, and with the same rights; limits count by
-#		subscription; a released event is judged as at its place in its stream; unsubscribe() drops the
-#		events of its subscription, and records the loss.  As in 282_full.pl no fetcher runs.  Section H of
-#		R-31, R-32, R-34.
+#		A held event belongs to its receiving subscription.  A second subscription to the same tables
+#		releases the event only at the same level or a higher one, and with the same rights; limits count by
+#		subscription; a released event is judged by its place in the stream; unsubscribe() drops the events
+#		of the subscription, and records the loss.  As in 282_full.pl no fetcher runs.  Section H of R-31,
+#		R-32, R-34.
 
 use strict;
 use warnings FATAL => 'all';

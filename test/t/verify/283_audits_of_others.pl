@@ -1,7 +1,7 @@
 # 283_audits_of_others.pl
-#		Automatic audits of the tables of an owner who wants to keep other owners from their turn.  Hostile
-#		functions on these tables run with the rights of their owner and for a limited time, and the
-#		repositories of other owners are audited.  Also an audit that takes long.  V-45.
+#		Automatic audits of tables whose owner tries to keep the fetcher from auditing the repositories of
+#		further owners.  Hostile functions on these tables run with the rights of their owner and for a
+#		limited time, and the repositories of further owners are audited.  Also a slow audit.  V-45.
 
 use strict;
 use warnings FATAL => 'all';

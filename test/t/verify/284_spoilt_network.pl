@@ -1,8 +1,8 @@
 # 284_spoilt_network.pl
 #		A simulated network with every fault of test/oracle/spoil.py, at the levels that believe the server.
-#		Tables, repo.sync, dead letters and counters must be those that test/oracle/levels.py computes from
-#		the same bytes; with several workers, and when the whole stream comes twice.  V-13, V-14, V-17,
-#		V-26, V-27, V-31 to V-33, V-36 to V-38.
+#		Tables, repo.sync, dead letters and counters must equal the results of test/oracle/levels.py for the
+#		same bytes; with several workers, and when the whole stream comes twice.  V-13, V-14, V-17, V-26,
+#		V-27, V-31 to V-33, V-36 to V-38.
 #
 #		ATPROTO_EVENTS, ATPROTO_SEED, ATPROTO_PERCENT: number of events, seed, share of each fault.
 

@@ -1,8 +1,8 @@
 # 285_full_labels_keys.pl
-#		At level full, labels of labelers whose documents change: one document has no key for labels when
-#		the fetcher reads it, and gets one; other documents name nothing but that key; one document changes
-#		the key.  No signed label is lost, and the fetcher asks for a document without a key at most once in
-#		a minute.  V-41, V-43, V-49, W-30.
+#		At level full, changing documents of labelers: the first document has no key for labels when the
+#		fetcher reads it, and gets a key later; the second kind names nothing but a key for labels; the
+#		third changes the key.  No signed label is lost, and the fetcher asks for a document without a key
+#		at most once in a minute.  V-41, V-43, V-49, W-30.
 
 use strict;
 use warnings FATAL => 'all';

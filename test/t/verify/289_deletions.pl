@@ -1,5 +1,5 @@
 # 289_deletions.pl
-#		At level full, the stream says that an account was deleted.  Its records are hidden at once, and
+#		At level full, the stream announces the deletion of an account.  Its records are hidden at once, and
 #		removed when its server or the directory agrees, or when no source has contradicted for seven days.
 #		With one process, with several, and after a crash.  V-47, R-12, R-13.
 

@@ -1,7 +1,7 @@
 # 289_full_two.pl
-#		Runs 289_full_network.pl with two subscriptions that fill the same tables, one of them with three
-#		workers, while consumers, workers and the fetcher are killed.  One subscription is removed while
-#		events of both are held, and the number of workers of the other changes.  R-30, R-32, R-35.
+#		Runs 289_full_network.pl with two subscriptions that fill the same tables, one with three workers,
+#		while consumers, workers and the fetcher are killed.  One subscription is removed while events of
+#		both are held, and the number of workers of the remaining subscription changes.  R-30, R-32, R-35.
 #
 #		ATPROTO_SEED is the seed of the run.
 
