@@ -1,5 +1,5 @@
 # AtprotoTest.pm
-#		What the TAP tests of the consumer share: a cluster with the extension,
+#		Common parts of the TAP tests: a cluster with the extension,
 #		the stream server (AtprotoTest::Server), certificates
 #		(AtprotoTest::Certificates), and the comparison of tables with the oracle.
 #
@@ -15,8 +15,8 @@
 #		is(query('SELECT count(*) FROM atproto.gap'), '0', 'nothing was missed');
 #		done_testing();
 #
-#		done_testing() ends with atproto.check(), and so does a cluster that is stopped: in each of its databases nothing may be
-#		wrong.  A test that has damaged something says so before: expect_check('record without repository').
+#		done_testing() and the stop of a cluster end with atproto.check(): in each database of the cluster nothing may be
+#		wrong.  A test that has damaged a table announces the finding before: expect_check('record without repository').
 
 package AtprotoTest;
 

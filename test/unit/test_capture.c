@@ -24,7 +24,7 @@ typedef struct Count
 	unsigned	faults;
 	unsigned	proven;			/* commits whose operations lead from prevData to data */
 	unsigned	first;			/* proven commits whose prevData is the empty tree */
-	unsigned	continued;		/* commits that follow the previous one */
+	unsigned	continued;		/* commits that continue the previous commit */
 	unsigned	rewritten;		/* blocks that the writer reproduces */
 	unsigned	blocks;
 	unsigned	in_one_go;		/* frames read in one go */

@@ -17,7 +17,7 @@ typedef struct Seen
 	size_t		len[SEEN_MAX];
 	uint8_t		cid[SEEN_MAX][ATP_CID_MAX];
 	uint8_t	   *room;			/* of exactly the requested size, for ASan */
-	size_t		most;			/* requested at one time */
+	size_t		most;			/* greatest sum of requests */
 	size_t		limit;			/* limit of the granted room */
 	AtpErr		stop;			/* said at the last block */
 	size_t		stop_at;

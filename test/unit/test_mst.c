@@ -245,7 +245,7 @@ empty_tree(void)
 	   "B-64: nothing in it");
 }
 
-/* --- trees that break one rule each --- */
+/* --- trees with a single broken rule --- */
 
 /*
  * Walks the tree below root; the walk must report the fault at a place inside the file.  A lookup reports the

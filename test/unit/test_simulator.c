@@ -429,7 +429,7 @@ main(void)
 	   "%u #sync, all of them with the tree as it was", count.kinds[ATP_REPOS_SYNC]);
 	ok(count.kinds[ATP_REPOS_IDENTITY] > 5, "%u #identity", count.kinds[ATP_REPOS_IDENTITY]);
 
-	/* people who join one by one */
+	/* people join during the stream */
 	check("--social --events 1500 --accounts 60 --batches 20 --mix delete=10,list=3,listitem=5,threadgate=3,sync=2 --span 30d");
 	ok(count.kinds[ATP_REPOS_IDENTITY] >= 60 && count.ops[ATP_CREATE] > 1000, "they join, and write %u records", count.ops[ATP_CREATE]);
 

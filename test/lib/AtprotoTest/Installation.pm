@@ -1,6 +1,6 @@
 # AtprotoTest/Installation.pm
-#		An installation of PostgreSQL of a test's own, into which the extension is
-#		put from a copy of the sources.
+#		A private installation of PostgreSQL for one test, with the extension built
+#		from a copy of the sources.
 #
 #		my $it = AtprotoTest::Installation->new;			# of the PostgreSQL under test
 #		my $it = AtprotoTest::Installation->new($pg_config);	# of another
