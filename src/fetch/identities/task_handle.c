@@ -435,4 +435,4 @@ step(AtpTime now)
 	return atp_earlier(timeout, atp_dns_timeout(now));
 }
 
-const AtpErrand atp_handle_errand = {"handle", atp_handles_are_wanted, atp_dns_begin, step};
+const AtpErrand atp_handle_errand = {"handle", atp_handles_are_wanted, atp_dns_begin, step, .kinds = 1};

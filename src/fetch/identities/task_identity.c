@@ -540,4 +540,5 @@ const AtpErrand atp_identity_errand = {
 	.wanted = atp_identity_is_wanted,
 	.begin = begin,
 	.step = step,
+	.kinds = 2,					/* the directory, and hosts of did:web */
 };

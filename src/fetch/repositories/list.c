@@ -356,4 +356,5 @@ const AtpErrand atp_list_errand = {
 	.name = "list",
 	.wanted = atp_list_is_wanted,
 	.step = step,
+	.kinds = 1,
 };

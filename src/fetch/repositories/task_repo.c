@@ -512,4 +512,4 @@ step(AtpTime now)
 	return more ? 0 : Min(timeout, atp_remaining(now, prepared, PREPARE_MS));
 }
 
-const AtpErrand atp_repo_errand = {.name = "repo", .wanted = atp_repo_jobs_wanted, .begin = begin, .step = step};
+const AtpErrand atp_repo_errand = {.name = "repo", .wanted = atp_repo_jobs_wanted, .begin = begin, .step = step, .kinds = 1};

@@ -563,4 +563,4 @@ step(AtpTime now)
 	return left > 0 ? left : LOOK_MS;
 }
 
-const AtpErrand atp_status_errand = {.name = "status", .wanted = wanted, .step = step};
+const AtpErrand atp_status_errand = {.name = "status", .wanted = wanted, .step = step, .kinds = 1};

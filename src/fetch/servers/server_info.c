@@ -167,4 +167,4 @@ step(AtpTime now)
 	return more ? LOOK_MS : -1;
 }
 
-const AtpErrand atp_question_errand = {"question", wanted, NULL, step};
+const AtpErrand atp_question_errand = {"question", wanted, NULL, step, .kinds = 1};

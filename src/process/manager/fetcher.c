@@ -106,6 +106,17 @@ wait_after_crash(void)
 	atp_crash_run();
 }
 
+/* How many kinds of requests all tasks together start. */
+static int
+kinds(void)
+{
+	int			n = 0;
+
+	for (int i = 0; errands[i] != NULL; i++)
+		n += errands[i]->kinds;
+	return n;
+}
+
 /* One round of all errands; returns milliseconds until the next round has work. */
 static long
 work(MemoryContext cxt)
@@ -176,7 +187,7 @@ atp_fetcher_main(Datum arg)
 	wait_after_crash();
 	(void) look("beginning");
 	atp_poll_begin();
-	atp_fetch_begin();
+	atp_fetch_begin(kinds());
 	for (int i = 0; errands[i] != NULL; i++)
 		if (errands[i]->begin != NULL)
 			errands[i]->begin();
