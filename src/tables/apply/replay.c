@@ -153,7 +153,7 @@ process(const AtpAgain *again, const char **why)
 	AtpDecoder *decoder = atp_decoder_create(CurrentMemoryContext, source->format);
 	AtpPosition position = atp_position_after(-1, 0);
 	AtpApply	a = {
-		.sub = again->sub, .statements = again->statements, .batch = batch, .sink = source->sink, .again = true
+		.sub = again->sub, .from = again->from, .statements = again->statements, .batch = batch, .sink = source->sink, .again = true
 	};
 	AtpVerdict	verdict;
 	AtpOutcome	outcome;

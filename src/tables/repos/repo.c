@@ -432,7 +432,7 @@ atp_repos_load(AtpApply *apply, int lo, int hi)
 	s->first = lo;
 	s->subscription = cstring_to_text(apply->sub->name);
 	s->subscription_id = cstring_to_text(apply->sub->id);
-	s->endpoint = cstring_to_text(apply->sub->ep->scope);
+	s->endpoint = cstring_to_text(atp_apply_endpoint(apply)->scope);
 	for (int i = lo; i < hi; i++)
 		if (!events[i].ignored)
 			dids[n++] = did_of(&events[i], i - lo);
