@@ -8,7 +8,7 @@ CREATE TABLE atproto.repo_job (
     subscription text NOT NULL
         REFERENCES atproto.subscription (name) ON UPDATE CASCADE ON DELETE CASCADE,
     kind text NOT NULL DEFAULT 'repo'
-        CHECK (kind IN ('repo', 'status', 'audit')),
+        CHECK (kind = 'repo'),
     priority smallint NOT NULL
         CHECK (priority BETWEEN 0 AND 3),
     reason text NOT NULL
@@ -42,7 +42,7 @@ CREATE INDEX repo_job_problem ON atproto.repo_job (subscription) WHERE error IS 
 COMMENT ON TABLE atproto.repo_job IS 'repositories that are to be fetched: a row stays until the repository was fetched';
 COMMENT ON COLUMN atproto.repo_job.target IS 'schema of the tables';
 COMMENT ON COLUMN atproto.repo_job.subscription IS 'subscription whose settings and owner count for the fetch';
-COMMENT ON COLUMN atproto.repo_job.kind IS 'repo: fetch the repository; no job has the kinds status and audit';
+COMMENT ON COLUMN atproto.repo_job.kind IS 'repo, the only kind: fetch the repository';
 COMMENT ON COLUMN atproto.repo_job.priority IS '0: a session asked for the repository; 1: the repository is followed, and not in step; 2: an event of the repository came; 3: a list names the repository';
 COMMENT ON COLUMN atproto.repo_job.reason IS 'why the repository is fetched, in a word';
 COMMENT ON COLUMN atproto.repo_job.state IS 'throttled: the repository was fetched too often lately; suspended: the account is not active';
