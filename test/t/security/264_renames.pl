@@ -114,6 +114,18 @@ query(subscribe_sql('t', $steps, cursor => 0));
 wait_for_seq($node, 't', 3);
 is(query('SELECT count(*) FROM atproto.record'), '0', 'another subscription of the same name has nothing of it');
 
+# The table may have many millions of rows.  A table of an earlier version has no index on them; create_tables() makes it.
+paused('t');
+query("INSERT INTO atproto.repo (did) SELECT 'did:web:many' || n || '.example' FROM generate_series(1, 20000) n; SELECT atproto.refill('t', dids => ARRAY['$did']::did[]); ANALYZE atproto.repo");
+my $end  = q{SELECT atproto.unsubscribe('t'); SELECT seq_tup_read FROM pg_stat_xact_user_tables WHERE relid = 'atproto.repo'::regclass};
+my $left = q{SELECT count(*) FROM atproto.repo WHERE refill_by IS NOT NULL};
+is(query("BEGIN; $end; $left; ROLLBACK"), "\n0\n0", 'the end of a refill reads only the repositories of the refill');
+query('DROP INDEX atproto.repo_refill');
+like(query("BEGIN; $end; $left; ROLLBACK"), qr/^\n20\d+\n0$/, 'without the index it reads all, and ends the refill');
+query("SELECT atproto.create_tables('atproto')");
+is(query("BEGIN; $end; $left; ROLLBACK"), "\n0\n0", 'create_tables() makes the index that a table of an earlier version lacks');
+query("DELETE FROM atproto.repo WHERE did::text LIKE 'did:web:many%'; UPDATE atproto.repo SET refill_by = NULL, refill_rev = NULL, refill_to = NULL, refill_at = NULL; SELECT atproto.resume('t')");
+
 # What comes in parts has no tree that an audit could compare.
 paused('t');
 query("UPDATE atproto.repo SET sync = 'partial', data = NULL; SELECT atproto.refill('t'); UPDATE atproto.repo SET refill_rev = rev; SELECT atproto.unsubscribe('t')");
