@@ -23,7 +23,7 @@ MESSAGE = re.compile(r'\b(?:ereport|elog)\(\s*(?:LOG|WARNING)\b(.*?);', re.S)
 TEXT = re.compile(r'(?:errmsg|errmsg_internal|errmsg_plural)\(\s*(?:U?INT64_FORMAT\s*)?"((?:[^"\\]|\\.)*)"|^\s*,\s*"((?:[^"\\]|\\.)*)"', re.S)
 DELETE = re.compile(r'\bDELETE\s+FROM\s+(?:ONLY\s+)?([#\w%.]+)', re.I)
 CONFLICT = re.compile(r'\bINSERT\s+INTO\s+([#\w%.]+)(?:(?!\bINSERT\s+INTO\b)[^;])*?\bON\s+CONFLICT\b[^"]*\bDO\s+NOTHING\b', re.I)
-IGNORED = re.compile(r'(?:->|\.)ignored = true|\batp_judged_ignore\(')
+IGNORED = re.compile(r'(?:->|\.)ignored = true|\batp_admission_ignore\(')
 
 
 def code(text):

@@ -51,7 +51,7 @@ kind_of(const void *owner, bool named)
 		if (askers[i].owner == owner && askers[i].named == named)
 			return i;
 	}
-	elog(ERROR, "a task has more kinds of requests than its AtpErrand says");
+	elog(ERROR, "a task has more kinds of requests than its AtpTask says");
 }
 
 bool

@@ -38,7 +38,7 @@ atp_derived_remembers(const AtpSubscription *sub)
 static bool
 is_idle(const AtpChange *change)
 {
-	return change->again &&
+	return change->reread &&
 		(change->found ? change->old_rev >= change->row->rev : change->row->action == ATP_DELETE);
 }
 

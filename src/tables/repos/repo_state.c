@@ -479,7 +479,7 @@ take_again(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *ef
 	bool		last = !repo->has_rev || event->rev >= repo->rev + event->partial;	/* partial: more events of the revision may follow, so the refill ends only with a later revision */
 
 	/* a dead letter that is replayed does not show how far the refill has come */
-	if (!atp_repo_is_refilled(s, repo, event) || s->apply->again)
+	if (!atp_repo_is_refilled(s, repo, event) || s->apply->replay)
 		return false;
 	if (!last && repo->refilled && event->rev + event->partial <= repo->refill_rev)
 		return false;
@@ -629,7 +629,7 @@ tells_of_loss(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 {
 	if (!event->partial && atp_repo_lacks(repo, event))
 		return event->nrows == 0 || atp_records_lack(s->apply, event);
-	return !s->apply->again && atp_repo_is_overtaken(repo, event) &&
+	return !s->apply->replay && atp_repo_is_overtaken(repo, event) &&
 		(event->kind == ATP_REPOS_SYNC || atp_records_lack(s->apply, event));
 }
 
@@ -643,9 +643,9 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 		take_refuted(s, repo, event);
 	if (event->proven == ATP_OPS_REFUTED || event->proven == ATP_REV_AHEAD)
 		return;
-	effect->again = event->again = take_again(s, repo, event, effect);
-	effect->rows = effect->again && event->nrows > 0;
-	if (effect->again)
+	effect->reread = event->reread = take_again(s, repo, event, effect);
+	effect->rows = effect->reread && event->nrows > 0;
+	if (effect->reread)
 		return;
 	/* F-05, F-03 */
 	if (atp_repo_is_inactive(s, repo, event))
@@ -764,10 +764,10 @@ atp_repos_take(AtpRepos *s, int index)
 	AtpEffect	effect = {0};
 
 	event->fetch = ATP_FETCH_NOT;
-	event->passed = event->again = false;
+	event->passed = event->reread = false;
 	event->closes = false;
 	if (!s->judged)
-		atp_judge(s, index);
+		atp_admission_judge(s, index);
 	if (event->judged != ATP_JUDGED_TRUE)
 	{
 		pass_over(s, repo, event);
