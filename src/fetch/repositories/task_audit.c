@@ -60,6 +60,7 @@ typedef struct Share
 
 /* Unproven repositories that can be judged now. */
 #define UNPROVEN	" FROM #.repo WHERE " ATP_IS_AUDITED
+#define NO_SCHEMA	"pg_catalog.to_regnamespace(pg_catalog.quote_ident(target)) IS NULL"
 
 void
 atp_audit_task_init(void)
@@ -82,7 +83,8 @@ wanted(void)
 
 	if (!audits)
 		return false;
-	found = atp_query("SELECT FROM atproto.audit_state WHERE next_at <= $1 LIMIT 1", ATP_ARGS(atp_time_arg(atp_time_of_day())));
+	found = atp_query("SELECT FROM atproto.audit_state WHERE next_at <= $1 OR " NO_SCHEMA " LIMIT 1",
+					  ATP_ARGS(atp_time_arg(atp_time_of_day())));
 	atp_result_free(found);
 	return found.n > 0;
 }
@@ -122,6 +124,8 @@ claim(Share *share)
 		atp_commit();
 		return false;
 	}
+	/* DROP SCHEMA leaves the row of a target that no subscription fills; a new schema of this name has no audits yet. */
+	atp_run("DELETE FROM atproto.audit_state WHERE " NO_SCHEMA, ATP_NO_ARGS);
 	/*
 	 * FOR NO KEY UPDATE, since a consumer that requests audits holds a weaker lock, which does not
 	 * conflict

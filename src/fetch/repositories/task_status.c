@@ -410,7 +410,7 @@ static void
 forget_account(const Asking *asking)
 {
 	atp_jobs_remove(asking->target, &asking->did, 1);
-	atp_letters_forget_account(asking->subscription, asking->did, atp_text_arg(asking->status_endpoint), asking->status_seq);
+	atp_dead_letters_forget_account(asking->subscription, asking->did, atp_text_arg(asking->status_endpoint), asking->status_seq);
 }
 
 /* Arguments of note(). */

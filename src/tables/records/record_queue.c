@@ -181,7 +181,7 @@ delete_some(AtpRecords *r, bool reread)
 
 	for (int i = 0; i < r->ndeletes; i++)
 	{
-		if ((a->replay || r->deletes[i]->again) != again)
+		if ((a->replay || r->deletes[i]->reread) != reread)
 			continue;
 		put_key(rows, r->deletes[i]);
 		atp_put(rows, AtpTidGetDatum(a->force ? ATP_TID_MAX_CANONICAL : r->deletes[i]->rev), false);

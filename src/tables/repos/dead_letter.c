@@ -447,7 +447,7 @@ atp_dead_letters_forget(AtpApply *a, const AtpRows *overtaken)
 }
 
 void
-atp_letters_forget_account(const char *subscription, struct varlena *did, AtpArg endpoint, AtpArg seq)
+atp_dead_letters_forget_account(const char *subscription, struct varlena *did, AtpArg endpoint, AtpArg seq)
 {
 	/* a letter about a record of an export has no number */
 	atp_run(atp_identity_sql("DELETE FROM atproto.dead_letter d WHERE subscription = $1 AND did OPERATOR(@.=) $2"

@@ -29,7 +29,7 @@ extern void atp_dead_letters_forget(AtpApply *a, const AtpRows *overtaken);
  * account that are older than the status.  The status came with sequence number seq in stream endpoint; isnull: without
  * a number, then all letters are older.  For callers outside of a batch.
  */
-extern void atp_letters_forget_account(const char *subscription, struct varlena *did, AtpArg endpoint, AtpArg seq);
+extern void atp_dead_letters_forget_account(const char *subscription, struct varlena *did, AtpArg endpoint, AtpArg seq);
 
 /*
  * Note in the letters of all subscriptions of the target that these records have been removed since.  Columns of
