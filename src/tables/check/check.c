@@ -356,17 +356,14 @@ try_to_run(Check *c, const AtpInvariant *invariant)
 	PG_END_TRY();
 }
 
-/*
- * Has the relation all columns that a table of this name had in every version?  Else it is a user's, and not the business of
- * check().
- */
+/* Has the table all columns by name?  Else it is a user's, and not the business of check(), unless it is ours. */
 static bool
 has_our_columns(const AtpTable *table, Oid relid)
 {
 	char		kind = get_rel_relkind(relid);
 
 	for (int i = 0; i < table->ncolumns; i++)
-		if (!atp_column_can_be_added(&table->columns[i]) && get_attnum(relid, table->columns[i].name) == InvalidAttrNumber)
+		if (get_attnum(relid, table->columns[i].name) == InvalidAttrNumber)
 			return false;
 	return kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE;
 }
@@ -379,15 +376,17 @@ static void
 check_column(const Check *c, const AtpTable *table, const AtpColumn *column, Oid relid)
 {
 	AttrNumber	attnum = get_attnum(relid, column->name);
-	Oid			type = atp_type_is_ours(column->type) ? atp_type(atp_type_name(column->type)) : atp_type_oid(column->type);
+	bool		ours = atp_type_is_ours(column->type);
+	Oid			type = ours ? atp_type(atp_type_name(column->type)) : atp_type_oid(column->type);
 	const char *name = psprintf("%s.%s", table->name, column->name);
 
 	if (attnum == InvalidAttrNumber)
 		say(c, "column is missing", c->target, NULL, name, "what needs it was not checked", "SELECT atproto.create_tables({target})");
 	/* consumers write any type of PostgreSQL into a column that is not part of every version's table */
-	else if ((atp_type_is_ours(column->type) || !atp_column_can_be_added(column)) && getBaseType(get_atttype(relid, attnum)) != type)
+	else if ((ours || !atp_column_can_be_added(column)) && getBaseType(get_atttype(relid, attnum)) != type)
 		say(c, "column has another type", c->target, NULL, name,
-			psprintf("%s; what needs type %s was not checked", format_type_be(get_atttype(relid, attnum)), format_type_be(type)),
+			psprintf("%s; what needs type %s was not checked", format_type_be(get_atttype(relid, attnum)),
+					 ours ? atp_type_name(column->type) : format_type_be(type)),
 			"ALTER TABLE, so that the column has its type again.");
 }
 
@@ -398,7 +397,7 @@ check_columns(const Check *c)
 	{
 		Oid			relid = get_relname_relid((*table)->name, get_namespace_oid(c->target, false));
 
-		if (!OidIsValid(relid) || !has_our_columns(*table, relid))
+		if (!OidIsValid(relid) || !(atp_table_is_ours(*table, relid) || has_our_columns(*table, relid)))
 			continue;
 		for (int i = 0; i < (*table)->ncolumns; i++)
 			check_column(c, *table, &(*table)->columns[i], relid);
