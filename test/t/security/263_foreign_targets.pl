@@ -97,9 +97,10 @@ pass('with the right it goes on');
 # A repository of a target has one job and one request for its status, whoever of those that may write the tables asks: what a session
 # asks for goes by the session's own subscription, also if another role's job fails for ever.
 query("UPDATE atproto.subscription SET backfill = 'repair' WHERE name = 'granted'");
+query('GRANT EXECUTE ON FUNCTION atproto.resync TO owner, mallory');
 my $failing = "DELETE FROM atproto.repo_job; INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, tries, next_try, error)"
   . " VALUES ('a', '$did', '%s', 1, 'break', 9, 'infinity', 'x')";
-my $asks = "SELECT atproto.resync('$did', 'a'); SELECT subscription, tries, next_try, priority FROM atproto.repo_job; ROLLBACK";
+my $asks = "SELECT atproto.resync('$did', 'a'); RESET SESSION AUTHORIZATION; SELECT subscription, tries, next_try, priority FROM atproto.repo_job; ROLLBACK";
 is(query('BEGIN; ' . sprintf($failing, 'granted') . "; SET LOCAL SESSION AUTHORIZATION owner; $asks"), "\nown|0|-infinity|0", 'R-01: the job of another role delays nobody who asks');
 is(query('BEGIN; ' . sprintf($failing, 'own') . "; SET LOCAL SESSION AUTHORIZATION mallory; $asks"), "\ngranted|0|-infinity|0", 'R-01: whoever may write the tables may have them written');
 
