@@ -31,9 +31,9 @@ PG_FUNCTION_INFO_V1(atp_await_backfill);
 #define NOTICE_MS	5000
 
 /* Pause between two looks: so many times the duration of a look, within these bounds. */
-#define REST		10
-#define REST_MIN_MS	100
-#define REST_MAX_MS	5000
+#define PAUSE_FACTOR		10
+#define PAUSE_MIN_MS	100
+#define PAUSE_MAX_MS	5000
 
 /* The rate is computed over so many notices. */
 #define RATE_NOTICES	2
@@ -144,7 +144,7 @@ check_subscription(const Backfill *b, AtpResult found)
 
 /* Read the progress, into the current memory context. */
 static void
-look(Backfill *b)
+read_progress(Backfill *b)
 {
 	int			nest = atp_waiting_step();
 	AtpCaller	caller = atp_as_table_owner("subscription");
@@ -238,7 +238,7 @@ note_rate(Backfill *b, int64 done)
 }
 
 static void
-tell(Backfill *b, bool first)
+report_progress(Backfill *b, bool first)
 {
 	StringInfoData text;
 	int64		done = Max(b->done - b->done_before, 0);
@@ -315,7 +315,7 @@ atp_await_backfill(PG_FUNCTION_ARGS)
 
 		MemoryContextReset(cxt);
 		MemoryContextSwitchTo(cxt);
-		look(&b);
+		read_progress(&b);
 		if (first)
 			b.done_before = b.done;
 		if (b.ended == b.lists && b.left == 0)
@@ -324,12 +324,12 @@ atp_await_backfill(PG_FUNCTION_ARGS)
 			give_up(&b);
 		if (first || atp_remaining(atp_now(), told, NOTICE_MS) == 0)
 		{
-			tell(&b, first);
+			report_progress(&b, first);
 			told = atp_now();
 		}
 		first = false;
 		took_ms = (atp_now() - looked) / 1000;
-		atp_waiting_pause(Min(Max(took_ms * REST, REST_MIN_MS), REST_MAX_MS));
+		atp_waiting_pause(Min(Max(took_ms * PAUSE_FACTOR, PAUSE_MIN_MS), PAUSE_MAX_MS));
 	}
 	tell_end(&b);
 	SPI_finish();

@@ -48,18 +48,18 @@
 #define REFUSED_EVENTS	100
 #define REFUSED_REPOS	ATP_SUSPECT_REPOS
 
-/* Lower limit of Learnt.step, however many rows were refused. */
+/* Lower limit of ApplyHistory.step, however many rows were refused. */
 #define STEP_MIN	16
 
-typedef enum Way
+typedef enum ApplyWay
 {
 	WAY_DIRECT,					/* all events at once; new rows go directly into the table where direct_insert.h allows */
 	WAY_STATEMENTS,				/* all events at once, with SQL statements */
 	WAY_PIECES
-} Way;
+} ApplyWay;
 
 /* What earlier batches have taught this process. */
-typedef struct Learnt
+typedef struct ApplyHistory
 {
 	int			with_statements;	/* batches still to be applied with statements: after one duplicate row, more duplicates often follow */
 	int			step;			/* events that are tried at once in WAY_PIECES; 0: no pieces, because no row was refused lately */
@@ -68,9 +68,9 @@ typedef struct Learnt
 	int64		refused_seq;	/* seq of the last event with a refused row */
 	uint32		repos[REFUSED_REPOS];
 	int			nrepos;
-} Learnt;
+} ApplyHistory;
 
-static Learnt learnt;
+static ApplyHistory history;
 
 /* ------------------------------------------------------------------------
  * Rows refused by the database
@@ -123,12 +123,12 @@ note_passed(AtpApply *a, AtpStep step, int first, int second, Done before)
 		atp_suspects_pass(a->suspects, ATP_PASSED_STATE);
 	/* only rows that were written or removed count: without one, no trigger has run */
 	if (done.puts > before.puts || done.removed > before.removed)
-		learnt.refused = learnt.nrepos = 0;
+		history.refused = history.nrepos = 0;
 }
 
 /* Run a step in a subtransaction.  Returns an error whose cause may be a row; re-throws any other error. */
 static ErrorData *
-attempt(AtpApply *a, AtpStep step, int first, int second)
+attempt_step(AtpApply *a, AtpStep step, int first, int second)
 {
 	Done		before = done_so_far(a);
 	ErrorData  *error = atp_attempt(a, step, first, second);
@@ -157,28 +157,28 @@ count_refused(const AtpSettings *settings, const AtpEvent *event, ErrorData *err
 	uint32		repo = event->key;
 	int			i = 0;
 
-	if (learnt.refused > 0 && event->seq > 0 && event->seq == learnt.refused_seq)
+	if (history.refused > 0 && event->seq > 0 && event->seq == history.refused_seq)
 		return;
-	learnt.refused++;
-	learnt.refused_seq = event->seq;
+	history.refused++;
+	history.refused_seq = event->seq;
 	/* events of streams without repositories have key 0, and each counts as a repository */
-	while (i < learnt.nrepos && (learnt.repos[i] != repo || repo == 0))
+	while (i < history.nrepos && (history.repos[i] != repo || repo == 0))
 		i++;
-	if (i == learnt.nrepos && i < REFUSED_REPOS)
-		learnt.repos[learnt.nrepos++] = repo;
-	if (learnt.refused < REFUSED_EVENTS || learnt.nrepos < repos_needed(settings))
+	if (i == history.nrepos && i < REFUSED_REPOS)
+		history.repos[history.nrepos++] = repo;
+	if (history.refused < REFUSED_EVENTS || history.nrepos < repos_needed(settings))
 		return;
 	/* the class of the error decides what follows */
 	if (atp_error_class(error->sqlerrcode) != ATP_ERROR_ROW)
 		ReThrowError(error);
 	ereport(ERROR,
 			(errcode(ATP_ERRCODE_STOP),
-			 errmsg("the database refused all of the last %d events: %s", learnt.refused, atp_error_text(error))));
+			 errmsg("the database refused all of the last %d events: %s", history.refused, atp_error_text(error))));
 }
 
 /* Write a dead letter for a row of the batch; row -1: for the event's changes other than rows. */
 static void
-refuse(AtpApply *a, AtpEvent *event, int row, AtpSpan path, ErrorData *error)
+refuse_row(AtpApply *a, AtpEvent *event, int row, AtpSpan path, ErrorData *error)
 {
 	MemoryContext old = MemoryContextSwitchTo(a->batch->cxt);
 	AtpDeadLetter *letter = atp_batch_new_dead_letter(a->batch, "apply", event->message, event->seq);
@@ -202,13 +202,13 @@ refuse(AtpApply *a, AtpEvent *event, int row, AtpSpan path, ErrorData *error)
 static void
 refuse_event(AtpApply *a, AtpEvent *event, ErrorData *error)
 {
-	refuse(a, event, -1, a->sink->name ? a->sink->name(event) : (AtpSpan) {NULL, 0}, error);
+	refuse_row(a, event, -1, a->sink->name ? a->sink->name(event) : (AtpSpan) {NULL, 0}, error);
 	/* a letter is written only for events with the verdict true (is_void()) */
 	event->judged = ATP_JUDGED_TRUE;
 }
 
 static void
-ask(AtpApply *a, int index, int unused)
+ask_if_accepted(AtpApply *a, int index, int unused)
 {
 	a->accepted = a->sink->accepts == NULL || a->sink->accepts(a, index);
 }
@@ -223,7 +223,7 @@ apply_single(AtpApply *a, int index)
 	bool		accepted;
 
 	memcpy(skips, a->skips, sizeof(skips));
-	if ((error = attempt(a, ask, index, 0)) != NULL)
+	if ((error = attempt_step(a, ask_if_accepted, index, 0)) != NULL)
 	{
 		refuse_event(a, event, error);
 		return;
@@ -235,14 +235,14 @@ apply_single(AtpApply *a, int index)
 	{
 		int			row = event->first_row + r;
 
-		if ((error = attempt(a, a->sink->apply_row, row, index)) != NULL)
+		if ((error = attempt_step(a, a->sink->apply_row, row, index)) != NULL)
 		{
-			refuse(a, event, row, a->batch->rows[row].path, error);
+			refuse_row(a, event, row, a->batch->rows[row].path, error);
 			event->lacking = true;
 		}
 	}
 	if (a->sink->apply_rest != NULL &&
-		(error = attempt(a, a->sink->apply_rest, index, 0)) != NULL)
+		(error = attempt_step(a, a->sink->apply_rest, index, 0)) != NULL)
 		refuse_event(a, event, error);
 }
 
@@ -261,7 +261,7 @@ apply_halving(AtpApply *a, int lo, int hi)
 
 	if (is_full(a))
 		return;
-	if (attempt(a, a->sink->apply, lo, hi) == NULL)
+	if (attempt_step(a, a->sink->apply, lo, hi) == NULL)
 		a->hi = hi;
 	else if (hi - lo == 1)
 	{
@@ -283,12 +283,12 @@ apply_piece(AtpApply *a)
 
 	a->hi = a->lo;
 	while (a->hi < n && !is_full(a))
-		apply_halving(a, a->hi, Min(a->hi + learnt.step, n));
+		apply_halving(a, a->hi, Min(a->hi + history.step, n));
 	/* choose a step so large that about half of the steps would fail */
 	if (a->refused > 0)
-		learnt.step = Max((a->hi - a->lo) / (2 * a->refused), STEP_MIN);
-	else if ((learnt.step *= 2) >= ATP_BATCH_EVENTS)
-		learnt.step = 0;
+		history.step = Max((a->hi - a->lo) / (2 * a->refused), STEP_MIN);
+	else if ((history.step *= 2) >= ATP_BATCH_EVENTS)
+		history.step = 0;
 }
 
 /* ------------------------------------------------------------------------
@@ -417,7 +417,7 @@ begin_with_table(const char *activity, Oid relid)
 
 /* Begin a transaction with locks on the extension and on all tables; if a lock is not available, keep none. */
 static Begun
-begin(AtpApply *a, const char *activity)
+begin_locked(AtpApply *a, const char *activity)
 {
 	if (!begin_with_table(activity, a->lock_first))
 		return BEGUN_IN_VAIN;
@@ -450,13 +450,13 @@ begin_at_last(AtpApply *a, const char *activity)
 {
 	Begun		begun;
 
-	while ((begun = begin(a, activity)) == BEGUN_IN_VAIN)
+	while ((begun = begin_locked(a, activity)) == BEGUN_IN_VAIN)
 		CHECK_FOR_INTERRUPTS();
 	return begun == BEGUN;
 }
 
 static AtpApplied
-apply_once(AtpApply *a, Way way, bool *others)
+apply_once(AtpApply *a, ApplyWay way, bool *others)
 {
 	AtpProgress *progress = a->progress;
 	AtpLocked	locked;
@@ -469,7 +469,7 @@ apply_once(AtpApply *a, Way way, bool *others)
 	/* not in WAY_PIECES: a subtransaction may be rolled back, and the cache must not have its revisions */
 	a->shared = way != WAY_PIECES && (a->sink->uses & ATP_USE_REPOS) != 0 && atp_multi_source_is_shared(a->statements);
 	a->generation = atp_rev_cache_generation();
-	if ((begun = begin(a, "applying events")) != BEGUN)
+	if ((begun = begin_locked(a, "applying events")) != BEGUN)
 	{
 		/* the session with the table's lock may have removed the cursor, too: the caller has to look again */
 		*others = begun == BEGUN_IN_VAIN;
@@ -540,11 +540,11 @@ take_error(AtpApply *a)
 
 /* Run one transaction from event a->lo on.  Returns NULL, or the error that rolled back the transaction. */
 static ErrorData *
-try_once(AtpApply *a, Way way, AtpApplied *result, bool *others)
+try_once(AtpApply *a, ApplyWay way, AtpApplied *result, bool *others)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	int			letters = list_length(a->batch->letters);
-	Learnt		before = learnt;
+	ApplyHistory before = history;
 	ErrorData  *volatile error = NULL;
 
 	a->direct = way == WAY_DIRECT;
@@ -565,7 +565,7 @@ try_once(AtpApply *a, Way way, AtpApplied *result, bool *others)
 	{
 		a->batch->letters = list_truncate(a->batch->letters, letters);
 		/* the rolled back events are applied again, and counted then */
-		learnt = before;
+		history = before;
 	}
 	MemoryContextSwitchTo(cxt);
 	return error;
@@ -602,7 +602,7 @@ add_sources(AtpApply *a)
 }
 
 static AtpApplied
-stop(AtpApply *a, const ErrorData *error, const char **reason)
+stop_subscription(AtpApply *a, const ErrorData *error, const char **reason)
 {
 	MemoryContext old = MemoryContextSwitchTo(a->batch->cxt);
 
@@ -624,8 +624,8 @@ stop(AtpApply *a, const ErrorData *error, const char **reason)
 static AtpApplied
 apply_some(AtpApply *a, const char **reason)
 {
-	Way			way = learnt.step > 0 ? WAY_PIECES
-		: learnt.with_statements > 0 ? WAY_STATEMENTS : WAY_DIRECT;
+	ApplyWay	way = history.step > 0 ? WAY_PIECES
+		: history.with_statements > 0 ? WAY_STATEMENTS : WAY_DIRECT;
 	AtpSuspects suspects = {
 		.batch = a->batch, .target = atp_target(a->statements), .repos_max = repos_needed(&a->sub->settings)
 	};
@@ -635,7 +635,7 @@ apply_some(AtpApply *a, const char **reason)
 
 	a->suspects = &suspects;
 	if (way == WAY_STATEMENTS)
-		learnt.with_statements--;
+		history.with_statements--;
 	while ((error = try_once(a, way, &result, &others)) != NULL ||
 		   (others && a->progress->await(a->progress, a)))
 	{
@@ -646,7 +646,7 @@ apply_some(AtpApply *a, const char **reason)
 		fault = atp_error_class(error->sqlerrcode);
 		if (error->sqlerrcode == ATP_ERRCODE_CONFLICT && way == WAY_DIRECT)
 		{
-			learnt.with_statements = AFTER_CONFLICT;
+			history.with_statements = AFTER_CONFLICT;
 			way = WAY_STATEMENTS;
 		}
 		else if (error->sqlerrcode == ATP_ERRCODE_SOURCES && !a->has_sources)
@@ -656,26 +656,26 @@ apply_some(AtpApply *a, const char **reason)
 				continue;
 			if (atp_error_class(error->sqlerrcode) == ATP_ERROR_PASSING)
 				ReThrowError(error);
-			return stop(a, error, reason);
+			return stop_subscription(a, error, reason);
 		}
 		else if (error->sqlerrcode == ATP_ERRCODE_TRY_AGAIN)
 			continue;
 		else if (way != WAY_PIECES && atp_sqlstate_may_be_row(error->sqlerrcode))
 		{
 			way = WAY_PIECES;
-			learnt.step = Max((a->batch->nevents - a->lo + 1) / 2, 1);
+			history.step = Max((a->batch->nevents - a->lo + 1) / 2, 1);
 		}
 		else if (fault == ATP_ERROR_PASSING || suspects.undecided)
 			ReThrowError(error);
 		else
-			return stop(a, error, reason);
+			return stop_subscription(a, error, reason);
 	}
 	return result;
 }
 
 /* Validate in a separate transaction, so that the work is done once even if transactions that write the rows are repeated. */
 static void
-validate(const AtpSubscription *sub, const AtpSink *sink, AtpBatch *batch)
+validate_records(const AtpSubscription *sub, const AtpSink *sink, AtpBatch *batch)
 {
 	if (sub->settings.nvalidate == 0 || batch->nrows == 0 || !(sink->uses & ATP_USE_REPOS))
 		return;
@@ -695,7 +695,7 @@ atp_apply(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statem
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	validate(sub, sink, batch);
+	validate_records(sub, sink, batch);
 	do
 	{
 		a.lo = a.hi;
@@ -709,7 +709,7 @@ atp_apply(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statem
 }
 
 static void
-purge(AtpApply *a, int unused, int unused2)
+purge_step(AtpApply *a, int unused, int unused2)
 {
 	atp_target_require(a->sub->owner, a->sub->target, a->sub->target_owner);
 	a->accepted = a->sink->purge(a);
@@ -723,7 +723,7 @@ atp_purge(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statem
 
 	if (sink->purge == NULL || !begin_at_last(&a, "removing records of deleted accounts"))
 		return false;
-	if ((error = atp_attempt(&a, purge, 0, 0)) != NULL)
+	if ((error = atp_attempt(&a, purge_step, 0, 0)) != NULL)
 		ereport(LOG,
 				(errmsg("records of deleted accounts stay, not visible, for atproto subscription \"%s\": %s",
 						sub->name, error->message),
