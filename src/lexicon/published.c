@@ -57,10 +57,10 @@ static AtpResult
 published_ids(const Publisher *publisher, AtpArg pattern)
 {
 	AtpResult	ids = atp_query(expand_statement(publisher,
-										  "SELECT rkey::text AS id FROM # WHERE did OPERATOR(@.=) $1"
-										  " AND collection OPERATOR(@.=) 'com.atproto.lexicon.schema'::@.nsid"
-										  " AND @.nsid_matches(@.try_nsid(rkey::text), $2) ORDER BY rkey USING OPERATOR(@.<)"
-										  " LIMIT " CppAsString2(DOCUMENTS_MAX) " + 1"),
+												 "SELECT rkey::text AS id FROM # WHERE did OPERATOR(@.=) $1"
+												 " AND collection OPERATOR(@.=) 'com.atproto.lexicon.schema'::@.nsid"
+												 " AND @.nsid_matches(@.try_nsid(rkey::text), $2) ORDER BY rkey USING OPERATOR(@.<)"
+												 " LIMIT " CppAsString2(DOCUMENTS_MAX) " + 1"),
 								ATP_ARGS(publisher->did, pattern));
 
 	if (ids.n > DOCUMENTS_MAX)
@@ -75,9 +75,9 @@ static AtpResult
 published_document(const Publisher *publisher, AtpArg name)
 {
 	return atp_query(expand_statement(publisher,
-							   "SELECT value - '$type' AS doc, cid, indexed_at FROM #"
-							   " WHERE did OPERATOR(@.=) $1 AND collection OPERATOR(@.=) 'com.atproto.lexicon.schema'::@.nsid"
-							   " AND rkey OPERATOR(@.=) $2::@.recordkey AND jsonb_typeof(value) = 'object'"),
+									  "SELECT value - '$type' AS doc, cid, indexed_at FROM #"
+									  " WHERE did OPERATOR(@.=) $1 AND collection OPERATOR(@.=) 'com.atproto.lexicon.schema'::@.nsid"
+									  " AND rkey OPERATOR(@.=) $2::@.recordkey AND jsonb_typeof(value) = 'object'"),
 					 ATP_ARGS(publisher->did, name));
 }
 
@@ -86,7 +86,7 @@ static bool
 is_its_own(const Publisher *publisher, AtpArg name, bool *known)
 {
 	AtpResult	rows = atp_query(expand_statement(publisher,
-										   "SELECT (did OPERATOR(@.=) $2) IS TRUE AS own FROM atproto.lexicon WHERE id OPERATOR(@.=) $1::@.nsid"),
+												  "SELECT (did OPERATOR(@.=) $2) IS TRUE AS own FROM atproto.lexicon WHERE id OPERATOR(@.=) $1::@.nsid"),
 								 ATP_ARGS(name, publisher->did));
 
 	bool		own = rows.n == 0 || atp_get_bool(atp_result_row(rows, 0), "own");
@@ -100,10 +100,10 @@ static bool
 put_document(const Publisher *publisher, AtpArg name, AtpTuple row)
 {
 	return atp_run(expand_statement(publisher,
-							 "INSERT INTO atproto.lexicon_loaded AS l (id, doc, did, cid, indexed_at) VALUES ($1::@.nsid, $2, $3, $4, $5)"
-							 " ON CONFLICT (id) DO UPDATE SET doc = excluded.doc, did = excluded.did, cid = excluded.cid,"
-							 " indexed_at = excluded.indexed_at, loaded_at = now()"
-							 " WHERE (l.did OPERATOR(@.=) excluded.did AND l.cid OPERATOR(@.=) excluded.cid) IS NOT TRUE"),
+									"INSERT INTO atproto.lexicon_loaded AS l (id, doc, did, cid, indexed_at) VALUES ($1::@.nsid, $2, $3, $4, $5)"
+									" ON CONFLICT (id) DO UPDATE SET doc = excluded.doc, did = excluded.did, cid = excluded.cid,"
+									" indexed_at = excluded.indexed_at, loaded_at = now()"
+									" WHERE (l.did OPERATOR(@.=) excluded.did AND l.cid OPERATOR(@.=) excluded.cid) IS NOT TRUE"),
 				   ATP_ARGS(name, atp_get_arg(row, "doc", JSONBOID), publisher->did, atp_get_arg(row, "cid", atp_type("cidlink")),
 							atp_get_arg(row, "indexed_at", TIMESTAMPTZOID))) > 0;
 }

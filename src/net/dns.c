@@ -127,7 +127,7 @@ static void
 socket_ready(pgsocket fd, uint32 events, void *arg)
 {
 	process_sockets((events & WL_SOCKET_READABLE) ? fd : ARES_SOCKET_BAD,
-			(events & WL_SOCKET_WRITEABLE) ? fd : ARES_SOCKET_BAD);
+					(events & WL_SOCKET_WRITEABLE) ? fd : ARES_SOCKET_BAD);
 }
 
 static void

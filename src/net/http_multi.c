@@ -41,7 +41,7 @@ on_ready(pgsocket fd, uint32 events, void *arg)
 {
 	news = true;
 	act_on_socket(fd, (events & WL_SOCKET_READABLE ? CURL_CSELECT_IN : 0) |
-		(events & WL_SOCKET_WRITEABLE ? CURL_CSELECT_OUT : 0));
+				  (events & WL_SOCKET_WRITEABLE ? CURL_CSELECT_OUT : 0));
 }
 
 static int

@@ -194,7 +194,7 @@ take_body(AtpIdentity *identity, AtpAsked asked, const AtpHttpAnswer *answer, Ti
 	if (err == ATP_OK)
 		return take_document(identity, &doc, now);
 	return deny_document(identity, ATP_IDENTITY_INVALID, minute_if_good(identity),
-				psprintf("%s: %s", answer->url, atp_err_text(err)), now);
+						 psprintf("%s: %s", answer->url, atp_err_text(err)), now);
 }
 
 bool

@@ -384,7 +384,7 @@ audit_target(TargetShare *share)
 static long
 step_audits(AtpTime now)
 {
-	TargetShare	share = {.now = atp_time_of_day(), .cxt = CurrentMemoryContext};
+	TargetShare share = {.now = atp_time_of_day(), .cxt = CurrentMemoryContext};
 	long		left = more ? 0 : atp_remaining(now, looked, LOOK_MS);
 
 	if (!audits)

@@ -435,7 +435,7 @@ note_answer(void *arg)
 		if (asking->newer)
 		{
 			(void) atp_jobs_request(asking->target, asking->subscription, 
-								 &(AtpJobRequest) {.did = asking->did, .priority = ATP_JOB_LISTED, .reason = ATP_LIST_RECHECK}, 1);
+									&(AtpJobRequest) {.did = asking->did, .priority = ATP_JOB_LISTED, .reason = ATP_LIST_RECHECK}, 1);
 			atp_wake_fetcher();
 		}
 		/*
@@ -487,7 +487,7 @@ write_result(Asking *asking, const char *fault, bool moved)
 	if (fault == NULL)
 		ATP_INJECTION_POINT("status written");
 	if (atp_run_as_owner(GetUserId(), "noting an account's status", APPLY_MS,
-					note_answer, &(Outcome) {asking, fault, moved}, &why) != ATP_RUN_DONE)
+						 note_answer, &(Outcome) {asking, fault, moved}, &why) != ATP_RUN_DONE)
 		ereport(LOG,
 				(errmsg("the status of account %s could not be noted: %s", asking->did_text, why)));
 }

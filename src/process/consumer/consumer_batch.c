@@ -373,7 +373,7 @@ atp_consumer_release(Consumer *c)
 	const char *reason = NULL;
 
 	obey_result(c, atp_release(&c->releaser, c->sub, c->source->sink, c->decoder, c->statements, c->loop_cxt, skips, &reason),
-		 reason);
+				reason);
 	atp_status_skips(skips);
 	atp_consumer_report(c);
 	c->stats_pending = true;

@@ -266,7 +266,7 @@ atp_labels_reject_unsigned(AtpApply *a)
 
 			if (is_false(&row->label))
 				atp_admission_dead_letter(a->batch, event, row->label.src, s == NULL ? "The label is not signed."
-								  : psprintf("The label is not signed by the labeler's key, \\x%s.", atp_signed_key(s)))->path = row->path;
+										  : psprintf("The label is not signed by the labeler's key, \\x%s.", atp_signed_key(s)))->path = row->path;
 		}
 	}
 	MemoryContextSwitchTo(old);

@@ -41,21 +41,31 @@
 #define UNSTICK_MS	10000
 #define NAMED		64			/* maximum number of queued repositories in a step */
 #define FETCH		64			/* events per fetch of the cursor */
+#define GRACE_MS	60000		/* beyond atproto.multi_source_wait: how long events are left to a taker (held_by.h) */
 
 enum
 {
-	DUE_GAPS,					/* target, shards, shard, kind, own name, did[] or null, names, milliseconds -> did */
-	NAMED_REPOS,				/* the parameters of DUE_GAPS, the last unused -> id, did */
-	NAME_ALL,					/* the parameters of DUE_GAPS, the last: only accounts whose events all have why = order */
+	NAMED_REPOS,				/* target, shards, shard, kind, own name, did[] or null, names, unused -> id, did */
+	NAME_ALL,					/* the parameters of NAMED_REPOS, the last: only accounts whose events all have why = order */
+	DUE_GAPS,					/* the parameters of NAMED_REPOS, the last: milliseconds; takers, milliseconds (LEFT_TO_TAKER) -> did */
 	FORGET_STRAY,				/* target, kind, subscription */
 	FORGET_NAMED,				/* id[] */
-	READ_HELD,					/* target, did[], kind, names */
+	READ_HELD,					/* target, did[], kind, names, own name, takers, milliseconds (LEFT_TO_TAKER) */
 	LOCK_HELD,					/* target, did[], rev[], subscription[], endpoint[], seq[] */
 	AWAIT_HELD,					/* the parameters of LOCK_HELD */
 	FIND_HELD,					/* the parameters of LOCK_HELD */
 	REMOVE_HELD,				/* the parameters of LOCK_HELD */
 	LOCK_SUBSCRIPTIONS			/* names */
 };
+
+/*
+ * Is this event of the subscription itself left to a taker (held_by.h)?  A taker holds events of the repository, and
+ * all of these wait for a missing commit.  The time limit is for a taker whose consumer does not get to it.
+ */
+#define LEFT_TO_TAKER(own, takers, ms) \
+	" AND NOT (h.subscription = " own " AND h.held_at BETWEEN now() - " ms " * interval '1 ms' AND now()" \
+	" AND (SELECT bool_and(t.why IN ('gap', 'order')) FROM atproto.held_event t WHERE t.target = h.target" \
+	"  AND t.did OPERATOR(@.=) h.did AND t.kind = h.kind AND t.subscription = ANY (" takers ")) IS TRUE)"
 
 #define OF_SHARD(last)	{ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), \
 	ATP_ARRAY(ATP_TYPE_TEXT), last}
@@ -71,9 +81,11 @@ enum
 
 static const AtpStatement statements[] = {
 	[DUE_GAPS] = {
-		"SELECT DISTINCT did FROM (SELECT did FROM atproto.held_event WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4"
-		TAKEN " AND why = 'gap' AND held_at NOT BETWEEN now() - $8 * interval '1 ms' AND now() LIMIT " CppAsString2(NAMED) ") h",
-		SPI_OK_SELECT, OF_SHARD(ATP_TYPE_INT8), {ATP_TYPE_DID}
+		"SELECT DISTINCT did FROM (SELECT did FROM atproto.held_event h WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4"
+		TAKEN " AND why = 'gap' AND held_at NOT BETWEEN now() - $8 * interval '1 ms' AND now()" LEFT_TO_TAKER("$5", "$9", "$10")
+		" LIMIT " CppAsString2(NAMED) ") h",
+		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID),
+		ATP_ARRAY(ATP_TYPE_TEXT), ATP_TYPE_INT8, ATP_ARRAY(ATP_TYPE_TEXT), ATP_TYPE_INT8}, {ATP_TYPE_DID}
 	},
 	[NAMED_REPOS] = {
 		"SELECT id, did FROM atproto.held_release WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4" TAKEN
@@ -109,8 +121,10 @@ static const AtpStatement statements[] = {
 	},
 	[READ_HELD] = {
 		"SELECT did, rev, subscription, seq, why, asked_at, bytes, held_at, verify, format, endpoint FROM atproto.held_event h"
-		" WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2) AND kind = $3 AND subscription = ANY ($4)" IN_ORDER,
-		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_TEXT)},
+		" WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2) AND kind = $3 AND subscription = ANY ($4)"
+		LEFT_TO_TAKER("$5", "$6", "$7") IN_ORDER,
+		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_TEXT), ATP_TYPE_TEXT,
+		ATP_ARRAY(ATP_TYPE_TEXT), ATP_TYPE_INT8},
 		{ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TIMESTAMP, ATP_TYPE_BYTEA, ATP_TYPE_TIMESTAMP,
 		ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT}
 	},
@@ -314,6 +328,14 @@ add_named(Held *held, int64 id, struct varlena *did)
 	held->named_dids[held->nnamed++] = did;
 }
 
+/* The last two parameters of a statement with LEFT_TO_TAKER: takers, milliseconds. */
+static void
+taker_args(AtpStatements *set, const AtpHeldBy *by, Datum *args)
+{
+	args[0] = atp_array(set, ATP_TYPE_TEXT, by->takers, NULL, by->ntakers);
+	args[1] = Int64GetDatum((int64) atp_multi_source_wait_ms + GRACE_MS);
+}
+
 /*
  * Execute DUE_GAPS, NAMED_REPOS or NAME_ALL; arg is the last parameter.  Accounts that this subscription does not follow
  * are left to the subscriptions that do, except for events that this subscription itself has received.
@@ -323,7 +345,7 @@ execute_of_shard(const AtpReleaser *r, const AtpApply *a, const AtpHeldBy *by, i
 {
 	const AtpSettings *settings = &a->sub->settings;
 	AtpStatements *set = a->statements;
-	Datum		args[8] = {
+	Datum		args[10] = {
 		target_of(set), Int64GetDatum(r->shards), Int64GetDatum(r->shard), name_kind(a), CStringGetTextDatum(a->sub->name),
 		(Datum) 0, atp_array(set, ATP_TYPE_TEXT, by->takes, NULL, by->ntakes), arg
 	};
@@ -331,7 +353,8 @@ execute_of_shard(const AtpReleaser *r, const AtpApply *a, const AtpHeldBy *by, i
 
 	if (some)
 		args[5] = atp_array(set, ATP_TYPE_DID, (Datum *) settings->dids, NULL, settings->ndids);
-	return execute_as_table_owner(set, statement, args, some ? NULL : statement == NAMED_REPOS ? "     n n" : "     n  ");
+	taker_args(set, by, args + 8);
+	return execute_as_table_owner(set, statement, args, some ? NULL : statement == NAMED_REPOS ? "     n n" : "     n    ");
 }
 
 /* Add the repositories with an event that has waited atproto.multi_source_wait for a missing commit. */
@@ -444,8 +467,9 @@ static void
 read_events(const AtpApply *a, Held *held)
 {
 	AtpStatements *set = a->statements;
-	Datum		args[4] = {
-		target_of(set), (Datum) 0, name_kind(a), atp_array(set, ATP_TYPE_TEXT, held->by.takes, NULL, held->by.ntakes)
+	Datum		args[7] = {
+		target_of(set), (Datum) 0, name_kind(a), atp_array(set, ATP_TYPE_TEXT, held->by.takes, NULL, held->by.ntakes),
+		CStringGetTextDatum(a->sub->name)
 	};
 	AtpCaller	caller = atp_as_table_owner("held_event");
 	MemoryContext old = CurrentMemoryContext;
@@ -453,6 +477,7 @@ read_events(const AtpApply *a, Held *held)
 	uint64		n;
 
 	args[1] = atp_array(set, ATP_TYPE_DID, (Datum *) held->dids, NULL, held->ndids);
+	taker_args(set, &held->by, args + 5);
 	portal = atp_open(set, &statements[READ_HELD], args);
 	held->rows = palloc(sizeof(AtpHeldRow) * ATP_BATCH_EVENTS);
 	held->all = true;

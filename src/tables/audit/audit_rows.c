@@ -54,7 +54,7 @@ scanned_table(const char *target, bool with_values)
 {
 	Oid			relid;
 	SPIPlanPtr	plan = prepare_plan(psprintf("SELECT did, collection, rkey, cid, rev%s FROM #.record WHERE did OPERATOR(@.=) $1",
-										with_values ? ", value, raw" : ""), target);
+											 with_values ? ", value, raw" : ""), target);
 	CachedPlan *cached = SPI_plan_get_cached_plan(plan);
 	PlannedStmt *planned = linitial_node(PlannedStmt, cached->stmt_list);
 
@@ -85,8 +85,8 @@ atp_audit_rows_open(const char *target, bool with_values)
 	 * second one would come at the wrong place
 	 */
 	rows->plan = prepare_plan(psprintf("SELECT r.path, r.cid%s FROM (SELECT " ATP_AUDIT_PATH ", * FROM #.record) r"
-								  " WHERE r.did OPERATOR(@.=) $1 AND ($2 IS NULL OR r.rev OPERATOR(@.>) $2)"
-								  " ORDER BY r.path COLLATE pg_catalog.\"C\"", with_values ? ", r.value, r.raw" : ""), target);
+									   " WHERE r.did OPERATOR(@.=) $1 AND ($2 IS NULL OR r.rev OPERATOR(@.>) $2)"
+									   " ORDER BY r.path COLLATE pg_catalog.\"C\"", with_values ? ", r.value, r.raw" : ""), target);
 	rows->cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto audited rows", ALLOCSET_DEFAULT_SIZES);
 	return rows;
 }

@@ -20,7 +20,7 @@ struct AtpKeySet
 {
 	uint32		epoch;
 	uint32		nslots;			/* a power of two, at least twice the number of keys */
-	KeySlot		slots[FLEXIBLE_ARRAY_MEMBER];
+	KeySlot 	slots[FLEXIBLE_ARRAY_MEMBER];
 };
 
 AtpKeySet *

@@ -180,7 +180,7 @@ mark_repos(const char *target, AtpArg nodes)
 
 /* Write the coordinator's numbers to the nodes: from now on the nodes count as complete. */
 static void
-settle(const char *target, AtpArg nodes)
+write_numbers(const char *target, AtpArg nodes)
 {
 	AtpResult	all = query_in(target, "SELECT did, writer, number, seq FROM #.node_written WHERE node = ANY ($1) ORDER BY node, writer FOR NO KEY UPDATE",
 							   ATP_ARGS(nodes));
@@ -226,7 +226,7 @@ atp_nodes_repair(const AtpSubscription *sub)
 	(void) atp_run(atp_expand_sql("LOCK TABLE #.repo IN SHARE ROW EXCLUSIVE MODE", sub->target), ATP_NO_ARGS);
 	n = mark_repos(sub->target, nodes);
 	bring_sources(sub->target);
-	settle(sub->target, nodes);
+	write_numbers(sub->target, nodes);
 	foreach(lc, behind)
 		write_gap(sub->target, lfirst(lc));
 	AtEOXact_GUC(true, nest);

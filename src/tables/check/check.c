@@ -289,7 +289,7 @@ run_invariant(CheckRun *c, const AtpInvariant *invariant)
 			TupleDesc	desc = SPI_tuptable->tupdesc;
 
 			add_finding(c, invariant->what, SPI_getvalue(row, desc, 1), SPI_getvalue(row, desc, 2), SPI_getvalue(row, desc, 3),
-				SPI_getvalue(row, desc, 4), invariant->mend);
+						SPI_getvalue(row, desc, 4), invariant->mend);
 		}
 		n += SPI_processed;
 		SPI_freetuptable(SPI_tuptable);
@@ -297,7 +297,7 @@ run_invariant(CheckRun *c, const AtpInvariant *invariant)
 	SPI_cursor_close(portal);
 	if (n > ROWS_MAX)
 		add_finding(c, invariant->what, once && !c->given ? NULL : c->target, NULL, NULL,
-			psprintf("and " UINT64_FORMAT " more", n - ROWS_MAX), NULL);
+					psprintf("and " UINT64_FORMAT " more", n - ROWS_MAX), NULL);
 }
 
 /*
@@ -315,7 +315,7 @@ say_failed(const CheckRun *c, const AtpInvariant *invariant, const ErrorData *er
 	else if (category == ERRCODE_TO_CATEGORY(ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION) ||
 			 category == ERRCODE_TO_CATEGORY(ERRCODE_DATA_EXCEPTION))
 		add_finding(c, "not checked", c->target, NULL, invariant->what, error->message,
-			"Give the tables the columns, with the types, that atproto.create_tables() makes in an empty schema.");
+					"Give the tables the columns, with the types, that atproto.create_tables() makes in an empty schema.");
 	else
 		return false;
 	return true;
@@ -385,9 +385,9 @@ check_column(const CheckRun *c, const AtpTable *table, const AtpColumn *column, 
 	/* consumers write any type of PostgreSQL into a column that is not part of every version's table */
 	else if ((ours || !atp_column_can_be_added(column)) && getBaseType(get_atttype(relid, attnum)) != type)
 		add_finding(c, "column has another type", c->target, NULL, name,
-			psprintf("%s; what needs type %s was not checked", format_type_be(get_atttype(relid, attnum)),
-					 ours ? atp_type_name(column->type) : format_type_be(type)),
-			"ALTER TABLE, so that the column has its type again.");
+					psprintf("%s; what needs type %s was not checked", format_type_be(get_atttype(relid, attnum)),
+							 ours ? atp_type_name(column->type) : format_type_be(type)),
+					"ALTER TABLE, so that the column has its type again.");
 }
 
 static void

@@ -147,10 +147,10 @@ distribute_table(const AtpTable *table, Oid relid, const char *target, const cha
 		run_statement("SELECT create_reference_table($1)", ATP_ARGS(relation_arg(relid)));
 	else if (beside != NULL)
 		run_statement("SELECT create_distributed_table($1, $2, colocate_with => $3)",
-			ATP_ARGS(relation_arg(relid), atp_text_arg(table->shard_by), atp_text_arg(beside)));
+					  ATP_ARGS(relation_arg(relid), atp_text_arg(table->shard_by), atp_text_arg(beside)));
 	else
 		run_statement("SELECT create_distributed_table($1, $2, colocate_with => 'none', shard_count => $3)",
-			ATP_ARGS(relation_arg(relid), atp_text_arg(table->shard_by), atp_int4_arg(shards)));
+					  ATP_ARGS(relation_arg(relid), atp_text_arg(table->shard_by), atp_int4_arg(shards)));
 	/*
 	 * the rows are on the nodes now; the local copies would appear if Citus were not loaded.  The
 	 * OID is looked up again: Citus replaces a local table that it knew.
@@ -185,7 +185,7 @@ distribute_all(const char *target, int shards)
 			ereport(NOTICE, (errmsg("table \"%s.%s\" stays on this server", target, (*table)->name)));
 		else
 			distribute_table(*table, atp_table_in(target, (*table)->name), target,
-					   strcmp((*table)->shard_by, first->shard_by) == 0 ? beside : NULL, shards);
+							 strcmp((*table)->shard_by, first->shard_by) == 0 ? beside : NULL, shards);
 	}
 }
 
@@ -214,7 +214,7 @@ make_marks(const char *target)
 								";TRUNCATE #.node_mark, #.node_written", target));
 	run_statement(psprintf(grant, atp_table_in(target, atp_repo_table.name), quote_literal_cstr(schema)), ATP_NO_ARGS);
 	run_statement("SELECT create_distributed_table($1, 'did', colocate_with => $2)",
-		ATP_ARGS(relation_arg(atp_table_in(target, "node_mark")), atp_text_arg(quote_qualified_identifier(target, atp_repo_table.name))));
+				  ATP_ARGS(relation_arg(atp_table_in(target, "node_mark")), atp_text_arg(quote_qualified_identifier(target, atp_repo_table.name))));
 }
 
 /* SQL: atproto.distribute(target, shards) */

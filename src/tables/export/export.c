@@ -92,7 +92,7 @@ refuse_limit(AtpExport *e, const char *setting, const char *value)
 	MemoryContext old = MemoryContextSwitchTo(e->cxt);
 
 	(void) refuse_export(e, ERRCODE_PROGRAM_LIMIT_EXCEEDED, psprintf("the export exceeds \"%s\"", setting),
-				  psprintf("It is %s.", value));
+						 psprintf("It is %s.", value));
 	MemoryContextSwitchTo(old);
 	return false;
 }
@@ -103,8 +103,8 @@ refuse_blocks(AtpExport *e)
 	MemoryContext old = MemoryContextSwitchTo(e->cxt);
 
 	(void) refuse_export(e, ERRCODE_PROGRAM_LIMIT_EXCEEDED, "the export exceeds what \"atproto.fetch_memory\" allows",
-				  psprintf("The index of its blocks takes more than %d times %s.", INDEX_SHARE,
-						   GetConfigOption("atproto.fetch_memory", false, false)));
+						 psprintf("The index of its blocks takes more than %d times %s.", INDEX_SHARE,
+								  GetConfigOption("atproto.fetch_memory", false, false)));
 	MemoryContextSwitchTo(old);
 	return false;
 }
@@ -115,7 +115,7 @@ refuse_bytes(AtpExport *e, AtpErr err, size_t at)
 	MemoryContext old = MemoryContextSwitchTo(e->cxt);
 
 	(void) refuse_export(e, ERRCODE_INVALID_BINARY_REPRESENTATION,
-				  psprintf("invalid CAR file at byte %zu", atp_byte_number(at)), atp_err_text(err));
+						 psprintf("invalid CAR file at byte %zu", atp_byte_number(at)), atp_err_text(err));
 	MemoryContextSwitchTo(old);
 	return false;
 }
@@ -148,9 +148,9 @@ refuse_tree(AtpExport *e, AtpErr err, size_t at)
 		(void) refuse_limit(e, "atproto.max_repo_records", psprintf("%d", atp_max_repo_records));
 	else
 		(void) refuse_export(e, ERRCODE_INVALID_BINARY_REPRESENTATION,
-					  psprintf("invalid repository, at byte %zu of block %.*s%s", atp_byte_number(at), len, cid,
-							   path.len == 0 ? "" : psprintf(", after path \"%.*s\"", (int) path.len, path.ptr)),
-					  atp_err_text(err));
+							 psprintf("invalid repository, at byte %zu of block %.*s%s", atp_byte_number(at), len, cid,
+									  path.len == 0 ? "" : psprintf(", after path \"%.*s\"", (int) path.len, path.ptr)),
+							 atp_err_text(err));
 	MemoryContextSwitchTo(old);
 	return ATP_EXPORT_BAD;
 }

@@ -152,7 +152,7 @@ found_link(AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri)
 /* Find all links of a record: in the jsonb value or, where jsonb cannot hold the record, in its DAG-CBOR. */
 static void
 find_links(Links *l, void (*found) (AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri),
-	 const AtpRecordRow *row, struct varlena *value, struct varlena *raw, bool old)
+		   const AtpRecordRow *row, struct varlena *value, struct varlena *raw, bool old)
 {
 	struct varlena *plain = value == NULL && raw == NULL ? NULL : PG_DETOAST_DATUM(PointerGetDatum(value != NULL ? value : raw));
 	size_t		at;
@@ -260,7 +260,7 @@ atp_link_sources_name(AtpApply *a)
 
 		if (is_named(filter))
 			atp_link_ids_source(ids, atp_nsid_make(filter->collection, strlen(filter->collection)),
-							   (AtpSpan) {filter->path, strlen(filter->path)})->asked = true;
+								(AtpSpan) {filter->path, strlen(filter->path)})->asked = true;
 	}
 	(void) atp_link_ids_find(ids);
 	atp_link_ids_add(ids, true);

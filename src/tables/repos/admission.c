@@ -478,7 +478,7 @@ atp_admission_reject_unsigned(AtpApply *a)
 
 		if (!event->ignored && event->judged == ATP_JUDGED_FALSE)
 			(void) atp_admission_dead_letter(a->batch, event, event->did,
-									 psprintf("The commit is not signed by the account's key, \\x%s.", atp_signed_key(event->signature)));
+											 psprintf("The commit is not signed by the account's key, \\x%s.", atp_signed_key(event->signature)));
 	}
 	MemoryContextSwitchTo(old);
 }
