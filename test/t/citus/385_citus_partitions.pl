@@ -91,7 +91,8 @@ unlike(($month->finish)[1], qr/ERROR/, 'a month that a batch is writing into goe
 wait_for_seq($node, 'late', 3);
 is(query(q{SELECT to_regclass('atproto.record_2023_02') IS NULL, (SELECT count(*) FROM atproto.link)}), 't|' . ($links - 2), 'with the links that the batch has written');
 is(query(q{SELECT count(*) FROM atproto.link_problems()}), '0', 'and no others');
-query(q{SELECT atproto.unsubscribe('late'); DELETE FROM atproto.record WHERE did = ANY (ARRAY['} . join("', '", map { did($_) } 'a', 'b') . q{']::did[])});
+my $accounts = "ARRAY['" . join("', '", map { did($_) } 'a', 'b') . "']::did[]";
+query("SELECT atproto.unsubscribe('late'); DELETE FROM atproto.record WHERE did = ANY ($accounts); DELETE FROM atproto.repo WHERE did = ANY ($accounts)");
 
 # Without links months go at once.
 query(q{UPDATE atproto.subscription SET links = 'none'; DELETE FROM atproto.link});
