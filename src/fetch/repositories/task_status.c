@@ -390,8 +390,7 @@ apply_answer(void *arg)
 									 ATP_ARGS(did, asking->status_at, asking->status_seq, atp_text_arg(asking->pds), atp_bool_arg(asking->many)));
 
 		asking->applied = gone.n > 0;
-		if (asking->applied)
-			asking->status_endpoint = keep_text(asking, atp_result_row(gone, 0), "status_endpoint");
+		asking->status_endpoint = asking->applied ? keep_text(asking, atp_result_row(gone, 0), "status_endpoint") : NULL;
 		atp_result_free(gone);
 	}
 	else

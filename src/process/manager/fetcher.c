@@ -108,7 +108,7 @@ wait_after_crash(void)
 
 /* How many kinds of requests all tasks together start. */
 static int
-kinds(void)
+count_kinds(void)
 {
 	int			n = 0;
 
@@ -187,7 +187,7 @@ atp_fetcher_main(Datum arg)
 	wait_after_crash();
 	(void) look_for_work("beginning");
 	atp_poll_begin();
-	atp_fetch_begin(kinds());
+	atp_fetch_begin(count_kinds());
 	for (int i = 0; tasks[i] != NULL; i++)
 		if (tasks[i]->begin != NULL)
 			tasks[i]->begin();
