@@ -73,7 +73,10 @@ static const AtpColumn columns[] = {
 	MEMBER(deleted_rev), MEMBER(deleted)},
 	{"refill_by", ATP_TYPE_TEXT, ATP_VALUE, NULL,
 	"id of the subscription that reads the events up to rev again (atproto.subscription): see atproto.refill()", MEMBER(refill_by), 0,
-	/* unsubscribe() looks for the repositories of its refills; without one the index is empty */
+	/*
+	 * unsubscribe() looks for the repositories of its refills, and would read the whole table.  The index is empty while no
+	 * refill runs.  Its price: a refill of all repositories cannot set and clear the column within the pages.
+	 */
 	"CREATE INDEX IF NOT EXISTS repo_refill ON #.repo (refill_by) WHERE refill_by IS NOT NULL", "repo_refill"},
 	{"refill_rev", ATP_TYPE_TID, ATP_VALUE, NULL, "the last revision that the refill has read", MEMBER(refill_rev), MEMBER(refilled)},
 	{"refill_data", ATP_TYPE_CID, ATP_VALUE, NULL, "root of the repository's tree at refill_rev: the next commit that is read again continues it", MEMBER(refill_data)},
