@@ -165,6 +165,8 @@ query('ALTER SYSTEM RESET atproto.direct_writes; SELECT pg_reload_conf()');
 
 # --- the same keys again and again ---
 
+# --- the same keys again and again: the order of the events decides (F-16) ---
+
 my $again = make_capture('synth.py', 'again');
 my $server2 = AtprotoTest::Server->start($again);
 make_schema('again',        '');
