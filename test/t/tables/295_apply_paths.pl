@@ -163,8 +163,6 @@ foreach my $way ('directly', 'by_statement', 'counted')
 }
 query('ALTER SYSTEM RESET atproto.direct_writes; SELECT pg_reload_conf()');
 
-# --- the same keys again and again ---
-
 # --- the same keys again and again: the order of the events decides (F-16) ---
 
 my $again = make_capture('synth.py', 'again');
