@@ -66,7 +66,7 @@ INSERT INTO t (u) SELECT t::aturi FROM t;
 SELECT * FROM t WHERE u = 'at://a.b';
 SELECT * FROM t WHERE u = 'at://a.b'::text;
 
--- Normal form of text (N1 to N10)
+-- Normal form of text, also of text that the type refuses (D6)
 CREATE FUNCTION pg_temp.normal(t text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	detail text;

@@ -5,6 +5,11 @@
 #include "core/syntax/chars.h"
 #include "core/syntax/handle.h"
 
+/*
+ * I-10: two labels or more, 253 bytes, and the last label does not begin with a
+ * digit.  I-11: the published invalid examples.  I-14: only ASCII is accepted,
+ * so that an internationalized name comes as "xn--...".
+ */
 AtpErr
 atp_handle_check(const char *s, size_t n, size_t *at)
 {
@@ -26,6 +31,7 @@ atp_handle_check(const char *s, size_t n, size_t *at)
 	return ATP_OK;
 }
 
+/* I-12 */
 void
 atp_handle_normalize(const char *s, size_t n, char *out)
 {

@@ -77,7 +77,7 @@ typedef struct Consumer
 	AtpDecoder *decoder;
 	AtpStatements *statements;
 	AtpShards  *shards;			/* NULL: this process applies the batches itself */
-	AtpPosition position;		/* position of the last event in the batch */
+	AtpPosition position;		/* E-49: position of the last event received, in the batch */
 	int64		handed;			/* position passed to the workers; without workers equal to cursor */
 	int64		cursor;			/* position committed; -1: no position yet */
 	int			layout;			/* of the cursor: see AtpCursor */

@@ -189,6 +189,7 @@ atp_consumer_ask_anew(Consumer *c)
 	atp_consumer_is_waiting(c, 0);
 }
 
+/* E-46: after an error of the server, too, the consumer waits and connects again. */
 void
 atp_consumer_drop(Consumer *c, AtpDrop drop, const char *why)
 {
