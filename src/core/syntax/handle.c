@@ -1,8 +1,9 @@
 /*
  * handle.c
- *		Handles: syntax, normal form, and the list of disallowed TLDs.
+ *		Handles: syntax, normal form, and the list of disallowed TLDs; at-identifiers.
  */
 #include "core/syntax/chars.h"
+#include "core/syntax/did.h"
 #include "core/syntax/handle.h"
 
 /*
@@ -60,4 +61,12 @@ atp_handle_tld_allowed(const char *s, size_t n)
 			return false;
 	}
 	return true;
+}
+
+AtpErr
+atp_identifier_check(const char *s, size_t n, size_t *at)
+{
+	if (n >= 4 && memcmp(s, "did:", 4) == 0)
+		return atp_did_check(s, n, at);
+	return atp_handle_check(s, n, at);
 }

@@ -80,7 +80,10 @@ atp_rkey_matches(const char *s, size_t n, const char *type, size_t tn)
 	return n == tn - LITERAL_LEN && memcmp(s, type + LITERAL_LEN, n) == 0;
 }
 
-/* K-04: no text is changed, so that case counts. */
+/*
+ * K-04: the text comes back unchanged, so case counts.  A TID is stored as a tag and a number, any other text as it
+ * is.
+ */
 size_t
 atp_rkey_store(const char *restrict s, size_t n, uint8_t *restrict out)
 {

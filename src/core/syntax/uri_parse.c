@@ -176,8 +176,8 @@ parse_path(const char *s, const char **p, const char *end, AtpUri *uri, size_t *
  * error, also a space around the URI.  A-15: a query may be empty.  A-16: a
  * fragment begins with '/'.
  *
- * The published examples of NOSH URIs are valid (N-04, N-05) or not (N-06) by
- * the same rules; A-22: so are the URIs that only Lexicons refuse.
+ * The same rules accept (N-04, N-05) or refuse (N-06) the published examples of
+ * NOSH URIs, and accept the URIs that only Lexicons refuse (A-22).
  */
 AtpErr
 atp_uri_parse(AtpScheme scheme, const char *s, size_t n, AtpUri *uri, size_t *at)

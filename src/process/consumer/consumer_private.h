@@ -188,7 +188,7 @@ extern void atp_consumer_ask_anew(Consumer *c);
 extern void atp_consumer_receive(Consumer *c);
 
 /* How long to wait for events that show whether the clock or a message is wrong (ATP_STATE_UNDECIDED). */
-extern int	atp_consumer_patience_ms(const Consumer *c);
+extern int	atp_consumer_undecided_ms(const Consumer *c);
 
 /*
  * Close the connection, and schedule a new one.  Events received before are applied first, and the next

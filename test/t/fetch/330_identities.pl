@@ -94,7 +94,7 @@ is(join(' ', sort map { $_->{headers}{accept} // '' } ($network->log(kind => 'ht
 is(scalar(grep { $_->{path} =~ m{/log} } $network->log(host => 'plc.example.com')), 0, 'W-17: nobody reads the log of operations');
 is(query(q{SELECT count(*) FROM atproto.identity i WHERE (to_jsonb(i) - 'error')::text ~ 'verificationMethod|alsoKnownAs'}), '0', 'W-16: no document is kept');
 is(query(q{SELECT count(*) FROM atproto.identity_problem WHERE octet_length(error) > 400 OR error ~ '[^ -~]'}), '0', 'W-58: errors are short and printable');
-is(query('SELECT count(*) FROM atproto.identity_request WHERE NOT failed'), '0', 'what was answered is not wished for');
+is(query('SELECT count(*) FROM atproto.identity_request WHERE NOT failed'), '0', 'what was answered is not requested');
 is(query("SELECT count(*) FROM atproto.identity_request WHERE failed"), '5', 'what failed is');
 
 # --- how often ---

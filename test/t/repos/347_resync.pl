@@ -1,5 +1,5 @@
 # 347_resync.pl
-#		What was missed heals by itself: commits are lost from a stream, what follows
+#		What was missed is fetched again by itself: commits are lost from a stream, what follows
 #		them tells, and exports of the accounts bring the tables back into step while
 #		the stream goes on; with one process and with several, at level chain from
 #		the stream's own server and at level full from the accounts' servers.  With

@@ -19,7 +19,7 @@ my $pds  = capture('pds.frames.gz');
 my $node = make_node('stream');
 my $server = AtprotoTest::Server->start($pds);
 
-# The most memory that a consumer was seen with until its events were so many.
+# Waits until the subscription has so many events; returns the greatest memory of its consumer that was seen meanwhile.
 sub consume
 {
 	my ($name, $events) = @_;
