@@ -24,7 +24,6 @@
 #include "tables/direct/direct_insert.h"
 #include "tables/base/error_class.h"
 #include "tables/repos/dead_letter.h"
-#include "tables/records/link_rows.h"
 #include "tables/base/node_mark.h"
 #include "tables/base/progress.h"
 #include "tables/apply/suspect.h"
@@ -571,23 +570,22 @@ try_once(AtpApply *a, Way way, AtpApplied *result, bool *others)
 	return error;
 }
 
-/* Add the missing rows of link_source.  Returns NULL, or the error that rolled back the transaction. */
+/* Have the rows added that the derived tables need first.  Returns NULL, or the error that rolled back the transaction. */
 static ErrorData *
-add_sources(AtpApply *a)
+prepare_derived(AtpApply *a)
 {
-	static void (*const steps[]) (AtpApply *a) = {atp_link_sources_name, atp_link_sources_bring};
 	MemoryContext cxt = CurrentMemoryContext;
 	ErrorData  *volatile error = NULL;
 
-	ATP_INJECTION_POINT("sources next");
-	a->has_sources = true;
+	ATP_INJECTION_POINT("preparation next");
+	a->prepared = true;
 	PG_TRY();
 	{
 		/* a transaction for each step: in a single transaction, the locks of two processes could deadlock */
-		for (int i = 0; i < lengthof(steps); i++)
-			if (begin_at_last(a, "adding sources of links"))
+		for (int step = 0; step < atp_derived_steps(a->sub); step++)
+			if (begin_at_last(a, "preparing derived tables"))
 			{
-				steps[i] (a);
+				atp_derived_prepare_step(a, step);
 				atp_nodes_mark(a->statements, a->sub);
 				atp_commit();
 			}
@@ -649,10 +647,10 @@ apply_some(AtpApply *a, const char **reason)
 			learnt.with_statements = AFTER_CONFLICT;
 			way = WAY_STATEMENTS;
 		}
-		else if (error->sqlerrcode == ATP_ERRCODE_SOURCES && !a->has_sources)
+		else if (error->sqlerrcode == ATP_ERRCODE_PREPARE && !a->prepared)
 		{
-			/* an error here cannot be blamed on an event, because rows of link_source belong to no event */
-			if ((error = add_sources(a)) == NULL)
+			/* an error here cannot be blamed on an event, because the rows that are added belong to no event */
+			if ((error = prepare_derived(a)) == NULL)
 				continue;
 			if (atp_fault_of(error->sqlerrcode) == ATP_FAULT_PASSING)
 				ReThrowError(error);

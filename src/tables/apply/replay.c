@@ -15,7 +15,7 @@
 #include "tables/base/error_class.h"
 #include "tables/repos/admission.h"
 #include "tables/repos/dead_letter.h"
-#include "tables/records/link_rows.h"
+#include "tables/base/derived.h"
 #include "tables/apply/validate.h"
 
 static bool
@@ -171,7 +171,7 @@ process(const AtpAgain *again, const char **why)
 	if (batch->nevents == 0 || batch->events[0].ignored)
 		return ATP_OUTCOME_OBSOLETE;
 	a.hi = batch->nevents;
-	atp_link_sources(&a);
+	atp_derived_prepare(&a);
 	outcome = apply_event(&a, again, why);
 	if (outcome != ATP_OUTCOME_STAYS)
 	{

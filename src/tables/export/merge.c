@@ -23,7 +23,6 @@
 #include "tables/base/error_class.h"
 #include "tables/direct/direct_insert.h"
 #include "tables/repos/dead_letter.h"
-#include "tables/records/link_rows.h"
 #include "tables/export/merge.h"
 #include "tables/apply/passed.h"
 #include "tables/records/record.h"
@@ -493,7 +492,7 @@ write_step(AtpMerge *m)
 	/* allocations live as long as the step */
 	MemoryContext old = MemoryContextSwitchTo(m->batch->cxt);
 
-	atp_link_sources(&a);
+	atp_derived_prepare(&a);
 	if (m->batch->nrows > 0)
 		write_rows(m, &a, 0, m->batch->nrows);
 	judge_suspects(m, &a);
