@@ -20,8 +20,7 @@ typedef struct Labeler
 {
 	AtpIdentity who;
 	AtpHeldCount held;
-	bool		follows;		/* the release batch has held labels of the labeler */
-	bool		stays;			/* the labels that follow must wait */
+	AtpHeldOrder order;			/* of the labels that follow */
 } Labeler;
 
 typedef struct Labelers
@@ -99,10 +98,9 @@ static void
 follow(Labeler *labeler, const AtpEvent *part)
 {
 	if (part->held == NULL)
-		labeler->stays |= labeler->held.n > 0;
-	else if (!labeler->follows)
-		labeler->stays |= labeler->held.n == 0 || part->held->rev != labeler->held.first_rev;
-	labeler->follows |= part->held != NULL;
+		labeler->order.stays |= labeler->held.n > 0;
+	else
+		atp_held_order_follow(&labeler->order, part->held, labeler->held.n, labeler->held.first_rev);
 }
 
 /* V-41: has a document without a label key been read since the labels came?  An older document proves nothing: the key may be new. */
@@ -119,7 +117,7 @@ judge_part(Labelers *l, AtpEvent *part, const Labeler *labeler, bool is_signed)
 	const AtpIdentity *who = &labeler->who;
 
 	/* a replayed letter does not wait behind held labels: a user has asked for exactly this message */
-	if (labeler->stays && !l->apply->again)
+	if (labeler->order.stays && !l->apply->again)
 		atp_judged_hold(part, ATP_HELD_ORDER);
 	/* no label has a signature, so no key could make a label true: do not wait for a key */
 	else if (!is_signed)
@@ -172,7 +170,7 @@ judge_event(Labelers *l, AtpEvent *event)
 
 		if (asks[p])
 			atp_judged_signed(part, &labeler->who, fits[p]);
-		labeler->stays |= part->judged == ATP_JUDGED_HELD;
+		labeler->order.stays |= part->judged == ATP_JUDGED_HELD;
 		/* a held event has a single part: if the part waits on, keep the row of atproto.held_event */
 		if (part->judged == ATP_JUDGED_HELD && part->held != NULL)
 			event->judged = ATP_JUDGED_HELD;
@@ -189,7 +187,7 @@ pass(Labelers *l, const AtpEvent *event)
 		Labeler    *labeler = labeler_of(l, part);
 
 		follow(labeler, part);
-		labeler->stays |= part->judged == ATP_JUDGED_HELD;
+		labeler->order.stays |= part->judged == ATP_JUDGED_HELD;
 	}
 }
 

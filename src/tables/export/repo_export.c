@@ -42,12 +42,6 @@ atp_repo_export_begin(AtpApply *a, struct varlena *did)
 	return r;
 }
 
-static bool
-is_text(const text *value, const char *name)
-{
-	return value != NULL && VARSIZE_ANY_EXHDR(value) == strlen(name) && memcmp(VARDATA_ANY(value), name, strlen(name)) == 0;
-}
-
 AtpRefusal
 atp_repo_export_refused(AtpRepoExport *r, const AtpCommit *commit, bool force, bool held, const char **why)
 {
@@ -64,12 +58,12 @@ atp_repo_export_refused(AtpRepoExport *r, const AtpCommit *commit, bool force, b
 	 * R-05: before a fetch (no commit yet), hold = resync was left by a fetcher that ended, and
 	 * does not matter
 	 */
-	if (repo->waits && !((held || commit == NULL) && is_text(repo->hold, "resync")))
+	if (repo->hold.waits && !((held || commit == NULL) && repo->hold.state == ATP_HOLD_RESYNC))
 	{
-		*why = psprintf("events of the repository wait: %s", text_to_cstring(repo->hold));
+		*why = psprintf("events of the repository wait: %s", text_to_cstring(repo->hold.word));
 		return ATP_REFUSED_WAITING;
 	}
-	if (held && repo->hold == NULL)
+	if (held && repo->hold.state == ATP_HOLD_NONE)
 	{
 		*why = "somebody has let the repository's events go";
 		return ATP_REFUSED_WAITING;
@@ -135,23 +129,10 @@ atp_repo_export_inactive(AtpRepoExport *r, const AtpAccountSaid *then, const cha
 void
 atp_repo_export_hold(AtpRepoExport *r)
 {
-	r->repo->hold = cstring_to_text("resync");
+	atp_hold_fetch(&r->repo->hold);
 	(void) atp_repo_set_sync(r->repo, ATP_SYNC_RESYNCING);
 	r->repo->changed = true;
 	atp_repos_store(r->repos);
-}
-
-/* end hold = resync; consumers release the held events. */
-static void
-let_go(AtpRepoExport *r)
-{
-	AtpHeldCount count;
-
-	if (!is_text(r->repo->hold, "resync"))
-		return;
-	atp_held_count(r->apply, &r->repo->did, 1, &count);
-	r->repo->hold = count.all > 0 ? cstring_to_text("release") : NULL;
-	atp_held_release(&r->repo->did, 1);
 }
 
 void
@@ -160,9 +141,9 @@ atp_repo_export_release(AtpRepoExport *r, uint64 rev)
 	AtpRepoState *repo = r->repo;
 	bool		deleted = atp_repo_is_deleted(repo);
 
-	let_go(r);
-	if (is_text(repo->sync, "resyncing"))
-		(void) atp_repo_set_sync(repo, repo->has_rev ? ATP_SYNC_DESYNCHRONIZED : ATP_SYNC_PARTIAL);
+	/* consumers release the held events */
+	if (atp_repo_give_up(repo))
+		atp_held_release(&repo->did, 1);
 	repo->changed = true;
 	atp_repos_store(r->repos);
 	if (deleted && rev > 0)
@@ -179,7 +160,7 @@ atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified)
 	 * R-34, R-50: false if a held event was dropped during the fetch, or if two commits have the
 	 * same revision
 	 */
-	bool		whole = !is_text(repo->hold, "resync") || is_text(repo->sync, "resyncing");
+	bool		whole = atp_repo_fetch_is_whole(repo);
 
 	/*
 	 * R-50: the repository goes back to an older revision; the cache of newest revisions would
@@ -196,7 +177,9 @@ atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified)
 	(void) atp_repo_set_sync(repo, whole ? ATP_SYNC_SYNCHRONIZED : ATP_SYNC_DESYNCHRONIZED);
 	repo->has_synced = true;
 	repo->synced_at = GetCurrentTransactionStartTimestamp();
-	let_go(r);
+	/* consumers release the held events */
+	if (atp_hold_fetched(&repo->hold))
+		atp_held_release(&repo->did, 1);
 	/*
 	 * an export leaves nothing unknown before its revision, so neither the first revision nor a
 	 * refill counts any more

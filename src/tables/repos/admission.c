@@ -8,7 +8,6 @@
 #include "postgres.h"
 
 #include "common/clock.h"
-#include "tables/repos/held.h"
 #include "tables/repos/admission.h"
 #include "tables/repos/admission_after.h"
 #include "tables/repos/repo_state.h"
@@ -51,7 +50,7 @@ find_held(AtpRepos *s)
 	int			n = 0;
 
 	for (int i = 0; i < s->nrepos; i++)
-		if (s->repos[i].hold != NULL)
+		if (s->repos[i].hold.state != ATP_HOLD_NONE)
 		{
 			waiting[n] = &s->repos[i];
 			dids[n++] = s->repos[i].did;
@@ -62,17 +61,9 @@ find_held(AtpRepos *s)
 	atp_held_count(s->apply, dids, n, counts);
 	for (int i = 0; i < n; i++)
 	{
-		AtpRepoState *repo = waiting[i];
-
-		repo->nheld = repo->nunread = counts[i].n;
-		repo->nown = counts[i].own;
-		repo->nothers = counts[i].all - counts[i].n;
-		repo->any_gap = counts[i].any_gap;
-		repo->first_held = counts[i].first_rev;
-		repo->waits = counts[i].n > 0 || atp_repo_is_held(repo, "resync");
-		repo->gap = counts[i].only_gap && !atp_repo_is_held(repo, "resync");
+		atp_hold_count(&waiting[i]->hold, &counts[i]);
 		/* the subscription that held the events may be gone: this consumer has to look for their time limit */
-		s->apply->batch->held |= repo->gap;
+		s->apply->batch->held |= waiting[i]->hold.gap;
 	}
 }
 
@@ -87,10 +78,8 @@ note_beyond(AtpRepos *s)
 	const AtpEvent *last = batch->nevents > 0 ? &batch->events[batch->nevents - 1] : NULL;
 	AtpRepoState *repo = last != NULL && last->held != NULL && atp_batch_full(batch) ? atp_repo_of(s, last->held->did) : NULL;
 
-	if (repo == NULL)
-		return;
-	repo->nbeyond = repo->nunread;
-	repo->nunread = 0;
+	if (repo != NULL)
+		atp_hold_note_beyond(&repo->hold);
 }
 
 /*
@@ -115,18 +104,10 @@ follow_released(AtpRepos *s, int lo, int hi)
 			continue;
 		if (event->held == NULL)
 		{
-			atp_repo_note_held(repo, event);
+			atp_hold_note_held(&repo->hold, event);
 			continue;
 		}
-		if (!repo->follows && (repo->nheld == 0 || event->held->rev != repo->first_held))
-			repo->stays = true;
-		repo->follows = true;
-		if (i >= lo)
-			continue;
-		if (event->judged == ATP_JUDGED_HELD)
-			repo->stays = true;
-		else
-			repo->nheld--;
+		atp_hold_follow(&repo->hold, event, i < lo);
 	}
 	for (int i = a->lo; i < a->batch->nevents; i++)
 	{
@@ -134,11 +115,11 @@ follow_released(AtpRepos *s, int lo, int hi)
 		AtpRepoState *repo = event->held != NULL ? atp_repo_of(s, event->held->did) : NULL;
 
 		if (repo != NULL)
-			repo->nunread--;
+			repo->hold.nunread--;
 	}
 	note_beyond(s);
 	for (int i = 0; i < s->nrepos; i++)
-		s->repos[i].stays |= s->repos[i].follows && atp_repo_is_held(&s->repos[i], "resync");
+		atp_hold_followed(&s->repos[i].hold);
 }
 
 /* Is one of the events judged at level full, where the account's key is needed? */
@@ -251,16 +232,6 @@ judge_inactive(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event)
 	atp_repo_doubt(repo, event);
 }
 
-/* Must the event wait behind held events of the repository? */
-static bool
-waits_behind(const AtpRepoState *repo, const AtpEvent *event)
-{
-	if (repo->stays || !repo->waits || event->held != NULL)
-		return repo->stays;
-	/* the held events may wait for exactly this commit, or this commit may prove the chain complete */
-	return !repo->gap || !(event->rev <= repo->first_held || (event->has_since && event->since == repo->rev));
-}
-
 /* Does the commit's since show that a commit between the stored revision and this commit is missing? */
 static bool
 leaves_gap(const AtpRepoState *repo, const AtpEvent *event)
@@ -282,9 +253,9 @@ awaits_others(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 	if (a->again || !repo->active || !(part || leaves_gap(repo, event)))
 		return false;
 	/* at the limit, apply the event as a break: held, the event would be dropped together with all held events of the repository */
-	if (event->held == NULL && repo->nown >= a->sub->settings.max_held)
+	if (event->held == NULL && repo->hold.nown >= a->sub->settings.max_held)
 		return false;
-	return (event->held == NULL || repo->nunread > 0 || atp_union_goes_on(event->held->held_at)) &&
+	return (event->held == NULL || repo->hold.nunread > 0 || atp_union_goes_on(event->held->held_at)) &&
 		atp_union_has_other(a, &s->others, event);
 }
 
@@ -305,8 +276,8 @@ judge_event(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 	else if (full && old && !matters(s, repo, event))
 		atp_judged_ignore(event, ATP_SKIP_OLD);
 	/* V-42; events that a refill reads again wait, too, because a refill needs their order */
-	else if ((!old || atp_repo_is_refilled(s, repo, event)) && waits_behind(repo, event))
-		atp_judged_hold(event, atp_repo_is_held(repo, "resync") ? ATP_HELD_RESYNC : ATP_HELD_ORDER);
+	else if ((!old || atp_repo_is_refilled(s, repo, event)) && atp_hold_stops(&repo->hold, event, repo->rev))
+		atp_judged_hold(event, repo->hold.state == ATP_HOLD_RESYNC ? ATP_HELD_RESYNC : ATP_HELD_ORDER);
 	else if (full)
 		judge_signature(s, event, &s->identities[repo - s->repos]);
 	/* F-08: only a verified commit may wait for a missing commit; a forged one would make all later events wait */
@@ -349,13 +320,6 @@ atp_judge(AtpRepos *s, int index)
  * ------------------------------------------------------------------------
  */
 
-/* Does a held event of the batch leave atproto.held_event in this transaction? */
-static bool
-is_gone(const AtpEvent *event)
-{
-	return event->ignored || event->judged != ATP_JUDGED_HELD;
-}
-
 void
 atp_judge_end(AtpRepos *s, int lo, int hi)
 {
@@ -364,42 +328,22 @@ atp_judge_end(AtpRepos *s, int lo, int hi)
 		AtpEvent   *event = &s->apply->batch->events[i];
 		AtpRepoState *repo = event->held != NULL ? atp_repo_of(s, event->held->did) : NULL;
 
-		if (repo == NULL)
-			continue;
-		if (is_gone(event))
-			repo->nheld--;
-		/*
-		 * Queue the repository for release again.  Held events outside the batch may have waited behind this event,
-		 * or this event may wait for one of them.  No row of atproto.held_release need name the repository, because
-		 * atp_release() also reads repositories whose gap has timed out; without this, their events would be forgotten.
-		 */
-		event->closes = (repo->gap && repo->nunread > 0) ||
-			(is_gone(event) && (repo->nunread > 0 || repo->nbeyond > 0 || repo->nothers > 0));
+		if (repo != NULL)
+			event->closes = atp_hold_judged(&repo->hold, event);
 	}
 	for (int i = 0; i < s->nrepos; i++)
 	{
 		AtpRepoState *repo = &s->repos[i];
-		bool		waits = repo->stays || repo->adds || repo->nheld > 0;
-		const char *hold = repo->gap ? "gap" : "identity";
+		bool		lost;
 
 		/*
 		 * A transaction that adds or removes held events of a repository also writes the repository's row.  The row
 		 * is the lock: two consumers never change the held events of one repository at the same time.
 		 */
-		repo->changed |= repo->stays || repo->adds || repo->follows;
-		if (repo->hold == NULL ? !waits : atp_repo_is_held(repo, "resync") || (waits && atp_repo_is_held(repo, hold)))
-			continue;
-		/* keep hold: events that this subscription may not take are still held */
-		if (!waits && repo->nothers > 0)
-			continue;
-		/* the release that is due will judge the held events, and set hold to the reason of a further wait */
-		if (waits && atp_repo_is_held(repo, "release") && !repo->follows)
-			continue;
-		/* the events after the missing commit were removed from the table unjudged, and no source sends them again */
-		if (!waits && atp_repo_is_held(repo, "gap") && !repo->follows)
-			atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
-		repo->hold = waits ? cstring_to_text(hold) : NULL;
-		repo->changed = true;
+		repo->changed |= atp_hold_is_touched(&repo->hold);
+		repo->changed |= atp_hold_conclude(&repo->hold, &lost);
+		if (lost)
+			(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 	}
 }
 
@@ -462,6 +406,8 @@ forget_repos(AtpApply *a)
 
 		if (!event->ignored && says_nothing(event))
 			dids[n++] = event->did;
+		else if (event->ignored && event->held != NULL)
+			dids[n++] = event->held->did;
 	}
 	if (n > 0)
 		atp_repos_forget(a, dids, atp_sort_dids(dids, n));

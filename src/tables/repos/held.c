@@ -221,6 +221,14 @@ atp_held_count(AtpApply *a, struct varlena *const *dids, int n, AtpHeldCount *co
 	count_held(a, dids, n, counts, NULL);
 }
 
+void
+atp_held_order_follow(AtpHeldOrder *order, const AtpHeldRow *row, int64 nheld, uint64 first_rev)
+{
+	if (!order->follows)
+		order->stays |= nheld == 0 || row->rev != first_rev;
+	order->follows = true;
+}
+
 /* Estimate of the bytes that the subscription holds.  The subscription's further workers add events, too, so limit() reads the sum again. */
 static struct
 {

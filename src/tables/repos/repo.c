@@ -59,8 +59,8 @@ static const AtpColumn columns[] = {
 		" resyncing: an export is replacing the records",
 	MEMBER(sync)},
 	{"hold", ATP_TYPE_TEXT, ATP_VALUE, NULL,
-		"why events of the repository wait in atproto.held_event: identity, gap, resync; release: the events are about to be judged again; null: no events wait",
-	MEMBER(hold), 0, "CREATE INDEX IF NOT EXISTS repo_hold ON #.repo (hold, did) WHERE hold IS NOT NULL"},
+		"why events of the repository wait in atproto.held_event: " ATP_WORD_IDENTITY ", " ATP_WORD_GAP ", " ATP_WORD_RESYNC "; " ATP_WORD_RELEASE ": the events are about to be judged again; null: no events wait",
+	MEMBER(hold.word), 0, "CREATE INDEX IF NOT EXISTS repo_hold ON #.repo (hold, did) WHERE hold IS NOT NULL"},
 	{"verified", ATP_TYPE_BOOL, ATP_VALUE, "NOT NULL DEFAULT false",
 	"whether the account's signature of the commit with rev and data was verified", MEMBER(verified)},
 	{"synced_at", ATP_TYPE_TIMESTAMP, ATP_VALUE, NULL, "when an export of the repository last came into the tables",
@@ -148,7 +148,7 @@ static const AtpStatement statements[] = {
 	},
 	[MARK_DROPPED] = {
 		"UPDATE #.repo SET sync = 'desynchronized', updated_at = now()"
-		" WHERE did OPERATOR(@.=) ANY ($1) AND (hold IN ('resync', 'gap') OR rev IS NOT NULL) RETURNING did",
+		" WHERE did OPERATOR(@.=) ANY ($1) AND " ATP_SQL_LOSES " RETURNING did",
 		SPI_OK_UPDATE_RETURNING, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
 	[LEAVE_TO_PURGE] = {
@@ -173,11 +173,11 @@ static const AtpStatement statements[] = {
 		SPI_OK_SELECT, {ATP_TYPE_DID}, {0}, &atp_repo_table
 	},
 	[HOLDING] = {
-		"SELECT did FROM #.repo WHERE hold IN ('identity', 'gap', 'release') AND ($1 IS NULL OR did OPERATOR(@.=) ANY ($1))",
+		"SELECT did FROM #.repo WHERE " ATP_SQL_ENDS " AND ($1 IS NULL OR did OPERATOR(@.=) ANY ($1))",
 		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
 	[RELEASED] = {
-		"SELECT did FROM #.repo WHERE hold = 'release' AND ($1 IS NULL OR did OPERATOR(@.=) ANY ($1)) LIMIT $2",
+		"SELECT did FROM #.repo WHERE hold = " ATP_SQL_RELEASE " AND ($1 IS NULL OR did OPERATOR(@.=) ANY ($1)) LIMIT $2",
 		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_INT8}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
 	[LOCK_HOLDING] = {
@@ -189,10 +189,7 @@ static const AtpStatement statements[] = {
 		}
 	},
 	[UNHOLD] = {
-		"UPDATE #.repo SET hold = NULL, updated_at = now(),"
-		/* the events after the missing commit were removed unjudged, and no source sends them again */
-		" sync = CASE WHEN hold = 'gap' THEN 'desynchronized' ELSE sync END"
-		" WHERE did OPERATOR(@.=) ANY ($1) AND hold IN ('identity', 'gap', 'release')",
+		"UPDATE #.repo SET " ATP_SQL_END ", updated_at = now() WHERE did OPERATOR(@.=) ANY ($1) AND " ATP_SQL_ENDS,
 		SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
 	[FORGET_REPOS] = {
@@ -235,11 +232,11 @@ typedef struct EventDid
 } EventDid;
 
 static EventDid
-did_of(const AtpEvent *event, int index)
+did_of(struct varlena *did, int index)
 {
-	const uint8_t *stored = (const uint8_t *) VARDATA_ANY(event->did);
+	const uint8_t *stored = (const uint8_t *) VARDATA_ANY(did);
 
-	return (EventDid) {atp_did_abbrev(stored, VARSIZE_ANY_EXHDR(event->did)), event->did, index};
+	return (EventDid) {atp_did_abbrev(stored, VARSIZE_ANY_EXHDR(did)), did, index};
 }
 
 static int
@@ -309,6 +306,7 @@ read_repo(const AtpRepos *s, AtpRepoState *repo, const Datum *values, const bool
 				*(void **) at = copy_of(values[c], nulls[c]);
 		}
 	}
+	atp_hold_read(&repo->hold);
 	repo->audited = atp_repo_is_audited(repo);
 }
 
@@ -435,7 +433,10 @@ atp_repos_load(AtpApply *apply, int lo, int hi)
 	s->endpoint = cstring_to_text(apply->sub->ep->scope);
 	for (int i = lo; i < hi; i++)
 		if (!events[i].ignored)
-			dids[n++] = did_of(&events[i], i - lo);
+			dids[n++] = did_of(events[i].did, i - lo);
+		/* a held event that could not be decoded leaves atproto.held_event, too, and its repository's wait may end */
+		else if (events[i].held != NULL)
+			dids[n++] = did_of(events[i].held->did, i - lo);
 	if (n == 0)
 		return s;
 	qsort(dids, n, sizeof(EventDid), compare_event_dids);
@@ -661,6 +662,27 @@ atp_repos_unhold(AtpApply *a, struct varlena *const *some, int nsome)
 		return;
 	(void) with_dids(a->statements, UNHOLD, dids, n);
 	atp_repos_forget(a, dids, n);
+}
+
+void
+atp_repos_give_up(AtpApply *a, struct varlena *const *dids, int n)
+{
+	AtpBatch   *batch = a->batch;
+	AtpEvent   *events = palloc0(sizeof(AtpEvent) * n);
+	AtpRepos   *s;
+
+	/* stand for the repositories; never judged */
+	for (int i = 0; i < n; i++)
+	{
+		events[i].kind = ATP_REPOS_IDENTITY;
+		events[i].did = dids[i];
+	}
+	a->batch = &(AtpBatch) {.cxt = CurrentMemoryContext, .events = events, .nevents = n};
+	s = atp_repos_load(a, 0, n);
+	for (int i = 0; i < s->nrepos; i++)
+		s->repos[i].changed |= atp_repo_give_up(&s->repos[i]);
+	atp_repos_store(s);
+	a->batch = batch;
 }
 
 int

@@ -49,18 +49,26 @@ is_sync(const AtpRepoState *repo, AtpSync sync)
 }
 
 bool
-atp_repo_is_held(const AtpRepoState *repo, const char *why)
-{
-	return is_text(repo->hold, why);
-}
-
-bool
 atp_repo_set_sync(AtpRepoState *repo, AtpSync sync)
 {
 	if (is_sync(repo, sync))
 		return false;
 	repo->sync = cstring_to_text(sync_names[sync]);
 	return true;
+}
+
+bool
+atp_repo_give_up(AtpRepoState *repo)
+{
+	if (is_sync(repo, ATP_SYNC_RESYNCING))
+		repo->changed |= atp_repo_set_sync(repo, repo->has_rev ? ATP_SYNC_DESYNCHRONIZED : ATP_SYNC_PARTIAL);
+	return atp_hold_fetched(&repo->hold);
+}
+
+bool
+atp_repo_fetch_is_whole(const AtpRepoState *repo)
+{
+	return repo->hold.state != ATP_HOLD_RESYNC || is_sync(repo, ATP_SYNC_RESYNCING);
 }
 
 static bool
@@ -135,6 +143,13 @@ own_time(const AtpRepos *s, const AtpEvent *event)
 	return Min(now, event->time - ATP_UNIX_TO_POSTGRES);
 }
 
+/* Does the status come from this stream, so that sequence numbers can be compared? */
+static bool
+is_status_of(const AtpRepoState *repo, const text *endpoint)
+{
+	return endpoint != NULL && repo->status_endpoint != NULL && repo->has_status_seq && same_bytes(repo->status_endpoint, endpoint);
+}
+
 /*
  * Is the stored status newer than the event?  An old deletion must not remove records that came after it.
  *
@@ -148,7 +163,7 @@ own_time(const AtpRepos *s, const AtpEvent *event)
 static bool
 is_old_status(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event, TimestampTz status_at)
 {
-	bool		same_stream = repo->status_endpoint != NULL && repo->has_status_seq && same_bytes(repo->status_endpoint, s->endpoint);
+	bool		same_stream = is_status_of(repo, s->endpoint);
 	int64		rewind = s->apply->sub->source->rewind;
 
 	if (same_stream && rewind == 0)
@@ -178,30 +193,13 @@ note_break(AtpRepos *s, AtpRepoState *repo)
 	repo->changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 }
 
-/*
- * F-15: the account is deleted, so its held events go, too (atp_held_erase()).  Events of nothers, which this
- * subscription may not take, stay, and so does hold.  Events of a repository that is being fetched stay.
- */
-static void
-forget_held(AtpRepoState *repo)
-{
-	if (atp_repo_is_held(repo, "resync"))
-		return;
-	repo->nheld = repo->nown = repo->nunread = repo->nbeyond = 0;
-	repo->waits = repo->adds = repo->stays = repo->gap = false;
-	if (repo->nothers > 0)
-		return;
-	repo->any_gap = false;
-	repo->hold = NULL;
-}
-
 static void
 take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 {
 	TimestampTz status_at = own_time(s, event);
 
 	/* V-47; a repository that is being fetched for the first time may have records without a revision */
-	bool		has_some = !is_empty(repo) || atp_repo_is_held(repo, "resync");
+	bool		has_some = !is_empty(repo) || repo->hold.state == ATP_HOLD_RESYNC;
 
 	event->unconfirmed = s->apply->sub->settings.verify == ATP_VERIFY_FULL && atp_purge_after_s > 0 && atp_is_deletion(event) && has_some;
 	if (is_old_status(s, repo, event, status_at))
@@ -221,7 +219,7 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	repo->host = cstring_to_text(s->apply->sub->ep->host);
 	repo->changed = true;
 	/* release events that wait for a missing commit: the account is inactive, and held events must not outlive a deletion */
-	event->closes = repo->any_gap && !repo->active;
+	event->closes = repo->hold.any_gap && !repo->active;
 	/* a second source can bring the missing commits only after this event, when they have no effect */
 	if (event->closes && !atp_is_deletion(event))
 		note_break(s, repo);
@@ -240,7 +238,7 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 		repo->rev_paths = NULL;
 	}
 	atp_repo_forget_refill(repo);
-	forget_held(repo);
+	atp_hold_erase(&repo->hold);
 }
 
 /* F-15: the handle is a hint, and unverified.  In a stream whose positions are times, an older handle must not replace a newer one. */
@@ -340,8 +338,7 @@ atp_repo_is_inactive(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent
 	/* a deletion removes all earlier records, so a held event must not bring them back */
 	if (repo->active || held == NULL || atp_repo_is_deleted(repo))
 		return !repo->active;
-	if (held->endpoint != NULL && repo->status_endpoint != NULL && repo->has_status_seq && held->source->rewind == 0 &&
-		same_bytes(held->endpoint, repo->status_endpoint))
+	if (is_status_of(repo, held->endpoint) && held->source->rewind == 0)
 		return event->seq >= repo->status_seq;
 	/* events of different streams, or with positions that are times, can only be compared by time (is_old_status) */
 	return event->time == 0 || !repo->has_status || event->time - ATP_UNIX_TO_POSTGRES >= repo->status_at;
@@ -679,7 +676,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	}
 	repo->has_rev = true;
 	repo->rev = event->rev;
-	event->closes = repo->any_gap && event->held == NULL;
+	event->closes = repo->hold.any_gap && event->held == NULL;
 	if (!rest || !event->partial)
 	{
 		repo->commit = event->commit;
@@ -711,25 +708,6 @@ why_fetched(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 	return backfill >= ATP_BACKFILL_SEEN && is_sync(repo, ATP_SYNC_PARTIAL) && !repo->has_synced ? ATP_FETCH_SEEN : ATP_FETCH_NOT;
 }
 
-void
-atp_repo_note_held(AtpRepoState *repo, const AtpEvent *event)
-{
-	bool		gap = event->why_held == ATP_HELD_GAP;
-
-	if (event->held == NULL)
-	{
-		repo->adds = true;
-		repo->any_gap |= gap;
-		if (gap)
-			repo->first_held = repo->waits ? Min(repo->first_held, event->rev) : event->rev;
-	}
-	if (event->why_held != ATP_HELD_ORDER)
-		repo->gap = gap;
-	repo->waits = true;
-	/* events of the stream waiting for a missing commit must not hold back the commit */
-	repo->stays |= event->held != NULL || !repo->gap;
-}
-
 /* Count an event whose verdict is not true; the event changes no rows (admission.h). */
 static void
 pass_over(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
@@ -739,7 +717,7 @@ pass_over(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 	switch (event->judged)
 	{
 		case ATP_JUDGED_HELD:
-			atp_repo_note_held(repo, event);
+			atp_hold_note_held(&repo->hold, event);
 			skips[ATP_SKIP_HELD] += event->held == NULL;
 			break;
 		case ATP_JUDGED_FALSE:

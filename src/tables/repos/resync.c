@@ -13,7 +13,9 @@
 #include "identity/identity.h"
 #include "tables/repos/resync.h"
 #include "tables/repos/held.h"
+#include "tables/repos/hold.h"
 #include "tables/base/job.h"
+#include "tables/repos/repo.h"
 #include "types/types.h"
 
 /* Repositories examined by a call of atp_heal_abandoned(). */
@@ -22,28 +24,21 @@
 enum
 {
 	FETCHED_REPOS,				/* -> did */
-	LOCK_FETCHED,				/* did[] */
-	LET_GO						/* did[] */
+	LOCK_FETCHED				/* did[] */
 };
 
 static const AtpStatement statements[] = {
 	[FETCHED_REPOS] = {
-		"SELECT did FROM #.repo WHERE hold = 'resync' ORDER BY did LIMIT " LOOK_MAX,
+		"SELECT did FROM #.repo WHERE hold = " ATP_SQL_RESYNC " ORDER BY did LIMIT " LOOK_MAX,
 		SPI_OK_SELECT, {0}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
 	[LOCK_FETCHED] = {
-		"SELECT did FROM #.repo WHERE did OPERATOR(@.=) ANY ($1) AND hold = 'resync' ORDER BY did FOR NO KEY UPDATE",
+		"SELECT did FROM #.repo WHERE did OPERATOR(@.=) ANY ($1) AND hold = " ATP_SQL_RESYNC " ORDER BY did FOR NO KEY UPDATE",
 		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table, ATP_PLANNED_ANEW,
 		&(const AtpStatement) {
-			"UPDATE #.repo SET hold = hold WHERE did OPERATOR(@.=) ANY ($1) AND hold = 'resync' RETURNING did",
+			"UPDATE #.repo SET hold = hold WHERE did OPERATOR(@.=) ANY ($1) AND hold = " ATP_SQL_RESYNC " RETURNING did",
 			SPI_OK_UPDATE_RETURNING, {ATP_ARRAY(ATP_TYPE_DID)}, {ATP_TYPE_DID}, &atp_repo_table
 		}
-	},
-	[LET_GO] = {
-		"UPDATE #.repo SET hold = 'release', updated_at = now(),"
-		" sync = CASE WHEN sync <> 'resyncing' THEN sync WHEN rev IS NULL THEN 'partial' ELSE 'desynchronized' END"
-		" WHERE did OPERATOR(@.=) ANY ($1) AND hold = 'resync'",
-		SPI_OK_UPDATE, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_PLANNED_ANEW
 	},
 };
 
@@ -210,7 +205,6 @@ atp_heal_abandoned(AtpApply *a)
 	n = take_dids(atp_execute(a->statements, &statements[LOCK_FETCHED], &arg, NULL), &dids);
 	if (n == 0 || (n = without_job(a, dids, n)) == 0)
 		return;
-	arg = did_array(a, dids, n);
-	(void) atp_execute(a->statements, &statements[LET_GO], &arg, NULL);
+	atp_repos_give_up(a, dids, n);
 	atp_held_release(dids, n);
 }
