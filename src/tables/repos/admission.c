@@ -236,8 +236,8 @@ judge_inactive(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event)
 static bool
 leaves_gap(const AtpRepoState *repo, const AtpEvent *event)
 {
-	return event->kind == ATP_REPOS_COMMIT && repo->has_rev && event->has_since &&
-		!(event->since <= repo->rev || event->since >= event->rev);
+	return event->kind == ATP_REPOS_COMMIT && repo->head.has_rev && event->has_since &&
+		!(event->since <= repo->head.rev || event->since >= event->rev);
 }
 
 /*
@@ -248,9 +248,9 @@ static bool
 awaits_others(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 {
 	const AtpApply *a = s->apply;
-	bool		part = event->partial && (!repo->has_rev || event->rev > repo->rev);
+	bool		part = event->partial && (!repo->head.has_rev || event->rev > repo->head.rev);
 
-	if (a->again || !repo->active || !(part || leaves_gap(repo, event)))
+	if (a->again || !repo->account.active || !(part || leaves_gap(repo, event)))
 		return false;
 	/* at the limit, apply the event as a break: held, the event would be dropped together with all held events of the repository */
 	if (event->held == NULL && repo->hold.nown >= a->sub->settings.max_held)
@@ -276,7 +276,7 @@ judge_event(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 	else if (full && old && !matters(s, repo, event))
 		atp_judged_ignore(event, ATP_SKIP_OLD);
 	/* V-42; events that a refill reads again wait, too, because a refill needs their order */
-	else if ((!old || atp_repo_is_refilled(s, repo, event)) && atp_hold_stops(&repo->hold, event, repo->rev))
+	else if ((!old || atp_repo_is_refilled(s, repo, event)) && atp_hold_stops(&repo->hold, event, repo->head.rev))
 		atp_judged_hold(event, repo->hold.state == ATP_HOLD_RESYNC ? ATP_HELD_RESYNC : ATP_HELD_ORDER);
 	else if (full)
 		judge_signature(s, event, &s->identities[repo - s->repos]);
@@ -308,7 +308,7 @@ atp_judge(AtpRepos *s, int index)
 		 * V-44: the account may have moved to this server after its document was read.  The document is read again at
 		 * most once in ELSEWHERE_US.  If the account's records are hidden, request a status look-up meanwhile.
 		 */
-		if (is_elsewhere(s, event, who) && event->active && repo->found && !repo->active)
+		if (is_elsewhere(s, event, who) && event->active && repo->row.found && !repo->account.active)
 			atp_repo_doubt(repo, event);
 		event->by_stranger = s->apply->sub->settings.host_is_pds && who->pds == NULL;
 	}
@@ -340,8 +340,8 @@ atp_judge_end(AtpRepos *s, int lo, int hi)
 		 * A transaction that adds or removes held events of a repository also writes the repository's row.  The row
 		 * is the lock: two consumers never change the held events of one repository at the same time.
 		 */
-		repo->changed |= atp_hold_is_touched(&repo->hold);
-		repo->changed |= atp_hold_conclude(&repo->hold, &lost);
+		repo->row.changed |= atp_hold_is_touched(&repo->hold);
+		repo->row.changed |= atp_hold_conclude(&repo->hold, &lost);
 		if (lost)
 			(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 	}

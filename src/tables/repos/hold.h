@@ -98,7 +98,10 @@ extern void atp_hold_read(AtpRepoHold *h);
 /* The held events were counted. */
 extern void atp_hold_count(AtpRepoHold *h, const AtpHeldCount *count);
 
-/* An event of the release batch is one of the repository's held events.  judged: this transaction has judged the event already. */
+/*
+ * An event of the release batch is one of the repository's held events.  judged: this transaction has judged the event
+ * already.
+ */
 extern void atp_hold_follow(AtpRepoHold *h, const AtpEvent *event, bool judged);
 
 /* A full batch of held events ends with this repository: held events that found no room follow the batch's events. */

@@ -23,10 +23,9 @@ typedef enum AtpSync
 	ATP_SYNC_SYNCHRONIZED		/* the tables have all records of the account */
 } AtpSync;
 
-/* The state of a repository. */
-typedef struct AtpRepoState
+/* The last commit processed. */
+typedef struct AtpRepoHead
 {
-	struct varlena *did;
 	bool		has_rev;
 	uint64		rev;
 	bool		has_first;
@@ -34,6 +33,12 @@ typedef struct AtpRepoState
 	struct varlena *commit;
 	struct varlena *data;
 	bytea	   *rev_paths;		/* the operations of rev that were applied (repo_paths.h); NULL: all */
+	bool		verified;		/* at level full: the account has signed the commit */
+} AtpRepoHead;
+
+/* What the streams, or the account's server, say of the account. */
+typedef struct AtpRepoAccount
+{
 	bool		active;
 	text	   *status;
 	bool		has_status;		/* an #account event was seen */
@@ -42,30 +47,55 @@ typedef struct AtpRepoState
 	bool		has_status_seq;
 	int64		status_seq;		/* ... and the event's sequence number */
 	text	   *host;
+	bool		deleted;		/* the account was deleted at some time, with all records up to deleted_rev */
+	uint64		deleted_rev;
 	struct varlena *handle;
 	bool		has_handle_at;
 	TimestampTz handle_at;		/* limited like status_at */
-	text	   *sync;
-	AtpRepoHold hold;			/* why events of the repository wait */
+} AtpRepoAccount;
+
+/* Do the tables have the account's records? */
+typedef struct AtpRepoSync
+{
+	text	   *word;			/* the column sync: a word for an AtpSync */
 	bool		has_synced;
 	TimestampTz synced_at;		/* when an export of the repository was last applied */
-	bool		verified;		/* at level full: the account has signed the commit */
-	bool		deleted;		/* the account was deleted at some time, with all records up to deleted_rev */
-	uint64		deleted_rev;
-	text	   *refill_by;		/* id of the subscription whose refill reads the repository again; NULL: no refill */
-	bool		refilled;		/* the refill has reached refill_rev */
-	uint64		refill_rev;
-	struct varlena *refill_data;	/* root of the tree at refill_rev */
-	text	   *refill_sync;	/* sync before the refill first wrote records; NULL: no records written */
-	bool		has_refill_to;
-	uint64		refill_to;		/* rev when refill() was called ... */
-	bool		has_refill_at;
-	TimestampTz refill_at;		/* ... and when refill() was called */
-	TimestampTz updated_at;
-	bool		audited;		/* the state as read fulfilled ATP_IS_AUDITED */
+} AtpRepoSync;
+
+/* The refill that reads the repository again (atproto.refill()). */
+typedef struct AtpRepoRefill
+{
+	text	   *by;				/* id of the subscription; NULL: no refill */
+	bool		has_rev;		/* the refill has reached rev */
+	uint64		rev;
+	struct varlena *data;		/* root of the tree at rev */
+	text	   *sync;			/* the column sync before the refill first wrote records; NULL: no records written */
+	bool		has_to;
+	uint64		to;				/* the repository's revision when refill() was called ... */
+	bool		has_at;
+	TimestampTz at;				/* ... and when refill() was called */
+} AtpRepoRefill;
+
+/* The row of the table repo. */
+typedef struct AtpRepoRow
+{
 	bool		found;
 	ItemPointerData place;		/* where the row was, if the row was read without a statement */
-	bool		changed;
+	bool		audited;		/* the state as read fulfilled ATP_IS_AUDITED */
+	bool		changed;		/* the row has to be written */
+	TimestampTz updated_at;
+} AtpRepoRow;
+
+/* The state of a repository. */
+typedef struct AtpRepoState
+{
+	struct varlena *did;
+	AtpRepoHead head;
+	AtpRepoAccount account;
+	AtpRepoSync sync;
+	AtpRepoRefill refill;
+	AtpRepoHold hold;			/* why events of the repository wait */
+	AtpRepoRow	row;
 } AtpRepoState;
 
 struct AtpRepos
@@ -90,7 +120,7 @@ struct AtpRepos
 /* Set sync; returns whether sync has changed. */
 extern bool atp_repo_set_sync(AtpRepoState *repo, AtpSync sync);
 
-/* End the refill of the repository: clear all refill_ fields. */
+/* End the refill of the repository. */
 extern void atp_repo_forget_refill(AtpRepoState *repo);
 
 /*
