@@ -658,8 +658,8 @@ fault("status-not-found", "fetch/repositories/task_status.c", "*not_found = refu
 # --- who agrees with a deletion ---
 
 T = "t/289_deletions"
-fault("deletion-at-once", "tables/repos/repo_state.c", "event->unconfirmed = s->apply->sub->settings.verify == ATP_VERIFY_FULL &&", "event->unconfirmed = s->apply->sub->settings.verify != ATP_VERIFY_FULL &&", T)
-fault("deletion-letters", "tables/apply/repos_sink.c", " && !event->unconfirmed)", ")", T)
+fault("deletion-at-once", "tables/repos/repo_state.c", "event->effects.unconfirmed = s->apply->sub->settings.verify == ATP_VERIFY_FULL &&", "event->effects.unconfirmed = s->apply->sub->settings.verify != ATP_VERIFY_FULL &&", T)
+fault("deletion-letters", "tables/apply/repos_sink.c", " && !event->effects.unconfirmed)", ")", T)
 fault("deletion-former-server", "fetch/repositories/task_status.c", "asking->gone = asking->fresh && (", "asking->gone = (", T)
 fault("deletion-left-server", "fetch/repositories/task_status.c", "asking->gone = asking->fresh && (deleted || (", "asking->gone = deleted || (asking->fresh && (", "t/354_repo_changes")
 fault("deletion-of-repo", "tables/export/repo_export.c", "if (confirm)", "if (!confirm)", "t/354_repo_changes")
@@ -667,7 +667,7 @@ fault("deletion-to-and-fro", "tables/export/repo_export.c", "if (confirm && atp_
 fault("deletion-letters-of-export", "fetch/repositories/task_status.c", "(seq IS NULL OR $3 IS NULL OR seq < $3)", "seq < $3", "t/354_repo_changes")
 fault("deletion-letters-of-export-at-once", "tables/repos/dead_letter.c", "(d.seq < u.seq OR (d.seq IS NULL AND u.newer))", "d.seq < u.seq", "t/348_repo_refusals")
 fault("old-removal-letters-of-export", "tables/repos/dead_letter.c", "d.seq IS NULL AND u.newer", "d.seq IS NULL", "t/241_retry_late")
-fault("letter-too-late", "tables/repos/dead_letter.c", "|| !letter->event->passed ||", "|| letter->event->passed ||", "t/241_retry_late")
+fault("letter-too-late", "tables/repos/dead_letter.c", "|| !letter->event->effects.passed ||", "|| letter->event->effects.passed ||", "t/241_retry_late")
 fault("repo-older-elsewhere", "fetch/repositories/repo_transfer.c", "return t->job.at_pds ? ATP_REPO_DOUBTED : ATP_REPO_FAULT;", "return ATP_REPO_FAULT;", "t/354_repo_changes")
 fault("export-blocks", "tables/export/export.c", "<= (Size) atp_fetch_memory_kb * INDEX_SHARE ||", "<= (Size) atp_fetch_memory_kb * INDEX_SHARE * 1024 ||", "t/355_repo_attacks")
 fault("repo-trickles", "fetch/repositories/task_repo.c", "first->bytes - first->waited_bytes < HURRY_BYTES", "first->bytes < first->waited_bytes", "t/355_repo_attacks")
@@ -678,7 +678,7 @@ fault("deletion-letters-stay", "fetch/repositories/task_status.c", "		if (asking
 
 T = "t/289_account_lies"
 fault("deletion-fetched", "tables/repos/repo_state.c", "bool		has_some = !is_empty(repo) || repo->hold.state == ATP_HOLD_RESYNC;", "bool		has_some = !is_empty(repo);", T)
-fault("account-of-stranger", "tables/repos/admission.c", "event->by_stranger = s->apply->sub->settings.host_is_pds && who->pds == NULL;", "event->by_stranger = s->apply->sub->settings.host_is_pds && who->pds != NULL;", T)
+fault("account-of-stranger", "tables/repos/admission.c", "event->verdict.by_stranger = s->apply->sub->settings.host_is_pds && who->pds == NULL;", "event->verdict.by_stranger = s->apply->sub->settings.host_is_pds && who->pds != NULL;", T)
 fault("status-of-another-time", "tables/repos/status_request.c", "  OR (w.status_at, w.status_seq) IS DISTINCT FROM (excluded.status_at, excluded.status_seq)\"", "\"", T)
 fault("deletion-many", "fetch/repositories/task_status.c", "	if (result != ATP_BOUNDED_LATE || !looks)\n", "	if (result != ATP_BOUNDED_LATE || looks)\n", T)
 
@@ -728,10 +728,10 @@ fault("third-unseen", "tables/repos/repo_state.c", "		repo->head.first_rev = eve
 fault("third-always", "tables/repos/repo_state.c", "event->nrows == 0 || atp_records_lack", "true || atp_records_lack", "t/393_jetstream_third")
 fault("gap-not-held", "tables/repos/admission.c", "event->since <= repo->head.rev || event->since >= event->rev)", "event->since > repo->head.rev || event->since >= event->rev)", "t/280_union")
 fault("part-not-held", "tables/repos/admission.c", "event->partial && (!repo->head.has_rev || event->rev > repo->head.rev)", "event->partial && repo->head.has_rev && event->rev == 0", "t/393_jetstream_waits")
-fault("gap-account", "tables/repos/repo_state.c", "if (event->closes && !atp_is_deletion(event))", "if (event->closes && atp_is_deletion(event))", "t/393_jetstream_waits")
+fault("gap-account", "tables/repos/repo_state.c", "if (event->effects.closes && !atp_is_deletion(event))", "if (event->effects.closes && atp_is_deletion(event))", "t/393_jetstream_waits")
 fault("part-alone", "tables/repos/multi_source.c", "if (sub->source != NULL && sub->source->has_chain)\n			return;", "if (sub->source != NULL && sub->source->has_chain)\n			break;", "t/393_jetstream_waits")
 fault("gap-behind", "tables/repos/hold.c", "event->rev <= h->first_rev || (event->has_since", "event->rev == 0 || (event->has_since", "t/280_union")
-fault("gap-not-named", "tables/repos/repo_state.c", "	event->closes = repo->hold.any_gap && event->held == NULL;", "	event->closes = false;", "t/280_union")
+fault("gap-not-named", "tables/repos/repo_state.c", "	event->effects.closes = repo->hold.any_gap && event->held == NULL;", "	event->effects.closes = false;", "t/280_union")
 fault("gap-for-ever", "tables/repos/multi_source.c", "return since <= now && !TimestampDifferenceExceeds(since, now, atp_union_wait_ms);", "return since <= now;", "t/280_union_ends")
 fault("gap-not-due", "tables/apply/release.c", "	add_due(r, a, held);\n", "	if (r == NULL)\n		add_due(r, a, held);\n", "t/280_union_ends")
 fault("gap-alone", "tables/repos/multi_source.c", "strcmp(other->name, mine) != 0 &&", "(strlen(other->name) > 0 || strlen(mine) == 0) &&", "t/280_union_ends")

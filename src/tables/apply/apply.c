@@ -203,7 +203,7 @@ refuse_event(AtpApply *a, AtpEvent *event, ErrorData *error)
 {
 	refuse(a, event, -1, a->sink->name ? a->sink->name(event) : (AtpSpan) {NULL, 0}, error);
 	/* a letter is written only for events with the verdict true (is_void()) */
-	event->judged = ATP_JUDGED_TRUE;
+	event->verdict.judged = ATP_JUDGED_TRUE;
 }
 
 static void
@@ -312,7 +312,7 @@ tables_used(const AtpApply *a)
 static bool
 is_void(const AtpLetter *letter)
 {
-	return letter->event != NULL && letter->event->judged != ATP_JUDGED_TRUE && letter->stage != atp_stage_signature;
+	return letter->event != NULL && letter->event->verdict.judged != ATP_JUDGED_TRUE && letter->stage != atp_stage_signature;
 }
 
 /* Does the letter belong to this transaction, which ends before event a->hi and reaches sequence number seq? */
@@ -357,7 +357,7 @@ has_jobs(const AtpApply *a)
 	bool		has = false;
 
 	for (int i = a->lo; i < a->hi && !has; i++)
-		has = a->batch->events[i].fetch != ATP_FETCH_NOT && !a->batch->events[i].ignored;
+		has = a->batch->events[i].effects.fetch != ATP_FETCH_NOT && !a->batch->events[i].ignored;
 	return has;
 }
 

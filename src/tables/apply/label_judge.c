@@ -121,7 +121,7 @@ judge_part(Labelers *l, AtpEvent *part, const Labeler *labeler, bool is_signed)
 		atp_judged_hold(part, ATP_HELD_ORDER);
 	/* no label has a signature, so no key could make a label true: do not wait for a key */
 	else if (!is_signed)
-		part->judged = ATP_JUDGED_TRUE;
+		part->verdict.judged = ATP_JUDGED_TRUE;
 	else if (has_no_key(l->apply, part, who))
 		atp_judged_ignore(part, ATP_SKIP_NO_IDENTITY);
 	else
@@ -146,9 +146,9 @@ judge_event(Labelers *l, AtpEvent *event)
 		Labeler    *labeler = labeler_of(l, part);
 
 		part->held = event->held;
-		part->judged = ATP_JUDGED_TRUE;
-		part->wish = part->refresh = false;
-		part->asked_at = labeler->who.asked_at;
+		part->verdict.judged = ATP_JUDGED_TRUE;
+		part->verdict.wish = part->verdict.refresh = false;
+		part->verdict.asked_at = labeler->who.asked_at;
 		follow(labeler, part);
 		asks[p] = fits[p] = judge_part(l, part, labeler, is_signed[p]);
 	}
@@ -162,7 +162,7 @@ judge_event(Labelers *l, AtpEvent *event)
 		if (row->signature != NULL && row->refuted)
 			fits[p] = false;
 	}
-	event->judged = ATP_JUDGED_TRUE;
+	event->verdict.judged = ATP_JUDGED_TRUE;
 	for (int p = 0; p < event->nparts; p++)
 	{
 		AtpEvent   *part = &event->parts[p];
@@ -170,10 +170,10 @@ judge_event(Labelers *l, AtpEvent *event)
 
 		if (asks[p])
 			atp_judged_signed(part, &labeler->who, fits[p]);
-		labeler->order.stays |= part->judged == ATP_JUDGED_HELD;
+		labeler->order.stays |= part->verdict.judged == ATP_JUDGED_HELD;
 		/* a held event has a single part: if the part waits on, keep the row of atproto.held_event */
-		if (part->judged == ATP_JUDGED_HELD && part->held != NULL)
-			event->judged = ATP_JUDGED_HELD;
+		if (part->verdict.judged == ATP_JUDGED_HELD && part->held != NULL)
+			event->verdict.judged = ATP_JUDGED_HELD;
 	}
 }
 
@@ -187,7 +187,7 @@ pass(Labelers *l, const AtpEvent *event)
 		Labeler    *labeler = labeler_of(l, part);
 
 		follow(labeler, part);
-		labeler->order.stays |= part->judged == ATP_JUDGED_HELD;
+		labeler->order.stays |= part->verdict.judged == ATP_JUDGED_HELD;
 	}
 }
 
@@ -209,7 +209,7 @@ atp_label_is_taken(const AtpLabelRow *row)
 {
 	/* even in a part with the verdict false, single labels may have a valid signature */
 	return row->part == NULL ||
-		(!row->refuted && (row->part->judged == ATP_JUDGED_TRUE || row->part->judged == ATP_JUDGED_FALSE));
+		(!row->refuted && (row->part->verdict.judged == ATP_JUDGED_TRUE || row->part->verdict.judged == ATP_JUDGED_FALSE));
 }
 
 /* Is it certain that the labeler has not signed the label? */
@@ -217,7 +217,7 @@ static bool
 is_false(const AtpLabelRow *row)
 {
 	return row->part != NULL && row->refuted &&
-		(row->part->judged == ATP_JUDGED_TRUE || row->part->judged == ATP_JUDGED_FALSE);
+		(row->part->verdict.judged == ATP_JUDGED_TRUE || row->part->verdict.judged == ATP_JUDGED_FALSE);
 }
 
 void
@@ -231,10 +231,10 @@ atp_labels_count(AtpApply *a, int lo, int hi)
 		{
 			const AtpEvent *part = &event->parts[p];
 
-			if (part->judged == ATP_JUDGED_HELD)
+			if (part->verdict.judged == ATP_JUDGED_HELD)
 				a->skips[ATP_SKIP_HELD] += part->held == NULL;
-			else if (part->judged == ATP_JUDGED_IGNORED)
-				a->skips[part->ignored_as]++;
+			else if (part->verdict.judged == ATP_JUDGED_IGNORED)
+				a->skips[part->verdict.ignored_as]++;
 		}
 		for (int r = 0; r < event->nrows; r++)
 		{

@@ -102,7 +102,7 @@ apply_event(AtpApply *a, const AtpAgain *again, const char **why)
 		*why = atp_error_text(error);
 		return ATP_OUTCOME_STAYS;
 	}
-	a->batch->events[0].passed = a->standing == ATP_STANDING_LATE || a->standing == ATP_STANDING_OBSOLETE;
+	a->batch->events[0].effects.passed = a->standing == ATP_STANDING_LATE || a->standing == ATP_STANDING_OBSOLETE;
 	superseded = again->locked(again->arg);
 	if (superseded > 0 && a->batch->events[0].rev <= superseded && a->standing != ATP_STANDING_INACTIVE)
 		return ATP_OUTCOME_OBSOLETE;

@@ -119,7 +119,7 @@ atp_repo_export_inactive(AtpRepoExport *r, const AtpAccountSaid *then, const cha
 	{
 		AtpEvent   *event = &r->event;
 
-		event->unconfirmed = true;
+		event->effects.unconfirmed = true;
 		atp_repo_doubt(repo, event);
 		atp_status_wish(r->apply, &event, 1);
 	}

@@ -281,12 +281,12 @@ judge_event(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 	else if (full)
 		judge_signature(s, event, &s->identities[repo - s->repos]);
 	/* F-08: only a verified commit may wait for a missing commit; a forged one would make all later events wait */
-	if (!old && event->judged == ATP_JUDGED_TRUE && awaits_others(s, repo, event))
+	if (!old && event->verdict.judged == ATP_JUDGED_TRUE && awaits_others(s, repo, event))
 		atp_judged_hold(event, ATP_HELD_GAP);
 	/* an old event has no new information: ignore the event rather than hold it or write a letter */
-	if (old && event->judged != ATP_JUDGED_TRUE && !atp_repo_is_refilled(s, repo, event))
+	if (old && event->verdict.judged != ATP_JUDGED_TRUE && !atp_repo_is_refilled(s, repo, event))
 		atp_judged_ignore(event, ATP_SKIP_OLD);
-	else if (full && old && event->judged == ATP_JUDGED_TRUE && atp_repo_is_forked(repo, event))
+	else if (full && old && event->verdict.judged == ATP_JUDGED_TRUE && atp_repo_is_forked(repo, event))
 		atp_judged_ignore(event, ATP_SKIP_FORKED);
 }
 
@@ -296,8 +296,8 @@ atp_judge(AtpRepos *s, int index)
 	AtpEvent   *event = &s->apply->batch->events[index];
 	AtpRepoState *repo = s->of_event[index - s->first];
 
-	event->judged = ATP_JUDGED_TRUE;
-	event->wish = event->refresh = event->doubts = false;
+	event->verdict.judged = ATP_JUDGED_TRUE;
+	event->verdict.wish = event->verdict.refresh = event->effects.doubts = false;
 	if (is_of_repo(event))
 		judge_event(s, repo, event);
 	else if (event->kind == ATP_REPOS_ACCOUNT && s->apply->sub->settings.verify == ATP_VERIFY_FULL)
@@ -310,9 +310,9 @@ atp_judge(AtpRepos *s, int index)
 		 */
 		if (is_elsewhere(s, event, who) && event->active && repo->row.found && !repo->account.active)
 			atp_repo_doubt(repo, event);
-		event->by_stranger = s->apply->sub->settings.host_is_pds && who->pds == NULL;
+		event->verdict.by_stranger = s->apply->sub->settings.host_is_pds && who->pds == NULL;
 	}
-	event->asked_at = s->identities != NULL ? s->identities[repo - s->repos].asked_at : DT_NOBEGIN;
+	event->verdict.asked_at = s->identities != NULL ? s->identities[repo - s->repos].asked_at : DT_NOBEGIN;
 }
 
 /* ------------------------------------------------------------------------
@@ -329,7 +329,7 @@ atp_judge_end(AtpRepos *s, int lo, int hi)
 		AtpRepoState *repo = event->held != NULL ? atp_repo_of(s, event->held->did) : NULL;
 
 		if (repo != NULL)
-			event->closes = atp_hold_judged(&repo->hold, event);
+			event->effects.closes = atp_hold_judged(&repo->hold, event);
 	}
 	for (int i = 0; i < s->nrepos; i++)
 	{
@@ -351,14 +351,15 @@ atp_judge_end(AtpRepos *s, int lo, int hi)
 static bool
 says_nothing(const AtpEvent *event)
 {
-	switch (event->judged)
+	switch (event->verdict.judged)
 	{
 		case ATP_JUDGED_TRUE:
 			return event->proven == ATP_REV_AHEAD;
 		case ATP_JUDGED_IGNORED:
-			return event->held != NULL || event->ignored_as == ATP_SKIP_NO_IDENTITY || event->ignored_as == ATP_SKIP_OTHER_HOST;
+			return event->held != NULL || event->verdict.ignored_as == ATP_SKIP_NO_IDENTITY ||
+				event->verdict.ignored_as == ATP_SKIP_OTHER_HOST;
 		default:
-			return event->judged == ATP_JUDGED_FALSE;
+			return event->verdict.judged == ATP_JUDGED_FALSE;
 	}
 }
 
@@ -386,7 +387,7 @@ release_behind(AtpApply *a)
 	{
 		const AtpEvent *event = &a->batch->events[i];
 
-		if (event->closes)
+		if (event->effects.closes)
 			dids[n++] = event->held != NULL ? event->held->did : event->did;
 	}
 	atp_held_release(dids, atp_sort_dids(dids, n));
@@ -422,7 +423,7 @@ atp_judge_condemn(AtpApply *a)
 	{
 		const AtpEvent *event = &a->batch->events[i];
 
-		if (!event->ignored && event->judged == ATP_JUDGED_FALSE)
+		if (!event->ignored && event->verdict.judged == ATP_JUDGED_FALSE)
 			(void) atp_judged_letter(a->batch, event, event->did,
 									 psprintf("The commit is not signed by the account's key, \\x%s.", atp_signed_key(event->signature)));
 	}
@@ -436,7 +437,7 @@ atp_judge_ask(AtpApply *a)
 	int			n = 0;
 
 	for (int i = a->lo; i < a->hi; i++)
-		if (!a->batch->events[i].ignored && a->batch->events[i].doubts)
+		if (!a->batch->events[i].ignored && a->batch->events[i].effects.doubts)
 			doubts[n++] = &a->batch->events[i];
 	qsort(doubts, n, sizeof(AtpEvent *), atp_judged_compare);
 	atp_status_wish(a, doubts, n);
@@ -462,9 +463,9 @@ atp_judge_conclude(AtpApply *a)
 const char *
 atp_judge_reason(const AtpEvent *event)
 {
-	if (event->judged == ATP_JUDGED_IGNORED)
+	if (event->verdict.judged == ATP_JUDGED_IGNORED)
 		return "the account's identity does not function, or it is elsewhere";
-	switch (event->why_held)
+	switch (event->verdict.why_held)
 	{
 		case ATP_HELD_IDENTITY:
 			return "the account's key is not known";

@@ -79,7 +79,7 @@ extern void atp_held_add(AtpApply *a, AtpEvent *const *events, int n);
  */
 extern void atp_held_wait_again(AtpApply *a, const AtpEvent *event, TimestampTz asked_at);
 
-/* Update the column why of a held event to event->why_held. */
+/* Update the column why of a held event to event->verdict.why_held. */
 extern void atp_held_set_why(AtpApply *a, const AtpEvent *event);
 
 /*

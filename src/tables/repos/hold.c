@@ -148,7 +148,7 @@ atp_hold_stops(const AtpRepoHold *h, const AtpEvent *event, uint64 rev)
 void
 atp_hold_note_held(AtpRepoHold *h, const AtpEvent *event)
 {
-	bool		gap = event->why_held == ATP_HELD_GAP;
+	bool		gap = event->verdict.why_held == ATP_HELD_GAP;
 
 	if (event->held == NULL)
 	{
@@ -157,7 +157,7 @@ atp_hold_note_held(AtpRepoHold *h, const AtpEvent *event)
 		if (gap)
 			h->first_rev = h->waits ? Min(h->first_rev, event->rev) : event->rev;
 	}
-	if (event->why_held != ATP_HELD_ORDER)
+	if (event->verdict.why_held != ATP_HELD_ORDER)
 		h->gap = gap;
 	h->waits = true;
 	/* events of the stream waiting for a missing commit must not hold back the commit */
@@ -167,7 +167,7 @@ atp_hold_note_held(AtpRepoHold *h, const AtpEvent *event)
 bool
 atp_hold_is_gone(const AtpEvent *event)
 {
-	return event->ignored || event->judged != ATP_JUDGED_HELD;
+	return event->ignored || event->verdict.judged != ATP_JUDGED_HELD;
 }
 
 bool

@@ -181,11 +181,11 @@ is_old_status(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event
 void
 atp_repo_doubt(const AtpRepoState *repo, AtpEvent *event)
 {
-	event->doubts = true;
-	event->has_status = repo->account.has_status;
-	event->status_at = repo->account.status_at;
-	event->has_status_seq = repo->account.has_status_seq;
-	event->status_seq = repo->account.status_seq;
+	event->effects.doubts = true;
+	event->effects.has_status = repo->account.has_status;
+	event->effects.status_at = repo->account.status_at;
+	event->effects.has_status_seq = repo->account.has_status_seq;
+	event->effects.status_seq = repo->account.status_seq;
 }
 
 /* Commits and their records were missed: the repository is desynchronized. */
@@ -204,11 +204,12 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	/* V-47; a repository that is being fetched for the first time may have records without a revision */
 	bool		has_some = !is_empty(repo) || repo->hold.state == ATP_HOLD_RESYNC;
 
-	event->unconfirmed = s->apply->sub->settings.verify == ATP_VERIFY_FULL && atp_purge_after_s > 0 && atp_is_deletion(event) && has_some;
+	event->effects.unconfirmed = s->apply->sub->settings.verify == ATP_VERIFY_FULL && atp_purge_after_s > 0 &&
+		atp_is_deletion(event) && has_some;
 	if (is_old_status(s, repo, event, status_at))
 	{
 		s->apply->skips[ATP_SKIP_OLD]++;
-		event->passed = true;
+		event->effects.passed = true;
 		return;
 	}
 	repo->account.active = event->active;
@@ -222,13 +223,13 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	repo->account.host = cstring_to_text(s->apply->sub->ep->host);
 	repo->row.changed = true;
 	/* release events that wait for a missing commit: the account is inactive, and held events must not outlive a deletion */
-	event->closes = repo->hold.any_gap && !repo->account.active;
+	event->effects.closes = repo->hold.any_gap && !repo->account.active;
 	/* a second source can bring the missing commits only after this event, when they have no effect */
-	if (event->closes && !atp_is_deletion(event))
+	if (event->effects.closes && !atp_is_deletion(event))
 		note_break(s, repo);
-	if (event->unconfirmed || (event->by_stranger && !repo->account.active && has_some))
+	if (event->effects.unconfirmed || (event->verdict.by_stranger && !repo->account.active && has_some))
 		atp_repo_doubt(repo, event);
-	if (event->unconfirmed || !atp_is_deletion(event))
+	if (event->effects.unconfirmed || !atp_is_deletion(event))
 		return;
 	effect->erase = true;
 	effect->has_rev = repo->head.has_rev;
@@ -641,7 +642,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 		take_refuted(s, repo, event);
 	if (event->proven == ATP_OPS_REFUTED || event->proven == ATP_REV_AHEAD)
 		return;
-	effect->again = event->again = take_again(s, repo, event, effect);
+	effect->again = event->effects.again = take_again(s, repo, event, effect);
 	effect->rows = effect->again && event->nrows > 0;
 	if (effect->again)
 		return;
@@ -655,7 +656,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	if (atp_repo_is_old(repo, event) || (rest && event->partial && atp_paths_have(repo->head.rev_paths, event->path)))
 	{
 		skips[ATP_SKIP_OLD]++;
-		event->passed = true;
+		event->effects.passed = true;
 		if (tells_of_loss(s, repo, event))
 			note_break(s, repo);
 		return;
@@ -677,7 +678,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 	}
 	repo->head.has_rev = true;
 	repo->head.rev = event->rev;
-	event->closes = repo->hold.any_gap && event->held == NULL;
+	event->effects.closes = repo->hold.any_gap && event->held == NULL;
 	if (!rest || !event->partial)
 	{
 		repo->head.commit = event->commit;
@@ -703,7 +704,7 @@ why_fetched(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 		return ATP_FETCH_NOT;
 	if (is_sync(repo, ATP_SYNC_DESYNCHRONIZED))
 		return event->proven == ATP_OPS_REFUTED ? ATP_FETCH_MISMATCH
-			: event->judged == ATP_JUDGED_IGNORED ? ATP_FETCH_FORK
+			: event->verdict.judged == ATP_JUDGED_IGNORED ? ATP_FETCH_FORK
 			: event->kind == ATP_REPOS_SYNC ? ATP_FETCH_SYNC : ATP_FETCH_BREAK;
 	/* has_synced: at level hash a repository stays partial after its fetch, and would be fetched with every event */
 	return backfill >= ATP_BACKFILL_SEEN && is_sync(repo, ATP_SYNC_PARTIAL) && !repo->sync.has_synced
@@ -716,7 +717,7 @@ pass_over(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 {
 	int64	   *skips = s->apply->skips;
 
-	switch (event->judged)
+	switch (event->verdict.judged)
 	{
 		case ATP_JUDGED_HELD:
 			atp_hold_note_held(&repo->hold, event);
@@ -726,12 +727,12 @@ pass_over(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 			skips[ATP_SKIP_BAD_SIGNATURE]++;
 			break;
 		default:
-			skips[event->ignored_as]++;
+			skips[event->verdict.ignored_as]++;
 			/* V-15: two commits have one revision, and only the account's server knows which is valid */
-			if (event->ignored_as == ATP_SKIP_FORKED)
+			if (event->verdict.ignored_as == ATP_SKIP_FORKED)
 			{
 				repo->row.changed |= atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
-				event->fetch = why_fetched(s, repo, event);
+				event->effects.fetch = why_fetched(s, repo, event);
 			}
 	}
 }
@@ -743,12 +744,12 @@ atp_repos_take(AtpRepos *s, int index)
 	AtpRepoState  *repo = s->of_event[index - s->first];
 	AtpEffect	effect = {0};
 
-	event->fetch = ATP_FETCH_NOT;
-	event->passed = event->again = false;
-	event->closes = false;
+	event->effects.fetch = ATP_FETCH_NOT;
+	event->effects.passed = event->effects.again = false;
+	event->effects.closes = false;
 	if (!s->judged)
 		atp_judge(s, index);
-	if (event->judged != ATP_JUDGED_TRUE)
+	if (event->verdict.judged != ATP_JUDGED_TRUE)
 	{
 		pass_over(s, repo, event);
 		return effect;
@@ -760,14 +761,14 @@ atp_repos_take(AtpRepos *s, int index)
 		case ATP_REPOS_COMMIT:
 		case ATP_REPOS_SYNC:
 			take_commit(s, repo, event, &effect);
-			event->fetch = why_fetched(s, repo, event);
+			event->effects.fetch = why_fetched(s, repo, event);
 			break;
 		case ATP_REPOS_IDENTITY:
 			take_identity(s, repo, event);
 			break;
 		case ATP_REPOS_ACCOUNT:
 			take_account(s, repo, event, &effect);
-			event->fetch = effect.erase ? ATP_FETCH_DELETED : repo->account.active ? ATP_FETCH_ACTIVE : ATP_FETCH_INACTIVE;
+			event->effects.fetch = effect.erase ? ATP_FETCH_DELETED : repo->account.active ? ATP_FETCH_ACTIVE : ATP_FETCH_INACTIVE;
 			break;
 		case ATP_REPOS_INFO:
 		case ATP_REPOS_UNKNOWN:

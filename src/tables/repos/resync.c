@@ -81,7 +81,7 @@ fold(AtpEvent *const *events, int n, bool *deleted, AtpFetchWhy *account)
 	*deleted = false;
 	*account = ATP_FETCH_NOT;
 	for (int i = 0; i < n; i++)
-		switch (events[i]->fetch)
+		switch (events[i]->effects.fetch)
 		{
 			case ATP_FETCH_DELETED:
 				*deleted = true;
@@ -89,11 +89,11 @@ fold(AtpEvent *const *events, int n, bool *deleted, AtpFetchWhy *account)
 				break;
 			case ATP_FETCH_ACTIVE:
 			case ATP_FETCH_INACTIVE:
-				*account = events[i]->fetch;
+				*account = events[i]->effects.fetch;
 				break;
 			default:
-				if (why == ATP_FETCH_NOT || reasons[events[i]->fetch].priority < reasons[why].priority)
-					why = events[i]->fetch;
+				if (why == ATP_FETCH_NOT || reasons[events[i]->effects.fetch].priority < reasons[why].priority)
+					why = events[i]->effects.fetch;
 		}
 	return why;
 }
@@ -114,7 +114,7 @@ atp_heal_conclude(AtpApply *a)
 	int			ninactive = 0;
 
 	for (int i = a->lo; i < a->hi; i++)
-		if (!a->batch->events[i].ignored && a->batch->events[i].fetch != ATP_FETCH_NOT)
+		if (!a->batch->events[i].ignored && a->batch->events[i].effects.fetch != ATP_FETCH_NOT)
 			events[n++] = &a->batch->events[i];
 	if (n == 0)
 		return;
