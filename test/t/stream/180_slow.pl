@@ -181,9 +181,9 @@ foreach ([ 400, 300_000 ], [ 30, 4_999_000 ])
 	my ($n, $size) = @$_;
 	my $large = write_capture("$dir/large", large_events($n, $size));
 
-	$session->query_safe('BEGIN; LOCK TABLE atproto.repo IN ACCESS EXCLUSIVE MODE');
 	query('DELETE FROM atproto.subscription');
 	wait_for('SELECT count(*) = 0 FROM atproto.stream_status()');
+	$session->query_safe('BEGIN; LOCK TABLE atproto.repo IN ACCESS EXCLUSIVE MODE');
 	$server->stop;
 	$server = AtprotoTest::Server->start($large);
 	query(subscribe_sql('s', $server, cursor => 0));
