@@ -758,7 +758,7 @@ fault("host-unasked", "tables/repos/admission.c", "who->asked_at < s->now - ELSE
 # --- why a repository waits: a way too many, and a way too few ---
 
 fault("hold-spoilt", "tables/repos/repo.c", "else if (events[i].held != NULL)", "else if (events[i].held != NULL && lo > hi)", HELD)
-fault("hold-spoilt-gap", "tables/repos/hold.c", "	h->spoilt |= event->ignored;\n", "", HELD)
+fault("hold-spoilt-gap", "tables/repos/hold.c", "	h->judged |= !event->ignored;\n", "	h->judged = true;\n", HELD)
 fault("hold-order-late", "tables/repos/held.c", "		order->stays |= nheld == 0 || row->rev != first_rev;\n", "		order->stays |= nheld == 0;\n", "t/282_full_races")
 fault("hold-fetch-ends", "tables/repos/hold.c", "	if (h->state == ATP_HOLD_RESYNC)\n		return false;\n	if (h->order.stays", "	if (h->order.stays", HEAL)
 fault("hold-fetch-erased", "tables/repos/hold.c", "	if (h->state == ATP_HOLD_RESYNC)\n		return;\n", "", "t/348_repo_refusals")

@@ -20,6 +20,7 @@ static const struct
 	const char *word;			/* in the column; NULL: null, or an unknown word */
 	int			from;			/* bit mask of the states before it */
 }			states[ATP_HOLD_COUNT] = {
+	/* the last held event has gone, or the account was deleted; a fetch has ended, and no events are held */
 	[ATP_HOLD_NONE] = {NULL, WAITING | FROM(RESYNC)},
 	/* an event waits for a key or a signature, or behind an event that does */
 	[ATP_HOLD_IDENTITY] = {ATP_WORD_IDENTITY, FROM(NONE) | (WAITING & ~FROM(IDENTITY))},
@@ -27,7 +28,7 @@ static const struct
 	[ATP_HOLD_GAP] = {ATP_WORD_GAP, FROM(NONE) | (WAITING & ~FROM(GAP))},
 	/* a fetch begins, or a fetch whose process has ended begins again */
 	[ATP_HOLD_RESYNC] = {ATP_WORD_RESYNC, FROM(NONE) | WAITING | FROM(RESYNC)},
-	/* the fetch has ended */
+	/* a fetch has ended, and events are held */
 	[ATP_HOLD_RELEASE] = {ATP_WORD_RELEASE, FROM(RESYNC)},
 	/* no way leads to a user's word */
 	[ATP_HOLD_UNKNOWN] = {NULL, 0},
@@ -114,7 +115,7 @@ void
 atp_hold_follow(AtpRepoHold *h, const AtpEvent *event, bool judged)
 {
 	atp_held_order_follow(&h->order, event->held, h->nheld, h->first_rev);
-	h->spoilt |= event->ignored;
+	h->judged |= !event->ignored;
 	if (!judged)
 		return;
 	if (atp_hold_is_gone(event))
@@ -221,7 +222,7 @@ atp_hold_conclude(AtpRepoHold *h, bool *lost)
 	/* events that this subscription may not take are still held */
 	if (h->state == ATP_HOLD_NONE || h->nothers > 0)
 		return false;
-	*lost = h->state == ATP_HOLD_GAP && (!h->order.follows || h->spoilt);
+	*lost = h->state == ATP_HOLD_GAP && !h->judged;
 	end_hold(h);
 	return true;
 }

@@ -89,7 +89,7 @@ typedef struct AtpRepoHold
 	bool		waits;			/* events are held, so events from the stream wait, too */
 	bool		gap;			/* the first held event waits for a missing commit, so exactly that commit must not wait */
 	bool		adds;			/* this transaction adds held events */
-	bool		spoilt;			/* the release batch has a held event that could not be decoded: it leaves unjudged */
+	bool		judged;			/* the release batch has a held event of the repository that could be decoded, so a verdict on it */
 } AtpRepoHold;
 
 /* The row was read: set state by word. */
