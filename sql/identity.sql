@@ -4,11 +4,11 @@ CREATE EXTENSION IF NOT EXISTS atproto;
 RESET client_min_messages;
 \set VERBOSITY terse
 
--- What is asked for is wished for once, however often; the row is made by whoever has the answer.
+-- What is asked for is requested once, however often; the row is made by whoever has the answer.
 SELECT * FROM atproto.resolve('did:plc:ewvi7nxzyoun6zhxrhs64oiz');
 SELECT state FROM atproto.resolve('did:plc:ewvi7nxzyoun6zhxrhs64oiz');
 SELECT atproto.identity_refresh('did:web:example.com'), state FROM atproto.resolve('did:web:example.com');
-SELECT did, refresh, priority, web, failed, next_try, role = current_user::regrole FROM atproto.identity_wish ORDER BY did, refresh;
+SELECT did, refresh, priority, web, failed, next_try, role = current_user::regrole FROM atproto.identity_request ORDER BY did, refresh;
 SELECT count(*) FROM atproto.identity;
 
 -- W-01: three answers are distinct.
@@ -22,7 +22,7 @@ SELECT * FROM atproto.resolve('did:web:10.0.0.1');
 SELECT atproto.identity_refresh('did:key:zQ3sh');
 SELECT * FROM atproto.resolve(NULL);
 
-DELETE FROM atproto.identity_wish;
+DELETE FROM atproto.identity_request;
 
 -- What is known and fresh is not asked for; the handle is shown when it is verified.  Keys are Multikeys.
 INSERT INTO atproto.identity (did, state, key, label_key, pds, handle_claimed, resolved_at, asked_at) VALUES
@@ -36,30 +36,30 @@ SELECT key, label_key, pds, handle, state, stale, error FROM atproto.resolve('di
 UPDATE atproto.identity SET handle_state = 'valid' WHERE state = 'good';
 SELECT handle, pds FROM atproto.resolve('did:web:good.example.com');
 SELECT (atproto.resolve(did)).state FROM atproto.identity ORDER BY did;
-SELECT did, refresh FROM atproto.identity_wish ORDER BY did;
+SELECT did, refresh FROM atproto.identity_request ORDER BY did;
 SELECT did, state, tries, error FROM atproto.identity_problem ORDER BY did;
-SELECT wishes, due, failed, unreachable, gone, invalid, incomplete FROM atproto.stat_identity;
+SELECT requests, due, failed, unreachable, gone, invalid, incomplete FROM atproto.stat_identity;
 -- What an #identity event was about, is.
-DELETE FROM atproto.identity_wish;
+DELETE FROM atproto.identity_request;
 UPDATE atproto.identity SET stale = true;
 SELECT (atproto.resolve(did)).stale FROM atproto.identity ORDER BY did;
-SELECT did, refresh FROM atproto.identity_wish ORDER BY did;
+SELECT did, refresh FROM atproto.identity_request ORDER BY did;
 
 -- A transaction that may not write, asks nobody; one that is rolled back, neither.
-DELETE FROM atproto.identity_wish;
+DELETE FROM atproto.identity_request;
 BEGIN READ ONLY;
 SELECT state FROM atproto.resolve('did:web:readonly.example.com');
 COMMIT;
 BEGIN;
 SELECT state FROM atproto.resolve('did:web:undone.example.com');
 ROLLBACK;
-SELECT count(*) FROM atproto.identity_wish;
+SELECT count(*) FROM atproto.identity_request;
 
 -- await() commits what it asks; where nothing is to be asked it returns at once.
 CALL atproto.await('did:web:gone.example.com', '0');
-SELECT did, refresh FROM atproto.identity_wish;
+SELECT did, refresh FROM atproto.identity_request;
 UPDATE atproto.identity SET stale = false;
-DELETE FROM atproto.identity_wish;
+DELETE FROM atproto.identity_request;
 CALL atproto.await('did:web:gone.example.com');
 CALL atproto.await('did:web:good.example.com', '0');
 \set VERBOSITY default
@@ -70,7 +70,7 @@ CALL atproto.await('did:key:zQ3sh');
 BEGIN;
 CALL atproto.await('did:web:good.example.com');
 ROLLBACK;
-SELECT did FROM atproto.identity_wish;
+SELECT did FROM atproto.identity_request;
 
 -- What a table must not hold.
 INSERT INTO atproto.identity (did, state) VALUES ('did:web:a.example.com', 'good');
@@ -92,15 +92,15 @@ GRANT EXECUTE ON FUNCTION atproto.resolve(did), atproto.identity_refresh(did) TO
 SET ROLE regress_reader;
 SELECT state FROM atproto.resolve('did:web:reader.example.com');
 SELECT atproto.identity_refresh('did:web:good.example.com');
-SELECT * FROM atproto.identity_wish;
+SELECT * FROM atproto.identity_request;
 RESET ROLE;
-SELECT did, refresh, role::regrole FROM atproto.identity_wish WHERE role = 'regress_reader'::regrole ORDER BY did;
+SELECT did, refresh, role::regrole FROM atproto.identity_request WHERE role = 'regress_reader'::regrole ORDER BY did;
 GRANT SELECT ON atproto.identity TO regress_reader;
 SET ROLE regress_reader;
 SELECT did, state FROM atproto.identity ORDER BY did;
 RESET ROLE;
 DELETE FROM atproto.identity;
-DELETE FROM atproto.identity_wish;
+DELETE FROM atproto.identity_request;
 REVOKE ALL ON SCHEMA atproto FROM regress_reader;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA atproto FROM regress_reader;
 REVOKE ALL ON ALL TABLES IN SCHEMA atproto FROM regress_reader;

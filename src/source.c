@@ -11,7 +11,7 @@
 #include "tables/base/sink.h"
 
 /* The first matching entry counts, so entries without a name come last. */
-static const AtpSource sources[] = {
+static const AtpStreamKind sources[] = {
 	{"com.atproto.sync.subscribeRepos", "dag-cbor", &atp_repos_format, &atp_repos_sink,
 	.by_repo = true, .is_signed = true, .has_chain = true},
 	{"com.atproto.label.subscribeLabels", "dag-cbor", &atp_labels_format, &atp_labels_sink, .is_signed = true},
@@ -30,7 +30,7 @@ static const AtpSource sources[] = {
 };
 
 static bool
-fits(const AtpSource *source, const char *stream, const char *format)
+fits(const AtpStreamKind *source, const char *stream, const char *format)
 {
 	/* A path that begins with a slash is not an NSID: only entries with exactly this path match. */
 	if (source->stream == NULL ? stream[0] == '/' : strcmp(source->stream, stream) != 0)
@@ -38,8 +38,8 @@ fits(const AtpSource *source, const char *stream, const char *format)
 	return format == NULL || strcmp(source->format_name, format) == 0;
 }
 
-const AtpSource *
-atp_source_of(const char *stream, const char *format)
+const AtpStreamKind *
+atp_stream_kind_of(const char *stream, const char *format)
 {
 	for (int i = 0; i < lengthof(sources); i++)
 		if (fits(&sources[i], stream, format))

@@ -12,7 +12,7 @@
 /* Jetstream takes a cursor from this number on as a time: microseconds since 1970. */
 #define ATP_POSITION_TIME	INT64CONST(1000000000000000)
 
-typedef struct AtpSource
+typedef struct AtpStreamKind
 {
 	const char *stream;			/* as in AtpEndpoint.stream; NULL: any NSID without an entry of its own */
 	const char *format_name;	/* as in atproto.subscription.format */
@@ -42,12 +42,12 @@ typedef struct AtpSource
 	const char *compress;		/* compression with the well-known dictionary */
 	const char *dictionary_parameter;	/* compression with the dictionary of this id ... */
 	const char *dictionary_nsid;	/* ... which this XRPC method returns */
-} AtpSource;
+} AtpStreamKind;
 
 /*
  * Find a kind of stream by the stream's name (AtpEndpoint.stream) and by format; a NULL format matches any.
  * Returns NULL when no kind has this name and format.
  */
-extern const AtpSource *atp_source_of(const char *stream, const char *format);
+extern const AtpStreamKind *atp_stream_kind_of(const char *stream, const char *format);
 
 #endif							/* ATP_SOURCE_H */

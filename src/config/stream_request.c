@@ -18,7 +18,7 @@
 
 /* Is this a parameter which the extension sets itself?  Then the parameter in the operator's URL is left out. */
 static bool
-is_ours(const AtpSource *source, const char *parameter)
+is_ours(const AtpStreamKind *source, const char *parameter)
 {
 	const char *const ours[] = {source->compress, source->hello, source->dictionary_parameter};
 	size_t		len = strcspn(parameter, "=&");
@@ -68,7 +68,7 @@ did_text(const struct varlena *did, char text[ATP_DID_MAX + 1])
 }
 
 static void
-append_filters(StringInfo query, const AtpStreamRequest *request, const AtpSource *source, const AtpSettings *settings)
+append_filters(StringInfo query, const AtpStreamRequest *request, const AtpStreamKind *source, const AtpSettings *settings)
 {
 	char		did[ATP_DID_MAX + 1];
 
@@ -80,7 +80,7 @@ append_filters(StringInfo query, const AtpStreamRequest *request, const AtpSourc
 
 /* No character of a DID or a pattern has to be escaped in JSON. */
 static char *
-hello_of(const AtpStreamRequest *request, const AtpSource *source, const AtpSettings *settings)
+hello_of(const AtpStreamRequest *request, const AtpStreamKind *source, const AtpSettings *settings)
 {
 	char		did[ATP_DID_MAX + 1];
 	StringInfoData hello;
@@ -101,7 +101,7 @@ hello_of(const AtpStreamRequest *request, const AtpSource *source, const AtpSett
  * means all collections.
  */
 static bool
-can_say_collections(const AtpSource *source, const AtpSettings *settings)
+can_say_collections(const AtpStreamKind *source, const AtpSettings *settings)
 {
 	for (int i = 0; i < settings->ncollections; i++)
 		if (strcmp(settings->collections[i], "*") == 0)
@@ -113,7 +113,7 @@ can_say_collections(const AtpSource *source, const AtpSettings *settings)
 static void
 add_filters(AtpStreamRequest *request, StringInfo query, const AtpSubscription *sub)
 {
-	const AtpSource *source = sub->source;
+	const AtpStreamKind *source = sub->source;
 	const AtpSettings *settings = &sub->settings;
 	int			len = query->len;
 	int			room = TARGET_MAX - strlen(sub->ep->path);
@@ -144,7 +144,7 @@ add_filters(AtpStreamRequest *request, StringInfo query, const AtpSubscription *
 
 /* The cursor in the form that the server expects. */
 static int64
-cursor_of(const AtpSource *source, int64 cursor)
+cursor_of(const AtpStreamKind *source, int64 cursor)
 {
 	return cursor == 0 ? source->oldest : Max(cursor - source->rewind, 1);
 }
@@ -152,7 +152,7 @@ cursor_of(const AtpSource *source, int64 cursor)
 AtpStreamRequest
 atp_stream_request(const AtpSubscription *sub, int64 cursor, uint32 dictionary)
 {
-	const AtpSource *source = sub->source;
+	const AtpStreamKind *source = sub->source;
 	AtpStreamRequest request = {0};
 	StringInfoData query;
 

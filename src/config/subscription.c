@@ -164,8 +164,8 @@ read_settings(AtpSettings *settings, AtpTuple row)
 	read_validate(settings, row);
 	settings->verify = word_column(row, "verify", atp_verify_words);
 	settings->backfill = word_column(row, "backfill", atp_backfill_words);
-	settings->max_letters = atp_get_int4(row, "max_dead_letters");
-	settings->max_letter_bytes = atp_get_int8(row, "max_dead_letter_bytes");
+	settings->max_dead_letters = atp_get_int4(row, "max_dead_letters");
+	settings->max_dead_letter_bytes = atp_get_int8(row, "max_dead_letter_bytes");
 	settings->max_held = atp_get_int4(row, "max_held_events");
 	settings->max_held_bytes = atp_get_int8(row, "max_held_bytes");
 	settings->host_is_pds = atp_get_bool(row, "host_is_pds");
@@ -197,7 +197,7 @@ from_whole_tuple(AtpTuple row)
 	bool		isnull;
 
 	sub->ep = atp_endpoint_parse(sub->url);
-	sub->source = atp_source_of(sub->ep->stream, format);
+	sub->source = atp_stream_kind_of(sub->ep->stream, format);
 	if (sub->source == NULL)
 		elog(ERROR, "column \"format\" is \"%s\", of \"%s\"", format ? format : "", sub->url);
 	sub->target = atp_get_text(row, "target");

@@ -85,8 +85,8 @@ typedef struct AtpSettings
 	AtpValidateFilter *validate;
 	AtpVerify	verify;
 	AtpBackfill backfill;
-	int			max_letters;
-	int64		max_letter_bytes;
+	int			max_dead_letters;
+	int64		max_dead_letter_bytes;
 	int			max_held;		/* limit of the held events of a repository ... */
 	int64		max_held_bytes; /* ... and their bytes, of all repositories */
 	bool		host_is_pds;	/* V-44: only accounts of the stream's host are followed */
@@ -104,7 +104,7 @@ typedef struct AtpSubscription
 
 	/* The following fields are set by atp_subscription_get() only. */
 	AtpEndpoint *ep;
-	const struct AtpSource *source; /* the kind of stream */
+	const struct AtpStreamKind *source; /* the kind of stream */
 	char	   *target;			/* schema of the data tables */
 	Oid			target_owner;	/* the schema's owner when the target was named; InvalidOid: there was no such schema */
 	char	   *ca_file;		/* NULL: the system's */

@@ -175,7 +175,7 @@ elements_of(const char *column, char *text, const char *hint, Datum **values)
 
 /* Check the column links. */
 static void
-check_links(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
+check_links(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
 {
 	static const char hint[] = "Use 'none', 'all', or an array of sources such as '{app.bsky.feed.like:subject.uri,app.bsky.graph.*}'.";
 	char	   *links = atp_get_text_or_null(row, "links");
@@ -206,7 +206,7 @@ check_links(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 
 /* Check the column validate. */
 static void
-check_validate(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
+check_validate(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
 {
 	static const char hint[] = "Use 'none', 'flag', 'dead_letter', or an array such as '{app.bsky.feed.post=flag,app.bsky.*=none}'.";
 	char	   *validate = atp_get_text_or_null(row, "validate");
@@ -237,7 +237,7 @@ check_validate(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 }
 
 static void
-check_slice(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
+check_slice(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
 {
 	const char *text = atp_get_text_or_null(row, "slice");
 	AtpSlice	slice;
@@ -368,7 +368,7 @@ check_ca_file(const AtpTuple *old, AtpTuple row)
 }
 
 static void
-check_workers(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
+check_workers(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
 {
 	bool		isnull;
 	Datum		value = atp_get(row, "workers", INT4OID, &isnull);
@@ -381,7 +381,7 @@ check_workers(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 }
 
 static void
-check_verify(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
+check_verify(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
 {
 	const char *verify = atp_get_text_or_null(row, "verify");
 
@@ -410,7 +410,7 @@ check_verify(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 
 /* V-44 concerns accounts and their repositories. */
 static void
-check_host_is_pds(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
+check_host_is_pds(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
 {
 	if (get_bool(row, "host_is_pds") && !source->by_repo)
 		ereport(ERROR,
@@ -421,7 +421,7 @@ check_host_is_pds(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 
 /* a stream's server need not serve repositories, nor lists of repositories. */
 static void
-check_repo_sources(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep, bool by_list)
+check_repo_sources(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep, bool by_list)
 {
 	const char *repo_source = atp_get_text_or_null(row, "repo_source");
 	bool		every_did;
@@ -445,7 +445,7 @@ check_repo_sources(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep,
 
 /* a server lists the repositories with a given collection; it cannot list by a pattern. */
 static void
-check_backfill(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
+check_backfill(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
 {
 	const char *backfill = atp_get_text_or_null(row, "backfill");
 	Datum	   *values;
@@ -478,7 +478,7 @@ check_backfill(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
 }
 
 static void
-check_handles(AtpTuple row, const AtpSource *source, const AtpEndpoint *ep)
+check_handles(AtpTuple row, const AtpStreamKind *source, const AtpEndpoint *ep)
 {
 	const char *handles = atp_get_text_or_null(row, "handles");
 	const char *verify = atp_get_text_or_null(row, "verify");
@@ -590,11 +590,11 @@ check_url(AtpTuple row)
 	return ep;
 }
 
-static const AtpSource *
+static const AtpStreamKind *
 check_format(AtpTuple row, const AtpEndpoint *ep)
 {
 	char	   *format = atp_get_text_or_null(row, "format");
-	const AtpSource *source = atp_source_of(ep->stream, format);
+	const AtpStreamKind *source = atp_stream_kind_of(ep->stream, format);
 
 	if (source == NULL)
 		ereport(ERROR,
@@ -606,7 +606,7 @@ check_format(AtpTuple row, const AtpEndpoint *ep)
 
 /* Complete a row with the columns that only this trigger writes. old: the row before an update, or NULL. */
 static HeapTuple
-complete(const AtpTuple *old, AtpTuple row, Oid target_owner, const AtpSource *source, const AtpEndpoint *ep)
+complete(const AtpTuple *old, AtpTuple row, Oid target_owner, const AtpStreamKind *source, const AtpEndpoint *ep)
 {
 	int			columns[7];
 	Datum		values[7];
@@ -655,7 +655,7 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 				row;
 	AtpTuple   *old = NULL;
 	AtpEndpoint *ep;
-	const AtpSource *source;
+	const AtpStreamKind *source;
 	Oid			target_owner;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_BEFORE(trigger->tg_event) ||

@@ -48,8 +48,8 @@ static const char *const steps[] = {
 	"UPDATE atproto.repo_job SET target = $2::name, state = CASE state WHEN 'running' THEN 'queued' ELSE state END WHERE target = $1::name",
 	"DELETE FROM atproto.repo_fetched n USING atproto.repo_fetched o WHERE n.target = $2::name AND o.target = $1::name AND o.did::text = n.did::text",
 	"UPDATE atproto.repo_fetched SET target = $2::name WHERE target = $1::name",
-	"DELETE FROM atproto.status_wish n USING atproto.status_wish o WHERE n.target = $2::name AND o.target = $1::name AND o.did::text = n.did::text",
-	"UPDATE atproto.status_wish SET target = $2::name WHERE target = $1::name",
+	"DELETE FROM atproto.status_request n USING atproto.status_request o WHERE n.target = $2::name AND o.target = $1::name AND o.did::text = n.did::text",
+	"UPDATE atproto.status_request SET target = $2::name WHERE target = $1::name",
 	"DELETE FROM atproto.audit_state n USING atproto.audit_state o WHERE n.target = $2::name AND o.target = $1::name",
 	"UPDATE atproto.audit_state SET target = $2::name WHERE target = $1::name",
 	/* Row security shows gaps without a subscription to the users of the schema with this name. */

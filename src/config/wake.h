@@ -12,7 +12,7 @@ extern void atp_wake_at_commit(void);
 
 /*
  * At the commit of the current transaction, wake the fetcher or, if none runs, the manager, which starts one.
- * Call after writing rows which an errand looks for.
+ * Call after writing rows which a task looks for.
  */
 extern void atp_wake_fetcher(void);
 

@@ -24,12 +24,12 @@ static const char *const state_names[] = {
  * document with a different handle, so the check waits for the look-up.
  */
 #define NOT_BEING_READ \
-	" NOT EXISTS (SELECT FROM atproto.identity_wish r WHERE r.did OPERATOR(@.=) w.did AND NOT r.failed)"
+	" NOT EXISTS (SELECT FROM atproto.identity_request r WHERE r.did OPERATOR(@.=) w.did AND NOT r.failed)"
 
 bool
 atp_handles_are_wanted(void)
 {
-	AtpResult	found = atp_query("SELECT EXISTS (SELECT FROM atproto.handle_wish)"
+	AtpResult	found = atp_query("SELECT EXISTS (SELECT FROM atproto.handle_request)"
 								  " OR EXISTS (SELECT FROM atproto.subscription WHERE handles = 'verify' AND enabled) AS wanted",
 								  ATP_NO_ARGS);
 	bool		wanted = atp_get_bool(atp_result_row(found, 0), "wanted");
@@ -61,11 +61,11 @@ atp_handles_due(TimestampTz now, int max, AtpHandleCheck *due, bool *all)
 	atp_result_free(found);
 
 	/* drop requests for accounts whose document was read and claims no handle: there is no domain to ask */
-	atp_run(atp_identity_sql("DELETE FROM atproto.handle_wish w USING atproto.identity i WHERE i.did OPERATOR(@.=) w.did"
+	atp_run(atp_identity_sql("DELETE FROM atproto.handle_request w USING atproto.identity i WHERE i.did OPERATOR(@.=) w.did"
 							 " AND i.handle_claimed IS NULL AND i.asked_at IS NOT NULL AND" NOT_BEING_READ),
 			ATP_NO_ARGS);
 	found = atp_query(atp_identity_sql("(SELECT i.did, i.handle_claimed::text AS handle, i.handle_state, i.handle_checked_at, i.handle_tries"
-									   " FROM (SELECT did, min(next_try) AS next_try FROM atproto.handle_wish WHERE next_try <= $2 GROUP BY did) w"
+									   " FROM (SELECT did, min(next_try) AS next_try FROM atproto.handle_request WHERE next_try <= $2 GROUP BY did) w"
 									   " JOIN atproto.identity i ON i.did OPERATOR(@.=) w.did"
 									   " WHERE i.handle_claimed IS NOT NULL"
 									   " AND" NOT_BEING_READ
@@ -109,7 +109,7 @@ atp_handle_write(const AtpHandleCheck *check)
 					 atp_time_arg(check->next),
 					 atp_int4_arg(check->tries), atp_text_arg(check->error)));
 	/* if the document claims a different handle by now, the request stays, and the new handle is checked */
-	atp_run(atp_identity_sql("DELETE FROM atproto.handle_wish w USING atproto.identity i"
+	atp_run(atp_identity_sql("DELETE FROM atproto.handle_request w USING atproto.identity i"
 							 " WHERE w.did OPERATOR(@.=) $1 AND i.did OPERATOR(@.=) w.did AND i.handle_claimed::text = $2"),
 			ATP_ARGS(did, atp_text_arg(check->handle)));
 }
@@ -123,5 +123,5 @@ atp_handle_put_off(const AtpHandleCheck *check, TimestampTz until)
 	atp_run(atp_identity_sql("UPDATE atproto.identity SET handle_next = $3 WHERE did OPERATOR(@.=) $1 AND handle_claimed::text = $2"
 							 " AND handle_next < $3"),
 			ATP_ARGS(did, atp_text_arg(check->handle), time));
-	atp_run(atp_identity_sql("UPDATE atproto.handle_wish SET next_try = $2 WHERE did OPERATOR(@.=) $1"), ATP_ARGS(did, time));
+	atp_run(atp_identity_sql("UPDATE atproto.handle_request SET next_try = $2 WHERE did OPERATOR(@.=) $1"), ATP_ARGS(did, time));
 }

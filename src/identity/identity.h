@@ -6,7 +6,7 @@
  * rights of the table's owner.  So no subscription's role needs privileges on these tables, and no
  * role can forge an identity on which other subscriptions rely.
  *
- * A transaction that changes rows of several tables locks wishes first, then identities, then
+ * A transaction that changes rows of several tables locks requests first, then identities, then
  * repositories; the fixed order avoids deadlocks.  The caller has SPI connected, in a transaction with
  * a snapshot.  Arrays of DIDs are sorted, without duplicates.
  */

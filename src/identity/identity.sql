@@ -63,50 +63,50 @@ COMMENT ON COLUMN atproto.identity.did IS 'the account';
 
 -- The role and the kind of request are part of the key: so no transaction waits for a row that the
 -- transaction of a different role has inserted, and a session changes no existing row.
-CREATE TABLE atproto.identity_wish (
+CREATE TABLE atproto.identity_request (
     did @extschema@.did NOT NULL,
     role oid NOT NULL DEFAULT 0,
     refresh boolean NOT NULL DEFAULT false,
     priority smallint NOT NULL DEFAULT 2
         CHECK (priority BETWEEN 0 AND 2),
-    wished_at timestamptz NOT NULL DEFAULT now(),
+    requested_at timestamptz NOT NULL DEFAULT now(),
     web boolean NOT NULL,
     failed boolean NOT NULL DEFAULT false,
     next_try timestamptz NOT NULL DEFAULT '-infinity',
     PRIMARY KEY (did, role, refresh)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
-CREATE INDEX identity_wish_due ON atproto.identity_wish (web, failed, priority, next_try);
-CREATE INDEX identity_wish_role ON atproto.identity_wish (role) WHERE role <> 0;
-COMMENT ON TABLE atproto.identity_wish IS 'requests for look-ups: accounts whose DID document the fetcher is to read; only the fetcher removes a row';
-COMMENT ON COLUMN atproto.identity_wish.refresh IS 'read again, although the document read last is not old';
-COMMENT ON COLUMN atproto.identity_wish.priority IS '0: a user waits for the result; 1: events are held until the result; 2: all other requests';
-COMMENT ON COLUMN atproto.identity_wish.role IS 'the role that called atproto.resolve() or a similar function: atproto.queue_limit limits the rows of a role; 0: a consumer';
-COMMENT ON COLUMN atproto.identity_wish.web IS 'a did:web, looked up at the host in its name, which anybody can choose; all other DIDs are looked up in the directory';
-COMMENT ON COLUMN atproto.identity_wish.failed IS 'looked up once without an answer: comes after requests not tried yet';
-COMMENT ON COLUMN atproto.identity_wish.next_try IS 'no look-up before this time: a request whose host may not be asked now is put off, so that no other request waits behind this row';
-COMMENT ON COLUMN atproto.identity_wish.did IS 'the account';
-COMMENT ON COLUMN atproto.identity_wish.wished_at IS 'when the request was made';
+CREATE INDEX identity_request_due ON atproto.identity_request (web, failed, priority, next_try);
+CREATE INDEX identity_request_role ON atproto.identity_request (role) WHERE role <> 0;
+COMMENT ON TABLE atproto.identity_request IS 'requests for look-ups: accounts whose DID document the fetcher is to read; only the fetcher removes a row';
+COMMENT ON COLUMN atproto.identity_request.refresh IS 'read again, although the document read last is not old';
+COMMENT ON COLUMN atproto.identity_request.priority IS '0: a user waits for the result; 1: events are held until the result; 2: all other requests';
+COMMENT ON COLUMN atproto.identity_request.role IS 'the role that called atproto.resolve() or a similar function: atproto.queue_limit limits the rows of a role; 0: a consumer';
+COMMENT ON COLUMN atproto.identity_request.web IS 'a did:web, looked up at the host in its name, which anybody can choose; all other DIDs are looked up in the directory';
+COMMENT ON COLUMN atproto.identity_request.failed IS 'looked up once without an answer: comes after requests not tried yet';
+COMMENT ON COLUMN atproto.identity_request.next_try IS 'no look-up before this time: a request whose host may not be asked now is put off, so that no other request waits behind this row';
+COMMENT ON COLUMN atproto.identity_request.did IS 'the account';
+COMMENT ON COLUMN atproto.identity_request.requested_at IS 'when the request was made';
 
-CREATE TABLE atproto.handle_wish (
+CREATE TABLE atproto.handle_request (
     did @extschema@.did NOT NULL,
     role oid NOT NULL,
-    wished_at timestamptz NOT NULL DEFAULT now(),
+    requested_at timestamptz NOT NULL DEFAULT now(),
     next_try timestamptz NOT NULL DEFAULT '-infinity',
     PRIMARY KEY (did, role)
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
-CREATE INDEX handle_wish_role ON atproto.handle_wish (role);
-COMMENT ON TABLE atproto.handle_wish IS 'requests for checks: accounts whose handle the fetcher is to verify; only the fetcher removes a row';
-COMMENT ON COLUMN atproto.handle_wish.next_try IS 'no check before this time: a check whose host may not be asked now is put off, so that no other check waits behind this row';
-COMMENT ON COLUMN atproto.handle_wish.role IS 'the role that called atproto.check_handle(): atproto.queue_limit limits the rows of a role';
-COMMENT ON COLUMN atproto.handle_wish.did IS 'the account';
-COMMENT ON COLUMN atproto.handle_wish.wished_at IS 'when the request was made';
+CREATE INDEX handle_request_role ON atproto.handle_request (role);
+COMMENT ON TABLE atproto.handle_request IS 'requests for checks: accounts whose handle the fetcher is to verify; only the fetcher removes a row';
+COMMENT ON COLUMN atproto.handle_request.next_try IS 'no check before this time: a check whose host may not be asked now is put off, so that no other check waits behind this row';
+COMMENT ON COLUMN atproto.handle_request.role IS 'the role that called atproto.check_handle(): atproto.queue_limit limits the rows of a role';
+COMMENT ON COLUMN atproto.handle_request.did IS 'the account';
+COMMENT ON COLUMN atproto.handle_request.requested_at IS 'when the request was made';
 
 -- All rows are visible to every reader, because they contain only public facts of the network; but
 -- a reader needs a GRANT.
 ALTER TABLE atproto.identity ENABLE ROW LEVEL SECURITY;
 CREATE POLICY readers ON atproto.identity FOR SELECT USING (true);
-ALTER TABLE atproto.identity_wish ENABLE ROW LEVEL SECURITY;
-ALTER TABLE atproto.handle_wish ENABLE ROW LEVEL SECURITY;
+ALTER TABLE atproto.identity_request ENABLE ROW LEVEL SECURITY;
+ALTER TABLE atproto.handle_request ENABLE ROW LEVEL SECURITY;
 
 CREATE FUNCTION atproto.check_handle(did @extschema@.did) RETURNS void
     LANGUAGE c STRICT SET search_path = pg_catalog, pg_temp AS 'MODULE_PATHNAME', 'atp_check_handle';

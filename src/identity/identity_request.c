@@ -14,7 +14,7 @@
 int			atp_queue_limit;
 
 void
-atp_wish_init(void)
+atp_identity_request_init(void)
 {
 	DefineCustomIntVariable("atproto.queue_limit",
 							"How much a role may ask the fetcher for at a time.",
@@ -30,7 +30,7 @@ static void
 check_limit(Oid role, int n)
 {
 	AtpResult	found = atp_query("SELECT count(*)::int4 AS n FROM"
-								  " (SELECT FROM atproto.identity_wish WHERE role = $1 LIMIT $2) w",
+								  " (SELECT FROM atproto.identity_request WHERE role = $1 LIMIT $2) w",
 								  ATP_ARGS((AtpArg) {ObjectIdGetDatum(role), OIDOID}, atp_int8_arg(atp_queue_limit)));
 	int			there = atp_get_int4(atp_result_row(found, 0), "n");
 
@@ -44,13 +44,13 @@ check_limit(Oid role, int n)
 }
 
 void
-atp_wishes_add(struct varlena *const *dids, int n, bool refresh, AtpWishPriority priority, Oid role)
+atp_identity_requests_add(struct varlena *const *dids, int n, bool refresh, AtpRequestPriority priority, Oid role)
 {
 	AtpCaller	caller;
 
 	if (n == 0)
 		return;
-	caller = atp_as_table_owner("identity_wish");
+	caller = atp_as_table_owner("identity_request");
 	if (OidIsValid(role))
 		check_limit(role, n);
 	/*
@@ -58,7 +58,7 @@ atp_wishes_add(struct varlena *const *dids, int n, bool refresh, AtpWishPriority
 	 * updates no existing row: the session may commit much later, and its row lock would block others until
 	 * then.
 	 */
-	atp_run(atp_identity_sql(psprintf("INSERT INTO atproto.identity_wish AS w (did, refresh, priority, wished_at, role, web)"
+	atp_run(atp_identity_sql(psprintf("INSERT INTO atproto.identity_request AS w (did, refresh, priority, requested_at, role, web)"
 									  " SELECT u.did, $2 OR COALESCE(i.stale, false), $3, $4, $5, starts_with(u.did::text, 'did:web:')"
 									  " FROM unnest($1) u (did) LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) u.did"
 									  " ORDER BY u.did USING OPERATOR(@.<)"

@@ -1,19 +1,19 @@
 /*
  * identity_request.h
  *		Requests for look-ups: accounts whose DID document the fetcher is to read.  This
- *		file only queues rows in atproto.identity_wish; only the fetcher removes them.
+ *		file only queues rows in atproto.identity_request; only the fetcher removes them.
  */
 #ifndef ATP_IDENTITY_REQUEST_H
 #define ATP_IDENTITY_REQUEST_H
 
 #include "postgres.h"
 
-typedef enum AtpWishPriority
+typedef enum AtpRequestPriority
 {
-	ATP_WISH_USER,				/* a user's session waits for the result */
-	ATP_WISH_HELD,				/* events are held until the result */
-	ATP_WISH_REST
-} AtpWishPriority;
+	ATP_REQUEST_USER,			/* a user's session waits for the result */
+	ATP_REQUEST_HELD,			/* events are held until the result */
+	ATP_REQUEST_OTHER
+} AtpRequestPriority;
 
 /*
  * Setting: the number of pending requests a role may have.  Consumers' requests are not counted: the limit of
@@ -22,7 +22,7 @@ typedef enum AtpWishPriority
 extern int	atp_queue_limit;
 
 /* From _PG_init(): the setting. */
-extern void atp_wish_init(void);
+extern void atp_identity_request_init(void);
 
 /*
  * Request look-ups of n DIDs (sorted, without duplicates); with refresh, also of documents already known.
@@ -30,6 +30,6 @@ extern void atp_wish_init(void);
  * only when its priority rises. role: the role against whose limit the requests count; InvalidOid: no limit.
  * Raises an ERROR when the role has too many requests.  The caller must wake the fetcher.
  */
-extern void atp_wishes_add(struct varlena *const *dids, int n, bool refresh, AtpWishPriority priority, Oid role);
+extern void atp_identity_requests_add(struct varlena *const *dids, int n, bool refresh, AtpRequestPriority priority, Oid role);
 
 #endif							/* ATP_IDENTITY_REQUEST_H */

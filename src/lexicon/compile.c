@@ -19,7 +19,7 @@
 /* Levels of nested types; documents of the network have fewer than ten. */
 #define DEPTH_MAX	64
 
-static bool compile_type(AtpLexCompiler *c, const JsonbValue *v, const AtpPlace *place, unsigned as, AtpLexNode **node);
+static bool compile_type(AtpLexCompiler *c, const JsonbValue *v, const AtpJsonPath *place, unsigned as, AtpLexNode **node);
 
 /* The order of keys in jsonb: by length, then bytes. */
 static int
@@ -90,7 +90,7 @@ static bool
 compile_integers(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node)
 {
 	JsonbValue	v;
-	AtpPlace	place = atp_member(o.place, ((AtpSpan) {"enum", 4}));
+	AtpJsonPath place = atp_member(o.place, ((AtpSpan) {"enum", 4}));
 
 	if (!atp_lex_get(o, "enum", &v))
 		return true;
@@ -100,7 +100,7 @@ compile_integers(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node)
 	node->integers = palloc(sizeof(int64) * Max(node->n, 1));
 	for (int i = 0; i < node->n; i++)
 	{
-		AtpPlace	element = atp_element(&place, i);
+		AtpJsonPath element = atp_element(&place, i);
 		JsonbValue *number = getIthJsonbValueFromContainer(v.val.binary.data, i);
 
 		if (number->type != jbvNumeric || !atp_integer(number->val.numeric, &node->integers[i]))
@@ -189,7 +189,7 @@ compile_blob(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node, unsigned as)
 bool
 atp_lex_compile_member(AtpLexCompiler *c, AtpLexObject o, const char *name, unsigned as, AtpLexNode **node)
 {
-	AtpPlace	place = atp_member(o.place, ((AtpSpan) {name, strlen(name)}));
+	AtpJsonPath place = atp_member(o.place, ((AtpSpan) {name, strlen(name)}));
 	JsonbValue	v;
 
 	if (!atp_lex_get(o, name, &v))
@@ -205,7 +205,7 @@ compile_array(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node, unsigned as)
 }
 
 static bool
-compile_property(AtpLexCompiler *c, AtpSpan name, const JsonbValue *v, const AtpPlace *place, void *to)
+compile_property(AtpLexCompiler *c, AtpSpan name, const JsonbValue *v, const AtpJsonPath *place, void *to)
 {
 	AtpLexNode *object = to;
 	AtpLexProperty *property = &object->properties[object->n];
@@ -219,7 +219,7 @@ compile_property(AtpLexCompiler *c, AtpSpan name, const JsonbValue *v, const Atp
 static bool
 compile_object(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node, unsigned as)
 {
-	AtpPlace	place;
+	AtpJsonPath place;
 	AtpLexObject		properties;
 	AtpSpan    *names = NULL;
 	int			n = 0;
@@ -260,7 +260,7 @@ compile_object(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node, unsigned as)
 
 /* L-06: "#name", "NSID" or "NSID#name" */
 static bool
-compile_reference(AtpLexCompiler *c, AtpSpan text, const AtpPlace *place, AtpLexRef *ref)
+compile_reference(AtpLexCompiler *c, AtpSpan text, const AtpJsonPath *place, AtpLexRef *ref)
 {
 	const char *hash = text.len > 0 ? memchr(text.ptr, '#', text.len) : NULL;
 	size_t		id = hash != NULL ? (size_t) (hash - text.ptr) : text.len;
@@ -281,7 +281,7 @@ compile_reference(AtpLexCompiler *c, AtpSpan text, const AtpPlace *place, AtpLex
 static bool
 compile_ref(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node, unsigned as)
 {
-	AtpPlace	place = atp_member(o.place, ((AtpSpan) {"ref", 3}));
+	AtpJsonPath place = atp_member(o.place, ((AtpSpan) {"ref", 3}));
 	AtpSpan		text = {NULL, 0};
 
 	if (!atp_lex_get_text(c, o, "ref", &text))
@@ -296,7 +296,7 @@ compile_ref(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node, unsigned as)
 static bool
 compile_union(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node, unsigned as)
 {
-	AtpPlace	place = atp_member(o.place, ((AtpSpan) {"refs", 4}));
+	AtpJsonPath place = atp_member(o.place, ((AtpSpan) {"refs", 4}));
 	AtpSpan    *texts = NULL;
 	bool		found;
 
@@ -309,7 +309,7 @@ compile_union(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node, unsigned as)
 	node->refs = palloc(sizeof(AtpLexRef) * Max(node->n, 1));
 	for (int i = 0; i < node->n; i++)
 	{
-		AtpPlace	element = atp_element(&place, i);
+		AtpJsonPath element = atp_element(&place, i);
 
 		if (!compile_reference(c, texts[i], &element, &node->refs[i]))
 			return false;
@@ -362,7 +362,7 @@ static const struct
 };
 
 static bool
-compile_type(AtpLexCompiler *c, const JsonbValue *v, const AtpPlace *place, unsigned as, AtpLexNode **node)
+compile_type(AtpLexCompiler *c, const JsonbValue *v, const AtpJsonPath *place, unsigned as, AtpLexNode **node)
 {
 	AtpLexObject		o = {NULL, place};
 	AtpSpan		name = {NULL, 0};
@@ -399,7 +399,7 @@ compile_type(AtpLexCompiler *c, const JsonbValue *v, const AtpPlace *place, unsi
 }
 
 static bool
-compile_def(AtpLexCompiler *c, AtpSpan name, const JsonbValue *v, const AtpPlace *place, void *to)
+compile_def(AtpLexCompiler *c, AtpSpan name, const JsonbValue *v, const AtpJsonPath *place, void *to)
 {
 	AtpLexDoc  *doc = to;
 	AtpLexDef  *def = &doc->defs[doc->n++];
@@ -424,7 +424,7 @@ compile_def(AtpLexCompiler *c, AtpSpan name, const JsonbValue *v, const AtpPlace
 static bool
 compile_document(AtpLexCompiler *c, AtpLexObject o, AtpLexDoc *doc)
 {
-	AtpPlace	place;
+	AtpJsonPath place;
 	AtpLexObject		defs;
 	AtpSpan		unused;
 	int64		version = 0;
@@ -458,9 +458,9 @@ atp_lexicon_compile(Jsonb *doc, char **fault)
 
 	*fault = NULL;
 	if (!JB_ROOT_IS_OBJECT(doc))
-		*fault = atp_fault(NULL, "is no object.");
+		*fault = atp_violation(NULL, "is no object.");
 	else if (VARSIZE(doc) > ATP_LEX_DOC_MAX)
-		*fault = atp_fault(NULL, "has more than %d bytes.", ATP_LEX_DOC_MAX);
+		*fault = atp_violation(NULL, "has more than %d bytes.", ATP_LEX_DOC_MAX);
 	else if (!compile_document(&c, o, compiled))
 		*fault = c.fault;
 	return *fault == NULL ? compiled : NULL;

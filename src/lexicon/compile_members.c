@@ -11,16 +11,16 @@
 #include "lexicon/integer.h"
 
 bool
-atp_lex_fail(AtpLexCompiler *c, const AtpPlace *place, const char *what)
+atp_lex_fail(AtpLexCompiler *c, const AtpJsonPath *place, const char *what)
 {
-	c->fault = atp_fault(place, "%s", what);
+	c->fault = atp_violation(place, "%s", what);
 	return false;
 }
 
 bool
 atp_lex_fail_member(AtpLexCompiler *c, AtpLexObject o, const char *name, const char *what)
 {
-	AtpPlace	place = atp_member(o.place, ((AtpSpan) {name, strlen(name)}));
+	AtpJsonPath place = atp_member(o.place, ((AtpSpan) {name, strlen(name)}));
 
 	return atp_lex_fail(c, &place, what);
 }
@@ -120,7 +120,7 @@ atp_lex_get_range(AtpLexCompiler *c, AtpLexObject o, const char *low, int64 *min
 bool
 atp_lex_get_texts(AtpLexCompiler *c, AtpLexObject o, const char *name, AtpSpan **texts, int *n)
 {
-	AtpPlace	place = atp_member(o.place, ((AtpSpan) {name, strlen(name)}));
+	AtpJsonPath place = atp_member(o.place, ((AtpSpan) {name, strlen(name)}));
 	JsonbValue	v;
 
 	if (!atp_lex_get(o, name, &v))
@@ -131,7 +131,7 @@ atp_lex_get_texts(AtpLexCompiler *c, AtpLexObject o, const char *name, AtpSpan *
 	*texts = palloc(sizeof(AtpSpan) * Max(*n, 1));
 	for (int i = 0; i < *n; i++)
 	{
-		AtpPlace	element = atp_element(&place, i);
+		AtpJsonPath element = atp_element(&place, i);
 		JsonbValue *text = getIthJsonbValueFromContainer(v.val.binary.data, i);
 
 		if (text->type != jbvString)
@@ -143,7 +143,7 @@ atp_lex_get_texts(AtpLexCompiler *c, AtpLexObject o, const char *name, AtpSpan *
 }
 
 bool
-atp_lex_get_object(AtpLexCompiler *c, AtpLexObject o, AtpPlace *place, const char *name, AtpLexObject *member)
+atp_lex_get_object(AtpLexCompiler *c, AtpLexObject o, AtpJsonPath *place, const char *name, AtpLexObject *member)
 {
 	JsonbValue	v;
 
@@ -159,10 +159,10 @@ atp_lex_get_object(AtpLexCompiler *c, AtpLexObject o, AtpPlace *place, const cha
 
 /* Calls each() for each member of an object, and ends at the first fault. */
 bool
-atp_lex_each_member(AtpLexCompiler *c, AtpLexObject o, void *to, bool (*each) (AtpLexCompiler *c, AtpSpan name, const JsonbValue *v, const AtpPlace *place, void *to))
+atp_lex_each_member(AtpLexCompiler *c, AtpLexObject o, void *to, bool (*each) (AtpLexCompiler *c, AtpSpan name, const JsonbValue *v, const AtpJsonPath *place, void *to))
 {
 	JsonbIterator *it = JsonbIteratorInit(o.members);
-	AtpPlace	place = atp_member(o.place, ((AtpSpan) {"", 0}));
+	AtpJsonPath place = atp_member(o.place, ((AtpSpan) {"", 0}));
 	JsonbIteratorToken token;
 	JsonbValue	v;
 
@@ -178,13 +178,13 @@ atp_lex_each_member(AtpLexCompiler *c, AtpLexObject o, void *to, bool (*each) (A
 
 /* Calls each() for each element of an array, which may be absent, and ends at the first fault. */
 bool
-atp_lex_each_element(AtpLexCompiler *c, AtpLexObject o, const char *name, bool (*each) (AtpLexCompiler *c, const JsonbValue *v, const AtpPlace *place))
+atp_lex_each_element(AtpLexCompiler *c, AtpLexObject o, const char *name, bool (*each) (AtpLexCompiler *c, const JsonbValue *v, const AtpJsonPath *place))
 {
-	AtpPlace	place = atp_member(o.place, ((AtpSpan) {name, strlen(name)}));
+	AtpJsonPath place = atp_member(o.place, ((AtpSpan) {name, strlen(name)}));
 	JsonbIterator *it;
 	JsonbIteratorToken token;
 	JsonbValue	v;
-	AtpPlace	element = atp_element(&place, 0);
+	AtpJsonPath element = atp_element(&place, 0);
 
 	if (!atp_lex_get(o, name, &v))
 		return true;

@@ -12,7 +12,7 @@
 static bool
 check_body(AtpLexCompiler *c, AtpLexObject o, const char *name)
 {
-	AtpPlace	place;
+	AtpJsonPath place;
 	AtpLexObject		body;
 	AtpSpan		encoding = {NULL, 0};
 	AtpSpan		unused;
@@ -31,7 +31,7 @@ check_body(AtpLexCompiler *c, AtpLexObject o, const char *name)
 }
 
 static bool
-check_error(AtpLexCompiler *c, const JsonbValue *v, const AtpPlace *place)
+check_error(AtpLexCompiler *c, const JsonbValue *v, const AtpJsonPath *place)
 {
 	AtpLexObject		error = {NULL, place};
 	AtpSpan		name = {NULL, 0};
@@ -49,7 +49,7 @@ check_error(AtpLexCompiler *c, const JsonbValue *v, const AtpPlace *place)
 bool
 atp_lex_check_method(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node, unsigned as)
 {
-	AtpPlace	place;
+	AtpJsonPath place;
 	AtpLexObject		message;
 	AtpSpan		unused;
 	AtpLexNode *ignored;
@@ -77,7 +77,7 @@ is_scalar(const JsonbValue *v)
 
 /* L-08: checks one field of a permission. */
 static bool
-check_permission_field(AtpLexCompiler *c, AtpSpan name, const JsonbValue *v, const AtpPlace *place, void *to)
+check_permission_field(AtpLexCompiler *c, AtpSpan name, const JsonbValue *v, const AtpJsonPath *place, void *to)
 {
 	bool		scalars = atp_lex_is_array(v) || is_scalar(v);
 
@@ -87,7 +87,7 @@ check_permission_field(AtpLexCompiler *c, AtpSpan name, const JsonbValue *v, con
 }
 
 static bool
-check_permission(AtpLexCompiler *c, const JsonbValue *v, const AtpPlace *place)
+check_permission(AtpLexCompiler *c, const JsonbValue *v, const AtpJsonPath *place)
 {
 	AtpLexObject		permission = {NULL, place};
 	AtpSpan		type = {NULL, 0};
@@ -106,7 +106,7 @@ check_permission(AtpLexCompiler *c, const JsonbValue *v, const AtpPlace *place)
 }
 
 static bool
-check_translation(AtpLexCompiler *c, AtpSpan name, const JsonbValue *v, const AtpPlace *place, void *to)
+check_translation(AtpLexCompiler *c, AtpSpan name, const JsonbValue *v, const AtpJsonPath *place, void *to)
 {
 	size_t		at;
 
@@ -124,7 +124,7 @@ atp_lex_check_permission_set(AtpLexCompiler *c, AtpLexObject o, AtpLexNode *node
 
 	for (int i = 0; i < lengthof(texts); i++)
 	{
-		AtpPlace	place;
+		AtpJsonPath place;
 		AtpLexObject		lang;
 		AtpSpan		unused;
 

@@ -26,7 +26,7 @@ typedef struct AtpLexCompiler
 typedef struct AtpLexObject
 {
 	JsonbContainer *members;
-	const AtpPlace *place;
+	const AtpJsonPath *place;
 } AtpLexObject;
 
 /* The places where a type can be allowed. */
@@ -41,7 +41,7 @@ typedef struct AtpLexObject
 #define AS_MESSAGE		0x100
 
 /* compile_members.c: faults, with their places */
-extern bool atp_lex_fail(AtpLexCompiler *c, const AtpPlace *place, const char *what);
+extern bool atp_lex_fail(AtpLexCompiler *c, const AtpJsonPath *place, const char *what);
 extern bool atp_lex_fail_member(AtpLexCompiler *c, AtpLexObject o, const char *name, const char *what);
 
 /* Values. */
@@ -55,7 +55,7 @@ extern bool atp_lex_get_text(AtpLexCompiler *c, AtpLexObject o, const char *name
 extern bool atp_lex_get_bool(AtpLexCompiler *c, AtpLexObject o, const char *name, bool *value, bool *found);
 extern bool atp_lex_get_integer(AtpLexCompiler *c, AtpLexObject o, const char *name, int64 *value, bool *found);
 extern bool atp_lex_get_texts(AtpLexCompiler *c, AtpLexObject o, const char *name, AtpSpan **texts, int *n);
-extern bool atp_lex_get_object(AtpLexCompiler *c, AtpLexObject o, AtpPlace *place, const char *name, AtpLexObject *member);
+extern bool atp_lex_get_object(AtpLexCompiler *c, AtpLexObject o, AtpJsonPath *place, const char *name, AtpLexObject *member);
 
 /* L-05: a minimum and a maximum number of things */
 extern bool atp_lex_get_range(AtpLexCompiler *c, AtpLexObject o, const char *low, int64 *minimum, const char *high, int64 *maximum);
@@ -65,9 +65,9 @@ extern bool atp_lex_get_range(AtpLexCompiler *c, AtpLexObject o, const char *low
  * first fault.
  */
 extern bool atp_lex_each_member(AtpLexCompiler *c, AtpLexObject o, void *to,
-								bool (*each) (AtpLexCompiler *c, AtpSpan name, const JsonbValue *v, const AtpPlace *place, void *to));
+								bool (*each) (AtpLexCompiler *c, AtpSpan name, const JsonbValue *v, const AtpJsonPath *place, void *to));
 extern bool atp_lex_each_element(AtpLexCompiler *c, AtpLexObject o, const char *name,
-								 bool (*each) (AtpLexCompiler *c, const JsonbValue *v, const AtpPlace *place));
+								 bool (*each) (AtpLexCompiler *c, const JsonbValue *v, const AtpJsonPath *place));
 
 /* compile.c: compiles a required member that is a type; as: the places (AS_...) whose types are allowed */
 extern bool atp_lex_compile_member(AtpLexCompiler *c, AtpLexObject o, const char *name, unsigned as, AtpLexNode **node);

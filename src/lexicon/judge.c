@@ -24,11 +24,11 @@ typedef struct Judge
 	char	   *why;
 } Judge;
 
-static bool judge_value(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPlace *place);
+static bool judge_value(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpJsonPath *place);
 
 /* The judge_ functions below return false to end the walk, with verdict and why set by these macros. */
 #define invalid(j, place, ...) \
-	((j)->verdict = ATP_LEX_INVALID, (j)->why = atp_fault((place), __VA_ARGS__), false)
+	((j)->verdict = ATP_LEX_INVALID, (j)->why = atp_violation((place), __VA_ARGS__), false)
 #define unjudged(j, ...) \
 	((j)->verdict = ATP_LEX_UNJUDGED, (j)->why = psprintf(__VA_ARGS__), false)
 
@@ -89,7 +89,7 @@ has_type(JsonbContainer *object, const char *type)
 
 /* L-22 */
 static bool
-judge_integer(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPlace *place)
+judge_integer(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpJsonPath *place)
 {
 	int64		value;
 
@@ -108,7 +108,7 @@ judge_integer(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPl
  * counted.
  */
 static bool
-judge_graphemes(Judge *j, const AtpLexNode *node, AtpSpan s, const AtpPlace *place)
+judge_graphemes(Judge *j, const AtpLexNode *node, AtpSpan s, const AtpJsonPath *place)
 {
 	if (s.len > node->max_graphemes && atp_graphemes(s.ptr, s.len, node->max_graphemes) > node->max_graphemes)
 		return invalid(j, place, "has more than " INT64_FORMAT " graphemes.", node->max_graphemes);
@@ -125,7 +125,7 @@ is_same(AtpSpan a, AtpSpan b)
 
 /* L-23 */
 static bool
-judge_string(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPlace *place)
+judge_string(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpJsonPath *place)
 {
 	AtpSpan		s;
 	AtpErr		err;
@@ -150,7 +150,7 @@ judge_string(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPla
 
 /* L-24 */
 static bool
-judge_bytes(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPlace *place)
+judge_bytes(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpJsonPath *place)
 {
 	JsonbValue	text;
 	size_t		len;
@@ -168,7 +168,7 @@ judge_bytes(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPlac
 
 /* L-26: the old form without "$type" is not accepted. */
 static bool
-judge_blob(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPlace *place)
+judge_blob(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpJsonPath *place)
 {
 	JsonbContainer *blob;
 	JsonbValue	mime;
@@ -195,9 +195,9 @@ judge_blob(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPlace
 
 /* L-27 */
 static bool
-judge_array(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPlace *place)
+judge_array(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpJsonPath *place)
 {
-	AtpPlace	element = atp_element(place, 0);
+	AtpJsonPath element = atp_element(place, 0);
 	JsonbIterator *it;
 	JsonbIteratorToken token;
 	JsonbValue	value;
@@ -228,9 +228,9 @@ judge_array(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPlac
  * Lexicon's: a Lexicon may have many properties, and a record many objects with few of them.
  */
 static bool
-judge_members(Judge *j, const AtpLexNode *node, JsonbContainer *object, const AtpPlace *place)
+judge_members(Judge *j, const AtpLexNode *node, JsonbContainer *object, const AtpJsonPath *place)
 {
-	AtpPlace	member = atp_member(place, ((AtpSpan) {NULL, 0}));
+	AtpJsonPath member = atp_member(place, ((AtpSpan) {NULL, 0}));
 	const AtpLexProperty *property = NULL;
 	JsonbIterator *it;
 	JsonbIteratorToken token;
@@ -258,7 +258,7 @@ judge_members(Judge *j, const AtpLexNode *node, JsonbContainer *object, const At
 
 /* L-28 */
 static bool
-judge_object(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPlace *place)
+judge_object(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpJsonPath *place)
 {
 	if (!is_map(v))
 		return invalid(j, place, "is no object.");
@@ -293,7 +293,7 @@ follow(Judge *j, AtpLexRef *ref)
 
 /* L-31 */
 static bool
-judge_union(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPlace *place)
+judge_union(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpJsonPath *place)
 {
 	JsonbValue	type;
 	AtpSpan		name;
@@ -319,7 +319,7 @@ judge_union(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPlac
 }
 
 static bool
-judge_value(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpPlace *place)
+judge_value(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpJsonPath *place)
 {
 	const AtpLexNode *def;
 
@@ -371,7 +371,7 @@ judge_record(Judge *j, Jsonb *record, AtpSpan collection, AtpSpan rkey)
 {
 	static const AtpSpan main_name = {"main", 4};
 	static const AtpSpan type_name = {"$type", 5};
-	const AtpPlace type_place = atp_member(NULL, type_name);
+	const AtpJsonPath type_place = atp_member(NULL, type_name);
 	const AtpLexNode *def = find_def(j, collection, main_name);
 	JsonbValue	type;
 

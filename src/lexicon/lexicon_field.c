@@ -23,7 +23,7 @@ PG_FUNCTION_INFO_V1(atp_record_field);
 typedef bool (*Convert) (const JsonbValue *v, AtpTry try, Datum *value);
 
 /* The conversion to the requested type; kept between calls. */
-typedef struct Wish
+typedef struct WantedType
 {
 	Convert		convert;
 	AtpTry		try;			/* conversion of texts */
@@ -31,7 +31,7 @@ typedef struct Wish
 	int16		len;			/* length, passing and alignment of the element type */
 	bool		byval;
 	char		align;
-} Wish;
+} WantedType;
 
 static bool
 try_text(const char *s, size_t n, Datum *value)
@@ -110,39 +110,39 @@ static const struct
 };
 
 static void
-learn(Wish *wish, Oid type)
+learn(WantedType *wanted, Oid type)
 {
 	Oid			single;
 
-	wish->element = get_element_type(type);
-	single = OidIsValid(wish->element) ? wish->element : type;
-	for (int i = 0; i < lengthof(kinds) && wish->convert == NULL; i++)
+	wanted->element = get_element_type(type);
+	single = OidIsValid(wanted->element) ? wanted->element : type;
+	for (int i = 0; i < lengthof(kinds) && wanted->convert == NULL; i++)
 		if (single == (OidIsValid(kinds[i].oid) ? kinds[i].oid : atp_type(kinds[i].name)))
 		{
-			wish->convert = kinds[i].convert;
-			wish->try = kinds[i].try;
+			wanted->convert = kinds[i].convert;
+			wanted->try = kinds[i].try;
 		}
-	if (wish->convert == NULL)
+	if (wanted->convert == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("fields of records cannot be had as type %s", format_type_be(type)),
 				 errhint("Types are text, bigint, boolean, timestamptz, jsonb, those of this extension, and arrays of them.")));
-	if (OidIsValid(wish->element))
-		get_typlenbyvalalign(wish->element, &wish->len, &wish->byval, &wish->align);
+	if (OidIsValid(wanted->element))
+		get_typlenbyvalalign(wanted->element, &wanted->len, &wanted->byval, &wanted->align);
 }
 
-static Wish *
-wish_of(FunctionCallInfo fcinfo)
+static WantedType *
+wanted_type(FunctionCallInfo fcinfo)
 {
-	Wish	   *wish = fcinfo->flinfo->fn_extra;
+	WantedType *wanted = fcinfo->flinfo->fn_extra;
 
-	if (wish == NULL)
+	if (wanted == NULL)
 	{
-		wish = MemoryContextAllocZero(fcinfo->flinfo->fn_mcxt, sizeof(Wish));
-		learn(wish, get_fn_expr_argtype(fcinfo->flinfo, 2));
-		fcinfo->flinfo->fn_extra = wish;
+		wanted = MemoryContextAllocZero(fcinfo->flinfo->fn_mcxt, sizeof(WantedType));
+		learn(wanted, get_fn_expr_argtype(fcinfo->flinfo, 2));
+		fcinfo->flinfo->fn_extra = wanted;
 	}
-	return wish;
+	return wanted;
 }
 
 /* Follows the names into the record; false: no value is there. */
@@ -167,7 +167,7 @@ find(Jsonb *record, ArrayType *path, JsonbValue *v)
 
 /* Converts each element; NULL for an element that cannot be converted. */
 static bool
-of_array(const JsonbValue *v, const Wish *wish, Datum *value)
+of_array(const JsonbValue *v, const WantedType *wanted, Datum *value)
 {
 	JsonbIterator *it;
 	JsonbValue	element;
@@ -182,9 +182,9 @@ of_array(const JsonbValue *v, const Wish *wish, Datum *value)
 	nulls = palloc(sizeof(bool) * (JsonContainerSize(v->val.binary.data) + 1));
 	it = JsonbIteratorInit(v->val.binary.data);
 	for (; atp_jsonb_next_element(&it, &element); n++)
-		nulls[n] = !wish->convert(&element, wish->try, &values[n]);
-	*value = n == 0 ? PointerGetDatum(construct_empty_array(wish->element)) :
-		PointerGetDatum(construct_md_array(values, nulls, 1, &n, &lbound, wish->element, wish->len, wish->byval, wish->align));
+		nulls[n] = !wanted->convert(&element, wanted->try, &values[n]);
+	*value = n == 0 ? PointerGetDatum(construct_empty_array(wanted->element)) :
+		PointerGetDatum(construct_md_array(values, nulls, 1, &n, &lbound, wanted->element, wanted->len, wanted->byval, wanted->align));
 	return true;
 }
 
@@ -192,12 +192,12 @@ of_array(const JsonbValue *v, const Wish *wish, Datum *value)
 Datum
 atp_record_field(PG_FUNCTION_ARGS)
 {
-	Wish	   *wish = wish_of(fcinfo);
+	WantedType *wanted = wanted_type(fcinfo);
 	JsonbValue	v;
 	Datum		value;
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || !find(PG_GETARG_JSONB_P(0), PG_GETARG_ARRAYTYPE_P(1), &v) ||
-		!(OidIsValid(wish->element) ? of_array(&v, wish, &value) : wish->convert(&v, wish->try, &value)))
+		!(OidIsValid(wanted->element) ? of_array(&v, wanted, &value) : wanted->convert(&v, wanted->try, &value)))
 		PG_RETURN_NULL();
 	PG_RETURN_DATUM(value);
 }

@@ -10,7 +10,7 @@
 #include "miscadmin.h"
 
 static void
-put_place(StringInfo out, const AtpPlace *place)
+put_place(StringInfo out, const AtpJsonPath *place)
 {
 	check_stack_depth();
 	if (place == NULL)
@@ -34,7 +34,7 @@ put_place(StringInfo out, const AtpPlace *place)
 }
 
 char *
-atp_fault(const AtpPlace *place, const char *format, ...)
+atp_violation(const AtpJsonPath *place, const char *format, ...)
 {
 	StringInfoData out;
 	va_list		args;

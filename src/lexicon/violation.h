@@ -11,17 +11,17 @@
 #include "core/atp.h"
 
 /* A place in a value: the container's place, and the member or element within.  The root is NULL. */
-typedef struct AtpPlace
+typedef struct AtpJsonPath
 {
-	const struct AtpPlace *up;
+	const struct AtpJsonPath *up;
 	AtpSpan		name;			/* name of the member; ptr NULL: the place is an element */
 	uint32		element;
-} AtpPlace;
+} AtpJsonPath;
 
-#define atp_member(up, name)		((AtpPlace) {(up), (name), 0})
-#define atp_element(up, element)	((AtpPlace) {(up), {NULL, 0}, (element)})
+#define atp_member(up, name)		((AtpJsonPath) {(up), (name), 0})
+#define atp_element(up, element)	((AtpJsonPath) {(up), {NULL, 0}, (element)})
 
 /* The sentence, palloc'd. */
-extern char *atp_fault(const AtpPlace *place, const char *format, ...) pg_attribute_printf(2, 3);
+extern char *atp_violation(const AtpJsonPath *place, const char *format, ...) pg_attribute_printf(2, 3);
 
 #endif							/* ATP_VIOLATION_H */

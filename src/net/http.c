@@ -191,7 +191,7 @@ is_redirect(int status)
 	return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-/* W-53: follow a redirect.  The new URL has to pass the same checks as a URL from an errand. */
+/* W-53: follow a redirect.  The new URL has to pass the same checks as a URL from a task. */
 static void
 follow(AtpHttp *http)
 {

@@ -8,7 +8,7 @@
  * lack of memory raises an ERROR.  A process waits for the descriptor of poll.h, at most for
  * atp_http_timeout().
  *
- * Limits of requests per host are not kept here: errands start requests through fetch/engine/fetch.h.
+ * Limits of requests per host are not kept here: tasks start requests through fetch/engine/fetch.h.
  */
 #ifndef ATP_HTTP_H
 #define ATP_HTTP_H

@@ -55,7 +55,7 @@ start(AtpBatch *batch)
 	memset(batch->skips, 0, sizeof(batch->skips));
 	batch->time = 0;
 	batch->shared = InvalidOid;
-	batch->purge = batch->held = batch->released = batch->wished = false;
+	batch->purge = batch->held = batch->released = batch->requested = false;
 	batch->used = 0;
 	batch->since = 0;
 }
@@ -218,11 +218,11 @@ atp_batch_new_gap(AtpBatch *batch, const AtpGap *gap)
 	MemoryContextSwitchTo(old);
 }
 
-AtpLetter *
-atp_batch_new_letter(AtpBatch *batch, const char *stage, AtpBytes message, int64 seq)
+AtpDeadLetter *
+atp_batch_new_dead_letter(AtpBatch *batch, const char *stage, AtpBytes message, int64 seq)
 {
 	MemoryContext old = MemoryContextSwitchTo(batch->cxt);
-	AtpLetter  *letter = palloc0(sizeof(AtpLetter));
+	AtpDeadLetter *letter = palloc0(sizeof(AtpDeadLetter));
 
 	letter->stage = stage;
 	letter->seq = seq;

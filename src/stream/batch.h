@@ -53,7 +53,7 @@ typedef struct AtpRecordRow
 	Jsonb	   *value;			/* NULL when jsonb cannot represent the record */
 	bytea	   *raw;			/* set when value is NULL, or when keep_raw asks for the bytes */
 	text	   *fault;			/* the violation of the record's Lexicon; NULL: no violation, or not validated */
-	bool		again;			/* read again after atproto.refill(): must not replace a row of the same or a newer rev */
+	bool		reread;			/* read again after atproto.refill(): must not replace a row of the same or a newer rev */
 } AtpRecordRow;
 
 /* At level full: the signature of a commit or label, and whether the key tried last has made it. */
@@ -194,7 +194,7 @@ typedef struct AtpHeldRow
 	uint64		rev;
 	text	   *subscription;		/* the subscription that received the event */
 	Oid			owner;			/* the owner of that subscription */
-	const struct AtpSource *source; /* the kind of stream that the event came from */
+	const struct AtpStreamKind *source; /* the kind of stream that the event came from */
 	AtpVerify	level;			/* the level at which the event is judged */
 	text	   *endpoint;		/* URL of the stream that the event came from */
 	int64		seq;
@@ -213,7 +213,7 @@ typedef struct AtpEventVerdict
 	AtpWhyHeld	why_held;		/* of ATP_JUDGED_HELD ... */
 	/* ... when the last look-up of the identity had ended; a held event waits for a newer look-up */
 	TimestampTz asked_at;
-	bool		wish;			/* request a look-up of the account's identity ... */
+	bool		request_identity;	/* request a look-up of the account's identity ... */
 	bool		refresh;		/* ... even if the identity is known */
 
 	/*
@@ -234,7 +234,7 @@ typedef struct AtpEventEffects
 	int64		status_seq;
 	AtpFetchWhy fetch;
 	bool		passed;			/* the repository is beyond this event, whose rows are not written */
-	bool		again;			/* read again, after atproto.refill() */
+	bool		reread;			/* read again, after atproto.refill() */
 	bool		closes;			/* look at the events held for this event, or behind it */
 } AtpEventEffects;
 
@@ -298,7 +298,7 @@ typedef struct AtpEvent
 extern const char atp_stage_signature[];
 
 /* A dead letter: an event or row that could not be processed. */
-typedef struct AtpLetter
+typedef struct AtpDeadLetter
 {
 	int64		seq;			/* 0: unknown */
 	const char *stage;			/* as in the table's CHECK */
@@ -312,7 +312,7 @@ typedef struct AtpLetter
 	 * the letter is written only if this event is judged true (or, at stage signature, false); NULL: always
 	 */
 	const AtpEvent *event;
-} AtpLetter;
+} AtpDeadLetter;
 
 extern const char *atp_skip_name(AtpSkip skip);
 
@@ -335,14 +335,14 @@ typedef struct AtpBatch
 	AtpRow	   *rows;
 	int			nrows;
 	int			max_rows;
-	List	   *letters;		/* of AtpLetter */
+	List	   *letters;		/* of AtpDeadLetter */
 	List	   *gaps;			/* of AtpGap */
 	int64		time;			/* of the last event; 0: unknown */
 	int64		skips[ATP_SKIP_COUNT];	/* number of events and rows passed over */
 	bool		purge;			/* set when applying: deleted records await atp_purge() */
 	bool		held;			/* set when applying: events are held, see atp_release() ... */
 	bool		released;		/* ... and held events were queued for release */
-	bool		wished;			/* set when applying: requests for the fetcher were queued */
+	bool		requested;		/* set when applying: requests for the fetcher were queued */
 	/* set when applying: the table of repository states, if several sources fill it; else InvalidOid */
 	Oid			shared;
 	AtpTime		since;			/* when the first message came */
@@ -384,6 +384,6 @@ extern uint64 atp_path_hash(AtpSpan path);
 
 extern AtpRow *atp_batch_new_row(AtpBatch *batch);
 extern void atp_batch_new_gap(AtpBatch *batch, const AtpGap *gap);
-extern AtpLetter *atp_batch_new_letter(AtpBatch *batch, const char *stage, AtpBytes message, int64 seq);
+extern AtpDeadLetter *atp_batch_new_dead_letter(AtpBatch *batch, const char *stage, AtpBytes message, int64 seq);
 
 #endif							/* ATP_BATCH_H */

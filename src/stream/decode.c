@@ -70,20 +70,20 @@ describe(AtpErr err, size_t at)
 	return psprintf("%s (byte %zu)", atp_err_text(err), atp_byte_number(at));
 }
 
-static AtpLetter *
+static AtpDeadLetter *
 new_letter(AtpBatch *batch, const char *stage, AtpBytes message, int64 seq, AtpErr err, size_t at)
 {
-	AtpLetter  *letter = atp_batch_new_letter(batch, stage, message, seq);
+	AtpDeadLetter *letter = atp_batch_new_dead_letter(batch, stage, message, seq);
 
 	strcpy(letter->sqlstate, "22P03");	/* invalid_binary_representation */
 	letter->text = describe(err, at);
 	return letter;
 }
 
-AtpLetter *
+AtpDeadLetter *
 atp_dead_letter(AtpBatch *batch, const char *stage, const AtpEvent *event, AtpErr err, size_t at)
 {
-	AtpLetter  *letter = new_letter(batch, stage, event->message, event->seq, err, at);
+	AtpDeadLetter *letter = new_letter(batch, stage, event->message, event->seq, err, at);
 
 	letter->did = event->did;
 	letter->event = event;
@@ -263,11 +263,11 @@ decode_head(Incoming *in, AtpPosition *position, bool judge_clock)
 
 		switch (atp_position_take(position, place_of(position, head->seq), &gap))
 		{
-			case ATP_PLACE_NEXT:
+			case ATP_SEQ_NEXT:
 				break;
-			case ATP_PLACE_REPEATED:
+			case ATP_SEQ_REPEATED:
 				return pass_over(in, ATP_SKIP_OVERLAP);
-			case ATP_PLACE_BACK:
+			case ATP_SEQ_BACK:
 				in->err = ATP_E_SEQ_ORDER;
 				return ATP_DROP_SEQ;
 		}

@@ -105,7 +105,7 @@ extern AtpErr atp_parse_head(AtpDecoder *decoder, AtpHead *head, size_t *at);
 extern AtpHeadKind atp_head_of_info(AtpSpan name);
 
 /* Helpers for make(). */
-extern AtpLetter *atp_dead_letter(AtpBatch *batch, const char *stage, const AtpEvent *event,
+extern AtpDeadLetter *atp_dead_letter(AtpBatch *batch, const char *stage, const AtpEvent *event,
 								  AtpErr err, size_t at);
 
 /*

@@ -262,7 +262,7 @@ is_known(AtpDecoder *decoder)
 	const AtpReposMessage *msg = &decoder->msg.repos;
 
 	return OidIsValid(decoder->table) && is_of_repo(msg) &&
-		atp_recent_is_old(decoder->table, atp_did_make(msg->did.ptr, msg->did.len), msg);
+		atp_rev_cache_is_old(decoder->table, atp_did_make(msg->did.ptr, msg->did.len), msg);
 }
 
 bool
@@ -285,7 +285,7 @@ atp_repos_make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 
 	if (is_of_repo(msg))
 	{
-		if (OidIsValid(decoder->table) && atp_recent_is_old(decoder->table, event->did, msg))
+		if (OidIsValid(decoder->table) && atp_rev_cache_is_old(decoder->table, event->did, msg))
 		{
 			batch->skips[ATP_SKIP_OLD]++;
 			return false;

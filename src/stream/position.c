@@ -10,7 +10,7 @@ atp_position_after(int64_t cursor, int64_t rewind)
 	return (AtpPosition) {.last = cursor, .overlap = cursor > 0, .rewind = rewind};
 }
 
-AtpPlace
+AtpSeqOrder
 atp_position_take(AtpPosition *position, int64_t seq, AtpGap *gap)
 {
 	bool		again = seq == position->last && position->overlap && position->rewind == 0;
@@ -21,7 +21,7 @@ atp_position_take(AtpPosition *position, int64_t seq, AtpGap *gap)
 	{
 		/* the state of the event's repository tells whether the event came before */
 		position->overlap = position->outdated = false;
-		return ATP_PLACE_NEXT;
+		return ATP_SEQ_NEXT;
 	}
 	/*
 	 * Neither an event from the interval before the cursor came, nor one soon after it: the server no longer
@@ -30,14 +30,14 @@ atp_position_take(AtpPosition *position, int64_t seq, AtpGap *gap)
 	if (position->rewind > 0 && position->overlap && seq - position->last > position->rewind)
 		position->outdated = true;
 	if (seq <= position->last && !again)
-		return ATP_PLACE_BACK;
+		return ATP_SEQ_BACK;
 	position->overlap = false;
 	if (again)
-		return ATP_PLACE_REPEATED;
+		return ATP_SEQ_REPEATED;
 	/* a stream read from its oldest event (0), or without a cursor, has missed no events */
 	if (position->outdated && position->last > 0)
 		*gap = (AtpGap) {position->last, seq};
 	position->outdated = false;
 	position->last = seq;
-	return ATP_PLACE_NEXT;
+	return ATP_SEQ_NEXT;
 }

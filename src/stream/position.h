@@ -15,7 +15,7 @@ typedef struct AtpPosition
 	int64_t		came;			/* the sequence number received last, taken or not; 0: none */
 	bool		overlap;		/* the server may repeat the event last once (D13) */
 	bool		outdated;		/* #info OutdatedCursor came: a gap begins after last */
-	int64_t		rewind;			/* > 0: numbers are times, and last is the highest: see AtpSource */
+	int64_t		rewind;			/* > 0: numbers are times, and last is the highest: see AtpStreamKind */
 } AtpPosition;
 
 /* A part of the stream which the server no longer had (E-44). */
@@ -26,12 +26,12 @@ typedef struct AtpGap
 } AtpGap;
 
 /* The place of an event in the stream, by its sequence number. */
-typedef enum AtpPlace
+typedef enum AtpSeqOrder
 {
-	ATP_PLACE_NEXT,				/* the event counts */
-	ATP_PLACE_REPEATED,			/* the one repetition allowed: pass over */
-	ATP_PLACE_BACK				/* a fault of the stream */
-} AtpPlace;
+	ATP_SEQ_NEXT,				/* the event counts */
+	ATP_SEQ_REPEATED,			/* the one repetition allowed: pass over */
+	ATP_SEQ_BACK				/* a fault of the stream */
+} AtpSeqOrder;
 
 /*
  * The position of a new connection which asked for the events after cursor, and for the interval rewind
@@ -43,6 +43,6 @@ extern AtpPosition atp_position_after(int64_t cursor, int64_t rewind);
  * Take the sequence number of a received event.  If the event counts, the position moves, and *gap is the
  * part missed before the event.
  */
-extern AtpPlace atp_position_take(AtpPosition *position, int64_t seq, AtpGap *gap);
+extern AtpSeqOrder atp_position_take(AtpPosition *position, int64_t seq, AtpGap *gap);
 
 #endif							/* ATP_POSITION_H */

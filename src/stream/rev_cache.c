@@ -25,7 +25,7 @@ typedef struct Place
 	uint32		generation;
 	Oid			database;
 	Oid			table;
-	AtpRecent	recent;
+	AtpRevEntry entry;
 } Place;
 
 typedef struct Shared
@@ -50,31 +50,31 @@ transaction_ends(XactEvent event, void *arg)
 	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT)
 		return;
 	if (forget_at_commit && event == XACT_EVENT_COMMIT)
-		atp_recent_forget();
+		atp_rev_cache_forget();
 	forget_at_commit = false;
 }
 
 void
-atp_recent_init(void)
+atp_rev_cache_init(void)
 {
 	atp_shared_part(shared_size, (void **) &shared);
 }
 
 uint32
-atp_recent_generation(void)
+atp_rev_cache_generation(void)
 {
 	return shared == NULL ? 0 : pg_atomic_read_u32(&shared->generation);
 }
 
 void
-atp_recent_forget(void)
+atp_rev_cache_forget(void)
 {
 	if (shared != NULL)
 		(void) pg_atomic_fetch_add_u32(&shared->generation, 1);
 }
 
 void
-atp_recent_forget_at_commit(void)
+atp_rev_cache_forget_at_commit(void)
 {
 	static bool registered = false;
 
@@ -95,44 +95,44 @@ end_of_cid(const uint8_t *bytes, size_t n)
 }
 
 static bool
-set_did(AtpRecent *recent, const struct varlena *did)
+set_did(AtpRevEntry *entry, const struct varlena *did)
 {
 	Size		n = VARSIZE_ANY_EXHDR(did);
 
-	if (n > ATP_RECENT_DID)
+	if (n > ATP_REV_CACHE_DID)
 		return false;
-	memset(recent, 0, sizeof(*recent));
-	memcpy(recent->did, VARDATA_ANY(did), n);
-	recent->did_len = n;
+	memset(entry, 0, sizeof(*entry));
+	memcpy(entry->did, VARDATA_ANY(did), n);
+	entry->did_len = n;
 	return true;
 }
 
 bool
-atp_recent_make(AtpRecent *recent, const struct varlena *did, const struct varlena *commit, uint64 rev, uint64 floor)
+atp_rev_cache_make_entry(AtpRevEntry *entry, const struct varlena *did, const struct varlena *commit, uint64 rev, uint64 floor)
 {
-	if (!set_did(recent, did))
+	if (!set_did(entry, did))
 		return false;
-	recent->rev = rev;
-	recent->floor = floor;
+	entry->rev = rev;
+	entry->floor = floor;
 	if (commit != NULL)
-		recent->commit = end_of_cid((const uint8_t *) VARDATA_ANY(commit), VARSIZE_ANY_EXHDR(commit));
+		entry->commit = end_of_cid((const uint8_t *) VARDATA_ANY(commit), VARSIZE_ANY_EXHDR(commit));
 	return true;
 }
 
 static Place *
-place_of(Oid table, const AtpRecent *recent)
+place_of(Oid table, const AtpRevEntry *entry)
 {
-	uint32		hash = hash_combine(hash_bytes(recent->did, recent->did_len), table);
+	uint32		hash = hash_combine(hash_bytes(entry->did, entry->did_len), table);
 
 	return &shared->places[hash % PLACES];
 }
 
 void
-atp_recent_put(uint32 generation, Oid table, const AtpRecent *recents, int n)
+atp_rev_cache_put(uint32 generation, Oid table, const AtpRevEntry *rev_entries, int n)
 {
 	for (int i = 0; i < n && shared != NULL; i++)
 	{
-		Place	   *place = place_of(table, &recents[i]);
+		Place	   *place = place_of(table, &rev_entries[i]);
 		uint32		version = pg_atomic_read_u32(&place->version);
 
 		if (version % 2 != 0 || !pg_atomic_compare_exchange_u32(&place->version, &version, version + 1))
@@ -140,7 +140,7 @@ atp_recent_put(uint32 generation, Oid table, const AtpRecent *recents, int n)
 		place->generation = generation;
 		place->database = MyDatabaseId;
 		place->table = table;
-		place->recent = recents[i];
+		place->entry = rev_entries[i];
 		pg_write_barrier();
 		pg_atomic_write_u32(&place->version, version + 2);
 	}
@@ -148,9 +148,9 @@ atp_recent_put(uint32 generation, Oid table, const AtpRecent *recents, int n)
 
 /* False: the slot has no entry for the DID, or a process is writing the slot. */
 static bool
-find(Oid table, AtpRecent *recent)
+find(Oid table, AtpRevEntry *entry)
 {
-	const Place *place = place_of(table, recent);
+	const Place *place = place_of(table, entry);
 	uint32		version = pg_atomic_read_u32((pg_atomic_uint32 *) &place->version);
 	Place		copy;
 
@@ -158,25 +158,25 @@ find(Oid table, AtpRecent *recent)
 	memcpy(&copy, place, sizeof(copy));
 	pg_read_barrier();
 	if (version % 2 != 0 || pg_atomic_read_u32((pg_atomic_uint32 *) &place->version) != version ||
-		copy.generation != atp_recent_generation() || copy.database != MyDatabaseId || copy.table != table ||
-		copy.recent.did_len != recent->did_len || memcmp(copy.recent.did, recent->did, ATP_RECENT_DID) != 0)
+		copy.generation != atp_rev_cache_generation() || copy.database != MyDatabaseId || copy.table != table ||
+		copy.entry.did_len != entry->did_len || memcmp(copy.entry.did, entry->did, ATP_REV_CACHE_DID) != 0)
 		return false;
-	*recent = copy.recent;
+	*entry = copy.entry;
 	return true;
 }
 
 bool
-atp_recent_is_old(Oid table, const struct varlena *did, const AtpReposMessage *msg)
+atp_rev_cache_is_old(Oid table, const struct varlena *did, const AtpReposMessage *msg)
 {
-	AtpRecent	recent;
+	AtpRevEntry entry;
 
-	if (shared == NULL || !set_did(&recent, did) || !find(table, &recent))
+	if (shared == NULL || !set_did(&entry, did) || !find(table, &entry))
 		return false;
 	if (msg->kind == ATP_REPOS_SYNC)
-		return msg->rev < recent.rev;
-	if (msg->rev < recent.floor || msg->rev > recent.rev)
+		return msg->rev < entry.rev;
+	if (msg->rev < entry.floor || msg->rev > entry.rev)
 		return false;
 	/* V-15: a different commit of the same revision is a fork, and not known */
-	return msg->rev < recent.rev ||
-		(recent.commit != 0 && recent.commit == end_of_cid(msg->commit.ptr, msg->commit.len));
+	return msg->rev < entry.rev ||
+		(entry.commit != 0 && entry.commit == end_of_cid(msg->commit.ptr, msg->commit.len));
 }

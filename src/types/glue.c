@@ -23,7 +23,7 @@ sentence_length(const char *sentence)
 }
 
 void
-atp_type_error(const AtpSource *source, const char *s, size_t n, AtpErr err, size_t at)
+atp_type_error(const AtpInputContext *source, const char *s, size_t n, AtpErr err, size_t at)
 {
 	const char *sentence = atp_err_text(err);
 

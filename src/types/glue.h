@@ -20,15 +20,15 @@
 #include "types/types.h"
 
 /* The origin of a value decides how a fault in the value is reported. */
-typedef struct AtpSource
+typedef struct AtpInputContext
 {
 	const char *type;			/* SQL name of the type */
 	bool		binary;			/* from a receive function: 22P03, not 22P02 */
 	Node	   *escontext;		/* receives a soft error, or NULL */
-} AtpSource;
+} AtpInputContext;
 
 /* Reports a fault at offset "at" of s.  Returns only after a soft error. */
-extern void atp_type_error(const AtpSource *source, const char *s, size_t n,
+extern void atp_type_error(const AtpInputContext *source, const char *s, size_t n,
 						   AtpErr err, size_t at);
 
 /* Reports an invalid function argument: 22023, with the same DETAIL as atp_type_error(). */

@@ -8,7 +8,7 @@
 
 /* Does the modifier allow a valid text?  The typmod is -1 without a modifier. */
 static bool
-check_typmod(const AtpTextType *type, const AtpSource *source,
+check_typmod(const AtpTextType *type, const AtpInputContext *source,
 			 const char *s, size_t n, int32 typmod)
 {
 	size_t		at = 0;
@@ -21,7 +21,7 @@ check_typmod(const AtpTextType *type, const AtpSource *source,
 
 /* The check behind both input and receive. */
 static struct varlena *
-make_checked(const AtpTextType *type, const AtpSource *source,
+make_checked(const AtpTextType *type, const AtpInputContext *source,
 			 const char *s, size_t n, int32 typmod)
 {
 	size_t		at;
@@ -59,7 +59,7 @@ Datum
 atp_text_type_in(FunctionCallInfo fcinfo, const AtpTextType *type)
 {
 	const char *s = PG_GETARG_CSTRING(0);
-	AtpSource	source = {type->name, false, fcinfo->context};
+	AtpInputContext source = {type->name, false, fcinfo->context};
 
 	PG_RETURN_POINTER(make_checked(type, &source, s, strlen(s), typmod_of_arg(fcinfo, type)));
 }
@@ -69,7 +69,7 @@ atp_text_type_recv(FunctionCallInfo fcinfo, const AtpTextType *type)
 {
 	size_t		n;
 	const char *s = atp_recv_bytes(fcinfo, &n);
-	AtpSource	source = {type->name, true, NULL};
+	AtpInputContext source = {type->name, true, NULL};
 
 	PG_RETURN_POINTER(make_checked(type, &source, s, n, typmod_of_arg(fcinfo, type)));
 }
@@ -102,7 +102,7 @@ atp_text_type_typmod_out(FunctionCallInfo fcinfo, const AtpTextType *type)
 Datum
 atp_text_type_cast(FunctionCallInfo fcinfo, const AtpTextType *type)
 {
-	AtpSource	source = {type->name, false, NULL};
+	AtpInputContext source = {type->name, false, NULL};
 	AtpSpan		text = atp_text_type_arg(fcinfo, 0, type);
 	int32		typmod = atp_arg_typmod(fcinfo, 1, type->name, type->typmods);
 

@@ -121,7 +121,7 @@ atp_pg_aturi_of_text(PG_FUNCTION_ARGS)
 {
 	AtpSpan		s = atp_arg_span(fcinfo, 0);
 	bool		did = s.len >= 4 && memcmp(s.ptr, "did:", 4) == 0;
-	AtpSource	source = {did ? "did" : "handle", false, NULL};
+	AtpInputContext source = {did ? "did" : "handle", false, NULL};
 	char		handle[ATP_HANDLE_MAX];
 	size_t		at;
 	AtpErr		err = atp_identifier_check(s.ptr, s.len, &at);
@@ -142,7 +142,7 @@ Datum
 atp_pg_aturi_of_texts(PG_FUNCTION_ARGS)
 {
 	AtpSpan		s = atp_arg_span(fcinfo, 1);
-	AtpSource	source = {"nsid", false, NULL};
+	AtpInputContext source = {"nsid", false, NULL};
 	size_t		at;
 	AtpErr		err = atp_nsid_check(s.ptr, s.len, &at);
 

@@ -45,7 +45,7 @@ atp_cidlink_make(const uint8_t *bytes, size_t n)
  * the CID as it was written, for the error message.
  */
 static struct varlena *
-make_checked(const AtpSource *source, const char *given, size_t given_len,
+make_checked(const AtpInputContext *source, const char *given, size_t given_len,
 			 const uint8_t *bytes, size_t n, int32 typmod)
 {
 	if (typmod == CID_BLESSED && !atp_cid_is_blessed(bytes, n))
@@ -69,7 +69,7 @@ text_of_bytes(AtpBytes bytes)
 
 /* Makes a value of bytes that must be checked. */
 static struct varlena *
-make_of_binary(const AtpSource *source, const uint8_t *bytes, size_t n, int32 typmod)
+make_of_binary(const AtpInputContext *source, const uint8_t *bytes, size_t n, int32 typmod)
 {
 	AtpCid		cid;
 	size_t		at;
@@ -91,7 +91,7 @@ Datum
 atp_pg_cidlink_in(PG_FUNCTION_ARGS)
 {
 	const char *s = PG_GETARG_CSTRING(0);
-	AtpSource	source = {"cidlink", false, fcinfo->context};
+	AtpInputContext source = {"cidlink", false, fcinfo->context};
 	uint8_t		bytes[ATP_CID_MAX];
 	size_t		n;
 	size_t		at;
@@ -119,7 +119,7 @@ atp_pg_cidlink_recv(PG_FUNCTION_ARGS)
 {
 	size_t		n;
 	const char *s = atp_recv_bytes(fcinfo, &n);
-	AtpSource	source = {"cidlink", true, NULL};
+	AtpInputContext source = {"cidlink", true, NULL};
 
 	PG_RETURN_POINTER(make_of_binary(&source, (const uint8_t *) s, n, typmod_of_arg(fcinfo, 2)));
 }
@@ -130,7 +130,7 @@ Datum
 atp_pg_cidlink_of_bytea(PG_FUNCTION_ARGS)
 {
 	AtpBytes	bytes = atp_arg_bytes(fcinfo, 0);
-	AtpSource	source = {"cidlink", true, NULL};
+	AtpInputContext source = {"cidlink", true, NULL};
 
 	PG_RETURN_POINTER(make_of_binary(&source, bytes.ptr, bytes.len, -1));
 }
@@ -154,7 +154,7 @@ PG_FUNCTION_INFO_V1(atp_pg_cidlink_cast);
 Datum
 atp_pg_cidlink_cast(PG_FUNCTION_ARGS)
 {
-	AtpSource	source = {"cidlink", false, NULL};
+	AtpInputContext source = {"cidlink", false, NULL};
 	AtpBytes	bytes = atp_arg_bytes(fcinfo, 0);
 	AtpSpan		text = text_of_bytes(bytes);
 

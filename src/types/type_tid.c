@@ -23,7 +23,7 @@
 #define PG_RETURN_TID(x)	return AtpTidGetDatum(x)
 
 static uint64_t
-parse(const AtpSource *source, const char *s, size_t n)
+parse(const AtpInputContext *source, const char *s, size_t n)
 {
 	uint64_t	tid;
 	size_t		at;
@@ -42,7 +42,7 @@ Datum
 atp_pg_tid_in(PG_FUNCTION_ARGS)
 {
 	const char *s = PG_GETARG_CSTRING(0);
-	AtpSource	source = {"atproto.tid", false, fcinfo->context};
+	AtpInputContext source = {"atproto.tid", false, fcinfo->context};
 
 	PG_RETURN_TID(parse(&source, s, strlen(s)));
 }

@@ -65,7 +65,7 @@ check_level(const AtpUri *uri, const char *s, size_t n, AtpUriLevel level, size_
 
 /* The check behind both input and receive. */
 static struct varlena *
-make_checked(AtpScheme scheme, const AtpSource *source, const char *s, size_t n, int32 typmod)
+make_checked(AtpScheme scheme, const AtpInputContext *source, const char *s, size_t n, int32 typmod)
 {
 	struct varlena *v;
 	AtpUri		uri;
@@ -119,7 +119,7 @@ Datum
 atp_uri_fn_in(FunctionCallInfo fcinfo, AtpScheme scheme)
 {
 	const char *s = PG_GETARG_CSTRING(0);
-	AtpSource	source = {type_name(scheme), false, fcinfo->context};
+	AtpInputContext source = {type_name(scheme), false, fcinfo->context};
 
 	PG_RETURN_POINTER(make_checked(scheme, &source, s, strlen(s), typmod_of_arg(fcinfo, 2, scheme)));
 }
@@ -135,7 +135,7 @@ atp_uri_fn_recv(FunctionCallInfo fcinfo, AtpScheme scheme)
 {
 	size_t		n;
 	const char *s = atp_recv_bytes(fcinfo, &n);
-	AtpSource	source = {type_name(scheme), true, NULL};
+	AtpInputContext source = {type_name(scheme), true, NULL};
 
 	PG_RETURN_POINTER(make_checked(scheme, &source, s, n, typmod_of_arg(fcinfo, 2, scheme)));
 }
@@ -162,7 +162,7 @@ atp_uri_fn_typmod_out(FunctionCallInfo fcinfo, AtpScheme scheme)
 Datum
 atp_uri_fn_cast(FunctionCallInfo fcinfo, AtpScheme scheme)
 {
-	AtpSource	source = {type_name(scheme), false, NULL};
+	AtpInputContext source = {type_name(scheme), false, NULL};
 	AtpUriArg	arg = atp_uri_arg(fcinfo, 0, scheme);
 	int32		typmod = typmod_of_arg(fcinfo, 1, scheme);
 	size_t		at;
@@ -418,7 +418,7 @@ atp_uri_fn_normalize(FunctionCallInfo fcinfo, AtpScheme scheme)
 Datum
 atp_uri_fn_normalize_text(FunctionCallInfo fcinfo, AtpScheme scheme)
 {
-	AtpSource	source = {type_name(scheme), false, NULL};
+	AtpInputContext source = {type_name(scheme), false, NULL};
 	AtpSpan		text = atp_arg_span(fcinfo, 0);
 	char		normal[ATP_URI_MAX];
 	size_t		n;

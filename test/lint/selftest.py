@@ -114,6 +114,9 @@ def found_silent(page):
 def silence_wrong():
     page = "".join(SILENT % place for place in LOUD)
     yield from ("a page with a row for each place: " + fault for fault in found_silent(page))
+    yield from ("a page with one row for all places: " + fault for fault in found_silent(SILENT % "`, `".join(LOUD)))
+    if not any("two rows" in fault for fault in found_silent(page + SILENT % "skip old`, `drop seq")):
+        yield "not found: a place with two rows"
     for place in LOUD:
         if not any("no row for `%s`" % place in fault for fault in found_silent(page.replace(SILENT % place, ""))):
             yield "not found: no row for " + place

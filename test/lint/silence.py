@@ -3,7 +3,7 @@
 demands a row of the table of doc/operate/silence.md for each: what goes, and which row and which
 counter tell of it.
 
-    silence.py [--list]     --list prints all places, as the table's first column has them
+    silence.py [--list]     --list prints all places, as the first column has them (several to a row, if all else is equal)
 
 A place is
     skip NAME               a reason of AtpSkip, by the name that statistics have
@@ -17,13 +17,13 @@ import re
 import sys
 
 PAGE = "doc/operate/silence.md"
-ROW = re.compile(r"^\| `([^`]+)` \|([^|\n]*)\|([^|\n]*)\|([^|\n]*)\|$", re.M)
+ROW = re.compile(r"^\| ((?:`[^`\n]+`(?:, )?)+) \|([^|\n]*)\|([^|\n]*)\|([^|\n]*)\|$", re.M)
 NAMES = {"skip": ("src/stream/batch.c", "ATP_SKIP_"), "drop": ("src/net/drop.c", "ATP_DROP_")}
 MESSAGE = re.compile(r'\b(?:ereport|elog)\(\s*(?:LOG|WARNING)\b(.*?);', re.S)
 TEXT = re.compile(r'(?:errmsg|errmsg_internal|errmsg_plural)\(\s*(?:U?INT64_FORMAT\s*)?"((?:[^"\\]|\\.)*)"|^\s*,\s*"((?:[^"\\]|\\.)*)"', re.S)
 DELETE = re.compile(r'\bDELETE\s+FROM\s+(?:ONLY\s+)?([#\w%.]+)', re.I)
 CONFLICT = re.compile(r'\bINSERT\s+INTO\s+([#\w%.]+)(?:(?!\bINSERT\s+INTO\b)[^;])*?\bON\s+CONFLICT\b[^"]*\bDO\s+NOTHING\b', re.I)
-IGNORED = re.compile(r'(?:->|\.)ignored = true|\batp_judged_ignore\(')
+IGNORED = re.compile(r'(?:->|\.)ignored = true|\batp_admission_ignore\(')
 
 
 def code(text):
@@ -66,12 +66,13 @@ def faults(read, files):
         return
     table = ROW.findall(read(PAGE))
     rows = {}
-    for place, what, row, counter in table:
-        if place in rows:
-            yield "%s: `%s` has two rows" % (PAGE, place)
-        rows[place] = (what, row, counter)
+    for names, what, row, counter in table:
+        for place in re.findall("`([^`]+)`", names):
+            if place in rows:
+                yield "%s: `%s` has two rows" % (PAGE, place)
+            rows[place] = (what, row, counter)
         if not all(cell.strip() for cell in (what, row, counter)):
-            yield "%s: `%s` has an empty cell: say what goes, which row tells of it, and which counter" % (PAGE, place)
+            yield "%s: %s has an empty cell: say what goes, which row tells of it, and which counter" % (PAGE, names)
     there = places(read, files)
     for place in there:
         if place not in rows:

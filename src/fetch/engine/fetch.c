@@ -7,7 +7,7 @@
 
 #include "fetch/engine/fetch.h"
 
-#define ERRANDS		6			/* reserves that are kept free; more tasks than this may be at work,
+#define TASKS		6			/* reserves that are kept free; more tasks than this may be at work,
 								 * so a reserve is no guarantee */
 
 AtpFetchCounts atp_fetch_counts;
@@ -38,7 +38,7 @@ typedef struct Asker
 	int			running;
 } Asker;
 
-static Asker askers[2 * ERRANDS];
+static Asker askers[2 * TASKS];
 
 static Asker *
 asker_of(const void *owner, bool named)
@@ -50,7 +50,7 @@ asker_of(const void *owner, bool named)
 		if (askers[i].owner == owner && askers[i].named == named)
 			return &askers[i];
 	}
-	elog(ERROR, "there are too many errands");
+	elog(ERROR, "there are too many tasks");
 }
 
 /*
@@ -68,7 +68,7 @@ has_place(const Asker *asker)
 		return true;
 	for (int i = 0; i < lengthof(askers); i++)
 		shared += Max(askers[i].running - own, 0);
-	return shared < atp_host_concurrency() - ERRANDS * own;
+	return shared < atp_host_concurrency() - TASKS * own;
 }
 
 bool

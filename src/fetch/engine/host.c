@@ -67,7 +67,7 @@ forget_one(void)
 	{
 		AtpHost    *host = dlist_container(AtpHost, node, it.cur);
 
-		if (host->manners.running > 0 || host->dirty)
+		if (host->limiter.running > 0 || host->dirty)
 			continue;
 		dlist_delete(&host->node);
 		(void) hash_search(hosts, host->name, HASH_REMOVE, NULL);
@@ -111,12 +111,12 @@ atp_host_dirty(AtpHost *after)
 }
 
 bool
-atp_host_any_rests(AtpTime now)
+atp_host_any_in_backoff(AtpTime now)
 {
 	dlist_iter	it;
 
 	dlist_foreach(it, &used)
-		if (dlist_container(AtpHost, node, it.cur)->manners.rest_until > now)
+		if (dlist_container(AtpHost, node, it.cur)->limiter.backoff_until > now)
 			return true;
 	return false;
 }
@@ -157,15 +157,15 @@ suffix_is_full(const AtpHost *host)
 
 		if (seen >= nrunning)
 			break;
-		seen += other->manners.running;
-		if (other->manners.running == 0 || strcmp(atp_host_suffix(other->name), suffix) != 0)
+		seen += other->limiter.running;
+		if (other->limiter.running == 0 || strcmp(atp_host_suffix(other->name), suffix) != 0)
 			continue;
-		n += other->manners.running;
-		if (!other->manners.known)
-			unknown += other->manners.running;
+		n += other->limiter.running;
+		if (!other->limiter.known)
+			unknown += other->limiter.running;
 	}
 	return n >= Max(fetch_concurrency * 3 / 4, 1) ||
-		(!host->manners.known && unknown >= Max(fetch_concurrency / 4, 1));
+		(!host->limiter.known && unknown >= Max(fetch_concurrency / 4, 1));
 }
 
 bool
@@ -177,29 +177,29 @@ atp_host_ask(const char *name, const AtpHostLimits *limits, AtpTime now, long *w
 	*wait_ms = -1;
 	if (nrunning >= fetch_concurrency || (host = atp_host_get(name)) == NULL || suffix_is_full(host))
 		return false;
-	if (!atp_manners_ask(&host->manners, limits != NULL ? limits : &usual, now, wait_ms))
+	if (!atp_host_limit_ask(&host->limiter, limits != NULL ? limits : &usual, now, wait_ms))
 		return false;
 	nrunning++;
 	return true;
 }
 
 /* Classify an answer for the host's limiter. */
-static AtpManner
-manner_of(const AtpHttpAnswer *answer)
+static AtpHostOutcome
+outcome_of(const AtpHttpAnswer *answer)
 {
 	switch (answer->outcome)
 	{
 		case ATP_HTTP_OK:
 			if (answer->status == 429 || answer->status == 503)
-				return ATP_MANNER_REFUSED;
-			return answer->status >= 500 ? ATP_MANNER_FAILED : ATP_MANNER_ANSWERED;
+				return ATP_HOST_REFUSED;
+			return answer->status >= 500 ? ATP_HOST_FAILED : ATP_HOST_ANSWERED;
 		case ATP_HTTP_POLICY:
 		case ATP_HTTP_TOO_LARGE:
 		case ATP_HTTP_REDIRECT:
 		case ATP_HTTP_BUSY:
 		case ATP_HTTP_SETTINGS:
 		case ATP_HTTP_COUNT:
-			return ATP_MANNER_NOTHING;
+			return ATP_HOST_NOTHING;
 		case ATP_HTTP_ADDRESS:
 		case ATP_HTTP_DNS:
 		case ATP_HTTP_CONNECT:
@@ -207,16 +207,16 @@ manner_of(const AtpHttpAnswer *answer)
 		case ATP_HTTP_TIMEOUT:
 		case ATP_HTTP_SLOW:
 		case ATP_HTTP_BROKEN:
-			return ATP_MANNER_FAILED;
+			return ATP_HOST_FAILED;
 	}
-	return ATP_MANNER_NOTHING;
+	return ATP_HOST_NOTHING;
 }
 
 void
 atp_host_told(const char *name, const AtpHttpAnswer *answer, AtpTime now)
 {
 	AtpHost    *host = atp_host_known(name);
-	AtpManner	manner = manner_of(answer);
+	AtpHostOutcome outcome = outcome_of(answer);
 	int64		wait_s = answer->retry_after_s;
 
 	/* a URL that policy refused was never counted as started */
@@ -225,9 +225,9 @@ atp_host_told(const char *name, const AtpHttpAnswer *answer, AtpTime now)
 	nrunning--;
 	if (wait_s < 0 && answer->remaining == 0)
 		wait_s = answer->reset_s;
-	if (atp_manners_told(&host->manners, manner, wait_s, now))
+	if (atp_host_limit_told(&host->limiter, outcome, wait_s, now))
 		strlcpy(host->reason, answer->error != NULL ? answer->error : "", sizeof(host->reason));
-	atp_manners_left(&host->manners, answer->remaining, answer->limit, answer->reset_s, now);
+	atp_host_limit_remaining(&host->limiter, answer->remaining, answer->limit, answer->reset_s, now);
 	if (answer->limit >= 0)
 	{
 		host->limit = answer->limit;
@@ -235,8 +235,8 @@ atp_host_told(const char *name, const AtpHttpAnswer *answer, AtpTime now)
 	}
 	host->requests++;
 	host->bytes += answer->received;
-	host->refused += manner == ATP_MANNER_REFUSED;
-	host->answered |= manner == ATP_MANNER_ANSWERED;
+	host->refused += outcome == ATP_HOST_REFUSED;
+	host->answered |= outcome == ATP_HOST_ANSWERED;
 	host->dirty = true;
 }
 
@@ -248,7 +248,7 @@ atp_host_left(const char *name)
 	if (host == NULL)
 		return;
 	nrunning--;
-	(void) atp_manners_told(&host->manners, ATP_MANNER_NOTHING, -1, 0);
+	(void) atp_host_limit_told(&host->limiter, ATP_HOST_NOTHING, -1, 0);
 }
 
 bool
@@ -264,7 +264,7 @@ atp_host_move(const char *from, const char *to, AtpTime now)
 		nrunning++;
 		return false;
 	}
-	(void) atp_manners_told(&host->manners, ATP_MANNER_ANSWERED, -1, now);
+	(void) atp_host_limit_told(&host->limiter, ATP_HOST_ANSWERED, -1, now);
 	host->requests++;
 	host->answered = host->dirty = true;
 	return true;

@@ -11,9 +11,9 @@
 #define REFUSED_MAX_S	330		/* longest backoff of that kind */
 #define REFUSED_LEAST_S	1		/* shortest backoff after a Retry-After; doubled with each refusal in
 								 * a row, since a host may repeat "at once" for ever */
-#define REST_S			60		/* R-23: first backoff after FAILURES_MAX failures; doubled each
+#define BACKOFF_S			60	/* R-23: first backoff after FAILURES_MAX failures; doubled each
 								 * time */
-#define REST_MAX_S		3600	/* longest backoff of any kind; a longer Retry-After is cut to
+#define BACKOFF_MAX_S		3600	/* longest backoff of any kind; a longer Retry-After is cut to
 								 * this */
 #define FAILURES_MAX	5		/* failures in a row */
 #define DOUBLINGS_MAX	16
@@ -39,22 +39,22 @@ ms_until(int64_t then, int64_t now)
  * failures: that request is the trial.
  */
 static int
-most_at_a_time(const AtpManners *m, const AtpHostLimits *limits)
+most_at_a_time(const AtpHostLimiter *m, const AtpHostLimits *limits)
 {
 	return m->known && m->failures < FAILURES_MAX ? limits->parallel : 1;
 }
 
 bool
-atp_manners_ask(AtpManners *m, const AtpHostLimits *limits, int64_t now, long *wait_ms)
+atp_host_limit_ask(AtpHostLimiter *m, const AtpHostLimits *limits, int64_t now, long *wait_ms)
 {
 	double		rate = now < m->sparing_until ? limits->rate / 2.0 : limits->rate;
 
 	*wait_ms = -1;
 	if (m->running >= most_at_a_time(m, limits))
 		return false;
-	if (now < m->rest_until)
+	if (now < m->backoff_until)
 	{
-		*wait_ms = ms_until(m->rest_until, now);
+		*wait_ms = ms_until(m->backoff_until, now);
 		return false;
 	}
 	if (m->filled == 0)
@@ -76,61 +76,61 @@ atp_manners_ask(AtpManners *m, const AtpHostLimits *limits, int64_t now, long *w
 
 /* Back off for so many seconds from now on; a backoff that ends later stays. */
 static void
-rest(AtpManners *m, int64_t seconds, int64_t now)
+begin_backoff(AtpHostLimiter *m, int64_t seconds, int64_t now)
 {
-	int64_t		until = now + (seconds < REST_MAX_S ? seconds : REST_MAX_S) * SECOND;
+	int64_t		until = now + (seconds < BACKOFF_MAX_S ? seconds : BACKOFF_MAX_S) * SECOND;
 
-	if (until > m->rest_until)
-		m->rest_until = until;
+	if (until > m->backoff_until)
+		m->backoff_until = until;
 }
 
 bool
-atp_manners_told(AtpManners *m, AtpManner what, int64_t wait_s, int64_t now)
+atp_host_limit_told(AtpHostLimiter *m, AtpHostOutcome what, int64_t wait_s, int64_t now)
 {
-	bool		resting = now < m->rest_until;
+	bool		in_backoff = now < m->backoff_until;
 
 	m->running--;
 	switch (what)
 	{
-		case ATP_MANNER_ANSWERED:
+		case ATP_HOST_ANSWERED:
 			/* this request was begun before the backoff, so the answer does not end the backoff */
-			if (resting)
+			if (in_backoff)
 				break;
 			m->known = true;
-			m->refusals = m->failures = m->rests = 0;
+			m->refusals = m->failures = m->backoffs = 0;
 			break;
-		case ATP_MANNER_REFUSED:
+		case ATP_HOST_REFUSED:
 			if (wait_s >= 0)
-				rest(m, wait_s, now);
+				begin_backoff(m, wait_s, now);
 			/* refusals of requests that ran at the same time count as a single refusal */
-			if (!resting)
-				rest(m, doubled(wait_s < 0 ? REFUSED_S : REFUSED_LEAST_S, m->refusals++, REFUSED_MAX_S), now);
-			return now < m->rest_until;
-		case ATP_MANNER_FAILED:
-			if (resting || ++m->failures < FAILURES_MAX)
+			if (!in_backoff)
+				begin_backoff(m, doubled(wait_s < 0 ? REFUSED_S : REFUSED_LEAST_S, m->refusals++, REFUSED_MAX_S), now);
+			return now < m->backoff_until;
+		case ATP_HOST_FAILED:
+			if (in_backoff || ++m->failures < FAILURES_MAX)
 				break;
 			m->failures = FAILURES_MAX;
-			rest(m, doubled(REST_S, m->rests, REST_MAX_S), now);
-			if (m->rests < DOUBLINGS_MAX)
-				m->rests++;
+			begin_backoff(m, doubled(BACKOFF_S, m->backoffs, BACKOFF_MAX_S), now);
+			if (m->backoffs < DOUBLINGS_MAX)
+				m->backoffs++;
 			return true;
-		case ATP_MANNER_NOTHING:
+		case ATP_HOST_NOTHING:
 			break;
 	}
 	return false;
 }
 
 void
-atp_manners_left(AtpManners *m, int64_t remaining, int64_t limit, int64_t reset_s, int64_t now)
+atp_host_limit_remaining(AtpHostLimiter *m, int64_t remaining, int64_t limit, int64_t reset_s, int64_t now)
 {
 	if (remaining < 0 || limit <= 0 || reset_s < 0 || remaining * 20 >= limit)
 		return;
-	m->sparing_until = now + (reset_s < REST_MAX_S ? reset_s : REST_MAX_S) * SECOND;
+	m->sparing_until = now + (reset_s < BACKOFF_MAX_S ? reset_s : BACKOFF_MAX_S) * SECOND;
 }
 
 void
-atp_manners_forgive(AtpManners *m)
+atp_host_limit_reset(AtpHostLimiter *m)
 {
-	m->rest_until = m->sparing_until = 0;
-	m->refusals = m->failures = m->rests = 0;
+	m->backoff_until = m->sparing_until = 0;
+	m->refusals = m->failures = m->backoffs = 0;
 }

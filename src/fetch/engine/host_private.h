@@ -17,7 +17,7 @@ typedef struct AtpHost
 {
 	char		name[ATP_HOST_NAME];	/* the key of the hash table */
 	dlist_node	node;			/* in the list of recently used hosts */
-	AtpManners	manners;
+	AtpHostLimiter limiter;
 	char		reason[256];	/* why the host is in backoff */
 
 	/* counted since the row was last written */
@@ -41,6 +41,6 @@ extern AtpHost *atp_host_known(const char *name);
 extern AtpHost *atp_host_dirty(AtpHost *after);
 
 /* Is any host in backoff? */
-extern bool atp_host_any_rests(AtpTime now);
+extern bool atp_host_any_in_backoff(AtpTime now);
 
 #endif							/* ATP_HOST_PRIVATE_H */

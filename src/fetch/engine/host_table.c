@@ -16,7 +16,7 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-PG_FUNCTION_INFO_V1(atp_unpark);
+PG_FUNCTION_INFO_V1(atp_reset_backoff);
 
 #define WRITE_MS		1000	/* at most one write in so many milliseconds */
 #define WRITE_MAX		256		/* hosts in a transaction */
@@ -36,9 +36,9 @@ take_row(AtpTuple row)
 
 	if (host == NULL)
 		return;
-	host->manners.rest_until = atp_now() + atp_get_int8(row, "wait") * INT64CONST(1000);
-	host->manners.failures = atp_get_int4(row, "failures");
-	host->manners.rests = atp_get_int4(row, "rests");
+	host->limiter.backoff_until = atp_now() + atp_get_int8(row, "wait") * INT64CONST(1000);
+	host->limiter.failures = atp_get_int4(row, "failures");
+	host->limiter.backoffs = atp_get_int4(row, "backoffs");
 }
 
 void
@@ -48,9 +48,9 @@ atp_host_begin(void)
 
 	atp_begin("reading the hosts");
 	/* no host is left alone for more than an hour, even if the system clock was set */
-	rows = atp_query("SELECT host, failures, rests,"
-					 " (extract(epoch FROM least(parked_until - now(), interval '1 hour')) * 1000)::bigint AS wait"
-					 " FROM atproto.host WHERE parked_until > now() ORDER BY parked_until DESC LIMIT 2000", ATP_NO_ARGS);
+	rows = atp_query("SELECT host, failures, backoffs,"
+					 " (extract(epoch FROM least(backoff_until - now(), interval '1 hour')) * 1000)::bigint AS wait"
+					 " FROM atproto.host WHERE backoff_until > now() ORDER BY backoff_until DESC LIMIT 2000", ATP_NO_ARGS);
 	for (uint64 i = 0; i < rows.n; i++)
 		take_row(atp_result_row(rows, i));
 	atp_result_free(rows);
@@ -72,40 +72,40 @@ is_locked(const AtpHost *host)
 static void
 write_row(AtpHost *host, AtpTime now)
 {
-	int64		rest_ms = host->manners.rest_until > now ? (host->manners.rest_until - now) / 1000 : -1;
+	int64		backoff_ms = host->limiter.backoff_until > now ? (host->limiter.backoff_until - now) / 1000 : -1;
 
-	(void) atp_run("INSERT INTO atproto.host AS h (host, requests, bytes, refused, failures, rests, parked_until, park_reason,"
+	(void) atp_run("INSERT INTO atproto.host AS h (host, requests, bytes, refused, failures, backoffs, backoff_until, backoff_reason,"
 				   "  limit_total, limit_remaining, answered_at)"
 				   " VALUES ($1, $2, $3, $4, $5, $6, CASE WHEN $7 >= 0 THEN now() + $7 * interval '1 ms' END, $8,"
 				   "  nullif($9, -1), nullif($10, -1), CASE WHEN $11 = 1 THEN now() END)"
 				   " ON CONFLICT (host) DO UPDATE SET requests = h.requests + $2, bytes = h.bytes + $3,"
-				   "  refused = h.refused + $4, failures = $5, rests = $6,"
-				   "  parked_until = excluded.parked_until, park_reason = coalesce($8, h.park_reason),"
+				   "  refused = h.refused + $4, failures = $5, backoffs = $6,"
+				   "  backoff_until = excluded.backoff_until, backoff_reason = coalesce($8, h.backoff_reason),"
 				   "  limit_total = coalesce(excluded.limit_total, h.limit_total),"
 				   "  limit_remaining = coalesce(excluded.limit_remaining, h.limit_remaining),"
 				   "  answered_at = coalesce(excluded.answered_at, h.answered_at), updated_at = now()",
 				   ATP_ARGS(atp_text_arg(host->name), atp_int8_arg(host->requests), atp_int8_arg(host->bytes),
-							atp_int8_arg(host->refused), atp_int4_arg(host->manners.failures),
-							atp_int4_arg(host->manners.rests), atp_int8_arg(rest_ms),
+							atp_int8_arg(host->refused), atp_int4_arg(host->limiter.failures),
+							atp_int4_arg(host->limiter.backoffs), atp_int8_arg(backoff_ms),
 							atp_text_arg(host->reason[0] != '\0' ? host->reason : NULL),
 							atp_int8_arg(host->limit), atp_int8_arg(host->remaining), atp_int4_arg(host->answered)));
 	host->requests = host->bytes = host->refused = 0;
 	host->answered = host->dirty = false;
 }
 
-/* End the backoff of the hosts for which a session has called atproto.unpark(). */
+/* End the backoff of the hosts for which a session has called atproto.reset_backoff(). */
 static void
-unpark(void)
+end_backoffs(void)
 {
-	AtpResult	rows = atp_query("UPDATE atproto.host SET unpark = false WHERE host IN"
-								 " (SELECT host FROM atproto.host WHERE unpark FOR UPDATE SKIP LOCKED) RETURNING host", ATP_NO_ARGS);
+	AtpResult	rows = atp_query("UPDATE atproto.host SET reset_backoff = false WHERE host IN"
+								 " (SELECT host FROM atproto.host WHERE reset_backoff FOR UPDATE SKIP LOCKED) RETURNING host", ATP_NO_ARGS);
 
 	for (uint64 i = 0; i < rows.n; i++)
 	{
 		AtpHost    *host = atp_host_known(atp_get_text(atp_result_row(rows, i), "host"));
 
 		if (host != NULL)
-			atp_manners_forgive(&host->manners);
+			atp_host_limit_reset(&host->limiter);
 	}
 	atp_result_free(rows);
 }
@@ -117,7 +117,7 @@ static void
 forget(void)
 {
 	(void) atp_run("DELETE FROM atproto.host WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.host"
-				   " WHERE (parked_until IS NULL OR parked_until < now()) AND updated_at <= GREATEST(now() - interval '7 days',"
+				   " WHERE (backoff_until IS NULL OR backoff_until < now()) AND updated_at <= GREATEST(now() - interval '7 days',"
 				   "  (SELECT updated_at FROM atproto.host ORDER BY updated_at DESC OFFSET " KEPT " LIMIT 1))"
 				   " FOR UPDATE SKIP LOCKED))", ATP_NO_ARGS);
 }
@@ -126,19 +126,19 @@ long
 atp_host_write(AtpTime now)
 {
 	AtpHost    *host = atp_host_dirty(NULL);
-	bool		resting = atp_host_any_rests(now);
+	bool		in_backoff = atp_host_any_in_backoff(now);
 	bool		full = atp_remaining(now, forgotten, FORGET_MS) == 0;
 	long		left = atp_remaining(now, written, WRITE_MS);
 	bool		locked = false;
 
-	if (host == NULL && !resting && !full)
+	if (host == NULL && !in_backoff && !full)
 		return -1;
 	if (left > 0)
 		return left;
 	written = now;
 	atp_begin("writing the hosts");
 	/*
-	 * a role that may call unpark() may also lock the table: the fetcher must not wait for a lock
+	 * a role that may call reset_backoff() may also lock the table: the fetcher must not wait for a lock
 	 * of any user
 	 */
 	if (!ConditionalLockRelationOid(atp_relation("host"), RowExclusiveLock))
@@ -146,7 +146,7 @@ atp_host_write(AtpTime now)
 		atp_commit();
 		return WRITE_MS;
 	}
-	unpark();
+	end_backoffs();
 	for (int i = 0; host != NULL && i < WRITE_MAX; i++)
 	{
 		if (is_locked(host))
@@ -160,7 +160,7 @@ atp_host_write(AtpTime now)
 	atp_commit();
 	if (full)
 		forgotten = now;
-	return host != NULL || resting || locked ? WRITE_MS : -1;
+	return host != NULL || in_backoff || locked ? WRITE_MS : -1;
 }
 
 bool
@@ -169,14 +169,14 @@ atp_host_is_written(void)
 	return atp_host_dirty(NULL) == NULL;
 }
 
-/* SQL: atproto.unpark(host) */
+/* SQL: atproto.reset_backoff(host) */
 Datum
-atp_unpark(PG_FUNCTION_ARGS)
+atp_reset_backoff(PG_FUNCTION_ARGS)
 {
 	uint64		n;
 
 	SPI_connect();
-	n = atp_run("UPDATE atproto.host SET parked_until = NULL, failures = 0, rests = 0, unpark = true WHERE host = $1",
+	n = atp_run("UPDATE atproto.host SET backoff_until = NULL, failures = 0, backoffs = 0, reset_backoff = true WHERE host = $1",
 				ATP_ARGS(ATP_FUNCTION_ARG(0, TEXTOID)));
 	atp_wake_fetcher();
 	SPI_finish();

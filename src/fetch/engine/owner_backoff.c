@@ -11,8 +11,8 @@
 #include "common/clock.h"
 #include "fetch/engine/owner_backoff.h"
 
-#define REST_MS		1000		/* after the first wait in vain; doubled with each */
-#define REST_MAX_MS	64000
+#define BACKOFF_MS		1000	/* after the first wait in vain; doubled with each */
+#define BACKOFF_MAX_MS	64000
 #define FORGET_MS	300000		/* without a wait for so long, the count starts again */
 
 typedef struct Owner
@@ -22,13 +22,13 @@ typedef struct Owner
 	AtpTime		until;
 } Owner;
 
-static Owner owners[ATP_IMPATIENT_MAX];
+static Owner owners[ATP_OWNER_BACKOFF_MAX];
 
 /* The owner's entry, or NULL. */
 static Owner *
 find(Oid owner)
 {
-	for (int i = 0; i < ATP_IMPATIENT_MAX; i++)
+	for (int i = 0; i < ATP_OWNER_BACKOFF_MAX; i++)
 		if (owners[i].owner == owner)
 			return &owners[i];
 	return NULL;
@@ -40,7 +40,7 @@ make_place(Oid owner)
 {
 	Owner	   *place = &owners[0];
 
-	for (int i = 1; i < ATP_IMPATIENT_MAX; i++)
+	for (int i = 1; i < ATP_OWNER_BACKOFF_MAX; i++)
 		if (owners[i].until < place->until)
 			place = &owners[i];
 	*place = (Owner) {.owner = owner};
@@ -48,7 +48,7 @@ make_place(Oid owner)
 }
 
 void
-atp_owner_kept_waiting(Oid owner)
+atp_owner_backoff_begin(Oid owner)
 {
 	Owner	   *o = find(owner);
 	AtpTime		now = atp_now();
@@ -57,12 +57,12 @@ atp_owner_kept_waiting(Oid owner)
 		o = make_place(owner);
 	if (now - o->until > (AtpTime) FORGET_MS * 1000)
 		o->times = 0;
-	o->until = now + (AtpTime) Min((int64) REST_MS << o->times, REST_MAX_MS) * 1000;
+	o->until = now + (AtpTime) Min((int64) BACKOFF_MS << o->times, BACKOFF_MAX_MS) * 1000;
 	o->times = Min(o->times + 1, 16);
 }
 
 long
-atp_owner_rests(Oid owner)
+atp_owner_backoff_ms(Oid owner)
 {
 	const Owner *o = find(owner);
 	AtpTime		now = atp_now();
@@ -71,13 +71,13 @@ atp_owner_rests(Oid owner)
 }
 
 int
-atp_owners_resting(Oid *resting)
+atp_owners_in_backoff(Oid *found)
 {
 	AtpTime		now = atp_now();
 	int			n = 0;
 
-	for (int i = 0; i < ATP_IMPATIENT_MAX; i++)
+	for (int i = 0; i < ATP_OWNER_BACKOFF_MAX; i++)
 		if (owners[i].until > now)
-			resting[n++] = owners[i].owner;
+			found[n++] = owners[i].owner;
 	return n;
 }

@@ -96,12 +96,12 @@ act(Oid owner, const char *activity, int ms, void (*work) (void *), void *arg)
 	atp_commit();
 }
 
-AtpBounded
-atp_bounded(Oid owner, const char *activity, int ms, void (*work) (void *), void *arg, char **why)
+AtpRunResult
+atp_run_as_owner(Oid owner, const char *activity, int ms, void (*work) (void *), void *arg, char **why)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	ErrorData  *volatile error = NULL;
-	AtpBounded	result;
+	AtpRunResult result;
 
 	PG_TRY();
 	{
@@ -120,8 +120,8 @@ atp_bounded(Oid owner, const char *activity, int ms, void (*work) (void *), void
 	PG_END_TRY();
 	MemoryContextSwitchTo(cxt);
 	if (error == NULL)
-		return ATP_BOUNDED_DONE;
-	result = error->sqlerrcode == ERRCODE_QUERY_CANCELED ? ATP_BOUNDED_LATE : ATP_BOUNDED_FAILED;
+		return ATP_RUN_DONE;
+	result = error->sqlerrcode == ERRCODE_QUERY_CANCELED ? ATP_RUN_LATE : ATP_RUN_FAILED;
 	*why = psprintf("%s (SQLSTATE %s)", error->message, unpack_sql_state(error->sqlerrcode));
 	FreeErrorData(error);
 	return result;

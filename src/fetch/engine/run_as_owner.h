@@ -11,12 +11,12 @@
 
 #include "postgres.h"
 
-typedef enum AtpBounded
+typedef enum AtpRunResult
 {
-	ATP_BOUNDED_DONE,
-	ATP_BOUNDED_LATE,			/* the time limit cancelled the work */
-	ATP_BOUNDED_FAILED
-} AtpBounded;
+	ATP_RUN_DONE,
+	ATP_RUN_LATE,				/* the time limit cancelled the work */
+	ATP_RUN_FAILED
+} AtpRunResult;
 
 /*
  * Run work(arg) in a transaction as this role, SPI connected, within ms milliseconds.  If the work
@@ -24,7 +24,7 @@ typedef enum AtpBounded
  * that does not stop when cancelled ends the process some seconds later: the caller must already
  * have committed a note of anything that must not be tried again at once.
  */
-extern AtpBounded atp_bounded(Oid owner, const char *activity, int ms, void (*work) (void *), void *arg, char **why);
+extern AtpRunResult atp_run_as_owner(Oid owner, const char *activity, int ms, void (*work) (void *), void *arg, char **why);
 
 /*
  * The time limit alone, for callers with a transaction of their own: the role's code that runs

@@ -1,9 +1,9 @@
 /*
  * task.h
- *		A task (AtpErrand) is a kind of work of the fetcher.  process/manager/fetcher.c calls the
- *		functions of an AtpErrand, and knows nothing else of the task.
+ *		A task (AtpTask) is a kind of work of the fetcher.  process/manager/fetcher.c calls the
+ *		functions of an AtpTask, and knows nothing else of the task.
  *
- * To add a task: an AtpErrand, declared here, and its row in errands[] of
+ * To add a task: an AtpTask, declared here, and its row in tasks[] of
  * process/manager/fetcher.c.
  */
 #ifndef ATP_TASK_H
@@ -13,7 +13,7 @@
 
 #include "common/clock.h"
 
-typedef struct AtpErrand
+typedef struct AtpTask
 {
 	const char *name;			/* the task's name in pg_stat_activity and in the statistics */
 
@@ -36,19 +36,19 @@ typedef struct AtpErrand
 	 * afterwards.  An ERROR ends the process.
 	 */
 	long		(*step) (AtpTime now);
-} AtpErrand;
+} AtpTask;
 
-extern const AtpErrand atp_identity_errand;
-extern const AtpErrand atp_audit_errand;
-extern const AtpErrand atp_repo_errand;
-extern const AtpErrand atp_list_errand;
-extern const AtpErrand atp_status_errand;
-extern const AtpErrand atp_handle_errand;
-extern const AtpErrand atp_question_errand;
-extern const AtpErrand atp_dictionary_errand;
+extern const AtpTask atp_identity_task;
+extern const AtpTask atp_audit_task;
+extern const AtpTask atp_repo_task;
+extern const AtpTask atp_list_task;
+extern const AtpTask atp_status_task;
+extern const AtpTask atp_handle_task;
+extern const AtpTask atp_server_info_task;
+extern const AtpTask atp_dictionary_task;
 
 #ifdef ATP_INJECTION_POINTS
-extern const AtpErrand atp_probe_errand;	/* for tests */
+extern const AtpTask atp_probe_task;	/* for tests */
 #endif
 
 #endif							/* ATP_TASK_H */

@@ -33,9 +33,9 @@ atp_check_handle(PG_FUNCTION_ARGS)
 				 errmsg("handles are not verified by this build"),
 				 errhint("Build the extension where c-ares and its header are installed.")));
 	SPI_connect();
-	atp_wishes_add(&did, 1, false, ATP_WISH_USER, role);
-	caller = atp_as_table_owner("handle_wish");
-	found = atp_query("SELECT count(*) >= $2 AS full FROM (SELECT FROM atproto.handle_wish WHERE role = $1 LIMIT $2) w",
+	atp_identity_requests_add(&did, 1, false, ATP_REQUEST_USER, role);
+	caller = atp_as_table_owner("handle_request");
+	found = atp_query("SELECT count(*) >= $2 AS full FROM (SELECT FROM atproto.handle_request WHERE role = $1 LIMIT $2) w",
 					  ATP_ARGS((AtpArg) {ObjectIdGetDatum(role), OIDOID}, atp_int8_arg(atp_queue_limit)));
 	full = atp_get_bool(atp_result_row(found, 0), "full");
 	atp_result_free(found);
@@ -45,7 +45,7 @@ atp_check_handle(PG_FUNCTION_ARGS)
 				 errmsg("role \"%s\" has asked for %d handles that are still to be looked up",
 						GetUserNameFromId(role, true), atp_queue_limit),
 				 errhint("Wait for them, or increase \"%s\".", "atproto.queue_limit")));
-	atp_run("INSERT INTO atproto.handle_wish (did, role, wished_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
+	atp_run("INSERT INTO atproto.handle_request (did, role, requested_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
 			ATP_ARGS((AtpArg) {PointerGetDatum(did), atp_type("did")}, (AtpArg) {ObjectIdGetDatum(role), OIDOID},
 					 atp_time_arg(atp_time_of_day())));
 	atp_owner_end(caller);

@@ -1,6 +1,6 @@
 /*
  * identity_queue.c
- *		The queue of look-ups, atproto.identity_wish, as the fetcher reads and writes the queue.
+ *		The queue of look-ups, atproto.identity_request, as the fetcher reads and writes the queue.
  *
  * Hosts of strangers that do not answer, or are in backoff, must not block the look-ups of all
  * accounts.  So a row that cannot be looked up now gets a time (next_try); only rows that are due
@@ -32,15 +32,15 @@
 /* All values of the index columns failed and priority, most urgent first. */
 #define CLASSES	"(VALUES (false, 0), (false, 1), (false, 2), (true, 0), (true, 1), (true, 2)) c (failed, priority)"
 
-/* A row of atproto.identity_wish. */
-typedef struct Wish
+/* A row of atproto.identity_request. */
+typedef struct Request
 {
 	struct varlena *did;
 	Datum		role;
 	bool		refresh;
-	TimestampTz wished_at;
+	TimestampTz requested_at;
 	TimestampTz until;			/* new next_try */
-} Wish;
+} Request;
 
 typedef enum Verdict
 {
@@ -52,7 +52,7 @@ typedef enum Verdict
 bool
 atp_identity_is_wanted(void)
 {
-	AtpResult	found = atp_query("SELECT FROM atproto.identity_wish LIMIT 1", ATP_NO_ARGS);
+	AtpResult	found = atp_query("SELECT FROM atproto.identity_request LIMIT 1", ATP_NO_ARGS);
 	bool		wanted = found.n > 0;
 
 	atp_result_free(found);
@@ -73,15 +73,15 @@ get_did(AtpTuple row)
 }
 
 static int
-read_wishes(const AtpIdentityWork *work, TimestampTz now, Wish **wishes)
+read_requests(const AtpIdentityWork *work, TimestampTz now, Request **requests)
 {
 	/*
 	 * priorities are interleaved, so that no priority starves: of eleven rows six are of sessions
 	 * (0), three of held events (1), two of priority 2
 	 */
-	AtpResult	found = atp_query("SELECT w.did, w.role, w.refresh, w.wished_at FROM " CLASSES
+	AtpResult	found = atp_query("SELECT w.did, w.role, w.refresh, w.requested_at FROM " CLASSES
 								  " CROSS JOIN LATERAL (SELECT *, row_number() OVER (ORDER BY w.next_try) AS n"
-								  "  FROM atproto.identity_wish w WHERE w.web = $1 AND w.failed = c.failed"
+								  "  FROM atproto.identity_request w WHERE w.web = $1 AND w.failed = c.failed"
 								  "  AND w.priority = c.priority AND w.next_try <= $2"
 								  "  ORDER BY w.next_try LIMIT CASE WHEN c.failed THEN $4 ELSE $3 END) w"
 								  " ORDER BY c.failed, w.n * (c.priority + 1), c.priority",
@@ -89,17 +89,17 @@ read_wishes(const AtpIdentityWork *work, TimestampTz now, Wish **wishes)
 										   atp_int8_arg(work->limit), atp_int8_arg(work->retried)));
 	int			n = found.n;
 
-	*wishes = palloc(sizeof(Wish) * Max(n, 1));
+	*requests = palloc(sizeof(Request) * Max(n, 1));
 	for (int i = 0; i < n; i++)
 	{
 		AtpTuple	row = atp_result_row(found, i);
-		Wish	   *wish = &(*wishes)[i];
+		Request    *request = &(*requests)[i];
 		bool		isnull;
 
-		wish->did = get_did(row);
-		wish->role = atp_get(row, "role", OIDOID, &isnull);
-		wish->refresh = atp_get_bool(row, "refresh");
-		wish->wished_at = DatumGetTimestampTz(atp_get(row, "wished_at", TIMESTAMPTZOID, &isnull));
+		request->did = get_did(row);
+		request->role = atp_get(row, "role", OIDOID, &isnull);
+		request->refresh = atp_get_bool(row, "refresh");
+		request->requested_at = DatumGetTimestampTz(atp_get(row, "requested_at", TIMESTAMPTZOID, &isnull));
 	}
 	atp_result_free(found);
 	return n;
@@ -107,33 +107,33 @@ read_wishes(const AtpIdentityWork *work, TimestampTz now, Wish **wishes)
 
 /* The identity of each row. */
 static const AtpIdentity **
-read_identities(const Wish *wishes, int n)
+read_identities(const Request *requests, int n)
 {
 	struct varlena **dids = palloc(sizeof(struct varlena *) * n);
-	const AtpIdentity **of_wish = palloc(sizeof(AtpIdentity *) * n);
+	const AtpIdentity **of_request = palloc(sizeof(AtpIdentity *) * n);
 	AtpIdentity *identities;
 	int			distinct;
 
 	for (int i = 0; i < n; i++)
-		dids[i] = wishes[i].did;
+		dids[i] = requests[i].did;
 	distinct = atp_sort_dids(dids, n);
 	identities = palloc(sizeof(AtpIdentity) * distinct);
 	atp_identities_read(dids, distinct, identities);
 	for (int i = 0; i < n; i++)
 	{
-		struct varlena **place = bsearch(&wishes[i].did, dids, distinct, sizeof(struct varlena *), atp_compare_did_refs);
+		struct varlena **place = bsearch(&requests[i].did, dids, distinct, sizeof(struct varlena *), atp_compare_did_refs);
 
-		of_wish[i] = &identities[place - dids];
+		of_request[i] = &identities[place - dids];
 	}
-	return of_wish;
+	return of_request;
 }
 
 static bool
-is_granted(const Wish *wish, const AtpIdentity *identity, bool unanswered, TimestampTz now)
+is_granted(const Request *request, const AtpIdentity *identity, bool unanswered, TimestampTz now)
 {
 	if (identity->stale || unanswered)
 		return false;
-	return wish->refresh ? identity->asked_at >= wish->wished_at : !atp_identity_is_due(identity, now);
+	return request->refresh ? identity->asked_at >= request->requested_at : !atp_identity_is_due(identity, now);
 }
 
 /*
@@ -141,34 +141,34 @@ is_granted(const Wish *wish, const AtpIdentity *identity, bool unanswered, Times
  * the second.  Sooner only while nothing is known of the account and no server answers.
  */
 static Verdict
-judge(Wish *wish, const AtpIdentity *identity, TimestampTz now)
+judge(Request *request, const AtpIdentity *identity, TimestampTz now)
 {
 	bool		unanswered = identity->error != NULL && !atp_identity_is_broken(identity);
 	TimestampTz least = identity->asked_at + (TimestampTz) ATP_IDENTITY_LEAST_S * USECS_PER_SEC;
 	TimestampTz until = DT_NOBEGIN;
 
 	/* the clock was set back since the row was written: the times in the row mean nothing */
-	if (identity->asked_at > now || wish->wished_at > now + ATP_CLOCK_BACK_US)
+	if (identity->asked_at > now || request->requested_at > now + ATP_CLOCK_BACK_US)
 		return ASK;
-	if (is_granted(wish, identity, unanswered, now))
+	if (is_granted(request, identity, unanswered, now))
 		return GRANTED;
 	if (identity->asked_at == DT_NOBEGIN)
 		until = DT_NOBEGIN;
 	else if (!unanswered)
 		until = least;
-	else if (wish->refresh && wish->wished_at > identity->asked_at)
+	else if (request->refresh && request->requested_at > identity->asked_at)
 		until = Min(least, identity->next_try);
 	else
 		until = identity->next_try;
 	if (identity->stale)
-		until = Max(until, wish->wished_at + (TimestampTz) AFTER_EVENT_MS * 1000);
-	wish->until = until;
+		until = Max(until, request->requested_at + (TimestampTz) AFTER_EVENT_MS * 1000);
+	request->until = until;
 	return until > now ? PUT_OFF : ASK;
 }
 
 /* The key columns and new times of rows, as parameters. */
 static void
-key_args(Wish *const *wishes, int n, AtpArg args[4])
+key_args(Request *const *requests, int n, AtpArg args[4])
 {
 	Datum	   *values[4];
 	static const Oid types[] = {InvalidOid, OIDOID, BOOLOID, TIMESTAMPTZOID};
@@ -177,10 +177,10 @@ key_args(Wish *const *wishes, int n, AtpArg args[4])
 		values[c] = palloc(sizeof(Datum) * n);
 	for (int i = 0; i < n; i++)
 	{
-		values[0][i] = PointerGetDatum(wishes[i]->did);
-		values[1][i] = wishes[i]->role;
-		values[2][i] = BoolGetDatum(wishes[i]->refresh);
-		values[3][i] = TimestampTzGetDatum(wishes[i]->until);
+		values[0][i] = PointerGetDatum(requests[i]->did);
+		values[1][i] = requests[i]->role;
+		values[2][i] = BoolGetDatum(requests[i]->refresh);
+		values[3][i] = TimestampTzGetDatum(requests[i]->until);
 	}
 	for (int c = 0; c < 4; c++)
 		args[c] = atp_array_arg(c == 0 ? atp_type("did") : types[c], values[c], NULL, n);
@@ -188,18 +188,18 @@ key_args(Wish *const *wishes, int n, AtpArg args[4])
 
 #define LOCKED_KEYS \
 	"WITH l AS (SELECT w.did, w.role, w.refresh, u.until FROM unnest($1, $2, $3, $4) u (did, role, refresh, until)" \
-	"  JOIN atproto.identity_wish w ON w.did OPERATOR(@.=) u.did AND w.role = u.role AND w.refresh = u.refresh" \
+	"  JOIN atproto.identity_request w ON w.did OPERATOR(@.=) u.did AND w.role = u.role AND w.refresh = u.refresh" \
 	"  FOR UPDATE OF w SKIP LOCKED)"
 #define OF_KEYS	" WHERE w.did OPERATOR(@.=) l.did AND w.role = l.role AND w.refresh = l.refresh"
 
 static void
-write_wishes(const char *sql, Wish *const *wishes, int n)
+write_requests(const char *sql, Request *const *requests, int n)
 {
 	AtpArg		args[4];
 
 	if (n == 0)
 		return;
-	key_args(wishes, n, args);
+	key_args(requests, n, args);
 	atp_run(atp_identity_sql(sql), args, lengthof(args));
 }
 
@@ -208,23 +208,23 @@ write_wishes(const char *sql, Wish *const *wishes, int n)
  * release again.
  */
 static void
-release(Wish *const *wishes, int n)
+release(Request *const *requests, int n)
 {
 	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(n, 1));
 
 	for (int i = 0; i < n; i++)
-		dids[i] = wishes[i]->did;
+		dids[i] = requests[i]->did;
 	atp_held_release(dids, atp_sort_dids(dids, n));
 }
 
 List *
 atp_identity_look(const AtpIdentityWork *work, TimestampTz now, bool *more)
 {
-	Wish	   *wishes;
-	int			n = read_wishes(work, now, &wishes);
-	const AtpIdentity **identities = read_identities(wishes, n);
-	Wish	  **granted = palloc(sizeof(Wish *) * Max(n, 1));
-	Wish	  **put_off = palloc(sizeof(Wish *) * Max(n, 1));
+	Request    *requests;
+	int			n = read_requests(work, now, &requests);
+	const AtpIdentity **identities = read_identities(requests, n);
+	Request   **granted = palloc(sizeof(Request *) * Max(n, 1));
+	Request   **put_off = palloc(sizeof(Request *) * Max(n, 1));
 	int			ngranted = 0;
 	int			nput_off = 0;
 	List	   *ask = NIL;
@@ -232,24 +232,24 @@ atp_identity_look(const AtpIdentityWork *work, TimestampTz now, bool *more)
 	*more |= n >= Min(work->limit, work->retried);
 	for (int i = 0; i < n; i++)
 	{
-		if (work->is_taken(wishes[i].did))
+		if (work->is_taken(requests[i].did))
 			continue;
-		switch (judge(&wishes[i], identities[i], now))
+		switch (judge(&requests[i], identities[i], now))
 		{
 			case ASK:
-				ask = lappend(ask, wishes[i].did);
+				ask = lappend(ask, requests[i].did);
 				break;
 			case GRANTED:
-				granted[ngranted++] = &wishes[i];
+				granted[ngranted++] = &requests[i];
 				break;
 			case PUT_OFF:
-				put_off[nput_off++] = &wishes[i];
+				put_off[nput_off++] = &requests[i];
 				break;
 		}
 	}
-	write_wishes(LOCKED_KEYS " DELETE FROM atproto.identity_wish w USING l" OF_KEYS, granted, ngranted);
+	write_requests(LOCKED_KEYS " DELETE FROM atproto.identity_request w USING l" OF_KEYS, granted, ngranted);
 	release(granted, ngranted);
-	write_wishes(LOCKED_KEYS " UPDATE atproto.identity_wish w SET next_try = l.until FROM l" OF_KEYS, put_off, nput_off);
+	write_requests(LOCKED_KEYS " UPDATE atproto.identity_request w SET next_try = l.until FROM l" OF_KEYS, put_off, nput_off);
 	return ask;
 }
 
@@ -258,7 +258,7 @@ atp_identity_next(TimestampTz now)
 {
 	AtpResult	found = atp_query("SELECT COALESCE(min(w.next_try), 'infinity') AS at FROM " CLASSES
 								  " CROSS JOIN (VALUES (false), (true)) k (web)"
-								  " CROSS JOIN LATERAL (SELECT w.next_try FROM atproto.identity_wish w WHERE w.web = k.web"
+								  " CROSS JOIN LATERAL (SELECT w.next_try FROM atproto.identity_request w WHERE w.web = k.web"
 								  "  AND w.failed = c.failed AND w.priority = c.priority AND w.next_try > $1"
 								  "  ORDER BY w.next_try LIMIT 1) w",
 								  ATP_ARGS(atp_time_arg(now)));
@@ -284,8 +284,8 @@ atp_identity_put_off(struct varlena *const *dids, int n, TimestampTz *until, boo
 	for (int i = 0; i < n; i++)
 		times[i] = TimestampTzGetDatum(until[i]);
 	atp_run(atp_identity_sql("WITH l AS (SELECT w.did, w.role, w.refresh, u.until FROM unnest($1, $2) u (did, until)"
-							 "  JOIN atproto.identity_wish w ON w.did OPERATOR(@.=) u.did FOR UPDATE OF w SKIP LOCKED)"
-							 " UPDATE atproto.identity_wish w SET next_try = l.until, failed = w.failed OR $3 FROM l" OF_KEYS),
+							 "  JOIN atproto.identity_request w ON w.did OPERATOR(@.=) u.did FOR UPDATE OF w SKIP LOCKED)"
+							 " UPDATE atproto.identity_request w SET next_try = l.until, failed = w.failed OR $3 FROM l" OF_KEYS),
 			ATP_ARGS(atp_dids_arg(dids, n), atp_array_arg(TIMESTAMPTZOID, times, NULL, n), atp_bool_arg(failed)));
 }
 
@@ -295,18 +295,18 @@ atp_identity_granted(struct varlena *const *dids, int n)
 	if (n == 0)
 		return;
 	atp_run(atp_identity_sql("WITH l AS (SELECT w.did, w.role, w.refresh FROM unnest($1) u (did)"
-							 "  JOIN atproto.identity_wish w ON w.did OPERATOR(@.=) u.did"
+							 "  JOIN atproto.identity_request w ON w.did OPERATOR(@.=) u.did"
 							 "  WHERE NOT EXISTS (SELECT FROM atproto.identity i WHERE i.did OPERATOR(@.=) w.did AND i.stale)"
 							 "  FOR UPDATE OF w SKIP LOCKED)"
-							 " DELETE FROM atproto.identity_wish w USING l" OF_KEYS),
+							 " DELETE FROM atproto.identity_request w USING l" OF_KEYS),
 			ATP_ARGS(atp_dids_arg(dids, n)));
 }
 
 void
 atp_identity_wake_all(TimestampTz now)
 {
-	atp_run(atp_identity_sql("WITH l AS (SELECT did, role, refresh FROM atproto.identity_wish WHERE next_try > $1 FOR UPDATE SKIP LOCKED)"
-							 " UPDATE atproto.identity_wish w SET next_try = '-infinity' FROM l" OF_KEYS), ATP_ARGS(atp_time_arg(now)));
+	atp_run(atp_identity_sql("WITH l AS (SELECT did, role, refresh FROM atproto.identity_request WHERE next_try > $1 FOR UPDATE SKIP LOCKED)"
+							 " UPDATE atproto.identity_request w SET next_try = '-infinity' FROM l" OF_KEYS), ATP_ARGS(atp_time_arg(now)));
 }
 
 /*
@@ -332,14 +332,14 @@ atp_identity_clean(struct varlena *after, TimestampTz now)
 	if (found.n > 0)
 		to.value = PointerGetDatum(get_did(atp_result_row(found, 0)));
 	atp_result_free(found);
-	atp_run(atp_identity_sql(psprintf("WITH l AS (SELECT t.did, t.role, t.refresh FROM atproto.identity_wish t"
-									  "  WHERE (t.wished_at < $3 OR (t.wished_at < $4 AND t.role = 0 AND t.priority = 1"
+	atp_run(atp_identity_sql(psprintf("WITH l AS (SELECT t.did, t.role, t.refresh FROM atproto.identity_request t"
+									  "  WHERE (t.requested_at < $3 OR (t.requested_at < $4 AND t.role = 0 AND t.priority = 1"
 									  "   AND NOT EXISTS (SELECT FROM atproto.held_event h WHERE h.did OPERATOR(@.=) t.did))) AND %s FOR UPDATE SKIP LOCKED)"
-									  " DELETE FROM atproto.identity_wish w USING l" OF_KEYS, range)),
+									  " DELETE FROM atproto.identity_request w USING l" OF_KEYS, range)),
 			ATP_ARGS(from, to, atp_time_arg(before), atp_time_arg(forsaken_before)));
 	atp_run(atp_identity_sql(psprintf("WITH l AS (SELECT t.did FROM atproto.identity t"
 									  "  WHERE t.asked_at < CASE WHEN t.key IS NULL THEN $4 ELSE $3 END AND %s"
-									  "  AND NOT EXISTS (SELECT FROM atproto.identity_wish w WHERE w.did OPERATOR(@.=) t.did)"
+									  "  AND NOT EXISTS (SELECT FROM atproto.identity_request w WHERE w.did OPERATOR(@.=) t.did)"
 									  "  FOR UPDATE SKIP LOCKED)"
 									  " DELETE FROM atproto.identity t USING l WHERE t.did OPERATOR(@.=) l.did", range)),
 			ATP_ARGS(from, to, atp_time_arg(before), atp_time_arg(broken_before)));

@@ -1,6 +1,6 @@
 /*
  * identity_queue.h
- *		The queue of look-ups, atproto.identity_wish, as the fetcher sees the queue: which rows are
+ *		The queue of look-ups, atproto.identity_request, as the fetcher sees the queue: which rows are
  *		due, and what became of them.  Each function is called in a transaction.
  */
 #ifndef ATP_IDENTITY_QUEUE_H

@@ -55,18 +55,18 @@ check_method(struct varlena *did)
 }
 
 static void
-wish(struct varlena *did, bool refresh)
+request_lookup(struct varlena *did, bool refresh)
 {
-	atp_wishes_add(&did, 1, refresh, ATP_WISH_USER, GetUserId());
+	atp_identity_requests_add(&did, 1, refresh, ATP_REQUEST_USER, GetUserId());
 	atp_wake_fetcher();
 }
 
 /* Queue a look-up if the identity is unknown or old, unless the transaction is read-only. */
 static void
-wish_if_due(struct varlena *did, const AtpIdentity *identity)
+request_if_due(struct varlena *did, const AtpIdentity *identity)
 {
 	if (!RecoveryInProgress() && !XactReadOnly && atp_identity_is_due(identity, atp_time_of_day()))
-		wish(did, false);
+		request_lookup(did, false);
 }
 
 /* ------------------------------------------------------------------------
@@ -127,7 +127,7 @@ atp_resolve(PG_FUNCTION_ARGS)
 	check_method(did);
 	SPI_connect();
 	atp_identities_read(&did, 1, &identity);
-	wish_if_due(did, &identity);
+	request_if_due(did, &identity);
 	/* the result is built in SPI's memory, so it is copied to the caller's */
 	row = identity_row(fcinfo, did, &identity);
 	MemoryContextSwitchTo(caller);
@@ -144,7 +144,7 @@ atp_identity_refresh(PG_FUNCTION_ARGS)
 
 	check_method(did);
 	SPI_connect();
-	wish(did, true);
+	request_lookup(did, true);
 	SPI_finish();
 	PG_RETURN_VOID();
 }
@@ -158,8 +158,8 @@ atp_identity_refresh(PG_FUNCTION_ARGS)
 static bool
 is_settled(struct varlena *did)
 {
-	AtpCaller	caller = atp_as_table_owner("identity_wish");
-	AtpResult	found = atp_query(atp_identity_sql("SELECT FROM unnest($1) u (did) JOIN atproto.identity_wish w"
+	AtpCaller	caller = atp_as_table_owner("identity_request");
+	AtpResult	found = atp_query(atp_identity_sql("SELECT FROM unnest($1) u (did) JOIN atproto.identity_request w"
 												   " ON w.did OPERATOR(@.=) u.did WHERE w.role = $2"),
 								  ATP_ARGS(atp_dids_arg(&did, 1), (AtpArg) {ObjectIdGetDatum(caller.user), OIDOID}));
 	bool		settled = found.n == 0;
@@ -179,7 +179,7 @@ check_step(struct varlena *did, bool first)
 	if (first)
 	{
 		atp_identities_read(&did, 1, &identity);
-		wish_if_due(did, &identity);
+		request_if_due(did, &identity);
 	}
 	settled = !first && is_settled(did);
 	AtEOXact_GUC(false, nest);
@@ -198,7 +198,7 @@ give_up(struct varlena *did)
 			 errmsg("there is no answer yet about the account"),
 			 identity.error != NULL ? errdetail("The last look-up failed: %s", identity.error) :
 			 errdetail("The account's DID document has not been read yet."),
-			 errhint("It is still asked for: see table \"%s\".", "atproto.identity_wish")));
+			 errhint("It is still asked for: see table \"%s\".", "atproto.identity_request")));
 }
 
 /* SQL: CALL atproto.await(did, timeout) */

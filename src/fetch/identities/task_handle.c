@@ -78,7 +78,7 @@ static const char owner;		/* its address identifies our requests */
 static char *no_dns;
 
 void
-atp_handle_errand_init(void)
+atp_handle_task_init(void)
 {
 	DefineCustomStringVariable("atproto.handle_no_dns",
 							   "Handles below these domains are verified by HTTPS only, without a look-up of TXT records.",
@@ -435,4 +435,4 @@ step(AtpTime now)
 	return atp_earlier(timeout, atp_dns_timeout(now));
 }
 
-const AtpErrand atp_handle_errand = {"handle", atp_handles_are_wanted, atp_dns_begin, step};
+const AtpTask atp_handle_task = {"handle", atp_handles_are_wanted, atp_dns_begin, step};

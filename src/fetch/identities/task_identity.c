@@ -1,7 +1,7 @@
 /*
  * task_identity.c
  *		The fetcher's task that reads DID documents (W-01 to W-06, W-30 to W-35): rows of
- *		atproto.identity_wish become requests, and answers become rows of atproto.identity.
+ *		atproto.identity_request become requests, and answers become rows of atproto.identity.
  *
  * From the read of its row until its answer is written, a DID is in one of the lists here, so that
  * two requests never ask for the same DID (W-34).  Many answers are written in a transaction.
@@ -89,7 +89,7 @@ check_plc_url(char **value, void **extra, GucSource source)
 }
 
 void
-atp_identity_errand_init(void)
+atp_identity_task_init(void)
 {
 	DefineCustomStringVariable("atproto.plc_url",
 							   "URL of the directory that did:plc documents are read from.",
@@ -523,7 +523,7 @@ step(AtpTime now)
 	if (is_time_to_write(now))
 		in_transaction("writing identities", write_all, now);
 	if (looks)
-		in_transaction("looking for wishes", look, now);
+		in_transaction("looking for requests", look, now);
 	if (cleans)
 		in_transaction("forgetting identities", clean, now);
 	start_web();
@@ -535,7 +535,7 @@ step(AtpTime now)
 	return atp_earlier(timeout, until_look(now, looks));
 }
 
-const AtpErrand atp_identity_errand = {
+const AtpTask atp_identity_task = {
 	.name = "identity",
 	.wanted = atp_identity_is_wanted,
 	.begin = begin,

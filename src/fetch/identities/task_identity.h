@@ -6,6 +6,6 @@
 #define ATP_TASK_IDENTITY_H
 
 /* Called by _PG_init(): define the settings. */
-extern void atp_identity_errand_init(void);
+extern void atp_identity_task_init(void);
 
 #endif							/* ATP_TASK_IDENTITY_H */

@@ -27,16 +27,16 @@ CREATE VIEW atproto.identity_problem WITH (security_barrier) AS
 COMMENT ON VIEW atproto.identity_problem IS 'accounts whose DID document could not be read, or lacks a key or server, with the reason';
 
 CREATE VIEW atproto.stat_identity WITH (security_barrier) AS
-    SELECT w.wishes, w.due, w.failed, w.oldest, p.unreachable, p.gone, p.invalid, p.incomplete
-    FROM (SELECT count(*) AS wishes, count(*) FILTER (WHERE next_try <= now()) AS due,
-            count(*) FILTER (WHERE failed) AS failed, min(wished_at) FILTER (WHERE NOT failed AND next_try <= now()) AS oldest
-        FROM atproto.identity_wish) w,
+    SELECT w.requests, w.due, w.failed, w.oldest, p.unreachable, p.gone, p.invalid, p.incomplete
+    FROM (SELECT count(*) AS requests, count(*) FILTER (WHERE next_try <= now()) AS due,
+            count(*) FILTER (WHERE failed) AS failed, min(requested_at) FILTER (WHERE NOT failed AND next_try <= now()) AS oldest
+        FROM atproto.identity_request) w,
         (SELECT count(*) FILTER (WHERE state NOT IN ('gone', 'invalid', 'no_key', 'no_pds')) AS unreachable,
             count(*) FILTER (WHERE state = 'gone') AS gone, count(*) FILTER (WHERE state = 'invalid') AS invalid,
             count(*) FILTER (WHERE state IN ('no_key', 'no_pds')) AS incomplete
         FROM atproto.identity WHERE error IS NOT NULL) p;
 COMMENT ON VIEW atproto.stat_identity IS 'look-ups of identities: how many are queued, due and failed, and since when the oldest that is due waits; and how many accounts had no answer, or a document that does not function, at the last look-up';
-COMMENT ON COLUMN atproto.stat_identity.wishes IS 'queued look-ups';
+COMMENT ON COLUMN atproto.stat_identity.requests IS 'queued look-ups';
 COMMENT ON COLUMN atproto.stat_identity.due IS 'queued look-ups whose time has come';
 COMMENT ON COLUMN atproto.stat_identity.failed IS 'queued look-ups that failed before';
 COMMENT ON COLUMN atproto.stat_identity.oldest IS 'since when the oldest look-up waits that is due and has not failed';

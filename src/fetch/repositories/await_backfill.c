@@ -85,7 +85,7 @@ typedef struct Backfill
  */
 #define IS_FAILED \
 	"(j.state IN ('throttled', 'suspended') OR (j.state = 'queued' AND (j.tries > 0 AND j.next_try > now() + interval '5 s'" \
-	" OR COALESCE(j.host IN (SELECT h.host FROM atproto.host h WHERE h.failures >= 5 AND h.parked_until > now() + interval '5 s'), false))))"
+	" OR COALESCE(j.host IN (SELECT h.host FROM atproto.host h WHERE h.failures >= 5 AND h.backoff_until > now() + interval '5 s'), false))))"
 
 /*
  * A host's own list counts as ended if the list has failed and is put off for long: of very many

@@ -339,7 +339,7 @@ step(AtpTime now)
 
 		look_now = false;
 		/* a session may have locked the subscription of a list, so the look has a time limit */
-		if (atp_bounded(GetUserId(), "looking for lists of repositories", LOOK_MAX_MS, look, NULL, &why) != ATP_BOUNDED_DONE)
+		if (atp_run_as_owner(GetUserId(), "looking for lists of repositories", LOOK_MAX_MS, look, NULL, &why) != ATP_RUN_DONE)
 			ereport(LOG,
 					(errmsg("could not look for lists of repositories: %s", why)));
 		looked = atp_now();
@@ -352,7 +352,7 @@ step(AtpTime now)
 	return atp_earlier(timeout, looks && !look_now ? IDLE_LOOK_MS : atp_remaining(atp_now(), looked, look_now ? look_least_ms : look_most_ms));
 }
 
-const AtpErrand atp_list_errand = {
+const AtpTask atp_list_task = {
 	.name = "list",
 	.wanted = atp_list_is_wanted,
 	.step = step,

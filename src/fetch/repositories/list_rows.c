@@ -259,17 +259,17 @@ find_repos(const AtpSubscription *sub, const AtpListed *page, const char *kind, 
 	return n;
 }
 
-static AtpJobWish *
-wishes_for(const AtpListing *listing, struct varlena *const *dids, int n, const char *reason, bool suspended)
+static AtpJobRequest *
+requests_for(const AtpListing *listing, struct varlena *const *dids, int n, const char *reason, bool suspended)
 {
-	AtpJobWish *wishes = palloc(sizeof(AtpJobWish) * Max(n, 1));
+	AtpJobRequest *requests = palloc(sizeof(AtpJobRequest) * Max(n, 1));
 
 	for (int i = 0; i < n; i++)
-		wishes[i] = (AtpJobWish) {
+		requests[i] = (AtpJobRequest) {
 			.did = dids[i], .priority = ATP_JOB_LISTED, .reason = reason, .suspended = suspended,
 			.listed_by = atp_list_is_of_host(listing) ? listing->source : NULL
 		};
-	return wishes;
+	return requests;
 }
 
 static int64
@@ -291,13 +291,13 @@ add_jobs(const AtpListing *listing, const AtpSubscription *sub, const AtpListed 
 	ninactive = is_recheck || page->crowded ? 0 : find_repos(sub, page, NOT_ACTIVE, inactive);
 	atp_limit_end();
 	atp_limit_begin(sub->owner, ADD_MS);
-	atp_status_wish_revs(sub, unsure, nunsure);
+	atp_request_revs(sub, unsure, nunsure);
 	/*
 	 * R-62: these jobs wait until an #account, a status check or a list says that the account is
 	 * active
 	 */
-	(void) atp_jobs_wish(sub->target, sub->name, wishes_for(listing, inactive, ninactive, reason, true), ninactive);
-	return (int64) atp_jobs_wish(sub->target, sub->name, wishes_for(listing, needed, n, reason, false), n);
+	(void) atp_jobs_request(sub->target, sub->name, requests_for(listing, inactive, ninactive, reason, true), ninactive);
+	return (int64) atp_jobs_request(sub->target, sub->name, requests_for(listing, needed, n, reason, false), n);
 }
 
 static int64

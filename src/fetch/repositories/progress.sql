@@ -109,9 +109,9 @@ CREATE VIEW atproto.repo_problem WITH (security_barrier) AS
     WHERE e.error IS NOT NULL
         AND (pg_catalog.pg_has_role('pg_monitor', 'USAGE') OR pg_catalog.pg_has_role(s.owner, 'USAGE'))
     UNION ALL
-    SELECT NULL, NULL, NULL, 'parked', host, rests, parked_until, park_reason
+    SELECT NULL, NULL, NULL, 'backoff', host, backoffs, backoff_until, backoff_reason
     FROM atproto.host
-    WHERE parked_until > now()
+    WHERE backoff_until > now()
     UNION ALL
     SELECT NULL, NULL, NULL, 'storm', NULL, NULL, until, 'too many repositories of role "' || owner || '" came out of step at once'
     FROM atproto.repo_storm
@@ -120,11 +120,11 @@ CREATE VIEW atproto.repo_problem WITH (security_barrier) AS
     SELECT NULL, NULL, did, state, pds, tries, next_try, error
     FROM atproto.identity
     WHERE error IS NOT NULL AND state IN ('gone', 'invalid', 'no_key', 'no_pds', 'unreachable');
-COMMENT ON VIEW atproto.repo_problem IS 'repositories that are not fetched (failed, throttled, suspended, or waits, for example for a host), lists that are not read, hosts in backoff (parked), storms, in which only requested repositories are fetched, and accounts whose identity does not function (gone, invalid, no_key, no_pds, unreachable), with the reason';
+COMMENT ON VIEW atproto.repo_problem IS 'repositories that are not fetched (failed, throttled, suspended, or waits, for example for a host), lists that are not read, hosts in backoff, storms, in which only requested repositories are fetched, and accounts whose identity does not function (gone, invalid, no_key, no_pds, unreachable), with the reason';
 COMMENT ON COLUMN atproto.repo_problem.subscription IS 'subscription of the job or list; NULL: the problem concerns all subscriptions';
 COMMENT ON COLUMN atproto.repo_problem.target IS 'schema of the subscription''s tables';
 COMMENT ON COLUMN atproto.repo_problem.did IS 'the account; NULL: the problem concerns more than one account';
-COMMENT ON COLUMN atproto.repo_problem.problem IS 'failed, throttled, suspended, waits: a repository; list: a list; parked: a host in backoff; storm: too many broken repositories at once; gone, invalid, no_key, no_pds, unreachable: an identity';
+COMMENT ON COLUMN atproto.repo_problem.problem IS 'failed, throttled, suspended, waits: a repository; list: a list; backoff: a host in backoff; storm: too many broken repositories at once; gone, invalid, no_key, no_pds, unreachable: an identity';
 COMMENT ON COLUMN atproto.repo_problem.host IS 'host of the request';
 COMMENT ON COLUMN atproto.repo_problem.tries IS 'failures in a row';
 COMMENT ON COLUMN atproto.repo_problem.next_try IS 'the fetcher does not try before this time';

@@ -140,12 +140,12 @@ texts_arg(char **texts, int n)
 List *
 atp_repo_jobs_due(char **hosts, int nhosts, const Oid *owners, int nowners, int max)
 {
-	Datum	   *resting = palloc(sizeof(Datum) * Max(nowners, 1));
+	Datum	   *oids = palloc(sizeof(Datum) * Max(nowners, 1));
 
 	for (int i = 0; i < nowners; i++)
-		resting[i] = ObjectIdGetDatum(owners[i]);
+		oids[i] = ObjectIdGetDatum(owners[i]);
 	return read_jobs(DUE_JOBS " AND j.host IS NOT NULL AND j.host <> ALL ($1) AND s.owner::oid <> ALL ($2) ORDER BY j.priority, j.next_try LIMIT $3",
-					 ATP_ARGS(texts_arg(hosts, nhosts), atp_array_arg(OIDOID, resting, NULL, nowners), atp_int4_arg(max)));
+					 ATP_ARGS(texts_arg(hosts, nhosts), atp_array_arg(OIDOID, oids, NULL, nowners), atp_int4_arg(max)));
 }
 
 /* Queue look-ups of the jobs' identities, urgent jobs with a higher priority. */
@@ -163,7 +163,7 @@ ask(List *jobs, bool urgent)
 		if (job->asks && job->urgent == urgent)
 			dids[n++] = job->did;
 	}
-	atp_wishes_add(dids, atp_sort_dids(dids, n), true, urgent ? ATP_WISH_HELD : ATP_WISH_REST, InvalidOid);
+	atp_identity_requests_add(dids, atp_sort_dids(dids, n), true, urgent ? ATP_REQUEST_HELD : ATP_REQUEST_OTHER, InvalidOid);
 }
 
 /*
@@ -320,7 +320,7 @@ atp_repo_job_failed(const AtpRepoJob *job, const char *error, AtpRepoFault fault
 					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(text)));
 			break;
 		case ATP_REPO_DOUBTED:
-			atp_wishes_add(&job->did, 1, true, ATP_WISH_HELD, InvalidOid);
+			atp_identity_requests_add(&job->did, 1, true, ATP_REQUEST_HELD, InvalidOid);
 			atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', error = $3, next_try = now(), doubted_at = $4,"
 									 " doubted = COALESCE((SELECT " KNOWN " FROM atproto.identity i WHERE i.did OPERATOR(@.=) $2), '')" OF_FREE_JOB),
 					ATP_ARGS(atp_text_arg(job->target), did_arg(job), atp_text_arg(text), atp_time_arg(atp_time_of_day())));

@@ -76,7 +76,7 @@ check_fetches(const AtpSubscription *sub)
 static void
 resync(struct varlena *did, const char *target, bool force)
 {
-	const AtpSubscription *sub = atp_filler_of(target, did);
+	const AtpSubscription *sub = atp_export_owner_of(target, did);
 
 	check_fetches(sub);
 	/*

@@ -74,15 +74,15 @@ act(void *arg)
 	atp_nodes_mark(a->t->statements, a->t->sub);
 }
 
-AtpBounded
+AtpRunResult
 atp_transfer_act(AtpTransfer *t, const char *activity, void (*work) (void *), void *arg, char **why)
 {
 	Act			a = {t, work, arg};
-	AtpBounded	bounded = atp_bounded(t->sub->owner, activity, STATE_MS, act, &a, why);
+	AtpRunResult bounded = atp_run_as_owner(t->sub->owner, activity, STATE_MS, act, &a, why);
 
-	t->spoilt |= bounded != ATP_BOUNDED_DONE;
-	if (bounded == ATP_BOUNDED_LATE)
-		atp_owner_kept_waiting(t->sub->owner);
+	t->spoilt |= bounded != ATP_RUN_DONE;
+	if (bounded == ATP_RUN_LATE)
+		atp_owner_backoff_begin(t->sub->owner);
 	return bounded;
 }
 
@@ -294,7 +294,7 @@ merge_slice(AtpTransfer *t, bool *more, AtpRefusal *refusal)
 	atp_tables_lock_waiting(t->statements, a.sink->uses | atp_derived_uses(t->sub));
 	if (t->merge == NULL)
 	{
-		atp_letters_forget_repo(&a, t->job.did);
+		atp_dead_letters_forget_repo(&a, t->job.did);
 		t->merge = atp_merge_begin(t->cxt, t->sub, t->statements, t->export, t->job.did, t->job.force);
 		t->touched = true;
 	}
@@ -406,7 +406,7 @@ merge_some(AtpTransfer *t)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	Look		look = {t, cxt, ATP_REFUSED_NOT, NULL};
-	AtpBounded	bounded;
+	AtpRunResult bounded;
 	AtpRefusal	refusal;
 	const char *why;
 	bool		more = false;
@@ -414,9 +414,9 @@ merge_some(AtpTransfer *t)
 	if (t->merge != NULL)
 		ATP_INJECTION_POINT("slice next");
 	bounded = atp_transfer_act(t, "looking at the state of a repository", look_at_state, &look, &look.why);
-	if (bounded == ATP_BOUNDED_LATE && rest(t))
+	if (bounded == ATP_RUN_LATE && rest(t))
 		return false;
-	if (bounded != ATP_BOUNDED_DONE)
+	if (bounded != ATP_RUN_DONE)
 		look.refusal = ATP_REFUSED_WAITING;
 	refusal = look.refusal;
 	why = look.why;
@@ -449,17 +449,17 @@ merge_some(AtpTransfer *t)
 static bool
 try_again(AtpTransfer *t, const ErrorData *error)
 {
-	if (t->phase != ATP_TRANSFER_MERGING || atp_fault_of(error->sqlerrcode) != ATP_FAULT_PASSING)
+	if (t->phase != ATP_TRANSFER_MERGING || atp_error_class(error->sqlerrcode) != ATP_ERROR_PASSING)
 		return false;
 	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
 		t->rows = Max(t->rows / 8, 1);
 	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED || error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE)
-		atp_owner_kept_waiting(t->sub->owner);
+		atp_owner_backoff_begin(t->sub->owner);
 	return rest(t);
 }
 
 long
-atp_transfer_rests(const AtpTransfer *t, AtpTime now)
+atp_transfer_backoff_ms(const AtpTransfer *t, AtpTime now)
 {
 	return t->rests_until <= now ? 0 : (long) ((t->rests_until - now + 999) / 1000);
 }

@@ -59,10 +59,10 @@ extern void atp_transfer_give_up(AtpTransfer *t, const char *why);
  * Run work in the owner's tables (run_as_owner.h), for at most some seconds.  If the time limit
  * passes, the owner gets a backoff (owner_backoff.h).
  */
-extern AtpBounded atp_transfer_act(AtpTransfer *t, const char *activity, void (*work) (void *), void *arg, char **why);
+extern AtpRunResult atp_transfer_act(AtpTransfer *t, const char *activity, void (*work) (void *), void *arg, char **why);
 
 /* Milliseconds until the transfer can go on; 0: now. */
-extern long atp_transfer_rests(const AtpTransfer *t, AtpTime now);
+extern long atp_transfer_backoff_ms(const AtpTransfer *t, AtpTime now);
 
 /* Remove the transfer from its list, and free its memory, temporary file and request. */
 extern void atp_transfer_free(AtpTransfer *t);

@@ -60,9 +60,10 @@ typedef struct Share
 
 /* Unproven repositories that can be judged now. */
 #define UNPROVEN	" FROM #.repo WHERE " ATP_IS_AUDITED
+#define NO_SCHEMA	"pg_catalog.to_regnamespace(pg_catalog.quote_ident(target)) IS NULL"
 
 void
-atp_audit_errand_init(void)
+atp_audit_task_init(void)
 {
 	DefineCustomBoolVariable("atproto.audits",
 							 "Whether repositories that are unproven are audited by themselves.",
@@ -82,7 +83,8 @@ wanted(void)
 
 	if (!audits)
 		return false;
-	found = atp_query("SELECT FROM atproto.audit_state WHERE next_at <= $1 LIMIT 1", ATP_ARGS(atp_time_arg(atp_time_of_day())));
+	found = atp_query("SELECT FROM atproto.audit_state WHERE next_at <= $1 OR " NO_SCHEMA " LIMIT 1",
+					  ATP_ARGS(atp_time_arg(atp_time_of_day())));
 	atp_result_free(found);
 	return found.n > 0;
 }
@@ -122,6 +124,8 @@ claim(Share *share)
 		atp_commit();
 		return false;
 	}
+	/* DROP SCHEMA leaves the row of a target that no subscription fills; a new schema of this name has no audits yet. */
+	atp_run("DELETE FROM atproto.audit_state WHERE " NO_SCHEMA, ATP_NO_ARGS);
 	/*
 	 * FOR NO KEY UPDATE, since a consumer that requests audits holds a weaker lock, which does not
 	 * conflict
@@ -252,7 +256,7 @@ report_rest(const Share *share)
  * unproven repository yet.
  */
 static void
-end_wish(const Share *share)
+end_request(const Share *share)
 {
 	update_state(share, "UPDATE atproto.audit_state SET next_at = NULL, tries = 0, error = NULL WHERE target ="
 				 " (SELECT target FROM atproto.audit_state WHERE target = $1 FOR UPDATE SKIP LOCKED)", ATP_ARGS(target_arg(share)));
@@ -274,12 +278,12 @@ can_be_judged(Share *share)
 	return can;
 }
 
-/* No subscription allows to judge what is unproven.  When one changes, a trigger wishes anew (tables/base/audit_request.c). */
+/* No subscription allows to judge what is unproven.  When one changes, a trigger requests anew (tables/base/audit_request.c). */
 static void
 give_up(Share *share)
 {
-	end_wish(share);
-	/* one that had changed before found the wish still there */
+	end_request(share);
+	/* one that had changed before found the request still there */
 	if (can_be_judged(share))
 		report_rest(share);
 }
@@ -287,7 +291,7 @@ give_up(Share *share)
 static bool
 anything_left(Share *share, char **why)
 {
-	return atp_bounded(share->owner, "auditing repositories", SHARE_MS, look_ahead, share, why) != ATP_BOUNDED_DONE || share->left;
+	return atp_run_as_owner(share->owner, "auditing repositories", SHARE_MS, look_ahead, share, why) != ATP_RUN_DONE || share->left;
 }
 
 static void
@@ -297,7 +301,7 @@ rest(Share *share)
 
 	if (!anything_left(share, &why))
 	{
-		end_wish(share);
+		end_request(share);
 		/*
 		 * a consumer may have seen the request before it was cleared, and so have made no new request
 		 */
@@ -323,9 +327,9 @@ static bool
 audit_alone(Share *share, char **why)
 {
 	slow_at = -1;
-	return atp_bounded(share->owner, "auditing repositories", SHARE_MS, mark_one, share, why) == ATP_BOUNDED_DONE &&
+	return atp_run_as_owner(share->owner, "auditing repositories", SHARE_MS, mark_one, share, why) == ATP_RUN_DONE &&
 		(share->did == NULL ||
-		 atp_bounded(share->owner, "auditing a large repository", LARGE_MS, audit_one, share, why) == ATP_BOUNDED_DONE);
+		 atp_run_as_owner(share->owner, "auditing a large repository", LARGE_MS, audit_one, share, why) == ATP_RUN_DONE);
 }
 
 /* Audit a share of the target.  False: the target is postponed. */
@@ -333,23 +337,23 @@ static bool
 audit_share(Share *share, char **why)
 {
 	bool		is_slow = slow_at >= 0 && strcmp(NameStr(slow), NameStr(share->target)) == 0;
-	AtpBounded	result;
+	AtpRunResult result;
 
 	if (is_slow && slow_at == 0)
 		return audit_alone(share, why);
 	share->limit = is_slow ? slow_at : ATP_AUDIT_SHARE;
-	result = atp_bounded(share->owner, "auditing repositories", SHARE_MS, audit_some, share, why);
+	result = atp_run_as_owner(share->owner, "auditing repositories", SHARE_MS, audit_some, share, why);
 	slow_at = -1;
-	if (result == ATP_BOUNDED_DONE ? is_slow : result == ATP_BOUNDED_LATE && !is_slow)
+	if (result == ATP_RUN_DONE ? is_slow : result == ATP_RUN_LATE && !is_slow)
 	{
 		/* the repository after these took so long */
 		slow = share->target;
-		slow_at = result == ATP_BOUNDED_DONE ? 0 : share->counts.repos;
+		slow_at = result == ATP_RUN_DONE ? 0 : share->counts.repos;
 		share->again = true;
 	}
-	if (result != ATP_BOUNDED_DONE)
+	if (result != ATP_RUN_DONE)
 		memset(&share->counts, 0, sizeof(share->counts));
-	return result == ATP_BOUNDED_DONE || share->again;
+	return result == ATP_RUN_DONE || share->again;
 }
 
 static void
@@ -394,4 +398,4 @@ step(AtpTime now)
 	return more ? 0 : LOOK_MS;
 }
 
-const AtpErrand atp_audit_errand = {.name = "audit", .wanted = wanted, .step = step};
+const AtpTask atp_audit_task = {.name = "audit", .wanted = wanted, .step = step};

@@ -6,6 +6,6 @@
 #define ATP_TASK_AUDIT_H
 
 /* Called by _PG_init(): define the setting. */
-extern void atp_audit_errand_init(void);
+extern void atp_audit_task_init(void);
 
 #endif							/* ATP_TASK_AUDIT_H */

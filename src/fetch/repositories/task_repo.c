@@ -220,7 +220,7 @@ begin_transfer(AtpTransfer *t, const char *host)
 		t->statements = atp_repo_statements_get(t->job.target, t->sub->owner);
 		(void) atp_transfer_act(t, "beginning to fetch a repository", hold_events, &b, &b.why);
 		if (t->job.locked)
-			atp_owner_kept_waiting(t->sub->owner);
+			atp_owner_backoff_begin(t->sub->owner);
 	}
 	if (b.why == NULL)
 		return true;
@@ -363,13 +363,13 @@ look(int64 *us)
 		ListCell   *cell;
 		MemoryContext cxt = CurrentMemoryContext;
 		AtpTime		began = atp_now();
-		Oid			resting[ATP_IMPATIENT_MAX];
-		int			nresting = atp_owners_resting(resting);
+		Oid			owners[ATP_OWNER_BACKOFF_MAX];
+		int			nowners = atp_owners_in_backoff(owners);
 
 		again = false;
 		atp_begin("looking for repositories to fetch");
 		MemoryContextSwitchTo(cxt);
-		jobs = atp_repo_jobs_due(busy, nbusy, resting, nresting, DUE_MAX);
+		jobs = atp_repo_jobs_due(busy, nbusy, owners, nowners, DUE_MAX);
 		atp_commit();
 		*us += atp_now() - began;
 		foreach(cell, jobs)
@@ -383,7 +383,7 @@ look(int64 *us)
 			 * the owner's backoff began after the query: a session that has locked a row of this
 			 * owner may have locked all
 			 */
-			if (atp_owner_rests(job->owner) > 0)
+			if (atp_owner_backoff_ms(job->owner) > 0)
 			{
 				again = true;
 				continue;
@@ -452,7 +452,7 @@ cancel_some(void)
 	}
 	atp_commit();
 	for (int i = 0; i < ngone; i++)
-		if (atp_owner_rests(gone[i]->sub->owner) == 0)
+		if (atp_owner_backoff_ms(gone[i]->sub->owner) == 0)
 			atp_transfer_cancel(gone[i]);
 }
 
@@ -477,7 +477,7 @@ step(AtpTime now)
 	dlist_foreach_modify(iter, &transfers)
 	{
 		AtpTransfer   *t = dlist_container(AtpTransfer, node, iter.cur);
-		long		rests = Max(atp_transfer_rests(t, now), atp_owner_rests(t->sub->owner));
+		long		rests = Max(atp_transfer_backoff_ms(t, now), atp_owner_backoff_ms(t->sub->owner));
 
 		if (rests > 0)
 			timeout = Min(timeout, rests);
@@ -512,4 +512,4 @@ step(AtpTime now)
 	return more ? 0 : Min(timeout, atp_remaining(now, prepared, PREPARE_MS));
 }
 
-const AtpErrand atp_repo_errand = {.name = "repo", .wanted = atp_repo_jobs_wanted, .begin = begin, .step = step};
+const AtpTask atp_repo_task = {.name = "repo", .wanted = atp_repo_jobs_wanted, .begin = begin, .step = step};

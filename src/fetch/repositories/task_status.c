@@ -4,7 +4,7 @@
  *		account is active (V-39) or deleted (V-47), and the servers of repositories whether a
  *		repository is newer than the stored one (R-64).
  *
- * The task claims a row of atproto.status_wish by postponing next_try: so no server is asked more
+ * The task claims a row of atproto.status_request by postponing next_try: so no server is asked more
  * often than once in ten minutes, even if the process ends.  If the host's limits forbid a request
  * now, the row is due again soon, and does not block later rows.  The answer is written with the
  * rights of the subscription's owner, if the table repo still has the status for which the row was
@@ -111,7 +111,7 @@ places(const Asking *asking)
 static bool
 wanted(void)
 {
-	AtpResult	found = atp_query("SELECT FROM atproto.status_wish LIMIT 1", ATP_NO_ARGS);
+	AtpResult	found = atp_query("SELECT FROM atproto.status_request LIMIT 1", ATP_NO_ARGS);
 	bool		any = found.n > 0;
 
 	atp_result_free(found);
@@ -182,17 +182,17 @@ claim(TimestampTz now)
 	List	   *claimed = NIL;
 	AtpResult	found;
 
-	atp_status_wishes_take_from_unentitled();
-	atp_run("DELETE FROM atproto.status_wish WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.status_wish WHERE next_try <= $1"
-			" AND (answered_at IS NOT NULL OR (why <> 'deleted' AND wished_at < $1 - " DAYS ")) FOR UPDATE SKIP LOCKED))", ATP_ARGS(atp_time_arg(now)));
-	found = atp_query(atp_identity_sql("WITH others AS (SELECT target, did FROM atproto.status_wish WHERE why <> 'rev' AND next_try <= $1 AND answered_at IS NULL"
+	atp_status_requests_take_from_unentitled();
+	atp_run("DELETE FROM atproto.status_request WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.status_request WHERE next_try <= $1"
+			" AND (answered_at IS NOT NULL OR (why <> 'deleted' AND requested_at < $1 - " DAYS ")) FOR UPDATE SKIP LOCKED))", ATP_ARGS(atp_time_arg(now)));
+	found = atp_query(atp_identity_sql("WITH others AS (SELECT target, did FROM atproto.status_request WHERE why <> 'rev' AND next_try <= $1 AND answered_at IS NULL"
 									   "  ORDER BY next_try LIMIT $2 FOR UPDATE SKIP LOCKED),"
-									   " revs AS (SELECT target, did FROM atproto.status_wish WHERE why = 'rev' AND next_try <= $1 AND answered_at IS NULL"
+									   " revs AS (SELECT target, did FROM atproto.status_request WHERE why = 'rev' AND next_try <= $1 AND answered_at IS NULL"
 									   "  ORDER BY next_try LIMIT $4 FOR UPDATE SKIP LOCKED),"
 									   " due AS (SELECT * FROM others UNION ALL SELECT * FROM revs)"
-									   " UPDATE atproto.status_wish w SET tries = w.tries + 1,"
+									   " UPDATE atproto.status_request w SET tries = w.tries + 1,"
 									   "  next_try = LEAST($1 + LEAST(interval '10 min' * power(2, LEAST(w.tries, 10)), interval '1 day'),"
-									   "   CASE WHEN w.why = 'deleted' AND w.wished_at + $3 * interval '1 s' > $1 THEN w.wished_at + $3 * interval '1 s' END)"
+									   "   CASE WHEN w.why = 'deleted' AND w.requested_at + $3 * interval '1 s' > $1 THEN w.requested_at + $3 * interval '1 s' END)"
 									   " FROM due LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) due.did,"
 									   "  atproto.subscription s WHERE w.target = due.target AND w.did OPERATOR(@.=) due.did"
 									   "  AND s.name = w.subscription"
@@ -206,11 +206,11 @@ claim(TimestampTz now)
 									    * V-44, V-47: before a look-up, i.pds may be a server that
 									    * the account has left
 									    */
-									   "  (w.why = 'deleted' OR (w.why = 'inactive' AND s.host_is_pds)) AND w.wished_at > $1 - " DOCUMENT
-									   "   AND COALESCE(i.asked_at <= w.wished_at, true) AS unread,"
-									   "  COALESCE(i.resolved_at > w.wished_at, false) AS fresh,"
-									   "  w.why = 'deleted' AND (w.wished_at + $3 * interval '1 s' <= $1"
-									   "   OR COALESCE(i.state = 'gone' AND i.denied_at IS NULL AND i.asked_at > w.wished_at, false)) AS gone"),
+									   "  (w.why = 'deleted' OR (w.why = 'inactive' AND s.host_is_pds)) AND w.requested_at > $1 - " DOCUMENT
+									   "   AND COALESCE(i.asked_at <= w.requested_at, true) AS unread,"
+									   "  COALESCE(i.resolved_at > w.requested_at, false) AS fresh,"
+									   "  w.why = 'deleted' AND (w.requested_at + $3 * interval '1 s' <= $1"
+									   "   OR COALESCE(i.state = 'gone' AND i.denied_at IS NULL AND i.asked_at > w.requested_at, false)) AS gone"),
 					  ATP_ARGS(atp_time_arg(now), atp_int8_arg(ASKED_MAX - nasked), atp_int4_arg(atp_purge_after_s),
 							   atp_int8_arg(REVS_MAX - nrevs)));
 	for (uint64 i = 0; i < found.n; i++)
@@ -224,9 +224,9 @@ claim(TimestampTz now)
  * different kind of question.
  */
 static void
-change_wish(const Asking *asking, const char *set, AtpArg value)
+change_request(const Asking *asking, const char *set, AtpArg value)
 {
-	atp_run(atp_identity_sql(psprintf("UPDATE atproto.status_wish SET %s WHERE target = $1::name AND did OPERATOR(@.=) $2"
+	atp_run(atp_identity_sql(psprintf("UPDATE atproto.status_request SET %s WHERE target = $1::name AND did OPERATOR(@.=) $2"
 									  " AND status_seq IS NOT DISTINCT FROM $4 AND (why = 'rev') = $5", set)),
 			ATP_ARGS(atp_text_arg(asking->target), (AtpArg) {PointerGetDatum(asking->did), atp_type("did")}, value,
 					 asking->status_seq, atp_bool_arg(asking->asks_rev)));
@@ -237,7 +237,7 @@ put_off(const Asking *asking, TimestampTz now, long wait_ms)
 {
 	long		ms = Min(Max(wait_ms, WAIT_MIN_MS), WAIT_MAX_MS);
 
-	change_wish(asking, "next_try = $3, tries = GREATEST(tries - 1, 0)", atp_time_arg(now + (TimestampTz) ms * 1000));
+	change_request(asking, "next_try = $3, tries = GREATEST(tries - 1, 0)", atp_time_arg(now + (TimestampTz) ms * 1000));
 }
 
 /* ------------------------------------------------------------------------
@@ -265,13 +265,13 @@ ask(Asking *asking, TimestampTz now)
 
 	if (asking->server == NULL)
 	{
-		atp_wishes_add(&asking->did, 1, asking->deletion, ATP_WISH_REST, InvalidOid);
-		change_wish(asking, "error = $3", atp_text_arg("the account's server is not known"));
+		atp_identity_requests_add(&asking->did, 1, asking->deletion, ATP_REQUEST_OTHER, InvalidOid);
+		change_request(asking, "error = $3", atp_text_arg("the account's server is not known"));
 		return false;
 	}
 	if (asking->unread)
 	{
-		atp_wishes_add(&asking->did, 1, true, ATP_WISH_REST, InvalidOid);
+		atp_identity_requests_add(&asking->did, 1, true, ATP_REQUEST_OTHER, InvalidOid);
 		put_off(asking, now, DOCUMENT_MS);
 		return false;
 	}
@@ -283,7 +283,7 @@ ask(Asking *asking, TimestampTz now)
 		put_off(asking, now, wait_ms);
 	/* the directory may confirm the deletion, or have a new server of the account */
 	else if (asking->deletion)
-		atp_wishes_add(&asking->did, 1, true, ATP_WISH_REST, InvalidOid);
+		atp_identity_requests_add(&asking->did, 1, true, ATP_REQUEST_OTHER, InvalidOid);
 	return http != NULL;
 }
 
@@ -328,7 +328,7 @@ read_answer(Asking *asking, const AtpHttpAnswer *answer, bool *not_found)
 	return NULL;
 }
 
-#define AS_WISHED \
+#define AS_REQUESTED \
 	" WHERE did OPERATOR(@.=) $1 AND NOT active" \
 	" AND status_at IS NOT DISTINCT FROM $2 AND status_seq IS NOT DISTINCT FROM $3"
 
@@ -373,12 +373,12 @@ apply(void *arg)
 												 " purge_rev = GREATEST(purge_rev, rev, CASE WHEN NOT $5 AND sync NOT IN ('synchronized', 'unproven')"
 												 "  THEN (SELECT o.rev FROM #.record o WHERE o.did OPERATOR(@.=) $1 ORDER BY o.rev DESC LIMIT 1) END),"
 												 " " ATP_SQL_ERASE ","
-												 " refill_by = NULL, refill_rev = NULL, refill_sync = NULL, updated_at = now()" AS_WISHED, asking->target),
+												 " refill_by = NULL, refill_rev = NULL, refill_sync = NULL, updated_at = now()" AS_REQUESTED, asking->target),
 								  ATP_ARGS(did, asking->status_at, asking->status_seq, atp_text_arg(asking->pds), atp_bool_arg(asking->many))) > 0;
 	else
 		atp_run(atp_expand_sql("UPDATE #.repo SET active = $5, status = $6, host = $4,"
 							   " sync = CASE WHEN $5 THEN 'desynchronized' ELSE sync END, updated_at = now()"
-							   AS_WISHED " AND (active, status) IS DISTINCT FROM ($5, $6)", asking->target),
+							   AS_REQUESTED " AND (active, status) IS DISTINCT FROM ($5, $6)", asking->target),
 				ATP_ARGS(did, asking->status_at, asking->status_seq, atp_text_arg(asking->pds),
 						 atp_bool_arg(asking->active), atp_text_arg(asking->status)));
 	/* F-15: what waits came before the deletion, as long as the row says so, which is locked now */
@@ -414,13 +414,13 @@ note(void *arg)
 
 	if (outcome->fault == NULL)
 	{
-		change_wish(asking, "answered_at = $3, error = NULL", atp_time_arg(atp_time_of_day()));
+		change_request(asking, "answered_at = $3, error = NULL", atp_time_arg(atp_time_of_day()));
 		if (asking->applied)
 			forget_account(asking);
 		if (asking->newer)
 		{
-			(void) atp_jobs_wish(asking->target, asking->subscription, 
-								 &(AtpJobWish) {.did = asking->did, .priority = ATP_JOB_LISTED, .reason = ATP_LIST_RECHECK}, 1);
+			(void) atp_jobs_request(asking->target, asking->subscription, 
+								 &(AtpJobRequest) {.did = asking->did, .priority = ATP_JOB_LISTED, .reason = ATP_LIST_RECHECK}, 1);
 			atp_wake_fetcher();
 		}
 		/*
@@ -434,23 +434,23 @@ note(void *arg)
 		}
 	}
 	else
-		change_wish(asking, "error = left($3, 250)", atp_text_arg(outcome->fault));
+		change_request(asking, "error = left($3, 250)", atp_text_arg(outcome->fault));
 	/* the server does not know the account, which may have moved */
 	if (outcome->moved)
-		atp_wishes_add(&asking->did, 1, true, ATP_WISH_REST, InvalidOid);
+		atp_identity_requests_add(&asking->did, 1, true, ATP_REQUEST_OTHER, InvalidOid);
 }
 
-static AtpBounded
+static AtpRunResult
 try_apply(Asking *asking, char **why)
 {
 	bool		looks = asking->gone && !asking->many;
-	AtpBounded	result = atp_bounded(asking->owner, "writing an account's status", looks ? PURGE_MS : APPLY_MS, apply, asking, why);
+	AtpRunResult result = atp_run_as_owner(asking->owner, "writing an account's status", looks ? PURGE_MS : APPLY_MS, apply, asking, why);
 
 	/* without the search, records with a revision up to repo.rev are purged at least */
-	if (result != ATP_BOUNDED_LATE || !looks)
+	if (result != ATP_RUN_LATE || !looks)
 		return result;
 	asking->many = true;
-	return atp_bounded(asking->owner, "writing an account's status", APPLY_MS, apply, asking, why);
+	return atp_run_as_owner(asking->owner, "writing an account's status", APPLY_MS, apply, asking, why);
 }
 
 /*
@@ -462,7 +462,7 @@ settle(Asking *asking, const char *fault, bool moved)
 {
 	char	   *why = NULL;
 
-	if (fault == NULL && try_apply(asking, &why) != ATP_BOUNDED_DONE)
+	if (fault == NULL && try_apply(asking, &why) != ATP_RUN_DONE)
 	{
 		ereport(LOG,
 				(errmsg("the status of account %s could not be brought into schema \"%s\": %s",
@@ -471,8 +471,8 @@ settle(Asking *asking, const char *fault, bool moved)
 	}
 	if (fault == NULL)
 		ATP_INJECTION_POINT("status written");
-	if (atp_bounded(GetUserId(), "noting an account's status", APPLY_MS,
-					note, &(Outcome) {asking, fault, moved}, &why) != ATP_BOUNDED_DONE)
+	if (atp_run_as_owner(GetUserId(), "noting an account's status", APPLY_MS,
+					note, &(Outcome) {asking, fault, moved}, &why) != ATP_RUN_DONE)
 		ereport(LOG,
 				(errmsg("the status of account %s could not be noted: %s", asking->did_text, why)));
 }
@@ -564,4 +564,4 @@ step(AtpTime now)
 	return left > 0 ? left : LOOK_MS;
 }
 
-const AtpErrand atp_status_errand = {.name = "status", .wanted = wanted, .step = step};
+const AtpTask atp_status_task = {.name = "status", .wanted = wanted, .step = step};

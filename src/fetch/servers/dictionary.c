@@ -134,4 +134,4 @@ step(AtpTime now)
 	return running != NULL || left >= 0 ? left : LOOK_MS;
 }
 
-const AtpErrand atp_dictionary_errand = {"dictionary", wanted, NULL, step};
+const AtpTask atp_dictionary_task = {"dictionary", wanted, NULL, step};

@@ -199,6 +199,6 @@ probe_step(AtpTime now)
 	return timeout;
 }
 
-const AtpErrand atp_probe_errand = {"probe", probe_wanted, probe_begin, probe_step};
+const AtpTask atp_probe_task = {"probe", probe_wanted, probe_begin, probe_step};
 
 #endif

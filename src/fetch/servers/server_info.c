@@ -1,7 +1,7 @@
 /*
  * server_info.c
  *		The fetcher's task behind describe_server() and host_status(): sends the requests in table
- *		host_question, and writes the answers there.
+ *		server_info_request, and writes the answers there.
  *
  * An answer is stored as text if it is a JSON object.  The waiting procedure converts the text to
  * jsonb, so an error of that conversion is raised in the user's session.
@@ -25,15 +25,15 @@
 #define REDIRECTS_MAX	3
 
 /* A running request. */
-typedef struct Question
+typedef struct Request
 {
 	dlist_node	node;
 	AtpHttp    *http;
 	char		url[FLEXIBLE_ARRAY_MEMBER];
-} Question;
+} Request;
 
-static dlist_head questions = DLIST_STATIC_INIT(questions);
-static int	nquestions;
+static dlist_head all_running = DLIST_STATIC_INIT(all_running);
+static int	nrunning;
 static AtpTime looked;
 static bool more;				/* the last look found unanswered rows */
 static const char owner;		/* its address identifies our requests */
@@ -43,8 +43,8 @@ is_running(const char *url)
 {
 	dlist_iter	i;
 
-	dlist_foreach(i, &questions)
-		if (strcmp(dlist_container(Question, node, i.cur)->url, url) == 0)
+	dlist_foreach(i, &all_running)
+		if (strcmp(dlist_container(Request, node, i.cur)->url, url) == 0)
 			return true;
 	return false;
 }
@@ -52,7 +52,7 @@ is_running(const char *url)
 static bool
 wanted(void)
 {
-	AtpResult	rows = atp_query("SELECT FROM atproto.host_question WHERE answered_at IS NULL LIMIT 1", ATP_NO_ARGS);
+	AtpResult	rows = atp_query("SELECT FROM atproto.server_info_request WHERE answered_at IS NULL LIMIT 1", ATP_NO_ARGS);
 
 	atp_result_free(rows);
 	return rows.n > 0;
@@ -62,25 +62,25 @@ wanted(void)
 static bool
 ask(const char *url)
 {
-	Question   *question = MemoryContextAlloc(TopMemoryContext, offsetof(Question, url) + strlen(url) + 1);
+	Request    *running = MemoryContextAlloc(TopMemoryContext, offsetof(Request, url) + strlen(url) + 1);
 	AtpHttpRequest request = {
 		.owner = &owner,
-		.arg = question,
+		.arg = running,
 		.url = url,
 		.accept = "application/json",
 		.redirects = REDIRECTS_MAX,
 	};
 	long		wait_ms;
 
-	question->http = atp_fetch_start(&request, NULL, &wait_ms);
-	if (question->http == NULL)
+	running->http = atp_fetch_start(&request, NULL, &wait_ms);
+	if (running->http == NULL)
 	{
-		pfree(question);
+		pfree(running);
 		return false;
 	}
-	strcpy(question->url, url);
-	dlist_push_tail(&questions, &question->node);
-	nquestions++;
+	strcpy(running->url, url);
+	dlist_push_tail(&all_running, &running->node);
+	nrunning++;
 	return true;
 }
 
@@ -99,16 +99,16 @@ is_json_object(const AtpHttpAnswer *answer)
 }
 
 static void
-write_answer(const Question *question)
+write_answer(const Request *running)
 {
-	const AtpHttpAnswer *answer = atp_http_answer(question->http);
+	const AtpHttpAnswer *answer = atp_http_answer(running->http);
 	const char *error = answer->error;
 
 	if (error == NULL && !is_json_object(answer))
-		error = psprintf("%s: no JSON object", question->url);
-	(void) atp_run("UPDATE atproto.host_question SET answered_at = $2, answer = $3, error = left($4, 250)"
+		error = psprintf("%s: no JSON object", running->url);
+	(void) atp_run("UPDATE atproto.server_info_request SET answered_at = $2, answer = $3, error = left($4, 250)"
 				   " WHERE url = $1 AND answered_at IS NULL",
-				   ATP_ARGS(atp_text_arg(question->url), atp_time_arg(atp_time_of_day()),
+				   ATP_ARGS(atp_text_arg(running->url), atp_time_arg(atp_time_of_day()),
 							atp_text_arg(error == NULL ? answer->body : NULL), atp_text_arg(error)));
 }
 
@@ -120,15 +120,15 @@ conclude(void)
 
 	while ((http = atp_fetch_next(&owner)) != NULL)
 	{
-		Question   *question = atp_http_arg(http);
+		Request    *running = atp_http_arg(http);
 
 		atp_begin("writing what a host has answered");
-		write_answer(question);
+		write_answer(running);
 		atp_commit();
 		atp_fetch_free(http);
-		dlist_delete(&question->node);
-		nquestions--;
-		pfree(question);
+		dlist_delete(&running->node);
+		nrunning--;
+		pfree(running);
 	}
 }
 
@@ -137,13 +137,13 @@ look(void)
 {
 	AtpResult	due;
 
-	atp_begin("looking for questions to hosts");
+	atp_begin("looking for requests to hosts");
 	/* a request this old gets an error, even if its procedure would wait longer */
-	(void) atp_run("UPDATE atproto.host_question SET answered_at = now(), error = 'the host could not be asked in time'"
-				   " WHERE answered_at IS NULL AND asked_at < now() - " ATP_QUESTION_DEAD, ATP_NO_ARGS);
-	due = atp_query("SELECT url FROM atproto.host_question WHERE answered_at IS NULL ORDER BY asked_at", ATP_NO_ARGS);
+	(void) atp_run("UPDATE atproto.server_info_request SET answered_at = now(), error = 'the host could not be asked in time'"
+				   " WHERE answered_at IS NULL AND requested_at < now() - " ATP_SERVER_INFO_EXPIRY, ATP_NO_ARGS);
+	due = atp_query("SELECT url FROM atproto.server_info_request WHERE answered_at IS NULL ORDER BY requested_at", ATP_NO_ARGS);
 	more = due.n > 0;
-	for (uint64 i = 0; i < due.n && nquestions < RUNNING_MAX; i++)
+	for (uint64 i = 0; i < due.n && nrunning < RUNNING_MAX; i++)
 	{
 		const char *url = atp_get_text(atp_result_row(due, i), "url");
 
@@ -167,4 +167,4 @@ step(AtpTime now)
 	return more ? LOOK_MS : -1;
 }
 
-const AtpErrand atp_question_errand = {"question", wanted, NULL, step};
+const AtpTask atp_server_info_task = {"server_info", wanted, NULL, step};

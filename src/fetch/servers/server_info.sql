@@ -2,26 +2,26 @@
  * src/fetch: what servers say about themselves, and relays about hosts.
  */
 
-CREATE TABLE atproto.host_question (
+CREATE TABLE atproto.server_info_request (
     url text PRIMARY KEY
         CHECK (octet_length(url) <= 1000),
-    asked_at timestamptz NOT NULL,
+    requested_at timestamptz NOT NULL,
     answered_at timestamptz,
     answer text
         CHECK (octet_length(answer) <= 65536),
     error text
         CHECK (octet_length(error) <= 1000)
 );
-COMMENT ON TABLE atproto.host_question IS 'requests of describe_server() and host_status(), with the answers; in no dump';
-COMMENT ON COLUMN atproto.host_question.url IS 'URL of the request';
-COMMENT ON COLUMN atproto.host_question.answered_at IS 'when the answer came; NULL: no answer yet';
-COMMENT ON COLUMN atproto.host_question.answer IS 'the server''s answer: JSON, unchanged';
-COMMENT ON COLUMN atproto.host_question.error IS 'why there is no answer';
-COMMENT ON COLUMN atproto.host_question.asked_at IS 'when the procedure was called';
+COMMENT ON TABLE atproto.server_info_request IS 'requests of describe_server() and host_status(), with the answers; in no dump';
+COMMENT ON COLUMN atproto.server_info_request.url IS 'URL of the request';
+COMMENT ON COLUMN atproto.server_info_request.answered_at IS 'when the answer came; NULL: no answer yet';
+COMMENT ON COLUMN atproto.server_info_request.answer IS 'the server''s answer: JSON, unchanged';
+COMMENT ON COLUMN atproto.server_info_request.error IS 'why there is no answer';
+COMMENT ON COLUMN atproto.server_info_request.requested_at IS 'when the procedure was called';
 
 -- no row belongs to a role, so the policy lets every role pass; a role that reads the table still needs a grant
-ALTER TABLE atproto.host_question ENABLE ROW LEVEL SECURITY;
-CREATE POLICY everybody ON atproto.host_question USING (true);
+ALTER TABLE atproto.server_info_request ENABLE ROW LEVEL SECURITY;
+CREATE POLICY everybody ON atproto.server_info_request USING (true);
 
 -- No EXECUTE for PUBLIC, as for subscribe(): a caller makes the server open connections.
 CREATE PROCEDURE atproto.describe_server(server text, INOUT answer jsonb DEFAULT NULL, timeout interval DEFAULT '10 s')

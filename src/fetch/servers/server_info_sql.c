@@ -1,7 +1,7 @@
 /*
  * server_info_sql.c
  *		atproto.describe_server() and atproto.host_status(): they queue a request in table
- *		host_question, and wait for the fetcher's answer.
+ *		server_info_request, and wait for the fetcher's answer.
  */
 #include "postgres.h"
 
@@ -27,7 +27,7 @@ PG_FUNCTION_INFO_V1(atp_describe_server);
 PG_FUNCTION_INFO_V1(atp_host_status);
 
 #define POLL_MS		50
-#define URL_MAX		1000		/* bytes, as the CHECK of atproto.host_question.url */
+#define URL_MAX		1000		/* bytes, as the CHECK of atproto.server_info_request.url */
 
 /* An answer not older than this is returned again, without a new request. */
 #define FRESH		"interval '10 s'"
@@ -69,21 +69,21 @@ static void
 ask(const char *url)
 {
 	int			nest = atp_waiting_step();
-	AtpCaller	caller = atp_as_table_owner("host_question");
+	AtpCaller	caller = atp_as_table_owner("server_info_request");
 	AtpResult	found;
 	int64		n;
 
-	(void) atp_run("DELETE FROM atproto.host_question WHERE answered_at < now() - interval '1 day'", ATP_NO_ARGS);
-	found = atp_query("SELECT count(*) AS n FROM atproto.host_question WHERE answered_at IS NULL", ATP_NO_ARGS);
+	(void) atp_run("DELETE FROM atproto.server_info_request WHERE answered_at < now() - interval '1 day'", ATP_NO_ARGS);
+	found = atp_query("SELECT count(*) AS n FROM atproto.server_info_request WHERE answered_at IS NULL", ATP_NO_ARGS);
 	n = atp_get_int8(atp_result_row(found, 0), "n");
 	atp_result_free(found);
-	if (n >= ATP_QUESTIONS_MAX)
+	if (n >= ATP_SERVER_INFO_MAX)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("there are %d questions that no host has answered yet", ATP_QUESTIONS_MAX),
+				 errmsg("there are %d requests that no host has answered yet", ATP_SERVER_INFO_MAX),
 				 errhint("Try again in a minute.")));
-	(void) atp_run("INSERT INTO atproto.host_question AS q (url, asked_at) VALUES ($1, now())"
-				   " ON CONFLICT (url) DO UPDATE SET asked_at = now(), answered_at = NULL, answer = NULL, error = NULL"
+	(void) atp_run("INSERT INTO atproto.server_info_request AS q (url, requested_at) VALUES ($1, now())"
+				   " ON CONFLICT (url) DO UPDATE SET requested_at = now(), answered_at = NULL, answer = NULL, error = NULL"
 				   " WHERE q.answered_at < now() - " FRESH,
 				   ATP_ARGS(atp_text_arg(url)));
 	atp_owner_end(caller);
@@ -96,8 +96,8 @@ static bool
 look(const char *url, char **answer, char **error)
 {
 	int			nest = atp_waiting_step();
-	AtpCaller	caller = atp_as_table_owner("host_question");
-	AtpResult	found = atp_query("SELECT answer, error FROM atproto.host_question WHERE url = $1 AND answered_at IS NOT NULL",
+	AtpCaller	caller = atp_as_table_owner("server_info_request");
+	AtpResult	found = atp_query("SELECT answer, error FROM atproto.server_info_request WHERE url = $1 AND answered_at IS NOT NULL",
 								  ATP_ARGS(atp_text_arg(url)));
 	bool		answered = found.n > 0;
 

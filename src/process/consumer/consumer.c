@@ -209,7 +209,7 @@ atp_consumer_look_at_nodes(Consumer *c)
 	c->has_nodes = atp_extension_lock() == ATP_EXTENSION_READY && atp_has_citus();
 	/* asks each time whether the target has marks: distribute() may have made them while this process ran */
 	if (c->has_nodes)
-		found = atp_nodes_settle(c->sub);
+		found = atp_nodes_repair(c->sub);
 	if (found != NULL)
 		found = MemoryContextStrdup(TopMemoryContext, found);
 	atp_commit();
@@ -255,7 +255,7 @@ atp_consumer_main(Datum arg)
 	 * Entries of commits processed earlier must not count: a user may have emptied the tables and set the
 	 * cursor back, to have these commits processed again.
 	 */
-	atp_recent_forget();
+	atp_rev_cache_forget();
 	c.loop_cxt = AllocSetContextCreate(TopMemoryContext, "atproto loop", ALLOCSET_DEFAULT_SIZES);
 	wait_for_workers(&c);
 	begin_log(&c);

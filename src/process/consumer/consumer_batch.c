@@ -159,7 +159,7 @@ note_pace(Consumer *c)
 {
 	const AtpBatch *batch = c->batch;
 
-	if (batch->nevents > 0 && atp_status_pace(batch->time == 0 ? 0 : batch->time - ATP_UNIX_TO_POSTGRES, batch->nevents))
+	if (batch->nevents > 0 && atp_status_note_lag(batch->time == 0 ? 0 : batch->time - ATP_UNIX_TO_POSTGRES, batch->nevents))
 		atp_consumer_note(c, ATP_LOGGED_CAUGHT_UP, NULL);
 }
 
@@ -309,7 +309,7 @@ atp_consumer_apply(Consumer *c)
 
 	if (batch->nmessages == 0)
 		return;
-	Assert(c->state == ATP_STATE_STREAMING || c->state == ATP_STATE_SETTLING);
+	Assert(c->state == ATP_STATE_STREAMING || c->state == ATP_STATE_FLUSHING);
 	if (c->shards != NULL)
 		hand_batch(c, false);
 	else if (batch->nevents > 0 || batch->letters != NIL)
@@ -323,9 +323,9 @@ atp_consumer_apply(Consumer *c)
 }
 
 void
-atp_consumer_settle(Consumer *c)
+atp_consumer_flush(Consumer *c)
 {
-	atp_consumer_is_settling(c);
+	atp_consumer_is_flushing(c);
 	atp_consumer_apply(c);
 	while (c->shards != NULL && !atp_shards_idle(c->shards))
 	{

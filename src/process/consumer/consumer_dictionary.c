@@ -1,7 +1,7 @@
 /*
  * consumer_dictionary.c
  *		The dictionary with which a stream's server may compress messages, from table
- *		zstd_dictionary.  An operator sets the dictionary, or the errand
+ *		zstd_dictionary.  An operator sets the dictionary, or the task
  *		fetch/servers/dictionary.c fetches it from the server.
  */
 #include "postgres.h"
@@ -22,7 +22,7 @@ PG_FUNCTION_INFO_V1(atp_set_zstd_dictionary);
 
 /* If the server offers a dictionary, and no row exists yet, request the dictionary. */
 static void
-wish(const AtpSubscription *sub)
+request_dictionary(const AtpSubscription *sub)
 {
 	if (sub->source->dictionary_nsid == NULL)
 		return;
@@ -51,7 +51,7 @@ atp_dictionary_get(const AtpSubscription *sub, MemoryContext cxt)
 		MemoryContextSwitchTo(old);
 	}
 	else
-		wish(sub);
+		request_dictionary(sub);
 	atp_result_free(found);
 	atp_owner_end(caller);
 	return dictionary;

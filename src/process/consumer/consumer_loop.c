@@ -37,9 +37,9 @@ follow_settings(Consumer *c)
 	if (c->state == ATP_STATE_UNDECIDED)
 		atp_consumer_drop(c, ATP_DROP_CLOCK, c->undecided_why);
 	before = c->state;
-	atp_consumer_settle(c);
+	atp_consumer_flush(c);
 	atp_consumer_read_settings(c);
-	atp_consumer_is_settled(c, before);
+	atp_consumer_is_flushed(c, before);
 	if (c->conn != NULL)
 		atp_consumer_ask_anew(c);
 }
@@ -166,7 +166,7 @@ atp_consumer_loop(Consumer *c)
 			atp_consumer_close_gap(c);
 		if (c->reshard_at >= 0 && c->position.last >= c->reshard_at)
 		{
-			atp_consumer_settle(c);
+			atp_consumer_flush(c);
 			atp_consumer_leave(c, "the number of its workers changes", true);
 		}
 		if ((deferred = atp_consumer_defers(c)) > 0)

@@ -44,7 +44,7 @@ typedef struct Consumer
 	/* the subscription's row */
 	MemoryContext cxt;			/* for the subscription, and for data that lives as long */
 	AtpSubscription *sub;
-	const AtpSource *source;	/* the kind of stream */
+	const AtpStreamKind *source;	/* the kind of stream */
 	char	   *activity;		/* shown by pg_stat_activity while streaming */
 
 	/* the stream */
@@ -143,8 +143,8 @@ extern void atp_consumer_is_connecting(Consumer *c);
 extern void atp_consumer_is_streaming(Consumer *c);
 extern void atp_consumer_is_undecided(Consumer *c, const char *why);
 extern void atp_consumer_is_decided(Consumer *c);
-extern void atp_consumer_is_settling(Consumer *c);
-extern void atp_consumer_is_settled(Consumer *c, AtpState before);
+extern void atp_consumer_is_flushing(Consumer *c);
+extern void atp_consumer_is_flushed(Consumer *c, AtpState before);
 extern void atp_consumer_is_stopping(Consumer *c);
 extern void atp_consumer_is_leaving(Consumer *c);
 
@@ -235,7 +235,7 @@ extern void atp_consumer_hand_broken(Consumer *c);
 extern void atp_consumer_collect(Consumer *c);
 
 /* Apply all decoded events, and return when they are committed: the cursor is then the last decoded event. */
-extern void atp_consumer_settle(Consumer *c);
+extern void atp_consumer_flush(Consumer *c);
 
 /*
  * Bounded work between batches: remove records of deleted accounts, look for such records, release held

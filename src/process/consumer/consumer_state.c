@@ -19,13 +19,13 @@ static const struct
 	const char *activity;		/* of shown states, for pg_stat_activity; NULL: the stream's text */
 }			states[] = {
 	[ATP_STATE_STARTING] = {.from = FROM(WAITING), .shown = true, .activity = "starting"},
-	[ATP_STATE_WAITING] = {.from = FROM(STARTING) | FROM(SETTLING), .shown = true, .activity = "waiting to reconnect"},
+	[ATP_STATE_WAITING] = {.from = FROM(STARTING) | FROM(FLUSHING), .shown = true, .activity = "waiting to reconnect"},
 	[ATP_STATE_CONNECTING] = {.from = FROM(STARTING) | FROM(WAITING),
 	.shown = true, .connected = true, .activity = "connecting"},
 	[ATP_STATE_STREAMING] = {.from = FROM(CONNECTING) | FROM(UNDECIDED),
 	.shown = true, .connected = true},
 	[ATP_STATE_UNDECIDED] = {.from = FROM(STREAMING)},
-	[ATP_STATE_SETTLING] = {.from = FROM(STARTING) | FROM(WAITING) | FROM(CONNECTING) | FROM(STREAMING) | FROM(UNDECIDED)},
+	[ATP_STATE_FLUSHING] = {.from = FROM(STARTING) | FROM(WAITING) | FROM(CONNECTING) | FROM(STREAMING) | FROM(UNDECIDED)},
 	[ATP_STATE_STOPPING] = {.from = ANY & ~FROM(LEAVING)},
 	[ATP_STATE_LEAVING] = {.from = ANY},
 };
@@ -100,16 +100,16 @@ atp_consumer_is_decided(Consumer *c)
 }
 
 void
-atp_consumer_is_settling(Consumer *c)
+atp_consumer_is_flushing(Consumer *c)
 {
-	enter(c, ATP_STATE_SETTLING);
+	enter(c, ATP_STATE_FLUSHING);
 }
 
-/* Return from SETTLING to the state before. */
+/* Return from FLUSHING to the state before. */
 void
-atp_consumer_is_settled(Consumer *c, AtpState before)
+atp_consumer_is_flushed(Consumer *c, AtpState before)
 {
-	Assert(c->state == ATP_STATE_SETTLING && before == c->shown && c->batch->nmessages == 0);
+	Assert(c->state == ATP_STATE_FLUSHING && before == c->shown && c->batch->nmessages == 0);
 	c->state = before;
 	atp_consumer_report(c);
 }

@@ -180,7 +180,7 @@ atp_consumer_ask_anew(Consumer *c)
 {
 	if (strcmp(c->asked, what_is_asked(c)) == 0)
 		return;
-	atp_consumer_settle(c);
+	atp_consumer_flush(c);
 	atp_conn_close(c->conn, 1000);
 	atp_conn_free(c->conn);
 	c->conn = NULL;
@@ -196,7 +196,7 @@ atp_consumer_drop(Consumer *c, AtpDrop drop, const char *why)
 	bool		contents = atp_drop_is_about_contents(drop, atp_conn_close_code(c->conn));
 	char	   *reason;
 
-	atp_consumer_settle(c);
+	atp_consumer_flush(c);
 	delay = atp_retry_delay(c->failures++);
 	reason = MemoryContextStrdup(c->batch->cxt, why);
 	/*
@@ -284,7 +284,7 @@ atp_consumer_receive(Consumer *c)
 	if (state == ATP_CONN_OPEN && atp_consumer_is_deferring(c))
 		return;
 	if (batch->ndecoded == 0)
-		atp_decoder_shares(c->decoder, atp_union_is_shared(c->statements) ? c->states : InvalidOid);
+		atp_decoder_shares(c->decoder, atp_multi_source_is_shared(c->statements) ? c->states : InvalidOid);
 	if (batch->ndecoded < batch->nmessages)
 		verdict = atp_decode(c->decoder, batch, &c->position, c->shards ? ATP_DECODE_HEADS : ATP_DECODE_ALL);
 	if (verdict.drop != ATP_DROP_CLOCK)
@@ -305,7 +305,7 @@ atp_consumer_receive(Consumer *c)
 		atp_consumer_hand_broken(c);
 	if (verdict.error == ATP_SERVER_ERROR_FUTURE_CURSOR)
 	{
-		atp_consumer_settle(c);
+		atp_consumer_flush(c);
 		atp_consumer_stop(c, verdict.why);	/* E-45 */
 	}
 	atp_consumer_drop(c, verdict.drop, verdict.why);

@@ -227,7 +227,7 @@ Datum
 atp_unsubscribe(PG_FUNCTION_ARGS)
 {
 	SPI_connect();
-	atp_status_wishes_leave(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	atp_status_requests_leave(text_to_cstring(PG_GETARG_TEXT_PP(0)));
 	on_subscription(fcinfo, "DELETE FROM atproto.subscription WHERE name = $1");
 	SPI_finish();
 	PG_RETURN_VOID();

@@ -283,7 +283,7 @@ COMMENT ON FUNCTION atproto.target_renamed() IS 'event trigger: gives subscripti
 REVOKE ALL ON FUNCTION atproto.target_renamed() FROM PUBLIC;
 CREATE EVENT TRIGGER atproto_target_renamed ON ddl_command_end WHEN TAG IN ('ALTER SCHEMA')
     EXECUTE FUNCTION atproto.target_renamed();
-COMMENT ON EVENT TRIGGER atproto_target_renamed IS 'ALTER SCHEMA … RENAME takes subscriptions, held events, jobs, wishes and audits of the schema along';
+COMMENT ON EVENT TRIGGER atproto_target_renamed IS 'ALTER SCHEMA … RENAME takes subscriptions, held events, jobs, requests and audits of the schema along';
 
 -- At CREATE EXTENSION: wake a manager that waits for the extension.
 CREATE FUNCTION atproto.wake() RETURNS void

@@ -3,8 +3,8 @@
  *		The fetcher, one process for each database: makes all HTTP requests, so that
  *		neither a consumer nor a session waits for strangers' servers (W-57).
  *
- * This file does not know what is fetched: the errands do (fetch/engine/task.h).  The manager starts the
- * fetcher when an errand has work, and the fetcher ends when no errand has had work for a while.
+ * This file does not know what is fetched: the tasks do (fetch/engine/task.h).  The manager starts the
+ * fetcher when a task has work, and the fetcher ends when no task has had work for a while.
  */
 #include "postgres.h"
 
@@ -33,18 +33,18 @@
 #define IDLE_MS		60000		/* the fetcher ends after this time without work */
 #define LOOK_MS		20000		/* how often the fetcher looks for work */
 
-/* The errands, in the order of their calls in each round; NULL ends the list. */
-static const AtpErrand *const errands[] = {
-	&atp_identity_errand,
-	&atp_audit_errand,
-	&atp_list_errand,
-	&atp_status_errand,
-	&atp_handle_errand,
-	&atp_question_errand,
-	&atp_dictionary_errand,
-	&atp_repo_errand,
+/* The tasks, in the order of their calls in each round; NULL ends the list. */
+static const AtpTask *const tasks[] = {
+	&atp_identity_task,
+	&atp_audit_task,
+	&atp_list_task,
+	&atp_status_task,
+	&atp_handle_task,
+	&atp_server_info_task,
+	&atp_dictionary_task,
+	&atp_repo_task,
 #ifdef ATP_INJECTION_POINTS
-	&atp_probe_errand,
+	&atp_probe_task,
 #endif
 	NULL
 };
@@ -52,8 +52,8 @@ static const AtpErrand *const errands[] = {
 bool
 atp_fetcher_is_wanted(void)
 {
-	for (int i = 0; errands[i] != NULL; i++)
-		if (errands[i]->wanted())
+	for (int i = 0; tasks[i] != NULL; i++)
+		if (tasks[i]->wanted())
 			return true;
 	return false;
 }
@@ -106,7 +106,7 @@ wait_after_crash(void)
 	atp_crash_run();
 }
 
-/* One round of all errands; returns milliseconds until the next round has work. */
+/* One round of all tasks; returns milliseconds until the next round has work. */
 static long
 work(MemoryContext cxt)
 {
@@ -115,10 +115,10 @@ work(MemoryContext cxt)
 
 	atp_http_pump();
 	(void) atp_http_news();
-	for (int i = 0; errands[i] != NULL; i++)
+	for (int i = 0; tasks[i] != NULL; i++)
 	{
 		MemoryContextSwitchTo(cxt);
-		timeout = atp_earlier(timeout, errands[i]->step(now));
+		timeout = atp_earlier(timeout, tasks[i]->step(now));
 		MemoryContextReset(cxt);
 		atp_http_pump();
 		atp_serve_interrupts();
@@ -177,8 +177,8 @@ atp_fetcher_main(Datum arg)
 	(void) look("beginning");
 	atp_poll_begin();
 	atp_fetch_begin();
-	for (int i = 0; errands[i] != NULL; i++)
-		if (errands[i]->begin != NULL)
-			errands[i]->begin();
+	for (int i = 0; tasks[i] != NULL; i++)
+		if (tasks[i]->begin != NULL)
+			tasks[i]->begin();
 	fetcher_loop();
 }

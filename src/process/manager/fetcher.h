@@ -9,7 +9,7 @@
 
 #include "postmaster/bgworker.h"
 
-/* Does any errand have work?  Call in a transaction with SPI connected. */
+/* Does any task have work?  Call in a transaction with SPI connected. */
 extern bool atp_fetcher_is_wanted(void);
 
 /*

@@ -97,7 +97,7 @@ object_accessed(ObjectAccessType access, Oid classid, Oid objid, int subid, void
 }
 
 void
-atp_ddl_init(void)
+atp_drop_hook_init(void)
 {
 	/* in pg_upgrade's server none of our processes run */
 	if (!process_shared_preload_libraries_in_progress || IsBinaryUpgrade)

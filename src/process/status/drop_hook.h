@@ -12,6 +12,6 @@
  * Call from _PG_init().  Where the library is preloaded, DROP DATABASE ends the database's processes, and
  * ALTER and DROP EXTENSION wake them.
  */
-extern void atp_ddl_init(void);
+extern void atp_drop_hook_init(void);
 
 #endif							/* ATP_DROP_HOOK_H */

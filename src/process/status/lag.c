@@ -17,39 +17,39 @@ seconds(int64_t from, int64_t to)
 }
 
 bool
-atp_pace_note(AtpPace *pace, int64_t now, int64_t time, int64_t events)
+atp_lag_note(AtpLag *lag, int64_t now, int64_t time, int64_t events)
 {
-	bool		was_behind = pace->behind;
+	bool		was_behind = lag->behind;
 
 	/* the clock was set back: the earlier samples are useless */
-	if (now < pace->last.at)
-		pace->n = 0;
-	pace->last.at = now;
-	pace->last.events += events;
+	if (now < lag->last.at)
+		lag->n = 0;
+	lag->last.at = now;
+	lag->last.events += events;
 	if (time != 0)
 	{
-		pace->last.time = time;
-		if (seconds(time, now) * SECOND >= ATP_PACE_BEHIND)
-			pace->behind = true;
-		else if (seconds(time, now) * SECOND <= ATP_PACE_LIVE)
-			pace->behind = false;
+		lag->last.time = time;
+		if (seconds(time, now) * SECOND >= ATP_LAG_BEHIND)
+			lag->behind = true;
+		else if (seconds(time, now) * SECOND <= ATP_LAG_LIVE)
+			lag->behind = false;
 	}
-	if (pace->n == 0 || now - pace->samples[(pace->n - 1) % ATP_PACE_SAMPLES].at >= ATP_PACE_STEP)
-		pace->samples[pace->n++ % ATP_PACE_SAMPLES] = pace->last;
-	return was_behind && !pace->behind;
+	if (lag->n == 0 || now - lag->samples[(lag->n - 1) % ATP_LAG_SAMPLES].at >= ATP_LAG_STEP)
+		lag->samples[lag->n++ % ATP_LAG_SAMPLES] = lag->last;
+	return was_behind && !lag->behind;
 }
 
 /* The oldest sample in the window; NULL: no sample, or none older than a second. */
-static const AtpPaceSample *
-oldest(const AtpPace *pace, int64_t now)
+static const AtpLagSample *
+oldest(const AtpLag *lag, int64_t now)
 {
-	const AtpPaceSample *found = NULL;
+	const AtpLagSample *found = NULL;
 
-	for (int64_t i = pace->n - 1; i >= 0 && i >= pace->n - ATP_PACE_SAMPLES; i--)
+	for (int64_t i = lag->n - 1; i >= 0 && i >= lag->n - ATP_LAG_SAMPLES; i--)
 	{
-		const AtpPaceSample *sample = &pace->samples[i % ATP_PACE_SAMPLES];
+		const AtpLagSample *sample = &lag->samples[i % ATP_LAG_SAMPLES];
 
-		if (now - sample->at > ATP_PACE_WINDOW)
+		if (now - sample->at > ATP_LAG_WINDOW)
 			break;
 		found = sample;
 	}
@@ -57,28 +57,28 @@ oldest(const AtpPace *pace, int64_t now)
 }
 
 double
-atp_pace_rate(const AtpPace *pace, int64_t now)
+atp_lag_rate(const AtpLag *lag, int64_t now)
 {
-	const AtpPaceSample *from = oldest(pace, now);
+	const AtpLagSample *from = oldest(lag, now);
 
 	if (from != NULL)
-		return (pace->last.events - from->events) / seconds(from->at, now);
-	return pace->n > 0 && now - pace->last.at > ATP_PACE_WINDOW ? 0 : -1;
+		return (lag->last.events - from->events) / seconds(from->at, now);
+	return lag->n > 0 && now - lag->last.at > ATP_LAG_WINDOW ? 0 : -1;
 }
 
 int64_t
-atp_pace_left(const AtpPace *pace, int64_t now)
+atp_lag_left(const AtpLag *lag, int64_t now)
 {
-	const AtpPaceSample *from = oldest(pace, now);
+	const AtpLagSample *from = oldest(lag, now);
 	double		closing;
 	double		left;
 
-	if (!pace->behind || from == NULL || from->time == 0)
+	if (!lag->behind || from == NULL || from->time == 0)
 		return -1;
 	/* stream seconds processed in a second, minus the second which passes meanwhile */
-	closing = seconds(from->time, pace->last.time) / seconds(from->at, now) - 1;
+	closing = seconds(from->time, lag->last.time) / seconds(from->at, now) - 1;
 	if (closing <= 0)
 		return -1;
-	left = seconds(pace->last.time, now) / closing * SECOND;
+	left = seconds(lag->last.time, now) / closing * SECOND;
 	return left >= 0 && left <= LEFT_MAX ? (int64_t) left : -1;
 }

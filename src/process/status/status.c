@@ -56,7 +56,7 @@ typedef struct Slot
 	char		error[256];		/* the last error, for people */
 	TimestampTz error_at;		/* 0: no error */
 	bool		failed;			/* the last error ended the process, and is not in the log yet */
-	AtpPace		pace;			/* of the present connection */
+	AtpLag		lag;			/* of the present connection */
 } Slot;
 
 static int	max_subscriptions;	/* GUC: slots in shared memory */
@@ -145,7 +145,7 @@ atp_status_init(void)
 							NULL, &max_subscriptions, 64, 1, 4096,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	atp_shared_part(slots_size, (void **) &slots);
-	atp_union_ask(&running);
+	atp_multi_source_set_running(&running);
 }
 
 static void
@@ -160,7 +160,7 @@ set_state(AtpState state)
 	my_slot->connected_at = connected ? atp_time_of_day() : 0;
 	/* rates must not include the time between two connections */
 	if (connected)
-		memset(&my_slot->pace, 0, sizeof(my_slot->pace));
+		memset(&my_slot->lag, 0, sizeof(my_slot->lag));
 }
 
 static void
@@ -364,12 +364,12 @@ atp_status_batch(const int64 *skips)
 }
 
 bool
-atp_status_pace(int64 time, int64 events)
+atp_status_note_lag(int64 time, int64 events)
 {
 	bool		caught_up;
 
 	atp_shared_lock(LW_EXCLUSIVE);
-	caught_up = atp_pace_note(&my_slot->pace, atp_time_of_day(), time, events);
+	caught_up = atp_lag_note(&my_slot->lag, atp_time_of_day(), time, events);
 	atp_shared_unlock();
 	return caught_up;
 }
@@ -469,8 +469,8 @@ atp_stream_status(PG_FUNCTION_ARGS)
 	{
 		Slot	   *slot = &copy[i];
 		TimestampTz now = atp_time_of_day();
-		double		rate = atp_pace_rate(&slot->pace, now);
-		int64		left = atp_pace_left(&slot->pace, now);
+		double		rate = atp_lag_rate(&slot->lag, now);
+		int64		left = atp_lag_left(&slot->lag, now);
 		Datum		values[17];
 		bool		nulls[17] = {0};
 

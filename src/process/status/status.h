@@ -27,7 +27,7 @@ typedef enum AtpState
 	ATP_STATE_ENDED,			/* the process is gone */
 	/* In the following states, other processes see the state before. */
 	ATP_STATE_UNDECIDED,		/* a message waits for later messages (ATP_DROP_CLOCK) */
-	ATP_STATE_SETTLING,			/* decoded events are being committed */
+	ATP_STATE_FLUSHING,			/* decoded events are being committed */
 	ATP_STATE_STOPPING,			/* the subscription is being stopped; an operator will have to decide */
 	ATP_STATE_LEAVING			/* the process ends */
 } AtpState;
@@ -75,7 +75,7 @@ extern void atp_status_skips(const int64 *skips);	/* skips outside of a batch */
  * Count events about to be applied; time is the time in the last event (0: none).  True: the stream has
  * caught up.
  */
-extern bool atp_status_pace(int64 time, int64 events);
+extern bool atp_status_note_lag(int64 time, int64 events);
 
 /* Free the slots of a dropped database. */
 extern void atp_status_forget(Oid database);

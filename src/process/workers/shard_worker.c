@@ -37,7 +37,7 @@ typedef struct Worker
 	AtpRing    *ring;
 	int			shard;
 	AtpSubscription *sub;
-	const AtpSource *source;
+	const AtpStreamKind *source;
 	AtpStatements *statements;
 	AtpDecoder *decoder;
 	AtpBatch   *batch;

@@ -52,7 +52,7 @@
 
 typedef enum Way
 {
-	WAY_HEAP,					/* all events at once; new rows go directly into the table where direct_insert.h allows */
+	WAY_DIRECT,					/* all events at once; new rows go directly into the table where direct_insert.h allows */
 	WAY_STATEMENTS,				/* all events at once, with SQL statements */
 	WAY_PIECES
 } Way;
@@ -87,7 +87,7 @@ typedef struct Done
 static Done
 done_so_far(const AtpApply *a)
 {
-	Done		done = {a->rows - a->idle - a->removed, a->removed, 0};
+	Done		done = {a->rows - a->noop_rows - a->removed, a->removed, 0};
 
 	for (int i = 0; i < ATP_SKIP_COUNT; i++)
 		done.skipped += a->skips[i];
@@ -134,7 +134,7 @@ attempt(AtpApply *a, AtpStep step, int first, int second)
 
 	if (error == NULL)
 	{
-		a->kept++;
+		a->subxacts++;
 		note_passed(a, step, first, second, before);
 	}
 	else if (!atp_error_may_be_row(a, error))
@@ -168,7 +168,7 @@ count_refused(const AtpSettings *settings, const AtpEvent *event, ErrorData *err
 	if (learnt.refused < REFUSED_EVENTS || learnt.nrepos < repos_needed(settings))
 		return;
 	/* the class of the error decides what follows */
-	if (atp_fault_of(error->sqlerrcode) != ATP_FAULT_ROW)
+	if (atp_error_class(error->sqlerrcode) != ATP_ERROR_ROW)
 		ReThrowError(error);
 	ereport(ERROR,
 			(errcode(ATP_ERRCODE_STOP),
@@ -180,7 +180,7 @@ static void
 refuse(AtpApply *a, AtpEvent *event, int row, AtpSpan path, ErrorData *error)
 {
 	MemoryContext old = MemoryContextSwitchTo(a->batch->cxt);
-	AtpLetter  *letter = atp_batch_new_letter(a->batch, "apply", event->message, event->seq);
+	AtpDeadLetter *letter = atp_batch_new_dead_letter(a->batch, "apply", event->message, event->seq);
 	AtpPassed	kind = row < 0 ? ATP_PASSED_STATE : ATP_PASSED_PUT;
 
 	strlcpy(letter->sqlstate, unpack_sql_state(error->sqlerrcode), sizeof(letter->sqlstate));
@@ -192,7 +192,7 @@ refuse(AtpApply *a, AtpEvent *event, int row, AtpSpan path, ErrorData *error)
 	MemoryContextSwitchTo(old);
 	if (row >= 0 && (a->sink->uses & ATP_USE_REPOS) && a->batch->rows[row].record.action == ATP_DELETE)
 		kind = ATP_PASSED_REMOVED;
-	if (atp_fault_of(error->sqlerrcode) != ATP_FAULT_ROW)
+	if (atp_error_class(error->sqlerrcode) != ATP_ERROR_ROW)
 		atp_suspects_add(a->suspects, kind, (int) (event - a->batch->events), row, error);
 	count_refused(&a->sub->settings, event, error);
 }
@@ -249,7 +249,7 @@ apply_single(AtpApply *a, int index)
 static bool
 is_full(const AtpApply *a)
 {
-	return a->kept >= SUBTRANSACTIONS_MAX && a->hi > a->lo;
+	return a->subxacts >= SUBTRANSACTIONS_MAX && a->hi > a->lo;
 }
 
 /* Apply events [lo, hi), and halve the range where a step fails.  a->hi is set to the end of the applied events. */
@@ -310,14 +310,14 @@ tables_used(const AtpApply *a)
  * again; letters of ignored or false events are obsolete.
  */
 static bool
-is_void(const AtpLetter *letter)
+is_void(const AtpDeadLetter *letter)
 {
 	return letter->event != NULL && letter->event->verdict.judged != ATP_JUDGED_TRUE && letter->stage != atp_stage_signature;
 }
 
 /* Does the letter belong to this transaction, which ends before event a->hi and reaches sequence number seq? */
 static bool
-is_due(const AtpApply *a, const AtpLetter *letter, int64 seq)
+is_due(const AtpApply *a, const AtpDeadLetter *letter, int64 seq)
 {
 	if (a->hi == a->batch->nevents)
 		return true;
@@ -338,7 +338,7 @@ letters_until(AtpApply *a, int64 seq, List **rest)
 	*rest = NIL;
 	foreach(lc, a->batch->letters)
 	{
-		AtpLetter  *letter = lfirst(lc);
+		AtpDeadLetter *letter = lfirst(lc);
 
 		if (!is_due(a, letter, seq))
 			*rest = lappend(*rest, letter);
@@ -365,11 +365,11 @@ has_jobs(const AtpApply *a)
 static bool
 store_rest(AtpApply *a, List *letters)
 {
-	atp_letters_store(a, letters);
-	if (a->sink->conclude != NULL)
-		a->sink->conclude(a);
-	if (a->sink->settle != NULL)
-		a->sink->settle(a);
+	atp_dead_letters_store(a, letters);
+	if (a->sink->after_apply != NULL)
+		a->sink->after_apply(a);
+	if (a->sink->drop_superseded_letters != NULL)
+		a->sink->drop_superseded_letters(a);
 	return a->progress->move(a->progress, a);
 }
 
@@ -378,7 +378,7 @@ store_rest(AtpApply *a, List *letters)
  * its locks, as an INSERT does.  Otherwise sessions that lock several of the tables all the time could keep the
  * batch waiting forever.
  */
-#define VAIN_MAX	10
+#define LOCK_ATTEMPTS_MAX	10
 
 typedef enum Begun
 {
@@ -418,12 +418,12 @@ begin_with_table(const char *activity, Oid relid)
 static Begun
 begin(AtpApply *a, const char *activity)
 {
-	if (!begin_with_table(activity, a->awaited))
+	if (!begin_with_table(activity, a->lock_first))
 		return BEGUN_IN_VAIN;
-	if (OidIsValid(a->awaited) && !atp_extension_lock_at_once())
+	if (OidIsValid(a->lock_first) && !atp_extension_lock_at_once())
 	{
 		/* a session that drops the extension needs this table's lock as well: waiting here could be a deadlock */
-		a->awaited = InvalidOid;
+		a->lock_first = InvalidOid;
 		atp_abort();
 		return BEGUN_IN_VAIN;
 	}
@@ -432,13 +432,13 @@ begin(AtpApply *a, const char *activity)
 		atp_commit();
 		return BEGUN_WITHOUT;
 	}
-	a->awaited = atp_tables_lock(a->statements, tables_used(a), a->vain >= VAIN_MAX);
-	if (!OidIsValid(a->awaited))
+	a->lock_first = atp_tables_lock(a->statements, tables_used(a), a->lock_attempts >= LOCK_ATTEMPTS_MAX);
+	if (!OidIsValid(a->lock_first))
 	{
-		a->vain = 0;
+		a->lock_attempts = 0;
 		return BEGUN;
 	}
-	a->vain++;
+	a->lock_attempts++;
 	atp_abort();
 	return BEGUN_IN_VAIN;
 }
@@ -464,10 +464,10 @@ apply_once(AtpApply *a, Way way, bool *others)
 	Begun		begun;
 	char	   *fault;
 
-	a->nrecents = 0;
+	a->nrev_entries = 0;
 	/* not in WAY_PIECES: a subtransaction may be rolled back, and the cache must not have its revisions */
-	a->shared = way != WAY_PIECES && (a->sink->uses & ATP_USE_REPOS) != 0 && atp_union_is_shared(a->statements);
-	a->generation = atp_recent_generation();
+	a->shared = way != WAY_PIECES && (a->sink->uses & ATP_USE_REPOS) != 0 && atp_multi_source_is_shared(a->statements);
+	a->generation = atp_rev_cache_generation();
 	if ((begun = begin(a, "applying events")) != BEGUN)
 	{
 		/* the session with the table's lock may have removed the cursor, too: the caller has to look again */
@@ -491,8 +491,8 @@ apply_once(AtpApply *a, Way way, bool *others)
 		a->hi = a->batch->nevents;
 		a->sink->apply(a, a->lo, a->hi);
 	}
-	if (a->sink->condemn != NULL)
-		a->sink->condemn(a);
+	if (a->sink->reject_unsigned != NULL)
+		a->sink->reject_unsigned(a);
 	letters = letters_until(a, progress->reach(progress, a), &rest);
 	ATP_INJECTION_POINT("cursor next");
 	/* dead letters, gaps, jobs and held events have foreign keys to the subscription's row */
@@ -505,8 +505,8 @@ apply_once(AtpApply *a, Way way, bool *others)
 	}
 	atp_nodes_mark(a->statements, a->sub);
 	atp_commit();
-	if (a->nrecents > 0)
-		atp_recent_put(a->generation, a->batch->shared, a->recents, a->nrecents);
+	if (a->nrev_entries > 0)
+		atp_rev_cache_put(a->generation, a->batch->shared, a->rev_entries, a->nrev_entries);
 	progress->moved(progress);
 	a->batch->letters = rest;
 	if (way != WAY_PIECES)
@@ -546,9 +546,9 @@ try_once(AtpApply *a, Way way, AtpApplied *result, bool *others)
 	Learnt		before = learnt;
 	ErrorData  *volatile error = NULL;
 
-	a->heap = way == WAY_HEAP;
+	a->direct = way == WAY_DIRECT;
 	*others = false;
-	a->rows = a->idle = a->removed = a->kept = a->refused = 0;
+	a->rows = a->noop_rows = a->removed = a->subxacts = a->refused = 0;
 	memset(a->skips, 0, sizeof(a->skips));
 	atp_suspects_begin(a->suspects);
 	PG_TRY();
@@ -623,7 +623,7 @@ static AtpApplied
 apply_some(AtpApply *a, const char **reason)
 {
 	Way			way = learnt.step > 0 ? WAY_PIECES
-		: learnt.with_statements > 0 ? WAY_STATEMENTS : WAY_HEAP;
+		: learnt.with_statements > 0 ? WAY_STATEMENTS : WAY_DIRECT;
 	AtpSuspects suspects = {
 		.batch = a->batch, .target = atp_target(a->statements), .repos_max = repos_needed(&a->sub->settings)
 	};
@@ -637,12 +637,12 @@ apply_some(AtpApply *a, const char **reason)
 	while ((error = try_once(a, way, &result, &others)) != NULL ||
 		   (others && a->progress->await(a->progress, a)))
 	{
-		AtpFault	fault;
+		AtpErrorClass fault;
 
 		if (error == NULL)
 			continue;
-		fault = atp_fault_of(error->sqlerrcode);
-		if (error->sqlerrcode == ATP_ERRCODE_CONFLICT && way == WAY_HEAP)
+		fault = atp_error_class(error->sqlerrcode);
+		if (error->sqlerrcode == ATP_ERRCODE_CONFLICT && way == WAY_DIRECT)
 		{
 			learnt.with_statements = AFTER_CONFLICT;
 			way = WAY_STATEMENTS;
@@ -652,18 +652,18 @@ apply_some(AtpApply *a, const char **reason)
 			/* an error here cannot be blamed on an event, because the rows that are added belong to no event */
 			if ((error = prepare_derived(a)) == NULL)
 				continue;
-			if (atp_fault_of(error->sqlerrcode) == ATP_FAULT_PASSING)
+			if (atp_error_class(error->sqlerrcode) == ATP_ERROR_PASSING)
 				ReThrowError(error);
 			return stop(a, error, reason);
 		}
 		else if (error->sqlerrcode == ATP_ERRCODE_TRY_AGAIN)
 			continue;
-		else if (way != WAY_PIECES && atp_fault_may_be_row(error->sqlerrcode))
+		else if (way != WAY_PIECES && atp_sqlstate_may_be_row(error->sqlerrcode))
 		{
 			way = WAY_PIECES;
 			learnt.step = Max((a->batch->nevents - a->lo + 1) / 2, 1);
 		}
-		else if (fault == ATP_FAULT_PASSING || suspects.undecided)
+		else if (fault == ATP_ERROR_PASSING || suspects.undecided)
 			ReThrowError(error);
 		else
 			return stop(a, error, reason);

@@ -49,9 +49,9 @@ lock_letter(void *arg)
 }
 
 static AtpOutcome
-try_again(const AtpSubscription *sub, const AtpSource *source, int64 id, bytea *bytes, AtpSpan path, const char **why)
+try_again(const AtpSubscription *sub, const AtpStreamKind *source, int64 id, bytea *bytes, AtpSpan path, const char **why)
 {
-	AtpAgain	again = {
+	AtpReplay	replay = {
 		.sub = sub, .source = source, .message = {(const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)}, .path = path,
 		.locked = lock_letter, .arg = &id
 	};
@@ -65,26 +65,26 @@ try_again(const AtpSubscription *sub, const AtpSource *source, int64 id, bytea *
 		ereport(ERROR,
 				(errcode(ATP_ERRCODE_STOP),
 				 errmsg("dead letters cannot be tried again by a trigger of the tables that are being filled")));
-	again.statements = atp_statements_create(sub->target, ATP_WRITER_OTHER);
+	replay.statements = atp_statements_create(sub->target, ATP_WRITER_OTHER);
 	PG_TRY();
 	{
-		outcome = atp_again(&again, why);
+		outcome = atp_replay(&replay, why);
 	}
 	PG_FINALLY();
 	{
-		atp_statements_free(again.statements);
+		atp_statements_free(replay.statements);
 	}
 	PG_END_TRY();
 	return outcome;
 }
 
 /* The kind of stream that the message came from; rows of earlier versions lack it, so then the subscription's present kind. */
-static const AtpSource *
+static const AtpStreamKind *
 source_of(AtpTuple letter, const AtpSubscription *sub)
 {
 	const char *format = atp_get_text_or_null(letter, "format");
 	const char *endpoint = atp_get_text_or_null(letter, "endpoint");
-	const AtpSource *source = format == NULL || endpoint == NULL ? NULL : atp_source_of(atp_endpoint_parse(endpoint)->stream, format);
+	const AtpStreamKind *source = format == NULL || endpoint == NULL ? NULL : atp_stream_kind_of(atp_endpoint_parse(endpoint)->stream, format);
 
 	return source == NULL ? sub->source : source;
 }

@@ -182,7 +182,7 @@ row_standing(AtpApply *apply, int index)
 	atp_labels_judge(apply, 0, 1);
 	if (atp_label_is_taken(row))
 		return ATP_STANDING_NEW;
-	/* atp_judge_reason() reads the reason from the event */
+	/* atp_admission_reason() reads the reason from the event */
 	event->verdict.judged = row->part->verdict.judged == ATP_JUDGED_IGNORED ? ATP_JUDGED_IGNORED : ATP_JUDGED_HELD;
 	event->verdict.why_held = row->signature == NULL ? ATP_HELD_SIGNATURE : row->part->verdict.why_held;
 	return ATP_STANDING_UNJUDGED;
@@ -194,8 +194,8 @@ const AtpSink atp_labels_sink = {
 	.accepts = accepts,
 	.apply_row = apply_row,
 	.apply_rest = apply_rest,
-	.condemn = atp_labels_condemn,
-	.conclude = atp_labels_conclude,
+	.reject_unsigned = atp_labels_reject_unsigned,
+	.after_apply = atp_labels_after_apply,
 	.standing = standing,
 	.row_standing = row_standing,
 };

@@ -107,7 +107,7 @@ follow(Labeler *labeler, const AtpEvent *part)
 static bool
 has_no_key(const AtpApply *a, const AtpEvent *part, const AtpIdentity *who)
 {
-	return who->state == ATP_IDENTITY_GOOD && !who->has_key && !atp_judged_is_doubtful(a, part, who) && atp_judged_was_answered(part, who);
+	return who->state == ATP_IDENTITY_GOOD && !who->has_key && !atp_admission_is_doubtful(a, part, who) && atp_admission_was_answered(part, who);
 }
 
 /* Set the verdict on a part by the labeler's identity.  True: the signatures decide. */
@@ -117,15 +117,15 @@ judge_part(Labelers *l, AtpEvent *part, const Labeler *labeler, bool is_signed)
 	const AtpIdentity *who = &labeler->who;
 
 	/* a replayed letter does not wait behind held labels: a user has asked for exactly this message */
-	if (labeler->order.stays && !l->apply->again)
-		atp_judged_hold(part, ATP_HELD_ORDER);
+	if (labeler->order.stays && !l->apply->replay)
+		atp_admission_hold(part, ATP_HELD_ORDER);
 	/* no label has a signature, so no key could make a label true: do not wait for a key */
 	else if (!is_signed)
 		part->verdict.judged = ATP_JUDGED_TRUE;
 	else if (has_no_key(l->apply, part, who))
-		atp_judged_ignore(part, ATP_SKIP_NO_IDENTITY);
+		atp_admission_ignore(part, ATP_SKIP_NO_IDENTITY);
 	else
-		return atp_judged_known(l->apply, part, who, l->now);
+		return atp_admission_has_key(l->apply, part, who, l->now);
 	return false;
 }
 
@@ -147,7 +147,7 @@ judge_event(Labelers *l, AtpEvent *event)
 
 		part->held = event->held;
 		part->verdict.judged = ATP_JUDGED_TRUE;
-		part->verdict.wish = part->verdict.refresh = false;
+		part->verdict.request_identity = part->verdict.refresh = false;
 		part->verdict.asked_at = labeler->who.asked_at;
 		follow(labeler, part);
 		asks[p] = fits[p] = judge_part(l, part, labeler, is_signed[p]);
@@ -169,7 +169,7 @@ judge_event(Labelers *l, AtpEvent *event)
 		Labeler    *labeler = labeler_of(l, part);
 
 		if (asks[p])
-			atp_judged_signed(part, &labeler->who, fits[p]);
+			atp_admission_by_signature(part, &labeler->who, fits[p]);
 		labeler->order.stays |= part->verdict.judged == ATP_JUDGED_HELD;
 		/* a held event has a single part: if the part waits on, keep the row of atproto.held_event */
 		if (part->verdict.judged == ATP_JUDGED_HELD && part->held != NULL)
@@ -249,7 +249,7 @@ atp_labels_count(AtpApply *a, int lo, int hi)
 }
 
 void
-atp_labels_condemn(AtpApply *a)
+atp_labels_reject_unsigned(AtpApply *a)
 {
 	MemoryContext old = MemoryContextSwitchTo(a->batch->cxt);
 
@@ -263,7 +263,7 @@ atp_labels_condemn(AtpApply *a)
 			const AtpSigned *s = row->label.signature;
 
 			if (is_false(&row->label))
-				atp_judged_letter(a->batch, event, row->label.src, s == NULL ? "The label is not signed."
+				atp_admission_dead_letter(a->batch, event, row->label.src, s == NULL ? "The label is not signed."
 								  : psprintf("The label is not signed by the labeler's key, \\x%s.", atp_signed_key(s)))->path = row->path;
 		}
 	}
@@ -271,7 +271,7 @@ atp_labels_condemn(AtpApply *a)
 }
 
 void
-atp_labels_conclude(AtpApply *a)
+atp_labels_after_apply(AtpApply *a)
 {
 	AtpEvent  **parts;
 	int			n = 0;
@@ -284,5 +284,5 @@ atp_labels_conclude(AtpApply *a)
 		for (int p = 0; p < a->batch->events[i].nparts; p++)
 			parts[n++] = &a->batch->events[i].parts[p];
 	if (n > 0)
-		atp_judged_conclude(a, parts, n);
+		atp_admission_write(a, parts, n);
 }

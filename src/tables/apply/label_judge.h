@@ -20,8 +20,8 @@ extern bool atp_label_is_taken(const AtpLabelRow *row);
 /* Count the verdicts on events [lo, hi) in a->skips. */
 extern void atp_labels_count(AtpApply *a, int lo, int hi);
 
-/* The callbacks condemn and conclude of the sink (sink.h), for events [a->lo, a->hi). */
-extern void atp_labels_condemn(AtpApply *a);
-extern void atp_labels_conclude(AtpApply *a);
+/* The callbacks reject_unsigned and after_apply of the sink (sink.h), for events [a->lo, a->hi). */
+extern void atp_labels_reject_unsigned(AtpApply *a);
+extern void atp_labels_after_apply(AtpApply *a);
 
 #endif							/* ATP_LABEL_JUDGE_H */

@@ -334,7 +334,7 @@ execute_of_shard(const AtpReleaser *r, const AtpApply *a, const AtpHeldBy *by, i
 	return execute(set, statement, args, some ? NULL : statement == NAMED_REPOS ? "     n n" : "     n  ");
 }
 
-/* Add the repositories with an event that has waited atproto.union_wait for a missing commit. */
+/* Add the repositories with an event that has waited atproto.multi_source_wait for a missing commit. */
 static void
 add_due(const AtpReleaser *r, const AtpApply *a, Held *held)
 {
@@ -342,7 +342,7 @@ add_due(const AtpReleaser *r, const AtpApply *a, Held *held)
 
 	if (!are_repos(a))
 		return;
-	n = atp_take_dids(held->dids, execute_of_shard(r, a, &held->by, DUE_GAPS, Int64GetDatum(atp_union_wait_ms)));
+	n = atp_take_dids(held->dids, execute_of_shard(r, a, &held->by, DUE_GAPS, Int64GetDatum(atp_multi_source_wait_ms)));
 	for (int i = 0; i < n; i++)
 		add_named(held, 0, held->dids[i]);
 }
@@ -434,7 +434,7 @@ add_event(Held *held, HeapTuple tuple, TupleDesc desc, int max)
 	row->level = null[8] ? ATP_VERIFY_FULL : Max(atp_word_number(atp_verify_words, TextDatumGetCString(v[8])), 0);
 	row->endpoint = DatumGetTextPCopy(v[10]);
 	row->source = null[9] ? NULL
-		: atp_source_of(atp_endpoint_parse(text_to_cstring(row->endpoint))->stream, TextDatumGetCString(v[9]));
+		: atp_stream_kind_of(atp_endpoint_parse(text_to_cstring(row->endpoint))->stream, TextDatumGetCString(v[9]));
 	if (!atp_batch_add(held->batch, (const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)))
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 }
@@ -569,7 +569,7 @@ unhold(AtpApply *a, int unused, int unused2)
 		unhold_empty(held, a);
 		return;
 	}
-	atp_heal_abandoned(a);
+	atp_resync_end_abandoned(a);
 	atp_repos_unhold(a, NULL, 0);
 }
 

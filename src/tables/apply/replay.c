@@ -67,7 +67,7 @@ apply_rows(AtpApply *a, AtpSpan path, const char **why)
 		if (refused == NULL && a->standing == ATP_STANDING_UNJUDGED)
 		{
 			unjudged++;
-			*why = atp_judge_reason(&batch->events[0]);
+			*why = atp_admission_reason(&batch->events[0]);
 		}
 	}
 	if (unknown > 0)
@@ -91,7 +91,7 @@ passed_over(const AtpApply *a)
 }
 
 static AtpOutcome
-apply_event(AtpApply *a, const AtpAgain *again, const char **why)
+apply_event(AtpApply *a, const AtpReplay *replay, const char **why)
 {
 	AtpSpan		name = a->sink->name ? a->sink->name(&a->batch->events[0]) : (AtpSpan) {NULL, 0};
 	ErrorData  *error;
@@ -103,7 +103,7 @@ apply_event(AtpApply *a, const AtpAgain *again, const char **why)
 		return ATP_OUTCOME_STAYS;
 	}
 	a->batch->events[0].effects.passed = a->standing == ATP_STANDING_LATE || a->standing == ATP_STANDING_OBSOLETE;
-	superseded = again->locked(again->arg);
+	superseded = replay->locked(replay->arg);
 	if (superseded > 0 && a->batch->events[0].rev <= superseded && a->standing != ATP_STANDING_INACTIVE)
 		return ATP_OUTCOME_OBSOLETE;
 	switch (a->standing)
@@ -114,10 +114,10 @@ apply_event(AtpApply *a, const AtpAgain *again, const char **why)
 			*why = "the repository is not active";
 			return ATP_OUTCOME_STAYS;
 		case ATP_STANDING_UNJUDGED:
-			*why = atp_judge_reason(&a->batch->events[0]);
+			*why = atp_admission_reason(&a->batch->events[0]);
 			return ATP_OUTCOME_STAYS;
 		case ATP_STANDING_NEW:
-			if (again->path.len > 0 && !same_path(again->path, name))
+			if (replay->path.len > 0 && !same_path(replay->path, name))
 				break;
 			if ((error = atp_attempt(a, a->sink->apply, 0, 1)) == NULL)
 				return passed_over(a) ? ATP_OUTCOME_OBSOLETE : ATP_OUTCOME_APPLIED;
@@ -126,7 +126,7 @@ apply_event(AtpApply *a, const AtpAgain *again, const char **why)
 		default:
 			break;
 	}
-	return apply_rows(a, again->path, why);
+	return apply_rows(a, replay->path, why);
 }
 
 /* Why the message, or the record with the path, cannot be decoded; NULL: both can. */
@@ -137,7 +137,7 @@ invalid(const AtpBatch *batch, AtpSpan path)
 
 	foreach(lc, batch->letters)
 	{
-		const AtpLetter *letter = lfirst(lc);
+		const AtpDeadLetter *letter = lfirst(lc);
 
 		if (same_path(letter->path, path) || letter->path.len == 0)
 			return letter->text;
@@ -146,25 +146,25 @@ invalid(const AtpBatch *batch, AtpSpan path)
 }
 
 static AtpOutcome
-process(const AtpAgain *again, const char **why)
+process(const AtpReplay *replay, const char **why)
 {
 	AtpBatch   *batch = atp_batch_create(CurrentMemoryContext);
-	const AtpSource *source = again->source;
+	const AtpStreamKind *source = replay->source;
 	AtpDecoder *decoder = atp_decoder_create(CurrentMemoryContext, source->format);
 	AtpPosition position = atp_position_after(-1, 0);
 	AtpApply	a = {
-		.sub = again->sub, .statements = again->statements, .batch = batch, .sink = source->sink, .again = true
+		.sub = replay->sub, .statements = replay->statements, .batch = batch, .sink = source->sink, .replay = true
 	};
 	AtpVerdict	verdict;
 	AtpOutcome	outcome;
 
-	atp_decoder_settings(decoder, &again->sub->settings);
-	if (!atp_batch_add(batch, again->message.ptr, again->message.len))
+	atp_decoder_settings(decoder, &replay->sub->settings);
+	if (!atp_batch_add(batch, replay->message.ptr, replay->message.len))
 		ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
 	verdict = atp_decode(decoder, batch, &position, ATP_DECODE_ALL);
-	if (again->sub->settings.nvalidate > 0 && (a.sink->uses & ATP_USE_REPOS))
-		atp_validate_batch(again->sub, batch);
-	*why = verdict.drop != ATP_DROP_NONE ? verdict.why : invalid(batch, again->path);
+	if (replay->sub->settings.nvalidate > 0 && (a.sink->uses & ATP_USE_REPOS))
+		atp_validate_batch(replay->sub, batch);
+	*why = verdict.drop != ATP_DROP_NONE ? verdict.why : invalid(batch, replay->path);
 	if (*why != NULL)
 		return ATP_OUTCOME_STAYS;
 	/* the subscription's filters have changed, and leave the event out now */
@@ -172,23 +172,23 @@ process(const AtpAgain *again, const char **why)
 		return ATP_OUTCOME_OBSOLETE;
 	a.hi = batch->nevents;
 	atp_derived_prepare(&a);
-	outcome = apply_event(&a, again, why);
+	outcome = apply_event(&a, replay, why);
 	if (outcome != ATP_OUTCOME_STAYS)
 	{
 		/* the letter of the whole event will be deleted: its invalid records need letters of their own */
-		if (again->path.len == 0)
-			atp_letters_store(&a, batch->letters);
-		if (a.sink->settle != NULL)
-			a.sink->settle(&a);
+		if (replay->path.len == 0)
+			atp_dead_letters_store(&a, batch->letters);
+		if (a.sink->drop_superseded_letters != NULL)
+			a.sink->drop_superseded_letters(&a);
 	}
 	return outcome;
 }
 
 AtpOutcome
-atp_again(const AtpAgain *again, const char **why)
+atp_replay(const AtpReplay *replay, const char **why)
 {
-	AtpCaller	caller = atp_target_begin(again->sub);
-	AtpOutcome	outcome = process(again, why);
+	AtpCaller	caller = atp_target_begin(replay->sub);
+	AtpOutcome	outcome = process(replay, why);
 
 	atp_owner_end(caller);
 	return outcome;

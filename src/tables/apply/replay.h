@@ -19,15 +19,15 @@ typedef enum AtpOutcome
 	ATP_OUTCOME_STAYS			/* the message cannot be applied, so the letter stays */
 } AtpOutcome;
 
-typedef struct AtpAgain
+typedef struct AtpReplay
 {
 	const AtpSubscription *sub;
 	AtpStatements *statements;
 	AtpBytes	message;
-	const struct AtpSource *source; /* the kind of stream that the message came from */
+	const struct AtpStreamKind *source; /* the kind of stream that the message came from */
 	/*
 	 * Apply only the row with this path; len 0: the whole event.  The record of the path has not been removed
-	 * since, because the removal would have deleted or marked the letter (settle() in sink.h).
+	 * since, because the removal would have deleted or marked the letter (drop_superseded_letters() in sink.h).
 	 */
 	AtpSpan		path;
 	/*
@@ -36,9 +36,9 @@ typedef struct AtpAgain
 	 */
 	uint64		(*locked) (void *arg);
 	void	   *arg;
-} AtpAgain;
+} AtpReplay;
 
 /* Replay the message.  The caller has SPI connected.  *why is set if the result is ATP_OUTCOME_STAYS. */
-extern AtpOutcome atp_again(const AtpAgain *again, const char **why);
+extern AtpOutcome atp_replay(const AtpReplay *replay, const char **why);
 
 #endif							/* ATP_REPLAY_H */

@@ -62,7 +62,7 @@ apply(AtpApply *a, int lo, int hi)
 	for (int i = lo; i < hi; i++)
 		if (!batch->events[i].ignored)
 			effects[i - lo] = atp_repos_take(repos, i);
-	atp_judge_end(repos, lo, hi);
+	atp_admission_end(repos, lo, hi);
 	atp_repos_store(repos);
 	ATP_INJECTION_POINT("records next");
 	for (int i = lo; i < hi; i++)
@@ -78,8 +78,8 @@ apply(AtpApply *a, int lo, int hi)
 		for (int r = event->first_row; effect->rows && r < event->first_row + event->nrows; r++)
 			if (!batch->rows[r].known)
 			{
-				batch->rows[r].record.again = effect->again;
-				atp_records_queue(records, &batch->rows[r].record, event->seq, effect->again);
+				batch->rows[r].record.reread = effect->reread;
+				atp_records_queue(records, &batch->rows[r].record, event->seq, effect->reread);
 			}
 		if (effect->erase)
 		{
@@ -89,8 +89,8 @@ apply(AtpApply *a, int lo, int hi)
 	}
 	atp_records_flush(records);
 	/* a replay does not call conclude(), which would request the status look-ups */
-	if (a->again)
-		atp_judge_ask(a);
+	if (a->replay)
+		atp_admission_request_statuses(a);
 }
 
 static bool
@@ -127,7 +127,7 @@ apply_rest(AtpApply *a, int index, int unused)
 	/* keep the verdict by which apply_row() has written the rows: a new verdict might differ */
 	atp_repos_judged(repos);
 	effect = atp_repos_take(repos, index);
-	atp_judge_end(repos, index, index + 1);
+	atp_admission_end(repos, index, index + 1);
 	atp_repos_store(repos);
 	/*
 	 * effect.undo is not carried out here, because the deletion of a record may be the refused step; break_refill() has
@@ -156,7 +156,7 @@ name(const AtpEvent *event)
 	}
 }
 
-/* Add a row for atp_letters_supersede().  path of length 0: all records; rev: the last revision that the removal makes obsolete. */
+/* Add a row for atp_dead_letters_supersede().  path of length 0: all records; rev: the last revision that the removal makes obsolete. */
 static void
 put_removed(AtpRows *rows, const AtpEvent *event, AtpSpan path, uint64 rev)
 {
@@ -166,7 +166,7 @@ put_removed(AtpRows *rows, const AtpEvent *event, AtpSpan path, uint64 rev)
 }
 
 /*
- * Add a row for atp_letters_forget().  path of length 0: all letters of the repository.  An export that came into the
+ * Add a row for atp_dead_letters_forget().  path of length 0: all letters of the repository.  An export that came into the
  * tables is newer than an event that the repository had passed, or that is read again.  A letter about a record of the
  * export, whose removal may have been refused, is then the only trace of the record, so the letter stays.
  */
@@ -176,7 +176,7 @@ put_overtaken(AtpRows *rows, const AtpEvent *event, AtpSpan path)
 	atp_put_ref(rows, event->did);
 	atp_put_ref(rows, path.len == 0 ? NULL : cstring_to_text_with_len(path.ptr, path.len));
 	atp_put(rows, Int64GetDatum(event->seq), false);
-	atp_put(rows, BoolGetDatum(!event->effects.passed && !event->effects.again), false);
+	atp_put(rows, BoolGetDatum(!event->effects.passed && !event->effects.reread), false);
 }
 
 /*
@@ -185,7 +185,7 @@ put_overtaken(AtpRows *rows, const AtpEvent *event, AtpSpan path)
  * a confirmed deletion of the account all its letters are obsolete.
  */
 static void
-settle(AtpApply *a)
+drop_superseded_letters(AtpApply *a)
 {
 	static const AtpType types[] = {ATP_TYPE_DID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_BOOL, ATP_TYPE_END};
 	AtpBatch   *batch = a->batch;
@@ -216,8 +216,8 @@ settle(AtpApply *a)
 			put_overtaken(rows, event, name(event));
 	}
 	if (rows->n > 0)
-		atp_letters_forget(a, rows);
-	atp_letters_supersede(a, removed);
+		atp_dead_letters_forget(a, rows);
+	atp_dead_letters_supersede(a, removed);
 }
 
 static bool
@@ -240,7 +240,7 @@ standing(AtpApply *a, int event)
 
 	if (there == ATP_STANDING_OBSOLETE || there == ATP_STANDING_INACTIVE)
 		return there;
-	atp_judge(repos, event);
+	atp_admission_judge(repos, event);
 	return a->batch->events[event].verdict.judged == ATP_JUDGED_TRUE ? there : ATP_STANDING_UNJUDGED;
 }
 
@@ -258,10 +258,10 @@ row_standing(AtpApply *a, int index)
 }
 
 static void
-conclude(AtpApply *a)
+after_apply(AtpApply *a)
 {
-	atp_judge_conclude(a);
-	atp_heal_conclude(a);
+	atp_admission_after_apply(a);
+	atp_resync_after_apply(a);
 }
 
 const AtpSink atp_repos_sink = {
@@ -271,9 +271,9 @@ const AtpSink atp_repos_sink = {
 	.apply_row = apply_row,
 	.apply_rest = apply_rest,
 	.name = name,
-	.condemn = atp_judge_condemn,
-	.conclude = conclude,
-	.settle = settle,
+	.reject_unsigned = atp_admission_reject_unsigned,
+	.after_apply = after_apply,
+	.drop_superseded_letters = drop_superseded_letters,
 	.standing = standing,
 	.row_standing = row_standing,
 	.purge = purge,

@@ -45,10 +45,10 @@ atp_validate_row(const AtpSettings *settings, AtpRecordRow *row)
 	return how != ATP_VALIDATE_DEAD_LETTER;
 }
 
-AtpLetter *
-atp_validate_letter(AtpBatch *batch, AtpBytes message, AtpEvent *event, const AtpRow *row)
+AtpDeadLetter *
+atp_validate_dead_letter(AtpBatch *batch, AtpBytes message, AtpEvent *event, const AtpRow *row)
 {
-	AtpLetter  *letter = atp_batch_new_letter(batch, "record", message, event != NULL ? event->seq : 0);
+	AtpDeadLetter *letter = atp_batch_new_dead_letter(batch, "record", message, event != NULL ? event->seq : 0);
 
 	strcpy(letter->sqlstate, "23514");	/* check_violation */
 	letter->text = psprintf("the record is not what its Lexicon says: %s", text_to_cstring(row->record.fault));
@@ -73,7 +73,7 @@ validate_event(const AtpSettings *settings, AtpBatch *batch, AtpEvent *event, in
 			batch->rows[to++] = row;
 		else
 		{
-			(void) atp_validate_letter(batch, event->message, event, &row);
+			(void) atp_validate_dead_letter(batch, event->message, event, &row);
 			event->lacking = true;
 		}
 	}

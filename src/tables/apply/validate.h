@@ -18,7 +18,7 @@
 extern bool atp_validate_row(const AtpSettings *settings, AtpRecordRow *row);
 
 /* Add the dead letter of an invalid record to the batch; event NULL: the record comes from an export. */
-extern AtpLetter *atp_validate_letter(AtpBatch *batch, AtpBytes message, AtpEvent *event, const AtpRow *row);
+extern AtpDeadLetter *atp_validate_dead_letter(AtpBatch *batch, AtpBytes message, AtpEvent *event, const AtpRow *row);
 
 /* Validate all rows of a batch.  Rows that become dead letters are removed from the batch. */
 extern void atp_validate_batch(const AtpSubscription *sub, AtpBatch *batch);

@@ -20,41 +20,41 @@
 
 PG_FUNCTION_INFO_V1(atp_subscription_audits);
 
-typedef enum Wish
+typedef enum RequestState
 {
-	WISH_NONE,					/* the target has no row */
-	WISH_ENDED,
-	WISH_STANDS
-} Wish;
+	REQUEST_NONE,				/* the target has no row */
+	REQUEST_ENDED,
+	REQUEST_QUEUED
+} RequestState;
 
 /*
  * Looks for a pending request under FOR KEY SHARE, which many sessions can hold at once.  The fetcher does not clear
  * next_at of a row that is locked so (fetch/repositories/task_audit.c): without the lock, the fetcher could clear the
  * request before this transaction commits its unproven repository, and no audit would follow.
  */
-static Wish
-find_wish(AtpArg target)
+static RequestState
+find_request(AtpArg target)
 {
-	AtpResult	found = atp_query("SELECT next_at IS NOT NULL AS wished FROM atproto.audit_state WHERE target = $1 FOR KEY SHARE",
+	AtpResult	found = atp_query("SELECT next_at IS NOT NULL AS queued FROM atproto.audit_state WHERE target = $1 FOR KEY SHARE",
 								  ATP_ARGS(target));
-	Wish		wish = found.n == 0 ? WISH_NONE : atp_get_bool(atp_result_row(found, 0), "wished") ? WISH_STANDS : WISH_ENDED;
+	RequestState state = found.n == 0 ? REQUEST_NONE : atp_get_bool(atp_result_row(found, 0), "queued") ? REQUEST_QUEUED : REQUEST_ENDED;
 
 	atp_result_free(found);
-	return wish;
+	return state;
 }
 
 /* anew: only if something of the target was wished for before. */
 static void
-wish(const char *target, bool anew)
+request_audit(const char *target, bool anew)
 {
 	AtpCaller	caller = atp_as_table_owner("audit_state");
 	NameData	name;
 	AtpArg		arg = {NameGetDatum(&name), NAMEOID, false};
-	Wish		there;
+	RequestState there;
 
 	namestrcpy(&name, target);
-	there = find_wish(arg);
-	if (there == WISH_ENDED || (there == WISH_NONE && !anew))
+	there = find_request(arg);
+	if (there == REQUEST_ENDED || (there == REQUEST_NONE && !anew))
 	{
 		atp_run("INSERT INTO atproto.audit_state AS s (target, next_at) VALUES ($1, now())"
 				" ON CONFLICT (target) DO UPDATE SET next_at = excluded.next_at WHERE s.next_at IS NULL", ATP_ARGS(arg));
@@ -64,9 +64,9 @@ wish(const char *target, bool anew)
 }
 
 void
-atp_audit_wish(const char *target)
+atp_audit_request(const char *target)
 {
-	wish(target, false);
+	request_audit(target, false);
 }
 
 /*
@@ -87,9 +87,9 @@ atp_subscription_audits(PG_FUNCTION_ARGS)
 		return PointerGetDatum(NULL);
 	desc = RelationGetDescr(trigger->tg_relation);
 	SPI_connect();
-	wish(atp_get_text((AtpTuple) {trigger->tg_trigtuple, desc}, "target"), true);
+	request_audit(atp_get_text((AtpTuple) {trigger->tg_trigtuple, desc}, "target"), true);
 	if (TRIGGER_FIRED_BY_UPDATE(trigger->tg_event))
-		wish(atp_get_text((AtpTuple) {trigger->tg_newtuple, desc}, "target"), true);
+		request_audit(atp_get_text((AtpTuple) {trigger->tg_newtuple, desc}, "target"), true);
 	SPI_finish();
 	return PointerGetDatum(NULL);
 }

@@ -10,13 +10,13 @@
 /*
  * SQL: a row of the table repo is of a repository that the fetcher audits without a request by a session.  While a
  * refill writes the repository's records, the records are of no single commit, so an audit could not judge them.
- * A process that writes a row which comes to fulfil this condition calls atp_audit_wish() in the same transaction;
+ * A process that writes a row which comes to fulfil this condition calls atp_audit_request() in the same transaction;
  * atp_repo_is_audited() tests the same condition on a state in memory.
  */
 #define ATP_IS_AUDITED \
 	"sync = 'unproven' AND (refill_sync IS NULL OR refill_by IS NULL) AND data IS NOT NULL AND NOT COALESCE(deleted_rev OPERATOR(@.=) rev, false)"
 
 /* Request an audit of a target in which this transaction makes a repository unproven.  SPI is connected. */
-extern void atp_audit_wish(const char *target);
+extern void atp_audit_request(const char *target);
 
 #endif							/* ATP_AUDIT_REQUEST_H */

@@ -67,7 +67,7 @@ atp_derived_prepare(AtpApply *a)
 static bool
 is_idle(const AtpChange *change)
 {
-	return change->again &&
+	return change->reread &&
 		(change->found ? change->old_rev >= change->row->rev : change->row->action == ATP_DELETE);
 }
 

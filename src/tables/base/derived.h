@@ -25,7 +25,7 @@ typedef struct AtpChange
 {
 	const AtpRecordRow *row;	/* for a record removed with its account: ATP_DELETE, with the record's own revision */
 	int64		seq;			/* sequence number of the event, or ATP_SEQ_NONE */
-	bool		again;			/* the event is read again */
+	bool		reread;			/* the event is read again */
 	/* the record in the table before this change; filled only for subscriptions that keep records */
 	bool		found;
 	uint64		old_rev;

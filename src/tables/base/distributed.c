@@ -174,7 +174,7 @@ atp_distributed_fault(const char *target)
 }
 
 void
-atp_settle_prepared(void)
+atp_recover_prepared(void)
 {
 	AtpResult	found = atp_query("SELECT has_function_privilege('recover_prepared_transactions()', 'execute') AS may", ATP_NO_ARGS);
 

@@ -28,6 +28,6 @@ extern char *atp_distributed_fault(const char *target);
  * Until then the rows of these transactions are invisible on the node.  A role without the privilege for
  * recover_prepared_transactions() skips this step, and has to trust that no such transaction exists.
  */
-extern void atp_settle_prepared(void);
+extern void atp_recover_prepared(void);
 
 #endif							/* ATP_DISTRIBUTED_H */

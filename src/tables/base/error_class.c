@@ -23,32 +23,32 @@
 static const struct
 {
 	char		class[3];
-	AtpFault	fault;
+	AtpErrorClass fault;
 	bool		row_too;		/* a trigger may fail with this class because of a row's value */
 }			faults[] = {
-	{"08", ATP_FAULT_PASSING, false},	/* connections */
-	{"0A", ATP_FAULT_SETUP, true},	/* unsupported features */
-	{"25", ATP_FAULT_PASSING, true},	/* transaction state */
-	{"26", ATP_FAULT_SETUP, true},	/* statement names */
-	{"28", ATP_FAULT_SETUP, true},	/* authorization */
-	{"2B", ATP_FAULT_SETUP, true},	/* dependent privilege descriptors */
-	{"2D", ATP_FAULT_SETUP, true},	/* transaction termination, by a trigger */
-	{"2F", ATP_FAULT_SETUP, true},	/* functions doing what their attributes forbid */
-	{"38", ATP_FAULT_SETUP, true},	/* external functions */
-	{"39", ATP_FAULT_SETUP, true},	/* calls of external functions */
-	{"3D", ATP_FAULT_SETUP, true},	/* catalog names */
-	{"3F", ATP_FAULT_SETUP, true},	/* schema names */
-	{"40", ATP_FAULT_PASSING, false},	/* serialization, deadlocks */
-	{"42", ATP_FAULT_SETUP, true},	/* syntax, names, types, privileges */
-	{"53", ATP_FAULT_PASSING, false},	/* resources */
-	{"55", ATP_FAULT_PASSING, true},	/* objects in use */
-	{"57", ATP_FAULT_PASSING, false},	/* operator's intervention */
-	{"58", ATP_FAULT_PASSING, false},	/* system */
-	{"72", ATP_FAULT_PASSING, true},	/* snapshots */
-	{"AT", ATP_FAULT_SETUP, false},	/* ATP_ERRCODE_STOP */
-	{"F0", ATP_FAULT_PASSING, false},	/* configuration files */
-	{"HV", ATP_FAULT_PASSING, false},	/* foreign servers */
-	{"XX", ATP_FAULT_PASSING, true},	/* internal errors */
+	{"08", ATP_ERROR_PASSING, false},	/* connections */
+	{"0A", ATP_ERROR_SETUP, true},	/* unsupported features */
+	{"25", ATP_ERROR_PASSING, true},	/* transaction state */
+	{"26", ATP_ERROR_SETUP, true},	/* statement names */
+	{"28", ATP_ERROR_SETUP, true},	/* authorization */
+	{"2B", ATP_ERROR_SETUP, true},	/* dependent privilege descriptors */
+	{"2D", ATP_ERROR_SETUP, true},	/* transaction termination, by a trigger */
+	{"2F", ATP_ERROR_SETUP, true},	/* functions doing what their attributes forbid */
+	{"38", ATP_ERROR_SETUP, true},	/* external functions */
+	{"39", ATP_ERROR_SETUP, true},	/* calls of external functions */
+	{"3D", ATP_ERROR_SETUP, true},	/* catalog names */
+	{"3F", ATP_ERROR_SETUP, true},	/* schema names */
+	{"40", ATP_ERROR_PASSING, false},	/* serialization, deadlocks */
+	{"42", ATP_ERROR_SETUP, true},	/* syntax, names, types, privileges */
+	{"53", ATP_ERROR_PASSING, false},	/* resources */
+	{"55", ATP_ERROR_PASSING, true},	/* objects in use */
+	{"57", ATP_ERROR_PASSING, false},	/* operator's intervention */
+	{"58", ATP_ERROR_PASSING, false},	/* system */
+	{"72", ATP_ERROR_PASSING, true},	/* snapshots */
+	{"AT", ATP_ERROR_SETUP, false},	/* ATP_ERRCODE_STOP */
+	{"F0", ATP_ERROR_PASSING, false},	/* configuration files */
+	{"HV", ATP_ERROR_PASSING, false},	/* foreign servers */
+	{"XX", ATP_ERROR_PASSING, true},	/* internal errors */
 };
 
 /* Index of the class in faults[]; -1: the class is missing, so the row is to blame. */
@@ -63,16 +63,16 @@ class_of(int sqlstate)
 	return -1;
 }
 
-AtpFault
-atp_fault_of(int sqlstate)
+AtpErrorClass
+atp_error_class(int sqlstate)
 {
 	int			class = class_of(sqlstate);
 
-	return class < 0 ? ATP_FAULT_ROW : faults[class].fault;
+	return class < 0 ? ATP_ERROR_ROW : faults[class].fault;
 }
 
 bool
-atp_fault_may_be_row(int sqlstate)
+atp_sqlstate_may_be_row(int sqlstate)
 {
 	static const int never[] = {
 		ERRCODE_LOCK_NOT_AVAILABLE, ERRCODE_OBJECT_IN_USE, ERRCODE_DATA_CORRUPTED, ERRCODE_INDEX_CORRUPTED
@@ -112,8 +112,8 @@ lies_in_tables(const AtpApply *a, int sqlstate)
 bool
 atp_error_may_be_row(const AtpApply *a, const ErrorData *error)
 {
-	return atp_fault_of(error->sqlerrcode) == ATP_FAULT_ROW ||
-		(atp_fault_may_be_row(error->sqlerrcode) && !lies_in_tables(a, error->sqlerrcode));
+	return atp_error_class(error->sqlerrcode) == ATP_ERROR_ROW ||
+		(atp_sqlstate_may_be_row(error->sqlerrcode) && !lies_in_tables(a, error->sqlerrcode));
 }
 
 ErrorData *
@@ -146,7 +146,7 @@ atp_attempt(AtpApply *a, AtpStep step, int first, int second)
 	if (error != NULL)
 	{
 		*a = before;
-		if (atp_fault_of(error->sqlerrcode) == ATP_FAULT_PASSING && !atp_error_may_be_row(a, error))
+		if (atp_error_class(error->sqlerrcode) == ATP_ERROR_PASSING && !atp_error_may_be_row(a, error))
 			ReThrowError(error);
 	}
 	return error;

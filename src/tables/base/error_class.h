@@ -16,26 +16,26 @@
  */
 #define ATP_ERRCODE_STOP	MAKE_SQLSTATE('A', 'T', '0', '0', '2')
 
-typedef enum AtpFault
+typedef enum AtpErrorClass
 {
-	ATP_FAULT_ROW,				/* the row or event is to blame: write a dead letter */
-	ATP_FAULT_SETUP,			/* the schema, privileges or a plan is to blame: stop the subscription */
-	ATP_FAULT_PASSING			/* the moment or this machine is to blame: try again later */
-} AtpFault;
+	ATP_ERROR_ROW,				/* the row or event is to blame: write a dead letter */
+	ATP_ERROR_SETUP,			/* the schema, privileges or a plan is to blame: stop the subscription */
+	ATP_ERROR_PASSING			/* the moment or this machine is to blame: try again later */
+} AtpErrorClass;
 
-extern AtpFault atp_fault_of(int sqlstate);
+extern AtpErrorClass atp_error_class(int sqlstate);
 
 /*
  * Can a row's value cause an error with this SQLSTATE, although the class blames the setup or the moment?  Example: a
  * trigger casts text from the network to a type name.  suspect.h decides when the row is to blame.
  */
-extern bool atp_fault_may_be_row(int sqlstate);
+extern bool atp_sqlstate_may_be_row(int sqlstate);
 
 typedef void (*AtpStep) (AtpApply *a, int, int);
 
 /*
  * Run a step in a subtransaction and in a memory context of the step.  Returns NULL, or the error, copied into the
- * batch's memory.  An error of ATP_FAULT_PASSING is raised again, unless a row may be to blame.
+ * batch's memory.  An error of ATP_ERROR_PASSING is raised again, unless a row may be to blame.
  */
 extern ErrorData *atp_attempt(AtpApply *a, AtpStep step, int, int);
 

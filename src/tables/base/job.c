@@ -36,7 +36,7 @@ atp_job_init(void)
 }
 
 uint64
-atp_jobs_wish(const char *target, const char *subscription, const AtpJobWish *wishes, int n)
+atp_jobs_request(const char *target, const char *subscription, const AtpJobRequest *requests, int n)
 {
 	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(n, 1));
 	Datum	   *priorities = palloc(sizeof(Datum) * Max(n, 1));
@@ -51,13 +51,13 @@ atp_jobs_wish(const char *target, const char *subscription, const AtpJobWish *wi
 		return 0;
 	for (int i = 0; i < n; i++)
 	{
-		dids[i] = wishes[i].did;
-		priorities[i] = Int16GetDatum(wishes[i].priority);
-		reasons[i] = CStringGetTextDatum(wishes[i].reason);
-		unlisted[i] = wishes[i].listed_by == NULL;
-		suspended[i] = BoolGetDatum(wishes[i].suspended);
+		dids[i] = requests[i].did;
+		priorities[i] = Int16GetDatum(requests[i].priority);
+		reasons[i] = CStringGetTextDatum(requests[i].reason);
+		unlisted[i] = requests[i].listed_by == NULL;
+		suspended[i] = BoolGetDatum(requests[i].suspended);
 		if (!unlisted[i])
-			listed_by[i] = CStringGetTextDatum(wishes[i].listed_by);
+			listed_by[i] = CStringGetTextDatum(requests[i].listed_by);
 	}
 	caller = atp_as_table_owner("repo_job");
 	/* Jobs in need of no change are filtered out first, so that no row is locked for nothing. */
@@ -89,11 +89,11 @@ uint64
 atp_jobs_add(const AtpSubscription *sub, struct varlena *const *dids, int n,
 			 AtpJobPriority priority, const char *reason)
 {
-	AtpJobWish *wishes = palloc(sizeof(AtpJobWish) * Max(n, 1));
+	AtpJobRequest *requests = palloc(sizeof(AtpJobRequest) * Max(n, 1));
 
 	for (int i = 0; i < n; i++)
-		wishes[i] = (AtpJobWish) {.did = dids[i], .priority = priority, .reason = reason};
-	return atp_jobs_wish(sub->target, sub->name, wishes, n);
+		requests[i] = (AtpJobRequest) {.did = dids[i], .priority = priority, .reason = reason};
+	return atp_jobs_request(sub->target, sub->name, requests, n);
 }
 
 /* Run sql on the jobs of n accounts.  Returns how many jobs changed. */
@@ -135,15 +135,15 @@ void
 atp_jobs_repair(const char *target, struct varlena *const *dids, int n, AtpJobPriority priority, const char *reason)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
-	AtpJobWish *wishes = palloc(sizeof(AtpJobWish) * Max(n, 1));
+	AtpJobRequest *requests = palloc(sizeof(AtpJobRequest) * Max(n, 1));
 	AtpResult	found = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND backfill <> 'none'"
 								  " AND atproto.role_may_fill(owner, target, target_owner)"
 								  " ORDER BY enabled DESC, name LIMIT 1", ATP_ARGS(atp_text_arg(target)));
 
 	atp_owner_end(caller);
 	for (int i = 0; i < n; i++)
-		wishes[i] = (AtpJobWish) {.did = dids[i], .priority = priority, .reason = reason};
-	if (found.n > 0 && atp_jobs_wish(target, atp_get_text(atp_result_row(found, 0), "name"), wishes, n) > 0)
+		requests[i] = (AtpJobRequest) {.did = dids[i], .priority = priority, .reason = reason};
+	if (found.n > 0 && atp_jobs_request(target, atp_get_text(atp_result_row(found, 0), "name"), requests, n) > 0)
 		atp_wake_fetcher();
 	atp_result_free(found);
 }

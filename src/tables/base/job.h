@@ -18,14 +18,14 @@ typedef enum AtpJobPriority
 } AtpJobPriority;
 
 /* A repository to be fetched. */
-typedef struct AtpJobWish
+typedef struct AtpJobRequest
 {
 	struct varlena *did;
 	AtpJobPriority priority;
 	const char *reason;
 	const char *listed_by;		/* host whose list names the repository, or NULL */
 	bool		suspended;		/* wait until the account is active; an existing job is not suspended by this */
-} AtpJobWish;
+} AtpJobRequest;
 
 /* setting atproto.fetch_retry, the least wait after a failure. */
 extern int	atp_fetch_retry_s;
@@ -45,7 +45,7 @@ extern uint64 atp_jobs_add(const AtpSubscription *sub, struct varlena *const *di
 						   AtpJobPriority priority, const char *reason);
 
 /* atp_jobs_add() with a reason for each repository, and for any target. */
-extern uint64 atp_jobs_wish(const char *target, const char *subscription, const AtpJobWish *wishes, int n);
+extern uint64 atp_jobs_request(const char *target, const char *subscription, const AtpJobRequest *requests, int n);
 
 /*
  * R-07: jobs of deleted accounts are removed.  Jobs of inactive accounts are suspended, also while a fetch is

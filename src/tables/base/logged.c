@@ -118,5 +118,5 @@ atp_distrust_unlogged(const char *target)
 	 */
 	if (atp_run(atp_expand_sql("WITH l AS MATERIALIZED (SELECT did FROM #.repo WHERE sync = 'synchronized' ORDER BY did FOR NO KEY UPDATE)"
 							   " UPDATE #.repo r SET sync = 'unproven', updated_at = now() FROM l WHERE r.did OPERATOR(@.=) l.did", target), ATP_NO_ARGS) > 0)
-		atp_audit_wish(target);
+		atp_audit_request(target);
 }

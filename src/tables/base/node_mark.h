@@ -22,8 +22,8 @@ extern void atp_nodes_touch(AtpStatements *set, const AtpStatement *statement, c
 
 /*
  * Before the commit, as the subscription's owner: write this transaction's number to the nodes that it writes
- * to.  ERROR of ATP_FAULT_PASSING if one of these nodes is behind: nothing may be committed there before
- * atp_nodes_settle().
+ * to.  ERROR of ATP_ERROR_PASSING if one of these nodes is behind: nothing may be committed there before
+ * atp_nodes_repair().
  */
 extern void atp_nodes_mark(AtpStatements *set, const AtpSubscription *sub);
 
@@ -35,6 +35,6 @@ extern bool atp_has_node_marks(const char *target);
  * repositories are marked and are to be fetched, gaps are written for streams of labels, links are marked, and the
  * node counts as settled.  Returns what was found, in one line, palloc'd; NULL: no node is behind.
  */
-extern char *atp_nodes_settle(const AtpSubscription *sub);
+extern char *atp_nodes_repair(const AtpSubscription *sub);
 
 #endif							/* ATP_NODE_MARK_H */

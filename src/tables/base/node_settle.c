@@ -158,7 +158,7 @@ settle(const char *target, AtpArg nodes)
 }
 
 char *
-atp_nodes_settle(const AtpSubscription *sub)
+atp_nodes_repair(const AtpSubscription *sub)
 {
 	int			nest;
 	AtpArg		nodes;

@@ -25,7 +25,7 @@ typedef enum AtpStanding
 	ATP_STANDING_OBSOLETE,			/* the tables have something as new or newer */
 	ATP_STANDING_MISSING,			/* of a row: the table has no row with the key */
 	ATP_STANDING_INACTIVE,			/* the repository is not active */
-	ATP_STANDING_UNJUDGED			/* nothing yet proves or disproves the message: see atp_judge_reason() */
+	ATP_STANDING_UNJUDGED			/* nothing yet proves or disproves the message: see atp_admission_reason() */
 } AtpStanding;
 
 /* A batch on the way into the tables. */
@@ -37,21 +37,21 @@ typedef struct AtpApply
 	AtpStatements *statements;	/* for the tables of the subscription */
 	struct AtpProgress *progress;	/* progress of the transaction besides rows */
 	int64		rows;			/* rows applied so far */
-	int64		idle;			/* of rows: deletions without a row to delete */
+	int64		noop_rows;		/* of rows: deletions without a row to delete */
 	int64		removed;		/* of rows: deletions of an existing row */
-	bool		heap;			/* rows may be written without statements where direct_insert.h allows that */
+	bool		direct;			/* rows may be written without statements where direct_insert.h allows that */
 	bool		accepted;		/* result of the last accepts(), which runs as a step */
-	bool		again;			/* a message is processed again: a row as new as the message is not overwritten */
+	bool		replay;			/* a message is processed again: a row as new as the message is not overwritten */
 	bool		force;			/* rows are overwritten even where the table has newer data */
-	Oid			awaited;		/* table with an unavailable lock: the next attempt waits for this table first */
-	int			vain;			/* failed attempts in a row to lock all tables without waiting */
+	Oid			lock_first;		/* table with an unavailable lock: the next attempt waits for this table first */
+	int			lock_attempts;	/* failed attempts in a row to lock all tables without waiting */
 	bool		prepared;		/* the derived tables were prepared for the batch, as far as there is room (derived.h) */
 	AtpStanding standing;		/* result of the last standing(), which runs as a step */
 	struct varlena *repo;		/* repository to mark as out of step, in a step */
 	/* events of the batch in this transaction: [lo, hi) */
 	int			lo;
 	int			hi;
-	int			kept;			/* subtransactions not rolled back */
+	int			subxacts;		/* subtransactions not rolled back */
 	int			refused;		/* refused rows and events */
 	struct AtpSuspects *suspects;	/* refused, perhaps for a reason outside of the row; NULL: not collected */
 	int64		skips[ATP_SKIP_COUNT];
@@ -62,9 +62,9 @@ typedef struct AtpApply
 	 */
 	bool		shared;
 	uint32		generation;
-	struct AtpRecent *recents;
-	int			nrecents;
-	int			max_recents;
+	struct AtpRevEntry *rev_entries;
+	int			nrev_entries;
+	int			max_rev_entries;
 } AtpApply;
 
 typedef struct AtpSink
@@ -87,16 +87,16 @@ typedef struct AtpSink
 	AtpSpan		(*name) (const AtpEvent *event);
 
 	/* Add dead letters for events in [a->lo, a->hi) that the sink's verdicts reject; or NULL. */
-	void		(*condemn) (AtpApply *a);
+	void		(*reject_unsigned) (AtpApply *a);
 
 	/* Write what else follows from the verdicts, once in a transaction; or NULL. */
-	void		(*conclude) (AtpApply *a);
+	void		(*after_apply) (AtpApply *a);
 
 	/*
 	 * After the dead letters of events [a->lo, a->hi) were stored: delete the letters superseded by these events; or
 	 * NULL.
 	 */
-	void		(*settle) (AtpApply *a);
+	void		(*drop_superseded_letters) (AtpApply *a);
 
 	/*
 	 * How an event that is processed again, and a row of the event, compares with the tables (_NEW: the tables have

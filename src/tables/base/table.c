@@ -51,7 +51,7 @@ static const struct
 	[ATP_TYPE_INT8] = {"bigint", INT8OID},
 	[ATP_TYPE_TIMESTAMP] = {"timestamptz", TIMESTAMPTZOID},
 	[ATP_TYPE_OID] = {"oid", OIDOID},
-	[ATP_TYPE_PLACE] = {"tid", TIDOID},
+	[ATP_TYPE_CTID] = {"tid", TIDOID},
 };
 
 const char *

@@ -32,7 +32,7 @@ typedef enum AtpType
 	ATP_TYPE_INT8,
 	ATP_TYPE_TIMESTAMP,
 	ATP_TYPE_OID,
-	ATP_TYPE_PLACE,
+	ATP_TYPE_CTID,
 	ATP_TYPE_COUNT
 } AtpType;
 
@@ -96,7 +96,7 @@ typedef struct AtpStatement
  * without this flag are planned once, so that large arrays are not copied into a plan.
  */
 #define ATP_PLANNED_ANEW	4
-#define ATP_AS_HEAP		8		/* direct_insert.c does the same, with the statement's privileges */
+#define ATP_DIRECT		8		/* direct_insert.c does the same, with the statement's privileges */
 /*
  * Planned once, with sequential scans, bitmap scans and sorts disabled, so that rows come in the order of an index,
  * however small the table is at that time.

@@ -21,7 +21,7 @@ const AtpInvariant atp_check_streams[] = {
 	NO_SCHEMA("atproto.subscription"),
 	NO_SCHEMA("atproto.held_event"),
 	NO_SCHEMA("atproto.repo_job"),
-	NO_SCHEMA("atproto.status_wish"),
+	NO_SCHEMA("atproto.status_request"),
 	NO_SCHEMA("atproto.audit_state"),
 	{
 		"subscription that cannot be", "atproto.subscription", ATP_CHECK_ONCE,

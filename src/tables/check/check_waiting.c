@@ -74,13 +74,13 @@ const AtpInvariant atp_check_waiting[] = {
 		REFETCH
 	},
 	{
-		"deletion that nobody confirms", "#.repo #.record atproto.status_wish! atproto.subscription", 0,
+		"deletion that nobody confirms", "#.repo #.record atproto.status_request! atproto.subscription", 0,
 		/*
 		 * below verify = full, a deletion said by a server that was asked hides the records without
 		 * a confirmation
 		 */
 		"SELECT p.did, NULL, 'the account is deleted, as a stream says: its records are hidden, and nobody asks its server'"
-		" FROM #.repo p LEFT JOIN (SELECT did FROM atproto.status_wish WHERE target = $1) w ON w.did OPERATOR(@.=) p.did"
+		" FROM #.repo p LEFT JOIN (SELECT did FROM atproto.status_request WHERE target = $1) w ON w.did OPERATOR(@.=) p.did"
 		" WHERE NOT p.active AND p.status = 'deleted' AND p.rev IS NOT NULL AND COALESCE(p.deleted_rev OPERATOR(@.<>) p.rev, true) AND w.did IS NULL"
 		" AND EXISTS (SELECT 1 FROM #.record r WHERE r.did OPERATOR(@.=) p.did)"
 		" AND EXISTS (SELECT 1 FROM atproto.subscription s WHERE s.target = $1 AND s.by_repo AND s.verify = 'full')",
@@ -122,8 +122,8 @@ const AtpInvariant atp_check_waiting[] = {
 		OF_OTHER_TARGET("atproto.repo_job", ""), "Delete the row."
 	},
 	{
-		"status wish of another target", "atproto.status_wish atproto.subscription", ATP_CHECK_ONCE,
-		OF_OTHER_TARGET("atproto.status_wish", ""), "Delete the row."
+		"status request of another target", "atproto.status_request atproto.subscription", ATP_CHECK_ONCE,
+		OF_OTHER_TARGET("atproto.status_request", ""), "Delete the row."
 	},
 	{
 		/* a manager starts the fetcher, which begins these jobs again */

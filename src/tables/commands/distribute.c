@@ -5,7 +5,7 @@
  * All rows of a commit must be on a single node, so that a commit is atomic: all tables with
  * repositories' DIDs are distributed by DID, and colocated.  Links are queried by their target, and
  * so are distributed by the target's authority; link_rows.c ensures that no deleted link comes back
- * after a crash of a node (doc/operate/citus.md).
+ * after a crash of a node.
  */
 #include "postgres.h"
 

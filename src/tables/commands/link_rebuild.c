@@ -107,7 +107,7 @@ run_in(const char *target, const char *sql)
 static void
 distribute_stage(const char *target)
 {
-	atp_settle_prepared();
+	atp_recover_prepared();
 	atp_result_free(atp_query("SELECT create_distributed_table(pg_catalog.format('%I.link_stage', $1), 'authority',"
 							  " colocate_with => pg_catalog.format('%I.link', $1))", ATP_ARGS(atp_text_arg(target))));
 }

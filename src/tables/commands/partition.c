@@ -149,12 +149,12 @@ present_key(AtpParting *w)
  * ------------------------------------------------------------------------
  */
 static List *
-wish(List *wishes, Oid relid, LOCKMODE mode)
+add_lock(List *locks, Oid relid, LOCKMODE mode)
 {
-	AtpLockWish *one = palloc(sizeof(AtpLockWish));
+	AtpTableLock *one = palloc(sizeof(AtpTableLock));
 
-	*one = (AtpLockWish) {relid, mode};
-	return OidIsValid(relid) ? lappend(wishes, one) : wishes;
+	*one = (AtpTableLock) {relid, mode};
+	return OidIsValid(relid) ? lappend(locks, one) : locks;
 }
 
 /*
@@ -162,7 +162,7 @@ wish(List *wishes, Oid relid, LOCKMODE mode)
  * partition locks them, since a partition gets the same foreign keys.
  */
 static List *
-wish_referring(AtpParting *w, List *wishes)
+add_referring_locks(AtpParting *w, List *locks)
 {
 	AtpResult	found = atp_query("SELECT DISTINCT CASE WHEN conrelid = $1 THEN confrelid ELSE conrelid END AS relid FROM pg_constraint"
 								  " WHERE contype = 'f' AND $1 IN (conrelid, confrelid) AND conrelid <> confrelid ORDER BY 1",
@@ -172,10 +172,10 @@ wish_referring(AtpParting *w, List *wishes)
 	{
 		bool		isnull;
 
-		wishes = wish(wishes, DatumGetObjectId(atp_get(atp_result_row(found, i), "relid", OIDOID, &isnull)), ShareRowExclusiveLock);
+		locks = add_lock(locks, DatumGetObjectId(atp_get(atp_result_row(found, i), "relid", OIDOID, &isnull)), ShareRowExclusiveLock);
 	}
 	atp_result_free(found);
-	return wishes;
+	return locks;
 }
 
 /*
@@ -184,17 +184,17 @@ wish_referring(AtpParting *w, List *wishes)
  * views.
  */
 static List *
-wishes_of(AtpParting *w, bool links)
+locks_of(AtpParting *w, bool links)
 {
-	List	   *wishes = NIL;
+	List	   *locks = NIL;
 	ListCell   *cell;
 
 	if (links && w->cut == &atp_cut_record_month)
-		wishes = wish(wishes, atp_parting_relid(w, "link"), RowExclusiveLock);
+		locks = add_lock(locks, atp_parting_relid(w, "link"), RowExclusiveLock);
 	if (present_key(w) == NULL)
 		foreach(cell, atp_swap_views(atp_parting_relid(w, w->cut->table)))
-			wishes = wish(wishes, lfirst_oid(cell), AccessExclusiveLock);
-	return wish(wish_referring(w, wishes), atp_parting_relid(w, w->cut->table), AccessExclusiveLock);
+			locks = add_lock(locks, lfirst_oid(cell), AccessExclusiveLock);
+	return add_lock(add_referring_locks(w, locks), atp_parting_relid(w, w->cut->table), AccessExclusiveLock);
 }
 
 void
@@ -206,7 +206,7 @@ atp_parting_lock(AtpParting *w)
 void
 atp_parting_lock_after(AtpParting *w, bool links, void (*first) (void *arg), void *arg)
 {
-	AtpLocking	locking = {wishes_of(w, links), first, arg, !w->pieces};
+	AtpLocking	locking = {locks_of(w, links), first, arg, !w->pieces};
 
 	atp_lock_patiently(&locking);
 }
@@ -222,11 +222,11 @@ lock_both(AtpParting *w, const AtpCut *cut, bool links)
 
 	w->cut = cut;
 	atp_parting_begin(w);
-	locking.wishes = wishes_of(w, links);
+	locking.locks = locks_of(w, links);
 	atp_parting_end(w);
 	w->cut = &atp_cut_event_month;
 	atp_parting_begin(w);
-	locking.wishes = list_concat(locking.wishes, wishes_of(w, false));
+	locking.locks = list_concat(locking.locks, locks_of(w, false));
 	atp_lock_patiently(&locking);
 	atp_parting_end(w);
 }

@@ -124,7 +124,7 @@ atp_remove_rest_apart(AtpParting *w, const char *part)
 	/*
 	 * a row in a prepared transaction is invisible, and would be dropped without removing its links
 	 */
-	atp_settle_prepared();
+	atp_recover_prepared();
 	while (remove_some(w, part))
 		CHECK_FOR_INTERRUPTS();
 }

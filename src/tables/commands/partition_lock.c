@@ -33,17 +33,17 @@
 #define NOTICE_AFTER	3		/* failed attempts before a NOTICE */
 
 static void
-lock_all(List *wishes)
+lock_all(List *locks)
 {
 	ListCell   *cell;
 
-	foreach(cell, wishes)
+	foreach(cell, locks)
 	{
-		const AtpLockWish *wish = lfirst(cell);
+		const AtpTableLock *lock = lfirst(cell);
 
-		LockRelationOid(wish->relid, wish->mode);
-		if (wish->mode == AccessExclusiveLock && get_rel_relkind(wish->relid) == RELKIND_PARTITIONED_TABLE)
-			(void) find_all_inheritors(wish->relid, wish->mode, NULL);
+		LockRelationOid(lock->relid, lock->mode);
+		if (lock->mode == AccessExclusiveLock && get_rel_relkind(lock->relid) == RELKIND_PARTITIONED_TABLE)
+			(void) find_all_inheritors(lock->relid, lock->mode, NULL);
 	}
 }
 
@@ -78,7 +78,7 @@ attempt(const AtpLocking *locking, bool sees_deadlocks)
 		(void) set_config_option("lock_timeout", limit, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 		if (locking->first != NULL)
 			locking->first(locking->arg);
-		lock_all(locking->wishes);
+		lock_all(locking->locks);
 		AtEOXact_GUC(false, nest);
 		ReleaseCurrentSubTransaction();
 	}
@@ -113,7 +113,7 @@ atp_lock_patiently(const AtpLocking *locking)
 	int			limit_ms = LockTimeout;
 	AtpTime		begun = atp_now();
 	long		pause_ms = PAUSE_MIN_MS;
-	const char *name = locking->wishes == NIL ? NULL : get_rel_name(((AtpLockWish *) llast(locking->wishes))->relid);
+	const char *name = locking->locks == NIL ? NULL : get_rel_name(((AtpTableLock *) llast(locking->locks))->relid);
 
 	for (int attempts = 1; !attempt(locking, is_long(locking, attempts)); attempts++)
 	{

@@ -10,15 +10,15 @@
 #include "nodes/pg_list.h"
 #include "storage/lockdefs.h"
 
-typedef struct AtpLockWish
+typedef struct AtpTableLock
 {
 	Oid			relid;
 	LOCKMODE	mode;
-} AtpLockWish;
+} AtpTableLock;
 
 typedef struct AtpLocking
 {
-	List	   *wishes;			/* of AtpLockWish */
+	List	   *locks;			/* of AtpTableLock */
 	void		(*first) (void *arg);	/* called at the begin of each attempt; NULL: no call */
 	void	   *arg;
 	bool		in_transaction; /* runs in the caller's transaction, which may hold locks already */

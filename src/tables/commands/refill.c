@@ -69,7 +69,7 @@ mark_repos(const AtpSubscription *sub, AtpArg dids)
 	atp_owner_end(caller);
 	/* this refill may replace a refill of a different subscription, whose records only an audit can prove */
 	if (found.n > 0)
-		atp_audit_wish(sub->target);
+		atp_audit_request(sub->target);
 	atp_result_free(found);
 	return n;
 }
@@ -93,7 +93,7 @@ atp_refill(PG_FUNCTION_ARGS)
 				 errhint("For all repositories, use NULL in place of the array.")));
 	SPI_connect();
 	nest = atp_caller_begin();
-	atp_recent_forget_at_commit();
+	atp_rev_cache_forget_at_commit();
 	n = mark_repos(find_subscription(TextDatumGetCString(name.value)),
 				   ATP_FUNCTION_ARG(1, get_array_type(atp_type("did"))));
 	atp_run_unnamed("SELECT atproto.set_cursor($1, $2)", ATP_ARGS(name, seq));

@@ -30,7 +30,7 @@ hash_key(Oid table, const struct varlena *key)
 }
 
 bool
-atp_place_guess(Oid table, const struct varlena *key, ItemPointer place)
+atp_tid_hint_get(Oid table, const struct varlena *key, ItemPointer place)
 {
 	uint64		hash = hash_key(table, key);
 	const Place *p = &places[hash % PLACES];
@@ -42,7 +42,7 @@ atp_place_guess(Oid table, const struct varlena *key, ItemPointer place)
 }
 
 void
-atp_place_note(Oid table, const struct varlena *key, const ItemPointerData *place)
+atp_tid_hint_put(Oid table, const struct varlena *key, const ItemPointerData *place)
 {
 	uint64		hash = hash_key(table, key);
 

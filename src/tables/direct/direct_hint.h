@@ -14,7 +14,7 @@
 #include "storage/itemptr.h"
 
 /* False: the cache has no ctid for the key, or no longer. */
-extern bool atp_place_guess(Oid table, const struct varlena *key, ItemPointer place);
-extern void atp_place_note(Oid table, const struct varlena *key, const ItemPointerData *place);
+extern bool atp_tid_hint_get(Oid table, const struct varlena *key, ItemPointer place);
+extern void atp_tid_hint_put(Oid table, const struct varlena *key, const ItemPointerData *place);
 
 #endif							/* ATP_DIRECT_HINT_H */

@@ -58,7 +58,7 @@
 /* atproto.direct_writes */
 static bool direct_writes = true;
 
-struct AtpHeap
+struct AtpDirect
 {
 	AtpStatements *set;
 	const AtpTable *table;
@@ -81,7 +81,7 @@ struct AtpHeap
 	AttrNumber	renewed;		/* attribute set to the default by each update, too; 0: no such attribute */
 	/* for looking rows up */
 	IndexScanDesc scan;
-	ScanKeyData keys[ATP_HEAP_KEYS];
+	ScanKeyData keys[ATP_DIRECT_KEYS];
 	int			nkeys;
 	BlockNumber nblocks;		/* number of blocks when the table was opened; our lock keeps VACUUM from truncating the table */
 	TupleTableSlot *found;
@@ -90,7 +90,7 @@ struct AtpHeap
 };
 
 void
-atp_heap_init(void)
+atp_direct_init(void)
 {
 	DefineCustomBoolVariable("atproto.direct_writes",
 							 "Whether rows go into plain tables without SQL statements.",
@@ -122,7 +122,7 @@ static bool
 statements_are_ordinary(AtpStatements *set, const AtpTable *table)
 {
 	for (int i = 0; i < table->nstatements; i++)
-		if ((table->statements[i].flags & ATP_AS_HEAP) &&
+		if ((table->statements[i].flags & ATP_DIRECT) &&
 			!atp_statement_is_ordinary(set, &table->statements[i]))
 			return false;
 	return true;
@@ -147,7 +147,7 @@ indexes_are_plain(ResultRelInfo *result)
 }
 
 static int
-column_of(const AtpHeap *d, const char *name)
+column_of(const AtpDirect *d, const char *name)
 {
 	int			c = 0;
 
@@ -163,7 +163,7 @@ column_of(const AtpHeap *d, const char *name)
  * row.
  */
 static bool
-find_columns(AtpHeap *d)
+find_columns(AtpDirect *d)
 {
 	TupleDesc	desc = RelationGetDescr(d->rel);
 	int			found = 0;
@@ -213,7 +213,7 @@ find_columns(AtpHeap *d)
  * (plancat.c) looks for at ON CONFLICT.
  */
 static bool
-is_index_of_key(AtpHeap *d, Relation index)
+is_index_of_key(AtpDirect *d, Relation index)
 {
 	Form_pg_index form = index->rd_index;
 
@@ -229,7 +229,7 @@ is_index_of_key(AtpHeap *d, Relation index)
 
 /* Follows build_replindex_scan_key() (execReplication.c). */
 static void
-set_keys(AtpHeap *d, Relation index)
+set_keys(AtpDirect *d, Relation index)
 {
 	for (int k = 0; k < d->nkeys; k++)
 	{
@@ -247,7 +247,7 @@ set_keys(AtpHeap *d, Relation index)
  * index_unchanged_by_update() (execIndexing.c), which calls ExecGetUpdatedCols().
  */
 static void
-tell_updated(AtpHeap *d)
+tell_updated(AtpDirect *d)
 {
 	RangeTblEntry *rte = makeNode(RangeTblEntry);
 	Bitmapset  *columns = NULL;
@@ -265,7 +265,7 @@ tell_updated(AtpHeap *d)
 }
 
 static void
-note_attributes(AtpHeap *d)
+note_attributes(AtpDirect *d)
 {
 	int			natts = RelationGetDescr(d->rel)->natts;
 
@@ -277,7 +277,7 @@ note_attributes(AtpHeap *d)
 }
 
 bool
-atp_heap_finds(AtpHeap *d)
+atp_direct_finds(AtpDirect *d)
 {
 	if (d->scan != NULL)
 		return true;
@@ -287,7 +287,7 @@ atp_heap_finds(AtpHeap *d)
 	d->nkeys = 0;
 	while (d->nkeys < d->ncolumns && d->columns[d->nkeys]->written == ATP_KEY)
 		d->nkeys++;
-	Assert(d->nkeys > 0 && d->nkeys <= ATP_HEAP_KEYS);
+	Assert(d->nkeys > 0 && d->nkeys <= ATP_DIRECT_KEYS);
 	for (int i = 0; i < d->result->ri_NumIndices && d->partitions == NULL; i++)
 	{
 		Relation	index = d->result->ri_IndexRelationDescs[i];
@@ -310,10 +310,10 @@ atp_heap_finds(AtpHeap *d)
  * Begins as CopyFrom(): an executor's state without a plan, with the table as result relation
  * (ExecInitResultRelation(), execUtils.c), its indexes, and a snapshot.
  */
-AtpHeap *
-atp_heap_open(AtpStatements *set, const AtpTable *table)
+AtpDirect *
+atp_direct_open(AtpStatements *set, const AtpTable *table)
 {
-	AtpHeap    *d;
+	AtpDirect  *d;
 	Oid			relid = atp_target_table(set, table->name);
 	Relation	rel;
 	bool		fires_each_row;
@@ -327,7 +327,7 @@ atp_heap_open(AtpStatements *set, const AtpTable *table)
 		table_close(rel, NoLock);
 		return NULL;
 	}
-	d = palloc0(sizeof(AtpHeap));
+	d = palloc0(sizeof(AtpDirect));
 	d->set = set;
 	d->table = table;
 	d->columns = atp_row_columns(table, &d->ncolumns);
@@ -343,9 +343,9 @@ atp_heap_open(AtpStatements *set, const AtpTable *table)
 	d->estate->es_opened_result_relations = list_make1(d->result);
 	ExecOpenIndices(d->result, false);
 	PushActiveSnapshot(GetTransactionSnapshot());
-	if (!indexes_are_plain(d->result) || !find_columns(d) || (table->keyed && !atp_heap_finds(d)))
+	if (!indexes_are_plain(d->result) || !find_columns(d) || (table->keyed && !atp_direct_finds(d)))
 	{
-		atp_heap_close(d);
+		atp_direct_close(d);
 		return NULL;
 	}
 	if (rel->rd_rel->relkind == RELKIND_PARTITIONED_TABLE)
@@ -354,7 +354,7 @@ atp_heap_open(AtpStatements *set, const AtpTable *table)
 }
 
 pg_noreturn static void
-conflict(AtpHeap *d)
+conflict(AtpDirect *d)
 {
 	ereport(ERROR,
 			(errcode(ATP_ERRCODE_CONFLICT),
@@ -362,7 +362,7 @@ conflict(AtpHeap *d)
 }
 
 static TupleTableSlot *
-slot_of(AtpHeap *d, int i)
+slot_of(AtpDirect *d, int i)
 {
 	if (i == d->nslots)
 		d->slots[d->nslots++] = MakeSingleTupleTableSlot(RelationGetDescr(d->rel), &TTSOpsVirtual);
@@ -371,7 +371,7 @@ slot_of(AtpHeap *d, int i)
 
 /* Fill a slot with one of the rows; the other attributes are given. */
 static void
-fill_slot(AtpHeap *d, TupleTableSlot *slot, const AtpRows *rows, int row,
+fill_slot(AtpDirect *d, TupleTableSlot *slot, const AtpRows *rows, int row,
 		  const Datum *values, const bool *nulls)
 {
 	int			natts = RelationGetDescr(d->rel)->natts;
@@ -390,7 +390,7 @@ fill_slot(AtpHeap *d, TupleTableSlot *slot, const AtpRows *rows, int row,
 
 /* Checks as ExecInsert() and ExecUpdateAct() (nodeModifyTable.c) do before the row goes into the table. */
 static void
-check_constraints(AtpHeap *d, ResultRelInfo *result, TupleTableSlot *slot)
+check_constraints(AtpDirect *d, ResultRelInfo *result, TupleTableSlot *slot)
 {
 	/* a constraint may refer to tableoid */
 	slot->tts_tableOid = RelationGetRelid(result->ri_RelationDesc);
@@ -400,10 +400,10 @@ check_constraints(AtpHeap *d, ResultRelInfo *result, TupleTableSlot *slot)
 
 /* Note the ctid of a row of a keyed table, since such rows are looked up again and again by the key. */
 static void
-note_place(AtpHeap *d, Datum key, TupleTableSlot *slot)
+note_place(AtpDirect *d, Datum key, TupleTableSlot *slot)
 {
 	if (d->table->keyed)
-		atp_place_note(RelationGetRelid(d->rel), (struct varlena *) DatumGetPointer(key), &slot->tts_tid);
+		atp_tid_hint_put(RelationGetRelid(d->rel), (struct varlena *) DatumGetPointer(key), &slot->tts_tid);
 }
 
 /*
@@ -412,7 +412,7 @@ note_place(AtpHeap *d, Datum key, TupleTableSlot *slot)
  * speculative token is not needed, by which ExecInsert() would take the row back.
  */
 static void
-insert_slots(AtpHeap *d, ResultRelInfo *result, TupleTableSlot **slots, int n)
+insert_slots(AtpDirect *d, ResultRelInfo *result, TupleTableSlot **slots, int n)
 {
 	MemoryContext old = MemoryContextSwitchTo(GetPerTupleMemoryContext(d->estate));
 
@@ -434,7 +434,7 @@ insert_slots(AtpHeap *d, ResultRelInfo *result, TupleTableSlot **slots, int n)
 
 /* Insert rows [lo, hi) of a chunk, partition by partition, in the order in which the partitions occur. */
 static void
-insert_together(AtpHeap *d, int lo, int hi)
+insert_together(AtpDirect *d, int lo, int hi)
 {
 	TupleTableSlot *together[CHUNK];
 	bool		done[CHUNK] = {0};
@@ -467,7 +467,7 @@ insert_together(AtpHeap *d, int lo, int hi)
 }
 
 static void
-route(AtpHeap *d, int i)
+route(AtpDirect *d, int i)
 {
 	d->routed[i] = d->slots[i];
 	if (d->partitions == NULL)
@@ -485,7 +485,7 @@ route(AtpHeap *d, int i)
  * inserts row by row for such triggers; as in CopyFrom(), the partition constraint is checked after the trigger.
  */
 static void
-insert_chunk(AtpHeap *d, int n)
+insert_chunk(AtpDirect *d, int n)
 {
 	int			from = 0;
 
@@ -507,13 +507,13 @@ insert_chunk(AtpHeap *d, int n)
 }
 
 bool
-atp_heap_fires_each_row(const AtpHeap *d)
+atp_direct_fires_each_row(const AtpDirect *d)
 {
 	return d->fires_each_row;
 }
 
 void
-atp_heap_insert(AtpHeap *d, const AtpRows *rows)
+atp_direct_insert(AtpDirect *d, const AtpRows *rows)
 {
 	int			n = 0;
 	Size		bytes = 0;
@@ -559,12 +559,12 @@ same_key(Datum a, Datum b)
  * row, since the key is unique.  TidNext() (nodeTidscan.c) fetches a row by ctid in the same way.
  */
 static bool
-find_there(AtpHeap *d, Datum key)
+find_there(AtpDirect *d, Datum key)
 {
 	int			first = d->attnums[0] - 1;
 	ItemPointerData place;
 
-	if (!d->table->keyed || !atp_place_guess(RelationGetRelid(d->rel), (struct varlena *) DatumGetPointer(key), &place) ||
+	if (!d->table->keyed || !atp_tid_hint_get(RelationGetRelid(d->rel), (struct varlena *) DatumGetPointer(key), &place) ||
 		ItemPointerGetBlockNumber(&place) >= d->nblocks ||
 		!table_tuple_fetch_row_version(d->rel, &place, GetActiveSnapshot(), d->found))
 		return false;
@@ -577,7 +577,7 @@ find_there(AtpHeap *d, Datum key)
  * the active snapshot.
  */
 static bool
-find_by_index(AtpHeap *d, const Datum *key)
+find_by_index(AtpDirect *d, const Datum *key)
 {
 	for (int k = 0; k < d->nkeys; k++)
 		d->keys[k].sk_argument = key[k];
@@ -589,7 +589,7 @@ find_by_index(AtpHeap *d, const Datum *key)
 }
 
 bool
-atp_heap_find(AtpHeap *d, const Datum *key, ItemPointer place, Datum *values, bool *nulls)
+atp_direct_find(AtpDirect *d, const Datum *key, ItemPointer place, Datum *values, bool *nulls)
 {
 	if (!find_there(d, key[0]) && !find_by_index(d, key))
 		return false;
@@ -608,7 +608,7 @@ atp_heap_find(AtpHeap *d, const Datum *key, ItemPointer place, Datum *values, bo
  * holds, since no null is written over a value that is not null, and the table has no CHECK constraint.
  */
 static bool
-patch(AtpHeap *d, const AtpRows *rows, int row)
+patch(AtpDirect *d, const AtpRows *rows, int row)
 {
 	TupleConstr *constr = RelationGetDescr(d->rel)->constr;
 	bool		unused;
@@ -621,7 +621,7 @@ patch(AtpHeap *d, const AtpRows *rows, int row)
 
 /* Make the new version of the row in "found", in the slot "changed". */
 static void
-make_version(AtpHeap *d, const AtpRows *rows, int row)
+make_version(AtpDirect *d, const AtpRows *rows, int row)
 {
 	if (patch(d, rows, row))
 		return;
@@ -646,7 +646,7 @@ make_version(AtpHeap *d, const AtpRows *rows, int row)
  * so nothing may use that row's values after this call.
  */
 static void
-make_room(AtpHeap *d)
+make_room(AtpDirect *d)
 {
 	bool		unused;
 	HeapTuple	tuple = ExecFetchSlotHeapTuple(d->changed, true, &unused);
@@ -661,7 +661,7 @@ make_room(AtpHeap *d)
  * TM_Deleted are conflicts, where ExecUpdateAct() would use EvalPlanQual().
  */
 void
-atp_heap_update(AtpHeap *d, ItemPointer place, const AtpRows *rows, int row)
+atp_direct_update(AtpDirect *d, ItemPointer place, const AtpRows *rows, int row)
 {
 	MemoryContext old = MemoryContextSwitchTo(GetPerTupleMemoryContext(d->estate));
 	TM_FailureData failure;
@@ -686,7 +686,7 @@ atp_heap_update(AtpHeap *d, ItemPointer place, const AtpRows *rows, int row)
 
 /* Follows ExecSimpleRelationDelete() (execReplication.c), except that the row was not locked before. */
 void
-atp_heap_delete(AtpHeap *d, ItemPointer place)
+atp_direct_delete(AtpDirect *d, ItemPointer place)
 {
 	TM_FailureData failure;
 
@@ -699,7 +699,7 @@ atp_heap_delete(AtpHeap *d, ItemPointer place)
 
 /* Ends as CopyFrom() and the portal of COPY end: the rows are visible to the following statements. */
 void
-atp_heap_close(AtpHeap *d)
+atp_direct_close(AtpDirect *d)
 {
 	if (d->scan != NULL)
 	{

@@ -9,7 +9,7 @@
 #include "tables/export/export_owner.h"
 
 const AtpSubscription *
-atp_filler_of(const char *target, const struct varlena *did)
+atp_export_owner_of(const char *target, const struct varlena *did)
 {
 	List	   *names = atp_subscriptions_filling(target, "by_repo", "backfill = 'none', name");
 	const AtpSubscription *sub = NULL;

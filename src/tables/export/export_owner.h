@@ -14,6 +14,6 @@
  * of those with backfill, or else the first by name.  ERROR if no subscription does, or if the
  * current user is not a member of its owner.  SPI must be connected.
  */
-extern const AtpSubscription *atp_filler_of(const char *target, const struct varlena *did);
+extern const AtpSubscription *atp_export_owner_of(const char *target, const struct varlena *did);
 
 #endif							/* ATP_EXPORT_OWNER_H */

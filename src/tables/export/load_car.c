@@ -127,7 +127,7 @@ apply_export(Load *load)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the export of account \"%s\" cannot be brought in", load->did_text),
 				 errdetail_internal("%s", why)));
-	atp_letters_forget_repo(&a, load->did);
+	atp_dead_letters_forget_repo(&a, load->did);
 	merge = atp_merge_begin(CurrentMemoryContext, load->sub, load->statements, load->export, load->did, false);
 	while (atp_merge_some(merge, ATP_MERGE_ROWS, PG_INT64_MAX, PG_INT64_MAX))
 		;
@@ -140,7 +140,7 @@ load_car(Load *load, const bytea *file, const text *key)
 {
 	AtpCaller	caller;
 
-	load->sub = atp_filler_of(load->target, load->did);
+	load->sub = atp_export_owner_of(load->target, load->did);
 	atp_check_logged(load->sub->target);
 	read_export(load, file);
 	load->verified = check_signature(load, key);

@@ -84,7 +84,7 @@ struct AtpMerge
 	AtpStatements *statements;
 	AtpExport  *export;
 	AtpEvent	event;			/* stands for the export in dead letters and rows */
-	bool		heap;			/* new rows may be inserted without a statement (direct_insert.h) */
+	bool		direct;			/* new rows may be inserted without a statement (direct_insert.h) */
 	bool		force;
 
 	/* tree and table */
@@ -119,7 +119,7 @@ atp_merge_begin(MemoryContext parent, const AtpSubscription *sub, AtpStatements 
 	m->sub = sub;
 	m->statements = statements;
 	m->export = e;
-	m->heap = true;
+	m->direct = true;
 	m->force = force;
 	m->event.did = did;
 	m->event.rev = atp_export_head(e)->rev;
@@ -218,7 +218,7 @@ drop_row(AtpMerge *m, AtpBytes block)
 {
 	const AtpRow *row = &m->batch->rows[--m->batch->nrows];
 
-	(void) atp_validate_letter(m->batch, copy_bytes(block), NULL, row);
+	(void) atp_validate_dead_letter(m->batch, copy_bytes(block), NULL, row);
 	m->merged.refused++;
 	m->bytes += block.len + row->path.len + LETTER_BYTES;
 }
@@ -360,7 +360,7 @@ write_range(AtpApply *a, int lo, int hi)
 static void
 refuse_row(AtpMerge *m, AtpApply *a, const AtpRow *row, const ErrorData *error)
 {
-	AtpLetter  *letter;
+	AtpDeadLetter *letter;
 	AtpBytes	block;
 	AtpBytes	cid = atp_export_head_cid(m->export);
 
@@ -368,7 +368,7 @@ refuse_row(AtpMerge *m, AtpApply *a, const AtpRow *row, const ErrorData *error)
 		cid = (AtpBytes) {(const uint8_t *) VARDATA_ANY(row->record.cid), VARSIZE_ANY_EXHDR(row->record.cid)};
 	if (!atp_export_block(m->export, cid, &block))
 		atp_export_error(m->export);
-	letter = atp_batch_new_letter(a->batch, "apply", copy_bytes(block), 0);
+	letter = atp_batch_new_dead_letter(a->batch, "apply", copy_bytes(block), 0);
 	strlcpy(letter->sqlstate, unpack_sql_state(error->sqlerrcode), sizeof(letter->sqlstate));
 	letter->text = atp_error_text(error);
 	letter->did = m->event.did;
@@ -457,19 +457,19 @@ write_rows(AtpMerge *m, AtpApply *a, int lo, int hi)
 	 * a row exists already, maybe uncommitted: direct insertion cannot wait for that transaction,
 	 * statements can
 	 */
-	if (error != NULL && error->sqlerrcode == ATP_ERRCODE_CONFLICT && a->heap)
+	if (error != NULL && error->sqlerrcode == ATP_ERRCODE_CONFLICT && a->direct)
 	{
-		a->heap = m->heap = false;
+		a->direct = m->direct = false;
 		error = atp_attempt(a, write_range, lo, hi);
 	}
 	if (error == NULL)
 	{
-		a->kept++;
+		a->subxacts++;
 		note_passed(m, a, lo, hi);
 	}
 	else if (!atp_error_may_be_row(a, error))
 		ReThrowError(error);
-	else if (hi - lo == 1 && atp_fault_of(error->sqlerrcode) != ATP_FAULT_ROW)
+	else if (hi - lo == 1 && atp_error_class(error->sqlerrcode) != ATP_ERROR_ROW)
 		suspect_row(m, lo, error);
 	else if (hi - lo == 1)
 		refuse_row(m, a, &a->batch->rows[lo], error);
@@ -486,7 +486,7 @@ write_step(AtpMerge *m)
 {
 	AtpApply	a = {
 		.sub = m->sub, .sink = &atp_repos_sink, .statements = m->statements, .batch = m->batch,
-		.heap = m->heap, .force = m->force
+		.direct = m->direct, .force = m->force
 	};
 
 	/* allocations live as long as the step */
@@ -496,7 +496,7 @@ write_step(AtpMerge *m)
 	if (m->batch->nrows > 0)
 		write_rows(m, &a, 0, m->batch->nrows);
 	judge_suspects(m, &a);
-	atp_letters_store(&a, m->batch->letters);
+	atp_dead_letters_store(&a, m->batch->letters);
 	MemoryContextSwitchTo(old);
 	m->merged.created += m->step.created;
 	m->merged.updated += m->step.updated;
@@ -505,7 +505,7 @@ write_step(AtpMerge *m)
 	m->bytes = 0;
 	m->collection = NULL;
 	atp_batch_reset(m->batch);
-	return a.kept;
+	return a.subxacts;
 }
 
 /* Collect changes until the step is full or the time is over.  False: no changes are left. */

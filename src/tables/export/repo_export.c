@@ -121,7 +121,7 @@ atp_repo_export_inactive(AtpRepoExport *r, const AtpAccountSaid *then, const cha
 
 		event->effects.unconfirmed = true;
 		atp_repo_doubt(repo, event);
-		atp_status_wish(r->apply, &event, 1);
+		atp_request_statuses(r->apply, &event, 1);
 	}
 	return false;
 }
@@ -167,7 +167,7 @@ atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified)
 	 * still drop events in between as old
 	 */
 	if (repo->head.has_rev && commit->rev < repo->head.rev)
-		atp_recent_forget_at_commit();
+		atp_rev_cache_forget_at_commit();
 	repo->head.has_rev = true;
 	repo->head.rev = commit->rev;
 	repo->head.rev_paths = NULL;
@@ -192,6 +192,6 @@ atp_repo_export_end(AtpRepoExport *r, const AtpExport *e, bool verified)
 	 * letters of further subscriptions to the target; this subscription's letters were deleted when
 	 * the merge began
 	 */
-	atp_letters_supersede_repo(r->apply, repo->did, commit->rev);
+	atp_dead_letters_supersede_repo(r->apply, repo->did, commit->rev);
 	return whole;
 }

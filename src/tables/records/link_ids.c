@@ -28,13 +28,13 @@
 
 typedef struct Slot
 {
-	AtpLinkPlace *place;
+	AtpLinkSource *place;
 	uint32		hash;
 	char		status;
 } Slot;
 
 static bool
-same_place(const AtpLinkPlace *a, const AtpLinkPlace *b)
+same_place(const AtpLinkSource *a, const AtpLinkSource *b)
 {
 	return a->path.len == b->path.len && memcmp(a->path.ptr, b->path.ptr, a->path.len) == 0 &&
 		VARSIZE_ANY_EXHDR(a->collection) == VARSIZE_ANY_EXHDR(b->collection) &&
@@ -43,7 +43,7 @@ same_place(const AtpLinkPlace *a, const AtpLinkPlace *b)
 
 #define SH_PREFIX places
 #define SH_ELEMENT_TYPE Slot
-#define SH_KEY_TYPE AtpLinkPlace *
+#define SH_KEY_TYPE AtpLinkSource *
 #define SH_KEY place
 #define SH_HASH_KEY(tb, key) (key)->hash
 #define SH_EQUAL(tb, a, b) same_place(a, b)
@@ -59,7 +59,7 @@ struct AtpLinkIds
 	AtpApply   *apply;
 	MemoryContext cxt;
 	places_hash *places;		/* sources that were not in the cache */
-	AtpLinkPlace **unknown;		/* sources of places without an id yet, in the order in which they came */
+	AtpLinkSource **unknown;	/* sources of places without an id yet, in the order in which they came */
 	int			nunknown;
 	int			max;
 };
@@ -128,15 +128,15 @@ atp_link_ids_begin(AtpApply *a)
 	ids->cxt = CurrentMemoryContext;
 	ids->places = places_create(ids->cxt, 128, NULL);
 	ids->max = 128;
-	ids->unknown = palloc(sizeof(AtpLinkPlace *) * ids->max);
+	ids->unknown = palloc(sizeof(AtpLinkSource *) * ids->max);
 	return ids;
 }
 
-AtpLinkPlace *
-atp_link_ids_place(AtpLinkIds *ids, const struct varlena *collection, AtpSpan path)
+AtpLinkSource *
+atp_link_ids_source(AtpLinkIds *ids, const struct varlena *collection, AtpSpan path)
 {
-	AtpLinkPlace key = {.collection = collection, .path = path};
-	AtpLinkPlace *place;
+	AtpLinkSource key = {.collection = collection, .path = path};
+	AtpLinkSource *place;
 	Slot	   *slot;
 	bool		found;
 	MemoryContext old;
@@ -150,12 +150,12 @@ atp_link_ids_place(AtpLinkIds *ids, const struct varlena *collection, AtpSpan pa
 	if (found)
 		return slot->place;
 	old = MemoryContextSwitchTo(ids->cxt);
-	place = palloc(sizeof(AtpLinkPlace) + path.len);
+	place = palloc(sizeof(AtpLinkSource) + path.len);
 	*place = key;
 	place->path.ptr = memcpy(place + 1, path.ptr, path.len);
 	slot->place = place;
 	if (ids->nunknown == ids->max)
-		ids->unknown = repalloc_huge(ids->unknown, sizeof(AtpLinkPlace *) * (ids->max *= 2));
+		ids->unknown = repalloc_huge(ids->unknown, sizeof(AtpLinkSource *) * (ids->max *= 2));
 	ids->unknown[ids->nunknown++] = place;
 	MemoryContextSwitchTo(old);
 	return place;
@@ -175,10 +175,10 @@ atp_link_ids_full(const AtpLinkIds *ids)
 
 /* Copy a source of the table into the cache. */
 static void
-remember(const AtpLinkPlace *place)
+remember(const AtpLinkSource *place)
 {
 	MemoryContext old = MemoryContextSwitchTo(known.cxt);
-	AtpLinkPlace *copy = palloc(sizeof(AtpLinkPlace) + place->path.len);
+	AtpLinkSource *copy = palloc(sizeof(AtpLinkSource) + place->path.len);
 	bool		found;
 
 	*copy = *place;
@@ -197,7 +197,7 @@ bind(const AtpLinkIds *ids, bool asked, Datum *args)
 
 	for (int i = 0; i < ids->nunknown; i++)
 	{
-		const AtpLinkPlace *place = ids->unknown[i];
+		const AtpLinkSource *place = ids->unknown[i];
 
 		if (asked && !place->asked)
 			continue;
@@ -224,7 +224,7 @@ atp_link_ids_find(AtpLinkIds *ids)
 	{
 		Datum		v[2];
 		bool		null[2];
-		AtpLinkPlace *place;
+		AtpLinkSource *place;
 
 		heap_deform_tuple(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, v, null);
 		/* without its primary key, which a user may have dropped, the id may be null */

@@ -9,7 +9,7 @@
 #include "tables/base/sink.h"
 
 /* A source of links: a path in the records of a collection. */
-typedef struct AtpLinkPlace
+typedef struct AtpLinkSource
 {
 	const struct varlena *collection;
 	AtpSpan		path;
@@ -17,7 +17,7 @@ typedef struct AtpLinkPlace
 	int32		id;				/* 0: unknown */
 	bool		asked;			/* the source is to be added to the table */
 	uint64		record;		/* number of the last record in which the source was counted */
-} AtpLinkPlace;
+} AtpLinkSource;
 
 /* Sources looked up together, allocated in the memory context of the call of atp_link_ids_begin(). */
 typedef struct AtpLinkIds AtpLinkIds;
@@ -25,7 +25,7 @@ typedef struct AtpLinkIds AtpLinkIds;
 extern AtpLinkIds *atp_link_ids_begin(AtpApply *a);
 
 /* The source of this collection and path.  The collection's value is not copied, the path is. */
-extern AtpLinkPlace *atp_link_ids_place(AtpLinkIds *ids, const struct varlena *collection, AtpSpan path);
+extern AtpLinkSource *atp_link_ids_source(AtpLinkIds *ids, const struct varlena *collection, AtpSpan path);
 
 /* Number of sources without an id. */
 extern int	atp_link_ids_unknown(const AtpLinkIds *ids);

@@ -41,7 +41,7 @@
 typedef struct Link
 {
 	struct varlena *target;
-	AtpLinkPlace *place;
+	AtpLinkSource *place;
 	const AtpRecordRow *row;
 	bool		old;			/* a link of the old record */
 } Link;
@@ -144,7 +144,7 @@ found_link(AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri)
 	}
 	if (l->n == l->max)
 		l->links = repalloc_huge(l->links, sizeof(Link) * (l->max *= 2));
-	l->links[l->n++] = (Link) {target, atp_link_ids_place(l->ids, l->row->collection, path_of(walk)), l->row, l->old};
+	l->links[l->n++] = (Link) {target, atp_link_ids_source(l->ids, l->row->collection, path_of(walk)), l->row, l->old};
 	l->bytes += VARSIZE(target);
 }
 
@@ -190,7 +190,7 @@ found_place(AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri)
 	Links	   *l = walk->arg;
 
 	if (is_kept(l))
-		(void) atp_link_ids_place(l->ids, l->row->collection, path_of(walk));
+		(void) atp_link_ids_source(l->ids, l->row->collection, path_of(walk));
 }
 
 /*
@@ -201,11 +201,11 @@ static void
 ask_for_place(AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri)
 {
 	Links	   *l = walk->arg;
-	AtpLinkPlace *place;
+	AtpLinkSource *place;
 
 	if (!is_kept(l))
 		return;
-	place = atp_link_ids_place(l->ids, l->row->collection, path_of(walk));
+	place = atp_link_ids_source(l->ids, l->row->collection, path_of(walk));
 	if (place->record != l->record)
 	{
 		place->record = l->record;
@@ -259,7 +259,7 @@ add_named_sources(AtpApply *a)
 		const AtpLinkFilter *filter = &settings->links[i];
 
 		if (is_named(filter))
-			atp_link_ids_place(ids, atp_nsid_make(filter->collection, strlen(filter->collection)),
+			atp_link_ids_source(ids, atp_nsid_make(filter->collection, strlen(filter->collection)),
 							   (AtpSpan) {filter->path, strlen(filter->path)})->asked = true;
 	}
 	(void) atp_link_ids_find(ids);
@@ -302,7 +302,7 @@ prepare(AtpApply *a, int step)
 
 /* May an attempt to add this source succeed?  False after prepare() has tried. */
 static bool
-may_be_added(const Links *l, const AtpLinkPlace *place)
+may_be_added(const Links *l, const AtpLinkSource *place)
 {
 	const AtpSettings *settings = &l->apply->sub->settings;
 
@@ -392,15 +392,15 @@ execute(AtpApply *a, AtpLinkStatement statement, const AtpRows *rows)
 static void
 insert(AtpApply *a, const AtpRows *rows)
 {
-	AtpHeap    *heap = a->heap && rows->n > 0 ? atp_heap_open(a->statements, &atp_link_table) : NULL;
+	AtpDirect  *direct = a->direct && rows->n > 0 ? atp_direct_open(a->statements, &atp_link_table) : NULL;
 
-	if (heap == NULL)
+	if (direct == NULL)
 	{
 		execute(a, ATP_PUT_LINKS, rows);
 		return;
 	}
-	atp_heap_insert(heap, rows);
-	atp_heap_close(heap);
+	atp_direct_insert(direct, rows);
+	atp_direct_close(direct);
 }
 
 static void

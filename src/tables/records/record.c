@@ -88,7 +88,7 @@ static const AtpStatement statements[] = {
 	/* never over a newer record, written meanwhile by any session */
 	[ATP_PUT_RECORDS] = {
 		PUT " WHERE r.rev OPERATOR(@.<=) excluded.rev",
-		SPI_OK_INSERT, {0}, {0}, &atp_record_table, ATP_ROWS_IN | ATP_AS_HEAP
+		SPI_OK_INSERT, {0}, {0}, &atp_record_table, ATP_ROWS_IN | ATP_DIRECT
 	},
 	[ATP_CREATE_RECORDS] = {
 		"INSERT INTO #.record ({columns}) SELECT * FROM unnest({arrays})",
@@ -100,7 +100,7 @@ static const AtpStatement statements[] = {
 	},
 	[ATP_DELETE_RECORDS] = {
 		DELETE " AND r.rev OPERATOR(@.<=) u.rev",
-		SPI_OK_DELETE, KEYS_ARGS(ATP_ARRAY(ATP_TYPE_TID)), {0}, &atp_record_table, ATP_BY_KEY | ATP_AS_HEAP
+		SPI_OK_DELETE, KEYS_ARGS(ATP_ARRAY(ATP_TYPE_TID)), {0}, &atp_record_table, ATP_BY_KEY | ATP_DIRECT
 	},
 	[ATP_DELETE_OLDER_RECORDS] = {
 		DELETE " AND r.rev OPERATOR(@.<) u.rev",

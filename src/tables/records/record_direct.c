@@ -121,7 +121,7 @@ atp_record_rows(AtpStatements *set, const AtpRecordRow **records, int n)
 typedef struct Writer
 {
 	AtpApply   *apply;
-	AtpHeap    *heap;
+	AtpDirect  *direct;
 	int			rev;			/* index of the column rev */
 	AtpRows    *come;			/* rows to insert, all at the end */
 	AtpRows    *changed;		/* a single row to update */
@@ -148,7 +148,7 @@ find(Writer *w, const AtpRecordRow *row, ItemPointer place, bool *null, uint64 *
 	Datum		values[ATP_STATEMENT_ARGS];
 	bool		nulls[ATP_STATEMENT_ARGS];
 
-	if (!atp_heap_find(w->heap, key, place, values, nulls))
+	if (!atp_direct_find(w->direct, key, place, values, nulls))
 		return false;
 	*null = nulls[w->rev];
 	*rev = *null ? 0 : DatumGetAtpTid(values[w->rev]);
@@ -162,7 +162,7 @@ find(Writer *w, const AtpRecordRow *row, ItemPointer place, bool *null, uint64 *
 static bool
 gives_way(const Writer *w, bool null, uint64 rev, const AtpRecordRow *to)
 {
-	return w->apply->force || (!null && (rev < to->rev || (rev == to->rev && !to->again)));
+	return w->apply->force || (!null && (rev < to->rev || (rev == to->rev && !to->reread)));
 }
 
 /* Write the result of all operations on a key. */
@@ -181,25 +181,25 @@ write_key(Writer *w, const AtpRecordRow **ops, int n)
 	if ((removal == NULL && ops[0]->action == ATP_CREATE) || !find(w, ops[0], &place, &null, &rev))
 	{
 		if (last->action == ATP_DELETE)
-			w->apply->idle++;
+			w->apply->noop_rows++;
 		else
 			put_row(w->come, last);
 	}
 	else if (removal != NULL && gives_way(w, null, rev, removal))
 	{
-		atp_heap_delete(w->heap, &place);
+		atp_direct_delete(w->direct, &place);
 		if (removal != last)
 			put_row(w->come, last);
 		else
 			w->apply->removed++;
 	}
 	else if (removal == last)
-		w->apply->idle++;
+		w->apply->noop_rows++;
 	else if (gives_way(w, null, rev, last))
 	{
 		w->changed->n = 0;
 		put_row(w->changed, last);
-		atp_heap_update(w->heap, &place, w->changed, 0);
+		atp_direct_update(w->direct, &place, w->changed, 0);
 	}
 }
 
@@ -209,12 +209,12 @@ atp_records_write(AtpApply *a, const AtpRecordRow **records, int n)
 	Writer		w = {.apply = a};
 
 	/* messages processed again need rules that only the statements have */
-	w.heap = a->heap && !a->again ? atp_heap_open(a->statements, &atp_record_table) : NULL;
-	if (w.heap == NULL)
+	w.direct = a->direct && !a->replay ? atp_direct_open(a->statements, &atp_record_table) : NULL;
+	if (w.direct == NULL)
 		return false;
-	if (!atp_heap_finds(w.heap))
+	if (!atp_direct_finds(w.direct))
 	{
-		atp_heap_close(w.heap);
+		atp_direct_close(w.direct);
 		return false;
 	}
 	w.rev = column_of_rev();
@@ -228,7 +228,7 @@ atp_records_write(AtpApply *a, const AtpRecordRow **records, int n)
 		write_key(&w, records + i, end - i);
 	}
 	/* inserted last: a new record may have the key of a record removed above */
-	atp_heap_insert(w.heap, w.come);
-	atp_heap_close(w.heap);
+	atp_direct_insert(w.direct, w.come);
+	atp_direct_close(w.direct);
 	return true;
 }

@@ -67,13 +67,13 @@ static const AtpStatement statements[] = {
 	/* returns the places of the rows, which are removed again */
 	[HAND_EVENTS] = {
 		ADD " RETURNING tableoid, ctid",
-		SPI_OK_INSERT_RETURNING, {ATP_TYPE_TEXT}, {ATP_TYPE_OID, ATP_TYPE_PLACE}, &atp_record_event_table, ATP_ROWS_IN
+		SPI_OK_INSERT_RETURNING, {ATP_TYPE_TEXT}, {ATP_TYPE_OID, ATP_TYPE_CTID}, &atp_record_event_table, ATP_ROWS_IN
 	},
 	[TAKE_EVENTS] = {
 		/* two partitions of a table that a user has partitioned may have rows with equal ctids */
 		"DELETE FROM #.record_event e WHERE e.ctid = ANY ($2)"
 		" AND EXISTS (SELECT FROM unnest($1, $2) u (relid, place) WHERE u.relid = e.tableoid AND u.place = e.ctid)",
-		SPI_OK_DELETE, {ATP_ARRAY(ATP_TYPE_OID), ATP_ARRAY(ATP_TYPE_PLACE)}, {0}, &atp_record_event_table
+		SPI_OK_DELETE, {ATP_ARRAY(ATP_TYPE_OID), ATP_ARRAY(ATP_TYPE_CTID)}, {0}, &atp_record_event_table
 	},
 };
 

@@ -96,12 +96,12 @@ static bool
 create_records(AtpRecords *r)
 {
 	AtpStatements *set = r->apply->statements;
-	AtpHeap    *heap = r->apply->heap ? atp_heap_open(set, &atp_record_table) : NULL;
+	AtpDirect  *direct = r->apply->direct ? atp_direct_open(set, &atp_record_table) : NULL;
 	const AtpRecordRow **creates;
 	int			ncreates = 0,
 				rest = 0;
 
-	if (heap == NULL && !(r->apply->heap && atp_target_is_distributed(set, &atp_record_table)))
+	if (direct == NULL && !(r->apply->direct && atp_target_is_distributed(set, &atp_record_table)))
 		return false;
 	creates = palloc(sizeof(AtpRecordRow *) * r->nputs);
 	for (int i = 0; i < r->nputs; i++)
@@ -110,20 +110,20 @@ create_records(AtpRecords *r)
 		else
 			r->puts[rest++] = r->puts[i];
 	r->nputs = rest;
-	if (heap == NULL || !atp_heap_fires_each_row(heap))
+	if (direct == NULL || !atp_direct_fires_each_row(direct))
 		atp_records_sort(creates, ncreates);
-	if (heap == NULL)
+	if (direct == NULL)
 	{
 		copy_records(set, creates, ncreates);
 		return true;
 	}
-	atp_heap_insert(heap, atp_record_rows(set, creates, ncreates));
-	atp_heap_close(heap);
+	atp_direct_insert(direct, atp_record_rows(set, creates, ncreates));
+	atp_direct_close(direct);
 	return true;
 }
 
 static void
-put_some(AtpRecords *r, const AtpRecordRow **puts, int n, bool again)
+put_some(AtpRecords *r, const AtpRecordRow **puts, int n, bool reread)
 {
 	AtpStatements *set = r->apply->statements;
 	Datum		args[ATP_STATEMENT_ARGS];
@@ -131,7 +131,7 @@ put_some(AtpRecords *r, const AtpRecordRow **puts, int n, bool again)
 	if (n == 0)
 		return;
 	atp_rows_bind(atp_record_rows(set, puts, n), args);
-	(void) atp_execute(set, &atp_record_table.statements[r->apply->force ? ATP_FORCE_RECORDS : again ? ATP_PUT_OLDER_RECORDS : ATP_PUT_RECORDS], args, NULL);
+	(void) atp_execute(set, &atp_record_table.statements[r->apply->force ? ATP_FORCE_RECORDS : reread ? ATP_PUT_OLDER_RECORDS : ATP_PUT_RECORDS], args, NULL);
 }
 
 /*
@@ -141,16 +141,16 @@ put_some(AtpRecords *r, const AtpRecordRow **puts, int n, bool again)
 static void
 put_records(AtpRecords *r)
 {
-	const AtpRecordRow **again = palloc(sizeof(AtpRecordRow *) * r->nputs);
-	int			nagain = 0;
+	const AtpRecordRow **reread = palloc(sizeof(AtpRecordRow *) * r->nputs);
+	int			nreread = 0;
 	int			n = 0;
 
 	for (int i = 0; i < r->nputs; i++)
-		if (r->apply->again || r->puts[i]->again)
-			again[nagain++] = r->puts[i];
+		if (r->apply->replay || r->puts[i]->reread)
+			reread[nreread++] = r->puts[i];
 		else
 			r->puts[n++] = r->puts[i];
-	put_some(r, again, nagain, true);
+	put_some(r, reread, nreread, true);
 	put_some(r, r->puts, n, false);
 }
 
@@ -185,9 +185,9 @@ delete_records(AtpRecords *r)
 		atp_put(rows, AtpTidGetDatum(a->force ? ATP_TID_MAX_CANONICAL : r->deletes[i]->rev), false);
 	}
 	atp_rows_bind(rows, args);
-	removed = atp_execute(a->statements, &atp_record_table.statements[a->again ? ATP_DELETE_OLDER_RECORDS : ATP_DELETE_RECORDS], args, NULL);
+	removed = atp_execute(a->statements, &atp_record_table.statements[a->replay ? ATP_DELETE_OLDER_RECORDS : ATP_DELETE_RECORDS], args, NULL);
 	a->removed += removed;
-	a->idle += r->ndeletes - removed;
+	a->noop_rows += r->ndeletes - removed;
 }
 
 /*
@@ -207,7 +207,7 @@ find_old_records(AtpRecords *r, AtpChange *changes, int n, bool created)
 	{
 		const AtpRecordRow *row = changes[i].row;
 
-		if ((created && row->action == ATP_CREATE) || !(remember || changes[i].again))
+		if ((created && row->action == ATP_CREATE) || !(remember || changes[i].reread))
 			continue;
 		put_key(rows, row);
 		atp_put(rows, Int32GetDatum(i), false);
@@ -313,11 +313,11 @@ atp_records_flush(AtpRecords *r)
 }
 
 void
-atp_records_queue(AtpRecords *r, const AtpRecordRow *row, int64 seq, bool again)
+atp_records_queue(AtpRecords *r, const AtpRecordRow *row, int64 seq, bool reread)
 {
 	Assert(r->n < r->max);
 	if (r->changes != NULL)
-		r->changes[r->n] = (AtpChange) {.row = row, .seq = seq, .again = again || r->apply->again};
+		r->changes[r->n] = (AtpChange) {.row = row, .seq = seq, .reread = reread || r->apply->replay};
 	r->rows[r->n++] = row;
 	if (row->value != NULL)
 		r->bytes += VARSIZE(row->value);

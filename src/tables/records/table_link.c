@@ -40,7 +40,7 @@ static const AtpStatement put_by_authority = {
 static const AtpStatement statements[] = {
 	[ATP_PUT_LINKS] = {
 		"INSERT INTO #.link ({columns}) SELECT * FROM unnest({arrays}) ON CONFLICT (target, source, rkey, did) DO NOTHING",
-		SPI_OK_INSERT, {0}, {0}, &atp_link_table, ATP_ROWS_IN | ATP_AS_HEAP, &put_by_authority
+		SPI_OK_INSERT, {0}, {0}, &atp_link_table, ATP_ROWS_IN | ATP_DIRECT, &put_by_authority
 	},
 	[ATP_DELETE_LINKS] = {
 		"DELETE FROM #.link l USING unnest({arrays}) u (target, source, rkey, did)"

@@ -98,7 +98,7 @@ follow_released(AtpRepos *s, int lo, int hi)
 	{
 		const AtpEvent *event = &a->batch->events[i];
 		AtpRepoState *repo = event->held != NULL ? atp_repo_of(s, event->held->did)
-			: i < lo && !event->ignored && atp_judged_waits_from_now(event) ? atp_repo_of(s, event->did) : NULL;
+			: i < lo && !event->ignored && atp_admission_waits_from_now(event) ? atp_repo_of(s, event->did) : NULL;
 
 		if (repo == NULL)
 			continue;
@@ -133,7 +133,7 @@ needs_identities(const AtpRepos *s, int lo, int hi)
 }
 
 void
-atp_judge_begin(AtpRepos *s, int lo, int hi)
+atp_admission_begin(AtpRepos *s, int lo, int hi)
 {
 	struct varlena **dids;
 
@@ -190,9 +190,9 @@ is_elsewhere(const AtpRepos *s, AtpEvent *event, const AtpIdentity *who)
 		ep = atp_endpoint_parse(text_to_cstring(event->held->endpoint));
 	if (is_here(ep, who->pds))
 		return false;
-	atp_judged_ignore(event, ATP_SKIP_OTHER_HOST);
+	atp_admission_ignore(event, ATP_SKIP_OTHER_HOST);
 	if (who->asked_at == DT_NOBEGIN || who->asked_at > s->now || who->asked_at < s->now - ELSEWHERE_US)
-		atp_judged_wish(event, true);
+		atp_admission_request_identity(event, true);
 	return true;
 }
 
@@ -200,8 +200,8 @@ is_elsewhere(const AtpRepos *s, AtpEvent *event, const AtpIdentity *who)
 static void
 judge_signature(AtpRepos *s, AtpEvent *event, const AtpIdentity *who)
 {
-	if (atp_judged_known(s->apply, event, who, s->now) && !is_elsewhere(s, event, who))
-		atp_judged_signed(event, who, atp_signed_fits(event->signature, who->key));
+	if (atp_admission_has_key(s->apply, event, who, s->now) && !is_elsewhere(s, event, who))
+		atp_admission_by_signature(event, who, atp_signed_fits(event->signature, who->key));
 }
 
 /* V-13: can an event that is not newer than the repository still have an effect? */
@@ -223,11 +223,11 @@ judge_inactive(AtpRepos *s, const AtpRepoState *repo, AtpEvent *event)
 	const AtpIdentity *who = &s->identities[repo - s->repos];
 
 	/* V-14: a commit with a revision in the future has no effect */
-	if (event->kind != ATP_REPOS_COMMIT || event->proven == ATP_REV_AHEAD || event->held != NULL || s->apply->again)
+	if (event->kind != ATP_REPOS_COMMIT || event->proven == ATP_REV_AHEAD || event->held != NULL || s->apply->replay)
 		return;
 	if (atp_identity_is_due(who, s->now))
-		atp_judged_wish(event, who->stale);
-	if (atp_judged_is_doubtful(s->apply, event, who) || !atp_identity_is_usable(who, s->now) || !atp_signed_fits(event->signature, who->key))
+		atp_admission_request_identity(event, who->stale);
+	if (atp_admission_is_doubtful(s->apply, event, who) || !atp_identity_is_usable(who, s->now) || !atp_signed_fits(event->signature, who->key))
 		return;
 	atp_repo_doubt(repo, event);
 }
@@ -250,13 +250,13 @@ awaits_others(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 	const AtpApply *a = s->apply;
 	bool		part = event->partial && (!repo->head.has_rev || event->rev > repo->head.rev);
 
-	if (a->again || !repo->account.active || !(part || leaves_gap(repo, event)))
+	if (a->replay || !repo->account.active || !(part || leaves_gap(repo, event)))
 		return false;
 	/* at the limit, apply the event as a break: held, the event would be dropped together with all held events of the repository */
 	if (event->held == NULL && repo->hold.nown >= a->sub->settings.max_held)
 		return false;
-	return (event->held == NULL || repo->hold.nunread > 0 || atp_union_goes_on(event->held->held_at)) &&
-		atp_union_has_other(a, &s->others, event);
+	return (event->held == NULL || repo->hold.nunread > 0 || atp_multi_source_may_wait(event->held->held_at)) &&
+		atp_multi_source_has_other(a, &s->others, event);
 }
 
 static void
@@ -264,40 +264,40 @@ judge_event(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 {
 	/* an event with only a part of its commit (Jetstream) has no signature to verify */
 	bool		full = atp_event_level(s, event) == ATP_VERIFY_FULL && !event->partial;
-	bool		old = atp_repo_is_old(repo, event) && !s->apply->again;
+	bool		old = atp_repo_is_old(repo, event) && !s->apply->replay;
 
 	/* V-38; below level full, take_commit() of repo_state.c skips events of inactive accounts */
 	if (full && atp_repo_is_inactive(s, repo, event))
 	{
-		atp_judged_ignore(event, ATP_SKIP_INACTIVE);
+		atp_admission_ignore(event, ATP_SKIP_INACTIVE);
 		if (!old)
 			judge_inactive(s, repo, event);
 	}
 	else if (full && old && !matters(s, repo, event))
-		atp_judged_ignore(event, ATP_SKIP_OLD);
+		atp_admission_ignore(event, ATP_SKIP_OLD);
 	/* V-42; events that a refill reads again wait, too, because a refill needs their order */
 	else if ((!old || atp_repo_is_refilled(s, repo, event)) && atp_hold_stops(&repo->hold, event, repo->head.rev))
-		atp_judged_hold(event, repo->hold.state == ATP_HOLD_RESYNC ? ATP_HELD_RESYNC : ATP_HELD_ORDER);
+		atp_admission_hold(event, repo->hold.state == ATP_HOLD_RESYNC ? ATP_HELD_RESYNC : ATP_HELD_ORDER);
 	else if (full)
 		judge_signature(s, event, &s->identities[repo - s->repos]);
 	/* F-08: only a verified commit may wait for a missing commit; a forged one would make all later events wait */
 	if (!old && event->verdict.judged == ATP_JUDGED_TRUE && awaits_others(s, repo, event))
-		atp_judged_hold(event, ATP_HELD_GAP);
+		atp_admission_hold(event, ATP_HELD_GAP);
 	/* an old event has no new information: ignore the event rather than hold it or write a letter */
 	if (old && event->verdict.judged != ATP_JUDGED_TRUE && !atp_repo_is_refilled(s, repo, event))
-		atp_judged_ignore(event, ATP_SKIP_OLD);
+		atp_admission_ignore(event, ATP_SKIP_OLD);
 	else if (full && old && event->verdict.judged == ATP_JUDGED_TRUE && atp_repo_is_forked(repo, event))
-		atp_judged_ignore(event, ATP_SKIP_FORKED);
+		atp_admission_ignore(event, ATP_SKIP_FORKED);
 }
 
 void
-atp_judge(AtpRepos *s, int index)
+atp_admission_judge(AtpRepos *s, int index)
 {
 	AtpEvent   *event = &s->apply->batch->events[index];
 	AtpRepoState *repo = s->of_event[index - s->first];
 
 	event->verdict.judged = ATP_JUDGED_TRUE;
-	event->verdict.wish = event->verdict.refresh = event->effects.doubts = false;
+	event->verdict.request_identity = event->verdict.refresh = event->effects.doubts = false;
 	if (is_of_repo(event))
 		judge_event(s, repo, event);
 	else if (event->kind == ATP_REPOS_ACCOUNT && s->apply->sub->settings.verify == ATP_VERIFY_FULL)
@@ -321,7 +321,7 @@ atp_judge(AtpRepos *s, int index)
  */
 
 void
-atp_judge_end(AtpRepos *s, int lo, int hi)
+atp_admission_end(AtpRepos *s, int lo, int hi)
 {
 	for (int i = lo; i < hi; i++)
 	{
@@ -329,7 +329,7 @@ atp_judge_end(AtpRepos *s, int lo, int hi)
 		AtpRepoState *repo = event->held != NULL ? atp_repo_of(s, event->held->did) : NULL;
 
 		if (repo != NULL)
-			event->effects.closes = atp_hold_judged(&repo->hold, event);
+			event->effects.closes = atp_hold_take_verdict(&repo->hold, event);
 	}
 	for (int i = 0; i < s->nrepos; i++)
 	{
@@ -341,7 +341,7 @@ atp_judge_end(AtpRepos *s, int lo, int hi)
 		 * is the lock: two consumers never change the held events of one repository at the same time.
 		 */
 		repo->row.changed |= atp_hold_is_touched(&repo->hold);
-		repo->row.changed |= atp_hold_conclude(&repo->hold, &lost);
+		repo->row.changed |= atp_hold_update(&repo->hold, &lost);
 		if (lost)
 			(void) atp_repo_set_sync(repo, ATP_SYNC_DESYNCHRONIZED);
 	}
@@ -415,7 +415,7 @@ forget_repos(AtpApply *a)
 }
 
 void
-atp_judge_condemn(AtpApply *a)
+atp_admission_reject_unsigned(AtpApply *a)
 {
 	MemoryContext old = MemoryContextSwitchTo(a->batch->cxt);
 
@@ -424,14 +424,14 @@ atp_judge_condemn(AtpApply *a)
 		const AtpEvent *event = &a->batch->events[i];
 
 		if (!event->ignored && event->verdict.judged == ATP_JUDGED_FALSE)
-			(void) atp_judged_letter(a->batch, event, event->did,
+			(void) atp_admission_dead_letter(a->batch, event, event->did,
 									 psprintf("The commit is not signed by the account's key, \\x%s.", atp_signed_key(event->signature)));
 	}
 	MemoryContextSwitchTo(old);
 }
 
 void
-atp_judge_ask(AtpApply *a)
+atp_admission_request_statuses(AtpApply *a)
 {
 	AtpEvent  **doubts = palloc(sizeof(AtpEvent *) * Max(a->hi - a->lo, 1));
 	int			n = 0;
@@ -439,12 +439,12 @@ atp_judge_ask(AtpApply *a)
 	for (int i = a->lo; i < a->hi; i++)
 		if (!a->batch->events[i].ignored && a->batch->events[i].effects.doubts)
 			doubts[n++] = &a->batch->events[i];
-	qsort(doubts, n, sizeof(AtpEvent *), atp_judged_compare);
-	atp_status_wish(a, doubts, n);
+	qsort(doubts, n, sizeof(AtpEvent *), atp_admission_compare_dids);
+	atp_request_statuses(a, doubts, n);
 }
 
 void
-atp_judge_conclude(AtpApply *a)
+atp_admission_after_apply(AtpApply *a)
 {
 	AtpEvent  **events = palloc(sizeof(AtpEvent *) * Max(a->hi - a->lo, 1));
 	int			n = 0;
@@ -453,15 +453,15 @@ atp_judge_conclude(AtpApply *a)
 		if (!a->batch->events[i].ignored)
 			events[n++] = &a->batch->events[i];
 	/* lock order, which the fetcher follows as well: status requests, identity requests, identities.  A different order could deadlock */
-	atp_judge_ask(a);
-	atp_judged_conclude(a, events, n);
+	atp_admission_request_statuses(a);
+	atp_admission_write(a, events, n);
 	release_behind(a);
 	tell_identities(a);
 	forget_repos(a);
 }
 
 const char *
-atp_judge_reason(const AtpEvent *event)
+atp_admission_reason(const AtpEvent *event)
 {
 	if (event->verdict.judged == ATP_JUDGED_IGNORED)
 		return "the account's identity does not function, or it is elsewhere";

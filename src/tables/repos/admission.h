@@ -16,25 +16,25 @@
 
 #include "tables/repos/repo.h"
 
-/* Read held events and identities of the repositories whose states have just been read; before the first atp_judge(). */
-extern void atp_judge_begin(AtpRepos *repos, int lo, int hi);
+/* Read held events and identities of the repositories whose states have just been read; before the first atp_admission_judge(). */
+extern void atp_admission_begin(AtpRepos *repos, int lo, int hi);
 
 /* Set the verdict on one event.  The caller judges the events of a batch in their order. */
-extern void atp_judge(AtpRepos *repos, int event);
+extern void atp_admission_judge(AtpRepos *repos, int event);
 
 /* After events [lo, hi) were taken: set the column hold of each repository. */
-extern void atp_judge_end(AtpRepos *repos, int lo, int hi);
+extern void atp_admission_end(AtpRepos *repos, int lo, int hi);
 
 /* Add a dead letter for each of the events [a->lo, a->hi) whose verdict is false. */
-extern void atp_judge_condemn(AtpApply *a);
+extern void atp_admission_reject_unsigned(AtpApply *a);
 
 /* Request a status look-up for each account with an event in [a->lo, a->hi) whose doubts is set. */
-extern void atp_judge_ask(AtpApply *a);
+extern void atp_admission_request_statuses(AtpApply *a);
 
 /* Write the remaining results of the verdicts on events [a->lo, a->hi): held events, requests for identities and statuses. */
-extern void atp_judge_conclude(AtpApply *a);
+extern void atp_admission_after_apply(AtpApply *a);
 
 /* Why a replayed event (replay.h) is not applied. */
-extern const char *atp_judge_reason(const AtpEvent *event);
+extern const char *atp_admission_reason(const AtpEvent *event);
 
 #endif							/* ATP_ADMISSION_H */

@@ -17,29 +17,29 @@
 #include "types/types.h"
 
 void
-atp_judged_ignore(AtpEvent *event, AtpSkip skip)
+atp_admission_ignore(AtpEvent *event, AtpSkip skip)
 {
 	event->verdict.judged = ATP_JUDGED_IGNORED;
 	event->verdict.ignored_as = skip;
 }
 
 void
-atp_judged_hold(AtpEvent *event, AtpWhyHeld why)
+atp_admission_hold(AtpEvent *event, AtpWhyHeld why)
 {
 	event->verdict.judged = ATP_JUDGED_HELD;
 	event->verdict.why_held = why;
 }
 
 bool
-atp_judged_waits_from_now(const AtpEvent *event)
+atp_admission_waits_from_now(const AtpEvent *event)
 {
 	return event->held == NULL && event->verdict.judged == ATP_JUDGED_HELD;
 }
 
 void
-atp_judged_wish(AtpEvent *event, bool refresh)
+atp_admission_request_identity(AtpEvent *event, bool refresh)
 {
-	event->verdict.wish = true;
+	event->verdict.request_identity = true;
 	event->verdict.refresh = refresh;
 }
 
@@ -54,7 +54,7 @@ was_asked(const AtpEvent *event, const AtpIdentity *who)
 }
 
 bool
-atp_judged_was_answered(const AtpEvent *event, const AtpIdentity *who)
+atp_admission_was_answered(const AtpEvent *event, const AtpIdentity *who)
 {
 	return was_asked(event, who) && who->error == NULL;
 }
@@ -64,40 +64,40 @@ atp_judged_was_answered(const AtpEvent *event, const AtpIdentity *who)
  * subscription judges the event.
  */
 bool
-atp_judged_is_doubtful(const AtpApply *a, const AtpEvent *event, const AtpIdentity *who)
+atp_admission_is_doubtful(const AtpApply *a, const AtpEvent *event, const AtpIdentity *who)
 {
 	return atp_identity_is_doubtful(who, event->held != NULL ? event->held->owner : a->sub->owner);
 }
 
 bool
-atp_judged_known(const AtpApply *a, AtpEvent *event, const AtpIdentity *who, TimestampTz now)
+atp_admission_has_key(const AtpApply *a, AtpEvent *event, const AtpIdentity *who, TimestampTz now)
 {
 	if (atp_identity_is_due(who, now))
-		atp_judged_wish(event, who->stale);
+		atp_admission_request_identity(event, who->stale);
 	/*
 	 * W-31: the stored key may be outdated.  The first look-up that ends may have begun before the #identity event;
 	 * the second look-up cannot have.  So an event waits for two look-ups at most, and an account cannot prolong the
 	 * wait by further #identity events.
 	 */
-	if (atp_judged_is_doubtful(a, event, who) && !(was_asked(event, who) && event->held->why == ATP_HELD_SIGNATURE))
+	if (atp_admission_is_doubtful(a, event, who) && !(was_asked(event, who) && event->held->why == ATP_HELD_SIGNATURE))
 	{
-		atp_judged_hold(event, was_asked(event, who) ? ATP_HELD_SIGNATURE : ATP_HELD_IDENTITY);
-		atp_judged_wish(event, true);
+		atp_admission_hold(event, was_asked(event, who) ? ATP_HELD_SIGNATURE : ATP_HELD_IDENTITY);
+		atp_admission_request_identity(event, true);
 	}
 	/* W-33: the directory may not know a new account yet */
 	else if (atp_identity_is_denied(who))
 	{
-		atp_judged_hold(event, ATP_HELD_IDENTITY);
-		atp_judged_wish(event, true);
+		atp_admission_hold(event, ATP_HELD_IDENTITY);
+		atp_admission_request_identity(event, true);
 	}
 	else if (atp_identity_is_broken(who))
-		atp_judged_ignore(event, ATP_SKIP_NO_IDENTITY);
+		atp_admission_ignore(event, ATP_SKIP_NO_IDENTITY);
 	/* V-40, W-30 */
 	else if (!atp_identity_is_usable(who, now))
 	{
-		atp_judged_hold(event, ATP_HELD_IDENTITY);
+		atp_admission_hold(event, ATP_HELD_IDENTITY);
 		/* a known identity without a usable key has to be read again, or no look-up would start */
-		atp_judged_wish(event, event->verdict.refresh || who->state == ATP_IDENTITY_GOOD);
+		atp_admission_request_identity(event, event->verdict.refresh || who->state == ATP_IDENTITY_GOOD);
 	}
 	else
 		return true;
@@ -126,18 +126,18 @@ atp_signed_fits(AtpSigned *s, const uint8_t key[ATP_MULTIKEY_LEN])
 }
 
 void
-atp_judged_signed(AtpEvent *event, const AtpIdentity *who, bool fits)
+atp_admission_by_signature(AtpEvent *event, const AtpIdentity *who, bool fits)
 {
 	if (fits)
 		event->verdict.judged = ATP_JUDGED_TRUE;
 	/* V-41: false only after a successful look-up; a failed look-up proves nothing */
-	else if (atp_judged_was_answered(event, who) && event->held->why != ATP_HELD_IDENTITY)
+	else if (atp_admission_was_answered(event, who) && event->held->why != ATP_HELD_IDENTITY)
 		event->verdict.judged = ATP_JUDGED_FALSE;
 	else
 	{
 		/* V-41: the account may have a new key that no #identity has announced yet, or the directory lags behind */
-		atp_judged_hold(event, ATP_HELD_SIGNATURE);
-		atp_judged_wish(event, true);
+		atp_admission_hold(event, ATP_HELD_SIGNATURE);
+		atp_admission_request_identity(event, true);
 	}
 }
 
@@ -157,12 +157,12 @@ atp_signed_key(const AtpSigned *s)
 	return text;
 }
 
-AtpLetter *
-atp_judged_letter(AtpBatch *batch, const AtpEvent *event, struct varlena *did, const char *text)
+AtpDeadLetter *
+atp_admission_dead_letter(AtpBatch *batch, const AtpEvent *event, struct varlena *did, const char *text)
 {
-	AtpLetter  *letter = atp_batch_new_letter(batch, atp_stage_signature, event->message, event->seq);
+	AtpDeadLetter *letter = atp_batch_new_dead_letter(batch, atp_stage_signature, event->message, event->seq);
 
-	/* atp_batch_new_letter() counts the letter as invalid, but the verdict is already counted as a bad signature */
+	/* atp_batch_new_dead_letter() counts the letter as invalid, but the verdict is already counted as a bad signature */
 	batch->skips[ATP_SKIP_INVALID]--;
 	strcpy(letter->sqlstate, "22P03");
 	letter->did = did;
@@ -172,41 +172,41 @@ atp_judged_letter(AtpBatch *batch, const AtpEvent *event, struct varlena *did, c
 }
 
 int
-atp_judged_compare(const void *a, const void *b)
+atp_admission_compare_dids(const void *a, const void *b)
 {
 	return atp_compare_dids((*(AtpEvent *const *) a)->did, (*(AtpEvent *const *) b)->did);
 }
 
 /* Request look-ups for the events with this refresh and priority.  The events are sorted by DID. */
 static void
-ask(AtpEvent *const *events, int n, bool refresh, AtpWishPriority priority)
+ask(AtpEvent *const *events, int n, bool refresh, AtpRequestPriority priority)
 {
 	struct varlena **dids = palloc(sizeof(struct varlena *) * n);
 	int			ndids = 0;
 
 	for (int i = 0; i < n; i++)
-		if (events[i]->verdict.refresh == refresh && (events[i]->verdict.judged == ATP_JUDGED_HELD) == (priority == ATP_WISH_HELD) &&
+		if (events[i]->verdict.refresh == refresh && (events[i]->verdict.judged == ATP_JUDGED_HELD) == (priority == ATP_REQUEST_HELD) &&
 			(ndids == 0 || atp_compare_dids(dids[ndids - 1], events[i]->did) != 0))
 			dids[ndids++] = events[i]->did;
 	if (ndids == 0)
 		return;
-	atp_wishes_add(dids, ndids, refresh, priority, InvalidOid);
+	atp_identity_requests_add(dids, ndids, refresh, priority, InvalidOid);
 	atp_wake_fetcher();
 }
 
 void
-atp_judged_conclude(AtpApply *a, AtpEvent *const *events, int n)
+atp_admission_write(AtpApply *a, AtpEvent *const *events, int n)
 {
 	AtpEvent  **held = palloc(sizeof(AtpEvent *) * Max(n, 1));
-	AtpEvent  **wishes = palloc(sizeof(AtpEvent *) * Max(n, 1));
+	AtpEvent  **requests = palloc(sizeof(AtpEvent *) * Max(n, 1));
 	int			nheld = 0;
-	int			nwishes = 0;
+	int			nrequests = 0;
 
 	for (int i = 0; i < n; i++)
 	{
 		AtpEvent   *event = events[i];
 
-		if (atp_judged_waits_from_now(event))
+		if (atp_admission_waits_from_now(event))
 			held[nheld++] = event;
 		/* V-41: the event and the later held events of the repository wait for a newer look-up */
 		else if (event->verdict.judged == ATP_JUDGED_HELD && event->verdict.why_held == ATP_HELD_SIGNATURE &&
@@ -216,18 +216,18 @@ atp_judged_conclude(AtpApply *a, AtpEvent *const *events, int n)
 		else if (event->verdict.judged == ATP_JUDGED_HELD && event->held->gap != (event->verdict.why_held == ATP_HELD_GAP) &&
 				 event->verdict.why_held != ATP_HELD_ORDER && event->verdict.why_held != ATP_HELD_RESYNC)
 			atp_held_set_why(a, event);
-		if (event->verdict.wish)
-			wishes[nwishes++] = event;
+		if (event->verdict.request_identity)
+			requests[nrequests++] = event;
 	}
 	if (nheld > 0)
 	{
 		atp_held_add(a, held, nheld);
 		a->batch->held = true;
 	}
-	qsort(wishes, nwishes, sizeof(AtpEvent *), atp_judged_compare);
+	qsort(requests, nrequests, sizeof(AtpEvent *), atp_admission_compare_dids);
 	for (int refresh = 0; refresh < 2; refresh++)
 	{
-		ask(wishes, nwishes, refresh, ATP_WISH_HELD);
-		ask(wishes, nwishes, refresh, ATP_WISH_REST);
+		ask(requests, nrequests, refresh, ATP_REQUEST_HELD);
+		ask(requests, nrequests, refresh, ATP_REQUEST_OTHER);
 	}
 }

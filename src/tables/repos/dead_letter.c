@@ -193,7 +193,7 @@ store_beyond(Letters *l)
 		return;
 	if (atp_execute(l->apply->statements, &statements[REPEAT_BEYOND], args, nulls) == 0)
 	{
-		if (l->all.letters >= l->settings->max_letters)
+		if (l->all.letters >= l->settings->max_dead_letters)
 			no_room(l);
 		l->all.letters++;
 		(void) atp_execute(l->apply->statements, &statements[ADD_BEYOND], args, nulls);
@@ -239,19 +239,19 @@ is_beyond(const Letters *l, int64 bytes)
 	const AtpSettings *settings = l->settings;
 
 	return l->did != NULL &&
-		(l->of_did.letters >= Max(settings->max_letters / SHARE, 1) ||
-		 (bytes > 0 && l->of_did.bytes > 0 && l->of_did.bytes + bytes > settings->max_letter_bytes / SHARE));
+		(l->of_did.letters >= Max(settings->max_dead_letters / SHARE, 1) ||
+		 (bytes > 0 && l->of_did.bytes > 0 && l->of_did.bytes + bytes > settings->max_dead_letter_bytes / SHARE));
 }
 
 /* The held event that the letter is about; NULL: not a held event.  A different subscription may have received the event. */
 static const AtpHeldRow *
-held_of(const AtpLetter *letter)
+held_of(const AtpDeadLetter *letter)
 {
 	return letter->event == NULL ? NULL : letter->event->held;
 }
 
 static void
-store_frame(Letters *l, const AtpLetter *letter)
+store_frame(Letters *l, const AtpDeadLetter *letter)
 {
 	const AtpSubscription *sub = l->apply->sub;
 	const AtpHeldRow *held = held_of(letter);
@@ -272,7 +272,7 @@ store_frame(Letters *l, const AtpLetter *letter)
  * letter exists, only count this event.
  */
 static bool
-repeats_signature(Letters *l, const AtpLetter *letter)
+repeats_signature(Letters *l, const AtpDeadLetter *letter)
 {
 	Datum		args[4] = {
 		l->subscription, PointerGetDatum(letter->did), Int64GetDatum(letter->seq), CStringGetTextDatum(letter->text)
@@ -288,7 +288,7 @@ repeats_signature(Letters *l, const AtpLetter *letter)
  * The owner of a subscription has no right on this column.
  */
 static void
-supersede_late(const Letters *l, const AtpLetter *letter, Datum path)
+supersede_late(const Letters *l, const AtpDeadLetter *letter, Datum path)
 {
 	AtpCaller	caller;
 
@@ -303,7 +303,7 @@ supersede_late(const Letters *l, const AtpLetter *letter, Datum path)
 }
 
 static void
-store(Letters *l, const AtpLetter *letter)
+store(Letters *l, const AtpDeadLetter *letter)
 {
 	const AtpSettings *settings = l->settings;
 	int64		bytes;
@@ -339,7 +339,7 @@ store(Letters *l, const AtpLetter *letter)
 		l->beyond_seq = letter->seq;
 		return;
 	}
-	if (l->all.letters >= settings->max_letters || l->all.bytes + bytes > settings->max_letter_bytes)
+	if (l->all.letters >= settings->max_dead_letters || l->all.bytes + bytes > settings->max_dead_letter_bytes)
 		no_room(l);
 	store_frame(l, letter);
 	l->stored = true;
@@ -353,7 +353,7 @@ store(Letters *l, const AtpLetter *letter)
 
 /* a letter belongs to the subscription that received the event.  Returns the subscription's name. */
 static const char *
-receiver_of(const AtpApply *a, const AtpLetter *letter)
+receiver_of(const AtpApply *a, const AtpDeadLetter *letter)
 {
 	const AtpHeldRow *held = held_of(letter);
 
@@ -404,7 +404,7 @@ store_letters(AtpApply *a, List *letters, const char *name)
 }
 
 void
-atp_letters_store(AtpApply *a, List *letters)
+atp_dead_letters_store(AtpApply *a, List *letters)
 {
 	/* a pass for each receiving subscription, usually only a->sub */
 	while (letters != NIL)
@@ -425,7 +425,7 @@ atp_letters_store(AtpApply *a, List *letters)
 }
 
 void
-atp_letters_forget(AtpApply *a, const AtpRows *overtaken)
+atp_dead_letters_forget(AtpApply *a, const AtpRows *overtaken)
 {
 	Datum		args[5] = {CStringGetTextDatum(a->sub->name)};
 
@@ -440,7 +440,7 @@ atp_letters_forget(AtpApply *a, const AtpRows *overtaken)
  * written.
  */
 void
-atp_letters_supersede(AtpApply *a, const AtpRows *removed)
+atp_dead_letters_supersede(AtpApply *a, const AtpRows *removed)
 {
 	Datum		values[3];
 	AtpCaller	caller;
@@ -465,7 +465,7 @@ atp_letters_supersede(AtpApply *a, const AtpRows *removed)
 }
 
 void
-atp_letters_supersede_repo(AtpApply *a, struct varlena *did, uint64 rev)
+atp_dead_letters_supersede_repo(AtpApply *a, struct varlena *did, uint64 rev)
 {
 	static const AtpType types[] = {ATP_TYPE_DID, ATP_TYPE_TEXT, ATP_TYPE_TID, ATP_TYPE_END};
 	AtpRows    *rows = atp_rows_create(a->statements, types, 1);
@@ -473,11 +473,11 @@ atp_letters_supersede_repo(AtpApply *a, struct varlena *did, uint64 rev)
 	atp_put_ref(rows, did);
 	atp_put_ref(rows, NULL);
 	atp_put(rows, AtpTidGetDatum(rev), false);
-	atp_letters_supersede(a, rows);
+	atp_dead_letters_supersede(a, rows);
 }
 
 void
-atp_letters_forget_repo(AtpApply *a, struct varlena *did)
+atp_dead_letters_forget_repo(AtpApply *a, struct varlena *did)
 {
 	Datum		args[2] = {CStringGetTextDatum(a->sub->name), PointerGetDatum(did)};
 

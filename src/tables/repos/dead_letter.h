@@ -11,28 +11,28 @@
 #include "tables/base/sink.h"
 
 /*
- * Store the batch's letters (a List of AtpLetter).  Raises ATP_ERRCODE_STOP when the limit of the subscription is
+ * Store the batch's letters (a List of AtpDeadLetter).  Raises ATP_ERRCODE_STOP when the limit of the subscription is
  * reached: the consumer stops rather than pass over an event without a letter.
  */
-extern void atp_letters_store(AtpApply *a, List *letters);
+extern void atp_dead_letters_store(AtpApply *a, List *letters);
 
 /*
  * Remove the letters that newer events have made obsolete.  Columns of overtaken: did, path (NULL: all paths), seq,
  * whether the event is newer than all exports.
  */
-extern void atp_letters_forget(AtpApply *a, const AtpRows *overtaken);
+extern void atp_dead_letters_forget(AtpApply *a, const AtpRows *overtaken);
 
 /*
  * Note in the letters of all subscriptions of the target that these records have been removed since.  Columns of
  * removed: did, path (NULL: all records of the repository), rev.
  */
-extern void atp_letters_supersede(AtpApply *a, const AtpRows *removed);
+extern void atp_dead_letters_supersede(AtpApply *a, const AtpRows *removed);
 
 /* Note in the letters about a repository's records that an export of revision rev has been applied since. */
-extern void atp_letters_supersede_repo(AtpApply *a, struct varlena *did, uint64 rev);
+extern void atp_dead_letters_supersede_repo(AtpApply *a, struct varlena *did, uint64 rev);
 
 /* Remove the letters about a repository's commits and records: importing an export writes new letters for what cannot be stored. */
-extern void atp_letters_forget_repo(AtpApply *a, struct varlena *did);
+extern void atp_dead_letters_forget_repo(AtpApply *a, struct varlena *did);
 
 /* Set sync of the repository's row to desynchronized; if the database refuses, continue without an error. */
 extern void atp_mark_repo(AtpApply *a, struct varlena *did);

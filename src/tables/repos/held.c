@@ -594,9 +594,9 @@ atp_held_erase(AtpApply *a, int index)
 	{
 		AtpEvent   *event = &batch->events[i];
 
-		if (event->ignored || !atp_judged_waits_from_now(event) || atp_compare_dids(event->did, did) != 0)
+		if (event->ignored || !atp_admission_waits_from_now(event) || atp_compare_dids(event->did, did) != 0)
 			continue;
-		atp_judged_ignore(event, ATP_SKIP_INACTIVE);
+		atp_admission_ignore(event, ATP_SKIP_INACTIVE);
 		a->skips[ATP_SKIP_INACTIVE]++;
 		a->skips[ATP_SKIP_HELD]--;
 	}

@@ -173,18 +173,18 @@ remove_rows(const Leaving *l)
  * into the target.
  */
 static void
-wish(const Leaving *l, struct varlena *const *dids, int n)
+request_fetch(const Leaving *l, struct varlena *const *dids, int n)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	AtpResult	found = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND name <> $2 AND backfill <> 'none'"
 								  " AND atproto.role_may_fill(owner, target, target_owner) ORDER BY enabled DESC, name LIMIT 1",
 								  ATP_ARGS(atp_text_arg(l->sub->target), atp_text_arg(l->sub->name)));
-	AtpJobWish *wishes = palloc(sizeof(AtpJobWish) * Max(n, 1));
+	AtpJobRequest *requests = palloc(sizeof(AtpJobRequest) * Max(n, 1));
 
 	atp_owner_end(caller);
 	for (int i = 0; i < n; i++)
-		wishes[i] = (AtpJobWish) {.did = dids[i], .priority = ATP_JOB_BREAK, .reason = "break"};
-	if (n > 0 && found.n > 0 && atp_jobs_wish(l->sub->target, atp_get_text(atp_result_row(found, 0), "name"), wishes, n) > 0)
+		requests[i] = (AtpJobRequest) {.did = dids[i], .priority = ATP_JOB_BREAK, .reason = "break"};
+	if (n > 0 && found.n > 0 && atp_jobs_request(l->sub->target, atp_get_text(atp_result_row(found, 0), "name"), requests, n) > 0)
 		atp_wake_fetcher();
 	atp_result_free(found);
 }
@@ -210,7 +210,7 @@ mark(AtpApply *a, int unused, int unused2)
 	remove_rows(l);
 	atp_repos_unhold(a, l->dids, l->ndids);
 	atp_owner_end(caller);
-	wish(l, marked, n);
+	request_fetch(l, marked, n);
 }
 
 /* Mark the repositories.  False: the tables could not be written, so only the row of atproto.gap records the loss. */
@@ -271,7 +271,7 @@ end_refills(AtpApply *a, int unused, int unused2)
 
 	atp_owner_end(caller);
 	if (n > 0)
-		atp_audit_wish(sub->target);
+		atp_audit_request(sub->target);
 }
 
 /* A user's trigger on the table may refuse the update: then the row stays as it is, and atproto.check() reports it. */
@@ -323,8 +323,8 @@ leave(const AtpSubscription *sub, bool removed)
 static bool
 is_another(AtpTuple old, AtpTuple row)
 {
-	const AtpSource *before = atp_source_of(atp_endpoint_parse(atp_get_text(old, "url"))->stream, atp_get_text_or_null(old, "format"));
-	const AtpSource *after = atp_source_of(atp_endpoint_parse(atp_get_text(row, "url"))->stream, atp_get_text_or_null(row, "format"));
+	const AtpStreamKind *before = atp_stream_kind_of(atp_endpoint_parse(atp_get_text(old, "url"))->stream, atp_get_text_or_null(old, "format"));
+	const AtpStreamKind *after = atp_stream_kind_of(atp_endpoint_parse(atp_get_text(row, "url"))->stream, atp_get_text_or_null(row, "format"));
 
 	return strcmp(atp_get_text(old, "target"), atp_get_text(row, "target")) != 0 ||
 		(before != NULL && after != NULL && before->sink != after->sink);

@@ -172,7 +172,7 @@ atp_hold_is_gone(const AtpEvent *event)
 }
 
 bool
-atp_hold_judged(AtpRepoHold *h, const AtpEvent *event)
+atp_hold_take_verdict(AtpRepoHold *h, const AtpEvent *event)
 {
 	if (atp_hold_is_gone(event))
 		h->nheld--;
@@ -212,7 +212,7 @@ go_on_waiting(AtpRepoHold *h)
 }
 
 bool
-atp_hold_conclude(AtpRepoHold *h, bool *lost)
+atp_hold_update(AtpRepoHold *h, bool *lost)
 {
 	*lost = false;
 	if (h->state == ATP_HOLD_RESYNC)

@@ -56,7 +56,7 @@ typedef enum AtpHold
 /* SQL: does the wait end when the last held event has gone?  Not during a fetch. */
 #define ATP_SQL_ENDS		"hold IN (" ATP_SQL_IDENTITY ", " ATP_SQL_GAP ", " ATP_SQL_RELEASE ")"
 
-/* SQL, in the SET of an update of rows with ATP_SQL_ENDS: the last held event was removed unjudged (atp_hold_conclude()). */
+/* SQL, in the SET of an update of rows with ATP_SQL_ENDS: the last held event was removed unjudged (atp_hold_update()). */
 #define ATP_SQL_END \
 	"hold = NULL, sync = CASE WHEN hold = " ATP_SQL_GAP " THEN 'desynchronized' ELSE sync END"
 
@@ -120,13 +120,13 @@ extern void atp_hold_note_held(AtpRepoHold *h, const AtpEvent *event);
 extern bool atp_hold_is_gone(const AtpEvent *event);
 
 /* An event of the release batch was judged.  True: queue the repository's other held events for release. */
-extern bool atp_hold_judged(AtpRepoHold *h, const AtpEvent *event);
+extern bool atp_hold_take_verdict(AtpRepoHold *h, const AtpEvent *event);
 
 /*
  * All events were judged: go to identity or gap if events wait, to none if the last held event has gone.  True: the state
  * has changed.  *lost: the repository becomes desynchronized.
  */
-extern bool atp_hold_conclude(AtpRepoHold *h, bool *lost);
+extern bool atp_hold_update(AtpRepoHold *h, bool *lost);
 
 /* Does this transaction add, remove or keep held events of the repository?  Then it writes the repository's row. */
 extern bool atp_hold_is_touched(const AtpRepoHold *h);

@@ -19,7 +19,7 @@
 /* How long this process relies on having found no subscription with whole commits. */
 #define ALONE_MS	1000
 
-int			atp_union_wait_ms;
+int			atp_multi_source_wait_ms;
 
 static const AtpRunning *running = NULL;
 
@@ -28,22 +28,22 @@ static TimestampTz alone_at;
 static char alone_with[NAMEDATALEN];
 
 void
-atp_union_init(void)
+atp_multi_source_init(void)
 {
-	DefineCustomIntVariable("atproto.union_wait",
+	DefineCustomIntVariable("atproto.multi_source_wait",
 							"Longest time that an event waits for what another subscription of the same tables may bring, before it or with it.",
-							"Zero: none waits.", &atp_union_wait_ms, 30000, 0, 3600000,
+							"Zero: none waits.", &atp_multi_source_wait_ms, 30000, 0, 3600000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 }
 
 void
-atp_union_ask(const AtpRunning *who)
+atp_multi_source_set_running(const AtpRunning *who)
 {
 	running = who;
 }
 
 bool
-atp_union_is_shared(const AtpStatements *set)
+atp_multi_source_is_shared(const AtpStatements *set)
 {
 	return running != NULL && running->is_shared(atp_target(set));
 }
@@ -53,11 +53,11 @@ atp_union_is_shared(const AtpStatements *set)
  * event would wait until the clock reaches since again.
  */
 bool
-atp_union_goes_on(TimestampTz since)
+atp_multi_source_may_wait(TimestampTz since)
 {
 	TimestampTz now = GetCurrentTransactionStartTimestamp();
 
-	return since <= now && !TimestampDifferenceExceeds(since, now, atp_union_wait_ms);
+	return since <= now && !TimestampDifferenceExceeds(since, now, atp_multi_source_wait_ms);
 }
 
 /*
@@ -114,12 +114,12 @@ note_alone(const AtpApply *a, const List *subs)
 }
 
 bool
-atp_union_has_other(const AtpApply *a, List **others, const AtpEvent *event)
+atp_multi_source_has_other(const AtpApply *a, List **others, const AtpEvent *event)
 {
 	const char *mine = event->held != NULL ? text_to_cstring(event->held->subscription) : a->sub->name;
 	ListCell   *lc;
 
-	if (running == NULL || atp_union_wait_ms == 0 || is_alone(a))
+	if (running == NULL || atp_multi_source_wait_ms == 0 || is_alone(a))
 		return false;
 	/* the list contains this subscription (unless just paused), so an empty list means: not read yet */
 	if (*others == NIL)
@@ -132,7 +132,7 @@ atp_union_has_other(const AtpApply *a, List **others, const AtpEvent *event)
 		const AtpSubscription *other = lfirst(lc);
 
 		if (strcmp(other->name, mine) != 0 && other->source != NULL && other->source->has_chain &&
-			atp_wants_did(&other->settings, event->did) && running->is_connected(other->name, atp_union_wait_ms))
+			atp_wants_did(&other->settings, event->did) && running->is_connected(other->name, atp_multi_source_wait_ms))
 			return true;
 	}
 	return false;

@@ -3,7 +3,7 @@
  *		Several subscriptions that fill one target: events wait for commits that a second source may bring.
  *
  * A commit that leaves a gap in its repository is held (held.h, why = gap) while a second subscription of the
- * target runs that follows the account, and for atproto.union_wait at most.  The commit that closes the gap
+ * target runs that follows the account, and for atproto.multi_source_wait at most.  The commit that closes the gap
  * releases the held commit.  After the time limit the held commit is applied as a break (F-08).
  *
  * An event of a source without a chain (Jetstream) is held for the same time while a subscription with a
@@ -14,30 +14,30 @@
 
 #include "tables/base/sink.h"
 
-extern int	atp_union_wait_ms;
+extern int	atp_multi_source_wait_ms;
 
 /* From _PG_init(): the setting. */
-extern void atp_union_init(void);
+extern void atp_multi_source_init(void);
 
-/* Callbacks to read the shared status of running subscriptions; status.c passes the callbacks to atp_union_ask(). */
+/* Callbacks to read the shared status of running subscriptions; status.c passes the callbacks to atp_multi_source_set_running(). */
 typedef struct AtpRunning
 {
 	bool		(*is_connected) (const char *name, int within_ms);	/* connected now, or within this time */
 	bool		(*is_shared) (const char *target);	/* do several running subscriptions fill the target's tables? */
 } AtpRunning;
 
-extern void atp_union_ask(const AtpRunning *running);
+extern void atp_multi_source_set_running(const AtpRunning *running);
 
 /* Do several running subscriptions fill the tables of this statement set? */
-extern bool atp_union_is_shared(const AtpStatements *set);
+extern bool atp_multi_source_is_shared(const AtpStatements *set);
 
 /* May an event that has waited for a missing commit since this time wait longer? */
-extern bool atp_union_goes_on(TimestampTz since);
+extern bool atp_multi_source_may_wait(TimestampTz since);
 
 /*
  * Does a second subscription with whole commits run that may bring the commits missing before the event, or the rest
  * of the event's commit?  *others is a cache of the target's subscriptions for one transaction; NIL at first.
  */
-extern bool atp_union_has_other(const AtpApply *a, List **others, const AtpEvent *event);
+extern bool atp_multi_source_has_other(const AtpApply *a, List **others, const AtpEvent *event);
 
 #endif							/* ATP_MULTI_SOURCE_H */

@@ -112,7 +112,7 @@ static const AtpStatement statements[] = {
 		/* NO KEY: checks of users' foreign keys to this table need not wait for our lock, nor we for theirs */
 		"SELECT {r.columns} FROM unnest($1) u (did) JOIN #.repo r ON r.did OPERATOR(@.=) u.did"
 		" ORDER BY r.did FOR NO KEY UPDATE OF r",
-		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_ROWS_OUT | ATP_PLANNED_ANEW | ATP_AS_HEAP,
+		SPI_OK_SELECT, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_ROWS_OUT | ATP_PLANNED_ANEW | ATP_DIRECT,
 		/*
 		 * With Citus: lock, insert and read the rows, each on its node.  Unlike a SELECT, the INSERT waits for a
 		 * transaction that a node has prepared but not committed (the last one before a crash), and sees its rows.
@@ -125,11 +125,11 @@ static const AtpStatement statements[] = {
 	},
 	[ADD_REPOS] = {
 		"INSERT INTO #.repo (did) SELECT d FROM unnest($1) d ON CONFLICT DO NOTHING",
-		SPI_OK_INSERT, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_AS_HEAP
+		SPI_OK_INSERT, {ATP_ARRAY(ATP_TYPE_DID)}, {0}, &atp_repo_table, ATP_DIRECT
 	},
 	[SET_REPOS] = {
 		"UPDATE #.repo r SET {set u} FROM unnest({arrays}) u ({columns}) WHERE r.did OPERATOR(@.=) u.did",
-		SPI_OK_UPDATE, {0}, {0}, &atp_repo_table, ATP_ROWS_IN | ATP_PLANNED_ANEW | ATP_AS_HEAP,
+		SPI_OK_UPDATE, {0}, {0}, &atp_repo_table, ATP_ROWS_IN | ATP_PLANNED_ANEW | ATP_DIRECT,
 		/* with Citus: each row on its node; only RETURNING tells the number of rows */
 		&(const AtpStatement) {
 			"INSERT INTO #.repo AS r ({columns}) SELECT * FROM unnest({arrays})"
@@ -407,7 +407,7 @@ find_repos(AtpRepos *s)
 		Datum		values[lengthof(columns)];
 		bool		nulls[lengthof(columns)];
 
-		if (atp_heap_find(s->heap, &(const Datum) {PointerGetDatum(repo->did)}, &repo->row.place, values, nulls))
+		if (atp_direct_find(s->direct, &(const Datum) {PointerGetDatum(repo->did)}, &repo->row.place, values, nulls))
 			read_repo(s, repo, values, nulls);
 		else
 		{
@@ -448,13 +448,13 @@ atp_repos_load(AtpApply *apply, int lo, int hi)
 			s->repos[s->nrepos++].did = dids[i].did;
 		s->of_event[dids[i].event] = &s->repos[s->nrepos - 1];
 	}
-	if (apply->heap)
-		s->heap = atp_heap_open(apply->statements, &atp_repo_table);
-	if (s->heap != NULL)
+	if (apply->direct)
+		s->direct = atp_direct_open(apply->statements, &atp_repo_table);
+	if (s->direct != NULL)
 		find_repos(s);
 	else
 		lock_or_add_repos(s);
-	atp_judge_begin(s, lo, hi);
+	atp_admission_begin(s, lo, hi);
 	ATP_INJECTION_POINT("states read");
 	return s;
 }
@@ -472,16 +472,16 @@ atp_repos_judged(AtpRepos *s)
  * show missing records.
  */
 static void
-note_recents(AtpRepos *s)
+make_rev_entries(AtpRepos *s)
 {
 	AtpApply   *a = s->apply;
-	int			room = a->nrecents + s->nrepos;
+	int			room = a->nrev_entries + s->nrepos;
 	MemoryContext old = MemoryContextSwitchTo(a->batch->cxt);
 
-	if (room > a->max_recents)
+	if (room > a->max_rev_entries)
 	{
-		a->recents = a->recents == NULL ? palloc(sizeof(AtpRecent) * room) : repalloc(a->recents, sizeof(AtpRecent) * room);
-		a->max_recents = room;
+		a->rev_entries = a->rev_entries == NULL ? palloc(sizeof(AtpRevEntry) * room) : repalloc(a->rev_entries, sizeof(AtpRevEntry) * room);
+		a->max_rev_entries = room;
 	}
 	MemoryContextSwitchTo(old);
 	a->batch->shared = atp_target_table(a->statements, "repo");
@@ -490,8 +490,8 @@ note_recents(AtpRepos *s)
 		const AtpRepoState *repo = &s->repos[i];
 
 		if (repo->head.has_rev && repo->account.active && repo->refill.by == NULL && repo->head.rev_paths == NULL &&
-			atp_recent_make(&a->recents[a->nrecents], repo->did, repo->head.commit, repo->head.rev, atp_repo_floor(repo)))
-			a->nrecents++;
+			atp_rev_cache_make_entry(&a->rev_entries[a->nrev_entries], repo->did, repo->head.commit, repo->head.rev, atp_repo_floor(repo)))
+			a->nrev_entries++;
 	}
 }
 
@@ -517,11 +517,11 @@ store_directly(AtpRepos *s)
 		{
 			changed->n = 0;
 			put_repo(s, changed, repo);
-			atp_heap_update(s->heap, &repo->row.place, changed, 0);
+			atp_direct_update(s->direct, &repo->row.place, changed, 0);
 		}
 	}
-	atp_heap_insert(s->heap, added);
-	atp_heap_close(s->heap);
+	atp_direct_insert(s->direct, added);
+	atp_direct_close(s->direct);
 }
 
 static void
@@ -547,12 +547,12 @@ store_by_statement(AtpRepos *s)
 
 /* V-27: request audits if this batch has made a repository one that the fetcher audits. */
 static void
-wish_audits(const AtpRepos *s)
+request_audits(const AtpRepos *s)
 {
 	for (int i = 0; i < s->nrepos; i++)
 		if (s->repos[i].row.changed && !s->repos[i].row.audited && atp_repo_is_audited(&s->repos[i]))
 		{
-			atp_audit_wish(atp_target(s->apply->statements));
+			atp_audit_request(atp_target(s->apply->statements));
 			return;
 		}
 }
@@ -562,14 +562,14 @@ atp_repos_store(AtpRepos *s)
 {
 	for (int i = 0; i < s->nrepos; i++)
 		s->repos[i].row.updated_at = GetCurrentTransactionStartTimestamp();
-	if (s->heap != NULL)
+	if (s->direct != NULL)
 		store_directly(s);
 	else
 		store_by_statement(s);
 	if (s->apply->shared)
-		note_recents(s);
+		make_rev_entries(s);
 	/* V-27: only an audit can prove the records of an unproven repository */
-	wish_audits(s);
+	request_audits(s);
 }
 
 void

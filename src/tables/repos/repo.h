@@ -15,7 +15,7 @@ typedef struct AtpRepos AtpRepos;
 typedef struct AtpEffect
 {
 	bool		rows;			/* apply the event's rows */
-	bool		again;			/* these rows were applied before: the event is read again, after atproto.refill() */
+	bool		reread;			/* these rows were applied before: the event is read again, after atproto.refill() */
 	bool		erase;			/* delete all records of the repository */
 	bool		has_rev;		/* erase: delete records up to rev; false: up to the newest record */
 	uint64		rev;

@@ -478,7 +478,7 @@ take_again(AtpRepos *s, AtpRepoState *repo, const AtpEvent *event, AtpEffect *ef
 	bool		last = !repo->head.has_rev || event->rev >= repo->head.rev + event->partial;
 
 	/* a dead letter that is replayed does not show how far the refill has come */
-	if (!atp_repo_is_refilled(s, repo, event) || s->apply->again)
+	if (!atp_repo_is_refilled(s, repo, event) || s->apply->replay)
 		return false;
 	if (!last && repo->refill.has_rev && event->rev + event->partial <= repo->refill.rev)
 		return false;
@@ -628,7 +628,7 @@ tells_of_loss(AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 {
 	if (!event->partial && atp_repo_lacks(repo, event))
 		return event->nrows == 0 || atp_records_lack(s->apply, event);
-	return !s->apply->again && atp_repo_is_overtaken(repo, event) &&
+	return !s->apply->replay && atp_repo_is_overtaken(repo, event) &&
 		(event->kind == ATP_REPOS_SYNC || atp_records_lack(s->apply, event));
 }
 
@@ -642,9 +642,9 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 		take_refuted(s, repo, event);
 	if (event->proven == ATP_OPS_REFUTED || event->proven == ATP_REV_AHEAD)
 		return;
-	effect->again = event->effects.again = take_again(s, repo, event, effect);
-	effect->rows = effect->again && event->nrows > 0;
-	if (effect->again)
+	effect->reread = event->effects.reread = take_again(s, repo, event, effect);
+	effect->rows = effect->reread && event->nrows > 0;
+	if (effect->reread)
 		return;
 	/* F-05, F-03 */
 	if (atp_repo_is_inactive(s, repo, event))
@@ -745,10 +745,10 @@ atp_repos_take(AtpRepos *s, int index)
 	AtpEffect	effect = {0};
 
 	event->effects.fetch = ATP_FETCH_NOT;
-	event->effects.passed = event->effects.again = false;
+	event->effects.passed = event->effects.reread = false;
 	event->effects.closes = false;
 	if (!s->judged)
-		atp_judge(s, index);
+		atp_admission_judge(s, index);
 	if (event->verdict.judged != ATP_JUDGED_TRUE)
 	{
 		pass_over(s, repo, event);

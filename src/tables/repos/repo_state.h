@@ -110,11 +110,11 @@ struct AtpRepos
 	text	   *subscription;
 	text	   *subscription_id;
 	text	   *endpoint;
-	AtpHeap    *heap;			/* direct access to the table repo; NULL: statements are used */
+	AtpDirect  *direct;			/* direct access to the table repo; NULL: statements are used */
 	AtpIdentity *identities;	/* in the order of repos; NULL: below level full */
 	TimestampTz now;			/* when the identities were read */
 	bool		judged;			/* the events have verdicts already */
-	List	   *others;			/* cache for atp_union_has_other() */
+	List	   *others;			/* cache for atp_multi_source_has_other() */
 };
 
 /* Set sync; returns whether sync has changed. */

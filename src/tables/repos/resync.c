@@ -18,7 +18,7 @@
 #include "tables/repos/repo.h"
 #include "types/types.h"
 
-/* Repositories examined by a call of atp_heal_abandoned(). */
+/* Repositories examined by a call of atp_resync_end_abandoned(). */
 #define LOOK_MAX	"1000"
 
 enum
@@ -99,16 +99,16 @@ fold(AtpEvent *const *events, int n, bool *deleted, AtpFetchWhy *account)
 }
 
 void
-atp_heal_conclude(AtpApply *a)
+atp_resync_after_apply(AtpApply *a)
 {
 	const char *target = atp_target(a->statements);
 	AtpEvent  **events = palloc(sizeof(AtpEvent *) * Max(a->hi - a->lo, 1));
 	int			n = 0;
-	AtpJobWish *wishes;
+	AtpJobRequest *requests;
 	struct varlena **deleted;
 	struct varlena **active;
 	struct varlena **inactive;
-	int			nwishes = 0;
+	int			nrequests = 0;
 	int			ndeleted = 0;
 	int			nactive = 0;
 	int			ninactive = 0;
@@ -119,7 +119,7 @@ atp_heal_conclude(AtpApply *a)
 	if (n == 0)
 		return;
 	qsort(events, n, sizeof(AtpEvent *), compare_events);
-	wishes = palloc(sizeof(AtpJobWish) * n);
+	requests = palloc(sizeof(AtpJobRequest) * n);
 	deleted = palloc(sizeof(struct varlena *) * n);
 	active = palloc(sizeof(struct varlena *) * n);
 	inactive = palloc(sizeof(struct varlena *) * n);
@@ -139,13 +139,13 @@ atp_heal_conclude(AtpApply *a)
 		else if (account == ATP_FETCH_INACTIVE)
 			inactive[ninactive++] = events[i]->did;
 		if (why != ATP_FETCH_NOT)
-			wishes[nwishes++] = (AtpJobWish) {
+			requests[nrequests++] = (AtpJobRequest) {
 				.did = events[i]->did, .priority = reasons[why].priority, .reason = reasons[why].name
 			};
 	}
 	atp_jobs_remove(target, deleted, ndeleted);
 	atp_jobs_resume(target, active, nactive);
-	if (atp_jobs_wish(target, a->sub->name, wishes, nwishes) > 0)
+	if (atp_jobs_request(target, a->sub->name, requests, nrequests) > 0)
 		atp_wake_fetcher();
 	atp_jobs_suspend(target, inactive, ninactive);
 }
@@ -189,7 +189,7 @@ without_job(const AtpApply *a, struct varlena **dids, int n)
 }
 
 void
-atp_heal_abandoned(AtpApply *a)
+atp_resync_end_abandoned(AtpApply *a)
 {
 	struct varlena **dids;
 	int			n = take_dids(atp_execute(a->statements, &statements[FETCHED_REPOS], NULL, NULL), &dids);

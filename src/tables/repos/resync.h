@@ -10,12 +10,12 @@
 #include "tables/base/sink.h"
 
 /* Queue, suspend, resume or remove fetches as the events [a->lo, a->hi) demand, in the transaction of these events. */
-extern void atp_heal_conclude(AtpApply *a);
+extern void atp_resync_after_apply(AtpApply *a);
 
 /*
  * Find repositories whose rows say hold = resync without a job in atproto.repo_job, and release their held events:
  * without a job no fetch would ever end the wait.  One call handles a limited number.
  */
-extern void atp_heal_abandoned(AtpApply *a);
+extern void atp_resync_end_abandoned(AtpApply *a);
 
 #endif							/* ATP_RESYNC_H */

@@ -1,6 +1,6 @@
 /*
  * status_request.c
- *		The queue atproto.status_wish: requests to ask an account's server whether the account is active
+ *		The queue atproto.status_request: requests to ask an account's server whether the account is active
  *		(V-39), deleted (V-47), or newer than the stored repository (R-64).
  *
  * A row stays for a while after the answer, so that a server is not asked for each event.  While the row
@@ -22,7 +22,7 @@
 int			atp_purge_after_s;
 
 void
-atp_status_wish_init(void)
+atp_status_request_init(void)
 {
 	DefineCustomIntVariable("atproto.purge_after",
 							"Time after which the records of a deleted account go although neither its server nor the directory agrees.",
@@ -56,7 +56,7 @@ choose(AtpEvent *const *events, int n, AtpEvent **chosen)
 }
 
 void
-atp_status_wish(const AtpApply *a, AtpEvent *const *events, int n)
+atp_request_statuses(const AtpApply *a, AtpEvent *const *events, int n)
 {
 	AtpEvent  **chosen = palloc(sizeof(AtpEvent *) * Max(n, 1));
 	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(n, 1));
@@ -81,13 +81,13 @@ atp_status_wish(const AtpApply *a, AtpEvent *const *events, int n)
 		values[2][i] = Int64GetDatum(chosen[i]->effects.status_seq);
 		nulls[2][i] = !chosen[i]->effects.has_status_seq;
 	}
-	caller = atp_as_table_owner("status_wish");
-	if (atp_run(atp_identity_sql("INSERT INTO atproto.status_wish AS w (target, subscription, wished_at, did, why, status_at, status_seq)"
+	caller = atp_as_table_owner("status_request");
+	if (atp_run(atp_identity_sql("INSERT INTO atproto.status_request AS w (target, subscription, requested_at, did, why, status_at, status_seq)"
 								 " SELECT $1::name, $2, $3, u.* FROM unnest($4, $5, $6, $7) u (did, why, status_at, status_seq)"
 								 " ORDER BY u.did USING OPERATOR(@.<)"
-								 " ON CONFLICT (target, did) DO UPDATE SET subscription = excluded.subscription, wished_at = excluded.wished_at,"
+								 " ON CONFLICT (target, did) DO UPDATE SET subscription = excluded.subscription, requested_at = excluded.requested_at,"
 								 "  why = excluded.why, status_at = excluded.status_at, status_seq = excluded.status_seq,"
-								 "  answered_at = NULL, error = NULL, tries = 0, next_try = LEAST(w.next_try, excluded.wished_at + interval '10 min')"
+								 "  answered_at = NULL, error = NULL, tries = 0, next_try = LEAST(w.next_try, excluded.requested_at + interval '10 min')"
 								 "  WHERE excluded.why = 'deleted' OR w.why = 'rev'"
 								 "  OR (w.status_at, w.status_seq) IS DISTINCT FROM (excluded.status_at, excluded.status_seq)"),
 				ATP_ARGS(atp_text_arg(a->sub->target), atp_text_arg(a->sub->name), atp_time_arg(atp_time_of_day()),
@@ -99,14 +99,14 @@ atp_status_wish(const AtpApply *a, AtpEvent *const *events, int n)
 }
 
 void
-atp_status_wish_revs(const AtpSubscription *sub, struct varlena *const *dids, int n)
+atp_request_revs(const AtpSubscription *sub, struct varlena *const *dids, int n)
 {
 	AtpCaller	caller;
 
 	if (n == 0)
 		return;
-	caller = atp_as_table_owner("status_wish");
-	atp_run(atp_identity_sql("INSERT INTO atproto.status_wish (target, subscription, wished_at, did, why)"
+	caller = atp_as_table_owner("status_request");
+	atp_run(atp_identity_sql("INSERT INTO atproto.status_request (target, subscription, requested_at, did, why)"
 							 " SELECT $1::name, $2, $3, u.did, 'rev' FROM unnest($4) u (did) ORDER BY u.did USING OPERATOR(@.<)"
 							 " ON CONFLICT (target, did) DO NOTHING"),
 			ATP_ARGS(atp_text_arg(sub->target), atp_text_arg(sub->name), atp_time_arg(atp_time_of_day()), atp_dids_arg(dids, n)));
@@ -114,31 +114,31 @@ atp_status_wish_revs(const AtpSubscription *sub, struct varlena *const *dids, in
 }
 
 void
-atp_status_wishes_leave(const char *name)
+atp_status_requests_leave(const char *name)
 {
-	AtpCaller	caller = atp_as_table_owner("status_wish");
+	AtpCaller	caller = atp_as_table_owner("status_request");
 
-	atp_run("UPDATE atproto.status_wish w SET subscription = s.name FROM (SELECT DISTINCT ON (target) target, name FROM atproto.subscription"
+	atp_run("UPDATE atproto.status_request w SET subscription = s.name FROM (SELECT DISTINCT ON (target) target, name FROM atproto.subscription"
 			"  WHERE name <> $1 AND verify = 'full' AND by_repo AND atproto.role_may_fill(owner, target, target_owner) ORDER BY target, name) s"
 			" WHERE w.subscription = $1 AND s.target = w.target AND w.why <> 'rev'", ATP_ARGS(atp_text_arg(name)));
 	atp_owner_end(caller);
 }
 
 void
-atp_status_wishes_take_from_unentitled(void)
+atp_status_requests_take_from_unentitled(void)
 {
 	AtpResult	found = atp_query("SELECT name FROM atproto.subscription s WHERE NOT atproto.role_may_fill(owner, target, target_owner)"
-								  " AND EXISTS (SELECT FROM atproto.status_wish w WHERE w.subscription = s.name AND w.why <> 'rev')", ATP_NO_ARGS);
+								  " AND EXISTS (SELECT FROM atproto.status_request w WHERE w.subscription = s.name AND w.why <> 'rev')", ATP_NO_ARGS);
 
 	for (uint64 i = 0; i < found.n; i++)
-		atp_status_wishes_leave(atp_get_text(atp_result_row(found, i), "name"));
+		atp_status_requests_leave(atp_get_text(atp_result_row(found, i), "name"));
 	atp_result_free(found);
 }
 
 bool
 atp_status_revs_are_many(void)
 {
-	AtpResult	found = atp_query("SELECT FROM atproto.status_wish WHERE why = 'rev' AND answered_at IS NULL OFFSET $1 LIMIT 1",
+	AtpResult	found = atp_query("SELECT FROM atproto.status_request WHERE why = 'rev' AND answered_at IS NULL OFFSET $1 LIMIT 1",
 								  ATP_ARGS(atp_int8_arg((int64) atp_fetch_queue - 1)));
 	bool		many = found.n > 0;
 
@@ -149,8 +149,8 @@ atp_status_revs_are_many(void)
 bool
 atp_status_is_answered(const AtpApply *a, struct varlena *did)
 {
-	AtpCaller	caller = atp_as_table_owner("status_wish");
-	AtpResult	found = atp_query(atp_identity_sql("SELECT FROM atproto.status_wish WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2)"
+	AtpCaller	caller = atp_as_table_owner("status_request");
+	AtpResult	found = atp_query(atp_identity_sql("SELECT FROM atproto.status_request WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2)"
 												   " AND why <> 'rev' AND answered_at IS NOT NULL"),
 								  ATP_ARGS(atp_text_arg(a->sub->target), atp_dids_arg(&did, 1)));
 

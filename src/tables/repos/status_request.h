@@ -1,6 +1,6 @@
 /*
  * status_request.h
- *		The queue atproto.status_wish: requests to ask an account's server whether the account is active
+ *		The queue atproto.status_request: requests to ask an account's server whether the account is active
  *		(V-39), deleted (V-47), or newer than the stored repository (R-64).
  *
  * Consumers write the requests; the fetcher asks the servers and removes the rows.
@@ -14,32 +14,32 @@
 extern int	atp_purge_after_s;
 
 /* From _PG_init(): the setting. */
-extern void atp_status_wish_init(void);
+extern void atp_status_request_init(void);
 
 /*
  * Request the status of these events' accounts; the fetcher is woken at commit.  The events are sorted by DID.  A
  * server that was asked lately is not asked again before its time, but a deletion replaces an earlier request of a
  * different kind.  The caller has SPI connected.
  */
-extern void atp_status_wish(const AtpApply *a, AtpEvent *const *events, int n);
+extern void atp_request_statuses(const AtpApply *a, AtpEvent *const *events, int n);
 
 /*
  * Request the revisions of n accounts, with the lowest priority.  An account that has a request already gets no second
  * one.  The DIDs are sorted, without duplicates.  The caller has SPI connected, and wakes the fetcher.
  */
-extern void atp_status_wish_revs(const AtpSubscription *sub, struct varlena *const *dids, int n);
+extern void atp_request_revs(const AtpSubscription *sub, struct varlena *const *dids, int n);
 
 /*
  * Before the removal of a subscription: move its requests to a second subscription of the target that may make such
  * requests.  The caller has SPI connected.
  */
-extern void atp_status_wishes_leave(const char *name);
+extern void atp_status_requests_leave(const char *name);
 
 /*
  * Move the requests of subscriptions whose owners may no longer fill their targets to subscriptions whose owners may.
  * The caller runs as the table's owner, with SPI connected.
  */
-extern void atp_status_wishes_take_from_unentitled(void);
+extern void atp_status_requests_take_from_unentitled(void);
 
 /* Is the queue of requests for revisions full (atproto.fetch_queue)? */
 extern bool atp_status_revs_are_many(void);

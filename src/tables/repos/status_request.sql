@@ -2,7 +2,7 @@
  * src/tables/repos: requests to ask an account's server whether the account is active, deleted, or newer than the stored repository.
  */
 
-CREATE TABLE atproto.status_wish (
+CREATE TABLE atproto.status_request (
     target name NOT NULL,
     did @extschema@.did NOT NULL,
     subscription text NOT NULL
@@ -11,7 +11,7 @@ CREATE TABLE atproto.status_wish (
         CHECK (why IN ('inactive', 'deleted', 'rev')),
     status_at timestamptz,
     status_seq bigint,
-    wished_at timestamptz NOT NULL,
+    requested_at timestamptz NOT NULL,
     answered_at timestamptz,
     next_try timestamptz NOT NULL DEFAULT '-infinity',
     tries integer NOT NULL DEFAULT 0
@@ -20,25 +20,25 @@ CREATE TABLE atproto.status_wish (
         CHECK (octet_length(error) <= 1000),
     PRIMARY KEY (target, did)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
-CREATE INDEX status_wish_due ON atproto.status_wish (next_try) WHERE why <> 'rev';
-CREATE INDEX status_wish_rev ON atproto.status_wish (next_try) WHERE why = 'rev';
-CREATE INDEX status_wish_subscription ON atproto.status_wish (subscription);
-COMMENT ON TABLE atproto.status_wish IS 'accounts whose own servers are asked for their status, at most once in ten minutes; only the fetcher removes a row';
-COMMENT ON COLUMN atproto.status_wish.target IS 'schema of the tables that the answer concerns';
-COMMENT ON COLUMN atproto.status_wish.subscription IS 'the subscription that received the event; the answer is applied with the rights of its owner';
-COMMENT ON COLUMN atproto.status_wish.why IS 'inactive: the tables say that the account is not active, but the account has signed a commit; deleted: the stream or a server that was asked for the repository says that the account is deleted, so its records are hidden, and they are removed when the account''s server or the directory agrees; rev: atproto.recheck() has found the account in a list without its revision, a request with the lowest priority';
-COMMENT ON COLUMN atproto.status_wish.status_at IS 'the value in the repository''s row at the time of the request: the answer is applied only if the value is unchanged; NULL with why = rev';
-COMMENT ON COLUMN atproto.status_wish.status_seq IS 'like status_at, for the sequence number';
-COMMENT ON COLUMN atproto.status_wish.answered_at IS 'when the server answered; the row stays until the server may be asked again';
-COMMENT ON COLUMN atproto.status_wish.next_try IS 'the server is not asked before this time';
-COMMENT ON COLUMN atproto.status_wish.tries IS 'how often the server was asked';
-COMMENT ON COLUMN atproto.status_wish.error IS 'why there is no answer yet';
-COMMENT ON COLUMN atproto.status_wish.did IS 'the account whose status is asked for';
-COMMENT ON COLUMN atproto.status_wish.wished_at IS 'when the request was made';
+CREATE INDEX status_request_due ON atproto.status_request (next_try) WHERE why <> 'rev';
+CREATE INDEX status_request_rev ON atproto.status_request (next_try) WHERE why = 'rev';
+CREATE INDEX status_request_subscription ON atproto.status_request (subscription);
+COMMENT ON TABLE atproto.status_request IS 'accounts whose own servers are asked for their status, at most once in ten minutes; only the fetcher removes a row';
+COMMENT ON COLUMN atproto.status_request.target IS 'schema of the tables that the answer concerns';
+COMMENT ON COLUMN atproto.status_request.subscription IS 'the subscription that received the event; the answer is applied with the rights of its owner';
+COMMENT ON COLUMN atproto.status_request.why IS 'inactive: the tables say that the account is not active, but the account has signed a commit; deleted: the stream or a server that was asked for the repository says that the account is deleted, so its records are hidden, and they are removed when the account''s server or the directory agrees; rev: atproto.recheck() has found the account in a list without its revision, a request with the lowest priority';
+COMMENT ON COLUMN atproto.status_request.status_at IS 'the value in the repository''s row at the time of the request: the answer is applied only if the value is unchanged; NULL with why = rev';
+COMMENT ON COLUMN atproto.status_request.status_seq IS 'like status_at, for the sequence number';
+COMMENT ON COLUMN atproto.status_request.answered_at IS 'when the server answered; the row stays until the server may be asked again';
+COMMENT ON COLUMN atproto.status_request.next_try IS 'the server is not asked before this time';
+COMMENT ON COLUMN atproto.status_request.tries IS 'how often the server was asked';
+COMMENT ON COLUMN atproto.status_request.error IS 'why there is no answer yet';
+COMMENT ON COLUMN atproto.status_request.did IS 'the account whose status is asked for';
+COMMENT ON COLUMN atproto.status_request.requested_at IS 'when the request was made';
 
-SELECT pg_catalog.pg_extension_config_dump('atproto.status_wish', '');
+SELECT pg_catalog.pg_extension_config_dump('atproto.status_request', '');
 
 -- a role sees the rows of the subscriptions that it sees
-ALTER TABLE atproto.status_wish ENABLE ROW LEVEL SECURITY;
-CREATE POLICY owner ON atproto.status_wish
+ALTER TABLE atproto.status_request ENABLE ROW LEVEL SECURITY;
+CREATE POLICY owner ON atproto.status_request
     USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));

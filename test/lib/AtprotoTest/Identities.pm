@@ -96,7 +96,7 @@ sub row
 # Until nothing is wished for any more but what has to wait; who was put off since others of his domain are asked has not.
 sub settle
 {
-	wait_for("SELECT NOT EXISTS (SELECT FROM atproto.identity_wish"
+	wait_for("SELECT NOT EXISTS (SELECT FROM atproto.identity_request"
 		  . " WHERE next_try <= now() + '$ahead s'::interval + CASE WHEN failed THEN '0' ELSE '5 s' END::interval)");
 	return;
 }

@@ -204,7 +204,7 @@ sub settle_deletions
 			return 1 if query(<<'EOSQL') eq 't';
 SELECT NOT EXISTS (SELECT FROM atproto.repo WHERE purge_rev IS NOT NULL
 		OR (NOT active AND status = 'deleted' AND rev IS NOT NULL AND deleted_rev IS DISTINCT FROM rev))
-	AND NOT EXISTS (SELECT FROM atproto.status_wish WHERE why = 'deleted' AND answered_at IS NULL)
+	AND NOT EXISTS (SELECT FROM atproto.status_request WHERE why = 'deleted' AND answered_at IS NULL)
 EOSQL
 			$full->{preload}->step(700);
 			$clock->advance(400);

@@ -47,7 +47,7 @@ sub looked_up
 	query(<<"EOSQL");
 BEGIN;
 UPDATE atproto.identity SET asked_at = clock_timestamp()$set WHERE $where;
-DELETE FROM atproto.identity_wish WHERE $where;
+DELETE FROM atproto.identity_request WHERE $where;
 INSERT INTO atproto.held_release (target, kind, did, subscription, shard_key) SELECT DISTINCT target, kind, did, subscription, shard_key FROM atproto.held_event WHERE $where;
 COMMIT;
 EOSQL
@@ -77,7 +77,7 @@ sub know_gone
 
 sub begin_again
 {
-	query('DELETE FROM atproto.subscription; TRUNCATE atproto.identity, atproto.identity_wish, atproto.held_release');
+	query('DELETE FROM atproto.subscription; TRUNCATE atproto.identity, atproto.identity_request, atproto.held_release');
 	return;
 }
 

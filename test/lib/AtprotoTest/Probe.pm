@@ -1,5 +1,5 @@
 # AtprotoTest/Probe.pm
-#		Requests of the fetcher that a test asks for, through its errand "probe"
+#		Requests of the fetcher that a test asks for, through its task "probe"
 #		(src/fetch/servers/probe.c), which builds with ATP_INJECTION_POINTS have.
 #
 #		my $probe = AtprotoTest::Probe->make;		# tables in the database of query()

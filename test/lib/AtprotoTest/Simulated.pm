@@ -85,7 +85,7 @@ sub look_up
 	my ($did) = @_;
 
 	query("SELECT atproto.identity_refresh('$did')");
-	wait_for("SELECT EXISTS (SELECT FROM atproto.identity WHERE did = '$did' AND state = 'good') AND NOT EXISTS (SELECT FROM atproto.identity_wish WHERE did = '$did')");
+	wait_for("SELECT EXISTS (SELECT FROM atproto.identity WHERE did = '$did' AND state = 'good') AND NOT EXISTS (SELECT FROM atproto.identity_request WHERE did = '$did')");
 	query("UPDATE atproto.identity SET asked_at = asked_at - interval '30 min' WHERE did = '$did'");
 	return;
 }

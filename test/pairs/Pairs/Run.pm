@@ -218,7 +218,7 @@ sub hurry
 	my ($self) = @_;
 	$self->ask("UPDATE atproto.repo_job SET next_try = '-infinity' WHERE state = 'queued' AND next_try > now()", 5);
 	# an account is asked for once a minute
-	$self->ask("UPDATE atproto.identity SET asked_at = asked_at - interval '10 min' WHERE asked_at > now() - interval '2 min'; UPDATE atproto.identity_wish SET next_try = '-infinity'", 5);
+	$self->ask("UPDATE atproto.identity SET asked_at = asked_at - interval '10 min' WHERE asked_at > now() - interval '2 min'; UPDATE atproto.identity_request SET next_try = '-infinity'", 5);
 	$self->ask("UPDATE atproto.repo_job SET state = 'queued', next_try = '-infinity' WHERE state = 'throttled'; DELETE FROM atproto.repo_fetched", 5);
 	return;
 }

@@ -126,10 +126,10 @@ my %class;
 my @classes = source('tables/base/error_class.c') =~ /\{"(\w\w)", (ATP_FAULT_\w+, \w+)\}/g;
 while (my ($name, $fault) = splice @classes, 0, 2) { push @{ $class{$fault} }, $name; }
 foreach my $of (
-	[ 'ATP_FAULT_PASSING, false', 'the moment, or this machine' ],
-	[ 'ATP_FAULT_SETUP, false',   'the schema, privileges' ],
-	[ 'ATP_FAULT_SETUP, true',    'the row, if other rows pass; otherwise the schema' ],
-	[ 'ATP_FAULT_PASSING, true',  'the row, if other rows pass; otherwise the moment' ])
+	[ 'ATP_ERROR_PASSING, false', 'the moment, or this machine' ],
+	[ 'ATP_ERROR_SETUP, false',   'the schema, privileges' ],
+	[ 'ATP_ERROR_SETUP, true',    'the row, if other rows pass; otherwise the schema' ],
+	[ 'ATP_ERROR_PASSING, true',  'the row, if other rows pass; otherwise the moment' ])
 {
 	my ($fault, $words) = @$of;
 	my ($said) = $page{consumer} =~ /^\| ([^|]*) \| \Q$words\E \|/m;

@@ -1,5 +1,5 @@
 # 330_identities.pl
-#		What becomes of a wish for an identity: every kind of document and every fault
+#		What becomes of a request for an identity: every kind of document and every fault
 #		of a host, how often who is asked, and the ways between the states (rules W-01
 #		to W-17, W-30 to W-34, W-37).
 
@@ -91,8 +91,8 @@ is(row("did:web:$_.example.net"), $faults{$_}[1], "host: $_") foreach sort keys 
 is(requests(host => 'plc.example.com'), scalar @documents, 'W-34: each was asked for once');
 is(join(' ', sort map { $_->{headers}{accept} // '' } ($network->log(kind => 'http'))[0]), 'application/did+ld+json, application/json', 'W-02: what is accepted');
 is(query(q{SELECT count(*) FROM atproto.identity_problem WHERE octet_length(error) > 400 OR error ~ '[^ -~]'}), '0', 'W-58: errors are short and printable');
-is(query('SELECT count(*) FROM atproto.identity_wish WHERE NOT failed'), '0', 'what was answered is not wished for');
-is(query("SELECT count(*) FROM atproto.identity_wish WHERE failed"), '5', 'what failed is');
+is(query('SELECT count(*) FROM atproto.identity_request WHERE NOT failed'), '0', 'what was answered is not wished for');
+is(query("SELECT count(*) FROM atproto.identity_request WHERE failed"), '5', 'what failed is');
 
 # --- how often ---
 
@@ -103,7 +103,7 @@ resolve($one);
 wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$one'", gone => 1);
 query("SELECT atproto.identity_refresh('$one');" x 5);
 query("UPDATE atproto.identity SET stale = true WHERE did = '$one'");
-wait_for("SELECT next_try > now() FROM atproto.identity_wish WHERE did = '$one'");
+wait_for("SELECT next_try > now() FROM atproto.identity_request WHERE did = '$one'");
 is(requests(path => "/$one"), 1, 'V-41: no second look-up within a minute');
 $network->documents({ $one => $good->($one, key => $P256) });
 later(61);
@@ -111,24 +111,24 @@ wait_for("SELECT NOT stale AND resolved_at > now() FROM atproto.identity WHERE d
 is(requests(path => "/$one"), 2, 'one after it, whatever came');
 is(query("SELECT (atproto.resolve('$one')).key"), $P256, 'and the key is another');
 
-# W-34: wishes of many kinds, while the answer is awaited
+# W-34: requests of many kinds, while the answer is awaited
 my $many = plc();
 $network->documents({ $many => $good->($many) });
 $network->fault({ did => $many, hold => 'many', times => 1 });
 resolve($many);
 $network->wait_for_log(1, path => "/$many");
-query("INSERT INTO atproto.identity_wish (did, role, refresh, priority, web) SELECT '$many', 100000 + i / 2, i % 2 = 0, i % 3, false FROM generate_series(2, 1001) i");
+query("INSERT INTO atproto.identity_request (did, role, refresh, priority, web) SELECT '$many', 100000 + i / 2, i % 2 = 0, i % 3, false FROM generate_series(2, 1001) i");
 resolve($honest);
 $network->release('many');
-wait_for("SELECT count(*) = 0 FROM atproto.identity_wish WHERE did = '$many'");
-is(requests(path => "/$many"), 1, 'W-34: 1,001 wishes are one request');
+wait_for("SELECT count(*) = 0 FROM atproto.identity_request WHERE did = '$many'");
+is(requests(path => "/$many"), 1, 'W-34: 1,001 requests are one request');
 
 # W-31: a flood of #identity
 query("UPDATE atproto.identity SET stale = true WHERE did = '$many'; SELECT state FROM atproto.resolve('$many');" x 20);
-wait_for("SELECT min(next_try) > now() FROM atproto.identity_wish WHERE did = '$many'");
+wait_for("SELECT min(next_try) > now() FROM atproto.identity_request WHERE did = '$many'");
 is(requests(path => "/$many"), 1, 'W-31: a flood of #identity: not one within a minute');
 later(61);
-wait_for("SELECT count(*) = 0 FROM atproto.identity_wish WHERE did = '$many'");
+wait_for("SELECT count(*) = 0 FROM atproto.identity_request WHERE did = '$many'");
 is(requests(path => "/$many"), 2, 'W-31: and one after it');
 
 # --- from state to state ---
@@ -155,7 +155,7 @@ later(61);
 wait_for("SELECT state = 'gone' FROM atproto.identity WHERE did = '$was_good'");
 is(requests(path => "/$was_good"), 3, 'W-33: two are');
 is(query("SELECT key IS NULL AND pds IS NULL AND next_try - asked_at = '1 hour' FROM atproto.identity WHERE did = '$was_good'"), 't', 'what it had is forgotten, and it is asked again after an hour');
-is(query("SELECT state, failed FROM atproto.identity JOIN atproto.identity_wish USING (did) WHERE did = '$was_web'"), 'good|t', 'W-04: a host has an hour');
+is(query("SELECT state, failed FROM atproto.identity JOIN atproto.identity_request USING (did) WHERE did = '$was_web'"), 'good|t', 'W-04: a host has an hour');
 later(3600);
 wait_for("SELECT state = 'gone' FROM atproto.identity WHERE did = '$was_web'");
 wait_for("SELECT state = 'gone' FROM atproto.identity WHERE did = 'did:web:gone.example.net'");

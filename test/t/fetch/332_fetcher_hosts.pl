@@ -86,8 +86,8 @@ wait_until(sub { $probe->states !~ /running|new/ }, 'the slow ones');
 
 $network->fault({ host => 'busy.example.com', status => 429, headers => { 'Retry-After' => '1000' }, body => '<html>', times => 1 });
 is($probe->get('https://busy.example.com/')->{status}, 429, 'a host refuses');
-wait_for_state('busy.example.com', 'parked');
-cmp_ok(state_of('busy.example.com', 'extract(epoch FROM parked_until - now())'), '>', 800, 'R-21: it is left alone');
+wait_for_state('busy.example.com', 'backoff');
+cmp_ok(state_of('busy.example.com', 'extract(epoch FROM backoff_until - now())'), '>', 800, 'R-21: it is left alone');
 like(state_of('busy.example.com', 'reason'), qr/HTTP status 429: <html>/, 'and why');
 my $again = $probe->ask('https://busy.example.com/');
 is($probe->get('https://quiet.example.com/')->{outcome}, 'ok', 'another host');
@@ -96,14 +96,14 @@ $node->stop('fast');
 $preload->start($node);
 is($probe->get('https://quiet.example.com/')->{outcome}, 'ok', 'after a restart');
 is(requests('busy.example.com'), 1, 'R-25: nor then');
-is(query(q{SELECT atproto.unpark('busy.example.com')}),   't', 'somebody knows better');
-is(query(q{SELECT atproto.unpark('nobody.example.com')}), 'f', 'of this host nothing is known');
+is(query(q{SELECT atproto.reset_backoff('busy.example.com')}),   't', 'somebody knows better');
+is(query(q{SELECT atproto.reset_backoff('nobody.example.com')}), 'f', 'of this host nothing is known');
 is($probe->answer($again)->{status}, 404, 'it is asked again');
 is(requests('busy.example.com'), 2, 'once');
 $network->fault({ host => 'later.example.com', status => 503, headers => { 'RateLimit-Reset' => '20', 'RateLimit-Remaining' => '0' }, times => 1 });
 $probe->get('https://later.example.com/');
-wait_for_state('later.example.com', 'parked');
-cmp_ok(state_of('later.example.com', 'extract(epoch FROM parked_until - now())'), '<', 21, 'R-21: ratelimit-reset counts, too');
+wait_for_state('later.example.com', 'backoff');
+cmp_ok(state_of('later.example.com', 'extract(epoch FROM backoff_until - now())'), '<', 21, 'R-21: ratelimit-reset counts, too');
 $clock->advance(21);
 is($probe->get('https://later.example.com/')->{status}, 404, 'it is asked when that is over');
 
@@ -111,7 +111,7 @@ is($probe->get('https://later.example.com/')->{status}, 404, 'it is asked when t
 
 $network->fault({ host => 'bad.example.com', reset => 0 });
 $probe->get('https://bad.example.com/') foreach 1 .. 5;
-wait_for_state('bad.example.com', 'parked');
+wait_for_state('bad.example.com', 'backoff');
 is(requests('bad.example.com'), 5, 'R-23: five failures');
 wait_for(q{SELECT errors = '{"broken": 5}' AND refused = 1 FROM atproto.stat_fetcher});
 my @trials = $probe->ask_all(map { ["https://bad.example.com/$_"] } 1 .. 6);
@@ -131,7 +131,7 @@ is(requests('bad.example.com'), 11, 'R-23: and then the others');
 
 my $session = $node->background_psql('postgres');
 my $written = state_of('quiet.example.com', 'requests');
-foreach my $lock (q{SELECT atproto.unpark('quiet.example.com')}, 'LOCK TABLE atproto.host IN SHARE MODE')
+foreach my $lock (q{SELECT atproto.reset_backoff('quiet.example.com')}, 'LOCK TABLE atproto.host IN SHARE MODE')
 {
 	$session->query_safe("BEGIN; $lock");
 	is($probe->get('https://quiet.example.com/')->{outcome}, 'ok', "the fetcher does not wait: $lock") foreach 1, 2;
@@ -144,7 +144,7 @@ wait_until(sub { state_of('quiet.example.com', 'requests') >= $written + 6 }, 'i
 # who has locked a row as the fetcher has nothing more to do: it stays until that is written, since the next one believes the table
 $network->fault({ host => 'rests.example.com', status => 429, headers => { 'Retry-After' => '3000' }, times => 1 });
 $probe->get('https://rests.example.com/');
-wait_for_state('rests.example.com', 'parked');
+wait_for_state('rests.example.com', 'backoff');
 $session->query_safe(q{BEGIN; SELECT FROM atproto.host WHERE host = 'rests.example.com' FOR UPDATE});
 my $rested = $probe->ask('https://rests.example.com/');
 $clock->advance(3001);

@@ -47,7 +47,7 @@ sub check
 	my (@dids) = @_;
 
 	query(join '; ', map { "SELECT atproto.check_handle('$_')" } @dids);
-	wait_for('SELECT count(*) = 0 FROM atproto.handle_wish');
+	wait_for('SELECT count(*) = 0 FROM atproto.handle_request');
 	return;
 }
 
@@ -269,7 +269,7 @@ query('ALTER SYSTEM RESET atproto.name_servers');
 query('SELECT pg_reload_conf()');
 wait_until(sub { one_more(); query(q{SELECT count(*) > 0 FROM atproto.identity WHERE handle_claimed::text LIKE 'named%' AND handle_state = 'valid'}) eq 't' }, 'the other one to be asked');
 pass('other name servers are asked from then on, although look-ups run');
-wait_for('SELECT count(*) = 0 FROM atproto.handle_wish');
+wait_for('SELECT count(*) = 0 FROM atproto.handle_request');
 
 # --- a name server that does not answer ---
 
@@ -284,7 +284,7 @@ is($rc, 0, 'while names are looked up: CREATE DATABASE');
 $network->wait_for_log(16, kind => 'dns', name => qr/silent/);
 query("SELECT pg_terminate_backend($pid)");
 wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $pid");
-wait_for('SELECT count(*) = 0 FROM atproto.handle_wish');
+wait_for('SELECT count(*) = 0 FROM atproto.handle_request');
 is(state_of($silent[0]), 'unreachable|', 'what was asked for is not lost with the process');
 query(join '; ', map { "SELECT atproto.check_handle('$_')" } @silent);
 $network->wait_for_log(40, kind => 'dns', name => qr/silent/);

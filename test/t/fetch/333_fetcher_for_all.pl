@@ -59,14 +59,14 @@ my @silent = map { ("silent$_.example.com", "silent$_.example.net", "silent$_.ex
 my $ask    = join '; ', map { "SELECT atproto.identity_refresh('did:web:$_')" } @silent;
 query($ask);
 wait_for('SELECT count(*) = 30 FROM atproto.host WHERE answered_at IS NOT NULL');
-query('DELETE FROM atproto.identity_wish; DELETE FROM atproto.identity');
+query('DELETE FROM atproto.identity_request; DELETE FROM atproto.identity');
 my $since   = () = $network->log;
 my $silence = $network->fault({ path => 'did\.json$', hang => -1 });
 query($ask);
 $network->wait_for_log(6, path => qr/did\.json$/, since => $since);
 others_are_served('hosts that are silent');
 cmp_ok(scalar(() = $network->log(path => qr/did\.json$/, since => $since)), '<', 30, 'and do not wait for all of those');
-query('DELETE FROM atproto.identity_wish');
+query('DELETE FROM atproto.identity_request');
 $network->unfault($silence);
 
 # Handles at hosts that want to be left alone.
@@ -74,7 +74,7 @@ my @resting = map { "resting$_.example.org" } 1 .. 20;
 my @dids    = map { account(handle => $_) } @resting;
 $network->fault({ path => 'atproto-did$', host => $_, status => 429, headers => { 'Retry-After' => '3600' } }) foreach @resting;
 query(join '; ', map { "SELECT atproto.check_handle('$_')" } @dids);
-wait_for('SELECT count(*) = 0 FROM atproto.handle_wish');
+wait_for('SELECT count(*) = 0 FROM atproto.handle_request');
 query(join '; ', map { "SELECT atproto.check_handle('$_')" } @dids);
 my $well = account(handle => 'well.example.com');
 $network->handles({ 'well.example.com' => $well });

@@ -19,7 +19,7 @@ max_worker_processes = 20
 atproto.reconnect_delay = 20ms
 atproto.reconnect_max_delay = 50ms
 # what Jetstream brings of an account and of its commits comes in order; 393_jetstream_waits.pl has those that wait
-atproto.union_wait = 0
+atproto.multi_source_wait = 0
 EOF
 
 my ($capture) = simulate(

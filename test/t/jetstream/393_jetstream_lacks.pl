@@ -24,7 +24,7 @@ my $node = make_node(
 	'lacks', conf => <<'EOF');
 max_worker_processes = 20
 atproto.reconnect_delay = 20ms
-atproto.union_wait = 0
+atproto.multi_source_wait = 0
 EOF
 
 my $dir = PostgreSQL::Test::Utils::tempdir();

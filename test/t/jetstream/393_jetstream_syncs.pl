@@ -17,7 +17,7 @@ my $node = make_node(
 	'syncs', conf => <<'EOF');
 max_worker_processes = 20
 atproto.reconnect_delay = 20ms
-atproto.union_wait = 0
+atproto.multi_source_wait = 0
 EOF
 
 my ($capture) = simulate('--events' => 2000, '--accounts' => 40, '--history' => 0, '--mix' => 'account=0,identity=0,delete=0,update=0,sync=3,like=40,post=30,profile=3');

@@ -17,7 +17,7 @@ my $node = make_node(
 	'takes', conf => <<'EOF');
 max_worker_processes = 20
 atproto.reconnect_delay = 20ms
-atproto.union_wait = 1h
+atproto.multi_source_wait = 1h
 EOF
 
 my ($capture) = simulate('--events' => 600, '--accounts' => 30, '--history' => 0, '--mix' => 'account=0,identity=0,sync=0');
@@ -36,9 +36,9 @@ foreach my $version (qw(v1 v2))
 	my $jetstream = AtprotoTest::Server->start(texts($version, $capture), '--hold-at' => 1);
 	my $silent    = AtprotoTest::Server->start($capture, '--hold-at' => 1);
 
-	query('SET client_min_messages = warning; ALTER SYSTEM RESET atproto.union_wait');
+	query('SET client_min_messages = warning; ALTER SYSTEM RESET atproto.multi_source_wait');
 	query("SELECT pg_reload_conf(); SET client_min_messages = warning; DROP SCHEMA IF EXISTS m CASCADE; CREATE SCHEMA m");
-	wait_for("SELECT current_setting('atproto.union_wait') = '1h'");
+	wait_for("SELECT current_setting('atproto.multi_source_wait') = '1h'");
 	foreach ([ 'silent', $silent ], [ 'relay', $relay ])
 	{
 		query(subscribe_sql($_->[0], $_->[1], cursor => 0, target => "'m'", verify => "'hash'", events => "'keep'", links => "'all'"));
@@ -49,7 +49,7 @@ foreach my $version (qw(v1 v2))
 	query("SELECT atproto.pause(name) FROM atproto.subscription");
 	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
 	query(subscribe_sql('jetstream', $jetstream, cursor => 0, target => "'m'", events => "'keep'", links => "'all'"));
-	query('ALTER SYSTEM SET atproto.union_wait = 0');
+	query('ALTER SYSTEM SET atproto.multi_source_wait = 0');
 	query('SELECT pg_reload_conf()');
 	wait_for('SELECT count(*) = 0 FROM atproto.held_event');
 	same_rows('m', 'alone', "$version: what waited is taken");

@@ -14,7 +14,7 @@ use AtprotoTest::Union;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node  = make_node('third', conf => "max_worker_processes = 20\natproto.reconnect_delay = 50ms\natproto.union_wait = 0");
+my $node  = make_node('third', conf => "max_worker_processes = 20\natproto.reconnect_delay = 50ms\natproto.multi_source_wait = 0");
 my $union = AtprotoTest::Union->new($node);
 my $dir   = PostgreSQL::Test::Utils::tempdir();
 my ($one) = $union->repositories;

@@ -17,7 +17,7 @@ my $node = make_node(
 	'ties', conf => <<'EOF');
 max_worker_processes = 20
 atproto.reconnect_delay = 20ms
-atproto.union_wait = 1h
+atproto.multi_source_wait = 1h
 EOF
 
 my ($capture) = simulate('--events' => 1200, '--accounts' => 30, '--history' => 0, '--batches' => 50, '--mix' => 'account=0,identity=0,sync=0');
@@ -52,7 +52,7 @@ wait_for("SELECT seq >= 100 FROM atproto.stat_subscription WHERE name = 'relay1'
 query(subscribe_sql('jetstream', $jetstream, cursor => 0, target => "'m'", events => "'keep'", links => "'all'"));
 wait_for_texts('jetstream', $texts);
 cmp_ok(query("SELECT count(*) FROM atproto.held_event WHERE subscription = 'jetstream'"), '>', 50, 'events of Jetstream wait behind the relay\'s');
-query('ALTER SYSTEM SET atproto.union_wait = 0');
+query('ALTER SYSTEM SET atproto.multi_source_wait = 0');
 query('SELECT pg_reload_conf()');
 wait_for('SELECT count(*) = 0 FROM atproto.held_event');
 same_rows('m', 'alone', 'all of what waited is taken', tables => [qw(record record_event link)]);

@@ -25,7 +25,7 @@ my $node = make_node(
 max_worker_processes = 20
 atproto.reconnect_delay = 20ms
 atproto.reconnect_max_delay = 50ms
-atproto.union_wait = 1s
+atproto.multi_source_wait = 1s
 EOF
 
 my ($capture) = simulate(

@@ -18,7 +18,7 @@ my $node = make_node(
 max_worker_processes = 20
 atproto.reconnect_delay = 20ms
 atproto.reconnect_max_delay = 50ms
-atproto.union_wait = 1h
+atproto.multi_source_wait = 1h
 EOF
 
 my ($capture) = simulate(
@@ -43,9 +43,9 @@ sub posts_of
 sub wait_at_most
 {
 	my ($time) = @_;
-	query("ALTER SYSTEM SET atproto.union_wait = '$time'");
+	query("ALTER SYSTEM SET atproto.multi_source_wait = '$time'");
 	query('SELECT pg_reload_conf()');
-	wait_for("SELECT current_setting('atproto.union_wait') = '$time'");
+	wait_for("SELECT current_setting('atproto.multi_source_wait') = '$time'");
 	return;
 }
 

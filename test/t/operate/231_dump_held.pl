@@ -82,7 +82,7 @@ foreach my $database ('postgres', 'copy')
 	query("SELECT atproto.resume('s')", database => $database);
 	wait_for(q{SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 's'}, database => $database);
 }
-wait_for('SELECT count(*) = 2 FROM atproto.identity_wish', database => 'copy');
+wait_for('SELECT count(*) = 2 FROM atproto.identity_request', database => 'copy');
 is(query('SELECT count(*) FROM atproto.held_event', database => 'copy'), '4', 'V-40: the copy asks who they are, and they go on waiting');
 $network->unfault($away);
 $server->release;

@@ -40,6 +40,8 @@ my ($port) = $server->url =~ /:(\d+)/;
 $dump =~ s/\@PORT\@/$port/g;
 $dump =~ s/OWNER TO \@OWNER\@/OWNER TO "$owner"/g;
 $dump =~ s/\@OWNER\@/$owner/g;
+# this queue has a new name since, which no release had
+$dump =~ s/^COPY atproto\.status_wish \((.*)\bwished_at\b/COPY atproto.status_request ($1requested_at/m;
 append_to_file($file, $dump);
 query('CREATE DATABASE old TEMPLATE template0');
 $node->command_ok([ 'psql', '--host', $node->host, '--port', $node->port, '--username', $owner, '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $file, 'old' ],

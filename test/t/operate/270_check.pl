@@ -71,7 +71,7 @@ my @cases = (
 	[ 'audit that nobody makes', "UPDATE atproto.repo SET sync = 'unproven' WHERE $of", qr/\|1 repositories are unproven$/ ],
 	[ 'held event of another target', "CREATE SCHEMA other; $held; UPDATE atproto.held_event SET target = 'other'", qr/^other\|$did\|/ ],
 	[ 'job of another target', "CREATE SCHEMA other; $job UPDATE atproto.repo_job SET target = 'other'", qr/^other\|$did\|/ ],
-	[ 'status wish of another target', "CREATE SCHEMA other; INSERT INTO atproto.status_wish (target, did, subscription, why, wished_at) VALUES ('other', '$did', 's', 'rev', now())", qr/^other\|$did\|/ ],
+	[ 'status request of another target', "CREATE SCHEMA other; INSERT INTO atproto.status_request (target, did, subscription, why, requested_at) VALUES ('other', '$did', 's', 'rev', now())", qr/^other\|$did\|/ ],
 	[ 'job that cannot be', "$job UPDATE atproto.repo_job SET next_try = 'infinity'", qr/for ever$/ ],
 	[ 'no such schema', q{INSERT INTO atproto.audit_state (target) VALUES ('other')}, qr/^other\|\|atproto.audit_state\|1 rows$/ ],
 	[ 'subscription that cannot be', q{ALTER TABLE atproto.subscription DISABLE TRIGGER USER; UPDATE atproto.subscription SET stopped_at = now()}, qr/^atproto\|\|s\|/ ],

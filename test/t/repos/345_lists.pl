@@ -383,8 +383,8 @@ $host = follow('stored', 'repair', target => q('stored'),
 	host => { page => 3, list => [ (map { entry($_, rev => $later) } 'a' .. 'd'), (map { entry($_, rev => $later) } 'f', 'g'), map { entry($_, rev => '') } 'e', 'h' .. 'l' ] });
 query("SELECT atproto.recheck('stored')");
 is(finished('stored'), 'recheck|4|12|2|0|0|t|', 'R-64: the list is read');
-wait_for("SELECT count(*) = 3 AND bool_and(why = 'rev' AND answered_at IS NOT NULL) FROM atproto.status_wish");
-is(query("SELECT string_agg(did::text, ' ' ORDER BY did::text) FROM atproto.status_wish"), dids(qw(e h k)), 'R-64: of whom the list has no revision, and who is stored and active, is asked for');
+wait_for("SELECT count(*) = 3 AND bool_and(why = 'rev' AND answered_at IS NOT NULL) FROM atproto.status_request");
+is(query("SELECT string_agg(did::text, ' ' ORDER BY did::text) FROM atproto.status_request"), dids(qw(e h k)), 'R-64: of whom the list has no revision, and who is stored and active, is asked for');
 is(scalar(() = $network->log(host => $upstream, path => qr/getRepoStatus/, since => $asked)), 3, 'once, at the server that repositories come from');
 is(jobs('stored'), dids(qw(b c e)), 'R-64: what is stored, active, and newer at the server is fetched, and nothing else');
 is(query("SELECT count(*) FROM stored.repo WHERE active"), '8', 'what else that server says is not believed');
@@ -407,22 +407,22 @@ is(query("SELECT string_agg(did::text, ' ' ORDER BY did::text) FROM atproto.repo
 # --- those of whom no revision is known, once more: the last of all ---
 
 $network->fault({ host => $upstream, path => 'getRepoStatus', hold => 'revs' });
-query("ALTER SYSTEM SET atproto.fetch_queue = 3; SELECT pg_reload_conf(); DELETE FROM atproto.status_wish; DELETE FROM atproto.repo_job");
+query("ALTER SYSTEM SET atproto.fetch_queue = 3; SELECT pg_reload_conf(); DELETE FROM atproto.status_request; DELETE FROM atproto.repo_job");
 query("UPDATE stored.repo SET active = true, rev = '$later' WHERE rev IS NOT NULL; SELECT atproto.recheck('stored')");
-wait_for("SELECT count(*) >= 3 FROM atproto.status_wish");
+wait_for("SELECT count(*) >= 3 FROM atproto.status_request");
 forget('read');
 $host = follow('besides', 'network', host => { list => [ entry('a') ] }, target => q('poor'));
 finished('besides');
-is(query("SELECT count(*) FILTER (WHERE finished_at IS NULL), (SELECT count(*) FROM atproto.status_wish WHERE answered_at IS NULL) FROM atproto.enumeration"), '1|3', 'R-63: while many wait, that list is not read on, others are');
+is(query("SELECT count(*) FILTER (WHERE finished_at IS NULL), (SELECT count(*) FROM atproto.status_request WHERE answered_at IS NULL) FROM atproto.enumeration"), '1|3', 'R-63: while many wait, that list is not read on, others are');
 query("INSERT INTO atproto.identity (did, state, key, pds, resolved_at, asked_at) VALUES ('" . did('m') . "', 'good', decode(repeat('e7', 35), 'hex'), 'own.example.com', now(), now());"
-	  . " INSERT INTO atproto.status_wish (target, did, subscription, why, wished_at) VALUES ('stored', '" . did('m') . "', 'stored', 'inactive', now());"
-	  . " INSERT INTO atproto.status_wish (target, did, subscription, why, wished_at) SELECT 'stored', ('did:web:w' || n || '.example.com')::did, 'stored', 'rev', now() FROM generate_series(1, 50) n");
+	  . " INSERT INTO atproto.status_request (target, did, subscription, why, requested_at) VALUES ('stored', '" . did('m') . "', 'stored', 'inactive', now());"
+	  . " INSERT INTO atproto.status_request (target, did, subscription, why, requested_at) SELECT 'stored', ('did:web:w' || n || '.example.com')::did, 'stored', 'rev', now() FROM generate_series(1, 50) n");
 $network->repos({ 'own.example.com' => { did('m') => { active => $active } } });
-wait_for("SELECT answered_at IS NOT NULL FROM atproto.status_wish WHERE did = '" . did('m') . "'");
-is(query("SELECT count(*) FROM atproto.status_wish WHERE answered_at IS NOT NULL"), '1', 'R-64: others are asked before them');
+wait_for("SELECT answered_at IS NOT NULL FROM atproto.status_request WHERE did = '" . did('m') . "'");
+is(query("SELECT count(*) FROM atproto.status_request WHERE answered_at IS NOT NULL"), '1', 'R-64: others are asked before them');
 $network->unfault(undef);
 $network->release('revs');
-query("ALTER SYSTEM RESET atproto.fetch_queue; SELECT pg_reload_conf(); DELETE FROM atproto.status_wish");
+query("ALTER SYSTEM RESET atproto.fetch_queue; SELECT pg_reload_conf(); DELETE FROM atproto.status_request");
 wait_for("SELECT finished_at IS NOT NULL FROM atproto.enumeration WHERE subscription = 'stored'");
 pass('R-64: then the list is read to its end');
 forget('besides');

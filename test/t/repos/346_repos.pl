@@ -127,7 +127,7 @@ serve($me => undef, $many => 'collections');
 query("SELECT atproto.resync('$many')");
 wait_for("SELECT error ~ '429' FROM atproto.repo_job WHERE did = '$many'");
 is(query("SELECT tries FROM atproto.repo_job WHERE did = '$many'"), '0', 'R-21: a server that has too much to do is no failure of the repository');
-query("SELECT atproto.unpark('$HOST')");
+query("SELECT atproto.reset_backoff('$HOST')");
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$many')");
 pass('R-21: which is fetched when it may be asked');
 query("UPDATE atproto.repo SET active = false, status = 'takendown' WHERE did = '$big'; SELECT atproto.resync('$big')");

@@ -62,11 +62,11 @@ is(query("BEGIN; $jobs SELECT problem FROM atproto.repo_problem WHERE did IS NOT
 
 like(query("SELECT subscription, target, problem, host, tries, error FROM atproto.repo_problem WHERE did = '$absent'"),
 	qr/^posts\|atproto\|failed\|\Q$HOST\E\|1\|.*RepoNotFound/, 'R-65: one that its server does not have, with its answer');
-query("INSERT INTO atproto.host (host, rests, parked_until, park_reason) VALUES ('parked.example.com', 3, 'infinity', 'HTTP status 429'), ('other.example.com', 1, '-infinity', 'over')");
+query("INSERT INTO atproto.host (host, backoffs, backoff_until, backoff_reason) VALUES ('parked.example.com', 3, 'infinity', 'HTTP status 429'), ('other.example.com', 1, '-infinity', 'over')");
 query("INSERT INTO atproto.identity (did, state, error) VALUES ('$many', 'gone', 'HTTP status 410');
 	INSERT INTO atproto.identity (did, state, key, pds, error) VALUES ('$first', 'good', decode(repeat('e7', 35), 'hex'), 'x', 'busy')");
 is(query("SELECT subscription, did, problem, host, tries, error FROM atproto.repo_problem WHERE subscription IS NULL ORDER BY problem"),
-	"|$many|gone||0|HTTP status 410\n||parked|parked.example.com|3|HTTP status 429", 'R-65: hosts that rest, identities that are gone');
+	"||backoff|parked.example.com|3|HTTP status 429\n|$many|gone||0|HTTP status 410", 'R-65: hosts that rest, identities that are gone');
 is(query("BEGIN; INSERT INTO atproto.repo_storm VALUES (current_user::regrole, now() + interval '1 min'); SELECT next_try - now() FROM atproto.repo_problem WHERE problem = 'storm'; ROLLBACK"),
 	'00:01:00', 'R-06: a storm');
 query("UPDATE atproto.enumeration SET error = 'the list was given up'");
@@ -117,6 +117,7 @@ is(query("SELECT repositories FROM atproto.repo_progress WHERE subscription = 'o
 query("SELECT atproto.unsubscribe('posts')");
 is(query('SELECT count(*) FROM atproto.repo_total'), '0', 'counts go with their subscription');
 
+expect_check('identity that cannot be', qr/did:plc:322222222222222222222222/);    # written by this test
 $node->stop;
 $network->stop;
 done_testing();

@@ -78,7 +78,7 @@ foreach my $host (sort keys %at)
 }
 is("@fast", '', 'R-20: nor more often');
 my $parked = join ', ', map { "'$_'" } grep { $bad{$_} =~ /limit|refuse/ } sort keys %bad;
-wait_for("SELECT NOT EXISTS (SELECT FROM unnest(ARRAY[$parked]::text[]) h WHERE NOT EXISTS (SELECT FROM atproto.stat_host WHERE host = h AND parked_until IS NOT NULL))");
+wait_for("SELECT NOT EXISTS (SELECT FROM unnest(ARRAY[$parked]::text[]) h WHERE NOT EXISTS (SELECT FROM atproto.stat_host WHERE host = h AND backoff_until IS NOT NULL))");
 foreach my $kind (sort grep { $_ ne 'slow' } keys %fault)
 {
 	my @of = grep { $bad{$_} eq $kind } keys %bad or next;
@@ -96,7 +96,7 @@ $network->unfault(undef);
 $simulated->serve(2, $server);
 $server->release;
 wait_for_seq($node, 'hosts', $simulated->last);
-query('SELECT atproto.unpark(host) FROM atproto.stat_host WHERE parked_until IS NOT NULL');
+query('SELECT atproto.reset_backoff(host) FROM atproto.stat_host WHERE backoff_until IS NOT NULL');
 $simulated->finish('hosts');
 is($simulated->difference, '', 'R-24: in the end all repositories are there');
 

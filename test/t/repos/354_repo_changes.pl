@@ -198,7 +198,7 @@ try_change('V-47: a server that it may have left says so, while the directory do
 	asked     => '2 0',
 	after     => sub {
 		my ($did, $old) = @_;
-		wait_for("SELECT EXISTS (SELECT FROM atproto.status_wish WHERE did = '$did' AND error ~ 'has to be read first')");
+		wait_for("SELECT EXISTS (SELECT FROM atproto.status_request WHERE did = '$did' AND error ~ 'has to be read first')");
 		is(query("SELECT count(*) > 0, (SELECT active FROM f.repo WHERE did = '$did') FROM f.record WHERE did = '$did'"), 't|f', 'V-47: its records are hidden, and stay');
 		is(asked($old, $did, 'getRepoStatus'), 1, 'V-47: and it is asked again another time');
 	});
@@ -214,7 +214,7 @@ query("SELECT atproto.resync('$did')");
 wait_for("SELECT state = 'suspended' FROM atproto.repo_job WHERE did = '$did'");
 is(query("SELECT active, status, (SELECT count(*) > 0 FROM atproto.record r WHERE r.did = p.did), (SELECT count(*) FROM atproto.visible_record r WHERE r.did = p.did) FROM atproto.repo p WHERE did = '$did'"),
 	'f|deleted|t|0', 'R-13: below level full, its records are hidden, and stay');
-is(query("SELECT count(*) FROM atproto.status_wish WHERE target = 'atproto'"), '0', 'and nobody is asked');
+is(query("SELECT count(*) FROM atproto.status_request WHERE target = 'atproto'"), '0', 'and nobody is asked');
 
 $node->stop;
 done_testing();

@@ -95,14 +95,14 @@ make_target('lost', lost_b => "backfill => 'repair'", lost_c => "verify => 'full
 query("CREATE ROLE loser LOGIN; GRANT USAGE ON SCHEMA lost TO loser; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA lost TO loser");
 query("INSERT INTO atproto.subscription (name, url, target, owner, backfill, repo_source) VALUES ('lost_a', 'wss://$HOST', 'lost', 'loser', 'repair', 'https://silent.example.com')");
 query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, tries, next_try) VALUES ('lost', '$me', 'lost_a', 1, 'break', 3, 'infinity');
-	INSERT INTO atproto.status_wish (target, did, subscription, why, wished_at, next_try) VALUES ('lost', '$never', 'lost_a', 'inactive', now(), 'infinity')");
+	INSERT INTO atproto.status_request (target, did, subscription, why, requested_at, next_try) VALUES ('lost', '$never', 'lost_a', 'inactive', now(), 'infinity')");
 query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason) VALUES ('lost', '$many', 'lost_b', 0, 'asked')");
 wait_for_repo('lost', $many);
 is(query("SELECT subscription FROM atproto.repo_job WHERE did = '$me' AND target = 'lost'"), 'lost_a', 'a job is of the subscription that it was made for');
 query('REVOKE ALL ON ALL TABLES IN SCHEMA lost FROM loser');
 wait_for_repo('lost', $me);
 pass('R-01: when its owner may not fill the target any more, the job is the other one\'s');
-wait_for("SELECT subscription = 'lost_c' FROM atproto.status_wish WHERE target = 'lost'");
+wait_for("SELECT subscription = 'lost_c' FROM atproto.status_request WHERE target = 'lost'");
 pass('V-39: and what its subscription wanted to know of accounts, another one asks');
 query("DELETE FROM atproto.subscription WHERE name = 'lost_a'; SELECT atproto.unsubscribe('lost_b'), atproto.unsubscribe('lost_c')");
 

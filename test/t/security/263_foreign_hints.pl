@@ -38,7 +38,7 @@ query(subscribe_sql('a', $first, cursor => 0, target => "'a'", verify => "'full'
 wait_for_seq($node, 'a', $names);
 is(query("SELECT count(*) FROM atproto.held_event WHERE subscription = 'a'"), '0', 'nothing waits for another role, while the known key verifies it');
 is(query("SELECT count(*) FROM a.record WHERE did IN ('$announced', '$former')"), '2', 'it is stored');
-is(query("SELECT bool_and(refresh) FROM atproto.identity_wish WHERE did IN ('$announced', '$former')"), 't', 'W-31: the hint costs one look-up');
+is(query("SELECT bool_and(refresh) FROM atproto.identity_request WHERE did IN ('$announced', '$former')"), 't', 'W-31: the hint costs one look-up');
 
 $first->release;
 wait_for_seq($node, 'a', $names + 5);

@@ -1,6 +1,6 @@
 # 264_renames.pl
 #		A subscription, or the schema that it fills, gets another name: what waits, jobs,
-#		wishes, audits, limits, gaps and refills stay theirs, and nobody who takes the old
+#		requests, audits, limits, gaps and refills stay theirs, and nobody who takes the old
 #		name inherits them.
 #		sync.md, H: names.
 
@@ -44,7 +44,7 @@ cmp_ok($waits, '>', 10, 'events wait for keys');
 query(<<"SQL");
 INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, state, next_try) VALUES ('old', '$did', 'full', 1, 'test', 'running', 'infinity');
 INSERT INTO atproto.repo_fetched VALUES ('old', '$did', '{now}'), ('new', '$did', '{now,now}');
-INSERT INTO atproto.status_wish (target, did, subscription, why, wished_at, next_try) VALUES ('old', '$did', 'full', 'rev', now(), 'infinity');
+INSERT INTO atproto.status_request (target, did, subscription, why, requested_at, next_try) VALUES ('old', '$did', 'full', 'rev', now(), 'infinity');
 INSERT INTO atproto.audit_state (target, audited) VALUES ('old', 7), ('new', 8);
 INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason, again_since) SELECT name, endpoint, 1, 3, 'test', now() FROM atproto.subscription;
 INSERT INTO atproto.gap (target, endpoint, after_seq, reason) VALUES ('old', 'x', 1, 'held events dropped'), ('elsewhere', 'x', 1, 'held events dropped');
@@ -53,7 +53,7 @@ my $cursor = query("SELECT seq, settings_after, read_from FROM atproto.cursor WH
 is(query("SET ROLE renamer; ALTER SCHEMA old RENAME TO new"), '', 'whoever may rename a schema renames a target');
 my $all = "SELECT (SELECT string_agg(target, ',') FROM atproto.subscription), (SELECT string_agg(DISTINCT target, ',') || count(*) FROM atproto.held_event),
 	(SELECT string_agg(target || state, ',') FROM atproto.repo_job), (SELECT string_agg(target || cardinality(at), ',') FROM atproto.repo_fetched),
-	(SELECT string_agg(target, ',') FROM atproto.status_wish), (SELECT string_agg(target || audited, ',') FROM atproto.audit_state)";
+	(SELECT string_agg(target, ',') FROM atproto.status_request), (SELECT string_agg(target || audited, ',') FROM atproto.audit_state)";
 is(query($all), "new|new$waits|newqueued|new1|new|new7", 'all that belongs to the target goes with it');
 wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 'full'");
 is(query("SELECT seq, settings_after, read_from FROM atproto.cursor WHERE subscription = 'full'"), $cursor, 'that is no other setting');

@@ -93,7 +93,7 @@ INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason) 
 INSERT INTO atproto.audit_state (target) VALUES ('victim');
 INSERT INTO atproto.held_event (target, did, rev, subscription, seq, why, shard_key, bytes) VALUES ('victim', '$did', '3jzfcijpj2z2a', 'victim', 4, 'identity', 0, 'of-victim');
 INSERT INTO atproto.held_release (target, did, shard_key, subscription) VALUES ('victim', '$did', 0, 'victim');
-INSERT INTO atproto.status_wish (target, did, subscription, why, wished_at) VALUES ('victim', '$did', 'victim', 'inactive', now());
+INSERT INTO atproto.status_request (target, did, subscription, why, requested_at) VALUES ('victim', '$did', 'victim', 'inactive', now());
 INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, listed_by) VALUES ('victim', '$did', 'victim', 3, 'victim', 'victim');
 INSERT INTO atproto.repo_fetched VALUES ('victim', '$did', '{now}');
 INSERT INTO atproto.repo_storm VALUES ('owner', 'infinity');
@@ -182,7 +182,7 @@ my %calls = (
 	stream_status       => 'SELECT * FROM atproto.stream_status()',
 	subscribe           => "SELECT atproto.subscribe('mallory', 'wss://localhost', target => 'victim')",
 	unload_lexicon      => "SELECT atproto.unload_lexicon('com.example.none')",
-	unpark              => "SELECT atproto.unpark('localhost')",
+	reset_backoff              => "SELECT atproto.reset_backoff('localhost')",
 	unsubscribe         => "SELECT atproto.unsubscribe('victim')",
 	wake                => 'SELECT atproto.wake()',
 );

@@ -319,5 +319,7 @@ wait_for(q{SELECT n_tup_ins - n_tup_del = (SELECT count(*) FROM seen.record) FRO
 	WHERE schemaname = 'seen' AND relname = 'record'});
 unlike(slurp_file($node->logfile), qr/ERROR|WARNING/, 'nothing of it is an error to anybody');
 
+# The rows that were there before the stream, half of them with a revision that is newer than any commit.
+expect_check('record newer than its repository', qr/^[^|]*\|(changes|race|other|newer)[^|]*\|.*revision bzzzzzzzzzzzz/);
 $node->stop;
 done_testing();

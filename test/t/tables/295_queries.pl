@@ -47,5 +47,6 @@ foreach my $query (@queries)
 	unlike($plan, qr/Seq Scan/, 'without a sequential scan: ' . (split /\n/, $query)[0]);
 }
 
+expect_check('record without repository', qr/did:web:example\.com/);    # the foul subjects
 $node->stop;
 done_testing();

@@ -21,7 +21,7 @@ my $seed = $ENV{ATPROTO_SEED} // 1;
 srand $seed;
 note("ATPROTO_SEED=$seed");
 
-my $node  = make_node('union', conf => "max_worker_processes = 20\natproto.reconnect_delay = 50ms\natproto.union_wait = 5min");
+my $node  = make_node('union', conf => "max_worker_processes = 20\natproto.reconnect_delay = 50ms\natproto.multi_source_wait = 5min");
 my $union = AtprotoTest::Union->new($node);
 cmp_ok(scalar($union->commits), '>', 500, 'there are commits that a source may lack');
 

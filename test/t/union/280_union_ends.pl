@@ -15,7 +15,7 @@ use AtprotoTest::Union;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node  = make_node('union_ends', conf => "max_worker_processes = 20\natproto.reconnect_delay = 50ms\natproto.union_wait = 5min");
+my $node  = make_node('union_ends', conf => "max_worker_processes = 20\natproto.reconnect_delay = 50ms\natproto.multi_source_wait = 5min");
 my $union = AtprotoTest::Union->new($node);
 my ($one, $two) = $union->repositories;
 
@@ -23,7 +23,7 @@ sub wait_at_most
 {
 	my ($time) = @_;
 
-	query("ALTER SYSTEM SET atproto.union_wait = '$time'");
+	query("ALTER SYSTEM SET atproto.multi_source_wait = '$time'");
 	query('SELECT pg_reload_conf()');
 	return;
 }

@@ -21,7 +21,7 @@ srand $seed;
 note("ATPROTO_SEED=$seed");
 
 my $node = make_node('union_kills',
-	conf => "max_worker_processes = 20\natproto.reconnect_delay = 50ms\natproto.union_wait = 10min\natproto.batch_delay = 10ms");
+	conf => "max_worker_processes = 20\natproto.reconnect_delay = 50ms\natproto.multi_source_wait = 10min\natproto.batch_delay = 10ms");
 my $union = AtprotoTest::Union->new($node);
 my @captures = $union->lossy(3, 40);
 my @servers  = map { AtprotoTest::Server->start($captures[$_], '--rate', 30 + 15 * $_, '--cut-after', 150 + 50 * $_) } 0 .. 2;

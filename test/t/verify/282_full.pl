@@ -46,7 +46,7 @@ foreach my $workers (1, 3)
 	is(query("SELECT count(*) FROM $s.record WHERE rkey <> 'a' AND did IN ($dids)"), '0', "V-11: $workers: nor a record");
 	is(query("SELECT count(*), count(*) FILTER (WHERE why = 'signature'), count(DISTINCT did) FROM atproto.held_event"),
 		join('|', (scalar @bad) x 3), "V-41: $workers: they wait");
-	is(query('SELECT count(*), bool_and(refresh), min(priority), max(priority) FROM atproto.identity_wish'),
+	is(query('SELECT count(*), bool_and(refresh), min(priority), max(priority) FROM atproto.identity_request'),
 		scalar(@bad) . '|t|1|1', "V-41: $workers: and their identities are asked for, once each");
 	is(query("SELECT count(*) FROM atproto.dead_letter WHERE did IN ($dids)"), '0', "$workers: nobody has said that they are false");
 	$server->release;

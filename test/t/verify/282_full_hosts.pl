@@ -29,9 +29,9 @@ sub of
 		. ", (SELECT concat_ws(' ', active, status, hold) FROM $schema.repo WHERE did = '$who{$name}{did}')");
 }
 
-sub wishes
+sub queued
 {
-	return query("SELECT string_agg(did || ' ' || refresh, ', ' ORDER BY did) FROM atproto.identity_wish");
+	return query("SELECT string_agg(did || ' ' || refresh, ', ' ORDER BY did) FROM atproto.identity_request");
 }
 
 foreach my $host_is_pds ('true', 'false')
@@ -51,7 +51,7 @@ foreach my $host_is_pds ('true', 'false')
 	is(of('moved', $s), '10|t', "V-44: $s: another one");
 	is(of('elsewhere', $s), $pds ? '|' : '10|t', "V-44: $s: of an account that is elsewhere nothing, not even a row");
 	is(of('unknown', $s), '|t identity', "V-40: $s: of one that is not known it waits");
-	is(wishes(), join(', ', sort "$unknown false", $pds ? "$elsewhere true" : ()), "V-44: $s: whether it still is elsewhere is asked");
+	is(queued(), join(', ', sort "$unknown false", $pds ? "$elsewhere true" : ()), "V-44: $s: whether it still is elsewhere is asked");
 
 	# the look-up says that it still is; of another account, that it has moved there
 	looked_up('', "did = '$elsewhere'") if $pds;
@@ -63,7 +63,7 @@ foreach my $host_is_pds ('true', 'false')
 	is(of('here', $s), '10|f deactivated', "V-44: $s: the account's own is believed");
 	is(of('elsewhere', $s), $pds ? '|' : '10|f takendown', "V-44: $s: likewise when it does not say that it is deleted");
 	is(query("SELECT sync, rev IS NOT NULL FROM $s.repo WHERE did = '$moved'"), 'synchronized|t', "V-44: $s: nor does anything follow from its commits");
-	is(wishes(), "$unknown false", "V-44: $s: and nobody is asked again for each of these");
+	is(queued(), "$unknown false", "V-44: $s: and nobody is asked again for each of these");
 
 	# one that waited turns out to be elsewhere; another one comes
 	know($unknown, $who{unknown}{first});
@@ -109,13 +109,13 @@ foreach my $host_is_pds ('true', 'false')
 	my $server = AtprotoTest::Server->start(make_capture('steps.py', 'a active', 'b active', 'c deactivated'));
 
 	begin_again();
-	query("TRUNCATE atproto.status_wish; CREATE SCHEMA back; SELECT atproto.create_tables('back');
+	query("TRUNCATE atproto.status_request; CREATE SCHEMA back; SELECT atproto.create_tables('back');
 		INSERT INTO back.repo (did, rev, active, status, status_at) SELECT d::did, '3jqfcqzm3fo2j', d = '@{[did('c')]}', 'deactivated', '2020-01-01' FROM unnest(ARRAY['@{[did('a')]}', '@{[did('c')]}']) d");
 	know($_, $who{here}{first}, pds => 'former.example.com') foreach map { did($_) } 'a' .. 'c';
 	query(subscribe_sql('back', $server, cursor => 0, target => "'back'", verify => "'full'", host_is_pds => 'true'));
 	wait_for_seq($node, 'back', 3);
 	is(query("SELECT did, active FROM back.repo ORDER BY did"), did('a') . "|f\n" . did('c') . '|t', 'V-44: what this server says is not believed');
-	is(query("SELECT did, target, why, status_at FROM atproto.status_wish"), did('a') . '|back|inactive|2020-01-01 00:00:00+00', 'V-44: but where records are hidden, the server of its document is asked');
+	is(query("SELECT did, target, why, status_at FROM atproto.status_request"), did('a') . '|back|inactive|2020-01-01 00:00:00+00', 'V-44: but where records are hidden, the server of its document is asked');
 	query("SELECT atproto.unsubscribe('back')");
 }
 

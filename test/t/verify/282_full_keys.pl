@@ -40,7 +40,7 @@ foreach my $workers (1, 3)
 	query("CREATE SCHEMA $s");
 	query(subscribe_sql($s, $server, cursor => 0, target => "'$s'", workers => $workers, verify => "'full'", events => "'keep'"));
 	wait_for_seq($node, $s, $names);
-	is(query("SELECT did, refresh FROM atproto.identity_wish"), "$who{unknown}{did}|f", "V-40: $workers: an identity is wanted");
+	is(query("SELECT did, refresh FROM atproto.identity_request"), "$who{unknown}{did}|f", "V-40: $workers: an identity is wanted");
 	is(of('unknown', $s), '|identity', "V-40: $workers: the event waits for it");
 	is(query("SELECT rev, sync, hold, verified FROM $s.repo WHERE did = '$who{unknown}{did}'"), '|partial|identity|f', "V-37: $workers: its row says no more than that");
 	$server->release;
@@ -49,7 +49,7 @@ foreach my $workers (1, 3)
 	is(of('rotated', $s), '10|signature', "V-41: $workers: a key that nobody has told of");
 	is(of('announced', $s), '10|identity', "V-41: $workers: one that was announced");
 	is(of('former', $s), '10|', "W-31: $workers: nothing is asked for because of an #identity alone");
-	is(query("SELECT count(*) FROM atproto.identity_wish WHERE did = '$who{former}{did}'"), '0', "W-31: $workers: nor wished");
+	is(query("SELECT count(*) FROM atproto.identity_request WHERE did = '$who{former}{did}'"), '0', "W-31: $workers: nor wished");
 	is(query("SELECT stale AND doubted_by = ARRAY[10::oid] FROM atproto.identity WHERE did = '$who{former}{did}'"), 't', "W-31: $workers: but it is known to be stale");
 	query("UPDATE atproto.identity SET state = 'gone', next_try = now() + '1 h' WHERE did = '$who{gone}{did}'");
 	$server->release;
@@ -71,7 +71,7 @@ foreach my $workers (1, 3)
 	query("INSERT INTO atproto.identity (did, state, asked_at, denied_at, next_try, error) VALUES ('$who{unknown}{did}', 'gone', now(), now(), now() + '1 min', 'HTTP status 404')");
 	looked_up('', "did = '$who{unknown}{did}'");
 	is(of('unknown', $s), '|identity,order,order', "W-33: $workers: of whom the directory has not heard yet, events wait");
-	is(query("SELECT refresh FROM atproto.identity_wish WHERE did = '$who{unknown}{did}'"), 't', "W-33: $workers: until it has been asked again");
+	is(query("SELECT refresh FROM atproto.identity_request WHERE did = '$who{unknown}{did}'"), 't', "W-33: $workers: until it has been asked again");
 	know($who{unknown}{did}, $who{unknown}{first});
 	looked_up(', denied_at = NULL', "did = '$who{unknown}{did}'");
 	is(of('unknown', $s), '10,20,30|', "R-32: $workers: all that waited, in its order");
@@ -81,7 +81,7 @@ foreach my $workers (1, 3)
 	# an #identity, and the directory knows the new key: the former one's commit is none
 	looked_up(", key = '\\x$who{former}{second}', stale = false, said_by = '{}', doubted_by = '{}', resolved_at = now()", "did = '$who{former}{did}'");
 	is(of('former', $s), '10|signature', "V-41: $workers: the directory may lag behind: once more");
-	is(query("SELECT refresh FROM atproto.identity_wish WHERE did = '$who{former}{did}'"), 't', "V-41: $workers: that is asked for");
+	is(query("SELECT refresh FROM atproto.identity_request WHERE did = '$who{former}{did}'"), 't', "V-41: $workers: that is asked for");
 	looked_up(', resolved_at = now()', "did = '$who{former}{did}'");
 	is(of('former', $s), '10|', "V-41: $workers: it was not the directory");
 	is(query("SELECT stage, attempts FROM atproto.dead_letter WHERE did = '$who{former}{did}'"), 'signature|1', "V-48: $workers: the account has not signed it, by what is known");
@@ -123,7 +123,7 @@ wait_for_seq($node, 'under_way', $names + 10);
 is(of('former', 'under_way'), '10|identity', 'W-31: after an #identity events wait for a look-up');
 looked_up(', resolved_at = now()', "did = '$who{former}{did}'");
 is(of('former', 'under_way'), '10|signature', 'W-31: one that ends, but began before it, says nothing');
-is(query("SELECT refresh FROM atproto.identity_wish WHERE did = '$who{former}{did}'"), 't', 'W-31: another one is asked for');
+is(query("SELECT refresh FROM atproto.identity_request WHERE did = '$who{former}{did}'"), 't', 'W-31: another one is asked for');
 looked_up(", key = '\\x$who{former}{second}', resolved_at = now()", "did = '$who{former}{did}'");
 is(of('former', 'under_way'), '10|', 'W-31: the second one decides, however often #identity comes');
 is(query("SELECT stage FROM atproto.dead_letter WHERE did = '$who{former}{did}'"), 'signature', 'W-31: it was a former key');

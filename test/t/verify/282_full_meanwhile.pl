@@ -16,7 +16,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-my $node = make_node('full_meanwhile', databases => '', conf => "max_worker_processes = 16\natproto.reconnect_delay = 50ms\natproto.union_wait = 10min");
+my $node = make_node('full_meanwhile', databases => '', conf => "max_worker_processes = 16\natproto.reconnect_delay = 50ms\natproto.multi_source_wait = 10min");
 my %who = accounts_of('full.py', 'rotations');
 my ($did, $key) = @{ $who{unknown} }{qw(did first)};
 
@@ -149,12 +149,12 @@ is(query("SELECT seq, why FROM atproto.held_event WHERE subscription = 'behind'"
 $first->release;
 wait_for_seq($node, 'full', 6);
 is(query("SELECT count(*) FROM atproto.held_event WHERE subscription = 'full'"), '0', 'R-34: these are dropped');
-comes("SELECT why = 'gap' FROM atproto.held_event WHERE subscription = 'behind'", 'R-34: and it waits for what is missing before it, until the end of union_wait, and not behind nothing');
+comes("SELECT why = 'gap' FROM atproto.held_event WHERE subscription = 'behind'", 'R-34: and it waits for what is missing before it, until the end of multi_source_wait, and not behind nothing');
 clean();
 
 # --- more waits than a batch takes ---
 
-query("ALTER SYSTEM SET atproto.union_wait = '5s'; SELECT pg_reload_conf()");
+query("ALTER SYSTEM SET atproto.multi_source_wait = '5s'; SELECT pg_reload_conf()");
 my $large = make_capture('full.py', 'large', 14, 950_000);
 $other = AtprotoTest::Server->start($large, '--hold-at', 2);
 query('CREATE SCHEMA many; ' . subscribe_sql('other', $other, cursor => 0, target => "'many'", verify => "'hash'"));
@@ -167,7 +167,7 @@ clean();
 
 # --- rows that name what waits: of a subscription that is paused ---
 
-query("ALTER SYSTEM SET atproto.union_wait = '10min'; SELECT pg_reload_conf()");
+query("ALTER SYSTEM SET atproto.multi_source_wait = '10min'; SELECT pg_reload_conf()");
 $first = AtprotoTest::Server->start(make_capture('full.py', 'order'), '--hold-at', 5);
 query('CREATE SCHEMA paused; ' . subscribe_sql('paused', $first, cursor => 0, target => "'paused'", verify => "'full'"));
 wait_for_seq($node, 'paused', 4);

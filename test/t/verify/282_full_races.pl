@@ -28,7 +28,7 @@ sub with_held
 
 	query('DELETE FROM atproto.subscription');
 	wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type IN ('atproto consumer', 'atproto apply worker')});
-	query('TRUNCATE atproto.record, atproto.repo, atproto.record_event, atproto.identity, atproto.identity_wish, atproto.held_release');
+	query('TRUNCATE atproto.record, atproto.repo, atproto.record_event, atproto.identity, atproto.identity_request, atproto.held_release');
 	foreach my $name (@subscriptions)
 	{
 		my $server = AtprotoTest::Server->start(make_capture('full.py', 'rotations'));

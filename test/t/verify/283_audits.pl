@@ -103,7 +103,7 @@ sub state_of
 }
 
 # As consumers do it when something becomes unproven.
-sub wish
+sub request_audit
 {
 	my ($target, $dids) = @_;
 	query("UPDATE $target.repo SET sync = 'unproven' WHERE did IN ($dids);"
@@ -147,7 +147,7 @@ is(query("SELECT count(*) FROM alone.repo WHERE (audited_at IS NOT NULL) <> (did
 
 # --- not again within the hour ---
 
-wish('alone', $these);
+request_audit('alone', $these);
 wait_for("SELECT next_at > now() + interval '1 min' FROM atproto.audit_state WHERE target = 'alone'");
 is(query("SELECT DISTINCT sync FROM alone.repo WHERE did IN ($these)"), 'unproven', 'V-45: not twice within an hour');
 $clock->time_of_day(3700);
@@ -157,24 +157,24 @@ wait_for("SELECT next_at IS NULL FROM atproto.audit_state WHERE target = 'alone'
 is(state_of('alone'), 2 * $n . '|' . 2 * $different . '||rests', 'but after it');
 $clock->time_of_day(0);
 
-# --- a wish is not taken back while a consumer has seen it, and has not committed what it wishes for ---
+# --- a request is not taken back while a consumer has seen it, and has not committed what it requests for ---
 
 my $consumer = $node->background_psql('postgres');
 $consumer->query_safe("BEGIN; SELECT FROM atproto.audit_state WHERE target = 'alone' FOR KEY SHARE");
-wish('alone', 'NULL');
+request_audit('alone', 'NULL');
 wait_for("SELECT next_at > now() + interval '1 min' FROM atproto.audit_state WHERE target = 'alone'");
 wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto fetcher' AND state = 'active'");
 is(state_of('alone') =~ s/.*\|//r, 'waits', 'nothing is unproven, but something may be, soon');
 $consumer->query_safe('COMMIT');
 $consumer->quit;
-wish('alone', 'NULL');
+request_audit('alone', 'NULL');
 wait_for("SELECT next_at IS NULL FROM atproto.audit_state WHERE target = 'alone'");
 pass('afterwards it is taken back');
 
 # --- what cannot be judged is not tried for ever ---
 
 query("UPDATE atproto.subscription SET collections = '{app.bsky.*}' WHERE name = 'alone'; UPDATE alone.repo SET audited_at = NULL");
-wish('alone', $these);
+request_audit('alone', $these);
 wait_for("SELECT next_at IS NULL FROM atproto.audit_state WHERE target = 'alone'");
 is(query("SELECT DISTINCT sync FROM alone.repo WHERE did IN ($these)"), 'unproven', 'of a table that a filter made nobody can tell');
 query("UPDATE atproto.subscription SET collections = NULL WHERE name = 'alone'");

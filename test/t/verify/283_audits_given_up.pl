@@ -106,6 +106,12 @@ query("UPDATE anew.repo SET refill_by = 'other', refill_sync = 'synchronized' WH
 query("SELECT atproto.pause('anew'); SELECT atproto.refill('anew', NULL, $last)");
 is(turn('anew'), 'now', 'what the first refill wrote is to be audited, when a second one begins');
 
+# --- a target that is dropped ---
+
+query("SELECT atproto.unsubscribe('anew'); DROP SCHEMA anew CASCADE");
+query($_) foreach 'ALTER SYSTEM SET atproto.audits = on', 'SELECT pg_reload_conf()';
+wait_for("SELECT count(*) = 0 FROM atproto.audit_state WHERE target = 'anew'");
+
 unlike(slurp_file($node->logfile), qr/terminated by signal|TRAP:|server process \(PID \d+\) exited with exit code 2/, 'nothing crashed');
 
 done_testing;

@@ -33,7 +33,7 @@ sub unproven
 }
 
 # As consumers say it.
-sub wish
+sub request_audit
 {
 	my ($target) = @_;
 
@@ -58,7 +58,7 @@ CREATE FUNCTION network.is_other() RETURNS boolean LANGUAGE sql VOLATILE AS
 	\$\$SELECT backend_type IS DISTINCT FROM 'atproto consumer' FROM pg_stat_activity WHERE pid = pg_backend_pid()\$\$;
 $sql
 SQL
-	wish('network');
+	request_audit('network');
 	return;
 }
 
@@ -118,7 +118,7 @@ foreach my $case (sort keys %hostile)
 		"$case: he has to wait");
 	is(query('SELECT count(*) FROM network.who'), '0', 'and nothing runs with other rights than his') if $case =~ /the end/;
 	query('DELETE FROM alone.repo; ' . unproven('alone'));
-	wish('alone');
+	request_audit('alone');
 	wait_for("SELECT next_at IS NULL FROM atproto.audit_state WHERE target = 'alone'");
 	is(query("SELECT string_agg(sync, ',') FROM alone.repo"), join(',', ('synchronized') x 3), "$case: others get their turns");
 	end_hostile();

@@ -87,7 +87,7 @@ is(held_of('forged'), '3 signature, 8 order, 11 order', 'V-41: those that are no
 is(held_of('rotated'), '4 signature, 10 order', 'V-41: likewise those by a key that nobody has told of');
 is(held_of('keyless'), '5 identity', 'V-41: whose document names no key for labels may have one by now');
 is(held_of('gone'), '', 'V-43: of who is gone nothing waits');
-is(query("SELECT string_agg(did || ' ' || refresh, ', ' ORDER BY did) FROM atproto.identity_wish"),
+is(query("SELECT string_agg(did || ' ' || refresh, ', ' ORDER BY did) FROM atproto.identity_request"),
 	join(', ', sort "$who{unknown}{did} false", map { "$who{$_}{did} true" } qw(forged rotated keyless)), 'V-40, V-41: their identities are asked for');
 is(query("SELECT string_agg(concat_ws(':', seq, path, stage, attempts), ' ' ORDER BY stage, seq) FROM atproto.dead_letter"),
 	'7:labels/2:record:1 9:labels/0:signature:2', 'V-49: without a signature of 64 bytes it is nobody\'s; one letter counts them');
@@ -151,7 +151,7 @@ know_all();
 query("UPDATE atproto.identity SET resolved_at = now() - interval '2 h' WHERE did = '$who{keyless}{did}'");
 follow('keyless', $cases, $n);
 is(held_of('keyless'), '5 identity', 'V-49: it may have one by now');
-is(query("SELECT refresh FROM atproto.identity_wish WHERE did = '$who{keyless}{did}'"), 't', 'V-49: it is read again');
+is(query("SELECT refresh FROM atproto.identity_request WHERE did = '$who{keyless}{did}'"), 't', 'V-49: it is read again');
 looked_up(", label_key = '\\x$who{keyless}{first}', resolved_at = now()", "did = '$who{keyless}{did}'");
 is(values_of('keyless', 'keyless'), 'e1', 'V-49: it had');
 

@@ -95,7 +95,7 @@ is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'and nobody complains
 my $before = asked('known');
 later(25 * 3600);
 query("SELECT atproto.set_cursor('s', 0); TRUNCATE atproto.label");
-sooner_or_later("SELECT count(*) = 0 FROM atproto.identity_wish");
+sooner_or_later("SELECT count(*) = 0 FROM atproto.identity_request");
 sooner_or_later("SELECT count(*) = 10 FROM atproto.label WHERE verified");
 cmp_ok(asked('known'), '>', $before, 'W-30: after a day it is asked for again');
 

@@ -104,7 +104,7 @@ is(records_of('fetched'), 'a', 'V-47: what is there stays until somebody agrees'
 is(query('SELECT state FROM atproto.repo_job WHERE ' . of('fetched')), 'suspended', 'R-07: it is not fetched meanwhile');
 is(state_of('former', schema => 'former'), 'f|deactivated', 'V-44: of an account that is not known, its server is believed');
 is(query("SELECT path, stage FROM atproto.dead_letter WHERE " . of('refused')), '#account|apply', 'E-50: what the tables refuse of a deletion is a letter');
-wait_for('SELECT count(*) = 1 FROM atproto.status_wish WHERE error IS NOT NULL AND ' . of('asked'));
+wait_for('SELECT count(*) = 1 FROM atproto.status_request WHERE error IS NOT NULL AND ' . of('asked'));
 
 # --- one is asked about what was said before ---
 
@@ -117,13 +117,13 @@ is(state_of('asked'), 'f|takendown', 'V-39: the stream says something else meanw
 query("SELECT atproto.pause(name) FROM atproto.subscription");
 wait_for(q{SELECT count(*) = 0 FROM pg_stat_activity WHERE backend_type = 'atproto consumer'});
 # nobody asks again for ten minutes
-wait_for('SELECT count(*) = 1 FROM atproto.status_wish WHERE error IS NOT NULL AND ' . of('copied'));
+wait_for('SELECT count(*) = 1 FROM atproto.status_request WHERE error IS NOT NULL AND ' . of('copied'));
 my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump';
 my @at = ('--host', $node->host, '--port', $node->port, '--username', getpwuid($<) // 'postgres');
 $node->command_ok([ 'pg_dump', @at, '--file', $dump, 'postgres' ], 'pg_dump');
 $node->command_ok([ 'psql', @at, '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $dump, 'copy' ], 'psql');
-my $wishes = 'SELECT string_agg(to_jsonb(w)::text, chr(10) ORDER BY target, did) FROM atproto.status_wish w WHERE ' . of('copied');
-is(query($wishes, database => 'copy'), query($wishes), 'R-35: what is to be asked is part of a dump');
+my $queued = 'SELECT string_agg(to_jsonb(w)::text, chr(10) ORDER BY target, did) FROM atproto.status_request w WHERE ' . of('copied');
+is(query($queued, database => 'copy'), query($queued), 'R-35: what is to be asked is part of a dump');
 foreach my $database ('postgres', 'copy')
 {
 	query("SELECT atproto.resume(name) FROM atproto.subscription", database => $database);
@@ -135,7 +135,7 @@ foreach my $database ('postgres', 'copy')
 query('DROP TRIGGER refuse ON atproto.repo');
 like(query('SELECT atproto.retry(id) FROM atproto.dead_letter WHERE ' . of('refused')), qr/^applied$/, 'V-47: a deletion that was refused');
 is(state_of('refused') . records_of('refused'), 'f|deleted10', 'V-47: tried again, it hides what there is, and removes nothing');
-is(query('SELECT why FROM atproto.status_wish WHERE ' . of('refused')), 'deleted', 'V-47: its server is asked for it');
+is(query('SELECT why FROM atproto.status_request WHERE ' . of('refused')), 'deleted', 'V-47: its server is asked for it');
 
 # --- they are asked ---
 

@@ -152,7 +152,7 @@ sub try_at_once
 	purge_after($node, 0);
 	query('CREATE SCHEMA once; ' . subscribe_sql('once', $server, cursor => 0, target => "'once'", verify => "'full'"));
 	wait_for_seq($node, 'once', 3 * $all + 1);
-	is(query('SELECT (SELECT count(*) FROM once.record), (SELECT count(*) FROM once.repo WHERE deleted_rev = rev), (SELECT count(*) FROM atproto.status_wish)'),
+	is(query('SELECT (SELECT count(*) FROM once.record), (SELECT count(*) FROM once.repo WHERE deleted_rev = rev), (SELECT count(*) FROM atproto.status_request)'),
 		"0|$all|0", 'V-47: atproto.purge_after = 0: records go with the event, and nobody is asked');
 	query("SELECT atproto.unsubscribe('once')");
 	purge_after($node, 7 * DAY);
@@ -173,8 +173,8 @@ sub try_with
 	my $broken = $network->fault({ path => $status, status => 500 });
 	my $lags = $network->fault({ host => 'plc.example.com', did => $who{unknown}{did}, status => 500 });
 	subscribe($node, $server, workers => $workers, backfill => "'repair'", events => "'keep'");
-	wait_for("SELECT count(*) = $all FROM atproto.status_wish WHERE why = 'deleted' AND error IS NOT NULL");
-	is(query('SELECT count(*) FROM atproto.status_wish'), $all, "${said}each server is asked, but for an account of which there is nothing");
+	wait_for("SELECT count(*) = $all FROM atproto.status_request WHERE why = 'deleted' AND error IS NOT NULL");
+	is(query('SELECT count(*) FROM atproto.status_request'), $all, "${said}each server is asked, but for an account of which there is nothing");
 	is(join(' ', map { records_of($_) eq 'record: 10,20 visible_record: ' && state_of($_) eq 'f|deleted|f' ? () : $_ } sort keys %who),
 		'', "${said}all records are there, and hidden");
 	is(query("SELECT count(*) FROM atproto.record_event WHERE action = 'delete'"), '0', "${said}none is told to be deleted");
@@ -199,7 +199,7 @@ sub try_with
 	is(records_of('alive'), 'record: 10,20 visible_record: 10,20', "${said}whose server says that it is active is visible again");
 	is(query(q{SELECT sync IN ('desynchronized', 'resyncing'), host FROM atproto.repo WHERE } . of('alive')), "t|$who{alive}{pds}", "${said}and not in step");
 	wait_long_for("SELECT status = 'takendown' FROM atproto.repo WHERE " . of('takendown'));
-	wait_long_for("SELECT error ~ 'status 400' FROM atproto.status_wish WHERE " . of('unknown'));
+	wait_long_for("SELECT error ~ 'status 400' FROM atproto.status_request WHERE " . of('unknown'));
 	is(state_of('unknown'), 'f|deleted|f', "${said}R-13: not known to a server that may be a former one: nothing follows");
 
 	# while one is asked, it is active again, and deleted once more; another is active again
@@ -220,7 +220,7 @@ sub try_with
 	is(records_of('again'), 'record: 10,20,30 visible_record: ', "${said}deleted once more, it is hidden again");
 	$network->release('again');
 	$network->unfault($_) foreach $late, $latest;
-	wait_long_for('SELECT count(*) = 0 FROM atproto.status_wish WHERE answered_at IS NULL AND ' . of('back'));
+	wait_long_for('SELECT count(*) = 0 FROM atproto.status_request WHERE answered_at IS NULL AND ' . of('back'));
 	is(state_of('back') . letters_of('back'), 't||f1', "G, R-13: $workers: an #account since wins over its server");
 
 	is_purged($_, "${said}its server says so: $_") foreach qw(deleted refused);
@@ -242,7 +242,7 @@ sub try_with
 
 	# --- what was not deleted goes on ---
 
-	wait_long_for('SELECT count(*) = 0 FROM atproto.status_wish WHERE ' . of('takendown'));
+	wait_long_for('SELECT count(*) = 0 FROM atproto.status_request WHERE ' . of('takendown'));
 	$network->repos({ $who{takendown}{pds} => { $who{takendown}{did} => { active => JSON::PP::false, status => 'deleted' } } });
 	$server->release;
 	wait_for_seq($node, 's', 3 * $all + 8);
@@ -253,18 +253,18 @@ sub try_with
 	# --- one never does ---
 
 	later(6.9 * DAY - $ahead);
-	wait_for("SELECT next_try > now() + interval '$ahead s' FROM atproto.status_wish WHERE " . of('silent'));
+	wait_for("SELECT next_try > now() + interval '$ahead s' FROM atproto.status_request WHERE " . of('silent'));
 	is(state_of('silent') . ' ' . records_of('silent'), 'f|deleted|f record: 10,20 visible_record: ', "${said}nobody has said anything: hidden");
 	later(0.2 * DAY);
 	is_purged('silent', "${said}for seven days: then it goes all the same");
 
 	query("SELECT atproto.unsubscribe('s')");
-	is(query('SELECT count(*) FROM atproto.status_wish'), '0', "${said}what is asked for goes with the subscription");
+	is(query('SELECT count(*) FROM atproto.status_request'), '0', "${said}what is asked for goes with the subscription");
 	$node->stop;
 	return;
 }
 
-# The server dies when the tables say that the account was deleted, but the wish does not yet; and no record has gone.
+# The server dies when the tables say that the account was deleted, but the request does not yet; and no record has gone.
 sub try_crash
 {
 	my $node   = start_node('crash');
@@ -275,7 +275,7 @@ sub try_crash
 	$points->hold('status written', 'atproto fetcher');
 	subscribe($node, $server);
 	$points->wait('status written', 'atproto fetcher');
-	is(query("SELECT deleted_rev = rev, answered_at FROM atproto.repo JOIN atproto.status_wish USING (did) WHERE " . of('deleted')), 't|', 'status written: the answer is not noted yet');
+	is(query("SELECT deleted_rev = rev, answered_at FROM atproto.repo JOIN atproto.status_request USING (did) WHERE " . of('deleted')), 't|', 'status written: the answer is not noted yet');
 	my $pid = query("SELECT pid FROM pg_stat_activity WHERE application_name = 'atproto fetcher'");
 	kill 'KILL', $pid;
 	$points = undef;
@@ -283,7 +283,7 @@ sub try_crash
 	wait_for('SELECT count(*) = 0 FROM atproto.record WHERE ' . of('deleted'));
 	is(state_of('deleted'), 'f|deleted|t', 'after a crash: the next process of the consumer removes the records');
 	is(letters_of('deleted'), 1, 'after a crash: of the answer nothing else is done');
-	wait_long_for('SELECT count(*) = 0 FROM atproto.status_wish WHERE answered_at IS NULL AND ' . of('deleted'));
+	wait_long_for('SELECT count(*) = 0 FROM atproto.status_request WHERE answered_at IS NULL AND ' . of('deleted'));
 	is(letters_of('deleted'), 0, 'after a crash: it is asked again, and all that follows is done');
 	is(records_of('silent'), 'record: 10,20 visible_record: ', 'after a crash: others stay');
 	$node->stop;

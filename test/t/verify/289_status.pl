@@ -46,7 +46,7 @@ sub answered
 {
 	my (@names) = @_;
 	my $dids = join ',', map { "'$who{$_}{did}'" } @names;
-	wait_for("SELECT count(answered_at) = @{[ scalar @names ]} FROM atproto.status_wish WHERE did IN ($dids)");
+	wait_for("SELECT count(answered_at) = @{[ scalar @names ]} FROM atproto.status_request WHERE did IN ($dids)");
 	return;
 }
 
@@ -78,11 +78,11 @@ $network->fault({ host => $who{parked}{pds}, status => 429, headers => { 'Retry-
 query(subscribe_sql('s', $server, cursor => 0, verify => "'full'"));
 wait_for_seq($node, 's', 2 * $all);
 is(query('SELECT count(*) FROM atproto.repo WHERE NOT active AND verified'), $all, 'none is active any more');
-is(query('SELECT count(*) FROM atproto.status_wish'), '0', 'V-39: an #account alone is believed');
+is(query('SELECT count(*) FROM atproto.status_request'), '0', 'V-39: an #account alone is believed');
 query("INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, state) VALUES ('atproto', '$who{active}{did}', 's', 1, 'test', 'suspended')");
 $server->release;
 wait_for_seq($node, 's', 3 * $all);
-is(query('SELECT count(*) FROM atproto.status_wish'), $all - 1, 'V-39: who has signed a commit is asked for');
+is(query('SELECT count(*) FROM atproto.status_request'), $all - 1, 'V-39: who has signed a commit is asked for');
 is(asked('forged'), 0, 'V-39: who has not is not');
 is(query("SELECT count(*) FROM atproto.record WHERE rkey = '20'"), '0', 'V-38: the commit itself is ignored');
 
@@ -101,20 +101,20 @@ query('DELETE FROM atproto.repo_job');
 pass('V-39: what was ignored is fetched');
 is(state_of('takendown'), 'f|takendown|synchronized|takendown.example.com', 'V-39: another status there is taken over');
 is(state_of('refused'), 'f|suspended|synchronized|refused.example.com', 'R-12: also when it is said as an error');
-wait_for("SELECT error ~ 'status 400' FROM atproto.status_wish WHERE did = '$who{'not-found'}{did}'");
+wait_for("SELECT error ~ 'status 400' FROM atproto.status_request WHERE did = '$who{'not-found'}{did}'");
 is(state_of('not-found'), 'f|deactivated|synchronized|127.0.0.1', 'R-13: not there: nothing follows');
 $network->wait_for_log(1, host => 'plc.example.com', path => qr/\Q$who{'not-found'}{did}/);
 pass('R-13: but that it may be elsewhere');
 
 # --- at most once in ten minutes ---
 
-wait_for("SELECT count(*) = 2 FROM atproto.status_wish WHERE error IS NOT NULL AND did IN ('$who{silent}{did}', '$who{parked}{did}')");
+wait_for("SELECT count(*) = 2 FROM atproto.status_request WHERE error IS NOT NULL AND did IN ('$who{silent}{did}', '$who{parked}{did}')");
 $server->release;
 wait_for_seq($node, 's', 4 * $all + 1);
 is(query("SELECT string_agg(rkey::text, ',' ORDER BY rkey) FROM atproto.record WHERE did = '$who{active}{did}'"), '10,30', 'V-39: commits of it are taken again');
 later(300);
 is(join(',', map { asked($_) } qw(active takendown refused not-found raced silent parked)), '1,1,1,1,1,1,1', 'V-39: each once');
-is(query('SELECT count(*) FROM atproto.status_wish'), $all - 1, 'V-39: a second commit does not ask again');
+is(query('SELECT count(*) FROM atproto.status_request'), $all - 1, 'V-39: a second commit does not ask again');
 later(310);
 answered(qw(silent parked));
 is(state_of('silent'), 't||desynchronized|silent.example.com', 'V-39: an answer that came late');
@@ -122,14 +122,14 @@ is(state_of('parked'), 't||desynchronized|parked.example.com', 'R-21: of a host 
 answered('raced');
 is(state_of('raced'), 't||desynchronized|raced.example.com', 'V-39: what the stream said since was asked for by another commit');
 is(asked('raced'), 2, 'V-39: ten minutes after the first time');
-wait_for("SELECT count(*) = 0 FROM atproto.status_wish WHERE did = '$who{takendown}{did}'");
+wait_for("SELECT count(*) = 0 FROM atproto.status_request WHERE did = '$who{takendown}{did}'");
 $network->repos({ $who{takendown}{pds} => { $who{takendown}{did} => { active => JSON::PP::true } } });
-query("INSERT INTO atproto.status_wish (target, did, subscription, why, wished_at, answered_at, next_try, status_at, status_seq)"
+query("INSERT INTO atproto.status_request (target, did, subscription, why, requested_at, answered_at, next_try, status_at, status_seq)"
 	. " SELECT 'atproto', did, 's', 'rev', now(), now(), 'infinity', status_at, status_seq FROM atproto.repo WHERE did = '$who{takendown}{did}'");
 $server->release;
 wait_for_seq($node, 's', 5 * $all + 1);
-is(query("SELECT why, answered_at, next_try < 'infinity' FROM atproto.status_wish WHERE did = '$who{takendown}{did}'"), 'inactive||t', 'V-39: whoever was asked for its revision alone is asked anew');
-query("UPDATE atproto.status_wish SET next_try = '-infinity' WHERE did = '$who{takendown}{did}'");
+is(query("SELECT why, answered_at, next_try < 'infinity' FROM atproto.status_request WHERE did = '$who{takendown}{did}'"), 'inactive||t', 'V-39: whoever was asked for its revision alone is asked anew');
+query("UPDATE atproto.status_request SET next_try = '-infinity' WHERE did = '$who{takendown}{did}'");
 answered('takendown');
 is(state_of('takendown'), 't||desynchronized|takendown.example.com', 'V-39: later, another commit asks again');
 is(asked('active'), 1, 'V-39: who is active is not asked');
@@ -139,7 +139,7 @@ is(asked('forged'), 0, 'V-39: nor whose commits are forged');
 
 query("INSERT INTO atproto.subscription (name, url, target, enabled, backfill) VALUES ('fetches', 'wss://stream.example.com', 'atproto', false, 'repair');"
 	. " UPDATE atproto.repo SET active = false, status = 'deactivated' WHERE did = '$who{back}{did}';"
-	. " INSERT INTO atproto.status_wish (target, did, subscription, why, status_at, status_seq, wished_at)"
+	. " INSERT INTO atproto.status_request (target, did, subscription, why, status_at, status_seq, requested_at)"
 	. " SELECT 'atproto', did, 's', 'inactive', status_at, status_seq, now() FROM atproto.repo WHERE did = '$who{back}{did}'"
 	. " ON CONFLICT (target, did) DO UPDATE SET answered_at = NULL, next_try = '-infinity', status_at = excluded.status_at, status_seq = excluded.status_seq");
 wait_for("SELECT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$who{back}{did}' AND reason = 'active')");
@@ -148,16 +148,16 @@ query("DELETE FROM atproto.subscription WHERE name = 'fetches'");
 
 # --- of whom nobody knows the server, and whoever never answers ---
 
-query("UPDATE atproto.status_wish SET answered_at = NULL, next_try = '-infinity', wished_at = now() - interval '8 d' WHERE did = '$who{raced}{did}';"
+query("UPDATE atproto.status_request SET answered_at = NULL, next_try = '-infinity', requested_at = now() - interval '8 d' WHERE did = '$who{raced}{did}';"
 	. " DELETE FROM atproto.identity WHERE did = '$who{takendown}{did}';"
-	. " UPDATE atproto.status_wish SET answered_at = NULL, next_try = '-infinity' WHERE did = '$who{takendown}{did}'");
-wait_for("SELECT count(*) = 0 FROM atproto.status_wish WHERE did = '$who{raced}{did}'");
+	. " UPDATE atproto.status_request SET answered_at = NULL, next_try = '-infinity' WHERE did = '$who{takendown}{did}'");
+wait_for("SELECT count(*) = 0 FROM atproto.status_request WHERE did = '$who{raced}{did}'");
 pass('after seven days nobody asks any more');
-wait_for("SELECT error ~ 'not known' FROM atproto.status_wish WHERE did = '$who{takendown}{did}'");
+wait_for("SELECT error ~ 'not known' FROM atproto.status_request WHERE did = '$who{takendown}{did}'");
 $network->wait_for_log(1, host => 'plc.example.com', path => qr/\Q$who{takendown}{did}/);
 pass('V-39: a server that is not known is found first');
 query("SELECT atproto.unsubscribe('s')");
-is(query('SELECT count(*) FROM atproto.status_wish'), '0', 'what is asked for goes with the subscription');
+is(query('SELECT count(*) FROM atproto.status_request'), '0', 'what is asked for goes with the subscription');
 
 $node->stop;
 done_testing();

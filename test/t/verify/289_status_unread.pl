@@ -63,10 +63,10 @@ $network->repos({ $deleted->{pds} => { $deleted->{did} => undef } });
 $network->documents({ $deleted->{did} => $network->document($deleted->{did}, pds => $deleted->{pds}, key => AtprotoTest::Keys::text_of(pack 'H*', $deleted->{key})) });
 query("UPDATE atproto.identity SET (asked_at, resolved_at) = (now() + '$ahead s', now() + '$ahead s') WHERE did = '$deleted->{did}';
 	UPDATE atproto.repo SET active = false, status = 'deleted', status_seq = NULL WHERE did = '$deleted->{did}';
-	INSERT INTO atproto.status_wish (target, did, subscription, why, status_at, wished_at)
+	INSERT INTO atproto.status_request (target, did, subscription, why, status_at, requested_at)
 	SELECT 'atproto', did, 's', 'deleted', status_at, now() + '$ahead s 1 ms' FROM atproto.repo WHERE did = '$deleted->{did}'");
 later(5);
-wait_for("SELECT next_try > now() + '$ahead s' FROM atproto.status_wish WHERE did = '$deleted->{did}'");
+wait_for("SELECT next_try > now() + '$ahead s' FROM atproto.status_request WHERE did = '$deleted->{did}'");
 is(asked('active'), $before, 'V-47: as long as the document cannot be read again, nobody is asked');
 later(60);
 wait_for("SELECT purge_rev IS NOT NULL FROM atproto.repo WHERE did = '$deleted->{did}'");

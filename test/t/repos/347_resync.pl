@@ -1,4 +1,4 @@
-# 347_heal.pl
+# 347_resync.pl
 #		What was missed heals by itself: commits are lost from a stream, what follows
 #		them tells, and exports of the accounts bring the tables back into step while
 #		the stream goes on; with one process and with several, at level chain from
@@ -19,7 +19,7 @@ use Test::More;
 my $simulated = AtprotoTest::Backfill->begin(half => 400, account => 0.5);
 my ($half, $last) = ($simulated->half, $simulated->last);
 my $network = $simulated->network;
-my $node    = make_node('heal', start => $simulated->preload, conf => $simulated->settings);
+my $node    = make_node('resync', start => $simulated->preload, conf => $simulated->settings);
 
 # Each change once: what a trigger has seen of a record, one after the other, is what happened to it.
 sub make_target

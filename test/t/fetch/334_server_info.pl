@@ -1,4 +1,4 @@
-# 334_questions.pl
+# 334_server_info.pl
 #		What hosts say of themselves, and of each other: describe_server() and
 #		host_status() ask through the fetcher, wait, and give the answer or say why there
 #		is none; whatever hosts answer; who may ask, and whom.
@@ -87,7 +87,7 @@ query('CREATE ROLE nobody; GRANT USAGE ON SCHEMA atproto TO nobody');
 fails('by anybody', qr/42501: permission denied for procedure describe_server/, "SET ROLE nobody; CALL atproto.describe_server('$pds')");
 query('GRANT EXECUTE ON PROCEDURE atproto.describe_server(text, jsonb, interval) TO nobody');
 like(query("SET ROLE nobody; CALL atproto.describe_server('$pds')"), qr/did:web/, 'by one who may');
-fails('nobody but its owner reads the table', qr/42501/, 'SET ROLE nobody; TABLE atproto.host_question');
+fails('nobody but its owner reads the table', qr/42501/, 'SET ROLE nobody; TABLE atproto.server_info_request');
 
 # --- a fetcher that dies, and a table that does not grow ---
 
@@ -98,11 +98,11 @@ $network->wait_for_log(1, host => $held);
 query(q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'});
 $network->release('second');
 is(query("CALL atproto.describe_server('$held', timeout => '60 s')"), '{"late": true}', 'another fetcher asks once more');
-query("UPDATE atproto.host_question SET answered_at = now() - interval '2 days'");
+query("UPDATE atproto.server_info_request SET answered_at = now() - interval '2 days'");
 query("CALL atproto.describe_server('$pds')");
-is(query('SELECT count(*) FROM atproto.host_question'), '1', 'old answers are forgotten');
-query("INSERT INTO atproto.host_question (url, asked_at) SELECT 'https://' || n || '.invalid', now() + interval '1 h' FROM generate_series(1, 100) n");
-fails('too many', qr/53400: there are 100 questions that no host has answered yet/, "CALL atproto.describe_server('" . host(status => 200, body => '{}') . "')");
+is(query('SELECT count(*) FROM atproto.server_info_request'), '1', 'old answers are forgotten');
+query("INSERT INTO atproto.server_info_request (url, requested_at) SELECT 'https://' || n || '.invalid', now() + interval '1 h' FROM generate_series(1, 100) n");
+fails('too many', qr/53400: there are 100 requests that no host has answered yet/, "CALL atproto.describe_server('" . host(status => 200, body => '{}') . "')");
 
 $node->stop;
 done_testing();

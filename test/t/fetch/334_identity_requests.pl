@@ -1,5 +1,5 @@
-# 334_identity_wishes.pl
-#		Wishes for identities when something is not as it should be: the directory is
+# 334_identity_requests.pl
+#		Requests for identities when something is not as it should be: the directory is
 #		away, the server stops, a clock is set back, hosts hang, roles ask too much
 #		or do not end their transactions (rules W-30 to W-35).
 
@@ -15,7 +15,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 # as many hosts of which nothing is known as it may be: what bounds them is what is tested
-my $node = begin_identities('wishes', "atproto.queue_limit = 500\natproto.fetch_concurrency = 256\n");
+my $node = begin_identities('identity_requests', "atproto.queue_limit = 500\natproto.fetch_concurrency = 256\n");
 
 # --- the directory is away ---
 
@@ -54,13 +54,13 @@ later(-9 * 24 * 3600);
 wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$back'");
 pass('the clock is set back: nobody waits for a time that was');
 
-# who wishes may look at the clock after whoever looks for wishes has
+# who requests may look at the clock after whoever looks for requests has
 my $soon = plc();
 $network->documents({ $soon => $good->($soon) });
 resolve($soon);
 wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$soon'", gone => 1);
-query("INSERT INTO atproto.identity_wish (did, refresh, wished_at, priority, web) VALUES ('$soon', true, now() + '$ahead s'::interval + '3 s', 1, false); SELECT atproto.wake()");
-wait_for("SELECT count(*) = 0 FROM atproto.identity_wish WHERE did = '$soon' AND next_try = '-infinity'");
+query("INSERT INTO atproto.identity_request (did, refresh, requested_at, priority, web) VALUES ('$soon', true, now() + '$ahead s'::interval + '3 s', 1, false); SELECT atproto.wake()");
+wait_for("SELECT count(*) = 0 FROM atproto.identity_request WHERE did = '$soon' AND next_try = '-infinity'");
 is(requests(path => "/$soon"), 1, 'G, V-41: that is not taken for a clock that was set back: a minute is between two look-ups');
 
 # --- hosts that hang ---
@@ -68,68 +68,68 @@ is(requests(path => "/$soon"), 1, 'G, V-41: that is not taken for a clock that w
 my $pass = $network->fault({ host => 'patient.example.com', delay => 0 });
 my $hang = $network->fault({ path => '^/\.well-known/did\.json', hang => -1 });
 my @hanging = map { "did:web:hanging$_.example.net" } 1 .. 300;
-query('DELETE FROM atproto.identity_wish');
-query('INSERT INTO atproto.identity_wish (did, priority, web) SELECT unnest($$' . '{' . join(',', @hanging) . '}$$::did[]), 1, true; SELECT atproto.wake()');
+query('DELETE FROM atproto.identity_request');
+query('INSERT INTO atproto.identity_request (did, priority, web) SELECT unnest($$' . '{' . join(',', @hanging) . '}$$::did[]), 1, true; SELECT atproto.wake()');
 $network->wait_for_log(4, host => qr/hanging/);
 my $patient = 'did:web:patient.example.com';
 $network->documents({ $patient => $good->($patient) });
-query("INSERT INTO atproto.identity_wish (did, priority, web) VALUES ('$patient', 1, true); SELECT atproto.wake()");
+query("INSERT INTO atproto.identity_request (did, priority, web) VALUES ('$patient', 1, true); SELECT atproto.wake()");
 wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$patient'", gone => 1);
 # four at a time, each for ten seconds; without that bound 64 at once
 cmp_ok(requests(host => qr/hanging/), '<=', 40, 'hosts that hang, below one name, leave room for others');
 $network->unfault($_) foreach $pass, $hang;
-query('DELETE FROM atproto.identity_wish');
+query('DELETE FROM atproto.identity_request');
 
 # --- who asks much does not hold up events that wait ---
 
 my @asked = map { plc() } 1 .. 450;
 my $waiting = plc();
 query('BEGIN; ' . join(';', map { "SELECT state FROM atproto.resolve('$_')" } @asked)
-	. "; INSERT INTO atproto.identity_wish (did, priority, web) VALUES ('$waiting', 1, false); COMMIT");
+	. "; INSERT INTO atproto.identity_request (did, priority, web) VALUES ('$waiting', 1, false); COMMIT");
 settle();
 my @order = map { $_->{path} } $network->log(kind => 'http', host => 'plc.example.com');
 my %at = map { $order[$_] => $_ } 0 .. $#order;
 my $first = (sort { $a <=> $b } map { $at{"/$_"} } @asked)[0];
 cmp_ok($at{"/$waiting"} - $first, '<', 100, 'V-40: what events wait for is not behind all that a role asks for');
 
-# --- the clock goes back while somebody has a wish ---
+# --- the clock goes back while somebody has a request ---
 
 my ($locked, $free) = map { plc() } 1, 2;
 $network->documents({ $free => $good->($free) });
-query("INSERT INTO atproto.identity_wish (did, web, next_try) VALUES ('$locked', false, 'infinity')");
+query("INSERT INTO atproto.identity_request (did, web, next_try) VALUES ('$locked', false, 'infinity')");
 my $holder = $node->background_psql('postgres');
-$holder->query_safe("BEGIN; SELECT FROM atproto.identity_wish WHERE did = '$locked' FOR UPDATE");
+$holder->query_safe("BEGIN; SELECT FROM atproto.identity_request WHERE did = '$locked' FOR UPDATE");
 later(-3600);
 resolve($free);
 wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$free'", gone => 1);
-pass('the fetcher does not wait for who has a wish');
+pass('the fetcher does not wait for who has a request');
 $holder->query_safe('COMMIT');
 $holder->quit;
-query('DELETE FROM atproto.identity_wish');
+query('DELETE FROM atproto.identity_request');
 
 # --- old ones go ---
 
-my ($old, $wished, $young, $none, $forsaken) = map { plc() } 1 .. 5;
-$network->documents({ map { $_ => $good->($_) } $old, $wished, $young });
-resolve($old, $wished, $young);
-wait_for("SELECT count(*) = 3 FROM atproto.identity WHERE did IN ('$old', '$wished', '$young')");
-query("INSERT INTO atproto.identity_wish (did, web, next_try, wished_at) VALUES ('$wished', false, 'infinity', now() + '$ahead s'::interval)");
-query("UPDATE atproto.identity SET asked_at = asked_at - '31 days'::interval WHERE did IN ('$old', '$wished')");
-# what does not function, for a day; a wish of events that have gone
+my ($old, $requested, $young, $none, $forsaken) = map { plc() } 1 .. 5;
+$network->documents({ map { $_ => $good->($_) } $old, $requested, $young });
+resolve($old, $requested, $young);
+wait_for("SELECT count(*) = 3 FROM atproto.identity WHERE did IN ('$old', '$requested', '$young')");
+query("INSERT INTO atproto.identity_request (did, web, next_try, requested_at) VALUES ('$requested', false, 'infinity', now() + '$ahead s'::interval)");
+query("UPDATE atproto.identity SET asked_at = asked_at - '31 days'::interval WHERE did IN ('$old', '$requested')");
+# what does not function, for a day; a request of events that have gone
 query("INSERT INTO atproto.identity (did, state, asked_at, next_try) VALUES ('$none', 'gone', now() + '@{[ $ahead - 25 * 3600 ]} s', now() + '7 days'::interval)");
-query("INSERT INTO atproto.identity_wish (did, web, next_try, priority) VALUES ('$forsaken', false, 'infinity', 1)");
+query("INSERT INTO atproto.identity_request (did, web, next_try, priority) VALUES ('$forsaken', false, 'infinity', 1)");
 # no clock is moved: if the two disagree, what was put off is looked at again
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.identity WHERE did = '$old') FROM (SELECT atproto.wake()) w");
-wait_for("SELECT NOT EXISTS (SELECT FROM atproto.identity WHERE did = '$none') AND NOT EXISTS (SELECT FROM atproto.identity_wish WHERE did = '$forsaken') FROM (SELECT atproto.wake()) w");
-is(query("SELECT count(*) FROM atproto.identity WHERE did IN ('$wished', '$young')"), '2', 'what nobody asked for in 30 days is forgotten, and nothing else');
-query('DELETE FROM atproto.identity_wish');
+wait_for("SELECT NOT EXISTS (SELECT FROM atproto.identity WHERE did = '$none') AND NOT EXISTS (SELECT FROM atproto.identity_request WHERE did = '$forsaken') FROM (SELECT atproto.wake()) w");
+is(query("SELECT count(*) FROM atproto.identity WHERE did IN ('$requested', '$young')"), '2', 'what nobody asked for in 30 days is forgotten, and nothing else');
+query('DELETE FROM atproto.identity_request');
 
 # --- who asks too much ---
 
 my ($rc, $out, $err) = $node->psql('postgres', "SELECT atproto.resolve(('did:web:hanging' || i || '.example.net')::did) FROM generate_series(1, 501) i");
 isnt($rc, 0, 'W-34: a role has a share of the queue');
 like($err, qr/has asked for 500 identities that are still to be read/, 'which the error says');
-is(query('SELECT count(*) FROM atproto.identity_wish'), '0', 'nothing of it stays');
+is(query('SELECT count(*) FROM atproto.identity_request'), '0', 'nothing of it stays');
 
 # --- await() ---
 
@@ -146,19 +146,19 @@ my $asked   = plc();
 my $session = $node->background_psql('postgres');
 $network->documents({ $asked => $good->($asked) });
 $session->query_safe("BEGIN; SELECT state FROM atproto.resolve('$asked')");
-query("INSERT INTO atproto.identity_wish (did, priority, web) VALUES ('$asked', 1, false); SELECT atproto.wake()");
+query("INSERT INTO atproto.identity_request (did, priority, web) VALUES ('$asked', 1, false); SELECT atproto.wake()");
 wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$asked'", gone => 1);
 pass('it holds up nobody who asks for the same');
 $session->query_safe('COMMIT');
 $session->quit;
-wait_for("SELECT count(*) = 0 FROM atproto.identity_wish WHERE did = '$asked'");
+wait_for("SELECT count(*) = 0 FROM atproto.identity_request WHERE did = '$asked'");
 is(requests(path => "/$asked"), 1, 'W-34: and is granted what the others were told');
 
 # --- what the stream says ---
 
 my $pds    = capture('pds.frames.gz');
 my $server = AtprotoTest::Server->start($pds);
-query('DELETE FROM atproto.identity_wish; DELETE FROM atproto.identity');
+query('DELETE FROM atproto.identity_request; DELETE FROM atproto.identity');
 # an owner who has no right on the tables of identities
 my ($grants) = slurp_file(test_dir() . '/../doc/operate/operations.md') =~ /^(CREATE ROLE consumer LOGIN;\n.*?)^```/ms or BAIL_OUT('doc/operate/operations.md does not name the grants');
 query($grants);
@@ -169,7 +169,7 @@ query(q{INSERT INTO atproto.identity (did, state, asked_at) SELECT did, 'wanted'
 query(q{SELECT atproto.set_cursor('s', 0)});
 wait_for(q{SELECT count(*) = 10 FROM atproto.identity WHERE stale});
 is(query('SELECT count(*) FROM atproto.identity'), '10', 'W-31: it marks those that there are');
-is(query('SELECT count(*) FROM atproto.identity_wish'), '0', 'and asks nobody');
+is(query('SELECT count(*) FROM atproto.identity_request'), '0', 'and asks nobody');
 
 $node->stop;
 $network->stop;
