@@ -12,9 +12,9 @@ SQL_PARTS = src/atproto.sql $(SQL_TYPES:%=src/types/type_%.sql) src/types/try.sq
 	src/config/subscription.sql src/lexicon/lexicon.sql src/lexicon/valid.sql src/lexicon/bundled.sql \
 	src/identity/identity.sql src/tables/base/tables.sql src/tables/records/table_link.sql \
 	src/tables/repos/held.sql src/tables/repos/status_request.sql src/tables/check/check.sql \
-	src/fetch/identities/task_identity.sql src/fetch/engine/fetch.sql src/fetch/repositories/job.sql \
+	src/fetch/identities/task_identity.sql src/fetch/engine/fetch.sql src/fetch/repositories/repo_job.sql \
 	src/fetch/repositories/task_repo.sql src/fetch/servers/server_info.sql src/fetch/servers/dictionary.sql \
-	src/fetch/repositories/progress.sql src/process/manager/control.sql
+	src/fetch/repositories/repo_progress.sql src/process/manager/control.sql
 DATA_built = atproto--$(EXTVERSION).sql
 # Scripts of released versions, and from each to the next (CONTRIBUTING.md).
 DATA = $(filter-out upgrade/$(DATA_built),$(wildcard upgrade/*.sql))

@@ -38,7 +38,7 @@ blocks() { # HEADING: the SQL of this section
 }
 recipe() { # NAME
 	case $1 in
-		time) blocks 'What the recipes need' | grep '^CREATE INDEX' ;;
+		time) blocks 'Preparation' | grep '^CREATE INDEX' ;;
 		likes) blocks 'A feed with like counts' ;;
 		words) blocks 'Full-text search' | sed '/;$/q' ;;
 		received) sed -n 's/.*`\(CREATE INDEX[^`]*brin[^`]*\)`.*/\1;/p' "$PAGE" ;;
@@ -49,7 +49,7 @@ for name in $RECIPES; do
 	"${PSQL[@]}" -o /dev/null -c "CREATE DATABASE $name"
 	{
 		echo "CREATE EXTENSION atproto; SELECT atproto.create_tables('atproto');"
-		blocks 'What the recipes need' | grep create_view
+		blocks 'Preparation' | grep create_view
 		recipe "$name"
 	} | "${PSQL[@]}" -o /dev/null -d "$name" -f -
 done

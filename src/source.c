@@ -30,7 +30,7 @@ static const AtpStreamKind sources[] = {
 };
 
 static bool
-fits(const AtpStreamKind *source, const char *stream, const char *format)
+fits_stream(const AtpStreamKind *source, const char *stream, const char *format)
 {
 	/* A path that begins with a slash is not an NSID: only entries with exactly this path match. */
 	if (source->stream == NULL ? stream[0] == '/' : strcmp(source->stream, stream) != 0)
@@ -42,7 +42,7 @@ const AtpStreamKind *
 atp_stream_kind_of(const char *stream, const char *format)
 {
 	for (int i = 0; i < lengthof(sources); i++)
-		if (fits(&sources[i], stream, format))
+		if (fits_stream(&sources[i], stream, format))
 			return &sources[i];
 	return NULL;
 }

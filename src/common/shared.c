@@ -43,7 +43,7 @@ size_of_all(void)
 }
 
 static void
-request(void)
+request_shared(void)
 {
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
@@ -52,7 +52,7 @@ request(void)
 }
 
 static void
-create(void)
+create_segment(void)
 {
 	bool		found;
 	char	   *p;
@@ -78,9 +78,9 @@ atp_shared_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 	prev_shmem_request_hook = shmem_request_hook;
-	shmem_request_hook = request;
+	shmem_request_hook = request_shared;
 	prev_shmem_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = create;
+	shmem_startup_hook = create_segment;
 }
 
 void

@@ -59,7 +59,7 @@ static K256Key *k256_keys = NULL;
  * the call returns failure.
  */
 static void
-ignore(const char *message, void *data)
+ignore_argument(const char *message, void *data)
 {
 }
 
@@ -68,7 +68,7 @@ k256_init(void)
 {
 	if (k256_ctx == NULL)
 		k256_ctx = secp256k1_context_create(SECP256K1_CONTEXT_VERIFY);
-	secp256k1_context_set_illegal_callback(k256_ctx, ignore, NULL);
+	secp256k1_context_set_illegal_callback(k256_ctx, ignore_argument, NULL);
 	k256_keys = MemoryContextAllocZero(TopMemoryContext, KEY_CACHE * sizeof(K256Key));
 }
 

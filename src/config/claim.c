@@ -73,7 +73,7 @@ transaction_ends(XactEvent event, void *arg)
 }
 
 static bool
-claim(LOCKTAG tag)
+take_lock(LOCKTAG tag)
 {
 	Assert(!is_holder);
 	if (LockAcquire(&tag, ExclusiveLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
@@ -87,13 +87,13 @@ claim(LOCKTAG tag)
 bool
 atp_claim(const char *name)
 {
-	return claim(tag_of(MyDatabaseId, name));
+	return take_lock(tag_of(MyDatabaseId, name));
 }
 
 bool
 atp_claim_worker(const char *name, int shard)
 {
-	return claim(worker_tag(name, shard));
+	return take_lock(worker_tag(name, shard));
 }
 
 void
@@ -118,7 +118,7 @@ atp_claim_release(void)
 
 /* The pids of all holders of one of these locks, or with ntags 0 of any claim; palloc'd. */
 static int
-holders(Oid database, const LOCKTAG *tags, int ntags, int **pids)
+find_holders(Oid database, const LOCKTAG *tags, int ntags, int **pids)
 {
 	LockData   *locks = GetLockStatusData();
 	int			n = 0;
@@ -145,7 +145,7 @@ holders(Oid database, const LOCKTAG *tags, int ntags, int **pids)
 int
 atp_holders(Oid database, int **pids)
 {
-	return holders(database, NULL, 0, pids);
+	return find_holders(database, NULL, 0, pids);
 }
 
 static int
@@ -153,7 +153,7 @@ one_holder(const LOCKTAG *tags, int ntags)
 {
 	int		   *pids;
 
-	return holders(MyDatabaseId, tags, ntags, &pids) > 0 ? pids[0] : 0;
+	return find_holders(MyDatabaseId, tags, ntags, &pids) > 0 ? pids[0] : 0;
 }
 
 int

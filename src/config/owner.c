@@ -75,7 +75,7 @@ is_noted(Oid relid, int column, Oid role)
 
 /* Add or remove the entry of a role. */
 static void
-note(Oid relid, int column, Oid role, bool owns)
+note_dependency(Oid relid, int column, Oid role, bool owns)
 {
 	/* updateAclDependencies() frees this array */
 	Oid		   *roles = palloc(sizeof(Oid));
@@ -109,7 +109,7 @@ owns_any(Relation rel, int column, Oid role)
 
 /* A command has inserted or removed subscriptions of this role: add or remove its entry. */
 static void
-settle(Relation rel, int column, Oid role)
+sync_dependency(Relation rel, int column, Oid role)
 {
 	bool		owns;
 
@@ -123,7 +123,7 @@ settle(Relation rel, int column, Oid role)
 	CommandCounterIncrement();
 	owns = owns_any(rel, column, role);
 	if (owns != is_noted(RelationGetRelid(rel), column, role))
-		note(RelationGetRelid(rel), column, role, owns);
+		note_dependency(RelationGetRelid(rel), column, role, owns);
 }
 
 void
@@ -137,7 +137,7 @@ atp_owner_note(Oid role)
 		return;
 	/* since the caller read the subscription, its owner may have changed */
 	rel = table_open(relid, AccessShareLock);
-	settle(rel, column, role);
+	sync_dependency(rel, column, role);
 	table_close(rel, NoLock);
 }
 
@@ -176,10 +176,10 @@ atp_subscription_owned(PG_FUNCTION_ARGS)
 		after = owner_of(trigger->tg_newtuple, RelationGetDescr(rel));
 	/* lock the two roles in the order of their OIDs, so that concurrent changes do not deadlock */
 	if (OidIsValid(after) && after < before)
-		settle(rel, column, after);
-	settle(rel, column, before);
+		sync_dependency(rel, column, after);
+	sync_dependency(rel, column, before);
 	if (OidIsValid(after) && after > before)
-		settle(rel, column, after);
+		sync_dependency(rel, column, after);
 	return PointerGetDatum(NULL);
 }
 

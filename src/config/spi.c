@@ -102,7 +102,7 @@ static uint64 nstatements;
 static bool running;			/* a cached plan is being executed */
 
 static void
-forget(KeptPlan *p)
+forget_plan(KeptPlan *p)
 {
 	MemoryContext cxt = p->cxt;
 
@@ -145,7 +145,7 @@ plan_of(const char *sql, const Oid *types, int nargs)
 		KeptPlan   *p = &plans[i];
 
 		if (p->cxt != NULL && (p->plan == NULL || atp_remaining(now, p->made, PLAN_MS) == 0))
-			forget(p);
+			forget_plan(p);
 		if (p->cxt != NULL && p->hash == hash && p->role == GetUserId() && p->nargs == nargs &&
 			memcmp(p->types, types, sizeof(Oid) * nargs) == 0 && strcmp(p->sql, sql) == 0)
 		{
@@ -156,7 +156,7 @@ plan_of(const char *sql, const Oid *types, int nargs)
 			oldest = p;
 	}
 	if (oldest->cxt != NULL)
-		forget(oldest);
+		forget_plan(oldest);
 	make_plan(oldest, hash, sql, types, nargs);
 	oldest->used = ++nstatements;
 	return oldest->plan;
@@ -173,7 +173,7 @@ plan_of(const char *sql, const Oid *types, int nargs)
  * its execution.
  */
 static int
-execute(const char *sql, Oid *types, Datum *values, const char *nulls, int nargs)
+execute_plan(const char *sql, Oid *types, Datum *values, const char *nulls, int nargs)
 {
 	int			rc;
 
@@ -223,7 +223,7 @@ atp_query(const char *sql, const AtpArg *args, int nargs)
 	Bound		b = bind_args(args, nargs);
 	int			rc;
 
-	rc = execute(sql, b.types, b.values, b.nulls, nargs);
+	rc = execute_plan(sql, b.types, b.values, b.nulls, nargs);
 	/* SPI changes the current memory context */
 	MemoryContextSwitchTo(old);
 	if (rc < 0)

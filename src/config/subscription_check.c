@@ -606,7 +606,7 @@ check_format(AtpTuple row, const AtpEndpoint *ep)
 
 /* Complete a row with the columns that only this trigger writes. old: the row before an update, or NULL. */
 static HeapTuple
-complete(const AtpTuple *old, AtpTuple row, Oid target_owner, const AtpStreamKind *source, const AtpEndpoint *ep)
+complete_row(const AtpTuple *old, AtpTuple row, Oid target_owner, const AtpStreamKind *source, const AtpEndpoint *ep)
 {
 	int			columns[7];
 	Datum		values[7];
@@ -689,5 +689,5 @@ atp_subscription_check(PG_FUNCTION_ARGS)
 	check_validate(row, source, ep);
 	if (source->by_repo && !atp_target_is_renamed() && (old == NULL || !same_selection(*old, row)))
 		warn_of_neighbours(row);
-	return PointerGetDatum(complete(old, row, target_owner, source, ep));
+	return PointerGetDatum(complete_row(old, row, target_owner, source, ep));
 }

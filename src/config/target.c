@@ -135,7 +135,7 @@ tables_fault(Oid role, Oid schema, char **fault)
 
 /* Why not, without naming role and schema; NULL: the role may. */
 static char *
-fault_of(Oid role, const char *target)
+target_fault(Oid role, const char *target)
 {
 	Oid			schema = get_namespace_oid(target, true);
 	char	   *fault;
@@ -174,7 +174,7 @@ stranger_fault(Oid role, const char *target, Oid known)
 static char *
 rights_fault(Oid role, const char *target)
 {
-	char	   *fault = fault_of(role, target);
+	char	   *fault = target_fault(role, target);
 	char	   *name = GetUserNameFromId(role, true);
 
 	return fault == NULL ? NULL : psprintf("role \"%s\" may not fill schema \"%s\": %s", name ? name : "?", target, fault);
@@ -195,7 +195,7 @@ atp_role_may_fill(Oid role, const char *target, Oid known)
 }
 
 static void
-refuse(char *fault)
+refuse_target(char *fault)
 {
 	if (fault != NULL)
 		ereport(ERROR,
@@ -210,14 +210,14 @@ atp_target_check(Oid role, const char *target)
 {
 	Oid			schema = get_namespace_oid(target, true);
 
-	refuse(rights_fault(role, target));
+	refuse_target(rights_fault(role, target));
 	return OidIsValid(schema) ? owner_of_schema(schema) : InvalidOid;
 }
 
 void
 atp_target_require(Oid role, const char *target, Oid known)
 {
-	refuse(atp_target_fault(role, target, known));
+	refuse_target(atp_target_fault(role, target, known));
 }
 
 void

@@ -44,7 +44,7 @@ atp_begin_with_table(const char *activity, Oid relid)
 }
 
 static void
-ended(void)
+note_end(void)
 {
 	/* waiting for a lock may have consumed a latch event that was meant for the main loop */
 	SetLatch(MyLatch);
@@ -58,7 +58,7 @@ atp_commit(void)
 	PopActiveSnapshot();
 	CommitTransactionCommand();
 	MemoryContextSwitchTo(before);
-	ended();
+	note_end();
 }
 
 void
@@ -68,5 +68,5 @@ atp_abort(void)
 	PopActiveSnapshot();
 	AbortCurrentTransaction();
 	MemoryContextSwitchTo(before);
-	ended();
+	note_end();
 }

@@ -88,7 +88,7 @@ set_latches(ResourceReleasePhase phase, bool commit, bool top_level, void *arg)
 }
 
 static void
-wake(Wake whom)
+wake_process(Wake whom)
 {
 	static bool registered = false;
 
@@ -104,13 +104,13 @@ wake(Wake whom)
 void
 atp_wake_at_commit(void)
 {
-	wake(WAKE_ALL);
+	wake_process(WAKE_ALL);
 }
 
 void
 atp_wake_fetcher(void)
 {
-	wake(WAKE_FETCHER);
+	wake_process(WAKE_FETCHER);
 }
 
 /* SQL: atproto.wake() */

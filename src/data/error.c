@@ -12,7 +12,7 @@
 
 /* Bytes that break a rule are 22P03, like an invalid binary value of a type. */
 static int
-sqlstate(AtpErr err)
+sqlstate_of(AtpErr err)
 {
 	switch (err)
 	{
@@ -45,11 +45,11 @@ atp_data_error(const char *what, AtpErr err, size_t at)
 {
 	if (at == ATP_NO_OFFSET)
 		ereport(ERROR,
-				(errcode(sqlstate(err)),
+				(errcode(sqlstate_of(err)),
 				 errmsg("%s", what),
 				 errdetail("%s", atp_err_text(err))));
 	ereport(ERROR,
-			(errcode(sqlstate(err)),
+			(errcode(sqlstate_of(err)),
 			 errmsg("%s at byte %zu", what, atp_byte_number(at)),
 			 errdetail("%s", atp_err_text(err))));
 }

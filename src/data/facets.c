@@ -40,7 +40,7 @@ typedef struct Found
 } Found;
 
 static void
-begin(Found *found, AtpTry make)
+begin_set(Found *found, AtpTry make)
 {
 	found->make = make;
 	found->seen = found->n = 0;
@@ -48,7 +48,7 @@ begin(Found *found, AtpTry make)
 
 /* Adds the value of a text, if new: equal values are stored as the same bytes. */
 static void
-add(Found *found, const JsonbValue *text)
+add_value(Found *found, const JsonbValue *text)
 {
 	Datum		value;
 
@@ -105,7 +105,7 @@ add_features(Found *found, const JsonbValue *record, const char *type, const cha
 			continue;
 		while (found->seen < VALUES_MAX && atp_jsonb_next_element(&features, &v))
 			if (is_of_type(&v, type) && atp_jsonb_member(&v, name, (int) strlen(name), &v))
-				add(found, &v);
+				add_value(found, &v);
 	}
 }
 
@@ -119,7 +119,7 @@ add_texts(Found *found, const JsonbValue *record, const char *name)
 	if (!begin_elements(record, name, &it))
 		return;
 	while (found->seen < VALUES_MAX && atp_jsonb_next_element(&it, &v))
-		add(found, &v);
+		add_value(found, &v);
 }
 
 /* Makes the result; all types of values used here have the storage properties of text. */
@@ -170,7 +170,7 @@ atp_pg_record_hashtags(PG_FUNCTION_ARGS)
 	JsonbValue	record = atp_jsonb_root(PG_GETARG_JSONB_P(0));
 	Found		found;
 
-	begin(&found, make_tag);
+	begin_set(&found, make_tag);
 	add_features(&found, &record, "app.bsky.richtext.facet#tag", "tag");
 	add_texts(&found, &record, "tags");
 	PG_RETURN_DATUM(array_of(TEXTOID, &found));
@@ -183,7 +183,7 @@ atp_pg_record_mentions(PG_FUNCTION_ARGS)
 	JsonbValue	record = atp_jsonb_root(PG_GETARG_JSONB_P(0));
 	Found		found;
 
-	begin(&found, atp_try_did);
+	begin_set(&found, atp_try_did);
 	add_features(&found, &record, "app.bsky.richtext.facet#mention", "did");
 	PG_RETURN_DATUM(array_of(get_element_type(get_func_rettype(fcinfo->flinfo->fn_oid)), &found));
 }

@@ -213,7 +213,7 @@ put_text(uint8_t *out, const void *src, size_t n)
 
 /* Pads to a multiple of 4 by writing four zero bytes: the next value has at least that many. */
 static inline uint8_t *
-pad(uint8_t *out)
+pad_to_4(uint8_t *out)
 {
 	(void) put_u32(out, 0);
 	return out + (-(uintptr_t) out & 3);
@@ -250,11 +250,11 @@ put_entry(const Entries *entries, uint32_t i, uint32_t type, const uint8_t *star
 
 /* Writes the header of a container, and leaves room for its entries. */
 static inline Entries
-begin(uint8_t *out, uint32_t header, uint32_t nentries)
+begin_container(uint8_t *out, uint32_t header, uint32_t nentries)
 {
 	Entries		entries;
 
-	entries.first = put_u32(pad(out), header);
+	entries.first = put_u32(pad_to_4(out), header);
 	entries.values = entries.first + HEAD * (size_t) nentries;
 	return entries;
 }
@@ -299,7 +299,7 @@ put_integer(uint8_t *out, const AtpJsonbToken *token)
 {
 	const uint16_t number[2] = {NUMERIC_SHORT, (uint16_t) token->u};
 
-	out = pad(out);
+	out = pad_to_4(out);
 	if (token->kind == ATP_CBOR_NINT || token->u - 1 >= 9999)
 		return put_large_integer(out, token->kind == ATP_CBOR_NINT, token->u);
 	put_varsize(out, HEAD + sizeof(number));
@@ -339,7 +339,7 @@ static uint8_t *
 put_special(uint8_t *out, const AtpJsonbToken *token)
 {
 	const bool	is_link = token->kind == ATP_CBOR_LINK;
-	Entries		entries = begin(out, ATP_JB_OBJECT | 1, 2);
+	Entries		entries = begin_container(out, ATP_JB_OBJECT | 1, 2);
 	uint8_t    *value = put_text(entries.values, is_link ? "$link" : "$bytes", is_link ? 5 : 6);
 	uint8_t    *end = is_link ? value + atp_cid_format(token->ptr, token->len, (char *) value) :
 		put_base64(value, token->ptr, token->len);
@@ -408,7 +408,7 @@ put_container(uint8_t *out, const AtpJsonbToken **next)
 
 	if (token->kind == ATP_CBOR_ARRAY)
 	{
-		Entries		entries = begin(out, ATP_JB_ARRAY | n, n);
+		Entries		entries = begin_container(out, ATP_JB_ARRAY | n, n);
 
 		out = entries.values;
 		for (uint32_t i = 0; i < n; i++)
@@ -416,7 +416,7 @@ put_container(uint8_t *out, const AtpJsonbToken **next)
 	}
 	else
 	{
-		Entries		entries = begin(out, ATP_JB_OBJECT | n, 2 * n);
+		Entries		entries = begin_container(out, ATP_JB_OBJECT | n, 2 * n);
 		uint8_t    *key = entries.values;	/* all keys come before all values */
 
 		out = key + token->u;
@@ -451,7 +451,7 @@ atp_jsonb_build(const AtpJsonbToken *token, uint8_t *out)
 			break;
 		default:
 			{
-				Entries		entries = begin(out + HEAD, ATP_JB_ARRAY | ATP_JB_SCALAR | 1, 1);
+				Entries		entries = begin_container(out + HEAD, ATP_JB_ARRAY | ATP_JB_SCALAR | 1, 1);
 
 				end = put_value(entries.values, &entries, 0, &next);
 				break;

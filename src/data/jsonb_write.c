@@ -40,7 +40,7 @@ typedef AtpErr (*ScanFn) (const uint8_t *buf, size_t len, AtpJsonbToken *token, 
 						  size_t *n, size_t *room, size_t *at);
 
 static Jsonb *
-convert(ScanFn scan, AtpBytes bytes, AtpErr *err, size_t *at)
+convert_image(ScanFn scan, AtpBytes bytes, AtpErr *err, size_t *at)
 {
 	AtpJsonbToken stack[STACK_TOKENS];
 	AtpJsonbToken *token = stack;
@@ -67,11 +67,11 @@ convert(ScanFn scan, AtpBytes bytes, AtpErr *err, size_t *at)
 Jsonb *
 atp_jsonb_from_dagcbor(AtpBytes value, AtpErr *err, size_t *at)
 {
-	return convert(atp_jsonb_scan, value, err, at);
+	return convert_image(atp_jsonb_scan, value, err, at);
 }
 
 Jsonb *
 atp_jsonb_from_record(AtpBytes block, AtpErr *err, size_t *at)
 {
-	return convert(atp_jsonb_scan_record, block, err, at);
+	return convert_image(atp_jsonb_scan_record, block, err, at);
 }

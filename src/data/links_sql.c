@@ -14,7 +14,7 @@ PG_FUNCTION_INFO_V1(atp_pg_record_links);
 PG_FUNCTION_INFO_V1(atp_pg_dagcbor_links);
 
 static void
-put_link(AtpLinkWalk *walk, AtpSpan target, const AtpUri *uri)
+return_link(AtpLinkWalk *walk, AtpSpan target, const AtpUri *uri)
 {
 	ReturnSetInfo *result = walk->arg;
 	Datum		values[2] = {
@@ -29,19 +29,19 @@ put_link(AtpLinkWalk *walk, AtpSpan target, const AtpUri *uri)
 }
 
 static AtpLinkWalk *
-begin(FunctionCallInfo fcinfo)
+begin_walk(FunctionCallInfo fcinfo)
 {
 	AtpLinkWalk *walk = palloc(sizeof(AtpLinkWalk));
 
 	InitMaterializedSRF(fcinfo, 0);
-	atp_link_walk_begin(walk, put_link, fcinfo->resultinfo);
+	atp_link_walk_begin(walk, return_link, fcinfo->resultinfo);
 	return walk;
 }
 
 Datum
 atp_pg_record_links(PG_FUNCTION_ARGS)
 {
-	atp_link_walk_jsonb(begin(fcinfo), &PG_GETARG_JSONB_P(0)->root);
+	atp_link_walk_jsonb(begin_walk(fcinfo), &PG_GETARG_JSONB_P(0)->root);
 	return (Datum) 0;
 }
 
@@ -49,7 +49,7 @@ Datum
 atp_pg_dagcbor_links(PG_FUNCTION_ARGS)
 {
 	bytea	   *in = PG_GETARG_BYTEA_PP(0);
-	AtpLinkWalk *walk = begin(fcinfo);
+	AtpLinkWalk *walk = begin_walk(fcinfo);
 	size_t		at;
 	AtpErr		err;
 

@@ -17,7 +17,7 @@ PG_FUNCTION_INFO_V1(atp_pg_record_text_within);
 
 /* False: no text is at the path. */
 static bool
-find(Jsonb *record, const struct varlena *path, AtpSpan *text)
+find_text(Jsonb *record, const struct varlena *path, AtpSpan *text)
 {
 	AtpSpan		rest = {VARDATA_ANY(path), VARSIZE_ANY_EXHDR(path)};
 	JsonbValue	v = atp_jsonb_root(record);
@@ -43,7 +43,7 @@ atp_pg_record_text(PG_FUNCTION_ARGS)
 {
 	AtpSpan		text;
 
-	if (!find(PG_GETARG_JSONB_P(0), PG_GETARG_VARLENA_PP(1), &text))
+	if (!find_text(PG_GETARG_JSONB_P(0), PG_GETARG_VARLENA_PP(1), &text))
 		PG_RETURN_NULL();
 	PG_RETURN_POINTER(atp_varlena(text.ptr, text.len));
 }
@@ -54,7 +54,7 @@ atp_pg_record_text_within(PG_FUNCTION_ARGS)
 {
 	AtpSpan		text;
 
-	if (!find(PG_GETARG_JSONB_P(0), PG_GETARG_VARLENA_PP(1), &text) || (int64) text.len > PG_GETARG_INT32(2))
+	if (!find_text(PG_GETARG_JSONB_P(0), PG_GETARG_VARLENA_PP(1), &text) || (int64) text.len > PG_GETARG_INT32(2))
 		PG_RETURN_NULL();
 	PG_RETURN_POINTER(atp_varlena(text.ptr, text.len));
 }

@@ -43,7 +43,7 @@ static void add_property(Walk *walk, const Document *doc, AtpField field, JsonbC
  * ------------------------------------------------------------------------
  */
 static JsonbContainer *
-member(JsonbContainer *object, const char *name, bool array)
+get_member(JsonbContainer *object, const char *name, bool array)
 {
 	JsonbValue	v;
 
@@ -88,7 +88,7 @@ document_make(const char *id, Jsonb *doc)
 	Document   *document = palloc(sizeof(Document));
 
 	document->id = id;
-	document->defs = doc != NULL && JB_ROOT_IS_OBJECT(doc) ? member(&doc->root, "defs", false) : NULL;
+	document->defs = doc != NULL && JB_ROOT_IS_OBJECT(doc) ? get_member(&doc->root, "defs", false) : NULL;
 	return document;
 }
 
@@ -108,7 +108,7 @@ document_of(Walk *walk, const char *id)
 
 /* The definition that a reference leads to; *doc becomes the definition's document.  NULL: not found. */
 static JsonbContainer *
-resolve(Walk *walk, const Document **doc, JsonbContainer *ref)
+resolve_ref(Walk *walk, const Document **doc, JsonbContainer *ref)
 {
 	char	   *to = member_text(ref, "ref");
 	char	   *name = to == NULL ? NULL : strchr(to, '#');
@@ -119,7 +119,7 @@ resolve(Walk *walk, const Document **doc, JsonbContainer *ref)
 		*name++ = '\0';
 	if (*to != '\0')
 		*doc = document_of(walk, to);
-	return member((*doc)->defs, name == NULL ? "main" : name, false);
+	return get_member((*doc)->defs, name == NULL ? "main" : name, false);
 }
 
 /* ------------------------------------------------------------------------
@@ -160,11 +160,11 @@ scalar_type(JsonbContainer *schema)
 static Oid
 array_type(Walk *walk, const Document *doc, JsonbContainer *schema)
 {
-	JsonbContainer *items = member(schema, "items", false);
+	JsonbContainer *items = get_member(schema, "items", false);
 	Oid			scalar;
 
 	if (member_is(items, "type", "ref"))
-		items = resolve(walk, &doc, items);
+		items = resolve_ref(walk, &doc, items);
 	scalar = scalar_type(items);
 	return OidIsValid(scalar) ? get_array_type(scalar) : InvalidOid;
 }
@@ -230,8 +230,8 @@ add_properties(Walk *walk, const Document *doc, AtpField field, JsonbContainer *
 static bool
 add_object(Walk *walk, const Document *doc, AtpField field, JsonbContainer *schema)
 {
-	JsonbContainer *properties = member(schema, "properties", false);
-	JsonbContainer *required = member(schema, "required", true);
+	JsonbContainer *properties = get_member(schema, "properties", false);
+	JsonbContainer *required = get_member(schema, "required", true);
 
 	if (properties == NULL || JsonContainerSize(properties) == 0)
 		return false;
@@ -258,7 +258,7 @@ add_property(Walk *walk, const Document *doc, AtpField field, JsonbContainer *sc
 			add_field(walk, field_in(field, "cid", NULL), atp_type("cidlink"));
 			return;
 		}
-		schema = resolve(walk, &doc, schema);
+		schema = resolve_ref(walk, &doc, schema);
 		if (field.description == NULL)
 			field.description = description_of(schema);
 	}
@@ -273,7 +273,7 @@ atp_lexicon_fields(Jsonb *doc, int max, const char **description)
 {
 	Walk		walk = {.max = max};
 	const Document *document = document_make(member_text(&doc->root, "id"), doc);
-	JsonbContainer *record = member(document->defs, "main", false);
+	JsonbContainer *record = get_member(document->defs, "main", false);
 
 	if (!member_is(record, "type", "record"))
 		ereport(ERROR,
@@ -281,6 +281,6 @@ atp_lexicon_fields(Jsonb *doc, int max, const char **description)
 				 errmsg("Lexicon \"%s\" does not describe records", document->id)));
 	*description = description_of(record);
 	walk.documents = list_make1(unconstify(Document *, document));
-	(void) add_object(&walk, document, (AtpField) {0}, member(record, "record", false));
+	(void) add_object(&walk, document, (AtpField) {0}, get_member(record, "record", false));
 	return walk.fields;
 }

@@ -39,19 +39,19 @@ span_of(const JsonbValue *string)
 }
 
 static inline JsonbValue *
-get(JsonbContainer *object, AtpSpan name, JsonbValue *v)
+get_member(JsonbContainer *object, AtpSpan name, JsonbValue *v)
 {
 	return getKeyJsonValueFromContainer(object, name.ptr, (int) name.len, v);
 }
 
-#define get_named(object, name, v)	get(object, (AtpSpan) {name, sizeof(name) - 1}, v)
+#define get_named(object, name, v)	get_member(object, (AtpSpan) {name, sizeof(name) - 1}, v)
 
 /* The text of an object with exactly this member: the form of links and byte strings (B-25). */
 static bool
 get_only_text(const JsonbValue *v, AtpSpan name, JsonbValue *text)
 {
 	return v->type == jbvBinary && JsonContainerIsObject(v->val.binary.data) && JsonContainerSize(v->val.binary.data) == 1 &&
-		get(v->val.binary.data, name, text) != NULL && text->type == jbvString;
+		get_member(v->val.binary.data, name, text) != NULL && text->type == jbvString;
 }
 
 static const AtpSpan link_name = {"$link", 5};
@@ -239,7 +239,7 @@ judge_members(Judge *j, const AtpLexNode *node, JsonbContainer *object, const At
 	for (int i = 0; i < node->nrequired; i++)
 	{
 		member.name = node->properties[node->required[i]].name;
-		if (get(object, member.name, &value) == NULL)
+		if (get_member(object, member.name, &value) == NULL)
 			return invalid(j, &member, "is required.");
 	}
 	it = JsonbIteratorInit(object);
@@ -284,7 +284,7 @@ find_def(Judge *j, AtpSpan id, AtpSpan name)
 }
 
 static const AtpLexNode *
-follow(Judge *j, AtpLexRef *ref)
+follow_ref(Judge *j, AtpLexRef *ref)
 {
 	if (ref->target == NULL)
 		ref->target = find_def(j, ref->id, ref->name);
@@ -307,7 +307,7 @@ judge_union(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpJson
 	ref = atp_lexicon_named(node, name);
 	if (ref != NULL)
 	{
-		const AtpLexNode *def = follow(j, ref);
+		const AtpLexNode *def = follow_ref(j, ref);
 
 		return def != NULL && judge_value(j, def, v, place);
 	}
@@ -352,7 +352,7 @@ judge_value(Judge *j, const AtpLexNode *node, const JsonbValue *v, const AtpJson
 			return (v->type == jbvString && is_same(span_of(v), node->name)) ||
 				invalid(j, place, "is not \"%.*s\".", (int) node->name.len, node->name.ptr);
 		case ATP_LEX_REF:
-			def = follow(j, node->refs);
+			def = follow_ref(j, node->refs);
 			return def != NULL && judge_value(j, def, v, place);
 		case ATP_LEX_UNION:
 			return judge_union(j, node, v, place);
@@ -381,7 +381,7 @@ judge_record(Judge *j, Jsonb *record, AtpSpan collection, AtpSpan rkey)
 		return unjudged(j, "Lexicon \"%.*s\" describes no records", (int) collection.len, collection.ptr);
 	if (!JB_ROOT_IS_OBJECT(record))
 		return invalid(j, NULL, "is no object.");
-	if (get(&record->root, type_name, &type) == NULL || type.type != jbvString || !is_same(span_of(&type), collection))
+	if (get_member(&record->root, type_name, &type) == NULL || type.type != jbvString || !is_same(span_of(&type), collection))
 		return invalid(j, &type_place, "is not \"%.*s\".", (int) collection.len, collection.ptr);
 	if (rkey.ptr != NULL && !atp_rkey_matches(rkey.ptr, rkey.len, def->key.ptr, def->key.len))
 		return invalid(j, NULL, "has a key that is not of the kind \"%.*s\".", (int) def->key.len, def->key.ptr);

@@ -110,7 +110,7 @@ static const struct
 };
 
 static void
-learn(WantedType *wanted, Oid type)
+learn_type(WantedType *wanted, Oid type)
 {
 	Oid			single;
 
@@ -139,7 +139,7 @@ wanted_type(FunctionCallInfo fcinfo)
 	if (wanted == NULL)
 	{
 		wanted = MemoryContextAllocZero(fcinfo->flinfo->fn_mcxt, sizeof(WantedType));
-		learn(wanted, get_fn_expr_argtype(fcinfo->flinfo, 2));
+		learn_type(wanted, get_fn_expr_argtype(fcinfo->flinfo, 2));
 		fcinfo->flinfo->fn_extra = wanted;
 	}
 	return wanted;
@@ -147,7 +147,7 @@ wanted_type(FunctionCallInfo fcinfo)
 
 /* Follows the names into the record; false: no value is there. */
 static bool
-find(Jsonb *record, ArrayType *path, JsonbValue *v)
+find_value(Jsonb *record, ArrayType *path, JsonbValue *v)
 {
 	const char *name = ARR_DATA_PTR(path);
 	int			n = ArrayGetNItems(ARR_NDIM(path), ARR_DIMS(path));
@@ -196,7 +196,7 @@ atp_record_field(PG_FUNCTION_ARGS)
 	JsonbValue	v;
 	Datum		value;
 
-	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || !find(PG_GETARG_JSONB_P(0), PG_GETARG_ARRAYTYPE_P(1), &v) ||
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || !find_value(PG_GETARG_JSONB_P(0), PG_GETARG_ARRAYTYPE_P(1), &v) ||
 		!(OidIsValid(wanted->element) ? of_array(&v, wanted, &value) : wanted->convert(&v, wanted->try, &value)))
 		PG_RETURN_NULL();
 	PG_RETURN_DATUM(value);

@@ -34,7 +34,7 @@ same_id(AtpSpan a, AtpSpan b)
 	return a.len == b.len && memcmp(a.ptr, b.ptr, a.len) == 0;
 }
 
-typedef struct Entry
+typedef struct LexiconEntry
 {
 	AtpSpan		id;
 	bool		read;			/* the document was read; doc and fault are set */
@@ -42,10 +42,10 @@ typedef struct Entry
 	const AtpLexDoc *doc;
 	const char *fault;
 	char		status;			/* used by simplehash */
-} Entry;
+} LexiconEntry;
 
 #define SH_PREFIX lexhash
-#define SH_ELEMENT_TYPE Entry
+#define SH_ELEMENT_TYPE LexiconEntry
 #define SH_KEY_TYPE AtpSpan
 #define SH_KEY id
 #define SH_HASH_KEY(tb, key) hash_bytes((const unsigned char *) (key).ptr, (int) (key).len)
@@ -81,7 +81,7 @@ relcache_callback(Datum arg, Oid relid)
 }
 
 static void
-watch(void)
+watch_tables(void)
 {
 	static bool registered = false;
 
@@ -97,7 +97,7 @@ static void
 add_entry(AtpLexicons *lexicons, AtpSpan id, Jsonb *given)
 {
 	char	   *copy;
-	Entry	   *entry;
+	LexiconEntry *entry;
 	bool		found;
 
 	if (lexhash_lookup(lexicons->entries, id) != NULL)
@@ -168,7 +168,7 @@ atp_lexicons_known(void)
 	}
 	if (known.cxt == NULL)
 	{
-		watch();
+		watch_tables();
 		known_to = GetUserId();
 		provisional = false;
 		changed = false;
@@ -235,7 +235,7 @@ read_document(AtpSpan id)
 }
 
 static void
-read_entry(AtpLexicons *lexicons, Entry *entry)
+read_lexicon(AtpLexicons *lexicons, LexiconEntry *entry)
 {
 	MemoryContext work = AllocSetContextCreate(CurrentMemoryContext, "atproto Lexicon", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(work);
@@ -257,12 +257,12 @@ read_entry(AtpLexicons *lexicons, Entry *entry)
 AtpLexicon
 atp_lexicons_get(AtpLexicons *lexicons, AtpSpan id)
 {
-	Entry	   *entry = lexhash_lookup(lexicons->entries, id);
+	LexiconEntry *entry = lexhash_lookup(lexicons->entries, id);
 
 	if (entry == NULL)
 		return (AtpLexicon) {NULL, NULL};
 	if (!entry->read)
-		read_entry(lexicons, entry);
+		read_lexicon(lexicons, entry);
 	return (AtpLexicon) {entry->doc, entry->fault};
 }
 

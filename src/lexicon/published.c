@@ -35,7 +35,7 @@ typedef struct Publisher
 
 /* In a statement @ stands for the extension's schema, # for the table of records. */
 static char *
-statement(const Publisher *publisher, const char *sql)
+expand_statement(const Publisher *publisher, const char *sql)
 {
 	const char *ours = atp_extension_schema();
 	StringInfoData out;
@@ -56,11 +56,11 @@ statement(const Publisher *publisher, const char *sql)
 static AtpResult
 published_ids(const Publisher *publisher, AtpArg pattern)
 {
-	AtpResult	ids = atp_query(statement(publisher,
-										  "SELECT rkey::text AS id FROM # WHERE did OPERATOR(@.=) $1"
-										  " AND collection OPERATOR(@.=) 'com.atproto.lexicon.schema'::@.nsid"
-										  " AND @.nsid_matches(@.try_nsid(rkey::text), $2) ORDER BY rkey USING OPERATOR(@.<)"
-										  " LIMIT " CppAsString2(DOCUMENTS_MAX) " + 1"),
+	AtpResult	ids = atp_query(expand_statement(publisher,
+												 "SELECT rkey::text AS id FROM # WHERE did OPERATOR(@.=) $1"
+												 " AND collection OPERATOR(@.=) 'com.atproto.lexicon.schema'::@.nsid"
+												 " AND @.nsid_matches(@.try_nsid(rkey::text), $2) ORDER BY rkey USING OPERATOR(@.<)"
+												 " LIMIT " CppAsString2(DOCUMENTS_MAX) " + 1"),
 								ATP_ARGS(publisher->did, pattern));
 
 	if (ids.n > DOCUMENTS_MAX)
@@ -74,10 +74,10 @@ published_ids(const Publisher *publisher, AtpArg pattern)
 static AtpResult
 published_document(const Publisher *publisher, AtpArg name)
 {
-	return atp_query(statement(publisher,
-							   "SELECT value - '$type' AS doc, cid, indexed_at FROM #"
-							   " WHERE did OPERATOR(@.=) $1 AND collection OPERATOR(@.=) 'com.atproto.lexicon.schema'::@.nsid"
-							   " AND rkey OPERATOR(@.=) $2::@.recordkey AND jsonb_typeof(value) = 'object'"),
+	return atp_query(expand_statement(publisher,
+									  "SELECT value - '$type' AS doc, cid, indexed_at FROM #"
+									  " WHERE did OPERATOR(@.=) $1 AND collection OPERATOR(@.=) 'com.atproto.lexicon.schema'::@.nsid"
+									  " AND rkey OPERATOR(@.=) $2::@.recordkey AND jsonb_typeof(value) = 'object'"),
 					 ATP_ARGS(publisher->did, name));
 }
 
@@ -85,8 +85,8 @@ published_document(const Publisher *publisher, AtpArg name)
 static bool
 is_its_own(const Publisher *publisher, AtpArg name, bool *known)
 {
-	AtpResult	rows = atp_query(statement(publisher,
-										   "SELECT (did OPERATOR(@.=) $2) IS TRUE AS own FROM atproto.lexicon WHERE id OPERATOR(@.=) $1::@.nsid"),
+	AtpResult	rows = atp_query(expand_statement(publisher,
+												  "SELECT (did OPERATOR(@.=) $2) IS TRUE AS own FROM atproto.lexicon WHERE id OPERATOR(@.=) $1::@.nsid"),
 								 ATP_ARGS(name, publisher->did));
 
 	bool		own = rows.n == 0 || atp_get_bool(atp_result_row(rows, 0), "own");
@@ -97,20 +97,20 @@ is_its_own(const Publisher *publisher, AtpArg name, bool *known)
 }
 
 static bool
-put(const Publisher *publisher, AtpArg name, AtpTuple row)
+put_document(const Publisher *publisher, AtpArg name, AtpTuple row)
 {
-	return atp_run(statement(publisher,
-							 "INSERT INTO atproto.lexicon_loaded AS l (id, doc, did, cid, indexed_at) VALUES ($1::@.nsid, $2, $3, $4, $5)"
-							 " ON CONFLICT (id) DO UPDATE SET doc = excluded.doc, did = excluded.did, cid = excluded.cid,"
-							 " indexed_at = excluded.indexed_at, loaded_at = now()"
-							 " WHERE (l.did OPERATOR(@.=) excluded.did AND l.cid OPERATOR(@.=) excluded.cid) IS NOT TRUE"),
+	return atp_run(expand_statement(publisher,
+									"INSERT INTO atproto.lexicon_loaded AS l (id, doc, did, cid, indexed_at) VALUES ($1::@.nsid, $2, $3, $4, $5)"
+									" ON CONFLICT (id) DO UPDATE SET doc = excluded.doc, did = excluded.did, cid = excluded.cid,"
+									" indexed_at = excluded.indexed_at, loaded_at = now()"
+									" WHERE (l.did OPERATOR(@.=) excluded.did AND l.cid OPERATOR(@.=) excluded.cid) IS NOT TRUE"),
 				   ATP_ARGS(name, atp_get_arg(row, "doc", JSONBOID), publisher->did, atp_get_arg(row, "cid", atp_type("cidlink")),
 							atp_get_arg(row, "indexed_at", TIMESTAMPTZOID))) > 0;
 }
 
 /* Loads one document; returns the outcome. */
 static const char *
-load(const Publisher *publisher, const char *id, AtpTuple row)
+load_document(const Publisher *publisher, const char *id, AtpTuple row)
 {
 	AtpArg		name = atp_text_arg(id);
 	Jsonb	   *doc = DatumGetJsonbP(atp_get_arg(row, "doc", JSONBOID).value);
@@ -123,14 +123,14 @@ load(const Publisher *publisher, const char *id, AtpTuple row)
 		return "refused: its id is not the record key";
 	if (!is_its_own(publisher, name, &known) && !publisher->replace)
 		return "refused: another one is known, which only replace => true replaces";
-	return put(publisher, name, row) ? known ? "replaced" : "new" : "same";
+	return put_document(publisher, name, row) ? known ? "replaced" : "new" : "same";
 }
 
 static const char *
 load_one(const Publisher *publisher, const char *id)
 {
 	AtpResult	rows = published_document(publisher, atp_text_arg(id));
-	const char *outcome = rows.n == 0 ? "refused: the record is no object" : load(publisher, id, atp_result_row(rows, 0));
+	const char *outcome = rows.n == 0 ? "refused: the record is no object" : load_document(publisher, id, atp_result_row(rows, 0));
 
 	atp_result_free(rows);
 	return outcome;

@@ -27,7 +27,7 @@ atp_lexicon_check(PG_FUNCTION_ARGS)
 }
 
 static Datum
-judge(FunctionCallInfo fcinfo, AtpLexicons *lexicons, const char *hint)
+judge_record(FunctionCallInfo fcinfo, AtpLexicons *lexicons, const char *hint)
 {
 	text	   *collection = PG_GETARG_TEXT_PP(1);
 	char		buf[ATP_RKEY_MAX];
@@ -61,7 +61,7 @@ atp_lexicon_valid(PG_FUNCTION_ARGS)
 	atp_require_utf8();
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
 		PG_RETURN_NULL();
-	return judge(fcinfo, atp_lexicons_known(), "Use atproto.load_lexicon(); atproto.lexicon has those that are known.");
+	return judge_record(fcinfo, atp_lexicons_known(), "Use atproto.load_lexicon(); atproto.lexicon has those that are known.");
 }
 
 /* SQL: atproto.lexicon_valid(record, collection, rkey, lexicons) */
@@ -71,5 +71,5 @@ atp_lexicon_valid_given(PG_FUNCTION_ARGS)
 	atp_require_utf8();
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(3))
 		PG_RETURN_NULL();
-	return judge(fcinfo, atp_lexicons_given(PG_GETARG_JSONB_P(3)), "Give its document, too, in an array.");
+	return judge_record(fcinfo, atp_lexicons_given(PG_GETARG_JSONB_P(3)), "Give its document, too, in an array.");
 }

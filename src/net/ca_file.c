@@ -15,7 +15,7 @@
 #include "storage/fd.h"
 
 static const char *
-unreadable(const char *path)
+why_unreadable(const char *path)
 {
 	return psprintf("could not read the certificate authorities in \"%s\": %m", path);
 }
@@ -34,7 +34,7 @@ read_all(int fd, const char *path, size_t *len, const char **why)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			*why = unreadable(path);
+			*why = why_unreadable(path);
 		if (n <= 0)
 			return data;
 		*len += n;
@@ -53,12 +53,12 @@ atp_ca_file_read(const char *path, size_t *len, const char **why)
 	*why = NULL;
 	/* stat() comes before open(), since opening a device can have effects */
 	if (stat(path, &st) != 0)
-		*why = unreadable(path);
+		*why = why_unreadable(path);
 	else if (S_ISREG(st.st_mode))
 	{
 		fd = BasicOpenFile(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
 		if (fd < 0 || fstat(fd, &st) != 0)
-			*why = unreadable(path);
+			*why = why_unreadable(path);
 	}
 	if (*why == NULL && !S_ISREG(st.st_mode))
 		*why = psprintf("the certificate authorities \"%s\" are no regular file", path);

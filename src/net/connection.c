@@ -54,7 +54,7 @@ state_after(AtpConn *conn)
 
 /* Read from the socket, appending to the bytes received before.  False at the end of the stream. */
 static bool
-receive(AtpConn *conn, size_t room)
+receive_bytes(AtpConn *conn, size_t room)
 {
 	ssize_t		got;
 
@@ -77,7 +77,7 @@ receive(AtpConn *conn, size_t room)
 static bool
 receive_answer(AtpConn *conn)
 {
-	return receive(conn, RECV_BUFFER - conn->in_len);
+	return receive_bytes(conn, RECV_BUFFER - conn->in_len);
 }
 
 /*
@@ -93,7 +93,7 @@ receive_more(AtpConn *conn)
 	if (conn->in == NULL)
 		conn->in = conn->buffer;
 	conn->in_pos = conn->in_len = 0;
-	return receive(conn, room);
+	return receive_bytes(conn, room);
 }
 
 /*
@@ -120,7 +120,7 @@ keep_rest(AtpConn *conn)
  * Send pending output until the socket takes no more.  False when the connection can take no output any more.
  */
 static bool
-flush(AtpConn *conn)
+send_pending(AtpConn *conn)
 {
 	const uint8_t *data;
 	size_t		len;
@@ -141,7 +141,7 @@ flush(AtpConn *conn)
  * when the loop stopped before the socket was read empty.
  */
 static bool
-feed(AtpConn *conn, size_t budget)
+feed_websocket(AtpConn *conn, size_t budget)
 {
 	for (size_t taken = 0; taken < budget && atp_websocket_ready(conn->ws);)
 	{
@@ -165,10 +165,10 @@ static AtpConnState
 step_open(AtpConn *conn)
 {
 	/* the budget keeps a fast sender from occupying the process without end */
-	bool		more = feed(conn, STEP_BUDGET);
+	bool		more = feed_websocket(conn, STEP_BUDGET);
 
 	keep_rest(conn);
-	if (!flush(conn))
+	if (!send_pending(conn))
 		atp_end(&conn->end, ATP_DROP_CLOSED, "the connection was cut");
 	/*
 	 * a choked WebSocket reads again only after the peer has read our pongs, so do not ask to be called at
@@ -374,7 +374,7 @@ atp_conn_ping(AtpConn *conn)
 	if (conn->state != ATP_CONN_OPEN)
 		return;
 	atp_websocket_ping(conn->ws);
-	(void) flush(conn);
+	(void) send_pending(conn);
 }
 
 void
@@ -383,7 +383,7 @@ atp_conn_close(AtpConn *conn, uint16_t code)
 	if (conn->state == ATP_CONN_OPEN)
 	{
 		atp_websocket_close(conn->ws, code);
-		(void) flush(conn);
+		(void) send_pending(conn);
 	}
 	conn->state = ATP_CONN_CLOSED;
 }

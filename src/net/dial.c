@@ -47,7 +47,7 @@ atp_dial_init(void)
 }
 
 static AtpDialState
-fail(AtpDial *dial, const char *why)
+fail_dial(AtpDial *dial, const char *why)
 {
 	strlcpy(dial->error, why, sizeof(dial->error));
 	return dial->state = ATP_DIAL_FAILED;
@@ -73,7 +73,7 @@ set_ca(AtpDial *dial, const char *path)
 	blob.data = atp_ca_file_read(path, &blob.len, &why);
 	if (blob.data == NULL)
 	{
-		(void) fail(dial, why);
+		(void) fail_dial(dial, why);
 		return;
 	}
 	rc = curl_easy_setopt(dial->easy, CURLOPT_CAINFO_BLOB, &blob);
@@ -81,7 +81,7 @@ set_ca(AtpDial *dial, const char *path)
 	if (rc == CURLE_OK)
 		rc = curl_easy_setopt(dial->easy, CURLOPT_CAPATH, NULL);
 	if (rc != CURLE_OK)
-		(void) fail(dial, curl_easy_strerror(rc));
+		(void) fail_dial(dial, curl_easy_strerror(rc));
 	pfree(blob.data);
 }
 
@@ -162,12 +162,12 @@ atp_dial_step(AtpDial *dial)
 		if (msg->msg != CURLMSG_DONE)
 			continue;
 		if (msg->data.result == CURLE_ABORTED_BY_CALLBACK)
-			return fail(dial, "the proxy sends too much before the connection stands");
+			return fail_dial(dial, "the proxy sends too much before the connection stands");
 		if (msg->data.result != CURLE_OK)
-			return fail(dial, dial->curl_error[0] ? dial->curl_error : curl_easy_strerror(msg->data.result));
+			return fail_dial(dial, dial->curl_error[0] ? dial->curl_error : curl_easy_strerror(msg->data.result));
 		if (curl_easy_getinfo(dial->easy, CURLINFO_ACTIVESOCKET, &dial->fd) != CURLE_OK ||
 			dial->fd == CURL_SOCKET_BAD)
-			return fail(dial, "the connection was cut at once");
+			return fail_dial(dial, "the connection was cut at once");
 		dial->state = ATP_DIAL_UP;
 	}
 	return dial->state;

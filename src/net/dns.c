@@ -95,7 +95,7 @@ static LookUp *look_ups = NULL;
 
 /* Let c-ares handle ready sockets.  Each channel recognizes its own sockets and ignores others. */
 static void
-process(ares_socket_t readable, ares_socket_t writable)
+process_sockets(ares_socket_t readable, ares_socket_t writable)
 {
 	if (channel != NULL)
 		ares_process_fd(channel, readable, writable);
@@ -126,8 +126,8 @@ end_former(void)
 static void
 socket_ready(pgsocket fd, uint32 events, void *arg)
 {
-	process((events & WL_SOCKET_READABLE) ? fd : ARES_SOCKET_BAD,
-			(events & WL_SOCKET_WRITEABLE) ? fd : ARES_SOCKET_BAD);
+	process_sockets((events & WL_SOCKET_READABLE) ? fd : ARES_SOCKET_BAD,
+					(events & WL_SOCKET_WRITEABLE) ? fd : ARES_SOCKET_BAD);
 }
 
 static void
@@ -193,7 +193,7 @@ atp_dns_begin(void)
 
 /* Pass the outcome of a look-up to its callbacks. */
 static void
-give(const LookUp *it, int status, const unsigned char *message, int len)
+give_outcome(const LookUp *it, int status, const unsigned char *message, int len)
 {
 	unsigned	records = 0;
 
@@ -212,7 +212,7 @@ give(const LookUp *it, int status, const unsigned char *message, int len)
 }
 
 static void
-answered(void *arg, int status, int timeouts, unsigned char *message, int len)
+on_answer(void *arg, int status, int timeouts, unsigned char *message, int len)
 {
 	LookUp	   *it = arg;
 
@@ -223,7 +223,7 @@ answered(void *arg, int status, int timeouts, unsigned char *message, int len)
 			break;
 		}
 	if (it->done != NULL)
-		give(it, status, message, len);
+		give_outcome(it, status, message, len);
 	pfree(it->name);
 	pfree(it);
 }
@@ -242,7 +242,7 @@ atp_dns_txt(const char *name, AtpDnsString string, AtpDnsDone done, void *arg)
 	it = MemoryContextAlloc(TopMemoryContext, sizeof(LookUp));
 	*it = (LookUp) {channel, MemoryContextStrdup(TopMemoryContext, name), string, done, arg, now, look_ups};
 	look_ups = it;
-	ares_query(channel, name, C_IN, T_TXT, answered, it);
+	ares_query(channel, name, C_IN, T_TXT, on_answer, it);
 }
 
 void
@@ -250,7 +250,7 @@ atp_dns_pump(AtpTime now)
 {
 	if (look_ups == NULL)
 		return;
-	process(ARES_SOCKET_BAD, ARES_SOCKET_BAD);
+	process_sockets(ARES_SOCKET_BAD, ARES_SOCKET_BAD);
 	/*
 	 * c-ares cannot cancel a single look-up.  After the time limit the caller gets its answer, and the
 	 * look-up ends by itself later.

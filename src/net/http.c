@@ -52,7 +52,7 @@ atp_http_on_redirect(AtpHttpRedirect redirect)
 
 /* At most n characters of a stranger's text, all made printable; in the current context. */
 static char *
-shown(const char *text, size_t n)
+shown_text(const char *text, size_t n)
 {
 	size_t		len = strlen(text);
 	char	   *copy = len > n ? psprintf("%.*s...", (int) n, text) : pstrdup(text);
@@ -63,11 +63,11 @@ shown(const char *text, size_t n)
 
 /* Fill in the answer from the data received so far. */
 static void
-answer(AtpHttp *http, AtpHttpOutcome outcome, const char *why)
+fill_answer(AtpHttp *http, AtpHttpOutcome outcome, const char *why)
 {
 	AtpHttpAnswer *a = &http->answer;
 	MemoryContext old = MemoryContextSwitchTo(http->cxt);
-	const char *url = shown(http->url.url, URL_SHOWN);
+	const char *url = shown_text(http->url.url, URL_SHOWN);
 
 	a->outcome = outcome;
 	a->status = http->status;
@@ -78,10 +78,10 @@ answer(AtpHttp *http, AtpHttpOutcome outcome, const char *why)
 	a->body_len = http->body.len;
 	a->error = NULL;
 	if (outcome != ATP_HTTP_OK)
-		a->error = psprintf("%s: %s", url, shown(why, 2 * BODY_SHOWN));
+		a->error = psprintf("%s: %s", url, shown_text(why, 2 * BODY_SHOWN));
 	else if (http->status < 200 || http->status > 299)
 	{
-		const char *body = shown(a->body != NULL ? a->body : "", BODY_SHOWN);
+		const char *body = shown_text(a->body != NULL ? a->body : "", BODY_SHOWN);
 
 		a->error = psprintf("%s: HTTP status %d%s%s", url, http->status, body[0] != '\0' ? ": " : "", body);
 	}
@@ -91,13 +91,13 @@ answer(AtpHttp *http, AtpHttpOutcome outcome, const char *why)
 void
 atp_http_end(AtpHttp *http, AtpHttpOutcome outcome, const char *why)
 {
-	answer(http, outcome, why);
+	fill_answer(http, outcome, why);
 	atp_multi_ended(http);
 }
 
 /* Send the request to http->url. */
 static void
-ask(AtpHttp *http)
+send_request(AtpHttp *http)
 {
 	http->curl_error[0] = '\0';
 	if (!atp_http_prepare(http) || !atp_multi_add(http))
@@ -131,7 +131,7 @@ atp_http_start(const AtpHttpRequest *request)
 	else if ((why = atp_http_read_ca()) != NULL)
 		atp_http_end(http, ATP_HTTP_SETTINGS, why);
 	else
-		ask(http);
+		send_request(http);
 	MemoryContextSwitchTo(old);
 	return http;
 }
@@ -152,7 +152,7 @@ which_timeout(AtpHttp *http)
 }
 
 static AtpHttpOutcome
-classify(AtpHttp *http, CURLcode rc)
+classify_outcome(AtpHttp *http, CURLcode rc)
 {
 	switch (rc)
 	{
@@ -193,7 +193,7 @@ is_redirect(int status)
 
 /* W-53: follow a redirect.  The new URL has to pass the same checks as a URL from a task. */
 static void
-follow(AtpHttp *http)
+follow_redirect(AtpHttp *http)
 {
 	char	   *location = NULL;
 	AtpHttpUrl	to;
@@ -215,7 +215,7 @@ follow(AtpHttp *http)
 		why = "from https to http";
 	if (why != NULL)
 	{
-		atp_http_end(http, ATP_HTTP_REDIRECT, psprintf("it redirects to %s: %s", shown(location, BODY_SHOWN), why));
+		atp_http_end(http, ATP_HTTP_REDIRECT, psprintf("it redirects to %s: %s", shown_text(location, BODY_SHOWN), why));
 		return;
 	}
 	if (may_redirect != NULL && strcmp(http->url.host, to.host) != 0 && !may_redirect(http, http->url.host, to.host))
@@ -231,7 +231,7 @@ follow(AtpHttp *http)
 	http->has_head = http->cut = http->in_chunks = false;
 	http->body.stream = false;
 	http->body.max = http->request.body_max > 0 ? http->request.body_max : BODY_MAX;
-	ask(http);
+	send_request(http);
 }
 
 void
@@ -241,7 +241,7 @@ atp_http_done(AtpHttp *http, CURLcode rc)
 
 	if (rc != CURLE_OK && !(rc == CURLE_WRITE_ERROR && http->cut))
 	{
-		AtpHttpOutcome outcome = classify(http, rc);
+		AtpHttpOutcome outcome = classify_outcome(http, rc);
 		const char *why = outcome == http->why && http->why_text != NULL ? http->why_text :
 			outcome == ATP_HTTP_TIMEOUT ? "it took too long" :
 			http->curl_error[0] != '\0' ? http->curl_error : curl_easy_strerror(rc);
@@ -254,7 +254,7 @@ atp_http_done(AtpHttp *http, CURLcode rc)
 		if (http->cut)
 			atp_http_end(http, ATP_HTTP_TOO_LARGE, "the redirect has too large a body");
 		else
-			follow(http);
+			follow_redirect(http);
 	}
 	else if (!http->has_head)
 		atp_http_end(http, ATP_HTTP_BROKEN, "there is no answer");
@@ -303,7 +303,7 @@ atp_http_read(AtpHttp *http, void *buf, size_t size)
 		if (http->running)
 			atp_http_end(http, outcome, why);
 		else
-			answer(http, outcome, why);
+			fill_answer(http, outcome, why);
 	}
 	else if (http->paused && atp_body_has_room(&http->body))
 		atp_multi_resume(http);

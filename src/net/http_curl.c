@@ -53,7 +53,7 @@ atp_http_read_ca(void)
 }
 
 static struct curl_slist *
-append(struct curl_slist *list, const char *header)
+append_header(struct curl_slist *list, const char *header)
 {
 	struct curl_slist *more = list == NULL ? NULL : curl_slist_append(list, header);
 
@@ -142,7 +142,7 @@ atp_http_prepare(AtpHttp *http)
 		/* libcurl must not decode bodies: see http_body.c */
 		http->headers = curl_slist_append(NULL, r->gzip ? "Accept-Encoding: gzip" : "Accept-Encoding: identity");
 		snprintf(accept, sizeof(accept), "Accept:%s%s", r->accept != NULL ? " " : "", r->accept != NULL ? r->accept : "");
-		http->headers = append(http->headers, accept);
+		http->headers = append_header(http->headers, accept);
 		if (http->headers == NULL)
 			return false;
 		curl_easy_setopt(e, CURLOPT_HTTPHEADER, http->headers);

@@ -59,7 +59,7 @@ on_close(void *arg, curl_socket_t fd)
 }
 
 static int64
-number(AtpSpan value)
+parse_number(AtpSpan value)
 {
 	uint32_t	n;
 
@@ -72,7 +72,7 @@ seconds_until(AtpSpan value)
 {
 	char		text[64];
 	int64		now = timestamptz_to_time_t(atp_time_of_day());
-	int64		then = number(value);
+	int64		then = parse_number(value);
 
 	if (then >= 0 && then < INT64CONST(1000000000))
 		return then;
@@ -101,9 +101,9 @@ take_header(AtpHttp *http, AtpSpan name, AtpSpan value)
 	if (is_header(name, "retry-after"))
 		a->retry_after_s = seconds_until(value);
 	else if (is_header(name, "ratelimit-limit"))
-		a->limit = number(value);
+		a->limit = parse_number(value);
 	else if (is_header(name, "ratelimit-remaining"))
-		a->remaining = number(value);
+		a->remaining = parse_number(value);
 	else if (is_header(name, "ratelimit-reset"))
 		a->reset_s = seconds_until(value);
 	else if (is_header(name, "content-type"))

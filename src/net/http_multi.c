@@ -27,7 +27,7 @@ static int	nrunning = 0;
 static bool news = false;
 
 static void
-act(curl_socket_t fd, int what)
+act_on_socket(curl_socket_t fd, int what)
 {
 	AtpSignals	before = atp_block_signals();
 	int			n;
@@ -40,8 +40,8 @@ static void
 on_ready(pgsocket fd, uint32 events, void *arg)
 {
 	news = true;
-	act(fd, (events & WL_SOCKET_READABLE ? CURL_CSELECT_IN : 0) |
-		(events & WL_SOCKET_WRITEABLE ? CURL_CSELECT_OUT : 0));
+	act_on_socket(fd, (events & WL_SOCKET_READABLE ? CURL_CSELECT_IN : 0) |
+				  (events & WL_SOCKET_WRITEABLE ? CURL_CSELECT_OUT : 0));
 }
 
 static int
@@ -183,7 +183,7 @@ atp_http_pump(void)
 	if (timer >= 0 && atp_now() >= timer)
 	{
 		timer = -1;
-		act(CURL_SOCKET_TIMEOUT, 0);
+		act_on_socket(CURL_SOCKET_TIMEOUT, 0);
 	}
 	while ((msg = curl_multi_info_read(multi, &left)) != NULL)
 	{

@@ -29,7 +29,7 @@ static bool fetch_any_port;
 
 /* A part of the URL, palloc'd; NULL when the part is absent. */
 static char *
-part(CURLU *u, CURLUPart what, unsigned int flags)
+get_part(CURLU *u, CURLUPart what, unsigned int flags)
 {
 	char	   *value = NULL;
 	char	   *copy;
@@ -46,7 +46,7 @@ part(CURLU *u, CURLUPart what, unsigned int flags)
  * and no local name.
  */
 static const char *
-judge(const char *scheme, const char *host, const char *port)
+check_public(const char *scheme, const char *host, const char *port)
 {
 	size_t		at;
 
@@ -64,9 +64,9 @@ judge(const char *scheme, const char *host, const char *port)
 static const char *
 take_parts(CURLU *u, AtpHttpUrl *url)
 {
-	char	   *scheme = part(u, CURLUPART_SCHEME, 0);
-	char	   *host = part(u, CURLUPART_HOST, 0);
-	char	   *port = part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT);
+	char	   *scheme = get_part(u, CURLUPART_SCHEME, 0);
+	char	   *host = get_part(u, CURLUPART_HOST, 0);
+	char	   *port = get_part(u, CURLUPART_PORT, CURLU_DEFAULT_PORT);
 	const char *default_port;
 
 	if (scheme == NULL || host == NULL || port == NULL || host[0] == '\0')
@@ -81,9 +81,9 @@ take_parts(CURLU *u, AtpHttpUrl *url)
 								(AtpSpan) {host, strlen(host)}, atoi(port));
 	if (curl_url_set(u, CURLUPART_HOST, host, 0) != CURLUE_OK ||
 		curl_url_set(u, CURLUPART_FRAGMENT, NULL, 0) != CURLUE_OK ||
-		(url->url = part(u, CURLUPART_URL, 0)) == NULL)
+		(url->url = get_part(u, CURLUPART_URL, 0)) == NULL)
 		return "the URL cannot be parsed";
-	return url->named ? NULL : judge(scheme, host, port);
+	return url->named ? NULL : check_public(scheme, host, port);
 }
 
 const char *

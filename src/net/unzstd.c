@@ -83,7 +83,7 @@ make_room(AtpUnzstd *z, size_t cap)
 
 /* Prepare the output buffer: of the whole content's size, where the frame states it. */
 static bool
-begin(AtpUnzstd *z, unsigned long long size, AtpEnd *end)
+prepare_output(AtpUnzstd *z, unsigned long long size, AtpEnd *end)
 {
 	size_t		cap = CONTENT_MIN;
 
@@ -109,7 +109,7 @@ begin(AtpUnzstd *z, unsigned long long size, AtpEnd *end)
 
 /* Enlarge the output buffer for a frame that does not state its content's size. */
 static bool
-grow(AtpUnzstd *z, AtpEnd *end)
+grow_output(AtpUnzstd *z, AtpEnd *end)
 {
 	size_t		cap = 2 * z->cap < ATP_FRAME_MAX ? 2 * z->cap : ATP_FRAME_MAX;
 
@@ -123,7 +123,7 @@ grow(AtpUnzstd *z, AtpEnd *end)
 }
 
 static const uint8_t *
-broken(const char *why, AtpEnd *end)
+fail_frame(const char *why, AtpEnd *end)
 {
 	atp_end(end, ATP_DROP_COMPRESSION, "a compressed message is broken: %s", why);
 	return NULL;
@@ -139,11 +139,11 @@ atp_unzstd(AtpUnzstd *z, const uint8_t *message, size_t n, size_t *len, AtpEnd *
 
 	/* a skippable frame begins with another magic number: rejected, too */
 	if (n < sizeof(magic) || memcmp(message, magic, sizeof(magic)) != 0)
-		return broken("it is no zstd frame", end);
+		return fail_frame("it is no zstd frame", end);
 	size = ZSTD_getFrameContentSize(message, n);
 	if (size == ZSTD_CONTENTSIZE_ERROR)
-		return broken("its head is none", end);
-	if (!begin(z, size, end))
+		return fail_frame("its head is none", end);
+	if (!prepare_output(z, size, end))
 		return NULL;
 	(void) ZSTD_DCtx_reset(z->dctx, ZSTD_reset_session_only);
 	out = (ZSTD_outBuffer) {z->content, z->cap, 0};
@@ -152,22 +152,22 @@ atp_unzstd(AtpUnzstd *z, const uint8_t *message, size_t n, size_t *len, AtpEnd *
 		size_t		rc = ZSTD_decompressStream(z->dctx, &out, &in);
 
 		if (ZSTD_isError(rc))
-			return broken(ZSTD_getErrorName(rc), end);
+			return fail_frame(ZSTD_getErrorName(rc), end);
 		if (rc == 0)
 			break;
 		if (out.pos < out.size)
 		{
 			if (in.pos == n)
-				return broken("it is cut short", end);
+				return fail_frame("it is cut short", end);
 			continue;
 		}
-		if (!grow(z, end))
+		if (!grow_output(z, end))
 			return NULL;
 		out.dst = z->content;
 		out.size = z->cap;
 	}
 	if (in.pos < n)
-		return broken("something comes after it", end);
+		return fail_frame("something comes after it", end);
 	*len = out.pos;
 	return z->content;
 }

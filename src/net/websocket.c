@@ -62,7 +62,7 @@ too_large(AtpWebSocket *ws)
  * buffer stays unwritten.  Text messages are copied into wslay's buffer, too, since wslay checks their UTF-8.
  */
 static bool
-put(AtpWebSocket *ws, const uint8_t *data, size_t len)
+put_message(AtpWebSocket *ws, const uint8_t *data, size_t len)
 {
 	if (!ws->receiver.put(ws->receiver.arg, data, len))
 	{
@@ -108,7 +108,7 @@ recv_callback(wslay_event_context_ptr wslay, uint8_t *buf, size_t len, int flags
 	if (n > wanted)
 		n = wanted;
 	/*
-	 * copy before put(): the receiver moves a message's pieces together over the heads of the frames, and so
+	 * copy before put_message(): the receiver moves a message's pieces together over the heads of the frames, and so
 	 * overwrites the input
 	 */
 	if (!in_message || ws->is_text)
@@ -117,7 +117,7 @@ recv_callback(wslay_event_context_ptr wslay, uint8_t *buf, size_t len, int flags
 	 * Take nothing while the receiver wants no more (back-pressure), or while too many pongs are unsent: a
 	 * peer that sends pings and reads no pongs must not fill our memory.
 	 */
-	if (n == 0 || !atp_websocket_ready(ws) || (in_message && !put(ws, ws->in, n)))
+	if (n == 0 || !atp_websocket_ready(ws) || (in_message && !put_message(ws, ws->in, n)))
 	{
 		wslay_event_set_error(wslay, ws->end->drop == ATP_DROP_NONE ? WSLAY_ERR_WOULDBLOCK : WSLAY_ERR_CALLBACK_FAILURE);
 		return -1;
@@ -182,7 +182,7 @@ frame_start_callback(wslay_event_context_ptr wslay, const struct wslay_event_on_
 	if (ws->msg_len + frame->payload_length > ATP_FRAME_MAX || ws->heads_len > ATP_FRAME_MAX)
 		too_large(ws);
 	else if (with_head > 0)
-		(void) put(ws, ws->in - with_head, with_head);
+		(void) put_message(ws, ws->in - with_head, with_head);
 }
 
 static void
@@ -260,7 +260,7 @@ atp_websocket_ready(const AtpWebSocket *ws)
 
 /* wslay has queued or sent a close frame, its answer to a violation of the protocol: find the reason. */
 static void
-broken(AtpWebSocket *ws)
+find_violation(AtpWebSocket *ws)
 {
 	int			code;
 
@@ -289,7 +289,7 @@ atp_websocket_take(AtpWebSocket *ws, const uint8_t *data, size_t len)
 		atp_end(ws->end, ATP_DROP_WEBSOCKET, "the server broke the WebSocket protocol");
 	else if (ws->end->drop == ATP_DROP_NONE &&
 			 (wslay_event_get_read_enabled(ws->wslay) == 0 || wslay_event_get_close_sent(ws->wslay)))
-		broken(ws);
+		find_violation(ws);
 	return len - ws->in_len;
 }
 

@@ -40,7 +40,7 @@ atp_skip_name(AtpSkip skip)
 }
 
 static void
-start(AtpBatch *batch)
+start_batch(AtpBatch *batch)
 {
 	MemoryContext old = MemoryContextSwitchTo(batch->cxt);
 
@@ -67,7 +67,7 @@ atp_batch_create(MemoryContext parent)
 
 	batch->cxt = AllocSetContextCreate(parent, "atproto batch",
 									   ATP_BATCH_KEPT, 1024 * 1024, ATP_BATCH_KEPT);
-	start(batch);
+	start_batch(batch);
 	return batch;
 }
 
@@ -75,7 +75,7 @@ void
 atp_batch_reset(AtpBatch *batch)
 {
 	MemoryContextReset(batch->cxt);
-	start(batch);
+	start_batch(batch);
 }
 
 void

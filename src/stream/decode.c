@@ -53,7 +53,7 @@ atp_decoder_shares(AtpDecoder *decoder, Oid table)
 
 /* A peer's text, made safe for text columns and logs. */
 static char *
-printable(AtpSpan s, size_t max)
+printable_text(AtpSpan s, size_t max)
 {
 	size_t		n = Min(s.len, max);
 	char	   *copy = palloc(n + 1);
@@ -65,7 +65,7 @@ printable(AtpSpan s, size_t max)
 }
 
 static char *
-describe(AtpErr err, size_t at)
+describe_error(AtpErr err, size_t at)
 {
 	return psprintf("%s (byte %zu)", atp_err_text(err), atp_byte_number(at));
 }
@@ -76,7 +76,7 @@ new_letter(AtpBatch *batch, const char *stage, AtpBytes message, int64 seq, AtpE
 	AtpDeadLetter *letter = atp_batch_new_dead_letter(batch, stage, message, seq);
 
 	strcpy(letter->sqlstate, "22P03");	/* invalid_binary_representation */
-	letter->text = describe(err, at);
+	letter->text = describe_error(err, at);
 	return letter;
 }
 
@@ -95,7 +95,7 @@ atp_dead_letter(AtpBatch *batch, const char *stage, const AtpEvent *event, AtpEr
  * represent the data, or where keep_raw asks for them.
  */
 static AtpErr
-keep(AtpBytes data, AtpErr err, bool keep_raw, const Jsonb *value, bytea **raw)
+keep_raw_bytes(AtpBytes data, AtpErr err, bool keep_raw, const Jsonb *value, bytea **raw)
 {
 	/* D28: valid data, but not representable as jsonb */
 	bool		unfit = err == ATP_E_JSON_NUL || err == ATP_E_JSON_AMBIGUOUS;
@@ -110,7 +110,7 @@ atp_make_jsonb(AtpBytes data, bool keep_raw, Jsonb **value, bytea **raw, size_t 
 	AtpErr		err;
 
 	*value = atp_jsonb_from_dagcbor(data, &err, at);
-	return keep(data, err, keep_raw, *value, raw);
+	return keep_raw_bytes(data, err, keep_raw, *value, raw);
 }
 
 AtpErr
@@ -119,7 +119,7 @@ atp_make_record(AtpBytes block, bool keep_raw, Jsonb **value, bytea **raw, size_
 	AtpErr		err;
 
 	*value = atp_jsonb_from_record(block, &err, at);
-	return keep(block, err, keep_raw, *value, raw);
+	return keep_raw_bytes(block, err, keep_raw, *value, raw);
 }
 
 AtpSigned *
@@ -307,7 +307,7 @@ decode_rows(const Incoming *in)
 
 /* Why the connection is dropped because of a message, in words. */
 static char *
-explain(const Incoming *in, AtpDrop drop)
+explain_drop(const Incoming *in, AtpDrop drop)
 {
 	const AtpFrame *frame = &in->decoder->frame;
 
@@ -315,14 +315,14 @@ explain(const Incoming *in, AtpDrop drop)
 	{
 		case ATP_DROP_ERROR_FRAME:
 			return frame->message.ptr == NULL
-				? psprintf("the server sent the error %s", printable(frame->error, 64))
-				: psprintf("the server sent the error %s: %s", printable(frame->error, 64),
-						   printable(frame->message, 256));
+				? psprintf("the server sent the error %s", printable_text(frame->error, 64))
+				: psprintf("the server sent the error %s: %s", printable_text(frame->error, 64),
+						   printable_text(frame->message, 256));
 		case ATP_DROP_CLOCK:
 			return psprintf("this machine's clock is at least " INT64_FORMAT " minutes behind the stream's",
 							(atp_head_time(&in->head) - ATP_UNIX_TO_POSTGRES - atp_time_of_day()) / USECS_PER_MINUTE);
 		default:
-			return describe(in->err, in->at);
+			return describe_error(in->err, in->at);
 	}
 }
 
@@ -367,7 +367,7 @@ atp_decode(AtpDecoder *decoder, AtpBatch *batch, AtpPosition *position, AtpDecod
 				batch->nwanted++;
 			continue;
 		}
-		verdict.why = explain(&in, verdict.drop);
+		verdict.why = explain_drop(&in, verdict.drop);
 		if (verdict.drop == ATP_DROP_ERROR_FRAME)
 			verdict.error = server_error(decoder->frame.error);
 		else if (verdict.drop == ATP_DROP_CLOCK)

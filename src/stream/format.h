@@ -106,7 +106,7 @@ extern AtpHeadKind atp_head_of_info(AtpSpan name);
 
 /* Helpers for make(). */
 extern AtpDeadLetter *atp_dead_letter(AtpBatch *batch, const char *stage, const AtpEvent *event,
-								  AtpErr err, size_t at);
+									  AtpErr err, size_t at);
 
 /*
  * Convert a block or payload to jsonb; *raw gets the bytes where jsonb cannot represent the data, or where

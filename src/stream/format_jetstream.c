@@ -170,12 +170,12 @@ make_wrapped(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 }
 
 static bool
-make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
+make_jetstream_event(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 {
 	if (!atp_repos_begin(decoder, batch, event))
 		return false;
 	return event->kind == ATP_REPOS_COMMIT ? make_operation(decoder, batch, event) : make_wrapped(decoder, batch, event);
 }
 
-const AtpFormat atp_jetstream_v1_format = {.cut = cut_bare, .parse = parse_v1, .make = make};
-const AtpFormat atp_jetstream_v2_format = {.cut = atp_cut_json, .parse = parse_v2, .make = make};
+const AtpFormat atp_jetstream_v1_format = {.cut = cut_bare, .parse = parse_v1, .make = make_jetstream_event};
+const AtpFormat atp_jetstream_v2_format = {.cut = atp_cut_json, .parse = parse_v2, .make = make_jetstream_event};

@@ -102,7 +102,7 @@ make_messages(const AtpBatch *batch, AtpEvent *event)
 }
 
 static AtpErr
-parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
+parse_label_head(AtpDecoder *decoder, AtpHead *head, size_t *at)
 {
 	AtpLabelsMessage *msg = &decoder->msg.labels;
 	AtpErr		err = atp_labels_parse(&decoder->frame, msg, at);
@@ -114,7 +114,7 @@ parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
 }
 
 static bool
-make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
+make_label_event(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 {
 	AtpLabelsMessage *msg = &decoder->msg.labels;
 	bool		full = decoder->settings->verify == ATP_VERIFY_FULL;
@@ -155,4 +155,4 @@ make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 	return true;
 }
 
-const AtpFormat atp_labels_format = {.cut = atp_cut_frame, .parse = parse, .make = make};
+const AtpFormat atp_labels_format = {.cut = atp_cut_frame, .parse = parse_label_head, .make = make_label_event};

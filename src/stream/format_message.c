@@ -18,7 +18,7 @@
  * lexicon, an #info without a sequence number and with the name OutdatedCursor concerns the stream (E-44).
  */
 static AtpErr
-parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
+parse_message_head(AtpDecoder *decoder, AtpHead *head, size_t *at)
 {
 	const AtpFrame *frame = &decoder->frame;
 	AtpCborReader r;
@@ -87,12 +87,12 @@ make_row(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event, AtpBytes cbor, A
 }
 
 static bool
-make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
+make_message_event(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 {
 	return make_row(decoder, batch, event, decoder->frame.payload, ATP_OK, decoder->frame.payload_at);
 }
 
-const AtpFormat atp_message_format = {.cut = atp_cut_frame, .parse = parse, .make = make};
+const AtpFormat atp_message_format = {.cut = atp_cut_frame, .parse = parse_message_head, .make = make_message_event};
 
 /* --- the same in JSON (E-60) --- */
 

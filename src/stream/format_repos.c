@@ -17,21 +17,21 @@
 #include "utils/builtins.h"
 
 /* The block of a record, checked and converted. */
-typedef struct Record
+typedef struct DecodedRecord
 {
 	const AtpCarBlock *block;
 	AtpErr		err;
 	size_t		at;
 	Jsonb	   *value;
 	bytea	   *raw;
-} Record;
+} DecodedRecord;
 
 /* The records of a commit: a block is converted once, however many operations refer to it. */
 typedef struct Records
 {
 	Size		bytes;			/* total size of the rows so far, counting a shared block for each row */
 	int			n;
-	Record		list[ATP_OPS_MAX];
+	DecodedRecord list[ATP_OPS_MAX];
 } Records;
 
 /*
@@ -41,16 +41,16 @@ typedef struct Records
  */
 #define ROWS_MAX	(64 * 1024 * 1024)
 
-static const Record *
-convert(AtpDecoder *decoder, Records *records, const AtpCarBlock *block)
+static const DecodedRecord *
+convert_block(AtpDecoder *decoder, Records *records, const AtpCarBlock *block)
 {
-	Record	   *r;
+	DecodedRecord *r;
 
 	for (int i = 0; i < records->n; i++)
 		if (records->list[i].block == block)
 			return &records->list[i];
 	r = &records->list[records->n++];
-	*r = (Record) {.block = block};
+	*r = (DecodedRecord) {.block = block};
 	r->err = atp_make_record(block->data, decoder->settings->keep_raw, &r->value, &r->raw, &r->at);
 	return r;
 }
@@ -95,7 +95,7 @@ atp_repos_row(AtpBatch *batch, AtpEvent *event, const AtpOp *op, Jsonb *value, b
 static void
 make_operation(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event, Records *records, const AtpOp *op)
 {
-	const Record *record;
+	const DecodedRecord *record;
 	AtpErr		err;
 
 	if (!atp_repos_wants(decoder, batch, op))
@@ -105,7 +105,7 @@ make_operation(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event, Records *r
 		atp_repos_row(batch, event, op, NULL, NULL);
 		return;
 	}
-	record = convert(decoder, records, op->block);
+	record = convert_block(decoder, records, op->block);
 	if (record->value != NULL)
 		records->bytes += VARSIZE(record->value);
 	if (record->raw != NULL)
@@ -138,7 +138,7 @@ begin_inversion(AtpDecoder *decoder)
 }
 
 static AtpProven
-proven(const AtpReposMessage *msg, const AtpInversion *inversion)
+proven_by(const AtpReposMessage *msg, const AtpInversion *inversion)
 {
 	if (inversion == NULL)
 		return ATP_NOT_ASKED;
@@ -169,7 +169,7 @@ make_commit(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 		inversion = begin_inversion(decoder);
 	msg->data = msg->block = (AtpBytes) {NULL, 0};
 	err = atp_commit_invert(msg, &decoder->index, inversion, atp_sha256, NULL, &at);
-	event->proven = proven(msg, inversion);
+	event->proven = proven_by(msg, inversion);
 	/* V-17: the commit is valid, but the trees do not agree with the list of operations */
 	if (err != ATP_OK && inversion != NULL && msg->kind == ATP_REPOS_COMMIT && msg->data.ptr != NULL)
 		event->proven = ATP_OPS_REFUTED;
@@ -227,7 +227,7 @@ atp_repos_head(const AtpReposMessage *msg, AtpHead *head)
 
 /* Cut the message.  A #commit of the usual form is read together with its fields in one pass. */
 static AtpErr
-cut(AtpDecoder *decoder, AtpBytes message, size_t *at)
+cut_message(AtpDecoder *decoder, AtpBytes message, size_t *at)
 {
 	bool		read = atp_repos_read_commit(message.ptr, message.len, &decoder->frame, &decoder->msg.repos);
 
@@ -236,7 +236,7 @@ cut(AtpDecoder *decoder, AtpBytes message, size_t *at)
 }
 
 static AtpErr
-parse(AtpDecoder *decoder, AtpHead *head, size_t *at)
+parse_repo_head(AtpDecoder *decoder, AtpHead *head, size_t *at)
 {
 	AtpErr		err = ATP_OK;
 
@@ -301,9 +301,9 @@ atp_repos_make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 }
 
 static bool
-make(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
+make_repo_event(AtpDecoder *decoder, AtpBatch *batch, AtpEvent *event)
 {
 	return atp_repos_begin(decoder, batch, event) && atp_repos_make(decoder, batch, event);
 }
 
-const AtpFormat atp_repos_format = {.cut = cut, .parse = parse, .make = make, .is_known = is_known};
+const AtpFormat atp_repos_format = {.cut = cut_message, .parse = parse_repo_head, .make = make_repo_event, .is_known = is_known};

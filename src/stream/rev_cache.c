@@ -19,19 +19,19 @@
 
 #define PLACES	65536			/* a power of two */
 
-typedef struct Place
+typedef struct CacheSlot
 {
 	pg_atomic_uint32 version;	/* odd: a process is writing the slot */
 	uint32		generation;
 	Oid			database;
 	Oid			table;
 	AtpRevEntry entry;
-} Place;
+} CacheSlot;
 
 typedef struct Shared
 {
 	pg_atomic_uint32 generation;
-	Place		places[PLACES];
+	CacheSlot	places[PLACES];
 } Shared;
 
 static Shared *shared = NULL;	/* NULL when not preloaded */
@@ -119,7 +119,7 @@ atp_rev_cache_make_entry(AtpRevEntry *entry, const struct varlena *did, const st
 	return true;
 }
 
-static Place *
+static CacheSlot *
 place_of(Oid table, const AtpRevEntry *entry)
 {
 	uint32		hash = hash_combine(hash_bytes(entry->did, entry->did_len), table);
@@ -132,7 +132,7 @@ atp_rev_cache_put(uint32 generation, Oid table, const AtpRevEntry *rev_entries, 
 {
 	for (int i = 0; i < n && shared != NULL; i++)
 	{
-		Place	   *place = place_of(table, &rev_entries[i]);
+		CacheSlot  *place = place_of(table, &rev_entries[i]);
 		uint32		version = pg_atomic_read_u32(&place->version);
 
 		if (version % 2 != 0 || !pg_atomic_compare_exchange_u32(&place->version, &version, version + 1))
@@ -148,11 +148,11 @@ atp_rev_cache_put(uint32 generation, Oid table, const AtpRevEntry *rev_entries, 
 
 /* False: the slot has no entry for the DID, or a process is writing the slot. */
 static bool
-find(Oid table, AtpRevEntry *entry)
+find_slot(Oid table, AtpRevEntry *entry)
 {
-	const Place *place = place_of(table, entry);
+	const CacheSlot *place = place_of(table, entry);
 	uint32		version = pg_atomic_read_u32((pg_atomic_uint32 *) &place->version);
-	Place		copy;
+	CacheSlot	copy;
 
 	pg_read_barrier();
 	memcpy(&copy, place, sizeof(copy));
@@ -170,7 +170,7 @@ atp_rev_cache_is_old(Oid table, const struct varlena *did, const AtpReposMessage
 {
 	AtpRevEntry entry;
 
-	if (shared == NULL || !set_did(&entry, did) || !find(table, &entry))
+	if (shared == NULL || !set_did(&entry, did) || !find_slot(table, &entry))
 		return false;
 	if (msg->kind == ATP_REPOS_SYNC)
 		return msg->rev < entry.rev;

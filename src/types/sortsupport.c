@@ -34,7 +34,7 @@ open_datum(Datum datum, struct varlena **copy)
 }
 
 static int
-fastcmp(Datum x, Datum y, SortSupport ssup)
+compare_fast(Datum x, Datum y, SortSupport ssup)
 {
 	SortState  *state = ssup->ssup_extra;
 	struct varlena *x_copy;
@@ -103,12 +103,12 @@ atp_sortsupport(SortSupport ssup, AtpCompareFn compare, AtpAbbreviateFn abbrevia
 	state->compare = compare;
 	state->abbreviate = abbreviate;
 	ssup->ssup_extra = state;
-	ssup->comparator = fastcmp;
+	ssup->comparator = compare_fast;
 	if (ssup->abbreviate)
 	{
 		state->estimating = true;
 		initHyperLogLog(&state->abbr_card, 10);
-		ssup->abbrev_full_comparator = fastcmp;
+		ssup->abbrev_full_comparator = compare_fast;
 		ssup->comparator = ssup_datum_unsigned_cmp;
 		ssup->abbrev_converter = abbrev_convert;
 		ssup->abbrev_abort = abbrev_abort;

@@ -213,7 +213,7 @@ atp_pg_tid_generate(PG_FUNCTION_ARGS)
 /* --- shared memory --- */
 
 static void
-request(void)
+request_shared(void)
 {
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
@@ -222,7 +222,7 @@ request(void)
 }
 
 static void
-startup(void)
+start_shared(void)
 {
 	bool		found;
 
@@ -251,7 +251,7 @@ atp_tid_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 	prev_shmem_request_hook = shmem_request_hook;
-	shmem_request_hook = request;
+	shmem_request_hook = request_shared;
 	prev_shmem_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = startup;
+	shmem_startup_hook = start_shared;
 }

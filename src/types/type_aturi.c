@@ -70,7 +70,7 @@ atp_pg_aturi_handle(PG_FUNCTION_ARGS)
  * escaping.
  */
 static Datum
-construct(FunctionCallInfo fcinfo, AtpSpan authority)
+construct_aturi(FunctionCallInfo fcinfo, AtpSpan authority)
 {
 	char		text[ATP_URI_MAX];
 	size_t		n = 0;
@@ -105,14 +105,14 @@ atp_pg_aturi_of_did(PG_FUNCTION_ARGS)
 	char		text[ATP_DID_MAX];
 	size_t		n = atp_did_text(did.ptr, did.len, text);
 
-	return construct(fcinfo, (AtpSpan) {text, n});
+	return construct_aturi(fcinfo, (AtpSpan) {text, n});
 }
 
 PG_FUNCTION_INFO_V1(atp_pg_aturi_of_handle);
 Datum
 atp_pg_aturi_of_handle(PG_FUNCTION_ARGS)
 {
-	return construct(fcinfo, atp_arg_span(fcinfo, 0));
+	return construct_aturi(fcinfo, atp_arg_span(fcinfo, 0));
 }
 
 PG_FUNCTION_INFO_V1(atp_pg_aturi_of_text);
@@ -133,7 +133,7 @@ atp_pg_aturi_of_text(PG_FUNCTION_ARGS)
 		atp_handle_normalize(s.ptr, s.len, handle);
 		s.ptr = handle;
 	}
-	return construct(fcinfo, s);
+	return construct_aturi(fcinfo, s);
 }
 
 /* As atp_pg_aturi_of_text(), with a collection that is text, too. */

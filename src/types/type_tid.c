@@ -23,7 +23,7 @@
 #define PG_RETURN_TID(x)	return AtpTidGetDatum(x)
 
 static uint64_t
-parse(const AtpInputContext *source, const char *s, size_t n)
+parse_input(const AtpInputContext *source, const char *s, size_t n)
 {
 	uint64_t	tid;
 	size_t		at;
@@ -44,7 +44,7 @@ atp_pg_tid_in(PG_FUNCTION_ARGS)
 	const char *s = PG_GETARG_CSTRING(0);
 	AtpInputContext source = {"atproto.tid", false, fcinfo->context};
 
-	PG_RETURN_TID(parse(&source, s, strlen(s)));
+	PG_RETURN_TID(parse_input(&source, s, strlen(s)));
 }
 
 PG_FUNCTION_INFO_V1(atp_pg_tid_out);

@@ -35,7 +35,7 @@ typedef struct Groups
 } Groups;
 
 static int
-compare(const void *a, const void *b)
+compare_groups(const void *a, const void *b)
 {
 	const AtpBytes *x = a;
 	const AtpBytes *y = b;
@@ -60,7 +60,7 @@ end_group(Groups *groups, double bin)
 
 /* The share of the average group, by the estimator that ANALYZE uses (Haas and Stokes). */
 static float4
-share(const Groups *groups, int sample, double total)
+share_of_group(const Groups *groups, int sample, double total)
 {
 	double		distinct = sample * (double) groups->n /
 		(sample - groups->singles + groups->singles * sample / Max(total, sample));
@@ -75,7 +75,7 @@ share(const Groups *groups, int sample, double total)
 static float4
 share_of_row(const Groups *groups, int sample, double total)
 {
-	float4		least = share(groups, sample, total);
+	float4		least = share_of_group(groups, sample, total);
 
 	if (sample < 2 || groups->rows == 0)
 		return least;
@@ -122,7 +122,7 @@ compute_stats(VacAttrStats *stats, AnalyzeAttrFetchFunc fetch, int samplerows, d
 		return;
 
 	bin *= n;
-	qsort(sample, n, sizeof(AtpBytes), compare);
+	qsort(sample, n, sizeof(AtpBytes), compare_groups);
 	for (int i = 0; i < n; i++)
 	{
 		AtpBytes	a = sample[Max(i - 1, 0)];
@@ -142,8 +142,8 @@ compute_stats(VacAttrStats *stats, AnalyzeAttrFetchFunc fetch, int samplerows, d
 
 	totalrows *= n / (double) samplerows;
 	numbers = MemoryContextAlloc(stats->anl_context, ATP_STATISTIC_URI_NUMBERS * sizeof(float4));
-	numbers[ATP_STATISTIC_URI_REPO] = share(&repos, n, totalrows);
-	numbers[ATP_STATISTIC_URI_COLLECTION] = share(&collections, n, totalrows);
+	numbers[ATP_STATISTIC_URI_REPO] = share_of_group(&repos, n, totalrows);
+	numbers[ATP_STATISTIC_URI_COLLECTION] = share_of_group(&collections, n, totalrows);
 	numbers[ATP_STATISTIC_URI_REPO_OF_ROW] = share_of_row(&repos, n, totalrows);
 	numbers[ATP_STATISTIC_URI_COLLECTION_OF_ROW] = share_of_row(&collections, n, totalrows);
 	stats->stakind[slot] = ATP_STATISTIC_KIND_URI;

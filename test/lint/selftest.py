@@ -5,6 +5,7 @@ import os
 import sys
 import tempfile
 
+import names
 import script
 import silence
 import tree
@@ -126,8 +127,35 @@ def silence_wrong():
         yield "not found: an empty cell"
 
 
+STATIC = "static int\n%s(int x)\n{\n\treturn x;\n}\n"
+GOOD_NAMES = {
+    "src/a/a.h": "typedef struct AtpA AtpA;\ntypedef enum AtpB\n{\n\tB\n} AtpB;\n",
+    "src/a/a.c": "struct AtpA\n{\n\tint x;\n};\n/* typedef enum AtpB { } AtpB; */\n" + STATIC % "find_row",
+    "src/a/a.sql": "", "src/a/b.c": STATIC % "find_row", "src/b/c.c": STATIC % "find_row",
+    "src/b/d.c": "static int\tfind_row;\nstatic int find(int x);\n",
+}
+BAD_NAMES = {
+    "find() has a name of one word": {"src/a/a.c": STATIC % "find"},
+    "find_row() stands in 4 files": {"src/b/d.c": STATIC % "find_row"},
+    "two types are called AtpB": {"src/b/d.c": "typedef struct\n{\n\tint x;\n} AtpB;\n"},
+    "two types are called AtpA": {"src/b/d.c": "typedef struct AtpA\n{\n\tint x;\n} AtpA;\n"},
+    "called a: src/a, src/b": {"src/b/a.sql": ""},
+}
+
+
+def found_names(files):
+    return list(names.faults(lambda name: files[name], files))
+
+
+def names_wrong():
+    yield from ("good names: " + fault for fault in found_names(GOOD_NAMES))
+    for words, files in BAD_NAMES.items():
+        if not any(words in fault for fault in found_names(dict(GOOD_NAMES, **files))):
+            yield "not found: " + words
+
+
 def main():
-    wrong = list(silence_wrong())
+    wrong = list(silence_wrong()) + list(names_wrong())
     for name, sql in GOOD_SQL.items():
         wrong += ["%s: %s" % (name, fault) for fault in script.faults(sql)]
     for words, sql in BAD_SQL.items():

@@ -215,7 +215,7 @@ static const struct cbor_callbacks callbacks = {
  * (B-01, B-02, B-03, B-06).
  */
 static AtpErr
-decode(const uint8_t *p, size_t n, Head *head)
+decode_head(const uint8_t *p, size_t n, Head *head)
 {
 	/* the smallest argument that needs 1, 2, 4, 8 more bytes */
 	static const uint64_t least[4] = {24, 0x100, 0x10000, UINT64_C(0x100000000)};
@@ -261,7 +261,7 @@ decode_link(const uint8_t *p, size_t n, Head *head)
 	if (tag_size == n)
 		return ATP_E_CBOR_TRUNCATED;
 	if (!atp_cbor_easy_head(p + tag_size, n - tag_size, item) &&
-		(err = decode(p + tag_size, n - tag_size, head)) != ATP_OK)
+		(err = decode_head(p + tag_size, n - tag_size, head)) != ATP_OK)
 		return err;
 	if (item->kind != ATP_CBOR_BYTES || item->u == 0 || item->ptr[0] != 0)
 		return ATP_E_CBOR_LINK;
@@ -276,7 +276,7 @@ AtpErr
 atp_cbor_head(const uint8_t *p, size_t n, AtpCborHead *item)
 {
 	Head		head = {0};
-	AtpErr		err = decode(p, n, &head);
+	AtpErr		err = decode_head(p, n, &head);
 
 	if (err == ATP_OK && head.what == HEAD_TAG)
 		err = decode_link(p, n, &head);

@@ -28,7 +28,7 @@ skip_space(AtpJsonReader *r)
 }
 
 static bool
-take(AtpJsonReader *r, char c)
+take_char(AtpJsonReader *r, char c)
 {
 	if (r->pos >= r->len || r->buf[r->pos] != c)
 		return false;
@@ -38,7 +38,7 @@ take(AtpJsonReader *r, char c)
 
 /* The value of four hexadecimal digits at p, or -1. */
 static int
-hex4(const char *p, const char *end)
+parse_hex4(const char *p, const char *end)
 {
 	int			value = 0;
 
@@ -104,7 +104,7 @@ read_text(AtpJsonReader *r, AtpJsonItem *item)
 		item->escaped = true;
 		if (++p == end)
 			return ATP_E_JSON_SYNTAX;
-		if (*p == 'u' ? hex4(p + 1, end) < 0 : *p == '\0' || strchr("\"\\/bfnrt", *p) == NULL)
+		if (*p == 'u' ? parse_hex4(p + 1, end) < 0 : *p == '\0' || strchr("\"\\/bfnrt", *p) == NULL)
 			return ATP_E_JSON_SYNTAX;
 		if (*p == 'u')
 			p += 4;
@@ -125,7 +125,7 @@ read_text(AtpJsonReader *r, AtpJsonItem *item)
 }
 
 static size_t
-digits(AtpJsonReader *r)
+skip_digits(AtpJsonReader *r)
 {
 	size_t		start = r->pos;
 
@@ -140,16 +140,16 @@ read_number(AtpJsonReader *r, AtpJsonItem *item)
 	size_t		start = r->pos;
 
 	item->kind = ATP_JSON_NUMBER;
-	take(r, '-');
-	if (!take(r, '0') && digits(r) == 0)
+	take_char(r, '-');
+	if (!take_char(r, '0') && skip_digits(r) == 0)
 		return ATP_E_JSON_SYNTAX;
-	if (take(r, '.') && digits(r) == 0)
+	if (take_char(r, '.') && skip_digits(r) == 0)
 		return ATP_E_JSON_SYNTAX;
-	if (take(r, 'e') || take(r, 'E'))
+	if (take_char(r, 'e') || take_char(r, 'E'))
 	{
-		if (!take(r, '-'))
-			take(r, '+');
-		if (digits(r) == 0)
+		if (!take_char(r, '-'))
+			take_char(r, '+');
+		if (skip_digits(r) == 0)
 			return ATP_E_JSON_SYNTAX;
 	}
 	item->raw = (AtpSpan) {r->buf + start, r->pos - start};
@@ -205,20 +205,20 @@ read_member(AtpJsonReader *r, AtpJsonItem *item)
 {
 	bool		is_object = r->is_object[r->depth - 1];
 
-	if (take(r, is_object ? '}' : ']'))
+	if (take_char(r, is_object ? '}' : ']'))
 	{
 		item->kind = ATP_JSON_END;
 		r->depth--;
 		r->first = false;
 		return ATP_OK;
 	}
-	if (!r->first && !take(r, ','))
+	if (!r->first && !take_char(r, ','))
 		return ATP_E_JSON_SYNTAX;
 	skip_space(r);
 	r->first = false;
 	if (!is_object)
 		return read_value(r, item);
-	if (!take(r, '"'))
+	if (!take_char(r, '"'))
 		return ATP_E_JSON_SYNTAX;
 	item->kind = ATP_JSON_KEY;
 	r->after_key = true;
@@ -241,7 +241,7 @@ atp_json_next(AtpJsonReader *r, AtpJsonItem *item, size_t *at)
 	else if (r->after_key)
 	{
 		r->after_key = false;
-		if (!take(r, ':'))
+		if (!take_char(r, ':'))
 			err = ATP_E_JSON_SYNTAX;
 		else
 		{
@@ -297,7 +297,7 @@ past_text(const char *p, const char *end)
  * fault there concerns only this member.
  */
 static AtpErr
-measure(AtpJsonReader *r, AtpJsonItem *item, size_t *at)
+measure_container(AtpJsonReader *r, AtpJsonItem *item, size_t *at)
 {
 	const char *p = r->buf + r->pos;
 	const char *end = r->buf + r->len;
@@ -367,7 +367,7 @@ read_members(AtpJsonReader *r, const char *const *names, unsigned n,
 
 		if ((err = atp_json_next(r, &item, at)) != ATP_OK)
 			return err;
-		if ((err = measured ? measure(r, &item, at) : atp_json_finish(r, &item, at)) != ATP_OK)
+		if ((err = measured ? measure_container(r, &item, at) : atp_json_finish(r, &item, at)) != ATP_OK)
 			return err;
 		if (which < n)
 		{
@@ -420,11 +420,11 @@ read_escape(const char **p, const char *end, uint32_t *c)
 		(*p)++;
 		return true;
 	}
-	*c = (uint32_t) hex4(*p + 1, end);
+	*c = (uint32_t) parse_hex4(*p + 1, end);
 	*p += 5;
 	if (*c >= 0xd800 && *c < 0xdc00 && end - *p >= 6 && (*p)[0] == '\\' && (*p)[1] == 'u')
 	{
-		uint32_t	low = (uint32_t) hex4(*p + 2, end);
+		uint32_t	low = (uint32_t) parse_hex4(*p + 2, end);
 
 		if (low < 0xdc00 || low > 0xdfff)
 			return false;

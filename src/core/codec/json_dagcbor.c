@@ -55,7 +55,7 @@ typedef struct Writer
  * else is shorter than its JSON together with the comma, colon or bracket before it.
  */
 static size_t
-longest(size_t n)
+longest_output(size_t n)
 {
 	return n + n / 1024 + 64;
 }
@@ -63,12 +63,12 @@ longest(size_t n)
 size_t
 atp_json_dagcbor_room(size_t n)
 {
-	return 2 * longest(n) + _Alignof(Member) + (n / MEMBER_MIN + 1) * sizeof(Member);
+	return 2 * longest_output(n) + _Alignof(Member) + (n / MEMBER_MIN + 1) * sizeof(Member);
 }
 
 /* B-04: keys ascend by length, then bytes. */
 static int
-compare(const uint8_t *buf, const Member *a, const Member *b)
+compare_keys(const uint8_t *buf, const Member *a, const Member *b)
 {
 	if (a->key_len != b->key_len)
 		return a->key_len < b->key_len ? -1 : 1;
@@ -77,15 +77,15 @@ compare(const uint8_t *buf, const Member *a, const Member *b)
 
 /* Restores the heap below i, if only list[i] may be smaller than its children. */
 static void
-sift(const uint8_t *buf, Member *list, size_t i, size_t n)
+sift_down(const uint8_t *buf, Member *list, size_t i, size_t n)
 {
 	Member		moved = list[i];
 
 	for (size_t child; (child = 2 * i + 1) < n; i = child)
 	{
-		if (child + 1 < n && compare(buf, &list[child], &list[child + 1]) < 0)
+		if (child + 1 < n && compare_keys(buf, &list[child], &list[child + 1]) < 0)
 			child++;
-		if (compare(buf, &moved, &list[child]) >= 0)
+		if (compare_keys(buf, &moved, &list[child]) >= 0)
 			break;
 		list[i] = list[child];
 	}
@@ -94,14 +94,14 @@ sift(const uint8_t *buf, Member *list, size_t i, size_t n)
 
 /* Heapsort: strangers choose the keys, and no order of keys may take quadratic time. */
 static void
-sort(Writer *o, Member *list, size_t n)
+sort_members(Writer *o, Member *list, size_t n)
 {
 	const uint8_t *buf = o->w.buf;
 
 	for (size_t i = n / 2; i-- > 0;)
 	{
 		atp_tick(o->tick, ++o->ticks);
-		sift(buf, list, i, n);
+		sift_down(buf, list, i, n);
 	}
 	while (n-- > 1)
 	{
@@ -111,15 +111,15 @@ sort(Writer *o, Member *list, size_t n)
 
 		list[n] = list[0];
 		list[0] = last;
-		sift(buf, list, 0, n);
+		sift_down(buf, list, 0, n);
 	}
 }
 
 static bool
-ascends(const uint8_t *buf, const Member *list, size_t n)
+keys_ascend(const uint8_t *buf, const Member *list, size_t n)
 {
 	for (size_t i = 1; i < n; i++)
-		if (compare(buf, &list[i - 1], &list[i]) >= 0)
+		if (compare_keys(buf, &list[i - 1], &list[i]) >= 0)
 			return false;
 	return true;
 }
@@ -130,10 +130,10 @@ put_in_order(Writer *o, size_t body, Member *list, size_t n)
 {
 	AtpCborWriter sorted = {.buf = o->scratch, .cap = o->w.cap};
 
-	if (ascends(o->w.buf, list, n))
+	if (keys_ascend(o->w.buf, list, n))
 		return ATP_OK;
-	sort(o, list, n);
-	if (!ascends(o->w.buf, list, n))
+	sort_members(o, list, n);
+	if (!keys_ascend(o->w.buf, list, n))
 		return ATP_E_JSON_TWICE;
 	for (size_t i = 0; i < n; i++)
 	{
@@ -191,7 +191,7 @@ text_of(const Writer *o, const Member *m)
  * object must have no other key.
  */
 static AtpErr
-put_link(Writer *o, const Level *level, const Member *m)
+put_link_object(Writer *o, const Level *level, const Member *m)
 {
 	AtpSpan		text = text_of(o, m);
 	uint8_t		cid[ATP_CID_MAX];
@@ -243,7 +243,7 @@ close_level(Writer *o)
 		for (size_t i = 0; i < level->n; i++)
 		{
 			if (has_key(o, &members[i], "$link"))
-				return put_link(o, level, &members[i]);
+				return put_link_object(o, level, &members[i]);
 			if (has_key(o, &members[i], "$bytes"))
 				return put_bytes(o, level, &members[i]);
 		}
@@ -352,9 +352,9 @@ put_item(Writer *o, const AtpJsonItem *item)
 
 /* Divides the memory into three parts. */
 static bool
-divide(Writer *o, size_t n, uint8_t *room, size_t size)
+divide_room(Writer *o, size_t n, uint8_t *room, size_t size)
 {
-	size_t		most = longest(n);
+	size_t		most = longest_output(n);
 	uintptr_t	members = (uintptr_t) (room + 2 * most);
 
 	if (n > JSON_MAX || size < atp_json_dagcbor_room(n))
@@ -384,7 +384,7 @@ atp_json_to_dagcbor_ticking(const char *restrict s, size_t n, uint8_t *restrict 
 	AtpErr		err;
 
 	*at = 0;
-	if (!divide(&o, n, room, size))
+	if (!divide_room(&o, n, room, size))
 		return ATP_E_JSON_LARGE;
 	o.tick = tick;
 	o.ticks = 0;

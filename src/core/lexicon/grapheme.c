@@ -94,7 +94,7 @@ is_one_syllable(Class before, Class class)
 
 /* Does a grapheme begin with a character of this class? */
 static bool
-begins(const State *s, Class class)
+begins_grapheme(const State *s, Class class)
 {
 	if (s->before == CLASS_CR && class == CLASS_LF) /* GB3 */
 		return false;
@@ -130,7 +130,7 @@ read_class(State *s, Class class)
  * wrong character, but nothing behind the n bytes is read.
  */
 static size_t
-decode(const uint8_t *s, size_t n, uint32_t *c)
+decode_character(const uint8_t *s, size_t n, uint32_t *c)
 {
 	size_t		len = s[0] < 0xC0 ? 1 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
 
@@ -154,9 +154,9 @@ atp_graphemes(const char *s, size_t n, size_t enough)
 		uint32_t	c;
 		Class		class;
 
-		i += decode(p + i, n - i, &c);
+		i += decode_character(p + i, n - i, &c);
 		class = c >= ' ' && c <= '~' ? CLASS_OTHER : class_of(c);
-		count += begins(&state, class);
+		count += begins_grapheme(&state, class);
 		read_class(&state, class);
 	}
 	return count;

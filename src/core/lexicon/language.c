@@ -6,7 +6,7 @@
 #include "core/lexicon/language.h"
 
 /* The parts of a tag, in the order of the grammar: a part may follow any part that stands before it here. */
-typedef enum Part
+typedef enum TagPart
 {
 	PART_LANGUAGE,
 	PART_EXTENDED,				/* extended language subtag; at most three */
@@ -18,7 +18,7 @@ typedef enum Part
 	PART_PRIVATE_X,
 	PART_PRIVATE,
 	PART_NONE
-} Part;
+} TagPart;
 
 /* Valid tags that do not follow the grammar of RFC 5646: they are older than RFC 4646. */
 static const char *const irregular[] = {
@@ -44,7 +44,7 @@ is_irregular(const char *s, size_t n)
 }
 
 static bool
-all(AtpSpan s, unsigned classes)
+all_of_class(AtpSpan s, unsigned classes)
 {
 	for (size_t i = 0; i < s.len; i++)
 		if (!atp_char_is(s.ptr[i], classes))
@@ -53,22 +53,22 @@ all(AtpSpan s, unsigned classes)
 }
 
 /* The first part: a language, or "x", after which everything is private. */
-static Part
+static TagPart
 first_part(AtpSpan s)
 {
 	if (s.len == 1 && atp_char_lower(s.ptr[0]) == 'x')
 		return PART_PRIVATE_X;
-	return (s.len == 2 || s.len == 3) && all(s, ATP_C_LOWER) ? PART_LANGUAGE : PART_NONE;
+	return (s.len == 2 || s.len == 3) && all_of_class(s, ATP_C_LOWER) ? PART_LANGUAGE : PART_NONE;
 }
 
 /*
  * The kind of the part s, which has 1 to 8 letters and digits; last is the kind of the part before it.
  * PART_NONE: not allowed here.
  */
-static Part
-next_part(AtpSpan s, Part last, unsigned *extended)
+static TagPart
+next_part(AtpSpan s, TagPart last, unsigned *extended)
 {
-	bool		letters = all(s, ATP_C_LETTER);
+	bool		letters = all_of_class(s, ATP_C_LETTER);
 
 	if (last >= PART_PRIVATE_X)
 		return PART_PRIVATE;
@@ -84,7 +84,7 @@ next_part(AtpSpan s, Part last, unsigned *extended)
 		return ++*extended <= 3 ? PART_EXTENDED : PART_NONE;
 	if (s.len == 4 && letters && last < PART_SCRIPT)
 		return PART_SCRIPT;
-	if (last < PART_REGION && ((s.len == 2 && letters) || (s.len == 3 && all(s, ATP_C_DIGIT))))
+	if (last < PART_REGION && ((s.len == 2 && letters) || (s.len == 3 && all_of_class(s, ATP_C_DIGIT))))
 		return PART_REGION;
 	return s.len >= 5 || (s.len == 4 && atp_char_is(s.ptr[0], ATP_C_DIGIT)) ? PART_VARIANT : PART_NONE;
 }
@@ -92,7 +92,7 @@ next_part(AtpSpan s, Part last, unsigned *extended)
 AtpErr
 atp_language_check(const char *s, size_t n, size_t *at)
 {
-	Part		last = PART_NONE;
+	TagPart 	last = PART_NONE;
 	unsigned	extended = 0;
 
 	if (n == 0)

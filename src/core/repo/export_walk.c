@@ -46,7 +46,7 @@ read_node(void *ctx, unsigned level, AtpBytes cid, AtpBytes *node)
 }
 
 static inline AtpErr
-reason(const AtpExportWalk *walk, AtpErr err)
+reason_of(const AtpExportWalk *walk, AtpErr err)
 {
 	return err != ATP_OK && walk->refused != ATP_OK ? walk->refused : err;
 }
@@ -58,7 +58,7 @@ atp_export_begin(AtpExportWalk *walk, const AtpExportSource *source, AtpBytes da
 	walk->nodes = (AtpMstSource) {.read = read_node, .ctx = walk, .blocks = source->blocks};
 	walk->refused = ATP_OK;
 	walk->records = 0;
-	return reason(walk, atp_mst_begin_source(&walk->mst, &walk->nodes, data, source->sha256, source->sha_ctx, at));
+	return reason_of(walk, atp_mst_begin_source(&walk->mst, &walk->nodes, data, source->sha256, source->sha_ctx, at));
 }
 
 AtpErr
@@ -68,7 +68,7 @@ atp_export_next(AtpExportWalk *walk, AtpExportRecord *record, size_t *at)
 	AtpErr		err = atp_mst_next(&walk->mst, &leaf, at);
 
 	if (err != ATP_OK)
-		return reason(walk, err);
+		return reason_of(walk, err);
 	if (walk->records >= walk->source.max_records)
 		return ATP_E_EXPORT_RECORDS;
 	if (walk->source.has != NULL && !walk->source.has(walk->source.ctx, leaf.value))

@@ -25,7 +25,7 @@ is_root(const AtpInversion *inversion, AtpBytes cid)
 }
 
 static void
-judge(AtpInversion *inversion, AtpBytes prev_data)
+judge_root(AtpInversion *inversion, AtpBytes prev_data)
 {
 	inversion->known = true;
 	inversion->first = memcmp(inversion->root, atp_mst_empty, sizeof(atp_mst_empty)) == 0;
@@ -45,7 +45,7 @@ atp_invert_end(AtpInversion *inversion, AtpBytes prev_data, bool undone)
 	if (!undone)
 		inversion->verdict = ATP_INCOMPLETE;
 	else if (err == ATP_OK)
-		judge(inversion, prev_data);
+		judge_root(inversion, prev_data);
 
 	/*
 	 * V-20: the tree before is one absent subtree, or a node below its top: a
@@ -53,7 +53,7 @@ atp_invert_end(AtpInversion *inversion, AtpBytes prev_data, bool undone)
 	 * but different roots prove nothing.
 	 */
 	else if (prev_data.ptr != NULL && is_root(inversion, prev_data))
-		judge(inversion, prev_data);
+		judge_root(inversion, prev_data);
 	return ATP_OK;
 }
 
@@ -61,5 +61,5 @@ void
 atp_invert_nothing(AtpInversion *inversion, AtpBytes data, AtpBytes prev_data)
 {
 	memcpy(inversion->root, data.ptr, sizeof(inversion->root));
-	judge(inversion, prev_data);
+	judge_root(inversion, prev_data);
 }

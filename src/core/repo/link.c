@@ -8,7 +8,7 @@
 #include "core/repo/link.h"
 
 static inline void
-put(AtpLinkPath *path, char c)
+put_char(AtpLinkPath *path, char c)
 {
 	if (path->len < ATP_LINK_PATH_MAX)
 		path->text[path->len] = c;
@@ -16,7 +16,7 @@ put(AtpLinkPath *path, char c)
 }
 
 static inline bool
-is_plain(char c)
+is_plain_char(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
 		c == '_' || c == '$' || c == '-';
@@ -32,13 +32,13 @@ put_escaped(AtpLinkPath *path, AtpSpan s, bool is_type)
 	{
 		unsigned char c = (unsigned char) s.ptr[i];
 
-		if (is_plain(s.ptr[i]) || (is_type && (c == '.' || c == '#')))
-			put(path, s.ptr[i]);
+		if (is_plain_char(s.ptr[i]) || (is_type && (c == '.' || c == '#')))
+			put_char(path, s.ptr[i]);
 		else
 		{
-			put(path, '%');
-			put(path, hex[c >> 4]);
-			put(path, hex[c & 15]);
+			put_char(path, '%');
+			put_char(path, hex[c >> 4]);
+			put_char(path, hex[c & 15]);
 		}
 	}
 }
@@ -47,26 +47,26 @@ void
 atp_link_path_name(AtpLinkPath *path, AtpSpan name)
 {
 	if (path->len > 0)
-		put(path, '.');
+		put_char(path, '.');
 	if (name.len == 0)
-		put(path, '%');
+		put_char(path, '%');
 	put_escaped(path, name, false);
 }
 
 void
 atp_link_path_element(AtpLinkPath *path, AtpSpan type)
 {
-	put(path, '[');
+	put_char(path, '[');
 	if (type.ptr != NULL)
 		put_escaped(path, type, true);
-	put(path, ']');
+	put_char(path, ']');
 }
 
 bool
 atp_link_path_is_valid(AtpSpan path)
 {
 	for (size_t i = 0; i < path.len; i++)
-		if (!is_plain(path.ptr[i]) && (path.ptr[i] == '\0' || strchr(".#%[]", path.ptr[i]) == NULL))
+		if (!is_plain_char(path.ptr[i]) && (path.ptr[i] == '\0' || strchr(".#%[]", path.ptr[i]) == NULL))
 			return false;
 	return path.len > 0 && path.len <= ATP_LINK_PATH_MAX;
 }

@@ -13,14 +13,14 @@
 /* The greatest height of a key: half the bits of a SHA-256 hash. */
 #define HEIGHT_MAX	128
 
-typedef struct Entry
+typedef struct NodeEntry
 {
 	size_t		at;
 	uint64_t	prefix;
 	AtpBytes	suffix;
 	AtpBytes	subtree;		/* ptr NULL for null */
 	AtpBytes	value;
-} Entry;
+} NodeEntry;
 
 unsigned
 atp_mst_height(const uint8_t *key, size_t n, AtpSha256Fn sha256, void *ctx)
@@ -100,10 +100,10 @@ read_short_head(AtpCborReader *r, uint8_t major, uint64_t *n)
 
 /*
  * Reads an entry of the usual form at once: with short heads, and a value that is a CID of DAG-CBOR.  False:
- * nothing was read, and read_entry() must read item by item.
+ * nothing was read, and read_node_entry() must read item by item.
  */
 static inline bool
-read_usual_entry(AtpCborReader *r, Entry *entry)
+read_usual_entry(AtpCborReader *r, NodeEntry *entry)
 {
 	const uint8_t *p = r->buf + r->pos;
 	const uint8_t *end = r->buf + r->len;
@@ -176,7 +176,7 @@ read_prefix(AtpCborReader *r, uint64_t *prefix, size_t *at)
 }
 
 static AtpErr
-read_entry(AtpCborReader *r, Entry *entry, size_t *at)
+read_node_entry(AtpCborReader *r, NodeEntry *entry, size_t *at)
 {
 	AtpCborItem item;
 	AtpErr		err;
@@ -244,7 +244,7 @@ read_node_tail(AtpCborReader *r, AtpBytes *left, size_t *at)
  * must be as long as possible, and keys must ascend.
  */
 static AtpErr
-next_key(uint8_t *key, size_t *len, const Entry *entry)
+next_key(uint8_t *key, size_t *len, const NodeEntry *entry)
 {
 	size_t		p = (size_t) entry->prefix;
 	AtpBytes	k = entry->suffix;
@@ -270,7 +270,7 @@ static AtpErr
 open_node(AtpBytes node, AtpBytes *left, size_t *pos, uint64_t *count, size_t *at)
 {
 	AtpCborReader r;
-	Entry		entry;
+	NodeEntry	entry;
 	AtpErr		err;
 
 	if ((err = read_node_head(&r, node, count, at)) != ATP_OK)
@@ -278,7 +278,7 @@ open_node(AtpBytes node, AtpBytes *left, size_t *pos, uint64_t *count, size_t *a
 	*pos = r.pos;
 	for (uint64_t i = 0; i < *count; i++)
 	{
-		if ((err = read_entry(&r, &entry, at)) != ATP_OK)
+		if ((err = read_node_entry(&r, &entry, at)) != ATP_OK)
 			return err;
 	}
 	return read_node_tail(&r, left, at);
@@ -286,14 +286,14 @@ open_node(AtpBytes node, AtpBytes *left, size_t *pos, uint64_t *count, size_t *a
 
 /* Reads an entry of a node that open_node() has accepted. */
 static AtpErr
-entry_at(AtpBytes node, size_t *pos, Entry *entry, size_t *at)
+entry_at(AtpBytes node, size_t *pos, NodeEntry *entry, size_t *at)
 {
 	AtpCborReader r;
 	AtpErr		err;
 
 	atp_cbor_init(&r, node.ptr, node.len, ATP_CBOR_DEPTH_DEFAULT);
 	r.pos = *pos;
-	err = read_entry(&r, entry, at);
+	err = read_node_entry(&r, entry, at);
 	*pos = r.pos;
 	return err;
 }
@@ -324,7 +324,7 @@ find_node(const AtpMstWalk *walk, AtpBytes cid, AtpBytes *node)
  * may be absent: then the walk notes the gap.
  */
 static AtpErr
-push(AtpMstWalk *walk, AtpBytes cid, unsigned layer, size_t *at)
+push_node(AtpMstWalk *walk, AtpBytes cid, unsigned layer, size_t *at)
 {
 	AtpMstLevel *level = &walk->level[walk->depth];
 	AtpErr		err;
@@ -365,11 +365,11 @@ push(AtpMstWalk *walk, AtpBytes cid, unsigned layer, size_t *at)
 }
 
 static AtpErr
-begin(AtpMstWalk *walk, const AtpMstTree *tree, const AtpMstSource *source, bool partial, size_t *at)
+begin_tree(AtpMstWalk *walk, const AtpMstTree *tree, const AtpMstSource *source, bool partial, size_t *at)
 {
 	AtpMstLevel *top = &walk->level[0];
 	size_t		pos;
-	Entry		entry;
+	NodeEntry	entry;
 	AtpErr		err;
 
 	walk->tree = *tree;
@@ -381,7 +381,7 @@ begin(AtpMstWalk *walk, const AtpMstTree *tree, const AtpMstSource *source, bool
 	walk->last_len = 0;
 	walk->last_depth = 0;
 	*at = 0;
-	if ((err = push(walk, tree->root, HEIGHT_MAX, at)) != ATP_OK)
+	if ((err = push_node(walk, tree->root, HEIGHT_MAX, at)) != ATP_OK)
 		return err;
 	if (walk->depth == 0 || top->left == 0)
 		return ATP_OK;
@@ -397,14 +397,14 @@ begin(AtpMstWalk *walk, const AtpMstTree *tree, const AtpMstSource *source, bool
 AtpErr
 atp_mst_begin(AtpMstWalk *walk, const AtpMstTree *tree, size_t *at)
 {
-	return begin(walk, tree, NULL, false, at);
+	return begin_tree(walk, tree, NULL, false, at);
 }
 
 AtpErr
 atp_mst_begin_source(AtpMstWalk *walk, const AtpMstSource *source, AtpBytes root,
 					 AtpSha256Fn sha256, void *ctx, size_t *at)
 {
-	return begin(walk, &(AtpMstTree) {.root = root, .sha256 = sha256, .ctx = ctx}, source, false, at);
+	return begin_tree(walk, &(AtpMstTree) {.root = root, .sha256 = sha256, .ctx = ctx}, source, false, at);
 }
 
 int
@@ -419,7 +419,7 @@ atp_mst_compare(AtpBytes a, AtpBytes b)
 static AtpErr
 next_leaf(AtpMstWalk *walk, AtpMstLevel *level, AtpMstLeaf *leaf, size_t *at)
 {
-	Entry		entry;
+	NodeEntry	entry;
 	AtpErr		err;
 
 	if ((err = entry_at(level->node, &level->pos, &entry, at)) == ATP_OK)
@@ -466,7 +466,7 @@ atp_mst_next(AtpMstWalk *walk, AtpMstLeaf *leaf, size_t *at)
 			*at = offset_of(walk, child.ptr);
 			if (level->layer == 0)
 				return ATP_E_MST_LAYER;
-			if ((err = push(walk, child, level->layer - 1, at)) != ATP_OK)
+			if ((err = push_node(walk, child, level->layer - 1, at)) != ATP_OK)
 				return err;
 		}
 		else if (level->left > 0)
@@ -504,7 +504,7 @@ atp_mst_lookup(AtpMstWalk *walk, const AtpMstTree *tree, AtpMstLookup *list, siz
 			   AtpMstBuilder *before, size_t *at)
 {
 	size_t		i = 0;
-	AtpErr		err = begin(walk, tree, NULL, true, at);
+	AtpErr		err = begin_tree(walk, tree, NULL, true, at);
 
 	while (err == ATP_OK)
 	{

@@ -58,7 +58,7 @@ put_head(uint8_t *p, uint8_t major, uint64_t n)
 }
 
 static inline uint8_t *
-put_link(uint8_t *p, const uint8_t *cid, size_t n)
+put_cid_link(uint8_t *p, const uint8_t *cid, size_t n)
 {
 	p = PUT(p, "\xd8\x2a");
 	p = put_head(p, 2, n + 1);
@@ -105,7 +105,7 @@ atp_mst_root_begin(AtpMstBuilder *b, uint8_t *buf, size_t room, AtpSha256Fn sha2
 
 /* V-22: wraps the subtree in nodes without entries, up to the layer below this one. */
 static void
-lift(AtpMstBuilder *b, AtpMstSubtree *subtree, unsigned layer)
+lift_subtree(AtpMstBuilder *b, AtpMstSubtree *subtree, unsigned layer)
 {
 	while (subtree->present && subtree->layer + 1 < layer)
 	{
@@ -128,7 +128,7 @@ finish_entry(AtpMstBuilder *b, const AtpMstOpen *node, const AtpMstSubtree *subt
 		return;
 	p = put_subtree(b->buf + b->len, subtree);
 	p = PUT(p, "\x61v");
-	p = put_link(p, node->value, node->value_len);
+	p = put_cid_link(p, node->value, node->value_len);
 	b->len = p - b->buf;
 }
 
@@ -144,7 +144,7 @@ close_node(AtpMstBuilder *b, AtpMstSubtree *subtree)
 	uint8_t    *p = head;
 	size_t		start;
 
-	lift(b, subtree, node->layer);
+	lift_subtree(b, subtree, node->layer);
 	finish_entry(b, node, subtree);
 	if (b->err != ATP_OK || !has_room(b, NODE_TAIL_MAX))
 		return;
@@ -230,7 +230,7 @@ atp_mst_root_leaf(AtpMstBuilder *b, AtpBytes key, AtpBytes value, unsigned heigh
 	if (b->err != ATP_OK)
 		return;
 
-	lift(b, &below, height);
+	lift_subtree(b, &below, height);
 	if (b->depth > 0 && b->open[b->depth - 1].layer == height)
 		finish_entry(b, &b->open[b->depth - 1], &below);
 	else if (has_room(b, HEAD_ROOM))

@@ -6,17 +6,17 @@
 #include "core/syntax/chars.h"
 
 /* One entry of the list: a host with scheme and port, or a network. */
-typedef struct Entry
+typedef struct AllowEntry
 {
 	AtpSpan		scheme;			/* ptr NULL: the entry is a network */
 	AtpSpan		host;
 	unsigned	port;
 	AtpAddress	net;
 	unsigned	bits;
-} Entry;
+} AllowEntry;
 
 static bool
-same(AtpSpan a, AtpSpan b)
+same_span(AtpSpan a, AtpSpan b)
 {
 	if (a.len != b.len)
 		return false;
@@ -27,14 +27,14 @@ same(AtpSpan a, AtpSpan b)
 }
 
 static AtpSpan
-span(const char *s, const char *end)
+span_of(const char *s, const char *end)
 {
 	return (AtpSpan) {s, (size_t) (end - s)};
 }
 
 /* A decimal number up to max, without leading zeros; false for any other text. */
 static bool
-number(const char *s, const char *end, unsigned max, unsigned *value)
+parse_number(const char *s, const char *end, unsigned max, unsigned *value)
 {
 	*value = 0;
 	if (s == end || (*s == '0' && end - s > 1))
@@ -74,7 +74,7 @@ is_host(AtpSpan host)
 }
 
 static AtpErr
-parse_host(const char *s, const char *end, const char *colon, Entry *entry, const char **where)
+parse_host(const char *s, const char *end, const char *colon, AllowEntry *entry, const char **where)
 {
 	static const AtpSpan http = {"http", 4};
 	static const AtpSpan https = {"https", 5};
@@ -82,22 +82,22 @@ parse_host(const char *s, const char *end, const char *colon, Entry *entry, cons
 	const char *port = end;
 
 	*where = s;
-	entry->scheme = span(s, colon);
-	if (!same(entry->scheme, http) && !same(entry->scheme, https))
+	entry->scheme = span_of(s, colon);
+	if (!same_span(entry->scheme, http) && !same_span(entry->scheme, https))
 		return ATP_E_ALLOW_SCHEME;
-	entry->port = same(entry->scheme, https) ? 443 : 80;
+	entry->port = same_span(entry->scheme, https) ? 443 : 80;
 	/* The port follows the last colon, unless this colon is part of an IPv6 address in brackets. */
 	while (port > host && port[-1] != ':' && port[-1] != ']')
 		port--;
 	*where = port;
 	if (port == host || port[-1] == ']')
 		port = end;
-	else if (!number(port, end, 65535, &entry->port) || entry->port == 0)
+	else if (!parse_number(port, end, 65535, &entry->port) || entry->port == 0)
 		return ATP_E_ALLOW_PORT;
 	else
 		port--;
 	*where = host;
-	entry->host = span(host, port);
+	entry->host = span_of(host, port);
 	/* Drop a final dot, as atp_host_spell() does with the host of a URL: the two are compared. */
 	if (entry->host.len > 1 && entry->host.ptr[entry->host.len - 1] == '.')
 		entry->host.len--;
@@ -105,7 +105,7 @@ parse_host(const char *s, const char *end, const char *colon, Entry *entry, cons
 }
 
 static AtpErr
-parse_network(const char *s, const char *end, Entry *entry, const char **where)
+parse_network(const char *s, const char *end, AllowEntry *entry, const char **where)
 {
 	const char *slash = memchr(s, '/', (size_t) (end - s));
 	unsigned	most;
@@ -123,7 +123,7 @@ parse_network(const char *s, const char *end, Entry *entry, const char **where)
 		return ATP_E_ALLOW_NETWORK;
 	most = entry->net.v4 ? 32 : 128;
 	*where = slash + 1;
-	if (!number(slash + 1, end, most, &entry->bits))
+	if (!parse_number(slash + 1, end, most, &entry->bits))
 		return ATP_E_ALLOW_NETWORK;
 
 	/*
@@ -138,7 +138,7 @@ parse_network(const char *s, const char *end, Entry *entry, const char **where)
 
 /* The entry at *p; *p moves behind it.  On an error, *where is the faulty place. */
 static AtpErr
-next_entry(const char **p, const char *end, Entry *entry, const char **where)
+next_entry(const char **p, const char *end, AllowEntry *entry, const char **where)
 {
 	const char *s = *p;
 	const char *comma = memchr(s, ',', (size_t) (end - s));
@@ -178,7 +178,7 @@ atp_allow_check(const char *s, size_t n, size_t *at)
 	const char *p = s;
 	const char *end = s + n;
 	const char *where;
-	Entry		entry;
+	AllowEntry	entry;
 	bool		more = !is_blank(s, n);
 
 	while (more)
@@ -197,11 +197,11 @@ atp_allow_host(const char *s, size_t n, AtpSpan scheme, AtpSpan host, unsigned p
 {
 	const char *p = s;
 	const char *where;
-	Entry		entry;
+	AllowEntry	entry;
 
 	while (p < s + n)
 		if (next_entry(&p, s + n, &entry, &where) == ATP_OK && entry.scheme.ptr != NULL &&
-			same(entry.scheme, scheme) && same(entry.host, host) && entry.port == port)
+			same_span(entry.scheme, scheme) && same_span(entry.host, host) && entry.port == port)
 			return true;
 	return false;
 }
@@ -211,7 +211,7 @@ atp_allow_address(const char *s, size_t n, const AtpAddress *address)
 {
 	const char *p = s;
 	const char *where;
-	Entry		entry;
+	AllowEntry	entry;
 
 	while (p < s + n)
 		if (next_entry(&p, s + n, &entry, &where) == ATP_OK && entry.scheme.ptr == NULL &&

@@ -236,7 +236,7 @@ normalize_path(Work *w, size_t *at)
 }
 
 static AtpErr
-normalize(Work *w, size_t *at)
+normalize_parts(Work *w, size_t *at)
 {
 	AtpErr		err;
 
@@ -273,7 +273,7 @@ atp_uri_normalize(AtpScheme scheme, const char *restrict s, size_t n,
 				  char *restrict out, size_t *on, size_t *at)
 {
 	Work		w = {s, s, s + n, out, scheme, false};
-	AtpErr		err = normalize(&w, at);
+	AtpErr		err = normalize_parts(&w, at);
 
 	*on = w.out - out;
 	return err;
@@ -285,7 +285,7 @@ atp_uri_normal_form(AtpScheme scheme, const char *restrict s, size_t n,
 {
 	Work		w = {s, s, s + n, out, scheme, true};
 	size_t		unused;
-	AtpErr		err = normalize(&w, &unused);
+	AtpErr		err = normalize_parts(&w, &unused);
 
 	*on = w.out - out;
 	return err;

@@ -15,7 +15,7 @@
  * A TID's tag and a path's tag stand for text that begins with '/'.
  */
 static inline int
-weight(uint8_t c)
+byte_weight(uint8_t c)
 {
 	switch (c)
 	{
@@ -34,7 +34,7 @@ weight(uint8_t c)
 static inline int
 weight_at(const uint8_t *p, const uint8_t *end)
 {
-	return p < end ? weight(*p) : 0;
+	return p < end ? byte_weight(*p) : 0;
 }
 
 /* Compares an unpacked text, followed by the rest of a, with b, which has nothing packed at this place. */
@@ -44,7 +44,7 @@ compare_unpacked(const char *text, int n, const uint8_t *a, const uint8_t *a_end
 {
 	for (int i = 0; i < n; i++, b++)
 	{
-		int			c = weight((uint8_t) text[i]) - weight_at(b, b_end);
+		int			c = byte_weight((uint8_t) text[i]) - weight_at(b, b_end);
 
 		if (c != 0)
 			return c;
@@ -107,7 +107,7 @@ compare_path(const uint8_t *a, const uint8_t *a_end, const uint8_t *b, const uin
 	unpack_path(b, b_end, b_head);
 	while (i < ATP_URI_PATH_MAX - 1 && a_head[i] == b_head[i])
 		i++;
-	return weight(a_head[i]) - weight(b_head[i]);
+	return byte_weight(a_head[i]) - byte_weight(b_head[i]);
 }
 
 /* The index of the first byte that differs, in the order of memory; x and y differ. */
@@ -180,7 +180,7 @@ atp_uri_cmp(const uint8_t *a, size_t an, const uint8_t *b, size_t bn)
 		return -compare_plc(b, b + bn, a, a + an);
 
 	/* Bytes within a packed TID have no weights either, although they can look like delimiters. */
-	if (weight(a[common]) == a[common] && weight(b[common]) == b[common])
+	if (byte_weight(a[common]) == a[common] && byte_weight(b[common]) == b[common])
 		return a[common] - b[common];
 	tag = memchr(a + start, ATP_URI_TAG_TID, common - start);
 	if (tag != NULL && a + common - tag < ATP_URI_TID_STORED)
@@ -196,7 +196,7 @@ atp_uri_cmp(const uint8_t *a, size_t an, const uint8_t *b, size_t bn)
 		return compare_tid(a, a + an, b, b + bn);
 	if (*b == ATP_URI_TAG_TID && *a == '/')
 		return -compare_tid(b, b + bn, a, a + an);
-	return weight(*a) - weight(*b);
+	return byte_weight(*a) - byte_weight(*b);
 }
 
 /* The part in which a stored URI ends: '/' for authority or path, '?' or '#'. */
@@ -255,7 +255,7 @@ atp_uri_upper_bound(AtpScheme scheme, const uint8_t *restrict stored, size_t n,
 
 	if (last_part(stored, n) != '/')
 		return false;
-	while (authority < n && weight(stored[authority]) != 3)
+	while (authority < n && byte_weight(stored[authority]) != 3)
 		authority++;
 
 	/* The lowest continuation of an authority is "%00". */
@@ -302,7 +302,7 @@ atp_uri_upper_bound(AtpScheme scheme, const uint8_t *restrict stored, size_t n,
 static size_t
 component_end(const uint8_t *stored, size_t p, size_t n)
 {
-	while (p < n && weight(stored[p]) > 3)
+	while (p < n && byte_weight(stored[p]) > 3)
 		p++;
 	return p;
 }
@@ -318,7 +318,7 @@ atp_uri_collection_len(const uint8_t *stored, size_t n)
 {
 	size_t		repo = atp_uri_repo_len(stored, n);
 
-	return repo < n && weight(stored[repo]) == 3 ? component_end(stored, repo + 1, n) : repo;
+	return repo < n && byte_weight(stored[repo]) == 3 ? component_end(stored, repo + 1, n) : repo;
 }
 
 uint64_t
@@ -337,17 +337,17 @@ atp_uri_abbrev(const uint8_t *stored, size_t n)
 
 		if (!atp_is_path_tag(stored[p]))
 		{
-			head[i++] = (uint8_t) weight(stored[p]);
+			head[i++] = (uint8_t) byte_weight(stored[p]);
 			continue;
 		}
 		prefix = &atp_uri_path[stored[p] - ATP_URI_TAG_PATH];
 		for (size_t j = 0; j < prefix->len && i < sizeof(head); j++)
-			head[i++] = (uint8_t) weight((uint8_t) prefix->ptr[j]);
+			head[i++] = (uint8_t) byte_weight((uint8_t) prefix->ptr[j]);
 	}
 	if (p < n && i < sizeof(head))
 	{
 		atp_tid_format(atp_get_be64(stored + p + 1), text);
-		head[i++] = (uint8_t) weight('/');
+		head[i++] = (uint8_t) byte_weight('/');
 		for (int j = 0; j < ATP_TID_TEXT && i < sizeof(head); j++)
 			head[i++] = (uint8_t) text[j];
 	}

@@ -47,7 +47,7 @@ find_delimiter(const char *p, const char *end)
 }
 
 static uint8_t *
-put(uint8_t *out, const void *p, size_t n)
+put_bytes(uint8_t *out, const void *p, size_t n)
 {
 	memcpy(out, p, n);
 	return out + n;
@@ -70,13 +70,13 @@ store_parts(AtpSpan authority, AtpSpan seg2, const char *end, uint8_t *out)
 	}
 	if (seg2.ptr != NULL && atp_tid_parse(seg2.ptr, seg2.len, &tid, &at) == ATP_OK)
 	{
-		o = put(o, p, seg2.ptr - 1 - p);
+		o = put_bytes(o, p, seg2.ptr - 1 - p);
 		*o++ = ATP_URI_TAG_TID;
 		atp_put_be64(o, tid);
 		o += ATP_URI_TID_STORED - 1;
 		p = seg2.ptr + seg2.len;
 	}
-	return put(o, p, end - p) - out;
+	return put_bytes(o, p, end - p) - out;
 }
 
 size_t
@@ -112,7 +112,7 @@ atp_uri_text(AtpScheme scheme, const uint8_t *restrict stored, size_t n, char *r
 	const uint8_t *tag;
 	char	   *o = out;
 
-	o = (char *) put((uint8_t *) o, atp_uri_prefix(scheme), atp_uri_prefix_len(scheme));
+	o = (char *) put_bytes((uint8_t *) o, atp_uri_prefix(scheme), atp_uri_prefix_len(scheme));
 	if (stored[0] == ATP_URI_TAG_PLC)
 	{
 		o += atp_did_text(stored, ATP_DID_PLC_STORED, o);
@@ -122,19 +122,19 @@ atp_uri_text(AtpScheme scheme, const uint8_t *restrict stored, size_t n, char *r
 	{
 		const AtpSpan *prefix = &atp_uri_path[*path - ATP_URI_TAG_PATH];
 
-		o = (char *) put((uint8_t *) o, stored, path - stored);
-		o = (char *) put((uint8_t *) o, prefix->ptr, prefix->len);
+		o = (char *) put_bytes((uint8_t *) o, stored, path - stored);
+		o = (char *) put_bytes((uint8_t *) o, prefix->ptr, prefix->len);
 		stored = path + 1;
 	}
 	tag = memchr(stored, ATP_URI_TAG_TID, end - stored);
 	if (tag != NULL)
 	{
-		o = (char *) put((uint8_t *) o, stored, tag - stored);
+		o = (char *) put_bytes((uint8_t *) o, stored, tag - stored);
 		*o++ = '/';
 		atp_tid_format(atp_get_be64(tag + 1), o);
 		o += ATP_TID_TEXT;
 		stored = tag + ATP_URI_TID_STORED;
 	}
-	o = (char *) put((uint8_t *) o, stored, end - stored);
+	o = (char *) put_bytes((uint8_t *) o, stored, end - stored);
 	return o - out;
 }

@@ -46,7 +46,7 @@ static const uint64_t rows[256] = {
 
 /* The state is the lowest six bits; the bits above are garbage. */
 static inline uint64_t
-step(uint64_t state, uint8_t byte)
+next_state(uint64_t state, uint8_t byte)
 {
 	return rows[byte] >> (state & 63);
 }
@@ -66,7 +66,7 @@ whole_before(const uint8_t *s, size_t n)
 
 	for (size_t i = 0; i < n; i++)
 	{
-		state = step(state, s[i]);
+		state = next_state(state, s[i]);
 		if (is_whole(state))
 			end = i + 1;
 	}
@@ -74,7 +74,7 @@ whole_before(const uint8_t *s, size_t n)
 }
 
 static inline bool
-is_plain(const uint8_t *s)
+is_ascii8(const uint8_t *s)
 {
 	uint64_t	word;
 
@@ -95,7 +95,7 @@ atp_utf8_valid(const uint8_t *s, size_t n, bool *has_nul)
 		size_t		at = n - i >= 8 || n < 8 ? i : n - 8;
 		size_t		stop;
 
-		if (n >= 8 && is_whole(state) && is_plain(s + at))
+		if (n >= 8 && is_whole(state) && is_ascii8(s + at))
 		{
 			i = at + 8;
 			continue;
@@ -104,7 +104,7 @@ atp_utf8_valid(const uint8_t *s, size_t n, bool *has_nul)
 		for (; i < stop; i++)
 		{
 			nul |= s[i] == 0;
-			state = step(state, s[i]);
+			state = next_state(state, s[i]);
 		}
 	}
 	*has_nul = nul;

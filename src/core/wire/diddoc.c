@@ -9,7 +9,7 @@
 /*
  * The members that are read of an entry of verificationMethod or service.  Each may be absent, or not a text.
  */
-typedef enum Field
+typedef enum DocField
 {
 	ID,
 	TYPE,
@@ -17,18 +17,18 @@ typedef enum Field
 	KEY,
 	ENDPOINT,
 	NFIELDS
-} Field;
+} DocField;
 
 static const char *const field_names[NFIELDS] = {
 	"id", "type", "controller", "publicKeyMultibase", "serviceEndpoint"
 };
 
-typedef struct Entry
+typedef struct DocEntry
 {
 	AtpJsonItem field[NFIELDS];	/* kind ATP_JSON_NULL: absent */
-} Entry;
+} DocEntry;
 
-typedef struct Reading
+typedef struct DocReader
 {
 	AtpJsonReader r;
 	AtpSpan		did;
@@ -37,7 +37,7 @@ typedef struct Reading
 	AtpDidDoc  *doc;
 	bool		pds_seen;
 	size_t	   *at;
-} Reading;
+} DocReader;
 
 static bool
 is_text(const AtpJsonItem *item, const char *text)
@@ -47,7 +47,7 @@ is_text(const AtpJsonItem *item, const char *text)
 
 /* Is the text the DID followed by this fragment?  A fragment that is not empty may also stand alone. */
 static bool
-is_did(const Reading *d, const AtpJsonItem *item, const char *fragment)
+is_did(const DocReader *d, const AtpJsonItem *item, const char *fragment)
 {
 	char		text[ATP_DID_MAX + 32];
 	size_t		n;
@@ -66,7 +66,7 @@ is_did(const Reading *d, const AtpJsonItem *item, const char *fragment)
  * value, and see another key or PDS.
  */
 static AtpErr
-read_entry(Reading *d, Entry *entry)
+read_doc_entry(DocReader *d, DocEntry *entry)
 {
 	bool		repeated;
 	AtpErr		err = atp_json_members(&d->r, field_names, NFIELDS, entry->field, &repeated, d->at);
@@ -76,7 +76,7 @@ read_entry(Reading *d, Entry *entry)
 
 /* W-09 to W-12 */
 static bool
-read_key(const Reading *d, const Entry *entry, uint8_t key[ATP_MULTIKEY_LEN])
+read_key(const DocReader *d, const DocEntry *entry, uint8_t key[ATP_MULTIKEY_LEN])
 {
 	char		text[1 + ATP_BASE58_MAX];
 	uint8_t		point[ATP_POINT_LONG_LEN];
@@ -111,7 +111,7 @@ read_key(const Reading *d, const Entry *entry, uint8_t key[ATP_MULTIKEY_LEN])
 
 /* W-08: of each kind of key, the first valid entry counts. */
 static void
-take_key(Reading *d, const Entry *entry)
+take_key(DocReader *d, const DocEntry *entry)
 {
 	static const char *const fragments[2] = {"#atproto", "#atproto_label"};
 	AtpDidDoc  *doc = d->doc;
@@ -153,7 +153,7 @@ read_endpoint(AtpDidDoc *doc, const char *s, size_t n)
 
 /* W-13: the first entry of a PDS decides, even if its URL is invalid. */
 static void
-take_service(Reading *d, const Entry *entry)
+take_service(DocReader *d, const DocEntry *entry)
 {
 	char		url[ATP_HOST_MAX + 32];
 	size_t		n;
@@ -168,7 +168,7 @@ take_service(Reading *d, const Entry *entry)
 
 /* W-15: the first alias with the syntax of a handle counts. */
 static void
-take_alias(Reading *d, const AtpJsonItem *item)
+take_alias(DocReader *d, const AtpJsonItem *item)
 {
 	static const char scheme[] = "at://";
 	char		text[sizeof(scheme) + ATP_HANDLE_MAX];
@@ -189,10 +189,10 @@ take_alias(Reading *d, const AtpJsonItem *item)
  * ATP_DIDDOC_ENTRIES are skipped.
  */
 static AtpErr
-read_array(Reading *d, const AtpJsonItem *head, void (*take) (Reading *d, const Entry *entry))
+read_array(DocReader *d, const AtpJsonItem *head, void (*take) (DocReader *d, const DocEntry *entry))
 {
 	AtpJsonItem item;
-	Entry		entry;
+	DocEntry	entry;
 	AtpErr		err;
 
 	if (head->kind != ATP_JSON_ARRAY)
@@ -205,7 +205,7 @@ read_array(Reading *d, const AtpJsonItem *head, void (*take) (Reading *d, const 
 			return ATP_OK;
 		if (i < ATP_DIDDOC_ENTRIES && take != NULL && item.kind == ATP_JSON_OBJECT)
 		{
-			if ((err = read_entry(d, &entry)) != ATP_OK)
+			if ((err = read_doc_entry(d, &entry)) != ATP_OK)
 				return err;
 			take(d, &entry);
 			continue;
@@ -222,7 +222,7 @@ atp_diddoc_parse(const char *s, size_t n, AtpSpan did, AtpPointFn point, void *c
 				 AtpDidDoc *doc, size_t *at)
 {
 	static const char *const members[] = {"id", "verificationMethod", "service", "alsoKnownAs"};
-	Reading		d = {.did = did, .point = point, .ctx = ctx, .doc = doc, .at = at};
+	DocReader	d = {.did = did, .point = point, .ctx = ctx, .doc = doc, .at = at};
 	bool		seen[4] = {false};
 	bool		is_its = false;
 	AtpJsonItem item;

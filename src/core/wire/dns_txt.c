@@ -20,23 +20,23 @@ typedef struct Name
 	uint8_t		bytes[NAME_MAX];
 } Name;
 
-typedef struct Message
+typedef struct DnsMessage
 {
 	const uint8_t *bytes;
 	size_t		n;
-} Message;
+} DnsMessage;
 
-typedef struct Record
+typedef struct TxtRecord
 {
 	Name		owner;
 	unsigned	type;
 	unsigned	class;
 	size_t		data;			/* offset of the record's data in the message */
 	size_t		len;
-} Record;
+} TxtRecord;
 
 static unsigned
-number_at(const Message *m, size_t at)
+number_at(const DnsMessage *m, size_t at)
 {
 	return (unsigned) m->bytes[at] << 8 | m->bytes[at + 1];
 }
@@ -57,7 +57,7 @@ add_label(Name *name, const uint8_t *label, size_t n)
  * far, so that pointers cannot form a loop.
  */
 static bool
-read_name(const Message *m, size_t *at, Name *name)
+read_name(const DnsMessage *m, size_t *at, Name *name)
 {
 	size_t		pos = *at;
 	size_t		lowest = *at;
@@ -96,7 +96,7 @@ read_name(const Message *m, size_t *at, Name *name)
 }
 
 static bool
-read_record(const Message *m, size_t *at, Record *r)
+read_record(const DnsMessage *m, size_t *at, TxtRecord *r)
 {
 	if (!read_name(m, at, &r->owner) || m->n - *at < 10)
 		return false;
@@ -135,7 +135,7 @@ name_of(const char *text, Name *name)
 
 /* Hands over the strings of one TXT record. */
 static bool
-take_strings(const Message *m, const Record *r, AtpDnsTxtFn take, void *arg)
+take_strings(const DnsMessage *m, const TxtRecord *r, AtpDnsTxtFn take, void *arg)
 {
 	bool		first = true;
 
@@ -158,12 +158,12 @@ take_strings(const Message *m, const Record *r, AtpDnsTxtFn take, void *arg)
  * malformed.
  */
 static bool
-follow_alias(const Message *m, size_t at, Name *name, bool *found)
+follow_alias(const DnsMessage *m, size_t at, Name *name, bool *found)
 {
 	*found = false;
 	for (unsigned i = number_at(m, 6); i > 0 && !*found; i--)
 	{
-		Record		r;
+		TxtRecord	r;
 
 		if (!read_record(m, &at, &r))
 			return false;
@@ -181,12 +181,12 @@ follow_alias(const Message *m, size_t at, Name *name, bool *found)
  * counts.
  */
 static bool
-take_records(const Message *m, size_t at, const Name *name, AtpDnsTxtFn take, void *arg, unsigned *records)
+take_records(const DnsMessage *m, size_t at, const Name *name, AtpDnsTxtFn take, void *arg, unsigned *records)
 {
 	*records = 0;
 	for (unsigned i = number_at(m, 6); i > 0; i--)
 	{
-		Record		r;
+		TxtRecord	r;
 
 		if (!read_record(m, &at, &r))
 			return false;
@@ -202,7 +202,7 @@ take_records(const Message *m, size_t at, const Name *name, AtpDnsTxtFn take, vo
 bool
 atp_dns_txt_read(const uint8_t *message, size_t n, const char *name, AtpDnsTxtFn take, void *arg, unsigned *records)
 {
-	const Message m = {message, n};
+	const DnsMessage m = {message, n};
 	size_t		at = HEADER;
 	bool		found = true;
 	Name		wanted;

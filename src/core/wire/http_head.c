@@ -19,7 +19,7 @@ equals_nocase(AtpSpan s, const char *literal)
 }
 
 static AtpSpan
-trim(const char *from, const char *to)
+trim_span(const char *from, const char *to)
 {
 	while (from < to && (*from == ' ' || *from == '\t'))
 		from++;
@@ -40,7 +40,7 @@ has_token(AtpSpan value, const char *token)
 		const char *comma = memchr(p, ',', end - p);
 		const char *stop = comma ? comma : end;
 
-		if (equals_nocase(trim(p, stop), token))
+		if (equals_nocase(trim_span(p, stop), token))
 			return true;
 		p = stop + 1;
 	}
@@ -76,7 +76,7 @@ parse_status_line(AtpSpan line, AtpHttpHead *head, size_t *at)
 	head->status = (s[9] - '0') * 100 + (s[10] - '0') * 10 + (s[11] - '0');
 	if (head->status < 100)
 		return ATP_E_HTTP_STATUS;
-	head->reason = trim(s + 12, s + line.len);
+	head->reason = trim_span(s + 12, s + line.len);
 	return ATP_OK;
 }
 
@@ -156,7 +156,7 @@ next_header(const AtpHttpHead *head, const char **p, const char *name)
 		const char *colon = memchr(line.ptr, ':', line.len);
 
 		if (equals_nocase((AtpSpan) {line.ptr, colon - line.ptr}, name))
-			return trim(colon + 1, line.ptr + line.len);
+			return trim_span(colon + 1, line.ptr + line.len);
 	}
 	return (AtpSpan) {NULL, 0};
 }

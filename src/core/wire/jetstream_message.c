@@ -18,24 +18,24 @@ enum
 };
 
 /* The message under construction. */
-typedef struct Message
+typedef struct JetstreamReader
 {
 	const char *start;			/* start of the payload */
 	AtpReposMessage *msg;
 	AtpJetstream *more;
 	AtpJsonItem field[NFIELDS];
 	size_t		at;				/* offset of the fault */
-} Message;
+} JetstreamReader;
 
 static bool
-take_text(Message *m, const AtpJsonItem *item, AtpSpan *out)
+take_text(JetstreamReader *m, const AtpJsonItem *item, AtpSpan *out)
 {
 	m->at = item->kind == ATP_JSON_TEXT ? (size_t) (item->raw.ptr - m->start) : 0;
 	return atp_json_take_text(&m->more->texts, item, out);
 }
 
 static AtpErr
-take_did(Message *m)
+take_did(JetstreamReader *m)
 {
 	AtpSpan		did;
 	size_t		at;
@@ -49,7 +49,7 @@ take_did(Message *m)
 }
 
 static AtpErr
-take_action(Message *m, AtpAction *action)
+take_action(JetstreamReader *m, AtpAction *action)
 {
 	static const char *const names[] = {[ATP_CREATE] = "create", [ATP_UPDATE] = "update", [ATP_DELETE] = "delete"};
 	AtpSpan		s;
@@ -69,7 +69,7 @@ take_action(Message *m, AtpAction *action)
 
 /* J-25: a create or update has a record and its CID; a delete has neither. */
 static AtpErr
-take_record(Message *m, AtpOp *op)
+take_record(JetstreamReader *m, AtpOp *op)
 {
 	const AtpJsonItem *record = &m->field[RECORD];
 	const AtpJsonItem *cid = &m->field[CID];
@@ -92,7 +92,7 @@ take_record(Message *m, AtpOp *op)
 
 /* B-65 */
 static bool
-take_path(Message *m, AtpOp *op)
+take_path(JetstreamReader *m, AtpOp *op)
 {
 	AtpJsonTexts *texts = &m->more->texts;
 	AtpSpan		collection;
@@ -118,7 +118,7 @@ take_path(Message *m, AtpOp *op)
 }
 
 static AtpErr
-take_commit(Message *m)
+take_commit(JetstreamReader *m)
 {
 	AtpOp	   *op = &m->msg->ops[0];
 	AtpSpan		rev;
@@ -140,7 +140,7 @@ take_commit(Message *m)
 
 /* J-26: the event's time is the wrapped event's, not the time at which the Jetstream forwarded it. */
 static AtpErr
-take_wrapped(Message *m, const AtpJsonItem *item)
+take_wrapped(JetstreamReader *m, const AtpJsonItem *item)
 {
 	static const char *const names[] = {"time"};
 	AtpJsonItem time;
@@ -159,7 +159,7 @@ take_wrapped(Message *m, const AtpJsonItem *item)
 
 /* Reads the members that a message of this kind has. */
 static AtpErr
-take_kind(Message *m)
+take_kind(JetstreamReader *m)
 {
 	switch (m->msg->kind)
 	{
@@ -179,7 +179,7 @@ take_kind(Message *m)
 }
 
 static AtpReposKind
-kind_of(AtpSpan name)
+repos_kind(AtpSpan name)
 {
 	static const struct
 	{
@@ -196,15 +196,15 @@ kind_of(AtpSpan name)
 	return ATP_REPOS_UNKNOWN;
 }
 
-static Message
-begin(AtpBytes payload, AtpReposMessage *msg, AtpJetstream *more)
+static JetstreamReader
+begin_message(AtpBytes payload, AtpReposMessage *msg, AtpJetstream *more)
 {
 	memset(msg, 0, offsetof(AtpReposMessage, ops));
 	msg->kind = ATP_REPOS_UNKNOWN;
 	more->time = 0;
 	more->body = (AtpSpan) {NULL, 0};
 	more->texts.used = 0;
-	return (Message) {.start = (const char *) payload.ptr, .msg = msg, .more = more};
+	return (JetstreamReader) {.start = (const char *) payload.ptr, .msg = msg, .more = more};
 }
 
 /*
@@ -212,7 +212,7 @@ begin(AtpBytes payload, AtpReposMessage *msg, AtpJetstream *more)
  * message and becomes a dead letter.
  */
 static AtpErr
-read_fields(Message *m, AtpErr members, bool has_seq)
+read_fields(JetstreamReader *m, AtpErr members, bool has_seq)
 {
 	AtpErr		err;
 
@@ -239,7 +239,7 @@ atp_jetstream_parse_v1(AtpBytes payload, AtpReposMessage *msg, AtpJetstream *mor
 	static const unsigned outer_fields[] = {DID, SEQ, KIND, COMMIT, IDENTITY, ACCOUNT};
 	static const unsigned inner_fields[] = {REV, OPERATION, COLLECTION, RKEY, CID, RECORD};
 	AtpJsonItem values[6];
-	Message		m = begin(payload, msg, more);
+	JetstreamReader m = begin_message(payload, msg, more);
 	AtpSpan		kind;
 	AtpErr		err;
 
@@ -249,7 +249,7 @@ atp_jetstream_parse_v1(AtpBytes payload, AtpReposMessage *msg, AtpJetstream *mor
 	if (err == ATP_OK && !take_text(&m, &m.field[KIND], &kind))
 		err = ATP_E_MSG_TYPE;
 	if (err == ATP_OK)
-		msg->kind = kind_of(kind);
+		msg->kind = repos_kind(kind);
 	/* Version 1 has no messages of these kinds. */
 	if (msg->kind == ATP_REPOS_SYNC || msg->kind == ATP_REPOS_INFO)
 		msg->kind = ATP_REPOS_UNKNOWN;
@@ -283,7 +283,7 @@ atp_jetstream_parse_v2(AtpBytes payload, AtpReposMessage *msg, AtpJetstream *mor
 		[IDENTITY] = "identity", [ACCOUNT] = "account", [SYNC] = "sync", [COMMIT] = "$type"
 	};
 	static const char prefix[] = ATP_NSID_JETSTREAM "#";
-	Message		m = begin(payload, msg, more);
+	JetstreamReader m = begin_message(payload, msg, more);
 	AtpSpan		type;
 	AtpErr		err = atp_json_read_object(payload, names, COMMIT + 1, m.field, &m.at);
 	bool		is_event;
@@ -291,7 +291,7 @@ atp_jetstream_parse_v2(AtpBytes payload, AtpReposMessage *msg, AtpJetstream *mor
 	if (err == ATP_OK && !take_text(&m, &m.field[COMMIT], &type))
 		err = ATP_E_JSON_TYPE;
 	if (err == ATP_OK && type.len > strlen(prefix) && memcmp(type.ptr, prefix, strlen(prefix)) == 0)
-		msg->kind = kind_of((AtpSpan) {type.ptr + strlen(prefix), type.len - strlen(prefix)});
+		msg->kind = repos_kind((AtpSpan) {type.ptr + strlen(prefix), type.len - strlen(prefix)});
 	is_event = err != ATP_OK || (msg->kind != ATP_REPOS_INFO && msg->kind != ATP_REPOS_UNKNOWN);
 	if (err == ATP_OK && is_event && !take_text(&m, &m.field[TIME], &msg->time))
 		err = ATP_E_MSG_TYPE;

@@ -29,7 +29,7 @@ atp_json_read_object(AtpBytes text, const char *const *names, unsigned n, AtpJso
 
 /* An error here, in the object or in these members, is fatal to the connection (J-20). */
 static AtpErr
-begin(const char *s, size_t n, const char *const *names, unsigned nnames, AtpJsonItem *values, AtpFrame *frame, size_t *at)
+begin_object(const char *s, size_t n, const char *const *names, unsigned nnames, AtpJsonItem *values, AtpFrame *frame, size_t *at)
 {
 	*frame = (AtpFrame) {.kind = ATP_FRAME_UNKNOWN};
 	*at = ATP_FRAME_MAX;
@@ -41,7 +41,7 @@ begin(const char *s, size_t n, const char *const *names, unsigned nnames, AtpJso
 AtpErr
 atp_json_frame_bare(const char *s, size_t n, AtpFrame *frame, size_t *at)
 {
-	AtpErr		err = begin(s, n, NULL, 0, NULL, frame, at);
+	AtpErr		err = begin_object(s, n, NULL, 0, NULL, frame, at);
 
 	frame->kind = ATP_FRAME_MESSAGE;
 	frame->payload = (AtpBytes) {(const uint8_t *) s, n};
@@ -57,7 +57,7 @@ atp_json_frame_parse(const char *s, size_t n, AtpFrame *frame, AtpJsonTexts *tex
 	AtpErr		err;
 
 	texts->used = 0;
-	if ((err = begin(s, n, names, NAMES, values, frame, at)) != ATP_OK)
+	if ((err = begin_object(s, n, names, NAMES, values, frame, at)) != ATP_OK)
 		return err;
 	*at = 0;
 	if (values[TYPE].kind != ATP_JSON_TEXT)

@@ -22,14 +22,14 @@ atp_list_open(AtpListPage *page, AtpListKind kind, const char *s, size_t n, size
 }
 
 /* The members that are read of an entry. */
-typedef enum Field
+typedef enum ListField
 {
 	NAME,
 	ACTIVE,
 	STATUS,
 	REV,
 	NFIELDS
-} Field;
+} ListField;
 
 static const char *const field_names[][NFIELDS] = {
 	[ATP_LIST_REPOS] = {"did", "active", "status", "rev"},
@@ -58,7 +58,7 @@ read_name(AtpListKind kind, const AtpJsonItem *item, AtpListEntry *entry)
  * absent.
  */
 static AtpErr
-read_entry(AtpListPage *page, AtpListEntry *entry, bool *valid, size_t *at)
+read_list_entry(AtpListPage *page, AtpListEntry *entry, bool *valid, size_t *at)
 {
 	AtpJsonItem field[NFIELDS];
 	bool		repeated;
@@ -150,7 +150,7 @@ atp_list_next(AtpListPage *page, AtpListEntry *entry, size_t *at)
 			continue;
 		}
 		if (item.kind == ATP_JSON_OBJECT)
-			err = read_entry(page, entry, &valid, at);
+			err = read_list_entry(page, entry, &valid, at);
 		else
 			err = atp_json_finish(&page->r, &item, at);
 		if (err != ATP_OK || valid)

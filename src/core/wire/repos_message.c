@@ -338,7 +338,7 @@ read_fields(AtpCborReader *r, AtpReposMessage *msg, AtpErr *seq_err, size_t *seq
 }
 
 static AtpErr
-parse(const AtpFrame *frame, AtpReposMessage *msg, bool any_seq, size_t *at)
+parse_frame(const AtpFrame *frame, AtpReposMessage *msg, bool any_seq, size_t *at)
 {
 	AtpCborReader r;
 	AtpErr		err;
@@ -371,13 +371,13 @@ parse(const AtpFrame *frame, AtpReposMessage *msg, bool any_seq, size_t *at)
 AtpErr
 atp_repos_parse(const AtpFrame *frame, AtpReposMessage *msg, size_t *at)
 {
-	return parse(frame, msg, false, at);
+	return parse_frame(frame, msg, false, at);
 }
 
 AtpErr
 atp_repos_parse_wrapped(const AtpFrame *frame, AtpReposMessage *msg, size_t *at)
 {
-	return parse(frame, msg, true, at);
+	return parse_frame(frame, msg, true, at);
 }
 
 AtpErr

@@ -125,7 +125,7 @@ leave_place(const AtpHttp *http)
 
 /* Count the request's outcome in the statistics, and in the limits of the host. */
 static void
-learn(AtpHttp *http)
+note_outcome(AtpHttp *http)
 {
 	const AtpHttpAnswer *answer = atp_http_answer(http);
 
@@ -144,7 +144,7 @@ atp_fetch_next(const void *owner)
 	AtpHttp    *http = atp_http_next(owner);
 
 	if (http != NULL)
-		learn(http);
+		note_outcome(http);
 	return http;
 }
 
@@ -160,6 +160,6 @@ atp_fetch_free(AtpHttp *http)
 		atp_host_left(atp_http_host(http));
 	}
 	else if (!atp_http_is_taken(http))
-		learn(http);
+		note_outcome(http);
 	atp_http_free(http);
 }

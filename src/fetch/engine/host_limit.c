@@ -19,7 +19,7 @@
 #define DOUBLINGS_MAX	16
 
 static int64_t
-doubled(int64_t first, int times, int64_t most)
+doubled_seconds(int64_t first, int times, int64_t most)
 {
 	int64_t		s = first;
 
@@ -104,13 +104,13 @@ atp_host_limit_told(AtpHostLimiter *m, AtpHostOutcome what, int64_t wait_s, int6
 				begin_backoff(m, wait_s, now);
 			/* refusals of requests that ran at the same time count as a single refusal */
 			if (!in_backoff)
-				begin_backoff(m, doubled(wait_s < 0 ? REFUSED_S : REFUSED_LEAST_S, m->refusals++, REFUSED_MAX_S), now);
+				begin_backoff(m, doubled_seconds(wait_s < 0 ? REFUSED_S : REFUSED_LEAST_S, m->refusals++, REFUSED_MAX_S), now);
 			return now < m->backoff_until;
 		case ATP_HOST_FAILED:
 			if (in_backoff || ++m->failures < FAILURES_MAX)
 				break;
 			m->failures = FAILURES_MAX;
-			begin_backoff(m, doubled(BACKOFF_S, m->backoffs, BACKOFF_MAX_S), now);
+			begin_backoff(m, doubled_seconds(BACKOFF_S, m->backoffs, BACKOFF_MAX_S), now);
 			if (m->backoffs < DOUBLINGS_MAX)
 				m->backoffs++;
 			return true;

@@ -114,7 +114,7 @@ end_backoffs(void)
  * Delete hosts without a request for seven days, and the least recently updated hosts beyond KEPT.
  */
 static void
-forget(void)
+delete_old_hosts(void)
 {
 	(void) atp_run("DELETE FROM atproto.host WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.host"
 				   " WHERE (backoff_until IS NULL OR backoff_until < now()) AND updated_at <= GREATEST(now() - interval '7 days',"
@@ -156,7 +156,7 @@ atp_host_write(AtpTime now)
 		host = atp_host_dirty(host);
 	}
 	if (full)
-		forget();
+		delete_old_hosts();
 	atp_commit();
 	if (full)
 		forgotten = now;

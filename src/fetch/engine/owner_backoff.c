@@ -26,7 +26,7 @@ static Owner owners[ATP_OWNER_BACKOFF_MAX];
 
 /* The owner's entry, or NULL. */
 static Owner *
-find(Oid owner)
+find_owner(Oid owner)
 {
 	for (int i = 0; i < ATP_OWNER_BACKOFF_MAX; i++)
 		if (owners[i].owner == owner)
@@ -50,7 +50,7 @@ make_place(Oid owner)
 void
 atp_owner_backoff_begin(Oid owner)
 {
-	Owner	   *o = find(owner);
+	Owner	   *o = find_owner(owner);
 	AtpTime		now = atp_now();
 
 	if (o == NULL)
@@ -64,7 +64,7 @@ atp_owner_backoff_begin(Oid owner)
 long
 atp_owner_backoff_ms(Oid owner)
 {
-	const Owner *o = find(owner);
+	const Owner *o = find_owner(owner);
 	AtpTime		now = atp_now();
 
 	return o == NULL || o->until <= now ? 0 : (long) ((o->until - now + 999) / 1000);

@@ -74,7 +74,7 @@ atp_limit_end(void)
 }
 
 static void
-act(Oid owner, const char *activity, int ms, void (*work) (void *), void *arg)
+run_work(Oid owner, const char *activity, int ms, void (*work) (void *), void *arg)
 {
 	int			nest;
 	AtpCaller	caller;
@@ -105,7 +105,7 @@ atp_run_as_owner(Oid owner, const char *activity, int ms, void (*work) (void *),
 
 	PG_TRY();
 	{
-		act(owner, activity, ms, work, arg);
+		run_work(owner, activity, ms, work, arg);
 	}
 	PG_CATCH();
 	{

@@ -15,14 +15,14 @@
 #define ERROR_MAX	400			/* bytes of an error's text that are kept */
 
 static TimestampTz
-later(TimestampTz now, double seconds)
+later_time(TimestampTz now, double seconds)
 {
 	return now + (TimestampTz) (seconds * USECS_PER_SEC);
 }
 
 /* Doubled with each try after the first. */
 static double
-doubled(double seconds, int times, double limit)
+doubled_seconds(double seconds, int times, double limit)
 {
 	for (int i = 1; i < times && seconds < limit; i++)
 		seconds *= 2;
@@ -42,7 +42,7 @@ set_error(AtpIdentity *identity, const char *error)
 
 /* W-32.  While nothing is known of the account, the first retries come sooner. */
 static bool
-fail(AtpIdentity *identity, const char *error, TimestampTz now)
+fail_lookup(AtpIdentity *identity, const char *error, TimestampTz now)
 {
 	static const int first[] = {10, 30, 120};
 	bool		known = identity->resolved_at != DT_NOBEGIN;
@@ -52,10 +52,10 @@ fail(AtpIdentity *identity, const char *error, TimestampTz now)
 	if (!known && identity->tries <= lengthof(first))
 		seconds = first[identity->tries - 1];
 	else
-		seconds = doubled(120, known ? identity->tries : identity->tries - lengthof(first), DAY_S);
+		seconds = doubled_seconds(120, known ? identity->tries : identity->tries - lengthof(first), DAY_S);
 	/* spread the retries: look-ups that failed together must not come back together */
 	seconds *= 0.8 + 0.4 * pg_prng_double(&pg_global_prng_state);
-	identity->next_try = later(now, known ? Max(seconds, ATP_IDENTITY_LEAST_S) : seconds);
+	identity->next_try = later_time(now, known ? Max(seconds, ATP_IDENTITY_LEAST_S) : seconds);
 	set_error(identity, error);
 	if (identity->state == ATP_IDENTITY_UNKNOWN)
 		identity->state = ATP_IDENTITY_WANTED;
@@ -70,13 +70,13 @@ fail(AtpIdentity *identity, const char *error, TimestampTz now)
  * was.
  */
 static bool
-put_off(AtpIdentity *identity, const AtpHttpAnswer *answer, TimestampTz now)
+put_off_lookup(AtpIdentity *identity, const AtpHttpAnswer *answer, TimestampTz now)
 {
 	int			tries = identity->tries;
 
-	(void) fail(identity, answer->error, now);
+	(void) fail_lookup(identity, answer->error, now);
 	identity->tries = tries;
-	identity->next_try = later(now, Min(Max(answer->retry_after_s, ATP_IDENTITY_LEAST_S), HOUR_S));
+	identity->next_try = later_time(now, Min(Max(answer->retry_after_s, ATP_IDENTITY_LEAST_S), HOUR_S));
 	return false;
 }
 
@@ -88,7 +88,7 @@ static bool
 settle_broken(AtpIdentity *identity, AtpIdentityState state, const char *error, TimestampTz now)
 {
 	identity->tries = atp_identity_is_broken(identity) ? identity->tries + 1 : 1;
-	identity->next_try = later(now, doubled(HOUR_S, identity->tries, 7 * DAY_S));
+	identity->next_try = later_time(now, doubled_seconds(HOUR_S, identity->tries, 7 * DAY_S));
 	identity->denied_at = DT_NOBEGIN;
 	identity->state = state;
 	set_error(identity, error);
@@ -101,18 +101,18 @@ settle_broken(AtpIdentity *identity, AtpIdentityState state, const char *error, 
  * later (W-33), for a missing did:web document an hour later (W-04).
  */
 static bool
-deny(AtpIdentity *identity, AtpIdentityState state, int apart_s, const char *error, TimestampTz now)
+deny_document(AtpIdentity *identity, AtpIdentityState state, int apart_s, const char *error, TimestampTz now)
 {
 	if (identity->denied_at > now)
 		identity->denied_at = DT_NOBEGIN;
 	if (apart_s > 0 && !atp_identity_is_broken(identity) &&
-		(identity->denied_at == DT_NOBEGIN || now < later(identity->denied_at, apart_s)))
+		(identity->denied_at == DT_NOBEGIN || now < later_time(identity->denied_at, apart_s)))
 	{
 		TimestampTz denied_at = identity->denied_at == DT_NOBEGIN ? now : identity->denied_at;
 
-		(void) fail(identity, error, now);
+		(void) fail_lookup(identity, error, now);
 		identity->denied_at = denied_at;
-		identity->next_try = Max(later(denied_at, apart_s), later(now, ATP_IDENTITY_LEAST_S));
+		identity->next_try = Max(later_time(denied_at, apart_s), later_time(now, ATP_IDENTITY_LEAST_S));
 		return false;
 	}
 	identity->has_key = identity->has_label_key = false;
@@ -131,7 +131,7 @@ deny_new(AtpIdentity *identity, const char *error, TimestampTz now)
 	(void) settle_broken(identity, ATP_IDENTITY_GONE, error, now);
 	identity->tries = 0;
 	identity->denied_at = now;
-	identity->next_try = later(now, ATP_IDENTITY_LEAST_S);
+	identity->next_try = later_time(now, ATP_IDENTITY_LEAST_S);
 	return true;
 }
 
@@ -193,8 +193,8 @@ take_body(AtpIdentity *identity, AtpAsked asked, const AtpHttpAnswer *answer, Ti
 
 	if (err == ATP_OK)
 		return take_document(identity, &doc, now);
-	return deny(identity, ATP_IDENTITY_INVALID, minute_if_good(identity),
-				psprintf("%s: %s", answer->url, atp_err_text(err)), now);
+	return deny_document(identity, ATP_IDENTITY_INVALID, minute_if_good(identity),
+						 psprintf("%s: %s", answer->url, atp_err_text(err)), now);
 }
 
 bool
@@ -207,12 +207,12 @@ atp_identity_take(AtpIdentity *identity, AtpAsked asked, const AtpHttpAnswer *an
 			break;
 		case ATP_HTTP_TOO_LARGE:	/* W-07 */
 		case ATP_HTTP_REDIRECT: /* W-05 */
-			return deny(identity, ATP_IDENTITY_INVALID, minute_if_good(identity), answer->error, now);
+			return deny_document(identity, ATP_IDENTITY_INVALID, minute_if_good(identity), answer->error, now);
 		case ATP_HTTP_BUSY:
 		case ATP_HTTP_SETTINGS:
-			return put_off(identity, answer, now);
+			return put_off_lookup(identity, answer, now);
 		default:
-			return fail(identity, answer->error, now);
+			return fail_lookup(identity, answer->error, now);
 	}
 	switch (answer->status)
 	{
@@ -223,17 +223,17 @@ atp_identity_take(AtpIdentity *identity, AtpAsked asked, const AtpHttpAnswer *an
 		case 303:
 		case 307:
 		case 308:
-			return deny(identity, ATP_IDENTITY_INVALID, minute_if_good(identity), answer->error, now);
+			return deny_document(identity, ATP_IDENTITY_INVALID, minute_if_good(identity), answer->error, now);
 		case 404:
 		case 410:
 			if (!asked.web && (identity->state == ATP_IDENTITY_UNKNOWN || identity->state == ATP_IDENTITY_WANTED))
 				return deny_new(identity, answer->error, now);
-			return deny(identity, ATP_IDENTITY_GONE, asked.web ? HOUR_S : minute_if_good(identity), answer->error, now);
+			return deny_document(identity, ATP_IDENTITY_GONE, asked.web ? HOUR_S : minute_if_good(identity), answer->error, now);
 		case 429:
 		case 503:
-			return put_off(identity, answer, now);
+			return put_off_lookup(identity, answer, now);
 		default:
-			return fail(identity, answer->error, now);
+			return fail_lookup(identity, answer->error, now);
 	}
 }
 
@@ -241,5 +241,5 @@ bool
 atp_identity_refuse(AtpIdentity *identity, AtpErr why, TimestampTz now)
 {
 	identity->asked_at = now;
-	return deny(identity, ATP_IDENTITY_INVALID, 0, atp_err_text(why), now);
+	return deny_document(identity, ATP_IDENTITY_INVALID, 0, atp_err_text(why), now);
 }

@@ -33,14 +33,14 @@
 #define CLASSES	"(VALUES (false, 0), (false, 1), (false, 2), (true, 0), (true, 1), (true, 2)) c (failed, priority)"
 
 /* A row of atproto.identity_request. */
-typedef struct Request
+typedef struct LookupRequest
 {
 	struct varlena *did;
 	Datum		role;
 	bool		refresh;
 	TimestampTz requested_at;
 	TimestampTz until;			/* new next_try */
-} Request;
+} LookupRequest;
 
 typedef enum Verdict
 {
@@ -73,7 +73,7 @@ get_did(AtpTuple row)
 }
 
 static int
-read_requests(const AtpIdentityWork *work, TimestampTz now, Request **requests)
+read_requests(const AtpIdentityWork *work, TimestampTz now, LookupRequest **requests)
 {
 	/*
 	 * priorities are interleaved, so that no priority starves: of eleven rows six are of sessions
@@ -89,11 +89,11 @@ read_requests(const AtpIdentityWork *work, TimestampTz now, Request **requests)
 										   atp_int8_arg(work->limit), atp_int8_arg(work->retried)));
 	int			n = found.n;
 
-	*requests = palloc(sizeof(Request) * Max(n, 1));
+	*requests = palloc(sizeof(LookupRequest) * Max(n, 1));
 	for (int i = 0; i < n; i++)
 	{
 		AtpTuple	row = atp_result_row(found, i);
-		Request    *request = &(*requests)[i];
+		LookupRequest *request = &(*requests)[i];
 		bool		isnull;
 
 		request->did = get_did(row);
@@ -107,7 +107,7 @@ read_requests(const AtpIdentityWork *work, TimestampTz now, Request **requests)
 
 /* The identity of each row. */
 static const AtpIdentity **
-read_identities(const Request *requests, int n)
+read_identities(const LookupRequest *requests, int n)
 {
 	struct varlena **dids = palloc(sizeof(struct varlena *) * n);
 	const AtpIdentity **of_request = palloc(sizeof(AtpIdentity *) * n);
@@ -129,7 +129,7 @@ read_identities(const Request *requests, int n)
 }
 
 static bool
-is_granted(const Request *request, const AtpIdentity *identity, bool unanswered, TimestampTz now)
+is_granted(const LookupRequest *request, const AtpIdentity *identity, bool unanswered, TimestampTz now)
 {
 	if (identity->stale || unanswered)
 		return false;
@@ -141,7 +141,7 @@ is_granted(const Request *request, const AtpIdentity *identity, bool unanswered,
  * the second.  Sooner only while nothing is known of the account and no server answers.
  */
 static Verdict
-judge(Request *request, const AtpIdentity *identity, TimestampTz now)
+judge_request(LookupRequest *request, const AtpIdentity *identity, TimestampTz now)
 {
 	bool		unanswered = identity->error != NULL && !atp_identity_is_broken(identity);
 	TimestampTz least = identity->asked_at + (TimestampTz) ATP_IDENTITY_LEAST_S * USECS_PER_SEC;
@@ -168,7 +168,7 @@ judge(Request *request, const AtpIdentity *identity, TimestampTz now)
 
 /* The key columns and new times of rows, as parameters. */
 static void
-key_args(Request *const *requests, int n, AtpArg args[4])
+key_args(LookupRequest *const *requests, int n, AtpArg args[4])
 {
 	Datum	   *values[4];
 	static const Oid types[] = {InvalidOid, OIDOID, BOOLOID, TIMESTAMPTZOID};
@@ -193,7 +193,7 @@ key_args(Request *const *requests, int n, AtpArg args[4])
 #define OF_KEYS	" WHERE w.did OPERATOR(@.=) l.did AND w.role = l.role AND w.refresh = l.refresh"
 
 static void
-write_requests(const char *sql, Request *const *requests, int n)
+write_requests(const char *sql, LookupRequest *const *requests, int n)
 {
 	AtpArg		args[4];
 
@@ -208,7 +208,7 @@ write_requests(const char *sql, Request *const *requests, int n)
  * release again.
  */
 static void
-release(Request *const *requests, int n)
+release_held(LookupRequest *const *requests, int n)
 {
 	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(n, 1));
 
@@ -220,11 +220,11 @@ release(Request *const *requests, int n)
 List *
 atp_identity_look(const AtpIdentityWork *work, TimestampTz now, bool *more)
 {
-	Request    *requests;
+	LookupRequest *requests;
 	int			n = read_requests(work, now, &requests);
 	const AtpIdentity **identities = read_identities(requests, n);
-	Request   **granted = palloc(sizeof(Request *) * Max(n, 1));
-	Request   **put_off = palloc(sizeof(Request *) * Max(n, 1));
+	LookupRequest **granted = palloc(sizeof(LookupRequest *) * Max(n, 1));
+	LookupRequest **put_off = palloc(sizeof(LookupRequest *) * Max(n, 1));
 	int			ngranted = 0;
 	int			nput_off = 0;
 	List	   *ask = NIL;
@@ -234,7 +234,7 @@ atp_identity_look(const AtpIdentityWork *work, TimestampTz now, bool *more)
 	{
 		if (work->is_taken(requests[i].did))
 			continue;
-		switch (judge(&requests[i], identities[i], now))
+		switch (judge_request(&requests[i], identities[i], now))
 		{
 			case ASK:
 				ask = lappend(ask, requests[i].did);
@@ -248,7 +248,7 @@ atp_identity_look(const AtpIdentityWork *work, TimestampTz now, bool *more)
 		}
 	}
 	write_requests(LOCKED_KEYS " DELETE FROM atproto.identity_request w USING l" OF_KEYS, granted, ngranted);
-	release(granted, ngranted);
+	release_held(granted, ngranted);
 	write_requests(LOCKED_KEYS " UPDATE atproto.identity_request w SET next_try = l.until FROM l" OF_KEYS, put_off, nput_off);
 	return ask;
 }

@@ -56,7 +56,7 @@ typedef enum Phase
 	DONE						/* the result is to be written */
 } Phase;
 
-typedef struct Check
+typedef struct HandleCheck
 {
 	dlist_node	node;
 	Phase		phase;
@@ -68,7 +68,7 @@ typedef struct Check
 	char		did[ATP_DID_MAX];
 	char		handle[ATP_HANDLE_MAX + 1];
 	char		error[1000];
-} Check;
+} HandleCheck;
 
 static dlist_head checks = DLIST_STATIC_INIT(checks);
 static int	nchecks;
@@ -96,7 +96,7 @@ atp_handle_task_init(void)
  * together.
  */
 static TimestampTz
-later(TimestampTz now, int min, int max, int tries)
+later_time(TimestampTz now, int min, int max, int tries)
 {
 	int			s = min;
 
@@ -107,7 +107,7 @@ later(TimestampTz now, int min, int max, int tries)
 }
 
 static void
-end(Check *check, AtpHandleState state, const char *error)
+end_check(HandleCheck *check, AtpHandleState state, const char *error)
 {
 	AtpHandleCheck *row = &check->row;
 	TimestampTz now = atp_time_of_day();
@@ -124,13 +124,13 @@ end(Check *check, AtpHandleState state, const char *error)
 	switch (state)
 	{
 		case ATP_HANDLE_VALID:
-			row->next = later(now, VALID_S, VALID_S, 0);
+			row->next = later_time(now, VALID_S, VALID_S, 0);
 			break;
 		case ATP_HANDLE_INVALID:
-			row->next = later(now, INVALID_S, INVALID_MAX_S, row->tries);
+			row->next = later_time(now, INVALID_S, INVALID_MAX_S, row->tries);
 			break;
 		default:
-			row->next = later(now, UNREACHABLE_S, UNREACHABLE_MAX_S, row->tries);
+			row->next = later_time(now, UNREACHABLE_S, UNREACHABLE_MAX_S, row->tries);
 			/*
 			 * a handle that was valid stays valid for as long as a DID document that cannot be read
 			 * again (W-30)
@@ -145,14 +145,14 @@ end(Check *check, AtpHandleState state, const char *error)
 
 /* The handle's domain names an account: is it this account? */
 static void
-end_with(Check *check, const char *did, size_t n, const char *where)
+end_with(HandleCheck *check, const char *did, size_t n, const char *where)
 {
 	if (n == check->did_len && memcmp(did, check->did, n) == 0)
-		end(check, ATP_HANDLE_VALID, NULL);
+		end_check(check, ATP_HANDLE_VALID, NULL);
 	else if (check->records_failed)
-		end(check, ATP_HANDLE_UNREACHABLE, psprintf("%s: another account; its TXT records could not be read", where));
+		end_check(check, ATP_HANDLE_UNREACHABLE, psprintf("%s: another account; its TXT records could not be read", where));
 	else
-		end(check, ATP_HANDLE_INVALID, psprintf("%s: another account", where));
+		end_check(check, ATP_HANDLE_INVALID, psprintf("%s: another account", where));
 }
 
 /* ------------------------------------------------------------------------
@@ -164,13 +164,13 @@ end_with(Check *check, const char *did, size_t n, const char *where)
  * text.
  */
 static char *
-file_url(const Check *check)
+file_url(const HandleCheck *check)
 {
 	return psprintf("https://%s/.well-known/atproto-did", check->handle);
 }
 
 static long
-ask_file(Check *check)
+ask_file(HandleCheck *check)
 {
 	AtpHttpRequest request = {
 		.owner = &owner,
@@ -213,7 +213,7 @@ is_final(const AtpHttpAnswer *answer)
 }
 
 static void
-file_answered(Check *check, const AtpHttpAnswer *answer)
+file_answered(HandleCheck *check, const AtpHttpAnswer *answer)
 {
 	bool		ok = answer->outcome == ATP_HTTP_OK && answer->status / 100 == 2;
 	AtpSpan		did = ok ? atp_handle_file(answer->body, answer->body_len) : (AtpSpan) {0};
@@ -221,9 +221,9 @@ file_answered(Check *check, const AtpHttpAnswer *answer)
 	if (did.ptr != NULL)
 		end_with(check, did.ptr, did.len, file_url(check));
 	else if (!is_final(answer) || check->records_failed)
-		end(check, ATP_HANDLE_UNREACHABLE, ok ? "its TXT records could not be read" : answer->error);
+		end_check(check, ATP_HANDLE_UNREACHABLE, ok ? "its TXT records could not be read" : answer->error);
 	else
-		end(check, ATP_HANDLE_INVALID, ok ? psprintf("%s: no DID", file_url(check)) : answer->error);
+		end_check(check, ATP_HANDLE_INVALID, ok ? psprintf("%s: no DID", file_url(check)) : answer->error);
 }
 
 /* ------------------------------------------------------------------------
@@ -233,16 +233,16 @@ file_answered(Check *check, const AtpHttpAnswer *answer)
 static void
 record_string(void *arg, const char *s, size_t n, bool first)
 {
-	atp_handle_txt_string(&((Check *) arg)->txt, s, n, first);
+	atp_handle_txt_string(&((HandleCheck *) arg)->txt, s, n, first);
 }
 
 static void
 records_end(void *arg, AtpDnsOutcome outcome, const char *error)
 {
-	Check	   *check = arg;
+	HandleCheck *check = arg;
 
 	check->records_failed = outcome == ATP_DNS_FAILED;
-	/* a callback of c-ares must not raise an ERROR: step() continues the check */
+	/* a callback of c-ares must not raise an ERROR: step_handles() continues the check */
 	check->phase = FILE_WAITS;
 }
 
@@ -275,7 +275,7 @@ has_records(const char *handle)
 
 /* The look-up of TXT records has ended.  True: the records decide the check. */
 static bool
-records_decide(Check *check)
+records_decide(HandleCheck *check)
 {
 	switch (atp_handle_txt_end(&check->txt))
 	{
@@ -283,7 +283,7 @@ records_decide(Check *check)
 			end_with(check, check->txt.did, check->txt.did_len, psprintf("TXT records of %s%s", ATP_HANDLE_TXT_PREFIX, check->handle));
 			return true;
 		case ATP_HANDLE_SEVERAL:
-			end(check, ATP_HANDLE_INVALID, psprintf("TXT records of %s%s: several accounts", ATP_HANDLE_TXT_PREFIX, check->handle));
+			end_check(check, ATP_HANDLE_INVALID, psprintf("TXT records of %s%s: several accounts", ATP_HANDLE_TXT_PREFIX, check->handle));
 			return true;
 		default:
 			return false;
@@ -307,7 +307,7 @@ may_be_asked(const char *handle)
 static void
 begin_check(const AtpHandleCheck *due)
 {
-	Check	   *check = MemoryContextAllocZero(TopMemoryContext, sizeof(Check));
+	HandleCheck *check = MemoryContextAllocZero(TopMemoryContext, sizeof(HandleCheck));
 
 	check->row = *due;
 	check->row.did = MemoryContextAlloc(TopMemoryContext, VARSIZE_ANY(due->did));
@@ -319,7 +319,7 @@ begin_check(const AtpHandleCheck *due)
 	dlist_push_tail(&checks, &check->node);
 	nchecks++;
 	if (!may_be_asked(check->handle))
-		end(check, ATP_HANDLE_INVALID, "handles of this top-level domain are not looked up");
+		end_check(check, ATP_HANDLE_INVALID, "handles of this top-level domain are not looked up");
 	else if (has_records(check->handle))
 	{
 		check->phase = RECORDS;
@@ -330,7 +330,7 @@ begin_check(const AtpHandleCheck *due)
 }
 
 static void
-write_check(Check *check)
+write_check(HandleCheck *check)
 {
 	atp_begin("writing what became of a handle");
 	if (check->phase == PUT_OFF)
@@ -355,7 +355,7 @@ is_running(const struct varlena *did)
 
 	dlist_foreach(i, &checks)
 	{
-		const struct varlena *other = dlist_container(Check, node, i.cur)->row.did;
+		const struct varlena *other = dlist_container(HandleCheck, node, i.cur)->row.did;
 
 		if (atp_compare_dids(did, other) == 0)
 			return true;
@@ -370,7 +370,7 @@ site_is_full(const char *handle)
 	int			n = 0;
 
 	dlist_foreach(i, &checks)
-		n += strcmp(atp_host_suffix(dlist_container(Check, node, i.cur)->handle), atp_host_suffix(handle)) == 0;
+		n += strcmp(atp_host_suffix(dlist_container(HandleCheck, node, i.cur)->handle), atp_host_suffix(handle)) == 0;
 	return n >= SITE_MAX;
 }
 
@@ -379,7 +379,7 @@ site_is_full(const char *handle)
  * the fetcher.
  */
 static long
-look(AtpTime now)
+begin_due_checks(AtpTime now)
 {
 	AtpHandleCheck *due = palloc(sizeof(AtpHandleCheck) * DUE_MAX);
 	bool		all;
@@ -405,7 +405,7 @@ look(AtpTime now)
 }
 
 static long
-step(AtpTime now)
+step_handles(AtpTime now)
 {
 	dlist_mutable_iter i;
 	AtpHttp    *http;
@@ -421,11 +421,11 @@ step(AtpTime now)
 	{
 		long		left = atp_remaining(now, looked, LOOK_MS);
 
-		timeout = atp_earlier(timeout, left == 0 ? look(now) : left);
+		timeout = atp_earlier(timeout, left == 0 ? begin_due_checks(now) : left);
 	}
 	dlist_foreach_modify(i, &checks)
 	{
-		Check	   *check = dlist_container(Check, node, i.cur);
+		HandleCheck *check = dlist_container(HandleCheck, node, i.cur);
 
 		if (check->phase == FILE_WAITS && !records_decide(check))
 			timeout = atp_earlier(timeout, ask_file(check));
@@ -435,4 +435,4 @@ step(AtpTime now)
 	return atp_earlier(timeout, atp_dns_timeout(now));
 }
 
-const AtpTask atp_handle_task = {"handle", atp_handles_are_wanted, atp_dns_begin, step};
+const AtpTask atp_handle_task = {"handle", atp_handles_are_wanted, atp_dns_begin, step_handles};

@@ -168,7 +168,7 @@ end_lookup(Lookup *lookup)
 
 /* W-02, W-04.  Plain HTTP is used only to localhost, and only if the settings allow plain HTTP. */
 static char *
-url_of(const Lookup *lookup)
+url_of_document(const Lookup *lookup)
 {
 	char	   *url;
 
@@ -198,11 +198,11 @@ asked_at_site(const char *host)
 }
 
 static bool
-ask(Lookup *lookup, long *wait_ms)
+start_lookup(Lookup *lookup, long *wait_ms)
 {
 	AtpHostLimits limits = {PLC_PARALLEL, plc_rate, 2 * plc_rate};
 	AtpHttpRequest request = {
-		.owner = &ended, .arg = lookup, .url = url_of(lookup),
+		.owner = &ended, .arg = lookup, .url = url_of_document(lookup),
 		.accept = "application/did+ld+json, application/json",
 		.body_max = ATP_DIDDOC_MAX, .http2 = lookup->host == NULL
 	};
@@ -282,7 +282,7 @@ start_plc(void)
 		Lookup	   *lookup = dlist_container(Lookup, node, dlist_head_node(&waiting[PLC]));
 		long		wait_ms = -1;
 
-		if (!ask(lookup, &wait_ms))
+		if (!start_lookup(lookup, &wait_ms))
 			return wait_ms;
 		dlist_delete(&lookup->node);
 		dlist_push_tail(&asked[PLC], &lookup->node);
@@ -306,7 +306,7 @@ start_web(void)
 
 		dlist_delete(&lookup->node);
 		nwaiting[WEB]--;
-		if (asked_at_site(lookup->host) < SITE_PARALLEL && ask(lookup, &wait_ms))
+		if (asked_at_site(lookup->host) < SITE_PARALLEL && start_lookup(lookup, &wait_ms))
 		{
 			dlist_push_tail(&asked[WEB], &lookup->node);
 			nasked[WEB]++;
@@ -426,7 +426,7 @@ write_all(AtpTime now)
  */
 
 static void
-begin(void)
+begin_identities(void)
 {
 	lookups = AllocSetContextCreate(TopMemoryContext, "atproto look-ups of identities", ALLOCSET_DEFAULT_SIZES);
 	clock_offset = atp_time_of_day() - atp_now();
@@ -452,7 +452,7 @@ clock_went_back(TimestampTz today, AtpTime now)
 }
 
 static void
-look(AtpTime now)
+find_due_lookups(AtpTime now)
 {
 	TimestampTz today = atp_time_of_day();
 
@@ -466,7 +466,7 @@ look(AtpTime now)
 }
 
 static void
-clean(AtpTime now)
+clean_tables(AtpTime now)
 {
 	struct varlena *last = atp_identity_clean(clean_after, atp_time_of_day());
 
@@ -512,7 +512,7 @@ in_transaction(const char *activity, void (*part) (AtpTime now), AtpTime now)
 }
 
 static long
-step(AtpTime now)
+step_identities(AtpTime now)
 {
 	bool		looks = atp_remaining(now, looked, LOOK_MS) == 0;
 	bool		cleans = atp_remaining(now, cleaned, CLEAN_MS) == 0;
@@ -523,9 +523,9 @@ step(AtpTime now)
 	if (is_time_to_write(now))
 		in_transaction("writing identities", write_all, now);
 	if (looks)
-		in_transaction("looking for requests", look, now);
+		in_transaction("looking for requests", find_due_lookups, now);
 	if (cleans)
-		in_transaction("forgetting identities", clean, now);
+		in_transaction("forgetting identities", clean_tables, now);
 	start_web();
 	timeout = start_plc();
 	if (nput_off > 0)
@@ -538,6 +538,6 @@ step(AtpTime now)
 const AtpTask atp_identity_task = {
 	.name = "identity",
 	.wanted = atp_identity_is_wanted,
-	.begin = begin,
-	.step = step,
+	.begin = begin_identities,
+	.step = step_identities,
 };

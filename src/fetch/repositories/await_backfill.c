@@ -144,7 +144,7 @@ check_subscription(const Backfill *b, AtpResult found)
 
 /* Read the progress, into the current memory context. */
 static void
-look(Backfill *b)
+read_progress(Backfill *b)
 {
 	int			nest = atp_waiting_step();
 	AtpCaller	caller = atp_as_table_owner("subscription");
@@ -238,7 +238,7 @@ note_rate(Backfill *b, int64 done)
 }
 
 static void
-tell(Backfill *b, bool first)
+report_progress(Backfill *b, bool first)
 {
 	StringInfoData text;
 	int64		done = Max(b->done - b->done_before, 0);
@@ -315,7 +315,7 @@ atp_await_backfill(PG_FUNCTION_ARGS)
 
 		MemoryContextReset(cxt);
 		MemoryContextSwitchTo(cxt);
-		look(&b);
+		read_progress(&b);
 		if (first)
 			b.done_before = b.done;
 		if (b.ended == b.lists && b.left == 0)
@@ -324,7 +324,7 @@ atp_await_backfill(PG_FUNCTION_ARGS)
 			give_up(&b);
 		if (first || atp_remaining(atp_now(), told, NOTICE_MS) == 0)
 		{
-			tell(&b, first);
+			report_progress(&b, first);
 			told = atp_now();
 		}
 		first = false;

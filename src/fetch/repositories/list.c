@@ -37,7 +37,7 @@
 #define COLLECTION_LIMIT	2000
 
 /* A list being read, in a memory context of its own. */
-typedef struct Reading
+typedef struct ListReading
 {
 	dlist_node	node;
 	MemoryContext cxt;
@@ -46,7 +46,7 @@ typedef struct Reading
 	AtpHttp    *http;			/* the running request; NULL: between two pages */
 	bool		due;			/* the last look found the list due */
 	AtpTime		turn;			/* when the list's turn began */
-} Reading;
+} ListReading;
 
 static dlist_head readings = DLIST_STATIC_INIT(readings);
 static int	nreadings;
@@ -56,7 +56,7 @@ static long look_most_ms;
 static bool look_now;
 
 static void
-forget(Reading *reading)
+free_reading(ListReading *reading)
 {
 	dlist_delete(&reading->node);
 	nreadings--;
@@ -64,14 +64,14 @@ forget(Reading *reading)
 	MemoryContextDelete(reading->cxt);
 }
 
-static Reading *
+static ListReading *
 find_reading(const AtpListing *listing)
 {
 	dlist_iter	iter;
 
 	dlist_foreach(iter, &readings)
 	{
-		Reading    *reading = dlist_container(Reading, node, iter.cur);
+		ListReading *reading = dlist_container(ListReading, node, iter.cur);
 
 		if (strcmp(reading->listing.subscription, listing->subscription) == 0 &&
 			strcmp(reading->listing.source, listing->source) == 0)
@@ -88,7 +88,7 @@ copy_text(MemoryContext cxt, const char *s)
 
 /* Take over the position to read next. */
 static void
-set_listing(Reading *reading, const AtpListing *listing)
+set_listing(ListReading *reading, const AtpListing *listing)
 {
 	AtpListing *own = &reading->listing;
 
@@ -103,11 +103,11 @@ set_listing(Reading *reading, const AtpListing *listing)
 	own->started_at = listing->started_at;
 }
 
-static Reading *
+static ListReading *
 make_reading(const AtpListing *listing)
 {
 	MemoryContext cxt = AllocSetContextCreate(TopMemoryContext, "atproto list", ALLOCSET_SMALL_SIZES);
-	Reading    *reading = MemoryContextAllocZero(cxt, sizeof(Reading));
+	ListReading *reading = MemoryContextAllocZero(cxt, sizeof(ListReading));
 
 	reading->cxt = cxt;
 	reading->listing.subscription = copy_text(cxt, listing->subscription);
@@ -119,7 +119,7 @@ make_reading(const AtpListing *listing)
 }
 
 static void
-take_up(Reading *reading, const AtpListing *listing)
+take_up(ListReading *reading, const AtpListing *listing)
 {
 	if (reading->http == NULL)
 		set_listing(reading, listing);
@@ -128,27 +128,27 @@ take_up(Reading *reading, const AtpListing *listing)
 
 /* Read the due lists from the table into memory, and forget lists that are no longer due. */
 static void
-look(void *arg)
+read_due_lists(void *arg)
 {
 	List	   *due = atp_lists_due(LISTS_MAX);
 	dlist_mutable_iter iter;
 	ListCell   *cell;
 
 	dlist_foreach_modify(iter, &readings)
-		dlist_container(Reading, node, iter.cur)->due = false;
+		dlist_container(ListReading, node, iter.cur)->due = false;
 	foreach(cell, due)
 	{
-		Reading    *reading = find_reading(lfirst(cell));
+		ListReading *reading = find_reading(lfirst(cell));
 
 		if (reading != NULL)
 			take_up(reading, lfirst(cell));
 	}
 	dlist_foreach_modify(iter, &readings)
 	{
-		Reading    *reading = dlist_container(Reading, node, iter.cur);
+		ListReading *reading = dlist_container(ListReading, node, iter.cur);
 
 		if (!reading->due && reading->http == NULL)
-			forget(reading);
+			free_reading(reading);
 	}
 	foreach(cell, due)
 		if (nreadings < LISTS_MAX && find_reading(lfirst(cell)) == NULL)
@@ -165,7 +165,7 @@ look(void *arg)
  * URL.
  */
 static char *
-url_of(const AtpListing *listing)
+url_of_list(const AtpListing *listing)
 {
 	const char *source = atp_list_is_recheck(listing) ? "listRepos" : listing->source;
 	size_t		method = strcspn(source, " ");
@@ -196,7 +196,7 @@ all_places_are_taken(void)
 
 /* The host's limits forbid a request for a while: free the place for a list that is due. */
 static void
-rest(Reading *reading, long ms)
+put_off_reading(ListReading *reading, long ms)
 {
 	atp_begin("reading a list of repositories");
 	atp_list_rests(&reading->listing, ms);
@@ -216,17 +216,17 @@ start_requests(void)
 
 	dlist_foreach(iter, &readings)
 	{
-		Reading    *reading = dlist_container(Reading, node, iter.cur);
+		ListReading *reading = dlist_container(ListReading, node, iter.cur);
 		long		wait_ms = -1;
 
 		if (reading->http != NULL || !reading->due || strcmp(reading->listing.source, "dids") == 0)
 			continue;
 		reading->http = atp_fetch_start(&(AtpHttpRequest) {
-										.owner = &readings, .arg = reading, .url = url_of(&reading->listing),
+										.owner = &readings, .arg = reading, .url = url_of_list(&reading->listing),
 										.accept = "application/json", .body_max = ATP_LIST_PAGE_MAX, .gzip = true
 										}, NULL, &wait_ms);
 		if (reading->http == NULL && wait_ms > LOOK_MS && all_places_are_taken())
-			rest(reading, wait_ms);
+			put_off_reading(reading, wait_ms);
 		if (reading->http == NULL)
 			timeout = atp_earlier(timeout, wait_ms);
 	}
@@ -240,7 +240,7 @@ start_requests(void)
 
 /* a host that refuses requests for now is no failure of the list. */
 static AtpListFault
-fault_of(const AtpListing *listing, const AtpHttpAnswer *answer)
+fault_of_answer(const AtpListing *listing, const AtpHttpAnswer *answer)
 {
 	if (atp_http_is_later(answer))
 		return ATP_LIST_BUSY;
@@ -248,7 +248,7 @@ fault_of(const AtpListing *listing, const AtpHttpAnswer *answer)
 }
 
 static void
-note(const AtpListing *listing)
+note_listing(const AtpListing *listing)
 {
 	atp_begin("reading a list of repositories");
 	atp_list_note(listing);
@@ -260,7 +260,7 @@ note(const AtpListing *listing)
  * the count of such pages would be lost with the place, and an endless list would never be noticed.
  */
 static bool
-turn_is_over(Reading *reading)
+turn_is_over(ListReading *reading)
 {
 	if (!all_places_are_taken() || reading->seen.fruitless > 0 || atp_remaining(atp_now(), reading->turn, TURN_MS) > 0)
 		return false;
@@ -269,14 +269,14 @@ turn_is_over(Reading *reading)
 }
 
 static void
-take_answer(Reading *reading)
+take_answer(ListReading *reading)
 {
 	const AtpHttpAnswer *answer = atp_http_answer(reading->http);
 	bool		is_page = answer->outcome == ATP_HTTP_OK && answer->status == 200;
 	bool		yields = turn_is_over(reading);
 
 	if (is_page)
-		note(&reading->listing);
+		note_listing(&reading->listing);
 	atp_begin("reading a list of repositories");
 	if (is_page)
 	{
@@ -286,7 +286,7 @@ take_answer(Reading *reading)
 	}
 	else
 		atp_list_failed(&reading->listing, answer->error != NULL ? answer->error : "the answer is not of status 200",
-						fault_of(&reading->listing, answer));
+						fault_of_answer(&reading->listing, answer));
 	atp_commit();
 	atp_fetch_free(reading->http);
 	reading->http = NULL;
@@ -311,11 +311,11 @@ take_dids(void)
 
 	dlist_foreach(iter, &readings)
 	{
-		Reading    *reading = dlist_container(Reading, node, iter.cur);
+		ListReading *reading = dlist_container(ListReading, node, iter.cur);
 
 		if (!reading->due || strcmp(reading->listing.source, "dids") != 0)
 			continue;
-		note(&reading->listing);
+		note_listing(&reading->listing);
 		atp_begin("queueing the repositories of a subscription");
 		atp_list_take_dids(&reading->listing);
 		atp_wake_fetcher();
@@ -325,7 +325,7 @@ take_dids(void)
 }
 
 static long
-step(AtpTime now)
+step_lists(AtpTime now)
 {
 	bool		looks;
 	long		timeout;
@@ -339,7 +339,7 @@ step(AtpTime now)
 
 		look_now = false;
 		/* a session may have locked the subscription of a list, so the look has a time limit */
-		if (atp_run_as_owner(GetUserId(), "looking for lists of repositories", LOOK_MAX_MS, look, NULL, &why) != ATP_RUN_DONE)
+		if (atp_run_as_owner(GetUserId(), "looking for lists of repositories", LOOK_MAX_MS, read_due_lists, NULL, &why) != ATP_RUN_DONE)
 			ereport(LOG,
 					(errmsg("could not look for lists of repositories: %s", why)));
 		looked = atp_now();
@@ -355,5 +355,5 @@ step(AtpTime now)
 const AtpTask atp_list_task = {
 	.name = "list",
 	.wanted = atp_list_is_wanted,
-	.step = step,
+	.step = step_lists,
 };

@@ -413,7 +413,7 @@ move_on(const AtpListing *listing, const AtpListed *page, int64 queued, const At
 
 /* write the error, and when the next request may come. */
 static void
-put_off(const AtpListing *listing, const char *why, AtpListFault fault)
+put_off_list(const AtpListing *listing, const char *why, AtpListFault fault)
 {
 	atp_run("UPDATE atproto.enumeration SET error = left($3, 300), tries = tries + CASE WHEN $4 OR $8 THEN 0 ELSE 1 END,"
 			" cursor = CASE WHEN $5 THEN NULL ELSE cursor END,"
@@ -429,14 +429,14 @@ put_off(const AtpListing *listing, const char *why, AtpListFault fault)
 
 /* Add the page's entries and move on.  An ERROR in the owner's tables puts off this list only. */
 static bool
-take(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, const char *reason, const AtpListSeen *seen, bool yields)
+take_page(const AtpListing *listing, const AtpSubscription *sub, const AtpListed *page, const char *reason, const AtpListSeen *seen, bool yields)
 {
 	char	   *error = NULL;
 	int64		queued = add_page(listing, sub, page, reason, &error);
 
 	if (queued < 0)
 	{
-		put_off(listing, error, ATP_LIST_NOTED);
+		put_off_list(listing, error, ATP_LIST_NOTED);
 		return false;
 	}
 	return move_on(listing, page, queued, seen, yields);
@@ -475,9 +475,9 @@ atp_list_take(const AtpListing *listing, const char *text, size_t n, AtpListSeen
 		}
 		atp_listed_keep(&page, &sub->settings);
 		if (wrong != NULL)
-			put_off(listing, wrong, ATP_LIST_NOTED);
+			put_off_list(listing, wrong, ATP_LIST_NOTED);
 		else
-			more = take(listing, sub, &page, atp_list_is_recheck(listing) ? ATP_LIST_RECHECK : "listed", seen, yields);
+			more = take_page(listing, sub, &page, atp_list_is_recheck(listing) ? ATP_LIST_RECHECK : "listed", seen, yields);
 	}
 	atp_owner_end(caller);
 	return more;
@@ -497,7 +497,7 @@ atp_list_take_dids(const AtpListing *listing)
 		page.entries = page.n;
 		atp_listed_sort(&page);
 		atp_listed_keep(&page, &sub->settings);
-		(void) take(listing, sub, &page, "dids", NULL, false);
+		(void) take_page(listing, sub, &page, "dids", NULL, false);
 	}
 	atp_owner_end(caller);
 }
@@ -514,7 +514,7 @@ atp_list_failed(const AtpListing *listing, const char *why, AtpListFault fault)
 	AtpCaller	caller = atp_as_table_owner("enumeration");
 
 	if (is_still_asked(listing))
-		put_off(listing, why, fault);
+		put_off_list(listing, why, fault);
 	atp_owner_end(caller);
 }
 

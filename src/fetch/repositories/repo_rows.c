@@ -150,7 +150,7 @@ atp_repo_jobs_due(char **hosts, int nhosts, const Oid *owners, int nowners, int 
 
 /* Queue look-ups of the jobs' identities, urgent jobs with a higher priority. */
 static void
-ask(List *jobs, bool urgent)
+request_lookups(List *jobs, bool urgent)
 {
 	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(list_length(jobs), 1));
 	ListCell   *cell;
@@ -206,8 +206,8 @@ atp_repo_jobs_place(int max, int *placed)
 								 "  next_try = CASE WHEN l.host IS NULL THEN now() + interval " SOON " ELSE j.next_try END"
 								 " FROM l WHERE j.target = l.target AND j.did OPERATOR(@.=) l.did"),
 				ATP_ARGS(texts_arg(targets, n), atp_array_arg(atp_type("did"), dids, NULL, n), texts_arg(hosts, n)));
-	ask(jobs, true);
-	ask(jobs, false);
+	request_lookups(jobs, true);
+	request_lookups(jobs, false);
 	return problems;
 }
 

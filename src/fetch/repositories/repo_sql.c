@@ -39,7 +39,7 @@ PG_FUNCTION_INFO_V1(atp_recheck);
  * too.
  */
 static bool
-hasten(const AtpSubscription *sub, AtpArg did, bool force)
+hasten_job(const AtpSubscription *sub, AtpArg did, bool force)
 {
 	AtpCaller	caller = atp_as_table_owner("repo_job");
 	uint64		n = atp_run(atp_identity_sql("UPDATE atproto.repo_job SET next_try = '-infinity', tries = 0, force = force OR $3, subscription = $4,"
@@ -74,7 +74,7 @@ check_fetches(const AtpSubscription *sub)
 }
 
 static void
-resync(struct varlena *did, const char *target, bool force)
+resync_repo(struct varlena *did, const char *target, bool force)
 {
 	const AtpSubscription *sub = atp_export_owner_of(target, did);
 
@@ -86,7 +86,7 @@ resync(struct varlena *did, const char *target, bool force)
 	for (int i = 0; i < ENDINGS_MAX; i++)
 	{
 		(void) atp_jobs_add(sub, &did, 1, ATP_JOB_USER, "asked for");
-		if (hasten(sub, (AtpArg) {PointerGetDatum(did), atp_type("did"), false}, force))
+		if (hasten_job(sub, (AtpArg) {PointerGetDatum(did), atp_type("did"), false}, force))
 			break;
 	}
 	atp_wake_fetcher();
@@ -190,7 +190,7 @@ check_lists(const AtpSubscription *sub)
 }
 
 static void
-recheck(const char *name)
+recheck_lists(const char *name)
 {
 	const AtpSubscription *sub = atp_subscription_borrow(name, CurrentMemoryContext);
 
@@ -208,7 +208,7 @@ atp_resync(PG_FUNCTION_ARGS)
 
 	SPI_connect();
 	nest = atp_caller_begin();
-	resync((struct varlena *) PG_GETARG_VARLENA_P(0), NameStr(*PG_GETARG_NAME(1)), PG_GETARG_BOOL(2));
+	resync_repo((struct varlena *) PG_GETARG_VARLENA_P(0), NameStr(*PG_GETARG_NAME(1)), PG_GETARG_BOOL(2));
 	atp_caller_end(nest);
 	SPI_finish();
 	PG_RETURN_VOID();
@@ -237,7 +237,7 @@ atp_recheck(PG_FUNCTION_ARGS)
 
 	SPI_connect();
 	nest = atp_caller_begin();
-	recheck(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	recheck_lists(text_to_cstring(PG_GETARG_TEXT_PP(0)));
 	atp_caller_end(nest);
 	SPI_finish();
 	PG_RETURN_VOID();

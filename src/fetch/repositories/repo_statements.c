@@ -24,7 +24,7 @@ typedef struct Set
 static dlist_head sets = DLIST_STATIC_INIT(sets);	/* most recently used first */
 
 static void
-forget(Set *set)
+free_set(Set *set)
 {
 	dlist_delete(&set->node);
 	atp_statements_free(set->statements);
@@ -43,7 +43,7 @@ forget_idle(void)
 		Set		   *set = dlist_container(Set, node, iter.cur);
 
 		if (set->users == 0 && (set->spoilt || idle++ >= IDLE_MAX))
-			forget(set);
+			free_set(set);
 	}
 }
 

@@ -64,7 +64,7 @@ typedef struct Act
 
 /* In the owner's tables. */
 static void
-act(void *arg)
+run_in_tables(void *arg)
 {
 	const Act  *a = arg;
 	const AtpSubscription *sub = a->t->sub;
@@ -78,7 +78,7 @@ AtpRunResult
 atp_transfer_act(AtpTransfer *t, const char *activity, void (*work) (void *), void *arg, char **why)
 {
 	Act			a = {t, work, arg};
-	AtpRunResult bounded = atp_run_as_owner(t->sub->owner, activity, STATE_MS, act, &a, why);
+	AtpRunResult bounded = atp_run_as_owner(t->sub->owner, activity, STATE_MS, run_in_tables, &a, why);
 
 	t->spoilt |= bounded != ATP_RUN_DONE;
 	if (bounded == ATP_RUN_LATE)
@@ -100,7 +100,7 @@ let_go(void *arg)
  * held until a later fetch of the job ends or the job is removed.
  */
 static void
-fail(AtpTransfer *t, const char *why, AtpRepoFault fault)
+fail_transfer(AtpTransfer *t, const char *why, AtpRepoFault fault)
 {
 	char	   *text = pstrdup(why);
 	char	   *refused;
@@ -116,13 +116,13 @@ fail(AtpTransfer *t, const char *why, AtpRepoFault fault)
 void
 atp_transfer_cancel(AtpTransfer *t)
 {
-	fail(t, "", ATP_REPO_NOTED);
+	fail_transfer(t, "", ATP_REPO_NOTED);
 }
 
 void
 atp_transfer_give_up(AtpTransfer *t, const char *why)
 {
-	fail(t, why, ATP_REPO_FAULT);
+	fail_transfer(t, why, ATP_REPO_FAULT);
 }
 
 static void
@@ -130,7 +130,7 @@ fail_export(AtpTransfer *t)
 {
 	const AtpExportFault *fault = atp_export_fault(t->export);
 
-	fail(t, fault->detail == NULL ? fault->text : psprintf("%s: %s", fault->text, fault->detail), ATP_REPO_FAULT);
+	fail_transfer(t, fault->detail == NULL ? fault->text : psprintf("%s: %s", fault->text, fault->detail), ATP_REPO_FAULT);
 }
 
 /* ------------------------------------------------------------------------
@@ -185,7 +185,7 @@ fail_answer(AtpTransfer *t)
 	else if (refusal == ATP_REPO_NOT_FOUND && t->job.at_pds)
 		fault = ATP_REPO_DOUBTED;
 	if (status == NULL || !is_inactive(t, status))
-		fail(t, answer->error != NULL ? answer->error : "the answer is not of status 200", fault);
+		fail_transfer(t, answer->error != NULL ? answer->error : "the answer is not of status 200", fault);
 }
 
 /*
@@ -235,7 +235,7 @@ read_some(AtpTransfer *t)
 	else if (!atp_export_finish(t->export))
 		fail_export(t);
 	else if (!is_signed(t))
-		fail(t, "the export's commit is not signed by the account's key", ATP_REPO_DOUBTED);
+		fail_transfer(t, "the export's commit is not signed by the account's key", ATP_REPO_DOUBTED);
 	else
 	{
 		t->phase = ATP_TRANSFER_CHECKING;
@@ -365,7 +365,7 @@ look_at_state(void *arg)
  * records that are stored already are passed quickly.  False: too many tries.
  */
 static bool
-rest(AtpTransfer *t)
+pause_chunk(AtpTransfer *t)
 {
 	if (t->tries == MERGE_TRIES)
 		return false;
@@ -381,7 +381,7 @@ rest(AtpTransfer *t)
  * last rows.
  */
 static AtpRepoFault
-fault_of(const AtpTransfer *t, AtpRefusal refusal, bool before)
+fault_of_refusal(const AtpTransfer *t, AtpRefusal refusal, bool before)
 {
 	switch (refusal)
 	{
@@ -414,7 +414,7 @@ merge_some(AtpTransfer *t)
 	if (t->merge != NULL)
 		ATP_INJECTION_POINT("slice next");
 	bounded = atp_transfer_act(t, "looking at the state of a repository", look_at_state, &look, &look.why);
-	if (bounded == ATP_RUN_LATE && rest(t))
+	if (bounded == ATP_RUN_LATE && pause_chunk(t))
 		return false;
 	if (bounded != ATP_RUN_DONE)
 		look.refusal = ATP_REFUSED_WAITING;
@@ -434,7 +434,7 @@ merge_some(AtpTransfer *t)
 	}
 	MemoryContextSwitchTo(cxt);
 	if (why != NULL)
-		fail(t, why, fault_of(t, refusal, look.why != NULL));
+		fail_transfer(t, why, fault_of_refusal(t, refusal, look.why != NULL));
 	else if (!more)
 		atp_transfer_free(t);
 	else
@@ -455,7 +455,7 @@ try_again(AtpTransfer *t, const ErrorData *error)
 		t->rows = Max(t->rows / 8, 1);
 	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED || error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE)
 		atp_owner_backoff_begin(t->sub->owner);
-	return rest(t);
+	return pause_chunk(t);
 }
 
 long
@@ -489,6 +489,6 @@ atp_transfer_move_on(AtpTransfer *t)
 		return more;
 	t->spoilt = true;
 	if (!try_again(t, error))
-		fail(t, atp_error_text(error), ATP_REPO_FAULT);
+		fail_transfer(t, atp_error_text(error), ATP_REPO_FAULT);
 	return false;
 }

@@ -41,7 +41,7 @@ static bool more;				/* the last look found work */
 static NameData slow;
 static int	slow_at = -1;
 
-typedef struct Share
+typedef struct TargetShare
 {
 	NameData	target;
 	bool		followed;		/* a subscription fills the target ... */
@@ -56,7 +56,7 @@ typedef struct Share
 	bool		left;			/* some unproven repositories were audited less than an hour ago
 								 * ... */
 	TimestampTz oldest;			/* ... the earliest of them at this time */
-} Share;
+} TargetShare;
 
 /* Unproven repositories that can be judged now. */
 #define UNPROVEN	" FROM #.repo WHERE " ATP_IS_AUDITED
@@ -71,13 +71,13 @@ atp_audit_task_init(void)
 }
 
 static AtpArg
-target_arg(const Share *share)
+target_arg(const TargetShare *share)
 {
 	return (AtpArg) {NameGetDatum(&share->target), NAMEOID, false};
 }
 
 static bool
-wanted(void)
+audits_wanted(void)
 {
 	AtpResult	found;
 
@@ -94,7 +94,7 @@ wanted(void)
  * the right counts as a subscription that does not run, because nothing tells the fetcher when the right comes back.
  */
 static void
-find_owner(Share *share)
+find_owner(TargetShare *share)
 {
 	AtpResult	found = atp_query("SELECT owner::oid AS owner,"
 								  " enabled AND stopped IS NULL AND atproto.role_may_fill(owner, target, target_owner) AS runs"
@@ -113,7 +113,7 @@ find_owner(Share *share)
  * each time.  False: no target is due.
  */
 static bool
-claim(Share *share)
+claim_target(TargetShare *share)
 {
 	AtpResult	found;
 	bool		claimed;
@@ -153,7 +153,7 @@ claim(Share *share)
 static void
 audit_some(void *arg)
 {
-	Share	   *share = arg;
+	TargetShare *share = arg;
 	struct varlena *last;
 
 	(void) atp_audit_share(NameStr(share->target),
@@ -166,7 +166,7 @@ audit_some(void *arg)
 static void
 mark_one(void *arg)
 {
-	Share	   *share = arg;
+	TargetShare *share = arg;
 	AtpResult	found = atp_query(atp_expand_sql("UPDATE #.repo SET audited_at = $2 WHERE did OPERATOR(@.=) (SELECT did" UNPROVEN
 												 " AND (audited_at IS NULL OR audited_at <= $1) ORDER BY audited_at NULLS FIRST LIMIT 1)"
 												 " RETURNING did", NameStr(share->target)),
@@ -186,7 +186,7 @@ mark_one(void *arg)
 static void
 audit_one(void *arg)
 {
-	Share	   *share = arg;
+	TargetShare *share = arg;
 	struct varlena *last;
 
 	(void) atp_audit_share(NameStr(share->target), "SELECT " ATP_AUDIT_COLUMNS UNPROVEN " AND did OPERATOR(@.=) $1",
@@ -196,7 +196,7 @@ audit_one(void *arg)
 static void
 look_ahead(void *arg)
 {
-	Share	   *share = arg;
+	TargetShare *share = arg;
 	AtpResult	found = atp_query(atp_expand_sql("SELECT COALESCE(audited_at, '-infinity') AS oldest" UNPROVEN
 												 " ORDER BY audited_at NULLS FIRST LIMIT 1", NameStr(share->target)), ATP_NO_ARGS);
 	bool		isnull;
@@ -213,7 +213,7 @@ look_ahead(void *arg)
  */
 
 static void
-update_state(const Share *share, const char *sql, const AtpArg *args, int nargs)
+update_state(const TargetShare *share, const char *sql, const AtpArg *args, int nargs)
 {
 	atp_begin("noting audits");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
@@ -222,7 +222,7 @@ update_state(const Share *share, const char *sql, const AtpArg *args, int nargs)
 }
 
 static void
-report_failure(const Share *share, const char *why)
+report_failure(const TargetShare *share, const char *why)
 {
 	ereport(LOG,
 			(errmsg("repositories in schema \"%s\" could not be audited: %s", NameStr(share->target), why)));
@@ -231,7 +231,7 @@ report_failure(const Share *share, const char *why)
 }
 
 static void
-report_audits(const Share *share)
+report_audits(const TargetShare *share)
 {
 	update_state(share, "UPDATE atproto.audit_state SET next_at = $2, tries = 0, error = NULL, audited = audited + $3,"
 				 " different = different + $4, different_at = CASE WHEN $4 > 0 THEN $2 ELSE different_at END,"
@@ -243,7 +243,7 @@ report_audits(const Share *share)
 
 /* No repository is due now: compute the next time. */
 static void
-report_rest(const Share *share)
+report_rest(const TargetShare *share)
 {
 	TimestampTz due = Max(share->oldest + EVERY, share->now);
 
@@ -256,14 +256,14 @@ report_rest(const Share *share)
  * unproven repository yet.
  */
 static void
-end_request(const Share *share)
+end_request(const TargetShare *share)
 {
 	update_state(share, "UPDATE atproto.audit_state SET next_at = NULL, tries = 0, error = NULL WHERE target ="
 				 " (SELECT target FROM atproto.audit_state WHERE target = $1 FOR UPDATE SKIP LOCKED)", ATP_ARGS(target_arg(share)));
 }
 
 static bool
-can_be_judged(Share *share)
+can_be_judged(TargetShare *share)
 {
 	bool		can;
 
@@ -280,7 +280,7 @@ can_be_judged(Share *share)
 
 /* No subscription allows to judge what is unproven.  When one changes, a trigger requests anew (tables/base/audit_request.c). */
 static void
-give_up(Share *share)
+give_up(TargetShare *share)
 {
 	end_request(share);
 	/* one that had changed before found the request still there */
@@ -289,13 +289,13 @@ give_up(Share *share)
 }
 
 static bool
-anything_left(Share *share, char **why)
+anything_left(TargetShare *share, char **why)
 {
 	return atp_run_as_owner(share->owner, "auditing repositories", SHARE_MS, look_ahead, share, why) != ATP_RUN_DONE || share->left;
 }
 
 static void
-rest(Share *share)
+put_off_share(TargetShare *share)
 {
 	char	   *why = NULL;
 
@@ -324,7 +324,7 @@ rest(Share *share)
  * target is postponed, and this repository for an hour.
  */
 static bool
-audit_alone(Share *share, char **why)
+audit_alone(TargetShare *share, char **why)
 {
 	slow_at = -1;
 	return atp_run_as_owner(share->owner, "auditing repositories", SHARE_MS, mark_one, share, why) == ATP_RUN_DONE &&
@@ -334,7 +334,7 @@ audit_alone(Share *share, char **why)
 
 /* Audit a share of the target.  False: the target is postponed. */
 static bool
-audit_share(Share *share, char **why)
+audit_share(TargetShare *share, char **why)
 {
 	bool		is_slow = slow_at >= 0 && strcmp(NameStr(slow), NameStr(share->target)) == 0;
 	AtpRunResult result;
@@ -357,7 +357,7 @@ audit_share(Share *share, char **why)
 }
 
 static void
-audit_target(Share *share)
+audit_target(TargetShare *share)
 {
 	char	   *why = "";
 
@@ -373,7 +373,7 @@ audit_target(Share *share)
 	else if (share->again || share->counts.synchronized + share->counts.desynchronized > 0)
 		report_audits(share);
 	else if (share->counts.repos == 0)
-		rest(share);
+		put_off_share(share);
 	else if (share->counts.filtered > 0)
 		/* an audit cannot judge a filtered repository */
 		give_up(share);
@@ -382,9 +382,9 @@ audit_target(Share *share)
 }
 
 static long
-step(AtpTime now)
+step_audits(AtpTime now)
 {
-	Share		share = {.now = atp_time_of_day(), .cxt = CurrentMemoryContext};
+	TargetShare share = {.now = atp_time_of_day(), .cxt = CurrentMemoryContext};
 	long		left = more ? 0 : atp_remaining(now, looked, LOOK_MS);
 
 	if (!audits)
@@ -392,10 +392,10 @@ step(AtpTime now)
 	if (left > 0)
 		return left;
 	looked = now;
-	more = claim(&share);
+	more = claim_target(&share);
 	if (more)
 		audit_target(&share);
 	return more ? 0 : LOOK_MS;
 }
 
-const AtpTask atp_audit_task = {.name = "audit", .wanted = wanted, .step = step};
+const AtpTask atp_audit_task = {.name = "audit", .wanted = audits_wanted, .step = step_audits};

@@ -231,7 +231,7 @@ begin_transfer(AtpTransfer *t, const char *host)
 }
 
 static char *
-url_of(const AtpRepoJob *job)
+url_of_export(const AtpRepoJob *job)
 {
 	StringInfoData url;
 
@@ -246,10 +246,10 @@ url_of(const AtpRepoJob *job)
  * (R-04).  False: the limits forbid a request now.
  */
 static bool
-start(const AtpRepoJob *job, const char *host, long *wait_ms)
+start_transfer(const AtpRepoJob *job, const char *host, long *wait_ms)
 {
 	AtpHttp    *http = atp_fetch_start(&(AtpHttpRequest) {
-									   .owner = &transfers, .url = url_of(job),
+									   .owner = &transfers, .url = url_of_export(job),
 									   .accept = "application/vnd.ipld.car", .redirects = REDIRECTS, .whole_ms = WHOLE_MS, .gzip = true, .stream = true,
 									   /*
 									    * the limit of the request is a byte larger, so that the
@@ -273,7 +273,7 @@ start(const AtpRepoJob *job, const char *host, long *wait_ms)
  * job, since consumers lock rows of jobs in a different order.
  */
 static void
-put_off(const AtpRepoJob *job)
+put_off_job(const AtpRepoJob *job)
 {
 	atp_begin("putting off a repository");
 	if (job->too_often)
@@ -300,7 +300,7 @@ reset_some(void)
 
 /* Called at intervals: begin storms, end throttling, and determine servers of new jobs. */
 static void
-prepare(void)
+prepare_jobs(void)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	List	   *problems;
@@ -316,7 +316,7 @@ prepare(void)
 	problems = atp_repo_jobs_place(PLACED_MAX, &placed);
 	atp_commit();
 	foreach(cell, problems)
-		put_off(lfirst(cell));
+		put_off_job(lfirst(cell));
 	news += placed;
 }
 
@@ -329,10 +329,10 @@ try_start(const AtpRepoJob *job, const char *host, long *wait_ms, bool *waits)
 {
 	*waits = false;
 	if (job->too_often || job->asks || job->problem != NULL)
-		put_off(job);
+		put_off_job(job);
 	else if (!is_running(job) && has_room())
 	{
-		if (start(job, host, wait_ms))
+		if (start_transfer(job, host, wait_ms))
 			return true;
 		*waits = true;
 		if (host != NULL && strcmp(job->host, host) != 0)
@@ -350,7 +350,7 @@ try_start(const AtpRepoJob *job, const char *host, long *wait_ms, bool *waits)
  * may start; *us: duration of the queries.
  */
 static long
-look(int64 *us)
+start_due_transfers(int64 *us)
 {
 	char	   *busy[BUSY_MAX];
 	int			nbusy = 0;
@@ -405,7 +405,7 @@ look(int64 *us)
 	return timeout;
 }
 
-/* look(), unless the last look was just now. */
+/* start_due_transfers(), unless the last look was just now. */
 static long
 look_if_due(void)
 {
@@ -415,7 +415,7 @@ look_if_due(void)
 	if (wait_ms > 0)
 		return wait_ms;
 	news = 0;
-	look_most_ms = look(&us);
+	look_most_ms = start_due_transfers(&us);
 	looked = atp_now();
 	look_least_ms = Min(Max(LOOK_LEAST_MS, LOOK_SHARE * us / 1000), LOOK_MS);
 	return look_most_ms;
@@ -427,7 +427,7 @@ look_if_due(void)
  */
 
 static void
-begin(void)
+begin_repos(void)
 {
 	atp_begin("looking for repositories that were being fetched");
 	atp_repo_jobs_reset(NULL, 0, "the fetcher ended while the repository was being fetched");
@@ -457,7 +457,7 @@ cancel_some(void)
 }
 
 static long
-step(AtpTime now)
+step_repos(AtpTime now)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	dlist_mutable_iter iter;
@@ -505,11 +505,11 @@ step(AtpTime now)
 	if (atp_remaining(now, prepared, PREPARE_MS) == 0)
 	{
 		prepared = now;
-		prepare();
+		prepare_jobs();
 	}
 	if (has_room())
 		timeout = Min(timeout, look_if_due());
 	return more ? 0 : Min(timeout, atp_remaining(now, prepared, PREPARE_MS));
 }
 
-const AtpTask atp_repo_task = {.name = "repo", .wanted = atp_repo_jobs_wanted, .begin = begin, .step = step};
+const AtpTask atp_repo_task = {.name = "repo", .wanted = atp_repo_jobs_wanted, .begin = begin_repos, .step = step_repos};

@@ -103,13 +103,13 @@ static bool idle;				/* the last look found no work */
 
 /* The counter of running requests for this kind of request. */
 static int *
-places(const Asking *asking)
+running_of_kind(const Asking *asking)
 {
 	return asking->asks_rev ? &nrevs : &nasked;
 }
 
 static bool
-wanted(void)
+statuses_wanted(void)
 {
 	AtpResult	found = atp_query("SELECT FROM atproto.status_request LIMIT 1", ATP_NO_ARGS);
 	bool		any = found.n > 0;
@@ -119,7 +119,7 @@ wanted(void)
 }
 
 static void
-forget(Asking *asking)
+free_asking(Asking *asking)
 {
 	MemoryContextDelete(asking->cxt);
 }
@@ -131,7 +131,7 @@ forget(Asking *asking)
 
 /* A value that outlives the row; both types may be passed by reference, so the value is copied. */
 static AtpArg
-keep(Asking *asking, AtpTuple row, const char *column, Oid type)
+keep_value(Asking *asking, AtpTuple row, const char *column, Oid type)
 {
 	MemoryContext old = MemoryContextSwitchTo(asking->cxt);
 	AtpArg		arg = atp_get_arg(row, column, type);
@@ -161,8 +161,8 @@ read_asking(AtpTuple row)
 	MemoryContextSwitchTo(old);
 	asking->owner = DatumGetObjectId(atp_get(row, "owner", OIDOID, &isnull));
 	asking->target_owner = DatumGetObjectId(atp_get(row, "target_owner", OIDOID, &isnull));
-	asking->status_at = keep(asking, row, "status_at", TIMESTAMPTZOID);
-	asking->status_seq = keep(asking, row, "status_seq", INT8OID);
+	asking->status_at = keep_value(asking, row, "status_at", TIMESTAMPTZOID);
+	asking->status_seq = keep_value(asking, row, "status_seq", INT8OID);
 	asking->deletion = atp_get_bool(row, "deletion");
 	asking->unread = atp_get_bool(row, "unread");
 	asking->fresh = atp_get_bool(row, "fresh");
@@ -177,7 +177,7 @@ read_asking(AtpTuple row)
  * now.
  */
 static List *
-claim(TimestampTz now)
+claim_rows(TimestampTz now)
 {
 	List	   *claimed = NIL;
 	AtpResult	found;
@@ -233,7 +233,7 @@ change_request(const Asking *asking, const char *set, AtpArg value)
 }
 
 static void
-put_off(const Asking *asking, TimestampTz now, long wait_ms)
+put_off_request(const Asking *asking, TimestampTz now, long wait_ms)
 {
 	long		ms = Min(Max(wait_ms, WAIT_MIN_MS), WAIT_MAX_MS);
 
@@ -246,7 +246,7 @@ put_off(const Asking *asking, TimestampTz now, long wait_ms)
  */
 
 static char *
-url_of(const Asking *asking)
+url_of_status(const Asking *asking)
 {
 	StringInfoData url;
 
@@ -258,7 +258,7 @@ url_of(const Asking *asking)
 
 /* Send the request.  False: the server cannot be asked now. */
 static bool
-ask(Asking *asking, TimestampTz now)
+start_request(Asking *asking, TimestampTz now)
 {
 	AtpHttp    *http;
 	long		wait_ms = -1;
@@ -272,15 +272,15 @@ ask(Asking *asking, TimestampTz now)
 	if (asking->unread)
 	{
 		atp_identity_requests_add(&asking->did, 1, true, ATP_REQUEST_OTHER, InvalidOid);
-		put_off(asking, now, DOCUMENT_MS);
+		put_off_request(asking, now, DOCUMENT_MS);
 		return false;
 	}
 	http = atp_fetch_start(&(AtpHttpRequest) {
-						   .owner = &nasked, .arg = asking, .url = url_of(asking),
+						   .owner = &nasked, .arg = asking, .url = url_of_status(asking),
 						   .accept = "application/json", .body_max = ATP_ANSWER_MAX, .gzip = true
 						   }, NULL, &wait_ms);
 	if (http == NULL)
-		put_off(asking, now, wait_ms);
+		put_off_request(asking, now, wait_ms);
 	/* the directory may confirm the deletion, or have a new server of the account */
 	else if (asking->deletion)
 		atp_identity_requests_add(&asking->did, 1, true, ATP_REQUEST_OTHER, InvalidOid);
@@ -334,7 +334,7 @@ read_answer(Asking *asking, const AtpHttpAnswer *answer, bool *not_found)
 
 /* is the server's repository newer than the table's? */
 static void
-compare(Asking *asking, AtpArg did)
+compare_revs(Asking *asking, AtpArg did)
 {
 	AtpResult	found;
 
@@ -351,7 +351,7 @@ compare(Asking *asking, AtpArg did)
  * and the answer is dropped (section G).
  */
 static void
-apply(void *arg)
+apply_answer(void *arg)
 {
 	Asking	   *asking = arg;
 	AtpArg		did = {PointerGetDatum(asking->did), atp_type("did")};
@@ -359,7 +359,7 @@ apply(void *arg)
 	atp_target_hold(asking->owner, asking->target, asking->target_owner);
 	if (asking->asks_rev)
 	{
-		compare(asking, did);
+		compare_revs(asking, did);
 		return;
 	}
 	/*
@@ -398,7 +398,7 @@ forget_account(const Asking *asking)
 					 asking->status_seq));
 }
 
-/* Arguments of note(). */
+/* Arguments of note_answer(). */
 typedef struct Outcome
 {
 	const Asking *asking;
@@ -407,7 +407,7 @@ typedef struct Outcome
 } Outcome;
 
 static void
-note(void *arg)
+note_answer(void *arg)
 {
 	const Outcome *outcome = arg;
 	const Asking *asking = outcome->asking;
@@ -420,7 +420,7 @@ note(void *arg)
 		if (asking->newer)
 		{
 			(void) atp_jobs_request(asking->target, asking->subscription, 
-								 &(AtpJobRequest) {.did = asking->did, .priority = ATP_JOB_LISTED, .reason = ATP_LIST_RECHECK}, 1);
+									&(AtpJobRequest) {.did = asking->did, .priority = ATP_JOB_LISTED, .reason = ATP_LIST_RECHECK}, 1);
 			atp_wake_fetcher();
 		}
 		/*
@@ -444,13 +444,13 @@ static AtpRunResult
 try_apply(Asking *asking, char **why)
 {
 	bool		looks = asking->gone && !asking->many;
-	AtpRunResult result = atp_run_as_owner(asking->owner, "writing an account's status", looks ? PURGE_MS : APPLY_MS, apply, asking, why);
+	AtpRunResult result = atp_run_as_owner(asking->owner, "writing an account's status", looks ? PURGE_MS : APPLY_MS, apply_answer, asking, why);
 
 	/* without the search, records with a revision up to repo.rev are purged at least */
 	if (result != ATP_RUN_LATE || !looks)
 		return result;
 	asking->many = true;
-	return atp_run_as_owner(asking->owner, "writing an account's status", APPLY_MS, apply, asking, why);
+	return atp_run_as_owner(asking->owner, "writing an account's status", APPLY_MS, apply_answer, asking, why);
 }
 
 /*
@@ -458,7 +458,7 @@ try_apply(Asking *asking, char **why)
  * written in time, the row stays and the server is asked again.
  */
 static void
-settle(Asking *asking, const char *fault, bool moved)
+write_result(Asking *asking, const char *fault, bool moved)
 {
 	char	   *why = NULL;
 
@@ -472,7 +472,7 @@ settle(Asking *asking, const char *fault, bool moved)
 	if (fault == NULL)
 		ATP_INJECTION_POINT("status written");
 	if (atp_run_as_owner(GetUserId(), "noting an account's status", APPLY_MS,
-					note, &(Outcome) {asking, fault, moved}, &why) != ATP_RUN_DONE)
+						 note_answer, &(Outcome) {asking, fault, moved}, &why) != ATP_RUN_DONE)
 		ereport(LOG,
 				(errmsg("the status of account %s could not be noted: %s", asking->did_text, why)));
 }
@@ -492,7 +492,7 @@ take_answer(Asking *asking, const AtpHttpAnswer *answer)
 	deleted = deleted && !asking->gone;
 	if (deleted)
 		fault = "the account's server says that it is deleted; the account's document has to be read first";
-	settle(asking, asking->gone ? NULL : fault, deleted || (not_found && !asking->deletion && asking->at_pds));
+	write_result(asking, asking->gone ? NULL : fault, deleted || (not_found && !asking->deletion && asking->at_pds));
 }
 
 static void
@@ -506,13 +506,13 @@ take_answers(void)
 
 		take_answer(asking, atp_http_answer(http));
 		atp_fetch_free(http);
-		*places(asking) -= 1;
-		forget(asking);
+		*running_of_kind(asking) -= 1;
+		free_asking(asking);
 	}
 }
 
 static void
-look(void)
+start_due_requests(void)
 {
 	TimestampTz now = atp_time_of_day();
 	MemoryContext cxt = CurrentMemoryContext;
@@ -522,7 +522,7 @@ look(void)
 
 	atp_begin("looking for accounts that may be active, or deleted");
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
-		claimed = claim(now);
+		claimed = claim_rows(now);
 	foreach(cell, claimed)
 	{
 		Asking	   *asking = lfirst(cell);
@@ -534,22 +534,22 @@ look(void)
 			gone = lappend(gone, asking);
 			MemoryContextSwitchTo(old);
 		}
-		else if (ask(asking, now))
-			*places(asking) += 1;
+		else if (start_request(asking, now))
+			*running_of_kind(asking) += 1;
 		else
-			forget(asking);
+			free_asking(asking);
 	}
 	idle = claimed == NIL;
 	atp_commit();
 	foreach(cell, gone)
 	{
-		settle(lfirst(cell), NULL, false);
-		forget(lfirst(cell));
+		write_result(lfirst(cell), NULL, false);
+		free_asking(lfirst(cell));
 	}
 }
 
 static long
-step(AtpTime now)
+step_statuses(AtpTime now)
 {
 	long		left;
 
@@ -558,10 +558,10 @@ step(AtpTime now)
 	if (left == 0 && (nasked < ASKED_MAX || nrevs < REVS_MAX))
 	{
 		looked = now;
-		look();
+		start_due_requests();
 		left = idle ? IDLE_LOOK_MS : LOOK_MS;
 	}
 	return left > 0 ? left : LOOK_MS;
 }
 
-const AtpTask atp_status_task = {.name = "status", .wanted = wanted, .step = step};
+const AtpTask atp_status_task = {.name = "status", .wanted = statuses_wanted, .step = step_statuses};

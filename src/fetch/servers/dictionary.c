@@ -34,7 +34,7 @@ static AtpTime looked;
 static const char owner;		/* its address identifies our requests */
 
 static bool
-wanted(void)
+dictionaries_wanted(void)
 {
 	AtpResult	rows = atp_query("SELECT" LACKING " AND due_at <= $1 LIMIT 1", ATP_ARGS(atp_time_arg(atp_time_of_day())));
 
@@ -43,7 +43,7 @@ wanted(void)
 }
 
 static void
-forget(void)
+free_request(void)
 {
 	running = NULL;
 	pfree(running_url);
@@ -52,10 +52,10 @@ forget(void)
 
 /*
  * Start the request for a dictionary that is due.  Returns milliseconds until the next look, like
- * step().
+ * step_dictionaries().
  */
 static long
-ask(void)
+start_request(void)
 {
 	AtpResult	due;
 	long		wait_ms = -1;
@@ -71,7 +71,7 @@ ask(void)
 								  }, NULL, &wait_ms);
 		if (running == NULL)
 		{
-			forget();
+			free_request();
 			wait_ms = wait_ms < 0 ? LOOK_MS : Min(wait_ms, LOOK_MS);
 		}
 	}
@@ -103,7 +103,7 @@ write_answer(const AtpHttpAnswer *answer)
 }
 
 static void
-conclude(void)
+write_ended(void)
 {
 	AtpHttp    *http;
 
@@ -114,24 +114,24 @@ conclude(void)
 			write_answer(atp_http_answer(http));
 		atp_commit();
 		atp_fetch_free(http);
-		forget();
+		free_request();
 	}
 }
 
 static long
-step(AtpTime now)
+step_dictionaries(AtpTime now)
 {
 	long		left;
 
-	conclude();
+	write_ended();
 	if (running != NULL)
 		return -1;
 	left = looked == 0 ? 0 : atp_remaining(now, looked, LOOK_MS);
 	if (left > 0)
 		return left;
 	looked = now;
-	left = ask();
+	left = start_request();
 	return running != NULL || left >= 0 ? left : LOOK_MS;
 }
 
-const AtpTask atp_dictionary_task = {"dictionary", wanted, NULL, step};
+const AtpTask atp_dictionary_task = {"dictionary", dictionaries_wanted, NULL, step_dictionaries};

@@ -76,7 +76,7 @@ probe_begin(void)
 
 /* False: the host's limits forbid a request now; the next look tries again. */
 static bool
-start(AtpTuple row)
+start_probe(AtpTuple row)
 {
 	long		wait_ms;
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
@@ -144,7 +144,7 @@ read_streams(void)
 
 /* Read the rest of a stream that has ended. */
 static void
-drain(Probe *probe)
+drain_stream(Probe *probe)
 {
 	char		piece[4096];
 	size_t		n;
@@ -181,7 +181,7 @@ probe_step(AtpTime now)
 		{
 			Probe	   *probe = atp_http_arg(http);
 
-			drain(probe);
+			drain_stream(probe);
 			probes = list_delete_ptr(probes, probe);
 			write_answer(probe);
 		}
@@ -189,7 +189,7 @@ probe_step(AtpTime now)
 		{
 			AtpTuple	row = atp_result_row(rows, i);
 
-			if (start(row))
+			if (start_probe(row))
 				(void) atp_run("UPDATE atproto_probe.request SET state = 'running' WHERE id = $1",
 							   ATP_ARGS(atp_int4_arg(atp_get_int4(row, "id"))));
 		}

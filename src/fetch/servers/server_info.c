@@ -25,12 +25,12 @@
 #define REDIRECTS_MAX	3
 
 /* A running request. */
-typedef struct Request
+typedef struct InfoRequest
 {
 	dlist_node	node;
 	AtpHttp    *http;
 	char		url[FLEXIBLE_ARRAY_MEMBER];
-} Request;
+} InfoRequest;
 
 static dlist_head all_running = DLIST_STATIC_INIT(all_running);
 static int	nrunning;
@@ -44,13 +44,13 @@ is_running(const char *url)
 	dlist_iter	i;
 
 	dlist_foreach(i, &all_running)
-		if (strcmp(dlist_container(Request, node, i.cur)->url, url) == 0)
+		if (strcmp(dlist_container(InfoRequest, node, i.cur)->url, url) == 0)
 			return true;
 	return false;
 }
 
 static bool
-wanted(void)
+server_info_wanted(void)
 {
 	AtpResult	rows = atp_query("SELECT FROM atproto.server_info_request WHERE answered_at IS NULL LIMIT 1", ATP_NO_ARGS);
 
@@ -60,9 +60,9 @@ wanted(void)
 
 /* False: the host's limits forbid a request now. */
 static bool
-ask(const char *url)
+start_request(const char *url)
 {
-	Request    *running = MemoryContextAlloc(TopMemoryContext, offsetof(Request, url) + strlen(url) + 1);
+	InfoRequest *running = MemoryContextAlloc(TopMemoryContext, offsetof(InfoRequest, url) + strlen(url) + 1);
 	AtpHttpRequest request = {
 		.owner = &owner,
 		.arg = running,
@@ -99,7 +99,7 @@ is_json_object(const AtpHttpAnswer *answer)
 }
 
 static void
-write_answer(const Request *running)
+write_answer(const InfoRequest *running)
 {
 	const AtpHttpAnswer *answer = atp_http_answer(running->http);
 	const char *error = answer->error;
@@ -114,13 +114,13 @@ write_answer(const Request *running)
 
 /* Write the answers of requests that have ended. */
 static void
-conclude(void)
+write_ended(void)
 {
 	AtpHttp    *http;
 
 	while ((http = atp_fetch_next(&owner)) != NULL)
 	{
-		Request    *running = atp_http_arg(http);
+		InfoRequest *running = atp_http_arg(http);
 
 		atp_begin("writing what a host has answered");
 		write_answer(running);
@@ -133,7 +133,7 @@ conclude(void)
 }
 
 static void
-look(void)
+start_due_requests(void)
 {
 	AtpResult	due;
 
@@ -148,23 +148,23 @@ look(void)
 		const char *url = atp_get_text(atp_result_row(due, i), "url");
 
 		if (!is_running(url))
-			(void) ask(url);
+			(void) start_request(url);
 	}
 	atp_result_free(due);
 	atp_commit();
 }
 
 static long
-step(AtpTime now)
+step_server_info(AtpTime now)
 {
 	long		left = looked == 0 ? 0 : atp_remaining(now, looked, LOOK_MS);
 
-	conclude();
+	write_ended();
 	if (left > 0)
 		return left;
 	looked = now;
-	look();
+	start_due_requests();
 	return more ? LOOK_MS : -1;
 }
 
-const AtpTask atp_server_info_task = {"server_info", wanted, NULL, step};
+const AtpTask atp_server_info_task = {"server_info", server_info_wanted, NULL, step_server_info};

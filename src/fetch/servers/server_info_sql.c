@@ -66,7 +66,7 @@ check_url(const char *url)
 
 /* Queue the request, unless a fresh answer is stored. */
 static void
-ask(const char *url)
+queue_request(const char *url)
 {
 	int			nest = atp_waiting_step();
 	AtpCaller	caller = atp_as_table_owner("server_info_request");
@@ -93,7 +93,7 @@ ask(const char *url)
 
 /* Read the answer into the procedure's memory; false: no answer yet. */
 static bool
-look(const char *url, char **answer, char **error)
+read_answer(const char *url, char **answer, char **error)
 {
 	int			nest = atp_waiting_step();
 	AtpCaller	caller = atp_as_table_owner("server_info_request");
@@ -135,9 +135,9 @@ answer_of(FunctionCallInfo fcinfo, const char *url, int timeout_ms)
 	Datum		row;
 
 	check_url(url);
-	ask(url);
+	queue_request(url);
 	SPI_commit();
-	while (!look(url, &answer, &error))
+	while (!read_answer(url, &answer, &error))
 	{
 		if (atp_remaining(atp_now(), begin, timeout_ms) == 0)
 			ereport(ERROR,
@@ -156,7 +156,7 @@ answer_of(FunctionCallInfo fcinfo, const char *url, int timeout_ms)
 }
 
 static void
-begin(FunctionCallInfo fcinfo, const char *name, int nargs)
+begin_procedure(FunctionCallInfo fcinfo, const char *name, int nargs)
 {
 	/* the INOUT parameter "answer" is second to last, and may be NULL */
 	for (int i = 0; i < nargs; i++)
@@ -172,7 +172,7 @@ atp_describe_server(PG_FUNCTION_ARGS)
 {
 	StringInfoData url;
 
-	begin(fcinfo, "atproto.describe_server", 3);
+	begin_procedure(fcinfo, "atproto.describe_server", 3);
 	begin_url(&url, text_to_cstring(PG_GETARG_TEXT_PP(0)), "com.atproto.server.describeServer");
 	return answer_of(fcinfo, url.data, atp_interval_ms(PG_GETARG_INTERVAL_P(2)));
 }
@@ -183,7 +183,7 @@ atp_host_status(PG_FUNCTION_ARGS)
 {
 	StringInfoData url;
 
-	begin(fcinfo, "atproto.host_status", 4);
+	begin_procedure(fcinfo, "atproto.host_status", 4);
 	begin_url(&url, text_to_cstring(PG_GETARG_TEXT_PP(0)), "com.atproto.sync.getHostStatus");
 	appendStringInfoString(&url, "?hostname=");
 	atp_fetch_append_escaped(&url, text_to_cstring(PG_GETARG_TEXT_PP(1)));

@@ -84,7 +84,7 @@ atp_consumer_leads(Consumer *c)
  * to be old only after decoding were wasted work.
  */
 static void
-adapt(Consumer *c, int64 cached)
+choose_pace(Consumer *c, int64 cached)
 {
 	const AtpBatch *batch = c->batch;
 	int64		wasted = batch->skips[ATP_SKIP_OLD] - cached;
@@ -254,7 +254,7 @@ atp_consumer_collect(Consumer *c)
 
 /* Act on the result of applying: continue, end, or stop. */
 static void
-obey(Consumer *c, AtpApplied result, const char *reason)
+obey_result(Consumer *c, AtpApplied result, const char *reason)
 {
 	switch (result)
 	{
@@ -289,7 +289,7 @@ apply_batch(Consumer *c)
 	c->applied_at = atp_now();
 	c->applied_in = c->applied_at - begun;
 	c->cursor = c->handed = progress.position;
-	obey(c, result, reason);
+	obey_result(c, result, reason);
 	atp_status_batch(batch->skips);
 	note_pace(c);
 	atp_consumer_report(c);
@@ -298,7 +298,7 @@ apply_batch(Consumer *c)
 		note_progress(c);
 	c->purge_due |= batch->purge;
 	atp_release_note(&c->releaser, batch);
-	adapt(c, cached);
+	choose_pace(c, cached);
 	atp_batch_reset(batch);
 }
 
@@ -372,8 +372,8 @@ atp_consumer_release(Consumer *c)
 	int64		skips[ATP_SKIP_COUNT] = {0};
 	const char *reason = NULL;
 
-	obey(c, atp_release(&c->releaser, c->sub, c->source->sink, c->decoder, c->statements, c->loop_cxt, skips, &reason),
-		 reason);
+	obey_result(c, atp_release(&c->releaser, c->sub, c->source->sink, c->decoder, c->statements, c->loop_cxt, skips, &reason),
+				reason);
 	atp_status_skips(skips);
 	atp_consumer_report(c);
 	c->stats_pending = true;

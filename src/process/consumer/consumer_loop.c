@@ -71,7 +71,7 @@ statistics_are_due(const Consumer *c)
 }
 
 static void
-sooner(long *timeout, long ms)
+set_sooner(long *timeout, long ms)
 {
 	if (*timeout < 0 || (ms >= 0 && ms < *timeout))
 		*timeout = ms;
@@ -127,18 +127,18 @@ wait_for_more(Consumer *c)
 		if (may_nap(c, sockets, nsockets))
 		{
 			nsockets = 0;
-			sooner(&timeout, NAP_MS);
+			set_sooner(&timeout, NAP_MS);
 		}
 	}
 	if (c->state == ATP_STATE_WAITING)
-		sooner(&timeout, atp_remaining(now, c->waiting_until, 0));
-	sooner(&timeout, limit);
-	sooner(&timeout, batch_may_stay(c, now));
-	sooner(&timeout, atp_consumer_purge_look_due(c));
-	sooner(&timeout, atp_log_due(c->log));
-	sooner(&timeout, atp_consumer_nodes_look_due(c));
+		set_sooner(&timeout, atp_remaining(now, c->waiting_until, 0));
+	set_sooner(&timeout, limit);
+	set_sooner(&timeout, batch_may_stay(c, now));
+	set_sooner(&timeout, atp_consumer_purge_look_due(c));
+	set_sooner(&timeout, atp_log_due(c->log));
+	set_sooner(&timeout, atp_consumer_nodes_look_due(c));
 	if (c->batch->nmessages == 0)
-		sooner(&timeout, atp_consumer_release_due(c));
+		set_sooner(&timeout, atp_consumer_release_due(c));
 	atp_wait(sockets, nsockets, timeout);
 	c->listened = atp_now();
 }

@@ -39,7 +39,7 @@ atp_consumer_report(const Consumer *c)
 }
 
 static void
-enter(Consumer *c, AtpState state)
+enter_state(Consumer *c, AtpState state)
 {
 	Assert((states[state].from & (1 << c->state)) != 0);
 	c->state = state;
@@ -58,14 +58,14 @@ void
 atp_consumer_is_starting(Consumer *c)
 {
 	Assert(c->sub == NULL);
-	enter(c, ATP_STATE_STARTING);
+	enter_state(c, ATP_STATE_STARTING);
 }
 
 void
 atp_consumer_is_waiting(Consumer *c, int delay_ms)
 {
 	c->waiting_until = atp_now() + (int64) delay_ms * 1000;
-	enter(c, ATP_STATE_WAITING);
+	enter_state(c, ATP_STATE_WAITING);
 }
 
 void
@@ -73,14 +73,14 @@ atp_consumer_is_connecting(Consumer *c)
 {
 	/* a new connection begins after the cursor: events still in the batch would come twice */
 	Assert(c->batch->nmessages == 0 && (c->shards == NULL || c->handed == c->cursor));
-	enter(c, ATP_STATE_CONNECTING);
+	enter_state(c, ATP_STATE_CONNECTING);
 }
 
 void
 atp_consumer_is_streaming(Consumer *c)
 {
 	Assert(c->state == ATP_STATE_CONNECTING && atp_conn_state(c->conn) == ATP_CONN_OPEN);
-	enter(c, ATP_STATE_STREAMING);
+	enter_state(c, ATP_STATE_STREAMING);
 }
 
 void
@@ -89,20 +89,20 @@ atp_consumer_is_undecided(Consumer *c, const char *why)
 	Assert(c->batch->ndecoded < c->batch->nmessages);
 	c->undecided_why = MemoryContextStrdup(c->conn_cxt, why);
 	c->undecided_since = atp_now();
-	enter(c, ATP_STATE_UNDECIDED);
+	enter_state(c, ATP_STATE_UNDECIDED);
 }
 
 void
 atp_consumer_is_decided(Consumer *c)
 {
 	Assert(c->state == ATP_STATE_UNDECIDED);
-	enter(c, ATP_STATE_STREAMING);
+	enter_state(c, ATP_STATE_STREAMING);
 }
 
 void
 atp_consumer_is_flushing(Consumer *c)
 {
-	enter(c, ATP_STATE_FLUSHING);
+	enter_state(c, ATP_STATE_FLUSHING);
 }
 
 /* Return from FLUSHING to the state before. */
@@ -117,11 +117,11 @@ atp_consumer_is_flushed(Consumer *c, AtpState before)
 void
 atp_consumer_is_stopping(Consumer *c)
 {
-	enter(c, ATP_STATE_STOPPING);
+	enter_state(c, ATP_STATE_STOPPING);
 }
 
 void
 atp_consumer_is_leaving(Consumer *c)
 {
-	enter(c, ATP_STATE_LEAVING);
+	enter_state(c, ATP_STATE_LEAVING);
 }

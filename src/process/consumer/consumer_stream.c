@@ -229,7 +229,7 @@ atp_consumer_drop(Consumer *c, AtpDrop drop, const char *why)
 
 /* Advance the connection, and count messages and bytes. */
 static AtpConnState
-step(Consumer *c)
+advance_connection(Consumer *c)
 {
 	int			messages = c->batch->nmessages;
 	AtpConnState state = atp_conn_step(c->conn);
@@ -279,7 +279,7 @@ atp_consumer_receive(Consumer *c)
 {
 	AtpBatch   *batch = c->batch;
 	AtpVerdict	verdict = {.drop = ATP_DROP_NONE};
-	AtpConnState state = step(c);
+	AtpConnState state = advance_connection(c);
 
 	if (state == ATP_CONN_OPEN && atp_consumer_is_deferring(c))
 		return;

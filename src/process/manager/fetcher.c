@@ -78,7 +78,7 @@ leave(const char *why)
 
 /* Look for work.  Ends the process if the extension was dropped, or is not at the library's version. */
 static bool
-look(const char *activity)
+look_for_work(const char *activity)
 {
 	bool		ready,
 				wanted;
@@ -108,7 +108,7 @@ wait_after_crash(void)
 
 /* One round of all tasks; returns milliseconds until the next round has work. */
 static long
-work(MemoryContext cxt)
+run_round(MemoryContext cxt)
 {
 	AtpTime		now = atp_now();
 	long		timeout = -1;
@@ -151,12 +151,12 @@ fetcher_loop(void)
 			if (looked != 0)
 				atp_crash_progress();
 			looked = atp_now();
-			if (look("looking for work"))
+			if (look_for_work("looking for work"))
 				wanted = looked;
 			else if (atp_remaining(looked, wanted, IDLE_MS) == 0 && atp_host_is_written())
 				leave("there is nothing to fetch");
 		}
-		timeout = work(cxt);
+		timeout = run_round(cxt);
 		atp_fetcher_status_tell();
 		pgstat_report_activity(STATE_IDLE, atp_http_running() > 0 ? "waiting for answers" : "waiting for work");
 		atp_wait(&sockets, 1, atp_earlier(timeout, LOOK_MS));
@@ -174,7 +174,7 @@ atp_fetcher_main(Datum arg)
 		leave("another one runs");
 	atp_fetcher_status_begin();
 	wait_after_crash();
-	(void) look("beginning");
+	(void) look_for_work("beginning");
 	atp_poll_begin();
 	atp_fetch_begin();
 	for (int i = 0; tasks[i] != NULL; i++)

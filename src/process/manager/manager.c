@@ -106,7 +106,7 @@ read_subscriptions(void)
 
 /* Note that a child has ended, and when it may be started again. */
 static void
-reap(Child *child, AtpTime now)
+reap_child(Child *child, AtpTime now)
 {
 	pid_t		pid;
 	int			delay = RESTART_DELAY_MS;
@@ -133,8 +133,8 @@ reap_all(AtpTime now)
 
 	hash_seq_init(&seq, children);
 	while ((child = hash_seq_search(&seq)) != NULL)
-		reap(child, now);
-	reap(&fetcher, now);
+		reap_child(child, now);
+	reap_child(&fetcher, now);
 }
 
 /* Starting a child failed, because no worker slot is free. */

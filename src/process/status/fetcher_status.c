@@ -22,7 +22,7 @@
 PG_FUNCTION_INFO_V1(atp_fetcher_status);
 
 /* The status of a database's fetcher since its start; after its end, the last status. */
-typedef struct Entry
+typedef struct FetcherEntry
 {
 	Oid			database;		/* InvalidOid: free */
 	int			pid;			/* 0: no fetcher is running */
@@ -32,15 +32,15 @@ typedef struct Entry
 	AtpFetchCounts counts;
 	char		error[256];		/* the error that ended a fetcher, for people */
 	TimestampTz error_at;		/* 0: no error */
-} Entry;
+} FetcherEntry;
 
 /* As many entries as managers: only a manager starts a fetcher. */
-static Entry *entries = NULL;	/* shared; NULL when not preloaded */
+static FetcherEntry *entries = NULL;	/* shared; NULL when not preloaded */
 
 static Size
 entries_size(void)
 {
-	return mul_size(ATP_MANAGERS_MAX, sizeof(Entry));
+	return mul_size(ATP_MANAGERS_MAX, sizeof(FetcherEntry));
 }
 
 void
@@ -50,10 +50,10 @@ atp_fetcher_status_init(void)
 }
 
 /* The entry of a database, created if missing; NULL: no free entry.  The caller holds the lock. */
-static Entry *
-find(Oid database)
+static FetcherEntry *
+find_entry(Oid database)
 {
-	Entry	   *free_entry = NULL;
+	FetcherEntry *free_entry = NULL;
 
 	for (int i = 0; entries != NULL && i < ATP_MANAGERS_MAX; i++)
 	{
@@ -63,19 +63,19 @@ find(Oid database)
 			free_entry = &entries[i];
 	}
 	if (free_entry != NULL)
-		*free_entry = (Entry) {.database = database};
+		*free_entry = (FetcherEntry) {.database = database};
 	return free_entry;
 }
 
 static Oid	my_database = InvalidOid;
 
 static void
-end(int code, Datum arg)
+clear_entry(int code, Datum arg)
 {
-	Entry	   *entry;
+	FetcherEntry *entry;
 
 	atp_shared_lock(LW_EXCLUSIVE);
-	if ((entry = find(my_database)) != NULL)
+	if ((entry = find_entry(my_database)) != NULL)
 		entry->pid = entry->running = 0;
 	atp_shared_unlock();
 }
@@ -83,10 +83,10 @@ end(int code, Datum arg)
 static void
 report_end(const char *error)
 {
-	Entry	   *entry;
+	FetcherEntry *entry;
 
 	atp_shared_lock(LW_EXCLUSIVE);
-	if ((entry = find(my_database)) != NULL)
+	if ((entry = find_entry(my_database)) != NULL)
 	{
 		atp_shared_text(entry->error, sizeof(entry->error), error);
 		entry->error_at = atp_time_of_day();
@@ -104,10 +104,10 @@ atp_fetcher_status_report_end(Oid database)
 void
 atp_fetcher_status_begin(void)
 {
-	Entry	   *entry;
+	FetcherEntry *entry;
 
 	atp_shared_lock(LW_EXCLUSIVE);
-	if ((entry = find(my_database)) != NULL)
+	if ((entry = find_entry(my_database)) != NULL)
 	{
 		entry->pid = MyProcPid;
 		entry->wanted = false;
@@ -115,16 +115,16 @@ atp_fetcher_status_begin(void)
 		entry->counts = atp_fetch_counts;
 	}
 	atp_shared_unlock();
-	before_shmem_exit(end, (Datum) 0);
+	before_shmem_exit(clear_entry, (Datum) 0);
 }
 
 void
 atp_fetcher_status_tell(void)
 {
-	Entry	   *entry;
+	FetcherEntry *entry;
 
 	atp_shared_lock(LW_EXCLUSIVE);
-	if ((entry = find(my_database)) != NULL)
+	if ((entry = find_entry(my_database)) != NULL)
 	{
 		entry->running = atp_http_running();
 		entry->counts = atp_fetch_counts;
@@ -135,10 +135,10 @@ atp_fetcher_status_tell(void)
 void
 atp_fetcher_status_wanted(bool wanted)
 {
-	Entry	   *entry;
+	FetcherEntry *entry;
 
 	atp_shared_lock(LW_EXCLUSIVE);
-	if ((entry = find(MyDatabaseId)) != NULL)
+	if ((entry = find_entry(MyDatabaseId)) != NULL)
 		entry->wanted = wanted;
 	atp_shared_unlock();
 }
@@ -173,8 +173,8 @@ errors_jsonb(const AtpFetchCounts *counts)
 Datum
 atp_fetcher_status(PG_FUNCTION_ARGS)
 {
-	Entry		copy = {0};
-	Entry	   *entry;
+	FetcherEntry copy = {0};
+	FetcherEntry *entry;
 	TupleDesc	desc;
 	Datum		values[10];
 	bool		nulls[10] = {0};
@@ -182,7 +182,7 @@ atp_fetcher_status(PG_FUNCTION_ARGS)
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	atp_shared_lock(LW_EXCLUSIVE);
-	if ((entry = find(MyDatabaseId)) != NULL)
+	if ((entry = find_entry(MyDatabaseId)) != NULL)
 		copy = *entry;
 	atp_shared_unlock();
 	values[0] = Int32GetDatum(copy.pid);

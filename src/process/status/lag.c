@@ -11,7 +11,7 @@
 
 /* The difference of two times in seconds; in floating point, since unchecked times could overflow an integer. */
 static double
-seconds(int64_t from, int64_t to)
+seconds_between(int64_t from, int64_t to)
 {
 	return ((double) to - (double) from) / SECOND;
 }
@@ -29,9 +29,9 @@ atp_lag_note(AtpLag *lag, int64_t now, int64_t time, int64_t events)
 	if (time != 0)
 	{
 		lag->last.time = time;
-		if (seconds(time, now) * SECOND >= ATP_LAG_BEHIND)
+		if (seconds_between(time, now) * SECOND >= ATP_LAG_BEHIND)
 			lag->behind = true;
-		else if (seconds(time, now) * SECOND <= ATP_LAG_LIVE)
+		else if (seconds_between(time, now) * SECOND <= ATP_LAG_LIVE)
 			lag->behind = false;
 	}
 	if (lag->n == 0 || now - lag->samples[(lag->n - 1) % ATP_LAG_SAMPLES].at >= ATP_LAG_STEP)
@@ -41,7 +41,7 @@ atp_lag_note(AtpLag *lag, int64_t now, int64_t time, int64_t events)
 
 /* The oldest sample in the window; NULL: no sample, or none older than a second. */
 static const AtpLagSample *
-oldest(const AtpLag *lag, int64_t now)
+oldest_sample(const AtpLag *lag, int64_t now)
 {
 	const AtpLagSample *found = NULL;
 
@@ -59,26 +59,26 @@ oldest(const AtpLag *lag, int64_t now)
 double
 atp_lag_rate(const AtpLag *lag, int64_t now)
 {
-	const AtpLagSample *from = oldest(lag, now);
+	const AtpLagSample *from = oldest_sample(lag, now);
 
 	if (from != NULL)
-		return (lag->last.events - from->events) / seconds(from->at, now);
+		return (lag->last.events - from->events) / seconds_between(from->at, now);
 	return lag->n > 0 && now - lag->last.at > ATP_LAG_WINDOW ? 0 : -1;
 }
 
 int64_t
 atp_lag_left(const AtpLag *lag, int64_t now)
 {
-	const AtpLagSample *from = oldest(lag, now);
+	const AtpLagSample *from = oldest_sample(lag, now);
 	double		closing;
 	double		left;
 
 	if (!lag->behind || from == NULL || from->time == 0)
 		return -1;
 	/* stream seconds processed in a second, minus the second which passes meanwhile */
-	closing = seconds(from->time, lag->last.time) / seconds(from->at, now) - 1;
+	closing = seconds_between(from->time, lag->last.time) / seconds_between(from->at, now) - 1;
 	if (closing <= 0)
 		return -1;
-	left = seconds(lag->last.time, now) / closing * SECOND;
+	left = seconds_between(lag->last.time, now) / closing * SECOND;
 	return left >= 0 && left <= LEFT_MAX ? (int64_t) left : -1;
 }

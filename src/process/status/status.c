@@ -31,7 +31,7 @@ PG_FUNCTION_INFO_V1(atp_stream_status);
 PG_FUNCTION_INFO_V1(atp_consumer_pid);
 
 /* The status of a subscription. */
-typedef struct Slot
+typedef struct StatusSlot
 {
 	bool		in_use;
 	Oid			database;
@@ -57,13 +57,13 @@ typedef struct Slot
 	TimestampTz error_at;		/* 0: no error */
 	bool		failed;			/* the last error ended the process, and is not in the log yet */
 	AtpLag		lag;			/* of the present connection */
-} Slot;
+} StatusSlot;
 
 static int	max_subscriptions;	/* GUC: slots in shared memory */
 
-static Slot *slots = NULL;		/* shared; NULL when not preloaded */
-static Slot private_slot;
-static Slot *my_slot = &private_slot;
+static StatusSlot *slots = NULL;	/* shared; NULL when not preloaded */
+static StatusSlot private_slot;
+static StatusSlot *my_slot = &private_slot;
 
 static const char *const state_names[] = {
 	[ATP_STATE_STARTING] = "starting",
@@ -76,7 +76,7 @@ static const char *const state_names[] = {
 static Size
 slots_size(void)
 {
-	return mul_size(max_subscriptions, sizeof(Slot));
+	return mul_size(max_subscriptions, sizeof(StatusSlot));
 }
 
 /*
@@ -117,7 +117,7 @@ atp_status_follows(bool follows)
 	atp_shared_lock(LW_EXCLUSIVE);
 	for (int i = 0; slots != NULL && i < max_subscriptions; i++)
 	{
-		const Slot *slot = &slots[i];
+		const StatusSlot *slot = &slots[i];
 
 		has_leader |= slot != my_slot && slot->in_use && slot->database == MyDatabaseId && slot->state == ATP_STATE_STREAMING &&
 			!slot->follows && strcmp(slot->target, my_slot->target) == 0;
@@ -164,7 +164,7 @@ set_state(AtpState state)
 }
 
 static void
-detach(int code, Datum arg)
+detach_slot(int code, Datum arg)
 {
 	atp_shared_lock(LW_EXCLUSIVE);
 	my_slot->pid = 0;
@@ -173,14 +173,14 @@ detach(int code, Datum arg)
 }
 
 /* The slot of a subscription, created if missing; NULL: no free slot.  The caller holds the lock. */
-static Slot *
+static StatusSlot *
 find_slot(Oid database, Oid owner, const char *name)
 {
-	Slot	   *free_slot = NULL;
+	StatusSlot *free_slot = NULL;
 
 	for (int i = 0; slots != NULL && i < max_subscriptions; i++)
 	{
-		Slot	   *slot = &slots[i];
+		StatusSlot *slot = &slots[i];
 
 		if (slot->in_use && slot->database == database && strcmp(slot->name, name) == 0)
 		{
@@ -195,7 +195,7 @@ find_slot(Oid database, Oid owner, const char *name)
 	}
 	if (free_slot != NULL)
 	{
-		memset(free_slot, 0, sizeof(Slot));
+		memset(free_slot, 0, sizeof(StatusSlot));
 		free_slot->in_use = true;
 		free_slot->database = database;
 		free_slot->owner = owner;
@@ -206,7 +206,7 @@ find_slot(Oid database, Oid owner, const char *name)
 }
 
 static void
-set_error(Slot *slot, const char *error)
+set_error(StatusSlot *slot, const char *error)
 {
 	atp_shared_text(slot->error, sizeof(slot->error), error);
 	slot->error_at = atp_time_of_day();
@@ -221,9 +221,9 @@ static struct
 }			mine;
 
 static void
-fail(Oid database, Oid owner, const char *name, const char *error)
+fail_subscription(Oid database, Oid owner, const char *name, const char *error)
 {
-	Slot	   *slot;
+	StatusSlot *slot;
 
 	atp_shared_lock(LW_EXCLUSIVE);
 	if ((slot = find_slot(database, owner, name)) != NULL)
@@ -237,13 +237,13 @@ fail(Oid database, Oid owner, const char *name, const char *error)
 static void
 report_end(const char *error)
 {
-	fail(mine.database, mine.owner, mine.name, error);
+	fail_subscription(mine.database, mine.owner, mine.name, error);
 }
 
 void
 atp_status_not_started(Oid owner, const char *name, const char *error)
 {
-	fail(MyDatabaseId, owner, name, error);
+	fail_subscription(MyDatabaseId, owner, name, error);
 }
 
 char *
@@ -251,7 +251,7 @@ atp_status_failure(const char *name, TimestampTz *at)
 {
 	char	   *error = NULL;
 	char		copy[sizeof(private_slot.error)];
-	Slot	   *slot;
+	StatusSlot *slot;
 
 	atp_shared_lock(LW_EXCLUSIVE);
 	slot = find_slot(MyDatabaseId, GetUserId(), name);
@@ -278,7 +278,7 @@ atp_status_report_end(Oid database, Oid owner, const char *name)
 void
 atp_status_attach(const char *name)
 {
-	Slot	   *slot;
+	StatusSlot *slot;
 
 	atp_shared_lock(LW_EXCLUSIVE);
 	slot = find_slot(MyDatabaseId, GetUserId(), name);
@@ -292,7 +292,7 @@ atp_status_attach(const char *name)
 		ereport(LOG,
 				(errmsg("no room in shared memory for the status of subscription \"%s\"", name),
 				 errhint("Increase \"%s\".", "atproto.max_subscriptions")));
-	before_shmem_exit(detach, (Datum) 0);
+	before_shmem_exit(detach_slot, (Datum) 0);
 }
 
 void
@@ -390,7 +390,7 @@ atp_status_keep(List *subscriptions)
 	atp_shared_lock(LW_EXCLUSIVE);
 	for (int i = 0; slots != NULL && i < max_subscriptions; i++)
 	{
-		Slot	   *slot = &slots[i];
+		StatusSlot *slot = &slots[i];
 		bool		keep = slot->pid != 0;
 		ListCell   *lc;
 
@@ -432,7 +432,7 @@ counts_jsonb(const int64 *counts, int n, const char *(*name) (int))
 
 /* The names of the filters that the server applies. */
 static Datum
-filters_array(const Slot *slot)
+filters_array(const StatusSlot *slot)
 {
 	Datum		names[3];
 	int			n = 0;
@@ -451,14 +451,14 @@ Datum
 atp_stream_status(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	Slot	   *copy = NULL;
+	StatusSlot *copy = NULL;
 	int			n = 0;
 	bool		all = has_privs_of_role(GetUserId(), ROLE_PG_MONITOR);
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (slots != NULL)
 	{
-		copy = palloc(max_subscriptions * sizeof(Slot));
+		copy = palloc(max_subscriptions * sizeof(StatusSlot));
 		atp_shared_lock(LW_SHARED);
 		for (int i = 0; i < max_subscriptions; i++)
 			if (slots[i].in_use && slots[i].database == MyDatabaseId)
@@ -467,7 +467,7 @@ atp_stream_status(PG_FUNCTION_ARGS)
 	}
 	for (int i = 0; i < n; i++)
 	{
-		Slot	   *slot = &copy[i];
+		StatusSlot *slot = &copy[i];
 		TimestampTz now = atp_time_of_day();
 		double		rate = atp_lag_rate(&slot->lag, now);
 		int64		left = atp_lag_left(&slot->lag, now);

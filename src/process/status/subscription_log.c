@@ -172,7 +172,7 @@ count_up(const AtpLog *log, const Line *line, AtpArg seq, AtpArg detail)
  * table.
  */
 static bool
-repeat(AtpLog *log, Line *line, AtpArg seq, AtpArg detail)
+repeat_line(AtpLog *log, Line *line, AtpArg seq, AtpArg detail)
 {
 	AtpResult	found;
 
@@ -199,7 +199,7 @@ write_line(AtpLog *log, Line *line)
 	AtpResult	added;
 
 	seq.isnull = line->seq < 0;
-	if (count_up(log, line, seq, detail) || repeat(log, line, seq, detail))
+	if (count_up(log, line, seq, detail) || repeat_line(log, line, seq, detail))
 		return;
 	/* a new row; or the old row has been deleted by a user */
 	added = atp_query("INSERT INTO atproto.subscription_event (subscription, number, at, last_at, times, event, seq, detail)"

@@ -70,7 +70,7 @@ leave_ring(dsm_segment *segment, Datum worker)
 }
 
 static void
-attach(Worker *w, dsm_handle handle)
+attach_ring(Worker *w, dsm_handle handle)
 {
 	dsm_segment *segment = dsm_attach(handle);
 
@@ -146,7 +146,7 @@ decode_share(Worker *w, const AtpRingBatch *from)
 
 /* Act on the result of applying: continue, end, or stop. */
 static void
-obey(Worker *w, AtpApplied result, const char *reason)
+obey_result(Worker *w, AtpApplied result, const char *reason)
 {
 	switch (result)
 	{
@@ -180,7 +180,7 @@ apply_share(Worker *w, AtpRingBatch *from)
 	{
 		AtpApplied	result = atp_apply(w->sub, w->source->sink, w->statements, w->batch, &progress.base, &reason);
 
-		obey(w, result, reason);
+		obey_result(w, result, reason);
 	}
 	w->cursor = progress.position;
 	atp_release_note(&w->releaser, w->batch);
@@ -192,13 +192,13 @@ apply_share(Worker *w, AtpRingBatch *from)
 }
 
 static void
-release(Worker *w, MemoryContext cxt)
+release_events(Worker *w, MemoryContext cxt)
 {
 	int64		skips[ATP_SKIP_COUNT] = {0};
 	const char *reason = NULL;
 	AtpApplied	result = atp_release(&w->releaser, w->sub, w->source->sink, w->decoder, w->statements, cxt, skips, &reason);
 
-	obey(w, result, reason);
+	obey_result(w, result, reason);
 	atp_ring_add_skips(w->ring, skips);
 }
 
@@ -243,7 +243,7 @@ worker_loop(Worker *w)
 		}
 		if (atp_release_due(&w->releaser, atp_now()) == 0)
 		{
-			release(w, cxt);
+			release_events(w, cxt);
 			stats_pending = true;
 			continue;
 		}
@@ -272,7 +272,7 @@ atp_shard_worker_main(Datum arg)
 	BackgroundWorkerInitializeConnectionByOid(start.database, start.owner, 0);
 	atp_process_connected(psprintf("atproto %s/%d", start.name, start.shard));
 	w->shard = start.shard;
-	attach(w, DatumGetUInt32(arg));
+	attach_ring(w, DatumGetUInt32(arg));
 	if (!atp_claim_worker(start.name, start.shard))
 		worker_ends("another process does the same");
 	w->batch = atp_batch_create(TopMemoryContext);

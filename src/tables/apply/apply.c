@@ -50,12 +50,12 @@
 /* Lower limit of Learnt.step, however many rows were refused. */
 #define STEP_MIN	16
 
-typedef enum Way
+typedef enum ApplyWay
 {
 	WAY_DIRECT,					/* all events at once; new rows go directly into the table where direct_insert.h allows */
 	WAY_STATEMENTS,				/* all events at once, with SQL statements */
 	WAY_PIECES
-} Way;
+} ApplyWay;
 
 /* What earlier batches have taught this process. */
 typedef struct Learnt
@@ -127,7 +127,7 @@ note_passed(AtpApply *a, AtpStep step, int first, int second, Done before)
 
 /* Run a step in a subtransaction.  Returns an error whose cause may be a row; re-throws any other error. */
 static ErrorData *
-attempt(AtpApply *a, AtpStep step, int first, int second)
+attempt_step(AtpApply *a, AtpStep step, int first, int second)
 {
 	Done		before = done_so_far(a);
 	ErrorData  *error = atp_attempt(a, step, first, second);
@@ -177,7 +177,7 @@ count_refused(const AtpSettings *settings, const AtpEvent *event, ErrorData *err
 
 /* Write a dead letter for a row of the batch; row -1: for the event's changes other than rows. */
 static void
-refuse(AtpApply *a, AtpEvent *event, int row, AtpSpan path, ErrorData *error)
+refuse_row(AtpApply *a, AtpEvent *event, int row, AtpSpan path, ErrorData *error)
 {
 	MemoryContext old = MemoryContextSwitchTo(a->batch->cxt);
 	AtpDeadLetter *letter = atp_batch_new_dead_letter(a->batch, "apply", event->message, event->seq);
@@ -201,13 +201,13 @@ refuse(AtpApply *a, AtpEvent *event, int row, AtpSpan path, ErrorData *error)
 static void
 refuse_event(AtpApply *a, AtpEvent *event, ErrorData *error)
 {
-	refuse(a, event, -1, a->sink->name ? a->sink->name(event) : (AtpSpan) {NULL, 0}, error);
+	refuse_row(a, event, -1, a->sink->name ? a->sink->name(event) : (AtpSpan) {NULL, 0}, error);
 	/* a letter is written only for events with the verdict true (is_void()) */
 	event->verdict.judged = ATP_JUDGED_TRUE;
 }
 
 static void
-ask(AtpApply *a, int index, int unused)
+ask_if_accepted(AtpApply *a, int index, int unused)
 {
 	a->accepted = a->sink->accepts == NULL || a->sink->accepts(a, index);
 }
@@ -222,7 +222,7 @@ apply_single(AtpApply *a, int index)
 	bool		accepted;
 
 	memcpy(skips, a->skips, sizeof(skips));
-	if ((error = attempt(a, ask, index, 0)) != NULL)
+	if ((error = attempt_step(a, ask_if_accepted, index, 0)) != NULL)
 	{
 		refuse_event(a, event, error);
 		return;
@@ -234,14 +234,14 @@ apply_single(AtpApply *a, int index)
 	{
 		int			row = event->first_row + r;
 
-		if ((error = attempt(a, a->sink->apply_row, row, index)) != NULL)
+		if ((error = attempt_step(a, a->sink->apply_row, row, index)) != NULL)
 		{
-			refuse(a, event, row, a->batch->rows[row].path, error);
+			refuse_row(a, event, row, a->batch->rows[row].path, error);
 			event->lacking = true;
 		}
 	}
 	if (a->sink->apply_rest != NULL &&
-		(error = attempt(a, a->sink->apply_rest, index, 0)) != NULL)
+		(error = attempt_step(a, a->sink->apply_rest, index, 0)) != NULL)
 		refuse_event(a, event, error);
 }
 
@@ -260,7 +260,7 @@ apply_halving(AtpApply *a, int lo, int hi)
 
 	if (is_full(a))
 		return;
-	if (attempt(a, a->sink->apply, lo, hi) == NULL)
+	if (attempt_step(a, a->sink->apply, lo, hi) == NULL)
 		a->hi = hi;
 	else if (hi - lo == 1)
 	{
@@ -416,7 +416,7 @@ begin_with_table(const char *activity, Oid relid)
 
 /* Begin a transaction with locks on the extension and on all tables; if a lock is not available, keep none. */
 static Begun
-begin(AtpApply *a, const char *activity)
+begin_locked(AtpApply *a, const char *activity)
 {
 	if (!begin_with_table(activity, a->lock_first))
 		return BEGUN_IN_VAIN;
@@ -449,13 +449,13 @@ begin_at_last(AtpApply *a, const char *activity)
 {
 	Begun		begun;
 
-	while ((begun = begin(a, activity)) == BEGUN_IN_VAIN)
+	while ((begun = begin_locked(a, activity)) == BEGUN_IN_VAIN)
 		CHECK_FOR_INTERRUPTS();
 	return begun == BEGUN;
 }
 
 static AtpApplied
-apply_once(AtpApply *a, Way way, bool *others)
+apply_once(AtpApply *a, ApplyWay way, bool *others)
 {
 	AtpProgress *progress = a->progress;
 	AtpLocked	locked;
@@ -468,7 +468,7 @@ apply_once(AtpApply *a, Way way, bool *others)
 	/* not in WAY_PIECES: a subtransaction may be rolled back, and the cache must not have its revisions */
 	a->shared = way != WAY_PIECES && (a->sink->uses & ATP_USE_REPOS) != 0 && atp_multi_source_is_shared(a->statements);
 	a->generation = atp_rev_cache_generation();
-	if ((begun = begin(a, "applying events")) != BEGUN)
+	if ((begun = begin_locked(a, "applying events")) != BEGUN)
 	{
 		/* the session with the table's lock may have removed the cursor, too: the caller has to look again */
 		*others = begun == BEGUN_IN_VAIN;
@@ -539,7 +539,7 @@ take_error(AtpApply *a)
 
 /* Run one transaction from event a->lo on.  Returns NULL, or the error that rolled back the transaction. */
 static ErrorData *
-try_once(AtpApply *a, Way way, AtpApplied *result, bool *others)
+try_once(AtpApply *a, ApplyWay way, AtpApplied *result, bool *others)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	int			letters = list_length(a->batch->letters);
@@ -600,7 +600,7 @@ prepare_derived(AtpApply *a)
 }
 
 static AtpApplied
-stop(AtpApply *a, const ErrorData *error, const char **reason)
+stop_subscription(AtpApply *a, const ErrorData *error, const char **reason)
 {
 	MemoryContext old = MemoryContextSwitchTo(a->batch->cxt);
 
@@ -622,7 +622,7 @@ stop(AtpApply *a, const ErrorData *error, const char **reason)
 static AtpApplied
 apply_some(AtpApply *a, const char **reason)
 {
-	Way			way = learnt.step > 0 ? WAY_PIECES
+	ApplyWay	way = learnt.step > 0 ? WAY_PIECES
 		: learnt.with_statements > 0 ? WAY_STATEMENTS : WAY_DIRECT;
 	AtpSuspects suspects = {
 		.batch = a->batch, .target = atp_target(a->statements), .repos_max = repos_needed(&a->sub->settings)
@@ -654,7 +654,7 @@ apply_some(AtpApply *a, const char **reason)
 				continue;
 			if (atp_error_class(error->sqlerrcode) == ATP_ERROR_PASSING)
 				ReThrowError(error);
-			return stop(a, error, reason);
+			return stop_subscription(a, error, reason);
 		}
 		else if (error->sqlerrcode == ATP_ERRCODE_TRY_AGAIN)
 			continue;
@@ -666,14 +666,14 @@ apply_some(AtpApply *a, const char **reason)
 		else if (fault == ATP_ERROR_PASSING || suspects.undecided)
 			ReThrowError(error);
 		else
-			return stop(a, error, reason);
+			return stop_subscription(a, error, reason);
 	}
 	return result;
 }
 
 /* Validate in a separate transaction, so that the work is done once even if transactions that write the rows are repeated. */
 static void
-validate(const AtpSubscription *sub, const AtpSink *sink, AtpBatch *batch)
+validate_records(const AtpSubscription *sub, const AtpSink *sink, AtpBatch *batch)
 {
 	if (sub->settings.nvalidate == 0 || batch->nrows == 0 || !(sink->uses & ATP_USE_REPOS))
 		return;
@@ -693,7 +693,7 @@ atp_apply(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statem
 
 	callback.previous = error_context_stack;
 	error_context_stack = &callback;
-	validate(sub, sink, batch);
+	validate_records(sub, sink, batch);
 	do
 	{
 		a.lo = a.hi;
@@ -707,7 +707,7 @@ atp_apply(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statem
 }
 
 static void
-purge(AtpApply *a, int unused, int unused2)
+purge_step(AtpApply *a, int unused, int unused2)
 {
 	atp_target_require(a->sub->owner, a->sub->target, a->sub->target_owner);
 	a->accepted = a->sink->purge(a);
@@ -721,7 +721,7 @@ atp_purge(const AtpSubscription *sub, const AtpSink *sink, AtpStatements *statem
 
 	if (sink->purge == NULL || !begin_at_last(&a, "removing records of deleted accounts"))
 		return false;
-	if ((error = atp_attempt(&a, purge, 0, 0)) != NULL)
+	if ((error = atp_attempt(&a, purge_step, 0, 0)) != NULL)
 		ereport(LOG,
 				(errmsg("records of deleted accounts stay, not visible, for atproto subscription \"%s\": %s",
 						sub->name, error->message),

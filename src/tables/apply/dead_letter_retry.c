@@ -91,7 +91,7 @@ source_of(AtpTuple letter, const AtpSubscription *sub)
 
 /* Replay a letter, and delete or update its row.  Returns the outcome as text. */
 static const char *
-retry(int64 id)
+retry_letter(int64 id)
 {
 	AtpResult	found = atp_query("SELECT d.subscription, d.path, f.bytes, f.format, f.endpoint,"
 								  " d.seq IS NULL AND d.stage IN ('record', 'apply') AND d.did IS NOT NULL AS exported FROM atproto.dead_letter d"
@@ -135,7 +135,7 @@ atp_retry(PG_FUNCTION_ARGS)
 
 	SPI_connect();
 	nest = atp_caller_begin();
-	why = MemoryContextStrdup(caller_cxt, retry(PG_GETARG_INT64(0)));
+	why = MemoryContextStrdup(caller_cxt, retry_letter(PG_GETARG_INT64(0)));
 	atp_caller_end(nest);
 	SPI_finish();
 	PG_RETURN_TEXT_P(cstring_to_text(why));

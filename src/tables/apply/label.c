@@ -122,7 +122,7 @@ queue_label(Labels *l, const AtpLabelRow *row, int64 seq)
 }
 
 static void
-apply(AtpApply *apply, int lo, int hi)
+apply_labels(AtpApply *apply, int lo, int hi)
 {
 	Labels		l;
 	int			n = 0;
@@ -143,7 +143,7 @@ apply(AtpApply *apply, int lo, int hi)
 }
 
 static void
-apply_row(AtpApply *apply, int row, int event)
+apply_label(AtpApply *apply, int row, int event)
 {
 	Labels		l;
 
@@ -153,13 +153,13 @@ apply_row(AtpApply *apply, int row, int event)
 }
 
 static bool
-accepts(AtpApply *apply, int event)
+accepts_labels(AtpApply *apply, int event)
 {
 	atp_labels_judge(apply, event, event + 1);
 	return !apply->batch->events[event].ignored;
 }
 
-/* The rows were written by apply_row() according to the verdicts, so only the verdicts are left to be counted. */
+/* The rows were written by apply_label() according to the verdicts, so only the verdicts are left to be counted. */
 static void
 apply_rest(AtpApply *apply, int event, int unused)
 {
@@ -168,7 +168,7 @@ apply_rest(AtpApply *apply, int event, int unused)
 
 /* Labels may come in any order, so a replayed label counts as new; at level full each row is judged by row_standing(). */
 static AtpStanding
-standing(AtpApply *apply, int event)
+label_standing(AtpApply *apply, int event)
 {
 	return apply->batch->events[event].nparts > 0 ? ATP_STANDING_LAST : ATP_STANDING_NEW;
 }
@@ -190,12 +190,12 @@ row_standing(AtpApply *apply, int index)
 
 const AtpSink atp_labels_sink = {
 	.uses = ATP_USE_LABELS,
-	.apply = apply,
-	.accepts = accepts,
-	.apply_row = apply_row,
+	.apply = apply_labels,
+	.accepts = accepts_labels,
+	.apply_row = apply_label,
 	.apply_rest = apply_rest,
 	.reject_unsigned = atp_labels_reject_unsigned,
 	.after_apply = atp_labels_after_apply,
-	.standing = standing,
+	.standing = label_standing,
 	.row_standing = row_standing,
 };

@@ -95,7 +95,7 @@ labeler_of(Labelers *l, const AtpEvent *part)
  * read, or if a new label comes while labels are held, the part must wait: set stays.
  */
 static void
-follow(Labeler *labeler, const AtpEvent *part)
+follow_held(Labeler *labeler, const AtpEvent *part)
 {
 	if (part->held == NULL)
 		labeler->order.stays |= labeler->held.n > 0;
@@ -149,7 +149,7 @@ judge_event(Labelers *l, AtpEvent *event)
 		part->verdict.judged = ATP_JUDGED_TRUE;
 		part->verdict.request_identity = part->verdict.refresh = false;
 		part->verdict.asked_at = labeler->who.asked_at;
-		follow(labeler, part);
+		follow_held(labeler, part);
 		asks[p] = fits[p] = judge_part(l, part, labeler, is_signed[p]);
 	}
 	for (int r = 0; r < event->nrows; r++)
@@ -179,14 +179,14 @@ judge_event(Labelers *l, AtpEvent *event)
 
 /* Repeat the effect of an event that the transaction has judged already on the labelers' order. */
 static void
-pass(Labelers *l, const AtpEvent *event)
+pass_event(Labelers *l, const AtpEvent *event)
 {
 	for (int p = 0; p < event->nparts; p++)
 	{
 		const AtpEvent *part = &event->parts[p];
 		Labeler    *labeler = labeler_of(l, part);
 
-		follow(labeler, part);
+		follow_held(labeler, part);
 		labeler->order.stays |= part->verdict.judged == ATP_JUDGED_HELD;
 	}
 }
@@ -198,7 +198,7 @@ atp_labels_judge(AtpApply *a, int lo, int hi)
 
 	read_labelers(&l, a, a->lo, hi);
 	for (int i = a->lo; i < lo; i++)
-		pass(&l, &a->batch->events[i]);
+		pass_event(&l, &a->batch->events[i]);
 	for (int i = lo; i < hi; i++)
 		if (a->batch->events[i].nparts > 0)
 			judge_event(&l, &a->batch->events[i]);
@@ -264,7 +264,7 @@ atp_labels_reject_unsigned(AtpApply *a)
 
 			if (is_false(&row->label))
 				atp_admission_dead_letter(a->batch, event, row->label.src, s == NULL ? "The label is not signed."
-								  : psprintf("The label is not signed by the labeler's key, \\x%s.", atp_signed_key(s)))->path = row->path;
+										  : psprintf("The label is not signed by the labeler's key, \\x%s.", atp_signed_key(s)))->path = row->path;
 		}
 	}
 	MemoryContextSwitchTo(old);

@@ -72,7 +72,7 @@ insert_rows(AtpApply *a, int lo, int hi, int first)
 }
 
 static void
-apply(AtpApply *a, int lo, int hi)
+apply_messages(AtpApply *a, int lo, int hi)
 {
 	const AtpEvent *last;
 	int			from;
@@ -86,9 +86,9 @@ apply(AtpApply *a, int lo, int hi)
 }
 
 static void
-apply_row(AtpApply *a, int row, int event)
+apply_message(AtpApply *a, int row, int event)
 {
 	insert_rows(a, row, row + 1, event);
 }
 
-const AtpSink atp_message_sink = {.uses = ATP_USE_MESSAGES, .apply = apply, .apply_row = apply_row};
+const AtpSink atp_message_sink = {.uses = ATP_USE_MESSAGES, .apply = apply_messages, .apply_row = apply_message};

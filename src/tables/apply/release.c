@@ -41,21 +41,31 @@
 #define UNSTICK_MS	10000
 #define NAMED		64			/* maximum number of queued repositories in a step */
 #define FETCH		64			/* events per fetch of the cursor */
+#define GRACE_MS	60000		/* beyond atproto.multi_source_wait: how long events are left to a taker (held_by.h) */
 
 enum
 {
-	DUE_GAPS,					/* target, shards, shard, kind, own name, did[] or null, names, milliseconds -> did */
-	NAMED_REPOS,				/* the parameters of DUE_GAPS, the last unused -> id, did */
-	NAME_ALL,					/* the parameters of DUE_GAPS, the last: only accounts whose events all have why = order */
+	NAMED_REPOS,				/* target, shards, shard, kind, own name, did[] or null, names, unused -> id, did */
+	NAME_ALL,					/* the parameters of NAMED_REPOS, the last: only accounts whose events all have why = order */
+	DUE_GAPS,					/* the parameters of NAMED_REPOS, the last: milliseconds; takers, milliseconds (LEFT_TO_TAKER) -> did */
 	FORGET_STRAY,				/* target, kind, subscription */
 	FORGET_NAMED,				/* id[] */
-	READ_HELD,					/* target, did[], kind, names */
+	READ_HELD,					/* target, did[], kind, names, own name, takers, milliseconds (LEFT_TO_TAKER) */
 	LOCK_HELD,					/* target, did[], rev[], subscription[], endpoint[], seq[] */
 	AWAIT_HELD,					/* the parameters of LOCK_HELD */
 	FIND_HELD,					/* the parameters of LOCK_HELD */
 	REMOVE_HELD,				/* the parameters of LOCK_HELD */
 	LOCK_SUBSCRIPTIONS			/* names */
 };
+
+/*
+ * Is this event of the subscription itself left to a taker (held_by.h)?  A taker holds events of the repository, and
+ * all of these wait for a missing commit.  The time limit is for a taker whose consumer does not get to it.
+ */
+#define LEFT_TO_TAKER(own, takers, ms) \
+	" AND NOT (h.subscription = " own " AND h.held_at BETWEEN now() - " ms " * interval '1 ms' AND now()" \
+	" AND (SELECT bool_and(t.why IN ('gap', 'order')) FROM atproto.held_event t WHERE t.target = h.target" \
+	"  AND t.did OPERATOR(@.=) h.did AND t.kind = h.kind AND t.subscription = ANY (" takers ")) IS TRUE)"
 
 #define OF_SHARD(last)	{ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), \
 	ATP_ARRAY(ATP_TYPE_TEXT), last}
@@ -71,9 +81,11 @@ enum
 
 static const AtpStatement statements[] = {
 	[DUE_GAPS] = {
-		"SELECT DISTINCT did FROM (SELECT did FROM atproto.held_event WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4"
-		TAKEN " AND why = 'gap' AND held_at NOT BETWEEN now() - $8 * interval '1 ms' AND now() LIMIT " CppAsString2(NAMED) ") h",
-		SPI_OK_SELECT, OF_SHARD(ATP_TYPE_INT8), {ATP_TYPE_DID}
+		"SELECT DISTINCT did FROM (SELECT did FROM atproto.held_event h WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4"
+		TAKEN " AND why = 'gap' AND held_at NOT BETWEEN now() - $8 * interval '1 ms' AND now()" LEFT_TO_TAKER("$5", "$9", "$10")
+		" LIMIT " CppAsString2(NAMED) ") h",
+		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID),
+		ATP_ARRAY(ATP_TYPE_TEXT), ATP_TYPE_INT8, ATP_ARRAY(ATP_TYPE_TEXT), ATP_TYPE_INT8}, {ATP_TYPE_DID}
 	},
 	[NAMED_REPOS] = {
 		"SELECT id, did FROM atproto.held_release WHERE target = $1::name AND shard_key % $2 = $3 AND kind = $4" TAKEN
@@ -109,8 +121,10 @@ static const AtpStatement statements[] = {
 	},
 	[READ_HELD] = {
 		"SELECT did, rev, subscription, seq, why, asked_at, bytes, held_at, verify, format, endpoint FROM atproto.held_event h"
-		" WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2) AND kind = $3 AND subscription = ANY ($4)" IN_ORDER,
-		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_TEXT)},
+		" WHERE target = $1::name AND did OPERATOR(@.=) ANY ($2) AND kind = $3 AND subscription = ANY ($4)"
+		LEFT_TO_TAKER("$5", "$6", "$7") IN_ORDER,
+		SPI_OK_SELECT, {ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_TEXT), ATP_TYPE_TEXT,
+		ATP_ARRAY(ATP_TYPE_TEXT), ATP_TYPE_INT8},
 		{ATP_TYPE_DID, ATP_TYPE_TID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TIMESTAMP, ATP_TYPE_BYTEA, ATP_TYPE_TIMESTAMP,
 		ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT}
 	},
@@ -144,7 +158,7 @@ typedef struct Held
 } Held;
 
 static uint64
-execute(AtpStatements *set, int statement, Datum *args, const char *nulls)
+execute_as_table_owner(AtpStatements *set, int statement, Datum *args, const char *nulls)
 {
 	AtpCaller	caller = atp_as_table_owner("held_event");
 	uint64		n = atp_execute(set, &statements[statement], args, nulls);
@@ -160,7 +174,7 @@ target_of(AtpStatements *set)
 }
 
 static Datum
-kind_of(const AtpApply *a)
+name_kind(const AtpApply *a)
 {
 	return CStringGetTextDatum(atp_held_kind(a->sink));
 }
@@ -202,13 +216,13 @@ key_args(const Held *held, AtpStatements *set, int lo, int hi, bool only_done, D
 }
 
 static int64
-reach(AtpProgress *progress, const AtpApply *a)
+reach_of_release(AtpProgress *progress, const AtpApply *a)
 {
 	return PG_INT64_MAX;
 }
 
 static AtpLocked
-lock(AtpProgress *progress, const AtpApply *a, bool letters)
+lock_held(AtpProgress *progress, const AtpApply *a, bool letters)
 {
 	const Held *held = (const Held *) progress;
 	/* a dead letter refers to the subscription that received the event, so lock all subscriptions in takes */
@@ -216,14 +230,14 @@ lock(AtpProgress *progress, const AtpApply *a, bool letters)
 	Datum		args[NKEYS];
 	int			n = key_args(held, a->statements, a->lo, a->hi, false, args);
 
-	if (execute(a->statements, LOCK_HELD, args, NULL) == n &&
-		(!letters || execute(a->statements, LOCK_SUBSCRIPTIONS, &subscriptions, NULL) == held->by.ntakes))
+	if (execute_as_table_owner(a->statements, LOCK_HELD, args, NULL) == n &&
+		(!letters || execute_as_table_owner(a->statements, LOCK_SUBSCRIPTIONS, &subscriptions, NULL) == held->by.ntakes))
 		return ATP_LOCKED;
-	return execute(a->statements, FIND_HELD, args, NULL) == n ? ATP_LOCKED_BY_OTHERS : ATP_LOCKED_NOTHING;
+	return execute_as_table_owner(a->statements, FIND_HELD, args, NULL) == n ? ATP_LOCKED_BY_OTHERS : ATP_LOCKED_NOTHING;
 }
 
 static bool
-await(AtpProgress *progress, const AtpApply *a)
+await_held(AtpProgress *progress, const AtpApply *a)
 {
 	const Held *held = (const Held *) progress;
 	Datum		args[NKEYS];
@@ -234,7 +248,7 @@ await(AtpProgress *progress, const AtpApply *a)
 	{
 		int			n = key_args(held, a->statements, a->lo, held->batch->nevents, false, args);
 
-		there = execute(a->statements, AWAIT_HELD, args, NULL) == n;
+		there = execute_as_table_owner(a->statements, AWAIT_HELD, args, NULL) == n;
 	}
 	atp_commit();
 	return there;
@@ -267,11 +281,11 @@ forget_named(const Held *held, AtpStatements *set)
 	if (n == 0)
 		return;
 	arg = atp_array(set, ATP_TYPE_INT8, ids, NULL, n);
-	(void) execute(set, FORGET_NAMED, &arg, NULL);
+	(void) execute_as_table_owner(set, FORGET_NAMED, &arg, NULL);
 }
 
 static void
-count(Held *held, const AtpApply *a)
+count_outcomes(Held *held, const AtpApply *a)
 {
 	int64		more[ATP_SKIP_COUNT];
 
@@ -280,23 +294,23 @@ count(Held *held, const AtpApply *a)
 }
 
 static bool
-move(AtpProgress *progress, const AtpApply *a)
+remove_released(AtpProgress *progress, const AtpApply *a)
 {
 	Held	   *held = (Held *) progress;
 	Datum		args[NKEYS];
 	int			n = key_args(held, a->statements, a->lo, a->hi, true, args);
 
-	if (n > 0 && execute(a->statements, REMOVE_HELD, args, NULL) != n)
+	if (n > 0 && execute_as_table_owner(a->statements, REMOVE_HELD, args, NULL) != n)
 		return false;
 	if (a->hi == held->batch->nevents)
 		forget_named(held, a->statements);
-	count(held, a);
+	count_outcomes(held, a);
 	ATP_INJECTION_POINT("held events next");
 	return true;
 }
 
 static void
-moved(AtpProgress *progress)
+note_removed(AtpProgress *progress)
 {
 	Held	   *held = (Held *) progress;
 
@@ -314,6 +328,14 @@ add_named(Held *held, int64 id, struct varlena *did)
 	held->named_dids[held->nnamed++] = did;
 }
 
+/* The last two parameters of a statement with LEFT_TO_TAKER: takers, milliseconds. */
+static void
+taker_args(AtpStatements *set, const AtpHeldBy *by, Datum *args)
+{
+	args[0] = atp_array(set, ATP_TYPE_TEXT, by->takers, NULL, by->ntakers);
+	args[1] = Int64GetDatum((int64) atp_multi_source_wait_ms + GRACE_MS);
+}
+
 /*
  * Execute DUE_GAPS, NAMED_REPOS or NAME_ALL; arg is the last parameter.  Accounts that this subscription does not follow
  * are left to the subscriptions that do, except for events that this subscription itself has received.
@@ -323,15 +345,16 @@ execute_of_shard(const AtpReleaser *r, const AtpApply *a, const AtpHeldBy *by, i
 {
 	const AtpSettings *settings = &a->sub->settings;
 	AtpStatements *set = a->statements;
-	Datum		args[8] = {
-		target_of(set), Int64GetDatum(r->shards), Int64GetDatum(r->shard), kind_of(a), CStringGetTextDatum(a->sub->name),
+	Datum		args[10] = {
+		target_of(set), Int64GetDatum(r->shards), Int64GetDatum(r->shard), name_kind(a), CStringGetTextDatum(a->sub->name),
 		(Datum) 0, atp_array(set, ATP_TYPE_TEXT, by->takes, NULL, by->ntakes), arg
 	};
 	bool		some = are_repos(a) && settings->ndids >= 0;
 
 	if (some)
 		args[5] = atp_array(set, ATP_TYPE_DID, (Datum *) settings->dids, NULL, settings->ndids);
-	return execute(set, statement, args, some ? NULL : statement == NAMED_REPOS ? "     n n" : "     n  ");
+	taker_args(set, by, args + 8);
+	return execute_as_table_owner(set, statement, args, some ? NULL : statement == NAMED_REPOS ? "     n n" : "     n    ");
 }
 
 /* Add the repositories with an event that has waited atproto.multi_source_wait for a missing commit. */
@@ -444,8 +467,9 @@ static void
 read_events(const AtpApply *a, Held *held)
 {
 	AtpStatements *set = a->statements;
-	Datum		args[4] = {
-		target_of(set), (Datum) 0, kind_of(a), atp_array(set, ATP_TYPE_TEXT, held->by.takes, NULL, held->by.ntakes)
+	Datum		args[7] = {
+		target_of(set), (Datum) 0, name_kind(a), atp_array(set, ATP_TYPE_TEXT, held->by.takes, NULL, held->by.ntakes),
+		CStringGetTextDatum(a->sub->name)
 	};
 	AtpCaller	caller = atp_as_table_owner("held_event");
 	MemoryContext old = CurrentMemoryContext;
@@ -453,6 +477,7 @@ read_events(const AtpApply *a, Held *held)
 	uint64		n;
 
 	args[1] = atp_array(set, ATP_TYPE_DID, (Datum *) held->dids, NULL, held->ndids);
+	taker_args(set, &held->by, args + 5);
 	portal = atp_open(set, &statements[READ_HELD], args);
 	held->rows = palloc(sizeof(AtpHeldRow) * ATP_BATCH_EVENTS);
 	held->all = true;
@@ -528,7 +553,7 @@ unhold_empty(const Held *held, AtpApply *a)
  * message is decoded with a fresh position.  The filters by account are off: they were applied at receipt.
  */
 static void
-decode(Held *held, AtpDecoder *decoder, const AtpSubscription *sub)
+decode_held(Held *held, AtpDecoder *decoder, const AtpSubscription *sub)
 {
 	AtpBatch   *batch = held->batch;
 	int			n = batch->nmessages;
@@ -547,7 +572,7 @@ decode(Held *held, AtpDecoder *decoder, const AtpSubscription *sub)
 		atp_decoder_format(decoder, held->rows[i].source->format);
 		(void) atp_decode(decoder, batch, &position, ATP_DECODE_HELD);
 		batch->ndecoded = i + 1;
-		/* no event was decoded: a user may have changed the row; an ignored event makes move() remove the row */
+		/* no event was decoded: a user may have changed the row; an ignored event makes remove_released() remove the row */
 		if (batch->nevents == i)
 		{
 			memset(&batch->events[i], 0, sizeof(AtpEvent));
@@ -560,7 +585,7 @@ decode(Held *held, AtpDecoder *decoder, const AtpSubscription *sub)
 }
 
 static void
-unhold(AtpApply *a, int unused, int unused2)
+unhold_repos(AtpApply *a, int unused, int unused2)
 {
 	Held	   *held = (Held *) a->progress;
 
@@ -577,7 +602,7 @@ unhold(AtpApply *a, int unused, int unused2)
 static void
 try_unhold(AtpApply *a)
 {
-	ErrorData  *error = are_repos(a) ? atp_attempt(a, unhold, 0, 0) : NULL;
+	ErrorData  *error = are_repos(a) ? atp_attempt(a, unhold_repos, 0, 0) : NULL;
 
 	if (error != NULL)
 		ereport(LOG,
@@ -591,7 +616,7 @@ try_unhold(AtpApply *a)
  * label behind held labels which a second subscription is just applying.  Returns whether the queue has rows.
  */
 static bool
-sweep(AtpReleaser *r, AtpApply *a, bool stuck)
+queue_all_held(AtpReleaser *r, AtpApply *a, bool stuck)
 {
 	bool		any = false;
 	AtpHeldBy	by;
@@ -600,7 +625,7 @@ sweep(AtpReleaser *r, AtpApply *a, bool stuck)
 	if (atp_extension_lock() == ATP_EXTENSION_READY)
 	{
 		if (r->shard == 0 && !stuck)
-			(void) execute(a->statements, FORGET_STRAY, NULL, NULL);
+			(void) execute_as_table_owner(a->statements, FORGET_STRAY, NULL, NULL);
 		by = atp_held_by(a);
 		any = execute_of_shard(r, a, &by, NAME_ALL, BoolGetDatum(stuck)) > 0;
 		/* rows that were in the queue before count, too */
@@ -660,7 +685,7 @@ atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, Atp
 			AtpStatements *set, MemoryContext cxt, int64 *skips, const char **reason)
 {
 	Held		held = {
-		.base = {.reach = reach, .lock = lock, .await = await, .move = move, .moved = moved},
+		.base = {.reach = reach_of_release, .lock = lock_held, .await = await_held, .move = remove_released, .moved = note_removed},
 		.shard = r->shard, .skips.uncounted = r->uncounted
 	};
 	AtpApply	a = {.sub = sub, .sink = sink, .statements = set, .batch = &(AtpBatch) {.cxt = cxt}};
@@ -670,13 +695,13 @@ atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, Atp
 	r->look = atp_now();
 	if (!r->swept || (!r->more && atp_remaining(r->look, r->sweep, SWEEP_MS) == 0))
 	{
-		r->waits = sweep(r, &a, false);
+		r->waits = queue_all_held(r, &a, false);
 		r->swept = true;
 		r->sweep = r->unstick = r->look;
 	}
 	else if (r->waits && !are_repos(&a) && atp_remaining(r->look, r->unstick, UNSTICK_MS) == 0)
 	{
-		(void) sweep(r, &a, true);
+		(void) queue_all_held(r, &a, true);
 		r->unstick = r->look;
 	}
 	r->more = false;
@@ -717,7 +742,7 @@ atp_release(AtpReleaser *r, const AtpSubscription *sub, const AtpSink *sink, Atp
 	if (held.ndids > 0 && held.batch->nmessages > 0)
 	{
 		ATP_INJECTION_POINT("held events read");
-		decode(&held, decoder, sub);
+		decode_held(&held, decoder, sub);
 		result = atp_apply(sub, sink, set, held.batch, &held.base, reason);
 		if (result == ATP_APPLIED)
 		{

@@ -25,14 +25,14 @@ same_path(AtpSpan a, AtpSpan b)
 }
 
 static void
-judge(AtpApply *a, int event, int unused)
+judge_replay(AtpApply *a, int event, int unused)
 {
 	a->standing = a->sink->standing == NULL ? ATP_STANDING_NEW : a->sink->standing(a, event);
 }
 
 /* Apply a row, unless the stored row is as new as this row.  Sets a->standing to the comparison's result. */
 static void
-apply_row(AtpApply *a, int row, int event)
+replay_row(AtpApply *a, int row, int event)
 {
 	AtpStanding	late = a->standing;
 
@@ -59,7 +59,7 @@ apply_rows(AtpApply *a, AtpSpan path, const char **why)
 		if (path.len > 0 && !same_path(batch->rows[r].path, path))
 			continue;
 		a->standing = standing;
-		refused = atp_attempt(a, apply_row, r, 0);
+		refused = atp_attempt(a, replay_row, r, 0);
 		if (error == NULL)
 			error = refused;
 		if (refused == NULL && a->standing == ATP_STANDING_MISSING && standing == ATP_STANDING_LATE)
@@ -97,7 +97,7 @@ apply_event(AtpApply *a, const AtpReplay *replay, const char **why)
 	ErrorData  *error;
 	uint64		superseded;
 
-	if ((error = atp_attempt(a, judge, 0, 0)) != NULL)
+	if ((error = atp_attempt(a, judge_replay, 0, 0)) != NULL)
 	{
 		*why = atp_error_text(error);
 		return ATP_OUTCOME_STAYS;
@@ -131,7 +131,7 @@ apply_event(AtpApply *a, const AtpReplay *replay, const char **why)
 
 /* Why the message, or the record with the path, cannot be decoded; NULL: both can. */
 static const char *
-invalid(const AtpBatch *batch, AtpSpan path)
+why_invalid(const AtpBatch *batch, AtpSpan path)
 {
 	ListCell   *lc;
 
@@ -146,7 +146,7 @@ invalid(const AtpBatch *batch, AtpSpan path)
 }
 
 static AtpOutcome
-process(const AtpReplay *replay, const char **why)
+process_message(const AtpReplay *replay, const char **why)
 {
 	AtpBatch   *batch = atp_batch_create(CurrentMemoryContext);
 	const AtpStreamKind *source = replay->source;
@@ -164,7 +164,7 @@ process(const AtpReplay *replay, const char **why)
 	verdict = atp_decode(decoder, batch, &position, ATP_DECODE_ALL);
 	if (replay->sub->settings.nvalidate > 0 && (a.sink->uses & ATP_USE_REPOS))
 		atp_validate_batch(replay->sub, batch);
-	*why = verdict.drop != ATP_DROP_NONE ? verdict.why : invalid(batch, replay->path);
+	*why = verdict.drop != ATP_DROP_NONE ? verdict.why : why_invalid(batch, replay->path);
 	if (*why != NULL)
 		return ATP_OUTCOME_STAYS;
 	/* the subscription's filters have changed, and leave the event out now */
@@ -188,7 +188,7 @@ AtpOutcome
 atp_replay(const AtpReplay *replay, const char **why)
 {
 	AtpCaller	caller = atp_target_begin(replay->sub);
-	AtpOutcome	outcome = process(replay, why);
+	AtpOutcome	outcome = process_message(replay, why);
 
 	atp_owner_end(caller);
 	return outcome;

@@ -52,7 +52,7 @@ count_rows(const AtpBatch *batch, int lo, int hi)
 }
 
 static void
-apply(AtpApply *a, int lo, int hi)
+apply_repo_events(AtpApply *a, int lo, int hi)
 {
 	AtpBatch   *batch = a->batch;
 	AtpRepos   *repos = atp_repos_load(a, lo, hi);
@@ -94,7 +94,7 @@ apply(AtpApply *a, int lo, int hi)
 }
 
 static bool
-accepts(AtpApply *a, int index)
+accepts_event(AtpApply *a, int index)
 {
 	const AtpEvent *event = &a->batch->events[index];
 
@@ -103,7 +103,7 @@ accepts(AtpApply *a, int index)
 }
 
 static void
-apply_row(AtpApply *a, int row, int event)
+apply_record(AtpApply *a, int row, int event)
 {
 	AtpRecords *records;
 
@@ -124,7 +124,7 @@ apply_rest(AtpApply *a, int index, int unused)
 	if (event->ignored)
 		return;
 	repos = atp_repos_load(a, index, index + 1);
-	/* keep the verdict by which apply_row() has written the rows: a new verdict might differ */
+	/* keep the verdict by which apply_record() has written the rows: a new verdict might differ */
 	atp_repos_judged(repos);
 	effect = atp_repos_take(repos, index);
 	atp_admission_end(repos, index, index + 1);
@@ -140,7 +140,7 @@ apply_rest(AtpApply *a, int index, int unused)
 
 /* The path of a dead letter about an #identity or #account event.  No record has such a path, since record paths contain a slash. */
 static AtpSpan
-name(const AtpEvent *event)
+name_event(const AtpEvent *event)
 {
 	static const char identity[] = "#identity";
 	static const char account[] = "#account";
@@ -213,7 +213,7 @@ drop_superseded_letters(AtpApply *a)
 		if (atp_is_deletion(event) && !event->effects.unconfirmed)
 			put_overtaken(rows, event, (AtpSpan) {NULL, 0});
 		else if (event->kind == ATP_REPOS_ACCOUNT || (event->kind == ATP_REPOS_IDENTITY && event->handle != NULL))
-			put_overtaken(rows, event, name(event));
+			put_overtaken(rows, event, name_event(event));
 	}
 	if (rows->n > 0)
 		atp_dead_letters_forget(a, rows);
@@ -221,7 +221,7 @@ drop_superseded_letters(AtpApply *a)
 }
 
 static bool
-purge(AtpApply *a)
+purge_records(AtpApply *a)
 {
 	/* true: records were deleted, and more may be left, even if fewer than the limit: a concurrent process may delete as well */
 	if (atp_records_purge(a))
@@ -233,7 +233,7 @@ purge(AtpApply *a)
 
 /* Lock the repository's row before anything else: only the transaction with this lock may write the repository's records. */
 static AtpStanding
-standing(AtpApply *a, int event)
+event_standing(AtpApply *a, int event)
 {
 	AtpRepos   *repos = atp_repos_load(a, event, event + 1);
 	AtpStanding there = atp_repos_standing(repos, event);
@@ -266,15 +266,15 @@ after_apply(AtpApply *a)
 
 const AtpSink atp_repos_sink = {
 	.uses = ATP_USE_REPOS,
-	.apply = apply,
-	.accepts = accepts,
-	.apply_row = apply_row,
+	.apply = apply_repo_events,
+	.accepts = accepts_event,
+	.apply_row = apply_record,
 	.apply_rest = apply_rest,
-	.name = name,
+	.name = name_event,
 	.reject_unsigned = atp_admission_reject_unsigned,
 	.after_apply = after_apply,
 	.drop_superseded_letters = drop_superseded_letters,
-	.standing = standing,
+	.standing = event_standing,
 	.row_standing = row_standing,
-	.purge = purge,
+	.purge = purge_records,
 };

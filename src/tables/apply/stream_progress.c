@@ -85,7 +85,7 @@ static const AtpStatement read_from_gap = {
 
 /* A stream without sequence numbers (D30) has no position: next stays at -1. */
 static int64
-reach(AtpProgress *progress, const AtpApply *a)
+reach_of_stream(AtpProgress *progress, const AtpApply *a)
 {
 	AtpStreamProgress *p = (AtpStreamProgress *) progress;
 
@@ -109,7 +109,7 @@ cursor_args(const AtpStreamProgress *p, Datum *args)
 }
 
 static AtpLocked
-lock(AtpProgress *progress, const AtpApply *a, bool letters)
+lock_progress(AtpProgress *progress, const AtpApply *a, bool letters)
 {
 	Datum		args[3];
 	Datum		target[2] = {CStringGetTextDatum(a->sub->name), CStringGetTextDatum(a->sub->target)};
@@ -130,7 +130,7 @@ lock(AtpProgress *progress, const AtpApply *a, bool letters)
 }
 
 static bool
-await(AtpProgress *progress, const AtpApply *a)
+await_progress(AtpProgress *progress, const AtpApply *a)
 {
 	Datum		args[3];
 	bool		there = false;
@@ -164,7 +164,7 @@ store_gaps(const AtpStreamProgress *p, const AtpApply *a)
 }
 
 static bool
-move(AtpProgress *progress, const AtpApply *a)
+move_progress(AtpProgress *progress, const AtpApply *a)
 {
 	AtpStreamProgress *p = (AtpStreamProgress *) progress;
 	int64		time = a->hi == a->batch->nevents ? a->batch->time : a->batch->events[a->hi - 1].time;
@@ -195,7 +195,7 @@ move(AtpProgress *progress, const AtpApply *a)
 }
 
 static void
-moved(AtpProgress *progress)
+note_moved(AtpProgress *progress)
 {
 	AtpStreamProgress *p = (AtpStreamProgress *) progress;
 
@@ -207,7 +207,7 @@ AtpStreamProgress
 atp_stream_progress(const AtpSubscription *sub, int shard, int layout, int64 position, int64 last)
 {
 	return (AtpStreamProgress) {
-		.base = {.reach = reach, .lock = lock, .await = await, .move = move, .moved = moved},
+		.base = {.reach = reach_of_stream, .lock = lock_progress, .await = await_progress, .move = move_progress, .moved = note_moved},
 		.sub = sub, .shard = shard, .layout = layout, .position = position, .last = last,
 	};
 }

@@ -175,7 +175,7 @@ reason_of_state(const AtpAuditor *auditor, const AtpAudit *audit)
 
 /* Compare the root with the commit's; fit: no row is invalid by itself. */
 static void
-compare(AtpAudit *audit, struct varlena *root, bool fit)
+compare_roots(AtpAudit *audit, struct varlena *root, bool fit)
 {
 	audit->judged = true;
 	audit->root = root;
@@ -185,13 +185,13 @@ compare(AtpAudit *audit, struct varlena *root, bool fit)
 }
 
 static void
-build(AtpAuditor *auditor, AtpAudit *audit)
+build_tree(AtpAuditor *auditor, AtpAudit *audit)
 {
 	bool		fit;
 
 	atp_tree_begin(auditor->tree);
 	fit = add_rows(auditor, audit);
-	compare(audit, atp_tree_root(auditor->tree), fit);
+	compare_roots(audit, atp_tree_root(auditor->tree), fit);
 }
 
 /*
@@ -199,7 +199,7 @@ build(AtpAuditor *auditor, AtpAudit *audit)
  * snapshot.
  */
 static void
-ask(AtpAuditor *auditor, AtpArg did, AtpAudit *audit)
+ask_node(AtpAuditor *auditor, AtpArg did, AtpAudit *audit)
 {
 	AtpAuditFound found;
 
@@ -212,7 +212,7 @@ ask(AtpAuditor *auditor, AtpArg did, AtpAudit *audit)
 	if (audit->reason != NULL)
 		return;
 	audit->records = found.records;
-	compare(audit, found.root, found.fit);
+	compare_roots(audit, found.root, found.fit);
 }
 
 void
@@ -222,9 +222,9 @@ atp_audit_judge(AtpAuditor *auditor, AtpAudit *audit)
 	if (audit->reason != NULL)
 		return;
 	if (auditor->there)
-		ask(auditor, (AtpArg) {PointerGetDatum(audit->did), atp_type("did"), false}, audit);
+		ask_node(auditor, (AtpArg) {PointerGetDatum(audit->did), atp_type("did"), false}, audit);
 	else
-		build(auditor, audit);
+		build_tree(auditor, audit);
 }
 
 void
@@ -236,7 +236,7 @@ atp_audit_one(AtpAuditor *auditor, AtpArg did, AtpAudit *audit)
 	audit->reason = "unknown";
 	if (auditor->there)
 	{
-		ask(auditor, did, audit);
+		ask_node(auditor, did, audit);
 		return;
 	}
 	found = atp_audit_look(atp_expand_sql("SELECT " ATP_AUDIT_COLUMNS " FROM #.repo WHERE did OPERATOR(@.=) $1", auditor->target), did);

@@ -83,7 +83,7 @@ struct AtpAuditIndex
 
 /* No policy, child table or table access method that only a statement would handle. */
 static bool
-is_plain(Relation rel)
+is_plain_table(Relation rel)
 {
 	return rel->rd_rel->relkind == RELKIND_RELATION && !rel->rd_rel->relhassubclass &&
 		rel->rd_tableam == GetHeapamTableAmRoutine() &&
@@ -174,7 +174,7 @@ atp_audit_index_open(Oid relid, bool with_values)
 	AtpAuditIndex *x = palloc0(sizeof(AtpAuditIndex));
 
 	x->rel = table_open(relid, AccessShareLock);
-	if (is_plain(x->rel) && find_columns(x, with_values))
+	if (is_plain_table(x->rel) && find_columns(x, with_values))
 		x->index = find_index(x);
 	if (x->index == NULL)
 	{
@@ -242,7 +242,7 @@ get_bytes(AtpAuditIndex *x, int column)
 
 /* Move to the next row of the index. */
 static void
-advance(AtpAuditIndex *x)
+next_tuple(AtpAuditIndex *x)
 {
 	if (++x->rows >= MANY)
 	{
@@ -270,11 +270,11 @@ set_bound(AtpAuditIndex *x, int bound, size_t len, const char *more)
 
 /* Move to the first row whose collection is not before this bound. */
 static void
-seek(AtpAuditIndex *x, size_t len, const char *more)
+seek_collection(AtpAuditIndex *x, size_t len, const char *more)
 {
 	x->keys[1].sk_argument = set_bound(x, FROM, len, more);
 	index_rescan(x->scan, x->keys, lengthof(x->keys), NULL, 0);
-	advance(x);
+	next_tuple(x);
 }
 
 /* Does the repository have a collection inside this collection? */
@@ -340,10 +340,10 @@ next_turn(AtpAuditIndex *x)
 			return;
 		}
 		x->off[x->noff++] = x->at.len;
-		seek(x, x->at.len, "-");
+		seek_collection(x, x->at.len, "-");
 	}
 	take_turn(x, x->off[--x->noff], true);
-	seek(x, x->len, "");
+	seek_collection(x, x->len, "");
 }
 
 void
@@ -354,7 +354,7 @@ atp_audit_index_of(AtpAuditIndex *x, Datum did, AtpArg purge_rev)
 	x->purge_rev = DatumGetAtpTid(purge_rev.value);
 	x->done = false;
 	x->noff = 0;
-	seek(x, 0, "");
+	seek_collection(x, 0, "");
 	next_turn(x);
 }
 
@@ -371,7 +371,7 @@ is_purged(AtpAuditIndex *x)
 }
 
 static void
-tell(AtpAuditIndex *x, AtpAuditRow *row)
+return_row(AtpAuditIndex *x, AtpAuditRow *row)
 {
 	AtpBytes	rkey = get_bytes(x, RKEY);
 	bool		isnull = true;
@@ -393,13 +393,13 @@ atp_audit_index_next(AtpAuditIndex *x, AtpAuditRow *row)
 	while (!x->done)
 	{
 		if (x->told)
-			advance(x);
+			next_tuple(x);
 		if (x->there && x->at.len == x->len && begins_with_name(x, x->len))
 		{
 			x->told = true;
 			if (!is_purged(x))
 			{
-				tell(x, row);
+				return_row(x, row);
 				return true;
 			}
 			continue;
@@ -409,7 +409,7 @@ atp_audit_index_next(AtpAuditIndex *x, AtpAuditRow *row)
 		 * skip these
 		 */
 		if (x->last)
-			seek(x, x->len, "/");
+			seek_collection(x, x->len, "/");
 		next_turn(x);
 	}
 	return false;

@@ -35,7 +35,7 @@ struct AtpAuditRows
 };
 
 static SPIPlanPtr
-prepare(const char *sql, const char *target)
+prepare_plan(const char *sql, const char *target)
 {
 	SPIPlanPtr	plan = SPI_prepare(atp_expand_sql(sql, target), 2, (Oid[]) {atp_type("did"), atp_type("tid")});
 
@@ -53,8 +53,8 @@ static Oid
 scanned_table(const char *target, bool with_values)
 {
 	Oid			relid;
-	SPIPlanPtr	plan = prepare(psprintf("SELECT did, collection, rkey, cid, rev%s FROM #.record WHERE did OPERATOR(@.=) $1",
-										with_values ? ", value, raw" : ""), target);
+	SPIPlanPtr	plan = prepare_plan(psprintf("SELECT did, collection, rkey, cid, rev%s FROM #.record WHERE did OPERATOR(@.=) $1",
+											 with_values ? ", value, raw" : ""), target);
 	CachedPlan *cached = SPI_plan_get_cached_plan(plan);
 	PlannedStmt *planned = linitial_node(PlannedStmt, cached->stmt_list);
 
@@ -84,9 +84,9 @@ atp_audit_rows_open(const char *target, bool with_values)
 	 * the sort is by path: sorted by columns, a collection whose name begins with the name of a
 	 * second one would come at the wrong place
 	 */
-	rows->plan = prepare(psprintf("SELECT r.path, r.cid%s FROM (SELECT " ATP_AUDIT_PATH ", * FROM #.record) r"
-								  " WHERE r.did OPERATOR(@.=) $1 AND ($2 IS NULL OR r.rev OPERATOR(@.>) $2)"
-								  " ORDER BY r.path COLLATE pg_catalog.\"C\"", with_values ? ", r.value, r.raw" : ""), target);
+	rows->plan = prepare_plan(psprintf("SELECT r.path, r.cid%s FROM (SELECT " ATP_AUDIT_PATH ", * FROM #.record) r"
+									   " WHERE r.did OPERATOR(@.=) $1 AND ($2 IS NULL OR r.rev OPERATOR(@.>) $2)"
+									   " ORDER BY r.path COLLATE pg_catalog.\"C\"", with_values ? ", r.value, r.raw" : ""), target);
 	rows->cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto audited rows", ALLOCSET_DEFAULT_SIZES);
 	return rows;
 }
@@ -143,7 +143,7 @@ atp_audit_rows_of(AtpAuditRows *rows, AtpArg did, AtpArg purge_rev)
 }
 
 static void
-fetch(AtpAuditRows *rows)
+fetch_rows(AtpAuditRows *rows)
 {
 	MemoryContext old = CurrentMemoryContext;
 
@@ -178,7 +178,7 @@ atp_audit_rows_next(AtpAuditRows *rows, AtpAuditRow *row)
 	if (rows->index != NULL)
 		return atp_audit_index_next(rows->index, row);
 	if (rows->i == rows->n)
-		fetch(rows);
+		fetch_rows(rows);
 	if (rows->n == 0)
 	{
 		end_statement(rows);

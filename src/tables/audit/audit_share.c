@@ -30,7 +30,7 @@
 #define SHARE_RECORDS	100000
 #define SHARE_TIME	INT64CONST(200000)	/* microseconds */
 
-typedef struct Share
+typedef struct AuditShare
 {
 	const char *target;
 	AtpAuditCounts *counts;
@@ -38,7 +38,7 @@ typedef struct Share
 	int			n;
 	int		   *changed;		/* indexes of audits with a result different from the row's sync */
 	int			nchanged;
-} Share;
+} AuditShare;
 
 static const char *
 sync_of(const AtpAudit *audit)
@@ -55,7 +55,7 @@ is_changed(const AtpAudit *audit)
 }
 
 static void
-count(AtpAuditCounts *counts, const AtpAudit *audit)
+count_audit(AtpAuditCounts *counts, const AtpAudit *audit)
 {
 	if (audit->judged)
 		*(audit->equal ? &counts->synchronized : &counts->desynchronized) += 1;
@@ -65,7 +65,7 @@ count(AtpAuditCounts *counts, const AtpAudit *audit)
 
 /* Audit all repositories in a single snapshot. */
 static void
-audit_rows(Share *share, const char *sql, AtpArg arg)
+audit_rows(AuditShare *share, const char *sql, AtpArg arg)
 {
 	AtpTime		began = atp_now();
 	int64		records = 0;
@@ -88,7 +88,7 @@ audit_rows(Share *share, const char *sql, AtpArg arg)
 		if (is_changed(audit))
 			share->changed[share->nchanged++] = share->n;
 		else
-			count(share->counts, audit);
+			count_audit(share->counts, audit);
 		share->n++;
 		share->counts->repos++;
 	}
@@ -112,7 +112,7 @@ array_arg(Oid type, Datum *values, int n)
 
 /* An array of a value of each changed audit. */
 static AtpArg
-column_arg(const Share *share, Oid type, Datum (*get) (const AtpAudit *))
+column_arg(const AuditShare *share, Oid type, Datum (*get) (const AtpAudit *))
 {
 	Datum	   *values = palloc(sizeof(Datum) * share->nchanged);
 
@@ -162,7 +162,7 @@ get_updated_at(const AtpAudit *audit)
  * an export of the same commit may have changed the rows.
  */
 static void
-settle(Share *share)
+write_results(AuditShare *share)
 {
 	const char *sql = atp_is_distributed(get_relname_relid("repo", get_namespace_oid(share->target, false)))
 		/* Citus cannot SELECT ... FOR UPDATE across nodes */
@@ -193,7 +193,7 @@ settle(Share *share)
 			share->changed[left++] = k;
 		else
 		{
-			count(share->counts, &share->audits[k]);
+			count_audit(share->counts, &share->audits[k]);
 			if (!share->audits[k].equal)
 				wrong[nwrong++] = share->audits[k].did;
 		}
@@ -207,16 +207,16 @@ settle(Share *share)
 
 /* Audit a repository under its row's lock, while no session can change the repository. */
 static void
-audit_locked(Share *share, AtpArg did)
+audit_locked(AuditShare *share, AtpArg did)
 {
-	Share		one = {.target = share->target, .counts = share->counts};
+	AuditShare	one = {.target = share->target, .counts = share->counts};
 	int64		repos = share->counts->repos;
 
 	atp_run(atp_expand_sql("SELECT FROM #.repo WHERE did OPERATOR(@.=) $1 FOR NO KEY UPDATE", share->target), ATP_ARGS(did));
 	audit_rows(&one, "SELECT " ATP_AUDIT_COLUMNS " FROM #.repo WHERE did OPERATOR(@.=) $1", did);
 	share->counts->repos = repos;
 	if (one.nchanged > 0)
-		settle(&one);
+		write_results(&one);
 }
 
 uint64
@@ -225,12 +225,12 @@ atp_audit_share(const char *target, const char *sql, AtpArg arg, int limit,
 {
 	MemoryContext outer = CurrentMemoryContext;
 	MemoryContext cxt = AllocSetContextCreate(outer, "atproto audits", ALLOCSET_DEFAULT_SIZES);
-	Share		share = {.target = target, .counts = counts};
+	AuditShare	share = {.target = target, .counts = counts};
 
 	MemoryContextSwitchTo(cxt);
 	audit_rows(&share, psprintf("%s LIMIT %d", sql, limit), arg);
 	if (share.nchanged > 0)
-		settle(&share);
+		write_results(&share);
 	for (int i = 0; i < share.nchanged; i++)
 		audit_locked(&share, (AtpArg) {PointerGetDatum(share.audits[share.changed[i]].did), atp_type("did"), false});
 	MemoryContextSwitchTo(outer);

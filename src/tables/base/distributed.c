@@ -89,18 +89,18 @@ model_of(Oid catalog, Oid relid)
 }
 
 static char *
-fault_of(Oid relid)
+distributed_fault(Oid relid)
 {
 	return psprintf("the rows of table \"%s.%s\" are kept by Citus, which is not loaded: shared_preload_libraries has to be 'citus,atproto'",
 					get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid));
 }
 
 static void
-refuse(Oid relid)
+refuse_distributed(Oid relid)
 {
 	ereport(ERROR,
 			(errcode(ATP_ERRCODE_STOP),
-			 errmsg_internal("%s", fault_of(relid)),
+			 errmsg_internal("%s", distributed_fault(relid)),
 			 errdetail("What is written without it is hidden as soon as it is back."),
 			 errhint("Restart the server with it, then SELECT atproto.resume(...).")));
 }
@@ -130,7 +130,7 @@ atp_is_distributed(Oid relid)
 	if (model == '\0')
 		return false;
 	if (!citus_is_loaded())
-		refuse(relid);
+		refuse_distributed(relid);
 	if (model == MODEL_COPIES)
 		refuse_copies(relid);
 	return true;
@@ -162,7 +162,7 @@ atp_check_distributed(const char *target)
 	Oid			relid = unreachable_table(target);
 
 	if (OidIsValid(relid))
-		refuse(relid);
+		refuse_distributed(relid);
 }
 
 char *
@@ -170,7 +170,7 @@ atp_distributed_fault(const char *target)
 {
 	Oid			relid = unreachable_table(target);
 
-	return OidIsValid(relid) ? fault_of(relid) : NULL;
+	return OidIsValid(relid) ? distributed_fault(relid) : NULL;
 }
 
 void

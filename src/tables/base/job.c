@@ -98,7 +98,7 @@ atp_jobs_add(const AtpSubscription *sub, struct varlena *const *dids, int n,
 
 /* Run sql on the jobs of n accounts.  Returns how many jobs changed. */
 static uint64
-change(const char *target, struct varlena *const *dids, int n, const char *sql)
+change_jobs(const char *target, struct varlena *const *dids, int n, const char *sql)
 {
 	AtpCaller	caller;
 	uint64		changed;
@@ -115,19 +115,19 @@ change(const char *target, struct varlena *const *dids, int n, const char *sql)
 void
 atp_jobs_remove(const char *target, struct varlena *const *dids, int n)
 {
-	(void) change(target, dids, n, "DELETE FROM atproto.repo_job WHERE");
+	(void) change_jobs(target, dids, n, "DELETE FROM atproto.repo_job WHERE");
 }
 
 void
 atp_jobs_suspend(const char *target, struct varlena *const *dids, int n)
 {
-	(void) change(target, dids, n, "UPDATE atproto.repo_job SET state = 'suspended', error = 'the account is not active' WHERE state <> 'suspended' AND");
+	(void) change_jobs(target, dids, n, "UPDATE atproto.repo_job SET state = 'suspended', error = 'the account is not active' WHERE state <> 'suspended' AND");
 }
 
 void
 atp_jobs_resume(const char *target, struct varlena *const *dids, int n)
 {
-	if (change(target, dids, n, "UPDATE atproto.repo_job SET state = 'queued', next_try = '-infinity' WHERE state = 'suspended' AND") > 0)
+	if (change_jobs(target, dids, n, "UPDATE atproto.repo_job SET state = 'queued', next_try = '-infinity' WHERE state = 'suspended' AND") > 0)
 		atp_wake_fetcher();
 }
 

@@ -9,25 +9,25 @@
 #include "common/secret_hash.h"
 #include "tables/base/keyset.h"
 
-typedef struct Slot
+typedef struct KeySlot
 {
 	uint32		epoch;			/* the slot is in use if this equals the set's epoch */
 	uint32		hash;
 	AtpKey		key;
-} Slot;
+} KeySlot;
 
 struct AtpKeySet
 {
 	uint32		epoch;
 	uint32		nslots;			/* a power of two, at least twice the number of keys */
-	Slot		slots[FLEXIBLE_ARRAY_MEMBER];
+	KeySlot 	slots[FLEXIBLE_ARRAY_MEMBER];
 };
 
 AtpKeySet *
 atp_keyset_create(int n)
 {
 	uint32		nslots = pg_nextpower2_32(Max(n, 8) * 2);
-	AtpKeySet  *set = palloc0(offsetof(AtpKeySet, slots) + nslots * sizeof(Slot));
+	AtpKeySet  *set = palloc0(offsetof(AtpKeySet, slots) + nslots * sizeof(KeySlot));
 
 	set->nslots = nslots;
 	set->epoch = 1;
@@ -62,11 +62,11 @@ atp_keyset_add(AtpKeySet *set, AtpKey key)
 
 	for (uint32 i = h & (set->nslots - 1);; i = (i + 1) & (set->nslots - 1))
 	{
-		Slot	   *slot = &set->slots[i];
+		KeySlot    *slot = &set->slots[i];
 
 		if (slot->epoch != set->epoch)
 		{
-			*slot = (Slot) {set->epoch, h, key};
+			*slot = (KeySlot) {set->epoch, h, key};
 			return true;
 		}
 		if (slot->hash == h && same_key(&slot->key, &key))

@@ -66,17 +66,17 @@ unlogged_table(const char *target)
 }
 
 static char *
-fault_of(Oid relid)
+logged_fault(Oid relid)
 {
 	return psprintf("table %s is unlogged: a crash of the server would empty it, and what is known of its rows would stay", name_of(relid));
 }
 
 static void
-refuse(Oid relid)
+refuse_unlogged(Oid relid)
 {
 	ereport(ERROR,
 			(errcode(ATP_ERRCODE_STOP),
-			 errmsg_internal("%s", fault_of(relid)),
+			 errmsg_internal("%s", logged_fault(relid)),
 			 errhint("ALTER TABLE %s SET LOGGED.", name_of(relid))));
 }
 
@@ -84,7 +84,7 @@ void
 atp_check_table_logged(Oid relid)
 {
 	if (is_unlogged(relid))
-		refuse(relid);
+		refuse_unlogged(relid);
 }
 
 void
@@ -93,7 +93,7 @@ atp_check_logged(const char *target)
 	Oid			relid = unlogged_table(target);
 
 	if (OidIsValid(relid))
-		refuse(relid);
+		refuse_unlogged(relid);
 }
 
 char *
@@ -101,7 +101,7 @@ atp_logged_fault(const char *target)
 {
 	Oid			relid = unlogged_table(target);
 
-	return OidIsValid(relid) ? fault_of(relid) : NULL;
+	return OidIsValid(relid) ? logged_fault(relid) : NULL;
 }
 
 void

@@ -110,7 +110,7 @@ atp_has_node_marks(const char *target)
  * ------------------------------------------------------------------------
  */
 static void
-forget(void *arg)
+forget_nodes(void *arg)
 {
 	touched = NULL;
 }
@@ -123,7 +123,7 @@ touched_now(void)
 		MemoryContextCallback *callback = MemoryContextAlloc(TopTransactionContext, sizeof(MemoryContextCallback));
 
 		touched = MemoryContextAllocZero(TopTransactionContext, sizeof(Touched));
-		callback->func = forget;
+		callback->func = forget_nodes;
 		callback->arg = NULL;
 		MemoryContextRegisterResetCallback(TopTransactionContext, callback);
 	}

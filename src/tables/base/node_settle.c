@@ -141,7 +141,7 @@ mark_repos(const char *target, AtpArg nodes)
 
 /* Write the coordinator's numbers to the nodes: from now on the nodes count as complete. */
 static void
-settle(const char *target, AtpArg nodes)
+write_numbers(const char *target, AtpArg nodes)
 {
 	AtpResult	all = query_in(target, "SELECT did, writer, number, seq FROM #.node_written WHERE node = ANY ($1) ORDER BY node, writer", ATP_ARGS(nodes));
 
@@ -178,7 +178,7 @@ atp_nodes_repair(const AtpSubscription *sub)
 	}
 	bring_sources(sub->target);
 	n = mark_repos(sub->target, nodes);
-	settle(sub->target, nodes);
+	write_numbers(sub->target, nodes);
 	AtEOXact_GUC(true, nest);
 	found = psprintf("a node of Citus has come back with rows that are older than what is known of them: " UINT64_FORMAT " repositories of schema \"%s\" are marked",
 					 n, sub->target);

@@ -25,7 +25,7 @@ static const AtpStatement add_skips = {
 };
 
 static bool
-any(const int64 *skips)
+any_skips(const int64 *skips)
 {
 	for (int i = 0; i < ATP_SKIP_COUNT; i++)
 		if (skips[i] != 0)
@@ -41,7 +41,7 @@ atp_skips_due(AtpSkipsWritten *w, const int64 *of_batch, const int64 *of_transac
 		w->now[i] = of_batch[i] + of_transaction[i];
 		more[i] = w->now[i] - w->before[i] + (w->uncounted != NULL ? w->uncounted[i] : 0);
 	}
-	return any(more);
+	return any_skips(more);
 }
 
 void
@@ -78,7 +78,7 @@ atp_skips_add(AtpStatements *set, const AtpSubscription *sub, int shard, const i
 void
 atp_skips_flush(AtpStatements *set, const AtpSubscription *sub, int shard, int64 *skips)
 {
-	if (!any(skips))
+	if (!any_skips(skips))
 		return;
 	atp_begin("counting what was passed over");
 	if (atp_extension_lock() == ATP_EXTENSION_READY && atp_skips_add(set, sub, shard, skips))

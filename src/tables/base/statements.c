@@ -131,7 +131,7 @@ find_type(AtpType type)
 }
 
 static const ElementType *
-element(AtpStatements *set, AtpType type)
+element_type(AtpStatements *set, AtpType type)
 {
 	for (AtpType t = ATP_TYPE_END + 1; !set->loaded && t < ATP_TYPE_COUNT; t++)
 	{
@@ -148,13 +148,13 @@ element(AtpStatements *set, AtpType type)
 Oid
 atp_element(AtpStatements *set, AtpType type)
 {
-	return element(set, type)->oid;
+	return element_type(set, type)->oid;
 }
 
 Datum
 atp_array(AtpStatements *set, AtpType type, Datum *values, bool *nulls, int n)
 {
-	const ElementType *e = element(set, type);
+	const ElementType *e = element_type(set, type);
 	int			lbound = 1;
 
 	return PointerGetDatum(construct_md_array(values, nulls, 1, &n, &lbound, e->oid, e->len, e->byval, e->align));
@@ -226,7 +226,7 @@ arg_types(AtpStatements *set, const AtpStatement *statement, Oid *types)
 		/* the list has room for ATP_TYPE_END */
 		Assert(n < lengthof(statement->args) - 1);
 		types[n] = statement->args[n] > ATP_TYPE_COUNT
-			? element(set, statement->args[n] - ATP_TYPE_COUNT)->array : atp_element(set, statement->args[n]);
+			? element_type(set, statement->args[n] - ATP_TYPE_COUNT)->array : atp_element(set, statement->args[n]);
 	}
 	return n;
 }
@@ -240,7 +240,7 @@ add_row_types(AtpStatements *set, const AtpTable *table, bool arrays, Oid *types
 
 	Assert(n + ncolumns <= ATP_STATEMENT_ARGS);
 	for (int i = 0; i < ncolumns; i++)
-		types[n++] = arrays ? element(set, columns[i]->type)->array : atp_element(set, columns[i]->type);
+		types[n++] = arrays ? element_type(set, columns[i]->type)->array : atp_element(set, columns[i]->type);
 	pfree(columns);
 	return n;
 }
@@ -253,7 +253,7 @@ plan_options(const AtpStatement *statement, bool distributed)
 }
 
 static SPIPlanPtr
-prepare(AtpStatements *set, const AtpStatement *statement, bool distributed)
+prepare_statement(AtpStatements *set, const AtpStatement *statement, bool distributed)
 {
 	Oid			types[ATP_STATEMENT_ARGS];
 	int			nargs = arg_types(set, statement, types);
@@ -319,7 +319,7 @@ find_plan(AtpStatements *set, const AtpStatement **statement, bool distributed)
 		if (prepared->statement == *statement && prepared->distributed == distributed)
 			return prepared->plan;
 	}
-	return prepare(set, *statement, distributed);
+	return prepare_statement(set, *statement, distributed);
 }
 
 static bool

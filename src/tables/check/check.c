@@ -40,7 +40,7 @@ static const AtpInvariant *const lists[] = {
 	atp_check_streams, atp_check_waiting, atp_check_shapes, atp_check_repos, atp_check_links, atp_check_events, atp_check_nodes
 };
 
-typedef struct Check
+typedef struct CheckRun
 {
 	ReturnSetInfo *result;
 	const char *target;			/* NULL: queries over all targets */
@@ -48,7 +48,7 @@ typedef struct Check
 	bool		deep;
 	const char *sample;			/* TABLESAMPLE clause for tables of which a share is enough */
 	List	   *noted;			/* OIDs of relations reported as not readable */
-} Check;
+} CheckRun;
 
 /* ------------------------------------------------------------------------
  * Rows
@@ -57,7 +57,7 @@ typedef struct Check
 
 /* An SQL literal; NULL without quotes for a null pointer. */
 static const char *
-literal(const char *value)
+literal_of(const char *value)
 {
 	return value != NULL ? quote_literal_cstr(value) : "NULL";
 }
@@ -83,7 +83,7 @@ expand_mend(const char *mend, const char *target, const char *did, const char *o
 			appendStringInfoChar(&out, *mend++);
 		else
 		{
-			appendStringInfoString(&out, literal(words[w].value));
+			appendStringInfoString(&out, literal_of(words[w].value));
 			mend += strlen(words[w].name);
 		}
 	}
@@ -92,7 +92,7 @@ expand_mend(const char *mend, const char *target, const char *did, const char *o
 
 /* Add a row to the function's result; every argument except "what" may be NULL. */
 static void
-say(const Check *c, const char *what, const char *target, const char *did, const char *object, const char *detail, const char *mend)
+add_finding(const CheckRun *c, const char *what, const char *target, const char *did, const char *object, const char *detail, const char *mend)
 {
 	const char *texts[] = {what, target, did, object, detail, mend == NULL ? NULL : expand_mend(mend, target, did, object)};
 	Datum		values[lengthof(texts)];
@@ -133,19 +133,19 @@ table_named(const char *name)
 }
 
 static Readable
-note_unreadable(Check *c, Oid relid, const char *detail, const char *mend)
+note_unreadable(CheckRun *c, Oid relid, const char *detail, const char *mend)
 {
 	const char *schema = get_namespace_name(get_rel_namespace(relid));
 
 	if (!list_member_oid(c->noted, relid))
-		say(c, "not readable", c->target, NULL, quote_qualified_identifier(schema, get_rel_name(relid)), detail, mend);
+		add_finding(c, "not readable", c->target, NULL, quote_qualified_identifier(schema, get_rel_name(relid)), detail, mend);
 	c->noted = list_append_unique_oid(c->noted, relid);
 	return NOT_READABLE;
 }
 
 /* Checks a single word of "reads". */
 static Readable
-may_read(Check *c, const AtpInvariant *invariant, char *word)
+may_read(CheckRun *c, const AtpInvariant *invariant, char *word)
 {
 	bool		whole = word[strlen(word) - 1] == '!';
 	char	   *name = strchr(word, '.') + 1;
@@ -176,7 +176,7 @@ may_read(Check *c, const AtpInvariant *invariant, char *word)
 }
 
 static bool
-applies(Check *c, const AtpInvariant *invariant)
+invariant_applies(CheckRun *c, const AtpInvariant *invariant)
 {
 	char	   *words = pstrdup(invariant->reads);
 	char	   *next;
@@ -201,7 +201,7 @@ applies(Check *c, const AtpInvariant *invariant)
  * distribute.
  */
 static char *
-expand(const Check *c, const char *sql)
+expand_schemas(const CheckRun *c, const char *sql)
 {
 	static const char sample[] = "{sample}";
 	const char *schema = atp_extension_schema();
@@ -229,9 +229,9 @@ expand(const Check *c, const char *sql)
 }
 
 static const char *
-query_of(const Check *c, const AtpInvariant *invariant)
+query_of(const CheckRun *c, const AtpInvariant *invariant)
 {
-	const char *sql = expand(c, invariant->sql);
+	const char *sql = expand_schemas(c, invariant->sql);
 
 	if (invariant->flags & ATP_CHECK_ONCE)
 		return psprintf("SELECT q.* FROM (%s) q (target, did, object, detail) WHERE $1 IS NULL OR q.target = $1", sql);
@@ -239,7 +239,7 @@ query_of(const Check *c, const AtpInvariant *invariant)
 }
 
 static void
-set(const char *name, const char *value)
+set_option(const char *name, const char *value)
 {
 	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 }
@@ -249,16 +249,16 @@ set(const char *name, const char *value)
  * whole tables: so nested loops are off for such queries.
  */
 static Portal
-open_query(const Check *c, const AtpInvariant *invariant, Datum target, const char *null)
+open_query(const CheckRun *c, const AtpInvariant *invariant, Datum target, const char *null)
 {
 	int			nest = NewGUCNestLevel();
 	Portal		portal;
 
 	if ((invariant->flags & ATP_CHECK_WHOLE) && c->sample[0] == '\0')
 	{
-		set("enable_nestloop", "off");
+		set_option("enable_nestloop", "off");
 		/* unavoidable loops then look so expensive that the query would be compiled */
-		set("jit", "off");
+		set_option("jit", "off");
 	}
 	portal = SPI_cursor_open_with_args(NULL, query_of(c, invariant), 1, (Oid[]) {NAMEOID}, &target, null, true, 0);
 	AtEOXact_GUC(false, nest);
@@ -267,7 +267,7 @@ open_query(const Check *c, const AtpInvariant *invariant, Datum target, const ch
 
 /* Run an invariant's query, and report the first ROWS_MAX rows and the number of rows beyond. */
 static void
-run(Check *c, const AtpInvariant *invariant)
+run_invariant(CheckRun *c, const AtpInvariant *invariant)
 {
 	NameData	name;
 	bool		once = (invariant->flags & ATP_CHECK_ONCE) != 0;
@@ -288,16 +288,16 @@ run(Check *c, const AtpInvariant *invariant)
 			HeapTuple	row = SPI_tuptable->vals[i];
 			TupleDesc	desc = SPI_tuptable->tupdesc;
 
-			say(c, invariant->what, SPI_getvalue(row, desc, 1), SPI_getvalue(row, desc, 2), SPI_getvalue(row, desc, 3),
-				SPI_getvalue(row, desc, 4), invariant->mend);
+			add_finding(c, invariant->what, SPI_getvalue(row, desc, 1), SPI_getvalue(row, desc, 2), SPI_getvalue(row, desc, 3),
+						SPI_getvalue(row, desc, 4), invariant->mend);
 		}
 		n += SPI_processed;
 		SPI_freetuptable(SPI_tuptable);
 	} while (n > 0 && n % ROWS_MAX == 0 && SPI_processed > 0);
 	SPI_cursor_close(portal);
 	if (n > ROWS_MAX)
-		say(c, invariant->what, once && !c->given ? NULL : c->target, NULL, NULL,
-			psprintf("and " UINT64_FORMAT " more", n - ROWS_MAX), NULL);
+		add_finding(c, invariant->what, once && !c->given ? NULL : c->target, NULL, NULL,
+					psprintf("and " UINT64_FORMAT " more", n - ROWS_MAX), NULL);
 }
 
 /*
@@ -305,7 +305,7 @@ run(Check *c, const AtpInvariant *invariant)
  * reported, and the remaining invariants are still checked.
  */
 static void
-try_to_run(Check *c, const AtpInvariant *invariant)
+try_to_run(CheckRun *c, const AtpInvariant *invariant)
 {
 	MemoryContext old = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -314,7 +314,7 @@ try_to_run(Check *c, const AtpInvariant *invariant)
 	MemoryContextSwitchTo(old);
 	PG_TRY();
 	{
-		run(c, invariant);
+		run_invariant(c, invariant);
 		ReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(old);
 		CurrentResourceOwner = owner;
@@ -330,7 +330,7 @@ try_to_run(Check *c, const AtpInvariant *invariant)
 		MemoryContextSwitchTo(old);
 		CurrentResourceOwner = owner;
 		if (error->sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE || error->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED)
-			say(c, "not readable", c->target, NULL, invariant->what, error->message, NULL);
+			add_finding(c, "not readable", c->target, NULL, invariant->what, error->message, NULL);
 		/*
 		 * check_columns() reports a missing column; an invariant whose query fails since a user has
 		 * changed a column's type is skipped, and not reported
@@ -343,7 +343,7 @@ try_to_run(Check *c, const AtpInvariant *invariant)
 
 /* Report missing columns: tables of an earlier version lack columns that create_tables() adds. */
 static void
-check_columns(const Check *c)
+check_columns(const CheckRun *c)
 {
 	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
 	{
@@ -351,19 +351,19 @@ check_columns(const Check *c)
 
 		for (int i = 0; OidIsValid(relid) && atp_table_is_ours(*table, relid) && i < (*table)->ncolumns; i++)
 			if (get_attnum(relid, (*table)->columns[i].name) == InvalidAttrNumber)
-				say(c, "column is missing", c->target, NULL, psprintf("%s.%s", (*table)->name, (*table)->columns[i].name),
-					"what needs it was not checked", "SELECT atproto.create_tables({target})");
+				add_finding(c, "column is missing", c->target, NULL, psprintf("%s.%s", (*table)->name, (*table)->columns[i].name),
+							"what needs it was not checked", "SELECT atproto.create_tables({target})");
 	}
 }
 
 static void
-check_all(Check *c, bool once)
+check_all(CheckRun *c, bool once)
 {
 	if (!once)
 		check_columns(c);
 	for (int l = 0; l < lengthof(lists); l++)
 		for (const AtpInvariant *i = lists[l]; i->what != NULL; i++)
-			if (once == ((i->flags & ATP_CHECK_ONCE) != 0) && applies(c, i))
+			if (once == ((i->flags & ATP_CHECK_ONCE) != 0) && invariant_applies(c, i))
 				try_to_run(c, i);
 }
 
@@ -409,7 +409,7 @@ sample_of(double share)
 Datum
 atp_check(PG_FUNCTION_ARGS)
 {
-	Check		c = {0};
+	CheckRun	c = {0};
 	List	   *targets;
 	ListCell   *lc;
 

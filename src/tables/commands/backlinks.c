@@ -46,7 +46,7 @@ typedef struct Source
 } Source;
 
 static void
-require(FunctionCallInfo fcinfo, int i, const char *name)
+require_arg(FunctionCallInfo fcinfo, int i, const char *name)
 {
 	if (PG_ARGISNULL(i))
 		ereport(ERROR,
@@ -82,8 +82,8 @@ bind_source(FunctionCallInfo fcinfo, AtpArg *args)
 {
 	Source		source;
 
-	require(fcinfo, 0, "target");
-	require(fcinfo, 1, "source");
+	require_arg(fcinfo, 0, "target");
+	require_arg(fcinfo, 1, "source");
 	source = source_of(PG_GETARG_TEXT_PP(1));
 	args[0] = ATP_FUNCTION_ARG(0, atp_type("aturi"));
 	args[1] = arg_of(atp_nsid_make(source.collection.ptr, source.collection.len), "nsid");
@@ -99,7 +99,7 @@ sql_of(FunctionCallInfo fcinfo, int i, const char *select, const char *rest)
 	const char *tables;
 	Oid			relid;
 
-	require(fcinfo, i, "tables");
+	require_arg(fcinfo, i, "tables");
 	tables = NameStr(*PG_GETARG_NAME(i));
 	relid = atp_table_in(tables, atp_link_table.name);
 	return atp_expand_sql(psprintf("%s" BACKLINKS "%s%s", select, atp_has_shard_column(&atp_link_table, relid) ? AUTHORITY : "", rest),

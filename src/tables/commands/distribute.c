@@ -117,7 +117,7 @@ check_column(const AtpTable *table, Oid relid, const char *target, const char *c
 }
 
 static void
-run(const char *sql, const AtpArg *args, int nargs)
+run_statement(const char *sql, const AtpArg *args, int nargs)
 {
 	atp_result_free(atp_query(sql, args, nargs));
 }
@@ -132,7 +132,7 @@ add_shard_column(const AtpTable *table, Oid relid, const char *target)
 
 /* beside: the table to be colocated with; NULL: none. */
 static void
-distribute(const AtpTable *table, Oid relid, const char *target, const char *beside, int shards)
+distribute_table(const AtpTable *table, Oid relid, const char *target, const char *beside, int shards)
 {
 	char	   *column = shard_column(relid);
 
@@ -144,18 +144,18 @@ distribute(const AtpTable *table, Oid relid, const char *target, const char *bes
 	}
 	add_shard_column(table, relid, target);
 	if (*table->shard_by == '\0')
-		run("SELECT create_reference_table($1)", ATP_ARGS(relation_arg(relid)));
+		run_statement("SELECT create_reference_table($1)", ATP_ARGS(relation_arg(relid)));
 	else if (beside != NULL)
-		run("SELECT create_distributed_table($1, $2, colocate_with => $3)",
-			ATP_ARGS(relation_arg(relid), atp_text_arg(table->shard_by), atp_text_arg(beside)));
+		run_statement("SELECT create_distributed_table($1, $2, colocate_with => $3)",
+					  ATP_ARGS(relation_arg(relid), atp_text_arg(table->shard_by), atp_text_arg(beside)));
 	else
-		run("SELECT create_distributed_table($1, $2, colocate_with => 'none', shard_count => $3)",
-			ATP_ARGS(relation_arg(relid), atp_text_arg(table->shard_by), atp_int4_arg(shards)));
+		run_statement("SELECT create_distributed_table($1, $2, colocate_with => 'none', shard_count => $3)",
+					  ATP_ARGS(relation_arg(relid), atp_text_arg(table->shard_by), atp_int4_arg(shards)));
 	/*
 	 * the rows are on the nodes now; the local copies would appear if Citus were not loaded.  The
 	 * OID is looked up again: Citus replaces a local table that it knew.
 	 */
-	run("SELECT truncate_local_data_after_distributing_table($1)", ATP_ARGS(relation_arg(atp_table_in(target, table->name))));
+	run_statement("SELECT truncate_local_data_after_distributing_table($1)", ATP_ARGS(relation_arg(atp_table_in(target, table->name))));
 	if (*table->shard_by == '\0')
 		ereport(NOTICE, (errmsg("table \"%s.%s\": a copy on each node", target, table->name)));
 	else if (beside != NULL)
@@ -174,7 +174,7 @@ distribute_all(const char *target, int shards)
 	 * repo is first, since consumers lock repo first; and link is locked before link_source, in the
 	 * order of consumers
 	 */
-	distribute(first, atp_table_in(target, first->name), target, NULL, shards);
+	distribute_table(first, atp_table_in(target, first->name), target, NULL, shards);
 	if (!atp_is_distributed(atp_table_in(target, atp_link_table.name)))
 		(void) atp_run(atp_expand_sql("LOCK TABLE #.link", target), ATP_NO_ARGS);
 	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
@@ -184,8 +184,8 @@ distribute_all(const char *target, int shards)
 		if ((*table)->shard_by == NULL)
 			ereport(NOTICE, (errmsg("table \"%s.%s\" stays on this server", target, (*table)->name)));
 		else
-			distribute(*table, atp_table_in(target, (*table)->name), target,
-					   strcmp((*table)->shard_by, first->shard_by) == 0 ? beside : NULL, shards);
+			distribute_table(*table, atp_table_in(target, (*table)->name), target,
+							 strcmp((*table)->shard_by, first->shard_by) == 0 ? beside : NULL, shards);
 	}
 }
 
@@ -212,9 +212,9 @@ make_marks(const char *target)
 								" PRIMARY KEY (did, writer)) WITH (fillfactor = 50)"
 								";COMMENT ON TABLE #.node_mark IS 'the same on the nodes: where the number is lower, the node has come back with older rows'"
 								";TRUNCATE #.node_mark, #.node_written", target));
-	run(psprintf(grant, atp_table_in(target, atp_repo_table.name), quote_literal_cstr(schema)), ATP_NO_ARGS);
-	run("SELECT create_distributed_table($1, 'did', colocate_with => $2)",
-		ATP_ARGS(relation_arg(atp_table_in(target, "node_mark")), atp_text_arg(quote_qualified_identifier(target, atp_repo_table.name))));
+	run_statement(psprintf(grant, atp_table_in(target, atp_repo_table.name), quote_literal_cstr(schema)), ATP_NO_ARGS);
+	run_statement("SELECT create_distributed_table($1, 'did', colocate_with => $2)",
+				  ATP_ARGS(relation_arg(atp_table_in(target, "node_mark")), atp_text_arg(quote_qualified_identifier(target, atp_repo_table.name))));
 }
 
 /* SQL: atproto.distribute(target, shards) */

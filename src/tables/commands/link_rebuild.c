@@ -223,7 +223,7 @@ atp_link_problems(PG_FUNCTION_ARGS)
  */
 
 static uint64
-run(const char *sql, const char *target, const AtpArg *links)
+run_counted(const char *sql, const char *target, const AtpArg *links)
 {
 	return atp_run(atp_expand_sql(sql, target), links, links != NULL ? 1 : 0);
 }
@@ -234,24 +234,24 @@ run(const char *sql, const char *target, const AtpArg *links)
  * it changes any row that was compared.
  */
 static void
-rebuild(const char *target, int64 *added, int64 *removed)
+rebuild_links(const char *target, int64 *added, int64 *removed)
 {
 	AtpCaller	caller = atp_owner_begin(atp_owner_of_table(target, "link"));
 	const Sql  *sql;
 	AtpArg		links;
 
-	run("LOCK TABLE #.link IN SHARE ROW EXCLUSIVE MODE", target, NULL);
+	run_counted("LOCK TABLE #.link IN SHARE ROW EXCLUSIVE MODE", target, NULL);
 	check_places(target);
 	sql = begin_stage(target);
 	/* a subscription may have been changed while we waited for the lock */
 	links = wanted_links(target, true);
-	run(sql->add_sources, target, &links);
+	run_counted(sql->add_sources, target, &links);
 	/* two statements: with an OR, each row would need an index lookup of its own */
-	*removed = run(sql->remove_extra, target, NULL) + run(sql->remove_unwanted, target, &links);
-	*added = run(sql->add_missing, target, &links);
+	*removed = run_counted(sql->remove_extra, target, NULL) + run_counted(sql->remove_unwanted, target, &links);
+	*added = run_counted(sql->add_missing, target, &links);
 	end_stage(sql, target);
 	if (atp_has_node_marks(target))
-		(void) run("UPDATE #.node_written SET behind_since = NULL WHERE behind_since IS NOT NULL", target, NULL);
+		(void) run_counted("UPDATE #.node_written SET behind_since = NULL WHERE behind_since IS NOT NULL", target, NULL);
 	atp_owner_end(caller);
 }
 
@@ -276,7 +276,7 @@ atp_rebuild_links(PG_FUNCTION_ARGS)
 				 errmsg("links are rebuilt at isolation level \"read committed\" only")));
 	SPI_connect();
 	nest = atp_caller_begin();
-	rebuild(NameStr(*PG_GETARG_NAME(0)), &added, &removed);
+	rebuild_links(NameStr(*PG_GETARG_NAME(0)), &added, &removed);
 	atp_caller_end(nest);
 	SPI_finish();
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), (Datum[]) {Int64GetDatum(added), Int64GetDatum(removed)},

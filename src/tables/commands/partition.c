@@ -260,7 +260,7 @@ options_of(AtpParting *w, const char *key)
 
 /* Look up the present key and the storage parameters of new partitions. */
 static char *
-look(AtpParting *w)
+look_up_key(AtpParting *w)
 {
 	MemoryContext old;
 	char	   *key = present_key(w);
@@ -287,14 +287,14 @@ rows_to_sort(AtpParting *w)
 }
 
 static List *
-missing(AtpParting *w, int ahead, char **collections, int n, const char *rows_of, const char *keep)
+missing_partitions(AtpParting *w, int ahead, char **collections, int n, const char *rows_of, const char *keep)
 {
 	return w->cut->months ? atp_missing_months(w, ahead, rows_of, keep) : atp_missing_collections(w, collections, n);
 }
 
 /* Convert the table with all rows, in the caller's transaction. */
 static void
-convert(AtpParting *w, int ahead, char **collections, int n)
+convert_table(AtpParting *w, int ahead, char **collections, int n)
 {
 	AtpSwap    *swap;
 	ListCell   *cell;
@@ -302,7 +302,7 @@ convert(AtpParting *w, int ahead, char **collections, int n)
 	atp_parting_begin(w);
 	swap = atp_swap_begin(w->schema, w->cut->table, w->cut->key, w->cut->column);
 	atp_make_rest(w);
-	foreach(cell, missing(w, ahead, collections, n, atp_swap_old(swap), NULL))
+	foreach(cell, missing_partitions(w, ahead, collections, n, atp_swap_old(swap), NULL))
 		atp_make_part(w, lfirst(cell));
 	atp_parting_say(w, psprintf("moved " UINT64_FORMAT " rows of %s", atp_swap_end(swap), w->name));
 	atp_parting_end(w);
@@ -323,7 +323,7 @@ keep_up(AtpParting *w, int ahead, char **collections, int n, const char *keep)
 	}
 	atp_parting_end(w);
 	atp_parting_begin(w);
-	parts = missing(w, ahead, collections, n, rows_to_sort(w), keep);
+	parts = missing_partitions(w, ahead, collections, n, rows_to_sort(w), keep);
 	atp_parting_end(w);
 	foreach(cell, parts)
 	{
@@ -335,18 +335,18 @@ keep_up(AtpParting *w, int ahead, char **collections, int n, const char *keep)
 }
 
 static void
-partition(AtpParting *w, const AtpCut *cut, int ahead, char **collections, int n, const char *keep)
+partition_table(AtpParting *w, const AtpCut *cut, int ahead, char **collections, int n, const char *keep)
 {
 	bool		cut_already;
 
 	w->cut = cut;
 	atp_parting_begin(w);
-	cut_already = look(w) != NULL;
+	cut_already = look_up_key(w) != NULL;
 	atp_parting_end(w);
 	if (cut_already)
 		keep_up(w, ahead, collections, n, keep);
 	else
-		convert(w, ahead, collections, n);
+		convert_table(w, ahead, collections, n);
 	if (keep != NULL)
 		atp_remove_months(w, keep);
 }
@@ -498,8 +498,8 @@ atp_partition(PG_FUNCTION_ARGS)
 	begin_as_caller(&w);
 	wanted = read_wanted(&w, PG_ARGISNULL(1) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(1)), 2);
 	lock_both(&w, wanted.cut, wanted.keep != NULL);
-	partition(&w, wanted.cut, wanted.ahead, wanted.collections, wanted.ncollections, wanted.keep);
-	partition(&w, &atp_cut_event_month, wanted.ahead, NULL, 0, wanted.keep_events);
+	partition_table(&w, wanted.cut, wanted.ahead, wanted.collections, wanted.ncollections, wanted.keep);
+	partition_table(&w, &atp_cut_event_month, wanted.ahead, NULL, 0, wanted.keep_events);
 	atp_caller_end(w.nest);
 	SPI_finish();
 	return (Datum) 0;
@@ -541,8 +541,8 @@ atp_maintain_partitions(PG_FUNCTION_ARGS)
 	check_partitioned(&w, &atp_cut_event_month);
 	wanted = read_wanted(&w, NULL, 1);
 	end_as_caller(&w);
-	partition(&w, wanted.cut, wanted.ahead, wanted.collections, wanted.ncollections, wanted.keep);
-	partition(&w, &atp_cut_event_month, wanted.ahead, NULL, 0, wanted.keep_events);
+	partition_table(&w, wanted.cut, wanted.ahead, wanted.collections, wanted.ncollections, wanted.keep);
+	partition_table(&w, &atp_cut_event_month, wanted.ahead, NULL, 0, wanted.keep_events);
 	MemoryContextSwitchTo(old);
 	SPI_finish();
 	PG_RETURN_VOID();

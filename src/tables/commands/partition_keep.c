@@ -52,12 +52,12 @@
 	"SELECT 1 AS one FROM pg_constraint WHERE contype = 'f' AND confrelid = $1 LIMIT 1"
 
 /* How rows are removed in a step. */
-typedef enum Way
+typedef enum KeepWay
 {
 	AS_DROPPED,					/* without the executor: no trigger fires, as with DROP TABLE */
 	AS_DELETED,					/* by a DELETE, as a user would */
 	STAYING						/* only their links: the partition is about to be dropped */
-} Way;
+} KeepWay;
 
 /* ------------------------------------------------------------------------
  * Rows and links
@@ -113,7 +113,7 @@ remove_below(Oid relid, Datum *places, int n)
 
 /* Remove the rows of some pages of a partition, with their links.  Returns the number of rows. */
 static uint64
-remove_some(AtpParting *w, const char *part, BlockNumber from, BlockNumber to, const char *condition, Way way)
+remove_some(AtpParting *w, const char *part, BlockNumber from, BlockNumber to, const char *condition, KeepWay way)
 {
 	bool		links = has_links(w);
 	AtpResult	result;
@@ -140,7 +140,7 @@ remove_some(AtpParting *w, const char *part, BlockNumber from, BlockNumber to, c
 
 /* Remove the rows of all pages, in steps. */
 static uint64
-remove_rows(AtpParting *w, const char *part, const char *condition, Way way)
+remove_rows(AtpParting *w, const char *part, const char *condition, KeepWay way)
 {
 	BlockNumber pages = 0;
 	BlockNumber from = 0;
@@ -282,7 +282,7 @@ remove_last_links(void *arg)
 
 /* Drop the partition; sessions that read the table wait meanwhile. */
 static void
-drop(AtpParting *w, const char *part)
+drop_partition(AtpParting *w, const char *part)
 {
 	char	   *name = quote_qualified_identifier(w->schema, part);
 	Drop		d = {w, part, false};
@@ -357,7 +357,7 @@ atp_remove_months(AtpParting *w, const char *keep)
 
 		if (goes_in_steps(w, part))
 			remove_month(w, part);
-		drop(w, part);
+		drop_partition(w, part);
 	}
 	condition = condition_of_old(w, keep);
 	if (condition == NULL || !is_here(w, rest))

@@ -62,7 +62,7 @@ is_long(const AtpLocking *locking, int attempts)
  * rolled back.
  */
 static bool
-attempt(const AtpLocking *locking, bool sees_deadlocks)
+attempt_locks(const AtpLocking *locking, bool sees_deadlocks)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -115,7 +115,7 @@ atp_lock_patiently(const AtpLocking *locking)
 	long		pause_ms = PAUSE_MIN_MS;
 	const char *name = locking->locks == NIL ? NULL : get_rel_name(((AtpTableLock *) llast(locking->locks))->relid);
 
-	for (int attempts = 1; !attempt(locking, is_long(locking, attempts)); attempts++)
+	for (int attempts = 1; !attempt_locks(locking, is_long(locking, attempts)); attempts++)
 	{
 		if (limit_ms > 0 && atp_remaining(atp_now(), begun, limit_ms) == 0)
 			ereport(ERROR,

@@ -62,7 +62,7 @@ name_for(const char *collection)
  * as the default partition.
  */
 static bool
-exists(AtpParting *w, const char *part)
+partition_exists(AtpParting *w, const char *part)
 {
 	Oid			relid = atp_parting_relid(w, part);
 
@@ -83,7 +83,7 @@ add_missing(AtpParting *w, List *parts, const char *name, const char *values, co
 	MemoryContext old;
 	AtpPart    *part;
 
-	if (exists(w, name))
+	if (partition_exists(w, name))
 		return parts;
 	old = MemoryContextSwitchTo(w->cxt);
 	part = palloc(sizeof(AtpPart));
@@ -173,7 +173,7 @@ atp_make_part(AtpParting *w, const AtpPart *part)
 	uint64		moved = 0;
 
 	/* a session may have made the partition since */
-	if (exists(w, part->name))
+	if (partition_exists(w, part->name))
 		return;
 	if (atp_parting_ask(psprintf("SELECT 'yes' AS v FROM %s r WHERE %s LIMIT 1", rest, part->condition)) == NULL)
 		atp_run(psprintf("CREATE TABLE %s PARTITION OF %s FOR VALUES %s%s", name, w->name, part->values, w->options), ATP_NO_ARGS);
@@ -193,7 +193,7 @@ atp_make_rest(AtpParting *w)
 {
 	char	   *rest = atp_parting_rest(w);
 
-	if (exists(w, rest))
+	if (partition_exists(w, rest))
 		return;
 	atp_run(psprintf("CREATE TABLE %s PARTITION OF %s DEFAULT%s",
 					 quote_qualified_identifier(w->schema, rest), w->name, w->options), ATP_NO_ARGS);

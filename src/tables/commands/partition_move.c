@@ -56,7 +56,7 @@
  * ------------------------------------------------------------------------
  */
 static char *
-describe(Oid relid)
+quoted_name(Oid relid)
 {
 	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), get_rel_name(relid));
 }
@@ -66,7 +66,7 @@ refuse_place(Oid rest, const char *detail, const char *hint)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("cannot move rows out of partition %s", describe(rest)),
+			 errmsg("cannot move rows out of partition %s", quoted_name(rest)),
 			 errdetail("%s", detail),
 			 hint != NULL ? errhint("%s", hint) : 0));
 }
@@ -92,7 +92,7 @@ atp_move_check(Oid table, Oid rest)
 			appendStringInfo(&detail, "%s%s", i > 0 ? "\n" : "", atp_get_text(atp_result_row(found, i), "what"));
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot move rows out of partition %s, because of what listens to it", describe(rest)),
+				 errmsg("cannot move rows out of partition %s, because of what listens to it", quoted_name(rest)),
 				 errdetail_internal("%s", detail.data),
 				 errhint("Publish the whole table with publish_via_partition_root = true, or remove these for so long.")));
 	}
@@ -149,7 +149,7 @@ select_rows(Relation rest, Relation part, const char *condition)
 	appendStringInfoString(&sql, "SELECT r.ctid");
 	for (int i = 0; i < desc->natts; i++)
 		appendStringInfo(&sql, ", r.%s", quote_identifier(NameStr(TupleDescAttr(desc, i)->attname)));
-	appendStringInfo(&sql, " FROM ONLY %s r WHERE %s", describe(RelationGetRelid(rest)), condition);
+	appendStringInfo(&sql, " FROM ONLY %s r WHERE %s", quoted_name(RelationGetRelid(rest)), condition);
 	return sql.data;
 }
 
@@ -238,7 +238,7 @@ atp_move_rows(Oid table, Oid rest, Oid part, const char *condition)
 	uint64		moved;
 
 	if (quietly)
-		atp_run(psprintf("ALTER TABLE %s REPLICA IDENTITY NOTHING", describe(rest)), ATP_NO_ARGS);
+		atp_run(psprintf("ALTER TABLE %s REPLICA IDENTITY NOTHING", quoted_name(rest)), ATP_NO_ARGS);
 	moved = move_rows(rest, part, condition, quietly);
 	if (quietly)
 		atp_run(identity, ATP_NO_ARGS);

@@ -15,13 +15,13 @@
 /* A power of two: 1.5 MB, of which the process touches only the used pages. */
 #define PLACES	131072
 
-typedef struct Place
+typedef struct HintSlot
 {
 	uint32		hash;			/* upper half of the hash; the lower half selects the slot */
 	ItemPointerData at;			/* invalid: the slot is unused */
-} Place;
+} HintSlot;
 
-static Place places[PLACES];
+static HintSlot places[PLACES];
 
 static uint64
 hash_key(Oid table, const struct varlena *key)
@@ -33,7 +33,7 @@ bool
 atp_tid_hint_get(Oid table, const struct varlena *key, ItemPointer place)
 {
 	uint64		hash = hash_key(table, key);
-	const Place *p = &places[hash % PLACES];
+	const HintSlot *p = &places[hash % PLACES];
 
 	if (p->hash != (uint32) (hash >> 32) || !ItemPointerIsValid(&p->at))
 		return false;
@@ -46,5 +46,5 @@ atp_tid_hint_put(Oid table, const struct varlena *key, const ItemPointerData *pl
 {
 	uint64		hash = hash_key(table, key);
 
-	places[hash % PLACES] = (Place) {(uint32) (hash >> 32), *place};
+	places[hash % PLACES] = (HintSlot) {(uint32) (hash >> 32), *place};
 }

@@ -14,7 +14,7 @@
  * that has locked the row, and raises the same ERROR when the row was changed.  Triggers are fired
  * as COPY fires them (direct_triggers.c).
  *
- * Only for tables where nobody can see a difference to statements: see is_plain().  An operator can
+ * Only for tables where nobody can see a difference to statements: see is_plain_table().  An operator can
  * switch direct writes off (atproto.direct_writes); statements then do the same work.
  *
  * This file must do what PostgreSQL does in these places; each function names the function of the
@@ -106,7 +106,7 @@ atp_direct_init(void)
  * changes.
  */
 static bool
-is_plain(Relation rel, const AtpTable *table, bool *fires_each_row)
+is_plain_table(Relation rel, const AtpTable *table, bool *fires_each_row)
 {
 	*fires_each_row = atp_fires_each_row(rel->trigdesc);
 	if (table->keyed && !atp_is_only_referred_to(rel, get_attnum(RelationGetRelid(rel), table->columns[0].name)))
@@ -281,7 +281,7 @@ atp_direct_finds(AtpDirect *d)
 {
 	if (d->scan != NULL)
 		return true;
-	/* is_plain() has checked that a keyed table has no triggers that fire */
+	/* is_plain_table() has checked that a keyed table has no triggers that fire */
 	if (!d->table->keyed && d->rel->trigdesc != NULL)
 		return false;
 	d->nkeys = 0;
@@ -322,7 +322,7 @@ atp_direct_open(AtpStatements *set, const AtpTable *table)
 	if (!direct_writes || !OidIsValid(relid) || XactReadOnly || IsolationUsesXactSnapshot())
 		return NULL;
 	rel = table_open(relid, RowExclusiveLock);
-	if (!is_plain(rel, table, &fires_each_row) || atp_is_distributed(relid) || atp_has_shard_column(table, relid) || !statements_are_ordinary(set, table))
+	if (!is_plain_table(rel, table, &fires_each_row) || atp_is_distributed(relid) || atp_has_shard_column(table, relid) || !statements_are_ordinary(set, table))
 	{
 		table_close(rel, NoLock);
 		return NULL;
@@ -467,7 +467,7 @@ insert_together(AtpDirect *d, int lo, int hi)
 }
 
 static void
-route(AtpDirect *d, int i)
+route_slot(AtpDirect *d, int i)
 {
 	d->routed[i] = d->slots[i];
 	if (d->partitions == NULL)
@@ -491,7 +491,7 @@ insert_chunk(AtpDirect *d, int n)
 
 	for (int i = 0; i < n; i++)
 	{
-		route(d, i);
+		route_slot(d, i);
 		if (!atp_fires_before_row(d->leaves[i]))
 			continue;
 		insert_together(d, from, i);
@@ -608,7 +608,7 @@ atp_direct_find(AtpDirect *d, const Datum *key, ItemPointer place, Datum *values
  * holds, since no null is written over a value that is not null, and the table has no CHECK constraint.
  */
 static bool
-patch(AtpDirect *d, const AtpRows *rows, int row)
+patch_row(AtpDirect *d, const AtpRows *rows, int row)
 {
 	TupleConstr *constr = RelationGetDescr(d->rel)->constr;
 	bool		unused;
@@ -623,7 +623,7 @@ patch(AtpDirect *d, const AtpRows *rows, int row)
 static void
 make_version(AtpDirect *d, const AtpRows *rows, int row)
 {
-	if (patch(d, rows, row))
+	if (patch_row(d, rows, row))
 		return;
 	slot_getallattrs(d->found);
 	ExecClearTuple(d->changed);

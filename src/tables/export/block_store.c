@@ -33,18 +33,18 @@
 #define LENGTH_BITS	21
 #define LENGTH_MAX	((UINT64CONST(1) << LENGTH_BITS) - 1)
 
-typedef struct Entry
+typedef struct BlockEntry
 {
 	uint64		key;
 	uint64		place;			/* 0: no entry */
-} Entry;
+} BlockEntry;
 
-typedef struct Part
+typedef struct StorePart
 {
-	Entry	   *entries;		/* open addressing, linear probing */
+	BlockEntry *entries;		/* open addressing, linear probing */
 	uint32		room;
 	uint32		n;
-} Part;
+} StorePart;
 
 struct AtpBlockStore
 {
@@ -67,7 +67,7 @@ struct AtpBlockStore
 	uint64		add;			/* random: a sender must not be able to choose index slots, and so
 								 * make searches slow */
 	uint64		factor;
-	Part		parts[PARTS];
+	StorePart	parts[PARTS];
 };
 
 AtpBlockStore *
@@ -131,20 +131,20 @@ key_of(const AtpBlockStore *s, AtpBytes cid)
 	return ((prefix ^ cid.ptr[1]) + s->add) * s->factor;
 }
 
-static const Part *
+static const StorePart *
 part_of(const AtpBlockStore *s, uint64 key)
 {
 	return &s->parts[key >> 56];
 }
 
 static uint32
-slot_of(const Part *part, uint64 key)
+slot_of(const StorePart *part, uint64 key)
 {
 	return (uint32) (((key >> 24 & UINT64CONST(0xffffffff)) * part->room) >> 32);
 }
 
 static inline uint32
-next_slot(const Part *part, uint32 slot)
+next_slot(const StorePart *part, uint32 slot)
 {
 	return slot + 1 < part->room ? slot + 1 : 0;
 }
@@ -153,38 +153,38 @@ next_slot(const Part *part, uint32 slot)
  * A search.  All entries of a key lie at its slot or behind, possibly between entries of different
  * keys.
  */
-typedef struct Probe
+typedef struct StoreProbe
 {
-	const Part *part;			/* NULL: the part is empty */
+	const StorePart *part;		/* NULL: the part is empty */
 	uint64		key;
 	uint32		slot;
-} Probe;
+} StoreProbe;
 
-static Probe
+static StoreProbe
 probe_for(const AtpBlockStore *s, AtpBytes cid)
 {
-	Probe		probe = {NULL};
+	StoreProbe	probe = {NULL};
 
 	if (atp_cid_is_blessed(cid.ptr, cid.len))
 	{
 		uint64		key = key_of(s, cid);
-		const Part *part = part_of(s, key);
+		const StorePart *part = part_of(s, key);
 
 		if (part->n > 0)
-			probe = (Probe) {part, key, slot_of(part, key)};
+			probe = (StoreProbe) {part, key, slot_of(part, key)};
 	}
 	return probe;
 }
 
 /* The next entry with this key (very probably the only entry); NULL: no more. */
-static const Entry *
-next_entry(Probe *probe)
+static const BlockEntry *
+next_entry(StoreProbe *probe)
 {
-	const Part *part = probe->part;
+	const StorePart *part = probe->part;
 
 	while (part != NULL && part->entries[probe->slot].place != 0)
 	{
-		const Entry *entry = &part->entries[probe->slot];
+		const BlockEntry *entry = &part->entries[probe->slot];
 
 		probe->slot = next_slot(part, probe->slot);
 		if (entry->key == probe->key)
@@ -194,7 +194,7 @@ next_entry(Probe *probe)
 }
 
 static void
-put_entry(Part *part, Entry entry)
+put_entry(StorePart *part, BlockEntry entry)
 {
 	uint32		slot = slot_of(part, entry.key);
 
@@ -204,17 +204,17 @@ put_entry(Part *part, Entry entry)
 }
 
 static void
-grow(AtpBlockStore *s, Part *part)
+grow_part(AtpBlockStore *s, StorePart *part)
 {
-	Part		grown = {.room = Max(part->room + part->room / 2, PART_MIN), .n = part->n};
+	StorePart	grown = {.room = Max(part->room + part->room / 2, PART_MIN), .n = part->n};
 
-	grown.entries = MemoryContextAllocExtended(s->cxt, grown.room * sizeof(Entry), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+	grown.entries = MemoryContextAllocExtended(s->cxt, grown.room * sizeof(BlockEntry), MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 	for (uint32 i = 0; i < part->room; i++)
 		if (part->entries[i].place != 0)
 			put_entry(&grown, part->entries[i]);
 	if (part->entries != NULL)
 		pfree(part->entries);
-	s->index_bytes += (grown.room - part->room) * sizeof(Entry);
+	s->index_bytes += (grown.room - part->room) * sizeof(BlockEntry);
 	*part = grown;
 }
 
@@ -247,7 +247,7 @@ write_out(AtpBlockStore *s)
 }
 
 static void
-append(AtpBlockStore *s, AtpBytes bytes)
+append_bytes(AtpBlockStore *s, AtpBytes bytes)
 {
 	if (!s->has_file)
 	{
@@ -329,10 +329,10 @@ bytes_at(AtpBlockStore *s, uint64 place, Size n, AtpBlockBuffer *buffer)
 
 /* Find a block; the buffer gets the whole entry or only its CID.  NULL: no such block. */
 static const uint8_t *
-find(AtpBlockStore *s, AtpBytes cid, bool whole, AtpBlockBuffer *buffer, Size *length)
+find_block(AtpBlockStore *s, AtpBytes cid, bool whole, AtpBlockBuffer *buffer, Size *length)
 {
-	Probe		probe = probe_for(s, cid);
-	const Entry *entry;
+	StoreProbe	probe = probe_for(s, cid);
+	const BlockEntry *entry;
 
 	while ((entry = next_entry(&probe)) != NULL)
 	{
@@ -350,18 +350,18 @@ void
 atp_blocks_add(AtpBlockStore *s, AtpBytes cid, AtpBytes block)
 {
 	uint64		key = key_of(s, cid);
-	Part	   *part = unconstify(Part *, part_of(s, key));
+	StorePart  *part = unconstify(StorePart *, part_of(s, key));
 	Size		length = cid.len + block.len;
-	Entry		entry = {key, s->used << LENGTH_BITS | length};
+	BlockEntry	entry = {key, s->used << LENGTH_BITS | length};
 
 	Assert(atp_cid_is_blessed(cid.ptr, cid.len) && length <= LENGTH_MAX);
-	if (find(s, cid, false, &s->cid, &length) != NULL)
+	if (find_block(s, cid, false, &s->cid, &length) != NULL)
 		return;
 	if ((uint64) part->n * 8 >= (uint64) part->room * 7)
-		grow(s, part);
+		grow_part(s, part);
 	make_room(s, cid.len + block.len);
-	append(s, cid);
-	append(s, block);
+	append_bytes(s, cid);
+	append_bytes(s, block);
 	put_entry(part, entry);
 	part->n++;
 	s->n++;
@@ -370,7 +370,7 @@ atp_blocks_add(AtpBlockStore *s, AtpBytes cid, AtpBytes block)
 bool
 atp_blocks_has(const AtpBlockStore *s, AtpBytes cid)
 {
-	Probe		probe = probe_for(s, cid);
+	StoreProbe	probe = probe_for(s, cid);
 
 	return next_entry(&probe) != NULL;
 }
@@ -379,7 +379,7 @@ bool
 atp_blocks_read(AtpBlockStore *s, AtpBytes cid, AtpBlockBuffer *buffer, AtpBytes *block)
 {
 	Size		length;
-	const uint8_t *bytes = find(s, cid, true, buffer, &length);
+	const uint8_t *bytes = find_block(s, cid, true, buffer, &length);
 
 	if (bytes == NULL)
 		return false;

@@ -80,7 +80,7 @@ atp_export_init(void)
  * ------------------------------------------------------------------------
  */
 static bool
-refuse(AtpExport *e, int sqlstate, const char *text, const char *detail)
+refuse_export(AtpExport *e, int sqlstate, const char *text, const char *detail)
 {
 	e->fault = (AtpExportFault) {sqlstate, text, detail};
 	return false;
@@ -91,8 +91,8 @@ refuse_limit(AtpExport *e, const char *setting, const char *value)
 {
 	MemoryContext old = MemoryContextSwitchTo(e->cxt);
 
-	(void) refuse(e, ERRCODE_PROGRAM_LIMIT_EXCEEDED, psprintf("the export exceeds \"%s\"", setting),
-				  psprintf("It is %s.", value));
+	(void) refuse_export(e, ERRCODE_PROGRAM_LIMIT_EXCEEDED, psprintf("the export exceeds \"%s\"", setting),
+						 psprintf("It is %s.", value));
 	MemoryContextSwitchTo(old);
 	return false;
 }
@@ -102,9 +102,9 @@ refuse_blocks(AtpExport *e)
 {
 	MemoryContext old = MemoryContextSwitchTo(e->cxt);
 
-	(void) refuse(e, ERRCODE_PROGRAM_LIMIT_EXCEEDED, "the export exceeds what \"atproto.fetch_memory\" allows",
-				  psprintf("The index of its blocks takes more than %d times %s.", INDEX_SHARE,
-						   GetConfigOption("atproto.fetch_memory", false, false)));
+	(void) refuse_export(e, ERRCODE_PROGRAM_LIMIT_EXCEEDED, "the export exceeds what \"atproto.fetch_memory\" allows",
+						 psprintf("The index of its blocks takes more than %d times %s.", INDEX_SHARE,
+								  GetConfigOption("atproto.fetch_memory", false, false)));
 	MemoryContextSwitchTo(old);
 	return false;
 }
@@ -114,8 +114,8 @@ refuse_bytes(AtpExport *e, AtpErr err, size_t at)
 {
 	MemoryContext old = MemoryContextSwitchTo(e->cxt);
 
-	(void) refuse(e, ERRCODE_INVALID_BINARY_REPRESENTATION,
-				  psprintf("invalid CAR file at byte %zu", atp_byte_number(at)), atp_err_text(err));
+	(void) refuse_export(e, ERRCODE_INVALID_BINARY_REPRESENTATION,
+						 psprintf("invalid CAR file at byte %zu", atp_byte_number(at)), atp_err_text(err));
 	MemoryContextSwitchTo(old);
 	return false;
 }
@@ -147,10 +147,10 @@ refuse_tree(AtpExport *e, AtpErr err, size_t at)
 	if (err == ATP_E_EXPORT_RECORDS)
 		(void) refuse_limit(e, "atproto.max_repo_records", psprintf("%d", atp_max_repo_records));
 	else
-		(void) refuse(e, ERRCODE_INVALID_BINARY_REPRESENTATION,
-					  psprintf("invalid repository, at byte %zu of block %.*s%s", atp_byte_number(at), len, cid,
-							   path.len == 0 ? "" : psprintf(", after path \"%.*s\"", (int) path.len, path.ptr)),
-					  atp_err_text(err));
+		(void) refuse_export(e, ERRCODE_INVALID_BINARY_REPRESENTATION,
+							 psprintf("invalid repository, at byte %zu of block %.*s%s", atp_byte_number(at), len, cid,
+									  path.len == 0 ? "" : psprintf(", after path \"%.*s\"", (int) path.len, path.ptr)),
+							 atp_err_text(err));
 	MemoryContextSwitchTo(old);
 	return ATP_EXPORT_BAD;
 }
@@ -175,7 +175,7 @@ atp_export_error(const AtpExport *e)
  * ------------------------------------------------------------------------
  */
 static void
-need(AtpExport *e, AtpBlockBuffer *buffer, Size n)
+need_bytes(AtpExport *e, AtpBlockBuffer *buffer, Size n)
 {
 	if (buffer->room >= n)
 		return;
@@ -191,7 +191,7 @@ section_room(void *ctx, size_t n)
 {
 	AtpExport  *e = ctx;
 
-	need(e, &e->section, n);
+	need_bytes(e, &e->section, n);
 	return e->section.bytes;
 }
 

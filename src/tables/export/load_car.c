@@ -167,7 +167,7 @@ load_car(Load *load, const bytea *file, const text *key)
 }
 
 static HeapTuple
-result(const Load *load, TupleDesc desc)
+make_result(const Load *load, TupleDesc desc)
 {
 	Datum		values[] = {
 		AtpTidGetDatum(atp_export_head(load->export)->rev),
@@ -205,7 +205,7 @@ atp_load_car(PG_FUNCTION_ARGS)
 	load_car(&load, PG_GETARG_BYTEA_PP(1), PG_ARGISNULL(3) ? NULL : PG_GETARG_TEXT_PP(3));
 	atp_caller_end(nest);
 	old = MemoryContextSwitchTo(caller_cxt);
-	tuple = result(&load, desc);
+	tuple = make_result(&load, desc);
 	MemoryContextSwitchTo(old);
 	atp_export_free(load.export);
 	SPI_finish();

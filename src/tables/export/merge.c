@@ -71,11 +71,11 @@ atp_merge_init(void)
 /* Retries of a row whose error may be caused by the schema instead. */
 #define SUSPECT_TRIES	2
 
-typedef struct Suspect
+typedef struct MergeSuspect
 {
 	int			row;			/* index in the step's batch */
 	ErrorData  *error;
-} Suspect;
+} MergeSuspect;
 
 struct AtpMerge
 {
@@ -200,7 +200,7 @@ tree_path(const AtpMerge *m)
  * letter's path must be text.
  */
 static void
-lacks(AtpMerge *m, AtpErr err, AtpBytes block, size_t at)
+add_letter(AtpMerge *m, AtpErr err, AtpBytes block, size_t at)
 {
 	AtpEvent	event = m->event;
 	AtpSpan		path = copy_path(tree_path(m));
@@ -244,7 +244,7 @@ put_record(AtpMerge *m, AtpAction action)
 	err = atp_make_record(block, m->sub->settings.keep_raw, &value, &raw, &at);
 	if (err != ATP_OK)
 	{
-		lacks(m, err, block, at);
+		add_letter(m, err, block, at);
 		return;
 	}
 	row = new_row(m, action, m->record.collection, tree_path(m));
@@ -296,7 +296,7 @@ pass_path(AtpMerge *m)
 		return;
 	if (!atp_export_block(m->export, m->record.cid, &block))
 		atp_export_error(m->export);
-	lacks(m, ATP_E_PATH, block, 0);
+	add_letter(m, ATP_E_PATH, block, 0);
 }
 
 /* Compare the next path of tree and table; false: both are at their ends. */
@@ -391,7 +391,7 @@ refuse_row(AtpMerge *m, AtpApply *a, const AtpRow *row, const ErrorData *error)
 }
 
 static AtpPassed
-kind_of(const AtpRow *row)
+passed_kind(const AtpRow *row)
 {
 	return row->record.action == ATP_DELETE ? ATP_PASSED_REMOVED : ATP_PASSED_PUT;
 }
@@ -400,7 +400,7 @@ static void
 note_passed(AtpMerge *m, const AtpApply *a, int lo, int hi)
 {
 	for (int i = lo; i < hi; i++)
-		m->passed[kind_of(&a->batch->rows[i])] = true;
+		m->passed[passed_kind(&a->batch->rows[i])] = true;
 	for (int kind = 0; kind < ATP_PASSED_KINDS; kind++)
 		if (m->passed[kind])
 			atp_passed_note(atp_target(m->statements), kind);
@@ -413,9 +413,9 @@ note_passed(AtpMerge *m, const AtpApply *a, int lo, int hi)
 static void
 suspect_row(AtpMerge *m, int row, ErrorData *error)
 {
-	Suspect    *suspect = palloc(sizeof(Suspect));
+	MergeSuspect *suspect = palloc(sizeof(MergeSuspect));
 
-	*suspect = (Suspect) {row, error};
+	*suspect = (MergeSuspect) {row, error};
 	m->suspects = lappend(m->suspects, suspect);
 }
 
@@ -431,11 +431,11 @@ judge_suspects(AtpMerge *m, AtpApply *a)
 
 	foreach(lc, m->suspects)
 	{
-		const Suspect *suspect = lfirst(lc);
+		const MergeSuspect *suspect = lfirst(lc);
 		const AtpRow *row = &a->batch->rows[suspect->row];
 		ErrorData  *error = suspect->error;
 
-		if (!m->passed[kind_of(row)] && !atp_has_passed(atp_target(m->statements), kind_of(row)))
+		if (!m->passed[passed_kind(row)] && !atp_has_passed(atp_target(m->statements), passed_kind(row)))
 			ReThrowError(error);
 		for (int i = 0; i < SUSPECT_TRIES && error != NULL; i++)
 			error = atp_attempt(a, write_range, suspect->row, suspect->row + 1);

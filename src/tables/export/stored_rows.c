@@ -83,7 +83,7 @@ name_of(const struct varlena *collection)
 }
 
 static struct varlena *
-keep(AtpStoredRows *s, Datum value)
+keep_value(AtpStoredRows *s, Datum value)
 {
 	MemoryContext old = MemoryContextSwitchTo(s->cxt);
 	struct varlena *copy = PG_DETOAST_DATUM_COPY(value);
@@ -109,7 +109,7 @@ find_collection(AtpStoredRows *s)
 			Datum		value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull);
 
 			if (!isnull)
-				s->found = keep(s, value);
+				s->found = keep_value(s, value);
 		}
 		SPI_freetuptable(SPI_tuptable);
 		if (before != NULL)
@@ -147,7 +147,7 @@ next_collection(AtpStoredRows *s)
 			return true;
 		if (s->nwaiting == WAITING_MAX)
 			elog(ERROR, "collections of a repository are not in order");
-		s->waiting[s->nwaiting++] = keep(s, PointerGetDatum(s->found));
+		s->waiting[s->nwaiting++] = keep_value(s, PointerGetDatum(s->found));
 		s->taken = true;
 	}
 }

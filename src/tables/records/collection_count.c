@@ -213,13 +213,13 @@ add_counts(AtpApply *a, const AtpChange *changes, int n)
 }
 
 static bool
-wanted(const AtpSubscription *sub)
+wants_counts(const AtpSubscription *sub)
 {
 	return sub->settings.count_collections;
 }
 
 static void
-flush(AtpApply *a, const AtpChange *changes, int n)
+flush_counts(AtpApply *a, const AtpChange *changes, int n)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto counts", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
@@ -230,5 +230,5 @@ flush(AtpApply *a, const AtpChange *changes, int n)
 }
 
 const AtpDerived atp_collection_count_derived = {
-	.use = ATP_USE_COUNTS, .forgets = true, .wanted = wanted, .flush = flush
+	.use = ATP_USE_COUNTS, .forgets = true, .wanted = wants_counts, .flush = flush_counts
 };

@@ -26,12 +26,12 @@
  */
 #define ADD_TRIES	100
 
-typedef struct Slot
+typedef struct SourceSlot
 {
 	AtpLinkSource *place;
 	uint32		hash;
 	char		status;
-} Slot;
+} SourceSlot;
 
 static bool
 same_place(const AtpLinkSource *a, const AtpLinkSource *b)
@@ -42,7 +42,7 @@ same_place(const AtpLinkSource *a, const AtpLinkSource *b)
 }
 
 #define SH_PREFIX places
-#define SH_ELEMENT_TYPE Slot
+#define SH_ELEMENT_TYPE SourceSlot
 #define SH_KEY_TYPE AtpLinkSource *
 #define SH_KEY place
 #define SH_HASH_KEY(tb, key) (key)->hash
@@ -97,7 +97,7 @@ subxact_callback(SubXactEvent event, SubTransactionId id, SubTransactionId paren
 }
 
 static void
-forget(Oid relid)
+forget_table(Oid relid)
 {
 	static bool registered = false;
 
@@ -123,7 +123,7 @@ atp_link_ids_begin(AtpApply *a)
 	Oid			relid = atp_target_table(a->statements, atp_link_source_table.name);
 
 	if (known.cxt == NULL || known.stale || known.relid != relid)
-		forget(relid);
+		forget_table(relid);
 	ids->apply = a;
 	ids->cxt = CurrentMemoryContext;
 	ids->places = places_create(ids->cxt, 128, NULL);
@@ -137,7 +137,7 @@ atp_link_ids_source(AtpLinkIds *ids, const struct varlena *collection, AtpSpan p
 {
 	AtpLinkSource key = {.collection = collection, .path = path};
 	AtpLinkSource *place;
-	Slot	   *slot;
+	SourceSlot *slot;
 	bool		found;
 	MemoryContext old;
 
@@ -175,7 +175,7 @@ atp_link_ids_full(const AtpLinkIds *ids)
 
 /* Copy a source of the table into the cache. */
 static void
-remember(const AtpLinkSource *place)
+remember_source(const AtpLinkSource *place)
 {
 	MemoryContext old = MemoryContextSwitchTo(known.cxt);
 	AtpLinkSource *copy = palloc(sizeof(AtpLinkSource) + place->path.len);
@@ -190,7 +190,7 @@ remember(const AtpLinkSource *place)
 
 /* Make the arguments of a statement: all sources without an id, or (asked) only the sources marked for adding. */
 static int
-bind(const AtpLinkIds *ids, bool asked, Datum *args)
+bind_sources(const AtpLinkIds *ids, bool asked, Datum *args)
 {
 	static const AtpType types[] = {ATP_TYPE_NSID, ATP_TYPE_TEXT, ATP_TYPE_INT4, ATP_TYPE_END};
 	AtpRows    *rows = atp_rows_create(ids->apply->statements, types, ids->nunknown);
@@ -217,7 +217,7 @@ atp_link_ids_find(AtpLinkIds *ids)
 	int			left = 0;
 	uint64		n;
 
-	if (bind(ids, false, args) == 0)
+	if (bind_sources(ids, false, args) == 0)
 		return 0;
 	n = atp_execute(ids->apply->statements, &atp_link_source_table.statements[ATP_FIND_SOURCES], args, NULL);
 	for (uint64 i = 0; i < n; i++)
@@ -232,7 +232,7 @@ atp_link_ids_find(AtpLinkIds *ids)
 			continue;
 		place = ids->unknown[DatumGetInt32(v[0])];
 		place->id = DatumGetInt32(v[1]);
-		remember(place);
+		remember_source(place);
 	}
 	SPI_freetuptable(SPI_tuptable);
 	for (int i = 0; i < ids->nunknown; i++)
@@ -262,7 +262,7 @@ atp_link_ids_add(AtpLinkIds *ids, bool named)
 	const AtpStatement *add = &atp_link_source_table.statements[named ? ATP_NAME_SOURCES : ATP_ADD_SOURCES];
 	Datum		args[3];
 
-	if (bind(ids, true, args) == 0)
+	if (bind_sources(ids, true, args) == 0)
 		return;
 	/*
 	 * Sources are added by one process at a time: a place that another process is about to add would use up an id for
@@ -270,7 +270,7 @@ atp_link_ids_add(AtpLinkIds *ids, bool named)
 	 */
 	LockRelationOid(atp_target_table(ids->apply->statements, atp_link_source_table.name), ShareUpdateExclusiveLock);
 	(void) atp_link_ids_find(ids);
-	for (int i = 0; i < ADD_TRIES && bind(ids, true, args) > 0; i++)
+	for (int i = 0; i < ADD_TRIES && bind_sources(ids, true, args) > 0; i++)
 	{
 		(void) atp_execute(ids->apply->statements, add, args, NULL);
 		(void) atp_link_ids_find(ids);

@@ -150,8 +150,8 @@ found_link(AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri)
 
 /* Find all links of a record: in the jsonb value or, where jsonb cannot hold the record, in its DAG-CBOR. */
 static void
-look(Links *l, void (*found) (AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri),
-	 const AtpRecordRow *row, struct varlena *value, struct varlena *raw, bool old)
+find_links(Links *l, void (*found) (AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri),
+		   const AtpRecordRow *row, struct varlena *value, struct varlena *raw, bool old)
 {
 	struct varlena *plain = value == NULL && raw == NULL ? NULL : PG_DETOAST_DATUM(PointerGetDatum(value != NULL ? value : raw));
 	size_t		at;
@@ -177,7 +177,7 @@ static void
 look_at_new(Links *l, void (*found) (AtpLinkWalk *walk, AtpSpan text, const AtpUri *uri), const AtpRecordRow *row)
 {
 	if (row->action != ATP_DELETE)
-		look(l, found, row, (struct varlena *) row->value, row->raw, false);
+		find_links(l, found, row, (struct varlena *) row->value, row->raw, false);
 }
 
 /* ------------------------------------------------------------------------
@@ -260,7 +260,7 @@ add_named_sources(AtpApply *a)
 
 		if (is_named(filter))
 			atp_link_ids_source(ids, atp_nsid_make(filter->collection, strlen(filter->collection)),
-							   (AtpSpan) {filter->path, strlen(filter->path)})->asked = true;
+								(AtpSpan) {filter->path, strlen(filter->path)})->asked = true;
 	}
 	(void) atp_link_ids_find(ids);
 	atp_link_ids_add(ids, true);
@@ -295,12 +295,12 @@ add_brought_sources(AtpApply *a)
 static void (*const prepare_steps[]) (AtpApply *a) = {add_named_sources, add_brought_sources};
 
 static void
-prepare(AtpApply *a, int step)
+prepare_links(AtpApply *a, int step)
 {
 	prepare_steps[step] (a);
 }
 
-/* May an attempt to add this source succeed?  False after prepare() has tried. */
+/* May an attempt to add this source succeed?  False after prepare_links() has tried. */
 static bool
 may_be_added(const Links *l, const AtpLinkSource *place)
 {
@@ -370,7 +370,7 @@ compare_links(const void *a, const void *b)
 }
 
 static void
-put_link(AtpRows *rows, const Link *link)
+put_link_row(AtpRows *rows, const Link *link)
 {
 	atp_put_ref(rows, link->target);
 	atp_put(rows, Int32GetDatum(link->place->id), false);
@@ -379,7 +379,7 @@ put_link(AtpRows *rows, const Link *link)
 }
 
 static void
-execute(AtpApply *a, AtpLinkStatement statement, const AtpRows *rows)
+execute_on_links(AtpApply *a, AtpLinkStatement statement, const AtpRows *rows)
 {
 	Datum		args[ATP_STATEMENT_ARGS];
 
@@ -390,13 +390,13 @@ execute(AtpApply *a, AtpLinkStatement statement, const AtpRows *rows)
 }
 
 static void
-insert(AtpApply *a, const AtpRows *rows)
+insert_links(AtpApply *a, const AtpRows *rows)
 {
 	AtpDirect  *direct = a->direct && rows->n > 0 ? atp_direct_open(a->statements, &atp_link_table) : NULL;
 
 	if (direct == NULL)
 	{
-		execute(a, ATP_PUT_LINKS, rows);
+		execute_on_links(a, ATP_PUT_LINKS, rows);
 		return;
 	}
 	atp_direct_insert(direct, rows);
@@ -421,7 +421,7 @@ write_links(Links *l)
 		for (end = i; end < l->n && (end == i || compare_links(link, &l->links[end]) == 0); end++)
 			*(l->links[end].old ? &was : &is) = true;
 		/* The link is in both records; the table may lack the link, since earlier settings may not have kept it. */
-		put_link(!is ? gone : was ? kept : come, link);
+		put_link_row(!is ? gone : was ? kept : come, link);
 	}
 	/*
 	 * Under Citus, a transaction before this one may have put a link that the other node has prepared and does not
@@ -429,10 +429,10 @@ write_links(Links *l)
 	 * inserted first: the key makes the INSERT wait for the prepared transaction.
 	 */
 	if (atp_target_is_distributed(a->statements, &atp_link_table))
-		execute(a, ATP_PUT_LINKS, gone);
-	execute(a, ATP_DELETE_LINKS, gone);
-	execute(a, ATP_PUT_LINKS, kept);
-	insert(a, come);
+		execute_on_links(a, ATP_PUT_LINKS, gone);
+	execute_on_links(a, ATP_DELETE_LINKS, gone);
+	execute_on_links(a, ATP_PUT_LINKS, kept);
+	insert_links(a, come);
 }
 
 /* Collect and write the links of changes from "from" on, until a limit is reached; returns the next change. */
@@ -449,7 +449,7 @@ flush_some(AtpApply *a, const AtpChange *changes, int from, int n)
 		if (change->found && change->old_rev > change->row->rev && !a->force)
 			continue;
 		if (change->found)
-			look(l, found_link, change->row, change->old_value, change->old_raw, true);
+			find_links(l, found_link, change->row, change->old_value, change->old_raw, true);
 		look_at_new(l, found_link, change->row);
 	}
 	find_sources(l);
@@ -459,7 +459,7 @@ flush_some(AtpApply *a, const AtpChange *changes, int from, int n)
 }
 
 static void
-flush(AtpApply *a, const AtpChange *changes, int n)
+flush_links(AtpApply *a, const AtpChange *changes, int n)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto links", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
@@ -475,11 +475,11 @@ flush(AtpApply *a, const AtpChange *changes, int n)
 }
 
 static bool
-wanted(const AtpSubscription *sub)
+wants_links(const AtpSubscription *sub)
 {
 	return sub->settings.has_links;
 }
 
 const AtpDerived atp_link_derived = {
-	.use = ATP_USE_LINKS, .wanted = wanted, .flush = flush, .prepare = prepare, .nsteps = lengthof(prepare_steps)
+	.use = ATP_USE_LINKS, .wanted = wants_links, .flush = flush_links, .prepare = prepare_links, .nsteps = lengthof(prepare_steps)
 };

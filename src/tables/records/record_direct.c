@@ -118,14 +118,14 @@ atp_record_rows(AtpStatements *set, const AtpRecordRow **records, int n)
  * Operations
  * ------------------------------------------------------------------------
  */
-typedef struct Writer
+typedef struct RecordWriter
 {
 	AtpApply   *apply;
 	AtpDirect  *direct;
 	int			rev;			/* index of the column rev */
 	AtpRows    *come;			/* rows to insert, all at the end */
 	AtpRows    *changed;		/* a single row to update */
-} Writer;
+} RecordWriter;
 
 static int
 column_of_rev(void)
@@ -142,7 +142,7 @@ column_of_rev(void)
 
 /* Look up the stored record.  *rev is its revision; *null: the column is null. */
 static bool
-find(Writer *w, const AtpRecordRow *row, ItemPointer place, bool *null, uint64 *rev)
+find_stored(RecordWriter *w, const AtpRecordRow *row, ItemPointer place, bool *null, uint64 *rev)
 {
 	const Datum key[] = {PointerGetDatum(row->did), PointerGetDatum(row->collection), PointerGetDatum(row->rkey)};
 	Datum		values[ATP_STATEMENT_ARGS];
@@ -160,14 +160,14 @@ find(Writer *w, const AtpRecordRow *row, ItemPointer place, bool *null, uint64 *
  * for an event that is read again, as in ATP_PUT_OLDER_RECORDS; with force, as in ATP_FORCE_RECORDS.
  */
 static bool
-gives_way(const Writer *w, bool null, uint64 rev, const AtpRecordRow *to)
+gives_way(const RecordWriter *w, bool null, uint64 rev, const AtpRecordRow *to)
 {
 	return w->apply->force || (!null && (rev < to->rev || (rev == to->rev && !to->reread)));
 }
 
 /* Write the result of all operations on a key. */
 static void
-write_key(Writer *w, const AtpRecordRow **ops, int n)
+write_key(RecordWriter *w, const AtpRecordRow **ops, int n)
 {
 	const AtpRecordRow *last = ops[n - 1];
 	const AtpRecordRow *removal = NULL;
@@ -178,7 +178,7 @@ write_key(Writer *w, const AtpRecordRow **ops, int n)
 	for (int i = 0; i < n; i++)
 		if (ops[i]->action == ATP_DELETE)
 			removal = ops[i];
-	if ((removal == NULL && ops[0]->action == ATP_CREATE) || !find(w, ops[0], &place, &null, &rev))
+	if ((removal == NULL && ops[0]->action == ATP_CREATE) || !find_stored(w, ops[0], &place, &null, &rev))
 	{
 		if (last->action == ATP_DELETE)
 			w->apply->noop_rows++;
@@ -206,7 +206,7 @@ write_key(Writer *w, const AtpRecordRow **ops, int n)
 bool
 atp_records_write(AtpApply *a, const AtpRecordRow **records, int n)
 {
-	Writer		w = {.apply = a};
+	RecordWriter w = {.apply = a};
 
 	/* messages processed again need rules that only the statements have */
 	w.direct = a->direct && !a->replay ? atp_direct_open(a->statements, &atp_record_table) : NULL;

@@ -190,7 +190,7 @@ hand_over(AtpStatements *set, Datum *args)
 }
 
 static bool
-wanted(const AtpSubscription *sub)
+wants_events(const AtpSubscription *sub)
 {
 	return sub->settings.events != ATP_EVENTS_NONE;
 }
@@ -201,7 +201,7 @@ atp_record_event_check(const AtpSubscription *sub, AtpStatements *set)
 	HeapTuple	seq;
 	bool		not_null;
 
-	if (!wanted(sub))
+	if (!wants_events(sub))
 		return;
 	seq = SearchSysCacheAttName(atp_target_table(set, "record_event"), "seq");
 	not_null = HeapTupleIsValid(seq) && ((Form_pg_attribute) GETSTRUCT(seq))->attnotnull;
@@ -266,7 +266,7 @@ add_some(AtpApply *a, const AtpChange *changes, int from, int n)
 }
 
 static void
-flush(AtpApply *a, const AtpChange *changes, int n)
+flush_events(AtpApply *a, const AtpChange *changes, int n)
 {
 	MemoryContext cxt = AllocSetContextCreate(CurrentMemoryContext, "atproto events", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(cxt);
@@ -280,4 +280,4 @@ flush(AtpApply *a, const AtpChange *changes, int n)
 	MemoryContextDelete(cxt);
 }
 
-const AtpDerived atp_record_event_derived = {.use = ATP_USE_EVENTS, .wanted = wanted, .flush = flush};
+const AtpDerived atp_record_event_derived = {.use = ATP_USE_EVENTS, .wanted = wants_events, .flush = flush_events};

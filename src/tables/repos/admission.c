@@ -206,7 +206,7 @@ judge_signature(AtpRepos *s, AtpEvent *event, const AtpIdentity *who)
 
 /* V-13: can an event that is not newer than the repository still have an effect? */
 static bool
-matters(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
+may_matter(const AtpRepos *s, const AtpRepoState *repo, const AtpEvent *event)
 {
 	if (atp_repo_is_refilled(s, repo, event))
 		return true;
@@ -273,7 +273,7 @@ judge_event(AtpRepos *s, AtpRepoState *repo, AtpEvent *event)
 		if (!old)
 			judge_inactive(s, repo, event);
 	}
-	else if (full && old && !matters(s, repo, event))
+	else if (full && old && !may_matter(s, repo, event))
 		atp_admission_ignore(event, ATP_SKIP_OLD);
 	/* V-42; events that a refill reads again wait, too, because a refill needs their order */
 	else if ((!old || atp_repo_is_refilled(s, repo, event)) && atp_hold_stops(&repo->hold, event, repo->head.rev))
@@ -425,7 +425,7 @@ atp_admission_reject_unsigned(AtpApply *a)
 
 		if (!event->ignored && event->verdict.judged == ATP_JUDGED_FALSE)
 			(void) atp_admission_dead_letter(a->batch, event, event->did,
-									 psprintf("The commit is not signed by the account's key, \\x%s.", atp_signed_key(event->signature)));
+											 psprintf("The commit is not signed by the account's key, \\x%s.", atp_signed_key(event->signature)));
 	}
 	MemoryContextSwitchTo(old);
 }

@@ -179,7 +179,7 @@ atp_admission_compare_dids(const void *a, const void *b)
 
 /* Request look-ups for the events with this refresh and priority.  The events are sorted by DID. */
 static void
-ask(AtpEvent *const *events, int n, bool refresh, AtpRequestPriority priority)
+request_lookups(AtpEvent *const *events, int n, bool refresh, AtpRequestPriority priority)
 {
 	struct varlena **dids = palloc(sizeof(struct varlena *) * n);
 	int			ndids = 0;
@@ -227,7 +227,7 @@ atp_admission_write(AtpApply *a, AtpEvent *const *events, int n)
 	qsort(requests, nrequests, sizeof(AtpEvent *), atp_admission_compare_dids);
 	for (int refresh = 0; refresh < 2; refresh++)
 	{
-		ask(requests, nrequests, refresh, ATP_REQUEST_HELD);
-		ask(requests, nrequests, refresh, ATP_REQUEST_OTHER);
+		request_lookups(requests, nrequests, refresh, ATP_REQUEST_HELD);
+		request_lookups(requests, nrequests, refresh, ATP_REQUEST_OTHER);
 	}
 }

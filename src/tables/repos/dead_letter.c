@@ -303,7 +303,7 @@ supersede_late(const Letters *l, const AtpDeadLetter *letter, Datum path)
 }
 
 static void
-store(Letters *l, const AtpDeadLetter *letter)
+store_letter(Letters *l, const AtpDeadLetter *letter)
 {
 	const AtpSettings *settings = l->settings;
 	int64		bytes;
@@ -395,7 +395,7 @@ store_letters(AtpApply *a, List *letters, const char *name)
 	old = MemoryContextSwitchTo(cxt);
 	foreach(lc, letters)
 	{
-		store(&l, lfirst(lc));
+		store_letter(&l, lfirst(lc));
 		MemoryContextReset(cxt);
 	}
 	MemoryContextSwitchTo(old);

@@ -141,7 +141,7 @@ static const AtpStatement statements[] = {
 
 /* Execute a statement with the rights of the table's owner. */
 static uint64
-execute(AtpApply *a, int statement, Datum *args, const char *nulls)
+execute_as_table_owner(AtpApply *a, int statement, Datum *args, const char *nulls)
 {
 	AtpCaller	caller = atp_as_table_owner("held_event");
 	uint64		n = atp_execute(a->statements, &statements[statement], args, nulls);
@@ -163,7 +163,7 @@ atp_held_kind(const AtpSink *sink)
 }
 
 static Datum
-kind_of(const AtpApply *a)
+name_kind(const AtpApply *a)
 {
 	return CStringGetTextDatum(atp_held_kind(a->sink));
 }
@@ -189,13 +189,13 @@ count_held(AtpApply *a, struct varlena *const *dids, int n, AtpHeldCount *counts
 {
 	AtpHeldBy	by = atp_held_by(a);
 	Datum		args[5] = {
-		target_of(a), did_array(a, dids, n), kind_of(a), atp_array(a->statements, ATP_TYPE_TEXT, by.takes, NULL, by.ntakes),
+		target_of(a), did_array(a, dids, n), name_kind(a), atp_array(a->statements, ATP_TYPE_TEXT, by.takes, NULL, by.ntakes),
 		CStringGetTextDatum(a->sub->name)
 	};
 	uint64		found;
 
 	memset(counts, 0, sizeof(AtpHeldCount) * n);
-	found = execute(a, COUNT_HELD, args, NULL);
+	found = execute_as_table_owner(a, COUNT_HELD, args, NULL);
 	for (uint64 i = 0; i < found; i++)
 	{
 		Datum		v[8];
@@ -229,7 +229,7 @@ atp_held_order_follow(AtpHeldOrder *order, const AtpHeldRow *row, int64 nheld, u
 	order->follows = true;
 }
 
-/* Estimate of the bytes that the subscription holds.  The subscription's further workers add events, too, so limit() reads the sum again. */
+/* Estimate of the bytes that the subscription holds.  The subscription's further workers add events, too, so limit_held() reads the sum again. */
 static struct
 {
 	bool		known;
@@ -258,7 +258,7 @@ count_labels(AtpApply *a, int64 *labelers, int64 *events, int64 *bytes)
 	Datum		v[3];
 	bool		null[3];
 
-	(void) execute(a, COUNT_LABELS, &arg, NULL);
+	(void) execute_as_table_owner(a, COUNT_LABELS, &arg, NULL);
 	heap_deform_tuple(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, v, null);
 	*labelers = DatumGetInt64(v[0]);
 	*events = DatumGetInt64(v[1]);
@@ -273,7 +273,7 @@ count_labels(AtpApply *a, int64 *labelers, int64 *events, int64 *bytes)
  * held.  If labels of several labelers are held, the stream goes on: otherwise one labeler would block all.
  */
 static bool
-stall(AtpApply *a, struct varlena *did)
+stall_stream(AtpApply *a, struct varlena *did)
 {
 	int64		labelers;
 	int64		events;
@@ -355,9 +355,9 @@ note_lost(const AtpApply *a, AtpLost *lost, int64 seq)
  * fetch waits for the next verified event.  Dropped events of an unmarked repository are counted in lost.
  */
 static void
-drop(AtpApply *a, struct varlena **dids, int n, AtpLost *lost)
+drop_events(AtpApply *a, struct varlena **dids, int n, AtpLost *lost)
 {
-	Datum		args[4] = {target_of(a), (Datum) 0, kind_of(a), CStringGetTextDatum(a->sub->name)};
+	Datum		args[4] = {target_of(a), (Datum) 0, name_kind(a), CStringGetTextDatum(a->sub->name)};
 	struct varlena **marked = NULL;
 	int			nmarked = 0;
 	uint64		gone;
@@ -367,7 +367,7 @@ drop(AtpApply *a, struct varlena **dids, int n, AtpLost *lost)
 	if (n == 0)
 		return;
 	args[1] = did_array(a, dids, n);
-	gone = execute(a, DROP_HELD, args, NULL);
+	gone = execute_as_table_owner(a, DROP_HELD, args, NULL);
 	for (uint64 i = 0; i < gone; i++)
 	{
 		Datum		v[2];
@@ -399,8 +399,8 @@ drop(AtpApply *a, struct varlena **dids, int n, AtpLost *lost)
 static void
 drop_largest(AtpApply *a, int64 bytes)
 {
-	Datum		args[4] = {target_of(a), CStringGetTextDatum(a->sub->name), kind_of(a), Int64GetDatum(bytes)};
-	uint64		n = execute(a, FIND_LARGEST, args, NULL);
+	Datum		args[4] = {target_of(a), CStringGetTextDatum(a->sub->name), name_kind(a), Int64GetDatum(bytes)};
+	uint64		n = execute_as_table_owner(a, FIND_LARGEST, args, NULL);
 	struct varlena **dids = palloc(sizeof(struct varlena *) * Max(n, 1));
 
 	n = atp_take_dids(dids, n);
@@ -408,7 +408,7 @@ drop_largest(AtpApply *a, int64 bytes)
 	{
 		AtpLost		lost = {0};
 
-		drop(a, dids, n, &lost);
+		drop_events(a, dids, n, &lost);
 		atp_gap_lost(a, NULL, &lost);
 		return;
 	}
@@ -417,14 +417,14 @@ drop_largest(AtpApply *a, int64 bytes)
 	{
 		AtpLost		lost = {0};
 
-		drop(a, &dids[i], 1, &lost);
+		drop_events(a, &dids[i], 1, &lost);
 		atp_gap_lost(a, dids[i], &lost);
 	}
 }
 
 /* this process has added bytes to the held events.  If the subscription's limit is exceeded, pause the stream or drop events. */
 static void
-limit(AtpApply *a, int64 bytes)
+limit_held(AtpApply *a, int64 bytes)
 {
 	int64		max = a->sub->settings.max_held_bytes;
 	Datum		arg = CStringGetTextDatum(a->sub->name);
@@ -433,13 +433,13 @@ limit(AtpApply *a, int64 bytes)
 	total.added += bytes;
 	if (total.known && total.bytes + total.added <= max && total.added <= max / LOOK)
 		return;
-	(void) execute(a, COUNT_BYTES, &arg, NULL);
+	(void) execute_as_table_owner(a, COUNT_BYTES, &arg, NULL);
 	total.bytes = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
 	SPI_freetuptable(SPI_tuptable);
 	total.added = 0;
 	total.known = total.bytes <= max;
 	/* free a tenth of the limit in addition; otherwise each of the next events would exceed the limit again */
-	if (!total.known && !stall(a, NULL))
+	if (!total.known && !stall_stream(a, NULL))
 		drop_largest(a, total.bytes - max + max / 10);
 }
 
@@ -477,7 +477,7 @@ drop_repo(AtpApply *a, AtpEvent *const *events, int n)
 	for (int i = 0; i < n && !marked; i++)
 		note_lost(a, &lost, events[i]->seq);
 	a->skips[ATP_SKIP_HELD_DROPPED] += n;
-	drop(a, &did, 1, &lost);
+	drop_events(a, &did, 1, &lost);
 	atp_gap_lost(a, a->sink->uses & ATP_USE_REPOS ? NULL : events[0]->did, &lost);
 }
 
@@ -533,7 +533,7 @@ atp_held_add(AtpApply *a, AtpEvent *const *events, int n)
 		/* a single event is always kept, however large: otherwise it could never be applied */
 		if ((counts[d].own + (end - i) > settings->max_held ||
 			 (counts[d].own + (end - i) > 1 && bytes[d] + new_bytes > settings->max_held_bytes / SHARE)) &&
-			!(ndids == 1 && stall(a, dids[d])))
+			!(ndids == 1 && stall_stream(a, dids[d])))
 		{
 			drop_repo(a, &sorted[i], end - i);
 			continue;
@@ -546,23 +546,23 @@ atp_held_add(AtpApply *a, AtpEvent *const *events, int n)
 		return;
 	args[0] = target_of(a);
 	args[1] = CStringGetTextDatum(a->sub->name);
-	args[2] = kind_of(a);
+	args[2] = name_kind(a);
 	args[3] = CStringGetTextDatum(atp_verify_words[settings->verify]);
 	args[4] = CStringGetTextDatum(a->sub->source->format_name);
 	args[5] = CStringGetTextDatum(a->sub->ep->scope);
 	atp_rows_bind(rows, args + 6);
-	(void) execute(a, ADD_HELD, args, NULL);
-	limit(a, sum);
+	(void) execute_as_table_owner(a, ADD_HELD, args, NULL);
+	limit_held(a, sum);
 }
 
 void
 atp_held_wait_again(AtpApply *a, const AtpEvent *event, TimestampTz asked_at)
 {
 	Datum		args[5] = {
-		target_of(a), PointerGetDatum(event->did), TimestampTzGetDatum(asked_at), kind_of(a), PointerGetDatum(event->held->subscription)
+		target_of(a), PointerGetDatum(event->did), TimestampTzGetDatum(asked_at), name_kind(a), PointerGetDatum(event->held->subscription)
 	};
 
-	(void) execute(a, WAIT_AGAIN, args, asked_at == DT_NOBEGIN ? "  n  " : NULL);
+	(void) execute_as_table_owner(a, WAIT_AGAIN, args, asked_at == DT_NOBEGIN ? "  n  " : NULL);
 }
 
 void
@@ -574,7 +574,7 @@ atp_held_set_why(AtpApply *a, const AtpEvent *event)
 		Int64GetDatum(row->seq), CStringGetTextDatum(why_names[event->verdict.why_held]), PointerGetDatum(row->endpoint)
 	};
 
-	(void) execute(a, SET_WHY, args, NULL);
+	(void) execute_as_table_owner(a, SET_WHY, args, NULL);
 }
 
 /* ------------------------------------------------------------------------
@@ -587,9 +587,9 @@ atp_held_erase(AtpApply *a, int index)
 	AtpBatch   *batch = a->batch;
 	struct varlena *did = batch->events[index].did;
 	AtpHeldBy	by = atp_held_by(a);
-	Datum		args[4] = {target_of(a), PointerGetDatum(did), kind_of(a), atp_array(a->statements, ATP_TYPE_TEXT, by.takes, NULL, by.ntakes)};
+	Datum		args[4] = {target_of(a), PointerGetDatum(did), name_kind(a), atp_array(a->statements, ATP_TYPE_TEXT, by.takes, NULL, by.ntakes)};
 
-	a->skips[ATP_SKIP_INACTIVE] += execute(a, ERASE_HELD, args, NULL);
+	a->skips[ATP_SKIP_INACTIVE] += execute_as_table_owner(a, ERASE_HELD, args, NULL);
 	for (int i = a->lo; i < index; i++)
 	{
 		AtpEvent   *event = &batch->events[i];

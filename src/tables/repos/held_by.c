@@ -58,7 +58,9 @@ atp_held_by(const AtpApply *a)
 {
 	List	   *others = others_of(a);
 	int			max = 1 + list_length(others);
-	AtpHeldBy	by = {.takes = palloc(sizeof(Datum) * max), .owners = palloc(sizeof(Oid) * max)};
+	AtpHeldBy	by = {
+		.takes = palloc(sizeof(Datum) * max), .owners = palloc(sizeof(Oid) * max), .takers = palloc(sizeof(Datum) * max)
+	};
 	ListCell   *lc;
 
 	add_taken(&by, a->sub);
@@ -68,6 +70,8 @@ atp_held_by(const AtpApply *a)
 
 		if (atp_held_may_take(a->sub, other))
 			add_taken(&by, other);
+		else if (other->runnable && atp_held_may_take(other, a->sub))
+			by.takers[by.ntakers++] = CStringGetTextDatum(other->name);
 	}
 	return by;
 }

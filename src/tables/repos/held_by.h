@@ -8,9 +8,12 @@
  * The formats may differ, because the row of the held event names its format: so a relay and a Jetstream that
  * fill one target have one order of events.
  *
- * A subscription's own events wait behind the held events that the subscription may take, and behind no other
- * events.  Otherwise a subscription with a higher level, a foreign owner, or a stopped consumer could block
- * this subscription's events.
+ * A subscription's own events wait behind the held events that the subscription may take.  Behind held events of
+ * other subscriptions they do not wait: a subscription with a higher level, a foreign owner, or a stopped consumer
+ * could otherwise block them.  There is one exception, limited in time (release.c): the other subscription runs and
+ * may take this subscription's events, and its held events wait only for a missing commit.  Then its consumer applies
+ * the events of both in the order of their revisions; this subscription's consumer would apply its own newer
+ * events first, and the other's events would be old.
  */
 #ifndef ATP_HELD_BY_H
 #define ATP_HELD_BY_H
@@ -22,6 +25,8 @@ typedef struct AtpHeldBy
 	Datum	   *takes;			/* names (text) of the subscriptions whose held events are taken; the taking subscription comes first */
 	Oid		   *owners;			/* the owners of the subscriptions in takes */
 	int			ntakes;
+	Datum	   *takers;			/* names (text) of running subscriptions that may take this subscription's events, but not the reverse */
+	int			ntakers;
 } AtpHeldBy;
 
 /* The list for the subscription a->sub.  The caller is in a transaction, with SPI connected. */

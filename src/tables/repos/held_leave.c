@@ -200,7 +200,7 @@ typedef struct Marking
  * trigger may have no rights on the target's tables.
  */
 static void
-mark(AtpApply *a, int unused, int unused2)
+mark_dropped(AtpApply *a, int unused, int unused2)
 {
 	Leaving    *l = ((Marking *) a)->leaving;
 	AtpCaller	caller = atp_target_begin(l->sub);
@@ -226,7 +226,7 @@ mark_repos(Leaving *l)
 	m.apply.statements = atp_statements_create(l->sub->target, ATP_WRITER_OTHER);
 	PG_TRY();
 	{
-		error = atp_attempt(&m.apply, mark, 0, 0);
+		error = atp_attempt(&m.apply, mark_dropped, 0, 0);
 	}
 	PG_FINALLY();
 	{
@@ -294,7 +294,7 @@ leave_refills(const AtpSubscription *sub)
 }
 
 static void
-leave(const AtpSubscription *sub, bool removed)
+leave_held(const AtpSubscription *sub, bool removed)
 {
 	Leaving		l = {.sub = sub, .removed = removed};
 	const AtpSubscription *heir;
@@ -369,7 +369,7 @@ atp_subscription_held(PG_FUNCTION_ARGS)
 		SPI_connect();
 		sub = atp_subscription_get(atp_get_text(old, "name"), CurrentMemoryContext);
 		if (sub != NULL)
-			leave(sub, removed);
+			leave_held(sub, removed);
 		SPI_finish();
 	}
 	if (!removed)

@@ -65,7 +65,7 @@ atp_multi_source_may_wait(TimestampTz since)
  * security would hide the subscriptions of foreign owners from this subscription's owner.
  */
 static List *
-subscriptions(const AtpApply *a)
+read_subscriptions(const AtpApply *a)
 {
 	AtpCaller	caller = atp_as_table_owner("subscription");
 	AtpResult	rows = atp_query("SELECT name FROM atproto.subscription WHERE target = $1::name AND enabled AND stopped IS NULL"
@@ -124,7 +124,7 @@ atp_multi_source_has_other(const AtpApply *a, List **others, const AtpEvent *eve
 	/* the list contains this subscription (unless just paused), so an empty list means: not read yet */
 	if (*others == NIL)
 	{
-		*others = subscriptions(a);
+		*others = read_subscriptions(a);
 		note_alone(a, *others);
 	}
 	foreach(lc, *others)

@@ -16,7 +16,7 @@
 #define PATHS_MAX	256
 
 static int
-count(const bytea *paths)
+count_paths(const bytea *paths)
 {
 	return paths == NULL ? 0 : (int) (VARSIZE_ANY_EXHDR(paths) / sizeof(uint64));
 }
@@ -24,7 +24,7 @@ count(const bytea *paths)
 bool
 atp_paths_have(const bytea *paths, uint64 path)
 {
-	for (int i = 0; i < count(paths); i++)
+	for (int i = 0; i < count_paths(paths); i++)
 		if (memcmp(VARDATA_ANY(paths) + i * sizeof(path), &path, sizeof(path)) == 0)
 			return true;
 	return false;
@@ -37,7 +37,7 @@ bytea *
 atp_paths_add(const bytea *paths, uint64 path)
 {
 	const char *old = paths == NULL ? NULL : VARDATA_ANY(paths);
-	int			n = count(paths);
+	int			n = count_paths(paths);
 	int			kept = Min(n, PATHS_MAX - 1);
 	bytea	   *more = palloc(VARHDRSZ + (kept + 1) * sizeof(path));
 	char	   *to = VARDATA(more);
@@ -62,7 +62,7 @@ atp_paths_are_anew(const bytea *paths)
 {
 	uint64		first;
 
-	if (count(paths) == 0)
+	if (count_paths(paths) == 0)
 		return false;
 	memcpy(&first, VARDATA_ANY(paths), sizeof(first));
 	return first == ANEW;

@@ -74,7 +74,7 @@ compare_events(const void *x, const void *y)
  * deleted the account.
  */
 static AtpFetchWhy
-fold(AtpEvent *const *events, int n, bool *deleted, AtpFetchWhy *account)
+fold_events(AtpEvent *const *events, int n, bool *deleted, AtpFetchWhy *account)
 {
 	AtpFetchWhy why = ATP_FETCH_NOT;
 
@@ -131,7 +131,7 @@ atp_resync_after_apply(AtpApply *a)
 
 		for (end = i; end < n && atp_compare_dids(events[end]->did, events[i]->did) == 0; end++)
 			;
-		why = fold(&events[i], end - i, &is_deleted, &account);
+		why = fold_events(&events[i], end - i, &is_deleted, &account);
 		if (is_deleted)
 			deleted[ndeleted++] = events[i]->did;
 		if (account == ATP_FETCH_ACTIVE)

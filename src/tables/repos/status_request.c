@@ -38,7 +38,7 @@ is_deletion(const AtpEvent *event)
 
 /* Choose one event of each account: the last deletion, or the first event if no event is a deletion. */
 static int
-choose(AtpEvent *const *events, int n, AtpEvent **chosen)
+choose_events(AtpEvent *const *events, int n, AtpEvent **chosen)
 {
 	int			nchosen = 0;
 
@@ -64,7 +64,7 @@ atp_request_statuses(const AtpApply *a, AtpEvent *const *events, int n)
 	bool	   *nulls[3];
 	AtpCaller	caller;
 
-	n = choose(events, n, chosen);
+	n = choose_events(events, n, chosen);
 	if (n == 0)
 		return;
 	for (int c = 0; c < lengthof(values); c++)

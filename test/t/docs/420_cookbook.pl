@@ -89,7 +89,7 @@ sub next_of
 }
 
 my $url = $server->url;
-query(next_of('What the recipes need')->{text} =~ s{'wss://bsky\.network'}{'$url', cursor => 0}r);
+query(next_of('Preparation')->{text} =~ s{'wss://bsky\.network'}{'$url', cursor => 0}r);
 wait_for_seq($node, 'network', $last - 1001);
 query(next_of('A feed with like counts')->{text});
 query(next_of('Full-text search')->{text});

@@ -120,8 +120,13 @@ sub run
 		$sql = "$before{$beginning}\n$sql";
 		$used{$beginning}++;
 	}
+	# load_car() refuses a repository that is being fetched, as a block before may have asked for
+	wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE did = '$me') AND NOT EXISTS (SELECT FROM atproto.held_event WHERE did = '$me')", database => $database{ $block->{page} })
+	  if $sql =~ /load_car/;
 	# a page that subscribes by the same name once more shows another way to
 	$sql = "DELETE FROM atproto.subscription WHERE name = '$_';\n$sql" foreach sort keys %named;
+	# the fetcher may still load the export for which an earlier block has asked
+	wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo WHERE did = '$me' AND hold IS NOT NULL)", database => $database{ $block->{page} }) if $sql =~ /load_car/;
 	IPC::Run::run([ 'psql', '-XAt', (map { ('-v', "$_=$variables{$_}") } sort keys %variables), '-d', $node->connstr($database{ $block->{page} }) ],
 		'<', \$sql, '>', \my $out, '2>', \$error);
 	my @failed = $error =~ /(ERROR:  [^\n]*)/g;

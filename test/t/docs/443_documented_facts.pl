@@ -1,7 +1,7 @@
 # 443_documented_facts.pl
 #		What the pages say beside their blocks: messages are in the programs that they come
-#		from, defaults are those of the server, lists of options, settings and columns
-#		leave nothing out, what a statement is said to print it prints.
+#		from, defaults are those of the server, the list of options leaves nothing out, what a
+#		statement is said to print it prints.
 
 use strict;
 use warnings FATAL => 'all';
@@ -74,23 +74,33 @@ foreach my $page (pages())
 
 # --- settings, options, columns ---
 
-my %page = map { m{(\w+)\z}g => page_text("doc/$_.md") } qw(operate/operations operate/consumer use/lexicons use/types);
+my %page = map { m{(\w+)\z}g => page_text("doc/$_.md") } qw(operate/consumer use/lexicons use/types);
 
-foreach my $line (split /\n/, query(q{SELECT name || '|' || boot_val || '|' || coalesce(unit, '') || '|' || context FROM pg_settings WHERE name LIKE 'atproto.%' AND name NOT LIKE 'atproto.test%' ORDER BY 1}))
+# A default that a page names: `atproto.plc_rate` (100), `atproto.identity_ttl` (a day), `atproto.fetch_concurrency`, 32.
+# The reference has all of them.
+my %setting = map { my ($name, @rest) = split /\|/, $_, -1; $name => \@rest }
+  split /\n/, query(q{SELECT name || '|' || boot_val || '|' || coalesce(unit, '') FROM pg_settings WHERE name LIKE 'atproto.%' AND name NOT LIKE 'atproto.test%'});
+my $defaults = 0;
+
+foreach my $page (pages())
 {
-	my ($name, $value, $unit, $context) = split /\|/, $line, -1;
-	my ($default, $by) = $page{operations} =~ /^\| `\Q$name\E` \| ([^|]*) \| ([^|]*) \|/m;
+	my $prose = prose($page);
 
-	ok(defined $default, "operations.md has $name") or next;
-	$default =~ s/[`,]//g;
-	$default = '' if $default =~ /^(?:empty|the system's|none)$/;
-	my $same =
-	    $unit =~ /^(ms|s)$/ && $default =~ /^\d/ ? query("SELECT extract(epoch FROM '$default'::interval) * @{[ $unit eq 'ms' ? 1000 : 1 ]} = $value") eq 't'
-	  : $unit eq 'kB' ? query("SELECT pg_size_bytes('$default') = $value * 1024::bigint") eq 't'
-	  :                 $default eq $value;
-	ok($same, "$name: its default is $value $unit") or diag("the page says $default");
-	like($by, $context eq 'postmaster' ? qr/restart/ : qr/reload/, "$name: changed by") if $context =~ /postmaster|sighup/;
+	while ($prose =~ /`(atproto\.\w+)`(?: \(|, )(?|(an?) (?=\w+\))(\w+)|(\d[\d,]*\b)(?: (ms|s|\w?B|\w+(?=\))))?)/g)
+	{
+		my ($name, $number, $of) = ($1, $2, $3);
+		my ($value, $unit) = @{ $setting{$name} // next };
+		my $said = ($number =~ s/^an?$/1/r =~ s/,//gr) . (defined $of ? " $of" : '');
+		my $same =
+		    $unit =~ /^(ms|s)$/ ? query("SELECT extract(epoch FROM '$said'::interval) * @{[ $unit eq 'ms' ? 1000 : 1 ]} = $value") eq 't'
+		  : $unit eq 'kB' ? query("SELECT pg_size_bytes('$said') = $value * 1024::bigint") eq 't'
+		  :                 $said eq $value;
+
+		ok($same, "$page: the default of $name is $said") or diag("it is $value $unit");
+		$defaults++;
+	}
 }
+cmp_ok($defaults, '>', 8, 'pages name defaults');
 
 # A list names each of these, in backticks.
 sub names_each
@@ -102,8 +112,6 @@ sub names_each
 }
 
 names_each('consumer', q{SELECT unnest(proargnames) FROM pg_proc WHERE oid = 'atproto.subscribe'::regproc});
-names_each('operations', q{SELECT attname FROM pg_attribute WHERE attrelid = 'atproto.stat_subscription'::regclass AND attnum > 0 AND attname NOT IN (} .
-	  q{'verified', 'bad_signatures', 'breaks', 'mismatches', 'forked', 'old')});    # they are of skips
 
 # What the sources name, in their tables of names.
 sub source
@@ -123,7 +131,7 @@ foreach my $of ([ 'reasons to drop a connection', source('net/drop.c') =~ /\[ATP
 
 # Whose fault an error is, by its class.
 my %class;
-my @classes = source('tables/base/error_class.c') =~ /\{"(\w\w)", (ATP_FAULT_\w+, \w+)\}/g;
+my @classes = source('tables/base/error_class.c') =~ /\{"(\w\w)", (ATP_ERROR_\w+, \w+)\}/g;
 while (my ($name, $fault) = splice @classes, 0, 2) { push @{ $class{$fault} }, $name; }
 foreach my $of (
 	[ 'ATP_ERROR_PASSING, false', 'the moment, or this machine' ],

@@ -10,6 +10,7 @@ use lib "$FindBin::RealBin/../../lib";
 
 use AtprotoTest;
 use AtprotoTest::Jetstream;
+use AtprotoTest::Points;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -52,8 +53,16 @@ wait_for("SELECT seq >= 100 FROM atproto.stat_subscription WHERE name = 'relay1'
 query(subscribe_sql('jetstream', $jetstream, cursor => 0, target => "'m'", events => "'keep'", links => "'all'"));
 wait_for_texts('jetstream', $texts);
 cmp_ok(query("SELECT count(*) FROM atproto.held_event WHERE subscription = 'jetstream'"), '>', 50, 'events of Jetstream wait behind the relay\'s');
+
+# Jetstream's level is lower than the relays', so its consumer may not take their events.  It leaves its own, newer ones to theirs.
+my $points = AtprotoTest::Points->new($node);
+$points->hold('held events read', "atproto relay$_") foreach 1, 2;
 query('ALTER SYSTEM SET atproto.multi_source_wait = 0');
 query('SELECT pg_reload_conf()');
+$points->wait('held events read', 'atproto relay1');
+wait_for(q{SELECT clock_timestamp() > pg_conf_load_time() + interval '3 s'});
+is(query(q{SELECT count(*) FROM atproto.held_event WHERE subscription = 'relay1'}), query(q{SELECT count(DISTINCT did) FROM atproto.held_event}), 'the relay\'s events are still the first of each repository');
+$points->release('held events read', "atproto relay$_") foreach 1, 2;
 wait_for('SELECT count(*) = 0 FROM atproto.held_event');
 same_rows('m', 'alone', 'all of what waited is taken', tables => [qw(record record_event link)]);
 
