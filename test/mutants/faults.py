@@ -88,6 +88,7 @@ fault("undo-create", "core/repo/mst.c", "leaf.value = list[i++].before;", "leaf.
       "unit/test_invert")
 fault("invert-mismatch", "core/repo/invert.c", "? ATP_PROVEN : ATP_MISMATCH", "? ATP_PROVEN : ATP_INCOMPLETE", "unit/test_invert", short=True)
 fault("invert-prev-data", "core/repo/invert.c", "is_root(inversion, prev_data) ? ATP_PROVEN", "prev_data.len > 0 ? ATP_PROVEN", "unit/test_invert")
+fault("invert-nothing", "core/repo/invert.c", "	memcpy(inversion->root, data.ptr, sizeof(inversion->root));\n", "	;\n", "unit/test_invert")
 fault("invert-alone", "core/repo/invert.c", "else if (prev_data.ptr != NULL && is_root(inversion, prev_data))", "else if (prev_data.ptr != NULL)", "unit/test_invert")
 fault("invert-first", "core/repo/invert.c", "memcmp(inversion->root, atp_mst_empty, sizeof(atp_mst_empty)) == 0", "false", "unit/test_capture")
 fault("invert-prev-missing", "core/wire/commit_check.c", "(op->action == ATP_CREATE || op->prev.ptr != NULL)", "(op->action != ATP_UPDATE || op->prev.ptr != NULL)",
@@ -487,6 +488,7 @@ fault("modifier-believed", "types/glue.c", "		if (known == typmod)\n			return ty
 # --- identities ---
 
 STATES, REQUESTS = "t/330_identities", "t/334_identity_requests"
+fault("plc-parallel", "fetch/identities/task_identity.c", "#define PLC_PARALLEL	16", "#define PLC_PARALLEL	17", STATES)
 fault("didweb-tld", "core/syntax/did_web.c", "if (!atp_handle_tld_allowed(s + skip, n - skip))", "if (n == 0)", "unit/test_did", short=True)
 fault("didweb-port", "core/syntax/did_web.c", "n > name + 8 || s[name] != '%'", "n > name + 9 || s[name] != '%'", "unit/test_did")
 fault("didweb-plc", "core/syntax/did_web.c", "return atp_did_is_plc(s, n) ? ATP_OK : ATP_E_DID_PLC;", "return ATP_OK;", "unit/test_did")
@@ -568,6 +570,7 @@ fault("owner-export", "tables/export/export_owner.c", "\"backfill = 'none', name
 fault("owner-none", "fetch/repositories/repo_rows.c", "s.name = j.subscription AND s.backfill <> 'none'", "s.name = j.subscription", OWNERS)
 fault("owner-heir", "tables/commands/job_reassign.c", "CROSS JOIN o WHERE k.subscription = $1", "CROSS JOIN o WHERE false AND k.subscription = $1", OWNERS)
 fault("owner-heir-dids", "tables/commands/job_reassign.c", "AND o.dids IS NULL", "", OWNERS)
+fault("repo-packed", "fetch/repositories/task_repo.c", ".gzip = true, .stream = true", ".gzip = false, .stream = true", "t/353_repo_hosts")
 fault("owner-unentitled", "fetch/repositories/task_repo.c", "	atp_jobs_take_from_unentitled();\n", "", OWNERS)
 fault("owner-unentitled-status", "fetch/repositories/task_status.c", "	atp_status_requests_take_from_unentitled();\n", "", OWNERS)
 fault("owner-leaves", "tables/commands/job_reassign.c", "hand_over(old, true);", "hand_over(old, false);", OWNERS)

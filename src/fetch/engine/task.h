@@ -47,8 +47,7 @@ extern const AtpTask atp_handle_task;
 extern const AtpTask atp_server_info_task;
 extern const AtpTask atp_dictionary_task;
 
-#ifdef ATP_INJECTION_POINTS
-extern const AtpTask atp_probe_task;	/* for tests */
-#endif
+/* A further task, set by a file of test/ that a build for tests links in; NULL in the product. */
+extern const AtpTask *atp_task_for_tests;
 
 #endif							/* ATP_TASK_H */

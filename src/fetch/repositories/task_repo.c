@@ -230,6 +230,7 @@ begin_transfer(AtpTransfer *t, const char *host)
 	return false;
 }
 
+/* without "since", so that all of the repository comes. */
 static char *
 url_of_export(const AtpRepoJob *job)
 {

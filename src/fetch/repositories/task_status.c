@@ -348,7 +348,7 @@ compare_revs(Asking *asking, AtpArg did)
 
 /*
  * Write the answer; called as the owner.  If the row's status has changed, a newer #account came,
- * and the answer is dropped (section G).
+ * and the answer is dropped (R-13).
  */
 static void
 apply_answer(void *arg)

@@ -51,8 +51,8 @@ free_request(void)
 }
 
 /*
- * Start the request for a dictionary that is due.  Returns milliseconds until the next look, like
- * step_dictionaries().
+ * Start the request for a dictionary that is due.  Returns milliseconds until the next look; -1: a
+ * request was started, or no dictionary is due.
  */
 static long
 start_request(void)

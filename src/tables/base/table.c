@@ -263,7 +263,7 @@ add_columns(const AtpTable *table, Oid relid, const char *target)
 		if (get_attnum(relid, column->name) != InvalidAttrNumber || !atp_column_can_be_added(column))
 			continue;
 		initStringInfo(&sql);
-		/* IF NOT EXISTS: after waiting for a concurrent ALTER TABLE, the column exists */
+		/* IF NOT EXISTS: a concurrent session may add the column while this session waits for the lock */
 		appendStringInfo(&sql, "ALTER TABLE #.%s ADD COLUMN IF NOT EXISTS ", table->name);
 		append_column(&sql, column);
 		append_column_rest(&sql, table, column);

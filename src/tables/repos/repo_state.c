@@ -116,7 +116,7 @@ atp_repos_standing(AtpRepos *s, int index)
 	/* records of a deleted account do not come back when the account begins again */
 	if (repo->account.deleted && event->rev <= repo->account.deleted_rev)
 		return ATP_STANDING_OBSOLETE;
-	if (!repo->head.has_rev || event->rev > repo->head.rev)
+	if (!repo->head.has_rev || event->rev > repo->head.rev)	/* T-12 */
 		return ATP_STANDING_NEW;
 	if (event->kind == ATP_REPOS_SYNC)
 		return ATP_STANDING_OBSOLETE;
@@ -677,7 +677,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 		repo->head.has_first = true;
 	}
 	repo->head.has_rev = true;
-	repo->head.rev = event->rev;
+	repo->head.rev = event->rev;		/* F-13: also without operations */
 	event->effects.closes = repo->hold.any_gap && event->held == NULL;
 	if (!rest || !event->partial)
 	{
@@ -691,7 +691,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 }
 
 /*
- * R-01: does the event demand a fetch of the repository, because the repository is desynchronized, or because its
+ * R-01, F-10: does the event demand a fetch of the repository, because the repository is desynchronized, or because its
  * earlier records are unknown?  At level full a whole commit gets here only with a verified signature: a forged
  * event must not cause fetches.
  */

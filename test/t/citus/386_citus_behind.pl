@@ -1,9 +1,10 @@
 # 386_citus_behind.pl
-#		A server of Citus' comes back with older rows while a consumer runs: the marks of
-#		each transaction (node_mark, node_written) tell.  Only that server's repositories are
-#		marked; labels get a gap, from which they come again; the server gets its rows of link_source back; a
-#		transaction marks only the servers that it writes to.  A consumer looks once a minute, and
-#		before each connection, also if distribute() made the marks while the consumer ran.
+#		A node of Citus comes back with older rows while a consumer runs: the numbers that each
+#		transaction writes into node_mark and node_written differ then.  The consumer marks only the
+#		repositories of this node, records a gap in the stream of labels, from which the labels come
+#		again, and gives the node its rows of link_source back.  A transaction writes numbers only for
+#		the nodes that it writes to.  A consumer compares the numbers once a minute, and before each
+#		connection, also if distribute() made the tables of numbers while the consumer ran.
 #
 #		Needs Citus: see test/citus/build.
 

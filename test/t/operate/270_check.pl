@@ -1,6 +1,7 @@
 # 270_check.pl
-#		atproto.check(): nothing is wrong with what consumers have left; each invariant is broken once, and exactly
-#		its row comes; what the caller may not read is said; a share; at most 1,000 rows of a kind; no lock but ACCESS SHARE.
+#		atproto.check() returns no row for tables that consumers have filled.  The test breaks each invariant once, and
+#		exactly the row of this invariant comes.  check() names what the caller may not read, checks a share of the
+#		repositories, returns at most 1,000 rows of a kind, takes only ACCESS SHARE locks, and can be cancelled.
 
 use strict;
 use warnings FATAL => 'all';

@@ -144,7 +144,7 @@ wait_for("SELECT events = 2 * $PDS_LAST FROM atproto.cursor");
 is(by_statement('switched', $creates) ? 'by the statement' : 'directly', 'directly', 'switched on again: directly');
 query("SELECT atproto.unsubscribe('switched')");
 
-# --- the same keys again and again ---
+# --- the same keys again and again: the order of the events decides (F-16) ---
 
 my $again = make_capture('synth.py', 'again');
 my $server2 = AtprotoTest::Server->start($again);

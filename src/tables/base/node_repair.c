@@ -1,5 +1,5 @@
 /*
- * node_settle.c
+ * node_repair.c
  *		Nodes of Citus that have come back with older rows: what is known of their rows is taken back.
  *
  * Rows of a repository are on one node, and of one moment.  So its repositories are marked, and fetched where a
