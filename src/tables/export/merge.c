@@ -204,10 +204,14 @@ add_letter(AtpMerge *m, AtpErr err, AtpBytes block, size_t at)
 {
 	AtpEvent	event = m->event;
 	AtpSpan		path = copy_path(tree_path(m));
+	AtpDeadLetter *letter;
 
 	atp_make_printable(unconstify(char *, path.ptr), path.len);
 	event.message = copy_bytes(block);
-	atp_dead_letter(m->batch, "record", &event, err, at)->path = path;
+	letter = atp_dead_letter(m->batch, "record", &event, err, at);
+	letter->path = path;
+	/* the letter outlives this event, which only stands for the export */
+	letter->event = NULL;
 	m->merged.refused++;
 	m->bytes += block.len + path.len + LETTER_BYTES;
 }
