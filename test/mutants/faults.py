@@ -764,7 +764,6 @@ fault("hold-spoilt", "tables/repos/repo.c", "else if (events[i].held != NULL)", 
 fault("hold-spoilt-gap", "tables/repos/hold.c", "	h->judged |= !event->ignored;\n", "	h->judged = true;\n", HELD)
 fault("hold-order-late", "tables/repos/held.c", "		order->stays |= nheld == 0 || row->rev != first_rev;\n", "		order->stays |= nheld == 0;\n", "t/282_full_races")
 fault("hold-fetch-ends", "tables/repos/hold.c", "	if (h->state == ATP_HOLD_RESYNC)\n		return false;\n	if (h->order.stays", "	if (h->order.stays", RESYNC)
-fault("hold-fetch-erased", "tables/repos/hold.c", "	if (h->state == ATP_HOLD_RESYNC)\n		return;\n", "", "t/348_repo_refusals")
 fault("hold-no-release", "tables/repos/hold.c", "	[ATP_HOLD_RELEASE] = {ATP_WORD_RELEASE, FROM(RESYNC)},", "	[ATP_HOLD_RELEASE] = {ATP_WORD_RELEASE, FROM(NONE)},", RESYNC)
 fault("hold-release-always", "tables/repos/hold.c", "	if (h->state != ATP_HOLD_RESYNC)\n		return false;\n", "", "t/340_exports")
 fault("hold-release-nobody", "tables/repos/hold.c", "	if (h->nheld + h->nothers > 0)\n		release_held(h);", "	if (h->nheld >= 0)\n		release_held(h);", RESYNC)
