@@ -220,7 +220,7 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	repo->account.status_seq = event->seq;
 	/* do not store a position that is a future time: all later events of the account would be old */
 	repo->account.has_status_seq = s->apply->sub->source->rewind == 0 || !atp_is_ahead(event->seq);
-	repo->account.host = cstring_to_text(s->apply->sub->ep->host);
+	repo->account.host = cstring_to_text(atp_apply_endpoint(s->apply)->host);
 	repo->row.changed = true;
 	/* release events that wait for a missing commit: the account is inactive, and held events must not outlive a deletion */
 	event->effects.closes = repo->hold.any_gap && !repo->account.active;
