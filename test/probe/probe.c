@@ -198,7 +198,7 @@ probe_step(AtpTime now)
 	return timeout;
 }
 
-static const AtpTask probe_task = {"probe", probe_wanted, probe_begin, probe_step};
+static const AtpTask probe_task = {"probe", probe_wanted, probe_begin, probe_step, .kinds = 2};
 
 /* Runs when the library is loaded. */
 __attribute__((constructor)) static void

@@ -36,6 +36,13 @@ typedef struct AtpTask
 	 * afterwards.  An ERROR ends the process.
 	 */
 	long		(*step) (AtpTime now);
+
+	/*
+	 * How many kinds of HTTP requests the task starts: each has a reserve (request_share.h).  A kind
+	 * for each owner of requests, and one more if the owner starts requests with limits of its own,
+	 * too (atp_fetch_start()).
+	 */
+	int			kinds;
 } AtpTask;
 
 extern const AtpTask atp_identity_task;

@@ -435,4 +435,4 @@ step_handles(AtpTime now)
 	return atp_earlier(timeout, atp_dns_timeout(now));
 }
 
-const AtpTask atp_handle_task = {"handle", atp_handles_are_wanted, atp_dns_begin, step_handles};
+const AtpTask atp_handle_task = {"handle", atp_handles_are_wanted, atp_dns_begin, step_handles, .kinds = 1};

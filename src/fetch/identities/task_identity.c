@@ -544,4 +544,5 @@ const AtpTask atp_identity_task = {
 	.wanted = atp_identity_is_wanted,
 	.begin = begin_identities,
 	.step = step_identities,
+	.kinds = 2,					/* the directory, and hosts of did:web */
 };

@@ -356,4 +356,5 @@ const AtpTask atp_list_task = {
 	.name = "list",
 	.wanted = atp_list_is_wanted,
 	.step = step_lists,
+	.kinds = 1,
 };

@@ -134,4 +134,4 @@ step_dictionaries(AtpTime now)
 	return running != NULL || left >= 0 ? left : LOOK_MS;
 }
 
-const AtpTask atp_dictionary_task = {"dictionary", dictionaries_wanted, NULL, step_dictionaries};
+const AtpTask atp_dictionary_task = {"dictionary", dictionaries_wanted, NULL, step_dictionaries, .kinds = 1};

@@ -111,6 +111,17 @@ wait_after_crash(void)
 	atp_crash_run();
 }
 
+/* How many kinds of requests all tasks together start. */
+static int
+count_kinds(void)
+{
+	int			n = 0;
+
+	for (int i = 0; task_at(i) != NULL; i++)
+		n += task_at(i)->kinds;
+	return n;
+}
+
 /* One round of all tasks; returns milliseconds until the next round has work. */
 static long
 run_round(MemoryContext cxt)
@@ -181,7 +192,7 @@ atp_fetcher_main(Datum arg)
 	wait_after_crash();
 	(void) look_for_work("beginning");
 	atp_poll_begin();
-	atp_fetch_begin();
+	atp_fetch_begin(count_kinds());
 	for (int i = 0; task_at(i) != NULL; i++)
 		if (task_at(i)->begin != NULL)
 			task_at(i)->begin();

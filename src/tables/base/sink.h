@@ -32,6 +32,7 @@ typedef enum AtpStanding
 typedef struct AtpApply
 {
 	const AtpSubscription *sub;
+	const AtpEndpoint *from;	/* the stream that the messages came from; NULL: the subscription's present stream */
 	const struct AtpSink *sink;
 	AtpBatch   *batch;
 	AtpStatements *statements;	/* for the tables of the subscription */
@@ -45,7 +46,7 @@ typedef struct AtpApply
 	bool		force;			/* rows are overwritten even where the table has newer data */
 	Oid			lock_first;		/* table with an unavailable lock: the next attempt waits for this table first */
 	int			lock_attempts;	/* failed attempts in a row to lock all tables without waiting */
-	bool		has_sources;	/* sources for the batch's links were added, as far as there is room (link_rows.h) */
+	bool		prepared;		/* the derived tables were prepared for the batch, as far as there is room (derived.h) */
 	AtpStanding standing;		/* result of the last standing(), which runs as a step */
 	struct varlena *repo;		/* repository to mark as out of step, in a step */
 	/* events of the batch in this transaction: [lo, hi) */
@@ -66,6 +67,13 @@ typedef struct AtpApply
 	int			nrev_entries;
 	int			max_rev_entries;
 } AtpApply;
+
+/* Sequence numbers of the batch's events are those of this stream, but for held events (AtpHeldRow). */
+static inline const AtpEndpoint *
+atp_apply_endpoint(const AtpApply *a)
+{
+	return a->from != NULL ? a->from : a->sub->ep;
+}
 
 typedef struct AtpSink
 {

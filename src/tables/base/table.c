@@ -300,7 +300,33 @@ atp_create_tables(const char *target)
 	}
 }
 
-/* SQL: atproto.create_tables(schema) */
+/*
+ * Make the indexes that tables of an earlier version lack although they have the columns.  CREATE INDEX IF NOT EXISTS would
+ * lock the table against writers even where the index exists.
+ */
+static void
+create_indexes(const char *target)
+{
+	Oid			schema = get_namespace_oid(target, false);
+
+	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
+	{
+		if (!atp_table_is_ours(*table, get_relname_relid((*table)->name, schema)))
+			continue;
+		for (int i = 0; i < (*table)->ncolumns; i++)
+		{
+			const AtpColumn *column = &(*table)->columns[i];
+
+			if (column->index != NULL && !OidIsValid(get_relname_relid(column->index, schema)))
+				atp_run_each(atp_expand_sql(column->more, target));
+		}
+	}
+}
+
+/*
+ * SQL: atproto.create_tables(schema).  subscribe() does not make missing indexes: it would lock out the consumers that
+ * fill the tables, for as long as a large table is read.
+ */
 Datum
 atp_create_tables_sql(PG_FUNCTION_ARGS)
 {
@@ -311,6 +337,7 @@ atp_create_tables_sql(PG_FUNCTION_ARGS)
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_SCHEMA, target);
 	SPI_connect();
 	atp_create_tables(target);
+	create_indexes(target);
 	SPI_finish();
 	PG_RETURN_VOID();
 }
