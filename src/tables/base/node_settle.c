@@ -14,6 +14,7 @@
 #include "config/spi.h"
 #include "identity/identity.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "tables/base/job.h"
 #include "tables/base/node_mark.h"
 #include "types/types.h"
@@ -46,6 +47,26 @@ number_there(const char *target, AtpTuple written, AtpArg *seq)
 
 	*seq = atp_get_arg(atp_result_row(mark, 0), "seq", INT8OID);
 	return atp_get_int8(atp_result_row(mark, 0), "number");
+}
+
+bool
+atp_nodes_are_behind(const char *target)
+{
+	AtpResult	all;
+	bool		behind = false;
+
+	if (!atp_has_node_marks(target))
+		return false;
+	all = query_in(target, "SELECT writer, did, number FROM #.node_written ORDER BY node, writer", ATP_NO_ARGS);
+	for (uint64 i = 0; i < all.n && !behind; i++)
+	{
+		AtpTuple	row = atp_result_row(all, i);
+		AtpArg		seq;
+
+		behind = number_there(target, row, &seq) < atp_get_int8(row, "number");
+	}
+	atp_result_free(all);
+	return behind;
 }
 
 /* A gap for a stream whose events no fetch of repositories brings back. */
@@ -167,6 +188,8 @@ atp_nodes_repair(const AtpSubscription *sub)
 
 	if (!atp_has_node_marks(sub->target))
 		return NULL;
+	/* waits for the writers, each of which locks this table before any row: atp_nodes_hold() */
+	LockRelationOid(atp_table_in(sub->target, "node_written"), ShareRowExclusiveLock);
 	nest = NewGUCNestLevel();
 	/* a reference table is written here beside others in the same transaction */
 	(void) set_config_option("citus.multi_shard_modify_mode", "sequential", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);

@@ -412,6 +412,7 @@ atp_check(PG_FUNCTION_ARGS)
 	CheckRun	c = {0};
 	List	   *targets;
 	ListCell   *lc;
+	int			nest;
 
 	if (PG_ARGISNULL(1) || PG_ARGISNULL(2))
 		ereport(ERROR,
@@ -427,6 +428,13 @@ atp_check(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	c.result = (ReturnSetInfo *) fcinfo->resultinfo;
 	SPI_connect();
+	nest = NewGUCNestLevel();
+	/*
+	 * A user may have distributed the tables so that a repository's rows are apart.  Citus refuses to join
+	 * such tables, unless it may send rows from node to node, and looks at this setting when a query runs.
+	 */
+	if (atp_has_citus())
+		set_option("citus.enable_repartition_joins", "on");
 	targets = c.given ? list_make1(unconstify(char *, c.target)) : find_targets();
 	check_all(&c, true);
 	foreach(lc, targets)
@@ -434,6 +442,7 @@ atp_check(PG_FUNCTION_ARGS)
 		c.target = lfirst(lc);
 		check_all(&c, false);
 	}
+	AtEOXact_GUC(false, nest);
 	SPI_finish();
 	return (Datum) 0;
 }

@@ -85,7 +85,7 @@ like($notices, qr/"atproto.repo": 8 shards by "did".*"atproto.record": by "did",
 unlike($notices, qr/shards by/, 'once more it does nothing');
 my @beside = split /\n/, query(q{SELECT table_name FROM citus_tables WHERE colocation_id =
 	(SELECT colocation_id FROM citus_tables WHERE table_name = 'atproto.repo'::regclass) ORDER BY table_name::text});
-is_deeply(\@beside, [ map { "atproto.$_" } qw(record record_event repo) ], 'what is of a repository lies together');
+is_deeply(\@beside, [ map { "atproto.$_" } qw(node_mark record record_event repo) ], 'what is of a repository lies together');
 my $shell = sub {
 	return query('BEGIN; SET LOCAL citus.enable_ddl_propagation = off; '
 		  . q{SELECT sum(pg_relation_size(format('atproto.%s', t)::regclass)) FROM unnest(ARRAY['record', 'repo', 'record_event']) t; COMMIT});
