@@ -70,7 +70,6 @@ run_in_tables(void *arg)
 	const AtpSubscription *sub = a->t->sub;
 
 	atp_target_hold(sub->owner, sub->target, sub->target_owner);
-	atp_nodes_hold(sub->target);
 	a->work(a->arg);
 	atp_nodes_mark(a->t->statements, a->t->sub);
 }

@@ -203,22 +203,17 @@ stop_where_rows_are_lost(Consumer *c)
 void
 atp_consumer_look_at_nodes(Consumer *c)
 {
-	char	   *found;
-	bool		behind;
+	char	   *found = NULL;
 
 	atp_begin("looking at the nodes of Citus");
 	c->has_nodes = atp_extension_lock() == ATP_EXTENSION_READY && atp_has_citus();
 	/* asks each time whether the target has marks: distribute() may have made them while this process ran */
-	behind = c->has_nodes && atp_nodes_are_behind(c->sub->target);
-	atp_commit();
-	c->nodes_look = atp_now();
-	if (!behind)
-		return;
-	atp_begin("marking the repositories of a node of Citus");
-	found = atp_extension_lock() == ATP_EXTENSION_READY ? atp_nodes_repair(c->sub) : NULL;
+	if (c->has_nodes)
+		found = atp_nodes_repair(c->sub);
 	if (found != NULL)
 		found = MemoryContextStrdup(TopMemoryContext, found);
 	atp_commit();
+	c->nodes_look = atp_now();
 	if (found == NULL)
 		return;
 	atp_status_error(ATP_DROP_NONE, found);

@@ -19,7 +19,6 @@
 #include "config/extension.h"
 #include "config/spi.h"
 #include "executor/spi.h"
-#include "storage/lmgr.h"
 #include "tables/base/distributed.h"
 #include "tables/base/node_mark.h"
 #include "types/types.h"
@@ -104,16 +103,6 @@ atp_has_node_marks(const char *target)
 	Oid			mark = OidIsValid(schema) ? get_relname_relid("node_mark", schema) : InvalidOid;
 
 	return OidIsValid(mark) && OidIsValid(get_relname_relid("node_written", schema)) && atp_is_distributed(mark);
-}
-
-void
-atp_nodes_hold(const char *target)
-{
-	Oid			schema = get_namespace_oid(target, true);
-	Oid			written = OidIsValid(schema) ? get_relname_relid("node_written", schema) : InvalidOid;
-
-	if (OidIsValid(written))
-		LockRelationOid(written, RowExclusiveLock);
 }
 
 /* ------------------------------------------------------------------------

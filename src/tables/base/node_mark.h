@@ -27,26 +27,13 @@ extern void atp_nodes_touch(AtpStatements *set, const AtpStatement *statement, c
  */
 extern void atp_nodes_mark(AtpStatements *set, const AtpSubscription *sub);
 
-/*
- * For a transaction that will call atp_nodes_mark(), before it locks any row: wait until no atp_nodes_repair() of the
- * target runs, and keep later ones waiting until the end of the transaction.  atp_tables_lock() does the same.
- */
-extern void atp_nodes_hold(const char *target);
-
 /* Has this target both tables, and does Citus distribute node_mark? */
 extern bool atp_has_node_marks(const char *target);
 
 /*
- * In a transaction of its own, as the subscription's owner: is a node of the target behind?  Keeps locks on rows of
- * node_mark, for which writers wait that have locks on other rows: so atp_nodes_repair() needs another transaction.
- */
-extern bool atp_nodes_are_behind(const char *target);
-
-/*
- * In a transaction without locks on the target's tables, as the subscription's owner: look at all nodes of the target
- * again, while no writer has changed any row.  Of a node that is behind, the repositories are marked and are to be
- * fetched, gaps are written for streams of labels, links are marked, and the node counts as settled.  Returns what was
- * found, in one line, palloc'd; NULL: no node is behind any more.
+ * In a transaction, as the subscription's owner: look at all nodes of the target.  Of a node that is behind, the
+ * repositories are marked and are to be fetched, gaps are written for streams of labels, links are marked, and the
+ * node counts as settled.  Returns what was found, in one line, palloc'd; NULL: no node is behind.
  */
 extern char *atp_nodes_repair(const AtpSubscription *sub);
 

@@ -14,7 +14,6 @@
 #include "config/spi.h"
 #include "identity/identity.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "tables/base/job.h"
 #include "tables/base/node_mark.h"
 #include "types/types.h"
@@ -49,26 +48,6 @@ number_there(const char *target, AtpTuple written, AtpArg *seq)
 	return atp_get_int8(atp_result_row(mark, 0), "number");
 }
 
-bool
-atp_nodes_are_behind(const char *target)
-{
-	AtpResult	all;
-	bool		behind = false;
-
-	if (!atp_has_node_marks(target))
-		return false;
-	all = query_in(target, "SELECT writer, did, number FROM #.node_written ORDER BY node, writer", ATP_NO_ARGS);
-	for (uint64 i = 0; i < all.n && !behind; i++)
-	{
-		AtpTuple	row = atp_result_row(all, i);
-		AtpArg		seq;
-
-		behind = number_there(target, row, &seq) < atp_get_int8(row, "number");
-	}
-	atp_result_free(all);
-	return behind;
-}
-
 /* A gap for a stream whose events no fetch of repositories brings back. */
 static void
 write_gap(const char *target, AtpTuple written, AtpArg after)
@@ -82,7 +61,11 @@ write_gap(const char *target, AtpTuple written, AtpArg after)
 	atp_owner_end(caller);
 }
 
-/* Writers whose number a node lacks; returns the nodes, an array, or a null. */
+/*
+ * Writers whose number a node lacks; returns the nodes, an array, or a null.  Citus commits each number_there() at once,
+ * as long as the transaction has not written to several shards: so a writer that waits for a row of node_mark waits for
+ * a moment only, and cannot deadlock with us.
+ */
 static AtpArg
 find_behind(const char *target)
 {
@@ -188,8 +171,6 @@ atp_nodes_repair(const AtpSubscription *sub)
 
 	if (!atp_has_node_marks(sub->target))
 		return NULL;
-	/* waits for the writers, each of which locks this table before any row: atp_nodes_hold() */
-	LockRelationOid(atp_table_in(sub->target, "node_written"), ShareRowExclusiveLock);
 	nest = NewGUCNestLevel();
 	/* a reference table is written here beside others in the same transaction */
 	(void) set_config_option("citus.multi_shard_modify_mode", "sequential", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);

@@ -80,7 +80,6 @@ Oid
 atp_tables_lock(const AtpStatements *set, int uses, bool waits)
 {
 	Oid			taken = InvalidOid;
-	Oid			written;
 
 	for (const AtpTable *const *table = atp_tables; *table != NULL && !OidIsValid(taken); table++)
 	{
@@ -90,10 +89,6 @@ atp_tables_lock(const AtpStatements *set, int uses, bool waits)
 		if (OidIsValid(relid))
 			taken = lock_one(relid, &locking);
 	}
-	/* atp_nodes_hold(), in step with the tables */
-	written = OidIsValid(taken) ? InvalidOid : atp_target_table(set, "node_written");
-	if (OidIsValid(written))
-		taken = lock_one(written, &(Locking) {waits, 0});
 	return taken;
 }
 

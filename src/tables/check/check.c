@@ -164,6 +164,9 @@ may_read(CheckRun *c, const AtpInvariant *invariant, char *word)
 		return NOT_THERE;
 	if (ours && table_named(name) != NULL && !atp_table_is_ours(table_named(name), relid))
 		return NOT_THERE;
+	if (ours && atp_has_copies(relid))
+		return note_unreadable(c, relid, "Citus keeps several copies of each shard, so rows might come twice: what needs this table was not checked",
+							   "SELECT undistribute_table(...), then atproto.distribute({target}) with citus.shard_replication_factor = 1.");
 	if ((invariant->flags & ATP_CHECK_PLAIN) && atp_has_citus() && atp_is_distributed(relid))
 		return NOT_THERE;
 	if (atp_schema_aclcheck(schema, GetUserId(), ACL_USAGE) != ACLCHECK_OK ||

@@ -261,7 +261,6 @@ rebuild_links(const char *target, int64 *added, int64 *removed)
 	const Sql  *sql;
 	AtpArg		links;
 
-	atp_nodes_hold(target);
 	run_counted("LOCK TABLE #.link IN SHARE ROW EXCLUSIVE MODE", target, NULL);
 	check_places(target);
 	sql = begin_stage(target);

@@ -66,6 +66,7 @@ query(q{CREATE SCHEMA copies; SELECT atproto.create_tables('copies')});
 my $copies = 'SET citus.shard_replication_factor = 2;';
 refused("$copies SELECT atproto.distribute('copies')", qr/shard_replication_factor is 2: there would be several copies/, 'copies of shards');
 query("$copies SELECT create_distributed_table('copies.record', 'did')");
+expect_check('not readable', qr/\|copies\.record\|Citus keeps several copies/);
 refused(q{SELECT atproto.distribute('copies')}, qr/keeps several copies of each shard of table "copies.record"\n(?s:.*)HINT/, 'copies that are there');
 query(q{CREATE ROLE nobody; GRANT USAGE ON SCHEMA atproto TO nobody});
 refused(qq{BEGIN ISOLATION LEVEL \U$_\E; SELECT atproto.distribute()}, qr/at isolation level "read committed" only/, "at $_, whose snapshot may be older than rows")
