@@ -20,6 +20,10 @@ DATA_built = atproto--$(EXTVERSION).sql
 DATA = $(filter-out upgrade/$(DATA_built),$(wildcard upgrade/*.sql))
 
 SRCS = $(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))
+# Tests send requests of their own through the fetcher.
+ifneq ($(findstring ATP_INJECTION_POINTS,$(PROFILE)),)
+SRCS += test/probe/probe.c
+endif
 OBJS = $(SRCS:.c=.o)
 
 PG_CONFIG ?= pg_config
@@ -55,7 +59,7 @@ REGRESS = $(sort $(patsubst sql/%.sql,%,$(wildcard sql/*.sql)))
 TAP_TESTS = 1
 PROVE_TESTS = $(sort $(wildcard test/t/*/*.pl))
 
-EXTRA_CLEAN = src/*.o src/*/*.o src/*/*/*.o src/*.d src/*/*.d src/*/*/*.d src/*/*.bc src/*/*/*.bc
+EXTRA_CLEAN = test/probe/*.o test/probe/*.d src/*.o src/*/*.o src/*/*/*.o src/*.d src/*/*.d src/*/*/*.d src/*/*.bc src/*/*/*.bc
 
 # These do their own building, elsewhere, so they work on a machine where
 # PostgreSQL is not installed yet and PGXS cannot be included.
@@ -90,7 +94,7 @@ include $(PGXS)
 # PGXS would make any .sql of a .sql.in beside it that is newer, such as src/types/try.sql.
 %.sql: %.sql.in
 
--include $(wildcard src/*.d src/*/*.d src/*/*/*.d)
+-include $(wildcard src/*.d src/*/*.d src/*/*/*.d test/probe/*.d)
 
 atproto--$(EXTVERSION).sql: $(SQL_PARTS) src/types/include.awk $(wildcard src/types/*.sql.in)
 	awk -v dir=src/types -f src/types/include.awk $(SQL_PARTS) > $@.tmp && mv $@.tmp $@

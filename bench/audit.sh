@@ -5,7 +5,7 @@
 # table as years of events do.
 #
 #   bench/audit.sh                  print the results
-#   bench/audit.sh --write          also put them into bench/README.md
+#   bench/audit.sh --write          also put them into bench/notes
 #
 # RUNS (default 5), REPOS (default 2000), RECORDS (of the large one, default
 # 1000000), PG_CONFIG (default pg_config) come from the environment.  The extension

@@ -7,7 +7,7 @@
 #   heal     a repository with rows that are not the account's is fetched again, 20 of them one after the other
 #
 #   bench/backfill.sh                  print the results
-#   bench/backfill.sh --write          also put them into bench/README.md
+#   bench/backfill.sh --write          also put them into bench/notes
 #
 # The exports are made by make_exports.c, without TLS and compression; identities are known beforehand.
 # One run each.  Memory is the anonymous memory of the fetcher.

@@ -5,7 +5,7 @@
 # Each recipe has a database of its own; their runs take turns; medians of RUNS.
 #
 #   bench/cookbook.sh               print the results
-#   bench/cookbook.sh --write       also put them into bench/README.md
+#   bench/cookbook.sh --write       also put them into bench/notes
 #
 # EVENTS (default 100000), RUNS (default 3), WORKERS (default 1), RECIPES (default: those below), PG_CONFIG come
 # from the environment.  The extension must be installed, test/server and test/simulator built.
@@ -92,7 +92,7 @@ none=$(median $(cat "$W/none"))
 {
 	echo "## Cookbook"
 	echo
-	echo "\`EVENTS=$EVENTS RUNS=$RUNS WORKERS=$WORKERS bench/cookbook.sh\`: $(machine). What the recipes of [doc/use/cookbook.md](../doc/use/cookbook.md) cost the consumer: CPU time of its processes for the same events of a simulated network, and" \
+	echo "\`EVENTS=$EVENTS RUNS=$RUNS WORKERS=$WORKERS bench/cookbook.sh\`: $(machine). What the recipes of [doc/use/cookbook.md](../../doc/use/cookbook.md) cost the consumer: CPU time of its processes for the same events of a simulated network, and" \
 		"how many times that of tables without any recipe. Medians of runs in turns; load of the machine before: $LOAD."
 	echo
 	echo "| with | CPU time an event, least to most | times |"

@@ -4,7 +4,7 @@
 # that this script starts and throws away; figures are medians.
 #
 #   bench/data.sh                   print the results
-#   bench/data.sh --write           also put them into bench/README.md
+#   bench/data.sh --write           also put them into bench/notes
 #
 # RUNS (default 5), ROWS (default 200000), PG_CONFIG (default pg_config), CC come
 # from the environment.  The extension must be installed.

@@ -4,7 +4,7 @@
 # network's mean, and one large one.
 #
 #   bench/exports.sh                  print the results
-#   bench/exports.sh --write          also put them into bench/README.md
+#   bench/exports.sh --write          also put them into bench/notes
 #
 # RUNS (default 5), REPOS (default 500), RECORDS (of the large one, default 200000),
 # PG_CONFIG (default pg_config), PYTHON (default python3, with cbor2) come from the environment.  The extension

@@ -4,7 +4,7 @@
 # one takes, and how long the questions of doc/use/graph.md, and some of doc/use/cookbook.md, take.
 #
 #   bench/links.sh                  print the results
-#   bench/links.sh --write          also put them into bench/README.md
+#   bench/links.sh --write          also put them into bench/notes
 #
 # RUNS (default 5), EVENTS (default 10230000: nine million links), FAMOUS (follows of
 # the one account, default 1000000), PG_CONFIG (default pg_config) come from the

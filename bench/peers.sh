@@ -18,7 +18,7 @@
 #
 # The extension must be installed, test/server and test/simulator built: bench/run peers does that.  The packages of
 # bench/peers/package.json, Node among them, come through npm (Debian: apt-get install npm), unless bench/peers/node_modules is
-# there.  Without them nothing is measured.  --write puts the section into bench/README.md.  PG_CONFIG, COPIES, EVENTS, RUNS and TRAFFIC, which comparisons, come from the environment.
+# there.  Without them nothing is measured.  --write puts the section into bench/notes.  PG_CONFIG, COPIES, EVENTS, RUNS and TRAFFIC, which comparisons, come from the environment.
 set -euo pipefail
 COPIES=${COPIES:-31}
 EVENTS=${EVENTS:-10000}
@@ -222,7 +222,7 @@ fi
 	echo
 	echo "\`COPIES=$COPIES EVENTS=$EVENTS RUNS=$RUNS bench/peers.sh\`: $(machine), load before: $load; \`fsync\` and \`synchronous_commit\` on; Node $("$node" --version)."
 	echo "Medians (least to most), in seconds. The ratio is the processor time of the extension, one process, divided by that of the program (Node without loading its libraries, and its backend); the rest is by the clock, and how many times faster the extension is."
-	echo "[What the programs are](peers/README.md), what each checks, and which rows differ."
+	echo "[What the programs are](../peers/README.md), what each checks, and which rows differ."
 	echo
 	echo "| what | CPU, extension | CPU, program | ratio | extension | 2 workers | program | times | 2 workers, times | program, MB | rows that differ |"
 	echo "|---|---|---|---|---|---|---|---|---|---|---|"

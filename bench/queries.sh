@@ -11,7 +11,7 @@
 # Then every other statement of doc/use/queries.md is run, to see that it is right.
 #
 #   bench/queries.sh                print the table
-#   bench/queries.sh --write        also put it into bench/README.md
+#   bench/queries.sh --write        also put it into bench/notes
 #
 # EVENTS (default 1000000), RUNS (default 5), PG_CONFIG (default pg_config) come
 # from the environment.  The extension must be installed.
@@ -123,7 +123,7 @@ blocks | grep -v '^\(ALTER TABLE\|CREATE INDEX record_\(collection\|post\)\)' | 
 {
 	echo "## Queries"
 	echo
-	echo "\`EVENTS=$EVENTS RUNS=$RUNS bench/queries.sh\`: $(machine). The same five questions that JSONBench asks, of \`record\` with the indexes and statements of [doc/use/queries.md](../doc/use/queries.md)," \
+	echo "\`EVENTS=$EVENTS RUNS=$RUNS bench/queries.sh\`: $(machine). The same five questions that JSONBench asks, of \`record\` with the indexes and statements of [doc/use/queries.md](../../doc/use/queries.md)," \
 		"compared with its own layout for PostgreSQL: one jsonb document per event, and an index on five expressions. The same $EVENTS events" \
 		"(\`bench/events.sql\`) in both, the same rows as results. Medians of hot runs, in milliseconds of processor time; the ratio is the extension's figure divided" \
 		"by the other one. For both: \`shared_buffers = 2GB\`, \`work_mem = 64MB\`, \`random_page_cost = 1.1\`, no parallel query, no JIT; indexes made first, then the rows, then \`VACUUM (ANALYZE)\`."

@@ -22,7 +22,7 @@
 # work counts little; only "the first time" is by the clock.
 #
 #   bench/scale.sh                  print the tables
-#   bench/scale.sh --write          also put them into bench/README.md
+#   bench/scale.sh --write          also put them into bench/notes
 #
 # PG_CONFIG and MAINTENANCE_WORK_MEM (default 1GB) come from the environment.  With "1 10 100"
 # and 12GB a layout takes 55 GB of disk; with less memory the key is sorted there, too.

@@ -8,7 +8,7 @@
 # processors have time for; what locks, the log, memory and the sender cost beyond that is not in it.
 #
 #   bench/stages.sh            print the results
-#   bench/stages.sh --write    also put them into bench/README.md
+#   bench/stages.sh --write    also put them into bench/notes
 #
 # The extension must be installed, test/server and test/simulator built: make bench does that.  PG_CONFIG, EVENTS,
 # RUNS, WORKERS, SEED come from the environment.

@@ -5,7 +5,7 @@
 # server process's time on a processor (from Linux's schedstat).
 #
 #   bench/types.sh                  print the table
-#   bench/types.sh --write          also put it into bench/README.md
+#   bench/types.sh --write          also put it into bench/notes
 #
 # ROWS (default 5000000), RUNS (default 3), PG_CONFIG (default pg_config) come
 # from the environment.  The extension must be installed.

@@ -5,7 +5,7 @@
 # time on a processor (from Linux's schedstat).
 #
 #   bench/views.sh                print the table
-#   bench/views.sh --write        also put it into bench/README.md
+#   bench/views.sh --write        also put it into bench/notes
 #
 # EVENTS (default 1000000, of which some 12 % are posts), RUNS (default 9), PG_CONFIG
 # (default pg_config) come from the environment.  The extension must be installed.
@@ -83,7 +83,7 @@ row() { # WHAT QUERY
 	echo "## Views"
 	echo
 	echo "\`EVENTS=$EVENTS RUNS=$RUNS bench/views.sh\`: $(machine), load $(cut -d' ' -f1 /proc/loadavg)." \
-		"$("${PSQL[@]}" -c "SELECT count(*) FROM post_stored") posts of \`bench/events.sql\`, and as many likes, each in a [view](../doc/use/lexicons.md) over \`record\` and in a table that has its columns stored." \
+		"$("${PSQL[@]}" -c "SELECT count(*) FROM post_stored") posts of \`bench/events.sql\`, and as many likes, each in a [view](../../doc/use/lexicons.md) over \`record\` and in a table that has its columns stored." \
 		"Medians of hot runs, in milliseconds of processor time. No parallel query, no JIT."
 	echo
 	echo "| what | view | stored | ratio | wanted |"

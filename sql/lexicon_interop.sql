@@ -1,5 +1,5 @@
 -- The Lexicon cases of the interoperability suite (CC0, test/data/vectors/interop/LICENSE-CC0): documents,
--- and records of one that has everything.  Rules L-01 to L-08, L-20 to L-33.
+-- and records of one that has everything.
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS atproto;
 RESET client_min_messages;

@@ -70,7 +70,7 @@ SELECT '3jwdwj2ctlk26'::atproto.tid BETWEEN tid_floor('2023-05-22 21:40:19.774Z'
 SELECT 'bzzzzzzzzzzzz'::atproto.tid < 'c222222222222'::atproto.tid AS less,
 	   max(t), min(t) FROM unnest('{bzzzzzzzzzzzz, c222222222222, 3jwdwj2ctlk26}'::atproto.tid[]) t;
 
--- tid_generate: T-09; each is greater than the one before, and canonical
+-- tid_generate: T-09; each is greater than the one before, and canonical; its time counts microseconds (T-10)
 SELECT count(*), count(DISTINCT t) AS different, bool_and(t > before) AS increasing,
 	   bool_and(tid_is_canonical(t)) AS canonical,
 	   bool_and(tid_timestamp(t) BETWEEN now() - interval '1 minute' AND now() + interval '1 minute') AS about_now

@@ -26,7 +26,7 @@ typedef struct AtpStreamKind
 	const char *subprotocol;	/* WebSocket subprotocol to request; NULL: none */
 
 	/*
-	 * For streams whose positions are times: several events may have the same time, and some events come
+	 * F-41: for streams whose positions are times: several events may have the same time, and some events come
 	 * late.  A connection therefore asks also for the events of this interval before the cursor
 	 * (microseconds). 0: positions increase strictly.
 	 */

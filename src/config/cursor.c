@@ -6,28 +6,26 @@
 
 #include "config/cursor.h"
 #include "config/spi.h"
-#include "config/subscription.h"
 
-/* The digest of the settings in a row of atproto.subscription. */
-#define DIGEST DIGEST_OF("target")
-#define DIGEST_OF(target) \
-	"sha256(convert_to(ROW(" target ", collections, dids, slice, actions, keep_records," \
-	" events, keep_raw, verify, host_is_pds, count_collections, links, validate)::text, 'UTF8'))"
-
+/*
+ * The digest is the one of the row that was read.  The row may have been changed since, and events are still applied
+ * under the settings that were read.
+ */
 void
-atp_cursor_settings(const char *name, const char *endpoint)
+atp_cursor_settings(const AtpSubscription *sub)
 {
-	atp_run("UPDATE atproto.cursor c SET settings_after = c.seq, read_from = c.seq, settings = s.digest"
-			" FROM (SELECT " DIGEST " FROM atproto.subscription WHERE name = $1) s (digest)"
-			" WHERE c.subscription = $1 AND c.endpoint = $2 AND c.settings IS DISTINCT FROM s.digest",
-			ATP_ARGS(atp_text_arg(name), atp_text_arg(endpoint)));
+	AtpArg		digest = {PointerGetDatum(sub->digest), BYTEAOID, false};
+
+	atp_run("UPDATE atproto.cursor c SET settings_after = c.seq, read_from = c.seq, settings = $3"
+			" WHERE c.subscription = $1 AND c.endpoint = $2 AND c.settings IS DISTINCT FROM $3",
+			ATP_ARGS(atp_text_arg(sub->name), atp_text_arg(sub->ep->scope), digest));
 }
 
 /* Only the name of the target changes, so no events have to be read again. */
 void
 atp_cursors_rename_target(const char *before, const char *now)
 {
-	atp_run("UPDATE atproto.cursor c SET settings = s.digest FROM (SELECT name, " DIGEST " AS before, " DIGEST_OF("$2::name") " AS digest"
+	atp_run("UPDATE atproto.cursor c SET settings = s.digest FROM (SELECT name, " ATP_SETTINGS_DIGEST " AS before, " ATP_SETTINGS_DIGEST_OF("$2::name") " AS digest"
 			"  FROM atproto.subscription WHERE target = $1::name) s WHERE c.subscription = s.name AND c.settings = s.before",
 			ATP_ARGS(atp_text_arg(before), atp_text_arg(now)));
 }
@@ -35,7 +33,7 @@ atp_cursors_rename_target(const char *before, const char *now)
 char *
 atp_cursor_unsettled(const char *target)
 {
-	AtpResult	found = atp_query("SELECT name FROM (SELECT name, " DIGEST " AS digest FROM atproto.subscription"
+	AtpResult	found = atp_query("SELECT name FROM (SELECT name, " ATP_SETTINGS_DIGEST " AS digest FROM atproto.subscription"
 								  "  WHERE target = $1::name AND links <> 'none' AND enabled AND stopped IS NULL"
 								  "   AND atproto.role_may_fill(owner, target, target_owner)) s"
 								  " WHERE digest <> (SELECT settings FROM atproto.cursor c WHERE c.subscription = s.name"

@@ -7,6 +7,8 @@
 
 #include "postgres.h"
 
+#include "config/subscription.h"
+
 /* A stream's position; sequence numbers, or -1 for no position yet. */
 typedef struct AtpCursor
 {
@@ -35,10 +37,10 @@ extern AtpCursor atp_cursor_share(const char *name, const char *endpoint, int sh
 extern void atp_cursor_begin(const char *name, const char *endpoint, int64 seq);
 
 /*
- * If the subscription's settings differ from those noted in the cursor, note the present settings, and that
- * they hold for events after the present position.
+ * If the settings of this row of atproto.subscription differ from those noted in the cursor, note these
+ * settings, and that they hold for events after the present position.
  */
-extern void atp_cursor_settings(const char *name, const char *endpoint);
+extern void atp_cursor_settings(const AtpSubscription *sub);
 
 /*
  * The name of a subscription that keeps links in the target, but has not begun to use its present settings;

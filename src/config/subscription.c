@@ -24,7 +24,7 @@
 	", links <> 'none' AS has_links, CASE WHEN links NOT IN ('none', 'all') THEN links::text[] END AS links" \
 	", format, target, target_owner, ca_file, proxy, collections, dids, actions, keep_records," \
 	" events, keep_raw, verify, backfill, max_dead_letters, max_dead_letter_bytes, max_held_events, max_held_bytes, host_is_pds," \
-	" count_collections, slice," \
+	" count_collections, slice, " ATP_SETTINGS_DIGEST " AS digest," \
 	" (SELECT string_agg(h.name || ': ' || h.value || E'\\r\\n', '' ORDER BY h.name)" \
 	"  FROM atproto.request_header h WHERE h.subscription = s.name) AS headers, workers, created_at"
 
@@ -209,6 +209,7 @@ from_whole_tuple(AtpTuple row)
 	if (sub->headers == NULL)
 		sub->headers = pstrdup("");
 	sub->workers = atp_get_int4(row, "workers");
+	sub->digest = DatumGetByteaPCopy(atp_get(row, "digest", BYTEAOID, &isnull));
 	sub->created_at = DatumGetTimestampTz(atp_get(row, "created_at", TIMESTAMPTZOID, &isnull));
 	return sub;
 }

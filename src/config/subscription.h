@@ -111,9 +111,16 @@ typedef struct AtpSubscription
 	char	   *proxy;			/* NULL: from the environment */
 	char	   *headers;		/* lines "Name: value\r\n", or "" */
 	int			workers;
+	bytea	   *digest;			/* ATP_SETTINGS_DIGEST of the row */
 	TimestampTz created_at;		/* tells apart subscriptions which had the same name one after the other */
 	AtpSettings settings;
 } AtpSubscription;
+
+/* SQL: the digest of the settings in a row of atproto.subscription. */
+#define ATP_SETTINGS_DIGEST ATP_SETTINGS_DIGEST_OF("target")
+#define ATP_SETTINGS_DIGEST_OF(target) \
+	"sha256(convert_to(ROW(" target ", collections, dids, slice, actions, keep_records," \
+	" events, keep_raw, verify, host_is_pds, count_collections, links, validate)::text, 'UTF8'))"
 
 /* Do both have the same connection, target, owner and number of workers? */
 extern bool atp_subscription_same_stream(const AtpSubscription *a, const AtpSubscription *b);

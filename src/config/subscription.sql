@@ -85,6 +85,7 @@ COMMENT ON COLUMN atproto.subscription.keep_raw IS 'whether the DAG-CBOR is kept
 COMMENT ON COLUMN atproto.subscription.count_collections IS 'whether changes of records are counted by hour and collection, in the view collection_stat';
 COMMENT ON COLUMN atproto.subscription.links IS 'which links of records are stored in table link: none, and the table is left alone; all; or links of these sources, {app.bsky.feed.like:subject.uri,app.bsky.graph.*}';
 COMMENT ON COLUMN atproto.subscription.validate IS 'treatment of records that violate their Lexicons (atproto.lexicon): none, not validated; flag, the reason is in record.fault; dead_letter; or by collection, {app.bsky.feed.post=flag,app.bsky.*=dead_letter}, where the first matching element counts';
+-- F-17: what is authenticated at which level
 COMMENT ON COLUMN atproto.subscription.verify IS 'hash: the hashes of a message''s blocks; chain: also whether exactly the message''s operations lead from the tree before to the signed tree; full: also the signature of the account, or of a label''s labeler, by the key in the DID document; NULL is replaced by a trigger: chain, or hash where the stream allows no more';
 COMMENT ON COLUMN atproto.subscription.host_is_pds IS 'at level full: the stream''s server is a PDS, and events of accounts on other servers are ignored; never for a relay';
 COMMENT ON COLUMN atproto.subscription.handles IS 'verify: the domains of handles are asked now and again whether they name the account (atproto.identity)';

@@ -82,6 +82,7 @@ atp_subscription_insert(const char *const *columns, const AtpArg *values, int n)
 	return inserted > 0;
 }
 
+/* E-01: plain ws:// only to this machine, or where the subscription allows it. */
 static void
 check_endpoint(const AtpEndpoint *ep, bool allow_insecure)
 {

@@ -36,8 +36,8 @@ atp_target_is_renamed(void)
 }
 
 /*
- * The statements, in this order. $1: the old name, $2: the new name.  Rows which already have the new name
- * belong to a schema that does not exist any more: they are deleted to make room.
+ * The statements, in this order.  $1: the old name, $2: the new name.  Rows which already have the new name
+ * belong to a schema that does not exist any more: where such a row has the key of a renamed row, it is deleted.
  */
 static const char *const steps[] = {
 	"UPDATE atproto.subscription SET target = $2::name WHERE target = $1::name",

@@ -139,7 +139,7 @@ read_tokens(const uint8_t *buf, size_t len, bool is_record, AtpJsonbToken *token
 	} while (r.depth > 0);
 
 	*at = r.pos;
-	if (r.pos != len)
+	if (r.pos != len)			/* B-09 */
 		return ATP_E_CBOR_TRAILING;
 	if (is_record && (err = atp_record_seen(&view, at)) != ATP_OK)
 		return err;

@@ -1,6 +1,7 @@
 /*
  * src/identity: keys, servers and handles of accounts, from their DID documents, and the requests for
- * look-ups.  The documents themselves are not stored (W-16).
+ * look-ups.  The documents themselves are not stored (W-16).  These tables are in no dump, so that no call of
+ * pg_extension_config_dump() names them (W-37).
  */
 
 CREATE TABLE atproto.identity (

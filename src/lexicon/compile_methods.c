@@ -2,6 +2,9 @@
  * compile_methods.c
  *		Checks the methods and permissions in a Lexicon document.  No record has
  *		a type that is defined here, so nothing is compiled.
+ *
+ * A document that is accepted unread would be valid here and invalid elsewhere (L-07, L-08), and load_lexicon()
+ * tells an author what is wrong with a document before anybody else reads it.
  */
 #include "postgres.h"
 

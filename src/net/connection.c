@@ -188,6 +188,7 @@ begin_open(AtpConn *conn)
 		atp_end(&conn->end, ATP_DROP_MEMORY, "out of memory");
 		return state_after(conn);
 	}
+	/* E-08: the only message that a client sends, and only to servers that take filters this way */
 	if (conn->hello != NULL)
 		atp_websocket_text(conn->ws, conn->hello, strlen(conn->hello));
 	conn->state = ATP_CONN_OPEN;
@@ -198,6 +199,7 @@ begin_open(AtpConn *conn)
  * The handshake
  * ------------------------------------------------------------------------
  */
+/* E-07: an Authorization header is sent only if the owner has entered the header in atproto.request_header. */
 static void
 build_request(AtpConn *conn, const AtpEndpoint *ep, const AtpConnOptions *options)
 {

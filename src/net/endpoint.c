@@ -64,7 +64,7 @@ url_host(CURLU *url)
 	return host;
 }
 
-/* The query without any "cursor" parameter: the consumer sets the cursor. */
+/* E-03: the query without any "cursor" parameter: the consumer sets the cursor. */
 static char *
 without_cursor(char *query)
 {
@@ -125,6 +125,7 @@ bad_url(const char *url, const char *detail)
 			 errhint("An event stream URL looks like wss://host/xrpc/com.atproto.sync.subscribeRepos.")));
 }
 
+/* E-01; whether ws:// is allowed, subscription_check.c decides. */
 AtpEndpoint *
 atp_endpoint_parse(const char *url)
 {

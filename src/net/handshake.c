@@ -47,6 +47,7 @@ atp_handshake_request(const AtpHandshake *hs, const char *host, const char *targ
 					headers);
 }
 
+/* E-02: any answer but the upgrade that was asked for ends the attempt. */
 AtpHandshakeState
 atp_handshake_answer(AtpHandshake *hs, const char *buf, size_t n)
 {

@@ -89,7 +89,7 @@ set_protocol(CURL *e, const AtpHttp *http)
 }
 
 /*
- * W-54: use nothing from the environment (.netrc, proxies) and no state between requests (cookies, HSTS).
+ * W-56: say who asks.  W-54: use nothing from the environment (.netrc, proxies) and no state between requests (cookies, HSTS).
  * libcurl has most of these off by default.
  */
 static void

@@ -326,7 +326,10 @@ explain_drop(const Incoming *in, AtpDrop drop)
 	}
 }
 
-/* Look at several messages: some commits may not be in shared memory although they are known. */
+/*
+ * atp_decode_is_known() looks at so many of the last messages: shared memory may lack a commit that another source
+ * has brought.
+ */
 #define ASKED	8
 
 bool

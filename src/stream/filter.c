@@ -1,6 +1,7 @@
 /*
  * filter.c
- *		A subscription's filters, applied before a record is decoded (F-14).
+ *		A subscription's filters, applied before a record is decoded (F-14).  A
+ *		commit is verified before, with all its operations (V-04).
  */
 #include "postgres.h"
 

@@ -64,6 +64,7 @@ atp_repos_wants(AtpDecoder *decoder, AtpBatch *batch, const AtpOp *op)
 	return false;
 }
 
+/* B-29: the commit's other operations are applied. */
 void
 atp_repos_refuse(AtpBatch *batch, AtpEvent *event, const AtpOp *op, AtpErr err, size_t at)
 {

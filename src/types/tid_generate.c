@@ -63,7 +63,7 @@ static TidShared *shared = NULL;
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
 static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
-/* Microseconds since 1970, the unit of TIDs. */
+/* T-10: microseconds since 1970, the unit of TIDs. */
 static uint64
 now_micros(void)
 {

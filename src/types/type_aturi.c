@@ -12,7 +12,6 @@
 
 #include "core/syntax/did.h"
 #include "core/syntax/handle.h"
-#include "core/syntax/identifier.h"
 #include "core/syntax/nsid.h"
 #include "core/syntax/recordkey.h"
 #include "core/syntax/tid.h"

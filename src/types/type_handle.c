@@ -8,7 +8,6 @@
 #include "types/text_type.h"
 
 #include "core/syntax/handle.h"
-#include "core/syntax/identifier.h"
 
 struct varlena *
 atp_handle_make(const char *s, size_t n)

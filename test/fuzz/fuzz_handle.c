@@ -4,7 +4,6 @@
  */
 #include "core/syntax/did.h"
 #include "core/syntax/handle.h"
-#include "core/syntax/identifier.h"
 #include "syntax_fuzz.h"
 
 static bool

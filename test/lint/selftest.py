@@ -9,6 +9,7 @@ import names
 import script
 import silence
 import tree
+import words
 
 COMMENTED = "%s; COMMENT ON FUNCTION f(integer) IS 'x';"
 PIN = "SET LOCAL search_path = pg_catalog, pg_temp;"
@@ -47,7 +48,15 @@ BAD_TREE = {
     "is listed for A-01, but does not cite it": {"doc/develop/conformance.md": "| A-01 | a rule | `src/a.c` | |\n", "src/a.c": "/*\n * a.c\n *\t\tNothing.\n */\n"},
     "cites A-01, but is not listed": {"doc/develop/conformance.md": "| A-01 | a rule | `src/b.c` | |\n", "src/a.c": "/*\n * a.c\n *\t\tA-01\n */\n",
                                       "src/b.c": "/*\n * b.c\n *\t\tA-01\n */\n"},
-    "is neither enforced nor marked": {"doc/develop/conformance.md": "| A-01 | a rule | | |\n"},
+    "A-01 is not enforced by its own number": {"doc/develop/conformance.md": "| A-01 | a rule | `src/a.c` | `test/unit/a.c` |\n",
+                                              "src/a.c": "/*\n * a.c\n *\t\tA-01 to A-03, N1 to\n *\t\tN3\n */\n", "test/unit/a.c": "A-01\n"},
+    "A-02 is not enforced by its own number": {"doc/develop/conformance.md": "| A-02 | a rule | `src/a.c` | `test/unit/a.c` |\n",
+                                              "src/a.c": "/*\n * a.c\n *\t\tA-01 to A-03\n */\n", "test/unit/a.c": "A-02\n"},
+    "A-01 is not tested by its own number": {"doc/develop/conformance.md": "| A-01 | a rule | `src/a.c` | `test/t/a/1_one.pl` |\n",
+                                            "src/a.c": "/*\n * a.c\n *\t\tA-01\n */\n", "test/t/a/1_one.pl": "# 1_one.pl\n#\t\tA-01\n#\t\tto A-03\n"},
+    "A-04 says neither": {"doc/develop/conformance.md": "| A-04 | a rule | **not done**: why | |\n"},
+    "A-05 says neither": {"doc/develop/conformance.md": "| A-05 | a rule | **decided otherwise**: why | |\n"},
+    "A-06 says neither": {"doc/develop/conformance.md": "| A-06 | a rule | **planned** | |\n"},
     "the injection point \"two\" is not in both": {"src/a.c": "/*\n * a.c\n *\t\tOne.\n */\nATP_INJECTION_POINT(\"two\");\n"},
     "the test 1_one does not name the point": {"doc/develop/races.md": "| `two` | between | `1_one` |\n", "test/t/stream/1_one.pl": "# 'one'\n",
                                               "src/a.c": "/*\n * a.c\n *\t\tOne.\n */\nATP_INJECTION_POINT(\"two\");\n"},
@@ -71,8 +80,11 @@ BAD_TREE = {
 }
 GOOD_TREE = {
     "doc/a.md": "[b](b.md#two-words) [c](../src/a.c) `[x](y)`\n", "doc/b.md": "# One\n## Two `words`\n",
-    "doc/develop/conformance.md": "| A-01 | a rule | `src/a.c` | |\n| A-02 | a rule | **not done**: why | |\n",
-    "src/a.c": "/*\n * a.c\n *\t\tA-01\n */\n",
+    "doc/develop/conformance.md": (
+        "| A-01 | a rule | `src/a.c` | `test/unit/a.c` |\n| A-02 | a rule | **decided otherwise**, 2026-11-22: why | |\n"
+        "| A-03 | a rule | **planned**: a directory of keys | |\n| N1 | a rule | `src/a.c` | `test/unit/a.c` |\n"),
+    "test/unit/a.c": "A-01, N1\n",
+    "src/a.c": "/*\n * a.c\n *\t\tA-01, N1 (as A-05 to A-07 and N5 to N7 say)\n */\n",
     "src/atproto.c": HEAD % ("atproto.c", '#include "postgres.h"\n#include "process/status/b.h"\n'),
     "src/process/status/b.h": HEAD % ("b.h", '#include "tables/base/c.h"\n#include "common/clock.h"\n'),
     "src/tables/base/c.h": HEAD % ("c.h", '#include "common/clock.h"\n#include "core/d.h"\n'),
@@ -124,6 +136,36 @@ def silence_wrong():
         yield "not found: an empty cell"
 
 
+# Ten words, of which as many as a text is given are stand-ins.
+def wordy(stand_ins, more=""):
+    return " ".join(["it"] * stand_ins + ["word"] * (10 - stand_ins)) + more
+
+
+def found_wordy(files):
+    return list(words.faults(lambda name: files[name], files))
+
+
+def words_wrong():
+    plain = ["/* %s */\n" % wordy(0)] * 99
+    page = words.PAGES[0]
+    good = {
+        "src/net/a.c": "".join(plain) + "/* %s */\nchar *s = \"/* it is what that is */\";\n/* it it it */\n" % wordy(4),
+        "src/a.sql": "COMMENT ON TABLE t IS '%s';\n-- %s\n" % (wordy(0), wordy(0)),
+        page: wordy(0) + "\n\n```\n%s\n```\n\n`%s`\n" % (wordy(9), wordy(9)),
+        "doc/unlisted.md": wordy(9), "test/unit/a.c": "/* %s */\n" % wordy(9),
+    }
+    yield from ("good words: " + fault for fault in found_wordy(good))
+    for place, bad, fault in (
+            ("src/net/b.c", "/* %s */\n// %s\n" % (wordy(1), wordy(0)), "net: 5.0 % of the words"),
+            ("src/net/b.h", "/* %s */\n" % wordy(3) * 2 + "".join(plain), "net: 2 of 101 texts are riddles"),
+            ("src/tables/base/b.c", "/* %s,\n * %s */\n" % (wordy(1), wordy(1)), "tables/base: 10.0 %"),
+            ("src/b.sql", "COMMENT ON TABLE t IS '%s';\n" % wordy(1, " it''s"), "SQL: "),
+            ("src/b.sql.in", "-- %s\n" % wordy(2), "SQL: 20.0 %"),
+            (page, wordy(2), page + ": 20.0 %")):
+        if not any(found.startswith(fault) for found in found_wordy({place: bad})):
+            yield "not found: " + fault
+
+
 STATIC = "static int\n%s(int x)\n{\n\treturn x;\n}\n"
 GOOD_NAMES = {
     "src/a/a.h": "typedef struct AtpA AtpA;\ntypedef enum AtpB\n{\n\tB\n} AtpB;\n",
@@ -152,7 +194,7 @@ def names_wrong():
 
 
 def main():
-    wrong = list(silence_wrong()) + list(names_wrong())
+    wrong = list(silence_wrong()) + list(words_wrong()) + list(names_wrong())
     for name, sql in GOOD_SQL.items():
         wrong += ["%s: %s" % (name, fault) for fault in script.faults(sql)]
     for words, sql in BAD_SQL.items():

@@ -6,8 +6,10 @@
 What it wants:
   - Links between the pages lead to a file, and to a heading of it.
   - A C file begins with its own name and what it is for.
-  - doc/develop/conformance.md has every rule that a comment cites (B-10, B-20 to B-28), with the
-    files that cite it, and no rule that no file cites unless it says so in bold.
+  - doc/develop/conformance.md has every rule that a comment cites (B-10), with the files that cite
+    it.  A range (B-20 to B-28) is prose: it says of no rule that it is enforced or tested.
+  - Each rule of this page is cited in a source and in a test, or its row says "**planned**: what", or
+    "**decided otherwise**, 2026-11-22: why".
   - What runs in the consumer's processes asks clock.c for the time, nothing else.
   - doc/develop/races.md has every injection point of the sources, and no other, each with a test
     that stops a process there.
@@ -27,8 +29,12 @@ import rooms
 PAGE = "doc/develop/conformance.md"
 RACES = "doc/develop/races.md"
 ROW = re.compile(r"^\| ([A-Z]-?\d+) \|([^|\n]*)\|([^|\n]*)\|([^|\n]*)\|$", re.M)
-RULE = re.compile(r"\b([ABEFIJKLNRTVW])-(\d\d)\b(?: to (?:[ABEFIJKLNRTVW]-)?(\d\d)\b)?")
-DECISION = re.compile(r"\b([DN])(\d{1,2})\b(?: to [DN]?(\d{1,2})\b)?")
+RULE = re.compile(r"\b([ABEFIJKLNRTVW])-(\d\d)\b")
+DECISION = re.compile(r"\b([DN])(\d{1,2})\b")
+# "B-20 to B-28", also when the line ends within it and the next one begins as one of a comment
+TO = r"(?:\s|\*|#|--)+to(?:\s|\*|#|--)+"
+RANGE = re.compile(r"\b(?:[A-Z]-\d\d%s(?:[A-Z]-)?\d\d|[DN]\d{1,2}%s[DN]?\d{1,2})\b" % (TO, TO))
+MARK = re.compile(r"\*\*(?:planned\*\*: \S|decided otherwise\*\*, \d{4}-\d\d-\d\d: \S)")
 SOURCE = re.compile(r"^src/.*\.(c|h|sql|in)$")
 CLOCK = re.compile(r"\b(GetCurrentTimestamp|GetSQLCurrentTimestamp|INSTR_TIME_SET_CURRENT|gettimeofday|clock_gettime|time)(?=\((?:NULL|0|\)|&|CLOCK|\w+\)))")
 TEST = re.compile(r"^(sql/.*\.sql|test/(unit|fuzz|t/[^/]*|oracle)/[^/]*\.(c|h|pl|py))$")
@@ -76,19 +82,17 @@ def head_faults(root, files):
 
 
 def citations(root, files, listed):
-    """rule -> files that cite it.  D3 could be anything: D and N numbers count only if they are listed."""
+    """rule -> files that cite it, by its own number.  D3 could be anything: D and N numbers count only if they are listed."""
     cited = {}
     for name in files:
         if not (SOURCE.match(name) or TEST.match(name)):
             continue
-        text = read(root, name)
-        for pattern, form in ((RULE, "%s-%02d"), (DECISION, "%s%d")):
-            for letter, first, last in pattern.findall(text):
-                ends = (int(first), int(last or first))
-                for i in range(ends[0], ends[1] + 1):
-                    rule = form % (letter, i)
-                    if rule in listed or (pattern is RULE and i in ends):
-                        cited.setdefault(rule, set()).add(name)
+        text = RANGE.sub(" ", read(root, name))
+        for letter, number in RULE.findall(text):
+            cited.setdefault("%s-%s" % (letter, number), set()).add(name)
+        for rule in ("%s%d" % (letter, int(number)) for letter, number in DECISION.findall(text)):
+            if rule in listed:
+                cited.setdefault(rule, set()).add(name)
     return cited
 
 
@@ -101,7 +105,7 @@ def rows(root, cited, page):
     def fill(match):
         rule, words, places, tests = match.groups()
         files = cited.get(rule, set())
-        if not places.strip().startswith("**"):
+        if not MARK.match(places.strip()):
             places = listing(f for f in files if SOURCE.match(f))
         return "| %s | %s | %s | %s |" % (rule, words.strip(), places.strip(), listing(f for f in files if TEST.match(f)))
     return ROW.sub(fill, page)
@@ -118,16 +122,19 @@ def rule_faults(root, files):
             yield "the rule %s is cited, but not in %s: %s" % (rule, PAGE, ", ".join(sorted(cited[rule])))
             continue
         there, places = listed[rule]
-        marked = places.startswith("**")
         for name in sorted(cited[rule] - there):
-            if not (marked and SOURCE.match(name)):
+            if not (MARK.match(places) and SOURCE.match(name)):
                 yield "%s cites %s, but is not listed in %s (tree.py --write)" % (name, rule, PAGE)
     for rule, (there, places) in sorted(listed.items()):
-        if not there and not places.startswith("**"):
-            yield "%s: %s is neither enforced nor marked" % (PAGE, rule)
+        if places.startswith("**"):
+            if not MARK.match(places):
+                yield "%s: %s says neither what is planned, nor when and why it was decided otherwise" % (PAGE, rule)
+            continue
+        for pattern, lack in ((SOURCE, "enforced"), (TEST, "tested")):
+            if not any(pattern.match(name) for name in cited.get(rule, ())):
+                yield "%s: %s is not %s by its own number, and neither planned nor decided otherwise" % (PAGE, rule, lack)
         for name in sorted(there - cited.get(rule, set())):
-            if not places.startswith("**"):
-                yield "%s is listed for %s, but does not cite it (tree.py --write)" % (name, rule)
+            yield "%s is listed for %s, but does not cite it (tree.py --write)" % (name, rule)
 
 
 def race_faults(root, files):

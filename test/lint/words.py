@@ -22,9 +22,13 @@ PERCENT = 4.5       # of the words of a room or page
 RIDDLES = 1.0       # of its texts, in percent
 FEWEST = 4          # words; a text of fewer is not looked at
 
-# Pages that have been read by these rules.  The others follow.
+# Pages that keep the limits: one a line, in the order of the alphabet.  A page is entered when it passes.
 PAGES = [
+    "CONTRIBUTING.md",
+    "README.md",
+    "bench/README.md",
     "doc/develop/architecture.md",
+    "doc/develop/conformance.md",
     "doc/develop/races.md",
     "doc/operate/backfill.md",
     "doc/operate/citus.md",
@@ -47,6 +51,7 @@ PAGES = [
     "doc/use/graph.md",
     "doc/use/lexicons.md",
     "doc/use/queries.md",
+    "doc/use/reference.md",
     "doc/use/simulator.md",
     "doc/use/triggers.md",
     "doc/use/types.md",

@@ -88,6 +88,7 @@ fault("undo-create", "core/repo/mst.c", "leaf.value = list[i++].before;", "leaf.
       "unit/test_invert")
 fault("invert-mismatch", "core/repo/invert.c", "? ATP_PROVEN : ATP_MISMATCH", "? ATP_PROVEN : ATP_INCOMPLETE", "unit/test_invert", short=True)
 fault("invert-prev-data", "core/repo/invert.c", "is_root(inversion, prev_data) ? ATP_PROVEN", "prev_data.len > 0 ? ATP_PROVEN", "unit/test_invert")
+fault("invert-nothing", "core/repo/invert.c", "	memcpy(inversion->root, data.ptr, sizeof(inversion->root));\n", "	;\n", "unit/test_invert")
 fault("invert-alone", "core/repo/invert.c", "else if (prev_data.ptr != NULL && is_root(inversion, prev_data))", "else if (prev_data.ptr != NULL)", "unit/test_invert")
 fault("invert-first", "core/repo/invert.c", "memcmp(inversion->root, atp_mst_empty, sizeof(atp_mst_empty)) == 0", "false", "unit/test_capture")
 fault("invert-prev-missing", "core/wire/commit_check.c", "(op->action == ATP_CREATE || op->prev.ptr != NULL)", "(op->action != ATP_UPDATE || op->prev.ptr != NULL)",
@@ -487,6 +488,7 @@ fault("modifier-believed", "types/glue.c", "		if (known == typmod)\n			return ty
 # --- identities ---
 
 STATES, REQUESTS = "t/330_identities", "t/334_identity_requests"
+fault("plc-parallel", "fetch/identities/task_identity.c", "#define PLC_PARALLEL	16", "#define PLC_PARALLEL	17", STATES)
 fault("didweb-tld", "core/syntax/did_web.c", "if (!atp_handle_tld_allowed(s + skip, n - skip))", "if (n == 0)", "unit/test_did", short=True)
 fault("didweb-port", "core/syntax/did_web.c", "n > name + 8 || s[name] != '%'", "n > name + 9 || s[name] != '%'", "unit/test_did")
 fault("didweb-plc", "core/syntax/did_web.c", "return atp_did_is_plc(s, n) ? ATP_OK : ATP_E_DID_PLC;", "return ATP_OK;", "unit/test_did")
@@ -568,6 +570,7 @@ fault("owner-export", "tables/export/export_owner.c", "\"backfill = 'none', name
 fault("owner-none", "fetch/repositories/repo_rows.c", "s.name = j.subscription AND s.backfill <> 'none'", "s.name = j.subscription", OWNERS)
 fault("owner-heir", "tables/commands/job_reassign.c", "CROSS JOIN o WHERE k.subscription = $1", "CROSS JOIN o WHERE false AND k.subscription = $1", OWNERS)
 fault("owner-heir-dids", "tables/commands/job_reassign.c", "AND o.dids IS NULL", "", OWNERS)
+fault("repo-packed", "fetch/repositories/task_repo.c", ".gzip = true, .stream = true", ".gzip = false, .stream = true", "t/353_repo_hosts")
 fault("owner-unentitled", "fetch/repositories/task_repo.c", "	atp_jobs_take_from_unentitled();\n", "", OWNERS)
 fault("owner-unentitled-status", "fetch/repositories/task_status.c", "	atp_status_requests_take_from_unentitled();\n", "", OWNERS)
 fault("owner-leaves", "tables/commands/job_reassign.c", "hand_over(old, true);", "hand_over(old, false);", OWNERS)
@@ -664,8 +667,11 @@ fault("deletion-former-server", "fetch/repositories/task_status.c", "asking->gon
 fault("deletion-left-server", "fetch/repositories/task_status.c", "asking->gone = asking->fresh && (deleted || (", "asking->gone = deleted || (asking->fresh && (", "t/354_repo_changes")
 fault("deletion-of-repo", "tables/export/repo_export.c", "if (confirm)", "if (!confirm)", "t/354_repo_changes")
 fault("deletion-to-and-fro", "tables/export/repo_export.c", "if (confirm && atp_status_is_answered(", "if (!confirm && atp_status_is_answered(", "t/354_repo_changes")
-fault("deletion-letters-of-export", "fetch/repositories/task_status.c", "(seq IS NULL OR $3 IS NULL OR seq < $3)", "seq < $3", "t/354_repo_changes")
-fault("deletion-letters-of-export-at-once", "tables/repos/dead_letter.c", "(d.seq < u.seq OR (d.seq IS NULL AND u.newer))", "d.seq < u.seq", "t/348_repo_refusals")
+fault("deletion-letters-of-export", "tables/repos/dead_letter.c", "(seq IS NULL OR $4 IS NULL OR (seq < $4 AND ", "(seq < $4 AND (true AND ", "t/354_repo_changes")
+fault("deletion-letters-of-export-at-once", "tables/repos/dead_letter.c", "OR (d.seq IS NULL AND u.newer))", "OR false)", "t/348_repo_refusals")
+fault("letters-of-another-stream", "tables/repos/dead_letter.c", "COALESCE(f.endpoint, s.endpoint) IS DISTINCT FROM \" endpoint", "false AND f.endpoint IS DISTINCT FROM \" endpoint", "t/241_retry_late")
+fault("removal-read-again", "tables/records/record_queue.c", "statements[reread ? ATP_DELETE_OLDER_RECORDS : ATP_DELETE_RECORDS]", "statements[ATP_DELETE_RECORDS]", "t/295_apply_paths")
+fault("request-queue", "fetch/engine/request_share.c", "concurrency - running > count_before", "concurrency - running + n > count_before", "unit/test_request_share")
 fault("old-removal-letters-of-export", "tables/repos/dead_letter.c", "d.seq IS NULL AND u.newer", "d.seq IS NULL", "t/241_retry_late")
 fault("letter-too-late", "tables/repos/dead_letter.c", "|| !letter->event->passed ||", "|| letter->event->passed ||", "t/241_retry_late")
 fault("repo-older-elsewhere", "fetch/repositories/repo_transfer.c", "return t->job.at_pds ? ATP_REPO_DOUBTED : ATP_REPO_FAULT;", "return ATP_REPO_FAULT;", "t/354_repo_changes")
@@ -897,7 +903,8 @@ fault("skips-not-counted", "tables/base/skips.c", "return any_skips(more);", "re
 fault("skips-of-shards", "config/cursor.c", "skips = COALESCE(g.skips, '{}')", "skips = c.skips", "t/281_chain")
 fault("gap-missed-again", "tables/apply/stream_progress.c", "		args[3] = Int64GetDatum(gap->before - 1);\n", "		args[3] = Int64GetDatum(gap->after);\n", "t/433_gaps")
 fault("gap-settings", "config/cursor.c", "settings_after = c.seq, read_from = c.seq,", "settings_after = c.seq,", "t/433_gaps")
-fault("gap-target", "config/cursor.c", "ROW(\" target \", collections", "ROW(collections", "t/433_gaps")
+fault("gap-target", "config/subscription.h", "ROW(\" target \", collections", "ROW(collections", "t/433_gaps")
+fault("settings-later", "process/consumer/consumer_settings.c", "atp_cursor_settings(sub);", "atp_cursor_settings(atp_subscription_get(c->name, c->loop_cxt));", "t/287_races_processes")
 fault("gap-shards", "config/cursor.c", "(SELECT max(read_from)", "(SELECT min(read_from)", "t/433_gaps")
 fault("gap-spoilt", "tables/base/gap.c", " AND c.read_from <= g.after_seq) IS NOT TRUE", ") IS NOT TRUE", "t/433_gaps")
 fault("gap-set-back", "process/manager/control.c", "CASE WHEN $2 BETWEEN read_from AND seq THEN read_from ELSE $2 END", "$2", "t/433_gaps")

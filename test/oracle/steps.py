@@ -6,7 +6,7 @@
 A step is one event of an account, named by a letter:
 
     a 3 +x =y -z    its commit of revision 3: creates x, updates y, deletes z;
-                    !x creates what is no record; @TIME is when the event says it happened;
+                    !x creates what is no record; >x creates a like, which has a link; @TIME is when the event says it happened;
                     a name with a slash is a path, any other that of a post
     a deleted       an #account event: deleted, deactivated, ..., or active
     a is NAME       an #identity event with this handle
@@ -21,13 +21,17 @@ import sys
 import synth
 
 POST = "app.bsky.feed.post/"
-ACTIONS = {"+": "create", "!": "create", "=": "update", "-": "delete"}
+ACTIONS = {"+": "create", "!": "create", ">": "create", "=": "update", "-": "delete"}
 
 
 class Stream(synth.Stream):
     def record(self, op, rev):
         if op[0] == "-":
             return None
+        if op[0] == ">":
+            subject = {"uri": "at://did:plc:z72i7hdynmk6r22z27h6tvur/app.bsky.feed.post/3l6oveex3ii2l",
+                       "cid": "bafyreigh2akiscaildcqabsyg3dfr6chu3fgpregiymsck7e7aqa4s52zy"}
+            return {"$type": "app.bsky.feed.like", "subject": subject, "createdAt": "2026-01-01T00:00:00.000Z"}
         return {"no": "type"} if op[0] == "!" else synth.post(f"{op[1:]} {rev}")
 
     def step(self, words):

@@ -30,7 +30,7 @@ rules(void)
 {
 	check("B-01", "17", ATP_OK, 0);
 	check("B-01", "1818", ATP_OK, 0);
-	check("B-01", "1817", ATP_E_CBOR_LONG_FORM, 0);
+	check("B-01, D15", "1817", ATP_E_CBOR_LONG_FORM, 0);
 	check("B-01", "1801", ATP_E_CBOR_LONG_FORM, 0);
 	check("B-01", "190001", ATP_E_CBOR_LONG_FORM, 0);
 	check("B-01", "1900ff", ATP_E_CBOR_LONG_FORM, 0);

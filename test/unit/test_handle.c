@@ -3,7 +3,6 @@
  *		Handles and at-identifiers: rules I-10 to I-14 and I-30.
  */
 #include "core/syntax/handle.h"
-#include "core/syntax/identifier.h"
 #include "syntax.h"
 
 static bool

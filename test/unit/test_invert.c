@@ -325,7 +325,7 @@ each_commit(void)
 	ok(whole.cases == 16384 && whole.proven == whole.cases, "V-18: of %u commits with all nodes, %u are proven",
 	   whole.cases, whole.proven);
 	ok(proof.cases == 16384 && proof.proven == proof.cases,
-	   "V-19: of %u with the nodes around the operations alone, %u are", proof.cases, proof.proven);
+	   "V-19, D27: of %u with the nodes around the operations alone, %u are", proof.cases, proof.proven);
 	ok(without.wrong == 0 && without.proven > 500 && without.incomplete > 40000,
 	   "V-20: of %u that lack one of those, %u are incomplete, %u proven, %u anything else",
 	   without.cases, without.incomplete, without.proven, without.wrong);
@@ -417,6 +417,26 @@ at_random(unsigned rounds)
 	   "V-26: %u, %u and %u lies, of which none is proven", omitted.cases, altered.cases, other_tree.cases);
 }
 
+/* V-29: a commit without operations. */
+static void
+no_operations(void)
+{
+	uint8_t		buf[ATP_MST_ROOT_SPARE];
+	AtpInversion inversion;
+	AtpBytes	one = {values[1], ATP_CID_BLESSED_LEN};
+	AtpBytes	two = {values[2], ATP_CID_BLESSED_LEN};
+
+	atp_invert_begin(&inversion, buf, sizeof(buf), sha256, NULL);
+	atp_invert_nothing(&inversion, one, one);
+	ok(inversion.verdict == ATP_PROVEN && inversion.known, "V-29: the tree is prevData");
+	atp_invert_nothing(&inversion, one, two);
+	ok(inversion.verdict == ATP_MISMATCH, "V-29: another tree than prevData");
+	atp_invert_nothing(&inversion, one, (AtpBytes) {NULL, 0});
+	ok(inversion.verdict == ATP_INCOMPLETE, "V-29: no prevData");
+	atp_invert_nothing(&inversion, (AtpBytes) {atp_mst_empty, sizeof(atp_mst_empty)}, (AtpBytes) {atp_mst_empty, sizeof(atp_mst_empty)});
+	ok(inversion.verdict == ATP_PROVEN && inversion.first, "V-28, V-29: the empty tree");
+}
+
 int
 main(void)
 {
@@ -425,6 +445,7 @@ main(void)
 	/* a CID of another kind, as long as can be */
 	memcpy(values[3], "\x01\x55\x00\x60", 4);
 	memset(values[3] + 4, 7, 96);
+	no_operations();
 	each_commit();
 	at_random(400);
 	return done_testing();

@@ -241,7 +241,7 @@ empty_tree(void)
 
 	tree_build(none, 0, (AtpBytes) {NULL, 0});
 	ok(root_is("bafyreie5737gdxlw5i64vzichcalba3z2v5n6icifvx5xytvske7mr3hpm"),
-	   "B-64: the empty repository's tree");
+	   "B-64, V-21: the empty repository's tree");
 	ok(walk_all(cid_span(tree.root), &leaves, &at) == ATP_E_MST_END && leaves == 0,
 	   "B-64: nothing in it");
 }

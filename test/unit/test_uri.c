@@ -255,6 +255,10 @@ test_general(void)
 			{"at://user:pass@foo.com", ATP_E_URI_USERINFO, 14},
 			{"at://user:[email\xc2\xa0protected]", ATP_E_URI_AUTHORITY_CHAR, 10});
 	ACCEPTED("A-04, A-05, D4, D5", general, "at://example.com:3000", "at://computer", "at://a_b", "at://~");
+	REFUSED("A-06", general,
+			{"at://did:3000", ATP_E_DID_METHOD, 9},
+			{"at://did:m1:v", ATP_E_DID_METHOD, 10},
+			{"at://did:example", ATP_E_DID_COLON, 16});
 	ACCEPTED("A-07", general, "at://foo%24bar.com", "at://%20");
 	REFUSED("A-07", general,
 			{"at://foo$bar.com", ATP_E_URI_AUTHORITY_CHAR, 8},
@@ -417,6 +421,7 @@ test_nosh(void)
 			{"nosh://1673/%2", ATP_E_PERCENT, 12},
 			{"nosh://1673:", ATP_E_URI_AUTHORITY_COLON, 11});
 	ACCEPTED("N-01, N-07", nosh_general, "nosh://did:1673", "nosh://did:PLC:abc", "nosh://DID:a", "nosh://did:web:a~b");
+	ACCEPTED("N-09", nosh_strict, "nosh://0x0000000000000000000000000000000000000000");
 	ACCEPTED("N-03, N-04", nosh_strict, "nosh://1673/nosh.server.buyer.address/3jwdwj2ctlk26",
 			 "nosh://0xb794f5ea0ba39494ce839613fffba74279579268/nosh.server.buyer.address",
 			 "nosh://foo.com/com.example.foo/123");
@@ -550,7 +555,7 @@ test_lengths(void)
 	s = filled("at://foo.com/", 'a', 8193);
 	check_levels(ATP_SCHEME_AT, s, 8193, 'f', 'f', 'f');
 	check_normal(ATP_SCHEME_AT, s, 8193, "ERROR", 5);
-	ok(general(s, 8193, &at) == ATP_E_URI_LONG && at == 8192, "A-17: the byte too many");
+	ok(general(s, 8193, &at) == ATP_E_URI_LONG && at == 8192, "A-17, D17: the byte too many");
 	ok(normalize(s, 8193, &at) == ATP_E_URI_LONG && at == 8192, "A-17: the byte too many");
 	s = filled("nosh://foo.com/", 'a', 8193);
 	ok(nosh_general(s, 8192, &at) == ATP_OK && nosh_general(s, 8193, &at) == ATP_E_URI_LONG,

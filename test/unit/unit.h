@@ -8,6 +8,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* The tests name their data from the folder test: so they run from any folder. */
+static __attribute__((constructor)) void
+enter_folder(void)
+{
+	if (chdir(ATP_TEST_DIR) != 0)
+	{
+		perror(ATP_TEST_DIR);
+		exit(2);
+	}
+}
 
 static int	unit_run;
 static int	unit_failed;

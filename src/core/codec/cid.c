@@ -66,6 +66,7 @@ atp_cid_prefix(const uint8_t *bytes, size_t n, AtpCid *cid, size_t *len, size_t 
 	return ATP_OK;
 }
 
+/* B-41: version 0 and wrong lengths are refused; any codec and hash function is accepted. */
 AtpErr
 atp_cid_check(const uint8_t *bytes, size_t n, AtpCid *cid, size_t *at)
 {

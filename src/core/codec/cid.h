@@ -37,7 +37,7 @@ atp_cid_is_node(AtpBytes cid)
 	return atp_cid_is_blessed(cid.ptr, cid.len) && cid.ptr[1] == ATP_CID_CODEC_DAG_CBOR;
 }
 
-/* Can this CID name a blob: the raw codec (B-26)? */
+/* B-43: can this CID name a blob (B-26)?  Only one with the raw codec. */
 extern bool atp_cid_is_raw(AtpBytes cid);
 
 /* Text to binary (out: ATP_CID_MAX bytes, *on its length) and back. */

@@ -212,7 +212,7 @@ static const struct cbor_callbacks callbacks = {
 /*
  * Reads one head (and a string's content) and checks the rules for every head:
  * complete, definite, of a kind that DAG-CBOR has, and in its shortest form
- * (B-01, B-02, B-03, B-06).
+ * (B-01, B-02, B-03, B-06).  D15: there is no relaxed mode.
  */
 static AtpErr
 decode_head(const uint8_t *p, size_t n, Head *head)

@@ -19,6 +19,7 @@ atp_json_init(AtpJsonReader *r, const char *buf, size_t n, unsigned max_depth)
 	r->after_key = false;
 }
 
+/* J-07: the white space of RFC 8259. */
 static void
 skip_space(AtpJsonReader *r)
 {

@@ -2,6 +2,10 @@
  * grapheme.c
  *		Counts graphemes by the rules of UAX #29, which comments cite by number.  GB9c, about the conjuncts of
  *		Indic scripts, is from Unicode 15.1.
+ *
+ * libutf8proc does the same with the tables of the version that the server has installed.  Here the tables are the
+ * same on every server: a record that is valid on one would otherwise be a dead letter on another, and after an
+ * upgrade of the operating system on the same one.
  */
 #include "core/lexicon/grapheme.h"
 

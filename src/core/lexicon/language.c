@@ -92,7 +92,7 @@ next_part(AtpSpan s, TagPart last, unsigned *extended)
 AtpErr
 atp_language_check(const char *s, size_t n, size_t *at)
 {
-	TagPart 	last = PART_NONE;
+	TagPart		last = PART_NONE;
 	unsigned	extended = 0;
 
 	if (n == 0)

@@ -8,7 +8,6 @@
 #include "core/lexicon/datetime.h"
 #include "core/syntax/did.h"
 #include "core/syntax/handle.h"
-#include "core/syntax/identifier.h"
 #include "core/lexicon/language.h"
 #include "core/lexicon/lex_format.h"
 #include "core/syntax/nsid.h"

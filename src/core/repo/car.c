@@ -218,6 +218,7 @@ find_slot(const AtpCarIndex *index, AtpBytes cid)
 	}
 }
 
+/* B-52: blocks may come in any order, more than once, and without being needed. */
 bool
 atp_car_index_add(AtpCarIndex *index, const AtpCarBlock *block)
 {

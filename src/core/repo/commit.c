@@ -61,6 +61,7 @@ read_field(AtpSpan key, const AtpCborItem *value, AtpCommit *commit,
 	return ATP_OK;
 }
 
+/* B-60: a map with did, rev, sig, data, prev and version, the last of which is 3. */
 AtpErr
 atp_commit_parse(const uint8_t *block, size_t n, AtpCommit *commit, size_t *at)
 {

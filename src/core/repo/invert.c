@@ -4,7 +4,7 @@
  *
  * The tree before the commit is computed as a set: the leaves and absent
  * subtrees of the new tree, with each operation undone.  A tree depends only on
- * its contents, so that the order of the operations does not matter (V-19).
+ * its contents, so that the order of the operations does not matter (V-19, D27).
  */
 #include "core/repo/invert.h"
 

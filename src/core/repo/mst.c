@@ -1,6 +1,6 @@
 /*
  * mst.c
- *		Reads Merkle search trees: rules B-63 to B-65 and V-22 to V-24.  See mst.h.
+ *		Reads Merkle search trees.  See mst.h.
  *
  * A node is {e: [{k, p, t, v}, ...], l}: l is the subtree before the first entry, and t the subtree after an
  * entry.  An entry's key is the first p bytes of the preceding key in the node, followed by k. v is the
@@ -320,7 +320,7 @@ find_node(const AtpMstWalk *walk, AtpBytes cid, AtpBytes *node)
 }
 
 /*
- * Enters the node that this link names; layer is the height of the node's keys.  In a partial walk the node
+ * B-64: enters the node that this link names; layer is the height of the node's keys.  In a partial walk the node
  * may be absent: then the walk notes the gap.
  */
 static AtpErr

@@ -48,7 +48,10 @@ atp_record_view(AtpRecordView *view, size_t n)
 	return n <= ATP_RECORD_MAX ? ATP_OK : ATP_E_RECORD_SIZE;
 }
 
-/* Looks at the value of a key: only few keys have a meaning in the data model. */
+/*
+ * Looks at the value of a key: only few keys have a meaning in the data model.
+ * B-22: "$type" is a text that is not empty.  B-23: another key may have null.
+ */
 static inline AtpErr
 atp_record_value_of(AtpRecordMap *map, AtpBytes key, const AtpCborItem *value)
 {
@@ -110,7 +113,7 @@ atp_record_see(AtpRecordView *view, const AtpCborItem *item, unsigned before, un
 		view->key = item->str;
 		return item->str.len <= ATP_RECORD_KEY_MAX ? ATP_OK : ATP_E_DATA_KEY_LONG;
 	}
-	if (before == 0 && item->kind != ATP_CBOR_MAP)
+	if (before == 0 && item->kind != ATP_CBOR_MAP)	/* B-22 */
 		return ATP_E_RECORD_MAP;
 
 	/* B-20, B-21, D21: kinds of values that DAG-CBOR has and the data model does not have. */
@@ -148,7 +151,7 @@ atp_record_see(AtpRecordView *view, const AtpCborItem *item, unsigned before, un
 	return ATP_OK;
 }
 
-/* Call after the last item. */
+/* Call after the last item.  B-22: the record itself has a "$type". */
 static inline AtpErr
 atp_record_seen(const AtpRecordView *view, size_t *at)
 {

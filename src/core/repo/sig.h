@@ -32,7 +32,10 @@ extern AtpErr atp_sig_cut(const uint8_t *block, size_t n, bool is_label, AtpCbor
 /* V-06, V-07: 64 bytes, r and s in range, s in the lower half of its range. */
 extern AtpErr atp_sig_check(AtpCurve curve, AtpBytes sig);
 
-/* Checks and verifies the signature of the bytes that atp_sig_cut() wrote. */
+/*
+ * B-61: checks and verifies the signature of the bytes that atp_sig_cut() wrote.  V-08: which curve, the key
+ * alone says.
+ */
 extern AtpErr atp_sig_verify(const uint8_t key[ATP_MULTIKEY_LEN], const uint8_t *bytes, size_t n, AtpBytes sig,
 							 AtpSha256Fn sha256, void *sha_ctx, AtpVerifyFn verify, void *ctx);
 

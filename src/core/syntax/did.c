@@ -12,6 +12,7 @@
 #define WEB			"did:web:"
 #define WEB_LEN		(sizeof(WEB) - 1)
 
+/* I-20, I-21: the published pattern and its examples.  I-22: any method is accepted; D18: one without digits. */
 AtpErr
 atp_did_check(const char *s, size_t n, size_t *at)
 {

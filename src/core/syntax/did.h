@@ -51,8 +51,8 @@ extern uint64_t atp_did_abbrev(const uint8_t *stored, size_t n);
 
 /*
  * Normal form (I-24; as the authority of a URI N2 to N4): %HH only where
- * needed, in upper case, and not encoded twice; plc and web in lower case,
- * except the digits of %HH.  Returns the length, never more than n; out may be
+ * needed, in upper case, and not encoded twice; did:plc and did:web in lower
+ * case, except the digits of %HH.  Returns the length, never more than n; out may be
  * s itself.
  */
 extern size_t atp_did_normalize(const char *s, size_t n, char *out);

@@ -1,10 +1,16 @@
 /*
  * handle.c
- *		Handles: syntax, normal form, and the list of disallowed TLDs.
+ *		Handles: syntax, normal form, and the list of disallowed TLDs; at-identifiers.
  */
 #include "core/syntax/chars.h"
+#include "core/syntax/did.h"
 #include "core/syntax/handle.h"
 
+/*
+ * I-10: two labels or more, 253 bytes, and the last label does not begin with a
+ * digit.  I-11: the published invalid examples.  I-14: only ASCII is accepted,
+ * so that an internationalized name comes as "xn--...".
+ */
 AtpErr
 atp_handle_check(const char *s, size_t n, size_t *at)
 {
@@ -26,6 +32,7 @@ atp_handle_check(const char *s, size_t n, size_t *at)
 	return ATP_OK;
 }
 
+/* I-12 */
 void
 atp_handle_normalize(const char *s, size_t n, char *out)
 {
@@ -54,4 +61,12 @@ atp_handle_tld_allowed(const char *s, size_t n)
 			return false;
 	}
 	return true;
+}
+
+AtpErr
+atp_identifier_check(const char *s, size_t n, size_t *at)
+{
+	if (n >= 4 && memcmp(s, "did:", 4) == 0)
+		return atp_did_check(s, n, at);
+	return atp_handle_check(s, n, at);
 }

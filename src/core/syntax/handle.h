@@ -15,5 +15,7 @@ extern AtpErr atp_handle_check(const char *s, size_t n, size_t *at);	/* accepts 
 extern void atp_handle_normalize(const char *s, size_t n, char *out);
 /* I-13: false for TLDs that no handle may have */
 extern bool atp_handle_tld_allowed(const char *s, size_t n);
+/* I-30: an at-identifier is a DID or a handle */
+extern AtpErr atp_identifier_check(const char *s, size_t n, size_t *at);
 
 #endif							/* ATP_HANDLE_H */

@@ -20,6 +20,7 @@ typedef enum AtpCurve
 	ATP_P256					/* NIST P-256, secp256r1 */
 } AtpCurve;
 
+/* V-08: the key's first two bytes name its curve. */
 static inline AtpCurve
 atp_multikey_curve(const uint8_t key[ATP_MULTIKEY_LEN])
 {
@@ -27,7 +28,7 @@ atp_multikey_curve(const uint8_t key[ATP_MULTIKEY_LEN])
 }
 
 /*
- * Parses "z…", or "did:key:z…".  The caller must check that the point lies on the curve (W-11), which needs a
+ * W-09: parses "z…", or "did:key:z…".  The caller must check that the point lies on the curve (W-11), which needs a
  * library for curves.
  */
 extern AtpErr atp_multikey_parse(const char *s, size_t n, uint8_t key[ATP_MULTIKEY_LEN], size_t *at);

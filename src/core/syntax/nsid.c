@@ -5,6 +5,11 @@
 #include "core/syntax/chars.h"
 #include "core/syntax/nsid.h"
 
+/*
+ * I-01, I-02: three segments or more with the characters of labels, 317 bytes;
+ * the first segment and the name do not begin with a digit, and the name has no
+ * hyphen.  I-03: the published examples.  I-07: a '#' is no character of it.
+ */
 AtpErr
 atp_nsid_check(const char *s, size_t n, size_t *at)
 {

@@ -12,6 +12,11 @@
 #define LITERAL			"literal:"
 #define LITERAL_LEN		(sizeof(LITERAL) - 1)
 
+/*
+ * K-01, D2: the characters; K-02, K-10: 1 to 512 bytes, however unusual a long
+ * key is; K-03: not "." and not "..".  The published examples are valid (K-05)
+ * or not (K-06) by these rules.
+ */
 AtpErr
 atp_rkey_check(const char *s, size_t n, size_t *at)
 {
@@ -75,6 +80,10 @@ atp_rkey_matches(const char *s, size_t n, const char *type, size_t tn)
 	return n == tn - LITERAL_LEN && memcmp(s, type + LITERAL_LEN, n) == 0;
 }
 
+/*
+ * K-04: the text comes back unchanged, so case counts.  A TID is stored as a tag and a number, any other text as it
+ * is.
+ */
 size_t
 atp_rkey_store(const char *restrict s, size_t n, uint8_t *restrict out)
 {
@@ -103,6 +112,7 @@ atp_rkey_text(const uint8_t *restrict stored, size_t n, char *restrict out)
 	return ATP_TID_TEXT;
 }
 
+/* K-09: the order is that of the texts, also where a key is stored as a TID's number. */
 int
 atp_rkey_cmp(const uint8_t *a, size_t an, const uint8_t *b, size_t bn)
 {

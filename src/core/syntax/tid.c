@@ -6,6 +6,12 @@
 #include "core/syntax/chars.h"
 #include "core/syntax/tid.h"
 
+/*
+ * T-01, T-02: 13 characters, the first of them at most 'j'.  The published
+ * limits (T-05) and examples with their times (T-06) are valid by this, the
+ * published invalid ones (T-07) are not.  T-11: no time is refused, also none
+ * of the future, because the time is only what the TID's author claims.
+ */
 AtpErr
 atp_tid_parse(const char *s, size_t n, uint64_t *tid, size_t *at)
 {
@@ -36,6 +42,7 @@ atp_tid_parse(const char *s, size_t n, uint64_t *tid, size_t *at)
 	return ATP_OK;
 }
 
+/* T-04: the alphabet is in ASCII order, so that texts and numbers order alike. */
 void
 atp_tid_format(uint64_t tid, char out[ATP_TID_TEXT])
 {

@@ -1,7 +1,7 @@
 /*
  * uri_level.c
- *		The levels above a valid URI: lexicon (A-30 to A-35, N-03), strict
- *		(A-36, A-37, D1), and a record's URI (A-40).
+ *		The levels above a valid URI: lexicon (N-03: of NOSH URIs, too), strict,
+ *		and a record's URI (A-40).
  */
 #include "core/syntax/did.h"
 #include "core/syntax/handle.h"
@@ -20,6 +20,13 @@ fail_part(AtpErr (*check) (const char *s, size_t n, size_t *at), AtpSpan part,
 	return err;
 }
 
+/*
+ * A-30: a DID or handle, then a collection, then a record key.  A-05: a single
+ * label is none of these.  A-19, A-33: the first segment is an NSID; A-34: the
+ * second one keeps the rules of record keys; A-14, A-35: neither allows dot
+ * segments or escapes.  A-32: there is no third segment; A-31: no query and no
+ * fragment.
+ */
 AtpErr
 atp_uri_check_lexicon(const AtpUri *uri, const char *s, size_t *at)
 {
@@ -77,6 +84,10 @@ find_abnormal(AtpSpan part)
 	return NULL;
 }
 
+/*
+ * A-36, A-37: strict is lexicon-valid, in normal form, and with a DID method that
+ * is supported; D1: lexicon-valid URIs may have any method.
+ */
 AtpErr
 atp_uri_check_strict(const AtpUri *uri, const char *s, size_t n, size_t *at)
 {

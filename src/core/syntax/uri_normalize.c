@@ -28,9 +28,9 @@ typedef enum Decode
 } Decode;
 
 /*
- * Steps 2 and N3: copies characters of class and encodings, up to a delimiter
- * in stop or the end of input.  Needless encodings are decoded; all other
- * encodings get upper-case digits.
+ * Copies characters of class and encodings, up to a delimiter in stop or the
+ * end of input.  Needless encodings are decoded (N3); all other encodings get
+ * upper-case digits (N2).
  */
 static AtpErr
 copy_part(Work *w, unsigned class, const char *stop, Decode decode, size_t *at)
@@ -120,11 +120,11 @@ unescape_did(char *a, char *end, char **id)
 /*
  * The authority of a valid URI that begins as a DID only when its colon is
  * decoded, and then is an invalid DID ("did%3Aplc3Aabc").  The authority is
- * opaque, and step 4 applies.  But step 4 must not turn the authority into a
+ * opaque, and gets lower case (N5).  But N5 must not turn the authority into a
  * DID by lower-casing, or into a text that begins as a DID by decoding letters:
  * then the authority stays as written.
  *
- * The text from a to id, where the identifier begins, has been through step 3.
+ * The text from a to id, where the identifier begins, has been through N4.
  */
 static AtpErr
 normalize_opaque(Work *w, const char *in, char *a, char *id, size_t *at)
@@ -143,7 +143,7 @@ normalize_opaque(Work *w, const char *in, char *a, char *id, size_t *at)
 	return err;
 }
 
-/* Step 3: normalizes an authority that begins as a DID, perhaps with an encoded colon. */
+/* N4: normalizes an authority that begins as a DID, perhaps with an encoded colon. */
 static AtpErr
 normalize_did(Work *w, const char *in, char *a, size_t *at)
 {
@@ -161,7 +161,7 @@ normalize_did(Work *w, const char *in, char *a, size_t *at)
 	return err == ATP_OK || !w->valid ? err : normalize_opaque(w, in, a, id, at);
 }
 
-/* Steps 3 and 4. */
+/* N4: an authority that is a DID; N5: other authorities, in lower case. */
 static AtpErr
 normalize_authority(Work *w, size_t *at)
 {
@@ -182,7 +182,10 @@ normalize_authority(Work *w, size_t *at)
 	return ATP_OK;
 }
 
-/* Steps 5 and 6. */
+/*
+ * N6: removes dot segments; N7, N8: doubled slashes and slashes at the end; N9:
+ * the domain of a collection gets lower case; N10: the record key keeps its case.
+ */
 static AtpErr
 normalize_path(Work *w, size_t *at)
 {
@@ -235,6 +238,7 @@ normalize_path(Work *w, size_t *at)
 	return ATP_OK;
 }
 
+/* N1: the scheme may have any case.  D7: query and fragment stay. */
 static AtpErr
 normalize_parts(Work *w, size_t *at)
 {

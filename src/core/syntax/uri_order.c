@@ -10,7 +10,7 @@
 #include "core/syntax/uri_private.h"
 
 /*
- * The weight of a byte of a stored form in the order.  The delimiters come
+ * A-21: the weight of a byte of a stored form in the order.  The delimiters come
  * before all characters of components, and the end comes before the delimiters.
  * A TID's tag and a path's tag stand for text that begins with '/'.
  */

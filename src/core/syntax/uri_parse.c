@@ -1,8 +1,8 @@
 /*
  * uri_parse.c
- *		The general syntax of AT and NOSH URIs (rules A-01 to A-20, N-01, N-02,
- *		D4, D5, D16): one pass over the text that fills AtpUri.  The higher
- *		levels are in uri_level.c.
+ *		The general syntax of AT URIs (A-01 to A-20), and the same syntax with
+ *		the scheme nosh (N-01): one pass over the text that fills AtpUri.  The
+ *		higher levels are in uri_level.c.
  */
 #include "core/syntax/base32.h"
 #include "core/syntax/did.h"
@@ -11,7 +11,7 @@
 #include "core/syntax/recordkey.h"
 #include "core/syntax/uri_private.h"
 
-/* N-02: "0x" and 40 hexadecimal digits. */
+/* N-02: "0x" and 40 hexadecimal digits.  N-09: whether an address is registered, its text does not tell. */
 static bool
 is_address(AtpSpan a)
 {
@@ -43,6 +43,11 @@ is_agent(AtpSpan a)
 	return a.len < digits || memcmp(a.ptr, limit, digits) <= 0;
 }
 
+/*
+ * A-04, A-05: an authority that is neither a DID nor a handle stays one opaque
+ * text, also with what looks like a port, and also as a single label.  N-10: an
+ * address or agent identifier has a kind with the scheme nosh only.
+ */
 static AtpAuthority
 authority_kind(AtpScheme scheme, AtpSpan a, bool did)
 {
@@ -70,7 +75,13 @@ begins_with_plc(const char *p, const char *end)
 		(end - p == ATP_DID_PLC_TEXT || atp_char_is(p[ATP_DID_PLC_TEXT], ATP_C_DELIMITER));
 }
 
-/* Checks an authority that was scanned from start to stop. */
+/*
+ * Checks an authority that was scanned from start to stop: there is no user
+ * information (A-03) and no reserved character that is not escaped (A-07); the
+ * authority is a DID (A-08), or is not empty (A-02) and does not begin or end
+ * with a colon (A-09).  A-06: "did:3000" is no host with a port, but a DID that
+ * is not valid.
+ */
 static AtpErr
 check_authority(const char *s, const char *start, const char *stop, const char *end,
 				bool did, size_t *at)
@@ -94,7 +105,7 @@ check_authority(const char *s, const char *start, const char *stop, const char *
 	return ATP_OK;
 }
 
-/* Moves *p over the authority. */
+/* Moves *p over the authority.  D5: the colons of a DID do not split the authority. */
 static AtpErr
 parse_authority(const char *s, const char **p, const char *end, AtpUri *uri, size_t *at)
 {
@@ -118,7 +129,12 @@ parse_authority(const char *s, const char **p, const char *end, AtpUri *uri, siz
 	return ATP_OK;
 }
 
-/* Moves *p, which is at a '/', over the path. */
+/*
+ * Moves *p, which is at a '/', over the path: any number of segments, none of
+ * them empty (A-12), and no slash at the end (A-13, D16).  A-14: "." and ".."
+ * are segments like others.  A-19: a first segment that is no NSID is no error,
+ * only no collection.
+ */
 static AtpErr
 parse_path(const char *s, const char **p, const char *end, AtpUri *uri, size_t *at)
 {
@@ -154,6 +170,15 @@ parse_path(const char *s, const char **p, const char *end, AtpUri *uri, size_t *
 	return ATP_OK;
 }
 
+/*
+ * A-01, A-18: the text begins with the scheme and "//", so that a relative
+ * reference is refused.  A-10, A-20: a character that no part may contain is an
+ * error, also a space around the URI.  A-15: a query may be empty.  A-16: a
+ * fragment begins with '/'.
+ *
+ * The same rules accept (N-04, N-05) or refuse (N-06) the published examples of
+ * NOSH URIs, and accept the URIs that only Lexicons refuse (A-22).
+ */
 AtpErr
 atp_uri_parse(AtpScheme scheme, const char *s, size_t n, AtpUri *uri, size_t *at)
 {

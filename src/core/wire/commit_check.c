@@ -43,7 +43,7 @@ bytes_equal(const void *a, size_t an, const void *b, size_t bn)
 }
 
 /*
- * F-07, V-17: the blocks contain each operation's record, and the new tree has the record (after a delete,
+ * F-07, V-17, F-09: the blocks contain each operation's record, and the new tree has the record (after a delete,
  * nothing) at the operation's path.  A delete without prevData is exempt when nodes are missing: servers
  * older than prevData did not send all nodes on the path of a delete.
  */
@@ -109,7 +109,7 @@ atp_commit_invert(AtpReposMessage *msg, AtpCarIndex *index, AtpInversion *invers
 	if ((err = index_blocks(msg->blocks, index, sha256, ctx, &root, at)) != ATP_OK)
 		return err;
 
-	/* A #sync message has no field that names its commit: the commit is the CAR file's root. */
+	/* B-51: the root is the commit.  A #sync message has no field that names its commit. */
 	*at = 0;
 	if (root.ptr == NULL)
 		return ATP_E_CAR_NO_ROOT;

@@ -74,7 +74,7 @@ read_doc_entry(DocReader *d, DocEntry *entry)
 	return err == ATP_OK && repeated ? ATP_E_DOC_TWICE : err;
 }
 
-/* W-09 to W-12 */
+/* W-09: a Multikey; W-10: older forms; W-11: the point lies on the curve; W-12: at most so many characters. */
 static bool
 read_key(const DocReader *d, const DocEntry *entry, uint8_t key[ATP_MULTIKEY_LEN])
 {
@@ -264,5 +264,5 @@ atp_diddoc_parse(const char *s, size_t n, AtpSpan did, AtpPointFn point, void *c
 	}
 	if ((err = atp_json_next(&d.r, &item, at)) != ATP_E_JSON_END)
 		return err;
-	return is_its ? ATP_OK : atp_fail(ATP_E_DOC_ID, 0, at);
+	return is_its ? ATP_OK : atp_fail(ATP_E_DOC_ID, 0, at); /* W-06 */
 }

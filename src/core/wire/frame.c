@@ -72,6 +72,12 @@ read_error(AtpFields fields, AtpFrame *frame, size_t *at)
 	return frame->error.ptr != NULL ? ATP_OK : ATP_E_FRAME_ERROR;
 }
 
+/*
+ * E-11, E-20: a header and a payload, and nothing else.  E-24: every error says
+ * that the message is no frame, and drops the connection.  E-26: the payload is
+ * a map, of which no member is read here, also not "$type".  E-29, E-30: the
+ * published frames and our own have their verdicts by these rules.
+ */
 AtpErr
 atp_frame_parse(const uint8_t *buf, size_t len, AtpFrame *frame, size_t *at)
 {

@@ -21,9 +21,9 @@ typedef struct AtpJetstream
 } AtpJetstream;
 
 /*
- * Parse the payload of a message of /subscribe (version 1), or of subscribeEvents (version 2).
+ * Parse the payload of a message of /subscribe (version 1: F-40, F-41), or of subscribeEvents (version 2: F-42).
  *
- * msg->kind is set as by atp_repos_parse().  Also when an error is returned, msg->seq is set if it is valid, and
+ * msg->kind is set as by atp_repos_parse().  Also when an error is returned, msg->seq is set if it is valid (J-24), and
  * msg->did if the members of the message could be read and the DID is valid.
  *
  * A #commit has one operation, whose path lies in more->texts.  For other events, more->body has the rest.  *at

@@ -9,7 +9,7 @@
 #include "core/codec/json_text.h"
 
 /*
- * Parses {"$type": "message", "payload": {...}} or {"$type": "error", "error": ..., "message": ...}. An
+ * J-22: parses {"$type": "message", "payload": {...}} or {"$type": "error", "error": ..., "message": ...}. An
  * unknown "$type" gives ATP_FRAME_UNKNOWN, to be ignored.  frame->payload is the payload's JSON, which is
  * measured, not parsed; frame->t is not set.
  */

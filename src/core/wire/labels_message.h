@@ -15,7 +15,7 @@
 typedef enum AtpLabelsKind
 {
 	ATP_LABELS_UNKNOWN,			/* unknown t: ignored (E-22) */
-	ATP_LABELS_LABELS,
+	ATP_LABELS_LABELS,			/* F-30 */
 	ATP_LABELS_INFO
 } AtpLabelsKind;
 

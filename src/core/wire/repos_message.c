@@ -16,7 +16,7 @@
 
 #define SYNC_BLOCKS_MAX	10000	/* bytes of #sync.blocks, B-28 */
 
-/* The fields of all messages, as bits. */
+/* The fields of all messages, as bits.  D25: "rebase", "tooBig" and "blobs" of a #commit are not among them. */
 enum
 {
 	F_SEQ = 1 << 0,
@@ -84,6 +84,7 @@ field_of(AtpSpan key)
 	}
 }
 
+/* T-12: a revision is a TID; as a number it orders as its text does. */
 static AtpErr
 set_tid(const AtpCborItem *item, uint64_t *out)
 {
@@ -349,7 +350,7 @@ parse_frame(const AtpFrame *frame, AtpReposMessage *msg, bool any_seq, size_t *a
 	msg->kind = ATP_REPOS_UNKNOWN;
 	for (AtpReposKind kind = ATP_REPOS_COMMIT; kind <= ATP_REPOS_INFO; kind++)
 	{
-		if (atp_span_is(frame->t, kinds[kind].t))
+		if (atp_span_is(frame->t, kinds[kind].t))	/* E-25: the short form alone */
 			msg->kind = kind;
 	}
 

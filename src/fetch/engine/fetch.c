@@ -6,9 +6,8 @@
 #include "postgres.h"
 
 #include "fetch/engine/fetch.h"
-
-#define TASKS		6			/* reserves that are kept free; more tasks than this may be at work,
-								 * so a reserve is no guarantee */
+#include "fetch/engine/request_share.h"
+#include "utils/memutils.h"
 
 AtpFetchCounts atp_fetch_counts;
 
@@ -35,46 +34,30 @@ typedef struct Asker
 {
 	const void *owner;			/* NULL: this entry is free */
 	bool		named;
-	int			running;
 } Asker;
 
-static Asker askers[2 * TASKS];
+/* An element for each kind of requests that a task has announced; shares[i] is the share of askers[i]. */
+static Asker *askers;
+static AtpShare *shares;
+static int	nkinds;
 
-static Asker *
-asker_of(const void *owner, bool named)
+static int
+kind_of(const void *owner, bool named)
 {
-	for (int i = 0; i < lengthof(askers); i++)
+	for (int i = 0; i < nkinds; i++)
 	{
 		if (askers[i].owner == NULL)
-			askers[i] = (Asker) {owner, named, 0};
+			askers[i] = (Asker) {owner, named};
 		if (askers[i].owner == owner && askers[i].named == named)
-			return &askers[i];
+			return i;
 	}
-	elog(ERROR, "there are too many tasks");
-}
-
-/*
- * A sixteenth of the concurrent requests is reserved for each task; the rest is shared, first come,
- * first served.  Without the reserve a task whose hosts are slow would keep every other task from
- * working.
- */
-static bool
-has_place(const Asker *asker)
-{
-	int			own = Max(atp_host_concurrency() / 16, 1);
-	int			shared = 0;
-
-	if (asker->running < own)
-		return true;
-	for (int i = 0; i < lengthof(askers); i++)
-		shared += Max(askers[i].running - own, 0);
-	return shared < atp_host_concurrency() - TASKS * own;
+	elog(ERROR, "a task has more kinds of requests than its AtpTask says");
 }
 
 bool
 atp_fetch_has_place(const void *owner)
 {
-	return has_place(asker_of(owner, false));
+	return atp_share_has_place(shares, nkinds, atp_host_concurrency(), kind_of(owner, false));
 }
 
 static bool
@@ -84,8 +67,11 @@ on_redirect(AtpHttp *http, const char *from, const char *to)
 }
 
 void
-atp_fetch_begin(void)
+atp_fetch_begin(int kinds)
 {
+	nkinds = kinds;
+	askers = MemoryContextAllocZero(TopMemoryContext, sizeof(Asker) * kinds);
+	shares = MemoryContextAllocZero(TopMemoryContext, sizeof(AtpShare) * kinds);
 	atp_http_begin();
 	atp_http_on_redirect(on_redirect);
 	atp_host_begin();
@@ -99,17 +85,18 @@ atp_fetch_start(const AtpHttpRequest *request, const AtpHostLimits *limits, long
 	/* a URL that policy forbids fails at once, without the host: no limit counts */
 	if (atp_http_refused(request->url) == NULL)
 	{
-		Asker	   *asker = asker_of(request->owner, limits != NULL);
+		int			kind = kind_of(request->owner, limits != NULL);
 		char	   *host = atp_http_host_of(request->url);
 		bool		may;
 
 		*wait_ms = -1;
-		may = has_place(asker) && atp_host_ask(host, limits, atp_now(), wait_ms);
+		may = atp_share_ask(shares, nkinds, atp_host_concurrency(), kind, atp_now()) &&
+			atp_host_ask(host, limits, atp_now(), wait_ms);
 		pfree(host);
 		if (!may)
 			return NULL;
-		asker->running++;
-		own.place = asker;
+		shares[kind].running++;
+		own.place = &shares[kind];
 	}
 	return atp_http_start(&own);
 }
@@ -117,10 +104,10 @@ atp_fetch_start(const AtpHttpRequest *request, const AtpHostLimits *limits, long
 static void
 leave_place(const AtpHttp *http)
 {
-	Asker	   *asker = atp_http_place(http);
+	AtpShare   *share = atp_http_place(http);
 
-	if (asker != NULL)
-		asker->running--;
+	if (share != NULL)
+		share->running--;
 }
 
 /* Count the request's outcome in the statistics, and in the limits of the host. */

@@ -23,8 +23,11 @@ typedef struct AtpFetchCounts
 
 extern AtpFetchCounts atp_fetch_counts;
 
-/* Called once, when the fetcher begins, outside of any transaction. */
-extern void atp_fetch_begin(void);
+/*
+ * Called once, when the fetcher begins, outside of any transaction.  kinds: of requests, of all
+ * tasks together (task.h).
+ */
+extern void atp_fetch_begin(int kinds);
 
 /* Append a parameter's value, escaped for the query of a URL. */
 extern void atp_fetch_append_escaped(StringInfo url, const char *s);
@@ -36,7 +39,7 @@ extern void atp_fetch_append_escaped(StringInfo url, const char *s);
  */
 extern AtpHttp *atp_fetch_start(const AtpHttpRequest *request, const AtpHostLimits *limits, long *wait_ms);
 
-/* May this owner start any request now? */
+/* Is it worth looking for work of this owner now?  False: no request of this owner may start. */
 extern bool atp_fetch_has_place(const void *owner);
 
 /*

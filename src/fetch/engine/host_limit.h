@@ -54,7 +54,7 @@ extern bool atp_host_limit_ask(AtpHostLimiter *m, const AtpHostLimits *limits, i
 extern bool atp_host_limit_told(AtpHostLimiter *m, AtpHostOutcome what, int64_t wait_s, int64_t now);
 
 /*
- * Rate-limit headers of an answer: remaining of limit requests are left for reset_s seconds; -1: no
+ * R-22: rate-limit headers of an answer: remaining of limit requests are left for reset_s seconds; -1: no
  * header.  Below a twentieth the rate is halved.
  */
 extern void atp_host_limit_remaining(AtpHostLimiter *m, int64_t remaining, int64_t limit, int64_t reset_s, int64_t now);

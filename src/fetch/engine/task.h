@@ -36,6 +36,13 @@ typedef struct AtpTask
 	 * afterwards.  An ERROR ends the process.
 	 */
 	long		(*step) (AtpTime now);
+
+	/*
+	 * How many kinds of HTTP requests the task starts: each has a reserve (request_share.h).  A kind
+	 * for each owner of requests, and one more if the owner starts requests with limits of its own,
+	 * too (atp_fetch_start()).
+	 */
+	int			kinds;
 } AtpTask;
 
 extern const AtpTask atp_identity_task;
@@ -47,8 +54,7 @@ extern const AtpTask atp_handle_task;
 extern const AtpTask atp_server_info_task;
 extern const AtpTask atp_dictionary_task;
 
-#ifdef ATP_INJECTION_POINTS
-extern const AtpTask atp_probe_task;	/* for tests */
-#endif
+/* A further task, set by a file of test/ that a build for tests links in; NULL in the product. */
+extern const AtpTask *atp_task_for_tests;
 
 #endif							/* ATP_TASK_H */

@@ -37,7 +37,7 @@
 #define SITE_WAIT_MS	10000	/* skipped handles of a full site wait so long, if they fill a whole
 								 * read and hide the handles behind them */
 #define DUE_MAX			64		/* rows read in a look */
-#define PATIENCE_MS		2000	/* a check that must wait longer for its host is put off, so that
+#define PUT_OFF_MS		2000	/* a check that must wait longer for its host is put off, so that
 								 * its place is free */
 
 /* W-24: times between two checks, in seconds. */
@@ -184,7 +184,7 @@ ask_file(HandleCheck *check)
 
 	check->http = atp_fetch_start(&request, NULL, &wait_ms);
 	check->phase = check->http != NULL ? FILE_ASKED : FILE_WAITS;
-	if (check->http == NULL && wait_ms > PATIENCE_MS)
+	if (check->http == NULL && wait_ms > PUT_OFF_MS)
 	{
 		check->phase = PUT_OFF;
 		check->row.next = atp_time_of_day() + (TimestampTz) wait_ms * 1000;
@@ -435,4 +435,4 @@ step_handles(AtpTime now)
 	return atp_earlier(timeout, atp_dns_timeout(now));
 }
 
-const AtpTask atp_handle_task = {"handle", atp_handles_are_wanted, atp_dns_begin, step_handles};
+const AtpTask atp_handle_task = {"handle", atp_handles_are_wanted, atp_dns_begin, step_handles, .kinds = 1};

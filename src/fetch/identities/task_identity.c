@@ -117,6 +117,7 @@ list_has(dlist_head *list, struct varlena *did)
 	return false;
 }
 
+/* W-34: a DID that is in a list is not asked for a second time. */
 static bool
 is_taken(struct varlena *did)
 {
@@ -166,7 +167,10 @@ end_lookup(Lookup *lookup)
 	dlist_push_tail(&ended, &lookup->node);
 }
 
-/* W-02, W-04.  Plain HTTP is used only to localhost, and only if the settings allow plain HTTP. */
+/*
+ * W-02, W-17: the directory's document, and not its log of operations.  W-04.  Plain HTTP is used only to localhost, and
+ * only if the settings allow plain HTTP.
+ */
 static char *
 url_of_document(const Lookup *lookup)
 {
@@ -540,4 +544,5 @@ const AtpTask atp_identity_task = {
 	.wanted = atp_identity_is_wanted,
 	.begin = begin_identities,
 	.step = step_identities,
+	.kinds = 2,					/* the directory, and hosts of did:web */
 };

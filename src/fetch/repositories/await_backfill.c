@@ -31,9 +31,9 @@ PG_FUNCTION_INFO_V1(atp_await_backfill);
 #define NOTICE_MS	5000
 
 /* Pause between two looks: so many times the duration of a look, within these bounds. */
-#define REST		10
-#define REST_MIN_MS	100
-#define REST_MAX_MS	5000
+#define PAUSE_FACTOR		10
+#define PAUSE_MIN_MS	100
+#define PAUSE_MAX_MS	5000
 
 /* The rate is computed over so many notices. */
 #define RATE_NOTICES	2
@@ -329,7 +329,7 @@ atp_await_backfill(PG_FUNCTION_ARGS)
 		}
 		first = false;
 		took_ms = (atp_now() - looked) / 1000;
-		atp_waiting_pause(Min(Max(took_ms * REST, REST_MIN_MS), REST_MAX_MS));
+		atp_waiting_pause(Min(Max(took_ms * PAUSE_FACTOR, PAUSE_MIN_MS), PAUSE_MAX_MS));
 	}
 	tell_end(&b);
 	SPI_finish();

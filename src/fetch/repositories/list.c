@@ -24,9 +24,9 @@
 #include "utils/memutils.h"
 
 #define LISTS_MAX		16		/* lists read at a time */
-#define LOOK_MS			1000	/* between two looks for due lists, plus LOOK_REST times the
+#define LOOK_MS			1000	/* between two looks for due lists, plus LOOK_PAUSE times the
 								 * duration of the last look */
-#define LOOK_REST		20
+#define LOOK_PAUSE		20
 #define LOOK_SHARE		3		/* ... after a page was written only LOOK_SHARE times that
 								 * duration */
 #define LOOK_MAX_MS		2000	/* time limit of a look */
@@ -199,7 +199,7 @@ static void
 put_off_reading(ListReading *reading, long ms)
 {
 	atp_begin("reading a list of repositories");
-	atp_list_rests(&reading->listing, ms);
+	atp_list_put_off(&reading->listing, ms);
 	atp_commit();
 	reading->due = false;
 	look_now = true;
@@ -344,7 +344,7 @@ step_lists(AtpTime now)
 					(errmsg("could not look for lists of repositories: %s", why)));
 		looked = atp_now();
 		look_least_ms = Min(LOOK_SHARE * (looked - begun) / 1000, LOOK_MS);
-		look_most_ms = Min(LOOK_MS + LOOK_REST * (looked - begun) / 1000, IDLE_LOOK_MS);
+		look_most_ms = Min(LOOK_MS + LOOK_PAUSE * (looked - begun) / 1000, IDLE_LOOK_MS);
 		take_dids();
 	}
 	timeout = start_requests();
@@ -356,4 +356,5 @@ const AtpTask atp_list_task = {
 	.name = "list",
 	.wanted = atp_list_is_wanted,
 	.step = step_lists,
+	.kinds = 1,
 };

@@ -519,7 +519,7 @@ atp_list_failed(const AtpListing *listing, const char *why, AtpListFault fault)
 }
 
 void
-atp_list_rests(const AtpListing *listing, long ms)
+atp_list_put_off(const AtpListing *listing, long ms)
 {
 	AtpCaller	caller = atp_as_table_owner("enumeration");
 

@@ -79,6 +79,6 @@ extern void atp_list_take_dids(const AtpListing *listing);
 extern void atp_list_failed(const AtpListing *listing, const char *why, AtpListFault fault);
 
 /* The host is not asked for so long: the list frees its place. */
-extern void atp_list_rests(const AtpListing *listing, long ms);
+extern void atp_list_put_off(const AtpListing *listing, long ms);
 
 #endif							/* ATP_LIST_ROWS_H */

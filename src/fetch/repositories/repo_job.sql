@@ -8,7 +8,7 @@ CREATE TABLE atproto.repo_job (
     subscription text NOT NULL
         REFERENCES atproto.subscription (name) ON UPDATE CASCADE ON DELETE CASCADE,
     kind text NOT NULL DEFAULT 'repo'
-        CHECK (kind IN ('repo', 'status', 'audit')),
+        CHECK (kind = 'repo'),
     priority smallint NOT NULL
         CHECK (priority BETWEEN 0 AND 3),
     reason text NOT NULL
@@ -39,10 +39,13 @@ CREATE INDEX repo_job_breaks ON atproto.repo_job (queued_at) WHERE priority = 1;
 CREATE INDEX repo_job_subscription ON atproto.repo_job (subscription);
 CREATE INDEX repo_job_listed ON atproto.repo_job (subscription, listed_by) WHERE listed_by IS NOT NULL;
 CREATE INDEX repo_job_problem ON atproto.repo_job (subscription) WHERE error IS NOT NULL OR state IN ('throttled', 'suspended');
-COMMENT ON TABLE atproto.repo_job IS 'repositories that are to be fetched: a row stays until the repository was fetched';
+-- The key has no owner.  A repository of a target has one state and one fetch at a time, so a second row would have to wait for the
+-- first.  Only subscriptions whose owner may write the target's tables get there, and such a role can do more to another role's
+-- repository by an UPDATE of the table repo than by a job.  resync() of a session gives the job to the session's own subscription.
+COMMENT ON TABLE atproto.repo_job IS 'repositories that are to be fetched: a row stays until the repository was fetched; one for all subscriptions that may fill the target';
 COMMENT ON COLUMN atproto.repo_job.target IS 'schema of the tables';
 COMMENT ON COLUMN atproto.repo_job.subscription IS 'subscription whose settings and owner count for the fetch';
-COMMENT ON COLUMN atproto.repo_job.kind IS 'repo: fetch the repository; no job has the kinds status and audit';
+COMMENT ON COLUMN atproto.repo_job.kind IS 'repo, the only kind: fetch the repository';
 COMMENT ON COLUMN atproto.repo_job.priority IS '0: a session asked for the repository; 1: the repository is followed, and not in step; 2: an event of the repository came; 3: a list names the repository';
 COMMENT ON COLUMN atproto.repo_job.reason IS 'why the repository is fetched, in a word';
 COMMENT ON COLUMN atproto.repo_job.state IS 'throttled: the repository was fetched too often lately; suspended: the account is not active';
@@ -135,7 +138,9 @@ SELECT pg_catalog.pg_extension_config_dump('atproto.enumeration', '');
 -- a role sees the jobs and lists of the subscriptions that the role sees
 ALTER TABLE atproto.repo_job ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.repo_job
-    USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
+    USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription))
+    -- a row for the target of another role would stand in the place of that role's job
+    WITH CHECK (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = repo_job.subscription AND s.target = repo_job.target));
 -- no row belongs to a role, so the policy lets every role read; a role that reads the tables still needs a grant
 ALTER TABLE atproto.repo_fetched ENABLE ROW LEVEL SECURITY;
 ALTER TABLE atproto.repo_storm ENABLE ROW LEVEL SECURITY;

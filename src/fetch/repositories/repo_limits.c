@@ -13,11 +13,11 @@
 
 /*
  * More than STORM_JOBS broken repositories within STORM_WITHIN are a storm, which lasts
- * STORM_REST_MIN minutes.
+ * STORM_PAUSE_MIN minutes.
  */
 #define STORM_JOBS		1000
 #define STORM_WITHIN	"interval '60 s'"
-#define STORM_REST_MIN	5
+#define STORM_PAUSE_MIN	5
 
 /* Upper bound of the rows that are counted: a storm of an owner may have any number of rows. */
 #define STORM_COUNTED	"100000"
@@ -34,13 +34,13 @@ atp_repo_storms(void)
 								  "   LIMIT " STORM_COUNTED ") b GROUP BY b.owner HAVING count(*) > $2"
 								  " ON CONFLICT (owner) DO UPDATE SET until = excluded.until"
 								  "  WHERE r.until <= now() OR r.until > now() + make_interval(mins => $1)"
-								  " RETURNING owner::text AS owner", ATP_ARGS(atp_int4_arg(STORM_REST_MIN), atp_int8_arg(STORM_JOBS)));
+								  " RETURNING owner::text AS owner", ATP_ARGS(atp_int4_arg(STORM_PAUSE_MIN), atp_int8_arg(STORM_JOBS)));
 
 	for (uint64 i = 0; i < begun.n; i++)
 		ereport(LOG,
 				(errmsg("more than %d repositories have come out of step within a minute", STORM_JOBS),
 				 errdetail("They are of subscriptions of role \"%s\". For %d minutes none is fetched for these but those that somebody asks for.",
-						   atp_get_text(atp_result_row(begun, i), "owner"), STORM_REST_MIN),
+						   atp_get_text(atp_result_row(begun, i), "owner"), STORM_PAUSE_MIN),
 				 errhint("See the gaps and last errors of the subscriptions.")));
 	atp_result_free(begun);
 }

@@ -63,7 +63,7 @@ atp_repo_jobs_reset(const AtpRepoJob **running, int n, const char *error)
 		dids[i] = PointerGetDatum(running[i]->did);
 	}
 	atp_run(atp_identity_sql("UPDATE atproto.repo_job SET state = 'queued', tries = tries + 1, next_try = now() + " BACK_OFF("interval " SOON) ","
-							 " error = $3 WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.repo_job j WHERE kind = 'repo' AND state = 'running'"
+							 " error = $3 WHERE ctid = ANY (ARRAY (SELECT ctid FROM atproto.repo_job j WHERE state = 'running'"
 							 "  AND NOT EXISTS (SELECT FROM unnest($1, $2) u (target, did) WHERE u.target::name = j.target AND u.did OPERATOR(@.=) j.did)"
 							 "  FOR UPDATE SKIP LOCKED))"),
 			ATP_ARGS(atp_array_arg(TEXTOID, targets, NULL, n), atp_array_arg(atp_type("did"), dids, NULL, n), atp_text_arg(error)));
@@ -109,7 +109,7 @@ read_job(AtpTuple row)
 	" FROM atproto.repo_job j JOIN atproto.subscription s ON s.name = j.subscription AND s.backfill <> 'none'" \
 	" LEFT JOIN atproto.identity i ON i.did OPERATOR(@.=) j.did" \
 	" LEFT JOIN atproto.repo_fetched f ON f.target = j.target AND f.did OPERATOR(@.=) j.did" \
-	" WHERE j.kind = 'repo' AND j.state = 'queued' AND j.next_try <= now() AND (j.priority = 0 OR NOT " ATP_REPO_STORM ")"
+	" WHERE j.state = 'queued' AND j.next_try <= now() AND (j.priority = 0 OR NOT " ATP_REPO_STORM ")"
 
 static List *
 read_jobs(const char *sql, const AtpArg *args, int nargs)

@@ -38,7 +38,7 @@
 #define MERGE_MAX_MS	10000	/* time limit of a step that writes rows: triggers of the owner may
 								 * be slow */
 #define MERGE_TRIES		10		/* tries of a chunk of rows */
-#define MERGE_REST_MS	100		/* pause after the first failed try, doubled each time */
+#define MERGE_BACKOFF_MS	100	/* pause after the first failed try, doubled each time */
 
 int			atp_transfers;
 
@@ -372,7 +372,7 @@ pause_chunk(AtpTransfer *t)
 	if (t->merge != NULL)
 		atp_merge_free(t->merge);
 	t->merge = NULL;
-	t->rests_until = atp_now() + (AtpTime) MERGE_REST_MS * 1000 * (1 << t->tries++);
+	t->backoff_until = atp_now() + (AtpTime) MERGE_BACKOFF_MS * 1000 * (1 << t->tries++);
 	return true;
 }
 
@@ -461,7 +461,7 @@ try_again(AtpTransfer *t, const ErrorData *error)
 long
 atp_transfer_backoff_ms(const AtpTransfer *t, AtpTime now)
 {
-	return t->rests_until <= now ? 0 : (long) ((t->rests_until - now + 999) / 1000);
+	return t->backoff_until <= now ? 0 : (long) ((t->backoff_until - now + 999) / 1000);
 }
 
 bool

@@ -34,7 +34,7 @@ typedef struct AtpTransfer
 	bool		touched;		/* some rows of the export may be in the tables */
 	int			tries;			/* failed tries of the current chunk */
 	int			rows;			/* rows of a chunk */
-	AtpTime		rests_until;
+	AtpTime		backoff_until;
 	bool		began;			/* the repository's events are held */
 	bool		waited_for;		/* transfers wait for the memory of this transfer's index, since
 								 * waited_since, when waited_bytes had come */

@@ -243,7 +243,7 @@ report_audits(const TargetShare *share)
 
 /* No repository is due now: compute the next time. */
 static void
-report_rest(const TargetShare *share)
+report_next_time(const TargetShare *share)
 {
 	TimestampTz due = Max(share->oldest + EVERY, share->now);
 
@@ -285,7 +285,7 @@ give_up(TargetShare *share)
 	end_request(share);
 	/* one that had changed before found the request still there */
 	if (can_be_judged(share))
-		report_rest(share);
+		report_next_time(share);
 }
 
 static bool
@@ -311,7 +311,7 @@ put_off_share(TargetShare *share)
 	if (why != NULL)
 		report_failure(share, why);
 	else
-		report_rest(share);
+		report_next_time(share);
 }
 
 /* ------------------------------------------------------------------------
@@ -366,7 +366,7 @@ audit_target(TargetShare *share)
 	else if (!OidIsValid(share->owner))
 	{
 		share->oldest = share->now;
-		report_rest(share);
+		report_next_time(share);
 	}
 	else if (!audit_share(share, &why))
 		report_failure(share, why);

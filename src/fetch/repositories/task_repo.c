@@ -230,6 +230,7 @@ begin_transfer(AtpTransfer *t, const char *host)
 	return false;
 }
 
+/* without "since", so that all of the repository comes. */
 static char *
 url_of_export(const AtpRepoJob *job)
 {
@@ -512,4 +513,4 @@ step_repos(AtpTime now)
 	return more ? 0 : Min(timeout, atp_remaining(now, prepared, PREPARE_MS));
 }
 
-const AtpTask atp_repo_task = {.name = "repo", .wanted = atp_repo_jobs_wanted, .begin = begin_repos, .step = step_repos};
+const AtpTask atp_repo_task = {.name = "repo", .wanted = atp_repo_jobs_wanted, .begin = begin_repos, .step = step_repos, .kinds = 1};

@@ -36,6 +36,7 @@
 #include "identity/identity_request.h"
 #include "common/injection.h"
 #include "miscadmin.h"
+#include "tables/repos/dead_letter.h"
 #include "tables/repos/held.h"
 #include "tables/base/job.h"
 #include "tables/repos/status_request.h"
@@ -91,7 +92,8 @@ typedef struct Asking
 
 	bool		gone;			/* the account is gone: confirmed, or purge_after has passed */
 	bool		many;			/* the account has too many records to search for the newest */
-	bool		applied;		/* the owner's table now has the deletion */
+	bool		applied;		/* the owner's table now has the deletion ... */
+	char	   *status_endpoint;	/* ... of a status that came in this stream; NULL: unknown */
 	bool		newer;			/* the server's revision is newer than the table's */
 } Asking;
 
@@ -139,6 +141,16 @@ keep_value(Asking *asking, AtpTuple row, const char *column, Oid type)
 		arg.value = type == INT8OID ? Int64GetDatum(DatumGetInt64(arg.value)) : TimestampTzGetDatum(DatumGetTimestampTz(arg.value));
 	MemoryContextSwitchTo(old);
 	return arg;
+}
+
+static char *
+keep_text(Asking *asking, AtpTuple row, const char *column)
+{
+	MemoryContext old = MemoryContextSwitchTo(asking->cxt);
+	char	   *text = atp_get_text_or_null(row, column);
+
+	MemoryContextSwitchTo(old);
+	return text;
 }
 
 static Asking *
@@ -347,7 +359,7 @@ compare_revs(Asking *asking, AtpArg did)
 
 /*
  * Write the answer; called as the owner.  If the row's status has changed, a newer #account came,
- * and the answer is dropped (section G).
+ * and the answer is dropped (R-13).
  */
 static void
 apply_answer(void *arg)
@@ -367,13 +379,20 @@ apply_answer(void *arg)
 	 * looked for.
 	 */
 	if (asking->gone)
-		asking->applied = atp_run(atp_expand_sql("UPDATE #.repo SET status = 'deleted', host = COALESCE($4, host),"
+	{
+		AtpResult	gone = atp_query(atp_expand_sql("UPDATE #.repo SET status = 'deleted', host = COALESCE($4, host),"
 												 " deleted_rev = COALESCE(rev, deleted_rev), purge_seq = status_seq,"
 												 " purge_rev = GREATEST(purge_rev, rev, CASE WHEN NOT $5 AND sync NOT IN ('synchronized', 'unproven')"
 												 "  THEN (SELECT o.rev FROM #.record o WHERE o.did OPERATOR(@.=) $1 ORDER BY o.rev DESC LIMIT 1) END),"
 												 " hold = CASE WHEN hold = 'resync' THEN hold END,"
-												 " refill_by = NULL, refill_rev = NULL, refill_sync = NULL, updated_at = now()" AS_REQUESTED, asking->target),
-								  ATP_ARGS(did, asking->status_at, asking->status_seq, atp_text_arg(asking->pds), atp_bool_arg(asking->many))) > 0;
+												 " refill_by = NULL, refill_rev = NULL, refill_sync = NULL, updated_at = now()" AS_REQUESTED
+												 " RETURNING status_endpoint", asking->target),
+									 ATP_ARGS(did, asking->status_at, asking->status_seq, atp_text_arg(asking->pds), atp_bool_arg(asking->many)));
+
+		asking->applied = gone.n > 0;
+		asking->status_endpoint = asking->applied ? keep_text(asking, atp_result_row(gone, 0), "status_endpoint") : NULL;
+		atp_result_free(gone);
+	}
 	else
 		atp_run(atp_expand_sql("UPDATE #.repo SET active = $5, status = $6, host = $4,"
 							   " sync = CASE WHEN $5 THEN 'desynchronized' ELSE sync END, updated_at = now()"
@@ -390,11 +409,7 @@ static void
 forget_account(const Asking *asking)
 {
 	atp_jobs_remove(asking->target, &asking->did, 1);
-	/* dead letters of an export have no seq; nor has a deletion that a server said */
-	atp_run(atp_identity_sql("DELETE FROM atproto.dead_letter WHERE subscription = $1 AND did OPERATOR(@.=) $2"
-							 " AND (seq IS NULL OR $3 IS NULL OR seq < $3)"),
-			ATP_ARGS(atp_text_arg(asking->subscription), (AtpArg) {PointerGetDatum(asking->did), atp_type("did")},
-					 asking->status_seq));
+	atp_dead_letters_forget_account(asking->subscription, asking->did, atp_text_arg(asking->status_endpoint), asking->status_seq);
 }
 
 /* Arguments of note_answer(). */
@@ -563,4 +578,4 @@ step_statuses(AtpTime now)
 	return left > 0 ? left : LOOK_MS;
 }
 
-const AtpTask atp_status_task = {.name = "status", .wanted = statuses_wanted, .step = step_statuses};
+const AtpTask atp_status_task = {.name = "status", .wanted = statuses_wanted, .step = step_statuses, .kinds = 1};

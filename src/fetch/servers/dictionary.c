@@ -51,8 +51,8 @@ free_request(void)
 }
 
 /*
- * Start the request for a dictionary that is due.  Returns milliseconds until the next look, like
- * step_dictionaries().
+ * Start the request for a dictionary that is due.  Returns milliseconds until the next look; -1: a
+ * request was started, or no dictionary is due.
  */
 static long
 start_request(void)
@@ -134,4 +134,4 @@ step_dictionaries(AtpTime now)
 	return running != NULL || left >= 0 ? left : LOOK_MS;
 }
 
-const AtpTask atp_dictionary_task = {"dictionary", dictionaries_wanted, NULL, step_dictionaries};
+const AtpTask atp_dictionary_task = {"dictionary", dictionaries_wanted, NULL, step_dictionaries, .kinds = 1};

@@ -167,4 +167,4 @@ step_server_info(AtpTime now)
 	return more ? LOOK_MS : -1;
 }
 
-const AtpTask atp_server_info_task = {"server_info", server_info_wanted, NULL, step_server_info};
+const AtpTask atp_server_info_task = {"server_info", server_info_wanted, NULL, step_server_info, .kinds = 1};

@@ -20,7 +20,10 @@
 #define NAP_MS		50		/* milliseconds of a nap; the end of a connection is noticed so much later at most */
 #define LITTLE		(64 * 1024)	/* bytes since the last wait, below which a nap is allowed */
 
-/* The subscription's row, or its cursor, may have been changed. */
+/*
+ * The subscription's row, or its cursor, may have been changed: finish what was received under the old settings,
+ * read the row again, and connect anew if the request has changed.
+ */
 static void
 follow_settings(Consumer *c)
 {
@@ -82,7 +85,7 @@ static long
 batch_may_stay(const Consumer *c, AtpTime now)
 {
 	if (c->state == ATP_STATE_UNDECIDED)
-		return Min(atp_remaining(now, c->undecided_since, atp_consumer_patience_ms(c)), ATP_LOOK_MS);
+		return Min(atp_remaining(now, c->undecided_since, atp_consumer_undecided_ms(c)), ATP_LOOK_MS);
 	if (c->shards != NULL && !atp_shards_idle(c->shards))
 		return ATP_LOOK_MS;
 	if (c->batch->nmessages > 0)

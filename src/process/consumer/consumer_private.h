@@ -77,7 +77,7 @@ typedef struct Consumer
 	AtpDecoder *decoder;
 	AtpStatements *statements;
 	AtpShards  *shards;			/* NULL: this process applies the batches itself */
-	AtpPosition position;		/* position of the last event in the batch */
+	AtpPosition position;		/* E-49: position of the last event received, in the batch */
 	int64		handed;			/* position passed to the workers; without workers equal to cursor */
 	int64		cursor;			/* position committed; -1: no position yet */
 	int			layout;			/* of the cursor: see AtpCursor */
@@ -188,7 +188,7 @@ extern void atp_consumer_ask_anew(Consumer *c);
 extern void atp_consumer_receive(Consumer *c);
 
 /* How long to wait for events that show whether the clock or a message is wrong (ATP_STATE_UNDECIDED). */
-extern int	atp_consumer_patience_ms(const Consumer *c);
+extern int	atp_consumer_undecided_ms(const Consumer *c);
 
 /*
  * Close the connection, and schedule a new one.  Events received before are applied first, and the next

@@ -94,7 +94,7 @@ atp_consumer_read_settings(Consumer *c)
 		if (changed && cursor.shards != sub->workers)
 			cursor = atp_cursor_share(c->name, sub->ep->scope, sub->workers);
 		if (changed)
-			atp_cursor_settings(c->name, sub->ep->scope);
+			atp_cursor_settings(sub);
 		if (sub->source->compress != NULL || sub->source->dictionary_nsid != NULL)
 			dictionary = atp_dictionary_get(sub, c->loop_cxt);
 		/* an owner that came without triggers, for instance by pg_upgrade, has no entry in pg_shdepend yet */

@@ -17,8 +17,8 @@
 
 #define ANSWER_TIMEOUT_MS	30000	/* from the first byte sent to the open stream */
 #define REPEATED_DROPS_MAX	5	/* drops at one position of the stream, after which the subscription stops (E-48) */
-#define PATIENCE_MS			1000	/* wait for events that show whether the clock is wrong; doubled with each failure ... */
-#define PATIENCE_DOUBLINGS	6	/* ... at most this many times */
+#define UNDECIDED_MS			1000	/* wait for events that show whether the clock is wrong; doubled with each failure ... */
+#define UNDECIDED_DOUBLINGS	6	/* ... at most this many times */
 
 static bool
 want_message(void *arg)
@@ -189,6 +189,7 @@ atp_consumer_ask_anew(Consumer *c)
 	atp_consumer_is_waiting(c, 0);
 }
 
+/* E-46: after an error of the server, too, the consumer waits and connects again. */
 void
 atp_consumer_drop(Consumer *c, AtpDrop drop, const char *why)
 {
@@ -255,9 +256,9 @@ advance_connection(Consumer *c)
 }
 
 int
-atp_consumer_patience_ms(const Consumer *c)
+atp_consumer_undecided_ms(const Consumer *c)
 {
-	return PATIENCE_MS << Min(c->failures, PATIENCE_DOUBLINGS);
+	return UNDECIDED_MS << Min(c->failures, UNDECIDED_DOUBLINGS);
 }
 
 /*
@@ -271,7 +272,7 @@ may_wait(Consumer *c, const char *why)
 	if (c->state == ATP_STATE_STREAMING)
 		atp_consumer_is_undecided(c, why);
 	return !atp_batch_full(c->batch) &&
-		atp_remaining(atp_now(), c->undecided_since, atp_consumer_patience_ms(c)) > 0;
+		atp_remaining(atp_now(), c->undecided_since, atp_consumer_undecided_ms(c)) > 0;
 }
 
 void

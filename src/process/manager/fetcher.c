@@ -33,7 +33,9 @@
 #define IDLE_MS		60000		/* the fetcher ends after this time without work */
 #define LOOK_MS		20000		/* how often the fetcher looks for work */
 
-/* The tasks, in the order of their calls in each round; NULL ends the list. */
+const AtpTask *atp_task_for_tests = NULL;
+
+/* The tasks, in the order of their calls in each round. */
 static const AtpTask *const tasks[] = {
 	&atp_identity_task,
 	&atp_audit_task,
@@ -43,17 +45,20 @@ static const AtpTask *const tasks[] = {
 	&atp_server_info_task,
 	&atp_dictionary_task,
 	&atp_repo_task,
-#ifdef ATP_INJECTION_POINTS
-	&atp_probe_task,
-#endif
-	NULL
 };
+
+/* The task at this place of the order; NULL after the last task. */
+static const AtpTask *
+task_at(int i)
+{
+	return i < lengthof(tasks) ? tasks[i] : i == lengthof(tasks) ? atp_task_for_tests : NULL;
+}
 
 bool
 atp_fetcher_is_wanted(void)
 {
-	for (int i = 0; tasks[i] != NULL; i++)
-		if (tasks[i]->wanted())
+	for (int i = 0; task_at(i) != NULL; i++)
+		if (task_at(i)->wanted())
 			return true;
 	return false;
 }
@@ -106,6 +111,17 @@ wait_after_crash(void)
 	atp_crash_run();
 }
 
+/* How many kinds of requests all tasks together start. */
+static int
+count_kinds(void)
+{
+	int			n = 0;
+
+	for (int i = 0; task_at(i) != NULL; i++)
+		n += task_at(i)->kinds;
+	return n;
+}
+
 /* One round of all tasks; returns milliseconds until the next round has work. */
 static long
 run_round(MemoryContext cxt)
@@ -115,10 +131,10 @@ run_round(MemoryContext cxt)
 
 	atp_http_pump();
 	(void) atp_http_news();
-	for (int i = 0; tasks[i] != NULL; i++)
+	for (int i = 0; task_at(i) != NULL; i++)
 	{
 		MemoryContextSwitchTo(cxt);
-		timeout = atp_earlier(timeout, tasks[i]->step(now));
+		timeout = atp_earlier(timeout, task_at(i)->step(now));
 		MemoryContextReset(cxt);
 		atp_http_pump();
 		atp_serve_interrupts();
@@ -176,9 +192,9 @@ atp_fetcher_main(Datum arg)
 	wait_after_crash();
 	(void) look_for_work("beginning");
 	atp_poll_begin();
-	atp_fetch_begin();
-	for (int i = 0; tasks[i] != NULL; i++)
-		if (tasks[i]->begin != NULL)
-			tasks[i]->begin();
+	atp_fetch_begin(count_kinds());
+	for (int i = 0; task_at(i) != NULL; i++)
+		if (task_at(i)->begin != NULL)
+			task_at(i)->begin();
 	fetcher_loop();
 }

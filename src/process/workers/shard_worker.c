@@ -204,7 +204,7 @@ release_events(Worker *w, MemoryContext cxt)
 
 /* Milliseconds until the worker has work without a new batch. */
 static long
-may_rest(const Worker *w, bool stats_pending)
+may_sleep(const Worker *w, bool stats_pending)
 {
 	long		due = atp_release_due(&w->releaser, atp_now());
 
@@ -250,7 +250,7 @@ worker_loop(Worker *w)
 		if (batch != NULL)
 			continue;
 		pgstat_report_activity(STATE_IDLE, "waiting for events");
-		atp_wait(NULL, 0, may_rest(w, stats_pending));
+		atp_wait(NULL, 0, may_sleep(w, stats_pending));
 		if (stats_pending && atp_ring_work(w->ring, w->shard) == NULL)
 		{
 			pgstat_report_stat(true);

@@ -48,7 +48,7 @@
 #define REFUSED_EVENTS	100
 #define REFUSED_REPOS	ATP_SUSPECT_REPOS
 
-/* Lower limit of Learnt.step, however many rows were refused. */
+/* Lower limit of ApplyHistory.step, however many rows were refused. */
 #define STEP_MIN	16
 
 typedef enum ApplyWay
@@ -59,7 +59,7 @@ typedef enum ApplyWay
 } ApplyWay;
 
 /* What earlier batches have taught this process. */
-typedef struct Learnt
+typedef struct ApplyHistory
 {
 	int			with_statements;	/* batches still to be applied with statements: after one duplicate row, more duplicates often follow */
 	int			step;			/* events that are tried at once in WAY_PIECES; 0: no pieces, because no row was refused lately */
@@ -68,9 +68,9 @@ typedef struct Learnt
 	int64		refused_seq;	/* seq of the last event with a refused row */
 	uint32		repos[REFUSED_REPOS];
 	int			nrepos;
-} Learnt;
+} ApplyHistory;
 
-static Learnt learnt;
+static ApplyHistory history;
 
 /* ------------------------------------------------------------------------
  * Rows refused by the database
@@ -123,7 +123,7 @@ note_passed(AtpApply *a, AtpStep step, int first, int second, Done before)
 		atp_suspects_pass(a->suspects, ATP_PASSED_STATE);
 	/* only rows that were written or removed count: without one, no trigger has run */
 	if (done.puts > before.puts || done.removed > before.removed)
-		learnt.refused = learnt.nrepos = 0;
+		history.refused = history.nrepos = 0;
 }
 
 /* Run a step in a subtransaction.  Returns an error whose cause may be a row; re-throws any other error. */
@@ -157,23 +157,23 @@ count_refused(const AtpSettings *settings, const AtpEvent *event, ErrorData *err
 	uint32		repo = event->key;
 	int			i = 0;
 
-	if (learnt.refused > 0 && event->seq > 0 && event->seq == learnt.refused_seq)
+	if (history.refused > 0 && event->seq > 0 && event->seq == history.refused_seq)
 		return;
-	learnt.refused++;
-	learnt.refused_seq = event->seq;
+	history.refused++;
+	history.refused_seq = event->seq;
 	/* events of streams without repositories have key 0, and each counts as a repository */
-	while (i < learnt.nrepos && (learnt.repos[i] != repo || repo == 0))
+	while (i < history.nrepos && (history.repos[i] != repo || repo == 0))
 		i++;
-	if (i == learnt.nrepos && i < REFUSED_REPOS)
-		learnt.repos[learnt.nrepos++] = repo;
-	if (learnt.refused < REFUSED_EVENTS || learnt.nrepos < repos_needed(settings))
+	if (i == history.nrepos && i < REFUSED_REPOS)
+		history.repos[history.nrepos++] = repo;
+	if (history.refused < REFUSED_EVENTS || history.nrepos < repos_needed(settings))
 		return;
 	/* the class of the error decides what follows */
 	if (atp_error_class(error->sqlerrcode) != ATP_ERROR_ROW)
 		ReThrowError(error);
 	ereport(ERROR,
 			(errcode(ATP_ERRCODE_STOP),
-			 errmsg("the database refused all of the last %d events: %s", learnt.refused, atp_error_text(error))));
+			 errmsg("the database refused all of the last %d events: %s", history.refused, atp_error_text(error))));
 }
 
 /* Write a dead letter for a row of the batch; row -1: for the event's changes other than rows. */
@@ -283,12 +283,12 @@ apply_piece(AtpApply *a)
 
 	a->hi = a->lo;
 	while (a->hi < n && !is_full(a))
-		apply_halving(a, a->hi, Min(a->hi + learnt.step, n));
+		apply_halving(a, a->hi, Min(a->hi + history.step, n));
 	/* choose a step so large that about half of the steps would fail */
 	if (a->refused > 0)
-		learnt.step = Max((a->hi - a->lo) / (2 * a->refused), STEP_MIN);
-	else if ((learnt.step *= 2) >= ATP_BATCH_EVENTS)
-		learnt.step = 0;
+		history.step = Max((a->hi - a->lo) / (2 * a->refused), STEP_MIN);
+	else if ((history.step *= 2) >= ATP_BATCH_EVENTS)
+		history.step = 0;
 }
 
 /* ------------------------------------------------------------------------
@@ -544,7 +544,7 @@ try_once(AtpApply *a, ApplyWay way, AtpApplied *result, bool *others)
 {
 	MemoryContext cxt = CurrentMemoryContext;
 	int			letters = list_length(a->batch->letters);
-	Learnt		before = learnt;
+	ApplyHistory before = history;
 	ErrorData  *volatile error = NULL;
 
 	a->direct = way == WAY_DIRECT;
@@ -565,7 +565,7 @@ try_once(AtpApply *a, ApplyWay way, AtpApplied *result, bool *others)
 	{
 		a->batch->letters = list_truncate(a->batch->letters, letters);
 		/* the rolled back events are applied again, and counted then */
-		learnt = before;
+		history = before;
 	}
 	MemoryContextSwitchTo(cxt);
 	return error;
@@ -624,8 +624,8 @@ stop_subscription(AtpApply *a, const ErrorData *error, const char **reason)
 static AtpApplied
 apply_some(AtpApply *a, const char **reason)
 {
-	ApplyWay	way = learnt.step > 0 ? WAY_PIECES
-		: learnt.with_statements > 0 ? WAY_STATEMENTS : WAY_DIRECT;
+	ApplyWay	way = history.step > 0 ? WAY_PIECES
+		: history.with_statements > 0 ? WAY_STATEMENTS : WAY_DIRECT;
 	AtpSuspects suspects = {
 		.batch = a->batch, .target = atp_target(a->statements), .repos_max = repos_needed(&a->sub->settings)
 	};
@@ -635,7 +635,7 @@ apply_some(AtpApply *a, const char **reason)
 
 	a->suspects = &suspects;
 	if (way == WAY_STATEMENTS)
-		learnt.with_statements--;
+		history.with_statements--;
 	while ((error = try_once(a, way, &result, &others)) != NULL ||
 		   (others && a->progress->await(a->progress, a)))
 	{
@@ -646,7 +646,7 @@ apply_some(AtpApply *a, const char **reason)
 		fault = atp_error_class(error->sqlerrcode);
 		if (error->sqlerrcode == ATP_ERRCODE_CONFLICT && way == WAY_DIRECT)
 		{
-			learnt.with_statements = AFTER_CONFLICT;
+			history.with_statements = AFTER_CONFLICT;
 			way = WAY_STATEMENTS;
 		}
 		else if (error->sqlerrcode == ATP_ERRCODE_SOURCES && !a->has_sources)
@@ -663,7 +663,7 @@ apply_some(AtpApply *a, const char **reason)
 		else if (way != WAY_PIECES && atp_sqlstate_may_be_row(error->sqlerrcode))
 		{
 			way = WAY_PIECES;
-			learnt.step = Max((a->batch->nevents - a->lo + 1) / 2, 1);
+			history.step = Max((a->batch->nevents - a->lo + 1) / 2, 1);
 		}
 		else if (fault == ATP_ERROR_PASSING || suspects.undecided)
 			ReThrowError(error);

@@ -48,11 +48,20 @@ lock_letter(void *arg)
 	return isnull ? 0 : DatumGetAtpTid(rev);
 }
 
+/* The stream that the letter's message came from; NULL: the subscription's present stream. */
+static const AtpEndpoint *
+stream_of(AtpTuple letter)
+{
+	const char *endpoint = atp_get_text_or_null(letter, "endpoint");
+
+	return endpoint == NULL ? NULL : atp_endpoint_parse(endpoint);
+}
+
 static AtpOutcome
-try_again(const AtpSubscription *sub, const AtpStreamKind *source, int64 id, bytea *bytes, AtpSpan path, const char **why)
+try_again(const AtpSubscription *sub, const AtpStreamKind *source, const AtpEndpoint *from, int64 id, bytea *bytes, AtpSpan path, const char **why)
 {
 	AtpReplay	replay = {
-		.sub = sub, .source = source, .message = {(const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)}, .path = path,
+		.sub = sub, .source = source, .from = from, .message = {(const uint8_t *) VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes)}, .path = path,
 		.locked = lock_letter, .arg = &id
 	};
 	volatile AtpOutcome outcome;
@@ -115,7 +124,7 @@ retry_letter(int64 id)
 		return "it is of a record in an export: it is tried again with the next export of the repository";
 	path = atp_get_text(letter, "path");
 	sub = atp_subscription_borrow(atp_get_text(letter, "subscription"), CurrentMemoryContext);
-	outcome = try_again(sub, source_of(letter, sub), id, DatumGetByteaPP(bytes), (AtpSpan) {path, strlen(path)}, &why);
+	outcome = try_again(sub, source_of(letter, sub), stream_of(letter), id, DatumGetByteaPP(bytes), (AtpSpan) {path, strlen(path)}, &why);
 	atp_result_free(found);
 	if (outcome == ATP_OUTCOME_STAYS)
 		atp_run("UPDATE atproto.dead_letter SET attempts = attempts + 1, last_at = now(), message = $2 WHERE id = $1",

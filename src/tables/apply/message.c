@@ -63,7 +63,7 @@ insert_rows(AtpApply *a, int lo, int hi, int first)
 		atp_put_ref(rows, row->raw);
 	}
 	args[0] = CStringGetTextDatum(a->sub->name);
-	args[1] = CStringGetTextDatum(a->sub->ep->scope);
+	args[1] = CStringGetTextDatum(atp_apply_endpoint(a)->scope);
 	atp_rows_bind(rows, args + 2);
 	/* a repeated message has the same sequence number (E-43); without sequence numbers, repeats cannot be recognised (D30) */
 	added = atp_execute(a->statements, &add_messages, args, NULL);

@@ -293,6 +293,7 @@ count_outcomes(Held *held, const AtpApply *a)
 		atp_skips_add(a->statements, a->sub, held->shard, more);
 }
 
+/* in the transaction of their effects, remove the held events that were judged. */
 static bool
 remove_released(AtpProgress *progress, const AtpApply *a)
 {

@@ -153,7 +153,7 @@ process_message(const AtpReplay *replay, const char **why)
 	AtpDecoder *decoder = atp_decoder_create(CurrentMemoryContext, source->format);
 	AtpPosition position = atp_position_after(-1, 0);
 	AtpApply	a = {
-		.sub = replay->sub, .statements = replay->statements, .batch = batch, .sink = source->sink, .replay = true
+		.sub = replay->sub, .from = replay->from, .statements = replay->statements, .batch = batch, .sink = source->sink, .replay = true
 	};
 	AtpVerdict	verdict;
 	AtpOutcome	outcome;

@@ -25,6 +25,7 @@ typedef struct AtpReplay
 	AtpStatements *statements;
 	AtpBytes	message;
 	const struct AtpStreamKind *source; /* the kind of stream that the message came from */
+	const AtpEndpoint *from;	/* the stream that the message came from; NULL: the subscription's present stream */
 	/*
 	 * Apply only the row with this path; len 0: the whole event.  The record of the path has not been removed
 	 * since, because the removal would have deleted or marked the letter (drop_superseded_letters() in sink.h).

@@ -171,12 +171,16 @@ put_removed(AtpRows *rows, const AtpEvent *event, AtpSpan path, uint64 rev)
  * export, whose removal may have been refused, is then the only trace of the record, so the letter stays.
  */
 static void
-put_overtaken(AtpRows *rows, const AtpEvent *event, AtpSpan path)
+put_overtaken(const AtpApply *a, AtpRows *rows, const AtpEvent *event, AtpSpan path)
 {
+	const AtpHeldRow *held = event->held;
+
 	atp_put_ref(rows, event->did);
 	atp_put_ref(rows, path.len == 0 ? NULL : cstring_to_text_with_len(path.ptr, path.len));
 	atp_put(rows, Int64GetDatum(event->seq), false);
 	atp_put(rows, BoolGetDatum(!event->passed && !event->reread), false);
+	atp_put(rows, held != NULL ? PointerGetDatum(held->subscription) : CStringGetTextDatum(a->sub->name), false);
+	atp_put(rows, held != NULL && held->endpoint != NULL ? PointerGetDatum(held->endpoint) : CStringGetTextDatum(atp_apply_endpoint(a)->scope), false);
 }
 
 /*
@@ -187,7 +191,9 @@ put_overtaken(AtpRows *rows, const AtpEvent *event, AtpSpan path)
 static void
 drop_superseded_letters(AtpApply *a)
 {
-	static const AtpType types[] = {ATP_TYPE_DID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_BOOL, ATP_TYPE_END};
+	static const AtpType types[] = {
+		ATP_TYPE_DID, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_BOOL, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_END
+	};
 	AtpBatch   *batch = a->batch;
 	static const AtpType removed_types[] = {ATP_TYPE_DID, ATP_TYPE_TEXT, ATP_TYPE_TID, ATP_TYPE_END};
 	AtpRows    *rows = atp_rows_create(a->statements, types, batch->nrows + batch->nevents);
@@ -202,7 +208,7 @@ drop_superseded_letters(AtpApply *a)
 		for (int r = event->first_row; r < event->first_row + event->nrows; r++)
 			if (batch->rows[r].record.action == ATP_DELETE)
 			{
-				put_overtaken(rows, event, batch->rows[r].path);
+				put_overtaken(a, rows, event, batch->rows[r].path);
 				/* a refuted commit removes nothing; rev - 1, because the letter of a refused removal has revision rev and is not obsolete */
 				if (event->proven != ATP_OPS_REFUTED && event->proven != ATP_REV_AHEAD && event->rev > 0)
 					put_removed(removed, event, batch->rows[r].path, event->rev - 1);
@@ -211,9 +217,9 @@ drop_superseded_letters(AtpApply *a)
 		if (event->kind == ATP_REPOS_SYNC && event->partial && event->rev > 0)
 			put_removed(removed, event, (AtpSpan) {NULL, 0}, event->rev - 1);
 		if (atp_is_deletion(event) && !event->unconfirmed)
-			put_overtaken(rows, event, (AtpSpan) {NULL, 0});
+			put_overtaken(a, rows, event, (AtpSpan) {NULL, 0});
 		else if (event->kind == ATP_REPOS_ACCOUNT || (event->kind == ATP_REPOS_IDENTITY && event->handle != NULL))
-			put_overtaken(rows, event, name_event(event));
+			put_overtaken(a, rows, event, name_event(event));
 	}
 	if (rows->n > 0)
 		atp_dead_letters_forget(a, rows);

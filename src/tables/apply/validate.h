@@ -1,6 +1,6 @@
 /*
  * validate.h
- *		Validation of records by their Lexicons, for subscriptions with the option validate (L-34).
+ *		Validation of records by their Lexicons, only for subscriptions with the option validate (L-34, F-18).
  *
  * An invalid record is stored with the violation in the column record.fault, or becomes a dead letter, as the
  * option says.  A record is accepted without a check if its Lexicon is missing or faulty, or if jsonb cannot hold the

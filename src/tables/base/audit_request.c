@@ -43,7 +43,7 @@ find_request(AtpArg target)
 	return state;
 }
 
-/* anew: only if something of the target was wished for before. */
+/* anew: only if an audit of the target was requested before */
 static void
 request_audit(const char *target, bool anew)
 {

@@ -1,6 +1,6 @@
 /*
  * derived.h
- *		Tables that are derived from records, and what each is told of a change.
+ *		Tables that are derived from records, and the changes of records that the tables follow.
  *
  * A change is a record that is put, removed, or removed with its account, together with the record
  * that the table had before.  Changes are handed over many at a time, in the order of the events,

@@ -13,8 +13,8 @@
 #include "utils/guc.h"
 
 /*
- * Limits as multiples of atproto.fetch_queue: all queued jobs including failed ones (times MANY_FAILED), and the jobs
- * from a single host's list (divided by HOST_SHARE).
+ * Two further limits follow from atproto.fetch_queue: MANY_FAILED times this number for all queued jobs, also failed
+ * ones; this number divided by HOST_SHARE for a subscription's jobs from a single host's list.
  */
 #define MANY_FAILED		10
 #define HOST_SHARE		16

@@ -9,6 +9,7 @@
 
 #include "config/subscription.h"
 
+/* the most urgent first. */
 typedef enum AtpJobPriority
 {
 	ATP_JOB_USER,				/* a user asked for the repository */
@@ -38,7 +39,7 @@ extern void atp_job_init(void);
 
 /*
  * Request that the repositories of n DIDs (sorted, without duplicates) be fetched into the target of a subscription.
- * A repository that has a job already only becomes more urgent.  Returns how many jobs are new or more urgent.
+ * R-02: a repository that has a job already only becomes more urgent.  Returns how many jobs are new or more urgent.
  * Switches to the table's owner; SPI is connected.  The caller wakes the fetcher.
  */
 extern uint64 atp_jobs_add(const AtpSubscription *sub, struct varlena *const *dids, int n,

@@ -1,6 +1,9 @@
 /*
  * keyset.c
  *		A set of three-part keys: open addressing; clearing is one increment.
+ *
+ * lib/simplehash.h would clear the whole table.  A stranger's commits can repeat one key in every second row, and each
+ * repetition ends a statement and clears the set: the time would be the number of rows times the size of the table.
  */
 #include "postgres.h"
 
@@ -20,7 +23,7 @@ struct AtpKeySet
 {
 	uint32		epoch;
 	uint32		nslots;			/* a power of two, at least twice the number of keys */
-	KeySlot 	slots[FLEXIBLE_ARRAY_MEMBER];
+	KeySlot		slots[FLEXIBLE_ARRAY_MEMBER];
 };
 
 AtpKeySet *

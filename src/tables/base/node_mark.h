@@ -33,7 +33,7 @@ extern bool atp_has_node_marks(const char *target);
 /*
  * In a transaction, as the subscription's owner: look at all nodes of the target.  Of a node that is behind, the
  * repositories are marked and are to be fetched, gaps are written for streams of labels, links are marked, and the
- * node counts as settled.  Returns what was found, in one line, palloc'd; NULL: no node is behind.
+ * node counts as complete.  Returns what was found, in one line, palloc'd; NULL: no node is behind.
  */
 extern char *atp_nodes_repair(const AtpSubscription *sub);
 

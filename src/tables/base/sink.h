@@ -32,6 +32,7 @@ typedef enum AtpStanding
 typedef struct AtpApply
 {
 	const AtpSubscription *sub;
+	const AtpEndpoint *from;	/* the stream that the messages came from; NULL: the subscription's present stream */
 	const struct AtpSink *sink;
 	AtpBatch   *batch;
 	AtpStatements *statements;	/* for the tables of the subscription */
@@ -66,6 +67,13 @@ typedef struct AtpApply
 	int			nrev_entries;
 	int			max_rev_entries;
 } AtpApply;
+
+/* Sequence numbers of the batch's events are those of this stream, but for held events (AtpHeldRow). */
+static inline const AtpEndpoint *
+atp_apply_endpoint(const AtpApply *a)
+{
+	return a->from != NULL ? a->from : a->sub->ep;
+}
 
 typedef struct AtpSink
 {

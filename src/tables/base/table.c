@@ -263,7 +263,7 @@ add_columns(const AtpTable *table, Oid relid, const char *target)
 		if (get_attnum(relid, column->name) != InvalidAttrNumber || !atp_column_can_be_added(column))
 			continue;
 		initStringInfo(&sql);
-		/* IF NOT EXISTS: after waiting for a concurrent ALTER TABLE, the column exists */
+		/* IF NOT EXISTS: a concurrent session may add the column while this session waits for the lock */
 		appendStringInfo(&sql, "ALTER TABLE #.%s ADD COLUMN IF NOT EXISTS ", table->name);
 		append_column(&sql, column);
 		append_column_rest(&sql, table, column);
@@ -300,7 +300,33 @@ atp_create_tables(const char *target)
 	}
 }
 
-/* SQL: atproto.create_tables(schema) */
+/*
+ * Make the indexes that tables of an earlier version lack although they have the columns.  CREATE INDEX IF NOT EXISTS would
+ * lock the table against writers even where the index exists.
+ */
+static void
+create_indexes(const char *target)
+{
+	Oid			schema = get_namespace_oid(target, false);
+
+	for (const AtpTable *const *table = atp_tables; *table != NULL; table++)
+	{
+		if (!atp_table_is_ours(*table, get_relname_relid((*table)->name, schema)))
+			continue;
+		for (int i = 0; i < (*table)->ncolumns; i++)
+		{
+			const AtpColumn *column = &(*table)->columns[i];
+
+			if (column->index != NULL && !OidIsValid(get_relname_relid(column->index, schema)))
+				atp_run_each(atp_expand_sql(column->more, target));
+		}
+	}
+}
+
+/*
+ * SQL: atproto.create_tables(schema).  subscribe() does not make missing indexes: it would lock out the consumers that
+ * fill the tables, for as long as a large table is read.
+ */
 Datum
 atp_create_tables_sql(PG_FUNCTION_ARGS)
 {
@@ -311,6 +337,7 @@ atp_create_tables_sql(PG_FUNCTION_ARGS)
 		aclcheck_error(ACLCHECK_NO_PRIV, OBJECT_SCHEMA, target);
 	SPI_connect();
 	atp_create_tables(target);
+	create_indexes(target);
 	SPI_finish();
 	PG_RETURN_VOID();
 }

@@ -61,6 +61,8 @@ typedef struct AtpColumn
 	size_t		at;
 	size_t		known;			/* offset of a bool, false: SQL null; 0: a NULL pointer is SQL null */
 	const char *more;			/* SQL to run after the column was added or the table made; NULL: none */
+	const char *index;			/* index that "more" makes, and that a table of an earlier version lacks though it
+								 * has the column; NULL: none */
 } AtpColumn;
 
 #define ATP_STATEMENT_ARGS	32

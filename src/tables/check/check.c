@@ -304,8 +304,29 @@ run_invariant(CheckRun *c, const AtpInvariant *invariant)
 }
 
 /*
- * Run in a subtransaction: a query without the necessary rights, or that Citus cannot plan, is
- * reported, and the remaining invariants are still checked.
+ * An invariant's query has failed: report that the invariant was not checked, if the reason is in the
+ * user's tables or rights.  False: any other error ends check().
+ */
+static bool
+say_failed(const CheckRun *c, const AtpInvariant *invariant, const ErrorData *error)
+{
+	int			category = ERRCODE_TO_CATEGORY(error->sqlerrcode);
+
+	if (error->sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE || error->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED)
+		add_finding(c, "not readable", c->target, NULL, invariant->what, error->message, NULL);
+	/* a user has dropped a column, or has given it another type */
+	else if (category == ERRCODE_TO_CATEGORY(ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION) ||
+			 category == ERRCODE_TO_CATEGORY(ERRCODE_DATA_EXCEPTION))
+		add_finding(c, "not checked", c->target, NULL, invariant->what, error->message,
+					"Give the tables the columns, with the types, that atproto.create_tables() makes in an empty schema.");
+	else
+		return false;
+	return true;
+}
+
+/*
+ * Run in a subtransaction: a query that fails for a reason in the user's tables or rights, or that
+ * Citus cannot plan, is reported, and the remaining invariants are still checked.
  */
 static void
 try_to_run(CheckRun *c, const AtpInvariant *invariant)
@@ -332,19 +353,46 @@ try_to_run(CheckRun *c, const AtpInvariant *invariant)
 		RollbackAndReleaseCurrentSubTransaction();
 		MemoryContextSwitchTo(old);
 		CurrentResourceOwner = owner;
-		if (error->sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE || error->sqlerrcode == ERRCODE_FEATURE_NOT_SUPPORTED)
-			add_finding(c, "not readable", c->target, NULL, invariant->what, error->message, NULL);
-		/*
-		 * check_columns() reports a missing column; an invariant whose query fails since a user has
-		 * changed a column's type is skipped, and not reported
-		 */
-		else if (error->sqlerrcode != ERRCODE_UNDEFINED_COLUMN && error->sqlerrcode != ERRCODE_UNDEFINED_FUNCTION)
+		if (!say_failed(c, invariant, error))
 			ReThrowError(error);
 	}
 	PG_END_TRY();
 }
 
-/* Report missing columns: tables of an earlier version lack columns that create_tables() adds. */
+/* Has the table all columns by name?  Else it is a user's, and not the business of check(), unless it is ours. */
+static bool
+has_our_columns(const AtpTable *table, Oid relid)
+{
+	char		kind = get_rel_relkind(relid);
+
+	for (int i = 0; i < table->ncolumns; i++)
+		if (get_attnum(relid, table->columns[i].name) == InvalidAttrNumber)
+			return false;
+	return kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE;
+}
+
+/*
+ * Report a missing column (tables of an earlier version lack columns that create_tables() adds), and a column to which
+ * a user has given another type: invariants that need it may be skipped, since the table does not look like ours.
+ */
+static void
+check_column(const CheckRun *c, const AtpTable *table, const AtpColumn *column, Oid relid)
+{
+	AttrNumber	attnum = get_attnum(relid, column->name);
+	bool		ours = atp_type_is_ours(column->type);
+	Oid			type = ours ? atp_type(atp_type_name(column->type)) : atp_type_oid(column->type);
+	const char *name = psprintf("%s.%s", table->name, column->name);
+
+	if (attnum == InvalidAttrNumber)
+		add_finding(c, "column is missing", c->target, NULL, name, "what needs it was not checked", "SELECT atproto.create_tables({target})");
+	/* consumers write any type of PostgreSQL into a column that is not part of every version's table */
+	else if ((ours || !atp_column_can_be_added(column)) && getBaseType(get_atttype(relid, attnum)) != type)
+		add_finding(c, "column has another type", c->target, NULL, name,
+					psprintf("%s; what needs type %s was not checked", format_type_be(get_atttype(relid, attnum)),
+							 ours ? atp_type_name(column->type) : format_type_be(type)),
+					"ALTER TABLE, so that the column has its type again.");
+}
+
 static void
 check_columns(const CheckRun *c)
 {
@@ -352,10 +400,10 @@ check_columns(const CheckRun *c)
 	{
 		Oid			relid = get_relname_relid((*table)->name, get_namespace_oid(c->target, false));
 
-		for (int i = 0; OidIsValid(relid) && atp_table_is_ours(*table, relid) && i < (*table)->ncolumns; i++)
-			if (get_attnum(relid, (*table)->columns[i].name) == InvalidAttrNumber)
-				add_finding(c, "column is missing", c->target, NULL, psprintf("%s.%s", (*table)->name, (*table)->columns[i].name),
-							"what needs it was not checked", "SELECT atproto.create_tables({target})");
+		if (!OidIsValid(relid) || !(atp_table_is_ours(*table, relid) || has_our_columns(*table, relid)))
+			continue;
+		for (int i = 0; i < (*table)->ncolumns; i++)
+			check_column(c, *table, &(*table)->columns[i], relid);
 	}
 }
 

@@ -208,7 +208,7 @@ atp_parting_lock_after(AtpParting *w, bool links, void (*first) (void *arg), voi
 {
 	AtpLocking	locking = {locks_of(w, links), first, arg, !w->pieces};
 
-	atp_lock_patiently(&locking);
+	atp_lock_with_retries(&locking);
 }
 
 /*
@@ -227,7 +227,7 @@ lock_both(AtpParting *w, const AtpCut *cut, bool links)
 	w->cut = &atp_cut_event_month;
 	atp_parting_begin(w);
 	locking.locks = list_concat(locking.locks, locks_of(w, false));
-	atp_lock_patiently(&locking);
+	atp_lock_with_retries(&locking);
 	atp_parting_end(w);
 }
 

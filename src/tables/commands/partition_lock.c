@@ -108,7 +108,7 @@ pause_for(long ms)
 }
 
 void
-atp_lock_patiently(const AtpLocking *locking)
+atp_lock_with_retries(const AtpLocking *locking)
 {
 	int			limit_ms = LockTimeout;
 	AtpTime		begun = atp_now();

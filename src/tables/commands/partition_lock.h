@@ -35,6 +35,6 @@ typedef struct AtpLocking
  * that the transaction took before.  The caller's lock_timeout limits all attempts together; 0: no
  * limit.
  */
-extern void atp_lock_patiently(const AtpLocking *locking);
+extern void atp_lock_with_retries(const AtpLocking *locking);
 
 #endif							/* ATP_PARTITION_LOCK_H */

@@ -619,12 +619,39 @@ patch_row(AtpDirect *d, const AtpRows *rows, int row)
 	return atp_patch(RelationGetDescr(d->rel), ExecFetchSlotHeapTuple(d->changed, true, &unused), d->of_attribute, rows, row);
 }
 
+#ifdef USE_ASSERT_CHECKING
+/* Has the patched row the written values, and all other values of the row that was found? */
+static void
+check_patched(AtpDirect *d, const AtpRows *rows, int row)
+{
+	TupleDesc	desc = RelationGetDescr(d->rel);
+
+	slot_getallattrs(d->found);
+	slot_getallattrs(d->changed);
+	for (int i = 0; i < desc->natts; i++)
+	{
+		bool		written = d->of_attribute[i] >= 0;
+		int			cell = d->of_attribute[i] * rows->max + row;
+		bool		isnull = written ? rows->nulls[cell] : d->found->tts_isnull[i];
+
+		Assert(d->changed->tts_isnull[i] == isnull);
+		Assert(isnull || datum_image_eq(d->changed->tts_values[i], written ? rows->values[cell] : d->found->tts_values[i],
+										TupleDescAttr(desc, i)->attbyval, TupleDescAttr(desc, i)->attlen));
+	}
+}
+#endif
+
 /* Make the new version of the row in "found", in the slot "changed". */
 static void
 make_version(AtpDirect *d, const AtpRows *rows, int row)
 {
 	if (patch_row(d, rows, row))
+	{
+#ifdef USE_ASSERT_CHECKING
+		check_patched(d, rows, row);
+#endif
 		return;
+	}
 	slot_getallattrs(d->found);
 	ExecClearTuple(d->changed);
 	/* values of dropped columns become null, as in an UPDATE */

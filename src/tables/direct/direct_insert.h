@@ -33,8 +33,8 @@ extern bool atp_direct_fires_each_row(const AtpDirect *direct);
 extern void atp_direct_insert(AtpDirect *direct, const AtpRows *rows);
 
 /*
- * Can rows be looked up by the table's key, to be updated or deleted?  True for every keyed table that could be
- * opened; false for other tables with triggers, for partitioned tables, and without a unique index on the key.
+ * Can rows be looked up by the table's key, to be updated or deleted?  Always true for a keyed table.  A table that is
+ * not keyed must have no trigger and no partitions, and needs a unique index on the key.
  */
 extern bool atp_direct_finds(AtpDirect *direct);
 

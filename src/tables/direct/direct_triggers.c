@@ -34,7 +34,7 @@ atp_triggers_end(AtpTriggers *t)
 	AfterTriggerEndQuery(t->estate);
 }
 
-/* Internal triggers, which check foreign keys, do not count: their order does not matter. */
+/* Internal triggers do not count: they check foreign keys, in whatever order the rows come. */
 bool
 atp_fires_each_row(const TriggerDesc *triggers)
 {

@@ -123,7 +123,7 @@ atp_merge_begin(MemoryContext parent, const AtpSubscription *sub, AtpStatements 
 	m->direct = true;
 	m->force = force;
 	m->event.did = did;
-	m->event.rev = atp_export_head(e)->rev;
+	m->event.rev = atp_export_head(e)->rev; /* new_row() copies the export's revision into each row */
 	m->batch = atp_batch_create(m->cxt);
 	m->rows = atp_stored_begin(m->cxt, statements, &sub->settings, did);
 	atp_record_event_check(sub, statements);
@@ -344,6 +344,7 @@ compare_one(AtpMerge *m)
  * Writing
  * ------------------------------------------------------------------------
  */
+/* rows of an export have no sequence number of the stream. */
 static void
 write_range(AtpApply *a, int lo, int hi)
 {

@@ -27,7 +27,8 @@ extern void atp_merge_init(void);
 #endif
 
 /*
- * Begin.  The export must be checked, and until the end no consumer may write the repository's
+ * Begin.  R-53: rows and record_event get the export's revision, and no number of the stream.  The
+ * export must be checked, and until the end no consumer may write the repository's
  * records (its events are held).  force: overwrite newer rows, too.  All memory is freed with the
  * parent.
  */
@@ -38,7 +39,7 @@ extern AtpMerge *atp_merge_begin(MemoryContext parent, const AtpSubscription *su
 #define ATP_MERGE_ROWS	2000
 
 /*
- * Continue in the current transaction, as the subscription's owner, with SPI connected: in steps of
+ * R-57: continue in the current transaction, as the subscription's owner, with SPI connected: in steps of
  * so many rows, until so many changes were made or this time has come.  False: done.  After an
  * ERROR the caller rolls back and begins a new merge; rows that were committed are equal then and
  * not written again.

@@ -50,7 +50,7 @@ extern AtpAccountSaid atp_repo_export_account(const AtpRepoExport *r);
  */
 extern bool atp_repo_export_inactive(AtpRepoExport *r, const AtpAccountSaid *then, const char *status, const char *host);
 
-/* hold the repository's events from now on. */
+/* R-04, F-11: hold the repository's events from now on. */
 extern void atp_repo_export_hold(AtpRepoExport *r);
 
 /*

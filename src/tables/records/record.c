@@ -174,6 +174,7 @@ static const AtpStatement statements[] = {
 	},
 };
 
+/* K-08: a DID and a record key name a record only together with the collection. */
 const AtpTable atp_record_table = {
 	.name = "record",
 	.use = ATP_USE_REPOS,

@@ -157,7 +157,8 @@ find_stored(RecordWriter *w, const AtpRecordRow *row, ItemPointer place, bool *n
 
 /*
  * May the operation replace or remove the stored record?  The same rule as in ATP_PUT_RECORDS and ATP_DELETE_RECORDS;
- * for an event that is read again, as in ATP_PUT_OLDER_RECORDS; with force, as in ATP_FORCE_RECORDS.
+ * for an event that is read again, as in ATP_PUT_OLDER_RECORDS and ATP_DELETE_OLDER_RECORDS; with force, as in
+ * ATP_FORCE_RECORDS.
  */
 static bool
 gives_way(const RecordWriter *w, bool null, uint64 rev, const AtpRecordRow *to)

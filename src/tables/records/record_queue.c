@@ -171,23 +171,39 @@ put_key(AtpRows *rows, const AtpRecordRow *row)
 	atp_put_ref(rows, row->rkey);
 }
 
-static void
-delete_records(AtpRecords *r)
+/* Delete the records of the operations that an event does, or does not, read again. */
+static int64
+delete_some(AtpRecords *r, bool reread)
 {
 	AtpApply   *a = r->apply;
 	AtpRows    *rows = key_rows(a->statements, ATP_TYPE_TID, r->ndeletes);
 	Datum		args[4];
-	int64		removed;
 
 	for (int i = 0; i < r->ndeletes; i++)
 	{
+		if ((a->replay || r->deletes[i]->reread) != reread)
+			continue;
 		put_key(rows, r->deletes[i]);
 		atp_put(rows, AtpTidGetDatum(a->force ? ATP_TID_MAX_CANONICAL : r->deletes[i]->rev), false);
 	}
+	if (rows->n == 0)
+		return 0;
 	atp_rows_bind(rows, args);
-	removed = atp_execute(a->statements, &atp_record_table.statements[a->replay ? ATP_DELETE_OLDER_RECORDS : ATP_DELETE_RECORDS], args, NULL);
-	a->removed += removed;
-	a->noop_rows += r->ndeletes - removed;
+	return atp_execute(a->statements, &atp_record_table.statements[reread ? ATP_DELETE_OLDER_RECORDS : ATP_DELETE_RECORDS], args, NULL);
+}
+
+/*
+ * A removal that is read again does not remove a record of an equal revision: an export of this revision has brought the
+ * record, so the commit of this revision has not removed it.  gives_way() of record_direct.c and is_idle() of derived.c
+ * have the same rule.
+ */
+static void
+delete_records(AtpRecords *r)
+{
+	int64		removed = delete_some(r, true) + delete_some(r, false);
+
+	r->apply->removed += removed;
+	r->apply->noop_rows += r->ndeletes - removed;
 }
 
 /*

@@ -193,7 +193,7 @@ is_here(const AtpEndpoint *ep, const char *pds)
 	return pds == NULL || strcmp(pds, here) == 0;
 }
 
-/* V-44: at a PDS's own stream, ignore an event of an account whose identity names a different PDS. */
+/* V-44, F-06: at a PDS's own stream, ignore an event of an account whose identity names a different PDS. */
 static bool
 is_elsewhere(const AtpRepos *s, AtpEvent *event, const AtpIdentity *who)
 {
@@ -215,7 +215,7 @@ is_elsewhere(const AtpRepos *s, AtpEvent *event, const AtpIdentity *who)
 	return true;
 }
 
-/* At level full: set the verdict by the account's key and server. */
+/* F-04, V-10, B-61, B-62: at level full, set the verdict by the account's key, of its DID document, and by its server. */
 static void
 judge_signature(AtpRepos *s, AtpEvent *event, const AtpIdentity *who)
 {

@@ -11,6 +11,7 @@
 
 #include "commands/trigger.h"
 #include "catalog/pg_type.h"
+#include "config/extension.h"
 #include "config/owner.h"
 #include "config/spi.h"
 #include "fmgr.h"
@@ -37,6 +38,16 @@ PG_FUNCTION_INFO_V1(atp_dead_letter_removed);
 #define LETTER_ARGS \
 	{ATP_TYPE_TEXT, ATP_TYPE_BYTEA, ATP_TYPE_TEXT, ATP_TYPE_INT8, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_TEXT, ATP_TYPE_DID}
 
+/*
+ * Sequence numbers of different streams cannot be compared.  True if letter d came in stream "endpoint": its message
+ * says that.  A letter of stage beyond has no message: then all letters of its repository that have one must be of this
+ * stream.
+ */
+#define OF_STREAM(endpoint) \
+	"NOT EXISTS (SELECT FROM atproto.dead_letter o JOIN atproto.dead_frame f ON f.subscription = o.subscription AND f.digest = o.digest" \
+	"  JOIN atproto.subscription s ON s.name = o.subscription WHERE o.subscription = d.subscription" \
+	"  AND (o.id = d.id OR (d.digest IS NULL AND o.did OPERATOR(@.=) d.did)) AND COALESCE(f.endpoint, s.endpoint) IS DISTINCT FROM " endpoint ")"
+
 enum
 {
 	COUNT_LETTERS,				/* -> letters, bytes */
@@ -48,7 +59,7 @@ enum
 	ADD_LETTER,
 	REPEAT_BEYOND,				/* did, seq, how many */
 	ADD_BEYOND,
-	FORGET_LETTERS,				/* did[], path[], seq[] of removed records, newer than an export? [] */
+	FORGET_LETTERS,				/* columns of atp_dead_letters_forget() */
 	FORGET_REPO					/* did */
 };
 
@@ -106,11 +117,13 @@ static const AtpStatement statements[] = {
 	},
 	[FORGET_LETTERS] = {
 		/* without a number: the letter is about a record of an export */
-		"DELETE FROM atproto.dead_letter d USING unnest($2, $3, $4, $5) u (did, path, seq, newer)"
-		" WHERE d.subscription = $1 AND d.did OPERATOR(@.=) u.did AND (d.seq < u.seq OR (d.seq IS NULL AND u.newer))"
+		"DELETE FROM atproto.dead_letter d USING unnest($1, $2, $3, $4, $5, $6) u (did, path, seq, newer, subscription, endpoint)"
+		" WHERE d.subscription = u.subscription AND d.did OPERATOR(@.=) u.did"
+		" AND ((d.seq < u.seq AND " OF_STREAM("u.endpoint") ") OR (d.seq IS NULL AND u.newer))"
 		" AND (u.path IS NULL OR d.path = u.path)",
 		SPI_OK_DELETE,
-		{ATP_TYPE_TEXT, ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_TEXT), ATP_ARRAY(ATP_TYPE_INT8), ATP_ARRAY(ATP_TYPE_BOOL)}
+		{ATP_ARRAY(ATP_TYPE_DID), ATP_ARRAY(ATP_TYPE_TEXT), ATP_ARRAY(ATP_TYPE_INT8), ATP_ARRAY(ATP_TYPE_BOOL), ATP_ARRAY(ATP_TYPE_TEXT),
+		ATP_ARRAY(ATP_TYPE_TEXT)}
 	},
 	[FORGET_REPO] = {
 		"DELETE FROM atproto.dead_letter WHERE subscription = $1 AND did OPERATOR(@.=) $2"
@@ -259,7 +272,7 @@ store_frame(Letters *l, const AtpDeadLetter *letter)
 	Datum		args[5] = {
 		l->subscription, PointerGetDatum(l->digest), PointerGetDatum(bytes),
 		CStringGetTextDatum(held != NULL ? held->source->format_name : sub->source->format_name),
-		held != NULL && held->endpoint != NULL ? PointerGetDatum(held->endpoint) : CStringGetTextDatum(sub->ep->scope)
+		held != NULL && held->endpoint != NULL ? PointerGetDatum(held->endpoint) : CStringGetTextDatum(atp_apply_endpoint(l->apply)->scope)
 	};
 
 	/* even if the row exists: the statement locks the row, so no session deletes it before the letter is inserted */
@@ -427,10 +440,19 @@ atp_dead_letters_store(AtpApply *a, List *letters)
 void
 atp_dead_letters_forget(AtpApply *a, const AtpRows *overtaken)
 {
-	Datum		args[5] = {CStringGetTextDatum(a->sub->name)};
+	Datum		args[6];
 
-	atp_rows_bind(overtaken, args + 1);
+	atp_rows_bind(overtaken, args);
 	(void) atp_execute(a->statements, &statements[FORGET_LETTERS], args, NULL);
+}
+
+void
+atp_dead_letters_forget_account(const char *subscription, struct varlena *did, AtpArg endpoint, AtpArg seq)
+{
+	/* a letter about a record of an export has no number */
+	atp_run(atp_identity_sql("DELETE FROM atproto.dead_letter d WHERE subscription = $1 AND did OPERATOR(@.=) $2"
+							 " AND (seq IS NULL OR $4 IS NULL OR (seq < $4 AND " OF_STREAM("$3") "))"),
+			ATP_ARGS(atp_text_arg(subscription), (AtpArg) {PointerGetDatum(did), atp_type("did"), false}, endpoint, seq));
 }
 
 /*

@@ -7,6 +7,7 @@
 #ifndef ATP_DEAD_LETTER_H
 #define ATP_DEAD_LETTER_H
 
+#include "config/spi.h"
 #include "tables/base/rows.h"
 #include "tables/base/sink.h"
 
@@ -18,9 +19,17 @@ extern void atp_dead_letters_store(AtpApply *a, List *letters);
 
 /*
  * Remove the letters that newer events have made obsolete.  Columns of overtaken: did, path (NULL: all paths), seq,
- * whether the event is newer than all exports.
+ * whether the event is newer than all exports, the subscription that received the event, and the event's stream.  Only
+ * letters of this subscription and stream can be older than seq.
  */
 extern void atp_dead_letters_forget(AtpApply *a, const AtpRows *overtaken);
+
+/*
+ * The account is deleted, as its own server or the directory says: remove the letters of the subscription about the
+ * account that are older than the status.  The status came with sequence number seq in stream endpoint; isnull: without
+ * a number, then all letters are older.  For callers outside of a batch.
+ */
+extern void atp_dead_letters_forget_account(const char *subscription, struct varlena *did, AtpArg endpoint, AtpArg seq);
 
 /*
  * Note in the letters of all subscriptions of the target that these records have been removed since.  Columns of

@@ -74,7 +74,7 @@ COMMENT ON COLUMN atproto.held_release.shard_key IS 'the subscription''s worker 
 COMMENT ON COLUMN atproto.held_release.kind IS 'as in atproto.held_event';
 COMMENT ON COLUMN atproto.held_release.subscription IS 'the subscription that received the events; no foreign key: its check would wait for unsubscribe(), which may wait for repositories that the writer of the row has locked';
 
--- held_release needs no dump: a consumer queues all its held events when it starts
+-- R-35.  held_release needs no dump: a consumer queues all its held events when it starts
 SELECT pg_catalog.pg_extension_config_dump('atproto.held_event', '');
 
 -- a role sees the rows of the subscriptions that it sees

@@ -72,7 +72,12 @@ static const AtpColumn columns[] = {
 		"the value of rev when the account was last deleted: records up to this revision do not come back",
 	MEMBER(deleted_rev), MEMBER(deleted)},
 	{"refill_by", ATP_TYPE_TEXT, ATP_VALUE, NULL,
-	"id of the subscription that reads the events up to rev again (atproto.subscription): see atproto.refill()", MEMBER(refill_by)},
+	"id of the subscription that reads the events up to rev again (atproto.subscription): see atproto.refill()", MEMBER(refill_by), 0,
+	/*
+	 * unsubscribe() looks for the repositories of its refills, and would read the whole table.  The index is empty while no
+	 * refill runs.  Its price: a refill of all repositories cannot set and clear the column within the pages.
+	 */
+	"CREATE INDEX IF NOT EXISTS repo_refill ON #.repo (refill_by) WHERE refill_by IS NOT NULL", "repo_refill"},
 	{"refill_rev", ATP_TYPE_TID, ATP_VALUE, NULL, "the last revision that the refill has read", MEMBER(refill_rev), MEMBER(refilled)},
 	{"refill_data", ATP_TYPE_CID, ATP_VALUE, NULL, "root of the repository's tree at refill_rev: the next commit that is read again continues it", MEMBER(refill_data)},
 	{"refill_sync", ATP_TYPE_TEXT, ATP_VALUE, NULL,
@@ -432,7 +437,7 @@ atp_repos_load(AtpApply *apply, int lo, int hi)
 	s->first = lo;
 	s->subscription = cstring_to_text(apply->sub->name);
 	s->subscription_id = cstring_to_text(apply->sub->id);
-	s->endpoint = cstring_to_text(apply->sub->ep->scope);
+	s->endpoint = cstring_to_text(atp_apply_endpoint(apply)->scope);
 	for (int i = lo; i < hi; i++)
 		if (!events[i].ignored)
 			dids[n++] = did_of(&events[i], i - lo);

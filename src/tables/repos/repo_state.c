@@ -108,7 +108,7 @@ atp_repos_standing(AtpRepos *s, int index)
 	/* records of a deleted account do not come back when the account begins again */
 	if (repo->deleted && event->rev <= repo->deleted_rev)
 		return ATP_STANDING_OBSOLETE;
-	if (!repo->has_rev || event->rev > repo->rev)
+	if (!repo->has_rev || event->rev > repo->rev)	/* T-12 */
 		return ATP_STANDING_NEW;
 	if (event->kind == ATP_REPOS_SYNC)
 		return ATP_STANDING_OBSOLETE;
@@ -218,7 +218,7 @@ take_account(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect
 	repo->status_seq = event->seq;
 	/* do not store a position that is a future time: all later events of the account would be old */
 	repo->has_status_seq = s->apply->sub->source->rewind == 0 || !atp_is_ahead(event->seq);
-	repo->host = cstring_to_text(s->apply->sub->ep->host);
+	repo->host = cstring_to_text(atp_apply_endpoint(s->apply)->host);
 	repo->changed = true;
 	/* release events that wait for a missing commit: the account is inactive, and held events must not outlive a deletion */
 	event->closes = repo->any_gap && !repo->active;
@@ -678,7 +678,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 		repo->has_first = true;
 	}
 	repo->has_rev = true;
-	repo->rev = event->rev;
+	repo->rev = event->rev;		/* F-13: also without operations */
 	event->closes = repo->any_gap && event->held == NULL;
 	if (!rest || !event->partial)
 	{
@@ -692,7 +692,7 @@ take_commit(AtpRepos *s, AtpRepoState *repo, AtpEvent *event, AtpEffect *effect)
 }
 
 /*
- * R-01: does the event demand a fetch of the repository, because the repository is desynchronized, or because its
+ * R-01, F-10: does the event demand a fetch of the repository, because the repository is desynchronized, or because its
  * earlier records are unknown?  At level full a whole commit gets here only with a verified signature: a forged
  * event must not cause fetches.
  */

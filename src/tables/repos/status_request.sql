@@ -23,6 +23,7 @@ CREATE TABLE atproto.status_request (
 CREATE INDEX status_request_due ON atproto.status_request (next_try) WHERE why <> 'rev';
 CREATE INDEX status_request_rev ON atproto.status_request (next_try) WHERE why = 'rev';
 CREATE INDEX status_request_subscription ON atproto.status_request (subscription);
+-- The key has no owner, as that of atproto.repo_job: an account has one status in a target, whichever subscription asks for it.
 COMMENT ON TABLE atproto.status_request IS 'accounts whose own servers are asked for their status, at most once in ten minutes; only the fetcher removes a row';
 COMMENT ON COLUMN atproto.status_request.target IS 'schema of the tables that the answer concerns';
 COMMENT ON COLUMN atproto.status_request.subscription IS 'the subscription that received the event; the answer is applied with the rights of its owner';
@@ -41,4 +42,6 @@ SELECT pg_catalog.pg_extension_config_dump('atproto.status_request', '');
 -- a role sees the rows of the subscriptions that it sees
 ALTER TABLE atproto.status_request ENABLE ROW LEVEL SECURITY;
 CREATE POLICY owner ON atproto.status_request
-    USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription));
+    USING (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = subscription))
+    -- a row for the target of another role would stand in the place of that role's request
+    WITH CHECK (EXISTS (SELECT FROM atproto.subscription s WHERE s.name = status_request.subscription AND s.target = status_request.target));

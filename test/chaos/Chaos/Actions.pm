@@ -416,8 +416,10 @@ sub outage
 
 		$run->{outage} = $run->{refused} = 1;
 		defined $run->ask($no, 5) or return "not broken: " . $run->error;
-		# the mending may wait, and may be done twice
-		$run->later($step->{hold} * 2, $yes, sub { $run->must("DO \$\$ BEGIN $yes; EXCEPTION WHEN undefined_object OR undefined_table OR undefined_column THEN NULL; END \$\$") });
+		# the mending may wait, and may be done twice; another outage may have renamed the table
+		my $gone = 'EXCEPTION WHEN undefined_object OR undefined_table OR undefined_column THEN';
+		my $away = $yes =~ s/\.record\b/.away/gr;
+		$run->later($step->{hold} * 2, $yes, sub { $run->must("DO \$\$ BEGIN $yes; $gone BEGIN $away; $gone NULL; END; END \$\$") });
 		return "$no, for $step->{hold} * 2 ms";
 	};
 }

@@ -93,7 +93,7 @@ sub row
 	return query("SELECT concat_ws(' ', state, pds, handle_claimed) FROM atproto.identity WHERE did = '$did'");
 }
 
-# Until nothing is wished for any more but what has to wait; who was put off since others of his domain are asked has not.
+# Until nothing is requested any more but what has to wait; who was put off since others of his domain are asked has not.
 sub settle
 {
 	wait_for("SELECT NOT EXISTS (SELECT FROM atproto.identity_request"

@@ -12,6 +12,7 @@ use lib "$FindBin::RealBin/../../lib";
 
 use AtprotoTest;
 use AtprotoTest::Citus;
+use AtprotoTest::Points;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -70,6 +71,28 @@ my $links = query('SELECT count(*) FROM atproto.link');
 like(call(q{'atproto', ahead => 1, keep => '1 year'}), qr/dropped atproto.record_2023_02\n/, 'goes');
 is(query('SELECT count(*) FROM atproto.link'), $links - 2500, 'with its links');
 is(query(q{SELECT count(*) FROM atproto.link_problems()}), '0', 'and no others');
+
+# A batch has written into the month, and not committed (doc/develop/races.md, 33): the month waits, and goes with the links of the batch.
+query(qq{CREATE TABLE atproto.record_2023_02 PARTITION OF atproto.record FOR VALUES FROM ('3jo5haaaaaa22') TO ('3jqfraaaaaa22')});
+my $points = AtprotoTest::Points->new($node);
+my $like   = 'app.bsky.feed.like/3jp';
+my $late   = AtprotoTest::Server->start(make_capture('steps.py', "a 1 >${like}aaaaaaaa22", "b 1 >${like}bbbbbbbb22", "a 2 -${like}aaaaaaaa22 >${like}cccccccc22"), '--hold-at', 3);
+query(subscribe_sql('late', $late, cursor => 0, links => "'all'"));
+wait_for_seq($node, 'late', 2);
+is(query('SELECT count(*) FROM atproto.record_2023_02'), '2', 'records come into a month that is over');
+$links = query('SELECT count(*) FROM atproto.link');
+$points->hold('cursor next', 'atproto late');
+$late->release;
+$points->wait('cursor next', 'atproto late');
+my $month = $points->session('operator', q{CALL atproto.maintain_partitions('atproto', ahead => 1, keep => '1 year')});
+$points->blocked('operator');
+$points->release('cursor next', 'atproto late');
+unlike(($month->finish)[1], qr/ERROR/, 'a month that a batch is writing into goes');
+wait_for_seq($node, 'late', 3);
+is(query(q{SELECT to_regclass('atproto.record_2023_02') IS NULL, (SELECT count(*) FROM atproto.link)}), 't|' . ($links - 2), 'with the links that the batch has written');
+is(query(q{SELECT count(*) FROM atproto.link_problems()}), '0', 'and no others');
+my $accounts = "ARRAY['" . join("', '", map { did($_) } 'a', 'b') . "']::did[]";
+query("SELECT atproto.unsubscribe('late'); DELETE FROM atproto.record WHERE did = ANY ($accounts); DELETE FROM atproto.repo WHERE did = ANY ($accounts)");
 
 # Without links months go at once.
 query(q{UPDATE atproto.subscription SET links = 'none'; DELETE FROM atproto.link});

@@ -1,9 +1,10 @@
 # 386_citus_behind.pl
-#		A server of Citus' comes back with older rows while a consumer runs: the marks of
-#		each transaction (node_mark, node_written) tell.  Only that server's repositories are
-#		marked; labels get a gap, from which they come again; the server gets its rows of link_source back; a
-#		transaction marks only the servers that it writes to.  A consumer looks once a minute, and
-#		before each connection, also if distribute() made the marks while the consumer ran.
+#		A node of Citus comes back with older rows while a consumer runs: the numbers that each
+#		transaction writes into node_mark and node_written differ then.  The consumer marks only the
+#		repositories of this node, records a gap in the stream of labels, from which the labels come
+#		again, and gives the node its rows of link_source back.  A transaction writes numbers only for
+#		the nodes that it writes to.  A consumer compares the numbers once a minute, and before each
+#		connection, also if distribute() made the tables of numbers while the consumer ran.
 #
 #		Needs Citus: see test/citus/build.
 
@@ -15,6 +16,7 @@ use lib "$FindBin::RealBin/../../lib";
 
 use AtprotoTest;
 use AtprotoTest::Citus;
+use AtprotoTest::Points;
 use File::Path qw(remove_tree);
 use PostgreSQL::Test::RecursiveCopy;
 use PostgreSQL::Test::Utils;
@@ -175,6 +177,34 @@ $quiet->restart;
 wait_for("SELECT ($noticed) > '$minute'");
 is(query("SELECT ($noticed) < '$minute'::timestamptz + interval '1 minute'"), 't', 'and before each connection');
 is(query(q{SELECT atproto.consumer_pid('three')}), $consumer, 'by the same consumer');
+
+# --- while another subscription applies a batch: no deadlock (doc/develop/races.md, 36) ---
+
+query(q{SELECT atproto.unsubscribe('three')});
+query(q{CREATE SCHEMA four; SELECT atproto.create_tables('four'); SELECT atproto.distribute('four')});
+my $batches = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x', 'b 1 +x', 'a 2 +y', 'b 2 +y'), '--hold-at', 3);
+query(subscribe_sql('w', $batches, cursor => 0, target => q{'four'}));
+wait_for_seq($node, 'w', 2);
+my $points = AtprotoTest::Points->new($node);
+$points->hold('cursor next', 'atproto w');
+$batches->release;
+$points->wait('cursor next', 'atproto w');
+query(q{INSERT INTO four.node_written (node, writer, did, number) SELECT DISTINCT ON (node) node, 'nobody 0', did, 1 FROM four.node_written});
+$log = -s $node->logfile;
+query(subscribe_sql('x', AtprotoTest::Server->start(make_capture('steps.py', 'z 1 +x'), '--hold-at', 1), cursor => 0, target => q{'four'}));
+# for a lock here, or on a server of the nodes
+wait_until(
+	sub {
+		query(q{SELECT count(*) FROM pg_stat_activity WHERE application_name = 'atproto x' AND wait_event_type = 'Lock'})
+		  + eval { my $n = 0; $n += query(q{SELECT count(*) FROM pg_locks WHERE NOT granted}, node => $_) foreach @servers; $n } > 0;
+	},
+	'the consumer that has found the node waits for the batch');
+$points->release('cursor next', 'atproto w');
+wait_for_seq($node, 'w', 4);
+wait_for(q{SELECT count(*) > 0 FROM atproto.subscription_log WHERE event = 'node behind' AND subscription = 'x'}, gone => 1);
+unlike(slurp_file($node->logfile, $log), qr/deadlock/, 'neither is ended by a deadlock');
+is(query(q{SELECT count(*), min(sync) FROM (SELECT sync FROM four.repo) r WHERE sync = 'desynchronized'}), '2|desynchronized', 'and the repositories of the batch are marked, too');
+is(query(q{SELECT count(*) FROM atproto.check('four') WHERE what = 'node is behind'}), '0', 'no node is behind any more');
 
 expect_check('links of a node are missing', undef, maybe => 1);
 stop_citus();

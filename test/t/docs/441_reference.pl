@@ -29,6 +29,8 @@ my %there = map { $_ => 1 } split /\n/, slurp_file($page);
 ok(slurp_file($page) eq $made, 'doc/use/reference.md is what the catalogue says: make reference writes it')
   or diag(join "\n", 'new there:', grep { !$there{$_} } split /\n/, $made);
 
+like($made, qr/^\| `verify` \|.*hash: .*; chain: .*; full: .*signature/m, 'F-17: the page says what is authenticated at which level');
+
 # The states of a consumer that the page draws are those that it can be in.
 my ($names) = slurp_file(test_dir() . '/../src/process/status/status.c') =~ /state_names\[\] = \{(.*?)\};/s;
 my @views = query(q{SELECT pg_get_viewdef('atproto.stat_subscription'::regclass)}) =~ /THEN '([a-z ]+)'::text|ELSE '([a-z ]+)'::text/g;

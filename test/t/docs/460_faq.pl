@@ -59,6 +59,7 @@ sub try_it
 
 my $nobody = 'ws://127.0.0.1:1';
 try_it("SELECT atproto.subscribe('network', '$nobody')", node => $bare);
+# V-02: the warning that nobody reads documents
 try_it("SELECT atproto.unsubscribe('network'); SELECT atproto.subscribe('network', '$nobody', verify => 'full')", node => $bare);
 query("CREATE DATABASE ascii TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'", node => $node);
 $node->safe_psql('ascii', 'CREATE EXTENSION atproto');

@@ -1,7 +1,7 @@
 # 330_identities.pl
 #		What becomes of a request for an identity: every kind of document and every fault
 #		of a host, how often who is asked, and the ways between the states (rules W-01
-#		to W-17, W-30 to W-34, W-37).
+#		to W-17, W-30 to W-35, W-57).
 
 use strict;
 use warnings FATAL => 'all';
@@ -67,6 +67,7 @@ $network->documents({ map { $dids[$_] => $documents[$_][1]->($dids[$_]) } 0 .. $
 
 # faults of a host, each at a did:web of its own, so that the directory need not rest
 my %faults = (
+	# W-05
 	'redirect' => [ { redirect => 'https://honest.example.com/.well-known/did.json' }, 'invalid' ],
 	'huge'     => [ { body => 'x', size => 10_000_000 }, 'invalid' ],
 	'error'    => [ { status => 500 }, 'wanted' ],
@@ -90,8 +91,10 @@ is(row($honest), $is_good, 'W-04: did:web');
 is(row("did:web:$_.example.net"), $faults{$_}[1], "host: $_") foreach sort keys %faults;
 is(requests(host => 'plc.example.com'), scalar @documents, 'W-34: each was asked for once');
 is(join(' ', sort map { $_->{headers}{accept} // '' } ($network->log(kind => 'http'))[0]), 'application/did+ld+json, application/json', 'W-02: what is accepted');
+is(scalar(grep { $_->{path} =~ m{/log} } $network->log(host => 'plc.example.com')), 0, 'W-17: nobody reads the log of operations');
+is(query(q{SELECT count(*) FROM atproto.identity i WHERE (to_jsonb(i) - 'error')::text ~ 'verificationMethod|alsoKnownAs'}), '0', 'W-16: no document is kept');
 is(query(q{SELECT count(*) FROM atproto.identity_problem WHERE octet_length(error) > 400 OR error ~ '[^ -~]'}), '0', 'W-58: errors are short and printable');
-is(query('SELECT count(*) FROM atproto.identity_request WHERE NOT failed'), '0', 'what was answered is not wished for');
+is(query('SELECT count(*) FROM atproto.identity_request WHERE NOT failed'), '0', 'what was answered is not requested');
 is(query("SELECT count(*) FROM atproto.identity_request WHERE failed"), '5', 'what failed is');
 
 # --- how often ---
@@ -110,6 +113,36 @@ later(61);
 wait_for("SELECT NOT stale AND resolved_at > now() FROM atproto.identity WHERE did = '$one'");
 is(requests(path => "/$one"), 2, 'one after it, whatever came');
 is(query("SELECT (atproto.resolve('$one')).key"), $P256, 'and the key is another');
+
+# W-57: the fetcher alone asks
+my $fetcher = query("SELECT pid FROM pg_stat_activity WHERE backend_type = 'atproto fetcher'");
+my $unasked = plc();
+$network->documents({ $unasked => $good->($unasked) });
+kill 'STOP', $fetcher;
+is(query("SELECT state FROM atproto.resolve('$unasked')"), 'wanted', 'W-57: a session only requests');
+is(requests(path => "/$unasked"), 0, 'W-57: and asks nobody');
+kill 'CONT', $fetcher;
+wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$unasked'");
+is(requests(path => "/$unasked"), 1, 'W-57: the fetcher does');
+
+# W-35: the directory is asked for 16 at a time
+{
+	my @slow = map { plc() } 1 .. 24;
+	$network->documents({ map { $_ => $good->($_) } @slow });
+	$network->fault({ host => 'plc.example.com', hold => 'sixteen', times => 24 });
+	resolve(@slow);
+	$network->wait_for_log(16, host => 'plc.example.com', path => qr/@{[ join '|', @slow ]}/);
+	# an answer of another host: the fetcher has looked at its queue again
+	my $web = 'did:web:after.example.net';
+	$network->documents({ $web => $good->($web) });
+	resolve($web);
+	wait_for("SELECT state = 'good' FROM atproto.identity WHERE did = '$web'");
+	is(requests(host => 'plc.example.com', path => qr/@{[ join '|', @slow ]}/), 16, 'W-35: sixteen, no more');
+	$network->release('sixteen');
+	wait_for(qq{SELECT count(*) = 24 FROM atproto.identity WHERE state = 'good' AND did IN (@{[ join ', ', map { "'$_'" } @slow ]})});
+	my ($most) = sort { $b <=> $a } map { $_->{parallel} } $network->log(host => 'plc.example.com');
+	is($most, 16, 'W-35: nor later');
+}
 
 # W-34: requests of many kinds, while the answer is awaited
 my $many = plc();

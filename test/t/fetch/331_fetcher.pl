@@ -1,7 +1,7 @@
 # 331_fetcher.pl
 #		What the fetcher asks, and what it makes of the answers: URLs and addresses
 #		that are refused, redirects, limits of time and size, certificates, damaged
-#		answers, and what it says of itself (rules W-50 to W-58).
+#		answers, and the headers that it sends (rules W-50 to W-58).
 
 use strict;
 use warnings FATAL => 'all';

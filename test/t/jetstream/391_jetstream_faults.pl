@@ -150,7 +150,7 @@ with_fault('v1', 'two accounts out of order', sub { '--swap-at', $_[0]->($swap) 
 
 		follow('v1', $server);
 		wait_for("SELECT sum(events) = @{[ scalar @with ]} FROM atproto.cursor WHERE subscription = 'v1'");
-		is(query($visible), 't|later.example.com|t', "J-26: order @$order: the event's own time decides, not its position");
+		is(query($visible), 't|later.example.com|t', "F-41, J-26: order @$order: the event's own time decides, not its position");
 		same_rows('v1', 'relay', "order @$order: no commit after it is lost", tables => [qw(record record_event link)]);
 		# the same events of the same times, once more: nothing is new
 		query("SELECT atproto.set_cursor('v1', 0)");

@@ -2,7 +2,7 @@
 #		Production traffic as a relay sent it and as Jetstream did: the rows are equal, and the texts are those that
 #		test/oracle/jetstream.py makes of the frames.  ATPROTO_JETSTREAM is a directory with
 #		frames.bin.zst and expected_v1.jsonl, which bluesky-social/jetstream has in
-#		internal/corpus/testdata.  They have what people wrote, and are not to be committed.
+#		internal/corpus/testdata.  These files contain texts of real people: never commit them.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,6 +1,7 @@
 # 270_check.pl
-#		atproto.check(): nothing is wrong with what consumers have left; each invariant is broken once, and exactly
-#		its row comes; what the caller may not read is said; a share; at most 1,000 rows of a kind; no lock but ACCESS SHARE.
+#		atproto.check() returns no row for tables that consumers have filled.  The test breaks each invariant once, and
+#		exactly the row of this invariant comes.  check() names what the caller may not read, checks a share of the
+#		repositories, returns at most 1,000 rows of a kind, takes only ACCESS SHARE locks, and can be cancelled.
 
 use strict;
 use warnings FATAL => 'all';
@@ -168,8 +169,25 @@ is( query(q{BEGIN; CREATE SCHEMA own; CREATE TABLE own.repo (did text, rev int, 
 	SELECT count(*) FROM atproto.check('own'); SELECT count(*) FROM atproto.check(); ROLLBACK}),
 	"0\n0", 'tables of others');
 is( query(q{BEGIN; SET LOCAL client_min_messages = warning; ALTER TABLE atproto.repo DROP COLUMN hold; ALTER TABLE atproto.record DROP COLUMN fault CASCADE;
-	SELECT what, object FROM atproto.check() ORDER BY 2; ROLLBACK}),
+	SELECT what, object FROM atproto.check() WHERE what <> 'not checked' ORDER BY 2; ROLLBACK}),
 	"column is missing|record.fault\ncolumn is missing|repo.hold", 'a column that is missing');
+
+# A query that cannot be run is no silence: what it would have checked was not.
+foreach (
+	[ 'hold without events', 'ALTER TABLE atproto.repo DROP COLUMN hold CASCADE', qr/column p\.hold does not exist/ ],
+	[ 'record newer than its repository', 'ALTER TABLE atproto.repo ALTER rev TYPE integer USING 1', qr/operator does not exist/ ])
+{
+	my ($what, $sql, $reason) = @$_;
+	my $not = query("BEGIN; SET LOCAL client_min_messages = error; DROP VIEW atproto.visible_record, atproto.visible_link; $sql; SELECT object, detail FROM atproto.check() WHERE what = 'not checked' ORDER BY 1; ROLLBACK");
+	my ($row) = grep { /^\Q$what\E\|/ } split /\n/, $not;
+
+	like($row // '', $reason, "$sql: it is said that '$what' was not checked");
+}
+
+# A table with a column of another type does not look like ours any more: no query reads it, and that is said, too.
+is( query(q{BEGIN; SET LOCAL client_min_messages = error; DROP VIEW atproto.visible_link; ALTER TABLE atproto.link DROP CONSTRAINT link_pkey;
+	ALTER TABLE atproto.link ALTER rkey TYPE integer USING 1; SELECT what, object, detail FROM atproto.check(); ROLLBACK}),
+	'column has another type|link.rkey|integer; what needs type recordkey was not checked', 'a column of another type');
 
 # --- rights ---
 

@@ -1,7 +1,8 @@
 # 133_managers.pl
-#		What managers and the status are to say: a database that is made later than
-#		its manager looked, errors that end a process, slots of databases that are
-#		gone, batches that were none.
+#		Managers, and the columns of stat_subscription that tell of processes.  A dropped database
+#		frees its slots; an idle manager runs no transaction; an event that comes once more counts
+#		as no batch; last_error has the error that ended a process; a manager's memory does
+#		not grow; a manager that found no database serves the database once it is created.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,6 +1,7 @@
 # 173_locks.pl
-#		What operators do in one transaction while a batch is being applied: it is
-#		the consumer that makes room, and neither waits for the other for ever.
+#		While a consumer applies a batch, operators lock or drop its tables, in one transaction
+#		or in several: the consumer gives way, no session is the victim of a deadlock, and
+#		neither the operator nor the consumer waits for ever.
 
 use strict;
 use warnings FATAL => 'all';

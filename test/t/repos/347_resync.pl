@@ -1,5 +1,5 @@
 # 347_resync.pl
-#		What was missed heals by itself: commits are lost from a stream, what follows
+#		What was missed is fetched again by itself: commits are lost from a stream, what follows
 #		them tells, and exports of the accounts bring the tables back into step while
 #		the stream goes on; with one process and with several, at level chain from
 #		the stream's own server and at level full from the accounts' servers.  With
@@ -110,7 +110,7 @@ make_target('seen');
 query($simulated->subscribe_sql('seen', cursor => $half, target => "'seen'", backfill => "'seen'"));
 wait_for_seq($node, 'seen', $last);
 wait_for("SELECT NOT EXISTS (SELECT FROM atproto.repo_job WHERE target = 'seen' AND state <> 'suspended')");
-is(query('SELECT DISTINCT sync FROM seen.repo WHERE active AND rev IS NOT NULL'), 'synchronized', 'R-01: what is seen is fetched');
+is(query('SELECT DISTINCT sync FROM seen.repo WHERE active AND rev IS NOT NULL'), 'synchronized', 'F-10, R-01: what is seen is fetched');
 is(query('SELECT count(*) FROM seen.repo WHERE active AND rev IS NOT NULL AND (SELECT equal FROM atproto.audit(did, $$seen$$)) IS NOT TRUE'), '0', 'R-01: and whole');
 seen_once('seen', 'seen');
 

@@ -3,7 +3,7 @@
 #		account is looked up again; the account is not active, there or by the stream,
 #		before or while it is fetched; the export is not signed by the key that is known.
 #		And who is asked.
-#		R-07, R-10, R-12, R-13, W-36, and section G's of these.
+#		R-07, R-10, R-12, R-13, W-36.
 
 use strict;
 use warnings FATAL => 'all';
@@ -123,7 +123,7 @@ $network->wait_for_log(1, host => 'raced.example.com', path => qr/getRepo\?/);
 query("UPDATE f.repo SET status_at = now(), status_seq = 7 WHERE did = '$did'");
 $network->release('raced');
 wait_for_failure($did);
-is(query("SELECT active, status, sync, hold IS NULL FROM f.repo WHERE did = '$did'"), 't||partial|t', 'G, R-13: an #account since the request wins');
+is(query("SELECT active, status, sync, hold IS NULL FROM f.repo WHERE did = '$did'"), 't||partial|t', 'R-13: an #account since the request wins');
 
 # --- the account is not active by the stream ---
 

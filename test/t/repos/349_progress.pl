@@ -1,6 +1,6 @@
 # 349_progress.pl
-#		What is seen of backfills and audits: repo_progress, repo_problem and
-#		audit_progress, what they cost, and who sees what.  R-65.
+#		The views repo_progress, repo_problem and audit_progress: what they show of
+#		backfills and audits, by which plans, and which roles see which rows.  R-65.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,7 @@
 # 353_repo_hosts.pl
 #		Repositories at many hosts, of which some are slow, say 429 in HTML, refuse connections, hang,
 #		or answer garbage: those of the others come all the same, no host is asked more often or more at
-#		a time than it may be, and what is asked of the bad ones is bounded.  R-03, R-20 to R-24.
+#		a time than it may be, and what is asked of the bad ones is bounded.  R-03, R-11, R-20 to R-24.
 #
 #		ATPROTO_HOSTS=60 ATPROTO_REPOS=2000 is a large run; ATPROTO_FAULTS=0 one without faults, to compare
 #		the times that are noted.
@@ -68,6 +68,8 @@ foreach my $request ($network->log(kind => 'http', path => qr/getRepo\b/))
 	$most{ $request->{host} } = $request->{parallel} if $request->{parallel} > ($most{ $request->{host} } // 0);
 }
 is(join(' ', grep { $most{$_} > 4 } sort keys %most), '', 'R-20: no more than four at a time');
+is(scalar(grep { $_->{path} =~ /since=/ || ($_->{headers}{'accept-encoding'} // '') !~ /gzip/ } $network->log(kind => 'http', path => qr/getRepo\b/)),
+	0, 'R-11: all of a repository, compressed');
 my @fast;
 foreach my $host (sort keys %at)
 {

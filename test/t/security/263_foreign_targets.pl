@@ -94,6 +94,27 @@ query("GRANT DELETE ON a.link TO mallory; SELECT atproto.set_cursor('granted', 0
 wait_for_seq($node, 'granted', 2);
 pass('with the right it goes on');
 
+# A repository of a target has one job and one request for its status, whoever of those that may write the tables asks: what a session
+# asks for goes by the session's own subscription, also if another role's job fails for ever.
+query("UPDATE atproto.subscription SET backfill = 'repair' WHERE name = 'granted'");
+query('GRANT EXECUTE ON FUNCTION atproto.resync TO owner, mallory');
+my $failing = "DELETE FROM atproto.repo_job; INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, tries, next_try, error)"
+  . " VALUES ('a', '$did', '%s', 1, 'break', 9, 'infinity', 'x')";
+my $asks = "SELECT atproto.resync('$did', 'a'); RESET SESSION AUTHORIZATION; SELECT subscription, tries, next_try, priority FROM atproto.repo_job; ROLLBACK";
+is(query('BEGIN; ' . sprintf($failing, 'granted') . "; SET LOCAL SESSION AUTHORIZATION owner; $asks"), "\nown|0|-infinity|0", 'R-01: the job of another role delays nobody who asks');
+is(query('BEGIN; ' . sprintf($failing, 'own') . "; SET LOCAL SESSION AUTHORIZATION mallory; $asks"), "\ngranted|0|-infinity|0", 'R-01: whoever may write the tables may have them written');
+
+# No grant on the queues lets a role put a row in the place of another role's.
+query('GRANT INSERT, UPDATE ON atproto.repo_job, atproto.status_request TO mallory');
+my $job    = "INSERT INTO atproto.repo_job (target, did, subscription, priority, reason, next_try) VALUES ('%s', '$did', 'm', 1, 'break', 'infinity')";
+my $status = "INSERT INTO atproto.status_request (target, did, subscription, why, requested_at, next_try) VALUES ('%s', '$did', 'm', 'rev', now(), 'infinity')";
+foreach my $queue ($job, $status)
+{
+	is(as('mallory', 'BEGIN; ' . sprintf($queue, 'm') . '; ROLLBACK'), '', 'R-01: a role writes into the queue for its own target');
+	like(as('mallory', sprintf $queue, 'a'), qr/^ERROR: 42501: new row violates row-level security policy/, 'R-01: and for no other with the subscription of its own');
+}
+query('REVOKE INSERT, UPDATE ON atproto.repo_job, atproto.status_request FROM mallory');
+
 # While it streams: the next batch is the first to be refused.
 my $more = AtprotoTest::Server->start(make_capture('steps.py', 'a 1 +x +y', 'a 2 +z', 'a 3 +u'), '--hold-at', 3);
 query("SELECT atproto.unsubscribe('granted')");

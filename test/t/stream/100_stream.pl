@@ -19,7 +19,7 @@ my $pds  = capture('pds.frames.gz');
 my $node = make_node('stream');
 my $server = AtprotoTest::Server->start($pds);
 
-# The most memory that a consumer was seen with until its events were so many.
+# Waits until the subscription has so many events; returns the greatest memory of its consumer that was seen meanwhile.
 sub consume
 {
 	my ($name, $events) = @_;
@@ -49,6 +49,8 @@ sub fingerprint
 query(subscribe_sql('s', $server, cursor => 0));
 cmp_ok(consume('s', $PDS_LAST), '<', $MEMORY_MAX, 'the memory of the consumer stays small');
 tables_match($node, $pds, 'the tables are what the oracle says', modes => [ 'record', 'repo', 'count' ]);
+is(query('SELECT count(*) FROM (SELECT FROM atproto.record GROUP BY did, rkey HAVING count(*) > 1) twice'), '2',
+	'K-08: a record key in two collections of an account names two records');
 is(query('SELECT count(*) FROM atproto.dead_letter'), '0', 'nothing was refused');
 is(query('SELECT count(*) FROM atproto.gap'),         '0', 'nothing was missed');
 is(query('SELECT count(*) FROM atproto.repo WHERE sync = $$desynchronized$$'), '0', 'nothing is desynchronized');

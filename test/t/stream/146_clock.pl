@@ -1,9 +1,9 @@
 # 146_clock.pl
-#		The time of day steps: back by an hour, and forward again.  Nothing that
-#		waits, waits by it: batches, reconnections, the silence that ends a
-#		connection, restarts of consumers.  What they wait by is the other clock, which
-#		is put forward by what they wait for.  After a slow transaction more events are
-#		waited for.  E-06, E-48.
+#		The time of day steps back by an hour, and forward again.  No process waits by the time
+#		of day: neither a consumer for more events of a batch, before it connects again, or until a
+#		silent connection is given up, nor the manager before it starts a consumer again.  All wait by
+#		the monotonic clock, which the test puts forward.  After a slow transaction, the
+#		consumer waits longer for more events.  E-06, E-48.
 
 use strict;
 use warnings FATAL => 'all';

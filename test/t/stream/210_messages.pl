@@ -77,6 +77,15 @@ is(scalar(split /\n/, $rows), $n, 'keep_raw: every message');
 is(scalar(wrong_bytes(\@messages, $rows)), 0, 'keep_raw: has its bytes');
 is(query('SELECT count(*) FROM atproto.message WHERE payload IS NULL'), $nul, 'keep_raw: jsonb is there as well');
 
+# A letter of a message from another stream: its number there says nothing about a message that is stored with the same
+# number from this stream.
+my ($bytes, $elsewhere) = (unpack('H*', $messages[0]), "wss://elsewhere.example.com:443/xrpc/$nsid");
+query("INSERT INTO atproto.dead_frame (subscription, digest, bytes, format, endpoint) VALUES ('raw', sha256('\\x$bytes'), '\\x$bytes', 'dag-cbor', '$elsewhere');
+	INSERT INTO atproto.dead_letter (subscription, stage, seq, sqlstate, message, digest) VALUES ('raw', 'apply', 2, 'P0001', 'not yet', sha256('\\x$bytes'))");
+is(query('SELECT atproto.retry(id) FROM atproto.dead_letter WHERE seq = 2'), 'applied', 'the letter of another stream is applied');
+is(query("SELECT count(*) FROM atproto.message WHERE seq = 2 AND endpoint = '$elsewhere'"), '1', 'as a message of that stream');
+query("DELETE FROM atproto.message WHERE endpoint = '$elsewhere'");
+
 # --- once more ---
 
 query("SELECT atproto.set_cursor('raw', 0)");

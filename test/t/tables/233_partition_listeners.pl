@@ -1,7 +1,8 @@
 # 233_partition_listeners.pl
-#		What listens to the table record when atproto.partition() moves its rows: foreign keys,
-#		triggers, publications and logical slots see nothing of it, or the call is refused before
-#		anything is changed.  And what the first call keeps, and what it refuses to lose.
+#		atproto.partition() moves rows of the table record: foreign keys, triggers, publications and
+#		logical slots see nothing of the move, or the call is refused before anything is changed.
+#		The first call, which makes the table partitioned, keeps views, storage parameters, tablespaces,
+#		statistics and comments; it is refused where it would lose something.
 
 use strict;
 use warnings FATAL => 'all';

@@ -1,8 +1,9 @@
 # 241_retry.pl
-#		A dead letter is tried again: with the rights of the subscription's owner,
-#		whoever calls, so that triggers gain nothing; by nobody else; not from inside
-#		of itself.  It comes late: nothing newer is overwritten, nothing that was
-#		removed comes back, and what cannot be told stays a letter.  F-03, B-29.
+#		retry() applies a dead letter with the rights of the subscription's owner, whoever
+#		calls, so that triggers gain no rights.  Only members of the owner may call it, and no
+#		trigger that a retry or a consumer fires.  The letter's event is old: a newer record
+#		stays, a removed record does not come back, and a record that may have been removed
+#		since keeps its letter.  F-03, B-29.
 
 use strict;
 use warnings FATAL => 'all';

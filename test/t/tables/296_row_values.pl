@@ -1,6 +1,7 @@
 # 296_row_values.pl
-#		Rows that go directly into tables whose columns, conditions and defaults the owner made:
-#		what his functions are given, and what they say, is what a statement gives them.  E-43, B-29.
+#		Direct writes into tables with columns, conditions, defaults, indexes and triggers of the owner:
+#		the owner's functions get the same values as from statements, and rows are accepted,
+#		refused and stored in the same way.  E-43, B-29.
 
 use strict;
 use warnings FATAL => 'all';

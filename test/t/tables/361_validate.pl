@@ -77,7 +77,7 @@ foreach my $name (sort keys %shapes)
 }
 like(query("SELECT fault FROM flag.record WHERE collection = 'app.bsky.feed.post' AND fault IS NOT NULL LIMIT 1"), qr{^"/text" has more than $usual bytes\.$}, 'what the flag says');
 my $records = "SELECT md5(string_agg(concat_ws(' ', did, collection, rkey, cid, rev), E'\\n' ORDER BY did, collection, rkey)) FROM %s.record";
-is(query(sprintf $records, 'flag'), query(sprintf $records, 'plain'), 'records are what they are without');
+is(query(sprintf $records, 'flag'), query(sprintf $records, 'plain'), 'F-18: records are what they are without');
 query("DELETE FROM flag.record WHERE random() < 0.2; SELECT atproto.refill('flag')");
 wait_for_seq($node, 'flag', $last);
 is(wrong_flags('flag', 'true'), '0', 'L-34: refilled');

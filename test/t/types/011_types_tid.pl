@@ -52,7 +52,7 @@ generate('preloaded');
 is(value('count(DISTINCT tid_clock_id(tid)) FROM t'), '1', 'preloaded: one clock id');
 ok(-e $node->data_dir . '/atproto.tid', 'preloaded: times are reserved');
 
-# No session may give out a TID that another gave out before: interleave two.
+# Twenty sessions, one after the other: each TID is greater than the TID of the session before.
 my $last = '2222222222222';
 my $back = 0;
 foreach my $i (1 .. 20)

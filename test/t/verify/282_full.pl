@@ -34,7 +34,7 @@ foreach my $workers (1, 3)
 	query("CREATE SCHEMA $s");
 	query(subscribe_sql($s, $server, cursor => 0, target => "'$s'", workers => $workers, verify => "'full'"));
 	wait_for_seq($node, $s, $accounts);
-	is(query("SELECT count(*) FILTER (WHERE verified), count(*) FROM $s.repo"), "$accounts|$accounts", "V-10: $workers: all first commits are verified");
+	is(query("SELECT count(*) FILTER (WHERE verified), count(*) FROM $s.repo"), "$accounts|$accounts", "F-04, V-10, B-62: $workers: all first commits are verified");
 	query("CREATE TABLE $s.before AS SELECT * FROM $s.repo");
 	$server->release;
 	wait_for_seq($node, $s, 2 * $accounts);

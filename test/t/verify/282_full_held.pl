@@ -86,7 +86,7 @@ $server = AtprotoTest::Server->start(make_capture('full.py', 'flood', 1, 100), '
 begin_again();
 begin_fetched('fetched', $server);
 wait_for_seq($node, 'fetched', 80);
-is(query('SELECT DISTINCT why FROM atproto.held_event'), 'resync', 'R-30: they wait for what is fetched');
+is(query('SELECT DISTINCT why FROM atproto.held_event'), 'resync', 'F-11, R-30: they wait for what is fetched');
 fill('fetched');
 $server->release;
 wait_for_seq($node, 'fetched', 101);

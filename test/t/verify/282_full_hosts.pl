@@ -49,7 +49,7 @@ foreach my $host_is_pds ('true', 'false')
 	wait_for_seq($node, $s, 4);
 	is(of('here', $s), '10|t', "V-44: $s: an account of the server");
 	is(of('moved', $s), '10|t', "V-44: $s: another one");
-	is(of('elsewhere', $s), $pds ? '|' : '10|t', "V-44: $s: of an account that is elsewhere nothing, not even a row");
+	is(of('elsewhere', $s), $pds ? '|' : '10|t', "V-44, F-06: $s: of an account that is elsewhere nothing, not even a row");
 	is(of('unknown', $s), '|t identity', "V-40: $s: of one that is not known it waits");
 	is(queued(), join(', ', sort "$unknown false", $pds ? "$elsewhere true" : ()), "V-44: $s: whether it still is elsewhere is asked");
 

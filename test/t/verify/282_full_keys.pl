@@ -49,7 +49,7 @@ foreach my $workers (1, 3)
 	is(of('rotated', $s), '10|signature', "V-41: $workers: a key that nobody has told of");
 	is(of('announced', $s), '10|identity', "V-41: $workers: one that was announced");
 	is(of('former', $s), '10|', "W-31: $workers: nothing is asked for because of an #identity alone");
-	is(query("SELECT count(*) FROM atproto.identity_request WHERE did = '$who{former}{did}'"), '0', "W-31: $workers: nor wished");
+	is(query("SELECT count(*) FROM atproto.identity_request WHERE did = '$who{former}{did}'"), '0', "W-31: $workers: nor requested");
 	is(query("SELECT stale AND doubted_by = ARRAY[10::oid] FROM atproto.identity WHERE did = '$who{former}{did}'"), 't', "W-31: $workers: but it is known to be stale");
 	query("UPDATE atproto.identity SET state = 'gone', next_try = now() + '1 h' WHERE did = '$who{gone}{did}'");
 	$server->release;

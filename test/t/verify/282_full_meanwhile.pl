@@ -205,9 +205,44 @@ comes('SELECT count(*) = 0 FROM atproto.held_event', 'R-32: the letters of a sub
 is(query('SELECT subscription, count(*) FROM atproto.dead_letter GROUP BY 1') . ' ' . query("SELECT count(*) FROM atproto.subscription WHERE stopped IS NOT NULL"), 'a|4 0', 'R-32: and the other one, which has none, goes on');
 clean();
 
-# --- the subscription gets another target while an event begins to wait; its tables are dropped ---
+# --- the account is deleted by another subscription while its events are released: before, and after they are applied ---
 
 my $points = AtprotoTest::Points->new($node);
+foreach my $point ('held events read', 'held events next')
+{
+	my $schema = $point =~ s/ /_/gr;
+	my ($holds, $deletes) = map { AtprotoTest::Server->start(@$_) } [ $returns, '--hold-at', 4 ], [ without($returns, 1, 2, 3), '--hold-at', 4, '--hold-at', 5 ];
+
+	query("CREATE SCHEMA $schema; " . subscribe_sql('holds', $holds, cursor => 0, target => "'$schema'", verify => "'full'"));
+	wait_for_seq($node, 'holds', 3);
+	is(query('SELECT count(*) FROM atproto.held_event'), '3', "$point: the events of an account wait");
+	query(subscribe_sql('deletes', $deletes, cursor => 0, target => "'$schema'", verify => "'hash'"));
+	wait_for("SELECT state = 'streaming' FROM atproto.stat_subscription WHERE name = 'deletes'");
+	$points->hold($point, 'atproto holds');
+	know($did, $key);
+	query(q{INSERT INTO atproto.held_release (target, kind, did, subscription, shard_key) SELECT DISTINCT target, kind, did, subscription, shard_key FROM atproto.held_event});
+	$points->wait($point, 'atproto holds');
+	$deletes->release;
+	# the row of the repository is locked from the first write on
+	if ($point eq 'held events next') { $points->blocked('atproto deletes') }
+	else                              { wait_for_seq($node, 'deletes', 4) }
+	is(query("SELECT status FROM $schema.repo"), $point eq 'held events next' ? '' : 'deleted', "F-15: $point: the deletion waits for a release that writes, and comes before one that has only read");
+	$points->release($point, 'atproto holds');
+	wait_for_seq($node, 'deletes', 4);
+	comes("SELECT (SELECT count(*) FROM atproto.held_event) + (SELECT count(*) FROM $schema.record) + (SELECT count(*) FROM atproto.held_release) = 0", "F-15: $point: nothing of what waited is left");
+	is(query("SELECT active, status, hold IS NULL FROM $schema.repo"), 'f|deleted|t', "F-15: $point: the account is deleted");
+	foreach my $server ($holds, $deletes)
+	{
+		$server->release;
+	}
+	wait_for_seq($node, $_, 7) foreach 'holds', 'deletes';
+	comes('SELECT count(*) = 0 FROM atproto.held_event', "F-15: $point: what comes after the deletion is applied");
+	is(rkeys($schema), '40,50', "R-31: $point: and nothing of before comes back");
+	clean();
+}
+
+# --- the subscription gets another target while an event begins to wait; its tables are dropped ---
+
 $points->hold('cursor next', 'atproto swaps');
 query(q{CREATE SCHEMA before; CREATE SCHEMA after; SELECT atproto.create_tables('after'); }
 	. subscribe_sql('swaps', AtprotoTest::Server->start(make_capture('full.py', 'order'), '--hold-at', 5), cursor => 0, target => "'before'", verify => "'full'"));

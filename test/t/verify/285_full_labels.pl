@@ -79,7 +79,7 @@ begin_again();
 know_all();
 # the eighth is not in the same batch as what it waits behind
 follow('cases', $cases, $n, hold_at => 8);
-is(values_of('cases', 'known'), 'a1,a2,a5,a6', 'V-49: what its key has signed is taken, with $type or without');
+is(values_of('cases', 'known'), 'a1,a2,a5,a6', 'F-32, V-49: what its key has signed is taken, with $type or without');
 is(values_of('cases', 'other'), 'g1', 'V-49: with another one in the same message');
 is(query('SELECT count(*) FROM cases.label'), '5', 'V-49: and nothing else');
 is(held_of('unknown'), '2 identity, 7 order', 'V-40: labels of who is not known wait, in their order');

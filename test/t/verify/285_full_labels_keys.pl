@@ -1,8 +1,8 @@
 # 285_full_labels_keys.pl
 #		At level full, labels of labelers whose documents change: one has no key for labels when it is
 #		read, and gets one; others have nothing else; one changes it.  Nothing that is signed is
-#		lost, and whoever has no key is asked for once in a minute.  V-49, V-41 and section G's of
-#		these, W-30.
+#		lost, and whoever has no key is asked for once in a minute.  V-41, V-43,
+#		V-49, W-30.
 
 use strict;
 use warnings FATAL => 'all';
@@ -66,7 +66,7 @@ query(subscribe_sql('s', $server, nsid => $nsid, cursor => 0, verify => "'full'"
 wait_for_seq($node, 's', 1);
 wait_for('SELECT count(*) = 0 FROM atproto.held_event');
 is(join(' ', map { labels_of($_) } qw(known other unknown)), 'known1 other1 unknown1', 'V-49: no other key is needed for labels, and no server of a repository');
-is(query("SELECT string_agg(state, ' ' ORDER BY did) FROM atproto.identity WHERE did <> '$who{keyless}{did}'"), 'no_key no_key no_pds', 'G, V-43: although these accounts have none');
+is(query("SELECT string_agg(state, ' ' ORDER BY did) FROM atproto.identity WHERE did <> '$who{keyless}{did}'"), 'no_key no_key no_pds', 'V-43: although these accounts have none');
 is(labels_of('keyless') . query('SELECT count(*) FROM atproto.dead_letter'), '0', 'V-49: whose document names no key, of him there is nothing');
 like(query(q{SELECT skips FROM atproto.stat_subscription}), qr/"no_identity": 1/, 'which is counted');
 is(join(' ', map { asked($_) } sort qw(keyless known other unknown)), '1 1 1 1', 'one look-up each');
@@ -77,10 +77,10 @@ document('keyless', 0, @account);
 $server->release;
 wait_for_seq($node, 's', 2);
 is(held_of('keyless'), '2 identity', 'V-41: whose document had no key a moment ago waits until it may be read again');
-is(asked('keyless'), 1, 'G, V-41: which is not at once');
+is(asked('keyless'), 1, 'V-41: which is not at once');
 sooner_or_later("SELECT count(*) = 0 FROM atproto.held_event");
 is(labels_of('keyless'), 'keyless2', 'V-49: by then it has one');
-is(asked('keyless'), 2, 'G, V-41: one look-up more');
+is(asked('keyless'), 2, 'V-41: one look-up more');
 document('unknown', 1, pds => 'pds.example.com');
 $server->release;
 wait_for_seq($node, 's', 3);

@@ -75,6 +75,21 @@ sub all_is_well
 	return;
 }
 
+# After a refill, which reads $n events in all: what is read again changes nothing in the end; $again: records that are told of twice.
+sub refill_is_well
+{
+	my ($name, $n, $again) = @_;
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	wait_for("SELECT events = $n FROM atproto.cursor");
+	tables_match($node, $capture, "$name: the tables are what the oracle says", modes => [ 'record', 'repo' ]);
+	# a record that was removed comes and goes again with the events that are read again
+	is(query('SELECT (SELECT count(DISTINCT (did, collection, rkey, rev, action)) FROM atproto.record_event), (SELECT count(*) FROM atproto.dead_letter)'), "$ops|0", "$name: each operation is told");
+	is(query("SELECT string_agg(DISTINCT rkey::text, ',') FROM (SELECT rkey FROM atproto.record_event GROUP BY did, rkey, rev, action HAVING count(*) > 1) e"), $again, "$name: and once, but for what was removed");
+	is(query('SELECT count(*) FROM atproto.repo WHERE refill_by IS NOT NULL'), 0, "$name: it has come to its end");
+	return;
+}
+
 # Tables with a trigger are written by statements, those without directly.
 my $trigger = 'CREATE TRIGGER looks BEFORE UPDATE ON %s FOR EACH ROW WHEN (false)'
   . ' EXECUTE FUNCTION suppress_redundant_updates_trigger()';
@@ -122,6 +137,15 @@ foreach my $path ('directly', 'by statements')
 		all_is_well("$where, set_cursor");
 		is(query('SELECT events FROM atproto.cursor'), @before + $last, "$where, set_cursor: what was seen before comes again");
 
+		# --- the operator: a refill, which waits until the batch has ended, and is of its repositories, too ---
+
+		bring_to($point, events => "'keep'");
+		my $refill = $points->session('operator', q{SELECT atproto.refill('s')});
+		$points->blocked('operator');
+		$points->release($point, 'atproto s');
+		is(($refill->finish)[0], 3, "$where, refill: it is of all repositories, with the one that the batch has added");
+		refill_is_well("$where, refill", $last + $last, 'y');
+
 		# --- the operator: another subscription of this name ---
 
 		bring_to($point, events => "'keep'");
@@ -133,6 +157,24 @@ foreach my $path ('directly', 'by statements')
 		tables_match($node, $capture, "$where, subscribed anew: the old one got nothing more", args => [ '--last', scalar @before ]);
 		query('TRUNCATE elsewhere.record, elsewhere.repo');
 	}
+}
+
+# --- a refill, for whose end a batch waits: the batch finds the cursor moved, and is applied once, after what is read again ---
+
+foreach my $path ('by statements', 'directly')
+{
+	query('DROP TRIGGER looks ON atproto.repo; DROP TRIGGER looks ON atproto.record') if $path eq 'directly';
+	start_over('record_event');
+	$server->restart('--hold-at', @before + 1);
+	query(subscribe_sql('s', $server, cursor => 0, events => "'keep'"));
+	wait_for_seq($node, 's', scalar @before);
+	my $operator = $node->background_psql('postgres');
+	is($operator->query_safe(q{BEGIN; SELECT atproto.refill('s')}), 2, "$path, a refill before a batch: it is of the repositories so far");
+	$server->release;
+	$points->blocked('atproto s');
+	$operator->query_safe('COMMIT');
+	$operator->quit;
+	refill_is_well("$path, a refill before a batch", @before + $last, '');
 }
 
 # --- a consumer that stops for good, while the operator changes what it stops for ---

@@ -122,6 +122,28 @@ is(query("SELECT refobjid::regrole FROM pg_shdepend WHERE objid = 'atproto.subsc
 	'heir', 'cursor read, then another owner: only that one cannot be dropped');
 $server->release;
 
+# The filter changes, and changes back while the consumer takes the first change.  The cursor says of each event under
+# which of them it was applied; under the one in between nothing is kept.
+follow();
+query('CREATE TABLE moves AS SELECT seq AS after, seq AS upto, settings FROM atproto.cursor;'
+	  . ' CREATE FUNCTION note_move() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN'
+	  . ' INSERT INTO public.moves VALUES (OLD.seq, NEW.seq, NEW.settings); RETURN NULL; END $$;'
+	  . ' CREATE TRIGGER note_move AFTER UPDATE ON atproto.cursor FOR EACH ROW EXECUTE FUNCTION note_move()');
+$points->hold('cursor read', 'atproto s');
+query(q{UPDATE atproto.subscription SET actions = '{delete}'});
+$points->wait('cursor read', 'atproto s');
+query('UPDATE atproto.subscription SET actions = NULL');
+$server->release;
+$points->release('cursor read', 'atproto s');
+wait_for("SELECT seq = $last FROM atproto.cursor");
+# it may have come to the end before it took the second change
+wait_for('SELECT settings IN (SELECT settings FROM moves LIMIT 1) FROM atproto.cursor');
+is(query('SELECT count(DISTINCT settings) FROM moves'), '2', 'cursor read, then other settings: the cursor says that those in between held');
+is(query("SELECT string_agg(n::text, ' ' ORDER BY n) FROM moves, generate_series(after + 1, upto) n
+	WHERE EXISTS (SELECT FROM atproto.record_event WHERE seq = n) <> (settings = (SELECT settings FROM moves LIMIT 1))"),
+	'', 'cursor read, then other settings: each event was applied under those that the cursor says');
+query('DROP TRIGGER note_move ON atproto.cursor; DROP FUNCTION note_move(); DROP TABLE moves');
+
 # While the stream goes on.  What was not applied is in a gap, and nothing else is.
 foreach my $to ($half + 4, $half - 4)
 {

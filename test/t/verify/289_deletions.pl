@@ -2,7 +2,7 @@
 #		At level full, an account of which the stream says that it was deleted: its records are
 #		hidden at once, and go when its server or the directory agrees, or when nobody has
 #		said anything for seven days.  With one process, with several, and after a crash.  V-47, R-12,
-#		R-13, and section G's of these.
+#		R-13.
 
 use strict;
 use warnings FATAL => 'all';
@@ -221,7 +221,7 @@ sub try_with
 	$network->release('again');
 	$network->unfault($_) foreach $late, $latest;
 	wait_long_for('SELECT count(*) = 0 FROM atproto.status_request WHERE answered_at IS NULL AND ' . of('back'));
-	is(state_of('back') . letters_of('back'), 't||f1', "G, R-13: $workers: an #account since wins over its server");
+	is(state_of('back') . letters_of('back'), 't||f1', "R-13: $workers: an #account since wins over its server");
 
 	is_purged($_, "${said}its server says so: $_") foreach qw(deleted refused);
 	is(query('SELECT string_agg(did::text, $$ $$) FROM atproto.held_event'), $who{alive}{did}, "F-15: $workers: what waits goes with an account that is deleted, whoever holds it");

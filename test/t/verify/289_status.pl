@@ -1,7 +1,7 @@
 # 289_status.pl
-#		At level full, an account that is not active, by the stream, but signs a commit:
-#		its own server is asked, at most once in ten minutes, and believed.  V-38, V-39, R-12,
-#		R-13, and section G's of these.
+#		At level full, the stream says that an account is not active, but the account signs a
+#		commit.  The fetcher asks the account's own server for the status, at most once in ten
+#		minutes, and the answer counts.  V-38, V-39, R-12, R-13, R-21.
 
 use strict;
 use warnings FATAL => 'all';
@@ -92,7 +92,7 @@ $server->release;
 wait_for_seq($node, 's', 3 * $all + 1);
 $network->release('raced');
 answered('raced');
-is(state_of('raced'), 'f|suspended|synchronized|127.0.0.1', 'G, R-13: an #account since the request wins');
+is(state_of('raced'), 'f|suspended|synchronized|127.0.0.1', 'R-13: an #account since the request wins');
 
 answered(qw(active takendown refused back));
 is(state_of('active'), 't||desynchronized|active.example.com', 'V-39: active there: active here, and something was missed');

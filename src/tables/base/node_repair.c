@@ -1,10 +1,17 @@
 /*
- * node_settle.c
+ * node_repair.c
  *		Nodes of Citus that have come back with older rows: what is known of their rows is taken back.
  *
  * Rows of a repository are on one node, and of one moment.  So its repositories are marked, and fetched where a
  * subscription does so.  Links lie with what they link to: which of them the node lacks cannot be seen from there,
  * and rebuild_links() has to be called.  Labels are fetched by nobody: a gap says where in the stream they are.
+ *
+ * Order of locks.  A writer's transaction locks the table repo, then rows of repositories, then the writer's row of
+ * node_written, then its row of node_mark (node_mark.c).  To read a number, the writer's row of node_mark has to be locked:
+ * so the numbers are read in a subtransaction that is rolled back, and no lock of it is left while the table repo and
+ * rows of repositories are waited for.  The table repo is locked against writers before rows of repositories are marked
+ * in any order.  Writers of labels do not lock the table repo: so the rows of node_written are locked before those of
+ * node_mark, in the order in which a writer takes them.
  */
 #include "postgres.h"
 
@@ -21,6 +28,7 @@
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/resowner.h"
 
 /* Repositories that get jobs at a time. */
 #define SOME	"1000"
@@ -48,42 +56,69 @@ number_there(const char *target, AtpTuple written, AtpArg *seq)
 	return atp_get_int8(atp_result_row(mark, 0), "number");
 }
 
+/* A writer whose number a node lacks. */
+typedef struct Behind
+{
+	int			node;
+	const char *writer;
+	AtpArg		after;			/* where in its stream the rows of the node end */
+	AtpArg		seq;			/* where the coordinator's end */
+} Behind;
+
 /* A gap for a stream whose events no fetch of repositories brings back. */
 static void
-write_gap(const char *target, AtpTuple written, AtpArg after)
+write_gap(const char *target, const Behind *behind)
 {
 	AtpCaller	caller = atp_as_table_owner("gap");
 
 	atp_run("INSERT INTO atproto.gap (subscription, endpoint, after_seq, before_seq, reason)"
 			" SELECT s.name, s.endpoint, COALESCE($2, 0), $3 + 1, 'Citus node behind' FROM atproto.subscription s"
 			" WHERE s.id::text = split_part($1, ' ', 1) AND s.target = $4::name AND NOT s.by_repo AND $3 > COALESCE($2, 0)",
-			ATP_ARGS(atp_get_arg(written, "writer", TEXTOID), after, atp_get_arg(written, "seq", INT8OID), atp_text_arg(target)));
+			ATP_ARGS(atp_text_arg(behind->writer), behind->after, behind->seq, atp_text_arg(target)));
 	atp_owner_end(caller);
 }
 
-/*
- * Writers whose number a node lacks; returns the nodes, an array, or a null.  Citus commits each number_there() at once,
- * as long as the transaction has not written to several shards: so a writer that waits for a row of node_mark waits for
- * a moment only, and cannot deadlock with us.
- */
-static AtpArg
+/* Writers whose number a node lacks: a list of Behind. */
+static List *
 find_behind(const char *target)
 {
 	AtpResult	all = query_in(target, "SELECT node, writer, did, number, seq FROM #.node_written ORDER BY node, writer", ATP_NO_ARGS);
-	Datum	   *nodes = palloc(sizeof(Datum) * Max(all.n, 1));
-	int			n = 0;
+	List	   *behind = NIL;
+	MemoryContext cxt = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
 
+	BeginInternalSubTransaction(NULL);
 	for (uint64 i = 0; i < all.n; i++)
 	{
 		AtpTuple	row = atp_result_row(all, i);
 		AtpArg		seq;
+		Behind	   *b;
 
 		if (number_there(target, row, &seq) >= atp_get_int8(row, "number"))
 			continue;
-		write_gap(target, row, seq);
-		nodes[n++] = Int32GetDatum(atp_get_int4(row, "node"));
+		MemoryContextSwitchTo(cxt);
+		b = palloc(sizeof(Behind));
+		*b = (Behind) {
+			atp_get_int4(row, "node"), atp_get_text(row, "writer"), seq, atp_get_arg(row, "seq", INT8OID)
+		};
+		behind = lappend(behind, b);
 	}
-	return n > 0 ? atp_array_arg(INT4OID, nodes, NULL, n) : (AtpArg) {(Datum) 0, INT4ARRAYOID, true};
+	RollbackAndReleaseCurrentSubTransaction();
+	MemoryContextSwitchTo(cxt);
+	CurrentResourceOwner = owner;
+	return behind;
+}
+
+static AtpArg
+nodes_of(const List *behind)
+{
+	Datum	   *nodes = palloc(sizeof(Datum) * list_length(behind));
+	int			n = 0;
+	ListCell   *lc;
+
+	foreach(lc, behind)
+		nodes[n++] = Int32GetDatum(((const Behind *) lfirst(lc))->node);
+	return atp_array_arg(INT4OID, nodes, NULL, n);
 }
 
 /* The copy of this table on such a node lacks what came since. */
@@ -147,13 +182,16 @@ mark_repos(const char *target, AtpArg nodes)
 static void
 write_numbers(const char *target, AtpArg nodes)
 {
-	AtpResult	all = query_in(target, "SELECT did, writer, number, seq FROM #.node_written WHERE node = ANY ($1) ORDER BY node, writer", ATP_ARGS(nodes));
+	AtpResult	all = query_in(target, "SELECT did, writer, number, seq FROM #.node_written WHERE node = ANY ($1) ORDER BY node, writer FOR NO KEY UPDATE",
+							   ATP_ARGS(nodes));
 
 	for (uint64 i = 0; i < all.n; i++)
 	{
 		AtpTuple	row = atp_result_row(all, i);
 
-		(void) atp_run(atp_expand_sql("UPDATE #.node_mark SET number = $3, seq = $4 WHERE did OPERATOR(@.=) $1 AND writer = $2 AND number < $3", target),
+		/* the node may lack the row */
+		(void) atp_run(atp_expand_sql("INSERT INTO #.node_mark AS m (did, writer, number, seq) VALUES ($1, $2, $3, $4)"
+									  " ON CONFLICT (did, writer) DO UPDATE SET number = excluded.number, seq = excluded.seq WHERE m.number < excluded.number", target),
 					   ATP_ARGS(atp_get_arg(row, "did", atp_type("did")), atp_get_arg(row, "writer", TEXTOID),
 								atp_get_arg(row, "number", INT8OID), atp_get_arg(row, "seq", INT8OID)));
 	}
@@ -166,6 +204,8 @@ atp_nodes_repair(const AtpSubscription *sub)
 {
 	int			nest;
 	AtpArg		nodes;
+	List	   *behind;
+	ListCell   *lc;
 	uint64		n;
 	char	   *found;
 
@@ -174,15 +214,21 @@ atp_nodes_repair(const AtpSubscription *sub)
 	nest = NewGUCNestLevel();
 	/* a reference table is written here beside others in the same transaction */
 	(void) set_config_option("citus.multi_shard_modify_mode", "sequential", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	nodes = find_behind(sub->target);
-	if (nodes.isnull)
+	/* one process settles at a time: the next one finds what this one has written */
+	(void) atp_run(atp_expand_sql("LOCK TABLE #.node_written IN SHARE UPDATE EXCLUSIVE MODE", sub->target), ATP_NO_ARGS);
+	behind = find_behind(sub->target);
+	if (behind == NIL)
 	{
 		AtEOXact_GUC(true, nest);
 		return NULL;
 	}
-	bring_sources(sub->target);
+	nodes = nodes_of(behind);
+	(void) atp_run(atp_expand_sql("LOCK TABLE #.repo IN SHARE ROW EXCLUSIVE MODE", sub->target), ATP_NO_ARGS);
 	n = mark_repos(sub->target, nodes);
+	bring_sources(sub->target);
 	write_numbers(sub->target, nodes);
+	foreach(lc, behind)
+		write_gap(sub->target, lfirst(lc));
 	AtEOXact_GUC(true, nest);
 	found = psprintf("a node of Citus has come back with rows that are older than what is known of them: " UINT64_FORMAT " repositories of schema \"%s\" are marked",
 					 n, sub->target);

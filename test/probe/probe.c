@@ -1,7 +1,8 @@
 /*
  * probe.c
  *		The fetcher's task for tests: sends the requests in table atproto_probe.request, which a
- *		test creates.  Compiled only if ATP_INJECTION_POINTS is defined.
+ *		test creates.  The Makefile links this file into the library of a build with
+ *		ATP_INJECTION_POINTS; the product has no such task.
  *
  * A row in state 'new' describes a request; when the state is 'done', the remaining columns have
  * the answer.  If "piece" is not 0, the body is read as a stream, in pieces of so many bytes.
@@ -17,8 +18,6 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-
-#ifdef ATP_INJECTION_POINTS
 
 /* A running request. */
 typedef struct Probe
@@ -199,6 +198,11 @@ probe_step(AtpTime now)
 	return timeout;
 }
 
-const AtpTask atp_probe_task = {"probe", probe_wanted, probe_begin, probe_step};
+static const AtpTask probe_task = {"probe", probe_wanted, probe_begin, probe_step, .kinds = 2};
 
-#endif
+/* Runs when the library is loaded. */
+__attribute__((constructor)) static void
+register_probe(void)
+{
+	atp_task_for_tests = &probe_task;
+}
